@@ -1,0 +1,2 @@
+include(GNUInstallDirs)
+install(TARGETS oomcast RUNTIME DESTINATION ${CMAKE_INSTALL_SBINDIR})

@@ -1,0 +1,17 @@
+# oomcast_layer(NAME [LEFT...]): the folder userspace/NAME as a library that may use the layers named after it.
+# Data flows one way; tests/style checks that no include points the other way.
+function(oomcast_layer name)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cpp)
+  set(visibility PUBLIC)
+  if(sources)
+    add_library(oomcast_${name} STATIC ${sources})
+    target_link_libraries(oomcast_${name} PRIVATE oomcast_flags)
+  else()
+    add_library(oomcast_${name} INTERFACE)
+    set(visibility INTERFACE)
+  endif()
+  target_include_directories(oomcast_${name} ${visibility} ${CMAKE_CURRENT_SOURCE_DIR})
+  foreach(left IN LISTS ARGN)
+    target_link_libraries(oomcast_${name} ${visibility} oomcast_${left})
+  endforeach()
+endfunction()
