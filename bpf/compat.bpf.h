@@ -1,0 +1,40 @@
+/* Every kernel difference. Asked of the running kernel's BTF, never of its version. */
+#ifndef OOMCAST_COMPAT_BPF_H
+#define OOMCAST_COMPAT_BPF_H
+
+#include "kernel.bpf.h"
+#include "wire.h"
+
+enum oc_mm_counter { OC_MM_FILE = 0, OC_MM_ANON = 1, OC_MM_SWAP = 2, OC_MM_SHMEM = 3 };
+
+/* One RSS counter, as get_mm_counter() gives it to the kernel's own OOM line. An atomic in struct mm_rss_stat up to
+ * 6.1; since 6.2 (f1a7941243c1) a percpu_counter, whose central count lags by at most batch times CPUs. */
+static __always_inline s64 oc_rss_pages(struct mm_struct* mm, u32 counter) {
+  s64 pages = 0;
+  if (bpf_core_type_exists(struct mm_rss_stat)) {
+    u64 at = bpf_core_field_offset(struct mm_struct___atomic, rss_stat) +
+             bpf_core_field_offset(struct mm_rss_stat, count) + counter * sizeof(s64);
+    bpf_probe_read_kernel(&pages, sizeof(pages), (char*)mm + at);
+  } else {
+    u64 at = bpf_core_field_offset(struct mm_struct, rss_stat) +
+             counter * bpf_core_type_size(struct percpu_counter) + bpf_core_field_offset(struct percpu_counter, count);
+    bpf_probe_read_kernel(&pages, sizeof(pages), (char*)mm + at);
+  }
+  return pages < 0 ? 0 : pages;
+}
+
+/* The memory controller's index differs between configurations, so it is relocated. */
+static __always_inline struct cgroup_subsys_state* oc_memory_css(struct task_struct* task) {
+  struct css_set* set = BPF_CORE_READ(task, cgroups);
+  u64 at = bpf_core_field_offset(struct css_set, subsys) +
+           bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id) * sizeof(void*);
+  struct cgroup_subsys_state* css = 0;
+  bpf_probe_read_kernel(&css, sizeof(css), (char*)set + at);
+  return css;
+}
+
+/* The mark left on a memcg and everything below it while its OOM kill is decided. Only where the kernel is built with
+ * v1 support since 6.12 (e93d4166b40a); before that always. */
+static __always_inline bool oc_has_oom_lock(void) { return bpf_core_field_exists(struct mem_cgroup, oom_lock); }
+
+#endif

@@ -1,0 +1,176 @@
+/* The kernel's types, as far as they are used: fields are found by CO-RE relocation, so only names count here.
+ * Suffixes after ___ are flavours: the same type on another kernel.
+ */
+#ifndef OOMCAST_KERNEL_BPF_H
+#define OOMCAST_KERNEL_BPF_H
+#define __VMLINUX_H__ /* libbpf: registers by their kernel names */
+
+typedef unsigned char __u8;
+typedef signed short __s16;
+typedef unsigned short __u16;
+typedef int __s32;
+typedef unsigned int __u32;
+typedef long long __s64;
+typedef unsigned long long __u64;
+typedef __u8 u8;
+typedef __u16 u16;
+typedef __u32 u32;
+typedef __u64 u64;
+typedef __s32 s32;
+typedef __s64 s64;
+typedef _Bool bool;
+typedef int pid_t;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+#define true 1
+#define false 0
+
+enum bpf_map_type {
+  BPF_MAP_TYPE_HASH = 1,
+  BPF_MAP_TYPE_ARRAY = 2,
+  BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+  BPF_MAP_TYPE_RINGBUF = 27,
+};
+enum {
+  BPF_ANY = 0,
+  BPF_NOEXIST = 1,
+  BPF_RB_NO_WAKEUP = 1,
+  BPF_RB_FORCE_WAKEUP = 2,
+  BPF_RB_AVAIL_DATA = 0,
+  BPF_F_NO_PREALLOC = 1,
+  BPF_F_USER_STACK = 256,
+};
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+typedef struct {
+  int counter;
+} atomic_t;
+typedef struct {
+  s64 counter;
+} atomic_long_t;
+
+struct kernfs_node {
+  u64 id;
+  const char* name;
+};
+struct cgroup_root {
+  int hierarchy_id;
+};
+struct cgroup_subsys_state;
+struct cgroup {
+  struct cgroup_subsys_state* self_unused;
+  struct kernfs_node* kn;
+  struct cgroup_root* root;
+  int level;
+};
+struct cgroup_subsys_state {
+  struct cgroup* cgroup;
+  struct cgroup_subsys_state* parent;
+};
+enum cgroup_subsys_id { memory_cgrp_id = 4 };
+struct css_set {
+  struct cgroup_subsys_state* subsys[16];
+};
+struct page_counter {
+  atomic_long_t usage;
+  unsigned long max;
+  unsigned long watermark;
+};
+struct mem_cgroup {
+  struct cgroup_subsys_state css;
+  struct page_counter memory;
+  bool oom_group;
+  bool oom_lock;
+};
+struct percpu_counter {
+  s64 count;
+};
+struct mm_rss_stat {
+  atomic_long_t count[4];
+};
+struct task_struct;
+struct mm_struct {
+  struct percpu_counter rss_stat[4];
+  atomic_long_t pgtables_bytes;
+  unsigned long total_vm;
+  unsigned long hiwater_rss;
+  unsigned long arg_start, arg_end;
+  struct task_struct* owner;
+};
+struct mm_struct___atomic {
+  struct mm_rss_stat rss_stat;
+};
+struct signal_struct {
+  atomic_t live;
+  short oom_score_adj;
+  unsigned int flags;
+  unsigned long maxrss;
+};
+typedef struct {
+  unsigned int val;
+} kuid_t;
+struct cred {
+  kuid_t uid;
+};
+struct pid_namespace;
+struct upid {
+  int nr;
+};
+struct pid {
+  unsigned int level;
+  struct upid numbers[1];
+};
+struct task_struct {
+  unsigned int flags;
+  pid_t pid, tgid;
+  u64 start_boottime;
+  u64 real_start_time;
+  struct task_struct* real_parent;
+  struct task_struct* group_leader;
+  struct mm_struct* mm;
+  struct signal_struct* signal;
+  struct css_set* cgroups;
+  const struct cred* real_cred;
+  struct pid* thread_pid;
+  int exit_code;
+  char comm[16];
+};
+struct task_struct___real_start_time {
+  u64 real_start_time;
+};
+struct kernel_siginfo {
+  int si_signo;
+  int si_errno;
+  int si_code;
+};
+struct oom_control {
+  struct mem_cgroup* memcg;
+  unsigned int gfp_mask;
+  int order;
+  unsigned long totalpages;
+  struct task_struct* chosen;
+  unsigned int constraint;
+};
+struct linux_binprm {
+  struct mm_struct* mm;
+};
+struct bpf_perf_event_data;
+#if defined(__TARGET_ARCH_x86)
+struct pt_regs {
+  unsigned long di; /* first argument */
+};
+#elif defined(__TARGET_ARCH_arm64)
+struct user_pt_regs {
+  u64 regs[31];
+};
+#endif
+
+#pragma clang attribute pop
+
+#endif

@@ -1,0 +1,86 @@
+/* Every map, with its byte budget. Weak, because each program file includes this and the linker keeps one.
+ * All are preallocated and none is per-CPU but the counters, so the cost does not grow with the number of CPUs.
+ */
+#ifndef OOMCAST_MAPS_BPF_H
+#define OOMCAST_MAPS_BPF_H
+
+#include "kernel.bpf.h"
+#include "wire.h"
+
+/* Set by user space before load. */
+__weak const volatile unsigned int oc_wire_version SEC(".rodata") = OC_WIRE_VERSION;
+__weak const volatile unsigned int oc_memory_hierarchy_id SEC(".rodata") = 0; /* of /proc/cgroups; 0: the v2 tree */
+__weak const volatile unsigned long long oc_interval_ns SEC(".rodata") = 0;   /* what changed is sent this often */
+__weak const volatile unsigned long long oc_host_pages SEC(".rodata") = 0;    /* the limit where no cgroup has one */
+
+#define OC_TRACKED_CGROUPS 16384
+#define OC_TRACKED_PROCESSES 16384
+#define OC_TRACKED_VICTIMS 4096
+#define OC_TRACKED_STALLS 4096
+
+struct { /* 512 KiB; drained ten times a second and when something moved */
+  __uint(type, BPF_MAP_TYPE_RINGBUF);
+  __uint(max_entries, 512 * 1024);
+} samples __weak SEC(".maps");
+
+struct { /* 1 MiB: about 350 dying processes between two looks */
+  __uint(type, BPF_MAP_TYPE_RINGBUF);
+  __uint(max_entries, 1024 * 1024);
+} events __weak SEC(".maps");
+
+struct {
+  __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+  __uint(max_entries, OC_LOST_REASONS);
+  __type(key, u32);
+  __type(value, u64);
+} lost __weak SEC(".maps");
+
+/* What was last sent of a cgroup or process: a record goes out when it moved far enough from here. */
+struct oc_last {
+  u64 pages;
+  u64 time_ns;
+};
+
+struct { /* 1.3 MiB */
+  __uint(type, BPF_MAP_TYPE_HASH);
+  __uint(max_entries, OC_TRACKED_CGROUPS);
+  __type(key, u64);
+  __type(value, struct oc_last);
+} last_cgroup __weak SEC(".maps");
+
+struct { /* 1.3 MiB */
+  __uint(type, BPF_MAP_TYPE_HASH);
+  __uint(max_entries, OC_TRACKED_PROCESSES);
+  __type(key, u32); /* tgid; removed at its exit */
+  __type(value, struct oc_last);
+} last_process __weak SEC(".maps");
+
+/* Processes that the kernel itself sent SIGKILL, until they exit. */
+struct oc_victim {
+  u64 task;  /* address of the task that was passed to the kill, for the mark that follows at once */
+  u32 tid;
+  u32 shown; /* its last words were recorded */
+};
+
+struct { /* 0.4 MiB */
+  __uint(type, BPF_MAP_TYPE_HASH);
+  __uint(max_entries, OC_TRACKED_VICTIMS);
+  __type(key, u32); /* tgid */
+  __type(value, struct oc_victim);
+} victims __weak SEC(".maps");
+
+struct { /* 0.3 MiB */
+  __uint(type, BPF_MAP_TYPE_HASH);
+  __uint(max_entries, OC_TRACKED_STALLS);
+  __type(key, u32); /* tid */
+  __type(value, u64);
+} reclaim_since __weak SEC(".maps");
+
+struct { /* 0.4 MiB */
+  __uint(type, BPF_MAP_TYPE_HASH);
+  __uint(max_entries, OC_TRACKED_STALLS);
+  __type(key, u64); /* cgroup id; user space removes it with the cgroup */
+  __type(value, struct oc_stalls);
+} stalls __weak SEC(".maps");
+
+#endif

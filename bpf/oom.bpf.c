@@ -1,0 +1,236 @@
+/* The OOM decision, its victims, their last moment and the return of their memory; SIGKILLs from user space. */
+#include "emit.bpf.h"
+#include "task.bpf.h"
+
+#define OC_SIGKILL 9
+#define OC_SEND_SIG_NOINFO 0
+#define OC_SEND_SIG_PRIV 1
+/* A charge is tried in batches of up to 64 pages per CPU, so a full cgroup can stand that far below its limit. */
+#define OC_FULL_SLACK_PAGES 64
+
+static __always_inline u32 fill_chain(struct oc_memcg* out, struct cgroup_subsys_state* css) {
+  u32 levels = 0;
+  for (u32 i = 0; i < OC_CHAIN_LEN; i++) {
+    if (css) {
+      oc_fill_memcg(&out[i], css);
+      css = BPF_CORE_READ(css, parent);
+      levels = i + 1;
+    } else {
+      __builtin_memset(&out[i], 0, sizeof(out[i]));
+    }
+  }
+  return levels;
+}
+
+/* The topmost ancestor whose whole subtree is locked for the decision under way; 0 if none is. */
+static __always_inline u64 locked_ancestor(struct cgroup_subsys_state* css) {
+  u64 id = OC_NO_CGROUP;
+  if (!oc_has_oom_lock()) return id;
+  for (u32 i = 0; i < 32 && css; i++) {
+    if (BPF_CORE_READ((struct mem_cgroup*)css, oom_lock)) id = oc_css_id(css);
+    css = BPF_CORE_READ(css, parent);
+  }
+  return id;
+}
+
+/* The lowest cgroup of a chain that stands at its limit; 0 if none does. */
+static __always_inline u64 full_ancestor(const struct oc_memcg* chain, u32 levels) {
+  for (u32 i = 0; i < OC_CHAIN_LEN; i++) {
+    if (i >= levels) break;
+    if (chain[i].limit_pages != OC_NO_LIMIT_PAGES &&
+        chain[i].usage_pages + OC_FULL_SLACK_PAGES >= chain[i].limit_pages)
+      return chain[i].id;
+  }
+  return OC_NO_CGROUP;
+}
+
+static __always_inline bool kills_as_group(struct cgroup_subsys_state* css, u64 limit_cgroup_id) {
+  bool group = false;
+  if (!bpf_core_field_exists(struct mem_cgroup, oom_group)) return false;
+  for (u32 i = 0; i < 32 && css; i++) {
+    struct cgroup_subsys_state* parent = BPF_CORE_READ(css, parent);
+    if (parent && BPF_CORE_READ((struct mem_cgroup*)css, oom_group)) group = true;
+    if (oc_css_id(css) == limit_cgroup_id) break;
+    css = parent;
+  }
+  return group;
+}
+
+/* Follows a process from the kernel's SIGKILL to its exit. */
+static __always_inline void follow_victim(struct task_struct* task) {
+  u32 tgid = BPF_CORE_READ(task, tgid);
+  struct oc_victim victim = {.task = (u64)task, .tid = BPF_CORE_READ(task, pid), .shown = 0};
+  struct oc_victim* known = bpf_map_lookup_elem(&victims, &tgid);
+  if (known) {
+    known->task = victim.task;
+    known->tid = victim.tid;
+  } else if (bpf_map_update_elem(&victims, &tgid, &victim, BPF_ANY)) {
+    oc_count_lost(OC_LOST_VICTIM_TABLE_FULL);
+  }
+}
+
+static __always_inline void marked(struct task_struct* victim) {
+  struct task_struct* trigger = (struct task_struct*)bpf_get_current_task();
+  struct oc_oom_mark* r = OC_RESERVE_EVENT(OC_OOM_MARK, oc_oom_mark);
+  u32 tgid = BPF_CORE_READ(victim, tgid);
+  struct oc_victim* known = bpf_map_lookup_elem(&victims, &tgid);
+  if (r) {
+    struct cgroup_subsys_state* trigger_css = oc_memory_css(trigger);
+    struct cgroup_subsys_state* victim_css = oc_memory_css(victim);
+    oc_fill_task(&r->victim, victim);
+    oc_fill_memory(&r->memory, victim);
+    oc_fill_task(&r->trigger, trigger);
+    r->chain_len = fill_chain(r->chain, trigger_css);
+    r->victim_chain_len = fill_chain(r->victim_chain, victim_css);
+    u64 owner = locked_ancestor(trigger_css);
+    if (!owner) owner = full_ancestor(r->chain, r->chain_len);
+    /* A limit lowered below the usage kills from the writer's context, which is in another cgroup. */
+    if (!owner) owner = full_ancestor(r->victim_chain, r->victim_chain_len);
+    r->limit_cgroup_id = owner;
+    r->group_kill = kills_as_group(victim_css, owner);
+    r->already_dying = !known;
+    oc_submit_now(r);
+  }
+  if (!known) follow_victim(victim);
+}
+
+SEC("tp_btf/mark_victim")
+int BPF_PROG(on_mark_victim, struct task_struct* task) {
+  marked(task);
+  return 0;
+}
+
+/* The form before the task was passed: only a thread id. The SIGKILL just before it left the task's address; without
+ * one the victim was exiting by itself and is the trigger. */
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, 1);
+  __type(key, u32);
+  __type(value, u64);
+} last_kernel_kill SEC(".maps");
+
+SEC("tp_btf/mark_victim")
+int BPF_PROG(on_mark_victim_pid, int tid) {
+  struct task_struct* current = (struct task_struct*)bpf_get_current_task();
+  u32 key = 0;
+  u64* last = bpf_map_lookup_elem(&last_kernel_kill, &key);
+  struct task_struct* task = last ? (struct task_struct*)*last : 0;
+  if (task && BPF_CORE_READ(task, pid) == tid)
+    marked(task);
+  else if (BPF_CORE_READ(current, pid) == tid)
+    marked(current);
+  else
+    oc_count_lost(OC_LOST_VICTIM_TABLE_FULL);
+  return 0;
+}
+
+static __always_inline void kernel_sent_kill(struct task_struct* task) {
+  u32 key = 0;
+  u64 address = (u64)task;
+  bpf_map_update_elem(&last_kernel_kill, &key, &address, BPF_ANY);
+  follow_victim(task);
+  struct oc_kernel_kill* r = OC_RESERVE_EVENT(OC_KERNEL_KILL, oc_kernel_kill);
+  if (!r) return;
+  oc_fill_task(&r->victim, task);
+  oc_fill_memory(&r->memory, task);
+  oc_fill_task(&r->sender, (struct task_struct*)bpf_get_current_task());
+  oc_submit_now(r);
+}
+
+static __always_inline void user_sent_kill(struct task_struct* task, struct kernel_siginfo* info) {
+  struct oc_user_kill* r = OC_RESERVE_EVENT(OC_USER_KILL, oc_user_kill);
+  if (!r) return;
+  oc_fill_task(&r->victim, task);
+  oc_fill_task(&r->sender, (struct task_struct*)bpf_get_current_task());
+  r->no_siginfo = (u64)info == OC_SEND_SIG_NOINFO;
+  r->si_code = r->no_siginfo ? 0 : BPF_CORE_READ(info, si_code);
+  oc_submit_now(r);
+}
+
+SEC("tp_btf/signal_generate")
+int BPF_PROG(on_signal_generate, int sig, struct kernel_siginfo* info, struct task_struct* task) {
+  if (sig != OC_SIGKILL) return 0;
+  if ((u64)info == OC_SEND_SIG_PRIV)
+    kernel_sent_kill(task);
+  else
+    user_sent_kill(task, info);
+  return 0;
+}
+
+/* In the victim's context, before it exits: what it showed as argv and where it was. */
+SEC("tp_btf/signal_deliver")
+int BPF_PROG(on_signal_deliver, int sig) {
+  if (sig != OC_SIGKILL) return 0;
+  u32 tgid = bpf_get_current_pid_tgid() >> 32;
+  struct oc_victim* victim = bpf_map_lookup_elem(&victims, &tgid);
+  if (!victim || victim->shown) return 0;
+  victim->shown = 1;
+  struct task_struct* task = (struct task_struct*)bpf_get_current_task();
+  struct mm_struct* mm = BPF_CORE_READ(task, mm);
+  struct oc_dying* r = OC_RESERVE_EVENT(OC_DYING, oc_dying);
+  if (!r) return 0;
+  oc_fill_task(&r->task, task);
+  oc_fill_memory(&r->memory, task);
+  r->args_truncated = 0;
+  r->args_bytes = mm ? oc_read_args(r->args, &r->args_truncated, mm) : 0;
+  long stack_bytes = bpf_get_stack(ctx, r->stack, sizeof(r->stack), BPF_F_USER_STACK);
+  r->stack_frames = stack_bytes > 0 ? stack_bytes / sizeof(u64) : 0;
+  r->_pad = 0;
+  oc_submit_now(r);
+  return 0;
+}
+
+static __always_inline void reaper(u32 op, int tid) {
+  struct oc_reaper* r = OC_RESERVE_EVENT(OC_REAPER, oc_reaper);
+  if (!r) return;
+  r->op = op;
+  r->tid = tid;
+  oc_submit_now(r);
+}
+
+SEC("tp_btf/wake_reaper")
+int BPF_PROG(on_wake_reaper, int tid) {
+  reaper(OC_REAP_QUEUED, tid);
+  return 0;
+}
+
+SEC("tp_btf/finish_task_reaping")
+int BPF_PROG(on_finish_task_reaping, int tid) {
+  reaper(OC_REAP_DONE, tid);
+  return 0;
+}
+
+SEC("tp_btf/skip_task_reaping")
+int BPF_PROG(on_skip_task_reaping, int tid) {
+  reaper(OC_REAP_SKIPPED, tid);
+  return 0;
+}
+
+SEC("tp_btf/oom_score_adj_update")
+int BPF_PROG(on_oom_score_adj_update, struct task_struct* task) {
+  struct oc_score_adj* r = OC_RESERVE_SAMPLE(OC_SCORE_ADJ, oc_score_adj);
+  if (!r) return 0;
+  oc_fill_task(&r->task, task);
+  oc_submit_lazily(r);
+  return 0;
+}
+
+/* Order, gfp mask, constraint and the limit's owner as the kernel passes them; only where it can be probed. */
+SEC("kprobe/oom_kill_process")
+int BPF_KPROBE(on_oom_kill_process, struct oom_control* oc) {
+  struct oc_oom_decision* r = OC_RESERVE_EVENT(OC_OOM_DECISION, oc_oom_decision);
+  if (!r) return 0;
+  struct mem_cgroup* memcg = BPF_CORE_READ(oc, memcg);
+  oc_fill_task(&r->trigger, (struct task_struct*)bpf_get_current_task());
+  oc_fill_task(&r->victim, BPF_CORE_READ(oc, chosen));
+  r->limit_cgroup_id = memcg ? oc_css_id((struct cgroup_subsys_state*)memcg) : OC_NO_CGROUP;
+  r->total_pages = BPF_CORE_READ(oc, totalpages);
+  r->gfp_mask = BPF_CORE_READ(oc, gfp_mask);
+  r->order = BPF_CORE_READ(oc, order);
+  r->constraint = BPF_CORE_READ(oc, constraint);
+  r->_pad = 0;
+  oc_submit_now(r);
+  return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";

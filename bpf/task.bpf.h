@@ -1,0 +1,85 @@
+/* Fills the records' descriptions of tasks, their memory and their memory cgroups. */
+#ifndef OOMCAST_TASK_BPF_H
+#define OOMCAST_TASK_BPF_H
+
+#include "compat.bpf.h"
+
+#define OC_PF_EXITING 0x00000004
+#define OC_PF_WQ_WORKER 0x00000020
+#define OC_PF_KTHREAD 0x00200000
+
+static __always_inline u64 oc_css_id(struct cgroup_subsys_state* css) {
+  return css ? BPF_CORE_READ(css, cgroup, kn, id) : OC_NO_CGROUP;
+}
+
+static __always_inline u32 oc_ns_tgid(struct task_struct* leader) {
+  struct pid* pid = BPF_CORE_READ(leader, thread_pid);
+  u32 level = BPF_CORE_READ(pid, level);
+  int nr = 0;
+  u64 at = bpf_core_field_offset(struct pid, numbers) + (u64)(level & 31) * bpf_core_type_size(struct upid) +
+           bpf_core_field_offset(struct upid, nr);
+  if (pid) bpf_probe_read_kernel(&nr, sizeof(nr), (char*)pid + at);
+  return nr;
+}
+
+static __always_inline void oc_fill_task(struct oc_task* out, struct task_struct* task) {
+  struct task_struct* leader = BPF_CORE_READ(task, group_leader);
+  struct task_struct* parent = BPF_CORE_READ(leader, real_parent);
+  u32 flags = BPF_CORE_READ(task, flags);
+  out->tgid = BPF_CORE_READ(task, tgid);
+  out->tid = BPF_CORE_READ(task, pid);
+  out->start_ns = BPF_CORE_READ(leader, start_boottime);
+  out->parent_tgid = BPF_CORE_READ(parent, tgid);
+  out->parent_start_ns = BPF_CORE_READ(parent, group_leader, start_boottime);
+  out->ns_tgid = oc_ns_tgid(leader);
+  out->cgroup_id = oc_css_id(oc_memory_css(task));
+  out->uid = BPF_CORE_READ(task, real_cred, uid.val);
+  out->flags = (flags & OC_PF_KTHREAD ? OC_TASK_KTHREAD : 0) | (flags & OC_PF_EXITING ? OC_TASK_EXITING : 0) |
+               (flags & OC_PF_WQ_WORKER ? OC_TASK_WORKQUEUE : 0);
+  out->oom_score_adj = BPF_CORE_READ(task, signal, oom_score_adj);
+  out->_pad = 0;
+  bpf_probe_read_kernel(out->comm, sizeof(out->comm), (char*)task + bpf_core_field_offset(struct task_struct, comm));
+}
+
+static __always_inline void oc_fill_memory(struct oc_memory* out, struct task_struct* task) {
+  struct mm_struct* mm = BPF_CORE_READ(task, mm);
+  if (!mm) {
+    out->anon_pages = out->file_pages = out->shmem_pages = out->swap_entries = OC_UNKNOWN_BYTES;
+    out->total_vm_pages = out->pgtables_bytes = OC_UNKNOWN_BYTES;
+    out->mm_key = 0;
+    return;
+  }
+  out->anon_pages = oc_rss_pages(mm, OC_MM_ANON);
+  out->file_pages = oc_rss_pages(mm, OC_MM_FILE);
+  out->shmem_pages = oc_rss_pages(mm, OC_MM_SHMEM);
+  out->swap_entries = oc_rss_pages(mm, OC_MM_SWAP);
+  out->total_vm_pages = BPF_CORE_READ(mm, total_vm);
+  out->pgtables_bytes = BPF_CORE_READ(mm, pgtables_bytes.counter);
+  out->mm_key = (u64)mm;
+}
+
+/* mem_cgroup begins with its css, so the two share an address. */
+static __always_inline void oc_fill_memcg(struct oc_memcg* out, struct cgroup_subsys_state* css) {
+  struct mem_cgroup* memcg = (struct mem_cgroup*)css;
+  out->id = oc_css_id(css);
+  out->usage_pages = BPF_CORE_READ(memcg, memory.usage.counter);
+  out->limit_pages = BPF_CORE_READ(memcg, memory.max);
+  out->watermark_pages = BPF_CORE_READ(memcg, memory.watermark);
+  /* PAGE_COUNTER_MAX is LONG_MAX / PAGE_SIZE, which is 2^51 or less. */
+  if (out->limit_pages >= (1ull << 50) / 2) out->limit_pages = OC_NO_LIMIT_PAGES;
+}
+
+/* A task's argv as it stands in its memory now; only in its own context. Bytes read, 0 if unreadable. */
+static __always_inline u32 oc_read_args(char* to, u32* truncated, struct mm_struct* mm) {
+  u64 start = BPF_CORE_READ(mm, arg_start);
+  u64 end = BPF_CORE_READ(mm, arg_end);
+  u64 size = end > start ? end - start : 0;
+  *truncated = size > OC_ARGS_LEN;
+  if (size > OC_ARGS_LEN) size = OC_ARGS_LEN;
+  /* The mask tells the verifier what the comparison above already guarantees. */
+  u32 bytes = size & (2 * OC_ARGS_LEN - 1);
+  if (bytes > OC_ARGS_LEN || !bytes) return 0;
+  return bpf_probe_read_user(to, bytes, (void*)start) ? 0 : bytes;
+}
+
+#endif
