@@ -68,7 +68,8 @@ struct OomControl {
   std::optional<bool> group;          // v2 memory.oom.group: all tasks of the cgroup die together
 };
 
-/// The value of the line `key value` (or `key: value`) in `text`, trimmed.
-std::optional<std::string_view> find_value(std::string_view text, std::string_view key);
+/// Sum of two counts that are not negative; 2^63 − 1 when it does not fit, which no machine reaches but a
+/// text may claim.
+Bytes add_saturating(Bytes a, Bytes b);
 
 }  // namespace oomcast

@@ -15,8 +15,6 @@
 
 namespace oomcast {
 
-struct CgroupMount;
-
 /// /proc/PID/stat.
 struct ProcStat {
   std::string comm;  // bytes, may hold anything, at most 15 of them (kernel threads: 63)

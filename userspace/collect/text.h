@@ -26,6 +26,8 @@ bool next_line(std::string_view& rest, std::string_view& line);
 /// Takes the next run of bytes that are neither space nor tab off `rest`; empty at the end.
 std::string_view next_field(std::string_view& rest);
 std::string_view trim(std::string_view text);
+/// The value of the line `key value` (or `key: value`) in `text`, trimmed.
+std::optional<std::string_view> find_value(std::string_view text, std::string_view key);
 
 /// Bytes that a terminal must not see, as \xNN; everything printable in ASCII and every byte ≥ 0x80 stays.
 std::string printable(std::string_view bytes);

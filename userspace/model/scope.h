@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 #include "base/task_id.h"
-#include "collect/cgroupfs.h"
+#include "collect/cgroup_mount.h"
 #include "model/cgroup_name.h"
 
 namespace oomcast {
