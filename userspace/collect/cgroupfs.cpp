@@ -1,0 +1,461 @@
+#include "collect/cgroupfs.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <span>
+
+#include "collect/text.h"
+
+namespace oomcast {
+namespace {
+
+// ---- Directories ----
+
+constexpr int dir_flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+
+UniqueFd open_dir_at(int dirfd, const char* name) {
+  return UniqueFd(::openat(dirfd, name, dir_flags));
+}
+
+std::optional<CgroupId> id_of(int fd, Hierarchy hierarchy) {
+  struct stat st {};
+  if (::fstat(fd, &st) != 0) return std::nullopt;
+  return CgroupId{hierarchy, st.st_ino};
+}
+
+// Opens `relative` ("a/b" or "/a/b") below `top` one component at a time: no symlink, no "..", no limit on
+// its length.
+UniqueFd open_below(int top, std::string_view relative) {
+  UniqueFd at = open_dir_at(top, ".");
+  while (at && !relative.empty()) {
+    std::size_t end = relative.find('/');
+    std::string name(relative.substr(0, end));
+    relative.remove_prefix(end == std::string_view::npos ? relative.size() : end + 1);
+    if (name.empty()) continue;
+    if (name == "." || name == ".." || name.find('\0') != std::string::npos) {
+      errno = ENOENT;
+      return {};
+    }
+    at = open_dir_at(at.get(), name.c_str());
+  }
+  return at;
+}
+
+struct CloseDir {
+  void operator()(DIR* dir) const { ::closedir(dir); }
+};
+
+using DirStream = std::unique_ptr<DIR, CloseDir>;
+
+DirStream open_stream_at(int dirfd, const char* name) {
+  int fd = ::openat(dirfd, name, dir_flags);
+  if (fd < 0) return nullptr;
+  DirStream dir(::fdopendir(fd));
+  if (!dir) ::close(fd);
+  return dir;
+}
+
+// Child directories' names in byte order; nullopt sets errno.
+std::optional<std::vector<std::string>> child_dirs(DIR* dir) {
+  std::vector<std::string> names;
+  errno = 0;
+  while (const dirent* entry = ::readdir(dir)) {
+    std::string_view name = entry->d_name;
+    if ((entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN) && name != "." && name != "..")
+      names.emplace_back(name);
+    errno = 0;
+  }
+  if (errno != 0) return std::nullopt;
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// errno values that mean: was there when listed, is not now.
+bool means_gone(int err) {
+  return err == ENOENT || err == ENODEV;
+}
+
+struct Walk {
+  CgroupTree tree;
+  Hierarchy hierarchy;
+
+  void skip(int err) { ++(means_gone(err) ? tree.vanished : tree.unreadable); }
+
+  void enter(const DirStream& dir, std::optional<CgroupId> parent, const std::string& path,
+             std::size_t depth) {
+    const int fd = ::dirfd(dir.get());
+    auto id = id_of(fd, hierarchy);
+    if (!id) return skip(errno);
+    tree.cgroups.push_back({*id, parent, path.empty() ? "/" : path});
+
+    auto names = child_dirs(dir.get());
+    if (!names) return skip(errno);
+    for (const std::string& name : *names) {
+      if (depth == CgroupFs::max_depth) {
+        ++tree.too_deep;
+        continue;
+      }
+      if (DirStream child = open_stream_at(fd, name.c_str()))
+        enter(child, id, path + "/" + name, depth + 1);
+      else if (errno != ENOTDIR &&
+               errno != ELOOP)  // a file or symlink where the file system does not tell types
+        skip(errno);
+    }
+  }
+};
+
+// ---- A cgroup's files ----
+
+enum class File : std::size_t { usage, limit, stat, kmem, swap_usage, swap_limit };
+
+const char* file_name(Hierarchy hierarchy, File file) {
+  static constexpr const char* v1[] = {
+      "memory.usage_in_bytes",      "memory.limit_in_bytes",       "memory.stat",
+      "memory.kmem.usage_in_bytes", "memory.memsw.usage_in_bytes", "memory.memsw.limit_in_bytes"};
+  static constexpr const char* v2[] = {"memory.current", "memory.max",          "memory.stat",
+                                       "memory.stat",    "memory.swap.current", "memory.swap.max"};
+  return (hierarchy == Hierarchy::v1 ? v1 : v2)[static_cast<std::size_t>(file)];
+}
+
+Error read_error(const std::string& path, std::string_view file) {
+  int err = errno;
+  return Error::from_errno(fmt::format("reading {} of cgroup {}", file, printable(path)), err);
+}
+Error garbled(const std::string& path, std::string_view file) {
+  return Error::failed(fmt::format("{} of cgroup {} is not what the kernel prints", file, printable(path)));
+}
+
+// A file can be absent because the cgroup has none (v2's root, no swap accounting) or because the cgroup was
+// removed.
+bool absent_but_alive(int dirfd) {
+  return errno == ENOENT && ::faccessat(dirfd, "cgroup.procs", F_OK, 0) == 0;
+}
+
+// The readers below work on a Source: hierarchy(), path(), read(File, buffer) and absent() after a read that
+// failed.
+using Number = std::array<char, 64>;
+
+template <typename Source>
+Error read_error(Source& source, File file) {
+  return read_error(source.path(), file_name(source.hierarchy(), file));
+}
+
+template <typename Source>
+Result<Bytes> bytes_from(Source& source, File file) {
+  Number buffer;
+  auto text = source.read(file, buffer);
+  if (!text) return read_error(source, file);
+  auto value = parse_bytes(trim(*text));
+  if (!value) return garbled(source.path(), file_name(source.hierarchy(), file));
+  return *value;
+}
+
+template <typename Source>
+Result<std::optional<Bytes>> limit_from(Source& source, File file) {
+  Number buffer;
+  auto text = source.read(file, buffer);
+  if (!text && source.absent()) return std::optional<Bytes>();
+  if (!text) return read_error(source, file);
+  auto value = parse_limit(*text);
+  if (!value) return garbled(source.path(), file_name(source.hierarchy(), file));
+  return *value;
+}
+
+// A value whose file may not exist: nullopt then.
+template <typename Source>
+Result<std::optional<Bytes>> optional_bytes_from(Source& source, File file) {
+  Number buffer;
+  auto text = source.read(file, buffer);
+  if (!text && source.absent()) return std::optional<Bytes>();
+  if (!text) return read_error(source, file);
+  return parse_bytes(trim(*text));
+}
+
+template <typename Source>
+Result<std::optional<SwapUse>> swap_from(Source& source) {
+  auto usage = optional_bytes_from(source, File::swap_usage);
+  if (!usage.ok()) return usage.error();
+  if (!*usage) return std::optional<SwapUse>();
+  auto limit = limit_from(source, File::swap_limit);
+  if (!limit.ok()) return limit.error();
+  if (source.hierarchy() == Hierarchy::v2) return std::optional(SwapUse{**usage, *limit, std::nullopt});
+  auto memory = bytes_from(source, File::usage);
+  if (!memory.ok()) return memory.error();
+  // memory+swap, read before memory: a page that moves in between must not make this negative.
+  return std::optional(SwapUse{std::max(Bytes{}, **usage - *memory), std::nullopt, *limit});
+}
+
+template <typename Source>
+Result<MemoryStat> stat_from(Source& source) {
+  std::array<char, 16384> buffer;
+  auto text = source.read(File::stat, buffer);
+  if (!text) return read_error(source, File::stat);
+  std::string_view whole = *text;
+  if (whole.size() == buffer.size()) whole = whole.substr(0, whole.rfind('\n') + 1);  // no half numbers
+  MemoryStat stat = parse_memory_stat(source.hierarchy(), whole);
+  const bool v1 = source.hierarchy() == Hierarchy::v1;
+  auto other = optional_bytes_from(source, v1 ? File::kmem : File::swap_usage);
+  if (!other.ok()) return other.error();
+  (v1 ? stat.kernel : stat.swap) = *other;
+  return stat;
+}
+
+struct DirSource {
+  const CgroupDir& dir;
+  Hierarchy hierarchy() const { return dir.id().hierarchy; }
+  const std::string& path() const { return dir.path(); }
+  std::optional<std::string_view> read(File file, std::span<char> buffer) const {
+    return read_file_at(dir.fd(), file_name(hierarchy(), file), buffer);
+  }
+  bool absent() const { return absent_but_alive(dir.fd()); }
+};
+
+// A file of a cgroup that need not exist: nullopt then, when the cgroup itself does.
+Result<std::optional<std::string>> read_optional(const CgroupDir& dir, const char* name) {
+  auto text = read_file_at(dir.fd(), name, 4096);
+  if (text || absent_but_alive(dir.fd())) return text;
+  return read_error(dir.path(), name);
+}
+
+std::optional<std::uint64_t> find_u64(const std::optional<std::string>& text, std::string_view key) {
+  auto value = text ? find_value(*text, key) : std::nullopt;
+  return value ? parse_u64(*value) : std::nullopt;
+}
+
+std::optional<bool> as_bool(std::optional<std::uint64_t> value) {
+  return value ? std::optional<bool>(*value != 0) : std::nullopt;
+}
+
+}  // namespace
+
+// ---- CgroupDir ----
+
+CgroupDir::CgroupDir(CgroupId id, std::string path, UniqueFd fd)
+    : id_(id), path_(std::move(path)), fd_(std::move(fd)) {}
+
+Result<Bytes> CgroupDir::read_usage() const {
+  DirSource source{*this};
+  return bytes_from(source, File::usage);
+}
+Result<std::optional<Bytes>> CgroupDir::read_limit() const {
+  DirSource source{*this};
+  return limit_from(source, File::limit);
+}
+Result<std::optional<SwapUse>> CgroupDir::read_swap() const {
+  DirSource source{*this};
+  return swap_from(source);
+}
+Result<MemoryStat> CgroupDir::read_stat() const {
+  DirSource source{*this};
+  return stat_from(source);
+}
+
+Result<std::optional<std::uint64_t>> CgroupDir::read_swappiness() const {
+  if (id_.hierarchy == Hierarchy::v2) return std::optional<std::uint64_t>();
+  auto text = read_optional(*this, "memory.swappiness");
+  if (!text.ok()) return text.error();
+  return *text ? parse_u64(trim(**text)) : std::nullopt;
+}
+
+Result<OomEvents> CgroupDir::read_oom_events() const {
+  OomEvents events;
+  if (id_.hierarchy == Hierarchy::v1) {
+    auto control = read_optional(*this, "memory.oom_control");
+    if (!control.ok()) return control.error();
+    events.oom_kill_local = find_u64(*control, "oom_kill");
+    return events;
+  }
+  auto local = read_optional(*this, "memory.events.local");
+  if (!local.ok()) return local.error();
+  auto tree = read_optional(*this, "memory.events");
+  if (!tree.ok()) return tree.error();
+  events.oom_kill_local = find_u64(*local, "oom_kill");
+  events.oom_local = find_u64(*local, "oom");
+  events.oom_kill_tree = find_u64(*tree, "oom_kill");
+  events.oom_tree = find_u64(*tree, "oom");
+  return events;
+}
+
+Result<OomControl> CgroupDir::read_oom_control() const {
+  OomControl control;
+  const bool v1 = id_.hierarchy == Hierarchy::v1;
+  auto text = read_optional(*this, v1 ? "memory.oom_control" : "memory.oom.group");
+  if (!text.ok()) return text.error();
+  if (v1) {
+    control.kill_disabled = as_bool(find_u64(*text, "oom_kill_disable"));
+    control.under_oom = as_bool(find_u64(*text, "under_oom"));
+  } else if (*text) {
+    control.group = as_bool(parse_u64(trim(**text)));
+  }
+  return control;
+}
+
+Result<std::optional<Pressure>> CgroupDir::read_pressure() const {
+  auto text = read_file_at(fd_.get(), "memory.pressure", 4096);
+  if (text) return std::optional(parse_pressure(*text));
+  if (errno == EOPNOTSUPP || absent_but_alive(fd_.get())) return std::optional<Pressure>();
+  return read_error(path_, "memory.pressure");
+}
+
+// ---- CgroupFs ----
+
+Result<CgroupFs> CgroupFs::open(const Roots& roots) {
+  auto mount = find_memory_hierarchy(roots);
+  if (!mount.ok()) return mount.error();
+  return open(*std::move(mount));
+}
+
+Result<CgroupFs> CgroupFs::open(CgroupMount mount) {
+  UniqueFd top = open_dir_at(AT_FDCWD, mount.mount_point.c_str());
+  if (!top) return Error::from_errno("opening cgroup tree " + printable(mount.mount_point));
+  return CgroupFs(std::move(mount), std::move(top));
+}
+
+Result<CgroupDir> CgroupFs::open_dir(std::string_view path) const {
+  std::string kernel_path = path.empty() ? mount_.kernel_path("") : std::string(path);
+  while (kernel_path.size() > 1 && kernel_path.ends_with('/')) kernel_path.pop_back();
+  auto relative = mount_.relative_path(kernel_path);
+  if (!relative)
+    return Error::failed(fmt::format("cgroup {} is outside of {}, which is mounted at {}",
+                                     printable(kernel_path), printable(mount_.mount_root),
+                                     printable(mount_.machine_mount_point)));
+  UniqueFd fd = open_below(top_.get(), *relative);
+  auto id = fd ? id_of(fd.get(), mount_.hierarchy) : std::nullopt;
+  if (!id) return Error::from_errno("opening cgroup " + printable(kernel_path));
+  return CgroupDir(*id, std::move(kernel_path), std::move(fd));
+}
+
+Result<CgroupEntry> CgroupFs::lookup(std::string_view path) const {
+  auto dir = open_dir(path);
+  if (!dir.ok()) return dir.error();
+  CgroupEntry entry{dir->id(), std::nullopt, dir->path()};
+  if (mount_.relative_path(entry.path)->empty()) return entry;
+  std::string parent = entry.path.substr(0, entry.path.rfind('/'));
+  auto parent_dir = open_dir(parent);
+  if (!parent_dir.ok()) return parent_dir.error();
+  entry.parent = parent_dir->id();
+  return entry;
+}
+
+Result<CgroupTree> CgroupFs::list(std::string_view path) const {
+  auto top = lookup(path);
+  if (!top.ok()) return top.error();
+  auto relative = mount_.relative_path(top->path);
+  UniqueFd fd = open_below(top_.get(), *relative);
+  DirStream dir = fd ? open_stream_at(fd.get(), ".") : nullptr;
+  if (!dir) return Error::from_errno("opening cgroup " + printable(top->path));
+  Walk walk{{}, mount_.hierarchy};
+  walk.enter(dir, top->parent, top->path == "/" ? "" : top->path, 0);
+  return std::move(walk.tree);
+}
+
+// ---- CgroupReader ----
+
+std::size_t descriptor_budget(std::size_t reserve) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur <= reserve) return 0;
+  return static_cast<std::size_t>(limit.rlim_cur) - reserve;
+}
+
+struct ReaderSource {
+  CgroupReader& reader;
+  const CgroupEntry& cgroup;
+  bool was_absent = false;
+
+  Hierarchy hierarchy() const { return cgroup.id.hierarchy; }
+  const std::string& path() const { return cgroup.path; }
+  bool absent() const { return was_absent; }
+
+  std::optional<std::string_view> read(File file, std::span<char> buffer) {
+    was_absent = false;
+    auto slot = static_cast<std::size_t>(file);
+    auto kept = reader.open_.find(cgroup.id);
+    if (kept != reader.open_.end() && kept->second[slot]) {
+      auto text = read_kept(kept->second[slot].get(), file, buffer);
+      if (!text) drop();
+      return text;
+    }
+    return open_and_read(file, slot, buffer);
+  }
+
+ private:
+  void drop() {
+    int err = errno;
+    reader.forget(cgroup.id);
+    errno = err;
+  }
+
+  static std::optional<std::string_view> read_kept(int fd, File file, std::span<char> buffer) {
+    std::size_t got = 0;
+    while (got < buffer.size()) {
+      ssize_t n = ::pread(fd, buffer.data() + got, buffer.size() - got, static_cast<off_t>(got));
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return std::nullopt;
+      got += static_cast<std::size_t>(n);
+      if (n == 0 || file != File::stat) break;  // the others are one line, read whole
+    }
+    return std::string_view(buffer.data(), got);
+  }
+
+  std::optional<std::string_view> open_and_read(File file, std::size_t slot, std::span<char> buffer) {
+    auto relative = reader.fs_->mount_.relative_path(cgroup.path);
+    UniqueFd dir = relative ? open_below(reader.fs_->top_.get(), *relative) : UniqueFd();
+    if (!relative) errno = ENOENT;
+    if (!dir) return drop(), std::nullopt;
+    // Another cgroup may have been made under the same name.
+    if (id_of(dir.get(), hierarchy()) != cgroup.id) {
+      errno = ENOENT;
+      return drop(), std::nullopt;
+    }
+    const char* name = file_name(hierarchy(), file);
+    if (reader.open_fds_ >= reader.max_fds_) {
+      auto text = read_file_at(dir.get(), name, buffer);
+      if (!text) was_absent = absent_but_alive(dir.get());
+      return text;
+    }
+    UniqueFd fd(::openat(dir.get(), name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (!fd) {
+      was_absent = absent_but_alive(dir.get());
+      return std::nullopt;
+    }
+    auto text = read_kept(fd.get(), file, buffer);
+    if (!text) return text;
+    reader.open_[cgroup.id][slot] = std::move(fd);
+    ++reader.open_fds_;
+    return text;
+  }
+};
+
+Result<Bytes> CgroupReader::usage(const CgroupEntry& cgroup) {
+  ReaderSource source{*this, cgroup};
+  return bytes_from(source, File::usage);
+}
+Result<std::optional<Bytes>> CgroupReader::limit(const CgroupEntry& cgroup) {
+  ReaderSource source{*this, cgroup};
+  return limit_from(source, File::limit);
+}
+Result<std::optional<SwapUse>> CgroupReader::swap(const CgroupEntry& cgroup) {
+  ReaderSource source{*this, cgroup};
+  return swap_from(source);
+}
+Result<MemoryStat> CgroupReader::stat(const CgroupEntry& cgroup) {
+  ReaderSource source{*this, cgroup};
+  return stat_from(source);
+}
+
+void CgroupReader::forget(CgroupId id) {
+  auto kept = open_.find(id);
+  if (kept == open_.end()) return;
+  for (const UniqueFd& fd : kept->second)
+    if (fd) --open_fds_;
+  open_.erase(kept);
+}
+
+}  // namespace oomcast

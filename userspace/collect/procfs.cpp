@@ -1,0 +1,294 @@
+#include "collect/procfs.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+
+#include "collect/text.h"
+
+namespace oomcast {
+namespace {
+
+constexpr std::size_t max_cmdline = 4096;
+constexpr std::size_t max_small = 16384;
+constexpr std::size_t max_large = 262144;
+
+std::string pid_file(const std::string& proc, std::uint32_t pid, const char* name) {
+  return fmt::format("{}/{}/{}", proc, pid, name);
+}
+
+// ESRCH: the process ended between open and read.
+bool means_gone(int err) {
+  return err == ENOENT || err == ESRCH;
+}
+
+// nullopt: the process is gone.
+Result<std::optional<std::string>> read_of_pid(const std::string& path, std::size_t max) {
+  auto text = read_file_at(AT_FDCWD, path.c_str(), max);
+  if (text || means_gone(errno)) return text;
+  return Error::from_errno("reading " + printable(path));
+}
+
+Error garbled(const std::string& path) {
+  return Error::failed(printable(path) + " is not what the kernel prints");
+}
+
+// Reads a file of a process and parses it with a parser that may refuse. Refused and empty is a process that
+// ends.
+template <typename T, typename Parse>
+Result<std::optional<T>> read_parsed(const std::string& path, std::size_t max, Parse parse) {
+  auto text = read_of_pid(path, max);
+  if (!text.ok()) return text.error();
+  if (!*text) return std::optional<T>();
+  std::optional<T> value = parse(std::string_view(**text));
+  if (!value && !(*text)->empty()) return garbled(path);
+  return value;
+}
+
+std::optional<Bytes> find_kib(std::string_view text, std::string_view key) {
+  auto value = find_value(text, key);
+  return value ? parse_kib(*value) : std::nullopt;
+}
+
+std::optional<std::uint32_t> find_u32(std::string_view text, std::string_view key) {
+  auto value = find_value(text, key);
+  return value ? parse_u32(*value) : std::nullopt;
+}
+
+// "9:memory,cpu:/path": does the middle hold the memory controller?
+bool names_memory(std::string_view controllers) {
+  while (!controllers.empty()) {
+    std::size_t end = controllers.find(',');
+    if (controllers.substr(0, end) == "memory") return true;
+    controllers.remove_prefix(end == std::string_view::npos ? controllers.size() : end + 1);
+  }
+  return false;
+}
+
+struct CloseDir {
+  void operator()(DIR* dir) const { ::closedir(dir); }
+};
+
+}  // namespace
+
+std::optional<ProcStat> parse_proc_stat(std::string_view text) {
+  // "12 (any ) bytes) S 1 …": comm may hold parentheses, spaces and newlines, what follows holds none.
+  std::size_t open = text.find('(');
+  std::size_t close = text.rfind(')');
+  if (open == std::string_view::npos || close == std::string_view::npos || close < open) return std::nullopt;
+  ProcStat stat;
+  stat.comm = text.substr(open + 1, close - open - 1);
+  std::string_view rest = trim(text.substr(close + 1));
+  std::string_view state = next_field(rest);
+  if (state.size() != 1) return std::nullopt;
+  stat.state = state[0];
+  std::string_view fields[20];  // field 4 (ppid) is fields[0], field 22 (starttime) fields[18]
+  for (std::string_view& field : fields) field = next_field(rest);
+  auto ppid = parse_u32(fields[0]);
+  auto flags = parse_u64(fields[5]);
+  auto threads = parse_u32(fields[16]);
+  auto start = parse_u64(fields[18]);
+  if (!ppid || !flags || !threads || !start) return std::nullopt;
+  stat.ppid = *ppid;
+  stat.flags = *flags;
+  stat.num_threads = *threads;
+  stat.start_ticks = *start;
+  return stat;
+}
+
+ProcCmdline parse_cmdline(std::string_view text, std::size_t max) {
+  ProcCmdline out;
+  out.truncated = text.size() > max;
+  text = text.substr(0, max);
+  while (!text.empty()) {
+    std::size_t end = text.find('\0');  // the last may lack its NUL: cut, or the process wrote over its title
+    out.args.emplace_back(text.substr(0, end));
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  }
+  return out;
+}
+
+ProcStatus parse_status(std::string_view text) {
+  ProcStatus out;
+  out.tgid = find_u32(text, "Tgid");
+  out.threads = find_u32(text, "Threads");
+  out.rss = find_kib(text, "VmRSS");
+  out.rss_anon = find_kib(text, "RssAnon");
+  out.rss_file = find_kib(text, "RssFile");
+  out.rss_shmem = find_kib(text, "RssShmem");
+  out.swap = find_kib(text, "VmSwap");
+  out.rss_peak = find_kib(text, "VmHWM");
+  if (auto uids = find_value(text, "Uid")) {
+    next_field(*uids);  // real
+    out.uid = parse_u32(next_field(*uids));
+  }
+  if (auto pids = find_value(text, "NSpid")) {
+    while (!pids->empty()) {
+      auto pid = parse_u32(next_field(*pids));
+      if (!pid) break;
+      out.ns_pid.push_back(*pid);
+    }
+  }
+  return out;
+}
+
+std::optional<ProcStatm> parse_statm(std::string_view text) {
+  text = trim(text);
+  auto size = parse_u64(next_field(text));
+  auto resident = parse_u64(next_field(text));
+  auto shared = parse_u64(next_field(text));
+  if (!size || !resident || !shared) return std::nullopt;
+  return ProcStatm{*size, *resident, *shared};
+}
+
+std::optional<ProcCgroup> parse_proc_cgroup(std::string_view text, Hierarchy hierarchy) {
+  constexpr std::string_view deleted_mark = " (deleted)";
+  std::string_view line;
+  while (next_line(text, line)) {
+    std::size_t first = line.find(':');
+    std::size_t second = first == std::string_view::npos ? first : line.find(':', first + 1);
+    if (second == std::string_view::npos) continue;
+    std::string_view controllers = line.substr(first + 1, second - first - 1);
+    std::string_view path = line.substr(second + 1);
+    if (!path.starts_with('/')) continue;
+    if (hierarchy == Hierarchy::v1 && names_memory(controllers)) return ProcCgroup{std::string(path), false};
+    if (hierarchy == Hierarchy::v2 && line.substr(0, first) == "0" && controllers.empty()) {
+      const bool deleted = path.ends_with(deleted_mark);
+      if (deleted) path.remove_suffix(deleted_mark.size());
+      return ProcCgroup{std::string(path), deleted};
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Bytes> SmapsRollup::private_bytes() const {
+  if (!private_clean || !private_dirty) return std::nullopt;
+  return add_saturating(*private_clean, *private_dirty);
+}
+
+SmapsRollup parse_smaps_rollup(std::string_view text) {
+  SmapsRollup out;
+  out.rss = find_kib(text, "Rss");
+  out.pss = find_kib(text, "Pss");
+  out.private_clean = find_kib(text, "Private_Clean");
+  out.private_dirty = find_kib(text, "Private_Dirty");
+  out.private_hugetlb = find_kib(text, "Private_Hugetlb");
+  out.swap = find_kib(text, "Swap");
+  return out;
+}
+
+MemInfo parse_meminfo(std::string_view text) {
+  MemInfo out;
+  out.total = find_kib(text, "MemTotal");
+  out.free = find_kib(text, "MemFree");
+  out.available = find_kib(text, "MemAvailable");
+  out.swap_total = find_kib(text, "SwapTotal");
+  out.swap_free = find_kib(text, "SwapFree");
+  out.anon = find_kib(text, "AnonPages");
+  out.cached = find_kib(text, "Cached");
+  out.shmem = find_kib(text, "Shmem");
+  out.active_file = find_kib(text, "Active(file)");
+  out.inactive_file = find_kib(text, "Inactive(file)");
+  out.slab_reclaimable = find_kib(text, "SReclaimable");
+  out.slab_unreclaimable = find_kib(text, "SUnreclaim");
+  out.kernel_stack = find_kib(text, "KernelStack");
+  out.page_tables = find_kib(text, "PageTables");
+  out.hugetlb = find_kib(text, "Hugetlb");
+  return out;
+}
+
+Result<std::optional<ProcStat>> ProcFs::read_stat(std::uint32_t pid) const {
+  return read_parsed<ProcStat>(pid_file(proc_, pid, "stat"), max_small, parse_proc_stat);
+}
+
+Result<std::optional<ProcCmdline>> ProcFs::read_cmdline(std::uint32_t pid) const {
+  auto text = read_of_pid(pid_file(proc_, pid, "cmdline"), max_cmdline + 1);
+  if (!text.ok()) return text.error();
+  if (!*text) return std::optional<ProcCmdline>();
+  return std::optional(parse_cmdline(**text, max_cmdline));
+}
+
+Result<std::optional<ProcStatus>> ProcFs::read_status(std::uint32_t pid) const {
+  return read_parsed<ProcStatus>(pid_file(proc_, pid, "status"), max_small, [](std::string_view text) {
+    ProcStatus status = parse_status(text);
+    return status.tgid ? std::optional(std::move(status)) : std::nullopt;
+  });
+}
+
+Result<std::optional<ProcStatm>> ProcFs::read_statm(std::uint32_t pid) const {
+  return read_parsed<ProcStatm>(pid_file(proc_, pid, "statm"), max_small, parse_statm);
+}
+
+Result<std::optional<ProcCgroup>> ProcFs::read_cgroup(std::uint32_t pid, Hierarchy hierarchy) const {
+  auto text = read_of_pid(pid_file(proc_, pid, "cgroup"), max_large);
+  if (!text.ok()) return text.error();
+  return *text ? parse_proc_cgroup(**text, hierarchy) : std::nullopt;
+}
+
+Result<std::optional<SmapsRollup>> ProcFs::read_smaps_rollup(std::uint32_t pid) const {
+  return read_parsed<SmapsRollup>(pid_file(proc_, pid, "smaps_rollup"), max_small, [](std::string_view text) {
+    SmapsRollup rollup = parse_smaps_rollup(text);
+    return rollup.rss ? std::optional(rollup) : std::nullopt;
+  });
+}
+
+Result<std::optional<TaskId>> ProcFs::read_task_id(std::uint32_t pid) const {
+  auto stat = read_stat(pid);
+  if (!stat.ok()) return stat.error();
+  if (!*stat) return std::optional<TaskId>();
+  return std::optional(TaskId{pid, (*stat)->start_ticks});
+}
+
+Result<std::vector<std::uint32_t>> ProcFs::list_pids() const {
+  std::unique_ptr<DIR, CloseDir> dir(::opendir(proc_.c_str()));
+  if (!dir) return Error::from_errno("listing " + printable(proc_));
+  std::vector<std::uint32_t> pids;
+  errno = 0;
+  while (const dirent* entry = ::readdir(dir.get())) {
+    if (auto pid = parse_u32(entry->d_name)) pids.push_back(*pid);
+    errno = 0;
+  }
+  if (errno != 0) return Error::from_errno("listing " + printable(proc_));
+  std::sort(pids.begin(), pids.end());
+  return pids;
+}
+
+Result<MemInfo> ProcFs::read_meminfo() const {
+  const std::string path = proc_ + "/meminfo";
+  auto text = read_file_at(AT_FDCWD, path.c_str(), max_small);
+  if (!text) return Error::from_errno("reading " + printable(path));
+  MemInfo info = parse_meminfo(*text);
+  if (!info.total) return garbled(path);
+  return info;
+}
+
+Result<std::optional<std::uint64_t>> ProcFs::read_vmstat_oom_kill() const {
+  const std::string path = proc_ + "/vmstat";
+  auto text = read_file_at(AT_FDCWD, path.c_str(), max_large);
+  if (!text) return Error::from_errno("reading " + printable(path));
+  auto value = find_value(*text, "oom_kill");
+  return value ? parse_u64(*value) : std::nullopt;
+}
+
+Result<std::optional<Pressure>> ProcFs::read_pressure() const {
+  const std::string path = proc_ + "/pressure/memory";
+  auto text = read_file_at(AT_FDCWD, path.c_str(), 4096);
+  if (text) return std::optional(parse_pressure(*text));
+  if (errno == ENOENT || errno == EOPNOTSUPP) return std::optional<Pressure>();
+  return Error::from_errno("reading " + printable(path));
+}
+
+Result<std::uint64_t> ProcFs::read_swappiness() const {
+  const std::string path = proc_ + "/sys/vm/swappiness";
+  auto text = read_file_at(AT_FDCWD, path.c_str(), 64);
+  if (!text) return Error::from_errno("reading " + printable(path));
+  auto value = parse_u64(trim(*text));
+  if (!value) return garbled(path);
+  return *value;
+}
+
+}  // namespace oomcast

@@ -1,0 +1,134 @@
+// Bounded readers of /proc. A process that is gone is a normal answer (nullopt), not an Error.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/task_id.h"
+#include "base/units.h"
+#include "collect/memory_stat.h"
+#include "collect/roots.h"
+
+namespace oomcast {
+
+/// /proc/PID/stat.
+struct ProcStat {
+  std::string comm;  // bytes, may hold anything, at most 15 of them (kernel threads: 63)
+  char state = '?';
+  std::uint32_t ppid = 0;
+  std::uint64_t flags = 0;  // PF_*; 0x200000 = kernel thread
+  std::uint32_t num_threads = 0;
+  std::uint64_t start_ticks = 0;  // clock ticks since boot, as in TaskId
+  bool kernel_thread() const { return (flags & 0x200000) != 0; }
+};
+
+/// /proc/PID/cmdline.
+struct ProcCmdline {
+  std::vector<std::string> args;  // bytes; empty for kernel threads and zombies
+  bool truncated = false;         // there was more than 4096 bytes
+};
+
+/// /proc/PID/status. Memory is nullopt for kernel threads and zombies, which have none.
+struct ProcStatus {
+  std::optional<std::uint32_t> tgid;
+  std::optional<std::uint32_t> uid;   // effective
+  std::vector<std::uint32_t> ns_pid;  // outermost (host) first; the last is the pid inside its container
+  std::optional<std::uint32_t> threads;
+  std::optional<Bytes> rss;
+  std::optional<Bytes> rss_anon;
+  std::optional<Bytes> rss_file;
+  std::optional<Bytes> rss_shmem;
+  std::optional<Bytes> swap;
+  std::optional<Bytes> rss_peak;  // VmHWM
+};
+
+/// /proc/PID/statm, in pages (the page size is the caller's to know).
+struct ProcStatm {
+  std::uint64_t size_pages = 0;
+  std::uint64_t resident_pages = 0;
+  std::uint64_t shared_pages = 0;  // file and shmem
+};
+
+/// /proc/PID/cgroup, the memory hierarchy's line.
+struct ProcCgroup {
+  std::string path;      // as the reader's cgroup namespace sees it: see CgroupMount::from_proc_path
+  bool deleted = false;  // v2: the directory is gone
+};
+
+/// /proc/PID/smaps_rollup. Walks the page tables: about 1 ms per GiB mapped in 4 KiB pages; needs ptrace
+/// rights.
+struct SmapsRollup {
+  std::optional<Bytes> rss;
+  std::optional<Bytes> pss;
+  std::optional<Bytes> private_clean;
+  std::optional<Bytes> private_dirty;
+  std::optional<Bytes> private_hugetlb;  // not in rss
+  std::optional<Bytes> swap;
+  /// USS: private_clean + private_dirty; nullopt if either is.
+  std::optional<Bytes> private_bytes() const;
+};
+
+/// /proc/meminfo.
+struct MemInfo {
+  std::optional<Bytes> total;
+  std::optional<Bytes> free;
+  std::optional<Bytes> available;
+  std::optional<Bytes> swap_total;
+  std::optional<Bytes> swap_free;
+  std::optional<Bytes> anon;  // AnonPages
+  std::optional<Bytes> cached;
+  std::optional<Bytes> shmem;
+  std::optional<Bytes> active_file;
+  std::optional<Bytes> inactive_file;
+  std::optional<Bytes> slab_reclaimable;
+  std::optional<Bytes> slab_unreclaimable;
+  std::optional<Bytes> kernel_stack;
+  std::optional<Bytes> page_tables;
+  std::optional<Bytes> hugetlb;  // Hugetlb: set aside for huge pages of all sizes
+};
+
+/// Pure parsers of the files above; nullopt: not such a text.
+std::optional<ProcStat> parse_proc_stat(std::string_view text);
+ProcCmdline parse_cmdline(std::string_view text, std::size_t max);
+ProcStatus parse_status(std::string_view text);
+std::optional<ProcStatm> parse_statm(std::string_view text);
+std::optional<ProcCgroup> parse_proc_cgroup(std::string_view text, Hierarchy hierarchy);
+SmapsRollup parse_smaps_rollup(std::string_view text);
+MemInfo parse_meminfo(std::string_view text);
+
+/// Each reader opens, reads once and closes (about 10 µs unless said). Error: not allowed, or not what /proc
+/// prints.
+class ProcFs {
+ public:
+  explicit ProcFs(const Roots& roots) : proc_(roots.proc()) {}
+
+  Result<std::optional<ProcStat>> read_stat(std::uint32_t pid) const;
+  Result<std::optional<ProcCmdline>> read_cmdline(std::uint32_t pid) const;
+  Result<std::optional<ProcStatus>> read_status(std::uint32_t pid) const;
+  Result<std::optional<ProcStatm>> read_statm(std::uint32_t pid) const;
+  /// nullopt also when the process has no line for the hierarchy.
+  Result<std::optional<ProcCgroup>> read_cgroup(std::uint32_t pid, Hierarchy hierarchy) const;
+  Result<std::optional<SmapsRollup>> read_smaps_rollup(std::uint32_t pid) const;
+  /// The process's identity: its tgid is `pid`, which must be a process and not another thread of one.
+  Result<std::optional<TaskId>> read_task_id(std::uint32_t pid) const;
+
+  /// Every process, ascending. About 1 µs each.
+  Result<std::vector<std::uint32_t>> list_pids() const;
+
+  Result<MemInfo> read_meminfo() const;
+  /// OOM kills since boot, whatever their scope. nullopt: the kernel does not count them (before 4.13).
+  Result<std::optional<std::uint64_t>> read_vmstat_oom_kill() const;
+  /// nullopt: a kernel without PSI, or with psi=0.
+  Result<std::optional<Pressure>> read_pressure() const;
+  /// vm.swappiness.
+  Result<std::uint64_t> read_swappiness() const;
+
+ private:
+  std::string proc_;
+};
+
+}  // namespace oomcast

@@ -1,0 +1,19 @@
+// Where the machine's files are. Everything that reads the machine takes a Roots, so that a test hands in a
+// fixture tree and a container hands in the host's mounts (--root DIR).
+#pragma once
+
+#include <string>
+
+namespace oomcast {
+
+struct Roots {
+  /// Directory that holds proc and sys, without a trailing slash. Empty: this machine.
+  std::string root;
+
+  bool rerooted() const { return !root.empty(); }
+  std::string proc() const { return root + "/proc"; }
+  /// Where a path of the (re-rooted) machine is found from here.
+  std::string at(const std::string& path) const { return root + path; }
+};
+
+}  // namespace oomcast

@@ -1,0 +1,137 @@
+#include "collect/text.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <limits>
+
+#include "base/unique_fd.h"
+
+namespace oomcast {
+namespace {
+
+template <typename T>
+std::optional<T> parse_whole(std::string_view text) {
+  T value = 0;
+  auto [end, err] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (err != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// Reads until `want` bytes, the end of the file or an error.
+ssize_t read_all(int fd, char* to, std::size_t want) {
+  std::size_t got = 0;
+  while (got < want) {
+    ssize_t n = ::read(fd, to + got, want - got);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return -1;
+    if (n == 0) break;
+    got += static_cast<std::size_t>(n);
+  }
+  return static_cast<ssize_t>(got);
+}
+
+UniqueFd open_file(int dirfd, const char* path) {
+  // O_NONBLOCK: a fifo in a tree that is not the kernel's must not hang us.
+  return UniqueFd(::openat(dirfd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> parse_u64(std::string_view text) {
+  return parse_whole<std::uint64_t>(text);
+}
+std::optional<std::uint32_t> parse_u32(std::string_view text) {
+  return parse_whole<std::uint32_t>(text);
+}
+
+std::optional<Bytes> parse_bytes(std::string_view text) {
+  auto value = parse_u64(text);
+  if (!value || *value > std::uint64_t{std::numeric_limits<std::int64_t>::max()}) return std::nullopt;
+  return Bytes{static_cast<std::int64_t>(*value)};
+}
+
+std::optional<Bytes> parse_kib(std::string_view text) {
+  auto value = parse_bytes(next_field(text));
+  if (!value || next_field(text) != "kB" || !trim(text).empty()) return std::nullopt;
+  if (value->count > std::numeric_limits<std::int64_t>::max() / 1024) return std::nullopt;
+  return KiB(value->count);
+}
+
+bool next_line(std::string_view& rest, std::string_view& line) {
+  if (rest.empty()) return false;
+  std::size_t end = rest.find('\n');
+  line = rest.substr(0, end);
+  rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+  return true;
+}
+
+std::string_view next_field(std::string_view& rest) {
+  std::size_t begin = rest.find_first_not_of(" \t");
+  rest.remove_prefix(begin == std::string_view::npos ? rest.size() : begin);
+  std::string_view field = rest.substr(0, rest.find_first_of(" \t"));
+  rest.remove_prefix(field.size());
+  return field;
+}
+
+std::string_view trim(std::string_view text) {
+  std::size_t begin = text.find_first_not_of(" \t\n");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t\n") + 1 - begin);
+}
+
+std::optional<std::string_view> find_value(std::string_view text, std::string_view key) {
+  std::string_view line;
+  while (next_line(text, line)) {
+    if (!line.starts_with(key)) continue;
+    line.remove_prefix(key.size());
+    if (line.starts_with(':'))
+      line.remove_prefix(1);
+    else if (!line.starts_with(' ') && !line.starts_with('\t'))
+      continue;
+    return trim(line);
+  }
+  return std::nullopt;
+}
+
+std::string printable(std::string_view bytes) {
+  std::string out;
+  for (char c : bytes) {
+    auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f)
+      out += fmt::format("\\x{:02x}", byte);
+    else
+      out += c;
+  }
+  return out;
+}
+
+std::optional<std::string> read_file_at(int dirfd, const char* path, std::size_t max) {
+  UniqueFd fd = open_file(dirfd, path);
+  if (!fd) return std::nullopt;
+  std::string text;
+  while (text.size() < max) {
+    std::size_t had = text.size();
+    std::size_t want = std::min<std::size_t>(max - had, 4096);
+    text.resize(had + want);
+    ssize_t got = read_all(fd.get(), text.data() + had, want);
+    if (got < 0) return std::nullopt;
+    text.resize(had + static_cast<std::size_t>(got));
+    if (static_cast<std::size_t>(got) < want) break;
+  }
+  return text;
+}
+
+std::optional<std::string_view> read_file_at(int dirfd, const char* path, std::span<char> buffer) {
+  UniqueFd fd = open_file(dirfd, path);
+  if (!fd) return std::nullopt;
+  ssize_t got = read_all(fd.get(), buffer.data(), buffer.size());
+  if (got < 0) return std::nullopt;
+  return std::string_view(buffer.data(), static_cast<std::size_t>(got));
+}
+
+}  // namespace oomcast
