@@ -1,0 +1,346 @@
+#include "collect/bpf_source.h"
+
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+#include <fmt/format.h>
+#include <linux/perf_event.h>
+#include <oomcast.skel.h>
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "base/unique_fd.h"
+
+namespace oomcast {
+namespace {
+
+struct BtfDeleter {
+  void operator()(btf* b) const { btf__free(b); }
+};
+struct LinkDeleter {
+  void operator()(bpf_link* l) const { bpf_link__destroy(l); }
+};
+struct RingDeleter {
+  void operator()(ring_buffer* r) const { ring_buffer__free(r); }
+};
+struct SkeletonDeleter {
+  void operator()(oomcast_bpf* s) const { oomcast_bpf__destroy(s); }
+};
+using Link = std::unique_ptr<bpf_link, LinkDeleter>;
+using Ring = std::unique_ptr<ring_buffer, RingDeleter>;
+
+constexpr std::string_view kTraceSection = "tp_btf/";
+
+// libbpf prints what it finds; only the last failure is of use, and only when something failed.
+class LibbpfLog {
+ public:
+  LibbpfLog() {
+    text().clear();
+    old_ = libbpf_set_print([](enum libbpf_print_level level, const char* format, va_list args) {
+      if (level != LIBBPF_WARN) return 0;
+      std::array<char, 512> line{};
+      int n = std::vsnprintf(line.data(), line.size(), format, args);
+      if (text().size() < 64 * 1024) text() += line.data();
+      return n;
+    });
+  }
+  ~LibbpfLog() { libbpf_set_print(old_); }
+  LibbpfLog(const LibbpfLog&) = delete;
+  LibbpfLog& operator=(const LibbpfLog&) = delete;
+
+  /// The program whose load failed, as libbpf names it.
+  static std::optional<std::string> failed_program() {
+    std::string_view log = text();
+    std::size_t at = log.find("prog '");
+    if (at == std::string_view::npos) return std::nullopt;
+    log.remove_prefix(at + 6);
+    return std::string(log.substr(0, log.find('\'')));
+  }
+  static std::string first_line() { return text().substr(0, text().find('\n')); }
+
+ private:
+  static std::string& text() {
+    static std::string log;
+    return log;
+  }
+  libbpf_print_fn_t old_;
+};
+
+// oom:mark_victim passed a thread id before it passed the task; both forms are in stable kernels of the same version.
+bool passes_task(const btf& kernel, const char* tracepoint) {
+  int id = btf__find_by_name_kind(&kernel, fmt::format("btf_trace_{}", tracepoint).c_str(), BTF_KIND_TYPEDEF);
+  if (id < 0) return false;
+  const btf_type* type = btf__type_by_id(&kernel, static_cast<__u32>(id));
+  type = btf__type_by_id(&kernel, type->type);   // pointer
+  type = type ? btf__type_by_id(&kernel, type->type) : nullptr;  // function
+  if (!type || !btf_is_func_proto(type) || btf_vlen(type) < 2) return false;
+  const btf_type* argument = btf__type_by_id(&kernel, btf_params(type)[1].type);
+  return argument && btf_is_ptr(argument);
+}
+
+bool has_tracepoint(const btf& kernel, std::string_view name) {
+  return btf__find_by_name_kind(&kernel, fmt::format("btf_trace_{}", name).c_str(), BTF_KIND_TYPEDEF) > 0;
+}
+
+bool is_optional(std::string_view program) {
+  // Without these three there is nothing to show; all others add to a record.
+  return program != "on_mark_victim" && program != "on_mark_victim_pid" && program != "on_tick";
+}
+
+std::string what_is_missing(int err) {
+  if (err == EPERM || err == EACCES)
+    return "the kernel refuses BPF programs: run as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_RESOURCE";
+  return fmt::format("{} ({})", LibbpfLog::first_line(), std::strerror(err));
+}
+
+class LoadedBpfSource final : public BpfSource {
+ public:
+  explicit LoadedBpfSource(const BpfOptions& options) : options_(options) {
+    pending_.reserve(kBatchBytes + wire::max_record_bytes());
+  }
+
+  Status start() {
+    if (auto s = load_skeleton(); !s) return s;
+    attach_all();
+    if (auto s = open_ticks(); !s) return s;
+    if (auto s = open_rings(); !s) return s;
+    return Ok{};
+  }
+
+  int fd() const override { return epoll_.get(); }
+
+  bool drain(const std::function<void(const wire::Record&)>& sink, std::size_t max_records) override {
+    bool more = drain_ring(events_.get(), sink, max_records);
+    return drain_ring(samples_.get(), sink, max_records) || more;
+  }
+
+  void set_tick_period(Nanos period) override {
+    if (period == tick_period_) return;
+    auto ns = static_cast<__u64>(period.count());
+    for (auto& event : tick_events_) ioctl(event.get(), PERF_EVENT_IOC_PERIOD, &ns);
+    tick_period_ = period;
+  }
+  Nanos tick_period() const override { return tick_period_; }
+
+  bool set_exact(bool on) override {
+    if (!bpf_program__autoload(skeleton_->progs.on_rss_stat)) return false;
+    if (!on) {
+      exact_.reset();
+    } else if (!exact_) {
+      LibbpfLog quiet;
+      exact_.reset(bpf_program__attach(skeleton_->progs.on_rss_stat));
+    }
+    return on == (exact_ != nullptr);
+  }
+
+  LostCounts lost() const override {
+    std::size_t reasons = wire::lost_reasons().size();
+    LostCounts out(reasons, 0);
+    int cpus = libbpf_num_possible_cpus();
+    std::vector<__u64> per_cpu(cpus > 0 ? static_cast<std::size_t>(cpus) : 1);
+    for (__u32 reason = 0; reason < reasons; ++reason)
+      if (bpf_map_lookup_elem(bpf_map__fd(skeleton_->maps.lost), &reason, per_cpu.data()) == 0)
+        for (__u64 n : per_cpu) out[reason] += n;
+    return out;
+  }
+  std::uint64_t undecodable() const override { return undecodable_; }
+
+  std::uint64_t missed_runs() const override {
+    std::uint64_t missed = 0;
+    bpf_program* program = nullptr;
+    bpf_object__for_each_program(program, skeleton_->obj) {
+      bpf_prog_info info{};
+      __u32 size = sizeof(info);
+      if (int fd = bpf_program__fd(program); fd >= 0 && bpf_obj_get_info_by_fd(fd, &info, &size) == 0)
+        missed += info.recursion_misses;
+    }
+    return missed;
+  }
+
+  void for_each_stall(const std::function<void(std::uint64_t, const wire::Stalls&)>& sink) const override {
+    int map = bpf_map__fd(skeleton_->maps.stalls);
+    std::vector<std::byte> value(wire::stalls_bytes());
+    __u64 key = 0;
+    for (bool more = bpf_map_get_next_key(map, nullptr, &key) == 0; more;
+         more = bpf_map_get_next_key(map, &key, &key) == 0)
+      if (bpf_map_lookup_elem(map, &key, value.data()) == 0) sink(key, wire::decode_stalls(value, options_.units));
+  }
+
+  const std::vector<ProgramState>& programs() const override { return programs_; }
+
+ private:
+  static constexpr std::size_t kBatchBytes = 256 * 1024;
+
+  Status load_skeleton() {
+    LibbpfLog log;
+    std::unique_ptr<btf, BtfDeleter> kernel(btf__parse(options_.btf_path.c_str(), nullptr));
+    if (!kernel)
+      return Error::forbidden(fmt::format("reading the kernel's types from {}: {}. oomcast needs a kernel built with "
+                                          "CONFIG_DEBUG_INFO_BTF=y (5.10 or newer in Debian)",
+                                          options_.btf_path, std::strerror(errno)));
+    // A program that the verifier refuses is left out and the rest is tried again: at most once per program.
+    for (;;) {
+      skeleton_.reset(oomcast_bpf__open());
+      if (!skeleton_) return Error::from_errno("opening the kernel programs");
+      skeleton_->rodata->oc_memory_hierarchy_id = options_.memory_hierarchy;
+      skeleton_->rodata->oc_interval_ns = static_cast<std::uint64_t>(options_.interval.count());
+      skeleton_->rodata->oc_host_pages = static_cast<std::uint64_t>(options_.host_memory.count / options_.units.page_bytes);
+      if (skeleton_->rodata->oc_wire_version != wire::version())
+        return Error::failed(fmt::format("kernel programs of record version {}, user space of version {}: rebuild",
+                                         skeleton_->rodata->oc_wire_version, wire::version()));
+      choose_programs(*kernel);
+      int err = oomcast_bpf__load(skeleton_.get());
+      if (!err) break;
+      auto program = LibbpfLog::failed_program();
+      if (err == -EPERM || !program || !is_optional(*program) || refused_.size() > 64)
+        return Error::forbidden(what_is_missing(-err));
+      refused_.emplace_back(*program, fmt::format("the kernel refused it: {}", std::strerror(-err)));
+    }
+    return Ok{};
+  }
+
+  void choose_programs(const btf& kernel) {
+    programs_.clear();
+    bpf_program* program = nullptr;
+    bpf_object__for_each_program(program, skeleton_->obj) {
+      ProgramState state{bpf_program__name(program), false, {}};
+      std::string_view section = bpf_program__section_name(program);
+      if (section.starts_with(kTraceSection) && !has_tracepoint(kernel, section.substr(kTraceSection.size())))
+        state.why_not = fmt::format("this kernel has no tracepoint {}", section.substr(kTraceSection.size()));
+      if (state.name == "on_mark_victim" && !passes_task(kernel, "mark_victim"))
+        state.why_not = "this kernel's mark_victim passes a thread id: on_mark_victim_pid is used";
+      if (state.name == "on_mark_victim_pid" && state.why_not.empty() && passes_task(kernel, "mark_victim"))
+        state.why_not = "this kernel's mark_victim passes the task: on_mark_victim is used";
+      if (section.starts_with("kprobe/") && !options_.kprobes) state.why_not = "this kernel has no usable kprobes";
+      for (const auto& [name, why] : refused_)
+        if (name == state.name) state.why_not = why;
+      bpf_program__set_autoload(program, state.why_not.empty());
+      programs_.push_back(std::move(state));
+    }
+  }
+
+  void attach_all() {
+    for (ProgramState& state : programs_) {
+      if (!state.why_not.empty() || state.name == "on_rss_stat" || state.name == "on_tick") continue;
+      LibbpfLog log;
+      Link link(bpf_program__attach(bpf_object__find_program_by_name(skeleton_->obj, state.name.c_str())));
+      state.attached = link != nullptr;
+      if (link)
+        links_.push_back(std::move(link));
+      else
+        state.why_not = fmt::format("it did not attach: {}", std::strerror(errno));
+    }
+  }
+
+  Status open_ticks() {
+    int cpus = libbpf_num_possible_cpus();
+    int last_errno = 0;
+    for (int cpu = 0; cpu < cpus; ++cpu) {
+      perf_event_attr attr{};
+      attr.size = sizeof(attr);
+      attr.type = PERF_TYPE_SOFTWARE;
+      attr.config = PERF_COUNT_SW_CPU_CLOCK;
+      attr.sample_period = static_cast<__u64>(tick_period_.count());
+      UniqueFd fd(static_cast<int>(syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC)));
+      if (!fd) {
+        if (errno != ENODEV) last_errno = errno;  // ENODEV: the CPU is offline
+        continue;
+      }
+      LibbpfLog log;
+      Link link(bpf_program__attach_perf_event(skeleton_->progs.on_tick, fd.get()));
+      if (!link) {
+        last_errno = errno;
+        continue;
+      }
+      // The link closes its descriptor; keep one to change the period.
+      tick_events_.emplace_back(fcntl(fd.get(), F_DUPFD_CLOEXEC, 3));
+      fd.release();
+      links_.push_back(std::move(link));
+    }
+    for (ProgramState& state : programs_)
+      if (state.name == "on_tick") {
+        state.attached = !tick_events_.empty();
+        if (last_errno) state.why_not = fmt::format("a CPU's clock could not be opened: {}", std::strerror(last_errno));
+      }
+    return Ok{};
+  }
+
+  Status open_rings() {
+    events_.reset(ring_buffer__new(bpf_map__fd(skeleton_->maps.events), &LoadedBpfSource::keep, this, nullptr));
+    samples_.reset(ring_buffer__new(bpf_map__fd(skeleton_->maps.samples), &LoadedBpfSource::keep, this, nullptr));
+    epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
+    if (!events_ || !samples_ || !epoll_) return Error::from_errno("opening the kernel programs' ring buffers");
+    for (int map : {bpf_map__fd(skeleton_->maps.events), bpf_map__fd(skeleton_->maps.samples)}) {
+      epoll_event wanted{};
+      wanted.events = EPOLLIN;
+      if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, map, &wanted) != 0)
+        return Error::from_errno("watching the kernel programs' ring buffers");
+    }
+    return Ok{};
+  }
+
+  // Ring callback: copies, never allocates. A non-zero answer stops the reading after this record, which is kept.
+  static int keep(void* self, void* data, std::size_t size) {
+    auto& pending = static_cast<LoadedBpfSource*>(self)->pending_;
+    auto* bytes = static_cast<const std::byte*>(data);
+    if (pending.size() + size > pending.capacity()) return -EMSGSIZE;  // cannot be: room for the largest is kept
+    pending.insert(pending.end(), bytes, bytes + size);
+    return pending.size() > kBatchBytes ? -EAGAIN : 0;
+  }
+
+  bool drain_ring(ring_buffer* ring, const std::function<void(const wire::Record&)>& sink, std::size_t max_records) {
+    std::size_t records = 0;
+    bool more = true;
+    while (more && records < max_records) {
+      pending_.clear();
+      more = ring_buffer__consume(ring) < 0;
+      std::span<const std::byte> rest(pending_);
+      while (rest.size() >= sizeof(std::uint32_t)) {
+        std::uint16_t size = 0;
+        std::memcpy(&size, rest.data() + sizeof(std::uint16_t), sizeof(size));
+        if (size == 0 || size > rest.size()) {
+          ++undecodable_;
+          break;
+        }
+        auto record = wire::decode(rest.first(size), options_.units);
+        if (record)
+          sink(*record);
+        else
+          ++undecodable_;
+        ++records;
+        rest = rest.subspan(size);
+      }
+    }
+    return more;
+  }
+
+  BpfOptions options_;
+  std::unique_ptr<oomcast_bpf, SkeletonDeleter> skeleton_;
+  std::vector<std::pair<std::string, std::string>> refused_;
+  std::vector<ProgramState> programs_;
+  std::vector<Link> links_;
+  Link exact_;
+  std::vector<UniqueFd> tick_events_;
+  Nanos tick_period_ = std::chrono::milliseconds(10);
+  Ring events_, samples_;
+  UniqueFd epoll_;
+  std::vector<std::byte> pending_;
+  std::uint64_t undecodable_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<BpfSource>> BpfSource::load(const BpfOptions& options) {
+  auto source = std::make_unique<LoadedBpfSource>(options);
+  if (auto s = source->start(); !s) return s.error();
+  return std::unique_ptr<BpfSource>(std::move(source));
+}
+
+}  // namespace oomcast

@@ -1,0 +1,72 @@
+// The memory cgroups that exist, with their newest readings and the limit that is in force for each.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "model/facts.h"
+#include "model/series.h"
+
+namespace oomcast {
+
+struct CgroupState {
+  CgroupPtr ref;
+  std::optional<std::uint64_t> parent;  // inode
+  std::optional<Bytes> usage, limit, peak;
+  bool limit_known = false;  // it was read: a nullopt limit is no limit
+  MemoryStat stat;
+  Series pinned{256};
+  std::optional<Bytes> headroom_limit;
+  std::optional<MonoTime> removed;
+  // What was last shown, so that idle cgroups stay quiet.
+  std::optional<Bytes> shown_usage, shown_limit;
+  std::optional<MonoTime> shown_at;
+};
+
+class CgroupTree {
+ public:
+  explicit CgroupTree(Hierarchy hierarchy) : hierarchy_(hierarchy) {}
+
+  /// Adds or moves a cgroup whose whole path is known. Children keep the paths they had: see rename().
+  CgroupState& add(std::uint64_t inode, std::optional<std::uint64_t> parent, std::string path);
+  /// Adds a child by its directory's name. Null: the parent is not known (yet).
+  CgroupState* add_child(std::uint64_t inode, std::uint64_t parent, std::string_view name);
+  void rename(std::uint64_t inode, std::string_view name);
+  /// It stays known for a while: records about it still arrive.
+  void remove(std::uint64_t inode, MonoTime now);
+  /// Forgets what was removed before `before`. Returns the inodes.
+  std::vector<std::uint64_t> forget_removed(MonoTime before);
+
+  CgroupState* find(std::uint64_t inode);
+  const CgroupState* find(std::uint64_t inode) const;
+  const CgroupState* by_path(std::string_view path) const;
+  CgroupPtr ref(std::optional<std::uint64_t> inode) const;
+  bool is_below(std::uint64_t inode, std::uint64_t top) const;
+
+  struct Tightest {
+    std::optional<Bytes> limit;  // nullopt: no cgroup limits it below `host`
+    CgroupPtr owner;
+  };
+  /// The smallest limit of the cgroup and its ancestors, the nearest owner if several are equal.
+  Tightest tightest_limit(std::uint64_t inode, std::optional<Bytes> host) const;
+
+  std::size_t size() const { return cgroups_.size(); }
+  template <typename F>
+  void for_each(F f) {
+    for (auto& [inode, state] : cgroups_) f(state);
+  }
+  template <typename F>
+  void for_each(F f) const {
+    for (const auto& [inode, state] : cgroups_) f(state);
+  }
+
+ private:
+  Hierarchy hierarchy_;
+  std::unordered_map<std::uint64_t, CgroupState> cgroups_;
+};
+
+}  // namespace oomcast

@@ -1,0 +1,368 @@
+#include "model/episodes.h"
+
+#include <algorithm>
+#include <set>
+
+namespace oomcast {
+namespace {
+
+constexpr std::size_t kRecentKills = 512;
+constexpr std::size_t kGrewMost = 5;
+constexpr Nanos kGrowthWindow = std::chrono::seconds(60);
+constexpr Nanos kSameMoment = std::chrono::seconds(2);
+
+template <typename T>
+void remember(std::deque<T>& recent, T item, std::size_t most) {
+  recent.push_back(std::move(item));
+  if (recent.size() > most) recent.pop_front();
+}
+
+std::optional<OomScope> scope_of(const wire::OomDecision& decision) {
+  if (decision.order == -1) return OomScope::sysrq;
+  if (!decision.constraint) return std::nullopt;
+  switch (*decision.constraint) {
+    case wire::OomDecision::Constraint::none: return OomScope::global;
+    case wire::OomDecision::Constraint::cpuset: return OomScope::cpuset;
+    case wire::OomDecision::Constraint::mempolicy: return OomScope::mempolicy;
+    case wire::OomDecision::Constraint::memcg: return OomScope::memcg;
+  }
+  return std::nullopt;
+}
+
+void take_memory(Victim& victim, const wire::Memory& m) {
+  victim.anon = m.anon;
+  victim.file = m.file;
+  victim.shmem = m.shmem;
+  victim.swap = m.swap;
+  victim.pgtables = m.pgtables;
+  victim.total_vm = m.total_vm;
+}
+
+// The kernel's own line is the authority on the numbers it prints.
+void take_line(Victim& victim, const OomVictimLine& line) {
+  auto take = [](auto& to, const auto& from) {
+    if (from) to = from;
+  };
+  take(victim.anon, line.anon_rss);
+  take(victim.file, line.file_rss);
+  take(victim.shmem, line.shmem_rss);
+  take(victim.pgtables, line.pgtables);
+  take(victim.total_vm, line.total_vm);
+  take(victim.oom_score_adj, line.oom_score_adj);
+  victim.logged = true;
+}
+
+std::uint64_t count_processes(const std::vector<Victim>& victims, bool Victim::* source) {
+  std::set<TaskId> distinct;
+  for (const Victim& v : victims)
+    if (v.*source) distinct.insert(v.process.id);
+  return distinct.size();
+}
+
+}  // namespace
+
+ProcessRef process_ref(const TaskTable& tasks, const CgroupTree& cgroups, TaskId id) {
+  ProcessRef out;
+  out.id = id;
+  if (const TaskState* task = tasks.find(id)) {
+    out.comm = task->comm;
+    out.cmdline = task->cmdline;
+    out.cmdline_source = task->cmdline_source;
+    out.cmdline_truncated = task->cmdline_truncated;
+    out.uid = task->uid;
+    out.ns_pid = task->ns_pid;
+    if (task->parent) out.ppid = task->parent->tgid;
+    out.cgroup = cgroups.ref(task->cgroup);
+  }
+  return out;
+}
+
+ProcessRef process_ref(const TaskTable& tasks, const CgroupTree& cgroups, const wire::Task& task) {
+  ProcessRef out = process_ref(tasks, cgroups, task.id);
+  out.comm = task.comm;
+  out.uid = task.uid;
+  if (task.parent) out.ppid = task.parent->tgid;
+  if (task.ns_tgid) out.ns_pid = task.ns_tgid;
+  if (auto cgroup = cgroups.ref(task.cgroup)) out.cgroup = cgroup;
+  return out;
+}
+
+void EpisodeBuilder::on_kernel_kill(const wire::KernelKill& kill) { remember(kills_, kill, kRecentKills); }
+
+// A kill is a SIGKILL followed by the mark, by the same thread, of the same thread. A mark without it is of a task
+// that was exiting anyway; the kernel logs and counts no kill for it.
+bool EpisodeBuilder::was_sent_by(const wire::OomMark& mark) {
+  return std::any_of(kills_.rbegin(), kills_.rend(), [&](const wire::KernelKill& kill) {
+    return kill.victim.id == mark.victim.id && kill.victim.tid == mark.victim.tid &&
+           kill.sender.tid == mark.trigger.tid && kill.time <= mark.time && mark.time - kill.time < kSameMoment;
+  });
+}
+
+EpisodeBuilder::Open* EpisodeBuilder::open_for(std::optional<std::uint64_t> limit_inode, MonoTime when) {
+  for (Open& open : open_)
+    if (open.limit_inode == limit_inode) {
+      open.last = std::max(open.last, when);
+      return &open;
+    }
+  if (open_.size() >= kMaxOpen) {
+    ++dropped_;
+    return nullptr;
+  }
+  Open& open = open_.emplace_back();
+  open.limit_inode = limit_inode;
+  open.episode.time = open.first = open.last = when;
+  open.episode.limit_cgroup = cgroups_.ref(limit_inode);
+  open.alone = open_.size() == 1;
+  if (!open.alone)
+    for (Open& other : open_) other.alone = false;
+  for (const auto& [read_at, kills] : vmstat_)
+    if (read_at < when) open.vmstat_before = kills;
+  return &open;
+}
+
+EpisodeBuilder::OpenVictim* EpisodeBuilder::find_victim(TaskId id) {
+  for (Open& open : open_)
+    for (OpenVictim& v : open.victims)
+      if (v.task.id == id) return &v;
+  return nullptr;
+}
+
+EpisodeBuilder::OpenVictim& EpisodeBuilder::add_victim(Open& open, const wire::Task& task, MonoTime when) {
+  OpenVictim& v = open.victims.emplace_back();
+  v.task = task;
+  v.marked_at = when;
+  v.victim.process.id = task.id;
+  v.victim.tid = task.tid;
+  v.victim.oom_score_adj = task.oom_score_adj;
+  return v;
+}
+
+void EpisodeBuilder::on_mark(const wire::OomMark& mark) {
+  if (find_victim(mark.victim.id) || !was_sent_by(mark)) return;
+  Open* open = open_for(mark.limit_cgroup, mark.time);
+  if (!open || open->victims.size() >= kMaxVictims) {
+    if (open) ++dropped_;
+    return;
+  }
+  Episode& episode = open->episode;
+  OpenVictim& v = add_victim(*open, mark.victim, mark.time);
+  v.victim.marked = true;
+  if (mark.memory) {
+    take_memory(v.victim, *mark.memory);
+    v.mm_key = mark.memory->mm_key;
+  }
+  if (!open->trigger) {
+    open->trigger = mark.trigger;
+    const auto& chain = mark.limit_cgroup && std::none_of(mark.chain.begin(), mark.chain.end(),
+                                                          [&](const wire::Memcg& m) {
+                                                            return m.inode == *mark.limit_cgroup;
+                                                          })
+                            ? mark.victim_chain
+                            : mark.chain;
+    for (const wire::Memcg& level : chain) {
+      episode.chain.push_back({cgroups_.ref(level.inode), level.usage, level.limit});
+      if (mark.limit_cgroup == level.inode) {
+        episode.usage = level.usage;
+        episode.limit = level.limit;
+        open->usage_before = level.usage;
+      }
+    }
+    episode.scope = mark.limit_cgroup ? OomScope::memcg : mark.trigger.workqueue ? OomScope::sysrq : OomScope::global;
+  }
+  episode.group_kill = episode.group_kill.value_or(false) || mark.group_kill;
+  for (auto at = decisions_.begin(); at != decisions_.end(); ++at)
+    if (at->trigger.tid == mark.trigger.tid && at->time <= mark.time && mark.time - at->time < kSameMoment) {
+      episode.order = at->order;
+      if (auto scope = scope_of(*at)) episode.scope = scope;
+      decisions_.erase(at);
+      break;
+    }
+}
+
+void EpisodeBuilder::on_decision(const wire::OomDecision& decision) { remember(decisions_, decision, 64); }
+
+void EpisodeBuilder::on_dying(const wire::Dying& dying) {
+  if (!dying.stack.empty()) remember(stacks_, {dying.task.id, dying.stack}, 64);
+}
+
+void EpisodeBuilder::on_exit(const wire::Exit& exit) {
+  if (OpenVictim* v = find_victim(exit.task.id)) v->victim.killed = exit.by_sigkill();
+}
+
+void EpisodeBuilder::on_reaper(const wire::Reaper& reaper) {
+  if (reaper.op != wire::Reaper::Op::done) return;
+  for (Open& open : open_)
+    for (OpenVictim& v : open.victims)
+      if (v.victim.tid == reaper.tid && !v.victim.freed_after)
+        v.victim.freed_after = seconds_between(v.marked_at, reaper.time);
+}
+
+void EpisodeBuilder::on_vmstat(MonoTime when, std::uint64_t kills) { remember(vmstat_, {when, kills}, 16); }
+
+std::vector<std::uint64_t> EpisodeBuilder::watched() const {
+  std::vector<std::uint64_t> out;
+  for (const Open& open : open_)
+    if (open.limit_inode && open.usage_before &&
+        std::any_of(open.victims.begin(), open.victims.end(), [](const auto& v) { return !v.victim.freed_after; }))
+      out.push_back(*open.limit_inode);
+  return out;
+}
+
+void EpisodeBuilder::on_usage(std::uint64_t inode, MonoTime when, Bytes usage) {
+  for (Open& open : open_) {
+    if (open.limit_inode != inode || !open.usage_before) continue;
+    // Memory is back when what the victims held alone, less a tenth for what others took meanwhile, has gone.
+    Bytes held;
+    for (const OpenVictim& v : open.victims)
+      if (v.victim.anon) held += *v.victim.anon;
+    if (held.count == 0 || *open.usage_before - usage < Bytes{held.count / 10 * 9}) continue;
+    for (OpenVictim& v : open.victims)
+      if (!v.victim.freed_after) v.victim.freed_after = seconds_between(v.marked_at, when);
+  }
+}
+
+EpisodeBuilder::OpenVictim* EpisodeBuilder::find_logged(const OomVictimLine& line, Open** owner) {
+  for (Open& open : open_)
+    for (OpenVictim& v : open.victims)
+      if (v.victim.tid == line.tid) {
+        *owner = &open;
+        return &v;
+      }
+  return nullptr;
+}
+
+void EpisodeBuilder::add_logged_victim(Open& open, const OomDump& dump, const OomVictimLine& line, MonoTime when) {
+  wire::Task task;
+  task.tid = line.tid;
+  task.comm = line.comm.value_or("");
+  // The line has the thread's number; the table of the same report, or the constraint line, has the process's.
+  auto row = std::find_if(dump.tasks.begin(), dump.tasks.end(), [&](const TaskRow& r) { return r.pid == line.tid; });
+  task.id.tgid = line.tid;
+  if (row != dump.tasks.end() && row->tgid)
+    task.id.tgid = *row->tgid;
+  else if (dump.constraint && dump.constraint->pid && dump.victims.size() == 1)
+    task.id.tgid = *dump.constraint->pid;
+  if (const TaskState* known = tasks_.by_pid(task.id.tgid)) {
+    task.id = known->id;
+    task.parent = known->parent;
+    task.cgroup = known->cgroup;
+  }
+  if (line.uid) task.uid = *line.uid;
+  if (dump.constraint && dump.constraint->task_memcg && dump.victims.size() == 1)
+    if (const CgroupState* cgroup = cgroups_.by_path(*dump.constraint->task_memcg))
+      task.cgroup = cgroup->ref->id.inode;
+  OpenVictim& v = add_victim(open, task, when);
+  v.victim.oom_score_adj.reset();
+  take_line(v.victim, line);
+}
+
+void EpisodeBuilder::on_dump(const OomDump& dump, MonoTime when) {
+  Open* open = nullptr;
+  for (const OomVictimLine& line : dump.victims) {
+    if (OpenVictim* v = find_logged(line, &open)) {
+      take_line(v->victim, line);
+      continue;
+    }
+    bool told = std::any_of(closed_.begin(), closed_.end(),
+                            [&](const Closed& c) { return c.tid == line.tid && when - c.at < std::chrono::seconds(30); });
+    if (told) continue;
+    if (!open) {
+      auto path = dump.limit_cgroup();
+      const CgroupState* owner = path ? cgroups_.by_path(*path) : nullptr;
+      open = open_for(owner ? std::optional(owner->ref->id.inode) : std::nullopt, when);
+      if (open && path && !open->episode.limit_cgroup) {
+        auto ref = std::make_shared<CgroupRef>();
+        ref->path = *path;
+        ref->name = name_cgroup(*path);
+        open->episode.limit_cgroup = ref;
+      }
+    }
+    if (open && open->victims.size() < kMaxVictims) add_logged_victim(*open, dump, line, when);
+  }
+  if (!open) return;
+  Episode& episode = open->episode;
+  if (auto scope = dump.scope()) episode.scope = scope;
+  if (dump.invoked) {
+    if (dump.invoked->order) episode.order = dump.invoked->order;
+    if (dump.invoked->gfp_text) episode.gfp = dump.invoked->gfp_text;
+    if (!open->trigger && dump.trigger_tid) {
+      wire::Task trigger;
+      trigger.tid = *dump.trigger_tid;
+      const TaskState* known = tasks_.by_pid(trigger.tid);
+      trigger.id = known ? known->id : TaskId{trigger.tid, 0};
+      trigger.cgroup = known ? known->cgroup : std::nullopt;
+      trigger.comm = dump.invoked->trigger_comm;
+      open->trigger = trigger;
+    }
+  }
+  if (dump.group_kill) episode.group_kill = true;
+  if (const MemcgUsageLine* usage = dump.usage_of(MemcgCounter::memory)) {
+    if (!episode.usage) episode.usage = usage->usage;
+    if (!episode.limit) episode.limit = usage->limit;
+  }
+}
+
+bool EpisodeBuilder::complete(const Open& open) const {
+  return std::all_of(open.victims.begin(), open.victims.end(), [&](const OpenVictim& v) {
+    return (!sources_.bpf || (v.victim.killed && v.victim.freed_after)) && (!sources_.kmsg || v.victim.logged);
+  });
+}
+
+std::vector<GrewProcess> EpisodeBuilder::grew_most(const Open& open) const {
+  std::vector<GrewProcess> out;
+  tasks_.for_each([&](const TaskState& task) {
+    if (open.limit_inode && !(task.cgroup && cgroups_.is_below(*task.cgroup, *open.limit_inode))) return;
+    auto points = task.rss.since(open.first - kGrowthWindow);
+    while (!points.empty() && points.back().time > open.first) points = points.first(points.size() - 1);
+    if (points.size() < 2) return;
+    Bytes grew = points.back().value - points.front().value;
+    if (grew > Bytes{})
+      out.push_back({process_ref(tasks_, cgroups_, task.id), grew,
+                     seconds_between(points.front().time, points.back().time)});
+  });
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.grew > b.grew; });
+  if (out.size() > kGrewMost) out.resize(kGrewMost);
+  return out;
+}
+
+Episode EpisodeBuilder::finish(Open& open) {
+  Episode& episode = open.episode;
+  if (!episode.limit_cgroup) episode.limit_cgroup = cgroups_.ref(open.limit_inode);
+  if (open.trigger) episode.trigger = process_ref(tasks_, cgroups_, *open.trigger);
+  std::set<TaskId> told;
+  for (OpenVictim& v : open.victims) {
+    v.victim.process = process_ref(tasks_, cgroups_, v.task);
+    for (auto& [id, stack] : stacks_)
+      if (id == v.task.id) v.victim.stack = stack;
+    told.insert(v.task.id);
+    remember(closed_, Closed{v.victim.tid, open.last}, 4096);
+  }
+  for (const OpenVictim& v : open.victims)
+    for (const wire::KernelKill& kill : kills_)
+      if (v.mm_key && kill.memory && kill.memory->mm_key == v.mm_key && kill.time >= v.marked_at - kSameMoment &&
+          told.insert(kill.victim.id).second)
+        episode.also_killed.push_back(process_ref(tasks_, cgroups_, kill.victim));
+  for (OpenVictim& v : open.victims) episode.victims.push_back(std::move(v.victim));
+  episode.grew_most = grew_most(open);
+  if (sources_.bpf) episode.checks.mark_victim = count_processes(episode.victims, &Victim::marked);
+  if (sources_.kmsg) episode.checks.kmsg = count_processes(episode.victims, &Victim::logged);
+  if (open.alone && open.vmstat_before && !vmstat_.empty() && vmstat_.back().first > open.last)
+    episode.checks.vmstat = vmstat_.back().second - *open.vmstat_before;
+  return std::move(episode);
+}
+
+std::vector<Episode> EpisodeBuilder::take_closed(MonoTime now) {
+  std::vector<Episode> out;
+  for (auto at = open_.begin(); at != open_.end();) {
+    Nanos age = now - at->last;
+    if (age >= kLatest || (age >= kSettle && complete(*at))) {
+      out.push_back(finish(*at));
+      at = open_.erase(at);
+    } else {
+      ++at;
+    }
+  }
+  return out;
+}
+
+}  // namespace oomcast

@@ -1,0 +1,104 @@
+// Puts the records of OOM kills together: one Episode per limit and moment, from the kernel programs, the kernel log,
+// or both, each checking the other.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "model/cgroup_tree.h"
+#include "model/facts.h"
+#include "model/task_table.h"
+#include "wire/records.h"
+
+namespace oomcast {
+
+/// What the table and the tree know of a task, with the record's own words where they are newer.
+ProcessRef process_ref(const TaskTable& tasks, const CgroupTree& cgroups, const wire::Task& task);
+ProcessRef process_ref(const TaskTable& tasks, const CgroupTree& cgroups, TaskId id);
+
+struct EpisodeSources {
+  bool bpf = true;
+  bool kmsg = true;
+};
+
+/// A mark joins the open episode of its limit's owner (or of none, for the machine's limit); an episode closes when
+/// nothing about it is open any more, `kSettle` after its last kill at the earliest and `kLatest` after it at the
+/// latest. Memory is bounded: `kMaxOpen` episodes of `kMaxVictims` each, the rest are counted as dropped.
+class EpisodeBuilder {
+ public:
+  static constexpr Nanos kSettle = std::chrono::milliseconds(1000);
+  static constexpr Nanos kLatest = std::chrono::milliseconds(1700);
+  static constexpr std::size_t kMaxOpen = 256;
+  static constexpr std::size_t kMaxVictims = 1024;
+
+  EpisodeBuilder(EpisodeSources sources, const TaskTable& tasks, const CgroupTree& cgroups)
+      : sources_(sources), tasks_(tasks), cgroups_(cgroups) {}
+
+  void on_kernel_kill(const wire::KernelKill& kill);
+  void on_mark(const wire::OomMark& mark);
+  void on_decision(const wire::OomDecision& decision);
+  void on_dying(const wire::Dying& dying);
+  void on_exit(const wire::Exit& exit);
+  void on_reaper(const wire::Reaper& reaper);
+  /// A finished report of the kernel log; `when` on the model's clock.
+  void on_dump(const OomDump& dump, MonoTime when);
+  /// The kernel's count of kills, read at `when`.
+  void on_vmstat(MonoTime when, std::uint64_t kills);
+  /// Usage of a cgroup that watched() names.
+  void on_usage(std::uint64_t inode, MonoTime when, Bytes usage);
+
+  /// Cgroups whose falling usage tells when a victim's memory came back; poll them every few milliseconds.
+  std::vector<std::uint64_t> watched() const;
+  bool any_open() const { return !open_.empty(); }
+  /// Episodes that are complete, or late, at `now`.
+  std::vector<Episode> take_closed(MonoTime now);
+  std::uint64_t dropped() const { return dropped_; }
+
+ private:
+  struct OpenVictim {
+    Victim victim;
+    MonoTime marked_at;
+    wire::Task task;
+    std::uint64_t mm_key = 0;
+  };
+  struct Open {
+    Episode episode;
+    std::optional<std::uint64_t> limit_inode;
+    std::optional<wire::Task> trigger;
+    std::vector<OpenVictim> victims;
+    MonoTime first, last;
+    std::optional<Bytes> usage_before;
+    std::optional<std::uint64_t> vmstat_before;
+    bool alone = true;  // no other episode was open at the same time
+  };
+  struct Closed {
+    std::uint32_t tid;
+    MonoTime at;
+  };
+
+  Open* open_for(std::optional<std::uint64_t> limit_inode, MonoTime when);
+  OpenVictim* find_victim(TaskId id);
+  OpenVictim* find_logged(const OomVictimLine& line, Open** owner);
+  OpenVictim& add_victim(Open& open, const wire::Task& task, MonoTime when);
+  void add_logged_victim(Open& open, const OomDump& dump, const OomVictimLine& line, MonoTime when);
+  bool was_sent_by(const wire::OomMark& mark);
+  bool complete(const Open& open) const;
+  Episode finish(Open& open);
+  std::vector<GrewProcess> grew_most(const Open& open) const;
+
+  EpisodeSources sources_;
+  const TaskTable& tasks_;
+  const CgroupTree& cgroups_;
+  std::vector<Open> open_;
+  std::deque<wire::KernelKill> kills_;      // recent, newest last
+  std::deque<wire::OomDecision> decisions_;  // recent, not yet joined with a mark
+  std::deque<std::pair<TaskId, std::vector<std::uint64_t>>> stacks_;
+  std::deque<Closed> closed_;
+  std::deque<std::pair<MonoTime, std::uint64_t>> vmstat_;  // the newest readings
+  std::uint64_t dropped_ = 0;
+};
+
+}  // namespace oomcast

@@ -1,0 +1,140 @@
+// What the model says happened: plain values, rendered later and as often as one likes. Unknown is std::nullopt.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/task_id.h"
+#include "base/units.h"
+#include "collect/memory_stat.h"
+#include "collect/oom_log.h"
+#include "model/cgroup_name.h"
+
+namespace oomcast {
+
+struct CgroupRef {
+  CgroupId id;
+  std::string path;  // of the memory hierarchy, as the kernel log prints it; bytes
+  CgroupName name;
+};
+/// Shared, because every record of a cgroup names it. Null: unknown, or none.
+using CgroupPtr = std::shared_ptr<const CgroupRef>;
+
+enum class CmdlineSource : std::uint8_t {
+  shown,  // what the process last showed: /proc, or its own memory as it died
+  exec,   // what it was started with
+};
+
+struct ProcessRef {
+  TaskId id;
+  std::string comm;                  // bytes
+  std::vector<std::string> cmdline;  // bytes; empty: unknown
+  std::optional<CmdlineSource> cmdline_source;
+  bool cmdline_truncated = false;
+  std::optional<std::uint32_t> uid;
+  std::optional<std::uint32_t> ppid;
+  std::optional<std::uint32_t> ns_pid;  // as its own pid namespace numbers it
+  CgroupPtr cgroup;
+};
+
+/// A cgroup's memory at one moment.
+struct Sample {
+  MonoTime time;
+  CgroupPtr cgroup;
+  std::optional<Bytes> usage;
+  std::optional<Bytes> limit;  // tightest of the cgroup and its ancestors; nullopt: the host's
+  CgroupPtr limit_cgroup;      // whose it is
+  MemoryStat stat;
+  std::optional<Bytes> pinned;          // what reclaim cannot drop, with swap; the series that is forecast
+  std::optional<Bytes> headroom_limit;  // what `pinned` runs against: the limit with the swap that is left
+  std::optional<Bytes> peak;            // the highest usage the kernel has seen
+};
+
+/// A process's memory at one moment. Counters lag the kernel's exact sums by at most `rss_error`.
+struct ProcessSampleFact {
+  MonoTime time;
+  ProcessRef process;
+  Bytes rss, anon, file, shmem, swap;
+  std::optional<Bytes> private_bytes;
+  std::optional<BytesPerSec> growth;
+  Bytes rss_error;
+};
+
+struct Victim {
+  ProcessRef process;
+  std::uint32_t tid = 0;  // the marked thread: the number in the kernel's line
+  std::optional<Bytes> anon, file, shmem, swap, pgtables, total_vm;
+  std::optional<int> oom_score_adj;
+  std::optional<bool> killed;  // nullopt: its exit was not seen yet
+  std::optional<Seconds> freed_after;
+  std::vector<std::uint64_t> stack;  // user addresses, innermost first
+  bool marked = false;               // by oom:mark_victim
+  bool logged = false;               // by the kernel's "Killed process" line
+};
+
+struct GrewProcess {
+  ProcessRef process;
+  Bytes grew;
+  Seconds over{};
+};
+
+/// One level of a chain of memory cgroups at the kill.
+struct ChainLevel {
+  CgroupPtr cgroup;
+  Bytes usage;
+  std::optional<Bytes> limit;
+};
+
+/// Distinct processes that each source counted. `vmstat` is the kernel's own counter of kills, nullopt while episodes
+/// overlap; a source that was not read is nullopt.
+struct EpisodeChecks {
+  std::optional<std::uint64_t> mark_victim, kmsg, vmstat;
+};
+
+struct Episode {
+  std::string id;
+  MonoTime time;  // of the first kill
+  std::optional<OomScope> scope;
+  CgroupPtr limit_cgroup;
+  std::optional<Bytes> usage, limit;
+  std::optional<ProcessRef> trigger;
+  std::optional<int> order;
+  std::optional<std::string> gfp;
+  std::optional<bool> group_kill;
+  std::vector<Victim> victims;
+  std::vector<ProcessRef> also_killed;
+  std::vector<GrewProcess> grew_most;
+  std::vector<ChainLevel> chain;
+  EpisodeChecks checks;
+};
+
+/// A SIGKILL from user space.
+struct UserKillFact {
+  MonoTime time;
+  ProcessRef victim, sender;
+  std::optional<std::string> cause;
+};
+
+/// Time that tasks of a cgroup stood still to reclaim memory, since the last such fact.
+struct ReclaimFact {
+  MonoTime time;
+  CgroupPtr cgroup;
+  std::uint64_t stalls = 0;
+  Seconds stalled{};
+  Bytes reclaimed;
+};
+
+/// Pressure of a cgroup; a null cgroup is the host.
+struct PressureFact {
+  MonoTime time;
+  CgroupPtr cgroup;
+  Pressure pressure;
+};
+
+using ModelFact = std::variant<Sample, ProcessSampleFact, Episode, UserKillFact, ReclaimFact, PressureFact>;
+
+}  // namespace oomcast

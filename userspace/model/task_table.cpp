@@ -1,0 +1,88 @@
+#include "model/task_table.h"
+
+namespace oomcast {
+
+TaskState& TaskTable::note(TaskId id) {
+  auto [at, is_new] = tasks_.try_emplace(id);
+  if (is_new) {
+    at->second.id = id;
+    by_pid_[id.tgid] = id;
+    seen_.push_back(id);
+    if (tasks_.size() > max_tasks_) {
+      make_room();
+      at = tasks_.try_emplace(id).first;  // it is the newest, so it was not the one to go
+    }
+  }
+  return at->second;
+}
+
+TaskState& TaskTable::note(const wire::Task& task) {
+  TaskState& state = note(task.id);
+  if (task.parent) state.parent = task.parent;
+  // A thread's name is not its process's.
+  if (state.comm.empty() || task.tid == task.id.tgid) state.comm = task.comm;
+  state.uid = task.uid;
+  if (task.ns_tgid) state.ns_pid = task.ns_tgid;
+  if (task.cgroup) state.cgroup = task.cgroup;
+  return state;
+}
+
+void TaskTable::set_cmdline(TaskState& task, const wire::Args& args, CmdlineSource source) {
+  task.cmdline = args.argv;
+  task.cmdline_truncated = args.truncated;
+  task.cmdline_source = source;
+}
+
+void TaskTable::mark_dead(TaskId id) {
+  auto at = tasks_.find(id);
+  if (at == tasks_.end() || at->second.dead) return;
+  at->second.dead = true;
+  dead_.push_back(id);
+  // The dead are kept for what still arrives about them, not for ever.
+  while (dead_.size() > max_tasks_ / 8) {
+    TaskId oldest = dead_.front();
+    dead_.pop_front();
+    if (auto pid = by_pid_.find(oldest.tgid); pid != by_pid_.end() && pid->second == oldest) by_pid_.erase(pid);
+    tasks_.erase(oldest);
+  }
+  // Ids of the erased stay in seen_; drop them before they outnumber the living.
+  if (seen_.size() > 2 * max_tasks_) std::erase_if(seen_, [&](TaskId seen) { return !tasks_.contains(seen); });
+}
+
+void TaskTable::make_room() {
+  auto drop = [&](std::deque<TaskId>& from) {
+    while (!from.empty()) {
+      TaskId oldest = from.front();
+      from.pop_front();
+      if (tasks_.erase(oldest)) {
+        if (auto pid = by_pid_.find(oldest.tgid); pid != by_pid_.end() && pid->second == oldest) by_pid_.erase(pid);
+        return true;
+      }
+    }
+    return false;
+  };
+  if (!drop(dead_)) drop(seen_);
+  ++forgotten_;
+}
+
+const TaskState* TaskTable::find(TaskId id) const {
+  auto at = tasks_.find(id);
+  return at == tasks_.end() ? nullptr : &at->second;
+}
+
+const TaskState* TaskTable::by_pid(std::uint32_t tgid) const {
+  auto at = by_pid_.find(tgid);
+  return at == by_pid_.end() ? nullptr : find(at->second);
+}
+
+bool TaskTable::descends_from(TaskId id, TaskId top) const {
+  for (int depth = 0; depth < 64; ++depth) {
+    if (id == top) return true;
+    const TaskState* task = find(id);
+    if (!task || !task->parent || *task->parent == id) return false;
+    id = *task->parent;
+  }
+  return false;
+}
+
+}  // namespace oomcast

@@ -1,0 +1,67 @@
+// The processes that were seen, with their parents, by (tgid, start time).
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/task_id.h"
+#include "base/units.h"
+#include "model/facts.h"
+#include "model/series.h"
+#include "wire/records.h"
+
+namespace oomcast {
+
+struct TaskState {
+  TaskId id;
+  std::optional<TaskId> parent;
+  std::string comm;
+  std::vector<std::string> cmdline;
+  std::optional<CmdlineSource> cmdline_source;
+  bool cmdline_truncated = false;
+  std::optional<std::uint32_t> uid, ns_pid;
+  std::optional<std::uint64_t> cgroup;  // inode
+  Series rss{24};                       // of the whole process; empty until it was sampled
+  bool dead = false;
+};
+
+/// Bounded: at most `max_tasks`, then the oldest dead and after them the oldest seen go; those are counted. A dead task
+/// stays until then, because its records arrive after its death.
+class TaskTable {
+ public:
+  explicit TaskTable(std::size_t max_tasks = 16384) : max_tasks_(max_tasks) {}
+
+  /// The task, made or refreshed from what a record says of it.
+  TaskState& note(const wire::Task& task);
+  TaskState& note(TaskId id);
+  void set_cmdline(TaskState& task, const wire::Args& args, CmdlineSource source);
+  void mark_dead(TaskId id);
+
+  const TaskState* find(TaskId id) const;
+  /// The newest process that had this pid.
+  const TaskState* by_pid(std::uint32_t tgid) const;
+  /// `id` or one of its ancestors is `top`. Cost: the depth of the tree, at most 64.
+  bool descends_from(TaskId id, TaskId top) const;
+
+  std::size_t size() const { return tasks_.size(); }
+  std::uint64_t forgotten() const { return forgotten_; }
+  template <typename F>
+  void for_each(F f) const {
+    for (const auto& [id, task] : tasks_) f(task);
+  }
+
+ private:
+  void make_room();
+
+  std::size_t max_tasks_;
+  std::unordered_map<TaskId, TaskState> tasks_;
+  std::unordered_map<std::uint32_t, TaskId> by_pid_;
+  std::deque<TaskId> dead_, seen_;
+  std::uint64_t forgotten_ = 0;
+};
+
+}  // namespace oomcast

@@ -1,0 +1,235 @@
+#include "model/world.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace oomcast {
+namespace {
+
+constexpr Nanos kKeepRemoved = std::chrono::seconds(30);
+constexpr Nanos kSweepEvery = std::chrono::seconds(5);
+
+// A removed cgroup's inode can come again; what was kept of it must go first.
+CgroupPtr host_root(Hierarchy hierarchy) {
+  auto ref = std::make_shared<CgroupRef>();
+  ref->id = {hierarchy, 0};
+  ref->path = "/";
+  ref->name = name_cgroup("/");
+  return ref;
+}
+
+std::optional<std::string> cause_of(const wire::UserKill& kill) {
+  if (!kill.si_code) return "cgroup.kill";
+  for (std::string_view killer : {"systemd-oomd", "earlyoom", "nohang", "oomd"})
+    if (kill.sender.comm == killer) return std::string(killer);
+  return std::nullopt;
+}
+
+}  // namespace
+
+World::World(WorldConfig config)
+    : config_(std::move(config)),
+      cgroups_(config_.hierarchy),
+      episodes_(config_.sources, tasks_, cgroups_),
+      host_ref_(host_root(config_.hierarchy)) {}
+
+void World::on_record(const wire::Record& record) {
+  std::visit([this](const auto& r) { apply(r); }, record);
+}
+
+void World::on_cgroup(const CgroupEntry& entry) {
+  cgroups_.add(entry.id.inode, entry.parent ? std::optional(entry.parent->inode) : std::nullopt, entry.path);
+  if (!entry.parent) host_ref_ = cgroups_.ref(entry.id.inode);
+}
+
+void World::on_process(const SeenProcess& process) {
+  TaskState& task = tasks_.note(process.id);
+  if (process.parent) task.parent = process.parent;
+  task.comm = process.comm;
+  task.uid = process.uid;
+  task.ns_pid = process.ns_pid;
+  if (process.cgroup) task.cgroup = process.cgroup;
+  if (process.args && !process.args->argv.empty()) tasks_.set_cmdline(task, *process.args, CmdlineSource::shown);
+}
+
+void World::apply(const wire::CgroupSample& r) {
+  CgroupState* state = cgroups_.find(r.memcg.inode);
+  if (!state) {
+    unknown_cgroups_ = true;
+    return;
+  }
+  state->limit = r.memcg.limit;
+  state->limit_known = true;
+  state->peak = r.memcg.watermark;
+}
+
+void World::apply(const wire::ProcessSample& r) {
+  TaskState& task = tasks_.note(r.task);
+  if (!r.memory) return;
+  task.rss.add({r.time, r.memory->rss()});
+  if (!task_in_scope(task.id)) return;
+  const wire::Memory& m = *r.memory;
+  facts_.push_back(ProcessSampleFact{r.time, process_ref(tasks_, cgroups_, task.id), m.rss(), m.anon, m.file, m.shmem,
+                                     m.swap, std::nullopt, std::nullopt, config_.rss_error});
+}
+
+void World::apply(const wire::Exec& r) {
+  TaskState& task = tasks_.note(r.task);
+  task.comm = r.task.comm;
+  if (r.args)
+    tasks_.set_cmdline(task, *r.args, CmdlineSource::exec);
+  else
+    task.cmdline.clear(), task.cmdline_source.reset();
+}
+
+void World::apply(const wire::Exit& r) {
+  tasks_.note(r.task);
+  tasks_.mark_dead(r.task.id);
+  if (r.killed_by_kernel) episodes_.on_exit(r);
+}
+
+void World::apply(const wire::CgroupEvent& r) {
+  switch (r.op) {
+    case wire::CgroupEvent::Op::mkdir:
+      if (!r.parent || !cgroups_.add_child(r.inode, *r.parent, r.name)) unknown_cgroups_ = true;
+      break;
+    case wire::CgroupEvent::Op::rmdir: cgroups_.remove(r.inode, r.time); break;
+    case wire::CgroupEvent::Op::rename: cgroups_.rename(r.inode, r.name); break;
+  }
+}
+
+void World::apply(const wire::CgroupAttach& r) {
+  tasks_.note(r.task).cgroup = r.to;
+}
+
+void World::apply(const wire::OomMark& r) {
+  tasks_.note(r.victim);
+  tasks_.note(r.trigger);
+  episodes_.on_mark(r);
+}
+
+void World::apply(const wire::KernelKill& r) {
+  tasks_.note(r.victim);
+  episodes_.on_kernel_kill(r);
+}
+
+void World::apply(const wire::Dying& r) {
+  TaskState& task = tasks_.note(r.task);
+  if (r.args) tasks_.set_cmdline(task, *r.args, CmdlineSource::shown);
+  episodes_.on_dying(r);
+}
+
+void World::apply(const wire::UserKill& r) {
+  tasks_.note(r.victim);
+  tasks_.note(r.sender);
+  if (!task_in_scope(r.victim.id)) return;
+  facts_.push_back(UserKillFact{r.time, process_ref(tasks_, cgroups_, r.victim),
+                                process_ref(tasks_, cgroups_, r.sender), cause_of(r)});
+}
+
+void World::on_reading(std::uint64_t inode, const CgroupReading& reading, bool show) {
+  CgroupState* state = cgroups_.find(inode);
+  if (!state || state->removed) return;
+  if (reading.usage) state->usage = reading.usage;
+  if (reading.stat) state->stat = *reading.stat;
+  if (reading.limit) {
+    state->limit = *reading.limit;
+    state->limit_known = true;
+  }
+  std::optional<Bytes> host_total = host_ ? host_->total : std::nullopt;
+  auto tightest = cgroups_.tightest_limit(inode, host_total);
+  HeadroomInput in{state->usage, state->stat, tightest.limit ? tightest.limit : host_total, reading.swap,
+                   host_ ? host_->swap_free : std::nullopt, std::nullopt};
+  std::optional<Bytes> pinned;
+  if (auto room = headroom(in); room && reading.stat) {
+    pinned = room->pinned;
+    state->headroom_limit = room->limit;
+    state->pinned.add({reading.time, room->pinned});
+  }
+  bool changed = state->usage != state->shown_usage || tightest.limit != state->shown_limit;
+  if (!cgroup_in_scope(inode) || !(show || changed || !state->shown_at)) return;
+  state->shown_usage = state->usage;
+  state->shown_limit = tightest.limit;
+  state->shown_at = reading.time;
+  facts_.push_back(Sample{reading.time, state->ref, state->usage, tightest.limit, tightest.owner, state->stat, pinned,
+                          state->headroom_limit, state->peak});
+}
+
+void World::on_host(MonoTime time, const MemInfo& info) {
+  host_ = info;
+  auto room = host_headroom(info);
+  if (room) host_pinned_.add({time, room->pinned});
+  if (!config_.scope.whole_machine) return;
+  Sample sample;
+  sample.time = time;
+  sample.cgroup = host_ref_;
+  if (info.total && info.free) sample.usage = *info.total - *info.free;
+  sample.stat.anon = info.anon;
+  sample.stat.shmem = info.shmem;
+  if (info.cached && info.shmem) sample.stat.file = *info.cached - *info.shmem;
+  if (info.swap_total && info.swap_free) sample.stat.swap = *info.swap_total - *info.swap_free;
+  if (room) {
+    sample.pinned = room->pinned;
+    sample.headroom_limit = room->limit;
+  }
+  facts_.push_back(std::move(sample));
+}
+
+void World::on_host_pressure(MonoTime time, const Pressure& pressure) {
+  if (config_.scope.whole_machine) facts_.push_back(PressureFact{time, nullptr, pressure});
+}
+
+void World::on_stalls(MonoTime time, std::uint64_t inode, const wire::Stalls& sums) {
+  wire::Stalls& told = stalls_[inode];
+  if (sums.count == told.count) return;
+  if (cgroup_in_scope(inode))
+    facts_.push_back(ReclaimFact{time, cgroups_.ref(inode), sums.count - told.count, sums.time - told.time,
+                                 sums.reclaimed - told.reclaimed});
+  told = sums;
+}
+
+void World::advance(MonoTime now) {
+  for (Episode& episode : episodes_.take_closed(now))
+    if (episode_in_scope(episode)) facts_.push_back(std::move(episode));
+  if (swept_ && now - *swept_ < kSweepEvery) return;
+  swept_ = now;
+  for (std::uint64_t inode : cgroups_.forget_removed(now - kKeepRemoved)) {
+    stalls_.erase(inode);
+    forgotten_.push_back(inode);
+  }
+}
+
+std::vector<ModelFact> World::take_facts() { return std::exchange(facts_, {}); }
+
+bool World::cgroup_in_scope(std::uint64_t inode) const {
+  if (config_.scope.whole_machine) return true;
+  for (std::uint64_t top : config_.scope.cgroups)
+    if (cgroups_.is_below(inode, top)) return true;
+  for (TaskId top : config_.scope.tasks)
+    if (const TaskState* task = tasks_.find(top); task && task->cgroup == inode) return true;
+  return false;
+}
+
+bool World::task_in_scope(TaskId id) const {
+  if (config_.scope.whole_machine) return true;
+  const TaskState* task = tasks_.find(id);
+  for (std::uint64_t top : config_.scope.cgroups)
+    if (task && task->cgroup && cgroups_.is_below(*task->cgroup, top)) return true;
+  for (TaskId top : config_.scope.tasks)
+    if (tasks_.descends_from(id, top)) return true;
+  return false;
+}
+
+// An episode is told if its limit or one of its victims is in scope; what killed them may be outside.
+bool World::episode_in_scope(const Episode& episode) const {
+  if (config_.scope.whole_machine) return true;
+  if (episode.limit_cgroup && cgroup_in_scope(episode.limit_cgroup->id.inode)) return true;
+  auto in_scope = [&](const ProcessRef& p) {
+    return task_in_scope(p.id) || (p.cgroup && cgroup_in_scope(p.cgroup->id.inode));
+  };
+  return std::any_of(episode.victims.begin(), episode.victims.end(),
+                     [&](const Victim& v) { return in_scope(v.process); }) ||
+         std::any_of(episode.also_killed.begin(), episode.also_killed.end(), in_scope);
+}
+
+}  // namespace oomcast

@@ -1,0 +1,127 @@
+// Everything that is known of the machine's memory, built from what the sources report, live or replayed.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "base/task_id.h"
+#include "base/units.h"
+#include "collect/cgroupfs.h"
+#include "collect/headroom.h"
+#include "collect/memory_stat.h"
+#include "collect/procfs.h"
+#include "model/cgroup_tree.h"
+#include "model/episodes.h"
+#include "model/facts.h"
+#include "model/task_table.h"
+#include "wire/records.h"
+
+namespace oomcast {
+
+/// What to tell about. Everything is followed all the same: an OOM kill in scope may be decided outside of it.
+struct ScopeRoots {
+  bool whole_machine = true;
+  std::unordered_set<std::uint64_t> cgroups;  // and all below
+  std::vector<TaskId> tasks;                  // and their descendants, with the cgroups they are in
+};
+
+struct WorldConfig {
+  Hierarchy hierarchy = Hierarchy::v2;
+  EpisodeSources sources;
+  ScopeRoots scope;
+  Bytes rss_error;  // how far a process's counters may lag
+};
+
+/// A process as /proc shows it.
+struct SeenProcess {
+  TaskId id;
+  std::optional<TaskId> parent;
+  std::string comm;
+  std::optional<wire::Args> args;
+  std::optional<std::uint32_t> uid, ns_pid;
+  std::optional<std::uint64_t> cgroup;
+};
+
+/// One look at a cgroup's files. Unread parts are nullopt; `limit` is doubly so: the inner one is "no limit".
+struct CgroupReading {
+  MonoTime time;
+  std::optional<Bytes> usage;
+  std::optional<std::optional<Bytes>> limit;
+  std::optional<MemoryStat> stat;
+  std::optional<SwapUse> swap;
+};
+
+class World {
+ public:
+  explicit World(WorldConfig config);
+
+  void on_record(const wire::Record& record);
+  void on_cgroup(const CgroupEntry& entry);
+  void on_process(const SeenProcess& process);
+  /// Shows a Sample if something changed since the last one, or if `show` insists.
+  void on_reading(std::uint64_t inode, const CgroupReading& reading, bool show = false);
+  void on_host(MonoTime time, const MemInfo& info);
+  void on_host_pressure(MonoTime time, const Pressure& pressure);
+  void on_dump(const OomDump& dump, MonoTime when) { episodes_.on_dump(dump, when); }
+  void on_vmstat(MonoTime when, std::uint64_t kills) { episodes_.on_vmstat(when, kills); }
+  void on_kill_usage(std::uint64_t inode, MonoTime when, Bytes usage) { episodes_.on_usage(inode, when, usage); }
+  /// Running sums since load; only what is new since the last call is told.
+  void on_stalls(MonoTime time, std::uint64_t inode, const wire::Stalls& sums);
+  /// Closes what is due.
+  void advance(MonoTime now);
+
+  /// Hands over what happened since the last call, in order.
+  std::vector<ModelFact> take_facts();
+
+  bool cgroup_in_scope(std::uint64_t inode) const;
+  bool task_in_scope(TaskId id) const;
+  void set_scope(ScopeRoots scope) { config_.scope = std::move(scope); }
+  const ScopeRoots& scope() const { return config_.scope; }
+
+  CgroupTree& cgroups() { return cgroups_; }
+  const CgroupTree& cgroups() const { return cgroups_; }
+  const TaskTable& tasks() const { return tasks_; }
+  EpisodeBuilder& episodes() { return episodes_; }
+  const std::optional<MemInfo>& host() const { return host_; }
+  const Series& host_pinned() const { return host_pinned_; }
+  /// Cgroups that a record named but whose path is not known: look for them in the tree.
+  bool take_unknown_cgroups() { return std::exchange(unknown_cgroups_, false); }
+  /// Cgroups that were removed long enough ago: forget what is kept of them elsewhere.
+  std::vector<std::uint64_t> take_forgotten() { return std::exchange(forgotten_, {}); }
+
+ private:
+  void apply(const wire::CgroupSample& r);
+  void apply(const wire::ProcessSample& r);
+  void apply(const wire::Fork& r) { tasks_.note(r.child); }
+  void apply(const wire::Exec& r);
+  void apply(const wire::Exit& r);
+  void apply(const wire::CgroupEvent& r);
+  void apply(const wire::CgroupAttach& r);
+  void apply(const wire::ScoreAdj& r) { tasks_.note(r.task); }
+  void apply(const wire::OomMark& r);
+  void apply(const wire::KernelKill& r);
+  void apply(const wire::Dying& r);
+  void apply(const wire::UserKill& r);
+  void apply(const wire::Reaper& r) { episodes_.on_reaper(r); }
+  void apply(const wire::OomDecision& r) { episodes_.on_decision(r); }
+  bool episode_in_scope(const Episode& episode) const;
+
+  WorldConfig config_;
+  CgroupTree cgroups_;
+  TaskTable tasks_;
+  EpisodeBuilder episodes_;
+  std::optional<MemInfo> host_;
+  Series host_pinned_;
+  CgroupPtr host_ref_;
+  std::unordered_map<std::uint64_t, wire::Stalls> stalls_;
+  std::vector<ModelFact> facts_;
+  std::vector<std::uint64_t> forgotten_;
+  std::optional<MonoTime> swept_;
+  bool unknown_cgroups_ = false;
+};
+
+}  // namespace oomcast

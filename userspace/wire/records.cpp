@@ -1,0 +1,207 @@
+#include "wire/records.h"
+
+#include <fmt/format.h>
+#include <wire.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace oomcast::wire {
+namespace {
+
+constexpr std::array<std::string_view, OC_LOST_REASONS> kLostReasons = {
+    "samples_ring_full", "events_ring_full", "cgroup_table_full", "process_table_full", "victim_table_full",
+    "stall_table_full"};
+
+std::string bounded_string(const char* text, std::size_t size) { return {text, strnlen(text, size)}; }
+
+class Decoder {
+ public:
+  explicit Decoder(const Units& units) : units_(units) {}
+
+  Bytes pages(std::int64_t n) const { return {n * units_.page_bytes}; }
+
+  TaskId task_id(std::uint32_t tgid, std::uint64_t start_ns) const {
+    return {tgid, start_ns / static_cast<std::uint64_t>(units_.ns_per_tick)};
+  }
+
+  Task task(const oc_task& t) const {
+    Task out;
+    out.id = task_id(t.tgid, t.start_ns);
+    out.tid = t.tid;
+    if (t.parent_tgid) out.parent = task_id(t.parent_tgid, t.parent_start_ns);
+    out.ns_tgid = t.ns_tgid;
+    out.cgroup = cgroup(t.cgroup_id);
+    out.uid = t.uid;
+    out.oom_score_adj = t.oom_score_adj;
+    out.kthread = t.flags & OC_TASK_KTHREAD;
+    out.exiting = t.flags & OC_TASK_EXITING;
+    out.workqueue = t.flags & OC_TASK_WORKQUEUE;
+    out.comm = bounded_string(t.comm, sizeof(t.comm));
+    return out;
+  }
+
+  std::optional<Memory> memory(const oc_memory& m) const {
+    if (m.anon_pages == OC_UNKNOWN_BYTES) return std::nullopt;
+    return Memory{pages(m.anon_pages),     pages(m.file_pages),     pages(m.shmem_pages), pages(m.swap_entries),
+                  pages(m.total_vm_pages), Bytes{m.pgtables_bytes}, m.mm_key};
+  }
+
+  Memcg memcg(const oc_memcg& m) const {
+    Memcg out{m.id, pages(static_cast<std::int64_t>(m.usage_pages)), std::nullopt,
+              pages(static_cast<std::int64_t>(m.watermark_pages))};
+    if (m.limit_pages != OC_NO_LIMIT_PAGES) out.limit = pages(static_cast<std::int64_t>(m.limit_pages));
+    return out;
+  }
+
+  std::vector<Memcg> chain(const oc_memcg* levels, std::uint32_t count) const {
+    std::vector<Memcg> out;
+    for (std::uint32_t i = 0; i < std::min<std::uint32_t>(count, OC_CHAIN_LEN); ++i) out.push_back(memcg(levels[i]));
+    return out;
+  }
+
+  static std::optional<std::uint64_t> cgroup(std::uint64_t id) {
+    return id == OC_NO_CGROUP ? std::nullopt : std::optional(id);
+  }
+
+  static std::optional<Args> args(const char* bytes, std::uint32_t count, bool truncated) {
+    if (count == 0 || count > OC_ARGS_LEN) return std::nullopt;
+    return Args{split_args({bytes, count}), truncated};
+  }
+
+ private:
+  Units units_;
+};
+
+template <typename T>
+const T* as(std::span<const std::byte> bytes) {
+  return bytes.size() >= sizeof(T) ? reinterpret_cast<const T*>(bytes.data()) : nullptr;
+}
+
+std::optional<Record> decode_body(const oc_header& h, std::span<const std::byte> bytes, const Decoder& d) {
+  MonoTime time = mono_from_ns(h.time_ns);
+  switch (h.type) {
+    case OC_CGROUP_SAMPLE:
+      if (auto* r = as<oc_cgroup_sample>(bytes))
+        return CgroupSample{time, d.memcg(r->memcg), Decoder::cgroup(r->parent_id), r->moved != 0};
+      break;
+    case OC_PROCESS_SAMPLE:
+      if (auto* r = as<oc_process_sample>(bytes)) return ProcessSample{time, d.task(r->task), d.memory(r->memory)};
+      break;
+    case OC_FORK:
+      if (auto* r = as<oc_fork>(bytes)) return Fork{time, d.task(r->child)};
+      break;
+    case OC_EXEC: {
+      // The only record of variable length: it ends with its arguments.
+      constexpr std::size_t fixed = sizeof(oc_exec) - OC_ARGS_LEN;
+      if (bytes.size() < fixed) break;
+      oc_exec r{};
+      std::memcpy(&r, bytes.data(), std::min(bytes.size(), sizeof(r)));
+      if (r.args_bytes > bytes.size() - fixed) break;
+      return Exec{time, d.task(r.task), Decoder::args(r.args, r.args_bytes, r.args_truncated != 0)};
+    }
+    case OC_EXIT:
+    case OC_VICTIM_EXIT:
+      if (auto* r = as<oc_exit>(bytes)) {
+        Exit out{time, d.task(r->task), r->exit_code, std::nullopt, h.type == OC_VICTIM_EXIT};
+        if (r->max_rss_bytes) out.max_rss = Bytes{static_cast<std::int64_t>(r->max_rss_bytes)};
+        return out;
+      }
+      break;
+    case OC_CGROUP_EVENT:
+      if (auto* r = as<oc_cgroup_event>(bytes); r && r->op >= OC_CGROUP_MKDIR && r->op <= OC_CGROUP_RENAME)
+        return CgroupEvent{time, static_cast<CgroupEvent::Op>(r->op - OC_CGROUP_MKDIR), r->id,
+                           Decoder::cgroup(r->parent_id), bounded_string(r->name, sizeof(r->name))};
+      break;
+    case OC_CGROUP_ATTACH:
+      if (auto* r = as<oc_cgroup_attach>(bytes)) return CgroupAttach{time, d.task(r->task), r->to_id};
+      break;
+    case OC_SCORE_ADJ:
+      if (auto* r = as<oc_score_adj>(bytes)) return ScoreAdj{time, d.task(r->task)};
+      break;
+    case OC_OOM_MARK:
+      if (auto* r = as<oc_oom_mark>(bytes))
+        return OomMark{time,
+                       d.task(r->victim),
+                       d.memory(r->memory),
+                       d.task(r->trigger),
+                       Decoder::cgroup(r->limit_cgroup_id),
+                       r->group_kill != 0,
+                       r->already_dying != 0,
+                       d.chain(r->chain, r->chain_len),
+                       d.chain(r->victim_chain, r->victim_chain_len)};
+      break;
+    case OC_KERNEL_KILL:
+      if (auto* r = as<oc_kernel_kill>(bytes))
+        return KernelKill{time, d.task(r->victim), d.memory(r->memory), d.task(r->sender)};
+      break;
+    case OC_DYING:
+      if (auto* r = as<oc_dying>(bytes)) {
+        auto frames = std::min<std::uint32_t>(r->stack_frames, OC_STACK_DEPTH);
+        return Dying{time, d.task(r->task), d.memory(r->memory),
+                     Decoder::args(r->args, r->args_bytes, r->args_truncated != 0),
+                     std::vector<std::uint64_t>(r->stack, r->stack + frames)};
+      }
+      break;
+    case OC_USER_KILL:
+      if (auto* r = as<oc_user_kill>(bytes))
+        return UserKill{time, d.task(r->victim), d.task(r->sender),
+                        r->no_siginfo ? std::nullopt : std::optional(r->si_code)};
+      break;
+    case OC_REAPER:
+      if (auto* r = as<oc_reaper>(bytes); r && r->op >= OC_REAP_QUEUED && r->op <= OC_REAP_SKIPPED)
+        return Reaper{time, static_cast<Reaper::Op>(r->op - OC_REAP_QUEUED), r->tid};
+      break;
+    case OC_OOM_DECISION:
+      if (auto* r = as<oc_oom_decision>(bytes)) {
+        OomDecision out{time,        d.task(r->trigger), d.task(r->victim), Decoder::cgroup(r->limit_cgroup_id),
+                        r->gfp_mask, r->order,           std::nullopt};
+        if (r->constraint <= 3) out.constraint = static_cast<OomDecision::Constraint>(r->constraint);
+        return out;
+      }
+      break;
+    default:
+      break;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<Record> decode(std::span<const std::byte> bytes, const Units& units) {
+  auto* header = as<oc_header>(bytes);
+  if (!header || header->size != bytes.size())
+    return Error::failed(fmt::format("reading a kernel record of {} bytes: its header does not fit", bytes.size()));
+  auto record = decode_body(*header, bytes, Decoder(units));
+  if (!record)
+    return Error::failed(
+        fmt::format("reading a kernel record of type {}, {} bytes: not one of contract version {}", header->type,
+                    bytes.size(), version()));
+  return *std::move(record);
+}
+
+std::vector<std::string> split_args(std::string_view bytes) {
+  std::vector<std::string> out;
+  while (!bytes.empty()) {
+    std::size_t end = bytes.find('\0');
+    out.emplace_back(bytes.substr(0, end));
+    if (end == std::string_view::npos) break;
+    bytes.remove_prefix(end + 1);
+  }
+  return out;
+}
+
+std::span<const std::string_view> lost_reasons() { return kLostReasons; }
+std::uint32_t version() { return OC_WIRE_VERSION; }
+std::size_t max_record_bytes() { return sizeof(oc_dying); }
+std::size_t stalls_bytes() { return sizeof(oc_stalls); }
+
+Stalls decode_stalls(std::span<const std::byte> bytes, const Units& units) {
+  oc_stalls s{};
+  std::memcpy(&s, bytes.data(), std::min(bytes.size(), sizeof(s)));
+  return {s.count, Nanos(static_cast<std::int64_t>(s.time_ns)),
+          Bytes{static_cast<std::int64_t>(s.reclaimed_pages) * units.page_bytes}};
+}
+
+}  // namespace oomcast::wire

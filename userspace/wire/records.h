@@ -1,0 +1,175 @@
+// What the kernel programs report, as values: the sentinels of bpf/wire.h have become std::optional here, pages and
+// nanoseconds have become Bytes and MonoTime. Nothing to the right of this layer knows the wire.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "base/task_id.h"
+#include "base/units.h"
+
+namespace oomcast::wire {
+
+/// What the wire's page and clock counts are multiplied with.
+struct Units {
+  std::int64_t page_bytes = 4096;
+  std::int64_t ns_per_tick = 10'000'000;  // 1e9 / sysconf(_SC_CLK_TCK)
+};
+
+struct Task {
+  TaskId id;
+  std::uint32_t tid = 0;  // of the thread that the record is about
+  std::optional<TaskId> parent;
+  std::uint32_t ns_tgid = 0;
+  std::optional<std::uint64_t> cgroup;  // inode in the memory hierarchy
+  std::uint32_t uid = 0;
+  int oom_score_adj = 0;
+  bool kthread = false;
+  bool exiting = false;
+  bool workqueue = false;
+  std::string comm;  // bytes, at most 15
+};
+
+struct Memory {
+  Bytes anon, file, shmem, swap, total_vm, pgtables;
+  std::uint64_t mm_key = 0;  // equal for tasks that share their memory
+  Bytes rss() const { return anon + file + shmem; }
+};
+
+struct Memcg {
+  std::uint64_t inode = 0;
+  Bytes usage;
+  std::optional<Bytes> limit;
+  Bytes watermark;
+};
+
+struct CgroupSample {
+  MonoTime time;
+  Memcg memcg;
+  std::optional<std::uint64_t> parent;
+  bool moved = false;
+};
+struct ProcessSample {
+  MonoTime time;
+  Task task;
+  std::optional<Memory> memory;
+};
+struct Fork {
+  MonoTime time;
+  Task child;
+};
+/// argv as bytes; nullopt: it could not be read.
+struct Args {
+  std::vector<std::string> argv;
+  bool truncated = false;
+};
+struct Exec {
+  MonoTime time;
+  Task task;
+  std::optional<Args> args;
+};
+struct Exit {
+  MonoTime time;
+  Task task;
+  int exit_code = 0;
+  std::optional<Bytes> max_rss;
+  bool killed_by_kernel = false;
+  bool by_sigkill() const { return (exit_code & 0x7f) == 9; }
+};
+struct CgroupEvent {
+  enum class Op { mkdir, rmdir, rename };
+  MonoTime time;
+  Op op = Op::mkdir;
+  std::uint64_t inode = 0;
+  std::optional<std::uint64_t> parent;
+  std::string name;
+};
+struct CgroupAttach {
+  MonoTime time;
+  Task task;
+  std::uint64_t to = 0;
+};
+struct ScoreAdj {
+  MonoTime time;
+  Task task;
+};
+struct OomMark {
+  MonoTime time;
+  Task victim;
+  std::optional<Memory> memory;
+  Task trigger;
+  std::optional<std::uint64_t> limit_cgroup;
+  bool group_kill = false;
+  bool already_dying = false;
+  std::vector<Memcg> chain, victim_chain;  // from the task's own cgroup to the root
+};
+struct KernelKill {
+  MonoTime time;
+  Task victim;
+  std::optional<Memory> memory;
+  Task sender;
+};
+struct Dying {
+  MonoTime time;
+  Task task;
+  std::optional<Memory> memory;
+  std::optional<Args> args;
+  std::vector<std::uint64_t> stack;
+};
+struct UserKill {
+  MonoTime time;
+  Task victim, sender;
+  std::optional<int> si_code;  // nullopt: sent without siginfo, as cgroup.kill does
+};
+struct Reaper {
+  enum class Op { queued, started, done, skipped };
+  MonoTime time;
+  Op op = Op::queued;
+  std::uint32_t tid = 0;
+};
+struct OomDecision {
+  enum class Constraint { none, cpuset, mempolicy, memcg };
+  MonoTime time;
+  Task trigger, victim;
+  std::optional<std::uint64_t> limit_cgroup;
+  std::uint32_t gfp_mask = 0;
+  int order = 0;
+  std::optional<Constraint> constraint;
+};
+
+using Record = std::variant<CgroupSample, ProcessSample, Fork, Exec, Exit, CgroupEvent, CgroupAttach, ScoreAdj,
+                            OomMark, KernelKill, Dying, UserKill, Reaper, OomDecision>;
+
+/// One record of a ring. Error: it is shorter than it says, of an unknown type, or not of its type's size: the two
+/// sides were built from different contracts. Cost: one copy of what the record holds.
+Result<Record> decode(std::span<const std::byte> bytes, const Units& units);
+
+/// Splits what /proc/PID/cmdline or a record shows of argv: arguments end with NUL, a last one may lack it.
+std::vector<std::string> split_args(std::string_view bytes);
+
+/// Why the kernel side dropped something, by the index it counts with.
+std::span<const std::string_view> lost_reasons();
+
+/// Version of the record layout that this build reads.
+std::uint32_t version();
+
+/// The largest record; a buffer with less room than this may have to wait.
+std::size_t max_record_bytes();
+
+/// Sums of a cgroup's reclaim stalls since load, as the kernel side keeps them.
+struct Stalls {
+  std::uint64_t count = 0;
+  Nanos time{};
+  Bytes reclaimed;
+};
+std::size_t stalls_bytes();
+Stalls decode_stalls(std::span<const std::byte> bytes, const Units& units);
+
+}  // namespace oomcast::wire
