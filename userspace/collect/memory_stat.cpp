@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <limits>
 #include <span>
 
@@ -64,7 +65,8 @@ std::optional<PressureLine> parse_pressure_line(std::string_view line) {
     field.remove_prefix(key.size());
     auto [end, err] =
         std::from_chars(field.data(), field.data() + field.size(), *value, std::chars_format::fixed);
-    if (err != std::errc{} || end != field.data() + field.size() || *value < 0) return std::nullopt;
+    if (err != std::errc{} || end != field.data() + field.size() || !std::isfinite(*value) || *value < 0)
+      return std::nullopt;
   }
   std::string_view total = next_field(line);
   if (!total.starts_with("total=")) return std::nullopt;

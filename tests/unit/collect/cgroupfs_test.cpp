@@ -1,0 +1,345 @@
+#include "collect/cgroupfs.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "fixture_tree.h"
+
+namespace oomcast {
+namespace {
+
+const std::string v1_top = "sys/fs/cgroup/memory";
+const std::string v2_top = "sys/fs/cgroup";
+
+CgroupFs open_fs(const FixtureTree& tree) {
+  auto fs = CgroupFs::open(tree.roots());
+  if (!fs.ok()) throw std::runtime_error(fs.error().message);
+  return *std::move(fs);
+}
+
+std::uint64_t inode(const std::string& path) {
+  struct stat st {};
+  EXPECT_EQ(::lstat(path.c_str(), &st), 0) << path;
+  return st.st_ino;
+}
+
+std::vector<std::string> paths(const CgroupTree& tree) {
+  std::vector<std::string> out;
+  for (const CgroupEntry& entry : tree.cgroups) out.push_back(entry.path);
+  return out;
+}
+
+// ---- The walk ----
+
+TEST(CgroupWalk, parents_come_first_and_identity_is_the_directorys_inode) {
+  FixtureTree tree;
+  tree.mount_v1();
+  tree.cgroup(v1_top + "/b");
+  tree.cgroup(v1_top + "/a/x");
+  tree.cgroup(v1_top + "/a");
+  auto walk = open_fs(tree).list();
+  ASSERT_TRUE(walk.ok());
+  EXPECT_EQ(paths(*walk), (std::vector<std::string>{"/", "/a", "/a/x", "/b"}));
+  const auto& cgroups = walk->cgroups;
+  EXPECT_EQ(cgroups[2].id, (CgroupId{Hierarchy::v1, inode(tree.path(v1_top + "/a/x"))}));
+  EXPECT_EQ(cgroups[2].parent, cgroups[1].id);
+  EXPECT_EQ(cgroups[3].parent, cgroups[0].id);
+  EXPECT_EQ(cgroups[0].parent, std::nullopt);
+  EXPECT_EQ(walk->vanished + walk->unreadable + walk->too_deep, 0u);
+}
+
+TEST(CgroupWalk, paths_of_a_mounted_part_are_the_kernel_logs) {
+  FixtureTree tree;
+  tree.mount_v1("/docker/abc");
+  tree.cgroup(v1_top + "/x");
+  CgroupFs fs = open_fs(tree);
+  EXPECT_EQ(paths(*fs.list()), (std::vector<std::string>{"/docker/abc", "/docker/abc/x"}));
+  EXPECT_EQ(fs.lookup("/docker/abc/x")->parent, fs.lookup("/docker/abc")->id);
+  EXPECT_FALSE(fs.open_dir("/elsewhere").ok());
+}
+
+TEST(CgroupWalk, names_are_bytes) {
+  FixtureTree tree;
+  tree.mount_v2();
+  const std::vector<std::string> names = {"a\nb", "a\x1b[2J", "\xff\xfe", "...", "..x", "-rf", "a b"};
+  for (const std::string& name : names) tree.cgroup(v2_top + "/" + name);
+  CgroupFs fs = open_fs(tree);
+  auto seen = paths(*fs.list());
+  for (const std::string& name : names) {
+    EXPECT_EQ(std::count(seen.begin(), seen.end(), "/" + name), 1);
+    EXPECT_TRUE(fs.open_dir("/" + name).ok());
+  }
+  EXPECT_EQ(seen.size(), names.size() + 1);
+}
+
+TEST(CgroupWalk, no_symlink_is_followed) {
+  FixtureTree tree;
+  tree.mount_v2();
+  tree.cgroup("outside/secret");
+  tree.link(v2_top + "/link", tree.path("outside"));
+  CgroupFs fs = open_fs(tree);
+  EXPECT_EQ(paths(*fs.list()), std::vector<std::string>{"/"});
+  EXPECT_FALSE(fs.open_dir("/link").ok());
+  EXPECT_FALSE(fs.open_dir("/link/secret").ok());
+}
+
+TEST(CgroupWalk, nothing_above_the_mount_point_is_reached) {
+  FixtureTree tree;
+  tree.mount_v1();
+  CgroupFs fs = open_fs(tree);
+  EXPECT_FALSE(fs.open_dir("/..").ok());
+  EXPECT_FALSE(fs.open_dir("/../cpu").ok());
+  EXPECT_FALSE(fs.open_dir("/a/../../cpu").ok());
+}
+
+TEST(CgroupWalk, stops_at_its_depth_limit_and_counts_what_is_below) {
+  FixtureTree tree;
+  tree.mount_v2();
+  std::string path = v2_top;
+  for (std::size_t i = 0; i < CgroupFs::max_depth + 3; ++i) path += "/d";
+  tree.make_dir(path);
+  auto walk = open_fs(tree).list();
+  EXPECT_EQ(walk->cgroups.size(), CgroupFs::max_depth + 1);
+  EXPECT_EQ(walk->too_deep, 1u);
+}
+
+TEST(CgroupWalk, can_start_below_the_top) {
+  FixtureTree tree;
+  tree.mount_v2();
+  tree.cgroup(v2_top + "/a/x");
+  tree.cgroup(v2_top + "/b");
+  CgroupFs fs = open_fs(tree);
+  auto walk = fs.list("/a/");
+  ASSERT_TRUE(walk.ok());
+  EXPECT_EQ(paths(*walk), (std::vector<std::string>{"/a", "/a/x"}));
+  EXPECT_EQ(walk->cgroups[0].parent, fs.lookup("/")->id);
+  EXPECT_FALSE(fs.list("/gone").ok());
+}
+
+// ---- A cgroup's files ----
+
+TEST(CgroupFiles, v1_usage_limit_and_swap) {
+  FixtureTree tree;
+  tree.mount_v1();
+  tree.cgroup(v1_top + "/a", {{"memory.usage_in_bytes", "1000\n"},
+                              {"memory.limit_in_bytes", "20971520\n"},
+                              {"memory.memsw.usage_in_bytes", "1500\n"},
+                              {"memory.memsw.limit_in_bytes", "9223372036854771712\n"},
+                              {"memory.swappiness", "0\n"}});
+  auto dir = open_fs(tree).open_dir("/a");
+  ASSERT_TRUE(dir.ok());
+  EXPECT_EQ(*dir->read_usage(), Bytes{1000});
+  EXPECT_EQ(*dir->read_limit(), MiB(20));
+  auto swap = dir->read_swap();
+  ASSERT_TRUE(swap.ok() && *swap);
+  EXPECT_EQ((*swap)->used, Bytes{500});
+  EXPECT_EQ((*swap)->limit, std::nullopt);
+  EXPECT_EQ((*swap)->with_memory_limit, std::nullopt);
+  EXPECT_EQ(*dir->read_swappiness(), 0u);
+}
+
+TEST(CgroupFiles, v1_without_swap_accounting_is_unknown_and_not_zero) {
+  FixtureTree tree;
+  tree.mount_v1();
+  tree.cgroup(v1_top + "/a", {{"memory.usage_in_bytes", "1000\n"}});
+  auto swap = open_fs(tree).open_dir("/a")->read_swap();
+  ASSERT_TRUE(swap.ok());
+  EXPECT_FALSE(*swap);
+}
+
+TEST(CgroupFiles, v2_usage_limit_and_swap) {
+  FixtureTree tree;
+  tree.mount_v2();
+  tree.cgroup(v2_top + "/a", {{"memory.current", "1000\n"},
+                              {"memory.max", "max\n"},
+                              {"memory.swap.current", "30\n"},
+                              {"memory.swap.max", "4096\n"}});
+  auto dir = open_fs(tree).open_dir("/a");
+  EXPECT_EQ(*dir->read_usage(), Bytes{1000});
+  EXPECT_EQ(*dir->read_limit(), std::nullopt);
+  EXPECT_EQ((**dir->read_swap()).used, Bytes{30});
+  EXPECT_EQ((**dir->read_swap()).limit, Bytes{4096});
+  EXPECT_EQ(*dir->read_swappiness(), std::nullopt);
+}
+
+TEST(CgroupFiles, v2s_root_has_no_usage_and_no_limit) {
+  FixtureTree tree;
+  tree.mount_v2();
+  auto dir = open_fs(tree).open_dir("");
+  EXPECT_FALSE(dir->read_usage().ok());
+  ASSERT_TRUE(dir->read_limit().ok());
+  EXPECT_EQ(*dir->read_limit(), std::nullopt);
+}
+
+TEST(CgroupFiles, statistics_are_completed_from_their_neighbours) {
+  FixtureTree v1;
+  v1.mount_v1();
+  v1.cgroup(v1_top + "/a",
+            {{"memory.stat", "total_rss 5\ntotal_swap 6\n"}, {"memory.kmem.usage_in_bytes", "77\n"}});
+  auto stat = open_fs(v1).open_dir("/a")->read_stat();
+  ASSERT_TRUE(stat.ok());
+  EXPECT_EQ(stat->kernel, Bytes{77});
+  EXPECT_EQ(stat->swap, Bytes{6});
+
+  FixtureTree v2;
+  v2.mount_v2();
+  v2.cgroup(v2_top + "/a", {{"memory.stat", "anon 5\nkernel 8\n"}, {"memory.swap.current", "99\n"}});
+  stat = open_fs(v2).open_dir("/a")->read_stat();
+  EXPECT_EQ(stat->kernel, Bytes{8});
+  EXPECT_EQ(stat->swap, Bytes{99});
+}
+
+TEST(CgroupFiles, oom_counters_and_controls_of_both_hierarchies) {
+  FixtureTree v1;
+  v1.mount_v1();
+  v1.cgroup(v1_top + "/a", {{"memory.oom_control", "oom_kill_disable 1\nunder_oom 0\noom_kill 3\n"}});
+  auto dir = open_fs(v1).open_dir("/a");
+  EXPECT_EQ(dir->read_oom_events()->oom_kill_local, 3u);
+  EXPECT_EQ(dir->read_oom_events()->oom_kill_tree, std::nullopt);
+  EXPECT_EQ(dir->read_oom_control()->kill_disabled, true);
+  EXPECT_EQ(dir->read_oom_control()->under_oom, false);
+  EXPECT_EQ(dir->read_oom_control()->group, std::nullopt);
+
+  FixtureTree v2;
+  v2.mount_v2();
+  v2.cgroup(v2_top + "/a", {{"memory.events", "low 0\nhigh 0\nmax 9\noom 4\noom_kill 5\noom_group_kill 1\n"},
+                            {"memory.events.local", "oom 1\noom_kill 2\n"},
+                            {"memory.oom.group", "1\n"}});
+  dir = open_fs(v2).open_dir("/a");
+  EXPECT_EQ(dir->read_oom_events()->oom_kill_local, 2u);
+  EXPECT_EQ(dir->read_oom_events()->oom_kill_tree, 5u);
+  EXPECT_EQ(dir->read_oom_events()->oom_tree, 4u);
+  EXPECT_EQ(dir->read_oom_control()->group, true);
+}
+
+TEST(CgroupFiles, pressure_is_unknown_where_the_kernel_has_none) {
+  FixtureTree tree;
+  tree.mount_v2();
+  tree.cgroup(v2_top + "/a", {{"memory.pressure", "some avg10=1.00 avg60=0.00 avg300=0.00 total=7\n"}});
+  tree.cgroup(v2_top + "/b");
+  CgroupFs fs = open_fs(tree);
+  EXPECT_EQ((*fs.open_dir("/a")->read_pressure())->some->total_us, 7u);
+  auto none = fs.open_dir("/b")->read_pressure();
+  ASSERT_TRUE(none.ok());
+  EXPECT_FALSE(*none);
+}
+
+TEST(CgroupFiles, a_removed_cgroup_is_an_error_and_not_a_cgroup_without_limit) {
+  FixtureTree tree;
+  tree.mount_v1();
+  tree.cgroup(v1_top + "/a");
+  auto dir = open_fs(tree).open_dir("/a");
+  tree.remove(v1_top + "/a");
+  EXPECT_FALSE(dir->read_limit().ok());
+  EXPECT_FALSE(dir->read_swap().ok());
+  EXPECT_FALSE(dir->read_oom_events().ok());
+}
+
+TEST(CgroupFiles, an_error_names_the_file_and_the_cgroup_without_control_bytes) {
+  FixtureTree tree;
+  tree.mount_v1();
+  tree.cgroup(v1_top + "/a\x1b", {{"memory.usage_in_bytes", "many\n"}});
+  auto usage = open_fs(tree).open_dir("/a\x1b")->read_usage();
+  ASSERT_FALSE(usage.ok());
+  EXPECT_EQ(usage.error().message, "memory.usage_in_bytes of cgroup /a\\x1b is not what the kernel prints");
+}
+
+// ---- Repeated reads ----
+
+TEST(CgroupReader, sees_new_values_through_files_kept_open) {
+  FixtureTree tree;
+  tree.mount_v1();
+  tree.cgroup(v1_top + "/a", {{"memory.usage_in_bytes", "1000\n"}, {"memory.limit_in_bytes", "5000\n"}});
+  CgroupFs fs = open_fs(tree);
+  CgroupEntry a = *fs.lookup("/a");
+  CgroupReader reader(fs, 10);
+  EXPECT_EQ(*reader.usage(a), Bytes{1000});
+  tree.write(v1_top + "/a/memory.usage_in_bytes", "7\n");
+  EXPECT_EQ(*reader.usage(a), Bytes{7});
+  EXPECT_EQ(*reader.limit(a), Bytes{5000});
+  EXPECT_EQ(reader.open_fds(), 2u);
+  reader.forget(a.id);
+  EXPECT_EQ(reader.open_fds(), 0u);
+  EXPECT_EQ(*reader.usage(a), Bytes{7});
+}
+
+TEST(CgroupReader, past_its_descriptors_still_reads) {
+  FixtureTree tree;
+  tree.mount_v2();
+  CgroupFs fs = open_fs(tree);
+  CgroupReader reader(fs, 2);
+  for (int round = 0; round < 2; ++round) {
+    for (int i = 0; i < 5; ++i) {
+      std::string name = "c" + std::to_string(i);
+      tree.cgroup(v2_top + "/" + name, {{"memory.current", std::to_string(i * 100) + "\n"}});
+      EXPECT_EQ(*reader.usage(*fs.lookup("/" + name)), Bytes{i * 100});
+    }
+    EXPECT_EQ(reader.open_fds(), 2u);
+  }
+}
+
+TEST(CgroupReader, does_not_take_a_new_cgroup_for_an_old_one_of_the_same_path) {
+  FixtureTree tree;
+  tree.mount_v2();
+  tree.cgroup(v2_top + "/a", {{"memory.current", "1\n"}});
+  CgroupFs fs = open_fs(tree);
+  CgroupEntry old = *fs.lookup("/a");
+  old.id.inode += 1;
+  CgroupReader reader(fs, 10);
+  auto usage = reader.usage(old);
+  ASSERT_FALSE(usage.ok());
+  EXPECT_NE(usage.error().message.find("/a"), std::string::npos);
+  EXPECT_EQ(reader.open_fds(), 0u);
+}
+
+TEST(CgroupReader, reads_swap_and_statistics) {
+  FixtureTree tree;
+  tree.mount_v2();
+  tree.cgroup(v2_top + "/a", {{"memory.current", "1\n"},
+                              {"memory.stat", "anon 5\nactive_file 3\n"},
+                              {"memory.swap.current", "30\n"},
+                              {"memory.swap.max", "max\n"}});
+  tree.cgroup(v2_top + "/no_swap", {{"memory.stat", "anon 6\n"}});
+  CgroupFs fs = open_fs(tree);
+  CgroupReader reader(fs, 10);
+  CgroupEntry a = *fs.lookup("/a");
+  EXPECT_EQ(reader.stat(a)->anon, Bytes{5});
+  EXPECT_EQ(reader.stat(a)->swap, Bytes{30});
+  EXPECT_EQ((*reader.swap(a))->limit, std::nullopt);
+  auto none = reader.swap(*fs.lookup("/no_swap"));
+  ASSERT_TRUE(none.ok());
+  EXPECT_FALSE(*none);
+  EXPECT_EQ(reader.stat(*fs.lookup("/no_swap"))->swap, std::nullopt);
+}
+
+// ---- This machine ----
+
+TEST(CgroupFs, agrees_with_this_machine_where_it_has_memory_cgroups) {
+  auto fs = CgroupFs::open(Roots{});
+  if (!fs.ok()) GTEST_SKIP() << fs.error().message;
+  auto tree = fs->list();
+  ASSERT_TRUE(tree.ok()) << tree.error().message;
+  CgroupReader reader(*fs, 100);
+  auto own = ProcFs(Roots{}).read_cgroup(static_cast<std::uint32_t>(::getpid()), fs->mount().hierarchy);
+  ASSERT_TRUE(own.ok() && *own);
+  auto path = fs->mount().from_proc_path((*own)->path);
+  if (!path || !fs->lookup(*path).ok()) GTEST_SKIP() << "this process is outside of what is mounted";
+  CgroupEntry entry = *fs->lookup(*path);
+  EXPECT_TRUE(std::any_of(tree->cgroups.begin(), tree->cgroups.end(),
+                          [&](const CgroupEntry& e) { return e.id == entry.id && e.path == entry.path; }));
+  if (!entry.parent) GTEST_SKIP() << "this process is in the root";
+  auto usage = reader.usage(entry);
+  auto stat = reader.stat(entry);
+  ASSERT_TRUE(usage.ok() && stat.ok());
+  EXPECT_GT(*usage, Bytes{0});
+  EXPECT_TRUE(stat->anon && stat->file && stat->shmem && stat->active_file && stat->inactive_file);
+  EXPECT_TRUE(pinned_bytes(*usage, *stat));
+}
+
+}  // namespace
+}  // namespace oomcast

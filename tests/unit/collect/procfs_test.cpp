@@ -1,0 +1,170 @@
+#include "collect/procfs.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "fixture_tree.h"
+
+namespace oomcast {
+namespace {
+
+// A /proc/PID/stat line as 6.18 prints it, with `comm` in its parentheses.
+std::string stat_line(const std::string& comm) {
+  return "4312 (" + comm +
+         ") S 4307 4312 3089 0 -1 4194560 120 0 3 0 5 7 0 0 20 0 9 0 173001 3133440 427 18446744073709551615 "
+         "1 1 0 0 0 "
+         "0 0 0 0 0 0 0 17 1 0 0 0 0 0\n";
+}
+
+TEST(ProcStat, fields_are_counted_from_the_last_parenthesis) {
+  for (std::string comm : {"cat", ") R 1 (", "a b) S 9", "((", "))", "new\nline", "", "\xff\xfe"}) {
+    auto stat = parse_proc_stat(stat_line(comm));
+    ASSERT_TRUE(stat) << comm;
+    EXPECT_EQ(stat->comm, comm);
+    EXPECT_EQ(stat->state, 'S');
+    EXPECT_EQ(stat->ppid, 4307u);
+    EXPECT_EQ(stat->num_threads, 9u);
+    EXPECT_EQ(stat->start_ticks, 173001u);
+    EXPECT_FALSE(stat->kernel_thread());
+  }
+}
+
+TEST(ProcStat, what_is_cut_or_does_not_fit_is_refused) {
+  EXPECT_FALSE(parse_proc_stat(""));
+  EXPECT_FALSE(parse_proc_stat("12 (cat"));
+  EXPECT_FALSE(parse_proc_stat("12 ) S 1 ("));
+  EXPECT_FALSE(parse_proc_stat("12 (cat) S 1 2 3"));
+  EXPECT_FALSE(parse_proc_stat("12 (cat) S 99999999999 2 3 0 -1 0 0 0 0 0 0 0 0 0 20 0 9 0 1 2\n"));
+}
+
+TEST(Cmdline, arguments_are_separated_by_nul_and_may_be_empty) {
+  using std::literals::operator""sv;
+  EXPECT_EQ(parse_cmdline("python3\0-c\0\0x y\n\0"sv, 4096).args,
+            (std::vector<std::string>{"python3", "-c", "", "x y\n"}));
+  EXPECT_TRUE(parse_cmdline("", 4096).args.empty());
+  EXPECT_EQ(parse_cmdline("nginx: worker", 4096).args, std::vector<std::string>{"nginx: worker"});
+}
+
+TEST(Cmdline, more_than_the_bound_is_cut_and_said) {
+  FixtureTree tree;
+  tree.write("proc/7/cmdline", std::string(4096, 'a'));
+  tree.write("proc/8/cmdline", std::string(5000, 'a'));
+  ProcFs proc(tree.roots());
+  EXPECT_FALSE((*proc.read_cmdline(7))->truncated);
+  EXPECT_TRUE((*proc.read_cmdline(8))->truncated);
+  EXPECT_EQ((*proc.read_cmdline(8))->args.at(0).size(), 4096u);
+}
+
+TEST(ProcStatus, memory_identity_and_pids_of_every_namespace) {
+  ProcStatus s = parse_status(
+      "Name:\tcat\nTgid:\t4312\nPid:\t4312\nUid:\t1000\t1001\t1002\t1003\nNSpid:\t4312\t17\t1\nVmHWM:\t    "
+      "2000 kB\n"
+      "VmRSS:\t    1708 kB\nRssAnon:\t     112 kB\nRssFile:\t    1596 kB\nRssShmem:\t       0 kB\nVmSwap:\t "
+      "4 kB\n"
+      "Threads:\t3\n");
+  EXPECT_EQ(s.tgid, 4312u);
+  EXPECT_EQ(s.uid, 1001u);
+  EXPECT_EQ(s.ns_pid, (std::vector<std::uint32_t>{4312, 17, 1}));
+  EXPECT_EQ(s.rss, KiB(1708));
+  EXPECT_EQ(s.rss_anon, KiB(112));
+  EXPECT_EQ(s.rss_file, KiB(1596));
+  EXPECT_EQ(s.rss_shmem, KiB(0));
+  EXPECT_EQ(s.swap, KiB(4));
+  EXPECT_EQ(s.rss_peak, KiB(2000));
+  EXPECT_EQ(s.threads, 3u);
+}
+
+TEST(ProcStatus, a_kernel_thread_has_no_memory_rather_than_none_used) {
+  ProcStatus s = parse_status("Name:\tkthreadd\nTgid:\t2\nThreads:\t1\n");
+  EXPECT_EQ(s.rss, std::nullopt);
+  EXPECT_EQ(s.swap, std::nullopt);
+}
+
+TEST(ProcCgroup, v1_takes_the_line_with_the_memory_controller) {
+  constexpr std::string_view text =
+      "9:name=memory:/decoy\n8:pids:/p\n4:cpu,memory,hugetlb:/docker/a:b\n3:memory_x:/no\n0::/unified\n";
+  EXPECT_EQ(parse_proc_cgroup(text, Hierarchy::v1)->path, "/docker/a:b");
+  EXPECT_EQ(parse_proc_cgroup(text, Hierarchy::v2)->path, "/unified");
+  EXPECT_FALSE(parse_proc_cgroup("8:pids:/p\n", Hierarchy::v1));
+}
+
+TEST(ProcCgroup, v2_says_when_the_directory_is_gone) {
+  auto c = parse_proc_cgroup("0::/a/b (deleted)\n", Hierarchy::v2);
+  EXPECT_EQ(c->path, "/a/b");
+  EXPECT_TRUE(c->deleted);
+}
+
+TEST(SmapsRollup, private_memory_is_clean_and_dirty_together) {
+  SmapsRollup s = parse_smaps_rollup(
+      "561c1b196000-7ffda43b6000 ---p 00000000 00:00 0                          [rollup]\nRss:               "
+      " 1748 kB\n"
+      "Pss:                 426 kB\nPss_Dirty:           112 kB\nPrivate_Clean:        72 kB\nPrivate_Dirty: "
+      "      112 "
+      "kB\nPrivate_Hugetlb:      8 kB\nSwap:                  5 kB\nSwapPss:               1 kB\n");
+  EXPECT_EQ(s.rss, KiB(1748));
+  EXPECT_EQ(s.pss, KiB(426));
+  EXPECT_EQ(s.private_bytes(), KiB(184));
+  EXPECT_EQ(s.private_hugetlb, KiB(8));
+  EXPECT_EQ(s.swap, KiB(5));
+  EXPECT_EQ(SmapsRollup{}.private_bytes(), std::nullopt);
+}
+
+TEST(ProcFs, a_process_that_is_gone_is_a_normal_answer) {
+  FixtureTree tree;
+  tree.make_dir("proc");
+  ProcFs proc(tree.roots());
+  auto stat = proc.read_stat(1234);
+  ASSERT_TRUE(stat.ok());
+  EXPECT_EQ(*stat, std::nullopt);
+  EXPECT_EQ(*proc.read_status(1234), std::nullopt);
+  EXPECT_EQ(*proc.read_cmdline(1234), std::nullopt);
+  EXPECT_EQ(*proc.read_statm(1234), std::nullopt);
+  EXPECT_EQ(*proc.read_cgroup(1234, Hierarchy::v1), std::nullopt);
+  EXPECT_EQ(*proc.read_smaps_rollup(1234), std::nullopt);
+  EXPECT_EQ(*proc.read_task_id(1234), std::nullopt);
+}
+
+TEST(ProcFs, a_file_that_is_not_the_kernels_is_an_error_that_names_it) {
+  FixtureTree tree;
+  tree.write("proc/9/stat", "rubbish");
+  auto stat = ProcFs(tree.roots()).read_stat(9);
+  ASSERT_FALSE(stat.ok());
+  EXPECT_NE(stat.error().message.find("/proc/9/stat"), std::string::npos);
+}
+
+TEST(ProcFs, pids_are_the_directories_that_are_numbers) {
+  FixtureTree tree;
+  for (auto name : {"proc/12", "proc/3", "proc/self", "proc/99999999999", "proc/1x"}) tree.make_dir(name);
+  EXPECT_EQ(*ProcFs(tree.roots()).list_pids(), (std::vector<std::uint32_t>{3, 12}));
+}
+
+TEST(ProcFs, counters_of_the_machine) {
+  FixtureTree tree;
+  tree.write("proc/meminfo",
+             "MemTotal:       24684100 kB\nSwapTotal:  0 kB\nSwapFree: 0 kB\nActive:  7 kB\n");
+  tree.write("proc/vmstat", "nr_free_pages 6129087\noom_kill_x 9\noom_kill 3\n");
+  tree.write("proc/sys/vm/swappiness", "60\n");
+  ProcFs proc(tree.roots());
+  EXPECT_EQ(proc.read_meminfo()->total, KiB(24684100));
+  EXPECT_EQ(proc.read_meminfo()->swap_free, Bytes{0});
+  EXPECT_EQ(proc.read_meminfo()->active_file, std::nullopt);
+  EXPECT_EQ(*proc.read_vmstat_oom_kill(), 3u);
+  EXPECT_EQ(*proc.read_swappiness(), 60u);
+  EXPECT_EQ(proc.read_pressure()->has_value(), false);
+}
+
+TEST(ProcFs, reads_this_very_process) {
+  ProcFs proc(Roots{});
+  auto pid = static_cast<std::uint32_t>(::getpid());
+  auto stat = proc.read_stat(pid);
+  ASSERT_TRUE(stat.ok() && *stat);
+  EXPECT_EQ((*stat)->ppid, static_cast<std::uint32_t>(::getppid()));
+  auto status = proc.read_status(pid);
+  ASSERT_TRUE(status.ok() && *status);
+  EXPECT_EQ((*status)->tgid, pid);
+  EXPECT_GT((*status)->rss, KiB(100));
+  EXPECT_EQ((*proc.read_task_id(pid))->start_ticks, (*stat)->start_ticks);
+}
+
+}  // namespace
+}  // namespace oomcast
