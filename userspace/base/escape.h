@@ -1,0 +1,16 @@
+// Names come from strangers: what is shown of them can neither break a line, a terminal nor a JSON document.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace oomcast {
+
+/// Valid UTF-8 stays, control characters and invalid bytes become \n, \t or \xNN, a backslash is doubled. One line,
+/// safe on a terminal: direction marks and other invisible format characters are escaped too, as \u{202e}.
+std::string escape_for_terminal(std::string_view bytes);
+
+/// Valid UTF-8 stays as it is; each byte that is not becomes \xNN. For JSON, whose writer escapes the rest.
+std::string to_valid_utf8(std::string_view bytes);
+
+}  // namespace oomcast

@@ -1,0 +1,65 @@
+// All that a stream tells, in one type: what the model saw, what is forecast, and about the stream itself.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/units.h"
+#include "forecast/growth.h"
+#include "model/facts.h"
+
+namespace oomcast {
+
+struct StartFact {
+  MonoTime time;
+  std::string version, kernel;
+  std::vector<std::string> sources;
+};
+
+/// For a cgroup or a process; both null: a series that is neither.
+struct ForecastFact {
+  MonoTime time;
+  CgroupPtr cgroup;
+  std::optional<ProcessRef> process;
+  CgroupPtr limit_cgroup;
+  Forecast forecast;
+};
+
+/// An episode with what had been predicted.
+struct OomFactLine {
+  Episode episode;
+  std::optional<ForecastFact> forecast_before;
+  std::optional<MonoTime> first_forecast;  // when a deadline was first told for the limit's cgroup
+};
+
+struct LostFact {
+  MonoTime time;
+  std::string reason;
+  std::uint64_t count = 0;
+};
+
+struct EndFact {
+  MonoTime time;
+  std::uint64_t records = 0;
+  std::map<std::string, std::uint64_t> lost;
+};
+
+using Fact = std::variant<StartFact, Sample, ProcessSampleFact, ForecastFact, OomFactLine, UserKillFact, ReclaimFact,
+                          PressureFact, LostFact, EndFact>;
+
+/// Turns the model's clocks into wall time, once per process.
+struct ClockMap {
+  Nanos wall_of_mono_zero{};
+  Nanos wall_of_boot_zero{};
+  Nanos tick{10'000'000};
+  WallTime wall(MonoTime t) const { return WallTime(t.time_since_epoch() + wall_of_mono_zero); }
+  WallTime wall_of_start(TaskId id) const {
+    return WallTime(wall_of_boot_zero + tick * static_cast<std::int64_t>(id.start_ticks));
+  }
+};
+
+}  // namespace oomcast

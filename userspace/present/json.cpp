@@ -1,0 +1,246 @@
+#include "present/json.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "base/escape.h"
+
+namespace oomcast {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json text(std::string_view bytes) { return to_valid_utf8(bytes); }
+
+template <typename T>
+Json maybe(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+Json maybe(const std::optional<std::string>& value) { return value ? text(*value) : Json(nullptr); }
+Json maybe(const std::optional<Bytes>& value) { return value ? Json(value->count) : Json(nullptr); }
+Json maybe(const std::optional<Seconds>& value) { return value ? Json(value->count()) : Json(nullptr); }
+Json maybe(const std::optional<BytesPerSec>& value) { return value ? Json(value->value) : Json(nullptr); }
+
+Json cgroup_json(const CgroupPtr& cgroup) {
+  if (!cgroup) return nullptr;
+  const CgroupName& name = cgroup->name;
+  return {{"id", cgroup->id.inode ? Json(cgroup->id.inode) : Json(nullptr)},
+          {"hierarchy", cgroup->id.hierarchy == Hierarchy::v1 ? "v1" : "v2"},
+          {"path", text(cgroup->path)},
+          {"name", text(name.name)},
+          {"kind", to_string(name.kind)},
+          {"container", maybe(name.container)},
+          {"pod", maybe(name.pod)},
+          {"unit", maybe(name.unit)},
+          {"slurm_job", maybe(name.slurm_job)},
+          {"slurm_step", maybe(name.slurm_step)}};
+}
+
+Json cmdline_source(const std::optional<CmdlineSource>& source) {
+  if (!source) return nullptr;
+  return *source == CmdlineSource::shown ? "shown" : "exec";
+}
+
+class Renderer {
+ public:
+  explicit Renderer(const ClockMap& clock) : clock_(clock) {}
+
+  Json line(std::string_view type, MonoTime time) const {
+    return {{"type", type}, {"time", format_rfc3339(clock_.wall(time))}};
+  }
+
+  Json process(const ProcessRef& p) const {
+    Json args = Json::array();
+    for (const std::string& arg : p.cmdline) args.push_back(text(arg));
+    return {{"pid", p.id.tgid},
+            {"start_time", p.id.start_ticks ? Json(format_rfc3339(clock_.wall_of_start(p.id))) : Json(nullptr)},
+            {"comm", text(p.comm)},
+            {"cmdline", p.cmdline_source ? args : Json(nullptr)},
+            {"cmdline_source", cmdline_source(p.cmdline_source)},
+            {"cmdline_truncated", p.cmdline_truncated},
+            {"uid", maybe(p.uid)},
+            {"ppid", maybe(p.ppid)},
+            {"ns_pid", maybe(p.ns_pid)},
+            {"cgroup", cgroup_json(p.cgroup)}};
+  }
+
+  Json operator()(const StartFact& f) const {
+    Json out = line("start", f.time);
+    out["schema"] = 1;
+    out["version"] = f.version;
+    out["kernel"] = f.kernel;
+    out["sources"] = f.sources;
+    return out;
+  }
+
+  Json operator()(const Sample& f) const {
+    Json out = line("sample", f.time);
+    out["cgroup"] = cgroup_json(f.cgroup);
+    out["usage_bytes"] = maybe(f.usage);
+    out["limit_bytes"] = maybe(f.limit);
+    out["limit_cgroup"] = cgroup_json(f.limit_cgroup);
+    out["anon_bytes"] = maybe(f.stat.anon);
+    out["file_bytes"] = maybe(f.stat.file);
+    out["shmem_bytes"] = maybe(f.stat.shmem);
+    out["kernel_bytes"] = maybe(f.stat.kernel);
+    out["swap_bytes"] = maybe(f.stat.swap);
+    out["pinned_bytes"] = maybe(f.pinned);
+    out["peak_bytes"] = maybe(f.peak);
+    return out;
+  }
+
+  Json operator()(const ProcessSampleFact& f) const {
+    Json out = line("process", f.time);
+    out["process"] = process(f.process);
+    out["rss_bytes"] = f.rss.count;
+    out["anon_bytes"] = f.anon.count;
+    out["file_bytes"] = f.file.count;
+    out["shmem_bytes"] = f.shmem.count;
+    out["swap_bytes"] = f.swap.count;
+    out["private_bytes"] = maybe(f.private_bytes);
+    out["growth_bytes_per_s"] = maybe(f.growth);
+    out["rss_error_bytes"] = f.rss_error.count;
+    return out;
+  }
+
+  Json operator()(const ForecastFact& f) const {
+    const Forecast& c = f.forecast;
+    Json out = line("forecast", f.time);
+    out["cgroup"] = cgroup_json(f.cgroup);
+    out["process"] = f.process ? process(*f.process) : Json(nullptr);
+    out["device"] = nullptr;
+    out["verdict"] = to_string(c.verdict);
+    out["growth_bytes_per_s"] = c.growth ? Json(c.growth->rate.value) : Json(nullptr);
+    out["growth_low_bytes_per_s"] = c.growth ? Json(c.growth->low.value) : Json(nullptr);
+    out["growth_high_bytes_per_s"] = c.growth ? Json(c.growth->high.value) : Json(nullptr);
+    out["limit_bytes"] = maybe(c.limit);
+    out["limit_cgroup"] = cgroup_json(f.limit_cgroup);
+    out["eta_s"] = maybe(c.eta);
+    out["eta_low_s"] = maybe(c.eta_low);
+    out["eta_high_s"] = maybe(c.eta_high);
+    out["alert"] = c.alert;
+    out["why"] = c.why;
+    out["evidence"] = {{"samples", c.growth ? Json(c.growth->samples) : Json(nullptr)},
+                       {"span_s", c.growth ? Json(c.growth->span.count()) : Json(nullptr)}};
+    return out;
+  }
+
+  Json victim(const Victim& v) const {
+    Json out = process(v.process);
+    out["tid"] = v.tid;
+    out["anon_bytes"] = maybe(v.anon);
+    out["file_bytes"] = maybe(v.file);
+    out["shmem_bytes"] = maybe(v.shmem);
+    out["swap_bytes"] = maybe(v.swap);
+    out["pgtables_bytes"] = maybe(v.pgtables);
+    out["total_vm_bytes"] = maybe(v.total_vm);
+    out["oom_score_adj"] = maybe(v.oom_score_adj);
+    out["killed"] = maybe(v.killed);
+    out["freed_after_s"] = maybe(v.freed_after);
+    Json stack = Json::array();
+    for (std::uint64_t address : v.stack) stack.push_back(fmt::format("{:#x}", address));
+    out["stack"] = std::move(stack);
+    return out;
+  }
+
+  Json operator()(const OomFactLine& f) const {
+    const Episode& e = f.episode;
+    Json out = line("oom", e.time);
+    out["id"] = e.id;
+    out["scope"] = e.scope ? Json(to_string(*e.scope)) : Json(nullptr);
+    out["limit_cgroup"] = cgroup_json(e.limit_cgroup);
+    out["usage_bytes"] = maybe(e.usage);
+    out["limit_bytes"] = maybe(e.limit);
+    out["trigger"] = e.trigger ? process(*e.trigger) : Json(nullptr);
+    out["order"] = maybe(e.order);
+    out["gfp"] = maybe(e.gfp);
+    out["group_kill"] = maybe(e.group_kill);
+    out["victims"] = Json::array();
+    for (const Victim& v : e.victims) out["victims"].push_back(victim(v));
+    out["also_killed"] = Json::array();
+    for (const ProcessRef& p : e.also_killed) out["also_killed"].push_back(process(p));
+    out["grew_most"] = Json::array();
+    for (const GrewProcess& g : e.grew_most)
+      out["grew_most"].push_back(
+          {{"process", process(g.process)}, {"grew_bytes", g.grew.count}, {"over_s", g.over.count()}});
+    out["ancestors"] = Json::array();
+    for (const ChainLevel& level : e.chain)
+      out["ancestors"].push_back({{"cgroup", cgroup_json(level.cgroup)},
+                                  {"usage_bytes", level.usage.count},
+                                  {"limit_bytes", maybe(level.limit)}});
+    Json before = nullptr;
+    if (f.forecast_before) {
+      before = (*this)(*f.forecast_before);
+      before.erase("type");
+      before["first_time"] = f.first_forecast ? Json(format_rfc3339(clock_.wall(*f.first_forecast))) : Json(nullptr);
+    }
+    out["forecast_before"] = std::move(before);
+    out["checks"] = {{"mark_victim", maybe(e.checks.mark_victim)},
+                     {"kmsg", maybe(e.checks.kmsg)},
+                     {"vmstat", maybe(e.checks.vmstat)}};
+    return out;
+  }
+
+  Json operator()(const UserKillFact& f) const {
+    Json out = line("kill", f.time);
+    out["victim"] = process(f.victim);
+    out["sender"] = process(f.sender);
+    out["cause"] = maybe(f.cause);
+    return out;
+  }
+
+  Json operator()(const ReclaimFact& f) const {
+    Json out = line("reclaim", f.time);
+    out["cgroup"] = cgroup_json(f.cgroup);
+    out["stalls"] = f.stalls;
+    out["stall_s"] = f.stalled.count();
+    out["reclaimed_bytes"] = f.reclaimed.count;
+    return out;
+  }
+
+  static Json pressure_line(const std::optional<PressureLine>& p) {
+    if (!p) return nullptr;
+    return {{"avg10", p->avg10}, {"avg60", p->avg60}, {"avg300", p->avg300}, {"total_s", double(p->total_us) * 1e-6}};
+  }
+  Json operator()(const PressureFact& f) const {
+    Json out = line("pressure", f.time);
+    out["cgroup"] = cgroup_json(f.cgroup);
+    out["some"] = pressure_line(f.pressure.some);
+    out["full"] = pressure_line(f.pressure.full);
+    return out;
+  }
+
+  Json operator()(const LostFact& f) const {
+    Json out = line("lost", f.time);
+    out["reason"] = f.reason;
+    out["count"] = f.count;
+    return out;
+  }
+
+  Json operator()(const EndFact& f) const {
+    Json out = line("end", f.time);
+    out["records"] = f.records;
+    out["lost"] = Json::object();
+    for (const auto& [reason, count] : f.lost) out["lost"][reason] = count;
+    return out;
+  }
+
+ private:
+  const ClockMap& clock_;
+};
+
+}  // namespace
+
+std::string_view to_string(OomScope scope) {
+  constexpr std::array<std::string_view, 5> names = {"memcg", "global", "cpuset", "mempolicy", "sysrq"};
+  return names[static_cast<std::size_t>(scope)];
+}
+
+std::string to_json(const Fact& fact, const ClockMap& clock) {
+  // Every string went through text(), so the writer meets valid UTF-8 only; replacing is the last resort.
+  return std::visit(Renderer(clock), fact).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace oomcast

@@ -1,0 +1,15 @@
+// Facts as JSON Lines, by the contract: snake_case names with their unit, unknown is null.
+#pragma once
+
+#include <string>
+
+#include "present/facts.h"
+
+namespace oomcast {
+
+/// One line, without its newline. Valid UTF-8 whatever the names in it.
+std::string to_json(const Fact& fact, const ClockMap& clock);
+
+std::string_view to_string(OomScope scope);
+
+}  // namespace oomcast

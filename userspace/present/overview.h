@@ -1,0 +1,33 @@
+// What `watch` shows at one moment: every cgroup in scope with its forecast, and what happened lately.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "present/facts.h"
+
+namespace oomcast {
+
+/// One cgroup, or the host (`cgroup` null).
+struct OverviewRow {
+  CgroupPtr cgroup;
+  std::optional<Bytes> usage, limit, pinned;
+  CgroupPtr limit_cgroup;  // null: the host's
+  Forecast forecast;
+};
+
+struct Overview {
+  MonoTime time;
+  std::string scope;  // "whole machine", "--cgroup /train"
+  std::vector<std::string> sources;
+  std::vector<OverviewRow> rows;             // unordered; the screen sorts
+  std::vector<ProcessSampleFact> processes;  // those in scope that were sampled lately, unordered
+  std::deque<Fact> events;                   // OOM kills and SIGKILLs, newest last, at most 100
+  std::map<std::string, std::uint64_t> lost;  // by reason, since the start
+};
+
+}  // namespace oomcast

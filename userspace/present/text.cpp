@@ -1,0 +1,165 @@
+#include "present/text.h"
+
+#include <fmt/format.h>
+
+#include <ctime>
+
+#include "base/escape.h"
+#include "present/json.h"
+
+namespace oomcast {
+namespace {
+
+constexpr std::string_view kRed = "\033[1;31m", kYellow = "\033[33m", kDim = "\033[2m", kOff = "\033[0m";
+
+std::string size_or(const std::optional<Bytes>& size, std::string_view unknown = "unknown") {
+  return size ? format_size(*size) : std::string(unknown);
+}
+
+std::string where(const CgroupPtr& cgroup) { return cgroup ? escape_for_terminal(cgroup->path) : "unknown cgroup"; }
+
+class Renderer {
+ public:
+  Renderer(const ClockMap& clock, const TextStyle& style) : clock_(clock), style_(style) {}
+
+  std::string operator()(const StartFact& f) const {
+    std::string sources;
+    for (const std::string& s : f.sources) sources += (sources.empty() ? "" : ", ") + s;
+    return fmt::format("oomcast {} on Linux {}: {}", f.version, f.kernel, sources);
+  }
+
+  std::string operator()(const Sample& f) const {
+    std::string limit = f.limit ? fmt::format(" of {}", format_size(*f.limit)) : "";
+    if (f.limit_cgroup && f.cgroup && f.limit_cgroup->id != f.cgroup->id)
+      limit += fmt::format(" (limit of {})", where(f.limit_cgroup));
+    return at(f.time, "sample") + fmt::format("{}  {}{}, not reclaimable {}", where(f.cgroup), size_or(f.usage), limit,
+                                              size_or(f.pinned));
+  }
+
+  std::string operator()(const ProcessSampleFact& f) const {
+    std::string growth = f.growth ? "  " + format_rate(*f.growth) : "";
+    return at(f.time, "process") + fmt::format("{}  RSS {} (anon {}, file {}, shmem {}){}", describe(f.process),
+                                               format_size(f.rss), format_size(f.anon), format_size(f.file),
+                                               format_size(f.shmem), growth);
+  }
+
+  std::string operator()(const ForecastFact& f) const {
+    std::string who = f.process ? describe(*f.process) : f.cgroup ? where(f.cgroup) : "series";
+    std::string rate = f.forecast.growth ? "  " + format_rate(f.forecast.growth->rate) : "";
+    std::string line = fmt::format("{}  {}{}  {}", who, to_string(f.forecast.verdict), rate,
+                                   describe_deadline(f.forecast));
+    return at(f.time, "forecast") + paint(f.forecast.alert ? kYellow : "", line);
+  }
+
+  std::string operator()(const OomFactLine& f) const {
+    const Episode& e = f.episode;
+    std::string scope = e.scope ? std::string(to_string(*e.scope)) : "unknown scope";
+    std::string head = e.limit_cgroup
+                           ? fmt::format("OOM kill: {} met its limit of {}", where(e.limit_cgroup), size_or(e.limit))
+                           : fmt::format("OOM kill ({})", scope);
+    std::string out = at(e.time, "oom") + paint(kRed, head);
+    for (const Victim& v : e.victims) {
+      std::string state = !v.killed ? "exit not seen" : *v.killed ? "killed" : "exited by itself";
+      if (v.freed_after) state += fmt::format(", memory back after {}", format_duration(*v.freed_after));
+      out += fmt::format("\n    killed    {} in {}: anon {}, file {}, shmem {}, page tables {}, oom_score_adj {} ({})",
+                         describe(v.process), where(v.process.cgroup), size_or(v.anon), size_or(v.file),
+                         size_or(v.shmem), size_or(v.pgtables),
+                         v.oom_score_adj ? fmt::format("{}", *v.oom_score_adj) : "unknown", state);
+    }
+    for (const ProcessRef& p : e.also_killed)
+      out += fmt::format("\n    with it   {} (shared its memory)", describe(p));
+    if (e.trigger) out += fmt::format("\n    trigger   {} in {}", describe(*e.trigger), where(e.trigger->cgroup));
+    for (const GrewProcess& g : e.grew_most)
+      out += fmt::format("\n    grew      {} by {} in the last {}", describe(g.process), format_size(g.grew),
+                         format_duration(g.over));
+    if (f.forecast_before)
+      out += fmt::format("\n    forecast  {} before: {}, {}",
+                         format_duration(seconds_between(f.forecast_before->time, e.time)),
+                         to_string(f.forecast_before->forecast.verdict),
+                         describe_deadline(f.forecast_before->forecast));
+    out += "\n    counted   " + checks(e.checks);
+    return out;
+  }
+
+  std::string operator()(const UserKillFact& f) const {
+    return at(f.time, "kill") + fmt::format("{} got SIGKILL from {}{}", describe(f.victim), describe(f.sender),
+                                            f.cause ? fmt::format(" ({})", escape_for_terminal(*f.cause)) : "");
+  }
+
+  std::string operator()(const ReclaimFact& f) const {
+    return at(f.time, "reclaim") + fmt::format("{}  {} stalls, {} in all, {} reclaimed", where(f.cgroup), f.stalls,
+                                               format_duration(f.stalled), format_size(f.reclaimed));
+  }
+
+  std::string operator()(const PressureFact& f) const {
+    auto percent = [](const std::optional<PressureLine>& p) {
+      return p ? fmt::format("{:.1f} %", p->avg10) : std::string("unknown");
+    };
+    return at(f.time, "pressure") + fmt::format("{}  some {}, full {} of the last 10 s",
+                                                f.cgroup ? where(f.cgroup) : "host", percent(f.pressure.some),
+                                                percent(f.pressure.full));
+  }
+
+  std::string operator()(const LostFact& f) const {
+    return at(f.time, "lost") + paint(kYellow, fmt::format("{} records: {}", f.count, f.reason));
+  }
+
+  std::string operator()(const EndFact& f) const {
+    std::string lost;
+    for (const auto& [reason, count] : f.lost)
+      if (count) lost += fmt::format("{}{} {}", lost.empty() ? "" : ", ", count, reason);
+    return at(f.time, "end") + fmt::format("{} records, lost: {}", f.records, lost.empty() ? "none" : lost);
+  }
+
+ private:
+  static std::string checks(const EpisodeChecks& c) {
+    auto count = [](const std::optional<std::uint64_t>& n) { return n ? fmt::format("{}", *n) : std::string("-"); };
+    return fmt::format("{} by mark_victim, {} by the kernel log, {} by vmstat", count(c.mark_victim), count(c.kmsg),
+                       count(c.vmstat));
+  }
+
+  std::string paint(std::string_view color, const std::string& line) const {
+    return style_.color && !color.empty() ? fmt::format("{}{}{}", color, line, kOff) : line;
+  }
+  std::string at(MonoTime time, std::string_view type) const {
+    return paint(kDim, format_clock(clock_.wall(time))) + fmt::format(" {:<9}", type);
+  }
+
+  const ClockMap& clock_;
+  const TextStyle& style_;
+};
+
+}  // namespace
+
+std::string format_clock(WallTime t) {
+  std::int64_t ns = t.time_since_epoch().count();
+  std::time_t when = ns / 1'000'000'000;
+  std::tm local{};
+  localtime_r(&when, &local);
+  return fmt::format("{:02}:{:02}:{:02}.{:03}", local.tm_hour, local.tm_min, local.tm_sec, ns / 1'000'000 % 1000);
+}
+
+std::string describe(const ProcessRef& process) {
+  std::string out = fmt::format("{}[{}]", escape_for_terminal(process.comm), process.id.tgid);
+  // The first argument that is no option tells most: the script of an interpreter, the module after -m.
+  for (std::size_t i = 1; i < process.cmdline.size(); ++i) {
+    const std::string& arg = process.cmdline[i];
+    if (arg.empty() || arg[0] == '-') continue;
+    std::string shown = escape_for_terminal(std::string_view(arg).substr(0, 60));
+    return out + " " + shown + (arg.size() > 60 ? "…" : "");
+  }
+  return out;
+}
+
+std::string describe_deadline(const Forecast& f) {
+  if (!f.eta) return f.eta_low ? fmt::format("OOM in {} at the earliest, may never", format_duration(*f.eta_low))
+                               : "no OOM in sight";
+  std::string high = f.eta_high ? format_duration(*f.eta_high) : "never";
+  return fmt::format("OOM in {} ({} to {})", format_duration(*f.eta), format_duration(*f.eta_low), high);
+}
+
+std::string to_text(const Fact& fact, const ClockMap& clock, const TextStyle& style) {
+  return std::visit(Renderer(clock, style), fact);
+}
+
+}  // namespace oomcast
