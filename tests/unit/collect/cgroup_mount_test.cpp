@@ -30,6 +30,15 @@ TEST(MemoryHierarchy, v2_is_the_mount_whose_controllers_list_memory) {
   EXPECT_EQ(mount->hierarchy_id, 0u);
 }
 
+TEST(MemoryHierarchy, memory_may_stand_anywhere_among_the_controllers) {
+  for (auto controllers : {"memory\n", "cpu memory\n", "memory pids\n"}) {
+    FixtureTree tree;
+    tree.mount_v2();
+    tree.write("sys/fs/cgroup/cgroup.controllers", controllers);
+    EXPECT_TRUE(find_memory_hierarchy(tree.roots()).ok()) << controllers;
+  }
+}
+
 TEST(MemoryHierarchy, a_hybrid_machine_is_v1_though_a_v2_tree_is_mounted_first) {
   FixtureTree tree;
   tree.mount_v1();

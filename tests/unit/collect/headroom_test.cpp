@@ -34,6 +34,7 @@ TEST(PinnedBytes, slab_stays_in_where_the_kernel_does_not_tell_it) {
 
 TEST(PinnedBytes, is_never_negative_though_the_lists_lag_usage) {
   EXPECT_EQ(pinned_bytes(MiB(10), lists(MiB(8), MiB(8), MiB(8))), MiB(0));
+  EXPECT_EQ(pinned_bytes(MiB(10), lists(MiB(8), MiB(8))), MiB(0));
 }
 
 TEST(PinnedBytes, is_unknown_without_usage_or_a_file_list) {
