@@ -83,7 +83,7 @@ bool means_gone(int err) {
 }
 
 struct Walk {
-  CgroupTree tree;
+  CgroupListing tree;
   Hierarchy hierarchy;
 
   void skip(int err) { ++(means_gone(err) ? tree.vanished : tree.unreadable); }
@@ -344,7 +344,7 @@ Result<CgroupEntry> CgroupFs::lookup(std::string_view path) const {
   return entry;
 }
 
-Result<CgroupTree> CgroupFs::list(std::string_view path) const {
+Result<CgroupListing> CgroupFs::list(std::string_view path) const {
   auto top = lookup(path);
   if (!top.ok()) return top.error();
   auto relative = mount_.relative_path(top->path);

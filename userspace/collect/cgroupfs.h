@@ -28,7 +28,7 @@ struct CgroupEntry {
 };
 
 /// One walk. Parents stand before their children, siblings in byte order of their names.
-struct CgroupTree {
+struct CgroupListing {
   std::vector<CgroupEntry> cgroups;
   std::size_t vanished = 0;    // directories gone between being listed and being opened: normal
   std::size_t unreadable = 0;  // directories that could not be opened or listed for another reason
@@ -76,7 +76,7 @@ class CgroupFs {
   const CgroupMount& mount() const { return mount_; }
 
   /// Every cgroup at and below `path`. About 20 µs a cgroup. Error: `path` itself cannot be opened.
-  Result<CgroupTree> list(std::string_view path = {}) const;
+  Result<CgroupListing> list(std::string_view path = {}) const;
   /// `path` as the kernel log prints it; empty = the top of the mount.
   Result<CgroupDir> open_dir(std::string_view path) const;
   /// Identity and parent of the cgroup at `path`.

@@ -28,7 +28,7 @@ std::uint64_t inode(const std::string& path) {
   return st.st_ino;
 }
 
-std::vector<std::string> paths(const CgroupTree& tree) {
+std::vector<std::string> paths(const CgroupListing& tree) {
   std::vector<std::string> out;
   for (const CgroupEntry& entry : tree.cgroups) out.push_back(entry.path);
   return out;

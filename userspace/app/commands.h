@@ -1,0 +1,14 @@
+// The commands. Each returns the process's exit code, or an Error with it.
+#pragma once
+
+#include "app/options.h"
+#include "base/result.h"
+
+namespace oomcast {
+
+Result<int> watch(const Options& options);
+Result<int> trace(const Options& options);
+Result<int> run(const Options& options);
+Result<int> doctor(const Options& options);
+
+}  // namespace oomcast

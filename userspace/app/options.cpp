@@ -1,0 +1,165 @@
+#include "app/options.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace oomcast {
+namespace {
+
+constexpr std::array<std::string_view, 4> kCommands = {"watch", "trace", "run", "doctor"};
+
+// Texts as they come; they are read after parsing, so that every mistake is told in our words.
+struct Texts {
+  std::string duration, interval, memory, color = "auto", store;
+};
+
+void add_scope(CLI::App& app, Options& o) {
+  app.add_option("--cgroup", o.scope.cgroup, "a memory cgroup and its children: /train, /sys/fs/cgroup/train")
+      ->group("Scope")
+      ->type_name("PATH");
+  app.add_option("--pid", o.scope.pid, "a process and its descendants")->group("Scope")->type_name("PID");
+  app.add_option("--container", o.scope.container, "a container, by id (4 or more digits) or name")
+      ->group("Scope")
+      ->type_name("ID|NAME");
+  app.add_option("--unit", o.scope.unit, "a systemd unit")->group("Scope")->type_name("NAME");
+  app.add_option("--slurm-job", o.scope.slurm_job, "a SLURM job, or one step as 42.0")
+      ->group("Scope")
+      ->type_name("ID");
+  app.add_flag("--wait", o.scope.wait, "wait for the scope to appear instead of failing")->group("Scope");
+}
+
+void add_common(CLI::App& app, Options& o, Texts& t) {
+  app.add_flag("--json", o.json, "JSON Lines on stdout");
+  app.add_option("--for", t.duration, "stop after this long: 500ms 10s 5m 2h 3d")->type_name("DURATION");
+  app.add_option("--interval", t.interval, "what changed is told at least this often (default 1s)")
+      ->type_name("DURATION");
+  app.add_option("--store", t.store, "accepted for scripts; nothing is stored yet")->type_name("DIR");
+  app.add_option("--color", t.color, "auto, always or never")->type_name("WHEN");
+  app.add_option("--root", o.root, "where the machine's /proc and /sys are, for use inside a container")
+      ->type_name("DIR");
+  app.add_flag("--quiet,-q", o.quiet, "no diagnostics on stderr but errors");
+  app.add_flag("-v", o.verbose, "more diagnostics on stderr");
+  app.add_flag("!--no-bpf", o.use_bpf, "do without kernel programs: kernel log and cgroup files only");
+  app.add_flag("!--no-kmsg", o.use_kmsg, "do without the kernel log");
+}
+
+Error usage(std::string what) { return Error::usage(std::move(what) + "\nTry 'oomcast --help'."); }
+
+Status read_texts(const Texts& t, Options& o) {
+  if (!t.duration.empty()) {
+    auto d = parse_duration(t.duration);
+    if (!d) return usage("--for: " + d.error().message);
+    o.duration = *d;
+  }
+  if (!t.interval.empty()) {
+    auto d = parse_duration(t.interval);
+    if (!d) return usage("--interval: " + d.error().message);
+    if (*d < std::chrono::milliseconds(50)) return usage("--interval: 50ms is the shortest");
+    o.interval = *d;
+  }
+  if (!t.memory.empty()) {
+    auto size = parse_size(t.memory);
+    if (!size) return usage("--memory: " + size.error().message);
+    if (*size < MiB(1)) return usage("--memory: 1M is the least");
+    o.memory = *size;
+  }
+  if (t.color == "always")
+    o.color = ColorChoice::always;
+  else if (t.color == "never")
+    o.color = ColorChoice::never;
+  else if (t.color != "auto")
+    return usage(fmt::format("--color: '{}' is none of auto, always, never", t.color));
+  while (o.root.size() > 1 && o.root.back() == '/') o.root.pop_back();
+  if (o.root == "/") o.root.clear();
+  int scopes = o.scope.cgroup.has_value() + o.scope.pid.has_value() + o.scope.container.has_value() +
+               o.scope.unit.has_value() + o.scope.slurm_job.has_value();
+  if (scopes > 1) return usage("give one of --cgroup, --pid, --container, --unit, --slurm-job");
+  if (o.command == Command::run && scopes) return usage("run: its command is the scope; give no other");
+  if (o.command == Command::run && o.arguments.empty()) return usage("run: give a command after --");
+  return Ok{};
+}
+
+}  // namespace
+
+std::string ScopeOptions::describe() const {
+  if (cgroup) return "--cgroup " + *cgroup;
+  if (container) return "--container " + *container;
+  if (unit) return "--unit " + *unit;
+  if (slurm_job) return "--slurm-job " + *slurm_job;
+  if (pid) return fmt::format("--pid {}", *pid);
+  return "whole machine";
+}
+
+Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const std::string& version) {
+  std::vector<std::string> words(argv + 1, argv + std::max(argc, 1));
+  ParsedArguments out;
+  Options& o = out.options;
+  Texts t;
+
+  CLI::App app{"See OOM kills coming, and record every one of them.", "oomcast"};
+  app.set_version_flag("--version", "oomcast " + version);
+  app.require_subcommand(0, 1);
+  app.footer(
+      "Exit codes: 0 ok, 1 failed at run time, 2 wrong usage, 3 the kernel or the privileges do not allow it;\n"
+      "run gives the command's own, 128+N if signal N ended it.");
+  auto* watch = app.add_subcommand("watch", "live screen: usage, limit, growth, verdict, time to OOM (default)");
+  auto* trace = app.add_subcommand("trace", "one event per line until stopped");
+  auto* run = app.add_subcommand("run", "start a command under trace: oomcast run [--memory SIZE] -- CMD ...");
+  auto* doctor = app.add_subcommand("doctor", "what this kernel and machine give, what is missing, what that costs");
+  for (auto* tracing : {watch, trace, run}) add_common(*tracing, o, t);
+  add_scope(*watch, o);
+  add_scope(*trace, o);
+  run->add_option("--memory", t.memory, "put the command into a memory cgroup of its own with this limit")
+      ->type_name("SIZE");
+  run->add_option("command", o.arguments, "the command and its arguments")->type_name("CMD ...");
+  run->positionals_at_end();
+  run->prefix_command();
+  doctor->add_flag("--json", o.json, "one JSON object on stdout");
+  doctor->add_option("--root", o.root, "where the machine's /proc and /sys are")->type_name("DIR");
+  doctor->add_option("--color", t.color, "auto, always or never")->type_name("WHEN");
+
+  bool global = !words.empty() && (words[0] == "-h" || words[0] == "--help" || words[0] == "--version");
+  bool named = !words.empty() && std::find(kCommands.begin(), kCommands.end(), words[0]) != kCommands.end();
+  if (!named && !global) {
+    if (!words.empty() && words[0][0] != '-')
+      return usage(fmt::format("'{}' is not a command; there are watch, trace, run and doctor", words[0]));
+    words.insert(words.begin(), "watch");
+  }
+  // All behind "--" is the command of run, whatever it looks like.
+  if (auto dashes = std::find(words.begin(), words.end(), "--"); dashes != words.end()) {
+    if (words[0] != "run") return usage("only run takes a command after --");
+    o.arguments.assign(dashes + 1, words.end());
+    words.erase(dashes, words.end());
+  }
+
+  std::vector<std::string> behind = std::move(o.arguments);
+  std::reverse(words.begin(), words.end());  // as CLI11 takes a vector
+  try {
+    app.parse(words);
+  } catch (const CLI::CallForHelp&) {
+    auto chosen = app.get_subcommands();
+    out.text = chosen.empty() ? app.help() : chosen[0]->help();
+    return out;
+  } catch (const CLI::CallForVersion& v) {
+    out.text = std::string(v.what()) + "\n";
+    return out;
+  } catch (const CLI::Error& e) {
+    return usage(e.what());
+  }
+  if (!behind.empty()) o.arguments = std::move(behind);
+  if (trace->parsed()) o.command = Command::trace;
+  if (run->parsed()) {
+    o.command = Command::run;
+    auto rest = run->remaining();
+    o.arguments.insert(o.arguments.end(), rest.begin(), rest.end());
+  }
+  if (doctor->parsed()) o.command = Command::doctor;
+  if (auto s = read_texts(t, o); !s) return s.error();
+  return out;
+}
+
+}  // namespace oomcast

@@ -1,0 +1,62 @@
+#include "app/privileges.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/capability.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "base/unique_fd.h"
+
+namespace oomcast {
+namespace {
+
+struct CapFree {
+  void operator()(_cap_struct* c) const { cap_free(c); }
+};
+
+constexpr cap_value_t kKeep[] = {CAP_BPF,    CAP_PERFMON, CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH,
+                                 CAP_SYSLOG,  CAP_KILL,
+                                 CAP_IPC_LOCK};  // without it MCL_FUTURE makes allocations fail past RLIMIT_MEMLOCK
+
+}  // namespace
+
+std::vector<std::string> protect_self() {
+  std::vector<std::string> refused;
+  UniqueFd adj(open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
+  if (!adj || write(adj.get(), "-1000", 5) != 5)
+    refused.push_back(fmt::format("oom_score_adj stays as it is ({}): oomcast itself can be OOM-killed",
+                                  std::strerror(errno)));
+  if (mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) != 0)
+    refused.push_back(fmt::format("pages are not locked ({}): under pressure oomcast may be slow",
+                                  std::strerror(errno)));
+  return refused;
+}
+
+std::vector<std::string> drop_privileges() {
+  std::unique_ptr<_cap_struct, CapFree> now(cap_get_proc()), wanted(cap_init());
+  if (!now || !wanted) return {fmt::format("reading capabilities: {}", std::strerror(errno))};
+  for (cap_value_t cap : kKeep) {
+    cap_flag_value_t has = CAP_CLEAR;
+    if (cap_get_flag(now.get(), cap, CAP_PERMITTED, &has) == 0 && has == CAP_SET) {
+      cap_set_flag(wanted.get(), CAP_PERMITTED, 1, &cap, CAP_SET);
+      cap_set_flag(wanted.get(), CAP_EFFECTIVE, 1, &cap, CAP_SET);
+    }
+  }
+  if (cap_set_proc(wanted.get()) != 0) return {fmt::format("dropping capabilities: {}", std::strerror(errno))};
+  return {};
+}
+
+void raise_file_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+}  // namespace oomcast

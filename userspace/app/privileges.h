@@ -1,0 +1,19 @@
+// What the process does to itself: it must live while memory runs out, and need no more rights than it uses.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace oomcast {
+
+/// oom_score_adj −1000 and pages locked as they are touched, as far as allowed. Returns what was not.
+std::vector<std::string> protect_self();
+
+/// Keeps only the capabilities that are used after start: to switch kernel programs on and off, to read other
+/// users' /proc entries, and to send signals. Returns what was not possible.
+std::vector<std::string> drop_privileges();
+
+/// The soft limit on open files up to the hard one: kept-open cgroup files need it.
+void raise_file_limit();
+
+}  // namespace oomcast

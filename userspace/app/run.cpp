@@ -1,0 +1,193 @@
+// oomcast run [--memory SIZE] -- CMD: the command as a child, outside of its cgroup, from before its first page.
+#include <fcntl.h>
+#include <signal.h>
+#include <fmt/format.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "app/child_cgroup.h"
+#include "app/commands.h"
+#include "app/tracing.h"
+#include "base/escape.h"
+
+namespace oomcast {
+namespace {
+
+// The child waits on this pipe until it is followed; its other end tells whether exec succeeded.
+struct Pipe {
+  UniqueFd read, write;
+  static Result<Pipe> open() {
+    int fds[2];
+    if (pipe2(fds, O_CLOEXEC) != 0) return Error::from_errno("opening a pipe");
+    Pipe out;
+    out.read.reset(fds[0]);
+    out.write.reset(fds[1]);
+    return out;
+  }
+};
+
+struct Child {
+  pid_t pid = -1;
+  UniqueFd pidfd;
+  Pipe go, failed;
+};
+
+// `score` is what this process had before it protected itself; a child must not inherit the protection.
+Result<Child> start_waiting(const std::vector<std::string>& words, const StopSignals& stop, const std::string& score) {
+  Child child;
+  auto go = Pipe::open(), failed = Pipe::open();
+  if (!go) return go.error();
+  if (!failed) return failed.error();
+  child.go = *std::move(go);
+  child.failed = *std::move(failed);
+  std::vector<char*> argv;
+  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  child.pid = fork();
+  if (child.pid < 0) return Error::from_errno("starting a process");
+  if (child.pid == 0) {
+    stop.restore_in_child();
+    child.go.write.reset();
+    char byte = 0;
+    if (read(child.go.read.get(), &byte, 1) != 1) _exit(125);  // the parent ended first
+    UniqueFd adj(open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
+    if (adj && write(adj.get(), score.data(), score.size()) < 0) _exit(125);
+    adj.reset();
+    execvp(argv[0], argv.data());
+    int err = errno;
+    _exit(write(child.failed.write.get(), &err, sizeof(err)) < 0 ? 126 : 127);
+  }
+  child.go.read.reset();
+  child.failed.write.reset();
+  child.pidfd.reset(static_cast<int>(syscall(SYS_pidfd_open, child.pid, 0)));
+  return child;
+}
+
+std::string own_oom_score_adj() {
+  UniqueFd fd(open("/proc/self/oom_score_adj", O_RDONLY | O_CLOEXEC));
+  char text[16] = {};
+  ssize_t n = fd ? read(fd.get(), text, sizeof(text) - 1) : 0;
+  return n > 0 ? std::string(text, static_cast<std::size_t>(n)) : "0";
+}
+
+// What is told while the command runs, when the output is for a person: kills, and deadlines as they come closer.
+class Progress {
+ public:
+  Progress(Output& output, const ClockMap& clock) : output_(output), clock_(clock) {}
+
+  void operator()(const Fact& fact) {
+    if (auto* sample = std::get_if<Sample>(&fact)) peak(*sample);
+    if (auto* forecast = std::get_if<ForecastFact>(&fact)) {
+      last_ = *forecast;
+      if (forecast->forecast.growth && forecast->forecast.verdict == Verdict::leak) growth_ = *forecast;
+      auto eta = forecast->forecast.eta;
+      // Each tenth of the time that is left, so that eight days give no more lines than forty minutes.
+      bool closer = eta && (!told_eta_ || eta->count() < 0.9 * told_eta_->count() ||
+                            eta->count() > 1.5 * told_eta_->count());
+      bool changed = forecast->forecast.verdict != told_verdict_;
+      told_verdict_ = forecast->forecast.verdict;
+      if (!output_.json() && !closer && !changed) return;
+      if (closer) told_eta_ = eta;
+      if (!eta) told_eta_.reset();
+    }
+    if (auto* oom = std::get_if<OomFactLine>(&fact)) killed_ = *oom;
+    bool detail = std::holds_alternative<Sample>(fact) || std::holds_alternative<ProcessSampleFact>(fact) ||
+                  std::holds_alternative<ReclaimFact>(fact) || std::holds_alternative<PressureFact>(fact) ||
+                  std::holds_alternative<StartFact>(fact);
+    if (output_.json() || !detail) output_.write(fact, clock_);
+  }
+
+  std::string summary(const std::string& command, int code) const {
+    std::string how = code > 128 ? fmt::format("was ended by signal {}", code - 128) : fmt::format("exited with {}", code);
+    std::string out = fmt::format("{} {}", command, killed_ ? "was OOM-killed" : how);
+    if (peak_) out += fmt::format("; peak {}", format_size(*peak_));
+    if (limit_) out += fmt::format(" of {}", format_size(*limit_));
+    if (growth_ && growth_->forecast.growth)
+      out += fmt::format("; grew {}", format_rate(growth_->forecast.growth->rate));
+    if (last_) out += fmt::format("; verdict: {} ({})", to_string(last_->forecast.verdict), last_->forecast.why);
+    return out;
+  }
+
+ private:
+  void peak(const Sample& sample) {
+    for (const auto& value : {sample.usage, sample.peak})
+      if (value && (!peak_ || *value > *peak_)) peak_ = value;
+    if (sample.limit) limit_ = sample.limit;
+  }
+
+  Output& output_;
+  const ClockMap& clock_;
+  std::optional<ForecastFact> last_, growth_;
+  std::optional<OomFactLine> killed_;
+  std::optional<Seconds> told_eta_;
+  Verdict told_verdict_ = Verdict::unknown;
+  std::optional<Bytes> peak_, limit_;
+};
+
+int exit_code(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
+
+}  // namespace
+
+Result<int> run(const Options& options) {
+  auto stop = StopSignals::block();
+  if (!stop) return stop.error();
+  std::string score = own_oom_score_adj();
+  Output output(options);
+  auto session = open_session(options, *stop, false);
+  if (!session) return session.error();
+  Session& s = **session;
+
+  auto child = start_waiting(options.arguments, *stop, score);
+  if (!child) return child.error();
+  if (child->pidfd) s.also_wait_for(child->pidfd.get());
+  ScopeRoots scope;
+  scope.whole_machine = false;
+  std::optional<ChildCgroup> cgroup;
+  if (options.memory) {
+    auto made = ChildCgroup::make(s.cgroupfs(), *options.memory, child->pid);
+    if (!made) return made.error();  // the waiting child ends with its pipe
+    cgroup.emplace(*std::move(made));
+    auto entry = s.cgroupfs().lookup(cgroup->path());
+    if (!entry) return entry.error();
+    s.world().on_cgroup(*entry);
+    scope.cgroups.insert(entry->id.inode);
+  }
+  auto id = s.note_process(static_cast<std::uint32_t>(child->pid));
+  if (!id) return Error::failed("the command's process vanished before it started");
+  if (!options.memory) scope.tasks.push_back(*id);
+  s.set_scope(std::move(scope));
+
+  Progress progress(output, s.clock());
+  s.start([&](const Fact& fact) { progress(fact); });
+  MonoTime end = options.duration ? s.now() + *options.duration : MonoTime::max();
+  if (write(child->go.write.get(), "g", 1) != 1) return Error::from_errno("starting the command");
+  int exec_error = 0;
+  bool exec_failed = read(child->failed.read.get(), &exec_error, sizeof(exec_error)) == sizeof(exec_error);
+
+  // A signal to us goes on to the command, which decides; a second one ends us as well.
+  int status = 0;
+  bool forwarded = false;
+  while (waitpid(child->pid, &status, WNOHANG) == 0) {
+    s.step(end);
+    bool timed_out = s.now() >= end;
+    if (int signal = stop->pending(); (signal || timed_out) && !forwarded) {
+      kill(child->pid, signal ? signal : SIGTERM);
+      forwarded = true;
+      end = MonoTime::max();
+    }
+  }
+  s.finish();
+  if (exec_failed)
+    return Error{fmt::format("cannot run '{}': {}", escape_for_terminal(options.arguments[0]), std::strerror(exec_error)),
+                 exec_error == ENOENT ? 127 : 126};
+  int code = exit_code(status);
+  if (!output.json()) output.write_line(progress.summary(escape_for_terminal(options.arguments[0]), code));
+  return code;
+}
+
+}  // namespace oomcast

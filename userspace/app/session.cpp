@@ -1,0 +1,523 @@
+#include "app/session.h"
+
+#include <fmt/format.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <ctime>
+#include <fstream>
+
+#include "model/scope.h"
+
+namespace oomcast {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Nanos kLook = 100ms;          // records that are not urgent wait this long
+constexpr Nanos kKillPoll = 10ms;       // while memory of a victim is coming back
+constexpr Nanos kCalmTick = 10ms;       // of a CPU's clock, while nothing moves
+constexpr Nanos kFastTick = 1ms;        // after something moved, for kFastFor
+constexpr Nanos kFastFor = 2s;
+constexpr Nanos kExactFor = 5s;
+constexpr double kExactFrom = 0.95;     // of the limit, not reclaimable: the last moments are followed exactly
+constexpr std::uint64_t kLimitEvery = 10;  // looks at an idle cgroup between reads of its limit
+constexpr std::size_t kMaxEvents = 100;
+
+Nanos clock_now(clockid_t clock) {
+  timespec t{};
+  clock_gettime(clock, &t);
+  return std::chrono::seconds(t.tv_sec) + Nanos(t.tv_nsec);
+}
+
+std::string kernel_release(const Roots& roots) {
+  std::ifstream file(roots.proc() + "/sys/kernel/osrelease");
+  std::string release;
+  std::getline(file, release);
+  return release.empty() ? "unknown" : release;
+}
+
+// A percpu_counter's central count lags by at most batch times CPUs pages; batch is max(32, 2 × CPUs). Three counters
+// make up RSS.
+Bytes rss_error(std::int64_t cpus, std::int64_t page) {
+  return {3 * std::max<std::int64_t>(32, 2 * cpus) * cpus * page};
+}
+
+}  // namespace
+
+Session::~Session() = default;
+
+MonoTime Session::now() const { return MonoTime(clock_now(CLOCK_MONOTONIC)); }
+
+Result<std::unique_ptr<Session>> Session::open(const Options& options,
+                                               const std::function<void(const std::string&)>& diagnostics) {
+  std::unique_ptr<Session> s(new Session());
+  s->options_ = options;
+  s->roots_.root = options.root;
+  s->procfs_.emplace(s->roots_);
+  Nanos wall = clock_now(CLOCK_REALTIME);
+  s->clock_.wall_of_mono_zero = wall - clock_now(CLOCK_MONOTONIC);
+  s->clock_.wall_of_boot_zero = wall - clock_now(CLOCK_BOOTTIME);
+  s->clock_.tick = Nanos(1'000'000'000 / sysconf(_SC_CLK_TCK));
+
+  if (auto ok = s->open_cgroups(); !ok) return ok.error();
+  WorldConfig config;
+  config.hierarchy = s->cgroupfs_->mount().hierarchy;
+  config.rss_error = rss_error(sysconf(_SC_NPROCESSORS_CONF), sysconf(_SC_PAGESIZE));
+  if (options.use_kmsg) s->open_log(diagnostics);
+  if (options.use_bpf)
+    if (auto ok = s->open_kernel(diagnostics); !ok) return ok.error();
+  if (!s->bpf_ && !s->kmsg_ && options.use_kmsg)
+    return Error::forbidden("neither kernel programs nor the kernel log can be used: no OOM kill would be seen");
+  config.sources = {s->bpf_ != nullptr, s->kmsg_.has_value()};
+  s->world_ = std::make_unique<World>(config);
+
+  s->epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
+  s->timer_.reset(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  if (!s->epoll_ || !s->timer_) return Error::from_errno("opening a timer");
+  s->also_wait_for(s->timer_.get());
+  if (s->bpf_) s->also_wait_for(s->bpf_->fd());
+  if (s->kmsg_) s->also_wait_for(s->kmsg_->fd());
+
+  // After the kernel programs: nothing that happens from here on is missed.
+  s->scan_tree();
+  s->scan_processes();
+  return s;
+}
+
+Status Session::open_cgroups() {
+  auto fs = CgroupFs::open(roots_);
+  if (!fs) return fs.error();
+  cgroupfs_.emplace(*std::move(fs));
+  reader_.emplace(*cgroupfs_, descriptor_budget());
+  sources_.push_back(cgroupfs_->mount().hierarchy == Hierarchy::v1 ? "cgroupfs-v1" : "cgroupfs-v2");
+  return Ok{};
+}
+
+Status Session::open_kernel(const std::function<void(const std::string&)>& diagnostics) {
+  BpfOptions bpf;
+  bpf.btf_path = roots_.at("/sys/kernel/btf/vmlinux");
+  bpf.memory_hierarchy = cgroupfs_->mount().hierarchy_id;
+  bpf.interval = options_.interval;
+  bpf.units = {sysconf(_SC_PAGESIZE), 1'000'000'000 / sysconf(_SC_CLK_TCK)};
+  if (auto info = procfs_->read_meminfo(); info && info->total) bpf.host_memory = *info->total;
+  auto source = BpfSource::load(bpf);
+  if (!source) {
+    Error error = source.error();
+    error.message += "\nWhat is missing in detail: oomcast doctor. To go on with the kernel log and cgroup files: --no-bpf";
+    return error;
+  }
+  bpf_ = *std::move(source);
+  sources_.push_back("bpf");
+  for (const ProgramState& program : bpf_->programs()) {
+    if (program.attached && program.name == "on_oom_kill_process") sources_.push_back("kprobe");
+    if (!program.why_not.empty() && options_.verbose) diagnostics(program.name + ": " + program.why_not);
+  }
+  return Ok{};
+}
+
+void Session::open_log(const std::function<void(const std::string&)>& diagnostics) {
+  OomLogLimits limits;
+  limits.settle = 300ms;  // an episode waits for its report, and must be told within 2 s
+  log_parser_ = OomLogParser(limits);
+  auto reader = KmsgReader::open(roots_.at("/dev/kmsg"), KmsgFrom::end);
+  if (!reader) {
+    diagnostics("the kernel log is not read: " + reader.error().message);
+    return;
+  }
+  kmsg_.emplace(*std::move(reader));
+  sources_.push_back("kmsg");
+}
+
+void Session::scan_tree() {
+  auto tree = cgroupfs_->list();
+  if (!tree) return;
+  for (const CgroupEntry& entry : tree->cgroups) world_->on_cgroup(entry);
+  next_scan_ = now() + 1s;
+}
+
+std::optional<TaskId> Session::note_process(std::uint32_t pid) {
+  auto stat = procfs_->read_stat(pid);
+  if (!stat || !*stat || (*stat)->kernel_thread()) return std::nullopt;
+  SeenProcess seen;
+  seen.id = {pid, (*stat)->start_ticks};
+  seen.comm = (*stat)->comm;
+  if ((*stat)->ppid)
+    if (auto parent = procfs_->read_task_id((*stat)->ppid); parent && *parent) seen.parent = **parent;
+  if (auto cmdline = procfs_->read_cmdline(pid); cmdline && *cmdline)
+    seen.args = wire::Args{(*cmdline)->args, (*cmdline)->truncated};
+  if (auto status = procfs_->read_status(pid); status && *status) {
+    seen.uid = (*status)->uid;
+    if (!(*status)->ns_pid.empty()) seen.ns_pid = (*status)->ns_pid.back();
+  }
+  const CgroupMount& mount = cgroupfs_->mount();
+  if (auto cgroup = procfs_->read_cgroup(pid, mount.hierarchy); cgroup && *cgroup)
+    if (auto path = mount.from_proc_path((*cgroup)->path))
+      if (const CgroupState* state = world_->cgroups().by_path(*path)) seen.cgroup = state->ref->id.inode;
+  world_->on_process(seen);
+  return seen.id;
+}
+
+void Session::refresh() {
+  drain();
+  scan_tree();
+}
+
+void Session::scan_processes() {
+  auto pids = procfs_->list_pids();
+  if (!pids) return;
+  for (std::uint32_t pid : *pids) note_process(pid);
+}
+
+Status Session::resolve_scope(const ScopeOptions& scope) {
+  if (scope.whole_machine()) return Ok{};
+  ScopeRoots roots;
+  roots.whole_machine = false;
+  if (scope.pid) {
+    auto id = note_process(*scope.pid);
+    if (!id) return Error::failed(fmt::format("no process has pid {}", *scope.pid));
+    roots.tasks.push_back(*id);
+    set_scope(std::move(roots));
+    return Ok{};
+  }
+  std::vector<KnownCgroup> known;
+  world_->cgroups().for_each([&](const CgroupState& c) {
+    if (!c.removed) known.push_back({c.ref->id, c.ref->path, c.ref->name, {}});
+  });
+  Result<std::vector<CgroupId>> matches =
+      scope.cgroup      ? match_cgroup(known, cgroupfs_->mount(), *scope.cgroup)
+      : scope.container ? match_container(known, *scope.container)
+      : scope.unit      ? match_unit(known, *scope.unit)
+                        : match_slurm_job(known, *scope.slurm_job);
+  if (!matches) return matches.error();
+  for (const CgroupId& id : *matches) roots.cgroups.insert(id.inode);
+  set_scope(std::move(roots));
+  return Ok{};
+}
+
+void Session::also_wait_for(int fd) {
+  epoll_event wanted{};
+  wanted.events = EPOLLIN;
+  wanted.data.fd = fd;
+  epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &wanted);
+}
+
+void Session::start(Sink sink) {
+  sink_ = std::move(sink);
+  emit(StartFact{now(), OOMCAST_VERSION, kernel_release(roots_), sources_});
+  poll_all();
+  tell_all();
+}
+
+void Session::step(MonoTime deadline) {
+  // One timer serves the interval, the look at lazy records and the end.
+  Nanos wait = world_->episodes().watched().empty() ? kLook : kKillPoll;
+  MonoTime until = std::min({deadline, next_poll_, now() + wait});
+  itimerspec when{};
+  Nanos at = std::max<Nanos>(until.time_since_epoch(), 1ns);
+  when.it_value.tv_sec = static_cast<time_t>(at / 1s);
+  when.it_value.tv_nsec = static_cast<long>((at % 1s).count());
+  timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &when, nullptr);
+  std::array<epoll_event, 8> ready{};
+  epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), -1);
+
+  drain();
+  if (!world_->episodes().watched().empty()) poll_kills();
+  if (now() >= next_poll_) poll_all();
+  tell_all();
+}
+
+void Session::finish() {
+  MonoTime latest = now() + EpisodeBuilder::kLatest + kLook;
+  drain();
+  while (world_->episodes().any_open() && now() < latest) step(now() + kLook);
+  count_losses();
+  tell_all();
+  emit(EndFact{now(), records_, lost_});
+}
+
+void Session::drain() {
+  drain_log();
+  if (!bpf_) return;
+  bool more = true;
+  for (int round = 0; more && round < 64; ++round)
+    more = bpf_->drain([this](const wire::Record& record) {
+      ++records_;
+      world_->on_record(record);
+      if (auto* sample = std::get_if<wire::CgroupSample>(&record)) {
+        if (sample->moved) fast_until_ = std::max(fast_until_, sample->time + kFastFor);
+        if (world_->cgroup_in_scope(sample->memcg.inode))
+          look_at(sample->memcg.inode, sample->memcg.usage, sample->time);
+      }
+    });
+  if (world_->take_unknown_cgroups() && now() >= next_scan_) scan_tree();
+}
+
+void Session::drain_log() {
+  if (!kmsg_) return;
+  auto drained = kmsg_->drain([this](const KmsgRecord& record) {
+    if (auto line = line_of(record)) log_parser_.feed(*line);
+  });
+  if (!drained) return;
+  if (drained->lost) lose("kernel_log_overwritten", drained->lost);
+  if (drained->unreadable) lose("kernel_log_unreadable", drained->unreadable);
+  // The log's clock is the monotonic one but for a drift of milliseconds; a dump takes the moment it is read.
+  MonoTime when = now();
+  for (const OomDump& dump : log_parser_.take_finished(when.time_since_epoch())) world_->on_dump(dump, when);
+}
+
+void Session::look_at(std::uint64_t inode, std::optional<Bytes> usage, MonoTime when) {
+  const CgroupState* state = world_->cgroups().find(inode);
+  if (!state || state->removed) return;
+  CgroupEntry entry{state->ref->id, std::nullopt, state->ref->path};
+  CgroupReading reading;
+  reading.time = when;
+  reading.usage = usage;
+  bool told_by_kernel = usage.has_value();
+  if (!usage) {
+    auto read = reader_->usage(entry);
+    if (read) reading.usage = *read;
+  }
+  if (!told_by_kernel || !state->limit_known)
+    if (auto limit = reader_->limit(entry)) reading.limit = *limit;
+  if (auto stat = reader_->stat(entry)) reading.stat = *stat;
+  if (world_->host() && world_->host()->swap_total && world_->host()->swap_total->count > 0)
+    if (auto swap = reader_->swap(entry); swap && *swap) reading.swap = **swap;
+  world_->on_reading(inode, reading, told_by_kernel);
+}
+
+void Session::poll_kills() {
+  for (std::uint64_t inode : world_->episodes().watched()) {
+    const CgroupState* state = world_->cgroups().find(inode);
+    if (!state) continue;
+    if (auto usage = reader_->usage({state->ref->id, std::nullopt, state->ref->path}))
+      world_->on_kill_usage(inode, now(), *usage);
+  }
+}
+
+void Session::poll_all() {
+  MonoTime when = now();
+  next_poll_ = when + options_.interval;
+  ++polls_;
+  if (auto info = procfs_->read_meminfo()) world_->on_host(when, *info);
+  if (auto kills = procfs_->read_vmstat_oom_kill(); kills && *kills) world_->on_vmstat(when, **kills);
+  if (!bpf_) {
+    // Nobody tells of new cgroups and processes: look for them.
+    scan_tree();
+    scan_processes();
+  }
+
+  std::vector<std::uint64_t> changed;
+  world_->cgroups().for_each([&](CgroupState& state) {
+    std::uint64_t inode = state.ref->id.inode;
+    if (state.removed || !world_->cgroup_in_scope(inode)) {
+      // Limits of ancestors outside of the scope matter all the same.
+      if (!state.removed && (!state.limit_known || polls_ % kLimitEvery == 0)) {
+        if (auto limit = reader_->limit({state.ref->id, std::nullopt, state.ref->path})) state.limit = *limit;
+        state.limit_known = true;
+      }
+      return;
+    }
+    CgroupEntry entry{state.ref->id, std::nullopt, state.ref->path};
+    auto usage = reader_->usage(entry);
+    bool due = !state.shown_at || !state.limit_known || (polls_ + inode) % kLimitEvery == 0;
+    if (due || (usage && state.usage != *usage)) changed.push_back(inode);
+  });
+  for (std::uint64_t inode : changed) look_at(inode, std::nullopt, when);
+  for (std::uint64_t inode : world_->take_forgotten()) {
+    reader_->forget({cgroupfs_->mount().hierarchy, inode});
+    forecasts_.erase(inode);
+    told_.erase(inode);
+    deadlines_.erase(inode);
+  }
+  if (bpf_)
+    bpf_->for_each_stall([&](std::uint64_t inode, const wire::Stalls& sums) { world_->on_stalls(when, inode, sums); });
+  std::erase_if(processes_, [&](const auto& p) {
+    const TaskState* task = world_->tasks().find(p.first);
+    return !task || task->dead;
+  });
+  forecast_cgroups();
+  forecast_host();
+  choose_effort();
+  count_losses();
+}
+
+void Session::forecast_cgroups() {
+  MonoTime when = now();
+  world_->cgroups().for_each([&](CgroupState& state) {
+    std::uint64_t inode = state.ref->id.inode;
+    auto points = state.pinned.points();
+    if (points.empty() || state.removed || !world_->cgroup_in_scope(inode)) return;
+    auto known = forecasts_.find(inode);
+    // An idle cgroup gives no new points, so its old growth says nothing about now.
+    bool idle = when - points.back().time > 3 * options_.interval + 2s;
+    if (idle && known != forecasts_.end() && known->second.verdict == Verdict::stable) return;
+    Forecast next;
+    if (idle) {
+      next.verdict = Verdict::stable;
+      next.limit = state.headroom_limit;
+      next.why = "it does not change";
+    } else {
+      next = forecast(points, state.headroom_limit);
+    }
+    auto tightest = world_->cgroups().tightest_limit(inode, world_->host() ? world_->host()->total : std::nullopt);
+    Told& told = told_[inode];
+    bool falls = next.eta && (!told.eta || std::abs((*next.eta - *told.eta).count()) > 0.02 * told.eta->count());
+    bool changed = next.verdict != told.verdict || next.eta.has_value() != told.eta.has_value();
+    ForecastFact fact{points.back().time, state.ref, std::nullopt, tightest.owner, next};
+    if (next.eta) {
+      auto [at, is_new] = deadlines_.try_emplace(inode, FirstDeadline{fact, fact.time});
+      at->second.latest = fact;
+      static_cast<void>(is_new);
+    } else if (!idle) {
+      deadlines_.erase(inode);
+    }
+    forecasts_[inode] = next;
+    if (!falls && !changed) return;
+    told = {next.verdict, next.eta, when};
+    emit(fact);
+  });
+}
+
+void Session::forecast_host() {
+  if (!world_->scope().whole_machine || !world_->host()) return;
+  auto room = host_headroom(*world_->host());
+  host_forecast_ = forecast(world_->host_pinned().points(), room ? room->limit : std::nullopt);
+  const Forecast& next = *host_forecast_;
+  bool falls = next.eta && (!host_told_.eta || std::abs((*next.eta - *host_told_.eta).count()) >
+                                                   0.1 * host_told_.eta->count());
+  if (!falls && next.verdict == host_told_.verdict) return;
+  host_told_ = {next.verdict, next.eta, now()};
+  CgroupPtr root;
+  world_->cgroups().for_each([&](const CgroupState& c) {
+    if (c.ref->name.kind == CgroupKind::root) root = c.ref;
+  });
+  emit(ForecastFact{now(), root, std::nullopt, nullptr, next});
+}
+
+// How closely to look: ticks at 1 kHz after something moved, every RSS change while a cgroup is about to meet its limit.
+void Session::choose_effort() {
+  if (!bpf_) return;
+  MonoTime when = now();
+  bpf_->set_tick_period(when < fast_until_ ? kFastTick : kCalmTick);
+  world_->cgroups().for_each([&](const CgroupState& state) {
+    auto points = state.pinned.points();
+    if (state.removed || points.empty() || !state.limit || !state.headroom_limit ||
+        !world_->cgroup_in_scope(state.ref->id.inode))
+      return;
+    bool fresh = when - points.back().time < kExactFor;
+    if (fresh && points.back().value.as_double() > kExactFrom * state.headroom_limit->as_double())
+      exact_until_ = when + kExactFor;
+  });
+  bpf_->set_exact(when < exact_until_);
+}
+
+void Session::count_losses() {
+  if (!bpf_) return;
+  LostCounts counts = bpf_->lost();
+  kernel_lost_.resize(counts.size());
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] > kernel_lost_[i]) lose(std::string(wire::lost_reasons()[i]), counts[i] - kernel_lost_[i]);
+    kernel_lost_[i] = counts[i];
+  }
+  auto since = [this](std::uint64_t& known, std::uint64_t count, const char* reason) {
+    if (count > known) lose(reason, count - known);
+    known = count;
+  };
+  since(missed_, bpf_->missed_runs(), "program_interrupted_itself");
+  since(undecodable_, bpf_->undecodable(), "undecodable_record");
+  since(dropped_, world_->episodes().dropped() + world_->tasks().forgotten(), "model_full");
+}
+
+void Session::lose(const std::string& reason, std::uint64_t count) {
+  lost_[reason] += count;
+  emit(LostFact{now(), reason, count});
+}
+
+void Session::tell_all() {
+  MonoTime when = now();
+  if (world_->episodes().any_open())
+    if (auto kills = procfs_->read_vmstat_oom_kill(); kills && *kills) world_->on_vmstat(when, **kills);
+  world_->advance(when);
+  for (ModelFact& fact : world_->take_facts()) tell(std::move(fact));
+}
+
+void Session::tell(ModelFact fact) {
+  if (auto* episode = std::get_if<Episode>(&fact)) {
+    std::time_t secs = std::chrono::duration_cast<std::chrono::seconds>(clock_.wall(episode->time).time_since_epoch())
+                           .count();
+    std::tm utc{};
+    gmtime_r(&secs, &utc);
+    episode->id = fmt::format("{:04}{:02}{:02}T{:02}{:02}{:02}Z-{}", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday,
+                              utc.tm_hour, utc.tm_min, utc.tm_sec,
+                              episode->victims.empty() ? 0 : episode->victims.front().process.id.tgid);
+    OomFactLine line{std::move(*episode), std::nullopt, std::nullopt};
+    if (line.episode.limit_cgroup)
+      if (auto at = deadlines_.find(line.episode.limit_cgroup->id.inode);
+          at != deadlines_.end() && at->second.first < line.episode.time) {
+        line.forecast_before = at->second.latest;
+        line.first_forecast = at->second.first;
+      }
+    emit(line);
+  } else if (auto* sample = std::get_if<ProcessSampleFact>(&fact)) {
+    if (const TaskState* task = world_->tasks().find(sample->process.id))
+      if (auto growth = growth_rate(task->rss.points(), 60s)) sample->growth = growth->rate;
+    processes_[sample->process.id] = *sample;
+    emit(*sample);
+  } else {
+    std::visit(
+        [this](auto&& f) {
+          if constexpr (!std::is_same_v<std::decay_t<decltype(f)>, Episode> &&
+                        !std::is_same_v<std::decay_t<decltype(f)>, ProcessSampleFact>)
+            emit(Fact(f));
+        },
+        fact);
+  }
+}
+
+void Session::emit(const Fact& fact) {
+  if (std::holds_alternative<OomFactLine>(fact) || std::holds_alternative<UserKillFact>(fact)) {
+    events_.push_back(fact);
+    if (events_.size() > kMaxEvents) events_.pop_front();
+  }
+  if (sink_) sink_(fact);
+}
+
+Overview Session::overview() const {
+  Overview out;
+  out.time = now();
+  out.scope = options_.scope.describe();
+  out.sources = sources_;
+  out.events = events_;
+  out.lost = lost_;
+  std::optional<Bytes> host_total = world_->host() ? world_->host()->total : std::nullopt;
+  if (world_->scope().whole_machine && world_->host()) {
+    OverviewRow host;
+    const MemInfo& info = *world_->host();
+    if (info.total && info.free) host.usage = *info.total - *info.free;
+    host.limit = info.total;
+    if (!world_->host_pinned().empty()) host.pinned = world_->host_pinned().points().back().value;
+    if (host_forecast_) host.forecast = *host_forecast_;
+    out.rows.push_back(std::move(host));
+  }
+  world_->cgroups().for_each([&](const CgroupState& c) {
+    if (c.removed || c.ref->name.kind == CgroupKind::root || !world_->cgroup_in_scope(c.ref->id.inode)) return;
+    auto tightest = world_->cgroups().tightest_limit(c.ref->id.inode, host_total);
+    OverviewRow row;
+    row.cgroup = c.ref;
+    row.usage = c.usage;
+    row.limit = tightest.limit;
+    row.limit_cgroup = tightest.owner;
+    if (!c.pinned.empty()) row.pinned = c.pinned.points().back().value;
+    if (auto at = forecasts_.find(c.ref->id.inode); at != forecasts_.end()) row.forecast = at->second;
+    out.rows.push_back(std::move(row));
+  });
+  for (const auto& [id, sample] : processes_) out.processes.push_back(sample);
+  return out;
+}
+
+}  // namespace oomcast

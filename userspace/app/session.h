@@ -1,0 +1,124 @@
+// One tracing run: the sources, the model, the forecasts, and the loop that moves data between them.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "app/options.h"
+#include "base/unique_fd.h"
+#include "collect/bpf_source.h"
+#include "collect/cgroupfs.h"
+#include "collect/kmsg.h"
+#include "collect/oom_log.h"
+#include "collect/procfs.h"
+#include "collect/roots.h"
+#include "model/world.h"
+#include "present/facts.h"
+#include "present/overview.h"
+
+namespace oomcast {
+
+class Session {
+ public:
+  using Sink = std::function<void(const Fact&)>;
+
+  /// Opens every source that the options ask for, and reads what exists now. The scope is resolved later. Error: the
+  /// contract's exit code is in it. `diagnostics` takes one line per thing that is degraded.
+  static Result<std::unique_ptr<Session>> open(const Options& options,
+                                               const std::function<void(const std::string&)>& diagnostics);
+  ~Session();
+
+  /// What to tell about. Error (exit 1): nothing matches, with near matches.
+  Status resolve_scope(const ScopeOptions& scope);
+  void set_scope(ScopeRoots roots) { world_->set_scope(std::move(roots)); }
+
+  /// Facts go to `sink` from now on, beginning with a StartFact.
+  void start(Sink sink);
+  /// Waits at most until `deadline` for something to do, and does it: reads, samples, forecasts, tells.
+  void step(MonoTime deadline);
+  /// Waits for what is still open of the kills that were seen (2 s at most) and tells the end.
+  void finish();
+
+  /// Another descriptor that ends step()'s waiting when it is readable.
+  void also_wait_for(int fd);
+
+  MonoTime now() const;
+  const ClockMap& clock() const { return clock_; }
+  World& world() { return *world_; }
+  const CgroupFs& cgroupfs() const { return *cgroupfs_; }
+  const std::unordered_map<std::uint64_t, Forecast>& forecasts() const { return forecasts_; }
+  const std::optional<Forecast>& host_forecast() const { return host_forecast_; }
+  const std::vector<std::string>& sources() const { return sources_; }
+  const std::map<std::string, std::uint64_t>& lost() const { return lost_; }
+  Overview overview() const;
+  /// The cgroup's and the process's own, for what is made while tracing.
+  std::optional<TaskId> note_process(std::uint32_t pid);
+  /// Reads the tree again, for a scope that is awaited.
+  void refresh();
+  /// Looks at one cgroup now and tells a sample.
+  void look_at(std::uint64_t inode, std::optional<Bytes> usage, MonoTime when);
+
+ private:
+  Session() = default;
+  Status open_cgroups();
+  Status open_kernel(const std::function<void(const std::string&)>& diagnostics);
+  void open_log(const std::function<void(const std::string&)>& diagnostics);
+  void scan_tree();
+  void scan_processes();
+  void drain();
+  void drain_log();
+  void poll_all();
+  void poll_kills();
+  void count_losses();
+  void forecast_cgroups();
+  void forecast_host();
+  void choose_effort();
+  void tell(ModelFact fact);
+  void tell_all();
+  void emit(const Fact& fact);
+  void lose(const std::string& reason, std::uint64_t count);
+
+  struct Told {  // the last forecast that was told of a cgroup
+    Verdict verdict = Verdict::unknown;
+    std::optional<Seconds> eta;
+    MonoTime when;
+  };
+  struct FirstDeadline {
+    ForecastFact latest;
+    MonoTime first;
+  };
+
+  Options options_;
+  Roots roots_;
+  std::optional<CgroupFs> cgroupfs_;
+  std::optional<CgroupReader> reader_;
+  std::optional<ProcFs> procfs_;
+  std::unique_ptr<BpfSource> bpf_;
+  std::optional<KmsgReader> kmsg_;
+  OomLogParser log_parser_;
+  std::unique_ptr<World> world_;
+  ClockMap clock_;
+  Sink sink_;
+  UniqueFd epoll_, timer_;
+  std::vector<std::string> sources_;
+  std::vector<std::uint64_t> moved_;  // cgroups to look at now
+  std::unordered_map<std::uint64_t, Forecast> forecasts_;
+  std::unordered_map<std::uint64_t, Told> told_;
+  std::unordered_map<std::uint64_t, FirstDeadline> deadlines_;
+  std::optional<Forecast> host_forecast_;
+  Told host_told_;
+  std::unordered_map<TaskId, ProcessSampleFact> processes_;  // the newest sample of each, for the overview
+  std::deque<Fact> events_;
+  std::map<std::string, std::uint64_t> lost_;
+  LostCounts kernel_lost_;
+  std::uint64_t missed_ = 0, undecodable_ = 0, dropped_ = 0;
+  std::uint64_t records_ = 0, polls_ = 0;
+  MonoTime next_poll_{}, fast_until_{}, exact_until_{}, next_scan_{};
+};
+
+}  // namespace oomcast

@@ -1,0 +1,23 @@
+#include "app/commands.h"
+#include "app/tracing.h"
+
+namespace oomcast {
+
+Result<int> trace(const Options& options) {
+  auto stop = StopSignals::block();
+  if (!stop) return stop.error();
+  Output output(options);
+  auto session = open_session(options, *stop);
+  if (!session) return session.error();
+  if (!*session) return 0;
+  Session& s = **session;
+  MonoTime begin = s.now();
+  MonoTime end = options.duration ? begin + *options.duration : MonoTime::max();
+  s.start([&](const Fact& fact) { output.write(fact, s.clock()); });
+  while (!stop->pending() && !output.failed() && s.now() < end) s.step(end);
+  s.finish();
+  if (output.failed()) return Error::failed("stdout was closed or is full: stopped");
+  return 0;
+}
+
+}  // namespace oomcast

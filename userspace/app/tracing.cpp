@@ -1,0 +1,96 @@
+#include "app/tracing.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+
+#include "app/privileges.h"
+#include "present/json.h"
+
+namespace oomcast {
+namespace {
+
+bool wants_color(const Options& options) {
+  if (options.color != ColorChoice::automatic) return options.color == ColorChoice::always;
+  return isatty(STDOUT_FILENO) && !std::getenv("NO_COLOR");
+}
+
+}  // namespace
+
+Result<StopSignals> StopSignals::block() {
+  StopSignals out;
+  sigset_t wanted;
+  sigemptyset(&wanted);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&wanted, signal);
+  if (sigprocmask(SIG_BLOCK, &wanted, &out.old_) != 0) return Error::from_errno("blocking signals");
+  std::signal(SIGPIPE, SIG_IGN);
+  out.fd_.reset(signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!out.fd_) return Error::from_errno("opening a signal descriptor");
+  return out;
+}
+
+int StopSignals::pending() {
+  signalfd_siginfo info{};
+  if (read(fd_.get(), &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info)))
+    seen_ = static_cast<int>(info.ssi_signo);
+  return seen_;
+}
+
+void StopSignals::restore_in_child() const {
+  std::signal(SIGPIPE, SIG_DFL);
+  sigprocmask(SIG_SETMASK, &old_, nullptr);
+}
+
+Output::Output(const Options& options) : json_(options.json), style_{!options.json && wants_color(options)} {}
+
+void Output::write(const Fact& fact, const ClockMap& clock) {
+  write_line(json_ ? to_json(fact, clock) : to_text(fact, clock, style_));
+}
+
+void Output::write_line(const std::string& line) {
+  if (failed_ || line.empty()) return;
+  failed_ = std::fwrite(line.data(), 1, line.size(), stdout) != line.size() || std::fputc('\n', stdout) == EOF ||
+            std::fflush(stdout) != 0;
+}
+
+std::function<void(const std::string&)> diagnostics(const Options& options) {
+  if (options.quiet) return [](const std::string&) {};
+  return [](const std::string& line) { fmt::print(stderr, "oomcast: {}\n", line); };
+}
+
+Result<std::unique_ptr<Session>> open_session(const Options& options, StopSignals& stop, bool has_scope) {
+  auto say = diagnostics(options);
+  raise_file_limit();
+  auto session = Session::open(options, say);
+  if (!session) return session.error();
+  auto verbose = [&](const std::vector<std::string>& lines) {
+    if (options.verbose)
+      for (const std::string& line : lines) say(line);
+  };
+  verbose(protect_self());
+  if (has_scope) {
+    Status scope = (*session)->resolve_scope(options.scope);
+    if (!scope && options.scope.wait) {
+      say(fmt::format("waiting for {}", options.scope.describe()));
+      while (!scope && !stop.pending()) {
+        pollfd wait{stop.fd(), POLLIN, 0};
+        poll(&wait, 1, 200);
+        (*session)->refresh();
+        scope = (*session)->resolve_scope(options.scope);
+      }
+      if (!scope) return std::unique_ptr<Session>();
+    }
+    if (!scope) return scope.error();
+  }
+  verbose(drop_privileges());
+  (*session)->also_wait_for(stop.fd());
+  return session;
+}
+
+}  // namespace oomcast

@@ -1,0 +1,55 @@
+// What every tracing command does around its Session: signals, output, scope, end.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "app/options.h"
+#include "app/session.h"
+#include "base/unique_fd.h"
+#include "present/facts.h"
+#include "present/text.h"
+
+namespace oomcast {
+
+/// SIGINT, SIGTERM and SIGHUP as a readable descriptor, SIGPIPE ignored, so that every command ends in order.
+class StopSignals {
+ public:
+  static Result<StopSignals> block();
+  int fd() const { return fd_.get(); }
+  /// The signal that asked to stop, 0 if none did. Stays once seen.
+  int pending();
+  /// For a child process: the mask as it was.
+  void restore_in_child() const;
+
+ private:
+  UniqueFd fd_;
+  sigset_t old_{};
+  int seen_ = 0;
+};
+
+/// stdout: JSON Lines or text, line by line. Failing once (a closed pipe, a full disk) ends the command.
+class Output {
+ public:
+  explicit Output(const Options& options);
+  void write(const Fact& fact, const ClockMap& clock);
+  void write_line(const std::string& line);
+  bool failed() const { return failed_; }
+  bool json() const { return json_; }
+  bool color() const { return style_.color; }
+
+ private:
+  bool json_;
+  TextStyle style_;
+  bool failed_ = false;
+};
+
+/// One line on stderr, unless --quiet.
+std::function<void(const std::string&)> diagnostics(const Options& options);
+
+/// Opens the session, protects the process, resolves or awaits the scope, drops privileges. nullptr: a signal came
+/// while waiting.
+Result<std::unique_ptr<Session>> open_session(const Options& options, StopSignals& stop, bool has_scope = true);
+
+}  // namespace oomcast

@@ -1,0 +1,4 @@
+#include "app/commands.h"
+namespace oomcast {
+Result<int> watch(const Options& options) { return trace(options); }
+}
