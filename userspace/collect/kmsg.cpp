@@ -1,0 +1,134 @@
+#include "collect/kmsg.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+
+namespace oomcast {
+namespace {
+
+// The longest record the kernel prints is 8192 bytes (CONSOLE_EXT_LOG_MAX); a larger one is answered EINVAL.
+constexpr std::size_t kBufferSize = 16384;
+
+std::optional<std::uint64_t> take_number(std::string_view& text) {
+  std::uint64_t value = 0;
+  auto [end, err] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (err != std::errc{}) return std::nullopt;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return value;
+}
+
+bool take(std::string_view& text, char c) {
+  if (text.empty() || text.front() != c) return false;
+  text.remove_prefix(1);
+  return true;
+}
+
+std::string_view take_until(std::string_view& text, char stop) {
+  std::string_view out = text.substr(0, text.find(stop));
+  text.remove_prefix(out.size());
+  return out;
+}
+
+std::optional<char> escaped_byte(std::string_view text) {
+  unsigned value = 0;
+  if (text.size() < 4 || text[0] != '\\' || text[1] != 'x') return std::nullopt;
+  const char* digits = text.data() + 2;
+  auto [end, err] = std::from_chars(digits, digits + 2, value, 16);
+  if (err != std::errc{} || end != digits + 2) return std::nullopt;
+  return static_cast<char>(static_cast<unsigned char>(value));
+}
+
+std::string unescape(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    auto byte = escaped_byte(text);
+    out += byte ? *byte : text.front();
+    text.remove_prefix(byte ? 4 : 1);
+  }
+  return out;
+}
+
+// The fields after the time stamp: flags, then named ones, of which kernels may add more.
+bool take_fields(std::string_view& text, KmsgRecord& record) {
+  if (!take(text, ',') || text.find(';') == std::string_view::npos) return false;
+  std::string_view fields = take_until(text, ';');
+  std::string_view flags = take_until(fields, ',');
+  record.continuation = flags.find_first_of("c+") != std::string_view::npos;
+  while (take(fields, ',')) {
+    std::string_view field = take_until(fields, ',');
+    constexpr std::string_view key = "caller=";
+    if (field.starts_with(key)) record.caller = field.substr(key.size());
+  }
+  return take(text, ';');
+}
+
+}  // namespace
+
+std::optional<KmsgRecord> parse_kmsg_record(std::string_view raw) {
+  auto prefix = take_number(raw);
+  auto seq = prefix && take(raw, ',') ? take_number(raw) : std::nullopt;
+  auto usec = seq && take(raw, ',') ? take_number(raw) : std::nullopt;
+  constexpr std::uint64_t max_usec = INT64_MAX / 1000;
+  KmsgRecord record;
+  if (!usec || *usec > max_usec || !take_fields(raw, record)) return std::nullopt;
+  record.level = static_cast<std::uint8_t>(*prefix & 7);
+  // Out of range is not the kernel's: 255 stands for any facility that does not fit.
+  record.facility = static_cast<std::uint8_t>((*prefix >> 3) > 255 ? 255 : *prefix >> 3);
+  record.seq = *seq;
+  record.since_boot = Nanos(static_cast<std::int64_t>(*usec * 1000));
+  record.cut = raw.find('\n') == std::string_view::npos;
+  record.text = unescape(raw.substr(0, raw.find('\n')));
+  return record;
+}
+
+Result<KmsgReader> KmsgReader::open(const std::string& path, KmsgFrom from) {
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  if (!fd && (errno == EPERM || errno == EACCES))
+    return Error::forbidden(fmt::format(
+        "cannot read the kernel log {}: run as root or with CAP_SYSLOG, or set kernel.dmesg_restrict=0",
+        path));
+  if (!fd) return Error::from_errno(fmt::format("cannot open the kernel log {}", path));
+  if (::lseek(fd.get(), 0, from == KmsgFrom::end ? SEEK_END : SEEK_SET) < 0)
+    return Error::from_errno(fmt::format("cannot go to the {} of the kernel log {}",
+                                         from == KmsgFrom::end ? "end" : "start", path));
+  return KmsgReader(std::move(fd));
+}
+
+Result<KmsgDrain> KmsgReader::drain(const std::function<void(const KmsgRecord&)>& on_record,
+                                    std::size_t max_records) {
+  std::array<char, kBufferSize> buffer;
+  KmsgDrain out;
+  for (std::size_t reads = 0; reads < max_records; ++reads) {
+    ssize_t n = read_(fd_.get(), buffer.data(), buffer.size());
+    if (n == 0 || (n < 0 && errno == EAGAIN)) return out;
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EPIPE) {  // the next read goes on with the oldest record that is left
+      ++out.overruns;
+      continue;
+    }
+    if (n < 0 && errno == EINVAL) {  // larger than the buffer; the kernel has already gone past it
+      ++out.unreadable;
+      continue;
+    }
+    if (n < 0) return Error::from_errno("cannot read the kernel log");
+    auto record = parse_kmsg_record({buffer.data(), static_cast<std::size_t>(n)});
+    if (!record) {
+      ++out.unreadable;
+      continue;
+    }
+    if (next_seq_ && record->seq > *next_seq_) out.lost += record->seq - *next_seq_;
+    next_seq_ = record->seq + 1;
+    ++out.records;
+    on_record(*record);
+  }
+  out.more = true;
+  return out;
+}
+
+}  // namespace oomcast

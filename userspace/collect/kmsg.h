@@ -1,0 +1,82 @@
+// /dev/kmsg: the kernel's log, one record per read. What the records mean is oom_log.h's business.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "base/units.h"
+
+namespace oomcast {
+
+/// One record of the kernel's log.
+struct KmsgRecord {
+  std::uint8_t level = 0;  ///< 0 emergency … 7 debug
+  std::uint8_t facility =
+      0;                  ///< 0 = written by the kernel; user space can write records too, but never with 0
+  std::uint64_t seq = 0;  ///< counts up by one per record since boot
+  Nanos since_boot{};     ///< the kernel's log clock, printed in whole microseconds
+  bool continuation =
+      false;  ///< a piece of a line begun by an earlier record; a hint, as the kernel documents it
+  std::optional<std::string> caller;  ///< "T123" thread or "C4" CPU; only with CONFIG_PRINTK_CALLER
+  std::string text;                   ///< unescaped: any byte but NUL may be in it, '\n' included
+  bool cut = false;  ///< the record did not end in a newline: its last word may be incomplete
+
+  bool from_kernel() const { return facility == 0; }
+};
+
+/// What one read() of /dev/kmsg gave: "level,seq,usec,flags[,…];text\n" and then dictionary lines, which
+/// begin with a space and are ignored. \xNN escapes are decoded; a malformed escape stays as it is. nullopt:
+/// not of that form. Cost: one pass over `raw`, one copy of the text.
+std::optional<KmsgRecord> parse_kmsg_record(std::string_view raw);
+
+enum class KmsgFrom : std::uint8_t {
+  start,  ///< everything the ring still holds, then what follows
+  end,    ///< only what is logged from now on
+};
+
+/// What one drain() met. Everything that is not `records` is a loss, or a reason to call again.
+struct KmsgDrain {
+  std::size_t records = 0;
+  std::size_t overruns = 0;    ///< times the ring had overwritten records before they were read (EPIPE)
+  std::uint64_t lost = 0;      ///< records missing between two sequence numbers, all causes
+  std::size_t unreadable = 0;  ///< records that were larger than the buffer or not of the documented form
+  bool more = false;           ///< stopped at `max_records`; there may be more to read
+};
+
+/// The only owner of a descriptor of /dev/kmsg. Reads never block.
+class KmsgReader {
+ public:
+  /// As ::read: one record per call, -1 and errno otherwise. A test hands in its own.
+  using ReadCall = ssize_t (*)(int fd, void* buffer, std::size_t size);
+
+  /// Opens `path` ("<root>/dev/kmsg"). Error::forbidden if the kernel refuses (kernel.dmesg_restrict without
+  /// CAP_SYSLOG), with what to do; Error::failed if it is not there.
+  static Result<KmsgReader> open(const std::string& path, KmsgFrom from);
+
+  /// Takes a descriptor that is already non-blocking and placed.
+  explicit KmsgReader(UniqueFd fd, ReadCall read_call = ::read) : fd_(std::move(fd)), read_(read_call) {}
+
+  /// Readable when a record waits: for poll() or epoll.
+  int fd() const { return fd_.get(); }
+
+  /// Hands at most `max_records` waiting records to `on_record`, in order, and returns at once when none is
+  /// left. Error only if the descriptor itself fails; overwritten or unreadable records are counted and
+  /// passed over. Cost: one system call per record, no allocation but the record's text.
+  Result<KmsgDrain> drain(const std::function<void(const KmsgRecord&)>& on_record,
+                          std::size_t max_records = 4096);
+
+ private:
+  UniqueFd fd_;
+  ReadCall read_;
+  std::optional<std::uint64_t> next_seq_;
+};
+
+}  // namespace oomcast

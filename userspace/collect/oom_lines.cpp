@@ -1,0 +1,617 @@
+#include "collect/oom_lines.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <limits>
+#include <type_traits>
+#include <utility>
+
+namespace oomcast {
+namespace {
+
+constexpr std::size_t npos = std::string_view::npos;
+constexpr std::size_t kMaxComm = 15;  // TASK_COMM_LEN less its NUL
+constexpr std::string_view kDigits = "0123456789";
+
+bool take(std::string_view& text, std::string_view prefix) {
+  if (!text.starts_with(prefix)) return false;
+  text.remove_prefix(prefix.size());
+  return true;
+}
+
+bool take_end(std::string_view& text, std::string_view suffix) {
+  if (!text.ends_with(suffix)) return false;
+  text.remove_suffix(suffix.size());
+  return true;
+}
+
+template <typename T>
+std::optional<T> take_number(std::string_view& text, int base = 10) {
+  T value{};
+  auto [end, err] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  if (err != std::errc{}) return std::nullopt;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return value;
+}
+
+template <typename T>
+std::optional<T> whole_number(std::string_view text) {
+  auto value = take_number<T>(text);
+  return text.empty() ? value : std::nullopt;
+}
+
+// A uid is printed with %d in one place and %u in the other.
+std::optional<std::uint32_t> whole_uid(std::string_view text) {
+  auto value = whole_number<std::int64_t>(text);
+  if (!value || *value < INT32_MIN || *value > UINT32_MAX) return std::nullopt;
+  return static_cast<std::uint32_t>(*value);
+}
+
+std::optional<Bytes> kilobytes(std::optional<std::uint64_t> number) {
+  if (!number || *number > static_cast<std::uint64_t>(INT64_MAX) / 1024) return std::nullopt;
+  return KiB(static_cast<std::int64_t>(*number));
+}
+
+// "12kB"; 4.6 prints "12lkB" in one place.
+std::optional<Bytes> whole_kb(std::string_view text) {
+  if (!take_end(text, "kB")) return std::nullopt;
+  take_end(text, "l");
+  return kilobytes(whole_number<std::uint64_t>(text));
+}
+
+std::string_view take_word(std::string_view& text) {
+  text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+  std::string_view word = text.substr(0, text.find(' '));
+  text.remove_prefix(word.size());
+  return word;
+}
+
+std::string_view without_trailing_number(std::string_view text) {
+  return text.substr(0, text.find_last_not_of("0123456789-") + 1);
+}
+
+bool is_number_list(std::string_view text) {
+  return text.find_first_not_of("0123456789,-") == npos;
+}
+
+// "N (COMM" up to the ')' that ends `text`.
+struct NamedTask {
+  std::uint32_t tid = 0;
+  std::string comm;
+};
+std::optional<NamedTask> parse_named_task(std::string_view text) {
+  auto tid = take_number<std::uint32_t>(text);
+  if (!tid || !take(text, " (") || !take_end(text, ")")) return std::nullopt;
+  return NamedTask{*tid, std::string(text)};
+}
+
+OomLine begun() {
+  return {std::nullopt, false};
+}
+
+// ---- paths
+
+bool is_at_or_below(std::string_view path, std::string_view ancestor) {
+  if (ancestor == "/" || path == ancestor) return true;
+  return path.starts_with(ancestor) && path[ancestor.size()] == '/';
+}
+
+using PathPair = std::pair<std::string_view, std::string_view>;
+
+// The places where `text` divides into two absolute paths ("host" may stand for the second); none if a path
+// repeats the separator so often that only an attack explains it.
+std::vector<PathPair> path_pairs(std::string_view text, std::string_view between) {
+  constexpr std::size_t limit = 64;
+  std::vector<PathPair> out;
+  for (std::size_t at = text.find(between); at != npos; at = text.find(between, at + 1)) {
+    PathPair pair{text.substr(0, at), text.substr(at + between.size())};
+    if (pair.first.starts_with('/') && (pair.second.starts_with('/') || pair.second == "host"))
+      out.push_back(pair);
+    if (out.size() > limit) return {};
+  }
+  return out;
+}
+
+// One reading, or the only one in which the task is inside of the cgroup whose limit fired.
+template <typename Inside>
+std::optional<PathPair> only_reading(std::vector<PathPair> pairs, Inside inside) {
+  if (pairs.size() > 1) std::erase_if(pairs, [&](const PathPair& pair) { return !inside(pair); });
+  if (pairs.size() != 1) return std::nullopt;
+  return pairs.front();
+}
+
+// ---- "COMM invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), nodemask=(null),  order=0, oom_score_adj=0"
+
+void take_gfp(std::string_view& text, OomInvoked& out) {
+  std::string_view rest = text;
+  take(rest, "0x");
+  auto mask = take_number<std::uint64_t>(rest, 16);
+  if (rest.starts_with('(')) rest.remove_prefix(std::min(rest.find(')'), rest.size() - 1) + 1);
+  if (!mask || !rest.starts_with(',')) return;
+  out.gfp_mask = mask;
+  out.gfp_text = text.substr(0, text.size() - rest.size());
+  text = rest;
+}
+
+std::optional<OomLine> parse_invoked(std::string_view text) {
+  constexpr std::string_view key = " invoked oom-killer: gfp_mask=";
+  std::size_t at = text.rfind(key);
+  if (at == npos || at > kMaxComm) return std::nullopt;
+  OomInvoked out;
+  out.trigger_comm = text.substr(0, at);
+  text.remove_prefix(at + key.size());
+  take_gfp(text, out);
+  constexpr std::string_view order_key = " order=";
+  std::size_t order_at = text.find(order_key);
+  std::string_view nodemask = text.substr(0, order_at);
+  if (order_at != npos && take(nodemask, ", nodemask=")) {
+    nodemask = nodemask.substr(0, nodemask.find_last_not_of(", ") + 1);
+    out.nodemask = nodemask;
+  }
+  text.remove_prefix(order_at == npos ? text.size() : order_at + order_key.size());
+  auto order = take_number<int>(text);
+  if (text.starts_with(',')) out.order = order;
+  constexpr std::string_view adj_key = ", oom_score_adj=";
+  std::size_t adj_at = text.find(adj_key);
+  if (adj_at != npos) out.oom_score_adj = whole_number<int>(text.substr(adj_at + adj_key.size()));
+  bool complete = out.oom_score_adj.has_value();
+  return OomLine{std::move(out), complete};
+}
+
+// "CPU: 1 UID: 0 PID: 2746 Comm: leaker Not tainted 4.18.0+ #20"; UID since 6.12
+std::optional<OomLine> parse_trigger_task(std::string_view text) {
+  if (!take(text, "CPU: ") || !take_number<unsigned>(text)) return std::nullopt;
+  if (take(text, " UID: ") && !take_number<unsigned>(text)) return std::nullopt;
+  if (!take(text, " PID: ")) return std::nullopt;
+  auto tid = take_number<std::uint32_t>(text);
+  if (!tid || !text.starts_with(" Comm: ")) return std::nullopt;
+  return OomLine{OomTriggerTask{*tid}};
+}
+
+// ----
+// "oom-kill:constraint=C,nodemask=N,cpuset=S,mems_allowed=M,oom_memcg=/a,task_memcg=/a/b,task=T,pid=N,uid=N"
+
+std::optional<OomConstraintScope> constraint_scope(std::string_view word) {
+  if (word == "CONSTRAINT_NONE") return OomConstraintScope::none;
+  if (word == "CONSTRAINT_MEMCG") return OomConstraintScope::memcg;
+  if (word == "CONSTRAINT_CPUSET") return OomConstraintScope::cpuset;
+  if (word == "CONSTRAINT_MEMORY_POLICY") return OomConstraintScope::mempolicy;
+  return std::nullopt;
+}
+
+// Takes ",pid=N,uid=N" from the end. Only numbers are in it, so the last of each key is the kernel's.
+bool take_constraint_ids(std::string_view& text, bool cut, OomConstraint& out) {
+  constexpr std::size_t key_size = 5;
+  std::size_t uid_at = text.rfind(",uid=");
+  if (uid_at == npos) return false;
+  std::size_t pid_at = text.substr(0, uid_at).rfind(",pid=");
+  if (pid_at == npos) return false;
+  auto pid = whole_number<std::uint32_t>(text.substr(pid_at + key_size, uid_at - pid_at - key_size));
+  std::string_view uid_text = text.substr(uid_at + key_size);
+  auto uid = whole_uid(uid_text);
+  if (!pid || !(uid || (cut && uid_text.empty()))) return false;
+  out.pid = pid;
+  out.uid = uid;
+  text = text.substr(0, pid_at);
+  return true;
+}
+
+// Takes "nodemask=N,cpuset=S,mems_allowed=M," from the front. The cpuset's name is hostile, but has no '/':
+// the first place where a path follows is the kernel's.
+bool take_constraint_sets(std::string_view& text, OomConstraint& out) {
+  constexpr std::string_view cpuset_key = ",cpuset=", mems_key = ",mems_allowed=";
+  std::size_t cpuset_at = text.find(cpuset_key);
+  if (!take(text, "nodemask=") || cpuset_at == npos) return false;
+  std::string_view nodemask = text.substr(0, text.find(cpuset_key));
+  if (nodemask != "(null)" && !is_number_list(nodemask)) return false;
+  out.nodemask = nodemask;
+  text.remove_prefix(nodemask.size() + cpuset_key.size());
+  for (std::size_t at = text.find(mems_key); at != npos; at = text.find(mems_key, at + 1)) {
+    std::size_t mems_at = at + mems_key.size();
+    std::size_t end = std::min(text.find_first_not_of("0123456789,-", mems_at), text.size());
+    if (end == mems_at || text[end - 1] != ',') continue;
+    std::string_view rest = text.substr(end);
+    if (!rest.starts_with("oom_memcg=/") && !rest.starts_with("global_oom,task_memcg=/")) continue;
+    out.cpuset = text.substr(0, at);
+    out.mems_allowed = text.substr(mems_at, end - 1 - mems_at);
+    text = rest;
+    return true;
+  }
+  return false;
+}
+
+bool is_comm_of(std::string_view comm, std::uint32_t pid, std::span<const TaskRow> rows) {
+  return std::ranges::any_of(
+      rows, [&](const TaskRow& row) { return (row.pid == pid || row.tgid == pid) && row.name == comm; });
+}
+
+// Takes ",task=COMM" from the end. A path or a comm with ",task=" in it makes several readings; the table
+// decides.
+bool take_constraint_comm(std::string_view& text, std::span<const TaskRow> rows, OomConstraint& out) {
+  constexpr std::string_view key = ",task=";
+  std::vector<std::size_t> places;
+  for (std::size_t at = text.rfind(key); at != npos; at = at ? text.rfind(key, at - 1) : npos) {
+    if (text.size() - at - key.size() > kMaxComm && !places.empty()) break;
+    places.push_back(at);
+    if (text.size() - at - key.size() > kMaxComm) break;
+  }
+  auto comm_at = [&](std::size_t at) { return text.substr(at + key.size()); };
+  if (places.size() > 1)
+    std::erase_if(places, [&](std::size_t at) { return !is_comm_of(comm_at(at), *out.pid, rows); });
+  if (places.size() != 1) return false;
+  out.task_comm = comm_at(places.front());
+  text = text.substr(0, places.front());
+  return true;
+}
+
+void read_constraint_paths(std::string_view text, OomConstraint& out) {
+  if (out.global_oom) {
+    if (take(text, "global_oom,task_memcg=")) out.task_memcg = text;
+    return;
+  }
+  if (!take(text, "oom_memcg=")) return;
+  auto pairs = path_pairs(text, ",task_memcg=");
+  auto reading =
+      only_reading(std::move(pairs), [](const PathPair& p) { return is_at_or_below(p.second, p.first); });
+  if (!reading) return;
+  out.oom_memcg = reading->first;
+  out.task_memcg = reading->second;
+}
+
+std::optional<OomLine> parse_constraint(std::string_view text, bool cut, std::span<const TaskRow> rows) {
+  if (!take(text, "oom-kill:constraint=")) return std::nullopt;
+  OomConstraint out;
+  std::size_t word_end = text.find(",nodemask=");
+  if (word_end == npos) return begun();
+  out.scope = constraint_scope(text.substr(0, word_end));
+  text.remove_prefix(word_end + 1);
+  bool has_end = take_constraint_ids(text, cut, out);
+  bool has_sets = take_constraint_sets(text, out);
+  out.global_oom = has_sets && text.starts_with("global_oom,");
+  if (has_end && take_constraint_comm(text, rows, out) && has_sets) read_constraint_paths(text, out);
+  return OomLine{std::move(out), has_end};
+}
+
+// ---- "[scope: ]Killed process 4515 (python3) total-vm:60768kB, anon-rss:50688kB, …"
+
+std::optional<OomScopeWord> take_scope(std::string_view& text) {
+  constexpr std::array<std::pair<std::string_view, OomScopeWord>, 5> scopes = {{
+      {"Memory cgroup out of memory: ", OomScopeWord::memcg},
+      {"Out of memory: ", OomScopeWord::machine},
+      {"Out of memory (oom_kill_allocating_task): ", OomScopeWord::allocating_task},
+      {"No available memory in cpuset: ", OomScopeWord::cpuset},
+      {"No available memory (MPOL_BIND): ", OomScopeWord::mempolicy},
+  }};
+  for (const auto& [words, scope] : scopes)
+    if (take(text, words)) return scope;
+  return std::nullopt;
+}
+
+// One "key:value" of a victim's or the reaper's line.
+void read_size(std::string_view word, OomVictimLine& out) {
+  std::size_t colon = word.find(':');
+  if (colon == npos) return;
+  std::string_view key = word.substr(0, colon), value = word.substr(colon + 1);
+  if (value.ends_with(',')) value.remove_suffix(1);
+  if (key == "total-vm") out.total_vm = whole_kb(value);
+  if (key == "anon-rss") out.anon_rss = whole_kb(value);
+  if (key == "file-rss") out.file_rss = whole_kb(value);
+  if (key == "shmem-rss") out.shmem_rss = whole_kb(value);
+  if (key == "UID") out.uid = whole_uid(value);
+  if (key == "pgtables" && take_end(value, "kB")) out.pgtables_printed = whole_number<std::uint64_t>(value);
+  if (key == "oom_score_adj") out.oom_score_adj = whole_number<int>(value);
+}
+
+// What stands between "Killed process " and " total-vm:": "N (COMM)", "N (COMM), UID N," (EL7) or
+// "N, UID N, (COMM)" (EL6).
+void read_victim_name(std::string_view text, OomVictimLine& out) {
+  constexpr std::string_view uid_key = ", UID ";
+  if (take_end(text, ",")) {
+    std::size_t at = text.rfind(uid_key);
+    if (at == npos) return;
+    out.uid = whole_uid(text.substr(at + uid_key.size()));
+    text = text.substr(0, at);
+  }
+  text.remove_prefix(std::min(text.find_first_not_of(kDigits), text.size()));
+  if (take(text, uid_key)) {
+    out.uid = take_number<std::uint32_t>(text);
+    take(text, ",");
+  }
+  if (take(text, " (") && take_end(text, ")")) out.comm = text;
+}
+
+std::optional<OomLine> parse_victim(std::string_view text) {
+  OomVictimLine out;
+  out.scope = take_scope(text);
+  if (!take(text, "Killed process ")) return std::nullopt;
+  std::string_view after = text;
+  auto tid = take_number<std::uint32_t>(after);
+  if (!tid || !(after.starts_with(" (") || after.starts_with(", UID "))) return begun();
+  out.tid = *tid;
+  // A comm has no room for both keys, so a place that has the second behind it is the kernel's.
+  std::size_t sizes = text.rfind(" total-vm:");
+  if (sizes == npos || text.find(", anon-rss:", sizes) == npos) return OomLine{std::move(out), false};
+  read_victim_name(text.substr(0, sizes), out);
+  std::string_view words = text.substr(sizes);
+  while (!words.empty()) read_size(take_word(words), out);
+  out.pgtables = pgtables_of(out, std::nullopt);
+  bool complete = out.file_rss.has_value();
+  return OomLine{std::move(out), complete};
+}
+
+// "oom_reaper: reaped process N (COMM), now anon-rss:NkB, file-rss:NkB, shmem-rss:NkB"
+std::optional<OomLine> parse_reaped(std::string_view text) {
+  if (!take(text, "oom_reaper: reaped process ")) return std::nullopt;
+  constexpr std::string_view key = ", now anon-rss:";
+  std::size_t at = text.rfind(key);
+  auto task = at == npos ? std::nullopt : parse_named_task(text.substr(0, at));
+  if (!task) return begun();
+  OomVictimLine sizes;
+  std::string_view words = text.substr(at + std::string_view(", now ").size());
+  while (!words.empty()) read_size(take_word(words), sizes);
+  bool complete = sizes.file_rss.has_value();
+  return OomLine{OomReaped{task->tid, std::move(task->comm), sizes.anon_rss, sizes.file_rss, sizes.shmem_rss},
+                 complete};
+}
+
+// "[scope: ]Kill process N (COMM) score N or sacrifice child" and "Kill process N (COMM) sharing same memory"
+std::optional<OomLine> parse_kill_announcement(std::string_view text) {
+  auto scope = take_scope(text);
+  if (!take(text, "Kill process ")) return std::nullopt;
+  if (!scope && take_end(text, " sharing same memory")) {
+    auto task = parse_named_task(text);
+    if (!task) return std::nullopt;
+    return OomLine{OomSharesMemory{task->tid, std::move(task->comm)}};
+  }
+  constexpr std::string_view key = " score ";
+  std::size_t at = take_end(text, " or sacrifice child") ? text.rfind(key) : npos;
+  auto task = at == npos ? std::nullopt : parse_named_task(text.substr(0, at));
+  if (!task) return begun();
+  auto score = whole_number<std::uint32_t>(text.substr(at + key.size()));
+  return OomLine{OomChosen{scope, task->tid, std::move(task->comm), score}};
+}
+
+std::optional<OomLine> parse_group_kill(std::string_view text) {
+  if (!take(text, "Tasks in ")) return std::nullopt;
+  if (!take_end(text, " are going to be killed due to memory.oom.group set")) return begun();
+  return OomLine{OomGroupKill{std::string(text)}};
+}
+
+std::optional<OomLine> parse_no_victim(std::string_view text) {
+  bool panic = take(text, "Kernel panic - not syncing: ");
+  bool found = text.starts_with("Out of memory and no killable processes") ||
+               text.starts_with("System is deadlocked on memory") ||
+               (panic && text.starts_with("Out of memory"));
+  if (!found) return std::nullopt;
+  return OomLine{OomNoVictim{panic}};
+}
+
+// ---- the memory cgroup's part of the report
+
+// "No limit" is the largest page count, in kB: LONG_MAX pages of 4 to 64 KiB, on 32 bit too, or before 3.19
+// LLONG_MAX or ULLONG_MAX bytes.
+bool is_no_limit(std::uint64_t kb) {
+  constexpr std::uint64_t largest = 9007199254740991, page_counter = largest / 64 * 64, narrow = 8589934588;
+  return kb >= page_counter || kb == narrow;
+}
+
+std::optional<std::uint64_t> take_kb(std::string_view& text) {
+  auto number = take_number<std::uint64_t>(text);
+  return take(text, "kB") ? number : std::nullopt;
+}
+
+std::optional<OomLine> parse_usage(std::string_view text) {
+  constexpr std::array<std::pair<std::string_view, MemcgCounter>, 4> counters = {{
+      {"memory", MemcgCounter::memory},
+      {"memory+swap", MemcgCounter::memory_swap},
+      {"swap", MemcgCounter::swap},
+      {"kmem", MemcgCounter::kmem},
+  }};
+  std::string_view name = text.substr(0, text.find(':'));
+  const auto* counter = std::ranges::find(counters, name, [](const auto& entry) { return entry.first; });
+  if (counter == counters.end()) return std::nullopt;
+  text.remove_prefix(name.size());
+  if (!take(text, ": usage ")) return std::nullopt;
+  MemcgUsageLine out;
+  out.counter = counter->second;
+  auto usage = kilobytes(take_kb(text));
+  auto limit = usage && take(text, ", limit ") ? take_kb(text) : std::nullopt;
+  if (!limit) return begun();
+  out.usage = *usage;
+  if (!is_no_limit(*limit)) out.limit = kilobytes(limit);
+  if (take(text, ", failcnt ")) out.failcnt = whole_number<std::uint64_t>(text);
+  bool complete = out.failcnt.has_value();
+  return OomLine{std::move(out), complete};
+}
+
+std::optional<OomLine> parse_memcg_task(std::string_view text, bool cut) {
+  MemcgTaskLine out;
+  if (take(text, "Memory limit reached of cgroup ")) {
+    if (cut || !text.starts_with('/')) return begun();
+    out.oom_memcg = text;
+    return OomLine{std::move(out)};
+  }
+  if (!take(text, "Task in ")) return std::nullopt;
+  auto inside = [](const PathPair& p) { return p.second != "host" && is_at_or_below(p.first, p.second); };
+  auto reading = only_reading(path_pairs(text, " killed as a result of limit of "), inside);
+  if (!reading) return begun();
+  out.task_memcg = reading->first;
+  out.host = reading->second == "host";
+  if (!cut && !out.host) out.oom_memcg = reading->second;
+  return OomLine{std::move(out)};
+}
+
+std::optional<MemcgStat> parse_inline_stat(std::string_view word) {
+  std::size_t colon = word.find(':');
+  if (colon == npos || !take_end(word, "KB")) return std::nullopt;
+  auto bytes = kilobytes(whole_number<std::uint64_t>(word.substr(colon + 1)));
+  if (!bytes) return std::nullopt;
+  return MemcgStat{std::string(word.substr(0, colon)), static_cast<std::uint64_t>(bytes->count)};
+}
+
+// "PATH: cache:0KB rss:53760KB …" from the end: the path's ':' ends the last word that is no number.
+std::optional<OomLine> parse_stats_line(std::string_view text) {
+  MemcgStatsHead out;
+  bool is_last = true;  // only the last word may have been cut off
+  while (!text.ends_with(':') || is_last) {
+    std::size_t space = text.rfind(' ');
+    if (space == npos) return begun();
+    auto stat = parse_inline_stat(text.substr(space + 1));
+    if (!stat && !is_last) return begun();
+    if (stat) out.stats.push_back(std::move(*stat));
+    is_last = false;
+    text = text.substr(0, space);
+  }
+  take_end(text, ":");
+  if (out.stats.empty() || !text.starts_with('/')) return begun();
+  std::ranges::reverse(out.stats);
+  out.cgroup = text;
+  return OomLine{std::move(out)};
+}
+
+// Numbers on the line begin with the cache's; a path that imitates that, without them, is not believed.
+std::optional<OomLine> parse_stats_head(std::string_view text, bool cut) {
+  if (!take(text, "Memory cgroup stats for ")) return std::nullopt;
+  if (cut || !text.ends_with(':') || text.find(": cache") != npos) return parse_stats_line(text);
+  text.remove_suffix(1);
+  if (!text.starts_with('/')) return begun();
+  return OomLine{MemcgStatsHead{std::string(text), {}}};
+}
+
+// ---- the table of tasks
+
+TaskColumn column_named(std::string_view name) {
+  constexpr std::array<std::pair<std::string_view, TaskColumn>, 14> columns = {{
+      {"uid", TaskColumn::uid},
+      {"tgid", TaskColumn::tgid},
+      {"total_vm", TaskColumn::total_vm},
+      {"rss", TaskColumn::rss},
+      {"rss_anon", TaskColumn::rss_anon},
+      {"rss_file", TaskColumn::rss_file},
+      {"rss_shmem", TaskColumn::rss_shmem},
+      {"nr_ptes", TaskColumn::nr_ptes},
+      {"nr_pmds", TaskColumn::nr_pmds},
+      {"nr_puds", TaskColumn::nr_puds},
+      {"pgtables_bytes", TaskColumn::pgtables_bytes},
+      {"swapents", TaskColumn::swapents},
+      {"oom_score_adj", TaskColumn::oom_score_adj},
+      {"name", TaskColumn::name},
+  }};
+  for (const auto& [text, column] : columns)
+    if (text == name) return column;
+  return TaskColumn::unknown;
+}
+
+std::optional<OomLine> parse_table_head(std::string_view text) {
+  if (!take(text, "[") || take_word(text) != "pid" || take_word(text) != "]") return std::nullopt;
+  TaskTableHead out;
+  for (auto word = take_word(text); !word.empty(); word = take_word(text))
+    out.columns.push_back(column_named(word));
+  if (out.columns.empty() || out.columns.back() != TaskColumn::name) return begun();
+  return OomLine{std::move(out)};
+}
+
+// False if the column is one we know and the word is no value for it.
+bool read_cell(TaskColumn column, std::string_view word, TaskRow& row) {
+  auto pages = whole_number<std::uint64_t>(word);
+  auto store = [&](std::optional<std::uint64_t>& field) { return (field = pages).has_value(); };
+  switch (column) {
+    case TaskColumn::uid:
+      return (row.uid = whole_uid(word)).has_value();
+    case TaskColumn::tgid:
+      return (row.tgid = whole_number<std::uint32_t>(word)).has_value();
+    case TaskColumn::total_vm:
+      return store(row.total_vm_pages);
+    case TaskColumn::rss:
+      return store(row.rss_pages);
+    case TaskColumn::rss_anon:
+      return store(row.rss_anon_pages);
+    case TaskColumn::rss_file:
+      return store(row.rss_file_pages);
+    case TaskColumn::rss_shmem:
+      return store(row.rss_shmem_pages);
+    case TaskColumn::swapents:
+      return store(row.swap_pages);
+    case TaskColumn::nr_ptes:
+    case TaskColumn::nr_pmds:
+    case TaskColumn::nr_puds:
+      if (pages) row.pgtables_pages = row.pgtables_pages ? *row.pgtables_pages + *pages : *pages;
+      return pages.has_value();
+    case TaskColumn::pgtables_bytes:
+      if (auto bytes = whole_number<std::int64_t>(word)) row.pgtables = Bytes{*bytes};
+      return row.pgtables.has_value();
+    case TaskColumn::oom_score_adj:
+      return (row.oom_score_adj = whole_number<int>(word)).has_value();
+    case TaskColumn::name:
+    case TaskColumn::unknown:
+      return true;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<Bytes> pgtables_of(const OomVictimLine& victim, std::optional<Bytes> row) {
+  auto as_kb = kilobytes(victim.pgtables_printed);
+  if (!as_kb) return std::nullopt;
+  auto printed = static_cast<std::int64_t>(*victim.pgtables_printed);
+  if (row && row->count / 1024 == printed) return *row;
+  if (row && row->count == printed) return *row;
+  constexpr std::int64_t smallest_page = 4096, bytes_per_table_byte = 512;
+  if (printed % smallest_page != 0) return as_kb;
+  if (!victim.total_vm || !victim.anon_rss || !victim.file_rss) return std::nullopt;
+  Bytes resident = *victim.anon_rss + *victim.file_rss;
+  if (victim.shmem_rss) resident += *victim.shmem_rss;
+  if (printed == 0 || printed < resident.count / bytes_per_table_byte) return as_kb;
+  if (*as_kb > *victim.total_vm) return Bytes{printed};
+  return std::nullopt;
+}
+
+std::optional<OomLine> parse_oom_line(std::string_view text, bool cut, std::span<const TaskRow> rows) {
+  if (cut) text = without_trailing_number(text);
+  std::optional<OomLine> best;
+  auto settles = [&](std::optional<OomLine> line) {
+    if (line && (line->complete || !best)) best = std::move(line);
+    return best && best->complete;
+  };
+  // A name can begin like another form, but not be all of it: the first that is complete is the line's. The
+  // line that begins with a name comes last.
+  (void)(settles(parse_victim(text)) || settles(parse_constraint(text, cut, rows)) ||
+         settles(parse_kill_announcement(text)) || settles(parse_reaped(text)) ||
+         settles(parse_group_kill(text)) || settles(parse_no_victim(text)) || settles(parse_usage(text)) ||
+         settles(parse_memcg_task(text, cut)) || settles(parse_stats_head(text, cut)) ||
+         settles(parse_table_head(text)) || settles(parse_trigger_task(text)) ||
+         settles(parse_invoked(text)));
+  return best;
+}
+
+std::optional<TaskRow> parse_task_row(std::string_view text, const std::vector<TaskColumn>& columns) {
+  if (!take(text, "[") || columns.empty()) return std::nullopt;
+  text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+  auto pid = take_number<std::uint32_t>(text);
+  if (!pid || !take(text, "]")) return std::nullopt;
+  TaskRow row;
+  row.pid = *pid;
+  for (TaskColumn column : columns) {
+    if (column == TaskColumn::name) break;
+    auto word = take_word(text);
+    if (word.empty() || !read_cell(column, word, row)) return std::nullopt;
+  }
+  // One space, then the name as it is: it may begin with spaces of its own.
+  if (!take(text, " ") || text.empty()) return std::nullopt;
+  row.name = text;
+  return row;
+}
+
+std::optional<MemcgStat> parse_stat_line(std::string_view text, bool cut) {
+  if (cut) text = without_trailing_number(text);
+  std::string_view key = text.substr(0, text.find(' '));
+  bool named = !key.empty() && key.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == npos;
+  if (!named || key.size() == text.size()) return std::nullopt;
+  auto value = whole_number<std::uint64_t>(text.substr(key.size() + 1));
+  if (!value) return std::nullopt;
+  return MemcgStat{std::string(key), *value};
+}
+
+}  // namespace oomcast

@@ -1,0 +1,311 @@
+#include "collect/oom_log.h"
+
+#include <algorithm>
+#include <iterator>
+#include <type_traits>
+#include <utility>
+
+namespace oomcast {
+namespace {
+
+constexpr std::size_t kMaxBegun = 8;
+
+template <typename T>
+bool is(const OomFact& fact) {
+  return std::holds_alternative<T>(fact);
+}
+
+// Parts of a report that the kernel prints before the kill, so that after one they belong to another
+// decision.
+bool precedes_kill(const OomFact& fact) {
+  return is<OomConstraint>(fact) || is<OomChosen>(fact) || is<MemcgUsageLine>(fact) ||
+         is<MemcgTaskLine>(fact) || is<MemcgStatsHead>(fact) || is<TaskTableHead>(fact) ||
+         is<OomNoVictim>(fact);
+}
+
+// Says something of a report only together with the lines before it.
+bool needs_dump(const OomFact& fact) {
+  return is<OomTriggerTask>(fact) || is<OomReaped>(fact) || is<OomSharesMemory>(fact) ||
+         is<MemcgStat>(fact) || is<TaskRow>(fact);
+}
+
+bool has_victim(const OomDump& dump, std::uint32_t tid) {
+  return std::ranges::any_of(dump.victims, [&](const OomVictimLine& victim) { return victim.tid == tid; });
+}
+
+enum class Fits : std::uint8_t { no, unknown, yes };
+
+Fits fits(const OomDump& dump, std::uint32_t tid) {
+  auto row = std::ranges::find(dump.tasks, tid, &TaskRow::pid);
+  bool listed = row != dump.tasks.end();
+  if (dump.constraint && dump.constraint->pid) {
+    std::uint32_t pid = *dump.constraint->pid;
+    return tid == pid || (listed && row->tgid == pid) ? Fits::yes : Fits::no;
+  }
+  bool is_chosen = dump.chosen && dump.chosen->tid == tid;
+  return listed || is_chosen ? Fits::yes : Fits::unknown;
+}
+
+std::optional<OomScope> scope_of(const OomConstraint& constraint) {
+  if (constraint.oom_memcg) return OomScope::memcg;  // 5.0 says CONSTRAINT_NONE here
+  if (!constraint.scope) return std::nullopt;
+  switch (*constraint.scope) {
+    case OomConstraintScope::memcg:
+      return OomScope::memcg;
+    case OomConstraintScope::cpuset:
+      return OomScope::cpuset;
+    case OomConstraintScope::mempolicy:
+      return OomScope::mempolicy;
+    case OomConstraintScope::none:
+      break;
+  }
+  return constraint.global_oom ? std::optional(OomScope::global) : std::nullopt;
+}
+
+std::optional<OomScope> scope_of(std::optional<OomScopeWord> word) {
+  if (word == OomScopeWord::memcg) return OomScope::memcg;
+  if (word == OomScopeWord::cpuset) return OomScope::cpuset;
+  if (word == OomScopeWord::mempolicy) return OomScope::mempolicy;
+  return std::nullopt;  // "Out of memory" is said of every other scope
+}
+
+// The table has what the victim's line rounds, and settles its unit.
+void refine_pgtables(OomDump& dump) {
+  for (OomVictimLine& victim : dump.victims) {
+    auto row = std::ranges::find(dump.tasks, victim.tid, &TaskRow::pid);
+    if (row != dump.tasks.end() && row->pgtables) victim.pgtables = pgtables_of(victim, row->pgtables);
+  }
+}
+
+bool has_facts(const OomDump& dump) {
+  return dump.invoked || dump.constraint || dump.memcg_task || dump.chosen || dump.group_kill ||
+         dump.no_victim || !dump.usage.empty() || !dump.stats.empty() || !dump.tasks.empty() ||
+         !dump.victims.empty();
+}
+
+}  // namespace
+
+std::optional<LogLine> line_of(const KmsgRecord& record) {
+  if (!record.from_kernel()) return std::nullopt;
+  LogLine line;
+  line.time = record.since_boot;
+  line.text = record.text;
+  if (record.caller) line.caller = *record.caller;
+  line.continuation = record.continuation;
+  line.cut = record.cut;
+  return line;
+}
+
+std::optional<OomScope> OomDump::scope() const {
+  if (invoked && invoked->order == -1) return OomScope::sysrq;
+  if (auto scope = constraint ? scope_of(*constraint) : std::nullopt) return scope;
+  if (memcg_task && memcg_task->oom_memcg) return OomScope::memcg;
+  if (auto scope = chosen ? scope_of(chosen->scope) : std::nullopt) return scope;
+  for (const OomVictimLine& victim : victims)
+    if (auto scope = scope_of(victim.scope)) return scope;
+  return std::nullopt;
+}
+
+std::optional<std::string> OomDump::limit_cgroup() const {
+  if (constraint && constraint->oom_memcg) return constraint->oom_memcg;
+  return memcg_task ? memcg_task->oom_memcg : std::nullopt;
+}
+
+const MemcgUsageLine* OomDump::usage_of(MemcgCounter counter) const {
+  auto found = std::ranges::find(usage, counter, &MemcgUsageLine::counter);
+  return found == usage.end() ? nullptr : &*found;
+}
+
+// ---- which dump
+
+OomLogParser::Open* OomLogParser::newest_of(std::string_view caller) {
+  auto found = std::ranges::find(open_.rbegin(), open_.rend(), caller, &Open::caller);
+  return found == open_.rend() ? nullptr : &*found;
+}
+
+// The dump that chose or killed `tid`; nullptr if that is none, or cannot be told.
+OomLogParser::Open* OomLogParser::owner_of_task(std::string_view caller, std::uint32_t tid) {
+  Open* newest = newest_of(caller);
+  if (!newest || newest->in_group || has_victim(newest->dump, tid)) return newest;
+  Open* oldest_possible = nullptr;
+  for (auto open = open_.rbegin(); open != open_.rend(); ++open) {
+    if (open->caller != caller || !open->dump.victims.empty()) continue;
+    Fits fit = fits(open->dump, tid);
+    if (fit == Fits::yes) {
+      if (&*open != newest) open->dump.interleaved = newest->dump.interleaved = true;
+      return &*open;
+    }
+    if (!caller.empty()) return fit == Fits::unknown && &*open == newest ? newest : nullptr;
+    if (fit == Fits::unknown) oldest_possible = &*open;
+  }
+  return oldest_possible == newest ? newest : nullptr;  // else there are several, or it came before a kill
+}
+
+// The open dump that `fact` belongs to; nullptr if it begins one, or (see needs_dump) belongs to none.
+OomLogParser::Open* OomLogParser::owner_of(const OomFact& fact, std::string_view caller) {
+  if (is<OomInvoked>(fact)) return nullptr;
+  if (const auto* victim = std::get_if<OomVictimLine>(&fact)) return owner_of_task(caller, victim->tid);
+  if (const auto* reaped = std::get_if<OomReaped>(&fact)) {
+    auto open = std::ranges::find_if(open_.rbegin(), open_.rend(),
+                                     [&](const Open& o) { return has_victim(o.dump, reaped->tid); });
+    return open == open_.rend() ? nullptr : &*open;
+  }
+  const auto* chosen = std::get_if<OomChosen>(&fact);
+  Open* open = chosen ? owner_of_task(caller, chosen->tid) : newest_of(caller);
+  return open && precedes_kill(fact) && !open->dump.victims.empty() ? nullptr : open;
+}
+
+OomLogParser::Open& OomLogParser::begin(std::optional<Nanos> time, std::string_view caller) {
+  if (open_.size() >= std::max<std::size_t>(limits_.open_dumps, 1)) close(open_.begin());
+  Open& open = open_.emplace_back();
+  open.caller = caller;
+  open.dump.first_time = time;
+  return open;
+}
+
+void OomLogParser::close(std::list<Open>::iterator open) {
+  refine_pgtables(open->dump);
+  if (has_facts(open->dump)) finished_.push_back(std::move(open->dump));
+  open_.erase(open);
+  if (finished_.size() <= limits_.finished_dumps) return;
+  finished_.erase(finished_.begin());
+  ++lost_dumps_;
+}
+
+void OomLogParser::settle(Nanos now, std::vector<OomFact>& out) {
+  auto is_old = [&](std::optional<Nanos> time) { return time && now - *time > limits_.settle; };
+  while (!begun_.empty() && is_old(begun_.front().time)) give_up(0, out);
+  for (auto open = open_.begin(); open != open_.end();) {
+    auto next = std::next(open);
+    if (is_old(open->dump.last_time)) close(open);
+    open = next;
+  }
+}
+
+// ---- what the dump keeps
+
+template <typename T>
+void OomLogParser::append(Open& open, std::vector<T>& list, std::size_t limit, const T& item) {
+  if (list.size() < limit)
+    list.push_back(item);
+  else
+    ++open.dump.dropped;
+}
+
+void OomLogParser::store_victim(Open& open, const OomVictimLine& victim) {
+  if (!has_victim(open.dump, victim.tid)) append(open, open.dump.victims, limits_.victims, victim);
+  if (!open.dump.kill_time) open.dump.kill_time = open.dump.last_time;
+}
+
+void OomLogParser::store(Open& open, const OomFact& fact) {
+  OomDump& dump = open.dump;
+  auto keep = [&](const auto& item) {
+    using T = std::decay_t<decltype(item)>;
+    if constexpr (std::is_same_v<T, OomInvoked>) dump.invoked = item;
+    if constexpr (std::is_same_v<T, OomTriggerTask>) dump.trigger_tid = item.tid;
+    if constexpr (std::is_same_v<T, OomConstraint>) dump.constraint = item;
+    if constexpr (std::is_same_v<T, OomChosen>) dump.chosen = item;
+    if constexpr (std::is_same_v<T, OomVictimLine>) store_victim(open, item);
+    if constexpr (std::is_same_v<T, OomSharesMemory>) append(open, dump.also_killed, limits_.victims, item);
+    if constexpr (std::is_same_v<T, OomGroupKill>) dump.group_kill = item;
+    if constexpr (std::is_same_v<T, OomReaped>) append(open, dump.reaped, limits_.victims, item);
+    if constexpr (std::is_same_v<T, OomNoVictim>) dump.no_victim = item;
+    if constexpr (std::is_same_v<T, MemcgTaskLine>) dump.memcg_task = item;
+    if constexpr (std::is_same_v<T, MemcgUsageLine>) append(open, dump.usage, limits_.stats_blocks, item);
+    if constexpr (std::is_same_v<T, MemcgStatsHead>) append(open, dump.stats, limits_.stats_blocks, item);
+    if constexpr (std::is_same_v<T, MemcgStat>) append(open, dump.stats.back().stats, limits_.stats, item);
+    if constexpr (std::is_same_v<T, TaskTableHead>) open.columns = item.columns;
+    if constexpr (std::is_same_v<T, TaskRow>) append(open, dump.tasks, limits_.rows, item);
+  };
+  bool stats_fit = dump.stats.size() < limits_.stats_blocks;
+  std::visit(keep, fact);
+  if (is<MemcgStatsHead>(fact)) open.in_stats = stats_fit;
+  if (precedes_kill(fact) && !is<MemcgStatsHead>(fact)) open.in_stats = false;
+  if (is<OomConstraint>(fact) || is<OomVictimLine>(fact)) open.columns.clear();
+  if (is<OomGroupKill>(fact)) open.in_group = true;
+}
+
+void OomLogParser::accept(std::optional<Nanos> time, std::string_view caller, OomFact fact,
+                          std::vector<OomFact>& out) {
+  Open* open = owner_of(fact, caller);
+  bool is_stray = !open && needs_dump(fact);
+  bool is_other_task = is<OomTriggerTask>(fact) && (!open || !open->dump.invoked || open->dump.trigger_tid);
+  if (is_other_task) return;
+  if (!is_stray) {
+    if (!open) open = &begin(time, caller);
+    if (time) open->dump.last_time = time;
+    store(*open, fact);
+  }
+  out.push_back(std::move(fact));
+}
+
+// ---- lines in pieces
+
+void OomLogParser::give_up(std::size_t index, std::vector<OomFact>& out) {
+  Begun begun = std::move(begun_[index]);
+  begun_.erase(begun_.begin() + static_cast<std::ptrdiff_t>(index));
+  auto line = parse_oom_line(begun.text, true);
+  if (line && line->fact) accept(begun.time, begun.caller, std::move(*line->fact), out);
+}
+
+void OomLogParser::hold(const LogLine& line, std::string_view text, std::vector<OomFact>& out) {
+  if (begun_.size() >= kMaxBegun) give_up(0, out);
+  begun_.push_back({line.time, std::string(line.caller), std::string(text)});
+}
+
+// True if `text` went into its caller's unfinished line. An unfinished line is given up when another begins.
+bool OomLogParser::complete_begun(const LogLine& line, std::string_view text, std::vector<OomFact>& out) {
+  auto begun = std::ranges::find(begun_, line.caller, &Begun::caller);
+  if (begun == begun_.end()) return false;
+  auto index = static_cast<std::size_t>(begun - begun_.begin());
+  bool is_piece = line.continuation || text.starts_with(',');
+  if (!is_piece && parse_oom_line(text)) return give_up(index, out), false;
+  std::string joined = begun->text + std::string(text);
+  if (joined.size() > limits_.line_bytes) return give_up(index, out), false;
+  Open* open = newest_of(line.caller);
+  auto whole = parse_oom_line(joined, line.cut, open ? open->dump.tasks : std::span<const TaskRow>{});
+  if (!whole || !whole->complete || !whole->fact) {
+    if (is_piece) begun->text = std::move(joined);
+    return is_piece;
+  }
+  auto time = begun->time;
+  begun_.erase(begun);
+  accept(time, line.caller, std::move(*whole->fact), out);
+  return true;
+}
+
+std::vector<OomFact> OomLogParser::feed(const LogLine& line) {
+  std::vector<OomFact> out;
+  if (line.time) settle(*line.time, out);
+  std::string_view text = line.text.substr(0, limits_.line_bytes);
+  bool cut = line.cut || text.size() < line.text.size();
+  if (complete_begun(line, text, out)) return out;
+
+  Open* open = newest_of(line.caller);
+  auto found = parse_oom_line(text, cut, open ? open->dump.tasks : std::span<const TaskRow>{});
+  if (found && !found->complete && !cut) {
+    hold(line, text, out);
+  } else if (found) {
+    if (found->fact) accept(line.time, line.caller, std::move(*found->fact), out);
+  } else if (open) {
+    if (auto row = parse_task_row(text, open->columns)) accept(line.time, line.caller, std::move(*row), out);
+    auto stat = open->in_stats ? parse_stat_line(text, cut) : std::nullopt;
+    if (stat) accept(line.time, line.caller, std::move(*stat), out);
+  }
+  return out;
+}
+
+std::vector<OomDump> OomLogParser::take_finished(std::optional<Nanos> now) {
+  std::vector<OomFact> late;
+  if (now) settle(*now, late);
+  return std::exchange(finished_, {});
+}
+
+std::vector<OomDump> OomLogParser::finish() {
+  std::vector<OomFact> late;
+  while (!begun_.empty()) give_up(0, late);
+  while (!open_.empty()) close(open_.begin());
+  return std::exchange(finished_, {});
+}
+
+}  // namespace oomcast
