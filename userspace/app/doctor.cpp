@@ -1,4 +1,233 @@
+// oomcast doctor: tries every source for real and says what is there, what is missing, and what that costs.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <vector>
+
 #include "app/commands.h"
+#include "app/privileges.h"
+#include "base/escape.h"
+#include "collect/bpf_source.h"
+#include "collect/cgroupfs.h"
+#include "collect/kmsg.h"
+#include "collect/procfs.h"
+#include "collect/roots.h"
+
 namespace oomcast {
-Result<int> doctor(const Options&) { return Error::failed("x"); }
+namespace {
+
+enum class Level { ok, degraded, missing };
+
+struct Finding {
+  std::string what;
+  Level level = Level::ok;
+  std::string detail;  // what was seen
+  std::string cost;    // what is lost, and what to do; empty when ok
+};
+
+std::string_view word(Level level) {
+  return level == Level::ok ? "ok" : level == Level::degraded ? "degraded" : "missing";
 }
+
+std::string first_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+bool readable(const std::string& path) { return access(path.c_str(), R_OK) == 0; }
+
+class Doctor {
+ public:
+  explicit Doctor(const Options& options) : options_(options), roots_{options.root}, procfs_(roots_) {}
+
+  std::vector<Finding> examine() {
+    look_at_cgroups();
+    look_at_programs();
+    look_at_kprobes();
+    look_at_log();
+    look_at_counts();
+    look_at_pressure_and_swap();
+    look_at_mounts();
+    look_at_gpu();
+    look_at_self();
+    return std::move(findings_);
+  }
+  bool anything() const { return bpf_ || log_; }
+  std::string kernel() const { return first_line(roots_.proc() + "/sys/kernel/osrelease"); }
+
+ private:
+  void add(std::string what, Level level, std::string detail, std::string cost = {}) {
+    findings_.push_back({std::move(what), level, std::move(detail), std::move(cost)});
+  }
+
+  void look_at_cgroups() {
+    auto fs = CgroupFs::open(roots_);
+    if (!fs) {
+      add("memory cgroups", Level::missing, fs.error().message, "no usage and no limits by cgroup; tracing cannot start");
+      return;
+    }
+    const CgroupMount& mount = fs->mount();
+    hierarchy_ = mount.hierarchy_id;
+    cgroups_ = true;
+    auto tree = fs->list();
+    add("memory cgroups", Level::ok,
+        fmt::format("{} at {}, {} cgroups", mount.hierarchy == Hierarchy::v1 ? "v1" : "v2",
+                    escape_for_terminal(mount.mount_point), tree ? tree->cgroups.size() : 0));
+    if (mount.namespaced || mount.mount_root != "/")
+      add("cgroup paths", Level::degraded, "this process is in a cgroup namespace",
+          "paths are not from the host's root; run on the host, or with its /sys and /proc under --root");
+    if (mount.hierarchy == Hierarchy::v1)
+      add("memory.oom.group", Level::degraded, "cgroup v1 has no group kill",
+          "nothing is lost: each victim is recorded by itself");
+  }
+
+  void look_at_programs() {
+    std::string btf = roots_.at("/sys/kernel/btf/vmlinux");
+    BpfOptions bpf;
+    bpf.btf_path = btf;
+    bpf.kprobes = has_kprobes(roots_);
+    bpf.memory_hierarchy = hierarchy_;
+    bpf.interval = std::chrono::seconds(1);
+    bpf.units = {sysconf(_SC_PAGESIZE), 1'000'000'000 / sysconf(_SC_CLK_TCK)};
+    if (auto info = procfs_.read_meminfo(); info && info->total) bpf.host_memory = *info->total;
+    if (!readable(btf))
+      add("kernel types (BTF)", Level::missing, fmt::format("{}: {}", btf, std::strerror(errno)),
+          "kernel programs cannot be loaded; needs CONFIG_DEBUG_INFO_BTF=y");
+    else
+      add("kernel types (BTF)", Level::ok, btf);
+    auto source = BpfSource::load(bpf);
+    if (!source) {
+      add("kernel programs", Level::missing, source.error().message,
+          "only the kernel log and cgroup files are left: no short-lived victims' argv, no spikes, no sender of SIGKILL");
+      return;
+    }
+    bpf_ = true;
+    std::size_t attached = 0;
+    for (const ProgramState& p : (*source)->programs()) attached += p.attached;
+    add("kernel programs", Level::ok, fmt::format("{} attached", attached));
+    for (const ProgramState& p : (*source)->programs()) {
+      if (p.name == "on_rss_stat")
+        add("exact RSS (kmem:rss_stat)", (*source)->set_exact(true) ? Level::ok : Level::degraded,
+            "attached only while a cgroup is about to meet its limit",
+            (*source)->set_exact(true) ? "" : p.why_not + ": the last moments are seen at 1 kHz only");
+      else if (!p.attached && p.name.starts_with("on_mark_victim"))
+        add("oom:mark_victim", Level::ok, p.why_not);
+      else if (!p.attached && p.name != "on_oom_kill_process")
+        add("program " + p.name, Level::degraded, p.why_not, "what it adds to a record is unknown");
+      else if (p.name == "on_oom_kill_process")
+        kprobe_why_not_ = p.why_not, kprobe_attached_ = p.attached;
+    }
+  }
+
+  void look_at_kprobes() {
+    if (!bpf_) return;
+    const char* without = "order, gfp mask and constraint of a kill come from the kernel log alone";
+    if (!kprobe_attached_) {
+      add("kprobes", Level::degraded, kprobe_why_not_, without);
+      return;
+    }
+    std::string enabled = first_line(roots_.at("/sys/kernel/debug/kprobes/enabled"));
+    if (enabled == "0")
+      add("kprobes", Level::degraded, "attached, but kprobes/enabled is 0: they never fire", without);
+    else if (enabled.empty())
+      add("kprobes", Level::ok, "attached; debugfs is not mounted, so whether they are switched off is unknown");
+    else
+      add("kprobes", Level::ok, "attached to oom_kill_process");
+  }
+
+  void look_at_log() {
+    auto log = KmsgReader::open(roots_.at("/dev/kmsg"), KmsgFrom::end);
+    log_ = log.ok();
+    if (log_)
+      add("kernel log", Level::ok, "/dev/kmsg is readable");
+    else
+      add("kernel log", Level::degraded, log.error().message,
+          "kills are recorded by the kernel programs alone; gfp mask, order and zone are unknown");
+  }
+
+  void look_at_counts() {
+    auto kills = procfs_.read_vmstat_oom_kill();
+    if (kills && *kills)
+      add("kill counter", Level::ok, fmt::format("/proc/vmstat oom_kill is {}", **kills));
+    else
+      add("kill counter", Level::degraded, "/proc/vmstat has no oom_kill", "one check of three is missing");
+  }
+
+  void look_at_pressure_and_swap() {
+    auto pressure = procfs_.read_pressure();
+    if (pressure && *pressure)
+      add("pressure (PSI)", Level::ok, "of the host");
+    else
+      add("pressure (PSI)", Level::degraded, "/proc/pressure/memory is not there (CONFIG_PSI, or psi=0)",
+          "no pressure lines; stalls in reclaim are still measured");
+    auto info = procfs_.read_meminfo();
+    if (info && info->swap_total)
+      add("swap", Level::ok,
+          info->swap_total->count ? format_size(*info->swap_total) + ": forecasts count what is left of it" : "none");
+  }
+
+  void look_at_mounts() {
+    bool tracefs = readable(roots_.at("/sys/kernel/tracing/events")) ||
+                   readable(roots_.at("/sys/kernel/debug/tracing/events"));
+    add("tracefs", Level::ok, tracefs ? "mounted" : "not mounted", "");
+    if (!tracefs) findings_.back().detail += "; not needed: programs attach by BTF";
+    struct stat bpffs{};
+    add("bpffs", Level::ok, stat(roots_.at("/sys/fs/bpf").c_str(), &bpffs) == 0 ? "there; not needed" : "not mounted; not needed");
+  }
+
+  void look_at_gpu() {
+    bool nvidia = readable(roots_.proc() + "/driver/nvidia/version");
+    add("GPU", nvidia ? Level::degraded : Level::ok, nvidia ? "an NVIDIA driver is loaded" : "no NVIDIA driver: nothing is attached for it",
+        nvidia ? "this version does not follow GPU memory yet" : "");
+  }
+
+  void look_at_self() {
+    for (const std::string& refused : protect_self()) add("own protection", Level::degraded, refused, "");
+  }
+
+  const Options& options_;
+  Roots roots_;
+  ProcFs procfs_;
+  std::vector<Finding> findings_;
+  std::uint32_t hierarchy_ = 0;
+  bool cgroups_ = false, bpf_ = false, log_ = false, kprobe_attached_ = false;
+  std::string kprobe_why_not_;
+};
+
+}  // namespace
+
+Result<int> doctor(const Options& options) {
+  Doctor doctor(options);
+  std::vector<Finding> findings = doctor.examine();
+  if (options.json) {
+    nlohmann::ordered_json out{{"type", "doctor"}, {"version", OOMCAST_VERSION}, {"kernel", doctor.kernel()}};
+    out["can_trace"] = doctor.anything();
+    out["findings"] = nlohmann::ordered_json::array();
+    for (const Finding& f : findings)
+      out["findings"].push_back({{"what", f.what},
+                                 {"state", word(f.level)},
+                                 {"detail", to_valid_utf8(f.detail)},
+                                 {"cost", f.cost.empty() ? nlohmann::ordered_json(nullptr)
+                                                         : nlohmann::ordered_json(to_valid_utf8(f.cost))}});
+    fmt::print("{}\n", out.dump());
+  } else {
+    fmt::print("oomcast {} on Linux {}\n", OOMCAST_VERSION, doctor.kernel());
+    for (const Finding& f : findings) {
+      fmt::print("{:<9} {:<26} {}\n", word(f.level), f.what, f.detail);
+      if (!f.cost.empty()) fmt::print("{:<9} {:<26} → {}\n", "", "", f.cost);
+    }
+  }
+  if (doctor.anything()) return 0;
+  return Error::forbidden("nothing can be traced: see the lines above; mostly it helps to run as root");
+}
+
+}  // namespace oomcast

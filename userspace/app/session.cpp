@@ -101,6 +101,7 @@ Status Session::open_cgroups() {
 Status Session::open_kernel(const std::function<void(const std::string&)>& diagnostics) {
   BpfOptions bpf;
   bpf.btf_path = roots_.at("/sys/kernel/btf/vmlinux");
+  bpf.kprobes = has_kprobes(roots_);
   bpf.memory_hierarchy = cgroupfs_->mount().hierarchy_id;
   bpf.interval = options_.interval;
   bpf.units = {sysconf(_SC_PAGESIZE), 1'000'000'000 / sysconf(_SC_CLK_TCK)};
@@ -314,6 +315,7 @@ void Session::poll_all() {
   std::vector<std::uint64_t> changed;
   world_->cgroups().for_each([&](CgroupState& state) {
     std::uint64_t inode = state.ref->id.inode;
+    if (state.ref->name.kind == CgroupKind::root) return;  // the host's sample stands for it
     if (state.removed || !world_->cgroup_in_scope(inode)) {
       // Limits of ancestors outside of the scope matter all the same.
       if (!state.removed && (!state.limit_known || polls_ % kLimitEvery == 0)) {
@@ -370,11 +372,10 @@ void Session::forecast_cgroups() {
     bool changed = next.verdict != told.verdict || next.eta.has_value() != told.eta.has_value();
     ForecastFact fact{points.back().time, state.ref, std::nullopt, tightest.owner, next};
     if (next.eta) {
-      auto [at, is_new] = deadlines_.try_emplace(inode, FirstDeadline{fact, fact.time});
-      at->second.latest = fact;
-      static_cast<void>(is_new);
-    } else if (!idle) {
-      deadlines_.erase(inode);
+      auto [at, is_new] = deadlines_.try_emplace(inode, Deadline{fact, std::nullopt, fact.time});
+      if (!is_new) at->second.before_latest = std::exchange(at->second.latest, fact);
+    } else if (auto at = deadlines_.find(inode); at != deadlines_.end() && when - at->second.latest.time > 10s) {
+      deadlines_.erase(at);  // not at once: an episode is told after its kill
     }
     forecasts_[inode] = next;
     if (!falls && !changed) return;
@@ -459,8 +460,9 @@ void Session::tell(ModelFact fact) {
     if (line.episode.limit_cgroup)
       if (auto at = deadlines_.find(line.episode.limit_cgroup->id.inode);
           at != deadlines_.end() && at->second.first < line.episode.time) {
-        line.forecast_before = at->second.latest;
-        line.first_forecast = at->second.first;
+        const Deadline& d = at->second;
+        line.forecast_before = d.latest.time < line.episode.time ? std::optional(d.latest) : d.before_latest;
+        line.first_forecast = d.first;
       }
     emit(line);
   } else if (auto* sample = std::get_if<ProcessSampleFact>(&fact)) {

@@ -88,8 +88,9 @@ class Session {
     std::optional<Seconds> eta;
     MonoTime when;
   };
-  struct FirstDeadline {
+  struct Deadline {  // what was predicted of a cgroup since a deadline first came in sight
     ForecastFact latest;
+    std::optional<ForecastFact> before_latest;
     MonoTime first;
   };
 
@@ -109,7 +110,7 @@ class Session {
   std::vector<std::uint64_t> moved_;  // cgroups to look at now
   std::unordered_map<std::uint64_t, Forecast> forecasts_;
   std::unordered_map<std::uint64_t, Told> told_;
-  std::unordered_map<std::uint64_t, FirstDeadline> deadlines_;
+  std::unordered_map<std::uint64_t, Deadline> deadlines_;
   std::optional<Forecast> host_forecast_;
   Told host_told_;
   std::unordered_map<TaskId, ProcessSampleFact> processes_;  // the newest sample of each, for the overview

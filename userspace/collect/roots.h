@@ -2,6 +2,8 @@
 // fixture tree and a container hands in the host's mounts (--root DIR).
 #pragma once
 
+#include <unistd.h>
+
 #include <string>
 
 namespace oomcast {
@@ -15,5 +17,10 @@ struct Roots {
   /// Where a path of the (re-rooted) machine is found from here.
   std::string at(const std::string& path) const { return root + path; }
 };
+
+/// Whether the kernel offers kprobes to attach by (its PMU for them, since 4.17).
+inline bool has_kprobes(const Roots& roots) {
+  return ::access(roots.at("/sys/bus/event_source/devices/kprobe/type").c_str(), R_OK) == 0;
+}
 
 }  // namespace oomcast

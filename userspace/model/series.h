@@ -26,6 +26,7 @@ class Series {
   /// The newest points, from `from` on.
   std::span<const Point> since(MonoTime from) const;
   bool empty() const { return points_.empty(); }
+  void clear() { points_.clear(); }
 
  private:
   std::size_t capacity_;

@@ -106,6 +106,11 @@ void World::apply(const wire::OomMark& r) {
   tasks_.note(r.victim);
   tasks_.note(r.trigger);
   episodes_.on_mark(r);
+  // What grew until now has been freed: a trend across the kill would be of two different lives.
+  if (r.limit_cgroup)
+    cgroups_.for_each([&](CgroupState& c) {
+      if (cgroups_.is_below(c.ref->id.inode, *r.limit_cgroup)) c.pinned.clear();
+    });
 }
 
 void World::apply(const wire::KernelKill& r) {

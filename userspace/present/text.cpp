@@ -145,8 +145,9 @@ std::string describe(const ProcessRef& process) {
   for (std::size_t i = 1; i < process.cmdline.size(); ++i) {
     const std::string& arg = process.cmdline[i];
     if (arg.empty() || arg[0] == '-') continue;
-    std::string shown = escape_for_terminal(std::string_view(arg).substr(0, 60));
-    return out + " " + shown + (arg.size() > 60 ? "…" : "");
+    bool code = process.cmdline[i - 1] == "-c";
+    std::string shown = escape_for_terminal(std::string_view(arg).substr(0, 40));
+    return out + (code ? " -c '" : " ") + shown + (arg.size() > 40 ? "…" : "") + (code ? "'" : "");
   }
   return out;
 }
