@@ -24,12 +24,13 @@ static __always_inline s64 oc_rss_pages(struct mm_struct* mm, u32 counter) {
 }
 
 /* The memory controller's index differs between configurations, so it is relocated. */
+#define OC_MEMORY_SUBSYS                     \
+  (bpf_core_field_offset(struct css_set, subsys) + \
+   bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id) * sizeof(void*))
 static __always_inline struct cgroup_subsys_state* oc_memory_css(struct task_struct* task) {
   struct css_set* set = BPF_CORE_READ(task, cgroups);
-  u64 at = bpf_core_field_offset(struct css_set, subsys) +
-           bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id) * sizeof(void*);
   struct cgroup_subsys_state* css = 0;
-  bpf_probe_read_kernel(&css, sizeof(css), (char*)set + at);
+  bpf_probe_read_kernel(&css, sizeof(css), (char*)set + OC_MEMORY_SUBSYS);
   return css;
 }
 

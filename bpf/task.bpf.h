@@ -12,9 +12,8 @@ static __always_inline u64 oc_css_id(struct cgroup_subsys_state* css) {
   return css ? BPF_CORE_READ(css, cgroup, kn, id) : OC_NO_CGROUP;
 }
 
-static __always_inline u32 oc_ns_tgid(struct task_struct* leader) {
-  struct pid* pid = BPF_CORE_READ(leader, thread_pid);
-  u32 level = BPF_CORE_READ(pid, level);
+/* A process's number in its own pid namespace, which is the innermost. */
+static __always_inline u32 oc_pid_number(struct pid* pid, u32 level) {
   int nr = 0;
   u64 at = bpf_core_field_offset(struct pid, numbers) + (u64)(level & 31) * bpf_core_type_size(struct upid) +
            bpf_core_field_offset(struct upid, nr);
@@ -22,23 +21,46 @@ static __always_inline u32 oc_ns_tgid(struct task_struct* leader) {
   return nr;
 }
 
+static __always_inline void oc_fill_task_rest(struct oc_task* out, struct task_struct* task, u32 flags) {
+  out->flags = (flags & OC_PF_KTHREAD ? OC_TASK_KTHREAD : 0) | (flags & OC_PF_EXITING ? OC_TASK_EXITING : 0) |
+               (flags & OC_PF_WQ_WORKER ? OC_TASK_WORKQUEUE : 0);
+  out->_pad = 0;
+  bpf_probe_read_kernel(out->comm, sizeof(out->comm), (char*)task + bpf_core_field_offset(struct task_struct, comm));
+}
+
 static __always_inline void oc_fill_task(struct oc_task* out, struct task_struct* task) {
   struct task_struct* leader = BPF_CORE_READ(task, group_leader);
   struct task_struct* parent = BPF_CORE_READ(leader, real_parent);
-  u32 flags = BPF_CORE_READ(task, flags);
+  struct pid* pid = BPF_CORE_READ(leader, thread_pid);
   out->tgid = BPF_CORE_READ(task, tgid);
   out->tid = BPF_CORE_READ(task, pid);
   out->start_ns = BPF_CORE_READ(leader, start_boottime);
   out->parent_tgid = BPF_CORE_READ(parent, tgid);
   out->parent_start_ns = BPF_CORE_READ(parent, group_leader, start_boottime);
-  out->ns_tgid = oc_ns_tgid(leader);
+  out->ns_tgid = oc_pid_number(pid, BPF_CORE_READ(pid, level));
   out->cgroup_id = oc_css_id(oc_memory_css(task));
   out->uid = BPF_CORE_READ(task, real_cred, uid.val);
-  out->flags = (flags & OC_PF_KTHREAD ? OC_TASK_KTHREAD : 0) | (flags & OC_PF_EXITING ? OC_TASK_EXITING : 0) |
-               (flags & OC_PF_WQ_WORKER ? OC_TASK_WORKQUEUE : 0);
   out->oom_score_adj = BPF_CORE_READ(task, signal, oom_score_adj);
-  out->_pad = 0;
-  bpf_probe_read_kernel(out->comm, sizeof(out->comm), (char*)task + bpf_core_field_offset(struct task_struct, comm));
+  oc_fill_task_rest(out, task, BPF_CORE_READ(task, flags));
+}
+
+/* The same of a tracepoint's own argument, which may be read without a helper: less than half the cost. The task that
+ * runs cannot be read so, because 5.10 has no bpf_get_current_task_btf() to make it known to the verifier. */
+static __always_inline void oc_fill_task_argument(struct oc_task* out, struct task_struct* task) {
+  struct task_struct* leader = task->group_leader;
+  struct task_struct* parent = leader->real_parent;
+  struct pid* pid = leader->thread_pid;
+  struct cgroup_subsys_state* css = *(struct cgroup_subsys_state**)((char*)task->cgroups + OC_MEMORY_SUBSYS);
+  out->tgid = task->tgid;
+  out->tid = task->pid;
+  out->start_ns = leader->start_boottime;
+  out->parent_tgid = parent->tgid;
+  out->parent_start_ns = parent->group_leader->start_boottime;
+  out->ns_tgid = oc_pid_number(pid, pid->level);
+  out->cgroup_id = css ? css->cgroup->kn->id : OC_NO_CGROUP;
+  out->uid = task->real_cred->uid.val;
+  out->oom_score_adj = task->signal->oom_score_adj;
+  oc_fill_task_rest(out, task, task->flags);
 }
 
 static __always_inline void oc_fill_memory(struct oc_memory* out, struct task_struct* task) {

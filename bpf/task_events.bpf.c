@@ -7,7 +7,7 @@ int BPF_PROG(on_fork, struct task_struct* parent, struct task_struct* child) {
   if (child->pid != child->tgid) return 0;
   struct oc_fork* r = OC_RESERVE_SAMPLE(OC_FORK, oc_fork);
   if (!r) return 0;
-  oc_fill_task(&r->child, child);
+  oc_fill_task_argument(&r->child, child);
   oc_submit_lazily(r);
   return 0;
 }
@@ -25,8 +25,8 @@ int BPF_PROG(on_exec, struct task_struct* task) {
   u32 zero = 0;
   struct oc_exec* r = bpf_map_lookup_elem(&exec_scratch, &zero);
   if (!r) return 0;
-  struct mm_struct* mm = BPF_CORE_READ(task, mm);
-  oc_fill_task(&r->task, task);
+  struct mm_struct* mm = task->mm;
+  oc_fill_task_argument(&r->task, task);
   r->args_truncated = 0;
   u32 args_bytes = mm ? oc_read_args(r->args, &r->args_truncated, mm) : 0;
   if (args_bytes > OC_ARGS_LEN) args_bytes = OC_ARGS_LEN;
@@ -38,18 +38,20 @@ int BPF_PROG(on_exec, struct task_struct* task) {
 }
 
 static __always_inline void fill_exit(struct oc_exit* r, struct task_struct* task) {
-  oc_fill_task(&r->task, task);
-  r->exit_code = BPF_CORE_READ(task, exit_code);
+  oc_fill_task_argument(&r->task, task);
+  r->exit_code = task->exit_code;
   r->_pad = 0;
-  r->max_rss_bytes = BPF_CORE_READ(task, signal, maxrss) * 1024;
+  r->max_rss_bytes = task->signal->maxrss * 1024;
 }
 
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct* task) {
-  if (BPF_CORE_READ(task, signal, live.counter)) return 0; /* threads are left */
-  u32 tgid = BPF_CORE_READ(task, tgid);
-  bpf_map_delete_elem(&last_process, &tgid);
-  if (!bpf_map_delete_elem(&victims, &tgid)) {
+  if (task->signal->live.counter) return 0; /* threads are left */
+  u32 tgid = task->tgid;
+  /* Looking is cheaper than deleting, and few are in either. */
+  if (bpf_map_lookup_elem(&last_process, &tgid)) bpf_map_delete_elem(&last_process, &tgid);
+  if (bpf_map_lookup_elem(&victims, &tgid)) {
+    bpf_map_delete_elem(&victims, &tgid);
     struct oc_exit* r = OC_RESERVE_EVENT(OC_VICTIM_EXIT, oc_exit);
     if (!r) return 0;
     fill_exit(r, task);
