@@ -2,8 +2,9 @@
 #ifndef OOMCAST_ACCOUNTING_BPF_H
 #define OOMCAST_ACCOUNTING_BPF_H
 
-/* How far a value may move unseen: 1/256 of the limit in force, so that what was sent is within 1 % of the truth with
- * room for what happens between two ticks; at least 1 MiB of 4 KiB pages, so that small limits don't flood. */
+/* How far a value may move unseen: 1/256 of the limit in force, so that what was sent is within 1 % of the
+ * truth with room for what happens between two ticks; at least 1 MiB of 4 KiB pages, so that small limits
+ * don't flood. */
 static inline u64 oc_step_pages(u64 limit_pages) {
   u64 step = limit_pages >> 8;
   return step < 256 ? 256 : step;
@@ -12,8 +13,8 @@ static inline u64 oc_step_pages(u64 limit_pages) {
 enum oc_send { OC_SEND_NOTHING, OC_SEND_MOVED, OC_SEND_DUE };
 
 /* Whether `pages` at `now_ns` is worth a record, given what was last sent. */
-static inline enum oc_send oc_worth_sending(u64 last_pages, u64 last_ns, u64 pages, u64 now_ns, u64 step_pages,
-                                            u64 interval_ns) {
+static inline enum oc_send oc_worth_sending(u64 last_pages, u64 last_ns, u64 pages, u64 now_ns,
+                                            u64 step_pages, u64 interval_ns) {
   u64 moved = pages > last_pages ? pages - last_pages : last_pages - pages;
   if (moved >= step_pages) return OC_SEND_MOVED;
   if (moved && now_ns - last_ns >= interval_ns) return OC_SEND_DUE;

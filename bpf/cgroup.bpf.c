@@ -1,4 +1,5 @@
-/* Life of the memory hierarchy's cgroups. On v1 every hierarchy fires these; only the memory controller's count. */
+/* Life of the memory hierarchy's cgroups. On v1 every hierarchy fires these; only the memory controller's
+ * count. */
 #include "emit.bpf.h"
 #include "task.bpf.h"
 

@@ -7,8 +7,9 @@
 
 enum oc_mm_counter { OC_MM_FILE = 0, OC_MM_ANON = 1, OC_MM_SWAP = 2, OC_MM_SHMEM = 3 };
 
-/* One RSS counter, as get_mm_counter() gives it to the kernel's own OOM line. An atomic in struct mm_rss_stat up to
- * 6.1; since 6.2 (f1a7941243c1) a percpu_counter, whose central count lags by at most batch times CPUs. */
+/* One RSS counter, as get_mm_counter() gives it to the kernel's own OOM line. An atomic in struct mm_rss_stat
+ * up to 6.1; since 6.2 (f1a7941243c1) a percpu_counter, whose central count lags by at most batch times CPUs.
+ */
 static __always_inline s64 oc_rss_pages(struct mm_struct* mm, u32 counter) {
   s64 pages = 0;
   if (bpf_core_type_exists(struct mm_rss_stat)) {
@@ -17,14 +18,15 @@ static __always_inline s64 oc_rss_pages(struct mm_struct* mm, u32 counter) {
     bpf_probe_read_kernel(&pages, sizeof(pages), (char*)mm + at);
   } else {
     u64 at = bpf_core_field_offset(struct mm_struct, rss_stat) +
-             counter * bpf_core_type_size(struct percpu_counter) + bpf_core_field_offset(struct percpu_counter, count);
+             counter * bpf_core_type_size(struct percpu_counter) +
+             bpf_core_field_offset(struct percpu_counter, count);
     bpf_probe_read_kernel(&pages, sizeof(pages), (char*)mm + at);
   }
   return pages < 0 ? 0 : pages;
 }
 
 /* The memory controller's index differs between configurations, so it is relocated. */
-#define OC_MEMORY_SUBSYS                     \
+#define OC_MEMORY_SUBSYS                           \
   (bpf_core_field_offset(struct css_set, subsys) + \
    bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id) * sizeof(void*))
 static __always_inline struct cgroup_subsys_state* oc_memory_css(struct task_struct* task) {
@@ -34,8 +36,10 @@ static __always_inline struct cgroup_subsys_state* oc_memory_css(struct task_str
   return css;
 }
 
-/* The mark left on a memcg and everything below it while its OOM kill is decided. Only where the kernel is built with
- * v1 support since 6.12 (e93d4166b40a); before that always. */
-static __always_inline bool oc_has_oom_lock(void) { return bpf_core_field_exists(struct mem_cgroup, oom_lock); }
+/* The mark left on a memcg and everything below it while its OOM kill is decided. Only where the kernel is
+ * built with v1 support since 6.12 (e93d4166b40a); before that always. */
+static __always_inline bool oc_has_oom_lock(void) {
+  return bpf_core_field_exists(struct mem_cgroup, oom_lock);
+}
 
 #endif

@@ -16,25 +16,32 @@ static __always_inline void oc_fill_header(struct oc_header* h, u16 type, u16 si
   h->time_ns = bpf_ktime_get_ns();
 }
 
-/* Reserves a record of fixed size; the caller fills everything behind the header and submits it. */
-#define OC_RESERVE(ring, reason, record_type, type_name)                                       \
-  ({                                                                                           \
-    struct type_name* r_ = bpf_ringbuf_reserve(&ring, sizeof(struct type_name), 0);            \
-    if (r_)                                                                                    \
-      oc_fill_header(&r_->header, record_type, sizeof(struct type_name));                      \
-    else                                                                                       \
-      oc_count_lost(reason);                                                                   \
-    r_;                                                                                        \
+/* Reserves a record of fixed size; the caller returns at once if it got none, and otherwise fills everything
+ * behind the header and submits it. (At once: verifiers before 6.3 forget over a call that a reserved record
+ * is not null.) */
+#define OC_RESERVE(ring, reason, record_type, type_name)                            \
+  ({                                                                                \
+    struct type_name* r_ = bpf_ringbuf_reserve(&ring, sizeof(struct type_name), 0); \
+    if (r_)                                                                         \
+      oc_fill_header(&r_->header, record_type, sizeof(struct type_name));           \
+    else                                                                            \
+      oc_count_lost(reason);                                                        \
+    r_;                                                                             \
   })
 #define OC_RESERVE_SAMPLE(record_type, type_name) \
   OC_RESERVE(samples, OC_LOST_SAMPLES_RING_FULL, record_type, type_name)
-#define OC_RESERVE_EVENT(record_type, type_name) OC_RESERVE(events, OC_LOST_EVENTS_RING_FULL, record_type, type_name)
+#define OC_RESERVE_EVENT(record_type, type_name) \
+  OC_RESERVE(events, OC_LOST_EVENTS_RING_FULL, record_type, type_name)
 
 /* Frequent records wait for the reader's next look, unless half the ring is taken. */
 static __always_inline u64 oc_lazy_wakeup(void) {
   return bpf_ringbuf_query(&samples, BPF_RB_AVAIL_DATA) > 256 * 1024 ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
 }
-static __always_inline void oc_submit_lazily(void* record) { bpf_ringbuf_submit(record, oc_lazy_wakeup()); }
-static __always_inline void oc_submit_now(void* record) { bpf_ringbuf_submit(record, BPF_RB_FORCE_WAKEUP); }
+static __always_inline void oc_submit_lazily(void* record) {
+  bpf_ringbuf_submit(record, oc_lazy_wakeup());
+}
+static __always_inline void oc_submit_now(void* record) {
+  bpf_ringbuf_submit(record, BPF_RB_FORCE_WAKEUP);
+}
 
 #endif

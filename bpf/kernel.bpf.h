@@ -1,5 +1,5 @@
-/* The kernel's types, as far as they are used: fields are found by CO-RE relocation, so only names count here.
- * Suffixes after ___ are flavours: the same type on another kernel.
+/* The kernel's types, as far as they are used: fields are found by CO-RE relocation, so only names count
+ * here. Suffixes after ___ are flavours: the same type on another kernel.
  */
 #ifndef OOMCAST_KERNEL_BPF_H
 #define OOMCAST_KERNEL_BPF_H
@@ -149,13 +149,14 @@ struct kernel_siginfo {
   int si_errno;
   int si_code;
 };
+enum oom_constraint { CONSTRAINT_NONE };
 struct oom_control {
   struct mem_cgroup* memcg;
   unsigned int gfp_mask;
   int order;
   unsigned long totalpages;
   struct task_struct* chosen;
-  unsigned int constraint;
+  enum oom_constraint constraint;
 };
 struct linux_binprm {
   struct mm_struct* mm;

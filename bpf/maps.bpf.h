@@ -1,5 +1,6 @@
 /* Every map, with its byte budget. Weak, because each program file includes this and the linker keeps one.
- * All are preallocated and none is per-CPU but the counters, so the cost does not grow with the number of CPUs.
+ * All are preallocated and none is per-CPU but the counters, so the cost does not grow with the number of
+ * CPUs.
  */
 #ifndef OOMCAST_MAPS_BPF_H
 #define OOMCAST_MAPS_BPF_H
@@ -9,9 +10,12 @@
 
 /* Set by user space before load. */
 __weak const volatile unsigned int oc_wire_version SEC(".rodata") = OC_WIRE_VERSION;
-__weak const volatile unsigned int oc_memory_hierarchy_id SEC(".rodata") = 0; /* of /proc/cgroups; 0: the v2 tree */
-__weak const volatile unsigned long long oc_interval_ns SEC(".rodata") = 0;   /* what changed is sent this often */
-__weak const volatile unsigned long long oc_host_pages SEC(".rodata") = 0;    /* the limit where no cgroup has one */
+__weak const volatile unsigned int oc_memory_hierarchy_id SEC(".rodata") =
+    0; /* of /proc/cgroups; 0: the v2 tree */
+__weak const volatile unsigned long long oc_interval_ns SEC(".rodata") =
+    0; /* what changed is sent this often */
+__weak const volatile unsigned long long oc_host_pages SEC(".rodata") =
+    0; /* the limit where no cgroup has one */
 
 #define OC_TRACKED_CGROUPS 16384
 #define OC_TRACKED_PROCESSES 16384
@@ -57,7 +61,7 @@ struct { /* 1.3 MiB */
 
 /* Processes that the kernel itself sent SIGKILL, until they exit. */
 struct oc_victim {
-  u64 task;  /* address of the task that was passed to the kill, for the mark that follows at once */
+  u64 task; /* address of the task that was passed to the kill, for the mark that follows at once */
   u32 tid;
   u32 shown; /* its last words were recorded */
 };

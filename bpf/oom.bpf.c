@@ -1,59 +1,17 @@
-/* The OOM decision, its victims, their last moment and the return of their memory; SIGKILLs from user space. */
+/* The OOM decision, its victims, their last moment and the return of their memory; SIGKILLs from user space.
+ */
 #include "emit.bpf.h"
 #include "task.bpf.h"
 
 #define OC_SIGKILL 9
 #define OC_SEND_SIG_NOINFO 0
 #define OC_SEND_SIG_PRIV 1
-/* A charge is tried in batches of up to 64 pages per CPU, so a full cgroup can stand that far below its limit. */
-#define OC_FULL_SLACK_PAGES 64
 
-static __always_inline u32 fill_chain(struct oc_memcg* out, struct cgroup_subsys_state* css) {
-  u32 levels = 0;
+static __always_inline void fill_chain(struct oc_memcg* out, struct cgroup_subsys_state* css) {
   for (u32 i = 0; i < OC_CHAIN_LEN; i++) {
-    if (css) {
-      oc_fill_memcg(&out[i], css);
-      css = BPF_CORE_READ(css, parent);
-      levels = i + 1;
-    } else {
-      __builtin_memset(&out[i], 0, sizeof(out[i]));
-    }
-  }
-  return levels;
-}
-
-/* The topmost ancestor whose whole subtree is locked for the decision under way; 0 if none is. */
-static __always_inline u64 locked_ancestor(struct cgroup_subsys_state* css) {
-  u64 id = OC_NO_CGROUP;
-  if (!oc_has_oom_lock()) return id;
-  for (u32 i = 0; i < 32 && css; i++) {
-    if (BPF_CORE_READ((struct mem_cgroup*)css, oom_lock)) id = oc_css_id(css);
+    oc_fill_memcg(&out[i], css);
     css = BPF_CORE_READ(css, parent);
   }
-  return id;
-}
-
-/* The lowest cgroup of a chain that stands at its limit; 0 if none does. */
-static __always_inline u64 full_ancestor(const struct oc_memcg* chain, u32 levels) {
-  for (u32 i = 0; i < OC_CHAIN_LEN; i++) {
-    if (i >= levels) break;
-    if (chain[i].limit_pages != OC_NO_LIMIT_PAGES &&
-        chain[i].usage_pages + OC_FULL_SLACK_PAGES >= chain[i].limit_pages)
-      return chain[i].id;
-  }
-  return OC_NO_CGROUP;
-}
-
-static __always_inline bool kills_as_group(struct cgroup_subsys_state* css, u64 limit_cgroup_id) {
-  bool group = false;
-  if (!bpf_core_field_exists(struct mem_cgroup, oom_group)) return false;
-  for (u32 i = 0; i < 32 && css; i++) {
-    struct cgroup_subsys_state* parent = BPF_CORE_READ(css, parent);
-    if (parent && BPF_CORE_READ((struct mem_cgroup*)css, oom_group)) group = true;
-    if (oc_css_id(css) == limit_cgroup_id) break;
-    css = parent;
-  }
-  return group;
 }
 
 /* Follows a process from the kernel's SIGKILL to its exit. */
@@ -70,28 +28,17 @@ static __always_inline void follow_victim(struct task_struct* task) {
 }
 
 static __always_inline void marked(struct task_struct* victim) {
-  struct task_struct* trigger = (struct task_struct*)bpf_get_current_task();
-  struct oc_oom_mark* r = OC_RESERVE_EVENT(OC_OOM_MARK, oc_oom_mark);
   u32 tgid = BPF_CORE_READ(victim, tgid);
-  struct oc_victim* known = bpf_map_lookup_elem(&victims, &tgid);
-  if (r) {
-    struct cgroup_subsys_state* trigger_css = oc_memory_css(trigger);
-    struct cgroup_subsys_state* victim_css = oc_memory_css(victim);
-    oc_fill_task(&r->victim, victim);
-    oc_fill_memory(&r->memory, victim);
-    oc_fill_task(&r->trigger, trigger);
-    r->chain_len = fill_chain(r->chain, trigger_css);
-    r->victim_chain_len = fill_chain(r->victim_chain, victim_css);
-    u64 owner = locked_ancestor(trigger_css);
-    if (!owner) owner = full_ancestor(r->chain, r->chain_len);
-    /* A limit lowered below the usage kills from the writer's context, which is in another cgroup. */
-    if (!owner) owner = full_ancestor(r->victim_chain, r->victim_chain_len);
-    r->limit_cgroup_id = owner;
-    r->group_kill = kills_as_group(victim_css, owner);
-    r->already_dying = !known;
-    oc_submit_now(r);
-  }
-  if (!known) follow_victim(victim);
+  if (!bpf_map_lookup_elem(&victims, &tgid)) follow_victim(victim);
+  struct oc_oom_mark* r = OC_RESERVE_EVENT(OC_OOM_MARK, oc_oom_mark);
+  if (!r) return;
+  struct task_struct* trigger = (struct task_struct*)bpf_get_current_task();
+  oc_fill_task(&r->victim, victim);
+  oc_fill_memory(&r->memory, victim);
+  oc_fill_task(&r->trigger, trigger);
+  fill_chain(r->chain, oc_memory_css(trigger));
+  fill_chain(r->victim_chain, oc_memory_css(victim));
+  oc_submit_now(r);
 }
 
 SEC("tp_btf/mark_victim")
@@ -100,8 +47,8 @@ int BPF_PROG(on_mark_victim, struct task_struct* task) {
   return 0;
 }
 
-/* The form before the task was passed: only a thread id. The SIGKILL just before it left the task's address; without
- * one the victim was exiting by itself and is the trigger. */
+/* The form before the task was passed: only a thread id. The SIGKILL just before it left the task's address;
+ * without one the victim was exiting by itself and is the trigger. */
 struct {
   __uint(type, BPF_MAP_TYPE_ARRAY);
   __uint(max_entries, 1);
@@ -215,7 +162,8 @@ int BPF_PROG(on_oom_score_adj_update, struct task_struct* task) {
   return 0;
 }
 
-/* Order, gfp mask, constraint and the limit's owner as the kernel passes them; only where it can be probed. */
+/* Order, gfp mask, constraint and the limit's owner as the kernel passes them; only where it can be probed.
+ */
 SEC("kprobe/oom_kill_process")
 int BPF_KPROBE(on_oom_kill_process, struct oom_control* oc) {
   struct oc_oom_decision* r = OC_RESERVE_EVENT(OC_OOM_DECISION, oc_oom_decision);

@@ -1,4 +1,5 @@
-/* How long tasks stood still to reclaim memory by themselves, by the task's memory cgroup. Sums stay in the kernel. */
+/* How long tasks stood still to reclaim memory by themselves, by the task's memory cgroup. Sums stay in the
+ * kernel. */
 #include "emit.bpf.h"
 #include "task.bpf.h"
 

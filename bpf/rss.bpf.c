@@ -1,16 +1,17 @@
 /* Growth: absolute usage of the running task's memory cgroups and of its process, read where it is cheap.
  *
  * on_tick runs on a clock of each CPU, whatever the fault rate; user space slows it down while nothing moves.
- * on_rss_stat runs on every change of a process's RSS. It is attached only where that exactness is worth 4-8 % of a
- * fault-bound program: while a cgroup in scope is about to meet its limit.
+ * on_rss_stat runs on every change of a process's RSS. It is attached only where that exactness is worth 4-8
+ * % of a fault-bound program: while a cgroup in scope is about to meet its limit.
  */
 
-#include "emit.bpf.h"
 #include "accounting.bpf.h"
+#include "emit.bpf.h"
 #include "task.bpf.h"
 
-/* A global function, verified once and by itself: inlined into the walk up the tree it takes the verifier 160 ms.
- * Such functions take no kernel pointers, so these come as numbers; they are only read with probe reads. */
+/* A global function, verified once and by itself: inlined into the walk up the tree it takes the verifier 160
+ * ms. Such functions take no kernel pointers, so these come as numbers; they are only read with probe reads.
+ */
 __noinline int sample_cgroup(u64 css_address, u64 parent_address, u64 step_pages, u64 now) {
   struct cgroup_subsys_state* css = (struct cgroup_subsys_state*)css_address;
   struct cgroup_subsys_state* parent = (struct cgroup_subsys_state*)parent_address;
@@ -52,8 +53,7 @@ __noinline int sample_process(u64 task_address, u64 step_pages, u64 now) {
   u64 pages = oc_rss_pages(mm, OC_MM_ANON) + oc_rss_pages(mm, OC_MM_FILE) + oc_rss_pages(mm, OC_MM_SHMEM);
   struct oc_last* last = bpf_map_lookup_elem(&last_process, &tgid);
   if (last) {
-    enum oc_send send =
-        oc_worth_sending(last->pages, last->time_ns, pages, now, step_pages, oc_interval_ns);
+    enum oc_send send = oc_worth_sending(last->pages, last->time_ns, pages, now, step_pages, oc_interval_ns);
     if (send == OC_SEND_NOTHING) return 0;
     last->pages = pages;
     last->time_ns = now;
@@ -85,8 +85,8 @@ static __always_inline void sample_current(void) {
     css = BPF_CORE_READ(css, parent);
     levels = i + 1;
   }
-  /* From the root down, so that each level's step follows the tightest limit above it. The root itself is not charged:
-   * its level is the host's, which user space reads. */
+  /* From the root down, so that each level's step follows the tightest limit above it. The root itself is not
+   * charged: its level is the host's, which user space reads. */
   u64 limit = oc_host_pages;
   for (u32 n = OC_CHAIN_LEN; n > 0; n--) {
     u32 i = n - 1;

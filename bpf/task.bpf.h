@@ -25,7 +25,8 @@ static __always_inline void oc_fill_task_rest(struct oc_task* out, struct task_s
   out->flags = (flags & OC_PF_KTHREAD ? OC_TASK_KTHREAD : 0) | (flags & OC_PF_EXITING ? OC_TASK_EXITING : 0) |
                (flags & OC_PF_WQ_WORKER ? OC_TASK_WORKQUEUE : 0);
   out->_pad = 0;
-  bpf_probe_read_kernel(out->comm, sizeof(out->comm), (char*)task + bpf_core_field_offset(struct task_struct, comm));
+  bpf_probe_read_kernel(out->comm, sizeof(out->comm),
+                        (char*)task + bpf_core_field_offset(struct task_struct, comm));
 }
 
 static __always_inline void oc_fill_task(struct oc_task* out, struct task_struct* task) {
@@ -44,19 +45,21 @@ static __always_inline void oc_fill_task(struct oc_task* out, struct task_struct
   oc_fill_task_rest(out, task, BPF_CORE_READ(task, flags));
 }
 
-/* The same of a tracepoint's own argument, which may be read without a helper: less than half the cost. The task that
- * runs cannot be read so, because 5.10 has no bpf_get_current_task_btf() to make it known to the verifier. */
+/* The same of a tracepoint's own argument, which may be read without a helper: less than half the cost. The
+ * task that runs cannot be read so, because 5.10 has no bpf_get_current_task_btf() to make it known to the
+ * verifier. */
 static __always_inline void oc_fill_task_argument(struct oc_task* out, struct task_struct* task) {
   struct task_struct* leader = task->group_leader;
   struct task_struct* parent = leader->real_parent;
-  struct pid* pid = leader->thread_pid;
+  /* As a number: 5.10 and 6.1 allow no variable offset from a pointer that they know the type of. */
+  struct pid* pid = BPF_CORE_READ(leader, thread_pid);
   struct cgroup_subsys_state* css = *(struct cgroup_subsys_state**)((char*)task->cgroups + OC_MEMORY_SUBSYS);
   out->tgid = task->tgid;
   out->tid = task->pid;
   out->start_ns = leader->start_boottime;
   out->parent_tgid = parent->tgid;
   out->parent_start_ns = parent->group_leader->start_boottime;
-  out->ns_tgid = oc_pid_number(pid, pid->level);
+  out->ns_tgid = oc_pid_number(pid, BPF_CORE_READ(pid, level));
   out->cgroup_id = css ? css->cgroup->kn->id : OC_NO_CGROUP;
   out->uid = task->real_cred->uid.val;
   out->oom_score_adj = task->signal->oom_score_adj;
@@ -80,15 +83,16 @@ static __always_inline void oc_fill_memory(struct oc_memory* out, struct task_st
   out->mm_key = (u64)mm;
 }
 
-/* mem_cgroup begins with its css, so the two share an address. */
+/* mem_cgroup begins with its css, so the two share an address. Without a branch, because the verifier walks
+ * every path of every level: a null css reads as zeroes, which is OC_NO_CGROUP. */
 static __always_inline void oc_fill_memcg(struct oc_memcg* out, struct cgroup_subsys_state* css) {
   struct mem_cgroup* memcg = (struct mem_cgroup*)css;
-  out->id = oc_css_id(css);
+  out->id = BPF_CORE_READ(css, cgroup, kn, id);
   out->usage_pages = BPF_CORE_READ(memcg, memory.usage.counter);
   out->limit_pages = BPF_CORE_READ(memcg, memory.max);
   out->watermark_pages = BPF_CORE_READ(memcg, memory.watermark);
-  /* PAGE_COUNTER_MAX is LONG_MAX / PAGE_SIZE, which is 2^51 or less. */
-  if (out->limit_pages >= (1ull << 50) / 2) out->limit_pages = OC_NO_LIMIT_PAGES;
+  out->oom_lock = oc_has_oom_lock() ? BPF_CORE_READ(memcg, oom_lock) : 0;
+  out->oom_group = BPF_CORE_READ(memcg, oom_group);
 }
 
 /* A task's argv as it stands in its memory now; only in its own context. Bytes read, 0 if unreadable. */

@@ -1,7 +1,8 @@
 /* The contract between the kernel programs and user space: the only definition of every record.
  *
- * Fixed widths, explicit padding, sizes asserted, the unit in the field's name. Only userspace/wire reads it besides
- * the kernel programs. Change a layout and OC_WIRE_VERSION changes with it; it is compared once, at load.
+ * Fixed widths, explicit padding, sizes asserted, the unit in the field's name. Only userspace/wire reads it
+ * besides the kernel programs. Change a layout and OC_WIRE_VERSION changes with it; it is compared once, at
+ * load.
  */
 #ifndef OOMCAST_WIRE_H
 #define OOMCAST_WIRE_H
@@ -9,11 +10,12 @@
 #define OC_WIRE_VERSION 1u
 
 #define OC_COMM_LEN 16
-#define OC_NAME_LEN 256        /* a cgroup directory's name, NAME_MAX + 1 */
-#define OC_ARGS_LEN 2048       /* argv as the process shows it, NUL-separated */
-#define OC_STACK_DEPTH 64      /* user frames of a dying task */
-#define OC_CHAIN_LEN 12        /* memory cgroups from a task's own up to the root */
-#define OC_NO_LIMIT_PAGES (~0ull)
+#define OC_NAME_LEN 256   /* a cgroup directory's name, NAME_MAX + 1 */
+#define OC_ARGS_LEN 2048  /* argv as the process shows it, NUL-separated */
+#define OC_STACK_DEPTH 64 /* user frames of a dying task */
+#define OC_CHAIN_LEN 16   /* memory cgroups from a task's own up to the root */
+/* PAGE_COUNTER_MAX is LONG_MAX / PAGE_SIZE: 2^51 or, with 64 KiB pages, 2^47. No machine has half of that. */
+#define OC_NO_LIMIT_FROM_PAGES (1ull << 46)
 #define OC_UNKNOWN_BYTES (-1ll)
 #define OC_NO_CGROUP 0ull
 
@@ -40,10 +42,10 @@ enum oc_record_type {
 enum oc_lost_reason {
   OC_LOST_SAMPLES_RING_FULL = 0,
   OC_LOST_EVENTS_RING_FULL = 1,
-  OC_LOST_CGROUP_TABLE_FULL = 2,  /* a cgroup that ticks cannot follow; it is still polled */
+  OC_LOST_CGROUP_TABLE_FULL = 2, /* a cgroup that ticks cannot follow; it is still polled */
   OC_LOST_PROCESS_TABLE_FULL = 3,
-  OC_LOST_VICTIM_TABLE_FULL = 4,  /* argv and confirmation of a victim */
-  OC_LOST_STALL_TABLE_FULL = 5,   /* reclaim stalls */
+  OC_LOST_VICTIM_TABLE_FULL = 4, /* argv and confirmation of a victim */
+  OC_LOST_STALL_TABLE_FULL = 5,  /* reclaim stalls */
   OC_LOST_REASONS = 6,
 };
 
@@ -91,8 +93,10 @@ struct oc_memory {
 struct oc_memcg {
   unsigned long long id;
   unsigned long long usage_pages;
-  unsigned long long limit_pages;     /* OC_NO_LIMIT_PAGES: none */
+  unsigned long long limit_pages;     /* OC_NO_LIMIT_FROM_PAGES or more: none */
   unsigned long long watermark_pages; /* the highest usage the kernel has seen */
+  unsigned int oom_lock;              /* an OOM kill for it, or for an ancestor, is being decided */
+  unsigned int oom_group;             /* memory.oom.group */
 };
 
 struct oc_cgroup_sample {
@@ -155,12 +159,7 @@ struct oc_oom_mark {
   struct oc_task victim;
   struct oc_memory memory;
   struct oc_task trigger;
-  unsigned long long limit_cgroup_id; /* OC_NO_CGROUP: no memory cgroup's limit fired */
-  unsigned int group_kill;            /* memory.oom.group is set between the victim and the limit's owner */
-  unsigned int chain_len;
-  unsigned int victim_chain_len;
-  unsigned int already_dying;          /* the victim had SIGKILL or was exiting: marked without a kill of its own */
-  struct oc_memcg chain[OC_CHAIN_LEN]; /* the trigger's cgroup, then its ancestors */
+  struct oc_memcg chain[OC_CHAIN_LEN]; /* the trigger's cgroup, then its ancestors; id OC_NO_CGROUP ends it */
   struct oc_memcg victim_chain[OC_CHAIN_LEN];
 };
 
@@ -188,7 +187,8 @@ struct oc_user_kill {
   struct oc_task victim;
   struct oc_task sender;
   int si_code;
-  unsigned int no_siginfo; /* 1: sent by the kernel on behalf of the sender without siginfo, as cgroup.kill does */
+  unsigned int
+      no_siginfo; /* 1: sent by the kernel on behalf of the sender without siginfo, as cgroup.kill does */
 };
 
 struct oc_reaper {
@@ -223,8 +223,8 @@ struct oc_stalls {
 OC_ASSERT_SIZE(oc_header, 16);
 OC_ASSERT_SIZE(oc_task, 72);
 OC_ASSERT_SIZE(oc_memory, 56);
-OC_ASSERT_SIZE(oc_memcg, 32);
-OC_ASSERT_SIZE(oc_cgroup_sample, 64);
+OC_ASSERT_SIZE(oc_memcg, 40);
+OC_ASSERT_SIZE(oc_cgroup_sample, 72);
 OC_ASSERT_SIZE(oc_process_sample, 144);
 OC_ASSERT_SIZE(oc_fork, 88);
 OC_ASSERT_SIZE(oc_exec, 96 + OC_ARGS_LEN);
@@ -232,7 +232,7 @@ OC_ASSERT_SIZE(oc_exit, 104);
 OC_ASSERT_SIZE(oc_cgroup_event, 40 + OC_NAME_LEN);
 OC_ASSERT_SIZE(oc_cgroup_attach, 96);
 OC_ASSERT_SIZE(oc_score_adj, 88);
-OC_ASSERT_SIZE(oc_oom_mark, 240 + 2 * OC_CHAIN_LEN * 32);
+OC_ASSERT_SIZE(oc_oom_mark, 216 + 2 * OC_CHAIN_LEN * 40);
 OC_ASSERT_SIZE(oc_kernel_kill, 216);
 OC_ASSERT_SIZE(oc_dying, 160 + 8 * OC_STACK_DEPTH + OC_ARGS_LEN);
 OC_ASSERT_SIZE(oc_user_kill, 168);

@@ -19,10 +19,14 @@ int main(int argc, char** argv) {
   const Options& options = parsed->options;
   Result<int> code = [&] {
     switch (options.command) {
-      case Command::trace: return trace(options);
-      case Command::run: return run(options);
-      case Command::doctor: return doctor(options);
-      case Command::watch: break;
+      case Command::trace:
+        return trace(options);
+      case Command::run:
+        return run(options);
+      case Command::doctor:
+        return doctor(options);
+      case Command::watch:
+        break;
     }
     return watch(options);
   }();

@@ -39,7 +39,8 @@ Result<std::string> parent_for_child(const CgroupFs& fs) {
   std::string parent = parent_of(at);
   std::string control = mount.mount_point + parent + "/cgroup.subtree_control";
   if (auto s = write_file(control, "+memory"); !s)
-    return Error::forbidden(s.error().message + ": the memory controller cannot be used for a cgroup beside oomcast's");
+    return Error::forbidden(s.error().message +
+                            ": the memory controller cannot be used for a cgroup beside oomcast's");
   return parent;
 }
 

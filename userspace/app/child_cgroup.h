@@ -13,9 +13,9 @@ namespace oomcast {
 
 class ChildCgroup {
  public:
-  /// Makes a cgroup with `limit` and moves `pid` into it. On v1 it is below oomcast's own cgroup; on v2, where a cgroup
-  /// with processes cannot have limited children, beside it, or below the root. Error: what could not be written, and
-  /// nothing is left behind.
+  /// Makes a cgroup with `limit` and moves `pid` into it. On v1 it is below oomcast's own cgroup; on v2,
+  /// where a cgroup with processes cannot have limited children, beside it, or below the root. Error: what
+  /// could not be written, and nothing is left behind.
   static Result<ChildCgroup> make(const CgroupFs& fs, Bytes limit, pid_t pid);
   ChildCgroup(ChildCgroup&& other) noexcept;
   ChildCgroup& operator=(ChildCgroup&&) = delete;
@@ -25,7 +25,8 @@ class ChildCgroup {
   const std::string& path() const { return path_; }
 
  private:
-  ChildCgroup(std::string directory, std::string path) : directory_(std::move(directory)), path_(std::move(path)) {}
+  ChildCgroup(std::string directory, std::string path)
+      : directory_(std::move(directory)), path_(std::move(path)) {}
   std::string directory_, path_;
 };
 

@@ -43,7 +43,9 @@ std::string first_line(const std::string& path) {
   return line;
 }
 
-bool readable(const std::string& path) { return access(path.c_str(), R_OK) == 0; }
+bool readable(const std::string& path) {
+  return access(path.c_str(), R_OK) == 0;
+}
 
 class Doctor {
  public:
@@ -72,7 +74,8 @@ class Doctor {
   void look_at_cgroups() {
     auto fs = CgroupFs::open(roots_);
     if (!fs) {
-      add("memory cgroups", Level::missing, fs.error().message, "no usage and no limits by cgroup; tracing cannot start");
+      add("memory cgroups", Level::missing, fs.error().message,
+          "no usage and no limits by cgroup; tracing cannot start");
       return;
     }
     const CgroupMount& mount = fs->mount();
@@ -107,7 +110,8 @@ class Doctor {
     auto source = BpfSource::load(bpf);
     if (!source) {
       add("kernel programs", Level::missing, source.error().message,
-          "only the kernel log and cgroup files are left: no short-lived victims' argv, no spikes, no sender of SIGKILL");
+          "only the kernel log and cgroup files are left: no short-lived victims' argv, no spikes, no sender "
+          "of SIGKILL");
       return;
     }
     bpf_ = true;
@@ -139,7 +143,8 @@ class Doctor {
     if (enabled == "0")
       add("kprobes", Level::degraded, "attached, but kprobes/enabled is 0: they never fire", without);
     else if (enabled.empty())
-      add("kprobes", Level::ok, "attached; debugfs is not mounted, so whether they are switched off is unknown");
+      add("kprobes", Level::ok,
+          "attached; debugfs is not mounted, so whether they are switched off is unknown");
     else
       add("kprobes", Level::ok, "attached to oom_kill_process");
   }
@@ -172,7 +177,8 @@ class Doctor {
     auto info = procfs_.read_meminfo();
     if (info && info->swap_total)
       add("swap", Level::ok,
-          info->swap_total->count ? format_size(*info->swap_total) + ": forecasts count what is left of it" : "none");
+          info->swap_total->count ? format_size(*info->swap_total) + ": forecasts count what is left of it"
+                                  : "none");
   }
 
   void look_at_mounts() {
@@ -180,13 +186,16 @@ class Doctor {
                    readable(roots_.at("/sys/kernel/debug/tracing/events"));
     add("tracefs", Level::ok, tracefs ? "mounted" : "not mounted", "");
     if (!tracefs) findings_.back().detail += "; not needed: programs attach by BTF";
-    struct stat bpffs{};
-    add("bpffs", Level::ok, stat(roots_.at("/sys/fs/bpf").c_str(), &bpffs) == 0 ? "there; not needed" : "not mounted; not needed");
+    struct stat bpffs {};
+    add("bpffs", Level::ok,
+        stat(roots_.at("/sys/fs/bpf").c_str(), &bpffs) == 0 ? "there; not needed"
+                                                            : "not mounted; not needed");
   }
 
   void look_at_gpu() {
     bool nvidia = readable(roots_.proc() + "/driver/nvidia/version");
-    add("GPU", nvidia ? Level::degraded : Level::ok, nvidia ? "an NVIDIA driver is loaded" : "no NVIDIA driver: nothing is attached for it",
+    add("GPU", nvidia ? Level::degraded : Level::ok,
+        nvidia ? "an NVIDIA driver is loaded" : "no NVIDIA driver: nothing is attached for it",
         nvidia ? "this version does not follow GPU memory yet" : "");
   }
 

@@ -47,7 +47,9 @@ void add_common(CLI::App& app, Options& o, Texts& t) {
   app.add_flag("!--no-kmsg", o.use_kmsg, "do without the kernel log");
 }
 
-Error usage(std::string what) { return Error::usage(std::move(what) + "\nTry 'oomcast --help'."); }
+Error usage(std::string what) {
+  return Error::usage(std::move(what) + "\nTry 'oomcast --help'.");
+}
 
 Status read_texts(const Texts& t, Options& o) {
   if (!t.duration.empty()) {
@@ -104,12 +106,16 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
   app.set_version_flag("--version", "oomcast " + version);
   app.require_subcommand(0, 1);
   app.footer(
-      "Exit codes: 0 ok, 1 failed at run time, 2 wrong usage, 3 the kernel or the privileges do not allow it;\n"
+      "Exit codes: 0 ok, 1 failed at run time, 2 wrong usage, 3 the kernel or the privileges do not allow "
+      "it;\n"
       "run gives the command's own, 128+N if signal N ended it.");
-  auto* watch = app.add_subcommand("watch", "live screen: usage, limit, growth, verdict, time to OOM (default)");
+  auto* watch =
+      app.add_subcommand("watch", "live screen: usage, limit, growth, verdict, time to OOM (default)");
   auto* trace = app.add_subcommand("trace", "one event per line until stopped");
-  auto* run = app.add_subcommand("run", "start a command under trace: oomcast run [--memory SIZE] -- CMD ...");
-  auto* doctor = app.add_subcommand("doctor", "what this kernel and machine give, what is missing, what that costs");
+  auto* run =
+      app.add_subcommand("run", "start a command under trace: oomcast run [--memory SIZE] -- CMD ...");
+  auto* doctor =
+      app.add_subcommand("doctor", "what this kernel and machine give, what is missing, what that costs");
   for (auto* tracing : {watch, trace, run}) add_common(*tracing, o, t);
   add_scope(*watch, o);
   add_scope(*trace, o);

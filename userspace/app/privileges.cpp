@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <memory>
 
 #include "base/unique_fd.h"
@@ -20,9 +21,10 @@ struct CapFree {
   void operator()(_cap_struct* c) const { cap_free(c); }
 };
 
-constexpr cap_value_t kKeep[] = {CAP_BPF,    CAP_PERFMON, CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH,
-                                 CAP_SYSLOG,  CAP_KILL,
-                                 CAP_IPC_LOCK};  // without it MCL_FUTURE makes allocations fail past RLIMIT_MEMLOCK
+constexpr cap_value_t kKeep[] = {
+    CAP_BPF,    CAP_PERFMON, CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH,
+    CAP_SYSLOG, CAP_KILL,    CAP_IPC_LOCK};  // without it MCL_FUTURE makes allocations fail past
+                                             // RLIMIT_MEMLOCK
 
 }  // namespace
 
@@ -33,22 +35,25 @@ std::vector<std::string> protect_self() {
     refused.push_back(fmt::format("oom_score_adj stays as it is ({}): oomcast itself can be OOM-killed",
                                   std::strerror(errno)));
   if (mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) != 0)
-    refused.push_back(fmt::format("pages are not locked ({}): under pressure oomcast may be slow",
-                                  std::strerror(errno)));
+    refused.push_back(
+        fmt::format("pages are not locked ({}): under pressure oomcast may be slow", std::strerror(errno)));
   return refused;
 }
 
-std::vector<std::string> drop_privileges() {
+std::vector<std::string> drop_privileges(bool keeps_cgroup) {
   std::unique_ptr<_cap_struct, CapFree> now(cap_get_proc()), wanted(cap_init());
   if (!now || !wanted) return {fmt::format("reading capabilities: {}", std::strerror(errno))};
-  for (cap_value_t cap : kKeep) {
+  std::vector<cap_value_t> keep(std::begin(kKeep), std::end(kKeep));
+  if (keeps_cgroup) keep.push_back(CAP_DAC_OVERRIDE);
+  for (cap_value_t cap : keep) {
     cap_flag_value_t has = CAP_CLEAR;
     if (cap_get_flag(now.get(), cap, CAP_PERMITTED, &has) == 0 && has == CAP_SET) {
       cap_set_flag(wanted.get(), CAP_PERMITTED, 1, &cap, CAP_SET);
       cap_set_flag(wanted.get(), CAP_EFFECTIVE, 1, &cap, CAP_SET);
     }
   }
-  if (cap_set_proc(wanted.get()) != 0) return {fmt::format("dropping capabilities: {}", std::strerror(errno))};
+  if (cap_set_proc(wanted.get()) != 0)
+    return {fmt::format("dropping capabilities: {}", std::strerror(errno))};
   return {};
 }
 

@@ -10,8 +10,9 @@ namespace oomcast {
 std::vector<std::string> protect_self();
 
 /// Keeps only the capabilities that are used after start: to switch kernel programs on and off, to read other
-/// users' /proc entries, and to send signals. Returns what was not possible.
-std::vector<std::string> drop_privileges();
+/// users' /proc entries, and to send signals; and with `keeps_cgroup`, to remove a cgroup in a directory that
+/// even root may not write to. Returns what was not possible.
+std::vector<std::string> drop_privileges(bool keeps_cgroup);
 
 /// The soft limit on open files up to the hard one: kept-open cgroup files need it.
 void raise_file_limit();

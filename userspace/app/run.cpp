@@ -1,7 +1,8 @@
-// oomcast run [--memory SIZE] -- CMD: the command as a child, outside of its cgroup, from before its first page.
+// oomcast run [--memory SIZE] -- CMD: the command as a child, outside of its cgroup, from before its first
+// page.
 #include <fcntl.h>
-#include <signal.h>
 #include <fmt/format.h>
+#include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -38,7 +39,8 @@ struct Child {
 };
 
 // `score` is what this process had before it protected itself; a child must not inherit the protection.
-Result<Child> start_waiting(const std::vector<std::string>& words, const StopSignals& stop, const std::string& score) {
+Result<Child> start_waiting(const std::vector<std::string>& words, const StopSignals& stop,
+                            const std::string& score) {
   Child child;
   auto go = Pipe::open(), failed = Pipe::open();
   if (!go) return go.error();
@@ -75,7 +77,8 @@ std::string own_oom_score_adj() {
   return n > 0 ? std::string(text, static_cast<std::size_t>(n)) : "0";
 }
 
-// What is told while the command runs, when the output is for a person: kills, and deadlines as they come closer.
+// What is told while the command runs, when the output is for a person: kills, and deadlines as they come
+// closer.
 class Progress {
  public:
   Progress(Output& output, const ClockMap& clock) : output_(output), clock_(clock) {}
@@ -83,8 +86,8 @@ class Progress {
   void operator()(const Fact& fact) {
     if (auto* sample = std::get_if<Sample>(&fact)) peak(*sample);
     if (auto* forecast = std::get_if<ForecastFact>(&fact)) {
-      last_ = *forecast;
-      if (forecast->forecast.growth && forecast->forecast.verdict == Verdict::leak) growth_ = *forecast;
+      // After a kill, or at the very end, nothing is known any more: that is no verdict on the run.
+      if (!last_ || forecast->forecast.verdict != Verdict::unknown) last_ = *forecast;
       auto eta = forecast->forecast.eta;
       // Each tenth of the time that is left, so that eight days give no more lines than forty minutes.
       bool closer = eta && (!told_eta_ || eta->count() < 0.9 * told_eta_->count() ||
@@ -103,13 +106,13 @@ class Progress {
   }
 
   std::string summary(const std::string& command, int code) const {
-    std::string how = code > 128 ? fmt::format("was ended by signal {}", code - 128) : fmt::format("exited with {}", code);
+    std::string how =
+        code > 128 ? fmt::format("was ended by signal {}", code - 128) : fmt::format("exited with {}", code);
     std::string out = fmt::format("{} {}", command, killed_ ? "was OOM-killed" : how);
     if (peak_) out += fmt::format("; peak {}", format_size(*peak_));
     if (limit_) out += fmt::format(" of {}", format_size(*limit_));
-    if (growth_ && growth_->forecast.growth)
-      out += fmt::format("; grew {}", format_rate(growth_->forecast.growth->rate));
-    if (last_) out += fmt::format("; verdict: {} ({})", to_string(last_->forecast.verdict), last_->forecast.why);
+    if (last_)
+      out += fmt::format("; verdict: {} ({})", to_string(last_->forecast.verdict), last_->forecast.why);
     return out;
   }
 
@@ -122,14 +125,16 @@ class Progress {
 
   Output& output_;
   const ClockMap& clock_;
-  std::optional<ForecastFact> last_, growth_;
+  std::optional<ForecastFact> last_;
   std::optional<OomFactLine> killed_;
   std::optional<Seconds> told_eta_;
   Verdict told_verdict_ = Verdict::unknown;
   std::optional<Bytes> peak_, limit_;
 };
 
-int exit_code(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
+int exit_code(int status) {
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
 
 }  // namespace
 
@@ -183,7 +188,8 @@ Result<int> run(const Options& options) {
   }
   s.finish();
   if (exec_failed)
-    return Error{fmt::format("cannot run '{}': {}", escape_for_terminal(options.arguments[0]), std::strerror(exec_error)),
+    return Error{fmt::format("cannot run '{}': {}", escape_for_terminal(options.arguments[0]),
+                             std::strerror(exec_error)),
                  exec_error == ENOENT ? 127 : 126};
   int code = exit_code(status);
   if (!output.json()) output.write_line(progress.summary(escape_for_terminal(options.arguments[0]), code));

@@ -18,13 +18,13 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Nanos kLook = 100ms;          // records that are not urgent wait this long
-constexpr Nanos kKillPoll = 10ms;       // while memory of a victim is coming back
-constexpr Nanos kCalmTick = 10ms;       // of a CPU's clock, while nothing moves
-constexpr Nanos kFastTick = 1ms;        // after something moved, for kFastFor
+constexpr Nanos kLook = 100ms;     // records that are not urgent wait this long
+constexpr Nanos kKillPoll = 10ms;  // while memory of a victim is coming back
+constexpr Nanos kCalmTick = 10ms;  // of a CPU's clock, while nothing moves
+constexpr Nanos kFastTick = 1ms;   // after something moved, for kFastFor
 constexpr Nanos kFastFor = 2s;
 constexpr Nanos kExactFor = 5s;
-constexpr double kExactFrom = 0.95;     // of the limit, not reclaimable: the last moments are followed exactly
+constexpr double kExactFrom = 0.95;  // of the limit, not reclaimable: the last moments are followed exactly
 constexpr std::uint64_t kLimitEvery = 10;  // looks at an idle cgroup between reads of its limit
 constexpr std::size_t kMaxEvents = 100;
 
@@ -41,8 +41,8 @@ std::string kernel_release(const Roots& roots) {
   return release.empty() ? "unknown" : release;
 }
 
-// A percpu_counter's central count lags by at most batch times CPUs pages; batch is max(32, 2 × CPUs). Three counters
-// make up RSS.
+// A percpu_counter's central count lags by at most batch times CPUs pages; batch is max(32, 2 × CPUs). Three
+// counters make up RSS.
 Bytes rss_error(std::int64_t cpus, std::int64_t page) {
   return {3 * std::max<std::int64_t>(32, 2 * cpus) * cpus * page};
 }
@@ -51,7 +51,9 @@ Bytes rss_error(std::int64_t cpus, std::int64_t page) {
 
 Session::~Session() = default;
 
-MonoTime Session::now() const { return MonoTime(clock_now(CLOCK_MONOTONIC)); }
+MonoTime Session::now() const {
+  return MonoTime(clock_now(CLOCK_MONOTONIC));
+}
 
 Result<std::unique_ptr<Session>> Session::open(const Options& options,
                                                const std::function<void(const std::string&)>& diagnostics) {
@@ -72,7 +74,8 @@ Result<std::unique_ptr<Session>> Session::open(const Options& options,
   if (options.use_bpf)
     if (auto ok = s->open_kernel(diagnostics); !ok) return ok.error();
   if (!s->bpf_ && !s->kmsg_ && options.use_kmsg)
-    return Error::forbidden("neither kernel programs nor the kernel log can be used: no OOM kill would be seen");
+    return Error::forbidden(
+        "neither kernel programs nor the kernel log can be used: no OOM kill would be seen");
   config.sources = {s->bpf_ != nullptr, s->kmsg_.has_value()};
   s->world_ = std::make_unique<World>(config);
 
@@ -109,7 +112,9 @@ Status Session::open_kernel(const std::function<void(const std::string&)>& diagn
   auto source = BpfSource::load(bpf);
   if (!source) {
     Error error = source.error();
-    error.message += "\nWhat is missing in detail: oomcast doctor. To go on with the kernel log and cgroup files: --no-bpf";
+    error.message +=
+        "\nWhat is missing in detail: oomcast doctor. To go on with the kernel log and cgroup files: "
+        "--no-bpf";
     return error;
   }
   bpf_ = *std::move(source);
@@ -189,11 +194,11 @@ Status Session::resolve_scope(const ScopeOptions& scope) {
   world_->cgroups().for_each([&](const CgroupState& c) {
     if (!c.removed) known.push_back({c.ref->id, c.ref->path, c.ref->name, {}});
   });
-  Result<std::vector<CgroupId>> matches =
-      scope.cgroup      ? match_cgroup(known, cgroupfs_->mount(), *scope.cgroup)
-      : scope.container ? match_container(known, *scope.container)
-      : scope.unit      ? match_unit(known, *scope.unit)
-                        : match_slurm_job(known, *scope.slurm_job);
+  Result<std::vector<CgroupId>> matches = scope.cgroup
+                                              ? match_cgroup(known, cgroupfs_->mount(), *scope.cgroup)
+                                          : scope.container ? match_container(known, *scope.container)
+                                          : scope.unit      ? match_unit(known, *scope.unit)
+                                                            : match_slurm_job(known, *scope.slurm_job);
   if (!matches) return matches.error();
   for (const CgroupId& id : *matches) roots.cgroups.insert(id.inode);
   set_scope(std::move(roots));
@@ -337,7 +342,8 @@ void Session::poll_all() {
     deadlines_.erase(inode);
   }
   if (bpf_)
-    bpf_->for_each_stall([&](std::uint64_t inode, const wire::Stalls& sums) { world_->on_stalls(when, inode, sums); });
+    bpf_->for_each_stall(
+        [&](std::uint64_t inode, const wire::Stalls& sums) { world_->on_stalls(when, inode, sums); });
   std::erase_if(processes_, [&](const auto& p) {
     const TaskState* task = world_->tasks().find(p.first);
     return !task || task->dead;
@@ -366,15 +372,18 @@ void Session::forecast_cgroups() {
     } else {
       next = forecast(points, state.headroom_limit);
     }
-    auto tightest = world_->cgroups().tightest_limit(inode, world_->host() ? world_->host()->total : std::nullopt);
+    auto tightest =
+        world_->cgroups().tightest_limit(inode, world_->host() ? world_->host()->total : std::nullopt);
     Told& told = told_[inode];
-    bool falls = next.eta && (!told.eta || std::abs((*next.eta - *told.eta).count()) > 0.02 * told.eta->count());
+    bool falls =
+        next.eta && (!told.eta || std::abs((*next.eta - *told.eta).count()) > 0.02 * told.eta->count());
     bool changed = next.verdict != told.verdict || next.eta.has_value() != told.eta.has_value();
     ForecastFact fact{points.back().time, state.ref, std::nullopt, tightest.owner, next};
     if (next.eta) {
       auto [at, is_new] = deadlines_.try_emplace(inode, Deadline{fact, std::nullopt, fact.time});
       if (!is_new) at->second.before_latest = std::exchange(at->second.latest, fact);
-    } else if (auto at = deadlines_.find(inode); at != deadlines_.end() && when - at->second.latest.time > 10s) {
+    } else if (auto at = deadlines_.find(inode);
+               at != deadlines_.end() && when - at->second.latest.time > 10s) {
       deadlines_.erase(at);  // not at once: an episode is told after its kill
     }
     forecasts_[inode] = next;
@@ -389,8 +398,8 @@ void Session::forecast_host() {
   auto room = host_headroom(*world_->host());
   host_forecast_ = forecast(world_->host_pinned().points(), room ? room->limit : std::nullopt);
   const Forecast& next = *host_forecast_;
-  bool falls = next.eta && (!host_told_.eta || std::abs((*next.eta - *host_told_.eta).count()) >
-                                                   0.1 * host_told_.eta->count());
+  bool falls = next.eta && (!host_told_.eta ||
+                            std::abs((*next.eta - *host_told_.eta).count()) > 0.1 * host_told_.eta->count());
   if (!falls && next.verdict == host_told_.verdict) return;
   host_told_ = {next.verdict, next.eta, now()};
   CgroupPtr root;
@@ -400,7 +409,8 @@ void Session::forecast_host() {
   emit(ForecastFact{now(), root, std::nullopt, nullptr, next});
 }
 
-// How closely to look: ticks at 1 kHz after something moved, every RSS change while a cgroup is about to meet its limit.
+// How closely to look: ticks at 1 kHz after something moved, every RSS change while a cgroup is about to meet
+// its limit.
 void Session::choose_effort() {
   if (!bpf_) return;
   MonoTime when = now();
@@ -449,12 +459,13 @@ void Session::tell_all() {
 
 void Session::tell(ModelFact fact) {
   if (auto* episode = std::get_if<Episode>(&fact)) {
-    std::time_t secs = std::chrono::duration_cast<std::chrono::seconds>(clock_.wall(episode->time).time_since_epoch())
-                           .count();
+    std::time_t secs =
+        std::chrono::duration_cast<std::chrono::seconds>(clock_.wall(episode->time).time_since_epoch())
+            .count();
     std::tm utc{};
     gmtime_r(&secs, &utc);
-    episode->id = fmt::format("{:04}{:02}{:02}T{:02}{:02}{:02}Z-{}", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday,
-                              utc.tm_hour, utc.tm_min, utc.tm_sec,
+    episode->id = fmt::format("{:04}{:02}{:02}T{:02}{:02}{:02}Z-{}", utc.tm_year + 1900, utc.tm_mon + 1,
+                              utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
                               episode->victims.empty() ? 0 : episode->victims.front().process.id.tgid);
     OomFactLine line{std::move(*episode), std::nullopt, std::nullopt};
     if (line.episode.limit_cgroup)
@@ -507,7 +518,8 @@ Overview Session::overview() const {
     out.rows.push_back(std::move(host));
   }
   world_->cgroups().for_each([&](const CgroupState& c) {
-    if (c.removed || c.ref->name.kind == CgroupKind::root || !world_->cgroup_in_scope(c.ref->id.inode)) return;
+    if (c.removed || c.ref->name.kind == CgroupKind::root || !world_->cgroup_in_scope(c.ref->id.inode))
+      return;
     auto tightest = world_->cgroups().tightest_limit(c.ref->id.inode, host_total);
     OverviewRow row;
     row.cgroup = c.ref;

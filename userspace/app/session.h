@@ -27,8 +27,8 @@ class Session {
  public:
   using Sink = std::function<void(const Fact&)>;
 
-  /// Opens every source that the options ask for, and reads what exists now. The scope is resolved later. Error: the
-  /// contract's exit code is in it. `diagnostics` takes one line per thing that is degraded.
+  /// Opens every source that the options ask for, and reads what exists now. The scope is resolved later.
+  /// Error: the contract's exit code is in it. `diagnostics` takes one line per thing that is degraded.
   static Result<std::unique_ptr<Session>> open(const Options& options,
                                                const std::function<void(const std::string&)>& diagnostics);
   ~Session();

@@ -55,8 +55,8 @@ void Output::write(const Fact& fact, const ClockMap& clock) {
 
 void Output::write_line(const std::string& line) {
   if (failed_ || line.empty()) return;
-  failed_ = std::fwrite(line.data(), 1, line.size(), stdout) != line.size() || std::fputc('\n', stdout) == EOF ||
-            std::fflush(stdout) != 0;
+  failed_ = std::fwrite(line.data(), 1, line.size(), stdout) != line.size() ||
+            std::fputc('\n', stdout) == EOF || std::fflush(stdout) != 0;
 }
 
 std::function<void(const std::string&)> diagnostics(const Options& options) {
@@ -88,7 +88,7 @@ Result<std::unique_ptr<Session>> open_session(const Options& options, StopSignal
     }
     if (!scope) return scope.error();
   }
-  verbose(drop_privileges());
+  verbose(drop_privileges(options.memory.has_value()));
   (*session)->also_wait_for(stop.fd());
   return session;
 }

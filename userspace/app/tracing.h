@@ -48,8 +48,9 @@ class Output {
 /// One line on stderr, unless --quiet.
 std::function<void(const std::string&)> diagnostics(const Options& options);
 
-/// Opens the session, protects the process, resolves or awaits the scope, drops privileges. nullptr: a signal came
-/// while waiting.
-Result<std::unique_ptr<Session>> open_session(const Options& options, StopSignals& stop, bool has_scope = true);
+/// Opens the session, protects the process, resolves or awaits the scope, drops privileges. nullptr: a signal
+/// came while waiting.
+Result<std::unique_ptr<Session>> open_session(const Options& options, StopSignals& stop,
+                                              bool has_scope = true);
 
 }  // namespace oomcast

@@ -7,8 +7,8 @@
 namespace oomcast {
 namespace {
 
-// Length of the well-formed sequence at the front (RFC 3629: no overlong forms, surrogates or values past U+10FFFF),
-// 0 if there is none.
+// Length of the well-formed sequence at the front (RFC 3629: no overlong forms, surrogates or values past
+// U+10FFFF), 0 if there is none.
 std::size_t decode(std::string_view s, std::uint32_t& code) {
   auto byte = [&](std::size_t i) { return static_cast<unsigned char>(s[i]); };
   unsigned char lead = byte(0);
@@ -26,8 +26,8 @@ std::size_t decode(std::string_view s, std::uint32_t& code) {
 }
 
 bool is_invisible_format(std::uint32_t c) {
-  return (c >= 0x80 && c < 0xa0) || c == 0x61c || (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
-         (c >= 0x2060 && c <= 0x206f) || c == 0xfeff;
+  return (c >= 0x80 && c < 0xa0) || c == 0x61c || (c >= 0x200b && c <= 0x200f) ||
+         (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0xfeff;
 }
 
 template <typename Valid>

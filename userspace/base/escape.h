@@ -6,8 +6,9 @@
 
 namespace oomcast {
 
-/// Valid UTF-8 stays, control characters and invalid bytes become \n, \t or \xNN, a backslash is doubled. One line,
-/// safe on a terminal: direction marks and other invisible format characters are escaped too, as \u{202e}.
+/// Valid UTF-8 stays, control characters and invalid bytes become \n, \t or \xNN, a backslash is doubled. One
+/// line, safe on a terminal: direction marks and other invisible format characters are escaped too, as
+/// \u{202e}.
 std::string escape_for_terminal(std::string_view bytes);
 
 /// Valid UTF-8 stays as it is; each byte that is not becomes \xNN. For JSON, whose writer escapes the rest.

@@ -8,8 +8,9 @@
 
 namespace oomcast {
 
-/// A process: its thread-group id in the host's pid namespace and its start in clock ticks since boot (field 22 of
-/// /proc/PID/stat; the kernel programs' nanoseconds are rounded down to it), so that a recycled pid is another task.
+/// A process: its thread-group id in the host's pid namespace and its start in clock ticks since boot (field
+/// 22 of /proc/PID/stat; the kernel programs' nanoseconds are rounded down to it), so that a recycled pid is
+/// another task.
 struct TaskId {
   std::uint32_t tgid = 0;
   std::uint64_t start_ticks = 0;

@@ -35,7 +35,8 @@ std::optional<int> size_shift(std::string_view unit) {
   std::size_t at = prefixes.find(static_cast<char>(std::tolower(static_cast<unsigned char>(unit[0]))));
   if (at == std::string_view::npos) return std::nullopt;
   std::string_view rest = unit.substr(1);
-  if (!rest.empty() && rest != "B" && rest != "iB" && rest != "b" && rest != "i" && rest != "ib") return std::nullopt;
+  if (!rest.empty() && rest != "B" && rest != "iB" && rest != "b" && rest != "i" && rest != "ib")
+    return std::nullopt;
   return static_cast<int>(at + 1) * 10;
 }
 
@@ -63,7 +64,8 @@ Result<Bytes> parse_size(std::string_view text) {
 
 Result<Nanos> parse_duration(std::string_view text) {
   auto bad = [&] {
-    return Error::usage(fmt::format("'{}' is not a duration; write for example 500ms, 10s, 5m, 2h or 3d", text));
+    return Error::usage(
+        fmt::format("'{}' is not a duration; write for example 500ms, 10s, 5m, 2h or 3d", text));
   };
   std::string_view rest = text;
   double seconds = 0;
@@ -113,8 +115,8 @@ std::string format_rfc3339(WallTime t) {
   std::time_t when = secs;
   std::tm utc{};
   gmtime_r(&when, &utc);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:09}Z", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday,
-                     utc.tm_hour, utc.tm_min, utc.tm_sec, frac);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:09}Z", utc.tm_year + 1900, utc.tm_mon + 1,
+                     utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, frac);
 }
 
 }  // namespace oomcast

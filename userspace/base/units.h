@@ -24,9 +24,15 @@ struct Bytes {
   constexpr Bytes& operator-=(Bytes o) { return count -= o.count, *this; }
   constexpr double as_double() const { return static_cast<double>(count); }
 };
-constexpr Bytes KiB(std::int64_t n) { return {n << 10}; }
-constexpr Bytes MiB(std::int64_t n) { return {n << 20}; }
-constexpr Bytes GiB(std::int64_t n) { return {n << 30}; }
+constexpr Bytes KiB(std::int64_t n) {
+  return {n << 10};
+}
+constexpr Bytes MiB(std::int64_t n) {
+  return {n << 20};
+}
+constexpr Bytes GiB(std::int64_t n) {
+  return {n << 30};
+}
 
 struct BytesPerSec {
   double value = 0;
@@ -46,8 +52,12 @@ struct MonoClock {
   static constexpr bool is_steady = true;
 };
 using MonoTime = MonoClock::time_point;
-constexpr MonoTime mono_from_ns(std::uint64_t ns) { return MonoTime(Nanos(static_cast<std::int64_t>(ns))); }
-constexpr Seconds seconds_between(MonoTime from, MonoTime to) { return to - from; }
+constexpr MonoTime mono_from_ns(std::uint64_t ns) {
+  return MonoTime(Nanos(static_cast<std::int64_t>(ns)));
+}
+constexpr Seconds seconds_between(MonoTime from, MonoTime to) {
+  return to - from;
+}
 
 /// CLOCK_REALTIME in nanoseconds since the epoch.
 using WallTime = std::chrono::time_point<std::chrono::system_clock, Nanos>;

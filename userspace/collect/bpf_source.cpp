@@ -3,10 +3,10 @@
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/perf_event.h>
 #include <oomcast.skel.h>
-#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
@@ -45,9 +45,9 @@ class LibbpfLog {
     text().clear();
     old_ = libbpf_set_print([](enum libbpf_print_level level, const char* format, va_list args) {
       if (level != LIBBPF_WARN) return 0;
-      std::array<char, 512> line{};
+      static std::array<char, 64 * 1024> line{};
       int n = std::vsnprintf(line.data(), line.size(), format, args);
-      if (text().size() < 64 * 1024) text() += line.data();
+      if (text().size() < 1024 * 1024) text() += line.data();
       return n;
     });
   }
@@ -64,6 +64,14 @@ class LibbpfLog {
     return std::string(log.substr(0, log.find('\'')));
   }
   static std::string first_line() { return text().substr(0, text().find('\n')); }
+  /// The verifier's last word: the line before its statistics.
+  static std::string verdict() {
+    std::string_view log = text();
+    std::size_t end = log.rfind("\nprocessed ");
+    if (end == std::string_view::npos) return first_line();
+    std::string_view before = log.substr(0, end);
+    return std::string(before.substr(before.rfind('\n') + 1));
+  }
 
  private:
   static std::string& text() {
@@ -73,12 +81,13 @@ class LibbpfLog {
   libbpf_print_fn_t old_;
 };
 
-// oom:mark_victim passed a thread id before it passed the task; both forms are in stable kernels of the same version.
+// oom:mark_victim passed a thread id before it passed the task; both forms are in stable kernels of the same
+// version.
 bool passes_task(const btf& kernel, const char* tracepoint) {
   int id = btf__find_by_name_kind(&kernel, fmt::format("btf_trace_{}", tracepoint).c_str(), BTF_KIND_TYPEDEF);
   if (id < 0) return false;
   const btf_type* type = btf__type_by_id(&kernel, static_cast<__u32>(id));
-  type = btf__type_by_id(&kernel, type->type);   // pointer
+  type = btf__type_by_id(&kernel, type->type);                   // pointer
   type = type ? btf__type_by_id(&kernel, type->type) : nullptr;  // function
   if (!type || !btf_is_func_proto(type) || btf_vlen(type) < 2) return false;
   const btf_type* argument = btf__type_by_id(&kernel, btf_params(type)[1].type);
@@ -97,7 +106,7 @@ bool is_optional(std::string_view program) {
 std::string what_is_missing(int err) {
   if (err == EPERM || err == EACCES)
     return "the kernel refuses BPF programs: run as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_RESOURCE";
-  return fmt::format("{} ({})", LibbpfLog::first_line(), std::strerror(err));
+  return fmt::format("{}: {} ({})", LibbpfLog::first_line(), LibbpfLog::verdict(), std::strerror(err));
 }
 
 class LoadedBpfSource final : public BpfSource {
@@ -170,7 +179,8 @@ class LoadedBpfSource final : public BpfSource {
     __u64 key = 0;
     for (bool more = bpf_map_get_next_key(map, nullptr, &key) == 0; more;
          more = bpf_map_get_next_key(map, &key, &key) == 0)
-      if (bpf_map_lookup_elem(map, &key, value.data()) == 0) sink(key, wire::decode_stalls(value, options_.units));
+      if (bpf_map_lookup_elem(map, &key, value.data()) == 0)
+        sink(key, wire::decode_stalls(value, options_.units));
   }
 
   const std::vector<ProgramState>& programs() const override { return programs_; }
@@ -182,26 +192,29 @@ class LoadedBpfSource final : public BpfSource {
     LibbpfLog log;
     std::unique_ptr<btf, BtfDeleter> kernel(btf__parse(options_.btf_path.c_str(), nullptr));
     if (!kernel)
-      return Error::forbidden(fmt::format("reading the kernel's types from {}: {}. oomcast needs a kernel built with "
-                                          "CONFIG_DEBUG_INFO_BTF=y (5.10 or newer in Debian)",
-                                          options_.btf_path, std::strerror(errno)));
+      return Error::forbidden(
+          fmt::format("reading the kernel's types from {}: {}. oomcast needs a kernel built with "
+                      "CONFIG_DEBUG_INFO_BTF=y (5.10 or newer in Debian)",
+                      options_.btf_path, std::strerror(errno)));
     // A program that the verifier refuses is left out and the rest is tried again: at most once per program.
     for (;;) {
       skeleton_.reset(oomcast_bpf__open());
       if (!skeleton_) return Error::from_errno("opening the kernel programs");
       skeleton_->rodata->oc_memory_hierarchy_id = options_.memory_hierarchy;
       skeleton_->rodata->oc_interval_ns = static_cast<std::uint64_t>(options_.interval.count());
-      skeleton_->rodata->oc_host_pages = static_cast<std::uint64_t>(options_.host_memory.count / options_.units.page_bytes);
+      skeleton_->rodata->oc_host_pages =
+          static_cast<std::uint64_t>(options_.host_memory.count / options_.units.page_bytes);
       if (skeleton_->rodata->oc_wire_version != wire::version())
-        return Error::failed(fmt::format("kernel programs of record version {}, user space of version {}: rebuild",
-                                         skeleton_->rodata->oc_wire_version, wire::version()));
+        return Error::failed(
+            fmt::format("kernel programs of record version {}, user space of version {}: rebuild",
+                        skeleton_->rodata->oc_wire_version, wire::version()));
       choose_programs(*kernel);
       int err = oomcast_bpf__load(skeleton_.get());
       if (!err) break;
       auto program = LibbpfLog::failed_program();
       if (err == -EPERM || !program || !is_optional(*program) || refused_.size() > 64)
         return Error::forbidden(what_is_missing(-err));
-      refused_.emplace_back(*program, fmt::format("the kernel refused it: {}", std::strerror(-err)));
+      refused_.emplace_back(*program, fmt::format("the kernel refused it: {}", LibbpfLog::verdict()));
     }
     return Ok{};
   }
@@ -218,7 +231,8 @@ class LoadedBpfSource final : public BpfSource {
         state.why_not = "this kernel's mark_victim passes a thread id: on_mark_victim_pid is used";
       if (state.name == "on_mark_victim_pid" && state.why_not.empty() && passes_task(kernel, "mark_victim"))
         state.why_not = "this kernel's mark_victim passes the task: on_mark_victim is used";
-      if (section.starts_with("kprobe/") && !options_.kprobes) state.why_not = "this kernel has no usable kprobes";
+      if (section.starts_with("kprobe/") && !options_.kprobes)
+        state.why_not = "this kernel has no usable kprobes";
       for (const auto& [name, why] : refused_)
         if (name == state.name) state.why_not = why;
       bpf_program__set_autoload(program, state.why_not.empty());
@@ -267,16 +281,20 @@ class LoadedBpfSource final : public BpfSource {
     for (ProgramState& state : programs_)
       if (state.name == "on_tick") {
         state.attached = !tick_events_.empty();
-        if (last_errno) state.why_not = fmt::format("a CPU's clock could not be opened: {}", std::strerror(last_errno));
+        if (last_errno)
+          state.why_not = fmt::format("a CPU's clock could not be opened: {}", std::strerror(last_errno));
       }
     return Ok{};
   }
 
   Status open_rings() {
-    events_.reset(ring_buffer__new(bpf_map__fd(skeleton_->maps.events), &LoadedBpfSource::keep, this, nullptr));
-    samples_.reset(ring_buffer__new(bpf_map__fd(skeleton_->maps.samples), &LoadedBpfSource::keep, this, nullptr));
+    events_.reset(
+        ring_buffer__new(bpf_map__fd(skeleton_->maps.events), &LoadedBpfSource::keep, this, nullptr));
+    samples_.reset(
+        ring_buffer__new(bpf_map__fd(skeleton_->maps.samples), &LoadedBpfSource::keep, this, nullptr));
     epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
-    if (!events_ || !samples_ || !epoll_) return Error::from_errno("opening the kernel programs' ring buffers");
+    if (!events_ || !samples_ || !epoll_)
+      return Error::from_errno("opening the kernel programs' ring buffers");
     for (int map : {bpf_map__fd(skeleton_->maps.events), bpf_map__fd(skeleton_->maps.samples)}) {
       epoll_event wanted{};
       wanted.events = EPOLLIN;
@@ -286,16 +304,19 @@ class LoadedBpfSource final : public BpfSource {
     return Ok{};
   }
 
-  // Ring callback: copies, never allocates. A non-zero answer stops the reading after this record, which is kept.
+  // Ring callback: copies, never allocates. A non-zero answer stops the reading after this record, which is
+  // kept.
   static int keep(void* self, void* data, std::size_t size) {
     auto& pending = static_cast<LoadedBpfSource*>(self)->pending_;
     auto* bytes = static_cast<const std::byte*>(data);
-    if (pending.size() + size > pending.capacity()) return -EMSGSIZE;  // cannot be: room for the largest is kept
+    if (pending.size() + size > pending.capacity())
+      return -EMSGSIZE;  // cannot be: room for the largest is kept
     pending.insert(pending.end(), bytes, bytes + size);
     return pending.size() > kBatchBytes ? -EAGAIN : 0;
   }
 
-  bool drain_ring(ring_buffer* ring, const std::function<void(const wire::Record&)>& sink, std::size_t max_records) {
+  bool drain_ring(ring_buffer* ring, const std::function<void(const wire::Record&)>& sink,
+                  std::size_t max_records) {
     std::size_t records = 0;
     bool more = true;
     while (more && records < max_records) {

@@ -18,17 +18,17 @@ namespace oomcast {
 
 /// What became of one kernel program on this kernel.
 struct ProgramState {
-  std::string name;       // as in bpf/
+  std::string name;  // as in bpf/
   bool attached = false;
-  std::string why_not;    // empty when attached, or when it is only attached on demand
+  std::string why_not;  // empty when attached, or when it is only attached on demand
 };
 
 struct BpfOptions {
-  std::string btf_path;               // the kernel's own BTF
-  std::uint32_t memory_hierarchy = 0; // of /proc/cgroups
+  std::string btf_path;                // the kernel's own BTF
+  std::uint32_t memory_hierarchy = 0;  // of /proc/cgroups
   Nanos interval{};
   Bytes host_memory;
-  bool kprobes = true;                // try the probes that only add to a record
+  bool kprobes = true;  // try the probes that only add to a record
   wire::Units units;
 };
 
@@ -37,18 +37,19 @@ using LostCounts = std::vector<std::uint64_t>;
 
 class BpfSource {
  public:
-  /// Loads and attaches. Programs whose hook this kernel lacks, and optional ones that it refuses, are left out and
-  /// named in programs(). Error::forbidden: nothing can be loaded; says what is missing (privilege, BTF, ring buffer).
-  /// Cost: 100-300 ms and a transient 25 MiB, most of it the kernel's BTF.
+  /// Loads and attaches. Programs whose hook this kernel lacks, and optional ones that it refuses, are left
+  /// out and named in programs(). Error::forbidden: nothing can be loaded; says what is missing (privilege,
+  /// BTF, ring buffer). Cost: 100-300 ms and a transient 25 MiB, most of it the kernel's BTF.
   static Result<std::unique_ptr<BpfSource>> load(const BpfOptions& options);
   virtual ~BpfSource() = default;
 
   /// Becomes readable when records wait that should be read now. Others wait for the next look.
   virtual int fd() const = 0;
 
-  /// Hands the waiting records to `sink`, OOM events first, at most `max_records` of each ring, in each ring's order.
-  /// Returns whether more wait.
-  virtual bool drain(const std::function<void(const wire::Record&)>& sink, std::size_t max_records = 4096) = 0;
+  /// Hands the waiting records to `sink`, OOM events first, at most `max_records` of each ring, in each
+  /// ring's order. Returns whether more wait.
+  virtual bool drain(const std::function<void(const wire::Record&)>& sink,
+                     std::size_t max_records = 4096) = 0;
 
   /// How often a busy CPU looks at the running task's memory. Failure leaves the old period.
   virtual void set_tick_period(Nanos period) = 0;
@@ -62,7 +63,8 @@ class BpfSource {
   virtual std::uint64_t undecodable() const = 0;
   /// Times a program was skipped because it interrupted itself.
   virtual std::uint64_t missed_runs() const = 0;
-  virtual void for_each_stall(const std::function<void(std::uint64_t inode, const wire::Stalls&)>& sink) const = 0;
+  virtual void for_each_stall(
+      const std::function<void(std::uint64_t inode, const wire::Stalls&)>& sink) const = 0;
   virtual const std::vector<ProgramState>& programs() const = 0;
 };
 

@@ -22,7 +22,8 @@ std::vector<Point> thin(std::span<const Point> points) {
   if (points.size() <= kMaxSamples) return {points.begin(), points.end()};
   std::vector<Point> out;
   out.reserve(kMaxSamples);
-  for (std::size_t i = 0; i < kMaxSamples; ++i) out.push_back(points[i * (points.size() - 1) / (kMaxSamples - 1)]);
+  for (std::size_t i = 0; i < kMaxSamples; ++i)
+    out.push_back(points[i * (points.size() - 1) / (kMaxSamples - 1)]);
   return out;
 }
 
@@ -53,9 +54,7 @@ std::optional<Growth> growth_rate(std::span<const Point> series, Seconds window)
   auto n = static_cast<double>(points.size());
   double margin = kZ90 * std::sqrt(n * (n - 1) * (2 * n + 5) / 18);
   auto count = static_cast<double>(slopes.size());
-  auto at = [&](double rank) {
-    return slopes[static_cast<std::size_t>(std::clamp(rank, 0.0, count - 1))];
-  };
+  auto at = [&](double rank) { return slopes[static_cast<std::size_t>(std::clamp(rank, 0.0, count - 1))]; };
   std::size_t mid = slopes.size() / 2;
   double median = slopes.size() % 2 ? slopes[mid] : (slopes[mid - 1] + slopes[mid]) / 2;
   return Growth{{median}, {at((count - margin) / 2)}, {at((count + margin) / 2)}, span, points.size()};

@@ -21,10 +21,14 @@ std::optional<OomScope> scope_of(const wire::OomDecision& decision) {
   if (decision.order == -1) return OomScope::sysrq;
   if (!decision.constraint) return std::nullopt;
   switch (*decision.constraint) {
-    case wire::OomDecision::Constraint::none: return OomScope::global;
-    case wire::OomDecision::Constraint::cpuset: return OomScope::cpuset;
-    case wire::OomDecision::Constraint::mempolicy: return OomScope::mempolicy;
-    case wire::OomDecision::Constraint::memcg: return OomScope::memcg;
+    case wire::OomDecision::Constraint::none:
+      return OomScope::global;
+    case wire::OomDecision::Constraint::cpuset:
+      return OomScope::cpuset;
+    case wire::OomDecision::Constraint::mempolicy:
+      return OomScope::mempolicy;
+    case wire::OomDecision::Constraint::memcg:
+      return OomScope::memcg;
   }
   return std::nullopt;
 }
@@ -52,7 +56,7 @@ void take_line(Victim& victim, const OomVictimLine& line) {
   victim.logged = true;
 }
 
-std::uint64_t count_processes(const std::vector<Victim>& victims, bool Victim::* source) {
+std::uint64_t count_processes(const std::vector<Victim>& victims, bool Victim::*source) {
   std::set<TaskId> distinct;
   for (const Victim& v : victims)
     if (v.*source) distinct.insert(v.process.id);
@@ -60,6 +64,33 @@ std::uint64_t count_processes(const std::vector<Victim>& victims, bool Victim::*
 }
 
 }  // namespace
+
+std::optional<std::uint64_t> limit_owner(const wire::OomMark& mark) {
+  // The root is locked only for itself and never charged; it is no owner.
+  auto locked = [](const std::vector<wire::Memcg>& chain) {
+    std::optional<std::uint64_t> owner;
+    for (const wire::Memcg& level : chain)
+      if (level.oom_lock) owner = level.inode;
+    return owner;
+  };
+  // A charge is tried in batches of 64 pages per CPU, so a full cgroup can stand that far below its limit.
+  auto full = [](const std::vector<wire::Memcg>& chain) -> std::optional<std::uint64_t> {
+    for (const wire::Memcg& level : chain)
+      if (level.limit && level.usage + KiB(4 * 64) >= *level.limit) return level.inode;
+    return std::nullopt;
+  };
+  if (auto owner = locked(mark.chain)) return owner;
+  if (auto owner = full(mark.chain)) return owner;
+  return full(mark.victim_chain);
+}
+
+bool is_group_kill(const wire::OomMark& mark, std::optional<std::uint64_t> owner) {
+  for (const wire::Memcg& level : mark.victim_chain) {
+    if (level.oom_group) return true;
+    if (level.inode == owner) break;
+  }
+  return false;
+}
 
 ProcessRef process_ref(const TaskTable& tasks, const CgroupTree& cgroups, TaskId id) {
   ProcessRef out;
@@ -87,14 +118,17 @@ ProcessRef process_ref(const TaskTable& tasks, const CgroupTree& cgroups, const 
   return out;
 }
 
-void EpisodeBuilder::on_kernel_kill(const wire::KernelKill& kill) { remember(kills_, kill, kRecentKills); }
+void EpisodeBuilder::on_kernel_kill(const wire::KernelKill& kill) {
+  remember(kills_, kill, kRecentKills);
+}
 
-// A kill is a SIGKILL followed by the mark, by the same thread, of the same thread. A mark without it is of a task
-// that was exiting anyway; the kernel logs and counts no kill for it.
+// A kill is a SIGKILL followed by the mark, by the same thread, of the same thread. A mark without it is of a
+// task that was exiting anyway; the kernel logs and counts no kill for it.
 bool EpisodeBuilder::was_sent_by(const wire::OomMark& mark) {
   return std::any_of(kills_.rbegin(), kills_.rend(), [&](const wire::KernelKill& kill) {
     return kill.victim.id == mark.victim.id && kill.victim.tid == mark.victim.tid &&
-           kill.sender.tid == mark.trigger.tid && kill.time <= mark.time && mark.time - kill.time < kSameMoment;
+           kill.sender.tid == mark.trigger.tid && kill.time <= mark.time &&
+           mark.time - kill.time < kSameMoment;
   });
 }
 
@@ -139,7 +173,8 @@ EpisodeBuilder::OpenVictim& EpisodeBuilder::add_victim(Open& open, const wire::T
 
 void EpisodeBuilder::on_mark(const wire::OomMark& mark) {
   if (find_victim(mark.victim.id) || !was_sent_by(mark)) return;
-  Open* open = open_for(mark.limit_cgroup, mark.time);
+  std::optional<std::uint64_t> owner = limit_owner(mark);
+  Open* open = open_for(owner, mark.time);
   if (!open || open->victims.size() >= kMaxVictims) {
     if (open) ++dropped_;
     return;
@@ -153,23 +188,20 @@ void EpisodeBuilder::on_mark(const wire::OomMark& mark) {
   }
   if (!open->trigger) {
     open->trigger = mark.trigger;
-    const auto& chain = mark.limit_cgroup && std::none_of(mark.chain.begin(), mark.chain.end(),
-                                                          [&](const wire::Memcg& m) {
-                                                            return m.inode == *mark.limit_cgroup;
-                                                          })
-                            ? mark.victim_chain
-                            : mark.chain;
+    auto holds_owner = [&](const wire::Memcg& m) { return m.inode == owner; };
+    bool above_trigger = !owner || std::any_of(mark.chain.begin(), mark.chain.end(), holds_owner);
+    const auto& chain = above_trigger ? mark.chain : mark.victim_chain;
     for (const wire::Memcg& level : chain) {
       episode.chain.push_back({cgroups_.ref(level.inode), level.usage, level.limit});
-      if (mark.limit_cgroup == level.inode) {
+      if (owner == level.inode) {
         episode.usage = level.usage;
         episode.limit = level.limit;
         open->usage_before = level.usage;
       }
     }
-    episode.scope = mark.limit_cgroup ? OomScope::memcg : mark.trigger.workqueue ? OomScope::sysrq : OomScope::global;
+    episode.scope = owner ? OomScope::memcg : mark.trigger.workqueue ? OomScope::sysrq : OomScope::global;
   }
-  episode.group_kill = episode.group_kill.value_or(false) || mark.group_kill;
+  episode.group_kill = episode.group_kill.value_or(false) || is_group_kill(mark, owner);
   for (auto at = decisions_.begin(); at != decisions_.end(); ++at)
     if (at->trigger.tid == mark.trigger.tid && at->time <= mark.time && mark.time - at->time < kSameMoment) {
       episode.order = at->order;
@@ -179,7 +211,9 @@ void EpisodeBuilder::on_mark(const wire::OomMark& mark) {
     }
 }
 
-void EpisodeBuilder::on_decision(const wire::OomDecision& decision) { remember(decisions_, decision, 64); }
+void EpisodeBuilder::on_decision(const wire::OomDecision& decision) {
+  remember(decisions_, decision, 64);
+}
 
 void EpisodeBuilder::on_dying(const wire::Dying& dying) {
   if (!dying.stack.empty()) remember(stacks_, {dying.task.id, dying.stack}, 64);
@@ -197,13 +231,16 @@ void EpisodeBuilder::on_reaper(const wire::Reaper& reaper) {
         v.victim.freed_after = seconds_between(v.marked_at, reaper.time);
 }
 
-void EpisodeBuilder::on_vmstat(MonoTime when, std::uint64_t kills) { remember(vmstat_, {when, kills}, 16); }
+void EpisodeBuilder::on_vmstat(MonoTime when, std::uint64_t kills) {
+  remember(vmstat_, {when, kills}, 16);
+}
 
 std::vector<std::uint64_t> EpisodeBuilder::watched() const {
   std::vector<std::uint64_t> out;
   for (const Open& open : open_)
     if (open.limit_inode && open.usage_before &&
-        std::any_of(open.victims.begin(), open.victims.end(), [](const auto& v) { return !v.victim.freed_after; }))
+        std::any_of(open.victims.begin(), open.victims.end(),
+                    [](const auto& v) { return !v.victim.freed_after; }))
       out.push_back(*open.limit_inode);
   return out;
 }
@@ -231,12 +268,15 @@ EpisodeBuilder::OpenVictim* EpisodeBuilder::find_logged(const OomVictimLine& lin
   return nullptr;
 }
 
-void EpisodeBuilder::add_logged_victim(Open& open, const OomDump& dump, const OomVictimLine& line, MonoTime when) {
+void EpisodeBuilder::add_logged_victim(Open& open, const OomDump& dump, const OomVictimLine& line,
+                                       MonoTime when) {
   wire::Task task;
   task.tid = line.tid;
   task.comm = line.comm.value_or("");
-  // The line has the thread's number; the table of the same report, or the constraint line, has the process's.
-  auto row = std::find_if(dump.tasks.begin(), dump.tasks.end(), [&](const TaskRow& r) { return r.pid == line.tid; });
+  // The line has the thread's number; the table of the same report, or the constraint line, has the
+  // process's.
+  auto row =
+      std::find_if(dump.tasks.begin(), dump.tasks.end(), [&](const TaskRow& r) { return r.pid == line.tid; });
   task.id.tgid = line.tid;
   if (row != dump.tasks.end() && row->tgid)
     task.id.tgid = *row->tgid;
@@ -263,8 +303,9 @@ void EpisodeBuilder::on_dump(const OomDump& dump, MonoTime when) {
       take_line(v->victim, line);
       continue;
     }
-    bool told = std::any_of(closed_.begin(), closed_.end(),
-                            [&](const Closed& c) { return c.tid == line.tid && when - c.at < std::chrono::seconds(30); });
+    bool told = std::any_of(closed_.begin(), closed_.end(), [&](const Closed& c) {
+      return c.tid == line.tid && when - c.at < std::chrono::seconds(30);
+    });
     if (told) continue;
     if (!open) {
       auto path = dump.limit_cgroup();
@@ -304,7 +345,8 @@ void EpisodeBuilder::on_dump(const OomDump& dump, MonoTime when) {
 
 bool EpisodeBuilder::complete(const Open& open) const {
   return std::all_of(open.victims.begin(), open.victims.end(), [&](const OpenVictim& v) {
-    return (!sources_.bpf || (v.victim.killed && v.victim.freed_after)) && (!sources_.kmsg || v.victim.logged);
+    return (!sources_.bpf || (v.victim.killed && v.victim.freed_after)) &&
+           (!sources_.kmsg || v.victim.logged);
   });
 }
 
@@ -339,8 +381,8 @@ Episode EpisodeBuilder::finish(Open& open) {
   }
   for (const OpenVictim& v : open.victims)
     for (const wire::KernelKill& kill : kills_)
-      if (v.mm_key && kill.memory && kill.memory->mm_key == v.mm_key && kill.time >= v.marked_at - kSameMoment &&
-          told.insert(kill.victim.id).second)
+      if (v.mm_key && kill.memory && kill.memory->mm_key == v.mm_key &&
+          kill.time >= v.marked_at - kSameMoment && told.insert(kill.victim.id).second)
         episode.also_killed.push_back(process_ref(tasks_, cgroups_, kill.victim));
   for (OpenVictim& v : open.victims) episode.victims.push_back(std::move(v.victim));
   episode.grew_most = grew_most(open);

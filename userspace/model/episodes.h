@@ -1,5 +1,5 @@
-// Puts the records of OOM kills together: one Episode per limit and moment, from the kernel programs, the kernel log,
-// or both, each checking the other.
+// Puts the records of OOM kills together: one Episode per limit and moment, from the kernel programs, the
+// kernel log, or both, each checking the other.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,24 @@ namespace oomcast {
 ProcessRef process_ref(const TaskTable& tasks, const CgroupTree& cgroups, const wire::Task& task);
 ProcessRef process_ref(const TaskTable& tasks, const CgroupTree& cgroups, TaskId id);
 
+/// Whose limit fired, told from the memcgs at the mark; nullopt: no memory cgroup's. The kernel locks the
+/// whole subtree of the limit's owner while it decides, so the topmost locked ancestor of the trigger is the
+/// owner. Where that lock does not exist (a kernel without v1), or two decisions overlap: the lowest cgroup
+/// at its limit above the trigger, or, for a limit lowered below the usage, whose kill runs in the writer's
+/// context, above the victim.
+std::optional<std::uint64_t> limit_owner(const wire::OomMark& mark);
+/// memory.oom.group is set between the victim and the owner, the owner included.
+bool is_group_kill(const wire::OomMark& mark, std::optional<std::uint64_t> owner);
+
 struct EpisodeSources {
   bool bpf = true;
   bool kmsg = true;
 };
 
-/// A mark joins the open episode of its limit's owner (or of none, for the machine's limit); an episode closes when
-/// nothing about it is open any more, `kSettle` after its last kill at the earliest and `kLatest` after it at the
-/// latest. Memory is bounded: `kMaxOpen` episodes of `kMaxVictims` each, the rest are counted as dropped.
+/// A mark joins the open episode of its limit's owner (or of none, for the machine's limit); an episode
+/// closes when nothing about it is open any more, `kSettle` after its last kill at the earliest and `kLatest`
+/// after it at the latest. Memory is bounded: `kMaxOpen` episodes of `kMaxVictims` each, the rest are counted
+/// as dropped.
 class EpisodeBuilder {
  public:
   static constexpr Nanos kSettle = std::chrono::milliseconds(1000);
@@ -93,7 +103,7 @@ class EpisodeBuilder {
   const TaskTable& tasks_;
   const CgroupTree& cgroups_;
   std::vector<Open> open_;
-  std::deque<wire::KernelKill> kills_;      // recent, newest last
+  std::deque<wire::KernelKill> kills_;       // recent, newest last
   std::deque<wire::OomDecision> decisions_;  // recent, not yet joined with a mark
   std::deque<std::pair<TaskId, std::vector<std::uint64_t>>> stacks_;
   std::deque<Closed> closed_;

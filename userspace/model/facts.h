@@ -1,4 +1,5 @@
-// What the model says happened: plain values, rendered later and as often as one likes. Unknown is std::nullopt.
+// What the model says happened: plain values, rendered later and as often as one likes. Unknown is
+// std::nullopt.
 #pragma once
 
 #include <cstdint>
@@ -89,8 +90,8 @@ struct ChainLevel {
   std::optional<Bytes> limit;
 };
 
-/// Distinct processes that each source counted. `vmstat` is the kernel's own counter of kills, nullopt while episodes
-/// overlap; a source that was not read is nullopt.
+/// Distinct processes that each source counted. `vmstat` is the kernel's own counter of kills, nullopt while
+/// episodes overlap; a source that was not read is nullopt.
 struct EpisodeChecks {
   std::optional<std::uint64_t> mark_victim, kmsg, vmstat;
 };

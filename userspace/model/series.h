@@ -14,8 +14,8 @@ struct Point {
   Bytes value;
 };
 
-/// At most `capacity` points, 16 bytes each, allocated as they come. When full, every other point of the older half
-/// goes, so that the newest stay dense and the first is kept. add() is amortised constant time.
+/// At most `capacity` points, 16 bytes each, allocated as they come. When full, every other point of the
+/// older half goes, so that the newest stay dense and the first is kept. add() is amortised constant time.
 class Series {
  public:
   explicit Series(std::size_t capacity = 256) : capacity_(capacity < 8 ? 8 : capacity) {}

@@ -42,11 +42,13 @@ void TaskTable::mark_dead(TaskId id) {
   while (dead_.size() > max_tasks_ / 8) {
     TaskId oldest = dead_.front();
     dead_.pop_front();
-    if (auto pid = by_pid_.find(oldest.tgid); pid != by_pid_.end() && pid->second == oldest) by_pid_.erase(pid);
+    if (auto pid = by_pid_.find(oldest.tgid); pid != by_pid_.end() && pid->second == oldest)
+      by_pid_.erase(pid);
     tasks_.erase(oldest);
   }
   // Ids of the erased stay in seen_; drop them before they outnumber the living.
-  if (seen_.size() > 2 * max_tasks_) std::erase_if(seen_, [&](TaskId seen) { return !tasks_.contains(seen); });
+  if (seen_.size() > 2 * max_tasks_)
+    std::erase_if(seen_, [&](TaskId seen) { return !tasks_.contains(seen); });
 }
 
 void TaskTable::make_room() {
@@ -55,7 +57,8 @@ void TaskTable::make_room() {
       TaskId oldest = from.front();
       from.pop_front();
       if (tasks_.erase(oldest)) {
-        if (auto pid = by_pid_.find(oldest.tgid); pid != by_pid_.end() && pid->second == oldest) by_pid_.erase(pid);
+        if (auto pid = by_pid_.find(oldest.tgid); pid != by_pid_.end() && pid->second == oldest)
+          by_pid_.erase(pid);
         return true;
       }
     }

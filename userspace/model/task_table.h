@@ -29,8 +29,8 @@ struct TaskState {
   bool dead = false;
 };
 
-/// Bounded: at most `max_tasks`, then the oldest dead and after them the oldest seen go; those are counted. A dead task
-/// stays until then, because its records arrive after its death.
+/// Bounded: at most `max_tasks`, then the oldest dead and after them the oldest seen go; those are counted. A
+/// dead task stays until then, because its records arrive after its death.
 class TaskTable {
  public:
   explicit TaskTable(std::size_t max_tasks = 16384) : max_tasks_(max_tasks) {}

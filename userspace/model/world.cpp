@@ -49,7 +49,8 @@ void World::on_process(const SeenProcess& process) {
   task.uid = process.uid;
   task.ns_pid = process.ns_pid;
   if (process.cgroup) task.cgroup = process.cgroup;
-  if (process.args && !process.args->argv.empty()) tasks_.set_cmdline(task, *process.args, CmdlineSource::shown);
+  if (process.args && !process.args->argv.empty())
+    tasks_.set_cmdline(task, *process.args, CmdlineSource::shown);
 }
 
 void World::apply(const wire::CgroupSample& r) {
@@ -69,8 +70,8 @@ void World::apply(const wire::ProcessSample& r) {
   task.rss.add({r.time, r.memory->rss()});
   if (!task_in_scope(task.id)) return;
   const wire::Memory& m = *r.memory;
-  facts_.push_back(ProcessSampleFact{r.time, process_ref(tasks_, cgroups_, task.id), m.rss(), m.anon, m.file, m.shmem,
-                                     m.swap, std::nullopt, std::nullopt, config_.rss_error});
+  facts_.push_back(ProcessSampleFact{r.time, process_ref(tasks_, cgroups_, task.id), m.rss(), m.anon, m.file,
+                                     m.shmem, m.swap, std::nullopt, std::nullopt, config_.rss_error});
 }
 
 void World::apply(const wire::Exec& r) {
@@ -93,8 +94,12 @@ void World::apply(const wire::CgroupEvent& r) {
     case wire::CgroupEvent::Op::mkdir:
       if (!r.parent || !cgroups_.add_child(r.inode, *r.parent, r.name)) unknown_cgroups_ = true;
       break;
-    case wire::CgroupEvent::Op::rmdir: cgroups_.remove(r.inode, r.time); break;
-    case wire::CgroupEvent::Op::rename: cgroups_.rename(r.inode, r.name); break;
+    case wire::CgroupEvent::Op::rmdir:
+      cgroups_.remove(r.inode, r.time);
+      break;
+    case wire::CgroupEvent::Op::rename:
+      cgroups_.rename(r.inode, r.name);
+      break;
   }
 }
 
@@ -107,9 +112,9 @@ void World::apply(const wire::OomMark& r) {
   tasks_.note(r.trigger);
   episodes_.on_mark(r);
   // What grew until now has been freed: a trend across the kill would be of two different lives.
-  if (r.limit_cgroup)
+  if (auto owner = limit_owner(r))
     cgroups_.for_each([&](CgroupState& c) {
-      if (cgroups_.is_below(c.ref->id.inode, *r.limit_cgroup)) c.pinned.clear();
+      if (cgroups_.is_below(c.ref->id.inode, *owner)) c.pinned.clear();
     });
 }
 
@@ -143,8 +148,12 @@ void World::on_reading(std::uint64_t inode, const CgroupReading& reading, bool s
   }
   std::optional<Bytes> host_total = host_ ? host_->total : std::nullopt;
   auto tightest = cgroups_.tightest_limit(inode, host_total);
-  HeadroomInput in{state->usage, state->stat, tightest.limit ? tightest.limit : host_total, reading.swap,
-                   host_ ? host_->swap_free : std::nullopt, std::nullopt};
+  HeadroomInput in{state->usage,
+                   state->stat,
+                   tightest.limit ? tightest.limit : host_total,
+                   reading.swap,
+                   host_ ? host_->swap_free : std::nullopt,
+                   std::nullopt};
   std::optional<Bytes> pinned;
   if (auto room = headroom(in); room && reading.stat) {
     pinned = room->pinned;
@@ -156,8 +165,8 @@ void World::on_reading(std::uint64_t inode, const CgroupReading& reading, bool s
   state->shown_usage = state->usage;
   state->shown_limit = tightest.limit;
   state->shown_at = reading.time;
-  facts_.push_back(Sample{reading.time, state->ref, state->usage, tightest.limit, tightest.owner, state->stat, pinned,
-                          state->headroom_limit, state->peak});
+  facts_.push_back(Sample{reading.time, state->ref, state->usage, tightest.limit, tightest.owner, state->stat,
+                          pinned, state->headroom_limit, state->peak});
 }
 
 void World::on_host(MonoTime time, const MemInfo& info) {
@@ -204,7 +213,9 @@ void World::advance(MonoTime now) {
   }
 }
 
-std::vector<ModelFact> World::take_facts() { return std::exchange(facts_, {}); }
+std::vector<ModelFact> World::take_facts() {
+  return std::exchange(facts_, {});
+}
 
 bool World::cgroup_in_scope(std::uint64_t inode) const {
   if (config_.scope.whole_machine) return true;

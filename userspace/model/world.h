@@ -22,7 +22,8 @@
 
 namespace oomcast {
 
-/// What to tell about. Everything is followed all the same: an OOM kill in scope may be decided outside of it.
+/// What to tell about. Everything is followed all the same: an OOM kill in scope may be decided outside of
+/// it.
 struct ScopeRoots {
   bool whole_machine = true;
   std::unordered_set<std::uint64_t> cgroups;  // and all below
@@ -68,7 +69,9 @@ class World {
   void on_host_pressure(MonoTime time, const Pressure& pressure);
   void on_dump(const OomDump& dump, MonoTime when) { episodes_.on_dump(dump, when); }
   void on_vmstat(MonoTime when, std::uint64_t kills) { episodes_.on_vmstat(when, kills); }
-  void on_kill_usage(std::uint64_t inode, MonoTime when, Bytes usage) { episodes_.on_usage(inode, when, usage); }
+  void on_kill_usage(std::uint64_t inode, MonoTime when, Bytes usage) {
+    episodes_.on_usage(inode, when, usage);
+  }
   /// Running sums since load; only what is new since the last call is told.
   void on_stalls(MonoTime time, std::uint64_t inode, const wire::Stalls& sums);
   /// Closes what is due.

@@ -48,8 +48,8 @@ struct EndFact {
   std::map<std::string, std::uint64_t> lost;
 };
 
-using Fact = std::variant<StartFact, Sample, ProcessSampleFact, ForecastFact, OomFactLine, UserKillFact, ReclaimFact,
-                          PressureFact, LostFact, EndFact>;
+using Fact = std::variant<StartFact, Sample, ProcessSampleFact, ForecastFact, OomFactLine, UserKillFact,
+                          ReclaimFact, PressureFact, LostFact, EndFact>;
 
 /// Turns the model's clocks into wall time, once per process.
 struct ClockMap {

@@ -12,16 +12,26 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json text(std::string_view bytes) { return to_valid_utf8(bytes); }
+Json text(std::string_view bytes) {
+  return to_valid_utf8(bytes);
+}
 
 template <typename T>
 Json maybe(const std::optional<T>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
-Json maybe(const std::optional<std::string>& value) { return value ? text(*value) : Json(nullptr); }
-Json maybe(const std::optional<Bytes>& value) { return value ? Json(value->count) : Json(nullptr); }
-Json maybe(const std::optional<Seconds>& value) { return value ? Json(value->count()) : Json(nullptr); }
-Json maybe(const std::optional<BytesPerSec>& value) { return value ? Json(value->value) : Json(nullptr); }
+Json maybe(const std::optional<std::string>& value) {
+  return value ? text(*value) : Json(nullptr);
+}
+Json maybe(const std::optional<Bytes>& value) {
+  return value ? Json(value->count) : Json(nullptr);
+}
+Json maybe(const std::optional<Seconds>& value) {
+  return value ? Json(value->count()) : Json(nullptr);
+}
+Json maybe(const std::optional<BytesPerSec>& value) {
+  return value ? Json(value->value) : Json(nullptr);
+}
 
 Json cgroup_json(const CgroupPtr& cgroup) {
   if (!cgroup) return nullptr;
@@ -54,16 +64,17 @@ class Renderer {
   Json process(const ProcessRef& p) const {
     Json args = Json::array();
     for (const std::string& arg : p.cmdline) args.push_back(text(arg));
-    return {{"pid", p.id.tgid},
-            {"start_time", p.id.start_ticks ? Json(format_rfc3339(clock_.wall_of_start(p.id))) : Json(nullptr)},
-            {"comm", text(p.comm)},
-            {"cmdline", p.cmdline_source ? args : Json(nullptr)},
-            {"cmdline_source", cmdline_source(p.cmdline_source)},
-            {"cmdline_truncated", p.cmdline_truncated},
-            {"uid", maybe(p.uid)},
-            {"ppid", maybe(p.ppid)},
-            {"ns_pid", maybe(p.ns_pid)},
-            {"cgroup", cgroup_json(p.cgroup)}};
+    return {
+        {"pid", p.id.tgid},
+        {"start_time", p.id.start_ticks ? Json(format_rfc3339(clock_.wall_of_start(p.id))) : Json(nullptr)},
+        {"comm", text(p.comm)},
+        {"cmdline", p.cmdline_source ? args : Json(nullptr)},
+        {"cmdline_source", cmdline_source(p.cmdline_source)},
+        {"cmdline_truncated", p.cmdline_truncated},
+        {"uid", maybe(p.uid)},
+        {"ppid", maybe(p.ppid)},
+        {"ns_pid", maybe(p.ns_pid)},
+        {"cgroup", cgroup_json(p.cgroup)}};
   }
 
   Json operator()(const StartFact& f) const {
@@ -174,7 +185,8 @@ class Renderer {
     if (f.forecast_before) {
       before = (*this)(*f.forecast_before);
       before.erase("type");
-      before["first_time"] = f.first_forecast ? Json(format_rfc3339(clock_.wall(*f.first_forecast))) : Json(nullptr);
+      before["first_time"] =
+          f.first_forecast ? Json(format_rfc3339(clock_.wall(*f.first_forecast))) : Json(nullptr);
     }
     out["forecast_before"] = std::move(before);
     out["checks"] = {{"mark_victim", maybe(e.checks.mark_victim)},
@@ -202,7 +214,10 @@ class Renderer {
 
   static Json pressure_line(const std::optional<PressureLine>& p) {
     if (!p) return nullptr;
-    return {{"avg10", p->avg10}, {"avg60", p->avg60}, {"avg300", p->avg300}, {"total_s", double(p->total_us) * 1e-6}};
+    return {{"avg10", p->avg10},
+            {"avg60", p->avg60},
+            {"avg300", p->avg300},
+            {"total_s", double(p->total_us) * 1e-6}};
   }
   Json operator()(const PressureFact& f) const {
     Json out = line("pressure", f.time);

@@ -16,7 +16,9 @@ std::string size_or(const std::optional<Bytes>& size, std::string_view unknown =
   return size ? format_size(*size) : std::string(unknown);
 }
 
-std::string where(const CgroupPtr& cgroup) { return cgroup ? escape_for_terminal(cgroup->path) : "unknown cgroup"; }
+std::string where(const CgroupPtr& cgroup) {
+  return cgroup ? escape_for_terminal(cgroup->path) : "unknown cgroup";
+}
 
 class Renderer {
  public:
@@ -32,43 +34,44 @@ class Renderer {
     std::string limit = f.limit ? fmt::format(" of {}", format_size(*f.limit)) : "";
     if (f.limit_cgroup && f.cgroup && f.limit_cgroup->id != f.cgroup->id)
       limit += fmt::format(" (limit of {})", where(f.limit_cgroup));
-    return at(f.time, "sample") + fmt::format("{}  {}{}, not reclaimable {}", where(f.cgroup), size_or(f.usage), limit,
-                                              size_or(f.pinned));
+    return at(f.time, "sample") + fmt::format("{}  {}{}, not reclaimable {}", where(f.cgroup),
+                                              size_or(f.usage), limit, size_or(f.pinned));
   }
 
   std::string operator()(const ProcessSampleFact& f) const {
     std::string growth = f.growth ? "  " + format_rate(*f.growth) : "";
-    return at(f.time, "process") + fmt::format("{}  RSS {} (anon {}, file {}, shmem {}){}", describe(f.process),
-                                               format_size(f.rss), format_size(f.anon), format_size(f.file),
-                                               format_size(f.shmem), growth);
+    return at(f.time, "process") + fmt::format("{}  RSS {} (anon {}, file {}, shmem {}){}",
+                                               describe(f.process), format_size(f.rss), format_size(f.anon),
+                                               format_size(f.file), format_size(f.shmem), growth);
   }
 
   std::string operator()(const ForecastFact& f) const {
     std::string who = f.process ? describe(*f.process) : f.cgroup ? where(f.cgroup) : "series";
     std::string rate = f.forecast.growth ? "  " + format_rate(f.forecast.growth->rate) : "";
-    std::string line = fmt::format("{}  {}{}  {}", who, to_string(f.forecast.verdict), rate,
-                                   describe_deadline(f.forecast));
+    std::string line =
+        fmt::format("{}  {}{}  {}", who, to_string(f.forecast.verdict), rate, describe_deadline(f.forecast));
     return at(f.time, "forecast") + paint(f.forecast.alert ? kYellow : "", line);
   }
 
   std::string operator()(const OomFactLine& f) const {
     const Episode& e = f.episode;
     std::string scope = e.scope ? std::string(to_string(*e.scope)) : "unknown scope";
-    std::string head = e.limit_cgroup
-                           ? fmt::format("OOM kill: {} met its limit of {}", where(e.limit_cgroup), size_or(e.limit))
-                           : fmt::format("OOM kill ({})", scope);
+    std::string head = e.limit_cgroup ? fmt::format("OOM kill: {} met its limit of {}", where(e.limit_cgroup),
+                                                    size_or(e.limit))
+                                      : fmt::format("OOM kill ({})", scope);
     std::string out = at(e.time, "oom") + paint(kRed, head);
     for (const Victim& v : e.victims) {
       std::string state = !v.killed ? "exit not seen" : *v.killed ? "killed" : "exited by itself";
       if (v.freed_after) state += fmt::format(", memory back after {}", format_duration(*v.freed_after));
-      out += fmt::format("\n    killed    {} in {}: anon {}, file {}, shmem {}, page tables {}, oom_score_adj {} ({})",
-                         describe(v.process), where(v.process.cgroup), size_or(v.anon), size_or(v.file),
-                         size_or(v.shmem), size_or(v.pgtables),
-                         v.oom_score_adj ? fmt::format("{}", *v.oom_score_adj) : "unknown", state);
+      out += fmt::format(
+          "\n    killed    {} in {}: anon {}, file {}, shmem {}, page tables {}, oom_score_adj {} ({})",
+          describe(v.process), where(v.process.cgroup), size_or(v.anon), size_or(v.file), size_or(v.shmem),
+          size_or(v.pgtables), v.oom_score_adj ? fmt::format("{}", *v.oom_score_adj) : "unknown", state);
     }
     for (const ProcessRef& p : e.also_killed)
       out += fmt::format("\n    with it   {} (shared its memory)", describe(p));
-    if (e.trigger) out += fmt::format("\n    trigger   {} in {}", describe(*e.trigger), where(e.trigger->cgroup));
+    if (e.trigger)
+      out += fmt::format("\n    trigger   {} in {}", describe(*e.trigger), where(e.trigger->cgroup));
     for (const GrewProcess& g : e.grew_most)
       out += fmt::format("\n    grew      {} by {} in the last {}", describe(g.process), format_size(g.grew),
                          format_duration(g.over));
@@ -82,13 +85,15 @@ class Renderer {
   }
 
   std::string operator()(const UserKillFact& f) const {
-    return at(f.time, "kill") + fmt::format("{} got SIGKILL from {}{}", describe(f.victim), describe(f.sender),
-                                            f.cause ? fmt::format(" ({})", escape_for_terminal(*f.cause)) : "");
+    return at(f.time, "kill") +
+           fmt::format("{} got SIGKILL from {}{}", describe(f.victim), describe(f.sender),
+                       f.cause ? fmt::format(" ({})", escape_for_terminal(*f.cause)) : "");
   }
 
   std::string operator()(const ReclaimFact& f) const {
-    return at(f.time, "reclaim") + fmt::format("{}  {} stalls, {} in all, {} reclaimed", where(f.cgroup), f.stalls,
-                                               format_duration(f.stalled), format_size(f.reclaimed));
+    return at(f.time, "reclaim") + fmt::format("{}  {} stalls, {} in all, {} reclaimed", where(f.cgroup),
+                                               f.stalls, format_duration(f.stalled),
+                                               format_size(f.reclaimed));
   }
 
   std::string operator()(const PressureFact& f) const {
@@ -113,9 +118,11 @@ class Renderer {
 
  private:
   static std::string checks(const EpisodeChecks& c) {
-    auto count = [](const std::optional<std::uint64_t>& n) { return n ? fmt::format("{}", *n) : std::string("-"); };
-    return fmt::format("{} by mark_victim, {} by the kernel log, {} by vmstat", count(c.mark_victim), count(c.kmsg),
-                       count(c.vmstat));
+    auto count = [](const std::optional<std::uint64_t>& n) {
+      return n ? fmt::format("{}", *n) : std::string("-");
+    };
+    return fmt::format("{} by mark_victim, {} by the kernel log, {} by vmstat", count(c.mark_victim),
+                       count(c.kmsg), count(c.vmstat));
   }
 
   std::string paint(std::string_view color, const std::string& line) const {
@@ -136,7 +143,8 @@ std::string format_clock(WallTime t) {
   std::time_t when = ns / 1'000'000'000;
   std::tm local{};
   localtime_r(&when, &local);
-  return fmt::format("{:02}:{:02}:{:02}.{:03}", local.tm_hour, local.tm_min, local.tm_sec, ns / 1'000'000 % 1000);
+  return fmt::format("{:02}:{:02}:{:02}.{:03}", local.tm_hour, local.tm_min, local.tm_sec,
+                     ns / 1'000'000 % 1000);
 }
 
 std::string describe(const ProcessRef& process) {
@@ -153,8 +161,9 @@ std::string describe(const ProcessRef& process) {
 }
 
 std::string describe_deadline(const Forecast& f) {
-  if (!f.eta) return f.eta_low ? fmt::format("OOM in {} at the earliest, may never", format_duration(*f.eta_low))
-                               : "no OOM in sight";
+  if (!f.eta)
+    return f.eta_low ? fmt::format("OOM in {} at the earliest, may never", format_duration(*f.eta_low))
+                     : "no OOM in sight";
   std::string high = f.eta_high ? format_duration(*f.eta_high) : "never";
   return fmt::format("OOM in {} ({} to {})", format_duration(*f.eta), format_duration(*f.eta_low), high);
 }

@@ -11,10 +11,12 @@ namespace oomcast::wire {
 namespace {
 
 constexpr std::array<std::string_view, OC_LOST_REASONS> kLostReasons = {
-    "samples_ring_full", "events_ring_full", "cgroup_table_full", "process_table_full", "victim_table_full",
-    "stall_table_full"};
+    "samples_ring_full",  "events_ring_full",  "cgroup_table_full",
+    "process_table_full", "victim_table_full", "stall_table_full"};
 
-std::string bounded_string(const char* text, std::size_t size) { return {text, strnlen(text, size)}; }
+std::string bounded_string(const char* text, std::size_t size) {
+  return {text, strnlen(text, size)};
+}
 
 class Decoder {
  public:
@@ -44,20 +46,30 @@ class Decoder {
 
   std::optional<Memory> memory(const oc_memory& m) const {
     if (m.anon_pages == OC_UNKNOWN_BYTES) return std::nullopt;
-    return Memory{pages(m.anon_pages),     pages(m.file_pages),     pages(m.shmem_pages), pages(m.swap_entries),
-                  pages(m.total_vm_pages), Bytes{m.pgtables_bytes}, m.mm_key};
+    return Memory{pages(m.anon_pages),
+                  pages(m.file_pages),
+                  pages(m.shmem_pages),
+                  pages(m.swap_entries),
+                  pages(m.total_vm_pages),
+                  Bytes{m.pgtables_bytes},
+                  m.mm_key};
   }
 
   Memcg memcg(const oc_memcg& m) const {
-    Memcg out{m.id, pages(static_cast<std::int64_t>(m.usage_pages)), std::nullopt,
-              pages(static_cast<std::int64_t>(m.watermark_pages))};
-    if (m.limit_pages != OC_NO_LIMIT_PAGES) out.limit = pages(static_cast<std::int64_t>(m.limit_pages));
+    Memcg out;
+    out.inode = m.id;
+    out.usage = pages(static_cast<std::int64_t>(m.usage_pages));
+    out.watermark = pages(static_cast<std::int64_t>(m.watermark_pages));
+    if (m.limit_pages < OC_NO_LIMIT_FROM_PAGES) out.limit = pages(static_cast<std::int64_t>(m.limit_pages));
+    out.oom_lock = m.oom_lock != 0;
+    out.oom_group = m.oom_group != 0;
     return out;
   }
 
-  std::vector<Memcg> chain(const oc_memcg* levels, std::uint32_t count) const {
+  std::vector<Memcg> chain(const oc_memcg* levels) const {
     std::vector<Memcg> out;
-    for (std::uint32_t i = 0; i < std::min<std::uint32_t>(count, OC_CHAIN_LEN); ++i) out.push_back(memcg(levels[i]));
+    for (const oc_memcg* level = levels; level != levels + OC_CHAIN_LEN && level->id != OC_NO_CGROUP; ++level)
+      out.push_back(memcg(*level));
     return out;
   }
 
@@ -87,7 +99,8 @@ std::optional<Record> decode_body(const oc_header& h, std::span<const std::byte>
         return CgroupSample{time, d.memcg(r->memcg), Decoder::cgroup(r->parent_id), r->moved != 0};
       break;
     case OC_PROCESS_SAMPLE:
-      if (auto* r = as<oc_process_sample>(bytes)) return ProcessSample{time, d.task(r->task), d.memory(r->memory)};
+      if (auto* r = as<oc_process_sample>(bytes))
+        return ProcessSample{time, d.task(r->task), d.memory(r->memory)};
       break;
     case OC_FORK:
       if (auto* r = as<oc_fork>(bytes)) return Fork{time, d.task(r->child)};
@@ -126,11 +139,8 @@ std::optional<Record> decode_body(const oc_header& h, std::span<const std::byte>
                        d.task(r->victim),
                        d.memory(r->memory),
                        d.task(r->trigger),
-                       Decoder::cgroup(r->limit_cgroup_id),
-                       r->group_kill != 0,
-                       r->already_dying != 0,
-                       d.chain(r->chain, r->chain_len),
-                       d.chain(r->victim_chain, r->victim_chain_len)};
+                       d.chain(r->chain),
+                       d.chain(r->victim_chain)};
       break;
     case OC_KERNEL_KILL:
       if (auto* r = as<oc_kernel_kill>(bytes))
@@ -155,8 +165,9 @@ std::optional<Record> decode_body(const oc_header& h, std::span<const std::byte>
       break;
     case OC_OOM_DECISION:
       if (auto* r = as<oc_oom_decision>(bytes)) {
-        OomDecision out{time,        d.task(r->trigger), d.task(r->victim), Decoder::cgroup(r->limit_cgroup_id),
-                        r->gfp_mask, r->order,           std::nullopt};
+        OomDecision out{
+            time,        d.task(r->trigger), d.task(r->victim), Decoder::cgroup(r->limit_cgroup_id),
+            r->gfp_mask, r->order,           std::nullopt};
         if (r->constraint <= 3) out.constraint = static_cast<OomDecision::Constraint>(r->constraint);
         return out;
       }
@@ -172,12 +183,13 @@ std::optional<Record> decode_body(const oc_header& h, std::span<const std::byte>
 Result<Record> decode(std::span<const std::byte> bytes, const Units& units) {
   auto* header = as<oc_header>(bytes);
   if (!header || header->size != bytes.size())
-    return Error::failed(fmt::format("reading a kernel record of {} bytes: its header does not fit", bytes.size()));
+    return Error::failed(
+        fmt::format("reading a kernel record of {} bytes: its header does not fit", bytes.size()));
   auto record = decode_body(*header, bytes, Decoder(units));
   if (!record)
     return Error::failed(
-        fmt::format("reading a kernel record of type {}, {} bytes: not one of contract version {}", header->type,
-                    bytes.size(), version()));
+        fmt::format("reading a kernel record of type {}, {} bytes: not one of contract version {}",
+                    header->type, bytes.size(), version()));
   return *std::move(record);
 }
 
@@ -192,10 +204,18 @@ std::vector<std::string> split_args(std::string_view bytes) {
   return out;
 }
 
-std::span<const std::string_view> lost_reasons() { return kLostReasons; }
-std::uint32_t version() { return OC_WIRE_VERSION; }
-std::size_t max_record_bytes() { return sizeof(oc_dying); }
-std::size_t stalls_bytes() { return sizeof(oc_stalls); }
+std::span<const std::string_view> lost_reasons() {
+  return kLostReasons;
+}
+std::uint32_t version() {
+  return OC_WIRE_VERSION;
+}
+std::size_t max_record_bytes() {
+  return sizeof(oc_dying);
+}
+std::size_t stalls_bytes() {
+  return sizeof(oc_stalls);
+}
 
 Stalls decode_stalls(std::span<const std::byte> bytes, const Units& units) {
   oc_stalls s{};

@@ -1,5 +1,5 @@
-// What the kernel programs report, as values: the sentinels of bpf/wire.h have become std::optional here, pages and
-// nanoseconds have become Bytes and MonoTime. Nothing to the right of this layer knows the wire.
+// What the kernel programs report, as values: the sentinels of bpf/wire.h have become std::optional here,
+// pages and nanoseconds have become Bytes and MonoTime. Nothing to the right of this layer knows the wire.
 #pragma once
 
 #include <cstddef>
@@ -48,6 +48,8 @@ struct Memcg {
   Bytes usage;
   std::optional<Bytes> limit;
   Bytes watermark;
+  bool oom_lock = false;   // an OOM kill for it, or for an ancestor, is being decided
+  bool oom_group = false;  // memory.oom.group
 };
 
 struct CgroupSample {
@@ -105,9 +107,6 @@ struct OomMark {
   Task victim;
   std::optional<Memory> memory;
   Task trigger;
-  std::optional<std::uint64_t> limit_cgroup;
-  bool group_kill = false;
-  bool already_dying = false;
   std::vector<Memcg> chain, victim_chain;  // from the task's own cgroup to the root
 };
 struct KernelKill {
@@ -144,11 +143,11 @@ struct OomDecision {
   std::optional<Constraint> constraint;
 };
 
-using Record = std::variant<CgroupSample, ProcessSample, Fork, Exec, Exit, CgroupEvent, CgroupAttach, ScoreAdj,
-                            OomMark, KernelKill, Dying, UserKill, Reaper, OomDecision>;
+using Record = std::variant<CgroupSample, ProcessSample, Fork, Exec, Exit, CgroupEvent, CgroupAttach,
+                            ScoreAdj, OomMark, KernelKill, Dying, UserKill, Reaper, OomDecision>;
 
-/// One record of a ring. Error: it is shorter than it says, of an unknown type, or not of its type's size: the two
-/// sides were built from different contracts. Cost: one copy of what the record holds.
+/// One record of a ring. Error: it is shorter than it says, of an unknown type, or not of its type's size:
+/// the two sides were built from different contracts. Cost: one copy of what the record holds.
 Result<Record> decode(std::span<const std::byte> bytes, const Units& units);
 
 /// Splits what /proc/PID/cmdline or a record shows of argv: arguments end with NUL, a last one may lack it.
