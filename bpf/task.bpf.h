@@ -51,15 +51,14 @@ static __always_inline void oc_fill_task(struct oc_task* out, struct task_struct
 static __always_inline void oc_fill_task_argument(struct oc_task* out, struct task_struct* task) {
   struct task_struct* leader = task->group_leader;
   struct task_struct* parent = leader->real_parent;
-  /* As a number: 5.10 and 6.1 allow no variable offset from a pointer that they know the type of. */
-  struct pid* pid = BPF_CORE_READ(leader, thread_pid);
+  struct pid* pid = BPF_CORE_READ(leader, thread_pid); /* as a number: 6.1 does not index behind a known struct */
   struct cgroup_subsys_state* css = *(struct cgroup_subsys_state**)((char*)task->cgroups + OC_MEMORY_SUBSYS);
   out->tgid = task->tgid;
   out->tid = task->pid;
   out->start_ns = leader->start_boottime;
   out->parent_tgid = parent->tgid;
   out->parent_start_ns = parent->group_leader->start_boottime;
-  out->ns_tgid = oc_pid_number(pid, BPF_CORE_READ(pid, level));
+  out->ns_tgid = oc_pid_number(pid, leader->thread_pid->level);
   out->cgroup_id = css ? css->cgroup->kn->id : OC_NO_CGROUP;
   out->uid = task->real_cred->uid.val;
   out->oom_score_adj = task->signal->oom_score_adj;

@@ -1,6 +1,7 @@
 #include "app/session.h"
 
 #include <fmt/format.h>
+#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include <ctime>
 #include <fstream>
 
+#include "collect/text.h"
 #include "model/scope.h"
 
 namespace oomcast {
@@ -18,11 +20,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Nanos kLook = 100ms;     // records that are not urgent wait this long
-constexpr Nanos kKillPoll = 10ms;  // while memory of a victim is coming back
-constexpr Nanos kCalmTick = 10ms;  // of a CPU's clock, while nothing moves
-constexpr Nanos kFastTick = 1ms;   // after something moved, for kFastFor
-constexpr Nanos kFastFor = 2s;
+constexpr Nanos kLook = 100ms;          // records that are not urgent wait this long
+constexpr Nanos kKillPoll = 10ms;       // while memory of a victim is coming back
 constexpr Nanos kExactFor = 5s;
 constexpr double kExactFrom = 0.95;  // of the limit, not reclaimable: the last moments are followed exactly
 constexpr std::uint64_t kLimitEvery = 10;  // looks at an idle cgroup between reads of its limit
@@ -107,6 +106,8 @@ Status Session::open_kernel(const std::function<void(const std::string&)>& diagn
   bpf.kprobes = has_kprobes(roots_);
   bpf.memory_hierarchy = cgroupfs_->mount().hierarchy_id;
   bpf.interval = options_.interval;
+  bpf.tickless_cpus =
+      read_file_at(AT_FDCWD, roots_.at("/sys/devices/system/cpu/nohz_full").c_str(), 4096).value_or("");
   bpf.units = {sysconf(_SC_PAGESIZE), 1'000'000'000 / sysconf(_SC_CLK_TCK)};
   if (auto info = procfs_->read_meminfo(); info && info->total) bpf.host_memory = *info->total;
   auto source = BpfSource::load(bpf);
@@ -255,7 +256,6 @@ void Session::drain() {
       ++records_;
       world_->on_record(record);
       if (auto* sample = std::get_if<wire::CgroupSample>(&record)) {
-        if (sample->moved) fast_until_ = std::max(fast_until_, sample->time + kFastFor);
         if (world_->cgroup_in_scope(sample->memcg.inode))
           look_at(sample->memcg.inode, sample->memcg.usage, sample->time);
       }
@@ -409,12 +409,10 @@ void Session::forecast_host() {
   emit(ForecastFact{now(), root, std::nullopt, nullptr, next});
 }
 
-// How closely to look: ticks at 1 kHz after something moved, every RSS change while a cgroup is about to meet
-// its limit.
+// How closely to look: every RSS change while a cgroup is about to meet its limit, otherwise each tick is enough.
 void Session::choose_effort() {
   if (!bpf_) return;
   MonoTime when = now();
-  bpf_->set_tick_period(when < fast_until_ ? kFastTick : kCalmTick);
   world_->cgroups().for_each([&](const CgroupState& state) {
     auto points = state.pinned.points();
     if (state.removed || points.empty() || !state.limit || !state.headroom_limit ||

@@ -119,7 +119,7 @@ class Session {
   LostCounts kernel_lost_;
   std::uint64_t missed_ = 0, undecodable_ = 0, dropped_ = 0;
   std::uint64_t records_ = 0, polls_ = 0;
-  MonoTime next_poll_{}, fast_until_{}, exact_until_{}, next_scan_{};
+  MonoTime next_poll_{}, exact_until_{}, next_scan_{};
 };
 
 }  // namespace oomcast

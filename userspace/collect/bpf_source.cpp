@@ -8,13 +8,14 @@
 #include <linux/perf_event.h>
 #include <oomcast.skel.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstring>
+#include <ctime>
 
 #include "base/unique_fd.h"
 
@@ -37,6 +38,8 @@ using Link = std::unique_ptr<bpf_link, LinkDeleter>;
 using Ring = std::unique_ptr<ring_buffer, RingDeleter>;
 
 constexpr std::string_view kTraceSection = "tp_btf/";
+// At the memory of what a CPU runs; at each tick if the kernel ticks more slowly.
+constexpr Nanos kLookEvery = std::chrono::milliseconds(4);
 
 // libbpf prints what it finds; only the last failure is of use, and only when something failed.
 class LibbpfLog {
@@ -103,6 +106,34 @@ bool is_optional(std::string_view program) {
   return program != "on_mark_victim" && program != "on_mark_victim_pid" && program != "on_tick";
 }
 
+// The kernel's tick: the resolution of its coarse clocks.
+Nanos jiffy() {
+  timespec resolution{};
+  clock_getres(CLOCK_MONOTONIC_COARSE, &resolution);
+  return std::max(Nanos(1), Nanos(std::chrono::seconds(resolution.tv_sec)) + Nanos(resolution.tv_nsec));
+}
+
+// "1-3,5" as numbers; what does not read so ends the list.
+std::vector<int> cpus_in(std::string_view list) {
+  std::vector<int> cpus;
+  auto take = [&](int& n) {
+    auto [end, err] = std::from_chars(list.data(), list.data() + list.size(), n);
+    list.remove_prefix(static_cast<std::size_t>(end - list.data()));
+    return err == std::errc{};
+  };
+  for (int first = 0; take(first);) {
+    int last = first;
+    if (list.starts_with('-')) {
+      list.remove_prefix(1);
+      if (!take(last)) break;
+    }
+    for (int cpu = first; cpu <= last; ++cpu) cpus.push_back(cpu);
+    if (!list.starts_with(',')) break;
+    list.remove_prefix(1);
+  }
+  return cpus;
+}
+
 std::string what_is_missing(int err) {
   if (err == EPERM || err == EACCES)
     return "the kernel refuses BPF programs: run as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_RESOURCE";
@@ -118,7 +149,7 @@ class LoadedBpfSource final : public BpfSource {
   Status start() {
     if (auto s = load_skeleton(); !s) return s;
     attach_all();
-    if (auto s = open_ticks(); !s) return s;
+    open_clocks();
     if (auto s = open_rings(); !s) return s;
     return Ok{};
   }
@@ -129,14 +160,6 @@ class LoadedBpfSource final : public BpfSource {
     bool more = drain_ring(events_.get(), sink, max_records);
     return drain_ring(samples_.get(), sink, max_records) || more;
   }
-
-  void set_tick_period(Nanos period) override {
-    if (period == tick_period_) return;
-    auto ns = static_cast<__u64>(period.count());
-    for (auto& event : tick_events_) ioctl(event.get(), PERF_EVENT_IOC_PERIOD, &ns);
-    tick_period_ = period;
-  }
-  Nanos tick_period() const override { return tick_period_; }
 
   bool set_exact(bool on) override {
     if (!bpf_program__autoload(skeleton_->progs.on_rss_stat)) return false;
@@ -202,8 +225,9 @@ class LoadedBpfSource final : public BpfSource {
       if (!skeleton_) return Error::from_errno("opening the kernel programs");
       skeleton_->rodata->oc_memory_hierarchy_id = options_.memory_hierarchy;
       skeleton_->rodata->oc_interval_ns = static_cast<std::uint64_t>(options_.interval.count());
-      skeleton_->rodata->oc_host_pages =
-          static_cast<std::uint64_t>(options_.host_memory.count / options_.units.page_bytes);
+      skeleton_->rodata->oc_host_pages = static_cast<std::uint64_t>(options_.host_memory.count / options_.units.page_bytes);
+      skeleton_->rodata->oc_tick_jiffies =
+          static_cast<std::uint32_t>(std::max<Nanos::rep>(1, kLookEvery / jiffy()));
       if (skeleton_->rodata->oc_wire_version != wire::version())
         return Error::failed(
             fmt::format("kernel programs of record version {}, user space of version {}: rebuild",
@@ -242,7 +266,7 @@ class LoadedBpfSource final : public BpfSource {
 
   void attach_all() {
     for (ProgramState& state : programs_) {
-      if (!state.why_not.empty() || state.name == "on_rss_stat" || state.name == "on_tick") continue;
+      if (!state.why_not.empty() || state.name == "on_rss_stat" || state.name == "on_clock") continue;
       LibbpfLog log;
       Link link(bpf_program__attach(bpf_object__find_program_by_name(skeleton_->obj, state.name.c_str())));
       state.attached = link != nullptr;
@@ -253,38 +277,29 @@ class LoadedBpfSource final : public BpfSource {
     }
   }
 
-  Status open_ticks() {
-    int cpus = libbpf_num_possible_cpus();
-    int last_errno = 0;
-    for (int cpu = 0; cpu < cpus; ++cpu) {
+  // Where the kernel's tick may be stopped, a clock of ours in its place.
+  void open_clocks() {
+    for (int cpu : cpus_in(options_.tickless_cpus)) {
       perf_event_attr attr{};
       attr.size = sizeof(attr);
       attr.type = PERF_TYPE_SOFTWARE;
       attr.config = PERF_COUNT_SW_CPU_CLOCK;
-      attr.sample_period = static_cast<__u64>(tick_period_.count());
+      attr.sample_period = static_cast<__u64>(kLookEvery.count());
       UniqueFd fd(static_cast<int>(syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC)));
-      if (!fd) {
-        if (errno != ENODEV) last_errno = errno;  // ENODEV: the CPU is offline
-        continue;
-      }
       LibbpfLog log;
-      Link link(bpf_program__attach_perf_event(skeleton_->progs.on_tick, fd.get()));
-      if (!link) {
-        last_errno = errno;
-        continue;
+      Link link(fd ? bpf_program__attach_perf_event(skeleton_->progs.on_clock, fd.get()) : nullptr);
+      const int err = errno;
+      for (ProgramState& state : programs_) {
+        if (state.name != "on_clock") continue;
+        if (link)
+          state.attached = true;
+        else if (err != ENODEV)  // ENODEV: the CPU is offline
+          state.why_not = fmt::format("a CPU's clock could not be opened: {}", std::strerror(err));
       }
-      // The link closes its descriptor; keep one to change the period.
-      tick_events_.emplace_back(fcntl(fd.get(), F_DUPFD_CLOEXEC, 3));
-      fd.release();
+      if (!link) continue;
+      fd.release();  // the link closes it
       links_.push_back(std::move(link));
     }
-    for (ProgramState& state : programs_)
-      if (state.name == "on_tick") {
-        state.attached = !tick_events_.empty();
-        if (last_errno)
-          state.why_not = fmt::format("a CPU's clock could not be opened: {}", std::strerror(last_errno));
-      }
-    return Ok{};
   }
 
   Status open_rings() {
@@ -348,8 +363,6 @@ class LoadedBpfSource final : public BpfSource {
   std::vector<ProgramState> programs_;
   std::vector<Link> links_;
   Link exact_;
-  std::vector<UniqueFd> tick_events_;
-  Nanos tick_period_ = std::chrono::milliseconds(10);
   Ring events_, samples_;
   UniqueFd epoll_;
   std::vector<std::byte> pending_;

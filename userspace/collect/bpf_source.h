@@ -28,7 +28,8 @@ struct BpfOptions {
   std::uint32_t memory_hierarchy = 0;  // of /proc/cgroups
   Nanos interval{};
   Bytes host_memory;
-  bool kprobes = true;  // try the probes that only add to a record
+  std::string tickless_cpus;          // as the kernel lists them ("1-3,5"): they may run without its tick (nohz_full)
+  bool kprobes = true;                // try the probes that only add to a record
   wire::Units units;
 };
 
@@ -51,11 +52,7 @@ class BpfSource {
   virtual bool drain(const std::function<void(const wire::Record&)>& sink,
                      std::size_t max_records = 4096) = 0;
 
-  /// How often a busy CPU looks at the running task's memory. Failure leaves the old period.
-  virtual void set_tick_period(Nanos period) = 0;
-  virtual Nanos tick_period() const = 0;
-
-  /// Follows every RSS change while on; costs 4-8 % of a fault-bound program. false: this kernel cannot.
+  /// Follows every RSS change while on; costs 3-5 % of a fault-bound program. false: this kernel cannot.
   virtual bool set_exact(bool on) = 0;
 
   virtual LostCounts lost() const = 0;
