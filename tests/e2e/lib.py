@@ -69,13 +69,15 @@ def memory_mount():
 
 
 class Cgroup:
-    """A memory cgroup made by the tests. `path` is what the kernel log calls it."""
+    """A memory cgroup below the run's own. `path` is what the kernel log calls it."""
 
-    def __init__(self, path, version, mount):
+    def __init__(self, path, version, mount, make=True):
         self.path, self.version, self.mount = path, version, mount
         self.dir = mount / path.lstrip("/")
-        self.dir.mkdir()
+        if make:
+            self.dir.mkdir()
         self.id = self.dir.stat().st_ino
+        self.limit_bytes = None  # as set by limit()
 
     def child(self, name):
         if self.version == 2:
@@ -95,14 +97,19 @@ class Cgroup:
 
     def limit(self, size, swap=0):
         """Limits memory; swap is not to be had unless asked for."""
+        self.limit_bytes = size
         if self.version == 2:
             self.write("memory.max", size)
             if (self.dir / "memory.swap.max").exists():
                 self.write("memory.swap.max", swap)
         else:
+            both = self.dir / "memory.memsw.limit_in_bytes"
+            raises = both.exists() and int(both.read_text()) < size + swap
+            if raises:  # memory with swap may never be limited below memory
+                self.write(both.name, size + swap)
             self.write("memory.limit_in_bytes", size)
-            if (self.dir / "memory.memsw.limit_in_bytes").exists():
-                self.write("memory.memsw.limit_in_bytes", size + swap)
+            if both.exists() and not raises:
+                self.write(both.name, size + swap)
         return self
 
     @property
@@ -124,10 +131,9 @@ class Cgroup:
 
     def remove(self):
         """Ends what runs in it and below, then removes it."""
-        for below in [path for path in self.dir.iterdir() if path.is_dir()] if self.dir.exists() else []:
-            sub = object.__new__(Cgroup)
-            sub.dir, sub.version, sub.mount = below, self.version, self.mount
-            sub.remove()
+        with contextlib.suppress(FileNotFoundError):
+            for below in [path for path in self.dir.iterdir() if path.is_dir()]:
+                Cgroup(f"{self.path}/{below.name}", self.version, self.mount, make=False).remove()
         deadline = time.monotonic() + seconds(10)
         while self.dir.exists():
             try:

@@ -57,7 +57,7 @@ class KernelLog:
         self.overrun = 0
         self._fd = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         os.lseek(self._fd, 0, os.SEEK_END)
-        self._lock = threading.Condition()
+        self._lock = threading.Condition(threading.RLock())
         self._drained = 0
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
@@ -119,7 +119,10 @@ class KernelLog:
         with self._lock:
             return {name: getattr(self, name)[start:] for name, start in mark.items()}
 
-    def wait_for_kills(self, mark, count, timeout):
-        """True once `count` distinct victims were named since the mark."""
+    def wait_for(self, condition, timeout):
+        """True once `condition()` holds; tried again whenever a line came."""
         with self._lock:
-            return self._lock.wait_for(lambda: len({k.tid for k in self.kills[mark["kills"]:]}) >= count, timeout)
+            return bool(self._lock.wait_for(condition, timeout))
+
+    def wait_for_kill_of(self, mark, tid, timeout):
+        return self.wait_for(lambda: any(k.tid == tid for k in self.kills[mark["kills"]:]), timeout)
