@@ -94,6 +94,7 @@ class EpisodeBuilder {
   OpenVictim* find_logged(const OomVictimLine& line, Open** owner);
   OpenVictim& add_victim(Open& open, const wire::Task& task, MonoTime when);
   void add_logged_victim(Open& open, const OomDump& dump, const OomVictimLine& line, MonoTime when);
+  wire::Task logged_trigger(const Open& open, const OomDump& dump) const;
   bool was_sent_by(const wire::OomMark& mark);
   bool complete(const Open& open) const;
   Episode finish(Open& open);
@@ -104,6 +105,7 @@ class EpisodeBuilder {
   const CgroupTree& cgroups_;
   std::vector<Open> open_;
   std::deque<wire::KernelKill> kills_;       // recent, newest last
+  std::deque<wire::Exit> exits_;             // of processes that the kernel killed; one can precede its mark
   std::deque<wire::OomDecision> decisions_;  // recent, not yet joined with a mark
   std::deque<std::pair<TaskId, std::vector<std::uint64_t>>> stacks_;
   std::deque<Closed> closed_;
