@@ -9,7 +9,6 @@ namespace {
 constexpr Nanos kKeepRemoved = std::chrono::seconds(30);
 constexpr Nanos kSweepEvery = std::chrono::seconds(5);
 
-// A removed cgroup's inode can come again; what was kept of it must go first.
 CgroupPtr host_root(Hierarchy hierarchy) {
   auto ref = std::make_shared<CgroupRef>();
   ref->id = {hierarchy, 0};
