@@ -33,13 +33,17 @@ std::optional<OomScope> scope_of(const wire::OomDecision& decision) {
   return std::nullopt;
 }
 
+// Fills in what the kernel's line, should it have come first, has not told.
 void take_memory(Victim& victim, const wire::Memory& m) {
-  victim.anon = m.anon;
-  victim.file = m.file;
-  victim.shmem = m.shmem;
-  victim.swap = m.swap;
-  victim.pgtables = m.pgtables;
-  victim.total_vm = m.total_vm;
+  auto take = [](auto& to, Bytes from) {
+    if (!to) to = from;
+  };
+  take(victim.anon, m.anon);
+  take(victim.file, m.file);
+  take(victim.shmem, m.shmem);
+  take(victim.swap, m.swap);
+  take(victim.pgtables, m.pgtables);
+  take(victim.total_vm, m.total_vm);
 }
 
 // The kernel's own line is the authority on the numbers it prints.
@@ -110,8 +114,8 @@ ProcessRef process_ref(const TaskTable& tasks, const CgroupTree& cgroups, TaskId
 
 ProcessRef process_ref(const TaskTable& tasks, const CgroupTree& cgroups, const wire::Task& task) {
   ProcessRef out = process_ref(tasks, cgroups, task.id);
-  out.comm = task.comm;
-  out.uid = task.uid;
+  if (!task.comm.empty()) out.comm = task.comm;
+  if (task.uid) out.uid = task.uid;
   if (task.parent) out.ppid = task.parent->tgid;
   if (task.ns_tgid) out.ns_pid = task.ns_tgid;
   if (auto cgroup = cgroups.ref(task.cgroup)) out.cgroup = cgroup;
@@ -144,14 +148,20 @@ EpisodeBuilder::Open* EpisodeBuilder::open_for(std::optional<std::uint64_t> limi
   }
   Open& open = open_.emplace_back();
   open.limit_inode = limit_inode;
-  open.episode.time = open.first = open.last = when;
+  open.last = when;
   open.episode.limit_cgroup = cgroups_.ref(limit_inode);
   open.alone = open_.size() == 1;
   if (!open.alone)
     for (Open& other : open_) other.alone = false;
+  begin(open, when);
+  return &open;
+}
+
+void EpisodeBuilder::begin(Open& open, MonoTime when) {
+  open.episode.time = open.first = when;
+  open.vmstat_before.reset();
   for (const auto& [read_at, kills] : vmstat_)
     if (read_at < when) open.vmstat_before = kills;
-  return &open;
 }
 
 EpisodeBuilder::OpenVictim* EpisodeBuilder::find_victim(TaskId id) {
@@ -172,24 +182,58 @@ EpisodeBuilder::OpenVictim& EpisodeBuilder::add_victim(Open& open, const wire::T
   return v;
 }
 
+// The log can be read before the ring: then the victim is there, and the mark tells the rest of it.
+EpisodeBuilder::OpenVictim* EpisodeBuilder::find_unmarked(const wire::OomMark& mark,
+                                                          std::optional<std::uint64_t> owner, Open** in) {
+  for (Open& open : open_)
+    for (OpenVictim& v : open.victims) {
+      if (v.victim.marked || (v.victim.tid != mark.victim.tid && v.task.id != mark.victim.id)) continue;
+      bool owner_is_open =
+          std::any_of(open_.begin(), open_.end(), [&](const Open& o) { return o.limit_inode == owner; });
+      if (!owner_is_open) {
+        open.limit_inode = owner;
+        if (auto ref = cgroups_.ref(owner)) open.episode.limit_cgroup = ref;
+      }
+      v.task = mark.victim;
+      v.victim.process.id = mark.victim.id;
+      v.victim.tid = mark.victim.tid;
+      v.marked_at = mark.time;
+      if (!v.victim.oom_score_adj) v.victim.oom_score_adj = mark.victim.oom_score_adj;
+      if (mark.time < open.first) begin(open, mark.time);
+      open.last = open.first;
+      for (const OpenVictim& other : open.victims) open.last = std::max(open.last, other.marked_at);
+      *in = &open;
+      return &v;
+    }
+  return nullptr;
+}
+
 void EpisodeBuilder::on_mark(const wire::OomMark& mark) {
-  if (find_victim(mark.victim.id) || !was_sent_by(mark)) return;
+  OpenVictim* known = find_victim(mark.victim.id);
+  if ((known && known->victim.marked) || !was_sent_by(mark)) return;
   std::optional<std::uint64_t> owner = limit_owner(mark);
-  Open* open = open_for(owner, mark.time);
-  if (!open || open->victims.size() >= kMaxVictims) {
-    if (open) ++dropped_;
-    return;
+  Open* open = nullptr;
+  OpenVictim* v = find_unmarked(mark, owner, &open);
+  if (!v) {
+    open = open_for(owner, mark.time);
+    if (!open || open->victims.size() >= kMaxVictims) {
+      if (open) ++dropped_;
+      return;
+    }
+    v = &add_victim(*open, mark.victim, mark.time);
   }
   Episode& episode = open->episode;
-  OpenVictim& v = add_victim(*open, mark.victim, mark.time);
-  v.victim.marked = true;
+  v->victim.marked = true;
+  v->killer_tid = mark.trigger.tid;
+  v->victim.process = process_ref(tasks_, cgroups_, v->task);
   for (const wire::Exit& exit : exits_)
-    if (exit.task.id == mark.victim.id) v.victim.killed = exit.by_sigkill();
+    if (exit.task.id == mark.victim.id) v->victim.killed = exit.by_sigkill();
   if (mark.memory) {
-    take_memory(v.victim, *mark.memory);
-    v.mm_key = mark.memory->mm_key;
+    take_memory(v->victim, *mark.memory);
+    v->mm_key = mark.memory->mm_key;
   }
-  if (!open->trigger) {
+  if (!open->marked) {
+    open->marked = true;
     open->trigger = mark.trigger;
     episode.trigger = process_ref(tasks_, cgroups_, mark.trigger);
     auto holds_owner = [&](const wire::Memcg& m) { return m.inode == owner; };
@@ -203,7 +247,8 @@ void EpisodeBuilder::on_mark(const wire::OomMark& mark) {
         open->usage_before = level.usage;
       }
     }
-    episode.scope = owner ? OomScope::memcg : mark.trigger.workqueue ? OomScope::sysrq : OomScope::global;
+    if (!episode.scope)
+      episode.scope = owner ? OomScope::memcg : mark.trigger.workqueue ? OomScope::sysrq : OomScope::global;
   }
   episode.group_kill = episode.group_kill.value_or(false) || is_group_kill(mark, owner);
   for (auto at = decisions_.begin(); at != decisions_.end(); ++at)
@@ -293,7 +338,7 @@ void EpisodeBuilder::add_logged_victim(Open& open, const OomDump& dump, const Oo
     task.parent = known->parent;
     task.cgroup = known->cgroup;
   }
-  if (line.uid) task.uid = *line.uid;
+  task.uid = line.uid;
   if (dump.constraint && dump.constraint->task_memcg && dump.victims.size() == 1)
     if (const CgroupState* cgroup = cgroups_.by_path(*dump.constraint->task_memcg))
       task.cgroup = cgroup->ref->id.inode;
@@ -342,7 +387,10 @@ void EpisodeBuilder::on_dump(const OomDump& dump, MonoTime when) {
         open->episode.limit_cgroup = ref;
       }
     }
-    if (open && open->victims.size() < kMaxVictims) add_logged_victim(*open, dump, line, when);
+    if (open && open->victims.size() < kMaxVictims)
+      add_logged_victim(*open, dump, line, when);
+    else if (open)
+      ++dropped_;
   }
   if (!open) return;
   Episode& episode = open->episode;
@@ -398,8 +446,10 @@ Episode EpisodeBuilder::finish(Open& open) {
   }
   for (const OpenVictim& v : open.victims)
     for (const wire::KernelKill& kill : kills_)
-      if (v.mm_key && kill.memory && kill.memory->mm_key == v.mm_key &&
-          kill.time >= v.marked_at - kSameMoment && told.insert(kill.victim.id).second)
+      // By the same thread as the victim: the address of a freed mm is soon another's.
+      if (v.mm_key && kill.memory && kill.memory->mm_key == v.mm_key && kill.sender.tid == v.killer_tid &&
+          kill.time >= v.marked_at - kSameMoment && kill.time <= v.marked_at + kSameMoment &&
+          told.insert(kill.victim.id).second)
         episode.also_killed.push_back(process_ref(tasks_, cgroups_, kill.victim));
   for (OpenVictim& v : open.victims) episode.victims.push_back(std::move(v.victim));
   episode.grew_most = grew_most(open);

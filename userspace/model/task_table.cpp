@@ -21,7 +21,7 @@ TaskState& TaskTable::note(const wire::Task& task) {
   if (task.parent) state.parent = task.parent;
   // A thread's name is not its process's.
   if (state.comm.empty() || task.tid == task.id.tgid) state.comm = task.comm;
-  state.uid = task.uid;
+  if (task.uid) state.uid = task.uid;
   if (task.ns_tgid) state.ns_pid = task.ns_tgid;
   if (task.cgroup) state.cgroup = task.cgroup;
   return state;

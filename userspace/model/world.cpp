@@ -11,7 +11,6 @@ namespace {
 constexpr Nanos kKeepRemoved = std::chrono::seconds(3);  // longer than an episode is open
 constexpr Nanos kSweepEvery = std::chrono::milliseconds(500);
 
-// A removed cgroup's inode can come again; what was kept of it must go first.
 CgroupPtr host_root(Hierarchy hierarchy) {
   auto ref = std::make_shared<CgroupRef>();
   ref->id = {hierarchy, 0};
