@@ -28,7 +28,7 @@ def out_of_memory(t, *arguments):
         t.check(episode["order"] in (0, None), f"order is {episode['order']}")
 
 
-@case(limit_s=40)
+@case(vm="all", limit_s=40)
 def the_machine_runs_out_of_memory(t):
     out_of_memory(t)
 
@@ -77,7 +77,7 @@ def by_sysrq(t, *arguments):
             t.equal("order", episode["order"], -1)
 
 
-@case()
+@case(vm="all")
 def sysrq_f(t):
     by_sysrq(t)
 

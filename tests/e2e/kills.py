@@ -86,7 +86,7 @@ class Scene:
         """`expected`: process → Expected, all that die. `trigger`: pids of which one triggered; default: the victim."""
         t = self.t
         self.wait(len(expected))
-        time.sleep(lib.seconds(settle))
+        time.sleep(settle)
         kernel = self.kernel_victims()
         Scene.scenes += [(line.tid, line.comm) for lines in kernel.values() for line in lines[:1]]
         t.equal("set of processes that the kernel killed", sorted(kernel), sorted(expected))
@@ -195,7 +195,7 @@ def kill_one(t, command, limit=32 * MiB, arguments=(), event="ready", source="sh
 
 # ---- one process ----------------------------------------------------------------------------------------------------
 
-@case()
+@case(vm="all")
 def one_process_one_limit(t):
     episodes, child, _ = kill_one(t, ["grow", "--anon", "64M"])
     for episode in episodes:
@@ -220,7 +220,7 @@ def oom_score_adj_is_the_last_one_set(t):
     kill_one(t, ["grow", "--anon", "64M"], adj=321)
 
 
-@case()
+@case(vm="all")
 def a_victim_that_lives_a_few_milliseconds(t):
     scene = Scene(t)
     expected = {}
@@ -233,13 +233,13 @@ def a_victim_that_lives_a_few_milliseconds(t):
     scene.check(expected, episodes=5)
 
 
-@case()
+@case(vm="all")
 def many_threads_fault_at_once(t):
     for _ in range(1 if lib.VM else 4):
         kill_one(t, ["threads", 9])
 
 
-@case()
+@case(vm="all")
 def the_marked_task_is_not_the_main_thread(t):
     episodes, child, _ = kill_one(t, ["dead_leader"])
     tid = child.wait_for("leader_gone")["tid"]
@@ -261,7 +261,7 @@ def kills_one_after_the_other_are_episodes_of_their_own(t):
 
 # ---- whose limit, whose cgroup ----------------------------------------------------------------------------------------
 
-@case()
+@case(vm="all")
 def the_limit_is_two_levels_up(t):
     scene = Scene(t)
     owner = t.cgroup().limit(32 * MiB)
@@ -300,7 +300,7 @@ def victim_and_trigger_are_in_different_cgroups(t):
                 trigger_cgroup=small)
 
 
-@case()
+@case(vm="all")
 def culprit_victim_and_trigger_are_three_processes(t):
     scene = Scene(t)
     group = t.cgroup().limit(128 * MiB)
@@ -318,7 +318,7 @@ def culprit_victim_and_trigger_are_three_processes(t):
     child.go()
 
 
-@case()
+@case(vm="all")
 def a_limit_lowered_below_the_usage(t):
     group = t.cgroup().limit(64 * MiB)
     if group.version == 1:
@@ -341,7 +341,7 @@ def a_limit_lowered_below_the_usage(t):
 
 # ---- many processes ---------------------------------------------------------------------------------------------------
 
-@case()
+@case(vm="all")
 def a_group_kill_is_one_episode_with_four_victims(t):
     group = t.cgroup().limit(48 * MiB).group_kill()
     scene = Scene(t)
@@ -394,7 +394,7 @@ def shared_memory(t, how, grower_is_child):
         t.equal("also_killed", sorted(also), sorted({child.pid, second} - set(marked)))
 
 
-@case()
+@case(vm="all")
 def a_process_that_shares_the_victims_memory_dies_with_it(t):
     shared_memory(t, "clone", grower_is_child=False)
 
@@ -420,7 +420,7 @@ def twenty(t, *arguments):
     t.check(len({e["id"] for e in episodes}) == len(episodes), "episodes share an id")
 
 
-@case(limit_s=40)
+@case(vm="all", limit_s=40)
 def twenty_at_once(t):
     twenty(t)
 
@@ -469,7 +469,7 @@ def a_comm_with_hostile_bytes(t):
 
 # ---- one source alone -------------------------------------------------------------------------------------------------
 
-@case()
+@case(vm="all")
 def without_the_kernel_log(t):
     episodes, _, _ = kill_one(t, ["grow", "--shmem", "4M", "--anon", "64M"], arguments=("--no-kmsg",), adj=55)
     for episode in episodes:
@@ -499,7 +499,7 @@ def without_the_kernel_log_the_limit_two_levels_up(t):
     scene.check({child.pid: Expected(leaf, owner, child.command, "shown")})
 
 
-@case()
+@case(vm="all")
 def without_kernel_programs(t):
     kill_one(t, ["grow", "--shmem", "4M", "--anon", "64M"], arguments=("--no-bpf",), adj=56)
 
@@ -546,7 +546,7 @@ def the_whole_machine_as_scope(t):
     t.check_stream(tracer)
 
 
-@case(once=True)
+@case(vm="never")
 def a_process_as_scope(t):
     group = t.cgroup().limit(32 * MiB)
     child = t.start(group, "grow", "--go", "--anon", "64M")
@@ -580,22 +580,22 @@ def stress(t, *load, limit=96 * MiB):
     scene.check(expected, episodes=None, trigger=[], settle=2.2)
 
 
-@case(once=True)
+@case(vm="never")
 def stress_ng_bigheap(t):
     stress(t, "--bigheap", "2")
 
 
-@case(once=True)
+@case(vm="never")
 def stress_ng_brk(t):
     stress(t, "--brk", "2", "--brk-mlock", limit=12 * MiB)
 
 
-@case(once=True)
+@case(vm="never")
 def stress_ng_vm(t):
     stress(t, "--vm", "2", "--vm-bytes", "256M", "--vm-keep", "--oomable")
 
 
-@case()
+@case(vm="all")
 def the_victim_has_memory_in_swap(t):
     with open("/proc/swaps") as f:
         if len(f.readlines()) < 2:

@@ -26,7 +26,7 @@ def left_behind(home):
 
 @case(limit_s=60)
 def a_leak_until_it_is_killed(t):
-    size = "160M" if VM else "512M"
+    size = "144M" if VM else "512M"
     home, run = start(t, "--json", "--memory", size, "--", "python3", "-c", LEAK)
     t.equal("exit code", run.finish(60), 137)
     t.check_stream(run, 137)
@@ -54,7 +54,7 @@ def a_leak_until_it_is_killed(t):
     t.equal("cgroups left behind", left_behind(home), [])
 
 
-@case(limit_s=40)
+@case(vm="never", limit_s=40)
 def a_leak_in_words_for_a_person(t):
     home, run = start(t, "--memory", "96M", "--", "python3", "-c", LEAK)
     t.equal("exit code", run.finish(40), 137)
@@ -89,7 +89,7 @@ def a_command_that_does_not_exist(t):
     t.check(err.strip(), "nothing on stderr")
 
 
-@case()
+@case(vm="never")
 def output_and_input_of_the_command_are_its_own(t):
     code, out, err = t.run_oomcast("run", "--quiet", "--", "sh", "-c", "echo said; echo complained >&2")
     t.equal("exit code", code, 0)
@@ -99,7 +99,7 @@ def output_and_input_of_the_command_are_its_own(t):
 
 @case()
 def sigterm_ends_the_command_and_leaves_nothing(t):
-    home, run = start(t, "--json", "--memory", "64M", "--", t.workload("sleeper"))
+    home, run = start(t, "--json", "--memory", "64M", "--", "sh", "-c", f"exec {t.workload('sleeper')} >/dev/null")
     sleeper = None
 
     def running():
@@ -123,7 +123,7 @@ def sigterm_ends_the_command_and_leaves_nothing(t):
     t.equal("cgroups left behind", left_behind(home), [])
 
 
-@case()
+@case(vm="never")
 def many_processes_of_the_command_are_followed(t):
     home, run = start(t, "--json", "--memory", "48M", "--", "sh", "-c", f"{t.workload('grow')} --anon 96M >&2; exit 5")
     t.equal("exit code", run.finish(20), 5)
