@@ -40,10 +40,11 @@ class Scene:
         self.mark = self.tracer.mark()
         t.log.sync(lib.seconds(1))
         self.log_mark = t.log.mark()
-        self.tids = {}
+        self.tids, self.children = {}, {}
 
     def knows(self, child):
         """Learns the threads of a workload from what it says."""
+        self.children[child.pid] = child
         for line in child.truth:
             if "tid" in line:
                 self.tids[line["tid"]] = line["pid"]
@@ -94,14 +95,24 @@ class Scene:
         t.equal("recorded victims", sorted(v["pid"] for v in recorded), sorted(kernel))
         if episodes is not None:
             t.equal("number of oom lines", len(self.episodes()), episodes)
-        for victim in recorded:
-            if victim["pid"] in kernel:
-                self.check_victim(victim, kernel[victim["pid"]], expected.get(victim["pid"], Expected()))
         for episode in self.episodes():
+            for victim in episode["victims"]:
+                if victim["pid"] in kernel:
+                    self.check_victim(victim, kernel[victim["pid"]], expected.get(victim["pid"], Expected()),
+                                      self.exited_late(episode, victim["pid"]))
             self.check_episode(episode, expected, trigger, trigger_cgroup, group, scope)
         return self.episodes()
 
-    def check_victim(self, victim, lines, expected):
+    def late(self, episode, when_ns):
+        """Whether something came after the episode's line was due: 2 s after the mark, and then it may be open."""
+        mark_ns = lib.epoch_ns(episode["time"]) - lib.realtime_minus_monotonic_ns()
+        return when_ns is not None and when_ns - mark_ns > 1.3e9
+
+    def exited_late(self, episode, pid):
+        child = self.children.get(pid)
+        return child is not None and self.late(episode, child.exited_ns)
+
+    def check_victim(self, victim, lines, expected, exited_late=False):
         t, who = self.t, f"victim {victim['pid']}"
         tids = {line.tid for line in lines}
         t.check(victim["tid"] in tids, f"{who}: tid is {victim['tid']}, the kernel's line says {sorted(tids)}")
@@ -115,9 +126,11 @@ class Scene:
             differences.append(wrong)
         best = min(differences, key=len)
         t.check(not best, f"{who}: not as in the kernel's line: {', '.join(best)}")
-        t.check(victim["killed"] is True or (not self.bpf and victim["killed"] is None),
+        t.check(victim["killed"] is True or (victim["killed"] is None and (exited_late or not self.bpf)),
                 f"{who}: killed is {victim['killed']!r}")
-        self.check_cgroup(f"{who}: cgroup", victim["cgroup"], expected.cgroup)
+        said = any(c.pid == victim["pid"] for c in t.log.since(self.log_mark)["constraints"])
+        if self.bpf or said or victim["cgroup"] is not None:
+            self.check_cgroup(f"{who}: cgroup", victim["cgroup"], expected.cgroup)
         unknown = not self.bpf and victim["cmdline_source"] is None
         if expected.cmdline is not None and not unknown:
             t.equal(f"{who}: cmdline", victim["cmdline"], expected.cmdline)
@@ -167,7 +180,10 @@ class Scene:
             t.equal(f"{who}: group_kill", episode["group_kill"], group)
         checks = episode["checks"]
         t.equal(f"{who}: checks.mark_victim", checks["mark_victim"], len(pids) if self.bpf else None)
-        t.equal(f"{who}: checks.kmsg", checks["kmsg"], len(pids) if self.kmsg else None)
+        kernel = self.kernel_victims()
+        in_time = sum(not self.late(episode, kernel[pid][0].time_ns) for pid in pids if pid in kernel)
+        t.check(checks["kmsg"] is None if not self.kmsg else in_time <= (checks["kmsg"] or 0) <= len(pids),
+                f"{who}: checks.kmsg is {checks['kmsg']}, the log named {len(pids)}, {in_time} of them in time")
         t.check(checks["vmstat"] is None or checks["vmstat"] >= len(pids),
                 f"{who}: checks.vmstat is {checks['vmstat']}")
         t.check(isinstance(episode["id"], str) and episode["id"], f"{who}: id is {episode['id']!r}")
@@ -212,7 +228,8 @@ def one_process_one_limit(t):
 def anon_file_and_shmem_are_told_apart(t):
     episodes, _, _ = kill_one(t, ["grow", "--shmem", "12M", "--file", "8M", "--anon", "128M"], limit=48 * MiB)
     for victim in episodes[0]["victims"] if episodes else []:
-        t.check(victim["shmem_bytes"] >= 12 * MiB, f"shmem_bytes is {victim['shmem_bytes']} with 12 MiB of it touched")
+        # The kernel's own counters lag by a batch a CPU, in its line too.
+        t.check(victim["shmem_bytes"] >= 11 * MiB, f"shmem_bytes is {victim['shmem_bytes']} with 12 MiB of it touched")
 
 
 @case()
@@ -352,6 +369,7 @@ def a_group_kill_is_one_episode_with_four_victims(t):
     for child in [*quiet, grower]:
         t.equal("exit code of a victim", child.wait(), 137)
         scene.knows(child)
+    t.log.sync(lib.seconds(1))
     t.check(t.log.since(scene.log_mark)["groups"], "the kernel said nothing of memory.oom.group")
     scene.check({child.pid: Expected(group, group, child.command, "shown") for child in [*quiet, grower]},
                 trigger=[grower.pid], group=True)

@@ -42,7 +42,7 @@ class Case:
         if not VM or self.vm == "all" or self.vm == VM:
             return None
         if self.vm == "never":
-            return "nothing in it depends on the kernel; it is run on the host"
+            return "it needs true timing or no particular kernel; it is run on the host"
         return f"it is run on this kernel's {self.vm} and on the host"
 
 
@@ -225,6 +225,13 @@ class Child:
         self._stderr = threading.Thread(target=lambda: self._errors.append(self.process.stderr.read()), daemon=True)
         self._stderr.start()
         self.lines = Lines(self.process.stdout, self._parse)
+        self.exited_ns = None  # CLOCK_MONOTONIC
+        threading.Thread(target=self._await_exit, daemon=True).start()
+
+    def _await_exit(self):
+        with contextlib.suppress(ChildProcessError):
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        self.exited_ns = time.monotonic_ns()
 
     @staticmethod
     def _parse(raw):
