@@ -70,8 +70,7 @@ def by_sysrq(t, *arguments):
     t.equal("exit code of the victim", child.wait(20), 137)
     scene.knows(child)
     # Without the kernel log, a kworker as trigger tells it: the machine itself never allocates there.
-    for episode in scene.check({child.pid: Expected(group, None, child.command, "shown")}, trigger=[],
-                               trigger_cgroup=None, scope="sysrq"):
+    for episode in scene.check({child.pid: Expected(group, None, child.command, "shown")}, trigger=[], scope="sysrq"):
         t.equal("limit_cgroup", episode["limit_cgroup"], None)
         if scene.kmsg:
             t.equal("order", episode["order"], -1)
