@@ -25,6 +25,7 @@ constexpr Nanos kKillPoll = 10ms;  // while memory of a victim is coming back
 constexpr Nanos kHotPoll = 4ms;    // of cgroups that moved a moment ago: their tasks may sleep at the peak
 constexpr Nanos kHotFor = 150ms;
 constexpr std::size_t kMaxHot = 64;
+constexpr std::size_t kMaxProcesses = 64;  // asked of /proc in one interval
 constexpr Nanos kExactFor = 5s;
 constexpr double kExactFrom = 0.95;  // of the limit, not reclaimable: the last moments are followed exactly
 constexpr std::uint64_t kLimitEvery = 10;  // looks at an idle cgroup between reads of its limit
@@ -279,6 +280,47 @@ void Session::follow(std::uint64_t inode, MonoTime moved) {
   }
 }
 
+void Session::count_kills() {
+  KillCount count;
+  count.began = now();
+  auto kills = procfs_->read_vmstat_oom_kill();
+  if (!kills || !*kills) return;
+  count.ended = now();
+  count.kills = **kills;
+  world_->on_vmstat(count);
+}
+
+// A process that grew and sleeps since is on no CPU: ask /proc, for those that were sampled a moment ago.
+void Session::poll_processes() {
+  MonoTime when = now();
+  std::size_t asked = 0;
+  std::vector<ProcessSampleFact> changed;
+  for (const auto& [id, last] : processes_) {
+    if (when - last.time > 3 * options_.interval + 2s || ++asked > kMaxProcesses) continue;
+    auto status = procfs_->read_status(id.tgid);
+    if (!status || !*status || !(*status)->rss || !(*status)->rss_anon || !(*status)->rss_file ||
+        !(*status)->rss_shmem)
+      continue;
+    auto same = procfs_->read_task_id(id.tgid);
+    if (!same || *same != id) continue;
+    const ProcStatus& now_is = **status;
+    Bytes moved = *now_is.rss - last.rss;
+    if (moved < KiB(128) && -moved < KiB(128)) continue;
+    ProcessSampleFact fact = last;
+    fact.time = now();
+    fact.rss = *now_is.rss;
+    fact.anon = *now_is.rss_anon;
+    fact.file = *now_is.rss_file;
+    fact.shmem = *now_is.rss_shmem;
+    if (now_is.swap) fact.swap = *now_is.swap;
+    changed.push_back(std::move(fact));
+  }
+  for (ProcessSampleFact& fact : changed) {
+    processes_[fact.process.id] = fact;
+    emit(fact);
+  }
+}
+
 void Session::poll_hot() {
   MonoTime when = now();
   std::erase_if(hot_, [&](const auto& h) { return h.second < when; });
@@ -363,7 +405,7 @@ void Session::poll_all() {
   next_poll_ = when + options_.interval;
   ++polls_;
   if (auto info = procfs_->read_meminfo()) world_->on_host(when, *info);
-  if (auto kills = procfs_->read_vmstat_oom_kill(); kills && *kills) world_->on_vmstat(when, **kills);
+  count_kills();
   if (!bpf_) {
     // Nobody tells of new cgroups and processes: look for them.
     scan_tree();
@@ -401,6 +443,7 @@ void Session::poll_all() {
     const TaskState* task = world_->tasks().find(p.first);
     return !task || task->dead;
   });
+  poll_processes();
   forecast_cgroups();
   forecast_host();
   choose_effort();
@@ -504,7 +547,7 @@ void Session::lose(const std::string& reason, std::uint64_t count) {
 void Session::tell_all() {
   MonoTime when = now();
   if (world_->episodes().any_open())
-    if (auto kills = procfs_->read_vmstat_oom_kill(); kills && *kills) world_->on_vmstat(when, **kills);
+    count_kills();
   world_->advance(when);
   for (ModelFact& fact : world_->take_facts()) tell(std::move(fact));
 }

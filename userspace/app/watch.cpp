@@ -66,11 +66,8 @@ Result<int> watch(const Options& options) {
   }
   // The screen is gone; what a person must not miss stays on the terminal.
   Output output(options);
-  s.start([&](const Fact& fact) {
-    if (std::holds_alternative<OomFactLine>(fact) || std::holds_alternative<EndFact>(fact)) output.write(fact, s.clock());
-  });
-  for (const Fact& event : s.overview().events) output.write(event, s.clock());
-  s.finish();
+  for (const Fact& event : s.overview().events)
+    if (std::holds_alternative<OomFactLine>(event)) output.write(event, s.clock());
   return code;
 }
 

@@ -160,8 +160,8 @@ EpisodeBuilder::Open* EpisodeBuilder::open_for(std::optional<std::uint64_t> limi
 void EpisodeBuilder::begin(Open& open, MonoTime when) {
   open.episode.time = open.first = when;
   open.vmstat_before.reset();
-  for (const auto& [read_at, kills] : vmstat_)
-    if (read_at < when) open.vmstat_before = kills;
+  for (const KillCount& count : vmstat_)
+    if (count.ended < when) open.vmstat_before = count.kills;
 }
 
 EpisodeBuilder::OpenVictim* EpisodeBuilder::find_victim(TaskId id) {
@@ -282,8 +282,8 @@ void EpisodeBuilder::on_reaper(const wire::Reaper& reaper) {
         v.victim.freed_after = seconds_between(v.marked_at, reaper.time);
 }
 
-void EpisodeBuilder::on_vmstat(MonoTime when, std::uint64_t kills) {
-  remember(vmstat_, {when, kills}, 16);
+void EpisodeBuilder::on_vmstat(const KillCount& count) {
+  remember(vmstat_, count, 16);
 }
 
 std::vector<std::uint64_t> EpisodeBuilder::watched() const {
@@ -455,8 +455,8 @@ Episode EpisodeBuilder::finish(Open& open) {
   episode.grew_most = grew_most(open);
   if (sources_.bpf) episode.checks.mark_victim = count_processes(episode.victims, &Victim::marked);
   if (sources_.kmsg) episode.checks.kmsg = count_processes(episode.victims, &Victim::logged);
-  if (open.alone && open.vmstat_before && !vmstat_.empty() && vmstat_.back().first > open.last)
-    episode.checks.vmstat = vmstat_.back().second - *open.vmstat_before;
+  if (open.alone && open.vmstat_before && !vmstat_.empty() && vmstat_.back().began > open.last)
+    episode.checks.vmstat = vmstat_.back().kills - *open.vmstat_before;
   return std::move(episode);
 }
 

@@ -28,6 +28,12 @@ std::optional<std::uint64_t> limit_owner(const wire::OomMark& mark);
 /// memory.oom.group is set between the victim and the owner, the owner included.
 bool is_group_kill(const wire::OomMark& mark, std::optional<std::uint64_t> owner);
 
+/// The kernel's count of kills, read at some moment between the two times.
+struct KillCount {
+  MonoTime began, ended;
+  std::uint64_t kills = 0;
+};
+
 struct EpisodeSources {
   bool bpf = true;
   bool kmsg = true;
@@ -55,8 +61,7 @@ class EpisodeBuilder {
   void on_reaper(const wire::Reaper& reaper);
   /// A finished report of the kernel log; `when` on the model's clock.
   void on_dump(const OomDump& dump, MonoTime when);
-  /// The kernel's count of kills, read at `when`.
-  void on_vmstat(MonoTime when, std::uint64_t kills);
+  void on_vmstat(const KillCount& count);
   /// Usage of a cgroup that watched() names.
   void on_usage(std::uint64_t inode, MonoTime when, Bytes usage);
 
@@ -113,7 +118,7 @@ class EpisodeBuilder {
   std::deque<wire::OomDecision> decisions_;  // recent, not yet joined with a mark
   std::deque<std::pair<TaskId, std::vector<std::uint64_t>>> stacks_;
   std::deque<Closed> closed_;
-  std::deque<std::pair<MonoTime, std::uint64_t>> vmstat_;  // the newest readings
+  std::deque<KillCount> vmstat_;  // the newest readings
   std::uint64_t dropped_ = 0;
 };
 
