@@ -1,6 +1,12 @@
-/* Pure arithmetic, also compiled natively by the tests. Needs the u64 type and nothing else. */
+/* Pure arithmetic, also compiled natively by the tests. */
 #ifndef OOMCAST_ACCOUNTING_BPF_H
 #define OOMCAST_ACCOUNTING_BPF_H
+
+#ifdef __bpf__
+#include "kernel.bpf.h"
+#else
+typedef unsigned long long u64;
+#endif
 
 /* How far a value may move unseen: 1/256 of the limit in force, so that what was sent is within 1 % of the
  * truth with room for what happens between two ticks; at least 1 MiB of 4 KiB pages, so that small limits

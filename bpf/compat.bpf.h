@@ -25,8 +25,9 @@ static __always_inline s64 oc_rss_pages(struct mm_struct* mm, u32 counter) {
   return pages < 0 ? 0 : pages;
 }
 
-/* All that a process holds in memory, from a tracepoint's own argument. A few loads since 6.2; before, the verifier
- * does not see into the array of atomics, and the event is rare because each task gathers 64 changes. */
+/* All that a process holds in memory, from a tracepoint's own argument. A few loads since 6.2; before, the
+ * verifier does not see into the array of atomics, and the event is rare because each task gathers 64
+ * changes. */
 static __always_inline s64 oc_resident_pages(struct mm_struct* mm) {
   if (bpf_core_type_exists(struct mm_rss_stat))
     return oc_rss_pages(mm, OC_MM_ANON) + oc_rss_pages(mm, OC_MM_FILE) + oc_rss_pages(mm, OC_MM_SHMEM);

@@ -10,10 +10,14 @@
 
 /* Set by user space before load. */
 __weak const volatile unsigned int oc_wire_version SEC(".rodata") = OC_WIRE_VERSION;
-__weak const volatile unsigned int oc_memory_hierarchy_id SEC(".rodata") = 0; /* of /proc/cgroups; 0: the v2 tree */
-__weak const volatile unsigned long long oc_interval_ns SEC(".rodata") = 0;   /* what changed is sent this often */
-__weak const volatile unsigned long long oc_host_pages SEC(".rodata") = 0;    /* the limit where no cgroup has one */
-__weak const volatile unsigned int oc_tick_jiffies SEC(".rodata") = 1; /* least distance of two looks of a CPU */
+__weak const volatile unsigned int oc_memory_hierarchy_id SEC(".rodata") =
+    0; /* of /proc/cgroups; 0: the v2 tree */
+__weak const volatile unsigned long long oc_interval_ns SEC(".rodata") =
+    0; /* what changed is sent this often */
+__weak const volatile unsigned long long oc_host_pages SEC(".rodata") =
+    0; /* the limit where no cgroup has one */
+__weak const volatile unsigned int oc_tick_jiffies SEC(".rodata") =
+    1; /* least distance of two looks of a CPU */
 
 #define OC_TRACKED_CGROUPS 16384
 #define OC_TRACKED_PROCESSES 16384

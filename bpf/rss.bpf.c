@@ -1,9 +1,9 @@
 /* Growth: absolute usage of the running task's memory cgroups and of its process, read where it is cheap.
  *
- * on_tick runs on the kernel's own tick of each busy CPU. It brings no interrupt of its own: a clock of ours, which a
- * perf event would be, costs 25-30 us a beat in a virtual machine, whatever is done in it, and wakes idle CPUs.
- * on_rss_stat runs on every change of a process's RSS. It is attached only where that exactness is worth its dispatch,
- * 3-5 % of a fault-bound program: while a cgroup in scope is about to meet its limit.
+ * on_tick runs on the kernel's own tick of each busy CPU. It brings no interrupt of its own: a clock of ours,
+ * which a perf event would be, costs 25-30 us a beat in a virtual machine, whatever is done in it, and wakes
+ * idle CPUs. on_rss_stat runs on every change of a process's RSS. It is attached only where that exactness is
+ * worth its dispatch, 3-5 % of a fault-bound program: while a cgroup in scope is about to meet its limit.
  */
 
 #include "accounting.bpf.h"
@@ -105,7 +105,8 @@ struct {
   __type(value, u64);
 } last_tick SEC(".maps");
 
-/* Of the kernel's timers the tick is one: the first to expire on this CPU in a new oc_tick_jiffies is taken for it. */
+/* Of the kernel's timers the tick is one: the first to expire on this CPU in a new oc_tick_jiffies is taken
+ * for it. */
 SEC("tp_btf/hrtimer_expire_entry")
 int BPF_PROG(on_tick) {
   if (!(u32)bpf_get_current_pid_tgid()) return 0; /* idle */

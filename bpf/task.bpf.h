@@ -51,7 +51,8 @@ static __always_inline void oc_fill_task(struct oc_task* out, struct task_struct
 static __always_inline void oc_fill_task_argument(struct oc_task* out, struct task_struct* task) {
   struct task_struct* leader = task->group_leader;
   struct task_struct* parent = leader->real_parent;
-  struct pid* pid = BPF_CORE_READ(leader, thread_pid); /* as a number: 6.1 does not index behind a known struct */
+  struct pid* pid =
+      BPF_CORE_READ(leader, thread_pid); /* as a number: 6.1 does not index behind a known struct */
   struct cgroup_subsys_state* css = *(struct cgroup_subsys_state**)((char*)task->cgroups + OC_MEMORY_SUBSYS);
   out->tgid = task->tgid;
   out->tid = task->pid;

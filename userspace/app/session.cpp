@@ -1,7 +1,7 @@
 #include "app/session.h"
 
-#include <fmt/format.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -20,8 +20,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Nanos kLook = 100ms;          // records that are not urgent wait this long
-constexpr Nanos kKillPoll = 10ms;       // while memory of a victim is coming back
+constexpr Nanos kLook = 100ms;     // records that are not urgent wait this long
+constexpr Nanos kKillPoll = 10ms;  // while memory of a victim is coming back
+constexpr Nanos kHotPoll = 4ms;    // of cgroups that moved a moment ago: their tasks may sleep at the peak
+constexpr Nanos kHotFor = 150ms;
+constexpr std::size_t kMaxHot = 64;
 constexpr Nanos kExactFor = 5s;
 constexpr double kExactFrom = 0.95;  // of the limit, not reclaimable: the last moments are followed exactly
 constexpr std::uint64_t kLimitEvery = 10;  // looks at an idle cgroup between reads of its limit
@@ -222,7 +225,7 @@ void Session::start(Sink sink) {
 
 void Session::step(MonoTime deadline) {
   // One timer serves the interval, the look at lazy records and the end.
-  Nanos wait = world_->episodes().watched().empty() ? kLook : kKillPoll;
+  Nanos wait = !hot_.empty() ? kHotPoll : world_->episodes().watched().empty() ? kLook : kKillPoll;
   MonoTime until = std::min({deadline, next_poll_, now() + wait});
   itimerspec when{};
   Nanos at = std::max<Nanos>(until.time_since_epoch(), 1ns);
@@ -233,6 +236,7 @@ void Session::step(MonoTime deadline) {
   epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), -1);
 
   drain();
+  if (!hot_.empty()) poll_hot();
   if (!world_->episodes().watched().empty()) poll_kills();
   if (now() >= next_poll_) poll_all();
   tell_all();
@@ -256,11 +260,37 @@ void Session::drain() {
       ++records_;
       world_->on_record(record);
       if (auto* sample = std::get_if<wire::CgroupSample>(&record)) {
-        if (world_->cgroup_in_scope(sample->memcg.inode))
-          look_at(sample->memcg.inode, sample->memcg.usage, sample->time);
+        if (!world_->cgroup_in_scope(sample->memcg.inode)) return;
+        look_at(sample->memcg.inode, sample->memcg.usage, sample->time);
+        if (sample->moved) follow(sample->memcg.inode, sample->time);
       }
     });
   if (world_->take_unknown_cgroups() && now() >= next_scan_) scan_tree();
+}
+
+// Ticks see what runs. What moved is also looked at from here for a while, and exactly if a person asked for it.
+void Session::follow(std::uint64_t inode, MonoTime moved) {
+  if (hot_.size() < kMaxHot || hot_.contains(inode)) hot_[inode] = moved + kHotFor;
+  if (!world_->scope().whole_machine && moved + kExactFor > exact_until_) {
+    exact_until_ = moved + kExactFor;
+    bpf_->set_exact(true);
+  }
+}
+
+void Session::poll_hot() {
+  MonoTime when = now();
+  std::erase_if(hot_, [&](const auto& h) { return h.second < when; });
+  for (const auto& [inode, until] : hot_) {
+    const CgroupState* state = world_->cgroups().find(inode);
+    if (!state || state->removed) continue;
+    auto usage = reader_->usage({state->ref->id, std::nullopt, state->ref->path});
+    if (!usage) continue;
+    auto host = world_->host() ? world_->host()->total : std::nullopt;
+    auto limit = world_->cgroups().tightest_limit(inode, host).limit;
+    Bytes step = std::max(MiB(1), Bytes{limit ? limit->count / 256 : MiB(64).count});
+    Bytes moved = state->shown_usage ? *usage - *state->shown_usage : step;
+    if (moved >= step || -moved >= step) look_at(inode, *usage, when);
+  }
 }
 
 void Session::drain_log() {
@@ -409,7 +439,8 @@ void Session::forecast_host() {
   emit(ForecastFact{now(), root, std::nullopt, nullptr, next});
 }
 
-// How closely to look: every RSS change while a cgroup is about to meet its limit, otherwise each tick is enough.
+// How closely to look: every RSS change while a cgroup is about to meet its limit, otherwise each tick is
+// enough.
 void Session::choose_effort() {
   if (!bpf_) return;
   MonoTime when = now();

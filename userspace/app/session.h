@@ -73,6 +73,8 @@ class Session {
   void drain();
   void drain_log();
   void poll_all();
+  void follow(std::uint64_t inode, MonoTime moved);
+  void poll_hot();
   void poll_kills();
   void count_losses();
   void forecast_cgroups();
@@ -108,6 +110,7 @@ class Session {
   UniqueFd epoll_, timer_;
   std::vector<std::string> sources_;
   std::vector<std::uint64_t> moved_;  // cgroups to look at now
+  std::unordered_map<std::uint64_t, MonoTime> hot_;  // until when
   std::unordered_map<std::uint64_t, Forecast> forecasts_;
   std::unordered_map<std::uint64_t, Told> told_;
   std::unordered_map<std::uint64_t, Deadline> deadlines_;

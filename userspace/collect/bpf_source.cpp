@@ -225,7 +225,8 @@ class LoadedBpfSource final : public BpfSource {
       if (!skeleton_) return Error::from_errno("opening the kernel programs");
       skeleton_->rodata->oc_memory_hierarchy_id = options_.memory_hierarchy;
       skeleton_->rodata->oc_interval_ns = static_cast<std::uint64_t>(options_.interval.count());
-      skeleton_->rodata->oc_host_pages = static_cast<std::uint64_t>(options_.host_memory.count / options_.units.page_bytes);
+      skeleton_->rodata->oc_host_pages =
+          static_cast<std::uint64_t>(options_.host_memory.count / options_.units.page_bytes);
       skeleton_->rodata->oc_tick_jiffies =
           static_cast<std::uint32_t>(std::max<Nanos::rep>(1, kLookEvery / jiffy()));
       if (skeleton_->rodata->oc_wire_version != wire::version())

@@ -28,8 +28,8 @@ struct BpfOptions {
   std::uint32_t memory_hierarchy = 0;  // of /proc/cgroups
   Nanos interval{};
   Bytes host_memory;
-  std::string tickless_cpus;          // as the kernel lists them ("1-3,5"): they may run without its tick (nohz_full)
-  bool kprobes = true;                // try the probes that only add to a record
+  std::string tickless_cpus;  // as the kernel lists them ("1-3,5"): they may run without its tick (nohz_full)
+  bool kprobes = true;        // try the probes that only add to a record
   wire::Units units;
 };
 

@@ -1,0 +1,367 @@
+"""Bad input and a hostile machine: a clear message, the contract's exit code, and nothing lost."""
+
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import time
+
+import lib
+from kills import Expected, Scene
+from lib import MiB, case
+
+
+def refused(t, code, words, *mentions, **options):
+    got, out, err = t.run_oomcast(*words, **options)
+    what = " ".join(map(str, words))
+    t.equal(f"exit code of '{what}'", got, code)
+    t.check(err.strip(), f"'{what}' says nothing on stderr")
+    for mention in mentions:
+        t.check(str(mention).lower() in err.lower(), f"'{what}' does not mention '{mention}': {lib.one_line(err[-300:])}")
+    t.check(not out.strip(), f"'{what}' prints on stdout: {out[:200]!r}")
+    t.check("\x1b" not in err, f"'{what}' writes escape sequences to a pipe")
+    return err
+
+
+@case(once=True)
+def wrong_usage_is_2(t):
+    refused(t, 2, ["trace", "--no-such-flag"], "--no-such-flag")
+    refused(t, 2, ["no-such-command"], "no-such-command")
+    refused(t, 2, ["trace", "--for", "soon"], "--for", "soon")
+    refused(t, 2, ["trace", "--for", "10 parsecs"], "--for", "parsecs")
+    refused(t, 2, ["trace", "--for", "-5s"], "--for")
+    refused(t, 2, ["trace", "--interval", "0s"], "--interval")
+    refused(t, 2, ["run", "--memory", "lots", "--", "true"], "--memory", "lots")
+    refused(t, 2, ["run", "--memory", "-1M", "--", "true"], "--memory")
+    refused(t, 2, ["run", "--memory", "99999999999999G", "--", "true"], "--memory")
+    refused(t, 2, ["run"])
+    refused(t, 2, ["trace", "--pid", "abc"], "abc")
+    refused(t, 2, ["trace", "--cgroup"], "--cgroup")
+    refused(t, 2, ["trace", "--color", "purple"], "purple")
+
+
+@case(once=True)
+def help_and_version_are_0(t):
+    for words in (["--help"], ["trace", "--help"], ["--version"]):
+        code, out, _ = t.run_oomcast(*words)
+        t.equal(f"exit code of {' '.join(words)}", code, 0)
+        t.check(out.strip(), f"{' '.join(words)} prints nothing")
+
+
+@case()
+def a_scope_that_matches_nothing_is_1_with_near_matches(t):
+    group = t.cgroup("training-run")
+    refused(t, 1, ["trace", "--cgroup", group.path[:-1]], group.path)
+    refused(t, 1, ["trace", "--cgroup", f"{lib.base().path}/trainign-run"], group.path)
+    refused(t, 1, ["trace", "--pid", 4194000], "4194000")
+    refused(t, 1, ["trace", "--container", "deadbeefdeadbeef"], "deadbeefdeadbeef")
+    refused(t, 1, ["trace", "--unit", "no-such-unit.service"], "no-such-unit")
+    refused(t, 1, ["trace", "--slurm-job", "424242"], "424242")
+
+
+@case()
+def a_scope_that_appears_later_is_awaited(t):
+    name = f"{lib.base().path}/later"
+    tracer = t.oomcast("trace", "--json", "--cgroup", name, "--wait")
+    time.sleep(0.5)
+    t.equal("lines before the scope exists", tracer.mark(), 0)
+    group = t.cgroup("later").limit(32 * MiB)
+    t.check(group.path == name, "the test's names differ")
+    tracer.started()
+    scene = Scene(t, tracer=tracer)
+    child = t.start(group, "grow", "--anon", "64M")
+    t.equal("exit code of the victim", child.wait(), 137)
+    scene.knows(child)
+    scene.check({child.pid: Expected(group, group, child.command, "shown")})
+    tracer.stop()
+    t.check_stream(tracer)
+
+
+@case(once=True)
+def waiting_for_a_scope_ends_with_a_signal(t):
+    tracer = t.oomcast("trace", "--json", "--cgroup", f"{lib.base().path}/never", "--wait")
+    deadline = time.monotonic() + lib.seconds(10)
+    while "never" not in tracer.stderr() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    t.check("never" in tracer.stderr(), f"it does not say what it waits for: {tracer.stderr()!r}")
+    t.equal("exit code", tracer.stop(signal.SIGTERM), 0)
+
+
+def as_nobody(t, *words):
+    folder = t.folder()
+    os.chmod(folder, 0o755)
+    copy = folder / "oomcast"
+    shutil.copy(t.oomcast_path, copy)
+    os.chmod(copy, 0o755)
+    try:
+        return subprocess.run([copy, *words], capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                              timeout=lib.seconds(10), user=65534, group=65534, extra_groups=[])
+    except PermissionError as error:
+        raise lib.Skip(f"another user cannot run the binary: {error}")
+
+
+@case()
+def without_root_is_3_and_says_what_is_missing(t):
+    for words in (["trace", "--json"], ["run", "--", "true"]):
+        done = as_nobody(t, *words)
+        what = " ".join(words)
+        t.equal(f"exit code of {what}", done.returncode, 3)
+        t.check("CAP_BPF" in done.stderr or "root" in done.stderr,
+                f"{what} names neither a capability nor root: {done.stderr[-300:]!r}")
+        t.check(not done.stdout.strip(), f"{what} prints on stdout: {done.stdout[:200]!r}")
+
+
+@case()
+def doctor_without_root_says_what_is_missing(t):
+    done = as_nobody(t, "doctor")
+    t.equal("exit code", done.returncode, 3)
+    t.check("CAP_" in done.stdout + done.stderr or "root" in done.stdout + done.stderr,
+            f"no capability is named: {done.stdout[-400:]!r}")
+
+
+@case()
+def doctor_says_what_is_there(t):
+    import json
+    code, out, _ = t.run_oomcast("doctor", "--json")
+    t.equal("exit code", code, 0)
+    facts = json.loads(out)
+    t.equal("type", facts.get("type"), "doctor")
+    t.equal("can_trace", facts.get("can_trace"), True)
+    states = {finding["what"]: finding for finding in facts["findings"]}
+    for finding in facts["findings"]:
+        t.check(finding["state"] in ("ok", "degraded", "missing"), f"state is {finding['state']!r}")
+        t.check(finding["state"] == "ok" or finding["cost"], f"{finding['what']}: nothing is said of the cost")
+    kprobes = states.get("kprobes")
+    if not t.check(kprobes, f"nothing on kprobes among {sorted(states)}"):
+        return
+    refused = not os.path.exists("/sys/bus/event_source/devices/kprobe/type")
+    expected = "degraded" if refused or lib.VM.startswith("kprobes") else "ok"
+    t.equal(f"kprobes here ({kprobes['detail']})", kprobes["state"], expected)
+    if lib.VM == "kprobes-off":
+        t.check("fire" in kprobes["detail"], f"it does not say that they never fire: {kprobes['detail']}")
+    version, _ = lib.memory_mount()
+    t.check(f"v{version}" in states["memory cgroups"]["detail"], f"memory cgroups: {states['memory cgroups']['detail']}")
+    code, text, _ = t.run_oomcast("doctor")
+    t.equal("exit code in words", code, 0)
+    t.check("\x1b" not in text, "escape sequences on a pipe")
+
+
+@case(once=True)
+def a_machine_without_cgroups_or_btf_is_3(t):
+    root = t.folder()
+    refused(t, 3, ["trace", "--json", "--root", root], root)
+    code, _, _ = t.run_oomcast("doctor", "--root", root)
+    t.equal("exit code of doctor on an empty folder", code, 3)
+    for pid in ("1", "self"):
+        (root / "proc" / pid).mkdir(parents=True)
+        (root / "proc" / pid / "mountinfo").write_text("21 1 0:20 / / rw,relatime - ext4 /dev/vda rw\n"
+                                                       "22 21 0:21 / /proc rw,relatime - proc proc rw\n"
+                                                       "23 21 0:22 / /sys rw,relatime - sysfs sysfs rw\n")
+        (root / "proc" / pid / "cgroup").write_text("0::/\n")
+    (root / "proc/vmstat").write_text("nr_free_pages 1000\noom_kill 0\n")
+    (root / "proc/meminfo").write_text("MemTotal: 1000000 kB\nMemFree: 500000 kB\nMemAvailable: 600000 kB\n"
+                                       "SwapTotal: 0 kB\nSwapFree: 0 kB\n")
+    (root / "proc/stat").write_text("btime 1700000000\n")
+    (root / "sys/fs/cgroup").mkdir(parents=True)
+    refused(t, 3, ["trace", "--json", "--root", root], "cgroup")
+    code, _, _ = t.run_oomcast("doctor", "--root", root)
+    t.equal("exit code of doctor", code, 3)
+    refused(t, 3, ["trace", "--json", "--root", "/nonexistent-root"], "/nonexistent-root")
+
+
+def in_mount_namespace(t, script, *arguments):
+    """oomcast where a shell script has changed the mounts before."""
+    tracer = lib.Oomcast("unshare", ["-m", "sh", "-c", f"{script}\nexec \"$0\" \"$@\"", t.oomcast_path, *arguments])
+    t.later(tracer.kill)
+    return tracer
+
+
+def one_kill_seen(t, tracer):
+    scene = Scene(t, tracer=tracer.started())
+    group = t.cgroup().limit(32 * MiB)
+    child = t.start(group, "grow", "--anon", "64M")
+    t.equal("exit code of the victim", child.wait(), 137)
+    scene.knows(child)
+    scene.check({child.pid: Expected(group, group, child.command, "shown")})
+    tracer.stop()
+    t.check_stream(tracer)
+
+
+@case()
+def without_tracefs_debugfs_and_bpffs(t):
+    script = ("for d in /sys/kernel/debug/tracing /sys/kernel/tracing /sys/kernel/debug /sys/fs/bpf; do "
+              "while umount -l $d 2>/dev/null; do :; done; done")
+    one_kill_seen(t, in_mount_namespace(t, script, "trace", "--json", "--cgroup", lib.base().path))
+
+
+@case()
+def with_read_only_cgroups(t):
+    _, mount = lib.memory_mount()
+    script = f"mount -o remount,bind,ro {mount} || exit 99"
+    tracer = in_mount_namespace(t, script, "trace", "--json", "--cgroup", lib.base().path)
+    one_kill_seen(t, tracer)
+    limited = in_mount_namespace(t, script, "run", "--memory", "32M", "--", "true")
+    code = limited.finish(20)
+    t.check(code in (1, 3) and limited.stderr(), f"run --memory ends with {code} and says {limited.stderr()!r}")
+    t.check("read-only" in limited.stderr().lower(), f"it does not say why: {limited.stderr()!r}")
+
+
+@case()
+def without_cgroups_is_3(t):
+    _, mount = lib.memory_mount()
+    tracer = in_mount_namespace(t, f"umount -l {mount}; umount -l /sys/fs/cgroup 2>/dev/null", "trace", "--json")
+    t.equal("exit code", tracer.finish(20), 3)
+    t.check("cgroup" in tracer.stderr().lower(), f"stderr does not name the cgroup file system: {tracer.stderr()!r}")
+
+
+@case()
+def without_btf(t):
+    # The kernel log and the cgroup files alone still tell every kill.
+    empty = t.folder()
+    tracer = in_mount_namespace(t, f"mount --bind {empty} /sys/kernel/btf || exit 99", "trace", "--json", "--cgroup",
+                                lib.base().path)
+    deadline = time.monotonic() + lib.seconds(15)
+    while not tracer.mark() and tracer.process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    t.check("btf" in tracer.stderr().lower(), f"stderr does not say that BTF is missing: {tracer.stderr()!r}")
+    if tracer.process.poll() is not None:
+        t.equal("exit code", tracer.finish(), 3)
+        return
+    scene = Scene(t, "--no-bpf", tracer=tracer.started())
+    group = t.cgroup().limit(32 * MiB)
+    child = t.start(group, "grow", "--anon", "64M")
+    t.equal("exit code of the victim", child.wait(), 137)
+    scene.knows(child)
+    scene.check({child.pid: Expected(group, group, child.command, "shown")})
+
+
+@case()
+def a_cgroup_that_vanishes(t):
+    group = t.cgroup()
+    tracer = t.trace("--cgroup", group.path)
+    child = t.start(group, "grow", "--anon", "4M")
+    t.equal("exit code of the load", child.wait(), 0)
+    group.remove()
+    time.sleep(lib.seconds(0.7))
+    t.check(tracer.process.poll() in (None, 0), f"oomcast ended with {tracer.process.poll()}: {tracer.stderr()}")
+    tracer.stop()
+    t.check_stream(tracer)
+
+
+@case()
+def a_process_that_exits(t):
+    child = t.start(t.cgroup(), "sleeper")
+    child.wait_for("ready")
+    tracer = t.trace("--pid", child.pid)
+    child.end()
+    time.sleep(lib.seconds(0.7))
+    t.check(tracer.process.poll() in (None, 0), f"oomcast ended with {tracer.process.poll()}: {tracer.stderr()}")
+    tracer.stop()
+    t.check_stream(tracer)
+
+
+@case()
+def names_with_hostile_bytes(t):
+    name = b'x\x1b[31m"q\\\xff\xc3\xe2\x80\xae\t'
+    version, mount = lib.memory_mount()
+    path = os.path.join(os.fsencode(str(mount)), os.fsencode(lib.base().path.lstrip("/")), name)
+    t.shared_trace("--cgroup", lib.base().path)
+    os.mkdir(path)
+
+    def remove():
+        for _ in range(200):
+            try:
+                os.rmdir(path)
+                return
+            except OSError:
+                time.sleep(0.02)
+    t.later(remove)
+    group = lib.Cgroup(f"{lib.base().path}/{os.fsdecode(name)}", version, mount, make=False)
+    group.path = f"{lib.base().path}/" + name.decode(errors="backslashreplace")
+    group.limit(32 * MiB)
+    words = t.oomcast("trace", "--cgroup", lib.base().path)  # in words, beside the JSON stream
+    time.sleep(lib.seconds(0.6))
+    scene = Scene(t)
+    child = t.start(group, "hostile_name", "grow")
+    child.wait_for("ready")
+    child.go()
+    t.equal("exit code of the victim", child.wait(), 137)
+    scene.wait(1)
+    for episode in scene.episodes():
+        t.equal("path of the limit's cgroup", episode["limit_cgroup"] and episode["limit_cgroup"]["path"], group.path)
+        t.equal("path of the victim's cgroup", [v["cgroup"] and v["cgroup"]["path"] for v in episode["victims"]],
+                [group.path])
+    t.equal("recorded victims", [v["pid"] for v in scene.victims()], [child.pid])
+    time.sleep(lib.seconds(2.2))
+    words.stop()
+    text = b"".join(words.lines.raw)
+    t.check(b"\x1b" not in text, f"an escape byte reaches the terminal: {[l for l in text.splitlines() if b'%c' % 27 in l][:1]}")
+    text.decode()
+    t.check(b"\xe2\x80\xae" not in text, "a direction override reaches the terminal")
+    t.check(str(child.pid).encode() in text, f"the kill is not told in words: {text[-300:]!r}")
+
+
+def ends_with(t, number):
+    tracer = t.trace("--cgroup", lib.base().path)
+    tracer.stop(number)
+    t.check_stream(tracer)
+
+
+@case()
+def sigint_and_sigterm_end_in_order(t):
+    ends_with(t, signal.SIGINT)
+    ends_with(t, signal.SIGTERM)
+
+
+@case()
+def a_kill_just_before_the_end_is_told(t):
+    tracer = t.trace("--cgroup", lib.base().path)
+    child = t.start(t.cgroup().limit(16 * MiB), "grow", "--anon", "64M")
+    t.equal("exit code of the victim", child.wait(), 137)
+    tracer.stop()
+    t.check_stream(tracer)
+    t.equal("recorded victims", [v["pid"] for e in tracer.all("oom") for v in e["victims"]], [child.pid])
+
+
+@case()
+def for_a_time_ends_by_itself(t):
+    tracer = t.trace("--cgroup", lib.base().path, "--for", "700ms")
+    tracer.finish()
+    t.check_stream(tracer)
+
+
+@case(once=True)
+def a_reader_that_goes_away_ends_it(t):
+    process = subprocess.Popen([t.oomcast_path, "trace", "--json", "--interval", "100ms"], stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    t.later(process.kill)
+    process.stdout.readline()
+    process.stdout.close()
+    try:
+        code = process.wait(lib.seconds(10))
+    except subprocess.TimeoutExpired:
+        t.check(False, "it goes on without a reader")
+        return
+    t.check(code in (0, 1, -signal.SIGPIPE), f"exit code is {code}")
+
+
+@case(once=True)
+def a_full_disk_is_1(t):
+    if not (os.path.exists("/dev/full") and stat.S_ISCHR(os.stat("/dev/full").st_mode)):
+        t.skip("no /dev/full")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([t.oomcast_path, "trace", "--json", "--for", "5s"], stdin=subprocess.DEVNULL, stdout=full,
+                              stderr=subprocess.PIPE, timeout=lib.seconds(15))
+    t.equal("exit code", done.returncode, 1)
+    t.check(done.stderr.strip(), "nothing on stderr")
+
+
+@case(once=True)
+def watch_on_a_pipe_is_plain_lines(t):
+    watch = t.oomcast("watch", "--cgroup", lib.base().path, "--for", "2s")
+    watch.finish()
+    text = b"".join(watch.lines.raw)
+    t.equal("exit code", watch.code, 0)
+    t.check(text.strip(), f"nothing on stdout; stderr: {watch.stderr()}")
+    t.check(b"\x1b" not in text, "escape sequences on a pipe")

@@ -1,0 +1,646 @@
+"""Every kill, right: what oomcast recorded against the kernel's own lines and the workloads' own truth."""
+
+import dataclasses
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+import lib
+from lib import MiB, case
+
+FIGURES = ("anon_bytes", "file_bytes", "shmem_bytes", "pgtables_bytes", "total_vm_bytes", "oom_score_adj", "uid")
+
+
+@dataclasses.dataclass
+class Expected:
+    """A process that must die. `cmdline` and `source` None: not checked."""
+    cgroup: object = None
+    limit: object = None
+    cmdline: list | None = None
+    source: str | None = None
+
+
+def printable(comm):
+    """A comm as JSON shows it: bytes that are not UTF-8 as \\xNN."""
+    return comm.decode(errors="backslashreplace")
+
+
+class Scene:
+    """The kills of one case. Made before them, it knows what oomcast and the kernel had said until then."""
+
+    scenes = []  # the kernel's victims of all scenes: (tid, comm)
+
+    def __init__(self, t, *arguments, tracer=None):
+        self.t = t
+        self.bpf = "--no-bpf" not in arguments
+        self.kmsg = "--no-kmsg" not in arguments
+        self.tracer = tracer or t.shared_trace(*(arguments or ()), "--cgroup", lib.base().path)
+        self.mark = self.tracer.mark()
+        t.log.sync(lib.seconds(1))
+        self.log_mark = t.log.mark()
+        self.tids = {}
+
+    def knows(self, child):
+        """Learns the threads of a workload from what it says."""
+        for line in child.truth:
+            if "tid" in line:
+                self.tids[line["tid"]] = line["pid"]
+
+    def episodes(self):
+        return self.tracer.all("oom", self.mark)
+
+    def victims(self):
+        return [victim for episode in self.episodes() for victim in episode["victims"]]
+
+    def kernel_victims(self):
+        """Process → its lines, for all kills of ours since the scene began. Others may run tests here too."""
+        said = self.t.log.since(self.log_mark)
+        ours = {c.pid for c in said["constraints"] if f"{c.memcg}/".startswith(f"{lib.base().path}/")}
+        victims = {}
+        for line in said["kills"]:
+            pid = self.tids.get(line.tid)
+            if pid is None and (line.tid in ours or self.recognises(line)):
+                pid = line.tid
+            if pid is not None:
+                victims.setdefault(pid, []).append(line)
+        return victims
+
+    @staticmethod
+    def recognises(_):
+        """Whether a kill of a process that said nothing of itself is ours."""
+        return False
+
+    def wait(self, count):
+        """Waits until the kernel named `count` victims, and oomcast as many."""
+        if not self.t.log.wait_for(lambda: len(self.kernel_victims()) >= count, lib.seconds(15)):
+            raise lib.Failed(f"the kernel killed {len(self.kernel_victims())} processes, {count} were to die: the test "
+                             "itself is at fault")
+        try:
+            self.tracer.wait_for(f"record of {count} victims", lambda: len(self.victims()) >= count, 8)
+        except lib.Failed as late:
+            self.t.check(False, str(late))
+
+    def check(self, expected, episodes=1, trigger=None, trigger_cgroup=None, group=False, scope="memcg", settle=0.3):
+        """`expected`: process → Expected, all that die. `trigger`: pids of which one triggered; default: the victim."""
+        t = self.t
+        self.wait(len(expected))
+        time.sleep(lib.seconds(settle))
+        kernel = self.kernel_victims()
+        Scene.scenes += [(line.tid, line.comm) for lines in kernel.values() for line in lines[:1]]
+        t.equal("set of processes that the kernel killed", sorted(kernel), sorted(expected))
+        recorded = self.victims()
+        t.equal("recorded victims", sorted(v["pid"] for v in recorded), sorted(kernel))
+        if episodes is not None:
+            t.equal("number of oom lines", len(self.episodes()), episodes)
+        for victim in recorded:
+            if victim["pid"] in kernel:
+                self.check_victim(victim, kernel[victim["pid"]], expected.get(victim["pid"], Expected()))
+        for episode in self.episodes():
+            self.check_episode(episode, expected, trigger, trigger_cgroup, group, scope)
+        return self.episodes()
+
+    def check_victim(self, victim, lines, expected):
+        t, who = self.t, f"victim {victim['pid']}"
+        tids = {line.tid for line in lines}
+        t.check(victim["tid"] in tids, f"{who}: tid is {victim['tid']}, the kernel's line says {sorted(tids)}")
+        # The kernel may print one victim twice; then its figures are one of them.
+        differences = []
+        for line in lines:
+            wrong = [f"{f} {victim[f]} != {getattr(line, f)}" for f in FIGURES
+                     if victim[f] != getattr(line, f)]
+            if victim["comm"] != printable(line.comm):
+                wrong.append(f"comm {victim['comm']!r} != {printable(line.comm)!r}")
+            differences.append(wrong)
+        best = min(differences, key=len)
+        t.check(not best, f"{who}: not as in the kernel's line: {', '.join(best)}")
+        t.check(victim["killed"] is True or (not self.bpf and victim["killed"] is None),
+                f"{who}: killed is {victim['killed']!r}")
+        self.check_cgroup(f"{who}: cgroup", victim["cgroup"], expected.cgroup)
+        unknown = not self.bpf and victim["cmdline_source"] is None
+        if expected.cmdline is not None and not unknown:
+            t.equal(f"{who}: cmdline", victim["cmdline"], expected.cmdline)
+        if expected.source is not None and not unknown:
+            t.equal(f"{who}: cmdline_source", victim["cmdline_source"], expected.source)
+        if self.bpf:
+            t.check(victim["start_time"] and lib.TIME.fullmatch(victim["start_time"]),
+                    f"{who}: start_time is {victim['start_time']!r}")
+            t.equal(f"{who}: ppid", victim["ppid"], victim["ppid"] and int(victim["ppid"]))
+
+    def check_cgroup(self, what, got, group):
+        if group is None:
+            return
+        expected = {"id": group.id, "hierarchy": f"v{group.version}", "path": group.path}
+        got = got and {key: got[key] for key in expected}
+        if got and not self.bpf and got["id"] is None:  # the kernel log has names only
+            expected["id"] = None
+        self.t.equal(what, got, expected)
+
+    def check_episode(self, episode, expected, trigger, trigger_cgroup, group, scope):
+        t = self.t
+        pids = [victim["pid"] for victim in episode["victims"]]
+        mine = expected.get(pids[0], Expected()) if pids else Expected()
+        who = f"episode of {pids}"
+        said = [c for c in t.log.since(self.log_mark)["constraints"] if c.pid in pids]
+        lines_missing = not self.bpf and not said  # rate-limited away, and no other source that knows
+        if not lines_missing:
+            t.equal(f"{who}: scope", episode["scope"], scope)
+        if mine.limit is not None and not (lines_missing and episode["limit_cgroup"] is None):
+            self.check_cgroup(f"{who}: limit_cgroup", episode["limit_cgroup"], mine.limit)
+            limit = mine.limit.limit_bytes
+            t.equal(f"{who}: limit_bytes", episode["limit_bytes"], limit)
+            usage = episode["usage_bytes"]
+            t.check(usage is not None and limit - max(limit // 20, 2 * MiB) <= usage <= limit,
+                    f"{who}: usage_bytes is {usage} with a limit of {limit}")
+        for constraint in said:
+            if constraint.limit is not None and mine.limit is not None:
+                t.equal(f"the kernel's limit owner of {constraint.pid}", constraint.limit, mine.limit.path)
+        triggers = set(trigger) if trigger is not None else set(pids)
+        got = episode["trigger"]
+        if self.bpf or got is not None:
+            t.check(got is not None and (not triggers or got["pid"] in triggers),
+                    f"{who}: trigger is {got and got['pid']}, expected one of {sorted(triggers)}")
+        if got is not None and (trigger_cgroup or mine.cgroup) is not None and (self.bpf or got["cgroup"] is not None):
+            self.check_cgroup(f"{who}: trigger's cgroup", got["cgroup"], trigger_cgroup or mine.cgroup)
+        if self.bpf:
+            t.equal(f"{who}: group_kill", episode["group_kill"], group)
+        checks = episode["checks"]
+        t.equal(f"{who}: checks.mark_victim", checks["mark_victim"], len(pids) if self.bpf else None)
+        t.equal(f"{who}: checks.kmsg", checks["kmsg"], len(pids) if self.kmsg else None)
+        t.check(checks["vmstat"] is None or checks["vmstat"] >= len(pids),
+                f"{who}: checks.vmstat is {checks['vmstat']}")
+        t.check(isinstance(episode["id"], str) and episode["id"], f"{who}: id is {episode['id']!r}")
+        age_s = (time.time_ns() - lib.epoch_ns(episode["time"])) * 1e-9
+        t.check(-1 < age_s < lib.seconds(60), f"{who}: time {episode['time']} is {age_s:.1f} s ago")
+
+
+def shown(child, event="ready"):
+    """What the workload's /proc/self/cmdline showed when it last said so."""
+    return [line for line in child.truth if line["event"] == event][-1]["cmdline"]
+
+
+def kill_one(t, command, limit=32 * MiB, arguments=(), event="ready", source="shown", adj=None, **check):
+    """One process, one cgroup, one limit, one kill."""
+    scene = Scene(t, *arguments)
+    group = t.cgroup().limit(limit)
+    child = t.start(group, *command, adj=adj)
+    child.wait_for(event)
+    child.go()
+    t.equal("exit code of the victim", child.wait(), 137)
+    scene.knows(child)
+    expected = {child.pid: Expected(group, group, shown(child, event), source)}
+    return scene.check(expected, **check)[:1], child, group
+
+
+# ---- one process ----------------------------------------------------------------------------------------------------
+
+@case()
+def one_process_one_limit(t):
+    episodes, child, _ = kill_one(t, ["grow", "--anon", "64M"])
+    for episode in episodes:
+        t.equal("checks.vmstat of a kill on its own", episode["checks"]["vmstat"], 1)
+        t.check(episode["order"] in (0, None), f"order is {episode['order']}")
+        for victim in episode["victims"]:
+            t.check(victim["anon_bytes"] and victim["anon_bytes"] > 20 * MiB, f"anon_bytes is {victim['anon_bytes']}")
+            t.equal("uid", victim["uid"], 0)
+            t.equal("ppid", victim["ppid"], os.getpid())
+            t.equal("swap_bytes", victim["swap_bytes"], 0)
+
+
+@case()
+def anon_file_and_shmem_are_told_apart(t):
+    episodes, _, _ = kill_one(t, ["grow", "--shmem", "12M", "--file", "8M", "--anon", "128M"], limit=48 * MiB)
+    for victim in episodes[0]["victims"] if episodes else []:
+        t.check(victim["shmem_bytes"] >= 12 * MiB, f"shmem_bytes is {victim['shmem_bytes']} with 12 MiB of it touched")
+
+
+@case()
+def oom_score_adj_is_the_last_one_set(t):
+    kill_one(t, ["grow", "--anon", "64M"], adj=321)
+
+
+@case()
+def a_victim_that_lives_a_few_milliseconds(t):
+    scene = Scene(t)
+    expected = {}
+    for i in range(5):
+        group = t.cgroup().limit(8 * MiB)
+        child = t.start(group, "short_lived", "32M")
+        t.equal("exit code of the victim", child.wait(), 137)
+        scene.knows(child)
+        expected[child.pid] = Expected(group, group, child.command, "shown")
+    scene.check(expected, episodes=5)
+
+
+@case()
+def many_threads_fault_at_once(t):
+    for _ in range(1 if lib.VM else 4):
+        kill_one(t, ["threads", 9])
+
+
+@case()
+def the_marked_task_is_not_the_main_thread(t):
+    episodes, child, _ = kill_one(t, ["dead_leader"])
+    tid = child.wait_for("leader_gone")["tid"]
+    for victim in episodes[0]["victims"] if episodes else []:
+        t.equal("pid", victim["pid"], child.pid)
+        t.equal("tid", victim["tid"], tid)
+
+
+@case()
+def kills_one_after_the_other_are_episodes_of_their_own(t):
+    group = t.cgroup().limit(16 * MiB)
+    for _ in range(3):
+        scene = Scene(t)
+        child = t.start(group, "grow", "--anon", "64M")
+        t.equal("exit code of the victim", child.wait(), 137)
+        scene.knows(child)
+        scene.check({child.pid: Expected(group, group, child.command, "shown")})
+
+
+# ---- whose limit, whose cgroup ----------------------------------------------------------------------------------------
+
+@case()
+def the_limit_is_two_levels_up(t):
+    scene = Scene(t)
+    owner = t.cgroup().limit(32 * MiB)
+    leaf = owner.child("middle").child("leaf")
+    child = t.start(leaf, "grow", "--anon", "64M")
+    t.equal("exit code of the victim", child.wait(), 137)
+    scene.knows(child)
+    scene.check({child.pid: Expected(leaf, owner, child.command, "shown")})
+
+
+@case()
+def the_limit_that_fires_is_the_tighter_one_below(t):
+    scene = Scene(t)
+    top = t.cgroup().limit(256 * MiB)
+    middle = top.child("middle").limit(32 * MiB)
+    leaf = middle.child("leaf").limit(128 * MiB)
+    child = t.start(leaf, "grow", "--anon", "64M")
+    t.equal("exit code of the victim", child.wait(), 137)
+    scene.knows(child)
+    scene.check({child.pid: Expected(leaf, middle, child.command, "shown")})
+
+
+@case()
+def victim_and_trigger_are_in_different_cgroups(t):
+    scene = Scene(t)
+    owner = t.cgroup().limit(64 * MiB)
+    big, small = owner.child("big"), owner.child("small")
+    holder = t.start(big, "grow", "--anon", "44M", "--forever")
+    holder.wait_for("holds")
+    pusher = t.start(small, "grow", "--anon", "24M", "--go")
+    t.equal("exit code of the victim", holder.wait(), 137)
+    pusher.wait_for("at", count=24)
+    scene.knows(holder)
+    scene.knows(pusher)
+    scene.check({holder.pid: Expected(big, owner, holder.command, "shown")}, trigger=[pusher.pid],
+                trigger_cgroup=small)
+
+
+@case()
+def culprit_victim_and_trigger_are_three_processes(t):
+    scene = Scene(t)
+    group = t.cgroup().limit(128 * MiB)
+    child = t.start(group, "culprit", "128M")
+    roles = {role: child.wait_for("role", role=role)["pid"] for role in ("culprit", "victim", "trigger")}
+    child.wait_for("survived")
+    scene.knows(child)
+    episodes = scene.check({roles["victim"]: Expected(group, group, child.command, "shown")},
+                           trigger=[roles["trigger"]])
+    for episode in episodes:
+        t.equal("comm of the victim", [v["comm"] for v in episode["victims"]], ["the_victim"])
+        t.equal("comm of the trigger", episode["trigger"] and episode["trigger"]["comm"], "the_trigger")
+        grew = [g["process"]["pid"] for g in episode["grew_most"]]
+        t.check(roles["culprit"] in grew[:1], f"grew_most begins with {grew[:3]}, the culprit is {roles['culprit']}")
+    child.go()
+
+
+@case()
+def a_limit_lowered_below_the_usage(t):
+    group = t.cgroup().limit(64 * MiB)
+    if group.version == 1:
+        t.skip("cgroup v1 refuses a limit below the usage")
+    scene = Scene(t)
+    child = t.start(group, "grow", "--anon", "40M", "--forever")
+    child.wait_for("holds")
+    scene.knows(child)
+    group.write("memory.max", 16 * MiB)
+    t.equal("exit code of the victim", child.wait(), 137)
+    scene.wait(1)
+    kernel = scene.kernel_victims()
+    t.equal("recorded victims", [v["pid"] for v in scene.victims()], sorted(kernel))
+    for victim in scene.victims():
+        scene.check_victim(victim, kernel.get(victim["pid"], []), Expected(group, group, child.command, "shown"))
+    for episode in scene.episodes():
+        scene.check_cgroup("limit_cgroup", episode["limit_cgroup"], group)
+        t.equal("trigger, which wrote the limit", episode["trigger"] and episode["trigger"]["pid"], os.getpid())
+
+
+# ---- many processes ---------------------------------------------------------------------------------------------------
+
+@case()
+def a_group_kill_is_one_episode_with_four_victims(t):
+    group = t.cgroup().limit(48 * MiB).group_kill()
+    scene = Scene(t)
+    quiet = [t.start(group, "grow", "--anon", "2M", "--forever") for _ in range(3)]
+    for child in quiet:
+        child.wait_for("holds")
+    grower = t.start(group, "grow", "--anon", "96M")
+    for child in [*quiet, grower]:
+        t.equal("exit code of a victim", child.wait(), 137)
+        scene.knows(child)
+    t.check(t.log.since(scene.log_mark)["groups"], "the kernel said nothing of memory.oom.group")
+    scene.check({child.pid: Expected(group, group, child.command, "shown") for child in [*quiet, grower]},
+                trigger=[grower.pid], group=True)
+
+
+@case()
+def a_group_kill_of_an_ancestor(t):
+    owner = t.cgroup().limit(48 * MiB).group_kill()
+    scene = Scene(t)
+    one, two = owner.child("one"), owner.child("two")
+    quiet = t.start(one, "grow", "--anon", "2M", "--forever")
+    quiet.wait_for("holds")
+    grower = t.start(two, "grow", "--anon", "96M")
+    for child in (quiet, grower):
+        t.equal("exit code of a victim", child.wait(), 137)
+        scene.knows(child)
+    episodes = scene.check({quiet.pid: Expected(one, owner, quiet.command, "shown"),
+                            grower.pid: Expected(two, owner, grower.command, "shown")}, trigger=[grower.pid],
+                           trigger_cgroup=two, group=True)
+    t.equal("number of victims of the episode", [len(e["victims"]) for e in episodes], [2])
+
+
+def shared_memory(t, how, grower_is_child):
+    scene = Scene(t)
+    group = t.cgroup().limit(32 * MiB)
+    child = t.start(group, "vfork_share", how)
+    child.wait_for("ready")
+    child.go()
+    second = child.wait_for("child")["pid"]
+    t.equal("exit code of the parent", child.wait(), 137)
+    scene.knows(child)
+    t.log.wait_for(lambda: scene.kernel_victims(), lib.seconds(10))
+    marked = list(scene.kernel_victims())
+    if not t.check(marked and set(marked) <= {child.pid, second}, f"the kernel killed {marked}"):
+        return
+    episodes = scene.check({pid: Expected(group, group, child.command, "shown") for pid in marked},
+                           trigger=[second if grower_is_child else child.pid])
+    for episode in episodes:
+        also = [p["pid"] for p in episode["also_killed"]]
+        t.equal("also_killed", sorted(also), sorted({child.pid, second} - set(marked)))
+
+
+@case()
+def a_process_that_shares_the_victims_memory_dies_with_it(t):
+    shared_memory(t, "clone", grower_is_child=False)
+
+
+@case()
+def a_vfork_child_dies_with_its_parent(t):
+    shared_memory(t, "vfork", grower_is_child=True)
+
+
+def twenty(t, *arguments):
+    scene = Scene(t, *arguments)
+    groups = [t.cgroup().limit(16 * MiB) for _ in range(20)]
+    children = [t.start(group, "grow", "--go", "--anon", "64M") for group in groups]
+    for child in children:
+        child.wait_for("ready")
+    for child in children:
+        child.go()
+    for child in children:
+        t.equal("exit code of a victim", child.wait(), 137)
+        scene.knows(child)
+    expected = {c.pid: Expected(g, g, c.command, "shown") for c, g in zip(children, groups)}
+    episodes = scene.check(expected, episodes=20 if scene.bpf else None)
+    t.check(len({e["id"] for e in episodes}) == len(episodes), "episodes share an id")
+
+
+@case(limit_s=40)
+def twenty_at_once(t):
+    twenty(t)
+
+
+# ---- what the process showed ------------------------------------------------------------------------------------------
+
+@case()
+def arguments_rewritten_in_place(t):
+    kill_one(t, ["rewrites_argv", "words", "first-word", "second"], event="rewritten")
+
+
+@case()
+def a_title_written_over_arguments_and_environment(t):
+    kill_one(t, ["rewrites_argv", "title", "step", "1"], event="rewritten")
+
+
+@case()
+def arguments_unmapped_are_those_of_exec(t):
+    scene = Scene(t)
+    group = t.cgroup().limit(32 * MiB)
+    child = t.start(group, "unmaps_argv", "one", "two")
+    t.check(child.wait_for("unmapped")["cmdline"] in ([], None), "the workload's arguments can still be read")
+    child.go()
+    t.equal("exit code of the victim", child.wait(), 137)
+    scene.knows(child)
+    scene.check({child.pid: Expected(group, group, child.command, "exec")})
+
+
+@case()
+def a_command_line_with_hostile_bytes(t):
+    scene = Scene(t)
+    group = t.cgroup().limit(32 * MiB)
+    words = [b"\xff\xfe", "new\nline", "\x1b[2J", '"quoted\\"', "", "päth"]
+    process = subprocess.Popen([t.workload("enter"), group.procs_file, "--", t.workload("hostile_name"), "grow", *words],
+                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    process.wait(lib.seconds(10))
+    scene.tids = {process.pid: process.pid}
+    scene.check({process.pid: Expected(group, group, [str(t.workload("hostile_name")), "grow", "\\xff\\xfe",
+                                                      *words[1:]], "shown")})
+
+
+@case()
+def a_comm_with_hostile_bytes(t):
+    kill_one(t, ["hostile_name", "grow"])
+
+
+# ---- one source alone -------------------------------------------------------------------------------------------------
+
+@case()
+def without_the_kernel_log(t):
+    episodes, _, _ = kill_one(t, ["grow", "--shmem", "4M", "--anon", "64M"], arguments=("--no-kmsg",), adj=55)
+    for episode in episodes:
+        t.equal("checks.kmsg", episode["checks"]["kmsg"], None)
+
+
+@case(limit_s=40)
+def without_the_kernel_log_twenty_at_once(t):
+    twenty(t, "--no-kmsg")
+
+
+@case()
+def without_the_kernel_log_the_main_thread_gone(t):
+    episodes, child, _ = kill_one(t, ["dead_leader"], arguments=("--no-kmsg",))
+    for victim in episodes[0]["victims"] if episodes else []:
+        t.equal("tid", victim["tid"], child.wait_for("leader_gone")["tid"])
+
+
+@case()
+def without_the_kernel_log_the_limit_two_levels_up(t):
+    scene = Scene(t, "--no-kmsg")
+    owner = t.cgroup().limit(32 * MiB)
+    leaf = owner.child("middle").child("leaf")
+    child = t.start(leaf, "grow", "--anon", "64M")
+    t.equal("exit code of the victim", child.wait(), 137)
+    scene.knows(child)
+    scene.check({child.pid: Expected(leaf, owner, child.command, "shown")})
+
+
+@case()
+def without_kernel_programs(t):
+    kill_one(t, ["grow", "--shmem", "4M", "--anon", "64M"], arguments=("--no-bpf",), adj=56)
+
+
+@case()
+def without_kernel_programs_the_main_thread_gone(t):
+    episodes, child, _ = kill_one(t, ["dead_leader"], arguments=("--no-bpf",))
+    for victim in episodes[0]["victims"] if episodes else []:
+        t.equal("tid", victim["tid"], child.wait_for("leader_gone")["tid"])
+
+
+@case(limit_s=40)
+def without_kernel_programs_twenty_at_once(t):
+    twenty(t, "--no-bpf")
+
+
+@case()
+def without_kernel_programs_a_group_kill(t):
+    group = t.cgroup().limit(48 * MiB).group_kill()
+    scene = Scene(t, "--no-bpf")
+    quiet = [t.start(group, "grow", "--anon", "2M", "--forever") for _ in range(3)]
+    for child in quiet:
+        child.wait_for("holds")
+    grower = t.start(group, "grow", "--anon", "96M")
+    for child in [*quiet, grower]:
+        t.equal("exit code of a victim", child.wait(), 137)
+        scene.knows(child)
+    scene.check({child.pid: Expected(group, group, child.command, "shown") for child in [*quiet, grower]},
+                trigger=[grower.pid], group=True)
+
+
+# ---- other loads, other scopes ----------------------------------------------------------------------------------------
+
+@case()
+def the_whole_machine_as_scope(t):
+    tracer = t.trace()
+    scene = Scene(t, tracer=tracer)
+    group = t.cgroup().limit(32 * MiB)
+    child = t.start(group, "grow", "--anon", "64M")
+    t.equal("exit code of the victim", child.wait(), 137)
+    scene.knows(child)
+    scene.check({child.pid: Expected(group, group, child.command, "shown")})
+    tracer.stop()
+    t.check_stream(tracer)
+
+
+@case(once=True)
+def a_process_as_scope(t):
+    group = t.cgroup().limit(32 * MiB)
+    child = t.start(group, "grow", "--go", "--anon", "64M")
+    child.wait_for("ready")
+    tracer = t.trace("--pid", child.pid)
+    scene = Scene(t, tracer=tracer)
+    other = t.start(t.cgroup().limit(16 * MiB), "grow", "--anon", "64M")
+    t.equal("exit code of a stranger", other.wait(), 137)
+    t.log.wait_for_kill_of(scene.log_mark, other.pid, lib.seconds(5))
+    scene.log_mark = t.log.mark()
+    child.go()
+    t.equal("exit code of the victim", child.wait(), 137)
+    scene.knows(child)
+    scene.check({child.pid: Expected(group, group, child.command, "shown")})
+
+
+def stress(t, *load, limit=96 * MiB):
+    stress_ng = shutil.which("stress-ng")
+    if not stress_ng:
+        t.skip("stress-ng is not installed")
+    scene = Scene(t)
+    scene.recognises = lambda line: line.comm.startswith(b"stress-ng")
+    group = t.cgroup().limit(limit)
+    child = t.start(group, stress_ng, *load, "--timeout", "3s", "--temp-path", t.folder())
+    child.wait(30)
+    t.log.sync(lib.seconds(1))
+    kernel = scene.kernel_victims()
+    if not kernel:
+        t.skip(f"stress-ng {' '.join(load)} was not killed")
+    expected = {pid: Expected(group, group) for pid in kernel}
+    scene.check(expected, episodes=None, trigger=[], settle=2.2)
+
+
+@case(once=True)
+def stress_ng_bigheap(t):
+    stress(t, "--bigheap", "2")
+
+
+@case(once=True)
+def stress_ng_brk(t):
+    stress(t, "--brk", "2", "--brk-mlock", limit=12 * MiB)
+
+
+@case(once=True)
+def stress_ng_vm(t):
+    stress(t, "--vm", "2", "--vm-bytes", "256M", "--vm-keep", "--oomable")
+
+
+@case()
+def the_victim_has_memory_in_swap(t):
+    with open("/proc/swaps") as f:
+        if len(f.readlines()) < 2:
+            t.skip("no swap here")
+    scene = Scene(t)
+    group = t.cgroup().limit(32 * MiB, swap=24 * MiB)
+    child = t.start(group, "grow", "--anon", "128M")
+    t.equal("exit code of the victim", child.wait(60), 137)
+    scene.knows(child)
+    for episode in scene.check({child.pid: Expected(group, group, child.command, "shown")}):
+        for victim in episode["victims"]:
+            t.check(victim["swap_bytes"] and 16 * MiB <= victim["swap_bytes"] <= 24 * MiB,
+                    f"swap_bytes is {victim['swap_bytes']}, the cgroup had 24 MiB")
+
+
+# ---- SIGKILL from user space --------------------------------------------------------------------------------------------
+
+@case()
+def a_sigkill_from_user_space_names_its_sender(t):
+    tracer = t.shared_trace("--cgroup", lib.base().path)
+    mark = tracer.mark()
+    group = t.cgroup()
+    child = t.start(group, "sleeper")
+    child.wait_for("ready")
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+    line = tracer.wait_for_line("kill", lambda k: k["victim"]["pid"] == child.pid, mark, 5)
+    t.equal("sender", line["sender"]["pid"], os.getpid())
+    t.equal("cmdline of the victim", line["victim"]["cmdline"], child.command)
+    t.equal("oom lines", len(tracer.all("oom", mark)), 0)
+
+
+@case()
+def cgroup_kill_is_named_as_the_cause(t):
+    group = t.cgroup()
+    if group.version == 1:
+        t.skip("cgroup v1 has no cgroup.kill")
+    if not (group.dir / "cgroup.kill").exists():
+        t.skip("this kernel has no cgroup.kill")
+    tracer = t.shared_trace("--cgroup", lib.base().path)
+    mark = tracer.mark()
+    child = t.start(group, "sleeper")
+    child.wait_for("ready")
+    group.write("cgroup.kill", 1)
+    child.wait()
+    line = tracer.wait_for_line("kill", lambda k: k["victim"]["pid"] == child.pid, mark, 5)
+    t.equal("sender", line["sender"]["pid"], os.getpid())
+    t.equal("cause", line["cause"], "cgroup.kill")

@@ -1,0 +1,507 @@
+"""What the cases share: memory cgroups of v1 and v2, processes that start inside them, oomcast under observation."""
+
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+
+import witness
+
+VM = os.environ.get("OOMCAST_VM", "")
+SLOW = 8 if VM else 1  # emulated machines are about that much slower
+MiB = 1 << 20
+
+cases = []
+
+
+class Skip(Exception):
+    """The case cannot be run here; says why."""
+
+
+class Failed(Exception):
+    """The case cannot go on; says why."""
+
+
+@dataclasses.dataclass
+class Case:
+    name: str
+    run: object
+    once: bool
+    limit_s: float
+
+
+def case(once=False, limit_s=30):
+    """Registers a function as the case `file.function`. `once`: not again in machines that differ in kprobes only."""
+    def register(function):
+        cases.append(Case(f"{function.__module__}.{function.__name__}", function, once, limit_s * SLOW))
+        return function
+    return register
+
+
+def seconds(value):
+    """A time to wait at most, on a machine of this speed."""
+    return value * SLOW
+
+
+# ---- cgroups ------------------------------------------------------------------------------------------------------
+
+def memory_mount():
+    """(version, where the memory controller's hierarchy is mounted)."""
+    v2 = None
+    with open("/proc/self/mounts") as f:
+        for line in f:
+            _, where, kind, options, *_ = line.split()
+            if kind == "cgroup" and "memory" in options.split(","):
+                return 1, pathlib.Path(where)
+            if kind == "cgroup2" and "memory" in pathlib.Path(where, "cgroup.controllers").read_text().split():
+                v2 = pathlib.Path(where)
+    if v2 is None:
+        raise Skip("no memory controller is mounted")
+    return 2, v2
+
+
+class Cgroup:
+    """A memory cgroup below the run's own. `path` is what the kernel log calls it."""
+
+    def __init__(self, path, version, mount, make=True):
+        self.path, self.version, self.mount = path, version, mount
+        self.dir = mount / path.lstrip("/")
+        if make:
+            self.dir.mkdir()
+        self.id = self.dir.stat().st_ino
+        self.limit_bytes = None  # as set by limit()
+
+    def child(self, name):
+        if self.version == 2:
+            self.write("cgroup.subtree_control", "+memory")
+        return Cgroup(f"{self.path}/{name}", self.version, self.mount)
+
+    def write(self, file, value):
+        # Files of the cgroup file system take a value with one write, and must exist already.
+        fd = os.open(self.dir / file, os.O_WRONLY)
+        try:
+            os.write(fd, str(value).encode())
+        finally:
+            os.close(fd)
+
+    def read(self, file):
+        return (self.dir / file).read_text()
+
+    def limit(self, size, swap=0):
+        """Limits memory; swap is not to be had unless asked for."""
+        self.limit_bytes = size
+        if self.version == 2:
+            self.write("memory.max", size)
+            if (self.dir / "memory.swap.max").exists():
+                self.write("memory.swap.max", swap)
+        else:
+            both = self.dir / "memory.memsw.limit_in_bytes"
+            raises = both.exists() and int(both.read_text()) < size + swap
+            if raises:  # memory with swap may never be limited below memory
+                self.write(both.name, size + swap)
+            self.write("memory.limit_in_bytes", size)
+            if both.exists() and not raises:
+                self.write(both.name, size + swap)
+        return self
+
+    @property
+    def procs_file(self):
+        return self.dir / "cgroup.procs"
+
+    @property
+    def usage_file(self):
+        return self.dir / ("memory.current" if self.version == 2 else "memory.usage_in_bytes")
+
+    def usage(self):
+        return int(self.usage_file.read_text())
+
+    def group_kill(self):
+        if self.version == 1:
+            raise Skip("cgroup v1 has no memory.oom.group")
+        self.write("memory.oom.group", 1)
+        return self
+
+    def remove(self):
+        """Ends what runs in it and below, then removes it."""
+        with contextlib.suppress(FileNotFoundError):
+            for below in [path for path in self.dir.iterdir() if path.is_dir()]:
+                Cgroup(f"{self.path}/{below.name}", self.version, self.mount, make=False).remove()
+        deadline = time.monotonic() + seconds(10)
+        while self.dir.exists():
+            try:
+                for pid in self.procs_file.read_text().split():
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(int(pid), signal.SIGKILL)
+                self.dir.rmdir()
+            except FileNotFoundError:
+                return
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise Failed(f"{self.dir} cannot be removed")
+                time.sleep(0.02)
+
+
+_base = None
+
+
+def base():
+    """The cgroup of this run; each case makes its own below it."""
+    global _base
+    if _base is None:
+        version, mount = memory_mount()
+        if version == 2 and "memory" not in (mount / "cgroup.subtree_control").read_text().split():
+            (mount / "cgroup.subtree_control").write_text("+memory")
+        _base = Cgroup(f"/oomcast-e2e-{os.getpid()}", version, mount)
+    return _base
+
+
+def remove_base():
+    global _base
+    if _base is not None:
+        _base.remove()
+        _base = None
+
+
+# ---- processes ----------------------------------------------------------------------------------------------------
+
+class Lines:
+    """The lines of a stream as they come, each given to `parse`."""
+
+    def __init__(self, stream, parse):
+        self.items = []
+        self.raw = []
+        self.closed = False
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._read, args=(stream, parse), daemon=True)
+        self._thread.start()
+
+    def _read(self, stream, parse):
+        for raw in stream:
+            item = parse(raw)
+            with self._changed:
+                self.raw.append(raw)
+                self.items.append(item)
+                self._changed.notify_all()
+        with self._changed:
+            self.closed = True
+            self._changed.notify_all()
+
+    def wait(self, condition, timeout):
+        """True once `condition()` holds; tried again whenever a line came."""
+        with self._changed:
+            return self._changed.wait_for(lambda: condition() or self.closed, timeout) and bool(condition())
+
+    def join(self, timeout):
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+
+class Child:
+    """A workload. `truth` is what it says about itself; `tids` maps each thread it named to its process."""
+
+    def __init__(self, command, lines_in, **options):
+        self.command = [str(word) for word in command]
+        self.process = subprocess.Popen([str(word) for word in lines_in], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+        self.pid = self.process.pid
+        self._errors = []
+        self._stderr = threading.Thread(target=lambda: self._errors.append(self.process.stderr.read()), daemon=True)
+        self._stderr.start()
+        self.lines = Lines(self.process.stdout, self._parse)
+
+    @staticmethod
+    def _parse(raw):
+        try:
+            return json.loads(raw)
+        except ValueError:
+            return {"event": "?", "text": raw.decode(errors="replace")}
+
+    @property
+    def truth(self):
+        return list(self.lines.items)
+
+    def stderr(self):
+        self._stderr.join(seconds(2))
+        return b"".join(self._errors).decode(errors="replace").strip()
+
+    def wait_for(self, event, count=1, timeout=10, **fields):
+        """The `count`th line of truth of that kind."""
+        def matching():
+            return [line for line in list(self.lines.items)
+                    if line["event"] == event and all(line.get(k) == v for k, v in fields.items())]
+        if not self.lines.wait(lambda: len(matching()) >= count, seconds(timeout)):
+            raise Failed(f"{self.command[0]} did not say '{event}' {count} times; it said "
+                         f"{[line['event'] for line in self.truth][-5:]} {self.stderr() if self.lines.closed else ''}")
+        return matching()[count - 1]
+
+    def go(self):
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(b"x")
+            self.process.stdin.flush()
+
+    def wait(self, timeout=20):
+        """Exit code as a shell gives it."""
+        try:
+            code = self.process.wait(seconds(timeout))
+        except subprocess.TimeoutExpired:
+            raise Failed(f"{' '.join(self.command[:3])} still runs after {seconds(timeout)} s") from None
+        return 128 - code if code < 0 else code
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdin.close()
+
+
+class Oomcast:
+    """A running `oomcast … --json`."""
+
+    def __init__(self, path, arguments, environment=None, prefix=()):
+        self.arguments = [str(word) for word in arguments]
+        self.stderr_file = tempfile.TemporaryFile()
+        self.process = subprocess.Popen([*map(str, prefix), str(path), *self.arguments], stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.PIPE, stderr=self.stderr_file,
+                                        env={**os.environ, **(environment or {})})
+        self.pid = self.process.pid
+        self.bad = []
+        self.code = None
+        self.lines = Lines(self.process.stdout, self._parse)
+
+    def _parse(self, raw):
+        try:
+            if not raw.endswith(b"\n"):
+                raise ValueError("no newline at the end")
+            line = json.loads(raw.decode())
+            if not isinstance(line, dict) or "type" not in line or "time" not in line:
+                raise ValueError("no object with type and time")
+            return line
+        except ValueError as problem:
+            self.bad.append(f"{problem}: {raw[:200]!r}")
+            return {"type": "?", "time": ""}
+
+    def stderr(self):
+        self.stderr_file.seek(0)
+        return self.stderr_file.read().decode(errors="replace").strip()
+
+    def mark(self):
+        return len(self.lines.items)
+
+    def all(self, kind, mark=0):
+        return [line for line in self.lines.items[mark:] if line["type"] == kind]
+
+    def wait_for(self, what, condition, timeout=10):
+        if not self.lines.wait(condition, seconds(timeout)):
+            ended = f"; it ended with {self.process.poll()}" if self.lines.closed else ""
+            counts = {}
+            for line in self.lines.items:
+                counts[line["type"]] = counts.get(line["type"], 0) + 1
+            raise Failed(f"no {what} from oomcast {' '.join(self.arguments)}{ended}; lines so far: {counts}; "
+                         f"stderr: {one_line(self.stderr()[-500:])}")
+
+    def started(self):
+        self.wait_for("start line", lambda: self.lines.items and self.lines.items[0]["type"] == "start", 15)
+        return self
+
+    def wait_for_line(self, kind, matches=lambda line: True, mark=0, timeout=10):
+        def found():
+            return next((line for line in self.lines.items[mark:] if line["type"] == kind and matches(line)), None)
+        self.wait_for(f"{kind} line", lambda: found() is not None, timeout)
+        return found()
+
+    def rss(self):
+        """VmRSS in bytes."""
+        return status_bytes(self.pid, "VmRSS")
+
+    def stop(self, number=signal.SIGINT, timeout=10):
+        """Asks it to end and returns its exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        return self.finish(timeout)
+
+    def finish(self, timeout=10):
+        if self.code is None:
+            try:
+                self.code = self.process.wait(seconds(timeout))
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+                raise Failed(f"oomcast {' '.join(self.arguments)} does not end within {seconds(timeout)} s") from None
+            self.lines.join(seconds(5))
+        return self.code
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
+def status_bytes(pid, field):
+    with open(f"/proc/{pid}/status") as f:
+        return next((int(line.split()[1]) << 10 for line in f if line.startswith(field + ":")), None)
+
+
+def one_line(text):
+    return " | ".join(text.split("\n"))
+
+
+def shortened(value, most=600):
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return text if len(text) <= most else text[:most] + "…"
+
+
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z")
+
+
+def epoch_ns(time_text):
+    """RFC 3339 with nanoseconds → nanoseconds since the epoch."""
+    import calendar
+    whole, _, fraction = time_text.rstrip("Z").partition(".")
+    return calendar.timegm(time.strptime(whole, "%Y-%m-%dT%H:%M:%S")) * 1_000_000_000 + int(fraction.ljust(9, "0"))
+
+
+def realtime_minus_monotonic_ns():
+    best = None
+    for _ in range(20):
+        before = time.monotonic_ns()
+        wall = time.time_ns()
+        after = time.monotonic_ns()
+        if best is None or after - before < best[0]:
+            best = after - before, wall - (before + after) // 2
+    return best[1]
+
+
+# ---- a case's context ---------------------------------------------------------------------------------------------
+
+class Context:
+    """What a case works with. Everything started through it ends with the case."""
+
+    shared = {}  # oomcast processes that live for the whole run, by their arguments
+    log = None   # the kernel's log, read by the witness
+    oomcast_path = workloads_path = None
+
+    def __init__(self):
+        self.failures = []
+        self._stack = contextlib.ExitStack()
+        self._groups = 0
+        self.tids = {}
+
+    # -- verdicts
+
+    def check(self, good, message):
+        if not good:
+            self.failures.append(message)
+        return good
+
+    def equal(self, what, got, expected):
+        return self.check(got == expected, f"{what} is {shortened(got)}, expected {shortened(expected)}")
+
+    def skip(self, reason):
+        raise Skip(reason)
+
+    def need_vm(self):
+        if not VM:
+            raise Skip("only in a virtual machine: it would kill strangers here")
+
+    # -- things
+
+    def workload(self, name):
+        path = self.workloads_path / name
+        if not path.exists():
+            raise Skip(f"no workload {name}")
+        return path
+
+    def cgroup(self, name=None):
+        """A fresh cgroup below the run's own."""
+        group = base().child(name or f"c{len(cases_run)}-{self._groups}")
+        self._groups += 1
+        self._stack.callback(group.remove)
+        return group
+
+    def start(self, cgroup, *command, adj=None, **options):
+        """Starts a command that from its exec on is in `cgroup` (None: where the tests are)."""
+        if not str(command[0]).startswith("/"):
+            command = (self.workload(command[0]), *command[1:])
+        words = [self.workload("enter")]
+        if adj is not None:
+            words += ["--adj", adj]
+        if cgroup is not None:
+            words.append(cgroup.procs_file)
+        child = Child(command, [*words, "--", *command], **options)
+        self._stack.callback(child.end)
+        return child
+
+    def oomcast(self, *arguments, **options):
+        tracer = Oomcast(self.oomcast_path, arguments, **options)
+        self._stack.callback(tracer.kill)
+        return tracer
+
+    def trace(self, *arguments, **options):
+        """A `trace --json` of this case alone, started."""
+        return self.oomcast("trace", "--json", *arguments, **options).started()
+
+    def shared_trace(self, *arguments):
+        """A `trace --json` of the run's cgroup that lives on: loading programs takes seconds on a slow machine."""
+        key = arguments
+        tracer = Context.shared.get(key)
+        if tracer is None or tracer.process.poll() is not None:
+            tracer = Oomcast(self.oomcast_path, ["trace", "--json", *arguments])
+            Context.shared[key] = tracer
+        return tracer.started()
+
+    def run_oomcast(self, *arguments, timeout=20, **options):
+        """Runs it to its end: (exit code, stdout, stderr) as text."""
+        try:
+            done = subprocess.run([str(self.oomcast_path), *map(str, arguments)], capture_output=True,
+                                  stdin=subprocess.DEVNULL, timeout=seconds(timeout), **options)
+        except subprocess.TimeoutExpired as late:
+            raise Failed(f"oomcast {' '.join(map(str, arguments))} does not end within {seconds(timeout)} s; stdout "
+                         f"{(late.stdout or b'')[-200:]!r} stderr {(late.stderr or b'')[-200:]!r}") from None
+        return done.returncode, done.stdout.decode(errors="surrogateescape"), done.stderr.decode(errors="replace")
+
+    def folder(self):
+        path = tempfile.mkdtemp(prefix="oomcast-e2e-")
+        self._stack.callback(shutil.rmtree, path, True)
+        return pathlib.Path(path)
+
+    def later(self, function, *arguments):
+        self._stack.callback(function, *arguments)
+
+    def close(self):
+        self._stack.close()
+
+    # -- streams
+
+    def check_stream(self, tracer, code=0):
+        """What holds for every --json stream that has ended."""
+        self.equal("exit code", tracer.finish(), code)
+        lines = tracer.lines.items
+        for bad in tracer.bad[:3]:
+            self.check(False, f"a line is not a JSON object of the contract: {bad}")
+        if not self.check(lines, f"nothing on stdout; stderr: {one_line(tracer.stderr()[-300:])}"):
+            return
+        self.equal("first line's type", lines[0]["type"], "start")
+        self.equal("last line's type", lines[-1]["type"], "end")
+        self.equal("number of start lines", len(tracer.all("start")), 1)
+        self.equal("number of end lines", len(tracer.all("end")), 1)
+        start, end = lines[0], lines[-1]
+        self.equal("start.schema", start.get("schema"), 1)
+        for field in ("version", "kernel", "sources"):
+            self.check(start.get(field), f"start.{field} is {start.get(field)!r}")
+        self.check(isinstance(end.get("records"), int), f"end.records is {end.get('records')!r}")
+        lost = end.get("lost")
+        self.check(isinstance(lost, dict) and all(type(n) is int and n >= 0 for n in lost.values()),
+                   f"end.lost is {lost!r}")
+        wrong = [line["time"] for line in lines if not TIME.fullmatch(line["time"])]
+        self.check(not wrong, f"time is not RFC 3339, UTC, nanoseconds: {wrong[:2]}")
+
+
+cases_run = []

@@ -1,0 +1,131 @@
+"""`oomcast run`: the command's exit code, the growth, the deadline, the kill, and nothing left behind."""
+
+import signal
+import statistics
+import time
+
+import lib
+from lib import MiB, VM, case
+
+RATE = 20e6  # bytes a second
+LEAK = ("import time\nkept = []\nstart = time.monotonic()\nwhile True:\n"
+        " kept.append(b'x' * (1 << 20))\n"
+        f" time.sleep(max(0, start + len(kept) * (1 << 20) / {RATE} - time.monotonic()))\n")
+
+
+def start(t, *arguments):
+    """`oomcast run` from a cgroup of our own, because it makes the limited one below or beside its own."""
+    home = t.cgroup().child("home")
+    return home, t.oomcast("run", *arguments, prefix=(t.workload("enter"), home.procs_file, "--"))
+
+
+def left_behind(home):
+    return [str(path) for path in [*home.dir.iterdir(), *home.dir.parent.iterdir()]
+            if path.is_dir() and path != home.dir]
+
+
+@case(limit_s=60)
+def a_leak_until_it_is_killed(t):
+    size = "160M" if VM else "512M"
+    home, run = start(t, "--json", "--memory", size, "--", "python3", "-c", LEAK)
+    t.equal("exit code", run.finish(60), 137)
+    t.check_stream(run, 137)
+    episodes = run.all("oom")
+    t.equal("number of oom lines", len(episodes), 1)
+    for episode in episodes:
+        t.equal("limit_bytes", episode["limit_bytes"], int(size[:-1]) * MiB)
+        t.equal("comm of the victims", [v["comm"] for v in episode["victims"]], ["python3"])
+        t.equal("cmdline of the victim", [v["cmdline"] for v in episode["victims"]], [["python3", "-c", LEAK]])
+        before = episode["forecast_before"]
+        t.check(before and before.get("first_time"), f"forecast_before is {lib.shortened(before)}")
+    forecasts = [f for f in run.all("forecast") if f["cgroup"] and f["growth_bytes_per_s"] is not None]
+    if not t.check(len(forecasts) >= 3, f"only {len(forecasts)} forecasts with a growth"):
+        return
+    begin = lib.epoch_ns(run.lines.items[0]["time"])
+    late = [f for f in forecasts if lib.epoch_ns(f["time"]) - begin > 4e9] or forecasts[-3:]
+    growth = statistics.median(f["growth_bytes_per_s"] for f in late)
+    t.check(abs(growth - RATE) <= 0.05 * RATE, f"growth is {growth:.0f} bytes a second, truly {RATE:.0f}; all: "
+            f"{[round(f['growth_bytes_per_s']) for f in late]}")
+    last = late[-1]["growth_bytes_per_s"]
+    t.check(abs(last - RATE) <= 0.05 * RATE, f"the last growth is {last:.0f} bytes a second, truly {RATE:.0f}")
+    etas = [f["eta_s"] for f in late if f["eta_s"] is not None]
+    falls = sum(later < earlier for earlier, later in zip(etas, etas[1:]))
+    t.check(len(etas) >= 3 and etas[-1] < etas[0] and falls >= 0.8 * (len(etas) - 1), f"eta_s does not fall: {etas}")
+    t.equal("cgroups left behind", left_behind(home), [])
+
+
+@case(limit_s=40)
+def a_leak_in_words_for_a_person(t):
+    home, run = start(t, "--memory", "96M", "--", "python3", "-c", LEAK)
+    t.equal("exit code", run.finish(40), 137)
+    text = b"".join(run.lines.raw).decode()
+    for word in ("OOM", "MiB/s", "python3"):
+        t.check(word in text, f"no '{word}' in the output: {lib.shortened(text)}")
+    t.check("\x1b" not in text, "escape sequences on a pipe")
+    t.equal("cgroups left behind", left_behind(home), [])
+
+
+@case()
+def the_commands_exit_code_is_ours(t):
+    home = t.cgroup().child("home")
+    prefix = [t.workload("enter"), home.procs_file, "--", t.oomcast_path, "run"]
+    import subprocess
+    for words, code in ((["--", "true"], 0), (["--memory", "32M", "--", "sh", "-c", "exit 7"], 7),
+                        (["--", "sh", "-c", "kill -15 $$"], 143)):
+        done = subprocess.run([*prefix, *words], capture_output=True, timeout=lib.seconds(15), stdin=subprocess.DEVNULL)
+        t.equal(f"exit code of run {' '.join(words)}", done.returncode, code)
+        if code != 0:
+            t.equal("traceback or crash on stderr", b"terminate" in done.stderr, False)
+    t.equal("cgroups left behind", left_behind(home), [])
+
+
+@case()
+def a_command_that_does_not_exist(t):
+    code, out, err = t.run_oomcast("run", "--", "/nonexistent/command")
+    t.equal("exit code", code, 127)
+    t.check("/nonexistent/command" in err, f"stderr does not name the command: {err!r}")
+    code, _, err = t.run_oomcast("run", "--", t.folder())
+    t.equal("exit code of a command that is a folder", code, 126)
+    t.check(err.strip(), "nothing on stderr")
+
+
+@case()
+def output_and_input_of_the_command_are_its_own(t):
+    code, out, err = t.run_oomcast("run", "--quiet", "--", "sh", "-c", "echo said; echo complained >&2")
+    t.equal("exit code", code, 0)
+    t.check("said\n" in out, f"stdout is {out!r}")
+    t.check("complained\n" in err, f"stderr is {err!r}")
+
+
+@case()
+def sigterm_ends_the_command_and_leaves_nothing(t):
+    home, run = start(t, "--json", "--memory", "64M", "--", t.workload("sleeper"))
+    sleeper = None
+
+    def running():
+        nonlocal sleeper
+        limited = [path for path in [*home.dir.iterdir(), *home.dir.parent.iterdir()]
+                   if path.is_dir() and path.name.startswith("oomcast")]
+        pids = limited[0].joinpath("cgroup.procs").read_text().split() if limited else []
+        sleeper = int(pids[0]) if pids else None
+        with open(f"/proc/{sleeper or 'self'}/comm") as f:
+            return sleeper is not None and f.read().strip() == "sleeper"
+    deadline = time.monotonic() + lib.seconds(10)
+    while not running():
+        if time.monotonic() > deadline:
+            raise lib.Failed("the command was not started in a cgroup of its own within "
+                             f"{lib.seconds(10)} s; stderr: {run.stderr()}")
+        time.sleep(0.02)
+    t.equal("exit code", run.stop(signal.SIGTERM), 143)
+    run.lines.join(lib.seconds(5))
+    t.check_stream(run, 143)
+    t.check(not lib.pathlib.Path(f"/proc/{sleeper}").exists(), "the command still runs")
+    t.equal("cgroups left behind", left_behind(home), [])
+
+
+@case()
+def many_processes_of_the_command_are_followed(t):
+    home, run = start(t, "--json", "--memory", "48M", "--", "sh", "-c", f"{t.workload('grow')} --anon 96M >&2; exit 5")
+    t.equal("exit code", run.finish(20), 5)
+    t.equal("comm of the victims", [v["comm"] for e in run.all("oom") for v in e["victims"]], ["grow"])
+    t.equal("cgroups left behind", left_behind(home), [])

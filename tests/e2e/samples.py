@@ -1,0 +1,276 @@
+"""Samples are true: each is compared with what the kernel's own files said at that moment."""
+
+import os
+import signal
+import subprocess
+import time
+
+import lib
+from lib import MiB, case
+
+
+class Witness:
+    """`poll` on a file at 1 kHz: its value, or a field's, at any time of CLOCK_MONOTONIC."""
+
+    def __init__(self, t, path, *field):
+        self.folder = t.folder()
+        self.file = open(self.folder / "polled", "w+")
+        self.process = subprocess.Popen([t.workload("poll"), "1000", path, *field], stdout=self.file)
+        t.later(self.end)
+        self.times, self.values = [], []
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait()
+
+    def finish(self):
+        self.end()
+        self.file.seek(0)
+        for line in self.file:
+            when, value = line.split()
+            self.times.append(int(when))
+            self.values.append(int(value))
+        if len(self.times) < 100:
+            raise lib.Failed(f"the witness read only {len(self.times)} values: the test itself is at fault")
+        return self
+
+    def difference(self, when, value):
+        """How far a value is from what was read just before and just after; None outside of the time witnessed."""
+        import bisect
+        i = bisect.bisect_left(self.times, when)
+        if i == 0 or i == len(self.times):
+            return None
+        low, high = sorted(self.values[i - 1:i + 1])
+        return max(low - value, value - high, 0)
+
+
+def percentile(values, share):
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+def of_cgroup(lines, group):
+    return [line for line in lines if line["cgroup"] and line["cgroup"]["id"] == group.id]
+
+
+def follow(t, limit, load, arguments=()):
+    """Runs load(group) under a trace of the run's cgroup; returns (group, its samples, witness, wall − monotonic)."""
+    tracer = t.shared_trace(*arguments, "--cgroup", lib.base().path)
+    group = t.cgroup().limit(limit)
+    mark = tracer.mark()
+    witness = Witness(t, group.usage_file)
+    time.sleep(0.1)
+    load(group)
+    time.sleep(1.2)
+    witness.finish()
+    samples = of_cgroup(tracer.all("sample", mark), group)
+    return group, samples, witness, lib.realtime_minus_monotonic_ns()
+
+
+def compare(t, limit, samples, witness, offset, least):
+    differences = []
+    for sample in samples:
+        if sample["usage_bytes"] is None:
+            t.check(False, f"a sample without usage_bytes at {sample['time']}")
+            continue
+        difference = witness.difference(lib.epoch_ns(sample["time"]) - offset, sample["usage_bytes"])
+        if difference is not None:
+            differences.append(difference)
+    if not t.check(len(differences) >= least, f"{len(differences)} samples of the cgroup, expected at least {least}"):
+        return
+    p99 = percentile(differences, 0.99)
+    t.check(p99 <= limit // 100, f"99 % of {len(differences)} samples are within {p99} bytes of the kernel's file, "
+            f"1 % of the limit is {limit // 100}; the worst are {sorted(differences)[-5:]}")
+    wrong = [sample["limit_bytes"] for sample in samples if sample["limit_bytes"] != limit]
+    t.check(not wrong, f"limit_bytes is {wrong[:1]}, expected {limit}")
+
+
+@case(limit_s=40)
+def usage_while_growing_and_shrinking(t):
+    limit = 256 * MiB
+
+    def load(group):
+        t.start(group, "grow", "--rate", "60M", "--anon", "80M", "--hold", "300", "--shmem", "60M", "--release",
+                "--rate", "200M", "--anon", "90M", "--release-all", "--hold", "300", "--anon", "40M").wait(60)
+    _, samples, witness, offset = follow(t, limit, load)
+    compare(t, limit, samples, witness, offset, 40)
+
+
+@case(limit_s=40)
+def usage_of_a_forking_load(t):
+    limit = 256 * MiB
+
+    def load(group):
+        forker = t.start(group, "forker", 4, 2)
+        grower = t.start(group, "grow", "--rate", "20M", "--anon", "40M", "--release", "--anon", "30M")
+        for child in (grower, forker):
+            child.wait(60)
+    _, samples, witness, offset = follow(t, limit, load)
+    compare(t, limit, samples, witness, offset, 20)
+
+
+@case(limit_s=40)
+def usage_without_kernel_programs(t):
+    limit = 256 * MiB
+
+    def load(group):
+        t.start(group, "grow", "--rate", "30M", "--anon", "90M", "--release", "--hold", "300").wait(60)
+    _, samples, witness, offset = follow(t, limit, load, ("--no-bpf",))
+    compare(t, limit, samples, witness, offset, 3)
+
+
+@case(limit_s=40)
+def a_200_ms_spike_with_its_peak(t):
+    limit = 512 * MiB
+
+    def load(group):
+        child = t.start(group, "grow", "--anon", "60M", "--hold", "700", "--spike-ms", "200", "--spike", "200M",
+                        "--hold", "700")
+        t.equal("exit code of the load", child.wait(60), 0)
+    _, samples, witness, _ = follow(t, limit, load)
+    seen, true = max((s["usage_bytes"] for s in samples), default=0), max(witness.values)
+    bound = max(limit // 100, 4 * MiB)
+    t.check(abs(seen - true) <= bound, f"the highest sample is {seen}, the peak was {true}; {bound} bytes are allowed")
+    t.check(true >= 255 * MiB, f"the spike was only {true} bytes high: the test itself is at fault")
+
+
+@case(once=True)
+def a_small_limit_and_a_spike(t):
+    limit = 64 * MiB
+
+    def load(group):
+        child = t.start(group, "grow", "--anon", "8M", "--hold", "400", "--spike-ms", "200", "--spike", "32M",
+                        "--hold", "400")
+        t.equal("exit code of the load", child.wait(60), 0)
+    _, samples, witness, _ = follow(t, limit, load)
+    seen, true = max((s["usage_bytes"] for s in samples), default=0), max(witness.values)
+    t.check(abs(seen - true) <= 4 * MiB, f"the highest sample is {seen}, the peak was {true}; 4 MiB are allowed")
+
+
+@case()
+def growth_shows_in_steps_of_about_one_percent(t):
+    if lib.VM:
+        t.skip("how closely samples follow is not asked of an emulated machine")
+    limit = 512 * MiB
+
+    def load(group):
+        t.start(group, "grow", "--rate", "100M", "--anon", "300M").wait()
+    _, samples, _, _ = follow(t, limit, load)
+    usage = [s["usage_bytes"] for s in samples if s["usage_bytes"]]
+    steps = [later - earlier for earlier, later in zip(usage, usage[1:]) if later > earlier]
+    high = percentile(steps, 0.95) if steps else None
+    t.check(high is not None and high <= limit // 50,
+            f"19 of 20 steps between samples are up to {high} bytes, 2 % of the limit are {limit // 50}")
+
+
+@case()
+def idle_cgroups_are_there(t):
+    before = t.cgroup()
+    held = t.start(before, "grow", "--anon", "6M", "--forever")
+    held.wait_for("holds")
+    empty = t.cgroup()
+    tracer = t.trace("--cgroup", lib.base().path)
+    after = t.cgroup()
+    sleeper = t.start(after, "sleeper")
+    sleeper.wait_for("ready")
+    for what, group in (("idle", before), ("empty", empty), ("new", after)):
+        line = tracer.wait_for_line("sample", lambda s: s["cgroup"]["id"] == group.id, timeout=6)
+        t.check(line["usage_bytes"] is not None, f"usage_bytes of the {what} cgroup is null")
+        t.equal(f"path of the {what} cgroup", line["cgroup"]["path"], group.path)
+    usage = before.usage()
+    line = of_cgroup(tracer.all("sample"), before)[-1]
+    t.check(abs(line["usage_bytes"] - usage) <= MiB, f"the idle cgroup's usage is {line['usage_bytes']}, truly {usage}")
+    tracer.stop()
+    t.check_stream(tracer)
+
+
+@case()
+def the_tightest_limit_and_whose_it_is(t):
+    top = t.cgroup().limit(96 * MiB)
+    leaf = top.child("leaf")
+    tight = top.child("tight").limit(48 * MiB)
+    for group in (leaf, tight):
+        t.start(group, "grow", "--anon", "4M", "--forever").wait_for("holds")
+    tracer = t.trace("--cgroup", top.path, "--interval", "200ms")
+    for group, owner, limit in ((leaf, top, 96 * MiB), (tight, tight, 48 * MiB), (top, top, 96 * MiB)):
+        line = tracer.wait_for_line("sample", lambda s: s["cgroup"]["id"] == group.id, timeout=6)
+        t.equal(f"limit_bytes of {group.path}", line["limit_bytes"], limit)
+        t.equal(f"limit_cgroup of {group.path}", line["limit_cgroup"] and line["limit_cgroup"]["path"], owner.path)
+    mark = tracer.mark()
+    top.limit(192 * MiB)
+    line = tracer.wait_for_line("sample", lambda s: s["cgroup"]["id"] == leaf.id and s["limit_bytes"] == 192 * MiB, mark,
+                                6)
+    t.equal("limit_cgroup after the limit moved", line["limit_cgroup"]["path"], top.path)
+
+
+@case()
+def what_cannot_be_dropped(t):
+    with open("/proc/swaps") as f:
+        if len(f.readlines()) > 1:
+            t.skip("with swap, anonymous memory can be dropped too")
+    group = t.cgroup().limit(128 * MiB)
+    t.start(group, "grow", "--file", "24M", "--anon", "12M", "--shmem", "8M", "--forever").wait_for("holds")
+    tracer = t.trace("--cgroup", group.path, "--interval", "300ms")
+    line = tracer.wait_for_line("sample", lambda s: s["cgroup"]["id"] == group.id and s["pinned_bytes"] is not None)
+    stat = dict(word.split() for word in group.read("memory.stat").splitlines())
+    number = {key: int(value) for key, value in stat.items()}
+    prefix = "total_" if group.version == 1 else ""
+    droppable = number[prefix + "active_file"] + number[prefix + "inactive_file"] + number.get("slab_reclaimable", 0)
+    pinned = group.usage() - droppable
+    t.check(abs(line["pinned_bytes"] - pinned) <= MiB, f"pinned_bytes is {line['pinned_bytes']}, by the formula {pinned}")
+    anon, shmem = (number[prefix + ("rss" if group.version == 1 else "anon")], number[prefix + "shmem"])
+    for field, true in (("anon_bytes", anon), ("shmem_bytes", shmem)):
+        t.check(line[field] is not None and abs(line[field] - true) <= MiB, f"{field} is {line[field]}, truly {true}")
+
+
+RSS = {"rss_bytes": "VmRSS", "anon_bytes": "RssAnon", "file_bytes": "RssFile", "shmem_bytes": "RssShmem"}
+
+
+def stated_error(t, line):
+    """The line's own bound, if it is one: counters lag by a batch a CPU at the most."""
+    cpus = os.sysconf("SC_NPROCESSORS_CONF")
+    most = 4 * cpus * max(32, 2 * cpus) * 4096
+    error = line.get("rss_error_bytes")
+    good = t.check(isinstance(error, int) and 0 <= error <= most, f"rss_error_bytes is {error!r}, at most {most} is due")
+    return error if good else 0
+
+
+@case(limit_s=40)
+def resident_memory_of_a_process_within_its_error(t):
+    group = t.cgroup().limit(256 * MiB)
+    tracer = t.trace("--cgroup", group.path, "--interval", "200ms")
+    child = t.start(group, "grow", "--go", "--rate", "50M", "--anon", "60M", "--shmem", "30M", "--file", "20M",
+                    "--release", "--release", "--anon", "40M")
+    child.wait_for("ready")
+    witnesses = {name: Witness(t, f"/proc/{child.pid}/status", field) for name, field in RSS.items()}
+    time.sleep(0.1)
+    child.go()
+    t.equal("exit code of the load", child.wait(), 0)
+    time.sleep(0.3)
+    offset = lib.realtime_minus_monotonic_ns()
+    lines = [line for line in tracer.all("process") if line["process"]["pid"] == child.pid]
+    t.check(len(lines) >= 4, f"only {len(lines)} process lines in 3 s of growth at an interval of 200 ms")
+    for name, witness in witnesses.items():
+        witness.finish()
+        for line in lines:
+            difference = witness.difference(lib.epoch_ns(line["time"]) - offset, line[name])
+            t.check(difference is None or difference <= stated_error(t, line),
+                    f"{name} is {line[name]}, {difference} away from {RSS[name]} at that moment; the error is said to be "
+                    f"{line.get('rss_error_bytes')}")
+    tracer.stop(signal.SIGTERM)
+    t.check_stream(tracer)
+
+
+@case()
+def a_process_that_grew_and_sleeps_is_shown_as_it_is(t):
+    group = t.cgroup().limit(256 * MiB)
+    tracer = t.trace("--cgroup", group.path, "--interval", "200ms")
+    child = t.start(group, "grow", "--anon", "40M", "--shmem", "30M", "--forever")
+    child.wait_for("holds")
+    true = {name: lib.status_bytes(child.pid, field) for name, field in RSS.items()}
+
+    def right(line):
+        return line["process"]["pid"] == child.pid and all(
+            abs(line[name] - value) <= stated_error(t, line) for name, value in true.items())
+    tracer.wait_for_line("process", right, timeout=4)
