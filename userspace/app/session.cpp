@@ -154,6 +154,7 @@ std::optional<TaskId> Session::note_process(std::uint32_t pid) {
   auto stat = procfs_->read_stat(pid);
   if (!stat || !*stat || (*stat)->kernel_thread()) return std::nullopt;
   SeenProcess seen;
+  seen.seen_at = now();  // before it is read: an exec meanwhile is newer
   seen.id = {pid, (*stat)->start_ticks};
   seen.comm = (*stat)->comm;
   if ((*stat)->ppid)
@@ -165,7 +166,8 @@ std::optional<TaskId> Session::note_process(std::uint32_t pid) {
     if (!(*status)->ns_pid.empty()) seen.ns_pid = (*status)->ns_pid.back();
   }
   const CgroupMount& mount = cgroupfs_->mount();
-  if (auto cgroup = procfs_->read_cgroup(pid, mount.hierarchy); cgroup && *cgroup)
+  bool dead = (*stat)->exiting();  // then it is in the root already, wherever it was
+  if (auto cgroup = procfs_->read_cgroup(pid, mount.hierarchy); !dead && cgroup && *cgroup)
     if (auto path = mount.from_proc_path((*cgroup)->path))
       if (const CgroupState* state = world_->cgroups().by_path(*path)) seen.cgroup = state->ref->id.inode;
   world_->on_process(seen);
@@ -296,14 +298,22 @@ void Session::poll_hot() {
 void Session::drain_log() {
   if (!kmsg_) return;
   auto drained = kmsg_->drain([this](const KmsgRecord& record) {
-    if (auto line = line_of(record)) log_parser_.feed(*line);
+    auto line = line_of(record);
+    if (!line) return;
+    // The log's clock drifts from the monotonic one by seconds in days; records are read as they come.
+    line->time = now().time_since_epoch();
+    for (const OomFact& fact : log_parser_.feed(*line))
+      if (auto* victim = std::get_if<OomVictimLine>(&fact); victim && !bpf_ && !world_->tasks().by_pid(victim->tid))
+        note_process(victim->tid);  // a last chance: it may still be dying
   });
   if (!drained) return;
   if (drained->lost) lose("kernel_log_overwritten", drained->lost);
   if (drained->unreadable) lose("kernel_log_unreadable", drained->unreadable);
-  // The log's clock is the monotonic one but for a drift of milliseconds; a dump takes the moment it is read.
   MonoTime when = now();
-  for (const OomDump& dump : log_parser_.take_finished(when.time_since_epoch())) world_->on_dump(dump, when);
+  for (const OomDump& dump : log_parser_.take_finished(when.time_since_epoch())) {
+    if (!bpf_) scan_tree();  // nobody else tells of a new cgroup
+    world_->on_dump(dump, dump.kill_time ? MonoTime(*dump.kill_time) : when);
+  }
 }
 
 void Session::look_at(std::uint64_t inode, std::optional<Bytes> usage, MonoTime when) {
@@ -316,14 +326,27 @@ void Session::look_at(std::uint64_t inode, std::optional<Bytes> usage, MonoTime 
   bool told_by_kernel = usage.has_value();
   if (!usage) {
     auto read = reader_->usage(entry);
+    reading.time = now();
     if (read) reading.usage = *read;
   }
   if (!told_by_kernel || !state->limit_known)
     if (auto limit = reader_->limit(entry)) reading.limit = *limit;
+  read_limits_above(*state);
   if (auto stat = reader_->stat(entry)) reading.stat = *stat;
   if (world_->host() && world_->host()->swap_total && world_->host()->swap_total->count > 0)
     if (auto swap = reader_->swap(entry); swap && *swap) reading.swap = **swap;
   world_->on_reading(inode, reading, told_by_kernel);
+}
+
+void Session::read_limits_above(const CgroupState& cgroup) {
+  for (auto at = cgroup.parent; at;) {
+    CgroupState* above = world_->cgroups().find(*at);
+    if (!above) return;
+    if (!above->limit_known)
+      if (auto limit = reader_->limit({above->ref->id, std::nullopt, above->ref->path})) above->limit = *limit;
+    above->limit_known = true;
+    at = above->parent;
+  }
 }
 
 void Session::poll_kills() {

@@ -75,7 +75,7 @@ Result<Nanos> parse_duration(std::string_view text) {
     if (!scale) return bad();
     seconds += *number * *scale;
   } while (!rest.empty());
-  if (seconds <= 0 || seconds > 1e4 * 86400) return bad();
+  if (seconds * 1e9 < 1 || seconds > 1e4 * 86400) return bad();
   return Nanos(static_cast<std::int64_t>(seconds * 1e9));
 }
 
@@ -91,8 +91,8 @@ std::string format_size(Bytes bytes) {
 }
 
 std::string format_rate(BytesPerSec rate) {
-  std::string size = format_size(Bytes{static_cast<std::int64_t>(std::llround(rate.value))});
-  return (rate.value >= 0 ? "+" : "") + size + "/s";
+  Bytes rounded{std::llround(rate.value)};
+  return (rounded.count >= 0 ? "+" : "") + format_size(rounded) + "/s";
 }
 
 std::string format_duration(Seconds s) {

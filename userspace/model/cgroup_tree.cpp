@@ -26,9 +26,9 @@ CgroupPtr make_ref(CgroupId id, std::string path) {
 
 CgroupState& CgroupTree::add(std::uint64_t inode, std::optional<std::uint64_t> parent, std::string path) {
   CgroupState& state = cgroups_[inode];
+  if (state.removed) state = {};  // the inode came again: another cgroup
   if (!state.ref || state.ref->path != path) state.ref = make_ref({hierarchy_, inode}, std::move(path));
   state.parent = parent;
-  state.removed.reset();
   return state;
 }
 

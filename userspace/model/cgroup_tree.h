@@ -31,7 +31,8 @@ class CgroupTree {
  public:
   explicit CgroupTree(Hierarchy hierarchy) : hierarchy_(hierarchy) {}
 
-  /// Adds or moves a cgroup whose whole path is known. Children keep the paths they had: see rename().
+  /// Adds or moves a cgroup whose whole path is known. Children keep the paths they had: see rename(). One
+  /// that was removed is another cgroup with its inode: nothing is kept of it.
   CgroupState& add(std::uint64_t inode, std::optional<std::uint64_t> parent, std::string path);
   /// Adds a child by its directory's name. Null: the parent is not known (yet).
   CgroupState* add_child(std::uint64_t inode, std::uint64_t parent, std::string_view name);

@@ -33,13 +33,17 @@ std::optional<OomScope> scope_of(const wire::OomDecision& decision) {
   return std::nullopt;
 }
 
+// Fills in what the kernel's line, should it have come first, has not told.
 void take_memory(Victim& victim, const wire::Memory& m) {
-  victim.anon = m.anon;
-  victim.file = m.file;
-  victim.shmem = m.shmem;
-  victim.swap = m.swap;
-  victim.pgtables = m.pgtables;
-  victim.total_vm = m.total_vm;
+  auto take = [](auto& to, Bytes from) {
+    if (!to) to = from;
+  };
+  take(victim.anon, m.anon);
+  take(victim.file, m.file);
+  take(victim.shmem, m.shmem);
+  take(victim.swap, m.swap);
+  take(victim.pgtables, m.pgtables);
+  take(victim.total_vm, m.total_vm);
 }
 
 // The kernel's own line is the authority on the numbers it prints.
@@ -110,8 +114,8 @@ ProcessRef process_ref(const TaskTable& tasks, const CgroupTree& cgroups, TaskId
 
 ProcessRef process_ref(const TaskTable& tasks, const CgroupTree& cgroups, const wire::Task& task) {
   ProcessRef out = process_ref(tasks, cgroups, task.id);
-  out.comm = task.comm;
-  out.uid = task.uid;
+  if (!task.comm.empty()) out.comm = task.comm;
+  if (task.uid) out.uid = task.uid;
   if (task.parent) out.ppid = task.parent->tgid;
   if (task.ns_tgid) out.ns_pid = task.ns_tgid;
   if (auto cgroup = cgroups.ref(task.cgroup)) out.cgroup = cgroup;
@@ -144,14 +148,20 @@ EpisodeBuilder::Open* EpisodeBuilder::open_for(std::optional<std::uint64_t> limi
   }
   Open& open = open_.emplace_back();
   open.limit_inode = limit_inode;
-  open.episode.time = open.first = open.last = when;
+  open.last = when;
   open.episode.limit_cgroup = cgroups_.ref(limit_inode);
   open.alone = open_.size() == 1;
   if (!open.alone)
     for (Open& other : open_) other.alone = false;
+  begin(open, when);
+  return &open;
+}
+
+void EpisodeBuilder::begin(Open& open, MonoTime when) {
+  open.episode.time = open.first = when;
+  open.vmstat_before.reset();
   for (const auto& [read_at, kills] : vmstat_)
     if (read_at < when) open.vmstat_before = kills;
-  return &open;
 }
 
 EpisodeBuilder::OpenVictim* EpisodeBuilder::find_victim(TaskId id) {
@@ -165,29 +175,67 @@ EpisodeBuilder::OpenVictim& EpisodeBuilder::add_victim(Open& open, const wire::T
   OpenVictim& v = open.victims.emplace_back();
   v.task = task;
   v.marked_at = when;
-  v.victim.process.id = task.id;
+  // Now: under a storm of forks the table may have forgotten it when the episode closes.
+  v.victim.process = process_ref(tasks_, cgroups_, task);
   v.victim.tid = task.tid;
   v.victim.oom_score_adj = task.oom_score_adj;
   return v;
 }
 
+// The log can be read before the ring: then the victim is there, and the mark tells the rest of it.
+EpisodeBuilder::OpenVictim* EpisodeBuilder::find_unmarked(const wire::OomMark& mark,
+                                                          std::optional<std::uint64_t> owner, Open** in) {
+  for (Open& open : open_)
+    for (OpenVictim& v : open.victims) {
+      if (v.victim.marked || (v.victim.tid != mark.victim.tid && v.task.id != mark.victim.id)) continue;
+      bool owner_is_open =
+          std::any_of(open_.begin(), open_.end(), [&](const Open& o) { return o.limit_inode == owner; });
+      if (!owner_is_open) {
+        open.limit_inode = owner;
+        if (auto ref = cgroups_.ref(owner)) open.episode.limit_cgroup = ref;
+      }
+      v.task = mark.victim;
+      v.victim.process.id = mark.victim.id;
+      v.victim.tid = mark.victim.tid;
+      v.marked_at = mark.time;
+      if (!v.victim.oom_score_adj) v.victim.oom_score_adj = mark.victim.oom_score_adj;
+      if (mark.time < open.first) begin(open, mark.time);
+      open.last = open.first;
+      for (const OpenVictim& other : open.victims) open.last = std::max(open.last, other.marked_at);
+      *in = &open;
+      return &v;
+    }
+  return nullptr;
+}
+
 void EpisodeBuilder::on_mark(const wire::OomMark& mark) {
-  if (find_victim(mark.victim.id) || !was_sent_by(mark)) return;
+  OpenVictim* known = find_victim(mark.victim.id);
+  if ((known && known->victim.marked) || !was_sent_by(mark)) return;
   std::optional<std::uint64_t> owner = limit_owner(mark);
-  Open* open = open_for(owner, mark.time);
-  if (!open || open->victims.size() >= kMaxVictims) {
-    if (open) ++dropped_;
-    return;
+  Open* open = nullptr;
+  OpenVictim* v = find_unmarked(mark, owner, &open);
+  if (!v) {
+    open = open_for(owner, mark.time);
+    if (!open || open->victims.size() >= kMaxVictims) {
+      if (open) ++dropped_;
+      return;
+    }
+    v = &add_victim(*open, mark.victim, mark.time);
   }
   Episode& episode = open->episode;
-  OpenVictim& v = add_victim(*open, mark.victim, mark.time);
-  v.victim.marked = true;
+  v->victim.marked = true;
+  v->killer_tid = mark.trigger.tid;
+  v->victim.process = process_ref(tasks_, cgroups_, v->task);
+  for (const wire::Exit& exit : exits_)
+    if (exit.task.id == mark.victim.id) v->victim.killed = exit.by_sigkill();
   if (mark.memory) {
-    take_memory(v.victim, *mark.memory);
-    v.mm_key = mark.memory->mm_key;
+    take_memory(v->victim, *mark.memory);
+    v->mm_key = mark.memory->mm_key;
   }
-  if (!open->trigger) {
+  if (!open->marked) {
+    open->marked = true;
     open->trigger = mark.trigger;
+    episode.trigger = process_ref(tasks_, cgroups_, mark.trigger);
     auto holds_owner = [&](const wire::Memcg& m) { return m.inode == owner; };
     bool above_trigger = !owner || std::any_of(mark.chain.begin(), mark.chain.end(), holds_owner);
     const auto& chain = above_trigger ? mark.chain : mark.victim_chain;
@@ -199,7 +247,8 @@ void EpisodeBuilder::on_mark(const wire::OomMark& mark) {
         open->usage_before = level.usage;
       }
     }
-    episode.scope = owner ? OomScope::memcg : mark.trigger.workqueue ? OomScope::sysrq : OomScope::global;
+    if (!episode.scope)
+      episode.scope = owner ? OomScope::memcg : mark.trigger.workqueue ? OomScope::sysrq : OomScope::global;
   }
   episode.group_kill = episode.group_kill.value_or(false) || is_group_kill(mark, owner);
   for (auto at = decisions_.begin(); at != decisions_.end(); ++at)
@@ -216,11 +265,13 @@ void EpisodeBuilder::on_decision(const wire::OomDecision& decision) {
 }
 
 void EpisodeBuilder::on_dying(const wire::Dying& dying) {
+  if (OpenVictim* v = find_victim(dying.task.id)) v->victim.process = process_ref(tasks_, cgroups_, v->task);
   if (!dying.stack.empty()) remember(stacks_, {dying.task.id, dying.stack}, 64);
 }
 
 void EpisodeBuilder::on_exit(const wire::Exit& exit) {
   if (OpenVictim* v = find_victim(exit.task.id)) v->victim.killed = exit.by_sigkill();
+  remember(exits_, exit, kRecentKills);
 }
 
 void EpisodeBuilder::on_reaper(const wire::Reaper& reaper) {
@@ -287,13 +338,31 @@ void EpisodeBuilder::add_logged_victim(Open& open, const OomDump& dump, const Oo
     task.parent = known->parent;
     task.cgroup = known->cgroup;
   }
-  if (line.uid) task.uid = *line.uid;
+  task.uid = line.uid;
   if (dump.constraint && dump.constraint->task_memcg && dump.victims.size() == 1)
     if (const CgroupState* cgroup = cgroups_.by_path(*dump.constraint->task_memcg))
       task.cgroup = cgroup->ref->id.inode;
   OpenVictim& v = add_victim(open, task, when);
   v.victim.oom_score_adj.reset();
   take_line(v.victim, line);
+}
+
+// The log has the trigger's thread; whose thread it is, the victims or the table tell.
+wire::Task EpisodeBuilder::logged_trigger(const Open& open, const OomDump& dump) const {
+  for (const OpenVictim& v : open.victims)
+    if (v.task.tid == *dump.trigger_tid) return v.task;
+  wire::Task trigger;
+  trigger.tid = *dump.trigger_tid;
+  trigger.id.tgid = trigger.tid;
+  for (const TaskRow& row : dump.tasks)
+    if (row.pid == trigger.tid && row.tgid) trigger.id.tgid = *row.tgid;
+  if (const TaskState* known = tasks_.by_pid(trigger.id.tgid)) {
+    trigger.id = known->id;
+    trigger.parent = known->parent;
+    trigger.cgroup = known->cgroup;
+  }
+  trigger.comm = dump.invoked->trigger_comm;
+  return trigger;
 }
 
 void EpisodeBuilder::on_dump(const OomDump& dump, MonoTime when) {
@@ -318,7 +387,10 @@ void EpisodeBuilder::on_dump(const OomDump& dump, MonoTime when) {
         open->episode.limit_cgroup = ref;
       }
     }
-    if (open && open->victims.size() < kMaxVictims) add_logged_victim(*open, dump, line, when);
+    if (open && open->victims.size() < kMaxVictims)
+      add_logged_victim(*open, dump, line, when);
+    else if (open)
+      ++dropped_;
   }
   if (!open) return;
   Episode& episode = open->episode;
@@ -326,15 +398,7 @@ void EpisodeBuilder::on_dump(const OomDump& dump, MonoTime when) {
   if (dump.invoked) {
     if (dump.invoked->order) episode.order = dump.invoked->order;
     if (dump.invoked->gfp_text) episode.gfp = dump.invoked->gfp_text;
-    if (!open->trigger && dump.trigger_tid) {
-      wire::Task trigger;
-      trigger.tid = *dump.trigger_tid;
-      const TaskState* known = tasks_.by_pid(trigger.tid);
-      trigger.id = known ? known->id : TaskId{trigger.tid, 0};
-      trigger.cgroup = known ? known->cgroup : std::nullopt;
-      trigger.comm = dump.invoked->trigger_comm;
-      open->trigger = trigger;
-    }
+    if (!open->trigger && dump.trigger_tid) open->trigger = logged_trigger(*open, dump);
   }
   if (dump.group_kill) episode.group_kill = true;
   if (const MemcgUsageLine* usage = dump.usage_of(MemcgCounter::memory)) {
@@ -370,10 +434,11 @@ std::vector<GrewProcess> EpisodeBuilder::grew_most(const Open& open) const {
 Episode EpisodeBuilder::finish(Open& open) {
   Episode& episode = open.episode;
   if (!episode.limit_cgroup) episode.limit_cgroup = cgroups_.ref(open.limit_inode);
-  if (open.trigger) episode.trigger = process_ref(tasks_, cgroups_, *open.trigger);
+  if (open.trigger && (!episode.trigger || tasks_.find(open.trigger->id)))
+    episode.trigger = process_ref(tasks_, cgroups_, *open.trigger);
   std::set<TaskId> told;
   for (OpenVictim& v : open.victims) {
-    v.victim.process = process_ref(tasks_, cgroups_, v.task);
+    if (tasks_.find(v.task.id)) v.victim.process = process_ref(tasks_, cgroups_, v.task);
     for (auto& [id, stack] : stacks_)
       if (id == v.task.id) v.victim.stack = stack;
     told.insert(v.task.id);
@@ -381,8 +446,10 @@ Episode EpisodeBuilder::finish(Open& open) {
   }
   for (const OpenVictim& v : open.victims)
     for (const wire::KernelKill& kill : kills_)
-      if (v.mm_key && kill.memory && kill.memory->mm_key == v.mm_key &&
-          kill.time >= v.marked_at - kSameMoment && told.insert(kill.victim.id).second)
+      // By the same thread as the victim: the address of a freed mm is soon another's.
+      if (v.mm_key && kill.memory && kill.memory->mm_key == v.mm_key && kill.sender.tid == v.killer_tid &&
+          kill.time >= v.marked_at - kSameMoment && kill.time <= v.marked_at + kSameMoment &&
+          told.insert(kill.victim.id).second)
         episode.also_killed.push_back(process_ref(tasks_, cgroups_, kill.victim));
   for (OpenVictim& v : open.victims) episode.victims.push_back(std::move(v.victim));
   episode.grew_most = grew_most(open);

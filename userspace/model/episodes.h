@@ -73,6 +73,7 @@ class EpisodeBuilder {
     MonoTime marked_at;
     wire::Task task;
     std::uint64_t mm_key = 0;
+    std::uint32_t killer_tid = 0;  // of the thread that sent it the SIGKILL
   };
   struct Open {
     Episode episode;
@@ -82,7 +83,8 @@ class EpisodeBuilder {
     MonoTime first, last;
     std::optional<Bytes> usage_before;
     std::optional<std::uint64_t> vmstat_before;
-    bool alone = true;  // no other episode was open at the same time
+    bool marked = false;  // a record of the kernel programs told of it
+    bool alone = true;    // no other episode was open at the same time
   };
   struct Closed {
     std::uint32_t tid;
@@ -90,10 +92,13 @@ class EpisodeBuilder {
   };
 
   Open* open_for(std::optional<std::uint64_t> limit_inode, MonoTime when);
+  void begin(Open& open, MonoTime when);
   OpenVictim* find_victim(TaskId id);
+  OpenVictim* find_unmarked(const wire::OomMark& mark, std::optional<std::uint64_t> owner, Open** in);
   OpenVictim* find_logged(const OomVictimLine& line, Open** owner);
   OpenVictim& add_victim(Open& open, const wire::Task& task, MonoTime when);
   void add_logged_victim(Open& open, const OomDump& dump, const OomVictimLine& line, MonoTime when);
+  wire::Task logged_trigger(const Open& open, const OomDump& dump) const;
   bool was_sent_by(const wire::OomMark& mark);
   bool complete(const Open& open) const;
   Episode finish(Open& open);
@@ -104,6 +109,7 @@ class EpisodeBuilder {
   const CgroupTree& cgroups_;
   std::vector<Open> open_;
   std::deque<wire::KernelKill> kills_;       // recent, newest last
+  std::deque<wire::Exit> exits_;             // of processes that the kernel killed; one can precede its mark
   std::deque<wire::OomDecision> decisions_;  // recent, not yet joined with a mark
   std::deque<std::pair<TaskId, std::vector<std::uint64_t>>> stacks_;
   std::deque<Closed> closed_;

@@ -21,16 +21,19 @@ TaskState& TaskTable::note(const wire::Task& task) {
   if (task.parent) state.parent = task.parent;
   // A thread's name is not its process's.
   if (state.comm.empty() || task.tid == task.id.tgid) state.comm = task.comm;
-  state.uid = task.uid;
+  if (task.uid) state.uid = task.uid;
   if (task.ns_tgid) state.ns_pid = task.ns_tgid;
   if (task.cgroup) state.cgroup = task.cgroup;
   return state;
 }
 
-void TaskTable::set_cmdline(TaskState& task, const wire::Args& args, CmdlineSource source) {
-  task.cmdline = args.argv;
-  task.cmdline_truncated = args.truncated;
-  task.cmdline_source = source;
+void TaskTable::set_cmdline(TaskState& task, const std::optional<wire::Args>& args, CmdlineSource source,
+                            MonoTime when) {
+  if (when < task.cmdline_at) return;
+  task.cmdline_at = when;
+  task.cmdline_source = args ? std::optional(source) : std::nullopt;
+  task.cmdline = args ? args->argv : std::vector<std::string>();
+  task.cmdline_truncated = args && args->truncated;
 }
 
 void TaskTable::mark_dead(TaskId id) {

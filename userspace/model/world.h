@@ -39,6 +39,7 @@ struct WorldConfig {
 
 /// A process as /proc shows it.
 struct SeenProcess {
+  MonoTime seen_at;
   TaskId id;
   std::optional<TaskId> parent;
   std::string comm;

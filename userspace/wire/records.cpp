@@ -86,55 +86,59 @@ class Decoder {
   Units units_;
 };
 
+// A copy: behind a record of odd length the next one of a batch is not aligned.
 template <typename T>
-const T* as(std::span<const std::byte> bytes) {
-  return bytes.size() >= sizeof(T) ? reinterpret_cast<const T*>(bytes.data()) : nullptr;
+std::optional<T> as(std::span<const std::byte> bytes) {
+  if (bytes.size() != sizeof(T)) return std::nullopt;
+  std::optional<T> out(std::in_place);
+  std::memcpy(&*out, bytes.data(), sizeof(T));
+  return out;
 }
 
 std::optional<Record> decode_body(const oc_header& h, std::span<const std::byte> bytes, const Decoder& d) {
   MonoTime time = mono_from_ns(h.time_ns);
   switch (h.type) {
     case OC_CGROUP_SAMPLE:
-      if (auto* r = as<oc_cgroup_sample>(bytes))
+      if (auto r = as<oc_cgroup_sample>(bytes))
         return CgroupSample{time, d.memcg(r->memcg), Decoder::cgroup(r->parent_id), r->moved != 0};
       break;
     case OC_PROCESS_SAMPLE:
-      if (auto* r = as<oc_process_sample>(bytes))
+      if (auto r = as<oc_process_sample>(bytes))
         return ProcessSample{time, d.task(r->task), d.memory(r->memory)};
       break;
     case OC_FORK:
-      if (auto* r = as<oc_fork>(bytes)) return Fork{time, d.task(r->child)};
+      if (auto r = as<oc_fork>(bytes)) return Fork{time, d.task(r->child)};
       break;
     case OC_EXEC: {
       // The only record of variable length: it ends with its arguments.
       constexpr std::size_t fixed = sizeof(oc_exec) - OC_ARGS_LEN;
-      if (bytes.size() < fixed) break;
       oc_exec r{};
-      std::memcpy(&r, bytes.data(), std::min(bytes.size(), sizeof(r)));
-      if (r.args_bytes > bytes.size() - fixed) break;
+      if (bytes.size() < fixed || bytes.size() > sizeof(r)) break;
+      std::memcpy(&r, bytes.data(), bytes.size());
+      if (r.args_bytes != bytes.size() - fixed) break;
       return Exec{time, d.task(r.task), Decoder::args(r.args, r.args_bytes, r.args_truncated != 0)};
     }
     case OC_EXIT:
     case OC_VICTIM_EXIT:
-      if (auto* r = as<oc_exit>(bytes)) {
+      if (auto r = as<oc_exit>(bytes)) {
         Exit out{time, d.task(r->task), r->exit_code, std::nullopt, h.type == OC_VICTIM_EXIT};
         if (r->max_rss_bytes) out.max_rss = Bytes{static_cast<std::int64_t>(r->max_rss_bytes)};
         return out;
       }
       break;
     case OC_CGROUP_EVENT:
-      if (auto* r = as<oc_cgroup_event>(bytes); r && r->op >= OC_CGROUP_MKDIR && r->op <= OC_CGROUP_RENAME)
+      if (auto r = as<oc_cgroup_event>(bytes); r && r->op >= OC_CGROUP_MKDIR && r->op <= OC_CGROUP_RENAME)
         return CgroupEvent{time, static_cast<CgroupEvent::Op>(r->op - OC_CGROUP_MKDIR), r->id,
                            Decoder::cgroup(r->parent_id), bounded_string(r->name, sizeof(r->name))};
       break;
     case OC_CGROUP_ATTACH:
-      if (auto* r = as<oc_cgroup_attach>(bytes)) return CgroupAttach{time, d.task(r->task), r->to_id};
+      if (auto r = as<oc_cgroup_attach>(bytes)) return CgroupAttach{time, d.task(r->task), r->to_id};
       break;
     case OC_SCORE_ADJ:
-      if (auto* r = as<oc_score_adj>(bytes)) return ScoreAdj{time, d.task(r->task)};
+      if (auto r = as<oc_score_adj>(bytes)) return ScoreAdj{time, d.task(r->task)};
       break;
     case OC_OOM_MARK:
-      if (auto* r = as<oc_oom_mark>(bytes))
+      if (auto r = as<oc_oom_mark>(bytes))
         return OomMark{time,
                        d.task(r->victim),
                        d.memory(r->memory),
@@ -143,11 +147,11 @@ std::optional<Record> decode_body(const oc_header& h, std::span<const std::byte>
                        d.chain(r->victim_chain)};
       break;
     case OC_KERNEL_KILL:
-      if (auto* r = as<oc_kernel_kill>(bytes))
+      if (auto r = as<oc_kernel_kill>(bytes))
         return KernelKill{time, d.task(r->victim), d.memory(r->memory), d.task(r->sender)};
       break;
     case OC_DYING:
-      if (auto* r = as<oc_dying>(bytes)) {
+      if (auto r = as<oc_dying>(bytes)) {
         auto frames = std::min<std::uint32_t>(r->stack_frames, OC_STACK_DEPTH);
         return Dying{time, d.task(r->task), d.memory(r->memory),
                      Decoder::args(r->args, r->args_bytes, r->args_truncated != 0),
@@ -155,16 +159,16 @@ std::optional<Record> decode_body(const oc_header& h, std::span<const std::byte>
       }
       break;
     case OC_USER_KILL:
-      if (auto* r = as<oc_user_kill>(bytes))
+      if (auto r = as<oc_user_kill>(bytes))
         return UserKill{time, d.task(r->victim), d.task(r->sender),
                         r->no_siginfo ? std::nullopt : std::optional(r->si_code)};
       break;
     case OC_REAPER:
-      if (auto* r = as<oc_reaper>(bytes); r && r->op >= OC_REAP_QUEUED && r->op <= OC_REAP_SKIPPED)
+      if (auto r = as<oc_reaper>(bytes); r && r->op >= OC_REAP_QUEUED && r->op <= OC_REAP_SKIPPED)
         return Reaper{time, static_cast<Reaper::Op>(r->op - OC_REAP_QUEUED), r->tid};
       break;
     case OC_OOM_DECISION:
-      if (auto* r = as<oc_oom_decision>(bytes)) {
+      if (auto r = as<oc_oom_decision>(bytes)) {
         OomDecision out{
             time,        d.task(r->trigger), d.task(r->victim), Decoder::cgroup(r->limit_cgroup_id),
             r->gfp_mask, r->order,           std::nullopt};
@@ -181,7 +185,7 @@ std::optional<Record> decode_body(const oc_header& h, std::span<const std::byte>
 }  // namespace
 
 Result<Record> decode(std::span<const std::byte> bytes, const Units& units) {
-  auto* header = as<oc_header>(bytes);
+  auto header = as<oc_header>(bytes.first(std::min(bytes.size(), sizeof(oc_header))));
   if (!header || header->size != bytes.size())
     return Error::failed(
         fmt::format("reading a kernel record of {} bytes: its header does not fit", bytes.size()));

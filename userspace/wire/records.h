@@ -29,7 +29,7 @@ struct Task {
   std::optional<TaskId> parent;
   std::uint32_t ns_tgid = 0;
   std::optional<std::uint64_t> cgroup;  // inode in the memory hierarchy
-  std::uint32_t uid = 0;
+  std::optional<std::uint32_t> uid;
   int oom_score_adj = 0;
   bool kthread = false;
   bool exiting = false;

@@ -1,0 +1,169 @@
+#include "model/cgroup_tree.h"
+
+#include <gtest/gtest.h>
+
+namespace oomcast {
+namespace {
+
+MonoTime at(std::int64_t seconds) {
+  return MonoTime(std::chrono::seconds(seconds));
+}
+
+// 1: /   2: /job   3: /job/step   4: /job/step/task   5: /jobs
+CgroupTree a_tree() {
+  CgroupTree tree(Hierarchy::v1);
+  tree.add(1, std::nullopt, "/");
+  tree.add_child(2, 1, "job");
+  tree.add_child(3, 2, "step");
+  tree.add_child(4, 3, "task");
+  tree.add_child(5, 1, "jobs");
+  return tree;
+}
+
+TEST(CgroupTree, names_a_child_below_its_parent) {
+  CgroupTree tree = a_tree();
+  ASSERT_TRUE(tree.find(4));
+  EXPECT_EQ(tree.find(4)->ref->path, "/job/step/task");
+  EXPECT_EQ(tree.find(4)->ref->id, (CgroupId{Hierarchy::v1, 4}));
+  EXPECT_EQ(tree.by_path("/job/step"), tree.find(3));
+  EXPECT_EQ(tree.by_path("/nothing"), nullptr);
+}
+
+TEST(CgroupTree, cannot_name_the_child_of_a_stranger) {
+  CgroupTree tree = a_tree();
+  EXPECT_EQ(tree.add_child(9, 8, "x"), nullptr);
+  EXPECT_EQ(tree.find(9), nullptr);
+}
+
+TEST(CgroupTree, renames_a_cgroup_with_all_below_and_none_beside) {
+  CgroupTree tree = a_tree();
+  tree.rename(2, "work");
+  EXPECT_EQ(tree.find(2)->ref->path, "/work");
+  EXPECT_EQ(tree.find(3)->ref->path, "/work/step");
+  EXPECT_EQ(tree.find(4)->ref->path, "/work/step/task");
+  EXPECT_EQ(tree.find(4)->ref->id.inode, 4u);
+  EXPECT_EQ(tree.find(5)->ref->path, "/jobs");
+  EXPECT_EQ(tree.find(1)->ref->path, "/");
+}
+
+TEST(CgroupTree, renames_below_another_without_losing_its_way) {
+  CgroupTree tree = a_tree();
+  tree.rename(3, "s2");
+  EXPECT_EQ(tree.find(4)->ref->path, "/job/s2/task");
+  tree.rename(99, "nobody");
+}
+
+TEST(CgroupTree, facts_keep_the_path_they_were_told_with) {
+  CgroupTree tree = a_tree();
+  CgroupPtr before = tree.ref(2);
+  tree.rename(2, "work");
+  EXPECT_EQ(before->path, "/job");
+}
+
+TEST(CgroupTree, tells_what_is_below_what) {
+  CgroupTree tree = a_tree();
+  EXPECT_TRUE(tree.is_below(4, 2));
+  EXPECT_TRUE(tree.is_below(2, 2));
+  EXPECT_TRUE(tree.is_below(5, 1));
+  EXPECT_FALSE(tree.is_below(5, 2)) << "the same beginning is not the same cgroup";
+  EXPECT_FALSE(tree.is_below(2, 4));
+  EXPECT_FALSE(tree.is_below(77, 1));
+}
+
+TEST(CgroupTree, ends_its_search_in_a_circle_of_parents) {
+  CgroupTree tree(Hierarchy::v2);
+  tree.add(1, 2, "/a");
+  tree.add(2, 1, "/b");
+  EXPECT_FALSE(tree.is_below(1, 3));
+  EXPECT_EQ(tree.tightest_limit(1, std::nullopt).limit, std::nullopt);
+}
+
+TEST(TightestLimit, is_the_smallest_of_the_cgroup_and_its_ancestors) {
+  CgroupTree tree = a_tree();
+  tree.find(2)->limit = MiB(100);
+  tree.find(3)->limit = MiB(50);
+  tree.find(4)->limit = MiB(200);
+  auto tightest = tree.tightest_limit(4, GiB(8));
+  EXPECT_EQ(tightest.limit, MiB(50));
+  EXPECT_EQ(tightest.owner, tree.ref(3));
+  EXPECT_EQ(tree.tightest_limit(2, GiB(8)).limit, MiB(100)) << "a child's limit is not the parent's";
+}
+
+TEST(TightestLimit, of_equal_ones_is_the_nearests) {
+  CgroupTree tree = a_tree();
+  tree.find(2)->limit = MiB(100);
+  tree.find(3)->limit = MiB(100);
+  EXPECT_EQ(tree.tightest_limit(4, GiB(8)).owner, tree.ref(3));
+}
+
+TEST(TightestLimit, is_nobodys_when_the_host_is_smaller) {
+  CgroupTree tree = a_tree();
+  tree.find(2)->limit = GiB(16);
+  for (Bytes host : {GiB(8), GiB(16)}) {
+    auto tightest = tree.tightest_limit(4, host);
+    EXPECT_EQ(tightest.limit, std::nullopt);
+    EXPECT_EQ(tightest.owner, nullptr);
+  }
+  EXPECT_EQ(tree.tightest_limit(4, GiB(16) + Bytes{1}).owner, tree.ref(2));
+  EXPECT_EQ(tree.tightest_limit(4, std::nullopt).owner, tree.ref(2)) << "an unknown host is not a small one";
+}
+
+TEST(TightestLimit, may_be_zero) {
+  CgroupTree tree = a_tree();
+  tree.find(3)->limit = Bytes{0};
+  EXPECT_EQ(tree.tightest_limit(4, GiB(8)).limit, Bytes{0});
+}
+
+TEST(TightestLimit, is_none_without_limits_and_for_a_stranger) {
+  CgroupTree tree = a_tree();
+  EXPECT_EQ(tree.tightest_limit(4, GiB(8)).limit, std::nullopt);
+  EXPECT_EQ(tree.tightest_limit(77, GiB(8)).owner, nullptr);
+}
+
+TEST(CgroupTree, keeps_the_removed_for_records_that_still_arrive) {
+  CgroupTree tree = a_tree();
+  tree.remove(4, at(10));
+  EXPECT_EQ(tree.ref(4)->path, "/job/step/task");
+  EXPECT_TRUE(tree.forget_removed(at(10)).empty());
+  EXPECT_EQ(tree.forget_removed(at(11)), std::vector<std::uint64_t>{4});
+  EXPECT_EQ(tree.find(4), nullptr);
+  EXPECT_TRUE(tree.forget_removed(at(100)).empty());
+}
+
+TEST(CgroupTree, a_path_that_was_made_again_means_the_living_one) {
+  CgroupTree tree = a_tree();
+  tree.remove(4, at(10));
+  EXPECT_EQ(tree.by_path("/job/step/task"), tree.find(4)) << "while there is no other";
+  tree.add_child(40, 3, "task");
+  EXPECT_EQ(tree.by_path("/job/step/task"), tree.find(40));
+  tree.remove(40, at(20));
+  EXPECT_EQ(tree.by_path("/job/step/task"), tree.find(40)) << "the one that was removed last";
+}
+
+TEST(CgroupTree, an_inode_that_comes_again_is_a_new_cgroup) {
+  CgroupTree tree = a_tree();
+  CgroupState* old = tree.find(4);
+  old->limit = MiB(64);
+  old->usage = MiB(60);
+  old->pinned.add({at(1), MiB(60)});
+  old->shown_at = at(1);
+  tree.remove(4, at(10));
+  CgroupState* again = tree.add_child(4, 1, "other");
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->ref->path, "/other");
+  EXPECT_FALSE(again->removed);
+  EXPECT_EQ(again->limit, std::nullopt) << "the limit of another";
+  EXPECT_EQ(again->usage, std::nullopt);
+  EXPECT_TRUE(again->pinned.empty());
+  EXPECT_FALSE(again->shown_at);
+}
+
+TEST(CgroupTree, adding_what_is_there_keeps_what_is_known) {
+  CgroupTree tree = a_tree();
+  tree.find(4)->limit = MiB(64);
+  tree.add(4, 3, "/job/step/task");
+  EXPECT_EQ(tree.find(4)->limit, MiB(64));
+}
+
+}  // namespace
+}  // namespace oomcast
