@@ -95,11 +95,20 @@ static __always_inline void oc_fill_memcg(struct oc_memcg* out, struct cgroup_su
   out->oom_group = BPF_CORE_READ(memcg, oom_group);
 }
 
-/* A task's argv as it stands in its memory now; only in its own context. Bytes read, 0 if unreadable. */
+/* A task's argv as it stands in its memory now, as /proc shows it; only in its own context. Bytes read, 0 if unreadable.
+ * A title that was written over argv and runs on into the environment ends at its first NUL. */
 static __always_inline u32 oc_read_args(char* to, u32* truncated, struct mm_struct* mm) {
   u64 start = BPF_CORE_READ(mm, arg_start);
   u64 end = BPF_CORE_READ(mm, arg_end);
-  u64 size = end > start ? end - start : 0;
+  if (end <= start) return 0;
+  char last = 0;
+  if (bpf_probe_read_user(&last, sizeof(last), (void*)(end - 1))) return 0;
+  if (last) {
+    long bytes = bpf_probe_read_user_str(to, OC_ARGS_LEN, (void*)start);
+    *truncated = bytes == OC_ARGS_LEN;
+    return bytes > 0 && bytes <= OC_ARGS_LEN ? bytes : 0;
+  }
+  u64 size = end - start;
   *truncated = size > OC_ARGS_LEN;
   if (size > OC_ARGS_LEN) size = OC_ARGS_LEN;
   /* The mask tells the verifier what the comparison above already guarantees. */

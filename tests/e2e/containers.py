@@ -127,7 +127,7 @@ def new_id(t):
     return hashlib.sha256(f"{os.getpid()} {time.monotonic_ns()}".encode()).hexdigest()
 
 
-@case(limit_s=40)
+@case(vm="never", limit_s=40)
 def a_kill_inside_a_container(t):
     name = new_id(t)
     container = Container(t, f"{lib.base().path}/docker/{name}", name, ["/w/grow", "--go", "--anon", "64M"], 32 * MiB).start()
@@ -150,7 +150,7 @@ def a_kill_inside_a_container(t):
             t.equal("ns_pid", victim.get("ns_pid"), 1)
 
 
-@case(limit_s=40)
+@case(vm="never", limit_s=40)
 def the_pods_limit_above_the_containers(t):
     name, uid = new_id(t), "3f2c9a10-7b1e-4a55-9d7e-0123456789ab"
     pods = t.cgroup("kubepods").child("burstable")
@@ -173,7 +173,7 @@ def the_pods_limit_above_the_containers(t):
                 ["container", name, uid])
 
 
-@case(limit_s=40)
+@case(vm="never", limit_s=40)
 def a_container_as_scope(t):
     name = new_id(t)
     container = Container(t, f"{lib.base().path}/docker-{name}.scope", name, ["/w/grow", "--go", "--anon", "64M"],
@@ -197,7 +197,7 @@ def a_container_as_scope(t):
     t.check_stream(tracer)
 
 
-@case(limit_s=40)
+@case(vm="never", limit_s=40)
 def a_cgroup_inside_a_container(t):
     name = new_id(t)
     container = Container(t, f"{lib.base().path}/docker/{name}", name, ["/w/sleeper"], 64 * MiB).start()
@@ -216,7 +216,7 @@ def a_cgroup_inside_a_container(t):
         t.equal("container of the inner cgroup", episode["limit_cgroup"] and episode["limit_cgroup"]["container"], name)
 
 
-@case(limit_s=40)
+@case(vm="never", limit_s=40)
 def oomcast_in_a_privileged_container_sees_the_host(t):
     name = new_id(t)
     container = Container(t, f"{lib.base().path}/docker/{name}", name,
@@ -240,7 +240,7 @@ def oomcast_in_a_privileged_container_sees_the_host(t):
     t.check_stream(tracer)
 
 
-@case(limit_s=40)
+@case(vm="never", limit_s=40)
 def oomcast_run_inside_a_privileged_container(t):
     name = new_id(t)
     container = Container(t, f"{lib.base().path}/docker/{name}", name,

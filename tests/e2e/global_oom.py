@@ -28,7 +28,7 @@ def out_of_memory(t, *arguments):
         t.check(episode["order"] in (0, None), f"order is {episode['order']}")
 
 
-@case(limit_s=40)
+@case(vm="all", limit_s=40)
 def the_machine_runs_out_of_memory(t):
     out_of_memory(t)
 
@@ -70,14 +70,13 @@ def by_sysrq(t, *arguments):
     t.equal("exit code of the victim", child.wait(20), 137)
     scene.knows(child)
     # Without the kernel log, a kworker as trigger tells it: the machine itself never allocates there.
-    for episode in scene.check({child.pid: Expected(group, None, child.command, "shown")}, trigger=[],
-                               trigger_cgroup=None, scope="sysrq"):
+    for episode in scene.check({child.pid: Expected(group, None, child.command, "shown")}, trigger=[], scope="sysrq"):
         t.equal("limit_cgroup", episode["limit_cgroup"], None)
         if scene.kmsg:
             t.equal("order", episode["order"], -1)
 
 
-@case()
+@case(vm="all")
 def sysrq_f(t):
     by_sysrq(t)
 

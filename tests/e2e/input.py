@@ -24,7 +24,7 @@ def refused(t, code, words, *mentions, **options):
     return err
 
 
-@case(once=True)
+@case(vm="never")
 def wrong_usage_is_2(t):
     refused(t, 2, ["trace", "--no-such-flag"], "--no-such-flag")
     refused(t, 2, ["no-such-command"], "no-such-command")
@@ -41,7 +41,7 @@ def wrong_usage_is_2(t):
     refused(t, 2, ["trace", "--color", "purple"], "purple")
 
 
-@case(once=True)
+@case(vm="never")
 def help_and_version_are_0(t):
     for words in (["--help"], ["trace", "--help"], ["--version"]):
         code, out, _ = t.run_oomcast(*words)
@@ -78,7 +78,7 @@ def a_scope_that_appears_later_is_awaited(t):
     t.check_stream(tracer)
 
 
-@case(once=True)
+@case(vm="never")
 def waiting_for_a_scope_ends_with_a_signal(t):
     tracer = t.oomcast("trace", "--json", "--cgroup", f"{lib.base().path}/never", "--wait")
     deadline = time.monotonic() + lib.seconds(10)
@@ -120,7 +120,7 @@ def doctor_without_root_says_what_is_missing(t):
             f"no capability is named: {done.stdout[-400:]!r}")
 
 
-@case()
+@case(vm="all")
 def doctor_says_what_is_there(t):
     import json
     code, out, _ = t.run_oomcast("doctor", "--json")
@@ -147,7 +147,7 @@ def doctor_says_what_is_there(t):
     t.check("\x1b" not in text, "escape sequences on a pipe")
 
 
-@case(once=True)
+@case(vm="never")
 def a_machine_without_cgroups_or_btf_is_3(t):
     root = t.folder()
     refused(t, 3, ["trace", "--json", "--root", root], root)
@@ -249,7 +249,7 @@ def a_cgroup_that_vanishes(t):
     t.check_stream(tracer)
 
 
-@case()
+@case(vm="never")
 def a_process_that_exits(t):
     child = t.start(t.cgroup(), "sleeper")
     child.wait_for("ready")
@@ -324,14 +324,14 @@ def a_kill_just_before_the_end_is_told(t):
     t.equal("recorded victims", [v["pid"] for e in tracer.all("oom") for v in e["victims"]], [child.pid])
 
 
-@case()
+@case(vm="never")
 def for_a_time_ends_by_itself(t):
     tracer = t.trace("--cgroup", lib.base().path, "--for", "700ms")
     tracer.finish()
     t.check_stream(tracer)
 
 
-@case(once=True)
+@case(vm="never")
 def a_reader_that_goes_away_ends_it(t):
     process = subprocess.Popen([t.oomcast_path, "trace", "--json", "--interval", "100ms"], stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
@@ -346,7 +346,7 @@ def a_reader_that_goes_away_ends_it(t):
     t.check(code in (0, 1, -signal.SIGPIPE), f"exit code is {code}")
 
 
-@case(once=True)
+@case(vm="never")
 def a_full_disk_is_1(t):
     if not (os.path.exists("/dev/full") and stat.S_ISCHR(os.stat("/dev/full").st_mode)):
         t.skip("no /dev/full")
@@ -357,7 +357,7 @@ def a_full_disk_is_1(t):
     t.check(done.stderr.strip(), "nothing on stderr")
 
 
-@case(once=True)
+@case(vm="never")
 def watch_on_a_pipe_is_plain_lines(t):
     watch = t.oomcast("watch", "--cgroup", lib.base().path, "--for", "2s")
     watch.finish()

@@ -40,10 +40,11 @@ class Scene:
         self.mark = self.tracer.mark()
         t.log.sync(lib.seconds(1))
         self.log_mark = t.log.mark()
-        self.tids = {}
+        self.tids, self.children = {}, {}
 
     def knows(self, child):
         """Learns the threads of a workload from what it says."""
+        self.children[child.pid] = child
         for line in child.truth:
             if "tid" in line:
                 self.tids[line["tid"]] = line["pid"]
@@ -86,7 +87,7 @@ class Scene:
         """`expected`: process → Expected, all that die. `trigger`: pids of which one triggered; default: the victim."""
         t = self.t
         self.wait(len(expected))
-        time.sleep(lib.seconds(settle))
+        time.sleep(settle)
         kernel = self.kernel_victims()
         Scene.scenes += [(line.tid, line.comm) for lines in kernel.values() for line in lines[:1]]
         t.equal("set of processes that the kernel killed", sorted(kernel), sorted(expected))
@@ -94,14 +95,24 @@ class Scene:
         t.equal("recorded victims", sorted(v["pid"] for v in recorded), sorted(kernel))
         if episodes is not None:
             t.equal("number of oom lines", len(self.episodes()), episodes)
-        for victim in recorded:
-            if victim["pid"] in kernel:
-                self.check_victim(victim, kernel[victim["pid"]], expected.get(victim["pid"], Expected()))
         for episode in self.episodes():
+            for victim in episode["victims"]:
+                if victim["pid"] in kernel:
+                    self.check_victim(victim, kernel[victim["pid"]], expected.get(victim["pid"], Expected()),
+                                      self.exited_late(episode, victim["pid"]))
             self.check_episode(episode, expected, trigger, trigger_cgroup, group, scope)
         return self.episodes()
 
-    def check_victim(self, victim, lines, expected):
+    def late(self, episode, when_ns):
+        """Whether something came after the episode's line was due: 2 s after the mark, and then it may be open."""
+        mark_ns = lib.epoch_ns(episode["time"]) - lib.realtime_minus_monotonic_ns()
+        return when_ns is not None and when_ns - mark_ns > 1.3e9
+
+    def exited_late(self, episode, pid):
+        child = self.children.get(pid)
+        return child is not None and self.late(episode, child.exited_ns)
+
+    def check_victim(self, victim, lines, expected, exited_late=False):
         t, who = self.t, f"victim {victim['pid']}"
         tids = {line.tid for line in lines}
         t.check(victim["tid"] in tids, f"{who}: tid is {victim['tid']}, the kernel's line says {sorted(tids)}")
@@ -115,9 +126,11 @@ class Scene:
             differences.append(wrong)
         best = min(differences, key=len)
         t.check(not best, f"{who}: not as in the kernel's line: {', '.join(best)}")
-        t.check(victim["killed"] is True or (not self.bpf and victim["killed"] is None),
+        t.check(victim["killed"] is True or (victim["killed"] is None and (exited_late or not self.bpf)),
                 f"{who}: killed is {victim['killed']!r}")
-        self.check_cgroup(f"{who}: cgroup", victim["cgroup"], expected.cgroup)
+        said = any(c.pid == victim["pid"] for c in t.log.since(self.log_mark)["constraints"])
+        if self.bpf or said or victim["cgroup"] is not None:
+            self.check_cgroup(f"{who}: cgroup", victim["cgroup"], expected.cgroup)
         unknown = not self.bpf and victim["cmdline_source"] is None
         if expected.cmdline is not None and not unknown:
             t.equal(f"{who}: cmdline", victim["cmdline"], expected.cmdline)
@@ -161,13 +174,17 @@ class Scene:
         if self.bpf or got is not None:
             t.check(got is not None and (not triggers or got["pid"] in triggers),
                     f"{who}: trigger is {got and got['pid']}, expected one of {sorted(triggers)}")
-        if got is not None and (trigger_cgroup or mine.cgroup) is not None and (self.bpf or got["cgroup"] is not None):
+        anyone = not triggers and got is not None and got["pid"] not in pids  # then nothing is known of its cgroup
+        if got and (trigger_cgroup or mine.cgroup) and not anyone and (self.bpf or got["cgroup"] is not None):
             self.check_cgroup(f"{who}: trigger's cgroup", got["cgroup"], trigger_cgroup or mine.cgroup)
         if self.bpf:
             t.equal(f"{who}: group_kill", episode["group_kill"], group)
         checks = episode["checks"]
         t.equal(f"{who}: checks.mark_victim", checks["mark_victim"], len(pids) if self.bpf else None)
-        t.equal(f"{who}: checks.kmsg", checks["kmsg"], len(pids) if self.kmsg else None)
+        kernel = self.kernel_victims()
+        in_time = sum(not self.late(episode, kernel[pid][0].time_ns) for pid in pids if pid in kernel)
+        t.check(checks["kmsg"] is None if not self.kmsg else in_time <= (checks["kmsg"] or 0) <= len(pids),
+                f"{who}: checks.kmsg is {checks['kmsg']}, the log named {len(pids)}, {in_time} of them in time")
         t.check(checks["vmstat"] is None or checks["vmstat"] >= len(pids),
                 f"{who}: checks.vmstat is {checks['vmstat']}")
         t.check(isinstance(episode["id"], str) and episode["id"], f"{who}: id is {episode['id']!r}")
@@ -195,7 +212,7 @@ def kill_one(t, command, limit=32 * MiB, arguments=(), event="ready", source="sh
 
 # ---- one process ----------------------------------------------------------------------------------------------------
 
-@case()
+@case(vm="all")
 def one_process_one_limit(t):
     episodes, child, _ = kill_one(t, ["grow", "--anon", "64M"])
     for episode in episodes:
@@ -212,7 +229,8 @@ def one_process_one_limit(t):
 def anon_file_and_shmem_are_told_apart(t):
     episodes, _, _ = kill_one(t, ["grow", "--shmem", "12M", "--file", "8M", "--anon", "128M"], limit=48 * MiB)
     for victim in episodes[0]["victims"] if episodes else []:
-        t.check(victim["shmem_bytes"] >= 12 * MiB, f"shmem_bytes is {victim['shmem_bytes']} with 12 MiB of it touched")
+        # The kernel's own counters lag by a batch a CPU, in its line too.
+        t.check(victim["shmem_bytes"] >= 11 * MiB, f"shmem_bytes is {victim['shmem_bytes']} with 12 MiB of it touched")
 
 
 @case()
@@ -220,7 +238,7 @@ def oom_score_adj_is_the_last_one_set(t):
     kill_one(t, ["grow", "--anon", "64M"], adj=321)
 
 
-@case()
+@case(vm="all")
 def a_victim_that_lives_a_few_milliseconds(t):
     scene = Scene(t)
     expected = {}
@@ -233,13 +251,13 @@ def a_victim_that_lives_a_few_milliseconds(t):
     scene.check(expected, episodes=5)
 
 
-@case()
+@case(vm="all")
 def many_threads_fault_at_once(t):
     for _ in range(1 if lib.VM else 4):
         kill_one(t, ["threads", 9])
 
 
-@case()
+@case(vm="all")
 def the_marked_task_is_not_the_main_thread(t):
     episodes, child, _ = kill_one(t, ["dead_leader"])
     tid = child.wait_for("leader_gone")["tid"]
@@ -261,7 +279,7 @@ def kills_one_after_the_other_are_episodes_of_their_own(t):
 
 # ---- whose limit, whose cgroup ----------------------------------------------------------------------------------------
 
-@case()
+@case(vm="all")
 def the_limit_is_two_levels_up(t):
     scene = Scene(t)
     owner = t.cgroup().limit(32 * MiB)
@@ -300,7 +318,7 @@ def victim_and_trigger_are_in_different_cgroups(t):
                 trigger_cgroup=small)
 
 
-@case()
+@case(vm="all")
 def culprit_victim_and_trigger_are_three_processes(t):
     scene = Scene(t)
     group = t.cgroup().limit(128 * MiB)
@@ -318,7 +336,7 @@ def culprit_victim_and_trigger_are_three_processes(t):
     child.go()
 
 
-@case()
+@case(vm="all")
 def a_limit_lowered_below_the_usage(t):
     group = t.cgroup().limit(64 * MiB)
     if group.version == 1:
@@ -341,7 +359,7 @@ def a_limit_lowered_below_the_usage(t):
 
 # ---- many processes ---------------------------------------------------------------------------------------------------
 
-@case()
+@case(vm="all")
 def a_group_kill_is_one_episode_with_four_victims(t):
     group = t.cgroup().limit(48 * MiB).group_kill()
     scene = Scene(t)
@@ -352,6 +370,7 @@ def a_group_kill_is_one_episode_with_four_victims(t):
     for child in [*quiet, grower]:
         t.equal("exit code of a victim", child.wait(), 137)
         scene.knows(child)
+    t.log.sync(lib.seconds(1))
     t.check(t.log.since(scene.log_mark)["groups"], "the kernel said nothing of memory.oom.group")
     scene.check({child.pid: Expected(group, group, child.command, "shown") for child in [*quiet, grower]},
                 trigger=[grower.pid], group=True)
@@ -394,7 +413,7 @@ def shared_memory(t, how, grower_is_child):
         t.equal("also_killed", sorted(also), sorted({child.pid, second} - set(marked)))
 
 
-@case()
+@case(vm="all")
 def a_process_that_shares_the_victims_memory_dies_with_it(t):
     shared_memory(t, "clone", grower_is_child=False)
 
@@ -420,7 +439,7 @@ def twenty(t, *arguments):
     t.check(len({e["id"] for e in episodes}) == len(episodes), "episodes share an id")
 
 
-@case(limit_s=40)
+@case(vm="all", limit_s=40)
 def twenty_at_once(t):
     twenty(t)
 
@@ -469,7 +488,7 @@ def a_comm_with_hostile_bytes(t):
 
 # ---- one source alone -------------------------------------------------------------------------------------------------
 
-@case()
+@case(vm="all")
 def without_the_kernel_log(t):
     episodes, _, _ = kill_one(t, ["grow", "--shmem", "4M", "--anon", "64M"], arguments=("--no-kmsg",), adj=55)
     for episode in episodes:
@@ -499,7 +518,7 @@ def without_the_kernel_log_the_limit_two_levels_up(t):
     scene.check({child.pid: Expected(leaf, owner, child.command, "shown")})
 
 
-@case()
+@case(vm="all")
 def without_kernel_programs(t):
     kill_one(t, ["grow", "--shmem", "4M", "--anon", "64M"], arguments=("--no-bpf",), adj=56)
 
@@ -546,7 +565,7 @@ def the_whole_machine_as_scope(t):
     t.check_stream(tracer)
 
 
-@case(once=True)
+@case(vm="never")
 def a_process_as_scope(t):
     group = t.cgroup().limit(32 * MiB)
     child = t.start(group, "grow", "--go", "--anon", "64M")
@@ -580,22 +599,22 @@ def stress(t, *load, limit=96 * MiB):
     scene.check(expected, episodes=None, trigger=[], settle=2.2)
 
 
-@case(once=True)
+@case(vm="never")
 def stress_ng_bigheap(t):
     stress(t, "--bigheap", "2")
 
 
-@case(once=True)
+@case(vm="never")
 def stress_ng_brk(t):
     stress(t, "--brk", "2", "--brk-mlock", limit=12 * MiB)
 
 
-@case(once=True)
+@case(vm="never")
 def stress_ng_vm(t):
     stress(t, "--vm", "2", "--vm-bytes", "256M", "--vm-keep", "--oomable")
 
 
-@case()
+@case(vm="all")
 def the_victim_has_memory_in_swap(t):
     with open("/proc/swaps") as f:
         if len(f.readlines()) < 2:

@@ -34,14 +34,23 @@ class Failed(Exception):
 class Case:
     name: str
     run: object
-    once: bool
+    vm: str
     limit_s: float
 
+    def not_here(self):
+        """Why it is not run in this machine; None: it is."""
+        if not VM or self.vm == "all" or self.vm == VM:
+            return None
+        if self.vm == "never":
+            return "it needs true timing or no particular kernel; it is run on the host"
+        return f"it is run on this kernel's {self.vm} and on the host"
 
-def case(once=False, limit_s=30):
-    """Registers a function as the case `file.function`. `once`: not again in machines that differ in kprobes only."""
+
+def case(vm="v2", limit_s=30):
+    """Registers a function as the case `file.function`. `vm`: the scenario of each emulated kernel in which it is run:
+    all of them, one by name, or never. Emulation is slow, so most are run once a kernel."""
     def register(function):
-        cases.append(Case(f"{function.__module__}.{function.__name__}", function, once, limit_s * SLOW))
+        cases.append(Case(f"{function.__module__}.{function.__name__}", function, vm, limit_s * SLOW))
         return function
     return register
 
@@ -216,6 +225,13 @@ class Child:
         self._stderr = threading.Thread(target=lambda: self._errors.append(self.process.stderr.read()), daemon=True)
         self._stderr.start()
         self.lines = Lines(self.process.stdout, self._parse)
+        self.exited_ns = None  # CLOCK_MONOTONIC
+        threading.Thread(target=self._await_exit, daemon=True).start()
+
+    def _await_exit(self):
+        with contextlib.suppress(ChildProcessError):
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        self.exited_ns = time.monotonic_ns()
 
     @staticmethod
     def _parse(raw):
@@ -430,9 +446,7 @@ class Context:
         """Starts a command that from its exec on is in `cgroup` (None: where the tests are)."""
         if not str(command[0]).startswith("/"):
             command = (self.workload(command[0]), *command[1:])
-        words = [self.workload("enter")]
-        if adj is not None:
-            words += ["--adj", adj]
+        words = [self.workload("enter"), "--adj", adj or 0]
         if cgroup is not None:
             words.append(cgroup.procs_file)
         child = Child(command, [*words, "--", *command], **options)

@@ -4,7 +4,7 @@ from kills import Scene
 from lib import Context, case
 
 
-@case()
+@case(vm="all")
 def every_kill_was_recorded_once(t):
     if not Context.shared:
         t.skip("no case used a long-lived stream")

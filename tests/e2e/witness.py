@@ -32,6 +32,7 @@ class KillLine:
     uid: int
     oom_score_adj: int
     text: str
+    time_ns: int  # since boot, as the log has it
 
 
 @dataclasses.dataclass
@@ -81,15 +82,15 @@ class KernelLog:
             if int(head.split(b",")[0]) >> 3 != 0:  # anyone may write there; the kernel's own facility is 0
                 continue
             with self._lock:
-                self._take(ESCAPE.sub(lambda m: bytes([int(m[1], 16)]), rest.split(b"\n", 1)[0]))
+                self._take(int(head.split(b",")[2]) * 1000, ESCAPE.sub(lambda m: bytes([int(m[1], 16)]), rest.split(b"\n", 1)[0]))
                 self._lock.notify_all()
 
-    def _take(self, text):
+    def _take(self, time_ns, text):
         if match := KILLED.search(text):
             kb = {name: int(match[name]) << 10 for name in ("total_vm", "anon", "file", "shmem", "pgtables")}
             self.kills.append(KillLine(int(match["tid"]), match["comm"], kb["total_vm"], kb["anon"], kb["file"],
                                        kb["shmem"], kb["pgtables"], int(match["uid"]), int(match["adj"]),
-                                       text.decode(errors="backslashreplace")))
+                                       text.decode(errors="backslashreplace"), time_ns))
         elif match := CONSTRAINT.match(text):
             limit = match["limit"]
             self.constraints.append(ConstraintLine(match["constraint"].decode(),

@@ -200,7 +200,8 @@ class Doctor {
   }
 
   void look_at_self() {
-    for (const std::string& refused : protect_self()) add("own protection", Level::degraded, refused, "");
+    for (const Refused& refused : protect_self())
+      add("own protection", Level::degraded, refused.what, refused.cost);
   }
 
   const Options& options_;

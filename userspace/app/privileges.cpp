@@ -28,15 +28,15 @@ constexpr cap_value_t kKeep[] = {
 
 }  // namespace
 
-std::vector<std::string> protect_self() {
-  std::vector<std::string> refused;
+std::vector<Refused> protect_self() {
+  std::vector<Refused> refused;
   UniqueFd adj(open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
   if (!adj || write(adj.get(), "-1000", 5) != 5)
-    refused.push_back(fmt::format("oom_score_adj stays as it is ({}): oomcast itself can be OOM-killed",
-                                  std::strerror(errno)));
+    refused.push_back({fmt::format("oom_score_adj stays as it is ({})", std::strerror(errno)),
+                       "oomcast itself can be OOM-killed; needs CAP_SYS_RESOURCE"});
   if (mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) != 0)
-    refused.push_back(
-        fmt::format("pages are not locked ({}): under pressure oomcast may be slow", std::strerror(errno)));
+    refused.push_back({fmt::format("pages are not locked ({})", std::strerror(errno)),
+                       "under pressure oomcast may be slow; needs CAP_IPC_LOCK"});
   return refused;
 }
 

@@ -6,8 +6,11 @@
 
 namespace oomcast {
 
+struct Refused {
+  std::string what, cost;
+};
 /// oom_score_adj −1000 and pages locked as they are touched, as far as allowed. Returns what was not.
-std::vector<std::string> protect_self();
+std::vector<Refused> protect_self();
 
 /// Keeps only the capabilities that are used after start: to switch kernel programs on and off, to read other
 /// users' /proc entries, and to send signals; and with `keeps_cgroup`, to remove a cgroup in a directory that

@@ -39,8 +39,9 @@ struct Child {
 };
 
 // `score` is what this process had before it protected itself; a child must not inherit the protection.
+// With `json`, stdout is one object per line: the command's own output goes to stderr.
 Result<Child> start_waiting(const std::vector<std::string>& words, const StopSignals& stop,
-                            const std::string& score) {
+                            const std::string& score, bool json) {
   Child child;
   auto go = Pipe::open(), failed = Pipe::open();
   if (!go) return go.error();
@@ -54,6 +55,7 @@ Result<Child> start_waiting(const std::vector<std::string>& words, const StopSig
   if (child.pid < 0) return Error::from_errno("starting a process");
   if (child.pid == 0) {
     stop.restore_in_child();
+    if (json && dup2(STDERR_FILENO, STDOUT_FILENO) < 0) _exit(125);
     child.go.write.reset();
     char byte = 0;
     if (read(child.go.read.get(), &byte, 1) != 1) _exit(125);  // the parent ended first
@@ -147,7 +149,7 @@ Result<int> run(const Options& options) {
   if (!session) return session.error();
   Session& s = **session;
 
-  auto child = start_waiting(options.arguments, *stop, score);
+  auto child = start_waiting(options.arguments, *stop, score, options.json);
   if (!child) return child.error();
   if (child->pidfd) s.also_wait_for(child->pidfd.get());
   ScopeRoots scope;

@@ -25,6 +25,7 @@ constexpr Nanos kKillPoll = 10ms;  // while memory of a victim is coming back
 constexpr Nanos kHotPoll = 4ms;    // of cgroups that moved a moment ago: their tasks may sleep at the peak
 constexpr Nanos kHotFor = 150ms;
 constexpr std::size_t kMaxHot = 64;
+constexpr std::size_t kMaxProcesses = 64;  // asked of /proc in one interval
 constexpr Nanos kExactFor = 5s;
 constexpr double kExactFrom = 0.95;  // of the limit, not reclaimable: the last moments are followed exactly
 constexpr std::uint64_t kLimitEvery = 10;  // looks at an idle cgroup between reads of its limit
@@ -154,6 +155,7 @@ std::optional<TaskId> Session::note_process(std::uint32_t pid) {
   auto stat = procfs_->read_stat(pid);
   if (!stat || !*stat || (*stat)->kernel_thread()) return std::nullopt;
   SeenProcess seen;
+  seen.seen_at = now();  // before it is read: an exec meanwhile is newer
   seen.id = {pid, (*stat)->start_ticks};
   seen.comm = (*stat)->comm;
   if ((*stat)->ppid)
@@ -165,7 +167,8 @@ std::optional<TaskId> Session::note_process(std::uint32_t pid) {
     if (!(*status)->ns_pid.empty()) seen.ns_pid = (*status)->ns_pid.back();
   }
   const CgroupMount& mount = cgroupfs_->mount();
-  if (auto cgroup = procfs_->read_cgroup(pid, mount.hierarchy); cgroup && *cgroup)
+  bool dead = (*stat)->exiting();  // then it is in the root already, wherever it was
+  if (auto cgroup = procfs_->read_cgroup(pid, mount.hierarchy); !dead && cgroup && *cgroup)
     if (auto path = mount.from_proc_path((*cgroup)->path))
       if (const CgroupState* state = world_->cgroups().by_path(*path)) seen.cgroup = state->ref->id.inode;
   world_->on_process(seen);
@@ -277,6 +280,47 @@ void Session::follow(std::uint64_t inode, MonoTime moved) {
   }
 }
 
+void Session::count_kills() {
+  KillCount count;
+  count.began = now();
+  auto kills = procfs_->read_vmstat_oom_kill();
+  if (!kills || !*kills) return;
+  count.ended = now();
+  count.kills = **kills;
+  world_->on_vmstat(count);
+}
+
+// A process that grew and sleeps since is on no CPU: ask /proc, for those that were sampled a moment ago.
+void Session::poll_processes() {
+  MonoTime when = now();
+  std::size_t asked = 0;
+  std::vector<ProcessSampleFact> changed;
+  for (const auto& [id, last] : processes_) {
+    if (when - last.time > 3 * options_.interval + 2s || ++asked > kMaxProcesses) continue;
+    auto status = procfs_->read_status(id.tgid);
+    if (!status || !*status || !(*status)->rss || !(*status)->rss_anon || !(*status)->rss_file ||
+        !(*status)->rss_shmem)
+      continue;
+    auto same = procfs_->read_task_id(id.tgid);
+    if (!same || *same != id) continue;
+    const ProcStatus& now_is = **status;
+    Bytes moved = *now_is.rss - last.rss;
+    if (moved < KiB(128) && -moved < KiB(128)) continue;
+    ProcessSampleFact fact = last;
+    fact.time = now();
+    fact.rss = *now_is.rss;
+    fact.anon = *now_is.rss_anon;
+    fact.file = *now_is.rss_file;
+    fact.shmem = *now_is.rss_shmem;
+    if (now_is.swap) fact.swap = *now_is.swap;
+    changed.push_back(std::move(fact));
+  }
+  for (ProcessSampleFact& fact : changed) {
+    processes_[fact.process.id] = fact;
+    emit(fact);
+  }
+}
+
 void Session::poll_hot() {
   MonoTime when = now();
   std::erase_if(hot_, [&](const auto& h) { return h.second < when; });
@@ -296,14 +340,22 @@ void Session::poll_hot() {
 void Session::drain_log() {
   if (!kmsg_) return;
   auto drained = kmsg_->drain([this](const KmsgRecord& record) {
-    if (auto line = line_of(record)) log_parser_.feed(*line);
+    auto line = line_of(record);
+    if (!line) return;
+    // The log's clock drifts from the monotonic one by seconds in days; records are read as they come.
+    line->time = now().time_since_epoch();
+    for (const OomFact& fact : log_parser_.feed(*line))
+      if (auto* victim = std::get_if<OomVictimLine>(&fact); victim && !bpf_ && !world_->tasks().by_pid(victim->tid))
+        note_process(victim->tid);  // a last chance: it may still be dying
   });
   if (!drained) return;
   if (drained->lost) lose("kernel_log_overwritten", drained->lost);
   if (drained->unreadable) lose("kernel_log_unreadable", drained->unreadable);
-  // The log's clock is the monotonic one but for a drift of milliseconds; a dump takes the moment it is read.
   MonoTime when = now();
-  for (const OomDump& dump : log_parser_.take_finished(when.time_since_epoch())) world_->on_dump(dump, when);
+  for (const OomDump& dump : log_parser_.take_finished(when.time_since_epoch())) {
+    if (!bpf_) scan_tree();  // nobody else tells of a new cgroup
+    world_->on_dump(dump, dump.kill_time ? MonoTime(*dump.kill_time) : when);
+  }
 }
 
 void Session::look_at(std::uint64_t inode, std::optional<Bytes> usage, MonoTime when) {
@@ -316,14 +368,27 @@ void Session::look_at(std::uint64_t inode, std::optional<Bytes> usage, MonoTime 
   bool told_by_kernel = usage.has_value();
   if (!usage) {
     auto read = reader_->usage(entry);
+    reading.time = now();
     if (read) reading.usage = *read;
   }
   if (!told_by_kernel || !state->limit_known)
     if (auto limit = reader_->limit(entry)) reading.limit = *limit;
+  read_limits_above(*state);
   if (auto stat = reader_->stat(entry)) reading.stat = *stat;
   if (world_->host() && world_->host()->swap_total && world_->host()->swap_total->count > 0)
     if (auto swap = reader_->swap(entry); swap && *swap) reading.swap = **swap;
   world_->on_reading(inode, reading, told_by_kernel);
+}
+
+void Session::read_limits_above(const CgroupState& cgroup) {
+  for (auto at = cgroup.parent; at;) {
+    CgroupState* above = world_->cgroups().find(*at);
+    if (!above) return;
+    if (!above->limit_known)
+      if (auto limit = reader_->limit({above->ref->id, std::nullopt, above->ref->path})) above->limit = *limit;
+    above->limit_known = true;
+    at = above->parent;
+  }
 }
 
 void Session::poll_kills() {
@@ -340,7 +405,7 @@ void Session::poll_all() {
   next_poll_ = when + options_.interval;
   ++polls_;
   if (auto info = procfs_->read_meminfo()) world_->on_host(when, *info);
-  if (auto kills = procfs_->read_vmstat_oom_kill(); kills && *kills) world_->on_vmstat(when, **kills);
+  count_kills();
   if (!bpf_) {
     // Nobody tells of new cgroups and processes: look for them.
     scan_tree();
@@ -378,6 +443,7 @@ void Session::poll_all() {
     const TaskState* task = world_->tasks().find(p.first);
     return !task || task->dead;
   });
+  poll_processes();
   forecast_cgroups();
   forecast_host();
   choose_effort();
@@ -481,7 +547,7 @@ void Session::lose(const std::string& reason, std::uint64_t count) {
 void Session::tell_all() {
   MonoTime when = now();
   if (world_->episodes().any_open())
-    if (auto kills = procfs_->read_vmstat_oom_kill(); kills && *kills) world_->on_vmstat(when, **kills);
+    count_kills();
   world_->advance(when);
   for (ModelFact& fact : world_->take_facts()) tell(std::move(fact));
 }

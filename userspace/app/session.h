@@ -75,6 +75,9 @@ class Session {
   void poll_all();
   void follow(std::uint64_t inode, MonoTime moved);
   void poll_hot();
+  void count_kills();
+  void poll_processes();
+  void read_limits_above(const CgroupState& cgroup);
   void poll_kills();
   void count_losses();
   void forecast_cgroups();

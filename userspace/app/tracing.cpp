@@ -73,7 +73,7 @@ Result<std::unique_ptr<Session>> open_session(const Options& options, StopSignal
     if (options.verbose)
       for (const std::string& line : lines) say(line);
   };
-  verbose(protect_self());
+  for (const Refused& refused : protect_self()) verbose({refused.what + ": " + refused.cost});
   if (has_scope) {
     Status scope = (*session)->resolve_scope(options.scope);
     if (!scope && options.scope.wait) {

@@ -1,6 +1,74 @@
+#include <unistd.h>
+
+#include <cerrno>
+
 #include "app/commands.h"
+#include "app/tracing.h"
+#include "present/screen.h"
+#include "present/table.h"
+
 namespace oomcast {
-Result<int> watch(const Options& options) {
-  return trace(options);
+namespace {
+
+// On a pipe: a line for every cgroup at first, then for those that changed or grow, and every kill.
+int watch_plainly(const Options& options, Session& s, StopSignals& stop, MonoTime end) {
+  Output output(options);
+  ChangeLog log;
+  s.start([&](const Fact& fact) {
+    bool state = std::holds_alternative<Sample>(fact) || std::holds_alternative<ProcessSampleFact>(fact) ||
+                 std::holds_alternative<ForecastFact>(fact) || std::holds_alternative<PressureFact>(fact) ||
+                 std::holds_alternative<ReclaimFact>(fact);
+    if (options.json || !state) output.write(fact, s.clock());
+  });
+  MonoTime next = s.now();
+  while (!stop.pending() && !output.failed() && s.now() < end) {
+    s.step(std::min(end, next));
+    if (options.json || s.now() < next) continue;
+    next = s.now() + options.interval;
+    for (const Line& line : log.changes(s.overview(), s.clock()))
+      output.write_line(to_text(line, TextStyle{output.color()}));
+  }
+  s.finish();
+  return output.failed() ? 1 : 0;
 }
+
+int watch_screen(const Options& options, Session& s, StopSignals& stop, MonoTime end, Screen& screen) {
+  s.also_wait_for(screen.input_fd());
+  s.start([](const Fact&) {});
+  MonoTime next = s.now();
+  while (!stop.pending() && s.now() < end) {
+    if (screen.on_input() == Screen::Action::quit) break;
+    if (s.now() >= next && !screen.paused()) {
+      screen.draw(s.overview());
+      next = s.now() + options.interval;
+    }
+    s.step(std::min(end, next));
+  }
+  return 0;
+}
+
+}  // namespace
+
+Result<int> watch(const Options& options) {
+  auto stop = StopSignals::block();
+  if (!stop) return stop.error();
+  auto session = open_session(options, *stop);
+  if (!session) return session.error();
+  if (!*session) return 0;
+  Session& s = **session;
+  MonoTime end = options.duration ? s.now() + *options.duration : MonoTime::max();
+  if (options.json || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO)) return watch_plainly(options, s, *stop, end);
+  int code = 0;
+  {
+    auto screen = Screen::open(s.clock(), Output(options).color());
+    if (!screen) return screen.error();
+    code = watch_screen(options, s, *stop, end, **screen);
+  }
+  // The screen is gone; what a person must not miss stays on the terminal.
+  Output output(options);
+  for (const Fact& event : s.overview().events)
+    if (std::holds_alternative<OomFactLine>(event)) output.write(event, s.clock());
+  return code;
+}
+
 }  // namespace oomcast

@@ -157,8 +157,9 @@ class LoadedBpfSource final : public BpfSource {
   int fd() const override { return epoll_.get(); }
 
   bool drain(const std::function<void(const wire::Record&)>& sink, std::size_t max_records) override {
-    bool more = drain_ring(events_.get(), sink, max_records);
-    return drain_ring(samples_.get(), sink, max_records) || more;
+    // Samples first: what a process executed is known before its end is told.
+    bool more = drain_ring(samples_.get(), sink, max_records);
+    return drain_ring(events_.get(), sink, max_records) || more;
   }
 
   bool set_exact(bool on) override {

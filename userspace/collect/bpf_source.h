@@ -47,7 +47,7 @@ class BpfSource {
   /// Becomes readable when records wait that should be read now. Others wait for the next look.
   virtual int fd() const = 0;
 
-  /// Hands the waiting records to `sink`, OOM events first, at most `max_records` of each ring, in each
+  /// Hands the waiting records to `sink`, samples first, at most `max_records` of each ring, in each
   /// ring's order. Returns whether more wait.
   virtual bool drain(const std::function<void(const wire::Record&)>& sink,
                      std::size_t max_records = 4096) = 0;

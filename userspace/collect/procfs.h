@@ -24,6 +24,7 @@ struct ProcStat {
   std::uint32_t num_threads = 0;
   std::uint64_t start_ticks = 0;  // clock ticks since boot, as in TaskId
   bool kernel_thread() const { return (flags & 0x200000) != 0; }
+  bool exiting() const { return (flags & 0x4) != 0 || state == 'Z' || state == 'X'; }
 };
 
 /// /proc/PID/cmdline.

@@ -160,8 +160,8 @@ EpisodeBuilder::Open* EpisodeBuilder::open_for(std::optional<std::uint64_t> limi
 void EpisodeBuilder::begin(Open& open, MonoTime when) {
   open.episode.time = open.first = when;
   open.vmstat_before.reset();
-  for (const auto& [read_at, kills] : vmstat_)
-    if (read_at < when) open.vmstat_before = kills;
+  for (const KillCount& count : vmstat_)
+    if (count.ended < when) open.vmstat_before = count.kills;
 }
 
 EpisodeBuilder::OpenVictim* EpisodeBuilder::find_victim(TaskId id) {
@@ -175,7 +175,8 @@ EpisodeBuilder::OpenVictim& EpisodeBuilder::add_victim(Open& open, const wire::T
   OpenVictim& v = open.victims.emplace_back();
   v.task = task;
   v.marked_at = when;
-  v.victim.process.id = task.id;
+  // Now: under a storm of forks the table may have forgotten it when the episode closes.
+  v.victim.process = process_ref(tasks_, cgroups_, task);
   v.victim.tid = task.tid;
   v.victim.oom_score_adj = task.oom_score_adj;
   return v;
@@ -224,6 +225,9 @@ void EpisodeBuilder::on_mark(const wire::OomMark& mark) {
   Episode& episode = open->episode;
   v->victim.marked = true;
   v->killer_tid = mark.trigger.tid;
+  v->victim.process = process_ref(tasks_, cgroups_, v->task);
+  for (const wire::Exit& exit : exits_)
+    if (exit.task.id == mark.victim.id) v->victim.killed = exit.by_sigkill();
   if (mark.memory) {
     take_memory(v->victim, *mark.memory);
     v->mm_key = mark.memory->mm_key;
@@ -231,6 +235,7 @@ void EpisodeBuilder::on_mark(const wire::OomMark& mark) {
   if (!open->marked) {
     open->marked = true;
     open->trigger = mark.trigger;
+    episode.trigger = process_ref(tasks_, cgroups_, mark.trigger);
     auto holds_owner = [&](const wire::Memcg& m) { return m.inode == owner; };
     bool above_trigger = !owner || std::any_of(mark.chain.begin(), mark.chain.end(), holds_owner);
     const auto& chain = above_trigger ? mark.chain : mark.victim_chain;
@@ -260,11 +265,13 @@ void EpisodeBuilder::on_decision(const wire::OomDecision& decision) {
 }
 
 void EpisodeBuilder::on_dying(const wire::Dying& dying) {
+  if (OpenVictim* v = find_victim(dying.task.id)) v->victim.process = process_ref(tasks_, cgroups_, v->task);
   if (!dying.stack.empty()) remember(stacks_, {dying.task.id, dying.stack}, 64);
 }
 
 void EpisodeBuilder::on_exit(const wire::Exit& exit) {
   if (OpenVictim* v = find_victim(exit.task.id)) v->victim.killed = exit.by_sigkill();
+  remember(exits_, exit, kRecentKills);
 }
 
 void EpisodeBuilder::on_reaper(const wire::Reaper& reaper) {
@@ -275,8 +282,8 @@ void EpisodeBuilder::on_reaper(const wire::Reaper& reaper) {
         v.victim.freed_after = seconds_between(v.marked_at, reaper.time);
 }
 
-void EpisodeBuilder::on_vmstat(MonoTime when, std::uint64_t kills) {
-  remember(vmstat_, {when, kills}, 16);
+void EpisodeBuilder::on_vmstat(const KillCount& count) {
+  remember(vmstat_, count, 16);
 }
 
 std::vector<std::uint64_t> EpisodeBuilder::watched() const {
@@ -340,6 +347,24 @@ void EpisodeBuilder::add_logged_victim(Open& open, const OomDump& dump, const Oo
   take_line(v.victim, line);
 }
 
+// The log has the trigger's thread; whose thread it is, the victims or the table tell.
+wire::Task EpisodeBuilder::logged_trigger(const Open& open, const OomDump& dump) const {
+  for (const OpenVictim& v : open.victims)
+    if (v.task.tid == *dump.trigger_tid) return v.task;
+  wire::Task trigger;
+  trigger.tid = *dump.trigger_tid;
+  trigger.id.tgid = trigger.tid;
+  for (const TaskRow& row : dump.tasks)
+    if (row.pid == trigger.tid && row.tgid) trigger.id.tgid = *row.tgid;
+  if (const TaskState* known = tasks_.by_pid(trigger.id.tgid)) {
+    trigger.id = known->id;
+    trigger.parent = known->parent;
+    trigger.cgroup = known->cgroup;
+  }
+  trigger.comm = dump.invoked->trigger_comm;
+  return trigger;
+}
+
 void EpisodeBuilder::on_dump(const OomDump& dump, MonoTime when) {
   Open* open = nullptr;
   for (const OomVictimLine& line : dump.victims) {
@@ -373,15 +398,7 @@ void EpisodeBuilder::on_dump(const OomDump& dump, MonoTime when) {
   if (dump.invoked) {
     if (dump.invoked->order) episode.order = dump.invoked->order;
     if (dump.invoked->gfp_text) episode.gfp = dump.invoked->gfp_text;
-    if (!open->trigger && dump.trigger_tid) {
-      wire::Task trigger;
-      trigger.tid = *dump.trigger_tid;
-      const TaskState* known = tasks_.by_pid(trigger.tid);
-      trigger.id = known ? known->id : TaskId{trigger.tid, 0};
-      trigger.cgroup = known ? known->cgroup : std::nullopt;
-      trigger.comm = dump.invoked->trigger_comm;
-      open->trigger = trigger;
-    }
+    if (!open->trigger && dump.trigger_tid) open->trigger = logged_trigger(*open, dump);
   }
   if (dump.group_kill) episode.group_kill = true;
   if (const MemcgUsageLine* usage = dump.usage_of(MemcgCounter::memory)) {
@@ -417,10 +434,11 @@ std::vector<GrewProcess> EpisodeBuilder::grew_most(const Open& open) const {
 Episode EpisodeBuilder::finish(Open& open) {
   Episode& episode = open.episode;
   if (!episode.limit_cgroup) episode.limit_cgroup = cgroups_.ref(open.limit_inode);
-  if (open.trigger) episode.trigger = process_ref(tasks_, cgroups_, *open.trigger);
+  if (open.trigger && (!episode.trigger || tasks_.find(open.trigger->id)))
+    episode.trigger = process_ref(tasks_, cgroups_, *open.trigger);
   std::set<TaskId> told;
   for (OpenVictim& v : open.victims) {
-    v.victim.process = process_ref(tasks_, cgroups_, v.task);
+    if (tasks_.find(v.task.id)) v.victim.process = process_ref(tasks_, cgroups_, v.task);
     for (auto& [id, stack] : stacks_)
       if (id == v.task.id) v.victim.stack = stack;
     told.insert(v.task.id);
@@ -437,8 +455,8 @@ Episode EpisodeBuilder::finish(Open& open) {
   episode.grew_most = grew_most(open);
   if (sources_.bpf) episode.checks.mark_victim = count_processes(episode.victims, &Victim::marked);
   if (sources_.kmsg) episode.checks.kmsg = count_processes(episode.victims, &Victim::logged);
-  if (open.alone && open.vmstat_before && !vmstat_.empty() && vmstat_.back().first > open.last)
-    episode.checks.vmstat = vmstat_.back().second - *open.vmstat_before;
+  if (open.alone && open.vmstat_before && !vmstat_.empty() && vmstat_.back().began > open.last)
+    episode.checks.vmstat = vmstat_.back().kills - *open.vmstat_before;
   return std::move(episode);
 }
 

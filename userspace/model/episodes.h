@@ -28,6 +28,12 @@ std::optional<std::uint64_t> limit_owner(const wire::OomMark& mark);
 /// memory.oom.group is set between the victim and the owner, the owner included.
 bool is_group_kill(const wire::OomMark& mark, std::optional<std::uint64_t> owner);
 
+/// The kernel's count of kills, read at some moment between the two times.
+struct KillCount {
+  MonoTime began, ended;
+  std::uint64_t kills = 0;
+};
+
 struct EpisodeSources {
   bool bpf = true;
   bool kmsg = true;
@@ -55,8 +61,7 @@ class EpisodeBuilder {
   void on_reaper(const wire::Reaper& reaper);
   /// A finished report of the kernel log; `when` on the model's clock.
   void on_dump(const OomDump& dump, MonoTime when);
-  /// The kernel's count of kills, read at `when`.
-  void on_vmstat(MonoTime when, std::uint64_t kills);
+  void on_vmstat(const KillCount& count);
   /// Usage of a cgroup that watched() names.
   void on_usage(std::uint64_t inode, MonoTime when, Bytes usage);
 
@@ -98,6 +103,7 @@ class EpisodeBuilder {
   OpenVictim* find_logged(const OomVictimLine& line, Open** owner);
   OpenVictim& add_victim(Open& open, const wire::Task& task, MonoTime when);
   void add_logged_victim(Open& open, const OomDump& dump, const OomVictimLine& line, MonoTime when);
+  wire::Task logged_trigger(const Open& open, const OomDump& dump) const;
   bool was_sent_by(const wire::OomMark& mark);
   bool complete(const Open& open) const;
   Episode finish(Open& open);
@@ -108,10 +114,11 @@ class EpisodeBuilder {
   const CgroupTree& cgroups_;
   std::vector<Open> open_;
   std::deque<wire::KernelKill> kills_;       // recent, newest last
+  std::deque<wire::Exit> exits_;             // of processes that the kernel killed; one can precede its mark
   std::deque<wire::OomDecision> decisions_;  // recent, not yet joined with a mark
   std::deque<std::pair<TaskId, std::vector<std::uint64_t>>> stacks_;
   std::deque<Closed> closed_;
-  std::deque<std::pair<MonoTime, std::uint64_t>> vmstat_;  // the newest readings
+  std::deque<KillCount> vmstat_;  // the newest readings
   std::uint64_t dropped_ = 0;
 };
 

@@ -27,10 +27,13 @@ TaskState& TaskTable::note(const wire::Task& task) {
   return state;
 }
 
-void TaskTable::set_cmdline(TaskState& task, const wire::Args& args, CmdlineSource source) {
-  task.cmdline = args.argv;
-  task.cmdline_truncated = args.truncated;
-  task.cmdline_source = source;
+void TaskTable::set_cmdline(TaskState& task, const std::optional<wire::Args>& args, CmdlineSource source,
+                            MonoTime when) {
+  if (when < task.cmdline_at) return;
+  task.cmdline_at = when;
+  task.cmdline_source = args ? std::optional(source) : std::nullopt;
+  task.cmdline = args ? args->argv : std::vector<std::string>();
+  task.cmdline_truncated = args && args->truncated;
 }
 
 void TaskTable::mark_dead(TaskId id) {

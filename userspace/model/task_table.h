@@ -23,6 +23,7 @@ struct TaskState {
   std::vector<std::string> cmdline;
   std::optional<CmdlineSource> cmdline_source;
   bool cmdline_truncated = false;
+  MonoTime cmdline_at{};  // when it was seen
   std::optional<std::uint32_t> uid, ns_pid;
   std::optional<std::uint64_t> cgroup;  // inode
   Series rss{24};                       // of the whole process; empty until it was sampled
@@ -33,12 +34,14 @@ struct TaskState {
 /// dead task stays until then, because its records arrive after its death.
 class TaskTable {
  public:
-  explicit TaskTable(std::size_t max_tasks = 16384) : max_tasks_(max_tasks) {}
+  explicit TaskTable(std::size_t max_tasks = 8192) : max_tasks_(max_tasks) {}
 
   /// The task, made or refreshed from what a record says of it.
   TaskState& note(const wire::Task& task);
   TaskState& note(TaskId id);
-  void set_cmdline(TaskState& task, const wire::Args& args, CmdlineSource source);
+  /// nullopt: it could not be read then. What is older than what is known is ignored: the two rings are read one after
+  /// the other.
+  void set_cmdline(TaskState& task, const std::optional<wire::Args>& args, CmdlineSource source, MonoTime when);
   void mark_dead(TaskId id);
 
   const TaskState* find(TaskId id) const;

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/scope.h"
+
 namespace oomcast {
 namespace {
 
-constexpr Nanos kKeepRemoved = std::chrono::seconds(30);
-constexpr Nanos kSweepEvery = std::chrono::seconds(5);
+constexpr Nanos kKeepRemoved = std::chrono::seconds(3);  // longer than an episode is open
+constexpr Nanos kSweepEvery = std::chrono::milliseconds(500);
 
 CgroupPtr host_root(Hierarchy hierarchy) {
   auto ref = std::make_shared<CgroupRef>();
@@ -49,7 +51,7 @@ void World::on_process(const SeenProcess& process) {
   task.ns_pid = process.ns_pid;
   if (process.cgroup) task.cgroup = process.cgroup;
   if (process.args && !process.args->argv.empty())
-    tasks_.set_cmdline(task, *process.args, CmdlineSource::shown);
+    tasks_.set_cmdline(task, process.args, CmdlineSource::shown, process.seen_at);
 }
 
 void World::apply(const wire::CgroupSample& r) {
@@ -76,10 +78,7 @@ void World::apply(const wire::ProcessSample& r) {
 void World::apply(const wire::Exec& r) {
   TaskState& task = tasks_.note(r.task);
   task.comm = r.task.comm;
-  if (r.args)
-    tasks_.set_cmdline(task, *r.args, CmdlineSource::exec);
-  else
-    task.cmdline.clear(), task.cmdline_source.reset();
+  tasks_.set_cmdline(task, r.args, CmdlineSource::exec, r.time);
 }
 
 void World::apply(const wire::Exit& r) {
@@ -124,7 +123,7 @@ void World::apply(const wire::KernelKill& r) {
 
 void World::apply(const wire::Dying& r) {
   TaskState& task = tasks_.note(r.task);
-  if (r.args) tasks_.set_cmdline(task, *r.args, CmdlineSource::shown);
+  if (r.args) tasks_.set_cmdline(task, r.args, CmdlineSource::shown, r.time);
   episodes_.on_dying(r);
 }
 
@@ -239,6 +238,16 @@ bool World::task_in_scope(TaskId id) const {
 bool World::episode_in_scope(const Episode& episode) const {
   if (config_.scope.whole_machine) return true;
   if (episode.limit_cgroup && cgroup_in_scope(episode.limit_cgroup->id.inode)) return true;
+  // A cgroup that was gone before it was seen is known by its path in the log alone.
+  if (episode.limit_cgroup && !episode.limit_cgroup->id.inode)
+    for (std::uint64_t top : config_.scope.cgroups)
+      if (const CgroupState* root = cgroups_.find(top); root && in_scope(episode.limit_cgroup->path, root->ref->path))
+        return true;
+  // The kernel log alone may not tell whose they were: better one too many than one too few.
+  if (!episode.limit_cgroup && std::any_of(episode.victims.begin(), episode.victims.end(), [](const Victim& v) {
+        return !v.marked && !v.process.cgroup;
+      }))
+    return true;
   auto in_scope = [&](const ProcessRef& p) {
     return task_in_scope(p.id) || (p.cgroup && cgroup_in_scope(p.cgroup->id.inode));
   };

@@ -39,6 +39,7 @@ struct WorldConfig {
 
 /// A process as /proc shows it.
 struct SeenProcess {
+  MonoTime seen_at;
   TaskId id;
   std::optional<TaskId> parent;
   std::string comm;
@@ -68,7 +69,7 @@ class World {
   void on_host(MonoTime time, const MemInfo& info);
   void on_host_pressure(MonoTime time, const Pressure& pressure);
   void on_dump(const OomDump& dump, MonoTime when) { episodes_.on_dump(dump, when); }
-  void on_vmstat(MonoTime when, std::uint64_t kills) { episodes_.on_vmstat(when, kills); }
+  void on_vmstat(const KillCount& count) { episodes_.on_vmstat(count); }
   void on_kill_usage(std::uint64_t inode, MonoTime when, Bytes usage) {
     episodes_.on_usage(inode, when, usage);
   }

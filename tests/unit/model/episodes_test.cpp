@@ -414,7 +414,7 @@ TEST(KernelLog, alone_takes_the_process_from_the_constraint_line_if_it_has_one_v
 TEST(KernelLog, alone_names_the_process_that_proc_showed) {
   Machine m({false, true});
   TaskState& state = m.tasks.note(task(100, 11, "trainer"));
-  m.tasks.set_cmdline(state, {{"trainer", "--big"}, false}, CmdlineSource::shown);
+  m.tasks.set_cmdline(state, wire::Args{{"trainer", "--big"}, false}, CmdlineSource::shown, MonoTime{});
   m.builder.on_dump(dump({line(100, MiB(91), "trainer")}, "/job"), ms(5300));
   auto e = m.only_episode(ms(6301));
   ASSERT_TRUE(e);
@@ -522,19 +522,19 @@ TEST(Killed, is_false_for_a_victim_that_exited_otherwise) {
 
 TEST(Vmstat, counts_the_kills_of_an_episode_that_was_alone) {
   Machine m;
-  m.builder.on_vmstat(ms(4000), 40);
+  m.builder.on_vmstat({ms(4000), ms(4000), 40});
   m.kill(ms(5000), task(100, 11));
-  m.builder.on_vmstat(ms(5100), 41);
+  m.builder.on_vmstat({ms(5100), ms(5100), 41});
   EXPECT_EQ(m.only_episode(ms(7000))->checks.vmstat, 1u);
 }
 
 TEST(Vmstat, is_unknown_without_a_reading_before_and_after) {
   Machine before;
   before.kill(ms(5000), task(100, 11));
-  before.builder.on_vmstat(ms(5100), 41);
+  before.builder.on_vmstat({ms(5100), ms(5100), 41});
   EXPECT_EQ(before.only_episode(ms(7000))->checks.vmstat, std::nullopt);
   Machine after;
-  after.builder.on_vmstat(ms(4000), 40);
+  after.builder.on_vmstat({ms(4000), ms(4000), 40});
   after.kill(ms(5000), task(100, 11));
   EXPECT_EQ(after.only_episode(ms(7000))->checks.vmstat, std::nullopt);
 }
@@ -542,10 +542,10 @@ TEST(Vmstat, is_unknown_without_a_reading_before_and_after) {
 TEST(Vmstat, is_unknown_while_episodes_overlap) {
   Machine m;
   m.cgroups.add_child(20, 1, "other");
-  m.builder.on_vmstat(ms(4000), 40);
+  m.builder.on_vmstat({ms(4000), ms(4000), 40});
   m.kill(ms(5000), task(100, 11));
   m.kill(ms(5001), task(200, 20), task(200, 20), {level(20, MiB(10), MiB(10), true)});
-  m.builder.on_vmstat(ms(5100), 42);
+  m.builder.on_vmstat({ms(5100), ms(5100), 42});
   auto closed = m.builder.take_closed(ms(7000));
   ASSERT_EQ(closed.size(), 2u);
   for (const Episode& e : closed) EXPECT_EQ(e.checks.vmstat, std::nullopt);

@@ -1,0 +1,451 @@
+#include "present/table.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace oomcast {
+namespace {
+
+using Names = std::vector<std::string>;
+
+CgroupPtr cgroup(std::uint64_t inode, const std::string& path) {
+  auto out = std::make_shared<CgroupRef>();
+  out->id = {Hierarchy::v2, inode};
+  out->path = path;
+  out->name = name_cgroup(path);
+  return out;
+}
+
+OverviewRow row(std::uint64_t inode, const std::string& path, Bytes usage) {
+  OverviewRow out;
+  out.cgroup = cgroup(inode, path);
+  out.usage = usage;
+  out.limit = GiB(8);
+  out.pinned = usage;
+  out.limit_cgroup = out.cgroup;
+  out.forecast.verdict = Verdict::stable;
+  return out;
+}
+
+OverviewRow growing(OverviewRow out, BytesPerSec rate) {
+  out.forecast.verdict = Verdict::leak;
+  out.forecast.growth = Growth{rate, {rate.value * 0.9}, {rate.value * 1.1}, Seconds(30), 30};
+  return out;
+}
+
+OverviewRow dying(OverviewRow out, double eta_s) {
+  out = growing(std::move(out), {20.0 * (1 << 20)});
+  out.forecast.eta = Seconds(eta_s);
+  out.forecast.eta_low = Seconds(eta_s * 0.85);
+  out.forecast.eta_high = Seconds(eta_s * 1.15);
+  out.forecast.alert = eta_s < 1200;
+  out.forecast.why = "grew +20.0 MiB/s over 30 s";
+  return out;
+}
+
+OverviewRow host() {
+  OverviewRow out;
+  out.usage = GiB(45);
+  out.limit = GiB(61);
+  out.forecast.verdict = Verdict::stable;
+  return out;
+}
+
+ProcessSampleFact process(std::uint32_t pid, const std::string& comm, std::optional<BytesPerSec> growth) {
+  ProcessSampleFact out;
+  out.process.id = {pid, 1};
+  out.process.comm = comm;
+  out.rss = MiB(400);
+  out.growth = growth;
+  return out;
+}
+
+Overview overview(std::vector<OverviewRow> rows) {
+  Overview out;
+  out.scope = "whole machine";
+  out.sources = {"cgroup files"};
+  out.rows = std::move(rows);
+  return out;
+}
+
+Overview busy() {
+  Overview out = overview({row(1, "/idle", GiB(3)), dying(row(2, "/train", GiB(7)), 13), host(),
+                           growing(row(3, "/cache", GiB(1)), {1e6}), row(4, "/small", MiB(5))});
+  for (std::uint32_t i = 0; i < 9; ++i)
+    out.processes.push_back(process(100 + i, "python3", BytesPerSec{1e6}));
+  OomFactLine oom;
+  oom.episode.limit_cgroup = out.rows[1].cgroup;
+  oom.episode.limit = GiB(8);
+  oom.episode.victims.emplace_back();
+  oom.episode.victims[0].process = out.processes[0].process;
+  out.events.push_back(oom);
+  return out;
+}
+
+Names paths(const std::vector<const OverviewRow*>& rows) {
+  Names out;
+  for (const OverviewRow* r : rows) out.push_back(r->cgroup ? r->cgroup->path : "host");
+  return out;
+}
+
+Names ordered(const Overview& o, Order order, bool reverse = false) {
+  View view;
+  view.order = order;
+  view.reverse = reverse;
+  return paths(arrange(o, view));
+}
+
+std::vector<std::string> text(const std::vector<Line>& lines) {
+  std::vector<std::string> out;
+  for (const Line& line : lines) out.push_back(to_text(line, TextStyle{}));
+  return out;
+}
+
+std::string shown(const Overview& o, View view, Size size = {80, 24}) {
+  std::string out;
+  for (const std::string& line : text(render(o, {}, view, size))) out += line + "\n";
+  return out;
+}
+
+std::string line_with(const std::string& screen, const std::string& what) {
+  std::size_t at = screen.find(what);
+  if (at == std::string::npos) return "";
+  std::size_t begin = screen.rfind('\n', at) + 1;
+  return screen.substr(begin, screen.find('\n', at) - begin);
+}
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(Cells, a_width_counts_columns_not_bytes) {
+  EXPECT_EQ(display_width("train"), 5u);
+  EXPECT_EQ(display_width("名前"), 4u);
+  EXPECT_EQ(display_width("e\u0301"), 1u);
+  EXPECT_EQ(display_width("–"), 1u);
+}
+
+TEST(Cells, a_wide_character_that_fits_only_by_half_is_left_out) {
+  EXPECT_EQ(cut_end("名前名前", 4), "名…");
+  EXPECT_EQ(align_left("名前名前", 4), "名… ");
+  EXPECT_EQ(display_width(cut_middle("/data/処理/学習/終わり", 11)), 11u);
+}
+
+TEST(Cells, a_long_text_keeps_its_beginning_and_more_of_its_end) {
+  EXPECT_EQ(cut_middle("/system.slice/worker", 11), "/sys…worker");
+  EXPECT_EQ(cut_middle("short", 5), "short");
+  EXPECT_EQ(cut_middle("short", 0), "");
+}
+
+TEST(Cells, marks_that_pile_up_or_stand_on_nothing_are_escaped) {
+  EXPECT_EQ(displayable("\u0301a"), "\\u{301}a");
+  EXPECT_EQ(displayable("a\u0301\u0301\u0301"), "a\u0301\u0301\\u{301}");
+}
+
+TEST(Cells, wrapped_text_breaks_at_spaces_and_long_words_anywhere) {
+  EXPECT_EQ(wrap("one two three", 8, 2), (Names{"one two", "  three"}));
+  EXPECT_EQ(wrap("abcdefghij", 4, 0), (Names{"abcd", "efgh", "ij"}));
+  EXPECT_EQ(wrap("名", 1, 0), (Names{"名"}));
+  EXPECT_EQ(wrap("", 10, 0), (Names{""}));
+}
+
+TEST(Cells, ascii_has_the_same_width) {
+  Line line = Line().add("13 s (11–15) █▒· 名前…");
+  std::size_t before = display_width(line);
+  to_ascii(line);
+  EXPECT_EQ(line.cells[0].text, "13 s (11-15) #=. ????~");
+  EXPECT_EQ(display_width(line), before);
+}
+
+TEST(Deadline, has_one_unit_for_the_median_and_its_interval) {
+  auto f = dying(row(1, "/a", GiB(1)), 13).forecast;
+  EXPECT_EQ(format_deadline(f, true), "13 s (11–15)");
+  EXPECT_EQ(format_deadline(f, false), "13 s");
+  EXPECT_EQ(format_deadline(dying(row(1, "/a", GiB(1)), 7560).forecast, true), "2.1 h (1.8–2.4)");
+}
+
+TEST(Deadline, says_never_where_growth_may_be_none) {
+  auto f = dying(row(1, "/a", GiB(1)), 13).forecast;
+  f.eta_high.reset();
+  EXPECT_EQ(format_deadline(f, true), "13 s (11–never)");
+  f.eta.reset();
+  EXPECT_EQ(format_deadline(f, true), "> 11 s or never");
+  EXPECT_EQ(format_deadline(f, false), ">11 s");
+}
+
+TEST(Deadline, is_a_dash_when_not_in_sight_and_now_at_the_limit) {
+  EXPECT_EQ(format_deadline(Forecast{}, true), "–");
+  EXPECT_EQ(format_deadline(dying(row(1, "/a", GiB(1)), 0).forecast, true), "now");
+}
+
+TEST(Deadline, fits_its_column_whatever_its_size) {
+  for (double eta = 0.01; eta < 1e12; eta *= 1.7)
+    for (double spread : {1.01, 3.0, 1e3, 1e7}) {
+      auto f = dying(row(1, "/a", GiB(1)), eta).forecast;
+      f.eta_high = Seconds(eta * spread);
+      EXPECT_LE(display_width(format_deadline(f, true)), 19u) << format_deadline(f, true);
+      EXPECT_LE(display_width(format_deadline(f, false)), 8u) << format_deadline(f, false);
+      f.eta.reset();
+      EXPECT_LE(display_width(format_deadline(f, true)), 19u) << format_deadline(f, true);
+    }
+}
+
+TEST(Order, the_host_is_first_then_who_runs_out_soonest_then_who_grows_then_who_is_large) {
+  Overview o = busy();
+  o.rows.push_back(dying(row(5, "/later", GiB(1)), 5000));
+  EXPECT_EQ(ordered(o, Order::deadline), (Names{"host", "/train", "/later", "/cache", "/idle", "/small"}));
+}
+
+TEST(Order, a_deadline_that_may_never_come_is_after_those_that_will) {
+  OverviewRow perhaps = dying(row(5, "/perhaps", GiB(1)), 5);
+  perhaps.forecast.eta.reset();
+  perhaps.forecast.eta_high.reset();
+  EXPECT_EQ(ordered(overview({perhaps, dying(row(6, "/sure", GiB(1)), 9000), row(7, "/calm", GiB(7))}),
+                    Order::deadline),
+            (Names{"/sure", "/perhaps", "/calm"}));
+}
+
+TEST(Order, noise_of_what_is_stable_moves_nothing) {
+  OverviewRow noisy = growing(row(1, "/noisy", MiB(10)), {5e5});
+  noisy.forecast.verdict = Verdict::stable;
+  EXPECT_EQ(ordered(overview({noisy, row(2, "/large", GiB(1))}), Order::deadline),
+            (Names{"/large", "/noisy"}));
+}
+
+TEST(Order, what_is_unknown_comes_last) {
+  OverviewRow unknown = row(1, "/a", GiB(1));
+  unknown.usage.reset();
+  Overview o = overview({unknown, row(2, "/b", Bytes{0})});
+  EXPECT_EQ(ordered(o, Order::usage), (Names{"/b", "/a"}));
+  EXPECT_EQ(ordered(o, Order::name), (Names{"/a", "/b"}));
+}
+
+TEST(Order, reversed_keeps_the_host_on_top) {
+  EXPECT_EQ(ordered(busy(), Order::usage, true), (Names{"host", "/small", "/cache", "/idle", "/train"}));
+}
+
+TEST(Order, two_cgroups_of_one_name_do_not_change_places) {
+  Overview o = overview({row(2, "/a", GiB(1)), row(1, "/a", GiB(1))});
+  View view;
+  EXPECT_EQ(arrange(o, view)[0]->cgroup->id.inode, 1u);
+  std::swap(o.rows[0], o.rows[1]);
+  EXPECT_EQ(arrange(o, view)[0]->cgroup->id.inode, 1u);
+}
+
+TEST(Filter, keeps_parts_of_names_and_paths_whatever_the_case_and_the_host) {
+  Overview o = busy();
+  View view;
+  view.filter = "TRAIN";
+  EXPECT_EQ(paths(arrange(o, view)), (Names{"host", "/train"}));
+  view.filter = "nothing like it";
+  EXPECT_EQ(paths(arrange(o, view)), (Names{"host"}));
+  EXPECT_TRUE(contains(shown(o, view), "no cgroup matches the filter"));
+}
+
+TEST(Screen, never_exceeds_its_size) {
+  Overview o = busy();
+  o.rows.push_back(dying(row(9, "/データ/" + std::string(300, 'x') + "/終わり", GiB(1)), 99));
+  o.lost["ring buffer full"] = 7;
+  for (Page page : {Page::cgroups, Page::processes, Page::events, Page::details})
+    for (std::size_t width = 1; width <= 210; width += width < 50 ? 1 : 13)
+      for (std::size_t height : {1u, 2u, 3u, 7u, 12u, 24u, 60u}) {
+        View view;
+        view.page = page;
+        view.selected = CgroupId{Hierarchy::v2, 9};
+        view.help = page == Page::details && width % 2;
+        auto lines = render(o, {}, view, {width, height});
+        ASSERT_LE(lines.size(), height);
+        for (const Line& line : lines) ASSERT_LE(display_width(line), width) << to_text(line, TextStyle{});
+      }
+}
+
+TEST(Screen, says_the_most_urgent_first_even_in_one_line) {
+  EXPECT_EQ(shown(busy(), {}, {80, 1}), "/train: OOM in 13 s (11–15), growing 20.0 MiB/s\n");
+}
+
+TEST(Screen, says_so_when_nothing_is_urgent) {
+  EXPECT_TRUE(contains(shown(overview({host(), row(1, "/a", GiB(1))}), {}), "No OOM in sight"));
+  OverviewRow early = row(1, "/a", GiB(1));
+  early.forecast.verdict = Verdict::unknown;
+  EXPECT_TRUE(contains(shown(overview({early}), {}), "Too early for a forecast"));
+  EXPECT_TRUE(contains(shown(overview({}), {}), "no cgroup is in scope"));
+}
+
+TEST(Screen, at_80_columns_has_usage_limit_growth_verdict_and_the_interval) {
+  EXPECT_EQ(line_with(shown(busy(), {}), "/train  "),
+            "/train            7.00 GiB 8.00 GiB  88% +20.0 MiB/s leak    13 s (11–15)");
+}
+
+TEST(Screen, at_40_columns_keeps_who_how_much_and_when) {
+  EXPECT_EQ(line_with(shown(busy(), {}, {40, 24}), "/train   "), "/train            7.00 GiB  88% 13 s");
+}
+
+TEST(Screen, at_200_columns_tells_whose_limit_and_why) {
+  std::string line = line_with(shown(busy(), {}, {200, 24}), "/train  ");
+  EXPECT_TRUE(contains(line, " own ")) << line;
+  EXPECT_TRUE(contains(line, "█████████·")) << line;
+  EXPECT_TRUE(contains(line, "grew +20.0 MiB/s over 30 s")) << line;
+}
+
+TEST(Screen, what_is_unknown_is_a_dash_and_never_zero) {
+  OverviewRow unknown;
+  unknown.cgroup = cgroup(1, "/a");
+  std::string line = line_with(shown(overview({unknown}), {}, {120, 24}), "/a");
+  EXPECT_FALSE(contains(line, "0")) << line;
+  EXPECT_TRUE(contains(line, "–        –    –")) << line;
+  EXPECT_TRUE(contains(line, "unknown")) << line;
+  View details;
+  details.page = Page::details;
+  details.selected = unknown.cgroup->id;
+  std::string page = shown(overview({unknown}), details);
+  EXPECT_EQ(line_with(page, "Usage"), "Usage       unknown");
+  EXPECT_EQ(line_with(page, "Growth"), "Growth      unknown");
+}
+
+TEST(Screen, a_share_below_one_percent_is_not_called_zero) {
+  EXPECT_TRUE(contains(line_with(shown(overview({row(1, "/a", MiB(5))}), {}), "/a"), "<1%"));
+  EXPECT_TRUE(contains(line_with(shown(overview({row(1, "/a", Bytes{0})}), {}), "/a"), " 0%"));
+}
+
+TEST(Screen, hostile_names_break_neither_the_line_nor_the_terminal) {
+  Overview o = busy();
+  o.rows.push_back(dying(row(9, "/ev\033[2Jil\n\xff\u202e", GiB(1)), 1));
+  o.processes = {process(7, "a\033]0;x\007\\", BytesPerSec{1e6})};
+  o.scope = "--cgroup /x\ny";
+  for (Page page : {Page::cgroups, Page::processes, Page::events, Page::details}) {
+    View view;
+    view.page = page;
+    view.selected = CgroupId{Hierarchy::v2, 9};
+    for (const Line& line : render(o, {}, view, {120, 30}))
+      for (const Cell& cell : line.cells)
+        for (char c : cell.text) ASSERT_TRUE(static_cast<unsigned char>(c) >= 0x20 && c != 0x7f) << cell.text;
+  }
+  View processes;
+  processes.page = Page::processes;
+  EXPECT_TRUE(contains(shown(o, processes), "a\\x1b]0;x\\x07\\\\[7]")) << shown(o, processes);
+}
+
+TEST(Screen, without_utf8_is_ascii) {
+  Overview o = busy();
+  o.rows.push_back(row(9, "/名前", GiB(1)));
+  View view;
+  view.utf8 = false;
+  for (char c : shown(o, view, {200, 40})) ASSERT_LT(static_cast<unsigned char>(c), 0x80);
+}
+
+TEST(Screen, losses_are_shown_only_if_there_are_any) {
+  Overview o = busy();
+  o.lost["kernel log overrun"] = 0;
+  EXPECT_FALSE(contains(shown(o, {}), "LOST"));
+  o.lost["ring buffer full"] = 7;
+  EXPECT_TRUE(contains(shown(o, {}), "LOST 7 ring buffer full"));
+}
+
+TEST(Screen, a_kill_has_room_beside_many_cgroups) {
+  Overview o = busy();
+  for (std::uint64_t i = 10; i < 300; ++i) o.rows.push_back(row(i, "/job-" + std::to_string(i), MiB(1)));
+  std::string screen = shown(o, {});
+  EXPECT_TRUE(contains(screen, "OOM killed python3[100]: /train met its limit of 8.00 GiB")) << screen;
+  EXPECT_TRUE(contains(screen, "GROWING PROCESSES")) << screen;
+}
+
+TEST(Screen, processes_that_do_not_grow_are_on_their_own_page_only) {
+  Overview o = overview({row(1, "/a", GiB(1))});
+  o.processes = {process(7, "idle", std::nullopt), process(8, "noisy", BytesPerSec{100})};
+  EXPECT_FALSE(contains(shown(o, {}), "idle"));
+  View view;
+  view.page = Page::processes;
+  EXPECT_TRUE(contains(shown(o, view), "idle[7]"));
+}
+
+TEST(Selection, follows_its_cgroup_when_the_order_changes) {
+  Overview o = busy();
+  View view;
+  move(view, o, 1);  // the first row
+  move(view, o, 1);
+  EXPECT_EQ(view.selected->inode, 2u);
+  o.rows[0] = dying(o.rows[0], 1);  // overtakes
+  auto lines = render(o, {}, view, {80, 24});
+  auto selected = std::find_if(lines.begin(), lines.end(), [](const Line& line) { return line.selected; });
+  ASSERT_NE(selected, lines.end());
+  EXPECT_TRUE(contains(to_text(*selected, TextStyle{}), "/train"));
+}
+
+TEST(Selection, stays_in_view_at_either_end_of_a_long_list) {
+  Overview o = busy();
+  for (std::uint64_t i = 10; i < 300; ++i) o.rows.push_back(row(i, "/job-" + std::to_string(i), MiB(1)));
+  View view;
+  constexpr std::ptrdiff_t far = 1'000'000'000;
+  for (std::ptrdiff_t by : {far, -far, far, std::ptrdiff_t{-20}}) {
+    move(view, o, by);
+    auto lines = render(o, {}, view, {80, 24});
+    EXPECT_EQ(std::count_if(lines.begin(), lines.end(), [](const Line& line) { return line.selected; }), 1);
+  }
+}
+
+TEST(Details, of_nothing_selected_are_the_most_urgent_cgroups) {
+  Overview o = busy();
+  View view;
+  open_details(view, o);
+  std::string page = shown(o, view);
+  EXPECT_EQ(line_with(page, "Cgroup  "), "Cgroup      /train");
+  EXPECT_TRUE(contains(page, "OOM in 13 s (11 s to 15 s)"));
+  EXPECT_TRUE(contains(page, "the host  45.0 GiB of 61.0 GiB (74%)")) << page;
+}
+
+TEST(Details, show_only_processes_within_the_cgroup) {
+  Overview o = overview({row(1, "/a", GiB(1))});
+  o.processes = {process(7, "child", std::nullopt), process(8, "other", std::nullopt)};
+  o.processes[0].process.cgroup = cgroup(2, "/a/b");
+  o.processes[1].process.cgroup = cgroup(3, "/ab");
+  View view;
+  open_details(view, o);
+  EXPECT_TRUE(contains(shown(o, view), "child[7]"));
+  EXPECT_FALSE(contains(shown(o, view), "other[8]"));
+}
+
+TEST(Details, of_a_cgroup_that_is_gone_say_so) {
+  View view;
+  view.page = Page::details;
+  view.selected = CgroupId{Hierarchy::v2, 77};
+  EXPECT_TRUE(contains(shown(busy(), view), "no longer exists"));
+}
+
+TEST(Changes, tell_of_all_first_and_then_of_what_grows_or_changed) {
+  ChangeLog log;
+  Overview o = busy();
+  EXPECT_EQ(log.changes(o, {}).size(), 5u);
+  auto again = text(log.changes(o, {}));
+  ASSERT_EQ(again.size(), 2u);
+  EXPECT_TRUE(contains(again[0], "cgroup    /train  7.00 GiB of 8.00 GiB (88%), not reclaimable 7.00 GiB"));
+  EXPECT_TRUE(contains(again[0], "+20.0 MiB/s, leak, OOM in 13 s (11 s to 15 s)"));
+  o.rows[0].usage = GiB(3) + MiB(20);  // less than 1 %
+  o.rows[4].forecast.verdict = Verdict::spikes;
+  auto third = text(log.changes(o, {}));
+  ASSERT_EQ(third.size(), 3u);
+  EXPECT_TRUE(contains(third[2], "/small"));
+}
+
+TEST(Changes, that_creep_are_told_once_they_add_up) {
+  ChangeLog log;
+  Overview o = overview({row(1, "/a", GiB(1))});
+  log.changes(o, {});
+  int told = 0;
+  for (int i = 1; i <= 10; ++i) {
+    o.rows[0].usage = GiB(1) + MiB(4 * i);
+    told += static_cast<int>(log.changes(o, {}).size());
+  }
+  EXPECT_EQ(told, 3);
+}
+
+TEST(Changes, unknown_values_are_named) {
+  ChangeLog log;
+  OverviewRow unknown;
+  unknown.cgroup = cgroup(1, "/a");
+  EXPECT_TRUE(contains(text(log.changes(overview({unknown}), {}))[0],
+                       "/a  unknown, not reclaimable unknown, growth unknown, unknown, no OOM in sight"));
+}
+
+}  // namespace
+}  // namespace oomcast

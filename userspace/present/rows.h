@@ -1,0 +1,75 @@
+// The rows of the screen's tables: what they say, in which order, and in which columns for a given width.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "present/cells.h"
+#include "present/overview.h"
+
+namespace oomcast {
+
+enum class Order : std::uint8_t {
+  deadline,  // time to OOM, then growth, then usage
+  growth,
+  usage,
+  name,
+};
+std::string_view to_string(Order order);
+
+/// The row's cgroup; inode 0 for the host.
+CgroupId key(const OverviewRow& row);
+
+/// Below 0: `a` comes first. What is unknown comes last. Never 0 for two cgroups.
+int compare(const OverviewRow& a, const OverviewRow& b, Order order);
+/// Growing ones first, then by size.
+std::vector<const ProcessSampleFact*> by_growth(const Overview& overview);
+/// Growth of a process below this is not worth a line.
+constexpr BytesPerSec kSlowestGrowth{1024};
+
+/// Whether it goes up steadily, by its verdict: noise, spikes and one step are no growth.
+bool grows(const OverviewRow& row);
+std::optional<BytesPerSec> rate(const OverviewRow& row);
+/// How much of its limit is not reclaimable, and how soon that runs out.
+Style full_style(const OverviewRow& row);
+Style urgency(const OverviewRow& row);
+
+// All texts are safe to show.
+/// Short: a plain cgroup's path, what its runtime calls another; "host" for null.
+std::string label(const CgroupPtr& cgroup);
+/// The whole path; "the host" for null.
+std::string path_of(const CgroupPtr& cgroup);
+std::string name_of(const ProcessRef& process);
+bool is_within(const CgroupRef& inner, const CgroupRef& outer);
+/// "–" for what is unknown.
+std::string size_or_none(const std::optional<Bytes>& size);
+/// Usage of the limit: "94%", "<1%", "–".
+std::string percent(const OverviewRow& row);
+/// What follows the cgroup's name in a sentence: "keeps growing and gives nothing back".
+std::string_view meaning(Verdict verdict);
+/// "13 s (11–15)", "2.1 h (1.8–never)", "> 12 min or never", "–" where none is in sight. Without its
+/// interval: "13 s". At most 19 columns, 8 without the interval; what is further off than two years is not
+/// told more exactly.
+std::string format_deadline(const Forecast& forecast, bool with_interval);
+
+/// Widths of the columns of a table; 0 where there was no room. The least important go first.
+struct Columns {
+  std::size_t name = 14, usage = 0, limit = 0, percent = 0, bar = 0, pinned = 0, growth = 0, verdict = 0;
+  std::size_t deadline = 8, limit_of = 0, why = 0;
+};
+Columns choose_columns(std::size_t width);
+Line head_line(const Columns& columns, Order order);
+Line cgroup_line(const OverviewRow& row, const Columns& columns);
+
+struct ProcessColumns {
+  std::size_t name = 16, rss = 0, error = 0, private_bytes = 0, growth = 0, cgroup = 0;
+};
+ProcessColumns choose_process_columns(std::size_t width);
+Line process_head(const ProcessColumns& columns, std::string_view title);
+Line process_line(const ProcessSampleFact& process, const ProcessColumns& columns);
+
+}  // namespace oomcast
