@@ -7,6 +7,8 @@
 #include <array>
 #include <string_view>
 
+#include "base/escape.h"
+
 namespace oomcast {
 namespace {
 
@@ -14,7 +16,8 @@ constexpr std::array<std::string_view, 4> kCommands = {"watch", "trace", "run", 
 
 // Texts as they come; they are read after parsing, so that every mistake is told in our words.
 struct Texts {
-  std::string duration, interval, memory, color = "auto", store;
+  std::optional<std::string> duration, interval, memory;
+  std::string color = "auto", store;
 };
 
 void add_scope(CLI::App& app, Options& o) {
@@ -47,24 +50,49 @@ void add_common(CLI::App& app, Options& o, Texts& t) {
   app.add_flag("!--no-kmsg", o.use_kmsg, "do without the kernel log");
 }
 
-Error usage(std::string what) {
-  return Error::usage(std::move(what) + "\nTry 'oomcast --help'.");
+Error usage(std::string_view what) {
+  return Error::usage(escape_for_terminal(what) + "\nTry 'oomcast --help'.");
+}
+
+Status check_scope(const ScopeOptions& scope) {
+  int scopes = 0;
+  for (auto [flag, value] : {std::pair("--cgroup", &scope.cgroup), std::pair("--container", &scope.container),
+                             std::pair("--unit", &scope.unit), std::pair("--slurm-job", &scope.slurm_job)}) {
+    if (*value && (*value)->empty()) return usage(fmt::format("{}: give a name", flag));
+    scopes += value->has_value();
+  }
+  if (scope.pid && *scope.pid == 0) return usage("--pid: 0 is no process");
+  if (scopes + scope.pid.has_value() > 1)
+    return usage("give one of --cgroup, --pid, --container, --unit, --slurm-job");
+  return Ok{};
+}
+
+// Where the command of run begins: behind "--", or at the first word that is neither an option of run nor the
+// value of one. From there on nothing is ours.
+std::size_t find_command(const CLI::App& run, const std::vector<std::string>& words) {
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    if (words[i] == "--" || words[i].size() < 2 || words[i][0] != '-') return i;
+    const CLI::Option* option = run.get_option_no_throw(words[i]);
+    bool takes_value = option && option->get_items_expected_min() > 0;
+    if (takes_value && i + 1 < words.size() && words[i + 1] != "--") ++i;
+  }
+  return words.size();
 }
 
 Status read_texts(const Texts& t, Options& o) {
-  if (!t.duration.empty()) {
-    auto d = parse_duration(t.duration);
+  if (t.duration) {
+    auto d = parse_duration(*t.duration);
     if (!d) return usage("--for: " + d.error().message);
     o.duration = *d;
   }
-  if (!t.interval.empty()) {
-    auto d = parse_duration(t.interval);
+  if (t.interval) {
+    auto d = parse_duration(*t.interval);
     if (!d) return usage("--interval: " + d.error().message);
     if (*d < std::chrono::milliseconds(50)) return usage("--interval: 50ms is the shortest");
     o.interval = *d;
   }
-  if (!t.memory.empty()) {
-    auto size = parse_size(t.memory);
+  if (t.memory) {
+    auto size = parse_size(*t.memory);
     if (!size) return usage("--memory: " + size.error().message);
     if (*size < MiB(1)) return usage("--memory: 1M is the least");
     o.memory = *size;
@@ -77,10 +105,7 @@ Status read_texts(const Texts& t, Options& o) {
     return usage(fmt::format("--color: '{}' is none of auto, always, never", t.color));
   while (o.root.size() > 1 && o.root.back() == '/') o.root.pop_back();
   if (o.root == "/") o.root.clear();
-  int scopes = o.scope.cgroup.has_value() + o.scope.pid.has_value() + o.scope.container.has_value() +
-               o.scope.unit.has_value() + o.scope.slurm_job.has_value();
-  if (scopes > 1) return usage("give one of --cgroup, --pid, --container, --unit, --slurm-job");
-  if (o.command == Command::run && scopes) return usage("run: its command is the scope; give no other");
+  if (auto s = check_scope(o.scope); !s) return s;
   if (o.command == Command::run && o.arguments.empty()) return usage("run: give a command after --");
   return Ok{};
 }
@@ -122,9 +147,8 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
   add_scope(*trace, o);
   run->add_option("--memory", t.memory, "put the command into a memory cgroup of its own with this limit")
       ->type_name("SIZE");
+  // For the help only: the command's words are taken before the rest is parsed.
   run->add_option("command", o.arguments, "the command and its arguments")->type_name("CMD ...");
-  run->positionals_at_end();
-  run->prefix_command();
   doctor->add_flag("--json", o.json, "one JSON object on stdout");
   doctor->add_option("--root", o.root, "where the machine's /proc and /sys are")->type_name("DIR");
   doctor->add_option("--color", t.color, "auto, always or never")->type_name("WHEN");
@@ -136,14 +160,15 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
       return usage(fmt::format("'{}' is not a command; there are watch, trace, run and doctor", words[0]));
     words.insert(words.begin(), "watch");
   }
-  // All behind "--" is the command of run, whatever it looks like.
-  if (auto dashes = std::find(words.begin(), words.end(), "--"); dashes != words.end()) {
-    if (words[0] != "run") return usage("only run takes a command after --");
-    o.arguments.assign(dashes + 1, words.end());
-    words.erase(dashes, words.end());
+  std::vector<std::string> command;
+  if (words[0] == "run") {
+    auto at = words.begin() + static_cast<std::ptrdiff_t>(find_command(*run, words));
+    command.assign(at != words.end() && *at == "--" ? at + 1 : at, words.end());
+    words.erase(at, words.end());
+  } else if (std::find(words.begin(), words.end(), "--") != words.end()) {
+    return usage("only run takes a command after --");
   }
 
-  std::vector<std::string> behind = std::move(o.arguments);
   std::reverse(words.begin(), words.end());  // as CLI11 takes a vector
   try {
     app.parse(words);
@@ -157,12 +182,10 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
   } catch (const CLI::Error& e) {
     return usage(e.what());
   }
-  if (!behind.empty()) o.arguments = std::move(behind);
   if (trace->parsed()) o.command = Command::trace;
   if (run->parsed()) {
     o.command = Command::run;
-    auto rest = run->remaining();
-    o.arguments.insert(o.arguments.end(), rest.begin(), rest.end());
+    o.arguments = std::move(command);
   }
   if (doctor->parsed()) o.command = Command::doctor;
   if (auto s = read_texts(t, o); !s) return s.error();

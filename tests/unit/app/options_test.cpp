@@ -1,0 +1,227 @@
+#include "app/options.h"
+
+#include <gtest/gtest.h>
+
+namespace oomcast {
+namespace {
+
+using Words = std::vector<std::string>;
+
+Result<ParsedArguments> parse(const Words& words) {
+  std::vector<const char*> argv{"oomcast"};
+  for (const std::string& word : words) argv.push_back(word.c_str());
+  return parse_arguments(static_cast<int>(argv.size()), argv.data(), "1.2.3");
+}
+
+Options options(const Words& words) {
+  auto parsed = parse(words);
+  if (!parsed) {
+    ADD_FAILURE() << testing::PrintToString(words) << ": " << parsed.error().message;
+    return {};
+  }
+  EXPECT_FALSE(parsed->text) << *parsed->text;
+  return parsed->options;
+}
+
+// The message must name the word that is wrong.
+void expect_usage_error(const Words& words, const std::string& word) {
+  auto parsed = parse(words);
+  ASSERT_FALSE(parsed.ok()) << testing::PrintToString(words) << " was accepted";
+  EXPECT_EQ(parsed.error().exit_code, 2);
+  EXPECT_NE(parsed.error().message.find(word), std::string::npos) << parsed.error().message;
+  EXPECT_NE(parsed.error().message.find("--help"), std::string::npos) << parsed.error().message;
+}
+
+TEST(Options, without_words_watch_the_whole_machine) {
+  Options o = options({});
+  EXPECT_EQ(o.command, Command::watch);
+  EXPECT_TRUE(o.scope.whole_machine());
+  EXPECT_EQ(o.interval, std::chrono::seconds(1));
+  EXPECT_EQ(o.color, ColorChoice::automatic);
+  EXPECT_TRUE(o.use_bpf && o.use_kmsg);
+  EXPECT_FALSE(o.json || o.quiet || o.verbose || o.duration || o.memory);
+  EXPECT_TRUE(parse_arguments(0, std::vector<const char*>{nullptr}.data(), "1").ok());
+}
+
+TEST(Options, name_the_command) {
+  EXPECT_EQ(options({"watch"}).command, Command::watch);
+  EXPECT_EQ(options({"trace"}).command, Command::trace);
+  EXPECT_EQ(options({"doctor"}).command, Command::doctor);
+  EXPECT_EQ(options({"run", "--", "true"}).command, Command::run);
+}
+
+TEST(Options, without_a_command_are_watchs) {
+  Options o = options({"--json", "--for", "3s", "--cgroup", "/job"});
+  EXPECT_EQ(o.command, Command::watch);
+  EXPECT_TRUE(o.json);
+  EXPECT_EQ(o.duration, std::chrono::seconds(3));
+  EXPECT_EQ(o.scope.cgroup, "/job");
+}
+
+TEST(Options, of_every_tracing_command_are_the_common_ones) {
+  for (const char* command : {"watch", "trace", "run"}) {
+    Words words{command,   "--json", "--for",   "500ms",    "--interval=50ms",
+                "--store", "/tmp/x", "--color", "never",    "--root",
+                "/host/",  "-q",     "-v",      "--no-bpf", "--no-kmsg"};
+    if (words[0] == "run") words.insert(words.end(), {"--", "true"});
+    Options o = options(words);
+    EXPECT_TRUE(o.json && o.quiet && o.verbose);
+    EXPECT_EQ(o.duration, std::chrono::milliseconds(500));
+    EXPECT_EQ(o.interval, std::chrono::milliseconds(50));
+    EXPECT_EQ(o.color, ColorChoice::never);
+    EXPECT_EQ(o.root, "/host") << "without its last slash";
+    EXPECT_FALSE(o.use_bpf || o.use_kmsg);
+  }
+  EXPECT_TRUE(options({"trace", "--quiet"}).quiet);
+  EXPECT_EQ(options({"trace", "--color", "always"}).color, ColorChoice::always);
+  EXPECT_EQ(options({"trace", "--color", "auto"}).color, ColorChoice::automatic);
+  EXPECT_EQ(options({"trace", "--root", "/"}).root, "");
+  EXPECT_EQ(options({"trace", "--root", "///"}).root, "");
+}
+
+TEST(Options, of_watch_and_trace_choose_a_scope) {
+  for (const char* command : {"watch", "trace"}) {
+    auto scope = [&](const char* flag, const char* value) { return options({command, flag, value}).scope; };
+    EXPECT_EQ(scope("--cgroup", "/a b").cgroup, "/a b");
+    EXPECT_EQ(scope("--pid", "42").pid, 42u);
+    EXPECT_EQ(scope("--container", "abcd").container, "abcd");
+    EXPECT_EQ(scope("--unit", "sshd").unit, "sshd");
+    EXPECT_EQ(scope("--slurm-job", "42.0").slurm_job, "42.0");
+    EXPECT_FALSE(scope("--unit", "sshd").wait);
+    EXPECT_TRUE(options({command, "--unit", "sshd", "--wait"}).scope.wait);
+  }
+}
+
+TEST(Options, describe_a_scope_as_it_was_given) {
+  EXPECT_EQ(options({"trace"}).scope.describe(), "whole machine");
+  for (auto [flag, value] :
+       std::initializer_list<std::pair<const char*, const char*>>{{"--cgroup", "/a"},
+                                                                  {"--pid", "42"},
+                                                                  {"--container", "abcd"},
+                                                                  {"--unit", "sshd"},
+                                                                  {"--slurm-job", "7"}})
+    EXPECT_EQ(options({"trace", flag, value}).scope.describe(), std::string(flag) + " " + value);
+}
+
+TEST(Options, of_doctor_are_few) {
+  Options o = options({"doctor", "--json", "--root", "/host", "--color", "never"});
+  EXPECT_TRUE(o.json);
+  EXPECT_EQ(o.root, "/host");
+  expect_usage_error({"doctor", "--for", "3s"}, "--for");
+}
+
+TEST(Run, leaves_the_command_behind_the_dashes_untouched) {
+  Options o = options({"run", "--memory", "64M", "--", "cmd", "--json", "-q", "--", "--memory", "", "x y"});
+  EXPECT_EQ(o.arguments, (Words{"cmd", "--json", "-q", "--", "--memory", "", "x y"}));
+  EXPECT_EQ(o.memory, MiB(64));
+  EXPECT_FALSE(o.json || o.quiet);
+}
+
+TEST(Run, needs_no_dashes) {
+  Options o = options({"run", "--json", "python3", "train.py"});
+  EXPECT_EQ(o.arguments, (Words{"python3", "train.py"}));
+  EXPECT_TRUE(o.json);
+}
+
+TEST(Run, without_dashes_leaves_all_from_the_command_on_untouched) {
+  Options o = options({"run", "python3", "-m", "train", "--json", "--memory", "1G", "-v"});
+  EXPECT_EQ(o.arguments, (Words{"python3", "-m", "train", "--json", "--memory", "1G", "-v"}));
+  EXPECT_FALSE(o.json || o.memory || o.verbose);
+}
+
+TEST(Run, without_dashes_leaves_the_commands_own_dashes) {
+  EXPECT_EQ(options({"run", "git", "checkout", "--", "file"}).arguments,
+            (Words{"git", "checkout", "--", "file"}));
+  EXPECT_EQ(options({"run", "--memory", "64M", "xargs", "-r", "--", "rm"}).arguments,
+            (Words{"xargs", "-r", "--", "rm"}));
+}
+
+TEST(Run, command_may_have_the_name_of_one_of_ours) {
+  EXPECT_EQ(options({"run", "--", "watch", "date"}).arguments, (Words{"watch", "date"}));
+  EXPECT_EQ(options({"run", "watch", "date"}).arguments, (Words{"watch", "date"}));
+  EXPECT_EQ(options({"run", "run", "x"}).arguments, (Words{"run", "x"}));
+}
+
+TEST(WrongUse, of_run_is_told) {
+  expect_usage_error({"run"}, "run");
+  expect_usage_error({"run", "--"}, "run");
+  expect_usage_error({"run", "--json"}, "run");
+  expect_usage_error({"run", "--memory"}, "--memory");
+  expect_usage_error({"run", "--memory", "--", "true"}, "--memory");
+  expect_usage_error({"run", "--memory", "lots", "--", "true"}, "lots");
+  expect_usage_error({"run", "--memory", "1023K", "--", "true"}, "--memory");
+  expect_usage_error({"run", "--pid", "3", "--", "true"}, "--pid");
+  expect_usage_error({"run", "--cgroup", "/x", "--", "true"}, "--cgroup");
+  expect_usage_error({"run", "--bogus", "--", "true"}, "--bogus");
+  expect_usage_error({"run", "--bogus", "true"}, "--bogus");
+  expect_usage_error({"run", "--pid", "3", "true"}, "--pid");
+}
+
+TEST(WrongUse, of_values_is_told) {
+  expect_usage_error({"trace", "--for", "soon"}, "soon");
+  expect_usage_error({"trace", "--for", "0"}, "--for");
+  expect_usage_error({"trace", "--for", ""}, "--for");
+  expect_usage_error({"trace", "--for"}, "--for");
+  expect_usage_error({"trace", "--interval", "49ms"}, "--interval");
+  expect_usage_error({"trace", "--interval", "fast"}, "fast");
+  expect_usage_error({"trace", "--interval="}, "--interval");
+  expect_usage_error({"trace", "--color", "pink"}, "pink");
+  expect_usage_error({"trace", "--pid", "x"}, "--pid");
+  expect_usage_error({"trace", "--pid", "-1"}, "--pid");
+  expect_usage_error({"trace", "--pid", "0"}, "--pid");
+  expect_usage_error({"trace", "--pid", "99999999999"}, "--pid");
+  expect_usage_error({"trace", "--pid", "12abc"}, "--pid");
+  expect_usage_error({"trace", "--cgroup", ""}, "--cgroup");
+  expect_usage_error({"trace", "--unit", ""}, "--unit");
+}
+
+TEST(WrongUse, of_two_scopes_is_told) {
+  expect_usage_error({"trace", "--pid", "3", "--cgroup", "/x"}, "--pid");
+  expect_usage_error({"trace", "--unit", "a", "--container", "b"}, "--unit");
+  expect_usage_error({"trace", "--pid", "3", "--pid", "4"}, "--pid");
+}
+
+TEST(WrongUse, of_words_that_mean_nothing_is_told) {
+  expect_usage_error({"bogus"}, "bogus");
+  expect_usage_error({""}, "''");
+  expect_usage_error({"--bogus"}, "--bogus");
+  expect_usage_error({"trace", "--bogus"}, "--bogus");
+  expect_usage_error({"trace", "extra"}, "extra");
+  expect_usage_error({"trace", "--", "true"}, "run");
+  expect_usage_error({"--", "true"}, "run");
+  expect_usage_error({"trace", "--memory", "64M"}, "--memory");
+  expect_usage_error({"trace", "--json=maybe"}, "maybe");
+  expect_usage_error({"watch", "trace"}, "trace");
+}
+
+TEST(WrongUse, message_is_safe_to_print) {
+  auto parsed = parse({"\x1b[2J\xff"});
+  ASSERT_FALSE(parsed.ok());
+  EXPECT_EQ(parsed.error().message.find('\x1b'), std::string::npos);
+}
+
+TEST(Help, is_text_and_no_error) {
+  for (const Words& words :
+       {Words{"--help"}, Words{"-h"}, Words{"trace", "--help"}, Words{"run", "--help"}}) {
+    auto parsed = parse(words);
+    ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+    ASSERT_TRUE(parsed->text);
+    EXPECT_FALSE(parsed->text->empty());
+  }
+  EXPECT_NE(parse({"trace", "--help"})->text->find("--cgroup"), std::string::npos);
+  EXPECT_NE(parse({"--help"})->text->find("doctor"), std::string::npos);
+}
+
+TEST(Help, of_the_command_of_run_is_its_own) {
+  EXPECT_EQ(options({"run", "--", "ls", "--help"}).arguments, (Words{"ls", "--help"}));
+  EXPECT_EQ(options({"run", "ls", "--help"}).arguments, (Words{"ls", "--help"}));
+}
+
+TEST(Version, is_told) {
+  auto parsed = parse({"--version"});
+  ASSERT_TRUE(parsed.ok() && parsed->text);
+  EXPECT_EQ(*parsed->text, "oomcast 1.2.3\n");
+}
+
+}  // namespace
+}  // namespace oomcast

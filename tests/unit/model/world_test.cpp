@@ -1,0 +1,379 @@
+#include "model/world.h"
+
+#include <gtest/gtest.h>
+
+#include "model/machine.h"
+
+namespace oomcast {
+namespace {
+
+using namespace test;
+
+// / (1), /job (10) with /job/step (11), /other (20)
+World a_world(ScopeRoots scope = {}) {
+  WorldConfig config;
+  config.hierarchy = Hierarchy::v1;
+  config.scope = std::move(scope);
+  config.rss_error = KiB(256);
+  World world(std::move(config));
+  world.on_cgroup({{Hierarchy::v1, 1}, std::nullopt, "/"});
+  world.on_cgroup({{Hierarchy::v1, 10}, CgroupId{Hierarchy::v1, 1}, "/job"});
+  world.on_cgroup({{Hierarchy::v1, 11}, CgroupId{Hierarchy::v1, 10}, "/job/step"});
+  world.on_cgroup({{Hierarchy::v1, 20}, CgroupId{Hierarchy::v1, 1}, "/other"});
+  return world;
+}
+
+template <typename T>
+std::vector<T> facts_of(World& world) {
+  std::vector<T> out;
+  for (ModelFact& fact : world.take_facts())
+    if (auto* f = std::get_if<T>(&fact)) out.push_back(std::move(*f));
+  return out;
+}
+
+CgroupReading reading(std::int64_t at_ms, Bytes usage) {
+  CgroupReading r;
+  r.time = ms(at_ms);
+  r.usage = usage;
+  MemoryStat stat;
+  stat.anon = usage;
+  stat.active_file = stat.inactive_file = Bytes{};
+  r.stat = stat;
+  return r;
+}
+
+void oom_kill(World& world, std::int64_t at_ms, const wire::Task& victim, std::vector<wire::Memcg> chain) {
+  world.on_record(kernel_kill(ms(at_ms), victim, victim));
+  world.on_record(mark(ms(at_ms), victim, victim, std::move(chain)));
+}
+
+std::vector<wire::Memcg> job_is_full() {
+  return {level(11, MiB(99), std::nullopt, true), level(10, MiB(100), MiB(100), true),
+          level(1, GiB(1), std::nullopt)};
+}
+
+wire::ProcessSample process_sample(std::int64_t at_ms, wire::Task of, Bytes anon) {
+  return {ms(at_ms), std::move(of), memory(anon)};
+}
+
+TEST(World, shows_a_sample_only_when_something_changed) {
+  World world = a_world();
+  world.on_reading(10, reading(1000, MiB(5)));
+  ASSERT_EQ(facts_of<Sample>(world).size(), 1u);
+  world.on_reading(10, reading(2000, MiB(5)));
+  EXPECT_TRUE(facts_of<Sample>(world).empty());
+  world.on_reading(10, reading(3000, MiB(6)));
+  EXPECT_EQ(facts_of<Sample>(world).size(), 1u);
+  world.on_reading(10, reading(4000, MiB(6)), true);
+  EXPECT_EQ(facts_of<Sample>(world).size(), 1u) << "asked for";
+  CgroupReading limited = reading(5000, MiB(6));
+  limited.limit = std::optional(MiB(64));
+  world.on_reading(10, limited);
+  auto samples = facts_of<Sample>(world);
+  ASSERT_EQ(samples.size(), 1u) << "the limit changed";
+  EXPECT_EQ(samples[0].limit, MiB(64));
+  EXPECT_EQ(samples[0].limit_cgroup->path, "/job");
+}
+
+TEST(World, a_parents_new_limit_changes_the_child) {
+  World world = a_world();
+  world.on_reading(11, reading(1000, MiB(5)));
+  facts_of<Sample>(world);
+  wire::CgroupSample limited;
+  limited.memcg = level(10, MiB(5), MiB(64));
+  world.on_record(limited);
+  world.on_reading(11, reading(2000, MiB(5)));
+  auto samples = facts_of<Sample>(world);
+  ASSERT_EQ(samples.size(), 1u);
+  EXPECT_EQ(samples[0].limit_cgroup->path, "/job");
+}
+
+TEST(World, leaves_unknown_what_was_not_read) {
+  World world = a_world();
+  CgroupReading nothing;
+  nothing.time = ms(1000);
+  world.on_reading(10, nothing);
+  auto samples = facts_of<Sample>(world);
+  ASSERT_EQ(samples.size(), 1u);
+  EXPECT_EQ(samples[0].usage, std::nullopt);
+  EXPECT_EQ(samples[0].pinned, std::nullopt);
+  EXPECT_EQ(samples[0].limit, std::nullopt);
+  EXPECT_EQ(samples[0].peak, std::nullopt);
+  EXPECT_EQ(samples[0].stat.anon, std::nullopt);
+  EXPECT_TRUE(world.cgroups().find(10)->pinned.empty());
+}
+
+TEST(World, a_failed_read_keeps_what_was_known) {
+  World world = a_world();
+  world.on_reading(10, reading(1000, MiB(5)));
+  CgroupReading nothing;
+  nothing.time = ms(2000);
+  world.on_reading(10, nothing, true);
+  EXPECT_EQ(facts_of<Sample>(world).back().usage, MiB(5));
+  EXPECT_EQ(world.cgroups().find(10)->pinned.points().size(), 1u) << "an old reading is no new point";
+}
+
+TEST(World, does_not_show_what_is_removed_or_unknown) {
+  World world = a_world();
+  wire::CgroupEvent gone;
+  gone.op = wire::CgroupEvent::Op::rmdir;
+  gone.inode = 10;
+  gone.time = ms(500);
+  world.on_record(gone);
+  world.on_reading(10, reading(1000, MiB(5)));
+  world.on_reading(99, reading(1000, MiB(5)));
+  EXPECT_TRUE(world.take_facts().empty());
+}
+
+TEST(World, tells_that_a_record_named_a_cgroup_it_does_not_know) {
+  World world = a_world();
+  EXPECT_FALSE(world.take_unknown_cgroups());
+  wire::CgroupSample sample;
+  sample.memcg = level(77, MiB(5), std::nullopt);
+  world.on_record(sample);
+  EXPECT_TRUE(world.take_unknown_cgroups());
+  EXPECT_FALSE(world.take_unknown_cgroups()) << "told once";
+  wire::CgroupEvent made;
+  made.inode = 78;
+  made.parent = 77;
+  made.name = "x";
+  world.on_record(made);
+  EXPECT_TRUE(world.take_unknown_cgroups());
+}
+
+TEST(World, follows_the_life_of_a_cgroup) {
+  World world = a_world();
+  wire::CgroupEvent event;
+  event.op = wire::CgroupEvent::Op::mkdir;
+  event.inode = 30;
+  event.parent = 11;
+  event.name = "task";
+  world.on_record(event);
+  EXPECT_EQ(world.cgroups().find(30)->ref->path, "/job/step/task");
+  event.op = wire::CgroupEvent::Op::rename;
+  event.inode = 11;
+  event.name = "phase";
+  world.on_record(event);
+  EXPECT_EQ(world.cgroups().find(30)->ref->path, "/job/phase/task");
+  event.op = wire::CgroupEvent::Op::rmdir;
+  event.inode = 30;
+  event.time = ms(1000);
+  world.on_record(event);
+  world.advance(ms(2000));
+  EXPECT_TRUE(world.take_forgotten().empty()) << "records about it still arrive";
+  world.advance(ms(60'000));
+  EXPECT_EQ(world.take_forgotten(), std::vector<std::uint64_t>{30});
+}
+
+TEST(World, an_oom_clears_the_trend_below_its_limit_and_nowhere_else) {
+  World world = a_world();
+  for (std::uint64_t inode : {10, 11, 20}) world.on_reading(inode, reading(1000, MiB(50)));
+  oom_kill(world, 5000, task(100, 11), job_is_full());
+  EXPECT_TRUE(world.cgroups().find(10)->pinned.empty());
+  EXPECT_TRUE(world.cgroups().find(11)->pinned.empty());
+  EXPECT_FALSE(world.cgroups().find(20)->pinned.empty());
+}
+
+TEST(World, argv_of_a_victim_is_what_it_last_showed) {
+  World world = a_world();
+  wire::Task victim = task(100, 11);
+  world.on_record(wire::Exec{ms(1000), victim, wire::Args{{"python3", "start.py"}, false}});
+  // Its death can be recorded before the mark is.
+  wire::Dying dying;
+  dying.time = ms(4999);
+  dying.task = victim;
+  dying.args = wire::Args{{"renamed: step 7"}, true};
+  world.on_record(dying);
+  oom_kill(world, 5000, victim, job_is_full());
+  world.on_record(death(ms(5001), victim));
+  world.advance(ms(7000));
+  auto episodes = facts_of<Episode>(world);
+  ASSERT_EQ(episodes.size(), 1u);
+  const ProcessRef& p = episodes[0].victims[0].process;
+  EXPECT_EQ(p.cmdline, std::vector<std::string>{"renamed: step 7"});
+  EXPECT_EQ(p.cmdline_source, CmdlineSource::shown);
+  EXPECT_TRUE(p.cmdline_truncated);
+}
+
+TEST(World, argv_that_cannot_be_read_falls_back_to_execs_and_says_so) {
+  World world = a_world();
+  wire::Task victim = task(100, 11);
+  world.on_record(wire::Exec{ms(1000), victim, wire::Args{{"python3", "start.py"}, false}});
+  wire::Dying dying;
+  dying.time = ms(4999);
+  dying.task = victim;
+  world.on_record(dying);
+  oom_kill(world, 5000, victim, job_is_full());
+  world.advance(ms(7000));
+  auto episodes = facts_of<Episode>(world);
+  ASSERT_EQ(episodes.size(), 1u);
+  const ProcessRef& p = episodes[0].victims[0].process;
+  EXPECT_EQ(p.cmdline, (std::vector<std::string>{"python3", "start.py"}));
+  EXPECT_EQ(p.cmdline_source, CmdlineSource::exec);
+}
+
+TEST(World, argv_of_another_program_is_not_kept_over_an_exec) {
+  World world = a_world();
+  wire::Task p = task(100, 11);
+  world.on_record(wire::Exec{ms(1000), p, wire::Args{{"sh"}, false}});
+  world.on_record(wire::Exec{ms(2000), p, std::nullopt});
+  const TaskState* state = world.tasks().find(p.id);
+  ASSERT_TRUE(state);
+  EXPECT_TRUE(state->cmdline.empty());
+  EXPECT_FALSE(state->cmdline_source);
+}
+
+TEST(World, a_process_that_proc_shows_without_argv_keeps_what_is_known) {
+  World world = a_world();
+  wire::Task p = task(100, 11);
+  world.on_record(wire::Exec{ms(1000), p, wire::Args{{"sh", "-c", "x"}, false}});
+  SeenProcess seen;
+  seen.id = p.id;
+  seen.comm = "sh";
+  seen.args = wire::Args{};
+  world.on_process(seen);
+  EXPECT_EQ(world.tasks().find(p.id)->cmdline.size(), 3u);
+}
+
+TEST(World, of_the_whole_machine_tells_of_every_process_and_the_host) {
+  World world = a_world();
+  world.on_record(process_sample(1000, task(100, 11), MiB(5)));
+  world.on_record(process_sample(1000, task(200), MiB(5)));
+  MemInfo info;
+  info.total = GiB(8);
+  info.free = GiB(3);
+  world.on_host(ms(1000), info);
+  auto facts = world.take_facts();
+  ASSERT_EQ(facts.size(), 3u);
+  const auto& process = std::get<ProcessSampleFact>(facts[0]);
+  EXPECT_EQ(process.rss, MiB(6)) << "with 1 MiB of files";
+  EXPECT_EQ(process.rss_error, KiB(256));
+  EXPECT_EQ(process.private_bytes, std::nullopt);
+  const auto& host = std::get<Sample>(facts[2]);
+  EXPECT_EQ(host.usage, GiB(5));
+  EXPECT_EQ(host.cgroup->path, "/");
+  EXPECT_EQ(host.stat.swap, std::nullopt);
+  EXPECT_EQ(host.pinned, std::nullopt) << "file lists were not read";
+}
+
+TEST(World, a_process_without_memory_is_no_sample) {
+  World world = a_world();
+  world.on_record(wire::ProcessSample{ms(1000), task(100, 11), std::nullopt});
+  EXPECT_TRUE(world.take_facts().empty());
+}
+
+TEST(Scope, of_a_cgroup_has_its_children_and_their_processes) {
+  ScopeRoots scope;
+  scope.whole_machine = false;
+  scope.cgroups = {10};
+  World world = a_world(scope);
+  for (std::uint64_t inode : {1, 10, 11, 20}) world.on_reading(inode, reading(1000, MiB(5)));
+  auto samples = facts_of<Sample>(world);
+  ASSERT_EQ(samples.size(), 2u);
+  EXPECT_EQ(samples[0].cgroup->path, "/job");
+  EXPECT_EQ(samples[1].cgroup->path, "/job/step");
+  world.on_record(process_sample(1000, task(100, 11), MiB(5)));
+  world.on_record(process_sample(1000, task(200, 20), MiB(5)));
+  world.on_record(process_sample(1000, task(201), MiB(5)));
+  auto processes = facts_of<ProcessSampleFact>(world);
+  ASSERT_EQ(processes.size(), 1u);
+  EXPECT_EQ(processes[0].process.id.tgid, 100u);
+  MemInfo info;
+  info.total = GiB(8);
+  world.on_host(ms(1000), info);
+  world.on_host_pressure(ms(1000), {});
+  EXPECT_TRUE(world.take_facts().empty()) << "the host is not in it";
+}
+
+TEST(Scope, of_a_process_has_its_descendants_and_its_cgroup) {
+  wire::Task top = task(100, 11), child = task(101, 20), stranger = task(102, 11);
+  child.parent = top.id;
+  ScopeRoots scope;
+  scope.whole_machine = false;
+  scope.tasks = {top.id};
+  World world = a_world(scope);
+  for (const wire::Task& t : {top, child, stranger}) world.on_record(process_sample(1000, t, MiB(5)));
+  auto processes = facts_of<ProcessSampleFact>(world);
+  ASSERT_EQ(processes.size(), 2u);
+  EXPECT_EQ(processes[0].process.id, top.id);
+  EXPECT_EQ(processes[1].process.id, child.id);
+  EXPECT_TRUE(world.cgroup_in_scope(11));
+  EXPECT_FALSE(world.cgroup_in_scope(10)) << "a parent is not its child's scope";
+  wire::Task recycled = top;
+  recycled.id.start_ticks += 1;
+  world.on_record(process_sample(2000, recycled, MiB(5)));
+  EXPECT_TRUE(world.take_facts().empty()) << "another process of that pid";
+}
+
+TEST(Scope, tells_an_episode_whose_victim_is_in_it_though_the_limit_is_above) {
+  ScopeRoots scope;
+  scope.whole_machine = false;
+  scope.cgroups = {11};
+  World world = a_world(scope);
+  oom_kill(world, 5000, task(100, 11), job_is_full());
+  world.advance(ms(7000));
+  EXPECT_EQ(facts_of<Episode>(world).size(), 1u);
+}
+
+TEST(Scope, does_not_tell_an_episode_elsewhere) {
+  ScopeRoots scope;
+  scope.whole_machine = false;
+  scope.cgroups = {20};
+  World world = a_world(scope);
+  oom_kill(world, 5000, task(100, 11), job_is_full());
+  world.advance(ms(7000));
+  EXPECT_TRUE(world.take_facts().empty());
+  EXPECT_FALSE(world.episodes().any_open()) << "though it was followed";
+}
+
+TEST(UserKill, names_its_cause_where_it_can_be_told) {
+  World world = a_world();
+  auto cause = [&](std::string sender, std::optional<int> si_code) {
+    world.on_record(wire::UserKill{ms(1000), task(100, 11), task(200, 20, std::move(sender)), si_code});
+    auto kills = facts_of<UserKillFact>(world);
+    return kills.size() == 1 ? kills[0].cause : "no fact";
+  };
+  EXPECT_EQ(cause("bash", 0), std::nullopt);
+  EXPECT_EQ(cause("earlyoom", 0), "earlyoom");
+  EXPECT_EQ(cause("systemd-oomd", 0), "systemd-oomd");
+  EXPECT_EQ(cause("bash", std::nullopt), "cgroup.kill");
+}
+
+TEST(UserKill, of_a_process_out_of_scope_is_not_told) {
+  ScopeRoots scope;
+  scope.whole_machine = false;
+  scope.cgroups = {20};
+  World world = a_world(scope);
+  world.on_record(wire::UserKill{ms(1000), task(100, 11), task(200, 20), 0});
+  EXPECT_TRUE(world.take_facts().empty());
+  world.on_record(wire::UserKill{ms(1000), task(200, 20), task(100, 11), 0});
+  EXPECT_EQ(world.take_facts().size(), 1u);
+}
+
+TEST(Stalls, are_told_by_what_is_new_since_the_last_look) {
+  World world = a_world();
+  world.on_stalls(ms(1000), 10, {3, milliseconds(30), MiB(3)});
+  world.on_stalls(ms(2000), 10, {3, milliseconds(30), MiB(3)});
+  world.on_stalls(ms(3000), 10, {5, milliseconds(50), MiB(4)});
+  auto facts = facts_of<ReclaimFact>(world);
+  ASSERT_EQ(facts.size(), 2u);
+  EXPECT_EQ(facts[0].stalls, 3u);
+  EXPECT_EQ(facts[1].stalls, 2u);
+  EXPECT_EQ(facts[1].stalled, Seconds(0.02));
+  EXPECT_EQ(facts[1].reclaimed, MiB(1));
+  EXPECT_EQ(facts[1].cgroup->path, "/job");
+}
+
+TEST(Exit, of_the_dead_keeps_its_name_for_what_still_arrives) {
+  World world = a_world();
+  wire::Task p = task(100, 11, "short");
+  wire::Exit exit = death(ms(1000), p, 0);
+  exit.killed_by_kernel = false;
+  world.on_record(exit);
+  ASSERT_TRUE(world.tasks().find(p.id));
+  EXPECT_TRUE(world.tasks().find(p.id)->dead);
+  EXPECT_EQ(world.tasks().find(p.id)->comm, "short");
+}
+
+}  // namespace
+}  // namespace oomcast

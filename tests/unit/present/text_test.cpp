@@ -1,0 +1,103 @@
+#include "present/text.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "present/present_facts.h"
+
+namespace oomcast {
+namespace {
+
+using namespace test;
+
+std::string text_of(const Fact& fact, bool color = false) {
+  return to_text(fact, ClockMap{}, TextStyle{color});
+}
+
+std::ptrdiff_t lines_of(const std::string& text) {
+  return std::count(text.begin(), text.end(), '\n') + 1;
+}
+
+TEST(Text, says_something_of_every_fact_known_or_not) {
+  for (const auto& facts : {known_facts(), unknown_facts()})
+    for (const Fact& fact : facts) {
+      std::string text = text_of(fact);
+      EXPECT_FALSE(text.empty()) << fact.index();
+      EXPECT_NE(text.back(), '\n');
+    }
+}
+
+TEST(Text, is_not_broken_by_names) {
+  auto plain = hostile_facts("name");
+  for (const std::string& name : hostile_names()) {
+    auto facts = hostile_facts(name);
+    for (std::size_t i = 0; i < facts.size(); ++i) {
+      std::string text = text_of(facts[i]);
+      EXPECT_EQ(lines_of(text), lines_of(text_of(plain[i]))) << text;
+      for (char c : text) {
+        auto byte = static_cast<unsigned char>(c);
+        ASSERT_TRUE(c == '\n' || (byte >= 0x20 && byte != 0x7f)) << "control character in: " << text;
+      }
+      EXPECT_EQ(text.find("\u202e"), std::string::npos);
+      EXPECT_EQ(text.find("\u009b"), std::string::npos);
+    }
+  }
+}
+
+TEST(Text, has_colour_only_when_asked_for) {
+  for (const Fact& fact : known_facts()) EXPECT_EQ(text_of(fact).find('\033'), std::string::npos);
+  EXPECT_NE(text_of(known_oom(unknown_process(), nullptr), true).find('\033'), std::string::npos);
+}
+
+TEST(Text, of_an_oom_kill_tells_who_where_and_how_sure) {
+  std::string text = text_of(known_oom(
+      process(100, "python3", {"python3", "train.py"}, cgroup(11, "/job/step")), cgroup(10, "/job")));
+  for (const char* part :
+       {"/job met its limit of 100 MiB", "python3[100] train.py in /job/step", "anon 90.0 MiB",
+        "memory back after 250 ms", "shared its memory", "trigger", "by 80.0 MiB in the last 20 s",
+        "1 by mark_victim, 1 by the kernel log, 1 by vmstat"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << " is not in:\n" << text;
+}
+
+TEST(Text, says_unknown_not_zero) {
+  for (const Fact& fact : unknown_facts()) {
+    if (!std::holds_alternative<OomFactLine>(fact) && !std::holds_alternative<Sample>(fact)) continue;
+    std::string text = text_of(fact);
+    EXPECT_NE(text.find("unknown"), std::string::npos) << text;
+    EXPECT_EQ(text.find(" 0 B"), std::string::npos) << text;
+  }
+  EXPECT_NE(text_of(unknown_facts()[4]).find("exit not seen"), std::string::npos);
+  EXPECT_NE(text_of(unknown_facts()[4]).find("- by mark_victim"), std::string::npos);
+}
+
+TEST(Text, at_the_end_names_losses_or_that_there_were_none) {
+  EXPECT_NE(text_of(EndFact{{}, 5, {}}).find("5 records, lost: none"), std::string::npos);
+  EXPECT_NE(text_of(EndFact{{}, 5, {{"x", 0}, {"y", 3}}}).find("lost: 3 y"), std::string::npos);
+}
+
+TEST(Describe, names_the_most_telling_argument) {
+  auto shown = [](std::vector<std::string> cmdline) {
+    return describe(process(7, "python3", std::move(cmdline), {}));
+  };
+  EXPECT_EQ(shown({"python3", "-u", "train.py", "--big"}), "python3[7] train.py");
+  EXPECT_EQ(shown({"python3", "-m", "torch.run"}), "python3[7] torch.run");
+  EXPECT_EQ(shown({"python3", "-c", "print(1)"}), "python3[7] -c 'print(1)'");
+  EXPECT_EQ(shown({"python3"}), "python3[7]");
+  EXPECT_EQ(shown({}), "python3[7]");
+  EXPECT_EQ(shown({"python3", "", "-v"}), "python3[7]");
+  EXPECT_EQ(shown({"x", std::string(50, 'a')}), "python3[7] " + std::string(40, 'a') + "…");
+}
+
+TEST(DescribeDeadline, tells_the_interval_and_when_there_is_none) {
+  Forecast f = known_forecast();
+  EXPECT_EQ(describe_deadline(f), "OOM in 13 s (11 s to 15 s)");
+  f.eta_high.reset();
+  EXPECT_EQ(describe_deadline(f), "OOM in 13 s (11 s to never)");
+  f.eta.reset();
+  EXPECT_EQ(describe_deadline(f), "OOM in 11 s at the earliest, may never");
+  EXPECT_EQ(describe_deadline({}), "no OOM in sight");
+}
+
+}  // namespace
+}  // namespace oomcast
