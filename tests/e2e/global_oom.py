@@ -64,7 +64,7 @@ def by_sysrq(t, *arguments):
     group = t.cgroup()
     child = t.start(group, "grow", "--anon", "32M", "--forever", adj=1000)
     child.wait_for("holds")
-    time.sleep(lib.seconds(0.2))
+    time.sleep(0.5)
     with open("/proc/sysrq-trigger", "w") as f:
         f.write("f")
     t.equal("exit code of the victim", child.wait(20), 137)

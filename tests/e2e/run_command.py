@@ -79,7 +79,7 @@ def a_leak_in_words_for_a_person(t):
     t.equal("cgroups left behind", left_behind(home), [])
 
 
-@case()
+@case(vm="never")
 def the_commands_exit_code_is_ours(t):
     home = t.cgroup().child("home")
     prefix = [t.workload("enter"), home.procs_file, "--", t.oomcast_path, "run"]

@@ -273,4 +273,7 @@ def a_process_that_grew_and_sleeps_is_shown_as_it_is(t):
     def right(line):
         return line["process"]["pid"] == child.pid and all(
             abs(line[name] - value) <= stated_error(t, line) for name, value in true.items())
-    tracer.wait_for_line("process", right, timeout=4)
+    if not tracer.lines.wait(lambda: any(map(right, tracer.all("process"))), lib.seconds(4)):
+        told = [{name: line[name] for name in (*RSS, "rss_error_bytes")} for line in tracer.all("process")
+                if line["process"]["pid"] == child.pid]
+        t.check(False, f"none of {len(told)} process lines is right; /proc says {true}, the last says {told[-1:]}")
