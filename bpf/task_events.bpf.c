@@ -29,6 +29,7 @@ int BPF_PROG(on_exec, struct task_struct* task) {
   oc_fill_task_argument(&r->task, task);
   r->args_truncated = 0;
   u32 args_bytes = mm ? oc_read_args(r->args, &r->args_truncated, mm) : 0;
+  asm volatile("" : "+r"(args_bytes)); /* the verifier needs the bound that the compiler knows already */
   if (args_bytes > OC_ARGS_LEN) args_bytes = OC_ARGS_LEN;
   r->args_bytes = args_bytes;
   u32 size = sizeof(*r) - OC_ARGS_LEN + args_bytes;

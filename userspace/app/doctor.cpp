@@ -125,6 +125,8 @@ class Doctor {
             (*source)->set_exact(true) ? "" : p.why_not + ": the last moments are seen at 1 kHz only");
       else if (!p.attached && p.name.starts_with("on_mark_victim"))
         add("oom:mark_victim", Level::ok, p.why_not);
+      else if (p.name == "on_clock")
+        continue;  // only CPUs without a tick of the kernel's have one
       else if (!p.attached && p.name != "on_oom_kill_process")
         add("program " + p.name, Level::degraded, p.why_not, "what it adds to a record is unknown");
       else if (p.name == "on_oom_kill_process")

@@ -426,8 +426,12 @@ void Session::poll_all() {
     }
     CgroupEntry entry{state.ref->id, std::nullopt, state.ref->path};
     auto usage = reader_->usage(entry);
-    bool due = !state.shown_at || !state.limit_known || (polls_ + inode) % kLimitEvery == 0;
-    if (due || (usage && state.usage != *usage)) changed.push_back(inode);
+    if (!state.shown_at || !state.limit_known || (usage && state.usage != *usage)) {
+      changed.push_back(inode);
+    } else if ((polls_ + inode) % kLimitEvery == 0) {
+      // A limit can change while the usage does not.
+      if (auto limit = reader_->limit(entry); limit && *limit != state.limit) changed.push_back(inode);
+    }
   });
   for (std::uint64_t inode : changed) look_at(inode, std::nullopt, when);
   for (std::uint64_t inode : world_->take_forgotten()) {
@@ -456,10 +460,10 @@ void Session::forecast_cgroups() {
     std::uint64_t inode = state.ref->id.inode;
     auto points = state.pinned.points();
     if (points.empty() || state.removed || !world_->cgroup_in_scope(inode)) return;
-    auto known = forecasts_.find(inode);
-    // An idle cgroup gives no new points, so its old growth says nothing about now.
+    // No new points: it does not change, and its old growth says nothing about now.
     bool idle = when - points.back().time > 3 * options_.interval + 2s;
-    if (idle && known != forecasts_.end() && known->second.verdict == Verdict::stable) return;
+    auto known = forecasts_.find(inode);
+    if (idle && (known == forecasts_.end() || known->second.verdict == Verdict::stable)) return;
     Forecast next;
     if (idle) {
       next.verdict = Verdict::stable;
