@@ -50,21 +50,21 @@ int BPF_PROG(on_mark_victim, struct task_struct* task) {
 /* The form before the task was passed: only a thread id. The SIGKILL just before it left the task's address;
  * without one the victim was exiting by itself and is the trigger. */
 struct {
-  __uint(type, BPF_MAP_TYPE_ARRAY);
-  __uint(max_entries, 1);
-  __type(key, u32);
+  __uint(type, BPF_MAP_TYPE_LRU_HASH);
+  __uint(max_entries, 1024);
+  __type(key, u32); /* tid */
   __type(value, u64);
-} last_kernel_kill SEC(".maps");
+} kernel_killed SEC(".maps");
 
 SEC("tp_btf/mark_victim")
-int BPF_PROG(on_mark_victim_pid, int tid) {
+int BPF_PROG(on_mark_victim_pid, int pid) {
   struct task_struct* current = (struct task_struct*)bpf_get_current_task();
-  u32 key = 0;
-  u64* last = bpf_map_lookup_elem(&last_kernel_kill, &key);
-  struct task_struct* task = last ? (struct task_struct*)*last : 0;
-  if (task && BPF_CORE_READ(task, pid) == tid)
+  u32 tid = pid;
+  u64* killed = bpf_map_lookup_elem(&kernel_killed, &tid);
+  struct task_struct* task = killed ? (struct task_struct*)*killed : 0;
+  if (task && BPF_CORE_READ(task, pid) == pid)
     marked(task);
-  else if (BPF_CORE_READ(current, pid) == tid)
+  else if (BPF_CORE_READ(current, pid) == pid)
     marked(current);
   else
     oc_count_lost(OC_LOST_VICTIM_TABLE_FULL);
@@ -72,9 +72,9 @@ int BPF_PROG(on_mark_victim_pid, int tid) {
 }
 
 static __always_inline void kernel_sent_kill(struct task_struct* task) {
-  u32 key = 0;
+  u32 tid = BPF_CORE_READ(task, pid);
   u64 address = (u64)task;
-  bpf_map_update_elem(&last_kernel_kill, &key, &address, BPF_ANY);
+  bpf_map_update_elem(&kernel_killed, &tid, &address, BPF_ANY);
   follow_victim(task);
   struct oc_kernel_kill* r = OC_RESERVE_EVENT(OC_KERNEL_KILL, oc_kernel_kill);
   if (!r) return;

@@ -95,8 +95,8 @@ static __always_inline void oc_fill_memcg(struct oc_memcg* out, struct cgroup_su
   out->oom_group = BPF_CORE_READ(memcg, oom_group);
 }
 
-/* A task's argv as it stands in its memory now, as /proc shows it; only in its own context. Bytes read, 0 if unreadable.
- * A title that was written over argv and runs on into the environment ends at its first NUL. */
+/* A task's argv as it stands in its memory now, as /proc shows it; only in its own context. Bytes read, 0 if
+ * unreadable. A title that was written over argv and runs on into the environment ends at its first NUL. */
 static __always_inline u32 oc_read_args(char* to, u32* truncated, struct mm_struct* mm) {
   u64 start = BPF_CORE_READ(mm, arg_start);
   u64 end = BPF_CORE_READ(mm, arg_end);

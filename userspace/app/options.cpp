@@ -137,9 +137,9 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
   auto* watch =
       app.add_subcommand("watch", "live screen: usage, limit, growth, verdict, time to OOM (default)");
   auto* trace = app.add_subcommand("trace", "one event per line until stopped");
-  auto* run =
-      app.add_subcommand("run", "start a command under trace: oomcast run [--memory SIZE] -- CMD ...\n"
-                                  "(with --json the command's own output goes to stderr)");
+  auto* run = app.add_subcommand("run",
+                                 "start a command under trace: oomcast run [--memory SIZE] -- CMD ...\n"
+                                 "(with --json the command's own output goes to stderr)");
   auto* doctor =
       app.add_subcommand("doctor", "what this kernel and machine give, what is missing, what that costs");
   for (auto* tracing : {watch, trace, run}) add_common(*tracing, o, t);

@@ -268,10 +268,11 @@ void Session::drain() {
         if (sample->moved) follow(sample->memcg.inode, sample->time);
       }
     });
-  if (world_->take_unknown_cgroups() && now() >= next_scan_) scan_tree();
+  if (world_->take_urgent_scan() || (world_->take_unknown_cgroups() && now() >= next_scan_)) scan_tree();
 }
 
-// Ticks see what runs. What moved is also looked at from here for a while, and exactly if a person asked for it.
+// Ticks see what runs. What moved is also looked at from here for a while, and exactly if a person asked for
+// it.
 void Session::follow(std::uint64_t inode, MonoTime moved) {
   if (hot_.size() < kMaxHot || hot_.contains(inode)) hot_[inode] = moved + kHotFor;
   if (!world_->scope().whole_machine && moved + kExactFor > exact_until_) {
@@ -345,7 +346,8 @@ void Session::drain_log() {
     // The log's clock drifts from the monotonic one by seconds in days; records are read as they come.
     line->time = now().time_since_epoch();
     for (const OomFact& fact : log_parser_.feed(*line))
-      if (auto* victim = std::get_if<OomVictimLine>(&fact); victim && !bpf_ && !world_->tasks().by_pid(victim->tid))
+      if (auto* victim = std::get_if<OomVictimLine>(&fact);
+          victim && !bpf_ && !world_->tasks().by_pid(victim->tid))
         note_process(victim->tid);  // a last chance: it may still be dying
   });
   if (!drained) return;
@@ -385,7 +387,8 @@ void Session::read_limits_above(const CgroupState& cgroup) {
     CgroupState* above = world_->cgroups().find(*at);
     if (!above) return;
     if (!above->limit_known)
-      if (auto limit = reader_->limit({above->ref->id, std::nullopt, above->ref->path})) above->limit = *limit;
+      if (auto limit = reader_->limit({above->ref->id, std::nullopt, above->ref->path}))
+        above->limit = *limit;
     above->limit_known = true;
     at = above->parent;
   }
@@ -413,6 +416,7 @@ void Session::poll_all() {
   }
 
   std::vector<std::uint64_t> changed;
+  std::optional<Bytes> host_total = world_->host() ? world_->host()->total : std::nullopt;
   world_->cgroups().for_each([&](CgroupState& state) {
     std::uint64_t inode = state.ref->id.inode;
     if (state.ref->name.kind == CgroupKind::root) return;  // the host's sample stands for it
@@ -426,12 +430,11 @@ void Session::poll_all() {
     }
     CgroupEntry entry{state.ref->id, std::nullopt, state.ref->path};
     auto usage = reader_->usage(entry);
-    if (!state.shown_at || !state.limit_known || (usage && state.usage != *usage)) {
+    if ((polls_ + inode) % kLimitEvery == 0)
+      if (auto limit = reader_->limit(entry)) state.limit = *limit;
+    bool limit_moved = world_->cgroups().tightest_limit(inode, host_total).limit != state.shown_limit;
+    if (!state.shown_at || !state.limit_known || limit_moved || (usage && state.usage != *usage))
       changed.push_back(inode);
-    } else if ((polls_ + inode) % kLimitEvery == 0) {
-      // A limit can change while the usage does not.
-      if (auto limit = reader_->limit(entry); limit && *limit != state.limit) changed.push_back(inode);
-    }
   });
   for (std::uint64_t inode : changed) look_at(inode, std::nullopt, when);
   for (std::uint64_t inode : world_->take_forgotten()) {
@@ -550,8 +553,7 @@ void Session::lose(const std::string& reason, std::uint64_t count) {
 
 void Session::tell_all() {
   MonoTime when = now();
-  if (world_->episodes().any_open())
-    count_kills();
+  if (world_->episodes().any_open()) count_kills();
   world_->advance(when);
   for (ModelFact& fact : world_->take_facts()) tell(std::move(fact));
 }

@@ -112,7 +112,7 @@ class Session {
   Sink sink_;
   UniqueFd epoll_, timer_;
   std::vector<std::string> sources_;
-  std::vector<std::uint64_t> moved_;  // cgroups to look at now
+  std::vector<std::uint64_t> moved_;                 // cgroups to look at now
   std::unordered_map<std::uint64_t, MonoTime> hot_;  // until when
   std::unordered_map<std::uint64_t, Forecast> forecasts_;
   std::unordered_map<std::uint64_t, Told> told_;

@@ -57,7 +57,8 @@ Result<int> watch(const Options& options) {
   if (!*session) return 0;
   Session& s = **session;
   MonoTime end = options.duration ? s.now() + *options.duration : MonoTime::max();
-  if (options.json || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO)) return watch_plainly(options, s, *stop, end);
+  if (options.json || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO))
+    return watch_plainly(options, s, *stop, end);
   int code = 0;
   {
     auto screen = Screen::open(s.clock(), Output(options).color());

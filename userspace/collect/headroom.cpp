@@ -40,7 +40,8 @@ std::optional<Headroom> headroom(const HeadroomInput& in) {
     const bool memsw_decides =
         in.swap && in.swap->with_memory_limit && *in.swap->with_memory_limit <= *in.limit;
     if (!allowance && !memsw_decides) return std::nullopt;
-    out.limit = add_saturating(add_saturating(*in.limit, held), at_least_zero(allowance.value_or(Bytes{})));
+    out.limit = add_saturating(*in.limit, held);
+    if (allowance) out.limit = add_saturating(*out.limit, at_least_zero(*allowance));
   }
   if (in.swap && in.swap->with_memory_limit)
     out.limit = out.limit ? std::min(*out.limit, *in.swap->with_memory_limit) : *in.swap->with_memory_limit;

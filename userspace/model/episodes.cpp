@@ -10,6 +10,9 @@ constexpr std::size_t kRecentKills = 512;
 constexpr std::size_t kGrewMost = 5;
 constexpr Nanos kGrowthWindow = std::chrono::seconds(60);
 constexpr Nanos kSameMoment = std::chrono::seconds(2);
+// A report of the log that is read this late is still of the episode that was told; later its number may be
+// another's.
+constexpr Nanos kToldFor = std::chrono::seconds(5);
 
 template <typename T>
 void remember(std::deque<T>& recent, T item, std::size_t most) {
@@ -372,9 +375,8 @@ void EpisodeBuilder::on_dump(const OomDump& dump, MonoTime when) {
       take_line(v->victim, line);
       continue;
     }
-    bool told = std::any_of(closed_.begin(), closed_.end(), [&](const Closed& c) {
-      return c.tid == line.tid && when - c.at < std::chrono::seconds(30);
-    });
+    bool told = std::any_of(closed_.begin(), closed_.end(),
+                            [&](const Closed& c) { return c.tid == line.tid && when - c.at < kToldFor; });
     if (told) continue;
     if (!open) {
       auto path = dump.limit_cgroup();
@@ -436,9 +438,12 @@ Episode EpisodeBuilder::finish(Open& open) {
   if (!episode.limit_cgroup) episode.limit_cgroup = cgroups_.ref(open.limit_inode);
   if (open.trigger && (!episode.trigger || tasks_.find(open.trigger->id)))
     episode.trigger = process_ref(tasks_, cgroups_, *open.trigger);
+  if (episode.trigger && open.trigger && !episode.trigger->cgroup)
+    episode.trigger->cgroup = cgroups_.ref(open.trigger->cgroup);
   std::set<TaskId> told;
   for (OpenVictim& v : open.victims) {
     if (tasks_.find(v.task.id)) v.victim.process = process_ref(tasks_, cgroups_, v.task);
+    if (!v.victim.process.cgroup) v.victim.process.cgroup = cgroups_.ref(v.task.cgroup);
     for (auto& [id, stack] : stacks_)
       if (id == v.task.id) v.victim.stack = stack;
     told.insert(v.task.id);

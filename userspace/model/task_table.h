@@ -39,9 +39,10 @@ class TaskTable {
   /// The task, made or refreshed from what a record says of it.
   TaskState& note(const wire::Task& task);
   TaskState& note(TaskId id);
-  /// nullopt: it could not be read then. What is older than what is known is ignored: the two rings are read one after
-  /// the other.
-  void set_cmdline(TaskState& task, const std::optional<wire::Args>& args, CmdlineSource source, MonoTime when);
+  /// nullopt: it could not be read then. What is older than what is known is ignored: the two rings are read
+  /// one after the other.
+  void set_cmdline(TaskState& task, const std::optional<wire::Args>& args, CmdlineSource source,
+                   MonoTime when);
   void mark_dead(TaskId id);
 
   const TaskState* find(TaskId id) const;

@@ -109,6 +109,9 @@ void World::apply(const wire::OomMark& r) {
   tasks_.note(r.victim);
   tasks_.note(r.trigger);
   episodes_.on_mark(r);
+  // The record of a cgroup's making can be lost in a storm; its kill must name it all the same.
+  for (const auto* task : {&r.victim, &r.trigger})
+    if (task->cgroup && !cgroups_.find(*task->cgroup)) urgent_scan_ = true;
   // What grew until now has been freed: a trend across the kill would be of two different lives.
   if (auto owner = limit_owner(r))
     cgroups_.for_each([&](CgroupState& c) {
@@ -241,12 +244,12 @@ bool World::episode_in_scope(const Episode& episode) const {
   // A cgroup that was gone before it was seen is known by its path in the log alone.
   if (episode.limit_cgroup && !episode.limit_cgroup->id.inode)
     for (std::uint64_t top : config_.scope.cgroups)
-      if (const CgroupState* root = cgroups_.find(top); root && in_scope(episode.limit_cgroup->path, root->ref->path))
+      if (const CgroupState* root = cgroups_.find(top);
+          root && in_scope(episode.limit_cgroup->path, root->ref->path))
         return true;
   // The kernel log alone may not tell whose they were: better one too many than one too few.
-  if (!episode.limit_cgroup && std::any_of(episode.victims.begin(), episode.victims.end(), [](const Victim& v) {
-        return !v.marked && !v.process.cgroup;
-      }))
+  if (!episode.limit_cgroup && std::any_of(episode.victims.begin(), episode.victims.end(),
+                                           [](const Victim& v) { return !v.marked && !v.process.cgroup; }))
     return true;
   auto in_scope = [&](const ProcessRef& p) {
     return task_in_scope(p.id) || (p.cgroup && cgroup_in_scope(p.cgroup->id.inode));

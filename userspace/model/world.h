@@ -94,6 +94,8 @@ class World {
   const Series& host_pinned() const { return host_pinned_; }
   /// Cgroups that a record named but whose path is not known: look for them in the tree.
   bool take_unknown_cgroups() { return std::exchange(unknown_cgroups_, false); }
+  /// The same of a victim's or trigger's: look at once.
+  bool take_urgent_scan() { return std::exchange(urgent_scan_, false); }
   /// Cgroups that were removed long enough ago: forget what is kept of them elsewhere.
   std::vector<std::uint64_t> take_forgotten() { return std::exchange(forgotten_, {}); }
 
@@ -126,6 +128,7 @@ class World {
   std::vector<std::uint64_t> forgotten_;
   std::optional<MonoTime> swept_;
   bool unknown_cgroups_ = false;
+  bool urgent_scan_ = false;
 };
 
 }  // namespace oomcast
