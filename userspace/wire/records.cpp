@@ -22,7 +22,12 @@ class Decoder {
  public:
   explicit Decoder(const Units& units) : units_(units) {}
 
-  Bytes pages(std::int64_t n) const { return {n * units_.page_bytes}; }
+  /// At most 2^60 bytes, which no machine has: what is read through a stale pointer may be any number, and
+  /// three of them are added up.
+  Bytes pages(std::int64_t n) const {
+    std::int64_t most = (std::int64_t{1} << 60) / units_.page_bytes;
+    return {std::clamp(n, -most, most) * units_.page_bytes};
+  }
 
   TaskId task_id(std::uint32_t tgid, std::uint64_t start_ns) const {
     return {tgid, start_ns / static_cast<std::uint64_t>(units_.ns_per_tick)};
@@ -225,7 +230,7 @@ Stalls decode_stalls(std::span<const std::byte> bytes, const Units& units) {
   oc_stalls s{};
   std::memcpy(&s, bytes.data(), std::min(bytes.size(), sizeof(s)));
   return {s.count, Nanos(static_cast<std::int64_t>(s.time_ns)),
-          Bytes{static_cast<std::int64_t>(s.reclaimed_pages) * units.page_bytes}};
+          Decoder(units).pages(static_cast<std::int64_t>(s.reclaimed_pages))};
 }
 
 }  // namespace oomcast::wire

@@ -1,0 +1,22 @@
+/* Every record of the wire, so that the BPF compiler tells how it lays them out: the kernel programs' own
+ * object names only those that a map or a global function mentions. */
+#include <wire.h>
+
+union oc_any_record {
+  struct oc_header header;
+  struct oc_cgroup_sample cgroup_sample;
+  struct oc_process_sample process_sample;
+  struct oc_fork fork;
+  struct oc_exec exec;
+  struct oc_exit exit;
+  struct oc_cgroup_event cgroup_event;
+  struct oc_cgroup_attach cgroup_attach;
+  struct oc_score_adj score_adj;
+  struct oc_oom_mark oom_mark;
+  struct oc_kernel_kill kernel_kill;
+  struct oc_dying dying;
+  struct oc_user_kill user_kill;
+  struct oc_reaper reaper;
+  struct oc_oom_decision oom_decision;
+  struct oc_stalls stalls;
+} any_record;

@@ -1,0 +1,355 @@
+// The kernel programs on this kernel: that they load, and what they tell of things this test does.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <utility>
+
+#include "app/child_cgroup.h"
+#include "collect/bpf_source.h"
+#include "collect/cgroupfs.h"
+#include "collect/procfs.h"
+
+namespace oomcast {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Why these tests cannot run here; nullopt: they can.
+std::optional<std::string> obstacle() {
+  if (geteuid() != 0) return "loading kernel programs needs root";
+  if (auto fs = CgroupFs::open(Roots{}); !fs) return fs.error().message;
+  return std::nullopt;
+}
+#define SKIP_IF_IMPOSSIBLE() \
+  if (auto why = obstacle()) GTEST_SKIP() << *why
+
+BpfOptions options() {
+  BpfOptions out;
+  out.btf_path = Roots{}.at("/sys/kernel/btf/vmlinux");
+  out.kprobes = has_kprobes(Roots{});
+  out.memory_hierarchy = CgroupFs::open(Roots{})->mount().hierarchy_id;
+  out.interval = 1s;
+  out.host_memory = GiB(64);
+  out.units = {sysconf(_SC_PAGESIZE), 1'000'000'000 / sysconf(_SC_CLK_TCK)};
+  return out;
+}
+
+// A child that waits for go() before it does what it was made for.
+class Child {
+ public:
+  explicit Child(const std::function<void()>& work) {
+    std::array<int, 2> pipe{};
+    if (pipe2(pipe.data(), O_CLOEXEC) != 0) ADD_FAILURE() << "no pipe";
+    pid_ = fork();
+    if (pid_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      char byte = 0;
+      if (read(pipe[0], &byte, 1) == 1) work();
+      _exit(7);
+    }
+    close(pipe[0]);
+    go_.reset(pipe[1]);
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  ~Child() {
+    kill(pid_, SIGKILL);
+    wait();
+  }
+  pid_t pid() const { return pid_; }
+  std::uint32_t tgid() const { return static_cast<std::uint32_t>(pid_); }
+  void go() {
+    if (write(go_.get(), "g", 1) != 1) ADD_FAILURE() << "the child is gone";
+  }
+  int wait() {
+    if (!waited_) waitpid(pid_, &status_, 0);
+    waited_ = true;
+    return status_;
+  }
+
+ private:
+  pid_t pid_ = -1;
+  UniqueFd go_;
+  int status_ = 0;
+  bool waited_ = false;
+};
+
+void eat_memory() {
+  constexpr std::size_t size = std::size_t{512} << 20;
+  auto* memory = static_cast<volatile char*>(
+      mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  for (std::size_t i = 0; i < size; i += 4096) memory[i] = 1;
+}
+
+struct Watch {
+  std::unique_ptr<BpfSource> source;
+  std::vector<wire::Record> records;
+
+  Watch() {
+    auto loaded = BpfSource::load(options());
+    if (loaded)
+      source = *std::move(loaded);
+    else
+      ADD_FAILURE() << loaded.error().message;
+  }
+  // Reads until `enough`, for at most ten seconds.
+  bool read_until(const std::function<bool()>& enough) {
+    for (int tries = 0; tries < 200; ++tries) {
+      while (source->drain([&](const wire::Record& r) { records.push_back(r); })) {
+      }
+      if (enough()) return true;
+      pollfd ready{source->fd(), POLLIN, 0};
+      poll(&ready, 1, 50);
+    }
+    return false;
+  }
+  template <typename T, typename F>
+  const T* find(F matches) const {
+    for (const auto& record : records)
+      if (auto* r = std::get_if<T>(&record); r && matches(*r)) return r;
+    return nullptr;
+  }
+};
+
+// Kills a child by the limit of a cgroup of its own.
+struct OomKill {
+  OomKill() : child(eat_memory) {
+    auto fs = CgroupFs::open(Roots{});
+    auto made = ChildCgroup::make(*fs, MiB(32), child.pid());
+    if (!made) {
+      ADD_FAILURE() << made.error().message;
+      return;
+    }
+    cgroup.emplace(*std::move(made));
+    auto entry = fs->lookup(cgroup->path());
+    if (entry)
+      inode = entry->id.inode;
+    else
+      ADD_FAILURE() << entry.error().message;
+    child.go();
+    int status = child.wait();
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << "the child was not killed: " << status;
+  }
+  std::optional<ChildCgroup> cgroup;  // goes after the child, which must have left it
+  Child child;
+  std::uint64_t inode = 0;
+};
+
+TEST(Programs, all_load_and_attach_where_their_hook_exists) {
+  SKIP_IF_IMPOSSIBLE();
+  Watch watch;
+  ASSERT_TRUE(watch.source);
+  ASSERT_GE(watch.source->programs().size(), 20u);
+  for (const ProgramState& p : watch.source->programs()) {
+    if (p.why_not.empty()) {
+      bool on_demand = p.name == "on_rss_stat" || p.name == "on_clock";
+      EXPECT_EQ(p.attached, !on_demand) << p.name;
+    } else {
+      EXPECT_TRUE(p.why_not.starts_with("this kernel")) << p.name << ": " << p.why_not;
+    }
+  }
+  EXPECT_EQ(watch.source->undecodable(), 0u);
+}
+
+TEST(Programs, of_both_forms_of_mark_victim_one_is_used) {
+  SKIP_IF_IMPOSSIBLE();
+  Watch watch;
+  ASSERT_TRUE(watch.source);
+  int attached = 0;
+  for (const ProgramState& p : watch.source->programs())
+    attached += p.name.starts_with("on_mark_victim") && p.attached;
+  EXPECT_EQ(attached, 1);
+}
+
+TEST(Programs, follow_every_change_of_rss_when_asked_to) {
+  SKIP_IF_IMPOSSIBLE();
+  Watch watch;
+  ASSERT_TRUE(watch.source);
+  EXPECT_TRUE(watch.source->set_exact(true));
+  EXPECT_TRUE(watch.source->set_exact(true)) << "again";
+  EXPECT_TRUE(watch.source->set_exact(false));
+  EXPECT_TRUE(watch.source->set_exact(false));
+}
+
+TEST(Programs, tell_the_whole_story_of_an_oom_kill) {
+  SKIP_IF_IMPOSSIBLE();
+  Watch watch;
+  ASSERT_TRUE(watch.source);
+  OomKill oom;
+  std::uint32_t pid = oom.child.tgid();
+  auto exit_of = [&] { return watch.find<wire::Exit>([&](auto& r) { return r.task.id.tgid == pid; }); };
+  ASSERT_TRUE(watch.read_until([&] { return exit_of() != nullptr; }));
+
+  auto* sent = watch.find<wire::KernelKill>([&](auto& r) { return r.victim.id.tgid == pid; });
+  auto* mark = watch.find<wire::OomMark>([&](auto& r) { return r.victim.id.tgid == pid; });
+  auto* dying = watch.find<wire::Dying>([&](auto& r) { return r.task.id.tgid == pid; });
+  ASSERT_TRUE(sent) << "no SIGKILL";
+  ASSERT_TRUE(mark) << "no mark";
+  ASSERT_TRUE(dying) << "no last words";
+  EXPECT_LE(sent->time, mark->time);
+  EXPECT_EQ(sent->victim.tid, mark->victim.tid);
+  EXPECT_EQ(sent->sender.tid, mark->trigger.tid);
+  EXPECT_EQ(mark->trigger.id.tgid, pid) << "it met the limit itself";
+  EXPECT_EQ(mark->victim.parent->tgid, static_cast<std::uint32_t>(getpid()));
+  EXPECT_EQ(mark->victim.cgroup, oom.inode);
+  ASSERT_FALSE(mark->chain.empty());
+  EXPECT_EQ(mark->chain[0].inode, oom.inode);
+  EXPECT_EQ(mark->chain[0].limit, MiB(32));
+  EXPECT_GE(mark->chain[0].usage, MiB(31));
+  EXPECT_LE(mark->chain[0].usage, MiB(32));
+  ASSERT_TRUE(mark->memory);
+  EXPECT_GT(mark->memory->anon, MiB(20));
+  EXPECT_LT(mark->memory->anon, MiB(64)) << "with what it shares with its parent";
+  EXPECT_EQ(mark->memory->total_vm.count / GiB(4).count, 0) << "pages, not bytes, were multiplied";
+  ASSERT_TRUE(dying->args);
+  EXPECT_NE(dying->args->argv.at(0).find("bpf_tests"), std::string::npos);
+  EXPECT_FALSE(dying->stack.empty());
+  EXPECT_TRUE(exit_of()->killed_by_kernel);
+  EXPECT_TRUE(exit_of()->by_sigkill());
+  EXPECT_EQ(exit_of()->task.id, mark->victim.id);
+  EXPECT_EQ(watch.source->undecodable(), 0u);
+}
+
+TEST(Programs, tell_of_an_oom_kill_though_nobody_reads_the_samples) {
+  SKIP_IF_IMPOSSIBLE();
+  Watch watch;
+  ASSERT_TRUE(watch.source);
+  // Each write to oom_score_adj is a sample of 88 bytes: 880 KB for a ring of 512.
+  constexpr std::uint64_t kWrites = 10'000;
+  UniqueFd score(open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC));
+  std::array<char, 16> own{};
+  ssize_t size = read(score.get(), own.data(), own.size());
+  ASSERT_GT(size, 0);
+  for (std::uint64_t i = 0; i < kWrites; ++i)
+    ASSERT_EQ(pwrite(score.get(), own.data(), static_cast<std::size_t>(size), 0), size);
+  auto lost = [&](std::string_view reason) {
+    auto reasons = wire::lost_reasons();
+    return watch.source->lost().at(
+        static_cast<std::size_t>(std::find(reasons.begin(), reasons.end(), reason) - reasons.begin()));
+  };
+  ASSERT_GT(lost("samples_ring_full"), 0u) << "the ring did not fill";
+
+  OomKill oom;
+  std::uint32_t pid = oom.child.tgid();
+  EXPECT_TRUE(watch.read_until([&] {
+    return watch.find<wire::Exit>([&](auto& r) { return r.task.id.tgid == pid && r.killed_by_kernel; });
+  }));
+  EXPECT_TRUE(watch.find<wire::OomMark>([&](auto& r) { return r.victim.id.tgid == pid; }));
+  EXPECT_TRUE(watch.find<wire::Dying>([&](auto& r) { return r.task.id.tgid == pid; }));
+  EXPECT_EQ(lost("events_ring_full"), 0u);
+  auto own_tgid = static_cast<std::uint32_t>(getpid());
+  auto kept =
+      static_cast<std::uint64_t>(std::count_if(watch.records.begin(), watch.records.end(), [&](auto& r) {
+        auto* adj = std::get_if<wire::ScoreAdj>(&r);
+        return adj && adj->task.id.tgid == own_tgid;
+      }));
+  EXPECT_GE(kept + lost("samples_ring_full"), kWrites) << "each one is delivered or counted";
+  EXPECT_LT(kept, kWrites);
+}
+
+TEST(Programs, tell_who_sent_a_sigkill) {
+  SKIP_IF_IMPOSSIBLE();
+  Watch watch;
+  ASSERT_TRUE(watch.source);
+  Child child(pause);
+  child.go();
+  kill(child.pid(), SIGKILL);
+  child.wait();
+  auto find = [&] {
+    return watch.find<wire::UserKill>([&](auto& r) { return r.victim.id.tgid == child.tgid(); });
+  };
+  ASSERT_TRUE(watch.read_until([&] { return find() != nullptr; }));
+  EXPECT_EQ(find()->sender.id.tgid, static_cast<std::uint32_t>(getpid()));
+  EXPECT_EQ(find()->si_code, SI_USER);
+  EXPECT_FALSE(watch.find<wire::KernelKill>([&](auto& r) { return r.victim.id.tgid == child.tgid(); }));
+}
+
+TEST(Programs, tell_of_fork_exec_and_exit_with_the_same_identity_as_proc) {
+  SKIP_IF_IMPOSSIBLE();
+  Watch watch;
+  ASSERT_TRUE(watch.source);
+  Child child([] { execl("/bin/sh", "sh", "-c", "exit 3", "two words", "", nullptr); });
+  auto id = ProcFs(Roots{}).read_task_id(child.tgid());
+  ASSERT_TRUE(id.ok() && *id);
+  child.go();
+  child.wait();
+  auto exit_of = [&] { return watch.find<wire::Exit>([&](auto& r) { return r.task.id == **id; }); };
+  ASSERT_TRUE(watch.read_until([&] { return exit_of() != nullptr; }));
+  auto* fork = watch.find<wire::Fork>([&](auto& r) { return r.child.id == **id; });
+  auto* exec = watch.find<wire::Exec>([&](auto& r) { return r.task.id == **id; });
+  ASSERT_TRUE(fork && exec);
+  EXPECT_EQ(fork->child.parent->tgid, static_cast<std::uint32_t>(getpid()));
+  ASSERT_TRUE(exec->args);
+  EXPECT_EQ(exec->args->argv, (std::vector<std::string>{"sh", "-c", "exit 3", "two words", ""}));
+  EXPECT_FALSE(exec->args->truncated);
+  EXPECT_EQ(exec->task.comm, "sh");
+  EXPECT_EQ(exit_of()->exit_code, 3 << 8);
+  EXPECT_FALSE(exit_of()->killed_by_kernel);
+}
+
+TEST(Programs, cut_a_long_argv_and_say_so) {
+  SKIP_IF_IMPOSSIBLE();
+  Watch watch;
+  ASSERT_TRUE(watch.source);
+  std::string longest(5000, 'x');
+  Child child([&] { execl("/bin/true", "true", longest.c_str(), nullptr); });
+  child.go();
+  child.wait();
+  auto exec = [&] { return watch.find<wire::Exec>([&](auto& r) { return r.task.id.tgid == child.tgid(); }); };
+  ASSERT_TRUE(watch.read_until([&] { return exec() != nullptr; }));
+  ASSERT_TRUE(exec()->args);
+  EXPECT_TRUE(exec()->args->truncated);
+  EXPECT_EQ(exec()->args->argv.size(), 2u);
+  EXPECT_EQ(watch.source->undecodable(), 0u);
+}
+
+TEST(Programs, tell_of_the_life_of_a_memory_cgroup) {
+  SKIP_IF_IMPOSSIBLE();
+  Watch watch;
+  ASSERT_TRUE(watch.source);
+  std::uint64_t inode = 0;
+  Child child(pause);
+  {
+    auto fs = CgroupFs::open(Roots{});
+    auto made = ChildCgroup::make(*fs, MiB(32), child.pid());
+    ASSERT_TRUE(made.ok()) << made.error().message;
+    inode = fs->lookup(made->path())->id.inode;
+    kill(child.pid(), SIGKILL);
+    child.wait();
+  }
+  auto event = [&](wire::CgroupEvent::Op op) {
+    return watch.find<wire::CgroupEvent>([&](auto& r) { return r.inode == inode && r.op == op; });
+  };
+  ASSERT_TRUE(watch.read_until([&] { return event(wire::CgroupEvent::Op::rmdir) != nullptr; }));
+  auto* made = event(wire::CgroupEvent::Op::mkdir);
+  ASSERT_TRUE(made);
+  EXPECT_TRUE(made->name.starts_with("oomcast-run-")) << made->name;
+  EXPECT_TRUE(made->parent);
+  auto* moved = watch.find<wire::CgroupAttach>(
+      [&](auto& r) { return r.task.id.tgid == child.tgid() && r.to == inode; });
+  EXPECT_TRUE(moved);
+}
+
+TEST(Load, without_the_kernels_types_says_what_is_missing) {
+  SKIP_IF_IMPOSSIBLE();
+  BpfOptions wrong = options();
+  wrong.btf_path = "/nonexistent/btf";
+  auto loaded = BpfSource::load(wrong);
+  ASSERT_FALSE(loaded.ok());
+  EXPECT_EQ(loaded.error().exit_code, 3);
+  EXPECT_NE(loaded.error().message.find("/nonexistent/btf"), std::string::npos);
+  EXPECT_NE(loaded.error().message.find("CONFIG_DEBUG_INFO_BTF"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace oomcast
