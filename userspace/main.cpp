@@ -1,20 +1,21 @@
 // argv → Options → command → exit code.
-#include <fmt/format.h>
+#include <csignal>
 
 #include "app/commands.h"
 #include "app/options.h"
+#include "base/print.h"
 
 int main(int argc, char** argv) {
   using namespace oomcast;
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that went away is an error of its own
   auto report = [](const Error& error) {
-    fmt::print(stderr, "oomcast: {}\n", error.message);
+    print(stderr, "oomcast: " + error.message + "\n");
     return error.exit_code;
   };
   auto parsed = parse_arguments(argc, argv, OOMCAST_VERSION);
   if (!parsed) return report(parsed.error());
   if (parsed->text) {
-    fmt::print("{}", *parsed->text);
-    return 0;
+    return print(stdout, *parsed->text) ? 0 : 1;
   }
   const Options& options = parsed->options;
   Result<int> code = [&] {

@@ -14,6 +14,7 @@
 #include "app/commands.h"
 #include "app/privileges.h"
 #include "base/escape.h"
+#include "base/print.h"
 #include "collect/bpf_source.h"
 #include "collect/cgroupfs.h"
 #include "collect/kmsg.h"
@@ -121,7 +122,7 @@ class Doctor {
     for (const ProgramState& p : (*source)->programs()) {
       if (p.name == "on_rss_stat")
         add("exact RSS (kmem:rss_stat)", (*source)->set_exact(true) ? Level::ok : Level::degraded,
-            "attached only while a cgroup is about to meet its limit",
+            "attached only while a cgroup is about to meet its limit, or moves in a scope that was asked for",
             (*source)->set_exact(true) ? "" : p.why_not + ": the last moments are seen at 1 kHz only");
       else if (!p.attached && p.name.starts_with("on_mark_victim"))
         add("oom:mark_victim", Level::ok, p.why_not);
@@ -220,6 +221,7 @@ class Doctor {
 Result<int> doctor(const Options& options) {
   Doctor doctor(options);
   std::vector<Finding> findings = doctor.examine();
+  std::string text;
   if (options.json) {
     nlohmann::ordered_json out{{"type", "doctor"}, {"version", OOMCAST_VERSION}, {"kernel", doctor.kernel()}};
     out["can_trace"] = doctor.anything();
@@ -230,14 +232,15 @@ Result<int> doctor(const Options& options) {
                                  {"detail", to_valid_utf8(f.detail)},
                                  {"cost", f.cost.empty() ? nlohmann::ordered_json(nullptr)
                                                          : nlohmann::ordered_json(to_valid_utf8(f.cost))}});
-    fmt::print("{}\n", out.dump());
+    text = out.dump() + "\n";
   } else {
-    fmt::print("oomcast {} on Linux {}\n", OOMCAST_VERSION, doctor.kernel());
+    text = fmt::format("oomcast {} on Linux {}\n", OOMCAST_VERSION, doctor.kernel());
     for (const Finding& f : findings) {
-      fmt::print("{:<9} {:<26} {}\n", word(f.level), f.what, f.detail);
-      if (!f.cost.empty()) fmt::print("{:<9} {:<26} → {}\n", "", "", f.cost);
+      text += fmt::format("{:<9} {:<26} {}\n", word(f.level), f.what, f.detail);
+      if (!f.cost.empty()) text += fmt::format("{:<9} {:<26} → {}\n", "", "", f.cost);
     }
   }
+  if (!print(stdout, text)) return Error::failed("stdout was closed or is full");
   if (doctor.anything()) return 0;
   return Error::forbidden("nothing can be traced: see the lines above; mostly it helps to run as root");
 }

@@ -11,6 +11,7 @@
 #include <cstdlib>
 
 #include "app/privileges.h"
+#include "base/print.h"
 #include "present/json.h"
 
 namespace oomcast {
@@ -55,13 +56,12 @@ void Output::write(const Fact& fact, const ClockMap& clock) {
 
 void Output::write_line(const std::string& line) {
   if (failed_ || line.empty()) return;
-  failed_ = std::fwrite(line.data(), 1, line.size(), stdout) != line.size() ||
-            std::fputc('\n', stdout) == EOF || std::fflush(stdout) != 0;
+  failed_ = !print(stdout, line + '\n');
 }
 
 std::function<void(const std::string&)> diagnostics(const Options& options) {
   if (options.quiet) return [](const std::string&) {};
-  return [](const std::string& line) { fmt::print(stderr, "oomcast: {}\n", line); };
+  return [](const std::string& line) { print(stderr, "oomcast: " + line + "\n"); };
 }
 
 Result<std::unique_ptr<Session>> open_session(const Options& options, StopSignals& stop, bool has_scope) {

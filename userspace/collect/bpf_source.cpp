@@ -16,6 +16,7 @@
 #include <charconv>
 #include <cstring>
 #include <ctime>
+#include <set>
 
 #include "base/unique_fd.h"
 
@@ -102,8 +103,9 @@ bool has_tracepoint(const btf& kernel, std::string_view name) {
 }
 
 bool is_optional(std::string_view program) {
-  // Without these three there is nothing to show; all others add to a record.
-  return program != "on_mark_victim" && program != "on_mark_victim_pid" && program != "on_tick";
+  // Without these there is nothing to show, or no way to tell a kill from a mark; all others add to a record.
+  return program != "on_mark_victim" && program != "on_mark_victim_pid" && program != "on_signal_generate" &&
+         program != "on_tick";
 }
 
 // The kernel's tick: the resolution of its coarse clocks.
@@ -136,7 +138,8 @@ std::vector<int> cpus_in(std::string_view list) {
 
 std::string what_is_missing(int err) {
   if (err == EPERM || err == EACCES)
-    return "the kernel refuses BPF programs: run as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_RESOURCE";
+    return "the kernel refuses BPF programs: run as root, or with CAP_BPF and CAP_PERFMON (and "
+           "CAP_SYS_RESOURCE before 5.11)";
   return fmt::format("{}: {} ({})", LibbpfLog::first_line(), LibbpfLog::verdict(), std::strerror(err));
 }
 
@@ -214,15 +217,12 @@ class LoadedBpfSource final : public BpfSource {
 
   Status load_skeleton() {
     LibbpfLog log;
-    std::unique_ptr<btf, BtfDeleter> kernel(btf__parse(options_.btf_path.c_str(), nullptr));
-    if (!kernel)
-      return Error::forbidden(
-          fmt::format("reading the kernel's types from {}: {}. oomcast needs a kernel built with "
-                      "CONFIG_DEBUG_INFO_BTF=y (5.10 or newer in Debian)",
-                      options_.btf_path, std::strerror(errno)));
     // A program that the verifier refuses is left out and the rest is tried again: at most once per program.
     for (;;) {
-      skeleton_.reset(oomcast_bpf__open());
+      // Named, libbpf takes the kernel's types from this file alone and does not ask for those of modules,
+      // which takes CAP_SYS_ADMIN.
+      LIBBPF_OPTS(bpf_object_open_opts, open_options, .btf_custom_path = options_.btf_path.c_str());
+      skeleton_.reset(oomcast_bpf__open_opts(&open_options));
       if (!skeleton_) return Error::from_errno("opening the kernel programs");
       skeleton_->rodata->oc_memory_hierarchy_id = options_.memory_hierarchy;
       skeleton_->rodata->oc_interval_ns = static_cast<std::uint64_t>(options_.interval.count());
@@ -234,7 +234,8 @@ class LoadedBpfSource final : public BpfSource {
         return Error::failed(
             fmt::format("kernel programs of record version {}, user space of version {}: rebuild",
                         skeleton_->rodata->oc_wire_version, wire::version()));
-      choose_programs(*kernel);
+      if (auto ok = read_hooks(); !ok) return ok;
+      choose_programs();
       int err = oomcast_bpf__load(skeleton_.get());
       if (!err) break;
       auto program = LibbpfLog::failed_program();
@@ -245,17 +246,38 @@ class LoadedBpfSource final : public BpfSource {
     return Ok{};
   }
 
-  void choose_programs(const btf& kernel) {
+  // What the kernel's types tell of the hooks, once; the types themselves are 6 MiB and go at once.
+  Status read_hooks() {
+    if (hooks_) return Ok{};
+    std::unique_ptr<btf, BtfDeleter> kernel(btf__parse(options_.btf_path.c_str(), nullptr));
+    if (!kernel)
+      return Error::forbidden(
+          fmt::format("reading the kernel's types from {}: {}. oomcast needs a kernel built with "
+                      "CONFIG_DEBUG_INFO_BTF=y (5.10 or newer in Debian)",
+                      options_.btf_path, std::strerror(errno)));
+    hooks_.emplace();
+    hooks_->mark_passes_task = passes_task(*kernel, "mark_victim");
+    bpf_program* program = nullptr;
+    bpf_object__for_each_program(program, skeleton_->obj) {
+      std::string_view section = bpf_program__section_name(program);
+      if (section.starts_with(kTraceSection) && has_tracepoint(*kernel, section.substr(kTraceSection.size())))
+        hooks_->tracepoints.emplace(section.substr(kTraceSection.size()));
+    }
+    return Ok{};
+  }
+
+  void choose_programs() {
     programs_.clear();
     bpf_program* program = nullptr;
     bpf_object__for_each_program(program, skeleton_->obj) {
       ProgramState state{bpf_program__name(program), false, {}};
       std::string_view section = bpf_program__section_name(program);
-      if (section.starts_with(kTraceSection) && !has_tracepoint(kernel, section.substr(kTraceSection.size())))
+      if (section.starts_with(kTraceSection) &&
+          !hooks_->tracepoints.contains(std::string(section.substr(kTraceSection.size()))))
         state.why_not = fmt::format("this kernel has no tracepoint {}", section.substr(kTraceSection.size()));
-      if (state.name == "on_mark_victim" && !passes_task(kernel, "mark_victim"))
+      if (state.name == "on_mark_victim" && !hooks_->mark_passes_task)
         state.why_not = "this kernel's mark_victim passes a thread id: on_mark_victim_pid is used";
-      if (state.name == "on_mark_victim_pid" && state.why_not.empty() && passes_task(kernel, "mark_victim"))
+      if (state.name == "on_mark_victim_pid" && state.why_not.empty() && hooks_->mark_passes_task)
         state.why_not = "this kernel's mark_victim passes the task: on_mark_victim is used";
       if (section.starts_with("kprobe/") && !options_.kprobes)
         state.why_not = "this kernel has no usable kprobes";
@@ -359,7 +381,13 @@ class LoadedBpfSource final : public BpfSource {
     return more;
   }
 
+  struct Hooks {
+    std::set<std::string> tracepoints;
+    bool mark_passes_task = false;
+  };
+
   BpfOptions options_;
+  std::optional<Hooks> hooks_;
   std::unique_ptr<oomcast_bpf, SkeletonDeleter> skeleton_;
   std::vector<std::pair<std::string, std::string>> refused_;
   std::vector<ProgramState> programs_;

@@ -8,6 +8,7 @@
 namespace oomcast {
 namespace {
 
+constexpr Bytes kSmallProcess = MiB(64);
 constexpr Nanos kKeepRemoved = std::chrono::seconds(3);  // longer than an episode is open
 constexpr Nanos kSweepEvery = std::chrono::milliseconds(500);
 
@@ -70,6 +71,9 @@ void World::apply(const wire::ProcessSample& r) {
   if (!r.memory) return;
   task.rss.add({r.time, r.memory->rss()});
   if (!task_in_scope(task.id)) return;
+  // A machine that compiles has hundreds of short-lived processes a second; the small ones are told if asked
+  // for.
+  if (config_.scope.whole_machine && r.memory->rss() < kSmallProcess) return;
   const wire::Memory& m = *r.memory;
   facts_.push_back(ProcessSampleFact{r.time, process_ref(tasks_, cgroups_, task.id), m.rss(), m.anon, m.file,
                                      m.shmem, m.swap, std::nullopt, std::nullopt, config_.rss_error});
