@@ -96,7 +96,8 @@ class Progress {
                             eta->count() > 1.5 * told_eta_->count());
       bool changed = forecast->forecast.verdict != told_verdict_;
       told_verdict_ = forecast->forecast.verdict;
-      if (!output_.json() && !closer && !changed) return;
+      bool unknown = forecast->forecast.verdict == Verdict::unknown;  // nothing to read for a person
+      if (!output_.json() && ((!closer && !changed) || unknown)) return;
       if (closer) told_eta_ = eta;
       if (!eta) told_eta_.reset();
     }

@@ -443,9 +443,17 @@ void Session::poll_all() {
     told_.erase(inode);
     deadlines_.erase(inode);
   }
+  if (auto pressure = procfs_->read_pressure(); pressure && *pressure)
+    world_->on_pressure(when, std::nullopt, **pressure);
   if (bpf_)
-    bpf_->for_each_stall(
-        [&](std::uint64_t inode, const wire::Stalls& sums) { world_->on_stalls(when, inode, sums); });
+    bpf_->for_each_stall([&](std::uint64_t inode, const wire::Stalls& sums) {
+      if (!world_->on_stalls(when, inode, sums)) return;
+      // Who stalls is under pressure; the others' files are not worth a look.
+      auto dir = cgroupfs_->open_dir(world_->cgroups().find(inode)->ref->path);
+      if (!dir) return;
+      if (auto pressure = dir->read_pressure(); pressure && *pressure)
+        world_->on_pressure(when, inode, **pressure);
+    });
   std::erase_if(processes_, [&](const auto& p) {
     const TaskState* task = world_->tasks().find(p.first);
     return !task || task->dead;

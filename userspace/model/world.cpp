@@ -194,17 +194,27 @@ void World::on_host(MonoTime time, const MemInfo& info) {
   facts_.push_back(std::move(sample));
 }
 
-void World::on_host_pressure(MonoTime time, const Pressure& pressure) {
-  if (config_.scope.whole_machine) facts_.push_back(PressureFact{time, nullptr, pressure});
+void World::on_pressure(MonoTime time, std::optional<std::uint64_t> inode, const Pressure& pressure) {
+  if (inode) {
+    facts_.push_back(PressureFact{time, cgroups_.ref(inode), pressure});
+    return;
+  }
+  std::optional<std::uint64_t> stalled;
+  if (pressure.some) stalled = pressure.some->total_us;
+  bool news = host_stalled_us_ && stalled != host_stalled_us_;
+  host_stalled_us_ = stalled;
+  if (news && config_.scope.whole_machine) facts_.push_back(PressureFact{time, nullptr, pressure});
 }
 
-void World::on_stalls(MonoTime time, std::uint64_t inode, const wire::Stalls& sums) {
+bool World::on_stalls(MonoTime time, std::uint64_t inode, const wire::Stalls& sums) {
   wire::Stalls& told = stalls_[inode];
-  if (sums.count == told.count) return;
-  if (cgroup_in_scope(inode))
+  if (sums.count == told.count) return false;
+  bool tell = cgroups_.find(inode) && cgroup_in_scope(inode);
+  if (tell)
     facts_.push_back(ReclaimFact{time, cgroups_.ref(inode), sums.count - told.count, sums.time - told.time,
                                  sums.reclaimed - told.reclaimed});
   told = sums;
+  return tell;
 }
 
 void World::advance(MonoTime now) {

@@ -67,14 +67,16 @@ class World {
   /// Shows a Sample if something changed since the last one, or if `show` insists.
   void on_reading(std::uint64_t inode, const CgroupReading& reading, bool show = false);
   void on_host(MonoTime time, const MemInfo& info);
-  void on_host_pressure(MonoTime time, const Pressure& pressure);
+  /// Of a cgroup, or of the host (nullopt); told if somebody stalled since the last time.
+  void on_pressure(MonoTime time, std::optional<std::uint64_t> inode, const Pressure& pressure);
   void on_dump(const OomDump& dump, MonoTime when) { episodes_.on_dump(dump, when); }
   void on_vmstat(const KillCount& count) { episodes_.on_vmstat(count); }
   void on_kill_usage(std::uint64_t inode, MonoTime when, Bytes usage) {
     episodes_.on_usage(inode, when, usage);
   }
   /// Running sums since load; only what is new since the last call is told.
-  void on_stalls(MonoTime time, std::uint64_t inode, const wire::Stalls& sums);
+  /// Whether something was told.
+  bool on_stalls(MonoTime time, std::uint64_t inode, const wire::Stalls& sums);
   /// Closes what is due.
   void advance(MonoTime now);
 
@@ -124,6 +126,7 @@ class World {
   Series host_pinned_;
   CgroupPtr host_ref_;
   std::unordered_map<std::uint64_t, wire::Stalls> stalls_;
+  std::optional<std::uint64_t> host_stalled_us_;
   std::vector<ModelFact> facts_;
   std::vector<std::uint64_t> forgotten_;
   std::optional<MonoTime> swept_;

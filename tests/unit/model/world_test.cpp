@@ -282,7 +282,7 @@ TEST(Scope, of_a_cgroup_has_its_children_and_their_processes) {
   MemInfo info;
   info.total = GiB(8);
   world.on_host(ms(1000), info);
-  world.on_host_pressure(ms(1000), {});
+  world.on_pressure(ms(1000), std::nullopt, {});
   EXPECT_TRUE(world.take_facts().empty()) << "the host is not in it";
 }
 
@@ -377,4 +377,19 @@ TEST(Exit, of_the_dead_keeps_its_name_for_what_still_arrives) {
 }
 
 }  // namespace
+TEST(World, tells_of_the_hosts_pressure_when_somebody_stalled_since_the_last_look) {
+  World world = a_world();
+  Pressure calm;
+  calm.some = PressureLine{0, 0, 0, 100};
+  Pressure stalled;
+  stalled.some = PressureLine{1.5, 0, 0, 900};
+  world.on_pressure(ms(1000), std::nullopt, calm);
+  world.on_pressure(ms(2000), std::nullopt, calm);
+  EXPECT_TRUE(world.take_facts().empty());
+  world.on_pressure(ms(3000), std::nullopt, stalled);
+  auto facts = world.take_facts();
+  ASSERT_EQ(facts.size(), 1u);
+  EXPECT_EQ(std::get<PressureFact>(facts[0]).cgroup, nullptr);
+}
+
 }  // namespace oomcast
