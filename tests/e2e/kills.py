@@ -318,7 +318,8 @@ def victim_and_trigger_are_in_different_cgroups(t):
                 trigger_cgroup=small)
 
 
-@case(vm="all")
+# On the host only: in emulation the victim's memory comes back so late that the kernel kills a second process.
+@case(vm="never")
 def culprit_victim_and_trigger_are_three_processes(t):
     scene = Scene(t)
     group = t.cgroup().limit(128 * MiB)

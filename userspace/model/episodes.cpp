@@ -429,6 +429,8 @@ std::vector<GrewProcess> EpisodeBuilder::grew_most(const Open& open) const {
                      seconds_between(points.front().time, points.back().time)});
   });
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.grew > b.grew; });
+  // Beside the one that grew by gigabytes, the start of a shell is no news.
+  std::erase_if(out, [&](const GrewProcess& g) { return g.grew.count < out.front().grew.count / 20; });
   if (out.size() > kGrewMost) out.resize(kGrewMost);
   return out;
 }
