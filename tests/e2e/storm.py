@@ -7,7 +7,8 @@ from kills import Expected, Scene
 from lib import MiB, VM, case
 
 
-@case(limit_s=60)
+# On the host only: an emulated machine is too slow to fill the tables in the warm-up, so that they fill later.
+@case(vm="never", limit_s=60)
 def kills_in_a_storm(t):
     duration = 4 if VM else 10
     tracer = t.trace("--cgroup", lib.base().path)

@@ -211,10 +211,31 @@ EpisodeBuilder::OpenVictim* EpisodeBuilder::find_unmarked(const wire::OomMark& m
   return nullptr;
 }
 
+// Where it can be probed: all kills of a decision are made by one thread, one after the other.
+const wire::OomDecision* EpisodeBuilder::decision_of(const wire::OomMark& mark) const {
+  auto at = std::find_if(decisions_.rbegin(), decisions_.rend(), [&](const wire::OomDecision& d) {
+    return d.trigger.tid == mark.trigger.tid && d.time <= mark.time && mark.time - d.time < kSameMoment;
+  });
+  return at == decisions_.rend() ? nullptr : &*at;
+}
+
+// The first victims of a group give memory back before the last are marked: then the limit's owner is no
+// longer full, but the same thread still kills for it.
+std::optional<std::uint64_t> EpisodeBuilder::owner_of(const wire::OomMark& mark) const {
+  if (auto owner = limit_owner(mark)) return owner;
+  for (const Open& open : open_)
+    if (open.trigger && open.trigger->tid == mark.trigger.tid && mark.time - open.last < kSettle &&
+        std::any_of(mark.victim_chain.begin(), mark.victim_chain.end(),
+                    [&](const wire::Memcg& m) { return m.inode == open.limit_inode; }))
+      return open.limit_inode;
+  return std::nullopt;
+}
+
 void EpisodeBuilder::on_mark(const wire::OomMark& mark) {
   OpenVictim* known = find_victim(mark.victim.id);
   if ((known && known->victim.marked) || !was_sent_by(mark)) return;
-  std::optional<std::uint64_t> owner = limit_owner(mark);
+  const wire::OomDecision* decision = decision_of(mark);
+  std::optional<std::uint64_t> owner = decision ? decision->limit_cgroup : owner_of(mark);
   Open* open = nullptr;
   OpenVictim* v = find_unmarked(mark, owner, &open);
   if (!v) {
@@ -254,13 +275,10 @@ void EpisodeBuilder::on_mark(const wire::OomMark& mark) {
       episode.scope = owner ? OomScope::memcg : mark.trigger.workqueue ? OomScope::sysrq : OomScope::global;
   }
   episode.group_kill = episode.group_kill.value_or(false) || is_group_kill(mark, owner);
-  for (auto at = decisions_.begin(); at != decisions_.end(); ++at)
-    if (at->trigger.tid == mark.trigger.tid && at->time <= mark.time && mark.time - at->time < kSameMoment) {
-      episode.order = at->order;
-      if (auto scope = scope_of(*at)) episode.scope = scope;
-      decisions_.erase(at);
-      break;
-    }
+  if (decision) {
+    episode.order = decision->order;
+    if (auto scope = scope_of(*decision)) episode.scope = scope;
+  }
 }
 
 void EpisodeBuilder::on_decision(const wire::OomDecision& decision) {

@@ -104,6 +104,8 @@ class EpisodeBuilder {
   OpenVictim& add_victim(Open& open, const wire::Task& task, MonoTime when);
   void add_logged_victim(Open& open, const OomDump& dump, const OomVictimLine& line, MonoTime when);
   wire::Task logged_trigger(const Open& open, const OomDump& dump) const;
+  const wire::OomDecision* decision_of(const wire::OomMark& mark) const;
+  std::optional<std::uint64_t> owner_of(const wire::OomMark& mark) const;
   bool was_sent_by(const wire::OomMark& mark);
   bool complete(const Open& open) const;
   Episode finish(Open& open);
@@ -115,7 +117,7 @@ class EpisodeBuilder {
   std::vector<Open> open_;
   std::deque<wire::KernelKill> kills_;       // recent, newest last
   std::deque<wire::Exit> exits_;             // of processes that the kernel killed; one can precede its mark
-  std::deque<wire::OomDecision> decisions_;  // recent, not yet joined with a mark
+  std::deque<wire::OomDecision> decisions_;  // recent
   std::deque<std::pair<TaskId, std::vector<std::uint64_t>>> stacks_;
   std::deque<Closed> closed_;
   std::deque<KillCount> vmstat_;  // the newest readings

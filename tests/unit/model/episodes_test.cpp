@@ -173,6 +173,37 @@ TEST(Episode, of_a_group_kill_has_all_its_victims) {
   EXPECT_EQ(e->checks.kmsg, 4u);
 }
 
+TEST(Episode, of_a_group_kill_stays_one_when_the_first_victims_gave_memory_back_before_the_last_are_marked) {
+  Machine m;
+  wire::Task trigger = task(100, 11);
+  std::vector<wire::Memcg> full = {level(11, MiB(100), MiB(100), false, true)};
+  std::vector<wire::Memcg> emptied = {level(11, MiB(20), MiB(100), false, true)};
+  m.kill(ms(5000), task(100, 11), trigger, full);
+  m.kill(ms(5050), task(101, 11), trigger, emptied);
+  auto e = m.only_episode(ms(7000));
+  ASSERT_TRUE(e);
+  EXPECT_EQ(e->victims.size(), 2u);
+  ASSERT_TRUE(e->limit_cgroup);
+  EXPECT_EQ(e->limit_cgroup->id.inode, 11u);
+}
+
+TEST(Episode, takes_limit_order_and_scope_from_the_decision_where_it_can_be_probed) {
+  Machine m;
+  wire::Task victim = task(100, 11);
+  wire::OomDecision decision;
+  decision.time = ms(4999);
+  decision.trigger = task(100, 11);
+  decision.limit_cgroup = std::nullopt;
+  decision.order = -1;
+  m.builder.on_decision(decision);
+  m.kill(ms(5000), victim, task(100, 11), {level(11, MiB(100), MiB(100))});
+  auto e = m.only_episode(ms(7000));
+  ASSERT_TRUE(e);
+  EXPECT_EQ(e->limit_cgroup, nullptr) << "a cgroup that happens to be full is not the limit that fired";
+  EXPECT_EQ(e->order, -1);
+  EXPECT_EQ(e->scope, OomScope::sysrq);
+}
+
 TEST(Episode, is_one_for_each_of_twenty_limits_that_are_met_at_once) {
   Machine m;
   for (std::uint32_t i = 0; i < 20; ++i) m.cgroups.add_child(100 + i, 1, "c" + std::to_string(i));
