@@ -46,8 +46,11 @@ void add_common(CLI::App& app, Options& o, Texts& t) {
       ->type_name("DIR");
   app.add_flag("--quiet,-q", o.quiet, "no diagnostics on stderr but errors");
   app.add_flag("-v", o.verbose, "more diagnostics on stderr");
-  app.add_flag("!--no-bpf", o.use_bpf, "do without kernel programs: kernel log and cgroup files only");
-  app.add_flag("!--no-kmsg", o.use_kmsg, "do without the kernel log");
+  app.add_flag_callback(
+      "--no-bpf", [&o] { o.use_bpf = false; },
+      "do without kernel programs: kernel log and cgroup files only");
+  app.add_flag_callback(
+      "--no-kmsg", [&o] { o.use_kmsg = false; }, "do without the kernel log");
 }
 
 Error usage(std::string_view what) {
