@@ -13,6 +13,7 @@
 #include <fstream>
 
 #include "collect/text.h"
+#include "forecast/growth.h"
 #include "model/scope.h"
 
 namespace oomcast {

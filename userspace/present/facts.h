@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/units.h"
-#include "forecast/growth.h"
+#include "forecast/forecast.h"
 #include "model/facts.h"
 
 namespace oomcast {

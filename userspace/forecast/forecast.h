@@ -1,0 +1,57 @@
+// What is said of a series: what it does, how fast it grows, and when it meets its limit.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/units.h"
+
+namespace oomcast {
+
+/// Slope with a 90 % interval.
+struct Growth {
+  BytesPerSec rate, low, high;
+  Seconds span{};  // of the samples it rests on
+  std::size_t samples = 0;
+};
+
+enum class Verdict : std::uint8_t {
+  stable,   // no trend above noise
+  leak,     // the floor rises and goes on rising
+  spikes,   // excursions that come back
+  step,     // level shifts, flat before and after
+  ramp,     // start-up
+  cow,      // private memory of forked workers grows while their RSS is flat
+  cache,    // what grows can be dropped
+  unknown,  // too early
+};
+std::string_view to_string(Verdict verdict);
+
+/// The numbers a verdict rests on; nullopt: does not apply, or not known.
+struct Evidence {
+  std::optional<Bytes> floor;        // what the series comes back to, now
+  std::optional<Bytes> peak_above;   // how far a recurring peak stands above the floor
+  std::optional<Seconds> period;     // between two peaks
+  std::optional<std::size_t> peaks;  // that were seen
+  std::optional<Seconds> regime;     // for how long the present behaviour lasts
+  std::optional<Bytes> stepped;      // by how much the level shifted, all shifts together
+  std::optional<Seconds> step_ago;   // when it last did
+  std::optional<Bytes> shared;       // what copy-on-write may still make private
+};
+
+struct Forecast {
+  Verdict verdict = Verdict::unknown;
+  std::optional<Growth> growth;
+  std::optional<Bytes> limit;
+  /// From the newest sample to the limit: median and a 90 % interval. eta unset: not in sight. eta_high unset
+  /// with eta_low set: may never.
+  std::optional<Seconds> eta, eta_low, eta_high;
+  bool alert = false;  // a person should act
+  std::string why;     // one sentence
+  Evidence evidence;
+};
+
+}  // namespace oomcast
