@@ -1,17 +1,529 @@
 #include "forecast/forecaster.h"
 
-#include "forecast/growth.h"
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
 
 namespace oomcast {
+namespace {
+
+constexpr std::uint64_t kLeastSamples = 5;
+constexpr double kLeastSpan = 2;        // s
+constexpr double kAnalyseEvery = 0.01;  // of the age
+// What makes a rise a leak.
+constexpr double kRiseNoise = 5;        // times the residuals' standard deviation, …
+constexpr double kRiseCertain = 6;      // … or its own standard error, and
+constexpr double kRiseLevel = 0.006;    // of the level, and
+constexpr double kRiseReversed = 1.3;   // times the greatest rise that was taken back
+constexpr double kRestartLeaves = 0.3;  // of the level
+constexpr double kFineHeadroom = 0.10;  // of what was left, for what only the newest part shows
+// What makes an alert.
+constexpr double kAlertReversed = 2.3;
+constexpr std::size_t kAlertDots = 12;
+constexpr double kAlertNoise = 14;
+constexpr double kAlertCertain = 3.5;
+constexpr double kAlertAge = 2;           // times as long as the growth lasts already
+constexpr double kAlertMost = 3 * 86400;  // s
+constexpr double kAlertClear = 1.5;
+
+double share(double part, double whole) {
+  return whole > 0 ? part / whole : 0;
+}
+
+double highest_of(std::span<const Bucket> buckets, double from, double before) {
+  double most = 0;
+  for (const Bucket& b : buckets)
+    if (b.time >= from && b.time < before) most = std::max<double>(most, b.high);
+  return most;
+}
+
+Bytes bytes(double v) {
+  return {static_cast<std::int64_t>(std::llround(v))};
+}
+
+// Standard deviation around one straight line.
+double wander_of(std::span<const Dot> dots) {
+  if (dots.size() < 3) return 0;
+  return std::sqrt(fit_line(dots, 0, dots.size()).error / static_cast<double>(dots.size()));
+}
+
+// One level and at most four sudden shifts of it.
+struct Levels {
+  struct Shift {
+    double time, by;
+  };
+  std::vector<Shift> shifts;
+  double explained = 0;  // share of the variance
+};
+
+struct Sums {
+  std::vector<double> y, yy;
+  explicit Sums(std::span<const Dot> dots) : y(dots.size() + 1), yy(dots.size() + 1) {
+    for (std::size_t i = 0; i < dots.size(); ++i) {
+      double v = dots[i].value - dots[0].value;
+      y[i + 1] = y[i] + v;
+      yy[i + 1] = yy[i] + v * v;
+    }
+  }
+  double mean(std::size_t i, std::size_t j) const { return (y[j] - y[i]) / static_cast<double>(j - i); }
+  double error(std::size_t i, std::size_t j) const {
+    double s = y[j] - y[i];
+    return std::max(0.0, yy[j] - yy[i] - s * s / static_cast<double>(j - i));
+  }
+};
+
+Levels find_levels(std::span<const Dot> dots, double least) {
+  Levels out;
+  std::size_t n = dots.size();
+  if (n < 12) return out;
+  Sums sums(dots);
+  double total = sums.error(0, n);
+  if (total <= 0) return out;
+  std::size_t edge = std::max<std::size_t>(3, n / 14);
+  std::vector<std::size_t> cuts = {0, n};
+  for (int round = 0; round < 4; ++round) {
+    double best = 0;
+    std::size_t at = 0;
+    for (std::size_t k = 0; k + 1 < cuts.size(); ++k) {
+      std::size_t i = cuts[k], j = cuts[k + 1];
+      for (std::size_t m = i + edge; m + edge <= j; ++m) {
+        double gain = sums.error(i, j) - sums.error(i, m) - sums.error(m, j);
+        if (gain > best) best = gain, at = m;
+      }
+    }
+    if (best < 0.05 * total) break;
+    cuts.push_back(at);
+    std::sort(cuts.begin(), cuts.end());
+  }
+  double error = 0;
+  for (std::size_t k = 0; k + 1 < cuts.size(); ++k) error += sums.error(cuts[k], cuts[k + 1]);
+  out.explained = 1 - error / total;
+  for (std::size_t k = 1; k + 1 < cuts.size(); ++k) {
+    double by = sums.mean(cuts[k], cuts[k + 1]) - sums.mean(cuts[k - 1], cuts[k]);
+    if (std::abs(by) >= least) out.shifts.push_back({dots[cuts[k]].time, by});
+  }
+  return out;
+}
+
+// Where the present life of the series began: after a fall to a small part of what it was, as when the job is
+// started anew. Falls that come again and again are its way of life.
+struct Restarts {
+  float since = 0;  // s; 0: there was none
+  int count = 0;
+  double highest = 0;  // before the last, bytes
+};
+Restarts find_restarts(std::span<const Bucket> buckets) {
+  Restarts out;
+  double highest = 0;
+  for (std::size_t i = 0; i + 1 < buckets.size(); ++i) {
+    highest = std::max<double>(highest, buckets[i].high);
+    std::size_t next = std::min(i + 2, buckets.size() - 1);
+    double low = std::min(buckets[i + 1].low, buckets[next].low);
+    if (low > kRestartLeaves * buckets[i].high || low > kRestartLeaves * highest) continue;
+    out.since = buckets[i + 1].low <= buckets[next].low ? buckets[i + 1].time : buckets[next].time;
+    out.highest = std::max(out.highest, highest);
+    ++out.count;
+    highest = 0;
+    ++i;
+  }
+  return out;
+}
+
+// Whether what rose before stands still in the newest segment.
+bool stalled(std::span<const Dot> dots, std::size_t first, const Segment& last, double noise) {
+  if (last.begin < first + 4 || last.size() < 4) return false;
+  Segment before = fit_line(dots, first, last.begin);
+  double sd = std::sqrt(before.error / static_cast<double>(before.size() - 1));
+  double expected = before.at_end + before.slope * (dots[last.end - 1].time - dots[before.end - 1].time);
+  return last.slope < 0.4 * before.slope && expected - last.at_end > 4 * std::max(sd, noise);
+}
+
+// Whether the rise is a few jumps between flat stretches.
+bool by_jumps(const std::vector<Segment>& segments, std::size_t first, double noise, double rise) {
+  double within = 0;
+  int jumps = 0;
+  for (std::size_t k = 0; k < segments.size(); ++k) {
+    if (segments[k].begin < first) continue;
+    // A jump may take a few buckets: then it is a short segment of its own.
+    bool short_one = segments[k].size() <= 4 && segments[k].rise() > 0.15 * rise;
+    if (!short_one) within += std::max(0.0, segments[k].rise());
+    bool jumped = k > 0 && segments[k - 1].begin >= first &&
+                  segments[k].at_begin - segments[k - 1].at_end > std::max(4 * noise, 0.02 * rise);
+    jumps += short_one || jumped;
+  }
+  return within < 0.5 * rise && jumps < 4;
+}
+
+// Whether dots [first, middle) swing around the line through all from `first` on, at least one and a half
+// times to and fro, as far as those from `middle` on.
+bool swings(std::span<const Dot> dots, std::size_t first, std::size_t middle) {
+  Segment all = fit_line(dots, first, dots.size());
+  double older = 0, newer = 0, sd = std::sqrt(all.error / static_cast<double>(all.size()));
+  int side = 0, changes = 0;
+  for (std::size_t i = first; i < dots.size(); ++i) {
+    double off = dots[i].value - all.at_begin - all.slope * (dots[i].time - dots[first].time);
+    double& most = i < middle ? older : newer;
+    most = std::max(most, std::abs(off));
+    if (i < middle && std::abs(off) > 0.5 * sd) {
+      int now = off > 0 ? 1 : -1;
+      changes += side != 0 && now != side;
+      side = now;
+    }
+  }
+  return changes >= 3 && newer <= 1.5 * older;
+}
+
+}  // namespace
 
 void Forecaster::add(const Reading& reading) {
-  series_.add({reading.time, reading.value});
+  history_.add(reading.time, reading.value);
+  if (reading.total) total_.add(reading.time, *reading.total);
   limit_ = reading.limit;
+  double now = history_.newest_time();
+  double off = std::abs(history_.newest_value() - expected_ - slope_ * (now - analysed_at_));
+  bool due = now - analysed_at_ >= std::max(kAnalyseEvery * now, 0.05);
+  bool surprise = off > band_ && now - analysed_at_ >= 0.0005 * now;
+  if (history_.samples() <= 12 || due || surprise || limit_ != limit_then_) analyse();
 }
 
 const Forecast& Forecaster::forecast() {
-  latest_ = oomcast::forecast(series_.points(), limit_);
+  double now = history_.empty() ? 0 : history_.newest_time();
+  latest_.limit = limit_;
+  auto left = [&](std::optional<double> at) -> std::optional<Seconds> {
+    if (!at) return std::nullopt;
+    return Seconds(std::max(0.0, *at - now));
+  };
+  latest_.eta = left(meets_);
+  latest_.eta_low = left(meets_low_);
+  latest_.eta_high = left(meets_high_);
+  latest_.alert = alert_;
   return latest_;
+}
+
+// The largest part of the window up to now that one trend explains, if that trend is a leak.
+std::optional<Forecaster::Leak> Forecaster::find_leak(const Window& window, bool whole,
+                                                      double explained) const {
+  const Shape& shape = window.shape;
+  const auto& segments = shape.segments;
+  const auto& dots = shape.floor;
+  if (segments.empty() || dots.size() < 4) return std::nullopt;
+  double now = history_.newest_time();
+
+  auto judge = [&](std::size_t first) -> std::optional<Leak> {
+    std::span<const Dot> part(dots.data() + first, dots.size() - first);
+    if (part.size() < (whole ? 4u : 8u)) return std::nullopt;
+    auto trend = Trend::fit(part);
+    if (!trend) return std::nullopt;
+    Leak leak{*trend, {}};
+    double from = trend->value(trend->begin()), to = trend->value(now);
+    leak.rise = to - from;
+    double certain = share(trend->slope(now), trend->slope_sd());
+    if (leak.rise <= 0) return std::nullopt;
+    bool clear = leak.rise >= kRiseNoise * trend->residual_sd() ||
+                 (certain >= kRiseCertain && leak.rise >= 2.5 * trend->residual_sd());
+    if (!clear || certain < 2 || leak.rise < kRiseLevel * to) return std::nullopt;
+    if (leak.rise < 4 * shape.noise) return std::nullopt;
+    if (trend->levels_off() > 0.5) return std::nullopt;
+    if (leak.rise < kRiseReversed * shape.reversed_rise) return std::nullopt;
+    // Under a peak of earlier it may be the same thing once more.
+    double before = highest_of(history_.all(), life_began_, trend->begin());
+    double seen = 0;
+    for (std::size_t i = 0; i < first; ++i) seen = std::max(seen, dots[i].value);
+    leak.new_ground = to > before;
+    if (to < seen + 0.2 * leak.rise) return std::nullopt;
+    if (!whole) {
+      double room = limit_ ? limit_->as_double() - from : 0;
+      if (!limit_ || leak.rise < kFineHeadroom * room || to < explained) return std::nullopt;
+    }
+    if (stalled(dots, first, segments.back(), shape.noise)) return std::nullopt;
+    if (by_jumps(segments, first, shape.noise, leak.rise)) return std::nullopt;
+    leak.strength =
+        std::min(share(leak.rise, shape.reversed_rise + 1), share(leak.rise, 2 * trend->residual_sd() + 1));
+    leak.peaks = peaks_above(*trend, window);
+    return leak;
+  };
+
+  // Where the newest behaviour began: further back as long as it is one rise without a jump.
+  std::size_t at = segments.size() - 1;
+  auto extends = [&](std::size_t k) {
+    const Segment &older = segments[k - 1], &newer = segments[k];
+    double jump = std::abs(newer.at_begin - older.at_end -
+                           older.slope * (dots[newer.begin].time - dots[older.end - 1].time));
+    return older.slope > 0.2 * newer.slope && older.slope < 5 * newer.slope && older.slope > 0 &&
+           jump < std::max(4 * shape.noise, 0.15 * std::abs(newer.rise() + older.rise()));
+  };
+  std::size_t joined = at;
+  while (joined > 0 && extends(joined)) --joined;
+  std::array<std::size_t, 24> tried{};
+  std::size_t tries = 0;
+  if (joined != at) tried[tries++] = joined;
+  for (std::size_t k = at + 1; k-- > 0 && tries < tried.size();)
+    if (k != joined || joined == at) tried[tries++] = k;
+  std::optional<Leak> chosen;
+  std::size_t chosen_first = 0;
+  for (std::size_t i = 0; i < tries; ++i) {
+    std::size_t first = segments[tried[i]].begin;
+    if (chosen && first >= chosen_first) continue;
+    auto leak = judge(first);
+    if (!leak) continue;
+    // A part that rises faster is only believed if the whole did not swing like that before.
+    if (chosen && !swings(dots, first, chosen_first)) continue;
+    chosen = std::move(leak);
+    chosen_first = first;
+  }
+  return chosen;
+}
+
+Peaks Forecaster::peaks_above(const Trend& trend, const Window& window) const {
+  Peaks out;
+  std::vector<double> heights, times;
+  for (const Excursion& e : window.shape.excursions) {
+    if (e.from < trend.begin()) continue;
+    heights.push_back(e.height);
+    times.push_back(e.peak_time);
+  }
+  auto moments = [](const std::vector<double>& v) {
+    double mean = 0, var = 0;
+    for (double x : v) mean += x / static_cast<double>(v.size());
+    for (double x : v)
+      var += (x - mean) * (x - mean) / std::max<double>(1, static_cast<double>(v.size()) - 1);
+    return std::pair(mean, std::sqrt(var));
+  };
+  if (heights.size() >= 2) {
+    out.recurring = true;
+    // Above the trend, not above the opened floor: they differ by the trend's own rise.
+    for (std::size_t i = 0; i < heights.size(); ++i)
+      for (const Bucket& b : window.buckets)
+        if (b.peak_time == static_cast<float>(times[i])) heights[i] = b.high - trend.value(times[i]);
+    std::tie(out.mean, out.sd) = moments(heights);
+    out.most = *std::max_element(heights.begin(), heights.end());
+    std::vector<double> gaps;
+    for (std::size_t i = 1; i < times.size(); ++i) gaps.push_back(times[i] - times[i - 1]);
+    std::sort(gaps.begin(), gaps.end());
+    out.period = gaps[gaps.size() / 2];
+    auto [mean, sd] = moments(gaps);
+    out.jitter = gaps.size() > 1 ? share(sd, mean) : 0.3;
+    out.last = times.back();
+    return out;
+  }
+  for (const Bucket& b : window.buckets)
+    if (b.time >= trend.begin() && &b != &window.buckets.back())
+      heights.push_back(b.high - trend.value(b.peak_time));
+  if (heights.size() < 3) return out;
+  std::tie(out.mean, out.sd) = moments(heights);
+  out.most = *std::max_element(heights.begin(), heights.end());
+  out.period = (trend.end() - trend.begin()) / static_cast<double>(heights.size());
+  return out;
+}
+
+void Forecaster::tell_leak(const Leak& leak) {
+  double now = history_.newest_time();
+  const Trend& t = leak.trend;
+  double slope = t.slope(now), sd = t.slope_sd();
+  latest_.verdict = Verdict::leak;
+  latest_.growth =
+      Growth{{slope}, {slope - 1.645 * sd}, {slope + 1.645 * sd}, Seconds(t.end() - t.begin()), t.dots()};
+  latest_.evidence.floor = bytes(t.value(now));
+  latest_.evidence.regime = Seconds(t.end() - t.begin());
+  if (leak.peaks.recurring) {
+    latest_.evidence.peak_above = bytes(leak.peaks.mean);
+    latest_.evidence.period = Seconds(leak.peaks.period);
+  }
+  latest_.why = fmt::format("its floor rises {} for {} now", format_rate({slope}),
+                            format_duration(Seconds(t.end() - t.begin())));
+  if (leak.peaks.recurring)
+    latest_.why += fmt::format(", with peaks of {} every {} above it", format_size(bytes(leak.peaks.mean)),
+                               format_duration(Seconds(leak.peaks.period)));
+  if (!limit_) return;
+  auto c = t.crossing(limit_->as_double(), leak.peaks, now);
+  if (!std::isfinite(c.median)) return;
+  meets_ = c.median;
+  meets_low_ = std::min(c.low, c.median);
+  if (std::isfinite(c.high)) meets_high_ = std::max(c.high, c.median);
+}
+
+bool Forecaster::tell_surplus() {
+  if (total_.empty()) return false;
+  auto total = total_.all();
+  auto value = history_.all();
+  if (value.size() < 4 || total.size() < 4) return false;
+  double v0 = value.front().mean, v1 = value.back().mean;
+  double t0 = total.front().mean, t1 = total.back().mean;
+  if (surplus_ == Surplus::shared) {
+    double rise = v1 - v0, noise = describe(value).noise;
+    if (rise < std::max({5 * noise, 0.03 * t1, 1048576.0})) return false;
+    if (std::abs(t1 - t0) > 0.4 * rise) return false;
+    latest_.verdict = Verdict::cow;
+    latest_.evidence.shared = bytes(std::max(0.0, t1 - v1));
+    latest_.why = fmt::format(
+        "{} became private while the RSS stayed at {}: pages shared since the fork are written to; at most "
+        "{} more",
+        format_size(bytes(rise)), format_size(bytes(t1)), format_size(*latest_.evidence.shared));
+    return true;
+  }
+  double most = 0;
+  for (const Bucket& b : total) most = std::max<double>(most, b.mean);
+  double surplus_rise = (t1 - v1) - (t0 - v0), value_rise = v1 - v0;
+  if (surplus_rise < 0.05 * most || value_rise > 0.35 * surplus_rise) return false;
+  latest_.verdict = Verdict::cache;
+  latest_.why = fmt::format("{} of what grew can be dropped (page cache); what cannot stands at {}",
+                            format_size(bytes(surplus_rise)), format_size(bytes(v1)));
+  return true;
+}
+
+void Forecaster::tell_rest(const std::vector<Window>& windows) {
+  const Window& whole = windows.front();
+  const Shape& shape = whole.shape;
+  double now = history_.newest_time();
+  latest_.verdict = Verdict::stable;
+  if (shape.floor.empty()) return;
+  double least = shape.floor.front().value, most = least;
+  for (const Dot& d : shape.floor) least = std::min(least, d.value), most = std::max(most, d.value);
+  latest_.evidence.floor = bytes(shape.floor.back().value);
+  double level = std::max(most, 1.0);
+
+  // Spikes: in the window that shows most of them.
+  const Window* spiky = nullptr;
+  for (const Window& w : windows)
+    if (w.shape.excursions.size() >= 2 &&
+        (!spiky || w.shape.excursions.size() > spiky->shape.excursions.size()))
+      spiky = &w;
+  if (spiky) {
+    const auto& e = spiky->shape.excursions;
+    double mean = 0;
+    for (const Excursion& x : e) mean += x.height / static_cast<double>(e.size());
+    double period = (e.back().peak_time - e.front().peak_time) / static_cast<double>(e.size() - 1);
+    if (mean > 0.05 * level && mean > 4 * wander_of(spiky->shape.floor)) {
+      latest_.verdict = Verdict::spikes;
+      latest_.evidence.peak_above = bytes(mean);
+      latest_.evidence.period = Seconds(period);
+      latest_.evidence.peaks = e.size();
+      latest_.why = fmt::format("{} peaks of {} every {} came back, the floor between them does not rise",
+                                e.size(), format_size(bytes(mean)), format_duration(Seconds(period)));
+      return;
+    }
+  }
+  double least_shift = std::max(5 * shape.noise, 0.04 * level);
+  Levels levels = find_levels(shape.floor, least_shift);
+  double first = shape.floor.front().time, span = std::max(1e-9, shape.floor.back().time - first);
+  double up = 0;
+  for (const auto& s : levels.shifts) up += s.by;
+  bool early = false;
+  if (!levels.shifts.empty()) {
+    double at = levels.shifts.front().time, before = shape.floor.front().value;
+    for (const Dot& d : shape.floor)
+      if (d.time < first + 0.7 * (at - first)) before = d.value;
+    early = at - first < 0.1 * span || before - shape.floor.front().value > 0.2 * levels.shifts.front().by;
+  }
+  if (!levels.shifts.empty() && levels.explained > 0.85 && !early) {
+    latest_.verdict = Verdict::step;
+    latest_.evidence.stepped = bytes(up);
+    latest_.evidence.step_ago = Seconds(now - levels.shifts.back().time);
+    latest_.why = fmt::format("the level shifted by {}, {} ago, and is flat since", format_size(bytes(up)),
+                              format_duration(*latest_.evidence.step_ago));
+    return;
+  }
+  // Start-up: below the later level at first, flat at the end.
+  std::size_t half = shape.floor.size() / 2;
+  double later = 0, begin = shape.floor.front().value;
+  for (std::size_t i = half; i < shape.floor.size(); ++i)
+    later += shape.floor[i].value / static_cast<double>(shape.floor.size() - half);
+  if (later - begin > std::max(6 * shape.noise, 0.08 * level)) {
+    latest_.verdict = Verdict::ramp;
+    latest_.why =
+        fmt::format("it rose by {} at the start and levelled off", format_size(bytes(later - begin)));
+    return;
+  }
+  latest_.why = fmt::format("no rise above noise in {}", format_duration(Seconds(now)));
+}
+
+void Forecaster::decide_alert(const Leak* leak) {
+  if (!leak || !meets_) {
+    alert_ = false;
+    return;
+  }
+  double now = history_.newest_time();
+  double age = leak->trend.end() - leak->trend.begin(), left = *meets_ - now;
+  double horizon = std::min(kAlertAge * age, kAlertMost);
+  const Trend& t = leak->trend;
+  bool strong = leak->strength >= kAlertReversed && t.dots() >= kAlertDots && leak->new_ground &&
+                leak->rise >= kAlertNoise * t.residual_sd() && t.slope(now) >= kAlertCertain * t.slope_sd();
+  if (getenv("DBG") && !alert_ && strong && left < horizon)
+    fprintf(stderr,
+            "ALERT t %.0f age %.0f left %.0f rise %.3g strength %.2f dots %zu sd %.3g eff %.1f slope/sd %.1f "
+            "newground %d off %.2f\n",
+            now, age, left, leak->rise, leak->strength, leak->trend.dots(), leak->trend.residual_sd(),
+            leak->trend.effective(), leak->trend.slope(now) / leak->trend.slope_sd(), leak->new_ground,
+            leak->trend.levels_off());
+  alert_ = alert_ ? left < kAlertClear * horizon : strong && left < horizon;
+}
+
+void Forecaster::analyse() {
+  double now = history_.newest_time();
+  analysed_at_ = now;
+  limit_then_ = limit_;
+  latest_ = Forecast{};
+  meets_ = meets_low_ = meets_high_ = std::nullopt;
+  expected_ = history_.newest_value();
+  slope_ = 0;
+  band_ = 0;
+  if (history_.samples() < kLeastSamples || now < kLeastSpan) {
+    latest_.why =
+        fmt::format("too early: {} samples in {}", history_.samples(), format_duration(Seconds(now)));
+    return;
+  }
+  std::vector<Window> windows;
+  for (std::size_t k = history_.levels(); k-- > 0;) {
+    auto buckets = history_.level(k);
+    // A finer level that begins at the same time says the same with more dots: it takes the place.
+    if (!windows.empty() && windows.back().buckets.front().time >= buckets.front().time * 0.98 - 1)
+      windows.pop_back();
+    windows.push_back({buckets, {}});
+  }
+  Restarts restarts = find_restarts(history_.all());
+  life_began_ = restarts.count > 0 && restarts.count <= 2 ? restarts.since : 0;
+  for (Window& w : windows) {
+    auto first = std::find_if(w.buckets.begin(), w.buckets.end(),
+                              [&](const Bucket& b) { return b.time >= life_began_; });
+    if (w.buckets.end() - first >= static_cast<std::ptrdiff_t>(kLeastSamples))
+      w.buckets = {first, w.buckets.end()};
+    w.shape = describe(w.buckets);
+  }
+  band_ = 6 * windows.front().shape.noise;
+
+  std::optional<Leak> leak;
+  for (std::size_t k = 0; k < windows.size(); ++k) {
+    // What only the newest part shows must be more than the peaks that are known.
+    double explained = 0;
+    if (k > 0) {
+      double from = windows[k].buckets.front().time;
+      explained = 1.05 * highest_of(history_.all(), life_began_, from);
+      if (leak)
+        explained = std::max(explained, leak->trend.value(now) + leak->peaks.mean + 3 * leak->peaks.sd);
+      for (std::size_t j = 0; j < k; ++j)
+        for (const Excursion& e : windows[j].shape.excursions)
+          if (!windows[j].shape.floor.empty())
+            explained = std::max(explained, windows[j].shape.floor.back().value + 1.3 * e.height);
+    }
+    auto found = find_leak(windows[k], k == 0, explained);
+    if (!found) continue;
+    // The newest part may rise faster than all of it did.
+    if (leak && (!limit_ || found->trend.slope(now) < 2 * leak->trend.slope(now))) continue;
+    leak = std::move(found);
+  }
+  if (tell_surplus()) {
+    leak.reset();
+  } else if (leak) {
+    tell_leak(*leak);
+    slope_ = leak->trend.slope(now);
+    expected_ = leak->trend.value(now);
+    band_ = std::max(6 * leak->trend.residual_sd(), 2 * leak->peaks.mean);
+  } else {
+    tell_rest(windows);
+  }
+  decide_alert(leak ? &*leak : nullptr);
 }
 
 }  // namespace oomcast

@@ -1,0 +1,193 @@
+#include "leak/shape.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace oomcast {
+namespace {
+
+constexpr double kMadToSigma = 1.4826;
+constexpr double kLeastNoise = 1e-4;      // of the level: finer is below what one looks at
+constexpr double kExcursionNoise = 6;     // times the noise
+constexpr double kExcursionLevel = 0.02;  // of the highest value
+constexpr double kSegmentPenalty = 12;    // times noise² ln n
+constexpr std::size_t kLeastSegment = 3;
+
+double median(std::vector<double>& v) {
+  if (v.empty()) return 0;
+  auto mid = v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2);
+  std::nth_element(v.begin(), mid, v.end());
+  return *mid;
+}
+
+// Of what is left when each point is compared with the line through its neighbours.
+double noise_of(std::span<const Dot> dots) {
+  std::vector<double> rest;
+  for (std::size_t i = 1; i + 1 < dots.size(); ++i) {
+    double span = dots[i + 1].time - dots[i - 1].time;
+    double w = span > 0 ? (dots[i].time - dots[i - 1].time) / span : 0.5;
+    double expected = dots[i - 1].value * (1 - w) + dots[i + 1].value * w;
+    rest.push_back(std::abs(dots[i].value - expected) / std::sqrt(1 + w * w + (1 - w) * (1 - w)));
+  }
+  return kMadToSigma * median(rest);
+}
+
+// The higher of the lowest values that are reached within `reach` buckets before and after: what a rise comes
+// from and goes back to. The newest bucket has no after: it counts as its own.
+std::vector<double> base_of(const std::vector<double>& low, std::size_t reach, bool both) {
+  std::vector<double> out(low.size());
+  for (std::size_t i = 0; i < low.size(); ++i) {
+    double before = std::numeric_limits<double>::infinity(), after = before;
+    for (std::size_t j = i >= reach ? i - reach : 0; j < i; ++j) before = std::min(before, low[j]);
+    for (std::size_t j = i + 1; j < std::min(low.size(), i + reach + 1); ++j) after = std::min(after, low[j]);
+    out[i] = both ? std::max(before, after) : before;
+  }
+  return out;
+}
+
+// Sums over prefixes, so that the line through any run of dots costs the same.
+struct Sums {
+  std::vector<double> t, y, tt, ty, yy;
+  explicit Sums(std::span<const Dot> dots) {
+    double t0 = dots.empty() ? 0 : dots.front().time, y0 = dots.empty() ? 0 : dots.front().value;
+    for (auto* v : {&t, &y, &tt, &ty, &yy}) v->assign(dots.size() + 1, 0);
+    for (std::size_t i = 0; i < dots.size(); ++i) {
+      double a = dots[i].time - t0, b = dots[i].value - y0;
+      t[i + 1] = t[i] + a;
+      y[i + 1] = y[i] + b;
+      tt[i + 1] = tt[i] + a * a;
+      ty[i + 1] = ty[i] + a * b;
+      yy[i + 1] = yy[i] + b * b;
+    }
+  }
+  double error(std::size_t i, std::size_t j) const {
+    double n = static_cast<double>(j - i);
+    double st = t[j] - t[i], sy = y[j] - y[i];
+    double vt = tt[j] - tt[i] - st * st / n, vy = yy[j] - yy[i] - sy * sy / n;
+    double c = ty[j] - ty[i] - st * sy / n;
+    double e = vt > 0 ? vy - c * c / vt : vy;
+    return std::max(0.0, e);
+  }
+};
+
+std::vector<Segment> split(std::span<const Dot> dots, double noise) {
+  std::size_t n = dots.size();
+  std::vector<Segment> out;
+  if (n < kLeastSegment) {
+    if (n) out.push_back(fit_line(dots, 0, n));
+    return out;
+  }
+  Sums sums(dots);
+  double penalty = kSegmentPenalty * noise * noise * std::log(static_cast<double>(n));
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  std::vector<double> best(n + 1, kNever);
+  std::vector<std::size_t> from(n + 1, 0);
+  best[0] = 0;
+  for (std::size_t j = kLeastSegment; j <= n; ++j)
+    for (std::size_t i = 0; i + kLeastSegment <= j; ++i) {
+      if (best[i] == kNever) continue;
+      double cost = best[i] + sums.error(i, j) + penalty;
+      if (cost < best[j]) best[j] = cost, from[j] = i;
+    }
+  for (std::size_t j = n; j > 0; j = from[j]) out.push_back(fit_line(dots, from[j], j));
+  std::reverse(out.begin(), out.end());
+  return out;
+}
+
+double reversed_rise_of(std::span<const Dot> dots) {
+  if (dots.empty()) return 0;
+  std::vector<double> after(dots.size());
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t i = dots.size(); i-- > 0;) after[i] = least = std::min(least, dots[i].value);
+  double before = dots.front().value, most = 0;
+  for (std::size_t i = 0; i < dots.size(); ++i) {
+    before = std::min(before, dots[i].value);
+    most = std::max(most, std::min(dots[i].value - before, dots[i].value - after[i]));
+  }
+  return most;
+}
+
+}  // namespace
+
+Segment fit_line(std::span<const Dot> dots, std::size_t begin, std::size_t end) {
+  Segment s{begin, end};
+  double n = static_cast<double>(end - begin), mt = 0, my = 0;
+  for (std::size_t i = begin; i < end; ++i) mt += dots[i].time / n, my += dots[i].value / n;
+  double vt = 0, c = 0, vy = 0;
+  for (std::size_t i = begin; i < end; ++i) {
+    double a = dots[i].time - mt, b = dots[i].value - my;
+    vt += a * a;
+    c += a * b;
+    vy += b * b;
+  }
+  s.slope = vt > 0 ? c / vt : 0;
+  s.error = std::max(0.0, vt > 0 ? vy - c * c / vt : vy);
+  s.at_begin = my + s.slope * (dots[begin].time - mt);
+  s.at_end = my + s.slope * (dots[end - 1].time - mt);
+  return s;
+}
+
+Shape describe(std::span<const Bucket> window) {
+  Shape out;
+  std::size_t n = window.size();
+  if (n == 0) return out;
+  std::vector<Dot> means, lows;
+  std::vector<double> low(n), heights;
+  double highest = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const Bucket& b = window[i];
+    means.push_back({b.time, b.mean});
+    lows.push_back({b.time, b.low});
+    low[i] = b.low;
+    heights.push_back(static_cast<double>(b.high) - b.low);
+    highest = std::max<double>(highest, b.high);
+  }
+  out.spread = median(heights);
+  // The mean of a bucket has less noise than its low end, but for spikes inside of buckets.
+  double noise_mean = noise_of(means), noise_low = noise_of(lows);
+  bool use_low = noise_low < 0.6 * noise_mean;
+  const std::vector<Dot>& dots = use_low ? lows : means;
+  out.noise = std::max(use_low ? noise_low : noise_mean, kLeastNoise * highest);
+
+  std::size_t reach = std::max<std::size_t>(2, n / 8);
+  auto base = base_of(low, reach, true);
+  double threshold = std::max({kExcursionNoise * out.noise, 1.5 * out.spread, kExcursionLevel * highest});
+  std::vector<bool> off(n, false);
+  double highest_peak = 0, longest = 0;
+  for (std::size_t i = 0; i < n;) {
+    if (window[i].high - base[i] <= threshold) {
+      ++i;
+      continue;
+    }
+    std::size_t begin = i, top = i;
+    for (; i < n && window[i].high - base[i] > threshold; ++i)
+      if (window[i].high - base[i] > window[top].high - base[top]) top = i;
+    for (std::size_t k = begin; k < i; ++k) off[k] = !use_low || dots[k].value - base[k] > threshold / 2;
+    Excursion e{window[begin].time, window[top].peak_time, window[std::min(i, n - 1)].time,
+                window[top].high - base[top]};
+    highest_peak = std::max(highest_peak, e.height);
+    longest = std::max(longest, e.to - e.from);
+    out.excursions.push_back(e);
+  }
+  // One that has not come back yet is no news if it is like those that did.
+  if (out.excursions.size() >= 2) {
+    auto before = base_of(low, reach, false);
+    std::size_t begin = n;
+    double height = 0;
+    while (begin > 1 && !off[begin - 1] && window[begin - 1].high - before[begin - 1] > threshold)
+      height = std::max(height, window[begin - 1].high - before[begin - 1]), --begin;
+    out.under_way =
+        begin < n && height <= 1.25 * highest_peak &&
+        window[n - 1].time - window[begin].time <= 1.5 * longest + (window[n - 1].time - window[n - 2].time);
+    if (out.under_way)
+      for (std::size_t k = begin; k < n; ++k) off[k] = true;
+  }
+  for (std::size_t i = 0; i < n; ++i)
+    if (!off[i]) out.floor.push_back(dots[i]);
+  out.segments = split(out.floor, out.noise);
+  out.reversed_rise = reversed_rise_of(out.floor);
+  return out;
+}
+
+}  // namespace oomcast
