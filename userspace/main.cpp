@@ -24,6 +24,8 @@ int main(int argc, char** argv) {
         return trace(options);
       case Command::run:
         return run(options);
+      case Command::replay:
+        return replay(options);
       case Command::doctor:
         return doctor(options);
       case Command::watch:

@@ -12,11 +12,11 @@
 namespace oomcast {
 namespace {
 
-constexpr std::array<std::string_view, 4> kCommands = {"watch", "trace", "run", "doctor"};
+constexpr std::array<std::string_view, 5> kCommands = {"watch", "trace", "run", "replay", "doctor"};
 
 // Texts as they come; they are read after parsing, so that every mistake is told in our words.
 struct Texts {
-  std::optional<std::string> duration, interval, memory;
+  std::optional<std::string> duration, interval, memory, limit, every;
   std::string color = "auto", store;
 };
 
@@ -100,6 +100,17 @@ Status read_texts(const Texts& t, Options& o) {
     if (*size < MiB(1)) return usage("--memory: 1M is the least");
     o.memory = *size;
   }
+  if (t.limit) {
+    auto size = parse_size(*t.limit);
+    if (!size) return usage("--limit: " + size.error().message);
+    if (size->count == 0) return usage("--limit: 0 is no limit");
+    o.limit = *size;
+  }
+  if (t.every) {
+    auto d = parse_duration(*t.every);
+    if (!d) return usage("--every: " + d.error().message);
+    o.every = *d;
+  }
   if (t.color == "always")
     o.color = ColorChoice::always;
   else if (t.color == "never")
@@ -143,6 +154,7 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
   auto* run = app.add_subcommand("run",
                                  "start a command under trace: oomcast run [--memory SIZE] -- CMD ...\n"
                                  "(with --json the command's own output goes to stderr)");
+  auto* replay = app.add_subcommand("replay", "the same analysis of a series in CSV");
   auto* doctor =
       app.add_subcommand("doctor", "what this kernel and machine give, what is missing, what that costs");
   for (auto* tracing : {watch, trace, run}) add_common(*tracing, o, t);
@@ -152,6 +164,17 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
       ->type_name("SIZE");
   // For the help only: the command's words are taken before the rest is parsed.
   run->add_option("command", o.arguments, "the command and its arguments")->type_name("CMD ...");
+  replay->add_option("file", o.file, "columns time_s,used_bytes[,limit_bytes]; - is stdin")
+      ->type_name("FILE")
+      ->required();
+  replay->add_option("--limit", t.limit, "what the series runs against, instead of a limit_bytes column")
+      ->type_name("SIZE");
+  replay->add_option("--every", t.every, "one forecast per this time of the series (default: each sample)")
+      ->type_name("DURATION");
+  replay->add_flag("--json", o.json, "JSON Lines on stdout");
+  replay->add_option("--color", t.color, "auto, always or never")->type_name("WHEN");
+  replay->add_flag("--quiet,-q", o.quiet, "no diagnostics on stderr but errors");
+  replay->add_flag("-v", o.verbose, "more diagnostics on stderr");
   doctor->add_flag("--json", o.json, "one JSON object on stdout");
   doctor->add_option("--root", o.root, "where the machine's /proc and /sys are")->type_name("DIR");
   doctor->add_option("--color", t.color, "auto, always or never")->type_name("WHEN");
@@ -160,7 +183,8 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
   bool named = !words.empty() && std::find(kCommands.begin(), kCommands.end(), words[0]) != kCommands.end();
   if (!named && !global) {
     if (!words.empty() && words[0][0] != '-')
-      return usage(fmt::format("'{}' is not a command; there are watch, trace, run and doctor", words[0]));
+      return usage(
+          fmt::format("'{}' is not a command; there are watch, trace, run, replay and doctor", words[0]));
     words.insert(words.begin(), "watch");
   }
   std::vector<std::string> command;
@@ -190,6 +214,7 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
     o.command = Command::run;
     o.arguments = std::move(command);
   }
+  if (replay->parsed()) o.command = Command::replay;
   if (doctor->parsed()) o.command = Command::doctor;
   if (auto s = read_texts(t, o); !s) return s.error();
   return out;

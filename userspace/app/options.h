@@ -10,7 +10,7 @@
 
 namespace oomcast {
 
-enum class Command { watch, trace, run, doctor };
+enum class Command { watch, trace, run, replay, doctor };
 enum class ColorChoice { automatic, always, never };
 
 /// Whose memory is told about; all empty: the whole machine.
@@ -37,6 +37,9 @@ struct Options {
   bool use_kmsg = true;
   std::optional<Bytes> memory;         // run --memory
   std::vector<std::string> arguments;  // run: the command
+  std::string file;                    // replay: the series
+  std::optional<Bytes> limit;          // replay --limit
+  std::optional<Nanos> every;          // replay --every
 };
 
 /// What main does next: run `options`, or print `text` and exit 0 (help, version).

@@ -223,7 +223,7 @@ std::optional<Forecaster::Leak> Forecaster::find_leak(const Window& window, bool
     if (leak.rise <= 0) return std::nullopt;
     bool clear = leak.rise >= kRiseNoise * trend->residual_sd() ||
                  (certain >= kRiseCertain && leak.rise >= 2.5 * trend->residual_sd());
-    if (!clear || certain < 2 || leak.rise < kRiseLevel * to) return std::nullopt;
+    if (!clear || certain < 2 || leak.rise < std::max(kRiseLevel * to, least_change())) return std::nullopt;
     if (leak.rise < 4 * shape.noise) return std::nullopt;
     if (trend->levels_off() > 0.5) return std::nullopt;
     if (leak.rise < kRiseReversed * shape.reversed_rise) return std::nullopt;
@@ -344,6 +344,11 @@ void Forecaster::tell_leak(const Leak& leak) {
   if (std::isfinite(c.high)) meets_high_ = std::max(c.high, c.median);
 }
 
+// Of a process, what is little beside its RSS is no news however fast it grows.
+double Forecaster::least_change() const {
+  return surplus_ == Surplus::shared && !total_.empty() ? 0.03 * total_.newest_value() : 0;
+}
+
 bool Forecaster::tell_surplus() {
   if (total_.empty()) return false;
   auto total = total_.all();
@@ -353,7 +358,7 @@ bool Forecaster::tell_surplus() {
   double t0 = total.front().mean, t1 = total.back().mean;
   if (surplus_ == Surplus::shared) {
     double rise = v1 - v0, noise = describe(value).noise;
-    if (rise < std::max({5 * noise, 0.03 * t1, 1048576.0})) return false;
+    if (rise < std::max({5 * noise, least_change(), 1048576.0})) return false;
     if (std::abs(t1 - t0) > 0.4 * rise) return false;
     latest_.verdict = Verdict::cow;
     latest_.evidence.shared = bytes(std::max(0.0, t1 - v1));
@@ -395,7 +400,7 @@ void Forecaster::tell_rest(const std::vector<Window>& windows) {
     double mean = 0;
     for (const Excursion& x : e) mean += x.height / static_cast<double>(e.size());
     double period = (e.back().peak_time - e.front().peak_time) / static_cast<double>(e.size() - 1);
-    if (mean > 0.05 * level && mean > 4 * wander_of(spiky->shape.floor)) {
+    if (mean > std::max(0.05 * level, least_change()) && mean > 4 * wander_of(spiky->shape.floor)) {
       latest_.verdict = Verdict::spikes;
       latest_.evidence.peak_above = bytes(mean);
       latest_.evidence.period = Seconds(period);
@@ -405,7 +410,7 @@ void Forecaster::tell_rest(const std::vector<Window>& windows) {
       return;
     }
   }
-  double least_shift = std::max(5 * shape.noise, 0.04 * level);
+  double least_shift = std::max({5 * shape.noise, 0.04 * level, least_change()});
   Levels levels = find_levels(shape.floor, least_shift);
   double first = shape.floor.front().time, span = std::max(1e-9, shape.floor.back().time - first);
   double up = 0;
@@ -430,7 +435,7 @@ void Forecaster::tell_rest(const std::vector<Window>& windows) {
   double later = 0, begin = shape.floor.front().value;
   for (std::size_t i = half; i < shape.floor.size(); ++i)
     later += shape.floor[i].value / static_cast<double>(shape.floor.size() - half);
-  if (later - begin > std::max(6 * shape.noise, 0.08 * level)) {
+  if (later - begin > std::max({6 * shape.noise, 0.08 * level, least_change()})) {
     latest_.verdict = Verdict::ramp;
     latest_.why =
         fmt::format("it rose by {} at the start and levelled off", format_size(bytes(later - begin)));

@@ -57,6 +57,7 @@ class Forecaster {
   void tell_leak(const Leak& leak);
   void tell_rest(const std::vector<Window>& windows);
   bool tell_surplus();
+  double least_change() const;
   void decide_alert(const Leak* leak);
 
   Surplus surplus_;

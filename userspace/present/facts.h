@@ -16,8 +16,9 @@ namespace oomcast {
 
 struct StartFact {
   MonoTime time;
-  std::string version, kernel;
+  std::string version, kernel;  // kernel empty: there is none, a series of another tool
   std::vector<std::string> sources;
+  std::optional<double> time_s = std::nullopt;  // of such a series, instead of `time`
 };
 
 /// For a cgroup or a process; both null: a series that is neither.
@@ -27,6 +28,7 @@ struct ForecastFact {
   std::optional<ProcessRef> process;
   CgroupPtr limit_cgroup;
   Forecast forecast;
+  std::optional<double> time_s = std::nullopt;  // as in StartFact
 };
 
 /// An episode with what had been predicted.
@@ -46,6 +48,7 @@ struct EndFact {
   MonoTime time;
   std::uint64_t records = 0;
   std::map<std::string, std::uint64_t> lost;
+  std::optional<double> time_s = std::nullopt;  // as in StartFact
 };
 
 using Fact = std::variant<StartFact, Sample, ProcessSampleFact, ForecastFact, OomFactLine, UserKillFact,

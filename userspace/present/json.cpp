@@ -57,7 +57,8 @@ class Renderer {
  public:
   explicit Renderer(const ClockMap& clock) : clock_(clock) {}
 
-  Json line(std::string_view type, MonoTime time) const {
+  Json line(std::string_view type, MonoTime time, std::optional<double> time_s = std::nullopt) const {
+    if (time_s) return {{"type", type}, {"time_s", *time_s}};
     return {{"type", type}, {"time", format_rfc3339(clock_.wall(time))}};
   }
 
@@ -67,7 +68,7 @@ class Renderer {
     return {
         {"pid", p.id.tgid},
         {"start_time", p.id.start_ticks ? Json(format_rfc3339(clock_.wall_of_start(p.id))) : Json(nullptr)},
-        {"comm", text(p.comm)},
+        {"comm", p.comm.empty() ? Json(nullptr) : text(p.comm)},
         {"cmdline", p.cmdline_source ? args : Json(nullptr)},
         {"cmdline_source", cmdline_source(p.cmdline_source)},
         {"cmdline_truncated", p.cmdline_truncated},
@@ -78,10 +79,10 @@ class Renderer {
   }
 
   Json operator()(const StartFact& f) const {
-    Json out = line("start", f.time);
+    Json out = line("start", f.time, f.time_s);
     out["schema"] = 1;
     out["version"] = f.version;
-    out["kernel"] = f.kernel;
+    out["kernel"] = f.kernel.empty() ? Json(nullptr) : Json(f.kernel);
     out["sources"] = f.sources;
     return out;
   }
@@ -118,7 +119,7 @@ class Renderer {
 
   Json operator()(const ForecastFact& f) const {
     const Forecast& c = f.forecast;
-    Json out = line("forecast", f.time);
+    Json out = line("forecast", f.time, f.time_s);
     out["cgroup"] = cgroup_json(f.cgroup);
     out["process"] = f.process ? process(*f.process) : Json(nullptr);
     out["device"] = nullptr;
@@ -133,8 +134,17 @@ class Renderer {
     out["eta_high_s"] = maybe(c.eta_high);
     out["alert"] = c.alert;
     out["why"] = c.why;
+    const Evidence& e = c.evidence;
     out["evidence"] = {{"samples", c.growth ? Json(c.growth->samples) : Json(nullptr)},
-                       {"span_s", c.growth ? Json(c.growth->span.count()) : Json(nullptr)}};
+                       {"span_s", c.growth ? Json(c.growth->span.count()) : Json(nullptr)},
+                       {"floor_bytes", maybe(e.floor)},
+                       {"peak_above_bytes", maybe(e.peak_above)},
+                       {"period_s", maybe(e.period)},
+                       {"peaks", maybe(e.peaks)},
+                       {"regime_s", maybe(e.regime)},
+                       {"stepped_bytes", maybe(e.stepped)},
+                       {"step_ago_s", maybe(e.step_ago)},
+                       {"shared_bytes", maybe(e.shared)}};
     return out;
   }
 
@@ -235,7 +245,7 @@ class Renderer {
   }
 
   Json operator()(const EndFact& f) const {
-    Json out = line("end", f.time);
+    Json out = line("end", f.time, f.time_s);
     out["records"] = f.records;
     out["lost"] = Json::object();
     for (const auto& [reason, count] : f.lost) out["lost"][reason] = count;

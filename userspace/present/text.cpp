@@ -27,7 +27,8 @@ class Renderer {
   std::string operator()(const StartFact& f) const {
     std::string sources;
     for (const std::string& s : f.sources) sources += (sources.empty() ? "" : ", ") + s;
-    return fmt::format("oomcast {} on Linux {}: {}", f.version, f.kernel, sources);
+    std::string on = f.kernel.empty() ? "" : " on Linux " + f.kernel;
+    return fmt::format("oomcast {}{}: {}", f.version, on, sources);
   }
 
   std::string operator()(const Sample& f) const {
@@ -50,7 +51,7 @@ class Renderer {
     std::string rate = f.forecast.growth ? "  " + format_rate(f.forecast.growth->rate) : "";
     std::string line =
         fmt::format("{}  {}{}  {}", who, to_string(f.forecast.verdict), rate, describe_deadline(f.forecast));
-    return at(f.time, "forecast") + paint(f.forecast.alert ? kYellow : "", line);
+    return at(f.time, "forecast", f.time_s) + paint(f.forecast.alert ? kYellow : "", line);
   }
 
   std::string operator()(const OomFactLine& f) const {
@@ -113,7 +114,8 @@ class Renderer {
     std::string lost;
     for (const auto& [reason, count] : f.lost)
       if (count) lost += fmt::format("{}{} {}", lost.empty() ? "" : ", ", count, reason);
-    return at(f.time, "end") + fmt::format("{} records, lost: {}", f.records, lost.empty() ? "none" : lost);
+    return at(f.time, "end", f.time_s) +
+           fmt::format("{} records, lost: {}", f.records, lost.empty() ? "none" : lost);
   }
 
  private:
@@ -128,8 +130,9 @@ class Renderer {
   std::string paint(std::string_view color, const std::string& line) const {
     return style_.color && !color.empty() ? fmt::format("{}{}{}", color, line, kOff) : line;
   }
-  std::string at(MonoTime time, std::string_view type) const {
-    return paint(kDim, format_clock(clock_.wall(time))) + fmt::format(" {:<9}", type);
+  std::string at(MonoTime time, std::string_view type, std::optional<double> time_s = std::nullopt) const {
+    std::string when = time_s ? fmt::format("{:>12.6g} s", *time_s) : format_clock(clock_.wall(time));
+    return paint(kDim, when) + fmt::format(" {:<9}", type);
   }
 
   const ClockMap& clock_;
@@ -148,6 +151,7 @@ std::string format_clock(WallTime t) {
 }
 
 std::string describe(const ProcessRef& process) {
+  if (process.comm.empty()) return fmt::format("pid {}", process.id.tgid);
   std::string out = fmt::format("{}[{}]", escape_for_terminal(process.comm), process.id.tgid);
   // The first argument that is no option tells most: the script of an interpreter, the module after -m.
   for (std::size_t i = 1; i < process.cmdline.size(); ++i) {

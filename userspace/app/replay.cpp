@@ -1,0 +1,195 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <map>
+
+#include "app/commands.h"
+#include "app/tracing.h"
+#include "base/print.h"
+#include "collect/csv_series.h"
+#include "forecast/forecaster.h"
+#include "present/json.h"
+#include "present/text.h"
+
+namespace oomcast {
+namespace {
+
+constexpr std::size_t kMostProcesses = 100'000;
+constexpr std::size_t kFlushAt = 1 << 16;
+
+// A series' clock begins anywhere, before zero too.
+MonoTime series_time(double time_s) {
+  return MonoTime(Nanos(std::llround(time_s * 1e9)));
+}
+
+// What cannot be dropped, and the whole, of a line with the kinds of memory beside the sum. `file_bytes` is
+// with shared memory on cgroup v2 and without it elsewhere: the sum tells. A used_bytes below the cache is
+// one that leaves the cache out, as free(1) counts.
+Reading by_kind(const CsvRow& row, std::optional<Bytes> limit) {
+  Reading out{series_time(row.time_s), *row.used, limit};
+  if (row.pinned) {
+    out.value = *row.pinned;
+    out.total = row.used;
+  } else if (row.file) {
+    Bytes droppable = *row.file;
+    if (row.shmem) {
+      Bytes all = row.anon.value_or(Bytes{}) + *row.file + *row.shmem;
+      if (!row.anon || all.as_double() > 1.02 * row.used->as_double()) droppable -= *row.shmem;
+    }
+    if (droppable < Bytes{} || droppable > *row.used) return out;
+    out.value = *row.used - droppable;
+    out.total = row.used;
+  }
+  return out;
+}
+
+struct Process {
+  Forecaster forecaster{Surplus::shared};
+  std::optional<Bytes> rss;
+  Bytes uss;
+  double seen_at = 0;
+};
+
+class Replay {
+ public:
+  Replay(const Options& options, CsvSeries& series)
+      : options_(options), series_(series), style_{!options.json && Output(options).color()} {}
+
+  Result<int> run() {
+    while (true) {
+      auto row = series_.next();
+      if (!row) {
+        write_out();
+        return row.error();
+      }
+      if (!*row) break;
+      std::optional<Bytes> limit = (*row)->limit;
+      if (options_.limit) limit = options_.limit;
+      if (!began_) begin((*row)->time_s);
+      if (series_.per_process()) {
+        if ((*row)->time_s > now_) tick();
+        if (auto ok = add_process(**row, limit); !ok) return ok.error();
+        now_ = (*row)->time_s;
+      } else {
+        now_ = (*row)->time_s;
+        whole_.add(by_kind(**row, limit));
+        tick();
+      }
+      ++rows_;
+      if (out_.size() > kFlushAt && !write_out()) return closed();
+    }
+    if (series_.per_process()) tick();
+    if (!told_last_) tell_all();
+    emit(EndFact{{}, rows_, {}, now_});
+    if (!options_.json) summary();
+    if (!write_out()) return closed();
+    return 0;
+  }
+
+ private:
+  static Error closed() { return Error::failed("stdout was closed or is full: stopped"); }
+
+  void begin(double time_s) {
+    began_ = true;
+    now_ = due_ = first_ = time_s;
+    emit(StartFact{{}, OOMCAST_VERSION, "", {"csv"}, time_s});
+  }
+
+  Status add_process(const CsvRow& row, std::optional<Bytes> limit) {
+    if (processes_.size() >= kMostProcesses && !processes_.contains(*row.pid))
+      return Error::usage(fmt::format("line {}: more than {} processes", series_.line(), kMostProcesses));
+    Process& p = processes_[*row.pid];
+    p.forecaster.add({series_time(row.time_s), *row.uss, std::nullopt, row.rss});
+    p.uss = *row.uss;
+    p.rss = row.rss;
+    p.seen_at = row.time_s;
+    limit_ = limit;
+    return Ok{};
+  }
+
+  // All lines of one moment are there.
+  void tick() {
+    if (series_.per_process()) {
+      Bytes private_sum;
+      std::optional<Bytes> rss_sum = Bytes{};
+      for (const auto& [pid, p] : processes_) {
+        if (p.seen_at != now_) continue;
+        private_sum += p.uss;
+        rss_sum = rss_sum && p.rss ? std::optional(*rss_sum + *p.rss) : std::nullopt;
+      }
+      whole_.add({series_time(now_), private_sum, limit_, rss_sum});
+    }
+    told_last_ = false;
+    if (now_ < due_) return;
+    tell_all();
+    if (!options_.every) return;
+    double every = Seconds(*options_.every).count();
+    due_ = first_ + (std::floor((now_ - first_) / every) + 1) * every;
+  }
+
+  void tell_all() {
+    told_last_ = true;
+    for (auto& [pid, p] : processes_)
+      if (p.seen_at == now_) {
+        ProcessRef ref;
+        ref.id.tgid = pid;
+        tell(ForecastFact{{}, nullptr, ref, nullptr, p.forecaster.forecast(), now_}, told_[pid]);
+      }
+    tell(ForecastFact{{}, nullptr, std::nullopt, nullptr, whole_.forecast(), now_}, told_[0]);
+  }
+
+  struct Told {
+    bool any = false, alert = false;
+    Verdict verdict = Verdict::unknown;
+    std::optional<Seconds> eta;
+  };
+  // For a person, only what is new.
+  void tell(const ForecastFact& fact, Told& told) {
+    const Forecast& f = fact.forecast;
+    bool moved = f.eta && (!told.eta || std::abs((*f.eta - *told.eta).count()) > 0.25 * told.eta->count());
+    bool news = !told.any || f.verdict != told.verdict || f.alert != told.alert || moved;
+    if (!options_.json && !news) return;
+    told = {true, f.alert, f.verdict, f.eta};
+    emit(fact);
+  }
+
+  void emit(const Fact& fact) {
+    out_ += options_.json ? to_json(fact, clock_) : to_text(fact, clock_, style_);
+    if (!out_.empty() && out_.back() != '\n') out_ += '\n';
+  }
+
+  void summary() {
+    const Forecast& f = whole_.forecast();
+    out_ += fmt::format("{} samples over {}: {}: {}\n", rows_, format_duration(Seconds(now_ - first_)),
+                        to_string(f.verdict), f.why);
+  }
+
+  bool write_out() {
+    bool ok = print(stdout, out_);
+    out_.clear();
+    return ok;
+  }
+
+  const Options& options_;
+  CsvSeries& series_;
+  TextStyle style_;
+  ClockMap clock_;
+  Forecaster whole_{series_.per_process() ? Surplus::shared : Surplus::droppable};
+  std::map<std::uint32_t, Process> processes_;
+  std::map<std::uint32_t, Told> told_;
+  std::optional<Bytes> limit_;
+  std::string out_;
+  bool began_ = false, told_last_ = false;
+  double now_ = 0, due_ = 0, first_ = 0;
+  std::uint64_t rows_ = 0;
+};
+
+}  // namespace
+
+Result<int> replay(const Options& options) {
+  auto series = CsvSeries::open(options.file);
+  if (!series) return series.error();
+  return Replay(options, *series).run();
+}
+
+}  // namespace oomcast
