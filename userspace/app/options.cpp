@@ -5,6 +5,10 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <charconv>
+#include <csignal>
+#include <cstring>
 #include <string_view>
 
 #include "base/escape.h"
@@ -18,6 +22,8 @@ constexpr std::array<std::string_view, 5> kCommands = {"watch", "trace", "run", 
 struct Texts {
   std::optional<std::string> duration, interval, memory, limit, every;
   std::string color = "auto", store;
+  std::vector<std::string> rules;
+  std::optional<std::string> signal;
 };
 
 void add_scope(CLI::App& app, Options& o) {
@@ -53,6 +59,28 @@ void add_common(CLI::App& app, Options& o, Texts& t) {
       "--no-kmsg", [&o] { o.use_kmsg = false; }, "do without the kernel log");
 }
 
+void add_alerts(CLI::App& app, Options& o, Texts& t) {
+  app.add_option("--alert", t.rules,
+                 "what to tell of, repeatable: level>40G, level>80% (of the limit), growth>500M/m, eta<20m, "
+                 "each with 'for 2m' behind it if it must last")
+      ->group("Alerts")
+      ->type_name("RULE")
+      ->allow_extra_args(false);
+  app.add_option("--exec", o.alert.exec,
+                 "run this by /bin/sh -c at each alert, or without --alert when the forecast says to act; "
+                 "OOMCAST_* in its environment say why; killed after 30 s")
+      ->group("Alerts")
+      ->type_name("CMD");
+  app.add_option("--touch", o.alert.touch, "create this file then, or make it new")
+      ->group("Alerts")
+      ->type_name("FILE");
+  app.add_option("--signal", t.signal,
+                 "send this signal then to the command, to the process of --pid, or to the process that grew "
+                 "most: USR1, SIGUSR1, 10")
+      ->group("Alerts")
+      ->type_name("SIG");
+}
+
 Error usage(std::string_view what) {
   return Error::usage(escape_for_terminal(what) + "\nTry 'oomcast --help'.");
 }
@@ -67,6 +95,23 @@ Status check_scope(const ScopeOptions& scope) {
   if (scope.pid && *scope.pid == 0) return usage("--pid: 0 is no process");
   if (scopes + scope.pid.has_value() > 1)
     return usage("give one of --cgroup, --pid, --container, --unit, --slurm-job");
+  return Ok{};
+}
+
+Status read_alerts(const Texts& t, AlertOptions& alert) {
+  for (const std::string& text : t.rules) {
+    auto rule = parse_alert_rule(text);
+    if (!rule) return usage("--alert " + rule.error().message);
+    alert.rules.push_back(*std::move(rule));
+  }
+  if (t.signal) {
+    alert.signal = parse_signal(*t.signal);
+    if (!alert.signal)
+      return usage(fmt::format("--signal: '{}' is no signal; write USR1, SIGUSR1 or 10", *t.signal));
+  }
+  if (alert.exec && alert.exec->empty()) return usage("--exec: give a command");
+  if (alert.touch && alert.touch->empty()) return usage("--touch: give a file");
+  if (alert.rules.empty() && (alert.exec || alert.touch || alert.signal)) alert.rules.emplace_back();
   return Ok{};
 }
 
@@ -120,11 +165,30 @@ Status read_texts(const Texts& t, Options& o) {
   while (o.root.size() > 1 && o.root.back() == '/') o.root.pop_back();
   if (o.root == "/") o.root.clear();
   if (auto s = check_scope(o.scope); !s) return s;
+  if (auto s = read_alerts(t, o.alert); !s) return s;
   if (o.command == Command::run && o.arguments.empty()) return usage("run: give a command after --");
   return Ok{};
 }
 
 }  // namespace
+
+std::optional<int> parse_signal(std::string_view text) {
+  int number = 0;
+  auto [end, err] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (err == std::errc{} && end == text.data() + text.size())
+    return number > 0 && number <= SIGRTMAX ? std::optional(number) : std::nullopt;
+  std::string name(text);
+  for (char& c : name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  if (name.starts_with("SIG")) name.erase(0, 3);
+  for (int signal = 1; signal < SIGRTMIN; ++signal)
+    if (const char* known = sigabbrev_np(signal); known && name == known) return signal;
+  return std::nullopt;
+}
+
+std::string signal_name(int signal) {
+  const char* known = sigabbrev_np(signal);
+  return known ? fmt::format("SIG{}", known) : fmt::format("signal {}", signal);
+}
 
 std::string ScopeOptions::describe() const {
   if (cgroup) return "--cgroup " + *cgroup;
@@ -157,7 +221,10 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
   auto* replay = app.add_subcommand("replay", "the same analysis of a series in CSV");
   auto* doctor =
       app.add_subcommand("doctor", "what this kernel and machine give, what is missing, what that costs");
-  for (auto* tracing : {watch, trace, run}) add_common(*tracing, o, t);
+  for (auto* tracing : {watch, trace, run}) {
+    add_common(*tracing, o, t);
+    add_alerts(*tracing, o, t);
+  }
   add_scope(*watch, o);
   add_scope(*trace, o);
   run->add_option("--memory", t.memory, "put the command into a memory cgroup of its own with this limit")

@@ -3,10 +3,12 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
 #include "base/units.h"
+#include "forecast/alert_rule.h"
 
 namespace oomcast {
 
@@ -23,9 +25,18 @@ struct ScopeOptions {
   std::string describe() const;
 };
 
+/// What is watched for, and what is done then: every action for every rule.
+struct AlertOptions {
+  std::vector<AlertRule> rules;  // with an action but without --alert: the forecast's own alert
+  std::optional<std::string> exec, touch;
+  std::optional<int> signal;
+  bool any() const { return !rules.empty(); }
+};
+
 struct Options {
   Command command = Command::watch;
   ScopeOptions scope;
+  AlertOptions alert;
   bool json = false;
   bool quiet = false;
   int verbose = 0;
@@ -47,6 +58,11 @@ struct ParsedArguments {
   Options options;
   std::optional<std::string> text;
 };
+
+/// "USR1", "SIGUSR1" and "10" are 10. nullopt: no signal.
+std::optional<int> parse_signal(std::string_view text);
+/// "SIGUSR1"; "signal 40" for one without a name.
+std::string signal_name(int signal);
 
 /// Error::usage (exit 2) names the wrong word and where to read on.
 Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const std::string& version);

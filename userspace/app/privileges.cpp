@@ -28,8 +28,19 @@ constexpr cap_value_t kKeep[] = {
 
 }  // namespace
 
+const std::string& score_before_protection() {
+  static const std::string score = [] {
+    UniqueFd fd(open("/proc/self/oom_score_adj", O_RDONLY | O_CLOEXEC));
+    char text[16] = {};
+    ssize_t n = fd ? read(fd.get(), text, sizeof(text) - 1) : 0;
+    return n > 0 ? std::string(text, static_cast<std::size_t>(n)) : "0";
+  }();
+  return score;
+}
+
 std::vector<Refused> protect_self() {
   std::vector<Refused> refused;
+  score_before_protection();  // as it is now
   UniqueFd adj(open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
   if (!adj || write(adj.get(), "-1000", 5) != 5)
     refused.push_back({fmt::format("oom_score_adj stays as it is ({})", std::strerror(errno)),
@@ -40,11 +51,11 @@ std::vector<Refused> protect_self() {
   return refused;
 }
 
-std::vector<std::string> drop_privileges(bool keeps_cgroup) {
+std::vector<std::string> drop_privileges(bool writes_files) {
   std::unique_ptr<_cap_struct, CapFree> now(cap_get_proc()), wanted(cap_init());
   if (!now || !wanted) return {fmt::format("reading capabilities: {}", std::strerror(errno))};
   std::vector<cap_value_t> keep(std::begin(kKeep), std::end(kKeep));
-  if (keeps_cgroup) keep.push_back(CAP_DAC_OVERRIDE);
+  if (writes_files) keep.push_back(CAP_DAC_OVERRIDE);
   for (cap_value_t cap : keep) {
     cap_flag_value_t has = CAP_CLEAR;
     if (cap_get_flag(now.get(), cap, CAP_PERMITTED, &has) == 0 && has == CAP_SET) {

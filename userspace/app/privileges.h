@@ -11,11 +11,13 @@ struct Refused {
 };
 /// oom_score_adj −1000 and pages locked as they are touched, as far as allowed. Returns what was not.
 std::vector<Refused> protect_self();
+/// The oom_score_adj from before protect_self(), which children must not inherit; "0" if it was not read.
+const std::string& score_before_protection();
 
 /// Keeps only the capabilities that are used after start: to switch kernel programs on and off, to read other
-/// users' /proc entries, and to send signals; and with `keeps_cgroup`, to remove a cgroup in a directory that
-/// even root may not write to. Returns what was not possible.
-std::vector<std::string> drop_privileges(bool keeps_cgroup);
+/// users' /proc entries, and to send signals; and with `writes_files`, to change directories that even root
+/// may not write to: to remove a cgroup, to touch a file beside a user's. Returns what was not possible.
+std::vector<std::string> drop_privileges(bool writes_files);
 
 /// The soft limit on open files up to the hard one: kept-open cgroup files need it.
 void raise_file_limit();

@@ -13,6 +13,7 @@
 
 #include "app/child_cgroup.h"
 #include "app/commands.h"
+#include "app/privileges.h"
 #include "app/tracing.h"
 #include "base/escape.h"
 
@@ -70,13 +71,6 @@ Result<Child> start_waiting(const std::vector<std::string>& words, const StopSig
   child.failed.write.reset();
   child.pidfd.reset(static_cast<int>(syscall(SYS_pidfd_open, child.pid, 0)));
   return child;
-}
-
-std::string own_oom_score_adj() {
-  UniqueFd fd(open("/proc/self/oom_score_adj", O_RDONLY | O_CLOEXEC));
-  char text[16] = {};
-  ssize_t n = fd ? read(fd.get(), text, sizeof(text) - 1) : 0;
-  return n > 0 ? std::string(text, static_cast<std::size_t>(n)) : "0";
 }
 
 // What is told while the command runs, when the output is for a person: kills, and deadlines as they come
@@ -144,13 +138,12 @@ int exit_code(int status) {
 Result<int> run(const Options& options) {
   auto stop = StopSignals::block();
   if (!stop) return stop.error();
-  std::string score = own_oom_score_adj();
   Output output(options);
   auto session = open_session(options, *stop, false);
   if (!session) return session.error();
   Session& s = **session;
 
-  auto child = start_waiting(options.arguments, *stop, score, options.json);
+  auto child = start_waiting(options.arguments, *stop, score_before_protection(), options.json);
   if (!child) return child.error();
   if (child->pidfd) s.also_wait_for(child->pidfd.get());
   ScopeRoots scope;
@@ -167,6 +160,7 @@ Result<int> run(const Options& options) {
   }
   auto id = s.note_process(static_cast<std::uint32_t>(child->pid));
   if (!id) return Error::failed("the command's process vanished before it started");
+  s.set_process(*id);
   if (!options.memory) scope.tasks.push_back(*id);
   s.set_scope(std::move(scope));
 

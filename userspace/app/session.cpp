@@ -82,6 +82,11 @@ Result<std::unique_ptr<Session>> Session::open(const Options& options,
         "neither kernel programs nor the kernel log can be used: no OOM kill would be seen");
   config.sources = {s->bpf_ != nullptr, s->kmsg_.has_value()};
   s->world_ = std::make_unique<World>(config);
+  if (options.alert.any())
+    s->alerts_ = std::make_unique<Alerts>(
+        options.alert, *s->world_,
+        Alerts::Out{[s = s.get()](const Fact& fact) { s->emit(fact); },
+                    [s = s.get()](const std::string& reason) { s->lose(reason, 1); }});
 
   s->epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
   s->timer_.reset(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
@@ -195,6 +200,7 @@ Status Session::resolve_scope(const ScopeOptions& scope) {
     auto id = note_process(*scope.pid);
     if (!id) return Error::failed(fmt::format("no process has pid {}", *scope.pid));
     roots.tasks.push_back(*id);
+    set_process(*id);
     set_scope(std::move(roots));
     return Ok{};
   }
@@ -211,6 +217,10 @@ Status Session::resolve_scope(const ScopeOptions& scope) {
   for (const CgroupId& id : *matches) roots.cgroups.insert(id.inode);
   set_scope(std::move(roots));
   return Ok{};
+}
+
+void Session::set_process(TaskId id) {
+  if (alerts_) alerts_->set_process(id);
 }
 
 void Session::also_wait_for(int fd) {
@@ -244,14 +254,18 @@ void Session::step(MonoTime deadline) {
   if (!world_->episodes().watched().empty()) poll_kills();
   if (now() >= next_poll_) poll_all();
   tell_all();
+  if (alerts_) alerts_->advance(now());
 }
 
 void Session::finish() {
   MonoTime latest = now() + EpisodeBuilder::kLatest + kLook;
   drain();
   while (world_->episodes().any_open() && now() < latest) step(now() + kLook);
+  for (MonoTime until = now() + Alerts::kEndWait; alerts_ && alerts_->busy() && now() < until;)
+    step(now() + kLook);
   count_losses();
   tell_all();
+  if (alerts_) alerts_->finish();
   emit(EndFact{now(), records_, lost_});
 }
 
@@ -462,6 +476,7 @@ void Session::poll_all() {
   poll_processes();
   forecast_cgroups();
   forecast_host();
+  if (alerts_) check_rules();
   choose_effort();
   count_losses();
 }
@@ -519,6 +534,48 @@ void Session::forecast_host() {
     if (c.ref->name.kind == CgroupKind::root) root = c.ref;
   });
   emit(ForecastFact{now(), root, std::nullopt, nullptr, next});
+}
+
+void Session::check_rules() {
+  MonoTime when = now();
+  std::vector<AlertInput> all;
+  auto host_total = world_->host() ? world_->host()->total : std::nullopt;
+  AlertInput host;
+  world_->cgroups().for_each([&](const CgroupState& c) {
+    if (c.ref->name.kind == CgroupKind::root) host.cgroup = c.ref;  // what stands for it elsewhere
+    auto points = c.pinned.points();
+    if (c.ref->name.kind == CgroupKind::root || c.removed || points.empty() ||
+        !world_->cgroup_in_scope(c.ref->id.inode))
+      return;
+    AlertInput in;
+    in.cgroup = c.ref;
+    in.level = points.back().value;
+    in.limit = c.headroom_limit;
+    in.limit_cgroup = world_->cgroups().tightest_limit(c.ref->id.inode, host_total).owner;
+    if (auto known = forecasts_.find(c.ref->id.inode); known != forecasts_.end()) in.forecast = known->second;
+    all.push_back(std::move(in));
+  });
+  if (world_->scope().whole_machine && world_->host() && !world_->host_pinned().empty()) {
+    host.host = true;
+    host.level = world_->host_pinned().points().back().value;
+    if (auto room = host_headroom(*world_->host())) host.limit = room->limit;
+    host.forecast = host_forecast_;
+    all.push_back(std::move(host));
+  }
+  std::vector<const ProcessSampleFact*> samples;
+  for (const auto& [id, sample] : processes_) samples.push_back(&sample);
+  alerts_->add_process_tree(when, samples, all);
+  alerts_->look(when, all);
+}
+
+void Session::check_levels(const Sample& sample) {
+  if (!alerts_) return;
+  const Forecast* newest = nullptr;
+  if (!sample.cgroup || sample.cgroup->name.kind == CgroupKind::root)
+    newest = host_forecast_ ? &*host_forecast_ : nullptr;
+  else if (auto known = forecasts_.find(sample.cgroup->id.inode); known != forecasts_.end())
+    newest = &known->second;
+  alerts_->look_at(sample, newest);
 }
 
 // How closely to look: every RSS change while a cgroup is about to meet its limit, otherwise each tick is
@@ -594,6 +651,7 @@ void Session::tell(ModelFact fact) {
   } else {
     std::visit(
         [this](auto&& f) {
+          if constexpr (std::is_same_v<std::decay_t<decltype(f)>, Sample>) check_levels(f);
           if constexpr (!std::is_same_v<std::decay_t<decltype(f)>, Episode> &&
                         !std::is_same_v<std::decay_t<decltype(f)>, ProcessSampleFact>)
             emit(Fact(f));
@@ -603,7 +661,8 @@ void Session::tell(ModelFact fact) {
 }
 
 void Session::emit(const Fact& fact) {
-  if (std::holds_alternative<OomFactLine>(fact) || std::holds_alternative<UserKillFact>(fact)) {
+  if (std::holds_alternative<OomFactLine>(fact) || std::holds_alternative<UserKillFact>(fact) ||
+      std::holds_alternative<AlertFact>(fact)) {
     events_.push_back(fact);
     if (events_.size() > kMaxEvents) events_.pop_front();
   }

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "app/alerts.h"
 #include "app/options.h"
 #include "base/unique_fd.h"
 #include "collect/bpf_source.h"
@@ -36,6 +37,9 @@ class Session {
   /// What to tell about. Error (exit 1): nothing matches, with near matches.
   Status resolve_scope(const ScopeOptions& scope);
   void set_scope(ScopeRoots roots) { world_->set_scope(std::move(roots)); }
+
+  /// The process that a person named: alerts with --signal are for it.
+  void set_process(TaskId id);
 
   /// Facts go to `sink` from now on, beginning with a StartFact.
   void start(Sink sink);
@@ -82,6 +86,8 @@ class Session {
   void count_losses();
   void forecast_cgroups();
   void forecast_host();
+  void check_rules();
+  void check_levels(const Sample& sample);
   void choose_effort();
   void tell(ModelFact fact);
   void tell_all();
@@ -108,6 +114,7 @@ class Session {
   std::optional<KmsgReader> kmsg_;
   OomLogParser log_parser_;
   std::unique_ptr<World> world_;
+  std::unique_ptr<Alerts> alerts_;
   ClockMap clock_;
   Sink sink_;
   UniqueFd epoll_, timer_;

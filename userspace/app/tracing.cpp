@@ -88,7 +88,7 @@ Result<std::unique_ptr<Session>> open_session(const Options& options, StopSignal
     }
     if (!scope) return scope.error();
   }
-  verbose(drop_privileges(options.memory.has_value()));
+  verbose(drop_privileges(options.memory.has_value() || options.alert.touch.has_value()));
   (*session)->also_wait_for(stop.fd());
   return session;
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <memory>
 
 #include "collect/text.h"
@@ -57,6 +58,15 @@ std::optional<Bytes> find_kib(std::string_view text, std::string_view key) {
 std::optional<std::uint32_t> find_u32(std::string_view text, std::string_view key) {
   auto value = find_value(text, key);
   return value ? parse_u32(*value) : std::nullopt;
+}
+
+// A mask of signals: 16 hex digits.
+std::optional<std::uint64_t> find_mask(std::string_view text, std::string_view key) {
+  auto value = find_value(text, key);
+  std::uint64_t mask = 0;
+  if (!value) return std::nullopt;
+  auto [end, err] = std::from_chars(value->data(), value->data() + value->size(), mask, 16);
+  return err == std::errc{} && end == value->data() + value->size() ? std::optional(mask) : std::nullopt;
 }
 
 // "9:memory,cpu:/path": does the middle hold the memory controller?
@@ -122,6 +132,8 @@ ProcStatus parse_status(std::string_view text) {
   out.rss_shmem = find_kib(text, "RssShmem");
   out.swap = find_kib(text, "VmSwap");
   out.rss_peak = find_kib(text, "VmHWM");
+  out.caught = find_mask(text, "SigCgt");
+  out.blocked = find_mask(text, "SigBlk");
   if (auto uids = find_value(text, "Uid")) {
     next_field(*uids);  // real
     out.uid = parse_u32(next_field(*uids));

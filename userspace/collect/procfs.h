@@ -45,6 +45,8 @@ struct ProcStatus {
   std::optional<Bytes> rss_shmem;
   std::optional<Bytes> swap;
   std::optional<Bytes> rss_peak;  // VmHWM
+  /// Signals that it handles itself (SigCgt) or takes by other means (SigBlk): bit N − 1 for signal N.
+  std::optional<std::uint64_t> caught, blocked;
 };
 
 /// /proc/PID/statm, in pages (the page size is the caller's to know).

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -38,6 +39,39 @@ struct OomFactLine {
   std::optional<MonoTime> first_forecast;  // when a deadline was first told for the limit's cgroup
 };
 
+/// Something that was done because of an alert.
+struct ActionRun {
+  enum class Kind : std::uint8_t { exec, touch, signal };
+  enum class Result : std::uint8_t {
+    running,    // not ended yet; another fact tells its end
+    ok,         // exit code 0, touched, sent
+    failed,     // `exit_code`, `signal` or `error` says how
+    timed_out,  // and was killed
+    left,       // oomcast ended first; it runs on
+    lost,       // never started: too many were running
+  };
+  Kind kind = Kind::exec;
+  std::string what;  // the command, the file, "SIGUSR1"
+  Result result = Result::running;
+  std::optional<int> exit_code = {}, signal = {};
+  std::optional<std::string> error = {};
+  std::optional<ProcessRef> process = {};  // who got the signal
+  std::optional<Seconds> took = {};
+};
+std::string_view to_string(ActionRun::Kind kind);
+std::string_view to_string(ActionRun::Result result);
+
+/// A rule came true. Told once, when its actions have ended or after a second; once more at their end if that
+/// is later.
+struct AlertFact {
+  MonoTime time;  // when the rule came true
+  std::string rule;
+  CgroupPtr cgroup;
+  std::string message;                   // safe to show
+  std::optional<ForecastFact> forecast;  // as it was then
+  std::vector<ActionRun> actions;
+};
+
 struct LostFact {
   MonoTime time;
   std::string reason;
@@ -52,7 +86,7 @@ struct EndFact {
 };
 
 using Fact = std::variant<StartFact, Sample, ProcessSampleFact, ForecastFact, OomFactLine, UserKillFact,
-                          ReclaimFact, PressureFact, LostFact, EndFact>;
+                          ReclaimFact, PressureFact, AlertFact, LostFact, EndFact>;
 
 /// Turns the model's clocks into wall time, once per process.
 struct ClockMap {

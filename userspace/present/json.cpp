@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 
@@ -237,6 +238,46 @@ class Renderer {
     return out;
   }
 
+  Json action(const ActionRun& run) const {
+    constexpr std::array<std::string_view, 3> names = {"command", "file", "name"};
+    Json out = {{names[static_cast<std::size_t>(run.kind)], text(run.what)},
+                {"result", to_string(run.result)},
+                {"error", maybe(run.error)}};
+    if (run.kind == ActionRun::Kind::exec) {
+      out["exit_code"] = maybe(run.exit_code);
+      out["signal"] = maybe(run.signal);
+      out["took_s"] = maybe(run.took);
+    }
+    if (run.kind == ActionRun::Kind::signal)
+      out["process"] = run.process ? process(*run.process) : Json(nullptr);
+    return out;
+  }
+
+  Json operator()(const AlertFact& f) const {
+    Json out = line("alert", f.time);
+    out["rule"] = text(f.rule);
+    out["cgroup"] = cgroup_json(f.cgroup);
+    out["message"] = text(f.message);
+    out["forecast"] = nullptr;
+    if (f.forecast) {
+      out["forecast"] = (*this)(*f.forecast);
+      out["forecast"].erase("type");
+    }
+    out["action"] = nullptr;
+    if (!f.actions.empty()) {
+      // The worst of them, in the order of the enumeration but for `running`, which is not the end.
+      auto worst = ActionRun::Result::ok;
+      for (const ActionRun& run : f.actions)
+        if (run.result == ActionRun::Result::running || worst == ActionRun::Result::running)
+          worst = ActionRun::Result::running;
+        else
+          worst = std::max(worst, run.result);
+      out["action"] = {{"result", to_string(worst)}};
+      for (const ActionRun& run : f.actions) out["action"][to_string(run.kind)] = action(run);
+    }
+    return out;
+  }
+
   Json operator()(const LostFact& f) const {
     Json out = line("lost", f.time);
     out["reason"] = f.reason;
@@ -257,6 +298,16 @@ class Renderer {
 };
 
 }  // namespace
+
+std::string_view to_string(ActionRun::Kind kind) {
+  constexpr std::array<std::string_view, 3> names = {"exec", "touch", "signal"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+std::string_view to_string(ActionRun::Result result) {
+  constexpr std::array<std::string_view, 6> names = {"running", "ok", "failed", "timeout", "left", "lost"};
+  return names[static_cast<std::size_t>(result)];
+}
 
 std::string_view to_string(OomScope scope) {
   constexpr std::array<std::string_view, 5> names = {"memcg", "global", "cpuset", "mempolicy", "sysrq"};

@@ -106,6 +106,13 @@ class Renderer {
                                                 percent(f.pressure.full));
   }
 
+  std::string operator()(const AlertFact& f) const {
+    std::string out =
+        at(f.time, "alert") + paint(kYellow, fmt::format("{}: {}", escape_for_terminal(f.rule), f.message));
+    for (const ActionRun& run : f.actions) out += "\n    " + outcome(run);
+    return out;
+  }
+
   std::string operator()(const LostFact& f) const {
     return at(f.time, "lost") + paint(kYellow, fmt::format("{} records: {}", f.count, f.reason));
   }
@@ -119,6 +126,20 @@ class Renderer {
   }
 
  private:
+  // "exec      'mail root': exit code 1 after 12 ms"
+  static std::string outcome(const ActionRun& run) {
+    std::string out = fmt::format("{:<10}{}", to_string(run.kind), escape_for_terminal(run.what));
+    if (run.process) out += " to " + describe(*run.process);
+    std::string how(to_string(run.result));
+    if (run.exit_code) how = fmt::format("exit code {}", *run.exit_code);
+    if (run.signal) how = fmt::format("ended by signal {}", *run.signal);
+    if (run.result == ActionRun::Result::timed_out) how = "killed, it took too long";
+    if (run.result == ActionRun::Result::left) how = "still runs";
+    if (run.error) how = escape_for_terminal(*run.error);
+    if (run.took && run.kind == ActionRun::Kind::exec) how += " after " + format_duration(*run.took);
+    return out + ": " + how;
+  }
+
   static std::string checks(const EpisodeChecks& c) {
     auto count = [](const std::optional<std::uint64_t>& n) {
       return n ? fmt::format("{}", *n) : std::string("-");

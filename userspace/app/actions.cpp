@@ -1,0 +1,122 @@
+#include "app/actions.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+namespace oomcast {
+namespace {
+
+// From here to exec: system calls only, on what was made ready before the fork.
+
+void prepare_child(const std::string& oom_score_adj) {
+  setsid();
+  for (int signal = 1; signal < NSIG; ++signal) std::signal(signal, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  // Nobody else's memory is worth less because oomcast's own is protected.
+  if (int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC); fd >= 0) {
+    [[maybe_unused]] ssize_t n = write(fd, oom_score_adj.data(), oom_score_adj.size());
+    close(fd);
+  }
+  int null = open("/dev/null", O_RDWR);
+  if (null < 0) _exit(126);
+  for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (dup2(null, fd) < 0) _exit(126);
+  close_range(3, ~0U, 0);
+}
+
+// 0, or an errno.
+int touch_file(const char* path) {
+  constexpr int kNew = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  for (int tries = 0; tries < 3; ++tries) {
+    if (int fd = open(path, kNew, 0640); fd >= 0) return close(fd) == 0 ? 0 : errno;
+    if (errno != EEXIST) return errno;
+    struct stat found {};
+    if (fstatat(AT_FDCWD, path, &found, AT_SYMLINK_NOFOLLOW) == 0) {
+      if (S_ISLNK(found.st_mode)) return ELOOP;
+      if (!S_ISREG(found.st_mode)) return EINVAL;
+      if (utimensat(AT_FDCWD, path, nullptr, AT_SYMLINK_NOFOLLOW) == 0) return 0;
+    }
+    if (errno != ENOENT) return errno;  // it was removed meanwhile: make it
+  }
+  return EBUSY;
+}
+
+std::string touch_error(int err) {
+  if (err == ELOOP) return "it is a symlink (or a loop of them): not followed";
+  if (err == EINVAL) return "it is no regular file: left alone";
+  return std::strerror(err);
+}
+
+}  // namespace
+
+Result<ActionRunner::Id> ActionRunner::started(pid_t pid, bool touches, MonoTime now) {
+  if (pid < 0) return Error::from_errno("starting a process");
+  running_.push_back({++last_, pid, touches, false, now});
+  return last_;
+}
+
+Result<ActionRunner::Id> ActionRunner::exec(const std::string& command,
+                                            const std::vector<std::string>& variables, MonoTime now) {
+  std::vector<char*> environment;
+  for (char** at = environ; *at; ++at)
+    if (!std::string_view(*at).starts_with("OOMCAST_")) environment.push_back(*at);
+  for (const std::string& variable : variables) environment.push_back(const_cast<char*>(variable.c_str()));
+  environment.push_back(nullptr);
+  const char* argv[] = {"/bin/sh", "-c", command.c_str(), nullptr};
+  pid_t pid = fork();
+  if (pid == 0) {
+    prepare_child(oom_score_adj_);
+    execve(argv[0], const_cast<char**>(argv), environment.data());
+    _exit(126);
+  }
+  return started(pid, false, now);
+}
+
+Result<ActionRunner::Id> ActionRunner::touch(const std::string& path, MonoTime now) {
+  pid_t pid = fork();
+  if (pid == 0) {
+    prepare_child(oom_score_adj_);
+    _exit(touch_file(path.c_str()));
+  }
+  return started(pid, true, now);
+}
+
+std::vector<ActionRunner::Ended> ActionRunner::reap(MonoTime now) {
+  std::vector<Ended> out;
+  std::erase_if(running_, [&](Running& r) {
+    int status = 0;
+    pid_t got = waitpid(r.pid, &status, WNOHANG);
+    if (got == 0) {
+      // Not reaped yet, so the number is still its own; once, for what hangs in the kernel cannot be killed.
+      if (now - r.since >= kTimeout && !std::exchange(r.killed, true) && kill(-r.pid, SIGKILL) != 0)
+        kill(r.pid, SIGKILL);  // it has not come to its own session yet
+      return false;
+    }
+    Ended ended{r.id, ActionRun::Result::failed, {}, {}, {}, now - r.since};
+    if (got < 0)
+      ended.error = std::strerror(errno);
+    else if (WIFSIGNALED(status))
+      ended.signal = WTERMSIG(status);
+    else if (r.touches && WEXITSTATUS(status) != 0)
+      ended.error = touch_error(WEXITSTATUS(status));
+    else
+      ended.exit_code = WEXITSTATUS(status);
+    if (ended.exit_code == 0) ended.result = ActionRun::Result::ok;
+    if (r.killed && ended.signal == SIGKILL) ended.result = ActionRun::Result::timed_out;
+    out.push_back(std::move(ended));
+    return true;
+  });
+  return out;
+}
+
+}  // namespace oomcast

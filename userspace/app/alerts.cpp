@@ -1,0 +1,274 @@
+#include "app/alerts.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <tuple>
+#include <utility>
+
+#include "app/privileges.h"
+#include "base/unique_fd.h"
+#include "model/episodes.h"
+
+namespace oomcast {
+namespace {
+
+constexpr std::size_t kMostAsked = 1024;  // processes whose /proc is read for one alert
+
+// Signals of which the default ends the process, and which mean something only to who waits for them.
+bool needs_a_handler(int signal) {
+  return signal == SIGUSR1 || signal == SIGUSR2 || signal >= SIGRTMIN;
+}
+
+std::vector<std::string> variables(const Alert& alert) {
+  auto number = [](const auto& value) { return value ? fmt::format("{}", *value) : std::string(); };
+  auto seconds = [](const std::optional<Seconds>& value) {
+    return value ? fmt::format("{:.3f}", value->count()) : std::string();
+  };
+  auto bytes = [&](const std::optional<Bytes>& value) {
+    return number(value ? std::optional(value->count) : std::nullopt);
+  };
+  Forecast f = alert.of.forecast.value_or(Forecast{});
+  return {"OOMCAST_RULE=" + alert.rule.text,
+          "OOMCAST_MESSAGE=" + alert.message,
+          "OOMCAST_CGROUP=" + (alert.of.cgroup ? alert.of.cgroup->path : std::string()),
+          "OOMCAST_PID=" + (alert.of.process ? fmt::format("{}", alert.of.process->id.tgid) : std::string()),
+          "OOMCAST_LEVEL_BYTES=" + bytes(alert.of.level),
+          "OOMCAST_LIMIT_BYTES=" + bytes(alert.of.limit),
+          "OOMCAST_GROWTH_BYTES_PER_S=" +
+              (f.growth ? fmt::format("{:.0f}", f.growth->rate.value) : std::string()),
+          "OOMCAST_VERDICT=" + std::string(to_string(f.verdict)),
+          "OOMCAST_ETA_S=" + seconds(f.eta),
+          "OOMCAST_ETA_LOW_S=" + seconds(f.eta_low),
+          "OOMCAST_ETA_HIGH_S=" + seconds(f.eta_high)};
+}
+
+}  // namespace
+
+Alerts::Alerts(const AlertOptions& options, World& world, Out out)
+    : options_(options),
+      world_(world),
+      out_(std::move(out)),
+      book_(options.rules),
+      runner_(score_before_protection()),
+      procfs_(Roots{}) {}
+
+bool Alerts::Pending::running() const {
+  return std::any_of(fact.actions.begin(), fact.actions.end(),
+                     [](const ActionRun& run) { return run.result == ActionRun::Result::running; });
+}
+
+void Alerts::add_process_tree(MonoTime now, const std::vector<const ProcessSampleFact*>& samples,
+                              std::vector<AlertInput>& all) {
+  if (world_.scope().tasks.empty() || samples.empty()) return;
+  AlertInput in;
+  in.process = process_ref(world_.tasks(), world_.cgroups(), world_.scope().tasks.front());
+  in.cgroup = in.process->cgroup;
+  // Shared pages are counted once for each process: of forked workers this is the most it can be.
+  Bytes level, rss;
+  for (const ProcessSampleFact* sample : samples) {
+    level += sample->anon + sample->shmem + sample->swap;
+    rss += sample->rss;
+  }
+  in.level = level;
+  if (in.cgroup) {
+    auto host = world_.host() ? world_.host()->total : std::nullopt;
+    auto tightest = world_.cgroups().tightest_limit(in.cgroup->id.inode, host);
+    in.limit = tightest.limit ? tightest.limit : host;
+    in.limit_cgroup = tightest.owner;
+  }
+  tree_.add({now, level, in.limit, rss});
+  in.forecast = tree_.forecast();
+  all.push_back(std::move(in));
+}
+
+void Alerts::look(MonoTime now, std::span<const AlertInput> all) {
+  act(now, book_.look(now, all));
+}
+
+void Alerts::look_at(const Sample& sample, const Forecast* forecast) {
+  AlertInput in;
+  in.host = !sample.cgroup || sample.cgroup->name.kind == CgroupKind::root;  // as Session::check_rules
+  in.cgroup = sample.cgroup;
+  in.level = sample.pinned;
+  in.limit = sample.headroom_limit;
+  in.limit_cgroup = sample.limit_cgroup;
+  if (forecast) in.forecast = *forecast;
+  act(sample.time, book_.look_at(sample.time, in));
+}
+
+void Alerts::act(MonoTime now, std::vector<Alert> alerts) {
+  for (Alert& alert : alerts) {
+    Pending pending;
+    AlertFact& fact = pending.fact;
+    fact.time = now;
+    fact.rule = alert.rule.text;
+    fact.cgroup = alert.of.cgroup;
+    fact.message = alert.message;
+    if (alert.of.forecast)
+      fact.forecast =
+          ForecastFact{now, alert.of.cgroup, alert.of.process, alert.of.limit_cgroup, *alert.of.forecast};
+    if (alert.acts)
+      start(now, alert, pending);
+    else if (options_.exec || options_.touch || options_.signal)
+      fact.message += "; the action was run for what is above it";
+    pending_.push_back(std::move(pending));
+  }
+  advance(now);
+}
+
+void Alerts::start(MonoTime now, const Alert& alert, Pending& pending) {
+  auto add = [&](ActionRun run, ActionRunner::Id id) {
+    pending.fact.actions.push_back(std::move(run));
+    pending.ids.push_back(id);
+  };
+  auto spawn = [&](ActionRun run, auto how) {
+    if (runner_.full()) {
+      run.result = ActionRun::Result::lost;
+      run.error = fmt::format("{} actions still run: not started", ActionRunner::kMostRunning);
+      out_.lose("too_many_actions");
+      return add(std::move(run), 0);
+    }
+    Result<ActionRunner::Id> id = how();
+    if (!id) {
+      run.result = ActionRun::Result::failed;
+      run.error = id.error().message;
+    }
+    add(std::move(run), id ? *id : 0);
+  };
+  // What takes no time comes first.
+  if (options_.signal) add(send_signal(alert), 0);
+  if (options_.touch)
+    spawn({.kind = ActionRun::Kind::touch, .what = *options_.touch},
+          [&] { return runner_.touch(*options_.touch, now); });
+  if (options_.exec)
+    spawn({.kind = ActionRun::Kind::exec, .what = *options_.exec},
+          [&] { return runner_.exec(*options_.exec, variables(alert), now); });
+}
+
+bool Alerts::takes_signal(std::uint32_t pid) const {
+  auto status = procfs_.read_status(pid);
+  if (!status || !*status) return false;
+  std::uint64_t bit = std::uint64_t{1} << (*options_.signal - 1);
+  return (((*status)->caught.value_or(0) | (*status)->blocked.value_or(0)) & bit) != 0;
+}
+
+// Those of the alert's memory that grew, or hold, most come first. A worker that was forked and never became
+// another program stands for the process it was forked from, if that takes the signal too.
+std::vector<TaskId> Alerts::receivers(const Alert& alert) const {
+  struct Candidate {
+    const TaskState* task;
+    Bytes grew, rss;
+  };
+  std::vector<Candidate> found;
+  auto belongs = [&](const TaskState& task) {
+    if (task.dead || task.id.tgid <= 1 || task.id.tgid == static_cast<std::uint32_t>(getpid())) return false;
+    if (alert.of.process) return world_.tasks().descends_from(task.id, alert.of.process->id);
+    if (alert.of.host) return true;
+    return alert.of.cgroup && task.cgroup &&
+           world_.cgroups().is_below(*task.cgroup, alert.of.cgroup->id.inode);
+  };
+  world_.tasks().for_each([&](const TaskState& task) {
+    if (!belongs(task)) return;
+    auto points = task.rss.points();
+    Bytes grew = points.empty() ? Bytes{} : points.back().value - points.front().value;
+    found.push_back({&task, grew, points.empty() ? Bytes{} : points.back().value});
+  });
+  auto more = [](const Candidate& a, const Candidate& b) {
+    return std::tuple(a.grew, a.rss, b.task->id) > std::tuple(b.grew, b.rss, a.task->id);
+  };
+  std::sort(found.begin(), found.end(), more);
+  if (found.size() > kMostAsked) found.resize(kMostAsked);
+  for (Candidate& c : found)  // those that no sample told of
+    if (c.task->rss.empty())
+      if (auto status = procfs_.read_status(c.task->id.tgid); status && *status && (*status)->rss)
+        c.rss = *(*status)->rss;
+  std::sort(found.begin(), found.end(), more);
+
+  std::vector<TaskId> out;
+  for (const Candidate& c : found) {
+    if (!takes_signal(c.task->id.tgid)) {
+      if (!needs_a_handler(*options_.signal)) out.push_back(c.task->id);
+      continue;
+    }
+    const TaskState* chosen = c.task;
+    while (chosen->parent && !chosen->cmdline.empty()) {
+      const TaskState* above = world_.tasks().find(*chosen->parent);
+      if (!above || !belongs(*above) || above->cmdline != chosen->cmdline || !takes_signal(above->id.tgid))
+        break;
+      chosen = above;
+    }
+    out.push_back(chosen->id);
+  }
+  return out;
+}
+
+// The pidfd is taken before the identity is read: if that is still the same, it is of that process, and a
+// recycled number is never hit.
+Status Alerts::send(TaskId id) const {
+  if (id.tgid <= 1 || id.tgid == static_cast<std::uint32_t>(getpid()))
+    return Error::failed("neither init nor oomcast itself is signalled");
+  UniqueFd fd(static_cast<int>(syscall(SYS_pidfd_open, id.tgid, 0)));
+  if (!fd) return Error::from_errno("finding the process");
+  auto now = procfs_.read_task_id(id.tgid);
+  if (!now || *now != id) return Error::failed("the process has ended, or has another number here");
+  if (syscall(SYS_pidfd_send_signal, fd.get(), *options_.signal, nullptr, 0) != 0)
+    return Error::from_errno("sending the signal");
+  return Ok{};
+}
+
+ActionRun Alerts::send_signal(const Alert& alert) const {
+  ActionRun run{.kind = ActionRun::Kind::signal, .what = signal_name(*options_.signal)};
+  run.result = ActionRun::Result::failed;
+  for (TaskId id : process_ ? std::vector{*process_} : receivers(alert)) {
+    run.process = process_ref(world_.tasks(), world_.cgroups(), id);
+    Status sent = send(id);
+    if (sent) {
+      run.result = ActionRun::Result::ok;
+      run.error.reset();
+      break;
+    }
+    run.error = sent.error().message;  // the next one, then
+  }
+  if (!run.process)
+    run.error = needs_a_handler(*options_.signal)
+                    ? "no process there handles it; it would end one that does not"
+                    : "no process is known there";
+  return run;
+}
+
+void Alerts::advance(MonoTime now) {
+  for (const ActionRunner::Ended& ended : runner_.reap(now))
+    for (Pending& p : pending_)
+      for (std::size_t i = 0; i < p.ids.size(); ++i)
+        if (p.ids[i] == ended.id) {
+          ActionRun& run = p.fact.actions[i];
+          run.result = ended.result;
+          run.exit_code = ended.exit_code;
+          run.signal = ended.signal;
+          run.error = ended.error;
+          run.took = ended.took;
+        }
+  for (Pending& p : pending_)
+    if (!p.running() || (!p.told && now - p.fact.time >= kTellWithin)) {
+      out_.emit(p.fact);
+      p.told = true;
+    }
+  std::erase_if(pending_, [](const Pending& p) { return !p.running(); });
+}
+
+void Alerts::finish() {
+  for (Pending& p : pending_) {
+    for (ActionRun& run : p.fact.actions)
+      if (run.result == ActionRun::Result::running) run.result = ActionRun::Result::left;
+    out_.emit(p.fact);
+  }
+  pending_.clear();
+}
+
+}  // namespace oomcast

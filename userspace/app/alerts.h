@@ -1,0 +1,77 @@
+// The alert stage of a session: what is known goes in, alert facts come out, and the actions are run.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "app/actions.h"
+#include "app/options.h"
+#include "collect/procfs.h"
+#include "forecast/alerts.h"
+#include "forecast/forecaster.h"
+#include "model/world.h"
+#include "present/facts.h"
+
+namespace oomcast {
+
+class Alerts {
+ public:
+  /// A result is told at the latest this long after the alert; what still runs is told again at its end.
+  static constexpr Nanos kTellWithin = std::chrono::seconds(1);
+  /// For this long the end of oomcast waits for actions.
+  static constexpr Nanos kEndWait = std::chrono::seconds(2);
+
+  struct Out {
+    std::function<void(const Fact&)> emit;
+    std::function<void(const std::string& reason)> lose;
+  };
+  Alerts(const AlertOptions& options, World& world, Out out);
+
+  /// The process that gets the signal, whatever cgroup an alert is of.
+  void set_process(TaskId id) { process_ = id; }
+
+  /// What is known of the processes in scope, when single processes are the scope: their newest samples.
+  /// They are watched as one more subject, with a forecast of its own.
+  void add_process_tree(MonoTime now, const std::vector<const ProcessSampleFact*>& samples,
+                        std::vector<AlertInput>& all);
+  /// Everything in scope, once per interval.
+  void look(MonoTime now, std::span<const AlertInput> all);
+  /// A cgroup between two of these, with its newest forecast if there is one.
+  void look_at(const Sample& sample, const Forecast* forecast);
+  /// Ends of actions. Never waits.
+  void advance(MonoTime now);
+  bool busy() const { return runner_.busy(); }
+  /// Tells of everything that was not told yet.
+  void finish();
+
+ private:
+  struct Pending {
+    AlertFact fact;
+    std::vector<ActionRunner::Id> ids;  // of fact.actions; 0: not one of the runner's
+    bool told = false;
+    bool running() const;
+  };
+
+  void act(MonoTime now, std::vector<Alert> alerts);
+  void start(MonoTime now, const Alert& alert, Pending& pending);
+  ActionRun send_signal(const Alert& alert) const;
+  std::vector<TaskId> receivers(const Alert& alert) const;
+  Status send(TaskId id) const;
+  bool takes_signal(std::uint32_t pid) const;
+
+  AlertOptions options_;
+  World& world_;
+  Out out_;
+  AlertBook book_;
+  ActionRunner runner_;
+  ProcFs procfs_;
+  std::optional<TaskId> process_;
+  Forecaster tree_{Surplus::shared};
+  std::deque<Pending> pending_;
+};
+
+}  // namespace oomcast

@@ -1,0 +1,177 @@
+#include "forecast/alerts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/escape.h"
+#include "model/scope.h"
+
+namespace oomcast {
+namespace {
+
+enum class Truth { unknown, no, between, yes };
+
+Truth above(double value, double threshold, double clear) {
+  return value > threshold ? Truth::yes : value < clear * threshold ? Truth::no : Truth::between;
+}
+
+Truth test(const AlertRule& rule, const AlertInput& in) {
+  // A forecast without the number that is asked for says no, unless it says that it is too early.
+  auto absent = [&] { return in.forecast->verdict == Verdict::unknown ? Truth::unknown : Truth::no; };
+  switch (rule.quantity) {
+    case Quantity::level:
+      return in.level ? above(in.level->as_double(), rule.threshold, 0.95) : Truth::unknown;
+    case Quantity::share:
+      if (!in.level || !in.limit || in.limit->count <= 0) return Truth::unknown;
+      return above(in.level->as_double() / in.limit->as_double(), rule.threshold, 0.95);
+    case Quantity::growth:
+      if (!in.forecast) return Truth::unknown;
+      return in.forecast->growth ? above(in.forecast->growth->rate.value, rule.threshold, 0.8) : absent();
+    case Quantity::eta:
+      if (!in.forecast) return Truth::unknown;
+      if (!in.forecast->eta) return absent();
+      if (in.forecast->eta->count() < rule.threshold) return Truth::yes;
+      return in.forecast->eta->count() > 1.2 * rule.threshold ? Truth::no : Truth::between;
+    case Quantity::forecast:
+      if (!in.forecast) return Truth::unknown;
+      return in.forecast->alert ? Truth::yes : absent();
+  }
+  return Truth::unknown;
+}
+
+// 0 for what contains everything.
+std::size_t depth(const AlertInput& in) {
+  if (in.host) return 0;
+  return (in.cgroup ? in.cgroup->path.size() : 0) + 1 + in.process.has_value();
+}
+
+bool is_inside(const AlertInput& inner, const AlertInput& outer) {
+  if (outer.process || inner.host || depth(inner) <= depth(outer)) return false;
+  return outer.host || (inner.cgroup && outer.cgroup && in_scope(inner.cgroup->path, outer.cgroup->path));
+}
+
+// How much of the outer one's memory is the inner one's. What cannot be compared counts as all of it.
+double part(const AlertRule& rule, const AlertInput& inner, const AlertInput& outer) {
+  auto value = [&](const AlertInput& in) -> std::optional<double> {
+    if (rule.quantity == Quantity::level || rule.quantity == Quantity::share)
+      return in.level ? std::optional(in.level->as_double()) : std::nullopt;
+    return in.forecast && in.forecast->growth ? std::optional(in.forecast->growth->rate.value) : std::nullopt;
+  };
+  auto of_inner = value(inner), of_outer = value(outer);
+  return of_inner && of_outer && *of_outer > 0 ? *of_inner / *of_outer : 1;
+}
+
+bool same_limit(const AlertInput& a, const AlertInput& b) {
+  if (!a.limit_cgroup || !b.limit_cgroup) return a.limit_cgroup == b.limit_cgroup;
+  return a.limit_cgroup->id == b.limit_cgroup->id;
+}
+
+std::string message_of(const AlertRule& rule, const AlertInput& in) {
+  std::string who = in.process  ? fmt::format("{}[{}] and its descendants",
+                                              escape_for_terminal(in.process->comm), in.process->id.tgid)
+                    : in.host   ? "the host"
+                    : in.cgroup ? escape_for_terminal(in.cgroup->path)
+                                : "an unknown cgroup";
+  std::string out = who;
+  if (in.level) {
+    out += fmt::format(" holds {}", format_size(*in.level));
+    if (in.limit) out += fmt::format(" of {}", format_size(*in.limit));
+    out += " that nothing can take back";
+  }
+  if (!in.forecast) return out;
+  const Forecast& f = *in.forecast;
+  if (f.growth) out += fmt::format("{} grows {}", in.level ? "," : "", format_rate(f.growth->rate));
+  if (f.eta) {
+    out += fmt::format(": OOM in {}", format_duration(*f.eta));
+    if (f.eta_low)
+      out += fmt::format(" ({} to {})", format_duration(*f.eta_low),
+                         f.eta_high ? format_duration(*f.eta_high) : "never");
+  } else if (rule.quantity == Quantity::forecast && !f.why.empty()) {
+    out += ": " + escape_for_terminal(f.why);
+  }
+  return out;
+}
+
+}  // namespace
+
+void AlertBook::observe(MonoTime now, std::size_t rule, const AlertInput& input,
+                        std::vector<States::iterator>& due) {
+  Truth truth = test(rules_[rule], input);
+  Key key{rule, input.host, input.cgroup && !input.host ? input.cgroup->id.inode : 0, {}};
+  if (input.process) key.process = input.process->id;
+  auto at = states_.find(key);
+  if (at == states_.end()) {
+    if (truth != Truth::yes) return;
+    at = states_.try_emplace(key).first;
+    at->second.true_since = now;
+  }
+  State& state = at->second;
+  state.newest = input;
+  state.looked = looks_;
+  if (!state.active) {
+    if (truth != Truth::yes)
+      states_.erase(at);
+    else if (now - state.true_since >= rules_[rule].hold)
+      due.push_back(at);
+    return;
+  }
+  if (truth != Truth::no) {
+    state.false_since.reset();
+    return;
+  }
+  if (!state.false_since) state.false_since = now;
+  if (now - *state.false_since >= std::max(kClearFor, rules_[rule].hold)) states_.erase(at);
+}
+
+bool AlertBook::one_story(std::size_t rule, const State& inner, const State& outer) const {
+  double share = part(rules_[rule], inner.newest, outer.newest);
+  Nanos apart = std::chrono::abs(inner.active_since - outer.active_since);
+  return (share >= 0.5 && apart <= kOneStory) || (share >= 0.9 && same_limit(inner.newest, outer.newest));
+}
+
+// The innermost first, so that the exact news is told.
+std::vector<Alert> AlertBook::tell(MonoTime now, std::vector<States::iterator> due) {
+  std::stable_sort(due.begin(), due.end(), [](const auto& a, const auto& b) {
+    return depth(a->second.newest) > depth(b->second.newest);
+  });
+  std::vector<Alert> out;
+  for (auto& it : due) {
+    State& state = it->second;
+    std::size_t rule = it->first.rule;
+    bool told_inside = false, acted_outside = false;
+    state.active_since = now;
+    for (const auto& [key, other] : states_) {
+      if (key.rule != rule || !other.active) continue;
+      if (is_inside(other.newest, state.newest))
+        told_inside = told_inside || one_story(rule, other, state);
+      else if (is_inside(state.newest, other.newest))
+        acted_outside = acted_outside || (other.acted && one_story(rule, state, other));
+    }
+    state.active = true;
+    state.acted = !told_inside && !acted_outside;
+    if (told_inside) continue;
+    out.push_back({rules_[rule], state.newest, message_of(rules_[rule], state.newest), state.acted});
+  }
+  return out;
+}
+
+std::vector<Alert> AlertBook::look(MonoTime now, std::span<const AlertInput> all) {
+  ++looks_;
+  std::vector<States::iterator> due;
+  for (const AlertInput& input : all)
+    for (std::size_t rule = 0; rule < rules_.size(); ++rule) observe(now, rule, input, due);
+  std::erase_if(states_, [&](const auto& entry) { return entry.second.looked != looks_; });
+  return tell(now, std::move(due));
+}
+
+std::vector<Alert> AlertBook::look_at(MonoTime now, const AlertInput& one) {
+  std::vector<States::iterator> due;
+  for (std::size_t rule = 0; rule < rules_.size(); ++rule)
+    if (rules_[rule].quantity == Quantity::level || rules_[rule].quantity == Quantity::share)
+      observe(now, rule, one, due);
+  return tell(now, std::move(due));
+}
+
+}  // namespace oomcast
