@@ -58,16 +58,16 @@ std::optional<double> seconds_of(std::string_view unit) {
   return std::nullopt;
 }
 
-std::optional<double> size(std::string_view text) {
+std::optional<double> size_of(std::string_view text) {
   auto bytes = parse_size(text);
   if (!bytes || bytes->count == 0) return std::nullopt;
   return bytes->as_double();
 }
 
-std::optional<double> rate(std::string_view text) {
+std::optional<double> rate_of(std::string_view text) {
   std::size_t slash = text.find('/');
   if (slash == std::string_view::npos) return std::nullopt;
-  auto bytes = size(text.substr(0, slash));
+  auto bytes = size_of(text.substr(0, slash));
   auto per = seconds_of(text.substr(slash + 1));
   if (!bytes || !per) return std::nullopt;
   return *bytes / *per;
@@ -98,7 +98,7 @@ Result<AlertRule> parse_alert_rule(std::string_view text) {
   std::optional<double> threshold;
   if (what == "growth") {
     rule.quantity = Quantity::growth;
-    threshold = rate(value);
+    threshold = rate_of(value);
     if (!threshold) return bad(fmt::format("'{}' is no growth", value));
   } else if (what == "eta") {
     rule.quantity = Quantity::eta;
@@ -106,7 +106,7 @@ Result<AlertRule> parse_alert_rule(std::string_view text) {
     if (!threshold) return bad(fmt::format("'{}' is no duration", value));
   } else {
     rule.quantity = value.ends_with('%') ? Quantity::share : Quantity::level;
-    threshold = rule.quantity == Quantity::share ? percentage(value) : size(value);
+    threshold = rule.quantity == Quantity::share ? percentage(value) : size_of(value);
     if (!threshold) return bad(fmt::format("'{}' is neither a size nor a percentage up to 100", value));
   }
   rule.threshold = *threshold;

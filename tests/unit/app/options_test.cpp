@@ -223,5 +223,56 @@ TEST(Version, is_told) {
   EXPECT_EQ(*parsed->text, "oomcast 1.2.3\n");
 }
 
+TEST(Options, take_alerts_and_their_actions_on_every_tracing_command) {
+  for (const Words& command : {Words{"watch"}, Words{"trace"}, Words{"run"}}) {
+    Words words = command;
+    for (const char* word : {"--alert", "level>40G", "--alert", "growth > 500M/m for 2m", "--exec",
+                             "echo x; -v", "--touch", ".stop", "--signal", "sigusr1"})
+      words.push_back(word);
+    if (command[0] == "run") words.push_back("true");  // no --: it is no second rule
+    AlertOptions alert = options(words).alert;
+    ASSERT_EQ(alert.rules.size(), 2u) << command[0];
+    EXPECT_EQ(alert.rules[1].text, "growth > 500M/m for 2m");
+    EXPECT_EQ(alert.exec, "echo x; -v");
+    EXPECT_EQ(alert.touch, ".stop");
+    EXPECT_EQ(alert.signal, 10);
+  }
+}
+
+TEST(Options, act_on_the_forecasts_own_alert_without_a_rule) {
+  EXPECT_FALSE(options({"trace"}).alert.any());
+  AlertOptions alert = options({"trace", "--touch", "x"}).alert;
+  ASSERT_EQ(alert.rules.size(), 1u);
+  EXPECT_EQ(alert.rules[0].quantity, Quantity::forecast);
+  alert = options({"trace", "--touch", "x", "--alert", "eta<1h"}).alert;
+  ASSERT_EQ(alert.rules.size(), 1u);
+  EXPECT_EQ(alert.rules[0].quantity, Quantity::eta);
+}
+
+TEST(Options, refuse_alerts_that_they_do_not_understand) {
+  expect_usage_error({"trace", "--alert", "swap>1G"}, "'swap'");
+  expect_usage_error({"trace", "--alert", "eta>20m"}, "'eta'");
+  expect_usage_error({"trace", "--alert"}, "--alert");
+  expect_usage_error({"trace", "--signal", "USR9"}, "'USR9'");
+  expect_usage_error({"trace", "--signal", "0"}, "'0'");
+  expect_usage_error({"trace", "--signal", "65"}, "'65'");
+  expect_usage_error({"trace", "--signal", ""}, "--signal");
+  expect_usage_error({"trace", "--exec", ""}, "--exec");
+  expect_usage_error({"trace", "--touch", ""}, "--touch");
+  expect_usage_error({"doctor", "--alert", "eta<20m"}, "--alert");
+}
+
+TEST(Signals, are_known_by_name_and_by_number) {
+  EXPECT_EQ(parse_signal("USR1"), 10);
+  EXPECT_EQ(parse_signal("SIGUSR1"), 10);
+  EXPECT_EQ(parse_signal("10"), 10);
+  EXPECT_EQ(parse_signal("Term"), 15);
+  EXPECT_EQ(parse_signal("64"), 64);
+  EXPECT_EQ(signal_name(10), "SIGUSR1");
+  EXPECT_EQ(signal_name(40), "signal 40");
+  for (const char* wrong : {"", "SIG", "-1", "10x", "1e1", "SIGSIGUSR1", "USR1 "})
+    EXPECT_EQ(parse_signal(wrong), std::nullopt) << wrong;
+}
+
 }  // namespace
 }  // namespace oomcast

@@ -52,6 +52,7 @@ const std::map<std::string, Words> kContract = {
     {"kill", {"victim", "sender", "cause"}},
     {"reclaim", {"cgroup", "stalls", "stall_s", "reclaimed_bytes"}},
     {"pressure", {"cgroup", "some", "full"}},
+    {"alert", {"rule", "cgroup", "message", "forecast", "action"}},
     {"lost", {"reason", "count"}},
     {"end", {"records", "lost"}}};
 const Words kProcess = {"pid", "start_time", "comm", "cmdline", "uid", "ppid", "cgroup"};
@@ -120,6 +121,30 @@ TEST(Json, shows_what_is_unknown_as_null_and_never_as_zero) {
   all_null(oom["victims"][0], of_victim, "victim");
   all_null(of_type(facts, "pressure"), {"cgroup", "some", "full"}, "pressure");
   all_null(of_type(facts, "kill"), {"cause"}, "kill");
+}
+
+TEST(Json, says_what_an_alert_ran_and_what_came_of_it) {
+  Json action = of_type(known_facts(), "alert")["action"];
+  EXPECT_EQ(action["result"], "failed");
+  EXPECT_EQ(action["exec"]["command"], "mail root");
+  EXPECT_EQ(action["exec"]["exit_code"], 3);
+  EXPECT_TRUE(action["exec"]["signal"].is_null());
+  EXPECT_EQ(action["exec"]["took_s"], 0.5);
+  EXPECT_EQ(action["touch"]["file"], "/job/.stop");
+  EXPECT_EQ(action["touch"]["result"], "ok");
+  EXPECT_EQ(action["signal"]["name"], "SIGUSR1");
+  EXPECT_EQ(action["signal"]["process"]["pid"], 100);
+  EXPECT_TRUE(of_type(unknown_facts(), "alert")["action"].is_null());
+  EXPECT_TRUE(of_type(unknown_facts(), "alert")["forecast"].is_null());
+}
+
+TEST(Json, calls_an_alert_running_until_its_last_action_ended) {
+  AlertFact alert = known_alert(unknown_process(), nullptr);
+  for (std::size_t i = 0; i < 3; ++i) {
+    AlertFact one = alert;
+    one.actions[i].result = ActionRun::Result::running;
+    EXPECT_EQ(parsed(one)["action"]["result"], "running") << i;
+  }
 }
 
 TEST(Json, shows_a_zero_that_is_known) {

@@ -106,6 +106,18 @@ inline OomFactLine known_oom(const ProcessRef& victim, const CgroupPtr& limit) {
   return line;
 }
 
+inline AlertFact known_alert(const ProcessRef& receiver, const CgroupPtr& of) {
+  AlertFact alert{mono_from_ns(4'000'000'000), "eta<20m", of, "/job grows", std::nullopt, {}};
+  alert.forecast = ForecastFact{alert.time, of, std::nullopt, of, known_forecast()};
+  ActionRun exec{ActionRun::Kind::exec, "mail root", ActionRun::Result::failed};
+  exec.exit_code = 3;
+  exec.took = Seconds(0.5);
+  ActionRun sent{ActionRun::Kind::signal, "SIGUSR1", ActionRun::Result::ok};
+  sent.process = receiver;
+  alert.actions = {sent, {ActionRun::Kind::touch, "/job/.stop", ActionRun::Result::ok}, exec};
+  return alert;
+}
+
 inline std::vector<Fact> known_facts() {
   MonoTime t = mono_from_ns(1'000'000'000);
   CgroupPtr job = cgroup(10, "/job");
@@ -119,6 +131,7 @@ inline std::vector<Fact> known_facts() {
       UserKillFact{t, p, p, "earlyoom"},
       ReclaimFact{t, job, 3, Seconds(0.5), MiB(2)},
       PressureFact{t, job, {PressureLine{1, 2, 3, 4'000'000}, PressureLine{5, 6, 7, 8'000'000}}},
+      known_alert(p, job),
       LostFact{t, "samples_ring_full", 12},
       EndFact{t, 99, {{"samples_ring_full", 12}}}};
 }
@@ -142,6 +155,7 @@ inline std::vector<Fact> unknown_facts() {
           UserKillFact{t, p, p, std::nullopt},
           ReclaimFact{t, nullptr, 1, Seconds(1), MiB(1)},
           PressureFact{t, nullptr, {}},
+          AlertFact{t, "", nullptr, "", std::nullopt, {}},
           LostFact{t, "x", 1},
           EndFact{t, 1, {}}};
 }
@@ -156,7 +170,11 @@ inline std::vector<Fact> hostile_facts(const std::string& name) {
   sample.limit_cgroup = cgroup(11, "/" + name);
   OomFactLine oom = known_oom(p, at);
   oom.episode.gfp = name;
+  AlertFact alert = known_alert(p, at);
+  alert.rule = name;
+  for (ActionRun& run : alert.actions) run.what = name, run.error = name;
   return {
+      alert,
       sample,
       ProcessSampleFact{t, p, MiB(1), MiB(1), MiB(1), MiB(1), MiB(1), std::nullopt, BytesPerSec{1}, KiB(1)},
       ForecastFact{t, at, p, at, known_forecast()},
