@@ -158,6 +158,11 @@ bool Alerts::takes_signal(std::uint32_t pid) const {
   return (((*status)->caught.value_or(0) | (*status)->blocked.value_or(0)) & bit) != 0;
 }
 
+bool Alerts::same_program(std::uint32_t a, std::uint32_t b) const {
+  auto of_a = procfs_.read_cmdline(a), of_b = procfs_.read_cmdline(b);
+  return of_a && *of_a && of_b && *of_b && !(*of_a)->args.empty() && (*of_a)->args == (*of_b)->args;
+}
+
 // Those of the alert's memory that grew, or hold, most come first. A worker that was forked and never became
 // another program stands for the process it was forked from, if that takes the signal too.
 std::vector<TaskId> Alerts::receivers(const Alert& alert) const {
@@ -197,9 +202,10 @@ std::vector<TaskId> Alerts::receivers(const Alert& alert) const {
       continue;
     }
     const TaskState* chosen = c.task;
-    while (chosen->parent && !chosen->cmdline.empty()) {
+    while (chosen->parent) {
       const TaskState* above = world_.tasks().find(*chosen->parent);
-      if (!above || !belongs(*above) || above->cmdline != chosen->cmdline || !takes_signal(above->id.tgid))
+      if (!above || !belongs(*above) || !same_program(above->id.tgid, chosen->id.tgid) ||
+          !takes_signal(above->id.tgid))
         break;
       chosen = above;
     }

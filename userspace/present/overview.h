@@ -26,7 +26,7 @@ struct Overview {
   std::vector<std::string> sources;
   std::vector<OverviewRow> rows;              // unordered; the screen sorts
   std::vector<ProcessSampleFact> processes;   // those in scope that were sampled lately, unordered
-  std::deque<Fact> events;                    // OOM kills and SIGKILLs, newest last, at most 100
+  std::deque<Fact> events;                    // OOM kills, SIGKILLs, alerts; newest last, at most 100
   std::map<std::string, std::uint64_t> lost;  // by reason, since the start
 };
 

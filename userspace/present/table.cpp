@@ -241,7 +241,7 @@ class Body {
         style = Style::normal;
       }
     }
-    if (all.empty()) all.push_back(Line().add("no OOM kill and no SIGKILL so far", Style::dim));
+    if (all.empty()) all.push_back(Line().add("no OOM kill, no SIGKILL and no alert so far", Style::dim));
     scroll(std::move(all));
   }
 

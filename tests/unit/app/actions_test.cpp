@@ -85,7 +85,8 @@ TEST_F(Actions, give_a_command_nothing_of_our_own) {
   setenv("OOMCAST_OLD", "x", 1);
   exec("exec > " + (folder_ / "out").string() +
        "; readlink /proc/self/fd/0; ls /proc/self/fd | wc -l; grep -E 'SigBlk|SigIgn' /proc/self/status; "
-       "cat /proc/self/oom_score_adj; [ $(cut -d' ' -f6 /proc/$$/stat) = $$ ] && echo session; echo \"old=$OOMCAST_OLD\"");
+       "cat /proc/self/oom_score_adj; [ $(cut -d' ' -f6 /proc/$$/stat) = $$ ] && echo session; echo "
+       "\"old=$OOMCAST_OLD\"");
   unsetenv("OOMCAST_OLD");
   std::signal(SIGPIPE, pipes);
   sigprocmask(SIG_SETMASK, &old, nullptr);
