@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import sys
 
 import lib
 from lib import MiB, VM, case
@@ -97,7 +98,7 @@ def a_deadline_comes_near(t):
 def growth_must_last_as_long_as_the_rule_says(t):
     group = t.cgroup()
     tracer = t.trace("--cgroup", group.path, "--alert", "growth>5M/s for 3s", "--alert", "growth>5G/s")
-    t.start(group, "/usr/bin/env", "python3", "-c", LEAK)
+    t.start(group, sys.executable, "-c", LEAK)
     alert = tracer.wait_for_line("alert", timeout=20)
     check_alert(t, alert, "growth>5M/s for 3s", group.path)
     begin = next(f for f in tracer.all("forecast") if (f["growth_bytes_per_s"] or 0) > 5 * MiB)
@@ -108,7 +109,7 @@ def growth_must_last_as_long_as_the_rule_says(t):
     t.equal("number of alert lines", len(tracer.all("alert")), 1)
 
 
-@case(limit_s=40)
+@case(vm="never", limit_s=40)
 def a_hanging_action_holds_nothing_up(t):
     home, run = start(t, "--json", "--memory", "64M", "--alert", "level>50%", "--exec",
                       "yes | cat & sleep 1000", "--", "python3", "-c", LEAK)
@@ -128,7 +129,7 @@ def a_hanging_action_holds_nothing_up(t):
             pass
 
 
-@case()
+@case(vm="never", limit_s=40)
 def a_failing_action_is_told_with_its_exit_code(t):
     folder = t.folder()
     (folder / "target").write_text("kept")
@@ -137,7 +138,7 @@ def a_failing_action_is_told_with_its_exit_code(t):
     group = t.cgroup().limit(64 * MiB)
     tracer = t.trace("--cgroup", group.path, "--alert", "level>20M", "--exec", "echo noise; exit 3",
                      "--touch", folder / "link", "--signal", "USR1")
-    child = t.start(group, "/usr/bin/env", "python3", "-c", LEAK)
+    child = t.start(group, sys.executable, "-c", LEAK)
     action = tracer.wait_for_line("alert", timeout=20)["action"]
     t.equal("result", action["result"], "failed")
     t.equal("exit code of the command", action["exec"]["exit_code"], 3)
@@ -163,7 +164,7 @@ def hostile_names_travel_in_the_environment_only(t):
                          f'printf %s "$OOMCAST_CGROUP" > {folder}/path; printf %s "$OOMCAST_MESSAGE" > {folder}/message; '
                          'eval_nothing=1')
         child = parent.child(name)
-        t.start(child, "/usr/bin/env", "python3", "-c", LEAK)
+        t.start(child, sys.executable, "-c", LEAK)
         alert = tracer.wait_for_line("alert", timeout=20)
         t.equal("result", alert["action"]["result"], "ok")
         t.equal("OOMCAST_CGROUP", (folder / "path").read_bytes(), os.fsencode(child.path))
@@ -194,7 +195,7 @@ def the_trainer_is_told_when_its_worker_grows(t):
     saved = t.folder() / "saved"
     group = t.cgroup().limit(96 * MiB)
     tracer = t.trace("--cgroup", group.path, "--alert", "level>50%", "--signal", "10")
-    child = t.start(group, "/usr/bin/env", "python3", "-c", TRAINER, saved, "worker")
+    child = t.start(group, sys.executable, "-c", TRAINER, saved, "worker")
     child.wait_for("ready")
     alert = tracer.wait_for_line("alert", timeout=25)
     t.equal("who got the signal", alert["action"]["signal"]["process"]["pid"], child.pid)
@@ -208,7 +209,7 @@ def the_trainer_is_told_when_its_worker_grows(t):
 def a_process_is_watched_with_its_descendants(t):
     saved = t.folder() / "saved"
     group = t.cgroup()
-    child = t.start(group, "/usr/bin/env", "python3", "-c", TRAINER, saved, "worker")
+    child = t.start(group, sys.executable, "-c", TRAINER, saved, "worker")
     child.wait_for("ready")
     tracer = t.trace("--pid", child.pid, "--alert", "level>60M", "--signal", "SIGUSR1")
     alert = tracer.wait_for_line("alert", timeout=25)
@@ -219,12 +220,29 @@ def a_process_is_watched_with_its_descendants(t):
 
 
 @case(vm="never", limit_s=40)
+def processes_outside_of_any_cgroup_are_watched_too(t):
+    stop = t.folder() / ".stop"
+    root = lib.Cgroup("/", *lib.memory_mount(), make=False)
+    for words in ([], ["--no-bpf"]):
+        run = t.oomcast("run", "--json", *words, "--alert", "level>40M", "--touch", stop, "--", sys.executable, "-c",
+                        LEAK.replace("while True", "while len(kept) < 80"),
+                        prefix=(t.workload("enter"), root.procs_file, "--"))
+        t.equal("exit code", run.finish(30), 0)
+        t.check_stream(run)
+        alerts = run.all("alert")
+        t.equal("number of alert lines", len(alerts), 1)
+        t.check(all(a["forecast"]["process"]["cmdline"][1] == "-c" for a in alerts), "the alert is of another process")
+        t.check(stop.exists(), "the file was not touched")
+        stop.unlink(missing_ok=True)
+
+
+@case(vm="never", limit_s=40)
 def a_parent_and_its_only_child_are_one_alert(t):
     folder = t.folder()
     outer = t.cgroup().limit(96 * MiB)
     inner = outer.child("inner")
     tracer = t.trace("--cgroup", outer.path, "--alert", "level>30M", "--exec", f"echo x >> {folder}/count")
-    child = t.start(inner, "/usr/bin/env", "python3", "-c", LEAK)
+    child = t.start(inner, sys.executable, "-c", LEAK)
     t.equal("exit code of the leak", child.wait(30), 137)
     tracer.wait_for_line("oom")
     tracer.stop()

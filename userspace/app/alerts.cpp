@@ -7,12 +7,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <csignal>
 #include <tuple>
 #include <utility>
 
 #include "app/privileges.h"
 #include "base/unique_fd.h"
+#include "collect/headroom.h"
 #include "model/episodes.h"
 
 namespace oomcast {
@@ -63,26 +65,48 @@ bool Alerts::Pending::running() const {
                      [](const ActionRun& run) { return run.result == ActionRun::Result::running; });
 }
 
-void Alerts::add_process_tree(MonoTime now, const std::vector<const ProcessSampleFact*>& samples,
-                              std::vector<AlertInput>& all) {
-  if (world_.scope().tasks.empty() || samples.empty()) return;
+void Alerts::add_process_tree(MonoTime now, const ProcFs& procfs, std::vector<AlertInput>& all) {
+  if (world_.scope().tasks.empty()) return;
   AlertInput in;
   in.process = process_ref(world_.tasks(), world_.cgroups(), world_.scope().tasks.front());
   in.cgroup = in.process->cgroup;
-  // Shared pages are counted once for each process: of forked workers this is the most it can be.
-  Bytes level, rss;
-  for (const ProcessSampleFact* sample : samples) {
-    level += sample->anon + sample->shmem + sample->swap;
-    rss += sample->rss;
-  }
-  in.level = level;
-  if (in.cgroup) {
+  Bytes held, rss;
+  std::size_t asked = 0;
+  bool together = true;
+  world_.tasks().for_each([&](const TaskState& task) {
+    if (task.dead || !world_.task_in_scope(task.id) || asked == kMostAsked) return;
+    auto status = procfs.read_status(task.id.tgid);
+    auto same = procfs.read_task_id(task.id.tgid);
+    if (!status || !*status || !(*status)->rss_anon || !same || *same != task.id) return;
+    ++asked;
+    const ProcStatus& s = **status;
+    for (const auto& part : {s.rss_anon, s.rss_shmem, s.swap})
+      if (part) held += *part;
+    if (s.rss) rss += *s.rss;
+    together = together && in.cgroup && task.cgroup == in.cgroup->id.inode;
+  });
+  if (asked == 0) return;
+
+  std::optional<Bytes> around, limit;  // held with everybody else, and what that may come to
+  const CgroupState* state = together ? world_.cgroups().find(in.cgroup->id.inode) : nullptr;
+  if (state && state->ref->name.kind != CgroupKind::root && !state->pinned.empty()) {
+    around = state->pinned.points().back().value;
+    limit = state->headroom_limit;
     auto host = world_.host() ? world_.host()->total : std::nullopt;
-    auto tightest = world_.cgroups().tightest_limit(in.cgroup->id.inode, host);
-    in.limit = tightest.limit ? tightest.limit : host;
-    in.limit_cgroup = tightest.owner;
+    in.limit_cgroup = world_.cgroups().tightest_limit(in.cgroup->id.inode, host).owner;
+  } else if (world_.host() && !world_.host_pinned().empty()) {
+    around = world_.host_pinned().points().back().value;
+    if (auto room = host_headroom(*world_.host())) limit = room->limit;
   }
-  tree_.add({now, level, in.limit, rss});
+  in.level = around ? std::min(held, *around) : held;
+  if (limit && around) {
+    // It moves in steps, so that the noise of others is no news to the forecast.
+    Bytes left = *limit - (*around - *in.level);
+    Bytes moved = tree_limit_ ? left - *tree_limit_ : *limit;
+    if (std::abs(moved.as_double()) > 0.02 * limit->as_double()) tree_limit_ = left;
+    in.limit = tree_limit_;
+  }
+  tree_.add({now, *in.level, in.limit, rss});
   in.forecast = tree_.forecast();
   all.push_back(std::move(in));
 }
@@ -155,7 +179,8 @@ bool Alerts::takes_signal(std::uint32_t pid) const {
   auto status = procfs_.read_status(pid);
   if (!status || !*status) return false;
   std::uint64_t bit = std::uint64_t{1} << (*options_.signal - 1);
-  return (((*status)->caught.value_or(0) | (*status)->blocked.value_or(0)) & bit) != 0;
+  auto has = [bit](const std::optional<std::uint64_t>& mask) { return mask && (*mask & bit) != 0; };
+  return has((*status)->caught) || has((*status)->blocked);
 }
 
 bool Alerts::same_program(std::uint32_t a, std::uint32_t b) const {

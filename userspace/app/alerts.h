@@ -34,10 +34,11 @@ class Alerts {
   /// The process that gets the signal, whatever cgroup an alert is of.
   void set_process(TaskId id) { process_ = id; }
 
-  /// What is known of the processes in scope, when single processes are the scope: their newest samples.
-  /// They are watched as one more subject, with a forecast of its own.
-  void add_process_tree(MonoTime now, const std::vector<const ProcessSampleFact*>& samples,
-                        std::vector<AlertInput>& all);
+  /// If processes are the scope: them with their descendants as one more subject, with a forecast of its own.
+  /// Its level is the sum of their anonymous, shared and swapped memory, but no more than nothing can take
+  /// back in their cgroup, because forked workers share what each of them shows. Its limit is what the cgroup
+  /// (the host, if they are in several) leaves to them. At most 1,024 processes, about 20 µs each.
+  void add_process_tree(MonoTime now, const ProcFs& procfs, std::vector<AlertInput>& all);
   /// Everything in scope, once per interval.
   void look(MonoTime now, std::span<const AlertInput> all);
   /// A cgroup between two of these, with its newest forecast if there is one.
@@ -72,6 +73,7 @@ class Alerts {
   ProcFs procfs_;
   std::optional<TaskId> process_;
   Forecaster tree_{Surplus::shared};
+  std::optional<Bytes> tree_limit_;
   std::deque<Pending> pending_;
 };
 

@@ -562,9 +562,7 @@ void Session::check_rules() {
     host.forecast = host_forecast_;
     all.push_back(std::move(host));
   }
-  std::vector<const ProcessSampleFact*> samples;
-  for (const auto& [id, sample] : processes_) samples.push_back(&sample);
-  alerts_->add_process_tree(when, samples, all);
+  alerts_->add_process_tree(when, *procfs_, all);
   alerts_->look(when, all);
 }
 
@@ -661,6 +659,14 @@ void Session::tell(ModelFact fact) {
 }
 
 void Session::emit(const Fact& fact) {
+  if (auto* alert = std::get_if<AlertFact>(&fact)) {
+    // With its last result, in place of the line that said that it runs.
+    std::erase_if(events_, [&](const Fact& event) {
+      auto* before = std::get_if<AlertFact>(&event);
+      return before && before->time == alert->time && before->rule == alert->rule &&
+             before->cgroup == alert->cgroup;
+    });
+  }
   if (std::holds_alternative<OomFactLine>(fact) || std::holds_alternative<UserKillFact>(fact) ||
       std::holds_alternative<AlertFact>(fact)) {
     events_.push_back(fact);

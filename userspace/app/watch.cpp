@@ -68,7 +68,7 @@ Result<int> watch(const Options& options) {
   // The screen is gone; what a person must not miss stays on the terminal.
   Output output(options);
   for (const Fact& event : s.overview().events)
-    if (std::holds_alternative<OomFactLine>(event)) output.write(event, s.clock());
+    if (!std::holds_alternative<UserKillFact>(event)) output.write(event, s.clock());
   return code;
 }
 

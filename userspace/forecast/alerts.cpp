@@ -69,7 +69,7 @@ bool same_limit(const AlertInput& a, const AlertInput& b) {
 }
 
 std::string message_of(const AlertRule& rule, const AlertInput& in) {
-  std::string who = in.process  ? fmt::format("{}[{}] and its descendants",
+  std::string who = in.process  ? fmt::format("{}[{}] with its descendants",
                                               escape_for_terminal(in.process->comm), in.process->id.tgid)
                     : in.host   ? "the host"
                     : in.cgroup ? escape_for_terminal(in.cgroup->path)

@@ -29,6 +29,7 @@ std::string clock_time(WallTime t) {
 // ---- events
 
 Style event_style(const Fact& fact) {
+  if (std::holds_alternative<AlertFact>(fact)) return Style::warn;
   return std::holds_alternative<OomFactLine>(fact) ? Style::alert : Style::normal;
 }
 
@@ -50,6 +51,10 @@ Line event_headline(const Fact& fact, const ClockMap& clock) {
     return Line().add(fmt::format("{} {} got SIGKILL from {}{}", clock_time(clock.wall(kill->time)),
                                   name_of(kill->victim), name_of(kill->sender), cause));
   }
+  if (auto* alert = std::get_if<AlertFact>(&fact))
+    return Line().add(fmt::format("{} alert {}: {}", clock_time(clock.wall(alert->time)),
+                                  displayable(alert->rule), settle_marks(alert->message)),
+                      event_style(fact));
   auto* oom = std::get_if<OomFactLine>(&fact);
   if (!oom || oom->episode.victims.empty()) {
     auto lines = text_lines(fact, clock);

@@ -74,6 +74,16 @@ TEST(ProcStatus, memory_identity_and_pids_of_every_namespace) {
   EXPECT_EQ(s.threads, 3u);
 }
 
+TEST(ProcStatus, signals_that_it_takes) {
+  ProcStatus s = parse_status(
+      "Tgid:\t2\nSigQ:\t0/"
+      "1\nSigPnd:\t0000000000000001\nSigBlk:\t0000000000010000\nSigIgn:\t0000000001001000\n"
+      "SigCgt:\tfffffffe7ffbfeff\n");
+  EXPECT_EQ(s.blocked, 0x10000u);
+  EXPECT_EQ(s.caught, 0xfffffffe7ffbfeffu);
+  EXPECT_EQ(parse_status("Tgid:\t2\nSigCgt:\tzz\n").caught, std::nullopt);
+}
+
 TEST(ProcStatus, a_kernel_thread_has_no_memory_rather_than_none_used) {
   ProcStatus s = parse_status("Name:\tkthreadd\nTgid:\t2\nThreads:\t1\n");
   EXPECT_EQ(s.rss, std::nullopt);

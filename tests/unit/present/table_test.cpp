@@ -264,6 +264,27 @@ TEST(Screen, says_the_most_urgent_first_even_in_one_line) {
   EXPECT_EQ(shown(busy(), {}, {80, 1}), "/train: OOM in 13 s (11–15), growing 20.0 MiB/s\n");
 }
 
+TEST(Screen, shows_an_alert_among_the_events_and_what_it_ran_on_their_page) {
+  Overview o = busy();
+  AlertFact alert{{}, "level>40G", nullptr, "/ev\\x1bil holds 41 GiB", std::nullopt, {}};
+  ActionRun exec{ActionRun::Kind::exec, "mail root", ActionRun::Result::failed};
+  exec.exit_code = 3;
+  exec.took = Seconds(0.5);
+  ActionRun sent{ActionRun::Kind::signal, "SIGUSR1", ActionRun::Result::ok};
+  sent.process = ProcessRef{};
+  sent.process->id.tgid = 7;
+  sent.process->comm = "python3";
+  alert.actions = {sent, exec};
+  o.events = {alert};
+  std::string page = shown(o, {}, {120, 40});
+  EXPECT_TRUE(contains(page, " alert level>40G: /ev\\x1bil holds 41 GiB\n")) << page;
+  View events;
+  events.page = Page::events;
+  page = shown(o, events, {120, 40});
+  EXPECT_TRUE(contains(page, "signal    SIGUSR1 to python3[7]: ok")) << page;
+  EXPECT_TRUE(contains(page, "exec      mail root: exit code 3 after 500 ms")) << page;
+}
+
 TEST(Screen, says_so_when_nothing_is_urgent) {
   EXPECT_TRUE(contains(shown(overview({host(), row(1, "/a", GiB(1))}), {}), "No OOM in sight"));
   OverviewRow early = row(1, "/a", GiB(1));
