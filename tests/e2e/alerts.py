@@ -190,6 +190,16 @@ def the_trainer_writes_a_checkpoint(t):
     t.equal("cgroups left behind", left_behind(home), [])
 
 
+@case(vm="never", limit_s=40)
+def a_launcher_is_passed_over_for_its_trainer(t):
+    saved = t.folder() / "saved"
+    home, run = start(t, "--json", "--memory", "96M", "--alert", "level>50%", "--signal", "USR1", "--", "sh", "-c",
+                      'python3 -c "$0" "$1"; exit $?', TRAINER, saved)
+    t.equal("exit code", run.finish(35), 0)
+    t.equal("what it saved", saved.read_text() if saved.exists() else None, "checkpoint")
+    t.equal("who got the signal", [a["action"]["signal"]["process"]["comm"] for a in run.all("alert")], ["python3"])
+
+
 @case(limit_s=40)
 def the_trainer_is_told_when_its_worker_grows(t):
     saved = t.folder() / "saved"

@@ -188,9 +188,11 @@ bool Alerts::same_program(std::uint32_t a, std::uint32_t b) const {
   return of_a && *of_a && of_b && *of_b && !(*of_a)->args.empty() && (*of_a)->args == (*of_b)->args;
 }
 
-// Those of the alert's memory that grew, or hold, most come first. A worker that was forked and never became
-// another program stands for the process it was forked from, if that takes the signal too.
+// Of the process that a person named, or of the alert's memory: who grew, or holds, most comes first. A
+// worker that was forked and never became another program stands for the process it was forked from, if that
+// takes the signal too.
 std::vector<TaskId> Alerts::receivers(const Alert& alert) const {
+  if (process_ && (!needs_a_handler(*options_.signal) || takes_signal(process_->tgid))) return {*process_};
   struct Candidate {
     const TaskState* task;
     Bytes grew, rss;
@@ -198,7 +200,7 @@ std::vector<TaskId> Alerts::receivers(const Alert& alert) const {
   std::vector<Candidate> found;
   auto belongs = [&](const TaskState& task) {
     if (task.dead || task.id.tgid <= 1 || task.id.tgid == static_cast<std::uint32_t>(getpid())) return false;
-    if (alert.of.process) return world_.tasks().descends_from(task.id, alert.of.process->id);
+    if (process_) return world_.tasks().descends_from(task.id, *process_);
     if (alert.of.host) return true;
     return alert.of.cgroup && task.cgroup &&
            world_.cgroups().is_below(*task.cgroup, alert.of.cgroup->id.inode);
@@ -256,7 +258,7 @@ Status Alerts::send(TaskId id) const {
 ActionRun Alerts::send_signal(const Alert& alert) const {
   ActionRun run{.kind = ActionRun::Kind::signal, .what = signal_name(*options_.signal)};
   run.result = ActionRun::Result::failed;
-  for (TaskId id : process_ ? std::vector{*process_} : receivers(alert)) {
+  for (TaskId id : receivers(alert)) {
     run.process = process_ref(world_.tasks(), world_.cgroups(), id);
     Status sent = send(id);
     if (sent) {

@@ -31,7 +31,8 @@ class Alerts {
   };
   Alerts(const AlertOptions& options, World& world, Out out);
 
-  /// The process that gets the signal, whatever cgroup an alert is of.
+  /// The process that gets the signal, whatever cgroup an alert is of; a launcher that does not handle it
+  /// stands for its descendants.
   void set_process(TaskId id) { process_ = id; }
 
   /// If processes are the scope: them with their descendants as one more subject, with a forecast of its own.

@@ -38,7 +38,7 @@ class Session {
   Status resolve_scope(const ScopeOptions& scope);
   void set_scope(ScopeRoots roots) { world_->set_scope(std::move(roots)); }
 
-  /// The process that a person named: alerts with --signal are for it.
+  /// The process that a person named: --signal is for it, or for its descendants.
   void set_process(TaskId id);
 
   /// Facts go to `sink` from now on, beginning with a StartFact.
