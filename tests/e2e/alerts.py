@@ -45,6 +45,16 @@ def check_alert(t, alert, rule, path):
     t.check("forecast" in alert and "action" in alert, f"the alert lacks a field: {lib.shortened(alert)}")
 
 
+def end_sleepers():
+    """Ends the hanging actions that oomcast left, with their sessions."""
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if b"sleep\x001234\x00" == (folder / "cmdline").read_bytes():
+                os.killpg(int((folder / "stat").read_text().split()[4]), 9)
+        except (FileNotFoundError, ProcessLookupError):
+            pass
+
+
 @case(limit_s=40)
 def every_action_runs_before_the_kill(t):
     folder = t.folder()
@@ -112,7 +122,7 @@ def growth_must_last_as_long_as_the_rule_says(t):
 @case(vm="never", limit_s=40)
 def a_hanging_action_holds_nothing_up(t):
     home, run = start(t, "--json", "--memory", "64M", "--alert", "level>50%", "--exec",
-                      "yes | cat & sleep 1000", "--", "python3", "-c", LEAK)
+                      "yes | cat & sleep 1234", "--", "python3", "-c", LEAK)
     t.equal("exit code", run.finish(35), 137)
     t.check_stream(run, 137)
     alerts, oom = run.all("alert"), run.all("oom")
@@ -121,12 +131,24 @@ def a_hanging_action_holds_nothing_up(t):
     first, last = index(run, "alert"), index(run, "alert", lambda a: a["action"]["result"] == "left")
     t.check(first < index(run, "oom") < last, "the kill is not told between the alert and the end of its action")
     t.check(any(line["type"] == "sample" for line in run.lines.items[first:last]), "no sample while the action hangs")
-    for folder in pathlib.Path("/proc").glob("[0-9]*"):  # it is on its own now; its session is its shell's
-        try:
-            if b"sleep\x001000\x00" == (folder / "cmdline").read_bytes():
-                os.killpg(int((folder / "stat").read_text().split()[4]), 9)
-        except (FileNotFoundError, ProcessLookupError):
-            pass
+    end_sleepers()
+
+
+@case(vm="never", limit_s=40)
+def too_many_actions_are_counted_as_lost(t):
+    stop = t.folder() / ".stop"
+    group = t.cgroup()
+    tracer = t.trace("--cgroup", group.path, *["--alert", "level>20M"] * 6, "--exec", "sleep 1234", "--touch", stop)
+    t.start(group, sys.executable, "-c", LEAK)
+    tracer.wait_for("6 alerts", lambda: len(tracer.all("alert")) == 6, 25)
+    results = sorted(a["action"]["exec"]["result"] for a in tracer.all("alert"))
+    t.equal("results of the commands", results, ["lost"] * 2 + ["running"] * 4)
+    t.equal("results of the touches", [a["action"]["touch"]["result"] for a in tracer.all("alert")], ["ok"] * 6)
+    tracer.stop()
+    t.check_stream(tracer)
+    t.equal("lost", tracer.lines.items[-1]["lost"].get("too_many_actions"), 2)
+    t.equal("number of lines at the end", len([a for a in tracer.all("alert") if a["action"]["result"] == "left"]), 4)
+    end_sleepers()
 
 
 @case(vm="never", limit_s=40)

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -58,6 +59,13 @@ std::string touch_error(int err) {
 }
 
 }  // namespace
+
+bool ActionRunner::full(ActionRun::Kind kind) const {
+  bool touches = kind == ActionRun::Kind::touch;
+  auto running = std::count_if(running_.begin(), running_.end(),
+                               [touches](const Running& r) { return r.touches == touches; });
+  return static_cast<std::size_t>(running) >= kMostRunning;
+}
 
 Result<ActionRunner::Id> ActionRunner::started(pid_t pid, bool touches, MonoTime now) {
   if (pid < 0) return Error::from_errno("starting a process");

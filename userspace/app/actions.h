@@ -18,7 +18,8 @@ namespace oomcast {
 /// Each command and each touched file has a child process of its own, in a session of its own, with default
 /// signals, `oom_score_adj` as given, /dev/null as standard input, output and error, and no other descriptor:
 /// a full disk, a hanging file system and a shell that forks or floods are the child's. One that is not done
-/// after kTimeout is killed with its process group; at most kMostRunning run at once.
+/// after kTimeout is killed with its process group; at most kMostRunning commands and as many touches run at
+/// once. How long one took is known to the interval of reap().
 class ActionRunner {
  public:
   static constexpr Nanos kTimeout = std::chrono::seconds(30);
@@ -42,7 +43,7 @@ class ActionRunner {
   /// other file; what exists is never opened, so that a FIFO or a device does nothing.
   Result<Id> touch(const std::string& path, MonoTime now);
 
-  bool full() const { return running_.size() >= kMostRunning; }
+  bool full(ActionRun::Kind kind) const;
   bool busy() const { return !running_.empty(); }
   /// Never waits. Call it often.
   std::vector<Ended> reap(MonoTime now);

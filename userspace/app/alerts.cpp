@@ -152,9 +152,9 @@ void Alerts::start(MonoTime now, const Alert& alert, Pending& pending) {
     pending.ids.push_back(id);
   };
   auto spawn = [&](ActionRun run, auto how) {
-    if (runner_.full()) {
+    if (runner_.full(run.kind)) {
       run.result = ActionRun::Result::lost;
-      run.error = fmt::format("{} actions still run: not started", ActionRunner::kMostRunning);
+      run.error = fmt::format("{} of them still run: not started", ActionRunner::kMostRunning);
       out_.lose("too_many_actions");
       return add(std::move(run), 0);
     }
@@ -167,9 +167,16 @@ void Alerts::start(MonoTime now, const Alert& alert, Pending& pending) {
   };
   // What takes no time comes first.
   if (options_.signal) add(send_signal(alert), 0);
-  if (options_.touch)
-    spawn({.kind = ActionRun::Kind::touch, .what = *options_.touch},
-          [&] { return runner_.touch(*options_.touch, now); });
+  if (options_.touch) {
+    ActionRun touch{.kind = ActionRun::Kind::touch, .what = *options_.touch};
+    if (newest_touch_ && newest_touch_at_ == now) {
+      add(std::move(touch), newest_touch_);  // one is enough for all alerts of a moment
+    } else {
+      spawn(std::move(touch), [&] { return runner_.touch(*options_.touch, now); });
+      newest_touch_ = pending.ids.back();
+      newest_touch_at_ = now;
+    }
+  }
   if (options_.exec)
     spawn({.kind = ActionRun::Kind::exec, .what = *options_.exec},
           [&] { return runner_.exec(*options_.exec, variables(alert), now); });

@@ -76,6 +76,8 @@ class Alerts {
   Forecaster tree_{Surplus::shared};
   std::optional<Bytes> tree_limit_;
   std::deque<Pending> pending_;
+  ActionRunner::Id newest_touch_ = 0;
+  MonoTime newest_touch_at_{};
 };
 
 }  // namespace oomcast
