@@ -70,7 +70,7 @@ void Alerts::add_process_tree(MonoTime now, const ProcFs& procfs, std::vector<Al
   AlertInput in;
   in.process = process_ref(world_.tasks(), world_.cgroups(), world_.scope().tasks.front());
   in.cgroup = in.process->cgroup;
-  Bytes held, rss;
+  Bytes held;
   std::size_t asked = 0;
   bool together = true;
   world_.tasks().for_each([&](const TaskState& task) {
@@ -82,7 +82,6 @@ void Alerts::add_process_tree(MonoTime now, const ProcFs& procfs, std::vector<Al
     const ProcStatus& s = **status;
     for (const auto& part : {s.rss_anon, s.rss_shmem, s.swap})
       if (part) held += *part;
-    if (s.rss) rss += *s.rss;
     together = together && in.cgroup && task.cgroup == in.cgroup->id.inode;
   });
   if (asked == 0) return;
@@ -106,7 +105,7 @@ void Alerts::add_process_tree(MonoTime now, const ProcFs& procfs, std::vector<Al
     if (std::abs(moved.as_double()) > 0.02 * limit->as_double()) tree_limit_ = left;
     in.limit = tree_limit_;
   }
-  tree_.add({now, *in.level, in.limit, rss});
+  tree_.add({now, *in.level, in.limit});
   in.forecast = tree_.forecast();
   all.push_back(std::move(in));
 }

@@ -73,7 +73,7 @@ class Alerts {
   ActionRunner runner_;
   ProcFs procfs_;
   std::optional<TaskId> process_;
-  Forecaster tree_{Surplus::shared};
+  Forecaster tree_;
   std::optional<Bytes> tree_limit_;
   std::deque<Pending> pending_;
   ActionRunner::Id newest_touch_ = 0;
