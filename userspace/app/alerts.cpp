@@ -88,14 +88,14 @@ void Alerts::add_process_tree(MonoTime now, const ProcFs& procfs, std::vector<Al
 
   std::optional<Bytes> around, limit;  // held with everybody else, and what that may come to
   const CgroupState* state = together ? world_.cgroups().find(in.cgroup->id.inode) : nullptr;
-  if (state && state->ref->name.kind != CgroupKind::root && !state->pinned.empty()) {
-    around = state->pinned.points().back().value;
+  if (state && state->ref->name.kind != CgroupKind::root && state->pinned) {
+    around = state->pinned->value;
     limit = state->headroom_limit;
     auto host = world_.host() ? world_.host()->total : std::nullopt;
     in.limit_cgroup = world_.cgroups().tightest_limit(in.cgroup->id.inode, host).owner;
-  } else if (world_.host() && !world_.host_pinned().empty()) {
-    around = world_.host_pinned().points().back().value;
-    if (auto room = host_headroom(*world_.host())) limit = room->limit;
+  } else if (auto room = world_.host() ? host_headroom(*world_.host()) : std::nullopt) {
+    around = room->pinned;
+    limit = room->limit;
   }
   in.level = around ? std::min(held, *around) : held;
   if (limit && around) {

@@ -33,8 +33,9 @@ Reading by_kind(const CsvRow& row, std::optional<Bytes> limit) {
   } else if (row.file) {
     Bytes droppable = *row.file;
     if (row.shmem) {
-      Bytes all = row.anon.value_or(Bytes{}) + *row.file + *row.shmem;
-      if (!row.anon || all.as_double() > 1.02 * row.used->as_double()) droppable -= *row.shmem;
+      bool apart =
+          row.anon && (*row.anon + *row.file + *row.shmem).as_double() <= 1.02 * row.used->as_double();
+      if (!apart) droppable -= *row.shmem;
     }
     if (droppable < Bytes{} || droppable > *row.used) return out;
     out.value = *row.used - droppable;

@@ -77,11 +77,18 @@ Result<Child> start_waiting(const std::vector<std::string>& words, const StopSig
 // closer.
 class Progress {
  public:
-  Progress(Output& output, const ClockMap& clock) : output_(output), clock_(clock) {}
+  Progress(Output& output, const ClockMap& clock, bool own_cgroup)
+      : output_(output), clock_(clock), own_cgroup_(own_cgroup) {}
 
   void operator()(const Fact& fact) {
     if (auto* sample = std::get_if<Sample>(&fact)) peak(*sample);
     if (auto* forecast = std::get_if<ForecastFact>(&fact)) {
+      // The command's own cgroup says it all; without one, its process tree does.
+      bool about_it = own_cgroup_ ? forecast->cgroup != nullptr : forecast->process.has_value();
+      if (!about_it) {
+        if (output_.json()) output_.write(fact, clock_);
+        return;
+      }
       // After a kill, or at the very end, nothing is known any more: that is no verdict on the run.
       if (!last_ || forecast->forecast.verdict != Verdict::unknown) last_ = *forecast;
       auto eta = forecast->forecast.eta;
@@ -98,7 +105,7 @@ class Progress {
     if (auto* oom = std::get_if<OomFactLine>(&fact)) killed_ = *oom;
     bool detail = std::holds_alternative<Sample>(fact) || std::holds_alternative<ProcessSampleFact>(fact) ||
                   std::holds_alternative<ReclaimFact>(fact) || std::holds_alternative<PressureFact>(fact) ||
-                  std::holds_alternative<StartFact>(fact);
+                  std::holds_alternative<StartFact>(fact) || std::holds_alternative<ExitFact>(fact);
     if (output_.json() || !detail) output_.write(fact, clock_);
   }
 
@@ -122,6 +129,7 @@ class Progress {
 
   Output& output_;
   const ClockMap& clock_;
+  bool own_cgroup_;
   std::optional<ForecastFact> last_;
   std::optional<OomFactLine> killed_;
   std::optional<Seconds> told_eta_;
@@ -164,7 +172,7 @@ Result<int> run(const Options& options) {
   if (!options.memory) scope.tasks.push_back(*id);
   s.set_scope(std::move(scope));
 
-  Progress progress(output, s.clock());
+  Progress progress(output, s.clock(), options.memory.has_value());
   s.start([&](const Fact& fact) { progress(fact); });
   MonoTime end = options.duration ? s.now() + *options.duration : MonoTime::max();
   if (write(child->go.write.get(), "g", 1) != 1) return Error::from_errno("starting the command");

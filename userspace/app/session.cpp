@@ -13,7 +13,6 @@
 #include <fstream>
 
 #include "collect/text.h"
-#include "forecast/growth.h"
 #include "model/scope.h"
 
 namespace oomcast {
@@ -232,6 +231,10 @@ void Session::also_wait_for(int fd) {
 
 void Session::start(Sink sink) {
   sink_ = std::move(sink);
+  Book::Config config;
+  config.interval = options_.interval;
+  if (world_->scope().tasks.size() == 1) config.tree = world_->scope().tasks.front();
+  book_.emplace(config);
   emit(StartFact{now(), OOMCAST_VERSION, kernel_release(roots_), sources_});
   poll_all();
   tell_all();
@@ -331,10 +334,7 @@ void Session::poll_processes() {
     if (now_is.swap) fact.swap = *now_is.swap;
     changed.push_back(std::move(fact));
   }
-  for (ProcessSampleFact& fact : changed) {
-    processes_[fact.process.id] = fact;
-    emit(fact);
-  }
+  for (ProcessSampleFact& fact : changed) tell_process(std::move(fact));
 }
 
 void Session::poll_hot() {
@@ -453,10 +453,9 @@ void Session::poll_all() {
   });
   for (std::uint64_t inode : changed) look_at(inode, std::nullopt, when);
   for (std::uint64_t inode : world_->take_forgotten()) {
-    reader_->forget({cgroupfs_->mount().hierarchy, inode});
-    forecasts_.erase(inode);
-    told_.erase(inode);
-    deadlines_.erase(inode);
+    CgroupId id{cgroupfs_->mount().hierarchy, inode};
+    reader_->forget(id);
+    book_->forget(id);
   }
   if (auto pressure = procfs_->read_pressure(); pressure && *pressure)
     world_->on_pressure(when, std::nullopt, **pressure);
@@ -469,71 +468,21 @@ void Session::poll_all() {
       if (auto pressure = dir->read_pressure(); pressure && *pressure)
         world_->on_pressure(when, inode, **pressure);
     });
-  std::erase_if(processes_, [&](const auto& p) {
-    const TaskState* task = world_->tasks().find(p.first);
-    return !task || task->dead;
-  });
+  for (auto at = processes_.begin(); at != processes_.end();) {
+    const TaskState* task = world_->tasks().find(at->first);
+    if (task && !task->dead) {
+      ++at;
+      continue;
+    }
+    ExitFact exit{now(), at->second.process};
+    at = processes_.erase(at);
+    emit(exit);
+  }
   poll_processes();
-  forecast_cgroups();
-  forecast_host();
+  emit(TickFact{now()});
   if (alerts_) check_rules();
   choose_effort();
   count_losses();
-}
-
-void Session::forecast_cgroups() {
-  MonoTime when = now();
-  world_->cgroups().for_each([&](CgroupState& state) {
-    std::uint64_t inode = state.ref->id.inode;
-    auto points = state.pinned.points();
-    if (points.empty() || state.removed || !world_->cgroup_in_scope(inode)) return;
-    // No new points: it does not change, and its old growth says nothing about now.
-    bool idle = when - points.back().time > 3 * options_.interval + 2s;
-    auto known = forecasts_.find(inode);
-    if (idle && (known == forecasts_.end() || known->second.verdict == Verdict::stable)) return;
-    Forecast next;
-    if (idle) {
-      next.verdict = Verdict::stable;
-      next.limit = state.headroom_limit;
-      next.why = "it does not change";
-    } else {
-      next = forecast(points, state.headroom_limit);
-    }
-    auto tightest =
-        world_->cgroups().tightest_limit(inode, world_->host() ? world_->host()->total : std::nullopt);
-    Told& told = told_[inode];
-    bool falls =
-        next.eta && (!told.eta || std::abs((*next.eta - *told.eta).count()) > 0.02 * told.eta->count());
-    bool changed = next.verdict != told.verdict || next.eta.has_value() != told.eta.has_value();
-    ForecastFact fact{points.back().time, state.ref, std::nullopt, tightest.owner, next};
-    if (next.eta) {
-      auto [at, is_new] = deadlines_.try_emplace(inode, Deadline{fact, std::nullopt, fact.time});
-      if (!is_new) at->second.before_latest = std::exchange(at->second.latest, fact);
-    } else if (auto at = deadlines_.find(inode);
-               at != deadlines_.end() && when - at->second.latest.time > 10s) {
-      deadlines_.erase(at);  // not at once: an episode is told after its kill
-    }
-    forecasts_[inode] = next;
-    if (!falls && !changed) return;
-    told = {next.verdict, next.eta, when};
-    emit(fact);
-  });
-}
-
-void Session::forecast_host() {
-  if (!world_->scope().whole_machine || !world_->host()) return;
-  auto room = host_headroom(*world_->host());
-  host_forecast_ = forecast(world_->host_pinned().points(), room ? room->limit : std::nullopt);
-  const Forecast& next = *host_forecast_;
-  bool falls = next.eta && (!host_told_.eta ||
-                            std::abs((*next.eta - *host_told_.eta).count()) > 0.1 * host_told_.eta->count());
-  if (!falls && next.verdict == host_told_.verdict) return;
-  host_told_ = {next.verdict, next.eta, now()};
-  CgroupPtr root;
-  world_->cgroups().for_each([&](const CgroupState& c) {
-    if (c.ref->name.kind == CgroupKind::root) root = c.ref;
-  });
-  emit(ForecastFact{now(), root, std::nullopt, nullptr, next});
 }
 
 void Session::check_rules() {
@@ -543,23 +492,23 @@ void Session::check_rules() {
   AlertInput host;
   world_->cgroups().for_each([&](const CgroupState& c) {
     if (c.ref->name.kind == CgroupKind::root) host.cgroup = c.ref;  // what stands for it elsewhere
-    auto points = c.pinned.points();
-    if (c.ref->name.kind == CgroupKind::root || c.removed || points.empty() ||
+    if (c.ref->name.kind == CgroupKind::root || c.removed || !c.pinned ||
         !world_->cgroup_in_scope(c.ref->id.inode))
       return;
     AlertInput in;
     in.cgroup = c.ref;
-    in.level = points.back().value;
+    in.level = c.pinned->value;
     in.limit = c.headroom_limit;
     in.limit_cgroup = world_->cgroups().tightest_limit(c.ref->id.inode, host_total).owner;
-    if (auto known = forecasts_.find(c.ref->id.inode); known != forecasts_.end()) in.forecast = known->second;
+    if (const Forecast* known = book_->of(c.ref->id)) in.forecast = *known;
     all.push_back(std::move(in));
   });
-  if (world_->scope().whole_machine && world_->host() && !world_->host_pinned().empty()) {
+  auto room = world_->host() ? host_headroom(*world_->host()) : std::nullopt;
+  if (world_->scope().whole_machine && room) {
     host.host = true;
-    host.level = world_->host_pinned().points().back().value;
-    if (auto room = host_headroom(*world_->host())) host.limit = room->limit;
-    host.forecast = host_forecast_;
+    host.level = room->pinned;
+    host.limit = room->limit;
+    if (const Forecast* known = book_->of(world_->host_ref()->id)) host.forecast = *known;
     all.push_back(std::move(host));
   }
   alerts_->add_process_tree(when, *procfs_, all);
@@ -568,11 +517,7 @@ void Session::check_rules() {
 
 void Session::check_levels(const Sample& sample) {
   if (!alerts_) return;
-  const Forecast* newest = nullptr;
-  if (!sample.cgroup || sample.cgroup->name.kind == CgroupKind::root)
-    newest = host_forecast_ ? &*host_forecast_ : nullptr;
-  else if (auto known = forecasts_.find(sample.cgroup->id.inode); known != forecasts_.end())
-    newest = &known->second;
+  const Forecast* newest = sample.cgroup ? book_->of(sample.cgroup->id) : nullptr;
   alerts_->look_at(sample, newest);
 }
 
@@ -582,12 +527,11 @@ void Session::choose_effort() {
   if (!bpf_) return;
   MonoTime when = now();
   world_->cgroups().for_each([&](const CgroupState& state) {
-    auto points = state.pinned.points();
-    if (state.removed || points.empty() || !state.limit || !state.headroom_limit ||
+    if (state.removed || !state.pinned || !state.limit || !state.headroom_limit ||
         !world_->cgroup_in_scope(state.ref->id.inode))
       return;
-    bool fresh = when - points.back().time < kExactFor;
-    if (fresh && points.back().value.as_double() > kExactFrom * state.headroom_limit->as_double())
+    bool fresh = when - state.pinned->time < kExactFor;
+    if (fresh && state.pinned->value.as_double() > kExactFrom * state.headroom_limit->as_double())
       exact_until_ = when + kExactFor;
   });
   bpf_->set_exact(when < exact_until_);
@@ -607,7 +551,8 @@ void Session::count_losses() {
   };
   since(missed_, bpf_->missed_runs(), "program_interrupted_itself");
   since(undecodable_, bpf_->undecodable(), "undecodable_record");
-  since(dropped_, world_->episodes().dropped() + world_->tasks().forgotten(), "model_full");
+  since(dropped_, world_->episodes().dropped() + world_->tasks().forgotten() + book_->not_followed(),
+        "model_full");
 }
 
 void Session::lose(const std::string& reason, std::uint64_t count) {
@@ -634,18 +579,13 @@ void Session::tell(ModelFact fact) {
                               episode->victims.empty() ? 0 : episode->victims.front().process.id.tgid);
     OomFactLine line{std::move(*episode), std::nullopt, std::nullopt};
     if (line.episode.limit_cgroup)
-      if (auto at = deadlines_.find(line.episode.limit_cgroup->id.inode);
-          at != deadlines_.end() && at->second.first < line.episode.time) {
-        const Deadline& d = at->second;
-        line.forecast_before = d.latest.time < line.episode.time ? std::optional(d.latest) : d.before_latest;
-        line.first_forecast = d.first;
+      if (auto before = book_->before(line.episode.limit_cgroup->id, line.episode.time)) {
+        line.forecast_before = before->forecast;
+        line.first_forecast = before->first;
       }
     emit(line);
   } else if (auto* sample = std::get_if<ProcessSampleFact>(&fact)) {
-    if (const TaskState* task = world_->tasks().find(sample->process.id))
-      if (auto growth = growth_rate(task->rss.points(), 60s)) sample->growth = growth->rate;
-    processes_[sample->process.id] = *sample;
-    emit(*sample);
+    tell_process(std::move(*sample));
   } else {
     std::visit(
         [this](auto&& f) {
@@ -656,6 +596,12 @@ void Session::tell(ModelFact fact) {
         },
         fact);
   }
+}
+
+void Session::tell_process(ProcessSampleFact sample) {
+  book_->on(sample);
+  processes_[sample.process.id] = sample;
+  emit(sample);
 }
 
 void Session::emit(const Fact& fact) {
@@ -673,6 +619,11 @@ void Session::emit(const Fact& fact) {
     if (events_.size() > kMaxEvents) events_.pop_front();
   }
   if (sink_) sink_(fact);
+  if (auto* sample = std::get_if<Sample>(&fact)) book_->on(*sample);
+  if (auto* exit = std::get_if<ExitFact>(&fact)) book_->on(*exit);
+  if (auto* tick = std::get_if<TickFact>(&fact)) book_->tick(tick->time);
+  if (std::holds_alternative<ForecastFact>(fact)) return;
+  for (const ForecastFact& forecast : book_->take()) emit(forecast);
 }
 
 Overview Session::overview() const {
@@ -688,8 +639,8 @@ Overview Session::overview() const {
     const MemInfo& info = *world_->host();
     if (info.total && info.free) host.usage = *info.total - *info.free;
     host.limit = info.total;
-    if (!world_->host_pinned().empty()) host.pinned = world_->host_pinned().points().back().value;
-    if (host_forecast_) host.forecast = *host_forecast_;
+    if (auto room = host_headroom(info)) host.pinned = room->pinned;
+    if (const Forecast* known = book_->of(world_->host_ref()->id)) host.forecast = *known;
     out.rows.push_back(std::move(host));
   }
   world_->cgroups().for_each([&](const CgroupState& c) {
@@ -701,8 +652,8 @@ Overview Session::overview() const {
     row.usage = c.usage;
     row.limit = tightest.limit;
     row.limit_cgroup = tightest.owner;
-    if (!c.pinned.empty()) row.pinned = c.pinned.points().back().value;
-    if (auto at = forecasts_.find(c.ref->id.inode); at != forecasts_.end()) row.forecast = at->second;
+    if (c.pinned) row.pinned = c.pinned->value;
+    if (const Forecast* known = book_->of(c.ref->id)) row.forecast = *known;
     out.rows.push_back(std::move(row));
   });
   for (const auto& [id, sample] : processes_) out.processes.push_back(sample);

@@ -18,6 +18,7 @@
 #include "collect/oom_log.h"
 #include "collect/procfs.h"
 #include "collect/roots.h"
+#include "forecast/book.h"
 #include "model/world.h"
 #include "present/facts.h"
 #include "present/overview.h"
@@ -55,8 +56,6 @@ class Session {
   const ClockMap& clock() const { return clock_; }
   World& world() { return *world_; }
   const CgroupFs& cgroupfs() const { return *cgroupfs_; }
-  const std::unordered_map<std::uint64_t, Forecast>& forecasts() const { return forecasts_; }
-  const std::optional<Forecast>& host_forecast() const { return host_forecast_; }
   const std::vector<std::string>& sources() const { return sources_; }
   const std::map<std::string, std::uint64_t>& lost() const { return lost_; }
   Overview overview() const;
@@ -84,26 +83,14 @@ class Session {
   void read_limits_above(const CgroupState& cgroup);
   void poll_kills();
   void count_losses();
-  void forecast_cgroups();
-  void forecast_host();
   void check_rules();
   void check_levels(const Sample& sample);
   void choose_effort();
   void tell(ModelFact fact);
+  void tell_process(ProcessSampleFact sample);
   void tell_all();
   void emit(const Fact& fact);
   void lose(const std::string& reason, std::uint64_t count);
-
-  struct Told {  // the last forecast that was told of a cgroup
-    Verdict verdict = Verdict::unknown;
-    std::optional<Seconds> eta;
-    MonoTime when;
-  };
-  struct Deadline {  // what was predicted of a cgroup since a deadline first came in sight
-    ForecastFact latest;
-    std::optional<ForecastFact> before_latest;
-    MonoTime first;
-  };
 
   Options options_;
   Roots roots_;
@@ -119,13 +106,9 @@ class Session {
   Sink sink_;
   UniqueFd epoll_, timer_;
   std::vector<std::string> sources_;
-  std::vector<std::uint64_t> moved_;                 // cgroups to look at now
-  std::unordered_map<std::uint64_t, MonoTime> hot_;  // until when
-  std::unordered_map<std::uint64_t, Forecast> forecasts_;
-  std::unordered_map<std::uint64_t, Told> told_;
-  std::unordered_map<std::uint64_t, Deadline> deadlines_;
-  std::optional<Forecast> host_forecast_;
-  Told host_told_;
+  std::vector<std::uint64_t> moved_;                         // cgroups to look at now
+  std::unordered_map<std::uint64_t, MonoTime> hot_;          // until when
+  std::optional<Book> book_;                                 // from start() on
   std::unordered_map<TaskId, ProcessSampleFact> processes_;  // the newest sample of each, for the overview
   std::deque<Fact> events_;
   std::map<std::string, std::uint64_t> lost_;

@@ -19,7 +19,7 @@ struct CgroupState {
   std::optional<Bytes> usage, limit, peak;
   bool limit_known = false;  // it was read: a nullopt limit is no limit
   MemoryStat stat;
-  Series pinned{256};
+  std::optional<Point> pinned;  // the newest
   std::optional<Bytes> headroom_limit;
   std::optional<MonoTime> removed;
   // What was last shown, so that idle cgroups stay quiet.

@@ -65,6 +65,12 @@ struct ProcessSampleFact {
   Bytes rss_error;
 };
 
+/// The end of a process that was sampled.
+struct ExitFact {
+  MonoTime time;
+  ProcessRef process;
+};
+
 struct Victim {
   ProcessRef process;
   std::uint32_t tid = 0;  // the marked thread: the number in the kernel's line

@@ -116,11 +116,6 @@ void World::apply(const wire::OomMark& r) {
   // The record of a cgroup's making can be lost in a storm; its kill must name it all the same.
   for (const auto* task : {&r.victim, &r.trigger})
     if (task->cgroup && !cgroups_.find(*task->cgroup)) urgent_scan_ = true;
-  // What grew until now has been freed: a trend across the kill would be of two different lives.
-  if (auto owner = limit_owner(r))
-    cgroups_.for_each([&](CgroupState& c) {
-      if (cgroups_.is_below(c.ref->id.inode, *owner)) c.pinned.clear();
-    });
 }
 
 void World::apply(const wire::KernelKill& r) {
@@ -163,7 +158,8 @@ void World::on_reading(std::uint64_t inode, const CgroupReading& reading, bool s
   if (auto room = headroom(in); room && reading.stat) {
     pinned = room->pinned;
     state->headroom_limit = room->limit;
-    state->pinned.add({reading.time, room->pinned});
+    if (!state->pinned || reading.time >= state->pinned->time)
+      state->pinned = Point{reading.time, room->pinned};
   }
   bool changed = state->usage != state->shown_usage || tightest.limit != state->shown_limit;
   if (!cgroup_in_scope(inode) || !(show || changed || !state->shown_at)) return;
@@ -177,7 +173,6 @@ void World::on_reading(std::uint64_t inode, const CgroupReading& reading, bool s
 void World::on_host(MonoTime time, const MemInfo& info) {
   host_ = info;
   auto room = host_headroom(info);
-  if (room) host_pinned_.add({time, room->pinned});
   if (!config_.scope.whole_machine) return;
   Sample sample;
   sample.time = time;

@@ -93,7 +93,7 @@ class World {
   const TaskTable& tasks() const { return tasks_; }
   EpisodeBuilder& episodes() { return episodes_; }
   const std::optional<MemInfo>& host() const { return host_; }
-  const Series& host_pinned() const { return host_pinned_; }
+  const CgroupPtr& host_ref() const { return host_ref_; }
   /// Cgroups that a record named but whose path is not known: look for them in the tree.
   bool take_unknown_cgroups() { return std::exchange(unknown_cgroups_, false); }
   /// The same of a victim's or trigger's: look at once.
@@ -123,7 +123,6 @@ class World {
   TaskTable tasks_;
   EpisodeBuilder episodes_;
   std::optional<MemInfo> host_;
-  Series host_pinned_;
   CgroupPtr host_ref_;
   std::unordered_map<std::uint64_t, wire::Stalls> stalls_;
   std::optional<std::uint64_t> host_stalled_us_;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/units.h"
-#include "forecast/forecast.h"
+#include "forecast/book.h"
 #include "model/facts.h"
 
 namespace oomcast {
@@ -20,16 +20,6 @@ struct StartFact {
   std::string version, kernel;  // kernel empty: there is none, a series of another tool
   std::vector<std::string> sources;
   std::optional<double> time_s = std::nullopt;  // of such a series, instead of `time`
-};
-
-/// For a cgroup or a process; both null: a series that is neither.
-struct ForecastFact {
-  MonoTime time;
-  CgroupPtr cgroup;
-  std::optional<ProcessRef> process;
-  CgroupPtr limit_cgroup;
-  Forecast forecast;
-  std::optional<double> time_s = std::nullopt;  // as in StartFact
 };
 
 /// An episode with what had been predicted.
@@ -85,8 +75,13 @@ struct EndFact {
   std::optional<double> time_s = std::nullopt;  // as in StartFact
 };
 
-using Fact = std::variant<StartFact, Sample, ProcessSampleFact, ForecastFact, OomFactLine, UserKillFact,
-                          ReclaimFact, PressureFact, AlertFact, LostFact, EndFact>;
+/// Once per interval, so that a replay knows what did not change. Not shown.
+struct TickFact {
+  MonoTime time;
+};
+
+using Fact = std::variant<StartFact, Sample, ProcessSampleFact, ExitFact, ForecastFact, OomFactLine,
+                          UserKillFact, ReclaimFact, PressureFact, AlertFact, LostFact, TickFact, EndFact>;
 
 /// Turns the model's clocks into wall time, once per process.
 struct ClockMap {

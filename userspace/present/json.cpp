@@ -118,6 +118,12 @@ class Renderer {
     return out;
   }
 
+  Json operator()(const ExitFact& f) const {
+    Json out = line("exit", f.time);
+    out["process"] = process(f.process);
+    return out;
+  }
+
   Json operator()(const ForecastFact& f) const {
     const Forecast& c = f.forecast;
     Json out = line("forecast", f.time, f.time_s);
@@ -285,6 +291,8 @@ class Renderer {
     return out;
   }
 
+  Json operator()(const TickFact&) const { return nullptr; }
+
   Json operator()(const EndFact& f) const {
     Json out = line("end", f.time, f.time_s);
     out["records"] = f.records;
@@ -315,6 +323,7 @@ std::string_view to_string(OomScope scope) {
 }
 
 std::string to_json(const Fact& fact, const ClockMap& clock) {
+  if (std::holds_alternative<TickFact>(fact)) return "";
   // Every string went through text(), so the writer meets valid UTF-8 only; replacing is the last resort.
   return std::visit(Renderer(clock), fact).dump(-1, ' ', false, Json::error_handler_t::replace);
 }

@@ -46,6 +46,10 @@ class Renderer {
                                                format_size(f.file), format_size(f.shmem), growth);
   }
 
+  std::string operator()(const ExitFact& f) const { return at(f.time, "exit") + describe(f.process); }
+
+  std::string operator()(const TickFact&) const { return ""; }
+
   std::string operator()(const ForecastFact& f) const {
     std::string who = f.process ? describe(*f.process) : f.cgroup ? where(f.cgroup) : "series";
     std::string rate = f.forecast.growth ? "  " + format_rate(f.forecast.growth->rate) : "";

@@ -145,7 +145,7 @@ TEST(CgroupTree, an_inode_that_comes_again_is_a_new_cgroup) {
   CgroupState* old = tree.find(4);
   old->limit = MiB(64);
   old->usage = MiB(60);
-  old->pinned.add({at(1), MiB(60)});
+  old->pinned = Point{at(1), MiB(60)};
   old->shown_at = at(1);
   tree.remove(4, at(10));
   CgroupState* again = tree.add_child(4, 1, "other");
@@ -154,7 +154,7 @@ TEST(CgroupTree, an_inode_that_comes_again_is_a_new_cgroup) {
   EXPECT_FALSE(again->removed);
   EXPECT_EQ(again->limit, std::nullopt) << "the limit of another";
   EXPECT_EQ(again->usage, std::nullopt);
-  EXPECT_TRUE(again->pinned.empty());
+  EXPECT_FALSE(again->pinned);
   EXPECT_FALSE(again->shown_at);
 }
 

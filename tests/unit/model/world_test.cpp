@@ -100,7 +100,7 @@ TEST(World, leaves_unknown_what_was_not_read) {
   EXPECT_EQ(samples[0].limit, std::nullopt);
   EXPECT_EQ(samples[0].peak, std::nullopt);
   EXPECT_EQ(samples[0].stat.anon, std::nullopt);
-  EXPECT_TRUE(world.cgroups().find(10)->pinned.empty());
+  EXPECT_FALSE(world.cgroups().find(10)->pinned);
 }
 
 TEST(World, a_failed_read_keeps_what_was_known) {
@@ -110,7 +110,7 @@ TEST(World, a_failed_read_keeps_what_was_known) {
   nothing.time = ms(2000);
   world.on_reading(10, nothing, true);
   EXPECT_EQ(facts_of<Sample>(world).back().usage, MiB(5));
-  EXPECT_EQ(world.cgroups().find(10)->pinned.points().size(), 1u) << "an old reading is no new point";
+  EXPECT_EQ(world.cgroups().find(10)->pinned->time, ms(1000)) << "an old reading is no new point";
 }
 
 TEST(World, does_not_show_what_is_removed_or_unknown) {
@@ -163,15 +163,6 @@ TEST(World, follows_the_life_of_a_cgroup) {
   EXPECT_TRUE(world.take_forgotten().empty()) << "records about it still arrive";
   world.advance(ms(60'000));
   EXPECT_EQ(world.take_forgotten(), std::vector<std::uint64_t>{30});
-}
-
-TEST(World, an_oom_clears_the_trend_below_its_limit_and_nowhere_else) {
-  World world = a_world();
-  for (std::uint64_t inode : {10, 11, 20}) world.on_reading(inode, reading(1000, MiB(50)));
-  oom_kill(world, 5000, task(100, 11), job_is_full());
-  EXPECT_TRUE(world.cgroups().find(10)->pinned.empty());
-  EXPECT_TRUE(world.cgroups().find(11)->pinned.empty());
-  EXPECT_FALSE(world.cgroups().find(20)->pinned.empty());
 }
 
 TEST(World, argv_of_a_victim_is_what_it_last_showed) {

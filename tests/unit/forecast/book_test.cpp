@@ -1,0 +1,118 @@
+#include "forecast/book.h"
+
+#include <gtest/gtest.h>
+
+#include "forecast/series_of.h"
+
+namespace oomcast {
+namespace {
+
+CgroupPtr job() {
+  return std::make_shared<CgroupRef>(CgroupRef{{Hierarchy::v2, 10}, "/job", {}});
+}
+
+Sample sample(const CgroupPtr& cgroup, double t, Bytes pinned) {
+  Sample s;
+  s.time = at_s(t);
+  s.cgroup = cgroup;
+  s.usage = s.pinned = pinned;
+  s.limit = s.headroom_limit = GiB(1);
+  return s;
+}
+
+ProcessSampleFact process(std::uint32_t pid, double t, Bytes anon) {
+  ProcessSampleFact p;
+  p.time = at_s(t);
+  p.process.id = {pid, 7};
+  p.process.comm = "python3";
+  p.anon = p.rss = anon;
+  return p;
+}
+
+TEST(Book, tells_a_verdict_when_it_is_new_and_a_deadline_when_it_moves) {
+  Book book({});
+  auto cgroup = job();
+  std::vector<ForecastFact> all;
+  for (int i = 0; i < 30; ++i) {
+    book.on(sample(cgroup, i, Bytes{i * MiB(20).count}));
+    for (auto& f : book.take()) all.push_back(f);
+  }
+  ASSERT_GE(all.size(), 3u);
+  EXPECT_EQ(all.front().forecast.verdict, Verdict::unknown);
+  EXPECT_EQ(all.back().forecast.verdict, Verdict::leak);
+  EXPECT_EQ(all.back().cgroup, cgroup);
+  ASSERT_TRUE(all.back().forecast.eta);
+  EXPECT_NEAR(all.back().forecast.eta->count(), 51.2 - 29, 3);
+}
+
+TEST(Book, knows_what_had_been_predicted_before_a_kill) {
+  Book book({});
+  auto cgroup = job();
+  for (int i = 0; i < 50; ++i) book.on(sample(cgroup, i, Bytes{i * MiB(20).count}));
+  auto before = book.before(cgroup->id, at_s(49.5));
+  ASSERT_TRUE(before);
+  EXPECT_LT(before->first, at_s(15));
+  EXPECT_LT(before->forecast.time, at_s(49.5));
+  EXPECT_FALSE(book.before({Hierarchy::v2, 99}, at_s(49.5)));
+}
+
+TEST(Book, takes_a_series_that_gives_no_samples_for_one_that_stands_still) {
+  Book book({});
+  auto cgroup = job();
+  for (int i = 0; i < 20; ++i) book.on(sample(cgroup, i, Bytes{i * MiB(20).count}));
+  ASSERT_EQ(book.of(cgroup->id)->verdict, Verdict::leak);
+  for (int i = 20; i < 60; ++i) book.tick(at_s(i));
+  EXPECT_NE(book.of(cgroup->id)->verdict, Verdict::leak);
+}
+
+TEST(Book, says_the_same_of_the_same_facts) {
+  auto run = [] {
+    Book book({});
+    auto cgroup = job();
+    std::string said;
+    for (int i = 0; i < 200; ++i) {
+      if (i % 7) book.on(sample(cgroup, i, Bytes{MiB(100).count + i * MiB(3).count + i % 5 * MiB(1).count}));
+      auto p = process(5, i, Bytes{i * MiB(3).count});
+      book.on(p);
+      book.tick(at_s(i + 0.5));
+      for (auto& f : book.take())
+        said += f.forecast.why + std::to_string(f.forecast.eta ? f.forecast.eta->count() : -1);
+    }
+    return said;
+  };
+  EXPECT_EQ(run(), run());
+}
+
+TEST(Book, follows_a_process_tree_as_one) {
+  Book::Config config;
+  config.tree = TaskId{1, 7};
+  Book book(config);
+  std::optional<ForecastFact> last;
+  for (int i = 0; i < 60; ++i) {
+    for (std::uint32_t pid : {1u, 2u, 3u}) {
+      auto p = process(pid, i, pid == 1 ? MiB(50) : Bytes{MiB(50).count + i * MiB(4).count});
+      book.on(p);
+    }
+    book.tick(at_s(i + 0.5));
+    for (auto& f : book.take())
+      if (f.process && f.process->id.tgid == 1) last = f;
+  }
+  ASSERT_TRUE(last) << "named after its first process";
+  EXPECT_EQ(last->forecast.verdict, Verdict::leak);
+  EXPECT_NEAR(last->forecast.growth->rate.value / 1048576.0, 8, 0.5);
+}
+
+TEST(Book, gives_a_sample_of_a_process_its_growth) {
+  Book book({});
+  for (int i = 0; i < 40; ++i) {
+    auto p = process(5, i, Bytes{i * MiB(2).count});
+    book.on(p);
+    if (i > 20) {
+      ASSERT_TRUE(p.growth);
+      EXPECT_NEAR(p.growth->value / 1048576.0, 2, 0.2);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace oomcast

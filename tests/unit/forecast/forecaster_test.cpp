@@ -1,0 +1,200 @@
+#include "forecast/forecaster.h"
+
+#include <gtest/gtest.h>
+
+#include "forecast/series_of.h"
+
+namespace oomcast {
+namespace {
+
+// 600 MB a minute on a machine of 32 GB: it dies after 40 minutes.
+double fuse(double t) {
+  return 8.8 + 0.58 * t / 60;
+}
+
+double eta(Forecaster& f) {
+  return f.forecast().eta ? f.forecast().eta->count() : -1;
+}
+
+TEST(Forecaster, says_that_it_is_too_early) {
+  Forecaster f;
+  feed(f, 0, 4, 1, 32, fuse);
+  EXPECT_EQ(f.forecast().verdict, Verdict::unknown);
+  EXPECT_FALSE(f.forecast().eta);
+  EXPECT_NE(f.forecast().why.find("too early"), std::string::npos);
+}
+
+TEST(Forecaster, tells_the_forty_minute_fuse_within_two_minutes) {
+  Noise noise;
+  Forecaster f;
+  feed(f, 0, 120, 10, 32, [&](double t) { return fuse(t) + 0.02 * noise(); });
+  double left = (32 - 8.8) / 0.58 * 60 - 110;
+  const Forecast& now = f.forecast();
+  ASSERT_EQ(now.verdict, Verdict::leak);
+  ASSERT_TRUE(now.eta_low && now.eta_high);
+  EXPECT_LE(now.eta_low->count(), left);
+  EXPECT_GE(now.eta_high->count(), left);
+  EXPECT_GE(now.eta_low->count(), 0.7 * left);
+  EXPECT_LE(now.eta_high->count(), 1.3 * left);
+}
+
+TEST(Forecaster, dies_at_a_spike_and_not_when_the_floor_arrives) {
+  Noise noise;
+  Forecaster f;
+  auto value = [&](double t) {
+    bool spike = std::fmod(t, 300) >= 280;
+    return 14 + 14.0 * t / 10'000 + (spike ? 4 : 0) + 0.02 * noise();
+  };
+  feed(f, 0, 7'000, 5, 32, value);
+  // The floor arrives after 12,860 s, floor and peak together at 10,000 s.
+  EXPECT_NEAR(eta(f), 3'000, 300);
+  ASSERT_TRUE(f.forecast().evidence.peak_above && f.forecast().evidence.period);
+  EXPECT_NEAR(f.forecast().evidence.peak_above->as_double() / 1073741824.0, 4, 0.3);
+  EXPECT_NEAR(f.forecast().evidence.period->count(), 300, 15);
+}
+
+TEST(Forecaster, calls_spikes_that_come_back_spikes) {
+  Noise noise;
+  Forecaster f;
+  feed(f, 0, 3'000, 5, 32,
+       [&](double t) { return 6.2 + (std::fmod(t, 200) >= 190 ? 4.2 : 0) + 0.02 * noise(); });
+  EXPECT_EQ(f.forecast().verdict, Verdict::spikes);
+  EXPECT_FALSE(f.forecast().alert);
+  EXPECT_FALSE(f.forecast().eta);
+}
+
+TEST(Forecaster, calls_a_collectors_sawtooth_with_a_flat_floor_no_leak) {
+  Noise noise;
+  Forecaster f;
+  feed(f, 0, 4'000, 5, 32, [&](double t) { return 10 + 6 * std::fmod(t, 250) / 250 + 0.02 * noise(); });
+  EXPECT_EQ(f.forecast().verdict, Verdict::spikes);
+}
+
+TEST(Forecaster, sees_the_leak_below_a_sawtooth) {
+  Noise noise;
+  Forecaster f;
+  feed(f, 0, 6'000, 5, 32,
+       [&](double t) { return 10 + 16 * t / 10'000 + 6 * std::fmod(t, 250) / 250 + 0.02 * noise(); });
+  EXPECT_EQ(f.forecast().verdict, Verdict::leak);
+  EXPECT_NEAR(eta(f), 4'000, 500);
+}
+
+TEST(Forecaster, calls_a_second_copy_of_a_model_a_step) {
+  Noise noise;
+  Forecaster f;
+  feed(f, 0, 3'000, 5, 32, [&](double t) { return (t < 1'200 ? 9 : 15) + 0.03 * noise(); });
+  const Forecast& now = f.forecast();
+  EXPECT_EQ(now.verdict, Verdict::step);
+  ASSERT_TRUE(now.evidence.stepped && now.evidence.step_ago);
+  EXPECT_NEAR(now.evidence.stepped->as_double() / 1073741824.0, 6, 0.5);
+  EXPECT_NEAR(now.evidence.step_ago->count(), 1'800, 120);
+}
+
+TEST(Forecaster, calls_a_start_up_a_ramp) {
+  Noise noise;
+  Forecaster f;
+  feed(f, 0, 3'000, 5, 32, [&](double t) { return 20 * (1 - std::exp(-t / 100)) + 0.03 * noise(); });
+  EXPECT_EQ(f.forecast().verdict, Verdict::ramp);
+  EXPECT_FALSE(f.forecast().eta);
+}
+
+TEST(Forecaster, keeps_silent_on_noise) {
+  Noise noise;
+  Forecaster f;
+  feed(f, 0, 20'000, 10, 32, [&](double) { return 29 + 0.3 * noise(); });
+  EXPECT_EQ(f.forecast().verdict, Verdict::stable);
+  EXPECT_FALSE(f.forecast().alert);
+}
+
+TEST(Forecaster, does_not_adapt_a_slow_leak_away) {
+  Noise noise;
+  Forecaster f;
+  auto slow = [&](double t) { return 30 + 66 * t / (60 * 3600) + 0.3 * noise(); };
+  feed(f, 0, 36 * 3600, 60, 96, slow);
+  EXPECT_EQ(f.forecast().verdict, Verdict::leak);
+  EXPECT_TRUE(f.forecast().alert) << "24 hours ahead";
+  EXPECT_NEAR(eta(f) / 3600, 24, 2);
+}
+
+TEST(Forecaster, sees_a_balloon_of_seconds_after_hours_of_calm) {
+  Noise noise;
+  Forecaster f;
+  feed(f, 0, 20'000, 5, 61, [&](double) { return 6.4 + 0.02 * noise(); });
+  feed(f, 20'000, 20'090, 5, 61, [&](double t) { return 6.4 + 54.6 * (t - 20'000) / 120 + 0.02 * noise(); });
+  EXPECT_EQ(f.forecast().verdict, Verdict::leak);
+  EXPECT_NEAR(eta(f), 35, 10);
+}
+
+TEST(Forecaster, sees_a_leak_that_begins_late) {
+  Noise noise;
+  Forecaster f;
+  feed(f, 0, 10'000, 10, 32,
+       [&](double t) { return 10 + (t < 5'000 ? 0 : 20 * (t - 5'000) / 8'000) + 0.05 * noise(); });
+  EXPECT_EQ(f.forecast().verdict, Verdict::leak);
+  EXPECT_NEAR(eta(f), 3'800, 400);
+}
+
+TEST(Forecaster, sees_that_a_leak_has_stopped) {
+  Noise noise;
+  Forecaster f;
+  feed(f, 0, 4'000, 10, 32, [&](double t) { return 10 + std::min(t, 2'000.0) / 200 + 0.05 * noise(); });
+  EXPECT_NE(f.forecast().verdict, Verdict::leak);
+  EXPECT_FALSE(f.forecast().eta);
+}
+
+TEST(Forecaster, follows_a_limit_that_moves) {
+  Forecaster f;
+  feed(f, 0, 600, 5, 32, fuse);
+  double before = eta(f);
+  f.add({at_s(600), GiB(15), GiB(64)});
+  EXPECT_GT(eta(f), 2 * before);
+  f.add({at_s(605), GiB(15), std::nullopt});
+  EXPECT_FALSE(f.forecast().eta) << "no limit, no deadline";
+  EXPECT_EQ(f.forecast().verdict, Verdict::leak);
+}
+
+TEST(Forecaster, says_the_same_however_often_it_is_asked) {
+  Noise a, b;
+  Forecaster often, once;
+  auto with = [](Noise& n) { return [&n](double t) { return fuse(t) + 0.05 * n(); }; };
+  for (double t = 0; t < 900; t += 5) {
+    feed(often, t, t + 5, 5, 32, with(a));
+    (void)often.forecast();
+  }
+  feed(once, 0, 900, 5, 32, with(b));
+  EXPECT_EQ(often.forecast().eta, once.forecast().eta);
+  EXPECT_EQ(often.forecast().why, once.forecast().why);
+}
+
+TEST(Forecaster, lives_with_gaps_and_irregular_samples) {
+  Noise noise;
+  Forecaster f;
+  double t = 0;
+  for (int i = 0; i < 200; ++i) {
+    t += i % 3 == 0 ? 1 : 9;
+    if (t > 600 && t < 900) continue;
+    feed(f, t, t + 0.5, 1, 32, [&](double s) { return fuse(s) + 0.03 * noise(); });
+  }
+  EXPECT_NEAR(eta(f), 2'400 - t, 120);
+}
+
+TEST(Forecaster, tells_page_cache_from_a_leak) {
+  Forecaster f(Surplus::droppable);
+  for (int i = 0; i < 300; ++i)
+    f.add({at_s(i * 5), GiB(4), GiB(32), Bytes{GiB(4).count + i * MiB(60).count}});
+  EXPECT_EQ(f.forecast().verdict, Verdict::cache);
+  EXPECT_FALSE(f.forecast().eta);
+}
+
+TEST(Forecaster, names_copy_on_write_while_the_rss_is_flat) {
+  Forecaster f(Surplus::shared);
+  for (int i = 0; i < 20; ++i)
+    f.add({at_s(i), Bytes{MiB(10).count + i * MiB(18).count}, std::nullopt, GiB(3)});
+  const Forecast& now = f.forecast();
+  EXPECT_EQ(now.verdict, Verdict::cow);
+  ASSERT_TRUE(now.evidence.shared);
+  EXPECT_LT(*now.evidence.shared, GiB(3));
+}
+
+}  // namespace
+}  // namespace oomcast

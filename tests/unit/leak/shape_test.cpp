@@ -1,0 +1,71 @@
+#include "leak/shape.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+namespace oomcast {
+namespace {
+
+std::vector<Bucket> window(int n, const std::function<double(int)>& value) {
+  std::vector<Bucket> out;
+  for (int i = 0; i < n; ++i) {
+    auto v = static_cast<float>(value(i)), t = static_cast<float>(i);
+    out.push_back({t, t, v, v, v, 1});
+  }
+  return out;
+}
+
+// Between −1 and 1, without a pattern that matters here.
+double wiggle(int i) {
+  return std::sin(i * 12.9898) * std::cos(i * 78.233);
+}
+
+TEST(Shape, finds_one_segment_in_a_straight_rise) {
+  Shape s = describe(window(100, [](int i) { return 1e9 + 1e7 * i + 1e6 * wiggle(i); }));
+  ASSERT_EQ(s.segments.size(), 1u);
+  EXPECT_NEAR(s.segments[0].slope, 1e7, 1e5);
+  EXPECT_TRUE(s.excursions.empty());
+  EXPECT_LT(s.reversed_rise, 1e7);
+}
+
+TEST(Shape, cuts_where_the_growth_begins) {
+  Shape s = describe(window(100, [](int i) { return 1e9 + 1e7 * std::max(0, i - 60) + 1e6 * wiggle(i); }));
+  ASSERT_EQ(s.segments.size(), 2u);
+  EXPECT_NEAR(static_cast<double>(s.segments[1].begin), 60, 3);
+}
+
+TEST(Shape, takes_spikes_off_the_floor) {
+  Shape s = describe(window(100, [](int i) { return 1e9 + (i % 20 >= 17 ? 4e8 : 0) + 1e6 * wiggle(i); }));
+  ASSERT_EQ(s.excursions.size(), 4u) << "the fifth has not come back";
+  for (const Excursion& e : s.excursions) EXPECT_NEAR(e.height, 4e8, 1e7);
+  EXPECT_NEAR(s.excursions[1].peak_time - s.excursions[0].peak_time, 20, 3);
+  for (const Dot& d : s.floor) EXPECT_LT(d.value, 1.1e9);
+}
+
+TEST(Shape, knows_a_spike_that_has_not_come_back_from_those_before) {
+  auto spiky = [](int i) { return 1e9 + (i % 20 >= 17 ? 4e8 : 0) + 1e6 * wiggle(i); };
+  EXPECT_TRUE(describe(window(99, spiky)).under_way);
+  EXPECT_FALSE(describe(window(96, spiky)).under_way);
+}
+
+TEST(Shape, does_not_take_a_step_for_a_spike) {
+  Shape s = describe(window(100, [](int i) { return 1e9 + (i >= 50 ? 4e8 : 0) + 1e6 * wiggle(i); }));
+  EXPECT_TRUE(s.excursions.empty());
+  ASSERT_EQ(s.segments.size(), 2u);
+}
+
+TEST(Shape, measures_a_rise_that_was_taken_back) {
+  Shape s = describe(window(100, [](int i) { return 1e9 + 1e7 * (i < 30 ? i : i < 60 ? 30 : std::max(0, 90 - i)); }));
+  EXPECT_NEAR(s.reversed_rise, 3e8, 2e7);
+}
+
+TEST(Shape, of_nothing_is_empty) {
+  EXPECT_TRUE(describe({}).floor.empty());
+  EXPECT_EQ(describe(window(1, [](int) { return 1e9; })).floor.size(), 1u);
+}
+
+}  // namespace
+}  // namespace oomcast

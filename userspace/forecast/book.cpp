@@ -1,0 +1,159 @@
+#include "forecast/book.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace oomcast {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kMostFill = 32;  // readings that stand for a time without samples
+constexpr double kDeadlineMoved = 0.02;
+constexpr Nanos kDeadlineKept = 10s;  // an episode is told after its kill
+
+// What a process alone keeps in memory, as far as its counters tell: shared anonymous memory and pages still
+// shared since a fork are in it.
+Bytes held(const ProcessSampleFact& sample) {
+  return sample.private_bytes.value_or(sample.anon + sample.shmem) + sample.swap;
+}
+
+}  // namespace
+
+void Book::add(Entry& entry, const Reading& reading) {
+  // No samples between: it did not change.
+  Nanos gap = reading.time - entry.last.time;
+  if (entry.last.time != MonoTime{} && gap > 3 * config_.interval + 2s) {
+    auto fill = std::min<std::int64_t>(kMostFill, gap / config_.interval - 1);
+    for (std::int64_t i = 1; i <= fill; ++i) {
+      Reading same = entry.last;
+      same.time = entry.last.time + gap * i / (fill + 1);
+      entry.forecaster.add(same);
+    }
+  }
+  entry.forecaster.add(reading);
+  entry.last = reading;
+}
+
+void Book::look(Entry& entry, MonoTime now) {
+  entry.newest.time = now;
+  entry.newest.forecast = entry.forecaster.forecast();
+  const Forecast& next = entry.newest.forecast;
+  if (next.eta) {
+    entry.deadline_before = entry.deadline;
+    if (!entry.deadline) entry.first_deadline = now;
+    entry.deadline = entry.newest;
+  } else if (entry.deadline && now - entry.deadline->time > kDeadlineKept) {
+    entry.deadline.reset();
+    entry.deadline_before.reset();
+  }
+  bool moved = next.eta && (!entry.told_eta || std::abs((*next.eta - *entry.told_eta).count()) >
+                                                   kDeadlineMoved * entry.told_eta->count());
+  bool gone = entry.told_eta && !next.eta;
+  bool news =
+      !entry.told || next.verdict != entry.told_verdict || next.alert != entry.told_alert || moved || gone;
+  if (!news) return;
+  entry.told = true;
+  entry.told_alert = next.alert;
+  entry.told_verdict = next.verdict;
+  entry.told_eta = next.eta;
+  news_.push_back(entry.newest);
+}
+
+void Book::on(const Sample& sample) {
+  if (!sample.cgroup || !sample.pinned) return;
+  auto [at, is_new] = cgroups_.try_emplace(sample.cgroup->id.inode, Surplus::droppable);
+  Entry& entry = at->second;
+  entry.newest.cgroup = sample.cgroup;
+  entry.newest.limit_cgroup = sample.limit_cgroup;
+  // Usage without the swap that pinned counts may be below it.
+  auto total = sample.usage ? std::optional(std::max(*sample.usage, *sample.pinned)) : std::nullopt;
+  add(entry, {sample.time, *sample.pinned, sample.headroom_limit, total});
+  look(entry, sample.time);
+}
+
+// What a process in `cgroup` may still take if all others stay as they are.
+std::optional<Bytes> Book::room_beside(const CgroupPtr& cgroup) const {
+  if (!cgroup) return std::nullopt;
+  auto at = cgroups_.find(cgroup->id.inode);
+  if (at == cgroups_.end() || !at->second.last.limit) return std::nullopt;
+  return std::max(Bytes{}, *at->second.last.limit - at->second.last.value);
+}
+
+void Book::on(ProcessSampleFact& sample) {
+  const TaskId id = sample.process.id;
+  if (!processes_.contains(id) && processes_.size() >= config_.most_processes) {
+    ++not_followed_;
+    return;
+  }
+  auto [at, is_new] = processes_.try_emplace(id, Surplus::shared);
+  Entry& entry = at->second;
+  entry.newest.process = sample.process;
+  auto room = room_beside(sample.process.cgroup);
+  Bytes now_holds = held(sample);
+  auto total = sample.private_bytes ? std::optional(std::max(sample.rss, now_holds)) : std::nullopt;
+  add(entry, {sample.time, now_holds, room ? std::optional(now_holds + *room) : std::nullopt, total});
+  const Forecast& next = entry.forecaster.forecast();
+  if (next.growth) sample.growth = next.growth->rate;
+  if (config_.tree)
+    members_[id] = {now_holds, sample.private_bytes ? std::optional(sample.rss) : std::nullopt,
+                    sample.process};
+  // A process that does nothing of note is no news.
+  if (entry.told || next.verdict == Verdict::leak || next.verdict == Verdict::cow) look(entry, sample.time);
+}
+
+void Book::on(const ExitFact& exit) {
+  processes_.erase(exit.process.id);
+  members_.erase(exit.process.id);
+}
+
+void Book::add_tree(MonoTime now) {
+  if (!config_.tree || members_.empty()) return;
+  if (!tree_) tree_.emplace(Surplus::shared);
+  auto root = members_.find(*config_.tree);
+  const Member& first = root != members_.end() ? root->second : members_.begin()->second;
+  tree_->newest.process = first.process;
+  Bytes sum;
+  for (const auto& [id, member] : members_) sum += member.held;
+  auto room = room_beside(first.process.cgroup);
+  add(*tree_, {now, sum, room ? std::optional(sum + *room) : std::nullopt});
+  look(*tree_, now);
+}
+
+void Book::tick(MonoTime now) {
+  auto refresh = [&](Entry& entry) {
+    bool quiet =
+        entry.newest.forecast.verdict == Verdict::stable || entry.newest.forecast.verdict == Verdict::unknown;
+    if (now - entry.last.time <= 3 * config_.interval + 2s || (quiet && !entry.newest.forecast.eta)) return;
+    Reading same = entry.last;
+    same.time = now;
+    add(entry, same);
+    look(entry, now);
+  };
+  for (auto& [inode, entry] : cgroups_) refresh(entry);
+  for (auto& [id, entry] : processes_)
+    if (entry.told) refresh(entry);
+  add_tree(now);
+}
+
+const Forecast* Book::of(const CgroupId& cgroup) const {
+  auto at = cgroups_.find(cgroup.inode);
+  return at == cgroups_.end() ? nullptr : &at->second.newest.forecast;
+}
+
+std::optional<Bytes> Book::pinned(const CgroupId& cgroup) const {
+  auto at = cgroups_.find(cgroup.inode);
+  if (at == cgroups_.end()) return std::nullopt;
+  return at->second.last.value;
+}
+
+std::optional<ForecastBefore> Book::before(const CgroupId& limit_cgroup, MonoTime kill) const {
+  auto at = cgroups_.find(limit_cgroup.inode);
+  if (at == cgroups_.end() || !at->second.deadline || at->second.first_deadline >= kill) return std::nullopt;
+  const Entry& e = at->second;
+  const auto& last = e.deadline->time < kill ? e.deadline : e.deadline_before;
+  if (!last) return std::nullopt;
+  return ForecastBefore{*last, e.first_deadline};
+}
+
+}  // namespace oomcast

@@ -1,0 +1,95 @@
+// The forecasts of everything that is followed. What it says depends on the facts and ticks it is given and
+// on nothing else, so that a recording replayed says what the live run said.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "base/task_id.h"
+#include "base/units.h"
+#include "forecast/forecaster.h"
+#include "model/facts.h"
+
+namespace oomcast {
+
+/// For a cgroup or a process; both null: a series that is neither.
+struct ForecastFact {
+  MonoTime time;
+  CgroupPtr cgroup;
+  std::optional<ProcessRef> process;
+  CgroupPtr limit_cgroup;
+  Forecast forecast;
+  std::optional<double> time_s = std::nullopt;  // of a series of another tool, instead of `time`
+};
+
+/// What had been predicted when a cgroup met its limit.
+struct ForecastBefore {
+  ForecastFact forecast;  // the last one before the kill
+  MonoTime first;         // when a deadline was first told
+};
+
+class Book {
+ public:
+  struct Config {
+    Nanos interval = std::chrono::seconds(1);
+    /// With --pid: the processes in scope are one tree, followed as a whole under this process.
+    std::optional<TaskId> tree;
+    std::size_t most_processes = 4096;
+  };
+  explicit Book(Config config) : config_(config) {}
+
+  void on(const Sample& sample);
+  /// Fills in the process's growth.
+  void on(ProcessSampleFact& sample);
+  void on(const ExitFact& exit);
+  void forget(const CgroupId& cgroup) { cgroups_.erase(cgroup.inode); }
+  /// Once per interval: what has given no sample has not changed.
+  void tick(MonoTime now);
+  /// News since the last call: another verdict, an alert's rise or fall, a deadline that moved by 2 %.
+  std::vector<ForecastFact> take() { return std::exchange(news_, {}); }
+
+  /// The newest of a cgroup (the host's is that of the root cgroup); nullptr: there is none yet.
+  const Forecast* of(const CgroupId& cgroup) const;
+  std::optional<Bytes> pinned(const CgroupId& cgroup) const;
+  /// Of the cgroup whose limit was met at `kill`.
+  std::optional<ForecastBefore> before(const CgroupId& limit_cgroup, MonoTime kill) const;
+  /// Processes that were not followed because there were too many.
+  std::uint64_t not_followed() const { return not_followed_; }
+
+ private:
+  struct Entry {
+    explicit Entry(Surplus surplus) : forecaster(surplus) {}
+    Forecaster forecaster;
+    Reading last;
+    ForecastFact newest;
+    // The last that was told.
+    bool told = false, told_alert = false;
+    Verdict told_verdict = Verdict::unknown;
+    std::optional<Seconds> told_eta;
+    // Since a deadline came in sight.
+    std::optional<ForecastFact> deadline, deadline_before;
+    MonoTime first_deadline{};
+  };
+  void add(Entry& entry, const Reading& reading);
+  void look(Entry& entry, MonoTime now);
+  void add_tree(MonoTime now);
+  std::optional<Bytes> room_beside(const CgroupPtr& cgroup) const;
+
+  struct Member {
+    Bytes held;
+    std::optional<Bytes> rss;
+    ProcessRef process;
+  };
+  Config config_;
+  std::map<std::uint64_t, Entry> cgroups_;  // by inode, in an order that a replay has too
+  std::map<TaskId, Entry> processes_;
+  std::map<TaskId, Member> members_;  // of the tree
+  std::optional<Entry> tree_;
+  std::vector<ForecastFact> news_;
+  std::uint64_t not_followed_ = 0;
+};
+
+}  // namespace oomcast

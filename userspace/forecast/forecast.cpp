@@ -1,0 +1,13 @@
+#include "forecast/forecast.h"
+
+#include <array>
+
+namespace oomcast {
+
+std::string_view to_string(Verdict verdict) {
+  constexpr std::array<std::string_view, 8> names = {"stable", "leak", "spikes", "step",
+                                                     "ramp",   "cow",  "cache",  "unknown"};
+  return names[static_cast<std::size_t>(verdict)];
+}
+
+}  // namespace oomcast
