@@ -24,6 +24,10 @@ int main(int argc, char** argv) {
         return trace(options);
       case Command::run:
         return run(options);
+      case Command::record:
+        return record(options);
+      case Command::compare:
+        return compare(options);
       case Command::replay:
         return replay(options);
       case Command::doctor:

@@ -9,8 +9,10 @@ namespace oomcast {
 Result<int> watch(const Options& options);
 Result<int> trace(const Options& options);
 Result<int> run(const Options& options);
-/// Of a series in CSV.
+Result<int> record(const Options& options);
+/// Of a recording, or of a series in CSV.
 Result<int> replay(const Options& options);
+Result<int> compare(const Options& options);
 Result<int> doctor(const Options& options);
 
 }  // namespace oomcast

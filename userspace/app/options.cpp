@@ -16,7 +16,8 @@
 namespace oomcast {
 namespace {
 
-constexpr std::array<std::string_view, 5> kCommands = {"watch", "trace", "run", "replay", "doctor"};
+constexpr std::array<std::string_view, 7> kCommands = {"watch",  "trace",   "run",   "record",
+                                                       "replay", "compare", "doctor"};
 
 // Texts as they come; they are read after parsing, so that every mistake is told in our words.
 struct Texts {
@@ -218,20 +219,35 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
   auto* run = app.add_subcommand("run",
                                  "start a command under trace: oomcast run [--memory SIZE] -- CMD ...\n"
                                  "(with --json the command's own output goes to stderr)");
-  auto* replay = app.add_subcommand("replay", "the same analysis of a series in CSV");
+  auto* record = app.add_subcommand("record", "write a recording, to replay and to compare");
+  auto* replay = app.add_subcommand("replay", "the same analysis of a recording, or of a series in CSV");
+  auto* compare =
+      app.add_subcommand("compare", "two recordings or series on one time axis: before and after a fix");
   auto* doctor =
       app.add_subcommand("doctor", "what this kernel and machine give, what is missing, what that costs");
-  for (auto* tracing : {watch, trace, run}) {
+  for (auto* tracing : {watch, trace, run, record}) {
     add_common(*tracing, o, t);
     add_alerts(*tracing, o, t);
   }
   add_scope(*watch, o);
   add_scope(*trace, o);
+  add_scope(*record, o);
   run->add_option("--memory", t.memory, "put the command into a memory cgroup of its own with this limit")
       ->type_name("SIZE");
   // For the help only: the command's words are taken before the rest is parsed.
   run->add_option("command", o.arguments, "the command and its arguments")->type_name("CMD ...");
-  replay->add_option("file", o.file, "columns time_s,used_bytes[,limit_bytes]; - is stdin")
+  record->add_option("-o", o.file, "where to write it")->type_name("FILE")->required();
+  record->add_flag("--force", o.force, "replace the file if it is there");
+  compare->add_option("a", o.file, "a recording, or a series in CSV")->type_name("A")->required();
+  compare->add_option("b", o.other, "another")->type_name("B")->required();
+  compare
+      ->add_option("--cgroup", o.scope.cgroup,
+                   "which cgroup of recordings (default: the one with most memory in scope)")
+      ->type_name("PATH");
+  compare->add_option("--limit", t.limit, "what series without a limit run against")->type_name("SIZE");
+  compare->add_flag("--json", o.json, "one JSON object on stdout");
+  compare->add_option("--color", t.color, "auto, always or never")->type_name("WHEN");
+  replay->add_option("file", o.file, "a recording, or CSV with time_s,used_bytes[,limit_bytes]; - is stdin")
       ->type_name("FILE")
       ->required();
   replay->add_option("--limit", t.limit, "what the series runs against, instead of a limit_bytes column")
@@ -250,8 +266,9 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
   bool named = !words.empty() && std::find(kCommands.begin(), kCommands.end(), words[0]) != kCommands.end();
   if (!named && !global) {
     if (!words.empty() && words[0][0] != '-')
-      return usage(
-          fmt::format("'{}' is not a command; there are watch, trace, run, replay and doctor", words[0]));
+      return usage(fmt::format(
+          "'{}' is not a command; there are watch, trace, run, record, replay, compare and doctor",
+          words[0]));
     words.insert(words.begin(), "watch");
   }
   std::vector<std::string> command;
@@ -281,6 +298,8 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
     o.command = Command::run;
     o.arguments = std::move(command);
   }
+  if (record->parsed()) o.command = Command::record;
+  if (compare->parsed()) o.command = Command::compare;
   if (replay->parsed()) o.command = Command::replay;
   if (doctor->parsed()) o.command = Command::doctor;
   if (auto s = read_texts(t, o); !s) return s.error();

@@ -12,7 +12,7 @@
 
 namespace oomcast {
 
-enum class Command { watch, trace, run, replay, doctor };
+enum class Command { watch, trace, run, record, replay, compare, doctor };
 enum class ColorChoice { automatic, always, never };
 
 /// Whose memory is told about; all empty: the whole machine.
@@ -48,7 +48,8 @@ struct Options {
   bool use_kmsg = true;
   std::optional<Bytes> memory;         // run --memory
   std::vector<std::string> arguments;  // run: the command
-  std::string file;                    // replay: the series
+  std::string file, other;             // record, replay, compare: recordings, or series in CSV
+  bool force = false;                  // record: replace the file
   std::optional<Bytes> limit;          // replay --limit
   std::optional<Nanos> every;          // replay --every
 };

@@ -3,13 +3,16 @@
 #include <cmath>
 #include <map>
 
+#include "app/analysis.h"
 #include "app/commands.h"
+#include "app/series_input.h"
 #include "app/tracing.h"
 #include "base/print.h"
 #include "collect/csv_series.h"
 #include "forecast/forecaster.h"
 #include "present/json.h"
 #include "present/text.h"
+#include "store/recording.h"
 
 namespace oomcast {
 namespace {
@@ -17,31 +20,8 @@ namespace {
 constexpr std::size_t kMostProcesses = 100'000;
 constexpr std::size_t kFlushAt = 1 << 16;
 
-// A series' clock begins anywhere, before zero too.
 MonoTime series_time(double time_s) {
   return MonoTime(Nanos(std::llround(time_s * 1e9)));
-}
-
-// What cannot be dropped, and the whole, of a line with the kinds of memory beside the sum. `file_bytes` is
-// with shared memory on cgroup v2 and without it elsewhere: the sum tells. A used_bytes below the cache is
-// one that leaves the cache out, as free(1) counts.
-Reading by_kind(const CsvRow& row, std::optional<Bytes> limit) {
-  Reading out{series_time(row.time_s), *row.used, limit};
-  if (row.pinned) {
-    out.value = *row.pinned;
-    out.total = row.used;
-  } else if (row.file) {
-    Bytes droppable = *row.file;
-    if (row.shmem) {
-      bool apart =
-          row.anon && (*row.anon + *row.file + *row.shmem).as_double() <= 1.02 * row.used->as_double();
-      if (!apart) droppable -= *row.shmem;
-    }
-    if (droppable < Bytes{} || droppable > *row.used) return out;
-    out.value = *row.used - droppable;
-    out.total = row.used;
-  }
-  return out;
 }
 
 struct Process {
@@ -73,7 +53,7 @@ class Replay {
         now_ = (*row)->time_s;
       } else {
         now_ = (*row)->time_s;
-        whole_.add(by_kind(**row, limit));
+        whole_.add(reading_of(**row, limit));
         tick();
       }
       ++rows_;
@@ -185,9 +165,74 @@ class Replay {
   std::uint64_t rows_ = 0;
 };
 
+// Facts and ticks go through the same analysis as in the live run.
+Result<int> replay_recording(const Options& options) {
+  auto reader = RecordingReader::open(options.file);
+  if (!reader) return reader.error();
+  const RecordingInfo& info = reader->info();
+  ClockMap clock{info.wall_of_mono_zero, info.wall_of_boot_zero, info.tick};
+  Book::Config config;
+  config.interval = info.interval;
+  config.tree = info.tree;
+  Book book(config);
+  Output output(options);
+  std::string out;
+  bool ended = false;
+  std::uint64_t made = 0, recorded = 0;
+  auto write = [&](const std::string& line) {
+    if (line.empty()) return true;
+    out += line;
+    out += '\n';
+    if (out.size() < kFlushAt) return true;
+    bool ok = print(stdout, out);
+    out.clear();
+    return ok;
+  };
+  bool ok = true;
+  TextStyle style{output.color()};
+  auto sink = [&](const Fact& fact) {
+    made += std::holds_alternative<ForecastFact>(fact);
+    ok = ok && write(options.json ? to_json(fact, clock) : to_text(fact, clock, style));
+  };
+  while (ok) {
+    auto item = reader->next();
+    if (!item) return item.error();
+    if (!*item) break;
+    if (auto* event = std::get_if<RecordedEvent>(&**item)) {
+      ended = event->type == "end";
+      ok = write(options.json ? event->json : event->text);
+    } else if (std::holds_alternative<ForecastFact>(**item)) {
+      ++recorded;
+    } else {
+      Fact fact = std::visit(
+          [](auto&& i) -> Fact {
+            using T = std::decay_t<decltype(i)>;
+            if constexpr (std::is_same_v<T, RecordedTick>)
+              return TickFact{i.time};
+            else if constexpr (std::is_same_v<T, RecordedEvent>)
+              return TickFact{i.time};
+            else
+              return std::move(i);
+          },
+          std::move(**item));
+      analyse(book, fact, sink);
+    }
+  }
+  if (!ok || !print(stdout, out)) return Error::failed("stdout was closed or is full: stopped");
+  auto say = diagnostics(options);
+  if (!ended)
+    say("the recording has no end: oomcast was killed, or it is still being written; its last second may be "
+        "missing");
+  if (made != recorded && info.version != OOMCAST_VERSION)
+    say(fmt::format("recorded by oomcast {}: its forecasts were others than those of {}", info.version,
+                    OOMCAST_VERSION));
+  return 0;
+}
+
 }  // namespace
 
 Result<int> replay(const Options& options) {
+  if (RecordingReader::is_recording(options.file)) return replay_recording(options);
   auto series = CsvSeries::open(options.file);
   if (!series) return series.error();
   return Replay(options, *series).run();

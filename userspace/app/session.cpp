@@ -12,6 +12,7 @@
 #include <ctime>
 #include <fstream>
 
+#include "app/analysis.h"
 #include "collect/text.h"
 #include "model/scope.h"
 
@@ -229,12 +230,23 @@ void Session::also_wait_for(int fd) {
   epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &wanted);
 }
 
-void Session::start(Sink sink) {
-  sink_ = std::move(sink);
+Book::Config Session::book_config() const {
   Book::Config config;
   config.interval = options_.interval;
   if (world_->scope().tasks.size() == 1) config.tree = world_->scope().tasks.front();
-  book_.emplace(config);
+  return config;
+}
+
+RecordingInfo Session::recording_info() const {
+  return {
+      OOMCAST_VERSION,   kernel_release(roots_),   options_.scope.describe(), cgroupfs_->mount().hierarchy,
+      options_.interval, clock_.wall_of_mono_zero, clock_.wall_of_boot_zero,  clock_.tick,
+      book_config().tree};
+}
+
+void Session::start(Sink sink) {
+  sink_ = std::move(sink);
+  book_.emplace(book_config());
   emit(StartFact{now(), OOMCAST_VERSION, kernel_release(roots_), sources_});
   poll_all();
   tell_all();
@@ -599,12 +611,13 @@ void Session::tell(ModelFact fact) {
 }
 
 void Session::tell_process(ProcessSampleFact sample) {
-  book_->on(sample);
-  processes_[sample.process.id] = sample;
-  emit(sample);
+  Fact fact = std::move(sample);
+  analyse(*book_, fact, sink_);
+  auto& told = std::get<ProcessSampleFact>(fact);
+  processes_[told.process.id] = told;
 }
 
-void Session::emit(const Fact& fact) {
+void Session::emit(Fact fact) {
   if (auto* alert = std::get_if<AlertFact>(&fact)) {
     // With its last result, in place of the line that said that it runs.
     std::erase_if(events_, [&](const Fact& event) {
@@ -618,12 +631,7 @@ void Session::emit(const Fact& fact) {
     events_.push_back(fact);
     if (events_.size() > kMaxEvents) events_.pop_front();
   }
-  if (sink_) sink_(fact);
-  if (auto* sample = std::get_if<Sample>(&fact)) book_->on(*sample);
-  if (auto* exit = std::get_if<ExitFact>(&fact)) book_->on(*exit);
-  if (auto* tick = std::get_if<TickFact>(&fact)) book_->tick(tick->time);
-  if (std::holds_alternative<ForecastFact>(fact)) return;
-  for (const ForecastFact& forecast : book_->take()) emit(forecast);
+  analyse(*book_, fact, sink_);
 }
 
 Overview Session::overview() const {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "app/alerts.h"
+#include "app/analysis.h"
 #include "app/options.h"
 #include "base/unique_fd.h"
 #include "collect/bpf_source.h"
@@ -22,13 +23,12 @@
 #include "model/world.h"
 #include "present/facts.h"
 #include "present/overview.h"
+#include "store/recording.h"
 
 namespace oomcast {
 
 class Session {
  public:
-  using Sink = std::function<void(const Fact&)>;
-
   /// Opens every source that the options ask for, and reads what exists now. The scope is resolved later.
   /// Error: the contract's exit code is in it. `diagnostics` takes one line per thing that is degraded.
   static Result<std::unique_ptr<Session>> open(const Options& options,
@@ -54,6 +54,8 @@ class Session {
 
   MonoTime now() const;
   const ClockMap& clock() const { return clock_; }
+  /// What a recording says of the whole run. After resolve_scope().
+  RecordingInfo recording_info() const;
   World& world() { return *world_; }
   const CgroupFs& cgroupfs() const { return *cgroupfs_; }
   const std::vector<std::string>& sources() const { return sources_; }
@@ -68,6 +70,7 @@ class Session {
 
  private:
   Session() = default;
+  Book::Config book_config() const;
   Status open_cgroups();
   Status open_kernel(const std::function<void(const std::string&)>& diagnostics);
   void open_log(const std::function<void(const std::string&)>& diagnostics);
@@ -89,7 +92,7 @@ class Session {
   void tell(ModelFact fact);
   void tell_process(ProcessSampleFact sample);
   void tell_all();
-  void emit(const Fact& fact);
+  void emit(Fact fact);
   void lose(const std::string& reason, std::uint64_t count);
 
   Options options_;

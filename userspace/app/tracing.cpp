@@ -64,7 +64,8 @@ std::function<void(const std::string&)> diagnostics(const Options& options) {
   return [](const std::string& line) { print(stderr, "oomcast: " + line + "\n"); };
 }
 
-Result<std::unique_ptr<Session>> open_session(const Options& options, StopSignals& stop, bool has_scope) {
+Result<std::unique_ptr<Session>> open_session(const Options& options, StopSignals& stop, bool has_scope,
+                                              const std::function<Status(const Session&)>& before_drop) {
   auto say = diagnostics(options);
   raise_file_limit();
   auto session = Session::open(options, say);
@@ -88,6 +89,8 @@ Result<std::unique_ptr<Session>> open_session(const Options& options, StopSignal
     }
     if (!scope) return scope.error();
   }
+  if (before_drop)
+    if (Status ok = before_drop(**session); !ok) return ok.error();
   verbose(drop_privileges(options.memory.has_value() || options.alert.touch.has_value()));
   (*session)->also_wait_for(stop.fd());
   return session;

@@ -51,6 +51,7 @@ std::function<void(const std::string&)> diagnostics(const Options& options);
 /// Opens the session, protects the process, resolves or awaits the scope, drops privileges. nullptr: a signal
 /// came while waiting.
 Result<std::unique_ptr<Session>> open_session(const Options& options, StopSignals& stop,
-                                              bool has_scope = true);
+                                              bool has_scope = true,
+                                              const std::function<Status(const Session&)>& before_drop = {});
 
 }  // namespace oomcast

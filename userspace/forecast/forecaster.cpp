@@ -387,6 +387,17 @@ void Forecaster::tell_rest(const std::vector<Window>& windows) {
   double least = shape.floor.front().value, most = least;
   for (const Dot& d : shape.floor) least = std::min(least, d.value), most = std::max(most, d.value);
   latest_.evidence.floor = bytes(shape.floor.back().value);
+  // The newer half says how it stands now, start-ups and earlier levels left behind.
+  std::size_t middle = shape.floor.size() / 2, n = shape.floor.size() - middle;
+  if (n >= kLeastSamples) {
+    Segment line = fit_line(shape.floor, middle, shape.floor.size());
+    double from = shape.floor[middle].time, length = shape.floor.back().time - from;
+    // Of n dots at even distances, the sum of squared distances from their middle is about n length² / 12.
+    double sd = std::sqrt(line.error / static_cast<double>(n - 2) * 12 / static_cast<double>(n)) /
+                std::max(length, 1e-9);
+    latest_.growth =
+        Growth{{line.slope}, {line.slope - 1.645 * sd}, {line.slope + 1.645 * sd}, Seconds(length), n};
+  }
   double level = std::max(most, 1.0);
 
   // Spikes: in the window that shows most of them.

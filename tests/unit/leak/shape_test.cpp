@@ -58,7 +58,9 @@ TEST(Shape, does_not_take_a_step_for_a_spike) {
 }
 
 TEST(Shape, measures_a_rise_that_was_taken_back) {
-  Shape s = describe(window(100, [](int i) { return 1e9 + 1e7 * (i < 30 ? i : i < 60 ? 30 : std::max(0, 90 - i)); }));
+  Shape s = describe(window(100, [](int i) {
+    return 1e9 + 1e7 * (i < 30 ? i : i < 60 ? 30 : std::max(0, 90 - i));
+  }));
   EXPECT_NEAR(s.reversed_rise, 3e8, 2e7);
 }
 

@@ -1,0 +1,199 @@
+#include "store/recording.h"
+
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+
+namespace oomcast {
+namespace {
+
+MonoTime at_s(double s) {
+  return MonoTime(Nanos(static_cast<std::int64_t>(s * 1e9)));
+}
+
+class Recording : public ::testing::Test {
+ protected:
+  Recording() : path_("/tmp/oomcast-recording-" + std::to_string(getpid()) + ".db") {}
+  ~Recording() override {
+    for (const char* part : {"", "-wal", "-shm"}) std::remove((path_ + part).c_str());
+  }
+
+  RecordingInfo info() const {
+    return {"0.1.0",   "6.1",     "--cgroup /job",   Hierarchy::v1, std::chrono::seconds(1),
+            Nanos(12), Nanos(34), Nanos(10'000'000), TaskId{7, 70}};
+  }
+  std::unique_ptr<RecordingWriter> create(bool overwrite = false) {
+    auto made = RecordingWriter::create(path_, info(), overwrite);
+    EXPECT_TRUE(made) << made.error().message;
+    return *std::move(made);
+  }
+  std::vector<RecordedItem> read() {
+    std::vector<RecordedItem> out;
+    auto reader = RecordingReader::open(path_);
+    EXPECT_TRUE(reader) << reader.error().message;
+    if (!reader) return out;
+    for (;;) {
+      auto item = reader->next();
+      EXPECT_TRUE(item) << item.error().message;
+      if (!item || !*item) return out;
+      out.push_back(std::move(**item));
+    }
+  }
+  void sql(const std::string& text) {
+    sqlite3* db = nullptr;
+    ASSERT_EQ(sqlite3_open(path_.c_str(), &db), SQLITE_OK);
+    EXPECT_EQ(sqlite3_exec(db, text.c_str(), nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(db);
+    sqlite3_close(db);
+  }
+
+  std::string path_;
+};
+
+CgroupPtr job() {
+  std::string path = "/job\n\x1b[2J/\xff";
+  return std::make_shared<CgroupRef>(CgroupRef{{Hierarchy::v1, 1ull << 40}, path, name_cgroup(path)});
+}
+
+ProcessSampleFact process(const std::string& comm) {
+  ProcessSampleFact p;
+  p.time = at_s(2);
+  p.process.id = {7, 70};
+  p.process.comm = comm;
+  p.process.cmdline = {"python3", "", "train.py\n"};
+  p.process.cmdline_source = CmdlineSource::exec;
+  p.process.uid = 1000;
+  p.process.cgroup = job();
+  p.rss = MiB(10);
+  p.anon = MiB(9);
+  p.file = MiB(1);
+  p.rss_error = KiB(64);
+  return p;
+}
+
+TEST_F(Recording, gives_back_what_was_written_in_the_same_order) {
+  Sample s;
+  s.time = at_s(1.5);
+  s.cgroup = job();
+  s.usage = MiB(100);
+  s.stat.anon = MiB(80);
+  s.pinned = MiB(90);
+  s.headroom_limit = MiB(512);
+  auto writer = create();
+  writer->add(RecordedEvent{at_s(1), "start", "{\"type\":\"start\"}", "begin"});
+  writer->add(s);
+  writer->add(process("a"));
+  writer->add(RecordedTick{at_s(3)});
+  writer->add(process("b"));
+  writer->add(ExitFact{at_s(4), process("b").process});
+  ASSERT_TRUE(writer->finish());
+
+  auto items = read();
+  ASSERT_EQ(items.size(), 6u);
+  EXPECT_EQ(std::get<RecordedEvent>(items[0]).json, "{\"type\":\"start\"}");
+  const auto& sample = std::get<Sample>(items[1]);
+  EXPECT_EQ(sample.time, s.time);
+  EXPECT_EQ(sample.cgroup->path, s.cgroup->path);
+  EXPECT_EQ(sample.cgroup->id, s.cgroup->id);
+  EXPECT_EQ(sample.usage, s.usage);
+  EXPECT_EQ(sample.limit, std::nullopt);
+  EXPECT_EQ(sample.limit_cgroup, nullptr);
+  EXPECT_EQ(sample.stat.anon, s.stat.anon);
+  EXPECT_EQ(sample.stat.file, std::nullopt);
+  EXPECT_EQ(sample.pinned, s.pinned);
+  EXPECT_EQ(sample.headroom_limit, s.headroom_limit);
+  const auto& first = std::get<ProcessSampleFact>(items[2]);
+  EXPECT_EQ(first.process.comm, "a");
+  EXPECT_EQ(first.process.cmdline, (std::vector<std::string>{"python3", "", "train.py\n"}));
+  EXPECT_EQ(first.process.cmdline_source, CmdlineSource::exec);
+  EXPECT_EQ(first.process.uid, 1000u);
+  EXPECT_EQ(first.process.ppid, std::nullopt);
+  EXPECT_EQ(first.private_bytes, std::nullopt);
+  EXPECT_EQ(first.rss_error, KiB(64));
+  EXPECT_EQ(std::get<RecordedTick>(items[3]).time, at_s(3));
+  EXPECT_EQ(std::get<ProcessSampleFact>(items[4]).process.comm, "b") << "as it was called then";
+  EXPECT_EQ(std::get<ExitFact>(items[5]).process.id, (TaskId{7, 70}));
+}
+
+TEST_F(Recording, knows_what_was_true_of_the_whole_run) {
+  ASSERT_TRUE(create()->finish());
+  auto reader = RecordingReader::open(path_);
+  ASSERT_TRUE(reader);
+  EXPECT_EQ(reader->info().version, "0.1.0");
+  EXPECT_EQ(reader->info().scope, "--cgroup /job");
+  EXPECT_EQ(reader->info().hierarchy, Hierarchy::v1);
+  EXPECT_EQ(reader->info().wall_of_boot_zero, Nanos(34));
+  EXPECT_EQ(reader->info().tree, (std::optional<TaskId>{{7, 70}}));
+}
+
+TEST_F(Recording, is_readable_by_its_group_only) {
+  umask(0);
+  auto writer = create();
+  struct stat what {};
+  ASSERT_EQ(stat(path_.c_str(), &what), 0);
+  EXPECT_EQ(what.st_mode & 0777, 0640u);
+}
+
+TEST_F(Recording, does_not_replace_a_file_unless_it_is_told_to) {
+  std::ofstream(path_) << "precious";
+  auto refused = RecordingWriter::create(path_, info(), false);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("--force"), std::string::npos);
+  EXPECT_EQ(refused.error().exit_code, 1);
+  ASSERT_TRUE(create(true)->finish());
+}
+
+TEST_F(Recording, does_not_write_through_a_link) {
+  ASSERT_EQ(symlink("/tmp/oomcast-elsewhere", path_.c_str()), 0);
+  EXPECT_FALSE(RecordingWriter::create(path_, info(), false));
+  EXPECT_FALSE(RecordingWriter::create(path_, info(), true));
+  EXPECT_NE(access("/tmp/oomcast-elsewhere", F_OK), 0);
+}
+
+TEST_F(Recording, names_both_schemas_when_they_differ) {
+  ASSERT_TRUE(create()->finish());
+  sql("PRAGMA user_version=9");
+  auto reader = RecordingReader::open(path_);
+  ASSERT_FALSE(reader);
+  EXPECT_EQ(reader.error().exit_code, 2);
+  EXPECT_NE(reader.error().message.find("schema 9"), std::string::npos) << reader.error().message;
+  EXPECT_NE(reader.error().message.find("schema 1"), std::string::npos);
+}
+
+TEST_F(Recording, tells_another_database_from_a_recording) {
+  sql("CREATE TABLE t(x)");
+  EXPECT_TRUE(RecordingReader::is_recording(path_)) << "by its first bytes";
+  auto reader = RecordingReader::open(path_);
+  ASSERT_FALSE(reader);
+  EXPECT_NE(reader.error().message.find("no recording"), std::string::npos);
+}
+
+TEST_F(Recording, survives_torn_and_hostile_files) {
+  auto writer = create();
+  for (int i = 0; i < 2000; ++i) writer->add(process("p" + std::to_string(i)));
+  ASSERT_TRUE(writer->finish());
+  struct stat what {};
+  ASSERT_EQ(stat(path_.c_str(), &what), 0);
+  for (off_t length : {what.st_size / 2, off_t{4096}, off_t{100}, off_t{20}}) {
+    ASSERT_EQ(truncate(path_.c_str(), length), 0);
+    auto reader = RecordingReader::open(path_);
+    if (!reader) continue;
+    for (;;) {
+      auto item = reader->next();
+      if (!item || !*item) break;
+    }
+  }
+}
+
+TEST_F(Recording, is_complete_up_to_the_last_second_while_it_is_written) {
+  auto writer = create();
+  writer->add(RecordedTick{at_s(1)});
+  for (int i = 0; i < 100 && read().empty(); ++i) usleep(50'000);
+  EXPECT_EQ(read().size(), 1u);
+}
+
+}  // namespace
+}  // namespace oomcast

@@ -1,0 +1,14 @@
+#include "app/analysis.h"
+
+namespace oomcast {
+
+void analyse(Book& book, Fact& fact, const Sink& sink) {
+  if (auto* process = std::get_if<ProcessSampleFact>(&fact)) book.on(*process);
+  sink(fact);
+  if (auto* sample = std::get_if<Sample>(&fact)) book.on(*sample);
+  if (auto* exit = std::get_if<ExitFact>(&fact)) book.on(*exit);
+  if (auto* tick = std::get_if<TickFact>(&fact)) book.tick(tick->time);
+  for (const ForecastFact& forecast : book.take()) sink(forecast);
+}
+
+}  // namespace oomcast

@@ -1,0 +1,169 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "app/commands.h"
+#include "app/series_input.h"
+#include "app/tracing.h"
+#include "base/escape.h"
+#include "base/print.h"
+
+namespace oomcast {
+namespace {
+
+constexpr std::array kMinutes = {0, 5, 10, 20, 30, 60};
+
+// One run at one of the moments. Floor and peak are those since the moment before.
+struct Moment {
+  Bytes level, floor, peak;
+  std::optional<BytesPerSec> growth;
+  Verdict verdict = Verdict::unknown;
+};
+
+struct Run {
+  std::string file, name;
+  std::array<std::optional<Moment>, kMinutes.size()> at;  // nullopt: it did not last so long
+  Moment end;
+  Seconds lasted{};
+  std::optional<Bytes> limit;
+  Bytes highest;
+};
+
+Result<Run> read_run(const std::string& file, const Options& options) {
+  Run out;
+  out.file = escape_for_terminal(file);
+  Forecaster forecaster;
+  std::optional<MonoTime> begin;
+  Reading last;
+  std::optional<Bytes> floor, peak;
+  std::size_t next = 0;
+  auto moment = [&] {
+    const Forecast& f = forecaster.forecast();
+    Moment m{last.value, floor.value_or(last.value), peak.value_or(last.value), std::nullopt, f.verdict};
+    if (f.growth) m.growth = f.growth->rate;
+    return m;
+  };
+  auto take = [&](const Reading& r) {
+    if (!begin) begin = r.time;
+    auto due = [&](MonoTime t) {
+      return next < kMinutes.size() && t - *begin > std::chrono::minutes(kMinutes[next]);
+    };
+    while (due(r.time)) {
+      out.at[next++] = moment();
+      floor = peak = std::nullopt;
+    }
+    forecaster.add(r);
+    floor = floor ? std::min(*floor, r.value) : r.value;
+    peak = peak ? std::max(*peak, r.value) : r.value;
+    out.highest = std::max(out.highest, r.value);
+    last = r;
+  };
+  auto name = read_series(file, {options.scope.cgroup, options.limit}, take);
+  if (!name) return name.error();
+  out.name = *name;
+  out.lasted = last.time - *begin;
+  while (next < kMinutes.size() && last.time - *begin >= std::chrono::minutes(kMinutes[next])) {
+    out.at[next++] = moment();
+  }
+  out.end = moment();
+  out.limit = last.limit;
+  return out;
+}
+
+std::string rate_or(const std::optional<BytesPerSec>& rate) {
+  return rate ? format_rate(*rate) : "";
+}
+
+// What a person wants to know: is it better now?
+std::string difference(const Run& a, const Run& b) {
+  std::size_t last = 0;
+  for (std::size_t i = 0; i < kMinutes.size(); ++i)
+    if (a.at[i] && b.at[i]) last = i;
+  bool ends = last == 0;  // neither lasted: compare how they ended
+  const Moment &x = ends ? a.end : *a.at[last], &y = ends ? b.end : *b.at[last];
+  Bytes off = y.level - x.level;
+  std::string when = ends ? "at the end" : fmt::format("after {} minutes", kMinutes[last]);
+  std::string level = off == Bytes{}
+                          ? fmt::format("both stand at {}", format_size(x.level))
+                          : fmt::format("B stands at {}, {} {} than A with {}", format_size(y.level),
+                                        format_size(off < Bytes{} ? -off : off),
+                                        off < Bytes{} ? "less" : "more", format_size(x.level));
+  auto says = [](const char* who, const Moment& m) {
+    return fmt::format("{} {}{}", who, to_string(m.verdict), m.growth ? " at " + format_rate(*m.growth) : "");
+  };
+  return fmt::format("{} {}; {}, {}; highest {} against {}", when, level, says("A:", x), says("B:", y),
+                     format_size(a.highest), format_size(b.highest));
+}
+
+nlohmann::ordered_json json_of(const Run& run) {
+  auto point = [](const std::optional<Moment>& m) -> nlohmann::ordered_json {
+    if (!m) return nullptr;
+    return {{"level_bytes", m->level.count},
+            {"floor_bytes", m->floor.count},
+            {"peak_bytes", m->peak.count},
+            {"growth_bytes_per_s", m->growth ? nlohmann::ordered_json(m->growth->value) : nullptr},
+            {"verdict", to_string(m->verdict)}};
+  };
+  nlohmann::ordered_json points = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < kMinutes.size(); ++i) {
+    auto p = point(run.at[i]);
+    nlohmann::ordered_json one = {{"minute", kMinutes[i]}};
+    for (const char* key : {"level_bytes", "floor_bytes", "peak_bytes", "growth_bytes_per_s", "verdict"})
+      one[key] = p.is_null() ? nlohmann::ordered_json(nullptr) : p[key];
+    points.push_back(std::move(one));
+  }
+  return {{"file", run.file},
+          {"series", run.name},
+          {"lasted_s", run.lasted.count()},
+          {"limit_bytes", run.limit ? nlohmann::ordered_json(run.limit->count) : nullptr},
+          {"highest_bytes", run.highest.count},
+          {"points", std::move(points)},
+          {"end", point(run.end)}};
+}
+
+std::string table(const Run& a, const Run& b) {
+  std::string out = fmt::format("A  {}: {} over {}\nB  {}: {} over {}\n\n", a.file, a.name,
+                                format_duration(a.lasted), b.file, b.name, format_duration(b.lasted));
+  out += fmt::format("{:>6}  {:>2} {:>10} {:>10} {:>10} {:>14}  {}\n", "minute", "", "level", "floor", "peak",
+                     "growth", "verdict");
+  auto row = [&](std::string_view minute, const char* who, const std::optional<Moment>& m) {
+    if (!m) {
+      out += fmt::format("{:>6}  {:>2} {:>10}\n", minute, who, "ended");
+      return;
+    }
+    out +=
+        fmt::format("{:>6}  {:>2} {:>10} {:>10} {:>10} {:>14}  {}\n", minute, who, format_size(m->level),
+                    format_size(m->floor), format_size(m->peak), rate_or(m->growth), to_string(m->verdict));
+  };
+  for (std::size_t i = 0; i < kMinutes.size(); ++i) {
+    if (!a.at[i] && !b.at[i]) continue;
+    row(fmt::format("{}", kMinutes[i]), "A", a.at[i]);
+    row("", "B", b.at[i]);
+  }
+  row("end", "A", a.end);
+  row("", "B", b.end);
+  return out + "\n" + difference(a, b) + "\n";
+}
+
+}  // namespace
+
+Result<int> compare(const Options& options) {
+  auto a = read_run(options.file, options);
+  if (!a) return a.error();
+  auto b = read_run(options.other, options);
+  if (!b) return b.error();
+  std::string out;
+  if (options.json) {
+    nlohmann::ordered_json both = {
+        {"type", "compare"}, {"a", json_of(*a)}, {"b", json_of(*b)}, {"difference", difference(*a, *b)}};
+    out = both.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  } else {
+    out = table(*a, *b);
+  }
+  if (!print(stdout, out)) return Error::failed("stdout was closed or is full");
+  return 0;
+}
+
+}  // namespace oomcast

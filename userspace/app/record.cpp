@@ -1,0 +1,107 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "app/commands.h"
+#include "app/tracing.h"
+#include "base/escape.h"
+#include "base/print.h"
+#include "present/json.h"
+#include "present/text.h"
+#include "store/recording.h"
+
+namespace oomcast {
+namespace {
+
+std::string_view type_of(const Fact& fact) {
+  if (std::holds_alternative<StartFact>(fact)) return "start";
+  if (std::holds_alternative<OomFactLine>(fact)) return "oom";
+  if (std::holds_alternative<UserKillFact>(fact)) return "kill";
+  if (std::holds_alternative<ReclaimFact>(fact)) return "reclaim";
+  if (std::holds_alternative<PressureFact>(fact)) return "pressure";
+  if (std::holds_alternative<AlertFact>(fact)) return "alert";
+  if (std::holds_alternative<LostFact>(fact)) return "lost";
+  return "end";
+}
+
+RecordedItem item_of(const Fact& fact, const ClockMap& clock) {
+  return std::visit(
+      [&](const auto& f) -> RecordedItem {
+        using T = std::decay_t<decltype(f)>;
+        if constexpr (std::is_same_v<T, Sample> || std::is_same_v<T, ProcessSampleFact> ||
+                      std::is_same_v<T, ExitFact> || std::is_same_v<T, ForecastFact>)
+          return f;
+        else if constexpr (std::is_same_v<T, TickFact>)
+          return RecordedTick{f.time};
+        else if constexpr (std::is_same_v<T, OomFactLine>)
+          return RecordedEvent{f.episode.time, "oom", to_json(fact, clock),
+                               to_text(fact, clock, TextStyle{false})};
+        else
+          return RecordedEvent{f.time, std::string(type_of(fact)), to_json(fact, clock),
+                               to_text(fact, clock, TextStyle{false})};
+      },
+      fact);
+}
+
+// What a person reads while it records: what happens, not every number.
+bool is_news(const Fact& fact) {
+  return std::holds_alternative<OomFactLine>(fact) || std::holds_alternative<UserKillFact>(fact) ||
+         std::holds_alternative<AlertFact>(fact) || std::holds_alternative<LostFact>(fact);
+}
+
+}  // namespace
+
+Result<int> record(const Options& options) {
+  auto stop = StopSignals::block();
+  if (!stop) return stop.error();
+  Output output(options);
+  std::unique_ptr<RecordingWriter> writer;
+  auto say = diagnostics(options);
+  // The file is made before privileges are dropped.
+  auto make_file = [&](const Session& s) -> Status {
+    auto made = RecordingWriter::create(options.file, s.recording_info(), options.force);
+    if (!made) return made.error();
+    writer = *std::move(made);
+    return Ok{};
+  };
+  auto session = open_session(options, *stop, true, make_file);
+  if (!session) return session.error();
+  if (!*session) return 0;
+  Session& s = **session;
+  MonoTime begin = s.now();
+  MonoTime end = options.duration ? begin + *options.duration : MonoTime::max();
+  std::uint64_t items = 0, kills = 0;
+  bool told_failure = false;
+  s.start([&](const Fact& fact) {
+    writer->add(item_of(fact, s.clock()));
+    ++items;
+    kills += std::holds_alternative<OomFactLine>(fact);
+    if (options.json || is_news(fact)) output.write(fact, s.clock());
+  });
+  bool terminal = isatty(STDERR_FILENO) && !options.quiet && !options.json;
+  MonoTime next = begin;
+  while (!stop->pending() && !output.failed() && s.now() < end) {
+    s.step(std::min(end, next));
+    if (s.now() < next) continue;
+    next = s.now() + std::chrono::seconds(1);
+    if (auto failure = writer->failure(); failure && !told_failure) {
+      told_failure = true;
+      say(*failure);
+    }
+    if (terminal)
+      print(stderr, fmt::format("\r{} recorded, {} lines, {} OOM kills ", format_duration(s.now() - begin),
+                                items, kills));
+  }
+  s.finish();
+  if (terminal) print(stderr, "\n");
+  Status written = writer->finish();
+  if (!written) return written.error();
+  if (writer->lost()) say(fmt::format("{} lines were lost: the disk was too slow", writer->lost()));
+  if (!options.json)
+    output.write_line(fmt::format("{} lines over {} with {} OOM kills in {}; read on: oomcast replay {}",
+                                  items, format_duration(s.now() - begin), kills,
+                                  escape_for_terminal(options.file), escape_for_terminal(options.file)));
+  if (output.failed()) return Error::failed("stdout was closed or is full: stopped");
+  return 0;
+}
+
+}  // namespace oomcast
