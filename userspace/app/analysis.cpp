@@ -7,7 +7,12 @@ void analyse(Book& book, Fact& fact, const Sink& sink) {
   sink(fact);
   if (auto* sample = std::get_if<Sample>(&fact)) book.on(*sample);
   if (auto* exit = std::get_if<ExitFact>(&fact)) book.on(*exit);
-  if (auto* tick = std::get_if<TickFact>(&fact)) book.tick(tick->time);
+  if (auto* tick = std::get_if<TickFact>(&fact)) {
+    if (tick->killed)
+      book.on_kill(*tick->killed);
+    else
+      book.tick(tick->time);
+  }
   for (const ForecastFact& forecast : book.take()) sink(forecast);
 }
 

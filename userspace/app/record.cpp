@@ -31,7 +31,7 @@ RecordedItem item_of(const Fact& fact, const ClockMap& clock) {
                       std::is_same_v<T, ExitFact> || std::is_same_v<T, ForecastFact>)
           return f;
         else if constexpr (std::is_same_v<T, TickFact>)
-          return RecordedTick{f.time};
+          return RecordedTick{f.time, f.killed};
         else if constexpr (std::is_same_v<T, OomFactLine>)
           return RecordedEvent{f.episode.time, "oom", to_json(fact, clock),
                                to_text(fact, clock, TextStyle{false})};

@@ -208,7 +208,7 @@ Result<int> replay_recording(const Options& options) {
           [](auto&& i) -> Fact {
             using T = std::decay_t<decltype(i)>;
             if constexpr (std::is_same_v<T, RecordedTick>)
-              return TickFact{i.time};
+              return TickFact{i.time, i.killed};
             else if constexpr (std::is_same_v<T, RecordedEvent>)
               return TickFact{i.time};
             else

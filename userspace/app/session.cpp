@@ -576,6 +576,7 @@ void Session::tell_all() {
   MonoTime when = now();
   if (world_->episodes().any_open()) count_kills();
   world_->advance(when);
+  for (CgroupPtr& cgroup : world_->take_killed()) emit(TickFact{when, std::move(cgroup)});
   for (ModelFact& fact : world_->take_facts()) tell(std::move(fact));
 }
 

@@ -120,6 +120,14 @@ void Book::add_tree(MonoTime now) {
   look(*tree_, now);
 }
 
+void Book::on_kill(const CgroupRef& owner) {
+  std::string below = owner.path == "/" ? owner.path : owner.path + "/";
+  for (auto& [inode, entry] : cgroups_) {
+    const std::string& path = entry.newest.cgroup->path;
+    if (path == owner.path || path.rfind(below, 0) == 0) entry.forecaster = Forecaster(Surplus::droppable);
+  }
+}
+
 void Book::tick(MonoTime now) {
   auto refresh = [&](Entry& entry) {
     bool quiet =

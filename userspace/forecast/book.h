@@ -46,6 +46,8 @@ class Book {
   void on(ProcessSampleFact& sample);
   void on(const ExitFact& exit);
   void forget(const CgroupId& cgroup) { cgroups_.erase(cgroup.inode); }
+  /// The limit of `owner` was met: what grew below it is being freed, and what comes is another life.
+  void on_kill(const CgroupRef& owner);
   /// Once per interval: what has given no sample has not changed.
   void tick(MonoTime now);
   /// News since the last call: another verdict, an alert's rise or fall, a deadline that moved by 2 %.

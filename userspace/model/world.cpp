@@ -116,6 +116,8 @@ void World::apply(const wire::OomMark& r) {
   // The record of a cgroup's making can be lost in a storm; its kill must name it all the same.
   for (const auto* task : {&r.victim, &r.trigger})
     if (task->cgroup && !cgroups_.find(*task->cgroup)) urgent_scan_ = true;
+  if (auto owner = limit_owner(r))
+    if (auto ref = cgroups_.ref(*owner)) killed_.push_back(std::move(ref));
 }
 
 void World::apply(const wire::KernelKill& r) {

@@ -98,6 +98,8 @@ class World {
   bool take_unknown_cgroups() { return std::exchange(unknown_cgroups_, false); }
   /// The same of a victim's or trigger's: look at once.
   bool take_urgent_scan() { return std::exchange(urgent_scan_, false); }
+  /// Cgroups whose limit was met since the last call.
+  std::vector<CgroupPtr> take_killed() { return std::exchange(killed_, {}); }
   /// Cgroups that were removed long enough ago: forget what is kept of them elsewhere.
   std::vector<std::uint64_t> take_forgotten() { return std::exchange(forgotten_, {}); }
 
@@ -128,6 +130,7 @@ class World {
   std::optional<std::uint64_t> host_stalled_us_;
   std::vector<ModelFact> facts_;
   std::vector<std::uint64_t> forgotten_;
+  std::vector<CgroupPtr> killed_;
   std::optional<MonoTime> swept_;
   bool unknown_cgroups_ = false;
   bool urgent_scan_ = false;

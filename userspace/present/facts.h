@@ -75,9 +75,10 @@ struct EndFact {
   std::optional<double> time_s = std::nullopt;  // as in StartFact
 };
 
-/// Once per interval, so that a replay knows what did not change. Not shown.
+/// Once per interval, so that a replay knows what did not change; and when a limit was met. Not shown.
 struct TickFact {
   MonoTime time;
+  CgroupPtr killed = nullptr;  // whose limit: what grew below it is being freed
 };
 
 using Fact = std::variant<StartFact, Sample, ProcessSampleFact, ExitFact, ForecastFact, OomFactLine,

@@ -36,7 +36,7 @@ CREATE TABLE samples(seq INTEGER PRIMARY KEY, time_ns INTEGER, cgroup INTEGER, u
 CREATE TABLE process_samples(seq INTEGER PRIMARY KEY, time_ns INTEGER, process INTEGER, rss INTEGER, anon INTEGER,
   file INTEGER, shmem INTEGER, swap INTEGER, private INTEGER, rss_error INTEGER);
 CREATE TABLE exits(seq INTEGER PRIMARY KEY, time_ns INTEGER, process INTEGER);
-CREATE TABLE ticks(seq INTEGER PRIMARY KEY, time_ns INTEGER);
+CREATE TABLE ticks(seq INTEGER PRIMARY KEY, time_ns INTEGER, killed INTEGER);
 CREATE TABLE forecasts(seq INTEGER PRIMARY KEY, time_ns INTEGER, cgroup INTEGER, process INTEGER, verdict TEXT,
   growth REAL, eta_s REAL, eta_low_s REAL, eta_high_s REAL, alert INTEGER, why TEXT);
 CREATE TABLE events(seq INTEGER PRIMARY KEY, time_ns INTEGER, type TEXT, json TEXT, text TEXT);
@@ -133,7 +133,7 @@ struct RecordingWriter::Database {
         sample(db.get(), "INSERT INTO samples VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)"),
         process_sample(db.get(), "INSERT INTO process_samples VALUES(?,?,?,?,?,?,?,?,?,?)"),
         exit(db.get(), "INSERT INTO exits VALUES(?,?,?)"),
-        tick(db.get(), "INSERT INTO ticks VALUES(?,?)"),
+        tick(db.get(), "INSERT INTO ticks VALUES(?,?,?)"),
         forecast(db.get(), "INSERT INTO forecasts VALUES(?,?,?,?,?,?,?,?,?,?,?)"),
         event(db.get(), "INSERT INTO events VALUES(?,?,?,?,?)") {}
 
@@ -201,7 +201,8 @@ struct RecordingWriter::Database {
     ok = ok && forecast.run();
   }
   void write(const RecordedTick& t) {
-    tick << ++seq << ns(t.time);
+    auto killed = id_of(t.killed);
+    tick << ++seq << ns(t.time) << killed;
     ok = ok && tick.run();
   }
   void write(const RecordedEvent& e) {
@@ -432,7 +433,7 @@ struct RecordingReader::Database {
       case 2:
         return ExitFact{r.time(1), process_of(r, 2)};
       case 3:
-        return RecordedTick{r.time(1)};
+        return RecordedTick{r.time(1), cgroup_of(r, 2)};
       case 4:
         return RecordedEvent{r.time(1), r.text(2), r.text(3), r.text(4)};
       default: {

@@ -10,7 +10,7 @@
 //   pinned,
 //           headroom_limit, peak)                            bytes; NULL: unknown, or no limit
 //   process_samples(seq, time_ns, process, rss, anon, file, shmem, swap, private, rss_error)
-//   exits(seq, time_ns, process) · ticks(seq, time_ns)
+//   exits(seq, time_ns, process) · ticks(seq, time_ns, killed)   killed: the cgroup whose limit was met
 //   forecasts(seq, time_ns, cgroup, process, verdict, growth, eta_s, eta_low_s, eta_high_s, alert, why)  as
 //   they were made events(seq, time_ns, type, json, text)                   all else: OOM kills, SIGKILLs,
 //   alerts, losses, start, end
@@ -47,6 +47,7 @@ struct RecordingInfo {
 
 struct RecordedTick {
   MonoTime time;
+  CgroupPtr killed = nullptr;  // its limit was met
 };
 /// A fact that no forecast depends on, as it was told.
 struct RecordedEvent {

@@ -83,6 +83,19 @@ TEST(Book, says_the_same_of_the_same_facts) {
   EXPECT_EQ(run(), run());
 }
 
+TEST(Book, begins_anew_below_a_limit_that_was_met_and_nowhere_else) {
+  Book book({});
+  auto cgroup = job();
+  auto other = std::make_shared<CgroupRef>(CgroupRef{{Hierarchy::v2, 11}, "/jobs", {}});
+  for (int i = 0; i < 30; ++i)
+    for (const CgroupPtr& c : {cgroup, CgroupPtr(other)}) book.on(sample(c, i, Bytes{i * MiB(20).count}));
+  book.on_kill(*cgroup);
+  for (const CgroupPtr& c : {cgroup, CgroupPtr(other)}) book.on(sample(c, 30, MiB(10)));
+  EXPECT_EQ(book.of(cgroup->id)->verdict, Verdict::unknown);
+  EXPECT_NE(book.of(other->id)->verdict, Verdict::unknown);
+  EXPECT_TRUE(book.before(cgroup->id, at_s(30))) << "what had been predicted stays known";
+}
+
 TEST(Book, follows_a_process_tree_as_one) {
   Book::Config config;
   config.tree = TaskId{1, 7};

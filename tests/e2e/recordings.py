@@ -1,0 +1,115 @@
+"""`oomcast record`, `replay` and `compare`: what was said live is said again, and nothing is lost with the process."""
+
+import json
+import signal
+
+import lib
+from lib import MiB, case
+
+
+def start(t, file, *arguments, **options):
+    group = t.cgroup().limit(64 * MiB)
+    return group, t.oomcast("record", "-o", file, "--cgroup", group.path, "--json", *arguments, **options).started()
+
+
+@case(vm="all", limit_s=40)
+def a_replay_says_byte_for_byte_what_the_live_run_said(t):
+    file = t.folder() / "run.db"
+    group, tracer = start(t, file)
+    child = t.start(group, "grow", "--go", "--rate", "20M", "--anon", "128M")
+    child.wait_for("ready")
+    child.go()
+    t.equal("exit code of the victim", child.wait(), 137)
+    tracer.wait_for_line("oom")
+    tracer.stop()
+    t.check_stream(tracer)
+    t.check(tracer.all("forecast"), "no forecast was made")
+    code, out, err = t.run_oomcast("replay", file, "--json")
+    t.equal("exit code of replay", code, 0)
+    live = [json.dumps(line, sort_keys=True) for line in tracer.lines.items]
+    again = [json.dumps(json.loads(line), sort_keys=True) for line in out.splitlines()]
+    differing = [(a, b) for a, b in zip(live, again) if a != b]
+    t.check(not differing and len(live) == len(again),
+            f"{len(live)} lines live, {len(again)} replayed; the first that differ: {lib.shortened(differing[:1])}")
+    t.equal("stderr of replay", err, "")
+
+
+@case(limit_s=40)
+def what_a_killed_recorder_saw_is_in_the_file(t):
+    file = t.folder() / "run.db"
+    group, tracer = start(t, file)
+    child = t.start(group, "grow", "--go", "--rate", "10M", "--anon", "32M", "--hold", "20000")
+    child.wait_for("ready")
+    child.go()
+    tracer.wait_for("samples", lambda: len(tracer.all("sample")) >= 5)
+    seen = len(tracer.all("sample"))
+    lib.time.sleep(lib.seconds(1.5))
+    tracer.process.send_signal(signal.SIGKILL)
+    tracer.process.wait()
+    code, out, err = t.run_oomcast("replay", file, "--json")
+    t.equal("exit code of replay", code, 0)
+    samples = [line for line in map(json.loads, out.splitlines()) if line["type"] == "sample"]
+    t.check(len(samples) >= seen, f"{len(samples)} samples of the {seen} that were told over a second before the end")
+    t.check("has no end" in err, f"stderr is {err!r}")
+
+
+@case()
+def an_existing_file_is_not_replaced(t):
+    file = t.folder() / "run.db"
+    file.write_text("precious")
+    code, _, err = t.run_oomcast("record", "-o", file, "--for", "1s")
+    t.equal("exit code", code, 1)
+    t.check("--force" in err, f"stderr is {err!r}")
+    t.equal("the file", file.read_text(), "precious")
+
+
+@case(vm="never", limit_s=60)
+def two_runs_are_compared_on_one_time_axis(t):
+    files = []
+    for rate in ("4M", "20M"):
+        file = t.folder() / "run.db"
+        group, tracer = start(t, file)
+        child = t.start(group, "grow", "--rate", rate, "--anon", "40M", "--hold", "500")
+        child.wait(30)
+        tracer.stop()
+        files.append(file)
+    code, out, err = t.run_oomcast("compare", *files, "--json")
+    t.equal("exit code", code, 0)
+    both = json.loads(out)
+    for side in ("a", "b"):
+        run = both[side]
+        t.equal(f"{side}: minutes", [p["minute"] for p in run["points"]], [0, 5, 10, 20, 30, 60])
+        t.check(run["points"][0]["level_bytes"] is not None, f"{side}: nothing at the start")
+        t.equal(f"{side}: level after five minutes", run["points"][1]["level_bytes"], None)
+        t.check(30 * MiB < run["highest_bytes"] < 64 * MiB, f"{side}: highest is {run['highest_bytes']}")
+    t.check(both["a"]["lasted_s"] > both["b"]["lasted_s"] + 4, f"A lasted {both['a']['lasted_s']}, B {both['b']['lasted_s']}")
+    t.check("A" in both["difference"] and "B" in both["difference"], both["difference"])
+
+
+@case(vm="never")
+def a_bad_series_is_2_with_its_line(t):
+    folder = t.folder()
+    for text, expected in (("time_s,used_bytes\n0,1\n1,x\n", ":3: used_bytes is 'x'"), ("", ":1: the file is empty"),
+                           ("time_s,used_bytes\n2,1\n1,1\n", ":3: time runs backwards"),
+                           ("time_s,rss\n0,1\n", ":1: column used_bytes is missing"),
+                           ("time_s,used_bytes\n0,nan\n", ":2: used_bytes is 'nan'")):
+        file = folder / "bad.csv"
+        file.write_text(text)
+        code, _, err = t.run_oomcast("replay", file, "--json")
+        t.equal(f"exit code for {text!r}", code, 2)
+        t.check(f"{file}{expected}" in err, f"stderr is {err!r}")
+
+
+@case(vm="never")
+def one_forecast_for_each_time_that_was_asked_for(t):
+    file = t.folder() / "leak.csv"
+    file.write_text("time_s,used_bytes,limit_bytes\n" + "".join(f"{i * 5},{(100 + i) << 20},{1 << 30}\n" for i in range(241)))
+    code, out, _ = t.run_oomcast("replay", file, "--json", "--every", "1m")
+    t.equal("exit code", code, 0)
+    lines = [json.loads(line) for line in out.splitlines()]
+    t.equal("first and last", [lines[0]["type"], lines[-1]["type"]], ["start", "end"])
+    t.equal("times", [line["time_s"] for line in lines[1:-1]], [60 * i for i in range(21)])
+    last = lines[-2]
+    t.equal("verdict", last["verdict"], "leak")
+    t.check(abs(last["eta_s"] - (924 - 240) * 5) < 100, f"eta_s is {last['eta_s']}, truly {(924 - 240) * 5}")
+    t.check(last["eta_low_s"] <= last["eta_s"] <= last["eta_high_s"], f"interval {last['eta_low_s']} {last['eta_high_s']}")
