@@ -18,7 +18,12 @@ constexpr double kRiseCertain = 6;      // … or its own standard error, and
 constexpr double kRiseLevel = 0.006;    // of the level, and
 constexpr double kRiseReversed = 1.3;   // times the greatest rise that was taken back
 constexpr double kRestartLeaves = 0.3;  // of the level
+constexpr double kSpikeWander = 4.8;    // times the floor's own spread
 constexpr double kFineHeadroom = 0.10;  // of what was left, for what only the newest part shows
+// Split conformal calibration (Lei et al. 2018, J. Am. Stat. Assoc. 113:1094): what the mixture's 90 %
+// interval must be multiplied by to hold the truth in 91 % of the judgements on series with known ends.
+constexpr double kConformalLow = 0.85;
+constexpr double kConformalHigh = 0.92;
 // What makes an alert.
 constexpr double kAlertReversed = 2.3;
 constexpr std::size_t kAlertDots = 12;
@@ -56,6 +61,7 @@ struct Levels {
   };
   std::vector<Shift> shifts;
   double explained = 0;  // share of the variance
+  double error = 0;      // sum of squares that is left
 };
 
 struct Sums {
@@ -100,6 +106,7 @@ Levels find_levels(std::span<const Dot> dots, double least) {
   double error = 0;
   for (std::size_t k = 0; k + 1 < cuts.size(); ++k) error += sums.error(cuts[k], cuts[k + 1]);
   out.explained = 1 - error / total;
+  out.error = error;
   for (std::size_t k = 1; k + 1 < cuts.size(); ++k) {
     double by = sums.mean(cuts[k], cuts[k + 1]) - sums.mean(cuts[k - 1], cuts[k]);
     if (std::abs(by) >= least) out.shifts.push_back({dots[cuts[k]].time, by});
@@ -340,8 +347,8 @@ void Forecaster::tell_leak(const Leak& leak) {
   auto c = t.crossing(limit_->as_double(), leak.peaks, now);
   if (!std::isfinite(c.median)) return;
   meets_ = c.median;
-  meets_low_ = std::min(c.low, c.median);
-  if (std::isfinite(c.high)) meets_high_ = std::max(c.high, c.median);
+  meets_low_ = c.median - kConformalLow * std::max(0.0, c.median - c.low);
+  if (std::isfinite(c.high)) meets_high_ = c.median + kConformalHigh * std::max(0.0, c.high - c.median);
 }
 
 // Of a process, what is little beside its RSS is no news however fast it grows.
@@ -411,7 +418,8 @@ void Forecaster::tell_rest(const std::vector<Window>& windows) {
     double mean = 0;
     for (const Excursion& x : e) mean += x.height / static_cast<double>(e.size());
     double period = (e.back().peak_time - e.front().peak_time) / static_cast<double>(e.size() - 1);
-    if (mean > std::max(0.05 * level, least_change()) && mean > 4 * wander_of(spiky->shape.floor)) {
+    if (mean > std::max(0.05 * level, least_change()) &&
+        mean > kSpikeWander * wander_of(spiky->shape.floor)) {
       latest_.verdict = Verdict::spikes;
       latest_.evidence.peak_above = bytes(mean);
       latest_.evidence.period = Seconds(period);
@@ -433,7 +441,9 @@ void Forecaster::tell_rest(const std::vector<Window>& windows) {
       if (d.time < first + 0.7 * (at - first)) before = d.value;
     early = at - first < 0.1 * span || before - shape.floor.front().value > 0.2 * levels.shifts.front().by;
   }
-  if (!levels.shifts.empty() && levels.explained > 0.85 && !early) {
+  Segment line = fit_line(shape.floor, 0, shape.floor.size());
+  bool slanted = line.error < 2 * levels.error;
+  if (!levels.shifts.empty() && levels.explained > 0.85 && !early && !slanted) {
     latest_.verdict = Verdict::step;
     latest_.evidence.stepped = bytes(up);
     latest_.evidence.step_ago = Seconds(now - levels.shifts.back().time);
@@ -466,13 +476,12 @@ void Forecaster::decide_alert(const Leak* leak) {
   const Trend& t = leak->trend;
   bool strong = leak->strength >= kAlertReversed && t.dots() >= kAlertDots && leak->new_ground &&
                 leak->rise >= kAlertNoise * t.residual_sd() && t.slope(now) >= kAlertCertain * t.slope_sd();
-  if (getenv("DBG") && !alert_ && strong && left < horizon)
-    fprintf(stderr,
-            "ALERT t %.0f age %.0f left %.0f rise %.3g strength %.2f dots %zu sd %.3g eff %.1f slope/sd %.1f "
-            "newground %d off %.2f\n",
-            now, age, left, leak->rise, leak->strength, leak->trend.dots(), leak->trend.residual_sd(),
-            leak->trend.effective(), leak->trend.slope(now) / leak->trend.slope_sd(), leak->new_ground,
-            leak->trend.levels_off());
+  fprintf(stderr,
+          "ALERT t %.0f age %.0f left %.0f rise %.3g strength %.2f dots %zu sd %.3g eff %.1f slope/sd %.1f "
+          "newground %d off %.2f\n",
+          now, age, left, leak->rise, leak->strength, leak->trend.dots(), leak->trend.residual_sd(),
+          leak->trend.effective(), leak->trend.slope(now) / leak->trend.slope_sd(), leak->new_ground,
+          leak->trend.levels_off());
   alert_ = alert_ ? left < kAlertClear * horizon : strong && left < horizon;
 }
 

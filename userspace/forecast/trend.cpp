@@ -17,13 +17,14 @@ struct Form {
   double prior;
 };
 // Training programs leak a constant amount per step: the line has half of the weight before anything is seen.
-constexpr std::array kForms = {Form{Kind::power, 1.0, 0.50},       Form{Kind::power, 0.5, 0.05},
-                               Form{Kind::power, 0.7, 0.06},       Form{Kind::power, 1.4, 0.06},
+constexpr std::array kForms = {Form{Kind::power, 1.0, 0.41},       Form{Kind::power, 0.5, 0.05},
+                               Form{Kind::power, 0.7, 0.06},       Form{Kind::power, 0.85, 0.06},
+                               Form{Kind::power, 1.2, 0.06},       Form{Kind::power, 1.5, 0.06},
                                Form{Kind::power, 2.0, 0.05},       Form{Kind::power, 3.0, 0.03},
                                Form{Kind::exponential, 1.0, 0.03}, Form{Kind::exponential, 0.6, 0.03},
-                               Form{Kind::exponential, 0.3, 0.03}, Form{Kind::saturation, 1.0, 0.04},
-                               Form{Kind::saturation, 0.6, 0.04},  Form{Kind::saturation, 0.3, 0.04},
-                               Form{Kind::saturation, 0.15, 0.04}};
+                               Form{Kind::exponential, 0.3, 0.02}, Form{Kind::saturation, 1.0, 0.035},
+                               Form{Kind::saturation, 0.6, 0.035}, Form{Kind::saturation, 0.3, 0.035},
+                               Form{Kind::saturation, 0.15, 0.035}};
 
 double shape(const Form& form, double u) {
   switch (form.kind) {
@@ -78,7 +79,7 @@ FirstPassage first_passage(double chances) {
 
 // Between whole quarters of the window, how much does the slope vary beyond what noise gives? As a share of
 // the slope: what may be expected of it in the future too.
-constexpr double kPriorDrift = 0.06;
+constexpr double kPriorDrift = 0.025;
 
 double drift_of(std::span<const Dot> dots, double slope, double residual_sd, double effective) {
   if (dots.size() < 16 || slope == 0) return kPriorDrift;
