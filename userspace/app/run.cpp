@@ -98,7 +98,9 @@ class Progress {
       bool changed = forecast->forecast.verdict != told_verdict_;
       told_verdict_ = forecast->forecast.verdict;
       bool unknown = forecast->forecast.verdict == Verdict::unknown;  // nothing to read for a person
+      closer = closer && forecast->time - told_at_ >= std::chrono::seconds(1);
       if (!output_.json() && ((!closer && !changed) || unknown)) return;
+      told_at_ = forecast->time;
       if (closer) told_eta_ = eta;
       if (!eta) told_eta_.reset();
     }
@@ -130,6 +132,7 @@ class Progress {
   Output& output_;
   const ClockMap& clock_;
   bool own_cgroup_;
+  MonoTime told_at_{};
   std::optional<ForecastFact> last_;
   std::optional<OomFactLine> killed_;
   std::optional<Seconds> told_eta_;

@@ -476,12 +476,6 @@ void Forecaster::decide_alert(const Leak* leak) {
   const Trend& t = leak->trend;
   bool strong = leak->strength >= kAlertReversed && t.dots() >= kAlertDots && leak->new_ground &&
                 leak->rise >= kAlertNoise * t.residual_sd() && t.slope(now) >= kAlertCertain * t.slope_sd();
-  fprintf(stderr,
-          "ALERT t %.0f age %.0f left %.0f rise %.3g strength %.2f dots %zu sd %.3g eff %.1f slope/sd %.1f "
-          "newground %d off %.2f\n",
-          now, age, left, leak->rise, leak->strength, leak->trend.dots(), leak->trend.residual_sd(),
-          leak->trend.effective(), leak->trend.slope(now) / leak->trend.slope_sd(), leak->new_ground,
-          leak->trend.levels_off());
   alert_ = alert_ ? left < kAlertClear * horizon : strong && left < horizon;
 }
 
