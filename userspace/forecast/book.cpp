@@ -9,6 +9,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kMostFill = 32;  // readings that stand for a time without samples
+constexpr Bytes kLeastFollowed = MiB(16);
 constexpr double kDeadlineMoved = 0.02;
 constexpr Nanos kDeadlineKept = 10s;  // an episode is told after its kill
 
@@ -42,7 +43,7 @@ void Book::look(Entry& entry, MonoTime now) {
   if (next.eta) {
     entry.deadline_before = entry.deadline;
     if (!entry.deadline) entry.first_deadline = now;
-    entry.deadline = entry.newest;
+    entry.deadline = std::make_shared<const ForecastFact>(entry.newest);
   } else if (entry.deadline && now - entry.deadline->time > kDeadlineKept) {
     entry.deadline.reset();
     entry.deadline_before.reset();
@@ -82,6 +83,10 @@ std::optional<Bytes> Book::room_beside(const CgroupPtr& cgroup) const {
 
 void Book::on(ProcessSampleFact& sample) {
   const TaskId id = sample.process.id;
+  if (config_.tree)
+    members_[id] = {held(sample), sample.private_bytes ? std::optional(sample.rss) : std::nullopt,
+                    sample.process};
+  if (held(sample) < kLeastFollowed && !processes_.contains(id)) return;
   if (!processes_.contains(id) && processes_.size() >= config_.most_processes) {
     ++not_followed_;
     return;
@@ -95,9 +100,6 @@ void Book::on(ProcessSampleFact& sample) {
   add(entry, {sample.time, now_holds, room ? std::optional(now_holds + *room) : std::nullopt, total});
   const Forecast& next = entry.forecaster.forecast();
   if (next.growth) sample.growth = next.growth->rate;
-  if (config_.tree)
-    members_[id] = {now_holds, sample.private_bytes ? std::optional(sample.rss) : std::nullopt,
-                    sample.process};
   // A process that does nothing of note is no news.
   if (entry.told || next.verdict == Verdict::leak || next.verdict == Verdict::cow) look(entry, sample.time);
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -42,7 +43,7 @@ class Book {
   explicit Book(Config config) : config_(config) {}
 
   void on(const Sample& sample);
-  /// Fills in the process's growth.
+  /// Fills in the process's growth. Processes that hold less than 16 MiB when first met are not followed.
   void on(ProcessSampleFact& sample);
   void on(const ExitFact& exit);
   void forget(const CgroupId& cgroup) { cgroups_.erase(cgroup.inode); }
@@ -72,7 +73,7 @@ class Book {
     Verdict told_verdict = Verdict::unknown;
     std::optional<Seconds> told_eta;
     // Since a deadline came in sight.
-    std::optional<ForecastFact> deadline, deadline_before;
+    std::shared_ptr<const ForecastFact> deadline, deadline_before;
     MonoTime first_deadline{};
   };
   void add(Entry& entry, const Reading& reading);

@@ -12,12 +12,14 @@ namespace {
 constexpr std::uint64_t kLeastSamples = 5;
 constexpr double kLeastSpan = 2;        // s
 constexpr double kAnalyseEvery = 0.01;  // of the age
+constexpr double kLimitMoved = 0.005;   // of the limit
 // What makes a rise a leak.
 constexpr double kRiseNoise = 5;        // times the residuals' standard deviation, …
 constexpr double kRiseCertain = 6;      // … or its own standard error, and
 constexpr double kRiseLevel = 0.006;    // of the level, and
 constexpr double kRiseReversed = 1.3;   // times the greatest rise that was taken back
 constexpr double kRestartLeaves = 0.3;  // of the level
+constexpr double kKink = 4;             // times the squares that straight pieces leave
 constexpr double kSpikeWander = 4.8;    // times the floor's own spread
 constexpr double kFineHeadroom = 0.10;  // of what was left, for what only the newest part shows
 // Split conformal calibration (Lei et al. 2018, J. Am. Stat. Assoc. 113:1094): what the mixture's 90 %
@@ -27,6 +29,7 @@ constexpr double kConformalHigh = 0.92;
 // What makes an alert.
 constexpr double kAlertReversed = 2.3;
 constexpr std::size_t kAlertDots = 12;
+constexpr double kAlertAtOnce = 60;  // s: too late to wait for so many
 constexpr double kAlertNoise = 14;
 constexpr double kAlertCertain = 3.5;
 constexpr double kAlertAge = 2;           // times as long as the growth lasts already
@@ -147,6 +150,16 @@ bool stalled(std::span<const Dot> dots, std::size_t first, const Segment& last, 
   return last.slope < 0.4 * before.slope && expected - last.at_end > 4 * std::max(sd, noise);
 }
 
+// Whether the segments from `first` on are a kink rather than a curve: two of them, and no curve explains
+// them nearly as well. A curve is cut into more.
+bool bends(const std::vector<Segment>& segments, std::size_t first, std::span<const Dot> dots) {
+  if (segments.size() - first != 2) return false;
+  auto trend = Trend::fit(dots.subspan(segments[first].begin));
+  double error = 0;
+  for (std::size_t k = first; k < segments.size(); ++k) error += segments[k].error;
+  return trend && segments.back().size() >= 6 && trend->error() > kKink * error;
+}
+
 // Whether the rise is a few jumps between flat stretches.
 bool by_jumps(const std::vector<Segment>& segments, std::size_t first, double noise, double rise) {
   double within = 0;
@@ -192,7 +205,13 @@ void Forecaster::add(const Reading& reading) {
   double off = std::abs(history_.newest_value() - expected_ - slope_ * (now - analysed_at_));
   bool due = now - analysed_at_ >= std::max(kAnalyseEvery * now, 0.05);
   bool surprise = off > band_ && now - analysed_at_ >= 0.0005 * now;
-  if (history_.samples() <= 12 || due || surprise || limit_ != limit_then_) analyse();
+  if (history_.samples() <= 12 || due || surprise || limit_moved()) analyse();
+}
+
+// A limit that moves with what others hold moves a little all the time.
+bool Forecaster::limit_moved() const {
+  if (limit_.has_value() != limit_then_.has_value()) return true;
+  return limit_ && std::abs((*limit_ - *limit_then_).as_double()) > kLimitMoved * limit_then_->as_double();
 }
 
 const Forecast& Forecaster::forecast() {
@@ -265,7 +284,8 @@ std::optional<Forecaster::Leak> Forecaster::find_leak(const Window& window, bool
   while (joined > 0 && extends(joined)) --joined;
   std::array<std::size_t, 24> tried{};
   std::size_t tries = 0;
-  if (joined != at) tried[tries++] = joined;
+  if (joined != at && !bends(segments, joined, dots)) tried[tries++] = joined;
+  if (tries == 0) joined = at;
   for (std::size_t k = at + 1; k-- > 0 && tries < tried.size();)
     if (k != joined || joined == at) tried[tries++] = k;
   std::optional<Leak> chosen;
@@ -474,7 +494,8 @@ void Forecaster::decide_alert(const Leak* leak) {
   double age = leak->trend.end() - leak->trend.begin(), left = *meets_ - now;
   double horizon = std::min(kAlertAge * age, kAlertMost);
   const Trend& t = leak->trend;
-  bool strong = leak->strength >= kAlertReversed && t.dots() >= kAlertDots && leak->new_ground &&
+  bool strong = leak->strength >= kAlertReversed &&
+                t.dots() >= (left < kAlertAtOnce ? kLeastSamples : kAlertDots) && leak->new_ground &&
                 leak->rise >= kAlertNoise * t.residual_sd() && t.slope(now) >= kAlertCertain * t.slope_sd();
   alert_ = alert_ ? left < kAlertClear * horizon : strong && left < horizon;
 }

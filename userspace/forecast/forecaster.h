@@ -51,6 +51,7 @@ class Forecaster {
     Shape shape;
   };
 
+  bool limit_moved() const;
   void analyse();
   std::optional<Leak> find_leak(const Window& window, bool whole, double explained) const;
   Peaks peaks_above(const Trend& trend, const Window& window) const;

@@ -19,9 +19,9 @@ struct Bucket {
   std::uint32_t count = 0;  // samples
 };
 
-/// The same series at several resolutions: level k holds the newest 96 to 128 buckets of 4^k seconds, so the
-/// coarsest reaches back to the first sample. 24 bytes a bucket, about 3 KiB a level and 7 levels in 8 days.
-/// add() is amortised constant time.
+/// The same series at several resolutions: level k holds the newest 96 to 128 buckets of 4^k/4 seconds, so
+/// the coarsest reaches back to the first sample. 24 bytes a bucket, about 3 KiB a level and 8 levels in 8
+/// days. add() is amortised constant time.
 class History {
  public:
   /// Samples older than the newest are ignored; one at the same time replaces nothing but widens its bucket.
@@ -40,7 +40,7 @@ class History {
 
  private:
   struct Level {
-    double width = 1;       // s
+    double width = 0.25;    // s
     std::int64_t slot = 0;  // of the newest bucket
     std::vector<Bucket> buckets;
   };
