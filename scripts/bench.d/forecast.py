@@ -551,14 +551,14 @@ def write_details(path, runs):
             series, alarms = run.series, rises([s.alert for s in run.whole])
             head = [series.file, series.truth, series.subclass, series.shape]
 
-            def row(judged, share, said, j):
-                out.writerow(map(cell, [*head, judged, share, said.time, said.verdict, int(said.verdict in series.accepts), int(said.alert),
+            judged = [("verdict", None, run.final)]
+            judged += [("deadline", j.share, j.said) for j in run.judgements(FINE_SHARES)] if series.exhausts else []
+            for what, share, said in judged:
+                j = Judgement(series, share, said) if series.exhausts else None
+                given = j and said.low is not None
+                out.writerow(map(cell, [*head, what, share, said.time, said.verdict, int(said.verdict in series.accepts), int(said.alert),
                                         alarms, first_alert(run), j and j.left, said.eta, said.low, said.high, j and j.error,
-                                        j and said.low is not None and int(j.holds), j and said.low is not None and j.width or None,
-                                        said.why]))
-            row("verdict", None, run.final, Judgement(series, 0, run.final) if series.exhausts else None)
-            for j in run.judgements(FINE_SHARES) if series.exhausts else []:
-                row("deadline", j.share, j.said, j)
+                                        int(j.holds) if given else None, j.width if given else None, said.why]))
 
 
 def run(options):
