@@ -387,6 +387,14 @@ def nightly(d):
     return Made("spikes", c, limit, accepts="stable", note="a job every night")
 
 
+@recipe(3)
+def tokenisation_returns(d):
+    limit, every = d.one([61 * GIB], [61 * GB]), d.one([5, 10], [10, 15])
+    c = Curve(d, d.between(1.5, 3) * DAY, every, 6.4 * GB).murmur(20 * GB)
+    c.spikes(recurring(d, c.t[-1], d.between(2, 5) * HOUR, d.between(33, 46) * GB, d.between(3, 9) * MINUTE, ragged=0.06, forms=("hill",)))
+    return Made("spikes", c, limit, note="a data set is tokenised now and then: 6.4 to 40-55 GB and back")
+
+
 # ---- step ------------------------------------------------------------------------------------------------------------
 
 @recipe(6)
@@ -602,7 +610,7 @@ def staircase(d):
 
 @recipe(4)
 def steps_of_training(d):
-    limit, every = d.one([61 * GIB, 128 * GIB], [61 * GB, 96 * GIB]), d.one([10], [5, 15])
+    limit, every = d.one([128 * GIB, 192 * GIB], [96 * GIB, 251 * GB]), d.one([10], [5, 15])
     at, up = d.between(60, 300), d.between(2, 4) * GB
     stairs = int(1.3 * limit / up)
     c = Curve(d, stairs * 700, every, 8 * GB)
@@ -770,13 +778,15 @@ def tokenisation(d):
 PROCESS_HEADER = ["time_s", "pid", "rss_bytes", "pss_bytes", "uss_bytes", "shared_bytes", "shared_file_bytes"]
 
 
-def workers_over(d, parent_rss, workers, span_s, every_s, private_of, own=6 * MB, parent_leaks=None):
+def workers_over(d, parent_rss, workers, span_s, every_s, private_of, own=6 * MB, parent_leaks=None, before_fork=False):
     """Parent and forked workers; private_of(k, t): the share of the parent's pages that k (0: the parent) has made its
-    own at t. PSS as the kernel counts it: what is shared, divided by those who share it."""
+    own at t. PSS as the kernel counts it: what is shared, divided by those who share it. before_fork: the parent is
+    seen once while all is its own."""
     lines, pid = [], d.randrange(2000, 4_000_000)
     pids = [pid] + [pid + d.randrange(2, 9) + 9 * k for k in range(workers)]
     files = d.between(15, 25) * MB
-    grown = 0.0
+    if before_fork:
+        lines.append((0, pid, parent_rss, parent_rss, parent_rss - files, files, files))
     for step in range(int(span_s / every_s) + 1):
         t = step * every_s
         grown = parent_leaks(t) if parent_leaks else 0.0
@@ -791,7 +801,7 @@ def workers_over(d, parent_rss, workers, span_s, every_s, private_of, own=6 * MB
 
 
 def per_process(verdict, limit, lines, **rest):
-    return Made(verdict, None, limit, rows=("processes", PROCESS_HEADER, lines, None), grain=1048, **rest)
+    return Made(verdict, None, limit, rows=("processes", PROCESS_HEADER, lines, None), **rest)
 
 
 @recipe(5)
@@ -800,8 +810,8 @@ def cow_unshares(d):
     done = d.between(0.55, 0.95)
     pace = [d.gauss(1, 0.03) for _ in range(workers + 1)]
     return per_process("cow", 2 * (workers + 1) * rss,
-                       workers_over(d, rss, workers, span, d.one([1], [1, 2]), lambda k, t: done * pace[k] * t / span),
-                       note="workers read a list, and copy it page by page")
+                       workers_over(d, rss, workers, span, d.one([1], [1, 2]), lambda k, t: done * pace[k] * t / span,
+                                    before_fork=True), note="workers read a list, and copy it page by page")
 
 
 @recipe(5)
@@ -834,8 +844,8 @@ def cow_long(d):
 def cow_avoided(d):
     rss, workers, span = d.between(1.5, 4) * GB, d.whole(3, 10), d.between(60, 400)
     return per_process("stable", 2 * (workers + 1) * rss,
-                       workers_over(d, rss, workers, span, d.one([1], [2]), lambda k, t: 0.003 if k else 0.006),
-                       note="the same with the data set serialised")
+                       workers_over(d, rss, workers, span, d.one([1], [2]), lambda k, t: 0.003 if k else 0.006,
+                                    before_fork=d.random() < 0.5), note="the same with the data set serialised")
 
 
 @recipe(4)
@@ -845,7 +855,7 @@ def parent_leaks(d):
     life = (limit - start - workers * 60 * MB) / rate
     lines = workers_over(d, 400 * MB, workers, life, every, lambda k, t: 0.14, own=4 * MB,
                          parent_leaks=lambda t: start - 400 * MB + rate * t + d.gauss(0, 15) * MB)
-    return Made("leak", None, limit, exhausts=True, leak_starts=0.0, grain=1048, rows=("processes", PROCESS_HEADER, lines, life),
+    return Made("leak", None, limit, exhausts=True, leak_starts=0.0, rows=("processes", PROCESS_HEADER, lines, life),
                 note="the parent leaks 600 MB a minute, its twenty workers do not")
 
 
@@ -988,8 +998,8 @@ def finish(made, draw):
     if made.rows:
         form, header, lines, end = made.rows
         grain = made.grain
-        return form, header, ([number(line[0])] + [str(int(v // grain * grain) if v > 1e6 else int(v)) for v in line[1:]]
-                              for line in lines), end
+        return form, header, ([number(v) if name in ("time_s", "pid", "limit_bytes") else str(int(v // grain * grain))
+                               for name, v in zip(header, line)] for line in lines), end
     curve, limits, end = made.curve, made.limits or [(0.0, made.limit)], None
     froms = [at for at, _ in limits]
     bound = [limits[bisect.bisect_right(froms, t) - 1][1] for t in curve.t] if made.limits else [made.limit] * len(curve.t)
