@@ -12,6 +12,18 @@ def start(t, file, *arguments, **options):
     return group, t.oomcast("record", "-o", file, "--cgroup", group.path, "--json", *arguments, **options).started()
 
 
+def same_again(t, tracer, file):
+    """What a replay prints is what was printed live, to the byte."""
+    code, out, err = t.run_oomcast("replay", file, "--json")
+    t.equal("exit code of replay", code, 0)
+    t.equal("stderr of replay", err, "")
+    live = tracer.lines.raw
+    again = out.encode(errors="surrogateescape").splitlines(keepends=True)
+    differing = [pair for pair in zip(live, again) if pair[0] != pair[1]]
+    t.check(not differing and len(live) == len(again),
+            f"{len(live)} lines live, {len(again)} replayed; the first that differ: {lib.shortened(str(differing[:1]), 3000)}")
+
+
 @case(vm="all", limit_s=40)
 def a_replay_says_byte_for_byte_what_the_live_run_said(t):
     file = t.folder() / "run.db"
@@ -24,14 +36,24 @@ def a_replay_says_byte_for_byte_what_the_live_run_said(t):
     tracer.stop()
     t.check_stream(tracer)
     t.check(tracer.all("forecast"), "no forecast was made")
-    code, out, err = t.run_oomcast("replay", file, "--json")
-    t.equal("exit code of replay", code, 0)
-    live = [json.dumps(line, sort_keys=True) for line in tracer.lines.items]
-    again = [json.dumps(json.loads(line), sort_keys=True) for line in out.splitlines()]
-    differing = [(a, b) for a, b in zip(live, again) if a != b]
-    t.check(not differing and len(live) == len(again),
-            f"{len(live)} lines live, {len(again)} replayed; the first that differ: {lib.shortened(differing[:1])}")
-    t.equal("stderr of replay", err, "")
+    same_again(t, tracer, file)
+
+
+@case(limit_s=60)
+def a_replay_forgets_a_cgroup_when_the_live_run_did(t):
+    file = t.folder() / "run.db"
+    group, tracer = start(t, file)
+    job = group.child("job")
+    child = t.start(job, "grow", "--go", "--rate", "4M", "--anon", "56M", "--hold", "20000")
+    child.wait_for("ready")
+    child.go()
+    tracer.wait_for_line("forecast", lambda line: line["verdict"] == "leak" and line["cgroup"]["id"] == job.id, timeout=15)
+    child.end()
+    job.remove()
+    lib.time.sleep(lib.seconds(12))  # it is forgotten, and its silence would be news
+    tracer.stop()
+    t.check_stream(tracer)
+    same_again(t, tracer, file)
 
 
 @case(limit_s=40)

@@ -28,7 +28,8 @@ RecordedItem item_of(const Fact& fact, const ClockMap& clock) {
       [&](const auto& f) -> RecordedItem {
         using T = std::decay_t<decltype(f)>;
         if constexpr (std::is_same_v<T, Sample> || std::is_same_v<T, ProcessSampleFact> ||
-                      std::is_same_v<T, ExitFact> || std::is_same_v<T, ForecastFact>)
+                      std::is_same_v<T, ExitFact> || std::is_same_v<T, ForecastFact> ||
+                      std::is_same_v<T, ForgottenFact>)
           return f;
         else if constexpr (std::is_same_v<T, TickFact>)
           return RecordedTick{f.time, f.killed};
