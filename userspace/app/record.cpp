@@ -1,6 +1,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <unordered_map>
+#include <utility>
+
 #include "app/commands.h"
 #include "app/tracing.h"
 #include "base/escape.h"
@@ -44,10 +47,34 @@ RecordedItem item_of(const Fact& fact, const ClockMap& clock) {
 }
 
 // What a person reads while it records: what happens, not every number.
-bool is_news(const Fact& fact) {
-  return std::holds_alternative<OomFactLine>(fact) || std::holds_alternative<UserKillFact>(fact) ||
-         std::holds_alternative<AlertFact>(fact) || std::holds_alternative<LostFact>(fact);
-}
+class News {
+ public:
+  bool is(const Fact& fact) {
+    if (auto* f = std::get_if<ForgottenFact>(&fact)) cgroups_.erase(f->cgroup.inode);
+    if (auto* f = std::get_if<ExitFact>(&fact)) processes_.erase(f->process.id);
+    if (auto* f = std::get_if<ForecastFact>(&fact)) return turned(*f);
+    return std::holds_alternative<OomFactLine>(fact) || std::holds_alternative<UserKillFact>(fact) ||
+           std::holds_alternative<AlertFact>(fact) || std::holds_alternative<LostFact>(fact);
+  }
+
+ private:
+  struct Said {
+    Verdict verdict = Verdict::unknown;
+    bool alert = false;
+    bool operator==(const Said&) const = default;
+  };
+  // Another verdict, or an alert's rise or fall. Too early to tell, and quiet from the start, is no news.
+  bool turned(const ForecastFact& f) {
+    Said now{f.forecast.verdict, f.forecast.alert};
+    Said& said = f.process ? processes_[f.process->id] : cgroups_[f.cgroup ? f.cgroup->id.inode : 0];
+    Said before = std::exchange(said, now);
+    bool quiet = now == Said{Verdict::stable, false} && before.verdict == Verdict::unknown;
+    return before != now && !quiet;
+  }
+
+  std::unordered_map<std::uint64_t, Said> cgroups_;
+  std::unordered_map<TaskId, Said> processes_;
+};
 
 }  // namespace
 
@@ -72,11 +99,12 @@ Result<int> record(const Options& options) {
   MonoTime end = options.duration ? begin + *options.duration : MonoTime::max();
   std::uint64_t items = 0, kills = 0;
   bool told_failure = false;
+  News news;
   s.start([&](const Fact& fact) {
     writer->add(item_of(fact, s.clock()));
     ++items;
     kills += std::holds_alternative<OomFactLine>(fact);
-    if (options.json || is_news(fact)) output.write(fact, s.clock());
+    if (options.json || news.is(fact)) output.write(fact, s.clock());
   });
   bool terminal = isatty(STDERR_FILENO) && !options.quiet && !options.json;
   MonoTime next = begin;

@@ -495,6 +495,8 @@ RecordingReader::RecordingReader(RecordingReader&&) noexcept = default;
 RecordingReader::~RecordingReader() = default;
 
 bool RecordingReader::is_recording(const std::string& path) {
+  struct stat what {};  // a pipe is left to who reads it
+  if (stat(path.c_str(), &what) != 0 || !S_ISREG(what.st_mode)) return false;
   UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   char begin[16] = {};
   return file && pread(file.get(), begin, sizeof(begin), 0) == 16 &&
@@ -509,7 +511,11 @@ Result<RecordingReader> RecordingReader::open(const std::string& path) {
   auto wrong = [&](std::string_view what) { return Error::usage(fmt::format("{}: {}", shown, what)); };
   if (code != SQLITE_OK) return wrong(sqlite3_errmsg(db.get()));
   sqlite3_limit(db.get(), SQLITE_LIMIT_LENGTH, kLongestValue);
-  sqlite3_exec(db.get(), "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON", nullptr, nullptr, nullptr);
+  sqlite3_db_config(db.get(), SQLITE_DBCONFIG_ENABLE_VIEW, 0,
+                    nullptr);  // tables only: no SQL of the file runs
+  // One moment of a file that is still written.
+  sqlite3_exec(db.get(), "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; BEGIN", nullptr, nullptr,
+               nullptr);
   auto pragma = [&](const char* sql) -> std::optional<std::int64_t> {
     Statement s(db.get(), sql);
     if (!s || !s.row()) return std::nullopt;
