@@ -126,8 +126,8 @@ Result<int> record(const Options& options) {
   if (!written) return written.error();
   if (writer->lost()) say(fmt::format("{} lines were lost: the disk was too slow", writer->lost()));
   if (!options.json)
-    output.write_line(fmt::format("{} lines over {} with {} OOM kills in {}; read on: oomcast replay {}",
-                                  items, format_duration(s.now() - begin), kills,
+    output.write_line(fmt::format("{} lines over {} with {} OOM kill{} in {}; read on: oomcast replay {}",
+                                  items, format_duration(s.now() - begin), kills, kills == 1 ? "" : "s",
                                   escape_for_terminal(options.file), escape_for_terminal(options.file)));
   if (output.failed()) return Error::failed("stdout was closed or is full: stopped");
   return 0;
