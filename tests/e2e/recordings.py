@@ -56,6 +56,23 @@ def a_replay_forgets_a_cgroup_when_the_live_run_did(t):
     same_again(t, tracer, file)
 
 
+@case(vm="never", limit_s=60)
+def a_replay_of_the_machine_and_of_a_process_tree_say_the_same_too(t):
+    folder = t.folder()
+    child = t.start(t.cgroup(), "grow", "--go", "--rate", "9M", "--anon", "100M", "--hold", "30000")
+    child.wait_for("ready")
+    machine = t.oomcast("record", "-o", folder / "machine.db", "--json", "--for", "16s", "--alert", "level>64M",
+                        "--touch", folder / "touched").started()
+    tree = t.oomcast("record", "-o", folder / "tree.db", "--json", "--for", "16s", "--pid", child.pid).started()
+    child.go()
+    for tracer, file in ((machine, folder / "machine.db"), (tree, folder / "tree.db")):
+        tracer.finish(timeout=25)
+        t.check_stream(tracer)
+        same_again(t, tracer, file)
+    t.check(machine.all("alert"), "no alert came")
+    t.check(tree.all("forecast"), "no forecast was made of the tree")
+
+
 @case(limit_s=40)
 def what_a_killed_recorder_saw_is_in_the_file(t):
     file = t.folder() / "run.db"

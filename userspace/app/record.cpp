@@ -123,6 +123,7 @@ Result<int> record(const Options& options) {
   s.finish();
   if (terminal) print(stderr, "\n");
   Status written = writer->finish();
+  if (!written && told_failure) return 1;
   if (!written) return written.error();
   if (writer->lost()) say(fmt::format("{} lines were lost: the disk was too slow", writer->lost()));
   if (!options.json)

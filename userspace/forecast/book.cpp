@@ -82,6 +82,7 @@ std::optional<Bytes> Book::room_beside(const CgroupPtr& cgroup) const {
 
 void Book::on(ProcessSampleFact& sample) {
   const TaskId id = sample.process.id;
+  sample.growth = std::nullopt;  // it may be a copy of the one before
   if (!processes_.contains(id) && processes_.size() >= config_.most_processes) {
     ++not_followed_;
     return;
