@@ -12,6 +12,18 @@ def start(t, file, *arguments, **options):
     return group, t.oomcast("record", "-o", file, "--cgroup", group.path, "--json", *arguments, **options).started()
 
 
+def same_again(t, tracer, file):
+    """What a replay prints is what was printed live, to the byte."""
+    code, out, err = t.run_oomcast("replay", file, "--json")
+    t.equal("exit code of replay", code, 0)
+    t.equal("stderr of replay", err, "")
+    live = tracer.lines.raw
+    again = out.encode(errors="surrogateescape").splitlines(keepends=True)
+    differing = [pair for pair in zip(live, again) if pair[0] != pair[1]]
+    t.check(not differing and len(live) == len(again),
+            f"{len(live)} lines live, {len(again)} replayed; the first that differ: {lib.shortened(str(differing[:1]), 3000)}")
+
+
 @case(vm="all", limit_s=40)
 def a_replay_says_byte_for_byte_what_the_live_run_said(t):
     file = t.folder() / "run.db"
@@ -24,14 +36,41 @@ def a_replay_says_byte_for_byte_what_the_live_run_said(t):
     tracer.stop()
     t.check_stream(tracer)
     t.check(tracer.all("forecast"), "no forecast was made")
-    code, out, err = t.run_oomcast("replay", file, "--json")
-    t.equal("exit code of replay", code, 0)
-    live = [json.dumps(line, sort_keys=True) for line in tracer.lines.items]
-    again = [json.dumps(json.loads(line), sort_keys=True) for line in out.splitlines()]
-    differing = [(a, b) for a, b in zip(live, again) if a != b]
-    t.check(not differing and len(live) == len(again),
-            f"{len(live)} lines live, {len(again)} replayed; the first that differ: {lib.shortened(differing[:1])}")
-    t.equal("stderr of replay", err, "")
+    same_again(t, tracer, file)
+
+
+@case(limit_s=60)
+def a_replay_forgets_a_cgroup_when_the_live_run_did(t):
+    file = t.folder() / "run.db"
+    group, tracer = start(t, file)
+    job = group.child("job")
+    child = t.start(job, "grow", "--go", "--rate", "4M", "--anon", "56M", "--hold", "20000")
+    child.wait_for("ready")
+    child.go()
+    tracer.wait_for_line("forecast", lambda line: line["verdict"] == "leak" and (line["cgroup"] or {}).get("id") == job.id, timeout=15)
+    child.end()
+    job.remove()
+    lib.time.sleep(lib.seconds(12))  # it is forgotten, and its silence would be news
+    tracer.stop()
+    t.check_stream(tracer)
+    same_again(t, tracer, file)
+
+
+@case(vm="never", limit_s=60)
+def a_replay_of_the_machine_and_of_a_process_tree_say_the_same_too(t):
+    folder = t.folder()
+    child = t.start(t.cgroup(), "grow", "--go", "--rate", "9M", "--anon", "100M", "--hold", "30000")
+    child.wait_for("ready")
+    machine = t.oomcast("record", "-o", folder / "machine.db", "--json", "--for", "16s", "--alert", "level>64M",
+                        "--touch", folder / "touched").started()
+    tree = t.oomcast("record", "-o", folder / "tree.db", "--json", "--for", "16s", "--pid", child.pid).started()
+    child.go()
+    for tracer, file in ((machine, folder / "machine.db"), (tree, folder / "tree.db")):
+        tracer.finish(timeout=25)
+        t.check_stream(tracer)
+        same_again(t, tracer, file)
+    t.check(machine.all("alert"), "no alert came")
+    t.check(tree.all("forecast"), "no forecast was made of the tree")
 
 
 @case(limit_s=40)
@@ -51,6 +90,9 @@ def what_a_killed_recorder_saw_is_in_the_file(t):
     samples = [line for line in map(json.loads, out.splitlines()) if line["type"] == "sample"]
     t.check(len(samples) >= seen, f"{len(samples)} samples of the {seen} that were told over a second before the end")
     t.check("has no end" in err, f"stderr is {err!r}")
+    code, out, err = t.run_oomcast("compare", file, file)
+    t.equal("exit code of compare", code, 0)
+    t.check("has no end" in err, f"stderr of compare is {err!r}")
 
 
 @case()
@@ -66,10 +108,10 @@ def an_existing_file_is_not_replaced(t):
 @case(vm="never", limit_s=60)
 def two_runs_are_compared_on_one_time_axis(t):
     files = []
-    for rate in ("4M", "20M"):
+    for rate, hold_ms in (("4M", 500), ("20M", 9000)):
         file = t.folder() / "run.db"
         group, tracer = start(t, file)
-        child = t.start(group, "grow", "--rate", rate, "--anon", "40M", "--hold", "500")
+        child = t.start(group, "grow", "--rate", rate, "--anon", "40M", "--hold", hold_ms)
         child.wait(30)
         tracer.stop()
         files.append(file)
@@ -82,8 +124,57 @@ def two_runs_are_compared_on_one_time_axis(t):
         t.check(run["points"][0]["level_bytes"] is not None, f"{side}: nothing at the start")
         t.equal(f"{side}: level after five minutes", run["points"][1]["level_bytes"], None)
         t.check(30 * MiB < run["highest_bytes"] < 64 * MiB, f"{side}: highest is {run['highest_bytes']}")
-    t.check(both["a"]["lasted_s"] > both["b"]["lasted_s"] + 4, f"A lasted {both['a']['lasted_s']}, B {both['b']['lasted_s']}")
+        t.check(run["lasted_s"] > 8, f"{side}: lasted {run['lasted_s']} s: a time without change is one, too")
+        t.equal(f"{side}: kills", run["oom_kills"], 0)
     t.check("A" in both["difference"] and "B" in both["difference"], both["difference"])
+
+
+@case(vm="never")
+def a_recording_is_compared_with_a_series(t):
+    folder = t.folder()
+    group, tracer = start(t, folder / "run.db", "--for", "3s")
+    t.start(group, "grow", "--anon", "16M", "--hold", "20000").wait_for("ready")
+    tracer.finish()
+    (folder / "run.csv").write_text("time_s,used_bytes\n" + "".join(f"{7 + i},{100 * MiB}\n" for i in range(700)))
+    code, out, err = t.run_oomcast("compare", folder / "run.db", folder / "run.csv", "--json")
+    t.equal("exit code", code, 0)
+    a, b = (json.loads(out)[side] for side in ("a", "b"))
+    t.equal("series of A", a["series"], group.path)
+    t.equal("level of B after ten minutes", b["points"][2]["level_bytes"], 100 * MiB)
+    t.equal("verdict of B", b["end"]["verdict"], "stable")
+    t.equal("kills of B", b["oom_kills"], None)
+    code, _, err = t.run_oomcast("compare", folder / "run.db", folder / "run.csv", "--cgroup", "/nowhere")
+    t.equal("exit code for a cgroup that is not in it", code, 1)
+    t.check(group.path in err, f"what is in it is not told: {err!r}")
+
+
+@case(vm="never")
+def what_happens_is_told_while_it_is_recorded(t):
+    file = t.folder() / "run.db"
+    group = t.cgroup().limit(48 * MiB)
+    text, errors = t.folder() / "out", t.folder() / "err"
+    with open(text, "w") as out, open(errors, "w") as err:
+        tracer = lib.subprocess.Popen([str(t.oomcast_path), "record", "-o", str(file), "--cgroup", group.path],
+                                      stdout=out, stderr=err, stdin=lib.subprocess.DEVNULL)
+    t.later(tracer.kill)
+    deadline = lib.time.monotonic() + lib.seconds(15)
+    while not file.exists() and lib.time.monotonic() < deadline:
+        lib.time.sleep(0.1)
+    child = t.start(group, "grow", "--go", "--rate", "8M", "--anon", "128M")
+    child.wait_for("ready")
+    child.go()
+    t.equal("exit code of the victim", child.wait(30), 137)
+    lib.time.sleep(lib.seconds(3))
+    tracer.send_signal(signal.SIGTERM)
+    t.equal("exit code", tracer.wait(lib.seconds(10)), 0)
+    told = text.read_text()
+    t.equal("OOM kills told", told.count("OOM kill: "), 1)
+    t.check("leak" in told, f"no verdict was told: {told!r}")
+    t.check("sample" not in told and "reclaim" not in told, f"numbers were told: {told!r}")
+    t.check("with 1 OOM kill in" in told.splitlines()[-1], f"the last line is {told.splitlines()[-1]!r}")
+    t.equal("stderr", errors.read_text(), "")
+    code, out, err = t.run_oomcast("replay", file, "--every", "1m")
+    t.equal("exit code for an option that is for CSV", code, 2)
 
 
 @case(vm="never")

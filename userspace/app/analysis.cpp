@@ -7,6 +7,7 @@ void analyse(Book& book, Fact& fact, const Sink& sink) {
   sink(fact);
   if (auto* sample = std::get_if<Sample>(&fact)) book.on(*sample);
   if (auto* exit = std::get_if<ExitFact>(&fact)) book.on(*exit);
+  if (auto* forgotten = std::get_if<ForgottenFact>(&fact)) book.forget(forgotten->cgroup);
   if (auto* tick = std::get_if<TickFact>(&fact)) {
     if (tick->killed)
       book.on_kill(*tick->killed);

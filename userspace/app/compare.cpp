@@ -29,6 +29,7 @@ struct Run {
   Seconds lasted{};
   std::optional<Bytes> limit;
   Bytes highest;
+  std::optional<std::uint64_t> oom_kills;  // nullopt: the file does not say
 };
 
 Result<Run> read_run(const std::string& file, const Options& options) {
@@ -60,9 +61,12 @@ Result<Run> read_run(const std::string& file, const Options& options) {
     out.highest = std::max(out.highest, r.value);
     last = r;
   };
-  auto name = read_series(file, {options.scope.cgroup, options.limit}, take);
-  if (!name) return name.error();
-  out.name = *name;
+  auto facts =
+      read_series(file, {options.scope.cgroup, options.limit}, take, [&] { forecaster = Forecaster(); });
+  if (!facts) return facts.error();
+  if (facts->torn) diagnostics(options)(out.file + " has no end: its last second may be missing");
+  out.name = facts->name;
+  out.oom_kills = facts->oom_kills;
   out.lasted = last.time - *begin;
   while (next < kMinutes.size() && last.time - *begin >= std::chrono::minutes(kMinutes[next])) {
     out.at[next++] = moment();
@@ -93,8 +97,10 @@ std::string difference(const Run& a, const Run& b) {
   auto says = [](const char* who, const Moment& m) {
     return fmt::format("{} {}{}", who, to_string(m.verdict), m.growth ? " at " + format_rate(*m.growth) : "");
   };
-  return fmt::format("{} {}; {}, {}; highest {} against {}", when, level, says("A:", x), says("B:", y),
-                     format_size(a.highest), format_size(b.highest));
+  std::string kills =
+      a.oom_kills && b.oom_kills ? fmt::format("; OOM kills {} against {}", *a.oom_kills, *b.oom_kills) : "";
+  return fmt::format("{} {}; {}, {}; highest {} against {}{}", when, level, says("A:", x), says("B:", y),
+                     format_size(a.highest), format_size(b.highest), kills);
 }
 
 nlohmann::ordered_json json_of(const Run& run) {
@@ -119,13 +125,17 @@ nlohmann::ordered_json json_of(const Run& run) {
           {"lasted_s", run.lasted.count()},
           {"limit_bytes", run.limit ? nlohmann::ordered_json(run.limit->count) : nullptr},
           {"highest_bytes", run.highest.count},
+          {"oom_kills", run.oom_kills ? nlohmann::ordered_json(*run.oom_kills) : nullptr},
           {"points", std::move(points)},
           {"end", point(run.end)}};
 }
 
 std::string table(const Run& a, const Run& b) {
-  std::string out = fmt::format("A  {}: {} over {}\nB  {}: {} over {}\n\n", a.file, a.name,
-                                format_duration(a.lasted), b.file, b.name, format_duration(b.lasted));
+  auto head = [](const char* who, const Run& run) {
+    std::string name = run.name == run.file ? "" : ": " + run.name;  // a CSV has no other
+    return fmt::format("{}  {}{} over {}\n", who, run.file, name, format_duration(run.lasted));
+  };
+  std::string out = head("A", a) + head("B", b) + "\n";
   out += fmt::format("{:>6}  {:>2} {:>10} {:>10} {:>10} {:>14}  {}\n", "minute", "", "level", "floor", "peak",
                      "growth", "verdict");
   auto row = [&](std::string_view minute, const char* who, const std::optional<Moment>& m) {

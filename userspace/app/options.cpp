@@ -242,7 +242,7 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
   compare->add_option("b", o.other, "another")->type_name("B")->required();
   compare
       ->add_option("--cgroup", o.scope.cgroup,
-                   "which cgroup of recordings (default: the one with most memory in scope)")
+                   "which cgroup of recordings (default: the host, or the outermost in scope)")
       ->type_name("PATH");
   compare->add_option("--limit", t.limit, "what series without a limit run against")->type_name("SIZE");
   compare->add_flag("--json", o.json, "one JSON object on stdout");

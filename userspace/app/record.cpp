@@ -1,6 +1,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <unordered_map>
+#include <utility>
+
 #include "app/commands.h"
 #include "app/tracing.h"
 #include "base/escape.h"
@@ -28,7 +31,8 @@ RecordedItem item_of(const Fact& fact, const ClockMap& clock) {
       [&](const auto& f) -> RecordedItem {
         using T = std::decay_t<decltype(f)>;
         if constexpr (std::is_same_v<T, Sample> || std::is_same_v<T, ProcessSampleFact> ||
-                      std::is_same_v<T, ExitFact> || std::is_same_v<T, ForecastFact>)
+                      std::is_same_v<T, ExitFact> || std::is_same_v<T, ForecastFact> ||
+                      std::is_same_v<T, ForgottenFact>)
           return f;
         else if constexpr (std::is_same_v<T, TickFact>)
           return RecordedTick{f.time, f.killed};
@@ -43,10 +47,34 @@ RecordedItem item_of(const Fact& fact, const ClockMap& clock) {
 }
 
 // What a person reads while it records: what happens, not every number.
-bool is_news(const Fact& fact) {
-  return std::holds_alternative<OomFactLine>(fact) || std::holds_alternative<UserKillFact>(fact) ||
-         std::holds_alternative<AlertFact>(fact) || std::holds_alternative<LostFact>(fact);
-}
+class News {
+ public:
+  bool is(const Fact& fact) {
+    if (auto* f = std::get_if<ForgottenFact>(&fact)) cgroups_.erase(f->cgroup.inode);
+    if (auto* f = std::get_if<ExitFact>(&fact)) processes_.erase(f->process.id);
+    if (auto* f = std::get_if<ForecastFact>(&fact)) return turned(*f);
+    return std::holds_alternative<OomFactLine>(fact) || std::holds_alternative<UserKillFact>(fact) ||
+           std::holds_alternative<AlertFact>(fact) || std::holds_alternative<LostFact>(fact);
+  }
+
+ private:
+  struct Said {
+    Verdict verdict = Verdict::unknown;
+    bool alert = false;
+    bool operator==(const Said&) const = default;
+  };
+  // Another verdict, or an alert's rise or fall. Too early to tell, and quiet from the start, is no news.
+  bool turned(const ForecastFact& f) {
+    Said now{f.forecast.verdict, f.forecast.alert};
+    Said& said = f.process ? processes_[f.process->id] : cgroups_[f.cgroup ? f.cgroup->id.inode : 0];
+    Said before = std::exchange(said, now);
+    bool quiet = now == Said{Verdict::stable, false} && before.verdict == Verdict::unknown;
+    return before != now && !quiet;
+  }
+
+  std::unordered_map<std::uint64_t, Said> cgroups_;
+  std::unordered_map<TaskId, Said> processes_;
+};
 
 }  // namespace
 
@@ -71,11 +99,12 @@ Result<int> record(const Options& options) {
   MonoTime end = options.duration ? begin + *options.duration : MonoTime::max();
   std::uint64_t items = 0, kills = 0;
   bool told_failure = false;
+  News news;
   s.start([&](const Fact& fact) {
     writer->add(item_of(fact, s.clock()));
     ++items;
     kills += std::holds_alternative<OomFactLine>(fact);
-    if (options.json || is_news(fact)) output.write(fact, s.clock());
+    if (options.json || news.is(fact)) output.write(fact, s.clock());
   });
   bool terminal = isatty(STDERR_FILENO) && !options.quiet && !options.json;
   MonoTime next = begin;
@@ -94,11 +123,12 @@ Result<int> record(const Options& options) {
   s.finish();
   if (terminal) print(stderr, "\n");
   Status written = writer->finish();
+  if (!written && told_failure) return 1;
   if (!written) return written.error();
   if (writer->lost()) say(fmt::format("{} lines were lost: the disk was too slow", writer->lost()));
   if (!options.json)
-    output.write_line(fmt::format("{} lines over {} with {} OOM kills in {}; read on: oomcast replay {}",
-                                  items, format_duration(s.now() - begin), kills,
+    output.write_line(fmt::format("{} lines over {} with {} OOM kill{} in {}; read on: oomcast replay {}",
+                                  items, format_duration(s.now() - begin), kills, kills == 1 ? "" : "s",
                                   escape_for_terminal(options.file), escape_for_terminal(options.file)));
   if (output.failed()) return Error::failed("stdout was closed or is full: stopped");
   return 0;

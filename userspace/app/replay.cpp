@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <deque>
 #include <map>
 
 #include "app/analysis.h"
@@ -165,6 +166,16 @@ class Replay {
   std::uint64_t rows_ = 0;
 };
 
+// As far as a recording has it.
+bool same(const ForecastFact& a, const ForecastFact& b) {
+  auto id = [](const ForecastFact& f) { return f.cgroup ? f.cgroup->id : CgroupId{}; };
+  auto task = [](const ForecastFact& f) { return f.process ? f.process->id : TaskId{}; };
+  const Forecast &x = a.forecast, &y = b.forecast;
+  return a.time == b.time && id(a) == id(b) && task(a) == task(b) && x.verdict == y.verdict &&
+         x.eta == y.eta && x.eta_low == y.eta_low && x.eta_high == y.eta_high && x.alert == y.alert &&
+         x.why == y.why;
+}
+
 // Facts and ticks go through the same analysis as in the live run.
 Result<int> replay_recording(const Options& options) {
   auto reader = RecordingReader::open(options.file);
@@ -178,7 +189,8 @@ Result<int> replay_recording(const Options& options) {
   Output output(options);
   std::string out;
   bool ended = false;
-  std::uint64_t made = 0, recorded = 0;
+  std::deque<ForecastFact> made;  // until the recorded one comes, right behind
+  std::optional<MonoTime> differs;
   auto write = [&](const std::string& line) {
     if (line.empty()) return true;
     out += line;
@@ -191,7 +203,7 @@ Result<int> replay_recording(const Options& options) {
   bool ok = true;
   TextStyle style{output.color()};
   auto sink = [&](const Fact& fact) {
-    made += std::holds_alternative<ForecastFact>(fact);
+    if (auto* forecast = std::get_if<ForecastFact>(&fact)) made.push_back(*forecast);
     ok = ok && write(options.json ? to_json(fact, clock) : to_text(fact, clock, style));
   };
   while (ok) {
@@ -201,9 +213,13 @@ Result<int> replay_recording(const Options& options) {
     if (auto* event = std::get_if<RecordedEvent>(&**item)) {
       ended = event->type == "end";
       ok = write(options.json ? event->json : event->text);
-    } else if (std::holds_alternative<ForecastFact>(**item)) {
-      ++recorded;
+    } else if (auto* recorded = std::get_if<ForecastFact>(&**item)) {
+      if (!differs && (made.empty() || !same(made.front(), *recorded))) differs = recorded->time;
+      if (!made.empty()) made.pop_front();
     } else {
+      // Recorded ones stand right behind what they were made of.
+      if (!differs && !made.empty()) differs = made.front().time;
+      if (differs) made.clear();
       Fact fact = std::visit(
           [](auto&& i) -> Fact {
             using T = std::decay_t<decltype(i)>;
@@ -223,16 +239,22 @@ Result<int> replay_recording(const Options& options) {
   if (!ended)
     say("the recording has no end: oomcast was killed, or it is still being written; its last second may be "
         "missing");
-  if (made != recorded && info.version != OOMCAST_VERSION)
-    say(fmt::format("recorded by oomcast {}: its forecasts were others than those of {}", info.version,
-                    OOMCAST_VERSION));
+  if (info.lost)
+    say(fmt::format("{} lines are missing: the disk was too slow when it was recorded", info.lost));
+  if (differs)
+    say(fmt::format("from {} on the forecasts are others than those that oomcast {} made live (this is {})",
+                    format_rfc3339(clock.wall(*differs)), info.version, OOMCAST_VERSION));
   return 0;
 }
 
 }  // namespace
 
 Result<int> replay(const Options& options) {
-  if (RecordingReader::is_recording(options.file)) return replay_recording(options);
+  if (RecordingReader::is_recording(options.file)) {
+    if (options.limit || options.every)
+      return Error::usage("--limit and --every are for series in CSV; a recording is replayed as it was");
+    return replay_recording(options);
+  }
   auto series = CsvSeries::open(options.file);
   if (!series) return series.error();
   return Replay(options, *series).run();

@@ -17,6 +17,10 @@ std::string shown(const CgroupRef& cgroup) {
   return cgroup.name.kind == CgroupKind::root ? "the host" : escape_for_terminal(cgroup.path);
 }
 
+bool is_below(const std::string& path, const std::string& top) {
+  return top == "/" || path == top || path.rfind(top + "/", 0) == 0;
+}
+
 // Which cgroup of the recording is meant, by path.
 Result<std::string> choose(const std::string& path, const SeriesChoice& choice) {
   auto reader = RecordingReader::open(path);
@@ -73,25 +77,43 @@ Reading reading_of(const CsvRow& row, std::optional<Bytes> limit) {
   return out;
 }
 
-Result<std::string> read_series(const std::string& path, const SeriesChoice& choice,
-                                const std::function<void(const Reading&)>& take) {
+Result<SeriesFacts> read_series(const std::string& path, const SeriesChoice& choice,
+                                const std::function<void(const Reading&)>& take,
+                                const std::function<void()>& killed) {
   if (RecordingReader::is_recording(path)) {
     auto chosen = choose(path, choice);
     if (!chosen) return chosen.error();
     auto reader = RecordingReader::open(path);
     if (!reader) return reader.error();
-    std::string name;
+    SeriesFacts facts{"", 0, true};
+    std::optional<Reading> last;
+    CgroupId chosen_id;
     for (;;) {
       auto item = reader->next();
       if (!item) return item.error();
       if (!*item) break;
+      if (auto* event = std::get_if<RecordedEvent>(&**item)) {
+        facts.torn = event->type != "end";
+        *facts.oom_kills += event->type == "oom";
+      }
+      if (auto* tick = std::get_if<RecordedTick>(&**item)) {
+        if (tick->killed && is_below(*chosen, tick->killed->path)) killed();
+        // No samples: it has not changed.
+        if (!tick->killed && last && tick->time - last->time > 3 * reader->info().interval) {
+          last->time = tick->time;
+          take(*last);
+        }
+      }
+      if (auto* gone = std::get_if<ForgottenFact>(&**item); gone && gone->cgroup == chosen_id) last.reset();
       auto* s = std::get_if<Sample>(&**item);
       if (!s || !s->cgroup || !s->pinned || s->cgroup->path != *chosen) continue;
-      name = shown(*s->cgroup);
+      chosen_id = s->cgroup->id;
+      facts.name = shown(*s->cgroup);
       auto total = s->usage ? std::optional(std::max(*s->usage, *s->pinned)) : std::nullopt;
-      take({s->time, *s->pinned, choice.limit ? choice.limit : s->headroom_limit, total});
+      last = Reading{s->time, *s->pinned, choice.limit ? choice.limit : s->headroom_limit, total};
+      take(*last);
     }
-    return name;
+    return facts;
   }
   auto series = CsvSeries::open(path);
   if (!series) return series.error();
@@ -104,7 +126,7 @@ Result<std::string> read_series(const std::string& path, const SeriesChoice& cho
     if (!*row) break;
     take(reading_of(**row, choice.limit ? choice.limit : (*row)->limit));
   }
-  return escape_for_terminal(path);
+  return SeriesFacts{escape_for_terminal(path), std::nullopt, false};
 }
 
 }  // namespace oomcast

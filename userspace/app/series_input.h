@@ -21,9 +21,17 @@ struct SeriesChoice {
   std::optional<std::string> cgroup;  // of a recording; none: the host, or else the outermost in scope
   std::optional<Bytes> limit;         // instead of the file's own
 };
-/// Gives every reading to `take`, in order. Returns what the series is: "/job", "the host", or the file's
-/// name. Error: the file is neither a recording nor CSV, or the cgroup is not in it (with those that are).
-Result<std::string> read_series(const std::string& path, const SeriesChoice& choice,
-                                const std::function<void(const Reading&)>& take);
+/// What is told of a series beside its readings.
+struct SeriesFacts {
+  std::string name;                        // "/job", "the host", or the file's name
+  std::optional<std::uint64_t> oom_kills;  // in the whole recording; nullopt: a CSV does not say
+  bool torn = false;                       // the recording has no end
+};
+/// Gives every reading to `take`, in order; `killed` says that the series met its limit, and what comes is
+/// another life. Error: the file is neither a recording nor CSV, or the cgroup is not in it (with those that
+/// are).
+Result<SeriesFacts> read_series(const std::string& path, const SeriesChoice& choice,
+                                const std::function<void(const Reading&)>& take,
+                                const std::function<void()>& killed);
 
 }  // namespace oomcast

@@ -467,7 +467,7 @@ void Session::poll_all() {
   for (std::uint64_t inode : world_->take_forgotten()) {
     CgroupId id{cgroupfs_->mount().hierarchy, inode};
     reader_->forget(id);
-    book_->forget(id);
+    emit(ForgottenFact{when, id});
   }
   if (auto pressure = procfs_->read_pressure(); pressure && *pressure)
     world_->on_pressure(when, std::nullopt, **pressure);

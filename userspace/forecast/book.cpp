@@ -83,6 +83,7 @@ std::optional<Bytes> Book::room_beside(const CgroupPtr& cgroup) const {
 
 void Book::on(ProcessSampleFact& sample) {
   const TaskId id = sample.process.id;
+  sample.growth = std::nullopt;  // it may be a copy of the one before
   if (config_.tree)
     members_[id] = {held(sample), sample.private_bytes ? std::optional(sample.rss) : std::nullopt,
                     sample.process};

@@ -71,6 +71,12 @@ struct ExitFact {
   ProcessRef process;
 };
 
+/// A removed cgroup of which nothing is kept any more; its inode may come back as another. Not shown.
+struct ForgottenFact {
+  MonoTime time;
+  CgroupId cgroup;
+};
+
 struct Victim {
   ProcessRef process;
   std::uint32_t tid = 0;  // the marked thread: the number in the kernel's line

@@ -81,8 +81,9 @@ struct TickFact {
   CgroupPtr killed = nullptr;  // whose limit: what grew below it is being freed
 };
 
-using Fact = std::variant<StartFact, Sample, ProcessSampleFact, ExitFact, ForecastFact, OomFactLine,
-                          UserKillFact, ReclaimFact, PressureFact, AlertFact, LostFact, TickFact, EndFact>;
+using Fact =
+    std::variant<StartFact, Sample, ProcessSampleFact, ExitFact, ForecastFact, OomFactLine, UserKillFact,
+                 ReclaimFact, PressureFact, AlertFact, LostFact, TickFact, ForgottenFact, EndFact>;
 
 /// Turns the model's clocks into wall time, once per process.
 struct ClockMap {

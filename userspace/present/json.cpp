@@ -292,6 +292,7 @@ class Renderer {
   }
 
   Json operator()(const TickFact&) const { return nullptr; }
+  Json operator()(const ForgottenFact&) const { return nullptr; }
 
   Json operator()(const EndFact& f) const {
     Json out = line("end", f.time, f.time_s);
@@ -323,7 +324,7 @@ std::string_view to_string(OomScope scope) {
 }
 
 std::string to_json(const Fact& fact, const ClockMap& clock) {
-  if (std::holds_alternative<TickFact>(fact)) return "";
+  if (std::holds_alternative<TickFact>(fact) || std::holds_alternative<ForgottenFact>(fact)) return "";
   // Every string went through text(), so the writer meets valid UTF-8 only; replacing is the last resort.
   return std::visit(Renderer(clock), fact).dump(-1, ' ', false, Json::error_handler_t::replace);
 }

@@ -49,6 +49,7 @@ class Renderer {
   std::string operator()(const ExitFact& f) const { return at(f.time, "exit") + describe(f.process); }
 
   std::string operator()(const TickFact&) const { return ""; }
+  std::string operator()(const ForgottenFact&) const { return ""; }
 
   std::string operator()(const ForecastFact& f) const {
     std::string who = f.process ? describe(*f.process) : f.cgroup ? where(f.cgroup) : "series";

@@ -23,12 +23,13 @@ using namespace std::chrono_literals;
 constexpr int kSchema = 1;
 constexpr int kApplicationId = 0x6f6f6d63;  // "oomc"
 constexpr int kLongestValue = 16 << 20;
+constexpr std::size_t kMostKept = 100'000;  // cgroups or processes of a file, so that it cannot fill memory
 
 constexpr const char* kTables = R"sql(
 CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
-CREATE TABLE cgroups(id INTEGER PRIMARY KEY, inode INTEGER, path BLOB, name TEXT, kind TEXT, container TEXT, pod TEXT,
+CREATE TABLE cgroups(id INTEGER PRIMARY KEY, inode INTEGER, path TEXT, name TEXT, kind TEXT, container TEXT, pod TEXT,
   unit TEXT, slurm_job TEXT, slurm_step TEXT);
-CREATE TABLE processes(id INTEGER PRIMARY KEY, pid INTEGER, start_ticks INTEGER, comm BLOB, cmdline BLOB,
+CREATE TABLE processes(id INTEGER PRIMARY KEY, pid INTEGER, start_ticks INTEGER, comm TEXT, cmdline BLOB,
   cmdline_source INTEGER, cmdline_truncated INTEGER, uid INTEGER, ppid INTEGER, ns_pid INTEGER, cgroup INTEGER);
 CREATE TABLE samples(seq INTEGER PRIMARY KEY, time_ns INTEGER, cgroup INTEGER, usage INTEGER, usage_limit INTEGER,
   limit_cgroup INTEGER, anon INTEGER, file INTEGER, shmem INTEGER, kernel INTEGER, swap INTEGER, pinned INTEGER,
@@ -36,6 +37,7 @@ CREATE TABLE samples(seq INTEGER PRIMARY KEY, time_ns INTEGER, cgroup INTEGER, u
 CREATE TABLE process_samples(seq INTEGER PRIMARY KEY, time_ns INTEGER, process INTEGER, rss INTEGER, anon INTEGER,
   file INTEGER, shmem INTEGER, swap INTEGER, private INTEGER, rss_error INTEGER);
 CREATE TABLE exits(seq INTEGER PRIMARY KEY, time_ns INTEGER, process INTEGER);
+CREATE TABLE removals(seq INTEGER PRIMARY KEY, time_ns INTEGER, cgroup INTEGER);
 CREATE TABLE ticks(seq INTEGER PRIMARY KEY, time_ns INTEGER, killed INTEGER);
 CREATE TABLE forecasts(seq INTEGER PRIMARY KEY, time_ns INTEGER, cgroup INTEGER, process INTEGER, verdict TEXT,
   growth REAL, eta_s REAL, eta_low_s REAL, eta_high_s REAL, alert INTEGER, why TEXT);
@@ -133,6 +135,7 @@ struct RecordingWriter::Database {
         sample(db.get(), "INSERT INTO samples VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)"),
         process_sample(db.get(), "INSERT INTO process_samples VALUES(?,?,?,?,?,?,?,?,?,?)"),
         exit(db.get(), "INSERT INTO exits VALUES(?,?,?)"),
+        removal(db.get(), "INSERT INTO removals VALUES(?,?,?)"),
         tick(db.get(), "INSERT INTO ticks VALUES(?,?,?)"),
         forecast(db.get(), "INSERT INTO forecasts VALUES(?,?,?,?,?,?,?,?,?,?,?)"),
         event(db.get(), "INSERT INTO events VALUES(?,?,?,?,?)") {}
@@ -146,9 +149,9 @@ struct RecordingWriter::Database {
     if (known.id && known.path == ref->path) return known.id;
     known = {next_cgroup++, ref->path};
     const CgroupName& n = ref->name;
-    cgroup << known.id << static_cast<std::int64_t>(ref->id.inode);
-    cgroup.blob(ref->path) << std::string_view(n.name) << to_string(n.kind) << n.container << n.pod << n.unit
-                           << n.slurm_job << n.slurm_step;
+    cgroup << known.id << static_cast<std::int64_t>(ref->id.inode) << std::string_view(ref->path)
+           << std::string_view(n.name) << to_string(n.kind) << n.container << n.pod << n.unit << n.slurm_job
+           << n.slurm_step;
     ok = ok && cgroup.run();
     return known.id;
   }
@@ -161,8 +164,7 @@ struct RecordingWriter::Database {
     if (known.first && known.second == row) return known.first;
     known = {next_process++, row};
     (process << known.first << static_cast<std::int64_t>(p.id.tgid)
-             << static_cast<std::int64_t>(p.id.start_ticks))
-        .blob(p.comm)
+             << static_cast<std::int64_t>(p.id.start_ticks) << std::string_view(p.comm))
         .blob(cmdline);
     std::optional<std::int64_t> source;
     if (p.cmdline_source) source = static_cast<std::int64_t>(*p.cmdline_source);
@@ -188,6 +190,14 @@ struct RecordingWriter::Database {
     auto id = id_of(e.process);
     exit << ++seq << ns(e.time) << id;
     ok = ok && exit.run();
+    processes.erase(e.process.id);
+  }
+  void write(const ForgottenFact& f) {
+    auto at = cgroups.find(f.cgroup.inode);
+    if (at == cgroups.end()) return;
+    removal << ++seq << ns(f.time) << at->second.id;
+    ok = ok && removal.run();
+    cgroups.erase(at);
   }
   void write(const ForecastFact& f) {
     auto group = id_of(f.cgroup);
@@ -219,7 +229,7 @@ struct RecordingWriter::Database {
       std::tuple<std::string, std::string, std::optional<CmdlineSource>, bool, std::optional<std::uint32_t>,
                  std::optional<std::uint32_t>, std::optional<std::uint32_t>, std::optional<std::int64_t>>;
   Handle db;
-  Statement cgroup, process, sample, process_sample, exit, tick, forecast, event;
+  Statement cgroup, process, sample, process_sample, exit, removal, tick, forecast, event;
   std::map<std::uint64_t, KnownCgroup> cgroups;
   std::map<TaskId, std::pair<std::int64_t, ProcessRow>> processes;
   std::int64_t next_cgroup = 1, next_process = 1, seq = 0;
@@ -301,6 +311,7 @@ void RecordingWriter::work() {
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);  // signals are the main thread's
+  std::uint64_t told_lost = 0;
   for (bool last = false; !last;) {
     std::deque<RecordedItem> items;
     {
@@ -312,6 +323,10 @@ void RecordingWriter::work() {
     if (items.empty()) continue;
     bool ok = db_->exec("BEGIN");
     for (const RecordedItem& item : items) std::visit([&](const auto& i) { db_->write(i); }, item);
+    if (lost_ > told_lost) {
+      told_lost = lost_;
+      ok = ok && db_->exec(fmt::format("REPLACE INTO meta VALUES('lost',{})", told_lost).c_str());
+    }
     ok = ok && db_->ok && db_->exec("COMMIT");
     if (ok) continue;
     std::lock_guard lock(mutex_);
@@ -352,6 +367,7 @@ struct RecordingReader::Database {
                 Source(db.get(), "SELECT * FROM exits ORDER BY seq"),
                 Source(db.get(), "SELECT * FROM ticks ORDER BY seq"),
                 Source(db.get(), "SELECT * FROM events ORDER BY seq"),
+                Source(db.get(), "SELECT * FROM removals ORDER BY seq"),
                 Source(db.get(), "SELECT * FROM forecasts ORDER BY seq")} {}
 
   struct Source {
@@ -364,6 +380,7 @@ struct RecordingReader::Database {
     if (row.null(column)) return nullptr;
     std::int64_t id = row.integer(column);
     if (auto at = cgroups.find(id); at != cgroups.end()) return at->second;
+    if (cgroups.size() >= kMostKept) cgroups.clear();
     CgroupPtr out;
     cgroup << id;
     if (cgroup.row()) {
@@ -380,6 +397,7 @@ struct RecordingReader::Database {
   ProcessRef process_of(const Statement& row, int column) {
     std::int64_t id = row.integer(column);
     if (auto at = processes.find(id); at != processes.end()) return at->second;
+    if (processes.size() >= kMostKept) processes.clear();
     ProcessRef out;
     process << id;
     if (process.row()) {
@@ -430,12 +448,20 @@ struct RecordingReader::Database {
                             {r.integer(6)}, {r.integer(7)},   r.bytes(8),     std::nullopt,   {r.integer(9)}};
         return s;
       }
-      case 2:
-        return ExitFact{r.time(1), process_of(r, 2)};
+      case 2: {
+        ExitFact e{r.time(1), process_of(r, 2)};
+        processes.erase(r.integer(2));
+        return e;
+      }
       case 3:
         return RecordedTick{r.time(1), cgroup_of(r, 2)};
       case 4:
         return RecordedEvent{r.time(1), r.text(2), r.text(3), r.text(4)};
+      case 5: {
+        CgroupPtr cgroup_ref = cgroup_of(r, 2);
+        cgroups.erase(r.integer(2));
+        return ForgottenFact{r.time(1), cgroup_ref ? cgroup_ref->id : CgroupId{hierarchy, 0}};
+      }
       default: {
         ForecastFact f;
         f.time = r.time(1);
@@ -458,7 +484,7 @@ struct RecordingReader::Database {
   Handle db;
   Hierarchy hierarchy = Hierarchy::v2;
   Statement cgroup, process;
-  std::array<Source, 6> sources;
+  std::array<Source, 7> sources;
   std::map<std::int64_t, CgroupPtr> cgroups;
   std::map<std::int64_t, ProcessRef> processes;
   bool begun = false;
@@ -469,6 +495,8 @@ RecordingReader::RecordingReader(RecordingReader&&) noexcept = default;
 RecordingReader::~RecordingReader() = default;
 
 bool RecordingReader::is_recording(const std::string& path) {
+  struct stat what {};  // a pipe is left to who reads it
+  if (stat(path.c_str(), &what) != 0 || !S_ISREG(what.st_mode)) return false;
   UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   char begin[16] = {};
   return file && pread(file.get(), begin, sizeof(begin), 0) == 16 &&
@@ -483,7 +511,11 @@ Result<RecordingReader> RecordingReader::open(const std::string& path) {
   auto wrong = [&](std::string_view what) { return Error::usage(fmt::format("{}: {}", shown, what)); };
   if (code != SQLITE_OK) return wrong(sqlite3_errmsg(db.get()));
   sqlite3_limit(db.get(), SQLITE_LIMIT_LENGTH, kLongestValue);
-  sqlite3_exec(db.get(), "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON", nullptr, nullptr, nullptr);
+  sqlite3_db_config(db.get(), SQLITE_DBCONFIG_ENABLE_VIEW, 0,
+                    nullptr);  // tables only: no SQL of the file runs
+  // One moment of a file that is still written.
+  sqlite3_exec(db.get(), "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; BEGIN", nullptr, nullptr,
+               nullptr);
   auto pragma = [&](const char* sql) -> std::optional<std::int64_t> {
     Statement s(db.get(), sql);
     if (!s || !s.row()) return std::nullopt;
@@ -512,6 +544,7 @@ Result<RecordingReader> RecordingReader::open(const std::string& path) {
     if (key == "wall_of_mono_zero_ns") info.wall_of_mono_zero = Nanos(meta.integer(1));
     if (key == "wall_of_boot_zero_ns") info.wall_of_boot_zero = Nanos(meta.integer(1));
     if (key == "clock_tick_ns") info.tick = Nanos(meta.integer(1));
+    if (key == "lost") info.lost = static_cast<std::uint64_t>(meta.integer(1));
     if (key == "tree_pid") tree.tgid = static_cast<std::uint32_t>(meta.integer(1));
     if (key == "tree_start_ticks") tree.start_ticks = static_cast<std::uint64_t>(meta.integer(1));
   }

@@ -1,19 +1,21 @@
 // A recording: everything that one run of oomcast was told, in one SQLite database that people can query too.
 //
-// Schema 1. Times are CLOCK_MONOTONIC in ns; `meta` has what turns them into wall time. `seq` counts all rows
-// of `samples`, `process_samples`, `exits`, `ticks`, `events` and `forecasts` together, in the order in which
-// they came.
-//   meta(key, value)        schema, version, kernel, hierarchy, scope, interval_ns, wall_of_mono_zero_ns, …
-//   cgroups(id, inode, path, name, kind, container, pod, unit, slurm_job, slurm_step)   one row per inode and
-//   path processes(id, pid, start_ticks, comm, cmdline (NUL between), …, cgroup)             one row per
-//   change samples(seq, time_ns, cgroup, usage, usage_limit, limit_cgroup, anon, file, shmem, kernel, swap,
-//   pinned,
-//           headroom_limit, peak)                            bytes; NULL: unknown, or no limit
+// Schema 1 (PRAGMA user_version). Times are CLOCK_MONOTONIC in ns; `meta` has what turns them into wall time.
+// `seq` counts the rows of all tables that have it together, in the order in which they came. Sizes are
+// bytes; NULL: unknown, or no limit.
+//   meta(key, value)      version, kernel, scope, hierarchy, interval_ns, wall_of_mono_zero_ns,
+//                         wall_of_boot_zero_ns, clock_tick_ns; tree_pid, tree_start_ticks with --pid; lost
+//   cgroups(id, inode, path, name, kind, container, pod, unit, slurm_job, slurm_step)
+//   processes(id, pid, start_ticks, comm, cmdline, cmdline_source, cmdline_truncated, uid, ppid, ns_pid,
+//             cgroup)     one row per change; cmdline: each word with a NUL behind it
+//   samples(seq, time_ns, cgroup, usage, usage_limit, limit_cgroup, anon, file, shmem, kernel, swap, pinned,
+//           headroom_limit, peak)
 //   process_samples(seq, time_ns, process, rss, anon, file, shmem, swap, private, rss_error)
-//   exits(seq, time_ns, process) · ticks(seq, time_ns, killed)   killed: the cgroup whose limit was met
-//   forecasts(seq, time_ns, cgroup, process, verdict, growth, eta_s, eta_low_s, eta_high_s, alert, why)  as
-//   they were made events(seq, time_ns, type, json, text)                   all else: OOM kills, SIGKILLs,
-//   alerts, losses, start, end
+//   exits(seq, time_ns, process)
+//   removals(seq, time_ns, cgroup)       when it was forgotten
+//   ticks(seq, time_ns, killed)          killed: the cgroup whose limit was met
+//   forecasts(seq, time_ns, cgroup, process, verdict, growth, eta_s, eta_low_s, eta_high_s, alert, why)
+//   events(seq, time_ns, type, json, text)   all else as it was told: kills, alerts, losses, start, end …
 #pragma once
 
 #include <atomic>
@@ -43,6 +45,7 @@ struct RecordingInfo {
   Hierarchy hierarchy = Hierarchy::v2;
   Nanos interval{}, wall_of_mono_zero{}, wall_of_boot_zero{}, tick{};
   std::optional<TaskId> tree;  // with --pid
+  std::uint64_t lost = 0;      // items that the disk was too slow for
 };
 
 struct RecordedTick {
@@ -54,8 +57,8 @@ struct RecordedEvent {
   MonoTime time;
   std::string type, json, text;
 };
-using RecordedItem =
-    std::variant<Sample, ProcessSampleFact, ExitFact, ForecastFact, RecordedTick, RecordedEvent>;
+using RecordedItem = std::variant<Sample, ProcessSampleFact, ExitFact, ForgottenFact, ForecastFact,
+                                  RecordedTick, RecordedEvent>;
 
 /// Writes from a thread of its own, so that a slow disk does not hold up the tracing. What was added is in
 /// the file after a second at the latest, also if oomcast is killed.

@@ -115,6 +115,20 @@ TEST(Book, follows_a_process_tree_as_one) {
   EXPECT_NEAR(last->forecast.growth->rate.value / 1048576.0, 8, 0.5);
 }
 
+TEST(Book, leaves_no_growth_of_an_earlier_sample_in_a_new_one) {
+  Book book({});
+  ProcessSampleFact first = process(7, 0, MiB(1));
+  first.growth = BytesPerSec{5};
+  book.on(first);
+  EXPECT_FALSE(first.growth);
+  Book::Config none;
+  none.most_processes = 0;
+  Book full(none);
+  first.growth = BytesPerSec{5};
+  full.on(first);
+  EXPECT_FALSE(first.growth);
+}
+
 TEST(Book, gives_a_sample_of_a_process_its_growth) {
   Book book({});
   for (int i = 0; i < 40; ++i) {

@@ -50,6 +50,18 @@ class Recording : public ::testing::Test {
     sqlite3_close(db);
   }
 
+  int count(const std::string& what) {
+    sqlite3* db = nullptr;
+    sqlite3_stmt* rows = nullptr;
+    EXPECT_EQ(sqlite3_open(path_.c_str(), &db), SQLITE_OK);
+    std::string text = "SELECT count(*) " + what;
+    EXPECT_EQ(sqlite3_prepare_v2(db, text.c_str(), -1, &rows, nullptr), SQLITE_OK) << sqlite3_errmsg(db);
+    int n = sqlite3_step(rows) == SQLITE_ROW ? sqlite3_column_int(rows, 0) : -1;
+    sqlite3_finalize(rows);
+    sqlite3_close(db);
+    return n;
+  }
+
   std::string path_;
 };
 
@@ -116,6 +128,47 @@ TEST_F(Recording, gives_back_what_was_written_in_the_same_order) {
   EXPECT_EQ(std::get<RecordedTick>(items[3]).time, at_s(3));
   EXPECT_EQ(std::get<ProcessSampleFact>(items[4]).process.comm, "b") << "as it was called then";
   EXPECT_EQ(std::get<ExitFact>(items[5]).process.id, (TaskId{7, 70}));
+}
+
+TEST_F(Recording, keeps_the_moment_at_which_a_cgroup_was_forgotten) {
+  Sample s;
+  s.time = at_s(1);
+  s.cgroup = job();
+  auto writer = create();
+  writer->add(ForgottenFact{at_s(1), {Hierarchy::v1, 999}});  // never told of: nothing to forget
+  writer->add(s);
+  writer->add(ForgottenFact{at_s(2), s.cgroup->id});
+  writer->add(s);  // its inode came back
+  ASSERT_TRUE(writer->finish());
+  auto items = read();
+  ASSERT_EQ(items.size(), 3u);
+  EXPECT_EQ(std::get<ForgottenFact>(items[1]).time, at_s(2));
+  EXPECT_EQ(std::get<ForgottenFact>(items[1]).cgroup, s.cgroup->id);
+  EXPECT_EQ(std::get<Sample>(items[2]).cgroup->path, s.cgroup->path);
+}
+
+TEST_F(Recording, says_how_much_is_missing_from_it) {
+  constexpr std::uint64_t kMany = 3 * RecordingWriter::kMostWaiting;
+  auto writer = create();
+  for (std::uint64_t i = 0; i < kMany; ++i) writer->add(RecordedTick{at_s(1)});
+  ASSERT_TRUE(writer->finish());
+  auto reader = RecordingReader::open(path_);
+  ASSERT_TRUE(reader);
+  EXPECT_EQ(reader->info().lost, writer->lost());
+  EXPECT_EQ(read().size() + reader->info().lost, kMany);
+}
+
+TEST_F(Recording, can_be_asked_for_a_path_in_sql) {
+  Sample s;
+  s.time = at_s(1);
+  s.cgroup = job();
+  auto writer = create();
+  writer->add(s);
+  ASSERT_TRUE(writer->finish());
+  EXPECT_EQ(count("FROM cgroups WHERE path LIKE '/job%' AND typeof(path)='text'"), 1);
+  auto items = read();
+  ASSERT_EQ(items.size(), 1u);
+  EXPECT_EQ(std::get<Sample>(items[0]).cgroup->path, s.cgroup->path) << "bytes that are no UTF-8 included";
 }
 
 TEST_F(Recording, knows_what_was_true_of_the_whole_run) {
