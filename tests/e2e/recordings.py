@@ -39,7 +39,7 @@ def a_replay_says_byte_for_byte_what_the_live_run_said(t):
     same_again(t, tracer, file)
 
 
-@case(limit_s=60)
+@case(vm="never", limit_s=60)
 def a_replay_forgets_a_cgroup_when_the_live_run_did(t):
     file = t.folder() / "run.db"
     group, tracer = start(t, file)

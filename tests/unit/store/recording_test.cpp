@@ -224,6 +224,14 @@ TEST_F(Recording, tells_another_database_from_a_recording) {
   EXPECT_NE(reader.error().message.find("no recording"), std::string::npos);
 }
 
+TEST_F(Recording, runs_no_sql_of_the_file) {
+  ASSERT_TRUE(create()->finish());
+  sql("DROP TABLE ticks; CREATE VIEW ticks AS WITH RECURSIVE n(seq) AS (SELECT 1 UNION ALL SELECT seq FROM "
+      "n) "
+      "SELECT seq, seq AS time_ns, NULL AS killed FROM n WHERE seq > 1");
+  EXPECT_FALSE(RecordingReader::open(path_)) << "reading it would never end";
+}
+
 TEST_F(Recording, survives_torn_and_hostile_files) {
   auto writer = create();
   for (int i = 0; i < 2000; ++i) writer->add(process("p" + std::to_string(i)));
