@@ -20,6 +20,7 @@ constexpr double kRiseLevel = 0.006;    // of the level, and
 constexpr double kRiseReversed = 1.3;   // times the greatest rise that was taken back
 constexpr double kRestartLeaves = 0.3;  // of the level
 constexpr double kKink = 4;             // times the squares that straight pieces leave
+constexpr double kStartUp = 2;          // times the spikes
 constexpr double kSpikeWander = 4.8;    // times the floor's own spread
 constexpr double kFineHeadroom = 0.10;  // of what was left, for what only the newest part shows
 // Split conformal calibration (Lei et al. 2018, J. Am. Stat. Assoc. 113:1094): what the mixture's 90 %
@@ -427,6 +428,12 @@ void Forecaster::tell_rest(const std::vector<Window>& windows) {
   }
   double level = std::max(most, 1.0);
 
+  // Start-up: below the later level at first.
+  std::size_t half = shape.floor.size() / 2;
+  double later = 0, begin = shape.floor.front().value;
+  for (std::size_t i = half; i < shape.floor.size(); ++i)
+    later += shape.floor[i].value / static_cast<double>(shape.floor.size() - half);
+
   // Spikes: in the window that shows most of them.
   const Window* spiky = nullptr;
   for (const Window& w : windows)
@@ -438,7 +445,8 @@ void Forecaster::tell_rest(const std::vector<Window>& windows) {
     double mean = 0;
     for (const Excursion& x : e) mean += x.height / static_cast<double>(e.size());
     double period = (e.back().peak_time - e.front().peak_time) / static_cast<double>(e.size() - 1);
-    if (mean > std::max(0.05 * level, least_change()) &&
+    bool dwarfed = later - begin > kStartUp * mean;  // by the start-up
+    if (!dwarfed && mean > std::max(0.05 * level, least_change()) &&
         mean > kSpikeWander * wander_of(spiky->shape.floor)) {
       latest_.verdict = Verdict::spikes;
       latest_.evidence.peak_above = bytes(mean);
@@ -471,11 +479,6 @@ void Forecaster::tell_rest(const std::vector<Window>& windows) {
                               format_duration(*latest_.evidence.step_ago));
     return;
   }
-  // Start-up: below the later level at first, flat at the end.
-  std::size_t half = shape.floor.size() / 2;
-  double later = 0, begin = shape.floor.front().value;
-  for (std::size_t i = half; i < shape.floor.size(); ++i)
-    later += shape.floor[i].value / static_cast<double>(shape.floor.size() - half);
   if (later - begin > std::max({6 * shape.noise, 0.08 * level, least_change()})) {
     latest_.verdict = Verdict::ramp;
     latest_.why =
