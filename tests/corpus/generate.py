@@ -157,7 +157,7 @@ def recipe(count=4):
 
 
 def untidy(made, draw):
-    """What samplers do to a series, to every third one."""
+    """What samplers do to a series, to every third one: samples lost, whole MiB, late, a hole, few and irregular."""
     kind = draw.randrange(12)
     if kind == 0:
         made.missing = draw.between(0.05, 0.3)
@@ -169,6 +169,8 @@ def untidy(made, draw):
         span = made.curve.t[-1]
         start = draw.between(0.15, 0.4) * span
         made.hole = (start, start + draw.between(0.02, 0.08) * span)
+    elif kind == 4 and len(made.curve.t) > 3000:
+        made.missing, made.jittered = draw.between(0.5, 0.7), True
     return made
 
 
