@@ -64,7 +64,12 @@ class Series:
         self.leak_starts = truth("leak_starts_s") or 0.0
         self.judge_from = truth("judge_from_s") or 0.0
         self.key = None
-        self._read()
+        try:
+            self._read()
+        except (KeyError, IndexError, ValueError, StopIteration, OSError) as why:
+            raise CannotMeasure(f"{self.path} is no series: {type(why).__name__}: {why}") from None
+        if not self.times:
+            raise CannotMeasure(f"{self.path} has no samples")
 
     def _read(self):
         """Times, bytes and limits; of processes, the sum of their private memory at each time."""
@@ -268,7 +273,7 @@ class Row:
         if self.least is None and self.most is None:
             return ""
         if self.value is None:
-            return "NONE"
+            return "" if self.count == 0 else "FAIL"
         met = (self.least is None or self.value >= self.least) and (self.most is None or self.value <= self.most)
         return "PASS" if met else "FAIL"
 
@@ -379,7 +384,7 @@ def lead_times(runs, group, first_of, bars=True):
 
 
 def first_alert(run):
-    # The leak's first tenth is forgiven to nobody: an alert before it began is not about it.
+    # One before the leak began is not about it.
     return next((said.time for said in run.whole if said.alert and said.time >= run.series.leak_starts), None)
 
 
@@ -418,6 +423,8 @@ def deadline_errors(runs):
 def intervals(runs):
     group, judgements = "90 % intervals", [j for run in runs if run.series.exhausts for j in run.judgements(FINE_SHARES)]
     given = [j for j in judgements if j.said.low is not None]
+    if not judgements:
+        return []
     rows = [Row(group, "judgements", float(len(given)), least=2000, note=f"{len(judgements) - len(given)} abstentions besides")]
 
     def covered(chosen, name, bars=False):
@@ -444,7 +451,7 @@ def fuses(runs):
     judged = [Judgement(run.series, 0.0, run.at(120)) for run in chosen]
     held = [j for j in judged if j.said.low is not None and j.holds]
     narrow = [j for j in held if j.width is not None and j.width <= 0.6]
-    return [Row(group, "interval holds the truth", ratio(len(held), len(judged)), "%", count=len(judged)),
+    return [Row(group, "the interval holds the truth", ratio(len(held), len(judged)), "%", count=len(judged)),
             Row(group, "and is no wider than ±30 %", ratio(len(narrow), len(judged)), "%", least=0.95, count=len(judged))]
 
 
@@ -461,7 +468,7 @@ def copy_on_write(runs):
         used = run.series.used
         after_fork = min(used[:max(1, len(used) // 10)])
         named = min((said.time for each in [run.whole, *run.processes.values()] for said in each if said.verdict == "cow"), default=None)
-        share = math.inf
+        share = 1.0  # not named at all
         if named is not None:
             share = (used[max(0, bisect.bisect_right(run.series.times, named) - 1)] - after_fork) / (max(used) - after_fork)
         if run.series.real:
@@ -600,7 +607,7 @@ def run(options):
                            "rows": [dict(dataclasses.asdict(row), verdict=row.verdict or None) for row in rows],
                            "rivals": records}, file, indent=1)
                 file.write("\n")
-    missed = [row for row in rows if row.verdict in ("FAIL", "NONE")]
+    missed = [row for row in rows if row.verdict == "FAIL"]
     met = sum(row.verdict == "PASS" for row in rows)
     print(f"\n{met} bars met, {len(missed)} missed; {len(all_series)} series, {time.monotonic() - started:.0f} s")
     return 1 if missed else 0

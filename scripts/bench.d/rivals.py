@@ -142,7 +142,8 @@ class Prometheus:
                 for series in all_series:
                     head = f'{metric}_bytes{{series="{series.key}"}} '
                     values = series.used if metric == "used" else series.limits
-                    file.writelines(f"{head}{v:.0f} {EPOCH + t:.3f}\n" for t, v in zip(series.times, values))
+                    at = {f"{EPOCH + t:.3f}": v for t, v in zip(series.times, values)}  # one sample a millisecond
+                    file.writelines(f"{head}{v:.0f} {t}\n" for t, v in at.items())
             file.write("# EOF\n")
         subprocess.run(["promtool", "tsdb", "create-blocks-from", "--max-block-duration=8760h", "openmetrics", "--quiet",
                         str(text), str(data)], check=True, stdout=subprocess.DEVNULL)

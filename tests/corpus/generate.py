@@ -9,6 +9,7 @@ parameters from ranges that do not overlap. What each class means: README.md. Py
 
 import argparse
 import bisect
+import collections
 import csv
 import dataclasses
 import math
@@ -156,7 +157,7 @@ def recipe(count=4):
 
 
 def untidy(made, draw):
-    """What samplers do to a series, to every third one."""
+    """What samplers do to a series, to every third one: samples lost, whole MiB, late, a hole, few and irregular."""
     kind = draw.randrange(12)
     if kind == 0:
         made.missing = draw.between(0.05, 0.3)
@@ -168,6 +169,8 @@ def untidy(made, draw):
         span = made.curve.t[-1]
         start = draw.between(0.15, 0.4) * span
         made.hole = (start, start + draw.between(0.02, 0.08) * span)
+    elif kind == 4 and len(made.curve.t) > 3000:
+        made.missing, made.jittered = draw.between(0.5, 0.7), True
     return made
 
 
@@ -593,7 +596,7 @@ def faint(d):
 def noisy(d):
     every = d.one([10, 30], [10, 60])
     limit, c = straight(d, every * d.between(2500, 6000), every, growth=d.between(0.4, 0.8))
-    return leak(c.noise(limit * d.between(0.008, 0.025), every * d.log_between(2, 30)), limit)
+    return leak(c.noise(limit * d.log_between(0.005, 0.018), every * d.log_between(2, 30)), limit)
 
 
 @recipe(5)
@@ -852,10 +855,14 @@ def cow_avoided(d):
 def parent_leaks(d):
     limit, every = 32 * GB, d.one([2, 5], [5, 10])
     start, workers, rate = d.between(8.5, 9.2) * GB, 20, 600 * MB / MINUTE
-    life = (limit - start - workers * 60 * MB) / rate
-    lines = workers_over(d, 400 * MB, workers, life, every, lambda k, t: 0.14, own=4 * MB,
+    lines = workers_over(d, 400 * MB, workers, 2700, every, lambda k, t: 0.14, own=4 * MB,
                          parent_leaks=lambda t: start - 400 * MB + rate * t + d.gauss(0, 15) * MB)
-    return Made("leak", None, limit, exhausts=True, leak_starts=0.0, rows=("processes", PROCESS_HEADER, lines, life),
+    private = collections.Counter()
+    for t, _, _, _, uss, _, _ in lines:
+        private[t] += uss
+    end = next(t for t, total in private.items() if total >= limit)
+    return Made("leak", None, limit, exhausts=True, leak_starts=0.0,
+                rows=("processes", PROCESS_HEADER, [line for line in lines if line[0] <= end], end),
                 note="the parent leaks 600 MB a minute, its twenty workers do not")
 
 
