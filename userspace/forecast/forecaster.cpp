@@ -20,6 +20,7 @@ constexpr double kRiseLevel = 0.006;    // of the level, and
 constexpr double kRiseReversed = 1.3;   // times the greatest rise that was taken back
 constexpr double kRestartLeaves = 0.3;  // of the level
 constexpr double kKink = 4;             // times the squares that straight pieces leave
+constexpr double kSameRss = 0.1;        // of it
 constexpr double kStartUp = 2;          // times the spikes
 constexpr double kSpikeWander = 4.8;    // times the floor's own spread
 constexpr double kFineHeadroom = 0.10;  // of what was left, for what only the newest part shows
@@ -385,6 +386,13 @@ bool Forecaster::tell_surplus() {
   double v0 = value.front().mean, v1 = value.back().mean;
   double t0 = total.front().mean, t1 = total.back().mean;
   if (surplus_ == Surplus::shared) {
+    // Since the RSS last changed: a fork adds all of the child's at once.
+    std::size_t from = total.size() - 1;
+    while (from > 0 && std::abs(total[from - 1].mean - t1) < kSameRss * t1) --from;
+    if (total.size() - from < 4) return false;
+    for (const Bucket& b : value)
+      if (b.time <= total[from].time) v0 = b.mean;
+    t0 = total[from].mean;
     double rise = v1 - v0, noise = describe(value).noise;
     if (rise < std::max({5 * noise, least_change(), 1048576.0})) return false;
     if (std::abs(t1 - t0) > 0.4 * rise) return false;

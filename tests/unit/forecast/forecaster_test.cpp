@@ -196,5 +196,13 @@ TEST(Forecaster, names_copy_on_write_while_the_rss_is_flat) {
   EXPECT_LT(*now.evidence.shared, GiB(3));
 }
 
+TEST(Forecaster, names_copy_on_write_of_workers_that_were_forked_under_its_eyes) {
+  Forecaster f(Surplus::shared);
+  for (int i = 0; i < 10; ++i) f.add({at_s(i), GiB(2), std::nullopt, GiB(3)});
+  for (int i = 0; i < 30; ++i)
+    f.add({at_s(10 + i), Bytes{GiB(2).count + i * MiB(60).count}, std::nullopt, GiB(12)});
+  EXPECT_EQ(f.forecast().verdict, Verdict::cow);
+}
+
 }  // namespace
 }  // namespace oomcast
