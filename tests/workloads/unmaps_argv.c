@@ -4,14 +4,30 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "truth.h"
 
 static char* from;
 static char* to;
 
+/* Until the main thread sleeps in pthread_join: on its way there it still uses the stack. */
+static void wait_for_main_to_sleep(void) {
+  char path[64], line[512], state = 0;
+  snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)getpid());
+  while (state != 'S') {
+    usleep(20000);
+    FILE* stat = fopen(path, "re");
+    if (!stat || !fgets(line, sizeof(line), stat) || !strrchr(line, ')'))
+      die("reading the main thread's state");
+    state = strrchr(line, ')')[2];
+    fclose(stat);
+  }
+}
+
 static void* run(void* unused) {
   (void)unused;
+  wait_for_main_to_sleep();
   if (munmap(from, (size_t)(to - from))) die("munmap");
   tell_cmdline("unmapped");
   wait_for_go();
