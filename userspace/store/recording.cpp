@@ -248,7 +248,8 @@ Result<std::unique_ptr<RecordingWriter>> RecordingWriter::create(const std::stri
   // Made here and not by SQLite: never through a link, and for its group to read.
   UniqueFd made(::open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0640));
   if (!made && errno == EEXIST)
-    return Error::failed(fmt::format("{} exists: choose another name, or --force to replace it", shown));
+    return Error::failed(fmt::format("{} exists: choose another name{}", shown,
+                                     overwrite ? "; only a file is replaced" : ", or --force to replace it"));
   if (!made) return Error::from_errno("making " + shown);
 
   sqlite3* raw = nullptr;
@@ -529,6 +530,11 @@ Result<RecordingReader> RecordingReader::open(const std::string& path) {
     return wrong(fmt::format(
         "the recording has schema {}, this oomcast reads schema {}: use the version that wrote it",
         schema ? *schema : -1, kSchema));
+  if (pragma("SELECT count(*) FROM sqlite_schema") == 0)
+    return wrong(
+        fmt::format("nothing is in it: oomcast was killed while it wrote, and {}-wal, which has the rest, "
+                    "is not beside it",
+                    shown));
   auto database = std::make_unique<Database>(std::move(db));
   RecordingInfo info;
   TaskId tree;

@@ -202,7 +202,9 @@ TEST_F(Recording, does_not_replace_a_file_unless_it_is_told_to) {
 TEST_F(Recording, does_not_write_through_a_link) {
   ASSERT_EQ(symlink("/tmp/oomcast-elsewhere", path_.c_str()), 0);
   EXPECT_FALSE(RecordingWriter::create(path_, info(), false));
-  EXPECT_FALSE(RecordingWriter::create(path_, info(), true));
+  auto forced = RecordingWriter::create(path_, info(), true);
+  ASSERT_FALSE(forced);
+  EXPECT_EQ(forced.error().message.find("--force"), std::string::npos) << "it was given already";
   EXPECT_NE(access("/tmp/oomcast-elsewhere", F_OK), 0);
 }
 
@@ -247,6 +249,16 @@ TEST_F(Recording, survives_torn_and_hostile_files) {
       if (!item || !*item) break;
     }
   }
+}
+
+TEST_F(Recording, names_the_file_that_a_copy_of_a_killed_recorder_lacks) {
+  auto writer = create();
+  std::string copy = path_ + "-copy";
+  std::ofstream(copy, std::ios::binary) << std::ifstream(path_, std::ios::binary).rdbuf();
+  auto reader = RecordingReader::open(copy);
+  unlink(copy.c_str());
+  ASSERT_FALSE(reader);
+  EXPECT_NE(reader.error().message.find("-copy-wal"), std::string::npos) << reader.error().message;
 }
 
 TEST_F(Recording, is_complete_up_to_the_last_second_while_it_is_written) {
