@@ -149,6 +149,21 @@ def a_recording_is_compared_with_a_series(t):
 
 
 @case(vm="never")
+def two_loaders_are_compared_by_the_private_memory_of_their_processes(t):
+    files = []
+    for grows in (MiB, 0):  # of each worker, every second, while its RSS stays
+        file = t.folder() / "loader.csv"
+        file.write_text("time_s,pid,rss_bytes,uss_bytes\n" + "".join(
+            f"{i},{pid},{900 * MiB},{20 * MiB + i * grows}\n" for i in range(400) for pid in (7, 8, 9)))
+        files.append(file)
+    code, out, err = t.run_oomcast("compare", *files, "--json")
+    t.equal("exit code", code, 0)
+    a, b = (json.loads(out)[side] for side in ("a", "b"))
+    t.equal("level after five minutes", [run["points"][1]["level_bytes"] for run in (a, b)], [960 * MiB, 60 * MiB])
+    t.equal("verdicts", [run["end"]["verdict"] for run in (a, b)], ["cow", "stable"])
+
+
+@case(vm="never")
 def what_happens_is_told_while_it_is_recorded(t):
     file = t.folder() / "run.db"
     group = t.cgroup().limit(48 * MiB)

@@ -35,19 +35,20 @@ struct Run {
 Result<Run> read_run(const std::string& file, const Options& options) {
   Run out;
   out.file = escape_for_terminal(file);
-  Forecaster forecaster;
+  std::optional<Forecaster> forecaster;
   std::optional<MonoTime> begin;
   Reading last;
   std::optional<Bytes> floor, peak;
   std::size_t next = 0;
   auto moment = [&] {
-    const Forecast& f = forecaster.forecast();
+    const Forecast& f = forecaster->forecast();
     Moment m{last.value, floor.value_or(last.value), peak.value_or(last.value), std::nullopt, f.verdict};
     if (f.growth) m.growth = f.growth->rate;
     return m;
   };
-  auto take = [&](const Reading& r) {
+  auto take = [&](const Reading& r, Surplus surplus) {
     if (!begin) begin = r.time;
+    if (!forecaster) forecaster.emplace(surplus);
     auto due = [&](MonoTime t) {
       return next < kMinutes.size() && t - *begin > std::chrono::minutes(kMinutes[next]);
     };
@@ -55,14 +56,13 @@ Result<Run> read_run(const std::string& file, const Options& options) {
       out.at[next++] = moment();
       floor = peak = std::nullopt;
     }
-    forecaster.add(r);
+    forecaster->add(r);
     floor = floor ? std::min(*floor, r.value) : r.value;
     peak = peak ? std::max(*peak, r.value) : r.value;
     out.highest = std::max(out.highest, r.value);
     last = r;
   };
-  auto facts =
-      read_series(file, {options.scope.cgroup, options.limit}, take, [&] { forecaster = Forecaster(); });
+  auto facts = read_series(file, {options.scope.cgroup, options.limit}, take, [&] { forecaster.emplace(); });
   if (!facts) return facts.error();
   if (facts->torn) diagnostics(options)(out.file + " has no end: its last second may be missing");
   out.name = facts->name;

@@ -18,17 +18,10 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kMostProcesses = 100'000;
 constexpr std::size_t kFlushAt = 1 << 16;
-
-MonoTime series_time(double time_s) {
-  return MonoTime(Nanos(std::llround(time_s * 1e9)));
-}
 
 struct Process {
   Forecaster forecaster{Surplus::shared};
-  std::optional<Bytes> rss;
-  Bytes uss;
   double seen_at = 0;
 };
 
@@ -54,7 +47,9 @@ class Replay {
         now_ = (*row)->time_s;
       } else {
         now_ = (*row)->time_s;
-        whole_.add(reading_of(**row, limit));
+        Reading reading = readings_.of(**row, limit);
+        if (readings_.turned()) whole_ = Forecaster();
+        whole_.add(reading);
         tick();
       }
       ++rows_;
@@ -78,12 +73,10 @@ class Replay {
   }
 
   Status add_process(const CsvRow& row, std::optional<Bytes> limit) {
-    if (processes_.size() >= kMostProcesses && !processes_.contains(*row.pid))
-      return Error::usage(fmt::format("line {}: more than {} processes", series_.line(), kMostProcesses));
+    if ((processes_.size() >= ProcessSum::kMost && !processes_.contains(*row.pid)) || !moment_.add(row))
+      return series_.wrong(fmt::format("more than {} processes", ProcessSum::kMost));
     Process& p = processes_[*row.pid];
     p.forecaster.add({series_time(row.time_s), *row.uss, std::nullopt, row.rss});
-    p.uss = *row.uss;
-    p.rss = row.rss;
     p.seen_at = row.time_s;
     limit_ = limit;
     return Ok{};
@@ -92,14 +85,8 @@ class Replay {
   // All lines of one moment are there.
   void tick() {
     if (series_.per_process()) {
-      Bytes private_sum;
-      std::optional<Bytes> rss_sum = Bytes{};
-      for (const auto& [pid, p] : processes_) {
-        if (p.seen_at != now_) continue;
-        private_sum += p.uss;
-        rss_sum = rss_sum && p.rss ? std::optional(*rss_sum + *p.rss) : std::nullopt;
-      }
-      whole_.add({series_time(now_), private_sum, limit_, rss_sum});
+      whole_.add(moment_.reading(now_, limit_));
+      moment_.clear();
     }
     told_last_ = false;
     if (now_ < due_) return;
@@ -157,6 +144,8 @@ class Replay {
   TextStyle style_;
   ClockMap clock_;
   Forecaster whole_{series_.per_process() ? Surplus::shared : Surplus::droppable};
+  CsvReadings readings_;
+  ProcessSum moment_;
   std::map<std::uint32_t, Process> processes_;
   std::map<std::uint32_t, Told> told_;
   std::optional<Bytes> limit_;

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
 #include "base/escape.h"
+#include "collect/memory_stat.h"
 #include "store/recording.h"
 
 namespace oomcast {
@@ -57,29 +59,70 @@ Result<std::string> choose(const std::string& path, const SeriesChoice& choice) 
 
 }  // namespace
 
-Reading reading_of(const CsvRow& row, std::optional<Bytes> limit) {
-  // A series' clock begins anywhere, before zero too.
-  Reading out{MonoTime(Nanos(std::llround(row.time_s * 1e9))), *row.used, limit};
+MonoTime series_time(double time_s) {
+  return MonoTime(Nanos(std::llround(time_s * 1e9)));
+}
+
+void CsvReadings::learn(const CsvRow& row) {
+  turned_ = false;
+  auto keep = [](std::optional<Bytes>& known, const std::optional<Bytes>& said) {
+    if (said) known = said;
+  };
+  keep(anon_, row.anon);
+  keep(file_, row.file);
+  keep(shmem_, row.shmem);
+  keep(kernel_, row.kernel);
   if (row.pinned) {
-    out.value = *row.pinned;
-    out.total = row.used;
-  } else if (row.file) {
-    Bytes droppable = *row.file;
-    if (row.shmem) {
-      bool apart =
-          row.anon && (*row.anon + *row.file + *row.shmem).as_double() <= 1.02 * row.used->as_double();
-      if (!apart) droppable -= *row.shmem;
-    }
-    if (droppable < Bytes{} || droppable > *row.used) return out;
-    out.value = *row.used - droppable;
-    out.total = row.used;
+    droppable_ = *row.used - *row.pinned;
+    return;
+  }
+  if (!row.file) return;
+
+  auto weigh = [&](Excess& excess, Bytes kind, Bytes sum) {
+    excess.kind += kind.as_double();
+    excess.over += std::clamp(sum - *row.used, Bytes{}, kind).as_double();
+  };
+  Bytes sum = *file_;
+  for (const auto& other : {anon_, kernel_})
+    if (other) sum = add_saturating(sum, *other);
+  weigh(cache_, *file_, sum);
+  if (shmem_ && anon_) weigh(shared_, *shmem_, add_saturating(sum, *shmem_));
+  // Without anon_bytes only a cache larger than used_bytes tells, and there is little of that.
+  bool left_out = cache_.is_more_than(anon_ ? 0.5 : 0.02);
+  bool in_file = shmem_ && (!anon_ || shared_.is_more_than(0.25));
+  turned_ = droppable_ && (left_out != left_out_ || in_file != in_file_);
+  left_out_ = left_out;
+  in_file_ = in_file;
+  droppable_ = left_out ? Bytes{} : std::max(Bytes{}, *file_ - (in_file ? *shmem_ : Bytes{}));
+}
+
+Reading CsvReadings::of(const CsvRow& row, std::optional<Bytes> limit) {
+  learn(row);
+  Reading out{series_time(row.time_s), *row.used, limit};
+  if (!droppable_) return out;
+  out.value = std::max(Bytes{}, *row.used - *droppable_);  // above used_bytes where pinned_bytes counts swap
+  out.total = std::max(out.value, *row.used);
+  return out;
+}
+
+bool ProcessSum::add(const CsvRow& row) {
+  if (processes_.size() >= kMost && !processes_.contains(*row.pid)) return false;
+  processes_[*row.pid] = {*row.uss, row.rss};
+  return true;
+}
+
+Reading ProcessSum::reading(double time_s, std::optional<Bytes> limit) const {
+  Reading out{series_time(time_s), Bytes{}, limit, Bytes{}};
+  for (const auto& [pid, p] : processes_) {
+    out.value = add_saturating(out.value, p.uss);
+    out.total = out.total && p.rss ? std::optional(add_saturating(*out.total, *p.rss)) : std::nullopt;
   }
   return out;
 }
 
 Result<SeriesFacts> read_series(const std::string& path, const SeriesChoice& choice,
-                                const std::function<void(const Reading&)>& take,
-                                const std::function<void()>& killed) {
+                                const std::function<void(const Reading&, Surplus)>& take,
+                                const std::function<void()>& another) {
   if (RecordingReader::is_recording(path)) {
     auto chosen = choose(path, choice);
     if (!chosen) return chosen.error();
@@ -97,11 +140,11 @@ Result<SeriesFacts> read_series(const std::string& path, const SeriesChoice& cho
         *facts.oom_kills += event->type == "oom";
       }
       if (auto* tick = std::get_if<RecordedTick>(&**item)) {
-        if (tick->killed && is_below(*chosen, tick->killed->path)) killed();
+        if (tick->killed && is_below(*chosen, tick->killed->path)) another();
         // No samples: it has not changed.
         if (!tick->killed && last && tick->time - last->time > 3 * reader->info().interval) {
           last->time = tick->time;
-          take(*last);
+          take(*last, Surplus::droppable);
         }
       }
       if (auto* gone = std::get_if<ForgottenFact>(&**item); gone && gone->cgroup == chosen_id) last.reset();
@@ -111,20 +154,35 @@ Result<SeriesFacts> read_series(const std::string& path, const SeriesChoice& cho
       facts.name = shown(*s->cgroup);
       auto total = s->usage ? std::optional(std::max(*s->usage, *s->pinned)) : std::nullopt;
       last = Reading{s->time, *s->pinned, choice.limit ? choice.limit : s->headroom_limit, total};
-      take(*last);
+      take(*last, Surplus::droppable);
     }
     return facts;
   }
   auto series = CsvSeries::open(path);
   if (!series) return series.error();
-  if (series->per_process())
-    return Error::usage(
-        fmt::format("{}: one line per process; give a series of one total", escape_for_terminal(path)));
+  CsvReadings readings;
+  ProcessSum processes;
+  double now = 0;
+  std::optional<Bytes> limit;
   for (;;) {
     auto row = series->next();
     if (!row) return row.error();
+    bool later = !*row || (*row)->time_s > now;
+    if (later && !processes.empty()) {
+      take(processes.reading(now, limit), Surplus::shared);
+      processes.clear();
+    }
     if (!*row) break;
-    take(reading_of(**row, choice.limit ? choice.limit : (*row)->limit));
+    now = (*row)->time_s;
+    limit = choice.limit ? choice.limit : (*row)->limit;
+    if (series->per_process()) {
+      if (!processes.add(**row))
+        return series->wrong(fmt::format("more than {} processes", ProcessSum::kMost));
+      continue;
+    }
+    Reading reading = readings.of(**row, limit);
+    if (readings.turned()) another();
+    take(reading, Surplus::droppable);
   }
   return SeriesFacts{escape_for_terminal(path), std::nullopt, false};
 }

@@ -149,7 +149,8 @@ Status CsvSeries::read_header() {
                                     {"used_bytes", &Columns::used},     {"limit_bytes", &Columns::limit},
                                     {"pinned_bytes", &Columns::pinned}, {"anon_bytes", &Columns::anon},
                                     {"file_bytes", &Columns::file},     {"shmem_bytes", &Columns::shmem},
-                                    {"rss_bytes", &Columns::rss},       {"uss_bytes", &Columns::uss}};
+                                    {"kernel_bytes", &Columns::kernel}, {"rss_bytes", &Columns::rss},
+                                    {"uss_bytes", &Columns::uss}};
   for (std::size_t i = 0; i < fields_.size(); ++i) {
     std::string_view field = fields_[i];
     while (!field.empty() && field.front() == ' ') field.remove_prefix(1);
@@ -192,8 +193,9 @@ Result<std::optional<CsvRow>> CsvSeries::next() {
     }
     if ((*line)->empty()) continue;
     if (auto ok = split(**line); !ok) return ok.error();
-    int last = std::max({columns_.time, columns_.pid, columns_.used, columns_.limit, columns_.pinned,
-                         columns_.anon, columns_.file, columns_.shmem, columns_.rss, columns_.uss});
+    int last =
+        std::max({columns_.time, columns_.pid, columns_.used, columns_.limit, columns_.pinned, columns_.anon,
+                  columns_.file, columns_.shmem, columns_.kernel, columns_.rss, columns_.uss});
     if (fields_.size() <= static_cast<std::size_t>(last))
       return wrong(fmt::format("{} fields, {} are needed", fields_.size(), last + 1));
     CsvRow row;
@@ -214,8 +216,8 @@ Result<std::optional<CsvRow>> CsvSeries::next() {
     const Field fields[] = {
         {columns_.used, "used_bytes", &CsvRow::used},    {columns_.pinned, "pinned_bytes", &CsvRow::pinned},
         {columns_.anon, "anon_bytes", &CsvRow::anon},    {columns_.file, "file_bytes", &CsvRow::file},
-        {columns_.shmem, "shmem_bytes", &CsvRow::shmem}, {columns_.rss, "rss_bytes", &CsvRow::rss},
-        {columns_.uss, "uss_bytes", &CsvRow::uss}};
+        {columns_.shmem, "shmem_bytes", &CsvRow::shmem}, {columns_.kernel, "kernel_bytes", &CsvRow::kernel},
+        {columns_.rss, "rss_bytes", &CsvRow::rss},       {columns_.uss, "uss_bytes", &CsvRow::uss}};
     for (const Field& f : fields) {
       auto value = size(f.column, f.name);
       if (!value) return value.error();

@@ -18,16 +18,16 @@ struct CsvRow {
   double time_s = 0;
   std::optional<std::uint32_t> pid;
   std::optional<Bytes> used, limit;  // limit: an empty field or "max" is none
-  std::optional<Bytes> pinned, anon, file, shmem;
+  std::optional<Bytes> pinned, anon, file, shmem, kernel;
   std::optional<Bytes> rss, uss;
 };
 
 /// Reads a file of any length in constant memory. Columns are found by name, in any order, others are
 /// ignored: `time_s` and `used_bytes`, or for one line per process `time_s`, `pid` and `uss_bytes`; optional
-/// `limit_bytes`, `pinned_bytes`, `anon_bytes`, `file_bytes`, `shmem_bytes`, `rss_bytes`. A byte order mark,
-/// CRLF and quoted fields are accepted. Every error is Error::usage (exit 2) and names file, line and reason:
-/// a missing column, text in a number, NaN, a negative size, a time that runs backwards, a line of more than
-/// 1 MiB, a file without samples.
+/// `limit_bytes`, `pinned_bytes`, `anon_bytes`, `file_bytes`, `shmem_bytes`, `kernel_bytes`, `rss_bytes`. A
+/// byte order mark, CRLF and quoted fields are accepted. Every error is Error::usage (exit 2) and names file,
+/// line and reason: a missing column, text in a number, NaN, a negative size, a time that runs backwards, a
+/// line of more than 1 MiB, a file without samples.
 class CsvSeries {
  public:
   /// "-" is stdin.
@@ -38,18 +38,19 @@ class CsvSeries {
   /// nullopt: the end.
   Result<std::optional<CsvRow>> next();
   std::uint64_t line() const { return line_; }
+  /// An error of the line that was read last, with its file and number.
+  Error wrong(std::string_view what) const;
 
  private:
   struct Columns {
-    int time = -1, pid = -1, used = -1, limit = -1, pinned = -1, anon = -1, file = -1, shmem = -1, rss = -1,
-        uss = -1;
+    int time = -1, pid = -1, used = -1, limit = -1, pinned = -1, anon = -1, file = -1, shmem = -1,
+        kernel = -1, rss = -1, uss = -1;
   };
   CsvSeries() = default;
   Status read_header();
   /// The next line without its end; nullopt: the end of the file.
   Result<std::optional<std::string_view>> read_line();
   Status split(std::string_view line);
-  Error wrong(std::string_view what) const;
   Result<std::optional<Bytes>> size(int column, std::string_view name) const;
 
   std::string path_;
