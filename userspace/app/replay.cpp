@@ -169,7 +169,7 @@ bool same(const ForecastFact& a, const ForecastFact& b) {
 Result<int> replay_recording(const Options& options) {
   auto reader = RecordingReader::open(options.file);
   if (!reader) return reader.error();
-  const RecordingInfo& info = reader->info();
+  const RunInfo& info = reader->info();
   ClockMap clock{info.wall_of_mono_zero, info.wall_of_boot_zero, info.tick};
   Book::Config config;
   config.interval = info.interval;

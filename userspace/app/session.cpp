@@ -237,7 +237,7 @@ Book::Config Session::book_config() const {
   return config;
 }
 
-RecordingInfo Session::recording_info() const {
+RunInfo Session::recording_info() const {
   return {
       OOMCAST_VERSION,   kernel_release(roots_),   options_.scope.describe(), cgroupfs_->mount().hierarchy,
       options_.interval, clock_.wall_of_mono_zero, clock_.wall_of_boot_zero,  clock_.tick,

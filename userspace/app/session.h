@@ -55,7 +55,7 @@ class Session {
   MonoTime now() const;
   const ClockMap& clock() const { return clock_; }
   /// What a recording says of the whole run. After resolve_scope().
-  RecordingInfo recording_info() const;
+  RunInfo recording_info() const;
   World& world() { return *world_; }
   const CgroupFs& cgroupfs() const { return *cgroupfs_; }
   const std::vector<std::string>& sources() const { return sources_; }

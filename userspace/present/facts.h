@@ -11,6 +11,7 @@
 
 #include "base/units.h"
 #include "forecast/book.h"
+#include "forecast/told.h"
 #include "model/facts.h"
 
 namespace oomcast {
@@ -20,46 +21,6 @@ struct StartFact {
   std::string version, kernel;  // kernel empty: there is none, a series of another tool
   std::vector<std::string> sources;
   std::optional<double> time_s = std::nullopt;  // of such a series, instead of `time`
-};
-
-/// An episode with what had been predicted.
-struct OomFactLine {
-  Episode episode;
-  std::optional<ForecastFact> forecast_before;
-  std::optional<MonoTime> first_forecast;  // when a deadline was first told for the limit's cgroup
-};
-
-/// Something that was done because of an alert.
-struct ActionRun {
-  enum class Kind : std::uint8_t { exec, touch, signal };
-  enum class Result : std::uint8_t {
-    running,    // not ended yet; another fact tells its end
-    ok,         // exit code 0, touched, sent
-    failed,     // `exit_code`, `signal` or `error` says how
-    timed_out,  // and was killed
-    left,       // oomcast ended first; it runs on
-    lost,       // never started: too many were running
-  };
-  Kind kind = Kind::exec;
-  std::string what;  // the command, the file, "SIGUSR1"
-  Result result = Result::running;
-  std::optional<int> exit_code = {}, signal = {};
-  std::optional<std::string> error = {};
-  std::optional<ProcessRef> process = {};  // who got the signal
-  std::optional<Seconds> took = {};
-};
-std::string_view to_string(ActionRun::Kind kind);
-std::string_view to_string(ActionRun::Result result);
-
-/// A rule came true. Told once, when its actions have ended or after a second; once more at their end if that
-/// is later.
-struct AlertFact {
-  MonoTime time;  // when the rule came true
-  std::string rule;
-  CgroupPtr cgroup;
-  std::string message;                   // safe to show
-  std::optional<ForecastFact> forecast;  // as it was then
-  std::vector<ActionRun> actions;
 };
 
 struct LostFact {

@@ -237,7 +237,7 @@ struct RecordingWriter::Database {
 };
 
 Result<std::unique_ptr<RecordingWriter>> RecordingWriter::create(const std::string& path,
-                                                                 const RecordingInfo& info, bool overwrite) {
+                                                                 const RunInfo& info, bool overwrite) {
   std::string shown = escape_for_terminal(path);
   if (overwrite)
     for (const char* part : {"", "-wal", "-shm"}) {
@@ -536,7 +536,7 @@ Result<RecordingReader> RecordingReader::open(const std::string& path) {
                     "is not beside it",
                     shown));
   auto database = std::make_unique<Database>(std::move(db));
-  RecordingInfo info;
+  RunInfo info;
   TaskId tree;
   Statement meta(database->db.get(), "SELECT key, value FROM meta");
   if (!meta) return wrong(sqlite3_errmsg(database->db.get()));

@@ -33,20 +33,12 @@
 #include "base/units.h"
 #include "forecast/book.h"
 #include "model/facts.h"
+#include "store/run_info.h"
 
 struct sqlite3;
 struct sqlite3_stmt;
 
 namespace oomcast {
-
-/// What was true of the whole run.
-struct RecordingInfo {
-  std::string version, kernel, scope;
-  Hierarchy hierarchy = Hierarchy::v2;
-  Nanos interval{}, wall_of_mono_zero{}, wall_of_boot_zero{}, tick{};
-  std::optional<TaskId> tree;  // with --pid
-  std::uint64_t lost = 0;      // items that the disk was too slow for
-};
 
 struct RecordedTick {
   MonoTime time;
@@ -67,7 +59,7 @@ class RecordingWriter {
   static constexpr std::size_t kMostWaiting = 100'000;  // items; beyond, they are lost and counted
 
   /// Mode 0640. Error: `path` exists (unless `overwrite`), or cannot be written.
-  static Result<std::unique_ptr<RecordingWriter>> create(const std::string& path, const RecordingInfo& info,
+  static Result<std::unique_ptr<RecordingWriter>> create(const std::string& path, const RunInfo& info,
                                                          bool overwrite);
   ~RecordingWriter();
   RecordingWriter(const RecordingWriter&) = delete;
@@ -105,7 +97,7 @@ class RecordingReader {
   RecordingReader(RecordingReader&&) noexcept;
   ~RecordingReader();
 
-  const RecordingInfo& info() const { return info_; }
+  const RunInfo& info() const { return info_; }
   /// nullopt: the end.
   Result<std::optional<RecordedItem>> next();
 
@@ -113,7 +105,7 @@ class RecordingReader {
   struct Database;
   explicit RecordingReader(std::unique_ptr<Database> db);
   std::unique_ptr<Database> db_;
-  RecordingInfo info_;
+  RunInfo info_;
 };
 
 }  // namespace oomcast

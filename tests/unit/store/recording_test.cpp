@@ -22,7 +22,7 @@ class Recording : public ::testing::Test {
     for (const char* part : {"", "-wal", "-shm"}) std::remove((path_ + part).c_str());
   }
 
-  RecordingInfo info() const {
+  RunInfo info() const {
     return {"0.1.0",   "6.1",     "--cgroup /job",   Hierarchy::v1, std::chrono::seconds(1),
             Nanos(12), Nanos(34), Nanos(10'000'000), TaskId{7, 70}};
   }

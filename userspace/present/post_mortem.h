@@ -1,0 +1,89 @@
+// The post-mortem of one OOM episode: its facts, what they mean, and what would have prevented it, once for
+// all renderers. Made from a StoredEpisode alone, by a pure function.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+#include "forecast/forecast.h"
+#include "model/facts.h"
+#include "present/facts.h"
+#include "store/store.h"
+
+namespace oomcast {
+
+/// A sentence with what it rests on. Plain text; names in it are escaped already.
+struct Finding {
+  std::string text;
+  std::vector<std::string> evidence;
+};
+
+/// Values at the times of the Timeline; nullopt: not known at that moment.
+using Column = std::vector<std::optional<Bytes>>;
+
+/// One stacked chart: the kinds of memory of a cgroup or a process.
+struct Curve {
+  std::string name;  // "/train/worker", "python3[1234] train.py"; escaped
+  bool process = false;
+  bool limit_owner = false;  // of the cgroup whose limit was met
+  bool victim = false, culprit = false;
+  struct Kind {
+    std::string name;  // anon, file, shmem, kernel, swap, unattributed
+    Column values;
+  };
+  std::vector<Kind> kinds;
+  Column total;  // usage, RSS
+  Column pinned;
+  Column limit;
+};
+
+/// Something at a moment, drawn as a mark.
+struct TimelineEvent {
+  enum class Kind : std::uint8_t { kill, user_kill, alert, verdict, exit, reclaim, limit, lost };
+  Kind kind = Kind::kill;
+  double at = 0;     // s before (negative) or after the kill
+  std::string text;  // escaped
+};
+
+/// A deadline as it was foretold: at `at`, between `low` and `high` (nullopt: may never); all s from the
+/// kill.
+struct ForetoldDeadline {
+  double at = 0, eta = 0, low = 0;
+  std::optional<double> high;
+};
+
+/// All curves on one axis.
+struct Timeline {
+  std::vector<double> at;     // s from the kill, ascending
+  std::vector<Curve> curves;  // the limit's cgroup first, then what mattered most
+  std::vector<TimelineEvent> events;
+  std::vector<ForetoldDeadline> forecasts;
+};
+
+/// One line of the process table.
+struct PostMortemProcess {
+  ProcessRef process;
+  bool victim = false, culprit = false, trigger = false;
+  std::optional<Bytes> rss, anon, file, shmem, swap;  // at the kill, or the last that was seen
+  std::optional<Bytes> grew;                          // within the timeline
+  std::optional<BytesPerSec> growth;
+  std::optional<int> oom_score_adj;
+  bool ended_before = false;
+};
+
+struct PostMortem {
+  StoredEpisode episode;
+  std::string headline;              // one sentence: who died, at which limit
+  std::vector<Finding> findings;     // most important first
+  std::vector<Finding> prevention;   // what would have prevented it
+  std::vector<std::string> unknown;  // what could not be told, and why
+  std::vector<PostMortemProcess> processes;
+  Timeline timeline;
+};
+
+PostMortem make_post_mortem(StoredEpisode episode);
+
+}  // namespace oomcast
