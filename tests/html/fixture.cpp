@@ -90,14 +90,13 @@ PostMortem typical() {
   out.episode.run.kernel = "6.12.9";
   out.episode.run.wall_of_mono_zero = Nanos(1'795'226'645'123'000'000 - 900'000'000'000);
   out.headline = "python3[4312] loader.py was killed: /train/job-4711 met its limit of 16.0 GiB.";
-  out.findings = {
-      {"A leak: the floor of /train/job-4711 rose for 12 min and never came back.",
-       {"+15.2 MiB/s over 12 min 40 s, between +14.9 and +15.6 MiB/s with 90 % confidence",
-        "91 % of what was held at the kill is anonymous memory"}},
-      {"python3[4312] loader.py grew most, and it was the one that was killed.",
-       {"it grew by 9.71 GiB of the 11.4 GiB that came in the last 12 min 40 s"}},
-      {"The request that could not be met came from python3[4301] train.py.",
-       {"order 0, GFP_KERNEL: an ordinary page"}}};
+  out.findings = {{"A leak: the floor of /train/job-4711 rose for 12 min and never came back.",
+                   {"+15.2 MiB/s over 12 min 40 s, between +14.9 and +15.6 MiB/s with 90 % confidence",
+                    "91 % of what was held at the kill is anonymous memory"}},
+                  {"python3[4312] loader.py grew most, and it was the one that was killed.",
+                   {"it grew by 9.71 GiB of the 11.4 GiB that came in the last 12 min 40 s"}},
+                  {"The request that could not be met came from python3[4301] train.py.",
+                   {"order 0, GFP_KERNEL: an ordinary page"}}};
   out.prevention = {{"Stop before the limit: the deadline stood fast 9 min 30 s ahead.",
                      {"from 570 s before on, each foretold interval held the time of the kill"}},
                     {"Two loader workers instead of four would have lasted twice as long.",
@@ -131,25 +130,28 @@ PostMortem typical() {
          {"swap", Bytes{}},
          {"unattributed", gib(std::max(0., total - sum))}},
         gib(total), gib(anon + shmem + kernel), s < -600 ? GiB(18) : GiB(16));
-    add(parent, {{"anon", gib(anon + 4.1)}, {"file", gib(file + 0.8)}, {"shmem", gib(shmem)}}, gib(total + 5.4),
-        gib(anon + 4.6), GiB(48));
+    add(parent, {{"anon", gib(anon + 4.1)}, {"file", gib(file + 0.8)}, {"shmem", gib(shmem)}},
+        gib(total + 5.4), gib(anon + 4.6), GiB(48));
     std::optional<Bytes> none;
     bool gone = s > 0;
     add(load,
-        {{"anon", gone ? none : gib(loader_anon)}, {"file", gone ? none : gib(0.03)}, {"shmem", gone ? none : gib(0.2)}},
+        {{"anon", gone ? none : gib(loader_anon)},
+         {"file", gone ? none : gib(0.03)},
+         {"shmem", gone ? none : gib(0.2)}},
         gone ? none : gib(loader_anon + 0.23), {}, {});
     add(train, {{"anon", gib(trainer_anon + wave)}, {"file", gib(0.08)}, {"shmem", gib(0.22)}},
         gib(trainer_anon + wave + 0.3), {}, {});
   }
   t.curves = {owner, load, train, parent};
-  t.events = {{TimelineEvent::Kind::limit, -600, "limit of /train/job-4711 set to 16.0 GiB, was 18.0 GiB"},
-              {TimelineEvent::Kind::verdict, -570, "leak +15.0 MiB/s, OOM in 9 min 42 s (8 min 40 s to 11 min 20 s)"},
-              {TimelineEvent::Kind::verdict, -420, "step: the level shifted by 635 MiB"},
-              {TimelineEvent::Kind::alert, -300, "eta<5m: /train/job-4711 grows +15.2 MiB/s, OOM in 4 min 58 s"},
-              {TimelineEvent::Kind::reclaim, -14, "tasks stood still 1.8 s to reclaim 212 MiB"},
-              {TimelineEvent::Kind::lost, -9, "12 samples lost: samples_ring_full"},
-              {TimelineEvent::Kind::kill, 0, "python3[4312] loader.py killed: the limit of /train/job-4711"},
-              {TimelineEvent::Kind::exit, 0.42, "python3[4312] loader.py ended, its memory was back"}};
+  t.events = {
+      {TimelineEvent::Kind::limit, -600, "limit of /train/job-4711 set to 16.0 GiB, was 18.0 GiB"},
+      {TimelineEvent::Kind::verdict, -570, "leak +15.0 MiB/s, OOM in 9 min 42 s (8 min 40 s to 11 min 20 s)"},
+      {TimelineEvent::Kind::verdict, -420, "step: the level shifted by 635 MiB"},
+      {TimelineEvent::Kind::alert, -300, "eta<5m: /train/job-4711 grows +15.2 MiB/s, OOM in 4 min 58 s"},
+      {TimelineEvent::Kind::reclaim, -14, "tasks stood still 1.8 s to reclaim 212 MiB"},
+      {TimelineEvent::Kind::lost, -9, "12 samples lost: samples_ring_full"},
+      {TimelineEvent::Kind::kill, 0, "python3[4312] loader.py killed: the limit of /train/job-4711"},
+      {TimelineEvent::Kind::exit, 0.42, "python3[4312] loader.py ended, its memory was back"}};
   for (int s = -570; s < 0; s += 30) {
     double left = -s, off = left * 0.06 * noise(static_cast<std::uint32_t>(-s));
     t.forecasts.push_back({static_cast<double>(s), off, off - left * 0.09,
@@ -157,7 +159,8 @@ PostMortem typical() {
   }
   out.processes = {process_of(loader, 11.04, 9.71, 1.53e7), process_of(trainer, 4.02, 0.62, 2.1e5),
                    process_of(test::process(4340, "nvidia-smi", {"nvidia-smi", "dmon"}, job), 0.031, 0, 0),
-                   process_of(test::process(912, "tensorboard", {"tensorboard", "--logdir", "/runs"}, slice), 0.74, 0.02, 900)};
+                   process_of(test::process(912, "tensorboard", {"tensorboard", "--logdir", "/runs"}, slice),
+                              0.74, 0.02, 900)};
   out.processes[0].victim = out.processes[0].culprit = true;
   out.processes[1].trigger = true;
   out.processes[2].ended_before = true;
@@ -169,10 +172,13 @@ PostMortem typical() {
 const std::vector<std::string>& hostile_texts() {
   using namespace std::string_literals;
   static const std::vector<std::string> texts = [] {
-    std::vector<std::string> all = {
-        "<script>window.owned=1</script>"s, "</script><script>window.owned=1</script>"s,
-        "<!--<script>"s, "]]><img src=x onerror=window.owned=1>"s, "\"'`${window.owned=1}`\\\""s,
-        "&lt;&amp;\\u003c"s, "__proto__"s};
+    std::vector<std::string> all = {"<script>window.owned=1</script>"s,
+                                    "</script><script>window.owned=1</script>"s,
+                                    "<!--<script>"s,
+                                    "]]><img src=x onerror=window.owned=1>"s,
+                                    "\"'`${window.owned=1}`\\\""s,
+                                    "&lt;&amp;\\u003c"s,
+                                    "__proto__"s};
     for (const std::string& name : test::hostile_names()) all.push_back(name);
     std::string huge;
     while (huge.size() < 4096) huge += "<b>\xf0\x9f\x98\x80\u202e\x01";
@@ -219,13 +225,20 @@ PostMortem large() {
   t = {};
   for (int s = -1800; s <= 0; ++s) t.at.push_back(s);
   for (std::uint32_t c = 0; c < 50; ++c) {
-    Curve curve = curve_of(c < 15 ? fmt::format("/train/worker-{}", c) : fmt::format("python3[{}] train.py", 5000 + c), c >= 15);
+    Curve curve = curve_of(
+        c < 15 ? fmt::format("/train/worker-{}", c) : fmt::format("python3[{}] train.py", 5000 + c), c >= 15);
     for (std::uint32_t i = 0; i < t.at.size(); ++i) {
       double grown = 1 + i / 900. + noise(i * 64 + c);
-      auto jitter = [&](std::uint32_t k) { return gib(grown * 0.1 * (k + 1) * (1.1 + noise(i * 7 + k + c * 31))); };
+      auto jitter = [&](std::uint32_t k) {
+        return gib(grown * 0.1 * (k + 1) * (1.1 + noise(i * 7 + k + c * 31)));
+      };
       std::optional<Bytes> none;
       add(curve,
-          {{"anon", jitter(9)}, {"file", jitter(1)}, {"shmem", jitter(0)}, {"kernel", c < 15 ? jitter(2) : none}, {"swap", Bytes{}}},
+          {{"anon", jitter(9)},
+           {"file", jitter(1)},
+           {"shmem", jitter(0)},
+           {"kernel", c < 15 ? jitter(2) : none},
+           {"swap", Bytes{}}},
           jitter(12), c < 15 ? jitter(10) : none, c < 15 ? std::optional(GiB(16)) : none);
     }
     curve.limit_owner = c == 0;
@@ -255,13 +268,19 @@ Json truth_of(const PostMortem& report) {
   for (const Curve& curve : report.timeline.curves) {
     Json kinds = Json::object();
     for (const Curve::Kind& kind : curve.kinds) kinds[to_valid_utf8(kind.name)] = numbers(kind.values);
-    curves.push_back({{"name", to_valid_utf8(curve.name)}, {"kinds", kinds}, {"total", numbers(curve.total)},
-                      {"pinned", numbers(curve.pinned)}, {"limit", numbers(curve.limit)}});
+    curves.push_back({{"name", to_valid_utf8(curve.name)},
+                      {"kinds", kinds},
+                      {"total", numbers(curve.total)},
+                      {"pinned", numbers(curve.pinned)},
+                      {"limit", numbers(curve.limit)}});
   }
   Json forecasts = Json::array();
   for (const ForetoldDeadline& told : report.timeline.forecasts)
     forecasts.push_back({told.at, told.eta, told.low, told.high ? Json(*told.high) : Json(nullptr)});
-  return {{"at", report.timeline.at}, {"curves", curves}, {"forecasts", forecasts}, {"headline", to_valid_utf8(report.headline)}};
+  return {{"at", report.timeline.at},
+          {"curves", curves},
+          {"forecasts", forecasts},
+          {"headline", to_valid_utf8(report.headline)}};
 }
 
 bool write(const std::filesystem::path& folder, const std::string& name, const PostMortem& report) {

@@ -23,14 +23,41 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What a page can show and a browser can draw at once.
-constexpr std::size_t kMostCurves = 64, kMostProcesses = 1000, kMostEvents = 1000, kMostForecasts = 1000;
-constexpr std::size_t kMostSentences = 100, kMostLevels = 64;
-constexpr std::size_t kMostLetters = 400;         // of a name
-constexpr std::size_t kMostCurveBytes = 2000000;  // of all columns together
+// What a browser can draw at once, and what keeps the file small whatever the names are.
+constexpr std::size_t kMostCurves = 64, kMostKinds = 8, kMostMarks = 1000;
+constexpr std::size_t kMostColumnBytes = 2200 << 10;                             // of all curves together
+constexpr std::size_t kMostListBytes = 96 << 10, kMostSentenceBytes = 48 << 10;  // of one list
+constexpr std::size_t kMostLetters = 120, kMostSentenceLetters = 1000;
 
-std::string shown(std::string_view escaped) {
-  return cut_middle(to_valid_utf8(escaped), kMostLetters);
+std::string shown(std::string_view escaped, std::size_t letters = kMostLetters) {
+  return cut_middle(to_valid_utf8(escaped), letters);
+}
+std::string sentence(std::string_view escaped) {
+  return shown(escaped, kMostSentenceLetters);
+}
+
+/// ASCII, so that no character is more than what it looks like in the file.
+std::string dump(const Json& json) {
+  return json.dump(-1, ' ', true, Json::error_handler_t::replace);
+}
+
+/// The elements as far as they fit; what does not is counted.
+struct List {
+  Json elements = Json::array();
+  std::size_t left_out = 0;
+};
+template <typename Container, typename ToJson>
+List list_of(const Container& all, std::size_t most_bytes, ToJson to_json) {
+  List out;
+  std::size_t size = 0;
+  for (const auto& each : all) {
+    Json json = to_json(each);
+    size += dump(json).size();
+    if (size > most_bytes) break;
+    out.elements.push_back(std::move(json));
+  }
+  out.left_out = all.size() - out.elements.size();
+  return out;
 }
 
 template <typename T>
@@ -41,10 +68,11 @@ Json maybe(std::optional<Bytes> value) {
   return value ? Json(value->count) : Json(nullptr);
 }
 
-// ---- columns ------------------------------------------------------------------------------------------------
+// ---- columns
+// ------------------------------------------------------------------------------------------------
 
-/// Numbers as text that charts.js reads: the difference to the last known one in base 36, `~` for unknown, `*N`
-/// for N more times the same as before.
+/// Numbers as text that charts.js reads: the difference to the last known one in base 36, `~` for unknown,
+/// `*N` for N more times the same as before.
 class ColumnWriter {
  public:
   void add(std::optional<std::int64_t> value) {
@@ -95,15 +123,17 @@ class ColumnWriter {
 /// Indexes of the moments that are drawn.
 using Moments = std::vector<std::size_t>;
 
+/// Empty: nothing is known. With a `#` in front, in units of 4 KiB.
 std::string column(const Column& values, const Moments& moments) {
+  std::vector<std::optional<std::int64_t>> counts;
+  for (std::size_t i : moments)
+    counts.push_back(i < values.size() && values[i] ? std::optional(values[i]->count) : std::nullopt);
+  auto known = [](const auto& count) { return count.has_value(); };
+  if (std::none_of(counts.begin(), counts.end(), known)) return "";
+  bool pages = std::all_of(counts.begin(), counts.end(), [](const auto& n) { return !n || *n % 4096 == 0; });
   ColumnWriter out;
-  bool any = false;
-  for (std::size_t i : moments) {
-    std::optional<Bytes> value = i < values.size() ? values[i] : std::nullopt;
-    any |= value.has_value();
-    out.add(value ? std::optional(value->count) : std::nullopt);
-  }
-  return any ? out.take() : "";
+  for (const auto& count : counts) out.add(count && pages ? std::optional(*count / 4096) : count);
+  return (pages ? "#" : "") + out.take();
 }
 
 /// Every second one, of each two that with the higher total of the first curve: peaks stay.
@@ -128,13 +158,15 @@ Json curve_json(const Curve& curve, const Moments& moments, std::size_t& size) {
     return text;
   };
   for (const Curve::Kind& kind : curve.kinds)
-    kinds.push_back({{"name", shown(kind.name)}, {"values", put(kind.values)}});
-  return {{"name", shown(curve.name)}, {"process", curve.process}, {"limit_owner", curve.limit_owner},
-          {"victim", curve.victim},    {"culprit", curve.culprit}, {"kinds", std::move(kinds)},
+    if (kinds.size() < kMostKinds)
+      kinds.push_back({{"name", shown(kind.name)}, {"values", put(kind.values)}});
+  return {{"name", shown(curve.name)}, {"process", curve.process},    {"limit_owner", curve.limit_owner},
+          {"victim", curve.victim},    {"culprit", curve.culprit},    {"kinds", std::move(kinds)},
           {"total", put(curve.total)}, {"pinned", put(curve.pinned)}, {"limit", put(curve.limit)}};
 }
 
-// ---- sections -----------------------------------------------------------------------------------------------
+// ---- sections
+// -----------------------------------------------------------------------------------------------
 
 std::string_view name_of(TimelineEvent::Kind kind) {
   constexpr std::array<std::string_view, 8> names = {"kill", "user kill", "alert", "verdict",
@@ -173,40 +205,39 @@ Json timeline_json(const Timeline& timeline) {
     std::size_t size = 0;
     curves = Json::array();
     for (std::size_t i = 0; i < drawn; ++i) curves.push_back(curve_json(timeline.curves[i], moments, size));
-    if (size <= kMostCurveBytes || moments.size() < 4) break;
+    if (size <= kMostColumnBytes || moments.size() < 4) break;
     moments = thinned(moments, timeline);
     every *= 2;
   }
   ColumnWriter at;
   for (std::size_t i : moments) at.add(std::llround(timeline.at[i] * 1000));
-  Json events = Json::array();
-  for (const TimelineEvent& event : nearest(timeline.events, kMostEvents))
-    events.push_back({{"kind", name_of(event.kind)}, {"at", event.at}, {"text", shown(event.text)}});
+  List events = list_of(nearest(timeline.events, kMostMarks), kMostListBytes, [](const TimelineEvent& event) {
+    return Json{{"kind", name_of(event.kind)}, {"at", event.at}, {"text", sentence(event.text)}};
+  });
+  std::size_t drawn_events = events.elements.size();
   Json forecasts = Json::array();
-  for (const ForetoldDeadline& told : nearest(timeline.forecasts, kMostForecasts))
+  for (const ForetoldDeadline& told : nearest(timeline.forecasts, kMostMarks))
     if (std::isfinite(told.eta) && std::isfinite(told.low))
       forecasts.push_back({told.at, told.eta, told.low, maybe(finite(told.high))});
-  auto left_out = [](std::size_t all, std::size_t most) { return all > most ? all - most : 0; };
   return {{"at_ms", at.take()},
           {"curves", std::move(curves)},
-          {"events", std::move(events)},
+          {"events", std::move(events.elements)},
           {"forecasts", std::move(forecasts)},
           {"every", every},
           {"curves_left_out", timeline.curves.size() - drawn},
-          {"events_left_out", left_out(timeline.events.size(), kMostEvents)},
-          {"forecasts_left_out", left_out(timeline.forecasts.size(), kMostForecasts)}};
+          {"events_left_out", timeline.events.size() - drawn_events}};
+}
+
+Json sentences_json(const std::vector<std::string>& lines) {
+  return list_of(lines, kMostSentenceBytes, [](const std::string& line) { return Json(sentence(line)); })
+      .elements;
 }
 
 Json findings_json(const std::vector<Finding>& findings) {
-  Json out = Json::array();
-  for (const Finding& finding : findings) {
-    if (out.size() == kMostSentences) break;
-    Json evidence = Json::array();
-    for (const std::string& line : finding.evidence)
-      if (evidence.size() < kMostSentences) evidence.push_back(shown(line));
-    out.push_back({{"text", shown(finding.text)}, {"evidence", std::move(evidence)}});
-  }
-  return out;
+  auto to_json = [](const Finding& finding) {
+    return Json{{"text", sentence(finding.text)}, {"evidence", sentences_json(finding.evidence)}};
+  };
+  return list_of(findings, kMostSentenceBytes, to_json).elements;
 }
 
 Json process_json(const PostMortemProcess& p) {
@@ -234,26 +265,11 @@ Json process_json(const PostMortemProcess& p) {
           {"oom_score_adj", maybe(p.oom_score_adj)}};
 }
 
-Json processes_json(const std::vector<PostMortemProcess>& processes) {
-  Json out = Json::array();
-  for (const PostMortemProcess& p : processes) {
-    if (out.size() == kMostProcesses) break;
-    out.push_back(process_json(p));
-  }
-  return out;
-}
-
-Json chain_json(const Episode& e) {
-  Json out = Json::array();
-  for (const ChainLevel& level : e.chain) {
-    if (out.size() == kMostLevels) break;
-    bool met = level.cgroup && e.limit_cgroup && level.cgroup->id == e.limit_cgroup->id;
-    out.push_back({{"path", level.cgroup ? Json(shown(displayable(level.cgroup->path))) : Json(nullptr)},
-                   {"usage", level.usage.count},
-                   {"limit", maybe(level.limit)},
-                   {"met", met}});
-  }
-  return out;
+Json level_json(const ChainLevel& level, const CgroupPtr& limit_cgroup) {
+  return {{"path", level.cgroup ? Json(shown(displayable(level.cgroup->path))) : Json(nullptr)},
+          {"usage", level.usage.count},
+          {"limit", maybe(level.limit)},
+          {"met", level.cgroup && limit_cgroup && level.cgroup->id == limit_cgroup->id}};
 }
 
 /// The time of the kill, and this machine's offset from UTC then.
@@ -274,11 +290,16 @@ std::string_view name_of(EpisodeSource source) {
   return names[static_cast<std::size_t>(source)];
 }
 
-Json lost_json(const std::map<std::string, std::uint64_t>& lost) {
-  Json out = Json::object();
-  for (const auto& [reason, count] : lost)
-    if (out.size() < kMostSentences) out[shown(displayable(reason))] = count;
-  return out;
+/// When a deadline was first told, how long after the kill all memory was back.
+std::optional<double> foretold_s(const OomFactLine& told) {
+  if (!told.first_forecast) return std::nullopt;
+  return seconds_between(*told.first_forecast, told.episode.time).count();
+}
+std::optional<double> freed_s(const Episode& e) {
+  std::optional<double> latest;
+  for (const Victim& victim : e.victims)
+    if (victim.freed_after) latest = std::max(victim.freed_after->count(), latest ? *latest : 0.);
+  return finite(latest);
 }
 
 }  // namespace
@@ -290,15 +311,12 @@ Result<std::string> to_html(const PostMortem& report) {
   const StoredEpisode& stored = report.episode;
   const Episode& e = stored.told.episode;
   ClockMap clock{stored.run.wall_of_mono_zero, stored.run.wall_of_boot_zero, stored.run.tick};
-  Json unknown = Json::array();
-  for (const std::string& line : report.unknown)
-    if (unknown.size() < kMostSentences) unknown.push_back(shown(line));
-  std::optional<double> foretold;
-  if (stored.told.first_forecast) foretold = seconds_between(*stored.told.first_forecast, e.time).count();
-  std::optional<double> freed;
-  for (const Victim& victim : e.victims)
-    if (victim.freed_after)
-      freed = std::max(victim.freed_after->count(), freed ? *freed : victim.freed_after->count());
+  List processes = list_of(report.processes, kMostListBytes * 2, process_json);
+  List chain = list_of(e.chain, kMostSentenceBytes,
+                       [&](const ChainLevel& level) { return level_json(level, e.limit_cgroup); });
+  List lost = list_of(stored.lost, kMostSentenceBytes, [](const auto& of) {
+    return Json::array({shown(displayable(of.first)), of.second});
+  });
   Json data = {
       {"version", shown(displayable(stored.run.version))},
       {"kernel", shown(displayable(stored.run.kernel))},
@@ -313,24 +331,22 @@ Result<std::string> to_html(const PostMortem& report) {
       {"gfp", e.gfp ? Json(shown(displayable(*e.gfp))) : Json(nullptr)},
       {"group_kill", maybe(e.group_kill)},
       {"victims", e.victims.size()},
-      {"foretold_s", maybe(foretold)},
-      {"freed_s", maybe(finite(freed))},
-      {"headline", shown(report.headline)},
+      {"foretold_s", maybe(finite(foretold_s(stored.told)))},
+      {"freed_s", maybe(freed_s(e))},
+      {"headline", sentence(report.headline)},
       {"findings", findings_json(report.findings)},
       {"prevention", findings_json(report.prevention)},
-      {"unknown", std::move(unknown)},
-      {"processes", processes_json(report.processes)},
-      {"processes_left_out",
-       report.processes.size() > kMostProcesses ? report.processes.size() - kMostProcesses : 0},
-      {"chain", chain_json(e)},
+      {"unknown", sentences_json(report.unknown)},
+      {"processes", std::move(processes.elements)},
+      {"processes_left_out", processes.left_out},
+      {"chain", std::move(chain.elements)},
       {"checks",
        {{"mark_victim", maybe(e.checks.mark_victim)},
         {"kmsg", maybe(e.checks.kmsg)},
         {"vmstat", maybe(e.checks.vmstat)}}},
-      {"lost", lost_json(stored.lost)},
+      {"lost", std::move(lost.elements)},
       {"timeline", timeline_json(report.timeline)}};
-  return to_html(*kReportPage, fmt::format("OOM {} · oomcast", shown(displayable(e.id))),
-                 data.dump(-1, ' ', true, Json::error_handler_t::replace));
+  return to_html(*kReportPage, fmt::format("OOM {} · oomcast", shown(displayable(e.id))), dump(data));
 }
 
 }  // namespace oomcast

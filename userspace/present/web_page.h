@@ -15,8 +15,8 @@ struct WebPage {
   std::string_view script, script_sha256;
 };
 
-/// The whole file. `json` is one valid JSON value, whatever is in its strings; the script finds it as the text
-/// of the element `data`.
+/// The whole file. `json` is one valid JSON value, whatever is in its strings; the script finds it as the
+/// text of the element `data`.
 std::string to_html(const WebPage& page, std::string_view title, std::string_view json);
 
 }  // namespace oomcast

@@ -4,13 +4,14 @@
 // What ColumnWriter wrote (report_html.cpp).
 function column(text, length) {
   if (text === '') return new Array(length).fill(null);
+  const unit = text[0] === '#' ? 4096 : 1;
   const values = [];
   let known = 0, value = null;
-  for (const token of text.split(' ')) {
+  for (const token of text.slice(unit === 1 ? 0 : 1).split(' ')) {
     if (token[0] === '*') {
       for (let n = parseInt(token.slice(1), 36); n > 0; --n) values.push(value);
     } else {
-      values.push(value = token === '~' ? null : known += parseInt(token, 36));
+      values.push(value = token === '~' ? null : known += parseInt(token, 36) * unit);
     }
   }
   return values;
@@ -24,6 +25,11 @@ const kindColor = (name) => color(KINDS.includes(name) ? name : 'unattributed');
 const TIME_STEPS = [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 43200, 86400, 172800,
                     604800];
 const SIZE_STEPS = Array.from({length: 60}, (_, i) => 2 ** i);
+
+// "4 GiB", "0".
+function axisSize(bytes) {
+  return bytes === 0 ? '0' : size(bytes).replace(/\.0+ /, ' ').replace(/(\.\d*?)0+ /, '$1 ');
+}
 
 // "−5 min", "kill".
 function axisTime(s) {
@@ -112,8 +118,8 @@ class Timeline {
     for (const chart of this.charts) chart.setSize({width: Math.max(chart.box.clientWidth, 200), height: chart.height});
   }
 
-  // told(index): what stands beside the chart is to be of that moment; null: nobody points at one.
-  add(box, {height, series, bands, data, y, told, drawn}) {
+  // told(index, s): what stands beside the chart is to be of that moment; null: nobody points at one.
+  add(box, {height, series, bands, data, y, told, drawn, dataIdx}) {
     const grid = {stroke: () => color('grid'), width: 1};
     const axis = {font: '12px system-ui, sans-serif', stroke: () => color('ink-3'), grid};
     const all = (u, min, max) => (min === u.data[0][0] && max === u.data[0][u.data[0].length - 1] ? this.range : [min, max]);
@@ -122,12 +128,13 @@ class Timeline {
       height,
       legend: {show: false},
       padding: [12, 4, 0, 0],
-      cursor: {sync: {key: 'timeline'}, y: false, drag: {x: true, y: false}, points: {size: 7, width: 1.5}},
+      cursor: {sync: {key: 'timeline'}, y: false, drag: {x: true, y: false}, dataIdx,
+               points: {size: (u, i) => (u.series[i].width >= 1.5 ? 7 : 0), width: 1.5}},
       scales: {x: {time: false, range: all}, y: {range: () => y.range}},
       axes: [
         {...axis, incrs: TIME_STEPS, space: 84, size: 30, ticks: {...grid, size: 5},
          values: (u, splits) => splits.map((s) => axisTime(Math.round(s * 1000) / 1000))},
-        {...axis, incrs: y.steps, size: 78, space: 34, gap: 8, ticks: {show: false},
+        {...axis, incrs: y.steps, size: box.clientWidth < 480 ? 58 : 78, space: 34, gap: 8, ticks: {show: false},
          values: (u, splits) => splits.map((value) => y.label(value))},
       ],
       bands: bands ?? [],
@@ -135,7 +142,7 @@ class Timeline {
       hooks: {
         setCursor: [(u) => {
           const pointed = u.cursor.left >= 0 && u.cursor.idx !== null && u.cursor.idx !== undefined;
-          told(pointed ? u.cursor.idx : null);
+          told(pointed ? u.cursor.idx : null, pointed ? u.posToVal(u.cursor.left, 'x') : null);
           if (u === this.charts[0])
             for (const listener of this.listeners) listener(pointed ? u.data[0][u.cursor.idx] : null);
         }],
@@ -144,7 +151,7 @@ class Timeline {
     }, data, box);
     Object.assign(chart, {box});
     this.charts.push(chart);
-    told(null);
+    told(null, null);
     return chart;
   }
 
@@ -249,7 +256,7 @@ function memoryChart(timeline, curve, {height, wedge}) {
     if (told) drawWedge(u, timeline, curve, told);
   });
   const draw = () => {
-    chart = timeline.add(plot, {height, series, data, told, drawn, y: {range: [0, top], steps: SIZE_STEPS, label: size}});
+    chart = timeline.add(plot, {height, series, data, told, drawn, y: {range: [0, top], steps: SIZE_STEPS, label: axisSize}});
     chart.curve = curve;
   };
   return {figure, draw};
@@ -323,8 +330,11 @@ function deadlineChart(timeline, height) {
       ],
       bands: [{series: [1, 2], fill: () => color('forecast-band')}],
       y: {range: [bottom, top], steps: TIME_STEPS, label: axisTime},
-      told: (index) => {
-        const moment = index === null ? timeline.firstTold() ?? told[0] : told[Math.min(index, told.length - 1)];
+      // What had been told by then, not what is nearest.
+      dataIdx: (u, series, index, s) => (at[index] <= s || index === 0 ? index : index - 1),
+      told: (index, s) => {
+        const moment = index === null ? timeline.firstTold() ?? told[0] : timeline.forecastAt(s);
+        if (moment === null) return readout.set(['nothing yet', UNKNOWN, UNKNOWN]);
         const {at: when} = moment;
         readout.set([`${fromKill(when)}: in ${duration(moment.eta - when)}`,
                      `${duration(moment.low - when)} and ${moment.high === null ? 'never' : duration(moment.high - when)}`,

@@ -30,7 +30,7 @@ function size(bytes) {
 
 function rate(bytes) {
   if (bytes === null) return UNKNOWN;
-  return `${bytes >= 0 ? '+' : ''}${size(Math.round(bytes))}/s`;
+  return `${bytes > 0 ? '+' : ''}${size(Math.round(bytes))}/s`;
 }
 
 // "250 ms", "13 s", "4 min 10 s", "2 h 05 min", "8 d 3 h".
@@ -60,7 +60,6 @@ class Clock {
     const utc = `${this.text(s, 11, 23, 0)} UTC`;
     return this.local ? `${utc} · ${this.text(s, 11, 23, this.offset_s)} ${this.zone}` : utc;
   }
-  day(s, offset_s) { return this.text(s, 0, 23, offset_s); }
 }
 
 // Calls back when what `getComputedStyle` says may have changed.
@@ -103,12 +102,12 @@ function color(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }
 
-// A table whose columns sort. columns: {title, value(row), cell(row), number, title}; unknown values stay last.
+// A table whose columns sort. columns: {title, value(row), cell(row), number}; unknown values stay last.
 function sortableTable(columns, rows) {
   const body = element('tbody');
   let shown = rows.slice();
   const fill = () => body.replaceChildren(...shown.map((row) => {
-    const line = element(row.classes ? `tr.${row.classes.join('.')}` : 'tr');
+    const line = element(row.kind ? `tr.${row.kind}` : 'tr');
     for (const column of columns) line.append(element(column.number ? 'td.number' : 'td', column.cell(row)));
     return line;
   }));

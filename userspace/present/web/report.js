@@ -18,11 +18,11 @@ function fact(name, ...value) {
 }
 
 function header() {
-  const local = clock.local ? `${clock.day(0, clock.offset_s)} ${clock.zone}` : null;
-  const facts = [fact('Killed at', `${clock.day(0, 0)} UTC`, local)];
+  const local = clock.local ? `${clock.text(0, 0, 19, clock.offset_s)} ${clock.zone}` : null;
+  const facts = [fact('Killed at', `${clock.text(0, 0, 19, 0)} UTC`, local)];
   if (data.limit_cgroup !== null) facts.push(fact('Limit of', element('span.name', data.limit_cgroup)));
   if (data.limit !== null) facts.push(fact('Limit', size(data.limit), data.usage === null ? null : `in use: ${size(data.usage)}`));
-  if (data.scope !== null) facts.push(fact('Out of memory', SCOPES[data.scope]));
+  if (data.scope !== null) facts.push(fact('What ran out', SCOPES[data.scope]));
   facts.push(fact('Killed', `${data.victims} ${data.victims === 1 ? 'process' : 'processes'}`, data.group_kill ? 'the whole group' : null));
   facts.push(fact('First foretold', data.foretold_s === null ? 'not foretold' : `${duration(data.foretold_s)} before`));
   if (data.freed_s !== null) facts.push(fact('Memory was back', `${duration(data.freed_s)} later`));
@@ -80,7 +80,7 @@ function charts() {
                        notes.length ? element('p.note', notes.join(' ')) : null);
   made.draw = () => first.forEach(({draw}) => draw());
   if (rest.length) {
-    const more = attributes(element('button.more', `Show ${rest.length} more`), {type: 'button'});
+    const more = attributes(element('button.show-more', `Show ${rest.length} more`), {type: 'button'});
     more.addEventListener('click', () => {
       const added = rest.map((curve) => memoryChart(timeline, curve, {height: 150}));
       box.append(...added.map(({figure}) => figure));
@@ -124,7 +124,7 @@ function processes() {
     {title: 'oom_score_adj', number: true, value: (p) => p.oom_score_adj,
      cell: (p) => (p.oom_score_adj === null ? UNKNOWN : minus(String(p.oom_score_adj)))},
   ].filter((column) => !column.number || data.processes.some((p) => column.value(p) !== null));
-  const rows = data.processes.map((p) => ({...p, classes: p.victim ? ['victim'] : []}));
+  const rows = data.processes.map((p) => ({...p, kind: p.victim ? 'victim' : null}));
   return section('processes', 'Processes', sortableTable(columns, rows),
                  data.processes_left_out ? element('p.note', `${data.processes_left_out} more are left out.`) : null);
 }
@@ -162,7 +162,7 @@ function chain() {
                    element('div.of', level.limit === null ? `${size(level.usage)}, no limit` : `${size(level.usage)} of ${size(level.limit)}`,
                            ' ', element('span.dim', percent)));
   });
-  return section('chain', 'Limits above it', element('ol.chain', rows));
+  return section('chain', 'Chain of limits', element('ol.chain', rows));
 }
 
 function checks() {
@@ -173,7 +173,7 @@ function checks() {
   const verdict = known.length === 0 ? 'No source counted the kills.'
       : known.length === 1 ? 'Only one source counted; nothing checks it.'
       : same ? `${known.length} sources agree.` : 'The sources differ.';
-  const lost = Object.entries(data.lost);
+  const {lost} = data;
   return section('checks', 'Checks', element('p', verdict),
                  element('dl.facts', counts.map(([name, count]) => fact(name, count === null ? 'not known' : `${count} killed`))),
                  element('p.note', lost.length === 0 ? 'No record was lost.'
