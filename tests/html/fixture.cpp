@@ -258,29 +258,46 @@ PostMortem bare() {
   return out;
 }
 
-Json truth_of(const PostMortem& report) {
+Json truth_of(const PostMortem& report, bool with_texts) {
   auto numbers = [](const Column& column) {
     Json out = Json::array();
     for (const auto& value : column) out.push_back(value ? Json(value->count) : Json(nullptr));
     return out;
   };
+  // As a person is to read them.
+  auto texts = [&](const Curve& curve, std::size_t i) {
+    Json out = Json::object();
+    auto text = [&](const Column& column) { return column[i] ? format_size(*column[i]) : "–"; };
+    for (const Curve::Kind& kind : curve.kinds) out[to_valid_utf8(kind.name)] = text(kind.values);
+    for (auto [name, column] :
+         {std::pair("total", &curve.total), {"pinned", &curve.pinned}, {"limit", &curve.limit}})
+      out[name] = text(*column);
+    return out;
+  };
   Json curves = Json::array();
   for (const Curve& curve : report.timeline.curves) {
+    Json shown = Json::array();
+    if (with_texts)
+      for (std::size_t i = 0; i < report.timeline.at.size(); ++i) shown.push_back(texts(curve, i));
     Json kinds = Json::object();
     for (const Curve::Kind& kind : curve.kinds) kinds[to_valid_utf8(kind.name)] = numbers(kind.values);
     curves.push_back({{"name", to_valid_utf8(curve.name)},
                       {"kinds", kinds},
                       {"total", numbers(curve.total)},
                       {"pinned", numbers(curve.pinned)},
-                      {"limit", numbers(curve.limit)}});
+                      {"limit", numbers(curve.limit)},
+                      {"texts", shown}});
   }
+  Json strangers = Json::array();
+  for (const std::string& name : hostile_texts()) strangers.push_back(to_valid_utf8(name));
   Json forecasts = Json::array();
   for (const ForetoldDeadline& told : report.timeline.forecasts)
     forecasts.push_back({told.at, told.eta, told.low, told.high ? Json(*told.high) : Json(nullptr)});
   return {{"at", report.timeline.at},
           {"curves", curves},
           {"forecasts", forecasts},
-          {"headline", to_valid_utf8(report.headline)}};
+          {"headline", to_valid_utf8(report.headline)},
+          {"hostile", strangers}};
 }
 
 bool write(const std::filesystem::path& folder, const std::string& name, const PostMortem& report) {
@@ -290,7 +307,7 @@ bool write(const std::filesystem::path& folder, const std::string& name, const P
     return false;
   }
   std::ofstream(folder / (name + ".html"), std::ios::binary) << *html;
-  std::ofstream(folder / (name + ".json"), std::ios::binary) << truth_of(report).dump();
+  std::ofstream(folder / (name + ".json"), std::ios::binary) << truth_of(report, name == "typical").dump();
   return true;
 }
 

@@ -200,17 +200,19 @@ Json timeline_json(const Timeline& timeline) {
     if (std::isfinite(timeline.at[i]) && std::fabs(timeline.at[i]) < 1e12) moments.push_back(i);
   std::size_t drawn = std::min(timeline.curves.size(), kMostCurves);
   std::size_t every = 1;
+  std::string at;
   Json curves;
   for (;;) {
-    std::size_t size = 0;
+    ColumnWriter at_ms;
+    for (std::size_t i : moments) at_ms.add(std::llround(timeline.at[i] * 1000));
+    at = at_ms.take();
+    std::size_t size = at.size();
     curves = Json::array();
     for (std::size_t i = 0; i < drawn; ++i) curves.push_back(curve_json(timeline.curves[i], moments, size));
     if (size <= kMostColumnBytes || moments.size() < 4) break;
     moments = thinned(moments, timeline);
     every *= 2;
   }
-  ColumnWriter at;
-  for (std::size_t i : moments) at.add(std::llround(timeline.at[i] * 1000));
   List events = list_of(nearest(timeline.events, kMostMarks), kMostListBytes, [](const TimelineEvent& event) {
     return Json{{"kind", name_of(event.kind)}, {"at", event.at}, {"text", sentence(event.text)}};
   });
@@ -219,7 +221,7 @@ Json timeline_json(const Timeline& timeline) {
   for (const ForetoldDeadline& told : nearest(timeline.forecasts, kMostMarks))
     if (std::isfinite(told.eta) && std::isfinite(told.low))
       forecasts.push_back({told.at, told.eta, told.low, maybe(finite(told.high))});
-  return {{"at_ms", at.take()},
+  return {{"at_ms", at},
           {"curves", std::move(curves)},
           {"events", std::move(events.elements)},
           {"forecasts", std::move(forecasts)},
