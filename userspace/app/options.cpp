@@ -29,12 +29,14 @@ struct Texts {
   std::optional<std::string> signal;
 };
 
+// As systemd names it for a service, or the system's, or the user's.
 std::string default_store() {
-  if (geteuid() == 0) return "/var/lib/oomcast";
   auto named = [](const char* name) {
     const char* value = std::getenv(name);
     return value && *value == '/' ? std::string(value) : std::string();
   };
+  if (auto service = named("STATE_DIRECTORY"); !service.empty()) return service.substr(0, service.find(':'));
+  if (geteuid() == 0) return "/var/lib/oomcast";
   if (auto state = named("XDG_STATE_HOME"); !state.empty()) return state + "/oomcast";
   if (auto home = named("HOME"); !home.empty()) return home + "/.local/state/oomcast";
   return "none";

@@ -18,10 +18,6 @@ namespace {
 
 constexpr int kBusyMs = 5000;
 
-bool is_damage(int code) {
-  return (code & 0xff) == SQLITE_CORRUPT || (code & 0xff) == SQLITE_NOTADB;
-}
-
 // Missing parents too. "": done; otherwise why not.
 std::string make_directory(const std::string& path) {
   for (std::size_t end = 1; end <= path.size(); ++end) {

@@ -9,6 +9,7 @@
 #include "base/escape.h"
 #include "store/open.h"
 #include "store/retention.h"
+#include "store/salvage.h"
 #include "store/schema.h"
 #include "store/sieve.h"
 
@@ -27,10 +28,6 @@ std::int64_t wall_now() {
   timespec t{};
   clock_gettime(CLOCK_REALTIME, &t);
   return t.tv_sec * 1'000'000'000 + t.tv_nsec;
-}
-
-bool is_damage(int code) {
-  return (code & 0xff) == SQLITE_CORRUPT || (code & 0xff) == SQLITE_NOTADB;
 }
 
 bool has_episode(const std::vector<StoreItem>& items) {
@@ -230,8 +227,8 @@ void StoreWriter::work() {
       items = std::exchange(t.sifted, {});
     }
     if (!write(std::move(items))) return;
-    if (t.retention && !t.failing && !last && !t.retention->keep_within(wall_now()))
-      t.damaged = t.damaged || is_damage(sqlite3_errcode(t.db.get()));
+    if (t.retention && !t.failing && !last)
+      if (auto code = t.retention->keep_within(wall_now())) t.damaged = is_damage(*code);
   }
 }
 
