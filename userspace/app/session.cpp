@@ -22,6 +22,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Nanos kLook = 100ms;     // records that are not urgent wait this long
+constexpr Nanos kNewsFor = 500ms;  // after a record or log line: more may come, and the log must settle
 constexpr Nanos kKillPoll = 10ms;  // while memory of a victim is coming back
 constexpr Nanos kHotPoll = 4ms;    // of cgroups that moved a moment ago: their tasks may sleep at the peak
 constexpr Nanos kHotFor = 150ms;
@@ -38,11 +39,10 @@ Nanos clock_now(clockid_t clock) {
   return std::chrono::seconds(t.tv_sec) + Nanos(t.tv_nsec);
 }
 
-std::string kernel_release(const Roots& roots) {
-  std::ifstream file(roots.proc() + "/sys/kernel/osrelease");
-  std::string release;
-  std::getline(file, release);
-  return release.empty() ? "unknown" : release;
+std::optional<std::string> first_line_of(const Roots& roots, const char* sysctl) {
+  std::ifstream file(roots.proc() + "/sys/" + sysctl);
+  std::string line;
+  return std::getline(file, line) && !line.empty() ? std::optional(line) : std::nullopt;
 }
 
 // A percpu_counter's central count lags by at most batch times CPUs pages; batch is max(32, 2 × CPUs). Three
@@ -63,6 +63,7 @@ Result<std::unique_ptr<Session>> Session::open(const Options& options,
                                                const std::function<void(const std::string&)>& diagnostics) {
   std::unique_ptr<Session> s(new Session());
   s->options_ = options;
+  s->say_ = diagnostics;
   s->roots_.root = options.root;
   s->procfs_.emplace(s->roots_);
   Nanos wall = clock_now(CLOCK_REALTIME);
@@ -80,7 +81,7 @@ Result<std::unique_ptr<Session>> Session::open(const Options& options,
   if (!s->bpf_ && !s->kmsg_ && options.use_kmsg)
     return Error::forbidden(
         "neither kernel programs nor the kernel log can be used: no OOM kill would be seen");
-  config.sources = {s->bpf_ != nullptr, s->kmsg_.has_value()};
+  config.sources = {s->bpf_ != nullptr, s->kmsg_.has_value(), Bytes{sysconf(_SC_PAGESIZE)}};
   s->world_ = std::make_unique<World>(config);
   if (options.alert.any())
     s->alerts_ = std::make_unique<Alerts>(
@@ -116,6 +117,7 @@ Status Session::open_kernel(const std::function<void(const std::string&)>& diagn
   bpf.kprobes = has_kprobes(roots_);
   bpf.memory_hierarchy = cgroupfs_->mount().hierarchy_id;
   bpf.interval = options_.interval;
+  bpf.cgroup_mount = cgroupfs_->mount().mount_point;
   bpf.tickless_cpus =
       read_file_at(AT_FDCWD, roots_.at("/sys/devices/system/cpu/nohz_full").c_str(), 4096).value_or("");
   bpf.units = {sysconf(_SC_PAGESIZE), 1'000'000'000 / sysconf(_SC_CLK_TCK)};
@@ -237,25 +239,39 @@ Book::Config Session::book_config() const {
   return config;
 }
 
-RunInfo Session::recording_info() const {
-  return {
-      OOMCAST_VERSION,   kernel_release(roots_),   options_.scope.describe(), cgroupfs_->mount().hierarchy,
-      options_.interval, clock_.wall_of_mono_zero, clock_.wall_of_boot_zero,  clock_.tick,
-      book_config().tree};
+RunInfo Session::run_info() const {
+  return {OOMCAST_VERSION,
+          first_line_of(roots_, "kernel/osrelease").value_or("unknown"),
+          options_.scope.describe(),
+          cgroupfs_->mount().hierarchy,
+          options_.interval,
+          clock_.wall_of_mono_zero,
+          clock_.wall_of_boot_zero,
+          clock_.tick,
+          book_config().tree,
+          0,
+          first_line_of(roots_, "kernel/random/boot_id").value_or("")};
 }
 
 void Session::start(Sink sink) {
-  sink_ = std::move(sink);
+  sink_ = [this, sink = std::move(sink)](const Fact& fact) {
+    store(fact);
+    sink(fact);
+  };
   book_.emplace(book_config());
-  emit(StartFact{now(), OOMCAST_VERSION, kernel_release(roots_), sources_});
+  emit(StartFact{now(), OOMCAST_VERSION, run_info().kernel, sources_});
   poll_all();
   tell_all();
 }
 
 void Session::step(MonoTime deadline) {
   // One timer serves the interval, the look at lazy records and the end.
-  Nanos wait = !hot_.empty() ? kHotPoll : world_->episodes().watched().empty() ? kLook : kKillPoll;
-  MonoTime until = std::min({deadline, next_poll_, now() + wait});
+  MonoTime until = std::min(deadline, next_poll_);
+  if (auto wait = time_to_look()) until = std::min(until, now() + *wait);
+  if (bpf_) {
+    bpf_->sleep_until(until);
+    if (drain()) until = std::min(until, now() + kLook);  // came before the kernel programs knew
+  }
   itimerspec when{};
   Nanos at = std::max<Nanos>(until.time_since_epoch(), 1ns);
   when.it_value.tv_sec = static_cast<time_t>(at / 1s);
@@ -272,6 +288,15 @@ void Session::step(MonoTime deadline) {
   if (alerts_) alerts_->advance(now());
 }
 
+// nullopt: nothing is going on; who has news wakes us.
+std::optional<Nanos> Session::time_to_look() const {
+  if (!hot_.empty()) return kHotPoll;
+  if (!world_->episodes().watched().empty()) return kKillPoll;
+  bool busy = now() - last_news_ < kNewsFor || world_->episodes().any_open() || world_->unknown_cgroups() ||
+              (alerts_ && alerts_->busy());
+  return busy ? std::optional(kLook) : std::nullopt;
+}
+
 void Session::finish() {
   MonoTime latest = now() + EpisodeBuilder::kLatest + kLook;
   drain();
@@ -284,21 +309,25 @@ void Session::finish() {
   emit(EndFact{now(), records_, lost_});
 }
 
-void Session::drain() {
-  drain_log();
-  if (!bpf_) return;
-  bool more = true;
+// Whether there was anything.
+bool Session::drain() {
+  bool news = drain_log();
+  bool more = bpf_ != nullptr;
   for (int round = 0; more && round < 64; ++round)
-    more = bpf_->drain([this](const wire::Record& record) {
+    more = bpf_->drain([&](const wire::Record& record) {
       ++records_;
+      news = true;
       world_->on_record(record);
       if (auto* sample = std::get_if<wire::CgroupSample>(&record)) {
         if (!world_->cgroup_in_scope(sample->memcg.inode)) return;
         look_at(sample->memcg.inode, sample->memcg.usage, sample->time);
+        if (CgroupState* state = world_->cgroups().find(sample->memcg.inode)) state->told_by_kernel = true;
         if (sample->moved) follow(sample->memcg.inode, sample->time);
       }
     });
-  if (world_->take_urgent_scan() || (world_->take_unknown_cgroups() && now() >= next_scan_)) scan_tree();
+  if (world_->take_urgent_scan() || (now() >= next_scan_ && world_->take_unknown_cgroups())) scan_tree();
+  if (news) last_news_ = now();
+  return news;
 }
 
 // Ticks see what runs. What moved is also looked at from here for a while, and exactly if a person asked for
@@ -353,10 +382,11 @@ void Session::poll_hot() {
   MonoTime when = now();
   std::erase_if(hot_, [&](const auto& h) { return h.second < when; });
   for (const auto& [inode, until] : hot_) {
-    const CgroupState* state = world_->cgroups().find(inode);
+    CgroupState* state = world_->cgroups().find(inode);
     if (!state || state->removed) continue;
     auto usage = reader_->usage({state->ref->id, std::nullopt, state->ref->path});
     if (!usage) continue;
+    state->told_by_kernel = false;
     auto host = world_->host() ? world_->host()->total : std::nullopt;
     auto limit = world_->cgroups().tightest_limit(inode, host).limit;
     Bytes step = std::max(MiB(1), Bytes{limit ? limit->count / 256 : MiB(64).count});
@@ -365,9 +395,11 @@ void Session::poll_hot() {
   }
 }
 
-void Session::drain_log() {
-  if (!kmsg_) return;
-  auto drained = kmsg_->drain([this](const KmsgRecord& record) {
+bool Session::drain_log() {
+  if (!kmsg_) return false;
+  bool news = false;
+  auto drained = kmsg_->drain([&](const KmsgRecord& record) {
+    news = true;
     auto line = line_of(record);
     if (!line) return;
     // The log's clock drifts from the monotonic one by seconds in days; records are read as they come.
@@ -377,7 +409,7 @@ void Session::drain_log() {
           victim && !bpf_ && !world_->tasks().by_pid(victim->tid))
         note_process(victim->tid);  // a last chance: it may still be dying
   });
-  if (!drained) return;
+  if (!drained) return news;
   if (drained->lost) lose("kernel_log_overwritten", drained->lost);
   if (drained->unreadable) lose("kernel_log_unreadable", drained->unreadable);
   MonoTime when = now();
@@ -385,6 +417,7 @@ void Session::drain_log() {
     if (!bpf_) scan_tree();  // nobody else tells of a new cgroup
     world_->on_dump(dump, dump.kill_time ? MonoTime(*dump.kill_time) : when);
   }
+  return news;
 }
 
 void Session::look_at(std::uint64_t inode, std::optional<Bytes> usage, MonoTime when) {
@@ -442,6 +475,8 @@ void Session::poll_all() {
     scan_processes();
   }
 
+  bool walked = bpf_ && bpf_->walk_cgroups();
+  if (walked) drain();
   std::vector<std::uint64_t> changed;
   std::optional<Bytes> host_total = world_->host() ? world_->host()->total : std::nullopt;
   world_->cgroups().for_each([&](CgroupState& state) {
@@ -455,13 +490,16 @@ void Session::poll_all() {
       }
       return;
     }
-    CgroupEntry entry{state.ref->id, std::nullopt, state.ref->path};
-    auto usage = reader_->usage(entry);
-    if ((polls_ + inode) % kLimitEvery == 0)
-      if (auto limit = reader_->limit(entry)) state.limit = *limit;
+    bool moved = false;
+    if (!walked || !state.told_by_kernel) {
+      CgroupEntry entry{state.ref->id, std::nullopt, state.ref->path};
+      auto usage = reader_->usage(entry);
+      moved = usage && state.usage != *usage;
+      if ((polls_ + inode) % kLimitEvery == 0)
+        if (auto limit = reader_->limit(entry)) state.limit = *limit;
+    }
     bool limit_moved = world_->cgroups().tightest_limit(inode, host_total).limit != state.shown_limit;
-    if (!state.shown_at || !state.limit_known || limit_moved || (usage && state.usage != *usage))
-      changed.push_back(inode);
+    if (moved || limit_moved || !state.shown_at || !state.limit_known) changed.push_back(inode);
   });
   for (std::uint64_t inode : changed) look_at(inode, std::nullopt, when);
   for (std::uint64_t inode : world_->take_forgotten()) {
@@ -550,6 +588,12 @@ void Session::choose_effort() {
 }
 
 void Session::count_losses() {
+  auto since = [this](std::uint64_t& known, std::uint64_t count, const char* reason) {
+    if (count > known) lose(reason, count - known);
+    known = count;
+  };
+  if (store_) since(not_stored_, store_->lost(), "not_stored");
+  tell_notices();
   if (!bpf_) return;
   LostCounts counts = bpf_->lost();
   kernel_lost_.resize(counts.size());
@@ -557,10 +601,6 @@ void Session::count_losses() {
     if (counts[i] > kernel_lost_[i]) lose(std::string(wire::lost_reasons()[i]), counts[i] - kernel_lost_[i]);
     kernel_lost_[i] = counts[i];
   }
-  auto since = [this](std::uint64_t& known, std::uint64_t count, const char* reason) {
-    if (count > known) lose(reason, count - known);
-    known = count;
-  };
   since(missed_, bpf_->missed_runs(), "program_interrupted_itself");
   since(undecodable_, bpf_->undecodable(), "undecodable_record");
   since(dropped_, world_->episodes().dropped() + world_->tasks().forgotten() + book_->not_followed(),
@@ -577,26 +617,66 @@ void Session::tell_all() {
   if (world_->episodes().any_open()) count_kills();
   world_->advance(when);
   for (CgroupPtr& cgroup : world_->take_killed()) emit(TickFact{when, std::move(cgroup)});
+  store_begun();
   for (ModelFact& fact : world_->take_facts()) tell(std::move(fact));
+}
+
+OomFactLine Session::with_forecast(Episode episode) const {
+  std::time_t secs =
+      std::chrono::duration_cast<std::chrono::seconds>(clock_.wall(episode.time).time_since_epoch()).count();
+  std::tm utc{};
+  gmtime_r(&secs, &utc);
+  episode.id = fmt::format("{:04}{:02}{:02}T{:02}{:02}{:02}Z-{}", utc.tm_year + 1900, utc.tm_mon + 1,
+                           utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
+                           episode.victims.empty() ? 0 : episode.victims.front().process.id.tgid);
+  OomFactLine line{std::move(episode), std::nullopt, std::nullopt};
+  if (line.episode.limit_cgroup)
+    if (auto before = book_->before(line.episode.limit_cgroup->id, line.episode.time)) {
+      line.forecast_before = before->forecast;
+      line.first_forecast = before->first;
+    }
+  return line;
+}
+
+void Session::keep_in(std::unique_ptr<StoreWriter> store) {
+  store_ = std::move(store);
+  writers_.push_back(store_.get());
+}
+
+void Session::close_store() {
+  if (!store_) return;
+  (void)store_->finish();
+  tell_notices();
+}
+
+void Session::tell_notices() {
+  if (!store_ || hold_notices_) return;
+  for (const std::string& notice : store_->take_notices()) say_(notice);
+}
+
+void Session::store(const Fact& fact) {
+  for (StoreWriter* writer : writers_)
+    std::visit(
+        [&](const auto& f) {
+          using T = std::decay_t<decltype(f)>;
+          if constexpr (std::is_same_v<T, OomFactLine>)
+            writer->add(EpisodeFact{f});
+          else if constexpr (!std::is_same_v<T, StartFact> && !std::is_same_v<T, EndFact>)
+            writer->add(f);
+        },
+        fact);
+}
+
+// The line that tells of a kill comes when all of it is known. The store has what is known at once: a machine
+// without memory may not live that long.
+void Session::store_begun() {
+  for (Episode& episode : world_->take_begun())
+    for (StoreWriter* writer : writers_) writer->add(EpisodeFact{with_forecast(episode), false});
 }
 
 void Session::tell(ModelFact fact) {
   if (auto* episode = std::get_if<Episode>(&fact)) {
-    std::time_t secs =
-        std::chrono::duration_cast<std::chrono::seconds>(clock_.wall(episode->time).time_since_epoch())
-            .count();
-    std::tm utc{};
-    gmtime_r(&secs, &utc);
-    episode->id = fmt::format("{:04}{:02}{:02}T{:02}{:02}{:02}Z-{}", utc.tm_year + 1900, utc.tm_mon + 1,
-                              utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
-                              episode->victims.empty() ? 0 : episode->victims.front().process.id.tgid);
-    OomFactLine line{std::move(*episode), std::nullopt, std::nullopt};
-    if (line.episode.limit_cgroup)
-      if (auto before = book_->before(line.episode.limit_cgroup->id, line.episode.time)) {
-        line.forecast_before = before->forecast;
-        line.first_forecast = before->first;
-      }
-    emit(line);
+    emit(with_forecast(std::move(*episode)));
   } else if (auto* sample = std::get_if<ProcessSampleFact>(&fact)) {
     tell_process(std::move(*sample));
   } else {

@@ -96,10 +96,13 @@ class World {
   const CgroupPtr& host_ref() const { return host_ref_; }
   /// Cgroups that a record named but whose path is not known: look for them in the tree.
   bool take_unknown_cgroups() { return std::exchange(unknown_cgroups_, false); }
+  bool unknown_cgroups() const { return unknown_cgroups_; }
   /// The same of a victim's or trigger's: look at once.
   bool take_urgent_scan() { return std::exchange(urgent_scan_, false); }
   /// Cgroups whose limit was met since the last call.
   std::vector<CgroupPtr> take_killed() { return std::exchange(killed_, {}); }
+  /// Kills that no fact tells of yet, as far as they are known; again with each further victim.
+  std::vector<Episode> take_begun();
   /// Cgroups that were removed long enough ago: forget what is kept of them elsewhere.
   std::vector<std::uint64_t> take_forgotten() { return std::exchange(forgotten_, {}); }
 
