@@ -104,6 +104,16 @@ PostMortem typical() {
   out.unknown = {"Which line of loader.py allocates: stacks were not recorded.",
                  "Swap: the kernel accounts none to this cgroup."};
 
+  out.memory.emplace();
+  out.memory->kinds.anon = gib(14.52);
+  out.memory->kinds.file = gib(0.2);
+  out.memory->kinds.shmem = gib(0.42);
+  out.memory->kinds.kernel = gib(0.13);
+  out.memory->kinds.slab = gib(0.02);
+  out.memory->unattributed = gib(0.73);
+  out.memory->usage = GiB(16);
+  out.memory->exact = true;
+
   Timeline& t = out.timeline;
   Curve owner = curve_of("/train/job-4711", false), parent = curve_of("/train", false);
   Curve load = curve_of("python3[4312] loader.py", true), train = curve_of("python3[4301] train.py", true);

@@ -16,7 +16,7 @@ const browser = await chromium.launch({executablePath: '/usr/bin/chromium', args
 async function open(name, options = {}) {
   const context = await browser.newContext({viewport: {width: 1200, height: 900}, colorScheme: 'light', ...options});
   const page = await context.newPage();
-  page.setDefaultTimeout(10000);
+  page.setDefaultTimeout(30000);
   page.requests = [];
   page.complaints = [];
   page.on('request', (request) => page.requests.push(request.url()));
@@ -292,6 +292,16 @@ const tests = {
       assert.deepEqual(total, at.map((s) => truth.curves[i].total[moments.get(s)]), name);
     });
     assert.deepEqual(page.complaints, []);
+  },
+
+  async the_kinds_at_the_kill_and_the_chain_of_limits_are_told() {
+    const page = await open('typical');
+    assert.deepEqual(await texts(page, '#kinds tr'), [
+      ' anon14.5 GiB91 %', ' unattributed748 MiB4.6 %', ' shmem430 MiB2.6 %', ' file205 MiB1.2 %', ' kernel133 MiB0.8 %']);
+    assert.match(await page.locator('#kinds .note').textContent(), /^\/train\/job-4711, as the kernel reported it at the kill\. Of kernel, 20\.5 MiB is slab\./);
+    assert.deepEqual(await texts(page, '#chain .of'), ['16.0 GiB of 16.0 GiB 100 %', '21.4 GiB of 48.0 GiB 45 %', '38.9 GiB, no limit ']);
+    assert.equal(await page.locator('#chain .met').count(), 1);
+    assert.match(await page.locator('#checks').textContent(), /3 sources agree.*No record was lost/);
   },
 
   async an_episode_without_samples_says_so() {

@@ -292,6 +292,24 @@ std::string_view name_of(EpisodeSource source) {
   return names[static_cast<std::size_t>(source)];
 }
 
+/// Where the memory of the limit's cgroup was: [kind, bytes], what is known.
+Json memory_json(const PostMortemMemory& memory) {
+  Json kinds = Json::array();
+  auto add = [&](const char* name, std::optional<Bytes> value) {
+    if (value) kinds.push_back(Json::array({name, value->count}));
+  };
+  add("anon", memory.kinds.anon);
+  add("file", memory.kinds.file);
+  add("shmem", memory.kinds.shmem);
+  add("kernel", memory.kinds.kernel);
+  add("swap", memory.kinds.swap);
+  add("unattributed", memory.unattributed);
+  return {{"kinds", std::move(kinds)},
+          {"slab", maybe(memory.kinds.slab)},
+          {"exact", memory.exact},
+          {"age_s", maybe(finite(memory.age.count()))}};
+}
+
 /// When a deadline was first told, how long after the kill all memory was back.
 std::optional<double> foretold_s(const OomFactLine& told) {
   if (!told.first_forecast) return std::nullopt;
@@ -341,6 +359,7 @@ Result<std::string> to_html(const PostMortem& report) {
       {"unknown", sentences_json(report.unknown)},
       {"processes", std::move(processes.elements)},
       {"processes_left_out", processes.left_out},
+      {"memory", report.memory ? memory_json(*report.memory) : Json(nullptr)},
       {"chain", std::move(chain.elements)},
       {"checks",
        {{"mark_victim", maybe(e.checks.mark_victim)},

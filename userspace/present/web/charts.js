@@ -115,7 +115,10 @@ class Timeline {
   }
 
   resize() {
-    for (const chart of this.charts) chart.setSize({width: Math.max(chart.box.clientWidth, 200), height: chart.height});
+    for (const chart of this.charts) {
+      const width = Math.max(chart.box.clientWidth, 200);
+      if (width !== chart.width) chart.setSize({width, height: chart.height});
+    }
   }
 
   // told(index, s): what stands beside the chart is to be of that moment; null: nobody points at one.

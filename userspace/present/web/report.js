@@ -67,7 +67,7 @@ const AT_FIRST = 6;
 function charts() {
   if (timeline.empty()) return section('memory', 'Memory before the kill', element('p.none', 'No samples of it were kept.'));
   const [main, ...others] = timeline.curves;
-  const first = [memoryChart(timeline, main, {height: 300, wedge: true})];
+  const first = [memoryChart(timeline, main, {height: 300, wedge: main.limit_owner})];
   if (timeline.forecasts.length) first.push(deadlineChart(timeline, 150));
   first.push(...others.slice(0, AT_FIRST).map((curve) => memoryChart(timeline, curve, {height: 150})));
   const rest = others.slice(AT_FIRST);
@@ -138,18 +138,20 @@ function bar(parts, whole) {
 }
 
 function kinds() {
-  const curve = timeline.curves.find((each) => each.limit_owner) ?? timeline.curves[0];
-  if (!curve || curve.kinds.length === 0) return null;
-  const at = timeline.rest;
-  const held = curve.kinds.map(({name, values}) => ({name, value: Timeline.lastKnown(values, at)}))
-                   .filter(({value}) => value !== null && value > 0).sort((a, b) => b.value - a.value);
+  if (data.memory === null) return null;
+  const held = data.memory.kinds.map(([name, value]) => ({name, mark: mark(name), value}))
+                   .filter(({value}) => value > 0).sort((a, b) => b.value - a.value);
+  if (held.length === 0) return null;
   const sum = held.reduce((all, {value}) => all + value, 0);
   const percent = (value) => `${(value / sum * 100).toFixed(value / sum < 0.1 ? 1 : 0)} %`;
-  const rows = held.map(({name, value}) => element('tr', element('td', element(`span.swatch.${mark(name)}`), ` ${name}`),
-                                                   element('td.number', size(value)), element('td.number', percent(value))));
-  return section('kinds', 'Memory by kind', bar(held.map(({name, value}) => ({mark: mark(name), value})), sum),
-                 element('table.narrow', element('tbody', rows)),
-                 element('p.note', element('span.name', curve.name), `, the last sample, ${fromKill(timeline.at[at])}`));
+  const rows = held.map(({name, mark, value}) => element('tr', element('td', element(`span.swatch.${mark}`), ` ${name}`),
+                                                         element('td.number', size(value)), element('td.number', percent(value))));
+  const {exact, age_s, slab} = data.memory;
+  return section('kinds', 'Memory by kind', bar(held, sum), element('table.narrow', element('tbody', rows)),
+                 element('p.note', element('span.name', data.limit_cgroup ?? 'the machine'),
+                         exact ? ', as the kernel reported it at the kill.' : `, as sampled ${fromKill(-age_s)}.`,
+                         slab === null ? null : ` Of kernel, ${size(slab)} is slab.`,
+                         held.some(({name}) => name === 'swap') ? ' Swap is not part of the usage.' : null));
 }
 
 function chain() {
