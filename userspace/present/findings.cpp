@@ -15,6 +15,7 @@ namespace oomcast {
 namespace {
 
 constexpr double kLookBack = 300;  // s, of reclaim
+constexpr double kLeastLead = 1;   // s; a later forecast is of no use to anybody
 constexpr std::size_t kLeastWorkers = 3;
 constexpr double kOneOfAKind = 0.4;  // how far workers may differ in size
 
@@ -96,7 +97,8 @@ std::optional<Finding> how_it_rose(const PostMortem& r) {
                                  clock_at(e, -rise.took.count()), format_size(rise.to), format_duration(rise.took));
   std::vector<std::string> evidence{path};
   std::string came = format_size(rise.to - rise.from);
-  if (rise.before && rise.before->verdict != Verdict::unknown && !rise.before->why.empty())
+  if (rise.before && rise.before->verdict != Verdict::unknown && rise.cause != Verdict::leak &&
+      !rise.before->why.empty())
     evidence.push_back(fmt::format("{}, the forecast said {}: {}", ago(rise.before_age),
                                    to_string(rise.before->verdict), displayable(rise.before->why)));
   switch (rise.cause) {
@@ -153,9 +155,9 @@ std::optional<Finding> who_grew(const PostMortem& r) {
   std::string who = short_name_of(culprit.process);
   std::string grew = fmt::format("it grew by {} in {}", format_size(culprit.grew), format_duration(culprit.over));
   const PostMortemProcess* row = row_of(r, culprit.process);
-  if (row && row->rss)
-    grew += fmt::format(" and held {}{}", format_size(*row->rss),
-                        told.usage ? fmt::format(" of the {}", format_size(*told.usage)) : "");
+  // Mapped files are not its own, and may be charged to others.
+  if (row && row->anon)
+    grew += fmt::format(" and held {} of its own", format_size(*row->anon + row->shmem.value_or(Bytes{})));
   if (culprit_is_victim(r))
     return Finding{fmt::format("The memory was taken by {}, which was killed.", who), {grew}};
   std::vector<std::string> evidence{grew};
@@ -256,14 +258,14 @@ std::optional<Finding> was_foreseen(const PostMortem& r) {
   for (const ForecastFact* f : all) {
     if (e.told.first_forecast && f->time < *e.told.first_forecast) continue;
     if (f->forecast.eta && !first) first = f;
-    if (f->forecast.eta) last = f;
+    if (f->forecast.eta && from_kill(e, f->time) <= -kLeastLead) last = f;
     if (f->forecast.alert && !act) act = f;
   }
   auto right = [&](const ForecastFact& f) {
     double left = -from_kill(e, f.time), low = f.forecast.eta_low.value_or(*f.forecast.eta).count();
     bool within = left >= low && (!f.forecast.eta_high || left <= f.forecast.eta_high->count());
     return fmt::format("{} it said: {}; {}", ago(left), describe_deadline(f.forecast),
-                       within ? "right" : left < low ? "too late" : "too early");
+                       within ? "right" : left < low ? "it came sooner" : "it came later");
   };
   if (e.told.first_forecast) {
     double lead = -from_kill(e, *e.told.first_forecast);
