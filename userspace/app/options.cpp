@@ -1,6 +1,7 @@
 #include "app/options.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <cctype>
 #include <charconv>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <string_view>
 
@@ -21,11 +23,22 @@ constexpr std::array<std::string_view, 7> kCommands = {"watch",  "trace",   "run
 
 // Texts as they come; they are read after parsing, so that every mistake is told in our words.
 struct Texts {
-  std::optional<std::string> duration, interval, memory, limit, every;
-  std::string color = "auto", store;
+  std::optional<std::string> duration, interval, memory, limit, every, store, store_max, store_keep;
+  std::string color = "auto";
   std::vector<std::string> rules;
   std::optional<std::string> signal;
 };
+
+std::string default_store() {
+  if (geteuid() == 0) return "/var/lib/oomcast";
+  auto named = [](const char* name) {
+    const char* value = std::getenv(name);
+    return value && *value == '/' ? std::string(value) : std::string();
+  };
+  if (auto state = named("XDG_STATE_HOME"); !state.empty()) return state + "/oomcast";
+  if (auto home = named("HOME"); !home.empty()) return home + "/.local/state/oomcast";
+  return "none";
+}
 
 void add_scope(CLI::App& app, Options& o) {
   app.add_option("--cgroup", o.scope.cgroup, "a memory cgroup and its children: /train, /sys/fs/cgroup/train")
@@ -47,7 +60,14 @@ void add_common(CLI::App& app, Options& o, Texts& t) {
   app.add_option("--for", t.duration, "stop after this long: 500ms 10s 5m 2h 3d")->type_name("DURATION");
   app.add_option("--interval", t.interval, "what changed is told at least this often (default 1s)")
       ->type_name("DURATION");
-  app.add_option("--store", t.store, "accepted for scripts; nothing is stored yet")->type_name("DIR");
+  app.add_option("--store", t.store,
+                 "where kills, and what led to them, are kept: a directory, or none (default " +
+                     default_store() + ")")
+      ->type_name("DIR");
+  app.add_option("--store-max", t.store_max, "the most that the store takes (default 512M)")
+      ->type_name("SIZE");
+  app.add_option("--store-keep", t.store_keep, "how long curves are kept (default 90d); kills stay longer")
+      ->type_name("DURATION");
   app.add_option("--color", t.color, "auto, always or never")->type_name("WHEN");
   app.add_option("--root", o.root, "where the machine's /proc and /sys are, for use inside a container")
       ->type_name("DIR");
@@ -156,6 +176,21 @@ Status read_texts(const Texts& t, Options& o) {
     auto d = parse_duration(*t.every);
     if (!d) return usage("--every: " + d.error().message);
     o.every = *d;
+  }
+  o.store = t.store.value_or(default_store());
+  if (o.store.empty()) return usage("--store: give a directory, or none");
+  if (o.store == "none") o.store.clear();
+  while (o.store.size() > 1 && o.store.back() == '/') o.store.pop_back();
+  if (t.store_max) {
+    auto size = parse_size(*t.store_max);
+    if (!size) return usage("--store-max: " + size.error().message);
+    if (*size < MiB(8)) return usage("--store-max: 8M is the least");
+    o.store_limits.size = *size;
+  }
+  if (t.store_keep) {
+    auto age = parse_duration(*t.store_keep);
+    if (!age) return usage("--store-keep: " + age.error().message);
+    o.store_limits.age = *age;
   }
   if (t.color == "always")
     o.color = ColorChoice::always;

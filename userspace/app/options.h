@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "forecast/alert_rule.h"
+#include "store/writer.h"
 
 namespace oomcast {
 
@@ -52,6 +53,8 @@ struct Options {
   bool force = false;                  // record: replace the file
   std::optional<Bytes> limit;          // replay --limit
   std::optional<Nanos> every;          // replay --every
+  std::string store;                   // --store: a directory, or a file to read; empty: none
+  StoreLimits store_limits;
 };
 
 /// What main does next: run `options`, or print `text` and exit 0 (help, version).

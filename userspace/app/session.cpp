@@ -38,11 +38,10 @@ Nanos clock_now(clockid_t clock) {
   return std::chrono::seconds(t.tv_sec) + Nanos(t.tv_nsec);
 }
 
-std::string kernel_release(const Roots& roots) {
-  std::ifstream file(roots.proc() + "/sys/kernel/osrelease");
-  std::string release;
-  std::getline(file, release);
-  return release.empty() ? "unknown" : release;
+std::optional<std::string> first_line_of(const Roots& roots, const char* sysctl) {
+  std::ifstream file(roots.proc() + "/sys/" + sysctl);
+  std::string line;
+  return std::getline(file, line) && !line.empty() ? std::optional(line) : std::nullopt;
 }
 
 // A percpu_counter's central count lags by at most batch times CPUs pages; batch is max(32, 2 × CPUs). Three
@@ -63,6 +62,7 @@ Result<std::unique_ptr<Session>> Session::open(const Options& options,
                                                const std::function<void(const std::string&)>& diagnostics) {
   std::unique_ptr<Session> s(new Session());
   s->options_ = options;
+  s->say_ = diagnostics;
   s->roots_.root = options.root;
   s->procfs_.emplace(s->roots_);
   Nanos wall = clock_now(CLOCK_REALTIME);
@@ -237,17 +237,27 @@ Book::Config Session::book_config() const {
   return config;
 }
 
-RunInfo Session::recording_info() const {
-  return {
-      OOMCAST_VERSION,   kernel_release(roots_),   options_.scope.describe(), cgroupfs_->mount().hierarchy,
-      options_.interval, clock_.wall_of_mono_zero, clock_.wall_of_boot_zero,  clock_.tick,
-      book_config().tree};
+RunInfo Session::run_info() const {
+  return {OOMCAST_VERSION,
+          first_line_of(roots_, "kernel/osrelease").value_or("unknown"),
+          options_.scope.describe(),
+          cgroupfs_->mount().hierarchy,
+          options_.interval,
+          clock_.wall_of_mono_zero,
+          clock_.wall_of_boot_zero,
+          clock_.tick,
+          book_config().tree,
+          0,
+          first_line_of(roots_, "kernel/random/boot_id").value_or("")};
 }
 
 void Session::start(Sink sink) {
-  sink_ = std::move(sink);
+  sink_ = [this, sink = std::move(sink)](const Fact& fact) {
+    store(fact);
+    sink(fact);
+  };
   book_.emplace(book_config());
-  emit(StartFact{now(), OOMCAST_VERSION, kernel_release(roots_), sources_});
+  emit(StartFact{now(), OOMCAST_VERSION, run_info().kernel, sources_});
   poll_all();
   tell_all();
 }
@@ -550,6 +560,12 @@ void Session::choose_effort() {
 }
 
 void Session::count_losses() {
+  auto since = [this](std::uint64_t& known, std::uint64_t count, const char* reason) {
+    if (count > known) lose(reason, count - known);
+    known = count;
+  };
+  if (store_) since(not_stored_, store_->lost(), "not_stored");
+  tell_notices();
   if (!bpf_) return;
   LostCounts counts = bpf_->lost();
   kernel_lost_.resize(counts.size());
@@ -557,10 +573,6 @@ void Session::count_losses() {
     if (counts[i] > kernel_lost_[i]) lose(std::string(wire::lost_reasons()[i]), counts[i] - kernel_lost_[i]);
     kernel_lost_[i] = counts[i];
   }
-  auto since = [this](std::uint64_t& known, std::uint64_t count, const char* reason) {
-    if (count > known) lose(reason, count - known);
-    known = count;
-  };
   since(missed_, bpf_->missed_runs(), "program_interrupted_itself");
   since(undecodable_, bpf_->undecodable(), "undecodable_record");
   since(dropped_, world_->episodes().dropped() + world_->tasks().forgotten() + book_->not_followed(),
@@ -577,26 +589,66 @@ void Session::tell_all() {
   if (world_->episodes().any_open()) count_kills();
   world_->advance(when);
   for (CgroupPtr& cgroup : world_->take_killed()) emit(TickFact{when, std::move(cgroup)});
+  store_begun();
   for (ModelFact& fact : world_->take_facts()) tell(std::move(fact));
+}
+
+OomFactLine Session::with_forecast(Episode episode) const {
+  std::time_t secs =
+      std::chrono::duration_cast<std::chrono::seconds>(clock_.wall(episode.time).time_since_epoch()).count();
+  std::tm utc{};
+  gmtime_r(&secs, &utc);
+  episode.id = fmt::format("{:04}{:02}{:02}T{:02}{:02}{:02}Z-{}", utc.tm_year + 1900, utc.tm_mon + 1,
+                           utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
+                           episode.victims.empty() ? 0 : episode.victims.front().process.id.tgid);
+  OomFactLine line{std::move(episode), std::nullopt, std::nullopt};
+  if (line.episode.limit_cgroup)
+    if (auto before = book_->before(line.episode.limit_cgroup->id, line.episode.time)) {
+      line.forecast_before = before->forecast;
+      line.first_forecast = before->first;
+    }
+  return line;
+}
+
+void Session::keep_in(std::unique_ptr<StoreWriter> store) {
+  store_ = std::move(store);
+  writers_.push_back(store_.get());
+}
+
+void Session::close_store() {
+  if (!store_) return;
+  (void)store_->finish();
+  tell_notices();
+}
+
+void Session::tell_notices() {
+  if (!store_ || hold_notices_) return;
+  for (const std::string& notice : store_->take_notices()) say_(notice);
+}
+
+void Session::store(const Fact& fact) {
+  for (StoreWriter* writer : writers_)
+    std::visit(
+        [&](const auto& f) {
+          using T = std::decay_t<decltype(f)>;
+          if constexpr (std::is_same_v<T, OomFactLine>)
+            writer->add(EpisodeFact{f});
+          else if constexpr (!std::is_same_v<T, StartFact> && !std::is_same_v<T, EndFact>)
+            writer->add(f);
+        },
+        fact);
+}
+
+// The line that tells of a kill comes when all of it is known. The store has what is known at once: a machine
+// without memory may not live that long.
+void Session::store_begun() {
+  for (Episode& episode : world_->take_begun())
+    for (StoreWriter* writer : writers_) writer->add(EpisodeFact{with_forecast(episode), false});
 }
 
 void Session::tell(ModelFact fact) {
   if (auto* episode = std::get_if<Episode>(&fact)) {
-    std::time_t secs =
-        std::chrono::duration_cast<std::chrono::seconds>(clock_.wall(episode->time).time_since_epoch())
-            .count();
-    std::tm utc{};
-    gmtime_r(&secs, &utc);
-    episode->id = fmt::format("{:04}{:02}{:02}T{:02}{:02}{:02}Z-{}", utc.tm_year + 1900, utc.tm_mon + 1,
-                              utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
-                              episode->victims.empty() ? 0 : episode->victims.front().process.id.tgid);
-    OomFactLine line{std::move(*episode), std::nullopt, std::nullopt};
-    if (line.episode.limit_cgroup)
-      if (auto before = book_->before(line.episode.limit_cgroup->id, line.episode.time)) {
-        line.forecast_before = before->forecast;
-        line.first_forecast = before->first;
-      }
-    emit(line);
+    emit(with_forecast(std::move(*episode)));
   } else if (auto* sample = std::get_if<ProcessSampleFact>(&fact)) {
     tell_process(std::move(*sample));
   } else {

@@ -23,7 +23,7 @@
 #include "model/world.h"
 #include "present/facts.h"
 #include "present/overview.h"
-#include "store/recording.h"
+#include "store/writer.h"
 
 namespace oomcast {
 
@@ -54,8 +54,15 @@ class Session {
 
   MonoTime now() const;
   const ClockMap& clock() const { return clock_; }
-  /// What a recording says of the whole run. After resolve_scope().
-  RunInfo recording_info() const;
+  /// What a recording or the store says of the whole run. After resolve_scope().
+  RunInfo run_info() const;
+  /// Before start(): every fact goes there too, and kills as soon as they are seen.
+  void keep_in(std::unique_ptr<StoreWriter> store);
+  void record_in(StoreWriter& recording) { writers_.push_back(&recording); }
+  /// All that was told is in the store then. After finish().
+  void close_store();
+  /// What is wrong with the store is told on stderr, but not while a screen is drawn.
+  void hold_notices(bool hold) { hold_notices_ = hold; }
   World& world() { return *world_; }
   const CgroupFs& cgroupfs() const { return *cgroupfs_; }
   const std::vector<std::string>& sources() const { return sources_; }
@@ -93,6 +100,10 @@ class Session {
   void tell_process(ProcessSampleFact sample);
   void tell_all();
   void emit(Fact fact);
+  void store(const Fact& fact);
+  void store_begun();
+  OomFactLine with_forecast(Episode episode) const;
+  void tell_notices();
   void lose(const std::string& reason, std::uint64_t count);
 
   Options options_;
@@ -107,6 +118,10 @@ class Session {
   std::unique_ptr<Alerts> alerts_;
   ClockMap clock_;
   Sink sink_;
+  std::function<void(const std::string&)> say_;
+  std::unique_ptr<StoreWriter> store_;
+  std::vector<StoreWriter*> writers_;
+  bool hold_notices_ = false;
   UniqueFd epoll_, timer_;
   std::vector<std::string> sources_;
   std::vector<std::uint64_t> moved_;                         // cgroups to look at now
@@ -116,7 +131,7 @@ class Session {
   std::deque<Fact> events_;
   std::map<std::string, std::uint64_t> lost_;
   LostCounts kernel_lost_;
-  std::uint64_t missed_ = 0, undecodable_ = 0, dropped_ = 0;
+  std::uint64_t missed_ = 0, undecodable_ = 0, dropped_ = 0, not_stored_ = 0;
   std::uint64_t records_ = 0, polls_ = 0;
   MonoTime next_poll_{}, exact_until_{}, next_scan_{};
 };

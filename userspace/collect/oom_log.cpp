@@ -1,6 +1,7 @@
 #include "collect/oom_log.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <type_traits>
 #include <utility>
@@ -84,6 +85,11 @@ bool has_facts(const OomDump& dump) {
 }
 
 }  // namespace
+
+std::string_view to_string(OomScope scope) {
+  constexpr std::array<std::string_view, 5> names = {"memcg", "global", "cpuset", "mempolicy", "sysrq"};
+  return names[static_cast<std::size_t>(scope)];
+}
 
 std::optional<LogLine> line_of(const KmsgRecord& record) {
   if (!record.from_kernel()) return std::nullopt;

@@ -48,6 +48,7 @@ struct OomLogLimits {
 };
 
 enum class OomScope : std::uint8_t { memcg, global, cpuset, mempolicy, sysrq };
+std::string_view to_string(OomScope scope);
 
 /// One decision of the OOM killer, as far as the log tells. Every part may be missing: the kernel prints the
 /// report only 10 times in 5 s (then victims stand alone), and logs are cut and overwritten.

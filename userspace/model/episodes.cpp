@@ -150,6 +150,7 @@ EpisodeBuilder::Open* EpisodeBuilder::open_for(std::optional<std::uint64_t> limi
     return nullptr;
   }
   Open& open = open_.emplace_back();
+  open.episode.serial = ++serial_;
   open.limit_inode = limit_inode;
   open.last = when;
   open.episode.limit_cgroup = cgroups_.ref(limit_inode);
@@ -483,6 +484,20 @@ Episode EpisodeBuilder::finish(Open& open) {
   if (open.alone && open.vmstat_before && !vmstat_.empty() && vmstat_.back().began > open.last)
     episode.checks.vmstat = vmstat_.back().kills - *open.vmstat_before;
   return std::move(episode);
+}
+
+std::vector<Episode> EpisodeBuilder::take_begun() {
+  std::vector<Episode> out;
+  for (Open& open : open_) {
+    if (open.victims.size() == open.begun) continue;
+    open.begun = open.victims.size();
+    Episode episode = open.episode;
+    if (!episode.limit_cgroup) episode.limit_cgroup = cgroups_.ref(open.limit_inode);
+    for (const OpenVictim& v : open.victims) episode.victims.push_back(v.victim);
+    episode.grew_most = grew_most(open);
+    out.push_back(std::move(episode));
+  }
+  return out;
 }
 
 std::vector<Episode> EpisodeBuilder::take_closed(MonoTime now) {

@@ -109,6 +109,7 @@ struct EpisodeChecks {
 };
 
 struct Episode {
+  std::uint64_t serial = 0;  // counts those of a run from 1, also while the id may change; 0: of no run
   std::string id;
   MonoTime time;  // of the first kill
   std::optional<OomScope> scope;

@@ -308,11 +308,6 @@ class Renderer {
 
 }  // namespace
 
-std::string_view to_string(OomScope scope) {
-  constexpr std::array<std::string_view, 5> names = {"memcg", "global", "cpuset", "mempolicy", "sysrq"};
-  return names[static_cast<std::size_t>(scope)];
-}
-
 std::string to_json(const Fact& fact, const ClockMap& clock) {
   if (std::holds_alternative<TickFact>(fact) || std::holds_alternative<ForgottenFact>(fact)) return "";
   // Every string went through text(), so the writer meets valid UTF-8 only; replacing is the last resort.
