@@ -175,7 +175,7 @@ bool fill(std::optional<T>& to, const std::optional<T>& from) {
 
 }  // namespace
 
-bool MemInfo::take(const MemInfoLine& line) {
+bool OomMemInfo::take(const MemInfoLine& line) {
   if (const auto* counts = std::get_if<PageCounts>(&line)) {
     for (const PageCount& count : *counts)
       if (!add(
@@ -208,7 +208,7 @@ bool MemInfo::take(const MemInfoLine& line) {
   return true;
 }
 
-std::optional<std::uint64_t> MemInfo::count_of(std::string_view kind) const {
+std::optional<std::uint64_t> OomMemInfo::count_of(std::string_view kind) const {
   auto found = std::ranges::find(pages, kind, &PageCount::kind);
   return found == pages.end() ? std::nullopt : std::optional(found->pages);
 }

@@ -69,7 +69,7 @@ using MemInfoLine =
 std::optional<MemInfoLine> parse_mem_info_line(std::string_view text, bool cut = false);
 
 /// The block, as far as the log has it. Kept in bounded lists; what is over is counted.
-struct MemInfo {
+struct OomMemInfo {
   PageCounts pages;
   std::vector<ZoneLine> zones;
   std::vector<ZoneBlocks> blocks;

@@ -71,7 +71,7 @@ struct OomDump {
   std::vector<OomReaped> reaped;
   std::optional<OomNoVictim> no_victim;
   std::optional<OomCpuset> cpuset;  ///< the trigger's, until 4.20; later it is in the constraint
-  MemInfo mem_info;                 ///< empty unless the machine itself was short of memory
+  OomMemInfo mem_info;              ///< empty unless the machine itself was short of memory
   std::size_t dropped = 0;          ///< rows, victims and numbers over a limit
   bool interleaved = false;  ///< another report was printed between its lines and nothing tells whose usage,
                              ///< statistics and rows are whose; victims are still right
