@@ -14,6 +14,7 @@
 
 #include "app/analysis.h"
 #include "collect/text.h"
+#include "model/logged_kill.h"
 #include "model/scope.h"
 
 namespace oomcast {
@@ -622,13 +623,7 @@ void Session::tell_all() {
 }
 
 OomFactLine Session::with_forecast(Episode episode) const {
-  std::time_t secs =
-      std::chrono::duration_cast<std::chrono::seconds>(clock_.wall(episode.time).time_since_epoch()).count();
-  std::tm utc{};
-  gmtime_r(&secs, &utc);
-  episode.id = fmt::format("{:04}{:02}{:02}T{:02}{:02}{:02}Z-{}", utc.tm_year + 1900, utc.tm_mon + 1,
-                           utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
-                           episode.victims.empty() ? 0 : episode.victims.front().process.id.tgid);
+  episode.id = episode_id(clock_.wall(episode.time), episode);
   OomFactLine line{std::move(episode), std::nullopt, std::nullopt};
   if (line.episode.limit_cgroup)
     if (auto before = book_->before(line.episode.limit_cgroup->id, line.episode.time)) {
