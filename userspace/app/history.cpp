@@ -16,7 +16,6 @@
 #include "collect/kmsg.h"
 #include "collect/oom_reports.h"
 #include "collect/text.h"
-#include "model/logged_kill.h"
 #include "present/past_kills.h"
 #include "store/import.h"
 #include "store/past_kills.h"
@@ -66,7 +65,7 @@ class KillHistory {
     if (facts_.sources.empty() && forbidden_) return *forbidden_;
     auto kills = each_once(std::move(kills_));
     for (PastKill& kill : kills)
-      if (kill.episode.id.empty()) kill.episode.id = name(kill);
+      if (kill.episode.id.empty()) kill.episode.id = name_of(kill);
     if (!files_alone && options_.import && !options_.store.empty()) keep(kills);
     choose(kills);
     Output output(options_);
@@ -147,31 +146,17 @@ class KillHistory {
     return ok;
   }
 
-  static void set_time(PastKill& kill, const WallStamp& stamp) {
-    kill.time = WallTime(stamp.since_epoch);
-    kill.error = stamp.error;
-    kill.episode.time = MonoTime(stamp.since_epoch);
-  }
-
-  void take(std::vector<LoggedOom> found, EpisodeSource source, const std::string& file, std::size_t before) {
-    for (LoggedOom& oom : found) {
-      auto episode = logged_kill(oom.dump);
-      if (!episode) continue;
+  void take(const std::vector<LoggedOom>& found, EpisodeSource source, const std::string& file, std::size_t before) {
+    for (const LoggedOom& oom : found) {
+      auto kill = past_kill(oom, source);
+      if (!kill) continue;
       if (kills_.size() - before >= kMostKills) {
         ++dropped_;
         continue;
       }
-      PastKill kill;
-      kill.episode = *std::move(episode);
-      kill.sources = {source};
-      if (!file.empty()) kill.files = {file};
-      kill.since_boot = oom.since_boot;
-      kill.boot_id = std::move(oom.boot_id);
-      if (oom.wall && oom.wall->yearless)
-        yearless_[kills_.size()] = *oom.wall;
-      else if (oom.wall)
-        set_time(kill, *oom.wall);
-      kills_.push_back(std::move(kill));
+      if (!file.empty()) kill->files = {file};
+      if (oom.wall && oom.wall->yearless) yearless_[kills_.size()] = *oom.wall;
+      kills_.push_back(*std::move(kill));
     }
   }
 
@@ -249,13 +234,6 @@ class KillHistory {
       std::erase(facts_.sources, "journal");
       if (options_.verbose) say_("journalctl could not read a journal");
     }
-  }
-
-  static std::string name(const PastKill& kill) {
-    if (kill.time) return episode_id(*kill.time, kill.episode);
-    std::uint32_t pid = kill.episode.victims.empty() ? 0 : kill.episode.victims.front().process.id.tgid;
-    return kill.since_boot ? fmt::format("boot+{:.3f}s-{}", Seconds(*kill.since_boot).count(), pid)
-                           : fmt::format("unknown-{}", pid);
   }
 
   // What only logs know, into the store; not being able to is no reason to say less.

@@ -19,6 +19,8 @@ using std::chrono::seconds;
 constexpr std::size_t npos = std::string_view::npos;
 // dmesg reckons with the boot's time of day, and the two clocks drift apart; while the machine sleeps, more.
 constexpr Nanos kDriftOfDmesg = seconds(2);
+constexpr int kFirstYear = 1971, kLastYear = 2200;  // in nanoseconds since 1970
+constexpr int kMostTurns = 50;
 constexpr Nanos kSlowestReader = seconds(10);
 constexpr std::array<std::string_view, 12> kMonths = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
                                                       "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
@@ -116,7 +118,7 @@ std::optional<WallStamp> take_iso(std::string_view& text) {
   Nanos zone{};
   bool is = take_digits(rest, 4, year) && take(rest, "-") && take_digits(rest, 2, month) && take(rest, "-") &&
             take_digits(rest, 2, t.tm_mday) && take(rest, "T") && take_clock(rest, t) &&
-            take_fraction(rest, fraction) && take_zone(rest, zone) && year >= 1970;
+            take_fraction(rest, fraction) && take_zone(rest, zone) && year >= kFirstYear && year <= kLastYear;
   t.tm_year = year - 1900;
   t.tm_mon = month - 1;
   if (!is || !is_day(t)) return std::nullopt;
@@ -146,7 +148,8 @@ std::optional<WallStamp> take_ctime(std::string_view& text) {
   std::tm t{};
   Fraction fraction;
   int year = 0;
-  if (!take_yearless(rest, t, fraction) || !take(rest, " ") || !take_digits(rest, 4, year) || year < 1970)
+  if (!take_yearless(rest, t, fraction) || !take(rest, " ") || !take_digits(rest, 4, year) ||
+      year < kFirstYear || year > kLastYear)
     return std::nullopt;
   t.tm_year = year - 1900;
   auto at = local_time(t);
@@ -209,7 +212,7 @@ void LogLineReader::note_month(std::string_view raw) {
   int month = take_month(raw);
   if (month < 0 || month == month_) return;
   constexpr int half_a_year = 6;  // less is disorder
-  if (month_ - month >= half_a_year) ++turns_;
+  if (month_ - month >= half_a_year && turns_ < kMostTurns) ++turns_;
   month_ = month;
 }
 
@@ -264,6 +267,8 @@ bool LogLineReader::take_syslog(std::string_view& text, LogPrefix& out) {
   std::string_view rest = text;
   std::tm t{};
   Fraction fraction;
+  constexpr std::size_t comma_at = 19;  // dmesg's; what follows is text
+  if (rest.size() > comma_at && rest[comma_at] == ',') return false;
   if (auto iso = take_iso(rest)) {
     out.wall = iso;
   } else if (take_yearless(rest, t, fraction)) {

@@ -6,6 +6,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "collect/text.h"
+
 namespace oomcast {
 namespace {
 
@@ -104,11 +106,13 @@ std::optional<LogLine> line_of(const KmsgRecord& record) {
 
 std::optional<OomScope> OomDump::scope() const {
   if (invoked && invoked->order == -1) return OomScope::sysrq;
-  if (auto scope = constraint ? scope_of(*constraint) : std::nullopt) return scope;
+  // Whether sysrq asked for it, only the first line tells.
+  auto scope = constraint ? scope_of(*constraint) : std::nullopt;
+  if (scope && (*scope == OomScope::memcg || (invoked && invoked->order))) return scope;
   if (memcg_task && memcg_task->oom_memcg) return OomScope::memcg;
-  if (auto scope = chosen ? scope_of(chosen->scope) : std::nullopt) return scope;
+  if (auto word = chosen ? scope_of(chosen->scope) : std::nullopt) return word;
   for (const OomVictimLine& victim : victims)
-    if (auto scope = scope_of(victim.scope)) return scope;
+    if (auto word = scope_of(victim.scope)) return word;
   return std::nullopt;
 }
 
@@ -292,6 +296,24 @@ bool OomLogParser::complete_begun(const LogLine& line, std::string_view text, st
   return true;
 }
 
+// What only means something within a report. 5.3 to 6.5 print all statistics as one record.
+void OomLogParser::feed_part(const Open& open, const LogLine& line, std::string_view text, bool cut,
+                             std::vector<OomFact>& out) {
+  When when{line.time, line.wall};
+  if (auto row = parse_task_row(text, open.columns, cut))
+    return accept(when, line.caller, std::move(*row), out);
+  std::string_view rest = text, piece;
+  bool is_stat = false;
+  while (open.in_stats && next_line(rest, piece))
+    if (auto stat = parse_stat_line(piece, cut && rest.empty())) {
+      accept(when, line.caller, std::move(*stat), out);
+      is_stat = true;
+    }
+  // After the kill it would be another's: any allocation that fails prints the block.
+  if (is_stat || !open.dump.victims.empty()) return;
+  if (auto info = parse_mem_info_line(text, cut)) accept(when, line.caller, std::move(*info), out);
+}
+
 std::vector<OomFact> OomLogParser::feed(const LogLine& line) {
   std::vector<OomFact> out;
   if (line.time) settle(*line.time, out);
@@ -306,14 +328,7 @@ std::vector<OomFact> OomLogParser::feed(const LogLine& line) {
   } else if (found) {
     if (found->fact) accept({line.time, line.wall}, line.caller, std::move(*found->fact), out);
   } else if (open) {
-    auto row = parse_task_row(text, open->columns, cut);
-    if (row) accept({line.time, line.wall}, line.caller, std::move(*row), out);
-    auto stat = open->in_stats ? parse_stat_line(text, cut) : std::nullopt;
-    if (stat) accept({line.time, line.wall}, line.caller, std::move(*stat), out);
-    // After the kill it would be another's: any allocation that fails prints the block.
-    if (row || stat || !open->dump.victims.empty()) return out;
-    if (auto info = parse_mem_info_line(text, cut))
-      accept({line.time, line.wall}, line.caller, std::move(*info), out);
+    feed_part(*open, line, text, cut, out);
   }
   return out;
 }

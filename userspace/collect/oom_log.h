@@ -146,6 +146,8 @@ class OomLogParser {
   void hold(const LogLine& line, std::string_view text, std::vector<OomFact>& out);
 
   void accept(const When& when, std::string_view caller, OomFact fact, std::vector<OomFact>& out);
+  void feed_part(const Open& open, const LogLine& line, std::string_view text, bool cut,
+                 std::vector<OomFact>& out);
   void store(Open& open, const OomFact& fact, const When& when);
   void store_victim(Open& open, const OomVictimLine& victim, const When& when);
   void store_mem_info(Open& open, const MemInfoLine& line);

@@ -1,7 +1,11 @@
 #include "store/past_kills.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
+
+#include "model/logged_kill.h"
 
 namespace oomcast {
 namespace {
@@ -100,6 +104,31 @@ void join(PastKill& to, PastKill from) {
 }
 
 }  // namespace
+
+std::optional<PastKill> past_kill(const LoggedOom& oom, EpisodeSource source) {
+  auto episode = logged_kill(oom.dump);
+  if (!episode) return std::nullopt;
+  PastKill out;
+  out.episode = *std::move(episode);
+  out.sources = {source};
+  out.since_boot = oom.since_boot;
+  out.boot_id = oom.boot_id;
+  if (oom.wall && !oom.wall->yearless) set_time(out, *oom.wall);
+  return out;
+}
+
+void set_time(PastKill& kill, const WallStamp& stamp) {
+  kill.time = WallTime(stamp.since_epoch);
+  kill.error = stamp.error;
+  kill.episode.time = MonoTime(stamp.since_epoch);
+}
+
+std::string name_of(const PastKill& kill) {
+  if (kill.time) return episode_id(*kill.time, kill.episode);
+  std::uint32_t pid = kill.episode.victims.empty() ? 0 : kill.episode.victims.front().process.id.tgid;
+  return kill.since_boot ? fmt::format("boot+{:.3f}s-{}", Seconds(*kill.since_boot).count(), pid)
+                         : fmt::format("unknown-{}", pid);
+}
 
 std::vector<PastKill> each_once(std::vector<PastKill> kills) {
   // The best comes first, and takes the others in.

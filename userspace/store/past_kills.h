@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "collect/oom_reports.h"
 #include "store/store.h"
 
 namespace oomcast {
@@ -23,6 +24,13 @@ struct PastKill {
   std::optional<Nanos> since_boot;     // on the clock of the kernel's log
   std::optional<std::string> boot_id;
 };
+
+/// A kill that a log tells of. nullopt: its report is of none. Without a time while the year is open; set_time()
+/// when it is known.
+std::optional<PastKill> past_kill(const LoggedOom& oom, EpisodeSource source);
+void set_time(PastKill& kill, const WallStamp& stamp);
+/// The id for `report`, or, without a time of day, what tells it apart.
+std::string name_of(const PastKill& kill);
 
 /// Each kill once, newest first; those without a time of day last. Two are the same if they have a victim
 /// (or, of two without victims, the trigger) in common, by thread and name, and: were printed in the same
