@@ -66,6 +66,7 @@ struct cgroup_root {
 struct cgroup_subsys_state;
 struct cgroup {
   struct cgroup_subsys_state* self_unused;
+  struct cgroup_subsys_state* subsys[16];
   struct kernfs_node* kn;
   struct cgroup_root* root;
   int level;
@@ -163,6 +164,9 @@ struct linux_binprm {
   struct mm_struct* mm;
 };
 struct bpf_perf_event_data;
+struct bpf_iter__cgroup {
+  struct cgroup* cgroup;
+};
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
   unsigned long di; /* first argument */

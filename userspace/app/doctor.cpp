@@ -81,6 +81,7 @@ class Doctor {
     }
     const CgroupMount& mount = fs->mount();
     hierarchy_ = mount.hierarchy_id;
+    cgroup_mount_ = mount.mount_point;
     cgroups_ = true;
     auto tree = fs->list();
     add("memory cgroups", Level::ok,
@@ -101,6 +102,7 @@ class Doctor {
     bpf.kprobes = has_kprobes(roots_);
     bpf.memory_hierarchy = hierarchy_;
     bpf.interval = std::chrono::seconds(1);
+    bpf.cgroup_mount = cgroup_mount_;
     bpf.units = {sysconf(_SC_PAGESIZE), 1'000'000'000 / sysconf(_SC_CLK_TCK)};
     if (auto info = procfs_.read_meminfo(); info && info->total) bpf.host_memory = *info->total;
     if (!readable(btf))
@@ -126,6 +128,9 @@ class Doctor {
             (*source)->set_exact(true) ? "" : p.why_not + ": the last moments are seen at 1 kHz only");
       else if (!p.attached && p.name.starts_with("on_mark_victim"))
         add("oom:mark_victim", Level::ok, p.why_not);
+      else if (!p.attached && p.name == "walk_cgroups")
+        add("cgroup iterator", Level::degraded, p.why_not,
+            "idle cgroups are followed by reading their files: twice the CPU time with 1,000 of them");
       else if (p.name == "on_clock")
         continue;  // only CPUs without a tick of the kernel's have one
       else if (!p.attached && p.name != "on_oom_kill_process")
@@ -212,6 +217,7 @@ class Doctor {
   ProcFs procfs_;
   std::vector<Finding> findings_;
   std::uint32_t hierarchy_ = 0;
+  std::string cgroup_mount_;
   bool cgroups_ = false, bpf_ = false, log_ = false, kprobe_attached_ = false;
   std::string kprobe_why_not_;
 };

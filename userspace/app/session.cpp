@@ -22,6 +22,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Nanos kLook = 100ms;     // records that are not urgent wait this long
+constexpr Nanos kNewsFor = 500ms;  // after a record or log line: more may come, and the log must settle
 constexpr Nanos kKillPoll = 10ms;  // while memory of a victim is coming back
 constexpr Nanos kHotPoll = 4ms;    // of cgroups that moved a moment ago: their tasks may sleep at the peak
 constexpr Nanos kHotFor = 150ms;
@@ -116,6 +117,7 @@ Status Session::open_kernel(const std::function<void(const std::string&)>& diagn
   bpf.kprobes = has_kprobes(roots_);
   bpf.memory_hierarchy = cgroupfs_->mount().hierarchy_id;
   bpf.interval = options_.interval;
+  bpf.cgroup_mount = cgroupfs_->mount().mount_point;
   bpf.tickless_cpus =
       read_file_at(AT_FDCWD, roots_.at("/sys/devices/system/cpu/nohz_full").c_str(), 4096).value_or("");
   bpf.units = {sysconf(_SC_PAGESIZE), 1'000'000'000 / sysconf(_SC_CLK_TCK)};
@@ -264,8 +266,12 @@ void Session::start(Sink sink) {
 
 void Session::step(MonoTime deadline) {
   // One timer serves the interval, the look at lazy records and the end.
-  Nanos wait = !hot_.empty() ? kHotPoll : world_->episodes().watched().empty() ? kLook : kKillPoll;
-  MonoTime until = std::min({deadline, next_poll_, now() + wait});
+  MonoTime until = std::min(deadline, next_poll_);
+  if (auto wait = time_to_look()) until = std::min(until, now() + *wait);
+  if (bpf_) {
+    bpf_->sleep_until(until);
+    if (drain()) until = std::min(until, now() + kLook);  // came before the kernel programs knew
+  }
   itimerspec when{};
   Nanos at = std::max<Nanos>(until.time_since_epoch(), 1ns);
   when.it_value.tv_sec = static_cast<time_t>(at / 1s);
@@ -282,6 +288,15 @@ void Session::step(MonoTime deadline) {
   if (alerts_) alerts_->advance(now());
 }
 
+// nullopt: nothing is going on; who has news wakes us.
+std::optional<Nanos> Session::time_to_look() const {
+  if (!hot_.empty()) return kHotPoll;
+  if (!world_->episodes().watched().empty()) return kKillPoll;
+  bool busy = now() - last_news_ < kNewsFor || world_->episodes().any_open() || world_->unknown_cgroups() ||
+              (alerts_ && alerts_->busy());
+  return busy ? std::optional(kLook) : std::nullopt;
+}
+
 void Session::finish() {
   MonoTime latest = now() + EpisodeBuilder::kLatest + kLook;
   drain();
@@ -294,21 +309,25 @@ void Session::finish() {
   emit(EndFact{now(), records_, lost_});
 }
 
-void Session::drain() {
-  drain_log();
-  if (!bpf_) return;
-  bool more = true;
+// Whether there was anything.
+bool Session::drain() {
+  bool news = drain_log();
+  bool more = bpf_ != nullptr;
   for (int round = 0; more && round < 64; ++round)
-    more = bpf_->drain([this](const wire::Record& record) {
+    more = bpf_->drain([&](const wire::Record& record) {
       ++records_;
+      news = true;
       world_->on_record(record);
       if (auto* sample = std::get_if<wire::CgroupSample>(&record)) {
         if (!world_->cgroup_in_scope(sample->memcg.inode)) return;
         look_at(sample->memcg.inode, sample->memcg.usage, sample->time);
+        if (CgroupState* state = world_->cgroups().find(sample->memcg.inode)) state->told_by_kernel = true;
         if (sample->moved) follow(sample->memcg.inode, sample->time);
       }
     });
-  if (world_->take_urgent_scan() || (world_->take_unknown_cgroups() && now() >= next_scan_)) scan_tree();
+  if (world_->take_urgent_scan() || (now() >= next_scan_ && world_->take_unknown_cgroups())) scan_tree();
+  if (news) last_news_ = now();
+  return news;
 }
 
 // Ticks see what runs. What moved is also looked at from here for a while, and exactly if a person asked for
@@ -363,10 +382,11 @@ void Session::poll_hot() {
   MonoTime when = now();
   std::erase_if(hot_, [&](const auto& h) { return h.second < when; });
   for (const auto& [inode, until] : hot_) {
-    const CgroupState* state = world_->cgroups().find(inode);
+    CgroupState* state = world_->cgroups().find(inode);
     if (!state || state->removed) continue;
     auto usage = reader_->usage({state->ref->id, std::nullopt, state->ref->path});
     if (!usage) continue;
+    state->told_by_kernel = false;
     auto host = world_->host() ? world_->host()->total : std::nullopt;
     auto limit = world_->cgroups().tightest_limit(inode, host).limit;
     Bytes step = std::max(MiB(1), Bytes{limit ? limit->count / 256 : MiB(64).count});
@@ -375,9 +395,11 @@ void Session::poll_hot() {
   }
 }
 
-void Session::drain_log() {
-  if (!kmsg_) return;
-  auto drained = kmsg_->drain([this](const KmsgRecord& record) {
+bool Session::drain_log() {
+  if (!kmsg_) return false;
+  bool news = false;
+  auto drained = kmsg_->drain([&](const KmsgRecord& record) {
+    news = true;
     auto line = line_of(record);
     if (!line) return;
     // The log's clock drifts from the monotonic one by seconds in days; records are read as they come.
@@ -387,7 +409,7 @@ void Session::drain_log() {
           victim && !bpf_ && !world_->tasks().by_pid(victim->tid))
         note_process(victim->tid);  // a last chance: it may still be dying
   });
-  if (!drained) return;
+  if (!drained) return news;
   if (drained->lost) lose("kernel_log_overwritten", drained->lost);
   if (drained->unreadable) lose("kernel_log_unreadable", drained->unreadable);
   MonoTime when = now();
@@ -395,6 +417,7 @@ void Session::drain_log() {
     if (!bpf_) scan_tree();  // nobody else tells of a new cgroup
     world_->on_dump(dump, dump.kill_time ? MonoTime(*dump.kill_time) : when);
   }
+  return news;
 }
 
 void Session::look_at(std::uint64_t inode, std::optional<Bytes> usage, MonoTime when) {
@@ -452,6 +475,8 @@ void Session::poll_all() {
     scan_processes();
   }
 
+  bool walked = bpf_ && bpf_->walk_cgroups();
+  if (walked) drain();
   std::vector<std::uint64_t> changed;
   std::optional<Bytes> host_total = world_->host() ? world_->host()->total : std::nullopt;
   world_->cgroups().for_each([&](CgroupState& state) {
@@ -465,13 +490,16 @@ void Session::poll_all() {
       }
       return;
     }
-    CgroupEntry entry{state.ref->id, std::nullopt, state.ref->path};
-    auto usage = reader_->usage(entry);
-    if ((polls_ + inode) % kLimitEvery == 0)
-      if (auto limit = reader_->limit(entry)) state.limit = *limit;
+    bool moved = false;
+    if (!walked || !state.told_by_kernel) {
+      CgroupEntry entry{state.ref->id, std::nullopt, state.ref->path};
+      auto usage = reader_->usage(entry);
+      moved = usage && state.usage != *usage;
+      if ((polls_ + inode) % kLimitEvery == 0)
+        if (auto limit = reader_->limit(entry)) state.limit = *limit;
+    }
     bool limit_moved = world_->cgroups().tightest_limit(inode, host_total).limit != state.shown_limit;
-    if (!state.shown_at || !state.limit_known || limit_moved || (usage && state.usage != *usage))
-      changed.push_back(inode);
+    if (moved || limit_moved || !state.shown_at || !state.limit_known) changed.push_back(inode);
   });
   for (std::uint64_t inode : changed) look_at(inode, std::nullopt, when);
   for (std::uint64_t inode : world_->take_forgotten()) {

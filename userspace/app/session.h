@@ -83,8 +83,9 @@ class Session {
   void open_log(const std::function<void(const std::string&)>& diagnostics);
   void scan_tree();
   void scan_processes();
-  void drain();
-  void drain_log();
+  bool drain();
+  bool drain_log();
+  std::optional<Nanos> time_to_look() const;
   void poll_all();
   void follow(std::uint64_t inode, MonoTime moved);
   void poll_hot();
@@ -133,7 +134,7 @@ class Session {
   LostCounts kernel_lost_;
   std::uint64_t missed_ = 0, undecodable_ = 0, dropped_ = 0, not_stored_ = 0;
   std::uint64_t records_ = 0, polls_ = 0;
-  MonoTime next_poll_{}, exact_until_{}, next_scan_{};
+  MonoTime next_poll_{}, exact_until_{}, next_scan_{}, last_news_{};
 };
 
 }  // namespace oomcast

@@ -96,6 +96,7 @@ class World {
   const CgroupPtr& host_ref() const { return host_ref_; }
   /// Cgroups that a record named but whose path is not known: look for them in the tree.
   bool take_unknown_cgroups() { return std::exchange(unknown_cgroups_, false); }
+  bool unknown_cgroups() const { return unknown_cgroups_; }
   /// The same of a victim's or trigger's: look at once.
   bool take_urgent_scan() { return std::exchange(urgent_scan_, false); }
   /// Cgroups whose limit was met since the last call.
