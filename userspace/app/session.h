@@ -46,7 +46,8 @@ class Session {
   void start(Sink sink);
   /// Waits at most until `deadline` for something to do, and does it: reads, samples, forecasts, tells.
   void step(MonoTime deadline);
-  /// Waits for what is still open of the kills that were seen (2 s at most), tells the end and closes the store.
+  /// Waits for what is still open of the kills that were seen (2 s at most), tells the end and closes the
+  /// store.
   void finish();
 
   /// Another descriptor that ends step()'s waiting when it is readable.

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <random>
 
 #include "store/import.h"
 #include "store/writer.h"
@@ -414,6 +415,34 @@ TEST_F(StoreTest, opens_a_recording_too) {
   auto e = store->episode(std::nullopt);
   ASSERT_TRUE(e) << e.error().message;
   EXPECT_EQ(e->samples.size(), 10u) << "also those that did not change";
+}
+
+TEST_F(StoreTest, survives_damage_anywhere) {
+  auto writer = keep();
+  for (int s = 0; s < 200; ++s) {
+    writer->add(sample(job_, 900 + s, MiB(100 + s)));
+    if (s % 20 == 0)
+      writer->add(EpisodeFact{kill(static_cast<std::uint64_t>(s + 1), 900 + s, 100 + s, job_)});
+  }
+  ASSERT_TRUE(writer->finish());
+  std::string file = dir_ + "/oomcast.db";
+  std::string whole;
+  {
+    std::ifstream in(file, std::ios::binary);
+    whole.assign(std::istreambuf_iterator<char>(in), {});
+  }
+  std::mt19937 random(1);
+  for (int round = 0; round < 150; ++round) {
+    std::string damaged = whole;
+    for (int i = 0; i < 1 + round % 40; ++i) damaged[random() % damaged.size()] = static_cast<char>(random());
+    if (round % 5 == 0) damaged.resize(random() % damaged.size());
+    std::ofstream(file, std::ios::binary | std::ios::trunc) << damaged;
+    auto store = Store::open(dir_);
+    if (!store) continue;
+    (void)store->episodes();
+    (void)store->episode(std::nullopt);
+    for (std::int64_t row = 1; row < 12; ++row) (void)store->episode_at(row, 30min);
+  }
 }
 
 // As oomcast 0.1.0 of November 2026 wrote it.
