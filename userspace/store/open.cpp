@@ -16,7 +16,7 @@
 namespace oomcast {
 namespace {
 
-constexpr int kBusyMs = 5000;
+constexpr int kBusyMs = 2000;
 
 // Missing parents too. "": done; otherwise why not.
 std::string make_directory(const std::string& path) {

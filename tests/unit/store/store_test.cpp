@@ -274,6 +274,23 @@ TEST_F(StoreTest, has_an_episode_at_once_and_completes_it) {
   EXPECT_EQ(ask("SELECT count(*) FROM victims"), 1);
 }
 
+TEST_F(StoreTest, waits_for_another_that_has_it_locked_and_loses_nothing) {
+  auto writer = keep();
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open((dir_ + "/oomcast.db").c_str(), &db), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(db, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  writer->add(sample(job_, 999, MiB(100)));
+  writer->add(EpisodeFact{kill(1, 1000, 77, job_)});
+  sleep(3);  // longer than SQLite itself waits
+  writer->add(sample(job_, 1006, MiB(200)));
+  ASSERT_EQ(sqlite3_exec(db, "COMMIT", nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3_close(db);
+  ASSERT_TRUE(writer->finish());
+  EXPECT_EQ(writer->lost(), 0u);
+  EXPECT_TRUE(writer->take_notices().empty());
+  EXPECT_EQ(last().samples.size(), 2u);
+}
+
 TEST_F(StoreTest, counts_a_kill_once_that_two_oomcasts_saw) {
   auto a = keep(), b = keep();
   a->add(EpisodeFact{kill(1, 1000, 77, job_), false});
