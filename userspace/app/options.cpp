@@ -18,12 +18,12 @@
 namespace oomcast {
 namespace {
 
-constexpr std::array<std::string_view, 7> kCommands = {"watch",  "trace",   "run",   "record",
-                                                       "replay", "compare", "doctor"};
+constexpr std::array<std::string_view, 8> kCommands = {"watch",  "trace",   "run",   "record",
+                                                       "replay", "report", "compare", "doctor"};
 
 // Texts as they come; they are read after parsing, so that every mistake is told in our words.
 struct Texts {
-  std::optional<std::string> duration, interval, memory, limit, every, store, store_max, store_keep;
+  std::optional<std::string> duration, interval, memory, limit, every, store, store_max, store_keep, format;
   std::string color = "auto";
   std::vector<std::string> rules;
   std::optional<std::string> signal;
@@ -194,6 +194,17 @@ Status read_texts(const Texts& t, Options& o) {
     if (!age) return usage("--store-keep: " + age.error().message);
     o.store_limits.age = *age;
   }
+  std::string format = t.format.value_or(o.json ? "json" : "");
+  if (format.empty() && o.command == Command::report)
+    format = o.file.ends_with(".html") ? "html" : o.file.ends_with(".md") ? "md" : o.file.ends_with(".json") ? "json" : "text";
+  if (format == "json")
+    o.format = ReportFormat::json;
+  else if (format == "md")
+    o.format = ReportFormat::markdown;
+  else if (format == "html")
+    o.format = ReportFormat::html;
+  else if (!format.empty() && format != "text")
+    return usage(fmt::format("--format: '{}' is none of text, md, json, html", format));
   if (t.color == "always")
     o.color = ColorChoice::always;
   else if (t.color == "never")
@@ -258,6 +269,8 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
                                  "(with --json the command's own output goes to stderr)");
   auto* record = app.add_subcommand("record", "write a recording, to replay and to compare");
   auto* replay = app.add_subcommand("replay", "the same analysis of a recording, or of a series in CSV");
+  auto* report = app.add_subcommand(
+      "report", "why a process was OOM-killed, and what would have prevented it (default: the last kill)");
   auto* compare =
       app.add_subcommand("compare", "two recordings or series on one time axis: before and after a fix");
   auto* doctor =
@@ -275,6 +288,16 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
   run->add_option("command", o.arguments, "the command and its arguments")->type_name("CMD ...");
   record->add_option("-o", o.file, "where to write it")->type_name("FILE")->required();
   record->add_flag("--force", o.force, "replace the file if it is there");
+  report->add_option("id", o.id, "of the kill, as the oom line and history tell it; its beginning is enough")
+      ->type_name("ID");
+  report->add_option("--format", t.format, "text, md, json or html (default: by the name of the file, else text)")
+      ->type_name("FORMAT");
+  report->add_option("-o", o.file, "write it there instead of stdout")->type_name("FILE");
+  report->add_option("--store", t.store, "the directory of the store (default " + default_store() +
+                                             "), or a recording")
+      ->type_name("DIR|FILE");
+  report->add_flag("--json", o.json, "--format json");
+  report->add_option("--color", t.color, "auto, always or never")->type_name("WHEN");
   compare->add_option("a", o.file, "a recording, or a series in CSV")->type_name("A")->required();
   compare->add_option("b", o.other, "another")->type_name("B")->required();
   compare
@@ -304,7 +327,7 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
   if (!named && !global) {
     if (!words.empty() && words[0][0] != '-')
       return usage(fmt::format(
-          "'{}' is not a command; there are watch, trace, run, record, replay, compare and doctor",
+          "'{}' is not a command; there are watch, trace, run, record, replay, report, compare and doctor",
           words[0]));
     words.insert(words.begin(), "watch");
   }
@@ -336,6 +359,7 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
     o.arguments = std::move(command);
   }
   if (record->parsed()) o.command = Command::record;
+  if (report->parsed()) o.command = Command::report;
   if (compare->parsed()) o.command = Command::compare;
   if (replay->parsed()) o.command = Command::replay;
   if (doctor->parsed()) o.command = Command::doctor;

@@ -13,7 +13,8 @@
 
 namespace oomcast {
 
-enum class Command { watch, trace, run, record, replay, compare, doctor };
+enum class Command { watch, trace, run, record, replay, report, compare, doctor };
+enum class ReportFormat { text, json, markdown, html };
 enum class ColorChoice { automatic, always, never };
 
 /// Whose memory is told about; all empty: the whole machine.
@@ -49,8 +50,10 @@ struct Options {
   bool use_kmsg = true;
   std::optional<Bytes> memory;         // run --memory
   std::vector<std::string> arguments;  // run: the command
-  std::string file, other;             // record, replay, compare: recordings, or series in CSV
+  std::string file, other;             // record, replay, compare: recordings, or series in CSV; report: -o
   bool force = false;                  // record: replace the file
+  std::string id;                      // report: of the episode; empty: the last
+  ReportFormat format = ReportFormat::text;
   std::optional<Bytes> limit;          // replay --limit
   std::optional<Nanos> every;          // replay --every
   std::string store;                   // --store: a directory, or a file to read; empty: none

@@ -81,7 +81,7 @@ Result<std::unique_ptr<Session>> Session::open(const Options& options,
   if (!s->bpf_ && !s->kmsg_ && options.use_kmsg)
     return Error::forbidden(
         "neither kernel programs nor the kernel log can be used: no OOM kill would be seen");
-  config.sources = {s->bpf_ != nullptr, s->kmsg_.has_value()};
+  config.sources = {s->bpf_ != nullptr, s->kmsg_.has_value(), Bytes{sysconf(_SC_PAGESIZE)}};
   s->world_ = std::make_unique<World>(config);
   if (options.alert.any())
     s->alerts_ = std::make_unique<Alerts>(

@@ -59,6 +59,7 @@ class Session {
   RunInfo run_info() const;
   /// Before start(): every fact goes there too, and kills as soon as they are seen.
   void keep_in(std::unique_ptr<StoreWriter> store);
+  bool has_store() const { return store_ != nullptr; }
   void record_in(StoreWriter& recording) { writers_.push_back(&recording); }
   /// All that was told is in the store then; part of finish().
   void close_store();

@@ -56,6 +56,8 @@ CREATE TEMP TABLE victims(episode, nr, process, tid, anon, file, shmem, swap, pg
   freed_after_s, stack, marked, logged);
 CREATE TEMP TABLE others(episode, nr, role, process, grew, over_s);
 CREATE TEMP TABLE ancestors(episode, nr, cgroup, usage, usage_limit);
+CREATE TEMP TABLE memory_at_kill(episode, anon, file, shmem, kernel, slab, swap, tasks);
+CREATE TEMP TABLE tasks(episode, nr, process, rss, anon, file, shmem, swap, pgtables, oom_score_adj);
 )sql";
 
 // At most this many lines of a type, and of processes in one: a file cannot fill memory.

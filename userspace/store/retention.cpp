@@ -249,7 +249,7 @@ bool Retention::let_go_of_oldest(bool& found) {
     auto episodes = ask(db_, "SELECT count(*) FROM episodes");
     if (!episodes) return false;
     found = *episodes > 0;
-    for (const char* table : {"victims", "others", "ancestors"})
+    for (const char* table : {"victims", "others", "ancestors", "tasks", "memory_at_kill"})
       if (!execute(db_,
                    fmt::format(
                        "DELETE FROM {} WHERE episode IN (SELECT id FROM episodes ORDER BY time_ns LIMIT {})",
@@ -305,7 +305,7 @@ bool Retention::drop_names() {
                    fmt::format(
                        "DELETE FROM processes WHERE run IN {} AND id NOT IN (SELECT process FROM"
                        " process_samples UNION SELECT process FROM exits UNION SELECT process FROM victims"
-                       " UNION SELECT process FROM others UNION SELECT trigger FROM episodes WHERE trigger"
+                       " UNION SELECT process FROM others UNION SELECT process FROM tasks UNION SELECT trigger FROM episodes WHERE trigger"
                        " IS NOT NULL UNION SELECT victim FROM kills UNION SELECT sender FROM kills UNION"
                        " SELECT process FROM forecasts WHERE process IS NOT NULL UNION SELECT process FROM"
                        " alert_actions WHERE process IS NOT NULL)",

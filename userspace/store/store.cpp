@@ -187,6 +187,25 @@ void Store::Impl::read_parts(std::int64_t episode, Rows& rows, Episode& out) {
   if (level) level << episode;
   while (out.chain.size() < kMostVictims && level.row())
     out.chain.push_back({rows.cgroup(level, 0), {level.integer(1)}, level.bytes(2)});
+  Statement memory(db.get(),
+                   "SELECT anon, file, shmem, kernel, slab, swap, tasks FROM memory_at_kill WHERE episode=?");
+  if (memory) memory << episode;
+  if (memory.row()) {
+    MemoryAtKill kinds{memory.bytes(0), memory.bytes(1), memory.bytes(2),
+                       memory.bytes(3), memory.bytes(4), memory.bytes(5)};
+    if (kinds.anon || kinds.file || kinds.kernel) out.memory = kinds;
+    out.tasks_listed = static_cast<std::size_t>(memory.integer(6));
+  }
+  Statement task(db.get(),
+                 "SELECT process, rss, anon, file, shmem, swap, pgtables, oom_score_adj FROM tasks"
+                 " WHERE episode=? ORDER BY nr");
+  if (task) task << episode;
+  while (out.tasks.size() < Episode::kMostTasks && task.row()) {
+    std::optional<int> adj;
+    if (!task.null(7)) adj = static_cast<int>(task.integer(7));
+    out.tasks.push_back({rows.process(task, 0), task.bytes(1), task.bytes(2), task.bytes(3), task.bytes(4),
+                         task.bytes(5), task.bytes(6), adj});
+  }
 }
 
 // What is not thinned yet stands at the end of its table, the rest is found by whose it is.
