@@ -308,6 +308,7 @@ void Session::finish() {
   tell_all();
   if (alerts_) alerts_->finish();
   emit(EndFact{now(), records_, lost_});
+  close_store();
 }
 
 // Whether there was anything.
