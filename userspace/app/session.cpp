@@ -28,10 +28,10 @@ constexpr Nanos kHotPoll = 4ms;    // of cgroups that moved a moment ago: their 
 constexpr Nanos kHotFor = 150ms;
 constexpr std::size_t kMaxHot = 64;
 constexpr std::size_t kMaxProcesses = 64;  // asked of /proc in one interval
-// Private memory, which takes a walk of the page tables: of each process at most this often and at this share
-// of one CPU, less often while it stays, and for so long in one interval.
+// Private memory, which takes a walk of the page tables: of each process at most this often and at 1/200 of
+// one CPU, less often while it stays, and for so much CPU time in one interval.
 constexpr Nanos kPrivateEvery = 3s, kPrivateAtMost = 60s, kPrivateFor = 2ms;
-constexpr int kPrivateShare = 500;
+constexpr int kPrivateShare = 200;
 constexpr Bytes kPrivateFrom = MiB(16);
 constexpr double kPrivateMoved = 0.01;
 constexpr Nanos kExactFor = 5s;
@@ -378,13 +378,13 @@ void Session::poll_processes() {
 // Workers that copy what they share with their parent keep their RSS: only a walk of their page tables tells.
 // None near a kill: it would wait for a lock that a dying process may hold.
 void Session::poll_private() {
-  MonoTime began = now();
   if (world_->episodes().any_open()) return;
+  Nanos began = clock_now(CLOCK_THREAD_CPUTIME_ID), used = began;
   std::erase_if(private_, [&](const auto& p) { return !processes_.contains(p.first); });
   std::vector<ProcessSampleFact> measured;
   for (const auto& [id, last] : processes_) {
     MonoTime start = now();
-    if (start - began > kPrivateFor) break;
+    if (used - began > kPrivateFor) break;
     PrivateWalk& walk = private_[id];
     if (last.rss < kPrivateFrom || start < walk.next || is_nearly_full(last.process.cgroup)) continue;
     walk.next = start + kPrivateAtMost;
@@ -392,7 +392,8 @@ void Session::poll_private() {
     if (!same || *same != id) continue;
     auto status = procfs_->read_status(id.tgid);
     auto rollup = procfs_->read_smaps_rollup(id.tgid);
-    MonoTime end = now();
+    Nanos cost = clock_now(CLOCK_THREAD_CPUTIME_ID) - used;
+    used += cost;
     if (!status || !*status || !rollup || !*rollup || !(*rollup)->private_bytes()) continue;
     const ProcStatus& is = **status;
     if (!is.rss || !is.rss_anon || !is.rss_file || !is.rss_shmem) continue;
@@ -401,7 +402,7 @@ void Session::poll_private() {
         walk.bytes && std::abs((holds - *walk.bytes).as_double()) < kPrivateMoved * holds.as_double();
     walk.bytes = holds;
     walk.wait = std::clamp(stays ? 2 * walk.wait : kPrivateEvery, kPrivateEvery, kPrivateAtMost);
-    walk.next = start + std::max(walk.wait, kPrivateShare * (end - start));
+    walk.next = start + std::max(walk.wait, kPrivateShare * cost);
     ProcessSampleFact fact = last;
     fact.time = start;
     fact.rss = *is.rss;

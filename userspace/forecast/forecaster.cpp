@@ -178,8 +178,9 @@ bool by_jumps(const std::vector<Segment>& segments, std::size_t first, double no
   return within < 0.5 * rise && jumps < 4;
 }
 
-// Whether dots [first, middle) swing around the line through all from `first` on, at least one and a half
-// times to and fro, as far as those from `middle` on.
+// Whether dots [first, middle) swing around the line through all from `first` on as far as those from
+// `middle` on: at least one and a half times to and fro, or the newest swing begins with a fall, as a
+// collector's does.
 bool swings(std::span<const Dot> dots, std::size_t first, std::size_t middle) {
   Segment all = fit_line(dots, first, dots.size());
   double older = 0, newer = 0, sd = std::sqrt(all.error / static_cast<double>(all.size()));
@@ -194,7 +195,8 @@ bool swings(std::span<const Dot> dots, std::size_t first, std::size_t middle) {
       side = now;
     }
   }
-  return changes >= 3 && newer <= 1.5 * older;
+  bool fell = middle > first && dots[middle].value < dots[middle - 1].value - sd;
+  return (changes >= 3 || fell) && newer <= 1.5 * older;
 }
 
 }  // namespace
