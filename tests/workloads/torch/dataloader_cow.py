@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """DataLoader workers over a Python list: each item they look at has its reference count written, so each page of the
 list is copied into each worker. --serialised keeps the items in one array instead: nothing is copied."""
-import argparse  # noqa: F401  (before torch, so that its pages are there when the workers are forked)
 import pickle
 import time
 
@@ -47,11 +46,11 @@ held = truth.rss()
 data = Items(options.items, options.serialised)
 held = truth.rss() - held
 said.phase("loaded", held)
-loader = DataLoader(data, batch_size=500, num_workers=options.workers, shuffle=True, prefetch_factor=2)
+loader = DataLoader(data, batch_size=500, num_workers=options.workers, prefetch_factor=2)
 for batch, lengths in enumerate(loader):
     if batch % 240 == 239:
-        # A page has some forty items: after a tenth of them, in random order, nearly every page of a worker is touched.
         said.phase("epoch", held)
 end = data.began + options.seconds
 while time.monotonic() < end:
     time.sleep(0.5)
+truth.say(phase="ends")

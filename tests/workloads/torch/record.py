@@ -65,7 +65,7 @@ RUNS = [Run(name, f"{program}.py", limit, arguments.split(), **more) for name, p
 
 
 def record(run, oomcast, folder):
-    """(recording, what the program said, its end by CLOCK_MONOTONIC)."""
+    """(recording, what the program said)."""
     recording = folder / f"{run.name}.db"
     group = lib.base().child(run.name).limit(run.limit_mib * MIB)
     with open(folder / f"{run.name}.log", "wb") as log:
@@ -78,13 +78,12 @@ def record(run, oomcast, folder):
                                   text=True) as process:
                 said = [json.loads(line) for line in process.stdout]
                 process.wait(LONGEST_S)
-            ended = time.monotonic()
             time.sleep(1)
         finally:
             tracer.send_signal(signal.SIGINT)
             tracer.wait(30)
             group.remove()
-    return recording, said, ended
+    return recording, said
 
 
 def thin(rows):
@@ -106,30 +105,34 @@ def cgroup_series(db, began, ended):
 
 
 def process_series(db, began, ended):
-    """A moment a second, with the newest figures of every process that is there and was measured."""
+    """A moment a second, with the newest figures of every process, while all of them are there and have been measured
+    since the last of them was forked."""
     rows = db.execute("""select time_ns / 1e9, pid, rss, private from process_samples
         join processes on processes.id = process_samples.process order by time_ns""").fetchall()
     gone = dict(db.execute("select pid, time_ns / 1e9 from exits join processes on processes.id = exits.process"))
-    out, at, known = [], 0, {}
+    out, at, known, measured, youngest = [], 0, {}, {}, began
     for second in range(int(ended - began)):
         t = began + second
         while at < len(rows) and rows[at][0] <= t:
-            _, pid, rss, private = rows[at]
+            when, pid, rss, private = rows[at]
+            youngest = when if pid not in known else youngest
+            measured[pid] = when if private is not None else measured.get(pid, began)
             known[pid] = (rss, private if private is not None else known.get(pid, (0, None))[1])
             at += 1
-        out += [(second, pid, rss, private) for pid, (rss, private) in sorted(known.items())
-                if private is not None and gone.get(pid, ended) > t]
-    return ["time_s", "pid", "rss_bytes", "uss_bytes"], out
+        out.append([(second, pid, rss, private) for pid, (rss, private) in sorted(known.items())
+                    if measured[pid] > youngest and gone.get(pid, ended) > t])
+    most = max(map(len, out))
+    return ["time_s", "pid", "rss_bytes", "uss_bytes"], [row for moment in out if len(moment) == most for row in moment]
 
 
-def reduce(run, recording, said, ended):
+def reduce(run, recording, said):
     """(manifest row, header, rows)."""
     db = sqlite3.connect(recording)
     first, begins = said[0], [line["time_s"] for line in said if line.get("phase") == "begins"]
     began = first["time_s"] - 1.0
     kills = [t / 1e9 for (t,) in db.execute("select time_ns from events where type = 'oom' order by time_ns")]
     killed = kills[0] if kills else None
-    header, rows = (process_series if run.per_process else cgroup_series)(db, began, killed or ended)
+    header, rows = (process_series if run.per_process else cgroup_series)(db, began, killed or said[-1]["time_s"])
     truth = {"file": f"{run.name}.csv", "class": first["class"], "subclass": pathlib.Path(run.program).stem, "split": "recorded",
              "limit_bytes": run.limit_mib * MIB, "exhausts": int(killed is not None), "shape": run.shape,
              "accepts": "|".join(first["accepts"]), "form": "processes" if run.per_process else "series",

@@ -58,6 +58,7 @@ class Pace:
         for step in range(self.steps):
             time.sleep(max(0.0, self.began + step * self.every - time.monotonic()))
             yield step
+        say(phase="ends")
 
 
 def model(width=512, layers=3):
