@@ -93,6 +93,8 @@ class Session {
   void poll_hot();
   void count_kills();
   void poll_processes();
+  void poll_private();
+  bool is_nearly_full(const CgroupPtr& cgroup);
   void read_limits_above(const CgroupState& cgroup);
   void poll_kills();
   void count_losses();
@@ -131,6 +133,12 @@ class Session {
   std::unordered_map<std::uint64_t, MonoTime> hot_;          // until when
   std::optional<Book> book_;                                 // from start() on
   std::unordered_map<TaskId, ProcessSampleFact> processes_;  // the newest sample of each, for the overview
+  struct PrivateWalk {
+    std::optional<Bytes> bytes;  // as last measured
+    Nanos wait{};                // between two
+    MonoTime next{};
+  };
+  std::unordered_map<TaskId, PrivateWalk> private_;
   std::deque<Fact> events_;
   std::map<std::string, std::uint64_t> lost_;
   LostCounts kernel_lost_;
