@@ -20,7 +20,7 @@ struct Tier {
 constexpr Tier kTiers[] = {{10, 600}, {60, 3600}, {600, 6 * 3600}};
 constexpr std::int64_t kThinEvery = 60 * kSecond;
 constexpr std::int64_t kExpireEvery = 3600 * kSecond;
-constexpr int kSlice = 50'000;  // rows of one transaction
+constexpr std::int64_t kSlice = 50'000;  // rows of one transaction, which its log has to hold
 constexpr std::int64_t kVacuumPages = 2000;
 // Tables whose rows are few; each has an index on its time.
 constexpr const char* kSmall[] = {"exits", "forecasts", "reclaim", "pressure", "kills", "alerts", "losses"};
@@ -60,16 +60,25 @@ bool Retention::transaction(Work&& work) {
 }
 
 Retention::Retention(sqlite3* db, std::string path, const StoreLimits& limits)
-    : db_(db), path_(std::move(path)), most_bytes_(limits.size.count), age_ns_(limits.age.count()) {}
+    : db_(db),
+      path_(std::move(path)),
+      most_bytes_(limits.size.count),
+      age_ns_(limits.age.count()),
+      slice_(std::min(kSlice, most_bytes_ / 2048)) {
+  execute(db_,
+          fmt::format("PRAGMA wal_autocheckpoint={}", std::min<std::int64_t>(1000, most_bytes_ / 65536)));
+}
 
-std::int64_t Retention::used() const {
-  auto pages = ask(db_, "PRAGMA page_count"), free = ask(db_, "PRAGMA freelist_count"),
-       size = ask(db_, "PRAGMA page_size");
+// Of what the database may take beside its log, 1 is all. A log that a reader holds up does not make room by
+// deleting.
+double Retention::fill() const {
+  auto pages = ask(db_, "PRAGMA page_count"), free = ask(db_, "PRAGMA freelist_count");
+  auto size = ask(db_, "PRAGMA page_size");
   if (!pages || !free || !size) return 0;
-  // A log that a reader holds up does not make room by deleting.
   struct stat what {};
   std::int64_t log = stat((path_ + "-wal").c_str(), &what) == 0 ? what.st_size : 0;
-  return (*pages - *free) * *size + std::min(log, most_bytes_ / 8);
+  std::int64_t room = most_bytes_ - std::clamp(log, most_bytes_ / 8, most_bytes_ / 4);
+  return static_cast<double>((*pages - *free) * *size) / static_cast<double>(room);
 }
 
 std::optional<int> Retention::keep_within(std::int64_t now) {
@@ -120,7 +129,7 @@ bool Retention::thin(Curves& curves, std::int64_t step_s, std::int64_t older_tha
       Statement rows(
           db_, fmt::format("SELECT seq, time_ns, {}, {}, {}, step_s FROM {} WHERE seq>? ORDER BY seq LIMIT ?",
                            curves.owner, curves.level, curves.usage, curves.table));
-      rows << done.value_or(INT64_MIN) << kSlice;
+      rows << done.value_or(INT64_MIN) << slice_;
       struct Extremes {
         std::int64_t low_at, high_at, usage_at, low, high, usage;
       };
@@ -128,13 +137,13 @@ bool Retention::thin(Curves& curves, std::int64_t step_s, std::int64_t older_tha
       std::vector<std::int64_t> all;
       std::vector<std::int64_t> whole;  // not thinned before, and kept
       std::optional<std::int64_t> last;
-      int seen = 0;
+      std::int64_t seen = 0;
       more = false;
       while (rows.row()) {
         std::int64_t seq = rows.integer(0), time = rows.integer(1), owner = rows.integer(2);
         if (time >= older_than && time < now_ + kFuture) break;
         last = seq;
-        more = ++seen == kSlice;
+        more = ++seen == slice_;
         if (kept.has(owner, time)) {
           if (rows.null(5)) whole.push_back(seq);
           continue;
@@ -171,7 +180,7 @@ bool Retention::thin(Curves& curves, std::int64_t step_s, std::int64_t older_tha
 
 // Of the small tables, at most `most` rows that no episode keeps; or, if it is negative, all that is older
 // but the episodes themselves.
-bool Retention::drop_before(std::int64_t time, int most) {
+bool Retention::drop_before(std::int64_t time, std::int64_t most) {
   return transaction([&] {
     std::string spared =
         most < 0 ? ""
@@ -210,7 +219,7 @@ bool Retention::sweep(Curves& curves, std::int64_t until, std::optional<std::int
     if (!read_kept(curves, kept)) return false;
     Statement rows(db_, fmt::format("SELECT seq, time_ns, {} FROM {} WHERE seq>? ORDER BY seq LIMIT ?",
                                     curves.owner, curves.table));
-    rows << curves.swept << kSlice;
+    rows << curves.swept << slice_;
     std::vector<std::int64_t> gone;
     while (rows.row() && (rows.integer(1) < until || rows.integer(1) > now_ + kFuture)) {
       at = rows.integer(1);
@@ -254,14 +263,13 @@ bool Retention::let_go_of_oldest(bool& found) {
 }
 
 bool Retention::shrink(std::int64_t now) {
-  if (used() > most_bytes_ / 100 * 95) {
-    std::int64_t enough = most_bytes_ / 100 * 90;
+  if (fill() > 0.95) {
     std::int64_t newest = now - kTiers[0].age_s * kSecond;
-    for (int round = 0; round < 10'000 && used() > enough; ++round) {
+    for (int round = 0; round < 10'000 && fill() > 0.9; ++round) {
       std::optional<std::int64_t> at, other;
       if (!sweep(samples_, newest, at)) return false;
       if (!sweep(process_samples_, at ? *at : newest, other)) return false;
-      if (!drop_before(at ? *at : newest, kSlice)) return false;
+      if (!drop_before(at ? *at : newest, slice_)) return false;
       if (at || other) continue;
       bool found = false;
       if (round == 0) {

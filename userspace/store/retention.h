@@ -45,15 +45,15 @@ class Retention {
   /// Deletes the next rows that no episode keeps; where it stopped. nullopt: nothing older than `until` is
   /// left.
   bool sweep(Curves& curves, std::int64_t until, std::optional<std::int64_t>& at);
-  bool drop_before(std::int64_t time, int most);
+  bool drop_before(std::int64_t time, std::int64_t most);
   bool let_go_of_oldest(bool& found);
   bool drop_names();
   bool read_kept(const Curves& curves, Kept& out);
-  std::int64_t used() const;
+  double fill() const;
 
   sqlite3* db_;
   std::string path_;
-  std::int64_t most_bytes_, age_ns_, now_ = 0;
+  std::int64_t most_bytes_, age_ns_, slice_, now_ = 0;
   int code_ = 0;
   Curves samples_{"samples", "cgroup", "coalesce(pinned,usage)", "usage"};
   Curves process_samples_{"process_samples", "process", "rss", "rss+swap"};

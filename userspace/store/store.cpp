@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/escape.h"
+#include "store/legacy.h"
 #include "store/open.h"
 #include "store/rows.h"
 #include "store/schema.h"
@@ -119,6 +120,8 @@ Result<Store> Store::open(const std::string& path) {
     impl->db = open_to_read(file, true, code);
   if (code != SQLITE_OK) return Error::usage(fmt::format("{}: {}", shown, sqlite3_errmsg(impl->db.get())));
   if (auto ok = prepare_to_read(impl->db.get(), shown); !ok) return ok.error();
+  if (ask(impl->db.get(), "PRAGMA user_version") == 1 && !read_lines_of_schema_1(impl->db.get()))
+    return impl->failed();
   return Store(std::move(impl));
 }
 
