@@ -75,8 +75,8 @@ TEST_F(LogLines, what_others_than_the_kernel_wrote_is_told) {
   EXPECT_FALSE(read("<14>[    1.5] Killed process 1 (a)").kernel);
   EXPECT_FALSE(read("user  :notice: [    1.5] Killed process 1 (a)").kernel);
   EXPECT_FALSE(read("12,1,1500000,-;Killed process 1 (a)").kernel);
-  EXPECT_FALSE(read(R"({"_TRANSPORT":"syslog","MESSAGE":"Killed process 1 (a)"})").kernel);
-  EXPECT_FALSE(read(R"({"_TRANSPORT":"kernel","SYSLOG_FACILITY":"1","MESSAGE":"Killed process 1 (a)"})").kernel);
+  EXPECT_FALSE(read(R"x({"_TRANSPORT":"syslog","MESSAGE":"Killed process 1 (a)"})x").kernel);
+  EXPECT_FALSE(read(R"x({"_TRANSPORT":"kernel","SYSLOG_FACILITY":"1","MESSAGE":"Killed process 1 (a)"})x").kernel);
   EXPECT_FALSE(read(R"({"_TRANSPORT":"kernel","MESSAGE":"Killed)").kernel);
 }
 
