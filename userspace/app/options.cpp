@@ -23,7 +23,7 @@ constexpr std::array<std::string_view, 7> kCommands = {"watch",  "trace",   "run
 struct Texts {
   std::optional<std::string> duration, interval, memory, limit, every;
   std::string color = "auto", store;
-  std::vector<std::string> rules;
+  std::vector<std::string> rules, gpu_test;
   std::optional<std::string> signal;
 };
 
@@ -58,6 +58,7 @@ void add_common(CLI::App& app, Options& o, Texts& t) {
       "do without kernel programs: kernel log and cgroup files only");
   app.add_flag_callback(
       "--no-kmsg", [&o] { o.use_kmsg = false; }, "do without the kernel log");
+  app.add_option("--gpu-test", t.gpu_test)->group("");  // the tests' stand-in for the NVIDIA driver
 }
 
 void add_alerts(CLI::App& app, Options& o, Texts& t) {
@@ -128,6 +129,26 @@ std::size_t find_command(const CLI::App& run, const std::vector<std::string>& wo
   return words.size();
 }
 
+// "control=DEVICE:INODE", "uvm=DEVICE:INODE", "version=535.183.01"
+Status read_gpu_test(const Texts& t, Options& o) {
+  for (const std::string& text : t.gpu_test) {
+    GpuSourceOptions::TestFile file{};
+    unsigned long long device = 0, inode = 0;
+    char kind[16] = {};
+    if (text.starts_with("version=")) {
+      o.gpu_test_version = parse_gpu_driver_version(text);
+    } else if (std::sscanf(text.c_str(), "%15[a-z]=%llu:%llu", kind, &device, &inode) == 3) {
+      file.device = device;
+      file.inode = inode;
+      file.kind = std::string_view(kind) == "uvm" ? wire::GpuCall::Device::uvm : wire::GpuCall::Device::control;
+      o.gpu_test_files.push_back(file);
+    } else {
+      return usage("--gpu-test: " + text);
+    }
+  }
+  return Ok{};
+}
+
 Status read_texts(const Texts& t, Options& o) {
   if (t.duration) {
     auto d = parse_duration(*t.duration);
@@ -165,6 +186,7 @@ Status read_texts(const Texts& t, Options& o) {
     return usage(fmt::format("--color: '{}' is none of auto, always, never", t.color));
   while (o.root.size() > 1 && o.root.back() == '/') o.root.pop_back();
   if (o.root == "/") o.root.clear();
+  if (auto s = read_gpu_test(t, o); !s) return s;
   if (auto s = check_scope(o.scope); !s) return s;
   if (auto s = read_alerts(t, o.alert); !s) return s;
   if (o.command == Command::run && o.arguments.empty()) return usage("run: give a command after --");

@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "base/units.h"
+#include "collect/gpu_source.h"
 #include "forecast/alert_rule.h"
 
 namespace oomcast {
@@ -52,6 +53,8 @@ struct Options {
   bool force = false;                  // record: replace the file
   std::optional<Bytes> limit;          // replay --limit
   std::optional<Nanos> every;          // replay --every
+  std::vector<GpuSourceOptions::TestFile> gpu_test_files;  // --gpu-test, for tests: a stand-in for the driver
+  std::optional<GpuDriverVersion> gpu_test_version;
 };
 
 /// What main does next: run `options`, or print `text` and exit 0 (help, version).

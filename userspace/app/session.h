@@ -11,6 +11,7 @@
 
 #include "app/alerts.h"
 #include "app/analysis.h"
+#include "app/gpu.h"
 #include "app/options.h"
 #include "base/unique_fd.h"
 #include "collect/bpf_source.h"
@@ -84,6 +85,7 @@ class Session {
   void poll_hot();
   void count_kills();
   void poll_processes();
+  void look_for_gpu();
   void read_limits_above(const CgroupState& cgroup);
   void poll_kills();
   void count_losses();
@@ -106,6 +108,7 @@ class Session {
   OomLogParser log_parser_;
   std::unique_ptr<World> world_;
   std::unique_ptr<Alerts> alerts_;
+  std::optional<GpuFollower> gpu_;  // without kernel programs there is none
   ClockMap clock_;
   Sink sink_;
   UniqueFd epoll_, timer_;
@@ -117,7 +120,7 @@ class Session {
   std::deque<Fact> events_;
   std::map<std::string, std::uint64_t> lost_;
   LostCounts kernel_lost_;
-  std::uint64_t missed_ = 0, undecodable_ = 0, dropped_ = 0;
+  std::uint64_t missed_ = 0, undecodable_ = 0, dropped_ = 0, gpu_lost_ = 0;
   std::uint64_t records_ = 0, polls_ = 0;
   MonoTime next_poll_{}, exact_until_{}, next_scan_{}, last_news_{};
 };

@@ -40,6 +40,10 @@ std::string_view to_string(GpuEvent::Op op) {
   return names[static_cast<std::size_t>(op)];
 }
 
+bool is_news(Op op) {
+  return op == Op::oom || op == Op::recovered || op == Op::again;
+}
+
 std::string_view to_string(GpuMemoryKind kind) {
   constexpr std::array<std::string_view, 4> names = {"device", "managed", "pinned", "external"};
   return names[static_cast<std::size_t>(kind)];

@@ -50,6 +50,8 @@ struct GpuEvent {
   std::optional<MonoTime> first;
 };
 std::string_view to_string(GpuEvent::Op op);
+/// What a person wants to read of, among thousands of allocations.
+bool is_news(GpuEvent::Op op);
 std::string_view to_string(GpuMemoryKind kind);
 
 /// What one process holds.
