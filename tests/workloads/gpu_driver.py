@@ -5,7 +5,7 @@ nothing but Python.
 
     gpu_driver.py PROGRAM [ARGUMENT…]      runs PROGRAM with the files' directory in GPU_DIR
 
-Prints {"event": "ready", "control": "DEVICE:INODE", "uvm": "DEVICE:INODE"} and waits for a line on stdin before the
+Prints {"event": "ready", "control": "DEVICE:INODE", "uvm": "DEVICE:INODE"} and waits for a byte on stdin before the
 program is started. What the program puts into a request comes back; the status it wants stands where the real driver
 writes its own (the files answer 0 and leave encoded arguments as they are)."""
 
@@ -90,7 +90,7 @@ def main():
             found = os.stat(f"{folder}/{path}")
             ready[name] = f"{os.major(found.st_dev) << 20 | os.minor(found.st_dev)}:{found.st_ino}"
         print(json.dumps(ready), flush=True)
-        sys.stdin.readline()
+        sys.stdin.read(1)
         program = subprocess.Popen(sys.argv[1:], env={**os.environ, "GPU_DIR": folder})
         code = program.wait()
         libc.umount2(folder.encode(), 2)
