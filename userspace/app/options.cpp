@@ -1,6 +1,7 @@
 #include "app/options.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -8,7 +9,9 @@
 #include <cctype>
 #include <charconv>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <string_view>
 
 #include "base/escape.h"
@@ -16,16 +19,30 @@
 namespace oomcast {
 namespace {
 
-constexpr std::array<std::string_view, 7> kCommands = {"watch",  "trace",   "run",   "record",
-                                                       "replay", "compare", "doctor"};
+constexpr std::array<std::string_view, 9> kCommands = {"watch",  "trace",   "run",     "record", "replay",
+                                                       "report", "history", "compare", "doctor"};
 
 // Texts as they come; they are read after parsing, so that every mistake is told in our words.
 struct Texts {
-  std::optional<std::string> duration, interval, memory, limit, every;
-  std::string color = "auto", store;
+  std::optional<std::string> duration, interval, memory, limit, every, store, store_max, store_keep, since,
+      format;
+  std::string color = "auto";
   std::vector<std::string> rules, gpu_test;
   std::optional<std::string> signal;
 };
+
+// As systemd names it for a service, or the system's, or the user's.
+std::string default_store() {
+  auto named = [](const char* name) {
+    const char* value = std::getenv(name);
+    return value && *value == '/' ? std::string(value) : std::string();
+  };
+  if (auto service = named("STATE_DIRECTORY"); !service.empty()) return service.substr(0, service.find(':'));
+  if (geteuid() == 0) return "/var/lib/oomcast";
+  if (auto state = named("XDG_STATE_HOME"); !state.empty()) return state + "/oomcast";
+  if (auto home = named("HOME"); !home.empty()) return home + "/.local/state/oomcast";
+  return "none";
+}
 
 void add_scope(CLI::App& app, Options& o) {
   app.add_option("--cgroup", o.scope.cgroup, "a memory cgroup and its children: /train, /sys/fs/cgroup/train")
@@ -47,7 +64,14 @@ void add_common(CLI::App& app, Options& o, Texts& t) {
   app.add_option("--for", t.duration, "stop after this long: 500ms 10s 5m 2h 3d")->type_name("DURATION");
   app.add_option("--interval", t.interval, "what changed is told at least this often (default 1s)")
       ->type_name("DURATION");
-  app.add_option("--store", t.store, "accepted for scripts; nothing is stored yet")->type_name("DIR");
+  app.add_option("--store", t.store,
+                 "where kills, and what led to them, are kept: a directory, or none (default " +
+                     default_store() + ")")
+      ->type_name("DIR");
+  app.add_option("--store-max", t.store_max, "the most that the store takes (default 512M)")
+      ->type_name("SIZE");
+  app.add_option("--store-keep", t.store_keep, "how long curves are kept (default 90d); kills stay longer")
+      ->type_name("DURATION");
   app.add_option("--color", t.color, "auto, always or never")->type_name("WHEN");
   app.add_option("--root", o.root, "where the machine's /proc and /sys are, for use inside a container")
       ->type_name("DIR");
@@ -140,13 +164,24 @@ Status read_gpu_test(const Texts& t, Options& o) {
     } else if (std::sscanf(text.c_str(), "%15[a-z]=%llu:%llu", kind, &device, &inode) == 3) {
       file.device = device;
       file.inode = inode;
-      file.kind = std::string_view(kind) == "uvm" ? wire::GpuCall::Device::uvm : wire::GpuCall::Device::control;
+      file.kind =
+          std::string_view(kind) == "uvm" ? wire::GpuCall::Device::uvm : wire::GpuCall::Device::control;
       o.gpu_test_files.push_back(file);
     } else {
       return usage("--gpu-test: " + text);
     }
   }
   return Ok{};
+}
+
+// "7d": so long ago; "2026-07-13": since that day began here.
+std::optional<WallTime> parse_since(const std::string& text, WallTime now) {
+  if (auto ago = parse_duration(text)) return now - *ago;
+  std::tm day{};
+  const char* end = strptime(text.c_str(), "%Y-%m-%d", &day);
+  day.tm_isdst = -1;
+  std::time_t at = end && !*end ? std::mktime(&day) : -1;
+  return at == -1 ? std::nullopt : std::optional(WallTime(std::chrono::seconds(at)));
 }
 
 Status read_texts(const Texts& t, Options& o) {
@@ -178,6 +213,45 @@ Status read_texts(const Texts& t, Options& o) {
     if (!d) return usage("--every: " + d.error().message);
     o.every = *d;
   }
+  o.store = t.store.value_or(default_store());
+  o.store_named = t.store.has_value();
+  if (o.store.empty()) return usage("--store: give a directory, or none");
+  if (o.store == "none") o.store.clear();
+  while (o.store.size() > 1 && o.store.back() == '/') o.store.pop_back();
+  if (t.since) {
+    o.since = parse_since(*t.since, std::chrono::system_clock::now());
+    if (!o.since)
+      return usage(fmt::format("--since: '{}' is neither a duration (7d) nor a day (2026-07-13)", *t.since));
+  }
+  if (t.format && *t.format != "text" && *t.format != "json")
+    return usage(fmt::format("--format: '{}' is none of text, json", *t.format));
+  if (t.format && o.json && *t.format == "text") return usage("--format text and --json exclude each other");
+  o.json = o.json || t.format == "json";
+  if (t.store_max) {
+    auto size = parse_size(*t.store_max);
+    if (!size) return usage("--store-max: " + size.error().message);
+    if (*size < MiB(8)) return usage("--store-max: 8M is the least");
+    o.store_limits.size = *size;
+  }
+  if (t.store_keep) {
+    auto age = parse_duration(*t.store_keep);
+    if (!age) return usage("--store-keep: " + age.error().message);
+    o.store_limits.age = *age;
+  }
+  std::string format = t.format.value_or(o.json ? "json" : "");
+  if (format.empty() && o.command == Command::report)
+    format = o.file.ends_with(".html")   ? "html"
+             : o.file.ends_with(".md")   ? "md"
+             : o.file.ends_with(".json") ? "json"
+                                         : "text";
+  if (format == "json")
+    o.format = ReportFormat::json;
+  else if (format == "md")
+    o.format = ReportFormat::markdown;
+  else if (format == "html")
+    o.format = ReportFormat::html;
+  else if (!format.empty() && format != "text")
+    return usage(fmt::format("--format: '{}' is none of text, md, json, html", format));
   if (t.color == "always")
     o.color = ColorChoice::always;
   else if (t.color == "never")
@@ -243,10 +317,14 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
                                  "(with --json the command's own output goes to stderr)");
   auto* record = app.add_subcommand("record", "write a recording, to replay and to compare");
   auto* replay = app.add_subcommand("replay", "the same analysis of a recording, or of a series in CSV");
+  auto* report = app.add_subcommand(
+      "report", "why a process was OOM-killed, and what would have prevented it (default: the last kill)");
   auto* compare =
       app.add_subcommand("compare", "two recordings or series on one time axis: before and after a fix");
   auto* doctor =
       app.add_subcommand("doctor", "what this kernel and machine give, what is missing, what that costs");
+  auto* history =
+      app.add_subcommand("history", "all OOM kills, past ones from the kernel's logs; how often they come");
   for (auto* tracing : {watch, trace, run, record}) {
     add_common(*tracing, o, t);
     add_alerts(*tracing, o, t);
@@ -260,6 +338,19 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
   run->add_option("command", o.arguments, "the command and its arguments")->type_name("CMD ...");
   record->add_option("-o", o.file, "where to write it")->type_name("FILE")->required();
   record->add_flag("--force", o.force, "replace the file if it is there");
+  report->add_option("id", o.id, "of the kill, as the oom line and history tell it; its beginning is enough")
+      ->type_name("ID");
+  report
+      ->add_option("--format", t.format,
+                   "text, md, json or html (default: by the name of the file, else text)")
+      ->type_name("FORMAT");
+  report->add_option("-o", o.file, "write it there instead of stdout")->type_name("FILE");
+  report
+      ->add_option("--store", t.store,
+                   "the directory of the store (default " + default_store() + "), or a recording")
+      ->type_name("DIR|FILE");
+  report->add_flag("--json", o.json, "--format json");
+  report->add_option("--color", t.color, "auto, always or never")->type_name("WHEN");
   compare->add_option("a", o.file, "a recording, or a series in CSV")->type_name("A")->required();
   compare->add_option("b", o.other, "another")->type_name("B")->required();
   compare
@@ -280,6 +371,27 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
   replay->add_option("--color", t.color, "auto, always or never")->type_name("WHEN");
   replay->add_flag("--quiet,-q", o.quiet, "no diagnostics on stderr but errors");
   replay->add_flag("-v", o.verbose, "more diagnostics on stderr");
+  history
+      ->add_option(
+          "--from", o.logs,
+          "a log instead of this machine's: of dmesg, syslog, journalctl -o json, /dev/kmsg, gzipped or "
+          "not; - is stdin; repeatable. Kept only if --store is given, too")
+      ->type_name("FILE");
+  history->add_option("--cgroup", o.scope.cgroup, "only kills of this memory cgroup and those below it")
+      ->type_name("PATH");
+  history->add_option("--since", t.since, "only kills since then: 7d ago, or 2026-07-13")->type_name("WHEN");
+  history->add_flag_callback(
+      "--no-import", [&o] { o.import = false; }, "do not keep in the store what the logs tell");
+  history->add_flag_callback(
+      "--no-kmsg", [&o] { o.use_kmsg = false; }, "do without the kernel log and the journal: what is stored");
+  history->add_option("--format", t.format, "text or json")->type_name("FORMAT");
+  history->add_flag("--json", o.json, "JSON Lines on stdout");
+  history->add_option("--store", t.store, "where kills are kept (default " + default_store() + ")")
+      ->type_name("DIR");
+  history->add_option("--root", o.root, "where the machine's /proc, /dev and /var are")->type_name("DIR");
+  history->add_option("--color", t.color, "auto, always or never")->type_name("WHEN");
+  history->add_flag("--quiet,-q", o.quiet, "no diagnostics on stderr but errors");
+  history->add_flag("-v", o.verbose, "more diagnostics on stderr");
   doctor->add_flag("--json", o.json, "one JSON object on stdout");
   doctor->add_option("--root", o.root, "where the machine's /proc and /sys are")->type_name("DIR");
   doctor->add_option("--color", t.color, "auto, always or never")->type_name("WHEN");
@@ -289,7 +401,8 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
   if (!named && !global) {
     if (!words.empty() && words[0][0] != '-')
       return usage(fmt::format(
-          "'{}' is not a command; there are watch, trace, run, record, replay, compare and doctor",
+          "'{}' is not a command; there are watch, trace, run, record, replay, report, history, compare and "
+          "doctor",
           words[0]));
     words.insert(words.begin(), "watch");
   }
@@ -321,8 +434,10 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
     o.arguments = std::move(command);
   }
   if (record->parsed()) o.command = Command::record;
+  if (report->parsed()) o.command = Command::report;
   if (compare->parsed()) o.command = Command::compare;
   if (replay->parsed()) o.command = Command::replay;
+  if (history->parsed()) o.command = Command::history;
   if (doctor->parsed()) o.command = Command::doctor;
   if (auto s = read_texts(t, o); !s) return s.error();
   return out;

@@ -10,7 +10,7 @@
 #include "base/print.h"
 #include "present/json.h"
 #include "present/text.h"
-#include "store/recording.h"
+#include "store/writer.h"
 
 namespace oomcast {
 namespace {
@@ -27,16 +27,15 @@ std::string_view type_of(const Fact& fact) {
   return "end";
 }
 
-RecordedItem item_of(const Fact& fact, const ClockMap& clock) {
+// As it was told, for a replay, of what the forecasts do not depend on.
+std::optional<RecordedEvent> event_of(const Fact& fact, const ClockMap& clock) {
   return std::visit(
-      [&](const auto& f) -> RecordedItem {
+      [&](const auto& f) -> std::optional<RecordedEvent> {
         using T = std::decay_t<decltype(f)>;
         if constexpr (std::is_same_v<T, Sample> || std::is_same_v<T, ProcessSampleFact> ||
                       std::is_same_v<T, ExitFact> || std::is_same_v<T, ForecastFact> ||
-                      std::is_same_v<T, ForgottenFact>)
-          return f;
-        else if constexpr (std::is_same_v<T, TickFact>)
-          return RecordedTick{f.time, f.killed};
+                      std::is_same_v<T, ForgottenFact> || std::is_same_v<T, TickFact>)
+          return std::nullopt;
         else if constexpr (std::is_same_v<T, OomFactLine>)
           return RecordedEvent{f.episode.time, "oom", to_json(fact, clock),
                                to_text(fact, clock, TextStyle{false})};
@@ -84,11 +83,11 @@ Result<int> record(const Options& options) {
   auto stop = StopSignals::block();
   if (!stop) return stop.error();
   Output output(options);
-  std::unique_ptr<RecordingWriter> writer;
+  std::unique_ptr<StoreWriter> writer;
   auto say = diagnostics(options);
   // The file is made before privileges are dropped.
   auto make_file = [&](const Session& s) -> Status {
-    auto made = RecordingWriter::create(options.file, s.recording_info(), options.force);
+    auto made = StoreWriter::record(options.file, s.run_info(), options.force);
     if (!made) return made.error();
     writer = *std::move(made);
     return Ok{};
@@ -102,8 +101,9 @@ Result<int> record(const Options& options) {
   std::uint64_t items = 0, kills = 0;
   bool told_failure = false;
   News news;
+  s.record_in(*writer);
   s.start([&](const Fact& fact) {
-    writer->add(item_of(fact, s.clock()));
+    if (auto event = event_of(fact, s.clock())) writer->add(*std::move(event));
     ++items;
     kills += std::holds_alternative<OomFactLine>(fact);
     if (options.json || news.is(fact)) output.write(fact, s.clock());
@@ -114,9 +114,9 @@ Result<int> record(const Options& options) {
     s.step(std::min(end, next));
     if (s.now() < next) continue;
     next = s.now() + std::chrono::seconds(1);
-    if (auto failure = writer->failure(); failure && !told_failure) {
+    for (const std::string& failure : writer->take_notices()) {
       told_failure = true;
-      say(*failure);
+      say(failure);
     }
     if (terminal)
       print(stderr, fmt::format("\r{} recorded, {} lines, {} OOM kills ", format_duration(s.now() - begin),

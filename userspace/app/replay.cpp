@@ -212,9 +212,7 @@ Result<int> replay_recording(const Options& options) {
       Fact fact = std::visit(
           [](auto&& i) -> Fact {
             using T = std::decay_t<decltype(i)>;
-            if constexpr (std::is_same_v<T, RecordedTick>)
-              return TickFact{i.time, i.killed};
-            else if constexpr (std::is_same_v<T, RecordedEvent>)
+            if constexpr (std::is_same_v<T, RecordedEvent>)
               return TickFact{i.time};
             else
               return std::move(i);

@@ -139,7 +139,7 @@ Result<SeriesFacts> read_series(const std::string& path, const SeriesChoice& cho
         facts.torn = event->type != "end";
         *facts.oom_kills += event->type == "oom";
       }
-      if (auto* tick = std::get_if<RecordedTick>(&**item)) {
+      if (auto* tick = std::get_if<TickFact>(&**item)) {
         if (tick->killed && is_below(*chosen, tick->killed->path)) another();
         // No samples: it has not changed.
         if (!tick->killed && last && tick->time - last->time > 3 * reader->info().interval) {

@@ -14,6 +14,7 @@
 
 #include "app/analysis.h"
 #include "collect/text.h"
+#include "model/logged_kill.h"
 #include "model/scope.h"
 
 namespace oomcast {
@@ -28,6 +29,12 @@ constexpr Nanos kHotPoll = 4ms;    // of cgroups that moved a moment ago: their 
 constexpr Nanos kHotFor = 150ms;
 constexpr std::size_t kMaxHot = 64;
 constexpr std::size_t kMaxProcesses = 64;  // asked of /proc in one interval
+// Private memory, which takes a walk of the page tables: of each process at most this often and at 1/200 of
+// one CPU, less often while it stays, and for so much CPU time in one interval.
+constexpr Nanos kPrivateEvery = 3s, kPrivateAtMost = 60s, kPrivateFor = 2ms;
+constexpr int kPrivateShare = 200;
+constexpr Bytes kPrivateFrom = MiB(16);
+constexpr double kPrivateMoved = 0.01;
 constexpr Nanos kExactFor = 5s;
 constexpr double kExactFrom = 0.95;  // of the limit, not reclaimable: the last moments are followed exactly
 constexpr std::uint64_t kLimitEvery = 10;  // looks at an idle cgroup between reads of its limit
@@ -39,11 +46,10 @@ Nanos clock_now(clockid_t clock) {
   return std::chrono::seconds(t.tv_sec) + Nanos(t.tv_nsec);
 }
 
-std::string kernel_release(const Roots& roots) {
-  std::ifstream file(roots.proc() + "/sys/kernel/osrelease");
-  std::string release;
-  std::getline(file, release);
-  return release.empty() ? "unknown" : release;
+std::optional<std::string> first_line_of(const Roots& roots, const char* sysctl) {
+  std::ifstream file(roots.proc() + "/sys/" + sysctl);
+  std::string line;
+  return std::getline(file, line) && !line.empty() ? std::optional(line) : std::nullopt;
 }
 
 // A percpu_counter's central count lags by at most batch times CPUs pages; batch is max(32, 2 × CPUs). Three
@@ -64,6 +70,7 @@ Result<std::unique_ptr<Session>> Session::open(const Options& options,
                                                const std::function<void(const std::string&)>& diagnostics) {
   std::unique_ptr<Session> s(new Session());
   s->options_ = options;
+  s->say_ = diagnostics;
   s->roots_.root = options.root;
   s->procfs_.emplace(s->roots_);
   Nanos wall = clock_now(CLOCK_REALTIME);
@@ -81,7 +88,7 @@ Result<std::unique_ptr<Session>> Session::open(const Options& options,
   if (!s->bpf_ && !s->kmsg_ && options.use_kmsg)
     return Error::forbidden(
         "neither kernel programs nor the kernel log can be used: no OOM kill would be seen");
-  config.sources = {s->bpf_ != nullptr, s->kmsg_.has_value()};
+  config.sources = {s->bpf_ != nullptr, s->kmsg_.has_value(), Bytes{sysconf(_SC_PAGESIZE)}};
   s->world_ = std::make_unique<World>(config);
   if (s->bpf_) s->gpu_.emplace(options, s->roots_, *s->world_);
   if (options.alert.any())
@@ -240,17 +247,27 @@ Book::Config Session::book_config() const {
   return config;
 }
 
-RunInfo Session::recording_info() const {
-  return {
-      OOMCAST_VERSION,   kernel_release(roots_),   options_.scope.describe(), cgroupfs_->mount().hierarchy,
-      options_.interval, clock_.wall_of_mono_zero, clock_.wall_of_boot_zero,  clock_.tick,
-      book_config().tree};
+RunInfo Session::run_info() const {
+  return {OOMCAST_VERSION,
+          first_line_of(roots_, "kernel/osrelease").value_or("unknown"),
+          options_.scope.describe(),
+          cgroupfs_->mount().hierarchy,
+          options_.interval,
+          clock_.wall_of_mono_zero,
+          clock_.wall_of_boot_zero,
+          clock_.tick,
+          book_config().tree,
+          0,
+          first_line_of(roots_, "kernel/random/boot_id").value_or("")};
 }
 
 void Session::start(Sink sink) {
-  sink_ = std::move(sink);
+  sink_ = [this, sink = std::move(sink)](const Fact& fact) {
+    store(fact);
+    sink(fact);
+  };
   book_.emplace(book_config());
-  emit(StartFact{now(), OOMCAST_VERSION, kernel_release(roots_), sources_});
+  emit(StartFact{now(), OOMCAST_VERSION, run_info().kernel, sources_});
   poll_all();
   tell_all();
 }
@@ -298,6 +315,7 @@ void Session::finish() {
   tell_all();
   if (alerts_) alerts_->finish();
   emit(EndFact{now(), records_, lost_});
+  close_store();
 }
 
 // Whether there was anything.
@@ -361,6 +379,7 @@ void Session::poll_processes() {
     if (moved < KiB(128) && -moved < KiB(128)) continue;
     ProcessSampleFact fact = last;
     fact.time = now();
+    fact.private_bytes = std::nullopt;
     fact.rss = *now_is.rss;
     fact.anon = *now_is.rss_anon;
     fact.file = *now_is.rss_file;
@@ -374,6 +393,53 @@ void Session::poll_processes() {
 void Session::look_for_gpu() {
   if (!gpu_ || !gpu_->look()) return;
   also_wait_for(gpu_->fd());
+}
+
+// Workers that copy what they share with their parent keep their RSS: only a walk of their page tables tells.
+// None near a kill: it would wait for a lock that a dying process may hold.
+void Session::poll_private() {
+  if (world_->episodes().any_open()) return;
+  Nanos began = clock_now(CLOCK_THREAD_CPUTIME_ID), used = began;
+  std::erase_if(private_, [&](const auto& p) { return !processes_.contains(p.first); });
+  std::vector<ProcessSampleFact> measured;
+  for (const auto& [id, last] : processes_) {
+    MonoTime start = now();
+    if (used - began > kPrivateFor) break;
+    PrivateWalk& walk = private_[id];
+    if (last.rss < kPrivateFrom || start < walk.next || is_nearly_full(last.process.cgroup)) continue;
+    walk.next = start + kPrivateAtMost;
+    auto same = procfs_->read_task_id(id.tgid);
+    if (!same || *same != id) continue;
+    auto status = procfs_->read_status(id.tgid);
+    auto rollup = procfs_->read_smaps_rollup(id.tgid);
+    Nanos cost = clock_now(CLOCK_THREAD_CPUTIME_ID) - used;
+    used += cost;
+    if (!status || !*status || !rollup || !*rollup || !(*rollup)->private_bytes()) continue;
+    const ProcStatus& is = **status;
+    if (!is.rss || !is.rss_anon || !is.rss_file || !is.rss_shmem) continue;
+    Bytes holds = *(*rollup)->private_bytes();
+    bool stays =
+        walk.bytes && std::abs((holds - *walk.bytes).as_double()) < kPrivateMoved * holds.as_double();
+    walk.bytes = holds;
+    walk.wait = std::clamp(stays ? 2 * walk.wait : kPrivateEvery, kPrivateEvery, kPrivateAtMost);
+    walk.next = start + std::max(walk.wait, kPrivateShare * cost);
+    ProcessSampleFact fact = last;
+    fact.time = start;
+    fact.rss = *is.rss;
+    fact.anon = *is.rss_anon;
+    fact.file = *is.rss_file;
+    fact.shmem = *is.rss_shmem;
+    if (is.swap) fact.swap = *is.swap;
+    fact.private_bytes = holds;
+    measured.push_back(std::move(fact));
+  }
+  for (ProcessSampleFact& fact : measured) tell_process(std::move(fact));
+}
+
+bool Session::is_nearly_full(const CgroupPtr& cgroup) {
+  const CgroupState* state = cgroup ? world_->cgroups().find(cgroup->id.inode) : nullptr;
+  return state && state->pinned && state->headroom_limit &&
+         state->pinned->value.as_double() > kExactFrom * state->headroom_limit->as_double();
 }
 
 void Session::poll_hot() {
@@ -527,6 +593,7 @@ void Session::poll_all() {
     emit(exit);
   }
   poll_processes();
+  poll_private();
   look_for_gpu();
   emit(TickFact{now()});
   if (alerts_) check_rules();
@@ -587,6 +654,12 @@ void Session::choose_effort() {
 }
 
 void Session::count_losses() {
+  auto since = [this](std::uint64_t& known, std::uint64_t count, const char* reason) {
+    if (count > known) lose(reason, count - known);
+    known = count;
+  };
+  if (store_) since(not_stored_, store_->lost(), "not_stored");
+  tell_notices();
   if (!bpf_) return;
   LostCounts counts = bpf_->lost();
   kernel_lost_.resize(counts.size());
@@ -594,14 +667,11 @@ void Session::count_losses() {
     if (counts[i] > kernel_lost_[i]) lose(std::string(wire::lost_reasons()[i]), counts[i] - kernel_lost_[i]);
     kernel_lost_[i] = counts[i];
   }
-  auto since = [this](std::uint64_t& known, std::uint64_t count, const char* reason) {
-    if (count > known) lose(reason, count - known);
-    known = count;
-  };
   since(missed_, bpf_->missed_runs(), "program_interrupted_itself");
   since(undecodable_, bpf_->undecodable(), "undecodable_record");
   if (gpu_) since(gpu_lost_, gpu_->lost(), "gpu_ring_full");
-  since(dropped_, world_->episodes().dropped() + world_->tasks().forgotten() + book_->not_followed() +
+  since(dropped_,
+        world_->episodes().dropped() + world_->tasks().forgotten() + book_->not_followed() +
             world_->gpu().dropped(),
         "model_full");
 }
@@ -616,26 +686,60 @@ void Session::tell_all() {
   if (world_->episodes().any_open()) count_kills();
   world_->advance(when);
   for (CgroupPtr& cgroup : world_->take_killed()) emit(TickFact{when, std::move(cgroup)});
+  store_begun();
   for (ModelFact& fact : world_->take_facts()) tell(std::move(fact));
+}
+
+OomFactLine Session::with_forecast(Episode episode) const {
+  episode.id = episode_id(clock_.wall(episode.time), episode);
+  OomFactLine line{std::move(episode), std::nullopt, std::nullopt};
+  if (line.episode.limit_cgroup)
+    if (auto before = book_->before(line.episode.limit_cgroup->id, line.episode.time)) {
+      line.forecast_before = before->forecast;
+      line.first_forecast = before->first;
+    }
+  return line;
+}
+
+void Session::keep_in(std::unique_ptr<StoreWriter> store) {
+  store_ = std::move(store);
+  writers_.push_back(store_.get());
+}
+
+void Session::close_store() {
+  if (!store_) return;
+  (void)store_->finish();
+  tell_notices();
+}
+
+void Session::tell_notices() {
+  if (!store_ || hold_notices_) return;
+  for (const std::string& notice : store_->take_notices()) say_(notice);
+}
+
+void Session::store(const Fact& fact) {
+  for (StoreWriter* writer : writers_)
+    std::visit(
+        [&](const auto& f) {
+          using T = std::decay_t<decltype(f)>;
+          if constexpr (std::is_same_v<T, OomFactLine>)
+            writer->add(EpisodeFact{f});
+          else if constexpr (!std::is_same_v<T, StartFact> && !std::is_same_v<T, EndFact>)
+            writer->add(f);
+        },
+        fact);
+}
+
+// The line that tells of a kill comes when all of it is known. The store has what is known at once: a machine
+// without memory may not live that long.
+void Session::store_begun() {
+  for (Episode& episode : world_->take_begun())
+    for (StoreWriter* writer : writers_) writer->add(EpisodeFact{with_forecast(episode), false});
 }
 
 void Session::tell(ModelFact fact) {
   if (auto* episode = std::get_if<Episode>(&fact)) {
-    std::time_t secs =
-        std::chrono::duration_cast<std::chrono::seconds>(clock_.wall(episode->time).time_since_epoch())
-            .count();
-    std::tm utc{};
-    gmtime_r(&secs, &utc);
-    episode->id = fmt::format("{:04}{:02}{:02}T{:02}{:02}{:02}Z-{}", utc.tm_year + 1900, utc.tm_mon + 1,
-                              utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
-                              episode->victims.empty() ? 0 : episode->victims.front().process.id.tgid);
-    OomFactLine line{std::move(*episode), std::nullopt, std::nullopt};
-    if (line.episode.limit_cgroup)
-      if (auto before = book_->before(line.episode.limit_cgroup->id, line.episode.time)) {
-        line.forecast_before = before->forecast;
-        line.first_forecast = before->first;
-      }
-    emit(line);
+    emit(with_forecast(std::move(*episode)));
   } else if (auto* sample = std::get_if<ProcessSampleFact>(&fact)) {
     tell_process(std::move(*sample));
   } else {
@@ -654,6 +758,9 @@ void Session::tell_process(ProcessSampleFact sample) {
   Fact fact = std::move(sample);
   analyse(*book_, fact, sink_);
   auto& told = std::get<ProcessSampleFact>(fact);
+  // Measured now and then: on the screen it stands until it is measured again.
+  if (auto before = processes_.find(told.process.id); before != processes_.end() && !told.private_bytes)
+    told.private_bytes = before->second.private_bytes;
   processes_[told.process.id] = told;
 }
 

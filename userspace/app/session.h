@@ -24,7 +24,7 @@
 #include "model/world.h"
 #include "present/facts.h"
 #include "present/overview.h"
-#include "store/recording.h"
+#include "store/writer.h"
 
 namespace oomcast {
 
@@ -47,7 +47,8 @@ class Session {
   void start(Sink sink);
   /// Waits at most until `deadline` for something to do, and does it: reads, samples, forecasts, tells.
   void step(MonoTime deadline);
-  /// Waits for what is still open of the kills that were seen (2 s at most) and tells the end.
+  /// Waits for what is still open of the kills that were seen (2 s at most), tells the end and closes the
+  /// store.
   void finish();
 
   /// Another descriptor that ends step()'s waiting when it is readable.
@@ -55,8 +56,16 @@ class Session {
 
   MonoTime now() const;
   const ClockMap& clock() const { return clock_; }
-  /// What a recording says of the whole run. After resolve_scope().
-  RunInfo recording_info() const;
+  /// What a recording or the store says of the whole run. After resolve_scope().
+  RunInfo run_info() const;
+  /// Before start(): every fact goes there too, and kills as soon as they are seen.
+  void keep_in(std::unique_ptr<StoreWriter> store);
+  bool has_store() const { return store_ != nullptr; }
+  void record_in(StoreWriter& recording) { writers_.push_back(&recording); }
+  /// All that was told is in the store then; part of finish().
+  void close_store();
+  /// What is wrong with the store is told on stderr, but not while a screen is drawn.
+  void hold_notices(bool hold) { hold_notices_ = hold; }
   World& world() { return *world_; }
   const CgroupFs& cgroupfs() const { return *cgroupfs_; }
   const std::vector<std::string>& sources() const { return sources_; }
@@ -85,6 +94,8 @@ class Session {
   void poll_hot();
   void count_kills();
   void poll_processes();
+  void poll_private();
+  bool is_nearly_full(const CgroupPtr& cgroup);
   void look_for_gpu();
   void read_limits_above(const CgroupState& cgroup);
   void poll_kills();
@@ -96,6 +107,10 @@ class Session {
   void tell_process(ProcessSampleFact sample);
   void tell_all();
   void emit(Fact fact);
+  void store(const Fact& fact);
+  void store_begun();
+  OomFactLine with_forecast(Episode episode) const;
+  void tell_notices();
   void lose(const std::string& reason, std::uint64_t count);
 
   Options options_;
@@ -111,16 +126,26 @@ class Session {
   std::optional<GpuFollower> gpu_;  // without kernel programs there is none
   ClockMap clock_;
   Sink sink_;
+  std::function<void(const std::string&)> say_;
+  std::unique_ptr<StoreWriter> store_;
+  std::vector<StoreWriter*> writers_;
+  bool hold_notices_ = false;
   UniqueFd epoll_, timer_;
   std::vector<std::string> sources_;
   std::vector<std::uint64_t> moved_;                         // cgroups to look at now
   std::unordered_map<std::uint64_t, MonoTime> hot_;          // until when
   std::optional<Book> book_;                                 // from start() on
   std::unordered_map<TaskId, ProcessSampleFact> processes_;  // the newest sample of each, for the overview
+  struct PrivateWalk {
+    std::optional<Bytes> bytes;  // as last measured
+    Nanos wait{};                // between two
+    MonoTime next{};
+  };
+  std::unordered_map<TaskId, PrivateWalk> private_;
   std::deque<Fact> events_;
   std::map<std::string, std::uint64_t> lost_;
   LostCounts kernel_lost_;
-  std::uint64_t missed_ = 0, undecodable_ = 0, dropped_ = 0, gpu_lost_ = 0;
+  std::uint64_t missed_ = 0, undecodable_ = 0, dropped_ = 0, gpu_lost_ = 0, not_stored_ = 0;
   std::uint64_t records_ = 0, polls_ = 0;
   MonoTime next_poll_{}, exact_until_{}, next_scan_{}, last_news_{};
 };

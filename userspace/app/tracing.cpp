@@ -91,6 +91,14 @@ Result<std::unique_ptr<Session>> open_session(const Options& options, StopSignal
   }
   if (before_drop)
     if (Status ok = before_drop(**session); !ok) return ok.error();
+  if (!options.store.empty()) {
+    auto store = StoreWriter::keep(options.store, (*session)->run_info(), options.store_limits);
+    if (store)
+      (*session)->keep_in(*std::move(store));
+    else
+      say(fmt::format("nothing is stored: {}; --store DIR chooses another place, --store none none",
+                      store.error().message));
+  }
   verbose(drop_privileges(options.memory.has_value() || options.alert.touch.has_value()));
   (*session)->also_wait_for(stop.fd());
   return session;

@@ -63,8 +63,11 @@ Result<int> watch(const Options& options) {
   {
     auto screen = Screen::open(s.clock(), Output(options).color());
     if (!screen) return screen.error();
+    s.hold_notices(true);
     code = watch_screen(options, s, *stop, end, **screen);
+    s.hold_notices(false);
   }
+  s.close_store();
   // The screen is gone; what a person must not miss stays on the terminal.
   Output output(options);
   for (const Fact& event : s.overview().events)

@@ -53,4 +53,16 @@ struct AlertFact {
   std::vector<ActionRun> actions;
 };
 
+struct LostFact {
+  MonoTime time;
+  std::string reason;
+  std::uint64_t count = 0;
+};
+
+/// Once per interval, so that a replay knows what did not change; and when a limit was met. Not shown.
+struct TickFact {
+  MonoTime time;
+  CgroupPtr killed = nullptr;  // whose limit: what grew below it is being freed
+};
+
 }  // namespace oomcast

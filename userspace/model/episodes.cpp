@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "model/logged_kill.h"
+
 namespace oomcast {
 namespace {
 
@@ -49,20 +51,6 @@ void take_memory(Victim& victim, const wire::Memory& m) {
   take(victim.total_vm, m.total_vm);
 }
 
-// The kernel's own line is the authority on the numbers it prints.
-void take_line(Victim& victim, const OomVictimLine& line) {
-  auto take = [](auto& to, const auto& from) {
-    if (from) to = from;
-  };
-  take(victim.anon, line.anon_rss);
-  take(victim.file, line.file_rss);
-  take(victim.shmem, line.shmem_rss);
-  take(victim.pgtables, line.pgtables);
-  take(victim.total_vm, line.total_vm);
-  take(victim.oom_score_adj, line.oom_score_adj);
-  victim.logged = true;
-}
-
 std::uint64_t count_processes(const std::vector<Victim>& victims, bool Victim::*source) {
   std::set<TaskId> distinct;
   for (const Victim& v : victims)
@@ -89,6 +77,71 @@ std::optional<std::uint64_t> limit_owner(const wire::OomMark& mark) {
   if (auto owner = locked(mark.chain)) return owner;
   if (auto owner = full(mark.chain)) return owner;
   return full(mark.victim_chain);
+}
+
+std::optional<MemoryAtKill> memory_at_kill(const OomDump& dump) {
+  if (dump.stats.empty() || dump.interleaved) return std::nullopt;
+  // Until 5.2 a block for each cgroup of the tree with what is its own; since, one of all together.
+  auto sum = [&](std::string_view key) -> std::optional<Bytes> {
+    std::optional<Bytes> out;
+    for (const MemcgStatsHead& block : dump.stats)
+      for (const MemcgStat& stat : block.stats)
+        if (stat.key == key && stat.value <= std::uint64_t{1} << 60)
+          out = add_saturating(out.value_or(Bytes{}), {static_cast<std::int64_t>(stat.value)});
+    return out;
+  };
+  auto without = [](std::optional<Bytes> all, std::optional<Bytes> part) {
+    return all && part ? std::optional(std::max(Bytes{}, *all - *part)) : all;
+  };
+  auto used = [&](MemcgCounter counter) {
+    const MemcgUsageLine* line = dump.usage_of(counter);
+    return line ? std::optional(line->usage) : std::nullopt;
+  };
+  MemoryAtKill out;
+  out.shmem = sum("shmem");
+  bool old = sum("rss").has_value();
+  // Both of them count shmem.
+  out.file = without(sum(old ? "cache" : "file"), out.shmem);
+  out.anon = sum(old ? "rss" : "anon");
+  out.slab = sum("slab");
+  out.kernel = sum("kernel");
+  if (!out.kernel) out.kernel = used(MemcgCounter::kmem);
+  if (!out.kernel && !old)
+    for (const char* key : {"kernel_stack", "pagetables", "percpu", "sock", "vmalloc", "slab"})
+      if (auto part = sum(key)) out.kernel = add_saturating(out.kernel.value_or(Bytes{}), *part);
+  out.swap = sum("swap");
+  if (!out.swap) out.swap = used(MemcgCounter::swap);
+  if (!out.swap) out.swap = without(used(MemcgCounter::memory_swap), used(MemcgCounter::memory));
+  if (!out.anon && !out.file && !out.kernel) return std::nullopt;
+  return out;
+}
+
+std::vector<TaskAtKill> tasks_at_kill(const OomDump& dump, Bytes page) {
+  auto size = [&](const std::optional<std::uint64_t>& pages) -> std::optional<Bytes> {
+    if (!pages || *pages > (std::uint64_t{1} << 60) / static_cast<std::uint64_t>(page.count))
+      return std::nullopt;
+    return Bytes{static_cast<std::int64_t>(*pages) * page.count};
+  };
+  std::vector<TaskAtKill> out;
+  if (dump.interleaved) return out;
+  for (const TaskRow& row : dump.tasks) {
+    TaskAtKill& task = out.emplace_back();
+    task.process.id.tgid = row.tgid.value_or(row.pid);
+    task.process.comm = row.name;
+    task.process.uid = row.uid;
+    task.rss = size(row.rss_pages);
+    task.anon = size(row.rss_anon_pages);
+    task.file = size(row.rss_file_pages);
+    task.shmem = size(row.rss_shmem_pages);
+    task.swap = size(row.swap_pages);
+    task.pgtables = row.pgtables ? row.pgtables : size(row.pgtables_pages);
+    task.oom_score_adj = row.oom_score_adj;
+  }
+  auto held = [](const TaskAtKill& t) { return t.rss.value_or(Bytes{}) + t.swap.value_or(Bytes{}); };
+  std::stable_sort(out.begin(), out.end(),
+                   [&](const TaskAtKill& a, const TaskAtKill& b) { return held(a) > held(b); });
+  if (out.size() > Episode::kMostTasks) out.resize(Episode::kMostTasks);
+  return out;
 }
 
 bool is_group_kill(const wire::OomMark& mark, std::optional<std::uint64_t> owner) {
@@ -150,6 +203,7 @@ EpisodeBuilder::Open* EpisodeBuilder::open_for(std::optional<std::uint64_t> limi
     return nullptr;
   }
   Open& open = open_.emplace_back();
+  open.episode.serial = ++serial_;
   open.limit_inode = limit_inode;
   open.last = when;
   open.episode.limit_cgroup = cgroups_.ref(limit_inode);
@@ -345,15 +399,7 @@ void EpisodeBuilder::add_logged_victim(Open& open, const OomDump& dump, const Oo
   wire::Task task;
   task.tid = line.tid;
   task.comm = line.comm.value_or("");
-  // The line has the thread's number; the table of the same report, or the constraint line, has the
-  // process's.
-  auto row =
-      std::find_if(dump.tasks.begin(), dump.tasks.end(), [&](const TaskRow& r) { return r.pid == line.tid; });
-  task.id.tgid = line.tid;
-  if (row != dump.tasks.end() && row->tgid)
-    task.id.tgid = *row->tgid;
-  else if (dump.constraint && dump.constraint->pid && dump.victims.size() == 1)
-    task.id.tgid = *dump.constraint->pid;
+  task.id.tgid = tgid_of(dump, line);
   if (const TaskState* known = tasks_.by_pid(task.id.tgid)) {
     task.id = known->id;
     task.parent = known->parent;
@@ -421,6 +467,18 @@ void EpisodeBuilder::on_dump(const OomDump& dump, MonoTime when) {
     if (!open->trigger && dump.trigger_tid) open->trigger = logged_trigger(*open, dump);
   }
   if (dump.group_kill) episode.group_kill = true;
+  if (!episode.memory) episode.memory = memory_at_kill(dump);
+  if (episode.tasks.empty() && !dump.tasks.empty()) {
+    episode.tasks = tasks_at_kill(dump, sources_.page);
+    episode.tasks_listed = dump.tasks.size() + dump.dropped;
+    // Now: at the end of the episode the victims are gone, and their numbers may be others'.
+    for (TaskAtKill& task : episode.tasks)
+      if (const TaskState* known = tasks_.by_pid(task.process.id.tgid)) {
+        std::string comm = std::move(task.process.comm);
+        task.process = process_ref(tasks_, cgroups_, known->id);
+        task.process.comm = std::move(comm);
+      }
+  }
   if (const MemcgUsageLine* usage = dump.usage_of(MemcgCounter::memory)) {
     if (!episode.usage) episode.usage = usage->usage;
     if (!episode.limit) episode.limit = usage->limit;
@@ -483,6 +541,20 @@ Episode EpisodeBuilder::finish(Open& open) {
   if (open.alone && open.vmstat_before && !vmstat_.empty() && vmstat_.back().began > open.last)
     episode.checks.vmstat = vmstat_.back().kills - *open.vmstat_before;
   return std::move(episode);
+}
+
+std::vector<Episode> EpisodeBuilder::take_begun() {
+  std::vector<Episode> out;
+  for (Open& open : open_) {
+    if (open.victims.size() == open.begun) continue;
+    open.begun = open.victims.size();
+    Episode episode = open.episode;
+    if (!episode.limit_cgroup) episode.limit_cgroup = cgroups_.ref(open.limit_inode);
+    for (const OpenVictim& v : open.victims) episode.victims.push_back(v.victim);
+    episode.grew_most = grew_most(open);
+    out.push_back(std::move(episode));
+  }
+  return out;
 }
 
 std::vector<Episode> EpisodeBuilder::take_closed(MonoTime now) {

@@ -37,7 +37,13 @@ struct KillCount {
 struct EpisodeSources {
   bool bpf = true;
   bool kmsg = true;
+  Bytes page = KiB(4);  // the kernel's tables count pages
 };
+
+/// Where the memory was, by the statistics of a report; nullopt: it has none.
+std::optional<MemoryAtKill> memory_at_kill(const OomDump& dump);
+/// The largest of its table, each named by its row alone.
+std::vector<TaskAtKill> tasks_at_kill(const OomDump& dump, Bytes page);
 
 /// A mark joins the open episode of its limit's owner (or of none, for the machine's limit); an episode
 /// closes when nothing about it is open any more, `kSettle` after its last kill at the earliest and `kLatest`
@@ -68,6 +74,8 @@ class EpisodeBuilder {
   /// Cgroups whose falling usage tells when a victim's memory came back; poll them every few milliseconds.
   std::vector<std::uint64_t> watched() const;
   bool any_open() const { return !open_.empty(); }
+  /// Episodes that are open and have another victim since the last call, as far as they are known.
+  std::vector<Episode> take_begun();
   /// Episodes that are complete, or late, at `now`.
   std::vector<Episode> take_closed(MonoTime now);
   std::uint64_t dropped() const { return dropped_; }
@@ -88,8 +96,9 @@ class EpisodeBuilder {
     MonoTime first, last;
     std::optional<Bytes> usage_before;
     std::optional<std::uint64_t> vmstat_before;
-    bool marked = false;  // a record of the kernel programs told of it
-    bool alone = true;    // no other episode was open at the same time
+    bool marked = false;    // a record of the kernel programs told of it
+    bool alone = true;      // no other episode was open at the same time
+    std::size_t begun = 0;  // victims that take_begun() gave
   };
   struct Closed {
     std::uint32_t tid;
@@ -121,7 +130,7 @@ class EpisodeBuilder {
   std::deque<std::pair<TaskId, std::vector<std::uint64_t>>> stacks_;
   std::deque<Closed> closed_;
   std::deque<KillCount> vmstat_;  // the newest readings
-  std::uint64_t dropped_ = 0;
+  std::uint64_t dropped_ = 0, serial_ = 0;
 };
 
 }  // namespace oomcast

@@ -239,6 +239,12 @@ void World::advance(MonoTime now) {
   }
 }
 
+std::vector<Episode> World::take_begun() {
+  std::vector<Episode> begun = episodes_.take_begun();
+  std::erase_if(begun, [&](const Episode& episode) { return !episode_in_scope(episode); });
+  return begun;
+}
+
 std::vector<ModelFact> World::take_facts() {
   return std::exchange(facts_, {});
 }

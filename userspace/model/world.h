@@ -104,6 +104,8 @@ class World {
   bool take_urgent_scan() { return std::exchange(urgent_scan_, false); }
   /// Cgroups whose limit was met since the last call.
   std::vector<CgroupPtr> take_killed() { return std::exchange(killed_, {}); }
+  /// Kills that no fact tells of yet, as far as they are known; again with each further victim.
+  std::vector<Episode> take_begun();
   /// Cgroups that were removed long enough ago: forget what is kept of them elsewhere.
   std::vector<std::uint64_t> take_forgotten() { return std::exchange(forgotten_, {}); }
 

@@ -23,23 +23,11 @@ struct StartFact {
   std::optional<double> time_s = std::nullopt;  // of such a series, instead of `time`
 };
 
-struct LostFact {
-  MonoTime time;
-  std::string reason;
-  std::uint64_t count = 0;
-};
-
 struct EndFact {
   MonoTime time;
   std::uint64_t records = 0;
   std::map<std::string, std::uint64_t> lost;
   std::optional<double> time_s = std::nullopt;  // as in StartFact
-};
-
-/// Once per interval, so that a replay knows what did not change; and when a limit was met. Not shown.
-struct TickFact {
-  MonoTime time;
-  CgroupPtr killed = nullptr;  // whose limit: what grew below it is being freed
 };
 
 using Fact =

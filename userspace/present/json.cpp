@@ -4,35 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 
-#include "base/escape.h"
+#include "present/json_parts.h"
 
 namespace oomcast {
-namespace {
-
-using Json = nlohmann::ordered_json;
-
-Json text(std::string_view bytes) {
-  return to_valid_utf8(bytes);
-}
-
-template <typename T>
-Json maybe(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-Json maybe(const std::optional<std::string>& value) {
-  return value ? text(*value) : Json(nullptr);
-}
-Json maybe(const std::optional<Bytes>& value) {
-  return value ? Json(value->count) : Json(nullptr);
-}
-Json maybe(const std::optional<Seconds>& value) {
-  return value ? Json(value->count()) : Json(nullptr);
-}
-Json maybe(const std::optional<BytesPerSec>& value) {
-  return value ? Json(value->value) : Json(nullptr);
-}
 
 Json cgroup_json(const CgroupPtr& cgroup) {
   if (!cgroup) return nullptr;
@@ -48,6 +23,8 @@ Json cgroup_json(const CgroupPtr& cgroup) {
           {"slurm_job", maybe(name.slurm_job)},
           {"slurm_step", maybe(name.slurm_step)}};
 }
+
+namespace {
 
 Json cmdline_source(const std::optional<CmdlineSource>& source) {
   if (!source) return nullptr;
@@ -324,15 +301,17 @@ class Renderer {
 
 }  // namespace
 
-std::string_view to_string(OomScope scope) {
-  constexpr std::array<std::string_view, 5> names = {"memcg", "global", "cpuset", "mempolicy", "sysrq"};
-  return names[static_cast<std::size_t>(scope)];
+Json process_json(const ProcessRef& process, const ClockMap& clock) {
+  return Renderer(clock).process(process);
+}
+
+Json fact_json(const Fact& fact, const ClockMap& clock) {
+  return std::visit(Renderer(clock), fact);
 }
 
 std::string to_json(const Fact& fact, const ClockMap& clock) {
   if (std::holds_alternative<TickFact>(fact) || std::holds_alternative<ForgottenFact>(fact)) return "";
-  // Every string went through text(), so the writer meets valid UTF-8 only; replacing is the last resort.
-  return std::visit(Renderer(clock), fact).dump(-1, ' ', false, Json::error_handler_t::replace);
+  return dump(fact_json(fact, clock));
 }
 
 }  // namespace oomcast

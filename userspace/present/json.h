@@ -10,6 +10,4 @@ namespace oomcast {
 /// One line, without its newline; empty for a fact that is not shown. Valid UTF-8 whatever the names in it.
 std::string to_json(const Fact& fact, const ClockMap& clock);
 
-std::string_view to_string(OomScope scope);
-
 }  // namespace oomcast

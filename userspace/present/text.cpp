@@ -121,7 +121,8 @@ class Renderer {
     if (e.op == GpuEvent::Op::oom) what = fmt::format("out of GPU memory: asked for {}", size_or(e.bytes));
     if (e.op == GpuEvent::Op::recovered) what = fmt::format("recovered: got {}", size_or(e.bytes));
     if (e.op == GpuEvent::Op::again)
-      what = fmt::format("the same {} allocated again, first at {}", size_or(e.bytes), format_clock(clock_.wall(*e.first)));
+      what = fmt::format("the same {} allocated again, first at {}", size_or(e.bytes),
+                         format_clock(clock_.wall(*e.first)));
     if (e.overhead) what += " (context overhead)";
     if (e.device) what += " on " + to_string(*e.device);
     bool bad = e.op == GpuEvent::Op::oom || e.op == GpuEvent::Op::again;

@@ -17,6 +17,7 @@ struct RunInfo {
   Nanos interval{}, wall_of_mono_zero{}, wall_of_boot_zero{}, tick{};
   std::optional<TaskId> tree;  // with --pid
   std::uint64_t lost = 0;      // items that the disk was too slow for
+  std::string boot_id = {};    // of the kernel; empty: unknown
 };
 
 }  // namespace oomcast

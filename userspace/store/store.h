@@ -1,12 +1,15 @@
-// What the store knows of one OOM episode: itself, and what led to it.
+// What the store knows of OOM episodes: each by itself, and what led to it.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/result.h"
 #include "base/units.h"
 #include "forecast/book.h"
 #include "forecast/told.h"
@@ -17,12 +20,14 @@ namespace oomcast {
 
 /// Who saw an episode: a run of oomcast, or a log that was read later.
 enum class EpisodeSource : std::uint8_t { live, kmsg, journal, file };
+std::string_view to_string(EpisodeSource source);
 
 /// An episode with everything that is kept around it, each list oldest first. The lists are of the limit's
 /// cgroup, those below and above it, and the processes in them (a limit of the host: all that is kept).
 /// An imported episode has none of them. Times are MonoTime of the run; `run` turns them into wall time.
 struct StoredEpisode {
   EpisodeSource source = EpisodeSource::live;
+  bool complete = true;  // false: oomcast ended between the kill and the line that tells of it
   RunInfo run;
   OomFactLine told;
   MonoTime from;  // the lists begin here, or where the run began
@@ -36,6 +41,43 @@ struct StoredEpisode {
   std::vector<AlertFact> alerts;
   std::vector<Episode> earlier;               // of the same limit or the same command, oldest first
   std::map<std::string, std::uint64_t> lost;  // in the run until the kill, by reason
+};
+
+/// An episode in a list. Its times and identities are of `run`; victims come without their stacks, and the
+/// parts that a list does not show (others, ancestors) are empty.
+struct EpisodeSummary {
+  EpisodeSource source = EpisodeSource::live;
+  bool complete = true;
+  WallTime time;
+  std::shared_ptr<const RunInfo> run;  // boot_id and what turns times into wall time
+  Episode episode;
+};
+
+/// A store or a recording, to read. Works while others write it. The file is treated as hostile.
+class Store {
+ public:
+  /// `path`: the directory of a store, or a file. Error (exit 1): nothing is there; Error::usage: it is no
+  /// store, or of another schema.
+  static Result<Store> open(const std::string& path);
+  Store(Store&&) noexcept;
+  Store& operator=(Store&&) noexcept;
+  ~Store();
+
+  /// All, oldest first.
+  Result<std::vector<EpisodeSummary>> episodes();
+  /// By its id, or by the beginning of one that no other has; nullopt: the last. The lists go back by
+  /// `window`. Error (exit 1): there is none, with near matches.
+  Result<StoredEpisode> episode(const std::optional<std::string>& id,
+                                Nanos window = std::chrono::minutes(30));
+
+  /// By its row, which of a damaged file may read where a list does not. Rows are 1 to last_row().
+  Result<StoredEpisode> episode_at(std::int64_t row, Nanos window);
+  std::int64_t last_row();
+
+ private:
+  struct Impl;
+  explicit Store(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace oomcast

@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <fstream>
 
+#include "store/writer.h"
+
 namespace oomcast {
 namespace {
 
@@ -24,10 +26,11 @@ class Recording : public ::testing::Test {
 
   RunInfo info() const {
     return {"0.1.0",   "6.1",     "--cgroup /job",   Hierarchy::v1, std::chrono::seconds(1),
-            Nanos(12), Nanos(34), Nanos(10'000'000), TaskId{7, 70}};
+            Nanos(12), Nanos(34), Nanos(10'000'000), TaskId{7, 70}, 0,
+            "boot"};
   }
-  std::unique_ptr<RecordingWriter> create(bool overwrite = false) {
-    auto made = RecordingWriter::create(path_, info(), overwrite);
+  std::unique_ptr<StoreWriter> create(bool overwrite = false) {
+    auto made = StoreWriter::record(path_, info(), overwrite);
     EXPECT_TRUE(made) << made.error().message;
     return *std::move(made);
   }
@@ -98,7 +101,7 @@ TEST_F(Recording, gives_back_what_was_written_in_the_same_order) {
   writer->add(RecordedEvent{at_s(1), "start", "{\"type\":\"start\"}", "begin"});
   writer->add(s);
   writer->add(process("a"));
-  writer->add(RecordedTick{at_s(3)});
+  writer->add(TickFact{at_s(3)});
   writer->add(process("b"));
   writer->add(ExitFact{at_s(4), process("b").process});
   ASSERT_TRUE(writer->finish());
@@ -125,7 +128,7 @@ TEST_F(Recording, gives_back_what_was_written_in_the_same_order) {
   EXPECT_EQ(first.process.ppid, std::nullopt);
   EXPECT_EQ(first.private_bytes, std::nullopt);
   EXPECT_EQ(first.rss_error, KiB(64));
-  EXPECT_EQ(std::get<RecordedTick>(items[3]).time, at_s(3));
+  EXPECT_EQ(std::get<TickFact>(items[3]).time, at_s(3));
   EXPECT_EQ(std::get<ProcessSampleFact>(items[4]).process.comm, "b") << "as it was called then";
   EXPECT_EQ(std::get<ExitFact>(items[5]).process.id, (TaskId{7, 70}));
 }
@@ -148,9 +151,9 @@ TEST_F(Recording, keeps_the_moment_at_which_a_cgroup_was_forgotten) {
 }
 
 TEST_F(Recording, says_how_much_is_missing_from_it) {
-  constexpr std::uint64_t kMany = 3 * RecordingWriter::kMostWaiting;
+  constexpr std::uint64_t kMany = 3 * StoreWriter::kMostWaiting;
   auto writer = create();
-  for (std::uint64_t i = 0; i < kMany; ++i) writer->add(RecordedTick{at_s(1)});
+  for (std::uint64_t i = 0; i < kMany; ++i) writer->add(TickFact{at_s(1)});
   ASSERT_TRUE(writer->finish());
   auto reader = RecordingReader::open(path_);
   ASSERT_TRUE(reader);
@@ -179,6 +182,7 @@ TEST_F(Recording, knows_what_was_true_of_the_whole_run) {
   EXPECT_EQ(reader->info().scope, "--cgroup /job");
   EXPECT_EQ(reader->info().hierarchy, Hierarchy::v1);
   EXPECT_EQ(reader->info().wall_of_boot_zero, Nanos(34));
+  EXPECT_EQ(reader->info().boot_id, "boot");
   EXPECT_EQ(reader->info().tree, (std::optional<TaskId>{{7, 70}}));
 }
 
@@ -192,7 +196,7 @@ TEST_F(Recording, is_readable_by_its_group_only) {
 
 TEST_F(Recording, does_not_replace_a_file_unless_it_is_told_to) {
   std::ofstream(path_) << "precious";
-  auto refused = RecordingWriter::create(path_, info(), false);
+  auto refused = StoreWriter::record(path_, info(), false);
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message.find("--force"), std::string::npos);
   EXPECT_EQ(refused.error().exit_code, 1);
@@ -201,8 +205,8 @@ TEST_F(Recording, does_not_replace_a_file_unless_it_is_told_to) {
 
 TEST_F(Recording, does_not_write_through_a_link) {
   ASSERT_EQ(symlink("/tmp/oomcast-elsewhere", path_.c_str()), 0);
-  EXPECT_FALSE(RecordingWriter::create(path_, info(), false));
-  auto forced = RecordingWriter::create(path_, info(), true);
+  EXPECT_FALSE(StoreWriter::record(path_, info(), false));
+  auto forced = StoreWriter::record(path_, info(), true);
   ASSERT_FALSE(forced);
   EXPECT_EQ(forced.error().message.find("--force"), std::string::npos) << "it was given already";
   EXPECT_NE(access("/tmp/oomcast-elsewhere", F_OK), 0);
@@ -215,7 +219,7 @@ TEST_F(Recording, names_both_schemas_when_they_differ) {
   ASSERT_FALSE(reader);
   EXPECT_EQ(reader.error().exit_code, 2);
   EXPECT_NE(reader.error().message.find("schema 9"), std::string::npos) << reader.error().message;
-  EXPECT_NE(reader.error().message.find("schema 1"), std::string::npos);
+  EXPECT_NE(reader.error().message.find("schema 2"), std::string::npos);
 }
 
 TEST_F(Recording, tells_another_database_from_a_recording) {
@@ -263,7 +267,7 @@ TEST_F(Recording, names_the_file_that_a_copy_of_a_killed_recorder_lacks) {
 
 TEST_F(Recording, is_complete_up_to_the_last_second_while_it_is_written) {
   auto writer = create();
-  writer->add(RecordedTick{at_s(1)});
+  writer->add(TickFact{at_s(1)});
   for (int i = 0; i < 100 && read().empty(); ++i) usleep(50'000);
   EXPECT_EQ(read().size(), 1u);
 }

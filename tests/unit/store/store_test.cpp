@@ -1,0 +1,548 @@
+#include "store/store.h"
+
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "store/import.h"
+#include "store/writer.h"
+
+namespace oomcast {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Nanos kZero = std::chrono::hours(24 * 365 * 50);  // wall time of the monotonic zero
+
+MonoTime at_s(double s) {
+  return MonoTime(Nanos(static_cast<std::int64_t>(s * 1e9)));
+}
+
+CgroupPtr group(const std::string& path, std::uint64_t inode) {
+  return std::make_shared<CgroupRef>(CgroupRef{{Hierarchy::v2, inode}, path, name_cgroup(path)});
+}
+
+Sample sample(const CgroupPtr& cgroup, double s, Bytes pinned, Bytes limit = MiB(512)) {
+  Sample out;
+  out.time = at_s(s);
+  out.cgroup = cgroup;
+  out.usage = pinned + MiB(1);
+  out.limit = limit;
+  out.limit_cgroup = cgroup;
+  out.pinned = pinned;
+  return out;
+}
+
+ProcessRef process(std::uint32_t pid, const std::string& comm, const CgroupPtr& cgroup) {
+  ProcessRef p;
+  p.id = {pid, pid * 10};
+  p.comm = comm;
+  p.cmdline = {"/usr/bin/" + comm, "--x"};
+  p.cmdline_source = CmdlineSource::shown;
+  p.cgroup = cgroup;
+  return p;
+}
+
+OomFactLine kill(std::uint64_t serial, double s, std::uint32_t pid, const CgroupPtr& cgroup) {
+  OomFactLine out;
+  Episode& e = out.episode;
+  e.serial = serial;
+  e.id = "2020-" + std::to_string(pid);
+  e.time = at_s(s);
+  e.scope = OomScope::memcg;
+  e.limit_cgroup = cgroup;
+  e.usage = e.limit = MiB(512);
+  e.trigger = process(pid, "asks", cgroup);
+  e.order = 0;
+  e.gfp = "0xcc0(GFP_KERNEL)";
+  e.group_kill = false;
+  Victim v;
+  v.process = process(pid, "python3", cgroup);
+  v.tid = pid;
+  v.anon = MiB(500);
+  v.oom_score_adj = -5;
+  v.killed = true;
+  v.freed_after = Seconds(0.25);
+  v.stack = {0x7f05c05010ba, 0x958b20};
+  v.marked = v.logged = true;
+  e.victims.push_back(v);
+  e.also_killed.push_back(process(pid + 1, "shares", cgroup));
+  e.grew_most.push_back({process(pid, "python3", cgroup), MiB(400), Seconds(60)});
+  e.chain.push_back({cgroup, MiB(512), MiB(512)});
+  e.chain.push_back({group("/", 1), GiB(2), std::nullopt});
+  e.checks = {1, 1, std::nullopt};
+  ForecastFact before;
+  before.time = at_s(s - 3);
+  before.cgroup = before.limit_cgroup = cgroup;
+  before.forecast.verdict = Verdict::leak;
+  before.forecast.growth = Growth{{100}, {90}, {110}, Seconds(30), 42};
+  before.forecast.limit = MiB(512);
+  before.forecast.eta = Seconds(3);
+  before.forecast.why = "it grew";
+  before.forecast.evidence.floor = MiB(7);
+  before.forecast.evidence.peaks = 3;
+  out.forecast_before = before;
+  out.first_forecast = at_s(s - 30);
+  return out;
+}
+
+class StoreTest : public ::testing::Test {
+ protected:
+  StoreTest() {
+    char name[] = "/tmp/oomcast-store-XXXXXX";
+    dir_ = mkdtemp(name);
+  }
+  ~StoreTest() override { std::filesystem::remove_all(dir_); }
+
+  RunInfo info(const std::string& boot = "boot-1") const {
+    return {"0.1.0", "6.1", "whole machine", Hierarchy::v2, 1s, kZero, kZero, 10ms, std::nullopt, 0, boot};
+  }
+  std::unique_ptr<StoreWriter> keep(const RunInfo& run, StoreLimits limits = {}) {
+    auto made = StoreWriter::keep(dir_, run, limits);
+    EXPECT_TRUE(made) << made.error().message;
+    return *std::move(made);
+  }
+  std::unique_ptr<StoreWriter> keep() { return keep(info()); }
+  Store read() {
+    auto store = Store::open(dir_);
+    EXPECT_TRUE(store) << store.error().message;
+    return *std::move(store);
+  }
+  std::vector<EpisodeSummary> episodes() {
+    auto all = read().episodes();
+    EXPECT_TRUE(all) << all.error().message;
+    return *std::move(all);
+  }
+  StoredEpisode last(Nanos window = 30min) {
+    auto episode = read().episode(std::nullopt, window);
+    EXPECT_TRUE(episode) << episode.error().message;
+    return *std::move(episode);
+  }
+  std::int64_t ask(const std::string& sql) {
+    sqlite3* db = nullptr;
+    sqlite3_stmt* rows = nullptr;
+    EXPECT_EQ(sqlite3_open((dir_ + "/oomcast.db").c_str(), &db), SQLITE_OK);
+    EXPECT_EQ(sqlite3_prepare_v2(db, sql.c_str(), -1, &rows, nullptr), SQLITE_OK) << sqlite3_errmsg(db);
+    std::int64_t n = sqlite3_step(rows) == SQLITE_ROW ? sqlite3_column_int64(rows, 0) : -1;
+    sqlite3_finalize(rows);
+    sqlite3_close(db);
+    return n;
+  }
+
+  std::string dir_;
+  CgroupPtr job_ = group("/job", 7), worker_ = group("/job/worker", 8), other_ = group("/other", 9);
+};
+
+TEST_F(StoreTest, gives_back_an_episode_as_it_was_told) {
+  auto writer = keep();
+  OomFactLine told = kill(1, 1000, 77, job_);
+  writer->add(EpisodeFact{told});
+  ASSERT_TRUE(writer->finish());
+  StoredEpisode stored = last();
+  const Episode &a = told.episode, &b = stored.told.episode;
+  EXPECT_TRUE(stored.complete);
+  EXPECT_EQ(stored.source, EpisodeSource::live);
+  EXPECT_EQ(stored.run.boot_id, "boot-1");
+  EXPECT_EQ(b.id, a.id);
+  EXPECT_EQ(b.time, a.time);
+  EXPECT_EQ(b.scope, a.scope);
+  EXPECT_EQ(b.limit_cgroup->path, "/job");
+  EXPECT_EQ(b.limit, a.limit);
+  EXPECT_EQ(b.trigger->comm, "asks");
+  EXPECT_EQ(b.order, 0);
+  EXPECT_EQ(b.gfp, a.gfp);
+  EXPECT_EQ(b.group_kill, false);
+  ASSERT_EQ(b.victims.size(), 1u);
+  EXPECT_EQ(b.victims[0].process.id, a.victims[0].process.id);
+  EXPECT_EQ(b.victims[0].process.cmdline, a.victims[0].process.cmdline);
+  EXPECT_EQ(b.victims[0].process.cgroup->path, "/job");
+  EXPECT_EQ(b.victims[0].anon, MiB(500));
+  EXPECT_EQ(b.victims[0].file, std::nullopt) << "unknown is not 0";
+  EXPECT_EQ(b.victims[0].oom_score_adj, -5);
+  EXPECT_EQ(b.victims[0].killed, true);
+  EXPECT_EQ(b.victims[0].freed_after, Seconds(0.25));
+  EXPECT_EQ(b.victims[0].stack, a.victims[0].stack);
+  ASSERT_EQ(b.also_killed.size(), 1u);
+  EXPECT_EQ(b.also_killed[0].comm, "shares");
+  ASSERT_EQ(b.grew_most.size(), 1u);
+  EXPECT_EQ(b.grew_most[0].grew, MiB(400));
+  ASSERT_EQ(b.chain.size(), 2u);
+  EXPECT_EQ(b.chain[1].limit, std::nullopt);
+  EXPECT_EQ(b.checks.mark_victim, 1u);
+  EXPECT_EQ(b.checks.vmstat, std::nullopt);
+  ASSERT_TRUE(stored.told.forecast_before);
+  const Forecast& f = stored.told.forecast_before->forecast;
+  EXPECT_EQ(stored.told.forecast_before->time, at_s(997));
+  EXPECT_EQ(stored.told.forecast_before->limit_cgroup->path, "/job");
+  EXPECT_EQ(f.verdict, Verdict::leak);
+  EXPECT_EQ(f.growth->low.value, 90);
+  EXPECT_EQ(f.growth->samples, 42u);
+  EXPECT_EQ(f.eta, Seconds(3));
+  EXPECT_EQ(f.eta_high, std::nullopt);
+  EXPECT_EQ(f.why, "it grew");
+  EXPECT_EQ(f.evidence.floor, MiB(7));
+  EXPECT_EQ(f.evidence.peaks, 3u);
+  EXPECT_EQ(stored.told.first_forecast, at_s(970));
+}
+
+TEST_F(StoreTest, gives_what_led_to_an_episode_and_nothing_of_others) {
+  auto writer = keep();
+  for (int s = 0; s < 100; ++s) {
+    writer->add(sample(job_, 900 + s, MiB(100 + s)));
+    writer->add(sample(worker_, 900 + s, MiB(50 + s)));
+    writer->add(sample(other_, 900 + s, MiB(10 + s)));
+    ProcessSampleFact p;
+    p.time = at_s(900 + s);
+    p.process = process(77, "python3", worker_);
+    p.rss = p.anon = MiB(40 + s);
+    writer->add(p);
+    writer->add(TickFact{at_s(900 + s)});
+  }
+  writer->add(ReclaimFact{at_s(999), job_, 5, Seconds(0.5), MiB(3)});
+  writer->add(PressureFact{at_s(999), nullptr, {PressureLine{1, 2, 3, 4}, std::nullopt}});
+  writer->add(UserKillFact{at_s(999), process(5, "other", job_), process(6, "bash", other_), "earlyoom"});
+  AlertFact alert;
+  alert.time = at_s(998);
+  alert.rule = "level>100M";
+  alert.cgroup = job_;
+  alert.message = "act";
+  alert.actions.push_back({ActionRun::Kind::exec, "true", ActionRun::Result::running});
+  writer->add(alert);
+  alert.actions[0].result = ActionRun::Result::ok;
+  alert.actions[0].exit_code = 0;
+  writer->add(alert);
+  writer->add(LostFact{at_s(500), "samples_ring_full", 3});
+  writer->add(LostFact{at_s(600), "samples_ring_full", 4});
+  writer->add(EpisodeFact{kill(1, 1000, 77, job_)});
+  writer->add(ExitFact{at_s(1000.5), process(77, "python3", worker_)});
+  ASSERT_TRUE(writer->finish());
+
+  StoredEpisode e = last(60s);
+  std::size_t of_job = 0, of_worker = 0;
+  MonoTime before{};
+  for (const Sample& s : e.samples) {
+    EXPECT_GE(s.time, at_s(940));
+    EXPECT_GE(s.time, before) << "oldest first";
+    before = s.time;
+    of_job += s.cgroup->path == "/job";
+    of_worker += s.cgroup->path == "/job/worker";
+  }
+  EXPECT_EQ(of_job, 60u);
+  EXPECT_EQ(of_worker, 60u);
+  EXPECT_EQ(e.samples.size(), 120u);
+  EXPECT_EQ(e.processes.size(), 60u);
+  EXPECT_EQ(e.processes.back().process.comm, "python3");
+  EXPECT_EQ(e.exits.size(), 1u);
+  ASSERT_EQ(e.reclaim.size(), 1u);
+  EXPECT_EQ(e.reclaim[0].stalls, 5u);
+  ASSERT_EQ(e.pressure.size(), 1u);
+  EXPECT_EQ(e.pressure[0].pressure.some->avg300, 3);
+  EXPECT_FALSE(e.pressure[0].pressure.full);
+  ASSERT_EQ(e.kills.size(), 1u);
+  EXPECT_EQ(e.kills[0].sender.comm, "bash");
+  EXPECT_EQ(e.kills[0].cause, "earlyoom");
+  ASSERT_EQ(e.alerts.size(), 1u) << "told twice, it is one";
+  ASSERT_EQ(e.alerts[0].actions.size(), 1u);
+  EXPECT_EQ(e.alerts[0].actions[0].result, ActionRun::Result::ok);
+  EXPECT_EQ(e.lost["samples_ring_full"], 7u);
+}
+
+TEST_F(StoreTest, has_an_episode_at_once_and_completes_it) {
+  auto writer = keep();
+  OomFactLine begun = kill(1, 1000, 77, job_);
+  begun.episode.victims[0].freed_after.reset();
+  writer->add(EpisodeFact{begun, false});
+  for (int i = 0; i < 200 && ask("SELECT count(*) FROM episodes") == 0; ++i) usleep(10'000);
+  auto all = episodes();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_FALSE(all[0].complete);
+  OomFactLine told = kill(1, 999.5, 77, job_);
+  told.episode.id = "another, as it began earlier";
+  writer->add(EpisodeFact{told});
+  ASSERT_TRUE(writer->finish());
+  all = episodes();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_TRUE(all[0].complete);
+  EXPECT_EQ(all[0].episode.id, told.episode.id);
+  EXPECT_EQ(all[0].time, WallTime(at_s(999.5).time_since_epoch() + kZero));
+  EXPECT_EQ(ask("SELECT count(*) FROM victims"), 1);
+}
+
+TEST_F(StoreTest, waits_for_another_that_has_it_locked_and_loses_nothing) {
+  auto writer = keep();
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open((dir_ + "/oomcast.db").c_str(), &db), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(db, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  writer->add(sample(job_, 999, MiB(100)));
+  writer->add(EpisodeFact{kill(1, 1000, 77, job_)});
+  sleep(3);  // longer than SQLite itself waits
+  writer->add(sample(job_, 1006, MiB(200)));
+  ASSERT_EQ(sqlite3_exec(db, "COMMIT", nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3_close(db);
+  ASSERT_TRUE(writer->finish());
+  EXPECT_EQ(writer->lost(), 0u);
+  EXPECT_TRUE(writer->take_notices().empty());
+  EXPECT_EQ(last().samples.size(), 2u);
+}
+
+TEST_F(StoreTest, counts_a_kill_once_that_two_oomcasts_saw) {
+  auto a = keep(), b = keep();
+  a->add(EpisodeFact{kill(1, 1000, 77, job_), false});
+  for (int i = 0; i < 200 && ask("SELECT count(*) FROM episodes") == 0; ++i) usleep(10'000);
+  b->add(EpisodeFact{kill(1, 1000, 77, job_)});
+  ASSERT_TRUE(b->finish());
+  ASSERT_TRUE(a->finish());
+  auto all = episodes();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_TRUE(all[0].complete) << "the first ended before it told of it";
+  EXPECT_EQ(ask("SELECT count(*) FROM runs"), 2);
+}
+
+TEST_F(StoreTest, takes_an_episode_from_a_log_once_and_completes_the_live_one) {
+  auto writer = keep();
+  OomFactLine live = kill(1, 1000, 77, job_);
+  live.episode.gfp.reset();
+  writer->add(EpisodeFact{live});
+  ASSERT_TRUE(writer->finish());
+  auto wall = [](double s) { return WallTime(at_s(s).time_since_epoch() + kZero); };
+  for (int again = 0; again < 2; ++again) {
+    auto import = EpisodeImport::open(dir_, "0.1.0");
+    ASSERT_TRUE(import) << import.error().message;
+    Episode same = kill(0, 0, 77, job_).episode, older = kill(0, 0, 99, other_).episode;
+    same.usage = MiB(1);
+    auto a = import->add(same, EpisodeSource::journal, wall(1003), "boot-1");
+    ASSERT_TRUE(a);
+    EXPECT_FALSE(*a);
+    auto b = import->add(older, EpisodeSource::journal, wall(10), "boot-0");
+    ASSERT_TRUE(b);
+    EXPECT_EQ(*b, again == 0);
+    auto c = import->add(same, EpisodeSource::journal, wall(1003), "boot-2");
+    ASSERT_TRUE(c);
+    EXPECT_EQ(*c, again == 0) << "another boot: another kill";
+    ASSERT_TRUE(import->finish());
+  }
+  auto all = episodes();
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[0].source, EpisodeSource::journal);
+  EXPECT_EQ(all[0].time, wall(10));
+  EXPECT_EQ(all[0].run->boot_id, "boot-0");
+  EXPECT_EQ(all[1].source, EpisodeSource::live);
+  EXPECT_EQ(all[1].episode.gfp, "0xcc0(GFP_KERNEL)") << "only the log knew";
+  EXPECT_EQ(all[1].episode.usage, MiB(512)) << "what is known stays";
+}
+
+TEST_F(StoreTest, has_the_live_episode_in_place_of_the_one_of_the_log) {
+  auto import = EpisodeImport::open(dir_, "0.1.0");
+  ASSERT_TRUE(import);
+  ASSERT_TRUE(import->add(kill(0, 0, 77, job_).episode, EpisodeSource::kmsg,
+                          WallTime(at_s(1001).time_since_epoch() + kZero), "boot-1"));
+  ASSERT_TRUE(import->finish());
+  auto writer = keep();
+  writer->add(EpisodeFact{kill(1, 1000, 77, job_)});
+  ASSERT_TRUE(writer->finish());
+  auto all = episodes();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].source, EpisodeSource::live);
+  EXPECT_EQ(all[0].episode.time, at_s(1000));
+}
+
+TEST_F(StoreTest, finds_an_episode_by_the_beginning_of_its_id_and_names_near_ones) {
+  auto writer = keep();
+  writer->add(EpisodeFact{kill(1, 1000, 77, job_)});
+  writer->add(EpisodeFact{kill(2, 2000, 780, other_)});
+  ASSERT_TRUE(writer->finish());
+  Store store = read();
+  EXPECT_EQ(store.episode("2020-780")->told.episode.id, "2020-780");
+  EXPECT_EQ(store.episode("2020-78")->told.episode.id, "2020-780");
+  EXPECT_EQ(store.episode(std::nullopt)->told.episode.id, "2020-780") << "the last";
+  auto none = store.episode("2020");
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().exit_code, 1);
+  EXPECT_NE(none.error().message.find("2020-77"), std::string::npos) << none.error().message;
+}
+
+TEST_F(StoreTest, knows_earlier_episodes_of_the_same_limit_or_command) {
+  auto writer = keep();
+  writer->add(EpisodeFact{kill(1, 1000, 77, job_)});
+  OomFactLine stranger = kill(2, 1100, 78, other_);
+  stranger.episode.victims[0].process.comm = "nginx";
+  writer->add(EpisodeFact{stranger});
+  writer->add(EpisodeFact{kill(3, 1200, 79, worker_)});
+  writer->add(EpisodeFact{kill(4, 1300, 80, job_)});
+  ASSERT_TRUE(writer->finish());
+  StoredEpisode e = last();
+  ASSERT_EQ(e.earlier.size(), 2u);
+  EXPECT_EQ(e.earlier[0].time, at_s(1000));
+  EXPECT_EQ(e.earlier[1].time, at_s(1200)) << "another limit, the same command";
+}
+
+TEST_F(StoreTest, is_readable_by_its_group_only) {
+  umask(0);
+  std::filesystem::remove_all(dir_);
+  auto writer = keep();
+  struct stat what {};
+  ASSERT_EQ(stat(dir_.c_str(), &what), 0);
+  EXPECT_EQ(what.st_mode & 0777, 0750u);
+  for (const char* part : {"", "-wal", "-shm"}) {
+    ASSERT_EQ(stat((dir_ + "/oomcast.db" + part).c_str(), &what), 0) << part;
+    EXPECT_EQ(what.st_mode & 0777, 0640u) << part;
+  }
+}
+
+TEST_F(StoreTest, refuses_links_and_directories_that_anybody_may_write_to) {
+  ASSERT_EQ(symlink("/tmp/oomcast-elsewhere", (dir_ + "/oomcast.db").c_str()), 0);
+  auto refused = StoreWriter::keep(dir_, info());
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("link"), std::string::npos);
+  EXPECT_NE(access("/tmp/oomcast-elsewhere", F_OK), 0);
+  std::filesystem::remove(dir_ + "/oomcast.db");
+  std::ofstream(dir_ + "/precious") << "x";
+  ASSERT_EQ(link((dir_ + "/precious").c_str(), (dir_ + "/oomcast.db").c_str()), 0);
+  EXPECT_FALSE(StoreWriter::keep(dir_, info()));
+  std::filesystem::remove(dir_ + "/oomcast.db");
+  ASSERT_EQ(chmod(dir_.c_str(), 0777), 0);
+  EXPECT_FALSE(StoreWriter::keep(dir_, info()));
+}
+
+TEST_F(StoreTest, says_that_nothing_is_there) {
+  auto store = Store::open(dir_);
+  ASSERT_FALSE(store);
+  EXPECT_EQ(store.error().exit_code, 1);
+  ASSERT_TRUE(keep()->finish());
+  auto none = read().episode(std::nullopt);
+  ASSERT_FALSE(none);
+  EXPECT_NE(none.error().message.find("no OOM kill"), std::string::npos);
+}
+
+TEST_F(StoreTest, opens_a_recording_too) {
+  std::string file = dir_ + "/run.db";
+  auto made = StoreWriter::record(file, info(), false);
+  ASSERT_TRUE(made);
+  for (int s = 0; s < 10; ++s) (*made)->add(sample(job_, 990 + s, MiB(100)));
+  (*made)->add(EpisodeFact{kill(1, 1000, 77, job_)});
+  ASSERT_TRUE((*made)->finish());
+  auto store = Store::open(file);
+  ASSERT_TRUE(store) << store.error().message;
+  auto e = store->episode(std::nullopt);
+  ASSERT_TRUE(e) << e.error().message;
+  EXPECT_EQ(e->samples.size(), 10u) << "also those that did not change";
+}
+
+TEST_F(StoreTest, survives_damage_anywhere) {
+  auto writer = keep();
+  for (int s = 0; s < 200; ++s) {
+    writer->add(sample(job_, 900 + s, MiB(100 + s)));
+    if (s % 20 == 0)
+      writer->add(EpisodeFact{kill(static_cast<std::uint64_t>(s + 1), 900 + s, 100 + s, job_)});
+  }
+  ASSERT_TRUE(writer->finish());
+  std::string file = dir_ + "/oomcast.db";
+  std::string whole;
+  {
+    std::ifstream in(file, std::ios::binary);
+    whole.assign(std::istreambuf_iterator<char>(in), {});
+  }
+  std::mt19937 random(1);
+  for (int round = 0; round < 150; ++round) {
+    std::string damaged = whole;
+    for (int i = 0; i < 1 + round % 40; ++i) damaged[random() % damaged.size()] = static_cast<char>(random());
+    if (round % 5 == 0) damaged.resize(random() % damaged.size());
+    std::ofstream(file, std::ios::binary | std::ios::trunc) << damaged;
+    auto store = Store::open(dir_);
+    if (!store) continue;
+    (void)store->episodes();
+    (void)store->episode(std::nullopt);
+    for (std::int64_t row = 1; row < 12; ++row) (void)store->episode_at(row, 30min);
+  }
+}
+
+// As oomcast 0.1.0 of November 2026 wrote it.
+TEST_F(StoreTest, opens_a_recording_of_schema_1) {
+  std::string file = dir_ + "/old.db";
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open(file.c_str(), &db), SQLITE_OK);
+  const char* sql = R"sql(
+PRAGMA application_id=0x6f6f6d63; PRAGMA user_version=1;
+CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE cgroups(id INTEGER PRIMARY KEY, inode INTEGER, path TEXT, name TEXT, kind TEXT, container TEXT, pod TEXT,
+  unit TEXT, slurm_job TEXT, slurm_step TEXT);
+CREATE TABLE processes(id INTEGER PRIMARY KEY, pid INTEGER, start_ticks INTEGER, comm TEXT, cmdline BLOB,
+  cmdline_source INTEGER, cmdline_truncated INTEGER, uid INTEGER, ppid INTEGER, ns_pid INTEGER, cgroup INTEGER);
+CREATE TABLE samples(seq INTEGER PRIMARY KEY, time_ns INTEGER, cgroup INTEGER, usage INTEGER, usage_limit INTEGER,
+  limit_cgroup INTEGER, anon INTEGER, file INTEGER, shmem INTEGER, kernel INTEGER, swap INTEGER, pinned INTEGER,
+  headroom_limit INTEGER, peak INTEGER);
+CREATE TABLE process_samples(seq INTEGER PRIMARY KEY, time_ns INTEGER, process INTEGER, rss INTEGER, anon INTEGER,
+  file INTEGER, shmem INTEGER, swap INTEGER, private INTEGER, rss_error INTEGER);
+CREATE TABLE exits(seq INTEGER PRIMARY KEY, time_ns INTEGER, process INTEGER);
+CREATE TABLE removals(seq INTEGER PRIMARY KEY, time_ns INTEGER, cgroup INTEGER);
+CREATE TABLE ticks(seq INTEGER PRIMARY KEY, time_ns INTEGER, killed INTEGER);
+CREATE TABLE forecasts(seq INTEGER PRIMARY KEY, time_ns INTEGER, cgroup INTEGER, process INTEGER, verdict TEXT,
+  growth REAL, eta_s REAL, eta_low_s REAL, eta_high_s REAL, alert INTEGER, why TEXT);
+CREATE TABLE events(seq INTEGER PRIMARY KEY, time_ns INTEGER, type TEXT, json TEXT, text TEXT);
+INSERT INTO meta VALUES('version','0.1.0'),('kernel','6.1'),('scope','whole machine'),('hierarchy','v1'),
+  ('interval_ns',1000000000),('wall_of_mono_zero_ns',1700000000000000000),('wall_of_boot_zero_ns',1600000000000000000),
+  ('clock_tick_ns',10000000);
+INSERT INTO cgroups VALUES(1,7,'/job','job','plain',NULL,NULL,NULL,NULL,NULL);
+INSERT INTO samples VALUES(1,999000000000,1,1000,2000,1,NULL,NULL,NULL,NULL,NULL,900,2000,NULL);
+INSERT INTO forecasts VALUES(2,999500000000,1,NULL,'leak',5.0,1.0,0.5,NULL,1,'grew');
+INSERT INTO events VALUES(3,998000000000,'lost','{"type":"lost","reason":"model_full","count":4}','');
+INSERT INTO events VALUES(4,1000000000000,'oom','{"type":"oom","id":"old-1","scope":"memcg","limit_cgroup":{"id":7,
+  "hierarchy":"v1","path":"/job"},"usage_bytes":2000,"limit_bytes":2000,"trigger":null,"order":0,"gfp":"0xcc0",
+  "group_kill":false,"victims":[{"pid":55,"start_time":"2020-09-13T12:26:41.120000000Z","comm":"py","cmdline":["py",
+  "a b"],"cmdline_source":"shown","cmdline_truncated":false,"uid":3,"ppid":null,"ns_pid":55,"cgroup":{"id":7,"path":
+  "/job"},"tid":56,"anon_bytes":1500,"file_bytes":null,"oom_score_adj":0,"killed":true,"freed_after_s":0.5,
+  "stack":["0x7f","0x1"]}],"also_killed":[],"grew_most":[{"process":{"pid":55,"comm":"py","cgroup":{"id":7,"path":
+  "/job"}},"grew_bytes":77,"over_s":9.5}],"ancestors":[{"cgroup":{"id":7,"path":"/job"},"usage_bytes":2000,
+  "limit_bytes":2000},{"cgroup":{"id":1,"path":"/"},"usage_bytes":9000,"limit_bytes":null}],"forecast_before":
+  {"first_time":"2023-11-14T22:29:50.000000000Z"},"checks":{"mark_victim":1,"kmsg":1,"vmstat":null}}','');
+INSERT INTO events VALUES(5,1000000000000,'oom','{no json','');
+)sql";
+  ASSERT_EQ(sqlite3_exec(db, sql, nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(db);
+  sqlite3_close(db);
+  ASSERT_EQ(chmod(file.c_str(), 0440), 0);
+  auto store = Store::open(file);
+  ASSERT_TRUE(store) << store.error().message;
+  auto all = store->episodes();
+  ASSERT_TRUE(all);
+  ASSERT_EQ(all->size(), 1u);
+  auto e = store->episode(std::nullopt);
+  ASSERT_TRUE(e) << e.error().message;
+  const Episode& told = e->told.episode;
+  EXPECT_EQ(told.id, "old-1");
+  EXPECT_EQ(told.time, at_s(1000));
+  EXPECT_EQ(told.limit_cgroup->path, "/job");
+  EXPECT_EQ(told.limit_cgroup->id, (CgroupId{Hierarchy::v1, 7}));
+  EXPECT_FALSE(told.trigger);
+  EXPECT_EQ(told.gfp, "0xcc0");
+  ASSERT_EQ(told.victims.size(), 1u);
+  const Victim& v = told.victims[0];
+  EXPECT_EQ(v.process.id, (TaskId{55, 112})) << "1.12 s after boot, in ticks";
+  EXPECT_EQ(v.process.cmdline, (std::vector<std::string>{"py", "a b"}));
+  EXPECT_EQ(v.process.cgroup->path, "/job");
+  EXPECT_EQ(v.tid, 56u);
+  EXPECT_EQ(v.anon, Bytes{1500});
+  EXPECT_EQ(v.file, std::nullopt);
+  EXPECT_EQ(v.stack, (std::vector<std::uint64_t>{0x7f, 1}));
+  ASSERT_EQ(told.grew_most.size(), 1u);
+  EXPECT_EQ(told.grew_most[0].grew, Bytes{77});
+  ASSERT_EQ(told.chain.size(), 2u);
+  EXPECT_EQ(told.chain[1].cgroup->path, "/");
+  EXPECT_EQ(told.checks.mark_victim, 1u);
+  EXPECT_EQ(told.checks.vmstat, std::nullopt);
+  EXPECT_EQ(e->told.first_forecast, at_s(990));
+  ASSERT_TRUE(e->told.forecast_before);
+  EXPECT_EQ(e->told.forecast_before->forecast.verdict, Verdict::leak);
+  EXPECT_EQ(e->samples.size(), 1u);
+  EXPECT_EQ(e->samples[0].time, at_s(999));
+  EXPECT_EQ(e->forecasts.size(), 1u);
+  EXPECT_EQ(e->lost["model_full"], 4u);
+}
+
+}  // namespace
+}  // namespace oomcast

@@ -1,0 +1,93 @@
+#include "store/database.h"
+
+#include <utility>
+
+namespace oomcast {
+namespace {
+
+constexpr int kLongestValue = 16 << 20;
+
+// As a file: URI wants it.
+std::string uri_of(const std::string& path) {
+  constexpr char hex[] = "0123456789abcdef";
+  std::string out = "file:";
+  for (char c : path) {
+    auto byte = static_cast<unsigned char>(c);
+    bool plain = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
+                 (byte >= '0' && byte <= '9') || c == '/' || c == '.' || c == '-' || c == '_';
+    if (plain)
+      out += c;
+    else
+      (out += '%') += {hex[byte >> 4], hex[byte & 15]};
+  }
+  return out;
+}
+
+}  // namespace
+
+Statement::Statement(sqlite3* db, const std::string& sql) {
+  if (sqlite3_prepare_v2(db, sql.c_str(), -1, &stmt_, nullptr) != SQLITE_OK) stmt_ = nullptr;
+}
+
+Statement::Statement(Statement&& o) noexcept
+    : stmt_(std::exchange(o.stmt_, nullptr)), at_(o.at_), state_(o.state_), ok_(o.ok_) {}
+
+bool Statement::run() {
+  bool ok = ok_ && stmt_ && sqlite3_step(stmt_) == SQLITE_DONE;
+  sqlite3_reset(stmt_);
+  at_ = 0;
+  ok_ = true;
+  return ok;
+}
+
+std::string Statement::text(int c) const {
+  const void* data = sqlite3_column_blob(stmt_, c);
+  auto size = static_cast<std::size_t>(sqlite3_column_bytes(stmt_, c));
+  return data ? std::string(static_cast<const char*>(data), size) : std::string();
+}
+
+std::optional<Bytes> Statement::bytes(int c) const {
+  return null(c) ? std::nullopt : std::optional(Bytes{integer(c)});
+}
+std::optional<Seconds> Statement::seconds(int c) const {
+  return null(c) ? std::nullopt : std::optional(Seconds(real(c)));
+}
+std::optional<std::uint32_t> Statement::number(int c) const {
+  return null(c) ? std::nullopt : std::optional(static_cast<std::uint32_t>(integer(c)));
+}
+std::optional<std::uint64_t> Statement::count(int c) const {
+  return null(c) ? std::nullopt : std::optional(static_cast<std::uint64_t>(integer(c)));
+}
+
+void Statement::again() {
+  sqlite3_reset(stmt_);
+  at_ = 0;
+  ok_ = true;
+}
+
+bool execute(sqlite3* db, const std::string& sql) {
+  return sqlite3_exec(db, sql.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK;
+}
+
+std::optional<std::int64_t> ask(sqlite3* db, const std::string& sql) {
+  Statement s(db, sql);
+  if (!s.row() || s.null(0)) return std::nullopt;
+  return s.integer(0);
+}
+
+DatabaseHandle open_to_read(const std::string& path, bool immutable, int& code) {
+  sqlite3* raw = nullptr;
+  std::string uri = uri_of(path) + (immutable ? "?immutable=1" : "");
+  code = sqlite3_open_v2(uri.c_str(), &raw, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI,
+                         nullptr);
+  DatabaseHandle db(raw);
+  if (code != SQLITE_OK) return db;
+  sqlite3_limit(raw, SQLITE_LIMIT_LENGTH, kLongestValue);
+  sqlite3_busy_timeout(raw, 2000);
+  sqlite3_db_config(raw, SQLITE_DBCONFIG_ENABLE_VIEW, 0, nullptr);  // tables only: no SQL of the file runs
+  sqlite3_db_config(raw, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
+  execute(raw, "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA temp_store=MEMORY");
+  return db;
+}
+
+}  // namespace oomcast

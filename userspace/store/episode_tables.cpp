@@ -1,0 +1,201 @@
+// Episodes as rows: the part of Tables that is about them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "store/schema.h"
+#include "store/tables.h"
+
+namespace oomcast {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Two sources of one kill: clocks of logs are rounded to seconds, and drift while a machine is suspended.
+constexpr Nanos kSameKill = 10s;
+constexpr std::size_t kMostKept = 256;
+constexpr std::size_t kMostSerials = 1024;
+
+}  // namespace
+
+std::string_view to_string(EpisodeSource source) {
+  constexpr std::string_view names[] = {"live", "kmsg", "journal", "file"};
+  return names[static_cast<std::size_t>(source)];
+}
+
+// The same thread died at the same time in the same boot, as far as both sides know theirs.
+std::optional<Tables::Twin> Tables::find_twin(const EpisodeFact& fact) {
+  const Episode& e = fact.line.episode;
+  Statement find(
+      db_,
+      "SELECT e.id, e.run, e.complete, e.source='live' FROM episodes e JOIN victims v ON v.episode=e.id"
+      " LEFT JOIN runs r ON r.id=e.run LEFT JOIN runs mine ON mine.id=?"
+      " WHERE v.tid=? AND e.time_ns BETWEEN ? AND ? AND (e.run<>? OR e.source<>'live')"
+      " AND (r.boot_id IS NULL OR mine.boot_id IS NULL OR r.boot_id=mine.boot_id)"
+      " ORDER BY e.source='live' DESC LIMIT 1");
+  std::int64_t at = wall(e.time);
+  for (const Victim& v : e.victims) {
+    find << run_ << v.tid << at - kSameKill.count() << at + kSameKill.count()
+         << (fact.source == EpisodeSource::live ? run_ : std::int64_t{0});
+    std::optional<Twin> twin;
+    if (find.row()) twin = Twin{find.integer(0), find.integer(1), find.integer(2) != 0, find.integer(3) != 0};
+    find.again();
+    if (twin) return twin;
+  }
+  return std::nullopt;
+}
+
+// What the one that is there does not know.
+void Tables::fill_in(std::int64_t id, const Episode& e) {
+  std::optional<std::string> scope;
+  if (e.scope) scope = to_string(*e.scope);
+  auto limit_group = id_of(e.limit_cgroup);
+  auto trigger = id_of(e.trigger);
+  Statement fill(db_,
+                 "UPDATE episodes SET scope=coalesce(scope,?), limit_cgroup=coalesce(limit_cgroup,?),"
+                 " usage=coalesce(usage,?), usage_limit=coalesce(usage_limit,?), trigger=coalesce(trigger,?),"
+                 " page_order=coalesce(page_order,?), gfp=coalesce(gfp,?), group_kill=coalesce(group_kill,?),"
+                 " logged=coalesce(logged,?) WHERE id=?");
+  fill << scope << limit_group << e.usage << e.limit << trigger << e.order << e.gfp << e.group_kill
+       << e.checks.kmsg << id;
+  run(fill);
+  Statement victim(
+      db_,
+      "UPDATE victims SET anon=coalesce(anon,?), file=coalesce(file,?), shmem=coalesce(shmem,?),"
+      " swap=coalesce(swap,?), pgtables=coalesce(pgtables,?), total_vm=coalesce(total_vm,?),"
+      " oom_score_adj=coalesce(oom_score_adj,?), logged=max(logged,?) WHERE episode=? AND tid=?");
+  for (const Victim& v : e.victims) {
+    victim << v.anon << v.file << v.shmem << v.swap << v.pgtables << v.total_vm << v.oom_score_adj << v.logged
+           << id << v.tid;
+    run(victim);
+  }
+}
+
+bool Tables::write(const EpisodeFact& fact) {
+  const Episode& e = fact.line.episode;
+  std::int64_t id = 0;
+  if (auto known = episodes_.find(e.serial); e.serial && known != episodes_.end()) id = known->second;
+  bool is_new = id == 0;
+  if (auto twin = id ? std::nullopt : find_twin(fact)) {
+    is_new = false;
+    bool better = fact.source == EpisodeSource::live && (!twin->live || (fact.complete && !twin->complete));
+    if (!better) {
+      fill_in(twin->id, e);
+      return false;
+    }
+    id = twin->id;
+  }
+  std::optional<std::string> scope;
+  if (e.scope) scope = to_string(*e.scope);
+  auto limit_group = id_of(e.limit_cgroup);
+  auto trigger = id_of(e.trigger);
+  std::optional<std::int64_t> forecast, first;
+  if (fact.line.forecast_before) forecast = write_forecast(*fact.line.forecast_before, false);
+  if (fact.line.first_forecast) first = wall(*fact.line.first_forecast);
+  Statement row(db_, "REPLACE INTO episodes VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+  row << (id ? std::optional(id) : std::nullopt) << run_ << wall(e.time) << e.id << to_string(fact.source)
+      << fact.complete << scope << limit_group << e.usage << e.limit << trigger << e.order << e.gfp
+      << e.group_kill << e.checks.mark_victim << e.checks.kmsg << e.checks.vmstat << forecast << first;
+  run(row);
+  id = sqlite3_last_insert_rowid(db_);
+  if (e.serial && !episodes_.contains(e.serial)) {
+    if (episodes_.size() >= kMostSerials) episodes_.erase(episodes_.begin());
+    episodes_[e.serial] = id;
+    fresh_episodes_.push_back(e.serial);
+  }
+  write_parts(id, fact);
+  if (fact.source == EpisodeSource::live) keep(id, e);
+  return is_new;
+}
+
+void Tables::write_parts(std::int64_t id, const EpisodeFact& fact) {
+  const Episode& e = fact.line.episode;
+  for (const char* table : {"victims", "others", "ancestors", "kept", "tasks", "memory_at_kill"})
+    check(execute(db_, fmt::format("DELETE FROM {} WHERE episode={}", table, id)));
+  int nr = 0;
+  Statement victim(db_, "INSERT INTO victims VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+  for (const Victim& v : e.victims) {
+    auto process = id_of(v.process);
+    std::string stack;
+    for (std::uint64_t address : v.stack) stack += fmt::format("{}{:#x}", stack.empty() ? "" : " ", address);
+    victim << id << nr++ << process << v.tid << v.anon << v.file << v.shmem << v.swap << v.pgtables
+           << v.total_vm << v.oom_score_adj << v.killed << v.freed_after
+           << (stack.empty() ? std::nullopt : std::optional(stack)) << v.marked << v.logged;
+    run(victim);
+  }
+  nr = 0;
+  Statement other(db_, "INSERT INTO others VALUES(?,?,?,?,?,?)");
+  for (const ProcessRef& p : e.also_killed) {
+    auto process = id_of(p);
+    other << id << nr++ << std::string_view("also_killed") << process << std::optional<Bytes>()
+          << std::optional<Seconds>();
+    run(other);
+  }
+  for (const GrewProcess& g : e.grew_most) {
+    auto process = id_of(g.process);
+    other << id << nr++ << std::string_view("grew") << process << g.grew << g.over;
+    run(other);
+  }
+  nr = 0;
+  Statement ancestor(db_, "INSERT INTO ancestors VALUES(?,?,?,?,?)");
+  for (const ChainLevel& level : e.chain) {
+    auto group = id_of(level.cgroup);
+    ancestor << id << nr++ << group << level.usage << level.limit;
+    run(ancestor);
+  }
+  Statement memory(db_, "INSERT INTO memory_at_kill VALUES(?,?,?,?,?,?,?,?)");
+  MemoryAtKill kinds = e.memory.value_or(MemoryAtKill{});
+  if (e.memory || !e.tasks.empty()) {
+    memory << id << kinds.anon << kinds.file << kinds.shmem << kinds.kernel << kinds.slab << kinds.swap
+           << static_cast<std::int64_t>(e.tasks_listed);
+    run(memory);
+  }
+  nr = 0;
+  Statement task(db_, "INSERT INTO tasks VALUES(?,?,?,?,?,?,?,?,?,?)");
+  for (const TaskAtKill& t : e.tasks) {
+    auto process = id_of(t.process);
+    task << id << nr++ << process << t.rss << t.anon << t.file << t.shmem << t.swap << t.pgtables
+         << t.oom_score_adj;
+    run(task);
+  }
+}
+
+// Of the limit's cgroup, of those that the victims were in, of those above and of those below, the largest
+// first; of the host's limit, the largest of all.
+void Tables::keep(std::int64_t id, const Episode& e) {
+  std::vector<std::int64_t> first;
+  auto add = [&](const CgroupPtr& ref) {
+    if (auto known = id_of(ref)) first.push_back(*known);
+  };
+  add(e.limit_cgroup);
+  for (const Victim& v : e.victims)
+    if (first.size() < kMostKept) add(v.process.cgroup);
+  if (e.trigger) add(e.trigger->cgroup);
+  for (const ChainLevel& level : e.chain) add(level.cgroup);
+  std::string top = e.limit_cgroup ? e.limit_cgroup->path : "/";
+  auto related = [&](const std::string& path) {
+    return top == "/" || path == "/" || path.rfind(top + "/", 0) == 0 || top.rfind(path + "/", 0) == 0;
+  };
+  std::vector<std::pair<std::int64_t, std::int64_t>> others;  // usage, id
+  for (const auto& [inode, known] : cgroups_) {
+    if (!related(known.path)) continue;
+    if (known.path == "/")
+      first.push_back(known.id);
+    else if (known.usage)
+      others.emplace_back(known.usage->count, known.id);
+  }
+  std::sort(others.rbegin(), others.rend());
+  for (const auto& [usage, group] : others) first.push_back(group);
+  Statement row(db_, "INSERT INTO kept VALUES(?,?,?)");
+  std::set<std::int64_t> there;
+  int nr = 0;
+  for (std::int64_t group : first) {
+    if (there.size() >= kMostKept) break;
+    if (!there.insert(group).second) continue;
+    row << id << nr++ << group;
+    run(row);
+  }
+}
+
+}  // namespace oomcast

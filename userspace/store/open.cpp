@@ -1,0 +1,139 @@
+#include "store/open.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+
+#include "base/escape.h"
+#include "base/unique_fd.h"
+#include "store/schema.h"
+
+namespace oomcast {
+namespace {
+
+constexpr int kBusyMs = 2000;
+
+// Missing parents too. "": done; otherwise why not.
+std::string make_directory(const std::string& path) {
+  for (std::size_t end = 1; end <= path.size(); ++end) {
+    if (end < path.size() && path[end] != '/') continue;
+    if (mkdir(path.substr(0, end).c_str(), 0750) != 0 && errno != EEXIST) return std::strerror(errno);
+  }
+  struct stat what {};
+  if (lstat(path.c_str(), &what) != 0) return std::strerror(errno);
+  if (S_ISLNK(what.st_mode)) {
+    if (what.st_uid != 0 && what.st_uid != geteuid()) return "it is a link that somebody else made";
+    if (stat(path.c_str(), &what) != 0) return std::strerror(errno);
+  }
+  if (!S_ISDIR(what.st_mode)) return "it is no directory";
+  if (what.st_mode & S_IWOTH) return "anybody may write to it";
+  return "";
+}
+
+// "": a regular file of one name is there now.
+std::string make_file(const std::string& path) {
+  constexpr int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+  UniqueFd file(::open(path.c_str(), flags | O_CREAT, 0640));
+  if (!file) return errno == ELOOP ? "it is a link" : std::strerror(errno);
+  struct stat what {};
+  if (fstat(file.get(), &what) != 0) return std::strerror(errno);
+  if (!S_ISREG(what.st_mode)) return "it is no regular file";
+  if (what.st_nlink > 1) return "it has another name";
+  return "";
+}
+
+}  // namespace
+
+Result<DatabaseHandle> create_recording(const std::string& path, bool overwrite) {
+  std::string shown = escape_for_terminal(path);
+  if (overwrite)
+    for (const char* part : {"", "-wal", "-shm"}) {
+      struct stat what {};
+      std::string name = path + part;
+      if (lstat(name.c_str(), &what) == 0 && S_ISREG(what.st_mode)) unlink(name.c_str());
+    }
+  // Made here and not by SQLite: never through a link, and for its group to read.
+  UniqueFd made(::open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0640));
+  if (!made && errno == EEXIST)
+    return Error::failed(fmt::format("{} exists: choose another name{}", shown,
+                                     overwrite ? "; only a file is replaced" : ", or --force to replace it"));
+  if (!made) return Error::from_errno("making " + shown);
+  sqlite3* raw = nullptr;
+  int code = sqlite3_open_v2(path.c_str(), &raw, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
+  DatabaseHandle db(raw);
+  // Whose it is stands in the file itself, also while all else is in the log beside it.
+  if (code != SQLITE_OK ||
+      !execute(raw, fmt::format("PRAGMA application_id={}; PRAGMA user_version={}; PRAGMA journal_mode=WAL;"
+                                "PRAGMA synchronous=NORMAL; BEGIN",
+                                kApplicationId, kSchema)) ||
+      !make_tables(raw) || !execute(raw, "COMMIT"))
+    return Error::failed(fmt::format("writing {}: {}", shown, sqlite3_errmsg(raw)));
+  return db;
+}
+
+StoreOpening open_store(const std::string& directory) {
+  StoreOpening out;
+  std::string path = directory + "/" + kStoreFile;
+  auto wrong = [&](const std::string& of, std::string_view why) {
+    out.db.reset();
+    out.why = fmt::format("{}: {}", escape_for_terminal(of), why);
+    return std::move(out);
+  };
+  if (auto why = make_directory(directory); !why.empty()) return wrong(directory, why);
+  if (auto why = make_file(path); !why.empty()) return wrong(path, why);
+  sqlite3* db = nullptr;
+  int code = sqlite3_open_v2(path.c_str(), &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
+  out.db.reset(db);
+  auto failed = [&] {
+    out.broken = is_damage(sqlite3_extended_errcode(db));
+    return wrong(path, sqlite3_errmsg(db));
+  };
+  if (code != SQLITE_OK) return failed();
+  sqlite3_busy_timeout(db, kBusyMs);
+  sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, nullptr);
+  sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
+  // Two that begin at once: the change to WAL does not wait for the other.
+  bool ok = false;
+  for (int i = 0; i < 50 && !ok; ++i) {
+    ok = execute(db,
+                 "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA cache_size=-512;"
+                 "PRAGMA auto_vacuum=INCREMENTAL; PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
+                 "PRAGMA journal_size_limit=4194304; BEGIN IMMEDIATE");
+    if (!ok && (sqlite3_errcode(db) & 0xff) != SQLITE_BUSY) return failed();
+    if (!ok) sqlite3_sleep(100);
+  }
+  if (!ok) return failed();
+  auto tables = ask(db, "SELECT count(*) FROM sqlite_schema");
+  auto application = ask(db, "PRAGMA application_id"), schema = ask(db, "PRAGMA user_version");
+  if (!tables || !application || !schema) return failed();
+  if (*tables > 0 && *application != kApplicationId) return wrong(path, "this database is not oomcast's");
+  if (*tables > 0 && *schema != kSchema)
+    return wrong(path, fmt::format("it has schema {}, this oomcast writes schema {}", *schema, kSchema));
+  if (*tables == 0 && !make_tables(db)) return failed();
+  if (!execute(db, "COMMIT")) return failed();
+  // From now on the file is a store even if its log is torn.
+  if (*tables == 0) execute(db, "PRAGMA wal_checkpoint(TRUNCATE)");
+  return out;
+}
+
+Result<std::string> put_aside(const std::string& path) {
+  std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  std::string to = fmt::format("{}.corrupt-{:04}{:02}{:02}T{:02}{:02}{:02}Z", path, utc.tm_year + 1900,
+                               utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec);
+  struct stat what {};
+  for (int n = 2; lstat(to.c_str(), &what) == 0; ++n) to = fmt::format("{}-{}", to, n);
+  // The log first: a database without its log is older, a log without its database is another's.
+  for (const char* part : {"-wal", "-shm", ""})
+    if (rename((path + part).c_str(), (to + part).c_str()) != 0 && errno != ENOENT)
+      return Error::from_errno("renaming " + escape_for_terminal(path + part));
+  return to;
+}
+
+}  // namespace oomcast

@@ -1,0 +1,73 @@
+// Rows of a database of schema 2 as the facts they were made of.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "forecast/told.h"
+#include "model/facts.h"
+#include "store/database.h"
+#include "store/run_info.h"
+
+namespace oomcast {
+
+/// What the methods of Rows want in a row, in this order, beginning at column 0.
+namespace columns {
+inline const std::string sample =
+    "time_ns, cgroup, usage, usage_limit, limit_cgroup, anon, file, shmem, kernel, swap, pinned, "
+    "headroom_limit, peak";
+inline const std::string process_sample =
+    "time_ns, process, rss, anon, file, shmem, swap, private, rss_error";
+inline const std::string forecast =
+    "time_ns, cgroup, process, verdict, growth, growth_low, growth_high, growth_span_s, growth_samples, "
+    "usage_limit, "
+    "limit_cgroup, eta_s, eta_low_s, eta_high_s, alert, why, floor, peak_above, period_s, peaks, regime_s, "
+    "stepped, "
+    "step_ago_s, shared";
+inline const std::string reclaim = "time_ns, cgroup, stalls, stalled_s, reclaimed";
+inline const std::string pressure =
+    "time_ns, cgroup, some_avg10, some_avg60, some_avg300, some_total_us, full_avg10, full_avg60, "
+    "full_avg300, "
+    "full_total_us";
+inline const std::string kill = "time_ns, victim, sender, cause";
+inline const std::string exit = "time_ns, process";
+inline const std::string alert = "time_ns, rule, cgroup, message, forecast, seq";
+inline const std::string victim =
+    "process, tid, anon, file, shmem, swap, pgtables, total_vm, oom_score_adj, killed, freed_after_s, stack, "
+    "marked, "
+    "logged";
+}  // namespace columns
+
+/// Of one run. Bounded: a file cannot fill memory with names.
+class Rows {
+ public:
+  static constexpr std::size_t kMostNames = 100'000;  // cgroups or processes that are remembered
+
+  Rows(sqlite3* db, const RunInfo& run);
+
+  MonoTime time(const Statement& row, int c) const { return MonoTime(Nanos(row.integer(c)) - offset_); }
+  CgroupPtr cgroup(const Statement& row, int c);
+  ProcessRef process(const Statement& row, int c);
+  void forget_cgroup(std::int64_t id) { cgroups_.erase(id); }
+  void forget_process(std::int64_t id) { processes_.erase(id); }
+
+  Sample sample(const Statement& row, int from = 0);
+  ProcessSampleFact process_sample(const Statement& row, int from = 0);
+  ForecastFact forecast(const Statement& row, int from = 0);
+  std::optional<ForecastFact> forecast_of(const Statement& row, int c);
+  ReclaimFact reclaim(const Statement& row);
+  PressureFact pressure(const Statement& row);
+  UserKillFact kill(const Statement& row);
+  AlertFact alert(const Statement& row);
+  Victim victim(const Statement& row);
+
+ private:
+  sqlite3* db_;
+  Hierarchy hierarchy_;
+  Nanos offset_;
+  Statement cgroup_, process_;
+  std::map<std::int64_t, CgroupPtr> cgroups_;
+  std::map<std::int64_t, ProcessRef> processes_;
+};
+
+}  // namespace oomcast

@@ -1,0 +1,341 @@
+#include "store/store.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "base/escape.h"
+#include "store/legacy.h"
+#include "store/open.h"
+#include "store/rows.h"
+#include "store/schema.h"
+
+namespace oomcast {
+namespace {
+
+constexpr int kMostRows = 300'000;  // of one list
+constexpr std::size_t kMostEpisodes = 100'000;
+constexpr std::size_t kMostVictims = 1024;
+constexpr std::size_t kMostEarlier = 100;
+constexpr std::size_t kMostNear = 5;
+constexpr int kMostCgroups = 64;  // whose curves are read
+
+const std::string kEpisodeColumns =
+    "e.id, e.run, e.time_ns, e.name, e.source, e.complete, e.scope, e.limit_cgroup, e.usage, e.usage_limit, "
+    "e.trigger,"
+    " e.page_order, e.gfp, e.group_kill, e.marked, e.logged, e.vmstat, e.forecast, e.first_forecast_ns";
+
+template <typename Enum>
+std::optional<Enum> named(const std::string& name, Enum last) {
+  for (int i = 0; i <= static_cast<int>(last); ++i)
+    if (to_string(static_cast<Enum>(i)) == name) return static_cast<Enum>(i);
+  return std::nullopt;
+}
+
+// Without victims and the like.
+Episode episode_of(const Statement& r, Rows& rows) {
+  Episode e;
+  e.time = rows.time(r, 2);
+  e.id = r.text(3);
+  e.scope = named(r.text(6), OomScope::sysrq);
+  e.limit_cgroup = rows.cgroup(r, 7);
+  e.usage = r.bytes(8);
+  e.limit = r.bytes(9);
+  if (!r.null(10)) e.trigger = rows.process(r, 10);
+  if (!r.null(11)) e.order = static_cast<int>(r.integer(11));
+  if (!r.null(12)) e.gfp = r.text(12);
+  if (!r.null(13)) e.group_kill = r.integer(13) != 0;
+  e.checks = {r.count(14), r.count(15), r.count(16)};
+  return e;
+}
+
+EpisodeSource source_of(const Statement& r) {
+  return named(r.text(4), EpisodeSource::file).value_or(EpisodeSource::file);
+}
+
+}  // namespace
+
+struct Store::Impl {
+  struct Run {
+    std::shared_ptr<const RunInfo> info;
+    Rows rows;
+  };
+
+  Run* run(std::int64_t id) {
+    auto at = runs.find(id);
+    if (at == runs.end()) {
+      if (runs.size() >= Rows::kMostNames) return nullptr;
+      auto info = read_run(db.get(), id);
+      if (!info) return nullptr;
+      at = runs.emplace(id, Run{std::make_shared<const RunInfo>(*info), Rows(db.get(), *info)}).first;
+    }
+    return &at->second;
+  }
+  Error failed() const {
+    return Error::failed(fmt::format("reading {}: {}", shown, sqlite3_errmsg(db.get())));
+  }
+  void read_victims(std::int64_t episode, Rows& rows, Episode& out) {
+    Statement s(db.get(), "SELECT " + columns::victim + " FROM victims WHERE episode=? ORDER BY nr");
+    if (!s) return;
+    s << episode;
+    while (out.victims.size() < kMostVictims && s.row()) out.victims.push_back(rows.victim(s));
+  }
+  void read_parts(std::int64_t episode, Rows& rows, Episode& out);
+  void read_lists(std::int64_t episode, std::int64_t run_id, Rows& rows, Nanos window, StoredEpisode& out);
+  Result<std::int64_t> find(const std::optional<std::string>& id);
+  Result<StoredEpisode> read(std::int64_t row, Nanos window);
+
+  std::string shown;
+  DatabaseHandle db;
+  std::map<std::int64_t, Run> runs;
+};
+
+Store::Store(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Store::Store(Store&&) noexcept = default;
+Store& Store::operator=(Store&&) noexcept = default;
+Store::~Store() = default;
+
+Result<Store> Store::open(const std::string& path) {
+  struct stat what {};
+  std::string file = path;
+  if (stat(path.c_str(), &what) == 0 && S_ISDIR(what.st_mode)) file += std::string("/") + kStoreFile;
+  std::string shown = escape_for_terminal(file);
+  if (stat(file.c_str(), &what) != 0)
+    return Error::failed(
+        fmt::format("{}: {}{}", shown, std::strerror(errno),
+                    errno == ENOENT ? "; oomcast watch, trace, run and record write it" : ""));
+  if (!S_ISREG(what.st_mode)) return Error::usage(shown + " is no file");
+  if (access(file.c_str(), R_OK) != 0) return Error::from_errno("reading " + shown);
+  auto impl = std::make_unique<Impl>();
+  impl->shown = shown;
+  int code = SQLITE_OK;
+  impl->db = open_to_read(file, false, code);
+  // A directory where nothing can be made: it reads if nobody writes it.
+  bool log = stat((file + "-wal").c_str(), &what) == 0 && what.st_size > 0;
+  if (code == SQLITE_OK && !log && !ask(impl->db.get(), "SELECT count(*) FROM sqlite_schema"))
+    impl->db = open_to_read(file, true, code);
+  if (code != SQLITE_OK) return Error::usage(fmt::format("{}: {}", shown, sqlite3_errmsg(impl->db.get())));
+  if (auto ok = prepare_to_read(impl->db.get(), shown); !ok) return ok.error();
+  if (ask(impl->db.get(), "PRAGMA user_version") == 1 && !read_lines_of_schema_1(impl->db.get()))
+    return impl->failed();
+  return Store(std::move(impl));
+}
+
+Result<std::vector<EpisodeSummary>> Store::episodes() {
+  std::vector<EpisodeSummary> out;
+  Statement s(impl_->db.get(), "SELECT " + kEpisodeColumns + " FROM episodes e ORDER BY e.time_ns, e.id");
+  if (!s) return impl_->failed();
+  while (out.size() < kMostEpisodes && s.row()) {
+    Impl::Run* run = impl_->run(s.integer(1));
+    if (!run) continue;
+    EpisodeSummary e;
+    e.source = source_of(s);
+    e.complete = s.integer(5) != 0;
+    e.time = WallTime(Nanos(s.integer(2)));
+    e.run = run->info;
+    e.episode = episode_of(s, run->rows);
+    impl_->read_victims(s.integer(0), run->rows, e.episode);
+    for (Victim& v : e.episode.victims) v.stack.clear();
+    out.push_back(std::move(e));
+  }
+  if (s.failed()) return impl_->failed();
+  return out;
+}
+
+Result<std::int64_t> Store::Impl::find(const std::optional<std::string>& id) {
+  Statement s(db.get(), id ? "SELECT id FROM episodes WHERE name=? ORDER BY time_ns DESC, id DESC LIMIT 1"
+                           : "SELECT id FROM episodes ORDER BY time_ns DESC, id DESC LIMIT 1");
+  if (!s) return failed();
+  if (id) s << *id;
+  if (s.row()) return s.integer(0);
+  if (s.failed()) return failed();
+  if (!id) return Error::failed(shown + ": no OOM kill is in it");
+  // The beginning of one, or a part; otherwise the last there are.
+  auto near = [&](const char* sql, const std::string& pattern) {
+    std::vector<std::pair<std::int64_t, std::string>> found;
+    Statement n(db.get(), sql);
+    if (!pattern.empty()) n << pattern;
+    while (found.size() < kMostNear && n.row()) found.emplace_back(n.integer(0), n.text(1));
+    return found;
+  };
+  auto found =
+      near("SELECT id, name FROM episodes WHERE substr(name,1,length(?1))=?1 ORDER BY time_ns DESC, id", *id);
+  if (found.size() == 1 && !id->empty()) return found.front().first;
+  if (found.empty())
+    found = near("SELECT id, name FROM episodes WHERE instr(name,?)>0 ORDER BY time_ns DESC, id", *id);
+  if (found.empty()) found = near("SELECT id, name FROM episodes ORDER BY time_ns DESC, id", "");
+  std::string names;
+  for (const auto& [row, name] : found) names += "\n  " + escape_for_terminal(name);
+  return Error::failed(fmt::format("{}: no OOM kill {} in it{}{}", shown, escape_for_terminal(*id),
+                                   names.empty() ? "" : "; there are:", names));
+}
+
+void Store::Impl::read_parts(std::int64_t episode, Rows& rows, Episode& out) {
+  read_victims(episode, rows, out);
+  Statement other(db.get(), "SELECT role, process, grew, over_s FROM others WHERE episode=? ORDER BY nr");
+  if (other) other << episode;
+  while (out.also_killed.size() + out.grew_most.size() < kMostVictims && other.row())
+    if (other.text(0) == "grew")
+      out.grew_most.push_back({rows.process(other, 1), {other.integer(2)}, Seconds(other.real(3))});
+    else
+      out.also_killed.push_back(rows.process(other, 1));
+  Statement level(db.get(), "SELECT cgroup, usage, usage_limit FROM ancestors WHERE episode=? ORDER BY nr");
+  if (level) level << episode;
+  while (out.chain.size() < kMostVictims && level.row())
+    out.chain.push_back({rows.cgroup(level, 0), {level.integer(1)}, level.bytes(2)});
+  Statement memory(db.get(),
+                   "SELECT anon, file, shmem, kernel, slab, swap, tasks FROM memory_at_kill WHERE episode=?");
+  if (memory) memory << episode;
+  if (memory.row()) {
+    MemoryAtKill kinds{memory.bytes(0), memory.bytes(1), memory.bytes(2),
+                       memory.bytes(3), memory.bytes(4), memory.bytes(5)};
+    if (kinds.anon || kinds.file || kinds.kernel) out.memory = kinds;
+    out.tasks_listed = static_cast<std::size_t>(memory.integer(6));
+  }
+  Statement task(db.get(),
+                 "SELECT process, rss, anon, file, shmem, swap, pgtables, oom_score_adj FROM tasks"
+                 " WHERE episode=? ORDER BY nr");
+  if (task) task << episode;
+  while (out.tasks.size() < Episode::kMostTasks && task.row()) {
+    std::optional<int> adj;
+    if (!task.null(7)) adj = static_cast<int>(task.integer(7));
+    out.tasks.push_back({rows.process(task, 0), task.bytes(1), task.bytes(2), task.bytes(3), task.bytes(4),
+                         task.bytes(5), task.bytes(6), adj});
+  }
+}
+
+// What is not thinned yet stands at the end of its table, the rest is found by whose it is.
+std::string both_ages(const std::string& wanted, const std::string& table, const std::string& whose) {
+  return fmt::format(
+      "SELECT {0} FROM {1} WHERE step_s IS NOT NULL AND {2} AND time_ns BETWEEN ?1 AND ?2"
+      " UNION ALL SELECT {0} FROM {1} WHERE step_s IS NULL AND time_ns BETWEEN ?1 AND ?2 AND {2}"
+      " AND seq>coalesce((SELECT max(seq) FROM thinned WHERE source='{1}' AND step_s=(SELECT min(step_s) "
+      "FROM thinned"
+      " WHERE source='{1}')),0) ORDER BY time_ns LIMIT {3}",
+      wanted, table, whose, kMostRows);
+}
+
+void Store::Impl::read_lists(std::int64_t episode, std::int64_t run_id, Rows& rows, Nanos window,
+                             StoredEpisode& out) {
+  std::string ids;
+  Statement kept(db.get(), "SELECT cgroup FROM kept WHERE episode=? ORDER BY nr LIMIT ?");
+  kept << episode << kMostCgroups;
+  while (kept.row()) ids += fmt::format("{}{}", ids.empty() ? "" : ",", kept.integer(0));
+  if (ids.empty() && out.told.episode.limit_cgroup) {
+    Statement related(
+        db.get(),
+        "SELECT id FROM cgroups WHERE run=?1 AND (path=?2 OR ?2='/' OR path='/' OR"
+        " substr(path,1,length(?2)+1)=?2||'/' OR substr(?2,1,length(path)+1)=path||'/') LIMIT ?3");
+    related << run_id << out.told.episode.limit_cgroup->path << kMostCgroups;
+    while (related.row()) ids += fmt::format("{}{}", ids.empty() ? "" : ",", related.integer(0));
+  }
+  std::int64_t kill = (out.told.episode.time.time_since_epoch() + out.run.wall_of_mono_zero).count();
+  std::int64_t from = kill - window.count(), until = kill + kKeptAfter.count();
+  std::string groups = fmt::format("cgroup IN ({})", ids);
+  std::string members = fmt::format(
+      "(SELECT id FROM processes WHERE run={} AND cgroup IN ({}) UNION"
+      " SELECT process FROM victims WHERE episode={})",
+      run_id, ids, episode);
+  auto each = [&](const std::string& sql, auto&& take) {
+    Statement s(db.get(), sql);
+    if (!s) return;
+    s << from << until;
+    while (s.row()) take(s);
+  };
+  auto between = [&](const std::string& wanted, const std::string& table, const std::string& whose) {
+    return fmt::format(
+        "SELECT {} FROM {} WHERE time_ns BETWEEN ?1 AND ?2 AND {} ORDER BY time_ns, seq LIMIT {}", wanted,
+        table, whose, kMostRows);
+  };
+  each(both_ages(columns::sample, "samples", groups),
+       [&](const auto& r) { out.samples.push_back(rows.sample(r)); });
+  each(both_ages(columns::process_sample, "process_samples", "process IN " + members),
+       [&](const auto& r) { out.processes.push_back(rows.process_sample(r)); });
+  each(between(columns::exit, "exits", "process IN " + members), [&](const auto& r) {
+    out.exits.push_back({rows.time(r, 0), rows.process(r, 1)});
+  });
+  each(
+      between(columns::forecast, "forecasts", fmt::format("told AND ({} OR process IN {})", groups, members)),
+      [&](const auto& r) { out.forecasts.push_back(rows.forecast(r)); });
+  each(between(columns::reclaim, "reclaim", groups),
+       [&](const auto& r) { out.reclaim.push_back(rows.reclaim(r)); });
+  each(between(columns::pressure, "pressure",
+               fmt::format("run={} AND (cgroup IS NULL OR {})", run_id, groups)),
+       [&](const auto& r) { out.pressure.push_back(rows.pressure(r)); });
+  each(between(columns::kill, "kills", fmt::format("victim IN {}", members)),
+       [&](const auto& r) { out.kills.push_back(rows.kill(r)); });
+  each(between(columns::alert, "alerts", fmt::format("run={} AND (cgroup IS NULL OR {})", run_id, groups)),
+       [&](const auto& r) { out.alerts.push_back(rows.alert(r)); });
+  Statement lost(
+      db.get(), "SELECT reason, sum(count) FROM losses WHERE run=? AND time_ns<=? GROUP BY reason LIMIT 100");
+  if (lost) lost << run_id << kill;
+  while (lost.row()) out.lost[lost.text(0)] = static_cast<std::uint64_t>(lost.integer(1));
+}
+
+Result<StoredEpisode> Store::Impl::read(std::int64_t row, Nanos window) {
+  Statement s(db.get(), "SELECT " + kEpisodeColumns + " FROM episodes e WHERE e.id=?");
+  if (!s || !(s << row).row()) return failed();
+  Run* own = run(s.integer(1));
+  if (!own) return Error::failed(fmt::format("{}: the run that saw this kill cannot be read", shown));
+  StoredEpisode out;
+  out.source = source_of(s);
+  out.complete = s.integer(5) != 0;
+  out.run = *own->info;
+  out.told.episode = episode_of(s, own->rows);
+  out.told.forecast_before = own->rows.forecast_of(s, 17);
+  if (!s.null(18)) out.told.first_forecast = own->rows.time(s, 18);
+  read_parts(row, own->rows, out.told.episode);
+  out.from = out.told.episode.time - window;
+  if (out.source == EpisodeSource::live) read_lists(row, s.integer(1), own->rows, window, out);
+
+  // Others of the same limit or of the same command, in any run.
+  const Episode& e = out.told.episode;
+  Statement before(db.get(),
+                   "SELECT " + kEpisodeColumns +
+                       " FROM episodes e WHERE e.time_ns<?1 AND e.id<>?2 AND"
+                       " (EXISTS(SELECT 1 FROM cgroups c WHERE c.id=e.limit_cgroup AND c.path=?3) OR"
+                       " EXISTS(SELECT 1 FROM victims v JOIN processes p ON p.id=v.process"
+                       " WHERE v.episode=e.id AND p.comm=?4)) ORDER BY e.time_ns DESC LIMIT ?5");
+  if (!before) return failed();
+  before << s.integer(2) << row
+         << (e.limit_cgroup ? std::optional(e.limit_cgroup->path) : std::optional<std::string>())
+         << (e.victims.empty() ? std::optional<std::string>() : std::optional(e.victims.front().process.comm))
+         << static_cast<std::int64_t>(kMostEarlier);
+  while (before.row()) {
+    Run* theirs = run(before.integer(1));
+    if (!theirs) continue;
+    Episode earlier = episode_of(before, theirs->rows);
+    read_victims(before.integer(0), theirs->rows, earlier);
+    // On the clock of this run, as all times of a StoredEpisode.
+    earlier.time += theirs->info->wall_of_mono_zero - out.run.wall_of_mono_zero;
+    out.earlier.push_back(std::move(earlier));
+  }
+  if (before.failed()) return failed();
+  std::reverse(out.earlier.begin(), out.earlier.end());
+  return out;
+}
+
+Result<StoredEpisode> Store::episode(const std::optional<std::string>& id, Nanos window) {
+  execute(impl_->db.get(), "BEGIN");  // one moment
+  auto row = impl_->find(id);
+  auto out = row ? impl_->read(*row, window) : Result<StoredEpisode>(row.error());
+  execute(impl_->db.get(), "COMMIT");
+  return out;
+}
+
+Result<StoredEpisode> Store::episode_at(std::int64_t row, Nanos window) {
+  return impl_->read(row, window);
+}
+
+std::int64_t Store::last_row() {
+  std::int64_t last = 0;
+  for (const char* sql : {"SELECT max(id) FROM episodes", "SELECT max(episode) FROM victims"})
+    if (auto row = ask(impl_->db.get(), sql)) last = std::max(last, *row);
+  return last;
+}
+
+}  // namespace oomcast

@@ -1,0 +1,207 @@
+#include "store/tables.h"
+
+namespace oomcast {
+namespace {
+
+constexpr std::size_t kMostKnown = 20'000;  // cgroups or processes
+
+std::optional<std::int64_t> as_number(const std::optional<CmdlineSource>& source) {
+  return source ? std::optional(static_cast<std::int64_t>(*source)) : std::nullopt;
+}
+
+void bind(Statement& to, const std::optional<PressureLine>& line) {
+  std::optional<double> avg10, avg60, avg300;
+  std::optional<std::uint64_t> total;
+  if (line) {
+    avg10 = line->avg10;
+    avg60 = line->avg60;
+    avg300 = line->avg300;
+    total = line->total_us;
+  }
+  to << avg10 << avg60 << avg300 << total;
+}
+
+}  // namespace
+
+Tables::Tables(sqlite3* db, std::int64_t run, const RunInfo& info, bool ordered)
+    : db_(db),
+      run_(run),
+      offset_(info.wall_of_mono_zero),
+      ordered_(ordered),
+      cgroup_(db, "INSERT INTO cgroups VALUES(NULL,?,?,?,?,?,?,?,?,?,?)"),
+      process_(db, "INSERT INTO processes VALUES(NULL,?,?,?,?,?,?,?,?,?,?,?)"),
+      sample_(db, "INSERT INTO samples VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,NULL)"),
+      process_sample_(db, "INSERT INTO process_samples VALUES(?,?,?,?,?,?,?,?,?,?,NULL)"),
+      exit_(db, "INSERT INTO exits VALUES(?,?,?)"),
+      removal_(db, "INSERT INTO removals VALUES(?,?,?)"),
+      tick_(db, "INSERT INTO ticks VALUES(?,?,?)"),
+      forecast_(db, "INSERT INTO forecasts VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"),
+      reclaim_(db, "INSERT INTO reclaim VALUES(?,?,?,?,?,?)"),
+      pressure_(db, "INSERT INTO pressure VALUES(?,?,?,?,?,?,?,?,?,?,?,?)"),
+      kill_(db, "INSERT INTO kills VALUES(?,?,?,?,?)"),
+      loss_(db, "INSERT INTO losses VALUES(?,?,?,?,?)"),
+      event_(db, "INSERT INTO events VALUES(?,?,?,?,?)") {}
+
+std::optional<std::int64_t> Tables::next_seq() {
+  return ordered_ ? std::optional(++seq_) : std::nullopt;
+}
+
+void Tables::on_rollback() {
+  for (std::uint64_t inode : fresh_cgroups_) cgroups_.erase(inode);
+  for (const TaskId& id : fresh_processes_) processes_.erase(id);
+  for (std::uint64_t serial : fresh_episodes_) episodes_.erase(serial);
+  on_commit();
+}
+
+std::optional<std::int64_t> Tables::id_of(const CgroupPtr& ref) {
+  if (!ref) return std::nullopt;
+  if (cgroups_.size() >= kMostKnown && !cgroups_.contains(ref->id.inode)) cgroups_.clear();
+  auto& known = cgroups_[ref->id.inode];
+  if (known.id && known.path == ref->path) return known.id;
+  const CgroupName& n = ref->name;
+  cgroup_ << run_ << ref->id.inode << ref->path << n.name << to_string(n.kind) << n.container << n.pod
+          << n.unit << n.slurm_job << n.slurm_step;
+  run(cgroup_);
+  known = {sqlite3_last_insert_rowid(db_), ref->path, std::nullopt};
+  fresh_cgroups_.push_back(ref->id.inode);
+  return known.id;
+}
+
+std::int64_t Tables::id_of(const ProcessRef& p) {
+  std::string cmdline;
+  for (const std::string& arg : p.cmdline) cmdline += arg + '\0';
+  auto group = id_of(p.cgroup);
+  ProcessRow row{p.comm, cmdline, p.cmdline_source, p.cmdline_truncated, p.uid, p.ppid, p.ns_pid, group};
+  if (processes_.size() >= kMostKnown && !processes_.contains(p.id)) processes_.clear();
+  auto& known = processes_[p.id];
+  if (known.first && known.second == row) return known.first;
+  (process_ << run_ << p.id.tgid << p.id.start_ticks << p.comm).blob(cmdline);
+  process_ << as_number(p.cmdline_source) << p.cmdline_truncated << p.uid << p.ppid << p.ns_pid << group;
+  run(process_);
+  known = {sqlite3_last_insert_rowid(db_), std::move(row)};
+  fresh_processes_.push_back(p.id);
+  return known.first;
+}
+
+void Tables::write(const Sample& s) {
+  auto group = id_of(s.cgroup), limit_group = id_of(s.limit_cgroup);
+  if (s.cgroup) cgroups_[s.cgroup->id.inode].usage = s.usage;
+  sample_ << next_seq() << wall(s.time) << group << s.usage << s.limit << limit_group << s.stat.anon
+          << s.stat.file << s.stat.shmem << s.stat.kernel << s.stat.swap << s.pinned << s.headroom_limit
+          << s.peak;
+  run(sample_);
+}
+
+void Tables::write(const ProcessSampleFact& s) {
+  auto id = id_of(s.process);
+  process_sample_ << next_seq() << wall(s.time) << id << s.rss << s.anon << s.file << s.shmem << s.swap
+                  << s.private_bytes << s.rss_error;
+  run(process_sample_);
+}
+
+void Tables::write(const ExitFact& e) {
+  auto id = id_of(e.process);
+  exit_ << next_seq() << wall(e.time) << id;
+  run(exit_);
+  processes_.erase(e.process.id);
+}
+
+void Tables::write(const ForgottenFact& f) {
+  auto at = cgroups_.find(f.cgroup.inode);
+  if (at == cgroups_.end()) return;
+  if (ordered_) {
+    removal_ << next_seq() << wall(f.time) << at->second.id;
+    run(removal_);
+  }
+  cgroups_.erase(at);
+}
+
+std::int64_t Tables::write_forecast(const ForecastFact& f, bool told) {
+  auto group = id_of(f.cgroup), limit_group = id_of(f.limit_cgroup);
+  auto process = id_of(f.process);
+  const Forecast& c = f.forecast;
+  std::optional<BytesPerSec> rate, low, high;
+  std::optional<Seconds> span;
+  std::optional<std::uint64_t> samples;
+  if (c.growth) {
+    rate = c.growth->rate;
+    low = c.growth->low;
+    high = c.growth->high;
+    span = c.growth->span;
+    samples = c.growth->samples;
+  }
+  const Evidence& e = c.evidence;
+  std::optional<std::uint64_t> peaks;
+  if (e.peaks) peaks = *e.peaks;
+  forecast_ << next_seq() << wall(f.time) << group << process << to_string(c.verdict) << rate << low << high
+            << span << samples << c.limit << limit_group << c.eta << c.eta_low << c.eta_high << c.alert
+            << c.why << e.floor << e.peak_above << e.period << peaks << e.regime << e.stepped << e.step_ago
+            << e.shared << told;
+  run(forecast_);
+  return sqlite3_last_insert_rowid(db_);
+}
+
+void Tables::write(const TickFact& t) {
+  auto killed = id_of(t.killed);
+  tick_ << next_seq() << wall(t.time) << killed;
+  run(tick_);
+}
+
+void Tables::write(const UserKillFact& k) {
+  auto victim = id_of(k.victim), sender = id_of(k.sender);
+  kill_ << next_seq() << wall(k.time) << victim << sender << k.cause;
+  run(kill_);
+}
+
+void Tables::write(const ReclaimFact& r) {
+  auto group = id_of(r.cgroup);
+  reclaim_ << next_seq() << wall(r.time) << group << r.stalls << r.stalled << r.reclaimed;
+  run(reclaim_);
+}
+
+void Tables::write(const PressureFact& p) {
+  auto group = id_of(p.cgroup);
+  pressure_ << next_seq() << wall(p.time) << run_ << group;
+  bind(pressure_, p.pressure.some);
+  bind(pressure_, p.pressure.full);
+  run(pressure_);
+}
+
+void Tables::write(const AlertFact& a) {
+  auto group = id_of(a.cgroup);
+  std::optional<std::int64_t> forecast;
+  if (a.forecast) forecast = write_forecast(*a.forecast, false);
+  // It is told again when its actions have ended.
+  for (const char* sql :
+       {"DELETE FROM alert_actions WHERE alert IN (SELECT seq FROM alerts WHERE time_ns=? AND run=?"
+        " AND rule=? AND cgroup IS ?)",
+        "DELETE FROM alerts WHERE time_ns=? AND run=? AND rule=? AND cgroup IS ?"}) {
+    Statement before(db_, sql);
+    before << wall(a.time) << run_ << a.rule << group;
+    run(before);
+  }
+  Statement alert(db_, "INSERT INTO alerts VALUES(?,?,?,?,?,?,?)");
+  alert << next_seq() << wall(a.time) << run_ << a.rule << group << a.message << forecast;
+  run(alert);
+  std::int64_t id = sqlite3_last_insert_rowid(db_);
+  Statement action(db_, "INSERT INTO alert_actions VALUES(?,?,?,?,?,?,?,?,?,?)");
+  int nr = 0;
+  for (const ActionRun& r : a.actions) {
+    auto process = id_of(r.process);
+    action << id << nr++ << to_string(r.kind) << r.what << to_string(r.result) << r.exit_code << r.signal
+           << r.error << process << r.took;
+    run(action);
+  }
+}
+
+void Tables::write(const LostFact& l) {
+  loss_ << next_seq() << wall(l.time) << run_ << l.reason << l.count;
+  run(loss_);
+}
+
+void Tables::write(const RecordedEvent& e) {
+  event_ << next_seq() << wall(e.time) << e.type << e.json << e.text;
+  run(event_);
+}
+
+}  // namespace oomcast

@@ -1,0 +1,117 @@
+// Facts as rows of a database of schema 2.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "forecast/told.h"
+#include "model/facts.h"
+#include "store/database.h"
+#include "store/run_info.h"
+#include "store/store.h"
+
+namespace oomcast {
+
+/// A fact that no forecast depends on, as it was told; for a replay.
+struct RecordedEvent {
+  MonoTime time;
+  std::string type, json, text;
+};
+/// `complete`: it was told; otherwise what is known of it so far.
+struct EpisodeFact {
+  OomFactLine line;
+  bool complete = true;
+  EpisodeSource source = EpisodeSource::live;
+};
+using StoreItem =
+    std::variant<Sample, ProcessSampleFact, ExitFact, ForgottenFact, ForecastFact, TickFact, EpisodeFact,
+                 UserKillFact, ReclaimFact, PressureFact, AlertFact, LostFact, RecordedEvent>;
+
+/// Writes what one run tells. The caller makes the transactions. Memory is bounded: names that were not met
+/// for long get another row when they come back.
+class Tables {
+ public:
+  /// `ordered`: seq counts the rows of all tables together, from 1; the database is this run's alone.
+  Tables(sqlite3* db, std::int64_t run, const RunInfo& info, bool ordered);
+
+  void write(const Sample& s);
+  void write(const ProcessSampleFact& s);
+  void write(const ExitFact& e);
+  void write(const ForgottenFact& f);
+  void write(const ForecastFact& f) { write_forecast(f, true); }
+  void write(const TickFact& t);
+  void write(const UserKillFact& k);
+  void write(const ReclaimFact& r);
+  void write(const PressureFact& p);
+  void write(const AlertFact& a);
+  void write(const LostFact& l);
+  void write(const RecordedEvent& e);
+  /// One row per kill, whoever tells of it: what the log or another oomcast on the same store told before is
+  /// completed. Returns whether it is new.
+  bool write(const EpisodeFact& e);
+
+  /// The first thing that went wrong since the last call: the transaction must be rolled back at once.
+  bool failed() const { return failure_.has_value(); }
+  struct Failure {
+    int code = 0;
+    std::string what;
+  };
+  std::optional<Failure> take_failure() { return std::exchange(failure_, std::nullopt); }
+  /// What was written since the last commit is not there.
+  void on_commit() { fresh_cgroups_.clear(), fresh_processes_.clear(), fresh_episodes_.clear(); }
+  void on_rollback();
+
+ private:
+  struct KnownCgroup {
+    std::int64_t id = 0;
+    std::string path;
+    std::optional<Bytes> usage;
+  };
+  using ProcessRow =
+      std::tuple<std::string, std::string, std::optional<CmdlineSource>, bool, std::optional<std::uint32_t>,
+                 std::optional<std::uint32_t>, std::optional<std::uint32_t>, std::optional<std::int64_t>>;
+
+  std::optional<std::int64_t> id_of(const CgroupPtr& ref);
+  std::int64_t id_of(const ProcessRef& p);
+  std::optional<std::int64_t> id_of(const std::optional<ProcessRef>& p) {
+    return p ? std::optional(id_of(*p)) : std::nullopt;
+  }
+  std::int64_t write_forecast(const ForecastFact& f, bool told);
+  std::int64_t wall(MonoTime t) const { return (t.time_since_epoch() + offset_).count(); }
+  std::optional<std::int64_t> next_seq();
+  void run(Statement& s) { check(s.run()); }
+  void check(bool ok) {
+    if (!ok && !failure_) failure_ = Failure{sqlite3_extended_errcode(db_), sqlite3_errmsg(db_)};
+  }
+
+  struct Twin {
+    std::int64_t id = 0, run = 0;
+    bool complete = false, live = false;
+  };
+  std::optional<Twin> find_twin(const EpisodeFact& e);
+  void fill_in(std::int64_t id, const Episode& e);
+  void write_parts(std::int64_t id, const EpisodeFact& e);
+  void keep(std::int64_t id, const Episode& e);
+
+  sqlite3* db_;
+  std::int64_t run_;
+  Nanos offset_;
+  bool ordered_;
+  std::int64_t seq_ = 0;
+  Statement cgroup_, process_, sample_, process_sample_, exit_, removal_, tick_, forecast_, reclaim_,
+      pressure_, kill_, loss_, event_;
+  std::unordered_map<std::uint64_t, KnownCgroup> cgroups_;
+  std::map<TaskId, std::pair<std::int64_t, ProcessRow>> processes_;
+  std::map<std::uint64_t, std::int64_t> episodes_;  // by serial
+  std::vector<std::uint64_t> fresh_cgroups_, fresh_episodes_;
+  std::vector<TaskId> fresh_processes_;
+  std::optional<Failure> failure_;
+};
+
+}  // namespace oomcast

@@ -1,0 +1,309 @@
+#include "store/writer.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "base/escape.h"
+#include "store/open.h"
+#include "store/retention.h"
+#include "store/salvage.h"
+#include "store/schema.h"
+#include "store/sieve.h"
+
+namespace oomcast {
+namespace {
+
+using namespace std::chrono_literals;
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+constexpr Nanos kGather = 500ms;  // items of so long are one transaction
+constexpr Nanos kRetry = 5s;
+constexpr std::size_t kMostNotices = 16;
+
+std::int64_t wall_now() {
+  timespec t{};
+  clock_gettime(CLOCK_REALTIME, &t);
+  return t.tv_sec * 1'000'000'000 + t.tv_nsec;
+}
+
+bool has_episode(const std::vector<StoreItem>& items) {
+  return std::any_of(items.begin(), items.end(),
+                     [](const StoreItem& i) { return std::holds_alternative<EpisodeFact>(i); });
+}
+
+}  // namespace
+
+// The database with what is known of it. A recording has no limits.
+struct StoreWriter::Target {
+  std::string path, directory;
+  RunInfo info;
+  std::optional<StoreLimits> limits;
+  DatabaseHandle db;
+  std::int64_t run = 0;
+  std::optional<Tables> tables;
+  std::optional<Retention> retention;
+  std::optional<Sieve> sieve;
+  std::vector<StoreItem> sifted;
+  ino_t inode = 0;
+  std::uint64_t told_lost = 0;
+  // While it fails.
+  bool failing = false, damaged = false, busy = false;
+  SteadyTime retry_at{};
+  std::vector<StoreItem> pending;
+  std::uint64_t lost_since = 0;
+
+  bool begin_run() {
+    struct stat what {};
+    inode = stat(path.c_str(), &what) == 0 ? what.st_ino : 0;
+    if (!execute(db.get(), "BEGIN IMMEDIATE") || !add_run(db.get(), info, wall_now(), run) ||
+        !execute(db.get(), "COMMIT")) {
+      execute(db.get(), "ROLLBACK");
+      return false;
+    }
+    tables.emplace(db.get(), run, info, !limits);
+    if (limits) retention.emplace(db.get(), path, *limits);
+    return true;
+  }
+  void close() {
+    retention.reset();
+    tables.reset();
+    db.reset();
+  }
+  /// Somebody removed the file, or put it aside: what is written to it is nowhere.
+  bool is_gone() const {
+    struct stat what {};
+    return stat(path.c_str(), &what) != 0 || what.st_ino != inode;
+  }
+  std::optional<std::string> reopen(std::vector<std::string>& notices);
+  std::optional<std::string> commit(const std::vector<StoreItem>& items, std::uint64_t lost);
+};
+
+// A damaged file is put aside first. What it still gives of episodes is taken over.
+std::optional<std::string> StoreWriter::Target::reopen(std::vector<std::string>& notices) {
+  close();
+  busy = false;
+  std::optional<std::string> aside;
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    if (std::exchange(damaged, false)) {
+      auto moved = put_aside(path);
+      if (!moved) return moved.error().message;
+      aside = *moved;
+    }
+    StoreOpening opened = open_store(directory);
+    db = std::move(opened.db);
+    if (db) break;
+    damaged = opened.broken;
+    if (!damaged) return opened.why;
+  }
+  if (!db || !begin_run()) return std::string(db ? sqlite3_errmsg(db.get()) : "it cannot be read");
+  if (aside) {
+    std::size_t saved = take_over(*aside, db.get());
+    notices.push_back(
+        fmt::format("the store {} was damaged: it is now {}, a new one was begun with {} OOM episode{} of it",
+                    escape_for_terminal(path), escape_for_terminal(*aside), saved, saved == 1 ? "" : "s"));
+  }
+  return std::nullopt;
+}
+
+// Nothing of it is there if it fails. After a failure SQLite may have rolled back already: no further write.
+std::optional<std::string> StoreWriter::Target::commit(const std::vector<StoreItem>& items,
+                                                       std::uint64_t lost) {
+  bool durable = limits && has_episode(items);
+  if (durable) execute(db.get(), "PRAGMA synchronous=FULL");
+  std::optional<Tables::Failure> failure;
+  auto need = [&](bool ok) {
+    if (!ok && !failure) failure = {sqlite3_extended_errcode(db.get()), sqlite3_errmsg(db.get())};
+    return ok;
+  };
+  if (need(execute(db.get(), "BEGIN IMMEDIATE"))) {
+    for (const StoreItem& item : items) {
+      std::visit([&](const auto& i) { tables->write(i); }, item);
+      if ((failure = tables->take_failure())) break;
+    }
+    if (!failure && lost > told_lost)
+      need(execute(db.get(), fmt::format("UPDATE runs SET lost={} WHERE id={}", lost, run)));
+    if (!failure) need(execute(db.get(), "COMMIT"));
+  }
+  busy = failure && (failure->code & 0xff) == SQLITE_BUSY;
+  if (failure) {
+    damaged = is_damage(failure->code);
+    execute(db.get(), "ROLLBACK");
+    tables->on_rollback();
+  } else {
+    told_lost = lost;
+    tables->on_commit();
+  }
+  if (durable) execute(db.get(), "PRAGMA synchronous=NORMAL");
+  return failure ? std::optional(failure->what) : std::nullopt;
+}
+
+Result<std::unique_ptr<StoreWriter>> StoreWriter::begin(std::unique_ptr<Target> target) {
+  std::unique_ptr<StoreWriter> out(new StoreWriter());
+  out->target_ = std::move(target);
+  out->thread_ = std::thread([w = out.get()] { w->work(); });
+  return out;
+}
+
+Result<std::unique_ptr<StoreWriter>> StoreWriter::record(const std::string& path, const RunInfo& info,
+                                                         bool overwrite) {
+  auto db = create_recording(path, overwrite);
+  if (!db) return db.error();
+  auto target = std::make_unique<Target>();
+  target->path = path;
+  target->info = info;
+  target->db = *std::move(db);
+  if (!target->begin_run())
+    return Error::failed(
+        fmt::format("writing {}: {}", escape_for_terminal(path), sqlite3_errmsg(target->db.get())));
+  return begin(std::move(target));
+}
+
+Result<std::unique_ptr<StoreWriter>> StoreWriter::keep(const std::string& directory, const RunInfo& info,
+                                                       StoreLimits limits) {
+  auto target = std::make_unique<Target>();
+  target->directory = directory;
+  target->path = directory + "/" + kStoreFile;
+  target->info = info;
+  target->limits = limits;
+  target->sieve.emplace(info.interval,
+                        [t = target.get()](StoreItem item) { t->sifted.push_back(std::move(item)); });
+  std::vector<std::string> notices;
+  if (auto why = target->reopen(notices)) return Error::failed(*why);
+  auto out = begin(std::move(target));
+  for (std::string& text : notices) (*out)->notice(std::move(text));
+  return out;
+}
+
+StoreWriter::~StoreWriter() {
+  (void)finish();
+}
+
+void StoreWriter::add(StoreItem item) {
+  bool urgent = std::holds_alternative<EpisodeFact>(item);
+  {
+    std::lock_guard lock(mutex_);
+    if (failure_ || (waiting_.size() >= kMostWaiting && !urgent)) {
+      ++lost_;
+      return;
+    }
+    waiting_.push_back(std::move(item));
+    urgent_ = urgent_ || urgent;
+    if (!urgent && waiting_.size() > 1) return;
+  }
+  wake_.notify_one();
+}
+
+void StoreWriter::notice(std::string text) {
+  std::lock_guard lock(mutex_);
+  if (notices_.size() < kMostNotices) notices_.push_back(std::move(text));
+}
+
+std::vector<std::string> StoreWriter::take_notices() {
+  std::lock_guard lock(mutex_);
+  return std::exchange(notices_, {});
+}
+
+void StoreWriter::work() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);  // signals are the main thread's
+  for (bool last = false; !last;) {
+    std::vector<StoreItem> items;
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [this] { return ending_ || !waiting_.empty(); });
+      wake_.wait_for(lock, kGather, [this] { return ending_ || urgent_; });
+      items.assign(std::make_move_iterator(waiting_.begin()), std::make_move_iterator(waiting_.end()));
+      waiting_.clear();
+      urgent_ = false;
+      last = ending_;
+    }
+    Target& t = *target_;
+    if (t.sieve) {
+      for (StoreItem& item : items) t.sieve->pass(std::move(item));
+      if (last) t.sieve->flush();
+      items = std::exchange(t.sifted, {});
+    }
+    if (!write(std::move(items), last)) return;
+    if (t.retention && !t.failing && !last)
+      if (auto code = t.retention->keep_within(wall_now())) t.damaged = is_damage(*code);
+  }
+}
+
+// False: nothing more can be written.
+bool StoreWriter::write(std::vector<StoreItem> items, bool last) {
+  Target& t = *target_;
+  auto now = std::chrono::steady_clock::now();
+  // What waits for the next attempt: kills, and everything if another oomcast only has the store locked.
+  auto set_aside = [&](bool all) {
+    for (StoreItem& item : items)
+      if (!last && t.pending.size() < kMostWaiting && (all || std::holds_alternative<EpisodeFact>(item))) {
+        t.pending.push_back(std::move(item));
+      } else {
+        ++lost_;
+        ++t.lost_since;
+      }
+  };
+  if (t.failing && now < t.retry_at && !last) {
+    set_aside(false);
+    return true;
+  }
+  std::optional<std::string> why;
+  std::vector<std::string> notices;
+  if (t.limits && (!t.db || t.damaged || t.is_gone())) why = t.reopen(notices);
+  for (std::string& text : notices) notice(std::move(text));
+  items.insert(items.begin(), std::make_move_iterator(t.pending.begin()),
+               std::make_move_iterator(t.pending.end()));
+  t.pending.clear();
+  if (!why) {
+    if (items.empty() && lost_ == t.told_lost) return true;
+    why = t.commit(items, lost_);
+  }
+  if (!why) {
+    if (t.failing)
+      notice(fmt::format("the store {} is written again; {} lines between are missing in it",
+                         escape_for_terminal(t.path), t.lost_since));
+    t.failing = false;
+    t.lost_since = 0;
+    return true;
+  }
+  std::string said = fmt::format("writing {}: {}", escape_for_terminal(t.path), *why);
+  if (t.limits) {
+    if (!t.failing && !t.busy)
+      notice(fmt::format("{}; tracing goes on, what it sees is not stored until that works again", said));
+    t.failing = t.failing || !t.busy;
+    t.retry_at = now + (t.damaged ? Nanos{} : kRetry);
+    set_aside(t.busy);
+    return true;
+  }
+  std::lock_guard lock(mutex_);
+  failure_ = said + "; nothing more is recorded";
+  notices_.push_back(*failure_);
+  lost_ += items.size() + waiting_.size();
+  waiting_.clear();
+  return false;
+}
+
+Status StoreWriter::finish() {
+  {
+    std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  if (target_ && target_->db && !failure_) {
+    Target& t = *target_;
+    execute(t.db.get(), fmt::format("UPDATE runs SET ended_ns={} WHERE id={}", wall_now(), t.run));
+    t.retention.reset();
+    t.tables.reset();
+    if (!t.limits) execute(t.db.get(), "PRAGMA journal_mode=DELETE");
+  }
+  target_.reset();
+  if (failure_) return Error::failed(*failure_);
+  return Ok{};
+}
+
+}  // namespace oomcast

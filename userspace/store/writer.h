@@ -1,0 +1,73 @@
+// Writes what a run tells, into a recording or into the store.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/result.h"
+#include "store/store.h"
+#include "store/tables.h"
+
+namespace oomcast {
+
+/// How much a store keeps.
+struct StoreLimits {
+  Bytes size = MiB(512);                    // of its files together; the oldest goes first, episodes last
+  Nanos age = std::chrono::hours(24 * 90);  // of everything but the episodes themselves
+};
+
+/// Writes from a thread of its own, so that a slow disk does not hold up the tracing. What was added is in
+/// the file after a second at the latest, also if oomcast is killed; an episode at once, also if the machine
+/// stops.
+class StoreWriter {
+ public:
+  static constexpr std::size_t kMostWaiting = 20'000;  // items of < 1 KiB; beyond, they are lost and counted
+
+  /// Everything of one run, in a file of its own of mode 0640. Nothing more is written after the first
+  /// failure. Error: `path` exists (unless `overwrite`), or cannot be written.
+  static Result<std::unique_ptr<StoreWriter>> record(const std::string& path, const RunInfo& info,
+                                                     bool overwrite);
+  /// The store in `directory` (made with 0750 if it is missing), which others may write at the same time:
+  /// what changed and mattered, thinned with age. A failure is told and retried; a broken file is put aside.
+  /// Error: it cannot be used now.
+  static Result<std::unique_ptr<StoreWriter>> keep(const std::string& directory, const RunInfo& info,
+                                                   StoreLimits limits = {});
+  ~StoreWriter();
+  StoreWriter(const StoreWriter&) = delete;
+
+  void add(StoreItem item);
+  /// Items that came to nothing because of a failure or a disk that was too slow.
+  std::uint64_t lost() const { return lost_; }
+  /// What a person should know, each once: a failure, its end, a file that was put aside.
+  std::vector<std::string> take_notices();
+  /// Writes what waits, and closes the file; a recording is one file then. Error: the failure that ended it.
+  Status finish();
+
+ private:
+  StoreWriter() = default;
+  struct Target;  // the thread's own
+  static Result<std::unique_ptr<StoreWriter>> begin(std::unique_ptr<Target> target);
+  void work();
+  bool write(std::vector<StoreItem> items, bool last);
+  void notice(std::string text);
+
+  std::unique_ptr<Target> target_;
+  std::thread thread_;
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<StoreItem> waiting_;
+  bool urgent_ = false, ending_ = false;
+  std::vector<std::string> notices_;
+  std::optional<std::string> failure_;
+  std::atomic<std::uint64_t> lost_ = 0;
+};
+
+}  // namespace oomcast
