@@ -112,7 +112,8 @@ class Progress {
     if (auto* oom = std::get_if<OomFactLine>(&fact)) killed_ = oom->episode.id;
     bool detail = std::holds_alternative<Sample>(fact) || std::holds_alternative<ProcessSampleFact>(fact) ||
                   std::holds_alternative<ReclaimFact>(fact) || std::holds_alternative<PressureFact>(fact) ||
-                  std::holds_alternative<StartFact>(fact) || std::holds_alternative<ExitFact>(fact);
+                  std::holds_alternative<StartFact>(fact) || std::holds_alternative<ExitFact>(fact) ||
+                  (std::holds_alternative<GpuFact>(fact) && !is_news(std::get<GpuFact>(fact).event.op));
     if (output_.json() || !detail) output_.write(fact, clock_);
   }
 
@@ -250,7 +251,8 @@ Result<int> run(const Options& options) {
   if (const auto& killed = progress.killed()) {
     s.close_store();
     output.write_line("\n" + post_mortem(store, *killed, output.color()));
-    if (!temporary) output.write_line("\nWith curves, to open in a browser: oomcast report " + *killed + " -o report.html");
+    if (!temporary)
+      output.write_line("\nWith curves, to open in a browser: oomcast report " + *killed + " -o report.html");
   }
   return code;
 }

@@ -14,6 +14,7 @@
 #include "collect/memory_stat.h"
 #include "collect/oom_log.h"
 #include "model/cgroup_name.h"
+#include "model/gpu_memory.h"
 
 namespace oomcast {
 
@@ -102,8 +103,8 @@ struct ChainLevel {
   std::optional<Bytes> limit;
 };
 
-/// Where the memory of the limit's cgroup was at the kill, as the kernel's report has it; nullopt: it does not
-/// say. The kinds do not overlap, but for slab, which is part of `kernel`.
+/// Where the memory of the limit's cgroup was at the kill, as the kernel's report has it; nullopt: it does
+/// not say. The kinds do not overlap, but for slab, which is part of `kernel`.
 struct MemoryAtKill {
   std::optional<Bytes> anon, file, shmem, kernel, slab, swap;
 };
@@ -166,6 +167,14 @@ struct PressureFact {
   Pressure pressure;
 };
 
-using ModelFact = std::variant<Sample, ProcessSampleFact, Episode, UserKillFact, ReclaimFact, PressureFact>;
+/// Something a process did with GPU memory, or that happened to it.
+struct GpuFact {
+  MonoTime time;
+  ProcessRef process;
+  GpuEvent event;
+};
+
+using ModelFact =
+    std::variant<Sample, ProcessSampleFact, Episode, UserKillFact, ReclaimFact, PressureFact, GpuFact>;
 
 }  // namespace oomcast
