@@ -154,6 +154,20 @@ void add_events(const StoredEpisode& e, const std::set<TaskId>& shown, Timeline&
     out.events.erase(out.events.begin(), out.events.end() - static_cast<std::ptrdiff_t>(kMostEvents));
 }
 
+void set_kernels_word(const PostMortem& report, std::size_t i, Curve& owner) {
+  if (report.episode.told.episode.usage) owner.total[i] = report.episode.told.episode.usage;
+  if (!report.memory || !report.memory->exact) return;
+  const MemoryAtKill& kernel = report.memory->kinds;
+  for (auto [name, bytes] : {std::pair("anon", kernel.anon),
+                             {"file", kernel.file},
+                             {"shmem", kernel.shmem},
+                             {"kernel", kernel.kernel},
+                             {"swap", kernel.swap},
+                             {"unattributed", report.memory->unattributed}})
+    for (Curve::Kind& kind : owner.kinds)
+      if (kind.name == name && bytes) kind.values[i] = bytes;
+}
+
 }  // namespace
 
 Timeline make_timeline(const PostMortem& report) {
@@ -219,9 +233,9 @@ Timeline make_timeline(const PostMortem& report) {
   for (const CgroupSeries* g : groups) out.curves.push_back(curve_of(*g, moments, e));
   for (const ProcessSeries* p : members) out.curves.push_back(curve_of(*p, moments, report));
   // At the kill itself the kernel has said it.
-  if (!out.curves.empty() && out.curves.front().limit_owner && e.told.episode.usage)
+  if (!out.curves.empty() && out.curves.front().limit_owner)
     for (std::size_t i = 0; i < moments.size(); ++i)
-      if (moments[i] == e.told.episode.time) out.curves.front().total[i] = e.told.episode.usage;
+      if (moments[i] == e.told.episode.time) set_kernels_word(report, i, out.curves.front());
   return out;
 }
 

@@ -50,12 +50,16 @@ const EVENT_COLOR = {
   'kill': 'kill', 'user kill': 'kill', 'alert': 'forecast', 'verdict': 'ink-2', 'exit': 'ink-3', 'reclaim': 'kernel',
   'limit': 'limit', 'lost': 'ink-3'};
 
+const isKill = (event) => event.kind === 'kill' || event.kind === 'user kill';
+
 class Timeline {
   constructor(data, clock) {
     this.clock = clock;
     const at = column(data.at_ms, 0).map((ms) => ms / 1000);
     this.at = at;
     this.events = data.events;
+    // A kill is drawn over what happened beside it.
+    this.marks = [...data.events].sort((a, b) => isKill(a) - isKill(b));
     this.forecasts = data.forecasts.map(([when, eta, low, high]) => ({at: when, eta, low, high}));
     this.curves = data.curves.map((curve) => ({
       ...curve,
@@ -161,10 +165,10 @@ class Timeline {
   drawEvents(u) {
     const {ctx, bbox} = u, px = uPlot.pxRatio;
     ctx.save();
-    for (const event of this.events) {
+    for (const event of this.marks) {
       const x = u.valToPos(event.at, 'x', true);
       if (x < bbox.left || x > bbox.left + bbox.width) continue;
-      const strong = event.kind === 'kill' || event.kind === 'user kill';
+      const strong = isKill(event);
       ctx.strokeStyle = ctx.fillStyle = color(EVENT_COLOR[event.kind] || 'ink-3');
       ctx.lineWidth = (strong ? 1.5 : 1) * px;
       ctx.globalAlpha = strong ? 1 : 0.75;
@@ -188,7 +192,7 @@ class Readout {
     this.values = entries.map(() => element('b'));
     this.element = element('ul.readout', entries.map(({name, mark}, i) => {
       const swatch = element(`span.swatch.${mark}`);
-      return element('li', swatch, ` ${name} `, this.values[i]);
+      return element('li', swatch, ' ', element('span.name', name), ' ', this.values[i]);
     }));
   }
   set(texts) {

@@ -143,7 +143,10 @@ function kinds() {
                    .filter(({value}) => value > 0).sort((a, b) => b.value - a.value);
   if (held.length === 0) return null;
   const sum = held.reduce((all, {value}) => all + value, 0);
-  const percent = (value) => `${(value / sum * 100).toFixed(value / sum < 0.1 ? 1 : 0)} %`;
+  const percent = (value) => {
+    const of = value / sum * 100;
+    return of < 0.05 ? '< 0.1 %' : `${of.toFixed(of < 10 ? 1 : 0)} %`;
+  };
   const rows = held.map(({name, mark, value}) => element('tr', element('td', element(`span.swatch.${mark}`), ` ${name}`),
                                                          element('td.number', size(value)), element('td.number', percent(value))));
   const {exact, age_s, slab} = data.memory;
