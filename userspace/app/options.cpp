@@ -18,7 +18,7 @@
 namespace oomcast {
 namespace {
 
-constexpr std::array<std::string_view, 8> kCommands = {"watch",  "trace",   "run",   "record",
+constexpr std::array<std::string_view, 8> kCommands = {"watch",  "trace",  "run",     "record",
                                                        "replay", "report", "compare", "doctor"};
 
 // Texts as they come; they are read after parsing, so that every mistake is told in our words.
@@ -196,7 +196,10 @@ Status read_texts(const Texts& t, Options& o) {
   }
   std::string format = t.format.value_or(o.json ? "json" : "");
   if (format.empty() && o.command == Command::report)
-    format = o.file.ends_with(".html") ? "html" : o.file.ends_with(".md") ? "md" : o.file.ends_with(".json") ? "json" : "text";
+    format = o.file.ends_with(".html")   ? "html"
+             : o.file.ends_with(".md")   ? "md"
+             : o.file.ends_with(".json") ? "json"
+                                         : "text";
   if (format == "json")
     o.format = ReportFormat::json;
   else if (format == "md")
@@ -290,11 +293,14 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
   record->add_flag("--force", o.force, "replace the file if it is there");
   report->add_option("id", o.id, "of the kill, as the oom line and history tell it; its beginning is enough")
       ->type_name("ID");
-  report->add_option("--format", t.format, "text, md, json or html (default: by the name of the file, else text)")
+  report
+      ->add_option("--format", t.format,
+                   "text, md, json or html (default: by the name of the file, else text)")
       ->type_name("FORMAT");
   report->add_option("-o", o.file, "write it there instead of stdout")->type_name("FILE");
-  report->add_option("--store", t.store, "the directory of the store (default " + default_store() +
-                                             "), or a recording")
+  report
+      ->add_option("--store", t.store,
+                   "the directory of the store (default " + default_store() + "), or a recording")
       ->type_name("DIR|FILE");
   report->add_flag("--json", o.json, "--format json");
   report->add_option("--color", t.color, "auto, always or never")->type_name("WHEN");

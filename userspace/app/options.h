@@ -54,9 +54,9 @@ struct Options {
   bool force = false;                  // record: replace the file
   std::string id;                      // report: of the episode; empty: the last
   ReportFormat format = ReportFormat::text;
-  std::optional<Bytes> limit;          // replay --limit
-  std::optional<Nanos> every;          // replay --every
-  std::string store;                   // --store: a directory, or a file to read; empty: none
+  std::optional<Bytes> limit;  // replay --limit
+  std::optional<Nanos> every;  // replay --every
+  std::string store;           // --store: a directory, or a file to read; empty: none
   StoreLimits store_limits;
 };
 

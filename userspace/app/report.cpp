@@ -1,4 +1,6 @@
 // oomcast report [ID]: the post-mortem of an episode in the store, or in a recording.
+#include "present/report.h"
+
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -9,7 +11,6 @@
 #include "base/escape.h"
 #include "base/print.h"
 #include "base/unique_fd.h"
-#include "present/report.h"
 #include "present/report_html.h"
 #include "store/store.h"
 

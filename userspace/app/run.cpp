@@ -250,7 +250,8 @@ Result<int> run(const Options& options) {
   if (const auto& killed = progress.killed()) {
     s.close_store();
     output.write_line("\n" + post_mortem(store, *killed, output.color()));
-    if (!temporary) output.write_line("\nWith curves, to open in a browser: oomcast report " + *killed + " -o report.html");
+    if (!temporary)
+      output.write_line("\nWith curves, to open in a browser: oomcast report " + *killed + " -o report.html");
   }
   return code;
 }

@@ -102,8 +102,8 @@ struct ChainLevel {
   std::optional<Bytes> limit;
 };
 
-/// Where the memory of the limit's cgroup was at the kill, as the kernel's report has it; nullopt: it does not
-/// say. The kinds do not overlap, but for slab, which is part of `kernel`.
+/// Where the memory of the limit's cgroup was at the kill, as the kernel's report has it; nullopt: it does
+/// not say. The kinds do not overlap, but for slab, which is part of `kernel`.
 struct MemoryAtKill {
   std::optional<Bytes> anon, file, shmem, kernel, slab, swap;
 };

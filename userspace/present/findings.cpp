@@ -1,4 +1,5 @@
-// What a post-mortem concludes: sentences for a person who has never seen oomcast, each with what it rests on.
+// What a post-mortem concludes: sentences for a person who has never seen oomcast, each with what it rests
+// on.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,7 +32,8 @@ std::string short_name_of(const ProcessRef& p) {
 }
 
 std::string clock_at(const StoredEpisode& e, double at) {
-  return format_clock(clock_of(e.run).wall(e.told.episode.time + std::chrono::duration_cast<Nanos>(Seconds(at))))
+  return format_clock(
+             clock_of(e.run).wall(e.told.episode.time + std::chrono::duration_cast<Nanos>(Seconds(at))))
       .substr(0, 8);
 }
 
@@ -82,7 +84,8 @@ std::optional<std::pair<Bytes, Bytes>> lowered(const StoredEpisode& e) {
   return out;
 }
 
-// ---- findings -----------------------------------------------------------------------------------------------
+// ---- findings
+// -----------------------------------------------------------------------------------------------
 
 std::optional<Finding> how_it_rose(const PostMortem& r) {
   const StoredEpisode& e = r.episode;
@@ -93,8 +96,9 @@ std::optional<Finding> how_it_rose(const PostMortem& r) {
                    {}};
   if (!r.rise) return std::nullopt;
   const Rise& rise = *r.rise;
-  std::string path = fmt::format("{} at {}, {} at the kill {} later (what cannot be dropped)", format_size(rise.from),
-                                 clock_at(e, -rise.took.count()), format_size(rise.to), format_duration(rise.took));
+  std::string path =
+      fmt::format("{} at {}, {} at the kill {} later (what cannot be dropped)", format_size(rise.from),
+                  clock_at(e, -rise.took.count()), format_size(rise.to), format_duration(rise.took));
   std::vector<std::string> evidence{path};
   std::string came = format_size(rise.to - rise.from);
   if (rise.before && rise.before->verdict != Verdict::unknown && rise.cause != Verdict::leak &&
@@ -103,34 +107,35 @@ std::optional<Finding> how_it_rose(const PostMortem& r) {
                                    to_string(rise.before->verdict), displayable(rise.before->why)));
   switch (rise.cause) {
     case Verdict::leak: {
-      std::string rate = rise.before && rise.before->growth ? format_rate(rise.before->growth->rate)
-                                                            : format_rate({(rise.to - rise.from).as_double() /
-                                                                           std::max(0.1, rise.took.count())});
+      std::string rate =
+          rise.before && rise.before->growth
+              ? format_rate(rise.before->growth->rate)
+              : format_rate({(rise.to - rise.from).as_double() / std::max(0.1, rise.took.count())});
       if (rise.before && rise.before->growth)
-        evidence.insert(evidence.begin() + 1,
-                        fmt::format("between {} and {} with 90 % confidence", format_rate(rise.before->growth->low),
-                                    format_rate(rise.before->growth->high)));
+        evidence.insert(evidence.begin() + 1, fmt::format("between {} and {} with 90 % confidence",
+                                                          format_rate(rise.before->growth->low),
+                                                          format_rate(rise.before->growth->high)));
       return Finding{fmt::format("A leak: {} grew by {} for {} and gave nothing back.", owner, rate,
                                  format_duration(rise.took)),
                      std::move(evidence)};
     }
     case Verdict::step:
-      return Finding{fmt::format("A step: {} more came at once, within {}; until then nothing pointed there.", came,
-                                 format_duration(rise.took)),
+      return Finding{fmt::format("A step: {} more came at once, within {}; until then nothing pointed there.",
+                                 came, format_duration(rise.took)),
                      std::move(evidence)};
     case Verdict::spikes: {
       std::string earlier = rise.before && rise.before->evidence.peak_above
                                 ? fmt::format(", where earlier ones took {} and came back",
                                               format_size(*rise.before->evidence.peak_above))
                                 : "";
-      return Finding{
-          fmt::format("A spike: {} came within {}{}.", came, format_duration(rise.took), earlier),
-          std::move(evidence)};
+      return Finding{fmt::format("A spike: {} came within {}{}.", came, format_duration(rise.took), earlier),
+                     std::move(evidence)};
     }
     case Verdict::cow:
-      return Finding{fmt::format("Copy-on-write: forked processes wrote to pages they had shared; {} became their own.",
-                                 came),
-                     std::move(evidence)};
+      return Finding{
+          fmt::format("Copy-on-write: forked processes wrote to pages they had shared; {} became their own.",
+                      came),
+          std::move(evidence)};
     case Verdict::ramp:
       return Finding{fmt::format("A start-up: {} was still coming up, by {} in {}.", owner, came,
                                  format_duration(rise.took)),
@@ -139,11 +144,11 @@ std::optional<Finding> how_it_rose(const PostMortem& r) {
       break;
   }
   if ((rise.to - rise.from).as_double() < 0.1 * rise.to.as_double())
-    return Finding{fmt::format("{} was nearly full all along: {} of {} for {}.", owner, format_size(rise.from),
-                               format_size(rise.to), format_duration(rise.seen)),
+    return Finding{fmt::format("{} was nearly full all along: {} of {} for {}.", owner,
+                               format_size(rise.from), format_size(rise.to), format_duration(rise.seen)),
                    {}};
-  return Finding{fmt::format("{} grew by {} in {}: too short a time to tell a leak from a start-up.", owner, came,
-                             format_duration(rise.took)),
+  return Finding{fmt::format("{} grew by {} in {}: too short a time to tell a leak from a start-up.", owner,
+                             came, format_duration(rise.took)),
                  std::move(evidence)};
 }
 
@@ -153,7 +158,8 @@ std::optional<Finding> who_grew(const PostMortem& r) {
   if (!r.culprit) return std::nullopt;
   const GrewProcess& culprit = *r.culprit;
   std::string who = short_name_of(culprit.process);
-  std::string grew = fmt::format("it grew by {} in {}", format_size(culprit.grew), format_duration(culprit.over));
+  std::string grew =
+      fmt::format("it grew by {} in {}", format_size(culprit.grew), format_duration(culprit.over));
   const PostMortemProcess* row = row_of(r, culprit.process);
   // Mapped files are not its own, and may be charged to others.
   if (row && row->anon)
@@ -164,11 +170,12 @@ std::optional<Finding> who_grew(const PostMortem& r) {
   if (victim) {
     std::string held;
     if (victim->anon)
-      held = fmt::format("{} held only {}", short_name_of(victim->process),
-                         format_size(*victim->anon + victim->file.value_or(Bytes{}) + victim->shmem.value_or(Bytes{})));
+      held = fmt::format(
+          "{} held only {}", short_name_of(victim->process),
+          format_size(*victim->anon + victim->file.value_or(Bytes{}) + victim->shmem.value_or(Bytes{})));
     if (victim->oom_score_adj.value_or(0) > 0)
-      held += fmt::format("{}its oom_score_adj of {} made it the kernel's first choice", held.empty() ? "" : "; ",
-                          *victim->oom_score_adj);
+      held += fmt::format("{}its oom_score_adj of {} made it the kernel's first choice",
+                          held.empty() ? "" : "; ", *victim->oom_score_adj);
     if (!held.empty()) evidence.push_back(held);
   }
   if (row && row->oom_score_adj && *row->oom_score_adj < 0)
@@ -208,10 +215,12 @@ std::optional<Finding> what_kind(const PostMortem& r) {
       {m.kinds.anon, "anonymous memory: heap, stacks, tensors in RAM"},
       {m.kinds.shmem, "shared memory: /dev/shm, tmpfs, shared tensors; it stays until it is deleted"},
       {m.kinds.file, "page cache that could not be dropped in time: dirty, locked or mapped"},
-      {m.kinds.kernel, m.kinds.slab && m.kinds.kernel && m.kinds.slab->as_double() > 0.5 * m.kinds.kernel->as_double()
-                           ? "the kernel's own memory, mostly slab: dentries, inodes, socket buffers"
-                           : "the kernel's own memory: page tables, stacks, slab, buffers"},
-      {m.unattributed, "memory that the kernel's statistics give no name: page tables, buffers, pinned pages"}};
+      {m.kinds.kernel,
+       m.kinds.slab && m.kinds.kernel && m.kinds.slab->as_double() > 0.5 * m.kinds.kernel->as_double()
+           ? "the kernel's own memory, mostly slab: dentries, inodes, socket buffers"
+           : "the kernel's own memory: page tables, stacks, slab, buffers"},
+      {m.unattributed,
+       "memory that the kernel's statistics give no name: page tables, buffers, pinned pages"}};
   const Kind* most = nullptr;
   Bytes sum;
   for (const Kind& k : kinds) {
@@ -224,8 +233,10 @@ std::optional<Finding> what_kind(const PostMortem& r) {
   Finding out{fmt::format("{} of the {}{} is {}.", format_size(*most->size), format_size(whole),
                           share_of(*most->size, whole), most->words),
               {fmt::format("{}; {}", breakdown(m), source_of(m))}};
-  if (m.exact && m.kinds.file && most->size != m.kinds.file && m.kinds.file->as_double() > 0.05 * whole.as_double())
-    out.evidence.push_back(fmt::format("{} of page cache was left: in use, dirty or locked", format_size(*m.kinds.file)));
+  if (m.exact && m.kinds.file && most->size != m.kinds.file &&
+      m.kinds.file->as_double() > 0.05 * whole.as_double())
+    out.evidence.push_back(
+        fmt::format("{} of page cache was left: in use, dirty or locked", format_size(*m.kinds.file)));
   return out;
 }
 
@@ -242,7 +253,8 @@ std::optional<Finding> whose_limit(const PostMortem& r) {
   for (const ChainLevel& level : told.chain) {
     if (!level.limit && !same_cgroup(level.cgroup, told.limit_cgroup)) continue;
     ++limits;
-    out.evidence.push_back(fmt::format("{}: {} of {}", cut_middle(path_of(level.cgroup), 60), format_size(level.usage),
+    out.evidence.push_back(fmt::format("{}: {} of {}", cut_middle(path_of(level.cgroup), 60),
+                                       format_size(level.usage),
                                        level.limit ? format_size(*level.limit) : "no limit"));
   }
   if (own && limits < 2) return std::nullopt;
@@ -265,22 +277,26 @@ std::optional<Finding> was_foreseen(const PostMortem& r) {
     double left = -from_kill(e, f.time), low = f.forecast.eta_low.value_or(*f.forecast.eta).count();
     bool within = left >= low && (!f.forecast.eta_high || left <= f.forecast.eta_high->count());
     return fmt::format("{} it said: {}; {}", ago(left), describe_deadline(f.forecast),
-                       within ? "right" : left < low ? "it came sooner" : "it came later");
+                       within       ? "right"
+                       : left < low ? "it came sooner"
+                                    : "it came later");
   };
   if (e.told.first_forecast) {
     double lead = -from_kill(e, *e.told.first_forecast);
-    out.text = fmt::format("It was foreseen: the deadline was first told {}, at {}.", ago(lead), clock_at(e, -lead));
+    out.text =
+        fmt::format("It was foreseen: the deadline was first told {}, at {}.", ago(lead), clock_at(e, -lead));
     if (first) out.evidence.push_back(right(*first));
     if (last && last != first) out.evidence.push_back(right(*last));
     if (first == nullptr && e.told.forecast_before && e.told.forecast_before->forecast.eta)
       out.evidence.push_back(right(*e.told.forecast_before));
     if (act) out.evidence.push_back("\"act now\" was told " + ago(-from_kill(e, act->time)));
   } else if (r.rise && r.rise->sudden) {
-    out.text = fmt::format("No curve could foretell it: {} before, {} was at {}{}.", format_duration(r.rise->took),
-                           owner_name(e.told.episode), format_size(r.rise->from),
-                           limit_of(e) ? " of " + format_size(*limit_of(e)) : "");
+    out.text = fmt::format("No curve could foretell it: {} before, {} was at {}{}.",
+                           format_duration(r.rise->took), owner_name(e.told.episode),
+                           format_size(r.rise->from), limit_of(e) ? " of " + format_size(*limit_of(e)) : "");
   } else if (r.rise) {
-    out.text = fmt::format("It was not foreseen: the curve before the kill is {} long.", format_duration(r.rise->seen));
+    out.text = fmt::format("It was not foreseen: the curve before the kill is {} long.",
+                           format_duration(r.rise->seen));
   } else {
     return std::nullopt;
   }
@@ -290,7 +306,8 @@ std::optional<Finding> was_foreseen(const PostMortem& r) {
   if (alert) {
     std::string done;
     for (const ActionRun& run : alert->actions)
-      done += fmt::format("; {} '{}': {}", to_string(run.kind), cut_end(displayable(run.what), 40), to_string(run.result));
+      done += fmt::format("; {} '{}': {}", to_string(run.kind), cut_end(displayable(run.what), 40),
+                          to_string(run.result));
     out.evidence.push_back(
         fmt::format("alert {} {}{}", displayable(alert->rule), ago(-from_kill(e, alert->time)), done));
   }
@@ -316,17 +333,20 @@ std::optional<Finding> how_it_stalled(const PostMortem& r) {
   for (const PressureFact& p : e.pressure)
     if (p.time <= e.told.episode.time && (p.cgroup ? is_owner(e, p.cgroup) : !e.told.episode.limit_cgroup))
       pressure = &p;
-  if (stalled < Seconds(0.05) && !(pressure && pressure->pressure.some && pressure->pressure.some->avg10 >= 5))
+  if (stalled < Seconds(0.05) &&
+      !(pressure && pressure->pressure.some && pressure->pressure.some->avg10 >= 5))
     return std::nullopt;
   Finding out;
-  out.text = fmt::format("Before it died it was slow: its tasks stood still for {} in all, waiting for memory.",
-                         format_duration(stalled));
+  out.text =
+      fmt::format("Before it died it was slow: its tasks stood still for {} in all, waiting for memory.",
+                  format_duration(stalled));
   if (stalls)
     out.evidence.push_back(fmt::format("{} waits in the last {}, {} reclaimed", stalls,
-                                       format_duration(Seconds(std::max(1.0, -first))), format_size(reclaimed)));
+                                       format_duration(Seconds(std::max(1.0, -first))),
+                                       format_size(reclaimed)));
   if (pressure && pressure->pressure.some)
-    out.evidence.push_back(fmt::format("memory pressure {:.0f} % of the 10 s to {}", pressure->pressure.some->avg10,
-                                       ago(-from_kill(e, pressure->time))));
+    out.evidence.push_back(fmt::format("memory pressure {:.0f} % of the 10 s to {}",
+                                       pressure->pressure.some->avg10, ago(-from_kill(e, pressure->time))));
   if (stalled < Seconds(0.05)) out.text = "Before it died it was slow: its tasks waited for memory.";
   return out;
 }
@@ -336,9 +356,10 @@ std::optional<Finding> who_asked(const PostMortem& r) {
   if (!told.trigger || is_victim(told, *told.trigger) ||
       (r.culprit && r.culprit->process.id == told.trigger->id))
     return std::nullopt;
-  return Finding{fmt::format("The request that could not be met came from {}; that alone makes it no culprit.",
-                             short_name_of(*told.trigger)),
-                 {}};
+  return Finding{
+      fmt::format("The request that could not be met came from {}; that alone makes it no culprit.",
+                  short_name_of(*told.trigger)),
+      {}};
 }
 
 std::optional<Finding> how_often(const PostMortem& r) {
@@ -348,8 +369,9 @@ std::optional<Finding> how_often(const PostMortem& r) {
   const Episode& last = e.earlier.back();
   double since = -from_kill(e, last.time);
   Finding out;
-  out.text = fmt::format("It is not the first time: {} earlier kill{} of this limit or command, the last {} before.", n,
-                         n == 1 ? "" : "s", format_duration(Seconds(since)));
+  out.text =
+      fmt::format("It is not the first time: {} earlier kill{} of this limit or command, the last {} before.",
+                  n, n == 1 ? "" : "s", format_duration(Seconds(since)));
   for (std::size_t i = n > 3 ? n - 3 : 0; i < n; ++i) {
     const Episode& before = e.earlier[i];
     std::string what = format_rfc3339(clock_of(e.run).wall(before.time)).substr(0, 19) + "Z";
@@ -376,7 +398,8 @@ std::optional<Finding> group_kill(const PostMortem& r) {
                  {names}};
 }
 
-// ---- prevention ---------------------------------------------------------------------------------------------
+// ---- prevention
+// ---------------------------------------------------------------------------------------------
 
 /// Since when, before the kill, the level was at or above `part` of the limit; s.
 double above_for(const StoredEpisode& e, double part) {
@@ -406,11 +429,13 @@ std::string command(const StoredEpisode& e, const std::string& rule) {
   std::string scope;
   if (const CgroupPtr& owner = e.told.episode.limit_cgroup) {
     bool plain = std::all_of(owner->path.begin(), owner->path.end(), [](unsigned char c) {
-      return std::isalnum(c) || std::string_view("/._:@-").find(static_cast<char>(c)) != std::string_view::npos;
+      return std::isalnum(c) ||
+             std::string_view("/._:@-").find(static_cast<char>(c)) != std::string_view::npos;
     });
     if (owner->name.name.starts_with("oomcast-run-"))
-      return fmt::format("oomcast run --memory {} --alert '{}' --signal USR1 -- …",
-                         e.told.episode.limit ? fmt::format("{}M", e.told.episode.limit->count >> 20) : "SIZE", rule);
+      return fmt::format(
+          "oomcast run --memory {} --alert '{}' --signal USR1 -- …",
+          e.told.episode.limit ? fmt::format("{}M", e.told.episode.limit->count >> 20) : "SIZE", rule);
     if (plain) scope = " --cgroup " + owner->path;
   }
   return fmt::format("oomcast watch{} --alert '{}' --touch .stop", scope, rule);
@@ -430,7 +455,8 @@ std::optional<Finding> an_alert(const PostMortem& r) {
     if (!best || lead > best->lead) best = Rule{text, lead};
     if (best->lead >= 60) break;  // more is only noise
   }
-  for (auto [text, part] : {std::pair("level>90%", 0.9), std::pair("level>80%", 0.8), std::pair("level>60%", 0.6)}) {
+  for (auto [text, part] :
+       {std::pair("level>90%", 0.9), std::pair("level>80%", 0.8), std::pair("level>60%", 0.6)}) {
     double lead = above_for(e, part);
     // A level that always was is no sign.
     if (lead < 0.8 * r.rise->seen.count() && (!best || lead > 1.5 * best->lead) && (!best || best->lead < 60))
@@ -439,8 +465,9 @@ std::optional<Finding> an_alert(const PostMortem& r) {
   if (!best || best->lead < 1)
     return Finding{"No alert would have left time to act: make room, or make the step smaller.",
                    {fmt::format("the limit was met {} after the rise began", format_duration(r.rise->took))}};
-  return Finding{fmt::format("An alert would have left {} to save the work:", format_duration(Seconds(best->lead))),
-                 {command(e, best->text)}};
+  return Finding{
+      fmt::format("An alert would have left {} to save the work:", format_duration(Seconds(best->lead))),
+      {command(e, best->text)}};
 }
 
 std::optional<Finding> a_limit(const PostMortem& r) {
@@ -450,20 +477,23 @@ std::optional<Finding> a_limit(const PostMortem& r) {
   const Rise& rise = *r.rise;
   std::string owner = owner_name(e.told.episode);
   if (rise.cause == Verdict::leak) {
-    double rate = rise.before && rise.before->growth ? rise.before->growth->rate.value
-                                                     : (rise.to - rise.from).as_double() / std::max(0.1, rise.took.count());
+    double rate = rise.before && rise.before->growth
+                      ? rise.before->growth->rate.value
+                      : (rise.to - rise.from).as_double() / std::max(0.1, rise.took.count());
     if (rate <= 0) return std::nullopt;
     Bytes twice{limit->count * 2};
-    return Finding{fmt::format("A higher limit only delays a leak: at {} one of {} lasts {} longer.", format_rate({rate}),
-                               format_size(twice), format_duration(Seconds(limit->as_double() / rate))),
+    return Finding{fmt::format("A higher limit only delays a leak: at {} one of {} lasts {} longer.",
+                               format_rate({rate}), format_size(twice),
+                               format_duration(Seconds(limit->as_double() / rate))),
                    {}};
   }
   if (!rise.sudden && rise.cause != Verdict::spikes) return std::nullopt;
   Bytes more = rise.to - rise.from;
   Finding out;
-  out.text = fmt::format("Look at what ran at {}: it took {} and wanted more. {} leaves room for {} above {}.",
-                         clock_at(e, -rise.took.count()), format_size(more), format_size(*limit),
-                         format_size(std::max(Bytes{}, *limit - rise.from)), format_size(rise.from));
+  out.text =
+      fmt::format("Look at what ran at {}: it took {} and wanted more. {} leaves room for {} above {}.",
+                  clock_at(e, -rise.took.count()), format_size(more), format_size(*limit),
+                  format_size(std::max(Bytes{}, *limit - rise.from)), format_size(rise.from));
   out.evidence.push_back("how much it wanted in all is not known: it was killed while it took it");
   return out;
 }
@@ -500,19 +530,19 @@ std::optional<Finding> a_limit_of_its_own(const PostMortem& r) {
   if (!r.culprit || culprit_is_victim(r) || !victim) return std::nullopt;
   const CgroupPtr &its = r.culprit->process.cgroup, &theirs = victim->process.cgroup;
   bool apart = its && theirs && !same_cgroup(its, theirs);
-  return Finding{
-      apart ? fmt::format("A limit on {} of its own would have kept {} alive.", cut_middle(path_of(its), 60),
-                          short_name_of(victim->process))
-            : fmt::format("{} in a cgroup with a limit of its own would die alone.", short_name_of(r.culprit->process)),
-      {}};
+  return Finding{apart ? fmt::format("A limit on {} of its own would have kept {} alive.",
+                                     cut_middle(path_of(its), 60), short_name_of(victim->process))
+                       : fmt::format("{} in a cgroup with a limit of its own would die alone.",
+                                     short_name_of(r.culprit->process)),
+                 {}};
 }
 
 }  // namespace
 
 std::vector<Finding> make_findings(const PostMortem& r) {
   std::vector<Finding> out;
-  for (auto* find : {how_it_rose, who_grew, what_kind, whose_limit, group_kill, was_foreseen, how_it_stalled, who_asked,
-                     how_often})
+  for (auto* find : {how_it_rose, who_grew, what_kind, whose_limit, group_kill, was_foreseen, how_it_stalled,
+                     who_asked, how_often})
     if (auto found = find(r)) out.push_back(*std::move(found));
   return out;
 }
@@ -539,7 +569,8 @@ std::vector<std::string> make_unknown(const PostMortem& r) {
     out.push_back(fmt::format("What was before: the curve begins {}.", ago(r.rise->seen)));
   if (e.source == EpisodeSource::live && !told.memory)
     out.push_back(
-        "Where the memory was exactly at the kill: the kernel log has no statistics of it (it prints 10 reports in "
+        "Where the memory was exactly at the kill: the kernel log has no statistics of it (it prints 10 "
+        "reports in "
         "5 s at most).");
   if (told.tasks.empty())
     out.push_back("The kernel's table of processes: the log has none of this kill.");
@@ -552,8 +583,10 @@ std::vector<std::string> make_unknown(const PostMortem& r) {
   std::size_t unseen = 0;
   for (const Victim& v : told.victims) unseen += !v.killed;
   if (e.source == EpisodeSource::live && unseen)
-    out.push_back(fmt::format("Whether {} ended: the exit was not seen.", unseen == 1 ? "the victim" : "all victims"));
-  if (!e.complete) out.push_back("What came after the kill: oomcast ended with it.");
+    out.push_back(
+        fmt::format("Whether {} ended: the exit was not seen.", unseen == 1 ? "the victim" : "all victims"));
+  if (!e.complete)
+    out.push_back("What came after the kill: oomcast ended with it, or has not written it yet.");
   const EpisodeChecks& c = told.checks;
   if (c.mark_victim && c.kmsg && *c.mark_victim != *c.kmsg)
     out.push_back(fmt::format("Why the sources differ: the kernel's event counts {} victims, its log {}.",

@@ -97,7 +97,8 @@ std::string short_name(std::string name) {
 std::string headline(const Episode& e) {
   std::string who = e.victims.empty() ? "A process" : short_name(name_of(e.victims.front().process));
   if (e.victims.size() > 1)
-    who += fmt::format(" and {} more process{} were", e.victims.size() - 1, e.victims.size() == 2 ? "" : "es");
+    who +=
+        fmt::format(" and {} more process{} were", e.victims.size() - 1, e.victims.size() == 2 ? "" : "es");
   else
     who += " was";
   std::string why;
@@ -210,8 +211,9 @@ std::vector<PostMortemProcess> find_processes(const PostMortem& report) {
   if (out.size() > kMostProcesses) {
     std::stable_partition(out.begin(), out.end(), role);
     out.resize(kMostProcesses);
-    std::stable_sort(out.begin(), out.end(),
-                     [&](const PostMortemProcess& a, const PostMortemProcess& b) { return held(a) > held(b); });
+    std::stable_sort(out.begin(), out.end(), [&](const PostMortemProcess& a, const PostMortemProcess& b) {
+      return held(a) > held(b);
+    });
   }
   return out;
 }
@@ -289,7 +291,7 @@ std::optional<Rise> find_rise(const StoredEpisode& e) {
   double before = series.points[since].value, first = series.points.front().value;
   double jump = final - before, elapsed = -series.points[since].at;
   auto known = forecast_at(e, -window);
-  double rate = span > window ? (before - first) / std::max(0.1, span - elapsed) : 0;
+  double rate = span > window ? (before - first) / (span - window) : 0;
   if (known && known->second.growth && known->second.verdict == Verdict::leak)
     rate = std::max(rate, known->second.growth->rate.value);
   double expected = std::max(0.0, rate) * std::min(elapsed, window * 1.5);
@@ -316,8 +318,9 @@ std::optional<Rise> find_rise(const StoredEpisode& e) {
   } else {
     out.cause = verdict == Verdict::stable || verdict == Verdict::cache ? Verdict::unknown : verdict;
     if (known && out.cause == Verdict::leak) {
-      double length = known->second.evidence.regime.value_or(
-                          known->second.growth ? known->second.growth->span : Seconds(span)).count();
+      double length = known->second.evidence.regime
+                          .value_or(known->second.growth ? known->second.growth->span : Seconds(span))
+                          .count();
       began = std::max(-span, known->first - length);
       base = series.at(began);
     }

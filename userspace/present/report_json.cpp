@@ -24,9 +24,14 @@ Json column_json(const Column& values) {
 }
 
 Json curve_json(const Curve& curve) {
-  Json out = {{"name", text(curve.name)},          {"process", curve.process}, {"limit_owner", curve.limit_owner},
-              {"victim", curve.victim},            {"culprit", curve.culprit}, {"total_bytes", column_json(curve.total)},
-              {"pinned_bytes", column_json(curve.pinned)}, {"limit_bytes", column_json(curve.limit)}};
+  Json out = {{"name", text(curve.name)},
+              {"process", curve.process},
+              {"limit_owner", curve.limit_owner},
+              {"victim", curve.victim},
+              {"culprit", curve.culprit},
+              {"total_bytes", column_json(curve.total)},
+              {"pinned_bytes", column_json(curve.pinned)},
+              {"limit_bytes", column_json(curve.limit)}};
   for (const Curve::Kind& kind : curve.kinds) out[kind.name + "_bytes"] = column_json(kind.values);
   return out;
 }
@@ -34,13 +39,18 @@ Json curve_json(const Curve& curve) {
 Json timeline_json(const Timeline& timeline) {
   constexpr std::array<std::string_view, 8> kinds = {"kill", "user_kill", "alert", "verdict",
                                                      "exit", "reclaim",   "limit", "lost"};
-  Json out = {{"at_s", timeline.at}, {"curves", Json::array()}, {"events", Json::array()}, {"forecasts", Json::array()}};
+  Json out = {{"at_s", timeline.at},
+              {"curves", Json::array()},
+              {"events", Json::array()},
+              {"forecasts", Json::array()}};
   for (const Curve& curve : timeline.curves) out["curves"].push_back(curve_json(curve));
   for (const TimelineEvent& event : timeline.events)
-    out["events"].push_back(
-        {{"kind", kinds[static_cast<std::size_t>(event.kind)]}, {"at_s", event.at}, {"text", text(event.text)}});
+    out["events"].push_back({{"kind", kinds[static_cast<std::size_t>(event.kind)]},
+                             {"at_s", event.at},
+                             {"text", text(event.text)}});
   for (const ForetoldDeadline& f : timeline.forecasts)
-    out["forecasts"].push_back({{"at_s", f.at}, {"deadline_s", f.eta}, {"low_s", f.low}, {"high_s", maybe(f.high)}});
+    out["forecasts"].push_back(
+        {{"at_s", f.at}, {"deadline_s", f.eta}, {"low_s", f.low}, {"high_s", maybe(f.high)}});
   return out;
 }
 
@@ -66,16 +76,17 @@ std::string to_json(const PostMortem& report) {
   const Episode& told = e.told.episode;
   ClockMap clock = clock_of(e.run);
   Json oom = fact_json(Fact(e.told), clock);
-  Json out = {{"type", "report"},
-              {"time", format_rfc3339(clock.wall(told.time))},
-              {"schema", 1},
-              {"id", text(told.id)},
-              {"source", to_string(e.source)},
-              {"complete", e.complete},
-              {"run",
-               {{"version", text(e.run.version)}, {"kernel", text(e.run.kernel)}, {"scope", text(e.run.scope)}}},
-              {"headline", text(report.headline)},
-              {"cause", report.rise ? Json(to_string(report.rise->cause)) : Json(nullptr)}};
+  Json out = {
+      {"type", "report"},
+      {"time", format_rfc3339(clock.wall(told.time))},
+      {"schema", 1},
+      {"id", text(told.id)},
+      {"source", to_string(e.source)},
+      {"complete", e.complete},
+      {"run",
+       {{"version", text(e.run.version)}, {"kernel", text(e.run.kernel)}, {"scope", text(e.run.scope)}}},
+      {"headline", text(report.headline)},
+      {"cause", report.rise ? Json(to_string(report.rise->cause)) : Json(nullptr)}};
   out["rise"] = nullptr;
   if (const auto& rise = report.rise)
     out["rise"] = {{"from_bytes", rise->from.count},

@@ -39,8 +39,9 @@ std::string code(const std::string& text) {
 std::string to_markdown(const PostMortem& report) {
   const StoredEpisode& e = report.episode;
   const Episode& told = e.told.episode;
-  std::string out = fmt::format("# {}\n\n{} · {}\n", literal(report.headline),
-                                literal(format_moment(clock_of(e.run).wall(told.time))), code(displayable(told.id)));
+  std::string out =
+      fmt::format("# {}\n\n{} · {}\n", literal(report.headline),
+                  literal(format_moment(clock_of(e.run).wall(told.time))), code(displayable(told.id)));
   auto findings = [&](std::string_view title, const std::vector<Finding>& all) {
     if (all.empty()) return;
     out += fmt::format("\n## {}\n\n", title);
@@ -54,8 +55,9 @@ std::string to_markdown(const PostMortem& report) {
   findings("What would have prevented it", report.prevention);
   if (report.memory) {
     const MemoryAtKill& m = report.memory->kinds;
-    out += "\n## Memory\n\n| anon | file | shmem | kernel | slab | swap | unattributed | usage |\n"
-           "|---:|---:|---:|---:|---:|---:|---:|---:|\n|";
+    out +=
+        "\n## Memory\n\n| anon | file | shmem | kernel | slab | swap | unattributed | usage |\n"
+        "|---:|---:|---:|---:|---:|---:|---:|---:|\n|";
     for (const auto& size : {m.anon, m.file, m.shmem, m.kernel, m.slab, m.swap, report.memory->unattributed,
                              report.memory->usage})
       out += fmt::format(" {} |", size_or_none(size));
@@ -68,8 +70,9 @@ std::string to_markdown(const PostMortem& report) {
                          level.limit ? format_size(*level.limit) : "none");
   }
   if (!report.processes.empty()) {
-    out += "\n## Processes\n\n| process | cgroup | RSS | anon | file | shmem | swap | grew | adj | |\n"
-           "|---|---|---:|---:|---:|---:|---:|---:|---:|---|\n";
+    out +=
+        "\n## Processes\n\n| process | cgroup | RSS | anon | file | shmem | swap | grew | adj | |\n"
+        "|---|---|---:|---:|---:|---:|---:|---:|---:|---|\n";
     for (const PostMortemProcess& p : report.processes) {
       std::string role;
       for (auto [is, name] : {std::pair(p.victim, "killed"), std::pair(p.culprit, "grew most"),
@@ -77,8 +80,9 @@ std::string to_markdown(const PostMortem& report) {
         if (is) role += (role.empty() ? "" : ", ") + std::string(name);
       out += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", literal(name_of(p.process)),
                          p.process.cgroup ? literal(path_of(p.process.cgroup)) : "–", size_or_none(p.rss),
-                         size_or_none(p.anon), size_or_none(p.file), size_or_none(p.shmem), size_or_none(p.swap),
-                         size_or_none(p.grew), p.oom_score_adj ? fmt::format("{}", *p.oom_score_adj) : "–", role);
+                         size_or_none(p.anon), size_or_none(p.file), size_or_none(p.shmem),
+                         size_or_none(p.swap), size_or_none(p.grew),
+                         p.oom_score_adj ? fmt::format("{}", *p.oom_score_adj) : "–", role);
     }
   }
   if (!report.unknown.empty()) {

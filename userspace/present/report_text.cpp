@@ -27,9 +27,8 @@ class Page {
   }
   void paragraph(const std::string& text, std::size_t indent, Style how = Style::normal) {
     // Commands are copied: they stay in one piece.
-    std::vector<std::string> lines = text.starts_with("oomcast ")
-                                         ? std::vector<std::string>{text}
-                                         : wrap(text, kWidth - indent, 0);
+    std::vector<std::string> lines =
+        text.starts_with("oomcast ") ? std::vector<std::string>{text} : wrap(text, kWidth - indent, 0);
     for (const std::string& part : lines) line(std::string(indent, ' ') + part, how);
   }
   void line(const std::string& text, Style how = Style::normal) {
@@ -101,18 +100,20 @@ std::vector<std::string> chart(const Timeline& timeline, const std::optional<Ris
 std::string role_of(const PostMortemProcess& p) {
   std::string out;
   bool asked = p.trigger && !p.victim && !p.culprit;
-  for (auto [is, name] : {std::pair(p.victim, "killed"), std::pair(p.culprit, "grew most"), std::pair(asked, "asked"),
-                          std::pair(p.ended_before, "ended before")})
+  for (auto [is, name] : {std::pair(p.victim, "killed"), std::pair(p.culprit, "grew most"),
+                          std::pair(asked, "asked"), std::pair(p.ended_before, "ended before")})
     if (is) out += (out.empty() ? "" : ", ") + std::string(name);
   return out;
 }
 
 void processes(Page& page, const std::vector<PostMortemProcess>& all) {
   if (all.empty()) return;
-  bool swapped = std::any_of(all.begin(), all.end(), [](const auto& p) { return p.swap && p.swap->count > 0; });
-  auto row = [&](const std::string& rss, const std::string& swap, const std::string& grew, const std::string& adj) {
-    return align_right(rss, 9) + (swapped ? " " + align_right(swap, 9) : "") + " " + align_right(grew, 9) + " " +
-           align_right(adj, 5) + "  ";
+  bool swapped =
+      std::any_of(all.begin(), all.end(), [](const auto& p) { return p.swap && p.swap->count > 0; });
+  auto row = [&](const std::string& rss, const std::string& swap, const std::string& grew,
+                 const std::string& adj) {
+    return align_right(rss, 9) + (swapped ? " " + align_right(swap, 9) : "") + " " + align_right(grew, 9) +
+           " " + align_right(adj, 5) + "  ";
   };
   page.heading(row("RSS", "SWAP", "GREW", "ADJ") + "PROCESS");
   std::size_t shown = 0;
@@ -165,7 +166,7 @@ std::string to_text(const PostMortem& report, const TextStyle& style) {
   };
   findings("WHY", report.findings);
   if (auto lines = chart(report.timeline, report.rise); !lines.empty()) {
-    page.heading(fmt::format("MEMORY of {}", report.timeline.curves.front().name));
+    page.heading("MEMORY of " + cut_middle(report.timeline.curves.front().name, kWidth - 10));
     for (const std::string& line : lines) page.line(line);
   }
   findings("WHAT WOULD HAVE PREVENTED IT", report.prevention);

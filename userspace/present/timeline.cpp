@@ -71,7 +71,8 @@ Curve curve_of(const CgroupSeries& series, const std::vector<MonoTime>& moments,
   out.pinned.resize(moments.size());
   out.limit.resize(moments.size());
   fill(moments, series.samples, [&](std::size_t i, const Sample& s) {
-    const std::optional<Bytes>* values[] = {&s.stat.anon, &s.stat.file, &s.stat.shmem, &s.stat.kernel, &s.stat.swap};
+    const std::optional<Bytes>* values[] = {&s.stat.anon, &s.stat.file, &s.stat.shmem, &s.stat.kernel,
+                                            &s.stat.swap};
     Bytes known;
     for (std::size_t k = 0; k < 5; ++k) {
       out.kinds[k].values[i] = *values[k];
@@ -138,7 +139,8 @@ void add_events(const StoredEpisode& e, const std::set<TaskId>& shown, Timeline&
   for (const ReclaimFact& r : e.reclaim)
     if (is_owner(e, r.cgroup) && r.stalled > Seconds(0.1))
       add(TimelineEvent::Kind::reclaim, r.time,
-          fmt::format("{} of waiting for memory, {} reclaimed", format_duration(r.stalled), format_size(r.reclaimed)));
+          fmt::format("{} of waiting for memory, {} reclaimed", format_duration(r.stalled),
+                      format_size(r.reclaimed)));
   std::optional<Bytes> limit;
   for (const Sample& s : e.samples) {
     if (!is_owner(e, s.cgroup) || !s.limit) continue;
@@ -221,9 +223,9 @@ Timeline make_timeline(const PostMortem& report) {
     if (!f.cgroup || f.process || !is_owner(e, f.cgroup) || !f.forecast.eta) continue;
     double at = from_kill(e, f.time);
     if (at > 0) break;
-    out.forecasts.push_back({at, at + f.forecast.eta->count(),
-                             at + f.forecast.eta_low.value_or(*f.forecast.eta).count(),
-                             f.forecast.eta_high ? std::optional(at + f.forecast.eta_high->count()) : std::nullopt});
+    out.forecasts.push_back(
+        {at, at + f.forecast.eta->count(), at + f.forecast.eta_low.value_or(*f.forecast.eta).count(),
+         f.forecast.eta_high ? std::optional(at + f.forecast.eta_high->count()) : std::nullopt});
   }
   if (all.empty()) return out;
   all.insert(e.told.episode.time);
