@@ -1,13 +1,14 @@
 """`oomcast report`: what it says of real kills, against the kernel log, the cgroup's files and the workload's own word."""
 
+import contextlib
 import json
+import os
 import re
-import subprocess
 import time
 
 import containers
 import lib
-from kills import FIGURES, Expected, Scene, shown
+from kills import FIGURES, Scene
 from lib import MiB, case
 
 SIZE = re.compile(r"[\d.]+ [KMGT]iB")
@@ -37,10 +38,18 @@ def complete(t, scene, *arguments):
         time.sleep(0.1)
 
 
-def kernel_statistics(t, group):
+def kernel_statistics(group):
     """The kernel's "Memory cgroup stats" of the newest report, as its log has it: a dictionary of bytes."""
-    lines = subprocess.run(["dmesg", "-r"], capture_output=True).stdout.decode(errors="replace").splitlines()
-    lines = [re.sub(r"^<\d+>\[ *[\d.]+\](\[[^]]*\])? ?", "", line) for line in lines]
+    lines = []
+    log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        while True:
+            with contextlib.suppress(BrokenPipeError):
+                lines.append(os.read(log, 16384).partition(b";")[2].split(b"\n")[0].decode(errors="replace"))
+    except BlockingIOError:
+        pass
+    finally:
+        os.close(log)
     start = max((i for i, line in enumerate(lines) if line == f"Memory cgroup stats for {group.path}:"), default=None)
     if start is None:
         return None
@@ -72,7 +81,7 @@ def check_report(t, scene, limit, owner, victims, cause=None, culprit=None):
                 f"the table says {row} of victim {victim['pid']}")
     if owner:
         t.equal("limit", [post["oom"]["limit_bytes"], post["oom"]["limit_cgroup"]["path"]], [limit, owner.path])
-    stats = owner and kernel_statistics(t, owner)
+    stats = owner and kernel_statistics(owner)
     memory = post["memory"]
     if stats and "anon" in stats and t.check(memory and memory["source"] == "kernel_log", f"memory is {memory}"):
         t.equal("memory by kind", {k: memory[f"{k}_bytes"] for k in ("anon", "file", "shmem")},

@@ -72,6 +72,8 @@ std::optional<std::pair<double, Forecast>> forecast_at(const StoredEpisode& e, d
     double at = from_kill(e, f.time);
     if (f.process || !f.cgroup || !is_owner(e, f.cgroup) || at <= began) return;
     any = true;
+    // Too early after that can only be the life after the kill: its first samples were on their way.
+    if (out && f.forecast.verdict == Verdict::unknown) return;
     if (at <= t && (!out || at >= out->first)) out = {at, f.forecast};
   };
   for (const ForecastFact& f : e.forecasts) take(f);

@@ -233,6 +233,16 @@ TEST_F(Report, calls_a_leak_a_leak_and_tells_how_well_it_was_foreseen) {
   EXPECT_TRUE(has(better, "one of 1.00 GiB lasts 8 min 32 s longer")) << better;
 }
 
+TEST_F(Report, takes_no_word_of_the_life_after_the_kill) {
+  Scene scene;
+  StoredEpisode e = scene.leak();
+  e.forecasts.push_back(scene.forecast(-0.01, Verdict::unknown, {}, "too early"));
+  PostMortem report = make_post_mortem(e);
+  ASSERT_TRUE(report.rise);
+  EXPECT_EQ(report.rise->cause, Verdict::leak);
+  EXPECT_TRUE(has(words(report.prevention), "--alert 'eta<5m'")) << words(report.prevention);
+}
+
 TEST_F(Report, calls_a_step_a_step_and_when_it_was) {
   PostMortem report = make_post_mortem(Scene().step());
   ASSERT_TRUE(report.rise);
