@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -333,6 +335,9 @@ int main(int argc, char** argv) {
   std::filesystem::path folder = argv[1];
   std::filesystem::create_directories(folder);
   bool ok = write(folder, "typical", typical()) && write(folder, "hostile", hostile()) &&
-            write(folder, "large", large()) && write(folder, "bare", bare());
+            write(folder, "large", large());
+  setenv("TZ", "IST-5:30", 1);
+  tzset();
+  ok = write(folder, "bare", bare()) && ok;
   return ok ? 0 : 1;
 }

@@ -310,6 +310,12 @@ const tests = {
     assert.match(await page.locator('#checks').textContent(), /No source counted/);
   },
 
+  async times_are_told_in_utc_and_in_the_machines_own_zone() {
+    const page = await open('bare', {timezoneId: 'America/New_York'});
+    assert.deepEqual((await texts(page, 'header .facts dd')).slice(0, 2), ['1970-01-01 00:00:00 UTC', '1970-01-01 05:30:00 IST']);
+    assert.equal(await page.evaluate(() => clock.time(-0.5)), '23:59:59.500 UTC · 05:29:59.500 IST');
+  },
+
   async a_real_kill_says_what_its_other_formats_say() {
     if (process.getuid() !== 0) return 'no kill without root';
     assert.ok(existsSync(`${pages}/kill.html`), existsSync(`${pages}/kill.log`) ? readFileSync(`${pages}/kill.log`, 'utf8') : 'nothing was made');

@@ -172,7 +172,7 @@ class Report : public ::testing::Test {
 
 // OOMCAST_WRITE_GOLDEN=1 writes them anew.
 void is_golden(const std::string& name, const std::string& text) {
-  std::string path = std::string(OOMCAST_GOLDEN) + "/" + name;
+  std::string path = std::string(OOMCAST_TESTS) + "/unit/present/golden/" + name;
   if (std::getenv("OOMCAST_WRITE_GOLDEN")) std::ofstream(path) << text;
   std::ifstream file(path);
   std::stringstream wanted;

@@ -50,6 +50,8 @@ const EVENT_COLOR = {
   'kill': 'kill', 'user kill': 'kill', 'alert': 'forecast', 'verdict': 'ink-2', 'exit': 'ink-3', 'reclaim': 'kernel',
   'limit': 'limit', 'lost': 'ink-3'};
 
+// A dot without a line: there may be many.
+const FREQUENT = ['reclaim', 'exit', 'lost'];
 const isKill = (event) => event.kind === 'kill' || event.kind === 'user kill';
 
 class Timeline {
@@ -173,10 +175,12 @@ class Timeline {
       ctx.lineWidth = (strong ? 1.5 : 1) * px;
       ctx.globalAlpha = strong ? 1 : 0.75;
       ctx.setLineDash(strong ? [] : [3 * px, 3 * px]);
-      ctx.beginPath();
-      ctx.moveTo(x, bbox.top);
-      ctx.lineTo(x, bbox.top + bbox.height);
-      ctx.stroke();
+      if (!FREQUENT.includes(event.kind)) {
+        ctx.beginPath();
+        ctx.moveTo(x, bbox.top);
+        ctx.lineTo(x, bbox.top + bbox.height);
+        ctx.stroke();
+      }
       ctx.globalAlpha = 1;
       ctx.beginPath();
       ctx.arc(x, bbox.top - 5 * px, 3 * px, 0, 2 * Math.PI);

@@ -14,7 +14,7 @@ function section(id, title, ...content) {
 }
 
 function fact(name, ...value) {
-  return element('div', element('dt', name), value.map((line, i) => element(i === 0 ? 'dd' : 'dd.more', line)));
+  return element('div', element('dt', name), value.filter((line) => line !== null).map((line, i) => element(i === 0 ? 'dd' : 'dd.more', line)));
 }
 
 function header() {
