@@ -41,11 +41,13 @@ std::string share_of(Bytes part, Bytes whole) {
   return whole.count > 0 ? fmt::format(" ({:.0f} %)", 100 * part.as_double() / whole.as_double()) : "";
 }
 
-/// The forecasts for the limit's cgroup before the kill.
+/// The forecasts for the limit's cgroup before the kill, without those that say that it is too early to say.
 std::vector<const ForecastFact*> foretold(const StoredEpisode& e) {
   std::vector<const ForecastFact*> out;
   for (const ForecastFact& f : e.forecasts)
-    if (f.cgroup && !f.process && is_owner(e, f.cgroup) && f.time < e.told.episode.time) out.push_back(&f);
+    if (f.cgroup && !f.process && is_owner(e, f.cgroup) && f.time < e.told.episode.time &&
+        f.forecast.verdict != Verdict::unknown)
+      out.push_back(&f);
   return out;
 }
 
@@ -585,7 +587,8 @@ std::vector<std::string> make_unknown(const PostMortem& r) {
   if (e.source == EpisodeSource::live && unseen)
     out.push_back(
         fmt::format("Whether {} ended: the exit was not seen.", unseen == 1 ? "the victim" : "all victims"));
-  if (!e.complete) out.push_back("What came after the kill: oomcast ended with it.");
+  if (!e.complete)
+    out.push_back("What came after the kill: oomcast ended with it, or has not written it yet.");
   const EpisodeChecks& c = told.checks;
   if (c.mark_victim && c.kmsg && *c.mark_victim != *c.kmsg)
     out.push_back(fmt::format("Why the sources differ: the kernel's event counts {} victims, its log {}.",

@@ -72,6 +72,8 @@ std::optional<std::pair<double, Forecast>> forecast_at(const StoredEpisode& e, d
     double at = from_kill(e, f.time);
     if (f.process || !f.cgroup || !is_owner(e, f.cgroup) || at <= began) return;
     any = true;
+    // Too early after that can only be the life after the kill: its first samples were on their way.
+    if (out && f.forecast.verdict == Verdict::unknown) return;
     if (at <= t && (!out || at >= out->first)) out = {at, f.forecast};
   };
   for (const ForecastFact& f : e.forecasts) take(f);
@@ -291,7 +293,7 @@ std::optional<Rise> find_rise(const StoredEpisode& e) {
   double before = series.points[since].value, first = series.points.front().value;
   double jump = final - before, elapsed = -series.points[since].at;
   auto known = forecast_at(e, -window);
-  double rate = span > window ? (before - first) / std::max(0.1, span - elapsed) : 0;
+  double rate = span > window ? (before - first) / (span - window) : 0;
   if (known && known->second.growth && known->second.verdict == Verdict::leak)
     rate = std::max(rate, known->second.growth->rate.value);
   double expected = std::max(0.0, rate) * std::min(elapsed, window * 1.5);

@@ -85,10 +85,10 @@ struct PostMortemMemory {
 /// How the limit was met.
 struct Rise {
   Verdict cause = Verdict::unknown;
-  Bytes from, to;       // of what cannot be dropped
-  Seconds took{};       // from there to the kill
-  bool sudden = false;  // more at once than the growth before explains
-  Seconds seen{};       // for how long the curve was known before the kill
+  Bytes from, to;                  // of what cannot be dropped
+  Seconds took{};                  // from there to the kill
+  bool sudden = false;             // more at once than the growth before explains
+  Seconds seen{};                  // for how long the curve was known before the kill
   std::optional<Forecast> before;  // as it was when the rise began
   Seconds before_age{};            // of `before`, at the kill
 };
@@ -96,12 +96,12 @@ struct Rise {
 struct PostMortem {
   StoredEpisode episode;
   std::optional<PostMortemMemory> memory;
-  std::optional<Rise> rise;           // nullopt: no curve
+  std::optional<Rise> rise;            // nullopt: no curve
   std::optional<GrewProcess> culprit;  // who grew most
-  std::string headline;              // one sentence: who died, at which limit
-  std::vector<Finding> findings;     // most important first
-  std::vector<Finding> prevention;   // what would have prevented it
-  std::vector<std::string> unknown;  // what could not be told, and why
+  std::string headline;                // one sentence: who died, at which limit
+  std::vector<Finding> findings;       // most important first
+  std::vector<Finding> prevention;     // what would have prevented it
+  std::vector<std::string> unknown;    // what could not be told, and why
   std::vector<PostMortemProcess> processes;
   Timeline timeline;
 };

@@ -166,7 +166,7 @@ std::string to_text(const PostMortem& report, const TextStyle& style) {
   };
   findings("WHY", report.findings);
   if (auto lines = chart(report.timeline, report.rise); !lines.empty()) {
-    page.heading(fmt::format("MEMORY of {}", report.timeline.curves.front().name));
+    page.heading("MEMORY of " + cut_middle(report.timeline.curves.front().name, kWidth - 10));
     for (const std::string& line : lines) page.line(line);
   }
   findings("WHAT WOULD HAVE PREVENTED IT", report.prevention);

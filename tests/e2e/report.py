@@ -1,0 +1,292 @@
+"""`oomcast report`: what it says of real kills, against the kernel log, the cgroup's files and the workload's own word."""
+
+import contextlib
+import json
+import os
+import re
+import time
+
+import containers
+import lib
+from kills import FIGURES, Scene
+from lib import MiB, case
+
+SIZE = re.compile(r"[\d.]+ [KMGT]iB")
+
+
+def scene_with_store(t):
+    store = t.folder() / "store"
+    scene = Scene(t, tracer=t.trace("--store", store, "--cgroup", lib.base().path))
+    scene.store = store
+    return scene
+
+
+def report(t, scene, *arguments):
+    code, out, err = t.run_oomcast("report", "--store", scene.store, *arguments)
+    t.equal(f"exit code of report {' '.join(arguments)}", code, 0)
+    return out if code == 0 else (_ for _ in ()).throw(lib.Failed(f"report failed: {lib.one_line(err)}"))
+
+
+def complete(t, scene, *arguments):
+    """The JSON one, as soon as all of the last kill is in the store: a second after its line."""
+    deadline = time.monotonic() + lib.seconds(3)
+    while True:
+        post = json.loads(report(t, scene, *arguments, "--format", "json"))
+        if post["complete"] or time.monotonic() > deadline:
+            t.check(post["complete"], "the kill is not complete in the store after 3 s")
+            return post
+        time.sleep(0.1)
+
+
+def kernel_statistics(group):
+    """The kernel's "Memory cgroup stats" of the newest report, as its log has it: a dictionary of bytes."""
+    lines = []
+    log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        while True:
+            with contextlib.suppress(BrokenPipeError):
+                lines.append(os.read(log, 16384).partition(b";")[2].split(b"\n")[0].decode(errors="replace"))
+    except BlockingIOError:
+        pass
+    finally:
+        os.close(log)
+    start = max((i for i, line in enumerate(lines) if line == f"Memory cgroup stats for {group.path}:"), default=None)
+    if start is None:
+        return None
+    stats = {}
+    for line in lines[start + 1:]:
+        match = re.fullmatch(r"(\w+) (\d+)", line)
+        if not match:
+            break
+        stats[match[1]] = int(match[2])
+    return stats
+
+
+def check_report(t, scene, limit, owner, victims, cause=None, culprit=None):
+    """What holds for every report of one kill, in all formats; the JSON one."""
+    kernel = scene.kernel_victims()
+    post = complete(t, scene)
+    told = next(line for line in reversed(scene.episodes()) if line["id"] == post["id"])
+    t.equal("type and schema", [post["type"], post["schema"]], ["report", 1])
+    for field in ("time", "scope", "limit_cgroup", "usage_bytes", "limit_bytes", "trigger", "gfp", "order", "group_kill",
+                  "victims", "ancestors", "checks"):
+        t.equal(f"oom.{field}", post["oom"][field], told[field])
+    t.equal("victims", sorted(v["pid"] for v in post["oom"]["victims"]), sorted(victims))
+    for victim in post["oom"]["victims"]:
+        lines = kernel.get(victim["pid"], [])
+        t.check(any(all(victim[f] == getattr(line, f) for f in FIGURES) for line in lines),
+                f"victim {victim['pid']} is not as in the kernel's line: {victim}")
+        row = next((p for p in post["processes"] if p["process"]["pid"] == victim["pid"]), None)
+        t.check(row and row["victim"] and row["anon_bytes"] == victim["anon_bytes"],
+                f"the table says {row} of victim {victim['pid']}")
+    if owner:
+        t.equal("limit", [post["oom"]["limit_bytes"], post["oom"]["limit_cgroup"]["path"]], [limit, owner.path])
+    stats = owner and kernel_statistics(owner)
+    memory = post["memory"]
+    if stats and "anon" in stats and t.check(memory and memory["source"] == "kernel_log", f"memory is {memory}"):
+        t.equal("memory by kind", {k: memory[f"{k}_bytes"] for k in ("anon", "file", "shmem")},
+                {"anon": stats["anon"], "file": stats["file"] - stats["shmem"], "shmem": stats["shmem"]})
+        if "kernel" in stats:
+            t.equal("kernel_bytes", memory["kernel_bytes"], stats["kernel"])
+        t.equal("slab_bytes", memory["slab_bytes"], stats.get("slab"))
+    if memory and memory["unattributed_bytes"] is not None:
+        known = sum(memory[f"{k}_bytes"] or 0 for k in ("anon", "file", "shmem", "kernel", "unattributed"))
+        t.check(known >= memory["usage_bytes"], f"the kinds do not add up to the usage: {memory}")
+    if cause:
+        t.equal("cause", post["cause"], cause)
+    if culprit:
+        got = post["culprit"]
+        t.equal("culprit", got and [got["process"]["pid"], got["killed"]], [culprit, culprit in victims])
+    curve = post["timeline"]["curves"][0] if post["timeline"]["curves"] else None
+    if t.check(curve and curve["limit_owner"], "the first curve is not that of the limit's cgroup"):
+        t.check(all(v is None or v <= limit for v in curve["total_bytes"]) or not owner, "the curve is above its limit")
+    text, markdown = report(t, scene), report(t, scene, "--format", "md")
+    lines = text.splitlines()
+    wide = [line for line in lines if len(line) > 80 and "oomcast " not in line]
+    t.check(not wide, f"wider than 80 columns: {wide[:2]}")
+    t.check(len(lines) <= 60, f"the text has {len(lines)} lines")
+    for heading in ("WHY", "WHAT WOULD HAVE PREVENTED IT"):
+        t.check(heading in lines, f"no {heading} in the text")
+    joined = re.sub(r"\s+", " ", text)
+    for finding in [post["headline"], *(f["text"] for f in post["findings"] + post["prevention"])]:
+        t.check(re.sub(r"\s+", " ", finding) in joined, f"not in the text: {finding}")
+        t.check(SIZE.findall(finding) == [] or all(size in markdown for size in SIZE.findall(finding)),
+                f"a size of it is not in the Markdown: {finding}")
+    t.check("\x1b" not in text + markdown, "escape sequences on a pipe")
+    return post
+
+
+def killed(t, scene, child):
+    t.equal("exit code of the victim", child.wait(30), 137)
+    scene.knows(child)
+    scene.wait(1)
+
+
+@case(limit_s=60)
+def a_leak_is_called_a_leak(t):
+    scene = scene_with_store(t)
+    group = t.cgroup().limit(96 * MiB)
+    child = t.start(group, "grow", "--rate", "10M", "--anon", "128M")
+    killed(t, scene, child)
+    post = check_report(t, scene, group.limit_bytes, group, [child.pid], "leak", child.pid)
+    said = [line for line in child.truth if line["event"] == "at"]
+    t.check(abs(post["rise"]["to_bytes"] - said[-1]["held"]) < 3 * MiB, f"{post['rise']}, truly {said[-1]}")
+    words = " ".join(f["text"] for f in post["findings"])
+    t.check("It was foreseen" in words, f"no forecast is told: {words}")
+    t.check(any("--alert" in e for f in post["prevention"] for e in f["evidence"]), "no alert rule is proposed")
+
+
+@case(limit_s=60)
+def a_step_is_called_a_step(t):
+    scene = scene_with_store(t)
+    group = t.cgroup().limit(96 * MiB)
+    child = t.start(group, "grow", "--anon", "24M", "--hold", "5000", "--anon", "128M")
+    killed(t, scene, child)
+    post = check_report(t, scene, group.limit_bytes, group, [child.pid], "step", child.pid)
+    rise = post["rise"]
+    t.check(abs(rise["from_bytes"] - 24 * MiB) < 8 * MiB and rise["took_s"] < lib.seconds(1), f"rise is {rise}")
+
+
+@case(vm="never", limit_s=60)
+def a_spike_is_called_a_spike(t):
+    scene = scene_with_store(t)
+    group = t.cgroup().limit(128 * MiB)
+    spikes = ["--spike", "40M", "--hold", "1500"] * 5
+    child = t.start(group, "grow", "--anon", "24M", "--hold", "1000", *spikes, "--spike", "160M")
+    killed(t, scene, child)
+    check_report(t, scene, group.limit_bytes, group, [child.pid], "spikes", child.pid)
+
+
+@case(vm="never", limit_s=40)
+def the_culprit_is_named_when_another_dies(t):
+    scene = scene_with_store(t)
+    outer = t.cgroup().limit(128 * MiB)
+    inner = outer.child("inner")
+    child = t.start(inner, "culprit", "128M")
+    pids = {role: child.wait_for("role", role=role)["pid"] for role in ("culprit", "victim", "trigger")}
+    child.wait_for("survived")
+    scene.knows(child)
+    scene.wait(1)
+    post = check_report(t, scene, outer.limit_bytes, outer, [pids["victim"]], culprit=pids["culprit"])
+    t.equal("trigger", [p["process"]["pid"] for p in post["processes"] if p["trigger"]], [pids["trigger"]])
+    words = " ".join(f["text"] for f in post["findings"])
+    t.check("NOT killed" in words and outer.path in words, f"neither culprit nor limit in words: {words}")
+    child.go()
+
+
+@case(vm="never", limit_s=60)
+def shared_memory_is_called_so(t):
+    scene = scene_with_store(t)
+    group = t.cgroup().limit(64 * MiB)
+    child = t.start(group, "grow", "--rate", "20M", "--shmem", "96M")
+    killed(t, scene, child)
+    post = check_report(t, scene, group.limit_bytes, group, [child.pid])
+    t.check(post["memory"]["shmem_bytes"] > 50 * MiB, f"memory is {post['memory']}")
+    t.check(any("shared memory" in f["text"] for f in post["findings"]), "no finding speaks of shared memory")
+
+
+@case(vm="all", limit_s=40)
+def a_group_kill_in_one_report(t):
+    group = t.cgroup().limit(48 * MiB).group_kill()
+    scene = scene_with_store(t)
+    quiet = [t.start(group, "grow", "--anon", "2M", "--forever") for _ in range(3)]
+    for child in quiet:
+        child.wait_for("holds")
+    grower = t.start(group, "grow", "--anon", "96M")
+    for child in [*quiet, grower]:
+        t.equal("exit code of a victim", child.wait(), 137)
+        scene.knows(child)
+    scene.wait(4)
+    post = check_report(t, scene, group.limit_bytes, group, [c.pid for c in [*quiet, grower]])
+    t.check(any("memory.oom.group" in f["text"] for f in post["findings"]), "the group kill is not told")
+
+
+@case(limit_s=60)
+def the_machines_memory(t):
+    t.need_vm()
+    scene = scene_with_store(t)
+    scene.tracer = t.trace("--store", scene.store)
+    group = t.cgroup()
+    child = t.start(group, "grow", "--step", "16M", "--anon", "6G", adj=500)
+    t.equal("exit code of the victim", child.wait(60), 137)
+    scene.knows(child)
+    scene.wait(1)
+    post = check_report(t, scene, None, None, [child.pid], culprit=child.pid)
+    t.equal("scope", post["oom"]["scope"], "global")
+    t.check("the machine ran out of memory" in post["headline"], post["headline"])
+
+
+@case(vm="never", limit_s=60)
+def twenty_kills_have_a_report_each(t):
+    scene = scene_with_store(t)
+    pids = []
+    for _ in range(20):
+        group = t.cgroup().limit(16 * MiB)
+        child = t.start(group, "grow", "--anon", "32M")
+        t.equal("exit code of the victim", child.wait(), 137)
+        scene.knows(child)
+        pids.append(child.pid)
+    scene.wait(20)
+    kernel = scene.kernel_victims()
+    for episode in scene.episodes():
+        post = complete(t, scene, episode["id"])
+        t.equal("id", post["id"], episode["id"])
+        for victim in post["oom"]["victims"]:
+            t.check(any(all(victim[f] == getattr(line, f) for f in FIGURES) for line in kernel[victim["pid"]]),
+                    f"victim {victim['pid']} is not as in the kernel's line")
+        missing = post["memory"] is None or post["memory"]["source"] != "kernel_log"
+        t.check(not missing or any("kernel log" in line for line in post["unknown"]),
+                f"statistics are missing, and it is not said: {post['unknown']}")
+    t.equal("reports", len(scene.episodes()), 20)
+    last = json.loads(report(t, scene, "--json"))
+    t.check(any("not the first time" in f["text"] for f in last["findings"]), "nothing about the kills before")
+
+
+@case(vm="never", limit_s=60)
+def in_a_container(t):
+    name = containers.new_id(t)
+    box = containers.Container(t, f"{lib.base().path}/docker/{name}", name,
+                               ["/w/grow", "--go", "--rate", "20M", "--anon", "96M"], 64 * MiB).start()
+    pid = box.host_pid()
+    box.child.wait_for("ready")
+    group = box.cgroup()
+    scene = scene_with_store(t)
+    scene.tids = {pid: pid}
+    box.child.go()
+    t.equal("exit code of the container", box.child.wait(30), 137)
+    scene.wait(1)
+    check_report(t, scene, 64 * MiB, group, [pid], culprit=pid)
+
+
+@case(vm="never", limit_s=60)
+def run_prints_it(t):
+    import run_command
+    home, run = run_command.start(t, "--store", "none", "--memory", "64M", "--", t.workload("grow"), "--rate", "20M", "--anon", "96M")
+    t.equal("exit code", run.finish(40), 137)
+    text = b"".join(run.lines.raw).decode()
+    for words in ("was OOM-killed", "WHY", "memory limit of 64.0 MiB", "WHAT WOULD HAVE PREVENTED IT"):
+        t.check(words in text, f"no '{words}' in the output: {lib.shortened(text, 3000)}")
+    t.equal("cgroups left behind", run_command.left_behind(home), [])
+
+
+@case(vm="never")
+def what_there_is_no_report_of(t):
+    store = t.folder()
+    code, out, err = t.run_oomcast("report", "--store", store / "none")
+    t.equal("exit code without a store", code, 1)
+    t.check(not out and "oomcast" in err, f"it says {out!r} {err!r}")
+    scene = scene_with_store(t)
+    code, out, err = t.run_oomcast("report", "--store", scene.store)
+    t.equal("exit code without a kill", code, 1)
+    t.check(not out and "no OOM kill" in err, f"it says {out!r} {err!r}")
+    group = t.cgroup().limit(16 * MiB)
+    child = t.start(group, "grow", "--anon", "32M")
+    killed(t, scene, child)
+    code, out, err = t.run_oomcast("report", "--store", scene.store, "nonsense")
+    t.equal("exit code of an unknown id", code, 1)
+    t.check(not out and scene.episodes()[0]["id"] in err, f"no near match in {err!r}")
+    where = t.folder() / "report.md"
+    report(t, scene, "-o", str(where))
+    t.check(where.read_text().startswith("# "), "a file that ends in .md is no Markdown")
+    t.equal("mode of the file", oct(where.stat().st_mode & 0o777), oct(0o640))
+    t.equal("exit code of another format", t.run_oomcast("report", "--store", scene.store, "--format", "pdf")[0], 2)

@@ -1,0 +1,364 @@
+#include "present/report.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/escape.h"
+#include "present/cells.h"
+#include "present/post_mortem_parts.h"
+#include "present/present_facts.h"
+
+namespace oomcast {
+namespace {
+
+constexpr double kKill = 1000;  // s
+
+MonoTime at(double from_kill) {
+  return MonoTime(std::chrono::duration_cast<Nanos>(Seconds(kKill + from_kill)));
+}
+
+Bytes mib(double n) {
+  return {static_cast<std::int64_t>(n * 1048576)};
+}
+
+/// A cgroup /train of 512 MiB with a trainer and its loader, as told second by second.
+class Scene {
+ public:
+  explicit Scene(const std::string& name = "train.py") : name_(name) {
+    e_.run.version = "0.1.0";
+    e_.run.kernel = "6.12.9";
+    e_.run.interval = std::chrono::seconds(1);
+    e_.run.wall_of_mono_zero = Nanos(1'795'226'645'123'456'789 - 1'000'000'000'000);
+    e_.run.tick = Nanos(10'000'000);
+    job_ = test::cgroup(10, "/train/" + name);
+    above_ = test::cgroup(9, "/train");
+    trainer_ = test::process(4301, "python3", {"python3", "-u", name}, job_);
+    loader_ = test::process(4312, "python3", {"python3", "-u", "loader.py"}, job_);
+    Episode& e = e_.told.episode;
+    e.id = "20261121T030405Z-4301";
+    e.time = at(0);
+    e.scope = OomScope::memcg;
+    e.limit_cgroup = job_;
+    e.usage = e.limit = mib(512);
+    e.trigger = trainer_;
+    e.order = 0;
+    e.gfp = "0xcc0(GFP_KERNEL)";
+    e.group_kill = false;
+    e.chain = {{job_, mib(512), mib(512)}, {above_, mib(700), GiB(4)}, {test::cgroup(1, "/"), GiB(2), {}}};
+    e.checks = {1, 1, 1};
+    e.memory = MemoryAtKill{mib(500), mib(2), Bytes{}, mib(6), mib(3), Bytes{}};
+    e.tasks = {{trainer_, mib(490), mib(480), mib(10), Bytes{}, Bytes{}, mib(1), 0},
+               {loader_, mib(25), mib(20), mib(5), Bytes{}, Bytes{}, mib(1), 0}};
+    e.tasks_listed = 2;
+    e_.from = at(-600);
+  }
+  void killed(const ProcessRef& who, Bytes anon, int adj = 0) {
+    Victim v;
+    v.process = who;
+    v.tid = who.id.tgid;
+    v.anon = anon;
+    v.file = mib(10);
+    v.shmem = Bytes{};
+    v.oom_score_adj = adj;
+    v.killed = true;
+    v.freed_after = Seconds(0.06);
+    v.marked = v.logged = true;
+    e_.told.episode.victims.push_back(v);
+  }
+  void level(double when, double held) {
+    Sample s;
+    s.time = at(when);
+    s.cgroup = job_;
+    s.usage = mib(std::min(held + 4, 512.0));
+    s.limit = s.headroom_limit = mib(512);
+    s.limit_cgroup = job_;
+    s.stat.anon = mib(held - 6);
+    s.stat.file = mib(4);
+    s.stat.shmem = Bytes{};
+    s.stat.kernel = mib(6);
+    s.stat.swap = Bytes{};
+    s.pinned = mib(held);
+    e_.samples.push_back(s);
+  }
+  void holds(double when, const ProcessRef& who, double anon) {
+    e_.processes.push_back({at(when), who, mib(anon + 10), mib(anon), mib(10), Bytes{}, Bytes{}, std::nullopt,
+                            std::nullopt, KiB(256)});
+  }
+  ForecastFact forecast(double when, Verdict verdict, std::optional<double> eta, std::string why) const {
+    ForecastFact f;
+    f.time = at(when);
+    f.cgroup = f.limit_cgroup = job_;
+    f.forecast.verdict = verdict;
+    f.forecast.limit = mib(512);
+    f.forecast.why = std::move(why);
+    if (verdict == Verdict::leak)
+      f.forecast.growth =
+          Growth{{mib(1).as_double()}, {mib(0.9).as_double()}, {mib(1.1).as_double()}, Seconds(300), 300};
+    if (eta) {
+      f.forecast.eta = Seconds(*eta);
+      f.forecast.eta_low = Seconds(*eta * 0.8);
+      f.forecast.eta_high = Seconds(*eta * 1.3);
+      f.forecast.alert = *eta < 200;
+    }
+    return f;
+  }
+  /// +1 MiB/s for 400 s.
+  StoredEpisode leak() {
+    for (int t = -400; t < 0; ++t) {
+      level(t, 512 + t);
+      holds(t, trainer_, 480 + t);
+      holds(t, loader_, 20);
+    }
+    for (int t = -300; t < 0; t += 10)
+      e_.forecasts.push_back(
+          forecast(t, Verdict::leak, -t * 1.05, "its floor rises +1.00 MiB/s for 300 s now"));
+    e_.told.first_forecast = at(-300);
+    e_.told.forecast_before = e_.forecasts.back();
+    e_.reclaim.push_back({at(-1), job_, 12, Seconds(2.5), mib(80)});
+    AlertFact alert = test::known_alert(trainer_, job_);
+    alert.time = at(-120);
+    alert.rule = "eta<2m";
+    for (ActionRun& run : alert.actions) run.what = name_;
+    e_.alerts.push_back(alert);
+    killed(trainer_, mib(480));
+    e_.told.episode.grew_most = {{trainer_, mib(60), Seconds(60)}};
+    return e_;
+  }
+  /// Flat at 200 MiB, then everything in a third of a second.
+  StoredEpisode step() {
+    for (int t = -400; t < 0; ++t) level(t, 200);
+    e_.forecasts.push_back(forecast(-390, Verdict::stable, {}, "no rise above noise in 10 s"));
+    for (double t : {-0.3, -0.2, -0.1}) level(t, 200 + 312 * (0.4 + t));
+    killed(trainer_, mib(480));
+    e_.told.episode.grew_most = {{trainer_, mib(312), Seconds(60)}};
+    return e_;
+  }
+
+  StoredEpisode e_;
+  CgroupPtr job_, above_;
+  ProcessRef trainer_, loader_;
+  std::string name_;
+};
+
+std::string words(const std::vector<Finding>& findings) {
+  std::string out;
+  for (const Finding& f : findings) {
+    out += f.text + "\n";
+    for (const std::string& line : f.evidence) out += "  " + line + "\n";
+  }
+  return out;
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+class Report : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    setenv("TZ", "CET-1", 1);
+    tzset();
+  }
+  void TearDown() override {
+    unsetenv("TZ");
+    tzset();
+  }
+};
+
+// OOMCAST_WRITE_GOLDEN=1 writes them anew.
+void is_golden(const std::string& name, const std::string& text) {
+  std::string path = std::string(OOMCAST_TESTS) + "/unit/present/golden/" + name;
+  if (std::getenv("OOMCAST_WRITE_GOLDEN")) std::ofstream(path) << text;
+  std::ifstream file(path);
+  std::stringstream wanted;
+  wanted << file.rdbuf();
+  EXPECT_EQ(text, wanted.str()) << path;
+}
+
+const std::string kHostile = "\x1b[2J<script>`|*\u202e\xff\n";
+
+TEST_F(Report, is_as_the_golden_files_have_it) {
+  PostMortem leak = make_post_mortem(Scene().leak()), step = make_post_mortem(Scene().step());
+  is_golden("leak.txt", to_text(leak, {}));
+  is_golden("leak.md", to_markdown(leak));
+  is_golden("step.txt", to_text(step, {}));
+  is_golden("step.md", to_markdown(step));
+  nlohmann::ordered_json json = nlohmann::ordered_json::parse(to_json(step));
+  EXPECT_EQ(json["timeline"]["at_s"].size(), json["timeline"]["curves"][0]["total_bytes"].size());
+  json["timeline"].erase("at_s");
+  json["timeline"].erase("curves");
+  is_golden("step.json", json.dump(1) + "\n");
+  PostMortem hostile = make_post_mortem(Scene(kHostile).leak());
+  is_golden("hostile.txt", to_text(hostile, {}));
+  is_golden("hostile.md", to_markdown(hostile));
+  nlohmann::ordered_json strange = nlohmann::ordered_json::parse(to_json(hostile));
+  strange.erase("timeline");
+  is_golden("hostile.json", strange.dump(1) + "\n");
+}
+
+TEST_F(Report, keeps_to_one_screen) {
+  for (const StoredEpisode& e : {Scene().leak(), Scene().step(), Scene(kHostile).leak()}) {
+    std::istringstream text(to_text(make_post_mortem(e), {}));
+    std::size_t lines = 0;
+    for (std::string line; std::getline(text, line); ++lines)
+      EXPECT_TRUE(display_width(line) <= 80 || has(line, "oomcast ")) << line;
+    EXPECT_LE(lines, 60u);
+  }
+}
+
+TEST_F(Report, lets_no_name_be_more_than_text) {
+  PostMortem report = make_post_mortem(Scene(kHostile).leak());
+  for (const std::string& text : {to_text(report, {}), to_markdown(report)})
+    for (const char* bad : {"\x1b", "<script>", "\u202e", "\xff"})
+      EXPECT_FALSE(has(text, bad) && (text[0] == '#' || std::string(bad) != "<script>")) << bad;
+  EXPECT_EQ(to_json(report).find('\x1b'), std::string::npos);
+}
+
+TEST_F(Report, calls_a_leak_a_leak_and_tells_how_well_it_was_foreseen) {
+  PostMortem report = make_post_mortem(Scene().leak());
+  ASSERT_TRUE(report.rise);
+  EXPECT_EQ(report.rise->cause, Verdict::leak);
+  std::string why = words(report.findings);
+  EXPECT_TRUE(has(why, "A leak: ")) << why;
+  EXPECT_TRUE(has(why, "first told 5 min 00 s before")) << why;
+  EXPECT_TRUE(has(why, "right")) << why;
+  EXPECT_TRUE(has(why, "alert eta<2m 2 min 00 s before")) << why;
+  std::string better = words(report.prevention);
+  EXPECT_TRUE(has(better, "--alert 'eta<5m'")) << better;
+  EXPECT_TRUE(has(better, "one of 1.00 GiB lasts 8 min 32 s longer")) << better;
+}
+
+TEST_F(Report, takes_no_word_of_the_life_after_the_kill) {
+  Scene scene;
+  StoredEpisode e = scene.leak();
+  e.forecasts.push_back(scene.forecast(-0.01, Verdict::unknown, {}, "too early"));
+  PostMortem report = make_post_mortem(e);
+  ASSERT_TRUE(report.rise);
+  EXPECT_EQ(report.rise->cause, Verdict::leak);
+  EXPECT_TRUE(has(words(report.prevention), "--alert 'eta<5m'")) << words(report.prevention);
+}
+
+TEST_F(Report, calls_a_step_a_step_and_when_it_was) {
+  PostMortem report = make_post_mortem(Scene().step());
+  ASSERT_TRUE(report.rise);
+  EXPECT_EQ(report.rise->cause, Verdict::step);
+  EXPECT_EQ(report.rise->from, mib(200));
+  EXPECT_EQ(report.rise->to, mib(512));
+  EXPECT_LT(report.rise->took, Seconds(1.1));
+  EXPECT_TRUE(has(words(report.findings), "A step: 312 MiB more came at once"));
+}
+
+TEST_F(Report, calls_a_step_a_step_however_fast_the_start_was) {
+  Scene scene;
+  for (double t : {-5.1, -5.05, -5.0}) scene.level(t, 240 + 40 * t + 10);
+  for (double t : {-0.2, -0.1}) scene.level(t, 512 + 2000 * t);
+  scene.killed(scene.trainer_, mib(480));
+  PostMortem report = make_post_mortem(scene.e_);
+  ASSERT_TRUE(report.rise);
+  EXPECT_EQ(report.rise->cause, Verdict::step);
+}
+
+TEST_F(Report, calls_a_spike_a_spike_when_others_came_back_before) {
+  Scene scene;
+  scene.step();
+  scene.e_.forecasts = {scene.forecast(-60, Verdict::spikes, {}, "5 peaks came back")};
+  scene.e_.forecasts[0].forecast.evidence.peak_above = mib(120);
+  PostMortem report = make_post_mortem(scene.e_);
+  ASSERT_TRUE(report.rise);
+  EXPECT_EQ(report.rise->cause, Verdict::spikes);
+  EXPECT_TRUE(has(words(report.findings), "where earlier ones took 120 MiB")) << words(report.findings);
+}
+
+TEST_F(Report, replays_the_curve_where_no_forecast_is_kept) {
+  Scene scene;
+  StoredEpisode e = scene.leak();
+  e.forecasts.clear();
+  e.told.forecast_before.reset();
+  e.told.first_forecast.reset();
+  PostMortem report = make_post_mortem(e);
+  ASSERT_TRUE(report.rise && report.rise->before);
+  EXPECT_EQ(report.rise->cause, Verdict::leak);
+}
+
+TEST_F(Report, names_the_culprit_when_another_dies) {
+  Scene scene;
+  scene.step();
+  scene.e_.told.episode.victims.clear();
+  scene.killed(scene.loader_, mib(20), 1000);
+  PostMortem report = make_post_mortem(scene.e_);
+  ASSERT_TRUE(report.culprit);
+  EXPECT_EQ(report.culprit->process.id, scene.trainer_.id);
+  std::string why = words(report.findings);
+  EXPECT_TRUE(has(why, "which was NOT killed: python3[4312] loader.py died in its place")) << why;
+  EXPECT_TRUE(has(why, "oom_score_adj of 1000")) << why;
+}
+
+TEST_F(Report, tells_whose_limit_it_was_above_the_victim) {
+  Scene scene;
+  scene.step();
+  scene.e_.told.episode.limit_cgroup = scene.above_;
+  std::string why = words(make_post_mortem(scene.e_).findings);
+  EXPECT_TRUE(has(why, "The limit is that of /train, above the victim's own cgroup /train/train.py")) << why;
+}
+
+TEST_F(Report, says_what_it_does_not_know) {
+  StoredEpisode imported = Scene().step();
+  imported.source = EpisodeSource::kmsg;
+  imported.samples.clear();
+  imported.forecasts.clear();
+  imported.told.episode.grew_most.clear();
+  imported.told.episode.tasks.clear();
+  imported.lost = {{"samples_ring_full", 7}};
+  PostMortem report = make_post_mortem(imported);
+  EXPECT_FALSE(report.rise);
+  std::string unknown;
+  for (const std::string& line : report.unknown) unknown += line + "\n";
+  for (const char* part :
+       {"all of this is from the kernel log", "table of processes", "Who grew", "7 samples_ring_full"})
+    EXPECT_TRUE(has(unknown, part)) << unknown;
+}
+
+TEST_F(Report, takes_the_newest_sample_where_the_log_has_no_statistics_and_says_so) {
+  StoredEpisode e = Scene().leak();
+  e.told.episode.memory.reset();
+  PostMortem report = make_post_mortem(e);
+  ASSERT_TRUE(report.memory);
+  EXPECT_FALSE(report.memory->exact);
+  EXPECT_EQ(report.memory->age, Seconds(1));
+  EXPECT_EQ(report.memory->kinds.anon, mib(505));
+  EXPECT_TRUE(has(words(report.findings), "by the newest sample, 1.0 s before the kill"));
+}
+
+TEST_F(Report, counts_how_many_workers_would_have_fitted) {
+  Scene scene;
+  scene.step();
+  for (std::uint32_t pid = 5000; pid < 5006; ++pid) {
+    ProcessRef worker = test::process(pid, "pt_data_worker", {}, scene.job_);
+    worker.ppid = 4301;
+    scene.e_.told.episode.tasks.push_back({worker, mib(85), mib(80), mib(5), Bytes{}, Bytes{}, {}, 0});
+  }
+  std::string better = words(make_post_mortem(scene.e_).prevention);
+  EXPECT_TRUE(has(better, "5 instead of 6 processes of pt_data_worker would have fitted")) << better;
+}
+
+TEST_F(Report, is_made_of_an_episode_of_which_nothing_is_known) {
+  PostMortem report = make_post_mortem(StoredEpisode{});
+  EXPECT_FALSE(to_text(report, {}).empty());
+  EXPECT_FALSE(to_markdown(report).empty());
+  EXPECT_TRUE(nlohmann::json::accept(to_json(report)));
+}
+
+TEST_F(Report, tells_local_time_and_utc) {
+  EXPECT_EQ(format_moment(WallTime(Nanos(1'795'226'645'123'456'789))),
+            "2026-11-21 03:04:05.123 CET (02:04:05.123 UTC)");
+  EXPECT_EQ(format_moment(WallTime(Nanos(1'795'215'600'000'000'000))),
+            "2026-11-21 00:00:00.000 CET (2026-11-20 23:00:00.000 UTC)");
+}
+
+}  // namespace
+}  // namespace oomcast
