@@ -32,6 +32,8 @@ int main(int argc, char** argv) {
         return compare(options);
       case Command::replay:
         return replay(options);
+      case Command::history:
+        return history(options);
       case Command::doctor:
         return doctor(options);
       case Command::watch:

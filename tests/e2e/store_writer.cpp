@@ -1,5 +1,6 @@
-// A store under load, to be killed: `store_writer write DIR FIRST` adds samples and kills, numbered from FIRST, and prints
-// each kill's number when another connection can read it; `store_writer list DIR` prints the numbers that are there.
+// A store under load, to be killed: `store_writer write DIR FIRST` adds samples and kills, numbered from
+// FIRST, and prints each kill's number when another connection can read it; `store_writer list DIR` prints
+// the numbers that are there.
 #include <unistd.h>
 
 #include <cstdio>
@@ -25,8 +26,7 @@ int write(const std::string& dir, unsigned long number) {
   RunInfo info{"test", "test", "whole machine", Hierarchy::v2, 1s, zero, zero, 10ms, std::nullopt, 0, "boot"};
   auto writer = StoreWriter::keep(dir, info);
   if (!writer) return std::fprintf(stderr, "%s\n", writer.error().message.c_str()), 1;
-  auto job =
-      std::make_shared<CgroupRef>(CgroupRef{{Hierarchy::v2, 7}, "/job", name_cgroup("/job")});
+  auto job = std::make_shared<CgroupRef>(CgroupRef{{Hierarchy::v2, 7}, "/job", name_cgroup("/job")});
   unsigned long told = number, first = number;
   for (unsigned long i = 0;; ++i) {
     MonoTime now(clock_of(CLOCK_MONOTONIC));
@@ -53,7 +53,8 @@ int write(const std::string& dir, unsigned long number) {
     if (i % 20 != 19) continue;
     for (const std::string& notice : (*writer)->take_notices()) std::fprintf(stderr, "%s\n", notice.c_str());
     auto store = Store::open(dir);
-    while (store && told < number && store->episode(std::to_string(told + 1), 0s)) std::printf("%lu\n", ++told);
+    while (store && told < number && store->episode(std::to_string(told + 1), 0s))
+      std::printf("%lu\n", ++told);
     std::fflush(stdout);
   }
 }

@@ -14,6 +14,8 @@ Result<int> record(const Options& options);
 Result<int> replay(const Options& options);
 Result<int> report(const Options& options);
 Result<int> compare(const Options& options);
+/// All kills that are known, and how often they come back.
+Result<int> history(const Options& options);
 Result<int> doctor(const Options& options);
 
 }  // namespace oomcast

@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <string_view>
 
 #include "base/escape.h"
@@ -18,12 +19,13 @@
 namespace oomcast {
 namespace {
 
-constexpr std::array<std::string_view, 8> kCommands = {"watch",  "trace",   "run",   "record",
-                                                       "replay", "report", "compare", "doctor"};
+constexpr std::array<std::string_view, 9> kCommands = {
+    "watch", "trace", "run", "record", "replay", "report", "history", "compare", "doctor"};
 
 // Texts as they come; they are read after parsing, so that every mistake is told in our words.
 struct Texts {
-  std::optional<std::string> duration, interval, memory, limit, every, store, store_max, store_keep, format;
+  std::optional<std::string> duration, interval, memory, limit, every, store, store_max, store_keep, since,
+      format;
   std::string color = "auto";
   std::vector<std::string> rules;
   std::optional<std::string> signal;
@@ -150,6 +152,16 @@ std::size_t find_command(const CLI::App& run, const std::vector<std::string>& wo
   return words.size();
 }
 
+// "7d": so long ago; "2026-07-13": since that day began here.
+std::optional<WallTime> parse_since(const std::string& text, WallTime now) {
+  if (auto ago = parse_duration(text)) return now - *ago;
+  std::tm day{};
+  const char* end = strptime(text.c_str(), "%Y-%m-%d", &day);
+  day.tm_isdst = -1;
+  std::time_t at = end && !*end ? std::mktime(&day) : -1;
+  return at == -1 ? std::nullopt : std::optional(WallTime(std::chrono::seconds(at)));
+}
+
 Status read_texts(const Texts& t, Options& o) {
   if (t.duration) {
     auto d = parse_duration(*t.duration);
@@ -180,9 +192,19 @@ Status read_texts(const Texts& t, Options& o) {
     o.every = *d;
   }
   o.store = t.store.value_or(default_store());
+  o.store_named = t.store.has_value();
   if (o.store.empty()) return usage("--store: give a directory, or none");
   if (o.store == "none") o.store.clear();
   while (o.store.size() > 1 && o.store.back() == '/') o.store.pop_back();
+  if (t.since) {
+    o.since = parse_since(*t.since, std::chrono::system_clock::now());
+    if (!o.since)
+      return usage(fmt::format("--since: '{}' is neither a duration (7d) nor a day (2026-07-13)", *t.since));
+  }
+  if (t.format && *t.format != "text" && *t.format != "json")
+    return usage(fmt::format("--format: '{}' is none of text, json", *t.format));
+  if (t.format && o.json && *t.format == "text") return usage("--format text and --json exclude each other");
+  o.json = o.json || t.format == "json";
   if (t.store_max) {
     auto size = parse_size(*t.store_max);
     if (!size) return usage("--store-max: " + size.error().message);
@@ -275,6 +297,8 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
       app.add_subcommand("compare", "two recordings or series on one time axis: before and after a fix");
   auto* doctor =
       app.add_subcommand("doctor", "what this kernel and machine give, what is missing, what that costs");
+  auto* history =
+      app.add_subcommand("history", "all OOM kills, past ones from the kernel's logs; how often they come");
   for (auto* tracing : {watch, trace, run, record}) {
     add_common(*tracing, o, t);
     add_alerts(*tracing, o, t);
@@ -318,6 +342,27 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
   replay->add_option("--color", t.color, "auto, always or never")->type_name("WHEN");
   replay->add_flag("--quiet,-q", o.quiet, "no diagnostics on stderr but errors");
   replay->add_flag("-v", o.verbose, "more diagnostics on stderr");
+  history
+      ->add_option(
+          "--from", o.logs,
+          "a log instead of this machine's: of dmesg, syslog, journalctl -o json, /dev/kmsg, gzipped or "
+          "not; - is stdin; repeatable. Kept only if --store is given, too")
+      ->type_name("FILE");
+  history->add_option("--cgroup", o.scope.cgroup, "only kills of this memory cgroup and those below it")
+      ->type_name("PATH");
+  history->add_option("--since", t.since, "only kills since then: 7d ago, or 2026-07-13")->type_name("WHEN");
+  history->add_flag_callback(
+      "--no-import", [&o] { o.import = false; }, "do not keep in the store what the logs tell");
+  history->add_flag_callback(
+      "--no-kmsg", [&o] { o.use_kmsg = false; }, "do without the kernel log and the journal: what is stored");
+  history->add_option("--format", t.format, "text or json")->type_name("FORMAT");
+  history->add_flag("--json", o.json, "JSON Lines on stdout");
+  history->add_option("--store", t.store, "where kills are kept (default " + default_store() + ")")
+      ->type_name("DIR");
+  history->add_option("--root", o.root, "where the machine's /proc, /dev and /var are")->type_name("DIR");
+  history->add_option("--color", t.color, "auto, always or never")->type_name("WHEN");
+  history->add_flag("--quiet,-q", o.quiet, "no diagnostics on stderr but errors");
+  history->add_flag("-v", o.verbose, "more diagnostics on stderr");
   doctor->add_flag("--json", o.json, "one JSON object on stdout");
   doctor->add_option("--root", o.root, "where the machine's /proc and /sys are")->type_name("DIR");
   doctor->add_option("--color", t.color, "auto, always or never")->type_name("WHEN");
@@ -327,7 +372,8 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
   if (!named && !global) {
     if (!words.empty() && words[0][0] != '-')
       return usage(fmt::format(
-          "'{}' is not a command; there are watch, trace, run, record, replay, report, compare and doctor",
+          "'{}' is not a command; there are watch, trace, run, record, replay, report, history, compare and "
+          "doctor",
           words[0]));
     words.insert(words.begin(), "watch");
   }
@@ -362,6 +408,7 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
   if (report->parsed()) o.command = Command::report;
   if (compare->parsed()) o.command = Command::compare;
   if (replay->parsed()) o.command = Command::replay;
+  if (history->parsed()) o.command = Command::history;
   if (doctor->parsed()) o.command = Command::doctor;
   if (auto s = read_texts(t, o); !s) return s.error();
   return out;

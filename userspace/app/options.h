@@ -13,7 +13,7 @@
 
 namespace oomcast {
 
-enum class Command { watch, trace, run, record, replay, report, compare, doctor };
+enum class Command { watch, trace, run, record, replay, report, history, compare, doctor };
 enum class ReportFormat { text, json, markdown, html };
 enum class ColorChoice { automatic, always, never };
 
@@ -58,6 +58,10 @@ struct Options {
   std::optional<Nanos> every;          // replay --every
   std::string store;                   // --store: a directory, or a file to read; empty: none
   StoreLimits store_limits;
+  bool store_named = false;       // --store was given
+  std::vector<std::string> logs;  // history --from
+  std::optional<WallTime> since;  // history --since
+  bool import = true;             // history: keep in the store what the logs tell
 };
 
 /// What main does next: run `options`, or print `text` and exit 0 (help, version).

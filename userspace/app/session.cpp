@@ -14,6 +14,7 @@
 
 #include "app/analysis.h"
 #include "collect/text.h"
+#include "model/logged_kill.h"
 #include "model/scope.h"
 
 namespace oomcast {
@@ -28,6 +29,12 @@ constexpr Nanos kHotPoll = 4ms;    // of cgroups that moved a moment ago: their 
 constexpr Nanos kHotFor = 150ms;
 constexpr std::size_t kMaxHot = 64;
 constexpr std::size_t kMaxProcesses = 64;  // asked of /proc in one interval
+// Private memory, which takes a walk of the page tables: of each process at most this often and at 1/200 of
+// one CPU, less often while it stays, and for so much CPU time in one interval.
+constexpr Nanos kPrivateEvery = 3s, kPrivateAtMost = 60s, kPrivateFor = 2ms;
+constexpr int kPrivateShare = 200;
+constexpr Bytes kPrivateFrom = MiB(16);
+constexpr double kPrivateMoved = 0.01;
 constexpr Nanos kExactFor = 5s;
 constexpr double kExactFrom = 0.95;  // of the limit, not reclaimable: the last moments are followed exactly
 constexpr std::uint64_t kLimitEvery = 10;  // looks at an idle cgroup between reads of its limit
@@ -307,6 +314,7 @@ void Session::finish() {
   tell_all();
   if (alerts_) alerts_->finish();
   emit(EndFact{now(), records_, lost_});
+  close_store();
 }
 
 // Whether there was anything.
@@ -368,6 +376,7 @@ void Session::poll_processes() {
     if (moved < KiB(128) && -moved < KiB(128)) continue;
     ProcessSampleFact fact = last;
     fact.time = now();
+    fact.private_bytes = std::nullopt;
     fact.rss = *now_is.rss;
     fact.anon = *now_is.rss_anon;
     fact.file = *now_is.rss_file;
@@ -376,6 +385,53 @@ void Session::poll_processes() {
     changed.push_back(std::move(fact));
   }
   for (ProcessSampleFact& fact : changed) tell_process(std::move(fact));
+}
+
+// Workers that copy what they share with their parent keep their RSS: only a walk of their page tables tells.
+// None near a kill: it would wait for a lock that a dying process may hold.
+void Session::poll_private() {
+  if (world_->episodes().any_open()) return;
+  Nanos began = clock_now(CLOCK_THREAD_CPUTIME_ID), used = began;
+  std::erase_if(private_, [&](const auto& p) { return !processes_.contains(p.first); });
+  std::vector<ProcessSampleFact> measured;
+  for (const auto& [id, last] : processes_) {
+    MonoTime start = now();
+    if (used - began > kPrivateFor) break;
+    PrivateWalk& walk = private_[id];
+    if (last.rss < kPrivateFrom || start < walk.next || is_nearly_full(last.process.cgroup)) continue;
+    walk.next = start + kPrivateAtMost;
+    auto same = procfs_->read_task_id(id.tgid);
+    if (!same || *same != id) continue;
+    auto status = procfs_->read_status(id.tgid);
+    auto rollup = procfs_->read_smaps_rollup(id.tgid);
+    Nanos cost = clock_now(CLOCK_THREAD_CPUTIME_ID) - used;
+    used += cost;
+    if (!status || !*status || !rollup || !*rollup || !(*rollup)->private_bytes()) continue;
+    const ProcStatus& is = **status;
+    if (!is.rss || !is.rss_anon || !is.rss_file || !is.rss_shmem) continue;
+    Bytes holds = *(*rollup)->private_bytes();
+    bool stays =
+        walk.bytes && std::abs((holds - *walk.bytes).as_double()) < kPrivateMoved * holds.as_double();
+    walk.bytes = holds;
+    walk.wait = std::clamp(stays ? 2 * walk.wait : kPrivateEvery, kPrivateEvery, kPrivateAtMost);
+    walk.next = start + std::max(walk.wait, kPrivateShare * cost);
+    ProcessSampleFact fact = last;
+    fact.time = start;
+    fact.rss = *is.rss;
+    fact.anon = *is.rss_anon;
+    fact.file = *is.rss_file;
+    fact.shmem = *is.rss_shmem;
+    if (is.swap) fact.swap = *is.swap;
+    fact.private_bytes = holds;
+    measured.push_back(std::move(fact));
+  }
+  for (ProcessSampleFact& fact : measured) tell_process(std::move(fact));
+}
+
+bool Session::is_nearly_full(const CgroupPtr& cgroup) {
+  const CgroupState* state = cgroup ? world_->cgroups().find(cgroup->id.inode) : nullptr;
+  return state && state->pinned && state->headroom_limit &&
+         state->pinned->value.as_double() > kExactFrom * state->headroom_limit->as_double();
 }
 
 void Session::poll_hot() {
@@ -529,6 +585,7 @@ void Session::poll_all() {
     emit(exit);
   }
   poll_processes();
+  poll_private();
   emit(TickFact{now()});
   if (alerts_) check_rules();
   choose_effort();
@@ -622,13 +679,7 @@ void Session::tell_all() {
 }
 
 OomFactLine Session::with_forecast(Episode episode) const {
-  std::time_t secs =
-      std::chrono::duration_cast<std::chrono::seconds>(clock_.wall(episode.time).time_since_epoch()).count();
-  std::tm utc{};
-  gmtime_r(&secs, &utc);
-  episode.id = fmt::format("{:04}{:02}{:02}T{:02}{:02}{:02}Z-{}", utc.tm_year + 1900, utc.tm_mon + 1,
-                           utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
-                           episode.victims.empty() ? 0 : episode.victims.front().process.id.tgid);
+  episode.id = episode_id(clock_.wall(episode.time), episode);
   OomFactLine line{std::move(episode), std::nullopt, std::nullopt};
   if (line.episode.limit_cgroup)
     if (auto before = book_->before(line.episode.limit_cgroup->id, line.episode.time)) {
@@ -695,6 +746,9 @@ void Session::tell_process(ProcessSampleFact sample) {
   Fact fact = std::move(sample);
   analyse(*book_, fact, sink_);
   auto& told = std::get<ProcessSampleFact>(fact);
+  // Measured now and then: on the screen it stands until it is measured again.
+  if (auto before = processes_.find(told.process.id); before != processes_.end() && !told.private_bytes)
+    told.private_bytes = before->second.private_bytes;
   processes_[told.process.id] = told;
 }
 

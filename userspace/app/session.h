@@ -46,7 +46,8 @@ class Session {
   void start(Sink sink);
   /// Waits at most until `deadline` for something to do, and does it: reads, samples, forecasts, tells.
   void step(MonoTime deadline);
-  /// Waits for what is still open of the kills that were seen (2 s at most) and tells the end.
+  /// Waits for what is still open of the kills that were seen (2 s at most), tells the end and closes the
+  /// store.
   void finish();
 
   /// Another descriptor that ends step()'s waiting when it is readable.
@@ -60,7 +61,7 @@ class Session {
   void keep_in(std::unique_ptr<StoreWriter> store);
   bool has_store() const { return store_ != nullptr; }
   void record_in(StoreWriter& recording) { writers_.push_back(&recording); }
-  /// All that was told is in the store then. After finish().
+  /// All that was told is in the store then; part of finish().
   void close_store();
   /// What is wrong with the store is told on stderr, but not while a screen is drawn.
   void hold_notices(bool hold) { hold_notices_ = hold; }
@@ -92,6 +93,8 @@ class Session {
   void poll_hot();
   void count_kills();
   void poll_processes();
+  void poll_private();
+  bool is_nearly_full(const CgroupPtr& cgroup);
   void read_limits_above(const CgroupState& cgroup);
   void poll_kills();
   void count_losses();
@@ -130,6 +133,12 @@ class Session {
   std::unordered_map<std::uint64_t, MonoTime> hot_;          // until when
   std::optional<Book> book_;                                 // from start() on
   std::unordered_map<TaskId, ProcessSampleFact> processes_;  // the newest sample of each, for the overview
+  struct PrivateWalk {
+    std::optional<Bytes> bytes;  // as last measured
+    Nanos wait{};                // between two
+    MonoTime next{};
+  };
+  std::unordered_map<TaskId, PrivateWalk> private_;
   std::deque<Fact> events_;
   std::map<std::string, std::uint64_t> lost_;
   LostCounts kernel_lost_;

@@ -169,6 +169,17 @@ std::optional<OomLine> parse_trigger_task(std::string_view text) {
   return OomLine{OomTriggerTask{*tid}};
 }
 
+// "sh cpuset=/ mems_allowed=0-1". A cpuset's name may hold the second key; the last one is the kernel's.
+std::optional<OomLine> parse_cpuset(std::string_view text, bool cut) {
+  constexpr std::string_view key = " cpuset=", mems_key = " mems_allowed=";
+  std::size_t at = text.find(key), mems_at = text.rfind(mems_key);
+  if (cut || at == npos || at > kMaxComm || mems_at == npos || mems_at < at + key.size()) return std::nullopt;
+  std::string_view mems = text.substr(mems_at + mems_key.size());
+  std::string_view name = text.substr(at + key.size(), mems_at - at - key.size());
+  if (mems.empty() || !is_number_list(mems) || name.empty()) return std::nullopt;
+  return OomLine{OomCpuset{std::string(text.substr(0, at)), std::string(name), std::string(mems)}};
+}
+
 // ----
 // "oom-kill:constraint=C,nodemask=N,cpuset=S,mems_allowed=M,oom_memcg=/a,task_memcg=/a/b,task=T,pid=N,uid=N"
 
@@ -582,12 +593,13 @@ std::optional<OomLine> parse_oom_line(std::string_view text, bool cut, std::span
          settles(parse_group_kill(text)) || settles(parse_no_victim(text)) || settles(parse_usage(text)) ||
          settles(parse_memcg_task(text, cut)) || settles(parse_stats_head(text, cut)) ||
          settles(parse_table_head(text)) || settles(parse_trigger_task(text)) ||
-         settles(parse_invoked(text)));
+         settles(parse_invoked(text)) || settles(parse_cpuset(text, cut)));
   return best;
 }
 
-std::optional<TaskRow> parse_task_row(std::string_view text, const std::vector<TaskColumn>& columns) {
-  if (!take(text, "[") || columns.empty()) return std::nullopt;
+std::optional<TaskRow> parse_task_row(std::string_view text, const std::vector<TaskColumn>& columns,
+                                      bool cut) {
+  if (cut || !take(text, "[") || columns.empty()) return std::nullopt;
   text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
   auto pid = take_number<std::uint32_t>(text);
   if (!pid || !take(text, "]")) return std::nullopt;

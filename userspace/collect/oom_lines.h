@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "collect/mem_info.h"
 
 namespace oomcast {
 
@@ -38,6 +39,13 @@ struct OomTriggerTask {
 };
 
 enum class OomConstraintScope : std::uint8_t { none, memcg, cpuset, mempolicy };
+
+/// "COMM cpuset=NAME mems_allowed=0-1": the trigger's, on a line of its own until 4.20.
+struct OomCpuset {
+  std::string comm;
+  std::string cpuset;  ///< last component only, "/" for the root
+  std::string mems_allowed;
+};
 
 /// "oom-kill:constraint=…", since 5.0; at most 10 in 5 s.
 struct OomConstraint {
@@ -179,25 +187,28 @@ struct TaskRow {
   std::string name;
 };
 
-using OomFact = std::variant<OomInvoked, OomTriggerTask, OomConstraint, OomChosen, OomVictimLine,
-                             OomSharesMemory, OomGroupKill, OomReaped, OomNoVictim, MemcgUsageLine,
-                             MemcgTaskLine, MemcgStatsHead, MemcgStat, TaskTableHead, TaskRow>;
+using OomFact =
+    std::variant<OomInvoked, OomTriggerTask, OomConstraint, OomChosen, OomVictimLine, OomSharesMemory,
+                 OomGroupKill, OomReaped, OomNoVictim, MemcgUsageLine, MemcgTaskLine, MemcgStatsHead,
+                 MemcgStat, TaskTableHead, TaskRow, OomCpuset, MemInfoLine>;
 
 struct OomLine {
   std::optional<OomFact> fact;  ///< nullopt: the line has begun, but says nothing yet
   bool complete = true;  ///< false: the kernel prints more of this line; the rest may be in the next record
 };
 
-/// Reads a line that can be told by its own text: everything but table rows and the numbers of a statistics
-/// block. `cut`: the line's end is missing, so that a number at its very end is not believed. Without it, a
-/// last number (oom_score_adj, uid, failcnt) or a last path is taken as whole: the text cannot show that it
-/// is not. `rows`: the table printed before, whose names decide between two readings of a constraint line.
-/// nullopt: not a line of an OOM report. Cost: linear in the line for all but hostile names.
+/// Reads a line that can be told by its own text: everything but table rows, the numbers of a statistics
+/// block and mem_info.h's. `cut`: the line's end is missing, so that a number at its very end is not
+/// believed. Without it, a last number (oom_score_adj, uid, failcnt) or a last path is taken as whole: the
+/// text cannot show that it is not. `rows`: the table printed before, whose names decide between two readings
+/// of a constraint line. nullopt: not a line of an OOM report. Cost: linear in the line for all but hostile
+/// names.
 std::optional<OomLine> parse_oom_line(std::string_view text, bool cut = false,
                                       std::span<const TaskRow> rows = {});
 
-/// "[   4515]     0  4515 …" under `columns`. nullopt unless every column is there.
-std::optional<TaskRow> parse_task_row(std::string_view text, const std::vector<TaskColumn>& columns);
+/// "[   4515]     0  4515 …" under `columns`. nullopt unless every column is there, and the name to its end.
+std::optional<TaskRow> parse_task_row(std::string_view text, const std::vector<TaskColumn>& columns,
+                                      bool cut = false);
 
 /// "anon 535658496". nullopt for any other form.
 std::optional<MemcgStat> parse_stat_line(std::string_view text, bool cut = false);

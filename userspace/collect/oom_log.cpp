@@ -6,6 +6,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "collect/text.h"
+
 namespace oomcast {
 namespace {
 
@@ -27,7 +29,7 @@ bool precedes_kill(const OomFact& fact) {
 // Says something of a report only together with the lines before it.
 bool needs_dump(const OomFact& fact) {
   return is<OomTriggerTask>(fact) || is<OomReaped>(fact) || is<OomSharesMemory>(fact) ||
-         is<MemcgStat>(fact) || is<TaskRow>(fact);
+         is<MemcgStat>(fact) || is<TaskRow>(fact) || is<OomCpuset>(fact) || is<MemInfoLine>(fact);
 }
 
 bool has_victim(const OomDump& dump, std::uint32_t tid) {
@@ -104,11 +106,13 @@ std::optional<LogLine> line_of(const KmsgRecord& record) {
 
 std::optional<OomScope> OomDump::scope() const {
   if (invoked && invoked->order == -1) return OomScope::sysrq;
-  if (auto scope = constraint ? scope_of(*constraint) : std::nullopt) return scope;
+  // Whether sysrq asked for it, only the first line tells.
+  auto scope = constraint ? scope_of(*constraint) : std::nullopt;
+  if (scope && (*scope == OomScope::memcg || (invoked && invoked->order))) return scope;
   if (memcg_task && memcg_task->oom_memcg) return OomScope::memcg;
-  if (auto scope = chosen ? scope_of(chosen->scope) : std::nullopt) return scope;
+  if (auto word = chosen ? scope_of(chosen->scope) : std::nullopt) return word;
   for (const OomVictimLine& victim : victims)
-    if (auto scope = scope_of(victim.scope)) return scope;
+    if (auto word = scope_of(victim.scope)) return word;
   return std::nullopt;
 }
 
@@ -161,11 +165,12 @@ OomLogParser::Open* OomLogParser::owner_of(const OomFact& fact, std::string_view
   return open && precedes_kill(fact) && !open->dump.victims.empty() ? nullptr : open;
 }
 
-OomLogParser::Open& OomLogParser::begin(std::optional<Nanos> time, std::string_view caller) {
+OomLogParser::Open& OomLogParser::begin(const When& when, std::string_view caller) {
   if (open_.size() >= std::max<std::size_t>(limits_.open_dumps, 1)) close(open_.begin());
   Open& open = open_.emplace_back();
   open.caller = caller;
-  open.dump.first_time = time;
+  open.dump.first_time = when.time;
+  open.dump.wall = when.wall;
   return open;
 }
 
@@ -180,7 +185,7 @@ void OomLogParser::close(std::list<Open>::iterator open) {
 
 void OomLogParser::settle(Nanos now, std::vector<OomFact>& out) {
   auto is_old = [&](std::optional<Nanos> time) { return time && now - *time > limits_.settle; };
-  while (!begun_.empty() && is_old(begun_.front().time)) give_up(0, out);
+  while (!begun_.empty() && is_old(begun_.front().when.time)) give_up(0, out);
   for (auto open = open_.begin(); open != open_.end();) {
     auto next = std::next(open);
     if (is_old(open->dump.last_time)) close(open);
@@ -198,12 +203,21 @@ void OomLogParser::append(Open& open, std::vector<T>& list, std::size_t limit, c
     ++open.dump.dropped;
 }
 
-void OomLogParser::store_victim(Open& open, const OomVictimLine& victim) {
+void OomLogParser::store_victim(Open& open, const OomVictimLine& victim, const When& when) {
+  if (open.dump.victims.empty()) {
+    open.dump.kill_time = open.dump.last_time;
+    if (when.wall) open.dump.wall = when.wall;
+  }
   if (!has_victim(open.dump, victim.tid)) append(open, open.dump.victims, limits_.victims, victim);
-  if (!open.dump.kill_time) open.dump.kill_time = open.dump.last_time;
 }
 
-void OomLogParser::store(Open& open, const OomFact& fact) {
+void OomLogParser::store_mem_info(Open& open, const MemInfoLine& line) {
+  if (open.mem_info_mixed || open.dump.mem_info.take(line)) return;
+  open.dump.mem_info = {};
+  open.mem_info_mixed = true;
+}
+
+void OomLogParser::store(Open& open, const OomFact& fact, const When& when) {
   OomDump& dump = open.dump;
   auto keep = [&](const auto& item) {
     using T = std::decay_t<decltype(item)>;
@@ -211,7 +225,7 @@ void OomLogParser::store(Open& open, const OomFact& fact) {
     if constexpr (std::is_same_v<T, OomTriggerTask>) dump.trigger_tid = item.tid;
     if constexpr (std::is_same_v<T, OomConstraint>) dump.constraint = item;
     if constexpr (std::is_same_v<T, OomChosen>) dump.chosen = item;
-    if constexpr (std::is_same_v<T, OomVictimLine>) store_victim(open, item);
+    if constexpr (std::is_same_v<T, OomVictimLine>) store_victim(open, item, when);
     if constexpr (std::is_same_v<T, OomSharesMemory>) append(open, dump.also_killed, limits_.victims, item);
     if constexpr (std::is_same_v<T, OomGroupKill>) dump.group_kill = item;
     if constexpr (std::is_same_v<T, OomReaped>) append(open, dump.reaped, limits_.victims, item);
@@ -222,6 +236,8 @@ void OomLogParser::store(Open& open, const OomFact& fact) {
     if constexpr (std::is_same_v<T, MemcgStat>) append(open, dump.stats.back().stats, limits_.stats, item);
     if constexpr (std::is_same_v<T, TaskTableHead>) open.columns = item.columns;
     if constexpr (std::is_same_v<T, TaskRow>) append(open, dump.tasks, limits_.rows, item);
+    if constexpr (std::is_same_v<T, OomCpuset>) dump.cpuset = item;
+    if constexpr (std::is_same_v<T, MemInfoLine>) store_mem_info(open, item);
   };
   bool stats_fit = dump.stats.size() < limits_.stats_blocks;
   std::visit(keep, fact);
@@ -231,16 +247,16 @@ void OomLogParser::store(Open& open, const OomFact& fact) {
   if (is<OomGroupKill>(fact)) open.in_group = true;
 }
 
-void OomLogParser::accept(std::optional<Nanos> time, std::string_view caller, OomFact fact,
+void OomLogParser::accept(const When& when, std::string_view caller, OomFact fact,
                           std::vector<OomFact>& out) {
   Open* open = owner_of(fact, caller);
   bool is_stray = !open && needs_dump(fact);
   bool is_other_task = is<OomTriggerTask>(fact) && (!open || !open->dump.invoked || open->dump.trigger_tid);
   if (is_other_task) return;
   if (!is_stray) {
-    if (!open) open = &begin(time, caller);
-    if (time) open->dump.last_time = time;
-    store(*open, fact);
+    if (!open) open = &begin(when, caller);
+    if (when.time) open->dump.last_time = when.time;
+    store(*open, fact, when);
   }
   out.push_back(std::move(fact));
 }
@@ -251,12 +267,12 @@ void OomLogParser::give_up(std::size_t index, std::vector<OomFact>& out) {
   Begun begun = std::move(begun_[index]);
   begun_.erase(begun_.begin() + static_cast<std::ptrdiff_t>(index));
   auto line = parse_oom_line(begun.text, true);
-  if (line && line->fact) accept(begun.time, begun.caller, std::move(*line->fact), out);
+  if (line && line->fact) accept(begun.when, begun.caller, std::move(*line->fact), out);
 }
 
 void OomLogParser::hold(const LogLine& line, std::string_view text, std::vector<OomFact>& out) {
   if (begun_.size() >= kMaxBegun) give_up(0, out);
-  begun_.push_back({line.time, std::string(line.caller), std::string(text)});
+  begun_.push_back({{line.time, line.wall}, std::string(line.caller), std::string(text)});
 }
 
 // True if `text` went into its caller's unfinished line. An unfinished line is given up when another begins.
@@ -274,10 +290,28 @@ bool OomLogParser::complete_begun(const LogLine& line, std::string_view text, st
     if (is_piece) begun->text = std::move(joined);
     return is_piece;
   }
-  auto time = begun->time;
+  When when = begun->when;
   begun_.erase(begun);
-  accept(time, line.caller, std::move(*whole->fact), out);
+  accept(when, line.caller, std::move(*whole->fact), out);
   return true;
+}
+
+// What only means something within a report. 5.3 to 6.5 print all statistics as one record.
+void OomLogParser::feed_part(const Open& open, const LogLine& line, std::string_view text, bool cut,
+                             std::vector<OomFact>& out) {
+  When when{line.time, line.wall};
+  if (auto row = parse_task_row(text, open.columns, cut))
+    return accept(when, line.caller, std::move(*row), out);
+  std::string_view rest = text, piece;
+  bool is_stat = false;
+  while (open.in_stats && next_line(rest, piece))
+    if (auto stat = parse_stat_line(piece, cut && rest.empty())) {
+      accept(when, line.caller, std::move(*stat), out);
+      is_stat = true;
+    }
+  // After the kill it would be another's: any allocation that fails prints the block.
+  if (is_stat || !open.dump.victims.empty()) return;
+  if (auto info = parse_mem_info_line(text, cut)) accept(when, line.caller, std::move(*info), out);
 }
 
 std::vector<OomFact> OomLogParser::feed(const LogLine& line) {
@@ -292,11 +326,9 @@ std::vector<OomFact> OomLogParser::feed(const LogLine& line) {
   if (found && !found->complete && !cut) {
     hold(line, text, out);
   } else if (found) {
-    if (found->fact) accept(line.time, line.caller, std::move(*found->fact), out);
+    if (found->fact) accept({line.time, line.wall}, line.caller, std::move(*found->fact), out);
   } else if (open) {
-    if (auto row = parse_task_row(text, open->columns)) accept(line.time, line.caller, std::move(*row), out);
-    auto stat = open->in_stats ? parse_stat_line(text, cut) : std::nullopt;
-    if (stat) accept(line.time, line.caller, std::move(*stat), out);
+    feed_part(*open, line, text, cut, out);
   }
   return out;
 }

@@ -15,6 +15,13 @@
 
 namespace oomcast {
 
+/// The time of day, as far as a log tells it.
+struct WallStamp {
+  Nanos since_epoch{};
+  Nanos error{};          ///< the truth is within this of it
+  bool yearless = false;  ///< see log_lines.h: the log's end decides the year
+};
+
 /// One line of a log, without its prefix.
 struct LogLine {
   std::optional<Nanos> time;  ///< on one clock that does not run backwards, since boot or since the epoch
@@ -22,6 +29,7 @@ struct LogLine {
   std::string_view caller = {};  ///< who printed it ("T123"), where the log tells; keeps two reports apart
   bool continuation = false;     ///< the log says that this continues its caller's previous line
   bool cut = false;              ///< the line's end is missing
+  std::optional<WallStamp> wall = {};
 };
 
 /// A record as a line; nullopt unless the kernel itself wrote it: user space can log "Killed process …" too.
@@ -48,6 +56,7 @@ struct OomDump {
   std::optional<Nanos> first_time;  ///< of its first and last line, as given
   std::optional<Nanos> last_time;
   std::optional<Nanos> kill_time;  ///< of the first victim's line
+  std::optional<WallStamp> wall;   ///< of the first victim's line, or else of the first line
   std::optional<OomInvoked> invoked;
   std::optional<std::uint32_t> trigger_tid;
   std::optional<OomConstraint> constraint;
@@ -61,7 +70,9 @@ struct OomDump {
   std::vector<OomSharesMemory> also_killed;
   std::vector<OomReaped> reaped;
   std::optional<OomNoVictim> no_victim;
-  std::size_t dropped = 0;   ///< rows, victims and numbers over a limit
+  std::optional<OomCpuset> cpuset;  ///< the trigger's, until 4.20; later it is in the constraint
+  OomMemInfo mem_info;              ///< empty unless the machine itself was short of memory
+  std::size_t dropped = 0;          ///< rows, victims and numbers over a limit
   bool interleaved = false;  ///< another report was printed between its lines and nothing tells whose usage,
                              ///< statistics and rows are whose; victims are still right
 
@@ -98,6 +109,9 @@ class OomLogParser {
   /// The log has ended: all dumps that were open.
   std::vector<OomDump> finish();
 
+  /// Nothing is open: a line that cannot begin a report may be passed over.
+  bool idle() const { return open_.empty() && begun_.empty(); }
+
   /// Dumps that nobody took in time, since the beginning.
   std::size_t lost_dumps() const { return lost_dumps_; }
 
@@ -108,9 +122,14 @@ class OomLogParser {
     std::vector<TaskColumn> columns;  // of the table being printed
     bool in_stats = false;
     bool in_group = false;
+    bool mem_info_mixed = false;
+  };
+  struct When {
+    std::optional<Nanos> time;
+    std::optional<WallStamp> wall;
   };
   struct Begun {
-    std::optional<Nanos> time;
+    When when;
     std::string caller;
     std::string text;
   };
@@ -118,7 +137,7 @@ class OomLogParser {
   Open* newest_of(std::string_view caller);
   Open* owner_of_task(std::string_view caller, std::uint32_t tid);
   Open* owner_of(const OomFact& fact, std::string_view caller);
-  Open& begin(std::optional<Nanos> time, std::string_view caller);
+  Open& begin(const When& when, std::string_view caller);
   void close(std::list<Open>::iterator open);
   void settle(Nanos now, std::vector<OomFact>& out);
 
@@ -126,9 +145,12 @@ class OomLogParser {
   void give_up(std::size_t begun_index, std::vector<OomFact>& out);
   void hold(const LogLine& line, std::string_view text, std::vector<OomFact>& out);
 
-  void accept(std::optional<Nanos> time, std::string_view caller, OomFact fact, std::vector<OomFact>& out);
-  void store(Open& open, const OomFact& fact);
-  void store_victim(Open& open, const OomVictimLine& victim);
+  void accept(const When& when, std::string_view caller, OomFact fact, std::vector<OomFact>& out);
+  void feed_part(const Open& open, const LogLine& line, std::string_view text, bool cut,
+                 std::vector<OomFact>& out);
+  void store(Open& open, const OomFact& fact, const When& when);
+  void store_victim(Open& open, const OomVictimLine& victim, const When& when);
+  void store_mem_info(Open& open, const MemInfoLine& line);
   template <typename T>
   void append(Open& open, std::vector<T>& list, std::size_t limit, const T& item);
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "model/logged_kill.h"
+
 namespace oomcast {
 namespace {
 
@@ -47,20 +49,6 @@ void take_memory(Victim& victim, const wire::Memory& m) {
   take(victim.swap, m.swap);
   take(victim.pgtables, m.pgtables);
   take(victim.total_vm, m.total_vm);
-}
-
-// The kernel's own line is the authority on the numbers it prints.
-void take_line(Victim& victim, const OomVictimLine& line) {
-  auto take = [](auto& to, const auto& from) {
-    if (from) to = from;
-  };
-  take(victim.anon, line.anon_rss);
-  take(victim.file, line.file_rss);
-  take(victim.shmem, line.shmem_rss);
-  take(victim.pgtables, line.pgtables);
-  take(victim.total_vm, line.total_vm);
-  take(victim.oom_score_adj, line.oom_score_adj);
-  victim.logged = true;
 }
 
 std::uint64_t count_processes(const std::vector<Victim>& victims, bool Victim::*source) {
@@ -411,15 +399,7 @@ void EpisodeBuilder::add_logged_victim(Open& open, const OomDump& dump, const Oo
   wire::Task task;
   task.tid = line.tid;
   task.comm = line.comm.value_or("");
-  // The line has the thread's number; the table of the same report, or the constraint line, has the
-  // process's.
-  auto row =
-      std::find_if(dump.tasks.begin(), dump.tasks.end(), [&](const TaskRow& r) { return r.pid == line.tid; });
-  task.id.tgid = line.tid;
-  if (row != dump.tasks.end() && row->tgid)
-    task.id.tgid = *row->tgid;
-  else if (dump.constraint && dump.constraint->pid && dump.victims.size() == 1)
-    task.id.tgid = *dump.constraint->pid;
+  task.id.tgid = tgid_of(dump, line);
   if (const TaskState* known = tasks_.by_pid(task.id.tgid)) {
     task.id = known->id;
     task.parent = known->parent;

@@ -20,7 +20,7 @@ struct Tier {
 constexpr Tier kTiers[] = {{10, 600}, {60, 3600}, {600, 6 * 3600}};
 constexpr std::int64_t kThinEvery = 60 * kSecond;
 constexpr std::int64_t kExpireEvery = 3600 * kSecond;
-constexpr std::int64_t kSlice = 50'000;  // rows of one transaction, which its log has to hold
+constexpr std::int64_t kSlice = 20'000;  // rows of one transaction, which its log has to hold
 constexpr std::int64_t kVacuumPages = 2000;
 // Tables whose rows are few; each has an index on its time.
 constexpr const char* kSmall[] = {"exits", "forecasts", "reclaim", "pressure", "kills", "alerts", "losses"};

@@ -578,6 +578,10 @@ struct Claims {
     add(out, "uid", f.uid), add(out, "pgtables", f.pgtables), add(out, "adj", f.oom_score_adj);
   }
   void operator()(const OomSharesMemory& f) { add(out, "tid", f.tid), add(out, "comm", f.comm); }
+  void operator()(const OomCpuset& f) {
+    add(out, "comm", f.comm), add(out, "cpuset", f.cpuset), add(out, "mems", f.mems_allowed);
+  }
+  void operator()(const MemInfoLine&) {}  // never of parse_oom_line()
   void operator()(const OomGroupKill& f) { add(out, "cgroup", f.cgroup); }
   void operator()(const OomReaped& f) {
     add(out, "tid", f.tid), add(out, "comm", f.comm), add(out, "anon", f.anon_rss),
@@ -704,7 +708,7 @@ TEST(OomLine, cut_without_notice_may_only_shorten_what_ends_it) {
 
 TEST(OomLine, does_not_read_what_is_none) {
   for (std::string text :
-       {"", " ", "python3 cpuset=/ mems_allowed=0", " oom_kill_process+0x160/0x3d0",
+       {"", " ", "python3 cpuset=/ mems_allowed=", " oom_kill_process+0x160/0x3d0",
         "Mem-Info:", "[<ffffffff81184c7e>] oom_kill_process+0x24e/0x3c0", "RIP: 0033:0x7f991d38c0ba",
         "memory: something else", "Free swap  = 0kB", "0 pages in swap cache"})
     EXPECT_FALSE(parse_oom_line(text)) << text;

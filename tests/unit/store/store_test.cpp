@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <random>
 
 #include "store/import.h"
 #include "store/writer.h"
@@ -273,6 +274,23 @@ TEST_F(StoreTest, has_an_episode_at_once_and_completes_it) {
   EXPECT_EQ(ask("SELECT count(*) FROM victims"), 1);
 }
 
+TEST_F(StoreTest, waits_for_another_that_has_it_locked_and_loses_nothing) {
+  auto writer = keep();
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open((dir_ + "/oomcast.db").c_str(), &db), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(db, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  writer->add(sample(job_, 999, MiB(100)));
+  writer->add(EpisodeFact{kill(1, 1000, 77, job_)});
+  sleep(3);  // longer than SQLite itself waits
+  writer->add(sample(job_, 1006, MiB(200)));
+  ASSERT_EQ(sqlite3_exec(db, "COMMIT", nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3_close(db);
+  ASSERT_TRUE(writer->finish());
+  EXPECT_EQ(writer->lost(), 0u);
+  EXPECT_TRUE(writer->take_notices().empty());
+  EXPECT_EQ(last().samples.size(), 2u);
+}
+
 TEST_F(StoreTest, counts_a_kill_once_that_two_oomcasts_saw) {
   auto a = keep(), b = keep();
   a->add(EpisodeFact{kill(1, 1000, 77, job_), false});
@@ -414,6 +432,34 @@ TEST_F(StoreTest, opens_a_recording_too) {
   auto e = store->episode(std::nullopt);
   ASSERT_TRUE(e) << e.error().message;
   EXPECT_EQ(e->samples.size(), 10u) << "also those that did not change";
+}
+
+TEST_F(StoreTest, survives_damage_anywhere) {
+  auto writer = keep();
+  for (int s = 0; s < 200; ++s) {
+    writer->add(sample(job_, 900 + s, MiB(100 + s)));
+    if (s % 20 == 0)
+      writer->add(EpisodeFact{kill(static_cast<std::uint64_t>(s + 1), 900 + s, 100 + s, job_)});
+  }
+  ASSERT_TRUE(writer->finish());
+  std::string file = dir_ + "/oomcast.db";
+  std::string whole;
+  {
+    std::ifstream in(file, std::ios::binary);
+    whole.assign(std::istreambuf_iterator<char>(in), {});
+  }
+  std::mt19937 random(1);
+  for (int round = 0; round < 150; ++round) {
+    std::string damaged = whole;
+    for (int i = 0; i < 1 + round % 40; ++i) damaged[random() % damaged.size()] = static_cast<char>(random());
+    if (round % 5 == 0) damaged.resize(random() % damaged.size());
+    std::ofstream(file, std::ios::binary | std::ios::trunc) << damaged;
+    auto store = Store::open(dir_);
+    if (!store) continue;
+    (void)store->episodes();
+    (void)store->episode(std::nullopt);
+    for (std::int64_t row = 1; row < 12; ++row) (void)store->episode_at(row, 30min);
+  }
 }
 
 // As oomcast 0.1.0 of November 2026 wrote it.

@@ -1,0 +1,100 @@
+#include "present/past_kills.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <sstream>
+
+namespace oomcast {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr WallTime kNow{1785000000s};  // 2026-07-25 17:20 UTC
+
+std::string file(const std::string& path) {
+  std::ifstream in(OOMCAST_TESTS "/unit/" + path);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+std::vector<PastKill> kills_of(const std::string& log) {
+  OomReports reports;
+  std::istringstream in(file(log));
+  for (std::string line; std::getline(in, line);) reports.line(line);
+  std::vector<PastKill> kills;
+  for (const LoggedOom& oom : reports.finish())
+    if (auto kill = past_kill(oom, EpisodeSource::file)) {
+      kill->files = {"/var/log/syslog"};
+      kills.push_back(*std::move(kill));
+    }
+  kills = each_once(std::move(kills));
+  for (PastKill& kill : kills) kill.episode.id = name_of(kill);
+  return kills;
+}
+
+class HistoryOf : public testing::Test {
+ protected:
+  void SetUp() override {
+    setenv("TZ", "UTC", 1);
+    tzset();
+  }
+  HistoryFacts facts_{"0.0", {"/var/log/syslog"}, kNow, false};
+
+  // OOMCAST_WRITE_GOLDEN=1 writes the files anew; look at the difference.
+  void expect_golden(const std::string& name, const std::string& text) {
+    if (std::getenv("OOMCAST_WRITE_GOLDEN")) std::ofstream(OOMCAST_TESTS "/unit/present/golden/" + name) << text;
+    EXPECT_EQ(text, file("present/golden/" + name));
+  }
+};
+
+TEST_F(HistoryOf, the_run_that_dies_every_eight_days) {
+  auto kills = kills_of("collect/logs/incident-1.syslog");
+  expect_golden("history-incident-1.txt", history_text(kills, facts_, {}));
+  expect_golden("history-incident-1.json", history_json(kills, facts_));
+}
+
+std::vector<PastKill> regular(std::size_t times) {
+  std::vector<PastKill> kills;
+  auto one = kills_of("collect/logs/6.12-memcg.log").at(0);
+  for (std::size_t i = 0; i < times; ++i) {
+    PastKill kill = one;
+    kill.episode.victims[0].tid += static_cast<std::uint32_t>(i);
+    set_time(kill, {1783000000s + i * 96h + (i % 2 ? 2h : 0h), 1s});
+    kill.episode.id = name_of(kill);
+    kills.push_back(kill);
+  }
+  return each_once(std::move(kills));
+}
+
+TEST_F(HistoryOf, a_regular_kill_in_a_cgroup) {
+  auto kills = regular(5);
+  expect_golden("history-regular.txt", history_text(kills, facts_, {}));
+  expect_golden("history-regular.json", history_json(kills, facts_));
+}
+
+TEST_F(HistoryOf, a_kill_that_was_due_and_did_not_come) {
+  facts_.now += 24h * 60;
+  EXPECT_NE(history_text(regular(5), facts_, {}).find("next was due"), std::string::npos);
+}
+
+TEST_F(HistoryOf, no_kill_is_a_plain_sentence) {
+  EXPECT_EQ(history_text({}, facts_, {}), "no OOM kill found in /var/log/syslog\n");
+  facts_.filtered = true;
+  EXPECT_EQ(history_text({}, facts_, {}), "no OOM kill that was asked for found in /var/log/syslog\n");
+}
+
+TEST_F(HistoryOf, a_name_cannot_break_a_line) {
+  auto kills = regular(1);
+  kills[0].episode.victims[0].process.comm = "a\n\x1b[31m<\xff";
+  kills[0].episode.limit_cgroup = nullptr;
+  std::string text = history_text(kills, facts_, {});
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4);
+}
+
+}  // namespace
+}  // namespace oomcast

@@ -1,0 +1,88 @@
+#include "store/past_kills.h"
+
+#include <gtest/gtest.h>
+
+namespace oomcast {
+namespace {
+
+using namespace std::chrono_literals;
+
+PastKill kill(std::uint32_t tid, EpisodeSource source, std::optional<Nanos> wall,
+              std::optional<Nanos> since_boot = {}) {
+  PastKill out;
+  Victim v;
+  v.tid = v.process.id.tgid = tid;
+  v.process.comm = "python3";
+  v.anon = GiB(50);
+  v.file = MiB(1);
+  v.total_vm = GiB(84);
+  out.episode.victims.push_back(v);
+  out.sources = {source};
+  out.since_boot = since_boot;
+  if (wall) set_time(out, {*wall, 1s});
+  return out;
+}
+
+TEST(PastKills, seen_live_in_kmsg_in_the_journal_and_in_a_file_is_one) {
+  auto once = each_once({kill(7, EpisodeSource::file, 1001s), kill(7, EpisodeSource::journal, 1000s, 50s),
+                         kill(7, EpisodeSource::kmsg, 1002s, 50s), kill(7, EpisodeSource::live, 1000s)});
+  ASSERT_EQ(once.size(), 1u);
+  EXPECT_EQ(once[0].sources, (std::vector{EpisodeSource::live, EpisodeSource::kmsg, EpisodeSource::journal,
+                                          EpisodeSource::file}));
+}
+
+TEST(PastKills, the_same_pid_on_another_day_is_another) {
+  EXPECT_EQ(each_once({kill(7, EpisodeSource::file, 1000s), kill(7, EpisodeSource::file, 90000s)}).size(), 2u);
+}
+
+TEST(PastKills, the_same_stamp_of_another_boot_is_another) {
+  auto a = kill(7, EpisodeSource::journal, 1000s, 50s), b = kill(7, EpisodeSource::journal, 1001s, 50s);
+  a.boot_id = "a";
+  b.boot_id = "b";
+  EXPECT_EQ(each_once({a, b}).size(), 2u);
+}
+
+TEST(PastKills, two_kills_of_one_pid_in_one_boot_are_told_apart_by_the_kernels_stamp) {
+  EXPECT_EQ(each_once({kill(7, EpisodeSource::kmsg, 1000s, 50s), kill(7, EpisodeSource::kmsg, 1005s, 55s)}).size(), 2u);
+}
+
+TEST(PastKills, a_log_without_time_of_day_is_joined_by_the_boots_clock) {
+  auto once = each_once({kill(7, EpisodeSource::file, {}, 50s), kill(7, EpisodeSource::journal, 1000s, 50s)});
+  ASSERT_EQ(once.size(), 1u);
+  EXPECT_EQ(once[0].time, WallTime(1000s));
+}
+
+TEST(PastKills, another_name_is_another_process) {
+  auto a = kill(7, EpisodeSource::kmsg, 1000s), b = kill(7, EpisodeSource::file, 1000s);
+  b.episode.victims[0].process.comm = "java";
+  EXPECT_EQ(each_once({a, b}).size(), 2u);
+}
+
+TEST(PastKills, what_one_lacks_the_other_tells) {
+  auto live = kill(7, EpisodeSource::live, 1000s), file = kill(7, EpisodeSource::file, 1000s);
+  live.episode.victims[0].anon.reset();
+  file.episode.gfp = "0xcc0(GFP_KERNEL)";
+  file.episode.victims.push_back(kill(8, EpisodeSource::file, {}).episode.victims[0]);
+  auto once = each_once({file, live});
+  ASSERT_EQ(once.size(), 1u);
+  EXPECT_EQ(once[0].episode.gfp, "0xcc0(GFP_KERNEL)");
+  EXPECT_EQ(once[0].episode.victims[0].anon, GiB(50));
+  EXPECT_EQ(once[0].episode.victims.size(), 2u);
+}
+
+TEST(PastKills, the_newest_comes_first_and_those_without_a_time_last) {
+  auto once = each_once({kill(1, EpisodeSource::file, {}, 9s), kill(2, EpisodeSource::file, 1000s),
+                         kill(3, EpisodeSource::file, 2000s)});
+  ASSERT_EQ(once.size(), 3u);
+  EXPECT_EQ(once[0].episode.victims[0].tid, 3u);
+  EXPECT_EQ(once[2].episode.victims[0].tid, 1u);
+}
+
+TEST(PastKills, a_size_that_is_not_told_whole_is_not_told) {
+  Victim v;
+  v.anon = GiB(1);
+  EXPECT_FALSE(resident(v));
+}
+
+}  // namespace
+}  // namespace oomcast

@@ -1,0 +1,282 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "app/commands.h"
+#include "app/tracing.h"
+#include "base/escape.h"
+#include "base/print.h"
+#include "collect/kmsg.h"
+#include "collect/oom_reports.h"
+#include "collect/text.h"
+#include "present/past_kills.h"
+#include "store/import.h"
+#include "store/past_kills.h"
+
+namespace oomcast {
+namespace {
+
+using std::chrono::seconds;
+
+// What is kept of one log: the newest.
+constexpr std::size_t kMostKills = 20'000;
+// The kernel's log clock is not disciplined, and runs away from the wall's by up to this part of the time
+// since.
+constexpr std::int64_t kDrift = 10'000;
+
+WallTime wall_now() {
+  return std::chrono::time_point_cast<Nanos>(std::chrono::system_clock::now());
+}
+
+Nanos clock_now(clockid_t clock) {
+  timespec t{};
+  clock_gettime(clock, &t);
+  return seconds(t.tv_sec) + Nanos(t.tv_nsec);
+}
+
+bool is_below(const CgroupPtr& cgroup, const std::string& path) {
+  if (!cgroup || path == "/") return cgroup != nullptr;
+  return cgroup->path == path || cgroup->path.starts_with(path + "/");
+}
+
+class KillHistory {
+ public:
+  explicit KillHistory(const Options& options) : options_(options), say_(diagnostics(options)) {}
+
+  Result<int> run() {
+    facts_.version = OOMCAST_VERSION;
+    facts_.now = wall_now();
+    bool files_alone = !options_.logs.empty() && !options_.store_named;
+    if (!files_alone && !options_.store.empty()) read_store();
+    for (const std::string& path : options_.logs)
+      if (auto ok = read_file(path); !ok) return ok.error();
+    if (options_.logs.empty() && options_.use_kmsg) {
+      read_kmsg();
+      read_journal();
+    }
+    // Nothing could be read, and for want of a right: then no kill that is found is no answer.
+    if (facts_.sources.empty() && forbidden_) return *forbidden_;
+    auto kills = each_once(std::move(kills_));
+    for (PastKill& kill : kills)
+      if (kill.episode.id.empty()) kill.episode.id = name_of(kill);
+    if (!files_alone && options_.import && !options_.store.empty()) keep(kills);
+    choose(kills);
+    Output output(options_);
+    bool ok = print(stdout, options_.json ? history_json(kills, facts_)
+                                          : history_text(kills, facts_, TextStyle{output.color()}));
+    if (!ok) return Error::failed("stdout was closed or is full: stopped");
+    return 0;
+  }
+
+ private:
+  void read_store() {
+    auto store = Store::open(options_.store);
+    if (!store) {
+      if (options_.verbose) say_(store.error().message);
+      return;
+    }
+    auto episodes = store->episodes();
+    if (!episodes) return say_(episodes.error().message);
+    facts_.sources.push_back("store");
+    for (EpisodeSummary& stored : *episodes) {
+      PastKill kill;
+      kill.episode = std::move(stored.episode);
+      kill.sources = {stored.source};
+      kill.kept = true;
+      kill.time = stored.time;
+      if (stored.run && !stored.run->boot_id.empty()) kill.boot_id = stored.run->boot_id;
+      kill.run = std::move(stored.run);
+      kills_.push_back(std::move(kill));
+    }
+  }
+
+  Status read_file(const std::string& path) {
+    bool standard_input = path == "-";
+    auto fd = standard_input ? Result<UniqueFd>(UniqueFd(dup(STDIN_FILENO))) : open_log(path);
+    if (!fd) return fd.error();
+    std::string shown = standard_input ? "stdin" : path;
+    struct stat what {};
+    std::uint64_t size =
+        fstat(fd->get(), &what) == 0 && S_ISREG(what.st_mode) ? static_cast<std::uint64_t>(what.st_size) : 0;
+    OomReports reports;
+    auto ok = read_lines(*std::move(fd), shown, size, reports, EpisodeSource::file, shown);
+    if (!ok) return Error::failed(fmt::format("{}: {}", escape_for_terminal(shown), ok.error().message));
+    return Ok{};
+  }
+
+  Status read_lines(UniqueFd fd, const std::string& name, std::uint64_t size, OomReports& reports,
+                    EpisodeSource source, const std::string& file) {
+    facts_.sources.push_back(name);
+    std::size_t before = kills_.size();
+    std::uint64_t told = 0;
+    bool progress = isatty(STDERR_FILENO) && !options_.quiet;
+    constexpr std::uint64_t step = 64 << 20;
+    auto ok = read_log(
+        std::move(fd),
+        [&](std::string_view line, bool cut) {
+          reports.line(line, cut);
+          take(reports.take(), source, file, before);
+        },
+        [&](std::uint64_t bytes) {
+          if (progress && bytes - told >= step) {
+            told = bytes;
+            std::string of = size > bytes ? " of " + format_size(Bytes{static_cast<std::int64_t>(size)}) : "";
+            (void)print(stderr, fmt::format("\r{}: {}{} read\033[K", escape_for_terminal(name),
+                                            format_size(Bytes{static_cast<std::int64_t>(bytes)}), of));
+          }
+          return true;
+        });
+    if (told) (void)print(stderr, "\r\033[K");
+    take(reports.finish(), source, file, before);
+    for (std::size_t i = before; i < kills_.size(); ++i)
+      if (yearless_.contains(i)) set_time(kills_[i], reports.resolve(yearless_[i], facts_.now));
+    yearless_.clear();
+    if (reports.counts().others)
+      say_(fmt::format(
+          "{}: {} read like a report of an OOM kill, but were not written by the kernel: left out",
+          escape_for_terminal(name),
+          reports.counts().others == 1 ? "1 line" : fmt::format("{} lines", reports.counts().others)));
+    return ok;
+  }
+
+  void take(const std::vector<LoggedOom>& found, EpisodeSource source, const std::string& file, std::size_t before) {
+    for (const LoggedOom& oom : found) {
+      auto kill = past_kill(oom, source);
+      if (!kill) continue;
+      if (kills_.size() - before >= kMostKills) {
+        ++dropped_;
+        continue;
+      }
+      if (!file.empty()) kill->files = {file};
+      if (oom.wall && oom.wall->yearless) yearless_[kills_.size()] = *oom.wall;
+      kills_.push_back(*std::move(kill));
+    }
+  }
+
+  void read_kmsg() {
+    auto reader = KmsgReader::open(options_.root + "/dev/kmsg", KmsgFrom::start);
+    if (!reader) {
+      if (reader.error().exit_code == 3) forbidden_ = reader.error();
+      return say_(reader.error().message);
+    }
+    facts_.sources.push_back("kmsg");
+    std::size_t before = kills_.size();
+    OomReports reports;
+    KmsgDrain drain;
+    do {
+      auto drained = reader->drain([&](const KmsgRecord& record) { reports.record(record); });
+      if (!drained) return say_(drained.error().message);
+      drain = *drained;
+      take(reports.take(), EpisodeSource::kmsg, "", before);
+    } while (drain.more);
+    take(reports.finish(), EpisodeSource::kmsg, "", before);
+    Nanos now = clock_now(CLOCK_MONOTONIC);
+    auto boot_id = read_file_at(AT_FDCWD, (options_.root + "/proc/sys/kernel/random/boot_id").c_str(), 64);
+    for (std::size_t i = before; i < kills_.size(); ++i) {
+      PastKill& kill = kills_[i];
+      if (boot_id) kill.boot_id = plain_boot_id(*boot_id);
+      if (!kill.since_boot) continue;
+      Nanos ago = std::max(now - *kill.since_boot, Nanos{});
+      set_time(kill, {(facts_.now - ago).time_since_epoch(), ago / kDrift + std::chrono::milliseconds(10)});
+    }
+  }
+
+  // journald writes it without dashes.
+  static std::string plain_boot_id(std::string_view text) {
+    std::string out(trim(text));
+    std::erase(out, '-');
+    return out;
+  }
+
+  void read_journal() {
+    std::array<int, 2> ends{};
+    if (pipe2(ends.data(), O_CLOEXEC) < 0) return;
+    UniqueFd from(ends[0]), to(ends[1]);
+    std::vector<std::string> words = {
+        "journalctl",
+        "--quiet",
+        "--no-pager",
+        "--all",
+        "--output=json",
+        "--output-fields=MESSAGE,_TRANSPORT,SYSLOG_FACILITY,_BOOT_ID,_SOURCE_MONOTONIC_TIMESTAMP",
+        "_TRANSPORT=kernel"};
+    if (!options_.root.empty()) words.insert(words.begin() + 1, "--root=" + options_.root);
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, to.get(), STDOUT_FILENO);
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    pid_t pid = -1;
+    int error = posix_spawn(&pid, "/usr/bin/journalctl", &actions, nullptr, argv.data(), environ);
+    posix_spawn_file_actions_destroy(&actions);
+    to.reset();
+    if (error) {
+      if (options_.verbose) say_(fmt::format("cannot run journalctl: {}", std::strerror(error)));
+      return;
+    }
+    OomReports reports;
+    auto ok = read_lines(std::move(from), "journal", 0, reports, EpisodeSource::journal, "");
+    int status = 0;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (!ok) say_(fmt::format("the journal: {}", ok.error().message));
+    if (reports.counts().lines == 0 && (!WIFEXITED(status) || WEXITSTATUS(status) != 0)) {
+      std::erase(facts_.sources, "journal");
+      if (options_.verbose) say_("journalctl could not read a journal");
+    }
+  }
+
+  // What only logs know, into the store; not being able to is no reason to say less.
+  void keep(std::vector<PastKill>& kills) {
+    auto is_new = [](const PastKill& kill) { return !kill.kept && kill.time; };
+    if (std::ranges::none_of(kills, is_new)) return;
+    auto import = EpisodeImport::open(options_.store, OOMCAST_VERSION);
+    if (!import) return say_("nothing is kept: " + import.error().message);
+    for (auto kill = kills.rbegin(); kill != kills.rend(); ++kill) {
+      if (!is_new(*kill)) continue;
+      auto added = import->add(kill->episode, kill->sources.front(), *kill->time, kill->boot_id);
+      if (!added) return say_("nothing is kept: " + added.error().message);
+    }
+    if (auto ok = import->finish(); !ok) say_("nothing is kept: " + ok.error().message);
+  }
+
+  void choose(std::vector<PastKill>& kills) {
+    facts_.filtered = options_.scope.cgroup || options_.since;
+    std::erase_if(kills, [&](const PastKill& kill) {
+      if (options_.since && (!kill.time || *kill.time < *options_.since)) return true;
+      if (!options_.scope.cgroup) return false;
+      const std::string& path = *options_.scope.cgroup;
+      const Episode& e = kill.episode;
+      return !is_below(e.limit_cgroup, path) && std::ranges::none_of(e.victims, [&](const Victim& v) {
+        return is_below(v.process.cgroup, path);
+      });
+    });
+    if (dropped_) say_(fmt::format("{} kills are left out: more than {} in one log", dropped_, kMostKills));
+  }
+
+  const Options& options_;
+  std::function<void(const std::string&)> say_;
+  HistoryFacts facts_;
+  std::vector<PastKill> kills_;
+  std::map<std::size_t, WallStamp> yearless_;  // by index of kills_
+  std::optional<Error> forbidden_;
+  std::uint64_t dropped_ = 0;
+};
+
+}  // namespace
+
+Result<int> history(const Options& options) {
+  return KillHistory(options).run();
+}
+
+}  // namespace oomcast

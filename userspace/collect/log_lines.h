@@ -1,0 +1,65 @@
+// A line of a log file, whatever program wrote it: its prefix read, its text as the kernel printed it.
+//
+// Forms, told by each line's own content:
+//   {"MESSAGE":…}                                     journalctl -o json
+//   6,1234,5678,-;text                                /dev/kmsg itself
+//   [<6>][kern  :info  : ][  123.456789][[ T12]] text dmesg, -r, -x, -d, with CONFIG_PRINTK_CALLER
+//   [Fri Nov 21 03:04:05 2026] text                   dmesg -T
+//   2026-11-21T03:04:05,123456+00:00 text             dmesg --time-format iso
+//   Nov 21 03:04:05[.123456] host kernel: […] text    syslog, journalctl -o short, -o short-precise
+//   2026-11-21T03:04:05.123456+00:00 host kernel: […] text  rsyslog, journalctl -o short-iso
+//   text                                              dmesg -t
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/units.h"
+#include "collect/oom_log.h"
+
+namespace oomcast {
+
+/// What stands in front of a line's text.
+struct LogPrefix {
+  bool any = false;    ///< false: the line is text from its first byte
+  bool kernel = true;  ///< false: the source names another writer than the kernel, or the line cannot be read
+  bool indent = false;  ///< no prefix, but it goes on with the record of the line before
+  std::optional<Nanos> since_boot;
+  std::optional<WallStamp> wall;
+  std::optional<std::string> boot_id;
+};
+
+/// Reads the lines of one file in order. Times of day without a zone are taken as of this machine's zone.
+///
+/// Stamps without a year get one when the log has ended: lines of one file follow each other, so January
+/// behind December is another year, and the last line is at most a year old. Until then `since_epoch` counts
+/// in years of its own; resolve() turns it.
+class LogLineReader {
+ public:
+  /// `raw`: without its newline; `cut`: the newline was missing. The views in `line` live until the next
+  /// call, or as long as `raw`. Cost: the prefix alone, but for JSON, which is read whole.
+  LogPrefix read(std::string_view raw, bool cut, LogLine& line);
+
+  /// Must see every line that is not read, so that no turn of the year is missed. Cost: three bytes.
+  void skip(std::string_view raw) { note_month(raw); }
+
+  /// The time of day of a stamp without a year. `now`: no line is later, but for a day's clock error.
+  WallStamp resolve(const WallStamp& stamp, WallTime now) const;
+
+ private:
+  void note_month(std::string_view raw);
+  LogPrefix read_json(std::string_view raw, LogLine& line);
+  LogPrefix read_kmsg(std::string_view raw, bool cut, LogLine& line);
+  bool take_syslog(std::string_view& text, LogPrefix& out);
+  bool take_dmesg(std::string_view& text, LogPrefix& out, LogLine& line);
+
+  KmsgRecord kmsg_;
+  std::string message_, caller_;
+  int month_ = -1, turns_ = 0;  // of the newest line without a year; Decembers passed
+  std::optional<Nanos> last_yearless_;
+  LogPrefix last_;  // of the newest line that had one
+};
+
+}  // namespace oomcast

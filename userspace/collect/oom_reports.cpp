@@ -1,0 +1,174 @@
+#include "collect/oom_reports.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <zlib.h>
+
+#include <array>
+#include <cstring>
+#include <memory>
+
+#include "base/escape.h"
+
+namespace oomcast {
+namespace {
+
+constexpr std::size_t kLongestLine = 64 * 1024, kBuffer = 256 * 1024;
+constexpr unsigned kFirstLines = 8;
+// Records of one boot are printed in order, but for what CPUs do at the same time.
+constexpr Nanos kDisorder = std::chrono::seconds(1);
+
+// Every line that begins a report has one of these. (`pid ]` is the table of a report whose beginning is
+// lost.)
+bool could_begin(std::string_view raw) {
+  for (std::string_view word : {"ill", "emory", "pid "})
+    if (memmem(raw.data(), raw.size(), word.data(), word.size())) return true;
+  return false;
+}
+
+}  // namespace
+
+void OomReports::end_boot() {
+  collect(parser_.finish());
+  last_.reset();
+}
+
+void OomReports::collect(std::vector<OomDump> dumps) {
+  for (OomDump& dump : dumps) {
+    LoggedOom& found = found_.emplace_back();
+    if (since_boot_) found.since_boot = dump.kill_time ? dump.kill_time : dump.first_time;
+    found.wall = dump.wall;
+    found.boot_id = boot_id_;
+    found.dump = std::move(dump);
+  }
+}
+
+void OomReports::feed(const LogPrefix& prefix, const LogLine& line) {
+  bool other_clock = line.time && prefix.since_boot.has_value() != since_boot_;
+  bool backwards = line.time && last_ && *last_ - *line.time > kDisorder;
+  bool other_boot = prefix.boot_id && prefix.boot_id != boot_id_;
+  if (other_clock || backwards || other_boot) end_boot();
+  if (line.time) {
+    since_boot_ = prefix.since_boot.has_value();
+    last_ = std::max(last_.value_or(*line.time), *line.time);
+  }
+  if (prefix.boot_id) boot_id_ = prefix.boot_id;
+  if (!parser_.feed(line).empty() && !prefix.kernel) ++counts_.others;
+  collect(parser_.take_finished());
+}
+
+void OomReports::line(std::string_view raw, bool cut) {
+  ++counts_.lines;
+  constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+  if (counts_.lines == 1 && raw.starts_with(byte_order_mark)) raw.remove_prefix(byte_order_mark.size());
+  bool matters = counts_.lines <= kFirstLines || !parser_.idle() || could_begin(raw);
+  if (!matters) return reader_.skip(raw);
+  LogLine line;
+  LogPrefix prefix = reader_.read(raw, cut, line);
+  has_prefixes_ = has_prefixes_ || prefix.any;
+  if (!prefix.kernel) {
+    if (parse_oom_line(line.text, line.cut)) ++counts_.others;
+    return;
+  }
+  if (!prefix.any && !prefix.indent) {
+    if (has_prefixes_) return;
+    if (counts_.lines == 1) {
+      first_ = raw;
+      first_cut_ = cut;
+      return;
+    }
+    if (first_) {
+      // A first line may be the rest of one that was cut; with another like it, the log is one without
+      // prefixes.
+      std::string first = *std::exchange(first_, std::nullopt);
+      feed({}, LogLine{.time = {}, .text = first, .caller = {}, .continuation = false, .cut = first_cut_});
+    }
+  }
+  first_.reset();
+  feed(prefix, line);
+}
+
+void OomReports::record(const KmsgRecord& record) {
+  ++counts_.lines;
+  auto line = line_of(record);
+  if (!line) {
+    if (parse_oom_line(record.text)) ++counts_.others;
+    return;
+  }
+  LogPrefix prefix;
+  prefix.since_boot = record.since_boot;
+  feed(prefix, *line);
+}
+
+std::vector<LoggedOom> OomReports::take() {
+  return std::exchange(found_, {});
+}
+
+std::vector<LoggedOom> OomReports::finish() {
+  if (first_) {
+    std::string first = *std::exchange(first_, std::nullopt);
+    feed({}, LogLine{.time = {}, .text = first, .caller = {}, .continuation = false, .cut = first_cut_});
+  }
+  end_boot();
+  counts_.lost_dumps = parser_.lost_dumps();
+  return take();
+}
+
+Result<UniqueFd> open_log(const std::string& path) {
+  std::string shown = escape_for_terminal(path);
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+  if (!fd) return Error::from_errno(fmt::format("cannot read {}", shown));
+  struct stat what {};
+  if (::fstat(fd.get(), &what) == 0 && S_ISDIR(what.st_mode))
+    return Error::failed(fmt::format("cannot read {}: it is a directory", shown));
+  return fd;
+}
+
+Status read_log(UniqueFd fd, const std::function<void(std::string_view, bool)>& on_line,
+                const std::function<bool(std::uint64_t)>& on_bytes) {
+  std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzdopen(fd.get(), "rb"), gzclose);
+  if (!file) return Error::failed("out of memory for reading a log");
+  (void)fd.release();
+  gzbuffer(file.get(), kBuffer);
+  std::string begun;  // of a line whose end is not read yet
+  bool skipping = false;
+  auto buffer = std::make_unique<std::array<char, kBuffer>>();
+  std::uint64_t bytes = 0;
+  int got = 0;
+  while ((got = gzread(file.get(), buffer->data(), kBuffer)) > 0) {
+    std::string_view rest(buffer->data(), static_cast<std::size_t>(got));
+    bytes += rest.size();
+    while (!rest.empty()) {
+      std::size_t end = rest.find('\n');
+      std::string_view piece = rest.substr(0, end);
+      bool whole = end != std::string_view::npos;
+      rest.remove_prefix(whole ? end + 1 : rest.size());
+      if (skipping) {
+        skipping = !whole;
+      } else if (begun.size() + piece.size() > kLongestLine) {
+        begun.append(piece.substr(0, kLongestLine - begun.size()));
+        on_line(begun, true);
+        begun.clear();
+        skipping = !whole;
+      } else if (!whole) {
+        begun.append(piece);
+      } else if (begun.empty()) {
+        on_line(piece, false);
+      } else {
+        begun.append(piece);
+        on_line(begun, false);
+        begun.clear();
+      }
+    }
+    if (on_bytes && !on_bytes(bytes)) return Ok{};
+  }
+  if (!begun.empty()) on_line(begun, true);
+  if (got == 0) return Ok{};
+  int code = 0;
+  const char* why = gzerror(file.get(), &code);
+  return code == Z_ERRNO ? Error::from_errno("reading stopped")
+                         : Error::failed(fmt::format("reading stopped: {}", why));
+}
+
+}  // namespace oomcast

@@ -1,0 +1,79 @@
+// The OOM reports of a log file, of journalctl's output, or of /dev/kmsg.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "base/units.h"
+#include "collect/log_lines.h"
+#include "collect/oom_log.h"
+
+namespace oomcast {
+
+/// A report with when and in which boot it was printed, as far as its log tells.
+struct LoggedOom {
+  OomDump dump;
+  std::optional<Nanos> since_boot;
+  std::optional<WallStamp> wall;
+  std::optional<std::string> boot_id;
+};
+
+/// What was met beside the reports.
+struct LogCounts {
+  std::uint64_t lines = 0;
+  std::uint64_t others = 0;      ///< that user space wrote, though they read like a report's; not believed
+  std::uint64_t lost_dumps = 0;  ///< over a limit of OomLogParser
+};
+
+/// Fed the lines of one log in order. A boot's end (another boot id, or its clock beginning anew) ends the
+/// reports that are open. Lines without a prefix are believed only in a log that has none: `dmesg -t`.
+///
+/// Cost: a search for three short words in lines that no report is open for, whatever the log's size.
+class OomReports {
+ public:
+  void line(std::string_view raw, bool cut = false);
+  /// A record of /dev/kmsg.
+  void record(const KmsgRecord& record);
+
+  /// Those that are complete. A stamp without a year needs resolve() when the log has ended.
+  std::vector<LoggedOom> take();
+  /// The log has ended.
+  std::vector<LoggedOom> finish();
+  WallStamp resolve(const WallStamp& stamp, WallTime now) const { return reader_.resolve(stamp, now); }
+
+  const LogCounts& counts() const { return counts_; }
+
+ private:
+  void feed(const LogPrefix& prefix, const LogLine& line);
+  void end_boot();
+  void collect(std::vector<OomDump> dumps);
+
+  LogLineReader reader_;
+  OomLogParser parser_;
+  std::vector<LoggedOom> found_;
+  LogCounts counts_;
+  std::optional<std::string> first_;  // a first line without a prefix: believed if the second has none either
+  bool first_cut_ = false;
+  bool has_prefixes_ = false;
+  std::optional<std::string> boot_id_;
+  std::optional<Nanos> last_;
+  bool since_boot_ = false;  // the clock that the parser is fed
+};
+
+/// Opens a log, by gzip or not, for read_log(). Error: it cannot be opened, with the path.
+Result<UniqueFd> open_log(const std::string& path);
+
+/// Reads `fd` to its end, decompressing it if it is compressed by gzip. `on_line`: each line without its
+/// newline, at most 64 KiB of it (`cut`: more was there, or the newline was missing at the end). `on_bytes`:
+/// how much has been read, now and then; false stops. Error: it cannot be read, or the gzip data is damaged;
+/// what came before has been told. Memory: 0.4 MiB, whatever comes.
+Status read_log(UniqueFd fd, const std::function<void(std::string_view line, bool cut)>& on_line,
+                const std::function<bool(std::uint64_t bytes)>& on_bytes = {});
+
+}  // namespace oomcast

@@ -1,0 +1,283 @@
+#include "present/past_kills.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/escape.h"
+#include "present/cells.h"
+#include "present/facts.h"
+#include "present/json.h"
+
+namespace oomcast {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kWidestPath = 48;
+
+std::tm local(WallTime t) {
+  std::time_t seconds = std::chrono::floor<std::chrono::seconds>(t.time_since_epoch()).count();
+  std::tm out{};
+  localtime_r(&seconds, &out);
+  return out;
+}
+
+std::string format_local(WallTime t, const char* form = "%Y-%m-%d %H:%M:%S") {
+  std::tm when = local(t);
+  std::array<char, 64> text{};
+  return {text.data(), std::strftime(text.data(), text.size(), form, &when)};
+}
+
+std::string time_of(const PastKill& kill) {
+  if (!kill.time)
+    return kill.since_boot ? format_duration(*kill.since_boot) + " after boot" : std::string("time unknown");
+  std::string error;
+  if (kill.error > std::chrono::seconds(2)) error = " ±" + format_duration(kill.error);
+  return format_local(*kill.time) + error;
+}
+
+std::string who(const Episode& e) {
+  const Victim* largest = largest_victim(e);
+  if (!largest) return "victim unknown";
+  std::string out = describe(largest->process);
+  if (e.victims.size() > 1) out += fmt::format(" and {} more", e.victims.size() - 1);
+  return out;
+}
+
+std::string size_of(const Episode& e) {
+  const Victim* largest = largest_victim(e);
+  auto size = largest ? resident(*largest) : std::nullopt;
+  return size ? format_size(*size) : "unknown";
+}
+
+std::string limit_of(const Episode& e) {
+  std::string limit = e.limit ? " " + format_size(*e.limit) : "";
+  if (e.limit_cgroup) return cut_middle(displayable(e.limit_cgroup->path), kWidestPath) + limit;
+  if (!e.scope) return "unknown" + limit;
+  switch (*e.scope) {
+    case OomScope::global:
+      return "the machine";
+    case OomScope::memcg:
+      return "a cgroup" + limit;
+    case OomScope::cpuset:
+      return "a cpuset";
+    case OomScope::mempolicy:
+      return "a memory policy";
+    case OomScope::sysrq:
+      return "asked by sysrq";
+  }
+  return "unknown";
+}
+
+std::string trigger_of(const Episode& e) {
+  if (!e.trigger) return "";
+  for (const Victim& v : e.victims)
+    if (v.process.id.tgid == e.trigger->id.tgid) return "";
+  return describe(*e.trigger);
+}
+
+std::string sources_of(const PastKill& kill) {
+  std::string out;
+  for (EpisodeSource source : kill.sources) out += (out.empty() ? "" : ",") + std::string(to_string(source));
+  return out;
+}
+
+// "kill", "kills"
+std::string count(std::size_t n, std::string_view what) {
+  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
+}
+
+std::string sizes_of(const Recurrence& r) {
+  auto size = [](const std::optional<Bytes>& s) { return s ? format_size(*s) : std::string("unknown"); };
+  std::size_t n = r.sizes.size();
+  std::string out = fmt::format("last two at {} and {}", size(r.sizes[n - 2]), size(r.sizes[n - 1]));
+  if (r.trend != SizeTrend::unknown) out += fmt::format(", {}", to_string(r.trend));
+  return out;
+}
+
+std::string describe(const Recurrence& r, WallTime now) {
+  std::string out = count(r.kills, "kill");
+  if (r.times < 2) return out + " within a minute";
+  if (r.kills != r.times) out += fmt::format(", {} times", r.times);
+  if (r.times == 2) {
+    out += fmt::format(", {} apart", format_duration(*r.interval));
+  } else if (r.regular) {
+    out += fmt::format(", every {} ± {}", format_duration(*r.interval), format_duration(*r.spread));
+  } else {
+    out += fmt::format(", not regular (median {} apart)", format_duration(*r.interval));
+  }
+  out += "; " + sizes_of(r);
+  if (r.next) {
+    bool over = r.next->high < now;
+    constexpr const char* minute = "%Y-%m-%d %H:%M";
+    out += fmt::format("; next {} {} ({} to {}){}", over ? "was due" : "expected",
+                       format_local(r.next->at, minute), format_local(r.next->low, minute),
+                       format_local(r.next->high, minute), over ? " and did not come" : "");
+  }
+  return out;
+}
+
+std::string name_of(const Recurring& r) {
+  if (r.command) return displayable(r.name);
+  return r.name.empty() ? "limit of the machine" : "limit of " + cut_middle(displayable(r.name), kWidestPath);
+}
+
+void table(std::vector<std::vector<std::string>> rows, const TextStyle& style, std::string& out) {
+  std::vector<std::size_t> widths(rows.front().size(), 0);
+  std::vector<bool> used(widths.size(), false);
+  for (std::size_t r = 0; r < rows.size(); ++r)
+    for (std::size_t c = 0; c < widths.size(); ++c) {
+      widths[c] = std::max(widths[c], display_width(rows[r][c]));
+      used[c] = used[c] || (r && !rows[r][c].empty());
+    }
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    Line line;
+    std::string text;
+    for (std::size_t c = 0; c < widths.size(); ++c)
+      if (used[c]) text += align_left(rows[r][c], widths[c]) + "  ";
+    line.add(text, r ? Style::normal : Style::strong);
+    out += to_text(line, style) + "\n";
+  }
+}
+
+Json time_json(WallTime t) {
+  return format_rfc3339(t);
+}
+
+Json kill_json(const PastKill& kill) {
+  ClockMap clock;
+  if (kill.run) clock = {kill.run->wall_of_mono_zero, kill.run->wall_of_boot_zero, kill.run->tick};
+  Json out = Json::parse(to_json(OomFactLine{kill.episode, std::nullopt, std::nullopt}, clock));
+  out["time"] = kill.time ? time_json(*kill.time) : Json(nullptr);
+  out["time_error_s"] = kill.time ? Json(Seconds(kill.error).count()) : Json(nullptr);
+  out["since_boot_s"] = kill.since_boot ? Json(Seconds(*kill.since_boot).count()) : Json(nullptr);
+  out["boot_id"] = kill.boot_id ? Json(to_valid_utf8(*kill.boot_id)) : Json(nullptr);
+  Json sources = Json::array(), files = Json::array();
+  for (EpisodeSource source : kill.sources) sources.push_back(to_string(source));
+  for (const std::string& file : kill.files) files.push_back(to_valid_utf8(file));
+  out["sources"] = std::move(sources);
+  out["files"] = std::move(files);
+  return out;
+}
+
+Json recurrence_json(const Recurring& what, const std::vector<PastKill>& kills) {
+  const Recurrence& r = what.recurrence;
+  auto seconds = [](const std::optional<Seconds>& s) { return s ? Json(s->count()) : Json(nullptr); };
+  Json ids = Json::array(), sizes = Json::array();
+  for (std::size_t kill : what.kills) ids.push_back(to_valid_utf8(kills[kill].episode.id));
+  for (const auto& size : r.sizes) sizes.push_back(size ? Json(size->count) : Json(nullptr));
+  Json next = nullptr;
+  if (r.next)
+    next = {
+        {"time", time_json(r.next->at)}, {"low", time_json(r.next->low)}, {"high", time_json(r.next->high)}};
+  return {
+      {"type", "recurrence"},
+      {"time", time_json(r.last)},
+      {"command", what.command ? Json(to_valid_utf8(what.name)) : Json(nullptr)},
+      {"limit_cgroup", what.command || what.name.empty() ? Json(nullptr) : Json(to_valid_utf8(what.name))},
+      {"kills", r.kills},
+      {"times", r.times},
+      {"first", time_json(r.first)},
+      {"interval_s", seconds(r.interval)},
+      {"regular", r.regular},
+      {"spread_s", seconds(r.spread)},
+      {"next_expected", std::move(next)},
+      {"last_sizes_bytes", std::move(sizes)},
+      {"trend", to_string(r.trend)},
+      {"ids", std::move(ids)}};
+}
+
+}  // namespace
+
+std::vector<Recurring> recurring(const std::vector<PastKill>& kills) {
+  std::map<std::pair<bool, std::string>, std::vector<std::size_t>> groups;
+  for (std::size_t i = 0; i < kills.size(); ++i) {
+    const Episode& e = kills[i].episode;
+    if (!kills[i].time) continue;
+    std::set<std::string> names;
+    for (const Victim& v : e.victims)
+      if (!v.process.comm.empty()) names.insert(v.process.comm);
+    for (const std::string& name : names) groups[{true, name}].push_back(i);
+    if (e.limit_cgroup)
+      groups[{false, e.limit_cgroup->path}].push_back(i);
+    else if (e.scope == OomScope::global)
+      groups[{false, ""}].push_back(i);
+  }
+  std::vector<Recurring> out;
+  for (auto& [key, members] : groups) {
+    if (members.size() < 2) continue;
+    std::vector<KillPoint> points;
+    for (auto i = members.rbegin(); i != members.rend(); ++i) {
+      std::optional<Bytes> size;
+      for (const Victim& v : kills[*i].episode.victims)
+        if (!key.first || v.process.comm == key.second) size = std::max(size, resident(v));
+      points.push_back({*kills[*i].time, size});
+    }
+    out.push_back({key.first, key.second, *recurrence_of(points), std::move(members)});
+  }
+  std::ranges::stable_sort(out, [](const Recurring& a, const Recurring& b) {
+    return std::pair(a.recurrence.kills, a.command) > std::pair(b.recurrence.kills, b.command);
+  });
+  return out;
+}
+
+std::string history_text(const std::vector<PastKill>& kills, const HistoryFacts& facts,
+                         const TextStyle& style) {
+  std::string read;
+  for (const std::string& source : facts.sources) read += (read.empty() ? "" : ", ") + displayable(source);
+  if (kills.empty())
+    return fmt::format("no OOM kill {}found in {}\n", facts.filtered ? "that was asked for " : "",
+                       read.empty() ? "anything: there was nothing to read" : read);
+  std::vector<std::vector<std::string>> rows = {
+      {format_local(facts.now, "TIME (UTC%z)"), "WHO", "SIZE", "LIMIT", "TRIGGER", "SEEN BY", "ID"}};
+  bool timeless = false;
+  for (const PastKill& kill : kills) {
+    timeless = timeless || !kill.time;
+    const Episode& e = kill.episode;
+    rows.push_back({time_of(kill), who(e), size_of(e), limit_of(e), trigger_of(e), sources_of(kill),
+                    escape_for_terminal(e.id)});
+  }
+  std::string out = fmt::format("{} in {}\n\n", count(kills.size(), "OOM kill"), read);
+  table(std::move(rows), style, out);
+  if (timeless)
+    out +=
+        "\nA log that only counts from a boot does not tell the time of day: dmesg -T or --time-format iso "
+        "does.\n";
+  bool any = false;
+  std::vector<std::vector<std::size_t>> told;
+  for (const Recurring& r : recurring(kills)) {
+    // A limit that only ever killed one command would be the same sentence again.
+    if (std::ranges::find(told, r.kills) != told.end()) continue;
+    told.push_back(r.kills);
+    if (!std::exchange(any, true)) out += "\nHow often\n";
+    out += fmt::format("  {}: {}\n", name_of(r), describe(r.recurrence, facts.now));
+  }
+  return out;
+}
+
+std::string history_json(const std::vector<PastKill>& kills, const HistoryFacts& facts) {
+  std::string out;
+  auto add = [&](const Json& line) {
+    out += line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  };
+  Json sources = Json::array();
+  for (const std::string& source : facts.sources) sources.push_back(to_valid_utf8(source));
+  add({{"type", "start"},
+       {"time", time_json(facts.now)},
+       {"schema", 1},
+       {"version", facts.version},
+       {"kernel", nullptr},
+       {"sources", std::move(sources)}});
+  for (const PastKill& kill : kills) add(kill_json(kill));
+  for (const Recurring& r : recurring(kills)) add(recurrence_json(r, kills));
+  add({{"type", "end"}, {"time", time_json(facts.now)}, {"records", kills.size()}, {"lost", Json::object()}});
+  return out;
+}
+
+}  // namespace oomcast

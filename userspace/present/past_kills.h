@@ -1,0 +1,39 @@
+// All kills that are known, as a list, and how often they come back.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+#include "model/recurrence.h"
+#include "present/text.h"
+#include "store/past_kills.h"
+
+namespace oomcast {
+
+/// Kills of one command, or of one limit.
+struct Recurring {
+  bool command = false;  // else a cgroup's limit, or the machine's
+  std::string name;      // bytes: comm, or path; "" the machine
+  Recurrence recurrence;
+  std::vector<std::size_t> kills;  // indexes into the list, newest first
+};
+
+/// `kills`: newest first. Those that happened twice or more often, most kills first: by the name of each
+/// victim, and by whose limit it was. Kills without a time of day are in none.
+std::vector<Recurring> recurring(const std::vector<PastKill>& kills);
+
+/// What `history` tells about itself.
+struct HistoryFacts {
+  std::string version;
+  std::vector<std::string> sources;  // that were read: "store", "kmsg", "journal", or files
+  WallTime now;
+  bool filtered = false;  // --cgroup or --since: others may be there
+};
+
+std::string history_text(const std::vector<PastKill>& kills, const HistoryFacts& facts,
+                         const TextStyle& style);
+/// JSON Lines: `start`, an `oom` per kill, a `recurrence` per name that came back, `end`.
+std::string history_json(const std::vector<PastKill>& kills, const HistoryFacts& facts);
+
+}  // namespace oomcast

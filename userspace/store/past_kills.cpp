@@ -1,0 +1,185 @@
+#include "store/past_kills.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "model/logged_kill.h"
+
+namespace oomcast {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Two sources' clocks: stamps are rounded, readers are late, and a machine may sleep.
+constexpr Nanos kSameKill = std::chrono::seconds(10);
+
+bool same_name(const std::string& a, const std::string& b) {
+  return a.empty() || b.empty() || a == b;
+}
+
+bool same_sizes(const Victim& a, const Victim& b) {
+  return a.anon && a.total_vm && a.anon == b.anon && a.file == b.file && a.total_vm == b.total_vm;
+}
+
+bool same_time(const PastKill& a, const PastKill& b, bool sizes_agree) {
+  if (a.boot_id && b.boot_id && *a.boot_id != *b.boot_id) return false;
+  if (a.since_boot && b.since_boot) {
+    Nanos apart = *a.since_boot - *b.since_boot;
+    if (apart > milliseconds(1) || apart < -milliseconds(1)) return false;
+    if (!a.time || !b.time) return true;
+  }
+  if (a.time && b.time) {
+    Nanos apart = *a.time - *b.time, allowed = kSameKill + a.error + b.error;
+    return apart <= allowed && apart >= -allowed;
+  }
+  return sizes_agree;
+}
+
+bool same_kill(const PastKill& a, const PastKill& b) {
+  for (const Victim& v : a.episode.victims)
+    for (const Victim& w : b.episode.victims)
+      if (v.tid == w.tid && same_name(v.process.comm, w.process.comm) && same_time(a, b, same_sizes(v, w)))
+        return true;
+  const auto &s = a.episode.trigger, &t = b.episode.trigger;
+  bool victimless = a.episode.victims.empty() || b.episode.victims.empty();
+  return victimless && s && t && s->id.tgid == t->id.tgid && same_name(s->comm, t->comm) &&
+         same_time(a, b, false);
+}
+
+template <typename T>
+void fill(std::optional<T>& to, const std::optional<T>& from) {
+  if (!to) to = from;
+}
+
+void fill(Victim& to, const Victim& from) {
+  fill(to.anon, from.anon);
+  fill(to.file, from.file);
+  fill(to.shmem, from.shmem);
+  fill(to.swap, from.swap);
+  fill(to.pgtables, from.pgtables);
+  fill(to.total_vm, from.total_vm);
+  fill(to.oom_score_adj, from.oom_score_adj);
+  fill(to.process.uid, from.process.uid);
+  if (to.process.comm.empty()) to.process.comm = from.process.comm;
+  if (!to.process.cgroup) to.process.cgroup = from.process.cgroup;
+  to.logged = to.logged || from.logged;
+}
+
+void fill(Episode& to, const Episode& from) {
+  fill(to.scope, from.scope);
+  if (!to.limit_cgroup) to.limit_cgroup = from.limit_cgroup;
+  fill(to.usage, from.usage);
+  fill(to.limit, from.limit);
+  fill(to.trigger, from.trigger);
+  fill(to.order, from.order);
+  fill(to.gfp, from.gfp);
+  fill(to.group_kill, from.group_kill);
+  fill(to.checks.kmsg, from.checks.kmsg);
+  for (const Victim& v : from.victims) {
+    auto known = std::ranges::find(to.victims, v.tid, &Victim::tid);
+    if (known != to.victims.end())
+      fill(*known, v);
+    else
+      to.victims.push_back(v);
+  }
+  if (to.also_killed.empty()) to.also_killed = from.also_killed;
+}
+
+void join(PastKill& to, PastKill from) {
+  fill(to.episode, from.episode);
+  to.sources.insert(to.sources.end(), from.sources.begin(), from.sources.end());
+  std::ranges::sort(to.sources);
+  to.sources.erase(std::unique(to.sources.begin(), to.sources.end()), to.sources.end());
+  for (std::string& file : from.files)
+    if (std::ranges::find(to.files, file) == to.files.end()) to.files.push_back(std::move(file));
+  to.kept = to.kept || from.kept;
+  if (!to.time || (from.time && !to.run && from.error < to.error)) {
+    to.time = from.time;
+    to.error = from.error;
+  }
+  fill(to.since_boot, from.since_boot);
+  fill(to.boot_id, from.boot_id);
+}
+
+}  // namespace
+
+std::optional<PastKill> past_kill(const LoggedOom& oom, EpisodeSource source) {
+  auto episode = logged_kill(oom.dump);
+  if (!episode) return std::nullopt;
+  PastKill out;
+  out.episode = *std::move(episode);
+  out.sources = {source};
+  out.since_boot = oom.since_boot;
+  out.boot_id = oom.boot_id;
+  if (oom.wall && !oom.wall->yearless) set_time(out, *oom.wall);
+  return out;
+}
+
+void set_time(PastKill& kill, const WallStamp& stamp) {
+  kill.time = WallTime(stamp.since_epoch);
+  kill.error = stamp.error;
+  kill.episode.time = MonoTime(stamp.since_epoch);
+}
+
+std::string name_of(const PastKill& kill) {
+  if (kill.time) return episode_id(*kill.time, kill.episode);
+  std::uint32_t pid = kill.episode.victims.empty() ? 0 : kill.episode.victims.front().process.id.tgid;
+  return kill.since_boot ? fmt::format("boot+{:.3f}s-{}", Seconds(*kill.since_boot).count(), pid)
+                         : fmt::format("unknown-{}", pid);
+}
+
+std::vector<PastKill> each_once(std::vector<PastKill> kills) {
+  // The best comes first, and takes the others in.
+  std::ranges::stable_sort(kills, {}, [](const PastKill& kill) {
+    return std::pair(kill.sources.empty() ? EpisodeSource::file : kill.sources.front(), !kill.kept);
+  });
+  std::vector<PastKill> out;
+  std::multimap<std::uint32_t, std::size_t> by_task;  // → index in `out`
+  auto tasks = [](const PastKill& kill) {
+    std::vector<std::uint32_t> ids;
+    for (const Victim& v : kill.episode.victims) ids.push_back(v.tid);
+    if (kill.episode.trigger) ids.push_back(kill.episode.trigger->id.tgid);
+    return ids;
+  };
+  for (PastKill& kill : kills) {
+    std::optional<std::size_t> same;
+    constexpr int most_alike = 64;  // a log of one pid over and over is not worth more
+    for (std::uint32_t id : tasks(kill)) {
+      int alike = 0;
+      for (auto [at, end] = by_task.equal_range(id); at != end && !same && alike < most_alike; ++at, ++alike)
+        if (same_kill(out[at->second], kill)) same = at->second;
+    }
+    std::size_t index = same.value_or(out.size());
+    std::vector<std::uint32_t> ids = tasks(kill);
+    if (same)
+      join(out[index], std::move(kill));
+    else
+      out.push_back(std::move(kill));
+    for (std::uint32_t id : ids) {
+      auto [at, end] = by_task.equal_range(id);
+      if (std::none_of(at, end, [&](const auto& known) { return known.second == index; }))
+        by_task.emplace(id, index);
+    }
+  }
+  std::ranges::stable_sort(out, [](const PastKill& a, const PastKill& b) {
+    if (a.time != b.time) return a.time > b.time;  // nullopt is the least
+    return a.since_boot > b.since_boot;
+  });
+  return out;
+}
+
+std::optional<Bytes> resident(const Victim& victim) {
+  if (!victim.anon || !victim.file) return std::nullopt;
+  Bytes sum = *victim.anon + *victim.file;  // shared memory is in the file pages before 4.5
+  if (victim.shmem) sum += *victim.shmem;
+  return sum;
+}
+
+const Victim* largest_victim(const Episode& episode) {
+  auto largest = std::ranges::max_element(episode.victims, {}, [](const Victim& v) { return resident(v); });
+  return largest == episode.victims.end() ? nullptr : &*largest;
+}
+
+}  // namespace oomcast

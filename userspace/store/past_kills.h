@@ -1,0 +1,47 @@
+// The same kill, seen live, in the kernel log, in the journal and in a rotated file, is one kill.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+#include "collect/oom_reports.h"
+#include "store/store.h"
+
+namespace oomcast {
+
+/// A kill with all who saw it.
+struct PastKill {
+  Episode episode;                     // times and identities of `run`
+  std::shared_ptr<const RunInfo> run;  // null: only logs saw it; then episode.time counts from the epoch
+  std::vector<EpisodeSource> sources;  // each once, in the order of the enumeration
+  std::vector<std::string> files;      // of EpisodeSource::file, in the order they were read
+  bool kept = false;                   // is in the store
+  std::optional<WallTime> time;        // nullopt: its log only counts from a boot whose time is unknown
+  Nanos error{};                       // of `time`
+  std::optional<Nanos> since_boot;     // on the clock of the kernel's log
+  std::optional<std::string> boot_id;
+};
+
+/// A kill that a log tells of. nullopt: its report is of none. Without a time while the year is open; set_time()
+/// when it is known.
+std::optional<PastKill> past_kill(const LoggedOom& oom, EpisodeSource source);
+void set_time(PastKill& kill, const WallStamp& stamp);
+/// The id for `report`, or, without a time of day, what tells it apart.
+std::string name_of(const PastKill& kill);
+
+/// Each kill once, newest first; those without a time of day last. Two are the same if they have a victim
+/// (or, of two without victims, the trigger) in common, by thread and name, and: were printed in the same
+/// millisecond of the same boot; or, where one has no such stamp, within 10 s and both errors of each other;
+/// or, where one has no time at all, with the same sizes. Of the live one all is kept, and what it lacks is
+/// taken from the others. Cost: n log n.
+std::vector<PastKill> each_once(std::vector<PastKill> kills);
+
+/// RSS: what of the victim was in memory; nullopt: not told.
+std::optional<Bytes> resident(const Victim& victim);
+/// The largest victim; nullptr: none is known.
+const Victim* largest_victim(const Episode& episode);
+
+}  // namespace oomcast
