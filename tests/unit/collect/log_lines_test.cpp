@@ -76,7 +76,8 @@ TEST_F(LogLines, what_others_than_the_kernel_wrote_is_told) {
   EXPECT_FALSE(read("user  :notice: [    1.5] Killed process 1 (a)").kernel);
   EXPECT_FALSE(read("12,1,1500000,-;Killed process 1 (a)").kernel);
   EXPECT_FALSE(read(R"j({"_TRANSPORT":"syslog","MESSAGE":"Killed process 1 (a)"})j").kernel);
-  EXPECT_FALSE(read(R"j({"_TRANSPORT":"kernel","SYSLOG_FACILITY":"1","MESSAGE":"Killed process 1 (a)"})j").kernel);
+  EXPECT_FALSE(
+      read(R"j({"_TRANSPORT":"kernel","SYSLOG_FACILITY":"1","MESSAGE":"Killed process 1 (a)"})j").kernel);
   EXPECT_FALSE(read(R"j({"_TRANSPORT":"kernel","MESSAGE":"Killed)j").kernel);
 }
 
@@ -116,7 +117,8 @@ TEST_F(LogLines, january_behind_december_is_another_year) {
 
 TEST_F(LogLines, the_29th_of_february_is_of_a_leap_year) {
   auto leap = read("Feb 29 01:00:00 host kernel: a").wall;
-  EXPECT_EQ(reader_.resolve(*leap, WallTime(at("2026-06-01 00:00:00"))).since_epoch, at("2024-02-29 01:00:00"));
+  EXPECT_EQ(reader_.resolve(*leap, WallTime(at("2026-06-01 00:00:00"))).since_epoch,
+            at("2024-02-29 01:00:00"));
 }
 
 TEST_F(LogLines, a_table_row_is_no_stamp) {
