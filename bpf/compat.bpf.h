@@ -35,13 +35,20 @@ static __always_inline s64 oc_resident_pages(struct mm_struct* mm) {
 }
 
 /* The memory controller's index differs between configurations, so it is relocated. */
-#define OC_MEMORY_SUBSYS                           \
-  (bpf_core_field_offset(struct css_set, subsys) + \
+#define OC_MEMORY_SUBSYS_OF(type)               \
+  (bpf_core_field_offset(struct type, subsys) + \
    bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id) * sizeof(void*))
+#define OC_MEMORY_SUBSYS OC_MEMORY_SUBSYS_OF(css_set)
 static __always_inline struct cgroup_subsys_state* oc_memory_css(struct task_struct* task) {
   struct css_set* set = BPF_CORE_READ(task, cgroups);
   struct cgroup_subsys_state* css = 0;
   bpf_probe_read_kernel(&css, sizeof(css), (char*)set + OC_MEMORY_SUBSYS);
+  return css;
+}
+
+static __always_inline struct cgroup_subsys_state* oc_memory_css_of(struct cgroup* cgroup) {
+  struct cgroup_subsys_state* css = 0;
+  bpf_probe_read_kernel(&css, sizeof(css), (char*)cgroup + OC_MEMORY_SUBSYS_OF(cgroup));
   return css;
 }
 

@@ -33,9 +33,16 @@ static __always_inline void oc_fill_header(struct oc_header* h, u16 type, u16 si
 #define OC_RESERVE_EVENT(record_type, type_name) \
   OC_RESERVE(events, OC_LOST_EVENTS_RING_FULL, record_type, type_name)
 
-/* Frequent records wait for the reader's next look, unless half the ring is taken. */
+#define OC_LOOK_NS 100000000ull
+
+/* Frequent records wait for the reader's next look, unless half the ring is taken or that look is far off:
+ * while nothing comes, the reader sleeps. */
 static __always_inline u64 oc_lazy_wakeup(void) {
-  return bpf_ringbuf_query(&samples, BPF_RB_AVAIL_DATA) > 256 * 1024 ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+  if (bpf_ringbuf_query(&samples, BPF_RB_AVAIL_DATA) > 256 * 1024) return BPF_RB_FORCE_WAKEUP;
+  u64 latest = bpf_ktime_get_ns() + OC_LOOK_NS;
+  if (oc_next_look_ns <= latest) return BPF_RB_NO_WAKEUP;
+  oc_next_look_ns = latest;
+  return BPF_RB_FORCE_WAKEUP;
 }
 static __always_inline void oc_submit_lazily(void* record) {
   bpf_ringbuf_submit(record, oc_lazy_wakeup());

@@ -66,6 +66,7 @@ struct cgroup_root {
 struct cgroup_subsys_state;
 struct cgroup {
   struct cgroup_subsys_state* self_unused;
+  struct cgroup_subsys_state* subsys[16];
   struct kernfs_node* kn;
   struct cgroup_root* root;
   int level;
@@ -94,6 +95,25 @@ struct percpu_counter {
 };
 struct mm_rss_stat {
   atomic_long_t count[4];
+};
+struct super_block {
+  unsigned int s_dev;
+};
+struct inode {
+  unsigned short i_mode;
+  unsigned int i_rdev;
+  struct super_block* i_sb;
+  unsigned long i_ino;
+};
+struct file {
+  struct inode* f_inode;
+};
+struct fdtable {
+  unsigned int max_fds;
+  struct file** fd;
+};
+struct files_struct {
+  struct fdtable* fdt;
 };
 struct task_struct;
 struct mm_struct {
@@ -137,6 +157,7 @@ struct task_struct {
   struct mm_struct* mm;
   struct signal_struct* signal;
   struct css_set* cgroups;
+  struct files_struct* files;
   const struct cred* real_cred;
   struct pid* thread_pid;
   int exit_code;
@@ -163,9 +184,13 @@ struct linux_binprm {
   struct mm_struct* mm;
 };
 struct bpf_perf_event_data;
+struct bpf_iter__cgroup {
+  struct cgroup* cgroup;
+};
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
-  unsigned long di; /* first argument */
+  unsigned long r10, r9, r8, dx, si, di; /* a system call's arguments: di, si, dx, r10, r8, r9 */
+  unsigned long orig_ax;                 /* its number */
 };
 #elif defined(__TARGET_ARCH_arm64)
 struct user_pt_regs {

@@ -19,12 +19,15 @@ __weak const volatile unsigned long long oc_host_pages SEC(".rodata") =
 __weak const volatile unsigned int oc_tick_jiffies SEC(".rodata") =
     1; /* least distance of two looks of a CPU */
 
+/* When user space will look at the samples next, if nobody wakes it. */
+__weak volatile unsigned long long oc_next_look_ns = 0;
+
 #define OC_TRACKED_CGROUPS 16384
 #define OC_TRACKED_PROCESSES 16384
 #define OC_TRACKED_VICTIMS 4096
 #define OC_TRACKED_STALLS 4096
 
-struct { /* 512 KiB; drained ten times a second and when something moved */
+struct { /* 512 KiB; drained ten times a second while something comes, and at once when something moved */
   __uint(type, BPF_MAP_TYPE_RINGBUF);
   __uint(max_entries, 512 * 1024);
 } samples __weak SEC(".maps");
@@ -45,16 +48,17 @@ struct {
 struct oc_last {
   u64 pages;
   u64 time_ns;
+  u64 limit_pages; /* of cgroups, as the walk last saw it */
 };
 
-struct { /* 1.3 MiB */
+struct { /* 1.4 MiB */
   __uint(type, BPF_MAP_TYPE_HASH);
   __uint(max_entries, OC_TRACKED_CGROUPS);
   __type(key, u64);
   __type(value, struct oc_last);
 } last_cgroup __weak SEC(".maps");
 
-struct { /* 1.3 MiB */
+struct { /* 1.4 MiB */
   __uint(type, BPF_MAP_TYPE_HASH);
   __uint(max_entries, OC_TRACKED_PROCESSES);
   __type(key, u32); /* tgid; removed at its exit */

@@ -140,6 +140,34 @@ struct {
 
 #define EXACT_LOOK_PAGES 128 /* half the least step */
 
+/* Whenever user space asks: every cgroup whose usage or limit is not what was last told. No tick sees those
+ * whose tasks sleep, and none sees a limit change. A record that finds no room is told at the next walk. */
+SEC("iter/cgroup")
+int walk_cgroups(struct bpf_iter__cgroup* ctx) {
+  struct cgroup* cgroup = ctx->cgroup;
+  if (!cgroup) return 0;
+  struct cgroup_subsys_state* css = oc_memory_css_of(cgroup);
+  struct cgroup_subsys_state* parent = css ? BPF_CORE_READ(css, parent) : 0;
+  if (!parent) return 0; /* the root is not charged */
+  u64 id = oc_css_id(css);
+  struct mem_cgroup* memcg = (struct mem_cgroup*)css;
+  struct oc_last now = {.pages = BPF_CORE_READ(memcg, memory.usage.counter),
+                        .time_ns = bpf_ktime_get_ns(),
+                        .limit_pages = BPF_CORE_READ(memcg, memory.max)};
+  struct oc_last* last = bpf_map_lookup_elem(&last_cgroup, &id);
+  if (last && last->pages == now.pages && last->limit_pages == now.limit_pages) return 0;
+  struct oc_cgroup_sample* r = bpf_ringbuf_reserve(&samples, sizeof(*r), 0);
+  if (!r) return 0;
+  oc_fill_header(&r->header, OC_CGROUP_SAMPLE, sizeof(*r));
+  oc_fill_memcg(&r->memcg, css);
+  r->parent_id = oc_css_id(parent);
+  r->moved = 0;
+  r->_pad = 0;
+  bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP); /* who asked reads it */
+  bpf_map_update_elem(&last_cgroup, &id, &now, BPF_ANY);
+  return 0;
+}
+
 SEC("tp_btf/rss_stat")
 int BPF_PROG(on_rss_stat, struct mm_struct* mm) {
   u32 zero = 0;

@@ -37,6 +37,8 @@ enum oc_record_type {
   OC_USER_KILL = 20,
   OC_REAPER = 21,
   OC_OOM_DECISION = 22,
+  /* ring "gpu_calls", only while an NVIDIA device is in use */
+  OC_GPU_CALL = 32,
 };
 
 enum oc_lost_reason {
@@ -209,6 +211,47 @@ struct oc_oom_decision { /* only where oom_kill_process can be probed */
   unsigned int _pad;
 };
 
+/* A system call on one of the NVIDIA driver's files, after it returned: what the program's memory held then,
+ * with the driver's answer in it. */
+#define OC_GPU_HEAD_LEN 184 /* NVOS32, the largest of interest */
+#define OC_GPU_TAIL_LEN 24
+#define OC_GPU_PARAMS_LEN 128
+#define OC_GPU_UVM_COMMANDS 130 /* plain numbers below 128, then UVM_INITIALIZE and UVM_DEINITIALIZE */
+enum oc_gpu_device { OC_GPU_CONTROL = 1, OC_GPU_CARD = 2, OC_GPU_UVM = 3 };
+enum oc_gpu_syscall { OC_GPU_IOCTL = 1, OC_GPU_MMAP = 2, OC_GPU_MUNMAP = 3 };
+
+struct oc_gpu_call {
+  struct oc_header header;
+  struct oc_task task;
+  unsigned int syscall; /* enum oc_gpu_syscall */
+  unsigned int device;  /* enum oc_gpu_device; 0: munmap */
+  unsigned int minor;
+  unsigned int command;    /* of an ioctl; of a transfer (0xD3) the one that it carries */
+  long long result;        /* of the system call: the driver's own is inside */
+  unsigned long long file; /* equal for the same open file at that moment; no other meaning */
+  unsigned long long address, length_bytes; /* mmap, munmap */
+  unsigned short head_bytes, tail_bytes,
+      params_bytes; /* valid bytes of what follows; 0: unreadable, or none */
+  unsigned short _pad;
+  unsigned char head[OC_GPU_HEAD_LEN]; /* the ioctl's argument */
+  unsigned char tail[OC_GPU_TAIL_LEN]; /* of UVM_MAP_EXTERNAL_ALLOCATION, whose middle is of no interest */
+  unsigned char params[OC_GPU_PARAMS_LEN]; /* what NV_ESC_RM_ALLOC and NV_ESC_RM_CONTROL point to */
+};
+
+/* Where a UVM call's argument is of interest, by the driver's version: set by user space. */
+struct oc_gpu_layout {
+  unsigned short head_bytes; /* 0: not of interest */
+  unsigned short tail_at;
+  unsigned short tail_bytes;
+  unsigned short _pad;
+};
+
+/* A file of a stand-in for the driver, for tests: the file system's device and the inode. */
+struct oc_gpu_test_file {
+  unsigned long long device;
+  unsigned long long inode;
+};
+
 /* Reclaim stalls of one cgroup since load; the value of map "stalls", keyed by the cgroup's id. */
 struct oc_stalls {
   unsigned long long count;
@@ -239,5 +282,8 @@ OC_ASSERT_SIZE(oc_user_kill, 168);
 OC_ASSERT_SIZE(oc_reaper, 24);
 OC_ASSERT_SIZE(oc_oom_decision, 192);
 OC_ASSERT_SIZE(oc_stalls, 24);
+OC_ASSERT_SIZE(oc_gpu_call, 480);
+OC_ASSERT_SIZE(oc_gpu_layout, 8);
+OC_ASSERT_SIZE(oc_gpu_test_file, 16);
 
 #endif

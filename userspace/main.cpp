@@ -8,12 +8,12 @@
 int main(int argc, char** argv) {
   using namespace oomcast;
   std::signal(SIGPIPE, SIG_IGN);  // a reader that went away is an error of its own
-  auto report = [](const Error& error) {
+  auto fail = [](const Error& error) {
     print(stderr, "oomcast: " + error.message + "\n");
     return error.exit_code;
   };
   auto parsed = parse_arguments(argc, argv, OOMCAST_VERSION);
-  if (!parsed) return report(parsed.error());
+  if (!parsed) return fail(parsed.error());
   if (parsed->text) {
     return print(stdout, *parsed->text) ? 0 : 1;
   }
@@ -26,6 +26,8 @@ int main(int argc, char** argv) {
         return run(options);
       case Command::record:
         return record(options);
+      case Command::report:
+        return report(options);
       case Command::compare:
         return compare(options);
       case Command::replay:
@@ -39,5 +41,5 @@ int main(int argc, char** argv) {
     }
     return watch(options);
   }();
-  return code ? *code : report(code.error());
+  return code ? *code : fail(code.error());
 }

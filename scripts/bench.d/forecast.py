@@ -231,6 +231,7 @@ def load(options):
         command += ["--seed", str(options.seed)] if options.seed is not None else []
         subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
         folders.insert(0, pathlib.Path(scratch.name))
+        folders.append(generator.with_name("recordings"))
     shared = options.repository.parent / "shared" / "data"
     if (shared / "manifest.csv").exists() and shared.resolve() not in [f.resolve() for f in folders]:
         folders.append(shared)

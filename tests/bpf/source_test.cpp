@@ -37,7 +37,9 @@ BpfOptions options() {
   BpfOptions out;
   out.btf_path = Roots{}.at("/sys/kernel/btf/vmlinux");
   out.kprobes = has_kprobes(Roots{});
-  out.memory_hierarchy = CgroupFs::open(Roots{})->mount().hierarchy_id;
+  auto fs = CgroupFs::open(Roots{});
+  out.memory_hierarchy = fs->mount().hierarchy_id;
+  out.cgroup_mount = fs->mount().mount_point;
   out.interval = 1s;
   out.host_memory = GiB(64);
   out.units = {sysconf(_SC_PAGESIZE), 1'000'000'000 / sysconf(_SC_CLK_TCK)};
@@ -338,6 +340,77 @@ TEST(Programs, tell_of_the_life_of_a_memory_cgroup) {
   auto* moved = watch.find<wire::CgroupAttach>(
       [&](auto& r) { return r.task.id.tgid == child.tgid() && r.to == inode; });
   EXPECT_TRUE(moved);
+}
+
+// Of a walk that the kernel can do; skips the test where it cannot.
+const ProgramState* walk_of(const Watch& watch) {
+  for (const ProgramState& p : watch.source->programs())
+    if (p.name == "walk_cgroups") return &p;
+  return nullptr;
+}
+
+TEST(Walk, tells_of_a_changed_limit_although_nothing_runs_in_the_cgroup_and_not_of_what_did_not_change) {
+  SKIP_IF_IMPOSSIBLE();
+  Watch watch;
+  ASSERT_TRUE(watch.source);
+  ASSERT_TRUE(walk_of(watch));
+  if (!walk_of(watch)->why_not.empty()) GTEST_SKIP() << walk_of(watch)->why_not;
+  auto fs = CgroupFs::open(Roots{});
+  Child child([] { pause(); });
+  auto made = ChildCgroup::make(*fs, MiB(64), child.pid());
+  ASSERT_TRUE(made) << made.error().message;
+  std::uint64_t inode = fs->lookup(made->path())->id.inode;
+  auto samples_of_a_walk = [&] {
+    watch.records.clear();
+    EXPECT_TRUE(watch.source->walk_cgroups());
+    while (watch.source->drain([&](const wire::Record& r) { watch.records.push_back(r); })) {
+    }
+    std::vector<wire::CgroupSample> out;
+    for (const auto& record : watch.records)
+      if (auto* r = std::get_if<wire::CgroupSample>(&record); r && r->memcg.inode == inode) out.push_back(*r);
+    return out;
+  };
+  auto first = samples_of_a_walk();
+  ASSERT_EQ(first.size(), 1u);
+  EXPECT_EQ(first.front().memcg.limit, MiB(64));
+  EXPECT_TRUE(samples_of_a_walk().empty());
+
+  const CgroupMount& mount = fs->mount();
+  std::string file = mount.mount_point + *mount.relative_path(made->path()) +
+                     (mount.hierarchy == Hierarchy::v1 ? "/memory.limit_in_bytes" : "/memory.max");
+  UniqueFd limit(open(file.c_str(), O_WRONLY | O_CLOEXEC));
+  ASSERT_TRUE(limit) << file;
+  ASSERT_GT(write(limit.get(), "96M", 3), 0);
+  auto changed = samples_of_a_walk();
+  ASSERT_EQ(changed.size(), 1u);
+  EXPECT_EQ(changed.front().memcg.limit, MiB(96));
+  child.go();
+}
+
+TEST(Sleep, of_the_reader_is_ended_by_a_record_that_otherwise_waits_for_the_next_look) {
+  SKIP_IF_IMPOSSIBLE();
+  Watch watch;
+  ASSERT_TRUE(watch.source);
+  Child child([] {
+    usleep(300'000);  // until the reader sleeps
+    execl("/bin/true", "true", nullptr);
+  });
+  auto executed = [&] {
+    return watch.find<wire::Exec>([&](auto& r) { return r.task.id.tgid == child.tgid(); }) != nullptr;
+  };
+  MonoTime far = MonoTime::max();
+  watch.source->sleep_until(far);
+  child.go();
+  bool woken = true;
+  while (woken && !executed()) {
+    while (watch.source->drain([&](const wire::Record& r) { watch.records.push_back(r); })) {
+    }
+    watch.source->sleep_until(far);
+    if (executed()) break;
+    pollfd ready{watch.source->fd(), POLLIN, 0};
+    woken = poll(&ready, 1, 10'000) == 1;
+  }
+  EXPECT_TRUE(woken);
 }
 
 TEST(Load, without_the_kernels_types_says_what_is_missing) {

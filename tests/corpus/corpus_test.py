@@ -54,6 +54,16 @@ def replayed(series, every_s=None):
     return out
 
 
+def recorded():
+    """[(manifest row, header, lines)] of the real training programs."""
+    folder = pathlib.Path(__file__).resolve().parent / "recordings"
+    with open(folder / "manifest.csv", newline="", encoding="utf-8") as manifest:
+        for row in csv.DictReader(manifest):
+            with open(folder / row["file"], newline="", encoding="utf-8") as file:
+                header, *lines = csv.reader(file)
+            yield row, header, lines
+
+
 def at(said, t):
     return [forecast for forecast in said if forecast["time_s"] <= t][-1]
 
@@ -254,6 +264,56 @@ def copy_on_write_is_named_and_the_serialised_data_set_is_stable():
 def gaps_and_late_samples_do_not_hide_a_leak():
     is_said("leak_sampled_badly", "leak")
     is_within("leak_sampled_badly", 0.2, 0.5, 0.75)
+
+
+# ---- real training programs --------------------------------------------------------------------------------------------
+
+def real(wanted):
+    series = [each for each in recorded() if wanted(each[0])]
+    assert series, "there is no such recording"
+    return replayed(series)
+
+
+@test
+def every_recorded_training_program_is_named():
+    wrong = []
+    for row, said in real(lambda row: True):
+        t = float(said[-1]["time_s"])
+        if row["exhausts"] == "1":
+            since, until = float(row["leak_starts_s"]), float(row["exhausted_at_s"])
+            t = since + 0.75 * (until - since)
+        if at(said, t)["verdict"] not in {row["class"], *row["accepts"].split("|")}:
+            wrong.append(f"{row['file']}: {at(said, t)['verdict']} for {row['class']}: {at(said, t)['why']}")
+    assert not wrong, "; ".join(wrong)
+
+
+@test
+def no_healthy_training_program_is_told_to_run_out():
+    for row, said in real(lambda row: row["exhausts"] == "0"):
+        assert not any(f["alert"] for f in said), f"{row['file']}: {next(f for f in said if f['alert'])}"
+        assert said[-1]["eta_s"] is None, f"{row['file']}: {said[-1]['eta_s']} s: {said[-1]['why']}"
+
+
+@test
+def a_training_program_that_dies_is_told_when():
+    errors, held, asked = [], 0, 0
+    for row, said in real(lambda row: row["exhausts"] == "1"):
+        since, until = float(row["leak_starts_s"]), float(row["exhausted_at_s"])
+        assert row["shape"] == "spiky" or any(f["alert"] for f in said), f"{row['file']}: no alert"
+        for share in (0.5, 0.6, 0.7, 0.8, 0.9):
+            forecast = at(said, since + share * (until - since))
+            left = until - forecast["time_s"]
+            asked += 1
+            if forecast["eta_s"] is None:
+                continue
+            errors.append(abs(forecast["eta_s"] - left) / left)
+            high = forecast["eta_high_s"]
+            held += forecast["eta_low_s"] <= left and (high is None or left <= high)
+    assert len(errors) >= 0.85 * asked, f"{asked - len(errors)} of {asked} without a deadline"
+    errors.sort()
+    assert errors[len(errors) // 2] <= 0.10, f"median {errors[len(errors) // 2]:.0%}"
+    # Far from 90 %: the load of the machine changed their pace under way, more than the made series do.
+    assert held >= 0.5 * len(errors), f"{held} of {len(errors)} intervals hold the truth"
 
 
 def main():

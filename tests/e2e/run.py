@@ -14,6 +14,7 @@ import os
 import pathlib
 import signal
 import sys
+import tempfile
 import time
 import traceback
 
@@ -23,7 +24,7 @@ sys.dont_write_bytecode = True
 import lib  # noqa: E402
 import witness  # noqa: E402
 
-FILES = ["kills", "samples", "run_command", "alerts", "recordings", "input", "storm", "containers", "global_oom", "totals"]
+FILES = ["kills", "samples", "run_command", "alerts", "gpu", "recordings", "store", "input", "storm", "containers", "global_oom", "totals"]
 
 
 class TookTooLong(BaseException):
@@ -91,6 +92,8 @@ def main():
     lib.Context.oomcast_path = options.oomcast.resolve()
     lib.Context.workloads_path = options.workloads.resolve()
     lib.Context.log = witness.KernelLog()
+    store = tempfile.TemporaryDirectory(prefix="oomcast-e2e-store-")
+    os.environ["STATE_DIRECTORY"] = store.name  # not the machine's own
     os.umask(0o022)
     signal.signal(signal.SIGALRM, on_alarm)
     if lib.VM:  # the machine itself runs out of memory in some cases; let it not take the tests
@@ -111,6 +114,7 @@ def main():
         for tracer in lib.Context.shared.values():
             tracer.kill()
         lib.remove_base()
+        store.cleanup()
     print(f"END {counts['PASS']} {counts['FAIL']} {counts['SKIP']}", flush=True)
     return 1 if counts["FAIL"] else 0
 

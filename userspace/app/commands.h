@@ -12,6 +12,7 @@ Result<int> run(const Options& options);
 Result<int> record(const Options& options);
 /// Of a recording, or of a series in CSV.
 Result<int> replay(const Options& options);
+Result<int> report(const Options& options);
 Result<int> compare(const Options& options);
 /// All kills that are known, and how often they come back.
 Result<int> history(const Options& options);

@@ -17,6 +17,8 @@
 #include "base/print.h"
 #include "collect/bpf_source.h"
 #include "collect/cgroupfs.h"
+#include "collect/gpu_driver.h"
+#include "collect/gpu_source.h"
 #include "collect/kmsg.h"
 #include "collect/procfs.h"
 #include "collect/roots.h"
@@ -81,6 +83,7 @@ class Doctor {
     }
     const CgroupMount& mount = fs->mount();
     hierarchy_ = mount.hierarchy_id;
+    cgroup_mount_ = mount.mount_point;
     cgroups_ = true;
     auto tree = fs->list();
     add("memory cgroups", Level::ok,
@@ -101,6 +104,7 @@ class Doctor {
     bpf.kprobes = has_kprobes(roots_);
     bpf.memory_hierarchy = hierarchy_;
     bpf.interval = std::chrono::seconds(1);
+    bpf.cgroup_mount = cgroup_mount_;
     bpf.units = {sysconf(_SC_PAGESIZE), 1'000'000'000 / sysconf(_SC_CLK_TCK)};
     if (auto info = procfs_.read_meminfo(); info && info->total) bpf.host_memory = *info->total;
     if (!readable(btf))
@@ -126,6 +130,9 @@ class Doctor {
             (*source)->set_exact(true) ? "" : p.why_not + ": the last moments are seen at 1 kHz only");
       else if (!p.attached && p.name.starts_with("on_mark_victim"))
         add("oom:mark_victim", Level::ok, p.why_not);
+      else if (!p.attached && p.name == "walk_cgroups")
+        add("cgroup iterator", Level::degraded, p.why_not,
+            "idle cgroups are followed by reading their files: twice the CPU time with 1,000 of them");
       else if (p.name == "on_clock")
         continue;  // only CPUs without a tick of the kernel's have one
       else if (!p.attached && p.name != "on_oom_kill_process")
@@ -196,10 +203,32 @@ class Doctor {
   }
 
   void look_at_gpu() {
-    bool nvidia = readable(roots_.proc() + "/driver/nvidia/version");
-    add("GPU", nvidia ? Level::degraded : Level::ok,
-        nvidia ? "an NVIDIA driver is loaded" : "no NVIDIA driver: nothing is attached for it",
-        nvidia ? "this version does not follow GPU memory yet" : "");
+    GpuDriver driver = find_gpu_driver(roots_);
+    if (!driver.present()) {
+      add("GPU", Level::ok, "no NVIDIA driver: nothing is attached for it");
+      return;
+    }
+    GpuSourceOptions options;
+    options.btf_path = roots_.at("/sys/kernel/btf/vmlinux");
+    options.uvm_major = driver.uvm_major;
+    options.version = driver.version;
+    auto source = GpuSource::load(options);
+    std::string which = driver.version ? fmt::format("NVIDIA driver {}.{:02}.{:02}", driver.version->major,
+                                                     driver.version->minor, driver.version->patch)
+                                       : "NVIDIA driver of unknown version";
+    if (!source)
+      add("GPU", Level::degraded, which + ": " + source.error().message, "GPU memory is unknown");
+    else if ((*source)->hook() == "fexit")
+      add("GPU", Level::ok, which + ", its calls are read as they return (fexit)");
+    else
+      add("GPU", Level::degraded, which + ", its calls are read as they return (sys_exit)",
+          "this kernel does not trace functions: while the driver is loaded each system call costs 30 ns "
+          "more");
+    if (!driver.version)
+      add("GPU layouts", Level::degraded, "the driver's version is not known",
+          "maps have no device, frees of mappings no status");
+    add("GPU faults", Level::degraded, "page faults and evictions of managed memory are not followed",
+        "oversubscription of a card is not seen");
   }
 
   void look_at_self() {
@@ -212,6 +241,7 @@ class Doctor {
   ProcFs procfs_;
   std::vector<Finding> findings_;
   std::uint32_t hierarchy_ = 0;
+  std::string cgroup_mount_;
   bool cgroups_ = false, bpf_ = false, log_ = false, kprobe_attached_ = false;
   std::string kprobe_why_not_;
 };

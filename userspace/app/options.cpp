@@ -19,24 +19,26 @@
 namespace oomcast {
 namespace {
 
-constexpr std::array<std::string_view, 8> kCommands = {"watch",  "trace",   "run",     "record",
-                                                       "replay", "compare", "history", "doctor"};
+constexpr std::array<std::string_view, 9> kCommands = {"watch",  "trace",   "run",     "record", "replay",
+                                                       "report", "history", "compare", "doctor"};
 
 // Texts as they come; they are read after parsing, so that every mistake is told in our words.
 struct Texts {
   std::optional<std::string> duration, interval, memory, limit, every, store, store_max, store_keep, since,
       format;
   std::string color = "auto";
-  std::vector<std::string> rules;
+  std::vector<std::string> rules, gpu_test;
   std::optional<std::string> signal;
 };
 
+// As systemd names it for a service, or the system's, or the user's.
 std::string default_store() {
-  if (geteuid() == 0) return "/var/lib/oomcast";
   auto named = [](const char* name) {
     const char* value = std::getenv(name);
     return value && *value == '/' ? std::string(value) : std::string();
   };
+  if (auto service = named("STATE_DIRECTORY"); !service.empty()) return service.substr(0, service.find(':'));
+  if (geteuid() == 0) return "/var/lib/oomcast";
   if (auto state = named("XDG_STATE_HOME"); !state.empty()) return state + "/oomcast";
   if (auto home = named("HOME"); !home.empty()) return home + "/.local/state/oomcast";
   return "none";
@@ -80,6 +82,7 @@ void add_common(CLI::App& app, Options& o, Texts& t) {
       "do without kernel programs: kernel log and cgroup files only");
   app.add_flag_callback(
       "--no-kmsg", [&o] { o.use_kmsg = false; }, "do without the kernel log");
+  app.add_option("--gpu-test", t.gpu_test)->group("");  // the tests' stand-in for the NVIDIA driver
 }
 
 void add_alerts(CLI::App& app, Options& o, Texts& t) {
@@ -150,6 +153,27 @@ std::size_t find_command(const CLI::App& run, const std::vector<std::string>& wo
   return words.size();
 }
 
+// "control=DEVICE:INODE", "uvm=DEVICE:INODE", "version=535.183.01"
+Status read_gpu_test(const Texts& t, Options& o) {
+  for (const std::string& text : t.gpu_test) {
+    GpuSourceOptions::TestFile file{};
+    unsigned long long device = 0, inode = 0;
+    char kind[16] = {};
+    if (text.starts_with("version=")) {
+      o.gpu_test_version = parse_gpu_driver_version(text);
+    } else if (std::sscanf(text.c_str(), "%15[a-z]=%llu:%llu", kind, &device, &inode) == 3) {
+      file.device = device;
+      file.inode = inode;
+      file.kind =
+          std::string_view(kind) == "uvm" ? wire::GpuCall::Device::uvm : wire::GpuCall::Device::control;
+      o.gpu_test_files.push_back(file);
+    } else {
+      return usage("--gpu-test: " + text);
+    }
+  }
+  return Ok{};
+}
+
 // "7d": so long ago; "2026-07-13": since that day began here.
 std::optional<WallTime> parse_since(const std::string& text, WallTime now) {
   if (auto ago = parse_duration(text)) return now - *ago;
@@ -214,6 +238,20 @@ Status read_texts(const Texts& t, Options& o) {
     if (!age) return usage("--store-keep: " + age.error().message);
     o.store_limits.age = *age;
   }
+  std::string format = t.format.value_or(o.json ? "json" : "");
+  if (format.empty() && o.command == Command::report)
+    format = o.file.ends_with(".html")   ? "html"
+             : o.file.ends_with(".md")   ? "md"
+             : o.file.ends_with(".json") ? "json"
+                                         : "text";
+  if (format == "json")
+    o.format = ReportFormat::json;
+  else if (format == "md")
+    o.format = ReportFormat::markdown;
+  else if (format == "html")
+    o.format = ReportFormat::html;
+  else if (!format.empty() && format != "text")
+    return usage(fmt::format("--format: '{}' is none of text, md, json, html", format));
   if (t.color == "always")
     o.color = ColorChoice::always;
   else if (t.color == "never")
@@ -222,6 +260,7 @@ Status read_texts(const Texts& t, Options& o) {
     return usage(fmt::format("--color: '{}' is none of auto, always, never", t.color));
   while (o.root.size() > 1 && o.root.back() == '/') o.root.pop_back();
   if (o.root == "/") o.root.clear();
+  if (auto s = read_gpu_test(t, o); !s) return s;
   if (auto s = check_scope(o.scope); !s) return s;
   if (auto s = read_alerts(t, o.alert); !s) return s;
   if (o.command == Command::run && o.arguments.empty()) return usage("run: give a command after --");
@@ -278,6 +317,8 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
                                  "(with --json the command's own output goes to stderr)");
   auto* record = app.add_subcommand("record", "write a recording, to replay and to compare");
   auto* replay = app.add_subcommand("replay", "the same analysis of a recording, or of a series in CSV");
+  auto* report = app.add_subcommand(
+      "report", "why a process was OOM-killed, and what would have prevented it (default: the last kill)");
   auto* compare =
       app.add_subcommand("compare", "two recordings or series on one time axis: before and after a fix");
   auto* doctor =
@@ -297,6 +338,19 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
   run->add_option("command", o.arguments, "the command and its arguments")->type_name("CMD ...");
   record->add_option("-o", o.file, "where to write it")->type_name("FILE")->required();
   record->add_flag("--force", o.force, "replace the file if it is there");
+  report->add_option("id", o.id, "of the kill, as the oom line and history tell it; its beginning is enough")
+      ->type_name("ID");
+  report
+      ->add_option("--format", t.format,
+                   "text, md, json or html (default: by the name of the file, else text)")
+      ->type_name("FORMAT");
+  report->add_option("-o", o.file, "write it there instead of stdout")->type_name("FILE");
+  report
+      ->add_option("--store", t.store,
+                   "the directory of the store (default " + default_store() + "), or a recording")
+      ->type_name("DIR|FILE");
+  report->add_flag("--json", o.json, "--format json");
+  report->add_option("--color", t.color, "auto, always or never")->type_name("WHEN");
   compare->add_option("a", o.file, "a recording, or a series in CSV")->type_name("A")->required();
   compare->add_option("b", o.other, "another")->type_name("B")->required();
   compare
@@ -347,7 +401,8 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
   if (!named && !global) {
     if (!words.empty() && words[0][0] != '-')
       return usage(fmt::format(
-          "'{}' is not a command; there are watch, trace, run, record, replay, compare, history and doctor",
+          "'{}' is not a command; there are watch, trace, run, record, replay, report, history, compare and "
+          "doctor",
           words[0]));
     words.insert(words.begin(), "watch");
   }
@@ -379,6 +434,7 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
     o.arguments = std::move(command);
   }
   if (record->parsed()) o.command = Command::record;
+  if (report->parsed()) o.command = Command::report;
   if (compare->parsed()) o.command = Command::compare;
   if (replay->parsed()) o.command = Command::replay;
   if (history->parsed()) o.command = Command::history;

@@ -8,7 +8,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <utility>
 #include <vector>
 
 #include "app/child_cgroup.h"
@@ -16,6 +19,8 @@
 #include "app/privileges.h"
 #include "app/tracing.h"
 #include "base/escape.h"
+#include "present/report.h"
+#include "store/store.h"
 
 namespace oomcast {
 namespace {
@@ -104,12 +109,16 @@ class Progress {
       if (closer) told_eta_ = eta;
       if (!eta) told_eta_.reset();
     }
-    if (auto* oom = std::get_if<OomFactLine>(&fact)) killed_ = *oom;
+    if (auto* oom = std::get_if<OomFactLine>(&fact)) killed_ = oom->episode.id;
     bool detail = std::holds_alternative<Sample>(fact) || std::holds_alternative<ProcessSampleFact>(fact) ||
                   std::holds_alternative<ReclaimFact>(fact) || std::holds_alternative<PressureFact>(fact) ||
-                  std::holds_alternative<StartFact>(fact) || std::holds_alternative<ExitFact>(fact);
+                  std::holds_alternative<StartFact>(fact) || std::holds_alternative<ExitFact>(fact) ||
+                  (std::holds_alternative<GpuFact>(fact) && !is_news(std::get<GpuFact>(fact).event.op));
     if (output_.json() || !detail) output_.write(fact, clock_);
   }
+
+  /// The id of the last kill.
+  const std::optional<std::string>& killed() const { return killed_; }
 
   std::string summary(const std::string& command, int code) const {
     std::string how =
@@ -134,11 +143,40 @@ class Progress {
   bool own_cgroup_;
   MonoTime told_at_{};
   std::optional<ForecastFact> last_;
-  std::optional<OomFactLine> killed_;
+  std::optional<std::string> killed_;
   std::optional<Seconds> told_eta_;
   Verdict told_verdict_ = Verdict::unknown;
   std::optional<Bytes> peak_, limit_;
 };
+
+/// Where kills are kept for the report when there is no store: a directory that goes when oomcast ends.
+class TemporaryStore {
+ public:
+  TemporaryStore() {
+    if (!mkdtemp(path_.data())) path_.clear();
+  }
+  TemporaryStore(const TemporaryStore&) = delete;
+  ~TemporaryStore() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  /// Empty: it could not be made.
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_ = "/tmp/oomcast-XXXXXX";
+};
+
+// Read back as `oomcast report` reads it.
+std::string post_mortem(const std::string& store_path, const std::string& id, bool color) {
+  auto store = Store::open(store_path);
+  if (!store) return "no post-mortem: " + store.error().message;
+  auto episode = store->episode(id);
+  if (!episode) return "no post-mortem: " + episode.error().message;
+  std::string text = to_text(make_post_mortem(*std::move(episode)), TextStyle{color});
+  text.pop_back();
+  return text;
+}
 
 int exit_code(int status) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
@@ -153,6 +191,14 @@ Result<int> run(const Options& options) {
   auto session = open_session(options, *stop, false);
   if (!session) return session.error();
   Session& s = **session;
+  std::optional<TemporaryStore> temporary;
+  std::string store = options.store;
+  if (!s.has_store() && !options.json) {
+    store = temporary.emplace().path();
+    auto kept = StoreWriter::keep(store, s.run_info());
+    if (!kept) return Error::failed("keeping what leads to a kill: " + kept.error().message);
+    s.keep_in(*std::move(kept));
+  }
 
   auto child = start_waiting(options.arguments, *stop, score_before_protection(), options.json);
   if (!child) return child.error();
@@ -200,7 +246,14 @@ Result<int> run(const Options& options) {
                              std::strerror(exec_error)),
                  exec_error == ENOENT ? 127 : 126};
   int code = exit_code(status);
-  if (!output.json()) output.write_line(progress.summary(escape_for_terminal(options.arguments[0]), code));
+  if (output.json()) return code;
+  output.write_line(progress.summary(escape_for_terminal(options.arguments[0]), code));
+  if (const auto& killed = progress.killed()) {
+    s.close_store();
+    output.write_line("\n" + post_mortem(store, *killed, output.color()));
+    if (!temporary)
+      output.write_line("\nWith curves, to open in a browser: oomcast report " + *killed + " -o report.html");
+  }
   return code;
 }
 

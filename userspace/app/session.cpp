@@ -23,11 +23,18 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Nanos kLook = 100ms;     // records that are not urgent wait this long
+constexpr Nanos kNewsFor = 500ms;  // after a record or log line: more may come, and the log must settle
 constexpr Nanos kKillPoll = 10ms;  // while memory of a victim is coming back
 constexpr Nanos kHotPoll = 4ms;    // of cgroups that moved a moment ago: their tasks may sleep at the peak
 constexpr Nanos kHotFor = 150ms;
 constexpr std::size_t kMaxHot = 64;
 constexpr std::size_t kMaxProcesses = 64;  // asked of /proc in one interval
+// Private memory, which takes a walk of the page tables: of each process at most this often and at 1/200 of
+// one CPU, less often while it stays, and for so much CPU time in one interval.
+constexpr Nanos kPrivateEvery = 3s, kPrivateAtMost = 60s, kPrivateFor = 2ms;
+constexpr int kPrivateShare = 200;
+constexpr Bytes kPrivateFrom = MiB(16);
+constexpr double kPrivateMoved = 0.01;
 constexpr Nanos kExactFor = 5s;
 constexpr double kExactFrom = 0.95;  // of the limit, not reclaimable: the last moments are followed exactly
 constexpr std::uint64_t kLimitEvery = 10;  // looks at an idle cgroup between reads of its limit
@@ -81,8 +88,9 @@ Result<std::unique_ptr<Session>> Session::open(const Options& options,
   if (!s->bpf_ && !s->kmsg_ && options.use_kmsg)
     return Error::forbidden(
         "neither kernel programs nor the kernel log can be used: no OOM kill would be seen");
-  config.sources = {s->bpf_ != nullptr, s->kmsg_.has_value()};
+  config.sources = {s->bpf_ != nullptr, s->kmsg_.has_value(), Bytes{sysconf(_SC_PAGESIZE)}};
   s->world_ = std::make_unique<World>(config);
+  if (s->bpf_) s->gpu_.emplace(options, s->roots_, *s->world_);
   if (options.alert.any())
     s->alerts_ = std::make_unique<Alerts>(
         options.alert, *s->world_,
@@ -117,6 +125,7 @@ Status Session::open_kernel(const std::function<void(const std::string&)>& diagn
   bpf.kprobes = has_kprobes(roots_);
   bpf.memory_hierarchy = cgroupfs_->mount().hierarchy_id;
   bpf.interval = options_.interval;
+  bpf.cgroup_mount = cgroupfs_->mount().mount_point;
   bpf.tickless_cpus =
       read_file_at(AT_FDCWD, roots_.at("/sys/devices/system/cpu/nohz_full").c_str(), 4096).value_or("");
   bpf.units = {sysconf(_SC_PAGESIZE), 1'000'000'000 / sysconf(_SC_CLK_TCK)};
@@ -265,8 +274,12 @@ void Session::start(Sink sink) {
 
 void Session::step(MonoTime deadline) {
   // One timer serves the interval, the look at lazy records and the end.
-  Nanos wait = !hot_.empty() ? kHotPoll : world_->episodes().watched().empty() ? kLook : kKillPoll;
-  MonoTime until = std::min({deadline, next_poll_, now() + wait});
+  MonoTime until = std::min(deadline, next_poll_);
+  if (auto wait = time_to_look()) until = std::min(until, now() + *wait);
+  if (bpf_) {
+    bpf_->sleep_until(until);
+    if (drain()) until = std::min(until, now() + kLook);  // came before the kernel programs knew
+  }
   itimerspec when{};
   Nanos at = std::max<Nanos>(until.time_since_epoch(), 1ns);
   when.it_value.tv_sec = static_cast<time_t>(at / 1s);
@@ -283,6 +296,15 @@ void Session::step(MonoTime deadline) {
   if (alerts_) alerts_->advance(now());
 }
 
+// nullopt: nothing is going on; who has news wakes us.
+std::optional<Nanos> Session::time_to_look() const {
+  if (!hot_.empty()) return kHotPoll;
+  if (!world_->episodes().watched().empty()) return kKillPoll;
+  bool busy = now() - last_news_ < kNewsFor || world_->episodes().any_open() || world_->unknown_cgroups() ||
+              (alerts_ && alerts_->busy());
+  return busy ? std::optional(kLook) : std::nullopt;
+}
+
 void Session::finish() {
   MonoTime latest = now() + EpisodeBuilder::kLatest + kLook;
   drain();
@@ -293,23 +315,30 @@ void Session::finish() {
   tell_all();
   if (alerts_) alerts_->finish();
   emit(EndFact{now(), records_, lost_});
+  close_store();
 }
 
-void Session::drain() {
-  drain_log();
-  if (!bpf_) return;
-  bool more = true;
+// Whether there was anything.
+bool Session::drain() {
+  bool news = drain_log();
+  if (gpu_ && gpu_->drain()) news = true;
+  bool more = bpf_ != nullptr;
   for (int round = 0; more && round < 64; ++round)
-    more = bpf_->drain([this](const wire::Record& record) {
+    more = bpf_->drain([&](const wire::Record& record) {
       ++records_;
+      news = true;
+      if (auto* exit = std::get_if<wire::Exit>(&record); exit && gpu_) gpu_->on_exit(exit->task.id);
       world_->on_record(record);
       if (auto* sample = std::get_if<wire::CgroupSample>(&record)) {
         if (!world_->cgroup_in_scope(sample->memcg.inode)) return;
         look_at(sample->memcg.inode, sample->memcg.usage, sample->time);
+        if (CgroupState* state = world_->cgroups().find(sample->memcg.inode)) state->told_by_kernel = true;
         if (sample->moved) follow(sample->memcg.inode, sample->time);
       }
     });
-  if (world_->take_urgent_scan() || (world_->take_unknown_cgroups() && now() >= next_scan_)) scan_tree();
+  if (world_->take_urgent_scan() || (now() >= next_scan_ && world_->take_unknown_cgroups())) scan_tree();
+  if (news) last_news_ = now();
+  return news;
 }
 
 // Ticks see what runs. What moved is also looked at from here for a while, and exactly if a person asked for
@@ -350,6 +379,7 @@ void Session::poll_processes() {
     if (moved < KiB(128) && -moved < KiB(128)) continue;
     ProcessSampleFact fact = last;
     fact.time = now();
+    fact.private_bytes = std::nullopt;
     fact.rss = *now_is.rss;
     fact.anon = *now_is.rss_anon;
     fact.file = *now_is.rss_file;
@@ -360,14 +390,67 @@ void Session::poll_processes() {
   for (ProcessSampleFact& fact : changed) tell_process(std::move(fact));
 }
 
+void Session::look_for_gpu() {
+  if (!gpu_ || !gpu_->look()) return;
+  also_wait_for(gpu_->fd());
+}
+
+// Workers that copy what they share with their parent keep their RSS: only a walk of their page tables tells.
+// None near a kill: it would wait for a lock that a dying process may hold.
+void Session::poll_private() {
+  if (world_->episodes().any_open()) return;
+  Nanos began = clock_now(CLOCK_THREAD_CPUTIME_ID), used = began;
+  std::erase_if(private_, [&](const auto& p) { return !processes_.contains(p.first); });
+  std::vector<ProcessSampleFact> measured;
+  for (const auto& [id, last] : processes_) {
+    MonoTime start = now();
+    if (used - began > kPrivateFor) break;
+    PrivateWalk& walk = private_[id];
+    if (last.rss < kPrivateFrom || start < walk.next || is_nearly_full(last.process.cgroup)) continue;
+    walk.next = start + kPrivateAtMost;
+    auto same = procfs_->read_task_id(id.tgid);
+    if (!same || *same != id) continue;
+    auto status = procfs_->read_status(id.tgid);
+    auto rollup = procfs_->read_smaps_rollup(id.tgid);
+    Nanos cost = clock_now(CLOCK_THREAD_CPUTIME_ID) - used;
+    used += cost;
+    if (!status || !*status || !rollup || !*rollup || !(*rollup)->private_bytes()) continue;
+    const ProcStatus& is = **status;
+    if (!is.rss || !is.rss_anon || !is.rss_file || !is.rss_shmem) continue;
+    Bytes holds = *(*rollup)->private_bytes();
+    bool stays =
+        walk.bytes && std::abs((holds - *walk.bytes).as_double()) < kPrivateMoved * holds.as_double();
+    walk.bytes = holds;
+    walk.wait = std::clamp(stays ? 2 * walk.wait : kPrivateEvery, kPrivateEvery, kPrivateAtMost);
+    walk.next = start + std::max(walk.wait, kPrivateShare * cost);
+    ProcessSampleFact fact = last;
+    fact.time = start;
+    fact.rss = *is.rss;
+    fact.anon = *is.rss_anon;
+    fact.file = *is.rss_file;
+    fact.shmem = *is.rss_shmem;
+    if (is.swap) fact.swap = *is.swap;
+    fact.private_bytes = holds;
+    measured.push_back(std::move(fact));
+  }
+  for (ProcessSampleFact& fact : measured) tell_process(std::move(fact));
+}
+
+bool Session::is_nearly_full(const CgroupPtr& cgroup) {
+  const CgroupState* state = cgroup ? world_->cgroups().find(cgroup->id.inode) : nullptr;
+  return state && state->pinned && state->headroom_limit &&
+         state->pinned->value.as_double() > kExactFrom * state->headroom_limit->as_double();
+}
+
 void Session::poll_hot() {
   MonoTime when = now();
   std::erase_if(hot_, [&](const auto& h) { return h.second < when; });
   for (const auto& [inode, until] : hot_) {
-    const CgroupState* state = world_->cgroups().find(inode);
+    CgroupState* state = world_->cgroups().find(inode);
     if (!state || state->removed) continue;
     auto usage = reader_->usage({state->ref->id, std::nullopt, state->ref->path});
     if (!usage) continue;
+    state->told_by_kernel = false;
     auto host = world_->host() ? world_->host()->total : std::nullopt;
     auto limit = world_->cgroups().tightest_limit(inode, host).limit;
     Bytes step = std::max(MiB(1), Bytes{limit ? limit->count / 256 : MiB(64).count});
@@ -376,9 +459,11 @@ void Session::poll_hot() {
   }
 }
 
-void Session::drain_log() {
-  if (!kmsg_) return;
-  auto drained = kmsg_->drain([this](const KmsgRecord& record) {
+bool Session::drain_log() {
+  if (!kmsg_) return false;
+  bool news = false;
+  auto drained = kmsg_->drain([&](const KmsgRecord& record) {
+    news = true;
     auto line = line_of(record);
     if (!line) return;
     // The log's clock drifts from the monotonic one by seconds in days; records are read as they come.
@@ -388,7 +473,7 @@ void Session::drain_log() {
           victim && !bpf_ && !world_->tasks().by_pid(victim->tid))
         note_process(victim->tid);  // a last chance: it may still be dying
   });
-  if (!drained) return;
+  if (!drained) return news;
   if (drained->lost) lose("kernel_log_overwritten", drained->lost);
   if (drained->unreadable) lose("kernel_log_unreadable", drained->unreadable);
   MonoTime when = now();
@@ -396,6 +481,7 @@ void Session::drain_log() {
     if (!bpf_) scan_tree();  // nobody else tells of a new cgroup
     world_->on_dump(dump, dump.kill_time ? MonoTime(*dump.kill_time) : when);
   }
+  return news;
 }
 
 void Session::look_at(std::uint64_t inode, std::optional<Bytes> usage, MonoTime when) {
@@ -453,6 +539,8 @@ void Session::poll_all() {
     scan_processes();
   }
 
+  bool walked = bpf_ && bpf_->walk_cgroups();
+  if (walked) drain();
   std::vector<std::uint64_t> changed;
   std::optional<Bytes> host_total = world_->host() ? world_->host()->total : std::nullopt;
   world_->cgroups().for_each([&](CgroupState& state) {
@@ -466,13 +554,16 @@ void Session::poll_all() {
       }
       return;
     }
-    CgroupEntry entry{state.ref->id, std::nullopt, state.ref->path};
-    auto usage = reader_->usage(entry);
-    if ((polls_ + inode) % kLimitEvery == 0)
-      if (auto limit = reader_->limit(entry)) state.limit = *limit;
+    bool moved = false;
+    if (!walked || !state.told_by_kernel) {
+      CgroupEntry entry{state.ref->id, std::nullopt, state.ref->path};
+      auto usage = reader_->usage(entry);
+      moved = usage && state.usage != *usage;
+      if ((polls_ + inode) % kLimitEvery == 0)
+        if (auto limit = reader_->limit(entry)) state.limit = *limit;
+    }
     bool limit_moved = world_->cgroups().tightest_limit(inode, host_total).limit != state.shown_limit;
-    if (!state.shown_at || !state.limit_known || limit_moved || (usage && state.usage != *usage))
-      changed.push_back(inode);
+    if (moved || limit_moved || !state.shown_at || !state.limit_known) changed.push_back(inode);
   });
   for (std::uint64_t inode : changed) look_at(inode, std::nullopt, when);
   for (std::uint64_t inode : world_->take_forgotten()) {
@@ -502,6 +593,8 @@ void Session::poll_all() {
     emit(exit);
   }
   poll_processes();
+  poll_private();
+  look_for_gpu();
   emit(TickFact{now()});
   if (alerts_) check_rules();
   choose_effort();
@@ -576,7 +669,10 @@ void Session::count_losses() {
   }
   since(missed_, bpf_->missed_runs(), "program_interrupted_itself");
   since(undecodable_, bpf_->undecodable(), "undecodable_record");
-  since(dropped_, world_->episodes().dropped() + world_->tasks().forgotten() + book_->not_followed(),
+  if (gpu_) since(gpu_lost_, gpu_->lost(), "gpu_ring_full");
+  since(dropped_,
+        world_->episodes().dropped() + world_->tasks().forgotten() + book_->not_followed() +
+            world_->gpu().dropped(),
         "model_full");
 }
 
@@ -662,6 +758,9 @@ void Session::tell_process(ProcessSampleFact sample) {
   Fact fact = std::move(sample);
   analyse(*book_, fact, sink_);
   auto& told = std::get<ProcessSampleFact>(fact);
+  // Measured now and then: on the screen it stands until it is measured again.
+  if (auto before = processes_.find(told.process.id); before != processes_.end() && !told.private_bytes)
+    told.private_bytes = before->second.private_bytes;
   processes_[told.process.id] = told;
 }
 

@@ -11,6 +11,7 @@
 
 #include "app/alerts.h"
 #include "app/analysis.h"
+#include "app/gpu.h"
 #include "app/options.h"
 #include "base/unique_fd.h"
 #include "collect/bpf_source.h"
@@ -46,7 +47,8 @@ class Session {
   void start(Sink sink);
   /// Waits at most until `deadline` for something to do, and does it: reads, samples, forecasts, tells.
   void step(MonoTime deadline);
-  /// Waits for what is still open of the kills that were seen (2 s at most) and tells the end.
+  /// Waits for what is still open of the kills that were seen (2 s at most), tells the end and closes the
+  /// store.
   void finish();
 
   /// Another descriptor that ends step()'s waiting when it is readable.
@@ -58,8 +60,9 @@ class Session {
   RunInfo run_info() const;
   /// Before start(): every fact goes there too, and kills as soon as they are seen.
   void keep_in(std::unique_ptr<StoreWriter> store);
+  bool has_store() const { return store_ != nullptr; }
   void record_in(StoreWriter& recording) { writers_.push_back(&recording); }
-  /// All that was told is in the store then. After finish().
+  /// All that was told is in the store then; part of finish().
   void close_store();
   /// What is wrong with the store is told on stderr, but not while a screen is drawn.
   void hold_notices(bool hold) { hold_notices_ = hold; }
@@ -83,13 +86,17 @@ class Session {
   void open_log(const std::function<void(const std::string&)>& diagnostics);
   void scan_tree();
   void scan_processes();
-  void drain();
-  void drain_log();
+  bool drain();
+  bool drain_log();
+  std::optional<Nanos> time_to_look() const;
   void poll_all();
   void follow(std::uint64_t inode, MonoTime moved);
   void poll_hot();
   void count_kills();
   void poll_processes();
+  void poll_private();
+  bool is_nearly_full(const CgroupPtr& cgroup);
+  void look_for_gpu();
   void read_limits_above(const CgroupState& cgroup);
   void poll_kills();
   void count_losses();
@@ -116,6 +123,7 @@ class Session {
   OomLogParser log_parser_;
   std::unique_ptr<World> world_;
   std::unique_ptr<Alerts> alerts_;
+  std::optional<GpuFollower> gpu_;  // without kernel programs there is none
   ClockMap clock_;
   Sink sink_;
   std::function<void(const std::string&)> say_;
@@ -128,12 +136,18 @@ class Session {
   std::unordered_map<std::uint64_t, MonoTime> hot_;          // until when
   std::optional<Book> book_;                                 // from start() on
   std::unordered_map<TaskId, ProcessSampleFact> processes_;  // the newest sample of each, for the overview
+  struct PrivateWalk {
+    std::optional<Bytes> bytes;  // as last measured
+    Nanos wait{};                // between two
+    MonoTime next{};
+  };
+  std::unordered_map<TaskId, PrivateWalk> private_;
   std::deque<Fact> events_;
   std::map<std::string, std::uint64_t> lost_;
   LostCounts kernel_lost_;
-  std::uint64_t missed_ = 0, undecodable_ = 0, dropped_ = 0, not_stored_ = 0;
+  std::uint64_t missed_ = 0, undecodable_ = 0, dropped_ = 0, gpu_lost_ = 0, not_stored_ = 0;
   std::uint64_t records_ = 0, polls_ = 0;
-  MonoTime next_poll_{}, exact_until_{}, next_scan_{};
+  MonoTime next_poll_{}, exact_until_{}, next_scan_{}, last_news_{};
 };
 
 }  // namespace oomcast

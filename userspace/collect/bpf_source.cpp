@@ -19,71 +19,19 @@
 #include <set>
 
 #include "base/unique_fd.h"
+#include "collect/libbpf.h"
 
 namespace oomcast {
 namespace {
 
-struct BtfDeleter {
-  void operator()(btf* b) const { btf__free(b); }
-};
-struct LinkDeleter {
-  void operator()(bpf_link* l) const { bpf_link__destroy(l); }
-};
-struct RingDeleter {
-  void operator()(ring_buffer* r) const { ring_buffer__free(r); }
-};
 struct SkeletonDeleter {
   void operator()(oomcast_bpf* s) const { oomcast_bpf__destroy(s); }
 };
-using Link = std::unique_ptr<bpf_link, LinkDeleter>;
-using Ring = std::unique_ptr<ring_buffer, RingDeleter>;
 
 constexpr std::string_view kTraceSection = "tp_btf/";
+constexpr std::string_view kWalkSection = "iter/cgroup";
 // At the memory of what a CPU runs; at each tick if the kernel ticks more slowly.
 constexpr Nanos kLookEvery = std::chrono::milliseconds(4);
-
-// libbpf prints what it finds; only the last failure is of use, and only when something failed.
-class LibbpfLog {
- public:
-  LibbpfLog() {
-    text().clear();
-    old_ = libbpf_set_print([](enum libbpf_print_level level, const char* format, va_list args) {
-      if (level != LIBBPF_WARN) return 0;
-      static std::array<char, 64 * 1024> line{};
-      int n = std::vsnprintf(line.data(), line.size(), format, args);
-      if (text().size() < 1024 * 1024) text() += line.data();
-      return n;
-    });
-  }
-  ~LibbpfLog() { libbpf_set_print(old_); }
-  LibbpfLog(const LibbpfLog&) = delete;
-  LibbpfLog& operator=(const LibbpfLog&) = delete;
-
-  /// The program whose load failed, as libbpf names it.
-  static std::optional<std::string> failed_program() {
-    std::string_view log = text();
-    std::size_t at = log.find("prog '");
-    if (at == std::string_view::npos) return std::nullopt;
-    log.remove_prefix(at + 6);
-    return std::string(log.substr(0, log.find('\'')));
-  }
-  static std::string first_line() { return text().substr(0, text().find('\n')); }
-  /// The verifier's last word: the line before its statistics.
-  static std::string verdict() {
-    std::string_view log = text();
-    std::size_t end = log.rfind("\nprocessed ");
-    if (end == std::string_view::npos) return first_line();
-    std::string_view before = log.substr(0, end);
-    return std::string(before.substr(before.rfind('\n') + 1));
-  }
-
- private:
-  static std::string& text() {
-    static std::string log;
-    return log;
-  }
-  libbpf_print_fn_t old_;
-};
 
 // oom:mark_victim passed a thread id before it passed the task; both forms are in stable kernels of the same
 // version.
@@ -153,6 +101,7 @@ class LoadedBpfSource final : public BpfSource {
     if (auto s = load_skeleton(); !s) return s;
     attach_all();
     open_clocks();
+    open_walk();
     if (auto s = open_rings(); !s) return s;
     return Ok{};
   }
@@ -163,6 +112,22 @@ class LoadedBpfSource final : public BpfSource {
     // Samples first: what a process executed is known before its end is told.
     bool more = drain_ring(samples_.get(), sink, max_records);
     return drain_ring(events_.get(), sink, max_records) || more;
+  }
+
+  bool walk_cgroups() override {
+    if (!walk_) return false;
+    UniqueFd walk(bpf_iter_create(bpf_link__fd(walk_.get())));
+    if (!walk) return false;
+    std::array<char, 64> nothing{};  // it tells by records
+    ssize_t got = 0;
+    while ((got = read(walk.get(), nothing.data(), nothing.size())) > 0 || (got < 0 && errno == EAGAIN)) {
+    }
+    return got == 0;
+  }
+
+  void sleep_until(MonoTime until) override {
+    __atomic_store_n(&skeleton_->bss->oc_next_look_ns,
+                     static_cast<std::uint64_t>(until.time_since_epoch().count()), __ATOMIC_SEQ_CST);
   }
 
   bool set_exact(bool on) override {
@@ -257,6 +222,7 @@ class LoadedBpfSource final : public BpfSource {
                       options_.btf_path, std::strerror(errno)));
     hooks_.emplace();
     hooks_->mark_passes_task = passes_task(*kernel, "mark_victim");
+    hooks_->cgroup_iterator = btf__find_by_name_kind(kernel.get(), "bpf_iter_cgroup", BTF_KIND_FUNC) > 0;
     bpf_program* program = nullptr;
     bpf_object__for_each_program(program, skeleton_->obj) {
       std::string_view section = bpf_program__section_name(program);
@@ -275,6 +241,8 @@ class LoadedBpfSource final : public BpfSource {
       if (section.starts_with(kTraceSection) &&
           !hooks_->tracepoints.contains(std::string(section.substr(kTraceSection.size()))))
         state.why_not = fmt::format("this kernel has no tracepoint {}", section.substr(kTraceSection.size()));
+      if (section == kWalkSection && !hooks_->cgroup_iterator)
+        state.why_not = "this kernel has no cgroup iterator";
       if (state.name == "on_mark_victim" && !hooks_->mark_passes_task)
         state.why_not = "this kernel's mark_victim passes a thread id: on_mark_victim_pid is used";
       if (state.name == "on_mark_victim_pid" && state.why_not.empty() && hooks_->mark_passes_task)
@@ -290,7 +258,9 @@ class LoadedBpfSource final : public BpfSource {
 
   void attach_all() {
     for (ProgramState& state : programs_) {
-      if (!state.why_not.empty() || state.name == "on_rss_stat" || state.name == "on_clock") continue;
+      if (!state.why_not.empty() || state.name == "on_rss_stat" || state.name == "on_clock" ||
+          state.name == "walk_cgroups")
+        continue;
       LibbpfLog log;
       Link link(bpf_program__attach(bpf_object__find_program_by_name(skeleton_->obj, state.name.c_str())));
       state.attached = link != nullptr;
@@ -299,6 +269,21 @@ class LoadedBpfSource final : public BpfSource {
       else
         state.why_not = fmt::format("it did not attach: {}", std::strerror(errno));
     }
+  }
+
+  void open_walk() {
+    auto state = std::find_if(programs_.begin(), programs_.end(),
+                              [](const ProgramState& p) { return p.name == "walk_cgroups"; });
+    if (state == programs_.end() || !state->why_not.empty()) return;
+    LibbpfLog log;
+    UniqueFd top(open(options_.cgroup_mount.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    bpf_iter_link_info where{};
+    where.cgroup.order = BPF_CGROUP_ITER_DESCENDANTS_PRE;
+    where.cgroup.cgroup_fd = static_cast<__u32>(top.get());
+    LIBBPF_OPTS(bpf_iter_attach_opts, attach, .link_info = &where, .link_info_len = sizeof(where));
+    if (top) walk_.reset(bpf_program__attach_iter(skeleton_->progs.walk_cgroups, &attach));
+    state->attached = walk_ != nullptr;
+    if (!walk_) state->why_not = fmt::format("it did not attach: {}", std::strerror(errno));
   }
 
   // Where the kernel's tick may be stopped, a clock of ours in its place.
@@ -384,6 +369,7 @@ class LoadedBpfSource final : public BpfSource {
   struct Hooks {
     std::set<std::string> tracepoints;
     bool mark_passes_task = false;
+    bool cgroup_iterator = false;
   };
 
   BpfOptions options_;
@@ -392,7 +378,7 @@ class LoadedBpfSource final : public BpfSource {
   std::vector<std::pair<std::string, std::string>> refused_;
   std::vector<ProgramState> programs_;
   std::vector<Link> links_;
-  Link exact_;
+  Link exact_, walk_;
   Ring events_, samples_;
   UniqueFd epoll_;
   std::vector<std::byte> pending_;

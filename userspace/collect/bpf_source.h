@@ -28,6 +28,7 @@ struct BpfOptions {
   std::uint32_t memory_hierarchy = 0;  // of /proc/cgroups
   Nanos interval{};
   Bytes host_memory;
+  std::string cgroup_mount;   // of the memory hierarchy, as this process reaches it
   std::string tickless_cpus;  // as the kernel lists them ("1-3,5"): they may run without its tick (nohz_full)
   bool kprobes = true;        // try the probes that only add to a record
   wire::Units units;
@@ -51,6 +52,14 @@ class BpfSource {
   /// ring's order. Returns whether more wait.
   virtual bool drain(const std::function<void(const wire::Record&)>& sink,
                      std::size_t max_records = 4096) = 0;
+
+  /// Records for every cgroup below the mount whose usage or limit is not what was told last; about 0.6 ms
+  /// for 1,000. false: this kernel has no cgroup iterator (before 6.1); read the files.
+  virtual bool walk_cgroups() = 0;
+
+  /// Until when nobody will call drain() unless fd() becomes readable; records that can wait do so for 100 ms
+  /// at most. Drain once more after this call.
+  virtual void sleep_until(MonoTime until) = 0;
 
   /// Follows every RSS change while on; costs 3-5 % of a fault-bound program. false: this kernel cannot.
   virtual bool set_exact(bool on) = 0;

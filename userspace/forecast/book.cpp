@@ -13,13 +13,19 @@ constexpr Bytes kLeastFollowed = MiB(16);
 constexpr double kDeadlineMoved = 0.02;
 constexpr Nanos kDeadlineKept = 10s;  // an episode is told after its kill
 
-// What a process alone keeps in memory, as far as its counters tell: shared anonymous memory and pages still
-// shared since a fork are in it.
-Bytes held(const ProcessSampleFact& sample) {
-  return sample.private_bytes.value_or(sample.anon + sample.shmem) + sample.swap;
-}
-
 }  // namespace
+
+// Private memory is measured now and then; in between, what a worker shares with its parent stays what it
+// was. A parent counts all of it: its workers come and go, its memory does not.
+void Book::learn_shared(Entry& entry, const ProcessSampleFact& sample) const {
+  if (!sample.private_bytes || !sample.process.ppid) return;
+  auto parent = processes_.lower_bound({*sample.process.ppid, 0});
+  bool worker = parent != processes_.end() && parent->first.tgid == *sample.process.ppid;
+  if (!worker && !entry.shared) return;
+  // Until it was measured its memory looked like the parent's: that was another series.
+  if (!entry.shared) entry.forecaster = Forecaster(Surplus::shared);
+  entry.shared = std::max(Bytes{}, sample.anon + sample.shmem - *sample.private_bytes);
+}
 
 void Book::add(Entry& entry, const Reading& reading) {
   // No samples between: it did not change.
@@ -84,25 +90,27 @@ std::optional<Bytes> Book::room_beside(const CgroupPtr& cgroup) const {
 void Book::on(ProcessSampleFact& sample) {
   const TaskId id = sample.process.id;
   sample.growth = std::nullopt;  // it may be a copy of the one before
-  if (config_.tree)
-    members_[id] = {held(sample), sample.private_bytes ? std::optional(sample.rss) : std::nullopt,
-                    sample.process};
-  if (held(sample) < kLeastFollowed && !processes_.contains(id)) return;
-  if (!processes_.contains(id) && processes_.size() >= config_.most_processes) {
-    ++not_followed_;
-    return;
+  Bytes holds = sample.anon + sample.shmem + sample.swap;
+  auto at = processes_.find(id);
+  if (at == processes_.end() && holds >= kLeastFollowed) {
+    if (processes_.size() < config_.most_processes)
+      at = processes_.try_emplace(id, Surplus::shared).first;
+    else
+      ++not_followed_;
   }
-  auto [at, is_new] = processes_.try_emplace(id, Surplus::shared);
-  Entry& entry = at->second;
-  entry.newest.process = sample.process;
+  Entry* entry = at == processes_.end() ? nullptr : &at->second;
+  if (entry) learn_shared(*entry, sample);
+  if (entry && entry->shared) holds = std::max(Bytes{}, holds - *entry->shared);
+  if (config_.tree) members_[id] = {holds, sample.process};
+  if (!entry) return;
+  entry->newest.process = sample.process;
   auto room = room_beside(sample.process.cgroup);
-  Bytes now_holds = held(sample);
-  auto total = sample.private_bytes ? std::optional(std::max(sample.rss, now_holds)) : std::nullopt;
-  add(entry, {sample.time, now_holds, room ? std::optional(now_holds + *room) : std::nullopt, total});
-  const Forecast& next = entry.forecaster.forecast();
+  auto total = entry->shared ? std::optional(std::max(sample.rss, holds)) : std::nullopt;
+  add(*entry, {sample.time, holds, room ? std::optional(holds + *room) : std::nullopt, total});
+  const Forecast& next = entry->forecaster.forecast();
   if (next.growth) sample.growth = next.growth->rate;
   // A process that does nothing of note is no news.
-  if (entry.told || next.verdict == Verdict::leak || next.verdict == Verdict::cow) look(entry, sample.time);
+  if (entry->told || next.verdict == Verdict::leak || next.verdict == Verdict::cow) look(*entry, sample.time);
 }
 
 void Book::on(const ExitFact& exit) {

@@ -66,6 +66,9 @@ class Book {
   struct Entry {
     explicit Entry(Surplus surplus) : forecaster(surplus) {}
     Forecaster forecaster;
+    /// Of a forked worker: what of its memory was its parent's too when last measured. nullopt: no worker, or
+    /// not measured yet.
+    std::optional<Bytes> shared;
     Reading last;
     ForecastFact newest;
     // The last that was told.
@@ -76,6 +79,7 @@ class Book {
     std::shared_ptr<const ForecastFact> deadline, deadline_before;
     MonoTime first_deadline{};
   };
+  void learn_shared(Entry& entry, const ProcessSampleFact& sample) const;
   void add(Entry& entry, const Reading& reading);
   void look(Entry& entry, MonoTime now);
   void add_tree(MonoTime now);
@@ -83,7 +87,6 @@ class Book {
 
   struct Member {
     Bytes held;
-    std::optional<Bytes> rss;
     ProcessRef process;
   };
   Config config_;

@@ -22,6 +22,7 @@ constexpr double kRestartLeaves = 0.3;  // of the level
 constexpr double kKink = 4;             // times the squares that straight pieces leave
 constexpr double kSameRss = 0.1;        // of it
 constexpr double kStartUp = 2;          // times the spikes
+constexpr double kLoading = 0.03;       // of the history: before it is under way
 constexpr double kSpikeWander = 4.8;    // times the floor's own spread
 constexpr double kFineHeadroom = 0.10;  // of what was left, for what only the newest part shows
 // Split conformal calibration (Lei et al. 2018, J. Am. Stat. Assoc. 113:1094): what the mixture's 90 %
@@ -178,8 +179,9 @@ bool by_jumps(const std::vector<Segment>& segments, std::size_t first, double no
   return within < 0.5 * rise && jumps < 4;
 }
 
-// Whether dots [first, middle) swing around the line through all from `first` on, at least one and a half
-// times to and fro, as far as those from `middle` on.
+// Whether dots [first, middle) swing around the line through all from `first` on as far as those from
+// `middle` on: at least one and a half times to and fro, or the newest swing begins with a fall, as a
+// collector's does.
 bool swings(std::span<const Dot> dots, std::size_t first, std::size_t middle) {
   Segment all = fit_line(dots, first, dots.size());
   double older = 0, newer = 0, sd = std::sqrt(all.error / static_cast<double>(all.size()));
@@ -194,7 +196,8 @@ bool swings(std::span<const Dot> dots, std::size_t first, std::size_t middle) {
       side = now;
     }
   }
-  return changes >= 3 && newer <= 1.5 * older;
+  bool fell = middle > first && dots[middle].value < dots[middle - 1].value - sd;
+  return (changes >= 3 || fell) && newer <= 1.5 * older;
 }
 
 }  // namespace
@@ -466,18 +469,21 @@ void Forecaster::tell_rest(const std::vector<Window>& windows) {
     }
   }
   double least_shift = std::max({5 * shape.noise, 0.04 * level, least_change()});
-  Levels levels = find_levels(shape.floor, least_shift);
   double first = shape.floor.front().time, span = std::max(1e-9, shape.floor.back().time - first);
+  // What a program loads in its first moments is neither a ramp nor a shift.
+  std::span<const Dot> loaded = shape.floor;
+  while (loaded.size() > 12 && loaded.front().time < first + kLoading * span) loaded = loaded.subspan(1);
+  Levels levels = find_levels(loaded, least_shift);
   double up = 0;
   for (const auto& s : levels.shifts) up += s.by;
   bool early = false;
   if (!levels.shifts.empty()) {
-    double at = levels.shifts.front().time, before = shape.floor.front().value;
-    for (const Dot& d : shape.floor)
+    double at = levels.shifts.front().time, before = loaded.front().value;
+    for (const Dot& d : loaded)
       if (d.time < first + 0.7 * (at - first)) before = d.value;
-    early = at - first < 0.1 * span || before - shape.floor.front().value > 0.2 * levels.shifts.front().by;
+    early = at - first < 0.1 * span || before - loaded.front().value > 0.2 * levels.shifts.front().by;
   }
-  Segment line = fit_line(shape.floor, 0, shape.floor.size());
+  Segment line = fit_line(loaded, 0, loaded.size());
   bool slanted = line.error < 2 * levels.error;
   if (!levels.shifts.empty() && levels.explained > 0.85 && !early && !slanted) {
     latest_.verdict = Verdict::step;

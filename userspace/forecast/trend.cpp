@@ -16,8 +16,9 @@ struct Form {
   double parameter;  // exponent, or time constant as a share of the window
   double prior;
 };
-// Training programs leak a constant amount per step: the line has half of the weight before anything is seen.
-constexpr std::array kForms = {Form{Kind::power, 1.0, 0.41},       Form{Kind::power, 0.5, 0.05},
+// Training programs leak a constant amount per step: the line has four fifths of the weight before anything
+// is seen.
+constexpr std::array kForms = {Form{Kind::power, 1.0, 2.40},       Form{Kind::power, 0.5, 0.05},
                                Form{Kind::power, 0.7, 0.06},       Form{Kind::power, 0.85, 0.06},
                                Form{Kind::power, 1.2, 0.06},       Form{Kind::power, 1.5, 0.06},
                                Form{Kind::power, 2.0, 0.05},       Form{Kind::power, 3.0, 0.03},

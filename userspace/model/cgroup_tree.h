@@ -17,7 +17,8 @@ struct CgroupState {
   CgroupPtr ref;
   std::optional<std::uint64_t> parent;  // inode
   std::optional<Bytes> usage, limit, peak;
-  bool limit_known = false;  // it was read: a nullopt limit is no limit
+  bool limit_known = false;     // it was read: a nullopt limit is no limit
+  bool told_by_kernel = false;  // the newest usage came in a record: the kernel programs tell when it changes
   MemoryStat stat;
   std::optional<Point> pinned;  // the newest
   std::optional<Bytes> headroom_limit;

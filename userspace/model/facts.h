@@ -14,6 +14,7 @@
 #include "collect/memory_stat.h"
 #include "collect/oom_log.h"
 #include "model/cgroup_name.h"
+#include "model/gpu_memory.h"
 
 namespace oomcast {
 
@@ -102,6 +103,19 @@ struct ChainLevel {
   std::optional<Bytes> limit;
 };
 
+/// Where the memory of the limit's cgroup was at the kill, as the kernel's report has it; nullopt: it does
+/// not say. The kinds do not overlap, but for slab, which is part of `kernel`.
+struct MemoryAtKill {
+  std::optional<Bytes> anon, file, shmem, kernel, slab, swap;
+};
+
+/// A row of the kernel's table of those it could have killed.
+struct TaskAtKill {
+  ProcessRef process;
+  std::optional<Bytes> rss, anon, file, shmem, swap, pgtables;
+  std::optional<int> oom_score_adj;
+};
+
 /// Distinct processes that each source counted. `vmstat` is the kernel's own counter of kills, nullopt while
 /// episodes overlap; a source that was not read is nullopt.
 struct EpisodeChecks {
@@ -109,6 +123,7 @@ struct EpisodeChecks {
 };
 
 struct Episode {
+  static constexpr std::size_t kMostTasks = 64;
   std::uint64_t serial = 0;  // counts those of a run from 1, also while the id may change; 0: of no run
   std::string id;
   MonoTime time;  // of the first kill
@@ -123,6 +138,9 @@ struct Episode {
   std::vector<ProcessRef> also_killed;
   std::vector<GrewProcess> grew_most;
   std::vector<ChainLevel> chain;
+  std::optional<MemoryAtKill> memory;
+  std::vector<TaskAtKill> tasks;  // the largest, `kMostTasks` at most; empty: the log has no table
+  std::size_t tasks_listed = 0;   // rows that the table had
   EpisodeChecks checks;
 };
 
@@ -149,6 +167,14 @@ struct PressureFact {
   Pressure pressure;
 };
 
-using ModelFact = std::variant<Sample, ProcessSampleFact, Episode, UserKillFact, ReclaimFact, PressureFact>;
+/// Something a process did with GPU memory, or that happened to it.
+struct GpuFact {
+  MonoTime time;
+  ProcessRef process;
+  GpuEvent event;
+};
+
+using ModelFact =
+    std::variant<Sample, ProcessSampleFact, Episode, UserKillFact, ReclaimFact, PressureFact, GpuFact>;
 
 }  // namespace oomcast

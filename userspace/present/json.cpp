@@ -4,35 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 
-#include "base/escape.h"
+#include "present/json_parts.h"
 
 namespace oomcast {
-namespace {
-
-using Json = nlohmann::ordered_json;
-
-Json text(std::string_view bytes) {
-  return to_valid_utf8(bytes);
-}
-
-template <typename T>
-Json maybe(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-Json maybe(const std::optional<std::string>& value) {
-  return value ? text(*value) : Json(nullptr);
-}
-Json maybe(const std::optional<Bytes>& value) {
-  return value ? Json(value->count) : Json(nullptr);
-}
-Json maybe(const std::optional<Seconds>& value) {
-  return value ? Json(value->count()) : Json(nullptr);
-}
-Json maybe(const std::optional<BytesPerSec>& value) {
-  return value ? Json(value->value) : Json(nullptr);
-}
 
 Json cgroup_json(const CgroupPtr& cgroup) {
   if (!cgroup) return nullptr;
@@ -48,6 +23,8 @@ Json cgroup_json(const CgroupPtr& cgroup) {
           {"slurm_job", maybe(name.slurm_job)},
           {"slurm_step", maybe(name.slurm_step)}};
 }
+
+namespace {
 
 Json cmdline_source(const std::optional<CmdlineSource>& source) {
   if (!source) return nullptr;
@@ -259,6 +236,22 @@ class Renderer {
     return out;
   }
 
+  Json operator()(const GpuFact& f) const {
+    const GpuEvent& e = f.event;
+    Json out = line("gpu", f.time);
+    out["process"] = process(f.process);
+    out["device"] = e.device ? Json(to_string(*e.device)) : Json(nullptr);
+    out["op"] = to_string(e.op);
+    out["bytes"] = maybe(e.bytes);
+    out["address"] = e.address ? Json(fmt::format("{:#x}", *e.address)) : Json(nullptr);
+    out["kind"] = to_string(e.kind);
+    out["status"] = maybe(e.status);
+    out["overhead"] = e.overhead;
+    if (e.op == GpuEvent::Op::free_seen) out["free_bytes"] = maybe(e.free_bytes);
+    if (e.first) out["first_time"] = format_rfc3339(clock_.wall(*e.first));
+    return out;
+  }
+
   Json operator()(const AlertFact& f) const {
     Json out = line("alert", f.time);
     out["rule"] = text(f.rule);
@@ -308,10 +301,17 @@ class Renderer {
 
 }  // namespace
 
+Json process_json(const ProcessRef& process, const ClockMap& clock) {
+  return Renderer(clock).process(process);
+}
+
+Json fact_json(const Fact& fact, const ClockMap& clock) {
+  return std::visit(Renderer(clock), fact);
+}
+
 std::string to_json(const Fact& fact, const ClockMap& clock) {
   if (std::holds_alternative<TickFact>(fact) || std::holds_alternative<ForgottenFact>(fact)) return "";
-  // Every string went through text(), so the writer meets valid UTF-8 only; replacing is the last resort.
-  return std::visit(Renderer(clock), fact).dump(-1, ' ', false, Json::error_handler_t::replace);
+  return dump(fact_json(fact, clock));
 }
 
 }  // namespace oomcast

@@ -74,8 +74,30 @@ struct PostMortemProcess {
   bool ended_before = false;
 };
 
+/// Where the memory of the limit's cgroup was.
+struct PostMortemMemory {
+  MemoryAtKill kinds;
+  std::optional<Bytes> usage, unattributed;
+  bool exact = false;  // by the kernel's report of the kill; otherwise by the newest sample
+  Seconds age{};       // of that sample
+};
+
+/// How the limit was met.
+struct Rise {
+  Verdict cause = Verdict::unknown;
+  Bytes from, to;       // of what cannot be dropped
+  Seconds took{};       // from there to the kill
+  bool sudden = false;  // more at once than the growth before explains
+  Seconds seen{};       // for how long the curve was known before the kill
+  std::optional<Forecast> before;  // as it was when the rise began
+  Seconds before_age{};            // of `before`, at the kill
+};
+
 struct PostMortem {
   StoredEpisode episode;
+  std::optional<PostMortemMemory> memory;
+  std::optional<Rise> rise;           // nullopt: no curve
+  std::optional<GrewProcess> culprit;  // who grew most
   std::string headline;              // one sentence: who died, at which limit
   std::vector<Finding> findings;     // most important first
   std::vector<Finding> prevention;   // what would have prevented it

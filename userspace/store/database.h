@@ -77,6 +77,11 @@ bool execute(sqlite3* db, const std::string& sql);
 /// The first column of the first row; nullopt: there is none, or it failed.
 std::optional<std::int64_t> ask(sqlite3* db, const std::string& sql);
 
+/// Whether an (extended) result code says that the file is no database, or damaged.
+inline bool is_damage(int code) {
+  return (code & 0xff) == SQLITE_CORRUPT || (code & 0xff) == SQLITE_NOTADB;
+}
+
 /// For reading what strangers may have written: nothing of it runs, nothing of it is unbounded. `immutable`:
 /// nobody writes it, and nothing beside it is looked at.
 DatabaseHandle open_to_read(const std::string& path, bool immutable, int& code);

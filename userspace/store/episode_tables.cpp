@@ -111,7 +111,7 @@ bool Tables::write(const EpisodeFact& fact) {
 
 void Tables::write_parts(std::int64_t id, const EpisodeFact& fact) {
   const Episode& e = fact.line.episode;
-  for (const char* table : {"victims", "others", "ancestors", "kept"})
+  for (const char* table : {"victims", "others", "ancestors", "kept", "tasks", "memory_at_kill"})
     check(execute(db_, fmt::format("DELETE FROM {} WHERE episode={}", table, id)));
   int nr = 0;
   Statement victim(db_, "INSERT INTO victims VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
@@ -143,6 +143,21 @@ void Tables::write_parts(std::int64_t id, const EpisodeFact& fact) {
     auto group = id_of(level.cgroup);
     ancestor << id << nr++ << group << level.usage << level.limit;
     run(ancestor);
+  }
+  Statement memory(db_, "INSERT INTO memory_at_kill VALUES(?,?,?,?,?,?,?,?)");
+  MemoryAtKill kinds = e.memory.value_or(MemoryAtKill{});
+  if (e.memory || !e.tasks.empty()) {
+    memory << id << kinds.anon << kinds.file << kinds.shmem << kinds.kernel << kinds.slab << kinds.swap
+           << static_cast<std::int64_t>(e.tasks_listed);
+    run(memory);
+  }
+  nr = 0;
+  Statement task(db_, "INSERT INTO tasks VALUES(?,?,?,?,?,?,?,?,?,?)");
+  for (const TaskAtKill& t : e.tasks) {
+    auto process = id_of(t.process);
+    task << id << nr++ << process << t.rss << t.anon << t.file << t.shmem << t.swap << t.pgtables
+         << t.oom_score_adj;
+    run(task);
   }
 }
 

@@ -6,8 +6,12 @@
 
 namespace oomcast {
 
-/// Temporary views and tables, in memory, before the file's own: all of schema 2 that schema 1 has, episodes
-/// with their victims included. False: the file lacks what schema 1 has.
+/// Temporary views, in memory, before the file's own tables: all of schema 2 that schema 1 has in rows.
+/// False: the file lacks what schema 1 has.
 bool view_schema_1(sqlite3* db);
+
+/// The same of what it has as lines: kills, and what a report on one shows. Cost: a pass over the lines. A
+/// line that is no JSON is left out.
+bool read_lines_of_schema_1(sqlite3* db);
 
 }  // namespace oomcast

@@ -16,11 +16,7 @@
 namespace oomcast {
 namespace {
 
-constexpr int kBusyMs = 5000;
-
-bool is_damage(int code) {
-  return (code & 0xff) == SQLITE_CORRUPT || (code & 0xff) == SQLITE_NOTADB;
-}
+constexpr int kBusyMs = 2000;
 
 // Missing parents too. "": done; otherwise why not.
 std::string make_directory(const std::string& path) {
@@ -105,7 +101,7 @@ StoreOpening open_store(const std::string& directory) {
   bool ok = false;
   for (int i = 0; i < 50 && !ok; ++i) {
     ok = execute(db,
-                 "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA cache_size=-1024;"
+                 "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA cache_size=-512;"
                  "PRAGMA auto_vacuum=INCREMENTAL; PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
                  "PRAGMA journal_size_limit=4194304; BEGIN IMMEDIATE");
     if (!ok && (sqlite3_errcode(db) & 0xff) != SQLITE_BUSY) return failed();
@@ -120,6 +116,8 @@ StoreOpening open_store(const std::string& directory) {
     return wrong(path, fmt::format("it has schema {}, this oomcast writes schema {}", *schema, kSchema));
   if (*tables == 0 && !make_tables(db)) return failed();
   if (!execute(db, "COMMIT")) return failed();
+  // From now on the file is a store even if its log is torn.
+  if (*tables == 0) execute(db, "PRAGMA wal_checkpoint(TRUNCATE)");
   return out;
 }
 

@@ -1,18 +1,332 @@
 #include "store/retention.h"
 
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "store/schema.h"
 #include "store/writer.h"
 
 namespace oomcast {
+namespace {
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+struct Tier {
+  std::int64_t step_s, age_s;
+};
+constexpr Tier kTiers[] = {{10, 600}, {60, 3600}, {600, 6 * 3600}};
+constexpr std::int64_t kThinEvery = 60 * kSecond;
+constexpr std::int64_t kExpireEvery = 3600 * kSecond;
+constexpr std::int64_t kSlice = 20'000;  // rows of one transaction, which its log has to hold
+constexpr std::int64_t kVacuumPages = 2000;
+// Tables whose rows are few; each has an index on its time.
+constexpr const char* kSmall[] = {"exits", "forecasts", "reclaim", "pressure", "kills", "alerts", "losses"};
+
+// A clock that was set back leaves times that are not to come.
+constexpr std::int64_t kFuture = 3600 * kSecond;
+
+}  // namespace
+
+// Who is kept, and around which moments.
+struct Retention::Kept {
+  std::unordered_map<std::int64_t, std::vector<std::int64_t>> kills;  // by cgroup
+  std::unordered_map<std::int64_t, std::int64_t> cgroup_of;           // of processes; absent: not kept
+  bool processes = false;
+
+  bool has(std::int64_t owner, std::int64_t time) const {
+    if (processes) {
+      auto at = cgroup_of.find(owner);
+      if (at == cgroup_of.end()) return false;
+      owner = at->second;
+    }
+    auto at = kills.find(owner);
+    return at != kills.end() && std::any_of(at->second.begin(), at->second.end(), [&](std::int64_t kill) {
+             return time >= kill - kKeptBefore.count() && time <= kill + kKeptAfter.count();
+           });
+  }
+};
+
+// Commits if `work` says so.
+template <typename Work>
+bool Retention::transaction(Work&& work) {
+  bool begun = execute(db_, "BEGIN IMMEDIATE");
+  if (begun && work() && execute(db_, "COMMIT")) return true;
+  code_ = sqlite3_extended_errcode(db_);
+  if (begun) execute(db_, "ROLLBACK");
+  return false;
+}
 
 Retention::Retention(sqlite3* db, std::string path, const StoreLimits& limits)
-    : db_(db), path_(std::move(path)), most_bytes_(limits.size.count), age_ns_(limits.age.count()) {}
+    : db_(db),
+      path_(std::move(path)),
+      most_bytes_(limits.size.count),
+      age_ns_(limits.age.count()),
+      slice_(std::min(kSlice, most_bytes_ / 2048)) {
+  execute(db_,
+          fmt::format("PRAGMA wal_autocheckpoint={}", std::min<std::int64_t>(1000, most_bytes_ / 65536)));
+}
 
-bool Retention::keep_within(std::int64_t) {
+// Of what the database may take beside its log, 1 is all. A log that a reader holds up does not make room by
+// deleting.
+double Retention::fill() const {
+  auto pages = ask(db_, "PRAGMA page_count"), free = ask(db_, "PRAGMA freelist_count");
+  auto size = ask(db_, "PRAGMA page_size");
+  if (!pages || !free || !size) return 0;
+  struct stat what {};
+  std::int64_t log = stat((path_ + "-wal").c_str(), &what) == 0 ? what.st_size : 0;
+  std::int64_t room = most_bytes_ - std::clamp(log, most_bytes_ / 8, most_bytes_ / 4);
+  return static_cast<double>((*pages - *free) * *size) / static_cast<double>(room);
+}
+
+std::optional<int> Retention::keep_within(std::int64_t now) {
+  auto due = [&](std::optional<std::int64_t>& last, std::int64_t every) {
+    if (last && now - *last < every && now >= *last) return false;
+    last = now;
+    return true;
+  };
+  bool ok = true;
+  now_ = now;
+  if (due(thinned_, kThinEvery)) ok = thin(now);
+  if (ok && due(expired_, kExpireEvery)) ok = drop_before(now - age_ns_, -1) && drop_names();
+  if (ok && due(measured_, kSecond)) ok = shrink(now);
+  return ok ? std::nullopt : std::optional(code_);
+}
+
+bool Retention::read_kept(const Curves& curves, Kept& out) {
+  Statement kept(db_, "SELECT k.cgroup, e.time_ns FROM kept k JOIN episodes e ON e.id=k.episode");
+  while (kept.row()) out.kills[kept.integer(0)].push_back(kept.integer(1));
+  out.processes = curves.owner == std::string_view("process");
+  if (kept.failed() || !out.processes) return !kept.failed();
+  // The process's cgroup, or for a victim the limit's own.
+  Statement members(
+      db_,
+      "SELECT p.id, p.cgroup FROM processes p WHERE p.cgroup IN (SELECT cgroup FROM kept)"
+      " UNION ALL SELECT v.process, k.cgroup FROM victims v JOIN kept k ON k.episode=v.episode AND k.nr=0");
+  while (members.row()) out.cgroup_of[members.integer(0)] = members.integer(1);
+  return !members.failed();
+}
+
+bool Retention::thin(std::int64_t now) {
+  for (Curves* curves : {&samples_, &process_samples_})
+    for (const Tier& tier : kTiers) {
+      std::int64_t step = tier.step_s * kSecond, older = now - tier.age_s * kSecond;
+      if (!thin(*curves, tier.step_s, older - older % step)) return false;
+    }
   return true;
 }
 
-std::size_t take_over(const std::string&, sqlite3*) {
-  return 0;
+bool Retention::thin(Curves& curves, std::int64_t step_s, std::int64_t older_than) {
+  bool more = true;
+  while (more) {
+    bool ok = transaction([&] {
+      auto done = ask(
+          db_, fmt::format("SELECT seq FROM thinned WHERE source='{}' AND step_s={}", curves.table, step_s));
+      Kept kept;
+      if (!read_kept(curves, kept)) return false;
+      Statement rows(
+          db_, fmt::format("SELECT seq, time_ns, {}, {}, {}, step_s FROM {} WHERE seq>? ORDER BY seq LIMIT ?",
+                           curves.owner, curves.level, curves.usage, curves.table));
+      rows << done.value_or(INT64_MIN) << slice_;
+      struct Extremes {
+        std::int64_t low_at, high_at, usage_at, low, high, usage;
+      };
+      std::map<std::pair<std::int64_t, std::int64_t>, Extremes> buckets;  // by owner and time
+      std::vector<std::int64_t> all;
+      std::vector<std::int64_t> whole;  // not thinned before, and kept
+      std::optional<std::int64_t> last;
+      std::int64_t seen = 0;
+      more = false;
+      while (rows.row()) {
+        std::int64_t seq = rows.integer(0), time = rows.integer(1), owner = rows.integer(2);
+        if (time >= older_than && time < now_ + kFuture) break;
+        last = seq;
+        more = ++seen == slice_;
+        if (kept.has(owner, time)) {
+          if (rows.null(5)) whole.push_back(seq);
+          continue;
+        }
+        all.push_back(seq);
+        std::int64_t level = rows.integer(3), usage = rows.integer(4);
+        auto [at, is_new] = buckets.try_emplace({owner, time / (step_s * kSecond)},
+                                                Extremes{seq, seq, seq, level, level, usage});
+        Extremes& e = at->second;
+        if (is_new) continue;
+        if (level < e.low) e.low = level, e.low_at = seq;
+        if (level > e.high) e.high = level, e.high_at = seq;
+        if (usage > e.usage) e.usage = usage, e.usage_at = seq;
+      }
+      if (rows.failed()) return false;
+      if (!last) return true;
+      std::unordered_set<std::int64_t> stay;
+      for (const auto& [key, e] : buckets) stay.insert({e.low_at, e.high_at, e.usage_at});
+      Statement drop(db_, fmt::format("DELETE FROM {} WHERE seq=?", curves.table));
+      Statement mark(db_, fmt::format("UPDATE {} SET step_s=? WHERE seq=?", curves.table));
+      for (std::int64_t seq : all) {
+        bool stays = stay.contains(seq);
+        if (stays ? !(mark << step_s << seq).run() : !(drop << seq).run()) return false;
+      }
+      for (std::int64_t seq : whole)
+        if (!(mark << 0 << seq).run()) return false;
+      Statement until(db_, "REPLACE INTO thinned VALUES(?,?,?)");
+      return (until << std::string_view(curves.table) << step_s << *last).run();
+    });
+    if (!ok) return false;
+  }
+  return true;
+}
+
+// Of the small tables, at most `most` rows that no episode keeps; or, if it is negative, all that is older
+// but the episodes themselves.
+bool Retention::drop_before(std::int64_t time, std::int64_t most) {
+  return transaction([&] {
+    std::string spared =
+        most < 0 ? ""
+                 : fmt::format(
+                       " AND NOT EXISTS(SELECT 1 FROM episodes e WHERE e.time_ns BETWEEN t.time_ns-{} AND"
+                       " t.time_ns+{} AND EXISTS(SELECT 1 FROM kept k WHERE k.episode=e.id))",
+                       kKeptAfter.count(), kKeptBefore.count());
+    for (std::string_view table : kSmall) {
+      const char* named = table == "forecasts"
+                              ? " AND seq NOT IN (SELECT forecast FROM episodes WHERE forecast IS NOT NULL)"
+                              : "";
+      if (!execute(db_,
+                   fmt::format("DELETE FROM {0} WHERE seq IN (SELECT seq FROM {0} t WHERE time_ns<{1}{2}{3}"
+                               " LIMIT {4})",
+                               table, time, named, spared, most)))
+        return false;
+    }
+    if (!execute(db_, "DELETE FROM alert_actions WHERE alert NOT IN (SELECT seq FROM alerts)")) return false;
+    for (const Curves* curves : {&samples_, &process_samples_}) {
+      if (most >= 0) continue;
+      auto first = ask(
+          db_, fmt::format("SELECT seq FROM {} WHERE time_ns>={} ORDER BY seq LIMIT 1", curves->table, time));
+      auto end = first ? first : ask(db_, fmt::format("SELECT max(seq)+1 FROM {}", curves->table));
+      if (end && !execute(db_, fmt::format("DELETE FROM {} WHERE seq<{}", curves->table, *end))) return false;
+    }
+    return execute(db_,
+                   fmt::format("DELETE FROM kept WHERE episode IN (SELECT id FROM episodes WHERE time_ns<{})",
+                               most < 0 ? time : INT64_MIN));
+  });
+}
+
+bool Retention::sweep(Curves& curves, std::int64_t until, std::optional<std::int64_t>& at) {
+  at.reset();
+  return transaction([&] {
+    Kept kept;
+    if (!read_kept(curves, kept)) return false;
+    Statement rows(db_, fmt::format("SELECT seq, time_ns, {} FROM {} WHERE seq>? ORDER BY seq LIMIT ?",
+                                    curves.owner, curves.table));
+    rows << curves.swept << slice_;
+    std::vector<std::int64_t> gone;
+    while (rows.row() && (rows.integer(1) < until || rows.integer(1) > now_ + kFuture)) {
+      at = rows.integer(1);
+      curves.swept = rows.integer(0);
+      if (!kept.has(rows.integer(2), *at)) gone.push_back(curves.swept);
+    }
+    if (rows.failed()) return false;
+    Statement drop(db_, fmt::format("DELETE FROM {} WHERE seq=?", curves.table));
+    for (std::int64_t seq : gone)
+      if (!(drop << seq).run()) return false;
+    return true;
+  });
+}
+
+// A tenth of the episodes that keep curves keep none any more; if none does, a tenth of the episodes goes.
+bool Retention::let_go_of_oldest(bool& found) {
+  samples_.swept = process_samples_.swept = 0;
+  return transaction([&] {
+    auto keeping = ask(db_, "SELECT count(DISTINCT episode) FROM kept");
+    if (!keeping) return false;
+    found = true;
+    if (*keeping > 0)
+      return execute(db_,
+                     fmt::format("DELETE FROM kept WHERE episode IN (SELECT e.id FROM episodes e WHERE EXISTS"
+                                 "(SELECT 1 FROM kept k WHERE k.episode=e.id) ORDER BY e.time_ns LIMIT {})",
+                                 *keeping / 10 + 1));
+    auto episodes = ask(db_, "SELECT count(*) FROM episodes");
+    if (!episodes) return false;
+    found = *episodes > 0;
+    for (const char* table : {"victims", "others", "ancestors", "tasks", "memory_at_kill"})
+      if (!execute(db_,
+                   fmt::format(
+                       "DELETE FROM {} WHERE episode IN (SELECT id FROM episodes ORDER BY time_ns LIMIT {})",
+                       table, *episodes / 10 + 1)))
+        return false;
+    return execute(
+        db_,
+        fmt::format("DELETE FROM episodes WHERE id IN (SELECT id FROM episodes ORDER BY time_ns LIMIT {})",
+                    *episodes / 10 + 1));
+  });
+}
+
+bool Retention::shrink(std::int64_t now) {
+  if (fill() > 0.95) {
+    std::int64_t newest = now - kTiers[0].age_s * kSecond;
+    for (int round = 0; round < 10'000 && fill() > 0.9; ++round) {
+      std::optional<std::int64_t> at, other;
+      if (!sweep(samples_, newest, at)) return false;
+      if (!sweep(process_samples_, at ? *at : newest, other)) return false;
+      if (!drop_before(at ? *at : newest, slice_)) return false;
+      if (at || other) continue;
+      bool found = false;
+      if (round == 0) {
+        samples_.swept = process_samples_.swept = 0;
+        if (!sweep(samples_, newest, at)) return false;
+        if (at) continue;
+      }
+      if (!let_go_of_oldest(found)) return false;
+      if (!found) {
+        // Nothing but the last minutes is left: they go too.
+        if (newest >= now) break;
+        newest = now;
+      }
+    }
+    if (!drop_names()) return false;
+  }
+  auto free = ask(db_, "PRAGMA freelist_count"), pages = ask(db_, "PRAGMA page_count"),
+       size = ask(db_, "PRAGMA page_size");
+  if (free && pages && size && *free > 0 &&
+      (*pages * *size > most_bytes_ || *free > *pages / 4 + kVacuumPages))
+    return execute(db_, fmt::format("PRAGMA incremental_vacuum({})", kVacuumPages));
+  return true;
+}
+
+// Cgroups and processes that no row names, of runs that cannot use them again, and runs of which nothing is
+// left.
+bool Retention::drop_names() {
+  return transaction([&] {
+    std::string over =
+        "(SELECT id FROM runs WHERE ended_ns IS NOT NULL OR boot_id IS NOT"
+        " (SELECT boot_id FROM runs WHERE scope NOT LIKE 'imported%' ORDER BY id DESC LIMIT 1))";
+    return execute(db_,
+                   fmt::format(
+                       "DELETE FROM processes WHERE run IN {} AND id NOT IN (SELECT process FROM"
+                       " process_samples UNION SELECT process FROM exits UNION SELECT process FROM victims"
+                       " UNION SELECT process FROM others UNION SELECT process FROM tasks UNION SELECT trigger FROM episodes WHERE trigger"
+                       " IS NOT NULL UNION SELECT victim FROM kills UNION SELECT sender FROM kills UNION"
+                       " SELECT process FROM forecasts WHERE process IS NOT NULL UNION SELECT process FROM"
+                       " alert_actions WHERE process IS NOT NULL)",
+                       over)) &&
+           execute(db_,
+                   fmt::format(
+                       "DELETE FROM cgroups WHERE run IN {} AND id NOT IN (SELECT cgroup FROM samples WHERE"
+                       " cgroup IS NOT NULL UNION SELECT limit_cgroup FROM samples WHERE limit_cgroup IS NOT"
+                       " NULL UNION SELECT cgroup FROM processes WHERE cgroup IS NOT NULL UNION SELECT"
+                       " limit_cgroup FROM episodes WHERE limit_cgroup IS NOT NULL UNION SELECT cgroup FROM"
+                       " ancestors WHERE cgroup IS NOT NULL UNION SELECT cgroup FROM kept UNION SELECT"
+                       " cgroup FROM forecasts WHERE cgroup IS NOT NULL UNION SELECT cgroup FROM reclaim"
+                       " WHERE cgroup IS NOT NULL UNION SELECT cgroup FROM pressure WHERE cgroup IS NOT NULL"
+                       " UNION SELECT cgroup FROM alerts WHERE cgroup IS NOT NULL)",
+                       over)) &&
+           execute(db_,
+                   fmt::format(
+                       "DELETE FROM runs WHERE id IN {} AND id NOT IN (SELECT run FROM episodes UNION SELECT"
+                       " run FROM cgroups UNION SELECT run FROM losses)",
+                       over));
+  });
 }
 
 }  // namespace oomcast

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/units.h"
 #include "store/database.h"
@@ -12,26 +14,50 @@ namespace oomcast {
 
 struct StoreLimits;
 
+/// Whole for 10 minutes; then of each 10 s, after an hour of each minute, after 6 hours of each 10 minutes
+/// only the moments with the highest and the lowest value (schema.h). What an episode keeps stays as it is
+/// when the episode comes. When the store is full the oldest goes, first what no episode keeps, then what the
+/// oldest episodes keep, at last those episodes.
 class Retention {
  public:
   Retention(sqlite3* db, std::string path, const StoreLimits& limits);
 
-  /// What is due at `now` (ns since the epoch), in transactions of its own; costs nothing most times it is
-  /// called. False: the database failed.
-  bool keep_within(std::int64_t now);
+  /// What is due at `now` (ns since the epoch), in transactions of its own of bounded size. Cost: nothing
+  /// most times; each minute a pass over the rows that came in one. nullopt: all is well; otherwise SQLite's
+  /// code.
+  std::optional<int> keep_within(std::int64_t now);
 
  private:
+  /// One of the two large tables.
+  struct Curves {
+    const char* table;
+    const char* owner;          // column: cgroup or process
+    const char *level, *usage;  // what must not lose its extremes
+    std::int64_t swept = 0;     // shrink() has been up to this seq
+  };
+  struct Kept;
+
+  template <typename Work>
+  bool transaction(Work&& work);
   bool thin(std::int64_t now);
-  bool expire(std::int64_t now);
-  bool shrink();
+  bool thin(Curves& curves, std::int64_t step_s, std::int64_t older_than);
+  bool shrink(std::int64_t now);
+  /// Deletes the next rows that no episode keeps; where it stopped. nullopt: nothing older than `until` is
+  /// left.
+  bool sweep(Curves& curves, std::int64_t until, std::optional<std::int64_t>& at);
+  bool drop_before(std::int64_t time, std::int64_t most);
+  bool let_go_of_oldest(bool& found);
+  bool drop_names();
+  bool read_kept(const Curves& curves, Kept& out);
+  double fill() const;
 
   sqlite3* db_;
   std::string path_;
-  std::int64_t most_bytes_, age_ns_;
-  std::optional<std::int64_t> thinned_, expired_;
+  std::int64_t most_bytes_, age_ns_, slice_, now_ = 0;
+  int code_ = 0;
+  Curves samples_{"samples", "cgroup", "coalesce(pinned,usage)", "usage"};
+  Curves process_samples_{"process_samples", "process", "rss", "rss+swap"};
+  std::optional<std::int64_t> measured_, thinned_, expired_;
 };
-
-/// Copies the episodes that can still be read from a damaged store; how many.
-std::size_t take_over(const std::string& from, sqlite3* to);
 
 }  // namespace oomcast

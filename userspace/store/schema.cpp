@@ -50,6 +50,10 @@ CREATE TABLE others(episode INTEGER, nr INTEGER, role TEXT, process INTEGER, gre
   PRIMARY KEY(episode, nr)) WITHOUT ROWID;
 CREATE TABLE ancestors(episode INTEGER, nr INTEGER, cgroup INTEGER, usage INTEGER, usage_limit INTEGER,
   PRIMARY KEY(episode, nr)) WITHOUT ROWID;
+CREATE TABLE memory_at_kill(episode INTEGER PRIMARY KEY, anon INTEGER, file INTEGER, shmem INTEGER, kernel INTEGER,
+  slab INTEGER, swap INTEGER, tasks INTEGER);
+CREATE TABLE tasks(episode INTEGER, nr INTEGER, process INTEGER, rss INTEGER, anon INTEGER, file INTEGER,
+  shmem INTEGER, swap INTEGER, pgtables INTEGER, oom_score_adj INTEGER, PRIMARY KEY(episode, nr)) WITHOUT ROWID;
 CREATE TABLE kept(episode INTEGER, nr INTEGER, cgroup INTEGER, PRIMARY KEY(episode, nr)) WITHOUT ROWID;
 CREATE TABLE thinned(source TEXT, step_s INTEGER, seq INTEGER, PRIMARY KEY(source, step_s)) WITHOUT ROWID;
 CREATE INDEX episodes_by_time ON episodes(time_ns);

@@ -17,6 +17,8 @@
 //   an episode: role 'also_killed' (shared a victim's memory) or 'grew' ancestors       of an episode: the
 //   chain of cgroups at the kill, innermost first kept            cgroups whose samples an episode keeps,
 //   those that matter most first
+//   memory_at_kill  of an episode, by the kernel's report; tasks: how many rows its table had
+//   tasks           of an episode: the largest of that table
 // Only in recordings:
 //   removals (a cgroup was forgotten), ticks (killed: whose limit was met), events (json, text: as it was
 //   told)

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/escape.h"
+#include "store/legacy.h"
 #include "store/open.h"
 #include "store/rows.h"
 #include "store/schema.h"
@@ -86,7 +87,7 @@ struct Store::Impl {
   void read_parts(std::int64_t episode, Rows& rows, Episode& out);
   void read_lists(std::int64_t episode, std::int64_t run_id, Rows& rows, Nanos window, StoredEpisode& out);
   Result<std::int64_t> find(const std::optional<std::string>& id);
-  Result<StoredEpisode> read(const std::optional<std::string>& id, Nanos window);
+  Result<StoredEpisode> read(std::int64_t row, Nanos window);
 
   std::string shown;
   DatabaseHandle db;
@@ -119,6 +120,8 @@ Result<Store> Store::open(const std::string& path) {
     impl->db = open_to_read(file, true, code);
   if (code != SQLITE_OK) return Error::usage(fmt::format("{}: {}", shown, sqlite3_errmsg(impl->db.get())));
   if (auto ok = prepare_to_read(impl->db.get(), shown); !ok) return ok.error();
+  if (ask(impl->db.get(), "PRAGMA user_version") == 1 && !read_lines_of_schema_1(impl->db.get()))
+    return impl->failed();
   return Store(std::move(impl));
 }
 
@@ -184,6 +187,25 @@ void Store::Impl::read_parts(std::int64_t episode, Rows& rows, Episode& out) {
   if (level) level << episode;
   while (out.chain.size() < kMostVictims && level.row())
     out.chain.push_back({rows.cgroup(level, 0), {level.integer(1)}, level.bytes(2)});
+  Statement memory(db.get(),
+                   "SELECT anon, file, shmem, kernel, slab, swap, tasks FROM memory_at_kill WHERE episode=?");
+  if (memory) memory << episode;
+  if (memory.row()) {
+    MemoryAtKill kinds{memory.bytes(0), memory.bytes(1), memory.bytes(2),
+                       memory.bytes(3), memory.bytes(4), memory.bytes(5)};
+    if (kinds.anon || kinds.file || kinds.kernel) out.memory = kinds;
+    out.tasks_listed = static_cast<std::size_t>(memory.integer(6));
+  }
+  Statement task(db.get(),
+                 "SELECT process, rss, anon, file, shmem, swap, pgtables, oom_score_adj FROM tasks"
+                 " WHERE episode=? ORDER BY nr");
+  if (task) task << episode;
+  while (out.tasks.size() < Episode::kMostTasks && task.row()) {
+    std::optional<int> adj;
+    if (!task.null(7)) adj = static_cast<int>(task.integer(7));
+    out.tasks.push_back({rows.process(task, 0), task.bytes(1), task.bytes(2), task.bytes(3), task.bytes(4),
+                         task.bytes(5), task.bytes(6), adj});
+  }
 }
 
 // What is not thinned yet stands at the end of its table, the rest is found by whose it is.
@@ -254,11 +276,9 @@ void Store::Impl::read_lists(std::int64_t episode, std::int64_t run_id, Rows& ro
   while (lost.row()) out.lost[lost.text(0)] = static_cast<std::uint64_t>(lost.integer(1));
 }
 
-Result<StoredEpisode> Store::Impl::read(const std::optional<std::string>& id, Nanos window) {
-  auto row_id = find(id);
-  if (!row_id) return row_id.error();
+Result<StoredEpisode> Store::Impl::read(std::int64_t row, Nanos window) {
   Statement s(db.get(), "SELECT " + kEpisodeColumns + " FROM episodes e WHERE e.id=?");
-  if (!s || !(s << *row_id).row()) return failed();
+  if (!s || !(s << row).row()) return failed();
   Run* own = run(s.integer(1));
   if (!own) return Error::failed(fmt::format("{}: the run that saw this kill cannot be read", shown));
   StoredEpisode out;
@@ -268,9 +288,9 @@ Result<StoredEpisode> Store::Impl::read(const std::optional<std::string>& id, Na
   out.told.episode = episode_of(s, own->rows);
   out.told.forecast_before = own->rows.forecast_of(s, 17);
   if (!s.null(18)) out.told.first_forecast = own->rows.time(s, 18);
-  read_parts(*row_id, own->rows, out.told.episode);
+  read_parts(row, own->rows, out.told.episode);
   out.from = out.told.episode.time - window;
-  if (out.source == EpisodeSource::live) read_lists(*row_id, s.integer(1), own->rows, window, out);
+  if (out.source == EpisodeSource::live) read_lists(row, s.integer(1), own->rows, window, out);
 
   // Others of the same limit or of the same command, in any run.
   const Episode& e = out.told.episode;
@@ -281,7 +301,7 @@ Result<StoredEpisode> Store::Impl::read(const std::optional<std::string>& id, Na
                        " EXISTS(SELECT 1 FROM victims v JOIN processes p ON p.id=v.process"
                        " WHERE v.episode=e.id AND p.comm=?4)) ORDER BY e.time_ns DESC LIMIT ?5");
   if (!before) return failed();
-  before << s.integer(2) << *row_id
+  before << s.integer(2) << row
          << (e.limit_cgroup ? std::optional(e.limit_cgroup->path) : std::optional<std::string>())
          << (e.victims.empty() ? std::optional<std::string>() : std::optional(e.victims.front().process.comm))
          << static_cast<std::int64_t>(kMostEarlier);
@@ -301,9 +321,21 @@ Result<StoredEpisode> Store::Impl::read(const std::optional<std::string>& id, Na
 
 Result<StoredEpisode> Store::episode(const std::optional<std::string>& id, Nanos window) {
   execute(impl_->db.get(), "BEGIN");  // one moment
-  auto out = impl_->read(id, window);
+  auto row = impl_->find(id);
+  auto out = row ? impl_->read(*row, window) : Result<StoredEpisode>(row.error());
   execute(impl_->db.get(), "COMMIT");
   return out;
+}
+
+Result<StoredEpisode> Store::episode_at(std::int64_t row, Nanos window) {
+  return impl_->read(row, window);
+}
+
+std::int64_t Store::last_row() {
+  std::int64_t last = 0;
+  for (const char* sql : {"SELECT max(id) FROM episodes", "SELECT max(episode) FROM victims"})
+    if (auto row = ask(impl_->db.get(), sql)) last = std::max(last, *row);
+  return last;
 }
 
 }  // namespace oomcast

@@ -70,6 +70,10 @@ class Store {
   Result<StoredEpisode> episode(const std::optional<std::string>& id,
                                 Nanos window = std::chrono::minutes(30));
 
+  /// By its row, which of a damaged file may read where a list does not. Rows are 1 to last_row().
+  Result<StoredEpisode> episode_at(std::int64_t row, Nanos window);
+  std::int64_t last_row();
+
  private:
   struct Impl;
   explicit Store(std::unique_ptr<Impl> impl);

@@ -9,6 +9,7 @@
 #include "base/escape.h"
 #include "store/open.h"
 #include "store/retention.h"
+#include "store/salvage.h"
 #include "store/schema.h"
 #include "store/sieve.h"
 
@@ -20,17 +21,12 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 
 constexpr Nanos kGather = 500ms;  // items of so long are one transaction
 constexpr Nanos kRetry = 5s;
-constexpr std::size_t kMostPending = 256;  // episodes that wait for a disk
 constexpr std::size_t kMostNotices = 16;
 
 std::int64_t wall_now() {
   timespec t{};
   clock_gettime(CLOCK_REALTIME, &t);
   return t.tv_sec * 1'000'000'000 + t.tv_nsec;
-}
-
-bool is_damage(int code) {
-  return (code & 0xff) == SQLITE_CORRUPT || (code & 0xff) == SQLITE_NOTADB;
 }
 
 bool has_episode(const std::vector<StoreItem>& items) {
@@ -54,9 +50,9 @@ struct StoreWriter::Target {
   ino_t inode = 0;
   std::uint64_t told_lost = 0;
   // While it fails.
-  bool failing = false, damaged = false;
+  bool failing = false, damaged = false, busy = false;
   SteadyTime retry_at{};
-  std::vector<EpisodeFact> pending;
+  std::vector<StoreItem> pending;
   std::uint64_t lost_since = 0;
 
   bool begin_run() {
@@ -88,6 +84,7 @@ struct StoreWriter::Target {
 // A damaged file is put aside first. What it still gives of episodes is taken over.
 std::optional<std::string> StoreWriter::Target::reopen(std::vector<std::string>& notices) {
   close();
+  busy = false;
   std::optional<std::string> aside;
   for (int attempt = 0; attempt < 2; ++attempt) {
     if (std::exchange(damaged, false)) {
@@ -130,6 +127,7 @@ std::optional<std::string> StoreWriter::Target::commit(const std::vector<StoreIt
       need(execute(db.get(), fmt::format("UPDATE runs SET lost={} WHERE id={}", lost, run)));
     if (!failure) need(execute(db.get(), "COMMIT"));
   }
+  busy = failure && (failure->code & 0xff) == SQLITE_BUSY;
   if (failure) {
     damaged = is_damage(failure->code);
     execute(db.get(), "ROLLBACK");
@@ -229,57 +227,56 @@ void StoreWriter::work() {
       if (last) t.sieve->flush();
       items = std::exchange(t.sifted, {});
     }
-    if (!write(std::move(items))) return;
-    if (t.retention && !t.failing && !last && !t.retention->keep_within(wall_now()))
-      t.damaged = t.damaged || is_damage(sqlite3_errcode(t.db.get()));
+    if (!write(std::move(items), last)) return;
+    if (t.retention && !t.failing && !last)
+      if (auto code = t.retention->keep_within(wall_now())) t.damaged = is_damage(*code);
   }
 }
 
 // False: nothing more can be written.
-bool StoreWriter::write(std::vector<StoreItem> items) {
+bool StoreWriter::write(std::vector<StoreItem> items, bool last) {
   Target& t = *target_;
   auto now = std::chrono::steady_clock::now();
-  auto set_aside = [&] {
+  // What waits for the next attempt: kills, and everything if another oomcast only has the store locked.
+  auto set_aside = [&](bool all) {
     for (StoreItem& item : items)
-      if (auto* episode = std::get_if<EpisodeFact>(&item); episode && t.pending.size() < kMostPending) {
-        t.pending.push_back(std::move(*episode));
+      if (!last && t.pending.size() < kMostWaiting && (all || std::holds_alternative<EpisodeFact>(item))) {
+        t.pending.push_back(std::move(item));
       } else {
         ++lost_;
         ++t.lost_since;
       }
   };
-  if (t.failing && now < t.retry_at && !ending_) {
-    set_aside();
+  if (t.failing && now < t.retry_at && !last) {
+    set_aside(false);
     return true;
   }
   std::optional<std::string> why;
   std::vector<std::string> notices;
   if (t.limits && (!t.db || t.damaged || t.is_gone())) why = t.reopen(notices);
   for (std::string& text : notices) notice(std::move(text));
+  items.insert(items.begin(), std::make_move_iterator(t.pending.begin()),
+               std::make_move_iterator(t.pending.end()));
+  t.pending.clear();
   if (!why) {
-    if (!t.pending.empty()) {
-      items.insert(items.begin(), std::make_move_iterator(t.pending.begin()),
-                   std::make_move_iterator(t.pending.end()));
-      t.pending.clear();
-    }
     if (items.empty() && lost_ == t.told_lost) return true;
     why = t.commit(items, lost_);
-    if (!why) {
-      if (t.failing)
-        notice(fmt::format("the store {} is written again; {} lines between are missing in it",
-                           escape_for_terminal(t.path), t.lost_since));
-      t.failing = false;
-      t.lost_since = 0;
-      return true;
-    }
+  }
+  if (!why) {
+    if (t.failing)
+      notice(fmt::format("the store {} is written again; {} lines between are missing in it",
+                         escape_for_terminal(t.path), t.lost_since));
+    t.failing = false;
+    t.lost_since = 0;
+    return true;
   }
   std::string said = fmt::format("writing {}: {}", escape_for_terminal(t.path), *why);
   if (t.limits) {
-    if (!t.failing)
+    if (!t.failing && !t.busy)
       notice(fmt::format("{}; tracing goes on, what it sees is not stored until that works again", said));
-    t.failing = true;
+    t.failing = t.failing || !t.busy;
     t.retry_at = now + (t.damaged ? Nanos{} : kRetry);
-    set_aside();
+    set_aside(t.busy);
     return true;
   }
   std::lock_guard lock(mutex_);

@@ -29,7 +29,7 @@ struct StoreLimits {
 /// stops.
 class StoreWriter {
  public:
-  static constexpr std::size_t kMostWaiting = 100'000;  // items; beyond, they are lost and counted
+  static constexpr std::size_t kMostWaiting = 20'000;  // items of < 1 KiB; beyond, they are lost and counted
 
   /// Everything of one run, in a file of its own of mode 0640. Nothing more is written after the first
   /// failure. Error: `path` exists (unless `overwrite`), or cannot be written.
@@ -56,7 +56,7 @@ class StoreWriter {
   struct Target;  // the thread's own
   static Result<std::unique_ptr<StoreWriter>> begin(std::unique_ptr<Target> target);
   void work();
-  bool write(std::vector<StoreItem> items);
+  bool write(std::vector<StoreItem> items, bool last);
   void notice(std::string text);
 
   std::unique_ptr<Target> target_;

@@ -202,6 +202,36 @@ Result<Record> decode(std::span<const std::byte> bytes, const Units& units) {
   return *std::move(record);
 }
 
+Result<GpuCall> decode_gpu_call(std::span<const std::byte> bytes, const Units& units) {
+  auto r = as<oc_gpu_call>(bytes);
+  bool ours = r && r->header.type == OC_GPU_CALL && r->header.size == bytes.size() &&
+              r->syscall >= OC_GPU_IOCTL && r->syscall <= OC_GPU_MUNMAP && r->device <= OC_GPU_UVM &&
+              r->head_bytes <= OC_GPU_HEAD_LEN && r->tail_bytes <= OC_GPU_TAIL_LEN &&
+              r->params_bytes <= OC_GPU_PARAMS_LEN;
+  if (!ours)
+    return Error::failed(fmt::format("reading a GPU record of {} bytes: not one of contract version {}",
+                                     bytes.size(), version()));
+  auto copy = [](const unsigned char* from, std::size_t size) {
+    auto* begin = reinterpret_cast<const std::byte*>(from);
+    return std::vector<std::byte>(begin, begin + size);
+  };
+  GpuCall out;
+  out.time = mono_from_ns(r->header.time_ns);
+  out.task = Decoder(units).task(r->task);
+  out.call = static_cast<GpuCall::Call>(r->syscall - OC_GPU_IOCTL);
+  out.device = static_cast<GpuCall::Device>(r->device);
+  out.minor = r->minor;
+  out.command = r->command;
+  out.result = r->result;
+  out.file = r->file;
+  out.address = r->address;
+  out.length = r->length_bytes;
+  out.head = copy(r->head, r->head_bytes);
+  out.tail = copy(r->tail, r->tail_bytes);
+  out.params = copy(r->params, r->params_bytes);
+  return out;
+}
+
 std::vector<std::string> split_args(std::string_view bytes) {
   std::vector<std::string> out;
   while (!bytes.empty()) {

@@ -115,6 +115,59 @@ TEST(Book, follows_a_process_tree_as_one) {
   EXPECT_NEAR(last->forecast.growth->rate.value / 1048576.0, 8, 0.5);
 }
 
+// A parent of 800 MiB and a worker that shares it, and copies 4 MiB of it a second.
+ProcessSampleFact worker(double t, bool measured) {
+  auto p = process(2, t, MiB(800));
+  p.process.ppid = 1;
+  if (measured) p.private_bytes = Bytes{MiB(10).count + static_cast<std::int64_t>(t * MiB(4).as_double())};
+  return p;
+}
+
+TEST(Book, names_copy_on_write_of_a_worker_whose_private_memory_is_measured_now_and_then) {
+  Book book({});
+  std::optional<Verdict> said;
+  for (int i = 0; i < 90; ++i) {
+    auto parent = process(1, i, MiB(800));
+    book.on(parent);
+    auto p = worker(i, i % 3 == 0);
+    book.on(p);
+    for (auto& f : book.take()) {
+      EXPECT_NE(f.process->id.tgid, 1u) << "the parent does nothing of note";
+      said = f.forecast.verdict;
+    }
+  }
+  EXPECT_EQ(said, Verdict::cow);
+}
+
+TEST(Book, does_not_take_the_end_of_workers_for_growth_of_their_parent) {
+  Book book({});
+  for (int i = 0; i < 120; ++i) {
+    auto parent = process(1, i, MiB(800));
+    parent.private_bytes = i / 30 % 2 ? MiB(790) : MiB(20);  // while its workers are there
+    book.on(parent);
+    EXPECT_TRUE(book.take().empty());
+  }
+}
+
+TEST(Book, counts_what_forked_workers_share_once_in_a_tree) {
+  Book::Config config;
+  config.tree = TaskId{1, 7};
+  Book book(config);
+  std::optional<ForecastFact> last;
+  for (int i = 0; i < 60; ++i) {
+    auto parent = process(1, i, MiB(800));
+    book.on(parent);
+    auto p = worker(i, true);
+    book.on(p);
+    book.tick(at_s(i + 0.5));
+    for (auto& f : book.take())
+      if (f.process && f.process->id.tgid == 1) last = f;
+  }
+  ASSERT_TRUE(last);
+  EXPECT_EQ(last->forecast.verdict, Verdict::leak);
+  EXPECT_NEAR(last->forecast.evidence.floor->as_double() / 1048576.0, 810 + 4 * 59, 20);
+}
+
 TEST(Book, leaves_no_growth_of_an_earlier_sample_in_a_new_one) {
   Book book({});
   ProcessSampleFact first = process(7, 0, MiB(1));

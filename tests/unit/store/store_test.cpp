@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <random>
 
 #include "store/import.h"
 #include "store/writer.h"
@@ -273,6 +274,23 @@ TEST_F(StoreTest, has_an_episode_at_once_and_completes_it) {
   EXPECT_EQ(ask("SELECT count(*) FROM victims"), 1);
 }
 
+TEST_F(StoreTest, waits_for_another_that_has_it_locked_and_loses_nothing) {
+  auto writer = keep();
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open((dir_ + "/oomcast.db").c_str(), &db), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(db, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  writer->add(sample(job_, 999, MiB(100)));
+  writer->add(EpisodeFact{kill(1, 1000, 77, job_)});
+  sleep(3);  // longer than SQLite itself waits
+  writer->add(sample(job_, 1006, MiB(200)));
+  ASSERT_EQ(sqlite3_exec(db, "COMMIT", nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3_close(db);
+  ASSERT_TRUE(writer->finish());
+  EXPECT_EQ(writer->lost(), 0u);
+  EXPECT_TRUE(writer->take_notices().empty());
+  EXPECT_EQ(last().samples.size(), 2u);
+}
+
 TEST_F(StoreTest, counts_a_kill_once_that_two_oomcasts_saw) {
   auto a = keep(), b = keep();
   a->add(EpisodeFact{kill(1, 1000, 77, job_), false});
@@ -414,6 +432,116 @@ TEST_F(StoreTest, opens_a_recording_too) {
   auto e = store->episode(std::nullopt);
   ASSERT_TRUE(e) << e.error().message;
   EXPECT_EQ(e->samples.size(), 10u) << "also those that did not change";
+}
+
+TEST_F(StoreTest, survives_damage_anywhere) {
+  auto writer = keep();
+  for (int s = 0; s < 200; ++s) {
+    writer->add(sample(job_, 900 + s, MiB(100 + s)));
+    if (s % 20 == 0)
+      writer->add(EpisodeFact{kill(static_cast<std::uint64_t>(s + 1), 900 + s, 100 + s, job_)});
+  }
+  ASSERT_TRUE(writer->finish());
+  std::string file = dir_ + "/oomcast.db";
+  std::string whole;
+  {
+    std::ifstream in(file, std::ios::binary);
+    whole.assign(std::istreambuf_iterator<char>(in), {});
+  }
+  std::mt19937 random(1);
+  for (int round = 0; round < 150; ++round) {
+    std::string damaged = whole;
+    for (int i = 0; i < 1 + round % 40; ++i) damaged[random() % damaged.size()] = static_cast<char>(random());
+    if (round % 5 == 0) damaged.resize(random() % damaged.size());
+    std::ofstream(file, std::ios::binary | std::ios::trunc) << damaged;
+    auto store = Store::open(dir_);
+    if (!store) continue;
+    (void)store->episodes();
+    (void)store->episode(std::nullopt);
+    for (std::int64_t row = 1; row < 12; ++row) (void)store->episode_at(row, 30min);
+  }
+}
+
+// As oomcast 0.1.0 of November 2026 wrote it.
+TEST_F(StoreTest, opens_a_recording_of_schema_1) {
+  std::string file = dir_ + "/old.db";
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open(file.c_str(), &db), SQLITE_OK);
+  const char* sql = R"sql(
+PRAGMA application_id=0x6f6f6d63; PRAGMA user_version=1;
+CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE cgroups(id INTEGER PRIMARY KEY, inode INTEGER, path TEXT, name TEXT, kind TEXT, container TEXT, pod TEXT,
+  unit TEXT, slurm_job TEXT, slurm_step TEXT);
+CREATE TABLE processes(id INTEGER PRIMARY KEY, pid INTEGER, start_ticks INTEGER, comm TEXT, cmdline BLOB,
+  cmdline_source INTEGER, cmdline_truncated INTEGER, uid INTEGER, ppid INTEGER, ns_pid INTEGER, cgroup INTEGER);
+CREATE TABLE samples(seq INTEGER PRIMARY KEY, time_ns INTEGER, cgroup INTEGER, usage INTEGER, usage_limit INTEGER,
+  limit_cgroup INTEGER, anon INTEGER, file INTEGER, shmem INTEGER, kernel INTEGER, swap INTEGER, pinned INTEGER,
+  headroom_limit INTEGER, peak INTEGER);
+CREATE TABLE process_samples(seq INTEGER PRIMARY KEY, time_ns INTEGER, process INTEGER, rss INTEGER, anon INTEGER,
+  file INTEGER, shmem INTEGER, swap INTEGER, private INTEGER, rss_error INTEGER);
+CREATE TABLE exits(seq INTEGER PRIMARY KEY, time_ns INTEGER, process INTEGER);
+CREATE TABLE removals(seq INTEGER PRIMARY KEY, time_ns INTEGER, cgroup INTEGER);
+CREATE TABLE ticks(seq INTEGER PRIMARY KEY, time_ns INTEGER, killed INTEGER);
+CREATE TABLE forecasts(seq INTEGER PRIMARY KEY, time_ns INTEGER, cgroup INTEGER, process INTEGER, verdict TEXT,
+  growth REAL, eta_s REAL, eta_low_s REAL, eta_high_s REAL, alert INTEGER, why TEXT);
+CREATE TABLE events(seq INTEGER PRIMARY KEY, time_ns INTEGER, type TEXT, json TEXT, text TEXT);
+INSERT INTO meta VALUES('version','0.1.0'),('kernel','6.1'),('scope','whole machine'),('hierarchy','v1'),
+  ('interval_ns',1000000000),('wall_of_mono_zero_ns',1700000000000000000),('wall_of_boot_zero_ns',1600000000000000000),
+  ('clock_tick_ns',10000000);
+INSERT INTO cgroups VALUES(1,7,'/job','job','plain',NULL,NULL,NULL,NULL,NULL);
+INSERT INTO samples VALUES(1,999000000000,1,1000,2000,1,NULL,NULL,NULL,NULL,NULL,900,2000,NULL);
+INSERT INTO forecasts VALUES(2,999500000000,1,NULL,'leak',5.0,1.0,0.5,NULL,1,'grew');
+INSERT INTO events VALUES(3,998000000000,'lost','{"type":"lost","reason":"model_full","count":4}','');
+INSERT INTO events VALUES(4,1000000000000,'oom','{"type":"oom","id":"old-1","scope":"memcg","limit_cgroup":{"id":7,
+  "hierarchy":"v1","path":"/job"},"usage_bytes":2000,"limit_bytes":2000,"trigger":null,"order":0,"gfp":"0xcc0",
+  "group_kill":false,"victims":[{"pid":55,"start_time":"2020-09-13T12:26:41.120000000Z","comm":"py","cmdline":["py",
+  "a b"],"cmdline_source":"shown","cmdline_truncated":false,"uid":3,"ppid":null,"ns_pid":55,"cgroup":{"id":7,"path":
+  "/job"},"tid":56,"anon_bytes":1500,"file_bytes":null,"oom_score_adj":0,"killed":true,"freed_after_s":0.5,
+  "stack":["0x7f","0x1"]}],"also_killed":[],"grew_most":[{"process":{"pid":55,"comm":"py","cgroup":{"id":7,"path":
+  "/job"}},"grew_bytes":77,"over_s":9.5}],"ancestors":[{"cgroup":{"id":7,"path":"/job"},"usage_bytes":2000,
+  "limit_bytes":2000},{"cgroup":{"id":1,"path":"/"},"usage_bytes":9000,"limit_bytes":null}],"forecast_before":
+  {"first_time":"2023-11-14T22:29:50.000000000Z"},"checks":{"mark_victim":1,"kmsg":1,"vmstat":null}}','');
+INSERT INTO events VALUES(5,1000000000000,'oom','{no json','');
+)sql";
+  ASSERT_EQ(sqlite3_exec(db, sql, nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(db);
+  sqlite3_close(db);
+  ASSERT_EQ(chmod(file.c_str(), 0440), 0);
+  auto store = Store::open(file);
+  ASSERT_TRUE(store) << store.error().message;
+  auto all = store->episodes();
+  ASSERT_TRUE(all);
+  ASSERT_EQ(all->size(), 1u);
+  auto e = store->episode(std::nullopt);
+  ASSERT_TRUE(e) << e.error().message;
+  const Episode& told = e->told.episode;
+  EXPECT_EQ(told.id, "old-1");
+  EXPECT_EQ(told.time, at_s(1000));
+  EXPECT_EQ(told.limit_cgroup->path, "/job");
+  EXPECT_EQ(told.limit_cgroup->id, (CgroupId{Hierarchy::v1, 7}));
+  EXPECT_FALSE(told.trigger);
+  EXPECT_EQ(told.gfp, "0xcc0");
+  ASSERT_EQ(told.victims.size(), 1u);
+  const Victim& v = told.victims[0];
+  EXPECT_EQ(v.process.id, (TaskId{55, 112})) << "1.12 s after boot, in ticks";
+  EXPECT_EQ(v.process.cmdline, (std::vector<std::string>{"py", "a b"}));
+  EXPECT_EQ(v.process.cgroup->path, "/job");
+  EXPECT_EQ(v.tid, 56u);
+  EXPECT_EQ(v.anon, Bytes{1500});
+  EXPECT_EQ(v.file, std::nullopt);
+  EXPECT_EQ(v.stack, (std::vector<std::uint64_t>{0x7f, 1}));
+  ASSERT_EQ(told.grew_most.size(), 1u);
+  EXPECT_EQ(told.grew_most[0].grew, Bytes{77});
+  ASSERT_EQ(told.chain.size(), 2u);
+  EXPECT_EQ(told.chain[1].cgroup->path, "/");
+  EXPECT_EQ(told.checks.mark_victim, 1u);
+  EXPECT_EQ(told.checks.vmstat, std::nullopt);
+  EXPECT_EQ(e->told.first_forecast, at_s(990));
+  ASSERT_TRUE(e->told.forecast_before);
+  EXPECT_EQ(e->told.forecast_before->forecast.verdict, Verdict::leak);
+  EXPECT_EQ(e->samples.size(), 1u);
+  EXPECT_EQ(e->samples[0].time, at_s(999));
+  EXPECT_EQ(e->forecasts.size(), 1u);
+  EXPECT_EQ(e->lost["model_full"], 4u);
 }
 
 }  // namespace

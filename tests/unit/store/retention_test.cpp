@@ -1,0 +1,201 @@
+#include "store/retention.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "store/open.h"
+#include "store/schema.h"
+#include "store/writer.h"
+
+namespace oomcast {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr Nanos kZero = std::chrono::hours(24 * 365 * 50);
+
+CgroupPtr group(const std::string& path, std::uint64_t inode) {
+  return std::make_shared<CgroupRef>(CgroupRef{{Hierarchy::v2, inode}, path, name_cgroup(path)});
+}
+
+// A store whose clock the test turns.
+class RetentionTest : public ::testing::Test {
+ protected:
+  RetentionTest() {
+    char name[] = "/tmp/oomcast-retention-XXXXXX";
+    dir_ = mkdtemp(name);
+    StoreOpening opened = open_store(dir_);
+    EXPECT_TRUE(opened.db) << opened.why;
+    db_ = std::move(opened.db);
+    RunInfo info{"0.1.0",      "6.1", "whole machine", Hierarchy::v2, 1s, kZero, kZero, 10ms,
+                 std::nullopt, 0,     "boot"};
+    std::int64_t run = 0;
+    EXPECT_TRUE(add_run(db_.get(), info, kZero.count(), run));
+    tables_.emplace(db_.get(), run, info, false);
+    limit(StoreLimits{});
+  }
+  ~RetentionTest() override {
+    retention_.reset();
+    tables_.reset();
+    db_.reset();
+    std::filesystem::remove_all(dir_);
+  }
+  void limit(StoreLimits limits) { retention_.emplace(db_.get(), dir_ + "/oomcast.db", limits); }
+
+  static MonoTime at(int s) { return MonoTime(std::chrono::seconds(s)); }
+  static std::int64_t wall(int s) { return kZero.count() + s * kSecond; }
+  // Written together until the clock turns.
+  void sample(const CgroupPtr& cgroup, int s, Bytes pinned) {
+    if (sqlite3_get_autocommit(db_.get())) execute(db_.get(), "BEGIN");
+    Sample out;
+    out.time = at(s);
+    out.cgroup = cgroup;
+    out.pinned = out.usage = pinned;
+    tables_->write(out);
+  }
+  void kill(std::uint64_t serial, int s, const CgroupPtr& cgroup) {
+    OomFactLine line;
+    line.episode.serial = serial;
+    line.episode.id = "kill-" + std::to_string(serial);
+    line.episode.time = at(s);
+    line.episode.limit_cgroup = cgroup;
+    Victim v;
+    v.tid = static_cast<std::uint32_t>(serial);
+    v.process.cgroup = cgroup;
+    line.episode.victims.push_back(v);
+    tables_->write(EpisodeFact{line});
+  }
+  // Each minute of the clock, as it passes.
+  void pass_until(int s) {
+    for (; now_ < s; now_ += 60) look_at(now_);
+  }
+  void look_at(int s) {
+    if (!sqlite3_get_autocommit(db_.get())) execute(db_.get(), "COMMIT");
+    ASSERT_EQ(retention_->keep_within(wall(s)), std::nullopt);
+  }
+  std::int64_t count(const std::string& what) {
+    return ask(db_.get(), "SELECT count(*) FROM " + what).value_or(-1);
+  }
+  std::int64_t of(const std::string& path, int from, int until) {
+    return count("samples WHERE cgroup IN (SELECT id FROM cgroups WHERE path='" + path + "') AND time_ns>=" +
+                 std::to_string(wall(from)) + " AND time_ns<" + std::to_string(wall(until)));
+  }
+  std::int64_t highest(const std::string& path, int from, int until) {
+    return ask(db_.get(),
+               "SELECT max(usage) FROM samples WHERE cgroup IN (SELECT id FROM cgroups WHERE path='" + path +
+                   "') AND time_ns BETWEEN " + std::to_string(wall(from)) + " AND " +
+                   std::to_string(wall(until)))
+        .value_or(-1);
+  }
+
+  std::string dir_;
+  DatabaseHandle db_;
+  std::optional<Tables> tables_;
+  std::optional<Retention> retention_;
+  int now_ = 0;
+  CgroupPtr job_ = group("/job", 7), other_ = group("/other", 9);
+};
+
+TEST_F(RetentionTest, keeps_the_last_minutes_whole_and_less_of_what_is_older) {
+  for (int s = 0; s < 9 * 3600; ++s) {
+    sample(job_, s, MiB(100 + s % 7));
+    if (s % 600 == 0) pass_until(s);
+  }
+  pass_until(9 * 3600);
+  EXPECT_EQ(of("/job", 9 * 3600 - 300, 9 * 3600), 300);
+  EXPECT_LE(of("/job", 8 * 3600 + 600, 8 * 3600 + 1200), 3 * 60) << "of each 10 s the extremes";
+  EXPECT_GE(of("/job", 8 * 3600 + 600, 8 * 3600 + 1200), 60);
+  EXPECT_LE(of("/job", 5 * 3600, 5 * 3600 + 600), 3 * 10) << "of each minute";
+  EXPECT_GE(of("/job", 5 * 3600, 5 * 3600 + 600), 10);
+  EXPECT_LE(of("/job", 3600, 2 * 3600), 3 * 6) << "of each 10 minutes";
+  EXPECT_GE(of("/job", 3600, 2 * 3600), 6);
+}
+
+TEST_F(RetentionTest, does_not_lose_a_spike_of_one_sample_nor_a_dip) {
+  for (int s = 0; s < 8 * 3600; ++s) {
+    Bytes level = MiB(100);
+    if (s == 1234) level = GiB(3);
+    if (s == 1300) level = MiB(1);
+    sample(job_, s, level);
+    if (s % 600 == 0) pass_until(s);
+  }
+  EXPECT_EQ(highest("/job", 600, 1800), GiB(3).count);
+  EXPECT_EQ(ask(db_.get(), "SELECT min(pinned) FROM samples"), MiB(1).count);
+}
+
+TEST_F(RetentionTest, leaves_what_an_episode_keeps_as_it_was) {
+  constexpr int kKill = 3000;
+  for (int s = 0; s <= 8 * 3600; ++s) {
+    sample(job_, s, MiB(100 + s % 100));
+    sample(other_, s, MiB(100 + s % 100));
+    if (s == kKill) kill(1, s, job_);
+    if (s % 60 == 0) pass_until(s);
+  }
+  EXPECT_EQ(of("/job", kKill - 590, kKill), 590) << "whole at the kill";
+  EXPECT_GE(of("/job", kKill - 1700, kKill - 700), 200) << "thinned at the kill, and not again";
+  EXPECT_LE(of("/other", kKill - 590, kKill), 6);
+  EXPECT_LE(of("/job", 3600, 3600 + 600), 3);
+}
+
+TEST_F(RetentionTest, drops_what_is_too_old_but_not_the_kills) {
+  StoreLimits limits;
+  limits.age = 2h;
+  limit(limits);
+  for (int s = 0; s <= 10 * 3600; s += 10) {
+    sample(job_, s, MiB(100 + s % 100));
+    if (s == 3600) {
+      ForecastFact f;
+      f.time = at(s);
+      f.cgroup = job_;
+      tables_->write(f);
+      kill(1, s, job_);
+    }
+    if (s % 600 == 0) pass_until(s);
+  }
+  EXPECT_EQ(of("/job", 0, 7 * 3600 - 60), 0);
+  EXPECT_GT(of("/job", 9 * 3600, 10 * 3600), 0);
+  EXPECT_EQ(count("forecasts"), 0);
+  EXPECT_EQ(count("kept"), 0);
+  EXPECT_EQ(count("episodes"), 1);
+  EXPECT_EQ(count("victims"), 1);
+}
+
+TEST_F(RetentionTest, stays_within_its_size_and_lets_the_kills_go_last) {
+  StoreLimits limits;
+  limits.size = MiB(8);
+  limit(limits);
+  std::vector<CgroupPtr> many;
+  for (std::uint64_t i = 0; i < 100; ++i) many.push_back(group("/job/" + std::to_string(i), 100 + i));
+  std::int64_t most = 0;
+  for (int s = 0; s < 2 * 3600; s += 5) {
+    for (const auto& cgroup : many) sample(cgroup, s, MiB(100 + (s * 37) % 100));
+    if (s % 600 == 0)
+      kill(static_cast<std::uint64_t>(s) / 600 + 1, s, many[static_cast<std::size_t>(s / 600)]);
+    look_at(s);
+    struct stat what {};
+    std::int64_t size = 0;
+    for (const char* part : {"", "-wal"})
+      if (stat((dir_ + "/oomcast.db" + part).c_str(), &what) == 0) size += what.st_size;
+    most = std::max(most, size);
+  }
+  EXPECT_LE(most, limits.size.count) << "with the log beside it";
+  EXPECT_EQ(count("episodes"), 12);
+  EXPECT_GT(of("/job/50", 2 * 3600 - 300, 2 * 3600), 50) << "the newest stays";
+}
+
+TEST_F(RetentionTest, forgets_names_of_runs_that_ended_when_nothing_names_them) {
+  sample(job_, 0, MiB(1));
+  kill(1, 1, other_);
+  ASSERT_TRUE(execute(db_.get(), "UPDATE runs SET ended_ns=1; DELETE FROM samples; DELETE FROM kept"));
+  look_at(10);
+  EXPECT_EQ(count("cgroups WHERE path='/job'"), 0);
+  EXPECT_EQ(count("cgroups WHERE path='/other'"), 1);
+  EXPECT_EQ(count("runs"), 1);
+}
+
+}  // namespace
+}  // namespace oomcast

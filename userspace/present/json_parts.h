@@ -1,0 +1,48 @@
+// What the JSON renderers share.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/escape.h"
+#include "base/units.h"
+#include "present/facts.h"
+
+namespace oomcast {
+
+using Json = nlohmann::ordered_json;
+
+inline Json text(std::string_view bytes) {
+  return to_valid_utf8(bytes);
+}
+
+template <typename T>
+Json maybe(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+inline Json maybe(const std::optional<std::string>& value) {
+  return value ? text(*value) : Json(nullptr);
+}
+inline Json maybe(const std::optional<Bytes>& value) {
+  return value ? Json(value->count) : Json(nullptr);
+}
+inline Json maybe(const std::optional<Seconds>& value) {
+  return value ? Json(value->count()) : Json(nullptr);
+}
+inline Json maybe(const std::optional<BytesPerSec>& value) {
+  return value ? Json(value->value) : Json(nullptr);
+}
+
+Json cgroup_json(const CgroupPtr& cgroup);
+Json process_json(const ProcessRef& process, const ClockMap& clock);
+/// null for a fact that is not shown.
+Json fact_json(const Fact& fact, const ClockMap& clock);
+
+/// Every string went through text(), so the writer meets valid UTF-8 only; replacing is the last resort.
+inline std::string dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace oomcast

@@ -1,0 +1,348 @@
+#include "present/post_mortem.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/escape.h"
+#include "forecast/forecaster.h"
+#include "present/post_mortem_parts.h"
+#include "present/rows.h"
+
+namespace oomcast {
+namespace {
+
+constexpr std::size_t kMostProcesses = 200;
+constexpr std::size_t kLongestName = 64;  // columns, in a sentence
+
+/// What cannot be dropped of the owner's memory, in seconds from the kill; ends with the kill.
+struct Series {
+  struct Point {
+    double at = 0, value = 0;
+  };
+  std::vector<Point> points;
+  double at(double t) const { return points[index(t)].value; }
+  /// The last that is not newer, or the first.
+  std::size_t index(double t) const {
+    std::size_t i = 0;
+    while (i + 1 < points.size() && points[i + 1].at <= t) ++i;
+    return i;
+  }
+};
+
+// After an earlier kill at the same limit it is another life.
+MonoTime life_began(const StoredEpisode& e) {
+  MonoTime began = e.from;
+  for (const Episode& before : e.earlier)
+    if (before.time < e.told.episode.time && same_cgroup(before.limit_cgroup, e.told.episode.limit_cgroup))
+      began = std::max(began, before.time);
+  return began;
+}
+
+Series owner_series(const StoredEpisode& e) {
+  Series out;
+  MonoTime began = life_began(e);
+  for (const Sample& s : e.samples) {
+    auto value = s.pinned ? s.pinned : s.usage;
+    if (!is_owner(e, s.cgroup) || !value || s.time <= began || s.time > e.told.episode.time) continue;
+    out.points.push_back({from_kill(e, s.time), value->as_double()});
+  }
+  // What the victims of an earlier kill held goes within moments.
+  if (began > e.from) {
+    auto lowest = std::min_element(out.points.begin(), out.points.end(),
+                                   [](const auto& a, const auto& b) { return a.value < b.value; });
+    out.points.erase(out.points.begin(), lowest);
+  }
+  if (out.points.empty()) return out;
+  double last = out.points.back().value;
+  if (e.told.episode.limit_cgroup && e.told.episode.usage)
+    last = std::max(last, e.told.episode.usage->as_double());
+  out.points.push_back({0, last});
+  return out;
+}
+
+// The verdict that stood at that moment; where none was told, what the curve gives.
+std::optional<std::pair<double, Forecast>> forecast_at(const StoredEpisode& e, double t) {
+  std::optional<std::pair<double, Forecast>> out;
+  double began = from_kill(e, life_began(e));
+  bool any = false;
+  auto take = [&](const ForecastFact& f) {
+    double at = from_kill(e, f.time);
+    if (f.process || !f.cgroup || !is_owner(e, f.cgroup) || at <= began) return;
+    any = true;
+    if (at <= t && (!out || at >= out->first)) out = {at, f.forecast};
+  };
+  for (const ForecastFact& f : e.forecasts) take(f);
+  if (e.told.forecast_before) take(*e.told.forecast_before);
+  if (any) return out;
+  Forecaster forecaster;
+  std::optional<double> newest;
+  for (const Sample& s : e.samples) {
+    double at = from_kill(e, s.time);
+    if (!is_owner(e, s.cgroup) || !s.pinned || at <= began || at > t) continue;
+    forecaster.add({s.time, *s.pinned, s.headroom_limit,
+                    s.usage ? std::optional(std::max(*s.usage, *s.pinned)) : std::nullopt});
+    newest = at;
+  }
+  if (newest) out = {*newest, forecaster.forecast()};
+  return out;
+}
+
+std::string short_name(std::string name) {
+  return cut_middle(name, kLongestName);
+}
+
+std::string headline(const Episode& e) {
+  std::string who = e.victims.empty() ? "A process" : short_name(name_of(e.victims.front().process));
+  if (e.victims.size() > 1)
+    who +=
+        fmt::format(" and {} more process{} were", e.victims.size() - 1, e.victims.size() == 2 ? "" : "es");
+  else
+    who += " was";
+  std::string why;
+  switch (e.scope.value_or(e.limit_cgroup ? OomScope::memcg : OomScope::global)) {
+    case OomScope::memcg:
+      why = fmt::format("{} met its memory limit{}", short_name(path_of(e.limit_cgroup)),
+                        e.limit ? " of " + format_size(*e.limit) : "");
+      break;
+    case OomScope::global:
+      why = "the machine ran out of memory";
+      break;
+    case OomScope::cpuset:
+      why = "the memory nodes of its cpuset ran out, not those of the whole machine";
+      break;
+    case OomScope::mempolicy:
+      why = "the memory nodes of its NUMA policy ran out, not those of the whole machine";
+      break;
+    case OomScope::sysrq:
+      why = "somebody asked for an OOM kill (SysRq f)";
+      break;
+  }
+  return fmt::format("{} OOM-killed: {}.", who, why);
+}
+
+std::optional<GrewProcess> find_culprit(const StoredEpisode& e) {
+  const Episode& told = e.told.episode;
+  std::map<TaskId, GrewProcess> grew;
+  std::map<TaskId, const ProcessSampleFact*> first;
+  for (const ProcessSampleFact& s : e.processes) {
+    if (s.time > told.time) break;
+    auto [at, is_new] = first.try_emplace(s.process.id, &s);
+    grew[s.process.id] = {s.process, s.rss + s.swap - at->second->rss - at->second->swap,
+                          seconds_between(at->second->time, s.time)};
+  }
+  for (const ExitFact& x : e.exits)
+    if (x.time < told.time && !is_victim(told, x.process)) grew.erase(x.process.id);
+  for (const GrewProcess& g : told.grew_most)
+    if (auto& known = grew[g.process.id]; g.grew >= known.grew) known = g;
+  std::optional<GrewProcess> most, victim;
+  for (const auto& [id, g] : grew) {
+    if (!most || g.grew > most->grew) most = g;
+    if (is_victim(told, g.process) && (!victim || g.grew > victim->grew)) victim = g;
+  }
+  // Of several that grew alike, the one that died is no worse a name than the others.
+  if (most && victim && victim->grew.as_double() > 0.8 * most->grew.as_double()) most = victim;
+  if (most && most->grew < MiB(1)) most.reset();
+  return most;
+}
+
+std::vector<PostMortemProcess> find_processes(const PostMortem& report) {
+  const StoredEpisode& e = report.episode;
+  const Episode& told = e.told.episode;
+  std::map<std::uint32_t, PostMortemProcess> all;  // by pid, of which there is one at a time
+  auto at = [&](const ProcessRef& p) -> PostMortemProcess& {
+    PostMortemProcess& known = all[p.id.tgid];
+    bool better = known.process.comm.empty() || (p.cmdline.size() > known.process.cmdline.size());
+    if (better || (p.id.start_ticks && p.id.start_ticks > known.process.id.start_ticks)) known.process = p;
+    return known;
+  };
+  std::map<TaskId, Bytes> first;
+  for (const ProcessSampleFact& s : e.processes) {
+    if (s.time > told.time) break;
+    PostMortemProcess& p = at(s.process);
+    if (p.process.id != s.process.id) p = {}, p.process = s.process;
+    auto [began, is_new] = first.try_emplace(s.process.id, s.rss);
+    p.rss = s.rss, p.anon = s.anon, p.file = s.file, p.shmem = s.shmem, p.swap = s.swap;
+    p.grew = s.rss - began->second;
+    p.growth = s.growth;
+  }
+  for (const ExitFact& x : e.exits)
+    if (auto known = all.find(x.process.id.tgid);
+        x.time < told.time && known != all.end() && known->second.process.id == x.process.id)
+      known->second.ended_before = true;
+  for (const GrewProcess& g : told.grew_most) {
+    PostMortemProcess& p = at(g.process);
+    p.grew = std::max(p.grew.value_or(g.grew), g.grew);
+  }
+  // The kernel's own table and lines are exact at the kill.
+  for (const TaskAtKill& t : told.tasks) {
+    PostMortemProcess& p = at(t.process);
+    p.ended_before = false;
+    auto take = [](auto& to, const auto& from) {
+      if (from) to = from;
+    };
+    take(p.rss, t.rss), take(p.anon, t.anon), take(p.file, t.file), take(p.shmem, t.shmem);
+    take(p.swap, t.swap), take(p.oom_score_adj, t.oom_score_adj);
+  }
+  for (const Victim& v : told.victims) {
+    PostMortemProcess& p = at(v.process);
+    p.victim = true;
+    p.ended_before = false;
+    if (v.anon) p.anon = v.anon;
+    if (v.file) p.file = v.file;
+    if (v.shmem) p.shmem = v.shmem;
+    if (v.swap) p.swap = v.swap;
+    if (v.anon && v.file) p.rss = *v.anon + *v.file + v.shmem.value_or(Bytes{});
+    if (v.oom_score_adj) p.oom_score_adj = v.oom_score_adj;
+  }
+  if (told.trigger) at(*told.trigger).trigger = true;
+  if (report.culprit) at(report.culprit->process).culprit = true;
+  std::vector<PostMortemProcess> out;
+  for (auto& [pid, p] : all) out.push_back(std::move(p));
+  auto role = [](const PostMortemProcess& p) { return p.victim || p.culprit || p.trigger; };
+  auto held = [](const PostMortemProcess& p) { return p.rss.value_or(Bytes{}) + p.swap.value_or(Bytes{}); };
+  std::stable_sort(out.begin(), out.end(), [&](const PostMortemProcess& a, const PostMortemProcess& b) {
+    if (a.ended_before != b.ended_before) return b.ended_before;
+    return held(a) > held(b);
+  });
+  // Those with a part in it stay, however small.
+  if (out.size() > kMostProcesses) {
+    std::stable_partition(out.begin(), out.end(), role);
+    out.resize(kMostProcesses);
+    std::stable_sort(out.begin(), out.end(), [&](const PostMortemProcess& a, const PostMortemProcess& b) {
+      return held(a) > held(b);
+    });
+  }
+  return out;
+}
+
+}  // namespace
+
+ClockMap clock_of(const RunInfo& run) {
+  return {run.wall_of_mono_zero, run.wall_of_boot_zero, run.tick};
+}
+
+double from_kill(const StoredEpisode& e, MonoTime t) {
+  return seconds_between(e.told.episode.time, t).count();
+}
+
+bool same_cgroup(const CgroupPtr& a, const CgroupPtr& b) {
+  if (!a || !b) return false;
+  if (a->id.inode && b->id.inode) return a->id == b->id;
+  return a->path == b->path;
+}
+
+bool is_owner(const StoredEpisode& e, const CgroupPtr& cgroup) {
+  const CgroupPtr& owner = e.told.episode.limit_cgroup;
+  if (!cgroup) return false;
+  return owner ? same_cgroup(owner, cgroup) : cgroup->name.kind == CgroupKind::root;
+}
+
+std::string owner_name(const Episode& e) {
+  return e.limit_cgroup ? short_name(path_of(e.limit_cgroup)) : "the machine";
+}
+
+bool is_victim(const Episode& e, const ProcessRef& process) {
+  return std::any_of(e.victims.begin(), e.victims.end(), [&](const Victim& v) {
+    const TaskId &a = v.process.id, &b = process.id;
+    return a.tgid == b.tgid && (a.start_ticks == b.start_ticks || !a.start_ticks || !b.start_ticks);
+  });
+}
+
+std::optional<PostMortemMemory> find_memory(const StoredEpisode& e) {
+  const Episode& told = e.told.episode;
+  PostMortemMemory out;
+  out.usage = told.usage;
+  if (told.memory) {
+    out.kinds = *told.memory;
+    out.exact = true;
+  } else {
+    const Sample* newest = nullptr;
+    for (const Sample& s : e.samples)
+      if (is_owner(e, s.cgroup) && s.time <= told.time && s.stat.anon) newest = &s;
+    if (!newest) return std::nullopt;
+    const MemoryStat& stat = newest->stat;
+    out.kinds = {stat.anon, stat.file, stat.shmem, stat.kernel, std::nullopt, stat.swap};
+    out.age = Seconds(-from_kill(e, newest->time));
+    out.usage = newest->usage;
+  }
+  // What was not told cannot be told from what is not there.
+  if (out.usage && out.kinds.anon && out.kinds.file) {
+    Bytes known;
+    for (const auto& part : {out.kinds.anon, out.kinds.file, out.kinds.shmem, out.kinds.kernel})
+      if (part) known += *part;
+    out.unattributed = std::max(Bytes{}, *out.usage - known);
+  }
+  return out;
+}
+
+std::optional<Rise> find_rise(const StoredEpisode& e) {
+  Series series = owner_series(e);
+  if (series.points.size() < 2) return std::nullopt;
+  double span = -series.points.front().at, final = series.points.back().value;
+  Rise out;
+  out.seen = Seconds(span);
+  out.to = {std::llround(final)};
+  // The newest part, short enough to leave something to compare it with.
+  double window = std::clamp(span / 4, 0.1, 3.0);
+  std::size_t since = series.index(-window);
+  double before = series.points[since].value, first = series.points.front().value;
+  double jump = final - before, elapsed = -series.points[since].at;
+  auto known = forecast_at(e, -window);
+  double rate = span > window ? (before - first) / std::max(0.1, span - elapsed) : 0;
+  if (known && known->second.growth && known->second.verdict == Verdict::leak)
+    rate = std::max(rate, known->second.growth->rate.value);
+  double expected = std::max(0.0, rate) * std::min(elapsed, window * 1.5);
+  out.sudden = span > 0.5 && jump > 2.5 * expected && jump > 0.04 * final && jump > 1 << 20;
+  double began = -span, base = first;
+  if (out.sudden) {
+    // From where a tenth of it had come.
+    base = before;
+    began = -window;
+    for (std::size_t i = since; i < series.points.size(); ++i)
+      if (series.points[i].value <= before + 0.1 * jump) began = std::max(-elapsed, series.points[i].at);
+  }
+  if (!out.sudden) known = forecast_at(e, 0);
+  if (known) {
+    out.before = known->second;
+    out.before_age = Seconds(-known->first);
+  }
+  Verdict verdict = known ? known->second.verdict : Verdict::unknown;
+  if (out.sudden) {
+    bool spiky = verdict == Verdict::spikes;
+    double crept = verdict == Verdict::leak ? before - first : 0;
+    out.cause = spiky ? Verdict::spikes : crept > jump ? Verdict::leak : Verdict::step;
+    if (out.cause == Verdict::leak) base = first, began = -span;
+  } else {
+    out.cause = verdict == Verdict::stable || verdict == Verdict::cache ? Verdict::unknown : verdict;
+    if (known && out.cause == Verdict::leak) {
+      double length = known->second.evidence.regime
+                          .value_or(known->second.growth ? known->second.growth->span : Seconds(span))
+                          .count();
+      began = std::max(-span, known->first - length);
+      base = series.at(began);
+    }
+  }
+  out.from = {std::llround(base)};
+  out.took = Seconds(-began);
+  return out;
+}
+
+PostMortem make_post_mortem(StoredEpisode episode) {
+  PostMortem out;
+  out.episode = std::move(episode);
+  out.headline = headline(out.episode.told.episode);
+  out.memory = find_memory(out.episode);
+  out.rise = find_rise(out.episode);
+  out.culprit = find_culprit(out.episode);
+  out.processes = find_processes(out);
+  out.timeline = make_timeline(out);
+  out.findings = make_findings(out);
+  out.prevention = make_prevention(out);
+  out.unknown = make_unknown(out);
+  return out;
+}
+
+}  // namespace oomcast

@@ -1,0 +1,30 @@
+// What make_post_mortem() is put together from, each a pure function of what the parts before it left.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "present/facts.h"
+#include "present/post_mortem.h"
+
+namespace oomcast {
+
+ClockMap clock_of(const RunInfo& run);
+/// Seconds from the kill; negative: before it.
+double from_kill(const StoredEpisode& e, MonoTime t);
+bool same_cgroup(const CgroupPtr& a, const CgroupPtr& b);
+/// The cgroup whose limit was met, or the host's root.
+bool is_owner(const StoredEpisode& e, const CgroupPtr& cgroup);
+/// "/train", "the machine": as a sentence names the limit's owner.
+std::string owner_name(const Episode& e);
+bool is_victim(const Episode& e, const ProcessRef& process);
+
+Timeline make_timeline(const PostMortem& report);
+std::optional<PostMortemMemory> find_memory(const StoredEpisode& e);
+std::optional<Rise> find_rise(const StoredEpisode& e);
+std::vector<Finding> make_findings(const PostMortem& report);
+std::vector<Finding> make_prevention(const PostMortem& report);
+std::vector<std::string> make_unknown(const PostMortem& report);
+
+}  // namespace oomcast

@@ -1,0 +1,20 @@
+// A post-mortem for a person and for programs. Local time is this machine's; names of strangers are safe.
+#pragma once
+
+#include <string>
+
+#include "present/post_mortem.h"
+#include "present/text.h"
+
+namespace oomcast {
+
+/// At most 80 columns, most important first; one screen for one victim.
+std::string to_text(const PostMortem& report, const TextStyle& style);
+std::string to_markdown(const PostMortem& report);
+/// One object on one line, by the contract's names; with its newline.
+std::string to_json(const PostMortem& report);
+
+/// "2026-11-21 10:48:03.123 CET (09:48:03.123 UTC)".
+std::string format_moment(WallTime t);
+
+}  // namespace oomcast

@@ -1,0 +1,16 @@
+// A post-mortem as one HTML file that opens offline: curves, events and forecasts on one time axis, tables,
+// sentences.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "present/post_mortem.h"
+
+namespace oomcast {
+
+/// Under 3 MiB whatever it is given: what is too much is thinned out or left out, and the page says so. Local
+/// time is this machine's. Fails only in a build without HTML.
+Result<std::string> to_html(const PostMortem& report);
+
+}  // namespace oomcast

@@ -1,0 +1,137 @@
+#include <array>
+
+#include "present/json_parts.h"
+#include "present/post_mortem_parts.h"
+#include "present/report.h"
+
+namespace oomcast {
+namespace {
+
+Json findings_json(const std::vector<Finding>& findings) {
+  Json out = Json::array();
+  for (const Finding& f : findings) {
+    Json evidence = Json::array();
+    for (const std::string& line : f.evidence) evidence.push_back(text(line));
+    out.push_back({{"text", text(f.text)}, {"evidence", std::move(evidence)}});
+  }
+  return out;
+}
+
+Json column_json(const Column& values) {
+  Json out = Json::array();
+  for (const auto& value : values) out.push_back(maybe(value));
+  return out;
+}
+
+Json curve_json(const Curve& curve) {
+  Json out = {{"name", text(curve.name)},
+              {"process", curve.process},
+              {"limit_owner", curve.limit_owner},
+              {"victim", curve.victim},
+              {"culprit", curve.culprit},
+              {"total_bytes", column_json(curve.total)},
+              {"pinned_bytes", column_json(curve.pinned)},
+              {"limit_bytes", column_json(curve.limit)}};
+  for (const Curve::Kind& kind : curve.kinds) out[kind.name + "_bytes"] = column_json(kind.values);
+  return out;
+}
+
+Json timeline_json(const Timeline& timeline) {
+  constexpr std::array<std::string_view, 8> kinds = {"kill", "user_kill", "alert", "verdict",
+                                                     "exit", "reclaim",   "limit", "lost"};
+  Json out = {{"at_s", timeline.at},
+              {"curves", Json::array()},
+              {"events", Json::array()},
+              {"forecasts", Json::array()}};
+  for (const Curve& curve : timeline.curves) out["curves"].push_back(curve_json(curve));
+  for (const TimelineEvent& event : timeline.events)
+    out["events"].push_back({{"kind", kinds[static_cast<std::size_t>(event.kind)]},
+                             {"at_s", event.at},
+                             {"text", text(event.text)}});
+  for (const ForetoldDeadline& f : timeline.forecasts)
+    out["forecasts"].push_back(
+        {{"at_s", f.at}, {"deadline_s", f.eta}, {"low_s", f.low}, {"high_s", maybe(f.high)}});
+  return out;
+}
+
+Json memory_json(const std::optional<PostMortemMemory>& memory) {
+  if (!memory) return nullptr;
+  const MemoryAtKill& kinds = memory->kinds;
+  return {{"source", memory->exact ? "kernel_log" : "sample"},
+          {"age_s", memory->age.count()},
+          {"usage_bytes", maybe(memory->usage)},
+          {"anon_bytes", maybe(kinds.anon)},
+          {"file_bytes", maybe(kinds.file)},
+          {"shmem_bytes", maybe(kinds.shmem)},
+          {"kernel_bytes", maybe(kinds.kernel)},
+          {"slab_bytes", maybe(kinds.slab)},
+          {"swap_bytes", maybe(kinds.swap)},
+          {"unattributed_bytes", maybe(memory->unattributed)}};
+}
+
+}  // namespace
+
+std::string to_json(const PostMortem& report) {
+  const StoredEpisode& e = report.episode;
+  const Episode& told = e.told.episode;
+  ClockMap clock = clock_of(e.run);
+  Json oom = fact_json(Fact(e.told), clock);
+  Json out = {
+      {"type", "report"},
+      {"time", format_rfc3339(clock.wall(told.time))},
+      {"schema", 1},
+      {"id", text(told.id)},
+      {"source", to_string(e.source)},
+      {"complete", e.complete},
+      {"run",
+       {{"version", text(e.run.version)}, {"kernel", text(e.run.kernel)}, {"scope", text(e.run.scope)}}},
+      {"headline", text(report.headline)},
+      {"cause", report.rise ? Json(to_string(report.rise->cause)) : Json(nullptr)}};
+  out["rise"] = nullptr;
+  if (const auto& rise = report.rise)
+    out["rise"] = {{"from_bytes", rise->from.count},
+                   {"to_bytes", rise->to.count},
+                   {"took_s", rise->took.count()},
+                   {"sudden", rise->sudden},
+                   {"seen_s", rise->seen.count()}};
+  out["culprit"] = nullptr;
+  if (const auto& culprit = report.culprit)
+    out["culprit"] = {{"process", process_json(culprit->process, clock)},
+                      {"grew_bytes", culprit->grew.count},
+                      {"over_s", culprit->over.count()},
+                      {"killed", is_victim(told, culprit->process)}};
+  out["memory"] = memory_json(report.memory);
+  out["findings"] = findings_json(report.findings);
+  out["prevention"] = findings_json(report.prevention);
+  out["unknown"] = Json::array();
+  for (const std::string& line : report.unknown) out["unknown"].push_back(text(line));
+  out["oom"] = std::move(oom);
+  out["processes"] = Json::array();
+  for (const PostMortemProcess& p : report.processes)
+    out["processes"].push_back({{"process", process_json(p.process, clock)},
+                                {"victim", p.victim},
+                                {"culprit", p.culprit},
+                                {"trigger", p.trigger},
+                                {"ended_before", p.ended_before},
+                                {"rss_bytes", maybe(p.rss)},
+                                {"anon_bytes", maybe(p.anon)},
+                                {"file_bytes", maybe(p.file)},
+                                {"shmem_bytes", maybe(p.shmem)},
+                                {"swap_bytes", maybe(p.swap)},
+                                {"grew_bytes", maybe(p.grew)},
+                                {"growth_bytes_per_s", maybe(p.growth)},
+                                {"oom_score_adj", maybe(p.oom_score_adj)}});
+  out["earlier"] = Json::array();
+  for (const Episode& before : e.earlier)
+    out["earlier"].push_back({{"id", text(before.id)},
+                              {"time", format_rfc3339(clock.wall(before.time))},
+                              {"limit_cgroup", cgroup_json(before.limit_cgroup)},
+                              {"usage_bytes", maybe(before.usage)},
+                              {"limit_bytes", maybe(before.limit)}});
+  out["timeline"] = timeline_json(report.timeline);
+  out["lost"] = Json::object();
+  for (const auto& [reason, count] : e.lost) out["lost"][std::string(to_valid_utf8(reason))] = count;
+  return dump(out) + "\n";
+}
+
+}  // namespace oomcast

@@ -1,0 +1,97 @@
+#include <fmt/format.h>
+
+#include "base/escape.h"
+#include "present/cells.h"
+#include "present/post_mortem_parts.h"
+#include "present/report.h"
+#include "present/rows.h"
+
+namespace oomcast {
+namespace {
+
+/// Text as text: what Markdown or HTML would read as more has a backslash or an entity.
+std::string literal(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    if (c == '<')
+      out += "&lt;";
+    else if (c == '>')
+      out += "&gt;";
+    else if (c == '&')
+      out += "&amp;";
+    else if (std::string_view("\\`*_[]|#!~$@").find(c) != std::string_view::npos)
+      out += {'\\', c};
+    else
+      out += c;
+  }
+  return out;
+}
+
+/// A fence that no run of backticks inside can end.
+std::string code(const std::string& text) {
+  std::string fence = "`";
+  while (text.find(fence) != std::string::npos) fence += '`';
+  return fence.size() == 1 ? fence + text + fence : fence + " " + text + " " + fence;
+}
+
+}  // namespace
+
+std::string to_markdown(const PostMortem& report) {
+  const StoredEpisode& e = report.episode;
+  const Episode& told = e.told.episode;
+  std::string out =
+      fmt::format("# {}\n\n{} · {}\n", literal(report.headline),
+                  literal(format_moment(clock_of(e.run).wall(told.time))), code(displayable(told.id)));
+  auto findings = [&](std::string_view title, const std::vector<Finding>& all) {
+    if (all.empty()) return;
+    out += fmt::format("\n## {}\n\n", title);
+    for (const Finding& f : all) {
+      out += fmt::format("- **{}**\n", literal(f.text));
+      for (const std::string& line : f.evidence)
+        out += fmt::format("  - {}\n", line.starts_with("oomcast ") ? code(line) : literal(line));
+    }
+  };
+  findings("Why", report.findings);
+  findings("What would have prevented it", report.prevention);
+  if (report.memory) {
+    const MemoryAtKill& m = report.memory->kinds;
+    out +=
+        "\n## Memory\n\n| anon | file | shmem | kernel | slab | swap | unattributed | usage |\n"
+        "|---:|---:|---:|---:|---:|---:|---:|---:|\n|";
+    for (const auto& size : {m.anon, m.file, m.shmem, m.kernel, m.slab, m.swap, report.memory->unattributed,
+                             report.memory->usage})
+      out += fmt::format(" {} |", size_or_none(size));
+    out += "\n";
+  }
+  if (!told.chain.empty()) {
+    out += "\n## Limits\n\n| cgroup | usage | limit |\n|---|---:|---:|\n";
+    for (const ChainLevel& level : told.chain)
+      out += fmt::format("| {} | {} | {} |\n", literal(path_of(level.cgroup)), format_size(level.usage),
+                         level.limit ? format_size(*level.limit) : "none");
+  }
+  if (!report.processes.empty()) {
+    out +=
+        "\n## Processes\n\n| process | cgroup | RSS | anon | file | shmem | swap | grew | adj | |\n"
+        "|---|---|---:|---:|---:|---:|---:|---:|---:|---|\n";
+    for (const PostMortemProcess& p : report.processes) {
+      std::string role;
+      for (auto [is, name] : {std::pair(p.victim, "killed"), std::pair(p.culprit, "grew most"),
+                              std::pair(p.trigger, "asked"), std::pair(p.ended_before, "ended before")})
+        if (is) role += (role.empty() ? "" : ", ") + std::string(name);
+      out += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", literal(name_of(p.process)),
+                         p.process.cgroup ? literal(path_of(p.process.cgroup)) : "–", size_or_none(p.rss),
+                         size_or_none(p.anon), size_or_none(p.file), size_or_none(p.shmem),
+                         size_or_none(p.swap), size_or_none(p.grew),
+                         p.oom_score_adj ? fmt::format("{}", *p.oom_score_adj) : "–", role);
+    }
+  }
+  if (!report.unknown.empty()) {
+    out += "\n## Not known\n\n";
+    for (const std::string& text : report.unknown) out += fmt::format("- {}\n", literal(text));
+  }
+  out += fmt::format("\nWritten by oomcast {}, on Linux {}.\n", literal(displayable(e.run.version)),
+                     literal(displayable(e.run.kernel)));
+  return out;
+}
+
+}  // namespace oomcast

@@ -1,0 +1,244 @@
+// The curves of a post-mortem on one axis.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/escape.h"
+#include "present/post_mortem_parts.h"
+#include "present/rows.h"
+#include "present/text.h"
+
+namespace oomcast {
+namespace {
+
+constexpr std::size_t kMostMoments = 2000;
+constexpr std::size_t kMostCgroups = 16, kMostProcesses = 16;
+constexpr std::size_t kMostEvents = 200;
+
+struct CgroupSeries {
+  CgroupPtr cgroup;
+  std::vector<const Sample*> samples;
+  Bytes largest;
+};
+struct ProcessSeries {
+  ProcessRef process;
+  std::vector<const ProcessSampleFact*> samples;
+  Bytes largest;
+  std::optional<MonoTime> exited;
+};
+
+// Of too many moments: those of the extremes of the first series in each of equal parts, and the last.
+std::vector<MonoTime> choose_moments(std::set<MonoTime> all, const std::vector<const Sample*>& first) {
+  if (all.size() <= kMostMoments) return {all.begin(), all.end()};
+  std::set<MonoTime> out;
+  std::size_t parts = kMostMoments / 4;
+  Nanos width = (*all.rbegin() - *all.begin()) / static_cast<std::int64_t>(parts) + Nanos(1);
+  std::map<std::int64_t, std::pair<const Sample*, const Sample*>> extremes;
+  for (const Sample* s : first) {
+    auto [at, is_new] = extremes.try_emplace((s->time - *all.begin()) / width, s, s);
+    if (s->usage && at->second.first->usage && *s->usage < *at->second.first->usage) at->second.first = s;
+    if (s->usage && at->second.second->usage && *s->usage > *at->second.second->usage) at->second.second = s;
+  }
+  for (const auto& [part, pair] : extremes) out.insert({pair.first->time, pair.second->time});
+  std::int64_t last = -1;
+  for (MonoTime t : all)
+    if (std::int64_t part = (t - *all.begin()) / width; std::exchange(last, part) != part) out.insert(t);
+  out.insert(*all.rbegin());
+  return {out.begin(), out.end()};
+}
+
+// For each moment the last sample that is not newer.
+template <typename Fact, typename Take>
+void fill(const std::vector<MonoTime>& moments, const std::vector<const Fact*>& samples, Take take) {
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < moments.size(); ++i) {
+    while (next < samples.size() && samples[next]->time <= moments[i]) ++next;
+    if (next > 0) take(i, *samples[next - 1]);
+  }
+}
+
+Curve curve_of(const CgroupSeries& series, const std::vector<MonoTime>& moments, const StoredEpisode& e) {
+  Curve out;
+  out.limit_owner = is_owner(e, series.cgroup);
+  bool host = series.cgroup->name.kind == CgroupKind::root;
+  out.name = host ? "the machine" : path_of(series.cgroup);
+  for (const Victim& v : e.told.episode.victims) out.victim |= same_cgroup(v.process.cgroup, series.cgroup);
+  out.kinds = {{"anon", {}}, {"file", {}}, {"shmem", {}}, {"kernel", {}}, {"swap", {}}, {"unattributed", {}}};
+  for (auto& kind : out.kinds) kind.values.resize(moments.size());
+  out.total.resize(moments.size());
+  out.pinned.resize(moments.size());
+  out.limit.resize(moments.size());
+  fill(moments, series.samples, [&](std::size_t i, const Sample& s) {
+    const std::optional<Bytes>* values[] = {&s.stat.anon, &s.stat.file, &s.stat.shmem, &s.stat.kernel,
+                                            &s.stat.swap};
+    Bytes known;
+    for (std::size_t k = 0; k < 5; ++k) {
+      out.kinds[k].values[i] = *values[k];
+      if (k < 4 && *values[k]) known += **values[k];
+    }
+    if (s.usage && s.stat.anon && s.stat.file) out.kinds[5].values[i] = std::max(Bytes{}, *s.usage - known);
+    out.total[i] = s.usage;
+    out.pinned[i] = s.pinned;
+    // Its own: that of another is drawn with the other.
+    if (host || same_cgroup(s.limit_cgroup, s.cgroup)) out.limit[i] = s.limit;
+  });
+  std::erase_if(out.kinds, [](const Curve::Kind& kind) {
+    return std::none_of(kind.values.begin(), kind.values.end(), [](auto v) { return v && v->count > 0; });
+  });
+  return out;
+}
+
+Curve curve_of(const ProcessSeries& series, const std::vector<MonoTime>& moments, const PostMortem& report) {
+  Curve out;
+  out.process = true;
+  out.name = name_of(series.process);
+  out.victim = is_victim(report.episode.told.episode, series.process);
+  out.culprit = report.culprit && report.culprit->process.id == series.process.id;
+  out.kinds = {{"anon", {}}, {"file", {}}, {"shmem", {}}, {"swap", {}}};
+  for (auto& kind : out.kinds) kind.values.resize(moments.size());
+  out.total.resize(moments.size());
+  fill(moments, series.samples, [&](std::size_t i, const ProcessSampleFact& s) {
+    if (series.exited && *series.exited <= moments[i]) return;
+    const Bytes values[] = {s.anon, s.file, s.shmem, s.swap};
+    for (std::size_t k = 0; k < 4; ++k) out.kinds[k].values[i] = values[k];
+    out.total[i] = s.rss;
+  });
+  std::erase_if(out.kinds, [](const Curve::Kind& kind) {
+    return std::none_of(kind.values.begin(), kind.values.end(), [](auto v) { return v && v->count > 0; });
+  });
+  return out;
+}
+
+void add_events(const StoredEpisode& e, const std::set<TaskId>& shown, Timeline& out) {
+  auto add = [&](TimelineEvent::Kind kind, MonoTime at, std::string text) {
+    out.events.push_back({kind, from_kill(e, at), std::move(text)});
+  };
+  const Episode& told = e.told.episode;
+  for (const Victim& v : told.victims)
+    add(TimelineEvent::Kind::kill, told.time, "OOM kill of " + name_of(v.process));
+  for (const Episode& before : e.earlier)
+    if (before.time >= e.from && !before.victims.empty())
+      add(TimelineEvent::Kind::kill, before.time, "OOM kill of " + name_of(before.victims.front().process));
+  for (const UserKillFact& k : e.kills)
+    add(TimelineEvent::Kind::user_kill, k.time, name_of(k.victim) + " got SIGKILL from " + name_of(k.sender));
+  for (const AlertFact& a : e.alerts)
+    add(TimelineEvent::Kind::alert, a.time, displayable(a.rule) + ": " + displayable(a.message));
+  std::map<std::uint64_t, Verdict> verdicts;
+  for (const ForecastFact& f : e.forecasts) {
+    if (!f.cgroup || f.process || !is_owner(e, f.cgroup)) continue;
+    auto [at, is_new] = verdicts.try_emplace(f.cgroup->id.inode, Verdict::unknown);
+    if (std::exchange(at->second, f.forecast.verdict) != f.forecast.verdict)
+      add(TimelineEvent::Kind::verdict, f.time,
+          fmt::format("{}: {}", to_string(f.forecast.verdict), displayable(f.forecast.why)));
+  }
+  for (const ExitFact& x : e.exits)
+    if (shown.contains(x.process.id) && !is_victim(told, x.process))
+      add(TimelineEvent::Kind::exit, x.time, name_of(x.process) + " ended");
+  for (const ReclaimFact& r : e.reclaim)
+    if (is_owner(e, r.cgroup) && r.stalled > Seconds(0.1))
+      add(TimelineEvent::Kind::reclaim, r.time,
+          fmt::format("{} of waiting for memory, {} reclaimed", format_duration(r.stalled),
+                      format_size(r.reclaimed)));
+  std::optional<Bytes> limit;
+  for (const Sample& s : e.samples) {
+    if (!is_owner(e, s.cgroup) || !s.limit) continue;
+    if (limit && *limit != *s.limit)
+      add(TimelineEvent::Kind::limit, s.time,
+          fmt::format("the limit changed from {} to {}", format_size(*limit), format_size(*s.limit)));
+    limit = s.limit;
+  }
+  std::stable_sort(out.events.begin(), out.events.end(),
+                   [](const TimelineEvent& a, const TimelineEvent& b) { return a.at < b.at; });
+  // The newest say most.
+  if (out.events.size() > kMostEvents)
+    out.events.erase(out.events.begin(), out.events.end() - static_cast<std::ptrdiff_t>(kMostEvents));
+}
+
+void set_kernels_word(const PostMortem& report, std::size_t i, Curve& owner) {
+  if (report.episode.told.episode.usage) owner.total[i] = report.episode.told.episode.usage;
+  if (!report.memory || !report.memory->exact) return;
+  const MemoryAtKill& kernel = report.memory->kinds;
+  for (auto [name, bytes] : {std::pair("anon", kernel.anon),
+                             {"file", kernel.file},
+                             {"shmem", kernel.shmem},
+                             {"kernel", kernel.kernel},
+                             {"swap", kernel.swap},
+                             {"unattributed", report.memory->unattributed}})
+    for (Curve::Kind& kind : owner.kinds)
+      if (kind.name == name && bytes) kind.values[i] = bytes;
+}
+
+}  // namespace
+
+Timeline make_timeline(const PostMortem& report) {
+  const StoredEpisode& e = report.episode;
+  std::map<std::uint64_t, CgroupSeries> cgroups;
+  std::map<TaskId, ProcessSeries> processes;
+  for (const Sample& s : e.samples) {
+    if (!s.cgroup) continue;
+    CgroupSeries& series = cgroups[s.cgroup->id.inode];
+    series.cgroup = s.cgroup;
+    series.samples.push_back(&s);
+    if (s.usage && s.time <= e.told.episode.time) series.largest = std::max(series.largest, *s.usage);
+  }
+  for (const ProcessSampleFact& s : e.processes) {
+    ProcessSeries& series = processes[s.process.id];
+    series.process = s.process;
+    series.samples.push_back(&s);
+    series.largest = std::max(series.largest, s.rss);
+  }
+  for (const ExitFact& x : e.exits)
+    if (auto at = processes.find(x.process.id); at != processes.end()) at->second.exited = x.time;
+
+  std::vector<const CgroupSeries*> groups;
+  for (const auto& [inode, series] : cgroups) groups.push_back(&series);
+  std::sort(groups.begin(), groups.end(), [&](const CgroupSeries* a, const CgroupSeries* b) {
+    bool first = is_owner(e, a->cgroup), second = is_owner(e, b->cgroup);
+    return first != second ? first : a->largest > b->largest;
+  });
+  if (groups.size() > kMostCgroups) groups.resize(kMostCgroups);
+  std::vector<const ProcessSeries*> members;
+  auto matters = [&](const ProcessRef& p) {
+    return is_victim(e.told.episode, p) || (report.culprit && report.culprit->process.id == p.id);
+  };
+  for (const auto& [id, series] : processes) members.push_back(&series);
+  std::sort(members.begin(), members.end(), [&](const ProcessSeries* a, const ProcessSeries* b) {
+    bool first = matters(a->process), second = matters(b->process);
+    return first != second ? first : a->largest > b->largest;
+  });
+  if (members.size() > kMostProcesses) members.resize(kMostProcesses);
+
+  std::set<MonoTime> all;
+  for (const CgroupSeries* g : groups)
+    for (const Sample* s : g->samples) all.insert(s->time);
+  for (const ProcessSeries* p : members)
+    for (const ProcessSampleFact* s : p->samples) all.insert(s->time);
+  Timeline out;
+  std::set<TaskId> shown;
+  for (const ProcessSeries* p : members) shown.insert(p->process.id);
+  add_events(e, shown, out);
+  for (const ForecastFact& f : e.forecasts) {
+    if (!f.cgroup || f.process || !is_owner(e, f.cgroup) || !f.forecast.eta) continue;
+    double at = from_kill(e, f.time);
+    if (at > 0) break;
+    out.forecasts.push_back(
+        {at, at + f.forecast.eta->count(), at + f.forecast.eta_low.value_or(*f.forecast.eta).count(),
+         f.forecast.eta_high ? std::optional(at + f.forecast.eta_high->count()) : std::nullopt});
+  }
+  if (all.empty()) return out;
+  all.insert(e.told.episode.time);
+  std::vector<MonoTime> moments =
+      choose_moments(std::move(all), groups.empty() ? std::vector<const Sample*>() : groups.front()->samples);
+  for (MonoTime t : moments) out.at.push_back(from_kill(e, t));
+  for (const CgroupSeries* g : groups) out.curves.push_back(curve_of(*g, moments, e));
+  for (const ProcessSeries* p : members) out.curves.push_back(curve_of(*p, moments, report));
+  // At the kill itself the kernel has said it.
+  if (!out.curves.empty() && out.curves.front().limit_owner)
+    for (std::size_t i = 0; i < moments.size(); ++i)
+      if (moments[i] == e.told.episode.time) set_kernels_word(report, i, out.curves.front());
+  return out;
+}
+
+}  // namespace oomcast

@@ -1,0 +1,206 @@
+// The post-mortem, from top to bottom.
+'use strict';
+
+const data = JSON.parse(document.getElementById('data').textContent);
+const clock = new Clock(data.time);
+const timeline = new Timeline(data.timeline, clock);
+
+const SCOPES = {
+  memcg: 'a memory cgroup', global: 'the whole machine', cpuset: 'the NUMA nodes of a cpuset',
+  mempolicy: 'the NUMA nodes of a memory policy', sysrq: 'by hand (sysrq)'};
+
+function section(id, title, ...content) {
+  return attributes(element('section', element('h2', title), ...content), {id});
+}
+
+function fact(name, ...value) {
+  return element('div', element('dt', name), value.filter((line) => line !== null).map((line, i) => element(i === 0 ? 'dd' : 'dd.more', line)));
+}
+
+function header() {
+  const local = clock.local ? `${clock.text(0, 0, 19, clock.offset_s)} ${clock.zone}` : null;
+  const facts = [fact('Killed at', `${clock.text(0, 0, 19, 0)} UTC`, local)];
+  if (data.limit_cgroup !== null) facts.push(fact('Limit of', element('span.name', data.limit_cgroup)));
+  if (data.limit !== null) facts.push(fact('Limit', size(data.limit), data.usage === null ? null : `in use: ${size(data.usage)}`));
+  if (data.scope !== null) facts.push(fact('What ran out', SCOPES[data.scope]));
+  facts.push(fact('Killed', `${data.victims} ${data.victims === 1 ? 'process' : 'processes'}`, data.group_kill ? 'the whole group' : null));
+  facts.push(fact('First foretold', data.foretold_s === null ? 'not foretold' : `${duration(data.foretold_s)} before`));
+  if (data.freed_s !== null) facts.push(fact('Memory was back', `${duration(data.freed_s)} later`));
+  if (data.order !== null) facts.push(fact('Asked for', `order ${data.order}`, data.gfp));
+  return element('header', element('div.bar', element('span.brand', 'oomcast'), element('span.kind', 'post-mortem'), themeButton()),
+                 element('h1', data.headline), element('dl.facts', facts));
+}
+
+function findings(list) {
+  return element('ol.findings', list.map(({text, evidence}) => element(
+      'li', element('p', text), evidence.length ? element('ul', evidence.map((line) => element('li', line))) : null)));
+}
+
+function where() {
+  const line = attributes(element('p.moment'), {'aria-live': 'off'});
+  const near = element('span.near');
+  const show = (s) => {
+    const moment = s === null ? 0 : s;
+    const [min, max] = timeline.range;
+    const close = s === null ? [] : timeline.events.filter((event) => Math.abs(event.at - s) <= (max - min) / 150);
+    near.textContent = close.slice(0, 2).map((event) => event.text).join(' · ');
+    line.replaceChildren(element('b', fromKill(moment)), ` ${clock.time(moment)} `, near);
+  };
+  timeline.listeners.push(show);
+  show(null);
+  return line;
+}
+
+function zoomButtons() {
+  const span = -timeline.range[0];
+  const choices = [10, 30, 60, 120, 300, 600, 1800, 3600].filter((seconds) => seconds < span * 0.7).slice(-3).reverse();
+  const button = (text, seconds) => {
+    const made = attributes(element('button', text), {type: 'button'});
+    made.addEventListener('click', () => timeline.zoom(seconds));
+    return made;
+  };
+  return element('div.zoom', button('All', undefined), choices.map((seconds) => button(duration(seconds).replace(/ 00 \w+$/, ''), seconds)));
+}
+
+const AT_FIRST = 6;
+
+function charts() {
+  if (timeline.empty()) return section('memory', 'Memory before the kill', element('p.none', 'No samples of it were kept.'));
+  const [main, ...others] = timeline.curves;
+  const first = [memoryChart(timeline, main, {height: 300, wedge: main.limit_owner})];
+  if (timeline.forecasts.length) first.push(deadlineChart(timeline, 150));
+  first.push(...others.slice(0, AT_FIRST).map((curve) => memoryChart(timeline, curve, {height: 150})));
+  const rest = others.slice(AT_FIRST);
+  const box = element('div.charts', first.map(({figure}) => figure));
+  const notes = [];
+  if (data.timeline.every > 1) notes.push(`One of ${data.timeline.every} samples is drawn, of each the highest.`);
+  if (data.timeline.curves_left_out) notes.push(`${data.timeline.curves_left_out} smaller curves are left out.`);
+  const made = section('memory', 'Memory before the kill',
+                       element('div.pointer', where(), zoomButtons()), box,
+                       notes.length ? element('p.note', notes.join(' ')) : null);
+  made.draw = () => first.forEach(({draw}) => draw());
+  if (rest.length) {
+    const more = attributes(element('button.show-more', `Show ${rest.length} more`), {type: 'button'});
+    more.addEventListener('click', () => {
+      const added = rest.map((curve) => memoryChart(timeline, curve, {height: 150}));
+      box.append(...added.map(({figure}) => figure));
+      added.forEach(({draw}) => draw());
+      more.remove();
+    });
+    made.append(more);
+  }
+  return made;
+}
+
+function events() {
+  if (timeline.events.length === 0) return null;
+  const rows = timeline.events.map((event) => {
+    const row = element('tr', element('td.number', axisTime(Math.round(event.at * 10) / 10)), element('td.time', clock.time(event.at)),
+                        element('td', element(`span.badge.${event.kind.replace(' ', '-')}`, event.kind)), element('td', event.text));
+    row.addEventListener('mouseenter', () => timeline.pointAt(event.at));
+    row.addEventListener('mouseleave', () => timeline.pointAt(null));
+    return row;
+  });
+  const left = data.timeline.events_left_out;
+  return section('events', 'Events', element('div.scroll.tall', element('table', element('tbody', rows))),
+                 left ? element('p.note', `${left} events further from the kill are left out.`) : null);
+}
+
+function processes() {
+  if (data.processes.length === 0) return null;
+  const badges = (p) => [p.victim && element('span.badge.kill', 'killed'), p.culprit && element('span.badge.culprit', 'grew most'),
+                         p.trigger && element('span.badge', 'asked'), p.ended_before && element('span.badge', 'ended before')].filter(Boolean);
+  const named = (p) => {
+    const name = element('span.name', p.name);
+    if (p.cmdline) name.title = p.cmdline;
+    return element('div', name, ' ', badges(p));
+  };
+  const bytes = (key, title) => ({title, number: true, value: (p) => p[key], cell: (p) => size(p[key])});
+  const columns = [
+    {title: 'Process', value: (p) => p.name, cell: named},
+    {...bytes('rss', 'Resident')}, bytes('anon', 'anon'), bytes('file', 'file'), bytes('shmem', 'shmem'), bytes('swap', 'swap'),
+    {title: 'Grew', number: true, value: (p) => p.grew, cell: (p) => (p.grew > 0 ? '+' : '') + size(p.grew)},
+    {title: 'Growth', number: true, value: (p) => p.growth, cell: (p) => rate(p.growth)},
+    {title: 'oom_score_adj', number: true, value: (p) => p.oom_score_adj,
+     cell: (p) => (p.oom_score_adj === null ? UNKNOWN : minus(String(p.oom_score_adj)))},
+  ].filter((column) => !column.number || data.processes.some((p) => column.value(p) !== null));
+  const rows = data.processes.map((p) => ({...p, kind: p.victim ? 'victim' : null}));
+  return section('processes', 'Processes', sortableTable(columns, rows),
+                 data.processes_left_out ? element('p.note', `${data.processes_left_out} more are left out.`) : null);
+}
+
+function bar(parts, whole) {
+  return element('div.level', parts.map(({mark, value}) => {
+    const part = element(`span.${mark}`);
+    part.style.width = `${Math.min(100, Math.max(0, value / whole * 100))}%`;
+    return part;
+  }));
+}
+
+function kinds() {
+  if (data.memory === null) return null;
+  const held = data.memory.kinds.map(([name, value]) => ({name, mark: mark(name), value}))
+                   .filter(({value}) => value > 0).sort((a, b) => b.value - a.value);
+  if (held.length === 0) return null;
+  const sum = held.reduce((all, {value}) => all + value, 0);
+  const percent = (value) => {
+    const of = value / sum * 100;
+    return of < 0.05 ? '< 0.1 %' : `${of.toFixed(of < 10 ? 1 : 0)} %`;
+  };
+  const rows = held.map(({name, mark, value}) => element('tr', element('td', element(`span.swatch.${mark}`), ` ${name}`),
+                                                         element('td.number', size(value)), element('td.number', percent(value))));
+  const {exact, age_s, slab} = data.memory;
+  return section('kinds', 'Memory by kind', bar(held, sum), element('table.narrow', element('tbody', rows)),
+                 element('p.note', element('span.name', data.limit_cgroup ?? 'the machine'),
+                         exact ? ', as the kernel reported it at the kill.' : `, as sampled ${fromKill(-age_s)}.`,
+                         slab === null ? null : ` Of kernel, ${size(slab)} is slab.`,
+                         held.some(({name}) => name === 'swap') ? ' Swap is not part of the usage.' : null));
+}
+
+function chain() {
+  if (data.chain.length === 0) return null;
+  const rows = data.chain.map((level) => {
+    const percent = level.limit ? `${(level.usage / level.limit * 100).toFixed(0)} %` : '';
+    return element(level.met ? 'li.met' : 'li', element('div', element('span.name', level.path ?? 'unknown'),
+                   level.met ? element('span.badge.limit', 'its limit was met') : null),
+                   bar(level.limit ? [{mark: level.met ? 'limit' : 'anon', value: level.usage}] : [], level.limit || 1),
+                   element('div.of', level.limit === null ? `${size(level.usage)}, no limit` : `${size(level.usage)} of ${size(level.limit)}`,
+                           ' ', element('span.dim', percent)));
+  });
+  return section('chain', 'Chain of limits', element('ol.chain', rows));
+}
+
+function checks() {
+  const {mark_victim, kmsg, vmstat} = data.checks;
+  const counts = [['kernel tracepoint', mark_victim], ['kernel log', kmsg], ['/proc/vmstat', vmstat]];
+  const known = counts.map(([, count]) => count).filter((count) => count !== null);
+  const same = known.every((count) => count === known[0]);
+  const verdict = known.length === 0 ? 'No source counted the kills.'
+      : known.length === 1 ? 'Only one source counted; nothing checks it.'
+      : same ? `${known.length} sources agree.` : 'The sources differ.';
+  const {lost} = data;
+  return section('checks', 'Checks', element('p', verdict),
+                 element('dl.facts', counts.map(([name, count]) => fact(name, count === null ? 'not known' : `${count} killed`))),
+                 element('p.note', lost.length === 0 ? 'No record was lost.'
+                                                      : `Lost records: ${lost.map(([reason, count]) => `${count} (${reason})`).join(', ')}.`));
+}
+
+function unknown() {
+  return data.unknown.length ? section('unknown', 'What is not known', element('ul.plain', data.unknown.map((line) => element('li', line)))) : null;
+}
+
+const memory = charts();
+const columns = [kinds(), chain()].filter(Boolean);
+document.body.append(element(
+    'main', header(),
+    data.findings.length ? section('findings', 'What happened, and why', findings(data.findings)) : null,
+    data.prevention.length ? section('prevention', 'What would have prevented it', findings(data.prevention)) : null,
+    memory, events(), processes(), columns.length ? element('div.columns', columns) : null, checks(), unknown(),
+    element('footer', `Episode ${data.id}, ${data.source}. `, `oomcast ${data.version || UNKNOWN} on ${data.kernel ? `Linux ${data.kernel}` : 'an unknown kernel'}. `,
+            'This file loads and sends nothing.')));
+memory.draw?.();
+
+themed.push(() => timeline.charts.forEach((chart) => chart.redraw(false, true)));
+new ResizeObserver(() => timeline.resize()).observe(document.querySelector('main'));
+addEventListener('beforeprint', () => timeline.resize());
+addEventListener('afterprint', () => timeline.resize());
