@@ -30,6 +30,8 @@ int main(int argc, char** argv) {
         return compare(options);
       case Command::replay:
         return replay(options);
+      case Command::blame:
+        return blame(options);
       case Command::doctor:
         return doctor(options);
       case Command::watch:

@@ -13,6 +13,8 @@ Result<int> record(const Options& options);
 /// Of a recording, or of a series in CSV.
 Result<int> replay(const Options& options);
 Result<int> compare(const Options& options);
+/// What is growing: processes, stacks, Python lines.
+Result<int> blame(const Options& options);
 Result<int> doctor(const Options& options);
 
 }  // namespace oomcast

@@ -16,13 +16,13 @@
 namespace oomcast {
 namespace {
 
-constexpr std::array<std::string_view, 7> kCommands = {"watch",  "trace",   "run",   "record",
-                                                       "replay", "compare", "doctor"};
+constexpr std::array<std::string_view, 8> kCommands = {"watch",  "trace",   "run",   "record",
+                                                       "replay", "compare", "blame", "doctor"};
 
 // Texts as they come; they are read after parsing, so that every mistake is told in our words.
 struct Texts {
   std::optional<std::string> duration, interval, memory, limit, every;
-  std::string color = "auto", store;
+  std::string color = "auto", store, format = "text";
   std::vector<std::string> rules;
   std::optional<std::string> signal;
 };
@@ -163,6 +163,12 @@ Status read_texts(const Texts& t, Options& o) {
     o.color = ColorChoice::never;
   else if (t.color != "auto")
     return usage(fmt::format("--color: '{}' is none of auto, always, never", t.color));
+  if (t.format == "json" || o.json)
+    o.format = BlameFormat::json;
+  else if (t.format == "folded")
+    o.format = BlameFormat::folded;
+  else if (t.format != "text")
+    return usage(fmt::format("--format: '{}' is none of text, json, folded", t.format));
   while (o.root.size() > 1 && o.root.back() == '/') o.root.pop_back();
   if (o.root == "/") o.root.clear();
   if (auto s = check_scope(o.scope); !s) return s;
@@ -223,6 +229,8 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
   auto* replay = app.add_subcommand("replay", "the same analysis of a recording, or of a series in CSV");
   auto* compare =
       app.add_subcommand("compare", "two recordings or series on one time axis: before and after a fix");
+  auto* blame = app.add_subcommand(
+      "blame", "what is growing: processes, native stacks, Python lines; for 10 s unless --for says");
   auto* doctor =
       app.add_subcommand("doctor", "what this kernel and machine give, what is missing, what that costs");
   for (auto* tracing : {watch, trace, run, record}) {
@@ -258,6 +266,15 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
   replay->add_option("--color", t.color, "auto, always or never")->type_name("WHEN");
   replay->add_flag("--quiet,-q", o.quiet, "no diagnostics on stderr but errors");
   replay->add_flag("-v", o.verbose, "more diagnostics on stderr");
+  add_scope(*blame, o);
+  blame->add_option("--for", t.duration, "watch the growth for this long (default 10s)")
+      ->type_name("DURATION");
+  blame->add_option("--format", t.format, "text, json or folded (default text)")->type_name("FORMAT");
+  blame->add_flag("--json", o.json, "the same as --format json");
+  blame->add_option("--root", o.root, "where the machine's /proc and /sys are, for use inside a container")
+      ->type_name("DIR");
+  blame->add_option("--color", t.color, "auto, always or never")->type_name("WHEN");
+  blame->add_flag("--quiet,-q", o.quiet, "no diagnostics on stderr but errors");
   doctor->add_flag("--json", o.json, "one JSON object on stdout");
   doctor->add_option("--root", o.root, "where the machine's /proc and /sys are")->type_name("DIR");
   doctor->add_option("--color", t.color, "auto, always or never")->type_name("WHEN");
@@ -267,7 +284,7 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
   if (!named && !global) {
     if (!words.empty() && words[0][0] != '-')
       return usage(fmt::format(
-          "'{}' is not a command; there are watch, trace, run, record, replay, compare and doctor",
+          "'{}' is not a command; there are watch, trace, run, record, replay, compare, blame and doctor",
           words[0]));
     words.insert(words.begin(), "watch");
   }
@@ -301,6 +318,7 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
   if (record->parsed()) o.command = Command::record;
   if (compare->parsed()) o.command = Command::compare;
   if (replay->parsed()) o.command = Command::replay;
+  if (blame->parsed()) o.command = Command::blame;
   if (doctor->parsed()) o.command = Command::doctor;
   if (auto s = read_texts(t, o); !s) return s.error();
   return out;

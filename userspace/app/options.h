@@ -12,7 +12,8 @@
 
 namespace oomcast {
 
-enum class Command { watch, trace, run, record, replay, compare, doctor };
+enum class Command { watch, trace, run, record, replay, compare, blame, doctor };
+enum class BlameFormat { text, json, folded };
 enum class ColorChoice { automatic, always, never };
 
 /// Whose memory is told about; all empty: the whole machine.
@@ -46,12 +47,13 @@ struct Options {
   std::string root;
   bool use_bpf = true;
   bool use_kmsg = true;
-  std::optional<Bytes> memory;         // run --memory
-  std::vector<std::string> arguments;  // run: the command
-  std::string file, other;             // record, replay, compare: recordings, or series in CSV
-  bool force = false;                  // record: replace the file
-  std::optional<Bytes> limit;          // replay --limit
-  std::optional<Nanos> every;          // replay --every
+  std::optional<Bytes> memory;             // run --memory
+  std::vector<std::string> arguments;      // run: the command
+  std::string file, other;                 // record, replay, compare: recordings, or series in CSV
+  bool force = false;                      // record: replace the file
+  std::optional<Bytes> limit;              // replay --limit
+  std::optional<Nanos> every;              // replay --every
+  BlameFormat format = BlameFormat::text;  // blame --format
 };
 
 /// What main does next: run `options`, or print `text` and exit 0 (help, version).

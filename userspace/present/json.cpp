@@ -313,6 +313,10 @@ std::string_view to_string(OomScope scope) {
   return names[static_cast<std::size_t>(scope)];
 }
 
+nlohmann::ordered_json json_of(const ProcessRef& process, const ClockMap& clock) {
+  return Renderer(clock).process(process);
+}
+
 std::string to_json(const Fact& fact, const ClockMap& clock) {
   if (std::holds_alternative<TickFact>(fact) || std::holds_alternative<ForgottenFact>(fact)) return "";
   // Every string went through text(), so the writer meets valid UTF-8 only; replacing is the last resort.

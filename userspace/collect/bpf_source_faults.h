@@ -1,0 +1,44 @@
+// Page faults of the processes in scope, sampled by a kernel program of its own that runs only while this
+// lives.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+#include "wire/fault.h"
+
+namespace oomcast {
+
+struct FaultOptions {
+  std::string btf_path;                  // the kernel's own BTF
+  std::vector<std::uint64_t> cgroups;    // inodes in the memory hierarchy, with what is below them
+  std::vector<std::uint32_t> processes;  // with their descendants; both empty: the whole machine
+  std::uint64_t period = 16;             // one of so many faults of a CPU is looked at
+  Bytes sample_bytes = KiB(256);         // and recorded when its process has grown by about so much
+  wire::Units units;
+};
+
+class FaultSource {
+ public:
+  /// Error::forbidden: the kernel refuses the program or its page-fault events; says what is missing.
+  static Result<std::unique_ptr<FaultSource>> open(const FaultOptions& options);
+  virtual ~FaultSource() = default;
+
+  /// Becomes readable when records should be read at once; others wait for the next look.
+  virtual int fd() const = 0;
+  /// Hands all waiting records to `sink`.
+  virtual void drain(const std::function<void(wire::Fault)>& sink) = 0;
+  /// The frames of this process, and of children that it forks, are read from now on.
+  virtual Status set_python(std::uint32_t tgid, const wire::PythonLayout& layout) = 0;
+  /// By reason, since open().
+  virtual std::map<std::string, std::uint64_t> lost() const = 0;
+};
+
+}  // namespace oomcast
