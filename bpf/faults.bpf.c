@@ -1,8 +1,9 @@
 /* Who touches new memory, and from where: samples of page faults with the registers, the stack and the Python
  * frames of the thread at that moment. An object of its own: loaded only while someone asks.
  *
- * on_fault runs at one of so many minor faults of each CPU, after the kernel has handled it. A fault may
- * bring 4 KiB or 2 MiB, so that what counts is not faults but what the process grew by since its last look.
+ * on_fault runs so many times a second at a minor fault of each CPU, after the kernel has handled it. A fault
+ * may bring 4 KiB or 2 MiB, so that what counts is not faults but what the process grew by since its last
+ * look.
  */
 
 #include "task.bpf.h"
@@ -79,13 +80,6 @@ struct { /* by tgid, written by user space */
   __type(value, struct oc_python_layout);
 } pythons SEC(".maps");
 
-struct oc_growth {
-  u64 mm;
-  s64 resident; /* pages at the last look */
-  u64 gathered; /* pages since the last record */
-  u64 wanted;   /* pages that make a record; varies, so that no rhythm of the program escapes */
-};
-
 struct { /* 1.3 MiB; a process that falls out begins anew */
   __uint(type, BPF_MAP_TYPE_LRU_HASH);
   __uint(max_entries, 16384);
@@ -124,13 +118,14 @@ static __always_inline u64 weigh(struct task_struct* task, struct mm_struct* mm,
   u32 tgid = BPF_CORE_READ(task, tgid);
   s64 resident = oc_rss_pages(mm, OC_MM_ANON) + oc_rss_pages(mm, OC_MM_SHMEM) + oc_rss_pages(mm, OC_MM_SWAP);
   struct oc_growth* g = bpf_map_lookup_elem(&growth, &tgid);
+  if (g && !g->mm) g->mm = (u64)mm; /* user space knew it when the window began */
   if (!g || g->mm != (u64)mm) {
-    struct oc_growth first = {.mm = (u64)mm, .resident = resident, .gathered = period};
+    struct oc_growth first = {.mm = (u64)mm, .resident_pages = resident, .gathered = period};
     bpf_map_update_elem(&growth, &tgid, &first, BPF_ANY);
     return 0;
   }
-  s64 grown = resident - g->resident;
-  g->resident = resident;
+  s64 grown = resident - g->resident_pages;
+  g->resident_pages = resident;
   g->gathered += grown > (s64)period ? grown : period;
   if (g->gathered < g->wanted) return 0;
   u64 weight = g->gathered;

@@ -264,6 +264,14 @@ struct oc_fault {
   unsigned char stack[OC_STACK_BYTES];
 };
 
+/* What a process has grown by; the value of map "growth", keyed by tgid. */
+struct oc_growth {
+  unsigned long long mm;       /* 0: not seen by the kernel program yet */
+  long long resident_pages;    /* anonymous, shared and swapped, at the last look */
+  unsigned long long gathered; /* pages since the last record */
+  unsigned long long wanted;   /* pages that make a record; varies, so that no rhythm escapes */
+};
+
 enum oc_fault_lost_reason {
   OC_LOST_FAULTS_RING_FULL = 0,
   OC_FAULT_LOST_REASONS = 1,
@@ -299,6 +307,7 @@ OC_ASSERT_SIZE(oc_user_kill, 168);
 OC_ASSERT_SIZE(oc_reaper, 24);
 OC_ASSERT_SIZE(oc_oom_decision, 192);
 OC_ASSERT_SIZE(oc_stalls, 24);
+OC_ASSERT_SIZE(oc_growth, 32);
 OC_ASSERT_SIZE(oc_python_layout, 56);
 OC_ASSERT_SIZE(oc_fault, 168 + 8 * OC_REGISTERS + 8 + 8 + 16 * OC_PYTHON_DEPTH - 8 + OC_STACK_BYTES);
 

@@ -23,7 +23,7 @@ sys.dont_write_bytecode = True
 import lib  # noqa: E402
 import witness  # noqa: E402
 
-FILES = ["kills", "samples", "run_command", "alerts", "recordings", "input", "storm", "containers", "global_oom", "totals"]
+FILES = ["kills", "samples", "run_command", "alerts", "recordings", "input", "storm", "containers", "global_oom", "totals", "blame"]
 
 
 class TookTooLong(BaseException):

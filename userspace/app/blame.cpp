@@ -129,11 +129,17 @@ Result<int> blame(const Options& options) {
   config.on_python = [&](std::uint32_t pid, const wire::PythonLayout& layout) {
     if (auto ok = (*source)->set_python(pid, layout); !ok) say(ok.error().message);
   };
+  config.on_baseline = [&](std::uint32_t pid, Bytes resident) {
+    if (auto ok = (*source)->set_baseline(pid, resident); !ok) say(ok.error().message);
+  };
   Blame blame(std::move(config));
   auto take = [&](const wire::Fault& f) { blame.add(f); };
   std::size_t noted = 0;
   for (std::uint32_t pid : scope->pids)
     if (pid != static_cast<std::uint32_t>(getpid()) && noted++ < kMostNoted) blame.note(pid);
+
+  say(fmt::format("watching {} processes of {} for {}", scope->pids.size(), options.scope.describe(),
+                  format_duration(options.duration.value_or(kDefaultWindow))));
 
   ClockMap clock;
   Nanos wall = clock_now(CLOCK_REALTIME);
@@ -148,8 +154,9 @@ Result<int> blame(const Options& options) {
     Nanos left = std::min<Nanos>(end - now, kLook);
     timespec timeout{static_cast<time_t>(left / 1s), static_cast<long>((left % 1s).count())};
     ppoll(wait, 2, &timeout, nullptr);
-    (*source)->drain(take);
     now = MonoTime(clock_now(CLOCK_MONOTONIC));
+    (*source)->drain(take, now);
+    blame.look();
   }
   BlameReport report = blame.finish(now - begin);
   if (auto after = usage_of(*fs, *scope); before && after) report.cgroup_grown = *after - *before;

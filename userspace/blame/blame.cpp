@@ -60,8 +60,9 @@ void Blame::note(std::uint32_t pid) {
   p.ref.comm = (*stat)->comm;
   p.ref.ppid = (*stat)->ppid;
   describe(p);
-  p.before = level_of(p.ref.id, true);
   open_view(p);
+  p.before = level_of(p.ref.id, true);
+  if (p.before && config_.on_baseline) config_.on_baseline(pid, p.before->anon + p.before->shmem);
   processes_.insert_or_assign(p.ref.id, std::move(p));
 }
 
@@ -92,7 +93,20 @@ void Blame::add(const wire::Fault& fault) {
   report_.frames += stack.frames.size();
   auto [site, fresh] =
       p.sites.try_emplace(std::move(stack.frames), static_cast<std::uint32_t>(p.sites.size()));
-  if (p.samples.size() < kMostSamples) p.samples.push_back({fault.address, fault.weight, site->second});
+  if (p.samples.size() < kMostSamples)
+    p.samples.push_back({fault.address, fault.weight, site->second, looks_});
+}
+
+void Blame::look() {
+  ++looks_;
+  for (auto& [id, p] : processes_)
+    for (Sample& sample : p.samples) {
+      if (sample.gone || sample.next_look >= looks_) continue;
+      auto page = p.view->memory().page_at(sample.address);
+      sample.gone = page && !page->held;
+      sample.next_look = looks_ + sample.gap;
+      sample.gap *= 2;
+    }
 }
 
 BlameProcess Blame::judge(Process& p) const {
@@ -127,7 +141,7 @@ BlameProcess Blame::judge(Process& p) const {
     BlameSite& site = out.sites[sample->site];
     site.touched += sample->weight;
     ++site.samples;
-    if (out.exited || !seen.insert(sample->address / kPage).second) continue;
+    if (out.exited || sample->gone || !seen.insert(sample->address / kPage).second) continue;
     auto page = p.view->memory().page_at(sample->address);
     if (!page || !page->held) continue;
     if (page->shared && out.grown_shmem <= Bytes{}) continue;  // a file's pages: cache, not growth

@@ -20,6 +20,8 @@ struct SkeletonDeleter {
   void operator()(oomcast_faults_bpf* s) const { oomcast_faults_bpf__destroy(s); }
 };
 
+constexpr Nanos kPaceEvery = std::chrono::milliseconds(100);
+
 class LoadedFaultSource final : public FaultSource {
  public:
   explicit LoadedFaultSource(const FaultOptions& options) : options_(options) {}
@@ -49,10 +51,11 @@ class LoadedFaultSource final : public FaultSource {
 
   int fd() const override { return ring_buffer__epoll_fd(ring_.get()); }
 
-  void drain(const std::function<void(wire::Fault)>& sink) override {
+  void drain(const std::function<void(wire::Fault)>& sink, MonoTime now) override {
     sink_ = &sink;
     ring_buffer__consume(ring_.get());
     sink_ = nullptr;
+    pace(now);
   }
 
   Status set_python(std::uint32_t tgid, const wire::PythonLayout& layout) override {
@@ -60,6 +63,14 @@ class LoadedFaultSource final : public FaultSource {
     if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.pythons), &tgid, value.data(), BPF_ANY) != 0)
       return Error::from_errno(
           fmt::format("telling the page-fault program of the Python in process {}", tgid));
+    return Ok{};
+  }
+
+  Status set_baseline(std::uint32_t tgid, Bytes resident) override {
+    auto value = wire::encode_baseline(resident, options_.units);
+    if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.growth), &tgid, value.data(), BPF_NOEXIST) != 0 &&
+        errno != EEXIST)
+      return Error::from_errno(fmt::format("telling the page-fault program of process {}", tgid));
     return Ok{};
   }
 
@@ -84,6 +95,19 @@ class LoadedFaultSource final : public FaultSource {
     bpf_map_update_elem(bpf_map__fd(skeleton_->maps.fault_scope), &key, &yes, BPF_ANY);
   }
 
+  // Every record costs an unwinding: where memory grows fast, each stands for more of it.
+  void pace(MonoTime now) {
+    if (now < next_pace_) return;
+    constexpr std::uint64_t kMostPages = 1 << 18;
+    auto least = static_cast<std::uint64_t>(options_.sample_bytes.count / options_.units.page_bytes);
+    auto& pages = skeleton_->data->oc_sample_pages;
+    std::uint64_t per_s = records_ * static_cast<std::uint64_t>(std::chrono::seconds(1) / kPaceEvery);
+    if (per_s > options_.records_per_s && pages < kMostPages) pages *= 2;
+    if (per_s < options_.records_per_s / 4 && pages / 2 >= least) pages /= 2;
+    records_ = 0;
+    next_pace_ = now + kPaceEvery;
+  }
+
   // One event a CPU, for all that runs there: a process started later is seen from its first fault on.
   Status open_events() {
     int cpus = libbpf_num_possible_cpus();
@@ -93,7 +117,8 @@ class LoadedFaultSource final : public FaultSource {
       attr.type = PERF_TYPE_SOFTWARE;
       attr.config =
           PERF_COUNT_SW_PAGE_FAULTS_MIN;  // counted behind the fault; a major one brings back old memory
-      attr.sample_period = options_.period;
+      attr.freq = 1;
+      attr.sample_freq = options_.looks_per_s;
       attr.sample_type = PERF_SAMPLE_ADDR;
       UniqueFd fd(static_cast<int>(syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC)));
       if (!fd && errno == ENODEV) continue;  // offline
@@ -114,6 +139,7 @@ class LoadedFaultSource final : public FaultSource {
 
   static int take(void* self, void* data, std::size_t size) {
     auto& source = *static_cast<LoadedFaultSource*>(self);
+    ++source.records_;
     auto fault = wire::decode_fault({static_cast<const std::byte*>(data), size}, source.options_.units);
     if (!fault)
       ++source.undecodable_;
@@ -128,6 +154,8 @@ class LoadedFaultSource final : public FaultSource {
   std::vector<Link> links_;
   const std::function<void(wire::Fault)>* sink_ = nullptr;
   std::uint64_t undecodable_ = 0;
+  std::uint64_t records_ = 0;  // since the last pace()
+  MonoTime next_pace_{};
 };
 
 }  // namespace

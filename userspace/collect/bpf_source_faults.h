@@ -20,8 +20,9 @@ struct FaultOptions {
   std::string btf_path;                  // the kernel's own BTF
   std::vector<std::uint64_t> cgroups;    // inodes in the memory hierarchy, with what is below them
   std::vector<std::uint32_t> processes;  // with their descendants; both empty: the whole machine
-  std::uint64_t period = 16;             // one of so many faults of a CPU is looked at
-  Bytes sample_bytes = KiB(256);         // and recorded when its process has grown by about so much
+  std::uint64_t looks_per_s = 500;       // at faults, on each CPU: the kernel finds the period for it
+  Bytes sample_bytes = KiB(256);         // a fault is recorded when its process has grown by about so much,
+  std::uint64_t records_per_s = 1000;    // or by more, so that there are not many more records than this
   wire::Units units;
 };
 
@@ -33,10 +34,12 @@ class FaultSource {
 
   /// Becomes readable when records should be read at once; others wait for the next look.
   virtual int fd() const = 0;
-  /// Hands all waiting records to `sink`.
-  virtual void drain(const std::function<void(wire::Fault)>& sink) = 0;
+  /// Hands all waiting records to `sink`. `now` paces the records.
+  virtual void drain(const std::function<void(wire::Fault)>& sink, MonoTime now) = 0;
   /// The frames of this process, and of children that it forks, are read from now on.
   virtual Status set_python(std::uint32_t tgid, const wire::PythonLayout& layout) = 0;
+  /// What it holds of its own (anonymous, shared, swapped): from there on its growth is counted.
+  virtual Status set_baseline(std::uint32_t tgid, Bytes resident) = 0;
   /// By reason, since open().
   virtual std::map<std::string, std::uint64_t> lost() const = 0;
 };

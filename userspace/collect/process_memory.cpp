@@ -7,7 +7,6 @@
 
 #include <charconv>
 
-#include "base/unique_fd.h"
 #include "collect/text.h"
 
 namespace oomcast {
@@ -69,11 +68,11 @@ bool ProcessMemory::read(std::uint64_t address, std::span<std::byte> to) const {
 }
 
 std::optional<ProcessMemory::Page> ProcessMemory::page_at(std::uint64_t address) const {
-  UniqueFd file(open((dir_ + "/pagemap").c_str(), O_RDONLY | O_CLOEXEC));
+  if (!pagemap_) pagemap_.reset(open((dir_ + "/pagemap").c_str(), O_RDONLY | O_CLOEXEC));
   std::uint64_t entry = 0;
   auto page = address / static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-  if (!file ||
-      pread(file.get(), &entry, sizeof(entry), static_cast<off_t>(page * sizeof(entry))) != sizeof(entry))
+  if (!pagemap_ ||
+      pread(pagemap_.get(), &entry, sizeof(entry), static_cast<off_t>(page * sizeof(entry))) != sizeof(entry))
     return std::nullopt;
   return Page{(entry >> 62) != 0, (entry >> 61 & 1) != 0};
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/unique_fd.h"
 #include "collect/roots.h"
 
 namespace oomcast {
@@ -54,6 +55,7 @@ class ProcessMemory {
 
  private:
   std::string dir_;
+  mutable UniqueFd pagemap_;  // opened at the first question
   std::uint32_t pid_;
 };
 

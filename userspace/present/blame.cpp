@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/escape.h"
@@ -36,6 +38,33 @@ bool is_plumbing(const Frame& frame) {
          std::any_of(kFunctions.begin(), kFunctions.end(), begins(frame.function));
 }
 
+// A library's Python: what a person wrote calls it.
+bool is_library(const Frame& frame) {
+  constexpr std::array<std::string_view, 4> kParts = {"/site-packages/", "/dist-packages/", "/lib/python3",
+                                                      "/lib64/python3"};
+  return frame.file.starts_with('<') || std::any_of(kParts.begin(), kParts.end(), [&](std::string_view part) {
+           return frame.file.find(part) != std::string::npos;
+         });
+}
+
+// The stack without what only says that Python runs: the interpreter's own functions and those without a
+// name.
+std::vector<const Frame*> readable(const Stack& stack) {
+  bool python =
+      std::any_of(stack.begin(), stack.end(), [](const Frame& f) { return f.kind == Frame::Kind::python; });
+  std::vector<const Frame*> out;
+  for (const Frame& frame : stack) {
+    bool native = frame.kind == Frame::Kind::native;
+    if (native && frame.function.empty()) continue;
+    if (python && native && (out.empty() || base_name(frame.file).find("python3") != std::string_view::npos))
+      continue;
+    out.push_back(&frame);
+  }
+  if (out.empty())
+    for (const Frame& frame : stack) out.push_back(&frame);
+  return out;
+}
+
 BytesPerSec rate(Bytes bytes, Seconds window) {
   return {window.count() > 0 ? bytes.as_double() / window.count() : 0};
 }
@@ -54,12 +83,12 @@ struct Node {
   std::vector<Node> children;
 };
 
-void insert(Node& node, const Stack& stack, std::size_t at, Bytes grown) {
+void insert(Node& node, const std::vector<const Frame*>& stack, std::size_t at, Bytes grown) {
   node.grown += grown;
   if (at >= stack.size() || at >= kMostDepth) return;
   auto child = std::find_if(node.children.begin(), node.children.end(),
-                            [&](const Node& n) { return *n.frame == stack[at]; });
-  if (child == node.children.end()) child = node.children.insert(child, Node{&stack[at], {}, {}});
+                            [&](const Node& n) { return *n.frame == *stack[at]; });
+  if (child == node.children.end()) child = node.children.insert(child, Node{stack[at], {}, {}});
   insert(*child, stack, at + 1, grown);
 }
 
@@ -84,6 +113,25 @@ class Tree {
   Bytes whole_;
   Seconds window_;
 };
+
+// The lines that most of it comes from, whatever led there.
+std::string top_lines(const BlameProcess& p, Seconds window) {
+  constexpr std::size_t kMost = 5;
+  std::map<std::string, Bytes> sums;
+  for (const BlameSite& site : p.sites)
+    if (const Frame* frame = culprit(site.stack); frame && site.grown > Bytes{})
+      sums[to_text(*frame)] += site.grown;
+  std::vector<std::pair<Bytes, std::string>> lines;
+  for (const auto& [line, grown] : sums)
+    if (share(grown, p.grown()) >= kLeastShare) lines.emplace_back(grown, line);
+  std::sort(lines.begin(), lines.end(), std::greater<>());
+  if (lines.size() > kMost) lines.resize(kMost);
+  std::string out;
+  for (const auto& [grown, line] : lines)
+    out += fmt::format("  {:>10} {:>13} {:>4.0f}%  {}\n", format_size(grown),
+                       format_rate(rate(grown, window)), 100 * share(grown, p.grown()), line);
+  return out.empty() ? out : out + "  by stack, outermost first:\n";
+}
 
 Json frame_json(const Frame& frame) {
   return {{"kind", frame.kind == Frame::Kind::python ? "python" : "native"},
@@ -111,8 +159,13 @@ std::string doubts(const BlameReport& report) {
 
 const Frame* culprit(const Stack& stack) {
   if (stack.empty()) return nullptr;
-  for (auto frame = stack.rbegin(); frame != stack.rend(); ++frame)
-    if (frame->kind == Frame::Kind::python) return &*frame;
+  const Frame* python = nullptr;
+  for (auto frame = stack.rbegin(); frame != stack.rend(); ++frame) {
+    if (frame->kind != Frame::Kind::python) continue;
+    if (!is_library(*frame)) return &*frame;
+    if (!python) python = &*frame;
+  }
+  if (python) return python;
   for (auto frame = stack.rbegin(); frame != stack.rend(); ++frame)
     if (!frame->function.empty() && !is_plumbing(*frame)) return &*frame;
   return &stack.back();
@@ -150,9 +203,10 @@ std::string to_text(const BlameReport& report) {
     if (!p.python.empty()) out += "  " + escape_for_terminal(p.python);
     if (p.exited) out += "  ended";
     out += "\n";
+    out += top_lines(p, report.window);
     Node root;
     for (const BlameSite& site : p.sites)
-      if (site.grown > Bytes{}) insert(root, site.stack, 0, site.grown);
+      if (site.grown > Bytes{}) insert(root, readable(site.stack), 0, site.grown);
     Tree(p.grown(), report.window).print(out, root, 0);
     if (share(p.unseen, p.grown()) >= kLeastShare)
       out += fmt::format("  {:>10} {:>13} {:>4.0f}%  unseen by faults\n", format_size(p.unseen),

@@ -8,8 +8,8 @@
 
 namespace oomcast {
 
-/// The frame that a person should look at: the innermost Python line, or the innermost native function that
-/// is not the C or C++ library's. nullptr: the stack is empty.
+/// The frame that a person should look at: the innermost Python line, outside of libraries if there is one,
+/// or the innermost native function that is not the C or C++ library's. nullptr: the stack is empty.
 const Frame* culprit(const Stack& stack);
 
 /// "load (train.py:31)", "grow (libfoo.so)", "? (libfoo.so)". Safe on a terminal.

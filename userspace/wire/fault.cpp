@@ -81,4 +81,12 @@ std::vector<std::byte> encode(const PythonLayout& l) {
   return bytes;
 }
 
+std::vector<std::byte> encode_baseline(Bytes resident, const Units& units) {
+  oc_growth out{};
+  out.resident_pages = resident.count / units.page_bytes;
+  std::vector<std::byte> bytes(sizeof(out));
+  std::memcpy(bytes.data(), &out, sizeof(out));
+  return bytes;
+}
+
 }  // namespace oomcast::wire

@@ -55,4 +55,7 @@ struct PythonLayout {
 /// As the kernel programs take it.
 std::vector<std::byte> encode(const PythonLayout& layout);
 
+/// What a process holds of its own when the window begins, as the kernel programs take it.
+std::vector<std::byte> encode_baseline(Bytes resident, const Units& units);
+
 }  // namespace oomcast::wire
