@@ -194,6 +194,7 @@ __noinline int read_python(struct oc_fault* r, struct oc_python_layout* l, u64 t
         /* A shim counts as a step, so that the loop ends; its slot says nothing. */
         r->python[depth & 63].code = 0;
         r->python[depth & 63].instruction = 0;
+        r->python[depth & 63].identity = 0;
         ++depth;
         continue;
       }
@@ -201,6 +202,8 @@ __noinline int read_python(struct oc_fault* r, struct oc_python_layout* l, u64 t
     }
     r->python[depth & 63].code = code;
     r->python[depth & 63].instruction = user_word(frame + l->frame_instruction);
+    r->python[depth & 63].identity = oc_python_identity(
+        user_word(code + l->code_file), user_word(code + l->code_name), user_word(code + l->code_lines));
     if (entry) entries |= 1ull << (depth & 63);
     ++depth;
     frame = next;

@@ -240,11 +240,20 @@ struct oc_python_layout {
   unsigned int frame_entry; /* one byte: flag or owner */
   unsigned int entry_kind;  /* enum oc_python_entry */
   unsigned int entry_owner; /* the value for OC_PYTHON_ENTRY_OWNER */
+  unsigned int code_file, code_name, code_lines;
+  unsigned int _pad;
 };
+
+/* A freed code object's place may soon be another's. What it refers to tells them apart. */
+static inline unsigned long long oc_python_identity(unsigned long long file, unsigned long long name,
+                                                    unsigned long long lines) {
+  return file * 0x9E3779B97F4A7C15ull + name * 0xC2B2AE3D27D4EB4Full + lines;
+}
 
 struct oc_python_frame {
   unsigned long long code;        /* address of the code object */
   unsigned long long instruction; /* address, or up to 3.10 the number in the low 32 bits */
+  unsigned long long identity;    /* of what the code object was then: oc_python_identity() */
 };
 
 /* A page fault that stands for `weight_pages`: what the process grew by, or touched if that is more, since
@@ -308,7 +317,7 @@ OC_ASSERT_SIZE(oc_reaper, 24);
 OC_ASSERT_SIZE(oc_oom_decision, 192);
 OC_ASSERT_SIZE(oc_stalls, 24);
 OC_ASSERT_SIZE(oc_growth, 32);
-OC_ASSERT_SIZE(oc_python_layout, 56);
-OC_ASSERT_SIZE(oc_fault, 168 + 8 * OC_REGISTERS + 8 + 8 + 16 * OC_PYTHON_DEPTH - 8 + OC_STACK_BYTES);
+OC_ASSERT_SIZE(oc_python_layout, 72);
+OC_ASSERT_SIZE(oc_fault, 168 + 8 * OC_REGISTERS + 8 + 8 + 24 * OC_PYTHON_DEPTH - 8 + OC_STACK_BYTES);
 
 #endif

@@ -83,5 +83,5 @@ for kind in ("list", "dict", "closure", "cache", "small", "thread", "ctypes", "m
     python_case(kind)
 python_case("child", 32 * MiB, scope_by_cgroup=True)
 for kind in ("malloc", "mmap", "huge", "method", "thread", "churn"):
-    native_case(kind, "leaks_omit", "Cache::culprit_method" if kind == "method" else None)
+    native_case(kind, "leaks_omit", {"method": "Cache::culprit_method", "churn": "culprit_malloc"}.get(kind))
 native_case("malloc", "leaks_keep")

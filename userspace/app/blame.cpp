@@ -138,14 +138,14 @@ Result<int> blame(const Options& options) {
   for (std::uint32_t pid : scope->pids)
     if (pid != static_cast<std::uint32_t>(getpid()) && noted++ < kMostNoted) blame.note(pid);
 
-  say(fmt::format("watching {} processes of {} for {}", scope->pids.size(), options.scope.describe(),
-                  format_duration(options.duration.value_or(kDefaultWindow))));
-
   ClockMap clock;
   Nanos wall = clock_now(CLOCK_REALTIME);
   clock.wall_of_mono_zero = wall - clock_now(CLOCK_MONOTONIC);
   clock.wall_of_boot_zero = wall - clock_now(CLOCK_BOOTTIME);
   clock.tick = Nanos(fault.units.ns_per_tick);
+  if (auto ok = (*source)->begin(); !ok) return ok.error();
+  say(fmt::format("watching {} processes of {} for {}", scope->pids.size(), options.scope.describe(),
+                  format_duration(options.duration.value_or(kDefaultWindow))));
   auto before = usage_of(*fs, *scope);
   MonoTime begin(clock_now(CLOCK_MONOTONIC));
   MonoTime end = begin + options.duration.value_or(kDefaultWindow), now = begin;

@@ -48,7 +48,7 @@ void ProcessView::open() {
   symbols_ = std::make_unique<Symbols>(memory_->pid());
   if (python_.python) return;
   python_ = find_python(*memory_, maps_);
-  if (python_.python) code_.emplace(*memory_, python_.python->objects);
+  if (python_.python) code_.emplace(*memory_, *python_.python);
 }
 
 bool ProcessView::is_mapped(std::uint64_t address) const {

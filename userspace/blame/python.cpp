@@ -38,9 +38,9 @@ std::optional<Python> layout_of(PythonVersion version) {
       l.frame_entry = 68;
       l.entry = wire::PythonLayout::Entry::flag;
       o.code_first_line = 72;
-      o.code_file = 112;
-      o.code_name = 128;  // qualified
-      o.code_lines = 136;
+      l.code_file = 112;
+      l.code_name = 128;  // qualified
+      l.code_lines = 136;
       o.code_instructions = 184;
       return p;
     default:
@@ -160,7 +160,8 @@ void append_utf8(std::string& out, std::uint32_t c) {
 }  // namespace
 
 PythonFinding find_python(const ProcessMemory& memory, std::span<const Mapping> maps) {
-  constexpr std::array<std::string_view, 2> kNames = {"_PyRuntime", "Py_Version"};
+  constexpr std::array<std::string_view, 5> kNames = {"_PyRuntime", "Py_Version", "PyCode_Type",
+                                                      "PyUnicode_Type", "PyBytes_Type"};
   PythonFinding out;
   std::size_t looked_at = 0;
   for (const Mapping& m : maps) {
@@ -189,6 +190,13 @@ PythonFinding find_python(const ProcessMemory& memory, std::span<const Mapping> 
     }
     out.python->file = m.path;
     out.python->layout.interpreters += base + runtime->second;
+    auto type = [&](std::string_view name) {
+      auto at = symbols.values.find(std::string(name));
+      return at == symbols.values.end() ? 0 : base + at->second;
+    };
+    out.python->objects.code_type = type("PyCode_Type");
+    out.python->objects.text_type = type("PyUnicode_Type");
+    out.python->objects.bytes_type = type("PyBytes_Type");
     out.why_not.clear();
     return out;
   }
@@ -236,38 +244,36 @@ std::optional<std::string> PythonCode::text_at(std::uint64_t address) const {
   return out;
 }
 
-std::optional<std::array<std::uint64_t, 3>> PythonCode::identity(std::uint64_t code) const {
-  auto file = memory_.read<std::uint64_t>(code + objects_.code_file);
-  auto name = memory_.read<std::uint64_t>(code + objects_.code_name);
-  auto lines = memory_.read<std::uint64_t>(code + objects_.code_lines);
-  if (!file || !name || !lines) return std::nullopt;
-  return std::array{*file, *name, *lines};
+// Whatever freed an object has written over its head: its count of references, or that and its type.
+bool PythonCode::is_alive(std::uint64_t object, std::uint64_t type) const {
+  auto head = memory_.read<std::array<std::uint64_t, 2>>(object);
+  return head && (*head)[0] != 0 && (*head)[0] <= UINT32_MAX && (*head)[1] == type;
 }
 
-std::optional<PythonCode::Code> PythonCode::read(std::uint64_t code) const {
-  auto id = identity(code);
-  auto first = memory_.read<std::uint32_t>(code + objects_.code_first_line);
-  if (!id || !first) return std::nullopt;
-  auto file = text_at((*id)[0]), name = text_at((*id)[1]);
-  auto lines = bytes_at((*id)[2]);
-  if (!file || !name || !lines) return std::nullopt;
-  return Code{*id, *std::move(file), *std::move(name), *first, *std::move(lines)};
+std::optional<PythonCode::Code> PythonCode::read(const wire::PythonFrame& frame) const {
+  auto file = memory_.read<std::uint64_t>(frame.code + layout_.code_file);
+  auto name = memory_.read<std::uint64_t>(frame.code + layout_.code_name);
+  auto lines = memory_.read<std::uint64_t>(frame.code + layout_.code_lines);
+  auto first = memory_.read<std::uint32_t>(frame.code + objects_.code_first_line);
+  if (!file || !name || !lines || !first || wire::python_identity(*file, *name, *lines) != frame.identity)
+    return std::nullopt;
+  auto file_text = text_at(*file), name_text = text_at(*name);
+  auto table = bytes_at(*lines);
+  if (!file_text || !name_text || !table) return std::nullopt;
+  // Last, so that all of it was there until now.
+  if (!is_alive(frame.code, objects_.code_type) || !is_alive(*file, objects_.text_type) ||
+      !is_alive(*name, objects_.text_type) || !is_alive(*lines, objects_.bytes_type))
+    return std::nullopt;
+  return Code{*std::move(file_text), *std::move(name_text), *first, *std::move(table)};
 }
 
 std::optional<Frame> PythonCode::resolve(const wire::PythonFrame& frame) {
-  auto known = known_.find(frame.code);
-  if (known != known_.end()) {
-    auto now = identity(frame.code);
-    if (now && *now != known->second.identity) {
-      known_.erase(known);
-      known = known_.end();
-    }
-  }
+  auto known = known_.find({frame.code, frame.identity});
   if (known == known_.end()) {
-    auto fresh = read(frame.code);
+    auto fresh = read(frame);
     if (!fresh) return std::nullopt;
     if (known_.size() >= kMostCodes) known_.clear();
-    known = known_.emplace(frame.code, *std::move(fresh)).first;
+    known = known_.emplace(std::pair(frame.code, frame.identity), *std::move(fresh)).first;
   }
   const Code& code = known->second;
   std::uint64_t instruction = frame.instruction;

@@ -46,7 +46,41 @@ class LoadedFaultSource final : public FaultSource {
     ring_.reset(
         ring_buffer__new(bpf_map__fd(skeleton_->maps.faults), &LoadedFaultSource::take, this, nullptr));
     if (!ring_) return Error::from_errno("opening the page-fault program's ring buffer");
-    return open_events();
+    return Ok{};
+  }
+
+  // One event a CPU, for all that runs there: a process started later is seen from its first fault on.
+  Status begin() override {
+    int cpus = libbpf_num_possible_cpus();
+    for (int cpu = 0; cpu < cpus; ++cpu) {
+      perf_event_attr attr{};
+      attr.size = sizeof(attr);
+      attr.type = PERF_TYPE_SOFTWARE;
+      attr.config =
+          PERF_COUNT_SW_PAGE_FAULTS_MIN;  // counted behind the fault; a major one brings back old memory
+      attr.freq = 1;
+      attr.sample_freq = options_.looks_per_s;
+      attr.sample_type = PERF_SAMPLE_ADDR;
+      UniqueFd fd;
+      // The kernel has a highest frequency, which falls when its samples took long.
+      for (; !fd && attr.sample_freq; attr.sample_freq /= 2) {
+        fd.reset(static_cast<int>(syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC)));
+        if (!fd && errno != EINVAL) break;
+      }
+      if (!fd && errno == ENODEV) continue;  // offline
+      if (!fd)
+        return Error::forbidden(
+            fmt::format("opening the page-fault event of CPU {}: {}. It needs root, or "
+                        "CAP_PERFMON",
+                        cpu, std::strerror(errno)));
+      Link link(bpf_program__attach_perf_event(skeleton_->progs.on_fault, fd.get()));
+      if (!link)
+        return Error::forbidden(
+            fmt::format("attaching to the page-fault event of CPU {}: {}", cpu, std::strerror(errno)));
+      fd.release();  // the link closes it
+      links_.push_back(std::move(link));
+    }
+    return Ok{};
   }
 
   int fd() const override { return ring_buffer__epoll_fd(ring_.get()); }
@@ -106,35 +140,6 @@ class LoadedFaultSource final : public FaultSource {
     if (per_s < options_.records_per_s / 4 && pages / 2 >= least) pages /= 2;
     records_ = 0;
     next_pace_ = now + kPaceEvery;
-  }
-
-  // One event a CPU, for all that runs there: a process started later is seen from its first fault on.
-  Status open_events() {
-    int cpus = libbpf_num_possible_cpus();
-    for (int cpu = 0; cpu < cpus; ++cpu) {
-      perf_event_attr attr{};
-      attr.size = sizeof(attr);
-      attr.type = PERF_TYPE_SOFTWARE;
-      attr.config =
-          PERF_COUNT_SW_PAGE_FAULTS_MIN;  // counted behind the fault; a major one brings back old memory
-      attr.freq = 1;
-      attr.sample_freq = options_.looks_per_s;
-      attr.sample_type = PERF_SAMPLE_ADDR;
-      UniqueFd fd(static_cast<int>(syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC)));
-      if (!fd && errno == ENODEV) continue;  // offline
-      if (!fd)
-        return Error::forbidden(
-            fmt::format("opening the page-fault event of CPU {}: {}. It needs root, or "
-                        "CAP_PERFMON",
-                        cpu, std::strerror(errno)));
-      Link link(bpf_program__attach_perf_event(skeleton_->progs.on_fault, fd.get()));
-      if (!link)
-        return Error::forbidden(
-            fmt::format("attaching to the page-fault event of CPU {}: {}", cpu, std::strerror(errno)));
-      fd.release();  // the link closes it
-      links_.push_back(std::move(link));
-    }
-    return Ok{};
   }
 
   static int take(void* self, void* data, std::size_t size) {

@@ -20,7 +20,7 @@ struct FaultOptions {
   std::string btf_path;                  // the kernel's own BTF
   std::vector<std::uint64_t> cgroups;    // inodes in the memory hierarchy, with what is below them
   std::vector<std::uint32_t> processes;  // with their descendants; both empty: the whole machine
-  std::uint64_t looks_per_s = 500;       // at faults, on each CPU: the kernel finds the period for it
+  std::uint64_t looks_per_s = 8000;      // at faults, on each CPU: the kernel finds the period for it
   Bytes sample_bytes = KiB(256);         // a fault is recorded when its process has grown by about so much,
   std::uint64_t records_per_s = 1000;    // or by more, so that there are not many more records than this
   wire::Units units;
@@ -28,10 +28,12 @@ struct FaultOptions {
 
 class FaultSource {
  public:
-  /// Error::forbidden: the kernel refuses the program or its page-fault events; says what is missing.
+  /// Loads. Error::forbidden: the kernel refuses the program; says what is missing.
   static Result<std::unique_ptr<FaultSource>> open(const FaultOptions& options);
   virtual ~FaultSource() = default;
 
+  /// Samples from now on. Error::forbidden: the kernel refuses its page-fault events.
+  virtual Status begin() = 0;
   /// Becomes readable when records should be read at once; others wait for the next look.
   virtual int fd() const = 0;
   /// Hands all waiting records to `sink`. `now` paces the records.

@@ -17,7 +17,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double kLeastShare = 0.01;  // of the process's growth, to be shown
+constexpr double kLeastShare = 0.01;   // of the process's growth, to be told of
+constexpr double kLeastBranch = 0.03;  // to have a branch in the tree
 constexpr std::size_t kMostProcesses = 20;
 constexpr std::size_t kMostDepth = 64;
 
@@ -55,7 +56,7 @@ std::vector<const Frame*> readable(const Stack& stack) {
   std::vector<const Frame*> out;
   for (const Frame& frame : stack) {
     bool native = frame.kind == Frame::Kind::native;
-    if (native && frame.function.empty()) continue;
+    if (frame.function.empty() || frame.file.starts_with("<frozen importlib")) continue;
     if (python && native && (out.empty() || base_name(frame.file).find("python3") != std::string_view::npos))
       continue;
     out.push_back(&frame);
@@ -100,7 +101,7 @@ class Tree {
     std::sort(node.children.begin(), node.children.end(),
               [](const Node& a, const Node& b) { return a.grown > b.grown; });
     for (Node& child : node.children) {
-      if (share(child.grown, whole_) < kLeastShare) break;
+      if (share(child.grown, whole_) < kLeastBranch) break;
       // A chain of single callees stands at one depth: only what branches is a step to the right.
       out += fmt::format("  {:>10} {:>13} {:>4.0f}%  {:{}}{}\n", format_size(child.grown),
                          format_rate(rate(child.grown, window_)), 100 * share(child.grown, whole_), "", depth,
@@ -161,7 +162,7 @@ const Frame* culprit(const Stack& stack) {
   if (stack.empty()) return nullptr;
   const Frame* python = nullptr;
   for (auto frame = stack.rbegin(); frame != stack.rend(); ++frame) {
-    if (frame->kind != Frame::Kind::python) continue;
+    if (frame->kind != Frame::Kind::python || frame->function.empty()) continue;
     if (!is_library(*frame)) return &*frame;
     if (!python) python = &*frame;
   }

@@ -48,7 +48,8 @@ Result<Fault> decode_fault(std::span<const std::byte> bytes, const Units& units)
   out.python_state = state_of(r.python_state);
   for (unsigned i = 0; i < r.python_frames; ++i)
     if (r.python[i].code)  // a shim between native frames has none
-      out.python.push_back({r.python[i].code, r.python[i].instruction, (r.python_entries >> i & 1) != 0});
+      out.python.push_back({r.python[i].code, r.python[i].instruction, r.python[i].identity,
+                            (r.python_entries >> i & 1) != 0});
   return out;
 }
 
@@ -57,6 +58,10 @@ std::size_t max_fault_bytes() {
 }
 std::span<const std::string_view> fault_lost_reasons() {
   return kFaultLostReasons;
+}
+
+std::uint64_t python_identity(std::uint64_t file, std::uint64_t name, std::uint64_t lines) {
+  return oc_python_identity(file, name, lines);
 }
 
 std::vector<std::byte> encode(const PythonLayout& l) {
@@ -76,6 +81,9 @@ std::vector<std::byte> encode(const PythonLayout& l) {
                    : l.entry == PythonLayout::Entry::flag ? OC_PYTHON_ENTRY_FLAG
                                                           : OC_PYTHON_ENTRY_OWNER;
   out.entry_owner = l.entry_owner;
+  out.code_file = l.code_file;
+  out.code_name = l.code_name;
+  out.code_lines = l.code_lines;
   std::vector<std::byte> bytes(sizeof(out));
   std::memcpy(bytes.data(), &out, sizeof(out));
   return bytes;

@@ -18,6 +18,7 @@ namespace oomcast::wire {
 struct PythonFrame {
   std::uint64_t code = 0;         // the code object
   std::uint64_t instruction = 0;  // address, or its number up to 3.10
+  std::uint64_t identity = 0;     // of what the code object was then, as python_identity()
   bool outermost = false;         // of the native frame of the interpreter that runs it
 };
 enum class PythonState { none, read, no_thread, cut };
@@ -51,7 +52,10 @@ struct PythonLayout {
   std::uint32_t frame_entry = 0;
   Entry entry = Entry::each;
   std::uint32_t entry_owner = 0;
+  std::uint32_t code_file = 0, code_name = 0, code_lines = 0;
 };
+/// Tells a code object from another that took its place: addresses of its file, name and lines.
+std::uint64_t python_identity(std::uint64_t file, std::uint64_t name, std::uint64_t lines);
 /// As the kernel programs take it.
 std::vector<std::byte> encode(const PythonLayout& layout);
 
