@@ -147,7 +147,11 @@ struct pid {
   unsigned int level;
   struct upid numbers[1];
 };
+struct thread_struct {
+  unsigned long fsbase; /* x86: where the C library finds its thread */
+};
 struct task_struct {
+  struct thread_struct thread;
   unsigned int flags;
   pid_t pid, tgid;
   u64 start_boottime;

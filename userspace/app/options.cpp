@@ -19,8 +19,8 @@
 namespace oomcast {
 namespace {
 
-constexpr std::array<std::string_view, 9> kCommands = {"watch",  "trace",   "run",     "record", "replay",
-                                                       "report", "history", "compare", "doctor"};
+constexpr std::array<std::string_view, 10> kCommands = {"watch",  "trace",   "run",     "record", "replay",
+                                                       "report", "history", "compare", "blame", "doctor"};
 
 // Texts as they come; they are read after parsing, so that every mistake is told in our words.
 struct Texts {
@@ -184,6 +184,31 @@ std::optional<WallTime> parse_since(const std::string& text, WallTime now) {
   return at == -1 ? std::nullopt : std::optional(WallTime(std::chrono::seconds(at)));
 }
 
+// --format, --json, or the name of the report's file.
+Status read_format(const Texts& t, Options& o) {
+  if (t.format && o.json && *t.format != "json")
+    return usage(fmt::format("--format {} and --json exclude each other", *t.format));
+  std::string format = t.format ? *t.format : o.json ? "json" : "text";
+  if (!t.format && !o.json && o.command == Command::report)
+    for (std::string_view known : {"html", "md", "json"})
+      if (o.file.ends_with(fmt::format(".{}", known))) format = known;
+  using Names = std::vector<std::pair<std::string_view, Format>>;
+  Names names = {{"text", Format::text}, {"json", Format::json}};
+  if (o.command == Command::report)
+    names.insert(names.end(), {{"md", Format::markdown}, {"html", Format::html}});
+  if (o.command == Command::blame) names.emplace_back("folded", Format::folded);
+  std::string all;
+  for (const auto& [name, value] : names) {
+    if (name == format) {
+      o.format = value;
+      o.json = value == Format::json;
+      return Ok{};
+    }
+    all += fmt::format("{}{}", all.empty() ? "" : ", ", name);
+  }
+  return usage(fmt::format("--format: '{}' is none of {}", format, all));
+}
+
 Status read_texts(const Texts& t, Options& o) {
   if (t.duration) {
     auto d = parse_duration(*t.duration);
@@ -223,10 +248,6 @@ Status read_texts(const Texts& t, Options& o) {
     if (!o.since)
       return usage(fmt::format("--since: '{}' is neither a duration (7d) nor a day (2026-07-13)", *t.since));
   }
-  if (t.format && *t.format != "text" && *t.format != "json")
-    return usage(fmt::format("--format: '{}' is none of text, json", *t.format));
-  if (t.format && o.json && *t.format == "text") return usage("--format text and --json exclude each other");
-  o.json = o.json || t.format == "json";
   if (t.store_max) {
     auto size = parse_size(*t.store_max);
     if (!size) return usage("--store-max: " + size.error().message);
@@ -238,20 +259,7 @@ Status read_texts(const Texts& t, Options& o) {
     if (!age) return usage("--store-keep: " + age.error().message);
     o.store_limits.age = *age;
   }
-  std::string format = t.format.value_or(o.json ? "json" : "");
-  if (format.empty() && o.command == Command::report)
-    format = o.file.ends_with(".html")   ? "html"
-             : o.file.ends_with(".md")   ? "md"
-             : o.file.ends_with(".json") ? "json"
-                                         : "text";
-  if (format == "json")
-    o.format = ReportFormat::json;
-  else if (format == "md")
-    o.format = ReportFormat::markdown;
-  else if (format == "html")
-    o.format = ReportFormat::html;
-  else if (!format.empty() && format != "text")
-    return usage(fmt::format("--format: '{}' is none of text, md, json, html", format));
+  if (auto ok = read_format(t, o); !ok) return ok;
   if (t.color == "always")
     o.color = ColorChoice::always;
   else if (t.color == "never")
@@ -321,6 +329,8 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
       "report", "why a process was OOM-killed, and what would have prevented it (default: the last kill)");
   auto* compare =
       app.add_subcommand("compare", "two recordings or series on one time axis: before and after a fix");
+  auto* blame = app.add_subcommand(
+      "blame", "what is growing: processes, native stacks, Python lines; for 10 s unless --for says");
   auto* doctor =
       app.add_subcommand("doctor", "what this kernel and machine give, what is missing, what that costs");
   auto* history =
@@ -392,6 +402,15 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
   history->add_option("--color", t.color, "auto, always or never")->type_name("WHEN");
   history->add_flag("--quiet,-q", o.quiet, "no diagnostics on stderr but errors");
   history->add_flag("-v", o.verbose, "more diagnostics on stderr");
+  add_scope(*blame, o);
+  blame->add_option("--for", t.duration, "watch the growth for this long (default 10s)")
+      ->type_name("DURATION");
+  blame->add_option("--format", t.format, "text, json or folded (default text)")->type_name("FORMAT");
+  blame->add_flag("--json", o.json, "the same as --format json");
+  blame->add_option("--root", o.root, "where the machine's /proc and /sys are, for use inside a container")
+      ->type_name("DIR");
+  blame->add_option("--color", t.color, "auto, always or never")->type_name("WHEN");
+  blame->add_flag("--quiet,-q", o.quiet, "no diagnostics on stderr but errors");
   doctor->add_flag("--json", o.json, "one JSON object on stdout");
   doctor->add_option("--root", o.root, "where the machine's /proc and /sys are")->type_name("DIR");
   doctor->add_option("--color", t.color, "auto, always or never")->type_name("WHEN");
@@ -401,7 +420,7 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
   if (!named && !global) {
     if (!words.empty() && words[0][0] != '-')
       return usage(fmt::format(
-          "'{}' is not a command; there are watch, trace, run, record, replay, report, history, compare and "
+          "'{}' is not a command; there are watch, trace, run, record, replay, report, history, compare, blame and "
           "doctor",
           words[0]));
     words.insert(words.begin(), "watch");
@@ -438,6 +457,7 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
   if (compare->parsed()) o.command = Command::compare;
   if (replay->parsed()) o.command = Command::replay;
   if (history->parsed()) o.command = Command::history;
+  if (blame->parsed()) o.command = Command::blame;
   if (doctor->parsed()) o.command = Command::doctor;
   if (auto s = read_texts(t, o); !s) return s.error();
   return out;

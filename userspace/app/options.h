@@ -14,8 +14,9 @@
 
 namespace oomcast {
 
-enum class Command { watch, trace, run, record, replay, report, history, compare, doctor };
-enum class ReportFormat { text, json, markdown, html };
+enum class Command { watch, trace, run, record, replay, report, history, compare, blame, doctor };
+/// What report, history and blame write; each knows some of them.
+enum class Format { text, json, markdown, html, folded };
 enum class ColorChoice { automatic, always, never };
 
 /// Whose memory is told about; all empty: the whole machine.
@@ -54,7 +55,7 @@ struct Options {
   std::string file, other;             // record, replay, compare: recordings, or series in CSV; report: -o
   bool force = false;                  // record: replace the file
   std::string id;                      // report: of the episode; empty: the last
-  ReportFormat format = ReportFormat::text;
+  Format format = Format::text;
   std::optional<Bytes> limit;  // replay --limit
   std::optional<Nanos> every;  // replay --every
   std::string store;           // --store: a directory, or a file to read; empty: none

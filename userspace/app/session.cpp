@@ -60,6 +60,14 @@ Bytes rss_error(std::int64_t cpus, std::int64_t page) {
 
 }  // namespace
 
+Result<std::vector<CgroupId>> match_cgroups(const ScopeOptions& scope, std::span<const KnownCgroup> known,
+                                            const CgroupMount& mount) {
+  if (scope.cgroup) return match_cgroup(known, mount, *scope.cgroup);
+  if (scope.container) return match_container(known, *scope.container);
+  if (scope.unit) return match_unit(known, *scope.unit);
+  return match_slurm_job(known, *scope.slurm_job);
+}
+
 Session::~Session() = default;
 
 MonoTime Session::now() const {
@@ -218,11 +226,7 @@ Status Session::resolve_scope(const ScopeOptions& scope) {
   world_->cgroups().for_each([&](const CgroupState& c) {
     if (!c.removed) known.push_back({c.ref->id, c.ref->path, c.ref->name, {}});
   });
-  Result<std::vector<CgroupId>> matches = scope.cgroup
-                                              ? match_cgroup(known, cgroupfs_->mount(), *scope.cgroup)
-                                          : scope.container ? match_container(known, *scope.container)
-                                          : scope.unit      ? match_unit(known, *scope.unit)
-                                                            : match_slurm_job(known, *scope.slurm_job);
+  auto matches = match_cgroups(scope, known, cgroupfs_->mount());
   if (!matches) return matches.error();
   for (const CgroupId& id : *matches) roots.cgroups.insert(id.inode);
   set_scope(std::move(roots));

@@ -27,7 +27,6 @@ namespace {
 struct SkeletonDeleter {
   void operator()(oomcast_bpf* s) const { oomcast_bpf__destroy(s); }
 };
-
 constexpr std::string_view kTraceSection = "tp_btf/";
 constexpr std::string_view kWalkSection = "iter/cgroup";
 // At the memory of what a CPU runs; at each tick if the kernel ticks more slowly.
