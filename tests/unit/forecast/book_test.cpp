@@ -143,6 +143,7 @@ TEST(Book, does_not_take_the_end_of_workers_for_growth_of_their_parent) {
   Book book({});
   for (int i = 0; i < 120; ++i) {
     auto parent = process(1, i, MiB(800));
+    parent.process.ppid = 99;                                // a shell, which is not followed
     parent.private_bytes = i / 30 % 2 ? MiB(790) : MiB(20);  // while its workers are there
     book.on(parent);
     EXPECT_TRUE(book.take().empty());
