@@ -236,8 +236,8 @@ struct RecordingWriter::Database {
   bool ok = true;
 };
 
-Result<std::unique_ptr<RecordingWriter>> RecordingWriter::create(const std::string& path, const RunInfo& info,
-                                                                 bool overwrite) {
+Result<std::unique_ptr<RecordingWriter>> RecordingWriter::create(const std::string& path,
+                                                                 const RunInfo& info, bool overwrite) {
   std::string shown = escape_for_terminal(path);
   if (overwrite)
     for (const char* part : {"", "-wal", "-shm"}) {
