@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <unordered_set>
 
 namespace oomcast {
@@ -71,6 +72,11 @@ Blame::Process& Blame::process_of(const wire::Fault& fault) {
   Process& p = at->second;
   std::uint64_t mm = fault.memory ? fault.memory->mm_key : 0;
   bool executed = !fresh && p.mm_key && p.mm_key != mm;  // another program: its stacks are others
+  if (executed) {                                        // nothing is left of what it had
+    p.before = ProcessLevel{{}, {}, Bytes()};
+    p.samples.clear();
+    p.sites.clear();
+  }
   if (fresh || executed) {
     p.ref.id = fault.task.id;
     if (fault.task.parent) p.ref.ppid = fault.task.parent->tgid;
@@ -137,6 +143,7 @@ BlameProcess Blame::judge(Process& p) const {
   // The newest first: a page that was faulted in again had been given back before.
   std::unordered_set<std::uint64_t> seen;
   Bytes staying;
+  std::size_t counted = 0;
   for (auto sample = p.samples.rbegin(); sample != p.samples.rend(); ++sample) {
     BlameSite& site = out.sites[sample->site];
     site.touched += sample->weight;
@@ -147,15 +154,18 @@ BlameProcess Blame::judge(Process& p) const {
     if (page->shared && out.grown_shmem <= Bytes{}) continue;  // a file's pages: cache, not growth
     site.grown += sample->weight;
     staying += sample->weight;
+    ++counted;
   }
-  // Samples weigh what was touched; counters say what was kept. Where less was seen than there is, the rest
-  // is said to be unseen.
+  // Samples weigh what was touched, counters say what was kept. What the samples lack beyond their own error,
+  // two standard deviations of their number, made no faults that could be sampled.
   Bytes grown = std::max(out.grown(), Bytes{});
-  if (staying > grown)
+  double error = counted ? 2 / std::sqrt(static_cast<double>(counted)) : 0;
+  if (counted && (grown - staying).as_double() <= grown.as_double() * error) {
     for (BlameSite& site : out.sites)
       site.grown = scaled(site.grown, grown.as_double() / staying.as_double());
-  else
+  } else {
     out.unseen = grown - staying;
+  }
   std::sort(out.sites.begin(), out.sites.end(), [](const BlameSite& a, const BlameSite& b) {
     return std::pair(a.grown, a.touched) > std::pair(b.grown, b.touched);
   });

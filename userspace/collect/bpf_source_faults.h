@@ -20,7 +20,7 @@ struct FaultOptions {
   std::string btf_path;                  // the kernel's own BTF
   std::vector<std::uint64_t> cgroups;    // inodes in the memory hierarchy, with what is below them
   std::vector<std::uint32_t> processes;  // with their descendants; both empty: the whole machine
-  std::uint64_t looks_per_s = 8000;      // at faults, on each CPU: the kernel finds the period for it
+  std::uint64_t looks_per_s = 20000;     // at faults, on each CPU: the kernel finds the period for it
   Bytes sample_bytes = KiB(256);         // a fault is recorded when its process has grown by about so much,
   std::uint64_t records_per_s = 1000;    // or by more, so that there are not many more records than this
   wire::Units units;

@@ -61,8 +61,7 @@ std::vector<const Frame*> readable(const Stack& stack) {
       continue;
     out.push_back(&frame);
   }
-  if (out.empty())
-    for (const Frame& frame : stack) out.push_back(&frame);
+  if (out.empty() && !stack.empty()) out.push_back(&stack.back());
   return out;
 }
 
@@ -214,8 +213,8 @@ std::string to_text(const BlameReport& report) {
                          format_rate(rate(p.unseen, report.window)), 100 * share(p.unseen, p.grown()));
   }
   if (hidden)
-    out +=
-        fmt::format("\n{} more processes grew by less than {:.0f} %, or shrank\n", hidden, 100 * kLeastShare);
+    out += fmt::format("\n{} more processes grew by less than {:.0f} %, shrank or ended\n", hidden,
+                       100 * kLeastShare);
   if (std::string text = doubts(report); !text.empty()) out += "\n" + text;
   return out;
 }
