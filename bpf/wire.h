@@ -255,6 +255,8 @@ struct oc_gpu_layout {
 struct oc_gpu_test_file {
   unsigned long long device;
   unsigned long long inode;
+};
+
 enum oc_python_state {
   OC_PYTHON_NONE = 0,      /* not known to be a CPython process */
   OC_PYTHON_READ = 1,      /* frames were read, down to the outermost */
