@@ -154,10 +154,23 @@ std::optional<Finding> how_it_rose(const PostMortem& r) {
                  std::move(evidence)};
 }
 
+/// Where nobody was seen to grow: who had most of it.
+std::optional<Finding> who_held(const PostMortem& r) {
+  const Episode& told = r.episode.told.episode;
+  auto own = [](const PostMortemProcess& p) { return p.anon.value_or(Bytes{}) + p.shmem.value_or(Bytes{}); };
+  const PostMortemProcess* most = nullptr;
+  for (const PostMortemProcess& p : r.processes)
+    if (!p.ended_before && (!most || own(p) > own(*most))) most = &p;
+  if (!most || !told.usage || own(*most).as_double() < 0.3 * told.usage->as_double()) return std::nullopt;
+  return Finding{fmt::format("Most was held by {}, which was {}.", short_name_of(most->process),
+                             most->victim ? "killed" : "NOT killed"),
+                 {fmt::format("{} of its own of the {}", format_size(own(*most)), format_size(*told.usage))}};
+}
+
 std::optional<Finding> who_grew(const PostMortem& r) {
   const Episode& told = r.episode.told.episode;
   const Victim* victim = first_victim(told);
-  if (!r.culprit) return std::nullopt;
+  if (!r.culprit) return who_held(r);
   const GrewProcess& culprit = *r.culprit;
   std::string who = short_name_of(culprit.process);
   std::string grew =
