@@ -96,6 +96,25 @@ struct percpu_counter {
 struct mm_rss_stat {
   atomic_long_t count[4];
 };
+struct super_block {
+  unsigned int s_dev;
+};
+struct inode {
+  unsigned short i_mode;
+  unsigned int i_rdev;
+  struct super_block* i_sb;
+  unsigned long i_ino;
+};
+struct file {
+  struct inode* f_inode;
+};
+struct fdtable {
+  unsigned int max_fds;
+  struct file** fd;
+};
+struct files_struct {
+  struct fdtable* fdt;
+};
 struct task_struct;
 struct mm_struct {
   struct percpu_counter rss_stat[4];
@@ -128,7 +147,11 @@ struct pid {
   unsigned int level;
   struct upid numbers[1];
 };
+struct thread_struct {
+  unsigned long fsbase; /* x86: where the C library finds its thread */
+};
 struct task_struct {
+  struct thread_struct thread;
   unsigned int flags;
   pid_t pid, tgid;
   u64 start_boottime;
@@ -138,6 +161,7 @@ struct task_struct {
   struct mm_struct* mm;
   struct signal_struct* signal;
   struct css_set* cgroups;
+  struct files_struct* files;
   const struct cred* real_cred;
   struct pid* thread_pid;
   int exit_code;
@@ -169,7 +193,8 @@ struct bpf_iter__cgroup {
 };
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
-  unsigned long di; /* first argument */
+  unsigned long r10, r9, r8, dx, si, di; /* a system call's arguments: di, si, dx, r10, r8, r9 */
+  unsigned long orig_ax;                 /* its number */
 };
 #elif defined(__TARGET_ARCH_arm64)
 struct user_pt_regs {

@@ -7,13 +7,16 @@
 #ifndef OOMCAST_WIRE_H
 #define OOMCAST_WIRE_H
 
-#define OC_WIRE_VERSION 1u
+#define OC_WIRE_VERSION 2u
 
 #define OC_COMM_LEN 16
 #define OC_NAME_LEN 256   /* a cgroup directory's name, NAME_MAX + 1 */
 #define OC_ARGS_LEN 2048  /* argv as the process shows it, NUL-separated */
 #define OC_STACK_DEPTH 64 /* user frames of a dying task */
 #define OC_CHAIN_LEN 16   /* memory cgroups from a task's own up to the root */
+#define OC_REGISTERS 17   /* x86-64, in the order of its DWARF numbers: rax … r15, rip */
+#define OC_PYTHON_DEPTH 64
+#define OC_STACK_BYTES 24576 /* of a user stack, from the stack pointer on */
 /* PAGE_COUNTER_MAX is LONG_MAX / PAGE_SIZE: 2^51 or, with 64 KiB pages, 2^47. No machine has half of that. */
 #define OC_NO_LIMIT_FROM_PAGES (1ull << 46)
 #define OC_UNKNOWN_BYTES (-1ll)
@@ -37,6 +40,10 @@ enum oc_record_type {
   OC_USER_KILL = 20,
   OC_REAPER = 21,
   OC_OOM_DECISION = 22,
+  /* ring "gpu_calls", only while an NVIDIA device is in use */
+  OC_GPU_CALL = 32,
+  /* ring "faults", only while blame runs */
+  OC_FAULT = 33,
 };
 
 enum oc_lost_reason {
@@ -209,6 +216,117 @@ struct oc_oom_decision { /* only where oom_kill_process can be probed */
   unsigned int _pad;
 };
 
+/* A system call on one of the NVIDIA driver's files, after it returned: what the program's memory held then,
+ * with the driver's answer in it. */
+#define OC_GPU_HEAD_LEN 184 /* NVOS32, the largest of interest */
+#define OC_GPU_TAIL_LEN 24
+#define OC_GPU_PARAMS_LEN 128
+#define OC_GPU_UVM_COMMANDS 130 /* plain numbers below 128, then UVM_INITIALIZE and UVM_DEINITIALIZE */
+enum oc_gpu_device { OC_GPU_CONTROL = 1, OC_GPU_CARD = 2, OC_GPU_UVM = 3 };
+enum oc_gpu_syscall { OC_GPU_IOCTL = 1, OC_GPU_MMAP = 2, OC_GPU_MUNMAP = 3 };
+
+struct oc_gpu_call {
+  struct oc_header header;
+  struct oc_task task;
+  unsigned int syscall; /* enum oc_gpu_syscall */
+  unsigned int device;  /* enum oc_gpu_device; 0: munmap */
+  unsigned int minor;
+  unsigned int command;    /* of an ioctl; of a transfer (0xD3) the one that it carries */
+  long long result;        /* of the system call: the driver's own is inside */
+  unsigned long long file; /* equal for the same open file at that moment; no other meaning */
+  unsigned long long address, length_bytes; /* mmap, munmap */
+  unsigned short head_bytes, tail_bytes,
+      params_bytes; /* valid bytes of what follows; 0: unreadable, or none */
+  unsigned short _pad;
+  unsigned char head[OC_GPU_HEAD_LEN]; /* the ioctl's argument */
+  unsigned char tail[OC_GPU_TAIL_LEN]; /* of UVM_MAP_EXTERNAL_ALLOCATION, whose middle is of no interest */
+  unsigned char params[OC_GPU_PARAMS_LEN]; /* what NV_ESC_RM_ALLOC and NV_ESC_RM_CONTROL point to */
+};
+
+/* Where a UVM call's argument is of interest, by the driver's version: set by user space. */
+struct oc_gpu_layout {
+  unsigned short head_bytes; /* 0: not of interest */
+  unsigned short tail_at;
+  unsigned short tail_bytes;
+  unsigned short _pad;
+};
+
+/* A file of a stand-in for the driver, for tests: the file system's device and the inode. */
+struct oc_gpu_test_file {
+  unsigned long long device;
+  unsigned long long inode;
+enum oc_python_state {
+  OC_PYTHON_NONE = 0,      /* not known to be a CPython process */
+  OC_PYTHON_READ = 1,      /* frames were read, down to the outermost */
+  OC_PYTHON_NO_THREAD = 2, /* this thread runs no Python */
+  OC_PYTHON_CUT = 3,       /* unreadable, or deeper than OC_PYTHON_DEPTH: the innermost frames only */
+};
+enum oc_python_entry {
+  OC_PYTHON_ENTRY_EACH = 0, /* up to 3.10: each Python frame has a native one of the interpreter's loop */
+  OC_PYTHON_ENTRY_FLAG = 1, /* 3.11: the outermost frame of a native one has a flag */
+  OC_PYTHON_ENTRY_OWNER =
+      2, /* since 3.12: a frame owned by the C stack follows it, which is no Python code */
+};
+#define OC_PYTHON_NO_FIELD 0xffffffffu
+
+/* Where CPython keeps what its threads execute; the value of map "pythons", keyed by tgid. Offsets in bytes.
+ */
+struct oc_python_layout {
+  unsigned long long interpreters; /* address of the pointer to the first interpreter */
+  unsigned int interpreter_next, interpreter_threads;
+  unsigned int thread_next, thread_id; /* the id is pthread_self() */
+  unsigned int thread_frame;           /* the newest frame, or the cframe that points to it */
+  unsigned int cframe_frame;           /* OC_PYTHON_NO_FIELD: there is no cframe */
+  unsigned int frame_code, frame_previous, frame_instruction;
+  unsigned int frame_entry; /* one byte: flag or owner */
+  unsigned int entry_kind;  /* enum oc_python_entry */
+  unsigned int entry_owner; /* the value for OC_PYTHON_ENTRY_OWNER */
+  unsigned int code_file, code_name, code_lines;
+  unsigned int _pad;
+};
+
+/* A freed code object's place may soon be another's. What it refers to tells them apart. */
+static inline unsigned long long oc_python_identity(unsigned long long file, unsigned long long name,
+                                                    unsigned long long lines) {
+  return file * 0x9E3779B97F4A7C15ull + name * 0xC2B2AE3D27D4EB4Full + lines;
+}
+
+struct oc_python_frame {
+  unsigned long long code;        /* address of the code object */
+  unsigned long long instruction; /* address, or up to 3.10 the number in the low 32 bits */
+  unsigned long long identity;    /* of what the code object was then: oc_python_identity() */
+};
+
+/* A page fault that stands for `weight_pages`: what the process grew by, or touched if that is more, since
+ * its last record. Sent as far as `stack` is filled. */
+struct oc_fault {
+  struct oc_header header;
+  struct oc_task task;
+  struct oc_memory memory; /* after the fault */
+  unsigned long long address;
+  unsigned long long weight_pages;
+  unsigned long long registers[OC_REGISTERS]; /* of user mode */
+  unsigned int stack_bytes;
+  unsigned short python_state; /* enum oc_python_state */
+  unsigned short python_frames;
+  unsigned long long python_entries;              /* bit N: frame N is the outermost of its native frame */
+  struct oc_python_frame python[OC_PYTHON_DEPTH]; /* innermost first */
+  unsigned char stack[OC_STACK_BYTES];
+};
+
+/* What a process has grown by; the value of map "growth", keyed by tgid. */
+struct oc_growth {
+  unsigned long long mm;       /* 0: not seen by the kernel program yet */
+  long long resident_pages;    /* anonymous, shared and swapped, at the last look */
+  unsigned long long gathered; /* pages since the last record */
+  unsigned long long wanted;   /* pages that make a record; varies, so that no rhythm escapes */
+};
+
+enum oc_fault_lost_reason {
+  OC_LOST_FAULTS_RING_FULL = 0,
+  OC_FAULT_LOST_REASONS = 1,
+};
+
 /* Reclaim stalls of one cgroup since load; the value of map "stalls", keyed by the cgroup's id. */
 struct oc_stalls {
   unsigned long long count;
@@ -239,5 +357,11 @@ OC_ASSERT_SIZE(oc_user_kill, 168);
 OC_ASSERT_SIZE(oc_reaper, 24);
 OC_ASSERT_SIZE(oc_oom_decision, 192);
 OC_ASSERT_SIZE(oc_stalls, 24);
+OC_ASSERT_SIZE(oc_gpu_call, 480);
+OC_ASSERT_SIZE(oc_gpu_layout, 8);
+OC_ASSERT_SIZE(oc_gpu_test_file, 16);
+OC_ASSERT_SIZE(oc_growth, 32);
+OC_ASSERT_SIZE(oc_python_layout, 72);
+OC_ASSERT_SIZE(oc_fault, 168 + 8 * OC_REGISTERS + 8 + 8 + 24 * OC_PYTHON_DEPTH - 8 + OC_STACK_BYTES);
 
 #endif

@@ -34,6 +34,8 @@ int main(int argc, char** argv) {
         return replay(options);
       case Command::history:
         return history(options);
+      case Command::blame:
+        return blame(options);
       case Command::doctor:
         return doctor(options);
       case Command::watch:

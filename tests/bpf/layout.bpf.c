@@ -19,4 +19,7 @@ union oc_any_record {
   struct oc_reaper reaper;
   struct oc_oom_decision oom_decision;
   struct oc_stalls stalls;
+  struct oc_python_layout python_layout;
+  struct oc_fault fault;
+  struct oc_growth growth;
 } any_record;

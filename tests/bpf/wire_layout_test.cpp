@@ -47,6 +47,11 @@ struct Layout {
 #define EACH_10(m, t, a, ...) m(t, a), EACH_9(m, t, __VA_ARGS__)
 #define EACH_11(m, t, a, ...) m(t, a), EACH_10(m, t, __VA_ARGS__)
 #define EACH_12(m, t, a, ...) m(t, a), EACH_11(m, t, __VA_ARGS__)
+#define EACH_13(m, t, a, ...) m(t, a), EACH_12(m, t, __VA_ARGS__)
+#define EACH_14(m, t, a, ...) m(t, a), EACH_13(m, t, __VA_ARGS__)
+#define EACH_15(m, t, a, ...) m(t, a), EACH_14(m, t, __VA_ARGS__)
+#define EACH_16(m, t, a, ...) m(t, a), EACH_15(m, t, __VA_ARGS__)
+#define EACH_17(m, t, a, ...) m(t, a), EACH_16(m, t, __VA_ARGS__)
 #define LAYOUT(n, type, ...)              \
   Layout {                                \
 #type, sizeof(type), {                \
@@ -78,6 +83,13 @@ const std::vector<Layout>& layouts() {
       LAYOUT(9, oc_oom_decision, header, trigger, victim, limit_cgroup_id, total_pages, gfp_mask, order,
              constraint, _pad),
       LAYOUT(3, oc_stalls, count, time_ns, reclaimed_pages),
+      LAYOUT(17, oc_python_layout, interpreters, interpreter_next, interpreter_threads, thread_next,
+             thread_id, thread_frame, cframe_frame, frame_code, frame_previous, frame_instruction,
+             frame_entry, entry_kind, entry_owner, code_file, code_name, code_lines, _pad),
+      LAYOUT(3, oc_python_frame, code, instruction, identity),
+      LAYOUT(12, oc_fault, header, task, memory, address, weight_pages, registers, stack_bytes, python_state,
+             python_frames, python_entries, python, stack),
+      LAYOUT(4, oc_growth, mm, resident_pages, gathered, wanted),
   };
   return all;
 }

@@ -277,3 +277,16 @@ def a_process_that_grew_and_sleeps_is_shown_as_it_is(t):
         told = [{name: line[name] for name in (*RSS, "rss_error_bytes")} for line in tracer.all("process")
                 if line["process"]["pid"] == child.pid]
         t.check(False, f"none of {len(told)} process lines is right; /proc says {true}, the last says {told[-1:]}")
+
+
+@case(vm="never", limit_s=40)
+def private_memory_of_a_process_is_measured_now_and_then(t):
+    group = t.cgroup().limit(256 * MiB)
+    tracer = t.trace("--cgroup", group.path, "--interval", "200ms")
+    child = t.start(group, "grow", "--anon", "60M", "--forever")
+    line = tracer.wait_for_line("process", lambda p: p["process"]["pid"] == child.pid and p["private_bytes"] is not None and
+                                p["anon_bytes"] > 59 * MiB, timeout=20)
+    with open(f"/proc/{child.pid}/smaps_rollup", encoding="ascii") as rollup:
+        kib = {key.rstrip(":"): int(value) for key, value, *_ in map(str.split, list(rollup)[1:])}
+    private = 1024 * (kib["Private_Clean"] + kib["Private_Dirty"])
+    t.check(abs(line["private_bytes"] - private) <= MiB, f"private_bytes is {line['private_bytes']}, truly {private}")

@@ -351,11 +351,13 @@ const tests = {
     const page = await open('typical', {colorScheme: 'dark'});
     await page.evaluate(() => {
       window.printed = [];
-      addEventListener('beforeprint', () => window.printed.push(isDark(), getComputedStyle(document.body).getPropertyValue('--page')));
+      addEventListener('beforeprint', () => window.printed.push(isDark(), ...timeline.charts.map(({width}) => width)));
     });
     const pdf = await page.pdf({format: 'A4', preferCSSPageSize: true});
     writeFileSync(`${pages}/typical.pdf`, pdf);
-    assert.deepEqual(await page.evaluate(() => [window.printed[0], isDark()]), [false, true]);
+    const widths = () => page.evaluate(() => timeline.charts.map(({width}) => width));
+    assert.deepEqual(await page.evaluate(() => window.printed), [false, 660, 660, 660, 660, 660]);
+    assert.deepEqual([await page.evaluate(() => isDark()), Math.min(...await widths()) > 900], [true, true]);
     assert.ok(pdf.length > 20000);
     execFileSync('pdftoppm', ['-r', '80', '-png', `${pages}/typical.pdf`, `${pages}/typical-print`]);
   },

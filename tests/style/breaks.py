@@ -28,7 +28,7 @@ BREAKS = {
     "an_include_names_only_layers_to_the_left": [
         ("userspace/model/a.h", '#include "forecast/growth.h"\n'), ("userspace/base/a.h", '#  include <wire/decode.h>\n'),
         ("userspace/model/b.h", '#include "../base/units.h"\n'), ("userspace/extra/a.h", '#include "base/units.h"\n')],
-    "only_bpf_source_sees_libbpf_and_the_skeleton": [
+    "only_the_sources_of_programs_see_libbpf_and_the_skeletons": [
         ("userspace/collect/procfs.cpp", "#include <bpf/bpf.h>\n"), ("userspace/app/a.cpp", '#include "oomcast.skel.h"\n')],
     "only_wire_reads_the_wire_header": [
         ("userspace/collect/bpf_source_ring.cpp", '#include "wire.h"\n')],

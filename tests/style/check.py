@@ -16,6 +16,7 @@ TOP_LEVEL = {"CMakeLists.txt", "CMakePresets.json", "README.md", "LICENSE",
 SOURCE_SUFFIXES = {".c", ".h", ".cpp", ".hpp"}
 TEXT_SUFFIXES = SOURCE_SUFFIXES | {".py", ".sh", ".cmake", ".md", ".json", ".js", ".css", ".html", ".yml", ".service", ""}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+SOURCES_OF_PROGRAMS = {f"userspace/collect/{name}" for name in ("libbpf.h", "bpf_source.cpp", "bpf_source_faults.cpp", "gpu_source.cpp")}
 THIS_FILE = "tests/style/check.py"
 
 root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "../..").resolve()
@@ -85,10 +86,10 @@ def an_include_names_only_layers_to_the_left():
             yield file, number, f"{here} includes {name}, which is to its right"
 
 
-def only_bpf_source_sees_libbpf_and_the_skeleton():
+def only_the_sources_of_programs_see_libbpf_and_the_skeletons():
     for file, number, _, name in includes():
         if file.parts[0] == "userspace" and (name.startswith("bpf/") or ".skel.h" in name):
-            if not str(file).startswith("userspace/collect/bpf_source"):
+            if str(file) not in SOURCES_OF_PROGRAMS:
                 yield file, number, f"includes {name}"
 
 
@@ -142,7 +143,7 @@ def the_top_level_holds_only_what_belongs_there():
             yield name, 0, "does not belong on the top level"
 
 
-RULES = [an_include_names_only_layers_to_the_left, only_bpf_source_sees_libbpf_and_the_skeleton,
+RULES = [an_include_names_only_layers_to_the_left, only_the_sources_of_programs_see_libbpf_and_the_skeletons,
          only_wire_reads_the_wire_header, absent_is_not_zero, kernels_differ_by_capability_not_by_version,
          nothing_is_left_to_do, the_machine_is_named_only_where_roots_are_chosen, bash_scripts_stop_at_the_first_error,
          the_top_level_holds_only_what_belongs_there]

@@ -16,6 +16,8 @@ Result<int> report(const Options& options);
 Result<int> compare(const Options& options);
 /// All kills that are known, and how often they come back.
 Result<int> history(const Options& options);
+/// What is growing: processes, stacks, Python lines.
+Result<int> blame(const Options& options);
 Result<int> doctor(const Options& options);
 
 }  // namespace oomcast

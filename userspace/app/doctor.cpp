@@ -17,6 +17,8 @@
 #include "base/print.h"
 #include "collect/bpf_source.h"
 #include "collect/cgroupfs.h"
+#include "collect/gpu_driver.h"
+#include "collect/gpu_source.h"
 #include "collect/kmsg.h"
 #include "collect/procfs.h"
 #include "collect/roots.h"
@@ -201,10 +203,32 @@ class Doctor {
   }
 
   void look_at_gpu() {
-    bool nvidia = readable(roots_.proc() + "/driver/nvidia/version");
-    add("GPU", nvidia ? Level::degraded : Level::ok,
-        nvidia ? "an NVIDIA driver is loaded" : "no NVIDIA driver: nothing is attached for it",
-        nvidia ? "this version does not follow GPU memory yet" : "");
+    GpuDriver driver = find_gpu_driver(roots_);
+    if (!driver.present()) {
+      add("GPU", Level::ok, "no NVIDIA driver: nothing is attached for it");
+      return;
+    }
+    GpuSourceOptions options;
+    options.btf_path = roots_.at("/sys/kernel/btf/vmlinux");
+    options.uvm_major = driver.uvm_major;
+    options.version = driver.version;
+    auto source = GpuSource::load(options);
+    std::string which = driver.version ? fmt::format("NVIDIA driver {}.{:02}.{:02}", driver.version->major,
+                                                     driver.version->minor, driver.version->patch)
+                                       : "NVIDIA driver of unknown version";
+    if (!source)
+      add("GPU", Level::degraded, which + ": " + source.error().message, "GPU memory is unknown");
+    else if ((*source)->hook() == "fexit")
+      add("GPU", Level::ok, which + ", its calls are read as they return (fexit)");
+    else
+      add("GPU", Level::degraded, which + ", its calls are read as they return (sys_exit)",
+          "this kernel does not trace functions: while the driver is loaded each system call costs 30 ns "
+          "more");
+    if (!driver.version)
+      add("GPU layouts", Level::degraded, "the driver's version is not known",
+          "maps have no device, frees of mappings no status");
+    add("GPU faults", Level::degraded, "page faults and evictions of managed memory are not followed",
+        "oversubscription of a card is not seen");
   }
 
   void look_at_self() {

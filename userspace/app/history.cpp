@@ -146,7 +146,8 @@ class KillHistory {
     return ok;
   }
 
-  void take(const std::vector<LoggedOom>& found, EpisodeSource source, const std::string& file, std::size_t before) {
+  void take(const std::vector<LoggedOom>& found, EpisodeSource source, const std::string& file,
+            std::size_t before) {
     for (const LoggedOom& oom : found) {
       auto kill = past_kill(oom, source);
       if (!kill) continue;

@@ -19,15 +19,15 @@
 namespace oomcast {
 namespace {
 
-constexpr std::array<std::string_view, 9> kCommands = {
-    "watch", "trace", "run", "record", "replay", "report", "history", "compare", "doctor"};
+constexpr std::array<std::string_view, 10> kCommands = {"watch",  "trace",   "run",     "record", "replay",
+                                                       "report", "history", "compare", "blame", "doctor"};
 
 // Texts as they come; they are read after parsing, so that every mistake is told in our words.
 struct Texts {
   std::optional<std::string> duration, interval, memory, limit, every, store, store_max, store_keep, since,
       format;
   std::string color = "auto";
-  std::vector<std::string> rules;
+  std::vector<std::string> rules, gpu_test;
   std::optional<std::string> signal;
 };
 
@@ -82,6 +82,7 @@ void add_common(CLI::App& app, Options& o, Texts& t) {
       "do without kernel programs: kernel log and cgroup files only");
   app.add_flag_callback(
       "--no-kmsg", [&o] { o.use_kmsg = false; }, "do without the kernel log");
+  app.add_option("--gpu-test", t.gpu_test)->group("");  // the tests' stand-in for the NVIDIA driver
 }
 
 void add_alerts(CLI::App& app, Options& o, Texts& t) {
@@ -152,6 +153,27 @@ std::size_t find_command(const CLI::App& run, const std::vector<std::string>& wo
   return words.size();
 }
 
+// "control=DEVICE:INODE", "uvm=DEVICE:INODE", "version=535.183.01"
+Status read_gpu_test(const Texts& t, Options& o) {
+  for (const std::string& text : t.gpu_test) {
+    GpuSourceOptions::TestFile file{};
+    unsigned long long device = 0, inode = 0;
+    char kind[16] = {};
+    if (text.starts_with("version=")) {
+      o.gpu_test_version = parse_gpu_driver_version(text);
+    } else if (std::sscanf(text.c_str(), "%15[a-z]=%llu:%llu", kind, &device, &inode) == 3) {
+      file.device = device;
+      file.inode = inode;
+      file.kind =
+          std::string_view(kind) == "uvm" ? wire::GpuCall::Device::uvm : wire::GpuCall::Device::control;
+      o.gpu_test_files.push_back(file);
+    } else {
+      return usage("--gpu-test: " + text);
+    }
+  }
+  return Ok{};
+}
+
 // "7d": so long ago; "2026-07-13": since that day began here.
 std::optional<WallTime> parse_since(const std::string& text, WallTime now) {
   if (auto ago = parse_duration(text)) return now - *ago;
@@ -160,6 +182,31 @@ std::optional<WallTime> parse_since(const std::string& text, WallTime now) {
   day.tm_isdst = -1;
   std::time_t at = end && !*end ? std::mktime(&day) : -1;
   return at == -1 ? std::nullopt : std::optional(WallTime(std::chrono::seconds(at)));
+}
+
+// --format, --json, or the name of the report's file.
+Status read_format(const Texts& t, Options& o) {
+  if (t.format && o.json && *t.format != "json")
+    return usage(fmt::format("--format {} and --json exclude each other", *t.format));
+  std::string format = t.format ? *t.format : o.json ? "json" : "text";
+  if (!t.format && !o.json && o.command == Command::report)
+    for (std::string_view known : {"html", "md", "json"})
+      if (o.file.ends_with(fmt::format(".{}", known))) format = known;
+  using Names = std::vector<std::pair<std::string_view, Format>>;
+  Names names = {{"text", Format::text}, {"json", Format::json}};
+  if (o.command == Command::report)
+    names.insert(names.end(), {{"md", Format::markdown}, {"html", Format::html}});
+  if (o.command == Command::blame) names.emplace_back("folded", Format::folded);
+  std::string all;
+  for (const auto& [name, value] : names) {
+    if (name == format) {
+      o.format = value;
+      o.json = value == Format::json;
+      return Ok{};
+    }
+    all += fmt::format("{}{}", all.empty() ? "" : ", ", name);
+  }
+  return usage(fmt::format("--format: '{}' is none of {}", format, all));
 }
 
 Status read_texts(const Texts& t, Options& o) {
@@ -201,10 +248,6 @@ Status read_texts(const Texts& t, Options& o) {
     if (!o.since)
       return usage(fmt::format("--since: '{}' is neither a duration (7d) nor a day (2026-07-13)", *t.since));
   }
-  if (t.format && *t.format != "text" && *t.format != "json")
-    return usage(fmt::format("--format: '{}' is none of text, json", *t.format));
-  if (t.format && o.json && *t.format == "text") return usage("--format text and --json exclude each other");
-  o.json = o.json || t.format == "json";
   if (t.store_max) {
     auto size = parse_size(*t.store_max);
     if (!size) return usage("--store-max: " + size.error().message);
@@ -216,20 +259,7 @@ Status read_texts(const Texts& t, Options& o) {
     if (!age) return usage("--store-keep: " + age.error().message);
     o.store_limits.age = *age;
   }
-  std::string format = t.format.value_or(o.json ? "json" : "");
-  if (format.empty() && o.command == Command::report)
-    format = o.file.ends_with(".html")   ? "html"
-             : o.file.ends_with(".md")   ? "md"
-             : o.file.ends_with(".json") ? "json"
-                                         : "text";
-  if (format == "json")
-    o.format = ReportFormat::json;
-  else if (format == "md")
-    o.format = ReportFormat::markdown;
-  else if (format == "html")
-    o.format = ReportFormat::html;
-  else if (!format.empty() && format != "text")
-    return usage(fmt::format("--format: '{}' is none of text, md, json, html", format));
+  if (auto ok = read_format(t, o); !ok) return ok;
   if (t.color == "always")
     o.color = ColorChoice::always;
   else if (t.color == "never")
@@ -238,6 +268,7 @@ Status read_texts(const Texts& t, Options& o) {
     return usage(fmt::format("--color: '{}' is none of auto, always, never", t.color));
   while (o.root.size() > 1 && o.root.back() == '/') o.root.pop_back();
   if (o.root == "/") o.root.clear();
+  if (auto s = read_gpu_test(t, o); !s) return s;
   if (auto s = check_scope(o.scope); !s) return s;
   if (auto s = read_alerts(t, o.alert); !s) return s;
   if (o.command == Command::run && o.arguments.empty()) return usage("run: give a command after --");
@@ -298,6 +329,8 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
       "report", "why a process was OOM-killed, and what would have prevented it (default: the last kill)");
   auto* compare =
       app.add_subcommand("compare", "two recordings or series on one time axis: before and after a fix");
+  auto* blame = app.add_subcommand(
+      "blame", "what is growing: processes, native stacks, Python lines; for 10 s unless --for says");
   auto* doctor =
       app.add_subcommand("doctor", "what this kernel and machine give, what is missing, what that costs");
   auto* history =
@@ -369,6 +402,15 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
   history->add_option("--color", t.color, "auto, always or never")->type_name("WHEN");
   history->add_flag("--quiet,-q", o.quiet, "no diagnostics on stderr but errors");
   history->add_flag("-v", o.verbose, "more diagnostics on stderr");
+  add_scope(*blame, o);
+  blame->add_option("--for", t.duration, "watch the growth for this long (default 10s)")
+      ->type_name("DURATION");
+  blame->add_option("--format", t.format, "text, json or folded (default text)")->type_name("FORMAT");
+  blame->add_flag("--json", o.json, "the same as --format json");
+  blame->add_option("--root", o.root, "where the machine's /proc and /sys are, for use inside a container")
+      ->type_name("DIR");
+  blame->add_option("--color", t.color, "auto, always or never")->type_name("WHEN");
+  blame->add_flag("--quiet,-q", o.quiet, "no diagnostics on stderr but errors");
   doctor->add_flag("--json", o.json, "one JSON object on stdout");
   doctor->add_option("--root", o.root, "where the machine's /proc and /sys are")->type_name("DIR");
   doctor->add_option("--color", t.color, "auto, always or never")->type_name("WHEN");
@@ -378,7 +420,7 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
   if (!named && !global) {
     if (!words.empty() && words[0][0] != '-')
       return usage(fmt::format(
-          "'{}' is not a command; there are watch, trace, run, record, replay, report, history, compare and "
+          "'{}' is not a command; there are watch, trace, run, record, replay, report, history, compare, blame and "
           "doctor",
           words[0]));
     words.insert(words.begin(), "watch");
@@ -415,6 +457,7 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
   if (compare->parsed()) o.command = Command::compare;
   if (replay->parsed()) o.command = Command::replay;
   if (history->parsed()) o.command = Command::history;
+  if (blame->parsed()) o.command = Command::blame;
   if (doctor->parsed()) o.command = Command::doctor;
   if (auto s = read_texts(t, o); !s) return s.error();
   return out;

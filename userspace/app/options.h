@@ -8,13 +8,15 @@
 
 #include "base/result.h"
 #include "base/units.h"
+#include "collect/gpu_source.h"
 #include "forecast/alert_rule.h"
 #include "store/writer.h"
 
 namespace oomcast {
 
-enum class Command { watch, trace, run, record, replay, report, history, compare, doctor };
-enum class ReportFormat { text, json, markdown, html };
+enum class Command { watch, trace, run, record, replay, report, history, compare, blame, doctor };
+/// What report, history and blame write; each knows some of them.
+enum class Format { text, json, markdown, html, folded };
 enum class ColorChoice { automatic, always, never };
 
 /// Whose memory is told about; all empty: the whole machine.
@@ -53,15 +55,17 @@ struct Options {
   std::string file, other;             // record, replay, compare: recordings, or series in CSV; report: -o
   bool force = false;                  // record: replace the file
   std::string id;                      // report: of the episode; empty: the last
-  ReportFormat format = ReportFormat::text;
+  Format format = Format::text;
   std::optional<Bytes> limit;  // replay --limit
   std::optional<Nanos> every;  // replay --every
   std::string store;           // --store: a directory, or a file to read; empty: none
   StoreLimits store_limits;
-  bool store_named = false;       // --store was given
-  std::vector<std::string> logs;  // history --from
-  std::optional<WallTime> since;  // history --since
-  bool import = true;             // history: keep in the store what the logs tell
+  bool store_named = false;                                // --store was given
+  std::vector<std::string> logs;                           // history --from
+  std::optional<WallTime> since;                           // history --since
+  bool import = true;                                      // history: keep in the store what the logs tell
+  std::vector<GpuSourceOptions::TestFile> gpu_test_files;  // --gpu-test, for tests: a stand-in for the driver
+  std::optional<GpuDriverVersion> gpu_test_version;
 };
 
 /// What main does next: run `options`, or print `text` and exit 0 (help, version).

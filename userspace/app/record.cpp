@@ -21,6 +21,7 @@ std::string_view type_of(const Fact& fact) {
   if (std::holds_alternative<UserKillFact>(fact)) return "kill";
   if (std::holds_alternative<ReclaimFact>(fact)) return "reclaim";
   if (std::holds_alternative<PressureFact>(fact)) return "pressure";
+  if (std::holds_alternative<GpuFact>(fact)) return "gpu";
   if (std::holds_alternative<AlertFact>(fact)) return "alert";
   if (std::holds_alternative<LostFact>(fact)) return "lost";
   return "end";
@@ -52,6 +53,7 @@ class News {
     if (auto* f = std::get_if<ForgottenFact>(&fact)) cgroups_.erase(f->cgroup.inode);
     if (auto* f = std::get_if<ExitFact>(&fact)) processes_.erase(f->process.id);
     if (auto* f = std::get_if<ForecastFact>(&fact)) return turned(*f);
+    if (auto* f = std::get_if<GpuFact>(&fact)) return is_news(f->event.op);
     return std::holds_alternative<OomFactLine>(fact) || std::holds_alternative<UserKillFact>(fact) ||
            std::holds_alternative<AlertFact>(fact) || std::holds_alternative<LostFact>(fact);
   }

@@ -17,15 +17,15 @@
 namespace oomcast {
 namespace {
 
-Result<std::string> render(const PostMortem& report, ReportFormat format, bool color) {
+Result<std::string> render(const PostMortem& report, Format format, bool color) {
   switch (format) {
-    case ReportFormat::json:
+    case Format::json:
       return to_json(report);
-    case ReportFormat::markdown:
+    case Format::markdown:
       return to_markdown(report);
-    case ReportFormat::html:
+    case Format::html:
       return to_html(report);
-    case ReportFormat::text:
+    default:
       break;
   }
   return to_text(report, TextStyle{color});

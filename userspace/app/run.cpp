@@ -112,7 +112,8 @@ class Progress {
     if (auto* oom = std::get_if<OomFactLine>(&fact)) killed_ = oom->episode.id;
     bool detail = std::holds_alternative<Sample>(fact) || std::holds_alternative<ProcessSampleFact>(fact) ||
                   std::holds_alternative<ReclaimFact>(fact) || std::holds_alternative<PressureFact>(fact) ||
-                  std::holds_alternative<StartFact>(fact) || std::holds_alternative<ExitFact>(fact);
+                  std::holds_alternative<StartFact>(fact) || std::holds_alternative<ExitFact>(fact) ||
+                  (std::holds_alternative<GpuFact>(fact) && !is_news(std::get<GpuFact>(fact).event.op));
     if (output_.json() || !detail) output_.write(fact, clock_);
   }
 

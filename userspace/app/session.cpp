@@ -60,6 +60,14 @@ Bytes rss_error(std::int64_t cpus, std::int64_t page) {
 
 }  // namespace
 
+Result<std::vector<CgroupId>> match_cgroups(const ScopeOptions& scope, std::span<const KnownCgroup> known,
+                                            const CgroupMount& mount) {
+  if (scope.cgroup) return match_cgroup(known, mount, *scope.cgroup);
+  if (scope.container) return match_container(known, *scope.container);
+  if (scope.unit) return match_unit(known, *scope.unit);
+  return match_slurm_job(known, *scope.slurm_job);
+}
+
 Session::~Session() = default;
 
 MonoTime Session::now() const {
@@ -90,6 +98,7 @@ Result<std::unique_ptr<Session>> Session::open(const Options& options,
         "neither kernel programs nor the kernel log can be used: no OOM kill would be seen");
   config.sources = {s->bpf_ != nullptr, s->kmsg_.has_value(), Bytes{sysconf(_SC_PAGESIZE)}};
   s->world_ = std::make_unique<World>(config);
+  if (s->bpf_) s->gpu_.emplace(options, s->roots_, *s->world_);
   if (options.alert.any())
     s->alerts_ = std::make_unique<Alerts>(
         options.alert, *s->world_,
@@ -217,11 +226,7 @@ Status Session::resolve_scope(const ScopeOptions& scope) {
   world_->cgroups().for_each([&](const CgroupState& c) {
     if (!c.removed) known.push_back({c.ref->id, c.ref->path, c.ref->name, {}});
   });
-  Result<std::vector<CgroupId>> matches = scope.cgroup
-                                              ? match_cgroup(known, cgroupfs_->mount(), *scope.cgroup)
-                                          : scope.container ? match_container(known, *scope.container)
-                                          : scope.unit      ? match_unit(known, *scope.unit)
-                                                            : match_slurm_job(known, *scope.slurm_job);
+  auto matches = match_cgroups(scope, known, cgroupfs_->mount());
   if (!matches) return matches.error();
   for (const CgroupId& id : *matches) roots.cgroups.insert(id.inode);
   set_scope(std::move(roots));
@@ -320,11 +325,13 @@ void Session::finish() {
 // Whether there was anything.
 bool Session::drain() {
   bool news = drain_log();
+  if (gpu_ && gpu_->drain()) news = true;
   bool more = bpf_ != nullptr;
   for (int round = 0; more && round < 64; ++round)
     more = bpf_->drain([&](const wire::Record& record) {
       ++records_;
       news = true;
+      if (auto* exit = std::get_if<wire::Exit>(&record); exit && gpu_) gpu_->on_exit(exit->task.id);
       world_->on_record(record);
       if (auto* sample = std::get_if<wire::CgroupSample>(&record)) {
         if (!world_->cgroup_in_scope(sample->memcg.inode)) return;
@@ -385,6 +392,11 @@ void Session::poll_processes() {
     changed.push_back(std::move(fact));
   }
   for (ProcessSampleFact& fact : changed) tell_process(std::move(fact));
+}
+
+void Session::look_for_gpu() {
+  if (!gpu_ || !gpu_->look()) return;
+  also_wait_for(gpu_->fd());
 }
 
 // Workers that copy what they share with their parent keep their RSS: only a walk of their page tables tells.
@@ -586,6 +598,7 @@ void Session::poll_all() {
   }
   poll_processes();
   poll_private();
+  look_for_gpu();
   emit(TickFact{now()});
   if (alerts_) check_rules();
   choose_effort();
@@ -660,7 +673,10 @@ void Session::count_losses() {
   }
   since(missed_, bpf_->missed_runs(), "program_interrupted_itself");
   since(undecodable_, bpf_->undecodable(), "undecodable_record");
-  since(dropped_, world_->episodes().dropped() + world_->tasks().forgotten() + book_->not_followed(),
+  if (gpu_) since(gpu_lost_, gpu_->lost(), "gpu_ring_full");
+  since(dropped_,
+        world_->episodes().dropped() + world_->tasks().forgotten() + book_->not_followed() +
+            world_->gpu().dropped(),
         "model_full");
 }
 

@@ -11,6 +11,7 @@
 
 #include "app/alerts.h"
 #include "app/analysis.h"
+#include "app/gpu.h"
 #include "app/options.h"
 #include "base/unique_fd.h"
 #include "collect/bpf_source.h"
@@ -20,12 +21,18 @@
 #include "collect/procfs.h"
 #include "collect/roots.h"
 #include "forecast/book.h"
+#include "model/scope.h"
 #include "model/world.h"
 #include "present/facts.h"
 #include "present/overview.h"
 #include "store/writer.h"
 
 namespace oomcast {
+
+/// The topmost cgroups that a scope other than --pid names. Error (exit 1): nothing matches, with near
+/// matches.
+Result<std::vector<CgroupId>> match_cgroups(const ScopeOptions& scope, std::span<const KnownCgroup> known,
+                                            const CgroupMount& mount);
 
 class Session {
  public:
@@ -95,6 +102,7 @@ class Session {
   void poll_processes();
   void poll_private();
   bool is_nearly_full(const CgroupPtr& cgroup);
+  void look_for_gpu();
   void read_limits_above(const CgroupState& cgroup);
   void poll_kills();
   void count_losses();
@@ -121,6 +129,7 @@ class Session {
   OomLogParser log_parser_;
   std::unique_ptr<World> world_;
   std::unique_ptr<Alerts> alerts_;
+  std::optional<GpuFollower> gpu_;  // without kernel programs there is none
   ClockMap clock_;
   Sink sink_;
   std::function<void(const std::string&)> say_;
@@ -142,7 +151,7 @@ class Session {
   std::deque<Fact> events_;
   std::map<std::string, std::uint64_t> lost_;
   LostCounts kernel_lost_;
-  std::uint64_t missed_ = 0, undecodable_ = 0, dropped_ = 0, not_stored_ = 0;
+  std::uint64_t missed_ = 0, undecodable_ = 0, dropped_ = 0, gpu_lost_ = 0, not_stored_ = 0;
   std::uint64_t records_ = 0, polls_ = 0;
   MonoTime next_poll_{}, exact_until_{}, next_scan_{}, last_news_{};
 };

@@ -286,6 +286,7 @@ bool LogLineReader::take_syslog(std::string_view& text, LogPrefix& out) {
   out.wall->error += seconds(1);
   out.any = true;
   out.kernel = take(rest, "kernel:");
+  if (std::size_t tag = rest.find(": "); !out.kernel && tag != npos) rest.remove_prefix(tag + 1);
   take(rest, " ");
   text = rest;
   return true;

@@ -14,6 +14,7 @@
 #include "collect/memory_stat.h"
 #include "collect/oom_log.h"
 #include "model/cgroup_name.h"
+#include "model/gpu_memory.h"
 
 namespace oomcast {
 
@@ -166,6 +167,14 @@ struct PressureFact {
   Pressure pressure;
 };
 
-using ModelFact = std::variant<Sample, ProcessSampleFact, Episode, UserKillFact, ReclaimFact, PressureFact>;
+/// Something a process did with GPU memory, or that happened to it.
+struct GpuFact {
+  MonoTime time;
+  ProcessRef process;
+  GpuEvent event;
+};
+
+using ModelFact =
+    std::variant<Sample, ProcessSampleFact, Episode, UserKillFact, ReclaimFact, PressureFact, GpuFact>;
 
 }  // namespace oomcast

@@ -89,6 +89,8 @@ void World::apply(const wire::Exit& r) {
   tasks_.note(r.task);
   tasks_.mark_dead(r.task.id);
   if (r.killed_by_kernel) episodes_.on_exit(r);
+  gpu_.on_exit(r.time, r.task.id);
+  tell_gpu();
 }
 
 void World::apply(const wire::CgroupEvent& r) {
@@ -212,6 +214,18 @@ bool World::on_stalls(MonoTime time, std::uint64_t inode, const wire::Stalls& su
                                  sums.reclaimed - told.reclaimed});
   told = sums;
   return tell;
+}
+
+void World::on_gpu(MonoTime time, const wire::Task& task, const GpuOp& op) {
+  tasks_.note(task);
+  gpu_.on(time, task.id, op);
+  tell_gpu();
+}
+
+void World::tell_gpu() {
+  for (GpuEvent& event : gpu_.take())
+    if (task_in_scope(event.task))
+      facts_.push_back(GpuFact{event.time, process_ref(tasks_, cgroups_, event.task), event});
 }
 
 void World::advance(MonoTime now) {

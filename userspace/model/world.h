@@ -70,6 +70,7 @@ class World {
   /// Of a cgroup, or of the host (nullopt); told if somebody stalled since the last time.
   void on_pressure(MonoTime time, std::optional<std::uint64_t> inode, const Pressure& pressure);
   void on_dump(const OomDump& dump, MonoTime when) { episodes_.on_dump(dump, when); }
+  void on_gpu(MonoTime time, const wire::Task& task, const GpuOp& op);
   void on_vmstat(const KillCount& count) { episodes_.on_vmstat(count); }
   void on_kill_usage(std::uint64_t inode, MonoTime when, Bytes usage) {
     episodes_.on_usage(inode, when, usage);
@@ -92,6 +93,8 @@ class World {
   const CgroupTree& cgroups() const { return cgroups_; }
   const TaskTable& tasks() const { return tasks_; }
   EpisodeBuilder& episodes() { return episodes_; }
+  GpuMemory& gpu() { return gpu_; }
+  const GpuMemory& gpu() const { return gpu_; }
   const std::optional<MemInfo>& host() const { return host_; }
   const CgroupPtr& host_ref() const { return host_ref_; }
   /// Cgroups that a record named but whose path is not known: look for them in the tree.
@@ -122,11 +125,13 @@ class World {
   void apply(const wire::Reaper& r) { episodes_.on_reaper(r); }
   void apply(const wire::OomDecision& r) { episodes_.on_decision(r); }
   bool episode_in_scope(const Episode& episode) const;
+  void tell_gpu();
 
   WorldConfig config_;
   CgroupTree cgroups_;
   TaskTable tasks_;
   EpisodeBuilder episodes_;
+  GpuMemory gpu_;
   std::optional<MemInfo> host_;
   CgroupPtr host_ref_;
   std::unordered_map<std::uint64_t, wire::Stalls> stalls_;

@@ -32,7 +32,7 @@ struct EndFact {
 
 using Fact =
     std::variant<StartFact, Sample, ProcessSampleFact, ExitFact, ForecastFact, OomFactLine, UserKillFact,
-                 ReclaimFact, PressureFact, AlertFact, LostFact, TickFact, ForgottenFact, EndFact>;
+                 ReclaimFact, PressureFact, GpuFact, AlertFact, LostFact, TickFact, ForgottenFact, EndFact>;
 
 /// Turns the model's clocks into wall time, once per process.
 struct ClockMap {

@@ -236,6 +236,22 @@ class Renderer {
     return out;
   }
 
+  Json operator()(const GpuFact& f) const {
+    const GpuEvent& e = f.event;
+    Json out = line("gpu", f.time);
+    out["process"] = process(f.process);
+    out["device"] = e.device ? Json(to_string(*e.device)) : Json(nullptr);
+    out["op"] = to_string(e.op);
+    out["bytes"] = maybe(e.bytes);
+    out["address"] = e.address ? Json(fmt::format("{:#x}", *e.address)) : Json(nullptr);
+    out["kind"] = to_string(e.kind);
+    out["status"] = maybe(e.status);
+    out["overhead"] = e.overhead;
+    if (e.op == GpuEvent::Op::free_seen) out["free_bytes"] = maybe(e.free_bytes);
+    if (e.first) out["first_time"] = format_rfc3339(clock_.wall(*e.first));
+    return out;
+  }
+
   Json operator()(const AlertFact& f) const {
     Json out = line("alert", f.time);
     out["rule"] = text(f.rule);
@@ -291,6 +307,10 @@ Json process_json(const ProcessRef& process, const ClockMap& clock) {
 
 Json fact_json(const Fact& fact, const ClockMap& clock) {
   return std::visit(Renderer(clock), fact);
+}
+
+nlohmann::ordered_json json_of(const ProcessRef& process, const ClockMap& clock) {
+  return Renderer(clock).process(process);
 }
 
 std::string to_json(const Fact& fact, const ClockMap& clock) {

@@ -156,7 +156,8 @@ std::vector<PostMortemProcess> find_processes(const PostMortem& report) {
   std::map<std::uint32_t, PostMortemProcess> all;  // by pid, of which there is one at a time
   auto at = [&](const ProcessRef& p) -> PostMortemProcess& {
     PostMortemProcess& known = all[p.id.tgid];
-    bool better = known.process.comm.empty() || (p.cmdline.size() > known.process.cmdline.size());
+    // The newest: before its exec a process has its parent's name and command line.
+    bool better = known.process.comm.empty() || !p.cmdline.empty();
     if (better || (p.id.start_ticks && p.id.start_ticks > known.process.id.start_ticks)) known.process = p;
     return known;
   };

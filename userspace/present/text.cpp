@@ -111,6 +111,24 @@ class Renderer {
                                                 percent(f.pressure.full));
   }
 
+  std::string operator()(const GpuFact& f) const {
+    const GpuEvent& e = f.event;
+    std::string what = fmt::format("{} {} {}", to_string(e.op), size_or(e.bytes), to_string(e.kind));
+    if (e.op == GpuEvent::Op::context) what = "context";
+    if (e.op == GpuEvent::Op::close) what = fmt::format("ended, held {}", size_or(e.bytes));
+    if (e.op == GpuEvent::Op::free_seen)
+      what = fmt::format("sees {} free of {}", size_or(e.free_bytes), size_or(e.bytes));
+    if (e.op == GpuEvent::Op::oom) what = fmt::format("out of GPU memory: asked for {}", size_or(e.bytes));
+    if (e.op == GpuEvent::Op::recovered) what = fmt::format("recovered: got {}", size_or(e.bytes));
+    if (e.op == GpuEvent::Op::again)
+      what = fmt::format("the same {} allocated again, first at {}", size_or(e.bytes),
+                         format_clock(clock_.wall(*e.first)));
+    if (e.overhead) what += " (context overhead)";
+    if (e.device) what += " on " + to_string(*e.device);
+    bool bad = e.op == GpuEvent::Op::oom || e.op == GpuEvent::Op::again;
+    return at(f.time, "gpu") + describe(f.process) + "  " + paint(bad ? kYellow : "", what);
+  }
+
   std::string operator()(const AlertFact& f) const {
     std::string out =
         at(f.time, "alert") + paint(kYellow, fmt::format("{}: {}", escape_for_terminal(f.rule), f.message));

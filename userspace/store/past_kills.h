@@ -25,8 +25,8 @@ struct PastKill {
   std::optional<std::string> boot_id;
 };
 
-/// A kill that a log tells of. nullopt: its report is of none. Without a time while the year is open; set_time()
-/// when it is known.
+/// A kill that a log tells of. nullopt: its report is of none. Without a time while the year is open;
+/// set_time() when it is known.
 std::optional<PastKill> past_kill(const LoggedOom& oom, EpisodeSource source);
 void set_time(PastKill& kill, const WallStamp& stamp);
 /// The id for `report`, or, without a time of day, what tells it apart.

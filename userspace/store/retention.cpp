@@ -305,7 +305,8 @@ bool Retention::drop_names() {
                    fmt::format(
                        "DELETE FROM processes WHERE run IN {} AND id NOT IN (SELECT process FROM"
                        " process_samples UNION SELECT process FROM exits UNION SELECT process FROM victims"
-                       " UNION SELECT process FROM others UNION SELECT process FROM tasks UNION SELECT trigger FROM episodes WHERE trigger"
+                       " UNION SELECT process FROM others UNION SELECT process FROM tasks UNION SELECT "
+                       "trigger FROM episodes WHERE trigger"
                        " IS NOT NULL UNION SELECT victim FROM kills UNION SELECT sender FROM kills UNION"
                        " SELECT process FROM forecasts WHERE process IS NOT NULL UNION SELECT process FROM"
                        " alert_actions WHERE process IS NOT NULL)",

@@ -123,7 +123,7 @@ ForecastFact Rows::forecast(const Statement& r, int c) {
   f.limit_cgroup = cgroup(r, c + 10);
   Forecast& said = f.forecast;
   said.verdict = from_name(r.text(c + 3), Verdict::unknown, Verdict::unknown);
-  if (!r.null(c + 4)) {
+  if (!r.null(c + 4) && !r.null(c + 7)) {  // schema 1 has no span: a rate over nothing would mislead
     Growth growth{{r.real(c + 4)}, {r.real(c + 5)}, {r.real(c + 6)}, Seconds(r.real(c + 7)), 0};
     growth.samples = static_cast<std::size_t>(r.integer(c + 8));
     said.growth = growth;

@@ -7,89 +7,14 @@
 #include <array>
 #include <cstring>
 
+#include "wire/decoder.h"
+
 namespace oomcast::wire {
 namespace {
 
 constexpr std::array<std::string_view, OC_LOST_REASONS> kLostReasons = {
     "samples_ring_full",  "events_ring_full",  "cgroup_table_full",
     "process_table_full", "victim_table_full", "stall_table_full"};
-
-std::string bounded_string(const char* text, std::size_t size) {
-  return {text, strnlen(text, size)};
-}
-
-class Decoder {
- public:
-  explicit Decoder(const Units& units) : units_(units) {}
-
-  /// At most 2^60 bytes, which no machine has: what is read through a stale pointer may be any number, and
-  /// three of them are added up.
-  Bytes pages(std::int64_t n) const {
-    std::int64_t most = (std::int64_t{1} << 60) / units_.page_bytes;
-    return {std::clamp(n, -most, most) * units_.page_bytes};
-  }
-
-  TaskId task_id(std::uint32_t tgid, std::uint64_t start_ns) const {
-    return {tgid, start_ns / static_cast<std::uint64_t>(units_.ns_per_tick)};
-  }
-
-  Task task(const oc_task& t) const {
-    Task out;
-    out.id = task_id(t.tgid, t.start_ns);
-    out.tid = t.tid;
-    if (t.parent_tgid) out.parent = task_id(t.parent_tgid, t.parent_start_ns);
-    out.ns_tgid = t.ns_tgid;
-    out.cgroup = cgroup(t.cgroup_id);
-    out.uid = t.uid;
-    out.oom_score_adj = t.oom_score_adj;
-    out.kthread = t.flags & OC_TASK_KTHREAD;
-    out.exiting = t.flags & OC_TASK_EXITING;
-    out.workqueue = t.flags & OC_TASK_WORKQUEUE;
-    out.comm = bounded_string(t.comm, sizeof(t.comm));
-    return out;
-  }
-
-  std::optional<Memory> memory(const oc_memory& m) const {
-    if (m.anon_pages == OC_UNKNOWN_BYTES) return std::nullopt;
-    return Memory{pages(m.anon_pages),
-                  pages(m.file_pages),
-                  pages(m.shmem_pages),
-                  pages(m.swap_entries),
-                  pages(m.total_vm_pages),
-                  Bytes{m.pgtables_bytes},
-                  m.mm_key};
-  }
-
-  Memcg memcg(const oc_memcg& m) const {
-    Memcg out;
-    out.inode = m.id;
-    out.usage = pages(static_cast<std::int64_t>(m.usage_pages));
-    out.watermark = pages(static_cast<std::int64_t>(m.watermark_pages));
-    if (m.limit_pages < OC_NO_LIMIT_FROM_PAGES) out.limit = pages(static_cast<std::int64_t>(m.limit_pages));
-    out.oom_lock = m.oom_lock != 0;
-    out.oom_group = m.oom_group != 0;
-    return out;
-  }
-
-  std::vector<Memcg> chain(const oc_memcg* levels) const {
-    std::vector<Memcg> out;
-    for (const oc_memcg* level = levels; level != levels + OC_CHAIN_LEN && level->id != OC_NO_CGROUP; ++level)
-      out.push_back(memcg(*level));
-    return out;
-  }
-
-  static std::optional<std::uint64_t> cgroup(std::uint64_t id) {
-    return id == OC_NO_CGROUP ? std::nullopt : std::optional(id);
-  }
-
-  static std::optional<Args> args(const char* bytes, std::uint32_t count, bool truncated) {
-    if (count == 0 || count > OC_ARGS_LEN) return std::nullopt;
-    return Args{split_args({bytes, count}), truncated};
-  }
-
- private:
-  Units units_;
-};
 
 // A copy: behind a record of odd length the next one of a batch is not aligned.
 template <typename T>
@@ -200,6 +125,36 @@ Result<Record> decode(std::span<const std::byte> bytes, const Units& units) {
         fmt::format("reading a kernel record of type {}, {} bytes: not one of contract version {}",
                     header->type, bytes.size(), version()));
   return *std::move(record);
+}
+
+Result<GpuCall> decode_gpu_call(std::span<const std::byte> bytes, const Units& units) {
+  auto r = as<oc_gpu_call>(bytes);
+  bool ours = r && r->header.type == OC_GPU_CALL && r->header.size == bytes.size() &&
+              r->syscall >= OC_GPU_IOCTL && r->syscall <= OC_GPU_MUNMAP && r->device <= OC_GPU_UVM &&
+              r->head_bytes <= OC_GPU_HEAD_LEN && r->tail_bytes <= OC_GPU_TAIL_LEN &&
+              r->params_bytes <= OC_GPU_PARAMS_LEN;
+  if (!ours)
+    return Error::failed(fmt::format("reading a GPU record of {} bytes: not one of contract version {}",
+                                     bytes.size(), version()));
+  auto copy = [](const unsigned char* from, std::size_t size) {
+    auto* begin = reinterpret_cast<const std::byte*>(from);
+    return std::vector<std::byte>(begin, begin + size);
+  };
+  GpuCall out;
+  out.time = mono_from_ns(r->header.time_ns);
+  out.task = Decoder(units).task(r->task);
+  out.call = static_cast<GpuCall::Call>(r->syscall - OC_GPU_IOCTL);
+  out.device = static_cast<GpuCall::Device>(r->device);
+  out.minor = r->minor;
+  out.command = r->command;
+  out.result = r->result;
+  out.file = r->file;
+  out.address = r->address;
+  out.length = r->length_bytes;
+  out.head = copy(r->head, r->head_bytes);
+  out.tail = copy(r->tail, r->tail_bytes);
+  out.params = copy(r->params, r->params_bytes);
+  return out;
 }
 
 std::vector<std::string> split_args(std::string_view bytes) {

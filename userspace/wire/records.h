@@ -143,12 +143,30 @@ struct OomDecision {
   std::optional<Constraint> constraint;
 };
 
+/// A system call on one of the NVIDIA driver's files, after it returned, with what the program's memory held.
+struct GpuCall {
+  enum class Call { ioctl, mmap, munmap };
+  enum class Device { none, control, card, uvm };
+  MonoTime time;
+  Task task;
+  Call call = Call::ioctl;
+  Device device = Device::none;
+  std::uint32_t minor = 0, command = 0;
+  std::int64_t result = 0;
+  std::uint64_t file = 0;
+  std::uint64_t address = 0, length = 0;
+  std::vector<std::byte> head, tail, params;  // empty: could not be read
+};
+
 using Record = std::variant<CgroupSample, ProcessSample, Fork, Exec, Exit, CgroupEvent, CgroupAttach,
                             ScoreAdj, OomMark, KernelKill, Dying, UserKill, Reaper, OomDecision>;
 
 /// One record of a ring. Error: it is shorter than it says, of an unknown type, or not of its type's size:
 /// the two sides were built from different contracts. Cost: one copy of what the record holds.
 Result<Record> decode(std::span<const std::byte> bytes, const Units& units);
+
+/// The same of the ring that only the GPU programs write.
+Result<GpuCall> decode_gpu_call(std::span<const std::byte> bytes, const Units& units);
 
 /// Splits what /proc/PID/cmdline or a record shows of argv: arguments end with NUL, a last one may lack it.
 std::vector<std::string> split_args(std::string_view bytes);

@@ -75,14 +75,15 @@ TEST_F(LogLines, what_others_than_the_kernel_wrote_is_told) {
   EXPECT_FALSE(read("<14>[    1.5] Killed process 1 (a)").kernel);
   EXPECT_FALSE(read("user  :notice: [    1.5] Killed process 1 (a)").kernel);
   EXPECT_FALSE(read("12,1,1500000,-;Killed process 1 (a)").kernel);
-  EXPECT_FALSE(read(R"({"_TRANSPORT":"syslog","MESSAGE":"Killed process 1 (a)"})").kernel);
-  EXPECT_FALSE(read(R"({"_TRANSPORT":"kernel","SYSLOG_FACILITY":"1","MESSAGE":"Killed process 1 (a)"})").kernel);
-  EXPECT_FALSE(read(R"({"_TRANSPORT":"kernel","MESSAGE":"Killed)").kernel);
+  EXPECT_FALSE(read(R"j({"_TRANSPORT":"syslog","MESSAGE":"Killed process 1 (a)"})j").kernel);
+  EXPECT_FALSE(
+      read(R"j({"_TRANSPORT":"kernel","SYSLOG_FACILITY":"1","MESSAGE":"Killed process 1 (a)"})j").kernel);
+  EXPECT_FALSE(read(R"j({"_TRANSPORT":"kernel","MESSAGE":"Killed)j").kernel);
 }
 
 TEST_F(LogLines, a_journal_record_is_as_late_as_its_reader_was) {
   auto prefix = read(
-      R"({"_TRANSPORT":"kernel","MESSAGE":"a\nb","_BOOT_ID":"b1","__REALTIME_TIMESTAMP":"1000000000","__MONOTONIC_TIMESTAMP":"7003000","_SOURCE_MONOTONIC_TIMESTAMP":"7000000"})");
+      R"j({"_TRANSPORT":"kernel","MESSAGE":"a\nb","_BOOT_ID":"b1","__REALTIME_TIMESTAMP":"1000000000","__MONOTONIC_TIMESTAMP":"7003000","_SOURCE_MONOTONIC_TIMESTAMP":"7000000"})j");
   EXPECT_EQ(prefix.wall->since_epoch, 1000s);
   EXPECT_EQ(prefix.wall->error, 3ms);
   EXPECT_EQ(prefix.since_boot, 7s);
@@ -90,7 +91,7 @@ TEST_F(LogLines, a_journal_record_is_as_late_as_its_reader_was) {
   EXPECT_EQ(line_.text, "a\nb");
   // Printed before journald ran.
   prefix = read(
-      R"({"_TRANSPORT":"kernel","MESSAGE":[65,255],"__REALTIME_TIMESTAMP":"1000000000","__MONOTONIC_TIMESTAMP":"90000000","_SOURCE_MONOTONIC_TIMESTAMP":"7000000"})");
+      R"j({"_TRANSPORT":"kernel","MESSAGE":[65,255],"__REALTIME_TIMESTAMP":"1000000000","__MONOTONIC_TIMESTAMP":"90000000","_SOURCE_MONOTONIC_TIMESTAMP":"7000000"})j");
   EXPECT_EQ(prefix.wall->since_epoch, 917s);
   EXPECT_EQ(line_.text, "A\xff");
 }
@@ -116,7 +117,8 @@ TEST_F(LogLines, january_behind_december_is_another_year) {
 
 TEST_F(LogLines, the_29th_of_february_is_of_a_leap_year) {
   auto leap = read("Feb 29 01:00:00 host kernel: a").wall;
-  EXPECT_EQ(reader_.resolve(*leap, WallTime(at("2026-06-01 00:00:00"))).since_epoch, at("2024-02-29 01:00:00"));
+  EXPECT_EQ(reader_.resolve(*leap, WallTime(at("2026-06-01 00:00:00"))).since_epoch,
+            at("2024-02-29 01:00:00"));
 }
 
 TEST_F(LogLines, a_table_row_is_no_stamp) {

@@ -46,7 +46,8 @@ class HistoryOf : public testing::Test {
 
   // OOMCAST_WRITE_GOLDEN=1 writes the files anew; look at the difference.
   void expect_golden(const std::string& name, const std::string& text) {
-    if (std::getenv("OOMCAST_WRITE_GOLDEN")) std::ofstream(OOMCAST_TESTS "/unit/present/golden/" + name) << text;
+    if (std::getenv("OOMCAST_WRITE_GOLDEN"))
+      std::ofstream(OOMCAST_TESTS "/unit/present/golden/" + name) << text;
     EXPECT_EQ(text, file("present/golden/" + name));
   }
 };

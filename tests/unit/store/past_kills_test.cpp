@@ -32,7 +32,8 @@ TEST(PastKills, seen_live_in_kmsg_in_the_journal_and_in_a_file_is_one) {
 }
 
 TEST(PastKills, the_same_pid_on_another_day_is_another) {
-  EXPECT_EQ(each_once({kill(7, EpisodeSource::file, 1000s), kill(7, EpisodeSource::file, 90000s)}).size(), 2u);
+  EXPECT_EQ(each_once({kill(7, EpisodeSource::file, 1000s), kill(7, EpisodeSource::file, 90000s)}).size(),
+            2u);
 }
 
 TEST(PastKills, the_same_stamp_of_another_boot_is_another) {
@@ -43,7 +44,9 @@ TEST(PastKills, the_same_stamp_of_another_boot_is_another) {
 }
 
 TEST(PastKills, two_kills_of_one_pid_in_one_boot_are_told_apart_by_the_kernels_stamp) {
-  EXPECT_EQ(each_once({kill(7, EpisodeSource::kmsg, 1000s, 50s), kill(7, EpisodeSource::kmsg, 1005s, 55s)}).size(), 2u);
+  EXPECT_EQ(
+      each_once({kill(7, EpisodeSource::kmsg, 1000s, 50s), kill(7, EpisodeSource::kmsg, 1005s, 55s)}).size(),
+      2u);
 }
 
 TEST(PastKills, a_log_without_time_of_day_is_joined_by_the_boots_clock) {

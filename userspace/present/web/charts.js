@@ -120,9 +120,10 @@ class Timeline {
     for (const chart of this.charts) chart.setScale('x', {min: from, max: seconds === undefined ? max : seconds * 0.04});
   }
 
-  resize() {
+  // To the width of what is around each; or to one that is given.
+  resize(given) {
     for (const chart of this.charts) {
-      const width = Math.max(chart.box.clientWidth, 200);
+      const width = given ?? Math.max(chart.box.clientWidth, 200);
       if (width !== chart.width) chart.setSize({width, height: chart.height});
     }
   }

@@ -202,5 +202,6 @@ memory.draw?.();
 
 themed.push(() => timeline.charts.forEach((chart) => chart.redraw(false, true)));
 new ResizeObserver(() => timeline.resize()).observe(document.querySelector('main'));
-addEventListener('beforeprint', () => timeline.resize());
+// Before the paper's layout is known: as wide as A4 and Letter both are between their margins.
+addEventListener('beforeprint', () => timeline.resize(660));
 addEventListener('afterprint', () => timeline.resize());

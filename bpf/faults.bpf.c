@@ -1,0 +1,294 @@
+/* Who touches new memory, and from where: samples of page faults with the registers, the stack and the Python
+ * frames of the thread at that moment. An object of its own: loaded only while someone asks.
+ *
+ * on_fault runs so many times a second at a minor fault of each CPU, after the kernel has handled it. A fault
+ * may bring 4 KiB or 2 MiB, so that what counts is not faults but what the process grew by since its last
+ * look.
+ */
+
+#include "task.bpf.h"
+
+/* x86-64, by the position in which the kernel saves them. */
+enum {
+  R15,
+  R14,
+  R13,
+  R12,
+  RBP,
+  RBX,
+  R11,
+  R10,
+  R9,
+  R8,
+  RAX,
+  RCX,
+  RDX,
+  RSI,
+  RDI,
+  ORIG,
+  RIP,
+  CS,
+  FLAGS,
+  RSP,
+  SS,
+  SAVED
+};
+
+struct oc_fault_context { /* struct bpf_perf_event_data, which BPF sees in this form */
+  u64 registers[SAVED];
+  u64 sample_period;
+  u64 addr;
+};
+
+const volatile unsigned int oc_faults_wire_version = OC_WIRE_VERSION;
+const volatile unsigned int oc_scope_by_cgroup = 0;
+const volatile unsigned int oc_scope_by_process = 0;
+unsigned long long oc_sample_pages = 64; /* a record for about so much; may change while it runs */
+
+struct { /* 8 MiB: 300 full stacks, several thousand usual ones */
+  __uint(type, BPF_MAP_TYPE_RINGBUF);
+  __uint(max_entries, 8 * 1024 * 1024);
+} faults SEC(".maps");
+
+struct {
+  __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+  __uint(max_entries, 1);
+  __type(key, u32);
+  __type(value, struct oc_fault);
+} fault_buffer SEC(".maps");
+
+struct {
+  __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+  __uint(max_entries, OC_FAULT_LOST_REASONS);
+  __type(key, u32);
+  __type(value, u64);
+} faults_lost SEC(".maps");
+
+struct { /* cgroup ids or tgids */
+  __uint(type, BPF_MAP_TYPE_HASH);
+  __uint(max_entries, 16384);
+  __uint(map_flags, BPF_F_NO_PREALLOC);
+  __type(key, u64);
+  __type(value, u32);
+} fault_scope SEC(".maps");
+
+struct { /* by tgid, written by user space */
+  __uint(type, BPF_MAP_TYPE_HASH);
+  __uint(max_entries, 4096);
+  __uint(map_flags, BPF_F_NO_PREALLOC);
+  __type(key, u32);
+  __type(value, struct oc_python_layout);
+} pythons SEC(".maps");
+
+struct { /* 1.3 MiB; a process that falls out begins anew */
+  __uint(type, BPF_MAP_TYPE_LRU_HASH);
+  __uint(max_entries, 16384);
+  __type(key, u32); /* tgid */
+  __type(value, struct oc_growth);
+} growth SEC(".maps");
+
+static __always_inline bool cgroup_in_scope(struct task_struct* task) {
+  struct cgroup_subsys_state* css = oc_memory_css(task);
+  for (int level = 0; level < OC_CHAIN_LEN && css; ++level) {
+    u64 id = oc_css_id(css);
+    if (bpf_map_lookup_elem(&fault_scope, &id)) return true;
+    css = BPF_CORE_READ(css, parent);
+  }
+  return false;
+}
+
+#define OC_ANCESTORS 8
+static __always_inline bool process_in_scope(struct task_struct* task) {
+  u64 self = BPF_CORE_READ(task, tgid);
+  for (int level = 0; level < OC_ANCESTORS; ++level) {
+    u64 tgid = BPF_CORE_READ(task, tgid);
+    if (tgid <= 1) return false;
+    if (bpf_map_lookup_elem(&fault_scope, &tgid)) {
+      u32 yes = 1; /* known by itself from now on: its parent may end before it does */
+      if (level) bpf_map_update_elem(&fault_scope, &self, &yes, BPF_ANY);
+      return true;
+    }
+    task = BPF_CORE_READ(task, real_parent);
+  }
+  return false;
+}
+
+/* What this fault stands for, in pages; 0: not yet worth a record. */
+static __always_inline u64 weigh(struct task_struct* task, struct mm_struct* mm, u64 period) {
+  u32 tgid = BPF_CORE_READ(task, tgid);
+  s64 resident = oc_rss_pages(mm, OC_MM_ANON) + oc_rss_pages(mm, OC_MM_SHMEM) + oc_rss_pages(mm, OC_MM_SWAP);
+  struct oc_growth* g = bpf_map_lookup_elem(&growth, &tgid);
+  if (g && !g->mm) g->mm = (u64)mm; /* user space knew it when the window began */
+  if (!g || g->mm != (u64)mm) {
+    struct oc_growth first = {.mm = (u64)mm, .resident_pages = resident, .gathered = period};
+    bpf_map_update_elem(&growth, &tgid, &first, BPF_ANY);
+    return 0;
+  }
+  s64 grown = resident - g->resident_pages;
+  g->resident_pages = resident;
+  g->gathered += grown > (s64)period ? grown : period;
+  if (g->gathered < g->wanted) return 0;
+  u64 weight = g->gathered;
+  g->gathered = 0;
+  g->wanted = oc_sample_pages / 2 + bpf_get_prandom_u32() % (u32)(oc_sample_pages | 1);
+  return weight;
+}
+
+#define OC_PF_FORKNOEXEC 0x00000040
+/* A child that has not executed anything has its parent's memory, at the same addresses. */
+static __always_inline struct oc_python_layout* python_layout(struct task_struct* task) {
+  for (int level = 0; level < 4; ++level) {
+    u32 tgid = BPF_CORE_READ(task, tgid);
+    struct oc_python_layout* layout = bpf_map_lookup_elem(&pythons, &tgid);
+    if (layout) return layout;
+    task = BPF_CORE_READ(task, group_leader);
+    if (!(BPF_CORE_READ(task, flags) & OC_PF_FORKNOEXEC)) return 0;
+    task = BPF_CORE_READ(task, real_parent);
+  }
+  return 0;
+}
+
+static __always_inline u64 user_word(u64 address) {
+  u64 word = 0;
+  bpf_probe_read_user(&word, sizeof(word), (void*)address);
+  return word;
+}
+
+#define OC_PYTHON_STEPS 128 /* threads and interpreters looked at */
+static __always_inline u64 python_thread(struct oc_python_layout* l, u64 thread_id) {
+  u64 interpreter = user_word(l->interpreters);
+  u64 thread = interpreter ? user_word(interpreter + l->interpreter_threads) : 0;
+  for (int step = 0; step < OC_PYTHON_STEPS; ++step) {
+    if (thread) {
+      if (user_word(thread + l->thread_id) == thread_id) return thread;
+      thread = user_word(thread + l->thread_next);
+    } else {
+      if (!interpreter) return 0;
+      interpreter = user_word(interpreter + l->interpreter_next);
+      if (!interpreter) return 0;
+      thread = user_word(interpreter + l->interpreter_threads);
+    }
+  }
+  return 0;
+}
+
+__noinline int read_python(struct oc_fault* r, struct oc_python_layout* l, u64 thread_id) {
+  if (!r || !l) return 0;
+  u64 thread = python_thread(l, thread_id);
+  if (!thread) return OC_PYTHON_NO_THREAD;
+  u64 frame = user_word(thread + l->thread_frame);
+  if (frame && l->cframe_frame != OC_PYTHON_NO_FIELD) frame = user_word(frame + l->cframe_frame);
+  u32 depth = 0;
+  u64 entries = 0;
+  while (depth < OC_PYTHON_DEPTH && frame) {
+    u8 entry = 1;
+    u64 code = 0;
+    if (bpf_probe_read_user(&code, sizeof(code), (void*)(frame + l->frame_code))) break;
+    if (l->entry_kind != OC_PYTHON_ENTRY_EACH)
+      bpf_probe_read_user(&entry, sizeof(entry), (void*)(frame + l->frame_entry));
+    u64 next = user_word(frame + l->frame_previous);
+    if (l->entry_kind == OC_PYTHON_ENTRY_OWNER) {
+      if (entry >= l->entry_owner) { /* the shim between two native frames */
+        if (depth) entries |= 1ull << ((depth - 1) & 63);
+        frame = next;
+        /* A shim counts as a step, so that the loop ends; its slot says nothing. */
+        r->python[depth & 63].code = 0;
+        r->python[depth & 63].instruction = 0;
+        r->python[depth & 63].identity = 0;
+        ++depth;
+        continue;
+      }
+      entry = 0;
+    }
+    r->python[depth & 63].code = code;
+    r->python[depth & 63].instruction = user_word(frame + l->frame_instruction);
+    r->python[depth & 63].identity = oc_python_identity(
+        user_word(code + l->code_file), user_word(code + l->code_name), user_word(code + l->code_lines));
+    if (entry) entries |= 1ull << (depth & 63);
+    ++depth;
+    frame = next;
+  }
+  r->python_frames = depth;
+  r->python_entries = entries;
+  return frame ? OC_PYTHON_CUT : OC_PYTHON_READ;
+}
+
+#define OC_STACK_CHUNK 1024
+static __always_inline void copy_stack(struct oc_fault* r, u64 sp) {
+  u32 filled = 0;
+  for (int chunk = 0; chunk < OC_STACK_BYTES / OC_STACK_CHUNK; ++chunk) {
+    if (bpf_probe_read_user(&r->stack[chunk * OC_STACK_CHUNK], OC_STACK_CHUNK,
+                            (void*)(sp + chunk * OC_STACK_CHUNK)))
+      break;
+    filled += OC_STACK_CHUNK;
+  }
+  r->stack_bytes = filled;
+}
+
+static __always_inline void fill_registers(struct oc_fault* r, struct task_struct* task) {
+  u64 saved[SAVED];
+  if (bpf_probe_read_kernel(saved, sizeof(saved), (void*)bpf_task_pt_regs(task))) {
+    __builtin_memset(r->registers, 0, sizeof(r->registers));
+    return;
+  }
+  r->registers[0] = saved[RAX];
+  r->registers[1] = saved[RDX];
+  r->registers[2] = saved[RCX];
+  r->registers[3] = saved[RBX];
+  r->registers[4] = saved[RSI];
+  r->registers[5] = saved[RDI];
+  r->registers[6] = saved[RBP];
+  r->registers[7] = saved[RSP];
+  r->registers[8] = saved[R8];
+  r->registers[9] = saved[R9];
+  r->registers[10] = saved[R10];
+  r->registers[11] = saved[R11];
+  r->registers[12] = saved[R12];
+  r->registers[13] = saved[R13];
+  r->registers[14] = saved[R14];
+  r->registers[15] = saved[R15];
+  r->registers[16] = saved[RIP];
+}
+
+static __always_inline void count_lost(u32 reason) {
+  u64* count = bpf_map_lookup_elem(&faults_lost, &reason);
+  if (count) (*count)++;
+}
+
+SEC("perf_event")
+int on_fault(struct oc_fault_context* ctx) {
+  struct task_struct* task = bpf_get_current_task_btf();
+  struct mm_struct* mm = BPF_CORE_READ(task, mm);
+  if (!mm) return 0;
+  if (oc_scope_by_cgroup && !cgroup_in_scope(task)) return 0;
+  if (oc_scope_by_process && !process_in_scope(task)) return 0;
+  u64 weight = weigh(task, mm, ctx->sample_period);
+  if (!weight) return 0;
+  u32 zero = 0;
+  struct oc_fault* r = bpf_map_lookup_elem(&fault_buffer, &zero);
+  if (!r) return 0;
+  r->header.type = OC_FAULT;
+  r->header.cpu = bpf_get_smp_processor_id();
+  r->header.time_ns = bpf_ktime_get_ns();
+  oc_fill_task(&r->task, task);
+  oc_fill_memory(&r->memory, task);
+  r->address = ctx->addr;
+  r->weight_pages = weight;
+  fill_registers(r, task);
+  copy_stack(r, r->registers[7]);
+  r->python_state = OC_PYTHON_NONE;
+  r->python_frames = 0;
+  r->python_entries = 0;
+  struct oc_python_layout* layout = python_layout(task);
+  if (layout) r->python_state = read_python(r, layout, BPF_CORE_READ(task, thread.fsbase));
+  u32 size = __builtin_offsetof(struct oc_fault, stack) + r->stack_bytes;
+  if (size > sizeof(*r)) return 0;
+  r->header.size = size;
+  /* Woken by every quarter of the ring; otherwise the reader looks by itself. */
+  u64 flags = bpf_ringbuf_query(&faults, BPF_RB_AVAIL_DATA) > 2 * 1024 * 1024 ? BPF_RB_FORCE_WAKEUP
+                                                                              : BPF_RB_NO_WAKEUP;
+  if (bpf_ringbuf_output(&faults, r, size, flags)) count_lost(OC_LOST_FAULTS_RING_FULL);
+  return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";

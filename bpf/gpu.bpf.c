@@ -1,0 +1,273 @@
+/* The NVIDIA driver's memory as every program must ask for it: the ioctls of nvidiactl, nvidiaN and
+ * nvidia-uvm, and the mappings of nvidia-uvm. All of it is read when the call returns: both drivers copy the
+ * whole argument back, so that the question and its answer stand side by side in the program's memory (and
+ * its pages were touched a moment ago, so that a read which may not sleep finds them).
+ *
+ * An object of its own, loaded and attached only while such a device is in use. What a call means, and its
+ * layout by driver version, is user space's to know: only what must be known to read a few bounded pieces is
+ * here.
+ */
+
+#include "task.bpf.h"
+
+#define SYSCALL_MMAP 9
+#define SYSCALL_MUNMAP 11
+#define SYSCALL_IOCTL 16
+
+#define NVIDIA_MAJOR 195
+#define NVIDIA_CONTROL_MINOR 255
+#define NVIDIA_LAST_CARD_MINOR 247
+#define S_IFMT 0170000
+#define S_IFCHR 0020000
+
+#define RM_ALLOC_MEMORY 0x27
+#define RM_FREE 0x29
+#define RM_CONTROL 0x2A
+#define RM_ALLOC 0x2B
+#define RM_DUP_OBJECT 0x34
+#define RM_VID_HEAP_CONTROL 0x4A
+#define CHECK_VERSION 0xD2
+#define XFER_CMD 0xD3
+#define UVM_INITIALIZE 0x30000001u
+#define UVM_DEINITIALIZE 0x30000002u
+#define FB_GET_INFO_V2 0x20801303u
+
+const volatile unsigned int oc_gpu_wire_version = OC_WIRE_VERSION;
+const volatile bool oc_gpu_has_test_files = false;
+volatile unsigned int oc_uvm_major = 0; /* 0: the driver is not loaded yet */
+unsigned long long oc_gpu_lost = 0;                    /* the ring was full; sum over all CPUs */
+unsigned long long oc_gpu_untracked = 0;               /* unmappings of processes that found no room in gpu_processes */
+
+struct { /* a context is about 250 records of 480 bytes */
+  __uint(type, BPF_MAP_TYPE_RINGBUF);
+  __uint(max_entries, 512 * 1024);
+} gpu_calls SEC(".maps");
+
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, OC_GPU_UVM_COMMANDS);
+  __type(key, u32);
+  __type(value, struct oc_gpu_layout);
+} gpu_layouts SEC(".maps");
+
+struct { /* processes that use nvidia-uvm, so that nobody else's munmap is told; user space removes the dead
+          */
+  __uint(type, BPF_MAP_TYPE_HASH);
+  __uint(max_entries, 4096);
+  __type(key, u32); /* tgid */
+  __type(value, u32);
+} gpu_processes SEC(".maps");
+
+struct {
+  __uint(type, BPF_MAP_TYPE_HASH);
+  __uint(max_entries, 16);
+  __type(key, struct oc_gpu_test_file);
+  __type(value, u32);
+} gpu_test_files SEC(".maps");
+
+struct target {
+  u32 device, minor;
+  u64 file;
+};
+
+/* What the running task's descriptor leads to; device 0: not the driver. */
+static __always_inline struct target target_of(u32 fd) {
+  struct target out = {};
+  struct task_struct* task = (struct task_struct*)bpf_get_current_task();
+  struct fdtable* table = BPF_CORE_READ(task, files, fdt);
+  if (!table || fd >= BPF_CORE_READ(table, max_fds)) return out;
+  struct file** files = BPF_CORE_READ(table, fd);
+  struct file* file = 0;
+  bpf_probe_read_kernel(&file, sizeof(file), files + fd);
+  if (!file) return out;
+  struct inode* inode = BPF_CORE_READ(file, f_inode);
+  out.file = (u64)file;
+  if ((BPF_CORE_READ(inode, i_mode) & S_IFMT) == S_IFCHR) {
+    u32 device = BPF_CORE_READ(inode, i_rdev);
+    u32 major = device >> 20;
+    out.minor = device & 0xfffff;
+    if (major == NVIDIA_MAJOR && out.minor == NVIDIA_CONTROL_MINOR) out.device = OC_GPU_CONTROL;
+    if (major == NVIDIA_MAJOR && out.minor <= NVIDIA_LAST_CARD_MINOR) out.device = OC_GPU_CARD;
+    if (oc_uvm_major && major == oc_uvm_major && out.minor == 0) out.device = OC_GPU_UVM;
+  } else if (oc_gpu_has_test_files) {
+    struct oc_gpu_test_file key = {.device = BPF_CORE_READ(inode, i_sb, s_dev),
+                                   .inode = BPF_CORE_READ(inode, i_ino)};
+    u32* kind = bpf_map_lookup_elem(&gpu_test_files, &key);
+    if (kind) out.device = *kind;
+  }
+  return out;
+}
+
+static __always_inline struct oc_gpu_call* reserve(u32 syscall, const struct target* target, long result) {
+  struct oc_gpu_call* r = bpf_ringbuf_reserve(&gpu_calls, sizeof(*r), 0);
+  if (!r) {
+    __sync_fetch_and_add(&oc_gpu_lost, 1);
+    return 0;
+  }
+  r->header.type = OC_GPU_CALL;
+  r->header.size = sizeof(*r);
+  r->header.cpu = bpf_get_smp_processor_id();
+  r->header.time_ns = bpf_ktime_get_ns();
+  oc_fill_task(&r->task, (struct task_struct*)bpf_get_current_task());
+  r->syscall = syscall;
+  r->device = target->device;
+  r->minor = target->minor;
+  r->command = 0;
+  r->result = result;
+  r->file = target->file;
+  r->address = r->length_bytes = 0;
+  r->head_bytes = r->tail_bytes = r->params_bytes = r->_pad = 0;
+  return r;
+}
+
+static __always_inline void submit(struct oc_gpu_call* r) {
+  bpf_ringbuf_submit(r, 0);
+}
+
+/* How many bytes were read: all or none. The barrier keeps the compiler from folding the bound into another
+ * compare that the verifier does not follow. */
+static __always_inline u16 read_argument(void* to, u32 room, u32 bytes, u64 from) {
+  barrier_var(bytes);
+  if (bytes > room) return 0;
+  return bpf_probe_read_user(to, bytes, (void*)from) ? 0 : (u16)bytes;
+}
+
+static __always_inline void remember_process(void) {
+  u32 tgid = bpf_get_current_pid_tgid() >> 32, yes = 1;
+  if (!bpf_map_lookup_elem(&gpu_processes, &tgid) &&
+      bpf_map_update_elem(&gpu_processes, &tgid, &yes, BPF_ANY))
+    __sync_fetch_and_add(&oc_gpu_untracked, 1);
+}
+
+static __always_inline void uvm_call(u32 command, u64 argument, const struct target* target, long result) {
+  u32 at = command == UVM_INITIALIZE ? 128 : command == UVM_DEINITIALIZE ? 129 : command;
+  struct oc_gpu_layout* layout = bpf_map_lookup_elem(&gpu_layouts, &at);
+  remember_process();
+  if (!layout || !layout->head_bytes) return;
+  u32 head = layout->head_bytes, tail = layout->tail_bytes;
+  u64 tail_at = layout->tail_at;
+  struct oc_gpu_call* r = reserve(OC_GPU_IOCTL, target, result);
+  if (!r) return;
+  r->command = command;
+  r->head_bytes = read_argument(r->head, OC_GPU_HEAD_LEN, head, argument);
+  if (tail) r->tail_bytes = read_argument(r->tail, OC_GPU_TAIL_LEN, tail, argument + tail_at);
+  submit(r);
+}
+
+static __always_inline bool is_memory_class(u32 class) {
+  return class == 0x40 || class == 0x3E || class == 0x71 || class == 0xF8;
+}
+
+static __always_inline void rm_call(u32 number, u32 size, u64 argument, const struct target* target,
+                                    long result) {
+  /* Most calls of these two are of no interest: ask before anything is reserved. */
+  u64 pointer = 0;
+  u32 params = 0;
+  if (number == RM_CONTROL) {
+    u32 command = 0;
+    if (bpf_probe_read_user(&command, sizeof(command), (char*)argument + 8) || command != FB_GET_INFO_V2)
+      return;
+    if (bpf_probe_read_user(&pointer, sizeof(pointer), (char*)argument + 16) ||
+        bpf_probe_read_user(&params, sizeof(params), (char*)argument + 24))
+      return;
+  } else if (number == RM_ALLOC) {
+    u32 class = 0;
+    if (bpf_probe_read_user(&class, sizeof(class), (char*)argument + 12) || !is_memory_class(class)) return;
+    if (bpf_probe_read_user(&pointer, sizeof(pointer), (char*)argument + 16)) return;
+    params = 72; /* as far as the size */
+  }
+  struct oc_gpu_call* r = reserve(OC_GPU_IOCTL, target, result);
+  if (!r) return;
+  r->command = 0xC0000000u | size << 16 | 'F' << 8 | number;
+  if (size) r->head_bytes = read_argument(r->head, OC_GPU_HEAD_LEN, size, argument);
+  if (params > OC_GPU_PARAMS_LEN) params = OC_GPU_PARAMS_LEN;
+  if (pointer && params) r->params_bytes = read_argument(r->params, OC_GPU_PARAMS_LEN, params, pointer);
+  submit(r);
+}
+
+static __always_inline bool is_rm_number(u32 number) {
+  return number == RM_ALLOC_MEMORY || number == RM_FREE || number == RM_CONTROL || number == RM_ALLOC ||
+         number == RM_DUP_OBJECT || number == RM_VID_HEAP_CONTROL || number == CHECK_VERSION ||
+         number == XFER_CMD;
+}
+
+/* Cheapest first: two compares turn away the ioctls of terminals, sockets and other drivers. */
+static __always_inline void on_ioctl(u32 fd, u32 command, u64 argument, long result) {
+  bool uvm = command < 128 || command == UVM_INITIALIZE || command == UVM_DEINITIALIZE;
+  u32 number = command & 0xff, size = command >> 16 & 0x3fff;
+  bool rm = command >> 30 == 3 && (command >> 8 & 0xff) == 'F' && is_rm_number(number);
+  if (!uvm && !rm) return;
+  struct target target = target_of(fd);
+  if (!target.device || uvm != (target.device == OC_GPU_UVM)) return;
+  if (uvm) {
+    uvm_call(command, argument, &target, result);
+    return;
+  }
+  if (number == XFER_CMD) { /* an ioctl in an envelope: opened once */
+    struct {
+      u32 command, size;
+      u64 pointer;
+    } inside = {};
+    if (bpf_probe_read_user(&inside, sizeof(inside), (void*)argument)) return;
+    if (inside.command == XFER_CMD || inside.size > 0x3fff || !is_rm_number(inside.command)) return;
+    number = inside.command;
+    size = inside.size;
+    argument = inside.pointer;
+  }
+  rm_call(number, size, argument, &target, result);
+}
+
+static __always_inline void on_mmap(u64 length, u32 fd, u64 offset, long result) {
+  if ((u64)result != offset || !offset) return; /* managed memory is mapped where its offset says */
+  struct target target = target_of(fd);
+  if (target.device != OC_GPU_UVM) return;
+  remember_process();
+  struct oc_gpu_call* r = reserve(OC_GPU_MMAP, &target, 0);
+  if (!r) return;
+  r->address = (u64)result;
+  r->length_bytes = length;
+  submit(r);
+}
+
+static __always_inline void on_munmap(u64 address, u64 length, long result) {
+  u32 tgid = bpf_get_current_pid_tgid() >> 32;
+  if (result || !bpf_map_lookup_elem(&gpu_processes, &tgid)) return;
+  struct target none = {};
+  struct oc_gpu_call* r = reserve(OC_GPU_MUNMAP, &none, result);
+  if (!r) return;
+  r->address = address;
+  r->length_bytes = length;
+  submit(r);
+}
+
+/* Where functions can be traced, other system calls pay nothing. */
+SEC("fexit/__x64_sys_ioctl")
+int BPF_PROG(on_ioctl_return, struct pt_regs* regs, long result) {
+  on_ioctl((u32)regs->di, (u32)regs->si, regs->dx, result);
+  return 0;
+}
+SEC("fexit/__x64_sys_mmap")
+int BPF_PROG(on_mmap_return, struct pt_regs* regs, long result) {
+  on_mmap(regs->si, (u32)regs->r8, regs->r9, result);
+  return 0;
+}
+SEC("fexit/__x64_sys_munmap")
+int BPF_PROG(on_munmap_return, struct pt_regs* regs, long result) {
+  on_munmap(regs->di, regs->si, result);
+  return 0;
+}
+
+/* Elsewhere each system call pays a compare. */
+SEC("tp_btf/sys_exit")
+int BPF_PROG(on_syscall_return, struct pt_regs* regs, long result) {
+  u64 number = regs->orig_ax;
+  if (number == SYSCALL_IOCTL)
+    on_ioctl((u32)regs->di, (u32)regs->si, regs->dx, result);
+  else if (number == SYSCALL_MMAP)
+    on_mmap(regs->si, (u32)regs->r8, regs->r9, result);
+  else if (number == SYSCALL_MUNMAP)
+    on_munmap(regs->di, regs->si, result);
+  return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";

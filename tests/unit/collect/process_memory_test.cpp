@@ -1,0 +1,66 @@
+#include "collect/process_memory.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <array>
+
+namespace oomcast {
+namespace {
+
+TEST(ParseMaps, reads_what_the_kernel_prints) {
+  auto maps = parse_maps(
+      "00400000-0041f000 r-xp 00001000 fe:00 131 /usr/bin/my prog\n"
+      "7f0000000000-7f0000021000 rw-p 00000000 00:00 0 \n"
+      "7ffe00000000-7ffe00021000 rw-s 00000000 00:01 9 /dev/shm/x (deleted)\n");
+  ASSERT_EQ(maps.size(), 3u);
+  EXPECT_EQ(maps[0].begin, 0x400000u);
+  EXPECT_EQ(maps[0].offset, 0x1000u);
+  EXPECT_EQ(maps[0].inode, 131u);
+  EXPECT_EQ(maps[0].path, "/usr/bin/my prog");
+  EXPECT_TRUE(maps[0].executable);
+  EXPECT_EQ(maps[1].path, "");
+  EXPECT_TRUE(maps[2].shared);
+  EXPECT_EQ(maps[2].path, "/dev/shm/x (deleted)");
+}
+
+TEST(ParseMaps, leaves_out_what_is_no_mapping) {
+  EXPECT_TRUE(parse_maps("").empty());
+  EXPECT_TRUE(
+      parse_maps("nonsense\n5000-4000 r-xp 0 00:00 0\n1000-2000 r 0 00:00 0\n1000-2000 r-xp 0 00:00\n")
+          .empty());
+}
+
+class OwnMemory : public testing::Test {
+ protected:
+  ProcessMemory memory_{Roots{}, static_cast<std::uint32_t>(getpid())};
+};
+
+TEST_F(OwnMemory, is_read_as_it_stands) {
+  volatile std::uint64_t value = 0x1122334455667788;
+  EXPECT_EQ(memory_.read<std::uint64_t>(reinterpret_cast<std::uint64_t>(&value)), 0x1122334455667788u);
+}
+
+TEST_F(OwnMemory, is_unknown_where_nothing_is_mapped) {
+  EXPECT_EQ(memory_.read<std::uint64_t>(16), std::nullopt);
+}
+
+TEST_F(OwnMemory, holds_a_page_from_its_first_write_until_it_is_given_back) {
+  auto* page =
+      static_cast<char*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(page, MAP_FAILED);
+  auto held = [&] {
+    auto state = memory_.page_at(reinterpret_cast<std::uint64_t>(page));
+    return state && state->held;
+  };
+  EXPECT_FALSE(held());
+  page[0] = 1;
+  EXPECT_TRUE(held());
+  madvise(page, 4096, MADV_DONTNEED);
+  EXPECT_FALSE(held());
+  munmap(page, 4096);
+}
+
+}  // namespace
+}  // namespace oomcast

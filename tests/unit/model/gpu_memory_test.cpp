@@ -1,0 +1,251 @@
+#include "model/gpu_memory.h"
+
+#include <gtest/gtest.h>
+
+namespace oomcast {
+namespace {
+
+using namespace std::chrono_literals;
+using What = GpuOp::What;
+
+constexpr TaskId kTrainer{100, 1}, kOther{200, 2};
+constexpr std::uint32_t kClient = 0xc1d00024, kDevice = 0x5c000001;
+
+GpuUuid card(std::uint8_t n) {
+  GpuUuid out;
+  out.bytes.fill(n);
+  return out;
+}
+
+struct Machine {
+  GpuMemory memory;
+  MonoTime now{1h};
+
+  void call(const GpuOp& op, TaskId task = kTrainer) {
+    memory.on(now, task, op);
+    now += 10ms;
+  }
+  void alloc(std::uint32_t object, Bytes bytes, GpuMemoryKind kind = GpuMemoryKind::device,
+             std::uint32_t status = 0, TaskId task = kTrainer) {
+    GpuOp op;
+    op.what = What::alloc;
+    op.object = {kClient, object};
+    op.parent = kDevice;
+    op.kind = kind;
+    op.bytes = bytes;
+    op.status = status;
+    call(op, task);
+  }
+  void free(std::uint32_t object) {
+    GpuOp op;
+    op.what = What::free;
+    op.object = {kClient, object};
+    op.status = 0;
+    call(op);
+  }
+  void managed(What what, std::uint64_t address, Bytes bytes, std::uint32_t status = 0) {
+    GpuOp op;
+    op.what = what;
+    op.kind = GpuMemoryKind::managed;
+    op.address = address;
+    op.bytes = bytes;
+    op.status = status;
+    call(op);
+  }
+  const GpuHeld& held(TaskId task = kTrainer) { return *memory.of(task); }
+  std::vector<GpuEvent::Op> ops() {
+    std::vector<GpuEvent::Op> out;
+    for (const GpuEvent& e : memory.take()) out.push_back(e.op);
+    return out;
+  }
+};
+
+TEST(GpuMemory, counts_device_and_pinned_bytes_until_they_are_freed) {
+  Machine m;
+  m.alloc(1, MiB(64));
+  m.alloc(2, MiB(8), GpuMemoryKind::pinned);
+  EXPECT_EQ(m.held().device, MiB(64));
+  EXPECT_EQ(m.held().pinned, MiB(8));
+  m.free(1);
+  EXPECT_EQ(m.held().device, Bytes{});
+  EXPECT_EQ(m.held().pinned, MiB(8));
+}
+
+TEST(GpuMemory, a_free_that_the_driver_refused_frees_nothing) {
+  Machine m;
+  m.alloc(1, MiB(64));
+  GpuOp op;
+  op.what = What::free;
+  op.object = {kClient, 1};
+  op.status = 0x1B;
+  m.call(op);
+  EXPECT_EQ(m.held().device, MiB(64));
+}
+
+TEST(GpuMemory, an_allocation_with_a_warning_counts_and_one_that_failed_does_not) {
+  Machine m;
+  m.alloc(1, MiB(2), GpuMemoryKind::device, 0x10006);
+  m.alloc(2, MiB(4), GpuMemoryKind::device, 0x1E);
+  EXPECT_EQ(m.held().device, MiB(2));
+}
+
+TEST(GpuMemory, the_free_of_a_device_or_client_frees_what_lies_below_it) {
+  Machine m;
+  m.alloc(1, MiB(64));
+  m.alloc(2, MiB(32));
+  m.free(kDevice);
+  EXPECT_EQ(m.held().device, Bytes{});
+  m.alloc(3, MiB(16));
+  m.free(kClient);
+  EXPECT_EQ(m.held().device, Bytes{});
+}
+
+TEST(GpuMemory, memory_with_two_handles_stays_until_both_are_freed_and_is_counted_once) {
+  Machine m;
+  m.alloc(1, MiB(64));
+  GpuOp dup;
+  dup.what = What::duplicate;
+  dup.object = {kClient + 1, 7};
+  dup.source = {kClient, 1};
+  dup.status = 0;
+  m.call(dup, kOther);
+  EXPECT_EQ(m.held().device, MiB(64));
+  EXPECT_EQ(m.held(kOther).device, Bytes{});
+  m.free(1);
+  EXPECT_EQ(m.held().device, MiB(64));
+  GpuOp last;
+  last.what = What::free;
+  last.object = {kClient + 1, 7};
+  last.status = 0;
+  m.call(last, kOther);
+  EXPECT_EQ(m.held().device, Bytes{});
+}
+
+TEST(GpuMemory, a_handle_that_is_given_out_again_replaces_the_old_one) {
+  Machine m;
+  m.alloc(1, MiB(64));
+  m.alloc(1, MiB(2));
+  EXPECT_EQ(m.held().device, MiB(2));
+}
+
+TEST(GpuMemory, a_mapping_tells_which_card_the_memory_is_on) {
+  Machine m;
+  m.alloc(1, MiB(64));
+  EXPECT_TRUE(m.held().by_device.empty());
+  GpuOp op;
+  op.what = What::map;
+  op.object = {kClient, 1};
+  op.kind = GpuMemoryKind::external;
+  op.address = 0x7f0000000000;
+  op.bytes = MiB(64);
+  op.device = card(3);
+  op.status = 0;
+  m.call(op);
+  m.call(op);
+  EXPECT_EQ(m.held().by_device.at(card(3)), MiB(64));
+  EXPECT_EQ(m.held().device, MiB(64));
+  m.free(1);
+  EXPECT_EQ(m.held().by_device.at(card(3)), Bytes{});
+}
+
+TEST(GpuMemory, managed_memory_goes_with_munmap_also_in_part_and_across_ranges) {
+  Machine m;
+  m.managed(What::managed_map, 0x10000000, MiB(8));
+  m.managed(What::managed_map, 0x20000000, MiB(4));
+  EXPECT_EQ(m.held().managed, MiB(12));
+  m.managed(What::unmapped, 0x10000000 + MiB(2).count, MiB(2));
+  EXPECT_EQ(m.held().managed, MiB(10));
+  m.managed(What::unmapped, 0x10000000 + MiB(6).count, Bytes{0x10000000});
+  EXPECT_EQ(m.held().managed, MiB(4)) << "the last 2 MiB of the first and all of the second are gone";
+  m.managed(What::unmapped, 0x10000000, MiB(8));
+  EXPECT_EQ(m.held().managed, Bytes{});
+  m.managed(What::unmapped, 0x30000000, MiB(8));
+  EXPECT_EQ(m.held().managed, Bytes{});
+}
+
+TEST(GpuMemory, a_mapping_that_the_driver_does_not_know_is_not_managed_memory) {
+  Machine m;
+  m.managed(What::managed_map, 0x10000000, MiB(8));
+  m.managed(What::check_range, 0x10000000, MiB(8), 0x1E);
+  EXPECT_EQ(m.held().managed, Bytes{});
+}
+
+TEST(GpuMemory, a_mapping_over_an_older_one_replaces_it) {
+  Machine m;
+  m.managed(What::managed_map, 0x10000000, MiB(8));
+  m.managed(What::managed_map, 0x10000000, MiB(2));
+  EXPECT_EQ(m.held().managed, MiB(8)) << "2 MiB new and 6 MiB left";
+}
+
+TEST(GpuMemory, an_out_of_memory_is_told_and_recovered_if_as_much_is_had_within_a_second) {
+  Machine m;
+  m.alloc(1, MiB(64), GpuMemoryKind::device, 0x51);
+  EXPECT_EQ(m.ops(), std::vector{GpuEvent::Op::oom});
+  m.alloc(1, MiB(32));
+  EXPECT_EQ(m.ops(), std::vector{GpuEvent::Op::alloc});
+  m.alloc(2, MiB(64));
+  EXPECT_EQ(m.ops(), (std::vector{GpuEvent::Op::alloc, GpuEvent::Op::recovered}));
+  m.alloc(3, MiB(64), GpuMemoryKind::device, 0x51);
+  m.now += 2s;
+  m.alloc(3, MiB(64));
+  EXPECT_EQ(m.ops(), (std::vector{GpuEvent::Op::oom, GpuEvent::Op::alloc}));
+}
+
+TEST(GpuMemory, what_a_context_takes_is_its_overhead_until_the_calls_pause) {
+  Machine m;
+  GpuOp context;
+  context.what = What::context;
+  context.status = 0;
+  m.call(context);
+  m.alloc(1, MiB(256));
+  EXPECT_EQ(m.held().overhead, MiB(256));
+  m.now += 200ms;
+  m.alloc(2, MiB(64));
+  EXPECT_EQ(m.held().overhead, MiB(256));
+  EXPECT_EQ(m.held().device, MiB(320));
+}
+
+TEST(GpuMemory, a_second_copy_of_a_model_is_named_with_the_time_of_the_first) {
+  Machine m;
+  MonoTime first = m.now;
+  for (std::uint32_t i = 0; i < 6; ++i) m.alloc(i + 1, GiB(1));
+  m.now += 1min;
+  m.memory.take();
+  for (std::uint32_t i = 0; i < 6; ++i) m.alloc(i + 11, GiB(1));
+  auto events = m.memory.take();
+  ASSERT_EQ(events.size(), 7u);
+  EXPECT_EQ(events.back().op, GpuEvent::Op::again);
+  EXPECT_EQ(events.back().bytes, GiB(6));
+  EXPECT_EQ(events.back().first, first);
+}
+
+TEST(GpuMemory, a_model_that_is_loaded_again_after_it_was_freed_is_no_copy) {
+  Machine m;
+  for (std::uint32_t i = 0; i < 6; ++i) m.alloc(i + 1, GiB(1));
+  for (std::uint32_t i = 0; i < 6; ++i) m.free(i + 1);
+  m.now += 1min;
+  m.memory.take();
+  for (std::uint32_t i = 0; i < 6; ++i) m.alloc(i + 11, GiB(1));
+  for (GpuEvent::Op op : m.ops()) EXPECT_EQ(op, GpuEvent::Op::alloc);
+}
+
+TEST(GpuMemory, the_end_of_a_process_closes_all_that_it_held_and_nothing_of_others) {
+  Machine m;
+  m.alloc(1, MiB(64));
+  m.alloc(2, MiB(32), GpuMemoryKind::device, 0, kOther);
+  m.memory.on_exit(m.now, kTrainer);
+  EXPECT_EQ(m.memory.of(kTrainer), nullptr);
+  EXPECT_EQ(m.held(kOther).device, MiB(32));
+  auto events = m.memory.take();
+  EXPECT_EQ(events.back().op, GpuEvent::Op::close);
+  EXPECT_EQ(events.back().bytes, MiB(64));
+}
+
+TEST(GpuMemory, a_program_that_makes_more_handles_than_are_followed_is_counted) {
+  Machine m;
+  for (std::uint32_t i = 0; i < GpuMemory::kMostObjects + 5; ++i) m.alloc(i + 1, KiB(64));
+  EXPECT_EQ(m.memory.dropped(), 5u);
+}
+
+}  // namespace
+}  // namespace oomcast

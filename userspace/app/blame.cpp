@@ -1,0 +1,170 @@
+// What is growing: page faults sampled for a while, then told by process and line.
+#include "blame/blame.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <ctime>
+#include <unordered_set>
+
+#include "app/commands.h"
+#include "app/privileges.h"
+#include "app/tracing.h"
+#include "base/print.h"
+#include "collect/bpf_source_faults.h"
+#include "present/blame.h"
+
+namespace oomcast {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Nanos kDefaultWindow = 10s;
+constexpr Nanos kLook = 50ms;            // a process that ends takes the names of its functions with it
+constexpr std::size_t kMostNoted = 512;  // processes that are read when the window begins
+
+Nanos clock_now(clockid_t clock) {
+  timespec t{};
+  clock_gettime(clock, &t);
+  return std::chrono::seconds(t.tv_sec) + Nanos(t.tv_nsec);
+}
+
+/// Whose faults are sampled, and which processes that means now.
+struct Scope {
+  std::vector<CgroupEntry> cgroups;  // the topmost
+  std::vector<std::uint32_t> pids;   // all that are in it now
+};
+
+Result<Scope> find_scope(const ScopeOptions& wanted, const CgroupFs& fs, const ProcFs& procfs) {
+  Scope out;
+  auto all = procfs.list_pids();
+  if (!all) return all.error();
+  std::unordered_set<std::string> paths;
+  if (!wanted.whole_machine() && !wanted.pid) {
+    auto tree = fs.list();
+    if (!tree) return tree.error();
+    std::vector<KnownCgroup> known;
+    for (const CgroupEntry& c : tree->cgroups) known.push_back({c.id, c.path, name_cgroup(c.path), {}});
+    auto matches = match_cgroups(wanted, known, fs.mount());
+    if (!matches) return matches.error();
+    for (const CgroupEntry& c : tree->cgroups)
+      if (std::find(matches->begin(), matches->end(), c.id) != matches->end()) out.cgroups.push_back(c);
+  }
+  std::unordered_set<std::uint32_t> family;
+  if (wanted.pid) {
+    auto id = procfs.read_task_id(*wanted.pid);
+    if (!id || !*id) return Error::failed(fmt::format("no process has pid {}", *wanted.pid));
+    family.insert(*wanted.pid);
+    std::unordered_map<std::uint32_t, std::uint32_t> parents;
+    for (std::uint32_t pid : *all)
+      if (auto stat = procfs.read_stat(pid); stat && *stat) parents.emplace(pid, (*stat)->ppid);
+    for (std::size_t before = 0; before != family.size();) {
+      before = family.size();
+      for (auto [pid, parent] : parents)
+        if (family.contains(parent)) family.insert(pid);
+    }
+  }
+  for (std::uint32_t pid : *all) {
+    bool in = wanted.whole_machine() || family.contains(pid);
+    if (!out.cgroups.empty())
+      if (auto cgroup = procfs.read_cgroup(pid, fs.mount().hierarchy); cgroup && *cgroup)
+        if (auto path = fs.mount().from_proc_path((*cgroup)->path))
+          in = std::any_of(out.cgroups.begin(), out.cgroups.end(),
+                           [&](const CgroupEntry& c) { return in_scope(*path, c.path); });
+    if (in) out.pids.push_back(pid);
+  }
+  return out;
+}
+
+std::optional<Bytes> usage_of(const CgroupFs& fs, const Scope& scope) {
+  if (scope.cgroups.empty()) return std::nullopt;
+  Bytes sum;
+  for (const CgroupEntry& c : scope.cgroups) {
+    auto dir = fs.open_dir(c.path);
+    if (!dir) return std::nullopt;
+    auto usage = dir->read_usage();
+    if (!usage) return std::nullopt;
+    sum += *usage;
+  }
+  return sum;
+}
+
+std::string render(const BlameReport& report, const Options& options, const ClockMap& clock, MonoTime now) {
+  switch (options.format) {
+    case Format::json:
+      return to_json(report, clock, now);
+    case Format::folded:
+      return to_folded(report);
+    default:
+      break;
+  }
+  return to_text(report);
+}
+
+}  // namespace
+
+Result<int> blame(const Options& options) {
+  auto stop = StopSignals::block();
+  if (!stop) return stop.error();
+  raise_file_limit();
+  Roots roots{options.root};
+  ProcFs procfs(roots);
+  auto fs = CgroupFs::open(roots);
+  if (!fs) return fs.error();
+  auto scope = find_scope(options.scope, *fs, procfs);
+  if (!scope) return scope.error();
+
+  FaultOptions fault;
+  fault.btf_path = roots.at("/sys/kernel/btf/vmlinux");
+  fault.units = {sysconf(_SC_PAGESIZE), 1'000'000'000 / sysconf(_SC_CLK_TCK)};
+  for (const CgroupEntry& c : scope->cgroups) fault.cgroups.push_back(c.id.inode);
+  if (options.scope.pid) fault.processes = scope->pids;
+  auto source = FaultSource::open(fault);
+  if (!source) return source.error();
+
+  auto say = diagnostics(options);
+  Blame::Config config;
+  config.roots = roots;
+  config.on_python = [&](std::uint32_t pid, const wire::PythonLayout& layout) {
+    if (auto ok = (*source)->set_python(pid, layout); !ok) say(ok.error().message);
+  };
+  config.on_baseline = [&](std::uint32_t pid, Bytes resident) {
+    if (auto ok = (*source)->set_baseline(pid, resident); !ok) say(ok.error().message);
+  };
+  Blame blame(std::move(config));
+  auto take = [&](const wire::Fault& f) { blame.add(f); };
+  std::size_t noted = 0;
+  for (std::uint32_t pid : scope->pids)
+    if (pid != static_cast<std::uint32_t>(getpid()) && noted++ < kMostNoted) blame.note(pid);
+
+  ClockMap clock;
+  Nanos wall = clock_now(CLOCK_REALTIME);
+  clock.wall_of_mono_zero = wall - clock_now(CLOCK_MONOTONIC);
+  clock.wall_of_boot_zero = wall - clock_now(CLOCK_BOOTTIME);
+  clock.tick = Nanos(fault.units.ns_per_tick);
+  if (auto ok = (*source)->begin(); !ok) return ok.error();
+  say(fmt::format("watching {} processes of {} for {}", scope->pids.size(), options.scope.describe(),
+                  format_duration(options.duration.value_or(kDefaultWindow))));
+  auto before = usage_of(*fs, *scope);
+  MonoTime begin(clock_now(CLOCK_MONOTONIC));
+  MonoTime end = begin + options.duration.value_or(kDefaultWindow), now = begin;
+  while (now < end && !stop->pending()) {
+    pollfd wait[] = {{stop->fd(), POLLIN, 0}, {(*source)->fd(), POLLIN, 0}};
+    Nanos left = std::min<Nanos>(end - now, kLook);
+    timespec timeout{static_cast<time_t>(left / 1s), static_cast<long>((left % 1s).count())};
+    ppoll(wait, 2, &timeout, nullptr);
+    now = MonoTime(clock_now(CLOCK_MONOTONIC));
+    (*source)->drain(take, now);
+    blame.look();
+  }
+  BlameReport report = blame.finish(now - begin);
+  if (auto after = usage_of(*fs, *scope); before && after) report.cgroup_grown = *after - *before;
+  report.scope = options.scope.describe();
+  report.lost = (*source)->lost();
+  if (!print(stdout, render(report, options, clock, now)))
+    return Error::failed("stdout was closed or is full");
+  return 0;
+}
+
+}  // namespace oomcast

@@ -1,0 +1,187 @@
+#include "blame/blame.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_set>
+
+namespace oomcast {
+namespace {
+
+constexpr std::size_t kMostSamples = 200'000;  // of one process; later ones only count as touched
+constexpr std::int64_t kPage = 4096;
+
+Bytes scaled(Bytes part, double factor) {
+  return {static_cast<std::int64_t>(part.as_double() * factor)};
+}
+
+}  // namespace
+
+Blame::Blame(Config config) : config_(std::move(config)), procfs_(config_.roots) {}
+
+std::optional<ProcessLevel> Blame::level_of(const TaskId& id, bool with_uss) const {
+  auto status = procfs_.read_status(id.tgid);
+  auto now = procfs_.read_task_id(id.tgid);
+  if (!status || !*status || !now || !*now || **now != id || !(*status)->rss_anon || !(*status)->swap)
+    return std::nullopt;
+  ProcessLevel out{*(*status)->rss_anon + *(*status)->swap, (*status)->rss_shmem.value_or(Bytes()),
+                   std::nullopt};
+  if (with_uss)
+    if (auto rollup = procfs_.read_smaps_rollup(id.tgid); rollup && *rollup)
+      if (auto own = (*rollup)->private_bytes()) out.uss = *own + *(*status)->swap;
+  return out;
+}
+
+void Blame::describe(Process& process) const {
+  ProcessRef& ref = process.ref;
+  if (auto cmdline = procfs_.read_cmdline(ref.id.tgid); cmdline && *cmdline) {
+    ref.cmdline = (*cmdline)->args;
+    ref.cmdline_source = CmdlineSource::shown;
+    ref.cmdline_truncated = (*cmdline)->truncated;
+  }
+  if (auto status = procfs_.read_status(ref.id.tgid); status && *status) {
+    ref.uid = (*status)->uid;
+    if (!(*status)->ns_pid.empty()) ref.ns_pid = (*status)->ns_pid.back();
+  }
+}
+
+void Blame::open_view(Process& process) {
+  process.view = std::make_unique<ProcessView>(config_.roots, process.ref.id.tgid);
+  if (const auto& python = process.view->python().python; python && config_.on_python)
+    config_.on_python(process.ref.id.tgid, python->layout);
+}
+
+void Blame::note(std::uint32_t pid) {
+  auto id = procfs_.read_task_id(pid);
+  auto stat = procfs_.read_stat(pid);
+  if (!id || !*id || !stat || !*stat || (*stat)->kernel_thread()) return;
+  Process p;
+  p.ref.id = **id;
+  p.ref.comm = (*stat)->comm;
+  p.ref.ppid = (*stat)->ppid;
+  describe(p);
+  open_view(p);
+  p.before = level_of(p.ref.id, true);
+  if (p.before && config_.on_baseline) config_.on_baseline(pid, p.before->anon + p.before->shmem);
+  processes_.insert_or_assign(p.ref.id, std::move(p));
+}
+
+Blame::Process& Blame::process_of(const wire::Fault& fault) {
+  auto [at, fresh] = processes_.try_emplace(fault.task.id);
+  Process& p = at->second;
+  std::uint64_t mm = fault.memory ? fault.memory->mm_key : 0;
+  bool executed = !fresh && p.mm_key && p.mm_key != mm;  // another program: its stacks are others
+  if (executed) {                                        // nothing is left of what it had
+    p.before = ProcessLevel{{}, {}, Bytes()};
+    p.samples.clear();
+    p.sites.clear();
+  }
+  if (fresh || executed) {
+    p.ref.id = fault.task.id;
+    if (fault.task.parent) p.ref.ppid = fault.task.parent->tgid;
+    describe(p);
+    open_view(p);
+  }
+  p.mm_key = mm;
+  p.ref.comm = fault.task.comm;
+  p.last = fault.memory;
+  return p;
+}
+
+void Blame::add(const wire::Fault& fault) {
+  Process& p = process_of(fault);
+  ReadStack stack = p.view->read(fault);
+  ++report_.samples;
+  report_.incomplete_stacks += !stack.complete;
+  report_.incomplete_python += !stack.python_complete;
+  report_.unnamed_frames += stack.unnamed;
+  report_.frames += stack.frames.size();
+  auto [site, fresh] =
+      p.sites.try_emplace(std::move(stack.frames), static_cast<std::uint32_t>(p.sites.size()));
+  if (p.samples.size() < kMostSamples)
+    p.samples.push_back({fault.address, fault.weight, site->second, looks_});
+}
+
+void Blame::look() {
+  ++looks_;
+  for (auto& [id, p] : processes_)
+    for (Sample& sample : p.samples) {
+      if (sample.gone || sample.next_look >= looks_) continue;
+      auto page = p.view->memory().page_at(sample.address);
+      sample.gone = page && !page->held;
+      sample.next_look = looks_ + sample.gap;
+      sample.gap *= 2;
+    }
+}
+
+BlameProcess Blame::judge(Process& p) const {
+  BlameProcess out;
+  out.process = p.ref;
+  out.before = p.before;
+  out.after = level_of(p.ref.id, true);
+  out.exited = !out.after;
+  if (const auto& python = p.view->python(); python.python) {
+    const PythonVersion& v = python.python->version;
+    out.python = fmt::format("CPython {}.{}.{}", v.major, v.minor, v.micro);
+  } else {
+    out.python = python.why_not;
+  }
+  if (out.after) {
+    // A process that began in the window began with nothing of its own, but may hold what a fork shares.
+    ProcessLevel before = out.before.value_or(ProcessLevel{{}, {}, Bytes()});
+    if (out.after->uss && before.uss) out.grown_uss = *out.after->uss - *before.uss;
+    out.grown_anon = out.before ? out.after->anon - before.anon : out.grown_uss.value_or(out.after->anon);
+    out.grown_shmem = out.after->shmem - before.shmem;
+  }
+
+  for (const auto& [stack, number] : p.sites) {
+    (void)number;
+    out.sites.emplace_back();
+  }
+  for (auto& [stack, number] : p.sites) out.sites[number].stack = stack;
+  // The newest first: a page that was faulted in again had been given back before.
+  std::unordered_set<std::uint64_t> seen;
+  Bytes staying;
+  std::size_t counted = 0;
+  for (auto sample = p.samples.rbegin(); sample != p.samples.rend(); ++sample) {
+    BlameSite& site = out.sites[sample->site];
+    site.touched += sample->weight;
+    ++site.samples;
+    if (out.exited || sample->gone || !seen.insert(sample->address / kPage).second) continue;
+    auto page = p.view->memory().page_at(sample->address);
+    if (!page || !page->held) continue;
+    if (page->shared && out.grown_shmem <= Bytes{}) continue;  // a file's pages: cache, not growth
+    site.grown += sample->weight;
+    staying += sample->weight;
+    ++counted;
+  }
+  // Samples weigh what was touched, counters say what was kept. What the samples lack beyond their own error,
+  // two standard deviations of their number, made no faults that could be sampled.
+  Bytes grown = std::max(out.grown(), Bytes{});
+  double error = counted ? 2 / std::sqrt(static_cast<double>(counted)) : 0;
+  if (counted && (grown - staying).as_double() <= grown.as_double() * error) {
+    for (BlameSite& site : out.sites)
+      site.grown = scaled(site.grown, grown.as_double() / staying.as_double());
+  } else {
+    out.unseen = grown - staying;
+  }
+  std::sort(out.sites.begin(), out.sites.end(), [](const BlameSite& a, const BlameSite& b) {
+    return std::pair(a.grown, a.touched) > std::pair(b.grown, b.touched);
+  });
+  return out;
+}
+
+BlameReport Blame::finish(Seconds window) {
+  BlameReport out = std::move(report_);
+  out.window = window;
+  for (auto& [id, process] : processes_) {
+    out.processes.push_back(judge(process));
+    out.grown += out.processes.back().grown();
+  }
+  std::sort(out.processes.begin(), out.processes.end(),
+            [](const BlameProcess& a, const BlameProcess& b) { return a.grown() > b.grown(); });
+  return out;
+}
+
+}  // namespace oomcast

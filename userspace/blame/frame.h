@@ -1,0 +1,24 @@
+// One line of a stack, as a person reads it.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace oomcast {
+
+struct Frame {
+  enum class Kind : std::uint8_t { native, python };
+  Kind kind = Kind::native;
+  std::string function;  // bytes of the process's choice; empty: not known
+  std::string file;      // the mapped file, or the Python source; may be empty
+  std::optional<std::uint32_t> line;
+  auto operator<=>(const Frame&) const = default;
+};
+
+/// Outermost first.
+using Stack = std::vector<Frame>;
+
+}  // namespace oomcast

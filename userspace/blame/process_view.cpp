@@ -1,0 +1,93 @@
+#include "blame/process_view.h"
+
+#include <algorithm>
+
+namespace oomcast {
+namespace {
+
+constexpr std::string_view kInterpreterLoop = "_PyEval_EvalFrameDefault";
+
+}  // namespace
+
+Stack interleave(const std::vector<Frame>& native, const std::vector<std::optional<Frame>>& python,
+                 const std::vector<wire::PythonFrame>& addresses, bool& fits) {
+  Stack out;  // innermost first until the end
+  std::size_t next = 0;
+  fits = true;
+  auto take_run = [&] {
+    if (next >= python.size()) {
+      fits = false;
+      return false;
+    }
+    while (next < python.size()) {
+      out.push_back(python[next].value_or(Frame{Frame::Kind::python, {}, {}, {}}));
+      if (addresses[next++].outermost) break;
+    }
+    return true;
+  };
+  for (const Frame& frame : native)
+    if (!frame.function.starts_with(kInterpreterLoop) || !take_run()) out.push_back(frame);
+  if (next < python.size()) {
+    fits = false;
+    while (next < python.size()) take_run();
+  }
+  std::reverse(out.begin(), out.end());
+  return out;
+}
+
+ProcessView::ProcessView(const Roots& roots, std::uint32_t pid)
+    : memory_(std::make_unique<ProcessMemory>(roots, pid)) {
+  open();
+}
+
+void ProcessView::open() {
+  auto maps = memory_->maps();
+  if (!maps || maps->empty()) return;  // what was known of it stays
+  maps_ = *std::move(maps);
+  unwinder_ = std::make_unique<Unwinder>(*memory_, maps_);
+  symbols_ = std::make_unique<Symbols>(memory_->pid());
+  if (python_.python) return;
+  python_ = find_python(*memory_, maps_);
+  if (python_.python) code_.emplace(*memory_, *python_.python);
+}
+
+bool ProcessView::is_mapped(std::uint64_t address) const {
+  auto after = std::upper_bound(maps_.begin(), maps_.end(), address,
+                                [](std::uint64_t a, const Mapping& m) { return a < m.begin; });
+  return after != maps_.begin() && address < std::prev(after)->end;
+}
+
+ReadStack ProcessView::read(const wire::Fault& fault) {
+  ReadStack out;
+  Unwinder::Frames native;
+  auto unwind = [&] {
+    native = unwinder_ ? unwinder_->unwind(fault.registers, fault.stack)
+                       : Unwinder::Frames{{fault.registers.back()}, false};
+    return native.complete || std::all_of(native.addresses.begin(), native.addresses.end(),
+                                          [&](std::uint64_t a) { return is_mapped(a); });
+  };
+  if (!unwind() && fault.time >= next_open_) {
+    next_open_ = fault.time + std::chrono::seconds(1);
+    open();
+    unwind();
+  }
+  out.complete = native.complete;
+  std::vector<Frame> named;
+  for (std::uint64_t address : native.addresses) {
+    named.push_back(symbols_ ? symbols_->resolve(address) : Frame{});
+    out.unnamed += named.back().function.empty();
+  }
+  std::vector<std::optional<Frame>> python;
+  for (const wire::PythonFrame& frame : fault.python) {
+    python.push_back(code_ ? code_->resolve(frame) : std::nullopt);
+    out.python_complete &= python.back().has_value();
+  }
+  bool fits = true;
+  out.frames = interleave(named, python, fault.python, fits);
+  bool expected = python_.python.has_value();
+  out.python_complete &= fits && fault.python_state != wire::PythonState::cut &&
+                         !(expected && fault.python_state == wire::PythonState::none);
+  return out;
+}
+
+}  // namespace oomcast

@@ -1,0 +1,56 @@
+// One process as far as its stacks are concerned: what is mapped, how to unwind it, what its functions are
+// called, which Python it runs.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/units.h"
+#include "blame/frame.h"
+#include "blame/python.h"
+#include "blame/symbols.h"
+#include "blame/unwinder.h"
+#include "collect/process_memory.h"
+#include "wire/fault.h"
+
+namespace oomcast {
+
+/// A fault's stack, with what is wrong with it.
+struct ReadStack {
+  Stack frames;                 // outermost first
+  bool complete = true;         // false: outer frames are missing
+  bool python_complete = true;  // false: Python frames are missing, or a code object could not be read
+  std::size_t unnamed = 0;      // native frames without a function's name
+};
+
+class ProcessView {
+ public:
+  /// Of a process that may be gone already: then every function is unknown. About 5 ms.
+  ProcessView(const Roots& roots, std::uint32_t pid);
+
+  /// Reads its mappings again when the stack leads where nothing was mapped, at most once a second.
+  ReadStack read(const wire::Fault& fault);
+  const PythonFinding& python() const { return python_; }
+  const ProcessMemory& memory() const { return *memory_; }
+
+ private:
+  void open();
+  bool is_mapped(std::uint64_t address) const;
+
+  std::unique_ptr<ProcessMemory> memory_;  // of fixed address: the others refer to it
+  std::vector<Mapping> maps_;
+  std::unique_ptr<Unwinder> unwinder_;
+  std::unique_ptr<Symbols> symbols_;
+  PythonFinding python_;
+  std::optional<PythonCode> code_;
+  MonoTime next_open_{};
+};
+
+/// Puts Python frames in the place of the interpreter's native ones. Both innermost first; the answer
+/// outermost first. false in `fits`: their numbers do not agree, so what is left of Python stands innermost.
+Stack interleave(const std::vector<Frame>& native, const std::vector<std::optional<Frame>>& python,
+                 const std::vector<wire::PythonFrame>& addresses, bool& fits);
+
+}  // namespace oomcast

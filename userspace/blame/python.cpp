@@ -1,0 +1,291 @@
+#include "blame/python.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string_view>
+
+#include "blame/symbols.h"
+
+namespace oomcast {
+namespace {
+
+constexpr std::size_t kMostText = 4096;  // of a name or file
+constexpr std::size_t kMostLineTable = 1024 * 1024;
+constexpr std::size_t kMostCodes = 65536;
+
+// Measured from the headers of each version.
+std::optional<Python> layout_of(PythonVersion version) {
+  Python p;
+  p.version = version;
+  wire::PythonLayout& l = p.layout;
+  PythonObjects& o = p.objects;
+  if (version.major != 3) return std::nullopt;
+  switch (version.minor) {
+    case 11:
+      l.interpreters = 40;
+      l.interpreter_next = 0;
+      l.interpreter_threads = 16;
+      l.thread_next = 8;
+      l.thread_frame = 56;
+      l.thread_id = 152;
+      l.cframe_frame = 8;
+      l.frame_code = 32;
+      l.frame_previous = 48;
+      l.frame_instruction = 56;
+      l.frame_entry = 68;
+      l.entry = wire::PythonLayout::Entry::flag;
+      o.code_first_line = 72;
+      l.code_file = 112;
+      l.code_name = 128;  // qualified
+      l.code_lines = 136;
+      o.code_instructions = 184;
+      return p;
+    default:
+      return std::nullopt;
+  }
+}
+
+bool may_hold_python(std::string_view path) {
+  return path.substr(path.rfind('/') + 1).find("python") != std::string_view::npos;
+}
+
+// Reads one byte less each time it is asked; past the end it answers zeroes and says so.
+class Table {
+ public:
+  explicit Table(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  bool done() const { return bytes_.empty(); }
+  unsigned next() {
+    if (bytes_.empty()) return 0;
+    auto value = std::to_integer<unsigned>(bytes_.front());
+    bytes_ = bytes_.subspan(1);
+    return value;
+  }
+  std::uint32_t varint() {
+    std::uint32_t value = 0;
+    unsigned shift = 0, byte = 0;
+    do {
+      byte = next();
+      value |= (byte & 63u) << shift;
+      shift += 6;
+    } while ((byte & 64u) && shift < 30);
+    return value;
+  }
+  std::int64_t signed_varint() {
+    std::uint32_t value = varint();
+    return value & 1 ? -static_cast<std::int64_t>(value >> 1) : static_cast<std::int64_t>(value >> 1);
+  }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
+std::optional<std::uint32_t> as_line(std::int64_t line) {
+  return line > 0 && line < INT32_MAX ? std::optional(static_cast<std::uint32_t>(line)) : std::nullopt;
+}
+
+// Objects/locations.md of CPython: entries of 1 to 8 instructions, a kind, and what that kind says of the
+// line.
+std::optional<std::uint32_t> line_in_locations(Table table, std::int64_t line, std::uint64_t instruction) {
+  std::uint64_t at = 0;
+  while (!table.done()) {
+    unsigned head = table.next(), kind = head >> 3 & 15;
+    at += (head & 7) + 1;
+    bool none = false;
+    if (kind < 10) {
+      table.next();
+    } else if (kind < 13) {
+      line += kind - 10;
+      table.next();
+      table.next();
+    } else if (kind == 13) {
+      line += table.signed_varint();
+    } else if (kind == 14) {
+      line += table.signed_varint();
+      table.varint();
+      table.varint();
+      table.varint();
+    } else {
+      none = true;
+    }
+    if (instruction < at) return none ? std::nullopt : as_line(line);
+  }
+  return std::nullopt;
+}
+
+// Pairs of (bytes of instructions, signed lines): 3.10 has a line that begins with its range, −128 for none.
+std::optional<std::uint32_t> line_in_ranges(Table table, std::int64_t line, std::uint64_t instruction) {
+  std::uint64_t at = 0;
+  while (!table.done()) {
+    at += table.next();
+    auto delta = static_cast<std::int8_t>(table.next());
+    bool none = delta == -128;
+    if (!none) line += delta;
+    if (instruction * 2 < at) return none ? std::nullopt : as_line(line);
+  }
+  return std::nullopt;
+}
+
+// Up to 3.9: a line begins behind the bytes that are added before it.
+std::optional<std::uint32_t> line_in_numbers(Table table, std::int64_t line, std::uint64_t offset) {
+  std::uint64_t at = 0;
+  while (!table.done()) {
+    at += table.next();
+    if (at > offset) break;
+    line += static_cast<std::int8_t>(table.next());
+  }
+  return as_line(line);
+}
+
+void append_utf8(std::string& out, std::uint32_t c) {
+  if (c < 0x80) {
+    out += static_cast<char>(c);
+  } else if (c < 0x800) {
+    out += static_cast<char>(0xC0 | c >> 6);
+    out += static_cast<char>(0x80 | (c & 63));
+  } else if (c < 0x10000) {
+    out += static_cast<char>(0xE0 | c >> 12);
+    out += static_cast<char>(0x80 | (c >> 6 & 63));
+    out += static_cast<char>(0x80 | (c & 63));
+  } else {
+    out += static_cast<char>(0xF0 | (c >> 18 & 7));
+    out += static_cast<char>(0x80 | (c >> 12 & 63));
+    out += static_cast<char>(0x80 | (c >> 6 & 63));
+    out += static_cast<char>(0x80 | (c & 63));
+  }
+}
+
+}  // namespace
+
+PythonFinding find_python(const ProcessMemory& memory, std::span<const Mapping> maps) {
+  constexpr std::array<std::string_view, 5> kNames = {"_PyRuntime", "Py_Version", "PyCode_Type",
+                                                      "PyUnicode_Type", "PyBytes_Type"};
+  PythonFinding out;
+  std::size_t looked_at = 0;
+  for (const Mapping& m : maps) {
+    bool first = looked_at == 0 && m.inode != 0;  // the executable, whatever its name
+    if (m.inode == 0 || m.offset != 0 || !(first || may_hold_python(m.path))) continue;
+    if (++looked_at > 16) break;
+    ElfSymbols symbols = find_elf_symbols(memory.file_of(m), kNames);
+    auto runtime = symbols.values.find("_PyRuntime"), number = symbols.values.find("Py_Version");
+    if (runtime == symbols.values.end()) continue;
+    std::uint64_t base = symbols.executable ? 0 : m.begin;
+    if (number == symbols.values.end()) {
+      out.why_not = "a CPython before 3.11, whose layout is not known";
+      continue;
+    }
+    auto hex = memory.read<std::uint64_t>(base + number->second);
+    if (!hex) {
+      out.why_not = "its version could not be read";
+      continue;
+    }
+    PythonVersion version{static_cast<unsigned>(*hex >> 24 & 255), static_cast<unsigned>(*hex >> 16 & 255),
+                          static_cast<unsigned>(*hex >> 8 & 255)};
+    out.python = layout_of(version);
+    if (!out.python) {
+      out.why_not = fmt::format("the layout of CPython {}.{} is not known", version.major, version.minor);
+      continue;
+    }
+    out.python->file = m.path;
+    out.python->layout.interpreters += base + runtime->second;
+    auto type = [&](std::string_view name) {
+      auto at = symbols.values.find(std::string(name));
+      return at == symbols.values.end() ? 0 : base + at->second;
+    };
+    out.python->objects.code_type = type("PyCode_Type");
+    out.python->objects.text_type = type("PyUnicode_Type");
+    out.python->objects.bytes_type = type("PyBytes_Type");
+    out.why_not.clear();
+    return out;
+  }
+  return out;
+}
+
+std::optional<std::uint32_t> line_of(PythonObjects::Lines kind, std::span<const std::byte> table,
+                                     std::uint32_t first_line, std::uint64_t instruction) {
+  switch (kind) {
+    case PythonObjects::Lines::numbered:
+      return line_in_numbers(Table(table), first_line, instruction);
+    case PythonObjects::Lines::ranges:
+      return line_in_ranges(Table(table), first_line, instruction);
+    case PythonObjects::Lines::locations:
+      break;
+  }
+  return line_in_locations(Table(table), first_line, instruction);
+}
+
+std::optional<std::vector<std::byte>> PythonCode::bytes_at(std::uint64_t address) const {
+  auto size = memory_.read<std::uint64_t>(address + objects_.bytes_size);
+  if (!size || *size > kMostLineTable) return std::nullopt;
+  std::vector<std::byte> out(*size);
+  if (!out.empty() && !memory_.read(address + objects_.bytes_data, out)) return std::nullopt;
+  return out;
+}
+
+std::optional<std::string> PythonCode::text_at(std::uint64_t address) const {
+  auto length = memory_.read<std::uint64_t>(address + objects_.text_length);
+  auto state = memory_.read<std::uint32_t>(address + objects_.text_state);
+  if (!length || !state) return std::nullopt;
+  std::size_t width = *state >> 2 & 7;
+  bool compact = *state >> 5 & 1, ascii = *state >> 6 & 1;
+  if (!compact || (width != 1 && width != 2 && width != 4)) return std::nullopt;
+  std::size_t count = std::min<std::uint64_t>(*length, kMostText);
+  std::vector<std::byte> raw(count * width);
+  if (count && !memory_.read(address + (ascii ? objects_.text_ascii : objects_.text_compact), raw))
+    return std::nullopt;
+  std::string out;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::uint32_t c = 0;
+    std::memcpy(&c, raw.data() + i * width, width);
+    append_utf8(out, c);
+  }
+  return out;
+}
+
+// Whatever freed an object has written over its head: its count of references, or that and its type.
+bool PythonCode::is_alive(std::uint64_t object, std::uint64_t type) const {
+  auto head = memory_.read<std::array<std::uint64_t, 2>>(object);
+  return head && (*head)[0] != 0 && (*head)[0] <= UINT32_MAX && (*head)[1] == type;
+}
+
+std::optional<PythonCode::Code> PythonCode::read(const wire::PythonFrame& frame) const {
+  auto file = memory_.read<std::uint64_t>(frame.code + layout_.code_file);
+  auto name = memory_.read<std::uint64_t>(frame.code + layout_.code_name);
+  auto lines = memory_.read<std::uint64_t>(frame.code + layout_.code_lines);
+  auto first = memory_.read<std::uint32_t>(frame.code + objects_.code_first_line);
+  if (!file || !name || !lines || !first || wire::python_identity(*file, *name, *lines) != frame.identity)
+    return std::nullopt;
+  auto file_text = text_at(*file), name_text = text_at(*name);
+  auto table = bytes_at(*lines);
+  if (!file_text || !name_text || !table) return std::nullopt;
+  // Last, so that all of it was there until now.
+  if (!is_alive(frame.code, objects_.code_type) || !is_alive(*file, objects_.text_type) ||
+      !is_alive(*name, objects_.text_type) || !is_alive(*lines, objects_.bytes_type))
+    return std::nullopt;
+  return Code{*std::move(file_text), *std::move(name_text), *first, *std::move(table)};
+}
+
+std::optional<Frame> PythonCode::resolve(const wire::PythonFrame& frame) {
+  auto known = known_.find({frame.code, frame.identity});
+  if (known == known_.end()) {
+    auto fresh = read(frame);
+    if (!fresh) return std::nullopt;
+    if (known_.size() >= kMostCodes) known_.clear();
+    known = known_.emplace(std::pair(frame.code, frame.identity), *std::move(fresh)).first;
+  }
+  const Code& code = known->second;
+  std::uint64_t instruction = frame.instruction;
+  if (objects_.code_instructions) {
+    std::uint64_t begin = frame.code + objects_.code_instructions;
+    // Before its first instruction a frame points to the unit in front of the code.
+    instruction = instruction < begin ? 0 : (instruction - begin) / 2;
+  } else {
+    instruction = static_cast<std::uint32_t>(instruction);
+  }
+  return Frame{Frame::Kind::python, code.name, code.file,
+               line_of(objects_.lines, code.lines, code.first_line, instruction)};
+}
+
+}  // namespace oomcast

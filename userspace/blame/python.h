@@ -1,0 +1,82 @@
+// CPython in a process: where its threads keep what they execute, and which line of which file a code object
+// stands for.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "blame/frame.h"
+#include "collect/process_memory.h"
+#include "wire/fault.h"
+
+namespace oomcast {
+
+struct PythonVersion {
+  unsigned major = 0, minor = 0, micro = 0;
+  auto operator<=>(const PythonVersion&) const = default;
+};
+
+/// Where a version of CPython keeps what is read of code objects and strings; bytes from the object's start.
+struct PythonObjects {
+  enum class Lines { numbered, ranges, locations };  // co_lnotab up to 3.9, co_linetable of 3.10, since 3.11
+  std::uint32_t code_first_line = 0;
+  std::uint32_t code_instructions = 0;  // since 3.11 they are in the code object itself
+  std::uint32_t bytes_size = 16, bytes_data = 32;
+  std::uint32_t text_length = 16, text_state = 32, text_ascii = 48, text_compact = 72;
+  Lines lines = Lines::locations;
+  std::uint64_t code_type = 0, text_type = 0, bytes_type = 0;  // addresses of the types
+};
+
+struct Python {
+  PythonVersion version;
+  std::string file;  // the executable or library that it is in
+  wire::PythonLayout layout;
+  PythonObjects objects;
+};
+
+/// What was found in a process.
+struct PythonFinding {
+  std::optional<Python> python;
+  std::string why_not;  // it is a CPython whose frames cannot be read: why; empty: it is none
+};
+/// About 5 ms for a process that has one, 1 ms for one that has none.
+PythonFinding find_python(const ProcessMemory& memory, std::span<const Mapping> maps);
+
+/// The line of instruction number `instruction` (of two bytes each, up to 3.9 its offset in bytes).
+/// nullopt: the compiler gave it none, or the table is not one.
+std::optional<std::uint32_t> line_of(PythonObjects::Lines kind, std::span<const std::byte> table,
+                                     std::uint32_t first_line, std::uint64_t instruction);
+
+/// Names and lines of code objects, read once each. What was freed since the fault is told from what took its
+/// place.
+class PythonCode {
+ public:
+  PythonCode(const ProcessMemory& memory, const Python& python)
+      : memory_(memory), layout_(python.layout), objects_(python.objects) {}
+  /// nullopt: what stands there is not the code object of the fault (any more), or the process is gone and it
+  /// was never read.
+  std::optional<Frame> resolve(const wire::PythonFrame& frame);
+
+ private:
+  struct Code {
+    std::string file, name;
+    std::uint32_t first_line = 0;
+    std::vector<std::byte> lines;
+  };
+  bool is_alive(std::uint64_t object, std::uint64_t type) const;
+  std::optional<Code> read(const wire::PythonFrame& frame) const;
+  std::optional<std::string> text_at(std::uint64_t address) const;
+  std::optional<std::vector<std::byte>> bytes_at(std::uint64_t address) const;
+
+  const ProcessMemory& memory_;
+  wire::PythonLayout layout_;
+  PythonObjects objects_;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, Code> known_;  // by address and identity
+};
+
+}  // namespace oomcast

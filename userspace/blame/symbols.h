@@ -1,0 +1,41 @@
+// Names of native functions of one process (BCC's symbol cache: mount namespaces, build ids and debug links,
+// perf-PID.map, demangling).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+
+#include "blame/frame.h"
+#include "collect/process_memory.h"
+
+namespace oomcast {
+
+class Symbols {
+ public:
+  /// Opens the process's files, so that it still resolves after the process has ended.
+  explicit Symbols(std::uint32_t pid);
+  ~Symbols();
+  Symbols(const Symbols&) = delete;
+  Symbols& operator=(const Symbols&) = delete;
+
+  /// Each address is looked up once. An unknown function has an empty name, an unknown file none.
+  const Frame& resolve(std::uint64_t address);
+
+ private:
+  std::uint32_t pid_;
+  void* cache_;
+  std::unordered_map<std::uint64_t, Frame> known_;
+};
+
+/// The value of a symbol in an ELF file; 0 is never one.
+struct ElfSymbols {
+  bool executable = false;  // of fixed address: values are addresses
+  std::unordered_map<std::string, std::uint64_t> values;
+};
+/// Looks for `names`, of any kind, in one pass. About 1 ms per 10,000 symbols.
+ElfSymbols find_elf_symbols(const std::string& path, std::span<const std::string_view> names);
+
+}  // namespace oomcast

@@ -1,0 +1,174 @@
+#include "collect/bpf_source_faults.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <fmt/format.h>
+#include <linux/perf_event.h>
+#include <oomcast_faults.skel.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "base/unique_fd.h"
+#include "collect/libbpf.h"
+
+namespace oomcast {
+namespace {
+
+struct SkeletonDeleter {
+  void operator()(oomcast_faults_bpf* s) const { oomcast_faults_bpf__destroy(s); }
+};
+
+constexpr Nanos kPaceEvery = std::chrono::milliseconds(100);
+
+class LoadedFaultSource final : public FaultSource {
+ public:
+  explicit LoadedFaultSource(const FaultOptions& options) : options_(options) {}
+
+  Status start() {
+    LibbpfLog log;
+    LIBBPF_OPTS(bpf_object_open_opts, open_options, .btf_custom_path = options_.btf_path.c_str());
+    skeleton_.reset(oomcast_faults_bpf__open_opts(&open_options));
+    if (!skeleton_) return Error::from_errno("opening the page-fault program");
+    if (skeleton_->rodata->oc_faults_wire_version != wire::version())
+      return Error::failed("the page-fault program and user space are of different builds: rebuild");
+    skeleton_->rodata->oc_scope_by_cgroup = !options_.cgroups.empty();
+    skeleton_->rodata->oc_scope_by_process = !options_.processes.empty();
+    skeleton_->data->oc_sample_pages =
+        static_cast<__u64>(options_.sample_bytes.count / options_.units.page_bytes);
+    if (int err = oomcast_faults_bpf__load(skeleton_.get()); err)
+      return Error::forbidden(fmt::format("loading the page-fault program: {}: {} ({})",
+                                          LibbpfLog::first_line(), LibbpfLog::verdict(),
+                                          std::strerror(-err)));
+    for (std::uint64_t id : options_.cgroups) add_to_scope(id);
+    for (std::uint32_t tgid : options_.processes) add_to_scope(tgid);
+    ring_.reset(
+        ring_buffer__new(bpf_map__fd(skeleton_->maps.faults), &LoadedFaultSource::take, this, nullptr));
+    if (!ring_) return Error::from_errno("opening the page-fault program's ring buffer");
+    return Ok{};
+  }
+
+  // One event a CPU, for all that runs there: a process started later is seen from its first fault on.
+  Status begin() override {
+    int cpus = libbpf_num_possible_cpus();
+    for (int cpu = 0; cpu < cpus; ++cpu) {
+      perf_event_attr attr{};
+      attr.size = sizeof(attr);
+      attr.type = PERF_TYPE_SOFTWARE;
+      attr.config =
+          PERF_COUNT_SW_PAGE_FAULTS_MIN;  // counted behind the fault; a major one brings back old memory
+      attr.freq = 1;
+      attr.sample_freq = options_.looks_per_s;
+      attr.sample_type = PERF_SAMPLE_ADDR;
+      UniqueFd fd;
+      // The kernel has a highest frequency, which falls when its samples took long.
+      for (; !fd && attr.sample_freq; attr.sample_freq /= 2) {
+        fd.reset(static_cast<int>(syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC)));
+        if (!fd && errno != EINVAL) break;
+      }
+      if (!fd && errno == ENODEV) continue;  // offline
+      if (!fd)
+        return Error::forbidden(
+            fmt::format("opening the page-fault event of CPU {}: {}. It needs root, or "
+                        "CAP_PERFMON",
+                        cpu, std::strerror(errno)));
+      Link link(bpf_program__attach_perf_event(skeleton_->progs.on_fault, fd.get()));
+      if (!link)
+        return Error::forbidden(
+            fmt::format("attaching to the page-fault event of CPU {}: {}", cpu, std::strerror(errno)));
+      fd.release();  // the link closes it
+      links_.push_back(std::move(link));
+    }
+    return Ok{};
+  }
+
+  int fd() const override { return ring_buffer__epoll_fd(ring_.get()); }
+
+  void drain(const std::function<void(wire::Fault)>& sink, MonoTime now) override {
+    sink_ = &sink;
+    ring_buffer__consume(ring_.get());
+    sink_ = nullptr;
+    pace(now);
+  }
+
+  Status set_python(std::uint32_t tgid, const wire::PythonLayout& layout) override {
+    auto value = wire::encode(layout);
+    if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.pythons), &tgid, value.data(), BPF_ANY) != 0)
+      return Error::from_errno(
+          fmt::format("telling the page-fault program of the Python in process {}", tgid));
+    return Ok{};
+  }
+
+  Status set_baseline(std::uint32_t tgid, Bytes resident) override {
+    auto value = wire::encode_baseline(resident, options_.units);
+    if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.growth), &tgid, value.data(), BPF_NOEXIST) != 0 &&
+        errno != EEXIST)
+      return Error::from_errno(fmt::format("telling the page-fault program of process {}", tgid));
+    return Ok{};
+  }
+
+  std::map<std::string, std::uint64_t> lost() const override {
+    std::map<std::string, std::uint64_t> out;
+    int cpus = libbpf_num_possible_cpus();
+    std::vector<__u64> per_cpu(cpus > 0 ? static_cast<std::size_t>(cpus) : 1);
+    __u32 reason = 0;
+    for (std::string_view name : wire::fault_lost_reasons()) {
+      std::uint64_t& sum = out[std::string(name)];
+      if (bpf_map_lookup_elem(bpf_map__fd(skeleton_->maps.faults_lost), &reason, per_cpu.data()) == 0)
+        for (__u64 n : per_cpu) sum += n;
+      ++reason;
+    }
+    if (undecodable_) out["undecodable"] = undecodable_;
+    return out;
+  }
+
+ private:
+  void add_to_scope(std::uint64_t key) {
+    __u32 yes = 1;
+    bpf_map_update_elem(bpf_map__fd(skeleton_->maps.fault_scope), &key, &yes, BPF_ANY);
+  }
+
+  // Every record costs an unwinding: where memory grows fast, each stands for more of it.
+  void pace(MonoTime now) {
+    if (now < next_pace_) return;
+    constexpr std::uint64_t kMostPages = 1 << 18;
+    auto least = static_cast<std::uint64_t>(options_.sample_bytes.count / options_.units.page_bytes);
+    auto& pages = skeleton_->data->oc_sample_pages;
+    std::uint64_t per_s = records_ * static_cast<std::uint64_t>(std::chrono::seconds(1) / kPaceEvery);
+    if (per_s > options_.records_per_s && pages < kMostPages) pages *= 2;
+    if (per_s < options_.records_per_s / 4 && pages / 2 >= least) pages /= 2;
+    records_ = 0;
+    next_pace_ = now + kPaceEvery;
+  }
+
+  static int take(void* self, void* data, std::size_t size) {
+    auto& source = *static_cast<LoadedFaultSource*>(self);
+    ++source.records_;
+    auto fault = wire::decode_fault({static_cast<const std::byte*>(data), size}, source.options_.units);
+    if (!fault)
+      ++source.undecodable_;
+    else if (source.sink_)
+      (*source.sink_)(*std::move(fault));
+    return 0;
+  }
+
+  FaultOptions options_;
+  std::unique_ptr<oomcast_faults_bpf, SkeletonDeleter> skeleton_;
+  Ring ring_;
+  std::vector<Link> links_;
+  const std::function<void(wire::Fault)>* sink_ = nullptr;
+  std::uint64_t undecodable_ = 0;
+  std::uint64_t records_ = 0;  // since the last pace()
+  MonoTime next_pace_{};
+};
+
+}  // namespace
+
+Result<std::unique_ptr<FaultSource>> FaultSource::open(const FaultOptions& options) {
+  auto source = std::make_unique<LoadedFaultSource>(options);
+  if (auto s = source->start(); !s) return s.error();
+  return std::unique_ptr<FaultSource>(std::move(source));
+}
+
+}  // namespace oomcast

@@ -1,0 +1,49 @@
+// Page faults of the processes in scope, sampled by a kernel program of its own that runs only while this
+// lives.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+#include "wire/fault.h"
+
+namespace oomcast {
+
+struct FaultOptions {
+  std::string btf_path;                  // the kernel's own BTF
+  std::vector<std::uint64_t> cgroups;    // inodes in the memory hierarchy, with what is below them
+  std::vector<std::uint32_t> processes;  // with their descendants; both empty: the whole machine
+  std::uint64_t looks_per_s = 20000;     // at faults, on each CPU: the kernel finds the period for it
+  Bytes sample_bytes = KiB(256);         // a fault is recorded when its process has grown by about so much,
+  std::uint64_t records_per_s = 1000;    // or by more, so that there are not many more records than this
+  wire::Units units;
+};
+
+class FaultSource {
+ public:
+  /// Loads. Error::forbidden: the kernel refuses the program; says what is missing.
+  static Result<std::unique_ptr<FaultSource>> open(const FaultOptions& options);
+  virtual ~FaultSource() = default;
+
+  /// Samples from now on. Error::forbidden: the kernel refuses its page-fault events.
+  virtual Status begin() = 0;
+  /// Becomes readable when records should be read at once; others wait for the next look.
+  virtual int fd() const = 0;
+  /// Hands all waiting records to `sink`. `now` paces the records.
+  virtual void drain(const std::function<void(wire::Fault)>& sink, MonoTime now) = 0;
+  /// The frames of this process, and of children that it forks, are read from now on.
+  virtual Status set_python(std::uint32_t tgid, const wire::PythonLayout& layout) = 0;
+  /// What it holds of its own (anonymous, shared, swapped): from there on its growth is counted.
+  virtual Status set_baseline(std::uint32_t tgid, Bytes resident) = 0;
+  /// By reason, since open().
+  virtual std::map<std::string, std::uint64_t> lost() const = 0;
+};
+
+}  // namespace oomcast

@@ -1,0 +1,132 @@
+#include "collect/gpu_source.h"
+
+#include <fmt/format.h>
+#include <gpu.skel.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "collect/libbpf.h"
+#include "wire/gpu_maps.h"
+
+namespace oomcast {
+namespace {
+
+struct SkeletonDeleter {
+  void operator()(gpu_bpf* s) const { gpu_bpf__destroy(s); }
+};
+
+class LoadedGpuSource final : public GpuSource {
+ public:
+  explicit LoadedGpuSource(const GpuSourceOptions& options) : options_(options) {}
+
+  Status start() {
+    LibbpfLog log;
+    int err = 0;
+    for (bool functions : {true, false}) {
+      if (err = load(functions); err) continue;
+      if (attach()) break;
+      err = -errno;
+    }
+    if (err)
+      return Error::forbidden(
+          fmt::format("following the NVIDIA driver: {} ({})", LibbpfLog::verdict(), std::strerror(-err)));
+    ring_.reset(
+        ring_buffer__new(bpf_map__fd(skeleton_->maps.gpu_calls), &LoadedGpuSource::take, this, nullptr));
+    if (!ring_) return Error::from_errno("opening the GPU programs' ring buffer");
+    return Ok{};
+  }
+
+  std::string hook() const override { return hook_; }
+  int fd() const override { return ring_buffer__epoll_fd(ring_.get()); }
+
+  void drain(const std::function<void(const wire::GpuCall&)>& sink) override {
+    sink_ = &sink;
+    ring_buffer__consume(ring_.get());
+    sink_ = nullptr;
+  }
+
+  void set_driver(std::optional<std::uint32_t> uvm_major, std::optional<GpuDriverVersion> version) override {
+    if (uvm_major) skeleton_->bss->oc_uvm_major = *uvm_major;
+    write_layouts(version);
+  }
+
+  void forget(std::uint32_t tgid) override {
+    bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.gpu_processes), &tgid);
+  }
+
+  std::uint64_t lost() const override {
+    return skeleton_->bss->oc_gpu_lost + skeleton_->bss->oc_gpu_untracked;
+  }
+  std::uint64_t undecodable() const override { return undecodable_; }
+
+ private:
+  int load(bool functions) {
+    LIBBPF_OPTS(bpf_object_open_opts, open_options, .btf_custom_path = options_.btf_path.c_str());
+    skeleton_.reset(gpu_bpf__open_opts(&open_options));
+    if (!skeleton_) return -errno;
+    skeleton_->rodata->oc_gpu_has_test_files = !options_.test_files.empty();
+    bpf_program* program = nullptr;
+    bpf_object__for_each_program(program, skeleton_->obj) {
+      bool is_function = std::string_view(bpf_program__section_name(program)).starts_with("fexit/");
+      bpf_program__set_autoload(program, is_function == functions);
+    }
+    if (int err = gpu_bpf__load(skeleton_.get())) return err;
+    hook_ = functions ? "fexit" : "sys_exit";
+    set_driver(options_.uvm_major, options_.version);
+    for (const auto& file : options_.test_files) {
+      auto key = wire::encode_gpu_test_file(file.device, file.inode);
+      auto kind = static_cast<std::uint32_t>(file.kind);
+      bpf_map_update_elem(bpf_map__fd(skeleton_->maps.gpu_test_files), key.data(), &kind, BPF_ANY);
+    }
+    return 0;
+  }
+
+  bool attach() {
+    links_.clear();
+    bpf_program* program = nullptr;
+    bpf_object__for_each_program(program, skeleton_->obj) {
+      if (!bpf_program__autoload(program)) continue;
+      Link link(bpf_program__attach(program));
+      if (!link) return false;
+      links_.push_back(std::move(link));
+    }
+    return true;
+  }
+
+  void write_layouts(std::optional<GpuDriverVersion> version) {
+    for (const GpuUvmLayout& layout : uvm_layouts(version)) {
+      std::uint32_t at = wire::gpu_layout_index(layout.command);
+      auto value = wire::encode_gpu_layout(layout.head_bytes, layout.tail_at, layout.tail_bytes);
+      bpf_map_update_elem(bpf_map__fd(skeleton_->maps.gpu_layouts), &at, value.data(), BPF_ANY);
+    }
+  }
+
+  static int take(void* self, void* data, std::size_t size) {
+    auto& source = *static_cast<LoadedGpuSource*>(self);
+    auto call = wire::decode_gpu_call({static_cast<const std::byte*>(data), size}, source.options_.units);
+    if (!call)
+      ++source.undecodable_;
+    else if (source.sink_)
+      (*source.sink_)(*call);
+    return 0;
+  }
+
+  GpuSourceOptions options_;
+  std::unique_ptr<gpu_bpf, SkeletonDeleter> skeleton_;
+  std::vector<Link> links_;
+  Ring ring_;
+  const std::function<void(const wire::GpuCall&)>* sink_ = nullptr;
+  std::string hook_;
+  std::uint64_t undecodable_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<GpuSource>> GpuSource::load(const GpuSourceOptions& options) {
+  auto source = std::make_unique<LoadedGpuSource>(options);
+  if (auto ok = source->start(); !ok) return ok.error();
+  return std::unique_ptr<GpuSource>(std::move(source));
+}
+
+}  // namespace oomcast

@@ -1,0 +1,53 @@
+// The kernel program that reads the NVIDIA driver's calls. Loaded while such a device is in use; a machine
+// without one never makes it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "collect/gpu_calls.h"
+#include "wire/records.h"
+
+namespace oomcast {
+
+struct GpuSourceOptions {
+  std::string btf_path;  // the kernel's own BTF
+  std::optional<std::uint32_t> uvm_major;
+  std::optional<GpuDriverVersion> version;
+  wire::Units units;
+  /// Files of a stand-in for the driver, for tests.
+  struct TestFile {
+    std::uint64_t device, inode;
+    wire::GpuCall::Device kind;
+  };
+  std::vector<TestFile> test_files;
+};
+
+class GpuSource {
+ public:
+  /// By exit probes on ioctl, mmap and munmap alone where the kernel traces functions; else by a program that
+  /// each system call of the machine passes (about 30 ns). Error::forbidden: neither.
+  static Result<std::unique_ptr<GpuSource>> load(const GpuSourceOptions& options);
+  virtual ~GpuSource() = default;
+
+  /// "fexit" or "sys_exit".
+  virtual std::string hook() const = 0;
+  /// Becomes readable with each call.
+  virtual int fd() const = 0;
+  virtual void drain(const std::function<void(const wire::GpuCall&)>& sink) = 0;
+  /// nvidia-uvm was loaded, or the version is known now.
+  virtual void set_driver(std::optional<std::uint32_t> uvm_major,
+                          std::optional<GpuDriverVersion> version) = 0;
+  /// A process ended.
+  virtual void forget(std::uint32_t tgid) = 0;
+  /// Calls that found the ring full, or could not be followed, since load.
+  virtual std::uint64_t lost() const = 0;
+  virtual std::uint64_t undecodable() const = 0;
+};
+
+}  // namespace oomcast

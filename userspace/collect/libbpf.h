@@ -1,0 +1,73 @@
+// Owners of libbpf's handles, for the sources of kernel programs alone.
+#pragma once
+
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+
+#include <array>
+#include <cstdarg>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace oomcast {
+
+struct BtfDeleter {
+  void operator()(btf* b) const { btf__free(b); }
+};
+struct LinkDeleter {
+  void operator()(bpf_link* l) const { bpf_link__destroy(l); }
+};
+struct RingDeleter {
+  void operator()(ring_buffer* r) const { ring_buffer__free(r); }
+};
+using Link = std::unique_ptr<bpf_link, LinkDeleter>;
+using Ring = std::unique_ptr<ring_buffer, RingDeleter>;
+
+// libbpf prints what it finds; only the last failure is of use, and only when something failed.
+class LibbpfLog {
+ public:
+  LibbpfLog() {
+    text().clear();
+    old_ = libbpf_set_print([](enum libbpf_print_level level, const char* format, va_list args) {
+      if (level != LIBBPF_WARN) return 0;
+      static std::array<char, 64 * 1024> line{};
+      int n = std::vsnprintf(line.data(), line.size(), format, args);
+      if (text().size() < 1024 * 1024) text() += line.data();
+      return n;
+    });
+  }
+  ~LibbpfLog() { libbpf_set_print(old_); }
+  LibbpfLog(const LibbpfLog&) = delete;
+  LibbpfLog& operator=(const LibbpfLog&) = delete;
+
+  /// The program whose load failed, as libbpf names it.
+  static std::optional<std::string> failed_program() {
+    std::string_view log = text();
+    std::size_t at = log.find("prog '");
+    if (at == std::string_view::npos) return std::nullopt;
+    log.remove_prefix(at + 6);
+    return std::string(log.substr(0, log.find('\'')));
+  }
+  static std::string first_line() { return text().substr(0, text().find('\n')); }
+  /// The verifier's last word: the line before its statistics.
+  static std::string verdict() {
+    std::string_view log = text();
+    std::size_t end = log.rfind("\nprocessed ");
+    if (end == std::string_view::npos) return first_line();
+    std::string_view before = log.substr(0, end);
+    return std::string(before.substr(before.rfind('\n') + 1));
+  }
+
+ private:
+  static std::string& text() {
+    static std::string log;
+    return log;
+  }
+  libbpf_print_fn_t old_;
+};
+
+}  // namespace oomcast

@@ -1,0 +1,62 @@
+// What is mapped in a process, and what stands there. Nothing of it can be trusted: the process may write
+// anything, change it while it is read, and end at any moment.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "collect/roots.h"
+
+namespace oomcast {
+
+/// One line of /proc/PID/maps.
+struct Mapping {
+  std::uint64_t begin = 0, end = 0, offset = 0;
+  bool executable = false, shared = false;
+  std::uint64_t inode = 0;
+  std::string device;  // "fe:00"
+  std::string path;    // bytes as the kernel escapes them; "[heap]", or empty
+};
+std::vector<Mapping> parse_maps(std::string_view text);
+
+class ProcessMemory {
+ public:
+  ProcessMemory(const Roots& roots, std::uint32_t pid);
+
+  std::uint32_t pid() const { return pid_; }
+  /// At most 65,536 mappings. Error: gone, or not allowed.
+  Result<std::vector<Mapping>> maps() const;
+  /// Where the mapped file can be opened, whatever its name, its mount namespace, and whether it still has a
+  /// name.
+  std::string file_of(const Mapping& mapping) const;
+
+  /// All of `to` from `address`; false: not readable, or gone. One system call.
+  bool read(std::uint64_t address, std::span<std::byte> to) const;
+  template <typename T>
+  std::optional<T> read(std::uint64_t address) const {
+    T value;
+    if (!read(address, std::as_writable_bytes(std::span(&value, 1)))) return std::nullopt;
+    return value;
+  }
+
+  /// Of one page, as /proc/PID/pagemap tells: is there memory or swap behind it, and is it the process's own?
+  struct Page {
+    bool held = false;
+    bool shared = false;  // a file's, or shared memory
+  };
+  std::optional<Page> page_at(std::uint64_t address) const;
+
+ private:
+  std::string dir_;
+  mutable UniqueFd pagemap_;  // opened at the first question
+  std::uint32_t pid_;
+};
+
+}  // namespace oomcast

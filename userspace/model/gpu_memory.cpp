@@ -1,0 +1,301 @@
+#include "model/gpu_memory.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <utility>
+
+namespace oomcast {
+namespace {
+
+using What = GpuOp::What;
+using Op = GpuEvent::Op;
+
+Op op_of(What what) {
+  switch (what) {
+    case What::context:
+      return Op::context;
+    case What::reserve:
+      return Op::reserve;
+    case What::map:
+      return Op::map;
+    case What::unmap:
+    case What::free_range:
+      return Op::unmap;
+    case What::migrate:
+      return Op::migrate;
+    case What::free_seen:
+      return Op::free_seen;
+    default:
+      return Op::advise;
+  }
+}
+
+}  // namespace
+
+std::string_view to_string(GpuEvent::Op op) {
+  constexpr std::array<std::string_view, 13> names = {"context",   "alloc",   "free",   "reserve",   "map",
+                                                      "unmap",     "migrate", "advise", "free_seen", "oom",
+                                                      "recovered", "again",   "close"};
+  return names[static_cast<std::size_t>(op)];
+}
+
+bool is_news(Op op) {
+  return op == Op::oom || op == Op::recovered || op == Op::again;
+}
+
+std::string_view to_string(GpuMemoryKind kind) {
+  constexpr std::array<std::string_view, 4> names = {"device", "managed", "pinned", "external"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+GpuMemory::Process& GpuMemory::process(TaskId task) {
+  static Process nobody;  // what is written to it is not read
+  auto known = processes_.find(task);
+  if (known != processes_.end()) return known->second;
+  if (processes_.size() < kMostProcesses) return processes_[task];
+  ++dropped_;
+  return nobody = {};
+}
+
+const GpuHeld* GpuMemory::of(TaskId task) const {
+  auto known = processes_.find(task);
+  return known == processes_.end() ? nullptr : &known->second.held;
+}
+
+GpuEvent& GpuMemory::tell(MonoTime time, TaskId task, Op op, const GpuOp& from) {
+  GpuEvent event;
+  event.time = time;
+  event.task = task;
+  event.op = op;
+  event.kind = from.kind;
+  event.bytes = from.bytes;
+  event.free_bytes = from.free_bytes;
+  event.address = from.address;
+  event.device = from.device;
+  event.status = from.status;
+  return events_.emplace_back(std::move(event));
+}
+
+void GpuMemory::on(MonoTime time, TaskId task, const GpuOp& op) {
+  Process& p = process(task);
+  if (p.context_at) {
+    if (time - *p.context_at > kContextQuiet)
+      p.context_at.reset();
+    else
+      p.context_at = time;
+  }
+  bool asks = op.what == What::alloc || op.what == What::map || op.what == What::reserve;
+  if (is_out_of_memory(op.status, asks)) {
+    p.refused = tell(time, task, Op::oom, op);
+    return;
+  }
+  if (op.what == What::check_range) {
+    // A mapping that the driver does not know is not its memory.
+    if (failed(op.status)) unmap_managed(time, task, op);
+    return;
+  }
+  if (failed(op.status)) return;
+  switch (op.what) {
+    case What::open:
+    case What::version:
+      return;
+    case What::context:
+      ++p.held.contexts;
+      p.context_at = time;
+      break;
+    case What::context_end:
+      if (p.held.contexts > 0) --p.held.contexts;
+      return;
+    case What::alloc:
+      allocate(time, task, op);
+      return;
+    case What::free:
+      free(time, task, op);
+      return;
+    case What::duplicate: {
+      auto source = handles_.find(op.source);
+      if (source == handles_.end() || handles_.contains(op.object) || handles_.size() >= kMostObjects) return;
+      ++source->second.memory->handles;
+      handles_[op.object] = {source->second.memory, op.parent};
+      return;
+    }
+    case What::map:
+      map(time, task, op);
+      break;
+    case What::managed_map:
+      map_managed(time, task, op);
+      return;
+    case What::unmapped:
+      unmap_managed(time, task, op);
+      return;
+    default:
+      break;
+  }
+  tell(time, task, op_of(op.what), op);
+}
+
+void GpuMemory::count(const Memory& memory, std::int64_t sign) {
+  auto known = processes_.find(memory.owner);
+  if (known == processes_.end()) return;
+  GpuHeld& held = known->second.held;
+  Bytes bytes{sign * memory.bytes.count};
+  if (memory.kind == GpuMemoryKind::device) {
+    held.device += bytes;
+    if (memory.device) held.by_device[*memory.device] += bytes;
+  }
+  if (memory.kind == GpuMemoryKind::pinned) held.pinned += bytes;
+  if (memory.overhead) held.overhead += bytes;
+}
+
+void GpuMemory::allocate(MonoTime time, TaskId task, const GpuOp& op) {
+  Process& p = process(task);
+  if (op.kind != GpuMemoryKind::external && op.bytes) {
+    if (auto before = handles_.find(op.object); before != handles_.end()) release(before);  // a handle reused
+    if (handles_.size() >= kMostObjects) {
+      ++dropped_;
+      return;
+    }
+    Memory memory{task, op.kind, *op.bytes, p.context_at.has_value(), {}};
+    if (op.kind == GpuMemoryKind::device) memory.device = only_device_;
+    count(memory, 1);
+    handles_[op.object] = {std::make_shared<Memory>(memory), op.parent};
+  }
+  GpuEvent& told = tell(time, task, Op::alloc, op);
+  told.overhead = p.context_at.has_value();
+  if (!told.device && op.kind == GpuMemoryKind::device) told.device = only_device_;
+  if (p.refused && op.bytes && time - p.refused->time <= kRecovered && op.bytes >= p.refused->bytes) {
+    tell(time, task, Op::recovered, op);
+    p.refused.reset();
+  }
+  if (op.kind == GpuMemoryKind::device && op.bytes && !p.context_at)
+    look_for_copies(time, task, p, *op.bytes);
+}
+
+// A second copy of a model comes as a burst of allocations that together are as much as an earlier burst.
+void GpuMemory::look_for_copies(MonoTime time, TaskId task, Process& p, Bytes bytes) {
+  if (p.bursts.empty() || time - p.bursts.back().last > kBurstGap) {
+    if (p.bursts.size() == kMostBursts) p.bursts.erase(p.bursts.begin());
+    p.bursts.push_back({time, time, Bytes{}});
+  }
+  Burst& now = p.bursts.back();
+  now.last = time;
+  now.bytes += bytes;
+  if (now.bytes < kLeastCopy || p.told_again == now.first) return;
+  for (auto before = p.bursts.begin(); before + 1 != p.bursts.end(); ++before) {
+    Bytes apart{std::abs(before->bytes.count - now.bytes.count)};
+    if (apart.count * 50 > now.bytes.count || p.held.device < before->bytes + now.bytes) continue;
+    GpuOp all;
+    all.bytes = now.bytes;
+    all.device = only_device_;
+    tell(time, task, Op::again, all).first = before->first;
+    p.told_again = now.first;
+    return;
+  }
+}
+
+// What was freed with the handle, if it was the last one.
+std::optional<GpuMemory::Memory> GpuMemory::release(std::map<GpuObject, Handle>::iterator at) {
+  std::shared_ptr<Memory> memory = at->second.memory;
+  handles_.erase(at);
+  if (--memory->handles > 0) return std::nullopt;
+  count(*memory, -1);
+  return *memory;
+}
+
+void GpuMemory::free(MonoTime time, TaskId task, const GpuOp& op) {
+  auto freed = [&](const Memory& memory) {
+    GpuOp what;
+    what.kind = memory.kind;
+    what.bytes = memory.bytes;
+    what.device = memory.device;
+    what.status = op.status;
+    tell(time, memory.owner, Op::free, what).overhead = memory.overhead;
+  };
+  if (auto known = handles_.find(op.object); known != handles_.end()) {
+    if (auto memory = release(known)) freed(*memory);
+    return;
+  }
+  // A client, or a device: all that lies below goes with it.
+  bool client = op.object.object == op.object.client;
+  bool any = false;
+  for (auto at = handles_.lower_bound({op.object.client, 0});
+       at != handles_.end() && at->first.client == op.object.client;) {
+    auto next = std::next(at);
+    if (client || at->second.parent == op.object.object) {
+      any = true;
+      if (auto memory = release(at)) freed(*memory);
+    }
+    at = next;
+  }
+  if (!any && process(task).held.since_before) tell(time, task, Op::free, op).bytes.reset();
+}
+
+void GpuMemory::map(MonoTime, TaskId, const GpuOp& op) {
+  auto known = handles_.find(op.object);
+  if (known == handles_.end() || !op.device || known->second.memory->device) return;
+  Memory& memory = *known->second.memory;
+  count(memory, -1);
+  memory.device = op.device;
+  count(memory, 1);
+}
+
+void GpuMemory::map_managed(MonoTime time, TaskId task, const GpuOp& op) {
+  Process& p = process(task);
+  if (!op.address || !op.bytes || op.bytes->count <= 0) return;
+  if (p.managed.size() >= kMostRanges) {
+    ++dropped_;
+    return;
+  }
+  // MAP_FIXED: what was there is gone.
+  std::size_t before = events_.size();
+  unmap_managed(time, task, op);
+  events_.resize(before);
+  p.managed[*op.address] = static_cast<std::uint64_t>(op.bytes->count);
+  p.held.managed += *op.bytes;
+  tell(time, task, Op::alloc, op);
+}
+
+// munmap may take a part out of a range, or several ranges at once.
+void GpuMemory::unmap_managed(MonoTime time, TaskId task, const GpuOp& op) {
+  auto known = processes_.find(task);
+  if (known == processes_.end() || !op.address || !op.bytes || op.bytes->count <= 0) return;
+  auto& ranges = known->second.managed;
+  std::uint64_t begin = *op.address, end = begin + static_cast<std::uint64_t>(op.bytes->count);
+  if (end < begin) return;
+  Bytes gone{};
+  auto at = ranges.upper_bound(begin);
+  if (at != ranges.begin()) --at;
+  while (at != ranges.end() && at->first < end) {
+    std::uint64_t first = at->first, last = first + at->second;
+    auto next = std::next(at);
+    if (last > begin) {
+      ranges.erase(at);
+      if (first < begin) ranges[first] = begin - first;
+      if (last > end) ranges[end] = last - end;
+      gone += Bytes{static_cast<std::int64_t>(std::min(last, end) - std::max(first, begin))};
+    }
+    at = next;
+  }
+  if (gone.count == 0) return;
+  known->second.held.managed -= gone;
+  GpuOp told = op;
+  told.kind = GpuMemoryKind::managed;
+  told.bytes = gone;
+  tell(time, task, Op::free, told);
+}
+
+void GpuMemory::on_exit(MonoTime time, TaskId task) {
+  auto known = processes_.find(task);
+  if (known == processes_.end()) return;
+  const GpuHeld& held = known->second.held;
+  GpuOp all;
+  all.bytes = held.device;
+  all.device = only_device_;
+  tell(time, task, Op::close, all);
+  for (auto at = handles_.begin(); at != handles_.end();)
+    at = at->second.memory->owner == task ? handles_.erase(at) : std::next(at);
+  processes_.erase(task);
+}
+
+}  // namespace oomcast

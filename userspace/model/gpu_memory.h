@@ -1,0 +1,143 @@
+// Who holds how much GPU memory, from the calls that programs make to the NVIDIA driver. State as plain
+// values; pure: the same calls at the same times give the same state.
+//
+// Bytes are what the driver reserved for the program, so a little more than it asked for: CUDA takes 2 MiB
+// and more at a time and hands it out itself. They are counted once, where the resource manager gives them
+// (mappings of them are address space), by (client, object), until the last handle to them is freed: by
+// itself, by the free of what it lies below, or by the end of its process, which frees nothing one by one.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "base/task_id.h"
+#include "base/units.h"
+#include "collect/gpu_calls.h"
+#include "wire/records.h"
+
+namespace oomcast {
+
+struct GpuEvent {
+  enum class Op : std::uint8_t {
+    context,
+    alloc,
+    free,
+    reserve,
+    map,
+    unmap,
+    migrate,
+    advise,
+    free_seen,
+    oom,        // the driver had none left; a program may try again with less
+    recovered,  // and got as much within a second
+    again,      // as much as was allocated at `first`, and is still held, was allocated once more
+    close,      // the process ended: what it held
+  };
+  MonoTime time;
+  TaskId task;
+  Op op = Op::alloc;
+  GpuMemoryKind kind = GpuMemoryKind::device;
+  std::optional<Bytes> bytes;
+  std::optional<Bytes> free_bytes;  // of free_seen
+  std::optional<std::uint64_t> address;
+  std::optional<GpuUuid> device;
+  GpuStatus status;
+  bool overhead = false;  // of a context, not the program's own
+  std::optional<MonoTime> first;
+};
+std::string_view to_string(GpuEvent::Op op);
+/// What a person wants to read of, among thousands of allocations.
+bool is_news(GpuEvent::Op op);
+std::string_view to_string(GpuMemoryKind kind);
+
+/// What one process holds.
+struct GpuHeld {
+  Bytes device, managed, pinned;
+  Bytes overhead;  // of `device` and `pinned`: what contexts took before the program asked for anything
+  std::size_t contexts = 0;
+  /// It used the driver before it was followed: it holds more than is known.
+  bool since_before = false;
+  /// Device memory by card; what is not mapped yet is on none of them.
+  std::map<GpuUuid, Bytes> by_device;
+};
+
+class GpuMemory {
+ public:
+  static constexpr std::size_t kMostObjects = 1 << 18;  // handles
+  static constexpr std::size_t kMostProcesses = 4096;
+  static constexpr std::size_t kMostRanges = 1 << 16;  // managed, of one process
+  static constexpr Nanos kRecovered = std::chrono::seconds(1);
+  static constexpr Nanos kContextQuiet = std::chrono::milliseconds(100);
+  static constexpr Bytes kLeastCopy = MiB(256);  // a copy is looked for from here on
+
+  /// A card that is alone has everything that is on a device.
+  void set_only_device(std::optional<GpuUuid> device) { only_device_ = device; }
+
+  void on(MonoTime time, TaskId task, const GpuOp& op);
+  /// Of a process that was met with the driver's files already open.
+  void on_known_user(TaskId task) { process(task).held.since_before = true; }
+  void on_exit(MonoTime time, TaskId task);
+
+  std::vector<GpuEvent> take() { return std::exchange(events_, {}); }
+  /// nullptr: it does not use a GPU.
+  const GpuHeld* of(TaskId task) const;
+  template <typename F>
+  void for_each(F f) const {
+    for (const auto& [task, process] : processes_) f(task, process.held);
+  }
+  /// Calls that were not followed because there were too many objects, processes or ranges.
+  std::uint64_t dropped() const { return dropped_; }
+
+ private:
+  // What several handles may stand for.
+  struct Memory {
+    TaskId owner;
+    GpuMemoryKind kind;
+    Bytes bytes;
+    bool overhead = false;
+    std::optional<GpuUuid> device;
+    std::size_t handles = 1;
+  };
+  struct Handle {
+    std::shared_ptr<Memory> memory;
+    std::uint32_t parent = 0;
+  };
+  // Allocations that follow each other closely: a model that is copied to the card.
+  struct Burst {
+    MonoTime first, last;
+    Bytes bytes;
+  };
+  struct Process {
+    GpuHeld held;
+    std::map<std::uint64_t, std::uint64_t> managed;  // address, length
+    std::optional<MonoTime> context_at;              // while a context is being made: its last call
+    std::optional<GpuEvent> refused;
+    std::vector<Burst> bursts;  // the newest is last; at most kMostBursts
+    std::optional<MonoTime> told_again;
+  };
+  static constexpr std::size_t kMostBursts = 64;
+  static constexpr Nanos kBurstGap = std::chrono::seconds(2);
+
+  Process& process(TaskId task);
+  GpuEvent& tell(MonoTime time, TaskId task, GpuEvent::Op op, const GpuOp& from);
+  void allocate(MonoTime time, TaskId task, const GpuOp& op);
+  void count(const Memory& memory, std::int64_t sign);
+  std::optional<Memory> release(std::map<GpuObject, Handle>::iterator at);
+  void free(MonoTime time, TaskId task, const GpuOp& op);
+  void map(MonoTime time, TaskId task, const GpuOp& op);
+  void map_managed(MonoTime time, TaskId task, const GpuOp& op);
+  void unmap_managed(MonoTime time, TaskId task, const GpuOp& op);
+  void look_for_copies(MonoTime time, TaskId task, Process& process, Bytes bytes);
+
+  std::unordered_map<TaskId, Process> processes_;
+  std::map<GpuObject, Handle> handles_;
+  std::vector<GpuEvent> events_;
+  std::optional<GpuUuid> only_device_;
+  std::uint64_t dropped_ = 0;
+};
+
+}  // namespace oomcast

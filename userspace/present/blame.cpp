@@ -1,0 +1,286 @@
+#include "present/blame.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/escape.h"
+#include "present/json.h"
+#include "present/text.h"
+
+namespace oomcast {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kLeastShare = 0.01;   // of the process's growth, to be told of
+constexpr double kLeastBranch = 0.03;  // to have a branch in the tree
+constexpr std::size_t kMostProcesses = 20;
+constexpr std::size_t kMostDepth = 64;
+
+std::string_view base_name(std::string_view path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
+// What every program allocates by: the line that matters is its caller's.
+bool is_plumbing(const Frame& frame) {
+  constexpr std::array<std::string_view, 4> kFiles = {"libc.so", "libc-2.", "libstdc++.so", "ld-linux"};
+  constexpr std::array<std::string_view, 7> kFunctions = {"malloc", "calloc",       "realloc", "memset",
+                                                          "memcpy", "operator new", "std::"};
+  std::string_view file = base_name(frame.file);
+  auto begins = [](std::string_view text) {
+    return [text](std::string_view p) { return text.starts_with(p); };
+  };
+  return std::any_of(kFiles.begin(), kFiles.end(), begins(file)) ||
+         std::any_of(kFunctions.begin(), kFunctions.end(), begins(frame.function));
+}
+
+// A library's Python: what a person wrote calls it.
+bool is_library(const Frame& frame) {
+  constexpr std::array<std::string_view, 4> kParts = {"/site-packages/", "/dist-packages/", "/lib/python3",
+                                                      "/lib64/python3"};
+  return frame.file.starts_with('<') || std::any_of(kParts.begin(), kParts.end(), [&](std::string_view part) {
+           return frame.file.find(part) != std::string::npos;
+         });
+}
+
+// The stack without what only says that Python runs: the interpreter's own functions and those without a
+// name.
+std::vector<const Frame*> readable(const Stack& stack) {
+  bool python =
+      std::any_of(stack.begin(), stack.end(), [](const Frame& f) { return f.kind == Frame::Kind::python; });
+  std::vector<const Frame*> out;
+  for (const Frame& frame : stack) {
+    bool native = frame.kind == Frame::Kind::native;
+    if (frame.function.empty() || frame.file.starts_with("<frozen importlib")) continue;
+    if (python && native && (out.empty() || base_name(frame.file).find("python3") != std::string_view::npos))
+      continue;
+    out.push_back(&frame);
+  }
+  if (out.empty() && !stack.empty()) out.push_back(&stack.back());
+  return out;
+}
+
+BytesPerSec rate(Bytes bytes, Seconds window) {
+  return {window.count() > 0 ? bytes.as_double() / window.count() : 0};
+}
+
+std::string signed_size(Bytes bytes) {
+  return bytes < Bytes{} ? "-" + format_size(-bytes) : "+" + format_size(bytes);
+}
+
+double share(Bytes part, Bytes whole) {
+  return whole > Bytes{} ? part.as_double() / whole.as_double() : 0;
+}
+
+struct Node {
+  const Frame* frame = nullptr;
+  Bytes grown;
+  std::vector<Node> children;
+};
+
+void insert(Node& node, const std::vector<const Frame*>& stack, std::size_t at, Bytes grown) {
+  node.grown += grown;
+  if (at >= stack.size() || at >= kMostDepth) return;
+  auto child = std::find_if(node.children.begin(), node.children.end(),
+                            [&](const Node& n) { return *n.frame == *stack[at]; });
+  if (child == node.children.end()) child = node.children.insert(child, Node{stack[at], {}, {}});
+  insert(*child, stack, at + 1, grown);
+}
+
+class Tree {
+ public:
+  Tree(Bytes whole, Seconds window) : whole_(whole), window_(window) {}
+
+  void print(std::string& out, Node& node, std::size_t depth) const {
+    std::sort(node.children.begin(), node.children.end(),
+              [](const Node& a, const Node& b) { return a.grown > b.grown; });
+    for (Node& child : node.children) {
+      if (share(child.grown, whole_) < kLeastBranch) break;
+      // A chain of single callees stands at one depth: only what branches is a step to the right.
+      out += fmt::format("  {:>10} {:>13} {:>4.0f}%  {:{}}{}\n", format_size(child.grown),
+                         format_rate(rate(child.grown, window_)), 100 * share(child.grown, whole_), "", depth,
+                         to_text(*child.frame));
+      print(out, child, depth + (node.children.size() > 1 ? 2 : 0));
+    }
+  }
+
+ private:
+  Bytes whole_;
+  Seconds window_;
+};
+
+// The lines that most of it comes from, whatever led there.
+std::string top_lines(const BlameProcess& p, Seconds window) {
+  constexpr std::size_t kMost = 5;
+  std::map<std::string, Bytes> sums;
+  for (const BlameSite& site : p.sites)
+    if (const Frame* frame = culprit(site.stack); frame && site.grown > Bytes{})
+      sums[to_text(*frame)] += site.grown;
+  std::vector<std::pair<Bytes, std::string>> lines;
+  for (const auto& [line, grown] : sums)
+    if (share(grown, p.grown()) >= kLeastShare) lines.emplace_back(grown, line);
+  std::sort(lines.begin(), lines.end(), std::greater<>());
+  if (lines.size() > kMost) lines.resize(kMost);
+  std::string out;
+  for (const auto& [grown, line] : lines)
+    out += fmt::format("  {:>10} {:>13} {:>4.0f}%  {}\n", format_size(grown),
+                       format_rate(rate(grown, window)), 100 * share(grown, p.grown()), line);
+  return out.empty() ? out : out + "  by stack, outermost first:\n";
+}
+
+Json frame_json(const Frame& frame) {
+  return {{"kind", frame.kind == Frame::Kind::python ? "python" : "native"},
+          {"function", frame.function.empty() ? Json(nullptr) : Json(to_valid_utf8(frame.function))},
+          {"file", frame.file.empty() ? Json(nullptr) : Json(to_valid_utf8(frame.file))},
+          {"line", frame.line ? Json(*frame.line) : Json(nullptr)}};
+}
+
+// What spoils the numbers, for a person.
+std::string doubts(const BlameReport& report) {
+  std::string out;
+  if (report.incomplete_stacks)
+    out +=
+        fmt::format("  {} of {} stacks lack their outer frames\n", report.incomplete_stacks, report.samples);
+  if (report.incomplete_python)
+    out += fmt::format("  {} of {} stacks lack Python frames\n", report.incomplete_python, report.samples);
+  if (report.unnamed_frames)
+    out += fmt::format("  {} of {} frames have no function's name\n", report.unnamed_frames, report.frames);
+  for (const auto& [reason, count] : report.lost)
+    if (count) out += fmt::format("  {} samples lost: {}\n", count, reason);
+  return out;
+}
+
+}  // namespace
+
+const Frame* culprit(const Stack& stack) {
+  if (stack.empty()) return nullptr;
+  const Frame* python = nullptr;
+  for (auto frame = stack.rbegin(); frame != stack.rend(); ++frame) {
+    if (frame->kind != Frame::Kind::python || frame->function.empty()) continue;
+    if (!is_library(*frame)) return &*frame;
+    if (!python) python = &*frame;
+  }
+  if (python) return python;
+  for (auto frame = stack.rbegin(); frame != stack.rend(); ++frame)
+    if (!frame->function.empty() && !is_plumbing(*frame)) return &*frame;
+  return &stack.back();
+}
+
+std::string to_text(const Frame& frame) {
+  std::string function = frame.function.empty() ? "?" : escape_for_terminal(frame.function);
+  if (frame.file.empty()) return function;
+  bool python = frame.kind == Frame::Kind::python;
+  std::string file = escape_for_terminal(python ? std::string_view(frame.file) : base_name(frame.file));
+  return frame.line ? fmt::format("{} ({}:{})", function, file, *frame.line)
+                    : fmt::format("{} ({})", function, file);
+}
+
+std::string to_text(const BlameReport& report) {
+  std::string out = fmt::format("{}: processes grew by {} in {}, {}", escape_for_terminal(report.scope),
+                                signed_size(report.grown), format_duration(report.window),
+                                format_rate(rate(report.grown, report.window)));
+  if (report.cgroup_grown)
+    out += fmt::format("; the cgroup by {} (difference {})", signed_size(*report.cgroup_grown),
+                       signed_size(*report.cgroup_grown - report.grown));
+  out += "\n";
+  std::size_t shown = 0, hidden = 0;
+  for (const BlameProcess& p : report.processes) {
+    bool worth = share(p.grown(), report.grown) >= kLeastShare || (shown == 0 && p.grown() > Bytes{});
+    if (!worth || shown >= kMostProcesses) {
+      ++hidden;
+      continue;
+    }
+    ++shown;
+    out += fmt::format("\n{}  {}  {}  {:.0f}%", describe(p.process), signed_size(p.grown()),
+                       format_rate(rate(p.grown(), report.window)), 100 * share(p.grown(), report.grown));
+    if (p.grown_shmem != Bytes{}) out += fmt::format("  shared {}", signed_size(p.grown_shmem));
+    if (p.grown_uss) out += fmt::format("  private {}", signed_size(*p.grown_uss));
+    if (!p.python.empty()) out += "  " + escape_for_terminal(p.python);
+    if (p.exited) out += "  ended";
+    out += "\n";
+    out += top_lines(p, report.window);
+    Node root;
+    for (const BlameSite& site : p.sites)
+      if (site.grown > Bytes{}) insert(root, readable(site.stack), 0, site.grown);
+    Tree(p.grown(), report.window).print(out, root, 0);
+    if (share(p.unseen, p.grown()) >= kLeastShare)
+      out += fmt::format("  {:>10} {:>13} {:>4.0f}%  unseen by faults\n", format_size(p.unseen),
+                         format_rate(rate(p.unseen, report.window)), 100 * share(p.unseen, p.grown()));
+  }
+  if (hidden)
+    out += fmt::format("\n{} more processes grew by less than {:.0f} %, shrank or ended\n", hidden,
+                       100 * kLeastShare);
+  if (std::string text = doubts(report); !text.empty()) out += "\n" + text;
+  return out;
+}
+
+std::string to_json(const BlameReport& report, const ClockMap& clock, MonoTime now) {
+  Json processes = Json::array();
+  for (const BlameProcess& p : report.processes) {
+    Json sites = Json::array();
+    for (const BlameSite& site : p.sites) {
+      Json stack = Json::array();
+      for (const Frame& frame : site.stack) stack.push_back(frame_json(frame));
+      const Frame* top = culprit(site.stack);
+      sites.push_back({{"grown_bytes", site.grown.count},
+                       {"grown_bytes_per_s", rate(site.grown, report.window).value},
+                       {"share", share(site.grown, p.grown())},
+                       {"touched_bytes", site.touched.count},
+                       {"samples", site.samples},
+                       {"culprit", top ? frame_json(*top) : Json(nullptr)},
+                       {"stack", std::move(stack)}});
+    }
+    processes.push_back(
+        {{"process", json_of(p.process, clock)},
+         {"exited", p.exited},
+         {"grown_bytes", p.exited ? Json(nullptr) : Json(p.grown().count)},
+         {"grown_bytes_per_s", p.exited ? Json(nullptr) : Json(rate(p.grown(), report.window).value)},
+         {"grown_anon_bytes", p.grown_anon.count},
+         {"grown_shmem_bytes", p.grown_shmem.count},
+         {"grown_private_bytes", p.grown_uss ? Json(p.grown_uss->count) : Json(nullptr)},
+         {"unseen_bytes", p.unseen.count},
+         {"python", p.python.empty() ? Json(nullptr) : Json(to_valid_utf8(p.python))},
+         {"sites", std::move(sites)}});
+  }
+  Json lost = Json::object();
+  for (const auto& [reason, count] : report.lost) lost[reason] = count;
+  Json out = {{"type", "blame"},
+              {"time", format_rfc3339(clock.wall(now))},
+              {"scope", to_valid_utf8(report.scope)},
+              {"window_s", report.window.count()},
+              {"grown_bytes", report.grown.count},
+              {"grown_bytes_per_s", rate(report.grown, report.window).value},
+              {"cgroup_grown_bytes", report.cgroup_grown ? Json(report.cgroup_grown->count) : Json(nullptr)},
+              {"processes", std::move(processes)},
+              {"samples", report.samples},
+              {"stacks_incomplete", report.incomplete_stacks},
+              {"python_incomplete", report.incomplete_python},
+              {"frames", report.frames},
+              {"frames_unnamed", report.unnamed_frames},
+              {"lost", std::move(lost)}};
+  return out.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string to_folded(const BlameReport& report) {
+  // A semicolon or a newline in a name would be taken for a frame of its own.
+  auto clean = [](std::string text) {
+    std::replace(text.begin(), text.end(), ';', ':');
+    return text;
+  };
+  std::string out;
+  for (const BlameProcess& p : report.processes)
+    for (const BlameSite& site : p.sites) {
+      if (site.grown <= Bytes{}) continue;
+      out += clean(fmt::format("{}[{}]", escape_for_terminal(p.process.comm), p.process.id.tgid));
+      for (const Frame& frame : site.stack) out += ";" + clean(to_text(frame));
+      out += fmt::format(" {}\n", site.grown.count);
+    }
+  return out;
+}
+
+}  // namespace oomcast

@@ -1,0 +1,26 @@
+// A blame report for a person and for other programs.
+#pragma once
+
+#include <string>
+
+#include "blame/blame.h"
+#include "present/facts.h"
+
+namespace oomcast {
+
+/// The frame that a person should look at: the innermost Python line, outside of libraries if there is one,
+/// or the innermost native function that is not the C or C++ library's. nullptr: the stack is empty.
+const Frame* culprit(const Stack& stack);
+
+/// "load (train.py:31)", "grow (libfoo.so)", "? (libfoo.so)". Safe on a terminal.
+std::string to_text(const Frame& frame);
+
+/// Processes by growth, each with a tree of its stacks, outermost first, in bytes, growth per second and
+/// share.
+std::string to_text(const BlameReport& report);
+/// One object, with a newline.
+std::string to_json(const BlameReport& report, const ClockMap& clock, MonoTime now);
+/// "comm[pid];outermost;…;innermost bytes" a line, for flame graph programs. Only what is still there.
+std::string to_folded(const BlameReport& report);
+
+}  // namespace oomcast
