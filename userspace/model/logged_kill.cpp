@@ -145,7 +145,7 @@ std::optional<MemoryAtKill> memory_at_kill(const OomDump& dump) {
     for (const MemcgStatsHead& block : dump.stats)
       for (const MemcgStat& stat : block.stats)
         if (stat.key == key && stat.value <= std::uint64_t{1} << 60)
-          out = add_saturating(out.value_or(Bytes{}), {static_cast<std::int64_t>(stat.value)});
+          out = add_saturating(out ? *out : Bytes{}, {static_cast<std::int64_t>(stat.value)});
     return out;
   };
   auto without = [](std::optional<Bytes> all, std::optional<Bytes> part) {
@@ -166,7 +166,7 @@ std::optional<MemoryAtKill> memory_at_kill(const OomDump& dump) {
   if (!out.kernel) out.kernel = used(MemcgCounter::kmem);
   if (!out.kernel && !old)
     for (const char* key : {"kernel_stack", "pagetables", "percpu", "sock", "vmalloc", "slab"})
-      if (auto part = sum(key)) out.kernel = add_saturating(out.kernel.value_or(Bytes{}), *part);
+      if (auto part = sum(key)) out.kernel = add_saturating(out.kernel ? *out.kernel : Bytes{}, *part);
   out.swap = sum("swap");
   if (!out.swap) out.swap = used(MemcgCounter::swap);
   if (!out.swap) out.swap = without(used(MemcgCounter::memory_swap), used(MemcgCounter::memory));
@@ -195,7 +195,7 @@ std::vector<TaskAtKill> tasks_at_kill(const OomDump& dump, Bytes page) {
     task.pgtables = row.pgtables ? row.pgtables : size(row.pgtables_pages);
     task.oom_score_adj = row.oom_score_adj;
   }
-  auto held = [](const TaskAtKill& t) { return t.rss.value_or(Bytes{}) + t.swap.value_or(Bytes{}); };
+  auto held = [](const TaskAtKill& t) { return (t.rss ? *t.rss : Bytes{}) + (t.swap ? *t.swap : Bytes{}); };
   std::stable_sort(out.begin(), out.end(),
                    [&](const TaskAtKill& a, const TaskAtKill& b) { return held(a) > held(b); });
   if (out.size() > Episode::kMostTasks) out.resize(Episode::kMostTasks);
