@@ -96,7 +96,8 @@ def check_report(t, scene, limit, owner, victims, cause=None, culprit=None):
         t.equal("cause", post["cause"], cause)
     if culprit:
         got = post["culprit"]
-        t.equal("culprit", got and [got["process"]["pid"], got["killed"]], [culprit, culprit in victims])
+        t.equal(f"culprit, of {len(post['processes'])} processes, {told['grew_most']}, lost {post['lost']}",
+                got and [got["process"]["pid"], got["killed"]], [culprit, culprit in victims])
     curve = post["timeline"]["curves"][0] if post["timeline"]["curves"] else None
     if t.check(curve and curve["limit_owner"], "the first curve is not that of the limit's cgroup"):
         t.check(all(v is None or v <= limit for v in curve["total_bytes"]) or not owner, "the curve is above its limit")

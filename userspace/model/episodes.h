@@ -40,11 +40,6 @@ struct EpisodeSources {
   Bytes page = KiB(4);  // the kernel's tables count pages
 };
 
-/// Where the memory was, by the statistics of a report; nullopt: it has none.
-std::optional<MemoryAtKill> memory_at_kill(const OomDump& dump);
-/// The largest of its table, each named by its row alone.
-std::vector<TaskAtKill> tasks_at_kill(const OomDump& dump, Bytes page);
-
 /// A mark joins the open episode of its limit's owner (or of none, for the machine's limit); an episode
 /// closes when nothing about it is open any more, `kSettle` after its last kill at the earliest and `kLatest`
 /// after it at the latest. Memory is bounded: `kMaxOpen` episodes of `kMaxVictims` each, the rest are counted

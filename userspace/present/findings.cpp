@@ -154,10 +154,23 @@ std::optional<Finding> how_it_rose(const PostMortem& r) {
                  std::move(evidence)};
 }
 
+/// Where nobody was seen to grow: who had most of it.
+std::optional<Finding> who_held(const PostMortem& r) {
+  const Episode& told = r.episode.told.episode;
+  auto own = [](const PostMortemProcess& p) { return known(p.anon) + known(p.shmem); };
+  const PostMortemProcess* most = nullptr;
+  for (const PostMortemProcess& p : r.processes)
+    if (!p.ended_before && (!most || own(p) > own(*most))) most = &p;
+  if (!most || !told.usage || own(*most).as_double() < 0.3 * told.usage->as_double()) return std::nullopt;
+  return Finding{fmt::format("Most was held by {}, which was {}.", short_name_of(most->process),
+                             most->victim ? "killed" : "NOT killed"),
+                 {fmt::format("{} of its own of the {}", format_size(own(*most)), format_size(*told.usage))}};
+}
+
 std::optional<Finding> who_grew(const PostMortem& r) {
   const Episode& told = r.episode.told.episode;
   const Victim* victim = first_victim(told);
-  if (!r.culprit) return std::nullopt;
+  if (!r.culprit) return who_held(r);
   const GrewProcess& culprit = *r.culprit;
   std::string who = short_name_of(culprit.process);
   std::string grew =
@@ -165,7 +178,7 @@ std::optional<Finding> who_grew(const PostMortem& r) {
   const PostMortemProcess* row = row_of(r, culprit.process);
   // Mapped files are not its own, and may be charged to others.
   if (row && row->anon)
-    grew += fmt::format(" and held {} of its own", format_size(*row->anon + row->shmem.value_or(Bytes{})));
+    grew += fmt::format(" and held {} of its own", format_size(*row->anon + known(row->shmem)));
   if (culprit_is_victim(r))
     return Finding{fmt::format("The memory was taken by {}, which was killed.", who), {grew}};
   std::vector<std::string> evidence{grew};
@@ -174,8 +187,8 @@ std::optional<Finding> who_grew(const PostMortem& r) {
     if (victim->anon)
       held = fmt::format(
           "{} held only {}", short_name_of(victim->process),
-          format_size(*victim->anon + victim->file.value_or(Bytes{}) + victim->shmem.value_or(Bytes{})));
-    if (victim->oom_score_adj.value_or(0) > 0)
+          format_size(*victim->anon + known(victim->file) + known(victim->shmem)));
+    if (victim->oom_score_adj && *victim->oom_score_adj > 0)
       held += fmt::format("{}its oom_score_adj of {} made it the kernel's first choice",
                           held.empty() ? "" : "; ", *victim->oom_score_adj);
     if (!held.empty()) evidence.push_back(held);
@@ -506,7 +519,7 @@ std::optional<Finding> fewer_workers(const PostMortem& r) {
   std::map<std::pair<std::string, std::uint32_t>, std::vector<Bytes>> groups;
   for (const PostMortemProcess& p : r.processes)
     if (!p.ended_before && p.process.ppid && p.anon && !p.process.comm.empty())
-      groups[{p.process.comm, *p.process.ppid}].push_back(*p.anon + p.shmem.value_or(Bytes{}));
+      groups[{p.process.comm, *p.process.ppid}].push_back(*p.anon + known(p.shmem));
   for (auto& [who, sizes] : groups) {
     if (sizes.size() < kLeastWorkers || !limit) continue;
     Bytes sum;

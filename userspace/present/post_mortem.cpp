@@ -197,7 +197,7 @@ std::vector<PostMortemProcess> find_processes(const PostMortem& report) {
     if (v.file) p.file = v.file;
     if (v.shmem) p.shmem = v.shmem;
     if (v.swap) p.swap = v.swap;
-    if (v.anon && v.file) p.rss = *v.anon + *v.file + v.shmem.value_or(Bytes{});
+    if (v.anon && v.file) p.rss = *v.anon + *v.file + known(v.shmem);
     if (v.oom_score_adj) p.oom_score_adj = v.oom_score_adj;
   }
   if (told.trigger) at(*told.trigger).trigger = true;
@@ -205,7 +205,7 @@ std::vector<PostMortemProcess> find_processes(const PostMortem& report) {
   std::vector<PostMortemProcess> out;
   for (auto& [pid, p] : all) out.push_back(std::move(p));
   auto role = [](const PostMortemProcess& p) { return p.victim || p.culprit || p.trigger; };
-  auto held = [](const PostMortemProcess& p) { return p.rss.value_or(Bytes{}) + p.swap.value_or(Bytes{}); };
+  auto held = [](const PostMortemProcess& p) { return known(p.rss) + known(p.swap); };
   std::stable_sort(out.begin(), out.end(), [&](const PostMortemProcess& a, const PostMortemProcess& b) {
     if (a.ended_before != b.ended_before) return b.ended_before;
     return held(a) > held(b);

@@ -11,6 +11,10 @@
 namespace oomcast {
 
 ClockMap clock_of(const RunInfo& run);
+/// As a part of a sum of what is known.
+inline Bytes known(const std::optional<Bytes>& size) {
+  return size ? *size : Bytes{};
+}
 /// Seconds from the kill; negative: before it.
 double from_kill(const StoredEpisode& e, MonoTime t);
 bool same_cgroup(const CgroupPtr& a, const CgroupPtr& b);

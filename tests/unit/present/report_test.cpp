@@ -318,6 +318,7 @@ TEST_F(Report, says_what_it_does_not_know) {
   EXPECT_FALSE(report.rise);
   std::string unknown;
   for (const std::string& line : report.unknown) unknown += line + "\n";
+  EXPECT_TRUE(has(words(report.findings), "Most was held by python3[4301] train.py, which was killed"));
   for (const char* part :
        {"all of this is from the kernel log", "table of processes", "Who grew", "7 samples_ring_full"})
     EXPECT_TRUE(has(unknown, part)) << unknown;
