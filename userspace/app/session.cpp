@@ -728,7 +728,8 @@ void Session::store(const Fact& fact) {
           using T = std::decay_t<decltype(f)>;
           if constexpr (std::is_same_v<T, OomFactLine>)
             writer->add(EpisodeFact{f});
-          else if constexpr (!std::is_same_v<T, StartFact> && !std::is_same_v<T, EndFact>)
+          else if constexpr (!std::is_same_v<T, StartFact> && !std::is_same_v<T, EndFact> &&
+                             !std::is_same_v<T, GpuFact>)  // a store does not keep them yet
             writer->add(f);
         },
         fact);

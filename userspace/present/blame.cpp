@@ -10,12 +10,11 @@
 
 #include "base/escape.h"
 #include "present/json.h"
+#include "present/json_parts.h"
 #include "present/text.h"
 
 namespace oomcast {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr double kLeastShare = 0.01;   // of the process's growth, to be told of
 constexpr double kLeastBranch = 0.03;  // to have a branch in the tree
@@ -236,7 +235,7 @@ std::string to_json(const BlameReport& report, const ClockMap& clock, MonoTime n
                        {"stack", std::move(stack)}});
     }
     processes.push_back(
-        {{"process", json_of(p.process, clock)},
+        {{"process", process_json(p.process, clock)},
          {"exited", p.exited},
          {"grown_bytes", p.exited ? Json(nullptr) : Json(p.grown().count)},
          {"grown_bytes_per_s", p.exited ? Json(nullptr) : Json(rate(p.grown(), report.window).value)},

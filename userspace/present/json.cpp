@@ -309,10 +309,6 @@ Json fact_json(const Fact& fact, const ClockMap& clock) {
   return std::visit(Renderer(clock), fact);
 }
 
-nlohmann::ordered_json json_of(const ProcessRef& process, const ClockMap& clock) {
-  return Renderer(clock).process(process);
-}
-
 std::string to_json(const Fact& fact, const ClockMap& clock) {
   if (std::holds_alternative<TickFact>(fact) || std::holds_alternative<ForgottenFact>(fact)) return "";
   return dump(fact_json(fact, clock));

@@ -1,7 +1,6 @@
 // Facts as JSON Lines, by the contract: snake_case names with their unit, unknown is null.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "present/facts.h"
@@ -10,8 +9,5 @@ namespace oomcast {
 
 /// One line, without its newline; empty for a fact that is not shown. Valid UTF-8 whatever the names in it.
 std::string to_json(const Fact& fact, const ClockMap& clock);
-
-/// A process, as in every line.
-nlohmann::ordered_json json_of(const ProcessRef& process, const ClockMap& clock);
 
 }  // namespace oomcast
