@@ -22,4 +22,7 @@ union oc_any_record {
   struct oc_python_layout python_layout;
   struct oc_fault fault;
   struct oc_growth growth;
+  struct oc_gpu_call gpu_call;
+  struct oc_gpu_layout gpu_layout;
+  struct oc_gpu_test_file gpu_test_file;
 } any_record;

@@ -90,6 +90,10 @@ const std::vector<Layout>& layouts() {
       LAYOUT(12, oc_fault, header, task, memory, address, weight_pages, registers, stack_bytes, python_state,
              python_frames, python_entries, python, stack),
       LAYOUT(4, oc_growth, mm, resident_pages, gathered, wanted),
+      LAYOUT(17, oc_gpu_call, header, task, syscall, device, minor, command, result, file, address,
+             length_bytes, head_bytes, tail_bytes, params_bytes, _pad, head, tail, params),
+      LAYOUT(4, oc_gpu_layout, head_bytes, tail_at, tail_bytes, _pad),
+      LAYOUT(2, oc_gpu_test_file, device, inode),
   };
   return all;
 }
