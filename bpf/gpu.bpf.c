@@ -34,9 +34,9 @@
 
 const volatile unsigned int oc_gpu_wire_version = OC_WIRE_VERSION;
 const volatile bool oc_gpu_has_test_files = false;
-volatile unsigned int oc_uvm_major = 0; /* 0: the driver is not loaded yet */
-unsigned long long oc_gpu_lost = 0;                    /* the ring was full; sum over all CPUs */
-unsigned long long oc_gpu_untracked = 0;               /* unmappings of processes that found no room in gpu_processes */
+volatile unsigned int oc_uvm_major = 0;  /* 0: the driver is not loaded yet */
+unsigned long long oc_gpu_lost = 0;      /* the ring was full; sum over all CPUs */
+unsigned long long oc_gpu_untracked = 0; /* unmappings of processes that found no room in gpu_processes */
 
 struct { /* a context is about 250 records of 480 bytes */
   __uint(type, BPF_MAP_TYPE_RINGBUF);

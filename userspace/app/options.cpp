@@ -20,7 +20,7 @@ namespace oomcast {
 namespace {
 
 constexpr std::array<std::string_view, 10> kCommands = {"watch",  "trace",   "run",     "record", "replay",
-                                                       "report", "history", "compare", "blame", "doctor"};
+                                                        "report", "history", "compare", "blame",  "doctor"};
 
 // Texts as they come; they are read after parsing, so that every mistake is told in our words.
 struct Texts {
@@ -419,10 +419,11 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
   bool named = !words.empty() && std::find(kCommands.begin(), kCommands.end(), words[0]) != kCommands.end();
   if (!named && !global) {
     if (!words.empty() && words[0][0] != '-')
-      return usage(fmt::format(
-          "'{}' is not a command; there are watch, trace, run, record, replay, report, history, compare, blame and "
-          "doctor",
-          words[0]));
+      return usage(
+          fmt::format("'{}' is not a command; there are watch, trace, run, record, replay, report, history, "
+                      "compare, blame and "
+                      "doctor",
+                      words[0]));
     words.insert(words.begin(), "watch");
   }
   std::vector<std::string> command;

@@ -185,9 +185,8 @@ std::optional<Finding> who_grew(const PostMortem& r) {
   if (victim) {
     std::string held;
     if (victim->anon)
-      held = fmt::format(
-          "{} held only {}", short_name_of(victim->process),
-          format_size(*victim->anon + known(victim->file) + known(victim->shmem)));
+      held = fmt::format("{} held only {}", short_name_of(victim->process),
+                         format_size(*victim->anon + known(victim->file) + known(victim->shmem)));
     if (victim->oom_score_adj && *victim->oom_score_adj > 0)
       held += fmt::format("{}its oom_score_adj of {} made it the kernel's first choice",
                           held.empty() ? "" : "; ", *victim->oom_score_adj);
