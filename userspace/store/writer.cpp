@@ -191,7 +191,7 @@ void StoreWriter::add(StoreItem item) {
     }
     waiting_.push_back(std::move(item));
     urgent_ = urgent_ || urgent;
-    if (!urgent && waiting_.size() > 1) return;
+    if (!urgent && waiting_.size() > 1 && waiting_.size() != kBatch) return;
   }
   wake_.notify_one();
 }
@@ -215,7 +215,7 @@ void StoreWriter::work() {
     {
       std::unique_lock lock(mutex_);
       wake_.wait(lock, [this] { return ending_ || !waiting_.empty(); });
-      wake_.wait_for(lock, kGather, [this] { return ending_ || urgent_; });
+      wake_.wait_for(lock, kGather, [this] { return ending_ || urgent_ || waiting_.size() >= kBatch; });
       items.assign(std::make_move_iterator(waiting_.begin()), std::make_move_iterator(waiting_.end()));
       waiting_.clear();
       urgent_ = false;
