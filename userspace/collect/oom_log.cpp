@@ -188,7 +188,11 @@ void OomLogParser::settle(Nanos now, std::vector<OomFact>& out) {
   while (!begun_.empty() && is_old(begun_.front().when.time)) give_up(0, out);
   for (auto open = open_.begin(); open != open_.end();) {
     auto next = std::next(open);
-    if (is_old(open->dump.last_time)) close(open);
+    // A report whose victim is not named yet goes on: a busy machine takes its time between two lines.
+    const OomDump& dump = open->dump;
+    bool goes_on = dump.invoked && dump.victims.empty() && !dump.no_victim;
+    if (goes_on ? dump.last_time && now - *dump.last_time > limits_.unfinished : is_old(dump.last_time))
+      close(open);
     open = next;
   }
 }

@@ -37,14 +37,15 @@ std::optional<LogLine> line_of(const KmsgRecord& record);
 
 /// How much of hostile or broken input is kept. What is over is counted in the dump.
 struct OomLogLimits {
-  std::size_t open_dumps = 16;             ///< then the oldest is finished early
-  std::size_t finished_dumps = 64;         ///< not taken yet; then the oldest is lost
-  std::size_t rows = 512;                  ///< of the table, per dump
-  std::size_t victims = 1024;              ///< and others killed with them
-  std::size_t stats_blocks = 8;            ///< per dump
-  std::size_t stats = 256;                 ///< per block
-  std::size_t line_bytes = 8192;           ///< a longer line is cut
-  Nanos settle = std::chrono::seconds(2);  ///< a dump is finished when its last line is older than this
+  std::size_t open_dumps = 16;                 ///< then the oldest is finished early
+  std::size_t finished_dumps = 64;             ///< not taken yet; then the oldest is lost
+  std::size_t rows = 512;                      ///< of the table, per dump
+  std::size_t victims = 1024;                  ///< and others killed with them
+  std::size_t stats_blocks = 8;                ///< per dump
+  std::size_t stats = 256;                     ///< per block
+  std::size_t line_bytes = 8192;               ///< a longer line is cut
+  Nanos settle = std::chrono::seconds(2);      ///< a dump is finished when its last line is older than this
+  Nanos unfinished = std::chrono::seconds(2);  ///< the same of one whose victim is not named yet
 };
 
 enum class OomScope : std::uint8_t { memcg, global, cpuset, mempolicy, sysrq };
