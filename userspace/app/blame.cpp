@@ -143,22 +143,25 @@ Result<int> blame(const Options& options) {
   clock.wall_of_mono_zero = wall - clock_now(CLOCK_MONOTONIC);
   clock.wall_of_boot_zero = wall - clock_now(CLOCK_BOOTTIME);
   clock.tick = Nanos(fault.units.ns_per_tick);
-  if (auto ok = (*source)->begin(); !ok) return ok.error();
+  MonoTime begin(clock_now(CLOCK_MONOTONIC));
+  if (auto ok = (*source)->begin(begin); !ok) return ok.error();
   say(fmt::format("watching {} processes of {} for {}", scope->pids.size(), options.scope.describe(),
                   format_duration(options.duration.value_or(kDefaultWindow))));
   auto before = usage_of(*fs, *scope);
-  MonoTime begin(clock_now(CLOCK_MONOTONIC));
-  MonoTime end = begin + options.duration.value_or(kDefaultWindow), now = begin;
+  MonoTime end = begin + options.duration.value_or(kDefaultWindow), now = begin, next_look = begin + kLook;
   while (now < end && !stop->pending()) {
     pollfd wait[] = {{stop->fd(), POLLIN, 0}, {(*source)->fd(), POLLIN, 0}};
-    Nanos left = std::min<Nanos>(end - now, kLook);
+    Nanos left = std::min<Nanos>(end - now, (*source)->next_look());
     timespec timeout{static_cast<time_t>(left / 1s), static_cast<long>((left % 1s).count())};
     ppoll(wait, 2, &timeout, nullptr);
     now = MonoTime(clock_now(CLOCK_MONOTONIC));
-    (*source)->drain(take, now);
-    blame.look();
+    if (auto ok = (*source)->drain(take, now); !ok) return ok.error();
+    if (now >= next_look) {
+      blame.look();
+      next_look = now + kLook;
+    }
   }
-  BlameReport report = blame.finish(now - begin);
+  BlameReport report = blame.finish(now - begin, (*source)->watched_share());
   if (auto after = usage_of(*fs, *scope); before && after) report.cgroup_grown = *after - *before;
   report.scope = options.scope.describe();
   report.lost = (*source)->lost();

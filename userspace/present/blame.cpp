@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -142,6 +143,9 @@ Json frame_json(const Frame& frame) {
 // What spoils the numbers, for a person.
 std::string doubts(const BlameReport& report) {
   std::string out;
+  if (report.watched_share < 1)
+    out += fmt::format("  page faults came so fast that {:.0f} % of the time was watched, by a budget\n",
+                       std::ceil(100 * report.watched_share));
   if (report.incomplete_stacks)
     out +=
         fmt::format("  {} of {} stacks lack their outer frames\n", report.incomplete_stacks, report.samples);
@@ -256,6 +260,7 @@ std::string to_json(const BlameReport& report, const ClockMap& clock, MonoTime n
               {"grown_bytes_per_s", rate(report.grown, report.window).value},
               {"cgroup_grown_bytes", report.cgroup_grown ? Json(report.cgroup_grown->count) : Json(nullptr)},
               {"processes", std::move(processes)},
+              {"watched_share", report.watched_share},
               {"samples", report.samples},
               {"stacks_incomplete", report.incomplete_stacks},
               {"python_incomplete", report.incomplete_python},
