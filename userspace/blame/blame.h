@@ -60,6 +60,8 @@ struct BlameReport {
   std::uint64_t incomplete_python = 0;
   std::uint64_t unnamed_frames = 0, frames = 0;
   std::map<std::string, std::uint64_t> lost;  // by reason
+  std::string
+      no_stacks;  // why faults could not be watched: growth by process is all there is; empty: they were
 };
 
 class Blame {
