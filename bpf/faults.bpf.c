@@ -45,9 +45,8 @@ const volatile unsigned int oc_scope_by_cgroup = 0;
 const volatile unsigned int oc_scope_by_process = 0;
 unsigned long long oc_sample_pages = 64; /* a record for about so much; may change while it runs */
 unsigned long long oc_window = 1;        /* number of the window of watching */
-/* More than this between two faults of a process came without them (MAP_POPULATE, say): four huge pages of
- * threads that fault at once, and what the counters lag by. */
-const volatile long long oc_most_grown_pages = 4 * 512;
+/* What the counters lag by at most: each CPU keeps as much of a change to itself. */
+const volatile long long oc_lag_pages = 64;
 
 struct { /* 8 MiB: 300 full stacks, several thousand usual ones */
   __uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -91,7 +90,7 @@ struct { /* by tgid, written by user space */
   __type(value, struct oc_python_layout);
 } pythons SEC(".maps");
 
-struct { /* 1.5 MiB; a process that falls out begins anew */
+struct { /* 2 MiB; a process that falls out begins anew */
   __uint(type, BPF_MAP_TYPE_LRU_HASH);
   __uint(max_entries, 16384);
   __type(key, u32); /* tgid */
@@ -146,8 +145,20 @@ static __always_inline struct weight weigh(struct task_struct* task, struct mm_s
     g->window = oc_window;
     grown = 0;
   }
+  /* The thread's own count has faults that the event has not: the kernel's for a system call, MAP_POPULATE's.
+   * What they brought is not this one's. */
+  u64 thread = BPF_CORE_READ(task, pid);
+  u64 thread_faults = BPF_CORE_READ(task, min_flt) + BPF_CORE_READ(task, maj_flt);
+  u64 between =
+      g->thread == thread && thread_faults > g->thread_faults ? thread_faults - g->thread_faults : 1;
+  g->thread = thread;
+  g->thread_faults = thread_faults;
+  s64 share = grown > 0 ? (u64)grown / between : 0;
+  s64 credit = share - g->ahead > 1 ? share - g->ahead : 1;
+  s64 ahead = g->ahead + credit - share;
+  g->ahead = ahead < 0 ? 0 : ahead > oc_lag_pages ? oc_lag_pages : ahead;
   __sync_fetch_and_add(&g->faults, 1);
-  __sync_fetch_and_add(&g->gathered, grown > 0 && grown <= oc_most_grown_pages ? grown : 1);
+  __sync_fetch_and_add(&g->gathered, credit);
   if (g->gathered < g->wanted) return none;
   g->wanted = oc_sample_pages / 2 + bpf_get_prandom_u32() % (u32)(oc_sample_pages | 1);
   struct weight out = {.pages = __sync_lock_test_and_set(&g->gathered, 0),

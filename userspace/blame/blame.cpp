@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <cmath>
 #include <unordered_set>
+#include <utility>
 
 namespace oomcast {
 namespace {
 
 constexpr std::size_t kMostSamples = 200'000;  // of one process; later ones only count as touched
 constexpr std::int64_t kPage = 4096;
+constexpr std::uint64_t kShrunkPages = 256;
 
 Bytes scaled(Bytes part, double factor) {
   return {static_cast<std::int64_t>(part.as_double() * factor)};
@@ -109,14 +111,19 @@ void Blame::add(const wire::Fault& fault) {
 
 void Blame::look() {
   ++looks_;
-  for (auto& [id, p] : processes_)
+  for (auto& [id, p] : processes_) {
+    if (p.samples.empty()) continue;
+    auto statm = procfs_.read_statm(id.tgid);
+    std::uint64_t resident = statm && *statm ? (*statm)->resident_pages : 0;
+    bool shrunk = resident + kShrunkPages <= std::exchange(p.resident_pages, resident);
     for (Sample& sample : p.samples) {
-      if (sample.gone || sample.next_look >= looks_) continue;
+      if (sample.gone || (sample.next_look >= looks_ && !shrunk)) continue;
       auto page = p.view->memory().page_at(sample.address);
       sample.gone = page && !page->held;
       sample.next_look = looks_ + sample.gap;
       sample.gap *= 2;
     }
+  }
 }
 
 BlameProcess Blame::judge(Process& p, double watched_share) const {

@@ -40,7 +40,7 @@ class LoadedFaultSource final : public FaultSource {
     skeleton_->rodata->oc_scope_by_process = !options_.processes.empty();
     // Each CPU keeps as much of a counter's change to itself, before others see it.
     int batch = std::max(32, 2 * libbpf_num_possible_cpus());
-    skeleton_->rodata->oc_most_grown_pages += 2 * batch;
+    skeleton_->rodata->oc_lag_pages = 2 * batch;
     skeleton_->data->oc_sample_pages =
         static_cast<__u64>(options_.sample_bytes.count / options_.units.page_bytes);
     if (int err = oomcast_faults_bpf__load(skeleton_.get()); err)

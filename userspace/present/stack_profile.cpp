@@ -201,7 +201,8 @@ class PageTree {
                      [](const Branch* a, const Branch* b) { return a->width() > b->width(); });
     Json list = Json::array();
     for (const Branch* child : children) {
-      if (static_cast<double>(child->width()) < static_cast<double>(whole_) * kLeastOfPage || nodes_ >= kMostNodes) {
+      if (static_cast<double>(child->width()) < static_cast<double>(whole_) * kLeastOfPage ||
+          nodes_ >= kMostNodes) {
         ++left_out_;
         continue;
       }

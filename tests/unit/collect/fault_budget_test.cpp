@@ -10,15 +10,15 @@ using namespace std::chrono_literals;
 constexpr FaultBudget::Limits kLimits{.per_s = 5000, .burst = 32768, .window = 1024};
 
 // A program that faults `per_s` times a second while somebody lives to count: how many faults were watched.
-struct Run {
+struct Watch {
   std::uint64_t watched = 0;
   int windows = 1;
   double share = 1;
 };
-Run run(double per_s, Nanos length, double chance = 0.5) {
+Watch watch(double per_s, Nanos length, double chance = 0.5) {
   MonoTime now{}, end = now + length;
   FaultBudget budget(kLimits, now);
-  Run out;
+  Watch out;
   while (now < end) {
     Nanos step = budget.next_look();
     now += step;
@@ -32,14 +32,14 @@ Run run(double per_s, Nanos length, double chance = 0.5) {
 }
 
 TEST(FaultBudget, watches_all_the_time_what_faults_less_than_the_budget) {
-  Run slow = run(4900, 60s);
+  Watch slow = watch(4900, 60s);
   EXPECT_EQ(slow.windows, 1);
   EXPECT_EQ(slow.share, 1);
 }
 
 TEST(FaultBudget, holds_a_program_that_does_nothing_else_to_its_budget) {
   for (double chance : {0.0, 0.5, 0.99}) {
-    Run fast = run(1e6, 60s, chance);
+    Watch fast = watch(1e6, 60s, chance);
     EXPECT_LT(static_cast<double>(fast.watched), kLimits.burst + kLimits.per_s * 60 + 1e6 * 0.05);
     EXPECT_GT(static_cast<double>(fast.watched), kLimits.per_s * 60 / 2);
     EXPECT_LT(fast.share, 0.02);
