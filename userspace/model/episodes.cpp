@@ -4,6 +4,7 @@
 #include <set>
 
 #include "model/logged_kill.h"
+#include "model/memory_at_kill.h"
 
 namespace oomcast {
 namespace {
@@ -242,6 +243,7 @@ void EpisodeBuilder::on_mark(const wire::OomMark& mark) {
     v = &add_victim(*open, mark.victim, mark.time);
   }
   Episode& episode = open->episode;
+  if (!open->marked) episode.grew_most = grew_most(*open);
   v->victim.marked = true;
   v->killer_tid = mark.trigger.tid;
   v->victim.process = process_ref(tasks_, cgroups_, v->task);
@@ -412,7 +414,8 @@ void EpisodeBuilder::on_dump(const OomDump& dump, MonoTime when) {
     if (!open->trigger && dump.trigger_tid) open->trigger = logged_trigger(*open, dump);
   }
   if (dump.group_kill) episode.group_kill = true;
-  if (!episode.memory) episode.memory = memory_at_kill(dump);
+  if (!episode.memory) episode.memory = memory_at_kill(dump, sources_.page);
+  if (!episode.machine) episode.machine = machine_at_kill(dump, sources_.page);
   if (episode.tasks.empty() && !dump.tasks.empty()) {
     episode.tasks = tasks_at_kill(dump, sources_.page);
     episode.tasks_listed = dump.tasks.size() + dump.dropped;
@@ -480,7 +483,9 @@ Episode EpisodeBuilder::finish(Open& open) {
           told.insert(kill.victim.id).second)
         episode.also_killed.push_back(process_ref(tasks_, cgroups_, kill.victim));
   for (OpenVictim& v : open.victims) episode.victims.push_back(std::move(v.victim));
-  episode.grew_most = grew_most(open);
+  // What was on its way at the kill is there now; of a series that has fallen far since then, little is left.
+  auto most = [](const std::vector<GrewProcess>& grew) { return grew.empty() ? Bytes{} : grew.front().grew; };
+  if (auto now = grew_most(open); most(now) >= most(episode.grew_most)) episode.grew_most = std::move(now);
   if (sources_.bpf) episode.checks.mark_victim = count_processes(episode.victims, &Victim::marked);
   if (sources_.kmsg) episode.checks.kmsg = count_processes(episode.victims, &Victim::logged);
   if (open.alone && open.vmstat_before && !vmstat_.empty() && vmstat_.back().began > open.last)

@@ -109,8 +109,10 @@ class Tables {
     bool complete = false, live = false;
   };
   std::optional<Twin> find_twin(const EpisodeFact& e);
+  std::optional<Twin> twin_at(std::int64_t id);
   void fill_in(std::int64_t id, const Episode& e);
   void write_parts(std::int64_t id, const EpisodeFact& e);
+  void write_log_parts(std::int64_t id, const Episode& e);
   void keep(std::int64_t id, const Episode& e);
 
   sqlite3* db_;

@@ -479,6 +479,26 @@ TEST(OomLogParser, hands_out_a_dump_that_names_its_victim_to_who_cannot_wait) {
   EXPECT_TRUE(rest[0].invoked) << "the other one was begun before, and is whole";
 }
 
+TEST(OomLogParser, waits_longer_for_the_victim_of_a_report_that_has_begun) {
+  OomLogParser parser({.settle = milliseconds(50), .unfinished = seconds(2)});
+  parser.feed({.time = seconds(10), .text = invoked_line()});
+  EXPECT_TRUE(parser.take_finished(seconds(12)).empty());
+  parser.feed({.time = seconds(12), .text = kill_line(9)});
+  auto dumps = parser.take_finished(seconds(12) + milliseconds(51));
+  ASSERT_EQ(dumps.size(), 1u) << "then it is settled as any other";
+  EXPECT_TRUE(dumps[0].invoked);
+  ASSERT_EQ(dumps[0].victims.size(), 1u);
+  EXPECT_EQ(dumps[0].victims[0].tid, 9u);
+}
+
+TEST(OomLogParser, does_not_wait_for_ever_for_a_victim) {
+  OomLogParser parser({.settle = milliseconds(50), .unfinished = seconds(2)});
+  parser.feed({.time = seconds(10), .text = invoked_line()});
+  auto dumps = parser.take_finished(seconds(12) + milliseconds(1));
+  ASSERT_EQ(dumps.size(), 1u);
+  EXPECT_TRUE(dumps[0].victims.empty());
+}
+
 TEST(OomLogParser, ends_a_group_when_it_has_settled) {
   OomLogParser parser;
   parser.feed({.time = seconds(10), .text = kill_line(1)});

@@ -621,6 +621,17 @@ TEST(GrewMost, tells_who_grew_below_the_limit_before_the_kill) {
   EXPECT_EQ(e->grew_most[1].process.id.tgid, 100u);
 }
 
+TEST(GrewMost, tells_it_of_one_whose_end_was_seen_in_many_steps) {
+  Machine m;
+  TaskState& t = m.tasks.note(task(100, 11));
+  for (int s = 0; s < 9; ++s) t.rss.add({ms(1000 * s), MiB(10 + 10 * s)});
+  m.kill(ms(8500), task(100, 11));
+  for (int i = 0; i < 80; ++i) t.rss.add({ms(8510 + i), MiB(80 - i)});
+  auto e = m.only_episode(ms(10500));
+  ASSERT_EQ(e->grew_most.size(), 1u) << "a series keeps few points";
+  EXPECT_EQ(e->grew_most[0].grew, MiB(80));
+}
+
 TEST(LastWords, keep_their_stack_though_they_come_before_the_mark) {
   Machine m;
   wire::Dying dying;
