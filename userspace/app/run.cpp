@@ -89,7 +89,8 @@ class Progress {
     if (auto* sample = std::get_if<Sample>(&fact)) peak(*sample);
     if (auto* forecast = std::get_if<ForecastFact>(&fact)) {
       // The command's own cgroup says it all; without one, its process tree does.
-      bool about_it = own_cgroup_ ? forecast->cgroup != nullptr : forecast->process.has_value();
+      bool about_it =
+          own_cgroup_ ? forecast->cgroup != nullptr : forecast->process.has_value() && !forecast->device;
       if (!about_it) {
         if (output_.json()) output_.write(fact, clock_);
         return;
@@ -113,6 +114,7 @@ class Progress {
     bool detail = std::holds_alternative<Sample>(fact) || std::holds_alternative<ProcessSampleFact>(fact) ||
                   std::holds_alternative<ReclaimFact>(fact) || std::holds_alternative<PressureFact>(fact) ||
                   std::holds_alternative<StartFact>(fact) || std::holds_alternative<ExitFact>(fact) ||
+                  std::holds_alternative<GpuSample>(fact) ||
                   (std::holds_alternative<GpuFact>(fact) && !is_news(std::get<GpuFact>(fact).event.op));
     if (output_.json() || !detail) output_.write(fact, clock_);
   }

@@ -19,6 +19,7 @@
 //   those that matter most first
 //   memory_at_kill  of an episode, by the kernel's report; tasks: how many rows its table had
 //   tasks           of an episode: the largest of that table
+//   gpu_samples, gpu_events, forecast_devices: gpu_tables.h
 // Only in recordings:
 //   removals (a cgroup was forgotten), ticks (killed: whose limit was met), events (json, text: as it was
 //   told)

@@ -29,9 +29,9 @@ struct EpisodeFact {
   bool complete = true;
   EpisodeSource source = EpisodeSource::live;
 };
-using StoreItem =
-    std::variant<Sample, ProcessSampleFact, ExitFact, ForgottenFact, ForecastFact, TickFact, EpisodeFact,
-                 UserKillFact, ReclaimFact, PressureFact, AlertFact, LostFact, RecordedEvent>;
+using StoreItem = std::variant<Sample, ProcessSampleFact, ExitFact, ForgottenFact, ForecastFact, TickFact,
+                               EpisodeFact, UserKillFact, ReclaimFact, PressureFact, GpuFact, GpuSample,
+                               AlertFact, LostFact, RecordedEvent>;
 
 /// Writes what one run tells. The caller makes the transactions. Memory is bounded: names that were not met
 /// for long get another row when they come back.
@@ -49,6 +49,9 @@ class Tables {
   void write(const UserKillFact& k);
   void write(const ReclaimFact& r);
   void write(const PressureFact& p);
+  /// Of an event only what a person reads of, as gpu_tables.h says.
+  void write(const GpuFact& g);
+  void write(const GpuSample& s);
   void write(const AlertFact& a);
   void write(const LostFact& l);
   void write(const RecordedEvent& e);
@@ -105,7 +108,7 @@ class Tables {
   bool ordered_;
   std::int64_t seq_ = 0;
   Statement cgroup_, process_, sample_, process_sample_, exit_, removal_, tick_, forecast_, reclaim_,
-      pressure_, kill_, loss_, event_;
+      pressure_, kill_, loss_, event_, gpu_sample_, gpu_event_;
   std::unordered_map<std::uint64_t, KnownCgroup> cgroups_;
   std::map<TaskId, std::pair<std::int64_t, ProcessRow>> processes_;
   std::map<std::uint64_t, std::int64_t> episodes_;  // by serial
