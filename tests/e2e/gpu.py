@@ -158,7 +158,30 @@ def with_an_unknown_driver_bytes_are_counted_and_a_map_has_no_status(t):
     t.equal("status of the map", [line["status"] for line in events(tracer, "map")], [None])
 
 
-@case(limit_s=60)
+@case(limit_s=90)
+def a_driver_that_comes_after_oomcast_is_followed_by_its_device_numbers(t):
+    if not os.path.exists("/dev/cuse"):
+        t.skip("no /dev/cuse: nothing can stand in for character devices")
+    tracer = t.trace()
+    t.check(not any(s.startswith("gpu:") for s in tracer.all("start")[0]["sources"]), "followed before there was a driver")
+    program = t.workload("gpu_program.py")
+    child = t.start(None, sys.executable, t.workload("gpu_driver.py"), "--cuse", "/bin/sh", "-c",
+                    f"{sys.executable} {program} all_but_mappings & {sys.executable} {program} all_but_mappings; wait")
+    child.wait_for("ready", timeout=20)
+    lib.time.sleep(lib.seconds(2))  # it looks once per interval
+    child.go()
+    child.wait(60)
+    tracer.wait_for("the end of both", lambda: len(events(tracer, "close")) >= 2)
+    tracer.stop()
+    t.check_stream(tracer)
+    truth = [line for line in child.truth if line["event"] in ("begin", "step", "end")]
+    t.equal("programs", len({line["pid"] for line in truth}), 2)
+    check_steps(t, tracer, truth)
+    t.check(all(line["status"] == 0 for line in events(tracer, "map")), "the version that a program asked for was not learned")
+    t.equal("asked for", sorted(line["bytes"] for line in events(tracer, "oom")), 2 * [256 * MiB] + 2 * [512 * MiB])
+
+
+@case(vm="never", limit_s=60)
 def what_a_card_holds_is_forecast_against_its_memory_and_told_as_an_alert(t):
     folder = t.folder()
     child, tracer = begin(t, "grows", *card(folder, memory=4 << 30), "--alert", "eta<10m", "--alert", "level>10%")
@@ -177,7 +200,7 @@ def what_a_card_holds_is_forecast_against_its_memory_and_told_as_an_alert(t):
     t.equal("alerts of the card", rules, {"eta<10m", "level>10%"})
 
 
-@case(limit_s=60)
+@case(vm="never", limit_s=60)
 def a_recording_says_the_same_of_gpus_again(t):
     file = t.folder() / "run.db"
     child, tracer = begin(t, "malloc_and_free", *card(t.folder()), command=("record", "-o", file, "--json", "--cgroup", lib.base().path),
@@ -195,7 +218,7 @@ def a_recording_says_the_same_of_gpus_again(t):
     t.check(not differing and len(live) == len(again), f"{len(live)} lines live, {len(again)} replayed: {differing[:1]}")
 
 
-@case(limit_s=60)
+@case(vm="never", limit_s=60)
 def a_report_says_what_a_killed_program_held_on_its_card_and_of_pinned_memory(t):
     store = t.folder()
     group = t.cgroup().limit(64 * MiB)
@@ -218,7 +241,7 @@ def a_report_says_what_a_killed_program_held_on_its_card_and_of_pinned_memory(t)
     t.check("of the shmem 8.00 MiB is pinned for GPUs" in text, f"the report does not name pinned memory: {text[:2000]}")
 
 
-@case(limit_s=60)
+@case(vm="never", limit_s=60)
 def managed_memory_beyond_the_cards_that_is_pushed_out_is_oversubscription(t):
     folder = t.folder()
     where = card(folder, memory=8 * MiB)
@@ -234,7 +257,7 @@ def managed_memory_beyond_the_cards_that_is_pushed_out_is_oversubscription(t):
     t.check_stream(tracer)
 
 
-@case(limit_s=60)
+@case(vm="never", limit_s=60)
 def of_a_program_that_used_the_driver_before_oomcast_what_it_had_is_unknown_and_said_so(t):
     if not os.path.exists("/dev/fuse"):
         t.skip("no /dev/fuse: nothing can stand in for the driver")
@@ -253,7 +276,7 @@ def of_a_program_that_used_the_driver_before_oomcast_what_it_had_is_unknown_and_
     t.check_stream(tracer)
 
 
-@case(limit_s=60)
+@case(vm="never", limit_s=60)
 def the_check_for_real_hardware_works_on_the_stand_in_and_says_where_there_is_no_gpu(t):
     check = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "gpu-check"
     if os.path.exists("/dev/fuse"):
@@ -270,7 +293,7 @@ def the_check_for_real_hardware_works_on_the_stand_in_and_says_where_there_is_no
         t.check("skipped" in done.stdout, done.stdout)
 
 
-@case(limit_s=60)
+@case(vm="never", limit_s=60)
 def the_live_screen_and_the_doctor_say_how_a_gpu_is_followed(t):
     child, tracer = begin(t, "many", *card(t.folder()), command=("watch", "--json"))
     t.check(any(s.startswith("gpu:") for s in tracer.all("start")[0]["sources"]), f"sources: {tracer.all('start')}")

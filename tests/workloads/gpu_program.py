@@ -183,6 +183,24 @@ def managed_memory_held():
     time.sleep(30)
 
 
+def all_but_mappings():
+    """What character devices without mmap can be asked."""
+    call(control, 0xC04846D2, image(72, (8, "64s", b"535.183.01")))
+    time.sleep(1)
+    malloc_and_free()
+    kinds()
+    call(uvm, 51, image(80, (0, "Q", 0x7E0000000000), (8, "Q", 8 * MiB), (16, "16s", UUID), (72, "I", OK)))
+    out_of_memory()
+    child = os.fork()
+    if child == 0:
+        rm_free(1)
+        os._exit(0)
+    os.waitpid(child, 0)
+    kind, size = handles.pop(1)
+    held[kind] -= size
+    say("step")
+
+
 def out_of_memory():
     context()
     time.sleep(0.3)

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "present/gpu_proxy.h"
 #include "present/json_parts.h"
 
 namespace oomcast {
@@ -265,6 +266,8 @@ class Renderer {
     out["limit_bytes"] = maybe(f.limit);
     out["since_before"] = f.since_before;
     if (f.process) {
+      auto proxy = gpu_proxy(*f.process);
+      out["proxy"] = proxy ? Json(*proxy) : Json(nullptr);
       out["overhead_bytes"] = f.overhead.count;
       out["managed_bytes"] = maybe(f.managed);
       out["pinned_bytes"] = maybe(f.pinned);

@@ -5,6 +5,7 @@
 #include <ctime>
 
 #include "base/escape.h"
+#include "present/gpu_proxy.h"
 #include "present/json.h"
 
 namespace oomcast {
@@ -139,6 +140,8 @@ class Renderer {
 
   std::string operator()(const GpuSample& f) const {
     std::string who = f.process ? describe(*f.process) + "  " : "";
+    if (auto proxy = f.process ? gpu_proxy(*f.process) : std::nullopt)
+      who += *proxy == "mps" ? "(for the clients of MPS)  " : "(for a gVisor sandbox)  ";
     if (f.device) who += to_string(*f.device) + "  ";
     std::string what = f.since_before && f.held.count == 0
                            ? "unknown: it was there before oomcast"
