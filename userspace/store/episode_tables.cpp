@@ -179,8 +179,8 @@ void Tables::keep(std::int64_t id, const Episode& e) {
   };
   std::vector<std::pair<std::int64_t, std::int64_t>> others;  // usage, id
   for (const auto& [inode, known] : cgroups_) {
-    if (!related(known.path)) continue;
-    if (known.path == "/")
+    if (!related(known.ref->path)) continue;
+    if (known.ref->path == "/")
       first.push_back(known.id);
     else if (known.usage)
       others.emplace_back(known.usage->count, known.id);

@@ -21,7 +21,7 @@ Bytes largest_gap(const std::optional<Bytes>& a, const std::optional<Bytes>& b) 
 template <typename Fact>
 void Sieve::pass_series(Series<Fact>& series, Fact fact, bool moved) {
   if (series.written && !moved && fact.time - series.written->time < kLongest) {
-    series.skipped = std::move(fact);
+    series.skipped = std::make_unique<Fact>(std::move(fact));
     return;
   }
   if (series.written) {
@@ -39,7 +39,7 @@ void Sieve::pass_series(Series<Fact>& series, Fact fact, bool moved) {
 template <typename Fact>
 void Sieve::flush_series(Series<Fact>& series) {
   if (!series.skipped) return;
-  series.written = std::move(series.skipped);
+  series.written = std::move(*series.skipped);
   series.skipped.reset();
   out_(*series.written);
 }
@@ -134,7 +134,7 @@ void Sieve::flush() {
 void Sieve::pass(StoreItem item) {
   if (auto* sample = std::get_if<Sample>(&item)) return sift(std::move(*sample));
   if (auto* sample = std::get_if<ProcessSampleFact>(&item)) return sift(std::move(*sample));
-  if (auto* sample = std::get_if<GpuSample>(&item)) return sift(std::move(*sample));
+  if (auto* sample = std::get_if<Boxed<GpuSample>>(&item)) return sift(GpuSample(*sample));
   if (auto* reclaim = std::get_if<ReclaimFact>(&item)) return sift(std::move(*reclaim));
   if (auto* pressure = std::get_if<PressureFact>(&item)) return sift(std::move(*pressure));
   if (auto* tick = std::get_if<TickFact>(&item)) {
@@ -155,7 +155,7 @@ void Sieve::pass(StoreItem item) {
       cgroups_.erase(at);
     }
   }
-  if (std::holds_alternative<EpisodeFact>(item)) flush();
+  if (is_episode(item)) flush();
   if (!std::holds_alternative<RecordedEvent>(item)) out_(std::move(item));
 }
 

@@ -18,7 +18,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Nanos kZero = std::chrono::hours(24 * 365 * 50);  // wall time of the monotonic zero
+// Wall time of the monotonic zero, so that the kill at 1000 s is now: a store thins and forgets what is old.
+const Nanos kZero = std::chrono::system_clock::now().time_since_epoch() - std::chrono::seconds(1010);
 
 MonoTime at_s(double s) {
   return MonoTime(Nanos(static_cast<std::int64_t>(s * 1e9)));
