@@ -165,6 +165,13 @@ def managed_memory():
     say("step")
 
 
+def ends_holding():
+    context()
+    heap_alloc(1, 512 * MiB)
+    pin(2, 8 * MiB)
+    say("step")
+
+
 def late():
     """Holds some before anybody looks, and takes more."""
     context()

@@ -369,14 +369,14 @@ TEST(GpuRmCall, a_cut_image_is_of_no_call_and_gives_no_field_that_is_not_in_it) 
     auto alloc = decode_gpu_call(
         rm(command(0x2B, size), size >= 16 ? Image(size).put(12, 0x40u) : Image(size)), driver("535.43.02"));
     EXPECT_EQ(alloc.has_value(), size == 32 || size == 40 || size == 48) << size;
-    if (alloc) EXPECT_FALSE(alloc->bytes) << "without its parameters";
+    EXPECT_FALSE(alloc && alloc->bytes) << "without its parameters";
   }
   for (std::size_t size = 0; size <= 128; ++size)
     EXPECT_FALSE(decode_gpu_call(rm(command(0x2A, 32), Image(32), Image(size)), std::nullopt)) << size;
   for (std::size_t size = 0; size <= 80; ++size) {
     auto reserved = decode_gpu_call(uvm(73, Image(size)), std::nullopt);
     EXPECT_EQ(reserved.has_value(), size >= 16) << size;
-    if (reserved) EXPECT_EQ(reserved->status.has_value(), size >= 20) << size;
+    EXPECT_EQ(reserved && reserved->status, size >= 20) << size;
     auto map = decode_gpu_call(uvm(33, Image(40), Image(size % 25)), driver("550.54.14"));
     ASSERT_TRUE(map);
     EXPECT_EQ(map->status.has_value(), size % 25 == 24) << size;
