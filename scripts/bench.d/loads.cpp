@@ -155,13 +155,7 @@ Slice run_slice(Load load, std::uint64_t duration_ns) {
     if (file < 0 || write(file, "0", 1) != 1) _exit(2);
     close(file);
   }
-  cpu_set_t cpus;
-  CPU_ZERO(&cpus);
-  CPU_SET(static_cast<std::size_t>(cpu), &cpus);
-  sched_setaffinity(0, sizeof(cpus), &cpus);
-  mallopt(M_MMAP_THRESHOLD, 128 * 1024);
-  const sched_param priority{.sched_priority = 1};
-  const char realtime = sched_setscheduler(0, SCHED_FIFO, &priority) == 0;
+  const char realtime = settle_on(cpu);
   if (write(socket, &realtime, 1) != 1) _exit(1);
   Request request{};
   while (read(socket, &request, sizeof(request)) == sizeof(request)) {
@@ -172,6 +166,22 @@ Slice run_slice(Load load, std::uint64_t duration_ns) {
 }
 
 }  // namespace
+
+bool settle_on(int cpu) {
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  CPU_SET(static_cast<std::size_t>(cpu), &cpus);
+  sched_setaffinity(0, sizeof(cpus), &cpus);
+  mallopt(M_MMAP_THRESHOLD, 128 * 1024);
+  const sched_param priority{.sched_priority = 1};
+  return sched_setscheduler(0, SCHED_FIFO, &priority) == 0;
+}
+
+std::optional<Slice> run_load(std::string_view load, std::uint64_t duration_ns) {
+  for (const NamedLoad& known : loads)
+    if (known.name == load) return run_slice(known.run, duration_ns);
+  return std::nullopt;
+}
 
 LoadProcess::LoadProcess(const std::string& cgroup_procs, int cpu) {
   int pair[2];

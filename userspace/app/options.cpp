@@ -200,7 +200,8 @@ Status read_format(const Texts& t, Options& o) {
   Names names = {{"text", Format::text}, {"json", Format::json}};
   if (o.command == Command::report)
     names.insert(names.end(), {{"md", Format::markdown}, {"html", Format::html}});
-  if (o.command == Command::blame) names.emplace_back("folded", Format::folded);
+  if (o.command == Command::blame)
+    names.insert(names.end(), {{"folded", Format::folded}, {"pprof", Format::pprof}, {"html", Format::html}});
   std::string all;
   for (const auto& [name, value] : names) {
     if (name == format) {
@@ -409,7 +410,15 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
   add_scope(*blame, o);
   blame->add_option("--for", t.duration, "watch the growth for this long (default 10s)")
       ->type_name("DURATION");
-  blame->add_option("--format", t.format, "text, json or folded (default text)")->type_name("FORMAT");
+  blame->add_option("--format", t.format, "text, json, folded, pprof or html (default text)")
+      ->type_name("FORMAT");
+  blame->add_option("-o", o.file, "write it there instead of stdout")->type_name("FILE");
+  blame
+      ->add_option("--since", o.earlier, "an earlier blame --json: what grows faster or slower now than then")
+      ->type_name("FILE");
+  blame->add_option("--diff", o.diff, "two of blame --json: what grows faster or slower in B than in A")
+      ->type_name("A B")
+      ->expected(2);
   blame->add_flag("--json", o.json, "the same as --format json");
   blame->add_option("--root", o.root, "where the machine's /proc and /sys are, for use inside a container")
       ->type_name("DIR");
