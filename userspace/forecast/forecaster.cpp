@@ -32,9 +32,14 @@ constexpr double kConformalHigh = 0.92;
 // What makes an alert.
 constexpr double kAlertReversed = 2.3;
 constexpr std::size_t kAlertDots = 12;
-constexpr double kAlertAtOnce = 60;  // s: too late to wait for so many
-constexpr double kAlertNoise = 14;
-constexpr double kAlertCertain = 3.5;
+constexpr double kAlertAtOnce = 60;  // s: too late to wait for so many, of what has just begun
+constexpr double kAlertYoung = 600;  // s
+// A wander of hours looks like a leak until it turns: what is young must stand further out of its noise.
+constexpr double kAlertOld = 8 * 3600;  // s
+constexpr double kAlertNoise = 22, kAlertNoiseOld = 8;
+constexpr double kAlertCertain = 3.5, kAlertCertainOld = 8;
+constexpr double kAlertLevelsOff = 0.1;   // probability
+constexpr double kAlertBelow = 0.1;       // of the rise: a level that far under the trend has left it
 constexpr double kAlertAge = 2;           // times as long as the growth lasts already
 constexpr double kAlertMost = 3 * 86400;  // s
 constexpr double kAlertClear = 1.5;
@@ -511,9 +516,13 @@ void Forecaster::decide_alert(const Leak* leak) {
   double age = leak->trend.end() - leak->trend.begin(), left = *meets_ - now;
   double horizon = std::min(kAlertAge * age, kAlertMost);
   const Trend& t = leak->trend;
-  bool strong = leak->strength >= kAlertReversed &&
-                t.dots() >= (left < kAlertAtOnce ? kLeastSamples : kAlertDots) && leak->new_ground &&
-                leak->rise >= kAlertNoise * t.residual_sd() && t.slope(now) >= kAlertCertain * t.slope_sd();
+  bool old = age >= kAlertOld;
+  bool under_way =
+      t.value(now) - history_.newest_value() <= std::max(4 * t.residual_sd(), kAlertBelow * leak->rise);
+  bool strong = leak->strength >= kAlertReversed && under_way && t.levels_off() <= kAlertLevelsOff &&
+                t.dots() >= (left < kAlertAtOnce && age < kAlertYoung ? kLeastSamples : kAlertDots) &&
+                leak->new_ground && leak->rise >= (old ? kAlertNoiseOld : kAlertNoise) * t.residual_sd() &&
+                t.slope(now) >= (old ? kAlertCertainOld : kAlertCertain) * t.slope_sd();
   alert_ = alert_ ? left < kAlertClear * horizon : strong && left < horizon;
 }
 
