@@ -481,10 +481,13 @@ bool Session::drain_log() {
   if (drained->lost) lose("kernel_log_overwritten", drained->lost);
   if (drained->unreadable) lose("kernel_log_unreadable", drained->unreadable);
   MonoTime when = now();
-  for (const OomDump& dump : log_parser_.take_finished(when.time_since_epoch())) {
+  Nanos read = when.time_since_epoch();
+  for (const OomDump& dump : world_->episodes().any_due(when + kLook) ? log_parser_.take_named(read)
+                                                                      : log_parser_.take_finished(read)) {
     if (!bpf_) scan_tree();  // nobody else tells of a new cgroup
     world_->on_dump(dump, dump.kill_time ? MonoTime(*dump.kill_time) : when);
   }
+  if (!drained->more) world_->on_log_read(now());
   return news;
 }
 

@@ -103,10 +103,22 @@ struct ChainLevel {
   std::optional<Bytes> limit;
 };
 
-/// Where the memory of the limit's cgroup was at the kill, as the kernel's report has it; nullopt: it does
-/// not say. The kinds do not overlap, but for slab, which is part of `kernel`.
+/// Where the memory of the limit's cgroup, or of the machine, was at the kill, as the kernel's report has it;
+/// nullopt: it does not say. The kinds do not overlap, but for slab, which is part of `kernel`.
 struct MemoryAtKill {
   std::optional<Bytes> anon, file, shmem, kernel, slab, swap;
+};
+
+/// Without a memory cgroup's limit: what the machine had left, and where the request had to be met from.
+struct MachineAtKill {
+  static constexpr std::size_t kMostZones = 64, kMostSlabs = 16;
+  std::optional<std::string> cpuset;        // the trigger's: its last component
+  std::optional<std::string> mems_allowed;  // NUMA nodes that it allows: "0-1"
+  std::optional<std::string> nodemask;      // NUMA nodes that the request's memory policy allows
+  std::optional<Bytes> ram, free;           // ram: without what the kernel reserved at boot
+  std::optional<Bytes> swap_total, swap_free;
+  std::vector<ZoneLine> zones;
+  std::vector<SlabRow> slabs;  // the largest of those that cannot be reclaimed; empty: not printed
 };
 
 /// A row of the kernel's table of those it could have killed.
@@ -139,6 +151,7 @@ struct Episode {
   std::vector<GrewProcess> grew_most;
   std::vector<ChainLevel> chain;
   std::optional<MemoryAtKill> memory;
+  std::optional<MachineAtKill> machine;
   std::vector<TaskAtKill> tasks;  // the largest, `kMostTasks` at most; empty: the log has no table
   std::size_t tasks_listed = 0;   // rows that the table had
   EpisodeChecks checks;

@@ -70,6 +70,7 @@ class World {
   /// Of a cgroup, or of the host (nullopt); told if somebody stalled since the last time.
   void on_pressure(MonoTime time, std::optional<std::uint64_t> inode, const Pressure& pressure);
   void on_dump(const OomDump& dump, MonoTime when) { episodes_.on_dump(dump, when); }
+  void on_log_read(MonoTime until) { episodes_.on_log_read(until); }
   void on_gpu(MonoTime time, const wire::Task& task, const GpuOp& op);
   void on_vmstat(const KillCount& count) { episodes_.on_vmstat(count); }
   void on_kill_usage(std::uint64_t inode, MonoTime when, Bytes usage) {

@@ -21,7 +21,7 @@ Bytes largest_gap(const std::optional<Bytes>& a, const std::optional<Bytes>& b) 
 template <typename Fact>
 void Sieve::pass_series(Series<Fact>& series, Fact fact, bool moved) {
   if (series.written && !moved && fact.time - series.written->time < kLongest) {
-    series.skipped = std::move(fact);
+    series.skipped = std::make_unique<Fact>(std::move(fact));
     return;
   }
   if (series.written) {
@@ -39,7 +39,7 @@ void Sieve::pass_series(Series<Fact>& series, Fact fact, bool moved) {
 template <typename Fact>
 void Sieve::flush_series(Series<Fact>& series) {
   if (!series.skipped) return;
-  series.written = std::move(series.skipped);
+  series.written = std::move(*series.skipped);
   series.skipped.reset();
   out_(*series.written);
 }
@@ -138,7 +138,7 @@ void Sieve::pass(StoreItem item) {
       cgroups_.erase(at);
     }
   }
-  if (std::holds_alternative<EpisodeFact>(item)) flush();
+  if (is_episode(item)) flush();
   if (!std::holds_alternative<RecordedEvent>(item)) out_(std::move(item));
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <unordered_map>
 
@@ -24,7 +25,8 @@ class Sieve {
  private:
   template <typename Fact>
   struct Series {
-    std::optional<Fact> written, skipped;
+    std::optional<Fact> written;
+    std::unique_ptr<Fact> skipped;  // of an idle cgroup there is none
   };
   template <typename Fact>
   void pass_series(Series<Fact>& series, Fact fact, bool moved);

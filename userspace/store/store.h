@@ -41,6 +41,10 @@ struct StoredEpisode {
   std::vector<AlertFact> alerts;
   std::vector<Episode> earlier;               // of the same limit or the same command, oldest first
   std::map<std::string, std::uint64_t> lost;  // in the run until the kill, by reason
+  // Related cgroups, the smallest, whose samples are not in the list. `more_left_out`: of others the store
+  // kept none.
+  std::size_t cgroups_left_out = 0;
+  bool more_left_out = false;
 };
 
 /// An episode in a list. Its times and identities are of `run`; victims come without their stacks, and the

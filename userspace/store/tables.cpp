@@ -57,12 +57,12 @@ std::optional<std::int64_t> Tables::id_of(const CgroupPtr& ref) {
   if (!ref) return std::nullopt;
   if (cgroups_.size() >= kMostKnown && !cgroups_.contains(ref->id.inode)) cgroups_.clear();
   auto& known = cgroups_[ref->id.inode];
-  if (known.id && known.path == ref->path) return known.id;
+  if (known.id && (known.ref == ref || known.ref->path == ref->path)) return known.id;
   const CgroupName& n = ref->name;
   cgroup_ << run_ << ref->id.inode << ref->path << n.name << to_string(n.kind) << n.container << n.pod
           << n.unit << n.slurm_job << n.slurm_step;
   run(cgroup_);
-  known = {sqlite3_last_insert_rowid(db_), ref->path, std::nullopt};
+  known = {sqlite3_last_insert_rowid(db_), ref, std::nullopt};
   fresh_cgroups_.push_back(ref->id.inode);
   return known.id;
 }

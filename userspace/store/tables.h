@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -29,9 +30,22 @@ struct EpisodeFact {
   bool complete = true;
   EpisodeSource source = EpisodeSource::live;
 };
-using StoreItem =
-    std::variant<Sample, ProcessSampleFact, ExitFact, ForgottenFact, ForecastFact, TickFact, EpisodeFact,
-                 UserKillFact, ReclaimFact, PressureFact, AlertFact, LostFact, RecordedEvent>;
+/// What is large and rare, out of the way: a queue has room for the largest kind in every place.
+template <typename T>
+class Boxed {
+ public:
+  Boxed(T value) : value_(std::make_shared<const T>(std::move(value))) {}
+  operator const T&() const { return *value_; }
+
+ private:
+  std::shared_ptr<const T> value_;
+};
+using StoreItem = std::variant<Sample, ProcessSampleFact, ExitFact, ForgottenFact, Boxed<ForecastFact>,
+                               TickFact, Boxed<EpisodeFact>, UserKillFact, ReclaimFact, PressureFact,
+                               Boxed<AlertFact>, LostFact, RecordedEvent>;
+inline bool is_episode(const StoreItem& item) {
+  return std::holds_alternative<Boxed<EpisodeFact>>(item);
+}
 
 /// Writes what one run tells. The caller makes the transactions. Memory is bounded: names that were not met
 /// for long get another row when they come back.
@@ -70,7 +84,7 @@ class Tables {
  private:
   struct KnownCgroup {
     std::int64_t id = 0;
-    std::string path;
+    CgroupPtr ref;
     std::optional<Bytes> usage;
   };
   using ProcessRow =
@@ -95,8 +109,10 @@ class Tables {
     bool complete = false, live = false;
   };
   std::optional<Twin> find_twin(const EpisodeFact& e);
+  std::optional<Twin> twin_at(std::int64_t id);
   void fill_in(std::int64_t id, const Episode& e);
   void write_parts(std::int64_t id, const EpisodeFact& e);
+  void write_log_parts(std::int64_t id, const Episode& e);
   void keep(std::int64_t id, const Episode& e);
 
   sqlite3* db_;
