@@ -22,12 +22,16 @@ ARMS = {
     "default + rss_stat": ("default,rss", True),
     "empty program on rss_stat": ("floor", True),
 }
+# Besides, of loads that make system calls: what follows the NVIDIA driver, attached as if there were one.
+GPU_ARM, GPU_LOADS, GPU_CALL_BAR_NS = "GPU calls followed", ("getpid", "sparse"), 35
+GPU_PROGRAMS = ("on_ioctl_return", "on_mmap_return", "on_munmap_return", "on_syscall_return")
 # How much slower a load may get; the others are for comparison, getpid as a control that should not move.
 BARS = {
     ("fault", "default"): 1.01,
     ("fault", "default + rss_stat"): 1.08,
     ("malloc", "default"): 1.01,
     ("fork", "default"): 1.02,
+    ("sparse", GPU_ARM): 1.01,
 }
 LOADS = {
     "fault": "page-fault-bound: map, touch each 4 KiB page, unmap",
@@ -35,6 +39,7 @@ LOADS = {
     "fork": "fork-heavy: fork, exit, wait",
     "exec": "fork, exec, wait",
     "getpid": "control: getpid",
+    "sparse": "20,000 getpid a second, among other work",
 }
 WITHIN = 0.004         # half an interval's width that is aimed at
 LOAD_LIMIT = 2 << 30   # of the cgroup that the loads run in
@@ -98,9 +103,12 @@ def measure_load(options, cgroup, load, arms):
         programs = count_programs(driver, load, arms["default + rss_stat"][0])
     group = f"{LOADS[load]} ({statistics.median(base):.0f} ns an iteration; on/off)"
     figures = [of_median(group, arm, ratios[arm], bar=BARS.get((load, arm))) for arm in arms]
+    if load == "getpid" and GPU_ARM in arms:
+        extra = [(ratio - 1) * statistics.median(base) for ratio in ratios[GPU_ARM]]
+        figures.append(of_median(group, f"{GPU_ARM}: of each system call", extra, bar=GPU_CALL_BAR_NS, unit="ns"))
     control = figures[0]
     for figure in figures:
-        if figure.bar and control.high > figure.bar:
+        if figure.bar and not figure.unit and control.high > figure.bar:
             figure.resolved, figure.note = False, "the A/A row would miss this bar, too: a quieter machine, more pairs"
     return figures, programs
 
@@ -221,6 +229,7 @@ def measure_idle(options, cgroups):
     with machine.Driver(options, cgroups.load, programs=True) as driver:
         figures = measure_size_and_own(options, group, driver)
     figures += measure_machine(options, group)
+    figures += count_gpu_programs(options, group)
     cgroups.remove(parent)
     return figures
 
@@ -295,6 +304,22 @@ def measure_machine(options, group):
     if max(abs(control.low), abs(control.high)) > IDLE_BAR_PERCENT:
         figure.resolved, figure.note = False, "the machine is not idle by itself: measure again on a quieter one"
     return [control, figure]
+
+
+def count_gpu_programs(options, group):
+    """None is attached on a machine without the driver."""
+    if os.path.exists("/dev/nvidiactl"):
+        return []
+    process = trace_in_background(options)
+    try:
+        programs = machine.programs_of(process.pid)
+    finally:
+        stop_observer(process)
+    if programs is None:
+        return []
+    names = [p.get("name", "") for p in programs]
+    found = sum(any(full.startswith(name) for full in GPU_PROGRAMS) for name in names if name)
+    return [Figure(group, f"of its {len(names)} kernel programs, for a GPU that is not there", found, bar=0, unit="programs")]
 
 
 def measure_start(options, cgroups):
@@ -378,7 +403,8 @@ def run(options):
         for load in LOADS:
             if wanted(options, "programs", load):
                 say(f"bench: {load}")
-                more, counts = measure_load(options, cgroups.load, load, arms)
+                of_load = {**arms, GPU_ARM: ("gpu", True)} if load in GPU_LOADS else arms
+                more, counts = measure_load(options, cgroups.load, load, of_load)
                 figures += more
                 programs += counts
         if wanted(options, "observers"):

@@ -103,6 +103,16 @@ std::uint64_t ask_pid() {
   return 1000;
 }
 
+// 20,000 system calls a second: each among 50 µs of other work.
+std::uint64_t ask_pid_now_and_then() {
+  for (int i = 0; i < 20; ++i) {
+    syscall(SYS_getpid);
+    for (const auto until = now_ns() + 50'000; now_ns() < until;) {
+    }
+  }
+  return 20;
+}
+
 std::uint64_t sleep_on() {
   usleep(1000);
   return 1;
@@ -114,7 +124,8 @@ struct NamedLoad {
   Load run;
 };
 constexpr NamedLoad loads[] = {{"fault", fault},    {"malloc", allocate}, {"fork", fork_exit},
-                               {"exec", fork_exec}, {"getpid", ask_pid},  {"idle", sleep_on}};
+                               {"exec", fork_exec}, {"getpid", ask_pid},  {"sparse", ask_pid_now_and_then},
+                               {"idle", sleep_on}};
 
 struct Request {
   std::uint32_t load;

@@ -241,8 +241,16 @@ class Doctor {
     if (!driver.version)
       add("GPU layouts", Level::degraded, "the driver's version is not known",
           "maps have no device, frees of mappings no status");
-    add("GPU faults", Level::degraded, "page faults and evictions of managed memory are not followed",
-        "oversubscription of a card is not seen");
+    auto cards = read_gpu_cards(roots_.at(kGpuCards));
+    bool counters = std::any_of(cards.begin(), cards.end(),
+                                [](const GpuCard& c) { return c.migrated_pages_out.has_value(); });
+    if (counters)
+      add("GPU faults", Level::ok,
+          fmt::format("by the counters of {} card{}: per card, not per process", cards.size(),
+                      cards.size() == 1 ? "" : "s"));
+    else
+      add("GPU faults", Level::degraded, fmt::format("no card's counters below {}", kGpuCards),
+          "page faults and evictions are unknown: oversubscription of a card is not seen");
   }
 
   void look_at_self() {

@@ -153,7 +153,7 @@ std::size_t find_command(const CLI::App& run, const std::vector<std::string>& wo
   return words.size();
 }
 
-// "control=DEVICE:INODE", "uvm=DEVICE:INODE", "version=535.183.01"
+// "control=DEVICE:INODE", "uvm=DEVICE:INODE", "version=535.183.01", "cards=DIRECTORY", "trace=FILE"
 Status read_gpu_test(const Texts& t, Options& o) {
   for (const std::string& text : t.gpu_test) {
     GpuSourceOptions::TestFile file{};
@@ -161,6 +161,10 @@ Status read_gpu_test(const Texts& t, Options& o) {
     char kind[16] = {};
     if (text.starts_with("version=")) {
       o.gpu_test_version = parse_gpu_driver_version(text);
+    } else if (text.starts_with("trace=")) {
+      o.gpu_test_trace = text.substr(6);
+    } else if (text.starts_with("cards=")) {
+      o.gpu_test_cards = text.substr(6);
     } else if (std::sscanf(text.c_str(), "%15[a-z]=%llu:%llu", kind, &device, &inode) == 3) {
       file.device = device;
       file.inode = inode;

@@ -68,6 +68,8 @@ struct Options {
   bool import = true;                                      // history: keep in the store what the logs tell
   std::vector<GpuSourceOptions::TestFile> gpu_test_files;  // --gpu-test, for tests: a stand-in for the driver
   std::optional<GpuDriverVersion> gpu_test_version;
+  std::string gpu_test_trace;  // the calls as they were read, one JSON object a line: a fixture
+  std::string gpu_test_cards;  // in place of /proc/driver/nvidia-uvm/gpus
 };
 
 /// What main does next: run `options`, or print `text` and exit 0 (help, version).
