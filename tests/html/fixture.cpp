@@ -385,7 +385,7 @@ int main(int argc, char** argv) {
   std::filesystem::path folder = argv[1];
   std::filesystem::create_directories(folder);
   bool ok = write(folder, "typical", typical()) && write(folder, "hostile", hostile()) &&
-            write(folder, "large", large()) && write(folder, "machine", machine());
+            write(folder, "large", large()) && write_blame(folder) && write(folder, "machine", machine());
   setenv("TZ", "IST-5:30", 1);
   tzset();
   ok = write(folder, "bare", bare()) && ok;
