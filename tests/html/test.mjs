@@ -355,8 +355,9 @@ const tests = {
       assert.deepEqual(page.complaints, [], name);
       assert.deepEqual(page.requests, [`file://${pages}/${name}.html`]);
       const shown = await texts(page, '#lines td:first-child .name');
-      for (const each of names.filter((text) => text.length < 100)) assert.ok(shown.includes(each), `${name}: ${each}`);
-      assert.equal(await page.locator('#flames rect').count(), names.length + 3);
+      const told = name === 'flames' ? names : names.slice(0, 1);  // of a difference, what differs
+      for (const each of told.filter((text) => text.length < 100)) assert.ok(shown.includes(each), `${name}: ${each}`);
+      assert.equal(await page.locator('#flames rect').count(), names.length + 2, 'all, the process, and each');
       const titles = await texts(page, '#flames title');
       for (const each of names.filter((text) => text.length < 100)) assert.ok(titles.some((title) => title.startsWith(each)), each);
       await page.screenshot({path: `${pages}/${name}.png`, fullPage: true});
@@ -365,7 +366,7 @@ const tests = {
 
   async a_flame_graph_is_searched_and_zoomed_and_follows_the_theme() {
     const page = await open('flames');
-    await page.locator('#stacks input').fill('main');
+    await page.locator('#stacks input').fill('PYTHON3[');
     await page.waitForTimeout(50);
     assert.match(await page.locator('.details').textContent(), /^1 found, /);
     const fill = () => page.locator('#flames rect').first().getAttribute('fill');
