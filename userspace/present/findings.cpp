@@ -111,10 +111,12 @@ std::optional<Finding> who_held(const PostMortem& r) {
   const PostMortemProcess* most = nullptr;
   for (const PostMortemProcess& p : r.processes)
     if (!p.ended_before && (!most || own(p) > own(*most))) most = &p;
-  if (!most || !told.usage || own(*most).as_double() < 0.3 * told.usage->as_double()) return std::nullopt;
+  std::optional<Bytes> usage = told.usage;
+  if (!usage && r.memory) usage = r.memory->usage;
+  if (!most || !usage || own(*most).as_double() < 0.3 * usage->as_double()) return std::nullopt;
   return Finding{fmt::format("Most was held by {}, which was {}.", short_name_of(most->process),
                              most->victim ? "killed" : "NOT killed"),
-                 {fmt::format("{} of its own of the {}", format_size(own(*most)), format_size(*told.usage))}};
+                 {fmt::format("{} of its own of the {}", format_size(own(*most)), format_size(*usage))}};
 }
 
 std::optional<Finding> who_grew(const PostMortem& r) {
@@ -194,9 +196,11 @@ std::optional<Finding> what_kind(const PostMortem& r) {
   }
   if (!most || most->size->count == 0) return std::nullopt;
   Bytes whole = m.usage.value_or(sum);
-  Finding out{fmt::format("{} of the {}{} is {}.", format_size(*most->size), format_size(whole),
-                          share_of(*most->size, whole), most->words),
-              {fmt::format("{}; {}", breakdown(m), source_of(m))}};
+  bool of_machine = !r.episode.told.episode.limit_cgroup && m.usage;
+  Finding out{
+      fmt::format("{} of the {}{}{} is {}.", format_size(*most->size), format_size(whole),
+                  of_machine ? " in use on the machine" : "", share_of(*most->size, whole), most->words),
+      {fmt::format("{}; {}", breakdown(m), source_of(m))}};
   if (std::string slabs = largest_slabs(r.episode.told.episode); most == &kinds[3] && !slabs.empty())
     out.evidence.push_back(slabs);
   if (m.exact && m.kinds.file && most->size != m.kinds.file &&

@@ -303,7 +303,7 @@ TEST_F(StoreTest, says_how_many_cgroups_it_leaves_out_of_an_episode) {
   writer->add(EpisodeFact{kill(1, 1000, 100, job_)});
   ASSERT_TRUE(writer->finish());
   StoredEpisode e = last();
-  EXPECT_EQ(e.cgroups_left_out, 101u - 64u) << "100 and the owner itself, which had no sample";
+  EXPECT_EQ(e.cgroups_left_out, 102u - 64u) << "100, the owner and the root, which had no samples";
   EXPECT_FALSE(e.more_left_out);
 }
 
