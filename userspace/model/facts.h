@@ -187,7 +187,25 @@ struct GpuFact {
   GpuEvent event;
 };
 
-using ModelFact =
-    std::variant<Sample, ProcessSampleFact, Episode, UserKillFact, ReclaimFact, PressureFact, GpuFact>;
+/// GPU memory at one moment: of a process on one card, or of a card with all that is known to be on it.
+struct GpuSample {
+  MonoTime time;
+  std::optional<ProcessRef> process = {};  // nullopt: the card
+  std::optional<GpuUuid> device = {};      // nullopt: on which card is not known
+  Bytes held = {};                         // on the card
+  Bytes overhead = {};                     // of it: what contexts took by themselves
+  std::optional<Bytes> managed = {};       // of the process, on all cards and the host
+  std::optional<Bytes> pinned = {};        // of the process: host memory
+  std::optional<Bytes> limit = {};         // the card's memory
+  std::optional<Bytes> free = {};          // of a card, as the driver told last
+  /// Of a card, since the sample before: what moved to it and from it, and how often a page was missing.
+  std::optional<Bytes> moved_in = {}, moved_out = {};
+  std::optional<std::uint64_t> faults = {};
+  bool since_before = false;  // it holds more: there was some before it was followed
+  bool ended = false;         // the process: what it held at its end
+};
+
+using ModelFact = std::variant<Sample, ProcessSampleFact, Episode, UserKillFact, ReclaimFact, PressureFact,
+                               GpuFact, GpuSample>;
 
 }  // namespace oomcast

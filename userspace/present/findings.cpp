@@ -8,6 +8,7 @@
 
 #include "base/escape.h"
 #include "present/findings_parts.h"
+#include "present/gpu_at_kill.h"
 #include "present/rows.h"
 #include "present/text.h"
 
@@ -203,6 +204,9 @@ std::optional<Finding> what_kind(const PostMortem& r) {
       {fmt::format("{}; {}", breakdown(m), source_of(m))}};
   if (std::string slabs = largest_slabs(r.episode.told.episode); most == &kinds[3] && !slabs.empty())
     out.evidence.push_back(slabs);
+  if (auto pinned = pinned_for_gpus(r.episode); pinned && m.kinds.shmem)
+    out.evidence.push_back(fmt::format("of the shmem {} is pinned for GPUs: it is in use until it is freed",
+                                       format_size(std::min(*pinned, *m.kinds.shmem))));
   if (m.exact && m.kinds.file && most->size != m.kinds.file &&
       m.kinds.file->as_double() > 0.05 * whole.as_double())
     out.evidence.push_back(
@@ -369,11 +373,15 @@ std::optional<Finding> group_kill(const PostMortem& r) {
                  {names}};
 }
 
+std::optional<Finding> who_held_gpu(const PostMortem& r) {
+  return who_held_gpu_memory(r.episode);
+}
+
 }  // namespace
 
 std::vector<Finding> make_findings(const PostMortem& r) {
   std::vector<Finding> out;
-  for (auto* find : {how_it_rose, who_grew, what_kind, where_it_ran_out, whose_limit, group_kill,
+  for (auto* find : {how_it_rose, who_grew, what_kind, where_it_ran_out, who_held_gpu, whose_limit, group_kill,
                      was_foreseen, how_it_stalled, who_asked, how_often})
     if (auto found = find(r)) out.push_back(*std::move(found));
   return out;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "present/gpu_proxy.h"
 #include "present/json_parts.h"
 
 namespace oomcast {
@@ -105,8 +106,9 @@ class Renderer {
     const Forecast& c = f.forecast;
     Json out = line("forecast", f.time, f.time_s);
     out["cgroup"] = cgroup_json(f.cgroup);
-    out["process"] = f.process ? process(*f.process) : Json(nullptr);
-    out["device"] = nullptr;
+    out["process"] = f.process && !f.device ? process(*f.process) : Json(nullptr);
+    out["device"] = f.device ? Json(to_string(*f.device)) : Json(nullptr);
+    if (f.device) out["device_process"] = f.process ? process(*f.process) : Json(nullptr);
     out["verdict"] = to_string(c.verdict);
     out["growth_bytes_per_s"] = c.growth ? Json(c.growth->rate.value) : Json(nullptr);
     out["growth_low_bytes_per_s"] = c.growth ? Json(c.growth->low.value) : Json(nullptr);
@@ -275,7 +277,34 @@ class Renderer {
     out["status"] = maybe(e.status);
     out["overhead"] = e.overhead;
     if (e.op == GpuEvent::Op::free_seen) out["free_bytes"] = maybe(e.free_bytes);
+    if (e.op == GpuEvent::Op::close) {
+      out["managed_bytes"] = maybe(e.managed);
+      out["pinned_bytes"] = maybe(e.pinned);
+    }
     if (e.first) out["first_time"] = format_rfc3339(clock_.wall(*e.first));
+    return out;
+  }
+
+  Json operator()(const GpuSample& f) const {
+    Json out = line("gpu_sample", f.time);
+    out["process"] = f.process ? process(*f.process) : Json(nullptr);
+    out["device"] = f.device ? Json(to_string(*f.device)) : Json(nullptr);
+    out["device_bytes"] = f.since_before && f.held.count == 0 ? Json(nullptr) : Json(f.held.count);
+    out["limit_bytes"] = maybe(f.limit);
+    out["since_before"] = f.since_before;
+    if (f.process) {
+      auto proxy = gpu_proxy(*f.process);
+      out["proxy"] = proxy ? Json(*proxy) : Json(nullptr);
+      out["overhead_bytes"] = f.overhead.count;
+      out["managed_bytes"] = maybe(f.managed);
+      out["pinned_bytes"] = maybe(f.pinned);
+      out["ended"] = f.ended;
+    } else {
+      out["free_bytes"] = maybe(f.free);
+      out["moved_in_bytes"] = maybe(f.moved_in);
+      out["moved_out_bytes"] = maybe(f.moved_out);
+      out["faults"] = maybe(f.faults);
+    }
     return out;
   }
 

@@ -11,6 +11,7 @@
 
 #include "base/escape.h"
 #include "base/unique_fd.h"
+#include "store/gpu_tables.h"
 #include "store/schema.h"
 
 namespace oomcast {
@@ -134,6 +135,7 @@ StoreOpening open_store(const std::string& directory) {
   if (!tables || !schema) return failed();
   if (*tables > 0 && *schema == 2 && !migrate_schema_2(db)) return failed();
   if (*tables == 0 && !make_tables(db)) return failed();
+  if (*tables > 0 && !make_gpu_tables(db)) return failed();  // one from before there were any
   if (!execute(db, "COMMIT")) return failed();
   // From now on the file is a store even if its log is torn.
   if (*tables == 0) execute(db, "PRAGMA wal_checkpoint(TRUNCATE)");

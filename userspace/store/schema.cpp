@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "store/gpu_tables.h"
 #include "store/legacy.h"
 
 namespace oomcast {
@@ -90,6 +91,7 @@ CREATE INDEX losses_by_time ON losses(time_ns);
 
 bool make_tables(sqlite3* db) {
   return execute(db, kTables) && execute(db, kIndexes) && execute(db, fmt::format(kSinceSchema3, "")) &&
+         make_gpu_tables(db) &&
          execute(db,
                  fmt::format("PRAGMA application_id={}; PRAGMA user_version={}", kApplicationId, kSchema));
 }
@@ -160,6 +162,7 @@ Status prepare_to_read(sqlite3* db, const std::string& shown) {
   bool viewed = *schema == kSchema || execute(db, fmt::format(kSinceSchema3, "TEMP"));
   if (!viewed || (schema == 1 && !view_schema_1(db)))
     return wrong(fmt::format("its tables cannot be read: {}", sqlite3_errmsg(db)));
+  if (!view_gpu_tables(db)) return wrong(fmt::format("its tables cannot be read: {}", sqlite3_errmsg(db)));
   return Ok{};
 }
 

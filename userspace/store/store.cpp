@@ -299,6 +299,11 @@ void Store::Impl::read_lists(std::int64_t episode, std::int64_t run_id, Rows& ro
        [&](const auto& r) { out.kills.push_back(rows.kill(r)); });
   each(between(columns::alert, "alerts", fmt::format("run={} AND (cgroup IS NULL OR {})", run_id, groups)),
        [&](const auto& r) { out.alerts.push_back(rows.alert(r)); });
+  each(between(columns::gpu_sample, "gpu_samples",
+               fmt::format("run={} AND (process IS NULL OR process IN {})", run_id, members)),
+       [&](const auto& r) { out.gpu.push_back(rows.gpu_sample(r)); });
+  each(between(columns::gpu_event, "gpu_events", "process IN " + members),
+       [&](const auto& r) { out.gpu_events.push_back(rows.gpu_event(r)); });
   Statement lost(
       db.get(), "SELECT reason, sum(count) FROM losses WHERE run=? AND time_ns<=? GROUP BY reason LIMIT 100");
   if (lost) lost << run_id << kill;

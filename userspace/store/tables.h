@@ -42,7 +42,7 @@ class Boxed {
 };
 using StoreItem = std::variant<Sample, ProcessSampleFact, ExitFact, ForgottenFact, Boxed<ForecastFact>,
                                TickFact, Boxed<EpisodeFact>, UserKillFact, ReclaimFact, PressureFact,
-                               Boxed<AlertFact>, LostFact, RecordedEvent>;
+                               Boxed<GpuFact>, Boxed<GpuSample>, Boxed<AlertFact>, LostFact, RecordedEvent>;
 inline bool is_episode(const StoreItem& item) {
   return std::holds_alternative<Boxed<EpisodeFact>>(item);
 }
@@ -63,6 +63,9 @@ class Tables {
   void write(const UserKillFact& k);
   void write(const ReclaimFact& r);
   void write(const PressureFact& p);
+  /// Of an event only what a person reads of, as gpu_tables.h says.
+  void write(const GpuFact& g);
+  void write(const GpuSample& s);
   void write(const AlertFact& a);
   void write(const LostFact& l);
   void write(const RecordedEvent& e);
@@ -121,7 +124,7 @@ class Tables {
   bool ordered_;
   std::int64_t seq_ = 0;
   Statement cgroup_, process_, sample_, process_sample_, exit_, removal_, tick_, forecast_, reclaim_,
-      pressure_, kill_, loss_, event_;
+      pressure_, kill_, loss_, event_, gpu_sample_, gpu_event_;
   std::unordered_map<std::uint64_t, KnownCgroup> cgroups_;
   std::map<TaskId, std::pair<std::int64_t, ProcessRow>> processes_;
   std::map<std::uint64_t, std::int64_t> episodes_;  // by serial

@@ -570,6 +570,24 @@ TEST(Vmstat, is_unknown_without_a_reading_before_and_after) {
   EXPECT_EQ(after.only_episode(ms(7000))->checks.vmstat, std::nullopt);
 }
 
+TEST(Vmstat, of_a_logged_kill_counts_from_when_the_log_had_nothing_of_it) {
+  Machine m({false, true});
+  m.builder.on_log_read(ms(4000));
+  m.builder.on_vmstat({ms(3900), ms(3900), 40});
+  m.builder.on_vmstat({ms(4500), ms(4500), 41});  // the kill is counted, its line is still to be read
+  m.builder.on_dump(dump({line(100)}, "/job"), ms(5000));
+  m.builder.on_log_read(ms(5001));
+  m.builder.on_vmstat({ms(5100), ms(5100), 41});
+  EXPECT_EQ(m.only_episode(ms(7000))->checks.vmstat, 1u);
+}
+
+TEST(Episode, is_due_whatever_is_missing_of_it_when_it_has_waited_for_long) {
+  Machine m;
+  m.kill(ms(5000), task(100, 11));
+  EXPECT_FALSE(m.builder.any_due(ms(6000)));
+  EXPECT_TRUE(m.builder.any_due(ms(6701)));
+}
+
 TEST(Vmstat, is_unknown_while_episodes_overlap) {
   Machine m;
   m.cgroups.add_child(20, 1, "other");

@@ -688,5 +688,63 @@ INSERT INTO events VALUES(5,1000000000000,'oom','{no json','');
   EXPECT_EQ(e->lost["model_full"], 4u);
 }
 
+GpuSample on_card(double s, Bytes held, const std::optional<ProcessRef>& process) {
+  GpuSample out;
+  out.time = at_s(s);
+  out.process = process;
+  out.device.emplace().bytes.fill(7);
+  out.held = held;
+  if (process) out.pinned = GiB(4);
+  out.limit = GiB(32);
+  return out;
+}
+
+TEST_F(StoreTest, keeps_what_a_victim_held_on_its_card_and_how_it_came_to_it) {
+  auto writer = keep();
+  auto victim = process(77, "python3", job_);
+  GpuFact again{at_s(990), victim, {}};
+  again.event.op = GpuEvent::Op::again;
+  again.event.bytes = GiB(6);
+  again.event.first = at_s(900);
+  GpuFact alloc = again;
+  alloc.event.op = GpuEvent::Op::alloc;
+  writer->add(again);
+  writer->add(alloc);
+  writer->add(on_card(995, GiB(20), victim));
+  writer->add(on_card(995, GiB(24), std::nullopt));
+  writer->add(on_card(995, GiB(4), process(99, "other", other_)));
+  auto last_of_it = on_card(1000.1, GiB(23), victim);
+  last_of_it.ended = true;
+  writer->add(last_of_it);
+  writer->add(EpisodeFact{kill(1, 1000, 77, job_)});
+  ASSERT_TRUE(writer->finish());
+  StoredEpisode stored = last();
+  ASSERT_EQ(stored.gpu_events.size(), 1u) << "allocations are not kept one by one";
+  EXPECT_EQ(stored.gpu_events[0].event.op, GpuEvent::Op::again);
+  EXPECT_EQ(stored.gpu_events[0].event.first, at_s(900));
+  ASSERT_EQ(stored.gpu.size(), 3u) << "the victim's and the card's, not those of another cgroup";
+  EXPECT_EQ(stored.gpu.back().held, GiB(23));
+  EXPECT_EQ(stored.gpu.back().pinned, GiB(4));
+  EXPECT_TRUE(stored.gpu.back().ended);
+}
+
+TEST_F(StoreTest, of_before_gpus_were_followed_is_read_and_gets_their_tables_when_it_is_written_again) {
+  {
+    auto writer = keep();
+    writer->add(EpisodeFact{kill(1, 1000, 77, job_)});
+    ASSERT_TRUE(writer->finish());
+  }
+  for (const char* table : {"gpu_samples", "gpu_events", "forecast_devices"})
+    ask(std::string("DROP TABLE ") + table);
+  EXPECT_TRUE(last().gpu.empty());
+  {
+    auto writer = keep();
+    writer->add(on_card(2000, GiB(1), std::nullopt));
+    ASSERT_TRUE(writer->finish());
+  }
+  EXPECT_EQ(ask("SELECT count(*) FROM gpu_samples"), 1);
+  EXPECT_EQ(episodes().size(), 1u);
+}
+
 }  // namespace
 }  // namespace oomcast
