@@ -31,7 +31,8 @@ std::optional<Tables::Twin> Tables::find_twin(const EpisodeFact& fact) {
       "SELECT e.id, e.run, e.complete, e.source='live' FROM episodes e JOIN victims v ON v.episode=e.id"
       " LEFT JOIN runs r ON r.id=e.run LEFT JOIN runs mine ON mine.id=?"
       " WHERE v.tid=? AND e.time_ns BETWEEN ? AND ? AND (e.run<>? OR e.source<>'live')"
-      " AND (r.boot_id IS NULL OR mine.boot_id IS NULL OR r.boot_id=mine.boot_id)"
+      " AND (r.boot_id IS NULL OR mine.boot_id IS NULL OR "
+      " replace(r.boot_id,'-','')=replace(mine.boot_id,'-',''))"
       " ORDER BY e.source='live' DESC LIMIT 1");
   std::int64_t at = wall(e.time);
   for (const Victim& v : e.victims) {

@@ -397,7 +397,7 @@ TEST_F(StoreTest, takes_an_episode_from_a_log_once_and_completes_the_live_one) {
     same.usage = MiB(1);
     same.machine = two_zones();
     same.memory = MemoryAtKill{MiB(1), {}, {}, {}, {}, {}};
-    auto a = import->add(same, EpisodeSource::journal, wall(1003), "boot-1");
+    auto a = import->add(same, EpisodeSource::journal, wall(1003), "boot1");  // journald writes no dashes
     ASSERT_TRUE(a);
     EXPECT_FALSE(*a);
     auto b = import->add(older, EpisodeSource::journal, wall(10), "boot-0");
