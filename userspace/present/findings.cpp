@@ -381,8 +381,8 @@ std::optional<Finding> who_held_gpu(const PostMortem& r) {
 
 std::vector<Finding> make_findings(const PostMortem& r) {
   std::vector<Finding> out;
-  for (auto* find : {how_it_rose, who_grew, what_kind, where_it_ran_out, who_held_gpu, whose_limit, group_kill,
-                     was_foreseen, how_it_stalled, who_asked, how_often})
+  for (auto* find : {how_it_rose, who_grew, what_kind, where_it_ran_out, who_held_gpu, whose_limit,
+                     group_kill, was_foreseen, how_it_stalled, who_asked, how_often})
     if (auto found = find(r)) out.push_back(*std::move(found));
   return out;
 }
