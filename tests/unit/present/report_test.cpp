@@ -342,7 +342,7 @@ TEST_F(Report, tells_which_zone_had_nothing_left_and_which_slab_took_it) {
   StoredEpisode e = Scene().machine();
   std::string why = words(make_post_mortem(e).findings);
   EXPECT_TRUE(has(why,
-                  "Nothing was left to give: zone Normal of node 1 had 28.0 MiB free, of which the kernel "
+                  "Nothing was left to give: zone Normal of node 1 had 28.0 MiB free, and the kernel "
                   "keeps 30.0 MiB"))
       << why;
   EXPECT_TRUE(has(why, "the machine has no swap")) << why;
