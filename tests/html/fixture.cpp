@@ -10,6 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/escape.h"
+#include "present/blame.h"
+#include "present/blame_diff.h"
 #include "present/present_facts.h"
 #include "present/report_html.h"
 
@@ -345,6 +347,32 @@ bool write(const std::filesystem::path& folder, const std::string& name, const P
   return true;
 }
 
+// Flame graphs: of one report, and of two. Each hostile name is a function's.
+bool write_blame(const std::filesystem::path& folder) {
+  BlameReport report;
+  report.scope = "--cgroup /train";
+  report.window = Seconds(10);
+  BlameProcess& p = report.processes.emplace_back();
+  p.process.comm = "python3";
+  p.process.id = {7, 1};
+  Json names = Json::array();
+  for (const std::string& name : hostile_texts()) {
+    if (name.empty()) continue;
+    Frame frame{Frame::Kind::python, name, "/app/train.py", 3};
+    p.sites.push_back({{{Frame::Kind::native, "main", "prog", {}}, frame}, MiB(4), MiB(5), 1});
+    names.push_back(to_valid_utf8(to_text(frame)));
+  }
+  p.grown_anon = report.grown = MiB(4 * static_cast<std::int64_t>(p.sites.size()));
+  BlameReport after = report;
+  after.processes[0].sites[0].grown = MiB(400);
+  auto one = to_html(profile_of(report, {}, MonoTime{})), two = to_html(difference(report, after));
+  if (!one || !two) return false;
+  std::ofstream(folder / "flames.html", std::ios::binary) << *one;
+  std::ofstream(folder / "difference.html", std::ios::binary) << *two;
+  std::ofstream(folder / "flames.json", std::ios::binary) << Json({{"names", names}}).dump();
+  return true;
+}
+
 }  // namespace
 }  // namespace oomcast
 
@@ -357,7 +385,7 @@ int main(int argc, char** argv) {
   std::filesystem::path folder = argv[1];
   std::filesystem::create_directories(folder);
   bool ok = write(folder, "typical", typical()) && write(folder, "hostile", hostile()) &&
-            write(folder, "large", large()) && write(folder, "machine", machine());
+            write(folder, "large", large()) && write_blame(folder) && write(folder, "machine", machine());
   setenv("TZ", "IST-5:30", 1);
   tzset();
   ok = write(folder, "bare", bare()) && ok;

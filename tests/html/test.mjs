@@ -348,6 +348,39 @@ const tests = {
     assert.match(await victim.textContent(), new RegExp(`^grow\\[${truth.oom.victims[0].pid}\\].*killed`));
   },
 
+  async a_flame_graph_shows_each_name_as_text_and_asks_for_nothing() {
+    const {names} = truths('flames');
+    for (const name of ['flames', 'difference']) {
+      const page = await open(name);
+      assert.deepEqual(page.complaints, [], name);
+      assert.deepEqual(page.requests, [`file://${pages}/${name}.html`]);
+      const shown = await texts(page, '#lines td:first-child .name');
+      const told = name === 'flames' ? names : names.slice(0, 1);  // of a difference, what differs
+      for (const each of told.filter((text) => text.length < 100)) assert.ok(shown.includes(each), `${name}: ${each}`);
+      assert.equal(await page.locator('#flames rect').count(), names.length + 2, 'all, the process, and each');
+      const titles = await texts(page, '#flames title');
+      for (const each of names.filter((text) => text.length < 100)) assert.ok(titles.some((title) => title.startsWith(each)), each);
+      await page.screenshot({path: `${pages}/${name}.png`, fullPage: true});
+    }
+  },
+
+  async a_flame_graph_is_searched_and_zoomed_and_follows_the_theme() {
+    const page = await open('flames');
+    await page.locator('#stacks input').fill('PYTHON3[');
+    await page.waitForTimeout(50);
+    assert.match(await page.locator('.details').textContent(), /^1 found, /);
+    const fill = () => page.locator('#flames rect').first().getAttribute('fill');
+    const light = await fill();
+    await page.locator('button.theme').click();
+    assert.notEqual(await fill(), light);
+    await page.locator('#flames g.frame').nth(3).click();
+    await page.waitForTimeout(50);
+    assert.ok(await page.locator('#flames rect').count() <= 4);
+    await page.getByRole('button', {name: 'All', exact: true}).click();
+    await page.waitForTimeout(50);
+    assert.ok(await page.locator('#flames rect').count() > 4);
+  },
+
   async it_fits_a_phone() {
     for (const name of ['typical', 'hostile']) {
       const page = await open(name, {viewport: {width: 390, height: 844}, deviceScaleFactor: 2, hasTouch: true, isMobile: true});

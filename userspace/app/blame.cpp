@@ -241,7 +241,7 @@ Result<int> blame(const Options& options) {
     if (source)
       if (auto ok = source->drain(take, now); !ok) return ok.error();
     if (now >= next_look) {
-      blame.look();
+      blame.look(source ? source->watched_share() : 1);
       next_look = now + kLook;
     }
   }

@@ -13,6 +13,7 @@ namespace {
 constexpr std::size_t kMostSamples = 200'000;  // of one process; later ones only count as touched
 constexpr std::int64_t kPage = 4096;
 constexpr std::uint64_t kShrunkPages = 256;
+constexpr Bytes kUntold = MiB(1);  // smaller growth waits for its record, or in a CPU's own counter
 
 Bytes scaled(Bytes part, double factor) {
   return {static_cast<std::int64_t>(part.as_double() * factor)};
@@ -67,6 +68,7 @@ void Blame::note(std::uint32_t pid) {
   open_view(p);
   p.before = level_of(p.ref.id, true);
   if (p.before && config_.on_baseline) config_.on_baseline(pid, p.before->anon + p.before->shmem);
+  p.settled_counted = p.before ? p.before->faults : 0;
   processes_.insert_or_assign(p.ref.id, std::move(p));
 }
 
@@ -78,7 +80,9 @@ Blame::Process& Blame::process_of(const wire::Fault& fault) {
   if (executed) {                                        // nothing is left of what it had
     auto stat = procfs_.read_stat(p.ref.id.tgid);
     p.before = ProcessLevel{{}, {}, Bytes(), stat && *stat ? (*stat)->faults : 0};
-    p.faults = 0;
+    p.faults = p.settled_faults = 0;
+    p.settled_from = p.settled_to = 0;
+    p.settled_counted = p.before->faults;
     p.samples.clear();
     p.sites.clear();
   }
@@ -106,15 +110,46 @@ void Blame::add(const wire::Fault& fault) {
   auto [site, fresh] =
       p.sites.try_emplace(std::move(stack.frames), static_cast<std::uint32_t>(p.sites.size()));
   if (p.samples.size() < kMostSamples)
-    p.samples.push_back({fault.address, fault.weight, site->second, looks_});
+    p.samples.push_back({fault.address, fault.weight, fault.faults, site->second, looks_});
 }
 
-void Blame::look() {
+// What was not watched is like what was watched next, and at the end like what was watched last.
+void Blame::settle(Process& p, std::uint64_t counted, bool last) {
+  std::uint64_t faults = p.faults - p.settled_faults, all = counted - p.settled_counted;
+  bool fresh = p.samples.size() > p.settled_to && faults;
+  if (!fresh && !last) return;
+  if (fresh) {
+    p.settled_from = p.settled_to;
+    p.settled_to = p.samples.size();
+  } else {
+    for (std::size_t i = p.settled_from; i < p.settled_to; ++i) faults += p.samples[i].faults;
+    all += faults;
+  }
+  double each = faults ? std::max(1.0, static_cast<double>(all) / static_cast<double>(faults)) : 1;
+  for (std::size_t i = p.settled_from; i < p.settled_to; ++i) {
+    Sample& sample = p.samples[i];
+    sample.weight = scaled(sample.weight, each);
+    sample.faults = static_cast<std::uint64_t>(static_cast<double>(sample.faults) * each);
+  }
+  p.settled_faults = p.faults;
+  p.settled_counted = counted;
+}
+
+void Blame::look(double watched_share) {
   ++looks_;
   for (auto& [id, p] : processes_) {
     if (p.samples.empty()) continue;
     auto statm = procfs_.read_statm(id.tgid);
     std::uint64_t resident = statm && *statm ? (*statm)->resident_pages : 0;
+    if (auto stat = procfs_.read_stat(id.tgid); stat && *stat && (*stat)->start_ticks == id.start_ticks) {
+      if (watched_share < 1) {
+        settle(p, (*stat)->faults, false);
+      } else {
+        p.settled_to = p.settled_from = p.samples.size();
+        p.settled_faults = p.faults;
+        p.settled_counted = (*stat)->faults;
+      }
+    }
     bool shrunk = resident + kShrunkPages <= std::exchange(p.resident_pages, resident);
     for (Sample& sample : p.samples) {
       if (sample.gone || (sample.next_look >= looks_ && !shrunk)) continue;
@@ -132,6 +167,7 @@ BlameProcess Blame::judge(Process& p, double watched_share) const {
   out.before = p.before;
   out.after = level_of(p.ref.id, true);
   out.exited = !out.after;
+  if (watched_share < 1 && out.after) settle(p, out.after->faults, true);
   if (const auto& python = p.view->python(); python.python) {
     const PythonVersion& v = python.python->version;
     out.python = fmt::format("CPython {}.{}.{}", v.major, v.minor, v.micro);
@@ -167,20 +203,17 @@ BlameProcess Blame::judge(Process& p, double watched_share) const {
     staying += sample->weight;
     ++counted;
   }
-  if (watched_share < 1 && out.after && p.faults) {
-    std::uint64_t all = out.after->faults - (out.before ? out.before->faults : 0);
-    double each = std::max(1.0, static_cast<double>(all) / static_cast<double>(p.faults));
-    for (BlameSite& site : out.sites) {
-      site.grown = scaled(site.grown, each);
-      site.touched = scaled(site.touched, each);
-    }
-    staying = scaled(staying, each);
-  }
-  // Samples weigh what was touched, counters say what was kept. What the samples lack beyond their own error,
-  // two standard deviations of their number, made no faults that could be sampled.
+  // Samples weigh what was touched, counters say what was kept. What the samples lack beyond their own error
+  // made no faults that could be sampled. That error: some pages not told of yet; whether a sampled page is
+  // still there speaks for its neighbours; and with pauses, that others were seen than those that count.
   Bytes grown = std::max(out.grown(), Bytes{});
-  double error = counted ? 2 / std::sqrt(static_cast<double>(counted)) : 0;
-  if (counted && (grown - staying).as_double() <= grown.as_double() * error) {
+  double kept = static_cast<double>(counted), all = static_cast<double>(p.samples.size());
+  double error = kUntold.as_double();
+  if (counted) {
+    double each = staying.as_double() / kept;
+    error += 2 * each * (watched_share < 1 ? std::sqrt(kept) : std::sqrt(kept * (all - kept) / all + 1));
+  }
+  if (counted && (grown - staying).as_double() <= error) {
     for (BlameSite& site : out.sites)
       site.grown = scaled(site.grown, grown.as_double() / staying.as_double());
   } else {
