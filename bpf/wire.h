@@ -299,6 +299,15 @@ struct oc_python_frame {
   unsigned long long identity;    /* of what the code object was then: oc_python_identity() */
 };
 
+/* What a thread of CPython executes. */
+struct oc_python_stack {
+  unsigned short state; /* enum oc_python_state */
+  unsigned short count;
+  unsigned int _pad;
+  unsigned long long entries;                      /* bit N: frame N is the outermost of its native frame */
+  struct oc_python_frame frames[OC_PYTHON_DEPTH]; /* innermost first */
+};
+
 /* A page fault that stands for `weight_pages`: what the process grew by, or touched if that is more, since
  * its last record. Sent as far as `stack` is filled. */
 struct oc_fault {
@@ -309,10 +318,8 @@ struct oc_fault {
   unsigned long long weight_pages;
   unsigned long long registers[OC_REGISTERS]; /* of user mode */
   unsigned int stack_bytes;
-  unsigned short python_state; /* enum oc_python_state */
-  unsigned short python_frames;
-  unsigned long long python_entries;              /* bit N: frame N is the outermost of its native frame */
-  struct oc_python_frame python[OC_PYTHON_DEPTH]; /* innermost first */
+  unsigned int _pad;
+  struct oc_python_stack python;
   unsigned char stack[OC_STACK_BYTES];
 };
 
@@ -364,6 +371,7 @@ OC_ASSERT_SIZE(oc_gpu_layout, 8);
 OC_ASSERT_SIZE(oc_gpu_test_file, 16);
 OC_ASSERT_SIZE(oc_growth, 32);
 OC_ASSERT_SIZE(oc_python_layout, 72);
-OC_ASSERT_SIZE(oc_fault, 168 + 8 * OC_REGISTERS + 8 + 8 + 24 * OC_PYTHON_DEPTH - 8 + OC_STACK_BYTES);
+OC_ASSERT_SIZE(oc_python_stack, 16 + 24 * OC_PYTHON_DEPTH);
+OC_ASSERT_SIZE(oc_fault, 160 + 8 * OC_REGISTERS + 8 + sizeof(struct oc_python_stack) + OC_STACK_BYTES);
 
 #endif

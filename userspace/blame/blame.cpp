@@ -1,7 +1,5 @@
 #include "blame/blame.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <unordered_set>
@@ -122,8 +120,7 @@ BlameProcess Blame::judge(Process& p) const {
   out.after = level_of(p.ref.id, true);
   out.exited = !out.after;
   if (const auto& python = p.view->python(); python.python) {
-    const PythonVersion& v = python.python->version;
-    out.python = fmt::format("CPython {}.{}.{}", v.major, v.minor, v.micro);
+    out.python = to_string(*python.python);
   } else {
     out.python = python.why_not;
   }

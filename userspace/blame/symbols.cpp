@@ -3,8 +3,14 @@
 #include <bcc/bcc_elf.h>
 #include <bcc/bcc_syms.h>
 #include <elf.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <libelf.h>
 
 #include <algorithm>
+#include <memory>
+
+#include "base/unique_fd.h"
 
 namespace oomcast {
 
@@ -51,6 +57,21 @@ ElfSymbols find_elf_symbols(const std::string& path, std::span<const std::string
   };
   bcc_elf_foreach_sym(path.c_str(), take, &options, &search);
   return std::move(search.out);
+}
+
+std::optional<std::uint64_t> find_elf_section(const std::string& path, std::string_view name) {
+  elf_version(EV_CURRENT);
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+  std::unique_ptr<Elf, decltype(&elf_end)> elf(fd ? elf_begin(fd.get(), ELF_C_READ, nullptr) : nullptr,
+                                               &elf_end);
+  std::size_t names = 0;
+  if (!elf || elf_getshdrstrndx(elf.get(), &names) != 0) return std::nullopt;
+  for (Elf_Scn* at = elf_nextscn(elf.get(), nullptr); at; at = elf_nextscn(elf.get(), at)) {
+    GElf_Shdr header;
+    const char* called = gelf_getshdr(at, &header) ? elf_strptr(elf.get(), names, header.sh_name) : nullptr;
+    if (called && called == name) return header.sh_addr;
+  }
+  return std::nullopt;
 }
 
 }  // namespace oomcast

@@ -3,9 +3,10 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 
 #include "blame/frame.h"
@@ -37,5 +38,8 @@ struct ElfSymbols {
 };
 /// Looks for `names`, of any kind, in one pass. About 1 ms per 10,000 symbols.
 ElfSymbols find_elf_symbols(const std::string& path, std::span<const std::string_view> names);
+/// Where a section of an ELF file is loaded, from the file's beginning or, in one of fixed address, its address.
+/// nullopt: it has none, or is none.
+std::optional<std::uint64_t> find_elf_section(const std::string& path, std::string_view name);
 
 }  // namespace oomcast

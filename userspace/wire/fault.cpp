@@ -34,7 +34,7 @@ Result<Fault> decode_fault(std::span<const std::byte> bytes, const Units& units)
   if (bytes.size() < fixed || bytes.size() > sizeof(r)) return wrong();
   std::memcpy(&r, bytes.data(), bytes.size());
   if (r.header.type != OC_FAULT || r.header.size != bytes.size() || r.stack_bytes != bytes.size() - fixed ||
-      r.python_frames > OC_PYTHON_DEPTH)
+      r.python.count > OC_PYTHON_DEPTH)
     return wrong();
   Decoder d(units);
   Fault out;
@@ -45,11 +45,10 @@ Result<Fault> decode_fault(std::span<const std::byte> bytes, const Units& units)
   out.weight = d.pages(static_cast<std::int64_t>(r.weight_pages));
   std::copy(std::begin(r.registers), std::end(r.registers), out.registers.begin());
   out.stack.assign(bytes.begin() + fixed, bytes.end());
-  out.python_state = state_of(r.python_state);
-  for (unsigned i = 0; i < r.python_frames; ++i)
-    if (r.python[i].code)  // a shim between native frames has none
-      out.python.push_back({r.python[i].code, r.python[i].instruction, r.python[i].identity,
-                            (r.python_entries >> i & 1) != 0});
+  out.python_state = state_of(r.python.state);
+  for (unsigned i = 0; i < r.python.count; ++i)
+    if (const oc_python_frame& f = r.python.frames[i]; f.code)  // a shim between native frames has none
+      out.python.push_back({f.code, f.instruction, f.identity, (r.python.entries >> i & 1) != 0});
   return out;
 }
 
