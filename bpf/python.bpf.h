@@ -1,4 +1,5 @@
-/* Reads which Python code the running thread executes, as far as user space has told how its CPython keeps it. */
+/* Reads which Python code the running thread executes, as far as user space has told how its CPython keeps
+ * it. */
 #ifndef OOMCAST_PYTHON_BPF_H
 #define OOMCAST_PYTHON_BPF_H
 
@@ -80,8 +81,9 @@ static __noinline int oc_walk_python(struct oc_python_stack* r, struct oc_python
     }
     r->frames[depth & 63].code = code;
     r->frames[depth & 63].instruction = oc_user_word(frame + l->frame_instruction);
-    r->frames[depth & 63].identity = oc_python_identity(
-        oc_user_word(code + l->code_file), oc_user_word(code + l->code_name), oc_user_word(code + l->code_lines));
+    r->frames[depth & 63].identity =
+        oc_python_identity(oc_user_word(code + l->code_file), oc_user_word(code + l->code_name),
+                           oc_user_word(code + l->code_lines));
     if (entry) entries |= 1ull << (depth & 63);
     ++depth;
     frame = next;

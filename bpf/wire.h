@@ -304,7 +304,7 @@ struct oc_python_stack {
   unsigned short state; /* enum oc_python_state */
   unsigned short count;
   unsigned int _pad;
-  unsigned long long entries;                      /* bit N: frame N is the outermost of its native frame */
+  unsigned long long entries;                     /* bit N: frame N is the outermost of its native frame */
   struct oc_python_frame frames[OC_PYTHON_DEPTH]; /* innermost first */
 };
 

@@ -30,7 +30,7 @@ def release_root(suite, version, ffi):
             (root / folder).mkdir(parents=True)
         for link in ("lib", "lib64", "bin"):
             (root / link).symlink_to(f"usr/{link}")
-        for package in ("libc6", "libcrypt1", "zlib1g", "libexpat1", ffi, f"libpython{version}-minimal", f"python{version}-minimal",
+        for package in ("libc6", "libgcc-s1", "libcrypt1", "zlib1g", "libexpat1", "libzstd1", "liblzma5", "libbz2-1.0", ffi, f"libpython{version}-minimal", f"python{version}-minimal",
                         f"libpython{version}-stdlib"):
             debian.output_of(["dpkg-deb", "-x", apt.download(package, downloads), root])
     except (debian.Unavailable, debian.Broken) as problem:
@@ -65,7 +65,7 @@ def debian_release(t, suite, version, ffi="libffi8"):
     # In a mount namespace of its own: the paths that it shows are not ours.
     enter = (f"mount -t proc proc {root}/proc && mount --bind {t.workload('leaks.py').parent} {root}/w && "
              f'exec chroot {root} /usr/bin/python{version} -B "$@"')
-    blames_the_line(t, version, ["unshare", "--mount", "sh", "-c", enter, "sh"], "/w/leaks.py", "/w/leaks.py")
+    blames_the_line(t, version, ["/usr/bin/unshare", "--mount", "sh", "-c", enter, "sh"], "/w/leaks.py", "/w/leaks.py")
 
 
 def add(name, run, *arguments):

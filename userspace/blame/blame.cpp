@@ -93,6 +93,7 @@ void Blame::add(const wire::Fault& fault) {
   ++report_.samples;
   report_.incomplete_stacks += !stack.complete;
   report_.incomplete_python += !stack.python_complete;
+  report_.misplaced_python += !stack.python_placed;
   report_.unnamed_frames += stack.unnamed;
   report_.frames += stack.frames.size();
   auto [site, fresh] =

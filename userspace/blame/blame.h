@@ -55,7 +55,7 @@ struct BlameReport {
   std::vector<BlameProcess> processes;  // by growth
   std::uint64_t samples = 0;
   std::uint64_t incomplete_stacks = 0;  // outer frames are missing
-  std::uint64_t incomplete_python = 0;
+  std::uint64_t incomplete_python = 0, misplaced_python = 0;
   std::uint64_t unnamed_frames = 0, frames = 0;
   std::map<std::string, std::uint64_t> lost;  // by reason
 };

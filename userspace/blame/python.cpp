@@ -12,7 +12,7 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kMostText = 4096;  // of a name or file
+constexpr std::size_t kMostText = 4096;  // characters of a name or file
 constexpr std::size_t kMostLineTable = 1024 * 1024;
 constexpr std::size_t kMostCodes = 65536;
 
@@ -124,16 +124,15 @@ constexpr std::array<NewFunction, 3> kNewFunctions = {
 
 std::optional<PythonSymbols> python_symbols(const std::string& path, std::uint64_t begin) {
   constexpr std::array<std::string_view, 9> kNames = {
-      "_PyRuntime",   "Py_Version",   "PyCode_Type",         "PyUnicode_Type",
-      "PyBytes_Type", "Py_GetVersion", kNewFunctions[0].name, kNewFunctions[1].name,
-      kNewFunctions[2].name};
+      "_PyRuntime",    "Py_Version",          "PyCode_Type",         "PyUnicode_Type",     "PyBytes_Type",
+      "Py_GetVersion", kNewFunctions[0].name, kNewFunctions[1].name, kNewFunctions[2].name};
   ElfSymbols symbols = find_elf_symbols(path, kNames);
   auto at = [&](std::string_view name) -> std::uint64_t {
     auto found = symbols.values.find(std::string(name));
     return found == symbols.values.end() ? 0 : found->second + (symbols.executable ? 0 : begin);
   };
-  PythonSymbols out{at("_PyRuntime"),     at("Py_Version"), std::nullopt, at("PyCode_Type"),
-                    at("PyUnicode_Type"), at("PyBytes_Type")};
+  PythonSymbols out{at("_PyRuntime"),  at("Py_Version"),     std::nullopt,
+                    at("PyCode_Type"), at("PyUnicode_Type"), at("PyBytes_Type")};
   // A stripped executable keeps its sections.
   if (!out.runtime)
     if (auto section = find_elf_section(path, ".PyRuntime"))
@@ -247,8 +246,8 @@ std::optional<std::string> PythonCode::text_at(std::uint64_t address) const {
   std::uint32_t kind = *state >> objects_.text_kind_bit;
   std::size_t width = kind & 7;
   bool compact = kind >> 3 & 1, ascii = kind >> 4 & 1;
-  if (!compact || (width != 1 && width != 2 && width != 4)) return std::nullopt;
-  std::size_t count = std::min<std::uint64_t>(*length, kMostText);
+  if (!compact || *length > kMostText || (width != 1 && width != 2 && width != 4)) return std::nullopt;
+  std::size_t count = *length;
   std::vector<std::byte> raw(count * width);
   if (count && !memory_.read(address + (ascii ? objects_.text_ascii : objects_.text_compact), raw))
     return std::nullopt;
@@ -261,8 +260,8 @@ std::optional<std::string> PythonCode::text_at(std::uint64_t address) const {
   return out;
 }
 
-// Whatever freed an object has written over its head: its count of references, or that and its type. The count
-// has 32 bits, above 48 there may be flags.
+// Whatever freed an object has written over its head: its count of references, or that and its type. The
+// count has 32 bits, above 48 there may be flags.
 bool PythonCode::is_alive(std::uint64_t object, std::uint64_t& type, std::string_view name) {
   auto is = memory_.read<std::uint64_t>(object + objects_.object_type);
   if (!is || !*is) return false;

@@ -94,8 +94,8 @@ Result<Python> layout_from(std::span<const std::uint64_t, kDebugOffsetWords> wor
   p.version = {static_cast<unsigned>(words[1] >> 24 & 255), static_cast<unsigned>(words[1] >> 16 & 255),
                static_cast<unsigned>(words[1] >> 8 & 255)};
   if (p.version.major != 3 || p.version.minor < 13)
-    return Error::failed(fmt::format("its table of offsets is said to be of CPython {}.{}", p.version.major,
-                                     p.version.minor));
+    return Error::failed(
+        fmt::format("its table of offsets is said to be of CPython {}.{}", p.version.major, p.version.minor));
   p.assumed = p.version.minor > kNewestKnown;
   DebugGroups g = groups_of(p.version.minor);
   bool fits = true;

@@ -147,6 +147,9 @@ std::string doubts(const BlameReport& report) {
         fmt::format("  {} of {} stacks lack their outer frames\n", report.incomplete_stacks, report.samples);
   if (report.incomplete_python)
     out += fmt::format("  {} of {} stacks lack Python frames\n", report.incomplete_python, report.samples);
+  if (report.misplaced_python)
+    out += fmt::format("  {} of {} stacks do not tell which native frame runs which Python frame\n",
+                       report.misplaced_python, report.samples);
   if (report.unnamed_frames)
     out += fmt::format("  {} of {} frames have no function's name\n", report.unnamed_frames, report.frames);
   for (const auto& [reason, count] : report.lost)
@@ -259,6 +262,7 @@ std::string to_json(const BlameReport& report, const ClockMap& clock, MonoTime n
               {"samples", report.samples},
               {"stacks_incomplete", report.incomplete_stacks},
               {"python_incomplete", report.incomplete_python},
+              {"python_misplaced", report.misplaced_python},
               {"frames", report.frames},
               {"frames_unnamed", report.unnamed_frames},
               {"lost", std::move(lost)}};
