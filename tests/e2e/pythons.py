@@ -68,6 +68,46 @@ def debian_release(t, suite, version, ffi="libffi8"):
     blames_the_line(t, version, ["/usr/bin/unshare", "--mount", "sh", "-c", enter, "sh"], "/w/leaks.py", "/w/leaks.py")
 
 
+def told_at_a_kill(t, python):
+    """The line that a Python victim of a memory cgroup's limit was at, by its own last moment and without blame."""
+    script = t.workload("leaks.py")
+    lines = script.read_text().splitlines()
+    line = next(n for n, text in enumerate(lines, 1) if text.endswith("# culprit list"))
+    group = t.cgroup().limit(96 << 20)
+    store = t.folder()
+    tracer = t.oomcast("trace", "--json", "--cgroup", group.path, "--store", store).started()
+    child = t.start(group, python, script, "list", 1 << 30)
+    child.wait_for("ready", timeout=20)
+    tracer.wait_for_line("process", lambda p: p["process"]["pid"] == child.pid and p["rss_bytes"] > 8 * lib.MiB, timeout=20)
+    child.go()
+    oom = tracer.wait_for_line("oom", timeout=60)
+    victim = oom["victims"][0]
+    t.equal("victim", victim["pid"], child.pid)
+    told = [f["function"].split(".")[-1] for f in victim["python"] or []]
+    t.equal("the functions it was in", told[-3:], ["grow", "leak_list", "<module>"])
+    # Its other work may be what meets the limit.
+    t.check(told[0] != "keep" or victim["python"][0]["line"] == line, f"it was at {victim['was_at']}, not at line {line}")
+    t.check(told[0] in ("keep", "passing_work", "<genexpr>", "grow"), f"it was in {told[0]}")
+    t.check(all(f["file"] == str(script) for f in victim["python"] or []), f"files are {victim['python']}")
+    tracer.stop()
+    _, report, _ = t.run_oomcast("report", "--store", store)
+    t.check(f"was at {victim['was_at']}" in " ".join(report.split()), f"the report does not say that it was at {victim['was_at']}")
+
+
+def at_a_kill(t):
+    told_at_a_kill(t, "/usr/bin/python3")
+
+
+def at_a_kill_of(t, version):
+    found = sorted(pathlib.Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}"))
+    if not found:
+        t.skip(f"pyenv has no CPython {version} here")
+    told_at_a_kill(t, found[-1])
+
+
+case(vm="v2", limit_s=120)(at_a_kill)
+
+
 def add(name, run, *arguments):
     def body(t):
         run(t, *arguments)
@@ -81,3 +121,5 @@ add("debian_bullseye_3_9", debian_release, "bullseye", "3.9", "libffi7")
 add("debian_trixie_3_13", debian_release, "trixie", "3.13")
 add("debian_sid_3_14", debian_release, "sid", "3.14")
 add("debian_sid_3_15", debian_release, "sid", "3.15")
+for version in ("3.8", "3.13"):
+    add(f"at_a_kill_of_{version.replace('.', '_')}", at_a_kill_of, version)

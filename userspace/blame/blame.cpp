@@ -1,14 +1,20 @@
 #include "blame/blame.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <cmath>
 #include <unordered_set>
+
+#include "collect/text.h"
 
 namespace oomcast {
 namespace {
 
 constexpr std::size_t kMostSamples = 200'000;  // of one process; later ones only count as touched
 constexpr std::int64_t kPage = 4096;
+constexpr Bytes kLeastCopied = MiB(1);
+constexpr std::size_t kMostEnvironment = 64 * 1024;
 
 Bytes scaled(Bytes part, double factor) {
   return {static_cast<std::int64_t>(part.as_double() * factor)};
@@ -154,6 +160,12 @@ BlameProcess Blame::judge(Process& p) const {
     staying += sample->weight;
     ++counted;
   }
+  // Copies of shared pages make it hold more of its own, and faults; without such faults, others who shared
+  // the pages have ended, which takes no memory.
+  if (out.grown_uss && out.before) {
+    Bytes copied = std::min(*out.grown_uss - out.grown_anon, staying - std::max(out.grown(), Bytes{}));
+    if (copied >= kLeastCopied) out.unshared = copied;
+  }
   // Samples weigh what was touched, counters say what was kept. What the samples lack beyond their own error,
   // two standard deviations of their number, made no faults that could be sampled.
   Bytes grown = std::max(out.grown(), Bytes{});
@@ -177,6 +189,16 @@ BlameReport Blame::finish(Seconds window) {
     out.processes.push_back(judge(process));
     out.grown += out.processes.back().grown();
   }
+  std::vector<ProcessRef> refs;
+  std::vector<std::string> environments;
+  for (const BlameProcess& p : out.processes) {
+    refs.push_back(p.process);
+    std::string path = config_.roots.proc() + "/" + std::to_string(p.process.id.tgid) + "/environ";
+    environments.push_back(
+        p.exited ? "" : read_file_at(AT_FDCWD, path.c_str(), kMostEnvironment).value_or(std::string()));
+  }
+  auto roles = find_roles(refs, environments);
+  for (std::size_t i = 0; i < roles.size(); ++i) out.processes[i].role = std::move(roles[i]);
   std::sort(out.processes.begin(), out.processes.end(),
             [](const BlameProcess& a, const BlameProcess& b) { return a.grown() > b.grown(); });
   return out;

@@ -193,6 +193,30 @@ void append_utf8(std::string& out, std::uint32_t c) {
   }
 }
 
+std::string utf8_of(std::span<const std::byte> raw, std::size_t width) {
+  std::string out;
+  for (std::size_t i = 0; i + width <= raw.size(); i += width) {
+    std::uint32_t c = 0;
+    std::memcpy(&c, raw.data() + i, width);
+    append_utf8(out, c);
+  }
+  return out;
+}
+
+// `begin`: where the instructions begin; 0: `at` is a number.
+std::optional<std::uint32_t> line_at(PythonObjects::Lines kind, std::span<const std::byte> table,
+                                     std::uint32_t first_line, std::uint64_t begin, std::uint64_t at) {
+  std::uint64_t instruction = 0;  // the first until it has begun
+  if (begin) {
+    // Threads may run copies of the code that lie elsewhere.
+    if (at + 2 < begin) return std::nullopt;
+    if (at > begin) instruction = (at - begin) / 2;
+  } else if (auto number = static_cast<std::uint32_t>(at); number != UINT32_MAX) {
+    instruction = number;
+  }
+  return line_of(kind, table, first_line, instruction);
+}
+
 }  // namespace
 
 PythonFinding find_python(const ProcessMemory& memory, std::span<const Mapping> maps) {
@@ -251,13 +275,7 @@ std::optional<std::string> PythonCode::text_at(std::uint64_t address) const {
   std::vector<std::byte> raw(count * width);
   if (count && !memory_.read(address + (ascii ? objects_.text_ascii : objects_.text_compact), raw))
     return std::nullopt;
-  std::string out;
-  for (std::size_t i = 0; i < count; ++i) {
-    std::uint32_t c = 0;
-    std::memcpy(&c, raw.data() + i * width, width);
-    append_utf8(out, c);
-  }
-  return out;
+  return utf8_of(raw, width);
 }
 
 // Whatever freed an object has written over its head: its count of references, or that and its type. The
@@ -305,20 +323,23 @@ std::optional<Frame> PythonCode::resolve(const wire::PythonFrame& frame) {
     known = known_.emplace(std::pair(frame.code, frame.identity), *std::move(fresh)).first;
   }
   const Code& code = known->second;
-  return Frame{Frame::Kind::python, code.name, code.file, line_in(code, frame)};
+  return Frame{
+      Frame::Kind::python, code.name, code.file,
+      line_at(objects_.lines, code.lines, code.first_line,
+              objects_.code_instructions ? frame.code + objects_.code_instructions : 0, frame.instruction)};
 }
 
-std::optional<std::uint32_t> PythonCode::line_in(const Code& code, const wire::PythonFrame& frame) const {
-  std::uint64_t instruction = 0;  // the first until it has begun
-  if (objects_.code_instructions) {
-    std::uint64_t begin = frame.code + objects_.code_instructions;
-    // Threads may run copies of the code that lie elsewhere.
-    if (frame.instruction + 2 < begin) return std::nullopt;
-    if (frame.instruction > begin) instruction = (frame.instruction - begin) / 2;
-  } else if (auto number = static_cast<std::uint32_t>(frame.instruction); number != UINT32_MAX) {
-    instruction = number;
+std::vector<Frame> frames_of(const wire::DyingCode& code) {
+  std::vector<Frame> out;
+  if (code.lines > static_cast<unsigned>(PythonObjects::Lines::locations)) return out;
+  auto text = [](const wire::DyingCode::Text& t) { return (t.cut ? "…" : "") + utf8_of(t.data, t.width); };
+  for (const wire::DyingCode::Frame& f : code.frames) {
+    if (!f.file || !f.name) continue;
+    out.push_back({Frame::Kind::python, text(*f.name), text(*f.file),
+                   line_at(static_cast<PythonObjects::Lines>(code.lines), f.lines, f.first_line,
+                           code.code_instructions ? f.code + code.code_instructions : 0, f.instruction)});
   }
-  return line_of(objects_.lines, code.lines, code.first_line, instruction);
+  return out;
 }
 
 }  // namespace oomcast

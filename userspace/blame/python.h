@@ -31,6 +31,9 @@ PythonFinding find_python(const ProcessMemory& memory, std::span<const Mapping> 
 std::optional<std::uint32_t> line_of(PythonObjects::Lines kind, std::span<const std::byte> table,
                                      std::uint32_t first_line, std::uint64_t instruction);
 
+/// What the kernel programs read of a dying process. Frames whose name or file was unreadable are left out.
+std::vector<Frame> frames_of(const wire::DyingCode& code);
+
 /// Names and lines of code objects, read once each. What was freed since the fault is told from what took its
 /// place.
 class PythonCode {
@@ -49,7 +52,6 @@ class PythonCode {
   };
   bool is_alive(std::uint64_t object, std::uint64_t& type, std::string_view name);
   std::optional<Code> read(const wire::PythonFrame& frame);
-  std::optional<std::uint32_t> line_in(const Code& code, const wire::PythonFrame& frame) const;
   std::optional<std::string> text_at(std::uint64_t address) const;
   std::optional<std::vector<std::byte>> bytes_at(std::uint64_t address) const;
 

@@ -71,6 +71,9 @@ class World {
   void on_pressure(MonoTime time, std::optional<std::uint64_t> inode, const Pressure& pressure);
   void on_dump(const OomDump& dump, MonoTime when) { episodes_.on_dump(dump, when); }
   void on_gpu(MonoTime time, const wire::Task& task, const GpuOp& op);
+  void on_code(const TaskId& id, std::uint32_t tid, std::vector<CodePlace> code) {
+    episodes_.on_code(id, tid, std::move(code));
+  }
   void on_vmstat(const KillCount& count) { episodes_.on_vmstat(count); }
   void on_kill_usage(std::uint64_t inode, MonoTime when, Bytes usage) {
     episodes_.on_usage(inode, when, usage);
@@ -121,6 +124,7 @@ class World {
   void apply(const wire::OomMark& r);
   void apply(const wire::KernelKill& r);
   void apply(const wire::Dying& r);
+  void apply(const wire::DyingCode& r) { tasks_.note(r.task); }
   void apply(const wire::UserKill& r);
   void apply(const wire::Reaper& r) { episodes_.on_reaper(r); }
   void apply(const wire::OomDecision& r) { episodes_.on_decision(r); }

@@ -114,7 +114,7 @@ StoreOpening open_store(const std::string& directory) {
   if (*tables > 0 && *application != kApplicationId) return wrong(path, "this database is not oomcast's");
   if (*tables > 0 && *schema != kSchema)
     return wrong(path, fmt::format("it has schema {}, this oomcast writes schema {}", *schema, kSchema));
-  if (*tables == 0 && !make_tables(db)) return failed();
+  if (*tables == 0 ? !make_tables(db) : !add_tables(db)) return failed();
   if (!execute(db, "COMMIT")) return failed();
   // From now on the file is a store even if its log is torn.
   if (*tables == 0) execute(db, "PRAGMA wal_checkpoint(TRUNCATE)");

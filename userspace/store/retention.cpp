@@ -249,7 +249,7 @@ bool Retention::let_go_of_oldest(bool& found) {
     auto episodes = ask(db_, "SELECT count(*) FROM episodes");
     if (!episodes) return false;
     found = *episodes > 0;
-    for (const char* table : {"victims", "others", "ancestors", "tasks", "memory_at_kill"})
+    for (const char* table : {"victims", "victim_code", "others", "ancestors", "tasks", "memory_at_kill"})
       if (!execute(db_,
                    fmt::format(
                        "DELETE FROM {} WHERE episode IN (SELECT id FROM episodes ORDER BY time_ns LIMIT {})",

@@ -61,6 +61,12 @@ CREATE INDEX victims_by_tid ON victims(tid);
 CREATE INDEX kept_by_cgroup ON kept(cgroup);
 )sql";
 
+// Came later: made where it is missing, and read as empty.
+constexpr const char* kAddedTables = R"sql(
+CREATE TABLE IF NOT EXISTS victim_code(episode INTEGER, victim INTEGER, nr INTEGER, function TEXT, file TEXT,
+  line INTEGER, PRIMARY KEY(episode, victim, nr)) WITHOUT ROWID;
+)sql";
+
 // What grows at its end only costs little; what is older is found by whose it is.
 constexpr const char* kIndexes = R"sql(
 CREATE INDEX samples_by_cgroup ON samples(cgroup, time_ns) WHERE step_s IS NOT NULL;
@@ -78,8 +84,12 @@ CREATE INDEX losses_by_time ON losses(time_ns);
 
 }  // namespace
 
+bool add_tables(sqlite3* db) {
+  return execute(db, kAddedTables);
+}
+
 bool make_tables(sqlite3* db) {
-  return execute(db, kTables) && execute(db, kIndexes) &&
+  return execute(db, kTables) && add_tables(db) && execute(db, kIndexes) &&
          execute(db,
                  fmt::format("PRAGMA application_id={}; PRAGMA user_version={}", kApplicationId, kSchema));
 }

@@ -17,6 +17,7 @@
 //   an episode: role 'also_killed' (shared a victim's memory) or 'grew' ancestors       of an episode: the
 //   chain of cgroups at the kill, innermost first kept            cgroups whose samples an episode keeps,
 //   those that matter most first
+//   victim_code     the Python frames of a victim (its nr), innermost first
 //   memory_at_kill  of an episode, by the kernel's report; tasks: how many rows its table had
 //   tasks           of an episode: the largest of that table
 // Only in recordings:
@@ -40,6 +41,8 @@ constexpr Nanos kKeptAfter = std::chrono::minutes(2);
 
 /// Makes the tables in an empty database, within the caller's transaction.
 bool make_tables(sqlite3* db);
+/// Those that an older database of this schema lacks.
+bool add_tables(sqlite3* db);
 
 /// The row of a run.
 bool add_run(sqlite3* db, const RunInfo& info, std::int64_t began_ns, std::int64_t& id);

@@ -63,7 +63,7 @@ std::uint64_t python_identity(std::uint64_t file, std::uint64_t name, std::uint6
   return oc_python_identity(file, name, lines);
 }
 
-std::vector<std::byte> encode(const PythonLayout& l) {
+std::vector<std::byte> encode(const PythonLayout& l, const PythonObjects& o) {
   oc_python_layout out{};
   out.interpreters = l.interpreters;
   out.interpreter_next = l.interpreter_next;
@@ -83,6 +83,9 @@ std::vector<std::byte> encode(const PythonLayout& l) {
   out.code_file = l.code_file;
   out.code_name = l.code_name;
   out.code_lines = l.code_lines;
+  out.objects = {
+      o.code_first_line, o.code_instructions, o.bytes_size, o.bytes_data,   o.text_length,
+      o.text_state,      o.text_kind_bit,     o.text_ascii, o.text_compact, static_cast<unsigned>(o.lines)};
   std::vector<std::byte> bytes(sizeof(out));
   std::memcpy(bytes.data(), &out, sizeof(out));
   return bytes;
