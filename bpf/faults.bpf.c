@@ -1,9 +1,9 @@
 /* Who touches new memory, and from where: samples of page faults with the registers, the stack and the Python
  * frames of the thread at that moment. An object of its own: loaded only while someone asks.
  *
- * on_fault runs so many times a second at a minor fault of each CPU, after the kernel has handled it. A fault
- * may bring 4 KiB or 2 MiB, so that what counts is not faults but what the process grew by since its last
- * look.
+ * on_fault runs at every minor fault, after the kernel has handled it, in the windows for which user space
+ * opens the event (collect/fault_budget.h). A fault may bring 4 KiB or 2 MiB, so that what counts is not
+ * faults but what the process grew by since the one before.
  */
 
 #include "python.bpf.h"
@@ -45,6 +45,9 @@ const volatile unsigned int oc_faults_wire_version = OC_WIRE_VERSION;
 const volatile unsigned int oc_scope_by_cgroup = 0;
 const volatile unsigned int oc_scope_by_process = 0;
 unsigned long long oc_sample_pages = 64; /* a record for about so much; may change while it runs */
+unsigned long long oc_window = 1;        /* number of the window of watching */
+/* What the counters lag by at most: each CPU keeps as much of a change to itself. */
+const volatile long long oc_lag_pages = 64;
 
 struct { /* 8 MiB: 300 full stacks, several thousand usual ones */
   __uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -65,6 +68,13 @@ struct {
   __type(value, u64);
 } faults_lost SEC(".maps");
 
+struct { /* on each CPU, in or out of scope: what watching has cost */
+  __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+  __uint(max_entries, 1);
+  __type(key, u32);
+  __type(value, u64);
+} fault_count SEC(".maps");
+
 struct { /* cgroup ids or tgids */
   __uint(type, BPF_MAP_TYPE_HASH);
   __uint(max_entries, 16384);
@@ -73,7 +83,7 @@ struct { /* cgroup ids or tgids */
   __type(value, u32);
 } fault_scope SEC(".maps");
 
-struct { /* 1.3 MiB; a process that falls out begins anew */
+struct { /* 2 MiB; a process that falls out begins anew */
   __uint(type, BPF_MAP_TYPE_LRU_HASH);
   __uint(max_entries, 16384);
   __type(key, u32); /* tgid */
@@ -106,25 +116,47 @@ static __always_inline bool process_in_scope(struct task_struct* task) {
   return false;
 }
 
-/* What this fault stands for, in pages; 0: not yet worth a record. */
-static __always_inline u64 weigh(struct task_struct* task, struct mm_struct* mm, u64 period) {
+struct weight {
+  u64 pages, faults;
+};
+
+/* What this fault stands for; no pages: not yet worth a record. */
+static __always_inline struct weight weigh(struct task_struct* task, struct mm_struct* mm) {
+  struct weight none = {};
   u32 tgid = BPF_CORE_READ(task, tgid);
   s64 resident = oc_rss_pages(mm, OC_MM_ANON) + oc_rss_pages(mm, OC_MM_SHMEM) + oc_rss_pages(mm, OC_MM_SWAP);
   struct oc_growth* g = bpf_map_lookup_elem(&growth, &tgid);
-  if (g && !g->mm) g->mm = (u64)mm; /* user space knew it when the window began */
+  if (g && !g->mm) g->mm = (u64)mm; /* user space knew it when the first window began */
   if (!g || g->mm != (u64)mm) {
-    struct oc_growth first = {.mm = (u64)mm, .resident_pages = resident, .gathered = period};
+    struct oc_growth first = {
+        .mm = (u64)mm, .resident_pages = resident, .gathered = 1, .faults = 1, .window = oc_window};
     bpf_map_update_elem(&growth, &tgid, &first, BPF_ANY);
-    return 0;
+    return none;
   }
-  s64 grown = resident - g->resident_pages;
-  g->resident_pages = resident;
-  g->gathered += grown > (s64)period ? grown : period;
-  if (g->gathered < g->wanted) return 0;
-  u64 weight = g->gathered;
-  g->gathered = 0;
+  s64 grown = resident - (s64)__sync_lock_test_and_set(&g->resident_pages, resident);
+  if (g->window != oc_window) {
+    g->window = oc_window;
+    grown = 0;
+  }
+  /* The thread's own count has faults that the event has not: the kernel's for a system call, MAP_POPULATE's.
+   * What they brought is not this one's. */
+  u64 thread = BPF_CORE_READ(task, pid);
+  u64 thread_faults = BPF_CORE_READ(task, min_flt) + BPF_CORE_READ(task, maj_flt);
+  u64 between =
+      g->thread == thread && thread_faults > g->thread_faults ? thread_faults - g->thread_faults : 1;
+  g->thread = thread;
+  g->thread_faults = thread_faults;
+  s64 share = grown > 0 ? (u64)grown / between : 0;
+  s64 credit = share - g->ahead > 1 ? share - g->ahead : 1;
+  s64 ahead = g->ahead + credit - share;
+  g->ahead = ahead < 0 ? 0 : ahead > oc_lag_pages ? oc_lag_pages : ahead;
+  __sync_fetch_and_add(&g->faults, 1);
+  __sync_fetch_and_add(&g->gathered, credit);
+  if (g->gathered < g->wanted) return none;
   g->wanted = oc_sample_pages / 2 + bpf_get_prandom_u32() % (u32)(oc_sample_pages | 1);
-  return weight;
+  struct weight out = {.pages = __sync_lock_test_and_set(&g->gathered, 0),
+                       .faults = __sync_lock_test_and_set(&g->faults, 0)};
+  return out;
 }
 
 #define OC_STACK_CHUNK 1024
@@ -173,12 +205,14 @@ SEC("perf_event")
 int on_fault(struct oc_fault_context* ctx) {
   struct task_struct* task = bpf_get_current_task_btf();
   struct mm_struct* mm = BPF_CORE_READ(task, mm);
+  u32 zero = 0;
+  u64* count = bpf_map_lookup_elem(&fault_count, &zero);
+  if (count) ++*count;
   if (!mm) return 0;
   if (oc_scope_by_cgroup && !cgroup_in_scope(task)) return 0;
   if (oc_scope_by_process && !process_in_scope(task)) return 0;
-  u64 weight = weigh(task, mm, ctx->sample_period);
-  if (!weight) return 0;
-  u32 zero = 0;
+  struct weight weight = weigh(task, mm);
+  if (!weight.pages) return 0;
   struct oc_fault* r = bpf_map_lookup_elem(&fault_buffer, &zero);
   if (!r) return 0;
   r->header.type = OC_FAULT;
@@ -187,7 +221,8 @@ int on_fault(struct oc_fault_context* ctx) {
   oc_fill_task(&r->task, task);
   oc_fill_memory(&r->memory, task);
   r->address = ctx->addr;
-  r->weight_pages = weight;
+  r->weight_pages = weight.pages;
+  r->faults = weight.faults;
   fill_registers(r, task);
   copy_stack(r, r->registers[7]);
   oc_read_python(&r->python, task);

@@ -348,13 +348,14 @@ struct oc_dying_code {
 };
 
 /* A page fault that stands for `weight_pages`: what the process grew by, or touched if that is more, since
- * its last record. Sent as far as `stack` is filled. */
+ * its last record; and for `faults` of them. Sent as far as `stack` is filled. */
 struct oc_fault {
   struct oc_header header;
   struct oc_task task;
   struct oc_memory memory; /* after the fault */
   unsigned long long address;
   unsigned long long weight_pages;
+  unsigned long long faults;
   unsigned long long registers[OC_REGISTERS]; /* of user mode */
   unsigned int stack_bytes;
   unsigned int _pad;
@@ -364,10 +365,15 @@ struct oc_fault {
 
 /* What a process has grown by; the value of map "growth", keyed by tgid. */
 struct oc_growth {
-  unsigned long long mm;       /* 0: not seen by the kernel program yet */
-  long long resident_pages;    /* anonymous, shared and swapped, at the last look */
-  unsigned long long gathered; /* pages since the last record */
-  unsigned long long wanted;   /* pages that make a record; varies, so that no rhythm escapes */
+  unsigned long long mm;            /* 0: not seen by the kernel program yet */
+  long long resident_pages;         /* anonymous, shared and swapped, at the last look */
+  unsigned long long gathered;      /* pages since the last record */
+  unsigned long long faults;        /* since the last record */
+  unsigned long long wanted;        /* pages that make a record; varies, so that no rhythm escapes */
+  unsigned long long window;        /* of watching: what it grew by before is not in `gathered` */
+  unsigned long long thread;        /* of the last look */
+  unsigned long long thread_faults; /* its own count then */
+  long long ahead;                  /* pages in `gathered` that the counters do not show yet */
 };
 
 enum oc_fault_lost_reason {
@@ -408,12 +414,12 @@ OC_ASSERT_SIZE(oc_stalls, 24);
 OC_ASSERT_SIZE(oc_gpu_call, 480);
 OC_ASSERT_SIZE(oc_gpu_layout, 8);
 OC_ASSERT_SIZE(oc_gpu_test_file, 16);
-OC_ASSERT_SIZE(oc_growth, 32);
+OC_ASSERT_SIZE(oc_growth, 72);
 OC_ASSERT_SIZE(oc_python_objects, 40);
 OC_ASSERT_SIZE(oc_python_layout, 112);
 OC_ASSERT_SIZE(oc_python_code, 24 + 2 * (16 + OC_CODE_TEXT) + OC_CODE_LINES);
 OC_ASSERT_SIZE(oc_dying_code, 96 + OC_CODE_DEPTH * sizeof(struct oc_python_code));
 OC_ASSERT_SIZE(oc_python_stack, 16 + 24 * OC_PYTHON_DEPTH);
-OC_ASSERT_SIZE(oc_fault, 160 + 8 * OC_REGISTERS + 8 + sizeof(struct oc_python_stack) + OC_STACK_BYTES);
+OC_ASSERT_SIZE(oc_fault, 168 + 8 * OC_REGISTERS + 8 + sizeof(struct oc_python_stack) + OC_STACK_BYTES);
 
 #endif

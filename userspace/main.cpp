@@ -1,4 +1,6 @@
 // argv → Options → command → exit code.
+#include <malloc.h>
+
 #include <csignal>
 
 #include "app/commands.h"
@@ -7,6 +9,7 @@
 
 int main(int argc, char** argv) {
   using namespace oomcast;
+  mallopt(M_ARENA_MAX, 1);        // a second one for the store's thread keeps 4 MiB that nobody uses
   std::signal(SIGPIPE, SIG_IGN);  // a reader that went away is an error of its own
   auto fail = [](const Error& error) {
     print(stderr, "oomcast: " + error.message + "\n");

@@ -22,6 +22,7 @@ struct Options {
   std::string cgroup_procs;
   int cpu = 0;
   bool programs = true;
+  bool here = false;  // the loads in this process, for tools that start what they measure
 };
 
 std::optional<Options> parse(int argc, char** argv) {
@@ -30,6 +31,8 @@ std::optional<Options> parse(int argc, char** argv) {
     const std::string flag = argv[i];
     if (flag == "--loads-only") {
       options.programs = false;
+    } else if (flag == "--here") {
+      options.here = true;
     } else if (flag == "--cgroup-procs" && i + 1 < argc) {
       options.cgroup_procs = argv[++i];
     } else if (flag == "--cpu" && i + 1 < argc) {
@@ -53,6 +56,25 @@ void fail(const char* what) {
   std::printf("{\"error\":\"%s\"}\n", what);
 }
 
+void print(const std::optional<Slice>& slice) {
+  if (!slice) return fail("no such load");
+  std::printf("{\"iterations\":%llu,\"wall_ns\":%llu,\"cpu_ns\":%llu}\n",
+              static_cast<unsigned long long>(slice->iterations),
+              static_cast<unsigned long long>(slice->wall_ns),
+              static_cast<unsigned long long>(slice->cpu_ns));
+}
+
+int serve_here(int cpu) {
+  std::printf("{\"realtime\":%s}\n", settle_on(cpu) ? "true" : "false");
+  std::fflush(stdout);
+  std::string verb, load;
+  for (std::uint64_t microseconds = 0; std::cin >> verb >> load >> microseconds;) {
+    print(run_load(load, microseconds * 1000));
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
 void answer(const std::string& line, LoadProcess& loads, Programs& programs) {
   std::istringstream words(line);
   std::string verb, what;
@@ -70,12 +92,7 @@ void answer(const std::string& line, LoadProcess& loads, Programs& programs) {
   } else if (verb == "slice") {
     std::uint64_t microseconds = 0;
     words >> microseconds;
-    const auto slice = loads.run(what, microseconds * 1000);
-    if (!slice) return fail("no such load");
-    std::printf("{\"iterations\":%llu,\"wall_ns\":%llu,\"cpu_ns\":%llu}\n",
-                static_cast<unsigned long long>(slice->iterations),
-                static_cast<unsigned long long>(slice->wall_ns),
-                static_cast<unsigned long long>(slice->cpu_ns));
+    print(loads.run(what, microseconds * 1000));
   } else if (verb == "count") {
     if (!programs.count_runs(what == "on")) return fail("the kernel does not count program runs");
     std::printf("{}\n");
@@ -104,10 +121,11 @@ int main(int argc, char** argv) {
   const auto options = parse(argc, argv);
   if (!options) {
     std::fprintf(stderr,
-                 "usage: bench_cost [--cgroup-procs FILE] [--cpu N] [--loads-only]; see scripts/bench\n");
+                 "usage: bench_cost [--cgroup-procs FILE] [--cpu N] [--loads-only | --here]; see scripts/bench\n");
     return 2;
   }
   std::signal(SIGINT, SIG_IGN);  // scripts/bench ends this by closing its input
+  if (options->here) return serve_here(options->cpu);
   LoadProcess loads(options->cgroup_procs, options->cpu);
   leave_cpu(options->cpu);
   Programs programs;

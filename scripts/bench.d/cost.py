@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 
+import blame
 import machine
 from figures import CannotMeasure, Figure, median_interval, of_median, print_table, write_json
 
@@ -21,12 +22,16 @@ ARMS = {
     "default + rss_stat": ("default,rss", True),
     "empty program on rss_stat": ("floor", True),
 }
+# Besides, of loads that make system calls: what follows the NVIDIA driver, attached as if there were one.
+GPU_ARM, GPU_LOADS, GPU_CALL_BAR_NS = "GPU calls followed", ("getpid", "sparse"), 35
+GPU_PROGRAMS = ("on_ioctl_return", "on_mmap_return", "on_munmap_return", "on_syscall_return")
 # How much slower a load may get; the others are for comparison, getpid as a control that should not move.
 BARS = {
     ("fault", "default"): 1.01,
     ("fault", "default + rss_stat"): 1.08,
     ("malloc", "default"): 1.01,
     ("fork", "default"): 1.02,
+    ("sparse", GPU_ARM): 1.01,
 }
 LOADS = {
     "fault": "page-fault-bound: map, touch each 4 KiB page, unmap",
@@ -34,6 +39,7 @@ LOADS = {
     "fork": "fork-heavy: fork, exit, wait",
     "exec": "fork, exec, wait",
     "getpid": "control: getpid",
+    "sparse": "20,000 getpid a second, among other work",
 }
 WITHIN = 0.004         # half an interval's width that is aimed at
 LOAD_LIMIT = 2 << 30   # of the cgroup that the loads run in
@@ -47,10 +53,11 @@ def add_arguments(parser):
     parser.add_argument("--oomcast", metavar="PATH", help="default: bin/oomcast of the build")
     parser.add_argument("--build", metavar="DIR", default="build", help="configured build folder (default: build)")
     parser.add_argument("--only", action="append", metavar="PART",
-                        help="programs, observers, idle, start, or a load: " + ", ".join(LOADS) + " (repeatable)")
+                        help="programs, observers, blame, idle, start, or a load: " + ", ".join(LOADS) + " (repeatable)")
     parser.add_argument("--pairs", type=int, help="least pairs of slices an arm (default 300, quick 60)")
     parser.add_argument("--most-pairs", type=int,
                         help=f"go on to this many until intervals are within ±{WITHIN} (default 1000, quick: --pairs)")
+    parser.add_argument("--blame-pairs", type=int, default=60, help="pairs of a second each of the part blame")
     parser.add_argument("--slice-ms", type=float, default=50)
     parser.add_argument("--arm", action="append", default=[], metavar="NAME=PIECES",
                         help="one more row; pieces as in bench.d/programs.h, for example clock=default,clock:1000000")
@@ -96,9 +103,12 @@ def measure_load(options, cgroup, load, arms):
         programs = count_programs(driver, load, arms["default + rss_stat"][0])
     group = f"{LOADS[load]} ({statistics.median(base):.0f} ns an iteration; on/off)"
     figures = [of_median(group, arm, ratios[arm], bar=BARS.get((load, arm))) for arm in arms]
+    if load == "getpid" and GPU_ARM in arms:
+        extra = [(ratio - 1) * statistics.median(base) for ratio in ratios[GPU_ARM]]
+        figures.append(of_median(group, f"{GPU_ARM}: of each system call", extra, bar=GPU_CALL_BAR_NS, unit="ns"))
     control = figures[0]
     for figure in figures:
-        if figure.bar and control.high > figure.bar:
+        if figure.bar and not figure.unit and control.high > figure.bar:
             figure.resolved, figure.note = False, "the A/A row would miss this bar, too: a quieter machine, more pairs"
     return figures, programs
 
@@ -219,6 +229,7 @@ def measure_idle(options, cgroups):
     with machine.Driver(options, cgroups.load, programs=True) as driver:
         figures = measure_size_and_own(options, group, driver)
     figures += measure_machine(options, group)
+    figures += count_gpu_programs(options, group)
     cgroups.remove(parent)
     return figures
 
@@ -293,6 +304,22 @@ def measure_machine(options, group):
     if max(abs(control.low), abs(control.high)) > IDLE_BAR_PERCENT:
         figure.resolved, figure.note = False, "the machine is not idle by itself: measure again on a quieter one"
     return [control, figure]
+
+
+def count_gpu_programs(options, group):
+    """None is attached on a machine without the driver."""
+    if os.path.exists("/dev/nvidiactl"):
+        return []
+    process = trace_in_background(options)
+    try:
+        programs = machine.programs_of(process.pid)
+    finally:
+        stop_observer(process)
+    if programs is None:
+        return []
+    names = [p.get("name", "") for p in programs]
+    found = sum(any(full.startswith(name) for full in GPU_PROGRAMS) for name in names if name)
+    return [Figure(group, f"of its {len(names)} kernel programs, for a GPU that is not there", found, bar=0, unit="programs")]
 
 
 def measure_start(options, cgroups):
@@ -376,12 +403,17 @@ def run(options):
         for load in LOADS:
             if wanted(options, "programs", load):
                 say(f"bench: {load}")
-                more, counts = measure_load(options, cgroups.load, load, arms)
+                of_load = {**arms, GPU_ARM: ("gpu", True)} if load in GPU_LOADS else arms
+                more, counts = measure_load(options, cgroups.load, load, of_load)
                 figures += more
                 programs += counts
         if wanted(options, "observers"):
             say("bench: whole observers")
             figures += measure_observers(options, cgroups.load, ["fault", "malloc", "fork"])
+        if options.oomcast and wanted(options, "blame"):
+            say("bench: blame")
+            options.load_cpu = max(os.sched_getaffinity(0))
+            figures += blame.measure(options, say)
         if options.oomcast and wanted(options, "start"):
             say("bench: start")
             figures += measure_start(options, cgroups)

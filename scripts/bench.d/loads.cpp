@@ -103,6 +103,16 @@ std::uint64_t ask_pid() {
   return 1000;
 }
 
+// 20,000 system calls a second: each among 50 µs of other work.
+std::uint64_t ask_pid_now_and_then() {
+  for (int i = 0; i < 20; ++i) {
+    syscall(SYS_getpid);
+    for (const auto until = now_ns() + 50'000; now_ns() < until;) {
+    }
+  }
+  return 20;
+}
+
 std::uint64_t sleep_on() {
   usleep(1000);
   return 1;
@@ -114,7 +124,8 @@ struct NamedLoad {
   Load run;
 };
 constexpr NamedLoad loads[] = {{"fault", fault},    {"malloc", allocate}, {"fork", fork_exit},
-                               {"exec", fork_exec}, {"getpid", ask_pid},  {"idle", sleep_on}};
+                               {"exec", fork_exec}, {"getpid", ask_pid},  {"sparse", ask_pid_now_and_then},
+                               {"idle", sleep_on}};
 
 struct Request {
   std::uint32_t load;
@@ -144,13 +155,7 @@ Slice run_slice(Load load, std::uint64_t duration_ns) {
     if (file < 0 || write(file, "0", 1) != 1) _exit(2);
     close(file);
   }
-  cpu_set_t cpus;
-  CPU_ZERO(&cpus);
-  CPU_SET(static_cast<std::size_t>(cpu), &cpus);
-  sched_setaffinity(0, sizeof(cpus), &cpus);
-  mallopt(M_MMAP_THRESHOLD, 128 * 1024);
-  const sched_param priority{.sched_priority = 1};
-  const char realtime = sched_setscheduler(0, SCHED_FIFO, &priority) == 0;
+  const char realtime = settle_on(cpu);
   if (write(socket, &realtime, 1) != 1) _exit(1);
   Request request{};
   while (read(socket, &request, sizeof(request)) == sizeof(request)) {
@@ -161,6 +166,22 @@ Slice run_slice(Load load, std::uint64_t duration_ns) {
 }
 
 }  // namespace
+
+bool settle_on(int cpu) {
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  CPU_SET(static_cast<std::size_t>(cpu), &cpus);
+  sched_setaffinity(0, sizeof(cpus), &cpus);
+  mallopt(M_MMAP_THRESHOLD, 128 * 1024);
+  const sched_param priority{.sched_priority = 1};
+  return sched_setscheduler(0, SCHED_FIFO, &priority) == 0;
+}
+
+std::optional<Slice> run_load(std::string_view load, std::uint64_t duration_ns) {
+  for (const NamedLoad& known : loads)
+    if (known.name == load) return run_slice(known.run, duration_ns);
+  return std::nullopt;
+}
 
 LoadProcess::LoadProcess(const std::string& cgroup_procs, int cpu) {
   int pair[2];

@@ -16,6 +16,17 @@ struct Slice {
   std::uint64_t cpu_ns = 0;
 };
 
+/// Runs a load for about `duration_ns`, after a twentieth of it unmeasured. nullopt: no load of that name.
+///   fault    map 4 MiB, touch each 4 KiB page, unmap; an iteration is one page
+///   malloc   allocate, touch and free blocks of 16 B to 512 KiB; an iteration is one block
+///   fork     fork, exit, wait
+///   exec     fork, exec of the smallest program, wait
+///   getpid   the cheapest system call; nothing of ours is on its way
+///   idle     sleep
+std::optional<Slice> run_load(std::string_view load, std::uint64_t duration_ns);
+/// Stays on `cpu`, at real-time priority where that is allowed: then true.
+bool settle_on(int cpu);
+
 class LoadProcess {
  public:
   /// Forks the process, moves it into the cgroup whose cgroup.procs is given (none: stays), pins it to `cpu`
@@ -25,14 +36,7 @@ class LoadProcess {
   LoadProcess& operator=(const LoadProcess&) = delete;
   ~LoadProcess();
 
-  /// Runs a load for about `duration_ns`, after a twentieth of it unmeasured. nullopt: no load of that name,
-  /// or the process is gone.
-  ///   fault    map 4 MiB, touch each 4 KiB page, unmap; an iteration is one page
-  ///   malloc   allocate, touch and free blocks of 16 B to 512 KiB; an iteration is one block
-  ///   fork     fork, exit, wait
-  ///   exec     fork, exec of the smallest program, wait
-  ///   getpid   the cheapest system call; nothing of ours is on its way
-  ///   idle     sleep
+  /// run_load() there; nullopt, too, if the process is gone.
   std::optional<Slice> run(std::string_view load, std::uint64_t duration_ns);
 
   bool realtime() const { return realtime_; }

@@ -156,11 +156,18 @@ def memory_kib(pid):
     return int(fields["VmRSS"].split()[0]), int(fields["VmHWM"].split()[0])
 
 
-def program_run_ns(pid):
-    """(runs, time) of the kernel programs that a process has loaded, while the kernel counts; None without bpftool."""
+def programs_of(pid):
+    """What bpftool says of the kernel programs that a process has loaded; None without it."""
     for tool in ("bpftool", "/usr/sbin/bpftool"):
         with contextlib.suppress(OSError, ValueError):
             listed = subprocess.run([tool, "-j", "prog", "show"], capture_output=True, text=True, check=False)
-            programs = [p for p in json.loads(listed.stdout) if any(o["pid"] == pid for o in p.get("pids", []))]
-            return sum(p.get("run_cnt", 0) for p in programs), sum(p.get("run_time_ns", 0) for p in programs)
+            return [p for p in json.loads(listed.stdout) if any(o["pid"] == pid for o in p.get("pids", []))]
     return None
+
+
+def program_run_ns(pid):
+    """(runs, time) of the kernel programs that a process has loaded, while the kernel counts; None without bpftool."""
+    programs = programs_of(pid)
+    if programs is None:
+        return None
+    return sum(p.get("run_cnt", 0) for p in programs), sum(p.get("run_time_ns", 0) for p in programs)

@@ -15,6 +15,7 @@
 #include <sstream>
 
 #include "floor.skel.h"
+#include "gpu.skel.h"
 #include "oomcast.skel.h"
 
 namespace {
@@ -96,6 +97,7 @@ Programs::~Programs() {
   if (reader_.joinable()) reader_.join();
   ring_buffer__free(rings_);
   floor_bpf__destroy(floor_);
+  gpu_bpf__destroy(gpu_);
   oomcast_bpf__destroy(oomcast_);
 }
 
@@ -135,7 +137,43 @@ bool Programs::attach_clocks(std::uint64_t period_ns) {
   return true;
 }
 
+bool Programs::load_gpu(bool functions) {
+  gpu_bpf__destroy(gpu_);
+  gpu_ = gpu_bpf__open();
+  if (!gpu_) return false;
+  bpf_program* program = nullptr;
+  bpf_object__for_each_program(program, gpu_->obj) bpf_program__set_autoload(
+      program, std::string_view(bpf_program__section_name(program)).starts_with("fexit/") == functions);
+  return gpu_bpf__load(gpu_) == 0;
+}
+
+// As oomcast does: by function exits where the kernel has them, else by the exit of each system call.
+bool Programs::attach_gpu() {
+  for (bool functions : {true, false}) {
+    if (!gpu_ && !load_gpu(functions)) continue;
+    const std::size_t before = links_.size();
+    bool all = true;
+    bpf_program* program = nullptr;
+    bpf_object__for_each_program(program, gpu_->obj) {
+      if (!bpf_program__autoload(program)) continue;
+      bpf_link* link = bpf_program__attach(program);
+      if (!link) {
+        all = false;
+        break;
+      }
+      links_.push_back(link);
+    }
+    if (all) return true;
+    for (; links_.size() > before; links_.pop_back()) bpf_link__destroy(links_.back());
+    gpu_bpf__destroy(gpu_);
+    gpu_ = nullptr;
+  }
+  std::fprintf(stderr, "bench_cost: attaching the GPU programs: %s\n", std::strerror(errno));
+  return false;
+}
+
 bool Programs::attach_piece(std::string_view piece) {
+  if (piece == "gpu") return attach_gpu();
   if (piece == "floor") return keep(bpf_program__attach(floor_->progs.on_rss_stat_empty), "floor");
   if (piece == "rss") return keep(bpf_program__attach(oomcast_->progs.on_rss_stat), "on_rss_stat");
   if (piece.starts_with("clock:")) {
@@ -186,7 +224,8 @@ bool Programs::count_runs(bool on) {
 
 std::vector<ProgramCost> Programs::costs() const {
   std::vector<ProgramCost> costs;
-  for (const bpf_object* object : {oomcast_->obj, floor_->obj}) {
+  for (const bpf_object* object : {oomcast_->obj, floor_->obj, gpu_ ? gpu_->obj : nullptr}) {
+    if (!object) continue;
     bpf_program* program = nullptr;
     bpf_object__for_each_program(program, object) {
       bpf_prog_info info{};

@@ -11,6 +11,7 @@
 struct bpf_link;
 struct bpf_program;
 struct floor_bpf;
+struct gpu_bpf;
 struct oomcast_bpf;
 struct ring_buffer;
 
@@ -34,7 +35,7 @@ class Programs {
   /// Attaches what `pieces` names, separated by commas:
   ///   default     every tracepoint but rss_stat    only:PROGRAM  one tracepoint program
   ///   rss         on_rss_stat                      floor         an empty program on rss_stat
-  ///   clock:NS    on_clock every NS on each CPU
+  ///   clock:NS    on_clock every NS on each CPU        gpu       what follows the NVIDIA driver on this kernel
   /// False, with the reason on stderr, if one of them cannot be attached.
   bool attach(std::string_view pieces);
   void detach();
@@ -49,12 +50,15 @@ class Programs {
 
  private:
   bool attach_piece(std::string_view piece);
+  bool load_gpu(bool functions);
+  bool attach_gpu();
   bool attach_clocks(std::uint64_t period_ns);
   bool keep(bpf_link* link, const char* what);
   void read_rings();
 
   oomcast_bpf* oomcast_ = nullptr;
   floor_bpf* floor_ = nullptr;
+  gpu_bpf* gpu_ = nullptr;
   std::vector<bpf_link*> links_;
   ring_buffer* rings_ = nullptr;
   std::atomic<std::uint64_t> records_{0};

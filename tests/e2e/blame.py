@@ -1,11 +1,16 @@
 """Programs with one line that grows: blame names the process and the line, and how much it was."""
 
+import ctypes
+import gzip
 import json
 import os
 import pathlib
 import re
+import shutil
 import signal
+import struct
 import subprocess
+import time
 
 import lib
 from lib import MiB, case
@@ -14,21 +19,25 @@ PYTHON = "/usr/bin/python3"
 GROWTH = 64 * MiB
 
 
-def blamed(t, scope, child, go=True):
-    """(the object of blame --json, what the child said of its growth)."""
-    blame = subprocess.Popen([t.oomcast_path, "blame", "--json", "--for", "60s", *map(str, scope)],
-                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+def blamed(t, scope, child, go=True, more=("--json",), meanwhile=lambda pid: None, **options):
+    """(what blame wrote to stdout, an object with --json; what the child said of its growth)."""
+    blame = subprocess.Popen([t.oomcast_path, "blame", "--for", "60s", *map(str, (*more, *scope))],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
     t.later(blame.kill)
-    line = blame.stderr.readline().decode()
-    if "watching" not in line:
-        raise lib.Failed(f"blame said {line!r}{blame.stderr.read().decode()!r}")
+    said = ""
+    while "watching" not in said:
+        line = blame.stderr.readline().decode()
+        if not line:
+            raise lib.Failed(f"blame said {said!r}")
+        said += line
+    meanwhile(blame.pid)
     if go:
         child.go()
     grown = child.wait_for("grown", timeout=30)
     blame.send_signal(signal.SIGINT)
     out, errors = blame.communicate(timeout=lib.seconds(20))
     t.equal("exit code of blame", blame.returncode, 0)
-    return json.loads(out), grown
+    return (json.loads(out) if "--json" in more else out), grown
 
 
 def judge(t, report, grown, is_culprit, what):
@@ -75,6 +84,8 @@ def native_case(kind, program, function=None):
         report, grown = blamed(t, ("--pid", child.pid), child)
         name = function or f"culprit_{kind}"
         judge(t, report, grown, lambda f: f["kind"] == "native" and re.search(rf"\b{name}\b", f["function"] or ""), name)
+        if kind == "churn":
+            t.check(report["watched_share"] < 1, "half a million faults are within the budget")
     run.__name__ = f"native_{kind}_{'without' if program.endswith('omit') else 'with'}_frame_pointers"
     case(vm="never", limit_s=60)(run)
 
@@ -82,6 +93,212 @@ def native_case(kind, program, function=None):
 for kind in ("list", "dict", "closure", "cache", "small", "thread", "ctypes", "mmap", "shm", "numpy", "torch", "generator"):
     python_case(kind)
 python_case("child", 32 * MiB, scope_by_cgroup=True)
-for kind in ("malloc", "mmap", "huge", "method", "thread", "churn"):
-    native_case(kind, "leaks_omit", {"method": "Cache::culprit_method", "churn": "culprit_malloc"}.get(kind))
+for kind in ("malloc", "mmap", "huge", "method", "thread", "churn", "returns"):
+    native_case(kind, "leaks_omit", {"method": "Cache::culprit_method", "churn": "culprit_malloc", "returns": "culprit_malloc"}.get(kind))
 native_case("malloc", "leaks_keep")
+
+
+def grown_sites(report):
+    return {(s["culprit"] or {}).get("function"): s["grown_bytes"] for p in report["processes"] for s in p["sites"]}
+
+
+@case(vm="never", limit_s=60)
+def growth_without_faults_is_told_as_unseen(t):
+    child = t.start(None, "leaks_omit", "populate", GROWTH)
+    child.wait_for("ready")
+    report, grown = blamed(t, ("--pid", child.pid), child)
+    top = report["processes"][0]
+    ratio = top["unseen_bytes"] / grown["bytes"]
+    t.check(0.85 <= ratio <= 1.15, f"{ratio:.3f} of what MAP_POPULATE brought is told as unseen: {grown_sites(report)}")
+
+
+@case(vm="never", limit_s=60)
+def what_is_written_to_tmpfs_is_the_difference_to_the_cgroup(t):
+    group = t.cgroup()
+    child = t.start(group, "leaks_omit", "tmpfs", GROWTH)
+    child.wait_for("ready")
+    report, grown = blamed(t, ("--cgroup", group.path), child)
+    ratio = (report["cgroup_grown_bytes"] - report["grown_bytes"]) / grown["bytes"]
+    t.check(0.85 <= ratio <= 1.15, f"the cgroup grew by {ratio:.3f} of it more than its processes")
+
+
+def fields_of(message):
+    """[(field, int or bytes)] of a protocol buffer."""
+    def varint(at):
+        value = shift = 0
+        while True:
+            value |= (message[at] & 127) << shift
+            at, shift = at + 1, shift + 7
+            if not message[at - 1] & 128:
+                return value, at
+    at, out = 0, []
+    while at < len(message):
+        key, at = varint(at)
+        if key & 7 == 0:
+            value, at = varint(at)
+        elif key & 7 == 2:
+            size, at = varint(at)
+            value, at = message[at:at + size], at + size
+        else:
+            raise lib.Failed(f"wire type {key & 7} is not of profile.proto")
+        out.append((key >> 3, value))
+    return out
+
+
+def numbers(packed):
+    return [value for _, value in fields_of(b"".join(b"\x08" + piece for piece in re.findall(rb"[\x80-\xff]*[\x00-\x7f]", packed)))]
+
+
+def read_pprof(data):
+    """[({name of kind: value}, [(function, file, line)], innermost first)]"""
+    profile = fields_of(gzip.decompress(data))
+    every = lambda field: [value for number, value in profile if number == field]  # noqa: E731
+    strings = [value.decode() for value in every(6)]
+    kinds = [strings[dict(fields_of(kind))[1]] for kind in every(1)]
+    functions = {f[1]: (strings[f[2]], strings[f[4]]) for f in (dict(fields_of(each)) for each in every(5))}
+    locations = {}
+    for each in map(dict, map(fields_of, every(4))):
+        line = dict(fields_of(each[4]))
+        locations[each[1]] = (*functions[line[1]], line.get(2))
+    out = []
+    for sample in map(fields_of, every(2)):
+        first = dict(reversed(sample))
+        out.append((dict(zip(kinds, numbers(first[2]))), [locations[i] for i in numbers(first[1])]))
+    return out
+
+
+@case(vm="never", limit_s=90)
+def pprof_and_html_hold_what_grew_and_rights_are_dropped(t):
+    script = t.workload("leaks.py")
+    line = next(n for n, text in enumerate(script.read_text().splitlines(), 1) if text.endswith("# culprit list"))
+    rights = []
+
+    def note_rights(pid):
+        def effective():
+            return int(re.search(r"CapEff:\s*(\w+)", pathlib.Path(f"/proc/{pid}/status").read_text())[1], 16)
+        end = time.monotonic() + lib.seconds(5)
+        while effective() >> 21 & 1 and time.monotonic() < end:
+            time.sleep(0.05)
+        rights.append(effective())
+    folder = t.folder()
+    for form in ("pprof", "html"):
+        child = t.start(None, PYTHON, script, "list", GROWTH)
+        child.wait_for("ready", timeout=20)
+        file = folder / f"out.{form}"
+        out, grown = blamed(t, ("--pid", child.pid), child, more=("--format", form, "-o", file), meanwhile=note_rights)
+        t.equal("stdout", out, b"")
+        t.equal("mode of the file", oct(file.stat().st_mode & 0o777), "0o640")
+        child.end()
+        if form == "pprof":
+            sums = {}
+            for values, frames in read_pprof(file.read_bytes()):
+                on_top = next((f for f in frames if f[1] == str(script)), None)
+                sums[on_top] = sums.get(on_top, 0) + values["grown"]
+            best = max(sums, key=sums.get)
+            t.equal("line on top", best, ("leak_list.<locals>.keep" if best and "." in best[0] else "keep", str(script), line))
+            ratio = sums[best] / grown["bytes"]
+            t.check(0.85 <= ratio <= 1.15, f"{ratio:.3f} of the growth is in the profile")
+        else:
+            text = file.read_text()
+            t.check(text.startswith("<!doctype html>") and f"{script}:{line}" in text, "the page does not hold the line")
+    CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_DAC_OVERRIDE = 21, 12, 1
+    for cap in (CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_DAC_OVERRIDE):
+        t.check(not any(r >> cap & 1 for r in rights), f"capability {cap} is kept while it watches")
+
+
+@case(vm="never", limit_s=60)
+def two_moments_differ_by_what_grew_faster(t):
+    folder = t.folder()
+    reports = []
+    for size in (16 * MiB, 64 * MiB):
+        child = t.start(None, "leaks_keep", "malloc", size)
+        child.wait_for("ready")
+        report, _ = blamed(t, ("--pid", child.pid), child)
+        child.end()
+        report["window_s"] = 10.0  # how long the program was waited for is not what is tested
+        reports.append(folder / f"{size}.json")
+        reports[-1].write_text(json.dumps(report))
+    code, out, errors = t.run_oomcast("blame", "--diff", *reports, "--json")
+    t.equal("exit code", code, 0)
+    top = json.loads(out)["sites"][0]
+    t.equal("function that grew faster", top["culprit"]["function"], "culprit_malloc")
+    ratio = json.loads(out)["difference_bytes_per_s"] * 10 / (48 * MiB)
+    t.check(0.85 <= ratio <= 1.15, f"the difference is {ratio:.3f} of the truth")
+    code, out, errors = t.run_oomcast("blame", "--diff", reports[0], "/etc/passwd")
+    t.check(code == 1 and "/etc/passwd" in errors, f"exit {code}: {errors}")
+
+
+def refuse_perf_events():
+    """For this process and what it executes, as a container's seccomp policy does."""
+    perf_event_open, allow, refuse = 298, 0x7fff0000, 0x00050000 | 1
+    code = b"".join(struct.pack("HBBI", *each) for each in
+                    ((0x20, 0, 0, 0), (0x15, 0, 1, perf_event_open), (0x06, 0, 0, refuse), (0x06, 0, 0, allow)))
+    buffer = ctypes.create_string_buffer(code)
+
+    class Program(ctypes.Structure):
+        _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
+    libc = ctypes.CDLL(None, use_errno=True)
+    program = Program(4, ctypes.cast(buffer, ctypes.c_void_p))
+    if libc.prctl(22, 2, ctypes.byref(program), 0, 0):
+        os._exit(99)
+
+
+@case(vm="never", limit_s=60)
+def without_perf_events_the_process_that_grows_is_still_named(t):
+    child = t.start(None, "leaks_keep", "malloc", GROWTH)
+    child.wait_for("ready")
+    report, grown = blamed(t, ("--pid", child.pid), child, preexec_fn=refuse_perf_events)
+    t.check("page-fault event" in (report["no_stacks"] or ""), f"no_stacks is {report['no_stacks']}")
+    top = report["processes"][0]
+    t.equal("process on top", top["process"]["pid"], grown["pid"])
+    t.check(0.85 <= top["grown_bytes"] / grown["bytes"] <= 1.15, f"it grew by {top['grown_bytes']}, not {grown['bytes']}")
+    code, _, errors = t.run_oomcast("blame", "--pid", child.pid, "--format", "folded", preexec_fn=refuse_perf_events)
+    t.equal("exit code where only stacks were asked for", code, 3)
+    code, out, _ = t.run_oomcast("doctor", "--json", preexec_fn=refuse_perf_events)
+    row = next(f for f in json.loads(out)["findings"] if f["what"] == "blame")
+    t.equal("doctor's word on blame", row["state"], "degraded")
+
+
+@case(vm="never", limit_s=60)
+def heaptrack_names_the_same_function(t):
+    if not shutil.which("heaptrack"):
+        t.skip("heaptrack is not installed (scripts/setup --bench)")
+    child = t.start(None, "leaks_keep", "method", GROWTH)
+    child.wait_for("ready")
+    report, grown = blamed(t, ("--pid", child.pid), child)
+    ours = report["processes"][0]["sites"][0]["stack"]
+    file = t.folder() / "out"
+    subprocess.run(["heaptrack", "-o", file, t.workload("leaks_keep"), "method", str(GROWTH), "end"], input=b"x",
+                   capture_output=True, timeout=lib.seconds(40), check=True)
+    printed = subprocess.run(["heaptrack_print", f"{file}.zst"], capture_output=True, text=True,
+                             timeout=lib.seconds(40), check=True).stdout
+    theirs = re.search(r"culprit_\w+", printed[printed.index("PEAK MEMORY CONSUMERS"):])
+    t.check(theirs, "heaptrack names no culprit")
+    t.check(any(theirs[0] in (f["function"] or "") for f in ours), f"heaptrack: {theirs[0]}, blame: {ours[-6:]}")
+
+
+TRACEMALLOC = """
+import runpy, sys, threading, tracemalloc
+def end(self, timeout=None):
+    top = tracemalloc.take_snapshot().statistics("lineno")[0]
+    print("top", top.traceback[0].lineno, flush=True)
+    raise SystemExit
+threading.Event.wait = end
+sys.argv = sys.argv[1:]
+tracemalloc.start()
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+@case(vm="never", limit_s=90)
+def tracemalloc_names_the_same_line(t):
+    script = t.workload("leaks.py")
+    for kind in ("cache", "dict"):
+        child = t.start(None, PYTHON, script, kind, GROWTH)
+        child.wait_for("ready", timeout=20)
+        report, grown = blamed(t, ("--pid", child.pid), child)
+        child.end()
+        ours = report["processes"][0]["sites"][0]["culprit"]["line"]
+        out = subprocess.run([PYTHON, "-c", TRACEMALLOC, script, kind, str(GROWTH)], input=b"x", capture_output=True,
+                             timeout=lib.seconds(60)).stdout.decode()
+        t.equal(f"line of {kind}, by tracemalloc and by blame", f"top {ours}", next(l for l in out.splitlines() if l.startswith("top")))

@@ -1,8 +1,10 @@
 """GPU memory, by what programs ask of the NVIDIA driver: real system calls on the files of a stand-in, whose programs
 say what they hold after each step."""
 
+import json
 import os
 import pathlib
+import subprocess
 import sys
 
 import lib
@@ -11,17 +13,37 @@ from lib import MiB, case
 VERSION = "535.183.01"
 
 
-def play(t, sequence, *arguments, version=VERSION, programs=1):
-    """Runs the sequence under trace: (tracer, truth of the programs)."""
+UUID = "GPU-10111213-1415-1617-1819-1a1b1c1d1e1f"
+
+
+def card(folder, memory=32 << 30, **counters):
+    """What /proc/driver/nvidia-uvm/gpus has of one card; the option that says where it is."""
+    info = folder / "gpus" / "0000:01:00.0" / f"{UUID}" / "info"
+    info.parent.mkdir(parents=True, exist_ok=True)
+    lines = {"vidmem_size": memory, "replayable_faults_num_faults": 0, "migrated_pages_in": 0, "migrated_pages_out": 0}
+    fresh = info.with_suffix(".new")
+    fresh.write_text("".join(f"{key:<40}{value}\n" for key, value in {**lines, **counters}.items()))
+    fresh.rename(info)
+    return "--gpu-test", f"cards={folder}/gpus"
+
+
+def begin(t, sequence, *arguments, version=VERSION, programs=1, command=("trace", "--json"), cgroup=None):
+    """The stand-in with its waiting programs, and oomcast on it."""
     if not os.path.exists("/dev/fuse"):
         t.skip("no /dev/fuse: nothing can stand in for the driver")
     program = pathlib.Path(t.workload("gpu_program.py"))
-    command = " & ".join([f"{sys.executable} {program} {sequence}"] * programs) + "; wait"
-    child = t.start(None, sys.executable, t.workload("gpu_driver.py"), "/bin/sh", "-c", command)
+    programs = " & ".join([f"{sys.executable} {program} {sequence}"] * programs) + "; wait"
+    child = t.start(cgroup, sys.executable, t.workload("gpu_driver.py"), "/bin/sh", "-c", programs)
     ready = child.wait_for("ready")
-    tracer = t.trace("--gpu-test", f"control={ready['control']}", "--gpu-test", f"uvm={ready['uvm']}",
-                     *(["--gpu-test", f"version={version}"] if version else []), *arguments)
+    tracer = t.oomcast(*command, "--gpu-test", f"control={ready['control']}", "--gpu-test", f"uvm={ready['uvm']}",
+                       *(["--gpu-test", f"version={version}"] if version else []), *arguments).started()
     lib.time.sleep(lib.seconds(0.3))
+    return child, tracer
+
+
+def play(t, sequence, *arguments, **options):
+    """Runs the sequence under trace: (tracer, truth of the programs)."""
+    child, tracer = begin(t, sequence, *arguments, **options)
     child.go()
     child.wait(40)
     pid = next(line["pid"] for line in child.truth if line["event"] == "begin")
@@ -136,8 +158,175 @@ def with_an_unknown_driver_bytes_are_counted_and_a_map_has_no_status(t):
     t.equal("status of the map", [line["status"] for line in events(tracer, "map")], [None])
 
 
+@case(limit_s=90)
+def a_driver_that_comes_after_oomcast_is_followed_by_its_device_numbers(t):
+    if not os.path.exists("/dev/cuse"):
+        t.skip("no /dev/cuse: nothing can stand in for character devices")
+    tracer = t.trace()
+    t.check(not any(s.startswith("gpu:") for s in tracer.all("start")[0]["sources"]), "followed before there was a driver")
+    program = t.workload("gpu_program.py")
+    child = t.start(None, sys.executable, t.workload("gpu_driver.py"), "--cuse", "/bin/sh", "-c",
+                    f"{sys.executable} {program} all_but_mappings & {sys.executable} {program} all_but_mappings; wait")
+    child.wait_for("ready", timeout=20)
+    lib.time.sleep(lib.seconds(2))  # it looks once per interval
+    child.go()
+    child.wait(60)
+    tracer.wait_for("the end of both", lambda: len(events(tracer, "close")) >= 2)
+    tracer.stop()
+    t.check_stream(tracer)
+    truth = [line for line in child.truth if line["event"] in ("begin", "step", "end")]
+    t.equal("programs", len({line["pid"] for line in truth}), 2)
+    check_steps(t, tracer, truth)
+    t.check(all(line["status"] == 0 for line in events(tracer, "map")), "the version that a program asked for was not learned")
+    t.equal("asked for", sorted(line["bytes"] for line in events(tracer, "oom")), 2 * [256 * MiB] + 2 * [512 * MiB])
+
+
+@case(vm="never", limit_s=60)
+def what_a_card_holds_is_forecast_against_its_memory_and_told_as_an_alert(t):
+    folder = t.folder()
+    child, tracer = begin(t, "grows", *card(folder, memory=4 << 30), "--alert", "eta<10m", "--alert", "level>10%")
+    child.go()
+    child.wait(50)
+    tracer.stop()
+    t.check_stream(tracer)
+    samples = [line for line in tracer.all("gpu_sample") if line["process"] is None]
+    t.equal("card's memory", {line["limit_bytes"] for line in samples}, {4 << 30})
+    t.equal("most on the card", max(line["device_bytes"] for line in samples), 24 * 64 * MiB)
+    told = [line for line in tracer.all("forecast") if line["device"] == UUID]
+    t.check(all(line["cgroup"] is None and line["process"] is None for line in told), "a forecast has two subjects")
+    t.check(any(line["eta_s"] is not None and line["limit_bytes"] == 4 << 30 and line["device_process"] is None
+                for line in told), f"no deadline of the card: {lib.shortened(str(told[-2:]))}")
+    rules = {line["rule"] for line in tracer.all("alert") if UUID in line["message"]}
+    t.equal("alerts of the card", rules, {"eta<10m", "level>10%"})
+
+
+@case(vm="never", limit_s=60)
+def a_recording_says_the_same_of_gpus_again(t):
+    file = t.folder() / "run.db"
+    child, tracer = begin(t, "malloc_and_free", *card(t.folder()), command=("record", "-o", file, "--json", "--cgroup", lib.base().path),
+                          cgroup=t.cgroup())
+    child.go()
+    child.wait(40)
+    tracer.stop()
+    t.check_stream(tracer)
+    t.check(tracer.all("gpu_sample") and tracer.all("gpu"), "nothing of a GPU was recorded")
+    code, out, err = t.run_oomcast("replay", file, "--json")
+    t.equal("exit code of replay", (code, err), (0, ""))
+    live = tracer.lines.raw
+    again = out.encode(errors="surrogateescape").splitlines(keepends=True)
+    differing = [pair for pair in zip(live, again) if pair[0] != pair[1]]
+    t.check(not differing and len(live) == len(again), f"{len(live)} lines live, {len(again)} replayed: {differing[:1]}")
+
+
+@case(vm="never", limit_s=60)
+def a_report_says_what_a_killed_program_held_on_its_card_and_of_pinned_memory(t):
+    store = t.folder()
+    group = t.cgroup().limit(64 * MiB)
+    child, tracer = begin(t, "killed_by_its_limit", *card(t.folder()), "--store", store, "--cgroup", group.path,
+                          cgroup=group)
+    child.go()
+    tracer.wait_for_line("oom", timeout=30)
+    child.wait(20)
+    tracer.stop()
+    t.check_stream(tracer)
+    code, out, err = t.run_oomcast("report", "--store", store, "--format", "json")
+    t.equal("exit code of report", (code, err), (0, ""))
+    post = json.loads(out)
+    victim = next(row for row in post["gpu"] if row["victim"])
+    t.equal("held", [victim["device_bytes"], victim["pinned_bytes"], victim["since_before"]], [512 * MiB, 8 * MiB, False])
+    t.equal("cards", [(c["device"], c["device_bytes"], c["limit_bytes"]) for c in victim["cards"]], [(UUID, 512 * MiB, 32 << 30)])
+    code, text, err = t.run_oomcast("report", "--store", store)
+    text = " ".join(text.split())
+    t.check("died holding 512 MiB of GPU memory and 8.00 MiB of pinned host memory" in text, f"the report: {text[:2000]}")
+    t.check("of the shmem 8.00 MiB is pinned for GPUs" in text, f"the report does not name pinned memory: {text[:2000]}")
+
+
+@case(vm="never", limit_s=60)
+def managed_memory_beyond_the_cards_that_is_pushed_out_is_oversubscription(t):
+    folder = t.folder()
+    where = card(folder, memory=8 * MiB)
+    child, tracer = begin(t, "managed_memory_held", *where)
+    child.go()
+    child.wait_for("step")
+    tracer.wait_for_line("gpu_sample")
+    card(folder, memory=8 * MiB, migrated_pages_out=512, migrated_pages_in=512)
+    told = tracer.wait_for_line("gpu", lambda line: line["op"] == "oversubscribed")
+    t.equal("pushed out", told["bytes"], 512 * 4096)
+    child.end()
+    tracer.stop()
+    t.check_stream(tracer)
+
+
+@case(vm="never", limit_s=60)
+def of_a_program_that_used_the_driver_before_oomcast_what_it_had_is_unknown_and_said_so(t):
+    if not os.path.exists("/dev/fuse"):
+        t.skip("no /dev/fuse: nothing can stand in for the driver")
+    child = t.start(None, sys.executable, t.workload("gpu_driver.py"), sys.executable, t.workload("gpu_program.py"), "late")
+    ready = child.wait_for("ready")
+    child.go()
+    child.wait_for("step")
+    tracer = t.trace("--gpu-test", f"control={ready['control']}", "--gpu-test", f"uvm={ready['uvm']}", *card(t.folder()))
+    pid = next(line["pid"] for line in child.truth if line["event"] == "begin")
+    first = tracer.wait_for_line("gpu_sample", lambda line: line["process"] and line["process"]["pid"] == pid)
+    t.equal("what it had is unknown", [first["since_before"], first["device_bytes"]], [True, None])
+    more = tracer.wait_for_line("gpu_sample", lambda line: line["process"] and line["process"]["pid"] == pid and line["device_bytes"])
+    t.equal("and what came later is at least", [more["since_before"], more["device_bytes"]], [True, 32 * MiB])
+    child.wait(20)
+    tracer.stop()
+    t.check_stream(tracer)
+
+
+@case(vm="never", limit_s=60)
+def the_check_for_real_hardware_works_on_the_stand_in_and_says_where_there_is_no_gpu(t):
+    check = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "gpu-check"
+    if os.path.exists("/dev/fuse"):
+        trace = t.folder() / "calls.jsonl"
+        done = subprocess.run([sys.executable, check, "--stand-in", "--oomcast", t.oomcast_path, "--save", trace],
+                              capture_output=True, text=True, timeout=lib.seconds(50))
+        t.equal("exit code", (done.returncode, done.stderr), (0, ""))
+        t.check("all agree" in done.stdout and "| step" in done.stdout, done.stdout[-1000:])
+        calls = [json.loads(line) for line in trace.read_text().splitlines()]
+        t.check(any(call["command"] == 0xC0384627 for call in calls), "the pinned allocation is not in the trace")
+    if not os.path.exists("/dev/nvidiactl"):
+        done = subprocess.run([sys.executable, check], capture_output=True, text=True, timeout=lib.seconds(20))
+        t.equal("exit code without a GPU", done.returncode, 77)
+        t.check("skipped" in done.stdout, done.stdout)
+
+
+@case(vm="never", limit_s=60)
+def a_run_ends_with_the_most_that_its_command_held_on_cards(t):
+    if not os.path.exists("/dev/fuse"):
+        t.skip("no /dev/fuse: nothing can stand in for the driver")
+    # The files are there before the command: it gets into the name space that has them.
+    holder = t.start(None, sys.executable, t.workload("gpu_driver.py"), "/bin/sleep", "60")
+    ready = holder.wait_for("ready")
+    folder = next(line.split()[4] for line in open(f"/proc/{ready['pid']}/mountinfo", encoding="utf-8") if "oomcast-test" in line)
+    done = subprocess.run([t.oomcast_path, "run", "--store", "none", "--gpu-test", f"control={ready['control']}",
+                           "--gpu-test", f"uvm={ready['uvm']}", "--gpu-test", f"version={VERSION}", "--",
+                           "nsenter", "-t", str(ready["pid"]), "-m", "env", f"GPU_DIR={folder}",
+                           sys.executable, t.workload("gpu_program.py"), "ends_holding"],
+                          capture_output=True, text=True, timeout=lib.seconds(40))
+    t.equal("exit code", (done.returncode, done.stderr), (0, ""))
+    t.check("GPU memory peak 512 MiB with 8.00 MiB of pinned host memory" in done.stdout, f"the summary: {done.stdout[-600:]}")
+
+
+@case(vm="never", limit_s=60)
+def the_live_screen_and_the_doctor_say_how_a_gpu_is_followed(t):
+    child, tracer = begin(t, "many", *card(t.folder()), command=("watch", "--json"))
+    t.check(any(s.startswith("gpu:") for s in tracer.all("start")[0]["sources"]), f"sources: {tracer.all('start')}")
+    child.go()
+    child.wait(40)
+    tracer.stop()
+
+
 @case(limit_s=30)
 def without_a_driver_nothing_is_told_of_a_gpu(t):
+    if os.path.exists("/dev/nvidiactl"):
+        t.skip("there is one")
     tracer = t.trace("--for", "2s")
     tracer.finish()
-    t.equal("gpu lines", tracer.all("gpu"), [])
+    t.equal("gpu lines", tracer.all("gpu") + tracer.all("gpu_sample"), [])
+    t.check(not any(s.startswith("gpu") for s in tracer.all("start")[0]["sources"]), "something is attached for a GPU")
+    code, out, err = t.run_oomcast("doctor", "--json")
+    found = [f["detail"] for f in json.loads(out)["findings"] if f["what"] == "GPU"]
+    t.equal("what the doctor says", found, ["no NVIDIA driver: nothing is attached for it"])

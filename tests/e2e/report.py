@@ -40,8 +40,8 @@ def complete(t, scene, *arguments):
         time.sleep(0.1)
 
 
-def kernel_statistics(group):
-    """The kernel's "Memory cgroup stats" of the newest report, as its log has it: a dictionary of bytes."""
+def kernel_lines():
+    """The texts of the kernel's log."""
     lines = []
     log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
     try:
@@ -49,9 +49,26 @@ def kernel_statistics(group):
             with contextlib.suppress(BrokenPipeError):
                 lines.append(os.read(log, 16384).partition(b";")[2].split(b"\n")[0].decode(errors="replace"))
     except BlockingIOError:
-        pass
+        return lines
     finally:
         os.close(log)
+
+
+def kernel_zones():
+    """The zones of the newest report of a machine out of memory: free, min, low and high in bytes by node and name."""
+    lines = kernel_lines()
+    start = max((i for i, line in enumerate(lines) if " invoked oom-killer: " in line), default=0)
+    zones = {}
+    for line in lines[start:]:
+        match = re.match(r"Node (\d+) (\w+) free:(\d+)kB .*?min:(\d+)kB low:(\d+)kB high:(\d+)kB", line)
+        if match:
+            zones.setdefault((int(match[1]), match[2]), [int(size) << 10 for size in match.groups()[2:]])
+    return zones
+
+
+def kernel_statistics(group):
+    """The kernel's "Memory cgroup stats" of the newest report, as its log has it: a dictionary of bytes."""
+    lines = kernel_lines()
     start = max((i for i, line in enumerate(lines) if line == f"Memory cgroup stats for {group.path}:"), default=None)
     if start is None:
         return None
@@ -217,6 +234,13 @@ def the_machines_memory(t):
     post = check_report(t, scene, None, None, [child.pid], culprit=child.pid)
     t.equal("scope", post["oom"]["scope"], "global")
     t.check("the machine ran out of memory" in post["headline"], post["headline"])
+    machine = post["oom"]["machine"] or {"zones": []}
+    zones = {(zone["node"], zone["zone"]): [zone[f"{level}_bytes"] for level in ("free", "min", "low", "high")]
+             for zone in machine["zones"]}
+    t.equal("zones", zones, kernel_zones())
+    t.check(zones and machine["ram_bytes"] and machine["free_bytes"], f"machine is {machine}")
+    t.check(post["memory"] and post["memory"]["source"] == "kernel_log", f"memory is {post['memory']}")
+    t.check(any("zone " in f["text"] for f in post["findings"]), "no finding names the zone")
 
 
 @case(vm="never", limit_s=60)

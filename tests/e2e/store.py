@@ -61,13 +61,18 @@ def one_kill(t, tracer, limit=48 * MiB):
     return next(line for line in tracer.all("oom", mark) if (line["limit_cgroup"] or {}).get("id") == group.id)
 
 
-def small_disk(t, size="3M"):
-    folder = t.folder() / "disk"
+def small_disk(t):
+    """A file system of its own, as a disk has it: space is promised when it is written, and found missing later."""
+    image, folder = t.folder() / "image", t.folder() / "disk"
     folder.mkdir()
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=0755", "oomcast-test", str(folder)],
-                          capture_output=True, text=True)
-    if done.returncode:
-        raise lib.Skip(f"no file system can be mounted here: {lib.one_line(done.stderr)}")
+    with open(image, "wb") as file:
+        file.truncate(8 * MiB)
+    for command in (["mkfs.ext4", "-q", "-m", "0", image], ["mount", "-o", "loop", image, folder]):
+        if shutil.which(command[0]) is None:
+            raise lib.Skip(f"no {command[0]} here")
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+        if done.returncode:
+            raise lib.Skip(f"no loop device can be mounted here: {lib.one_line(done.stderr.strip())}")
     t.later(subprocess.run, ["umount", "-l", str(folder)])
     return folder
 

@@ -222,6 +222,10 @@ PostMortem hostile() {
     out.episode.lost[name] = 1;
   }
   const std::string all = hostile_texts()[1] + hostile_texts()[0];
+  MachineAtKill& machine = out.episode.told.episode.machine.emplace();
+  machine.cpuset = machine.mems_allowed = machine.nodemask = all;
+  machine.zones = {{0, all, MiB(1), {}, {}, {}, {}, {}}};
+  machine.slabs = {{all, MiB(1), MiB(2)}};
   out.headline = all;
   out.episode.told.episode.id = all;
   out.episode.told.episode.gfp = all;
@@ -257,6 +261,24 @@ PostMortem large() {
     t.curves.push_back(curve);
   }
   t.events = {{TimelineEvent::Kind::kill, 0, "killed"}};
+  return out;
+}
+
+/// A kill for want of memory of the machine, read in a log.
+PostMortem machine() {
+  PostMortem out;
+  out.episode.source = EpisodeSource::journal;
+  out.episode.told.episode.id = "machine";
+  out.episode.told.episode.scope = OomScope::global;
+  out.headline = "python3[4301] was OOM-killed: the machine ran out of memory.";
+  MachineAtKill& m = out.episode.told.episode.machine.emplace();
+  m.mems_allowed = "0-1";
+  m.ram = GiB(64);
+  m.free = MiB(300);
+  m.swap_total = Bytes{};
+  m.zones = {{0, "DMA32", MiB(240), MiB(3), MiB(6), MiB(9), {}, MiB(2900)},
+             {1, "Normal", MiB(60), MiB(63), MiB(124), MiB(185), {}, std::nullopt}};
+  m.slabs = {{"dentry", MiB(880), MiB(900)}};
   return out;
 }
 
@@ -335,7 +357,7 @@ int main(int argc, char** argv) {
   std::filesystem::path folder = argv[1];
   std::filesystem::create_directories(folder);
   bool ok = write(folder, "typical", typical()) && write(folder, "hostile", hostile()) &&
-            write(folder, "large", large());
+            write(folder, "large", large()) && write(folder, "machine", machine());
   setenv("TZ", "IST-5:30", 1);
   tzset();
   ok = write(folder, "bare", bare()) && ok;

@@ -304,6 +304,16 @@ const tests = {
     assert.match(await page.locator('#checks').textContent(), /3 sources agree.*No record was lost/);
   },
 
+  async what_the_machine_had_left_is_told() {
+    const page = await open('machine');
+    assert.deepEqual(page.complaints, []);
+    const facts = await texts(page, '#machine .facts div');
+    assert.deepEqual(facts, ['Memory300 MiB free of 64.0 GiB', 'Swapnone', 'NUMA nodes allowed0-1']);
+    assert.deepEqual(await texts(page, '#machine td'), ['DMA32', '0', '240 MiB', '3.00 MiB', '6.00 MiB', '9.00 MiB', '2.83 GiB',
+                                                       'Normal', '1', '60.0 MiB', '63.0 MiB', '124 MiB', '185 MiB', '–', 'dentry', '880 MiB', '900 MiB']);
+    assert.equal(await (await open('typical')).locator('#machine').count(), 0);
+  },
+
   async an_episode_without_samples_says_so() {
     const page = await open('bare');
     assert.match(await page.locator('#memory').textContent(), /No samples/);
@@ -374,6 +384,7 @@ const tests = {
       await page.screenshot({path: `${pages}/typical-${colorScheme}.png`, fullPage: true});
       await hover(page, -240);
       await page.screenshot({path: `${pages}/typical-${colorScheme}-hover.png`});
+      await (await open('machine', {colorScheme})).screenshot({path: `${pages}/machine-${colorScheme}.png`, fullPage: true});
       await (await open('hostile', {colorScheme})).screenshot({path: `${pages}/hostile-${colorScheme}.png`, fullPage: true});
     }
   },

@@ -3,7 +3,9 @@
 ioctls that a program sends them. Speaks the kernel's FUSE protocol (linux/fuse.h, 7.31) itself, so that it needs
 nothing but Python.
 
-    gpu_driver.py PROGRAM [ARGUMENT…]      runs PROGRAM with the files' directory in GPU_DIR
+    gpu_driver.py PROGRAM [ARGUMENT…]          runs PROGRAM with the files' directory in GPU_DIR
+    gpu_driver.py --cuse PROGRAM [ARGUMENT…]   the same with character devices (CUSE): nvidiactl is 195:255, nvidia-uvm has
+                                               a major of its own; they are there from "ready" on, and cannot be mapped
 
 Prints {"event": "ready", "control": "DEVICE:INODE", "uvm": "DEVICE:INODE"} and waits for a byte on stdin before the
 program is started. What the program puts into a request comes back; the status it wants stands where the real driver
@@ -12,11 +14,13 @@ writes its own (the files answer 0 and leave encoded arguments as they are)."""
 import ctypes
 import json
 import os
+import stat
 import struct
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 libc = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNS = 0x20000
@@ -62,6 +66,39 @@ def answer(operation, node, body):
     return ENOSYS, b""
 
 
+def make_device(name, major, minor):
+    """A character device; the descriptor that serves it."""
+    device = os.open("/dev/cuse", os.O_RDWR)
+    unique = struct.unpack_from("<IIQ", os.read(device, 1 << 20))[2]
+    body = struct.pack("<IIIIIIII40x", 7, 31, 0, 0, 65536, 65536, major, minor) + b"DEVNAME=" + name + b"\0"
+    os.write(device, struct.pack("<IiQ", 16 + len(body), 0, unique) + body)
+    threading.Thread(target=serve, args=(device,), daemon=True).start()
+    return device
+
+
+def major_of(name):
+    for _ in range(100):
+        with open("/proc/devices", encoding="ascii") as lines:
+            for line in lines:
+                if line.split()[1:] == [name]:
+                    return int(line.split()[0])
+        time.sleep(0.1)
+    raise OSError(ENOENT, f"{name} is not in /proc/devices")
+
+
+def as_devices(program):
+    with tempfile.TemporaryDirectory() as folder:
+        kept = [make_device(b"nvidiactl", 195, 255), make_device(b"nvidia-uvm", 0, 0)]
+        for name, device in (("nvidiactl", os.makedev(195, 255)), ("nvidia-uvm", os.makedev(major_of("nvidia-uvm"), 0))):
+            os.mknod(f"{folder}/{name}", 0o600 | stat.S_IFCHR, device)
+        major_of("nvidiactl")
+        print(json.dumps({"event": "ready", "pid": os.getpid()}), flush=True)
+        sys.stdin.read(1)
+        code = subprocess.Popen(program, env={**os.environ, "GPU_DIR": folder}).wait()
+        del kept
+    return code if code >= 0 else 128 - code
+
+
 def serve(device):
     while True:
         try:
@@ -77,6 +114,8 @@ def serve(device):
 
 
 def main():
+    if sys.argv[1] == "--cuse":
+        return as_devices(sys.argv[2:])
     check(libc.unshare(CLONE_NEWNS), "unshare")
     check(libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None), "making mounts private")
     with tempfile.TemporaryDirectory() as folder:

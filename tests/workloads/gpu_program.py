@@ -8,9 +8,13 @@ JSON object a line: device, managed and pinned bytes, and what should have been 
 import ctypes
 import fcntl
 import json
+import mmap
 import os
+import pty
+import socket
 import struct
 import sys
+import threading
 import time
 
 MiB = 1 << 20
@@ -161,6 +165,49 @@ def managed_memory():
     say("step")
 
 
+def ends_holding():
+    context()
+    heap_alloc(1, 512 * MiB)
+    pin(2, 8 * MiB)
+    say("step")
+
+
+def late():
+    """Holds some before anybody looks, and takes more."""
+    context()
+    heap_alloc(1, 128 * MiB)
+    say("step")
+    time.sleep(6)
+    rm_free(1)
+    heap_alloc(2, 32 * MiB)
+    time.sleep(3)
+
+
+def managed_memory_held():
+    context()
+    managed(0x7E0000000000, 64 * MiB)
+    say("step")
+    time.sleep(30)
+
+
+def all_but_mappings():
+    """What character devices without mmap can be asked."""
+    call(control, 0xC04846D2, image(72, (8, "64s", b"535.183.01")))
+    time.sleep(1)
+    malloc_and_free()
+    kinds()
+    call(uvm, 51, image(80, (0, "Q", 0x7E0000000000), (8, "Q", 8 * MiB), (16, "16s", UUID), (72, "I", OK)))
+    out_of_memory()
+    child = os.fork()
+    if child == 0:
+        rm_free(1)
+        os._exit(0)
+    os.waitpid(child, 0)
+    kind, size = handles.pop(1)
+    held[kind] -= size
+    say("step")
+
+
 def out_of_memory():
     context()
     time.sleep(0.3)
@@ -190,6 +237,34 @@ def dies():
     os.kill(os.getpid(), 9)
 
 
+def grows():
+    """A leak: 64 MiB each half second."""
+    context()
+    time.sleep(0.3)
+    for handle in range(1, 25):
+        heap_alloc(handle, 64 * MiB)
+        map_external(handle, 0x700000000000 + handle * 64 * MiB, 64 * MiB)
+        time.sleep(0.5)
+    say("step")
+
+
+def killed_by_its_limit():
+    """Holds memory of a card, and pinned host memory, and then more host memory than it may."""
+    context()
+    time.sleep(0.3)
+    heap_alloc(1, 512 * MiB)
+    map_external(1, 0x700000000000, 512 * MiB)
+    pinned = mmap.mmap(-1, 8 * MiB)  # shared and anonymous, as cudaHostAlloc takes it
+    pinned.write(b"x" * (8 * MiB))
+    pin(2, 8 * MiB)
+    say("step")
+    time.sleep(2)
+    eaten = []
+    while True:
+        eaten.append(b"x" * MiB)
+        time.sleep(0.005)
+
+
 def shared_descriptors():
     heap_alloc(1, 32 * MiB)
     say("step")
@@ -208,9 +283,29 @@ def hostile():
     folder = os.environ["GPU_DIR"]
     other = os.open(f"{folder}/other", os.O_RDWR)
     call(other, HEAP_CONTROL, image(184, (8, "I", 2), (44, "I", 1), (88, "Q", 64 * MiB)))
-    for fd in (0, os.pipe()[0], os.open("/dev/null", os.O_RDWR)):
-        for number in (HEAP_CONTROL, RM_ALLOC, 33, 73, 0x30000001):
-            libc.ioctl(fd, number, ctypes.addressof((ctypes.c_char * 184)()))
+    terminal = pty.openpty()
+    sockets = socket.socketpair()
+    framebuffer = (0x4600, 0x4601, 0x4602, 0x4604, 0x4605, 0x4606, 0xC0584610)  # type 'F', too
+    allocation = image(184, (0, "I", CLIENT), (4, "I", DEVICE), (8, "I", 2), (12, "I", 0x40), (44, "I", 1), (88, "Q", 64 * MiB))
+    for fd in (0, *terminal, *os.pipe(), *(s.fileno() for s in sockets), os.open("/dev/null", os.O_RDWR), other, 9999, -1):
+        for number in (HEAP_CONTROL, RM_ALLOC, ALLOC_MEMORY, RM_FREE, XFER, 33, 73, 0x30000001, *framebuffer):
+            libc.ioctl(fd, number, ctypes.addressof((ctypes.c_char * 184).from_buffer(allocation)))
+    for number in framebuffer:
+        libc.ioctl(control, number, ctypes.addressof((ctypes.c_char * 184).from_buffer(allocation)))
+    # Numbers of the one file on the other.
+    libc.ioctl(control, 33, ctypes.addressof((ctypes.c_char * 184).from_buffer(allocation)))
+    libc.ioctl(uvm, HEAP_CONTROL, ctypes.addressof((ctypes.c_char * 184).from_buffer(allocation)))
+    # A descriptor that was the driver's, and is another file's when another thread uses it.
+    again = os.open(f"{folder}/nvidiactl", os.O_RDWR)
+    os.dup2(other, again)
+    thread = threading.Thread(target=libc.ioctl, args=(again, HEAP_CONTROL, ctypes.addressof((ctypes.c_char * 184).from_buffer(allocation))))
+    thread.start()
+    thread.join()
+    # The envelope in itself, and one of another size than it says.
+    inside = image(16, (0, "I", 0xD3), (4, "I", 16))
+    struct.pack_into("<Q", inside, 8, ctypes.addressof((ctypes.c_char * 16).from_buffer(inside)))
+    call(control, XFER, inside)
+    call(control, XFER, image(16, (0, "I", 0x4A), (4, "I", 1 << 31), (8, "Q", ctypes.addressof((ctypes.c_char * 184).from_buffer(allocation)))))
     for pointer in (0, 1, 0x7FFFFFFFF000, 0xFFFF888000000000):
         libc.ioctl(control, HEAP_CONTROL, pointer)
         libc.ioctl(control, RM_ALLOC, pointer)
@@ -222,7 +317,11 @@ def hostile():
     held["device"] = 0
     handles.clear()
     say("step")
-    heap_alloc(3, 2 * MiB)
+    # Changed when the call is over.
+    late = image(184, (0, "I", CLIENT), (4, "I", DEVICE), (8, "I", 2), (44, "I", 3), (88, "Q", 2 * MiB))
+    call(control, HEAP_CONTROL, late)
+    struct.pack_into("<Q", late, 88, 1 << 40)
+    held["device"] = 2 * MiB
     say("step")
 
 

@@ -134,8 +134,9 @@ void Alerts::act(MonoTime now, std::vector<Alert> alerts) {
     fact.cgroup = alert.of.cgroup;
     fact.message = alert.message;
     if (alert.of.forecast)
-      fact.forecast =
-          ForecastFact{now, alert.of.cgroup, alert.of.process, alert.of.limit_cgroup, *alert.of.forecast};
+      fact.forecast = ForecastFact{
+          now,          alert.of.cgroup, alert.of.process, alert.of.limit_cgroup, *alert.of.forecast,
+          std::nullopt, alert.of.device};
     if (alert.acts)
       start(now, alert, pending);
     else if (options_.exec || options_.touch || options_.signal)

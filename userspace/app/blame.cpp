@@ -1,19 +1,26 @@
 // What is growing: page faults sampled for a while, then told by process and line.
 #include "blame/blame.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <unistd.h>
 
 #include <ctime>
+#include <optional>
 #include <unordered_set>
 
 #include "app/commands.h"
+#include "app/output_file.h"
 #include "app/privileges.h"
 #include "app/tracing.h"
+#include "base/escape.h"
 #include "base/print.h"
 #include "collect/bpf_source_faults.h"
+#include "collect/text.h"
 #include "present/blame.h"
+#include "present/blame_diff.h"
+#include "present/stack_profile.h"
 
 namespace oomcast {
 namespace {
@@ -90,21 +97,79 @@ std::optional<Bytes> usage_of(const CgroupFs& fs, const Scope& scope) {
   return sum;
 }
 
-std::string render(const BlameReport& report, const Options& options, const ClockMap& clock, MonoTime now) {
-  switch (options.format) {
+// A machine-wide blame of thousands of processes is some tens of MiB.
+constexpr std::size_t kMostRead = 256 << 20;
+
+Result<BlameReport> read_blame(const std::string& path) {
+  std::string shown = escape_for_terminal(path);
+  auto text = read_file_at(AT_FDCWD, path.c_str(), kMostRead);
+  if (!text) return Error::from_errno("reading " + shown);
+  return parse_blame(*text, shown);
+}
+
+/// `text` and `json` are for what has such a form of its own.
+template <typename Text, typename JsonText>
+Result<std::string> render(Format format, const StackProfile& profile, Text text, JsonText json) {
+  switch (format) {
     case Format::json:
-      return to_json(report, clock, now);
+      return json();
     case Format::folded:
-      return to_folded(report);
+      return to_folded(profile);
+    case Format::pprof:
+      return to_pprof(profile);
+    case Format::html:
+      return to_html(profile);
     default:
       break;
   }
-  return to_text(report);
+  return text();
+}
+
+Result<std::string> render_difference(const BlameReport& before, const BlameReport& after, Format format,
+                                      WallTime now) {
+  StackProfile profile = difference(before, after);
+  profile.time = now;
+  return render(
+      format, profile, [&] { return to_text(profile); }, [&] { return to_json(profile); });
+}
+
+Status deliver(std::optional<OutputFile>& file, const Result<std::string>& text) {
+  if (!text) return text.error();
+  if (file) return file->write(*text);
+  if (!print(stdout, *text)) return Error::failed("stdout was closed or is full");
+  return Ok{};
 }
 
 }  // namespace
 
 Result<int> blame(const Options& options) {
+  if (options.format == Format::pprof && options.file.empty() && isatty(STDOUT_FILENO))
+    return Error::usage("blame --format pprof is not for a terminal: give -o FILE, or send it to one");
+  std::optional<OutputFile> file;
+  auto open_file = [&]() -> Status {
+    if (options.file.empty() || options.file == "-") return Ok{};
+    auto opened = OutputFile::open(options.file);
+    if (!opened) return opened.error();
+    file = *std::move(opened);
+    return Ok{};
+  };
+  WallTime started{clock_now(CLOCK_REALTIME)};
+  if (!options.diff.empty()) {
+    auto before = read_blame(options.diff[0]), after = read_blame(options.diff[1]);
+    if (!before) return before.error();
+    if (!after) return after.error();
+    if (auto ok = open_file(); !ok) return ok.error();
+    if (auto ok = deliver(file, render_difference(*before, *after, options.format, started)); !ok)
+      return ok.error();
+    return 0;
+  }
+  std::optional<BlameReport> earlier;
+  if (!options.earlier.empty()) {
+    auto read = read_blame(options.earlier);
+    if (!read) return read.error();
+    earlier = *std::move(read);
+  }
+  if (auto ok = open_file(); !ok) return ok.error();
   auto stop = StopSignals::block();
   if (!stop) return stop.error();
   raise_file_limit();
@@ -120,17 +185,32 @@ Result<int> blame(const Options& options) {
   fault.units = {sysconf(_SC_PAGESIZE), 1'000'000'000 / sysconf(_SC_CLK_TCK)};
   for (const CgroupEntry& c : scope->cgroups) fault.cgroups.push_back(c.id.inode);
   if (options.scope.pid) fault.processes = scope->pids;
-  auto source = FaultSource::open(fault);
-  if (!source) return source.error();
-
   auto say = diagnostics(options);
+  std::string no_stacks;
+  std::unique_ptr<FaultSource> source;
+  auto do_without = [&](const Error& why) -> Status {
+    bool stacks_alone = options.format != Format::text && options.format != Format::json;
+    if (stacks_alone || why.exit_code != Error::forbidden("").exit_code) return why;
+    source.reset();
+    no_stacks = why.message;
+    say("no stacks, only which process grows: " + why.message);
+    return Ok{};
+  };
+  if (auto opened = FaultSource::open(fault)) {
+    source = *std::move(opened);
+  } else if (auto ok = do_without(opened.error()); !ok) {
+    return ok.error();
+  }
+
   Blame::Config config;
   config.roots = roots;
   config.on_python = [&](std::uint32_t pid, const wire::PythonLayout& layout) {
-    if (auto ok = (*source)->set_python(pid, layout); !ok) say(ok.error().message);
+    if (!source) return;
+    if (auto ok = source->set_python(pid, layout); !ok) say(ok.error().message);
   };
   config.on_baseline = [&](std::uint32_t pid, Bytes resident) {
-    if (auto ok = (*source)->set_baseline(pid, resident); !ok) say(ok.error().message);
+    if (!source) return;
+    if (auto ok = source->set_baseline(pid, resident); !ok) say(ok.error().message);
   };
   Blame blame(std::move(config));
   auto take = [&](const wire::Fault& f) { blame.add(f); };
@@ -143,27 +223,38 @@ Result<int> blame(const Options& options) {
   clock.wall_of_mono_zero = wall - clock_now(CLOCK_MONOTONIC);
   clock.wall_of_boot_zero = wall - clock_now(CLOCK_BOOTTIME);
   clock.tick = Nanos(fault.units.ns_per_tick);
-  if (auto ok = (*source)->begin(); !ok) return ok.error();
+  MonoTime begin(clock_now(CLOCK_MONOTONIC));
+  if (source)
+    if (auto begun = source->begin(begin); !begun)
+      if (auto ok = do_without(begun.error()); !ok) return ok.error();
+  for (const std::string& line : drop_privileges(false, true)) say(line);
   say(fmt::format("watching {} processes of {} for {}", scope->pids.size(), options.scope.describe(),
                   format_duration(options.duration.value_or(kDefaultWindow))));
   auto before = usage_of(*fs, *scope);
-  MonoTime begin(clock_now(CLOCK_MONOTONIC));
-  MonoTime end = begin + options.duration.value_or(kDefaultWindow), now = begin;
+  MonoTime end = begin + options.duration.value_or(kDefaultWindow), now = begin, next_look = begin + kLook;
   while (now < end && !stop->pending()) {
-    pollfd wait[] = {{stop->fd(), POLLIN, 0}, {(*source)->fd(), POLLIN, 0}};
-    Nanos left = std::min<Nanos>(end - now, kLook);
+    pollfd wait[] = {{stop->fd(), POLLIN, 0}, {source ? source->fd() : -1, POLLIN, 0}};
+    Nanos left = std::min<Nanos>(end - now, source ? source->next_look() : kLook);
     timespec timeout{static_cast<time_t>(left / 1s), static_cast<long>((left % 1s).count())};
     ppoll(wait, 2, &timeout, nullptr);
     now = MonoTime(clock_now(CLOCK_MONOTONIC));
-    (*source)->drain(take, now);
-    blame.look();
+    if (source)
+      if (auto ok = source->drain(take, now); !ok) return ok.error();
+    if (now >= next_look) {
+      blame.look();
+      next_look = now + kLook;
+    }
   }
-  BlameReport report = blame.finish(now - begin);
+  BlameReport report = blame.finish(now - begin, source ? source->watched_share() : 1);
   if (auto after = usage_of(*fs, *scope); before && after) report.cgroup_grown = *after - *before;
   report.scope = options.scope.describe();
-  report.lost = (*source)->lost();
-  if (!print(stdout, render(report, options, clock, now)))
-    return Error::failed("stdout was closed or is full");
+  if (source) report.lost = source->lost();
+  report.no_stacks = no_stacks;
+  auto text = earlier ? render_difference(*earlier, report, options.format, clock.wall(now))
+                      : render(
+                            options.format, profile_of(report, clock, now), [&] { return to_text(report); },
+                            [&] { return to_json(report, clock, now); });
+  if (auto ok = deliver(file, text); !ok) return ok.error();
   return 0;
 }
 

@@ -16,6 +16,7 @@
 #include "base/escape.h"
 #include "base/print.h"
 #include "collect/bpf_source.h"
+#include "collect/bpf_source_faults.h"
 #include "collect/cgroupfs.h"
 #include "collect/gpu_driver.h"
 #include "collect/gpu_source.h"
@@ -120,6 +121,7 @@ class Doctor {
       return;
     }
     bpf_ = true;
+    look_at_blame(btf, bpf.units);
     std::size_t attached = 0;
     for (const ProgramState& p : (*source)->programs()) attached += p.attached;
     add("kernel programs", Level::ok, fmt::format("{} attached", attached));
@@ -140,6 +142,18 @@ class Doctor {
       else if (p.name == "on_oom_kill_process")
         kprobe_why_not_ = p.why_not, kprobe_attached_ = p.attached;
     }
+  }
+
+  void look_at_blame(const std::string& btf, const wire::Units& units) {
+    FaultOptions options;
+    options.btf_path = btf;
+    options.units = units;
+    auto source = FaultSource::open(options);
+    if (Status begun = source ? (*source)->begin(MonoTime{}) : Status(source.error()); !begun)
+      add("blame", Level::degraded, begun.error().message,
+          "blame names the processes that grow, by their counters, but no stack and no line");
+    else
+      add("blame", Level::ok, "a perf event at page faults, open only while blame runs");
   }
 
   void look_at_kprobes() {
@@ -227,8 +241,16 @@ class Doctor {
     if (!driver.version)
       add("GPU layouts", Level::degraded, "the driver's version is not known",
           "maps have no device, frees of mappings no status");
-    add("GPU faults", Level::degraded, "page faults and evictions of managed memory are not followed",
-        "oversubscription of a card is not seen");
+    auto cards = read_gpu_cards(roots_.at(kGpuCards));
+    bool counters = std::any_of(cards.begin(), cards.end(),
+                                [](const GpuCard& c) { return c.migrated_pages_out.has_value(); });
+    if (counters)
+      add("GPU faults", Level::ok,
+          fmt::format("by the counters of {} card{}: per card, not per process", cards.size(),
+                      cards.size() == 1 ? "" : "s"));
+    else
+      add("GPU faults", Level::degraded, fmt::format("no card's counters below {}", kGpuCards),
+          "page faults and evictions are unknown: oversubscription of a card is not seen");
   }
 
   void look_at_self() {

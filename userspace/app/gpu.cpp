@@ -1,8 +1,32 @@
 #include "app/gpu.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <map>
+
+#include "collect/gpu_users.h"
+
 namespace oomcast {
+namespace {
+
+void write_trace(std::FILE* to, const wire::GpuCall& call) {
+  auto hex = [](const std::vector<std::byte>& bytes) {
+    std::string out;
+    for (std::byte b : bytes) out += fmt::format("{:02x}", static_cast<unsigned>(b));
+    return out;
+  };
+  fmt::print(
+      to,
+      "{{\"time_ns\":{},\"pid\":{},\"call\":{},\"device\":{},\"command\":{},\"result\":{},\"address\":{},"
+      "\"length\":{},\"head\":\"{}\",\"tail\":\"{}\",\"params\":\"{}\"}}\n",
+      call.time.time_since_epoch().count(), call.task.id.tgid, static_cast<int>(call.call),
+      static_cast<int>(call.device), call.command, call.result, call.address, call.length, hex(call.head),
+      hex(call.tail), hex(call.params));
+}
+
+}  // namespace
 
 GpuFollower::GpuFollower(const Options& options, const Roots& roots, World& world)
     : roots_(roots), world_(world) {
@@ -10,6 +34,8 @@ GpuFollower::GpuFollower(const Options& options, const Roots& roots, World& worl
   source_options_.units = {sysconf(_SC_PAGESIZE), 1'000'000'000 / sysconf(_SC_CLK_TCK)};
   source_options_.test_files = options.gpu_test_files;
   version_ = options.gpu_test_version;
+  if (!options.gpu_test_trace.empty()) trace_.reset(std::fopen(options.gpu_test_trace.c_str(), "we"));
+  cards_path_ = options.gpu_test_cards.empty() ? roots.at(kGpuCards) : options.gpu_test_cards;
 }
 
 bool GpuFollower::look() {
@@ -29,9 +55,47 @@ bool GpuFollower::look() {
     return false;
   }
   source_ = *std::move(loaded);
-  auto cards = read_gpu_cards(roots_);
-  if (cards.size() == 1) world_.gpu().set_only_device(cards.front().uuid);
   return true;
+}
+
+void GpuFollower::sample(MonoTime now) {
+  if (!source_) return;
+  auto cards = read_gpu_cards(cards_path_);
+  counters_ = std::any_of(cards.begin(), cards.end(),
+                          [](const GpuCard& c) { return c.migrated_pages_out.has_value(); });
+  world_.gpu().on_cards(now, cards, Bytes{sysconf(_SC_PAGESIZE)});
+  world_.sample_gpu(now);
+}
+
+bool GpuFollower::uses_driver(std::uint32_t pid) const {
+  GpuFiles files{source_options_.uvm_major, {}};
+  for (const auto& file : source_options_.test_files) files.test_files.emplace_back(file.device, file.inode);
+  return has_gpu_file(roots_, pid, files);
+}
+
+std::vector<OverviewCard> GpuFollower::cards() const {
+  std::map<GpuUuid, OverviewCard> cards;
+  for (const auto& [key, sample] : world_.gpu_samples()) {
+    if (!sample.device) continue;
+    if (sample.process)
+      cards[*sample.device].holders.push_back(sample);
+    else
+      cards[*sample.device].now = sample;
+  }
+  std::vector<OverviewCard> out;
+  for (auto& [uuid, card] : cards) {
+    if (!card.now.device) continue;
+    std::stable_sort(card.holders.begin(), card.holders.end(),
+                     [](const GpuSample& a, const GpuSample& b) { return a.held > b.held; });
+    out.push_back(std::move(card));
+  }
+  return out;
+}
+
+std::string GpuFollower::tier() const {
+  if (!source_) return "";
+  return fmt::format("driver calls by {}, faults and evictions {}", source_->hook(),
+                     counters_ ? "by the cards' counters" : "not followed");
 }
 
 bool GpuFollower::drain() {
@@ -39,6 +103,7 @@ bool GpuFollower::drain() {
   bool news = false;
   source_->drain([&](const wire::GpuCall& call) {
     news = true;
+    if (trace_) write_trace(trace_.get(), call);
     auto op = decode_gpu_call(call, version_);
     if (!op) return;
     if (op->version && !version_) {

@@ -2,6 +2,7 @@
 // one.
 #pragma once
 
+#include <cstdio>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "collect/gpu_source.h"
 #include "collect/roots.h"
 #include "model/world.h"
+#include "present/overview.h"
 
 namespace oomcast {
 
@@ -23,6 +25,16 @@ class GpuFollower {
   /// Looks whether the driver is there, once per interval. True: its calls are followed from now on, by fd().
   bool look();
   int fd() const { return source_ ? source_->fd() : -1; }
+  /// Reads the cards' counters, and tells what changed; once per interval.
+  void sample(MonoTime now);
+  /// As of the last sample; without forecasts.
+  std::vector<OverviewCard> cards() const;
+  /// "fexit" or "sys_exit"; only while it is followed.
+  std::string hook() const { return source_ ? source_->hook() : ""; }
+  /// Whether the process has one of the driver's files open now.
+  bool uses_driver(std::uint32_t pid) const;
+  /// How the cards are followed, for a person; empty: they are not.
+  std::string tier() const;
   /// Whether there was anything.
   bool drain();
   void on_exit(TaskId task);
@@ -36,6 +48,9 @@ class GpuFollower {
   World& world_;
   GpuSourceOptions source_options_;
   std::optional<GpuDriverVersion> version_;
+  std::string cards_path_;
+  bool counters_ = false;
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> trace_{nullptr, std::fclose};
   std::unique_ptr<GpuSource> source_;
   std::optional<std::string> failure_;
 };

@@ -153,7 +153,7 @@ std::size_t find_command(const CLI::App& run, const std::vector<std::string>& wo
   return words.size();
 }
 
-// "control=DEVICE:INODE", "uvm=DEVICE:INODE", "version=535.183.01"
+// "control=DEVICE:INODE", "uvm=DEVICE:INODE", "version=535.183.01", "cards=DIRECTORY", "trace=FILE"
 Status read_gpu_test(const Texts& t, Options& o) {
   for (const std::string& text : t.gpu_test) {
     GpuSourceOptions::TestFile file{};
@@ -161,6 +161,10 @@ Status read_gpu_test(const Texts& t, Options& o) {
     char kind[16] = {};
     if (text.starts_with("version=")) {
       o.gpu_test_version = parse_gpu_driver_version(text);
+    } else if (text.starts_with("trace=")) {
+      o.gpu_test_trace = text.substr(6);
+    } else if (text.starts_with("cards=")) {
+      o.gpu_test_cards = text.substr(6);
     } else if (std::sscanf(text.c_str(), "%15[a-z]=%llu:%llu", kind, &device, &inode) == 3) {
       file.device = device;
       file.inode = inode;
@@ -196,7 +200,8 @@ Status read_format(const Texts& t, Options& o) {
   Names names = {{"text", Format::text}, {"json", Format::json}};
   if (o.command == Command::report)
     names.insert(names.end(), {{"md", Format::markdown}, {"html", Format::html}});
-  if (o.command == Command::blame) names.emplace_back("folded", Format::folded);
+  if (o.command == Command::blame)
+    names.insert(names.end(), {{"folded", Format::folded}, {"pprof", Format::pprof}, {"html", Format::html}});
   std::string all;
   for (const auto& [name, value] : names) {
     if (name == format) {
@@ -405,7 +410,15 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
   add_scope(*blame, o);
   blame->add_option("--for", t.duration, "watch the growth for this long (default 10s)")
       ->type_name("DURATION");
-  blame->add_option("--format", t.format, "text, json or folded (default text)")->type_name("FORMAT");
+  blame->add_option("--format", t.format, "text, json, folded, pprof or html (default text)")
+      ->type_name("FORMAT");
+  blame->add_option("-o", o.file, "write it there instead of stdout")->type_name("FILE");
+  blame
+      ->add_option("--since", o.earlier, "an earlier blame --json: what grows faster or slower now than then")
+      ->type_name("FILE");
+  blame->add_option("--diff", o.diff, "two of blame --json: what grows faster or slower in B than in A")
+      ->type_name("A B")
+      ->expected(2);
   blame->add_flag("--json", o.json, "the same as --format json");
   blame->add_option("--root", o.root, "where the machine's /proc and /sys are, for use inside a container")
       ->type_name("DIR");

@@ -16,7 +16,7 @@ namespace oomcast {
 
 enum class Command { watch, trace, run, record, replay, report, history, compare, blame, doctor };
 /// What report, history and blame write; each knows some of them.
-enum class Format { text, json, markdown, html, folded };
+enum class Format { text, json, markdown, html, folded, pprof };
 enum class ColorChoice { automatic, always, never };
 
 /// Whose memory is told about; all empty: the whole machine.
@@ -52,9 +52,11 @@ struct Options {
   bool use_kmsg = true;
   std::optional<Bytes> memory;         // run --memory
   std::vector<std::string> arguments;  // run: the command
-  std::string file, other;             // record, replay, compare: recordings, or series in CSV; report: -o
-  bool force = false;                  // record: replace the file
-  std::string id;                      // report: of the episode; empty: the last
+  std::string file, other;        // record, replay, compare: recordings, or series in CSV; report, blame: -o
+  std::string earlier;            // blame --since: what blame --json wrote
+  std::vector<std::string> diff;  // blame --diff: two of it
+  bool force = false;             // record: replace the file
+  std::string id;                 // report: of the episode; empty: the last
   Format format = Format::text;
   std::optional<Bytes> limit;  // replay --limit
   std::optional<Nanos> every;  // replay --every
@@ -66,6 +68,8 @@ struct Options {
   bool import = true;                                      // history: keep in the store what the logs tell
   std::vector<GpuSourceOptions::TestFile> gpu_test_files;  // --gpu-test, for tests: a stand-in for the driver
   std::optional<GpuDriverVersion> gpu_test_version;
+  std::string gpu_test_trace;  // the calls as they were read, one JSON object a line: a fixture
+  std::string gpu_test_cards;  // in place of /proc/driver/nvidia-uvm/gpus
 };
 
 /// What main does next: run `options`, or print `text` and exit 0 (help, version).

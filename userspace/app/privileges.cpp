@@ -51,11 +51,12 @@ std::vector<Refused> protect_self() {
   return refused;
 }
 
-std::vector<std::string> drop_privileges(bool writes_files) {
+std::vector<std::string> drop_privileges(bool writes_files, bool opens_mapped_files) {
   std::unique_ptr<_cap_struct, CapFree> now(cap_get_proc()), wanted(cap_init());
   if (!now || !wanted) return {fmt::format("reading capabilities: {}", std::strerror(errno))};
   std::vector<cap_value_t> keep(std::begin(kKeep), std::end(kKeep));
   if (writes_files) keep.push_back(CAP_DAC_OVERRIDE);
+  if (opens_mapped_files) keep.push_back(CAP_CHECKPOINT_RESTORE);
   for (cap_value_t cap : keep) {
     cap_flag_value_t has = CAP_CLEAR;
     if (cap_get_flag(now.get(), cap, CAP_PERMITTED, &has) == 0 && has == CAP_SET) {

@@ -16,8 +16,9 @@ const std::string& score_before_protection();
 
 /// Keeps only the capabilities that are used after start: to switch kernel programs on and off, to read other
 /// users' /proc entries, and to send signals; and with `writes_files`, to change directories that even root
-/// may not write to: to remove a cgroup, to touch a file beside a user's. Returns what was not possible.
-std::vector<std::string> drop_privileges(bool writes_files);
+/// may not write to: to remove a cgroup, to touch a file beside a user's; and with `opens_mapped_files`, to
+/// open what other processes have mapped. Returns what was not possible.
+std::vector<std::string> drop_privileges(bool writes_files, bool opens_mapped_files = false);
 
 /// The soft limit on open files up to the hard one: kept-open cgroup files need it.
 void raise_file_limit();

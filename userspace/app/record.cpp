@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <map>
 #include <unordered_map>
 #include <utility>
 
@@ -34,7 +35,8 @@ std::optional<RecordedEvent> event_of(const Fact& fact, const ClockMap& clock) {
         using T = std::decay_t<decltype(f)>;
         if constexpr (std::is_same_v<T, Sample> || std::is_same_v<T, ProcessSampleFact> ||
                       std::is_same_v<T, ExitFact> || std::is_same_v<T, ForecastFact> ||
-                      std::is_same_v<T, ForgottenFact> || std::is_same_v<T, TickFact>)
+                      std::is_same_v<T, ForgottenFact> || std::is_same_v<T, TickFact> ||
+                      std::is_same_v<T, GpuSample>)
           return std::nullopt;
         else if constexpr (std::is_same_v<T, OomFactLine>)
           return RecordedEvent{f.episode.time, "oom", to_json(fact, clock),
@@ -67,7 +69,9 @@ class News {
   // Another verdict, or an alert's rise or fall. Too early to tell, and quiet from the start, is no news.
   bool turned(const ForecastFact& f) {
     Said now{f.forecast.verdict, f.forecast.alert};
-    Said& said = f.process ? processes_[f.process->id] : cgroups_[f.cgroup ? f.cgroup->id.inode : 0];
+    Said& said = f.device    ? cards_[{*f.device, f.process ? f.process->id : TaskId{}}]
+                    : f.process ? processes_[f.process->id]
+                             : cgroups_[f.cgroup ? f.cgroup->id.inode : 0];
     Said before = std::exchange(said, now);
     bool quiet = now == Said{Verdict::stable, false} && before.verdict == Verdict::unknown;
     return before != now && !quiet;
@@ -75,6 +79,7 @@ class News {
 
   std::unordered_map<std::uint64_t, Said> cgroups_;
   std::unordered_map<TaskId, Said> processes_;
+  std::map<std::pair<GpuUuid, TaskId>, Said> cards_;
 };
 
 }  // namespace

@@ -160,9 +160,9 @@ bool same(const ForecastFact& a, const ForecastFact& b) {
   auto id = [](const ForecastFact& f) { return f.cgroup ? f.cgroup->id : CgroupId{}; };
   auto task = [](const ForecastFact& f) { return f.process ? f.process->id : TaskId{}; };
   const Forecast &x = a.forecast, &y = b.forecast;
-  return a.time == b.time && id(a) == id(b) && task(a) == task(b) && x.verdict == y.verdict &&
-         x.eta == y.eta && x.eta_low == y.eta_low && x.eta_high == y.eta_high && x.alert == y.alert &&
-         x.why == y.why;
+  return a.time == b.time && id(a) == id(b) && task(a) == task(b) && a.device == b.device &&
+         x.verdict == y.verdict && x.eta == y.eta && x.eta_low == y.eta_low && x.eta_high == y.eta_high &&
+         x.alert == y.alert && x.why == y.why;
 }
 
 // Facts and ticks go through the same analysis as in the live run.

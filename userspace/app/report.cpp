@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "app/commands.h"
+#include "app/output_file.h"
 #include "app/tracing.h"
 #include "base/escape.h"
 #include "base/print.h"
@@ -31,19 +32,6 @@ Result<std::string> render(const PostMortem& report, Format format, bool color) 
   return to_text(report, TextStyle{color});
 }
 
-Status write_file(const std::string& path, const std::string& text) {
-  std::string shown = escape_for_terminal(path);
-  UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640));
-  if (!file) return Error::from_errno("writing " + shown);
-  for (std::size_t done = 0; done < text.size();) {
-    ssize_t n = write(file.get(), text.data() + done, text.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return Error::from_errno("writing " + shown);
-    done += static_cast<std::size_t>(n);
-  }
-  return Ok{};
-}
-
 }  // namespace
 
 Result<int> report(const Options& options) {
@@ -58,7 +46,9 @@ Result<int> report(const Options& options) {
   auto text = render(make_post_mortem(*std::move(episode)), options.format, color);
   if (!text) return text.error();
   if (!options.file.empty() && options.file != "-") {
-    if (auto ok = write_file(options.file, *text); !ok) return ok.error();
+    auto file = OutputFile::open(options.file);
+    if (!file) return file.error();
+    if (auto ok = file->write(*text); !ok) return ok.error();
     return 0;
   }
   if (!print(stdout, *text)) return Error::failed("stdout was closed or is full");

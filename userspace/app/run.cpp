@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -87,9 +88,11 @@ class Progress {
 
   void operator()(const Fact& fact) {
     if (auto* sample = std::get_if<Sample>(&fact)) peak(*sample);
+    if (auto* gpu = std::get_if<GpuSample>(&fact); gpu && gpu->process) gpu_peak(*gpu);
     if (auto* forecast = std::get_if<ForecastFact>(&fact)) {
       // The command's own cgroup says it all; without one, its process tree does.
-      bool about_it = own_cgroup_ ? forecast->cgroup != nullptr : forecast->process.has_value();
+      bool about_it =
+          own_cgroup_ ? forecast->cgroup != nullptr : forecast->process.has_value() && !forecast->device;
       if (!about_it) {
         if (output_.json()) output_.write(fact, clock_);
         return;
@@ -113,6 +116,7 @@ class Progress {
     bool detail = std::holds_alternative<Sample>(fact) || std::holds_alternative<ProcessSampleFact>(fact) ||
                   std::holds_alternative<ReclaimFact>(fact) || std::holds_alternative<PressureFact>(fact) ||
                   std::holds_alternative<StartFact>(fact) || std::holds_alternative<ExitFact>(fact) ||
+                  std::holds_alternative<GpuSample>(fact) ||
                   (std::holds_alternative<GpuFact>(fact) && !is_news(std::get<GpuFact>(fact).event.op));
     if (output_.json() || !detail) output_.write(fact, clock_);
   }
@@ -126,12 +130,29 @@ class Progress {
     std::string out = fmt::format("{} {}", command, killed_ ? "was OOM-killed" : how);
     if (peak_) out += fmt::format("; peak {}", format_size(*peak_));
     if (limit_) out += fmt::format(" of {}", format_size(*limit_));
+    if (gpu_peak_)
+      out += fmt::format("; GPU memory peak {}{}", gpu_before_ ? "at least " : "", format_size(*gpu_peak_));
+    if (pinned_peak_.count) out += fmt::format(" with {} of pinned host memory", format_size(pinned_peak_));
     if (last_)
       out += fmt::format("; verdict: {} ({})", to_string(last_->forecast.verdict), last_->forecast.why);
     return out;
   }
 
  private:
+  // Of all its processes on all cards; pinned memory is told with each card of a process.
+  void gpu_peak(const GpuSample& sample) {
+    std::pair key{sample.process->id, sample.device};
+    gpu_[key] = sample.ended ? Bytes{} : sample.held;
+    pinned_[sample.process->id] = sample.ended || !sample.pinned ? Bytes{} : *sample.pinned;
+    gpu_before_ = gpu_before_ || sample.since_before;
+    // What it held at its end counts, too.
+    Bytes now = sample.ended ? sample.held : Bytes{};
+    Bytes pinned = sample.ended && sample.pinned ? *sample.pinned : Bytes{};
+    for (const auto& [of, bytes] : gpu_) now += bytes;
+    for (const auto& [of, bytes] : pinned_) pinned += bytes;
+    gpu_peak_ = gpu_peak_ ? std::max(*gpu_peak_, now) : now;
+    pinned_peak_ = std::max(pinned_peak_, pinned);
+  }
   void peak(const Sample& sample) {
     for (const auto& value : {sample.usage, sample.peak})
       if (value && (!peak_ || *value > *peak_)) peak_ = value;
@@ -147,6 +168,11 @@ class Progress {
   std::optional<Seconds> told_eta_;
   Verdict told_verdict_ = Verdict::unknown;
   std::optional<Bytes> peak_, limit_;
+  std::map<std::pair<TaskId, std::optional<GpuUuid>>, Bytes> gpu_;
+  std::map<TaskId, Bytes> pinned_;
+  std::optional<Bytes> gpu_peak_;
+  Bytes pinned_peak_;
+  bool gpu_before_ = false;
 };
 
 /// Where kills are kept for the report when there is no store: a directory that goes when oomcast ends.

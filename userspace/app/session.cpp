@@ -117,6 +117,7 @@ Result<std::unique_ptr<Session>> Session::open(const Options& options,
   // After the kernel programs: nothing that happens from here on is missed.
   s->scan_tree();
   s->scan_processes();
+  if (s->gpu_) s->look_for_gpu();
   return s;
 }
 
@@ -407,8 +408,16 @@ void Session::poll_processes() {
 }
 
 void Session::look_for_gpu() {
-  if (!gpu_ || !gpu_->look()) return;
+  if (!gpu_) return;
+  if (!gpu_->look()) return;
   also_wait_for(gpu_->fd());
+  sources_.push_back("gpu:" + gpu_->hook());
+  // Who had the driver's files open before its calls were followed holds what nobody counted.
+  auto pids = procfs_->list_pids();
+  if (!pids) return;
+  for (std::uint32_t pid : *pids)
+    if (gpu_->uses_driver(pid))
+      if (auto id = note_process(pid)) world_->gpu().on_known_user(*id);
 }
 
 // Workers that copy what they share with their parent keep their RSS: only a walk of their page tables tells.
@@ -493,10 +502,13 @@ bool Session::drain_log() {
   if (drained->lost) lose("kernel_log_overwritten", drained->lost);
   if (drained->unreadable) lose("kernel_log_unreadable", drained->unreadable);
   MonoTime when = now();
-  for (const OomDump& dump : log_parser_.take_finished(when.time_since_epoch())) {
+  Nanos read = when.time_since_epoch();
+  for (const OomDump& dump : world_->episodes().any_due(when + kLook) ? log_parser_.take_named(read)
+                                                                      : log_parser_.take_finished(read)) {
     if (!bpf_) scan_tree();  // nobody else tells of a new cgroup
     world_->on_dump(dump, dump.kill_time ? MonoTime(*dump.kill_time) : when);
   }
+  if (!drained->more) world_->on_log_read(now());
   return news;
 }
 
@@ -611,6 +623,7 @@ void Session::poll_all() {
   poll_processes();
   poll_private();
   look_for_gpu();
+  if (gpu_) gpu_->sample(now());
   emit(TickFact{now()});
   if (alerts_) check_rules();
   choose_effort();
@@ -643,6 +656,15 @@ void Session::check_rules() {
     if (const Forecast* known = book_->of(world_->host_ref()->id)) host.forecast = *known;
     all.push_back(std::move(host));
   }
+  if (gpu_)
+    for (const OverviewCard& card : gpu_->cards()) {
+      AlertInput in;
+      in.device = card.now.device;
+      in.level = card.now.held;
+      in.limit = card.now.limit;
+      if (const Forecast* known = book_->of(*in.device)) in.forecast = *known;
+      all.push_back(std::move(in));
+    }
   alerts_->add_process_tree(when, *procfs_, all);
   alerts_->look(when, all);
 }
@@ -740,8 +762,7 @@ void Session::store(const Fact& fact) {
           using T = std::decay_t<decltype(f)>;
           if constexpr (std::is_same_v<T, OomFactLine>)
             writer->add(EpisodeFact{f});
-          else if constexpr (!std::is_same_v<T, StartFact> && !std::is_same_v<T, EndFact> &&
-                             !std::is_same_v<T, GpuFact>)  // a store does not keep them yet
+          else if constexpr (!std::is_same_v<T, StartFact> && !std::is_same_v<T, EndFact>)
             writer->add(f);
         },
         fact);
@@ -830,6 +851,12 @@ Overview Session::overview() const {
     out.rows.push_back(std::move(row));
   });
   for (const auto& [id, sample] : processes_) out.processes.push_back(sample);
+  if (gpu_) {
+    out.cards = gpu_->cards();
+    out.gpu = gpu_->tier();
+    for (OverviewCard& card : out.cards)
+      if (const Forecast* known = book_->of(*card.now.device)) card.forecast = *known;
+  }
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <unordered_set>
+#include <utility>
 
 #include "collect/text.h"
 
@@ -15,6 +16,7 @@ constexpr std::size_t kMostSamples = 200'000;  // of one process; later ones onl
 constexpr std::int64_t kPage = 4096;
 constexpr Bytes kLeastCopied = MiB(1);
 constexpr std::size_t kMostEnvironment = 64 * 1024;
+constexpr std::uint64_t kShrunkPages = 256;
 
 Bytes scaled(Bytes part, double factor) {
   return {static_cast<std::int64_t>(part.as_double() * factor)};
@@ -26,11 +28,12 @@ Blame::Blame(Config config) : config_(std::move(config)), procfs_(config_.roots)
 
 std::optional<ProcessLevel> Blame::level_of(const TaskId& id, bool with_uss) const {
   auto status = procfs_.read_status(id.tgid);
-  auto now = procfs_.read_task_id(id.tgid);
-  if (!status || !*status || !now || !*now || **now != id || !(*status)->rss_anon || !(*status)->swap)
+  auto stat = procfs_.read_stat(id.tgid);
+  if (!status || !*status || !stat || !*stat || (*stat)->start_ticks != id.start_ticks ||
+      !(*status)->rss_anon || !(*status)->swap)
     return std::nullopt;
   ProcessLevel out{*(*status)->rss_anon + *(*status)->swap, (*status)->rss_shmem.value_or(Bytes()),
-                   std::nullopt};
+                   std::nullopt, (*stat)->faults};
   if (with_uss)
     if (auto rollup = procfs_.read_smaps_rollup(id.tgid); rollup && *rollup)
       if (auto own = (*rollup)->private_bytes()) out.uss = *own + *(*status)->swap;
@@ -77,7 +80,9 @@ Blame::Process& Blame::process_of(const wire::Fault& fault) {
   std::uint64_t mm = fault.memory ? fault.memory->mm_key : 0;
   bool executed = !fresh && p.mm_key && p.mm_key != mm;  // another program: its stacks are others
   if (executed) {                                        // nothing is left of what it had
-    p.before = ProcessLevel{{}, {}, Bytes()};
+    auto stat = procfs_.read_stat(p.ref.id.tgid);
+    p.before = ProcessLevel{{}, {}, Bytes(), stat && *stat ? (*stat)->faults : 0};
+    p.faults = 0;
     p.samples.clear();
     p.sites.clear();
   }
@@ -97,6 +102,7 @@ void Blame::add(const wire::Fault& fault) {
   Process& p = process_of(fault);
   ReadStack stack = p.view->read(fault);
   ++report_.samples;
+  p.faults += fault.faults;
   report_.incomplete_stacks += !stack.complete;
   report_.incomplete_python += !stack.python_complete;
   report_.misplaced_python += !stack.python_placed;
@@ -110,17 +116,22 @@ void Blame::add(const wire::Fault& fault) {
 
 void Blame::look() {
   ++looks_;
-  for (auto& [id, p] : processes_)
+  for (auto& [id, p] : processes_) {
+    if (p.samples.empty()) continue;
+    auto statm = procfs_.read_statm(id.tgid);
+    std::uint64_t resident = statm && *statm ? (*statm)->resident_pages : 0;
+    bool shrunk = resident + kShrunkPages <= std::exchange(p.resident_pages, resident);
     for (Sample& sample : p.samples) {
-      if (sample.gone || sample.next_look >= looks_) continue;
+      if (sample.gone || (sample.next_look >= looks_ && !shrunk)) continue;
       auto page = p.view->memory().page_at(sample.address);
       sample.gone = page && !page->held;
       sample.next_look = looks_ + sample.gap;
       sample.gap *= 2;
     }
+  }
 }
 
-BlameProcess Blame::judge(Process& p) const {
+BlameProcess Blame::judge(Process& p, double watched_share) const {
   BlameProcess out;
   out.process = p.ref;
   out.before = p.before;
@@ -133,7 +144,7 @@ BlameProcess Blame::judge(Process& p) const {
   }
   if (out.after) {
     // A process that began in the window began with nothing of its own, but may hold what a fork shares.
-    ProcessLevel before = out.before.value_or(ProcessLevel{{}, {}, Bytes()});
+    ProcessLevel before = out.before.value_or(ProcessLevel{{}, {}, Bytes(), 0});
     if (out.after->uss && before.uss) out.grown_uss = *out.after->uss - *before.uss;
     out.grown_anon = out.before ? out.after->anon - before.anon : out.grown_uss.value_or(out.after->anon);
     out.grown_shmem = out.after->shmem - before.shmem;
@@ -160,6 +171,15 @@ BlameProcess Blame::judge(Process& p) const {
     staying += sample->weight;
     ++counted;
   }
+  if (watched_share < 1 && out.after && p.faults) {
+    std::uint64_t all = out.after->faults - (out.before ? out.before->faults : 0);
+    double each = std::max(1.0, static_cast<double>(all) / static_cast<double>(p.faults));
+    for (BlameSite& site : out.sites) {
+      site.grown = scaled(site.grown, each);
+      site.touched = scaled(site.touched, each);
+    }
+    staying = scaled(staying, each);
+  }
   // Copies of shared pages make it hold more of its own, and faults; without such faults, others who shared
   // the pages have ended, which takes no memory.
   if (out.grown_uss && out.before) {
@@ -182,11 +202,12 @@ BlameProcess Blame::judge(Process& p) const {
   return out;
 }
 
-BlameReport Blame::finish(Seconds window) {
+BlameReport Blame::finish(Seconds window, double watched_share) {
   BlameReport out = std::move(report_);
   out.window = window;
+  out.watched_share = watched_share;
   for (auto& [id, process] : processes_) {
-    out.processes.push_back(judge(process));
+    out.processes.push_back(judge(process, watched_share));
     out.grown += out.processes.back().grown();
   }
   std::vector<ProcessRef> refs;

@@ -27,6 +27,7 @@ struct ProcessLevel {
   Bytes anon;                // with what is in swap
   Bytes shmem;               // mapped shared memory, tmpfs and pinned memory too: counted in each process
   std::optional<Bytes> uss;  // private memory by smaps_rollup, with swap
+  std::uint64_t faults = 0;  // so far
 };
 
 struct BlameSite {
@@ -58,11 +59,14 @@ struct BlameReport {
   Bytes grown;                          // of all processes
   std::optional<Bytes> cgroup_grown;    // of the cgroups in scope, by their own counters
   std::vector<BlameProcess> processes;  // by growth
+  double watched_share = 1;             // part of the window in which faults were looked at
   std::uint64_t samples = 0;
   std::uint64_t incomplete_stacks = 0;  // outer frames are missing
   std::uint64_t incomplete_python = 0, misplaced_python = 0;
   std::uint64_t unnamed_frames = 0, frames = 0;
   std::map<std::string, std::uint64_t> lost;  // by reason
+  std::string
+      no_stacks;  // why faults could not be watched: growth by process is all there is; empty: they were
 };
 
 class Blame {
@@ -80,10 +84,12 @@ class Blame {
   void note(std::uint32_t pid);
   void add(const wire::Fault& fault);
   /// Forgets what has been given back since it was touched: each sampled page is looked at again after 1, 2,
-  /// 4, … calls, so that memory which comes and goes is found missing once. About 0.5 µs a page looked at.
+  /// 4, … calls, and all of a process that has shrunk, so that memory which comes and goes is found missing
+  /// once. About 0.5 µs a page looked at, 10 µs a process.
   void look();
-  /// Reads every process's counters again and weighs. The caller adds scope, cgroups and losses.
-  BlameReport finish(Seconds window);
+  /// Reads every process's counters again and weighs. Where only a share of the window was watched, each
+  /// process's samples stand for all of its faults. The caller adds scope, cgroups and losses.
+  BlameReport finish(Seconds window, double watched_share = 1);
 
  private:
   struct Sample {
@@ -100,13 +106,15 @@ class Blame {
     std::optional<ProcessLevel> before;
     std::optional<wire::Memory> last;
     std::vector<Sample> samples;
+    std::uint64_t faults = 0;          // that the samples stand for
+    std::uint64_t resident_pages = 0;  // at the last look
     std::map<Stack, std::uint32_t> sites;
   };
   Process& process_of(const wire::Fault& fault);
   void open_view(Process& process);
   void describe(Process& process) const;
   std::optional<ProcessLevel> level_of(const TaskId& id, bool with_uss) const;
-  BlameProcess judge(Process& process) const;
+  BlameProcess judge(Process& process, double watched_share) const;
 
   Config config_;
   ProcFs procfs_;

@@ -8,7 +8,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
+#include <optional>
+#include <random>
 
 #include "base/unique_fd.h"
 #include "collect/libbpf.h"
@@ -35,12 +38,18 @@ class LoadedFaultSource final : public FaultSource {
       return Error::failed("the page-fault program and user space are of different builds: rebuild");
     skeleton_->rodata->oc_scope_by_cgroup = !options_.cgroups.empty();
     skeleton_->rodata->oc_scope_by_process = !options_.processes.empty();
+    // Each CPU keeps as much of a counter's change to itself, before others see it.
+    int batch = std::max(32, 2 * libbpf_num_possible_cpus());
+    skeleton_->rodata->oc_lag_pages = 2 * batch;
     skeleton_->data->oc_sample_pages =
         static_cast<__u64>(options_.sample_bytes.count / options_.units.page_bytes);
     if (int err = oomcast_faults_bpf__load(skeleton_.get()); err)
       return Error::forbidden(fmt::format("loading the page-fault program: {}: {} ({})",
                                           LibbpfLog::first_line(), LibbpfLog::verdict(),
                                           std::strerror(-err)));
+    int cpus = libbpf_num_possible_cpus();
+    if (cpus <= 0) return Error::failed("counting the CPUs");
+    counted_.resize(static_cast<std::size_t>(cpus));
     for (std::uint64_t id : options_.cgroups) add_to_scope(id);
     for (std::uint32_t tgid : options_.processes) add_to_scope(tgid);
     ring_.reset(
@@ -49,48 +58,32 @@ class LoadedFaultSource final : public FaultSource {
     return Ok{};
   }
 
-  // One event a CPU, for all that runs there: a process started later is seen from its first fault on.
-  Status begin() override {
-    int cpus = libbpf_num_possible_cpus();
-    for (int cpu = 0; cpu < cpus; ++cpu) {
-      perf_event_attr attr{};
-      attr.size = sizeof(attr);
-      attr.type = PERF_TYPE_SOFTWARE;
-      attr.config =
-          PERF_COUNT_SW_PAGE_FAULTS_MIN;  // counted behind the fault; a major one brings back old memory
-      attr.freq = 1;
-      attr.sample_freq = options_.looks_per_s;
-      attr.sample_type = PERF_SAMPLE_ADDR;
-      UniqueFd fd;
-      // The kernel has a highest frequency, which falls when its samples took long.
-      for (; !fd && attr.sample_freq; attr.sample_freq /= 2) {
-        fd.reset(static_cast<int>(syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC)));
-        if (!fd && errno != EINVAL) break;
-      }
-      if (!fd && errno == ENODEV) continue;  // offline
-      if (!fd)
-        return Error::forbidden(
-            fmt::format("opening the page-fault event of CPU {}: {}. It needs root, or "
-                        "CAP_PERFMON",
-                        cpu, std::strerror(errno)));
-      Link link(bpf_program__attach_perf_event(skeleton_->progs.on_fault, fd.get()));
-      if (!link)
-        return Error::forbidden(
-            fmt::format("attaching to the page-fault event of CPU {}: {}", cpu, std::strerror(errno)));
-      fd.release();  // the link closes it
-      links_.push_back(std::move(link));
-    }
-    return Ok{};
+  Status begin(MonoTime now) override {
+    budget_.emplace(options_.budget, now);
+    return watch();
   }
 
   int fd() const override { return ring_buffer__epoll_fd(ring_.get()); }
 
-  void drain(const std::function<void(wire::Fault)>& sink, MonoTime now) override {
+  Status drain(const std::function<void(wire::Fault)>& sink, MonoTime now) override {
     sink_ = &sink;
     ring_buffer__consume(ring_.get());
     sink_ = nullptr;
     pace(now);
+    bool watching = budget_->watching();
+    if (budget_->look(now, faults_of_busiest_cpu(), chance_(random_)) == watching) return Ok{};
+    if (!watching) {
+      ++skeleton_->data->oc_window;
+      return watch();
+    }
+    // Closed, not disabled: as long as one such event exists anywhere, every fault of the machine takes a
+    // longer way.
+    links_.clear();
+    return Ok{};
   }
+
+  Nanos next_look() const override { return budget_->next_look(); }
+  double watched_share() const override { return budget_->watched_share(); }
 
   Status set_python(std::uint32_t tgid, const wire::PythonLayout& layout) override {
     auto value = wire::encode(layout);
@@ -129,6 +122,44 @@ class LoadedFaultSource final : public FaultSource {
     bpf_map_update_elem(bpf_map__fd(skeleton_->maps.fault_scope), &key, &yes, BPF_ANY);
   }
 
+  // One event a CPU, for all that runs there: a process started later is seen from its first fault on.
+  Status watch() {
+    for (std::size_t cpu = 0; cpu < counted_.size(); ++cpu) {
+      perf_event_attr attr{};
+      attr.size = sizeof(attr);
+      attr.type = PERF_TYPE_SOFTWARE;
+      // Counted behind the fault; a major one brings back old memory.
+      attr.config = PERF_COUNT_SW_PAGE_FAULTS_MIN;
+      attr.sample_period = 1;
+      attr.sample_type = PERF_SAMPLE_ADDR;
+      UniqueFd fd(static_cast<int>(
+          syscall(SYS_perf_event_open, &attr, -1, static_cast<int>(cpu), -1, PERF_FLAG_FD_CLOEXEC)));
+      if (!fd && errno == ENODEV) continue;  // offline
+      if (!fd)
+        return Error::forbidden(
+            fmt::format("opening the page-fault event of CPU {}: {}. It needs root, or CAP_PERFMON", cpu,
+                        std::strerror(errno)));
+      Link link(bpf_program__attach_perf_event(skeleton_->progs.on_fault, fd.get()));
+      if (!link)
+        return Error::forbidden(
+            fmt::format("attaching to the page-fault event of CPU {}: {}", cpu, std::strerror(errno)));
+      fd.release();  // the link closes it
+      links_.push_back(std::move(link));
+    }
+    return Ok{};
+  }
+
+  std::uint64_t faults_of_busiest_cpu() {
+    __u32 zero = 0;
+    std::vector<__u64> now(counted_.size());
+    if (bpf_map_lookup_elem(bpf_map__fd(skeleton_->maps.fault_count), &zero, now.data()) != 0) return 0;
+    std::uint64_t most = 0;
+    for (std::size_t cpu = 0; cpu < now.size(); ++cpu)
+      most = std::max<std::uint64_t>(most, now[cpu] - counted_[cpu]);
+    counted_ = std::move(now);
+    return most;
+  }
+
   // Every record costs an unwinding: where memory grows fast, each stands for more of it.
   void pace(MonoTime now) {
     if (now < next_pace_) return;
@@ -161,6 +192,10 @@ class LoadedFaultSource final : public FaultSource {
   std::uint64_t undecodable_ = 0;
   std::uint64_t records_ = 0;  // since the last pace()
   MonoTime next_pace_{};
+  std::optional<FaultBudget> budget_;
+  std::vector<__u64> counted_;  // faults looked at, by CPU
+  std::minstd_rand random_{std::random_device{}()};
+  std::uniform_real_distribution<double> chance_;
 };
 
 }  // namespace

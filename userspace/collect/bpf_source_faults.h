@@ -12,6 +12,7 @@
 
 #include "base/result.h"
 #include "base/units.h"
+#include "collect/fault_budget.h"
 #include "wire/fault.h"
 
 namespace oomcast {
@@ -20,7 +21,7 @@ struct FaultOptions {
   std::string btf_path;                  // the kernel's own BTF
   std::vector<std::uint64_t> cgroups;    // inodes in the memory hierarchy, with what is below them
   std::vector<std::uint32_t> processes;  // with their descendants; both empty: the whole machine
-  std::uint64_t looks_per_s = 20000;     // at faults, on each CPU: the kernel finds the period for it
+  FaultBudget::Limits budget;            // of faults that are looked at
   Bytes sample_bytes = KiB(256);         // a fault is recorded when its process has grown by about so much,
   std::uint64_t records_per_s = 1000;    // or by more, so that there are not many more records than this
   wire::Units units;
@@ -33,11 +34,14 @@ class FaultSource {
   virtual ~FaultSource() = default;
 
   /// Samples from now on. Error::forbidden: the kernel refuses its page-fault events.
-  virtual Status begin() = 0;
+  virtual Status begin(MonoTime now) = 0;
   /// Becomes readable when records should be read at once; others wait for the next look.
   virtual int fd() const = 0;
-  /// Hands all waiting records to `sink`. `now` paces the records.
-  virtual void drain(const std::function<void(wire::Fault)>& sink, MonoTime now) = 0;
+  /// Hands all waiting records to `sink`, and keeps to the budget. Call it again within next_look().
+  virtual Status drain(const std::function<void(wire::Fault)>& sink, MonoTime now) = 0;
+  virtual Nanos next_look() const = 0;
+  /// Part of the time since begin() in which faults were looked at: 1 unless the budget ran out.
+  virtual double watched_share() const = 0;
   /// The frames of this process, and of children that it forks, are read from now on.
   virtual Status set_python(std::uint32_t tgid, const wire::PythonLayout& layout) = 0;
   /// What it holds of its own (anonymous, shared, swapped): from there on its growth is counted.

@@ -74,9 +74,8 @@ std::optional<GpuCard> parse_gpu_card(std::string_view path, std::string_view te
   return out;
 }
 
-std::vector<GpuCard> read_gpu_cards(const Roots& roots) {
+std::vector<GpuCard> read_gpu_cards(const std::string& top) {
   std::vector<GpuCard> out;
-  std::string top = roots.at("/proc/driver/nvidia-uvm/gpus");
   for (const std::string& first : entries(top))
     for (const std::string& second : entries(top + "/" + first)) {
       std::string path = first + "/" + second;

@@ -32,7 +32,9 @@ struct GpuCard {
 };
 /// nullopt: no uuid in `path`.
 std::optional<GpuCard> parse_gpu_card(std::string_view path, std::string_view text);
-/// At most 64. Empty: nvidia-uvm is not loaded, or no card is in use.
-std::vector<GpuCard> read_gpu_cards(const Roots& roots);
+/// Those below `top`, which is kGpuCards but for tests. At most 64. Empty: nvidia-uvm is not loaded, or no
+/// card is in use.
+std::vector<GpuCard> read_gpu_cards(const std::string& top);
+inline constexpr const char* kGpuCards = "/proc/driver/nvidia-uvm/gpus";
 
 }  // namespace oomcast

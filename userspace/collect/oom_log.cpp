@@ -343,6 +343,17 @@ std::vector<OomDump> OomLogParser::take_finished(std::optional<Nanos> now) {
   return std::exchange(finished_, {});
 }
 
+std::vector<OomDump> OomLogParser::take_named(Nanos now) {
+  std::vector<OomFact> late;
+  settle(now, late);
+  for (auto open = open_.begin(); open != open_.end();) {
+    auto next = std::next(open);
+    if (!open->dump.victims.empty()) close(open);
+    open = next;
+  }
+  return std::exchange(finished_, {});
+}
+
 std::vector<OomDump> OomLogParser::finish() {
   std::vector<OomFact> late;
   while (!begun_.empty()) give_up(0, late);

@@ -99,12 +99,13 @@ std::optional<ProcStat> parse_proc_stat(std::string_view text) {
   std::string_view fields[20];  // field 4 (ppid) is fields[0], field 22 (starttime) fields[18]
   for (std::string_view& field : fields) field = next_field(rest);
   auto ppid = parse_u32(fields[0]);
-  auto flags = parse_u64(fields[5]);
+  auto flags = parse_u64(fields[5]), minor = parse_u64(fields[6]), major = parse_u64(fields[8]);
   auto threads = parse_u32(fields[16]);
   auto start = parse_u64(fields[18]);
-  if (!ppid || !flags || !threads || !start) return std::nullopt;
+  if (!ppid || !flags || !minor || !major || !threads || !start) return std::nullopt;
   stat.ppid = *ppid;
   stat.flags = *flags;
+  stat.faults = *minor + *major;
   stat.num_threads = *threads;
   stat.start_ticks = *start;
   return stat;

@@ -20,7 +20,8 @@ struct ProcStat {
   std::string comm;  // bytes, may hold anything, at most 15 of them (kernel threads: 63)
   char state = '?';
   std::uint32_t ppid = 0;
-  std::uint64_t flags = 0;  // PF_*; 0x200000 = kernel thread
+  std::uint64_t flags = 0;   // PF_*; 0x200000 = kernel thread
+  std::uint64_t faults = 0;  // of all its threads so far, minor and major
   std::uint32_t num_threads = 0;
   std::uint64_t start_ticks = 0;  // clock ticks since boot, as in TaskId
   bool kernel_thread() const { return (flags & 0x200000) != 0; }

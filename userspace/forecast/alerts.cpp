@@ -22,6 +22,7 @@ Truth test(const AlertRule& rule, const AlertInput& in) {
   auto absent = [&] { return in.forecast->verdict == Verdict::unknown ? Truth::unknown : Truth::no; };
   switch (rule.quantity) {
     case Quantity::level:
+      if (in.device) return Truth::unknown;
       return in.level ? above(in.level->as_double(), rule.threshold, 0.95) : Truth::unknown;
     case Quantity::share:
       if (!in.level || !in.limit || in.limit->count <= 0) return Truth::unknown;
@@ -48,7 +49,8 @@ std::size_t depth(const AlertInput& in) {
 }
 
 bool is_inside(const AlertInput& inner, const AlertInput& outer) {
-  if (outer.process || inner.host || depth(inner) <= depth(outer)) return false;
+  if (inner.device || outer.device || outer.process || inner.host || depth(inner) <= depth(outer))
+    return false;
   return outer.host || (inner.cgroup && outer.cgroup && in_scope(inner.cgroup->path, outer.cgroup->path));
 }
 
@@ -69,16 +71,17 @@ bool same_limit(const AlertInput& a, const AlertInput& b) {
 }
 
 std::string message_of(const AlertRule& rule, const AlertInput& in) {
-  std::string who = in.process  ? fmt::format("{}[{}] with its descendants",
-                                              escape_for_terminal(in.process->comm), in.process->id.tgid)
-                    : in.host   ? "the host"
-                    : in.cgroup ? escape_for_terminal(in.cgroup->path)
-                                : "an unknown cgroup";
+  std::string who = in.device    ? to_string(*in.device)
+                    : in.process ? fmt::format("{}[{}] with its descendants",
+                                               escape_for_terminal(in.process->comm), in.process->id.tgid)
+                    : in.host    ? "the host"
+                    : in.cgroup  ? escape_for_terminal(in.cgroup->path)
+                                 : "an unknown cgroup";
   std::string out = who;
   if (in.level) {
     out += fmt::format(" holds {}", format_size(*in.level));
     if (in.limit) out += fmt::format(" of {}", format_size(*in.limit));
-    out += " that nothing can take back";
+    out += in.device ? " of GPU memory" : " that nothing can take back";
   }
   if (!in.forecast) return out;
   const Forecast& f = *in.forecast;
@@ -99,7 +102,7 @@ std::string message_of(const AlertRule& rule, const AlertInput& in) {
 void AlertBook::observe(MonoTime now, std::size_t rule, const AlertInput& input,
                         std::vector<States::iterator>& due) {
   Truth truth = test(rules_[rule], input);
-  Key key{rule, input.host, input.cgroup && !input.host ? input.cgroup->id.inode : 0, {}};
+  Key key{rule, input.host, input.cgroup && !input.host ? input.cgroup->id.inode : 0, {}, input.device};
   if (input.process) key.process = input.process->id;
   auto at = states_.find(key);
   if (at == states_.end()) {

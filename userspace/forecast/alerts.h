@@ -18,7 +18,8 @@
 
 namespace oomcast {
 
-/// What is known of a cgroup, of a process with its descendants, or of the host.
+/// What is known of a cgroup, of a process with its descendants, of the host, or of a card. Sizes as levels
+/// are meant of the host's memory: of a card, rules on parts, growth and deadlines are looked at.
 struct AlertInput {
   bool host = false;
   CgroupPtr cgroup;                   // of the host: the root; null: not known
@@ -27,6 +28,7 @@ struct AlertInput {
   std::optional<Bytes> limit;         // what `level` runs against
   CgroupPtr limit_cgroup;
   std::optional<Forecast> forecast;
+  std::optional<GpuUuid> device = {};  // a card
 };
 
 /// A rule came true.
@@ -65,6 +67,7 @@ class AlertBook {
     bool host;
     std::uint64_t cgroup;  // inode
     TaskId process;
+    std::optional<GpuUuid> device;
     auto operator<=>(const Key&) const = default;
   };
   struct State {

@@ -118,6 +118,38 @@ void Book::on(const ExitFact& exit) {
   members_.erase(exit.process.id);
 }
 
+void Book::on(const GpuSample& sample) {
+  if (!sample.device) return;
+  std::pair key{*sample.device, sample.process ? sample.process->id : TaskId{}};
+  if (sample.ended) {
+    gpu_.erase(key);
+    return;
+  }
+  auto at = gpu_.find(key);
+  if (at == gpu_.end()) {
+    if (sample.process && sample.held < kLeastFollowed) return;
+    if (gpu_.size() >= config_.most_processes) {
+      ++not_followed_;
+      return;
+    }
+    at = gpu_.try_emplace(key, Surplus::droppable).first;
+  }
+  Entry& entry = at->second;
+  entry.newest.device = sample.device;
+  entry.newest.process = sample.process;
+  auto limit = sample.limit;
+  if (auto card = gpu_.find({*sample.device, TaskId{}}); sample.process && limit && card != gpu_.end())
+    limit = std::max(sample.held, *limit - (card->second.last.value - sample.held));
+  add(entry, {sample.time, sample.held, limit});
+  const Forecast& next = entry.forecaster.forecast();
+  if (!sample.process || entry.told || next.verdict == Verdict::leak) look(entry, sample.time);
+}
+
+const Forecast* Book::of(const GpuUuid& card) const {
+  auto at = gpu_.find({card, TaskId{}});
+  return at == gpu_.end() ? nullptr : &at->second.newest.forecast;
+}
+
 void Book::add_tree(MonoTime now) {
   if (!config_.tree || members_.empty()) return;
   if (!tree_) tree_.emplace(Surplus::shared);
@@ -151,6 +183,8 @@ void Book::tick(MonoTime now) {
   };
   for (auto& [inode, entry] : cgroups_) refresh(entry);
   for (auto& [id, entry] : processes_)
+    if (entry.told) refresh(entry);
+  for (auto& [key, entry] : gpu_)
     if (entry.told) refresh(entry);
   add_tree(now);
 }

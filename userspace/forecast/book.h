@@ -16,7 +16,7 @@
 
 namespace oomcast {
 
-/// For a cgroup or a process; both null: a series that is neither.
+/// For a cgroup, a process, a card, or what a process has on a card; none: a series of another tool.
 struct ForecastFact {
   MonoTime time;
   CgroupPtr cgroup;
@@ -24,6 +24,7 @@ struct ForecastFact {
   CgroupPtr limit_cgroup;
   Forecast forecast;
   std::optional<double> time_s = std::nullopt;  // of a series of another tool, instead of `time`
+  std::optional<GpuUuid> device = std::nullopt;
 };
 
 /// What had been predicted when a cgroup met its limit.
@@ -46,6 +47,8 @@ class Book {
   /// Fills in the process's growth. Processes that hold less than 16 MiB when first met are not followed.
   void on(ProcessSampleFact& sample);
   void on(const ExitFact& exit);
+  /// A card's limit is its memory; that of a process on it, what the others leave.
+  void on(const GpuSample& sample);
   void forget(const CgroupId& cgroup) { cgroups_.erase(cgroup.inode); }
   /// The limit of `owner` was met: what grew below it is being freed, and what comes is another life.
   void on_kill(const CgroupRef& owner);
@@ -57,6 +60,8 @@ class Book {
   /// The newest of a cgroup (the host's is that of the root cgroup); nullptr: there is none yet.
   const Forecast* of(const CgroupId& cgroup) const;
   std::optional<Bytes> pinned(const CgroupId& cgroup) const;
+  /// Of a card; nullptr: none yet.
+  const Forecast* of(const GpuUuid& card) const;
   /// Of the cgroup whose limit was met at `kill`.
   std::optional<ForecastBefore> before(const CgroupId& limit_cgroup, MonoTime kill) const;
   /// Processes that were not followed because there were too many.
@@ -92,7 +97,8 @@ class Book {
   Config config_;
   std::map<std::uint64_t, Entry> cgroups_;  // by inode, in an order that a replay has too
   std::map<TaskId, Entry> processes_;
-  std::map<TaskId, Member> members_;  // of the tree
+  std::map<std::pair<GpuUuid, TaskId>, Entry> gpu_;  // task 0: the card
+  std::map<TaskId, Member> members_;                 // of the tree
   std::optional<Entry> tree_;
   std::vector<ForecastFact> news_;
   std::uint64_t not_followed_ = 0;

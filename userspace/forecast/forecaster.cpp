@@ -24,6 +24,7 @@ constexpr double kSameRss = 0.1;        // of it
 constexpr double kStartUp = 2;          // times the spikes
 constexpr double kLoading = 0.03;       // of the history: before it is under way
 constexpr double kSpikeWander = 4.8;    // times the floor's own spread
+constexpr double kPeakNoise = 1.5;      // times the highest of what is none
 constexpr double kFineHeadroom = 0.10;  // of what was left, for what only the newest part shows
 // Split conformal calibration (Lei et al. 2018, J. Am. Stat. Assoc. 113:1094): what the mixture's 90 %
 // interval must be multiplied by to hold the truth in 91 % of the judgements on series with known ends.
@@ -32,9 +33,14 @@ constexpr double kConformalHigh = 0.92;
 // What makes an alert.
 constexpr double kAlertReversed = 2.3;
 constexpr std::size_t kAlertDots = 12;
-constexpr double kAlertAtOnce = 60;  // s: too late to wait for so many
-constexpr double kAlertNoise = 14;
-constexpr double kAlertCertain = 3.5;
+constexpr double kAlertAtOnce = 60;  // s: too late to wait for so many, of what has just begun
+constexpr double kAlertYoung = 600;  // s
+// A wander of hours looks like a leak until it turns: what is young must stand further out of its noise.
+constexpr double kAlertOld = 8 * 3600;  // s
+constexpr double kAlertNoise = 22, kAlertNoiseOld = 8;
+constexpr double kAlertCertain = 3.5, kAlertCertainOld = 8;
+constexpr double kAlertLevelsOff = 0.1;   // probability
+constexpr double kAlertBelow = 0.1;       // of the rise: a level that far under the trend has left it
 constexpr double kAlertAge = 2;           // times as long as the growth lasts already
 constexpr double kAlertMost = 3 * 86400;  // s
 constexpr double kAlertClear = 1.5;
@@ -52,6 +58,13 @@ double highest_of(std::span<const Bucket> buckets, double from, double before) {
 
 Bytes bytes(double v) {
   return {static_cast<std::int64_t>(std::llround(v))};
+}
+
+std::pair<double, double> moments(const std::vector<double>& v) {  // mean and standard deviation
+  double mean = 0, var = 0;
+  for (double x : v) mean += x / static_cast<double>(v.size());
+  for (double x : v) var += (x - mean) * (x - mean) / std::max<double>(1, static_cast<double>(v.size()) - 1);
+  return {mean, std::sqrt(var)};
 }
 
 // Standard deviation around one straight line.
@@ -273,6 +286,7 @@ std::optional<Forecaster::Leak> Forecaster::find_leak(const Window& window, bool
     leak.strength =
         std::min(share(leak.rise, shape.reversed_rise + 1), share(leak.rise, 2 * trend->residual_sd() + 1));
     leak.peaks = peaks_above(*trend, window);
+    if (leak.peaks.recurring) leak.noise = noise_above(*trend, window, false);
     return leak;
   };
 
@@ -308,6 +322,23 @@ std::optional<Forecaster::Leak> Forecaster::find_leak(const Window& window, bool
   return chosen;
 }
 
+Peaks Forecaster::noise_above(const Trend& trend, const Window& window, bool with_excursions) const {
+  std::vector<double> heights;
+  for (const Bucket& b : window.buckets) {
+    if (b.time < trend.begin() || &b == &window.buckets.back()) continue;
+    bool inside = !with_excursions &&
+                  std::any_of(window.shape.excursions.begin(), window.shape.excursions.end(),
+                              [&](const Excursion& e) { return b.time >= e.from && b.time <= e.to; });
+    if (!inside) heights.push_back(b.high - trend.value(b.peak_time));
+  }
+  Peaks out;
+  if (heights.size() < 3) return out;
+  std::tie(out.mean, out.sd) = moments(heights);
+  out.most = *std::max_element(heights.begin(), heights.end());
+  out.period = (trend.end() - trend.begin()) / static_cast<double>(heights.size());
+  return out;
+}
+
 Peaks Forecaster::peaks_above(const Trend& trend, const Window& window) const {
   Peaks out;
   std::vector<double> heights, times;
@@ -316,37 +347,23 @@ Peaks Forecaster::peaks_above(const Trend& trend, const Window& window) const {
     heights.push_back(e.height);
     times.push_back(e.peak_time);
   }
-  auto moments = [](const std::vector<double>& v) {
-    double mean = 0, var = 0;
-    for (double x : v) mean += x / static_cast<double>(v.size());
-    for (double x : v)
-      var += (x - mean) * (x - mean) / std::max<double>(1, static_cast<double>(v.size()) - 1);
-    return std::pair(mean, std::sqrt(var));
-  };
-  if (heights.size() >= 2) {
-    out.recurring = true;
-    // Above the trend, not above the opened floor: they differ by the trend's own rise.
-    for (std::size_t i = 0; i < heights.size(); ++i)
-      for (const Bucket& b : window.buckets)
-        if (b.peak_time == static_cast<float>(times[i])) heights[i] = b.high - trend.value(times[i]);
-    std::tie(out.mean, out.sd) = moments(heights);
-    out.most = *std::max_element(heights.begin(), heights.end());
-    std::vector<double> gaps;
-    for (std::size_t i = 1; i < times.size(); ++i) gaps.push_back(times[i] - times[i - 1]);
-    std::sort(gaps.begin(), gaps.end());
-    out.period = gaps[gaps.size() / 2];
-    auto [mean, sd] = moments(gaps);
-    out.jitter = gaps.size() > 1 ? share(sd, mean) : 0.3;
-    out.last = times.back();
-    return out;
-  }
-  for (const Bucket& b : window.buckets)
-    if (b.time >= trend.begin() && &b != &window.buckets.back())
-      heights.push_back(b.high - trend.value(b.peak_time));
-  if (heights.size() < 3) return out;
+  if (heights.size() < 2) return noise_above(trend, window, true);
+  // Above the trend, not above the opened floor: they differ by the trend's own rise.
+  for (std::size_t i = 0; i < heights.size(); ++i)
+    for (const Bucket& b : window.buckets)
+      if (b.peak_time == static_cast<float>(times[i])) heights[i] = b.high - trend.value(times[i]);
   std::tie(out.mean, out.sd) = moments(heights);
+  // What stands little above the rest is the highest of the noise, and need not be waited for.
+  if (out.mean < kPeakNoise * noise_above(trend, window, false).most) return noise_above(trend, window, true);
+  out.recurring = true;
   out.most = *std::max_element(heights.begin(), heights.end());
-  out.period = (trend.end() - trend.begin()) / static_cast<double>(heights.size());
+  std::vector<double> gaps;
+  for (std::size_t i = 1; i < times.size(); ++i) gaps.push_back(times[i] - times[i - 1]);
+  std::sort(gaps.begin(), gaps.end());
+  out.period = gaps[gaps.size() / 2];
+  auto [mean, sd] = moments(gaps);
+  out.jitter = gaps.size() > 1 ? share(sd, mean) : 0.3;
+  out.last = times.back();
   return out;
 }
 
@@ -370,6 +387,12 @@ void Forecaster::tell_leak(const Leak& leak) {
                                format_duration(Seconds(leak.peaks.period)));
   if (!limit_) return;
   auto c = t.crossing(limit_->as_double(), leak.peaks, now);
+  if (leak.peaks.recurring) {
+    // No later than without a peak.
+    auto floor = t.crossing(limit_->as_double(), leak.noise, now);
+    c = {std::min(c.low, floor.low), std::min(c.median, floor.median), std::min(c.high, floor.high),
+         std::min(c.never, floor.never)};
+  }
   if (!std::isfinite(c.median)) return;
   meets_ = c.median;
   meets_low_ = c.median - kConformalLow * std::max(0.0, c.median - c.low);
@@ -511,9 +534,14 @@ void Forecaster::decide_alert(const Leak* leak) {
   double age = leak->trend.end() - leak->trend.begin(), left = *meets_ - now;
   double horizon = std::min(kAlertAge * age, kAlertMost);
   const Trend& t = leak->trend;
-  bool strong = leak->strength >= kAlertReversed &&
-                t.dots() >= (left < kAlertAtOnce ? kLeastSamples : kAlertDots) && leak->new_ground &&
-                leak->rise >= kAlertNoise * t.residual_sd() && t.slope(now) >= kAlertCertain * t.slope_sd();
+  bool old = age >= kAlertOld;
+  bool under_way =
+      t.value(now) - history_.newest_value() <= std::max(4 * t.residual_sd(), kAlertBelow * leak->rise);
+  bool enough = t.dots() >= (left < kAlertAtOnce && age < kAlertYoung ? kLeastSamples : kAlertDots);
+  bool clear = leak->rise >= (old ? kAlertNoiseOld : kAlertNoise) * t.residual_sd() &&
+               t.slope(now) >= (old ? kAlertCertainOld : kAlertCertain) * t.slope_sd() &&
+               (old || t.levels_off() <= kAlertLevelsOff);
+  bool strong = leak->strength >= kAlertReversed && leak->new_ground && under_way && enough && clear;
   alert_ = alert_ ? left < kAlertClear * horizon : strong && left < horizon;
 }
 

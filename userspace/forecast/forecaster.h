@@ -41,10 +41,10 @@ class Forecaster {
  private:
   struct Leak {
     Trend trend;
-    Peaks peaks;
-    double rise = 0;         // since the regime began, bytes
-    double strength = 0;     // the rise over what noise and earlier reversed rises give
-    bool new_ground = true;  // higher than the series has ever been
+    Peaks peaks, noise = {};  // noise: what stands above the trend where no peak does
+    double rise = 0;          // since the regime began, bytes
+    double strength = 0;      // the rise over what noise and earlier reversed rises give
+    bool new_ground = true;   // higher than the series has ever been
   };
   struct Window {
     std::span<const Bucket> buckets;
@@ -54,6 +54,7 @@ class Forecaster {
   bool limit_moved() const;
   void analyse();
   std::optional<Leak> find_leak(const Window& window, bool whole, double explained) const;
+  Peaks noise_above(const Trend& trend, const Window& window, bool with_excursions) const;
   Peaks peaks_above(const Trend& trend, const Window& window) const;
   void tell_leak(const Leak& leak);
   void tell_rest(const std::vector<Window>& windows);

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "model/logged_kill.h"
+#include "model/memory_at_kill.h"
 
 namespace oomcast {
 namespace {
@@ -127,7 +128,8 @@ bool EpisodeBuilder::was_sent_by(const wire::OomMark& mark) {
   });
 }
 
-EpisodeBuilder::Open* EpisodeBuilder::open_for(std::optional<std::uint64_t> limit_inode, MonoTime when) {
+EpisodeBuilder::Open* EpisodeBuilder::open_for(std::optional<std::uint64_t> limit_inode, MonoTime when,
+                                               MonoTime alive) {
   for (Open& open : open_)
     if (open.limit_inode == limit_inode) {
       open.last = std::max(open.last, when);
@@ -145,15 +147,20 @@ EpisodeBuilder::Open* EpisodeBuilder::open_for(std::optional<std::uint64_t> limi
   open.alone = open_.size() == 1;
   if (!open.alone)
     for (Open& other : open_) other.alone = false;
-  begin(open, when);
+  begin(open, when, alive);
   return &open;
 }
 
-void EpisodeBuilder::begin(Open& open, MonoTime when) {
+// `alive`: the victim was not yet killed.
+void EpisodeBuilder::begin(Open& open, MonoTime when, MonoTime alive) {
   open.episode.time = open.first = when;
   open.vmstat_before.reset();
   for (const KillCount& count : vmstat_)
-    if (count.ended < when) open.vmstat_before = count.kills;
+    if (count.ended < alive) open.vmstat_before = count.kills;
+}
+
+void EpisodeBuilder::on_log_read(MonoTime until) {
+  remember(log_read_, until, 256);
 }
 
 EpisodeBuilder::OpenVictim* EpisodeBuilder::find_victim(TaskId id) {
@@ -191,7 +198,7 @@ EpisodeBuilder::OpenVictim* EpisodeBuilder::find_unmarked(const wire::OomMark& m
       v.victim.tid = mark.victim.tid;
       v.marked_at = mark.time;
       if (!v.victim.oom_score_adj) v.victim.oom_score_adj = mark.victim.oom_score_adj;
-      if (mark.time < open.first) begin(open, mark.time);
+      if (mark.time < open.first) begin(open, mark.time, mark.time);
       open.last = open.first;
       for (const OpenVictim& other : open.victims) open.last = std::max(open.last, other.marked_at);
       *in = &open;
@@ -228,7 +235,7 @@ void EpisodeBuilder::on_mark(const wire::OomMark& mark) {
   Open* open = nullptr;
   OpenVictim* v = find_unmarked(mark, owner, &open);
   if (!v) {
-    open = open_for(owner, mark.time);
+    open = open_for(owner, mark.time, mark.time);
     if (!open || open->victims.size() >= kMaxVictims) {
       if (open) ++dropped_;
       return;
@@ -236,6 +243,7 @@ void EpisodeBuilder::on_mark(const wire::OomMark& mark) {
     v = &add_victim(*open, mark.victim, mark.time);
   }
   Episode& episode = open->episode;
+  if (!open->marked) episode.grew_most = grew_most(*open);
   v->victim.marked = true;
   v->killer_tid = mark.trigger.tid;
   v->victim.process = process_ref(tasks_, cgroups_, v->task);
@@ -384,7 +392,11 @@ void EpisodeBuilder::on_dump(const OomDump& dump, MonoTime when) {
     if (!open) {
       auto path = dump.limit_cgroup();
       const CgroupState* owner = path ? cgroups_.by_path(*path) : nullptr;
-      open = open_for(owner ? std::optional(owner->ref->id.inode) : std::nullopt, when);
+      // It is as old as the log's end before it.
+      MonoTime alive = MonoTime::min();
+      for (MonoTime read : log_read_)
+        if (read < when) alive = read;
+      open = open_for(owner ? std::optional(owner->ref->id.inode) : std::nullopt, when, alive);
       if (open && path && !open->episode.limit_cgroup) {
         auto ref = std::make_shared<CgroupRef>();
         ref->path = *path;
@@ -406,7 +418,8 @@ void EpisodeBuilder::on_dump(const OomDump& dump, MonoTime when) {
     if (!open->trigger && dump.trigger_tid) open->trigger = logged_trigger(*open, dump);
   }
   if (dump.group_kill) episode.group_kill = true;
-  if (!episode.memory) episode.memory = memory_at_kill(dump);
+  if (!episode.memory) episode.memory = memory_at_kill(dump, sources_.page);
+  if (!episode.machine) episode.machine = machine_at_kill(dump, sources_.page);
   if (episode.tasks.empty() && !dump.tasks.empty()) {
     episode.tasks = tasks_at_kill(dump, sources_.page);
     episode.tasks_listed = dump.tasks.size() + dump.dropped;
@@ -482,7 +495,9 @@ Episode EpisodeBuilder::finish(Open& open) {
           told.insert(kill.victim.id).second)
         episode.also_killed.push_back(process_ref(tasks_, cgroups_, kill.victim));
   for (OpenVictim& v : open.victims) episode.victims.push_back(std::move(v.victim));
-  episode.grew_most = grew_most(open);
+  // What was on its way at the kill is there now; of a series that has fallen far since then, little is left.
+  auto most = [](const std::vector<GrewProcess>& grew) { return grew.empty() ? Bytes{} : grew.front().grew; };
+  if (auto now = grew_most(open); most(now) >= most(episode.grew_most)) episode.grew_most = std::move(now);
   if (sources_.bpf) episode.checks.mark_victim = count_processes(episode.victims, &Victim::marked);
   if (sources_.kmsg) episode.checks.kmsg = count_processes(episode.victims, &Victim::logged);
   if (open.alone && open.vmstat_before && !vmstat_.empty() && vmstat_.back().began > open.last)
@@ -502,6 +517,10 @@ std::vector<Episode> EpisodeBuilder::take_begun() {
     out.push_back(std::move(episode));
   }
   return out;
+}
+
+bool EpisodeBuilder::any_due(MonoTime when) const {
+  return std::any_of(open_.begin(), open_.end(), [&](const Open& o) { return when - o.last >= kLatest; });
 }
 
 std::vector<Episode> EpisodeBuilder::take_closed(MonoTime now) {

@@ -63,7 +63,10 @@ class EpisodeBuilder {
   void on_exit(const wire::Exit& exit);
   void on_reaper(const wire::Reaper& reaper);
   /// A finished report of the kernel log; `when` on the model's clock.
+  /// `when`: of reading, which may be long after the kill.
   void on_dump(const OomDump& dump, MonoTime when);
+  /// All that the log had until then has been read.
+  void on_log_read(MonoTime until);
   void on_vmstat(const KillCount& count);
   /// Usage of a cgroup that watched() names.
   void on_usage(std::uint64_t inode, MonoTime when, Bytes usage);
@@ -71,6 +74,8 @@ class EpisodeBuilder {
   /// Cgroups whose falling usage tells when a victim's memory came back; poll them every few milliseconds.
   std::vector<std::uint64_t> watched() const;
   bool any_open() const { return !open_.empty(); }
+  /// Whether one closes by then, whatever is still missing of it.
+  bool any_due(MonoTime when) const;
   /// Episodes that are open and have another victim since the last call, as far as they are known.
   std::vector<Episode> take_begun();
   /// Episodes that are complete, or late, at `now`.
@@ -102,8 +107,8 @@ class EpisodeBuilder {
     MonoTime at;
   };
 
-  Open* open_for(std::optional<std::uint64_t> limit_inode, MonoTime when);
-  void begin(Open& open, MonoTime when);
+  Open* open_for(std::optional<std::uint64_t> limit_inode, MonoTime when, MonoTime alive);
+  void begin(Open& open, MonoTime when, MonoTime alive);
   OpenVictim* find_victim(TaskId id);
   OpenVictim* find_unmarked(const wire::OomMark& mark, std::optional<std::uint64_t> owner, Open** in);
   OpenVictim* find_logged(const OomVictimLine& line, Open** owner);
@@ -133,6 +138,7 @@ class EpisodeBuilder {
   std::deque<DyingThread> threads_;
   std::deque<Closed> closed_;
   std::deque<KillCount> vmstat_;  // the newest readings
+  std::deque<MonoTime> log_read_;
   std::uint64_t dropped_ = 0, serial_ = 0;
 };
 

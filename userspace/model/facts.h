@@ -110,10 +110,22 @@ struct ChainLevel {
   std::optional<Bytes> limit;
 };
 
-/// Where the memory of the limit's cgroup was at the kill, as the kernel's report has it; nullopt: it does
-/// not say. The kinds do not overlap, but for slab, which is part of `kernel`.
+/// Where the memory of the limit's cgroup, or of the machine, was at the kill, as the kernel's report has it;
+/// nullopt: it does not say. The kinds do not overlap, but for slab, which is part of `kernel`.
 struct MemoryAtKill {
   std::optional<Bytes> anon, file, shmem, kernel, slab, swap;
+};
+
+/// Without a memory cgroup's limit: what the machine had left, and where the request had to be met from.
+struct MachineAtKill {
+  static constexpr std::size_t kMostZones = 64, kMostSlabs = 16;
+  std::optional<std::string> cpuset;        // the trigger's: its last component
+  std::optional<std::string> mems_allowed;  // NUMA nodes that it allows: "0-1"
+  std::optional<std::string> nodemask;      // NUMA nodes that the request's memory policy allows
+  std::optional<Bytes> ram, free;           // ram: without what the kernel reserved at boot
+  std::optional<Bytes> swap_total, swap_free;
+  std::vector<ZoneLine> zones;
+  std::vector<SlabRow> slabs;  // the largest of those that cannot be reclaimed; empty: not printed
 };
 
 /// A row of the kernel's table of those it could have killed.
@@ -146,6 +158,7 @@ struct Episode {
   std::vector<GrewProcess> grew_most;
   std::vector<ChainLevel> chain;
   std::optional<MemoryAtKill> memory;
+  std::optional<MachineAtKill> machine;
   std::vector<TaskAtKill> tasks;  // the largest, `kMostTasks` at most; empty: the log has no table
   std::size_t tasks_listed = 0;   // rows that the table had
   EpisodeChecks checks;
@@ -181,7 +194,25 @@ struct GpuFact {
   GpuEvent event;
 };
 
-using ModelFact =
-    std::variant<Sample, ProcessSampleFact, Episode, UserKillFact, ReclaimFact, PressureFact, GpuFact>;
+/// GPU memory at one moment: of a process on one card, or of a card with all that is known to be on it.
+struct GpuSample {
+  MonoTime time;
+  std::optional<ProcessRef> process = {};  // nullopt: the card
+  std::optional<GpuUuid> device = {};      // nullopt: on which card is not known
+  Bytes held = {};                         // on the card
+  Bytes overhead = {};                     // of it: what contexts took by themselves
+  std::optional<Bytes> managed = {};       // of the process, on all cards and the host
+  std::optional<Bytes> pinned = {};        // of the process: host memory
+  std::optional<Bytes> limit = {};         // the card's memory
+  std::optional<Bytes> free = {};          // of a card, as the driver told last
+  /// Of a card, since the sample before: what moved to it and from it, and how often a page was missing.
+  std::optional<Bytes> moved_in = {}, moved_out = {};
+  std::optional<std::uint64_t> faults = {};
+  bool since_before = false;  // it holds more: there was some before it was followed
+  bool ended = false;         // the process: what it held at its end
+};
+
+using ModelFact = std::variant<Sample, ProcessSampleFact, Episode, UserKillFact, ReclaimFact, PressureFact,
+                               GpuFact, GpuSample>;
 
 }  // namespace oomcast

@@ -34,14 +34,14 @@ Op op_of(What what) {
 }  // namespace
 
 std::string_view to_string(GpuEvent::Op op) {
-  constexpr std::array<std::string_view, 13> names = {"context",   "alloc",   "free",   "reserve",   "map",
-                                                      "unmap",     "migrate", "advise", "free_seen", "oom",
-                                                      "recovered", "again",   "close"};
+  constexpr std::array<std::string_view, 14> names = {
+      "context",   "alloc", "free",      "reserve",        "map",   "unmap", "migrate", "advise",
+      "free_seen", "oom",   "recovered", "oversubscribed", "again", "close"};
   return names[static_cast<std::size_t>(op)];
 }
 
 bool is_news(Op op) {
-  return op == Op::oom || op == Op::recovered || op == Op::again;
+  return op == Op::oom || op == Op::recovered || op == Op::again || op == Op::oversubscribed;
 }
 
 std::string_view to_string(GpuMemoryKind kind) {
@@ -77,6 +77,60 @@ GpuEvent& GpuMemory::tell(MonoTime time, TaskId task, Op op, const GpuOp& from) 
   return events_.emplace_back(std::move(event));
 }
 
+void GpuMemory::on_cards(MonoTime time, const std::vector<GpuCard>& cards, Bytes page) {
+  for (const GpuCard& now : cards) {
+    if (cards_.size() >= kMostCards && !cards_.contains(now.uuid)) continue;
+    GpuCardState& card = cards_[now.uuid];
+    bool is_new = !card.memory && !card.counters.faults && !card.counters.migrated_pages_in;
+    card.counters_before = is_new ? now : card.counters;
+    card.counters = now;
+    if (now.memory) card.memory = now.memory;
+  }
+  for (const GpuCard& now : cards)
+    if (auto at = cards_.find(now.uuid); at != cards_.end())
+      look_for_oversubscription(time, at->first, at->second, page);
+  if (cards.size() == 1) only_device_ = cards.front().uuid;
+  if (cards.size() > 1) only_device_.reset();
+}
+
+// Possible where more is held than the card has; it is when the driver pushes pages out as well.
+void GpuMemory::look_for_oversubscription(MonoTime time, const GpuUuid& uuid, GpuCardState& card,
+                                          Bytes page) {
+  auto before = card.counters_before.migrated_pages_out, now = card.counters.migrated_pages_out;
+  if (!card.memory || !before || !now || *now <= *before) return;
+  Bytes asked{};
+  std::pair<Bytes, TaskId> most;
+  for (const auto& [task, process] : processes_) {
+    auto on_card = process.held.by_device.find(uuid);
+    if (on_card == process.held.by_device.end()) continue;
+    asked += on_card->second + process.held.managed;
+    most = std::max(most, {process.held.managed, task});
+  }
+  if (asked <= *card.memory || most.first.count == 0) return;
+  bool is_news = !card.oversubscribed || time - *card.oversubscribed > kOversubscribed;
+  card.oversubscribed = time;
+  if (!is_news) return;
+  GpuOp what;
+  what.kind = GpuMemoryKind::managed;
+  what.device = uuid;
+  what.bytes = Bytes{static_cast<std::int64_t>(*now - *before) * page.count};
+  tell(time, most.second, Op::oversubscribed, what);
+}
+
+Bytes GpuMemory::held_on(const GpuUuid& card) const {
+  Bytes out{};
+  for (const auto& [task, process] : processes_)
+    if (auto at = process.held.by_device.find(card); at != process.held.by_device.end()) out += at->second;
+  return out;
+}
+
+// Which card a call was about that does not say so.
+std::optional<GpuUuid> GpuMemory::card_of(const Process& process) const {
+  if (only_device_) return only_device_;
+  const auto& by_device = process.held.by_device;
+  return by_device.size() == 1 ? std::optional(by_device.begin()->first) : std::nullopt;
+}
+
 void GpuMemory::on(MonoTime time, TaskId task, const GpuOp& op) {
   Process& p = process(task);
   if (p.context_at) {
@@ -103,6 +157,7 @@ void GpuMemory::on(MonoTime time, TaskId task, const GpuOp& op) {
     case What::context:
       ++p.held.contexts;
       p.context_at = time;
+      if (op.device) p.held.by_device.try_emplace(*op.device);
       break;
     case What::context_end:
       if (p.held.contexts > 0) --p.held.contexts;
@@ -129,6 +184,13 @@ void GpuMemory::on(MonoTime time, TaskId task, const GpuOp& op) {
     case What::unmapped:
       unmap_managed(time, task, op);
       return;
+    case What::free_seen:
+      if (auto card = op.device ? op.device : card_of(p);
+          card && (cards_.contains(*card) || cards_.size() < kMostCards)) {
+        cards_[*card].free = op.free_bytes;
+        if (!cards_[*card].memory) cards_[*card].memory = op.bytes;
+      }
+      break;
     default:
       break;
   }
@@ -157,13 +219,14 @@ void GpuMemory::allocate(MonoTime time, TaskId task, const GpuOp& op) {
       return;
     }
     Memory memory{task, op.kind, *op.bytes, p.context_at.has_value(), {}};
-    if (op.kind == GpuMemoryKind::device) memory.device = only_device_;
+    if (op.kind == GpuMemoryKind::device) memory.device = card_of(p);
+    memory.assumed = memory.device && !only_device_;
     count(memory, 1);
     handles_[op.object] = {std::make_shared<Memory>(memory), op.parent};
   }
   GpuEvent& told = tell(time, task, Op::alloc, op);
   told.overhead = p.context_at.has_value();
-  if (!told.device && op.kind == GpuMemoryKind::device) told.device = only_device_;
+  if (!told.device && op.kind == GpuMemoryKind::device) told.device = card_of(p);
   if (p.refused && op.bytes && time - p.refused->time <= kRecovered && op.bytes >= p.refused->bytes) {
     tell(time, task, Op::recovered, op);
     p.refused.reset();
@@ -187,7 +250,7 @@ void GpuMemory::look_for_copies(MonoTime time, TaskId task, Process& p, Bytes by
     if (apart.count * 50 > now.bytes.count || p.held.device < before->bytes + now.bytes) continue;
     GpuOp all;
     all.bytes = now.bytes;
-    all.device = only_device_;
+    all.device = card_of(p);
     tell(time, task, Op::again, all).first = before->first;
     p.told_again = now.first;
     return;
@@ -233,10 +296,12 @@ void GpuMemory::free(MonoTime time, TaskId task, const GpuOp& op) {
 
 void GpuMemory::map(MonoTime, TaskId, const GpuOp& op) {
   auto known = handles_.find(op.object);
-  if (known == handles_.end() || !op.device || known->second.memory->device) return;
+  if (known == handles_.end() || !op.device) return;
   Memory& memory = *known->second.memory;
+  if (memory.device && !memory.assumed) return;
   count(memory, -1);
   memory.device = op.device;
+  memory.assumed = false;
   count(memory, 1);
 }
 
@@ -291,8 +356,10 @@ void GpuMemory::on_exit(MonoTime time, TaskId task) {
   const GpuHeld& held = known->second.held;
   GpuOp all;
   all.bytes = held.device;
-  all.device = only_device_;
-  tell(time, task, Op::close, all);
+  all.device = card_of(known->second);
+  GpuEvent& told = tell(time, task, Op::close, all);
+  told.managed = held.managed;
+  told.pinned = held.pinned;
   for (auto at = handles_.begin(); at != handles_.end();)
     at = at->second.memory->owner == task ? handles_.erase(at) : std::next(at);
   processes_.erase(task);

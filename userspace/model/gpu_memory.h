@@ -17,6 +17,7 @@
 #include "base/task_id.h"
 #include "base/units.h"
 #include "collect/gpu_calls.h"
+#include "collect/gpu_driver.h"
 #include "wire/records.h"
 
 namespace oomcast {
@@ -32,10 +33,11 @@ struct GpuEvent {
     migrate,
     advise,
     free_seen,
-    oom,        // the driver had none left; a program may try again with less
-    recovered,  // and got as much within a second
-    again,      // as much as was allocated at `first`, and is still held, was allocated once more
-    close,      // the process ended: what it held
+    oom,             // the driver had none left; a program may try again with less
+    recovered,       // and got as much within a second
+    oversubscribed,  // a card pushes managed memory out to make room; of who has most of it
+    again,           // as much as was allocated at `first`, and is still held, was allocated once more
+    close,           // the process ended: what it held
   };
   MonoTime time;
   TaskId task;
@@ -48,6 +50,7 @@ struct GpuEvent {
   GpuStatus status;
   bool overhead = false;  // of a context, not the program's own
   std::optional<MonoTime> first;
+  std::optional<Bytes> managed, pinned;  // of close
 };
 std::string_view to_string(GpuEvent::Op op);
 /// What a person wants to read of, among thousands of allocations.
@@ -65,17 +68,30 @@ struct GpuHeld {
   std::map<GpuUuid, Bytes> by_device;
 };
 
+/// What is known of a card beside its allocations.
+struct GpuCardState {
+  std::optional<Bytes> memory, free;
+  /// The driver's counters now, and when the last look() was.
+  GpuCard counters = {}, counters_before = {};
+  std::optional<MonoTime> oversubscribed;  // when it was last
+};
+
 class GpuMemory {
  public:
   static constexpr std::size_t kMostObjects = 1 << 18;  // handles
   static constexpr std::size_t kMostProcesses = 4096;
+  static constexpr std::size_t kMostCards = 64;
   static constexpr std::size_t kMostRanges = 1 << 16;  // managed, of one process
   static constexpr Nanos kRecovered = std::chrono::seconds(1);
+  static constexpr Nanos kOversubscribed = std::chrono::seconds(30);  // without it: the next time is news
   static constexpr Nanos kContextQuiet = std::chrono::milliseconds(100);
   static constexpr Bytes kLeastCopy = MiB(256);  // a copy is looked for from here on
 
-  /// A card that is alone has everything that is on a device.
-  void set_only_device(std::optional<GpuUuid> device) { only_device_ = device; }
+  /// All cards, with their counters as of now. One that is alone has everything that is on a device.
+  void on_cards(MonoTime time, const std::vector<GpuCard>& cards, Bytes page);
+  const std::map<GpuUuid, GpuCardState>& cards() const { return cards_; }
+  /// Device memory of all processes that is known to be on the card.
+  Bytes held_on(const GpuUuid& card) const;
 
   void on(MonoTime time, TaskId task, const GpuOp& op);
   /// Of a process that was met with the driver's files already open.
@@ -100,6 +116,7 @@ class GpuMemory {
     Bytes bytes;
     bool overhead = false;
     std::optional<GpuUuid> device;
+    bool assumed = false;  // the device: no map has said it yet
     std::size_t handles = 1;
   };
   struct Handle {
@@ -123,6 +140,7 @@ class GpuMemory {
   static constexpr Nanos kBurstGap = std::chrono::seconds(2);
 
   Process& process(TaskId task);
+  std::optional<GpuUuid> card_of(const Process& process) const;
   GpuEvent& tell(MonoTime time, TaskId task, GpuEvent::Op op, const GpuOp& from);
   void allocate(MonoTime time, TaskId task, const GpuOp& op);
   void count(const Memory& memory, std::int64_t sign);
@@ -132,10 +150,12 @@ class GpuMemory {
   void map_managed(MonoTime time, TaskId task, const GpuOp& op);
   void unmap_managed(MonoTime time, TaskId task, const GpuOp& op);
   void look_for_copies(MonoTime time, TaskId task, Process& process, Bytes bytes);
+  void look_for_oversubscription(MonoTime time, const GpuUuid& uuid, GpuCardState& card, Bytes page);
 
   std::unordered_map<TaskId, Process> processes_;
   std::map<GpuObject, Handle> handles_;
   std::vector<GpuEvent> events_;
+  std::map<GpuUuid, GpuCardState> cards_;
   std::optional<GpuUuid> only_device_;
   std::uint64_t dropped_ = 0;
 };

@@ -7,6 +7,8 @@
 #include <ctime>
 #include <set>
 
+#include "model/memory_at_kill.h"
+
 namespace oomcast {
 namespace {
 
@@ -137,71 +139,6 @@ std::string episode_id(WallTime time, const Episode& episode) {
                      episode.victims.empty() ? 0 : episode.victims.front().process.id.tgid);
 }
 
-std::optional<MemoryAtKill> memory_at_kill(const OomDump& dump) {
-  if (dump.stats.empty() || dump.interleaved) return std::nullopt;
-  // Until 5.2 a block for each cgroup of the tree with what is its own; since, one of all together.
-  auto sum = [&](std::string_view key) -> std::optional<Bytes> {
-    std::optional<Bytes> out;
-    for (const MemcgStatsHead& block : dump.stats)
-      for (const MemcgStat& stat : block.stats)
-        if (stat.key == key && stat.value <= std::uint64_t{1} << 60)
-          out = add_saturating(out ? *out : Bytes{}, {static_cast<std::int64_t>(stat.value)});
-    return out;
-  };
-  auto without = [](std::optional<Bytes> all, std::optional<Bytes> part) {
-    return all && part ? std::optional(std::max(Bytes{}, *all - *part)) : all;
-  };
-  auto used = [&](MemcgCounter counter) {
-    const MemcgUsageLine* line = dump.usage_of(counter);
-    return line ? std::optional(line->usage) : std::nullopt;
-  };
-  MemoryAtKill out;
-  out.shmem = sum("shmem");
-  bool old = sum("rss").has_value();
-  // Both of them count shmem.
-  out.file = without(sum(old ? "cache" : "file"), out.shmem);
-  out.anon = sum(old ? "rss" : "anon");
-  out.slab = sum("slab");
-  out.kernel = sum("kernel");
-  if (!out.kernel) out.kernel = used(MemcgCounter::kmem);
-  if (!out.kernel && !old)
-    for (const char* key : {"kernel_stack", "pagetables", "percpu", "sock", "vmalloc", "slab"})
-      if (auto part = sum(key)) out.kernel = add_saturating(out.kernel ? *out.kernel : Bytes{}, *part);
-  out.swap = sum("swap");
-  if (!out.swap) out.swap = used(MemcgCounter::swap);
-  if (!out.swap) out.swap = without(used(MemcgCounter::memory_swap), used(MemcgCounter::memory));
-  if (!out.anon && !out.file && !out.kernel) return std::nullopt;
-  return out;
-}
-
-std::vector<TaskAtKill> tasks_at_kill(const OomDump& dump, Bytes page) {
-  auto size = [&](const std::optional<std::uint64_t>& pages) -> std::optional<Bytes> {
-    if (!pages || *pages > (std::uint64_t{1} << 60) / static_cast<std::uint64_t>(page.count))
-      return std::nullopt;
-    return Bytes{static_cast<std::int64_t>(*pages) * page.count};
-  };
-  std::vector<TaskAtKill> out;
-  if (dump.interleaved) return out;
-  for (const TaskRow& row : dump.tasks) {
-    TaskAtKill& task = out.emplace_back();
-    task.process.id.tgid = row.tgid.value_or(row.pid);
-    task.process.comm = row.name;
-    task.process.uid = row.uid;
-    task.rss = size(row.rss_pages);
-    task.anon = size(row.rss_anon_pages);
-    task.file = size(row.rss_file_pages);
-    task.shmem = size(row.rss_shmem_pages);
-    task.swap = size(row.swap_pages);
-    task.pgtables = row.pgtables ? row.pgtables : size(row.pgtables_pages);
-    task.oom_score_adj = row.oom_score_adj;
-  }
-  auto held = [](const TaskAtKill& t) { return (t.rss ? *t.rss : Bytes{}) + (t.swap ? *t.swap : Bytes{}); };
-  std::stable_sort(out.begin(), out.end(),
-                   [&](const TaskAtKill& a, const TaskAtKill& b) { return held(a) > held(b); });
-  if (out.size() > Episode::kMostTasks) out.resize(Episode::kMostTasks);
-  return out;
-}
-
 std::optional<Episode> logged_kill(const OomDump& dump) {
   bool is_decision = dump.invoked || dump.constraint || dump.chosen || dump.no_victim;
   if (dump.victims.empty() && !is_decision) return std::nullopt;
@@ -230,7 +167,8 @@ std::optional<Episode> logged_kill(const OomDump& dump) {
     if (dump.trigger_tid) out.trigger = trigger_of(dump);
   }
   if (dump.group_kill) out.group_kill = true;
-  out.memory = memory_at_kill(dump);
+  out.memory = memory_at_kill(dump, page_size);
+  out.machine = machine_at_kill(dump, page_size);
   if (page_size) out.tasks = tasks_at_kill(dump, *page_size);
   if (!out.tasks.empty()) out.tasks_listed = dump.tasks.size() + dump.dropped;
   std::set<std::uint32_t> logged;

@@ -20,11 +20,6 @@ void take_line(Victim& victim, const OomVictimLine& line);
 /// The page size that makes the sizes of a victim's line and of its row the same; nullopt: not told.
 std::optional<Bytes> page_size_of(const OomDump& dump);
 
-/// Where the memory was, by the statistics of a report; nullopt: it has none.
-std::optional<MemoryAtKill> memory_at_kill(const OomDump& dump);
-/// The largest of its table, each named by its row alone.
-std::vector<TaskAtKill> tasks_at_kill(const OomDump& dump, Bytes page);
-
 /// A name for `report`: when in UTC, and who.
 std::string episode_id(WallTime time, const Episode& episode);
 

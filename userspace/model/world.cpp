@@ -1,6 +1,7 @@
 #include "model/world.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "model/scope.h"
@@ -89,6 +90,7 @@ void World::apply(const wire::Exit& r) {
   tasks_.note(r.task);
   tasks_.mark_dead(r.task.id);
   if (r.killed_by_kernel) episodes_.on_exit(r);
+  if (const GpuHeld* held = gpu_.of(r.task.id)) sample_gpu(r.time, r.task.id, *held, true);
   gpu_.on_exit(r.time, r.task.id);
   tell_gpu();
 }
@@ -226,6 +228,88 @@ void World::tell_gpu() {
   for (GpuEvent& event : gpu_.take())
     if (task_in_scope(event.task))
       facts_.push_back(GpuFact{event.time, process_ref(tasks_, cgroups_, event.task), event});
+}
+
+// A last sample, for what a process held at its end, is told whether it changed or not.
+void World::tell_gpu_sample(GpuSample s) {
+  bool moved =
+      (s.moved_in && s.moved_in->count) || (s.moved_out && s.moved_out->count) || (s.faults && *s.faults);
+  auto same = [&](const GpuSample& t) {
+    return !moved && t.held == s.held && t.overhead == s.overhead && t.managed == s.managed &&
+           t.pinned == s.pinned && t.limit == s.limit && t.free == s.free && t.since_before == s.since_before;
+  };
+  std::pair key{s.process ? s.process->id : TaskId{}, s.device};
+  auto told = gpu_told_.find(key);
+  if (told != gpu_told_.end() && same(told->second) && !s.ended) return;
+  if (s.ended)
+    gpu_told_.erase(key);
+  else
+    gpu_told_[key] = s;
+  facts_.push_back(std::move(s));
+}
+
+void World::sample_gpu(MonoTime time, TaskId task, const GpuHeld& held, bool ended) {
+  if (!task_in_scope(task)) return;
+  GpuSample s;
+  s.time = time;
+  s.process = process_ref(tasks_, cgroups_, task);
+  s.managed = held.managed;
+  s.pinned = held.pinned;
+  s.since_before = held.since_before;
+  s.ended = ended;
+  Bytes elsewhere = held.device;
+  for (const auto& [card, bytes] : held.by_device) {
+    s.device = card;
+    s.held = bytes;
+    elsewhere -= bytes;
+    s.overhead = held.by_device.size() == 1 ? held.overhead : Bytes{};
+    auto known = gpu_.cards().find(card);
+    s.limit = known != gpu_.cards().end() ? known->second.memory : std::nullopt;
+    tell_gpu_sample(s);
+  }
+  bool was_elsewhere = gpu_told_.contains({task, std::nullopt});
+  if (elsewhere.count == 0 && !held.by_device.empty() && !was_elsewhere) return;
+  s.device.reset();
+  s.limit.reset();
+  s.held = elsewhere;
+  s.overhead = held.by_device.empty() ? held.overhead : Bytes{};
+  tell_gpu_sample(std::move(s));
+}
+
+void World::sample_gpu(MonoTime time) {
+  std::set<GpuUuid> cards;
+  for (const auto& [uuid, card] : gpu_.cards()) cards.insert(uuid);
+  std::map<TaskId, const GpuHeld*> processes;
+  gpu_.for_each([&](TaskId task, const GpuHeld& held) {
+    processes.emplace(task, &held);
+    for (const auto& [uuid, bytes] : held.by_device) cards.insert(uuid);
+  });
+  for (const GpuUuid& uuid : cards) {
+    GpuSample s;
+    s.time = time;
+    s.device = uuid;
+    s.held = gpu_.held_on(uuid);
+    for (const auto& [task, held] : processes)
+      if (held->by_device.contains(uuid)) s.since_before = s.since_before || held->since_before;
+    if (auto known = gpu_.cards().find(uuid); known != gpu_.cards().end()) {
+      const GpuCardState& card = known->second;
+      s.limit = card.memory;
+      s.free = card.free;
+      auto since = [](const std::optional<std::uint64_t>& before, const std::optional<std::uint64_t>& now) {
+        return before && now && *now >= *before ? std::optional(*now - *before) : std::nullopt;
+      };
+      auto pages = [&](const auto& before, const auto& now) -> std::optional<Bytes> {
+        auto n = since(before, now);
+        return n ? std::optional(Bytes{static_cast<std::int64_t>(*n) * config_.sources.page.count})
+                 : std::nullopt;
+      };
+      s.moved_in = pages(card.counters_before.migrated_pages_in, card.counters.migrated_pages_in);
+      s.moved_out = pages(card.counters_before.migrated_pages_out, card.counters.migrated_pages_out);
+      s.faults = since(card.counters_before.faults, card.counters.faults);
+    }
+    tell_gpu_sample(std::move(s));
+  }
+  for (const auto& [task, held] : processes) sample_gpu(time, task, *held, false);
 }
 
 void World::advance(MonoTime now) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
@@ -70,10 +71,13 @@ class World {
   /// Of a cgroup, or of the host (nullopt); told if somebody stalled since the last time.
   void on_pressure(MonoTime time, std::optional<std::uint64_t> inode, const Pressure& pressure);
   void on_dump(const OomDump& dump, MonoTime when) { episodes_.on_dump(dump, when); }
+  void on_log_read(MonoTime until) { episodes_.on_log_read(until); }
   void on_gpu(MonoTime time, const wire::Task& task, const GpuOp& op);
   void on_code(const TaskId& id, std::uint32_t tid, std::vector<CodePlace> code) {
     episodes_.on_code(id, tid, std::move(code));
   }
+  /// Tells what changed of GPU memory since the last call: cards first, then the processes in scope.
+  void sample_gpu(MonoTime time);
   void on_vmstat(const KillCount& count) { episodes_.on_vmstat(count); }
   void on_kill_usage(std::uint64_t inode, MonoTime when, Bytes usage) {
     episodes_.on_usage(inode, when, usage);
@@ -96,6 +100,10 @@ class World {
   const CgroupTree& cgroups() const { return cgroups_; }
   const TaskTable& tasks() const { return tasks_; }
   EpisodeBuilder& episodes() { return episodes_; }
+  /// The newest samples of cards (task 0) and of what processes have on them.
+  const std::map<std::pair<TaskId, std::optional<GpuUuid>>, GpuSample>& gpu_samples() const {
+    return gpu_told_;
+  }
   GpuMemory& gpu() { return gpu_; }
   const GpuMemory& gpu() const { return gpu_; }
   const std::optional<MemInfo>& host() const { return host_; }
@@ -130,12 +138,15 @@ class World {
   void apply(const wire::OomDecision& r) { episodes_.on_decision(r); }
   bool episode_in_scope(const Episode& episode) const;
   void tell_gpu();
+  void sample_gpu(MonoTime time, TaskId task, const GpuHeld& held, bool ended);
+  void tell_gpu_sample(GpuSample sample);
 
   WorldConfig config_;
   CgroupTree cgroups_;
   TaskTable tasks_;
   EpisodeBuilder episodes_;
   GpuMemory gpu_;
+  std::map<std::pair<TaskId, std::optional<GpuUuid>>, GpuSample> gpu_told_;  // task 0: a card
   std::optional<MemInfo> host_;
   CgroupPtr host_ref_;
   std::unordered_map<std::uint64_t, wire::Stalls> stalls_;

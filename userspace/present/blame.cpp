@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/escape.h"
 #include "present/json.h"
@@ -45,23 +47,6 @@ bool is_library(std::string_view file) {
   return file.starts_with('<') || std::any_of(kParts.begin(), kParts.end(), [&](std::string_view part) {
            return file.find(part) != std::string_view::npos;
          });
-}
-
-// The stack without what only says that Python runs: the interpreter's own functions and those without a
-// name.
-std::vector<const Frame*> readable(const Stack& stack) {
-  bool python =
-      std::any_of(stack.begin(), stack.end(), [](const Frame& f) { return f.kind == Frame::Kind::python; });
-  std::vector<const Frame*> out;
-  for (const Frame& frame : stack) {
-    bool native = frame.kind == Frame::Kind::native;
-    if (frame.function.empty() || frame.file.starts_with("<frozen importlib")) continue;
-    if (python && native && (out.empty() || base_name(frame.file).find("python3") != std::string_view::npos))
-      continue;
-    out.push_back(&frame);
-  }
-  if (out.empty() && !stack.empty()) out.push_back(&stack.back());
-  return out;
 }
 
 BytesPerSec rate(Bytes bytes, Seconds window) {
@@ -132,14 +117,7 @@ std::string top_lines(const BlameProcess& p, Seconds window) {
   return out.empty() ? out : out + "  by stack, outermost first:\n";
 }
 
-Json frame_json(const Frame& frame) {
-  return {{"kind", frame.kind == Frame::Kind::python ? "python" : "native"},
-          {"function", frame.function.empty() ? Json(nullptr) : Json(to_valid_utf8(frame.function))},
-          {"file", frame.file.empty() ? Json(nullptr) : Json(to_valid_utf8(frame.file))},
-          {"line", frame.line ? Json(*frame.line) : Json(nullptr)}};
-}
-
-std::string name_of(const ProcessRef& p) {
+std::string name_and_pid(const ProcessRef& p) {
   return fmt::format("{}[{}]", escape_for_terminal(p.comm), p.id.tgid);
 }
 
@@ -160,7 +138,7 @@ std::string family(const BlameReport& report) {
   std::map<std::uint32_t, Workers> workers;
   for (const BlameProcess& p : report.processes) {
     if (p.role.kind == ProcessRole::Kind::launcher)
-      out += fmt::format("  the launcher {}: {}\n", name_of(p.process), moved(p.grown()));
+      out += fmt::format("  the launcher {}: {}\n", name_and_pid(p.process), moved(p.grown()));
     if (p.role.kind != ProcessRole::Kind::worker || !p.role.of) continue;
     Workers& w = workers[*p.role.of];
     if (w.count++ == 0) w.what = p.role.what;
@@ -172,32 +150,60 @@ std::string family(const BlameReport& report) {
     auto w = workers.find(p.process.id.tgid);
     if (w == workers.end()) continue;
     std::string what = w->second.what.empty() ? "" : w->second.what + " ";
-    out += fmt::format("  {}: {}; its {} {}worker{}: {}, {} of their own\n", name_of(p.process),
+    out += fmt::format("  {}: {}; its {} {}worker{}: {}, {} of their own\n", name_and_pid(p.process),
                        moved(p.grown()), w->second.count, what, w->second.count == 1 ? "" : "s",
                        moved(w->second.grown), format_size(w->second.own));
   }
   return out;
 }
 
-// What spoils the numbers, for a person.
-std::string doubts(const BlameReport& report) {
-  std::string out;
-  if (report.incomplete_stacks)
-    out +=
-        fmt::format("  {} of {} stacks lack their outer frames\n", report.incomplete_stacks, report.samples);
-  if (report.incomplete_python)
-    out += fmt::format("  {} of {} stacks lack Python frames\n", report.incomplete_python, report.samples);
-  if (report.misplaced_python)
-    out += fmt::format("  {} of {} stacks do not tell which native frame runs which Python frame\n",
-                       report.misplaced_python, report.samples);
-  if (report.unnamed_frames)
-    out += fmt::format("  {} of {} frames have no function's name\n", report.unnamed_frames, report.frames);
-  for (const auto& [reason, count] : report.lost)
-    if (count) out += fmt::format("  {} samples lost: {}\n", count, reason);
+}  // namespace
+
+Json frame_json(const Frame& frame) {
+  return {{"kind", frame.kind == Frame::Kind::python ? "python" : "native"},
+          {"function", frame.function.empty() ? Json(nullptr) : Json(to_valid_utf8(frame.function))},
+          {"file", frame.file.empty() ? Json(nullptr) : Json(to_valid_utf8(frame.file))},
+          {"line", frame.line ? Json(*frame.line) : Json(nullptr)}};
+}
+
+std::vector<const Frame*> readable(const Stack& stack) {
+  bool python =
+      std::any_of(stack.begin(), stack.end(), [](const Frame& f) { return f.kind == Frame::Kind::python; });
+  std::vector<const Frame*> out;
+  for (const Frame& frame : stack) {
+    bool native = frame.kind == Frame::Kind::native;
+    if (frame.function.empty() || frame.file.starts_with("<frozen importlib")) continue;
+    if (python && native && (out.empty() || base_name(frame.file).find("python3") != std::string_view::npos))
+      continue;
+    out.push_back(&frame);
+  }
+  if (out.empty() && !stack.empty()) out.push_back(&stack.back());
   return out;
 }
 
-}  // namespace
+std::vector<std::string> doubts_of(const BlameReport& report) {
+  std::vector<std::string> out;
+  if (!report.no_stacks.empty())
+    out.push_back("no stacks, only the processes' own counters: " + escape_for_terminal(report.no_stacks));
+  if (report.watched_share < 1)
+    out.push_back(fmt::format("page faults came so fast that {:.0f} % of the time was watched, by a budget",
+                              std::ceil(100 * report.watched_share)));
+  if (report.incomplete_stacks)
+    out.push_back(
+        fmt::format("{} of {} stacks lack their outer frames", report.incomplete_stacks, report.samples));
+  if (report.incomplete_python)
+    out.push_back(
+        fmt::format("{} of {} stacks lack Python frames", report.incomplete_python, report.samples));
+  if (report.misplaced_python)
+    out.push_back(fmt::format("{} of {} stacks do not tell which native frame runs which Python frame",
+                              report.misplaced_python, report.samples));
+  if (report.unnamed_frames)
+    out.push_back(
+        fmt::format("{} of {} frames have no function's name", report.unnamed_frames, report.frames));
+  for (const auto& [reason, count] : report.lost)
+    if (count) out.push_back(fmt::format("{} samples lost: {}", count, reason));
+  return out;
+}
 
 const Frame* culprit(const Stack& stack) {
   if (stack.empty()) return nullptr;
@@ -264,14 +270,17 @@ std::string to_text(const BlameReport& report) {
     for (const BlameSite& site : p.sites)
       if (site.grown > Bytes{}) insert(root, readable(site.stack), 0, site.grown);
     Tree(p.grown(), report.window).print(out, root, 0);
-    if (share(p.unseen, p.grown()) >= kLeastShare)
-      out += fmt::format("  {:>10} {:>13} {:>4.0f}%  unseen by faults\n", format_size(p.unseen),
-                         format_rate(rate(p.unseen, report.window)), 100 * share(p.unseen, p.grown()));
+    if (report.no_stacks.empty() && share(p.unseen, p.grown()) >= kLeastShare)
+      out += fmt::format("  {:>10} {:>13} {:>4.0f}%  {}\n", format_size(p.unseen),
+                         format_rate(rate(p.unseen, report.window)), 100 * share(p.unseen, p.grown()),
+                         kUnseenByFaults);
   }
   if (hidden)
     out += fmt::format("\n{} more processes grew by less than {:.0f} %, shrank or ended\n", hidden,
                        100 * kLeastShare);
-  if (std::string text = doubts(report); !text.empty()) out += "\n" + text;
+  std::string_view gap = "\n";
+  for (const std::string& doubt : doubts_of(report))
+    out += fmt::format("{}  {}\n", std::exchange(gap, ""), doubt);
   return out;
 }
 
@@ -318,6 +327,8 @@ std::string to_json(const BlameReport& report, const ClockMap& clock, MonoTime n
               {"grown_bytes_per_s", rate(report.grown, report.window).value},
               {"cgroup_grown_bytes", report.cgroup_grown ? Json(report.cgroup_grown->count) : Json(nullptr)},
               {"processes", std::move(processes)},
+              {"no_stacks", report.no_stacks.empty() ? Json(nullptr) : text(report.no_stacks)},
+              {"watched_share", report.watched_share},
               {"samples", report.samples},
               {"stacks_incomplete", report.incomplete_stacks},
               {"python_incomplete", report.incomplete_python},
@@ -326,23 +337,6 @@ std::string to_json(const BlameReport& report, const ClockMap& clock, MonoTime n
               {"frames_unnamed", report.unnamed_frames},
               {"lost", std::move(lost)}};
   return out.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
-std::string to_folded(const BlameReport& report) {
-  // A semicolon or a newline in a name would be taken for a frame of its own.
-  auto clean = [](std::string text) {
-    std::replace(text.begin(), text.end(), ';', ':');
-    return text;
-  };
-  std::string out;
-  for (const BlameProcess& p : report.processes)
-    for (const BlameSite& site : p.sites) {
-      if (site.grown <= Bytes{}) continue;
-      out += clean(fmt::format("{}[{}]", escape_for_terminal(p.process.comm), p.process.id.tgid));
-      for (const Frame& frame : site.stack) out += ";" + clean(to_text(frame));
-      out += fmt::format(" {}\n", site.grown.count);
-    }
-  return out;
 }
 
 }  // namespace oomcast

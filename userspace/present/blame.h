@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "blame/blame.h"
@@ -27,7 +28,12 @@ std::string to_text(const CodePlace& place);
 std::string to_text(const BlameReport& report);
 /// One object, with a newline.
 std::string to_json(const BlameReport& report, const ClockMap& clock, MonoTime now);
-/// "comm[pid];outermost;…;innermost bytes" a line, for flame graph programs. Only what is still there.
-std::string to_folded(const BlameReport& report);
+/// What spoils the numbers, and what they rest on: a sentence each.
+std::vector<std::string> doubts_of(const BlameReport& report);
+/// The stack without what only says that Python runs: the interpreter's own functions and those without a
+/// name.
+std::vector<const Frame*> readable(const Stack& stack);
+/// Stands where a stack would, for growth without page faults that could be sampled.
+constexpr std::string_view kUnseenByFaults = "unseen by faults";
 
 }  // namespace oomcast

@@ -30,9 +30,9 @@ struct EndFact {
   std::optional<double> time_s = std::nullopt;  // as in StartFact
 };
 
-using Fact =
-    std::variant<StartFact, Sample, ProcessSampleFact, ExitFact, ForecastFact, OomFactLine, UserKillFact,
-                 ReclaimFact, PressureFact, GpuFact, AlertFact, LostFact, TickFact, ForgottenFact, EndFact>;
+using Fact = std::variant<StartFact, Sample, ProcessSampleFact, ExitFact, ForecastFact, OomFactLine,
+                          UserKillFact, ReclaimFact, PressureFact, GpuFact, GpuSample, AlertFact, LostFact,
+                          TickFact, ForgottenFact, EndFact>;
 
 /// Turns the model's clocks into wall time, once per process.
 struct ClockMap {

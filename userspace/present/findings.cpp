@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
 
 #include "base/escape.h"
 #include "present/blame.h"
-#include "present/post_mortem_parts.h"
+#include "present/findings_parts.h"
+#include "present/gpu_at_kill.h"
 #include "present/rows.h"
 #include "present/text.h"
 
@@ -18,54 +18,9 @@ namespace {
 
 constexpr double kLookBack = 300;  // s, of reclaim
 constexpr double kLeastLead = 1;   // s; a later forecast is of no use to anybody
-constexpr std::size_t kLeastWorkers = 3;
-constexpr double kOneOfAKind = 0.4;  // how far workers may differ in size
-
-std::string ago(double s) {
-  return format_duration(Seconds(s)) + " before the kill";
-}
-std::string ago(Seconds s) {
-  return ago(s.count());
-}
-
-std::string short_name_of(const ProcessRef& p) {
-  return cut_middle(name_of(p), 60);
-}
-
-std::string clock_at(const StoredEpisode& e, double at) {
-  return format_clock(
-             clock_of(e.run).wall(e.told.episode.time + std::chrono::duration_cast<Nanos>(Seconds(at))))
-      .substr(0, 8);
-}
 
 std::string share_of(Bytes part, Bytes whole) {
   return whole.count > 0 ? fmt::format(" ({:.0f} %)", 100 * part.as_double() / whole.as_double()) : "";
-}
-
-/// The forecasts for the limit's cgroup before the kill, without those that say that it is too early to say.
-std::vector<const ForecastFact*> foretold(const StoredEpisode& e) {
-  std::vector<const ForecastFact*> out;
-  for (const ForecastFact& f : e.forecasts)
-    if (f.cgroup && !f.process && is_owner(e, f.cgroup) && f.time < e.told.episode.time &&
-        f.forecast.verdict != Verdict::unknown)
-      out.push_back(&f);
-  return out;
-}
-
-std::optional<Bytes> limit_of(const StoredEpisode& e) {
-  if (e.told.episode.limit) return e.told.episode.limit;
-  std::optional<Bytes> out;
-  for (const Sample& s : e.samples)
-    if (is_owner(e, s.cgroup) && s.time <= e.told.episode.time && s.limit) out = s.limit;
-  return out;
-}
-
-const Victim* first_victim(const Episode& e) {
-  return e.victims.empty() ? nullptr : &e.victims.front();
-}
-
-bool culprit_is_victim(const PostMortem& r) {
-  return r.culprit && is_victim(r.episode.told.episode, r.culprit->process);
 }
 
 const PostMortemProcess* row_of(const PostMortem& r, const ProcessRef& p) {
@@ -87,9 +42,6 @@ std::optional<std::pair<Bytes, Bytes>> lowered(const StoredEpisode& e) {
   return out;
 }
 
-// ---- findings
-// -----------------------------------------------------------------------------------------------
-
 std::optional<Finding> how_it_rose(const PostMortem& r) {
   const StoredEpisode& e = r.episode;
   std::string owner = owner_name(e.told.episode);
@@ -100,7 +52,7 @@ std::optional<Finding> how_it_rose(const PostMortem& r) {
   if (!r.rise) return std::nullopt;
   const Rise& rise = *r.rise;
   std::string path =
-      fmt::format("{} at {}, {} at the kill {} later (what cannot be dropped)", format_size(rise.from),
+      fmt::format("{} at {}, {} at the kill {} later (without what could be dropped)", format_size(rise.from),
                   clock_at(e, -rise.took.count()), format_size(rise.to), format_duration(rise.took));
   std::vector<std::string> evidence{path};
   std::string came = format_size(rise.to - rise.from);
@@ -110,14 +62,13 @@ std::optional<Finding> how_it_rose(const PostMortem& r) {
                                    to_string(rise.before->verdict), displayable(rise.before->why)));
   switch (rise.cause) {
     case Verdict::leak: {
-      std::string rate =
-          rise.before && rise.before->growth
-              ? format_rate(rise.before->growth->rate)
-              : format_rate({(rise.to - rise.from).as_double() / std::max(0.1, rise.took.count())});
+      std::string rate = rise.before && rise.before->growth
+                             ? speed(rise.before->growth->rate)
+                             : speed({(rise.to - rise.from).as_double() / std::max(0.1, rise.took.count())});
       if (rise.before && rise.before->growth)
-        evidence.insert(evidence.begin() + 1, fmt::format("between {} and {} with 90 % confidence",
-                                                          format_rate(rise.before->growth->low),
-                                                          format_rate(rise.before->growth->high)));
+        evidence.insert(evidence.begin() + 1,
+                        fmt::format("between {} and {} with 90 % confidence", speed(rise.before->growth->low),
+                                    speed(rise.before->growth->high)));
       return Finding{fmt::format("A leak: {} grew by {} for {} and gave nothing back.", owner, rate,
                                  format_duration(rise.took)),
                      std::move(evidence)};
@@ -215,7 +166,7 @@ std::optional<Finding> where_it_was(const PostMortem& r) {
 std::string breakdown(const PostMortemMemory& m) {
   std::string out;
   auto add = [&](std::string_view name, const std::optional<Bytes>& size) {
-    if (size) out += fmt::format("{}{} {}", out.empty() ? "" : ", ", name, format_size(*size));
+    if (size && size->count) out += fmt::format("{}{} {}", out.empty() ? "" : ", ", name, format_size(*size));
   };
   add("anon", m.kinds.anon);
   add("file", m.kinds.file);
@@ -260,6 +211,11 @@ std::optional<Finding> what_kind(const PostMortem& r) {
   Finding out{fmt::format("{} of the {}{} is {}.", format_size(*most->size), format_size(whole),
                           share_of(*most->size, whole), most->words),
               {fmt::format("{}; {}", breakdown(m), source_of(m))}};
+  if (std::string slabs = largest_slabs(r.episode.told.episode); most == &kinds[3] && !slabs.empty())
+    out.evidence.push_back(slabs);
+  if (auto pinned = pinned_for_gpus(r.episode); pinned && m.kinds.shmem)
+    out.evidence.push_back(fmt::format("of the shmem {} is pinned for GPUs: it is in use until it is freed",
+                                       format_size(std::min(*pinned, *m.kinds.shmem))));
   if (m.exact && m.kinds.file && most->size != m.kinds.file &&
       m.kinds.file->as_double() > 0.05 * whole.as_double())
     out.evidence.push_back(
@@ -303,10 +259,11 @@ std::optional<Finding> was_foreseen(const PostMortem& r) {
   auto right = [&](const ForecastFact& f) {
     double left = -from_kill(e, f.time), low = f.forecast.eta_low.value_or(*f.forecast.eta).count();
     bool within = left >= low && (!f.forecast.eta_high || left <= f.forecast.eta_high->count());
-    return fmt::format("{} it said: {}; {}", ago(left), describe_deadline(f.forecast),
-                       within       ? "right"
-                       : left < low ? "it came sooner"
-                                    : "it came later");
+    double off = left - f.forecast.eta->count();
+    std::string true_was = within ? "right"
+                                  : fmt::format("it came {} {}", format_duration(Seconds(std::abs(off))),
+                                                off < 0 ? "sooner" : "later");
+    return fmt::format("{} it said: {}; {}", ago(left), describe_deadline(f.forecast), true_was);
   };
   if (e.told.first_forecast) {
     double lead = -from_kill(e, *e.told.first_forecast);
@@ -425,207 +382,17 @@ std::optional<Finding> group_kill(const PostMortem& r) {
                  {names}};
 }
 
-// ---- prevention
-// ---------------------------------------------------------------------------------------------
-
-/// Since when, before the kill, the level was at or above `part` of the limit; s.
-double above_for(const StoredEpisode& e, double part) {
-  double since = 0;
-  for (auto s = e.samples.rbegin(); s != e.samples.rend(); ++s) {
-    double at = from_kill(e, s->time);
-    auto limit = s->headroom_limit ? s->headroom_limit : limit_of(e);
-    if (!is_owner(e, s->cgroup) || at > 0 || !s->pinned || !limit) continue;
-    if (s->pinned->as_double() < part * limit->as_double()) break;
-    since = -at;
-  }
-  return since;
-}
-
-/// For how long before the kill the deadline was nearer than `eta`; s.
-double nearer_for(const StoredEpisode& e, double eta) {
-  double since = 0;
-  auto all = foretold(e);
-  for (auto f = all.rbegin(); f != all.rend(); ++f) {
-    if (!(*f)->forecast.eta || (*f)->forecast.eta->count() >= eta) break;
-    since = -from_kill(e, (*f)->time);
-  }
-  return since;
-}
-
-std::string command(const StoredEpisode& e, const std::string& rule) {
-  std::string scope;
-  if (const CgroupPtr& owner = e.told.episode.limit_cgroup) {
-    bool plain = std::all_of(owner->path.begin(), owner->path.end(), [](unsigned char c) {
-      return std::isalnum(c) ||
-             std::string_view("/._:@-").find(static_cast<char>(c)) != std::string_view::npos;
-    });
-    if (owner->name.name.starts_with("oomcast-run-"))
-      return fmt::format(
-          "oomcast run --memory {} --alert '{}' --signal USR1 -- …",
-          e.told.episode.limit ? fmt::format("{}M", e.told.episode.limit->count >> 20) : "SIZE", rule);
-    if (plain) scope = " --cgroup " + owner->path;
-  }
-  return fmt::format("oomcast watch{} --alert '{}' --touch .stop", scope, rule);
-}
-
-std::optional<Finding> an_alert(const PostMortem& r) {
-  const StoredEpisode& e = r.episode;
-  if (!r.rise) return std::nullopt;
-  struct Rule {
-    std::string text;
-    double lead;
-  };
-  std::optional<Rule> best;
-  for (auto [text, eta] : {std::pair("eta<30s", 30.0), std::pair("eta<1m", 60.0), std::pair("eta<5m", 300.0),
-                           std::pair("eta<20m", 1200.0), std::pair("eta<1h", 3600.0)}) {
-    double lead = nearer_for(e, eta);
-    if (!best || lead > best->lead) best = Rule{text, lead};
-    if (best->lead >= 60) break;  // more is only noise
-  }
-  for (auto [text, part] :
-       {std::pair("level>90%", 0.9), std::pair("level>80%", 0.8), std::pair("level>60%", 0.6)}) {
-    double lead = above_for(e, part);
-    // A level that always was is no sign.
-    if (lead < 0.8 * r.rise->seen.count() && (!best || lead > 1.5 * best->lead) && (!best || best->lead < 60))
-      best = Rule{text, lead};
-  }
-  if (!best || best->lead < 1)
-    return Finding{"No alert would have left time to act: make room, or make the step smaller.",
-                   {fmt::format("the limit was met {} after the rise began", format_duration(r.rise->took))}};
-  return Finding{
-      fmt::format("An alert would have left {} to save the work:", format_duration(Seconds(best->lead))),
-      {command(e, best->text)}};
-}
-
-std::optional<Finding> a_limit(const PostMortem& r) {
-  const StoredEpisode& e = r.episode;
-  auto limit = limit_of(e);
-  if (!r.rise || !limit) return std::nullopt;
-  const Rise& rise = *r.rise;
-  std::string owner = owner_name(e.told.episode);
-  if (rise.cause == Verdict::leak) {
-    double rate = rise.before && rise.before->growth
-                      ? rise.before->growth->rate.value
-                      : (rise.to - rise.from).as_double() / std::max(0.1, rise.took.count());
-    if (rate <= 0) return std::nullopt;
-    Bytes twice{limit->count * 2};
-    return Finding{fmt::format("A higher limit only delays a leak: at {} one of {} lasts {} longer.",
-                               format_rate({rate}), format_size(twice),
-                               format_duration(Seconds(limit->as_double() / rate))),
-                   {}};
-  }
-  if (!rise.sudden && rise.cause != Verdict::spikes) return std::nullopt;
-  Bytes more = rise.to - rise.from;
-  Finding out;
-  out.text =
-      fmt::format("Look at what ran at {}: it took {} and wanted more. {} leaves room for {} above {}.",
-                  clock_at(e, -rise.took.count()), format_size(more), format_size(*limit),
-                  format_size(std::max(Bytes{}, *limit - rise.from)), format_size(rise.from));
-  out.evidence.push_back("how much it wanted in all is not known: it was killed while it took it");
-  return out;
-}
-
-/// Processes of one command and one parent that hold about the same.
-std::optional<Finding> fewer_workers(const PostMortem& r) {
-  auto limit = limit_of(r.episode);
-  std::map<std::pair<std::string, std::uint32_t>, std::vector<Bytes>> groups;
-  for (const PostMortemProcess& p : r.processes)
-    if (!p.ended_before && p.process.ppid && p.anon && !p.process.comm.empty())
-      groups[{p.process.comm, *p.process.ppid}].push_back(*p.anon + known(p.shmem));
-  for (auto& [who, sizes] : groups) {
-    if (sizes.size() < kLeastWorkers || !limit) continue;
-    Bytes sum;
-    for (Bytes size : sizes) sum += size;
-    double each = sum.as_double() / static_cast<double>(sizes.size());
-    bool alike = std::all_of(sizes.begin(), sizes.end(),
-                             [&](Bytes b) { return std::fabs(b.as_double() - each) < kOneOfAKind * each; });
-    if (!alike || sum.as_double() < 0.3 * limit->as_double()) continue;
-    double rest = std::max(0.0, r.rise ? r.rise->to.as_double() - sum.as_double() : 0.0);
-    auto fit = static_cast<long long>(std::max(0.0, (0.9 * limit->as_double() - rest) / each));
-    if (fit < 1 || fit >= static_cast<long long>(sizes.size())) continue;
-    return Finding{fmt::format("{} instead of {} processes of {} would have fitted.", fit, sizes.size(),
-                               cut_end(displayable(who.first), 20)),
-                   {fmt::format("each of them held about {}, all else {}; a tenth of the limit is left free",
-                                format_size({std::llround(each)}), format_size({std::llround(rest)}))}};
-  }
-  return std::nullopt;
-}
-
-std::optional<Finding> a_limit_of_its_own(const PostMortem& r) {
-  const Episode& told = r.episode.told.episode;
-  const Victim* victim = first_victim(told);
-  if (!r.culprit || culprit_is_victim(r) || !victim) return std::nullopt;
-  const CgroupPtr &its = r.culprit->process.cgroup, &theirs = victim->process.cgroup;
-  bool apart = its && theirs && !same_cgroup(its, theirs);
-  return Finding{apart ? fmt::format("A limit on {} of its own would have kept {} alive.",
-                                     cut_middle(path_of(its), 60), short_name_of(victim->process))
-                       : fmt::format("{} in a cgroup with a limit of its own would die alone.",
-                                     short_name_of(r.culprit->process)),
-                 {}};
+std::optional<Finding> who_held_gpu(const PostMortem& r) {
+  return who_held_gpu_memory(r.episode);
 }
 
 }  // namespace
 
 std::vector<Finding> make_findings(const PostMortem& r) {
   std::vector<Finding> out;
-  for (auto* find : {how_it_rose, who_grew, where_it_was, what_kind, whose_limit, group_kill, was_foreseen,
-                     how_it_stalled, who_asked, how_often})
+  for (auto* find : {how_it_rose, who_grew, where_it_was, what_kind, where_it_ran_out, who_held_gpu,
+                     whose_limit, group_kill, was_foreseen, how_it_stalled, who_asked, how_often})
     if (auto found = find(r)) out.push_back(*std::move(found));
-  return out;
-}
-
-std::vector<Finding> make_prevention(const PostMortem& r) {
-  std::vector<Finding> out;
-  for (auto* find : {an_alert, a_limit, fewer_workers, a_limit_of_its_own})
-    if (auto found = find(r)) out.push_back(*std::move(found));
-  return out;
-}
-
-std::vector<std::string> make_unknown(const PostMortem& r) {
-  const StoredEpisode& e = r.episode;
-  const Episode& told = e.told.episode;
-  std::vector<std::string> out;
-  if (e.source != EpisodeSource::live)
-    out.push_back(fmt::format("What led to it: oomcast did not run; all of this is from {}.",
-                              e.source == EpisodeSource::kmsg      ? "the kernel log"
-                              : e.source == EpisodeSource::journal ? "the journal"
-                                                                   : "a log file"));
-  else if (!r.rise)
-    out.push_back(fmt::format("What led to it: no sample of {} before the kill was kept.", owner_name(told)));
-  else if (r.rise->seen < Seconds(30))
-    out.push_back(fmt::format("What was before: the curve begins {}.", ago(r.rise->seen)));
-  if (e.source == EpisodeSource::live && !told.memory)
-    out.push_back(
-        "Where the memory was exactly at the kill: the kernel log has no statistics of it (it prints 10 "
-        "reports in "
-        "5 s at most).");
-  if (told.tasks.empty())
-    out.push_back("The kernel's table of processes: the log has none of this kill.");
-  else if (told.tasks_listed > told.tasks.size())
-    out.push_back(fmt::format("{} smaller processes of the kernel's table of {}: only the largest are kept.",
-                              told.tasks_listed - told.tasks.size(), told.tasks_listed));
-  if (!r.culprit) out.push_back("Who grew: no process was seen to grow before the kill.");
-  if (told.victims.empty()) out.push_back("Who was killed: the log names no victim.");
-  if (!told.trigger) out.push_back("Whose request could not be met.");
-  std::size_t unseen = 0;
-  for (const Victim& v : told.victims) unseen += !v.killed;
-  if (e.source == EpisodeSource::live && unseen)
-    out.push_back(
-        fmt::format("Whether {} ended: the exit was not seen.", unseen == 1 ? "the victim" : "all victims"));
-  if (!e.complete)
-    out.push_back("What came after the kill: oomcast ended with it, or has not written it yet.");
-  const EpisodeChecks& c = told.checks;
-  if (c.mark_victim && c.kmsg && *c.mark_victim != *c.kmsg)
-    out.push_back(fmt::format("Why the sources differ: the kernel's event counts {} victims, its log {}.",
-                              *c.mark_victim, *c.kmsg));
-  std::uint64_t lost = 0;
-  std::string reasons;
-  for (const auto& [reason, count] : e.lost) {
-    lost += count;
-    reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ", count, displayable(reason));
-  }
-  if (lost) out.push_back(fmt::format("What was lost in this run: {}.", reasons));
-  if (e.run.lost) out.push_back(fmt::format("{} lines that the disk was too slow for.", e.run.lost));
   return out;
 }
 

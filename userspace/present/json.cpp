@@ -6,6 +6,7 @@
 #include <array>
 
 #include "present/blame.h"
+#include "present/gpu_proxy.h"
 #include "present/json_parts.h"
 
 namespace oomcast {
@@ -106,8 +107,9 @@ class Renderer {
     const Forecast& c = f.forecast;
     Json out = line("forecast", f.time, f.time_s);
     out["cgroup"] = cgroup_json(f.cgroup);
-    out["process"] = f.process ? process(*f.process) : Json(nullptr);
-    out["device"] = nullptr;
+    out["process"] = f.process && !f.device ? process(*f.process) : Json(nullptr);
+    out["device"] = f.device ? Json(to_string(*f.device)) : Json(nullptr);
+    if (f.device) out["device_process"] = f.process ? process(*f.process) : Json(nullptr);
     out["verdict"] = to_string(c.verdict);
     out["growth_bytes_per_s"] = c.growth ? Json(c.growth->rate.value) : Json(nullptr);
     out["growth_low_bytes_per_s"] = c.growth ? Json(c.growth->low.value) : Json(nullptr);
@@ -159,6 +161,32 @@ class Renderer {
     return out;
   }
 
+  static Json machine(const std::optional<MachineAtKill>& m) {
+    if (!m) return nullptr;
+    Json out = {{"cpuset", maybe(m->cpuset)},
+                {"mems_allowed", maybe(m->mems_allowed)},
+                {"nodemask", maybe(m->nodemask)},
+                {"ram_bytes", maybe(m->ram)},
+                {"free_bytes", maybe(m->free)},
+                {"swap_total_bytes", maybe(m->swap_total)},
+                {"swap_free_bytes", maybe(m->swap_free)},
+                {"zones", Json::array()},
+                {"slabs", Json::array()}};
+    for (const ZoneLine& z : m->zones)
+      out["zones"].push_back({{"node", maybe(z.node)},
+                              {"zone", text(z.zone)},
+                              {"free_bytes", maybe(z.free)},
+                              {"min_bytes", maybe(z.min)},
+                              {"low_bytes", maybe(z.low)},
+                              {"high_bytes", maybe(z.high)},
+                              {"present_bytes", maybe(z.present)},
+                              {"managed_bytes", maybe(z.managed)}});
+    for (const SlabRow& slab : m->slabs)
+      out["slabs"].push_back(
+          {{"name", text(slab.name)}, {"used_bytes", slab.used.count}, {"total_bytes", slab.total.count}});
+    return out;
+  }
+
   Json operator()(const OomFactLine& f) const {
     const Episode& e = f.episode;
     Json out = line("oom", e.time);
@@ -171,6 +199,7 @@ class Renderer {
     out["order"] = maybe(e.order);
     out["gfp"] = maybe(e.gfp);
     out["group_kill"] = maybe(e.group_kill);
+    out["machine"] = machine(e.machine);
     out["victims"] = Json::array();
     for (const Victim& v : e.victims) out["victims"].push_back(victim(v));
     out["also_killed"] = Json::array();
@@ -257,7 +286,34 @@ class Renderer {
     out["status"] = maybe(e.status);
     out["overhead"] = e.overhead;
     if (e.op == GpuEvent::Op::free_seen) out["free_bytes"] = maybe(e.free_bytes);
+    if (e.op == GpuEvent::Op::close) {
+      out["managed_bytes"] = maybe(e.managed);
+      out["pinned_bytes"] = maybe(e.pinned);
+    }
     if (e.first) out["first_time"] = format_rfc3339(clock_.wall(*e.first));
+    return out;
+  }
+
+  Json operator()(const GpuSample& f) const {
+    Json out = line("gpu_sample", f.time);
+    out["process"] = f.process ? process(*f.process) : Json(nullptr);
+    out["device"] = f.device ? Json(to_string(*f.device)) : Json(nullptr);
+    out["device_bytes"] = f.since_before && f.held.count == 0 ? Json(nullptr) : Json(f.held.count);
+    out["limit_bytes"] = maybe(f.limit);
+    out["since_before"] = f.since_before;
+    if (f.process) {
+      auto proxy = gpu_proxy(*f.process);
+      out["proxy"] = proxy ? Json(*proxy) : Json(nullptr);
+      out["overhead_bytes"] = f.overhead.count;
+      out["managed_bytes"] = maybe(f.managed);
+      out["pinned_bytes"] = maybe(f.pinned);
+      out["ended"] = f.ended;
+    } else {
+      out["free_bytes"] = maybe(f.free);
+      out["moved_in_bytes"] = maybe(f.moved_in);
+      out["moved_out_bytes"] = maybe(f.moved_out);
+      out["faults"] = maybe(f.faults);
+    }
     return out;
   }
 

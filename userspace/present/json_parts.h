@@ -8,6 +8,7 @@
 
 #include "base/escape.h"
 #include "base/units.h"
+#include "blame/frame.h"
 #include "present/facts.h"
 
 namespace oomcast {
@@ -37,6 +38,7 @@ inline Json maybe(const std::optional<BytesPerSec>& value) {
 
 Json cgroup_json(const CgroupPtr& cgroup);
 Json process_json(const ProcessRef& process, const ClockMap& clock);
+Json frame_json(const Frame& frame);
 /// null for a fact that is not shown.
 Json fact_json(const Fact& fact, const ClockMap& clock);
 

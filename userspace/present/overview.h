@@ -20,12 +20,21 @@ struct OverviewRow {
   Forecast forecast;
 };
 
+/// A card, and who holds most on it.
+struct OverviewCard {
+  GpuSample now;
+  std::vector<GpuSample> holders;  // the largest first
+  Forecast forecast;
+};
+
 struct Overview {
   MonoTime time;
   std::string scope;  // "whole machine", "--cgroup /train"
   std::vector<std::string> sources;
   std::vector<OverviewRow> rows;              // unordered; the screen sorts
   std::vector<ProcessSampleFact> processes;   // those in scope that were sampled lately, unordered
+  std::vector<OverviewCard> cards;            // those in use; none: there is no GPU, or it is not followed
+  std::string gpu;                            // how they are followed; empty: they are not
   std::deque<Fact> events;                    // OOM kills, SIGKILLs, alerts; newest last, at most 100
   std::map<std::string, std::uint64_t> lost;  // by reason, since the start
 };

@@ -247,6 +247,14 @@ std::string owner_name(const Episode& e) {
   return e.limit_cgroup ? short_name(path_of(e.limit_cgroup)) : "the machine";
 }
 
+std::string request_of(const Episode& e) {
+  if (!e.order || *e.order < 0 || *e.order > 20) return "";
+  std::string out = *e.order == 0 ? "1 page (order 0)"
+                                  : fmt::format("{} pages in a row (order {})", 1 << *e.order, *e.order);
+  if (e.gfp) out += ", " + displayable(*e.gfp);
+  return out;
+}
+
 bool is_victim(const Episode& e, const ProcessRef& process) {
   return std::any_of(e.victims.begin(), e.victims.end(), [&](const Victim& v) {
     const TaskId &a = v.process.id, &b = process.id;
@@ -258,6 +266,8 @@ std::optional<PostMortemMemory> find_memory(const StoredEpisode& e) {
   const Episode& told = e.told.episode;
   PostMortemMemory out;
   out.usage = told.usage;
+  if (!told.limit_cgroup && told.machine && told.machine->ram && told.machine->free)
+    out.usage = std::max(Bytes{}, *told.machine->ram - *told.machine->free);
   if (told.memory) {
     out.kinds = *told.memory;
     out.exact = true;

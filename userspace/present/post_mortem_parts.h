@@ -22,6 +22,9 @@ bool same_cgroup(const CgroupPtr& a, const CgroupPtr& b);
 bool is_owner(const StoredEpisode& e, const CgroupPtr& cgroup);
 /// "/train", "the machine": as a sentence names the limit's owner.
 std::string owner_name(const Episode& e);
+/// "1 page (order 0), 0xcc0(GFP_KERNEL)": what could not be given; "": nothing was asked for, or it is not
+/// known.
+std::string request_of(const Episode& e);
 bool is_victim(const Episode& e, const ProcessRef& process);
 
 Timeline make_timeline(const PostMortem& report);

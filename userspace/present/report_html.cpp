@@ -310,6 +310,29 @@ Json memory_json(const PostMortemMemory& memory) {
           {"age_s", maybe(finite(memory.age.count()))}};
 }
 
+Json machine_json(const MachineAtKill& m) {
+  Json zones = Json::array(), slabs = Json::array();
+  for (const ZoneLine& z : m.zones)
+    zones.push_back({{"node", maybe(z.node)},
+                     {"name", shown(displayable(z.zone))},
+                     {"free", maybe(z.free)},
+                     {"min", maybe(z.min)},
+                     {"low", maybe(z.low)},
+                     {"high", maybe(z.high)},
+                     {"managed", maybe(z.managed)}});
+  for (const SlabRow& slab : m.slabs)
+    slabs.push_back(
+        {{"name", shown(displayable(slab.name))}, {"used", slab.used.count}, {"total", slab.total.count}});
+  auto words = [](const std::optional<std::string>& text) {
+    return text ? Json(shown(displayable(*text))) : Json(nullptr);
+  };
+  return {{"cpuset", words(m.cpuset)},       {"mems_allowed", words(m.mems_allowed)},
+          {"nodemask", words(m.nodemask)},   {"ram", maybe(m.ram)},
+          {"free", maybe(m.free)},           {"swap_total", maybe(m.swap_total)},
+          {"swap_free", maybe(m.swap_free)}, {"zones", std::move(zones)},
+          {"slabs", std::move(slabs)}};
+}
+
 /// When a deadline was first told, how long after the kill all memory was back.
 std::optional<double> foretold_s(const OomFactLine& told) {
   if (!told.first_forecast) return std::nullopt;
@@ -360,6 +383,7 @@ Result<std::string> to_html(const PostMortem& report) {
       {"processes", std::move(processes.elements)},
       {"processes_left_out", processes.left_out},
       {"memory", report.memory ? memory_json(*report.memory) : Json(nullptr)},
+      {"machine", e.machine ? machine_json(*e.machine) : Json(nullptr)},
       {"chain", std::move(chain.elements)},
       {"checks",
        {{"mark_victim", maybe(e.checks.mark_victim)},

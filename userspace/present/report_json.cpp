@@ -1,5 +1,6 @@
 #include <array>
 
+#include "present/gpu_at_kill.h"
 #include "present/json_parts.h"
 #include "present/post_mortem_parts.h"
 #include "present/report.h"
@@ -101,6 +102,23 @@ std::string to_json(const PostMortem& report) {
                       {"over_s", culprit->over.count()},
                       {"killed", is_victim(told, culprit->process)}};
   out["memory"] = memory_json(report.memory);
+  out["gpu"] = Json::array();
+  for (const GpuAtKill& g : gpu_at_kill(e)) {
+    Json cards = Json::array();
+    for (const GpuSample& s : g.cards)
+      cards.push_back({{"device", s.device ? Json(to_string(*s.device)) : Json(nullptr)},
+                       {"device_bytes", s.held.count},
+                       {"limit_bytes", maybe(s.limit)}});
+    out["gpu"].push_back({{"process", process_json(g.process, clock)},
+                          {"victim", g.victim},
+                          {"device_bytes", g.held.count},
+                          {"managed_bytes", maybe(g.managed)},
+                          {"pinned_bytes", maybe(g.pinned)},
+                          {"since_before", g.since_before},
+                          {"cards", std::move(cards)}});
+  }
+  out["gpu_events"] = Json::array();
+  for (const GpuFact& f : e.gpu_events) out["gpu_events"].push_back(fact_json(Fact(f), clock));
   out["findings"] = findings_json(report.findings);
   out["prevention"] = findings_json(report.prevention);
   out["unknown"] = Json::array();

@@ -42,6 +42,8 @@ std::string to_markdown(const PostMortem& report) {
   std::string out =
       fmt::format("# {}\n\n{} · {}\n", literal(report.headline),
                   literal(format_moment(clock_of(e.run).wall(told.time))), code(displayable(told.id)));
+  if (std::string request = request_of(told); !request.empty())
+    out += fmt::format("\nAsked for: {}\n", literal(request));
   auto findings = [&](std::string_view title, const std::vector<Finding>& all) {
     if (all.empty()) return;
     out += fmt::format("\n## {}\n\n", title);
@@ -62,6 +64,24 @@ std::string to_markdown(const PostMortem& report) {
                              report.memory->usage})
       out += fmt::format(" {} |", size_or_none(size));
     out += "\n";
+  }
+  if (told.machine && !told.machine->zones.empty()) {
+    out +=
+        "\n## Zones\n\n| node | zone | free | min | low | high | managed "
+        "|\n|---:|---|---:|---:|---:|---:|---:|\n";
+    for (const ZoneLine& z : told.machine->zones) {
+      out +=
+          fmt::format("| {} | {} |", z.node ? fmt::format("{}", *z.node) : "–", literal(displayable(z.zone)));
+      for (const auto& size : {z.free, z.min, z.low, z.high, z.managed})
+        out += fmt::format(" {} |", size_or_none(size));
+      out += "\n";
+    }
+  }
+  if (told.machine && !told.machine->slabs.empty()) {
+    out += "\n## Slabs that cannot be reclaimed\n\n| slab | used | total |\n|---|---:|---:|\n";
+    for (const SlabRow& slab : told.machine->slabs)
+      out += fmt::format("| {} | {} | {} |\n", literal(displayable(slab.name)), format_size(slab.used),
+                         format_size(slab.total));
   }
   if (!told.chain.empty()) {
     out += "\n## Limits\n\n| cgroup | usage | limit |\n|---|---:|---:|\n";

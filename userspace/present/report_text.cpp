@@ -155,6 +155,8 @@ std::string to_text(const PostMortem& report, const TextStyle& style) {
   page.paragraph(fmt::format("{}   {}", format_moment(clock_of(e.run).wall(e.told.episode.time)),
                              displayable(e.told.episode.id)),
                  0, Style::dim);
+  if (std::string request = request_of(e.told.episode); !request.empty())
+    page.paragraph("Asked for: " + request, 0, Style::dim);
   auto findings = [&](std::string_view title, const std::vector<Finding>& all) {
     if (all.empty()) return;
     page.heading(std::string(title));

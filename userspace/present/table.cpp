@@ -99,6 +99,28 @@ Line summary(const Overview& o, std::size_t width) {
   return Line().add("No OOM in sight.", Style::normal);
 }
 
+// "GPU-1a2b3c4d  23.1 GiB of 31.7 GiB  OOM in 20 min (…)  python3[12] 20.0 GiB"
+Line card_line(const OverviewCard& card) {
+  const GpuSample& now = card.now;
+  Line out;
+  out.add(to_string(*now.device).substr(0, 12), Style::strong);
+  std::string size = (now.since_before ? "at least " : "") + format_size(now.held);
+  if (now.limit) size += " of " + format_size(*now.limit);
+  const Forecast& f = card.forecast;
+  out.add("  " + size, f.alert ? Style::alert : Style::normal);
+  if (f.eta) out.add("  " + describe_deadline(f), f.alert ? Style::alert : Style::normal);
+  if (now.moved_out && now.moved_out->count)
+    out.add(fmt::format("  pushed out {}", format_size(*now.moved_out)), Style::warn);
+  for (const GpuSample& holder : card.holders) {
+    out.add("  " + name_of(*holder.process) + " " + format_size(holder.held), Style::dim);
+    if (holder.managed && holder.managed->count)
+      out.add(" + managed " + format_size(*holder.managed), Style::dim);
+    if (holder.pinned && holder.pinned->count)
+      out.add(" + pinned host memory " + format_size(*holder.pinned), Style::dim);
+  }
+  return out;
+}
+
 std::vector<Line> heading(const Overview& o, const ClockMap& clock, const View& view, Size size) {
   std::vector<Line> out;
   Line title;
@@ -121,9 +143,16 @@ std::vector<Line> heading(const Overview& o, const ClockMap& clock, const View& 
   for (const std::string& s : o.sources)
     sources.add((sources.cells.empty() ? "from " : ", ") + displayable(s), Style::dim);
 
+  if (!o.gpu.empty()) sources.add(", GPU: " + displayable(o.gpu), Style::dim);
+
   if (size.height >= 3) out.push_back(std::move(title));
   if (size.height >= 16 && !sources.cells.empty()) out.push_back(std::move(sources));
   if (size.height >= 8 && !lost.cells.empty()) out.push_back(std::move(lost));
+  if (size.height >= 12) {
+    constexpr std::size_t kMostCards = 8;
+    for (std::size_t i = 0; i < std::min({o.cards.size(), kMostCards, size.height / 4}); ++i)
+      out.push_back(card_line(o.cards[i]));
+  }
   out.push_back(summary(o, size.width));
   return out;
 }

@@ -5,6 +5,7 @@
 #include <ctime>
 
 #include "base/escape.h"
+#include "present/gpu_proxy.h"
 #include "present/json.h"
 
 namespace oomcast {
@@ -52,7 +53,11 @@ class Renderer {
   std::string operator()(const ForgottenFact&) const { return ""; }
 
   std::string operator()(const ForecastFact& f) const {
-    std::string who = f.process ? describe(*f.process) : f.cgroup ? where(f.cgroup) : "series";
+    std::string who = f.process  ? describe(*f.process)
+                      : f.cgroup ? where(f.cgroup)
+                      : f.device ? ""
+                                 : "series";
+    if (f.device) who += (f.process ? " on " : "") + to_string(*f.device);
     std::string rate = f.forecast.growth ? "  " + format_rate(f.forecast.growth->rate) : "";
     std::string line =
         fmt::format("{}  {}{}  {}", who, to_string(f.forecast.verdict), rate, describe_deadline(f.forecast));
@@ -115,7 +120,9 @@ class Renderer {
     const GpuEvent& e = f.event;
     std::string what = fmt::format("{} {} {}", to_string(e.op), size_or(e.bytes), to_string(e.kind));
     if (e.op == GpuEvent::Op::context) what = "context";
-    if (e.op == GpuEvent::Op::close) what = fmt::format("ended, held {}", size_or(e.bytes));
+    if (e.op == GpuEvent::Op::close)
+      what = fmt::format("ended, held {}, managed {}, pinned {}", size_or(e.bytes), size_or(e.managed),
+                         size_or(e.pinned));
     if (e.op == GpuEvent::Op::free_seen)
       what = fmt::format("sees {} free of {}", size_or(e.free_bytes), size_or(e.bytes));
     if (e.op == GpuEvent::Op::oom) what = fmt::format("out of GPU memory: asked for {}", size_or(e.bytes));
@@ -123,10 +130,28 @@ class Renderer {
     if (e.op == GpuEvent::Op::again)
       what = fmt::format("the same {} allocated again, first at {}", size_or(e.bytes),
                          format_clock(clock_.wall(*e.first)));
+    if (e.op == GpuEvent::Op::oversubscribed)
+      what = fmt::format("more than the card has: {} of managed memory pushed out", size_or(e.bytes));
     if (e.overhead) what += " (context overhead)";
     if (e.device) what += " on " + to_string(*e.device);
-    bool bad = e.op == GpuEvent::Op::oom || e.op == GpuEvent::Op::again;
+    bool bad = is_news(e.op) && e.op != GpuEvent::Op::recovered;
     return at(f.time, "gpu") + describe(f.process) + "  " + paint(bad ? kYellow : "", what);
+  }
+
+  std::string operator()(const GpuSample& f) const {
+    std::string who = f.process ? describe(*f.process) + "  " : "";
+    if (auto proxy = f.process ? gpu_proxy(*f.process) : std::nullopt)
+      who += *proxy == "mps" ? "(for the clients of MPS)  " : "(for a gVisor sandbox)  ";
+    if (f.device) who += to_string(*f.device) + "  ";
+    std::string what = f.since_before && f.held.count == 0
+                           ? "unknown: it was there before oomcast"
+                           : fmt::format("{}{}", f.since_before ? "at least " : "", format_size(f.held));
+    if (f.limit) what += " of " + format_size(*f.limit);
+    if (f.overhead.count) what += fmt::format(" ({} by contexts)", format_size(f.overhead));
+    if (f.managed && f.managed->count) what += ", managed " + format_size(*f.managed);
+    if (f.pinned && f.pinned->count) what += ", pinned host memory " + format_size(*f.pinned);
+    if (f.moved_out && f.moved_out->count) what += ", pushed out " + format_size(*f.moved_out);
+    return at(f.time, "gpu_sample") + who + what;
   }
 
   std::string operator()(const AlertFact& f) const {

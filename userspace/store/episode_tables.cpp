@@ -14,7 +14,6 @@ using namespace std::chrono_literals;
 
 // Two sources of one kill: clocks of logs are rounded to seconds, and drift while a machine is suspended.
 constexpr Nanos kSameKill = 10s;
-constexpr std::size_t kMostKept = 256;
 constexpr std::size_t kMostSerials = 1024;
 
 }  // namespace
@@ -46,6 +45,14 @@ std::optional<Tables::Twin> Tables::find_twin(const EpisodeFact& fact) {
   return std::nullopt;
 }
 
+// A row of this run that another took over.
+std::optional<Tables::Twin> Tables::twin_at(std::int64_t id) {
+  Statement row(db_, "SELECT run, complete, source='live' FROM episodes WHERE id=? AND run<>?");
+  row << id << run_;
+  if (!row.row()) return std::nullopt;
+  return Twin{id, row.integer(0), row.integer(1) != 0, row.integer(2) != 0};
+}
+
 // What the one that is there does not know.
 void Tables::fill_in(std::int64_t id, const Episode& e) {
   std::optional<std::string> scope;
@@ -60,6 +67,10 @@ void Tables::fill_in(std::int64_t id, const Episode& e) {
   fill << scope << limit_group << e.usage << e.limit << trigger << e.order << e.gfp << e.group_kill
        << e.checks.kmsg << id;
   run(fill);
+  auto no_row_in = [&](const char* table) {
+    return ask(db_, fmt::format("SELECT count(*) FROM {} WHERE episode={}", table, id)) == 0;
+  };
+  if (no_row_in("memory_at_kill") && no_row_in("machine_at_kill")) write_log_parts(id, e);
   Statement victim(
       db_,
       "UPDATE victims SET anon=coalesce(anon,?), file=coalesce(file,?), shmem=coalesce(shmem,?),"
@@ -77,9 +88,11 @@ bool Tables::write(const EpisodeFact& fact) {
   std::int64_t id = 0;
   if (auto known = episodes_.find(e.serial); e.serial && known != episodes_.end()) id = known->second;
   bool is_new = id == 0;
-  if (auto twin = id ? std::nullopt : find_twin(fact)) {
+  if (auto twin = id ? twin_at(id) : find_twin(fact)) {
     is_new = false;
-    bool better = fact.source == EpisodeSource::live && (!twin->live || (fact.complete && !twin->complete));
+    // Of two that saw it, the one that ran longer knows more of what led to it.
+    bool better = fact.source == EpisodeSource::live &&
+                  (!twin->live || (fact.complete == twin->complete ? run_ < twin->run : fact.complete));
     if (!better) {
       fill_in(twin->id, e);
       return false;
@@ -111,8 +124,7 @@ bool Tables::write(const EpisodeFact& fact) {
 
 void Tables::write_parts(std::int64_t id, const EpisodeFact& fact) {
   const Episode& e = fact.line.episode;
-  for (const char* table :
-       {"victims", "victim_code", "others", "ancestors", "kept", "tasks", "memory_at_kill"})
+  for (const char* table : kTablesOfEpisodes)
     check(execute(db_, fmt::format("DELETE FROM {} WHERE episode={}", table, id)));
   int nr = 0;
   Statement victim(db_, "INSERT INTO victims VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
@@ -151,6 +163,11 @@ void Tables::write_parts(std::int64_t id, const EpisodeFact& fact) {
     ancestor << id << nr++ << group << level.usage << level.limit;
     run(ancestor);
   }
+  write_log_parts(id, e);
+}
+
+// What only the kernel's log tells.
+void Tables::write_log_parts(std::int64_t id, const Episode& e) {
   Statement memory(db_, "INSERT INTO memory_at_kill VALUES(?,?,?,?,?,?,?,?)");
   MemoryAtKill kinds = e.memory.value_or(MemoryAtKill{});
   if (e.memory || !e.tasks.empty()) {
@@ -158,13 +175,30 @@ void Tables::write_parts(std::int64_t id, const EpisodeFact& fact) {
            << static_cast<std::int64_t>(e.tasks_listed);
     run(memory);
   }
-  nr = 0;
+  int nr = 0;
   Statement task(db_, "INSERT INTO tasks VALUES(?,?,?,?,?,?,?,?,?,?)");
   for (const TaskAtKill& t : e.tasks) {
     auto process = id_of(t.process);
     task << id << nr++ << process << t.rss << t.anon << t.file << t.shmem << t.swap << t.pgtables
          << t.oom_score_adj;
     run(task);
+  }
+  if (!e.machine) return;
+  const MachineAtKill& m = *e.machine;
+  Statement machine(db_, "INSERT INTO machine_at_kill VALUES(?,?,?,?,?,?,?,?)");
+  machine << id << m.cpuset << m.mems_allowed << m.nodemask << m.ram << m.free << m.swap_total << m.swap_free;
+  run(machine);
+  nr = 0;
+  Statement zone(db_, "INSERT INTO zones_at_kill VALUES(?,?,?,?,?,?,?,?,?,?)");
+  for (const ZoneLine& z : m.zones) {
+    zone << id << nr++ << z.node << z.zone << z.free << z.min << z.low << z.high << z.present << z.managed;
+    run(zone);
+  }
+  nr = 0;
+  Statement slab(db_, "INSERT INTO slabs_at_kill VALUES(?,?,?,?,?)");
+  for (const SlabRow& row : m.slabs) {
+    slab << id << nr++ << row.name << row.used << row.total;
+    run(slab);
   }
 }
 
@@ -186,8 +220,8 @@ void Tables::keep(std::int64_t id, const Episode& e) {
   };
   std::vector<std::pair<std::int64_t, std::int64_t>> others;  // usage, id
   for (const auto& [inode, known] : cgroups_) {
-    if (!related(known.path)) continue;
-    if (known.path == "/")
+    if (!related(known.ref->path)) continue;
+    if (known.ref->path == "/")
       first.push_back(known.id);
     else if (known.usage)
       others.emplace_back(known.usage->count, known.id);

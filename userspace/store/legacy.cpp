@@ -54,7 +54,6 @@ CREATE TEMP TABLE episodes(id INTEGER PRIMARY KEY, run, time_ns, name, source, c
   usage_limit, trigger, page_order, gfp, group_kill, marked, logged, vmstat, forecast, first_forecast_ns);
 CREATE TEMP TABLE victims(episode, nr, process, tid, anon, file, shmem, swap, pgtables, total_vm, oom_score_adj, killed,
   freed_after_s, stack, marked, logged);
-CREATE TEMP TABLE victim_code(episode, victim, nr, function, file, line);
 CREATE TEMP TABLE others(episode, nr, role, process, grew, over_s);
 CREATE TEMP TABLE ancestors(episode, nr, cgroup, usage, usage_limit);
 CREATE TEMP TABLE memory_at_kill(episode, anon, file, shmem, kernel, slab, swap, tasks);

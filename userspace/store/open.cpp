@@ -11,6 +11,7 @@
 
 #include "base/escape.h"
 #include "base/unique_fd.h"
+#include "store/gpu_tables.h"
 #include "store/schema.h"
 
 namespace oomcast {
@@ -44,6 +45,25 @@ std::string make_file(const std::string& path) {
   if (fstat(file.get(), &what) != 0) return std::strerror(errno);
   if (!S_ISREG(what.st_mode)) return "it is no regular file";
   if (what.st_nlink > 1) return "it has another name";
+  return "";
+}
+
+// "": it is empty, a store that can be written, or cannot be read yet.
+std::string why_not_ours(sqlite3* db) {
+  auto tables = ask(db, "SELECT count(*) FROM sqlite_schema");
+  auto application = ask(db, "PRAGMA application_id"), schema = ask(db, "PRAGMA user_version");
+  if (!tables || *tables == 0 || !application || !schema) return "";
+  if (*application != kApplicationId) return "this database is not oomcast's";
+  if (*schema > kSchema)
+    return fmt::format(
+        "it has schema {}, this oomcast writes schema {}: use the version that wrote it, or another --store",
+        *schema, kSchema);
+  if (*schema < 2)
+    return fmt::format(
+        "it is a recording of schema {}, to which nothing can be added: move it away, and oomcast report "
+        "--store FILE "
+        "still reads it",
+        *schema);
   return "";
 }
 
@@ -97,6 +117,8 @@ StoreOpening open_store(const std::string& directory) {
   sqlite3_busy_timeout(db, kBusyMs);
   sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, nullptr);
   sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
+  // Before anything is changed in it, and again when nobody else can.
+  if (auto why = why_not_ours(db); !why.empty()) return wrong(path, why);
   // Two that begin at once: the change to WAL does not wait for the other.
   bool ok = false;
   for (int i = 0; i < 50 && !ok; ++i) {
@@ -108,13 +130,12 @@ StoreOpening open_store(const std::string& directory) {
     if (!ok) sqlite3_sleep(100);
   }
   if (!ok) return failed();
-  auto tables = ask(db, "SELECT count(*) FROM sqlite_schema");
-  auto application = ask(db, "PRAGMA application_id"), schema = ask(db, "PRAGMA user_version");
-  if (!tables || !application || !schema) return failed();
-  if (*tables > 0 && *application != kApplicationId) return wrong(path, "this database is not oomcast's");
-  if (*tables > 0 && *schema != kSchema)
-    return wrong(path, fmt::format("it has schema {}, this oomcast writes schema {}", *schema, kSchema));
-  if (*tables == 0 ? !make_tables(db) : !add_tables(db)) return failed();
+  if (auto why = why_not_ours(db); !why.empty()) return wrong(path, why);
+  auto tables = ask(db, "SELECT count(*) FROM sqlite_schema"), schema = ask(db, "PRAGMA user_version");
+  if (!tables || !schema) return failed();
+  if (*tables > 0 && *schema == 2 && !migrate_schema_2(db)) return failed();
+  if (*tables == 0 && !make_tables(db)) return failed();
+  if (*tables > 0 && !make_gpu_tables(db)) return failed();  // one from before there were any
   if (!execute(db, "COMMIT")) return failed();
   // From now on the file is a store even if its log is torn.
   if (*tables == 0) execute(db, "PRAGMA wal_checkpoint(TRUNCATE)");

@@ -77,6 +77,12 @@ void fill(Episode& to, const Episode& from) {
   fill(to.gfp, from.gfp);
   fill(to.group_kill, from.group_kill);
   fill(to.checks.kmsg, from.checks.kmsg);
+  fill(to.memory, from.memory);
+  fill(to.machine, from.machine);
+  if (to.tasks.empty()) {
+    to.tasks = from.tasks;
+    to.tasks_listed = from.tasks_listed;
+  }
   for (const Victim& v : from.victims) {
     auto known = std::ranges::find(to.victims, v.tid, &Victim::tid);
     if (known != to.victims.end())

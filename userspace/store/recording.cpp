@@ -31,7 +31,8 @@ struct RecordingReader::Database {
                 source("time_ns, killed", "ticks"),
                 source("time_ns, type, json, text", "events"),
                 source("time_ns, cgroup", "removals"),
-                source(columns::forecast, "forecasts WHERE told")} {}
+                source(columns::forecast, "forecasts WHERE told"),
+                source(columns::gpu_sample, "gpu_samples")} {}
 
   // seq comes behind what Rows reads.
   Source source(const std::string& wanted, const std::string& from) {
@@ -59,15 +60,17 @@ struct RecordingReader::Database {
         rows.forget_cgroup(r.integer(2));
         return ForgottenFact{rows.time(r, 1), gone ? gone->id : CgroupId{hierarchy, 0}};
       }
-      default:
+      case 6:
         return rows.forecast(r, 1);
+      default:
+        return rows.gpu_sample(r, 1);
     }
   }
 
   DatabaseHandle db;
   Rows rows;
   Hierarchy hierarchy;
-  std::array<Source, 7> sources;
+  std::array<Source, 8> sources;
   bool begun = false;
 };
 

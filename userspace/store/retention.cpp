@@ -23,7 +23,8 @@ constexpr std::int64_t kExpireEvery = 3600 * kSecond;
 constexpr std::int64_t kSlice = 20'000;  // rows of one transaction, which its log has to hold
 constexpr std::int64_t kVacuumPages = 2000;
 // Tables whose rows are few; each has an index on its time.
-constexpr const char* kSmall[] = {"exits", "forecasts", "reclaim", "pressure", "kills", "alerts", "losses"};
+constexpr const char* kSmall[] = {"exits",  "forecasts", "reclaim",     "pressure",  "kills",
+                                  "alerts", "losses",    "gpu_samples", "gpu_events"};
 
 // A clock that was set back leaves times that are not to come.
 constexpr std::int64_t kFuture = 3600 * kSecond;
@@ -199,6 +200,8 @@ bool Retention::drop_before(std::int64_t time, std::int64_t most) {
         return false;
     }
     if (!execute(db_, "DELETE FROM alert_actions WHERE alert NOT IN (SELECT seq FROM alerts)")) return false;
+    if (!execute(db_, "DELETE FROM forecast_devices WHERE forecast NOT IN (SELECT seq FROM forecasts)"))
+      return false;
     for (const Curves* curves : {&samples_, &process_samples_}) {
       if (most >= 0) continue;
       auto first = ask(
@@ -249,7 +252,7 @@ bool Retention::let_go_of_oldest(bool& found) {
     auto episodes = ask(db_, "SELECT count(*) FROM episodes");
     if (!episodes) return false;
     found = *episodes > 0;
-    for (const char* table : {"victims", "victim_code", "others", "ancestors", "tasks", "memory_at_kill"})
+    for (const char* table : kTablesOfEpisodes)
       if (!execute(db_,
                    fmt::format(
                        "DELETE FROM {} WHERE episode IN (SELECT id FROM episodes ORDER BY time_ns LIMIT {})",
@@ -301,16 +304,19 @@ bool Retention::drop_names() {
     std::string over =
         "(SELECT id FROM runs WHERE ended_ns IS NOT NULL OR boot_id IS NOT"
         " (SELECT boot_id FROM runs WHERE scope NOT LIKE 'imported%' ORDER BY id DESC LIMIT 1))";
-    return execute(db_,
-                   fmt::format(
-                       "DELETE FROM processes WHERE run IN {} AND id NOT IN (SELECT process FROM"
-                       " process_samples UNION SELECT process FROM exits UNION SELECT process FROM victims"
-                       " UNION SELECT process FROM others UNION SELECT process FROM tasks UNION SELECT "
-                       "trigger FROM episodes WHERE trigger"
-                       " IS NOT NULL UNION SELECT victim FROM kills UNION SELECT sender FROM kills UNION"
-                       " SELECT process FROM forecasts WHERE process IS NOT NULL UNION SELECT process FROM"
-                       " alert_actions WHERE process IS NOT NULL)",
-                       over)) &&
+    return execute(
+               db_,
+               fmt::format(
+                   "DELETE FROM processes WHERE run IN {} AND id NOT IN (SELECT process FROM"
+                   " process_samples UNION SELECT process FROM exits UNION SELECT process FROM victims"
+                   " UNION SELECT process FROM others UNION SELECT process FROM tasks UNION SELECT "
+                   "trigger FROM episodes WHERE trigger"
+                   " IS NOT NULL UNION SELECT victim FROM kills UNION SELECT sender FROM kills UNION"
+                   " SELECT process FROM gpu_samples WHERE process IS NOT NULL UNION SELECT process FROM "
+                   "gpu_events"
+                   " UNION SELECT process FROM forecasts WHERE process IS NOT NULL UNION SELECT process FROM"
+                   " alert_actions WHERE process IS NOT NULL)",
+                   over)) &&
            execute(db_,
                    fmt::format(
                        "DELETE FROM cgroups WHERE run IN {} AND id NOT IN (SELECT cgroup FROM samples WHERE"

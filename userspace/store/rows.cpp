@@ -21,6 +21,10 @@ std::optional<PressureLine> pressure_line(const Statement& row, int c) {
                       static_cast<std::uint64_t>(row.integer(c + 3))};
 }
 
+std::optional<GpuUuid> device_of(const Statement& row, int c) {
+  return row.null(c) ? std::nullopt : parse_gpu_uuid(row.text(c));
+}
+
 std::vector<std::uint64_t> stack_of(const std::string& text) {
   std::vector<std::uint64_t> out;
   for (std::size_t at = 0; at < text.size() && out.size() < kMostFrames;) {
@@ -143,6 +147,7 @@ ForecastFact Rows::forecast(const Statement& r, int c) {
   e.stepped = r.bytes(c + 21);
   e.step_ago = r.seconds(c + 22);
   e.shared = r.bytes(c + 23);
+  f.device = device_of(r, c + 24);
   return f;
 }
 
@@ -151,6 +156,41 @@ std::optional<ForecastFact> Rows::forecast_of(const Statement& row, int c) {
   Statement f(db_, "SELECT " + columns::forecast + " FROM forecasts WHERE seq=?");
   if (!f || !(f << row.integer(c)).row()) return std::nullopt;
   return forecast(f);
+}
+
+GpuSample Rows::gpu_sample(const Statement& r, int c) {
+  GpuSample s;
+  s.time = time(r, c);
+  if (!r.null(c + 1)) s.process = process(r, c + 1);
+  s.device = device_of(r, c + 2);
+  s.held = {r.integer(c + 3)};
+  s.overhead = {r.integer(c + 4)};
+  s.managed = r.bytes(c + 5);
+  s.pinned = r.bytes(c + 6);
+  s.limit = r.bytes(c + 7);
+  s.free = r.bytes(c + 8);
+  s.moved_in = r.bytes(c + 9);
+  s.moved_out = r.bytes(c + 10);
+  s.faults = r.count(c + 11);
+  s.since_before = r.integer(c + 12) != 0;
+  s.ended = r.integer(c + 13) != 0;
+  return s;
+}
+
+GpuFact Rows::gpu_event(const Statement& r) {
+  GpuFact f{time(r, 0), process(r, 1), {}};
+  GpuEvent& e = f.event;
+  e.time = f.time;
+  e.task = f.process.id;
+  e.op = from_name(r.text(2), GpuEvent::Op::close, GpuEvent::Op::advise);
+  e.kind = from_name(r.text(3), GpuMemoryKind::external, GpuMemoryKind::device);
+  e.device = device_of(r, 4);
+  e.bytes = r.bytes(5);
+  e.status = r.number(6);
+  if (!r.null(7)) e.first = time(r, 7);
+  e.managed = r.bytes(8);
+  e.pinned = r.bytes(9);
+  return f;
 }
 
 ReclaimFact Rows::reclaim(const Statement& r) {

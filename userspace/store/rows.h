@@ -23,13 +23,18 @@ inline const std::string forecast =
     "usage_limit, "
     "limit_cgroup, eta_s, eta_low_s, eta_high_s, alert, why, floor, peak_above, period_s, peaks, regime_s, "
     "stepped, "
-    "step_ago_s, shared";
+    "step_ago_s, shared, (SELECT device FROM forecast_devices d WHERE d.forecast=forecasts.seq)";
 inline const std::string reclaim = "time_ns, cgroup, stalls, stalled_s, reclaimed";
 inline const std::string pressure =
     "time_ns, cgroup, some_avg10, some_avg60, some_avg300, some_total_us, full_avg10, full_avg60, "
     "full_avg300, "
     "full_total_us";
 inline const std::string kill = "time_ns, victim, sender, cause";
+inline const std::string gpu_sample =
+    "time_ns, process, device, held, overhead, managed, pinned, card_memory, card_free, moved_in, moved_out, "
+    "faults, since_before, ended";
+inline const std::string gpu_event =
+    "time_ns, process, op, kind, device, bytes, status, first_ns, managed, pinned";
 inline const std::string exit = "time_ns, process";
 inline const std::string alert = "time_ns, rule, cgroup, message, forecast, seq";
 inline const std::string victim =
@@ -55,6 +60,8 @@ class Rows {
   ProcessSampleFact process_sample(const Statement& row, int from = 0);
   ForecastFact forecast(const Statement& row, int from = 0);
   std::optional<ForecastFact> forecast_of(const Statement& row, int c);
+  GpuSample gpu_sample(const Statement& row, int from = 0);
+  GpuFact gpu_event(const Statement& row);
   ReclaimFact reclaim(const Statement& row);
   PressureFact pressure(const Statement& row);
   UserKillFact kill(const Statement& row);

@@ -46,6 +46,8 @@ std::size_t take_over(const std::string& from, sqlite3* to) {
       write(e.kills);
       write(e.alerts);
       write(e.exits);
+      write(e.gpu);
+      write(e.gpu_events);
     }
     e.told.episode.serial = count + 1;
     tables->write(EpisodeFact{std::move(e.told), e.complete, e.source});

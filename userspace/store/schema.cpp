@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "store/gpu_tables.h"
 #include "store/legacy.h"
 
 namespace oomcast {
@@ -61,10 +62,16 @@ CREATE INDEX victims_by_tid ON victims(tid);
 CREATE INDEX kept_by_cgroup ON kept(cgroup);
 )sql";
 
-// Came later: made where it is missing, and read as empty.
-constexpr const char* kAddedTables = R"sql(
-CREATE TABLE IF NOT EXISTS victim_code(episode INTEGER, victim INTEGER, nr INTEGER, function TEXT, file TEXT,
-  line INTEGER, PRIMARY KEY(episode, victim, nr)) WITHOUT ROWID;
+// Those that schema 2 lacks. {}: TEMP for one that is only read.
+constexpr const char* kSinceSchema3 = R"sql(
+CREATE {0} TABLE machine_at_kill(episode INTEGER PRIMARY KEY, cpuset TEXT, mems_allowed TEXT, nodemask TEXT, ram INTEGER,
+  free INTEGER, swap_total INTEGER, swap_free INTEGER);
+CREATE {0} TABLE zones_at_kill(episode INTEGER, nr INTEGER, node INTEGER, zone TEXT, free INTEGER, min INTEGER,
+  low INTEGER, high INTEGER, present INTEGER, managed INTEGER, PRIMARY KEY(episode, nr)) WITHOUT ROWID;
+CREATE {0} TABLE slabs_at_kill(episode INTEGER, nr INTEGER, name TEXT, used INTEGER, total INTEGER,
+  PRIMARY KEY(episode, nr)) WITHOUT ROWID;
+CREATE {0} TABLE victim_code(episode INTEGER, victim INTEGER, nr INTEGER, function TEXT, file TEXT, line INTEGER,
+  PRIMARY KEY(episode, victim, nr)) WITHOUT ROWID;
 )sql";
 
 // What grows at its end only costs little; what is older is found by whose it is.
@@ -84,14 +91,16 @@ CREATE INDEX losses_by_time ON losses(time_ns);
 
 }  // namespace
 
-bool add_tables(sqlite3* db) {
-  return execute(db, kAddedTables);
-}
-
 bool make_tables(sqlite3* db) {
-  return execute(db, kTables) && add_tables(db) && execute(db, kIndexes) &&
+  return execute(db, kTables) && execute(db, kIndexes) && execute(db, fmt::format(kSinceSchema3, "")) &&
+         make_gpu_tables(db) &&
          execute(db,
                  fmt::format("PRAGMA application_id={}; PRAGMA user_version={}", kApplicationId, kSchema));
+}
+
+bool migrate_schema_2(sqlite3* db) {
+  return execute(db, fmt::format(kSinceSchema3, "")) &&
+         execute(db, fmt::format("PRAGMA user_version={}", kSchema));
 }
 
 bool add_run(sqlite3* db, const RunInfo& info, std::int64_t began_ns, std::int64_t& id) {
@@ -143,17 +152,19 @@ Status prepare_to_read(sqlite3* db, const std::string& shown) {
   if (!application) return wrong(sqlite3_errmsg(db));
   if (*application != kApplicationId) return wrong("this database is no recording of oomcast");
   auto schema = ask(db, "PRAGMA user_version");
-  if (schema != kSchema && schema != 1)
-    return wrong(fmt::format(
-        "the recording has schema {}, this oomcast reads schema {}: use the version that wrote it",
-        schema ? *schema : -1, kSchema));
+  if (!schema || *schema < 1 || *schema > kSchema)
+    return wrong(
+        fmt::format("it has schema {}, this oomcast reads schema 1 to {}: use the version that wrote it",
+                    schema ? *schema : -1, kSchema));
   if (ask(db, "SELECT count(*) FROM sqlite_schema") == 0)
     return wrong(
         fmt::format("nothing is in it: oomcast was killed while it wrote, and {}-wal, which has the rest, "
                     "is not beside it",
                     shown));
-  if (schema == 1 && !view_schema_1(db))
+  bool viewed = *schema == kSchema || execute(db, fmt::format(kSinceSchema3, "TEMP"));
+  if (!viewed || (schema == 1 && !view_schema_1(db)))
     return wrong(fmt::format("its tables cannot be read: {}", sqlite3_errmsg(db)));
+  if (!view_gpu_tables(db)) return wrong(fmt::format("its tables cannot be read: {}", sqlite3_errmsg(db)));
   return Ok{};
 }
 

@@ -1,28 +1,35 @@
+// clang-format off
 // The tables of a store and of a recording, which are the same.
 //
-// Schema 2 (PRAGMA user_version). Times are CLOCK_REALTIME in ns as the run's own clock gives it: a run's
+// Schema 3 (PRAGMA user_version). Times are CLOCK_REALTIME in ns as the run's own clock gives it: a run's
 // wall_of_mono_zero_ns taken off is CLOCK_MONOTONIC, exactly. Sizes are bytes; NULL: unknown, or no limit.
 // `seq` orders the rows of a table; in a recording it counts the rows of all tables that have it together.
-//   runs            each run of oomcast: version, kernel, boot_id, scope; ended_ns NULL: it runs, or was
-//   killed cgroups         id: what the columns cgroup and limit_cgroup of other tables name; one row per
-//   path processes       one row per change; cmdline: each word with a NUL behind it samples         a
-//   cgroup's memory; step_s NULL: each moment that was told. Older: of each step_s seconds the
-//                   highest and lowest that cannot be dropped, and the highest usage; 0: an episode keeps it
-//                   whole
+//   runs            each run of oomcast: version, kernel, boot_id, scope; ended_ns NULL: it runs, or was killed
+//   cgroups         id: what the columns cgroup and limit_cgroup of other tables name; one row per path
+//   processes       one row per change; cmdline: each word with a NUL behind it
+//   samples         a cgroup's memory; step_s NULL: each moment that was told. Older: of each step_s seconds
+//                   the highest and lowest that cannot be dropped, and the highest usage; 0: an episode keeps
+//                   it whole
 //   process_samples the same of processes (a store has only those that hold much)
 //   exits, kills (SIGKILL from user space), reclaim, pressure, alerts, alert_actions, losses
 //   forecasts       as told; told=0: not told by itself, but with an episode or an alert
-//   episodes        OOM kills; source: live, kmsg, journal, file; complete=0: oomcast ended before it was
-//   told victims         of an episode, with the sizes of the kernel's line; stack: user addresses others of
-//   an episode: role 'also_killed' (shared a victim's memory) or 'grew' ancestors       of an episode: the
-//   chain of cgroups at the kill, innermost first kept            cgroups whose samples an episode keeps,
-//   those that matter most first
+//   episodes        OOM kills; source: live, kmsg, journal, file; complete=0: oomcast ended before it was told
+//   victims         of an episode, with the sizes of the kernel's line; stack: user addresses
+//   others          of an episode: role 'also_killed' (shared a victim's memory) or 'grew'
+//   ancestors       of an episode: the chain of cgroups at the kill, innermost first
+//   kept            cgroups whose samples an episode keeps, those that matter most first
 //   victim_code     the Python frames of a victim (its nr), innermost first
 //   memory_at_kill  of an episode, by the kernel's report; tasks: how many rows its table had
 //   tasks           of an episode: the largest of that table
+//   machine_at_kill, zones_at_kill, slabs_at_kill
+//                   of an episode where no memory cgroup's limit was met, by the same report: NUMA nodes, RAM
+//                   and swap; each zone with its watermarks; the largest slabs that cannot be reclaimed
+//   gpu_samples, gpu_events, forecast_devices: gpu_tables.h
 // Only in recordings:
-//   removals (a cgroup was forgotten), ticks (killed: whose limit was met), events (json, text: as it was
-//   told)
+//   removals (a cgroup was forgotten), ticks (killed: whose limit was met), events (json, text: as it was told)
+//
+// Schema 2 lacks the three last tables of an episode; open_store() adds them.
+// clang-format on
 #pragma once
 
 #include <string>
@@ -33,24 +40,31 @@
 
 namespace oomcast {
 
-constexpr int kSchema = 2;
+constexpr int kSchema = 3;
 constexpr int kApplicationId = 0x6f6f6d63;  // "oomc"
+/// Those whose rows belong to an episode and go with it.
+constexpr const char* kTablesOfEpisodes[] = {
+    "victims",        "others",          "ancestors",     "kept",          "tasks",
+    "memory_at_kill", "machine_at_kill", "zones_at_kill", "slabs_at_kill", "victim_code"};
+/// Cgroups whose samples an episode keeps.
+constexpr std::size_t kMostKept = 256;
 /// Of an episode's curves, before the kill and after it.
 constexpr Nanos kKeptBefore = std::chrono::minutes(30);
 constexpr Nanos kKeptAfter = std::chrono::minutes(2);
 
 /// Makes the tables in an empty database, within the caller's transaction.
 bool make_tables(sqlite3* db);
-/// Those that an older database of this schema lacks.
-bool add_tables(sqlite3* db);
+/// Makes a database of schema 2 one of this schema, within the caller's transaction. Another oomcast that
+/// writes to it as schema 2 meanwhile is not disturbed.
+bool migrate_schema_2(sqlite3* db);
 
 /// The row of a run.
 bool add_run(sqlite3* db, const RunInfo& info, std::int64_t began_ns, std::int64_t& id);
 std::optional<RunInfo> read_run(sqlite3* db, std::int64_t id);
 
-/// Whether it is a database of oomcast that this oomcast reads; a schema 1 gets views and temporary tables
-/// (in memory) by which it reads like a schema 2. `shown` is its name for messages. Error::usage: it is none,
-/// is another's, or of another schema (both are named).
+/// Whether it is a database of oomcast that this oomcast reads; an older one gets views and temporary
+/// tables (in memory) by which it reads like this schema. `shown` is its name for messages. Error::usage: it
+/// is none, is another's, or of another schema (both are named).
 Status prepare_to_read(sqlite3* db, const std::string& shown);
 
 }  // namespace oomcast

@@ -21,7 +21,7 @@ Bytes largest_gap(const std::optional<Bytes>& a, const std::optional<Bytes>& b) 
 template <typename Fact>
 void Sieve::pass_series(Series<Fact>& series, Fact fact, bool moved) {
   if (series.written && !moved && fact.time - series.written->time < kLongest) {
-    series.skipped = std::move(fact);
+    series.skipped = std::make_unique<Fact>(std::move(fact));
     return;
   }
   if (series.written) {
@@ -39,7 +39,7 @@ void Sieve::pass_series(Series<Fact>& series, Fact fact, bool moved) {
 template <typename Fact>
 void Sieve::flush_series(Series<Fact>& series) {
   if (!series.skipped) return;
-  series.written = std::move(series.skipped);
+  series.written = std::move(*series.skipped);
   series.skipped.reset();
   out_(*series.written);
 }
@@ -84,6 +84,21 @@ void Sieve::sift(ProcessSampleFact s) {
   pass_series(series, std::move(s), moved);
 }
 
+void Sieve::sift(GpuSample s) {
+  std::pair key{s.process ? s.process->id : TaskId{}, s.device};
+  if (gpu_.size() >= kMostSeries && !gpu_.contains(key)) gpu_.clear();
+  auto& series = gpu_[key];
+  bool ended = s.ended, moved = true;
+  if (series.written && !ended) {
+    const GpuSample& last = *series.written;
+    Bytes step = std::max(MiB(1), s.limit ? Bytes{s.limit->count / 1024} : MiB(1));
+    moved = largest_gap(s.held, last.held) >= step || largest_gap(s.managed, last.managed) >= step ||
+            largest_gap(s.pinned, last.pinned) >= step || (s.moved_out && s.moved_out->count);
+  }
+  pass_series(series, std::move(s), moved);
+  if (ended) gpu_.erase(key);
+}
+
 void Sieve::sift(ReclaimFact r) {
   if (!r.cgroup || reclaim_.size() >= kMostSeries) return;
   if (!begun_) begun_ = r.time;
@@ -112,12 +127,14 @@ void Sieve::flush_sums() {
 void Sieve::flush() {
   for (auto& [inode, series] : cgroups_) flush_series(series);
   for (auto& [id, series] : processes_) flush_series(series);
+  for (auto& [key, series] : gpu_) flush_series(series);
   flush_sums();
 }
 
 void Sieve::pass(StoreItem item) {
   if (auto* sample = std::get_if<Sample>(&item)) return sift(std::move(*sample));
   if (auto* sample = std::get_if<ProcessSampleFact>(&item)) return sift(std::move(*sample));
+  if (auto* sample = std::get_if<Boxed<GpuSample>>(&item)) return sift(GpuSample(*sample));
   if (auto* reclaim = std::get_if<ReclaimFact>(&item)) return sift(std::move(*reclaim));
   if (auto* pressure = std::get_if<PressureFact>(&item)) return sift(std::move(*pressure));
   if (auto* tick = std::get_if<TickFact>(&item)) {
@@ -138,7 +155,7 @@ void Sieve::pass(StoreItem item) {
       cgroups_.erase(at);
     }
   }
-  if (std::holds_alternative<EpisodeFact>(item)) flush();
+  if (is_episode(item)) flush();
   if (!std::holds_alternative<RecordedEvent>(item)) out_(std::move(item));
 }
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <unordered_map>
 
@@ -24,7 +26,8 @@ class Sieve {
  private:
   template <typename Fact>
   struct Series {
-    std::optional<Fact> written, skipped;
+    std::optional<Fact> written;
+    std::unique_ptr<Fact> skipped;  // of an idle cgroup there is none
   };
   template <typename Fact>
   void pass_series(Series<Fact>& series, Fact fact, bool moved);
@@ -32,6 +35,7 @@ class Sieve {
   void flush_series(Series<Fact>& series);
   void sift(Sample s);
   void sift(ProcessSampleFact s);
+  void sift(GpuSample s);
   void sift(ReclaimFact r);
   void sift(PressureFact p);
   void flush_sums();
@@ -41,7 +45,8 @@ class Sieve {
   MonoTime tick_{};
   std::unordered_map<std::uint64_t, Series<Sample>> cgroups_;
   std::unordered_map<TaskId, Series<ProcessSampleFact>> processes_;
-  std::unordered_map<std::uint64_t, ReclaimFact> reclaim_;  // since `begun_`
+  std::map<std::pair<TaskId, std::optional<GpuUuid>>, Series<GpuSample>> gpu_;  // task 0: a card
+  std::unordered_map<std::uint64_t, ReclaimFact> reclaim_;                      // since `begun_`
   std::unordered_map<std::uint64_t, PressureFact> pressure_;
   std::optional<MonoTime> begun_;
 };

@@ -92,6 +92,7 @@ struct Store::Impl {
         out.victims[*victim].code.push_back({code.text(1), code.text(2), code.number(3)});
   }
   void read_parts(std::int64_t episode, Rows& rows, Episode& out);
+  void read_machine(std::int64_t episode, Episode& out);
   void read_lists(std::int64_t episode, std::int64_t run_id, Rows& rows, Nanos window, StoredEpisode& out);
   Result<std::int64_t> find(const std::optional<std::string>& id);
   Result<StoredEpisode> read(std::int64_t row, Nanos window);
@@ -203,6 +204,7 @@ void Store::Impl::read_parts(std::int64_t episode, Rows& rows, Episode& out) {
     if (kinds.anon || kinds.file || kinds.kernel) out.memory = kinds;
     out.tasks_listed = static_cast<std::size_t>(memory.integer(6));
   }
+  read_machine(episode, out);
   Statement task(db.get(),
                  "SELECT process, rss, anon, file, shmem, swap, pgtables, oom_score_adj FROM tasks"
                  " WHERE episode=? ORDER BY nr");
@@ -213,6 +215,28 @@ void Store::Impl::read_parts(std::int64_t episode, Rows& rows, Episode& out) {
     out.tasks.push_back({rows.process(task, 0), task.bytes(1), task.bytes(2), task.bytes(3), task.bytes(4),
                          task.bytes(5), task.bytes(6), adj});
   }
+}
+
+void Store::Impl::read_machine(std::int64_t episode, Episode& out) {
+  Statement s(db.get(),
+              "SELECT cpuset, mems_allowed, nodemask, ram, free, swap_total, swap_free FROM machine_at_kill"
+              " WHERE episode=?");
+  if (!s || !(s << episode).row()) return;
+  auto text = [&](int c) { return s.null(c) ? std::nullopt : std::optional(s.text(c)); };
+  MachineAtKill& m = out.machine.emplace();
+  m.cpuset = text(0), m.mems_allowed = text(1), m.nodemask = text(2);
+  m.ram = s.bytes(3), m.free = s.bytes(4), m.swap_total = s.bytes(5), m.swap_free = s.bytes(6);
+  Statement zone(db.get(),
+                 "SELECT node, zone, free, min, low, high, present, managed FROM zones_at_kill"
+                 " WHERE episode=? ORDER BY nr");
+  if (zone) zone << episode;
+  while (m.zones.size() < MachineAtKill::kMostZones && zone.row())
+    m.zones.push_back({zone.number(0), zone.text(1), zone.bytes(2), zone.bytes(3), zone.bytes(4),
+                       zone.bytes(5), zone.bytes(6), zone.bytes(7)});
+  Statement slab(db.get(), "SELECT name, used, total FROM slabs_at_kill WHERE episode=? ORDER BY nr");
+  if (slab) slab << episode;
+  while (m.slabs.size() < MachineAtKill::kMostSlabs && slab.row())
+    m.slabs.push_back({slab.text(0), {slab.integer(1)}, {slab.integer(2)}});
 }
 
 // What is not thinned yet stands at the end of its table, the rest is found by whose it is.
@@ -232,6 +256,11 @@ void Store::Impl::read_lists(std::int64_t episode, std::int64_t run_id, Rows& ro
   Statement kept(db.get(), "SELECT cgroup FROM kept WHERE episode=? ORDER BY nr LIMIT ?");
   kept << episode << kMostCgroups;
   while (kept.row()) ids += fmt::format("{}{}", ids.empty() ? "" : ",", kept.integer(0));
+  if (auto all = ask(db.get(), fmt::format("SELECT count(*) FROM kept WHERE episode={}", episode));
+      all > kMostCgroups) {
+    out.cgroups_left_out = static_cast<std::size_t>(*all - kMostCgroups);
+    out.more_left_out = static_cast<std::size_t>(*all) >= kMostKept;
+  }
   if (ids.empty() && out.told.episode.limit_cgroup) {
     Statement related(
         db.get(),
@@ -277,6 +306,11 @@ void Store::Impl::read_lists(std::int64_t episode, std::int64_t run_id, Rows& ro
        [&](const auto& r) { out.kills.push_back(rows.kill(r)); });
   each(between(columns::alert, "alerts", fmt::format("run={} AND (cgroup IS NULL OR {})", run_id, groups)),
        [&](const auto& r) { out.alerts.push_back(rows.alert(r)); });
+  each(between(columns::gpu_sample, "gpu_samples",
+               fmt::format("run={} AND (process IS NULL OR process IN {})", run_id, members)),
+       [&](const auto& r) { out.gpu.push_back(rows.gpu_sample(r)); });
+  each(between(columns::gpu_event, "gpu_events", "process IN " + members),
+       [&](const auto& r) { out.gpu_events.push_back(rows.gpu_event(r)); });
   Statement lost(
       db.get(), "SELECT reason, sum(count) FROM losses WHERE run=? AND time_ns<=? GROUP BY reason LIMIT 100");
   if (lost) lost << run_id << kill;

@@ -39,8 +39,14 @@ struct StoredEpisode {
   std::vector<PressureFact> pressure;
   std::vector<UserKillFact> kills;
   std::vector<AlertFact> alerts;
+  std::vector<GpuSample> gpu;                 // of the processes, and of all cards
+  std::vector<GpuFact> gpu_events;            // of the processes: contexts, out of memory, copies, ends
   std::vector<Episode> earlier;               // of the same limit or the same command, oldest first
   std::map<std::string, std::uint64_t> lost;  // in the run until the kill, by reason
+  // Related cgroups, the smallest, whose samples are not in the list. `more_left_out`: of others the store
+  // kept none.
+  std::size_t cgroups_left_out = 0;
+  bool more_left_out = false;
 };
 
 /// An episode in a list. Its times and identities are of `run`; victims come without their stacks, and the

@@ -9,6 +9,10 @@ std::optional<std::int64_t> as_number(const std::optional<CmdlineSource>& source
   return source ? std::optional(static_cast<std::int64_t>(*source)) : std::nullopt;
 }
 
+std::optional<std::string> name_of(const std::optional<GpuUuid>& device) {
+  return device ? std::optional(to_string(*device)) : std::nullopt;
+}
+
 void bind(Statement& to, const std::optional<PressureLine>& line) {
   std::optional<double> avg10, avg60, avg300;
   std::optional<std::uint64_t> total;
@@ -40,7 +44,9 @@ Tables::Tables(sqlite3* db, std::int64_t run, const RunInfo& info, bool ordered)
       pressure_(db, "INSERT INTO pressure VALUES(?,?,?,?,?,?,?,?,?,?,?,?)"),
       kill_(db, "INSERT INTO kills VALUES(?,?,?,?,?)"),
       loss_(db, "INSERT INTO losses VALUES(?,?,?,?,?)"),
-      event_(db, "INSERT INTO events VALUES(?,?,?,?,?)") {}
+      event_(db, "INSERT INTO events VALUES(?,?,?,?,?)"),
+      gpu_sample_(db, "INSERT INTO gpu_samples VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"),
+      gpu_event_(db, "INSERT INTO gpu_events VALUES(?,?,?,?,?,?,?,?,?,?,?)") {}
 
 std::optional<std::int64_t> Tables::next_seq() {
   return ordered_ ? std::optional(++seq_) : std::nullopt;
@@ -57,12 +63,12 @@ std::optional<std::int64_t> Tables::id_of(const CgroupPtr& ref) {
   if (!ref) return std::nullopt;
   if (cgroups_.size() >= kMostKnown && !cgroups_.contains(ref->id.inode)) cgroups_.clear();
   auto& known = cgroups_[ref->id.inode];
-  if (known.id && known.path == ref->path) return known.id;
+  if (known.id && (known.ref == ref || known.ref->path == ref->path)) return known.id;
   const CgroupName& n = ref->name;
   cgroup_ << run_ << ref->id.inode << ref->path << n.name << to_string(n.kind) << n.container << n.pod
           << n.unit << n.slurm_job << n.slurm_step;
   run(cgroup_);
-  known = {sqlite3_last_insert_rowid(db_), ref->path, std::nullopt};
+  known = {sqlite3_last_insert_rowid(db_), ref, std::nullopt};
   fresh_cgroups_.push_back(ref->id.inode);
   return known.id;
 }
@@ -138,7 +144,13 @@ std::int64_t Tables::write_forecast(const ForecastFact& f, bool told) {
             << c.why << e.floor << e.peak_above << e.period << peaks << e.regime << e.stepped << e.step_ago
             << e.shared << told;
   run(forecast_);
-  return sqlite3_last_insert_rowid(db_);
+  std::int64_t id = sqlite3_last_insert_rowid(db_);
+  if (f.device) {
+    Statement device(db_, "INSERT INTO forecast_devices VALUES(?,?)");
+    device << id << to_string(*f.device);
+    run(device);
+  }
+  return id;
 }
 
 void Tables::write(const TickFact& t) {
@@ -165,6 +177,26 @@ void Tables::write(const PressureFact& p) {
   bind(pressure_, p.pressure.some);
   bind(pressure_, p.pressure.full);
   run(pressure_);
+}
+
+void Tables::write(const GpuFact& g) {
+  using Op = GpuEvent::Op;
+  const GpuEvent& e = g.event;
+  if (!is_news(e.op) && e.op != Op::context && e.op != Op::close) return;
+  auto process = id_of(g.process);
+  std::optional<std::int64_t> first;
+  if (e.first) first = wall(*e.first);
+  gpu_event_ << next_seq() << wall(g.time) << process << to_string(e.op) << to_string(e.kind)
+             << name_of(e.device) << e.bytes << e.status << first << e.managed << e.pinned;
+  run(gpu_event_);
+}
+
+void Tables::write(const GpuSample& s) {
+  auto process = id_of(s.process);
+  gpu_sample_ << next_seq() << wall(s.time) << run_ << process << name_of(s.device) << s.held << s.overhead
+              << s.managed << s.pinned << s.limit << s.free << s.moved_in << s.moved_out << s.faults
+              << s.since_before << s.ended;
+  run(gpu_sample_);
 }
 
 void Tables::write(const AlertFact& a) {

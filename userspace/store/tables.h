@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -29,9 +30,22 @@ struct EpisodeFact {
   bool complete = true;
   EpisodeSource source = EpisodeSource::live;
 };
-using StoreItem =
-    std::variant<Sample, ProcessSampleFact, ExitFact, ForgottenFact, ForecastFact, TickFact, EpisodeFact,
-                 UserKillFact, ReclaimFact, PressureFact, AlertFact, LostFact, RecordedEvent>;
+/// What is large and rare, out of the way: a queue has room for the largest kind in every place.
+template <typename T>
+class Boxed {
+ public:
+  Boxed(T value) : value_(std::make_shared<const T>(std::move(value))) {}
+  operator const T&() const { return *value_; }
+
+ private:
+  std::shared_ptr<const T> value_;
+};
+using StoreItem = std::variant<Sample, ProcessSampleFact, ExitFact, ForgottenFact, Boxed<ForecastFact>,
+                               TickFact, Boxed<EpisodeFact>, UserKillFact, ReclaimFact, PressureFact,
+                               Boxed<GpuFact>, Boxed<GpuSample>, Boxed<AlertFact>, LostFact, RecordedEvent>;
+inline bool is_episode(const StoreItem& item) {
+  return std::holds_alternative<Boxed<EpisodeFact>>(item);
+}
 
 /// Writes what one run tells. The caller makes the transactions. Memory is bounded: names that were not met
 /// for long get another row when they come back.
@@ -49,6 +63,9 @@ class Tables {
   void write(const UserKillFact& k);
   void write(const ReclaimFact& r);
   void write(const PressureFact& p);
+  /// Of an event only what a person reads of, as gpu_tables.h says.
+  void write(const GpuFact& g);
+  void write(const GpuSample& s);
   void write(const AlertFact& a);
   void write(const LostFact& l);
   void write(const RecordedEvent& e);
@@ -70,7 +87,7 @@ class Tables {
  private:
   struct KnownCgroup {
     std::int64_t id = 0;
-    std::string path;
+    CgroupPtr ref;
     std::optional<Bytes> usage;
   };
   using ProcessRow =
@@ -95,8 +112,10 @@ class Tables {
     bool complete = false, live = false;
   };
   std::optional<Twin> find_twin(const EpisodeFact& e);
+  std::optional<Twin> twin_at(std::int64_t id);
   void fill_in(std::int64_t id, const Episode& e);
   void write_parts(std::int64_t id, const EpisodeFact& e);
+  void write_log_parts(std::int64_t id, const Episode& e);
   void keep(std::int64_t id, const Episode& e);
 
   sqlite3* db_;
@@ -105,7 +124,7 @@ class Tables {
   bool ordered_;
   std::int64_t seq_ = 0;
   Statement cgroup_, process_, sample_, process_sample_, exit_, removal_, tick_, forecast_, reclaim_,
-      pressure_, kill_, loss_, event_;
+      pressure_, kill_, loss_, event_, gpu_sample_, gpu_event_;
   std::unordered_map<std::uint64_t, KnownCgroup> cgroups_;
   std::map<TaskId, std::pair<std::int64_t, ProcessRow>> processes_;
   std::map<std::uint64_t, std::int64_t> episodes_;  // by serial

@@ -30,8 +30,7 @@ std::int64_t wall_now() {
 }
 
 bool has_episode(const std::vector<StoreItem>& items) {
-  return std::any_of(items.begin(), items.end(),
-                     [](const StoreItem& i) { return std::holds_alternative<EpisodeFact>(i); });
+  return std::any_of(items.begin(), items.end(), is_episode);
 }
 
 }  // namespace
@@ -182,7 +181,7 @@ StoreWriter::~StoreWriter() {
 }
 
 void StoreWriter::add(StoreItem item) {
-  bool urgent = std::holds_alternative<EpisodeFact>(item);
+  bool urgent = is_episode(item);
   {
     std::lock_guard lock(mutex_);
     if (failure_ || (waiting_.size() >= kMostWaiting && !urgent)) {
@@ -216,10 +215,12 @@ void StoreWriter::work() {
       std::unique_lock lock(mutex_);
       wake_.wait(lock, [this] { return ending_ || !waiting_.empty(); });
       wake_.wait_for(lock, kGather, [this] { return ending_ || urgent_ || waiting_.size() >= kBatch; });
-      items.assign(std::make_move_iterator(waiting_.begin()), std::make_move_iterator(waiting_.end()));
-      waiting_.clear();
-      urgent_ = false;
-      last = ending_;
+      // A kill behind a storm waits for the batches before it, milliseconds each.
+      auto end = waiting_.begin() + static_cast<std::ptrdiff_t>(std::min(waiting_.size(), kBatch));
+      items.assign(std::make_move_iterator(waiting_.begin()), std::make_move_iterator(end));
+      waiting_.erase(waiting_.begin(), end);
+      urgent_ = urgent_ && !waiting_.empty();
+      last = ending_ && waiting_.empty();
     }
     Target& t = *target_;
     if (t.sieve) {
@@ -240,7 +241,7 @@ bool StoreWriter::write(std::vector<StoreItem> items, bool last) {
   // What waits for the next attempt: kills, and everything if another oomcast only has the store locked.
   auto set_aside = [&](bool all) {
     for (StoreItem& item : items)
-      if (!last && t.pending.size() < kMostWaiting && (all || std::holds_alternative<EpisodeFact>(item))) {
+      if (!last && t.pending.size() < kMostWaiting && (all || is_episode(item))) {
         t.pending.push_back(std::move(item));
       } else {
         ++lost_;

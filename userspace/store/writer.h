@@ -29,8 +29,9 @@ struct StoreLimits {
 /// stops.
 class StoreWriter {
  public:
-  static constexpr std::size_t kMostWaiting = 20'000;  // items of < 1 KiB; beyond, they are lost and counted
-  static constexpr std::size_t kBatch = 1000;  // as many are written at once, so that a storm does not gather
+  static constexpr std::size_t kMostWaiting =
+      20'000;                                 // items of < 400 bytes; beyond, they are lost and counted
+  static constexpr std::size_t kBatch = 500;  // as many are written at once, so that a storm does not gather
 
   /// Everything of one run, in a file of its own of mode 0640. Nothing more is written after the first
   /// failure. Error: `path` exists (unless `overwrite`), or cannot be written.

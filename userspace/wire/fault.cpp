@@ -43,6 +43,7 @@ Result<Fault> decode_fault(std::span<const std::byte> bytes, const Units& units)
   out.memory = d.memory(r.memory);
   out.address = r.address;
   out.weight = d.pages(static_cast<std::int64_t>(r.weight_pages));
+  out.faults = r.faults;
   std::copy(std::begin(r.registers), std::end(r.registers), out.registers.begin());
   out.stack.assign(bytes.begin() + fixed, bytes.end());
   out.python_state = state_of(r.python.state);
@@ -93,6 +94,7 @@ std::vector<std::byte> encode(const PythonLayout& l, const PythonObjects& o) {
 
 std::vector<std::byte> encode_baseline(Bytes resident, const Units& units) {
   oc_growth out{};
+  out.window = 1;
   out.resident_pages = resident.count / units.page_bytes;
   std::vector<std::byte> bytes(sizeof(out));
   std::memcpy(bytes.data(), &out, sizeof(out));

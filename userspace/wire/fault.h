@@ -23,13 +23,15 @@ struct PythonFrame {
 };
 enum class PythonState { none, read, no_thread, cut };
 
-/// A page fault that stands for `weight`: what its process touched since its last one.
+/// A page fault that stands for `weight` and for `faults` of them: what its process touched since its last
+/// one.
 struct Fault {
   MonoTime time;
   Task task;
   std::optional<Memory> memory;  // just after the fault
   std::uint64_t address = 0;
   Bytes weight;
+  std::uint64_t faults = 0;
   std::array<std::uint64_t, 17> registers{};  // of user mode; x86-64 in DWARF's order: 7 is the stack pointer
   std::vector<std::byte> stack;               // from the stack pointer on, as much as was readable
   PythonState python_state = PythonState::none;

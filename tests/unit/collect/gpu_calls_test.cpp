@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <map>
+#include <set>
 
 namespace oomcast {
 namespace {
@@ -39,22 +41,23 @@ GpuUuid uuid(std::uint8_t n) {
   return out;
 }
 
-wire::GpuCall uvm(std::uint32_t command, const Image& head, const Image& tail = Image(0)) {
+wire::GpuCall ioctl_on(Device device, std::uint32_t command, const Image& head) {
   wire::GpuCall call;
   call.call = Call::ioctl;
-  call.device = Device::uvm;
+  call.device = device;
   call.command = command;
   call.head = head.bytes;
+  return call;
+}
+
+wire::GpuCall uvm(std::uint32_t command, const Image& head, const Image& tail = Image(0)) {
+  auto call = ioctl_on(Device::uvm, command, head);
   call.tail = tail.bytes;
   return call;
 }
 
 wire::GpuCall rm(std::uint32_t command, const Image& head, const Image& params = Image(0)) {
-  wire::GpuCall call;
-  call.call = Call::ioctl;
-  call.device = Device::control;
-  call.command = command;
-  call.head = head.bytes;
+  auto call = ioctl_on(Device::control, command, head);
   call.params = params.bytes;
   return call;
 }
@@ -349,15 +352,95 @@ TEST(GpuRmCall, a_size_that_no_machine_has_is_not_believed) {
   EXPECT_FALSE(decode_gpu_call(rm(0xc0384627, Image(56).put(12, 0x71u).put(32, ~0ull)), std::nullopt));
 }
 
-TEST(GpuRmCall, every_cut_image_is_read_without_a_word_too_many) {
-  for (std::uint32_t number : {0x27u, 0x29u, 0x2Au, 0x2Bu, 0x34u, 0x4Au, 0xD2u})
-    for (std::size_t size = 0; size <= 184; ++size)
-      decode_gpu_call(rm(0xC0000000 | static_cast<std::uint32_t>(size) << 16 | 0x4600 | number, Image(size),
-                         Image(size % 128)),
-                      std::nullopt);
-  for (std::uint32_t command = 0; command < 130; ++command)
-    for (std::size_t size = 0; size <= 80; ++size)
-      decode_gpu_call(uvm(command, Image(size), Image(size % 24)), driver("550.54.14"));
+TEST(GpuRmCall, a_cut_image_is_of_no_call_and_gives_no_field_that_is_not_in_it) {
+  const std::map<std::uint32_t, std::set<std::size_t>> forms = {
+      {0x27, {56}}, {0x29, {16}}, {0x34, {28}}, {0x4A, {184}}};
+  auto command = [](std::uint32_t number, std::size_t size) {
+    return 0xC0000000 | static_cast<std::uint32_t>(size) << 16 | 0x4600 | number;
+  };
+  for (const auto& [number, sizes] : forms)
+    for (std::size_t size = 0; size <= 184; ++size) {
+      Image head(size);
+      if (size > 16) head.put(8, 3u).put(12, 0x71u);  // the heap's free, or pinned memory
+      auto op = decode_gpu_call(rm(command(number, size), head), std::nullopt);
+      EXPECT_EQ(op.has_value(), sizes.contains(size)) << number << " of " << size;
+    }
+  for (std::size_t size = 0; size <= 184; ++size) {
+    auto alloc = decode_gpu_call(
+        rm(command(0x2B, size), size >= 16 ? Image(size).put(12, 0x40u) : Image(size)), driver("535.43.02"));
+    EXPECT_EQ(alloc.has_value(), size == 32 || size == 40 || size == 48) << size;
+    EXPECT_FALSE(alloc && alloc->bytes) << "without its parameters";
+  }
+  for (std::size_t size = 0; size <= 128; ++size)
+    EXPECT_FALSE(decode_gpu_call(rm(command(0x2A, 32), Image(32), Image(size)), std::nullopt)) << size;
+  for (std::size_t size = 0; size <= 80; ++size) {
+    auto reserved = decode_gpu_call(uvm(73, Image(size)), std::nullopt);
+    EXPECT_EQ(reserved.has_value(), size >= 16) << size;
+    EXPECT_EQ(reserved && reserved->status, size >= 20) << size;
+    auto map = decode_gpu_call(uvm(33, Image(40), Image(size % 25)), driver("550.54.14"));
+    ASSERT_TRUE(map);
+    EXPECT_EQ(map->status.has_value(), size % 25 == 24) << size;
+    EXPECT_EQ(map->object, GpuObject{}) << size;
+  }
+}
+
+TEST(GpuRmCall, what_never_changed_reads_the_same_for_every_driver_and_for_an_unknown_one) {
+  std::vector<std::optional<GpuDriverVersion>> all = {std::nullopt};
+  for (const std::string& name : kDrivers) all.push_back(driver(name));
+  for (const auto& version : all) {
+    auto heap_op = decode_gpu_call(
+        rm(0xc0b8464a, heap(2).put(20, 0x51u).put(44, 7u).put(88, std::uint64_t{1 << 30})), version);
+    ASSERT_TRUE(heap_op);
+    EXPECT_EQ(heap_op->bytes, GiB(1));
+    EXPECT_EQ(heap_op->status, 0x51u);
+    auto form48 = decode_gpu_call(
+        rm(0xc030462b, Image(48).put(0, 1u).put(8, 3u).put(12, 0x40u).put(40, 0x1Au), memory_params(4096)),
+        version);
+    ASSERT_TRUE(form48);
+    EXPECT_EQ(form48->status, 0x1Au);
+    EXPECT_TRUE(is_out_of_memory(form48->status, true));
+    EXPECT_FALSE(is_out_of_memory(form48->status, false)) << "only of what asks for memory";
+    auto freed = decode_gpu_call(rm(0xc0104629, Image(16).put(8, 3u).put(12, 0x1Bu)), version);
+    ASSERT_TRUE(freed);
+    EXPECT_EQ(freed->status, 0x1Bu);
+    auto pinned = decode_gpu_call(
+        rm(0xc0384627, Image(56).put(12, 0x3Eu).put(32, std::uint64_t{4095}).put(40, 0x51u)), version);
+    ASSERT_TRUE(pinned);
+    EXPECT_EQ(pinned->status, 0x51u);
+    auto dup = decode_gpu_call(rm(0xc01c4634, Image(28).put(8, 3u).put(24, 0x1Bu)), version);
+    ASSERT_TRUE(dup);
+    EXPECT_EQ(dup->status, 0x1Bu);
+    auto begin = decode_gpu_call(uvm(25, Image(32).uuid(0, 4).put(28, 0x1Fu)), version);
+    ASSERT_TRUE(begin);
+    EXPECT_EQ(begin->status, 0x1Fu);
+    auto end = decode_gpu_call(uvm(26, Image(20).uuid(0, 4).put(16, 0x1Fu)), version);
+    ASSERT_TRUE(end);
+    EXPECT_EQ(end->status, 0x1Fu);
+    auto opened = decode_gpu_call(uvm(0x30000001, Image(16).put(8, 0x1Fu)), version);
+    ASSERT_TRUE(opened);
+    EXPECT_EQ(opened->status, 0x1Fu);
+  }
+}
+
+TEST(GpuRmCall, the_short_forms_of_an_allocation_have_no_status_under_an_unknown_driver) {
+  for (std::size_t size : {32u, 40u}) {
+    auto op = decode_gpu_call(rm(0xc0004600u | static_cast<std::uint32_t>(size) << 16 | 0x2b,
+                                 Image(size).put(12, 0x40u), memory_params(4096)),
+                              std::nullopt);
+    ASSERT_TRUE(op);
+    EXPECT_FALSE(op->status);
+    EXPECT_EQ(op->bytes, Bytes{4096});
+  }
+}
+
+TEST(GpuRmCall, the_driver_tells_its_version) {
+  Image head(72);
+  std::memcpy(head.bytes.data() + 8, "580.65.06", 10);
+  auto op = decode_gpu_call(rm(0xc04846d2, head), std::nullopt);
+  ASSERT_TRUE(op);
+  EXPECT_EQ(op->version, (GpuDriverVersion{580, 65, 6}));
+  std::memset(head.bytes.data() + 8, 'x', 64);
+  EXPECT_FALSE(decode_gpu_call(rm(0xc04846d2, head), std::nullopt)) << "no number, and no end";
 }
 
 TEST(GpuMapping, of_nvidia_uvm_is_managed_memory_and_munmap_is_of_anything) {

@@ -465,6 +465,40 @@ TEST(OomLogParser, hands_a_dump_out_once_when_it_has_settled) {
   EXPECT_TRUE(parser.finish().empty());
 }
 
+TEST(OomLogParser, hands_out_a_dump_that_names_its_victim_to_who_cannot_wait) {
+  OomLogParser parser;
+  parser.feed({.time = seconds(10), .text = invoked_line(), .caller = "T1"});
+  parser.feed({.time = seconds(10), .text = kill_line(9), .caller = "T1"});
+  parser.feed({.time = seconds(10), .text = invoked_line(), .caller = "T2"});
+  auto named = parser.take_named(seconds(10));
+  ASSERT_EQ(named.size(), 1u);
+  EXPECT_EQ(named[0].victims.at(0).tid, 9u);
+  parser.feed({.time = seconds(10), .text = kill_line(8), .caller = "T2"});
+  auto rest = parser.finish();
+  ASSERT_EQ(rest.size(), 1u);
+  EXPECT_TRUE(rest[0].invoked) << "the other one was begun before, and is whole";
+}
+
+TEST(OomLogParser, waits_longer_for_the_victim_of_a_report_that_has_begun) {
+  OomLogParser parser({.settle = milliseconds(50), .unfinished = seconds(2)});
+  parser.feed({.time = seconds(10), .text = invoked_line()});
+  EXPECT_TRUE(parser.take_finished(seconds(12)).empty());
+  parser.feed({.time = seconds(12), .text = kill_line(9)});
+  auto dumps = parser.take_finished(seconds(12) + milliseconds(51));
+  ASSERT_EQ(dumps.size(), 1u) << "then it is settled as any other";
+  EXPECT_TRUE(dumps[0].invoked);
+  ASSERT_EQ(dumps[0].victims.size(), 1u);
+  EXPECT_EQ(dumps[0].victims[0].tid, 9u);
+}
+
+TEST(OomLogParser, does_not_wait_for_ever_for_a_victim) {
+  OomLogParser parser({.settle = milliseconds(50), .unfinished = seconds(2)});
+  parser.feed({.time = seconds(10), .text = invoked_line()});
+  auto dumps = parser.take_finished(seconds(12) + milliseconds(1));
+  ASSERT_EQ(dumps.size(), 1u);
+  EXPECT_TRUE(dumps[0].victims.empty());
+}
+
 TEST(OomLogParser, ends_a_group_when_it_has_settled) {
   OomLogParser parser;
   parser.feed({.time = seconds(10), .text = kill_line(1)});

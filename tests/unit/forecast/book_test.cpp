@@ -196,5 +196,50 @@ TEST(Book, gives_a_sample_of_a_process_its_growth) {
   }
 }
 
+GpuSample gpu(double t, Bytes held, std::optional<std::uint32_t> pid = std::nullopt) {
+  GpuSample s;
+  s.time = at_s(t);
+  s.device.emplace().bytes.fill(7);
+  s.held = held;
+  s.limit = GiB(32);
+  if (pid) {
+    s.process.emplace();
+    s.process->id = {*pid, 7};
+  }
+  return s;
+}
+
+TEST(Book, forecasts_a_card_against_its_memory_and_a_process_on_it_against_what_the_others_leave) {
+  Book book({});
+  std::optional<ForecastFact> card, process;
+  for (int i = 0; i < 60; ++i) {
+    Bytes grows{i * MiB(100).count};
+    book.on(gpu(i, grows + GiB(10)));
+    book.on(gpu(i, grows, 1));
+    for (auto& f : book.take()) (f.process ? process : card) = f;
+  }
+  ASSERT_TRUE(card && process);
+  EXPECT_EQ(card->forecast.limit, GiB(32));
+  EXPECT_EQ(card->forecast.verdict, Verdict::leak);
+  EXPECT_TRUE(card->device && process->device);
+  EXPECT_FALSE(card->cgroup);
+  EXPECT_EQ(process->forecast.limit, GiB(22));
+  ASSERT_TRUE(card->forecast.eta && process->forecast.eta);
+  EXPECT_NEAR(card->forecast.eta->count(), 32 * 1024 / 100.0 - 102.4 - 59, 20);
+  ASSERT_TRUE(book.of(*card->device));
+  EXPECT_EQ(book.of(*card->device)->limit, GiB(32));
+}
+
+TEST(Book, forgets_what_a_process_had_on_a_card_when_it_ends) {
+  Book book({});
+  for (int i = 0; i < 60; ++i) book.on(gpu(i, Bytes{i * MiB(100).count}, 1));
+  EXPECT_FALSE(book.take().empty());
+  auto last = gpu(60, GiB(6), 1);
+  last.ended = true;
+  book.on(last);
+  for (int i = 61; i < 90; ++i) book.tick(at_s(i));
+  EXPECT_TRUE(book.take().empty());
+}
+
 }  // namespace
 }  // namespace oomcast

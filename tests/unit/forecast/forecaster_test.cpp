@@ -116,6 +116,35 @@ TEST(Forecaster, does_not_adapt_a_slow_leak_away) {
   EXPECT_NEAR(eta(f) / 3600, 24, 2);
 }
 
+TEST(Forecaster, keeps_silent_on_full_servers_that_wander_for_hours) {
+  Noise noise;
+  int alerts = 0;
+  for (int server = 0; server < 24; ++server) {
+    Forecaster f;
+    double slow = 0;
+    bool before = false;
+    for (double t = 0; t < 2 * 86'400; t += 60) {
+      slow = 0.99 * slow + 0.141 * noise();
+      feed(f, t, t + 1, 60, 96, [&](double) { return std::min(94.5, 85 + 3 * slow + 0.5 * noise()); });
+      bool now = f.forecast().alert;
+      alerts += now && !before;
+      before = now;
+    }
+  }
+  EXPECT_LE(alerts, 1) << "in 48 machine-days";
+}
+
+TEST(Forecaster, alerts_half_a_life_ahead_of_a_faint_leak_of_a_day) {
+  Noise noise;
+  Forecaster f;
+  double slow = 0;
+  feed(f, 0, 14 * 3600, 60, 96, [&](double t) {
+    slow = 0.9 * slow + 0.2 * noise();
+    return 86 + 10 * t / (28 * 3600) + slow;
+  });
+  EXPECT_TRUE(f.forecast().alert);
+}
+
 TEST(Forecaster, sees_a_balloon_of_seconds_after_hours_of_calm) {
   Noise noise;
   Forecaster f;

@@ -570,6 +570,24 @@ TEST(Vmstat, is_unknown_without_a_reading_before_and_after) {
   EXPECT_EQ(after.only_episode(ms(7000))->checks.vmstat, std::nullopt);
 }
 
+TEST(Vmstat, of_a_logged_kill_counts_from_when_the_log_had_nothing_of_it) {
+  Machine m({false, true});
+  m.builder.on_log_read(ms(4000));
+  m.builder.on_vmstat({ms(3900), ms(3900), 40});
+  m.builder.on_vmstat({ms(4500), ms(4500), 41});  // the kill is counted, its line is still to be read
+  m.builder.on_dump(dump({line(100)}, "/job"), ms(5000));
+  m.builder.on_log_read(ms(5001));
+  m.builder.on_vmstat({ms(5100), ms(5100), 41});
+  EXPECT_EQ(m.only_episode(ms(7000))->checks.vmstat, 1u);
+}
+
+TEST(Episode, is_due_whatever_is_missing_of_it_when_it_has_waited_for_long) {
+  Machine m;
+  m.kill(ms(5000), task(100, 11));
+  EXPECT_FALSE(m.builder.any_due(ms(6000)));
+  EXPECT_TRUE(m.builder.any_due(ms(6701)));
+}
+
 TEST(Vmstat, is_unknown_while_episodes_overlap) {
   Machine m;
   m.cgroups.add_child(20, 1, "other");
@@ -601,6 +619,17 @@ TEST(GrewMost, tells_who_grew_below_the_limit_before_the_kill) {
   EXPECT_EQ(e->grew_most[0].grew, MiB(85));
   EXPECT_EQ(e->grew_most[0].over, Seconds(2));
   EXPECT_EQ(e->grew_most[1].process.id.tgid, 100u);
+}
+
+TEST(GrewMost, tells_it_of_one_whose_end_was_seen_in_many_steps) {
+  Machine m;
+  TaskState& t = m.tasks.note(task(100, 11));
+  for (int s = 0; s < 9; ++s) t.rss.add({ms(1000 * s), MiB(10 + 10 * s)});
+  m.kill(ms(8500), task(100, 11));
+  for (int i = 0; i < 80; ++i) t.rss.add({ms(8510 + i), MiB(80 - i)});
+  auto e = m.only_episode(ms(10500));
+  ASSERT_EQ(e->grew_most.size(), 1u) << "a series keeps few points";
+  EXPECT_EQ(e->grew_most[0].grew, MiB(80));
 }
 
 TEST(LastWords, keep_their_stack_though_they_come_before_the_mark) {

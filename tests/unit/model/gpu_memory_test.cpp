@@ -247,5 +247,75 @@ TEST(GpuMemory, a_program_that_makes_more_handles_than_are_followed_is_counted) 
   EXPECT_EQ(m.memory.dropped(), 5u);
 }
 
+GpuCard counters(std::uint8_t n, Bytes memory, std::uint64_t pushed_out_pages) {
+  return {card(n), memory, 0, 0, pushed_out_pages};
+}
+
+TEST(GpuMemory, what_is_not_mapped_yet_is_on_the_card_of_the_only_context_until_a_map_says_otherwise) {
+  Machine m;
+  GpuOp context;
+  context.what = What::context;
+  context.device = card(3);
+  m.call(context);
+  m.alloc(1, MiB(64));
+  EXPECT_EQ(m.held().by_device.at(card(3)), MiB(64));
+  GpuOp map;
+  map.what = What::map;
+  map.object = {kClient, 1};
+  map.device = card(4);
+  m.call(map);
+  EXPECT_EQ(m.held().by_device.at(card(3)), Bytes{});
+  EXPECT_EQ(m.held().by_device.at(card(4)), MiB(64));
+  EXPECT_EQ(m.memory.held_on(card(4)), MiB(64));
+}
+
+TEST(GpuMemory, a_card_that_is_asked_for_more_than_it_has_and_pushes_pages_out_is_oversubscribed_once) {
+  Machine m;
+  m.memory.on_cards(m.now, {counters(3, GiB(1), 100)}, KiB(4));
+  m.alloc(1, MiB(512));
+  GpuOp map;
+  map.what = What::map;
+  map.object = {kClient, 1};
+  map.device = card(3);
+  m.call(map);
+  m.managed(What::managed_map, 0x7e0000000000, GiB(1));
+  m.memory.take();
+  m.memory.on_cards(m.now, {counters(3, GiB(1), 100)}, KiB(4));
+  EXPECT_TRUE(m.ops().empty()) << "possible, but nothing was pushed out";
+  m.memory.on_cards(m.now, {counters(3, GiB(1), 356)}, KiB(4));
+  auto told = m.memory.take();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told.front().op, GpuEvent::Op::oversubscribed);
+  EXPECT_EQ(told.front().bytes, MiB(1));
+  EXPECT_EQ(told.front().device, card(3));
+  EXPECT_EQ(told.front().task, kTrainer);
+  m.memory.on_cards(m.now + 1s, {counters(3, GiB(1), 400)}, KiB(4));
+  EXPECT_TRUE(m.ops().empty()) << "told already";
+}
+
+TEST(GpuMemory, pages_that_move_while_there_is_room_are_no_oversubscription) {
+  Machine m;
+  m.memory.on_cards(m.now, {counters(3, GiB(8), 0)}, KiB(4));
+  m.managed(What::managed_map, 0x7e0000000000, GiB(1));
+  m.memory.take();
+  m.memory.on_cards(m.now, {counters(3, GiB(8), 500)}, KiB(4));
+  EXPECT_TRUE(m.ops().empty());
+}
+
+TEST(GpuMemory, the_free_memory_that_a_program_asked_for_is_known_of_its_card) {
+  Machine m;
+  GpuOp context;
+  context.what = What::context;
+  context.device = card(3);
+  m.call(context);
+  GpuOp seen;
+  seen.what = What::free_seen;
+  seen.bytes = GiB(32);
+  seen.free_bytes = GiB(9);
+  m.call(seen);
+  EXPECT_EQ(m.memory.cards().at(card(3)).memory, GiB(32));
+  EXPECT_EQ(m.memory.cards().at(card(3)).free, GiB(9));
+}
+
 }  // namespace
 }  // namespace oomcast

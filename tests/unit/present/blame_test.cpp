@@ -1,8 +1,13 @@
 #include "present/blame.h"
 
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include <nlohmann/json.hpp>
+#include <protozero/pbf_reader.hpp>
+
+#include "present/blame_diff.h"
+#include "present/stack_profile.h"
 
 namespace oomcast {
 namespace {
@@ -68,8 +73,8 @@ TEST(BlameText, is_safe_on_a_terminal) {
 }
 
 TEST(BlameFolded, has_one_line_a_stack_whatever_the_names) {
-  std::string text = to_folded(report());
-  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
+  std::string text = to_folded(profile_of(report(), {}, MonoTime{}));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3) << "the third has what no fault showed";
   EXPECT_EQ(text.substr(0, text.find('\n')),
             "py:thon\\n[7];_start (python3.11);<module> (/app/train.py:9);keep (/app/train.py:3);memset "
             "(libc.so.6) "
@@ -83,6 +88,94 @@ TEST(BlameJson, says_each_site_in_bytes) {
   EXPECT_EQ(json["processes"][0]["sites"][0]["culprit"]["line"], 3);
   EXPECT_EQ(json["processes"][0]["sites"][0]["grown_bytes"], MiB(80).count);
   EXPECT_EQ(json["cgroup_grown_bytes"], nullptr);
+}
+
+TEST(BlamePprof, is_gzipped_and_holds_each_stack_innermost_first) {
+  std::string gzipped = to_pprof(profile_of(report(), {}, MonoTime{}));
+  z_stream z{};
+  ASSERT_EQ(inflateInit2(&z, 15 + 16), Z_OK);
+  std::string bytes(1 << 16, '\0');
+  z.next_in = reinterpret_cast<Bytef*>(gzipped.data());
+  z.avail_in = static_cast<uInt>(gzipped.size());
+  z.next_out = reinterpret_cast<Bytef*>(bytes.data());
+  z.avail_out = static_cast<uInt>(bytes.size());
+  ASSERT_EQ(inflate(&z, Z_FINISH), Z_STREAM_END);
+  bytes.resize(z.total_out);
+  inflateEnd(&z);
+
+  std::vector<std::string> strings;
+  std::vector<std::vector<std::uint64_t>> stacks;
+  std::vector<std::int64_t> grown;
+  std::size_t locations = 0;
+  protozero::pbf_reader profile(bytes);
+  while (profile.next()) {
+    if (profile.tag() == 6) {
+      strings.push_back(profile.get_string());
+    } else if (profile.tag() == 2) {
+      protozero::pbf_reader sample = profile.get_message();
+      while (sample.next())
+        if (sample.tag() == 1) {
+          auto ids = sample.get_packed_uint64();
+          stacks.emplace_back(ids.begin(), ids.end());
+        } else if (sample.tag() == 2) {
+          grown.push_back(*sample.get_packed_int64().begin());
+        } else {
+          sample.skip();
+        }
+    } else {
+      locations += profile.tag() == 4;
+      profile.skip();
+    }
+  }
+  EXPECT_EQ(strings.at(0), "");
+  EXPECT_EQ(grown, (std::vector<std::int64_t>{MiB(80).count, MiB(10).count, MiB(10).count}));
+  ASSERT_EQ(stacks.size(), 3u);
+  EXPECT_EQ(stacks[0].size(), 5u) << "the process is the outermost";
+  EXPECT_EQ(stacks[0][4], stacks[1].back()) << "the same process";
+  EXPECT_EQ(stacks[0][3], stacks[1][1]) << "the same _start";
+  EXPECT_NE(stacks[0][2], stacks[1][0]) << "another line of <module>";
+  EXPECT_EQ(locations, 7u);
+  EXPECT_NE(std::find(strings.begin(), strings.end(), "py;thon\\n"), strings.end());
+}
+
+TEST(BlameHtml, keeps_a_hostile_name_within_its_data) {
+  BlameReport r = report();
+  r.processes[0].sites[0].stack[2].function = "</script><script>alert(1)";
+  auto html = to_html(profile_of(r, {}, MonoTime{}));
+  if (!html) GTEST_SKIP() << html.error().message;
+  EXPECT_EQ(html->find("<script>alert"), std::string::npos);
+  EXPECT_NE(html->find("alert(1)"), std::string::npos);
+}
+
+TEST(BlameDifference, is_of_growth_a_second_by_stack) {
+  auto before = parse_blame(to_json(report(), {}, MonoTime{}), "a");
+  ASSERT_TRUE(before) << before.error().message;
+  BlameReport after = report();
+  after.window = Seconds(5);
+  after.processes[0].process.id = {8, 2};  // another run of the program
+  after.processes[0].sites[1].grown = Bytes{};
+  StackProfile d = difference(*before, after);
+  ASSERT_EQ(d.rows.size(), 3u);
+  EXPECT_EQ(d.rows[0].values, (std::vector<std::int64_t>{MiB(8).count, MiB(16).count, MiB(8).count}));
+  EXPECT_EQ(culprit(d.rows[0].stack)->line, 3u);
+  std::string text = to_text(d);
+  EXPECT_NE(text.find("+8.00 MiB/s   +16.0 MiB/s   +8.00 MiB/s  py;thon\\n: keep (/app/train.py:3)"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(nlohmann::json::parse(to_json(d))["sites"][0]["difference_bytes_per_s"], MiB(8).count);
+  std::string folded = to_folded(d);
+  EXPECT_NE(folded.find(" 8388608 16777216\n"), std::string::npos) << folded;
+}
+
+TEST(BlameDifference, refuses_what_blame_did_not_write) {
+  for (const char* text : {"", "[]", "{}", R"({"type":"blame"})", R"({"type":"blame","window_s":0})",
+                           R"({"type":"blame","window_s":"x"})", R"({"type":"oom","window_s":1})"})
+    EXPECT_FALSE(parse_blame(text, "file")) << text;
+  auto odd = parse_blame(
+      R"({"type":"blame","window_s":1,"processes":[1,{"process":3,"sites":[7,{"stack":[{},8,{"line":-1}]}]}]})",
+      "file");
+  ASSERT_TRUE(odd) << odd.error().message;
+  EXPECT_EQ(odd->processes.size(), 1u);
 }
 
 }  // namespace

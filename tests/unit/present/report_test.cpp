@@ -140,6 +140,29 @@ class Scene {
   }
 
   StoredEpisode e_;
+  /// No limit was met: the machine had nothing left.
+  StoredEpisode machine(const std::string& slab = "dentry") {
+    for (int t = -400; t < 0; ++t) holds(t, trainer_, 480 + t);
+    Episode& e = e_.told.episode;
+    e.scope = OomScope::global;
+    e.limit_cgroup = nullptr;
+    e.usage = e.limit = {};
+    e.chain.clear();
+    e.memory = MemoryAtKill{mib(490), mib(2), mib(1), mib(1400), mib(1390), Bytes{}};
+    MachineAtKill& m = e.machine.emplace();
+    m.mems_allowed = "0-1";
+    m.cpuset = "/";
+    m.ram = mib(2000);
+    m.free = mib(40);
+    m.swap_total = m.swap_free = Bytes{};
+    m.zones = {{0, "DMA32", mib(12), mib(8), mib(10), mib(12), mib(510), mib(500)},
+               {1, "Normal", mib(28), mib(30), mib(38), mib(46), mib(1600), mib(1500)}};
+    m.slabs = {{slab, mib(900), mib(910)}, {"kmalloc-64", mib(300), mib(301)}};
+    killed(trainer_, mib(480));
+    e_.told.episode.grew_most = {{trainer_, mib(312), Seconds(60)}};
+    return e_;
+  }
+
   CgroupPtr job_, above_;
   ProcessRef trainer_, loader_;
   std::string name_;
@@ -193,6 +216,10 @@ TEST_F(Report, is_as_the_golden_files_have_it) {
   json["timeline"].erase("at_s");
   json["timeline"].erase("curves");
   is_golden("step.json", json.dump(1) + "\n");
+  PostMortem machine = make_post_mortem(Scene().machine());
+  is_golden("machine.txt", to_text(machine, {}));
+  is_golden("machine.md", to_markdown(machine));
+  is_golden("machine.json", nlohmann::ordered_json::parse(to_json(machine))["oom"]["machine"].dump(1) + "\n");
   PostMortem hostile = make_post_mortem(Scene(kHostile).leak());
   is_golden("hostile.txt", to_text(hostile, {}));
   is_golden("hostile.md", to_markdown(hostile));
@@ -212,7 +239,12 @@ TEST_F(Report, keeps_to_one_screen) {
 }
 
 TEST_F(Report, lets_no_name_be_more_than_text) {
-  PostMortem report = make_post_mortem(Scene(kHostile).leak());
+  Scene scene(kHostile);
+  scene.machine(kHostile);
+  scene.e_.told.episode.machine->cpuset = kHostile;
+  scene.e_.told.episode.machine->zones[0].zone = kHostile;
+  scene.e_.told.episode.scope = OomScope::cpuset;
+  PostMortem report = make_post_mortem(scene.leak());
   for (const std::string& text : {to_text(report, {}), to_markdown(report)})
     for (const char* bad : {"\x1b", "<script>", "\u202e", "\xff"})
       EXPECT_FALSE(has(text, bad) && (text[0] == '#' || std::string(bad) != "<script>")) << bad;
@@ -306,6 +338,43 @@ TEST_F(Report, tells_whose_limit_it_was_above_the_victim) {
   EXPECT_TRUE(has(why, "The limit is that of /train, above the victim's own cgroup /train/train.py")) << why;
 }
 
+TEST_F(Report, tells_which_zone_had_nothing_left_and_which_slab_took_it) {
+  StoredEpisode e = Scene().machine();
+  std::string why = words(make_post_mortem(e).findings);
+  EXPECT_TRUE(has(why, "zone Normal of node 1 had 28.0 MiB free, less than the 30.0 MiB")) << why;
+  EXPECT_TRUE(has(why, "the machine has no swap")) << why;
+  EXPECT_TRUE(has(why, "1.37 GiB of the 1.91 GiB")) << why;
+  EXPECT_TRUE(has(why, "its largest slabs: dentry 910 MiB, kmalloc-64 301 MiB")) << why;
+  e.told.episode.machine->zones[1].free = mib(300);
+  e.told.episode.order = 4;
+  why = words(make_post_mortem(e).findings);
+  EXPECT_TRUE(has(why, "Free memory was in pieces: zone Normal of node 1 had 300 MiB free, but not 16 pages"))
+      << why;
+}
+
+TEST_F(Report, names_the_numa_nodes_that_a_request_had_to_be_met_from) {
+  StoredEpisode e = Scene().machine();
+  e.told.episode.scope = OomScope::cpuset;
+  e.told.episode.machine->cpuset = "batch";
+  std::string why = words(make_post_mortem(e).findings);
+  EXPECT_TRUE(has(why, "had to come from NUMA nodes 0-1: its cpuset batch allows no other")) << why;
+  e.told.episode.scope = OomScope::mempolicy;
+  e.told.episode.machine->nodemask = "1";
+  why = words(make_post_mortem(e).findings);
+  EXPECT_TRUE(has(why, "had to come from NUMA node 1: its memory policy allows no other")) << why;
+}
+
+TEST_F(Report, says_that_the_log_does_not_tell_what_ran_out) {
+  StoredEpisode e = Scene().machine();
+  e.told.episode.machine.reset();
+  e.told.episode.order.reset();
+  e.told.episode.gfp.reset();
+  std::string unknown;
+  for (const std::string& line : make_post_mortem(e).unknown) unknown += line + "\n";
+  EXPECT_TRUE(has(unknown, "What was asked for")) << unknown;
+  EXPECT_TRUE(has(unknown, "Which zone or NUMA node ran out")) << unknown;
+}
+
 TEST_F(Report, says_what_it_does_not_know) {
   StoredEpisode imported = Scene().step();
   imported.source = EpisodeSource::kmsg;
@@ -314,13 +383,15 @@ TEST_F(Report, says_what_it_does_not_know) {
   imported.told.episode.grew_most.clear();
   imported.told.episode.tasks.clear();
   imported.lost = {{"samples_ring_full", 7}};
+  imported.cgroups_left_out = 192;
+  imported.more_left_out = true;
   PostMortem report = make_post_mortem(imported);
   EXPECT_FALSE(report.rise);
   std::string unknown;
   for (const std::string& line : report.unknown) unknown += line + "\n";
   EXPECT_TRUE(has(words(report.findings), "Most was held by python3[4301] train.py, which was killed"));
-  for (const char* part :
-       {"all of this is from the kernel log", "table of processes", "Who grew", "7 samples_ring_full"})
+  for (const char* part : {"all of this is from the kernel log", "table of processes", "Who grew",
+                           "7 samples_ring_full", "curves of 192 or more smaller cgroups"})
     EXPECT_TRUE(has(unknown, part)) << unknown;
 }
 

@@ -468,5 +468,35 @@ TEST(Changes, unknown_values_are_named) {
                        "/a  unknown, not reclaimable unknown, growth unknown, unknown, no OOM in sight"));
 }
 
+TEST(Screen, has_a_line_for_each_card_with_who_holds_most_and_says_how_they_are_followed) {
+  Overview o = overview({host(), row(1, "/job", GiB(1))});
+  o.gpu = "driver calls by sys_exit, faults and evictions not followed";
+  OverviewCard card;
+  card.now.device.emplace().bytes.fill(0x1a);
+  card.now.held = GiB(23);
+  card.now.limit = GiB(32);
+  GpuSample holder = card.now;
+  holder.process.emplace();
+  holder.process->id = {7, 1};
+  holder.process->comm = "python3";
+  holder.pinned = GiB(4);
+  card.holders = {holder};
+  o.cards = {card};
+  View view;
+  std::string all;
+  for (const Line& line : render(o, ClockMap{}, view, {160, 24}))
+    all += to_text(line, TextStyle{false}) + "\n";
+  EXPECT_NE(all.find("GPU-1a1a1a1a"), std::string::npos) << all;
+  EXPECT_NE(all.find("23.0 GiB of 32.0 GiB"), std::string::npos) << all;
+  EXPECT_NE(all.find("python3[7] 23.0 GiB + pinned host memory 4.00 GiB"), std::string::npos) << all;
+  EXPECT_NE(all.find("GPU: driver calls by sys_exit"), std::string::npos) << all;
+  o.cards.clear();
+  o.gpu.clear();
+  all.clear();
+  for (const Line& line : render(o, ClockMap{}, view, {160, 24}))
+    all += to_text(line, TextStyle{false}) + "\n";
+  EXPECT_EQ(all.find("GPU"), std::string::npos) << "nothing of a GPU where there is none";
+}
+
 }  // namespace
 }  // namespace oomcast

@@ -99,5 +99,39 @@ TEST(DescribeDeadline, tells_the_interval_and_when_there_is_none) {
   EXPECT_EQ(describe_deadline({}), "no OOM in sight");
 }
 
+GpuSample on_card() {
+  GpuSample s;
+  s.process.emplace();
+  s.process->id = {7, 70};
+  s.process->comm = "python3";
+  s.device.emplace().bytes.fill(0x1a);
+  s.held = GiB(20);
+  s.limit = GiB(32);
+  s.pinned = GiB(4);
+  return s;
+}
+
+TEST(Text, of_gpu_memory_says_at_least_where_there_was_some_before_and_unknown_where_none_came_since) {
+  auto told = [](const GpuSample& s) { return to_text(Fact(s), ClockMap{}, TextStyle{false}); };
+  GpuSample s = on_card();
+  EXPECT_NE(told(s).find("20.0 GiB of 32.0 GiB, pinned host memory 4.00 GiB"), std::string::npos) << told(s);
+  s.since_before = true;
+  EXPECT_NE(told(s).find("at least 20.0 GiB"), std::string::npos) << told(s);
+  s.held = Bytes{};
+  EXPECT_NE(told(s).find("unknown"), std::string::npos) << told(s);
+  EXPECT_EQ(told(s).find(" 0 B"), std::string::npos) << told(s);
+}
+
+TEST(Text, names_who_holds_gpu_memory_for_others) {
+  GpuSample s = on_card();
+  auto told = [&] { return to_text(Fact(s), ClockMap{}, TextStyle{false}); };
+  EXPECT_EQ(told().find("(for"), std::string::npos);
+  s.process->comm = "nvidia-cuda-mps";
+  EXPECT_NE(told().find("(for the clients of MPS)"), std::string::npos) << told();
+  s.process->comm = "exe";
+  s.process->cmdline = {"/usr/local/bin/runsc-sandbox", "--root=/run"};
+  EXPECT_NE(told().find("(for a gVisor sandbox)"), std::string::npos) << told();
+}
+
 }  // namespace
 }  // namespace oomcast

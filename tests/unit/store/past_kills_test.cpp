@@ -87,5 +87,19 @@ TEST(PastKills, a_size_that_is_not_told_whole_is_not_told) {
   EXPECT_FALSE(resident(v));
 }
 
+TEST(PastKills, knows_of_one_log_what_another_lost) {
+  PastKill cut = kill(7, EpisodeSource::file, 1000s), whole = kill(7, EpisodeSource::journal, 1000s);
+  whole.episode.memory = MemoryAtKill{MiB(1), {}, {}, {}, {}, {}};
+  whole.episode.machine.emplace().mems_allowed = "0-1";
+  whole.episode.tasks.resize(2);
+  whole.episode.tasks_listed = 3;
+  auto once = each_once({cut, whole});
+  ASSERT_EQ(once.size(), 1u);
+  EXPECT_EQ(once[0].episode.memory->anon, MiB(1));
+  EXPECT_EQ(once[0].episode.machine->mems_allowed, "0-1");
+  EXPECT_EQ(once[0].episode.tasks.size(), 2u);
+  EXPECT_EQ(once[0].episode.tasks_listed, 3u);
+}
+
 }  // namespace
 }  // namespace oomcast

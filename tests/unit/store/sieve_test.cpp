@@ -79,7 +79,7 @@ TEST_F(SieveTest, keeps_all_that_was_left_out_when_a_kill_comes) {
   sieve_.pass(sample(1, MiB(100) + KiB(4)));
   sieve_.pass(EpisodeFact{});
   EXPECT_EQ(times(), (std::vector<double>{0, 1}));
-  EXPECT_EQ(kept<EpisodeFact>().size(), 1u);
+  EXPECT_EQ(kept<Boxed<EpisodeFact>>().size(), 1u);
 }
 
 TEST_F(SieveTest, keeps_processes_that_matter_in_their_cgroup) {

@@ -11,6 +11,7 @@
 #include <random>
 
 #include "store/import.h"
+#include "store/open.h"
 #include "store/writer.h"
 
 namespace oomcast {
@@ -18,7 +19,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Nanos kZero = std::chrono::hours(24 * 365 * 50);  // wall time of the monotonic zero
+// Wall time of the monotonic zero, so that the kill at 1000 s is now: a store thins and forgets what is old.
+const Nanos kZero = std::chrono::system_clock::now().time_since_epoch() - std::chrono::seconds(1010);
 
 MonoTime at_s(double s) {
   return MonoTime(Nanos(static_cast<std::int64_t>(s * 1e9)));
@@ -139,6 +141,46 @@ class StoreTest : public ::testing::Test {
   CgroupPtr job_ = group("/job", 7), worker_ = group("/job/worker", 8), other_ = group("/other", 9);
 };
 
+MachineAtKill two_zones() {
+  MachineAtKill m;
+  m.cpuset = "batch";
+  m.mems_allowed = "1";
+  m.ram = GiB(2);
+  m.free = MiB(40);
+  m.swap_total = Bytes{};
+  m.zones = {{std::nullopt, "DMA", MiB(1), KiB(4), {}, {}, MiB(16), MiB(15)},
+             {1, "Normal", MiB(39), MiB(40), MiB(50), MiB(60), GiB(2), {}}};
+  m.slabs = {{"dentry", MiB(700), MiB(710)}};
+  return m;
+}
+
+TEST_F(StoreTest, gives_back_what_the_kernels_report_says_of_the_machine) {
+  auto writer = keep();
+  OomFactLine told = kill(1, 1000, 77, job_);
+  told.episode.machine = two_zones();
+  writer->add(EpisodeFact{told});
+  ASSERT_TRUE(writer->finish());
+  auto machine = last().told.episode.machine;
+  ASSERT_TRUE(machine);
+  EXPECT_EQ(machine->cpuset, "batch");
+  EXPECT_EQ(machine->mems_allowed, "1");
+  EXPECT_EQ(machine->nodemask, std::nullopt);
+  EXPECT_EQ(machine->ram, GiB(2));
+  EXPECT_EQ(machine->free, MiB(40));
+  EXPECT_EQ(machine->swap_total, Bytes{});
+  EXPECT_EQ(machine->swap_free, std::nullopt) << "unknown is not 0";
+  ASSERT_EQ(machine->zones.size(), 2u);
+  EXPECT_EQ(machine->zones[0].node, std::nullopt);
+  EXPECT_EQ(machine->zones[0].present, MiB(16));
+  EXPECT_EQ(machine->zones[1].node, 1u);
+  EXPECT_EQ(machine->zones[1].zone, "Normal");
+  EXPECT_EQ(machine->zones[1].high, MiB(60));
+  EXPECT_EQ(machine->zones[1].managed, std::nullopt);
+  ASSERT_EQ(machine->slabs.size(), 1u);
+  EXPECT_EQ(machine->slabs[0].name, "dentry");
+  EXPECT_EQ(machine->slabs[0].total, MiB(710));
+}
+
 TEST_F(StoreTest, gives_back_an_episode_as_it_was_told) {
   auto writer = keep();
   OomFactLine told = kill(1, 1000, 77, job_);
@@ -253,6 +295,18 @@ TEST_F(StoreTest, gives_what_led_to_an_episode_and_nothing_of_others) {
   EXPECT_EQ(e.lost["samples_ring_full"], 7u);
 }
 
+TEST_F(StoreTest, says_how_many_cgroups_it_leaves_out_of_an_episode) {
+  auto writer = keep();
+  for (std::uint64_t i = 0; i < 100; ++i)
+    writer->add(
+        sample(group("/job/" + std::to_string(i), 1000 + i), 990, MiB(1 + static_cast<std::int64_t>(i))));
+  writer->add(EpisodeFact{kill(1, 1000, 100, job_)});
+  ASSERT_TRUE(writer->finish());
+  StoredEpisode e = last();
+  EXPECT_EQ(e.cgroups_left_out, 101u - 64u) << "100 and the owner itself, which had no sample";
+  EXPECT_FALSE(e.more_left_out);
+}
+
 TEST_F(StoreTest, has_an_episode_at_once_and_completes_it) {
   auto writer = keep();
   OomFactLine begun = kill(1, 1000, 77, job_);
@@ -304,6 +358,31 @@ TEST_F(StoreTest, counts_a_kill_once_that_two_oomcasts_saw) {
   EXPECT_EQ(ask("SELECT count(*) FROM runs"), 2);
 }
 
+TEST_F(StoreTest, has_the_episode_of_the_oomcast_that_ran_longest) {
+  auto until = [&](const std::string& sql, std::int64_t n) {
+    for (int i = 0; i < 1000 && ask(sql) != n; ++i) usleep(10'000);
+    ASSERT_EQ(ask(sql), n) << sql;
+  };
+  auto first = keep();
+  until("SELECT count(*) FROM runs", 1);
+  auto second = keep();
+  until("SELECT count(*) FROM runs", 2);
+  second->add(EpisodeFact{kill(1, 1000, 77, job_), false});
+  until("SELECT count(*) FROM episodes", 1);
+  first->add(EpisodeFact{kill(1, 1000, 77, job_)});
+  until("SELECT count(*) FROM episodes WHERE complete AND run=1", 1);
+  second->add(EpisodeFact{kill(1, 1000, 77, job_)});
+  ASSERT_TRUE(second->finish());
+  EXPECT_EQ(ask("SELECT run FROM episodes"), 1) << "the second, which told of it first, came back to its row";
+  auto third = keep();
+  third->add(EpisodeFact{kill(1, 2000, 99, job_)});
+  until("SELECT run FROM episodes WHERE time_ns>(SELECT min(time_ns) FROM episodes)", 3);
+  first->add(EpisodeFact{kill(2, 2000, 99, job_)});
+  ASSERT_TRUE(first->finish());
+  EXPECT_EQ(ask("SELECT count(*) FROM episodes WHERE run=1"), 2);
+  EXPECT_EQ(ask("SELECT count(*) FROM episodes"), 2);
+}
+
 TEST_F(StoreTest, takes_an_episode_from_a_log_once_and_completes_the_live_one) {
   auto writer = keep();
   OomFactLine live = kill(1, 1000, 77, job_);
@@ -316,6 +395,8 @@ TEST_F(StoreTest, takes_an_episode_from_a_log_once_and_completes_the_live_one) {
     ASSERT_TRUE(import) << import.error().message;
     Episode same = kill(0, 0, 77, job_).episode, older = kill(0, 0, 99, other_).episode;
     same.usage = MiB(1);
+    same.machine = two_zones();
+    same.memory = MemoryAtKill{MiB(1), {}, {}, {}, {}, {}};
     auto a = import->add(same, EpisodeSource::journal, wall(1003), "boot-1");
     ASSERT_TRUE(a);
     EXPECT_FALSE(*a);
@@ -335,6 +416,11 @@ TEST_F(StoreTest, takes_an_episode_from_a_log_once_and_completes_the_live_one) {
   EXPECT_EQ(all[1].source, EpisodeSource::live);
   EXPECT_EQ(all[1].episode.gfp, "0xcc0(GFP_KERNEL)") << "only the log knew";
   EXPECT_EQ(all[1].episode.usage, MiB(512)) << "what is known stays";
+  auto completed = Store::open(dir_)->episode(all[1].episode.id);
+  ASSERT_TRUE(completed);
+  ASSERT_TRUE(completed->told.episode.machine);
+  EXPECT_EQ(completed->told.episode.machine->zones.size(), 2u);
+  EXPECT_EQ(completed->told.episode.memory->anon, MiB(1));
 }
 
 TEST_F(StoreTest, has_the_live_episode_in_place_of_the_one_of_the_log) {
@@ -462,6 +548,64 @@ TEST_F(StoreTest, survives_damage_anywhere) {
   }
 }
 
+// As oomcast wrote it before the state of the machine was kept.
+void make_schema_2(const std::string& file) {
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open(file.c_str(), &db), SQLITE_OK);
+  EXPECT_EQ(sqlite3_exec(db,
+                         "DROP TABLE machine_at_kill; DROP TABLE zones_at_kill; DROP TABLE slabs_at_kill;"
+                         "PRAGMA user_version=2",
+                         nullptr, nullptr, nullptr),
+            SQLITE_OK);
+  sqlite3_close(db);
+}
+
+TEST_F(StoreTest, reads_schema_2_and_goes_on_with_it) {
+  auto writer = keep();
+  writer->add(EpisodeFact{kill(1, 1000, 100, job_)});
+  ASSERT_TRUE(writer->finish());
+  writer.reset();
+  make_schema_2(dir_ + "/oomcast.db");
+  {
+    auto store = Store::open(dir_);
+    ASSERT_TRUE(store) << store.error().message;
+    auto e = store->episode(std::nullopt);
+    ASSERT_TRUE(e) << e.error().message;
+    EXPECT_FALSE(e->told.episode.machine);
+  }
+  auto next = keep();
+  OomFactLine second = kill(1, 2000, 200, job_);
+  second.episode.machine.emplace();
+  second.episode.machine->mems_allowed = "0-1";
+  next->add(EpisodeFact{second});
+  ASSERT_TRUE(next->finish());
+  auto store = Store::open(dir_);
+  ASSERT_TRUE(store) << store.error().message;
+  EXPECT_EQ(store->episodes()->size(), 2u);
+  auto e = store->episode("2020-200");
+  ASSERT_TRUE(e) << e.error().message;
+  ASSERT_TRUE(e->told.episode.machine);
+  EXPECT_EQ(e->told.episode.machine->mems_allowed, "0-1");
+}
+
+TEST_F(StoreTest, leaves_a_file_of_another_schema_as_it_is_and_says_what_to_do) {
+  ASSERT_TRUE(keep()->finish());
+  std::string file = dir_ + "/oomcast.db";
+  for (auto [schema, what] :
+       {std::pair("1", "move it away"), std::pair("99", "use the version that wrote it")}) {
+    sqlite3* db = nullptr;
+    ASSERT_EQ(sqlite3_open(file.c_str(), &db), SQLITE_OK);
+    ASSERT_EQ(
+        sqlite3_exec(db, (std::string("PRAGMA user_version=") + schema).c_str(), nullptr, nullptr, nullptr),
+        SQLITE_OK);
+    sqlite3_close(db);
+    auto opening = open_store(dir_);
+    EXPECT_FALSE(opening.db);
+    EXPECT_FALSE(opening.broken) << "it is not damaged";
+    EXPECT_NE(opening.why.find(what), std::string::npos) << opening.why;
+  }
+}
+
 // As oomcast 0.1.0 of November 2026 wrote it.
 TEST_F(StoreTest, opens_a_recording_of_schema_1) {
   std::string file = dir_ + "/old.db";
@@ -542,6 +686,64 @@ INSERT INTO events VALUES(5,1000000000000,'oom','{no json','');
   EXPECT_EQ(e->samples[0].time, at_s(999));
   EXPECT_EQ(e->forecasts.size(), 1u);
   EXPECT_EQ(e->lost["model_full"], 4u);
+}
+
+GpuSample on_card(double s, Bytes held, const std::optional<ProcessRef>& process) {
+  GpuSample out;
+  out.time = at_s(s);
+  out.process = process;
+  out.device.emplace().bytes.fill(7);
+  out.held = held;
+  if (process) out.pinned = GiB(4);
+  out.limit = GiB(32);
+  return out;
+}
+
+TEST_F(StoreTest, keeps_what_a_victim_held_on_its_card_and_how_it_came_to_it) {
+  auto writer = keep();
+  auto victim = process(77, "python3", job_);
+  GpuFact again{at_s(990), victim, {}};
+  again.event.op = GpuEvent::Op::again;
+  again.event.bytes = GiB(6);
+  again.event.first = at_s(900);
+  GpuFact alloc = again;
+  alloc.event.op = GpuEvent::Op::alloc;
+  writer->add(again);
+  writer->add(alloc);
+  writer->add(on_card(995, GiB(20), victim));
+  writer->add(on_card(995, GiB(24), std::nullopt));
+  writer->add(on_card(995, GiB(4), process(99, "other", other_)));
+  auto last_of_it = on_card(1000.1, GiB(23), victim);
+  last_of_it.ended = true;
+  writer->add(last_of_it);
+  writer->add(EpisodeFact{kill(1, 1000, 77, job_)});
+  ASSERT_TRUE(writer->finish());
+  StoredEpisode stored = last();
+  ASSERT_EQ(stored.gpu_events.size(), 1u) << "allocations are not kept one by one";
+  EXPECT_EQ(stored.gpu_events[0].event.op, GpuEvent::Op::again);
+  EXPECT_EQ(stored.gpu_events[0].event.first, at_s(900));
+  ASSERT_EQ(stored.gpu.size(), 3u) << "the victim's and the card's, not those of another cgroup";
+  EXPECT_EQ(stored.gpu.back().held, GiB(23));
+  EXPECT_EQ(stored.gpu.back().pinned, GiB(4));
+  EXPECT_TRUE(stored.gpu.back().ended);
+}
+
+TEST_F(StoreTest, of_before_gpus_were_followed_is_read_and_gets_their_tables_when_it_is_written_again) {
+  {
+    auto writer = keep();
+    writer->add(EpisodeFact{kill(1, 1000, 77, job_)});
+    ASSERT_TRUE(writer->finish());
+  }
+  for (const char* table : {"gpu_samples", "gpu_events", "forecast_devices"})
+    ask(std::string("DROP TABLE ") + table);
+  EXPECT_TRUE(last().gpu.empty());
+  {
+    auto writer = keep();
+    writer->add(on_card(2000, GiB(1), std::nullopt));
+    ASSERT_TRUE(writer->finish());
+  }
+  EXPECT_EQ(ask("SELECT count(*) FROM gpu_samples"), 1);
+  EXPECT_EQ(episodes().size(), 1u);
 }
 
 }  // namespace

@@ -32,6 +32,7 @@ TEST(DecodeFault, carries_weight_registers_stack_and_python_frames) {
   r->task.tgid = 7;
   r->address = 0x7000;
   r->weight_pages = 64;
+  r->faults = 9;
   r->registers[16] = 0x401000;
   r->stack[1] = 5;
   r->python.state = OC_PYTHON_READ;
@@ -44,6 +45,7 @@ TEST(DecodeFault, carries_weight_registers_stack_and_python_frames) {
   ASSERT_TRUE(out) << out.error().message;
   EXPECT_EQ(out->task.id.tgid, 7u);
   EXPECT_EQ(out->weight, KiB(256));
+  EXPECT_EQ(out->faults, 9u);
   EXPECT_EQ(out->registers[16], 0x401000u);
   ASSERT_EQ(out->stack.size(), 2u);
   EXPECT_EQ(out->stack[1], std::byte{5});

@@ -1,6 +1,7 @@
 // leaks KIND BYTES: as leaks.py, for native code; the function that grows is called culprit_KIND.
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -84,10 +85,52 @@ extern "C" {
   for (std::size_t at = 0; at < kChunk; at += 4096) block[i * kChunk + at] = 1;
   asm volatile("" : : : "memory");
 }
+
+// All that it takes is given back before the end, each piece in another way: nothing of it stays.
+[[gnu::noinline]] void innocent_returns() {
+  constexpr std::size_t size = 24 << 20;
+  auto map = [] {
+    return static_cast<char*>(
+        mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  };
+  char* pieces[] = {map(), map(), static_cast<char*>(sbrk(size))};
+  for (char* piece : pieces)
+    for (std::size_t at = 0; at < size; at += 4096) piece[at] = 1;
+  if (pid_t child = fork(); child == 0) {
+    for (std::size_t at = 0; at < size; at += 4096) pieces[0][at] = 2;
+    usleep(100'000);
+    _exit(0);
+  } else {
+    waitpid(child, nullptr, 0);
+  }
+  usleep(150'000);
+  munmap(pieces[0], size);
+  madvise(pieces[1], size, MADV_DONTNEED);
+  sbrk(-static_cast<intptr_t>(size));
+  usleep(150'000);  // what comes next may take the same places
+  asm volatile("" : : : "memory");
+}
+
+[[gnu::noinline]] void culprit_populate(std::size_t) {
+  mmap(nullptr, kChunk, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  asm volatile("" : : : "memory");
+}
+
+[[gnu::noinline]] void culprit_tmpfs(std::size_t) {
+  static const int fd = [] {
+    char name[] = "/dev/shm/oomcast-leak-XXXXXX";
+    int made = mkstemp(name);
+    unlink(name);
+    return made;
+  }();
+  static const std::string chunk(kChunk, 't');
+  if (write(fd, chunk.data(), chunk.size()) < 0) _exit(1);
+}
 }
 
 int main(int argc, char** argv) {
-  if (argc != 3) return 2;
+  if (argc < 3) return 2;
+  bool ends = argc > 3;  // for tools that tell when their program has ended
   std::string kind = argv[1];
   total = strtoull(argv[2], nullptr, 10);
   setvbuf(stdout, nullptr, _IOLBF, 0);
@@ -99,6 +142,7 @@ int main(int argc, char** argv) {
     pthread_create(&thread, nullptr, culprit_thread, nullptr);
     pthread_join(thread, nullptr);
   } else {
+    if (kind == "returns") innocent_returns();
     for (std::size_t i = 0; i < total / kChunk; ++i) {
       passing_work();
       if (kind == "malloc") culprit_malloc(i);
@@ -109,8 +153,12 @@ int main(int argc, char** argv) {
         if (i % 4 == 0) innocent_churn();
         culprit_churn(i);
       }
+      if (kind == "returns") culprit_malloc(i);
+      if (kind == "populate") culprit_populate(i);
+      if (kind == "tmpfs") culprit_tmpfs(i);
     }
   }
   printf("{\"event\":\"grown\",\"pid\":%d,\"bytes\":%zu}\n", getpid(), total);
-  for (;;) pause();
+  while (!ends) pause();
+  return 0;
 }

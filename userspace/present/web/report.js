@@ -170,6 +170,25 @@ function chain() {
   return section('chain', 'Chain of limits', element('ol.chain', rows));
 }
 
+function machine() {
+  if (data.machine === null) return null;
+  const {zones, slabs} = data.machine;
+  const of = (title, value) => (value === null ? null : fact(title, value));
+  const swap = data.machine.swap_total === null ? null
+      : data.machine.swap_total === 0 ? 'none' : `${size(data.machine.swap_free)} free of ${size(data.machine.swap_total)}`;
+  const facts = [of('Memory', data.machine.ram === null ? null : `${size(data.machine.free)} free of ${size(data.machine.ram)}`), of('Swap', swap),
+                 of('NUMA nodes allowed', data.machine.mems_allowed), of('Nodes of its policy', data.machine.nodemask),
+                 of('Cpuset', data.machine.cpuset)].filter(Boolean);
+  const named = (title) => ({title, value: (row) => row.name, cell: (row) => element('span.name', row.name)});
+  const bytes = (key, title) => ({title, number: true, value: (row) => row[key], cell: (row) => size(row[key])});
+  const node = {title: 'Node', number: true, value: (zone) => zone.node, cell: (zone) => (zone.node === null ? UNKNOWN : String(zone.node))};
+  return section('machine', 'What the machine had left', element('dl.facts', facts),
+                 zones.length ? sortableTable([named('Zone'), node, bytes('free', 'Free'), bytes('min', 'min'), bytes('low', 'low'),
+                                               bytes('high', 'high'), bytes('managed', 'Managed')], zones) : null,
+                 slabs.length ? sortableTable([named('Slab that cannot be reclaimed'), bytes('used', 'Used'), bytes('total', 'Held')], slabs) : null,
+                 element('p.note', "By the kernel's report. A request is refused when what is free falls to min; below low the kernel reclaims."));
+}
+
 function checks() {
   const {mark_victim, kmsg, vmstat} = data.checks;
   const counts = [['kernel tracepoint', mark_victim], ['kernel log', kmsg], ['/proc/vmstat', vmstat]];
@@ -195,7 +214,7 @@ document.body.append(element(
     'main', header(),
     data.findings.length ? section('findings', 'What happened, and why', findings(data.findings)) : null,
     data.prevention.length ? section('prevention', 'What would have prevented it', findings(data.prevention)) : null,
-    memory, events(), processes(), columns.length ? element('div.columns', columns) : null, checks(), unknown(),
+    memory, events(), processes(), columns.length ? element('div.columns', columns) : null, machine(), checks(), unknown(),
     element('footer', `Episode ${data.id}, ${data.source}. `, `oomcast ${data.version || UNKNOWN} on ${data.kernel ? `Linux ${data.kernel}` : 'an unknown kernel'}. `,
             'This file loads and sends nothing.')));
 memory.draw?.();

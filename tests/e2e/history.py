@@ -1,0 +1,117 @@
+"""`oomcast history`: kills that logs tell of, each once, and `oomcast report` on them."""
+
+import contextlib
+import json
+import os
+import re
+import sqlite3
+import time
+
+import lib
+from lib import MiB, case
+
+
+def kernel_log():
+    """The records of the kernel's log as (sequence, microseconds, text)."""
+    records = []
+    log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        while True:
+            with contextlib.suppress(BrokenPipeError):
+                head, _, rest = os.read(log, 16384).decode(errors="replace").partition(";")
+                records.append((int(head.split(",")[1]), int(head.split(",")[2]), head, rest.split("\n")[0]))
+    except BlockingIOError:
+        return records
+    finally:
+        os.close(log)
+
+
+def logs_of(t, pid):
+    """The log with the kill of `pid` in three forms: paths by name."""
+    records = kernel_log()
+    boot = open("/proc/sys/kernel/random/boot_id").read().strip().replace("-", "")
+    offset_us = time.time_ns() // 1000 - time.monotonic_ns() // 1000
+    folder = t.folder()
+    with open(folder / "kmsg", "w") as kmsg, open(folder / "dmesg", "w") as dmesg, open(folder / "journal", "w") as journal:
+        for _, us, head, text in records:
+            kmsg.write(f"{head};{text}\n")
+            dmesg.write(f"[{us // 1_000_000:5d}.{us % 1_000_000:06d}] {text}\n")
+            journal.write(json.dumps({"_TRANSPORT": "kernel", "SYSLOG_FACILITY": "0", "_BOOT_ID": boot, "MESSAGE": text,
+                                      "_SOURCE_MONOTONIC_TIMESTAMP": str(us),
+                                      "__REALTIME_TIMESTAMP": str(us + offset_us)}) + "\n")
+    t.check(any(f"Killed process {pid} " in text for *_, text in records), "the kernel's log has no line of the kill")
+    return {name: folder / name for name in ("kmsg", "dmesg", "journal")}
+
+
+def one_kill(t):
+    group = t.cgroup().limit(24 * MiB)
+    child = t.start(group, "grow", "--anon", "48M")
+    t.equal("exit code of the victim", child.wait(20), 137)
+    return group, child.pid
+
+
+def history(t, store, *arguments):
+    code, out, err = t.run_oomcast("history", "--json", "--store", store, *arguments, timeout=30)
+    t.equal(f"exit code of history {arguments}: {lib.one_line(err)}", code, 0)
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def kills_of(store, pid):
+    with sqlite3.connect(f"file:{store}/oomcast.db?mode=ro", uri=True) as db:
+        return db.execute("SELECT e.name, e.source FROM episodes e JOIN victims v ON v.episode=e.id WHERE v.tid=?",
+                          (pid,)).fetchall()
+
+
+@case(vm="never", limit_s=60)
+def a_kill_is_one_however_many_tell_of_it(t):
+    store = t.folder() / "store"
+    tracer = t.trace("--store", store, "--cgroup", lib.base().path)
+    group, pid = one_kill(t)
+    told = tracer.wait_for_line("oom", lambda line: (line["limit_cgroup"] or {}).get("id") == group.id)
+    tracer.stop()
+    logs = logs_of(t, pid)
+    for arguments in ((), ("--from", logs["journal"]), ("--from", logs["kmsg"]), ("--from", logs["dmesg"])):
+        lines = history(t, store, *arguments)
+        mine = [line for line in lines if line["type"] == "oom" and pid in [v["tid"] for v in line["victims"]]]
+        t.equal(f"ids that history {arguments} tells", [line["id"] for line in mine], [told["id"]])
+        t.equal(f"in the store after it", kills_of(store, pid), [(told["id"], "live")])
+
+
+@case(vm="never", limit_s=60)
+def a_kill_of_a_log_has_a_report(t):
+    _, pid = one_kill(t)
+    logs = logs_of(t, pid)
+    store = t.folder() / "store"
+    for name in ("journal", "dmesg"):
+        history(t, store, "--from", logs[name])
+    history(t, store)
+    kills = kills_of(store, pid)
+    if not t.equal("kills in the store", len(kills), 1):
+        return
+    text = next(text for *_, text in reversed(kernel_log()) if f"Killed process {pid} " in text)
+    anon = int(re.search(r"anon-rss:(\d+)kB", text)[1]) << 10
+    reports = {}
+    for form in ("text", "md", "json", "html"):
+        code, reports[form], err = t.run_oomcast("report", "--store", store, kills[0][0], "--format", form)
+        t.equal(f"exit code of report --format {form}: {lib.one_line(err)}", code, 0)
+    post = json.loads(reports["json"])
+    victim = post["oom"]["victims"][0]
+    t.equal("the victim", [victim["tid"], victim["anon_bytes"]], [pid, anon])
+    t.equal("the limit", post["oom"]["limit_bytes"], 24 * MiB)
+    t.check(post["memory"] and post["memory"]["source"] == "kernel_log", f"memory is {post['memory']}")
+    t.check(any("oomcast did not run" in line for line in post["unknown"]), f"unknown is {post['unknown']}")
+    for form in ("text", "md", "html"):
+        t.check("24.0 MiB" in reports[form], f"the {form} does not name the limit")
+
+
+@case(vm="never", limit_s=40)
+def a_store_of_a_strange_schema_is_left_alone(t):
+    folder = t.folder()
+    with sqlite3.connect(folder / "oomcast.db") as db:
+        db.executescript("PRAGMA application_id=0x6f6f6d63; PRAGMA user_version=1; CREATE TABLE meta(key, value);")
+    before = (folder / "oomcast.db").read_bytes()
+    tracer = t.trace("--store", folder, "--cgroup", lib.base().path)
+    tracer.stop()
+    t.check_stream(tracer)
+    t.check("schema 1" in tracer.stderr() and "move it away" in tracer.stderr(), f"stderr is {tracer.stderr()!r}")
+    t.equal("the file is as it was", (folder / "oomcast.db").read_bytes() == before, True)

@@ -1,0 +1,23 @@
+// The file of -o.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+
+namespace oomcast {
+
+class OutputFile {
+ public:
+  /// Makes it, or empties what is there; before privileges are dropped.
+  static Result<OutputFile> open(const std::string& path);
+  /// Once.
+  Status write(const std::string& text);
+
+ private:
+  std::string shown_;
+  UniqueFd fd_;
+};
+
+}  // namespace oomcast

@@ -1,0 +1,20 @@
+// Where the memory was at a kill, by the kernel's report of it. `page`: its page size; nullopt: not known, so
+// that what the kernel counts in pages is not known either.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "collect/oom_log.h"
+#include "model/facts.h"
+
+namespace oomcast {
+
+/// Of the limit's cgroup, or of the machine where no cgroup's limit was met; nullopt: the report has neither.
+std::optional<MemoryAtKill> memory_at_kill(const OomDump& dump, std::optional<Bytes> page);
+/// nullopt: it was a memory cgroup's limit, or the report does not tell.
+std::optional<MachineAtKill> machine_at_kill(const OomDump& dump, std::optional<Bytes> page);
+/// The largest of its table, each named by its row alone.
+std::vector<TaskAtKill> tasks_at_kill(const OomDump& dump, Bytes page);
+
+}  // namespace oomcast

@@ -1,0 +1,89 @@
+// What the kernel's report says of the machine: sentences for kills without a memory cgroup's limit.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "base/escape.h"
+#include "present/findings_parts.h"
+#include "present/rows.h"
+#include "present/text.h"
+
+namespace oomcast {
+namespace {
+
+constexpr std::size_t kMostZones = 4, kMostSlabs = 4;
+
+Bytes size_of(const ZoneLine& z) {
+  return z.managed ? *z.managed : known(z.present);
+}
+
+std::string levels_of(const ZoneLine& z) {
+  std::string out = fmt::format("{}: {} free", name_of(z), z.free ? format_size(*z.free) : "an unknown part");
+  for (auto [name, level] : {std::pair("min", z.min), std::pair("low", z.low), std::pair("high", z.high)})
+    if (level) out += fmt::format(", {} {}", name, format_size(*level));
+  return out;
+}
+
+std::string nodes(std::string_view list) {
+  bool one = list.find_first_of(",-") == std::string_view::npos;
+  return fmt::format("NUMA node{} {}", one ? "" : "s", displayable(list));
+}
+
+std::string sentence(const Episode& e, const MachineAtKill& m, const ZoneLine* largest) {
+  if (e.scope == OomScope::mempolicy && m.nodemask)
+    return fmt::format("The memory had to come from {}: its memory policy allows no other.",
+                       nodes(*m.nodemask));
+  if (e.scope == OomScope::cpuset && m.mems_allowed)
+    return fmt::format("The memory had to come from {}: its cpuset{} allows no other.",
+                       nodes(*m.mems_allowed),
+                       m.cpuset && *m.cpuset != "/" ? " " + displayable(*m.cpuset) : "");
+  if (!largest || !largest->free) return "What the machine had left, by the kernel's report:";
+  if (largest->min && *largest->free < *largest->min)
+    return fmt::format(
+        "Nothing was left to give: {} had {} free, less than the {} that the kernel keeps for itself.",
+        name_of(*largest), format_size(*largest->free), format_size(*largest->min));
+  if (e.order && *e.order > 0)
+    return fmt::format("Free memory was in pieces: {} had {} free, but not {} pages in a row.",
+                       name_of(*largest), format_size(*largest->free), 1LL << std::min(*e.order, 20));
+  return fmt::format("{} had {} free, and none of it could be given to this request.", name_of(*largest),
+                     format_size(*largest->free));
+}
+
+}  // namespace
+
+std::string name_of(const ZoneLine& z) {
+  return z.node ? fmt::format("zone {} of node {}", displayable(z.zone), *z.node)
+                : "zone " + displayable(z.zone);
+}
+
+std::string largest_slabs(const Episode& e) {
+  if (!e.machine || e.machine->slabs.empty()) return "";
+  std::string out = "its largest slabs: ";
+  for (std::size_t i = 0; i < e.machine->slabs.size() && i < kMostSlabs; ++i)
+    out += fmt::format("{}{} {}", i ? ", " : "", displayable(e.machine->slabs[i].name),
+                       format_size(e.machine->slabs[i].total));
+  return out;
+}
+
+std::optional<Finding> where_it_ran_out(const PostMortem& r) {
+  const Episode& e = r.episode.told.episode;
+  if (!e.machine || e.limit_cgroup || e.scope == OomScope::sysrq) return std::nullopt;
+  const MachineAtKill& m = *e.machine;
+  auto largest = std::ranges::max_element(m.zones, {}, size_of);
+  Finding out{sentence(e, m, largest == m.zones.end() ? nullptr : &*largest), {}};
+  std::vector<ZoneLine> zones = m.zones;
+  std::ranges::stable_sort(zones, std::greater{}, size_of);
+  for (std::size_t i = 0; i < zones.size() && i < kMostZones; ++i)
+    out.evidence.push_back(levels_of(zones[i]));
+  if (zones.size() > kMostZones)
+    out.evidence.push_back(fmt::format("{} smaller zones are left out here", zones.size() - kMostZones));
+  if (m.swap_total && m.swap_total->count == 0)
+    out.evidence.push_back("the machine has no swap");
+  else if (m.swap_total && m.swap_free)
+    out.evidence.push_back(
+        fmt::format("swap: {} free of {}", format_size(*m.swap_free), format_size(*m.swap_total)));
+  return out;
+}
+
+}  // namespace oomcast

@@ -1,0 +1,30 @@
+// What sentences about a kill are put together from.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "present/post_mortem_parts.h"
+
+namespace oomcast {
+
+std::string ago(double s);
+/// "18.4 MiB/s", where a sentence says already that it is growth.
+std::string speed(BytesPerSec rate);
+std::string ago(Seconds s);
+std::string short_name_of(const ProcessRef& p);
+std::string clock_at(const StoredEpisode& e, double at);
+/// The forecasts for the limit's cgroup before the kill, without those that say that it is too early to say.
+std::vector<const ForecastFact*> foretold(const StoredEpisode& e);
+std::optional<Bytes> limit_of(const StoredEpisode& e);
+const Victim* first_victim(const Episode& e);
+bool culprit_is_victim(const PostMortem& r);
+/// What the kernel says of the machine where no memory cgroup's limit was met: zones, NUMA nodes, swap.
+std::optional<Finding> where_it_ran_out(const PostMortem& report);
+/// "zone Normal of node 1".
+std::string name_of(const ZoneLine& zone);
+/// The largest slabs, as evidence; "": not printed.
+std::string largest_slabs(const Episode& e);
+
+}  // namespace oomcast

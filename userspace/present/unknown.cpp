@@ -1,0 +1,66 @@
+// What could not be told of a kill, and why.
+#include <fmt/format.h>
+
+#include "base/escape.h"
+#include "present/findings_parts.h"
+#include "present/rows.h"
+#include "present/text.h"
+
+namespace oomcast {
+
+std::vector<std::string> make_unknown(const PostMortem& r) {
+  const StoredEpisode& e = r.episode;
+  const Episode& told = e.told.episode;
+  std::vector<std::string> out;
+  if (e.source != EpisodeSource::live)
+    out.push_back(fmt::format("What led to it: oomcast did not run; all of this is from {}.",
+                              e.source == EpisodeSource::kmsg      ? "the kernel log"
+                              : e.source == EpisodeSource::journal ? "the journal"
+                                                                   : "a log file"));
+  else if (!r.rise)
+    out.push_back(fmt::format("What led to it: no sample of {} before the kill was kept.", owner_name(told)));
+  else if (r.rise->seen < Seconds(30))
+    out.push_back(fmt::format("What was before: the curve begins {}.", ago(r.rise->seen)));
+  if (e.source == EpisodeSource::live && !told.memory)
+    out.push_back(
+        "Where the memory was exactly at the kill: the kernel log has no statistics of it (it prints 10 "
+        "reports in "
+        "5 s at most).");
+  if (told.tasks.empty())
+    out.push_back("The kernel's table of processes: the log has none of this kill.");
+  else if (told.tasks_listed > told.tasks.size())
+    out.push_back(fmt::format("{} smaller processes of the kernel's table of {}: only the largest are kept.",
+                              told.tasks_listed - told.tasks.size(), told.tasks_listed));
+  if (!r.culprit) out.push_back("Who grew: no process was seen to grow before the kill.");
+  if (told.victims.empty()) out.push_back("Who was killed: the log names no victim.");
+  if (!told.trigger) out.push_back("Whose request could not be met.");
+  if (!told.order && !told.gfp)
+    out.push_back("What was asked for (order, gfp): the kernel log does not tell.");
+  if (told.scope && *told.scope != OomScope::memcg && !told.machine)
+    out.push_back("Which zone or NUMA node ran out: the kernel log does not tell.");
+  std::size_t unseen = 0;
+  for (const Victim& v : told.victims) unseen += !v.killed;
+  if (e.source == EpisodeSource::live && unseen)
+    out.push_back(
+        fmt::format("Whether {} ended: the exit was not seen.", unseen == 1 ? "the victim" : "all victims"));
+  if (!e.complete)
+    out.push_back("What came after the kill: oomcast ended with it, or has not written it yet.");
+  const EpisodeChecks& c = told.checks;
+  if (c.mark_victim && c.kmsg && *c.mark_victim != *c.kmsg)
+    out.push_back(fmt::format("Why the sources differ: the kernel's event counts {} victims, its log {}.",
+                              *c.mark_victim, *c.kmsg));
+  if (e.cgroups_left_out)
+    out.push_back(fmt::format("The curves of {}{} smaller cgroups: those of the largest are read.",
+                              e.cgroups_left_out, e.more_left_out ? " or more" : ""));
+  std::uint64_t lost = 0;
+  std::string reasons;
+  for (const auto& [reason, count] : e.lost) {
+    lost += count;
+    reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ", count, displayable(reason));
+  }
+  if (lost) out.push_back(fmt::format("What was lost in this run: {}.", reasons));
+  if (e.run.lost) out.push_back(fmt::format("{} lines that the disk was too slow for.", e.run.lost));
+  return out;
+}
+
+}  // namespace oomcast

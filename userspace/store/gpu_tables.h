@@ -1,0 +1,18 @@
+// What a schema 2 has of GPU memory since oomcast follows it. Tables beside the others: a store of before
+// gets them when it is written again, and reads as one without a GPU until then.
+//   gpu_samples      a process's memory on a card (device NULL: on which is not known), or a card's (process
+//                    NULL); held: on the card; managed, pinned: of the process, wherever it is
+//   gpu_events       what a person reads of: contexts, out of memory, copies, ends
+//   forecast_devices the forecasts that are of a card, or of what a process has on it
+#pragma once
+
+#include "store/database.h"
+
+namespace oomcast {
+
+/// Within the caller's transaction. What is there already stays.
+bool make_gpu_tables(sqlite3* db);
+/// For reading: what the file lacks is there, and empty, in memory.
+bool view_gpu_tables(sqlite3* db);
+
+}  // namespace oomcast
