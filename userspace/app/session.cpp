@@ -13,6 +13,7 @@
 #include <fstream>
 
 #include "app/analysis.h"
+#include "blame/python.h"
 #include "collect/text.h"
 #include "model/logged_kill.h"
 #include "model/scope.h"
@@ -99,6 +100,7 @@ Result<std::unique_ptr<Session>> Session::open(const Options& options,
   config.sources = {s->bpf_ != nullptr, s->kmsg_.has_value(), Bytes{sysconf(_SC_PAGESIZE)}};
   s->world_ = std::make_unique<World>(config);
   if (s->bpf_) s->gpu_.emplace(options, s->roots_, *s->world_);
+  if (s->bpf_) s->pythons_.emplace(s->roots_, *s->bpf_);
   if (options.alert.any())
     s->alerts_ = std::make_unique<Alerts>(
         options.alert, *s->world_,
@@ -332,7 +334,17 @@ bool Session::drain() {
     more = bpf_->drain([&](const wire::Record& record) {
       ++records_;
       news = true;
-      if (auto* exit = std::get_if<wire::Exit>(&record); exit && gpu_) gpu_->on_exit(exit->task.id);
+      if (auto* exit = std::get_if<wire::Exit>(&record)) {
+        if (gpu_) gpu_->on_exit(exit->task.id);
+        pythons_->forget(exit->task.id);
+      }
+      if (auto* exec = std::get_if<wire::Exec>(&record)) pythons_->forget(exec->task.id);
+      if (auto* code = std::get_if<wire::DyingCode>(&record)) {
+        std::vector<CodePlace> places;
+        for (Frame& frame : frames_of(*code))
+          places.push_back({std::move(frame.function), std::move(frame.file), frame.line});
+        world_->on_code(code->task.id, code->task.tid, std::move(places));
+      }
       world_->on_record(record);
       if (auto* sample = std::get_if<wire::CgroupSample>(&record)) {
         if (!world_->cgroup_in_scope(sample->memcg.inode)) return;
@@ -781,6 +793,7 @@ void Session::tell(ModelFact fact) {
 }
 
 void Session::tell_process(ProcessSampleFact sample) {
+  if (pythons_) pythons_->on_sample(sample.process.id, sample.rss, sample.time);
   Fact fact = std::move(sample);
   analyse(*book_, fact, sink_);
   auto& told = std::get<ProcessSampleFact>(fact);

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/escape.h"
+#include "present/blame.h"
 #include "present/findings_parts.h"
 #include "present/gpu_at_kill.h"
 #include "present/rows.h"
@@ -150,6 +151,18 @@ std::optional<Finding> who_grew(const PostMortem& r) {
   return Finding{fmt::format("The memory was taken by {}, which was NOT killed: {} died in its place.", who,
                              victim ? short_name_of(victim->process) : "another"),
                  std::move(evidence)};
+}
+
+std::optional<Finding> where_it_was(const PostMortem& r) {
+  const Victim* victim = first_victim(r.episode.told.episode);
+  const CodePlace* at = victim ? culprit(victim->code) : nullptr;
+  if (!at) return std::nullopt;
+  Finding out{fmt::format("{} was at {}.", short_name_of(victim->process), to_text(*at)), {}};
+  std::string callers;
+  for (const CodePlace& place : victim->code)
+    callers += (callers.empty() ? "innermost first: " : ", ") + to_text(place);
+  out.evidence.push_back(std::move(callers));
+  return out;
 }
 
 std::string breakdown(const PostMortemMemory& m) {
@@ -381,8 +394,8 @@ std::optional<Finding> who_held_gpu(const PostMortem& r) {
 
 std::vector<Finding> make_findings(const PostMortem& r) {
   std::vector<Finding> out;
-  for (auto* find : {how_it_rose, who_grew, what_kind, where_it_ran_out, who_held_gpu, whose_limit,
-                     group_kill, was_foreseen, how_it_stalled, who_asked, how_often})
+  for (auto* find : {how_it_rose, who_grew, where_it_was, what_kind, where_it_ran_out, who_held_gpu,
+                     whose_limit, group_kill, was_foreseen, how_it_stalled, who_asked, how_often})
     if (auto found = find(r)) out.push_back(*std::move(found));
   return out;
 }

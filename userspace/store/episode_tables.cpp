@@ -129,7 +129,13 @@ void Tables::write_parts(std::int64_t id, const EpisodeFact& fact) {
     check(execute(db_, fmt::format("DELETE FROM {} WHERE episode={}", table, id)));
   int nr = 0;
   Statement victim(db_, "INSERT INTO victims VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+  Statement place(db_, "INSERT INTO victim_code VALUES(?,?,?,?,?,?)");
   for (const Victim& v : e.victims) {
+    int depth = 0;
+    for (const CodePlace& at : v.code) {
+      place << id << nr << depth++ << at.function << at.file << at.line;
+      run(place);
+    }
     auto process = id_of(v.process);
     std::string stack;
     for (std::uint64_t address : v.stack) stack += fmt::format("{}{:#x}", stack.empty() ? "" : " ", address);
