@@ -147,7 +147,10 @@ TEST(WireLayout, in_the_kernel_programs_is_the_headers) {
       expect_layout(types.get(), layout, id);
       found += std::string(layout.name) + " ";
     }
-  EXPECT_EQ(found, "oc_header oc_task oc_exec oc_stalls ") << "those that a map mentions";
+  EXPECT_EQ(found,
+            "oc_header oc_task oc_exec oc_stalls oc_python_layout oc_python_objects oc_python_stack "
+            "oc_python_frame ")
+      << "those that a map mentions";
 }
 
 TEST(WireLayout, has_no_hidden_padding) {

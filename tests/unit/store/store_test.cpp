@@ -554,6 +554,7 @@ void make_schema_2(const std::string& file) {
   ASSERT_EQ(sqlite3_open(file.c_str(), &db), SQLITE_OK);
   EXPECT_EQ(sqlite3_exec(db,
                          "DROP TABLE machine_at_kill; DROP TABLE zones_at_kill; DROP TABLE slabs_at_kill;"
+                         "DROP TABLE victim_code;"
                          "PRAGMA user_version=2",
                          nullptr, nullptr, nullptr),
             SQLITE_OK);
