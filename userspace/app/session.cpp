@@ -348,9 +348,12 @@ bool Session::drain() {
       world_->on_record(record);
       if (auto* sample = std::get_if<wire::CgroupSample>(&record)) {
         if (!world_->cgroup_in_scope(sample->memcg.inode)) return;
+        CgroupState* state = world_->cgroups().find(sample->memcg.inode);
+        // What grows between two sleeps may be on no CPU at any tick: the walk finds it.
+        bool moved = sample->moved || (state && moved_far(*state, sample->memcg.usage));
         look_at(sample->memcg.inode, sample->memcg.usage, sample->time);
-        if (CgroupState* state = world_->cgroups().find(sample->memcg.inode)) state->told_by_kernel = true;
-        if (sample->moved) follow(sample->memcg.inode, sample->time);
+        if (state) state->told_by_kernel = true;
+        if (moved) follow(sample->memcg.inode, sample->time);
       }
     });
   if (world_->take_urgent_scan() || (now() >= next_scan_ && world_->take_unknown_cgroups())) scan_tree();
@@ -476,12 +479,18 @@ void Session::poll_hot() {
     auto usage = reader_->usage({state->ref->id, std::nullopt, state->ref->path});
     if (!usage) continue;
     state->told_by_kernel = false;
-    auto host = world_->host() ? world_->host()->total : std::nullopt;
-    auto limit = world_->cgroups().tightest_limit(inode, host).limit;
-    Bytes step = std::max(MiB(1), Bytes{limit ? limit->count / 256 : MiB(64).count});
-    Bytes moved = state->shown_usage ? *usage - *state->shown_usage : step;
-    if (moved >= step || -moved >= step) look_at(inode, *usage, when);
+    if (!state->shown_usage || moved_far(*state, *usage)) look_at(inode, *usage, when);
   }
+}
+
+// As far as a tick tells of it at once.
+bool Session::moved_far(const CgroupState& state, Bytes usage) const {
+  if (!state.shown_usage) return false;
+  auto host = world_->host() ? world_->host()->total : std::nullopt;
+  auto limit = world_->cgroups().tightest_limit(state.ref->id.inode, host).limit;
+  Bytes step = std::max(MiB(1), Bytes{limit ? limit->count / 256 : MiB(64).count});
+  Bytes moved = usage - *state.shown_usage;
+  return moved >= step || -moved >= step;
 }
 
 bool Session::drain_log() {

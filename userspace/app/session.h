@@ -97,6 +97,7 @@ class Session {
   bool drain_log();
   std::optional<Nanos> time_to_look() const;
   void poll_all();
+  bool moved_far(const CgroupState& state, Bytes usage) const;
   void follow(std::uint64_t inode, MonoTime moved);
   void poll_hot();
   void count_kills();
