@@ -214,15 +214,15 @@ BlameProcess Blame::judge(Process& p, double watched_share) const {
     if (copied >= kLeastCopied) out.unshared = copied;
   }
   // Samples weigh what was touched, counters say what was kept. What the samples lack beyond their own error
-  // made no faults that could be sampled. That error: some pages not told of yet; whether a sampled page is
-  // still there speaks for its neighbours; and with pauses, that others were seen than those that count.
+  // made no faults that could be sampled. That error, of two standard deviations: some pages not told of yet;
+  // whether a sampled page is still there speaks for its neighbours; and with pauses, that a sample stands
+  // for what nobody saw.
   Bytes grown = std::max(out.grown(), Bytes{});
-  double kept = static_cast<double>(counted), all = static_cast<double>(p.samples.size());
-  double error = kUntold.as_double();
-  if (counted) {
-    double each = staying.as_double() / kept;
-    error += 2 * each * (watched_share < 1 ? std::sqrt(kept) : std::sqrt(kept * (all - kept) / all + 1));
-  }
+  double all = static_cast<double>(p.samples.size()), squares = 0;
+  for (const Sample& sample : p.samples) squares += sample.weight.as_double() * sample.weight.as_double();
+  double kept = (static_cast<double>(counted) + 1) / (all + 1);
+  double error = kUntold.as_double() + (watched_share < 1 ? 4 * std::sqrt(squares * kept)
+                                                          : 2 * std::sqrt(squares * kept * (1 - kept)));
   if (counted && (grown - staying).as_double() <= error) {
     for (BlameSite& site : out.sites)
       site.grown = scaled(site.grown, grown.as_double() / staying.as_double());

@@ -14,6 +14,7 @@
 namespace {
 
 constexpr std::size_t kChunk = 64 << 10;
+constexpr useconds_t kPauseUs = 2000;  // as in leaks.py
 constexpr std::size_t kPassing = 1 << 10;
 std::size_t total;
 std::vector<void*> kept;
@@ -68,6 +69,7 @@ extern "C" {
 [[gnu::noinline]] void* culprit_thread(void*) {
   for (std::size_t i = 0; i < total / kChunk; ++i) {
     auto* block = static_cast<char*>(malloc(kChunk));
+    usleep(kPauseUs);
     for (std::size_t at = 0; at < kChunk; at += 1024) block[at] = 1;
     kept.push_back(block);
   }
@@ -88,7 +90,7 @@ extern "C" {
 
 // All that it takes is given back before the end, each piece in another way: nothing of it stays.
 [[gnu::noinline]] void innocent_returns() {
-  constexpr std::size_t size = 24 << 20;
+  constexpr std::size_t size = 8 << 20;
   auto map = [] {
     return static_cast<char*>(
         mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
@@ -103,11 +105,11 @@ extern "C" {
   } else {
     waitpid(child, nullptr, 0);
   }
-  usleep(150'000);
+  usleep(500'000);
   munmap(pieces[0], size);
   madvise(pieces[1], size, MADV_DONTNEED);
   sbrk(-static_cast<intptr_t>(size));
-  usleep(150'000);  // what comes next may take the same places
+  usleep(500'000);  // what comes next may take the same places
   asm volatile("" : : : "memory");
 }
 
@@ -145,6 +147,7 @@ int main(int argc, char** argv) {
     if (kind == "returns") innocent_returns();
     for (std::size_t i = 0; i < total / kChunk; ++i) {
       passing_work();
+      usleep(kPauseUs);
       if (kind == "malloc") culprit_malloc(i);
       if (kind == "mmap") culprit_mmap(i);
       if (kind == "huge") culprit_huge(i);

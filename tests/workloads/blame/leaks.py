@@ -10,8 +10,10 @@ import mmap
 import os
 import sys
 import threading
+import time
 
 CHUNK = 64 << 10
+PAUSE_S = 0.002  # some seconds in all: on a busy machine page faults are watched for a part of the time
 kind, total = sys.argv[1], int(sys.argv[2])
 kept = []
 table = {}
@@ -35,6 +37,7 @@ def grow(step, chunk=CHUNK):
     for i in range(total // chunk):
         step(i)
         passing_work(20)
+        time.sleep(PAUSE_S * chunk / CHUNK)
 
 
 def leak_list():
@@ -74,6 +77,7 @@ def leak_thread():
     def in_thread():
         for _ in range(total // CHUNK):
             kept.append(bytearray(CHUNK))  # culprit thread
+            time.sleep(PAUSE_S)
     others = [threading.Thread(target=passing_work, args=(20000,)) for _ in range(4)]
     worker = threading.Thread(target=in_thread)
     for t in (*others, worker):
@@ -147,6 +151,7 @@ def child_of_twenty():
     def worker(number):
         for _ in range(total // CHUNK):
             block = bytearray(CHUNK)  # culprit child
+            time.sleep(PAUSE_S)
             if number == 13:
                 kept.append(block)
         if number == 13:
