@@ -6,6 +6,7 @@
  * faults but what the process grew by since the one before.
  */
 
+#include "python.bpf.h"
 #include "task.bpf.h"
 
 /* x86-64, by the position in which the kernel saves them. */
@@ -81,14 +82,6 @@ struct { /* cgroup ids or tgids */
   __type(key, u64);
   __type(value, u32);
 } fault_scope SEC(".maps");
-
-struct { /* by tgid, written by user space */
-  __uint(type, BPF_MAP_TYPE_HASH);
-  __uint(max_entries, 4096);
-  __uint(map_flags, BPF_F_NO_PREALLOC);
-  __type(key, u32);
-  __type(value, struct oc_python_layout);
-} pythons SEC(".maps");
 
 struct { /* 2 MiB; a process that falls out begins anew */
   __uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -166,85 +159,6 @@ static __always_inline struct weight weigh(struct task_struct* task, struct mm_s
   return out;
 }
 
-#define OC_PF_FORKNOEXEC 0x00000040
-/* A child that has not executed anything has its parent's memory, at the same addresses. */
-static __always_inline struct oc_python_layout* python_layout(struct task_struct* task) {
-  for (int level = 0; level < 4; ++level) {
-    u32 tgid = BPF_CORE_READ(task, tgid);
-    struct oc_python_layout* layout = bpf_map_lookup_elem(&pythons, &tgid);
-    if (layout) return layout;
-    task = BPF_CORE_READ(task, group_leader);
-    if (!(BPF_CORE_READ(task, flags) & OC_PF_FORKNOEXEC)) return 0;
-    task = BPF_CORE_READ(task, real_parent);
-  }
-  return 0;
-}
-
-static __always_inline u64 user_word(u64 address) {
-  u64 word = 0;
-  bpf_probe_read_user(&word, sizeof(word), (void*)address);
-  return word;
-}
-
-#define OC_PYTHON_STEPS 128 /* threads and interpreters looked at */
-static __always_inline u64 python_thread(struct oc_python_layout* l, u64 thread_id) {
-  u64 interpreter = user_word(l->interpreters);
-  u64 thread = interpreter ? user_word(interpreter + l->interpreter_threads) : 0;
-  for (int step = 0; step < OC_PYTHON_STEPS; ++step) {
-    if (thread) {
-      if (user_word(thread + l->thread_id) == thread_id) return thread;
-      thread = user_word(thread + l->thread_next);
-    } else {
-      if (!interpreter) return 0;
-      interpreter = user_word(interpreter + l->interpreter_next);
-      if (!interpreter) return 0;
-      thread = user_word(interpreter + l->interpreter_threads);
-    }
-  }
-  return 0;
-}
-
-__noinline int read_python(struct oc_fault* r, struct oc_python_layout* l, u64 thread_id) {
-  if (!r || !l) return 0;
-  u64 thread = python_thread(l, thread_id);
-  if (!thread) return OC_PYTHON_NO_THREAD;
-  u64 frame = user_word(thread + l->thread_frame);
-  if (frame && l->cframe_frame != OC_PYTHON_NO_FIELD) frame = user_word(frame + l->cframe_frame);
-  u32 depth = 0;
-  u64 entries = 0;
-  while (depth < OC_PYTHON_DEPTH && frame) {
-    u8 entry = 1;
-    u64 code = 0;
-    if (bpf_probe_read_user(&code, sizeof(code), (void*)(frame + l->frame_code))) break;
-    if (l->entry_kind != OC_PYTHON_ENTRY_EACH)
-      bpf_probe_read_user(&entry, sizeof(entry), (void*)(frame + l->frame_entry));
-    u64 next = user_word(frame + l->frame_previous);
-    if (l->entry_kind == OC_PYTHON_ENTRY_OWNER) {
-      if (entry >= l->entry_owner) { /* the shim between two native frames */
-        if (depth) entries |= 1ull << ((depth - 1) & 63);
-        frame = next;
-        /* A shim counts as a step, so that the loop ends; its slot says nothing. */
-        r->python[depth & 63].code = 0;
-        r->python[depth & 63].instruction = 0;
-        r->python[depth & 63].identity = 0;
-        ++depth;
-        continue;
-      }
-      entry = 0;
-    }
-    r->python[depth & 63].code = code;
-    r->python[depth & 63].instruction = user_word(frame + l->frame_instruction);
-    r->python[depth & 63].identity = oc_python_identity(
-        user_word(code + l->code_file), user_word(code + l->code_name), user_word(code + l->code_lines));
-    if (entry) entries |= 1ull << (depth & 63);
-    ++depth;
-    frame = next;
-  }
-  r->python_frames = depth;
-  r->python_entries = entries;
-  return frame ? OC_PYTHON_CUT : OC_PYTHON_READ;
-}
-
 #define OC_STACK_CHUNK 1024
 static __always_inline void copy_stack(struct oc_fault* r, u64 sp) {
   u32 filled = 0;
@@ -311,11 +225,7 @@ int on_fault(struct oc_fault_context* ctx) {
   r->faults = weight.faults;
   fill_registers(r, task);
   copy_stack(r, r->registers[7]);
-  r->python_state = OC_PYTHON_NONE;
-  r->python_frames = 0;
-  r->python_entries = 0;
-  struct oc_python_layout* layout = python_layout(task);
-  if (layout) r->python_state = read_python(r, layout, BPF_CORE_READ(task, thread.fsbase));
+  oc_read_python(&r->python, task);
   u32 size = __builtin_offsetof(struct oc_fault, stack) + r->stack_bytes;
   if (size > sizeof(*r)) return 0;
   r->header.size = size;

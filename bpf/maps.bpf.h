@@ -70,6 +70,8 @@ struct oc_victim {
   u64 task; /* address of the task that was passed to the kill, for the mark that follows at once */
   u32 tid;
   u32 shown; /* its last words were recorded */
+  u32 told;  /* threads whose Python code was */
+  u32 _pad;
 };
 
 struct { /* 0.4 MiB */

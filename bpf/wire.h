@@ -7,7 +7,7 @@
 #ifndef OOMCAST_WIRE_H
 #define OOMCAST_WIRE_H
 
-#define OC_WIRE_VERSION 2u
+#define OC_WIRE_VERSION 3u
 
 #define OC_COMM_LEN 16
 #define OC_NAME_LEN 256   /* a cgroup directory's name, NAME_MAX + 1 */
@@ -40,6 +40,7 @@ enum oc_record_type {
   OC_USER_KILL = 20,
   OC_REAPER = 21,
   OC_OOM_DECISION = 22,
+  OC_DYING_CODE = 23,
   /* ring "gpu_calls", only while an NVIDIA device is in use */
   OC_GPU_CALL = 32,
   /* ring "faults", only while blame runs */
@@ -271,6 +272,15 @@ enum oc_python_entry {
 };
 #define OC_PYTHON_NO_FIELD 0xffffffffu
 
+/* Where CPython keeps what is in its code objects, strings and bytes. Offsets in bytes. */
+struct oc_python_objects {
+  unsigned int code_first_line,
+      code_instructions; /* code_instructions 0: frames have numbers, not addresses */
+  unsigned int bytes_size, bytes_data;
+  unsigned int text_length, text_state, text_kind_bit, text_ascii, text_compact;
+  unsigned int lines; /* the form of its line tables, for user space */
+};
+
 /* Where CPython keeps what its threads execute; the value of map "pythons", keyed by tgid. Offsets in bytes.
  */
 struct oc_python_layout {
@@ -285,6 +295,7 @@ struct oc_python_layout {
   unsigned int entry_owner; /* the value for OC_PYTHON_ENTRY_OWNER */
   unsigned int code_file, code_name, code_lines;
   unsigned int _pad;
+  struct oc_python_objects objects; /* all 0: only addresses are wanted */
 };
 
 /* A freed code object's place may soon be another's. What it refers to tells them apart. */
@@ -299,6 +310,43 @@ struct oc_python_frame {
   unsigned long long identity;    /* of what the code object was then: oc_python_identity() */
 };
 
+/* What a thread of CPython executes. */
+struct oc_python_stack {
+  unsigned short state; /* enum oc_python_state */
+  unsigned short count;
+  unsigned int _pad;
+  unsigned long long entries;                     /* bit N: frame N is the outermost of its native frame */
+  struct oc_python_frame frames[OC_PYTHON_DEPTH]; /* innermost first */
+};
+
+#define OC_CODE_DEPTH 8
+#define OC_CODE_TEXT 128
+#define OC_CODE_LINES 3072
+struct oc_python_text {
+  unsigned long long length; /* in characters; ~0: unreadable */
+  unsigned int width;        /* bytes of one */
+  unsigned int bytes;
+  unsigned char data[OC_CODE_TEXT]; /* its end, if it is longer */
+};
+struct oc_python_code {
+  unsigned long long code;        /* 0: there is no such frame */
+  unsigned long long instruction; /* as in oc_python_frame */
+  unsigned int first_line;
+  unsigned int lines_bytes;
+  struct oc_python_text file, name;
+  unsigned char lines[OC_CODE_LINES]; /* the line table, or its beginning */
+};
+
+/* Where a thread of a victim was in its Python code when the kill reached it: read in its own context,
+ * because its memory is gone a moment later. */
+struct oc_dying_code {
+  struct oc_header header;
+  struct oc_task task;
+  unsigned int lines; /* of oc_python_objects */
+  unsigned int code_instructions;
+  struct oc_python_code frames[OC_CODE_DEPTH]; /* innermost first */
+};
+
 /* A page fault that stands for `weight_pages`: what the process grew by, or touched if that is more, since
  * its last record; and for `faults` of them. Sent as far as `stack` is filled. */
 struct oc_fault {
@@ -310,10 +358,8 @@ struct oc_fault {
   unsigned long long faults;
   unsigned long long registers[OC_REGISTERS]; /* of user mode */
   unsigned int stack_bytes;
-  unsigned short python_state; /* enum oc_python_state */
-  unsigned short python_frames;
-  unsigned long long python_entries;              /* bit N: frame N is the outermost of its native frame */
-  struct oc_python_frame python[OC_PYTHON_DEPTH]; /* innermost first */
+  unsigned int _pad;
+  struct oc_python_stack python;
   unsigned char stack[OC_STACK_BYTES];
 };
 
@@ -369,7 +415,11 @@ OC_ASSERT_SIZE(oc_gpu_call, 480);
 OC_ASSERT_SIZE(oc_gpu_layout, 8);
 OC_ASSERT_SIZE(oc_gpu_test_file, 16);
 OC_ASSERT_SIZE(oc_growth, 72);
-OC_ASSERT_SIZE(oc_python_layout, 72);
-OC_ASSERT_SIZE(oc_fault, 176 + 8 * OC_REGISTERS + 8 + 8 + 24 * OC_PYTHON_DEPTH - 8 + OC_STACK_BYTES);
+OC_ASSERT_SIZE(oc_python_objects, 40);
+OC_ASSERT_SIZE(oc_python_layout, 112);
+OC_ASSERT_SIZE(oc_python_code, 24 + 2 * (16 + OC_CODE_TEXT) + OC_CODE_LINES);
+OC_ASSERT_SIZE(oc_dying_code, 96 + OC_CODE_DEPTH * sizeof(struct oc_python_code));
+OC_ASSERT_SIZE(oc_python_stack, 16 + 24 * OC_PYTHON_DEPTH);
+OC_ASSERT_SIZE(oc_fault, 168 + 8 * OC_REGISTERS + 8 + sizeof(struct oc_python_stack) + OC_STACK_BYTES);
 
 #endif

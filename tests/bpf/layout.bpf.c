@@ -20,6 +20,11 @@ union oc_any_record {
   struct oc_oom_decision oom_decision;
   struct oc_stalls stalls;
   struct oc_python_layout python_layout;
+  struct oc_python_objects python_objects;
+  struct oc_python_stack python_stack;
+  struct oc_python_text python_text;
+  struct oc_python_code python_code;
+  struct oc_dying_code dying_code;
   struct oc_fault fault;
   struct oc_growth growth;
   struct oc_gpu_call gpu_call;

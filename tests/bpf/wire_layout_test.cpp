@@ -52,6 +52,7 @@ struct Layout {
 #define EACH_15(m, t, a, ...) m(t, a), EACH_14(m, t, __VA_ARGS__)
 #define EACH_16(m, t, a, ...) m(t, a), EACH_15(m, t, __VA_ARGS__)
 #define EACH_17(m, t, a, ...) m(t, a), EACH_16(m, t, __VA_ARGS__)
+#define EACH_18(m, t, a, ...) m(t, a), EACH_17(m, t, __VA_ARGS__)
 #define LAYOUT(n, type, ...)              \
   Layout {                                \
 #type, sizeof(type), {                \
@@ -83,12 +84,18 @@ const std::vector<Layout>& layouts() {
       LAYOUT(9, oc_oom_decision, header, trigger, victim, limit_cgroup_id, total_pages, gfp_mask, order,
              constraint, _pad),
       LAYOUT(3, oc_stalls, count, time_ns, reclaimed_pages),
-      LAYOUT(17, oc_python_layout, interpreters, interpreter_next, interpreter_threads, thread_next,
+      LAYOUT(18, oc_python_layout, interpreters, interpreter_next, interpreter_threads, thread_next,
              thread_id, thread_frame, cframe_frame, frame_code, frame_previous, frame_instruction,
-             frame_entry, entry_kind, entry_owner, code_file, code_name, code_lines, _pad),
+             frame_entry, entry_kind, entry_owner, code_file, code_name, code_lines, _pad, objects),
+      LAYOUT(10, oc_python_objects, code_first_line, code_instructions, bytes_size, bytes_data, text_length,
+             text_state, text_kind_bit, text_ascii, text_compact, lines),
+      LAYOUT(5, oc_python_stack, state, count, _pad, entries, frames),
+      LAYOUT(4, oc_python_text, length, width, bytes, data),
+      LAYOUT(7, oc_python_code, code, instruction, first_line, lines_bytes, file, name, lines),
+      LAYOUT(5, oc_dying_code, header, task, lines, code_instructions, frames),
       LAYOUT(3, oc_python_frame, code, instruction, identity),
-      LAYOUT(13, oc_fault, header, task, memory, address, weight_pages, faults, registers, stack_bytes,
-             python_state, python_frames, python_entries, python, stack),
+      LAYOUT(11, oc_fault, header, task, memory, address, weight_pages, faults, registers, stack_bytes, _pad,
+             python, stack),
       LAYOUT(9, oc_growth, mm, resident_pages, gathered, faults, wanted, window, thread, thread_faults,
              ahead),
       LAYOUT(17, oc_gpu_call, header, task, syscall, device, minor, command, result, file, address,
@@ -140,7 +147,10 @@ TEST(WireLayout, in_the_kernel_programs_is_the_headers) {
       expect_layout(types.get(), layout, id);
       found += std::string(layout.name) + " ";
     }
-  EXPECT_EQ(found, "oc_header oc_task oc_exec oc_stalls ") << "those that a map mentions";
+  EXPECT_EQ(found,
+            "oc_header oc_task oc_exec oc_stalls oc_python_layout oc_python_objects oc_python_stack "
+            "oc_python_frame ")
+      << "those that a map mentions";
 }
 
 TEST(WireLayout, has_no_hidden_padding) {

@@ -91,7 +91,7 @@ class KillHistory {
       kill.sources = {stored.source};
       kill.kept = true;
       kill.time = stored.time;
-      if (stored.run && !stored.run->boot_id.empty()) kill.boot_id = stored.run->boot_id;
+      if (stored.run && !stored.run->boot_id.empty()) kill.boot_id = plain_boot_id(stored.run->boot_id);
       kill.run = std::move(stored.run);
       kills_.push_back(std::move(kill));
     }

@@ -22,9 +22,9 @@ struct CapFree {
 };
 
 constexpr cap_value_t kKeep[] = {
-    CAP_BPF,    CAP_PERFMON, CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH,
-    CAP_SYSLOG, CAP_KILL,    CAP_IPC_LOCK};  // without it MCL_FUTURE makes allocations fail past
-                                             // RLIMIT_MEMLOCK
+    CAP_BPF,     CAP_PERFMON, CAP_SYS_PTRACE,         CAP_DAC_READ_SEARCH,
+    CAP_SYSLOG,  CAP_KILL,    CAP_CHECKPOINT_RESTORE,  // to open what other processes have mapped
+    CAP_IPC_LOCK};  // without it MCL_FUTURE makes allocations fail past RLIMIT_MEMLOCK
 
 }  // namespace
 

@@ -13,6 +13,7 @@
 #include <fstream>
 
 #include "app/analysis.h"
+#include "blame/python.h"
 #include "collect/text.h"
 #include "model/logged_kill.h"
 #include "model/scope.h"
@@ -99,6 +100,7 @@ Result<std::unique_ptr<Session>> Session::open(const Options& options,
   config.sources = {s->bpf_ != nullptr, s->kmsg_.has_value(), Bytes{sysconf(_SC_PAGESIZE)}};
   s->world_ = std::make_unique<World>(config);
   if (s->bpf_) s->gpu_.emplace(options, s->roots_, *s->world_);
+  if (s->bpf_) s->pythons_.emplace(s->roots_, *s->bpf_);
   if (options.alert.any())
     s->alerts_ = std::make_unique<Alerts>(
         options.alert, *s->world_,
@@ -332,13 +334,26 @@ bool Session::drain() {
     more = bpf_->drain([&](const wire::Record& record) {
       ++records_;
       news = true;
-      if (auto* exit = std::get_if<wire::Exit>(&record); exit && gpu_) gpu_->on_exit(exit->task.id);
+      if (auto* exit = std::get_if<wire::Exit>(&record)) {
+        if (gpu_) gpu_->on_exit(exit->task.id);
+        pythons_->forget(exit->task.id);
+      }
+      if (auto* exec = std::get_if<wire::Exec>(&record)) pythons_->forget(exec->task.id);
+      if (auto* code = std::get_if<wire::DyingCode>(&record)) {
+        std::vector<CodePlace> places;
+        for (Frame& frame : frames_of(*code))
+          places.push_back({std::move(frame.function), std::move(frame.file), frame.line});
+        world_->on_code(code->task.id, code->task.tid, std::move(places));
+      }
       world_->on_record(record);
       if (auto* sample = std::get_if<wire::CgroupSample>(&record)) {
         if (!world_->cgroup_in_scope(sample->memcg.inode)) return;
+        CgroupState* state = world_->cgroups().find(sample->memcg.inode);
+        // What grows between two sleeps may be on no CPU at any tick: the walk finds it.
+        bool moved = sample->moved || (state && moved_far(*state, sample->memcg.usage));
         look_at(sample->memcg.inode, sample->memcg.usage, sample->time);
-        if (CgroupState* state = world_->cgroups().find(sample->memcg.inode)) state->told_by_kernel = true;
-        if (sample->moved) follow(sample->memcg.inode, sample->time);
+        if (state) state->told_by_kernel = true;
+        if (moved) follow(sample->memcg.inode, sample->time);
       }
     });
   if (world_->take_urgent_scan() || (now() >= next_scan_ && world_->take_unknown_cgroups())) scan_tree();
@@ -464,12 +479,18 @@ void Session::poll_hot() {
     auto usage = reader_->usage({state->ref->id, std::nullopt, state->ref->path});
     if (!usage) continue;
     state->told_by_kernel = false;
-    auto host = world_->host() ? world_->host()->total : std::nullopt;
-    auto limit = world_->cgroups().tightest_limit(inode, host).limit;
-    Bytes step = std::max(MiB(1), Bytes{limit ? limit->count / 256 : MiB(64).count});
-    Bytes moved = state->shown_usage ? *usage - *state->shown_usage : step;
-    if (moved >= step || -moved >= step) look_at(inode, *usage, when);
+    if (!state->shown_usage || moved_far(*state, *usage)) look_at(inode, *usage, when);
   }
+}
+
+// As far as a tick tells of it at once.
+bool Session::moved_far(const CgroupState& state, Bytes usage) const {
+  if (!state.shown_usage) return false;
+  auto host = world_->host() ? world_->host()->total : std::nullopt;
+  auto limit = world_->cgroups().tightest_limit(state.ref->id.inode, host).limit;
+  Bytes step = std::max(MiB(1), Bytes{limit ? limit->count / 256 : MiB(64).count});
+  Bytes moved = usage - *state.shown_usage;
+  return moved >= step || -moved >= step;
 }
 
 bool Session::drain_log() {
@@ -781,6 +802,7 @@ void Session::tell(ModelFact fact) {
 }
 
 void Session::tell_process(ProcessSampleFact sample) {
+  if (pythons_) pythons_->on_sample(sample.process.id, sample.rss, sample.time);
   Fact fact = std::move(sample);
   analyse(*book_, fact, sink_);
   auto& told = std::get<ProcessSampleFact>(fact);

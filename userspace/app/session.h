@@ -13,6 +13,7 @@
 #include "app/analysis.h"
 #include "app/gpu.h"
 #include "app/options.h"
+#include "app/pythons.h"
 #include "base/unique_fd.h"
 #include "collect/bpf_source.h"
 #include "collect/cgroupfs.h"
@@ -96,6 +97,7 @@ class Session {
   bool drain_log();
   std::optional<Nanos> time_to_look() const;
   void poll_all();
+  bool moved_far(const CgroupState& state, Bytes usage) const;
   void follow(std::uint64_t inode, MonoTime moved);
   void poll_hot();
   void count_kills();
@@ -129,6 +131,7 @@ class Session {
   OomLogParser log_parser_;
   std::unique_ptr<World> world_;
   std::unique_ptr<Alerts> alerts_;
+  std::optional<Pythons> pythons_;  // likewise
   std::optional<GpuFollower> gpu_;  // without kernel programs there is none
   ClockMap clock_;
   Sink sink_;

@@ -1,17 +1,21 @@
 #include "blame/blame.h"
 
-#include <fmt/format.h>
+#include <fcntl.h>
 
 #include <algorithm>
 #include <cmath>
 #include <unordered_set>
 #include <utility>
 
+#include "collect/text.h"
+
 namespace oomcast {
 namespace {
 
 constexpr std::size_t kMostSamples = 200'000;  // of one process; later ones only count as touched
 constexpr std::int64_t kPage = 4096;
+constexpr Bytes kLeastCopied = MiB(1);
+constexpr std::size_t kMostEnvironment = 64 * 1024;
 constexpr std::uint64_t kShrunkPages = 256;
 constexpr Bytes kUntold = MiB(1);  // smaller growth waits for its record, or in a CPU's own counter
 
@@ -105,6 +109,7 @@ void Blame::add(const wire::Fault& fault) {
   p.faults += fault.faults;
   report_.incomplete_stacks += !stack.complete;
   report_.incomplete_python += !stack.python_complete;
+  report_.misplaced_python += !stack.python_placed;
   report_.unnamed_frames += stack.unnamed;
   report_.frames += stack.frames.size();
   auto [site, fresh] =
@@ -169,8 +174,7 @@ BlameProcess Blame::judge(Process& p, double watched_share) const {
   out.exited = !out.after;
   if (watched_share < 1 && out.after) settle(p, out.after->faults, true);
   if (const auto& python = p.view->python(); python.python) {
-    const PythonVersion& v = python.python->version;
-    out.python = fmt::format("CPython {}.{}.{}", v.major, v.minor, v.micro);
+    out.python = to_string(*python.python);
   } else {
     out.python = python.why_not;
   }
@@ -203,6 +207,12 @@ BlameProcess Blame::judge(Process& p, double watched_share) const {
     staying += sample->weight;
     ++counted;
   }
+  // Copies of shared pages make it hold more of its own, and faults; without such faults, others who shared
+  // the pages have ended, which takes no memory.
+  if (out.grown_uss && out.before) {
+    Bytes copied = std::min(*out.grown_uss - out.grown_anon, staying - std::max(out.grown(), Bytes{}));
+    if (copied >= kLeastCopied) out.unshared = copied;
+  }
   // Samples weigh what was touched, counters say what was kept. What the samples lack beyond their own error
   // made no faults that could be sampled. That error, of two standard deviations: some pages not told of yet;
   // whether a sampled page is still there speaks for its neighbours; and with pauses, that a sample stands
@@ -233,6 +243,16 @@ BlameReport Blame::finish(Seconds window, double watched_share) {
     out.processes.push_back(judge(process, watched_share));
     out.grown += out.processes.back().grown();
   }
+  std::vector<ProcessRef> refs;
+  std::vector<std::string> environments;
+  for (const BlameProcess& p : out.processes) {
+    refs.push_back(p.process);
+    std::string path = config_.roots.proc() + "/" + std::to_string(p.process.id.tgid) + "/environ";
+    environments.push_back(
+        p.exited ? "" : read_file_at(AT_FDCWD, path.c_str(), kMostEnvironment).value_or(std::string()));
+  }
+  auto roles = find_roles(refs, environments);
+  for (std::size_t i = 0; i < roles.size(); ++i) out.processes[i].role = std::move(roles[i]);
   std::sort(out.processes.begin(), out.processes.end(),
             [](const BlameProcess& a, const BlameProcess& b) { return a.grown() > b.grown(); });
   return out;

@@ -15,6 +15,7 @@
 #include "base/units.h"
 #include "blame/frame.h"
 #include "blame/process_view.h"
+#include "blame/roles.h"
 #include "collect/procfs.h"
 #include "model/facts.h"
 #include "wire/fault.h"
@@ -42,10 +43,14 @@ struct BlameProcess {
   std::optional<ProcessLevel> before, after;  // before: nullopt if it began in the window; after: if it ended
   Bytes grown_anon, grown_shmem;
   std::optional<Bytes> grown_uss;
+  // Pages that it shared with those it was forked from, or that were forked from it, and has copies of now.
+  // Anonymous memory does not count them: it had them before.
+  Bytes unshared;
   Bytes unseen;                  // growth that made no faults that were sampled
   std::vector<BlameSite> sites;  // by growth, then by what was touched
   std::string python;            // "CPython 3.11.2", why its frames cannot be read, or empty
-  Bytes grown() const { return grown_anon + grown_shmem; }
+  ProcessRole role;
+  Bytes grown() const { return grown_anon + grown_shmem + unshared; }
 };
 
 struct BlameReport {
@@ -57,7 +62,7 @@ struct BlameReport {
   double watched_share = 1;             // part of the window in which faults were looked at
   std::uint64_t samples = 0;
   std::uint64_t incomplete_stacks = 0;  // outer frames are missing
-  std::uint64_t incomplete_python = 0;
+  std::uint64_t incomplete_python = 0, misplaced_python = 0;
   std::uint64_t unnamed_frames = 0, frames = 0;
   std::map<std::string, std::uint64_t> lost;  // by reason
   std::string

@@ -5,12 +5,15 @@
 namespace oomcast {
 namespace {
 
-constexpr std::string_view kInterpreterLoop = "_PyEval_EvalFrameDefault";
+// Where the compiler can, each instruction of 3.14's loop is a function that goes on with the next.
+bool is_loop(const Frame& frame) {
+  return frame.function.starts_with("_PyEval_EvalFrameDefault") || frame.function.starts_with("_TAIL_CALL_");
+}
 
 }  // namespace
 
 Stack interleave(const std::vector<Frame>& native, const std::vector<std::optional<Frame>>& python,
-                 const std::vector<wire::PythonFrame>& addresses, bool& fits) {
+                 const std::vector<wire::PythonFrame>& addresses, std::string_view interpreter, bool& fits) {
   Stack out;  // innermost first until the end
   std::size_t next = 0;
   fits = true;
@@ -25,12 +28,16 @@ Stack interleave(const std::vector<Frame>& native, const std::vector<std::option
     }
     return true;
   };
-  for (const Frame& frame : native)
-    if (!frame.function.starts_with(kInterpreterLoop) || !take_run()) out.push_back(frame);
-  if (next < python.size()) {
-    fits = false;
+  auto take_rest = [&] {
+    if (next < python.size()) fits = false;
     while (next < python.size()) take_run();
+  };
+  bool loop_known = std::any_of(native.begin(), native.end(), is_loop);
+  for (const Frame& frame : native) {
+    if (!loop_known && !interpreter.empty() && frame.file == interpreter) take_rest();
+    if (!is_loop(frame) || !take_run()) out.push_back(frame);
   }
+  take_rest();
   std::reverse(out.begin(), out.end());
   return out;
 }
@@ -45,7 +52,7 @@ void ProcessView::open() {
   if (!maps || maps->empty()) return;  // what was known of it stays
   maps_ = *std::move(maps);
   unwinder_ = std::make_unique<Unwinder>(*memory_, maps_);
-  symbols_ = std::make_unique<Symbols>(memory_->pid());
+  symbols_ = std::make_unique<Symbols>(*memory_, maps_);
   if (python_.python) return;
   python_ = find_python(*memory_, maps_);
   if (python_.python) code_.emplace(*memory_, *python_.python);
@@ -83,9 +90,11 @@ ReadStack ProcessView::read(const wire::Fault& fault) {
     out.python_complete &= python.back().has_value();
   }
   bool fits = true;
-  out.frames = interleave(named, python, fault.python, fits);
+  out.frames = interleave(named, python, fault.python,
+                          python_.python ? python_.python->file : std::string_view(), fits);
+  out.python_placed = fits;
   bool expected = python_.python.has_value();
-  out.python_complete &= fits && fault.python_state != wire::PythonState::cut &&
+  out.python_complete &= fault.python_state != wire::PythonState::cut &&
                          !(expected && fault.python_state == wire::PythonState::none);
   return out;
 }

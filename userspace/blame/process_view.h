@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "base/units.h"
@@ -22,6 +23,7 @@ struct ReadStack {
   Stack frames;                 // outermost first
   bool complete = true;         // false: outer frames are missing
   bool python_complete = true;  // false: Python frames are missing, or a code object could not be read
+  bool python_placed = true;    // false: which native frame runs which Python frame is not known
   std::size_t unnamed = 0;      // native frames without a function's name
 };
 
@@ -49,8 +51,10 @@ class ProcessView {
 };
 
 /// Puts Python frames in the place of the interpreter's native ones. Both innermost first; the answer
-/// outermost first. false in `fits`: their numbers do not agree, so what is left of Python stands innermost.
+/// outermost first. false in `fits`: their numbers do not agree. What is left of Python then stands
+/// outermost, or, where no native frame is known as the interpreter's loop, just inside of those of the file
+/// `interpreter`.
 Stack interleave(const std::vector<Frame>& native, const std::vector<std::optional<Frame>>& python,
-                 const std::vector<wire::PythonFrame>& addresses, bool& fits);
+                 const std::vector<wire::PythonFrame>& addresses, std::string_view interpreter, bool& fits);
 
 }  // namespace oomcast

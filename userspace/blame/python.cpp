@@ -12,41 +12,9 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kMostText = 4096;  // of a name or file
+constexpr std::size_t kMostText = 4096;  // characters of a name or file
 constexpr std::size_t kMostLineTable = 1024 * 1024;
 constexpr std::size_t kMostCodes = 65536;
-
-// Measured from the headers of each version.
-std::optional<Python> layout_of(PythonVersion version) {
-  Python p;
-  p.version = version;
-  wire::PythonLayout& l = p.layout;
-  PythonObjects& o = p.objects;
-  if (version.major != 3) return std::nullopt;
-  switch (version.minor) {
-    case 11:
-      l.interpreters = 40;
-      l.interpreter_next = 0;
-      l.interpreter_threads = 16;
-      l.thread_next = 8;
-      l.thread_frame = 56;
-      l.thread_id = 152;
-      l.cframe_frame = 8;
-      l.frame_code = 32;
-      l.frame_previous = 48;
-      l.frame_instruction = 56;
-      l.frame_entry = 68;
-      l.entry = wire::PythonLayout::Entry::flag;
-      o.code_first_line = 72;
-      l.code_file = 112;
-      l.code_name = 128;  // qualified
-      l.code_lines = 136;
-      o.code_instructions = 184;
-      return p;
-    default:
-      return std::nullopt;
-  }
-}
 
 bool may_hold_python(std::string_view path) {
   return path.substr(path.rfind('/') + 1).find("python") != std::string_view::npos;
@@ -139,6 +107,74 @@ std::optional<std::uint32_t> line_in_numbers(Table table, std::int64_t line, std
   return as_line(line);
 }
 
+/// What a file that holds CPython tells of it; addresses in the process, 0 where it has none.
+struct PythonSymbols {
+  std::uint64_t runtime = 0, number = 0;
+  std::optional<unsigned> since;  // no older than 3.N
+  std::uint64_t code_type = 0, text_type = 0, bytes_type = 0;
+};
+
+// Functions that came with a version, newest first: up to 3.10 no symbol has the version itself.
+struct NewFunction {
+  std::string_view name;
+  unsigned minor;
+};
+constexpr std::array<NewFunction, 3> kNewFunctions = {
+    {{"PyModule_AddObjectRef", 10}, {"PyModule_AddType", 9}, {"PyCode_NewWithPosOnlyArgs", 8}}};
+
+std::optional<PythonSymbols> python_symbols(const std::string& path, std::uint64_t begin) {
+  constexpr std::array<std::string_view, 9> kNames = {
+      "_PyRuntime",    "Py_Version",          "PyCode_Type",         "PyUnicode_Type",     "PyBytes_Type",
+      "Py_GetVersion", kNewFunctions[0].name, kNewFunctions[1].name, kNewFunctions[2].name};
+  ElfSymbols symbols = find_elf_symbols(path, kNames);
+  auto at = [&](std::string_view name) -> std::uint64_t {
+    auto found = symbols.values.find(std::string(name));
+    return found == symbols.values.end() ? 0 : found->second + (symbols.executable ? 0 : begin);
+  };
+  PythonSymbols out{at("_PyRuntime"),  at("Py_Version"),     std::nullopt,
+                    at("PyCode_Type"), at("PyUnicode_Type"), at("PyBytes_Type")};
+  // A stripped executable keeps its sections.
+  if (!out.runtime)
+    if (auto section = find_elf_section(path, ".PyRuntime"))
+      out.runtime = *section + (symbols.executable ? 0 : begin);
+  if (!out.runtime && !at("Py_GetVersion")) return std::nullopt;
+  for (const NewFunction& f : kNewFunctions)
+    if (!out.since && at(f.name)) out.since = f.minor;
+  return out;
+}
+
+Result<Python> identify(const ProcessMemory& memory, const PythonSymbols& symbols) {
+  auto with_types = [&](Python python) {
+    python.objects.code_type = symbols.code_type;
+    python.objects.text_type = symbols.text_type;
+    python.objects.bytes_type = symbols.bytes_type;
+    return python;
+  };
+  if (symbols.runtime && memory.read<std::uint64_t>(symbols.runtime) == kDebugCookie) {
+    std::array<std::uint64_t, kDebugOffsetWords> words{};
+    if (!memory.read(symbols.runtime, std::as_writable_bytes(std::span(words))))
+      return Error::failed("a CPython whose table of offsets cannot be read");
+    auto python = layout_from(words);
+    if (!python) return Error::failed("a CPython that cannot be read: " + python.error().message);
+    return with_types(*std::move(python));
+  }
+  PythonVersion version{3, 0, std::nullopt};
+  if (symbols.number) {
+    auto hex = memory.read<std::uint32_t>(symbols.number);
+    if (!hex) return Error::failed("a CPython whose version cannot be read");
+    version = {*hex >> 24 & 255, *hex >> 16 & 255, *hex >> 8 & 255};
+  } else if (symbols.since) {
+    version.minor = *symbols.since;
+  } else {
+    return Error::failed("a CPython before 3.8, whose layout is not known");
+  }
+  auto python = layout_of(version);
+  if (!python)
+    return Error::failed(
+        fmt::format("the layout of CPython {}.{} is not known", version.major, version.minor));
+  return with_types(*std::move(python));
+}
+
 void append_utf8(std::string& out, std::uint32_t c) {
   if (c < 0x80) {
     out += static_cast<char>(c);
@@ -157,46 +193,49 @@ void append_utf8(std::string& out, std::uint32_t c) {
   }
 }
 
+std::string utf8_of(std::span<const std::byte> raw, std::size_t width) {
+  std::string out;
+  for (std::size_t i = 0; i + width <= raw.size(); i += width) {
+    std::uint32_t c = 0;
+    std::memcpy(&c, raw.data() + i, width);
+    append_utf8(out, c);
+  }
+  return out;
+}
+
+// `begin`: where the instructions begin; 0: `at` is a number.
+std::optional<std::uint32_t> line_at(PythonObjects::Lines kind, std::span<const std::byte> table,
+                                     std::uint32_t first_line, std::uint64_t begin, std::uint64_t at) {
+  std::uint64_t instruction = 0;  // the first until it has begun
+  if (begin) {
+    // Threads may run copies of the code that lie elsewhere.
+    if (at + 2 < begin) return std::nullopt;
+    if (at > begin) instruction = (at - begin) / 2;
+  } else if (auto number = static_cast<std::uint32_t>(at); number != UINT32_MAX) {
+    instruction = number;
+  }
+  return line_of(kind, table, first_line, instruction);
+}
+
 }  // namespace
 
 PythonFinding find_python(const ProcessMemory& memory, std::span<const Mapping> maps) {
-  constexpr std::array<std::string_view, 5> kNames = {"_PyRuntime", "Py_Version", "PyCode_Type",
-                                                      "PyUnicode_Type", "PyBytes_Type"};
   PythonFinding out;
   std::size_t looked_at = 0;
   for (const Mapping& m : maps) {
     bool first = looked_at == 0 && m.inode != 0;  // the executable, whatever its name
     if (m.inode == 0 || m.offset != 0 || !(first || may_hold_python(m.path))) continue;
     if (++looked_at > 16) break;
-    ElfSymbols symbols = find_elf_symbols(memory.file_of(m), kNames);
-    auto runtime = symbols.values.find("_PyRuntime"), number = symbols.values.find("Py_Version");
-    if (runtime == symbols.values.end()) continue;
-    std::uint64_t base = symbols.executable ? 0 : m.begin;
-    if (number == symbols.values.end()) {
-      out.why_not = "a CPython before 3.11, whose layout is not known";
+    auto symbols = python_symbols(memory.file_of(m), m.begin);
+    if (!symbols) continue;
+    auto python = identify(memory, *symbols);
+    if (!python) {
+      out.why_not = python.error().message;
       continue;
     }
-    auto hex = memory.read<std::uint64_t>(base + number->second);
-    if (!hex) {
-      out.why_not = "its version could not be read";
-      continue;
-    }
-    PythonVersion version{static_cast<unsigned>(*hex >> 24 & 255), static_cast<unsigned>(*hex >> 16 & 255),
-                          static_cast<unsigned>(*hex >> 8 & 255)};
-    out.python = layout_of(version);
-    if (!out.python) {
-      out.why_not = fmt::format("the layout of CPython {}.{} is not known", version.major, version.minor);
-      continue;
-    }
+    out.python = *std::move(python);
     out.python->file = m.path;
-    out.python->layout.interpreters += base + runtime->second;
-    auto type = [&](std::string_view name) {
-      auto at = symbols.values.find(std::string(name));
-      return at == symbols.values.end() ? 0 : base + at->second;
-    };
-    out.python->objects.code_type = type("PyCode_Type");
-    out.python->objects.text_type = type("PyUnicode_Type");
-    out.python->objects.bytes_type = type("PyBytes_Type");
+    out.python->layout.interpreters += symbols->runtime;
     out.why_not.clear();
     return out;
   }
@@ -228,29 +267,37 @@ std::optional<std::string> PythonCode::text_at(std::uint64_t address) const {
   auto length = memory_.read<std::uint64_t>(address + objects_.text_length);
   auto state = memory_.read<std::uint32_t>(address + objects_.text_state);
   if (!length || !state) return std::nullopt;
-  std::size_t width = *state >> 2 & 7;
-  bool compact = *state >> 5 & 1, ascii = *state >> 6 & 1;
-  if (!compact || (width != 1 && width != 2 && width != 4)) return std::nullopt;
-  std::size_t count = std::min<std::uint64_t>(*length, kMostText);
+  std::uint32_t kind = *state >> objects_.text_kind_bit;
+  std::size_t width = kind & 7;
+  bool compact = kind >> 3 & 1, ascii = kind >> 4 & 1;
+  if (!compact || *length > kMostText || (width != 1 && width != 2 && width != 4)) return std::nullopt;
+  std::size_t count = *length;
   std::vector<std::byte> raw(count * width);
   if (count && !memory_.read(address + (ascii ? objects_.text_ascii : objects_.text_compact), raw))
     return std::nullopt;
-  std::string out;
-  for (std::size_t i = 0; i < count; ++i) {
-    std::uint32_t c = 0;
-    std::memcpy(&c, raw.data() + i * width, width);
-    append_utf8(out, c);
+  return utf8_of(raw, width);
+}
+
+// Whatever freed an object has written over its head: its count of references, or that and its type. The
+// count has 32 bits, above 48 there may be flags.
+bool PythonCode::is_alive(std::uint64_t object, std::uint64_t& type, std::string_view name) {
+  auto is = memory_.read<std::uint64_t>(object + objects_.object_type);
+  if (!is || !*is) return false;
+  if (objects_.counted) {
+    auto count = memory_.read<std::uint64_t>(object);
+    if (!count || !static_cast<std::uint32_t>(*count) || (*count >> 32 & 0xffff)) return false;
   }
-  return out;
+  if (type) return *is == type;
+  std::array<char, 8> called{};
+  auto at = memory_.read<std::uint64_t>(*is + objects_.type_name);
+  if (!at || !memory_.read(*at, std::as_writable_bytes(std::span(called).first(name.size() + 1))) ||
+      called.data() != name)
+    return false;
+  type = *is;
+  return true;
 }
 
-// Whatever freed an object has written over its head: its count of references, or that and its type.
-bool PythonCode::is_alive(std::uint64_t object, std::uint64_t type) const {
-  auto head = memory_.read<std::array<std::uint64_t, 2>>(object);
-  return head && (*head)[0] != 0 && (*head)[0] <= UINT32_MAX && (*head)[1] == type;
-}
-
-std::optional<PythonCode::Code> PythonCode::read(const wire::PythonFrame& frame) const {
+std::optional<PythonCode::Code> PythonCode::read(const wire::PythonFrame& frame) {
   auto file = memory_.read<std::uint64_t>(frame.code + layout_.code_file);
   auto name = memory_.read<std::uint64_t>(frame.code + layout_.code_name);
   auto lines = memory_.read<std::uint64_t>(frame.code + layout_.code_lines);
@@ -261,8 +308,8 @@ std::optional<PythonCode::Code> PythonCode::read(const wire::PythonFrame& frame)
   auto table = bytes_at(*lines);
   if (!file_text || !name_text || !table) return std::nullopt;
   // Last, so that all of it was there until now.
-  if (!is_alive(frame.code, objects_.code_type) || !is_alive(*file, objects_.text_type) ||
-      !is_alive(*name, objects_.text_type) || !is_alive(*lines, objects_.bytes_type))
+  if (!is_alive(frame.code, objects_.code_type, "code") || !is_alive(*file, objects_.text_type, "str") ||
+      !is_alive(*name, objects_.text_type, "str") || !is_alive(*lines, objects_.bytes_type, "bytes"))
     return std::nullopt;
   return Code{*std::move(file_text), *std::move(name_text), *first, *std::move(table)};
 }
@@ -276,16 +323,23 @@ std::optional<Frame> PythonCode::resolve(const wire::PythonFrame& frame) {
     known = known_.emplace(std::pair(frame.code, frame.identity), *std::move(fresh)).first;
   }
   const Code& code = known->second;
-  std::uint64_t instruction = frame.instruction;
-  if (objects_.code_instructions) {
-    std::uint64_t begin = frame.code + objects_.code_instructions;
-    // Before its first instruction a frame points to the unit in front of the code.
-    instruction = instruction < begin ? 0 : (instruction - begin) / 2;
-  } else {
-    instruction = static_cast<std::uint32_t>(instruction);
+  return Frame{
+      Frame::Kind::python, code.name, code.file,
+      line_at(objects_.lines, code.lines, code.first_line,
+              objects_.code_instructions ? frame.code + objects_.code_instructions : 0, frame.instruction)};
+}
+
+std::vector<Frame> frames_of(const wire::DyingCode& code) {
+  std::vector<Frame> out;
+  if (code.lines > static_cast<unsigned>(PythonObjects::Lines::locations)) return out;
+  auto text = [](const wire::DyingCode::Text& t) { return (t.cut ? "…" : "") + utf8_of(t.data, t.width); };
+  for (const wire::DyingCode::Frame& f : code.frames) {
+    if (!f.file || !f.name) continue;
+    out.push_back({Frame::Kind::python, text(*f.name), text(*f.file),
+                   line_at(static_cast<PythonObjects::Lines>(code.lines), f.lines, f.first_line,
+                           code.code_instructions ? f.code + code.code_instructions : 0, f.instruction)});
   }
-  return Frame{Frame::Kind::python, code.name, code.file,
-               line_of(objects_.lines, code.lines, code.first_line, instruction)};
+  return out;
 }
 
 }  // namespace oomcast

@@ -7,37 +7,16 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "blame/frame.h"
+#include "blame/python_layout.h"
 #include "collect/process_memory.h"
 #include "wire/fault.h"
 
 namespace oomcast {
-
-struct PythonVersion {
-  unsigned major = 0, minor = 0, micro = 0;
-  auto operator<=>(const PythonVersion&) const = default;
-};
-
-/// Where a version of CPython keeps what is read of code objects and strings; bytes from the object's start.
-struct PythonObjects {
-  enum class Lines { numbered, ranges, locations };  // co_lnotab up to 3.9, co_linetable of 3.10, since 3.11
-  std::uint32_t code_first_line = 0;
-  std::uint32_t code_instructions = 0;  // since 3.11 they are in the code object itself
-  std::uint32_t bytes_size = 16, bytes_data = 32;
-  std::uint32_t text_length = 16, text_state = 32, text_ascii = 48, text_compact = 72;
-  Lines lines = Lines::locations;
-  std::uint64_t code_type = 0, text_type = 0, bytes_type = 0;  // addresses of the types
-};
-
-struct Python {
-  PythonVersion version;
-  std::string file;  // the executable or library that it is in
-  wire::PythonLayout layout;
-  PythonObjects objects;
-};
 
 /// What was found in a process.
 struct PythonFinding {
@@ -51,6 +30,9 @@ PythonFinding find_python(const ProcessMemory& memory, std::span<const Mapping> 
 /// nullopt: the compiler gave it none, or the table is not one.
 std::optional<std::uint32_t> line_of(PythonObjects::Lines kind, std::span<const std::byte> table,
                                      std::uint32_t first_line, std::uint64_t instruction);
+
+/// What the kernel programs read of a dying process. Frames whose name or file was unreadable are left out.
+std::vector<Frame> frames_of(const wire::DyingCode& code);
 
 /// Names and lines of code objects, read once each. What was freed since the fault is told from what took its
 /// place.
@@ -68,8 +50,8 @@ class PythonCode {
     std::uint32_t first_line = 0;
     std::vector<std::byte> lines;
   };
-  bool is_alive(std::uint64_t object, std::uint64_t type) const;
-  std::optional<Code> read(const wire::PythonFrame& frame) const;
+  bool is_alive(std::uint64_t object, std::uint64_t& type, std::string_view name);
+  std::optional<Code> read(const wire::PythonFrame& frame);
   std::optional<std::string> text_at(std::uint64_t address) const;
   std::optional<std::vector<std::byte>> bytes_at(std::uint64_t address) const;
 

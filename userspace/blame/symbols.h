@@ -3,10 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "blame/frame.h"
 #include "collect/process_memory.h"
@@ -16,7 +20,7 @@ namespace oomcast {
 class Symbols {
  public:
   /// Opens the process's files, so that it still resolves after the process has ended.
-  explicit Symbols(std::uint32_t pid);
+  Symbols(const ProcessMemory& memory, std::span<const Mapping> maps);
   ~Symbols();
   Symbols(const Symbols&) = delete;
   Symbols& operator=(const Symbols&) = delete;
@@ -25,8 +29,13 @@ class Symbols {
   const Frame& resolve(std::uint64_t address);
 
  private:
-  std::uint32_t pid_;
+  struct File;
+  std::string named_by_file(std::uint64_t address);
+
+  const ProcessMemory& memory_;
+  std::span<const Mapping> maps_;
   void* cache_;
+  std::map<std::pair<std::string, std::uint64_t>, std::unique_ptr<File>> files_;  // by device and inode
   std::unordered_map<std::uint64_t, Frame> known_;
 };
 
@@ -37,5 +46,8 @@ struct ElfSymbols {
 };
 /// Looks for `names`, of any kind, in one pass. About 1 ms per 10,000 symbols.
 ElfSymbols find_elf_symbols(const std::string& path, std::span<const std::string_view> names);
+/// Where a section of an ELF file is loaded, from the file's beginning or, in one of fixed address, its
+/// address. nullopt: it has none, or is none.
+std::optional<std::uint64_t> find_elf_section(const std::string& path, std::string_view name);
 
 }  // namespace oomcast

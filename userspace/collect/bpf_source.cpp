@@ -140,6 +140,14 @@ class LoadedBpfSource final : public BpfSource {
     return on == (exact_ != nullptr);
   }
 
+  void set_python(std::uint32_t tgid, const std::vector<std::byte>* layout) override {
+    int map = bpf_map__fd(skeleton_->maps.pythons);
+    if (layout)
+      bpf_map_update_elem(map, &tgid, layout->data(), BPF_ANY);
+    else
+      bpf_map_delete_elem(map, &tgid);
+  }
+
   LostCounts lost() const override {
     std::size_t reasons = wire::lost_reasons().size();
     LostCounts out(reasons, 0);

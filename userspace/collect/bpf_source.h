@@ -64,6 +64,10 @@ class BpfSource {
   /// Follows every RSS change while on; costs 3-5 % of a fault-bound program. false: this kernel cannot.
   virtual bool set_exact(bool on) = 0;
 
+  /// How the CPython of a process keeps what it executes, so that its line is told if it is killed, and that
+  /// of children which execute nothing else. nullptr: it is none (any more). At most 4,096 processes.
+  virtual void set_python(std::uint32_t tgid, const std::vector<std::byte>* layout) = 0;
+
   virtual LostCounts lost() const = 0;
   /// Records that did not decode; a bug or a mismatched build, never normal.
   virtual std::uint64_t undecodable() const = 0;

@@ -287,6 +287,10 @@ void EpisodeBuilder::on_dying(const wire::Dying& dying) {
   if (!dying.stack.empty()) remember(stacks_, {dying.task.id, dying.stack}, 64);
 }
 
+void EpisodeBuilder::on_code(const TaskId& id, std::uint32_t tid, std::vector<CodePlace> code) {
+  if (!code.empty()) remember(threads_, {id, tid, std::move(code)}, 256);
+}
+
 void EpisodeBuilder::on_exit(const wire::Exit& exit) {
   if (OpenVictim* v = find_victim(exit.task.id)) v->victim.killed = exit.by_sigkill();
   remember(exits_, exit, kRecentKills);
@@ -472,6 +476,14 @@ Episode EpisodeBuilder::finish(Open& open) {
     if (!v.victim.process.cgroup) v.victim.process.cgroup = cgroups_.ref(v.task.cgroup);
     for (auto& [id, stack] : stacks_)
       if (id == v.task.id) v.victim.stack = stack;
+    int best = 0;
+    for (const DyingThread& thread : threads_) {
+      if (thread.id != v.task.id) continue;
+      bool met_limit = open.trigger && thread.tid == open.trigger->tid;
+      int good = met_limit ? 3 : thread.tid == thread.id.tgid ? 2 : 1;
+      if (good > best) v.victim.code = thread.code;
+      best = std::max(best, good);
+    }
     told.insert(v.task.id);
     remember(closed_, Closed{v.victim.tid, open.last}, 4096);
   }

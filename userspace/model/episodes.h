@@ -58,6 +58,8 @@ class EpisodeBuilder {
   void on_mark(const wire::OomMark& mark);
   void on_decision(const wire::OomDecision& decision);
   void on_dying(const wire::Dying& dying);
+  /// Of one of its threads; that of the thread that met the limit is kept, or of the first, or any.
+  void on_code(const TaskId& id, std::uint32_t tid, std::vector<CodePlace> code);
   void on_exit(const wire::Exit& exit);
   void on_reaper(const wire::Reaper& reaper);
   /// A finished report of the kernel log; `when` on the model's clock.
@@ -128,6 +130,12 @@ class EpisodeBuilder {
   std::deque<wire::Exit> exits_;             // of processes that the kernel killed; one can precede its mark
   std::deque<wire::OomDecision> decisions_;  // recent
   std::deque<std::pair<TaskId, std::vector<std::uint64_t>>> stacks_;
+  struct DyingThread {
+    TaskId id;
+    std::uint32_t tid = 0;
+    std::vector<CodePlace> code;
+  };
+  std::deque<DyingThread> threads_;
   std::deque<Closed> closed_;
   std::deque<KillCount> vmstat_;  // the newest readings
   std::deque<MonoTime> log_read_;

@@ -78,6 +78,12 @@ struct ForgottenFact {
   CgroupId cgroup;
 };
 
+/// A line of a program; bytes of the process's choice.
+struct CodePlace {
+  std::string function, file;
+  std::optional<std::uint32_t> line;
+};
+
 struct Victim {
   ProcessRef process;
   std::uint32_t tid = 0;  // the marked thread: the number in the kernel's line
@@ -86,6 +92,7 @@ struct Victim {
   std::optional<bool> killed;  // nullopt: its exit was not seen yet
   std::optional<Seconds> freed_after;
   std::vector<std::uint64_t> stack;  // user addresses, innermost first
+  std::vector<CodePlace> code;       // Python, innermost first: where a thread of it was; the rest is cut off
   bool marked = false;               // by oom:mark_victim
   bool logged = false;               // by the kernel's "Killed process" line
 };

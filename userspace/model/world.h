@@ -73,6 +73,9 @@ class World {
   void on_dump(const OomDump& dump, MonoTime when) { episodes_.on_dump(dump, when); }
   void on_log_read(MonoTime until) { episodes_.on_log_read(until); }
   void on_gpu(MonoTime time, const wire::Task& task, const GpuOp& op);
+  void on_code(const TaskId& id, std::uint32_t tid, std::vector<CodePlace> code) {
+    episodes_.on_code(id, tid, std::move(code));
+  }
   /// Tells what changed of GPU memory since the last call: cards first, then the processes in scope.
   void sample_gpu(MonoTime time);
   void on_vmstat(const KillCount& count) { episodes_.on_vmstat(count); }
@@ -129,6 +132,7 @@ class World {
   void apply(const wire::OomMark& r);
   void apply(const wire::KernelKill& r);
   void apply(const wire::Dying& r);
+  void apply(const wire::DyingCode& r) { tasks_.note(r.task); }
   void apply(const wire::UserKill& r);
   void apply(const wire::Reaper& r) { episodes_.on_reaper(r); }
   void apply(const wire::OomDecision& r) { episodes_.on_decision(r); }

@@ -41,11 +41,11 @@ bool is_plumbing(const Frame& frame) {
 }
 
 // A library's Python: what a person wrote calls it.
-bool is_library(const Frame& frame) {
+bool is_library(std::string_view file) {
   constexpr std::array<std::string_view, 4> kParts = {"/site-packages/", "/dist-packages/", "/lib/python3",
                                                       "/lib64/python3"};
-  return frame.file.starts_with('<') || std::any_of(kParts.begin(), kParts.end(), [&](std::string_view part) {
-           return frame.file.find(part) != std::string::npos;
+  return file.starts_with('<') || std::any_of(kParts.begin(), kParts.end(), [&](std::string_view part) {
+           return file.find(part) != std::string_view::npos;
          });
 }
 
@@ -117,6 +117,46 @@ std::string top_lines(const BlameProcess& p, Seconds window) {
   return out.empty() ? out : out + "  by stack, outermost first:\n";
 }
 
+std::string name_and_pid(const ProcessRef& p) {
+  return fmt::format("{}[{}]", escape_for_terminal(p.comm), p.id.tgid);
+}
+
+// "the launcher uv[100] is flat", "20 compile workers of python3[141495] are flat, 8.0 GiB of their own":
+// who is part of the job and does not grow.
+std::string family(const BlameReport& report) {
+  constexpr Bytes kFlat = MiB(1);
+  auto moved = [&](Bytes grown) {
+    Bytes least = std::max(kFlat, {static_cast<std::int64_t>(kLeastShare * report.grown.as_double())});
+    return grown > least || -grown > least ? signed_size(grown) : std::string("flat");
+  };
+  std::string out;
+  struct Workers {
+    std::size_t count = 0;
+    Bytes grown, own;
+    std::string what;
+  };
+  std::map<std::uint32_t, Workers> workers;
+  for (const BlameProcess& p : report.processes) {
+    if (p.role.kind == ProcessRole::Kind::launcher)
+      out += fmt::format("  the launcher {}: {}\n", name_and_pid(p.process), moved(p.grown()));
+    if (p.role.kind != ProcessRole::Kind::worker || !p.role.of) continue;
+    Workers& w = workers[*p.role.of];
+    if (w.count++ == 0) w.what = p.role.what;
+    if (w.what != p.role.what) w.what.clear();
+    w.grown += p.grown();
+    if (p.after && p.after->uss) w.own += *p.after->uss;
+  }
+  for (const BlameProcess& p : report.processes) {
+    auto w = workers.find(p.process.id.tgid);
+    if (w == workers.end()) continue;
+    std::string what = w->second.what.empty() ? "" : w->second.what + " ";
+    out += fmt::format("  {}: {}; its {} {}worker{}: {}, {} of their own\n", name_and_pid(p.process),
+                       moved(p.grown()), w->second.count, what, w->second.count == 1 ? "" : "s",
+                       moved(w->second.grown), format_size(w->second.own));
+  }
+  return out;
+}
+
 }  // namespace
 
 Json frame_json(const Frame& frame) {
@@ -154,6 +194,9 @@ std::vector<std::string> doubts_of(const BlameReport& report) {
   if (report.incomplete_python)
     out.push_back(
         fmt::format("{} of {} stacks lack Python frames", report.incomplete_python, report.samples));
+  if (report.misplaced_python)
+    out.push_back(fmt::format("{} of {} stacks do not tell which native frame runs which Python frame",
+                              report.misplaced_python, report.samples));
   if (report.unnamed_frames)
     out.push_back(
         fmt::format("{} of {} frames have no function's name", report.unnamed_frames, report.frames));
@@ -167,13 +210,25 @@ const Frame* culprit(const Stack& stack) {
   const Frame* python = nullptr;
   for (auto frame = stack.rbegin(); frame != stack.rend(); ++frame) {
     if (frame->kind != Frame::Kind::python || frame->function.empty()) continue;
-    if (!is_library(*frame)) return &*frame;
+    if (!is_library(frame->file)) return &*frame;
     if (!python) python = &*frame;
   }
   if (python) return python;
   for (auto frame = stack.rbegin(); frame != stack.rend(); ++frame)
     if (!frame->function.empty() && !is_plumbing(*frame)) return &*frame;
   return &stack.back();
+}
+
+const CodePlace* culprit(const std::vector<CodePlace>& code) {
+  for (const CodePlace& place : code)
+    if (!is_library(place.file)) return &place;
+  return code.empty() ? nullptr : &code.front();
+}
+
+std::string to_text(const CodePlace& place) {
+  std::string out = escape_for_terminal(base_name(place.file));
+  if (place.line) out += fmt::format(":{}", *place.line);
+  return fmt::format("{} in {}", out, escape_for_terminal(place.function));
 }
 
 std::string to_text(const Frame& frame) {
@@ -192,7 +247,7 @@ std::string to_text(const BlameReport& report) {
   if (report.cgroup_grown)
     out += fmt::format("; the cgroup by {} (difference {})", signed_size(*report.cgroup_grown),
                        signed_size(*report.cgroup_grown - report.grown));
-  out += "\n";
+  out += "\n" + family(report);
   std::size_t shown = 0, hidden = 0;
   for (const BlameProcess& p : report.processes) {
     bool worth = share(p.grown(), report.grown) >= kLeastShare || (shown == 0 && p.grown() > Bytes{});
@@ -205,6 +260,8 @@ std::string to_text(const BlameReport& report) {
                        format_rate(rate(p.grown(), report.window)), 100 * share(p.grown(), report.grown));
     if (p.grown_shmem != Bytes{}) out += fmt::format("  shared {}", signed_size(p.grown_shmem));
     if (p.grown_uss) out += fmt::format("  private {}", signed_size(*p.grown_uss));
+    if (p.unshared != Bytes{}) out += fmt::format("  copied on write {}", signed_size(p.unshared));
+    if (p.role.rank) out += fmt::format("  rank {}", *p.role.rank);
     if (!p.python.empty()) out += "  " + escape_for_terminal(p.python);
     if (p.exited) out += "  ended";
     out += "\n";
@@ -251,7 +308,12 @@ std::string to_json(const BlameReport& report, const ClockMap& clock, MonoTime n
          {"grown_anon_bytes", p.grown_anon.count},
          {"grown_shmem_bytes", p.grown_shmem.count},
          {"grown_private_bytes", p.grown_uss ? Json(p.grown_uss->count) : Json(nullptr)},
+         {"unshared_bytes", p.unshared.count},
          {"unseen_bytes", p.unseen.count},
+         {"role", to_string(p.role.kind)},
+         {"worker_of", p.role.of ? Json(*p.role.of) : Json(nullptr)},
+         {"worker_kind", p.role.what.empty() ? Json(nullptr) : Json(p.role.what)},
+         {"rank", p.role.rank ? Json(*p.role.rank) : Json(nullptr)},
          {"python", p.python.empty() ? Json(nullptr) : Json(to_valid_utf8(p.python))},
          {"sites", std::move(sites)}});
   }
@@ -270,6 +332,7 @@ std::string to_json(const BlameReport& report, const ClockMap& clock, MonoTime n
               {"samples", report.samples},
               {"stacks_incomplete", report.incomplete_stacks},
               {"python_incomplete", report.incomplete_python},
+              {"python_misplaced", report.misplaced_python},
               {"frames", report.frames},
               {"frames_unnamed", report.unnamed_frames},
               {"lost", std::move(lost)}};

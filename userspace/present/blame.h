@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "blame/blame.h"
+#include "model/facts.h"
 #include "present/facts.h"
 
 namespace oomcast {
@@ -16,6 +17,11 @@ const Frame* culprit(const Stack& stack);
 
 /// "load (train.py:31)", "grow (libfoo.so)", "? (libfoo.so)". Safe on a terminal.
 std::string to_text(const Frame& frame);
+
+/// The same of the Python frames of a victim, innermost first.
+const CodePlace* culprit(const std::vector<CodePlace>& code);
+/// "train.py:41 in append_output". Safe on a terminal.
+std::string to_text(const CodePlace& place);
 
 /// Processes by growth, each with a tree of its stacks, outermost first, in bytes, growth per second and
 /// share.

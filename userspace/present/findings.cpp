@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/escape.h"
+#include "present/blame.h"
 #include "present/findings_parts.h"
 #include "present/gpu_at_kill.h"
 #include "present/rows.h"
@@ -112,10 +113,12 @@ std::optional<Finding> who_held(const PostMortem& r) {
   const PostMortemProcess* most = nullptr;
   for (const PostMortemProcess& p : r.processes)
     if (!p.ended_before && (!most || own(p) > own(*most))) most = &p;
-  if (!most || !told.usage || own(*most).as_double() < 0.3 * told.usage->as_double()) return std::nullopt;
+  std::optional<Bytes> usage = told.usage;
+  if (!usage && r.memory) usage = r.memory->usage;
+  if (!most || !usage || own(*most).as_double() < 0.3 * usage->as_double()) return std::nullopt;
   return Finding{fmt::format("Most was held by {}, which was {}.", short_name_of(most->process),
                              most->victim ? "killed" : "NOT killed"),
-                 {fmt::format("{} of its own of the {}", format_size(own(*most)), format_size(*told.usage))}};
+                 {fmt::format("{} of its own of the {}", format_size(own(*most)), format_size(*usage))}};
 }
 
 std::optional<Finding> who_grew(const PostMortem& r) {
@@ -148,6 +151,18 @@ std::optional<Finding> who_grew(const PostMortem& r) {
   return Finding{fmt::format("The memory was taken by {}, which was NOT killed: {} died in its place.", who,
                              victim ? short_name_of(victim->process) : "another"),
                  std::move(evidence)};
+}
+
+std::optional<Finding> where_it_was(const PostMortem& r) {
+  const Victim* victim = first_victim(r.episode.told.episode);
+  const CodePlace* at = victim ? culprit(victim->code) : nullptr;
+  if (!at) return std::nullopt;
+  Finding out{fmt::format("{} was at {}.", short_name_of(victim->process), to_text(*at)), {}};
+  std::string callers;
+  for (const CodePlace& place : victim->code)
+    callers += (callers.empty() ? "innermost first: " : ", ") + to_text(place);
+  out.evidence.push_back(std::move(callers));
+  return out;
 }
 
 std::string breakdown(const PostMortemMemory& m) {
@@ -195,9 +210,11 @@ std::optional<Finding> what_kind(const PostMortem& r) {
   }
   if (!most || most->size->count == 0) return std::nullopt;
   Bytes whole = m.usage.value_or(sum);
-  Finding out{fmt::format("{} of the {}{} is {}.", format_size(*most->size), format_size(whole),
-                          share_of(*most->size, whole), most->words),
-              {fmt::format("{}; {}", breakdown(m), source_of(m))}};
+  bool of_machine = !r.episode.told.episode.limit_cgroup && m.usage;
+  Finding out{
+      fmt::format("{} of the {}{}{} is {}.", format_size(*most->size), format_size(whole),
+                  of_machine ? " in use on the machine" : "", share_of(*most->size, whole), most->words),
+      {fmt::format("{}; {}", breakdown(m), source_of(m))}};
   if (std::string slabs = largest_slabs(r.episode.told.episode); most == &kinds[3] && !slabs.empty())
     out.evidence.push_back(slabs);
   if (auto pinned = pinned_for_gpus(r.episode); pinned && m.kinds.shmem)
@@ -377,8 +394,8 @@ std::optional<Finding> who_held_gpu(const PostMortem& r) {
 
 std::vector<Finding> make_findings(const PostMortem& r) {
   std::vector<Finding> out;
-  for (auto* find : {how_it_rose, who_grew, what_kind, where_it_ran_out, who_held_gpu, whose_limit, group_kill,
-                     was_foreseen, how_it_stalled, who_asked, how_often})
+  for (auto* find : {how_it_rose, who_grew, where_it_was, what_kind, where_it_ran_out, who_held_gpu,
+                     whose_limit, group_kill, was_foreseen, how_it_stalled, who_asked, how_often})
     if (auto found = find(r)) out.push_back(*std::move(found));
   return out;
 }

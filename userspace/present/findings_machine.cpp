@@ -37,17 +37,18 @@ std::string sentence(const Episode& e, const MachineAtKill& m, const ZoneLine* l
   if (e.scope == OomScope::cpuset && m.mems_allowed)
     return fmt::format("The memory had to come from {}: its cpuset{} allows no other.",
                        nodes(*m.mems_allowed),
-                       m.cpuset && *m.cpuset != "/" ? " " + displayable(*m.cpuset) : "");
+                       m.cpuset && *m.cpuset != "/" ? fmt::format(" ({})", displayable(*m.cpuset)) : "");
   if (!largest || !largest->free) return "What the machine had left, by the kernel's report:";
-  if (largest->min && *largest->free < *largest->min)
-    return fmt::format(
-        "Nothing was left to give: {} had {} free, less than the {} that the kernel keeps for itself.",
-        name_of(*largest), format_size(*largest->free), format_size(*largest->min));
-  if (e.order && *e.order > 0)
+  bool spent = largest->min && *largest->free <= (largest->low ? *largest->low : *largest->min);
+  if (!spent && e.order && *e.order > 0)
     return fmt::format("Free memory was in pieces: {} had {} free, but not {} pages in a row.",
                        name_of(*largest), format_size(*largest->free), 1LL << std::min(*e.order, 20));
-  return fmt::format("{} had {} free, and none of it could be given to this request.", name_of(*largest),
-                     format_size(*largest->free));
+  if (!largest->min)
+    return fmt::format("The largest part of the memory, {}, had {} free.", name_of(*largest),
+                       format_size(*largest->free));
+  return fmt::format("{}: {} had {} free, and the kernel keeps {} for itself.",
+                     spent ? "Nothing was left to give" : "What was left could not be given to this request",
+                     name_of(*largest), format_size(*largest->free), format_size(*largest->min));
 }
 
 }  // namespace

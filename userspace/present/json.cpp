@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "present/blame.h"
 #include "present/gpu_proxy.h"
 #include "present/json_parts.h"
 
@@ -149,6 +150,14 @@ class Renderer {
     Json stack = Json::array();
     for (std::uint64_t address : v.stack) stack.push_back(fmt::format("{:#x}", address));
     out["stack"] = std::move(stack);
+    Json code = Json::array();
+    for (const CodePlace& place : v.code)
+      code.push_back({{"function", to_valid_utf8(place.function)},
+                      {"file", to_valid_utf8(place.file)},
+                      {"line", maybe(place.line)}});
+    out["python"] = v.code.empty() ? Json(nullptr) : std::move(code);
+    const CodePlace* at = culprit(v.code);
+    out["was_at"] = at ? Json(to_valid_utf8(to_text(*at))) : Json(nullptr);
     return out;
   }
 

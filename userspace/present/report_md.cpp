@@ -109,8 +109,8 @@ std::string to_markdown(const PostMortem& report) {
     out += "\n## Not known\n\n";
     for (const std::string& text : report.unknown) out += fmt::format("- {}\n", literal(text));
   }
-  out += fmt::format("\nWritten by oomcast {}, on Linux {}.\n", literal(displayable(e.run.version)),
-                     literal(displayable(e.run.kernel)));
+  out += fmt::format("\nWritten by oomcast {}{}.\n", literal(displayable(e.run.version)),
+                     e.run.kernel.empty() ? "" : ", on Linux " + literal(displayable(e.run.kernel)));
   return out;
 }
 

@@ -31,7 +31,8 @@ std::optional<Tables::Twin> Tables::find_twin(const EpisodeFact& fact) {
       "SELECT e.id, e.run, e.complete, e.source='live' FROM episodes e JOIN victims v ON v.episode=e.id"
       " LEFT JOIN runs r ON r.id=e.run LEFT JOIN runs mine ON mine.id=?"
       " WHERE v.tid=? AND e.time_ns BETWEEN ? AND ? AND (e.run<>? OR e.source<>'live')"
-      " AND (r.boot_id IS NULL OR mine.boot_id IS NULL OR r.boot_id=mine.boot_id)"
+      " AND (r.boot_id IS NULL OR mine.boot_id IS NULL OR "
+      " replace(r.boot_id,'-','')=replace(mine.boot_id,'-',''))"
       " ORDER BY e.source='live' DESC LIMIT 1");
   std::int64_t at = wall(e.time);
   for (const Victim& v : e.victims) {
@@ -128,7 +129,13 @@ void Tables::write_parts(std::int64_t id, const EpisodeFact& fact) {
     check(execute(db_, fmt::format("DELETE FROM {} WHERE episode={}", table, id)));
   int nr = 0;
   Statement victim(db_, "INSERT INTO victims VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+  Statement place(db_, "INSERT INTO victim_code VALUES(?,?,?,?,?,?)");
   for (const Victim& v : e.victims) {
+    int depth = 0;
+    for (const CodePlace& at : v.code) {
+      place << id << nr << depth++ << at.function << at.file << at.line;
+      run(place);
+    }
     auto process = id_of(v.process);
     std::string stack;
     for (std::uint64_t address : v.stack) stack += fmt::format("{}{:#x}", stack.empty() ? "" : " ", address);

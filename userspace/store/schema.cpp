@@ -70,6 +70,8 @@ CREATE {0} TABLE zones_at_kill(episode INTEGER, nr INTEGER, node INTEGER, zone T
   low INTEGER, high INTEGER, present INTEGER, managed INTEGER, PRIMARY KEY(episode, nr)) WITHOUT ROWID;
 CREATE {0} TABLE slabs_at_kill(episode INTEGER, nr INTEGER, name TEXT, used INTEGER, total INTEGER,
   PRIMARY KEY(episode, nr)) WITHOUT ROWID;
+CREATE {0} TABLE victim_code(episode INTEGER, victim INTEGER, nr INTEGER, function TEXT, file TEXT, line INTEGER,
+  PRIMARY KEY(episode, victim, nr)) WITHOUT ROWID;
 )sql";
 
 // What grows at its end only costs little; what is older is found by whose it is.

@@ -18,6 +18,7 @@
 //   others          of an episode: role 'also_killed' (shared a victim's memory) or 'grew'
 //   ancestors       of an episode: the chain of cgroups at the kill, innermost first
 //   kept            cgroups whose samples an episode keeps, those that matter most first
+//   victim_code     the Python frames of a victim (its nr), innermost first
 //   memory_at_kill  of an episode, by the kernel's report; tasks: how many rows its table had
 //   tasks           of an episode: the largest of that table
 //   machine_at_kill, zones_at_kill, slabs_at_kill
@@ -43,8 +44,8 @@ constexpr int kSchema = 3;
 constexpr int kApplicationId = 0x6f6f6d63;  // "oomc"
 /// Those whose rows belong to an episode and go with it.
 constexpr const char* kTablesOfEpisodes[] = {
-    "victims",        "others",          "ancestors",     "kept",         "tasks",
-    "memory_at_kill", "machine_at_kill", "zones_at_kill", "slabs_at_kill"};
+    "victims",        "others",          "ancestors",     "kept",          "tasks",
+    "memory_at_kill", "machine_at_kill", "zones_at_kill", "slabs_at_kill", "victim_code"};
 /// Cgroups whose samples an episode keeps.
 constexpr std::size_t kMostKept = 256;
 /// Of an episode's curves, before the kill and after it.

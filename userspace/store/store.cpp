@@ -83,6 +83,13 @@ struct Store::Impl {
     if (!s) return;
     s << episode;
     while (out.victims.size() < kMostVictims && s.row()) out.victims.push_back(rows.victim(s));
+    Statement code(db.get(),
+                   "SELECT victim, function, file, line FROM victim_code WHERE episode=? AND nr<8 ORDER BY "
+                   "victim, nr LIMIT 8192");
+    code << episode;
+    while (code.row())
+      if (auto victim = code.number(0); victim && *victim < out.victims.size())
+        out.victims[*victim].code.push_back({code.text(1), code.text(2), code.number(3)});
   }
   void read_parts(std::int64_t episode, Rows& rows, Episode& out);
   void read_machine(std::int64_t episode, Episode& out);

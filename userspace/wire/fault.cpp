@@ -34,7 +34,7 @@ Result<Fault> decode_fault(std::span<const std::byte> bytes, const Units& units)
   if (bytes.size() < fixed || bytes.size() > sizeof(r)) return wrong();
   std::memcpy(&r, bytes.data(), bytes.size());
   if (r.header.type != OC_FAULT || r.header.size != bytes.size() || r.stack_bytes != bytes.size() - fixed ||
-      r.python_frames > OC_PYTHON_DEPTH)
+      r.python.count > OC_PYTHON_DEPTH)
     return wrong();
   Decoder d(units);
   Fault out;
@@ -46,11 +46,10 @@ Result<Fault> decode_fault(std::span<const std::byte> bytes, const Units& units)
   out.faults = r.faults;
   std::copy(std::begin(r.registers), std::end(r.registers), out.registers.begin());
   out.stack.assign(bytes.begin() + fixed, bytes.end());
-  out.python_state = state_of(r.python_state);
-  for (unsigned i = 0; i < r.python_frames; ++i)
-    if (r.python[i].code)  // a shim between native frames has none
-      out.python.push_back({r.python[i].code, r.python[i].instruction, r.python[i].identity,
-                            (r.python_entries >> i & 1) != 0});
+  out.python_state = state_of(r.python.state);
+  for (unsigned i = 0; i < r.python.count; ++i)
+    if (const oc_python_frame& f = r.python.frames[i]; f.code)  // a shim between native frames has none
+      out.python.push_back({f.code, f.instruction, f.identity, (r.python.entries >> i & 1) != 0});
   return out;
 }
 
@@ -65,7 +64,7 @@ std::uint64_t python_identity(std::uint64_t file, std::uint64_t name, std::uint6
   return oc_python_identity(file, name, lines);
 }
 
-std::vector<std::byte> encode(const PythonLayout& l) {
+std::vector<std::byte> encode(const PythonLayout& l, const PythonObjects& o) {
   oc_python_layout out{};
   out.interpreters = l.interpreters;
   out.interpreter_next = l.interpreter_next;
@@ -85,6 +84,9 @@ std::vector<std::byte> encode(const PythonLayout& l) {
   out.code_file = l.code_file;
   out.code_name = l.code_name;
   out.code_lines = l.code_lines;
+  out.objects = {
+      o.code_first_line, o.code_instructions, o.bytes_size, o.bytes_data,   o.text_length,
+      o.text_state,      o.text_kind_bit,     o.text_ascii, o.text_compact, static_cast<unsigned>(o.lines)};
   std::vector<std::byte> bytes(sizeof(out));
   std::memcpy(bytes.data(), &out, sizeof(out));
   return bytes;

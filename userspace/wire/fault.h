@@ -56,10 +56,23 @@ struct PythonLayout {
   std::uint32_t entry_owner = 0;
   std::uint32_t code_file = 0, code_name = 0, code_lines = 0;
 };
+/// Where a version of CPython keeps what is read of code objects and strings; bytes from the object's start.
+struct PythonObjects {
+  enum class Lines { numbered, ranges, locations };  // co_lnotab up to 3.9, co_linetable of 3.10, since 3.11
+  std::uint32_t object_type = 8;
+  bool counted = true;  // an object begins with its count of references; not without the global lock
+  std::uint32_t code_first_line = 0;
+  std::uint32_t code_instructions = 0;  // since 3.11 they are in the code object itself
+  std::uint32_t bytes_size = 16, bytes_data = 32;
+  std::uint32_t text_length = 16, text_state = 32, text_kind_bit = 2, text_ascii = 48, text_compact = 72;
+  std::uint32_t type_name = 24;
+  Lines lines = Lines::locations;
+  std::uint64_t code_type = 0, text_type = 0, bytes_type = 0;  // addresses of the types; 0: not known
+};
 /// Tells a code object from another that took its place: addresses of its file, name and lines.
 std::uint64_t python_identity(std::uint64_t file, std::uint64_t name, std::uint64_t lines);
-/// As the kernel programs take it.
-std::vector<std::byte> encode(const PythonLayout& layout);
+/// As the kernel programs take it; `objects` for those that read names and lines.
+std::vector<std::byte> encode(const PythonLayout& layout, const PythonObjects& objects = {});
 
 /// What a process holds of its own when the window begins, as the kernel programs take it.
 std::vector<std::byte> encode_baseline(Bytes resident, const Units& units);

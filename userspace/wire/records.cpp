@@ -25,6 +25,19 @@ std::optional<T> as(std::span<const std::byte> bytes) {
   return out;
 }
 
+std::optional<DyingCode::Text> code_text(const oc_python_text& t) {
+  if (t.length == ~0ull || t.bytes > sizeof(t.data) || (t.width != 1 && t.width != 2 && t.width != 4))
+    return std::nullopt;
+  auto* data = reinterpret_cast<const std::byte*>(t.data);
+  return DyingCode::Text{{data, data + t.bytes}, t.width, t.length > t.bytes / t.width};
+}
+
+DyingCode::Frame code_frame(const oc_python_code& f) {
+  auto* lines = reinterpret_cast<const std::byte*>(f.lines);
+  std::size_t size = std::min<std::size_t>(f.lines_bytes, sizeof(f.lines));
+  return {f.code, f.instruction, f.first_line, code_text(f.file), code_text(f.name), {lines, lines + size}};
+}
+
 std::optional<Record> decode_body(const oc_header& h, std::span<const std::byte> bytes, const Decoder& d) {
   MonoTime time = mono_from_ns(h.time_ns);
   switch (h.type) {
@@ -86,6 +99,14 @@ std::optional<Record> decode_body(const oc_header& h, std::span<const std::byte>
         return Dying{time, d.task(r->task), d.memory(r->memory),
                      Decoder::args(r->args, r->args_bytes, r->args_truncated != 0),
                      std::vector<std::uint64_t>(r->stack, r->stack + frames)};
+      }
+      break;
+    case OC_DYING_CODE:
+      if (auto r = as<oc_dying_code>(bytes)) {
+        DyingCode out{time, d.task(r->task), r->lines, r->code_instructions, {}};
+        for (const oc_python_code& f : r->frames)
+          if (f.code) out.frames.push_back(code_frame(f));
+        return out;
       }
       break;
     case OC_USER_KILL:
@@ -175,7 +196,7 @@ std::uint32_t version() {
   return OC_WIRE_VERSION;
 }
 std::size_t max_record_bytes() {
-  return sizeof(oc_dying);
+  return sizeof(oc_dying_code);
 }
 std::size_t stalls_bytes() {
   return sizeof(oc_stalls);

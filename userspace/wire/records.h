@@ -122,6 +122,25 @@ struct Dying {
   std::optional<Args> args;
   std::vector<std::uint64_t> stack;
 };
+/// Where a thread of a victim was in its Python code, as raw as the process had it.
+struct DyingCode {
+  struct Text {
+    std::vector<std::byte> data;  // of `width` bytes a character
+    unsigned width = 1;
+    bool cut = false;  // only its end
+  };
+  struct Frame {
+    std::uint64_t code = 0, instruction = 0;
+    std::uint32_t first_line = 0;
+    std::optional<Text> file, name;  // nullopt: unreadable
+    std::vector<std::byte> lines;
+  };
+  MonoTime time;
+  Task task;
+  unsigned lines = 0;  // the form of the tables, as PythonObjects::Lines
+  std::uint32_t code_instructions = 0;
+  std::vector<Frame> frames;  // innermost first
+};
 struct UserKill {
   MonoTime time;
   Task victim, sender;
@@ -159,7 +178,7 @@ struct GpuCall {
 };
 
 using Record = std::variant<CgroupSample, ProcessSample, Fork, Exec, Exit, CgroupEvent, CgroupAttach,
-                            ScoreAdj, OomMark, KernelKill, Dying, UserKill, Reaper, OomDecision>;
+                            ScoreAdj, OomMark, KernelKill, Dying, DyingCode, UserKill, Reaper, OomDecision>;
 
 /// One record of a ring. Error: it is shorter than it says, of an unknown type, or not of its type's size:
 /// the two sides were built from different contracts. Cost: one copy of what the record holds.

@@ -61,5 +61,26 @@ TEST(LineOfNumbers, counts_offsets_in_bytes) {
   EXPECT_EQ(line_of(Lines::numbered, lines, 5, 40), 5u);
 }
 
+TEST(DyingCode, has_lines_and_names_and_leaves_out_what_could_not_be_read) {
+  auto text = [](std::string_view value, bool cut = false) {
+    wire::DyingCode::Text out;
+    for (char c : value) out.data.push_back(static_cast<std::byte>(c));
+    out.cut = cut;
+    return out;
+  };
+  wire::DyingCode code;
+  code.lines = static_cast<unsigned>(Lines::locations);
+  code.code_instructions = 184;
+  code.frames.push_back({0x1000, 0x1000 + 184 + 2 * 12, 1, text("/train.py", true), text("f"), kLocations});
+  code.frames.push_back({0x2000, 0x2000, 1, std::nullopt, text("g"), kLocations});
+  code.frames.push_back({0x3000, 0x3000 + 184 + 2 * 500, 1, text("a.py"), text("h"), kLocations});
+  auto frames = frames_of(code);
+  ASSERT_EQ(frames.size(), 2u);
+  EXPECT_EQ(frames[0], (Frame{Frame::Kind::python, "f", "…/train.py", 3}));
+  EXPECT_EQ(frames[1], (Frame{Frame::Kind::python, "h", "a.py", std::nullopt}));
+  code.lines = 77;
+  EXPECT_TRUE(frames_of(code).empty());
+}
+
 }  // namespace
 }  // namespace oomcast

@@ -133,7 +133,7 @@ Json facts_beside(const fs::path& log) {
 }
 
 // Whether everything `part` says, `whole` says too. A list's items need not all be there, but keep their
-// order.
+// order, except victims: the kernel names the chosen one of a group twice, and one of the lines may be lost.
 bool is_part(const Json& part, const Json& whole) {
   if (part.is_null()) return true;  // not known
   if (part.is_object()) {
@@ -142,6 +142,11 @@ bool is_part(const Json& part, const Json& whole) {
     return true;
   }
   if (!part.is_array()) return part == whole;
+  auto in_whole = [&](const Json& item) {
+    return std::ranges::any_of(whole, [&](const Json& other) { return is_part(item, other); });
+  };
+  if (!part.empty() && part[0].is_object() && part[0].contains("tid"))
+    return std::ranges::all_of(part, in_whole);
   std::size_t at = 0;
   for (const Json& item : part) {
     while (at < whole.size() && !is_part(item, whole[at])) ++at;
@@ -255,8 +260,11 @@ TEST(Corpus, keeps_two_reports_apart_that_were_printed_at_once_by_named_callers)
     }
     Json found = facts_of(mixed);
     ASSERT_EQ(found.size(), 2u) << all[i];
-    EXPECT_EQ(found[0], facts_beside(all[i - 1])[0]) << all[i];
-    EXPECT_EQ(found[1], facts_beside(all[i])[0]) << all[i];
+    // Which of them began first depends on what stands before the reports.
+    Json first = facts_beside(all[i - 1])[0], second = facts_beside(all[i])[0];
+    if (found[0] != first) std::swap(found[0], found[1]);
+    EXPECT_EQ(found[0], first) << all[i];
+    EXPECT_EQ(found[1], second) << all[i];
   }
 }
 

@@ -643,6 +643,19 @@ TEST(LastWords, keep_their_stack_though_they_come_before_the_mark) {
   EXPECT_EQ(m.only_episode(ms(7000))->victims[0].stack, (std::vector<std::uint64_t>{0x1000, 0x2000}));
 }
 
+TEST(LastWords, are_those_of_the_thread_that_met_the_limit) {
+  Machine m;
+  TaskId id = task(100, 11).id;
+  m.builder.on_code(id, 103, {{"wait", "threading.py", 324}});
+  m.builder.on_code(id, task(100, 11).tid, {{"append_output", "train.py", 41}});
+  m.builder.on_code(task(101, 11).id, 101, {{"other", "other.py", 1}});
+  m.kill(ms(5000), task(100, 11));
+  auto e = m.only_episode(ms(7000));
+  ASSERT_EQ(e->victims[0].code.size(), 1u);
+  EXPECT_EQ(e->victims[0].code[0].function, "append_output");
+  EXPECT_EQ(e->victims[0].code[0].line, 41u);
+}
+
 TEST(Bounds, of_open_episodes_hold_and_the_rest_is_counted) {
   Machine m;
   for (std::uint32_t i = 0; i < EpisodeBuilder::kMaxOpen + 5; ++i) {

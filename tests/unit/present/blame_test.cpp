@@ -55,7 +55,7 @@ TEST(Culprit, of_native_code_is_the_caller_of_the_allocator) {
   Stack stack = {native("main", "prog"), native("grow", "prog"), native("malloc", "prog"),
                  native("_int_malloc", "/usr/lib/x86_64-linux-gnu/libc.so.6")};
   EXPECT_EQ(culprit(stack)->function, "grow");
-  EXPECT_EQ(culprit({}), nullptr);
+  EXPECT_EQ(culprit(Stack{}), nullptr);
 }
 
 TEST(BlameText, names_the_line_its_bytes_and_what_no_fault_showed) {

@@ -35,12 +35,12 @@ TEST(DecodeFault, carries_weight_registers_stack_and_python_frames) {
   r->faults = 9;
   r->registers[16] = 0x401000;
   r->stack[1] = 5;
-  r->python_state = OC_PYTHON_READ;
-  r->python_frames = 3;
-  r->python_entries = 4;
-  r->python[0] = {0x10, 0x20, 0x30};
-  r->python[1] = {0, 0, 0};
-  r->python[2] = {0x40, 0x50, 0x60};
+  r->python.state = OC_PYTHON_READ;
+  r->python.count = 3;
+  r->python.entries = 4;
+  r->python.frames[0] = {0x10, 0x20, 0x30};
+  r->python.frames[1] = {0, 0, 0};
+  r->python.frames[2] = {0x40, 0x50, 0x60};
   auto out = decode_fault(bytes_of(*r, 2), kUnits);
   ASSERT_TRUE(out) << out.error().message;
   EXPECT_EQ(out->task.id.tgid, 7u);
@@ -61,7 +61,7 @@ TEST(DecodeFault, refuses_a_record_that_contradicts_itself) {
   EXPECT_TRUE(decode_fault(good, kUnits));
   EXPECT_FALSE(decode_fault(std::span(good).first(good.size() - 1), kUnits));
   EXPECT_FALSE(decode_fault(std::span(good).first(kFixed - 1), kUnits));
-  r->python_frames = OC_PYTHON_DEPTH + 1;
+  r->python.count = OC_PYTHON_DEPTH + 1;
   EXPECT_FALSE(decode_fault(bytes_of(*r, 8), kUnits));
 }
 
