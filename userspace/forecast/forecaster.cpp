@@ -39,6 +39,8 @@ constexpr double kAlertYoung = 600;  // s
 constexpr double kAlertOld = 8 * 3600;  // s
 constexpr double kAlertNoise = 22, kAlertNoiseOld = 8;
 constexpr double kAlertCertain = 3.5, kAlertCertainOld = 8;
+// A smooth curve's slope is never certain, however plain its rise.
+constexpr double kAlertNoiseCurved = 50, kAlertCertainCurved = 2.5;
 constexpr double kAlertLevelsOff = 0.1;   // probability
 constexpr double kAlertBelow = 0.1;       // of the rise: a level that far under the trend has left it
 constexpr double kAlertAge = 2;           // times as long as the growth lasts already
@@ -538,10 +540,14 @@ void Forecaster::decide_alert(const Leak* leak) {
   bool under_way =
       t.value(now) - history_.newest_value() <= std::max(4 * t.residual_sd(), kAlertBelow * leak->rise);
   bool enough = t.dots() >= (left < kAlertAtOnce && age < kAlertYoung ? kLeastSamples : kAlertDots);
-  bool clear = leak->rise >= (old ? kAlertNoiseOld : kAlertNoise) * t.residual_sd() &&
-               t.slope(now) >= (old ? kAlertCertainOld : kAlertCertain) * t.slope_sd() &&
-               (old || t.levels_off() <= kAlertLevelsOff);
-  bool strong = leak->strength >= kAlertReversed && leak->new_ground && under_way && enough && clear;
+  double certain = share(t.slope(now), t.slope_sd());
+  double risen = leak->rise / t.residual_sd();
+  bool clear = (risen >= kAlertNoise && certain >= kAlertCertain) ||
+               (risen >= kAlertNoiseCurved && certain >= kAlertCertainCurved);
+  bool clear_by_now = old && risen >= kAlertNoiseOld && certain >= kAlertCertainOld;
+  bool goes_on = old || t.levels_off() <= kAlertLevelsOff;
+  bool strong = leak->strength >= kAlertReversed && leak->new_ground && under_way && enough && goes_on &&
+                (clear || clear_by_now);
   alert_ = alert_ ? left < kAlertClear * horizon : strong && left < horizon;
 }
 

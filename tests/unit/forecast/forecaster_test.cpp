@@ -145,6 +145,14 @@ TEST(Forecaster, alerts_half_a_life_ahead_of_a_faint_leak_of_a_day) {
   EXPECT_TRUE(f.forecast().alert);
 }
 
+TEST(Forecaster, alerts_of_a_leak_that_slows_down) {
+  Noise noise;
+  Forecaster f;
+  feed(f, 0, 18 * 3600, 60, 96,
+       [&](double t) { return 30 + 66 * std::pow(t / (36 * 3600), 0.5) + 0.1 * noise(); });
+  EXPECT_TRUE(f.forecast().alert);
+}
+
 TEST(Forecaster, sees_a_balloon_of_seconds_after_hours_of_calm) {
   Noise noise;
   Forecaster f;
