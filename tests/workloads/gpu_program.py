@@ -245,6 +245,7 @@ def grows():
         heap_alloc(handle, 64 * MiB)
         map_external(handle, 0x700000000000 + handle * 64 * MiB, 64 * MiB)
         time.sleep(0.5)
+    time.sleep(2.5)  # what it holds is looked at once a second
     say("step")
 
 
