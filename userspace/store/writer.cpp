@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <functional>
 
 #include "base/escape.h"
 #include "store/open.h"
@@ -46,6 +47,7 @@ struct StoreWriter::Target {
   std::optional<Retention> retention;
   std::optional<Sieve> sieve;
   std::vector<StoreItem> sifted;
+  std::function<void()> on_full;  // an episode lets out what was held back of thousands of cgroups
   ino_t inode = 0;
   std::uint64_t told_lost = 0;
   // While it fails.
@@ -142,6 +144,7 @@ std::optional<std::string> StoreWriter::Target::commit(const std::vector<StoreIt
 Result<std::unique_ptr<StoreWriter>> StoreWriter::begin(std::unique_ptr<Target> target) {
   std::unique_ptr<StoreWriter> out(new StoreWriter());
   out->target_ = std::move(target);
+  if (!out->target_->limits) out->most_waiting_ = kMostWaitingRecorded;
   out->thread_ = std::thread([w = out.get()] { w->work(); });
   return out;
 }
@@ -167,8 +170,10 @@ Result<std::unique_ptr<StoreWriter>> StoreWriter::keep(const std::string& direct
   target->path = directory + "/" + kStoreFile;
   target->info = info;
   target->limits = limits;
-  target->sieve.emplace(info.interval,
-                        [t = target.get()](StoreItem item) { t->sifted.push_back(std::move(item)); });
+  target->sieve.emplace(info.interval, [t = target.get()](StoreItem item) {
+    t->sifted.push_back(std::move(item));
+    if (t->sifted.size() >= kBatch && t->on_full) t->on_full();
+  });
   std::vector<std::string> notices;
   if (auto why = target->reopen(notices)) return Error::failed(*why);
   auto out = begin(std::move(target));
@@ -184,7 +189,7 @@ void StoreWriter::add(StoreItem item) {
   bool urgent = is_episode(item);
   {
     std::lock_guard lock(mutex_);
-    if (failure_ || (waiting_.size() >= kMostWaiting && !urgent)) {
+    if (failure_ || (waiting_.size() >= most_waiting_ && !urgent)) {
       ++lost_;
       return;
     }
@@ -209,6 +214,7 @@ void StoreWriter::work() {
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);  // signals are the main thread's
+  target_->on_full = [this] { (void)write(std::exchange(target_->sifted, {}), false); };
   for (bool last = false; !last;) {
     std::vector<StoreItem> items;
     {

@@ -29,8 +29,8 @@ struct StoreLimits {
 /// stops.
 class StoreWriter {
  public:
-  static constexpr std::size_t kMostWaiting =
-      20'000;                                 // items of < 400 bytes; beyond, they are lost and counted
+  // Items of < 400 bytes that wait; beyond, they are lost and counted. A recording is to have everything.
+  static constexpr std::size_t kMostWaiting = 6000, kMostWaitingRecorded = 20'000;
   static constexpr std::size_t kBatch = 500;  // as many are written at once, so that a storm does not gather
 
   /// Everything of one run, in a file of its own of mode 0640. Nothing more is written after the first
@@ -66,6 +66,7 @@ class StoreWriter {
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<StoreItem> waiting_;
+  std::size_t most_waiting_ = kMostWaiting;
   bool urgent_ = false, ending_ = false;
   std::vector<std::string> notices_;
   std::optional<std::string> failure_;
