@@ -136,6 +136,7 @@ static __always_inline struct weight weigh(struct task_struct* task, struct mm_s
   s64 grown = resident - (s64)__sync_lock_test_and_set(&g->resident_pages, resident);
   if (g->window != oc_window) {
     g->window = oc_window;
+    g->thread = 0; /* what it counted while nobody watched is no sample's */
     grown = 0;
   }
   /* The thread's own count has faults that the event has not: the kernel's for a system call, MAP_POPULATE's.
@@ -150,7 +151,7 @@ static __always_inline struct weight weigh(struct task_struct* task, struct mm_s
   s64 credit = share - g->ahead > 1 ? share - g->ahead : 1;
   s64 ahead = g->ahead + credit - share;
   g->ahead = ahead < 0 ? 0 : ahead > oc_lag_pages ? oc_lag_pages : ahead;
-  __sync_fetch_and_add(&g->faults, 1);
+  __sync_fetch_and_add(&g->faults, between);
   __sync_fetch_and_add(&g->gathered, credit);
   if (g->gathered < g->wanted) return none;
   g->wanted = oc_sample_pages / 2 + bpf_get_prandom_u32() % (u32)(oc_sample_pages | 1);

@@ -104,9 +104,15 @@ def grown_sites(report):
 
 @case(vm="never", limit_s=60)
 def growth_without_faults_is_told_as_unseen(t):
-    child = t.start(None, "leaks_omit", "populate", GROWTH)
-    child.wait_for("ready")
-    report, grown = blamed(t, ("--pid", child.pid), child)
+    for _ in range(4):
+        child = t.start(None, "leaks_omit", "populate", GROWTH)
+        child.wait_for("ready")
+        report, grown = blamed(t, ("--pid", child.pid), child)
+        child.end()
+        if report["watched_share"] == 1:
+            break
+    else:
+        t.skip("other programs spend the budget of faults: what no fault showed cannot be told from what nobody saw")
     top = report["processes"][0]
     ratio = top["unseen_bytes"] / grown["bytes"]
     t.check(0.85 <= ratio <= 1.15, f"{ratio:.3f} of what MAP_POPULATE brought is told as unseen: {grown_sites(report)}")

@@ -150,7 +150,7 @@ void Blame::look(double watched_share) {
       if (watched_share < 1) {
         settle(p, (*stat)->faults, false);
       } else {
-        p.settled_to = p.settled_from = p.samples.size();
+        if (p.samples.size() > p.settled_to) p.settled_from = std::exchange(p.settled_to, p.samples.size());
         p.settled_faults = p.faults;
         p.settled_counted = (*stat)->faults;
       }
