@@ -21,8 +21,9 @@ def kills_in_a_storm(t):
         for load in started:
             load.wait_for("ready", timeout=20)
         return started
-    # What is allocated once: the rings' pages, and the names of the cgroups that are known at a time.
-    for load in storms(1 if VM else 2):
+    # What is allocated once: the rings' pages, the names of some thousand cgroups that are known at a time, and what
+    # waits for the store's disk meanwhile.
+    for load in storms(1 if VM else 8):
         load.wait(60)
     before = tracer.rss()
     loads = storms(duration)

@@ -511,9 +511,9 @@ bool Session::drain_log() {
   if (drained->lost) lose("kernel_log_overwritten", drained->lost);
   if (drained->unreadable) lose("kernel_log_unreadable", drained->unreadable);
   MonoTime when = now();
-  Nanos read = when.time_since_epoch();
-  for (const OomDump& dump : world_->episodes().any_due(when + kLook) ? log_parser_.take_named(read)
-                                                                      : log_parser_.take_finished(read)) {
+  // Of others the log may be ahead of the kernel programs' records.
+  for (const OomDump& dump :
+       log_parser_.take_named(when.time_since_epoch(), world_->episodes().due(when + kLook))) {
     if (!bpf_) scan_tree();  // nobody else tells of a new cgroup
     world_->on_dump(dump, dump.kill_time ? MonoTime(*dump.kill_time) : when);
   }

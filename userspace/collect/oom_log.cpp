@@ -343,12 +343,13 @@ std::vector<OomDump> OomLogParser::take_finished(std::optional<Nanos> now) {
   return std::exchange(finished_, {});
 }
 
-std::vector<OomDump> OomLogParser::take_named(Nanos now) {
+std::vector<OomDump> OomLogParser::take_named(Nanos now, const std::vector<std::uint32_t>& victims) {
   std::vector<OomFact> late;
   settle(now, late);
   for (auto open = open_.begin(); open != open_.end();) {
     auto next = std::next(open);
-    if (!open->dump.victims.empty()) close(open);
+    if (std::any_of(victims.begin(), victims.end(), [&](auto tid) { return has_victim(open->dump, tid); }))
+      close(open);
     open = next;
   }
   return std::exchange(finished_, {});

@@ -107,9 +107,9 @@ class OomLogParser {
   /// settled; without it only the lines' own times do.
   std::vector<OomDump> take_finished(std::optional<Nanos> now = std::nullopt);
 
-  /// Also those that name a victim but may go on, for who cannot wait. What still comes of one is another
-  /// dump.
-  std::vector<OomDump> take_named(Nanos now);
+  /// Also those that name one of `victims` but may go on, for who cannot wait. What still comes of one is
+  /// another dump.
+  std::vector<OomDump> take_named(Nanos now, const std::vector<std::uint32_t>& victims);
 
   /// The log has ended: all dumps that were open.
   std::vector<OomDump> finish();

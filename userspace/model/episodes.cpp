@@ -519,8 +519,12 @@ std::vector<Episode> EpisodeBuilder::take_begun() {
   return out;
 }
 
-bool EpisodeBuilder::any_due(MonoTime when) const {
-  return std::any_of(open_.begin(), open_.end(), [&](const Open& o) { return when - o.last >= kLatest; });
+std::vector<std::uint32_t> EpisodeBuilder::due(MonoTime when) const {
+  std::vector<std::uint32_t> out;
+  for (const Open& open : open_)
+    if (when - open.last >= kLatest)
+      for (const OpenVictim& v : open.victims) out.push_back(v.victim.tid);
+  return out;
 }
 
 std::vector<Episode> EpisodeBuilder::take_closed(MonoTime now) {

@@ -74,8 +74,8 @@ class EpisodeBuilder {
   /// Cgroups whose falling usage tells when a victim's memory came back; poll them every few milliseconds.
   std::vector<std::uint64_t> watched() const;
   bool any_open() const { return !open_.empty(); }
-  /// Whether one closes by then, whatever is still missing of it.
-  bool any_due(MonoTime when) const;
+  /// The threads marked in those that close by then, whatever is still missing of them.
+  std::vector<std::uint32_t> due(MonoTime when) const;
   /// Episodes that are open and have another victim since the last call, as far as they are known.
   std::vector<Episode> take_begun();
   /// Episodes that are complete, or late, at `now`.

@@ -30,7 +30,7 @@ struct StoreLimits {
 class StoreWriter {
  public:
   // Items of < 400 bytes that wait; beyond, they are lost and counted. A recording is to have everything.
-  static constexpr std::size_t kMostWaiting = 6000, kMostWaitingRecorded = 20'000;
+  static constexpr std::size_t kMostWaiting = 12'000, kMostWaitingRecorded = 20'000;
   static constexpr std::size_t kBatch = 500;  // as many are written at once, so that a storm does not gather
 
   /// Everything of one run, in a file of its own of mode 0640. Nothing more is written after the first

@@ -470,7 +470,8 @@ TEST(OomLogParser, hands_out_a_dump_that_names_its_victim_to_who_cannot_wait) {
   parser.feed({.time = seconds(10), .text = invoked_line(), .caller = "T1"});
   parser.feed({.time = seconds(10), .text = kill_line(9), .caller = "T1"});
   parser.feed({.time = seconds(10), .text = invoked_line(), .caller = "T2"});
-  auto named = parser.take_named(seconds(10));
+  EXPECT_TRUE(parser.take_named(seconds(10), {8}).empty());
+  auto named = parser.take_named(seconds(10), {9});
   ASSERT_EQ(named.size(), 1u);
   EXPECT_EQ(named[0].victims.at(0).tid, 9u);
   parser.feed({.time = seconds(10), .text = kill_line(8), .caller = "T2"});

@@ -584,8 +584,8 @@ TEST(Vmstat, of_a_logged_kill_counts_from_when_the_log_had_nothing_of_it) {
 TEST(Episode, is_due_whatever_is_missing_of_it_when_it_has_waited_for_long) {
   Machine m;
   m.kill(ms(5000), task(100, 11));
-  EXPECT_FALSE(m.builder.any_due(ms(6000)));
-  EXPECT_TRUE(m.builder.any_due(ms(6701)));
+  EXPECT_TRUE(m.builder.due(ms(6000)).empty());
+  EXPECT_EQ(m.builder.due(ms(6701)), std::vector<std::uint32_t>{100});
 }
 
 TEST(Vmstat, is_unknown_while_episodes_overlap) {
