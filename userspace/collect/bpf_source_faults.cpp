@@ -66,19 +66,12 @@ class LoadedFaultSource final : public FaultSource {
   int fd() const override { return ring_buffer__epoll_fd(ring_.get()); }
 
   Status drain(const std::function<void(wire::Fault)>& sink, MonoTime now) override {
+    now_ = now;
+    if (auto ok = keep_to_budget(); !ok) return ok;
     sink_ = &sink;
     ring_buffer__consume(ring_.get());
     sink_ = nullptr;
     pace(now);
-    bool watching = budget_->watching();
-    if (budget_->look(now, faults_of_busiest_cpu(), chance_(random_)) == watching) return Ok{};
-    if (!watching) {
-      ++skeleton_->data->oc_window;
-      return watch();
-    }
-    // Closed, not disabled: as long as one such event exists anywhere, every fault of the machine takes a
-    // longer way.
-    links_.clear();
     return Ok{};
   }
 
@@ -149,6 +142,19 @@ class LoadedFaultSource final : public FaultSource {
     return Ok{};
   }
 
+  Status keep_to_budget() {
+    bool watching = budget_->watching();
+    if (budget_->look(now_, faults_of_busiest_cpu(), chance_(random_)) == watching) return Ok{};
+    if (!watching) {
+      ++skeleton_->data->oc_window;
+      return watch();
+    }
+    // Closed, not disabled: as long as one such event exists anywhere, every fault of the machine takes a
+    // longer way.
+    links_.clear();
+    return Ok{};
+  }
+
   std::uint64_t faults_of_busiest_cpu() {
     __u32 zero = 0;
     std::vector<__u64> now(counted_.size());
@@ -175,7 +181,9 @@ class LoadedFaultSource final : public FaultSource {
 
   static int take(void* self, void* data, std::size_t size) {
     auto& source = *static_cast<LoadedFaultSource*>(self);
-    ++source.records_;
+    // To unwind what waits may take long, and faults go on meanwhile.
+    constexpr std::uint64_t kChecked = 32;
+    if (++source.records_ % kChecked == 0 && source.budget_->watching()) (void)source.keep_to_budget();
     auto fault = wire::decode_fault({static_cast<const std::byte*>(data), size}, source.options_.units);
     if (!fault)
       ++source.undecodable_;
@@ -191,7 +199,7 @@ class LoadedFaultSource final : public FaultSource {
   const std::function<void(wire::Fault)>* sink_ = nullptr;
   std::uint64_t undecodable_ = 0;
   std::uint64_t records_ = 0;  // since the last pace()
-  MonoTime next_pace_{};
+  MonoTime next_pace_{}, now_{};
   std::optional<FaultBudget> budget_;
   std::vector<__u64> counted_;  // faults looked at, by CPU
   std::minstd_rand random_{std::random_device{}()};
