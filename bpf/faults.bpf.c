@@ -75,6 +75,13 @@ struct { /* on each CPU, in or out of scope: what watching has cost */
   __type(value, u64);
 } fault_count SEC(".maps");
 
+struct { /* on each CPU: how many more may be looked at, should user space come late to close the event */
+  __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+  __uint(max_entries, 1);
+  __type(key, u32);
+  __type(value, u64);
+} fault_allowance SEC(".maps");
+
 struct { /* cgroup ids or tgids */
   __uint(type, BPF_MAP_TYPE_HASH);
   __uint(max_entries, 16384);
@@ -209,7 +216,9 @@ int on_fault(struct oc_fault_context* ctx) {
   u32 zero = 0;
   u64* count = bpf_map_lookup_elem(&fault_count, &zero);
   if (count) ++*count;
-  if (!mm) return 0;
+  u64* allowance = bpf_map_lookup_elem(&fault_allowance, &zero);
+  if (!mm || !allowance || !*allowance) return 0;
+  --*allowance;
   if (oc_scope_by_cgroup && !cgroup_in_scope(task)) return 0;
   if (oc_scope_by_process && !process_in_scope(task)) return 0;
   struct weight weight = weigh(task, mm);

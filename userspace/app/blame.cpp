@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <ctime>
@@ -224,6 +225,7 @@ Result<int> blame(const Options& options) {
   clock.wall_of_boot_zero = wall - clock_now(CLOCK_BOOTTIME);
   clock.tick = Nanos(fault.units.ns_per_tick);
   MonoTime begin(clock_now(CLOCK_MONOTONIC));
+  setpriority(PRIO_PROCESS, 0, -10);  // late, it would watch for longer than it should
   if (source)
     if (auto begun = source->begin(begin); !begun)
       if (auto ok = do_without(begun.error()); !ok) return ok.error();

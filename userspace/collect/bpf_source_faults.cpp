@@ -60,6 +60,7 @@ class LoadedFaultSource final : public FaultSource {
 
   Status begin(MonoTime now) override {
     budget_.emplace(options_.budget, now);
+    allow();
     return watch();
   }
 
@@ -144,7 +145,9 @@ class LoadedFaultSource final : public FaultSource {
 
   Status keep_to_budget() {
     bool watching = budget_->watching();
-    if (budget_->look(now_, faults_of_busiest_cpu(), chance_(random_)) == watching) return Ok{};
+    bool goes_on = budget_->look(now_, faults_of_busiest_cpu(), chance_(random_));
+    if (goes_on) allow();
+    if (goes_on == watching) return Ok{};
     if (!watching) {
       ++skeleton_->data->oc_window;
       return watch();
@@ -153,6 +156,12 @@ class LoadedFaultSource final : public FaultSource {
     // longer way.
     links_.clear();
     return Ok{};
+  }
+
+  void allow() {
+    __u32 zero = 0;
+    std::vector<__u64> left(counted_.size(), budget_->left());
+    bpf_map_update_elem(bpf_map__fd(skeleton_->maps.fault_allowance), &zero, left.data(), BPF_ANY);
   }
 
   std::uint64_t faults_of_busiest_cpu() {

@@ -23,6 +23,8 @@ class FaultBudget {
   /// `chance`: a random number from 0 to 1.
   bool look(MonoTime now, std::uint64_t faults, double chance);
   bool watching() const { return watching_; }
+  /// How many more, on each CPU; 0 if it is overdrawn.
+  std::uint64_t left() const { return left_ > 0 ? static_cast<std::uint64_t>(left_) : 0; }
   /// When to look next, at the latest.
   Nanos next_look() const;
   /// Part of the time since the beginning that was watched, from 0 to 1.
