@@ -315,7 +315,7 @@ std::optional<Nanos> Session::time_to_look() const {
 void Session::finish() {
   MonoTime latest = now() + EpisodeBuilder::kLatest + kLook;
   drain();
-  while (world_->episodes().any_open() && now() < latest) step(now() + kLook);
+  while (world_->episodes().any_open() && heard_ < latest) step(now() + kLook);
   for (MonoTime until = now() + Alerts::kEndWait; alerts_ && alerts_->busy() && now() < until;)
     step(now() + kLook);
   count_losses();
@@ -327,7 +327,8 @@ void Session::finish() {
 
 // Whether there was anything.
 bool Session::drain() {
-  bool news = drain_log();
+  MonoTime began = now();
+  bool news = read_log();
   if (gpu_ && gpu_->drain()) news = true;
   bool more = bpf_ != nullptr;
   for (int round = 0; more && round < 64; ++round)
@@ -356,6 +357,8 @@ bool Session::drain() {
         if (moved) follow(sample->memcg.inode, sample->time);
       }
     });
+  take_reports();
+  heard_ = began;
   if (world_->take_urgent_scan() || (now() >= next_scan_ && world_->take_unknown_cgroups())) scan_tree();
   if (news) last_news_ = now();
   return news;
@@ -493,7 +496,7 @@ bool Session::moved_far(const CgroupState& state, Bytes usage) const {
   return moved >= step || -moved >= step;
 }
 
-bool Session::drain_log() {
+bool Session::read_log() {
   if (!kmsg_) return false;
   bool news = false;
   auto drained = kmsg_->drain([&](const KmsgRecord& record) {
@@ -510,15 +513,21 @@ bool Session::drain_log() {
   if (!drained) return news;
   if (drained->lost) lose("kernel_log_overwritten", drained->lost);
   if (drained->unreadable) lose("kernel_log_unreadable", drained->unreadable);
+  if (!drained->more) log_read_ = now();
+  return news;
+}
+
+// After the kernel programs' records, which the log may be ahead of.
+void Session::take_reports() {
+  if (!kmsg_) return;
   MonoTime when = now();
-  // Of others the log may be ahead of the kernel programs' records.
   for (const OomDump& dump :
        log_parser_.take_named(when.time_since_epoch(), world_->episodes().due(when + kLook))) {
     if (!bpf_) scan_tree();  // nobody else tells of a new cgroup
     world_->on_dump(dump, dump.kill_time ? MonoTime(*dump.kill_time) : when);
   }
-  if (!drained->more) world_->on_log_read(now());
-  return news;
+  if (log_read_) world_->on_log_read(*log_read_);
+  log_read_.reset();
 }
 
 void Session::look_at(std::uint64_t inode, std::optional<Bytes> usage, MonoTime when) {
@@ -731,7 +740,9 @@ void Session::lose(const std::string& reason, std::uint64_t count) {
 void Session::tell_all() {
   MonoTime when = now();
   if (world_->episodes().any_open()) count_kills();
-  world_->advance(when);
+  // On a machine that let us wait, more may have come since; an episode ends when what came in its time was
+  // heard.
+  world_->advance(heard_);
   for (CgroupPtr& cgroup : world_->take_killed()) emit(TickFact{when, std::move(cgroup)});
   store_begun();
   for (ModelFact& fact : world_->take_facts()) tell(std::move(fact));

@@ -94,7 +94,8 @@ class Session {
   void scan_tree();
   void scan_processes();
   bool drain();
-  bool drain_log();
+  bool read_log();
+  void take_reports();
   std::optional<Nanos> time_to_look() const;
   void poll_all();
   bool moved_far(const CgroupState& state, Bytes usage) const;
@@ -157,6 +158,8 @@ class Session {
   std::uint64_t missed_ = 0, undecodable_ = 0, dropped_ = 0, gpu_lost_ = 0, not_stored_ = 0;
   std::uint64_t records_ = 0, polls_ = 0;
   MonoTime next_poll_{}, exact_until_{}, next_scan_{}, last_news_{};
+  MonoTime heard_{};  // all that the log and the kernel programs said until then was read
+  std::optional<MonoTime> log_read_;
 };
 
 }  // namespace oomcast
