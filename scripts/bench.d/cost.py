@@ -396,30 +396,34 @@ def run(options):
         arms[name] = (pieces, True)
     about = machine.describe()
     figures, programs = [], []
-    with machine.Cgroups() as cgroups:
-        # As deep as a container's usually are.
-        cgroups.make(cgroups.top / "pod")
-        cgroups.load = cgroups.make(cgroups.top / "pod" / "container", LOAD_LIMIT)
-        for load in LOADS:
-            if wanted(options, "programs", load):
-                say(f"bench: {load}")
-                of_load = {**arms, GPU_ARM: ("gpu", True)} if load in GPU_LOADS else arms
-                more, counts = measure_load(options, cgroups.load, load, of_load)
-                figures += more
-                programs += counts
-        if wanted(options, "observers"):
-            say("bench: whole observers")
-            figures += measure_observers(options, cgroups.load, ["fault", "malloc", "fork"])
-        if options.oomcast and wanted(options, "blame"):
-            say("bench: blame")
-            options.load_cpu = max(os.sched_getaffinity(0))
-            figures += blame.measure(options, say)
-        if options.oomcast and wanted(options, "start"):
-            say("bench: start")
-            figures += measure_start(options, cgroups)
-        if options.oomcast and wanted(options, "idle"):
-            say("bench: idle")
-            figures += measure_idle(options, cgroups)
+    failed = None
+    try:
+        with machine.Cgroups() as cgroups:
+            # As deep as a container's usually are.
+            cgroups.make(cgroups.top / "pod")
+            cgroups.load = cgroups.make(cgroups.top / "pod" / "container", LOAD_LIMIT)
+            for load in LOADS:
+                if wanted(options, "programs", load):
+                    say(f"bench: {load}")
+                    of_load = {**arms, GPU_ARM: ("gpu", True)} if load in GPU_LOADS else arms
+                    more, counts = measure_load(options, cgroups.load, load, of_load)
+                    figures += more
+                    programs += counts
+            if wanted(options, "observers"):
+                say("bench: whole observers")
+                figures += measure_observers(options, cgroups.load, ["fault", "malloc", "fork"])
+            if options.oomcast and wanted(options, "blame"):
+                say("bench: blame")
+                options.load_cpu = max(os.sched_getaffinity(0))
+                figures += blame.measure(options, say)
+            if options.oomcast and wanted(options, "start"):
+                say("bench: start")
+                figures += measure_start(options, cgroups)
+            if options.oomcast and wanted(options, "idle"):
+                say("bench: idle")
+                figures += measure_idle(options, cgroups)
+    except CannotMeasure as why:  # what was measured before is not lost
+        failed = why
     about["load_after"] = os.getloadavg()[0]
     print(f"kernel {about['kernel']}, {about['cpus']} CPUs, {about['cpu']}, load {about['load_before']:.1f} to "
           f"{about['load_after']:.1f}")
@@ -431,4 +435,6 @@ def run(options):
     print(f"\n{met} of {len(judged)} bars met")
     if options.json:
         write_json(options.json, about, figures, {"programs": programs})
+    if failed:
+        raise failed
     return 0 if met == len(judged) else 1

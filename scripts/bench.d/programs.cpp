@@ -144,7 +144,10 @@ bool Programs::load_gpu(bool functions) {
   bpf_program* program = nullptr;
   bpf_object__for_each_program(program, gpu_->obj) bpf_program__set_autoload(
       program, std::string_view(bpf_program__section_name(program)).starts_with("fexit/") == functions);
-  return gpu_bpf__load(gpu_) == 0;
+  if (gpu_bpf__load(gpu_) == 0) return true;
+  gpu_bpf__destroy(gpu_);
+  gpu_ = nullptr;
+  return false;
 }
 
 // As oomcast does: by function exits where the kernel has them, else by the exit of each system call.

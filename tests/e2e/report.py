@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import pathlib
 import re
 import time
 
@@ -155,6 +156,30 @@ def a_leak_is_called_a_leak(t):
     words = " ".join(f["text"] for f in post["findings"])
     t.check("It was foreseen" in words, f"no forecast is told: {words}")
     t.check(any("--alert" in e for f in post["prevention"] for e in f["evidence"]), "no alert rule is proposed")
+
+
+@case(limit_s=90)
+def the_line_that_grew_is_named(t):
+    scene = scene_with_store(t)
+    group = t.cgroup().limit(256 * MiB)
+    script = pathlib.Path(__file__).parent.parent / "workloads" / "leak.py"
+    line = next(n for n, text in enumerate(script.read_text().splitlines(), 1) if "kept.append" in text)
+    child = t.start(group, "/usr/bin/python3", script, t.folder() / "truth", "20")
+    t.equal("exit code of the victim", child.wait(60), 137)
+    scene.wait(1)
+    episode = scene.episodes()[0]
+    t.check(episode["grew_from"], f"nothing says from where it grew: {lib.shortened(json.dumps(episode))}")
+    post = complete(t, scene)
+    for told in (episode, post["oom"]):
+        most = (told["grew_from"] or [{}])[0]
+        t.equal("where it grew", most.get("at"), f"<module> (leak.py:{line})")
+        t.equal("who grew", most.get("process", {}).get("pid"), child.pid)
+        share = most.get("grown_bytes", 0) / max(1, most.get("of_bytes", 0))
+        t.check(share > 0.8, f"{share:.0%} of its growth is there: {most}")
+        rate = most.get("of_bytes", 0) / most.get("watched_s", 1)
+        t.check(0.5 < rate / 20e6 < 1.5, f"{rate / 1e6:.1f} MB/s while it was watched, truly 20")
+    words = " ".join(f["text"] for f in post["findings"])
+    t.check(f"grew in <module> (leak.py:{line})" in words, f"the report does not say where it grew: {words}")
 
 
 @case(limit_s=60)

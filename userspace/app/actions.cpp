@@ -12,28 +12,10 @@
 #include <string_view>
 #include <utility>
 
+#include "app/child_process.h"
+
 namespace oomcast {
 namespace {
-
-// From here to exec: system calls only, on what was made ready before the fork.
-
-void prepare_child(const std::string& oom_score_adj) {
-  setsid();
-  for (int signal = 1; signal < NSIG; ++signal) std::signal(signal, SIG_DFL);
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
-  // Nobody else's memory is worth less because oomcast's own is protected.
-  if (int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC); fd >= 0) {
-    [[maybe_unused]] ssize_t n = write(fd, oom_score_adj.data(), oom_score_adj.size());
-    close(fd);
-  }
-  int null = open("/dev/null", O_RDWR);
-  if (null < 0) _exit(126);
-  for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
-    if (dup2(null, fd) < 0) _exit(126);
-  close_range(3, ~0U, 0);
-}
 
 // 0, or an errno.
 int touch_file(const char* path) {
@@ -83,7 +65,7 @@ Result<ActionRunner::Id> ActionRunner::exec(const std::string& command,
   const char* argv[] = {"/bin/sh", "-c", command.c_str(), nullptr};
   pid_t pid = fork();
   if (pid == 0) {
-    prepare_child(oom_score_adj_);
+    become_child(oom_score_adj_);
     execve(argv[0], const_cast<char**>(argv), environment.data());
     _exit(126);
   }
@@ -93,7 +75,7 @@ Result<ActionRunner::Id> ActionRunner::exec(const std::string& command,
 Result<ActionRunner::Id> ActionRunner::touch(const std::string& path, MonoTime now) {
   pid_t pid = fork();
   if (pid == 0) {
-    prepare_child(oom_score_adj_);
+    become_child(oom_score_adj_);
     _exit(touch_file(path.c_str()));
   }
   return started(pid, true, now);

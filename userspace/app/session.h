@@ -12,6 +12,7 @@
 #include "app/alerts.h"
 #include "app/analysis.h"
 #include "app/gpu.h"
+#include "app/growth_looks.h"
 #include "app/options.h"
 #include "app/pythons.h"
 #include "base/unique_fd.h"
@@ -111,6 +112,9 @@ class Session {
   void count_losses();
   void check_rules();
   void check_levels(const Sample& sample);
+  void look_at_growth();
+  void plan_look(const Sample& sample);
+  void plan_look(const ProcessSampleFact& sample);
   void choose_effort();
   void tell(ModelFact fact);
   void tell_process(ProcessSampleFact sample);
@@ -132,8 +136,9 @@ class Session {
   OomLogParser log_parser_;
   std::unique_ptr<World> world_;
   std::unique_ptr<Alerts> alerts_;
-  std::optional<Pythons> pythons_;  // likewise
-  std::optional<GpuFollower> gpu_;  // without kernel programs there is none
+  std::optional<Pythons> pythons_;    // likewise
+  std::optional<GrowthLooks> looks_;  // likewise
+  std::optional<GpuFollower> gpu_;    // without kernel programs there is none
   ClockMap clock_;
   Sink sink_;
   std::function<void(const std::string&)> say_;

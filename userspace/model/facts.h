@@ -78,10 +78,11 @@ struct ForgottenFact {
   CgroupId cgroup;
 };
 
-/// A line of a program; bytes of the process's choice.
+/// A line of a program, or a function of a mapped file; bytes of the process's choice.
 struct CodePlace {
   std::string function, file;
-  std::optional<std::uint32_t> line;
+  std::optional<std::uint32_t> line;  // of the source `file`
+  auto operator<=>(const CodePlace&) const = default;
 };
 
 struct Victim {
@@ -101,6 +102,16 @@ struct GrewProcess {
   ProcessRef process;
   Bytes grew;
   Seconds over{};
+};
+
+/// A place that a process grew from, by its page faults in the whiles that were looked at.
+struct GrewFrom {
+  ProcessRef process;
+  std::vector<CodePlace> code;  // the line to look at, then its callers
+  Bytes grown;                  // there
+  Bytes of;                     // that the process grew by in those whiles
+  Seconds watched{};            // their length in all
+  MonoTime from, to;            // the first's begin, the last's end
 };
 
 /// One level of a chain of memory cgroups at the kill.
@@ -156,6 +167,7 @@ struct Episode {
   std::vector<Victim> victims;
   std::vector<ProcessRef> also_killed;
   std::vector<GrewProcess> grew_most;
+  std::vector<GrewFrom> grew_from;  // by process, largest first; empty: nobody looked
   std::vector<ChainLevel> chain;
   std::optional<MemoryAtKill> memory;
   std::optional<MachineAtKill> machine;

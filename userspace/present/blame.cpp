@@ -231,6 +231,18 @@ std::string to_text(const CodePlace& place) {
   return fmt::format("{} in {}", out, escape_for_terminal(place.function));
 }
 
+std::string describe_place(const CodePlace& place) {
+  return to_text(Frame{place.line ? Frame::Kind::python : Frame::Kind::native, place.function,
+                       place.line ? std::string(base_name(place.file)) : place.file, place.line});
+}
+
+std::string describe_callers(const GrewFrom& grew) {
+  std::string out;
+  for (std::size_t i = 1; i < grew.code.size(); ++i)
+    out += (i > 1 ? ", " : "") + describe_place(grew.code[i]);
+  return out;
+}
+
 std::string to_text(const Frame& frame) {
   std::string function = frame.function.empty() ? "?" : escape_for_terminal(frame.function);
   if (frame.file.empty()) return function;

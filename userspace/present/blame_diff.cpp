@@ -105,6 +105,8 @@ Result<BlameReport> parse_blame(std::string_view text, const std::string& name) 
       process.process.id.tgid = static_cast<std::uint32_t>(number_at(*ref, "pid"));
     }
     process.grown_anon = {number_at(each, "grown_anon_bytes")};
+    process.unshared = {number_at(each, "unshared_bytes")};
+    process.exited = each.value("exited", Json()) == true;
     process.grown_shmem = {number_at(each, "grown_shmem_bytes")};
     process.unseen = {number_at(each, "unseen_bytes")};
     for (const Json& site : list_at(each, "sites"))

@@ -165,6 +165,28 @@ std::optional<Finding> where_it_was(const PostMortem& r) {
   return out;
 }
 
+std::optional<Finding> where_it_grew(const PostMortem& r) {
+  const std::vector<GrewFrom>& all = r.episode.told.episode.grew_from;
+  if (all.empty() || all.front().code.empty()) return std::nullopt;
+  const GrewFrom& most = all.front();
+  auto share = [](const GrewFrom& g) { return 100 * g.grown.as_double() / std::max(1.0, g.of.as_double()); };
+  auto before = [&](MonoTime when) { return Seconds(std::max(0.0, -from_kill(r.episode, when))); };
+  Finding out{fmt::format("{} grew in {}: {:.0f} % of what it took while it was watched.",
+                          short_name_of(most.process), describe_place(most.code.front()), share(most)),
+              {}};
+  if (std::string callers = describe_callers(most); !callers.empty())
+    out.evidence.push_back("called by " + callers);
+  out.evidence.push_back(
+      fmt::format("its page faults were watched for {} between {} and {} before the kill: {}",
+                  format_duration(most.watched), format_duration(before(most.from)),
+                  format_duration(before(most.to)), format_size(most.of)));
+  for (std::size_t i = 1; i < all.size() && i < 4; ++i)
+    if (!all[i].code.empty())
+      out.evidence.push_back(fmt::format("{:.0f} % of what {} took: {}", share(all[i]),
+                                         short_name_of(all[i].process), describe_place(all[i].code.front())));
+  return out;
+}
+
 std::string breakdown(const PostMortemMemory& m) {
   std::string out;
   auto add = [&](std::string_view name, const std::optional<Bytes>& size) {
@@ -394,8 +416,9 @@ std::optional<Finding> who_held_gpu(const PostMortem& r) {
 
 std::vector<Finding> make_findings(const PostMortem& r) {
   std::vector<Finding> out;
-  for (auto* find : {how_it_rose, who_grew, where_it_was, what_kind, where_it_ran_out, who_held_gpu,
-                     whose_limit, group_kill, was_foreseen, how_it_stalled, who_asked, how_often})
+  for (auto* find :
+       {how_it_rose, who_grew, where_it_grew, where_it_was, what_kind, where_it_ran_out, who_held_gpu,
+        whose_limit, group_kill, was_foreseen, how_it_stalled, who_asked, how_often})
     if (auto found = find(r)) out.push_back(*std::move(found));
   return out;
 }

@@ -150,14 +150,18 @@ class Renderer {
     Json stack = Json::array();
     for (std::uint64_t address : v.stack) stack.push_back(fmt::format("{:#x}", address));
     out["stack"] = std::move(stack);
-    Json code = Json::array();
-    for (const CodePlace& place : v.code)
-      code.push_back({{"function", to_valid_utf8(place.function)},
-                      {"file", to_valid_utf8(place.file)},
-                      {"line", maybe(place.line)}});
-    out["python"] = v.code.empty() ? Json(nullptr) : std::move(code);
+    out["python"] = v.code.empty() ? Json(nullptr) : places(v.code);
     const CodePlace* at = culprit(v.code);
     out["was_at"] = at ? Json(to_valid_utf8(to_text(*at))) : Json(nullptr);
+    return out;
+  }
+
+  static Json places(const std::vector<CodePlace>& code) {
+    Json out = Json::array();
+    for (const CodePlace& place : code)
+      out.push_back({{"function", to_valid_utf8(place.function)},
+                     {"file", to_valid_utf8(place.file)},
+                     {"line", maybe(place.line)}});
     return out;
   }
 
@@ -208,6 +212,18 @@ class Renderer {
     for (const GrewProcess& g : e.grew_most)
       out["grew_most"].push_back(
           {{"process", process(g.process)}, {"grew_bytes", g.grew.count}, {"over_s", g.over.count()}});
+    out["grew_from"] = Json::array();
+    for (const GrewFrom& g : e.grew_from) {
+      out["grew_from"].push_back(
+          {{"process", process(g.process)},
+           {"at", g.code.empty() ? Json(nullptr) : text(describe_place(g.code.front()))},
+           {"grown_bytes", g.grown.count},
+           {"of_bytes", g.of.count},
+           {"watched_s", g.watched.count()},
+           {"from", format_rfc3339(clock_.wall(g.from))},
+           {"to", format_rfc3339(clock_.wall(g.to))},
+           {"stack", places(g.code)}});
+    }
     out["ancestors"] = Json::array();
     for (const ChainLevel& level : e.chain)
       out["ancestors"].push_back({{"cgroup", cgroup_json(level.cgroup)},

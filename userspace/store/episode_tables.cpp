@@ -158,6 +158,19 @@ void Tables::write_parts(std::int64_t id, const EpisodeFact& fact) {
     run(other);
   }
   nr = 0;
+  Statement site(db_, "INSERT INTO growth_sites VALUES(?,?,?,?,?,?,?,?)");
+  Statement code(db_, "INSERT INTO growth_code VALUES(?,?,?,?,?,?)");
+  for (const GrewFrom& g : e.grew_from) {
+    int depth = 0;
+    for (const CodePlace& at : g.code) {
+      code << id << nr << depth++ << at.function << at.file << at.line;
+      run(code);
+    }
+    auto process = id_of(g.process);
+    site << id << nr++ << process << g.grown << g.of << g.watched << wall(g.from) << wall(g.to);
+    run(site);
+  }
+  nr = 0;
   Statement ancestor(db_, "INSERT INTO ancestors VALUES(?,?,?,?,?)");
   for (const ChainLevel& level : e.chain) {
     auto group = id_of(level.cgroup);

@@ -72,6 +72,10 @@ CREATE {0} TABLE slabs_at_kill(episode INTEGER, nr INTEGER, name TEXT, used INTE
   PRIMARY KEY(episode, nr)) WITHOUT ROWID;
 CREATE {0} TABLE victim_code(episode INTEGER, victim INTEGER, nr INTEGER, function TEXT, file TEXT, line INTEGER,
   PRIMARY KEY(episode, victim, nr)) WITHOUT ROWID;
+CREATE {0} TABLE growth_sites(episode INTEGER, nr INTEGER, process INTEGER, grown INTEGER, of INTEGER, watched_s REAL,
+  from_ns INTEGER, to_ns INTEGER, PRIMARY KEY(episode, nr)) WITHOUT ROWID;
+CREATE {0} TABLE growth_code(episode INTEGER, site INTEGER, nr INTEGER, function TEXT, file TEXT, line INTEGER,
+  PRIMARY KEY(episode, site, nr)) WITHOUT ROWID;
 )sql";
 
 // What grows at its end only costs little; what is older is found by whose it is.

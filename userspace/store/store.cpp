@@ -20,6 +20,7 @@ namespace {
 constexpr int kMostRows = 300'000;  // of one list
 constexpr std::size_t kMostEpisodes = 100'000;
 constexpr std::size_t kMostVictims = 1024;
+constexpr std::size_t kMostSites = 64;  // from where processes grew
 constexpr std::size_t kMostEarlier = 100;
 constexpr std::size_t kMostNear = 5;
 constexpr int kMostCgroups = 64;  // whose curves are read
@@ -191,6 +192,26 @@ void Store::Impl::read_parts(std::int64_t episode, Rows& rows, Episode& out) {
       out.grew_most.push_back({rows.process(other, 1), {other.integer(2)}, Seconds(other.real(3))});
     else
       out.also_killed.push_back(rows.process(other, 1));
+  Statement site(
+      db.get(),
+      "SELECT process, grown, of, watched_s, from_ns, to_ns FROM growth_sites WHERE episode=? ORDER BY nr");
+  if (site) site << episode;
+  while (out.grew_from.size() < kMostSites && site.row())
+    out.grew_from.push_back({rows.process(site, 0),
+                             {},
+                             {site.integer(1)},
+                             {site.integer(2)},
+                             Seconds(site.real(3)),
+                             rows.time(site, 4),
+                             rows.time(site, 5)});
+  Statement code(
+      db.get(),
+      "SELECT site, function, file, line FROM growth_code WHERE episode=? AND nr<8 ORDER BY site, nr"
+      " LIMIT 1024");
+  if (code) code << episode;
+  while (code.row())
+    if (auto of = code.number(0); of && *of < out.grew_from.size())
+      out.grew_from[*of].code.push_back({code.text(1), code.text(2), code.number(3)});
   Statement level(db.get(), "SELECT cgroup, usage, usage_limit FROM ancestors WHERE episode=? ORDER BY nr");
   if (level) level << episode;
   while (out.chain.size() < kMostVictims && level.row())

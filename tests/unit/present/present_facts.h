@@ -98,6 +98,7 @@ inline OomFactLine known_oom(const ProcessRef& victim, const CgroupPtr& limit) {
   e.victims.push_back(v);
   e.also_killed.push_back(victim);
   e.grew_most.push_back({victim, MiB(80), Seconds(20)});
+  e.grew_from.push_back({victim, {{"f", "/a.py", 7}}, MiB(8), MiB(9), Seconds(2), e.time, e.time});
   e.chain.push_back({limit, MiB(100), MiB(100)});
   e.checks = {1, 1, 1};
   line.forecast_before =

@@ -127,6 +127,20 @@ class Scene {
     e_.alerts.push_back(alert);
     killed(trainer_, mib(480));
     e_.told.episode.grew_most = {{trainer_, mib(60), Seconds(60)}};
+    e_.told.episode.grew_from = {{trainer_,
+                                  {{"keep_" + name_, "/job/train.py", 41}, {"step", "/job/train.py", 50}},
+                                  mib(11),
+                                  mib(12),
+                                  Seconds(6),
+                                  at(-280),
+                                  at(-30)},
+                                 {trainer_,
+                                  {{"at::empty", "/venv/lib/libc10.so", {}}},
+                                  mib(1),
+                                  mib(12),
+                                  Seconds(6),
+                                  at(-280),
+                                  at(-30)}};
     return e_;
   }
   /// Flat at 200 MiB, then everything in a third of a second.

@@ -76,6 +76,20 @@ OomFactLine kill(std::uint64_t serial, double s, std::uint32_t pid, const Cgroup
   e.victims.push_back(v);
   e.also_killed.push_back(process(pid + 1, "shares", cgroup));
   e.grew_most.push_back({process(pid, "python3", cgroup), MiB(400), Seconds(60)});
+  e.grew_from.push_back({process(pid, "python3", cgroup),
+                         {{"cache", "/job/train.py", 41}, {"step", "/job/train.py", 50}},
+                         MiB(30),
+                         MiB(40),
+                         Seconds(4),
+                         e.time - 20s,
+                         e.time - 4s});
+  e.grew_from.push_back({process(pid, "python3", cgroup),
+                         {{"malloc", "/lib/libc.so.6", {}}},
+                         MiB(10),
+                         MiB(40),
+                         Seconds(4),
+                         e.time - 20s,
+                         e.time - 4s});
   e.chain.push_back({cgroup, MiB(512), MiB(512)});
   e.chain.push_back({group("/", 1), GiB(2), std::nullopt});
   e.checks = {1, 1, std::nullopt};
@@ -214,6 +228,15 @@ TEST_F(StoreTest, gives_back_an_episode_as_it_was_told) {
   EXPECT_EQ(b.also_killed[0].comm, "shares");
   ASSERT_EQ(b.grew_most.size(), 1u);
   EXPECT_EQ(b.grew_most[0].grew, MiB(400));
+  ASSERT_EQ(b.grew_from.size(), 2u);
+  EXPECT_EQ(b.grew_from[0].process.id, a.victims[0].process.id);
+  EXPECT_EQ(b.grew_from[0].code, a.grew_from[0].code);
+  EXPECT_EQ(b.grew_from[0].grown, MiB(30));
+  EXPECT_EQ(b.grew_from[0].of, MiB(40));
+  EXPECT_EQ(b.grew_from[0].watched, Seconds(4));
+  EXPECT_EQ(b.grew_from[0].from, a.grew_from[0].from);
+  EXPECT_EQ(b.grew_from[0].to, a.grew_from[0].to);
+  EXPECT_EQ(b.grew_from[1].code, a.grew_from[1].code);
   ASSERT_EQ(b.chain.size(), 2u);
   EXPECT_EQ(b.chain[1].limit, std::nullopt);
   EXPECT_EQ(b.checks.mark_victim, 1u);
@@ -554,7 +577,7 @@ void make_schema_2(const std::string& file) {
   ASSERT_EQ(sqlite3_open(file.c_str(), &db), SQLITE_OK);
   EXPECT_EQ(sqlite3_exec(db,
                          "DROP TABLE machine_at_kill; DROP TABLE zones_at_kill; DROP TABLE slabs_at_kill;"
-                         "DROP TABLE victim_code;"
+                         "DROP TABLE victim_code; DROP TABLE growth_sites; DROP TABLE growth_code;"
                          "PRAGMA user_version=2",
                          nullptr, nullptr, nullptr),
             SQLITE_OK);

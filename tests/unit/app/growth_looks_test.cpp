@@ -1,0 +1,171 @@
+#include "app/growth_looks.h"
+
+#include <gtest/gtest.h>
+
+namespace oomcast {
+namespace {
+
+using namespace std::chrono_literals;
+using Target = LookPlan::Target;
+
+MonoTime at(double s) {
+  return MonoTime(std::chrono::duration_cast<Nanos>(Seconds(s)));
+}
+Bytes mib(double n) {
+  return {static_cast<std::int64_t>(n * (1 << 20))};
+}
+Target cgroup(const std::string& path) {
+  return {path, std::nullopt};
+}
+
+// From `from` on, `rate` MiB/s of a limit of 1 GiB.
+void grows(LookPlan& plan, const std::string& path, double from, double to, double rate) {
+  for (double t = from; t <= to; t += 0.5) plan.on_level(cgroup(path), mib(100 + rate * t), mib(1024), at(t));
+}
+
+TEST(LookPlan, looks_at_what_has_grown_for_two_seconds_and_by_2_percent_of_its_limit) {
+  LookPlan plan;
+  grows(plan, "/job", 0, 1.5, 20);
+  EXPECT_FALSE(plan.due(at(1.5))) << "30 MiB are enough, 1.5 s are not";
+  grows(plan, "/job", 2, 2, 20);
+  EXPECT_EQ(plan.due(at(2)), cgroup("/job"));
+  LookPlan slow;
+  grows(slow, "/job", 0, 20, 1);
+  EXPECT_FALSE(slow.due(at(20))) << "20 MiB of 1 GiB";
+  grows(slow, "/job", 21, 21, 1);
+  EXPECT_EQ(slow.due(at(21)), cgroup("/job"));
+}
+
+TEST(LookPlan, never_looks_at_what_comes_back) {
+  LookPlan plan;
+  for (double t = 0; t < 100; t += 0.5)
+    plan.on_level(cgroup("/job"), mib(static_cast<int>(t) % 2 ? 100 : 500), mib(1024), at(t));
+  plan.on_level(cgroup("/job"), mib(100), mib(1024), at(100));
+  EXPECT_FALSE(plan.due(at(100)));
+}
+
+TEST(LookPlan, takes_the_innermost_cgroup_that_has_most_of_the_growth) {
+  LookPlan plan;
+  grows(plan, "/pod", 0, 10, 30);
+  grows(plan, "/pod/train", 0, 10, 28);
+  grows(plan, "/pod/sidecar", 0, 10, 2);
+  EXPECT_EQ(plan.due(at(10)), cgroup("/pod/train"));
+}
+
+TEST(LookPlan, looks_ever_less_often_at_growth_that_goes_on) {
+  LookPlan plan;
+  std::vector<double> looks;
+  for (double t = 0; t < 4000; t += 0.5) {
+    plan.on_level(cgroup("/job"), mib(t * 5), mib(65536), at(t));
+    if (plan.due(at(t))) {
+      looks.push_back(t);
+      plan.looked(at(t), at(t + 2), 100ms);
+    }
+  }
+  ASSERT_GE(looks.size(), 3u);
+  for (std::size_t i = 1; i < looks.size(); ++i)
+    EXPECT_GE(looks[i] - looks[i - 1], std::min(300.0, (looks[i - 1] - looks[0]) / 4)) << i;
+}
+
+TEST(LookPlan, looks_at_a_surge_at_once) {
+  LookPlan plan;
+  grows(plan, "/job", 0, 4, 20);
+  plan.looked(at(4), at(6), 10ms);
+  grows(plan, "/job", 6.5, 9, 20);
+  EXPECT_FALSE(plan.due(at(9)));
+  for (double t = 9; t < 11; t += 0.5)
+    plan.on_level(cgroup("/job"), mib(280 + 60 * (t - 9)), mib(1024), at(t));
+  EXPECT_TRUE(plan.due(at(11)));
+}
+
+TEST(LookPlan, takes_two_percent_of_a_cpu_at_most) {
+  LookPlan plan;
+  double spent = 0;
+  for (double t = 0; t < 1000; t += 0.5) {
+    plan.on_level(cgroup("/job"), mib(t * 100), mib(1024), at(t));
+    if (!plan.due(at(t))) continue;
+    plan.looked(at(t), at(t + 2), 1500ms);
+    spent += 1.5;
+  }
+  EXPECT_LE(spent, 0.02 * 1000 + 1.5);
+  EXPECT_GE(spent, 0.01 * 1000);
+}
+
+struct Found : testing::Test {
+  BlameProcess process(std::uint32_t pid, double grown, std::vector<std::pair<Stack, double>> sites) {
+    BlameProcess p;
+    p.process.id.tgid = pid;
+    p.grown_anon = mib(grown);
+    for (auto& [stack, bytes] : sites) {
+      BlameSite& site = p.sites.emplace_back();
+      site.stack = stack;
+      site.grown = mib(bytes);
+      site.touched = mib(bytes * 2);
+    }
+    return p;
+  }
+  BlameReport report(std::vector<BlameProcess> processes) {
+    BlameReport r;
+    r.window = Seconds(2);
+    r.processes = std::move(processes);
+    return r;
+  }
+  Episode kill_of(std::uint32_t pid, std::uint64_t start) {
+    Episode e;
+    e.victims.emplace_back().process.id = {pid, start};
+    return e;
+  }
+  void SetUp() override {
+    tasks_.note(TaskId{7, 70});
+    tasks_.note(TaskId{8, 80});
+  }
+  Stack python(const std::string& function, std::uint32_t line) {
+    return {{Frame::Kind::native, "_start", "/usr/bin/python3", {}},
+            {Frame::Kind::python, "main", "/job/train.py", 90},
+            {Frame::Kind::python, function, "/job/train.py", line},
+            {Frame::Kind::native, "malloc", "/lib/libc.so.6", {}}};
+  }
+  TaskTable tasks_;
+  GrowthFound found_;
+};
+
+TEST_F(Found, adds_up_what_the_looks_saw) {
+  found_.add(report({process(7, 40, {{python("cache", 41), 30}, {python("load", 9), 10}})}), tasks_, at(10),
+             at(12));
+  found_.add(report({process(7, 20, {{python("cache", 41), 20}})}), tasks_, at(20), at(22));
+  auto told = found_.of(kill_of(7, 70));
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_EQ(told[0].code,
+            (std::vector<CodePlace>{{"cache", "/job/train.py", 41}, {"main", "/job/train.py", 90}}));
+  EXPECT_EQ(told[0].grown, mib(50));
+  EXPECT_EQ(told[0].of, mib(60));
+  EXPECT_EQ(told[0].watched, Seconds(4));
+  EXPECT_EQ(told[0].from, at(10));
+  EXPECT_EQ(told[0].to, at(22));
+  EXPECT_EQ(told[1].code[0].function, "load");
+}
+
+TEST_F(Found, tells_of_the_processes_of_the_kill_alone) {
+  found_.add(report({process(7, 40, {{python("cache", 41), 30}}), process(8, 4, {{python("load", 9), 4}})}),
+             tasks_, at(10), at(12));
+  EXPECT_EQ(found_.of(kill_of(8, 80)).size(), 1u);
+  EXPECT_TRUE(found_.of(kill_of(7, 71)).empty()) << "another process of that number";
+  EXPECT_TRUE(found_.of(kill_of(9, 90)).empty());
+}
+
+TEST_F(Found, takes_what_was_touched_of_one_that_ended_meanwhile) {
+  BlameProcess p = process(7, 0, {{python("cache", 41), 5}});
+  p.exited = true;
+  found_.add(report({p}), tasks_, at(10), at(11));
+  auto told = found_.of(kill_of(7, 70));
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].grown, mib(10));
+}
+
+TEST_F(Found, says_nothing_of_what_shrank) {
+  found_.add(report({process(7, -40, {{python("cache", 41), 3}})}), tasks_, at(10), at(12));
+  EXPECT_TRUE(found_.of(kill_of(7, 70)).empty());
+}
+
+}  // namespace
+}  // namespace oomcast

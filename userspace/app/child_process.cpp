@@ -1,0 +1,29 @@
+#include "app/child_process.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <csignal>
+
+namespace oomcast {
+
+void become_child(const std::string& oom_score_adj, int output) {
+  setsid();
+  for (int signal = 1; signal < NSIG; ++signal) std::signal(signal, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  // Nobody else's memory is worth less because oomcast's own is protected.
+  if (int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC); fd >= 0) {
+    [[maybe_unused]] ssize_t n = write(fd, oom_score_adj.data(), oom_score_adj.size());
+    close(fd);
+  }
+  int null = open("/dev/null", O_RDWR);
+  if (null < 0) _exit(126);
+  if (dup2(output >= 0 ? output : null, STDOUT_FILENO) < 0) _exit(126);
+  for (int fd : {STDIN_FILENO, STDERR_FILENO})
+    if (dup2(null, fd) < 0) _exit(126);
+  close_range(3, ~0U, 0);
+}
+
+}  // namespace oomcast

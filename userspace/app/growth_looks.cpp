@@ -1,0 +1,233 @@
+#include "app/growth_looks.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <utility>
+
+#include "app/child_process.h"
+#include "present/blame.h"
+#include "present/blame_diff.h"
+
+namespace oomcast {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Nanos kLeastAge = 2s;  // what grew within less is over before stacks could be read
+constexpr Bytes kLeastGrown = MiB(16);
+constexpr double kLeastShare = 0.02;  // of the limit
+constexpr double kSurge = 0.1;
+constexpr double kMost = 0.7;  // a cgroup that has so much of the growth stands for those above it
+constexpr Nanos kLeastGap = 5s, kMostGap = 5min;
+constexpr int kPerCost = 50;
+constexpr std::size_t kMostLevels = 8192;
+
+constexpr Nanos kPatience = 20s;  // for a look: then it is stopped
+constexpr std::size_t kMostText = 16 << 20;
+constexpr rlim_t kMostData = 512 << 20;
+const std::string kFirstToDie = "1000";  // oom_score_adj
+
+constexpr std::size_t kMostProcesses = 256, kMostSites = 64, kMostFrames = 8;
+constexpr std::size_t kMostTold = 3;  // sites of a process
+constexpr double kLeastTold = 0.05;   // of its growth
+constexpr std::size_t kMostOfAll = 16;
+
+// From the frame that a person should look at, outwards.
+std::vector<CodePlace> code_of(const Stack& stack) {
+  std::vector<CodePlace> out;
+  const Frame* top = culprit(stack);
+  bool inside = true;
+  auto frames = readable(stack);
+  if (std::find(frames.begin(), frames.end(), top) == frames.end() && top)
+    out.push_back({top->function, top->file, top->line});
+  for (auto frame = frames.rbegin(); frame != frames.rend() && out.size() < kMostFrames; ++frame) {
+    inside = inside && out.empty() && *frame != top;
+    if (!inside) out.push_back({(*frame)->function, (*frame)->file, (*frame)->line});
+  }
+  return out;
+}
+
+}  // namespace
+
+void LookPlan::on_level(const Target& target, Bytes level, Bytes limit, MonoTime now) {
+  if (levels_.size() >= kMostLevels && !levels_.contains(target)) levels_.clear();
+  auto [at, fresh] = levels_.try_emplace(target, Level{level, level, limit, now});
+  Level& known = at->second;
+  known.now = level;
+  known.limit = limit;
+  if (fresh || level <= known.from) {
+    known.from = level;
+    known.since = now;
+  }
+}
+
+std::optional<LookPlan::Target> LookPlan::due(MonoTime now) const {
+  if (now < next_by_cost_) return std::nullopt;
+  Bytes most;
+  for (const auto& [target, level] : levels_) {
+    double share = level.grown().as_double() / std::max(1.0, level.limit.as_double());
+    bool enough = level.grown() >= kLeastGrown && share >= kLeastShare && now - level.since >= kLeastAge;
+    if (enough && (now >= next_ || share >= kSurge)) most = std::max(most, level.grown());
+  }
+  if (most == Bytes{}) return std::nullopt;
+  const Target* chosen = nullptr;
+  for (const auto& [target, level] : levels_)
+    if (level.grown().as_double() >= kMost * most.as_double() &&
+        (!chosen || target.cgroup.size() > chosen->cgroup.size()))
+      chosen = &target;
+  return *chosen;
+}
+
+void LookPlan::looked(MonoTime began, MonoTime now, Nanos cpu) {
+  if (!first_) first_ = began;
+  next_ = now + std::clamp<Nanos>((now - *first_) / 4, kLeastGap, kMostGap);
+  next_by_cost_ = now + kPerCost * cpu;
+  for (auto& [target, level] : levels_) {
+    level.from = level.now;
+    level.since = now;
+  }
+}
+
+void GrowthFound::add(const BlameReport& report, const TaskTable& tasks, MonoTime from, MonoTime to) {
+  for (const BlameProcess& p : report.processes) {
+    const TaskState* task = tasks.by_pid(p.process.id.tgid);
+    if (!task) continue;
+    // Of one that has ended nothing is left: what it touched is the next best.
+    Bytes grown = p.grown();
+    if (p.exited)
+      for (const BlameSite& site : p.sites) grown += site.touched;
+    if (grown <= Bytes{}) continue;
+    if (processes_.size() >= kMostProcesses && !processes_.contains(task->id)) {
+      auto oldest = std::min_element(processes_.begin(), processes_.end(),
+                                     [](const auto& a, const auto& b) { return a.second.to < b.second.to; });
+      processes_.erase(oldest);
+    }
+    auto [at, fresh] = processes_.try_emplace(task->id);
+    Process& known = at->second;
+    if (fresh) known.from = from;
+    known.to = to;
+    known.grown += grown;
+    known.watched += report.window;
+    for (const BlameSite& site : p.sites) {
+      Bytes bytes = p.exited ? site.touched : site.grown;
+      if (bytes <= Bytes{}) continue;
+      auto code = code_of(site.stack);
+      if (code.empty()) continue;
+      known.sites[std::move(code)] += bytes;
+    }
+    while (known.sites.size() > kMostSites)
+      known.sites.erase(std::min_element(known.sites.begin(), known.sites.end(),
+                                         [](const auto& a, const auto& b) { return a.second < b.second; }));
+  }
+}
+
+std::vector<GrewFrom> GrowthFound::of(const Episode& episode) const {
+  std::vector<GrewFrom> out;
+  std::vector<TaskId> told;
+  auto add = [&](const ProcessRef& process) {
+    auto known = processes_.find(process.id);
+    if (known == processes_.end() || std::find(told.begin(), told.end(), process.id) != told.end()) return;
+    told.push_back(process.id);
+    const Process& p = known->second;
+    std::vector<std::pair<Bytes, const std::vector<CodePlace>*>> sites;
+    for (const auto& [code, bytes] : p.sites) sites.emplace_back(bytes, &code);
+    std::sort(sites.begin(), sites.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+    if (sites.size() > kMostTold) sites.resize(kMostTold);
+    for (const auto& [bytes, code] : sites)
+      if (bytes.as_double() >= kLeastTold * p.grown.as_double() && out.size() < kMostOfAll)
+        out.push_back({process, *code, bytes, p.grown, p.watched, p.from, p.to});
+  };
+  for (const GrewProcess& g : episode.grew_most) add(g.process);
+  for (const Victim& v : episode.victims) add(v.process);
+  return out;
+}
+
+GrowthLooks::~GrowthLooks() {
+  if (!look_) return;
+  kill(look_->pid, SIGKILL);
+  waitpid(look_->pid, nullptr, 0);
+}
+
+std::optional<int> GrowthLooks::advance(MonoTime now, const TaskTable& tasks) {
+  if (look_) {
+    if (now - look_->began >= kPatience) kill(look_->pid, SIGKILL);
+    if (!read()) return std::nullopt;
+    end(now, tasks);
+    return std::nullopt;
+  }
+  auto target = plan_.due(now);
+  if (!target || !start(*target, now)) return std::nullopt;
+  return look_->output.get();
+}
+
+void GrowthLooks::hurry() {
+  if (look_ && !std::exchange(look_->hurried, true)) kill(look_->pid, SIGINT);
+}
+
+bool GrowthLooks::start(const LookPlan::Target& target, MonoTime now) {
+  std::vector<std::string> words{"oomcast", "blame", "--json",
+                                 "--quiet", "--for", std::to_string(LookPlan::kWindow / 1s) + "s"};
+  if (target.pid) {
+    words.insert(words.end(), {"--pid", std::to_string(*target.pid)});
+  } else {
+    words.insert(words.end(), {"--cgroup", target.cgroup});
+  }
+  if (!root_.empty()) words.insert(words.end(), {"--root", root_});
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  int fds[2];
+  if (pipe2(fds, O_CLOEXEC) != 0) return false;
+  UniqueFd read_end(fds[0]), write_end(fds[1]);
+  if (fcntl(read_end.get(), F_SETFL, O_NONBLOCK) != 0) return false;
+  pid_t pid = fork();
+  if (pid == 0) {
+    become_child(kFirstToDie, write_end.get());
+    // Symbols of large libraries take memory, on a machine that may be short of it.
+    rlimit most{kMostData, kMostData};
+    setrlimit(RLIMIT_DATA, &most);
+    execv("/proc/self/exe", argv.data());
+    _exit(126);
+  }
+  if (pid < 0) {
+    plan_.looked(now, now, 1s);  // not at once again
+    return false;
+  }
+  look_.emplace();
+  look_->pid = pid;
+  look_->output = std::move(read_end);
+  look_->began = now;
+  return true;
+}
+
+// Whether it has ended.
+bool GrowthLooks::read() {
+  std::string part(65536, '\0');
+  for (;;) {
+    ssize_t n = ::read(look_->output.get(), part.data(), part.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) return false;
+    if (n <= 0) return true;
+    if (look_->text.size() < kMostText) look_->text.append(part.data(), static_cast<std::size_t>(n));
+  }
+}
+
+void GrowthLooks::end(MonoTime now, const TaskTable& tasks) {
+  rusage used{};
+  wait4(look_->pid, nullptr, 0, &used);  // its output is closed: it is at its end
+  auto time = [](const timeval& t) {
+    return std::chrono::seconds(t.tv_sec) + std::chrono::microseconds(t.tv_usec);
+  };
+  plan_.looked(look_->began, now, time(used.ru_utime) + time(used.ru_stime));
+  if (auto report = parse_blame(look_->text, "a look"); report && look_->text.size() < kMostText)
+    found_.add(*report, tasks, look_->began, now);
+  look_.reset();
+}
+
+}  // namespace oomcast
