@@ -76,6 +76,40 @@ def a_process_that_executes_another_program(t):
 
 
 @case(vm="never", limit_s=60)
+def a_library_whose_name_is_a_fifo_by_now(t):
+    """Opening it would wait for ever for somebody who writes to it."""
+    library = t.folder() / "library.so"
+    shutil.copy(next(pathlib.Path("/usr/lib/x86_64-linux-gnu").glob("libstdc++.so.6")), library)
+    child, path = python(t, None, f"mapped = mmap.mmap(os.open({str(library)!r}, os.O_RDONLY), 0, prot=mmap.PROT_READ | mmap.PROT_EXEC, "
+                         f"flags=mmap.MAP_PRIVATE)\nos.unlink({str(library)!r})\nos.mkfifo({str(library)!r})\n"
+                         f"os.mkfifo({str(library) + ' (deleted)'!r})\ntell('ready')\nos.read(0, 1)\nculprit()\ntell('grown')\nos.read(0, 1)\n")
+    blame = Blame(t, "--pid", child.pid)
+    child.go()
+    child.wait_for("grown")
+    process = of_pid(blame.report(), child.pid)
+    t.check(process and "culprit" in functions(process), "its Python function is not named")
+
+
+@case(vm="never", limit_s=60)
+def a_library_that_is_truncated_meanwhile(t):
+    """As an installation over a running program does. Its mapping ends with a SIGBUS where the file has ended."""
+    library, source = t.folder() / "library.so", t.folder() / "library.c"
+    source.write_text("void run(void (*f)(void)) { f(); }")
+    if not shutil.which("gcc") or subprocess.run(["gcc", "-shared", "-fPIC", source, "-o", library], capture_output=True).returncode:
+        t.skip("no compiler here")
+    child, path = python(t, None, "def both():\n    culprit(256)\n    tell('half')\n    os.read(0, 1)\n    culprit(256)\n    tell('grown')\n    os.read(0, 1)\n"
+                         f"library = ctypes.CDLL({str(library)!r})\ntell('ready')\nos.read(0, 1)\nlibrary.run(ctypes.CFUNCTYPE(None)(both))\n")
+    blame = Blame(t, "--pid", child.pid)
+    child.go()
+    child.wait_for("half")
+    os.truncate(library, 0)
+    child.go()
+    child.wait_for("grown")
+    process = of_pid(blame.report(), child.pid)
+    t.check(process and "culprit" in functions(process), "its Python function is not named")
+
+
+@case(vm="never", limit_s=60)
 def a_process_that_is_stopped(t):
     child, path = python(t, None, "tell('ready')\nos.read(0, 1)\nculprit(256)\ntell('grown')\nos.read(0, 1)\n")
     blame = Blame(t, "--pid", child.pid)

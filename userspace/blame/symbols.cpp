@@ -7,8 +7,10 @@
 #include <fcntl.h>
 #include <gelf.h>
 #include <libelf.h>
+#include <sys/time.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <memory>
 #include <vector>
@@ -20,6 +22,29 @@ namespace {
 
 constexpr std::uint32_t kFunctions = 1u << STT_FUNC | 1u << STT_GNU_IFUNC;
 constexpr std::size_t kMostFunctions = 1'000'000;  // of one file
+
+/// BCC opens what a process has mapped by its name, and that may be the name of a FIFO by now: whoever opens
+/// one waits for a writer for ever, unless a signal comes. Regular files do not notice.
+class NeverWaitingForWriters {
+ public:
+  NeverWaitingForWriters() {
+    struct sigaction nothing {};
+    nothing.sa_handler = [](int) {};
+    sigaction(SIGALRM, &nothing, &before_);
+    itimerval soon{{0, 1000}, {0, 300'000}};  // then at once: there may be thousands
+    setitimer(ITIMER_REAL, &soon, nullptr);
+  }
+  ~NeverWaitingForWriters() {
+    itimerval never{};
+    setitimer(ITIMER_REAL, &never, nullptr);
+    sigaction(SIGALRM, &before_, nullptr);
+  }
+  NeverWaitingForWriters(const NeverWaitingForWriters&) = delete;
+  NeverWaitingForWriters& operator=(const NeverWaitingForWriters&) = delete;
+
+ private:
+  struct sigaction before_ {};
+};
 
 }  // namespace
 
@@ -79,6 +104,7 @@ Symbols::Symbols(const ProcessMemory& memory, std::span<const Mapping> maps) : m
   options.check_debug_file_crc = 0;
   options.lazy_symbolize = 1;
   options.use_symbol_type = kFunctions;
+  NeverWaitingForWriters guard;
   cache_ = bcc_symcache_new(static_cast<int>(memory.pid()), &options);
 }
 
@@ -99,6 +125,7 @@ std::string Symbols::named_by_file(std::uint64_t address) {
 const Frame& Symbols::resolve(std::uint64_t address) {
   auto [at, fresh] = known_.try_emplace(address);
   if (!fresh || !cache_) return at->second;
+  NeverWaitingForWriters guard;
   bcc_symbol symbol{};
   bool named = bcc_symcache_resolve(cache_, address, &symbol) == 0;
   if (named) {

@@ -4,8 +4,9 @@
 #include <fcntl.h>
 
 #include <cstring>
-#include <map>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "base/unique_fd.h"
 
@@ -24,14 +25,26 @@ struct DwflDeleter {
 int no_debuginfo(Dwfl_Module*, void**, const char*, Dwarf_Addr, const char*, const char*, GElf_Word, char**) {
   return -1;
 }
-int no_elf(Dwfl_Module*, void**, const char*, Dwarf_Addr, char**, Elf**) {
-  return -1;
+// A module's own data is its opened file. Read piece by piece, never mapped: who truncates a library while it
+// is mapped here would end us with a SIGBUS.
+int open_elf(Dwfl_Module*, void** own, const char*, Dwarf_Addr, char** name, Elf** elf) {
+  auto* file = static_cast<UniqueFd*>(*own);
+  if (!file || !*file) return -1;
+  elf_version(EV_CURRENT);
+  *elf = elf_begin(file->get(), ELF_C_READ, nullptr);
+  if (!*elf || elf_kind(*elf) != ELF_K_ELF) {
+    elf_end(std::exchange(*elf, nullptr));
+    return -1;
+  }
+  *name = strdup("");
+  return file->release();  // libdwfl closes it
 }
-const Dwfl_Callbacks kCallbacks = {no_elf, no_debuginfo, nullptr, nullptr};
+const Dwfl_Callbacks kCallbacks = {open_elf, no_debuginfo, nullptr, nullptr};
 
 }  // namespace
 
 struct Unwinder::State {
+  std::vector<std::unique_ptr<UniqueFd>> files;  // of modules that libdwfl has not read yet
   std::unique_ptr<Dwfl, DwflDeleter> dwfl;
   bool attached = false;
   std::span<const std::uint64_t, 17> registers{std::span<const std::uint64_t, 17>(kNone)};
@@ -77,13 +90,30 @@ Unwinder::Unwinder(const ProcessMemory& memory, std::span<const Mapping> maps)
   state_->dwfl.reset(dwfl_begin(&kCallbacks));
   if (!state_->dwfl) return;
   dwfl_report_begin(state_->dwfl.get());
-  std::map<std::pair<std::string, std::uint64_t>, bool> seen;
+  // The mapping of a file's head comes first and has its ELF header; its address is where the file begins.
+  // The others follow, up to another file's.
+  std::set<std::pair<std::string, std::uint64_t>> seen;
+  std::vector<std::pair<const Mapping*, std::uint64_t>> modules;
+  bool goes_on = false;
   for (const Mapping& m : maps) {
-    // The mapping of a file's head comes first and has its ELF header; its address is where the file begins.
-    if (m.inode == 0 || m.offset != 0 || !seen.try_emplace({m.device, m.inode}).second) continue;
-    UniqueFd fd(open(memory.file_of(m).c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
-    if (fd && dwfl_report_elf(state_->dwfl.get(), m.path.c_str(), m.path.c_str(), fd.get(), m.begin, false))
-      fd.release();  // libdwfl closes it
+    if (m.inode == 0) continue;
+    const Mapping* last = modules.empty() ? nullptr : modules.back().first;
+    goes_on = goes_on && last->inode == m.inode && last->device == m.device;
+    if (goes_on) modules.back().second = m.end;
+    if (goes_on || m.offset != 0 || !seen.emplace(m.device, m.inode).second) continue;
+    modules.emplace_back(&m, m.end);
+    goes_on = true;
+  }
+  for (const auto& [head, end] : modules) {
+    auto fd = std::make_unique<UniqueFd>(
+        open(memory.file_of(*head).c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+    if (!*fd) continue;
+    Dwfl_Module* module = dwfl_report_module(state_->dwfl.get(), head->path.c_str(), head->begin, end);
+    void** own = nullptr;
+    if (!module || !dwfl_module_info(module, &own, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr))
+      continue;
+    *own = fd.get();
+    state_->files.push_back(std::move(fd));
   }
   dwfl_report_end(state_->dwfl.get(), nullptr, nullptr);
   state_->attached = dwfl_attach_state(state_->dwfl.get(), nullptr, kThread, &State::kThreads, state_.get());
