@@ -209,6 +209,9 @@ static __always_inline void count_lost(u32 reason) {
   if (count) (*count)++;
 }
 
+#define OC_WAKE_EVERY_NS 10000000
+static u64 woken_ns; /* racing CPUs wake once more */
+
 SEC("perf_event")
 int on_fault(struct oc_fault_context* ctx) {
   struct task_struct* task = bpf_get_current_task_btf();
@@ -239,9 +242,12 @@ int on_fault(struct oc_fault_context* ctx) {
   u32 size = __builtin_offsetof(struct oc_fault, stack) + r->stack_bytes;
   if (size > sizeof(*r)) return 0;
   r->header.size = size;
-  /* Woken by every quarter of the ring; otherwise the reader looks by itself. */
-  u64 flags = bpf_ringbuf_query(&faults, BPF_RB_AVAIL_DATA) > 2 * 1024 * 1024 ? BPF_RB_FORCE_WAKEUP
-                                                                              : BPF_RB_NO_WAKEUP;
+  /* The reader is woken every 10 ms, and by every quarter of the ring: what it is late for may have ended,
+   * and taken its names with it. */
+  bool wake = r->header.time_ns - woken_ns > OC_WAKE_EVERY_NS ||
+              bpf_ringbuf_query(&faults, BPF_RB_AVAIL_DATA) > 2 * 1024 * 1024;
+  if (wake) woken_ns = r->header.time_ns;
+  u64 flags = wake ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
   if (bpf_ringbuf_output(&faults, r, size, flags)) count_lost(OC_LOST_FAULTS_RING_FULL);
   return 0;
 }

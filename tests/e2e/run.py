@@ -24,7 +24,7 @@ sys.dont_write_bytecode = True
 import lib  # noqa: E402
 import witness  # noqa: E402
 
-FILES = ["kills", "samples", "run_command", "alerts", "gpu", "recordings", "store", "input", "storm", "containers", "global_oom", "report", "history", "totals", "blame", "pythons", "blame_hostile"]
+FILES = ["kills", "samples", "run_command", "alerts", "gpu", "recordings", "store", "input", "storm", "containers", "global_oom", "report", "history", "totals", "blame", "pythons", "blame_hostile", "watch"]
 
 
 class TookTooLong(BaseException):

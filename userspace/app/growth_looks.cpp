@@ -127,12 +127,12 @@ void GrowthFound::add(const BlameReport& report, const TaskTable& tasks, MonoTim
   }
 }
 
-std::vector<GrewFrom> GrowthFound::of(const Episode& episode) const {
+std::vector<GrewFrom> GrowthFound::of(const std::vector<ProcessRef>& processes) const {
   std::vector<GrewFrom> out;
   std::vector<TaskId> told;
-  auto add = [&](const ProcessRef& process) {
+  for (const ProcessRef& process : processes) {
     auto known = processes_.find(process.id);
-    if (known == processes_.end() || std::find(told.begin(), told.end(), process.id) != told.end()) return;
+    if (known == processes_.end() || std::find(told.begin(), told.end(), process.id) != told.end()) continue;
     told.push_back(process.id);
     const Process& p = known->second;
     std::vector<std::pair<Bytes, const std::vector<CodePlace>*>> sites;
@@ -142,9 +142,7 @@ std::vector<GrewFrom> GrowthFound::of(const Episode& episode) const {
     for (const auto& [bytes, code] : sites)
       if (bytes.as_double() >= kLeastTold * p.grown.as_double() && out.size() < kMostOfAll)
         out.push_back({process, *code, bytes, p.grown, p.watched, p.from, p.to});
-  };
-  for (const GrewProcess& g : episode.grew_most) add(g.process);
-  for (const Victim& v : episode.victims) add(v.process);
+  }
   return out;
 }
 
@@ -161,7 +159,7 @@ std::optional<int> GrowthLooks::advance(MonoTime now, const TaskTable& tasks) {
     end(now, tasks);
     return std::nullopt;
   }
-  auto target = plan_.due(now);
+  auto target = asked_ ? std::exchange(asked_, std::nullopt) : plan_.due(now);
   if (!target || !start(*target, now)) return std::nullopt;
   return look_->output.get();
 }
@@ -200,6 +198,7 @@ bool GrowthLooks::start(const LookPlan::Target& target, MonoTime now) {
     return false;
   }
   look_.emplace();
+  look_->target = target;
   look_->pid = pid;
   look_->output = std::move(read_end);
   look_->began = now;

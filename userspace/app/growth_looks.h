@@ -52,8 +52,8 @@ class LookPlan {
 class GrowthFound {
  public:
   void add(const BlameReport& report, const TaskTable& tasks, MonoTime from, MonoTime to);
-  /// Of the processes that an episode names, largest growth first.
-  std::vector<GrewFrom> of(const Episode& episode) const;
+  /// Of these processes, in their order, the largest growth first.
+  std::vector<GrewFrom> of(const std::vector<ProcessRef>& processes) const;
 
  private:
   struct Process {
@@ -73,12 +73,16 @@ class GrowthLooks {
   GrowthLooks& operator=(const GrowthLooks&) = delete;
 
   LookPlan& plan() { return plan_; }
+  /// A person asks: after the one that goes on.
+  void ask(LookPlan::Target target) { asked_ = std::move(target); }
+  /// What is looked at now; nullopt: nothing.
+  std::optional<LookPlan::Target> now() const { return look_ ? std::optional(look_->target) : std::nullopt; }
   /// Starts a look that is due, and reads one that goes on. Never waits. The descriptor of a look that was
   /// started, to wait for: readable when there is something to do.
   std::optional<int> advance(MonoTime now, const TaskTable& tasks);
   /// What is grown is about to be killed: what was seen is to be told now.
   void hurry();
-  std::vector<GrewFrom> of(const Episode& episode) const { return found_.of(episode); }
+  const GrowthFound& found() const { return found_; }
 
  private:
   bool start(const LookPlan::Target& target, MonoTime now);
@@ -89,6 +93,7 @@ class GrowthLooks {
   LookPlan plan_;
   GrowthFound found_;
   struct Look {
+    LookPlan::Target target;
     pid_t pid = -1;
     UniqueFd output;
     std::string text;
@@ -96,6 +101,7 @@ class GrowthLooks {
     bool hurried = false;
   };
   std::optional<Look> look_;
+  std::optional<LookPlan::Target> asked_;
 };
 
 }  // namespace oomcast

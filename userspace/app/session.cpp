@@ -719,6 +719,11 @@ void Session::plan_look(const ProcessSampleFact& sample) {
                           tightest.value_or(*world_->host()->total), sample.time);
 }
 
+void Session::look_for_growth(CgroupId cgroup) {
+  const CgroupState* state = world_->cgroups().find(cgroup.inode);
+  if (looks_ && state && !state->removed) looks_->ask({state->ref->path, std::nullopt});
+}
+
 // Not on a machine that has no room for it.
 void Session::look_at_growth() {
   if (!looks_) return;
@@ -784,7 +789,12 @@ void Session::tell_all() {
 
 OomFactLine Session::with_forecast(Episode episode) const {
   episode.id = episode_id(clock_.wall(episode.time), episode);
-  if (looks_) episode.grew_from = looks_->of(episode);
+  if (looks_) {
+    std::vector<ProcessRef> of;
+    for (const GrewProcess& g : episode.grew_most) of.push_back(g.process);
+    for (const Victim& v : episode.victims) of.push_back(v.process);
+    episode.grew_from = looks_->found().of(of);
+  }
   OomFactLine line{std::move(episode), std::nullopt, std::nullopt};
   if (line.episode.limit_cgroup)
     if (auto before = book_->before(line.episode.limit_cgroup->id, line.episode.time)) {
@@ -917,6 +927,13 @@ Overview Session::overview() const {
     out.gpu = gpu_->tier();
     for (OverviewCard& card : out.cards)
       if (const Forecast* known = book_->of(*card.now.device)) card.forecast = *known;
+  }
+  if (looks_) {
+    out.can_look = true;
+    std::vector<ProcessRef> of;
+    for (const ProcessSampleFact& p : out.processes) of.push_back(p.process);
+    out.grew_from = looks_->found().of(of);
+    if (auto target = looks_->now()) out.looking_at = target->cgroup;
   }
   return out;
 }

@@ -83,6 +83,8 @@ class Session {
   std::optional<TaskId> note_process(std::uint32_t pid);
   /// Reads the tree again, for a scope that is awaited.
   void refresh();
+  /// A person wants to know from which lines this cgroup grows; the overview will tell.
+  void look_for_growth(CgroupId cgroup);
   /// Looks at one cgroup now and tells a sample.
   void look_at(std::uint64_t inode, std::optional<Bytes> usage, MonoTime when);
 

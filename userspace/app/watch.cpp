@@ -38,7 +38,12 @@ int watch_screen(const Options& options, Session& s, StopSignals& stop, MonoTime
   s.start([](const Fact&) {});
   MonoTime next = s.now();
   while (!stop.pending() && s.now() < end) {
-    if (screen.on_input() == Screen::Action::quit) break;
+    Screen::Action action = screen.on_input();
+    if (action == Screen::Action::quit) break;
+    if (action == Screen::Action::look && screen.selected()) {
+      s.look_for_growth(*screen.selected());
+      next = s.now();
+    }
     if (s.now() >= next && !screen.paused()) {
       screen.draw(s.overview());
       next = s.now() + options.interval;

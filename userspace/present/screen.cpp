@@ -237,6 +237,9 @@ Screen::Action Screen::State::on_key(int kind, wint_t key) {
       else
         back();
       break;
+    case 'b':
+      if (view.page != Page::details) open_details(view, overview);
+      return Action::look;
     case 'p':
       go_to(Page::processes);
       break;
@@ -299,16 +302,23 @@ bool Screen::paused() const {
 }
 
 Screen::Action Screen::on_input() {
-  bool any = false;
+  bool any = false, look = false;
   wint_t key = 0;
   for (int kind = wget_wch(stdscr, &key); kind != ERR; kind = wget_wch(stdscr, &key)) {
     any = true;
-    if (state_->on_key(kind, key) == Action::quit) return Action::quit;
+    Action action = state_->on_key(kind, key);
+    if (action == Action::quit) return action;
+    look = look || action == Action::look;
   }
   pollfd terminal{STDIN_FILENO, POLLIN, 0};
   if (poll(&terminal, 1, 0) > 0 && (terminal.revents & (POLLHUP | POLLERR | POLLNVAL))) return Action::quit;
   if (any) state_->draw();
-  return Action::none;
+  return look ? Action::look : Action::none;
+}
+
+std::optional<CgroupId> Screen::selected() const {
+  const auto& selected = state_->view.selected;
+  return selected && selected->inode ? selected : std::nullopt;
 }
 
 void Screen::draw(Overview overview) {

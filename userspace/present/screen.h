@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "base/result.h"
 #include "present/overview.h"
@@ -15,7 +16,8 @@ namespace oomcast {
 /// for the owner of the program's signals; where the terminal sends none, it is a key that quits.
 class Screen {
  public:
-  enum class Action { none, quit };
+  /// look: from which lines the cgroup of selected() grows.
+  enum class Action { none, quit, look };
 
   /// Error (exit 1): stdin or stdout is no terminal, or TERM names none that can place text. Sets the
   /// process's LC_CTYPE from the environment; without a UTF-8 locale what is shown is ASCII.
@@ -29,6 +31,9 @@ class Screen {
   /// Does what all pending keys ask for and redraws if there were any; never waits. Call it also when waiting
   /// was interrupted by a signal: the terminal may have another size. quit: also when the terminal is gone.
   Action on_input();
+
+  /// The cgroup that the person chose; nullopt: none, or the host.
+  std::optional<CgroupId> selected() const;
 
   /// Shows it, and keeps it for the keys to come. Pass an rvalue: it is kept, not copied. Ignored while
   /// paused.

@@ -6,6 +6,8 @@
 #include <array>
 #include <cmath>
 
+#include "present/blame.h"
+
 namespace oomcast {
 namespace {
 
@@ -177,21 +179,22 @@ Line footer(const View& view, std::size_t total) {
       out.add("q quit  ? help  / filter  Enter details  ", Style::dim);
       out.add(fmt::format("s order: {}{}", to_string(view.order), view.reverse ? ", reversed" : ""),
               Style::dim);
-      return out.add("  p processes  e events", Style::dim);
+      return out.add("  b lines  p processes  e events", Style::dim);
     case Page::processes:
       return out.add("p or Esc: back  e events  q quit  ? help", Style::dim);
     case Page::events:
       return out.add("e or Esc: back  p processes  q quit  ? help", Style::dim);
     case Page::details:
-      return out.add("Enter or Esc: back  q quit  ? help", Style::dim);
+      return out.add("Enter or Esc: back  b look for lines  q quit  ? help", Style::dim);
   }
   return out;
 }
 
 std::vector<Line> help_lines(std::size_t width) {
-  const std::array<std::array<std::string_view, 2>, 20> keys = {{
+  const std::array<std::array<std::string_view, 2>, 21> keys = {{
       {"arrows, PgUp, PgDn", "select, scroll; Home: top, End: bottom"},
       {"Enter", "details of the selected cgroup"},
+      {"b", "from which lines the selected cgroup grows: looks for 2 s"},
       {"p, e", "all processes, all events; again: back"},
       {"s or 1 2 3 4", "order: time to OOM, growth, usage, name"},
       {"r", "reverse the order"},
@@ -392,6 +395,7 @@ class Body {
         say("SLURM job", displayable(*name.slurm_job + (name.slurm_step ? "." + *name.slurm_step : "")));
     }
     add_limits_above(row, out);
+    add_growth_of(row, out);
     add_processes_of(row, out);
     return out;
   }
@@ -429,6 +433,29 @@ class Body {
       add_wrapped(out, fmt::format("  {}  {}", path_of(r->cgroup), limit), 4,
                   own ? Style::normal : Style::dim);
     }
+  }
+
+  // From which lines its processes grow, as far as somebody looked.
+  void add_growth_of(const OverviewRow& row, std::vector<Line>& out) const {
+    if (!o_.can_look || !row.cgroup) return;
+    out.emplace_back();
+    out.push_back(Line().add("IT GREW FROM", Style::strong));
+    std::size_t before = out.size();
+    for (const GrewFrom& g : o_.grew_from) {
+      if (!g.process.cgroup || !is_within(*g.process.cgroup, *row.cgroup) || g.code.empty()) continue;
+      double share = 100 * g.grown.as_double() / std::max(1.0, g.of.as_double());
+      add_wrapped(out,
+                  fmt::format("{:3.0f} %  {}: of {} by {} in {} of watching, {} ago", share,
+                              describe_place(g.code.front()), format_size(g.of), name_of(g.process),
+                              format_duration(g.watched), format_duration(seconds_between(g.to, o_.time))),
+                  7, Style::normal);
+      if (std::string callers = describe_callers(g); !callers.empty())
+        add_wrapped(out, "       called by " + callers, 9, Style::dim);
+    }
+    if (o_.looking_at == row.cgroup->path)
+      out.push_back(Line().add("looking for 2 s", Style::dim));
+    else if (out.size() == before)
+      out.push_back(Line().add("nobody looked yet: b looks for 2 s", Style::dim));
   }
 
   void add_processes_of(const OverviewRow& row, std::vector<Line>& out) const {

@@ -110,10 +110,10 @@ struct Found : testing::Test {
     r.processes = std::move(processes);
     return r;
   }
-  Episode kill_of(std::uint32_t pid, std::uint64_t start) {
-    Episode e;
-    e.victims.emplace_back().process.id = {pid, start};
-    return e;
+  std::vector<ProcessRef> process_of(std::uint32_t pid, std::uint64_t start) {
+    std::vector<ProcessRef> out(1);
+    out[0].id = {pid, start};
+    return out;
   }
   void SetUp() override {
     tasks_.note(TaskId{7, 70});
@@ -133,7 +133,7 @@ TEST_F(Found, adds_up_what_the_looks_saw) {
   found_.add(report({process(7, 40, {{python("cache", 41), 30}, {python("load", 9), 10}})}), tasks_, at(10),
              at(12));
   found_.add(report({process(7, 20, {{python("cache", 41), 20}})}), tasks_, at(20), at(22));
-  auto told = found_.of(kill_of(7, 70));
+  auto told = found_.of(process_of(7, 70));
   ASSERT_EQ(told.size(), 2u);
   EXPECT_EQ(told[0].code,
             (std::vector<CodePlace>{{"cache", "/job/train.py", 41}, {"main", "/job/train.py", 90}}));
@@ -145,26 +145,26 @@ TEST_F(Found, adds_up_what_the_looks_saw) {
   EXPECT_EQ(told[1].code[0].function, "load");
 }
 
-TEST_F(Found, tells_of_the_processes_of_the_kill_alone) {
+TEST_F(Found, tells_of_the_processes_that_are_asked_for_alone) {
   found_.add(report({process(7, 40, {{python("cache", 41), 30}}), process(8, 4, {{python("load", 9), 4}})}),
              tasks_, at(10), at(12));
-  EXPECT_EQ(found_.of(kill_of(8, 80)).size(), 1u);
-  EXPECT_TRUE(found_.of(kill_of(7, 71)).empty()) << "another process of that number";
-  EXPECT_TRUE(found_.of(kill_of(9, 90)).empty());
+  EXPECT_EQ(found_.of(process_of(8, 80)).size(), 1u);
+  EXPECT_TRUE(found_.of(process_of(7, 71)).empty()) << "another process of that number";
+  EXPECT_TRUE(found_.of(process_of(9, 90)).empty());
 }
 
 TEST_F(Found, takes_what_was_touched_of_one_that_ended_meanwhile) {
   BlameProcess p = process(7, 0, {{python("cache", 41), 5}});
   p.exited = true;
   found_.add(report({p}), tasks_, at(10), at(11));
-  auto told = found_.of(kill_of(7, 70));
+  auto told = found_.of(process_of(7, 70));
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(told[0].grown, mib(10));
 }
 
 TEST_F(Found, says_nothing_of_what_shrank) {
   found_.add(report({process(7, -40, {{python("cache", 41), 3}})}), tasks_, at(10), at(12));
-  EXPECT_TRUE(found_.of(kill_of(7, 70)).empty());
+  EXPECT_TRUE(found_.of(process_of(7, 70)).empty());
 }
 
 }  // namespace

@@ -426,6 +426,33 @@ TEST(Details, show_only_processes_within_the_cgroup) {
   EXPECT_FALSE(contains(shown(o, view), "other[8]"));
 }
 
+TEST(Details, tell_from_which_lines_its_processes_grew) {
+  Overview o = overview({row(1, "/a", GiB(1))});
+  o.time = mono_from_ns(60'000'000'000);
+  View view;
+  open_details(view, o);
+  EXPECT_FALSE(contains(shown(o, view), "GREW FROM")) << "nobody could look";
+  o.can_look = true;
+  EXPECT_TRUE(contains(shown(o, view), "b looks for 2 s"));
+  o.looking_at = "/a";
+  EXPECT_TRUE(contains(shown(o, view), "looking for 2 s"));
+  GrewFrom from;
+  from.process = process(7, "python3", std::nullopt).process;
+  from.process.cgroup = cgroup(2, "/a/b");
+  from.code = {{"keep\033[2J", "/job/train.py", 41}, {"step", "/job/train.py", 50}};
+  from.grown = MiB(30);
+  from.of = MiB(40);
+  from.watched = Seconds(4);
+  from.to = mono_from_ns(50'000'000'000);
+  o.grew_from = {from, from};
+  o.grew_from[1].process.cgroup = cgroup(3, "/ab");
+  o.grew_from[1].code[0].function = "another";
+  std::string page = shown(o, view);
+  EXPECT_TRUE(contains(page, " 75 %  keep\\x1b[2J (train.py:41): of 40.0 MiB by python3[7]")) << page;
+  EXPECT_TRUE(contains(page, "called by step (train.py:50)")) << page;
+  EXPECT_FALSE(contains(page, "another"));
+}
+
 TEST(Details, of_a_cgroup_that_is_gone_say_so) {
   View view;
   view.page = Page::details;

@@ -1,0 +1,68 @@
+"""The live screen, on a terminal of its own."""
+
+import fcntl
+import os
+import pathlib
+import pty
+import re
+import struct
+import subprocess
+import termios
+import threading
+import time
+
+import lib
+from lib import MiB, case
+
+CONTROL = re.compile(rb"\x1b(\[[0-9;?]*[A-Za-z]|[()][A-Z0-9]|[=>])")
+
+
+class Terminal:
+    """120 columns, 40 rows; what a program wrote to it since the last redraw that was asked for."""
+
+    def __init__(self, t, *command):
+        self.here, there = pty.openpty()
+        fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+        self.process = subprocess.Popen([t.oomcast_path, *map(str, command)], stdin=there, stdout=there, stderr=subprocess.PIPE,
+                                        env={**os.environ, "TERM": "xterm", "LC_ALL": "C.UTF-8"}, start_new_session=True)
+        os.close(there)
+        t.later(self.process.kill)
+        self.raw = b""
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def read(self):
+        while True:
+            try:
+                self.raw += os.read(self.here, 65536)
+            except OSError:
+                return
+
+    def press(self, keys):
+        os.write(self.here, keys.encode())
+
+    def wait_for(self, words, timeout=10):
+        """Draws all of it anew until the words are there."""
+        deadline = time.monotonic() + lib.seconds(timeout)
+        while time.monotonic() < deadline:
+            self.raw = b""
+            self.press("\x0c")
+            time.sleep(lib.seconds(0.5))
+            text = CONTROL.sub(b" ", self.raw).decode(errors="replace")
+            if words in text:
+                return text
+        raise lib.Failed(f"no '{words}' on the screen: {lib.shortened(text, 2000)}")
+
+
+@case(vm="never", limit_s=60)
+def a_key_tells_from_which_line_a_cgroup_grows(t):
+    group = t.cgroup().limit(512 * MiB)
+    script = pathlib.Path(__file__).parent.parent / "workloads" / "leak.py"
+    line = next(n for n, text in enumerate(script.read_text().splitlines(), 1) if "kept.append" in text)
+    t.start(group, "/usr/bin/python3", script, t.folder() / "truth", "10")
+    screen = Terminal(t, "watch", "--cgroup", group.path, "--store", "none")
+    screen.wait_for(group.path)
+    screen.press("b")
+    screen.wait_for("IT GREW FROM")
+    screen.wait_for(f"(leak.py:{line})")
+    screen.press("q")
+    t.equal("exit code of watch", screen.process.wait(10), 0)
