@@ -29,7 +29,9 @@ static __always_inline void read_text(struct oc_python_text* to, u64 text, struc
     data += size - OC_CODE_TEXT;
     size = OC_CODE_TEXT;
   }
-  u32 bytes = size & (2 * OC_CODE_TEXT - 1);
+  u32 bytes = size;
+  barrier_var(bytes); /* or the compiler, which knows, spares the mask that older verifiers need to know */
+  bytes &= 2 * OC_CODE_TEXT - 1;
   if (bytes > OC_CODE_TEXT) return;
   if (bytes && bpf_probe_read_user(to->data, bytes, (void*)data)) return;
   to->bytes = bytes;
@@ -40,8 +42,10 @@ static __always_inline void read_lines(struct oc_python_code* to, u64 lines, str
   to->lines_bytes = 0;
   u64 size = oc_user_word(lines + o->bytes_size);
   if (size > OC_CODE_LINES) size = OC_CODE_LINES;
-  u32 bytes = size & 4095;
-  if (bytes > OC_CODE_LINES || !bytes) return;
+  u32 bytes = size;
+  barrier_var(bytes);
+  bytes &= 4095;
+  if (bytes > OC_CODE_LINES) return; /* alone: with a check for 0 it becomes one that they do not follow */
   if (bpf_probe_read_user(to->lines, bytes, (void*)(lines + o->bytes_data)) == 0) to->lines_bytes = bytes;
 }
 

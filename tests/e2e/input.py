@@ -215,6 +215,14 @@ def without_cgroups_is_3(t):
     t.check("cgroup" in tracer.stderr().lower(), f"stderr does not name the cgroup file system: {tracer.stderr()!r}")
 
 
+@case(limit_s=60)
+def no_kernel_program_is_refused_that_could_attach(t):
+    tracer = t.oomcast("trace", "--json", "-v", "--store", "none", "--for", "1s")
+    t.equal("exit code", tracer.finish(30), 0)
+    refused = [line for line in tracer.stderr().splitlines() if "the kernel refused it" in line]
+    t.check(not refused, f"refused: {refused}")
+
+
 @case()
 def without_btf(t):
     # The kernel log and the cgroup files alone still tell every kill.

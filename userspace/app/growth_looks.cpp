@@ -31,7 +31,6 @@ constexpr std::size_t kMostLevels = 8192;
 constexpr Nanos kPatience = 20s;  // for a look: then it is stopped
 constexpr std::size_t kMostText = 16 << 20;
 constexpr rlim_t kMostData = 512 << 20;
-const std::string kFirstToDie = "1000";  // oom_score_adj
 
 constexpr std::size_t kMostProcesses = 256, kMostSites = 64, kMostFrames = 8;
 constexpr std::size_t kMostTold = 3;  // sites of a process
@@ -186,7 +185,7 @@ bool GrowthLooks::start(const LookPlan::Target& target, MonoTime now) {
   if (fcntl(read_end.get(), F_SETFL, O_NONBLOCK) != 0) return false;
   pid_t pid = fork();
   if (pid == 0) {
-    become_child(kFirstToDie, write_end.get());
+    become_child(oom_score_adj_, write_end.get());
     // Symbols of large libraries take memory, on a machine that may be short of it.
     rlimit most{kMostData, kMostData};
     setrlimit(RLIMIT_DATA, &most);

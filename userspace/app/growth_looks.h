@@ -67,7 +67,9 @@ class GrowthFound {
 
 class GrowthLooks {
  public:
-  explicit GrowthLooks(std::string root) : root_(std::move(root)) {}
+  /// `oom_score_adj`: what this process had before it protected itself.
+  GrowthLooks(std::string root, std::string oom_score_adj)
+      : root_(std::move(root)), oom_score_adj_(std::move(oom_score_adj)) {}
   ~GrowthLooks();
   GrowthLooks(const GrowthLooks&) = delete;
   GrowthLooks& operator=(const GrowthLooks&) = delete;
@@ -89,7 +91,7 @@ class GrowthLooks {
   bool read();
   void end(MonoTime now, const TaskTable& tasks);
 
-  std::string root_;
+  std::string root_, oom_score_adj_;
   LookPlan plan_;
   GrowthFound found_;
   struct Look {

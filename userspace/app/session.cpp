@@ -13,6 +13,7 @@
 #include <fstream>
 
 #include "app/analysis.h"
+#include "app/privileges.h"
 #include "blame/python.h"
 #include "collect/text.h"
 #include "model/logged_kill.h"
@@ -102,7 +103,7 @@ Result<std::unique_ptr<Session>> Session::open(const Options& options,
   s->world_ = std::make_unique<World>(config);
   if (s->bpf_) s->gpu_.emplace(options, s->roots_, *s->world_);
   if (s->bpf_) s->pythons_.emplace(s->roots_, *s->bpf_);
-  if (s->bpf_) s->looks_.emplace(options.root);
+  if (s->bpf_) s->looks_.emplace(options.root, score_before_protection());
   if (options.alert.any())
     s->alerts_ = std::make_unique<Alerts>(
         options.alert, *s->world_,

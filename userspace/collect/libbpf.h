@@ -5,7 +5,6 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 
-#include <array>
 #include <cstdarg>
 #include <cstdio>
 #include <memory>
@@ -34,9 +33,18 @@ class LibbpfLog {
     text().clear();
     old_ = libbpf_set_print([](enum libbpf_print_level level, const char* format, va_list args) {
       if (level != LIBBPF_WARN) return 0;
-      static std::array<char, 64 * 1024> line{};
-      int n = std::vsnprintf(line.data(), line.size(), format, args);
-      if (text().size() < 1024 * 1024) text() += line.data();
+      va_list again;
+      va_copy(again, args);
+      int n = std::vsnprintf(nullptr, 0, format, again);
+      va_end(again);
+      if (n <= 0) return n;
+      // A verifier's log can have megabytes: what matters is where it begins and how it ends.
+      constexpr std::size_t kHead = 4096, kTail = 64 * 1024;
+      std::string line(static_cast<std::size_t>(n) + 1, '\0');
+      std::vsnprintf(line.data(), line.size(), format, args);
+      line.pop_back();
+      if (line.size() > kHead + kTail) line.erase(kHead, line.size() - kHead - kTail);
+      if (text().size() < 1024 * 1024) text() += line;
       return n;
     });
   }
