@@ -65,6 +65,7 @@ IN_VM = ("list", "child", "mmap")
 
 def python_case(kind, growth=GROWTH, scope_by_cgroup=False, python=PYTHON):
     def run(t):
+        t.need_stacks()
         script = t.workload("leaks.py")
         if kind in ("numpy", "torch") and subprocess.run([python, "-c", f"import {kind}"], capture_output=True).returncode:
             t.skip(f"{python} has no {kind}")
@@ -83,6 +84,7 @@ def python_case(kind, growth=GROWTH, scope_by_cgroup=False, python=PYTHON):
 
 def native_case(kind, program, function=None):
     def run(t):
+        t.need_stacks()
         child = t.start(None, program, kind, GROWTH)
         child.wait_for("ready")
         report, grown = blamed(t, ("--pid", child.pid), child)

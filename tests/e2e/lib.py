@@ -423,6 +423,15 @@ class Context:
     def skip(self, reason):
         raise Skip(reason)
 
+    def need_stacks(self):
+        """On 5.x the kernel refuses the page-fault program, and blame tells growth by process alone."""
+        if not os.uname().release.startswith("5."):
+            return
+        code, out, err = self.run_oomcast("blame", "--json", "--pid", os.getpid(), "--for", "0.1s")
+        why = json.loads(out)["no_stacks"] if code == 0 else err
+        if why:
+            self.skip(f"this kernel gives no stacks of page faults: {one_line(why)}")
+
     def need_vm(self):
         if not VM:
             raise Skip("only in a virtual machine: it would kill strangers here")
