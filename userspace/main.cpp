@@ -1,5 +1,6 @@
 // argv → Options → command → exit code.
 #include <malloc.h>
+#include <sys/prctl.h>
 
 #include <csignal>
 
@@ -10,6 +11,7 @@
 int main(int argc, char** argv) {
   using namespace oomcast;
   mallopt(M_ARENA_MAX, 1);        // a second one for the store's thread keeps 4 MiB that nobody uses
+  prctl(PR_SET_NAME, "oomcast");  // "exe", where it starts itself
   std::signal(SIGPIPE, SIG_IGN);  // a reader that went away is an error of its own
   auto fail = [](const Error& error) {
     print(stderr, "oomcast: " + error.message + "\n");

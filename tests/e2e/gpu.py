@@ -248,7 +248,8 @@ def managed_memory_beyond_the_cards_that_is_pushed_out_is_oversubscription(t):
     child, tracer = begin(t, "managed_memory_held", *where)
     child.go()
     child.wait_for("step")
-    tracer.wait_for_line("gpu_sample")
+    # Of the card, with what moved since the reading before: its counters are known.
+    tracer.wait_for_line("gpu_sample", lambda line: line["process"] is None and line["moved_out_bytes"] is not None)
     card(folder, memory=8 * MiB, migrated_pages_out=512, migrated_pages_in=512)
     told = tracer.wait_for_line("gpu", lambda line: line["op"] == "oversubscribed")
     t.equal("pushed out", told["bytes"], 512 * 4096)

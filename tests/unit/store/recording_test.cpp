@@ -21,7 +21,8 @@ class Recording : public ::testing::Test {
  protected:
   Recording() : path_("/tmp/oomcast-recording-" + std::to_string(getpid()) + ".db") {}
   ~Recording() override {
-    for (const char* part : {"", "-wal", "-shm"}) std::remove((path_ + part).c_str());
+    for (const char* of : {"", "-copy"})
+      for (const char* part : {"", "-wal", "-shm"}) std::remove((path_ + of + part).c_str());
   }
 
   RunInfo info() const {
