@@ -37,6 +37,14 @@ constexpr std::size_t kMostTold = 3;  // sites of a process
 constexpr double kLeastTold = 0.05;   // of its growth
 constexpr std::size_t kMostOfAll = 16;
 
+// Below main, or a thread's function: every program has it.
+bool begins_everything(const Frame& frame) {
+  std::string_view f = frame.function;
+  return frame.kind == Frame::Kind::native &&
+         (f == "_start" || f.starts_with("__libc_start") || f == "start_thread" || f.starts_with("clone") ||
+          f == "__clone3");
+}
+
 // From the frame that a person should look at, outwards.
 std::vector<CodePlace> code_of(const Stack& stack) {
   std::vector<CodePlace> out;
@@ -47,7 +55,8 @@ std::vector<CodePlace> code_of(const Stack& stack) {
     out.push_back({top->function, top->file, top->line});
   for (auto frame = frames.rbegin(); frame != frames.rend() && out.size() < kMostFrames; ++frame) {
     inside = inside && out.empty() && *frame != top;
-    if (!inside) out.push_back({(*frame)->function, (*frame)->file, (*frame)->line});
+    if (!inside && (out.empty() || !begins_everything(**frame)))
+      out.push_back({(*frame)->function, (*frame)->file, (*frame)->line});
   }
   return out;
 }

@@ -153,6 +153,19 @@ TEST_F(Found, tells_of_the_processes_that_are_asked_for_alone) {
   EXPECT_TRUE(found_.of(process_of(9, 90)).empty());
 }
 
+TEST_F(Found, leaves_out_what_is_below_every_program) {
+  Stack stack;
+  for (const char* function : {"_start", "__libc_start_main", "main", "keep", "malloc"})
+    stack.push_back({Frame::Kind::native,
+                     function,
+                     function == std::string("malloc") ? "/lib/libc.so.6" : "/bin/job",
+                     {}});
+  found_.add(report({process(7, 40, {{stack, 40}})}), tasks_, at(10), at(12));
+  auto told = found_.of(process_of(7, 70));
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].code, (std::vector<CodePlace>{{"keep", "/bin/job", {}}, {"main", "/bin/job", {}}}));
+}
+
 TEST_F(Found, takes_what_was_touched_of_one_that_ended_meanwhile) {
   BlameProcess p = process(7, 0, {{python("cache", 41), 5}});
   p.exited = true;
