@@ -60,7 +60,9 @@ bool GpuFollower::look() {
 
 void GpuFollower::sample(MonoTime now) {
   if (!source_) return;
+  // The counters first: of all that moved them, the calls are known then.
   auto cards = read_gpu_cards(cards_path_);
+  drain();
   counters_ = std::any_of(cards.begin(), cards.end(),
                           [](const GpuCard& c) { return c.migrated_pages_out.has_value(); });
   world_.gpu().on_cards(now, cards, Bytes{sysconf(_SC_PAGESIZE)});

@@ -90,9 +90,9 @@ void World::apply(const wire::Exit& r) {
   tasks_.note(r.task);
   tasks_.mark_dead(r.task.id);
   if (r.killed_by_kernel) episodes_.on_exit(r);
+  tell_gpu();
   if (const GpuHeld* held = gpu_.of(r.task.id)) sample_gpu(r.time, r.task.id, *held, true);
   gpu_.on_exit(r.time, r.task.id);
-  tell_gpu();
 }
 
 void World::apply(const wire::CgroupEvent& r) {
@@ -221,9 +221,9 @@ bool World::on_stalls(MonoTime time, std::uint64_t inode, const wire::Stalls& su
 void World::on_gpu(MonoTime time, const wire::Task& task, const GpuOp& op) {
   tasks_.note(task);
   gpu_.on(time, task.id, op);
-  tell_gpu();
 }
 
+// Late: the program's exec comes by another ring, and may be read after its calls.
 void World::tell_gpu() {
   for (GpuEvent& event : gpu_.take())
     if (task_in_scope(event.task))
@@ -330,6 +330,7 @@ std::vector<Episode> World::take_begun() {
 }
 
 std::vector<ModelFact> World::take_facts() {
+  tell_gpu();
   return std::exchange(facts_, {});
 }
 

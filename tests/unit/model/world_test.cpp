@@ -56,6 +56,53 @@ wire::ProcessSample process_sample(std::int64_t at_ms, wire::Task of, Bytes anon
   return {ms(at_ms), std::move(of), memory(anon)};
 }
 
+GpuUuid card_one() {
+  GpuUuid uuid;
+  uuid.bytes.fill(1);
+  return uuid;
+}
+
+GpuOp gpu_op(GpuOp::What what) {
+  GpuOp op;
+  op.what = what;
+  if (what == GpuOp::What::managed_map)
+    op.kind = GpuMemoryKind::managed;
+  else
+    op.device = card_one();
+  op.address = 0x7e0000000000;
+  op.bytes = MiB(64);
+  return op;
+}
+
+TEST(World, names_the_program_of_a_gpu_call_that_was_read_before_its_exec) {
+  World world = a_world();
+  wire::Task trainer = task(100);
+  world.on_gpu(ms(1010), trainer, gpu_op(GpuOp::What::context));
+  world.on_record(wire::Exec{ms(1000), trainer, wire::Args{{"python3", "train.py"}, false}});
+  auto told = facts_of<GpuFact>(world);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].process.cmdline, (std::vector<std::string>{"python3", "train.py"}));
+}
+
+TEST(World, tells_of_an_oversubscribed_card_with_the_reading_that_shows_it) {
+  World world = a_world();
+  GpuCard card;
+  card.uuid = card_one();
+  card.memory = MiB(8);
+  card.migrated_pages_out = 0;
+  world.gpu().on_cards(ms(1000), {card}, KiB(4));
+  world.on_gpu(ms(1010), task(100), gpu_op(GpuOp::What::context));
+  world.on_gpu(ms(1010), task(100), gpu_op(GpuOp::What::managed_map));
+  facts_of<GpuFact>(world);
+  card.migrated_pages_out = 512;
+  world.gpu().on_cards(ms(2000), {card}, KiB(4));
+  world.sample_gpu(ms(2000));
+  auto told = facts_of<GpuFact>(world);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].event.op, GpuEvent::Op::oversubscribed);
+  EXPECT_EQ(told[0].event.bytes, MiB(2));
+}
+
 TEST(World, shows_a_sample_only_when_something_changed) {
   World world = a_world();
   world.on_reading(10, reading(1000, MiB(5)));
