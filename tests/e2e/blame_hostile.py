@@ -38,6 +38,11 @@ def of_pid(report, pid):
     return next((p for p in report["processes"] if p["process"]["pid"] == pid), None)
 
 
+def check_names_culprit(t, blame, child):
+    process = of_pid(blame.report(), child.pid)
+    t.check(process and "culprit" in functions(process), "its Python function is not named")
+
+
 def functions(process):
     return {frame["function"] for site in process["sites"] for frame in site["stack"]}
 
@@ -86,8 +91,7 @@ def a_library_whose_name_is_a_fifo_by_now(t):
     blame = Blame(t, "--pid", child.pid)
     child.go()
     child.wait_for("grown")
-    process = of_pid(blame.report(), child.pid)
-    t.check(process and "culprit" in functions(process), "its Python function is not named")
+    check_names_culprit(t, blame, child)
 
 
 @case(vm="never", limit_s=60)
@@ -105,8 +109,7 @@ def a_library_that_is_truncated_meanwhile(t):
     os.truncate(library, 0)
     child.go()
     child.wait_for("grown")
-    process = of_pid(blame.report(), child.pid)
-    t.check(process and "culprit" in functions(process), "its Python function is not named")
+    check_names_culprit(t, blame, child)
 
 
 @case(vm="never", limit_s=60)
@@ -116,8 +119,7 @@ def a_process_that_is_stopped(t):
     child.go()
     child.wait_for("grown")
     os.kill(child.pid, signal.SIGSTOP)
-    process = of_pid(blame.report(), child.pid)
-    t.check(process and "culprit" in functions(process), "its Python function is not named")
+    check_names_culprit(t, blame, child)
 
 
 def compiled(t, *options):

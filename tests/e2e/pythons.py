@@ -2,6 +2,7 @@
 
 import pathlib
 import shutil
+import subprocess
 import sys
 
 import lib
@@ -73,6 +74,9 @@ def told_at_a_kill(t, python):
     script = t.workload("leaks.py")
     lines = script.read_text().splitlines()
     line = next(n for n, text in enumerate(lines, 1) if text.endswith("# culprit list"))
+    # What reads a file first is charged for it: a group that is charged for its program's own code is at its limit
+    # kept busy reading that again, and not killed for minutes.
+    subprocess.run([python, "-c", "import ctypes, functools, json, mmap, os, sys, threading, time"], check=True)
     group = t.cgroup().limit(96 << 20)
     store = t.folder()
     tracer = t.oomcast("trace", "--json", "--cgroup", group.path, "--store", store).started()
@@ -91,7 +95,7 @@ def told_at_a_kill(t, python):
     t.check(all(f["file"] == str(script) for f in victim["python"] or []), f"files are {victim['python']}")
     tracer.stop()
     _, report, _ = t.run_oomcast("report", "--store", store)
-    t.check(f"was at {victim['was_at']}" in " ".join(report.split()), f"the report does not say that it was at {victim['was_at']}")
+    t.check(f"was in {victim['was_at']}" in " ".join(report.split()), f"the report does not say that it was at {victim['was_at']}")
 
 
 def at_a_kill(t):

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "app/child_process.h"
+#include "collect/headroom.h"
 #include "present/blame.h"
 #include "present/blame_diff.h"
 
@@ -30,7 +31,8 @@ constexpr std::size_t kMostLevels = 8192;
 
 constexpr Nanos kPatience = 20s;  // for a look: then it is stopped
 constexpr std::size_t kMostText = 16 << 20;
-constexpr rlim_t kMostData = 512 << 20;
+constexpr rlim_t kMostData = 512 << 20;  // symbols of large libraries
+constexpr Bytes kNeeds = MiB(256);       // of the machine
 
 constexpr std::size_t kMostProcesses = 256, kMostSites = 64, kMostFrames = 8;
 constexpr std::size_t kMostTold = 3;  // sites of a process
@@ -64,7 +66,9 @@ std::vector<CodePlace> code_of(const Stack& stack) {
 }  // namespace
 
 void LookPlan::on_level(const Target& target, Bytes level, Bytes limit, MonoTime now) {
-  if (levels_.size() >= kMostLevels && !levels_.contains(target)) levels_.clear();
+  if (levels_.size() >= kMostLevels && !levels_.contains(target))  // what has not grown loses nothing
+    std::erase_if(levels_, [](const auto& l) { return l.second.grown() < kLeastGrown; });
+  if (levels_.size() >= 2 * kMostLevels) levels_.clear();
   auto [at, fresh] = levels_.try_emplace(target, Level{level, level, limit, now});
   Level& known = at->second;
   known.now = level;
@@ -106,7 +110,8 @@ void GrowthFound::add(const BlameReport& report, const TaskTable& tasks, MonoTim
   for (const BlameProcess& p : report.processes) {
     const TaskState* task = tasks.by_pid(p.process.id.tgid);
     if (!task) continue;
-    // Of one that has ended nothing is left: what it touched is the next best.
+    // Of one that has ended nothing is left: what it touched is the next best, where nothing better is known.
+    if (p.exited && processes_.contains(task->id)) continue;
     Bytes grown = p.grown();
     if (p.exited)
       for (const BlameSite& site : p.sites) grown += site.touched;
@@ -148,8 +153,9 @@ std::vector<GrewFrom> GrowthFound::of(const std::vector<ProcessRef>& processes) 
     std::sort(sites.begin(), sites.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
     if (sites.size() > kMostTold) sites.resize(kMostTold);
     for (const auto& [bytes, code] : sites)
-      if (bytes.as_double() >= kLeastTold * p.grown.as_double() && out.size() < kMostOfAll)
-        out.push_back({process, *code, bytes, p.grown, p.watched, p.from, p.to});
+      if (GrewFrom from{process, *code, bytes, p.grown, p.watched, p.from, p.to};
+          from.share() >= kLeastTold && out.size() < kMostOfAll)
+        out.push_back(std::move(from));
   }
   return out;
 }
@@ -160,15 +166,50 @@ GrowthLooks::~GrowthLooks() {
   waitpid(look_->pid, nullptr, 0);
 }
 
-std::optional<int> GrowthLooks::advance(MonoTime now, const TaskTable& tasks) {
+// Of a scope that is a process tree its cgroups are not asked about: others are in them.
+void GrowthLooks::on(const Sample& sample) {
+  if (!sample.pinned || !sample.cgroup || !world_.scope().tasks.empty() ||
+      sample.cgroup->name.kind == CgroupKind::root)
+    return;
+  auto limit = sample.headroom_limit ? sample.headroom_limit
+               : world_.host()       ? world_.host()->total
+                                     : std::nullopt;
+  if (limit) plan_.on_level({sample.cgroup->path, std::nullopt}, *sample.pinned, *limit, sample.time);
+}
+
+void GrowthLooks::on(const ProcessSampleFact& sample) {
+  if (world_.scope().tasks.empty()) return;
+  auto limit = world_.host() ? world_.host()->total : std::nullopt;
+  if (sample.process.cgroup)
+    limit = world_.cgroups().tightest_limit(sample.process.cgroup->id.inode, limit).limit;
+  if (limit)
+    plan_.on_level({"", sample.process.id.tgid}, sample.anon + sample.shmem + sample.swap, *limit,
+                   sample.time);
+}
+
+void GrowthLooks::plan(MonoTime now) {
+  if (look_ || next_) return;
+  auto room = world_.host() ? host_headroom(*world_.host()) : std::nullopt;
+  if (room && room->limit && *room->limit - room->pinned < kNeeds) return;
+  next_ = plan_.due(now);
+}
+
+void GrowthLooks::ask(CgroupId cgroup) {
+  const CgroupState* state = world_.cgroups().find(cgroup.inode);
+  if (state && !state->removed) next_ = LookPlan::Target{state->ref->path, std::nullopt};
+}
+
+std::optional<int> GrowthLooks::advance(MonoTime now) {
   if (look_) {
-    if (now - look_->began >= kPatience) kill(look_->pid, SIGKILL);
-    if (!read()) return std::nullopt;
-    end(now, tasks);
+    if (now - look_->began >= kPatience && !std::exchange(look_->stopped, true)) kill(look_->pid, SIGKILL);
+    if (read()) end(now);
+  }
+  if (look_ || !next_) return std::nullopt;
+  LookPlan::Target target = *std::exchange(next_, std::nullopt);
+  if (!start(target, now)) {
+    plan_.looked(now, now, 1s);  // not at once again
     return std::nullopt;
   }
-  auto target = asked_ ? std::exchange(asked_, std::nullopt) : plan_.due(now);
-  if (!target || !start(*target, now)) return std::nullopt;
   return look_->output.get();
 }
 
@@ -195,16 +236,12 @@ bool GrowthLooks::start(const LookPlan::Target& target, MonoTime now) {
   pid_t pid = fork();
   if (pid == 0) {
     become_child(oom_score_adj_, write_end.get());
-    // Symbols of large libraries take memory, on a machine that may be short of it.
     rlimit most{kMostData, kMostData};
     setrlimit(RLIMIT_DATA, &most);
     execv("/proc/self/exe", argv.data());
     _exit(126);
   }
-  if (pid < 0) {
-    plan_.looked(now, now, 1s);  // not at once again
-    return false;
-  }
+  if (pid < 0) return false;
   look_.emplace();
   look_->target = target;
   look_->pid = pid;
@@ -225,7 +262,7 @@ bool GrowthLooks::read() {
   }
 }
 
-void GrowthLooks::end(MonoTime now, const TaskTable& tasks) {
+void GrowthLooks::end(MonoTime now) {
   rusage used{};
   wait4(look_->pid, nullptr, 0, &used);  // its output is closed: it is at its end
   auto time = [](const timeval& t) {
@@ -233,7 +270,7 @@ void GrowthLooks::end(MonoTime now, const TaskTable& tasks) {
   };
   plan_.looked(look_->began, now, time(used.ru_utime) + time(used.ru_stime));
   if (auto report = parse_blame(look_->text, "a look"); report && look_->text.size() < kMostText)
-    found_.add(*report, tasks, look_->began, now);
+    found_.add(*report, world_.tasks(), look_->began, now);
   look_.reset();
 }
 

@@ -11,10 +11,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "app/options.h"
 #include "base/unique_fd.h"
 #include "blame/blame.h"
-#include "model/task_table.h"
+#include "model/world.h"
 
 namespace oomcast {
 
@@ -68,29 +67,34 @@ class GrowthFound {
 class GrowthLooks {
  public:
   /// `oom_score_adj`: what this process had before it protected itself.
-  GrowthLooks(std::string root, std::string oom_score_adj)
-      : root_(std::move(root)), oom_score_adj_(std::move(oom_score_adj)) {}
+  GrowthLooks(const World& world, std::string root, std::string oom_score_adj)
+      : world_(world), root_(std::move(root)), oom_score_adj_(std::move(oom_score_adj)) {}
   ~GrowthLooks();
   GrowthLooks(const GrowthLooks&) = delete;
   GrowthLooks& operator=(const GrowthLooks&) = delete;
 
-  LookPlan& plan() { return plan_; }
-  /// A person asks: after the one that goes on.
-  void ask(LookPlan::Target target) { asked_ = std::move(target); }
-  /// What is looked at now; nullopt: nothing.
-  std::optional<LookPlan::Target> now() const { return look_ ? std::optional(look_->target) : std::nullopt; }
-  /// Starts a look that is due, and reads one that goes on. Never waits. The descriptor of a look that was
-  /// started, to wait for: readable when there is something to do.
-  std::optional<int> advance(MonoTime now, const TaskTable& tasks);
-  /// What is grown is about to be killed: what was seen is to be told now.
+  void on(const Sample& sample);
+  void on(const ProcessSampleFact& sample);
+  /// Whether a look is due; once per interval. None is on a machine that has no room for it.
+  void plan(MonoTime now);
+  /// A person asks: after the look that goes on.
+  void ask(CgroupId cgroup);
+  /// Starts what is planned or asked for, and reads what goes on. Never waits. The descriptor of a look that
+  /// was started, to wait for: readable when there is something to do.
+  std::optional<int> advance(MonoTime now);
+  /// What grew is being killed: what was seen is to be told now.
   void hurry();
+
   const GrowthFound& found() const { return found_; }
+  /// Path of the cgroup that is looked at now; empty: none.
+  std::string looking_at() const { return look_ ? look_->target.cgroup : ""; }
 
  private:
   bool start(const LookPlan::Target& target, MonoTime now);
   bool read();
-  void end(MonoTime now, const TaskTable& tasks);
+  void end(MonoTime now);
 
+  const World& world_;
   std::string root_, oom_score_adj_;
   LookPlan plan_;
   GrowthFound found_;
@@ -100,10 +104,10 @@ class GrowthLooks {
     UniqueFd output;
     std::string text;
     MonoTime began;
-    bool hurried = false;
+    bool hurried = false, stopped = false;
   };
   std::optional<Look> look_;
-  std::optional<LookPlan::Target> asked_;
+  std::optional<LookPlan::Target> next_;
 };
 
 }  // namespace oomcast

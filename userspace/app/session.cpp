@@ -41,7 +41,6 @@ constexpr Nanos kExactFor = 5s;
 constexpr double kExactFrom = 0.95;  // of the limit, not reclaimable: the last moments are followed exactly
 constexpr std::uint64_t kLimitEvery = 10;  // looks at an idle cgroup between reads of its limit
 constexpr std::size_t kMaxEvents = 100;
-constexpr Bytes kLookNeeds = MiB(256);  // of the machine, for the symbols of large libraries
 
 Nanos clock_now(clockid_t clock) {
   timespec t{};
@@ -103,7 +102,7 @@ Result<std::unique_ptr<Session>> Session::open(const Options& options,
   s->world_ = std::make_unique<World>(config);
   if (s->bpf_) s->gpu_.emplace(options, s->roots_, *s->world_);
   if (s->bpf_) s->pythons_.emplace(s->roots_, *s->bpf_);
-  if (s->bpf_) s->looks_.emplace(options.root, score_before_protection());
+  if (s->bpf_) s->looks_.emplace(*s->world_, options.root, score_before_protection());
   if (options.alert.any())
     s->alerts_ = std::make_unique<Alerts>(
         options.alert, *s->world_,
@@ -304,7 +303,8 @@ void Session::step(MonoTime deadline) {
   if (now() >= next_poll_) poll_all();
   tell_all();
   if (alerts_) alerts_->advance(now());
-  look_at_growth();
+  if (looks_)
+    if (auto fd = looks_->advance(now())) also_wait_for(*fd);
 }
 
 // nullopt: nothing is going on; who has news wakes us.
@@ -644,6 +644,7 @@ void Session::poll_all() {
   }
   poll_processes();
   poll_private();
+  if (looks_) looks_->plan(when);
   look_for_gpu();
   if (gpu_) gpu_->sample(now());
   emit(TickFact{now()});
@@ -697,40 +698,8 @@ void Session::check_levels(const Sample& sample) {
   alerts_->look_at(sample, newest);
 }
 
-// Of a scope that is a process tree its cgroups are not asked about: others are in them.
-void Session::plan_look(const Sample& sample) {
-  if (!looks_ || !sample.pinned || !sample.cgroup || !world_->scope().tasks.empty() ||
-      sample.cgroup->name.kind == CgroupKind::root)
-    return;
-  auto limit = sample.headroom_limit ? sample.headroom_limit
-               : world_->host()      ? world_->host()->total
-                                     : std::nullopt;
-  if (limit)
-    looks_->plan().on_level({sample.cgroup->path, std::nullopt}, *sample.pinned, *limit, sample.time);
-}
-
-// A process holds what is its own; of a tree the one that grows most.
-void Session::plan_look(const ProcessSampleFact& sample) {
-  if (!looks_ || world_->scope().tasks.empty() || !world_->host() || !world_->host()->total) return;
-  auto tightest =
-      sample.process.cgroup
-          ? world_->cgroups().tightest_limit(sample.process.cgroup->id.inode, world_->host()->total).limit
-          : world_->host()->total;
-  looks_->plan().on_level({"", sample.process.id.tgid}, sample.anon + sample.shmem + sample.swap,
-                          tightest.value_or(*world_->host()->total), sample.time);
-}
-
 void Session::look_for_growth(CgroupId cgroup) {
-  const CgroupState* state = world_->cgroups().find(cgroup.inode);
-  if (looks_ && state && !state->removed) looks_->ask({state->ref->path, std::nullopt});
-}
-
-// Not on a machine that has no room for it.
-void Session::look_at_growth() {
-  if (!looks_) return;
-  auto room = world_->host() ? host_headroom(*world_->host()) : std::nullopt;
-  if (room && room->limit && *room->limit - room->pinned < kLookNeeds) return;
-  if (auto fd = looks_->advance(now(), world_->tasks())) also_wait_for(*fd);
+  if (looks_) looks_->ask(cgroup);
 }
 
 // How closely to look: every RSS change while a cgroup is about to meet its limit, otherwise each tick is
@@ -853,7 +822,7 @@ void Session::tell(ModelFact fact) {
         [this](auto&& f) {
           if constexpr (std::is_same_v<std::decay_t<decltype(f)>, Sample>) {
             check_levels(f);
-            plan_look(f);
+            if (looks_) looks_->on(f);
           }
           if constexpr (!std::is_same_v<std::decay_t<decltype(f)>, Episode> &&
                         !std::is_same_v<std::decay_t<decltype(f)>, ProcessSampleFact>)
@@ -868,7 +837,7 @@ void Session::tell_process(ProcessSampleFact sample) {
   Fact fact = std::move(sample);
   analyse(*book_, fact, sink_);
   auto& told = std::get<ProcessSampleFact>(fact);
-  plan_look(told);
+  if (looks_) looks_->on(told);
   // Measured now and then: on the screen it stands until it is measured again.
   if (auto before = processes_.find(told.process.id); before != processes_.end() && !told.private_bytes)
     told.private_bytes = before->second.private_bytes;
@@ -934,7 +903,7 @@ Overview Session::overview() const {
     std::vector<ProcessRef> of;
     for (const ProcessSampleFact& p : out.processes) of.push_back(p.process);
     out.grew_from = looks_->found().of(of);
-    if (auto target = looks_->now()) out.looking_at = target->cgroup;
+    out.looking_at = looks_->looking_at();
   }
   return out;
 }

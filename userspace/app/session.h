@@ -114,9 +114,6 @@ class Session {
   void count_losses();
   void check_rules();
   void check_levels(const Sample& sample);
-  void look_at_growth();
-  void plan_look(const Sample& sample);
-  void plan_look(const ProcessSampleFact& sample);
   void choose_effort();
   void tell(ModelFact fact);
   void tell_process(ProcessSampleFact sample);

@@ -104,7 +104,8 @@ struct GrewProcess {
   Seconds over{};
 };
 
-/// A place that a process grew from, by its page faults in the whiles that were looked at.
+/// A place that a process grew from, by its page faults in the whiles that were looked at. Of one that ended
+/// in the only look at it: what it touched there.
 struct GrewFrom {
   ProcessRef process;
   std::vector<CodePlace> code;  // the line to look at, then its callers
@@ -112,6 +113,7 @@ struct GrewFrom {
   Bytes of;                     // that the process grew by in those whiles
   Seconds watched{};            // their length in all
   MonoTime from, to;            // the first's begin, the last's end
+  double share() const { return of.count > 0 ? grown.as_double() / of.as_double() : 0; }
 };
 
 /// One level of a chain of memory cgroups at the kill.

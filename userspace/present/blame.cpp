@@ -226,20 +226,13 @@ const CodePlace* culprit(const std::vector<CodePlace>& code) {
 }
 
 std::string to_text(const CodePlace& place) {
-  std::string out = escape_for_terminal(base_name(place.file));
-  if (place.line) out += fmt::format(":{}", *place.line);
-  return fmt::format("{} in {}", out, escape_for_terminal(place.function));
-}
-
-std::string describe_place(const CodePlace& place) {
   return to_text(Frame{place.line ? Frame::Kind::python : Frame::Kind::native, place.function,
-                       place.line ? std::string(base_name(place.file)) : place.file, place.line});
+                       std::string(base_name(place.file)), place.line});
 }
 
 std::string describe_callers(const GrewFrom& grew) {
   std::string out;
-  for (std::size_t i = 1; i < grew.code.size(); ++i)
-    out += (i > 1 ? ", " : "") + describe_place(grew.code[i]);
+  for (std::size_t i = 1; i < grew.code.size(); ++i) out += (i > 1 ? ", " : "") + to_text(grew.code[i]);
   return out;
 }
 

@@ -20,11 +20,9 @@ std::string to_text(const Frame& frame);
 
 /// The same of the Python frames of a victim, innermost first.
 const CodePlace* culprit(const std::vector<CodePlace>& code);
-/// "train.py:41 in append_output". Safe on a terminal.
+/// "append_output (train.py:41)", "grow (libfoo.so)". Safe on a terminal.
 std::string to_text(const CodePlace& place);
 
-/// "append_output (train.py:41)", "grow (libfoo.so)". Safe on a terminal.
-std::string describe_place(const CodePlace& place);
 /// The callers of where it grew, innermost first; empty: none is known.
 std::string describe_callers(const GrewFrom& grew);
 

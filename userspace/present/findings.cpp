@@ -157,7 +157,7 @@ std::optional<Finding> where_it_was(const PostMortem& r) {
   const Victim* victim = first_victim(r.episode.told.episode);
   const CodePlace* at = victim ? culprit(victim->code) : nullptr;
   if (!at) return std::nullopt;
-  Finding out{fmt::format("{} was at {}.", short_name_of(victim->process), to_text(*at)), {}};
+  Finding out{fmt::format("{} was in {}.", short_name_of(victim->process), to_text(*at)), {}};
   std::string callers;
   for (const CodePlace& place : victim->code)
     callers += (callers.empty() ? "innermost first: " : ", ") + to_text(place);
@@ -169,21 +169,19 @@ std::optional<Finding> where_it_grew(const PostMortem& r) {
   const std::vector<GrewFrom>& all = r.episode.told.episode.grew_from;
   if (all.empty() || all.front().code.empty()) return std::nullopt;
   const GrewFrom& most = all.front();
-  auto share = [](const GrewFrom& g) { return 100 * g.grown.as_double() / std::max(1.0, g.of.as_double()); };
   auto before = [&](MonoTime when) { return Seconds(std::max(0.0, -from_kill(r.episode, when))); };
-  Finding out{fmt::format("{} grew in {}: {:.0f} % of what it took while it was watched.",
-                          short_name_of(most.process), describe_place(most.code.front()), share(most)),
+  Finding out{fmt::format("{} grew in {}: {:.0f} % of what it took while oomcast looked.",
+                          short_name_of(most.process), to_text(most.code.front()), 100 * most.share()),
               {}};
   if (std::string callers = describe_callers(most); !callers.empty())
     out.evidence.push_back("called by " + callers);
-  out.evidence.push_back(
-      fmt::format("its page faults were watched for {} between {} and {} before the kill: {}",
-                  format_duration(most.watched), format_duration(before(most.from)),
-                  format_duration(before(most.to)), format_size(most.of)));
+  out.evidence.push_back(fmt::format("{} in the {} that were looked at, between {} and {} before the kill",
+                                     format_size(most.of), format_duration(most.watched),
+                                     format_duration(before(most.from)), format_duration(before(most.to))));
   for (std::size_t i = 1; i < all.size() && i < 4; ++i)
     if (!all[i].code.empty())
-      out.evidence.push_back(fmt::format("{:.0f} % of what {} took: {}", share(all[i]),
-                                         short_name_of(all[i].process), describe_place(all[i].code.front())));
+      out.evidence.push_back(fmt::format("{:.0f} % of what {} took: {}", 100 * all[i].share(),
+                                         short_name_of(all[i].process), to_text(all[i].code.front())));
   return out;
 }
 

@@ -214,15 +214,14 @@ class Renderer {
           {{"process", process(g.process)}, {"grew_bytes", g.grew.count}, {"over_s", g.over.count()}});
     out["grew_from"] = Json::array();
     for (const GrewFrom& g : e.grew_from) {
-      out["grew_from"].push_back(
-          {{"process", process(g.process)},
-           {"at", g.code.empty() ? Json(nullptr) : text(describe_place(g.code.front()))},
-           {"grown_bytes", g.grown.count},
-           {"of_bytes", g.of.count},
-           {"watched_s", g.watched.count()},
-           {"from", format_rfc3339(clock_.wall(g.from))},
-           {"to", format_rfc3339(clock_.wall(g.to))},
-           {"stack", places(g.code)}});
+      out["grew_from"].push_back({{"process", process(g.process)},
+                                  {"at", g.code.empty() ? Json(nullptr) : text(to_text(g.code.front()))},
+                                  {"grown_bytes", g.grown.count},
+                                  {"of_bytes", g.of.count},
+                                  {"watched_s", g.watched.count()},
+                                  {"from", format_rfc3339(clock_.wall(g.from))},
+                                  {"to", format_rfc3339(clock_.wall(g.to))},
+                                  {"stack", places(g.code)}});
     }
     out["ancestors"] = Json::array();
     for (const ChainLevel& level : e.chain)

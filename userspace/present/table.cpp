@@ -443,10 +443,9 @@ class Body {
     std::size_t before = out.size();
     for (const GrewFrom& g : o_.grew_from) {
       if (!g.process.cgroup || !is_within(*g.process.cgroup, *row.cgroup) || g.code.empty()) continue;
-      double share = 100 * g.grown.as_double() / std::max(1.0, g.of.as_double());
       add_wrapped(out,
-                  fmt::format("{:3.0f} %  {}: of {} by {} in {} of watching, {} ago", share,
-                              describe_place(g.code.front()), format_size(g.of), name_of(g.process),
+                  fmt::format("{:3.0f} %  {}: of {} by {} in {} of looking, {} ago", 100 * g.share(),
+                              to_text(g.code.front()), format_size(g.of), name_of(g.process),
                               format_duration(g.watched), format_duration(seconds_between(g.to, o_.time))),
                   7, Style::normal);
       if (std::string callers = describe_callers(g); !callers.empty())

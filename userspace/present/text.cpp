@@ -88,10 +88,9 @@ class Renderer {
       out += fmt::format("\n    grew      {} by {} in the last {}", describe(g.process), format_size(g.grew),
                          format_duration(g.over));
     for (const GrewFrom& g : e.grew_from)
-      out += fmt::format("\n    from      {} {:.0f} % of what {} grew by while {} of it were watched",
-                         g.code.empty() ? "?" : describe_place(g.code.front()),
-                         100 * g.grown.as_double() / std::max(1.0, g.of.as_double()), describe(g.process),
-                         format_duration(g.watched));
+      out += fmt::format("\n    from      {}: {:.0f} % of the {} that {} grew by in {} of looking",
+                         g.code.empty() ? "?" : to_text(g.code.front()), 100 * g.share(), format_size(g.of),
+                         describe(g.process), format_duration(g.watched));
     if (f.forecast_before)
       out += fmt::format("\n    forecast  {} before: {}, {}",
                          format_duration(seconds_between(f.forecast_before->time, e.time)),

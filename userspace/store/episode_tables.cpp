@@ -128,14 +128,17 @@ void Tables::write_parts(std::int64_t id, const EpisodeFact& fact) {
   for (const char* table : kTablesOfEpisodes)
     check(execute(db_, fmt::format("DELETE FROM {} WHERE episode={}", table, id)));
   int nr = 0;
+  auto write_code = [&](Statement& row, const std::vector<CodePlace>& code) {
+    int depth = 0;
+    for (const CodePlace& at : code) {
+      row << id << nr << depth++ << at.function << at.file << at.line;
+      run(row);
+    }
+  };
   Statement victim(db_, "INSERT INTO victims VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
   Statement place(db_, "INSERT INTO victim_code VALUES(?,?,?,?,?,?)");
   for (const Victim& v : e.victims) {
-    int depth = 0;
-    for (const CodePlace& at : v.code) {
-      place << id << nr << depth++ << at.function << at.file << at.line;
-      run(place);
-    }
+    write_code(place, v.code);
     auto process = id_of(v.process);
     std::string stack;
     for (std::uint64_t address : v.stack) stack += fmt::format("{}{:#x}", stack.empty() ? "" : " ", address);
@@ -161,11 +164,7 @@ void Tables::write_parts(std::int64_t id, const EpisodeFact& fact) {
   Statement site(db_, "INSERT INTO growth_sites VALUES(?,?,?,?,?,?,?,?)");
   Statement code(db_, "INSERT INTO growth_code VALUES(?,?,?,?,?,?)");
   for (const GrewFrom& g : e.grew_from) {
-    int depth = 0;
-    for (const CodePlace& at : g.code) {
-      code << id << nr << depth++ << at.function << at.file << at.line;
-      run(code);
-    }
+    write_code(code, g.code);
     auto process = id_of(g.process);
     site << id << nr++ << process << g.grown << g.of << g.watched << wall(g.from) << wall(g.to);
     run(site);

@@ -44,6 +44,17 @@ TEST(LookPlan, never_looks_at_what_comes_back) {
   EXPECT_FALSE(plan.due(at(100)));
 }
 
+TEST(LookPlan, keeps_what_grows_when_cgroups_come_and_go_by_the_thousand) {
+  LookPlan plan;
+  int made = 0;
+  for (double t = 0; t <= 20; t += 0.5) {
+    plan.on_level(cgroup("/job"), mib(100 + 2 * t), mib(1024), at(t));
+    for (int i = 0; i < 1000 && t >= 10; ++i)
+      plan.on_level(cgroup("/made-" + std::to_string(made++)), mib(1), mib(64), at(t));
+  }
+  EXPECT_EQ(plan.due(at(20)), cgroup("/job"));
+}
+
 TEST(LookPlan, takes_the_innermost_cgroup_that_has_most_of_the_growth) {
   LookPlan plan;
   grows(plan, "/pod", 0, 10, 30);
@@ -173,6 +184,17 @@ TEST_F(Found, takes_what_was_touched_of_one_that_ended_meanwhile) {
   auto told = found_.of(process_of(7, 70));
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(told[0].grown, mib(10));
+}
+
+TEST_F(Found, keeps_to_what_stayed_when_the_last_look_saw_it_end) {
+  found_.add(report({process(7, 40, {{python("cache", 41), 40}})}), tasks_, at(10), at(12));
+  BlameProcess p = process(7, 0, {{python("churn", 9), 400}});
+  p.exited = true;
+  found_.add(report({p}), tasks_, at(20), at(21));
+  auto told = found_.of(process_of(7, 70));
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].of, mib(40));
+  EXPECT_EQ(told[0].to, at(12));
 }
 
 TEST_F(Found, says_nothing_of_what_shrank) {
