@@ -61,7 +61,7 @@ class ChangeLog {
   struct Told {
     std::optional<Bytes> usage, limit;
     Verdict verdict = Verdict::unknown;
-    bool growing = false, alert = false, still_there = true;
+    bool growing = false, alert = false, thrashing = false, still_there = true;
   };
   std::unordered_map<CgroupId, Told> told_;
 };

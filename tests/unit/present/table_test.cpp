@@ -108,6 +108,18 @@ std::string shown(const Overview& o, View view, Size size = {80, 24}) {
   return out;
 }
 
+TEST(Table, a_cgroup_that_thrashes_comes_before_deadlines) {
+  Overview o = busy();
+  o.rows[0].thrashing = Thrashing{MonoTime{}, Seconds(72), 0.75, {415.0 * 1024 * 1024}};
+  std::string all = shown(o, {}, {160, 30});
+  EXPECT_NE(all.find("/idle has thrashed at its limit for 1 min 12 s and is not killed: its tasks wait for "
+                     "memory 75 % of the time"),
+            std::string::npos)
+      << all;
+  EXPECT_NE(all.find(" thrashes"), std::string::npos) << all;
+  EXPECT_EQ(ordered(o, Order::deadline)[1], "/idle") << "below the host";
+}
+
 std::string line_with(const std::string& screen, const std::string& what) {
   std::size_t at = screen.find(what);
   if (at == std::string::npos) return "";

@@ -1,0 +1,52 @@
+#include "model/thrashing.h"
+
+namespace oomcast {
+namespace {
+
+// They come once an interval, as long as anything waited in it.
+constexpr Seconds kLongestGap{15};
+
+}  // namespace
+
+void ThrashingFinder::on(const Sample& sample) {
+  if (!sample.cgroup) return;
+  State& state = states_[sample.cgroup->id];
+  state.pinned = sample.pinned;
+  state.limit = sample.limit;
+  state.owner.reset();
+  if (sample.limit_cgroup) state.owner = sample.limit_cgroup->id;
+}
+
+// Of a limit above, what counts is all that is below it.
+bool ThrashingFinder::full(const State& state) const {
+  const State* owner = &state;
+  if (state.owner)
+    if (auto at = states_.find(*state.owner); at != states_.end()) owner = &at->second;
+  return owner->pinned && owner->limit && owner->pinned->as_double() >= kFull * owner->limit->as_double();
+}
+
+void ThrashingFinder::on(const ReclaimFact& reclaim) {
+  if (!reclaim.cgroup) return;
+  State& state = states_[reclaim.cgroup->id];
+  auto before = std::exchange(state.told, reclaim.time);
+  Seconds over = before ? seconds_between(*before, reclaim.time) : Seconds{};
+  double waiting = over.count() > 0 ? reclaim.stalled / over : 0;
+  if (over > kLongestGap || waiting < kLeastWaiting || !full(state)) {
+    state.thrashing.reset();
+    return;
+  }
+  if (!state.thrashing) state.thrashing.emplace().since = *before;
+  state.thrashing->lasts = seconds_between(state.thrashing->since, reclaim.time);
+  state.thrashing->waiting = waiting;
+  state.thrashing->reclaimed = {reclaim.reclaimed.as_double() / over.count()};
+}
+
+std::optional<Thrashing> ThrashingFinder::of(CgroupId cgroup, MonoTime now) const {
+  auto at = states_.find(cgroup);
+  if (at == states_.end() || !at->second.thrashing || at->second.thrashing->lasts < kLeast ||
+      seconds_between(*at->second.told, now) > kLongestGap)
+    return std::nullopt;
+  return at->second.thrashing;
+}
+
+}  // namespace oomcast

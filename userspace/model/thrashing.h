@@ -1,0 +1,45 @@
+// A cgroup that is full of what reclaim cannot drop, and whose tasks wait for reclaim instead of being
+// killed: the kernel finds a page to drop each time, mostly of the program's own code, which is read again at
+// once. That may go on for hours.
+#pragma once
+
+#include <optional>
+#include <unordered_map>
+
+#include "model/facts.h"
+
+namespace oomcast {
+
+struct Thrashing {
+  MonoTime since;
+  Seconds lasts{};
+  double waiting = 0;  // task-seconds per second in reclaim, in the last interval
+  BytesPerSec reclaimed{};
+};
+
+/// Follows cgroups by what is told of them, in order. Amortised constant time a fact, 200 bytes a cgroup.
+class ThrashingFinder {
+ public:
+  static constexpr double kLeastWaiting = 0.25;
+  static constexpr double kFull = 0.95;  // of the limit, not reclaimable
+  static constexpr Seconds kLeast{5};
+
+  void on(const Sample& sample);
+  void on(const ReclaimFact& reclaim);
+  void on(const ForgottenFact& forgotten) { states_.erase(forgotten.cgroup); }
+  /// nullopt: it does not thrash, or not for kLeast yet.
+  std::optional<Thrashing> of(CgroupId cgroup, MonoTime now) const;
+
+ private:
+  struct State {
+    std::optional<Bytes> pinned, limit;
+    std::optional<CgroupId> owner;  // of the limit
+    std::optional<MonoTime> told;   // its newest ReclaimFact
+    std::optional<Thrashing> thrashing;
+  };
+  bool full(const State& state) const;
+
+  std::unordered_map<CgroupId, State> states_;
+};
+
+}  // namespace oomcast
