@@ -82,10 +82,9 @@ struct { /* on each CPU: how many more may be looked at, should user space come 
   __type(value, u64);
 } fault_allowance SEC(".maps");
 
-struct { /* cgroup ids or tgids */
+struct { /* cgroup ids or tgids; all there from the beginning, as 5.10 wants it of perf_event programs */
   __uint(type, BPF_MAP_TYPE_HASH);
   __uint(max_entries, 16384);
-  __uint(map_flags, BPF_F_NO_PREALLOC);
   __type(key, u64);
   __type(value, u32);
 } fault_scope SEC(".maps");
@@ -127,8 +126,25 @@ struct weight {
   u64 pages, faults;
 };
 
+/* Kernels before 5.12 know no exchange. There two threads that fault at the same moment may both take what
+ * came before: a sum is right again with the next fault, as it is taken off twice as well; of the resident
+ * pages what came in that moment counts twice. */
+static __always_inline u64 take(u64* sum, bool exchange) {
+  if (exchange) return __sync_lock_test_and_set(sum, 0);
+  u64 all = *sum;
+  __sync_fetch_and_add(sum, -all);
+  return all;
+}
+
+static __always_inline s64 replace(s64* value, s64 by, bool exchange) {
+  if (exchange) return __sync_lock_test_and_set(value, by);
+  s64 before = *value;
+  *value = by;
+  return before;
+}
+
 /* What this fault stands for; no pages: not yet worth a record. */
-static __always_inline struct weight weigh(struct task_struct* task, struct mm_struct* mm) {
+static __always_inline struct weight weigh(struct task_struct* task, struct mm_struct* mm, bool exchange) {
   struct weight none = {};
   u32 tgid = BPF_CORE_READ(task, tgid);
   s64 resident = oc_rss_pages(mm, OC_MM_ANON) + oc_rss_pages(mm, OC_MM_SHMEM) + oc_rss_pages(mm, OC_MM_SWAP);
@@ -140,7 +156,7 @@ static __always_inline struct weight weigh(struct task_struct* task, struct mm_s
     bpf_map_update_elem(&growth, &tgid, &first, BPF_ANY);
     return none;
   }
-  s64 grown = resident - (s64)__sync_lock_test_and_set(&g->resident_pages, resident);
+  s64 grown = resident - replace(&g->resident_pages, resident, exchange);
   if (g->window != oc_window) {
     g->window = oc_window;
     g->thread = 0; /* what it counted while nobody watched is no sample's */
@@ -162,8 +178,7 @@ static __always_inline struct weight weigh(struct task_struct* task, struct mm_s
   __sync_fetch_and_add(&g->gathered, credit);
   if (g->gathered < g->wanted) return none;
   g->wanted = oc_sample_pages / 2 + bpf_get_prandom_u32() % (u32)(oc_sample_pages | 1);
-  struct weight out = {.pages = __sync_lock_test_and_set(&g->gathered, 0),
-                       .faults = __sync_lock_test_and_set(&g->faults, 0)};
+  struct weight out = {.pages = take(&g->gathered, exchange), .faults = take(&g->faults, exchange)};
   return out;
 }
 
@@ -179,9 +194,14 @@ static __always_inline void copy_stack(struct oc_fault* r, u64 sp) {
   r->stack_bytes = filled;
 }
 
-static __always_inline void fill_registers(struct oc_fault* r, struct task_struct* task) {
+/* The registers of user space lie at the top of the thread's kernel stack: four pages since 4.x, without
+ * padding on the kernels that have no helper to tell. */
+#define OC_KERNEL_STACK (4 * 4096)
+static __always_inline void fill_registers(struct oc_fault* r, struct task_struct* task, bool helper) {
   u64 saved[SAVED];
-  if (bpf_probe_read_kernel(saved, sizeof(saved), (void*)bpf_task_pt_regs(task))) {
+  void* at = helper ? (void*)bpf_task_pt_regs(bpf_get_current_task_btf())
+                    : BPF_CORE_READ(task, stack) + OC_KERNEL_STACK - sizeof(saved);
+  if (bpf_probe_read_kernel(saved, sizeof(saved), at)) {
     __builtin_memset(r->registers, 0, sizeof(r->registers));
     return;
   }
@@ -212,9 +232,8 @@ static __always_inline void count_lost(u32 reason) {
 #define OC_WAKE_EVERY_NS 10000000
 static u64 woken_ns; /* racing CPUs wake once more */
 
-SEC("perf_event")
-int on_fault(struct oc_fault_context* ctx) {
-  struct task_struct* task = bpf_get_current_task_btf();
+static __always_inline int sample(struct oc_fault_context* ctx, bool modern) {
+  struct task_struct* task = (void*)bpf_get_current_task();
   struct mm_struct* mm = BPF_CORE_READ(task, mm);
   u32 zero = 0;
   u64* count = bpf_map_lookup_elem(&fault_count, &zero);
@@ -224,7 +243,7 @@ int on_fault(struct oc_fault_context* ctx) {
   --*allowance;
   if (oc_scope_by_cgroup && !cgroup_in_scope(task)) return 0;
   if (oc_scope_by_process && !process_in_scope(task)) return 0;
-  struct weight weight = weigh(task, mm);
+  struct weight weight = weigh(task, mm, modern);
   if (!weight.pages) return 0;
   struct oc_fault* r = bpf_map_lookup_elem(&fault_buffer, &zero);
   if (!r) return 0;
@@ -236,7 +255,7 @@ int on_fault(struct oc_fault_context* ctx) {
   r->address = ctx->addr;
   r->weight_pages = weight.pages;
   r->faults = weight.faults;
-  fill_registers(r, task);
+  fill_registers(r, task, modern);
   copy_stack(r, r->registers[7]);
   oc_read_python(&r->python, task);
   u32 size = __builtin_offsetof(struct oc_fault, stack) + r->stack_bytes;
@@ -250,6 +269,16 @@ int on_fault(struct oc_fault_context* ctx) {
   u64 flags = wake ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
   if (bpf_ringbuf_output(&faults, r, size, flags)) count_lost(OC_LOST_FAULTS_RING_FULL);
   return 0;
+}
+
+SEC("perf_event")
+int on_fault(struct oc_fault_context* ctx) {
+  return sample(ctx, true);
+}
+
+SEC("?perf_event") /* before 5.15: no bpf_task_pt_regs() */
+int on_fault_before_5_15(struct oc_fault_context* ctx) {
+  return sample(ctx, false);
 }
 
 char LICENSE[] SEC("license") = "GPL";

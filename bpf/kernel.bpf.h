@@ -151,6 +151,7 @@ struct thread_struct {
   unsigned long fsbase; /* x86: where the C library finds its thread */
 };
 struct task_struct {
+  void* stack;
   unsigned long min_flt, maj_flt;
   struct thread_struct thread;
   unsigned int flags;

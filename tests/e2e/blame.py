@@ -65,7 +65,6 @@ IN_VM = ("list", "child", "mmap")
 
 def python_case(kind, growth=GROWTH, scope_by_cgroup=False, python=PYTHON):
     def run(t):
-        t.need_stacks()
         script = t.workload("leaks.py")
         if kind in ("numpy", "torch") and subprocess.run([python, "-c", f"import {kind}"], capture_output=True).returncode:
             t.skip(f"{python} has no {kind}")
@@ -84,7 +83,6 @@ def python_case(kind, growth=GROWTH, scope_by_cgroup=False, python=PYTHON):
 
 def native_case(kind, program, function=None):
     def run(t):
-        t.need_stacks()
         child = t.start(None, program, kind, GROWTH)
         child.wait_for("ready")
         report, grown = blamed(t, ("--pid", child.pid), child)
@@ -132,6 +130,23 @@ def what_is_written_to_tmpfs_is_the_difference_to_the_cgroup(t):
     report, grown = blamed(t, ("--cgroup", group.path), child)
     ratio = (report["cgroup_grown_bytes"] - report["grown_bytes"]) / grown["bytes"]
     t.check(0.85 <= ratio <= 1.15, f"the cgroup grew by {ratio:.3f} of it more than its processes")
+
+
+@case(vm="v2", limit_s=60)
+def huge_pages_of_the_pool_are_told_beside_what_counters_have(t):
+    t.need_vm("it takes memory for a pool")
+    pool = pathlib.Path("/proc/sys/vm/nr_hugepages")
+    if not pool.exists():
+        t.skip("this kernel has no huge pages of a pool")
+    before = pool.read_text()
+    t.later(pool.write_text, before)
+    pool.write_text(str(GROWTH // (2 * MiB) + 1))
+    child = t.start(None, "leaks_omit", "hugetlb", GROWTH)
+    child.wait_for("ready")
+    report, grown = blamed(t, ("--pid", child.pid), child)
+    top = report["processes"][0]
+    t.equal("the process and its huge pages", (top["process"]["pid"], top["grown_hugetlb_bytes"]), (child.pid, grown["bytes"]))
+    t.check(abs(report["grown_bytes"]) < 4 * MiB, f"{report['grown_bytes']} bytes are said to have grown beside")
 
 
 def fields_of(message):

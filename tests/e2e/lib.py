@@ -423,19 +423,9 @@ class Context:
     def skip(self, reason):
         raise Skip(reason)
 
-    def need_stacks(self):
-        """Where the kernel refuses the page-fault program blame tells growth by process alone. No test finds that out by itself:
-        vm/kernels.json says so."""
-        if os.environ.get("OOMCAST_VM_STACKS") != "no":
-            return
-        code, out, err = self.run_oomcast("blame", "--json", "--pid", os.getpid(), "--for", "0.1s")
-        why = json.loads(out)["no_stacks"] if code == 0 else err
-        if self.check(why, "vm/kernels.json says that this kernel gives no stacks, and it does"):
-            self.skip(f"this kernel gives no stacks of page faults: {one_line(why)}")
-
-    def need_vm(self):
+    def need_vm(self, why="it would kill strangers here"):
         if not VM:
-            raise Skip("only in a virtual machine: it would kill strangers here")
+            raise Skip(f"only in a virtual machine: {why}")
 
     # -- things
 

@@ -160,7 +160,6 @@ def a_leak_is_called_a_leak(t):
 
 @case(limit_s=90)
 def the_line_that_grew_is_named(t):
-    t.need_stacks()
     scene = scene_with_store(t)
     group = t.cgroup().limit(256 * MiB)
     script = pathlib.Path(__file__).parent.parent / "workloads" / "leak.py"

@@ -34,7 +34,7 @@ std::optional<ProcessLevel> Blame::level_of(const TaskId& id, bool with_uss) con
       !(*status)->rss_anon || !(*status)->swap)
     return std::nullopt;
   ProcessLevel out{*(*status)->rss_anon + *(*status)->swap, (*status)->rss_shmem.value_or(Bytes()),
-                   std::nullopt, (*stat)->faults};
+                   std::nullopt, (*status)->hugetlb, (*stat)->faults};
   if (with_uss)
     if (auto rollup = procfs_.read_smaps_rollup(id.tgid); rollup && *rollup)
       if (auto own = (*rollup)->private_bytes()) out.uss = *own + *(*status)->swap;
@@ -83,7 +83,7 @@ Blame::Process& Blame::process_of(const wire::Fault& fault) {
   bool executed = !fresh && p.mm_key && p.mm_key != mm;  // another program: its stacks are others
   if (executed) {                                        // nothing is left of what it had
     auto stat = procfs_.read_stat(p.ref.id.tgid);
-    p.before = ProcessLevel{{}, {}, Bytes(), stat && *stat ? (*stat)->faults : 0};
+    p.before = ProcessLevel{{}, {}, Bytes(), Bytes(), stat && *stat ? (*stat)->faults : 0};
     p.faults = p.settled_faults = 0;
     p.settled_from = p.settled_to = 0;
     p.settled_counted = p.before->faults;
@@ -180,8 +180,9 @@ BlameProcess Blame::judge(Process& p, double watched_share) const {
   }
   if (out.after) {
     // A process that began in the window began with nothing of its own, but may hold what a fork shares.
-    ProcessLevel before = out.before.value_or(ProcessLevel{{}, {}, Bytes(), 0});
+    ProcessLevel before = out.before.value_or(ProcessLevel{{}, {}, Bytes(), Bytes(), 0});
     if (out.after->uss && before.uss) out.grown_uss = *out.after->uss - *before.uss;
+    if (out.after->hugetlb && before.hugetlb) out.grown_hugetlb = *out.after->hugetlb - *before.hugetlb;
     out.grown_anon = out.before ? out.after->anon - before.anon : out.grown_uss.value_or(out.after->anon);
     out.grown_shmem = out.after->shmem - before.shmem;
   }
@@ -253,8 +254,11 @@ BlameReport Blame::finish(Seconds window, double watched_share) {
   }
   auto roles = find_roles(refs, environments);
   for (std::size_t i = 0; i < roles.size(); ++i) out.processes[i].role = std::move(roles[i]);
+  auto taken = [](const BlameProcess& p) {
+    return p.grown_hugetlb ? p.grown() + *p.grown_hugetlb : p.grown();
+  };
   std::sort(out.processes.begin(), out.processes.end(),
-            [](const BlameProcess& a, const BlameProcess& b) { return a.grown() > b.grown(); });
+            [&](const BlameProcess& a, const BlameProcess& b) { return taken(a) > taken(b); });
   return out;
 }
 

@@ -24,10 +24,11 @@ namespace oomcast {
 
 /// A process's own counters at one moment.
 struct ProcessLevel {
-  Bytes anon;                // with what is in swap
-  Bytes shmem;               // mapped shared memory, tmpfs and pinned memory too: counted in each process
-  std::optional<Bytes> uss;  // private memory by smaps_rollup, with swap
-  std::uint64_t faults = 0;  // so far
+  Bytes anon;                    // with what is in swap
+  Bytes shmem;                   // mapped shared memory, tmpfs and pinned memory too: counted in each process
+  std::optional<Bytes> uss;      // private memory by smaps_rollup, with swap
+  std::optional<Bytes> hugetlb;  // huge pages of the pool, which are in none of these
+  std::uint64_t faults = 0;      // so far
 };
 
 struct BlameSite {
@@ -43,6 +44,7 @@ struct BlameProcess {
   std::optional<ProcessLevel> before, after;  // before: nullopt if it began in the window; after: if it ended
   Bytes grown_anon, grown_shmem;
   std::optional<Bytes> grown_uss;
+  std::optional<Bytes> grown_hugetlb;  // not in grown(): neither RSS nor a cgroup's memory counts it
   // Pages that it shared with those it was forked from, or that were forked from it, and has copies of now.
   // Anonymous memory does not count them: it had them before.
   Bytes unshared;

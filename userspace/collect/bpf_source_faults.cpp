@@ -31,22 +31,10 @@ class LoadedFaultSource final : public FaultSource {
 
   Status start() {
     LibbpfLog log;
-    LIBBPF_OPTS(bpf_object_open_opts, open_options, .btf_custom_path = options_.btf_path.c_str());
-    skeleton_.reset(oomcast_faults_bpf__open_opts(&open_options));
-    if (!skeleton_) return Error::from_errno("opening the page-fault program");
-    if (skeleton_->rodata->oc_faults_wire_version != wire::version())
-      return Error::failed("the page-fault program and user space are of different builds: rebuild");
-    skeleton_->rodata->oc_scope_by_cgroup = !options_.cgroups.empty();
-    skeleton_->rodata->oc_scope_by_process = !options_.processes.empty();
-    // Each CPU keeps as much of a counter's change to itself, before others see it.
-    int batch = std::max(32, 2 * libbpf_num_possible_cpus());
-    skeleton_->rodata->oc_lag_pages = 2 * batch;
-    skeleton_->data->oc_sample_pages =
-        static_cast<__u64>(options_.sample_bytes.count / options_.units.page_bytes);
-    if (int err = oomcast_faults_bpf__load(skeleton_.get()); err)
-      return Error::forbidden(fmt::format("loading the page-fault program: {}: {} ({})",
-                                          LibbpfLog::first_line(), LibbpfLog::verdict(),
-                                          std::strerror(-err)));
+    if (auto ok = load(true); !ok) {
+      LibbpfLog older;
+      if (!load(false)) return ok.error();
+    }
     int cpus = libbpf_num_possible_cpus();
     if (cpus <= 0) return Error::failed("counting the CPUs");
     counted_.resize(static_cast<std::size_t>(cpus));
@@ -111,6 +99,30 @@ class LoadedFaultSource final : public FaultSource {
   }
 
  private:
+  Status load(bool modern) {
+    LIBBPF_OPTS(bpf_object_open_opts, open_options, .btf_custom_path = options_.btf_path.c_str());
+    skeleton_.reset(oomcast_faults_bpf__open_opts(&open_options));
+    if (!skeleton_) return Error::from_errno("opening the page-fault program");
+    if (skeleton_->rodata->oc_faults_wire_version != wire::version())
+      return Error::failed("the page-fault program and user space are of different builds: rebuild");
+    skeleton_->rodata->oc_scope_by_cgroup = !options_.cgroups.empty();
+    skeleton_->rodata->oc_scope_by_process = !options_.processes.empty();
+    // Each CPU keeps as much of a counter's change to itself, before others see it.
+    int batch = std::max(32, 2 * libbpf_num_possible_cpus());
+    skeleton_->rodata->oc_lag_pages = 2 * batch;
+    skeleton_->data->oc_sample_pages =
+        static_cast<__u64>(options_.sample_bytes.count / options_.units.page_bytes);
+    bpf_map__set_map_flags(skeleton_->maps.pythons, 0);  // see fault_scope
+    bpf_program__set_autoload(skeleton_->progs.on_fault, modern);
+    bpf_program__set_autoload(skeleton_->progs.on_fault_before_5_15, !modern);
+    program_ = modern ? skeleton_->progs.on_fault : skeleton_->progs.on_fault_before_5_15;
+    if (int err = oomcast_faults_bpf__load(skeleton_.get()); err)
+      return Error::forbidden(fmt::format("loading the page-fault program: {}: {} ({})",
+                                          LibbpfLog::first_line(), LibbpfLog::verdict(),
+                                          std::strerror(-err)));
+    return Ok{};
+  }
+
   void add_to_scope(std::uint64_t key) {
     __u32 yes = 1;
     bpf_map_update_elem(bpf_map__fd(skeleton_->maps.fault_scope), &key, &yes, BPF_ANY);
@@ -133,7 +145,7 @@ class LoadedFaultSource final : public FaultSource {
         return Error::forbidden(
             fmt::format("opening the page-fault event of CPU {}: {}. It needs root, or CAP_PERFMON", cpu,
                         std::strerror(errno)));
-      Link link(bpf_program__attach_perf_event(skeleton_->progs.on_fault, fd.get()));
+      Link link(bpf_program__attach_perf_event(program_, fd.get()));
       if (!link)
         return Error::forbidden(
             fmt::format("attaching to the page-fault event of CPU {}: {}", cpu, std::strerror(errno)));
@@ -203,6 +215,7 @@ class LoadedFaultSource final : public FaultSource {
 
   FaultOptions options_;
   std::unique_ptr<oomcast_faults_bpf, SkeletonDeleter> skeleton_;
+  bpf_program* program_ = nullptr;  // the one that this kernel takes
   Ring ring_;
   std::vector<Link> links_;
   const std::function<void(wire::Fault)>* sink_ = nullptr;

@@ -133,6 +133,7 @@ ProcStatus parse_status(std::string_view text) {
   out.rss_shmem = find_kib(text, "RssShmem");
   out.swap = find_kib(text, "VmSwap");
   out.rss_peak = find_kib(text, "VmHWM");
+  out.hugetlb = find_kib(text, "HugetlbPages");
   out.caught = find_mask(text, "SigCgt");
   out.blocked = find_mask(text, "SigBlk");
   if (auto uids = find_value(text, "Uid")) {

@@ -46,6 +46,7 @@ struct ProcStatus {
   std::optional<Bytes> rss_shmem;
   std::optional<Bytes> swap;
   std::optional<Bytes> rss_peak;  // VmHWM
+  std::optional<Bytes> hugetlb;   // HugetlbPages, private and shared; not in rss
   /// Signals that it handles itself (SigCgt) or takes by other means (SigBlk): bit N − 1 for signal N.
   std::optional<std::uint64_t> caught, blocked;
 };

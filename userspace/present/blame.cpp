@@ -255,7 +255,8 @@ std::string to_text(const BlameReport& report) {
   out += "\n" + family(report);
   std::size_t shown = 0, hidden = 0;
   for (const BlameProcess& p : report.processes) {
-    bool worth = share(p.grown(), report.grown) >= kLeastShare || (shown == 0 && p.grown() > Bytes{});
+    bool huge = p.grown_hugetlb && *p.grown_hugetlb != Bytes{};
+    bool worth = huge || share(p.grown(), report.grown) >= kLeastShare || (shown == 0 && p.grown() > Bytes{});
     if (!worth || shown >= kMostProcesses) {
       ++hidden;
       continue;
@@ -266,6 +267,7 @@ std::string to_text(const BlameReport& report) {
     if (p.grown_shmem != Bytes{}) out += fmt::format("  shared {}", signed_size(p.grown_shmem));
     if (p.grown_uss) out += fmt::format("  private {}", signed_size(*p.grown_uss));
     if (p.unshared != Bytes{}) out += fmt::format("  copied on write {}", signed_size(p.unshared));
+    if (huge) out += fmt::format("  and huge pages of the pool {}", signed_size(*p.grown_hugetlb));
     if (p.role.rank) out += fmt::format("  rank {}", *p.role.rank);
     if (!p.python.empty()) out += "  " + escape_for_terminal(p.python);
     if (p.exited) out += "  ended";
@@ -315,6 +317,7 @@ std::string to_json(const BlameReport& report, const ClockMap& clock, MonoTime n
          {"grown_private_bytes", p.grown_uss ? Json(p.grown_uss->count) : Json(nullptr)},
          {"unshared_bytes", p.unshared.count},
          {"unseen_bytes", p.unseen.count},
+         {"grown_hugetlb_bytes", p.grown_hugetlb ? Json(p.grown_hugetlb->count) : Json(nullptr)},
          {"role", to_string(p.role.kind)},
          {"worker_of", p.role.of ? Json(*p.role.of) : Json(nullptr)},
          {"worker_kind", p.role.what.empty() ? Json(nullptr) : Json(p.role.what)},

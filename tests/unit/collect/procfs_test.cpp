@@ -60,7 +60,7 @@ TEST(ProcStatus, memory_identity_and_pids_of_every_namespace) {
       "Name:\tcat\nTgid:\t4312\nPid:\t4312\nUid:\t1000\t1001\t1002\t1003\nNSpid:\t4312\t17\t1\nVmHWM:\t    "
       "2000 kB\n"
       "VmRSS:\t    1708 kB\nRssAnon:\t     112 kB\nRssFile:\t    1596 kB\nRssShmem:\t       0 kB\nVmSwap:\t "
-      "4 kB\n"
+      "4 kB\nHugetlbPages:\t    2048 kB\n"
       "Threads:\t3\n");
   EXPECT_EQ(s.tgid, 4312u);
   EXPECT_EQ(s.uid, 1001u);
@@ -71,6 +71,7 @@ TEST(ProcStatus, memory_identity_and_pids_of_every_namespace) {
   EXPECT_EQ(s.rss_shmem, KiB(0));
   EXPECT_EQ(s.swap, KiB(4));
   EXPECT_EQ(s.rss_peak, KiB(2000));
+  EXPECT_EQ(s.hugetlb, MiB(2));
   EXPECT_EQ(s.threads, 3u);
 }
 

@@ -118,6 +118,15 @@ extern "C" {
   asm volatile("" : : : "memory");
 }
 
+// Of the pool, a page each time that so much is due.
+[[gnu::noinline]] void culprit_hugetlb(std::size_t i) {
+  constexpr std::size_t size = 2 << 20;
+  if (i % (size / kChunk) != 0) return;
+  void* page = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+  if (page == MAP_FAILED) _exit(1);
+  std::memset(page, 1, size);
+}
+
 [[gnu::noinline]] void culprit_tmpfs(std::size_t) {
   static const int fd = [] {
     char name[] = "/dev/shm/oomcast-leak-XXXXXX";
@@ -158,6 +167,7 @@ int main(int argc, char** argv) {
       }
       if (kind == "returns") culprit_malloc(i);
       if (kind == "populate") culprit_populate(i);
+      if (kind == "hugetlb") culprit_hugetlb(i);
       if (kind == "tmpfs") culprit_tmpfs(i);
     }
   }
