@@ -35,8 +35,8 @@ function(oomcast_npm folder out)
                   WORKING_DIRECTORY ${into} TIMEOUT 300 RESULT_VARIABLE result
                   OUTPUT_VARIABLE said ERROR_VARIABLE said)
   if(NOT result EQUAL 0)
-    message(NOTICE "${said}")
-    message(FATAL_ERROR "`npm ci` failed (${result}), see above.\n${advice}")
+    string(REPLACE "\n" "\n  " said "${said}")  # indented: CMake fills the lines of a paragraph
+    message(FATAL_ERROR "`npm ci` failed (${result}):\n  ${said}\n${advice}")
   endif()
   file(WRITE ${into}/installed ${wanted})
 endfunction()
