@@ -1,5 +1,8 @@
 #include "store/database.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <utility>
 
 namespace oomcast {
@@ -73,6 +76,20 @@ std::optional<std::int64_t> ask(sqlite3* db, const std::string& sql) {
   Statement s(db, sql);
   if (!s.row() || s.null(0)) return std::nullopt;
   return s.integer(0);
+}
+
+bool make_missing(sqlite3* db, std::span<const TableText> tables) {
+  return std::all_of(tables.begin(), tables.end(), [&](const TableText& t) {
+    return execute(db, fmt::format("CREATE TABLE IF NOT EXISTS {}({})", t.name, t.columns));
+  });
+}
+
+bool view_missing(sqlite3* db, std::span<const TableText> tables) {
+  return std::all_of(tables.begin(), tables.end(), [&](const TableText& t) {
+    auto there = ask(db, fmt::format("SELECT count(*) FROM main.sqlite_schema WHERE name='{}'", t.name));
+    if (!there) return false;
+    return *there > 0 || execute(db, fmt::format("CREATE TEMP TABLE {}({})", t.name, t.columns));
+  });
 }
 
 DatabaseHandle open_to_read(const std::string& path, bool immutable, int& code) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -76,6 +77,16 @@ class Statement {
 bool execute(sqlite3* db, const std::string& sql);
 /// The first column of the first row; nullopt: there is none, or it failed.
 std::optional<std::int64_t> ask(sqlite3* db, const std::string& sql);
+
+/// `columns`: what stands between the parentheses.
+struct TableText {
+  std::string_view name, columns;
+};
+/// Tables that a file of an earlier version may lack: makes them, within the caller's transaction. What is
+/// there stays.
+bool make_missing(sqlite3* db, std::span<const TableText> tables);
+/// The same of a file that is only read: they are there, and empty, in memory.
+bool view_missing(sqlite3* db, std::span<const TableText> tables);
 
 /// Whether an (extended) result code says that the file is no database, or damaged.
 inline bool is_damage(int code) {

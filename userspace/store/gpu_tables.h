@@ -1,4 +1,4 @@
-// What a schema 2 has of GPU memory since oomcast follows it. Tables beside the others: a store of before
+// What a store has of GPU memory since oomcast follows it. Tables beside the others: a store of before
 // gets them when it is written again, and reads as one without a GPU until then.
 //   gpu_samples      a process's memory on a card (device NULL: on which is not known), or a card's (process
 //                    NULL); held: on the card; managed, pinned: of the process, wherever it is

@@ -11,7 +11,6 @@
 
 #include "base/escape.h"
 #include "base/unique_fd.h"
-#include "store/gpu_tables.h"
 #include "store/schema.h"
 
 namespace oomcast {
@@ -131,11 +130,9 @@ StoreOpening open_store(const std::string& directory) {
   }
   if (!ok) return failed();
   if (auto why = why_not_ours(db); !why.empty()) return wrong(path, why);
-  auto tables = ask(db, "SELECT count(*) FROM sqlite_schema"), schema = ask(db, "PRAGMA user_version");
-  if (!tables || !schema) return failed();
-  if (*tables > 0 && *schema == 2 && !migrate_schema_2(db)) return failed();
-  if (*tables == 0 && !make_tables(db)) return failed();
-  if (*tables > 0 && !make_gpu_tables(db)) return failed();  // one from before there were any
+  auto tables = ask(db, "SELECT count(*) FROM sqlite_schema");
+  if (!tables) return failed();
+  if (!(*tables == 0 ? make_tables(db) : complete_tables(db))) return failed();
   if (!execute(db, "COMMIT")) return failed();
   // From now on the file is a store even if its log is torn.
   if (*tables == 0) execute(db, "PRAGMA wal_checkpoint(TRUNCATE)");

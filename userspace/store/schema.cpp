@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 #include "store/gpu_tables.h"
 #include "store/legacy.h"
 
@@ -62,21 +64,30 @@ CREATE INDEX victims_by_tid ON victims(tid);
 CREATE INDEX kept_by_cgroup ON kept(cgroup);
 )sql";
 
-// Those that schema 2 lacks. {}: TEMP for one that is only read.
-constexpr const char* kSinceSchema3 = R"sql(
-CREATE {0} TABLE machine_at_kill(episode INTEGER PRIMARY KEY, cpuset TEXT, mems_allowed TEXT, nodemask TEXT, ram INTEGER,
-  free INTEGER, swap_total INTEGER, swap_free INTEGER);
-CREATE {0} TABLE zones_at_kill(episode INTEGER, nr INTEGER, node INTEGER, zone TEXT, free INTEGER, min INTEGER,
-  low INTEGER, high INTEGER, present INTEGER, managed INTEGER, PRIMARY KEY(episode, nr)) WITHOUT ROWID;
-CREATE {0} TABLE slabs_at_kill(episode INTEGER, nr INTEGER, name TEXT, used INTEGER, total INTEGER,
-  PRIMARY KEY(episode, nr)) WITHOUT ROWID;
-CREATE {0} TABLE victim_code(episode INTEGER, victim INTEGER, nr INTEGER, function TEXT, file TEXT, line INTEGER,
-  PRIMARY KEY(episode, victim, nr)) WITHOUT ROWID;
-CREATE {0} TABLE growth_sites(episode INTEGER, nr INTEGER, process INTEGER, grown INTEGER, of INTEGER, watched_s REAL,
-  from_ns INTEGER, to_ns INTEGER, PRIMARY KEY(episode, nr)) WITHOUT ROWID;
-CREATE {0} TABLE growth_code(episode INTEGER, site INTEGER, nr INTEGER, function TEXT, file TEXT, line INTEGER,
-  PRIMARY KEY(episode, site, nr)) WITHOUT ROWID;
-)sql";
+// What files of earlier versions lack: all of schema 2, and those of schema 3 the tables of growth.
+constexpr std::array kOfKills = {
+    TableText{"machine_at_kill",
+              "episode INTEGER PRIMARY KEY, cpuset TEXT, mems_allowed TEXT, nodemask TEXT, ram INTEGER, free "
+              "INTEGER,"
+              " swap_total INTEGER, swap_free INTEGER"},
+    TableText{"zones_at_kill",
+              "episode INTEGER, nr INTEGER, node INTEGER, zone TEXT, free INTEGER, min INTEGER, low INTEGER, "
+              "high INTEGER,"
+              " present INTEGER, managed INTEGER, PRIMARY KEY(episode, nr)"},
+    TableText{
+        "slabs_at_kill",
+        "episode INTEGER, nr INTEGER, name TEXT, used INTEGER, total INTEGER, PRIMARY KEY(episode, nr)"},
+    TableText{"victim_code",
+              "episode INTEGER, victim INTEGER, nr INTEGER, function TEXT, file TEXT, line INTEGER,"
+              " PRIMARY KEY(episode, victim, nr)"},
+    TableText{"growth_sites",
+              "episode INTEGER, nr INTEGER, process INTEGER, grown INTEGER, of INTEGER, watched_s REAL, "
+              "from_ns INTEGER,"
+              " to_ns INTEGER, PRIMARY KEY(episode, nr)"},
+    TableText{"growth_code",
+              "episode INTEGER, site INTEGER, nr INTEGER, function TEXT, file TEXT, line INTEGER,"
+              " PRIMARY KEY(episode, site, nr)"},
+};
 
 // What grows at its end only costs little; what is older is found by whose it is.
 constexpr const char* kIndexes = R"sql(
@@ -96,15 +107,14 @@ CREATE INDEX losses_by_time ON losses(time_ns);
 }  // namespace
 
 bool make_tables(sqlite3* db) {
-  return execute(db, kTables) && execute(db, kIndexes) && execute(db, fmt::format(kSinceSchema3, "")) &&
-         make_gpu_tables(db) &&
-         execute(db,
-                 fmt::format("PRAGMA application_id={}; PRAGMA user_version={}", kApplicationId, kSchema));
+  return execute(db, kTables) && execute(db, kIndexes) && complete_tables(db) &&
+         execute(db, fmt::format("PRAGMA application_id={}", kApplicationId));
 }
 
-bool migrate_schema_2(sqlite3* db) {
-  return execute(db, fmt::format(kSinceSchema3, "")) &&
-         execute(db, fmt::format("PRAGMA user_version={}", kSchema));
+bool complete_tables(sqlite3* db) {
+  return make_missing(db, kOfKills) && make_gpu_tables(db) &&
+         (ask(db, "PRAGMA user_version") == kSchema ||
+          execute(db, fmt::format("PRAGMA user_version={}", kSchema)));
 }
 
 bool add_run(sqlite3* db, const RunInfo& info, std::int64_t began_ns, std::int64_t& id) {
@@ -165,10 +175,8 @@ Status prepare_to_read(sqlite3* db, const std::string& shown) {
         fmt::format("nothing is in it: oomcast was killed while it wrote, and {}-wal, which has the rest, "
                     "is not beside it",
                     shown));
-  bool viewed = *schema == kSchema || execute(db, fmt::format(kSinceSchema3, "TEMP"));
-  if (!viewed || (schema == 1 && !view_schema_1(db)))
+  if (!view_missing(db, kOfKills) || (schema == 1 && !view_schema_1(db)) || !view_gpu_tables(db))
     return wrong(fmt::format("its tables cannot be read: {}", sqlite3_errmsg(db)));
-  if (!view_gpu_tables(db)) return wrong(fmt::format("its tables cannot be read: {}", sqlite3_errmsg(db)));
   return Ok{};
 }
 

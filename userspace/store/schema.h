@@ -30,7 +30,7 @@
 // Only in recordings:
 //   removals (a cgroup was forgotten), ticks (killed: whose limit was met), events (json, text: as it was told)
 //
-// Schema 2 lacks the three last tables of an episode; open_store() adds them.
+// What a file of an earlier version lacks of these open_store() adds; one that is only read does as if they were empty.
 // clang-format on
 #pragma once
 
@@ -56,9 +56,9 @@ constexpr Nanos kKeptAfter = std::chrono::minutes(2);
 
 /// Makes the tables in an empty database, within the caller's transaction.
 bool make_tables(sqlite3* db);
-/// Makes a database of schema 2 one of this schema, within the caller's transaction. Another oomcast that
-/// writes to it as schema 2 meanwhile is not disturbed.
-bool migrate_schema_2(sqlite3* db);
+/// Adds what a database of schema 2 or 3 lacks, within the caller's transaction. An earlier oomcast that
+/// writes to it meanwhile is not disturbed.
+bool complete_tables(sqlite3* db);
 
 /// The row of a run.
 bool add_run(sqlite3* db, const RunInfo& info, std::int64_t began_ns, std::int64_t& id);

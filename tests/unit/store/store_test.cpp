@@ -571,31 +571,37 @@ TEST_F(StoreTest, survives_damage_anywhere) {
   }
 }
 
-// As oomcast wrote it before the state of the machine was kept.
-void make_schema_2(const std::string& file) {
-  sqlite3* db = nullptr;
-  ASSERT_EQ(sqlite3_open(file.c_str(), &db), SQLITE_OK);
-  EXPECT_EQ(sqlite3_exec(db,
-                         "DROP TABLE machine_at_kill; DROP TABLE zones_at_kill; DROP TABLE slabs_at_kill;"
-                         "DROP TABLE victim_code; DROP TABLE growth_sites; DROP TABLE growth_code;"
-                         "PRAGMA user_version=2",
-                         nullptr, nullptr, nullptr),
-            SQLITE_OK);
-  sqlite3_close(db);
-}
+struct Lack {
+  std::string name, sql;
+};
+const std::string kGrowth = "DROP TABLE growth_sites; DROP TABLE growth_code;";
+const std::string kMachine = kGrowth +
+                             "DROP TABLE machine_at_kill; DROP TABLE zones_at_kill; DROP TABLE slabs_at_kill;"
+                             "PRAGMA user_version=2;";
+const std::string kCode = kMachine + "DROP TABLE victim_code;";
+const std::string kGpu =
+    kCode + "DROP TABLE gpu_samples; DROP TABLE gpu_events; DROP TABLE forecast_devices;";
 
-TEST_F(StoreTest, reads_schema_2_and_goes_on_with_it) {
+// As earlier versions wrote it.
+class OlderStore : public StoreTest, public testing::WithParamInterface<Lack> {};
+
+TEST_P(OlderStore, is_read_and_gone_on_with) {
   auto writer = keep();
   writer->add(EpisodeFact{kill(1, 1000, 100, job_)});
   ASSERT_TRUE(writer->finish());
   writer.reset();
-  make_schema_2(dir_ + "/oomcast.db");
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open((dir_ + "/oomcast.db").c_str(), &db), SQLITE_OK);
+  EXPECT_EQ(sqlite3_exec(db, GetParam().sql.c_str(), nullptr, nullptr, nullptr), SQLITE_OK)
+      << sqlite3_errmsg(db);
+  sqlite3_close(db);
   {
     auto store = Store::open(dir_);
     ASSERT_TRUE(store) << store.error().message;
     auto e = store->episode(std::nullopt);
     ASSERT_TRUE(e) << e.error().message;
     EXPECT_FALSE(e->told.episode.machine);
+    EXPECT_TRUE(e->told.episode.grew_from.empty());
   }
   auto next = keep();
   OomFactLine second = kill(1, 2000, 200, job_);
@@ -610,7 +616,14 @@ TEST_F(StoreTest, reads_schema_2_and_goes_on_with_it) {
   ASSERT_TRUE(e) << e.error().message;
   ASSERT_TRUE(e->told.episode.machine);
   EXPECT_EQ(e->told.episode.machine->mems_allowed, "0-1");
+  ASSERT_EQ(e->told.episode.grew_from.size(), second.episode.grew_from.size());
+  EXPECT_EQ(e->told.episode.grew_from.at(0).code, second.episode.grew_from[0].code);
 }
+
+INSTANTIATE_TEST_SUITE_P(Without, OlderStore,
+                         testing::Values(Lack{"growth", kGrowth}, Lack{"the_machine", kMachine},
+                                         Lack{"the_victims_code", kCode}, Lack{"gpus", kGpu}),
+                         [](const auto& of) { return of.param.name; });
 
 TEST_F(StoreTest, leaves_a_file_of_another_schema_as_it_is_and_says_what_to_do) {
   ASSERT_TRUE(keep()->finish());
