@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -133,11 +134,13 @@ class Progress {
   /// The id of the last kill.
   const std::optional<std::string>& killed() const { return killed_; }
 
-  std::string summary(const std::string& command, int code) const {
+  /// `largest`: RSS of the largest of its processes.
+  std::string summary(const std::string& command, int code, Bytes largest) const {
     std::string how =
         code > 128 ? fmt::format("was ended by signal {}", code - 128) : fmt::format("exited with {}", code);
     std::string out = fmt::format("{} {}", command, killed_ ? "was OOM-killed" : how);
-    if (peak_) out += fmt::format("; peak {}", format_size(*peak_));
+    if (!own_cgroup_ && largest.count) out += fmt::format("; largest process {}", format_size(largest));
+    if (peak_) out += fmt::format("; {}peak {}", own_cgroup_ ? "" : "its cgroup's ", format_size(*peak_));
     if (limit_) out += fmt::format(" of {}", format_size(*limit_));
     if (gpu_peak_)
       out += fmt::format("; GPU memory peak {}{}", gpu_before_ ? "at least " : "", format_size(*gpu_peak_));
@@ -282,8 +285,9 @@ Result<int> run(const Options& options) {
 
   // A signal to us goes on to the command, which decides; a second one ends us as well.
   int status = 0;
+  rusage usage{};
   bool forwarded = false;
-  while (waitpid(child->pid, &status, WNOHANG) == 0) {
+  while (wait4(child->pid, &status, WNOHANG, &usage) == 0) {
     s.step(end);
     bool timed_out = s.now() >= end;
     if (int signal = stop->pending(); (signal || timed_out) && !forwarded) {
@@ -299,7 +303,8 @@ Result<int> run(const Options& options) {
                  exec_error == ENOENT ? 127 : 126};
   int code = exit_code(status);
   if (output.json()) return code;
-  output.write_line(progress.summary(escape_for_terminal(options.arguments[0]), code));
+  output.write_line(
+      progress.summary(escape_for_terminal(options.arguments[0]), code, {usage.ru_maxrss * 1024}));
   if (const auto& killed = progress.killed()) {
     s.close_store();
     output.write_line("\n" + post_mortem(store, *killed, output.color()));
