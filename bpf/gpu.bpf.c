@@ -8,6 +8,7 @@
  * here.
  */
 
+#include "gpu_maps.bpf.h"
 #include "task.bpf.h"
 
 #define SYSCALL_MMAP 9
@@ -34,9 +35,12 @@
 
 const volatile unsigned int oc_gpu_wire_version = OC_WIRE_VERSION;
 const volatile bool oc_gpu_has_test_files = false;
-volatile unsigned int oc_uvm_major = 0;  /* 0: the driver is not loaded yet */
+volatile unsigned int oc_uvm_major = 0; /* 0: the driver is not loaded yet */
+/* The low bits of a uvm file's private_data where the rest is its va_space; -1: nobody asks whose they are.
+ */
+volatile int oc_uvm_tag = -1;
 unsigned long long oc_gpu_lost = 0;      /* the ring was full; sum over all CPUs */
-unsigned long long oc_gpu_untracked = 0; /* unmappings of processes that found no room in gpu_processes */
+unsigned long long oc_gpu_untracked = 0; /* processes and va_spaces that found no room in their tables */
 
 struct { /* a context is about 250 records of 480 bytes */
   __uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -139,10 +143,29 @@ static __always_inline void remember_process(void) {
     __sync_fetch_and_add(&oc_gpu_untracked, 1);
 }
 
+/* So that what the driver does later, in threads of its own, can be laid to who asked for it. Of a process
+ * from before, at its next call. A va_space of before may have had the same address: a new one replaces it.
+ */
+static __always_inline void remember_va_space(const struct target* target, bool is_new) {
+  int tag = oc_uvm_tag;
+  if (tag < 0) return;
+  struct file* file = (struct file*)target->file;
+  u64 space = (u64)BPF_CORE_READ(file, private_data);
+  if ((space & 7) != (u32)tag) return;
+  space &= ~7ull;
+  if (!space || (!is_new && bpf_map_lookup_elem(&gpu_va_spaces, &space))) return;
+  struct task_struct* task = (struct task_struct*)bpf_get_current_task();
+  struct oc_gpu_owner owner = {.start_ns = BPF_CORE_READ(task, group_leader, start_boottime),
+                               .tgid = bpf_get_current_pid_tgid() >> 32};
+  if (bpf_map_update_elem(&gpu_va_spaces, &space, &owner, BPF_ANY))
+    __sync_fetch_and_add(&oc_gpu_untracked, 1);
+}
+
 static __always_inline void uvm_call(u32 command, u64 argument, const struct target* target, long result) {
   u32 at = command == UVM_INITIALIZE ? 128 : command == UVM_DEINITIALIZE ? 129 : command;
   struct oc_gpu_layout* layout = bpf_map_lookup_elem(&gpu_layouts, &at);
   remember_process();
+  remember_va_space(target, command == UVM_INITIALIZE);
   if (!layout || !layout->head_bytes) return;
   u32 head = layout->head_bytes, tail = layout->tail_bytes;
   u64 tail_at = layout->tail_at;
@@ -222,6 +245,7 @@ static __always_inline void on_mmap(u64 length, u32 fd, u64 offset, long result)
   struct target target = target_of(fd);
   if (target.device != OC_GPU_UVM) return;
   remember_process();
+  remember_va_space(&target, false);
   struct oc_gpu_call* r = reserve(OC_GPU_MMAP, &target, 0);
   if (!r) return;
   r->address = (u64)result;

@@ -29,6 +29,7 @@ typedef __u32 __wsum;
 enum bpf_map_type {
   BPF_MAP_TYPE_HASH = 1,
   BPF_MAP_TYPE_ARRAY = 2,
+  BPF_MAP_TYPE_PERCPU_HASH = 5,
   BPF_MAP_TYPE_PERCPU_ARRAY = 6,
   BPF_MAP_TYPE_LRU_HASH = 9,
   BPF_MAP_TYPE_RINGBUF = 27,
@@ -107,6 +108,16 @@ struct inode {
 };
 struct file {
   struct inode* f_inode;
+  void* private_data;
+};
+struct kobject {
+  const char* name;
+};
+struct device {
+  struct kobject kobj;
+};
+struct pci_dev {
+  struct device dev;
 };
 struct fdtable {
   unsigned int max_fds;

@@ -45,6 +45,8 @@ enum oc_record_type {
   OC_GPU_CALL = 32,
   /* ring "faults", only while blame runs */
   OC_FAULT = 33,
+  /* ring "gpu_xids", only where the driver tells of them */
+  OC_GPU_XID = 34,
 };
 
 enum oc_lost_reason {
@@ -258,6 +260,44 @@ struct oc_gpu_test_file {
   unsigned long long inode;
 };
 
+/* Whose a va_space of nvidia-uvm is; the value of map "gpu_va_spaces", keyed by its address. */
+struct oc_gpu_owner {
+  unsigned long long start_ns;
+  unsigned int tgid;
+  unsigned int _pad;
+};
+
+/* What pages of managed memory do. */
+enum oc_gpu_page_event {
+  OC_GPU_CPU_FAULT = 1,
+  OC_GPU_CARD_FAULT = 2,
+  OC_GPU_TO_CARD = 3,
+  OC_GPU_FROM_CARD = 4,
+  OC_GPU_BETWEEN_CARDS = 5,
+};
+/* Key and value of map "gpu_activity", which has a value for each CPU: sums since load. */
+struct oc_gpu_activity_key {
+  unsigned long long start_ns; /* with the tgid 0: of a va_space that nobody is known to have */
+  unsigned int tgid;
+  unsigned short what;  /* enum oc_gpu_page_event */
+  unsigned short cause; /* of a move: the driver's number for why; 4 is an eviction */
+};
+struct oc_gpu_activity {
+  unsigned long long count;
+  unsigned long long bytes;
+};
+
+/* An error that the driver reports of a card. */
+#define OC_GPU_BUS_LEN 24
+#define OC_GPU_MESSAGE_LEN 208
+struct oc_gpu_xid {
+  struct oc_header header;
+  unsigned int code;
+  unsigned int _pad;
+  char bus[OC_GPU_BUS_LEN]; /* "0000:01:00.0" */
+  char message[OC_GPU_MESSAGE_LEN];
+};
+
 enum oc_python_state {
   OC_PYTHON_NONE = 0,      /* not known to be a CPython process */
   OC_PYTHON_READ = 1,      /* frames were read, down to the outermost */
@@ -414,6 +454,10 @@ OC_ASSERT_SIZE(oc_stalls, 24);
 OC_ASSERT_SIZE(oc_gpu_call, 480);
 OC_ASSERT_SIZE(oc_gpu_layout, 8);
 OC_ASSERT_SIZE(oc_gpu_test_file, 16);
+OC_ASSERT_SIZE(oc_gpu_owner, 16);
+OC_ASSERT_SIZE(oc_gpu_activity_key, 16);
+OC_ASSERT_SIZE(oc_gpu_activity, 16);
+OC_ASSERT_SIZE(oc_gpu_xid, 256);
 OC_ASSERT_SIZE(oc_growth, 72);
 OC_ASSERT_SIZE(oc_python_objects, 40);
 OC_ASSERT_SIZE(oc_python_layout, 112);

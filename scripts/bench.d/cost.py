@@ -315,7 +315,8 @@ def count_gpu_programs(options, group):
         programs = machine.programs_of(process.pid)
     finally:
         stop_observer(process)
-    if programs is None:
+    if not programs:
+        say("bench: which kernel programs oomcast has cannot be told; the row of those for a GPU is left out")
         return []
     names = [p.get("name", "") for p in programs]
     found = sum(any(full.startswith(name) for full in GPU_PROGRAMS) for name in names if name)

@@ -157,11 +157,16 @@ def memory_kib(pid):
 
 
 def programs_of(pid):
-    """What bpftool says of the kernel programs that a process has loaded; None without it."""
+    """What bpftool says of the kernel programs that a process has loaded; None without it. Whose they are is asked of the
+    process's files: bpftool's own answer needs a program that not every kernel takes."""
+    ids = set()
+    for info in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir():
+        with contextlib.suppress(OSError):
+            ids.update(int(line.split()[1]) for line in info.read_text().splitlines() if line.startswith("prog_id:"))
     for tool in ("bpftool", "/usr/sbin/bpftool"):
         with contextlib.suppress(OSError, ValueError):
             listed = subprocess.run([tool, "-j", "prog", "show"], capture_output=True, text=True, check=False)
-            return [p for p in json.loads(listed.stdout) if any(o["pid"] == pid for o in p.get("pids", []))]
+            return [p for p in json.loads(listed.stdout) if p["id"] in ids]
     return None
 
 

@@ -30,4 +30,8 @@ union oc_any_record {
   struct oc_gpu_call gpu_call;
   struct oc_gpu_layout gpu_layout;
   struct oc_gpu_test_file gpu_test_file;
+  struct oc_gpu_owner gpu_owner;
+  struct oc_gpu_activity_key gpu_activity_key;
+  struct oc_gpu_activity gpu_activity;
+  struct oc_gpu_xid gpu_xid;
 } any_record;

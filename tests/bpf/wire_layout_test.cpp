@@ -102,6 +102,10 @@ const std::vector<Layout>& layouts() {
              length_bytes, head_bytes, tail_bytes, params_bytes, _pad, head, tail, params),
       LAYOUT(4, oc_gpu_layout, head_bytes, tail_at, tail_bytes, _pad),
       LAYOUT(2, oc_gpu_test_file, device, inode),
+      LAYOUT(3, oc_gpu_owner, start_ns, tgid, _pad),
+      LAYOUT(4, oc_gpu_activity_key, start_ns, tgid, what, cause),
+      LAYOUT(2, oc_gpu_activity, count, bytes),
+      LAYOUT(5, oc_gpu_xid, header, code, _pad, bus, message),
   };
   return all;
 }

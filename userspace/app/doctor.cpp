@@ -19,7 +19,9 @@
 #include "collect/bpf_source_faults.h"
 #include "collect/cgroupfs.h"
 #include "collect/gpu_driver.h"
+#include "collect/gpu_pages.h"
 #include "collect/gpu_source.h"
+#include "collect/gpu_xids.h"
 #include "collect/kmsg.h"
 #include "collect/procfs.h"
 #include "collect/roots.h"
@@ -226,6 +228,7 @@ class Doctor {
     options.btf_path = roots_.at("/sys/kernel/btf/vmlinux");
     options.uvm_major = driver.uvm_major;
     options.version = driver.version;
+    options.units = {sysconf(_SC_PAGESIZE), 1'000'000'000 / sysconf(_SC_CLK_TCK)};
     auto source = GpuSource::load(options);
     std::string which = driver.version ? fmt::format("NVIDIA driver {}.{:02}.{:02}", driver.version->major,
                                                      driver.version->minor, driver.version->patch)
@@ -251,6 +254,17 @@ class Doctor {
     else
       add("GPU faults", Level::degraded, fmt::format("no card's counters below {}", kGpuCards),
           "page faults and evictions are unknown: oversubscription of a card is not seen");
+    if (!source) return;
+    if (auto pages = GpuPages::open(roots_, **source, options))
+      add("GPU faults by process", Level::ok, "by a kprobe on uvm_perf_event_notify");
+    else
+      add("GPU faults by process", Level::degraded, pages.error().message,
+          "whose pages fault, move and are evicted is unknown");
+    if (auto xids = GpuXids::open(options.btf_path))
+      add("GPU Xids", Level::ok, "by the tracepoint nvidia:nvidia_dev_xid");
+    else
+      add("GPU Xids", Level::degraded, xids.error().message,
+          "errors that the driver reports of a card are in the kernel log alone");
   }
 
   void look_at_self() {

@@ -48,6 +48,7 @@ bool GpuFollower::look() {
   }
   source_options_.uvm_major = driver.uvm_major;
   source_options_.version = version_;
+  if (source_) look_for_pages_and_xids();
   if (source_ || (!driver.present() && source_options_.test_files.empty())) return false;
   auto loaded = GpuSource::load(source_options_);
   if (!loaded) {
@@ -55,14 +56,55 @@ bool GpuFollower::look() {
     return false;
   }
   source_ = *std::move(loaded);
+  look_for_pages_and_xids();
   return true;
+}
+
+// Only while nvidia-uvm is loaded: what is attached to it keeps it from being unloaded for a moment at most.
+void GpuFollower::look_for_pages_and_xids() {
+  if (!source_options_.uvm_major) {
+    if (pages_) page_events_lost_ = page_events_lost();
+    pages_.reset();
+    xids_.reset();
+    tried_.reset();
+    no_pages_ = "nvidia_uvm is not loaded";
+    return;
+  }
+  std::pair now(*source_options_.uvm_major, source_options_.version);
+  if (tried_ == now) return;
+  tried_ = now;
+  if (pages_) page_events_lost_ = page_events_lost();
+  pages_.reset();
+  no_pages_.clear();
+  auto pages = GpuPages::open(roots_, *source_, source_options_);
+  if (pages)
+    pages_ = *std::move(pages);
+  else
+    no_pages_ = pages.error().message;
+  if (!xids_)
+    if (auto xids = GpuXids::open(source_options_.btf_path)) xids_ = *std::move(xids);
+}
+
+void GpuFollower::read_pages() {
+  std::map<TaskId, GpuActivity> read;
+  if (pages_ && !pages_->stopped()) read = pages_->read();
+  // All calls that were made before: who is not known after them, has ended.
+  drain();
+  std::map<TaskId, std::optional<GpuActivity>> known;
+  world_.gpu().for_each([&](TaskId task, const GpuHeld&) { known[task]; });
+  for (const auto& [task, total] : read)
+    if (auto at = known.find(task); at != known.end())
+      at->second = total;
+    else
+      pages_->forget(task);
+  for (const auto& [task, total] : known) world_.gpu().on_activity(task, total);
 }
 
 void GpuFollower::sample(MonoTime now) {
   if (!source_) return;
   // The counters first: of all that moved them, the calls are known then.
   auto cards = read_gpu_cards(cards_path_);
-  drain();
+  read_pages();
   counters_ = std::any_of(cards.begin(), cards.end(),
                           [](const GpuCard& c) { return c.migrated_pages_out.has_value(); });
   world_.gpu().on_cards(now, cards, Bytes{sysconf(_SC_PAGESIZE)});
@@ -96,8 +138,11 @@ std::vector<OverviewCard> GpuFollower::cards() const {
 
 std::string GpuFollower::tier() const {
   if (!source_) return "";
-  return fmt::format("driver calls by {}, faults and evictions {}", source_->hook(),
-                     counters_ ? "by the cards' counters" : "not followed");
+  std::string out = fmt::format("driver calls by {}, faults and evictions ", source_->hook());
+  if (pages_ && !pages_->stopped()) return out + "per process by uvm_perf_event_notify";
+  out += counters_ ? "by the cards' counters" : "not followed";
+  return out + (pages_ ? ", per process no longer: the driver's events made no sense"
+                       : ", not per process: " + no_pages_);
 }
 
 bool GpuFollower::drain() {
@@ -115,16 +160,31 @@ bool GpuFollower::drain() {
     }
     world_.on_gpu(call.time, call.task, *op);
   });
+  if (xids_)
+    xids_->drain([&](const wire::GpuXid& xid) {
+      news = true;
+      world_.gpu().on_xid(xid, gpu_at_bus(roots_, xid.bus), blamed_by_xid(xid.message));
+    });
   return news;
 }
 
 void GpuFollower::on_exit(TaskId task) {
   if (!source_ || !world_.gpu().of(task)) return;
   source_->forget(task.tgid);
+  if (!pages_) return;
+  if (!pages_->stopped()) {
+    auto read = pages_->read();
+    if (auto at = read.find(task); at != read.end()) world_.gpu().on_activity(task, at->second);
+  }
+  pages_->forget(task);
 }
 
 std::uint64_t GpuFollower::lost() const {
   return source_ ? source_->lost() + source_->undecodable() : 0;
+}
+
+std::uint64_t GpuFollower::page_events_lost() const {
+  return page_events_lost_ + (pages_ ? pages_->lost() + pages_->insane() : 0);
 }
 
 }  // namespace oomcast

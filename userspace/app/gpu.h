@@ -7,11 +7,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "app/options.h"
 #include "base/units.h"
 #include "collect/gpu_driver.h"
+#include "collect/gpu_pages.h"
 #include "collect/gpu_source.h"
+#include "collect/gpu_xids.h"
 #include "collect/roots.h"
 #include "model/world.h"
 #include "present/overview.h"
@@ -40,10 +43,15 @@ class GpuFollower {
   void on_exit(TaskId task);
   /// Calls that were lost since load.
   std::uint64_t lost() const;
+  /// Events of pages that were not counted since load: for want of room, or because they made no sense.
+  std::uint64_t page_events_lost() const;
   /// Why it is not followed although it is there.
   const std::optional<std::string>& failure() const { return failure_; }
 
  private:
+  void look_for_pages_and_xids();
+  void read_pages();
+
   Roots roots_;
   World& world_;
   GpuSourceOptions source_options_;
@@ -52,6 +60,11 @@ class GpuFollower {
   bool counters_ = false;
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> trace_{nullptr, std::fclose};
   std::unique_ptr<GpuSource> source_;
+  std::unique_ptr<GpuPages> pages_;
+  std::string no_pages_;  // why not
+  std::unique_ptr<GpuXids> xids_;
+  std::optional<std::pair<std::uint32_t, std::optional<GpuDriverVersion>>> tried_;  // of which uvm driver
+  std::uint64_t page_events_lost_ = 0;  // of those that were closed
   std::optional<std::string> failure_;
 };
 

@@ -736,6 +736,7 @@ void Session::count_losses() {
   since(missed_, bpf_->missed_runs(), "program_interrupted_itself");
   since(undecodable_, bpf_->undecodable(), "undecodable_record");
   if (gpu_) since(gpu_lost_, gpu_->lost(), "gpu_ring_full");
+  if (gpu_) since(gpu_pages_lost_, gpu_->page_events_lost(), "gpu_page_events");
   since(dropped_,
         world_->episodes().dropped() + world_->tasks().forgotten() + book_->not_followed() +
             world_->gpu().dropped(),

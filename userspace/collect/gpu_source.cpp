@@ -51,6 +51,9 @@ class LoadedGpuSource final : public GpuSource {
     write_layouts(version);
   }
 
+  void learn_va_spaces(int tag) override { skeleton_->data->oc_uvm_tag = tag; }
+  int va_spaces() const override { return bpf_map__fd(skeleton_->maps.gpu_va_spaces); }
+
   void forget(std::uint32_t tgid) override {
     bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.gpu_processes), &tgid);
   }

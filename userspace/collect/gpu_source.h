@@ -43,6 +43,11 @@ class GpuSource {
   /// nvidia-uvm was loaded, or the version is known now.
   virtual void set_driver(std::optional<std::uint32_t> uvm_major,
                           std::optional<GpuDriverVersion> version) = 0;
+  /// Whose the va_spaces of nvidia-uvm are is learned from now on, for gpu_pages.h: `tag` is what the low
+  /// bits of their files' private data are.
+  virtual void learn_va_spaces(int tag) = 0;
+  /// The map that has them.
+  virtual int va_spaces() const = 0;
   /// A process ended.
   virtual void forget(std::uint32_t tgid) = 0;
   /// Calls that found the ring full, or could not be followed, since load.

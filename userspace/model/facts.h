@@ -201,10 +201,10 @@ struct PressureFact {
   Pressure pressure;
 };
 
-/// Something a process did with GPU memory, or that happened to it.
+/// Something a process did with GPU memory, or that happened to it or to a card.
 struct GpuFact {
   MonoTime time;
-  ProcessRef process;
+  std::optional<ProcessRef> process;  // nullopt: of a card, an xid alone
   GpuEvent event;
 };
 
@@ -219,9 +219,13 @@ struct GpuSample {
   std::optional<Bytes> pinned = {};        // of the process: host memory
   std::optional<Bytes> limit = {};         // the card's memory
   std::optional<Bytes> free = {};          // of a card, as the driver told last
-  /// Of a card, since the sample before: what moved to it and from it, and how often a page was missing.
+  /// Since the sample before: what moved to the card and from it, and how often a page was missing there. Of
+  /// a process on all cards; nullopt: not followed.
   std::optional<Bytes> moved_in = {}, moved_out = {};
   std::optional<std::uint64_t> faults = {};
+  /// Of a process: what was pushed out because a card was full, and how often the CPU missed a page.
+  std::optional<Bytes> evicted = {};
+  std::optional<std::uint64_t> cpu_faults = {};
   bool since_before = false;  // it holds more: there was some before it was followed
   bool ended = false;         // the process: what it held at its end
 };

@@ -34,14 +34,14 @@ Op op_of(What what) {
 }  // namespace
 
 std::string_view to_string(GpuEvent::Op op) {
-  constexpr std::array<std::string_view, 14> names = {
+  constexpr std::array<std::string_view, 15> names = {
       "context",   "alloc", "free",      "reserve",        "map",   "unmap", "migrate", "advise",
-      "free_seen", "oom",   "recovered", "oversubscribed", "again", "close"};
+      "free_seen", "oom",   "recovered", "oversubscribed", "again", "close", "xid"};
   return names[static_cast<std::size_t>(op)];
 }
 
 bool is_news(Op op) {
-  return op == Op::oom || op == Op::recovered || op == Op::again || op == Op::oversubscribed;
+  return op == Op::oom || op == Op::recovered || op == Op::again || op == Op::oversubscribed || op == Op::xid;
 }
 
 std::string_view to_string(GpuMemoryKind kind) {
@@ -93,20 +93,28 @@ void GpuMemory::on_cards(MonoTime time, const std::vector<GpuCard>& cards, Bytes
   if (cards.size() > 1) only_device_.reset();
 }
 
-// Possible where more is held than the card has; it is when the driver pushes pages out as well.
+// Possible where more is held than the card has; it is when the driver pushes pages out as well. What is
+// known to be evicted needs no other proof: it was pushed out because the card was full.
 void GpuMemory::look_for_oversubscription(MonoTime time, const GpuUuid& uuid, GpuCardState& card,
                                           Bytes page) {
   auto before = card.counters_before.migrated_pages_out, now = card.counters.migrated_pages_out;
-  if (!card.memory || !before || !now || *now <= *before) return;
+  if (!before || !now || *now <= *before) return;
   Bytes asked{};
-  std::pair<Bytes, TaskId> most;
+  std::pair<Bytes, TaskId> most, most_evicted;
   for (const auto& [task, process] : processes_) {
     auto on_card = process.held.by_device.find(uuid);
     if (on_card == process.held.by_device.end()) continue;
     asked += on_card->second + process.held.managed;
     most = std::max(most, {process.held.managed, task});
+    // The card's counters and the events of pages are not read at the same moment.
+    Bytes evicted = process.evicted_before;
+    if (process.held.activity) evicted += process.held.activity->evicted;
+    most_evicted = std::max(most_evicted, {evicted, task});
   }
-  if (asked <= *card.memory || most.first.count == 0) return;
+  if (most_evicted.first.count > 0)
+    most = most_evicted;
+  else if (!card.memory || asked <= *card.memory || most.first.count == 0)
+    return;
   bool is_news = !card.oversubscribed || time - *card.oversubscribed > kOversubscribed;
   card.oversubscribed = time;
   if (!is_news) return;
@@ -115,6 +123,31 @@ void GpuMemory::look_for_oversubscription(MonoTime time, const GpuUuid& uuid, Gp
   what.device = uuid;
   what.bytes = Bytes{static_cast<std::int64_t>(*now - *before) * page.count};
   tell(time, most.second, Op::oversubscribed, what);
+}
+
+void GpuMemory::on_activity(TaskId task, const std::optional<GpuActivity>& total) {
+  auto known = processes_.find(task);
+  if (known == processes_.end()) return;
+  Process& p = known->second;
+  p.evicted_before = p.held.activity ? p.held.activity->evicted : Bytes{};
+  if (total)
+    p.held.activity = p.activity ? *total - *p.activity : *total;
+  else
+    p.held.activity.reset();
+  p.activity = total;
+}
+
+void GpuMemory::on_xid(const wire::GpuXid& xid, std::optional<GpuUuid> card,
+                       std::optional<std::uint32_t> blamed) {
+  TaskId task;
+  for (const auto& [id, process] : processes_)
+    if (blamed && id.tgid == *blamed) task = id;
+  GpuOp what;
+  what.status = xid.code;
+  what.device = card;
+  GpuEvent& told = tell(xid.time, task, Op::xid, what);
+  told.bus = xid.bus;
+  told.message = xid.message;
 }
 
 Bytes GpuMemory::held_on(const GpuUuid& card) const {

@@ -18,6 +18,7 @@
 #include "base/units.h"
 #include "collect/gpu_calls.h"
 #include "collect/gpu_driver.h"
+#include "collect/gpu_page_events.h"
 #include "wire/records.h"
 
 namespace oomcast {
@@ -35,12 +36,13 @@ struct GpuEvent {
     free_seen,
     oom,             // the driver had none left; a program may try again with less
     recovered,       // and got as much within a second
-    oversubscribed,  // a card pushes managed memory out to make room; of who has most of it
+    oversubscribed,  // a card pushes managed memory out to make room; of who lost most, or has most of it
     again,           // as much as was allocated at `first`, and is still held, was allocated once more
     close,           // the process ended: what it held
+    xid,             // the driver reports an error of a card: `status` is its code
   };
   MonoTime time;
-  TaskId task;
+  TaskId task;  // 0: of an xid that blames nobody
   Op op = Op::alloc;
   GpuMemoryKind kind = GpuMemoryKind::device;
   std::optional<Bytes> bytes;
@@ -51,6 +53,7 @@ struct GpuEvent {
   bool overhead = false;  // of a context, not the program's own
   std::optional<MonoTime> first;
   std::optional<Bytes> managed, pinned;  // of close
+  std::string bus, message;              // of an xid; bytes of the driver's
 };
 std::string_view to_string(GpuEvent::Op op);
 /// What a person wants to read of, among thousands of allocations.
@@ -64,6 +67,8 @@ struct GpuHeld {
   std::size_t contexts = 0;
   /// It used the driver before it was followed: it holds more than is known.
   bool since_before = false;
+  /// What its pages did since the last look, on all cards together; nullopt: not followed.
+  std::optional<GpuActivity> activity = {};
   /// Device memory by card; what is not mapped yet is on none of them.
   std::map<GpuUuid, Bytes> by_device;
 };
@@ -96,6 +101,10 @@ class GpuMemory {
   void on(MonoTime time, TaskId task, const GpuOp& op);
   /// Of a process that was met with the driver's files already open.
   void on_known_user(TaskId task) { process(task).held.since_before = true; }
+  /// What the process's pages did since they are followed; nullopt: they are not.
+  void on_activity(TaskId task, const std::optional<GpuActivity>& total);
+  /// `blamed`: the tgid that the driver names, which counts only if that process uses a card.
+  void on_xid(const wire::GpuXid& xid, std::optional<GpuUuid> card, std::optional<std::uint32_t> blamed);
   void on_exit(MonoTime time, TaskId task);
 
   std::vector<GpuEvent> take() { return std::exchange(events_, {}); }
@@ -135,6 +144,8 @@ class GpuMemory {
     std::optional<GpuEvent> refused;
     std::vector<Burst> bursts;  // the newest is last; at most kMostBursts
     std::optional<MonoTime> told_again;
+    std::optional<GpuActivity> activity;  // the total at the last look
+    Bytes evicted_before;                 // between the two looks before it
   };
   static constexpr std::size_t kMostBursts = 64;
   static constexpr Nanos kBurstGap = std::chrono::seconds(2);

@@ -225,15 +225,28 @@ void World::on_gpu(MonoTime time, const wire::Task& task, const GpuOp& op) {
 
 // Late: the program's exec comes by another ring, and may be read after its calls.
 void World::tell_gpu() {
-  for (GpuEvent& event : gpu_.take())
-    if (task_in_scope(event.task))
-      facts_.push_back(GpuFact{event.time, process_ref(tasks_, cgroups_, event.task), event});
+  for (GpuEvent& event : gpu_.take()) {
+    if (!event_in_scope(event)) continue;
+    std::optional<ProcessRef> process;
+    if (event.task.tgid) process = process_ref(tasks_, cgroups_, event.task);
+    facts_.push_back(GpuFact{event.time, std::move(process), std::move(event)});
+  }
+}
+
+// What befalls a card, befalls all who hold something on it.
+bool World::event_in_scope(const GpuEvent& event) const {
+  if (event.task.tgid || config_.scope.whole_machine) return task_in_scope(event.task);
+  bool out = false;
+  gpu_.for_each([&](TaskId task, const GpuHeld& held) {
+    out = out || (task_in_scope(task) && (!event.device || held.by_device.contains(*event.device)));
+  });
+  return out;
 }
 
 // A last sample, for what a process held at its end, is told whether it changed or not.
 void World::tell_gpu_sample(GpuSample s) {
-  bool moved =
-      (s.moved_in && s.moved_in->count) || (s.moved_out && s.moved_out->count) || (s.faults && *s.faults);
+  bool moved = (s.moved_in && s.moved_in->count) || (s.moved_out && s.moved_out->count) ||
+               (s.faults && *s.faults) || (s.cpu_faults && *s.cpu_faults);
   auto same = [&](const GpuSample& t) {
     return !moved && t.held == s.held && t.overhead == s.overhead && t.managed == s.managed &&
            t.pinned == s.pinned && t.limit == s.limit && t.free == s.free && t.since_before == s.since_before;
@@ -257,6 +270,13 @@ void World::sample_gpu(MonoTime time, TaskId task, const GpuHeld& held, bool end
   s.pinned = held.pinned;
   s.since_before = held.since_before;
   s.ended = ended;
+  if (const auto& a = held.activity) {
+    s.moved_in = a->moved_in;
+    s.moved_out = a->moved_out;
+    s.evicted = a->evicted;
+    s.faults = a->faults;
+    s.cpu_faults = a->cpu_faults;
+  }
   Bytes elsewhere = held.device;
   for (const auto& [card, bytes] : held.by_device) {
     s.device = card;

@@ -138,6 +138,7 @@ class World {
   void apply(const wire::OomDecision& r) { episodes_.on_decision(r); }
   bool episode_in_scope(const Episode& episode) const;
   void tell_gpu();
+  bool event_in_scope(const GpuEvent& event) const;
   void sample_gpu(MonoTime time, TaskId task, const GpuHeld& held, bool ended);
   void tell_gpu_sample(GpuSample sample);
 

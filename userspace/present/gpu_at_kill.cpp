@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "present/gpu_xid.h"
 #include "present/post_mortem_parts.h"
 #include "present/rows.h"
 #include "present/text.h"
@@ -13,15 +14,36 @@ namespace oomcast {
 namespace {
 
 constexpr std::size_t kMostNews = 6;
+constexpr Nanos kXidBefore = std::chrono::minutes(1);  // what came earlier is another story
 
 std::string clock_at(const StoredEpisode& e, MonoTime t) {
   return format_clock(clock_of(e.run).wall(t)).substr(0, 8);
 }
 
-std::optional<std::string> news_of(const StoredEpisode& e, const GpuFact& f) {
+// Of a card that one of them held something on, or one that is not known, shortly before the kill.
+std::optional<std::string> xid_of(const StoredEpisode& e, const std::vector<GpuAtKill>& holders,
+                                  const GpuFact& f) {
   const GpuEvent& g = f.event;
+  Nanos before = e.told.episode.time - f.time;
+  if (before < Nanos{} || before > kXidBefore || !g.status) return std::nullopt;
+  bool theirs = !g.device;
+  for (const GpuAtKill& holder : holders)
+    for (const GpuSample& card : holder.cards) theirs = theirs || card.device == g.device;
+  if (!theirs) return std::nullopt;
+  std::string out = fmt::format("{}: the driver reported Xid {}", clock_at(e, f.time), *g.status);
+  if (std::string_view name = gpu_xid_name(*g.status); !name.empty()) out += fmt::format(" ({})", name);
+  if (f.process) out += " of " + name_of(*f.process);
+  if (g.device) out += " on " + to_string(*g.device);
+  return out;
+}
+
+std::optional<std::string> news_of(const StoredEpisode& e, const std::vector<GpuAtKill>& holders,
+                                   const GpuFact& f) {
+  const GpuEvent& g = f.event;
+  if (g.op == GpuEvent::Op::xid) return xid_of(e, holders, f);
+  if (!f.process) return std::nullopt;
   std::string bytes = g.bytes ? format_size(*g.bytes) : "unknown size";
-  std::string who = fmt::format("{} {}", clock_at(e, f.time), name_of(f.process));
+  std::string who = fmt::format("{} {}", clock_at(e, f.time), name_of(*f.process));
   if (g.op == GpuEvent::Op::again && g.first)
     return fmt::format("{}: the same {} allocated again, first at {}", who, bytes, clock_at(e, *g.first));
   if (g.op == GpuEvent::Op::oom) return fmt::format("{}: out of GPU memory, asked for {}", who, bytes);
@@ -90,7 +112,7 @@ std::optional<Finding> who_held_gpu_memory(const StoredEpisode& e) {
     out.evidence.push_back(fmt::format("{} held {}", name_of(all[i].process), holds(all[i])));
   std::size_t news = 0;
   for (auto f = e.gpu_events.rbegin(); f != e.gpu_events.rend() && news < kMostNews; ++f)
-    if (auto text = news_of(e, *f)) {
+    if (auto text = news_of(e, all, *f)) {
       out.evidence.push_back(*std::move(text));
       ++news;
     }

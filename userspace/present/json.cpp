@@ -292,7 +292,7 @@ class Renderer {
   Json operator()(const GpuFact& f) const {
     const GpuEvent& e = f.event;
     Json out = line("gpu", f.time);
-    out["process"] = process(f.process);
+    out["process"] = f.process ? process(*f.process) : Json(nullptr);
     out["device"] = e.device ? Json(to_string(*e.device)) : Json(nullptr);
     out["op"] = to_string(e.op);
     out["bytes"] = maybe(e.bytes);
@@ -304,6 +304,10 @@ class Renderer {
     if (e.op == GpuEvent::Op::close) {
       out["managed_bytes"] = maybe(e.managed);
       out["pinned_bytes"] = maybe(e.pinned);
+    }
+    if (e.op == GpuEvent::Op::xid) {
+      out["bus"] = e.bus.empty() ? Json(nullptr) : text(e.bus);
+      out["message"] = e.message.empty() ? Json(nullptr) : text(e.message);
     }
     if (e.first) out["first_time"] = format_rfc3339(clock_.wall(*e.first));
     return out;
@@ -325,10 +329,12 @@ class Renderer {
       out["ended"] = f.ended;
     } else {
       out["free_bytes"] = maybe(f.free);
-      out["moved_in_bytes"] = maybe(f.moved_in);
-      out["moved_out_bytes"] = maybe(f.moved_out);
-      out["faults"] = maybe(f.faults);
     }
+    out["moved_in_bytes"] = maybe(f.moved_in);
+    out["moved_out_bytes"] = maybe(f.moved_out);
+    if (f.process) out["evicted_bytes"] = maybe(f.evicted);
+    out["faults"] = maybe(f.faults);
+    if (f.process) out["cpu_faults"] = maybe(f.cpu_faults);
     return out;
   }
 

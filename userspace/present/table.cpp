@@ -123,6 +123,8 @@ Line card_line(const OverviewCard& card) {
       out.add(" + managed " + format_size(*holder.managed), Style::dim);
     if (holder.pinned && holder.pinned->count)
       out.add(" + pinned host memory " + format_size(*holder.pinned), Style::dim);
+    if (holder.evicted && holder.evicted->count)
+      out.add(fmt::format(" evicted {}", format_size(*holder.evicted)), Style::warn);
   }
   return out;
 }

@@ -7,6 +7,7 @@
 #include "base/escape.h"
 #include "present/blame.h"
 #include "present/gpu_proxy.h"
+#include "present/gpu_xid.h"
 #include "present/json.h"
 
 namespace oomcast {
@@ -137,10 +138,12 @@ class Renderer {
                          format_clock(clock_.wall(*e.first)));
     if (e.op == GpuEvent::Op::oversubscribed)
       what = fmt::format("more than the card has: {} of managed memory pushed out", size_or(e.bytes));
+    if (e.op == GpuEvent::Op::xid) what = xid(e);
     if (e.overhead) what += " (context overhead)";
     if (e.device) what += " on " + to_string(*e.device);
     bool bad = is_news(e.op) && e.op != GpuEvent::Op::recovered;
-    return at(f.time, "gpu") + describe(f.process) + "  " + paint(bad ? kYellow : "", what);
+    std::string who = f.process ? describe(*f.process) + "  " : "";
+    return at(f.time, "gpu") + who + paint(bad ? kYellow : "", what);
   }
 
   std::string operator()(const GpuSample& f) const {
@@ -155,7 +158,10 @@ class Renderer {
     if (f.overhead.count) what += fmt::format(" ({} by contexts)", format_size(f.overhead));
     if (f.managed && f.managed->count) what += ", managed " + format_size(*f.managed);
     if (f.pinned && f.pinned->count) what += ", pinned host memory " + format_size(*f.pinned);
-    if (f.moved_out && f.moved_out->count) what += ", pushed out " + format_size(*f.moved_out);
+    if (f.evicted && f.evicted->count)
+      what += ", evicted " + format_size(*f.evicted);
+    else if (f.moved_out && f.moved_out->count)
+      what += (f.process ? ", moved out " : ", pushed out ") + format_size(*f.moved_out);
     return at(f.time, "gpu_sample") + who + what;
   }
 
@@ -179,6 +185,16 @@ class Renderer {
   }
 
  private:
+  // "Xid 31 (memory page fault on the card): pid=4711, name=python3, …"
+  static std::string xid(const GpuEvent& e) {
+    std::string out = e.status ? fmt::format("Xid {}", *e.status) : "Xid";
+    if (std::string_view name = gpu_xid_name(e.status.value_or(~0u)); !name.empty())
+      out += fmt::format(" ({})", name);
+    if (!e.message.empty()) out += ": " + escape_for_terminal(e.message);
+    if (!e.device && !e.bus.empty()) out += " at " + escape_for_terminal(e.bus);
+    return out;
+  }
+
   // "exec      'mail root': exit code 1 after 12 ms"
   static std::string outcome(const ActionRun& run) {
     std::string out = fmt::format("{:<10}{}", to_string(run.kind), escape_for_terminal(run.what));

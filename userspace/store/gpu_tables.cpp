@@ -14,6 +14,7 @@ constexpr std::array kTables = {
     TableText{"gpu_events",
               "seq INTEGER PRIMARY KEY, time_ns INTEGER, process INTEGER, op TEXT, kind TEXT, device TEXT,"
               " bytes INTEGER, status INTEGER, first_ns INTEGER, managed INTEGER, pinned INTEGER"},
+    TableText{"gpu_evictions", "sample INTEGER PRIMARY KEY, evicted INTEGER, cpu_faults INTEGER"},
     TableText{"forecast_devices", "forecast INTEGER PRIMARY KEY, device TEXT"},
 };
 

@@ -2,7 +2,9 @@
 // gets them when it is written again, and reads as one without a GPU until then.
 //   gpu_samples      a process's memory on a card (device NULL: on which is not known), or a card's (process
 //                    NULL); held: on the card; managed, pinned: of the process, wherever it is
-//   gpu_events       what a person reads of: contexts, out of memory, copies, ends
+//   gpu_evictions    of the gpu_samples of processes whose pages are followed
+//   gpu_events       what a person reads of: contexts, out of memory, copies, ends, errors of a card (process
+//                    NULL: the driver blames nobody)
 //   forecast_devices the forecasts that are of a card, or of what a process has on it
 #pragma once
 

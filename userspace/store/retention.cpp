@@ -202,6 +202,8 @@ bool Retention::drop_before(std::int64_t time, std::int64_t most) {
     if (!execute(db_, "DELETE FROM alert_actions WHERE alert NOT IN (SELECT seq FROM alerts)")) return false;
     if (!execute(db_, "DELETE FROM forecast_devices WHERE forecast NOT IN (SELECT seq FROM forecasts)"))
       return false;
+    if (!execute(db_, "DELETE FROM gpu_evictions WHERE sample NOT IN (SELECT seq FROM gpu_samples)"))
+      return false;
     for (const Curves* curves : {&samples_, &process_samples_}) {
       if (most >= 0) continue;
       auto first = ask(
@@ -313,7 +315,7 @@ bool Retention::drop_names() {
                    "trigger FROM episodes WHERE trigger"
                    " IS NOT NULL UNION SELECT victim FROM kills UNION SELECT sender FROM kills UNION"
                    " SELECT process FROM gpu_samples WHERE process IS NOT NULL UNION SELECT process FROM "
-                   "gpu_events"
+                   "gpu_events WHERE process IS NOT NULL"
                    " UNION SELECT process FROM forecasts WHERE process IS NOT NULL UNION SELECT process FROM"
                    " alert_actions WHERE process IS NOT NULL)",
                    over)) &&

@@ -174,15 +174,18 @@ GpuSample Rows::gpu_sample(const Statement& r, int c) {
   s.faults = r.count(c + 11);
   s.since_before = r.integer(c + 12) != 0;
   s.ended = r.integer(c + 13) != 0;
+  s.evicted = r.bytes(c + 14);
+  s.cpu_faults = r.count(c + 15);
   return s;
 }
 
 GpuFact Rows::gpu_event(const Statement& r) {
-  GpuFact f{time(r, 0), process(r, 1), {}};
+  GpuFact f{time(r, 0), std::nullopt, {}};
+  if (!r.null(1)) f.process = process(r, 1);
   GpuEvent& e = f.event;
   e.time = f.time;
-  e.task = f.process.id;
-  e.op = from_name(r.text(2), GpuEvent::Op::close, GpuEvent::Op::advise);
+  if (f.process) e.task = f.process->id;
+  e.op = from_name(r.text(2), GpuEvent::Op::xid, GpuEvent::Op::advise);
   e.kind = from_name(r.text(3), GpuMemoryKind::external, GpuMemoryKind::device);
   e.device = device_of(r, 4);
   e.bytes = r.bytes(5);

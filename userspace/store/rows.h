@@ -32,7 +32,8 @@ inline const std::string pressure =
 inline const std::string kill = "time_ns, victim, sender, cause";
 inline const std::string gpu_sample =
     "time_ns, process, device, held, overhead, managed, pinned, card_memory, card_free, moved_in, moved_out, "
-    "faults, since_before, ended";
+    "faults, since_before, ended, (SELECT evicted FROM gpu_evictions g WHERE g.sample=gpu_samples.seq), "
+    "(SELECT cpu_faults FROM gpu_evictions g WHERE g.sample=gpu_samples.seq)";
 inline const std::string gpu_event =
     "time_ns, process, op, kind, device, bytes, status, first_ns, managed, pinned";
 inline const std::string exit = "time_ns, process";

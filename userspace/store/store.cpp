@@ -330,7 +330,7 @@ void Store::Impl::read_lists(std::int64_t episode, std::int64_t run_id, Rows& ro
   each(between(columns::gpu_sample, "gpu_samples",
                fmt::format("run={} AND (process IS NULL OR process IN {})", run_id, members)),
        [&](const auto& r) { out.gpu.push_back(rows.gpu_sample(r)); });
-  each(between(columns::gpu_event, "gpu_events", "process IN " + members),
+  each(between(columns::gpu_event, "gpu_events", fmt::format("(process IN {} OR process IS NULL)", members)),
        [&](const auto& r) { out.gpu_events.push_back(rows.gpu_event(r)); });
   Statement lost(
       db.get(), "SELECT reason, sum(count) FROM losses WHERE run=? AND time_ns<=? GROUP BY reason LIMIT 100");

@@ -46,7 +46,8 @@ Tables::Tables(sqlite3* db, std::int64_t run, const RunInfo& info, bool ordered)
       loss_(db, "INSERT INTO losses VALUES(?,?,?,?,?)"),
       event_(db, "INSERT INTO events VALUES(?,?,?,?,?)"),
       gpu_sample_(db, "INSERT INTO gpu_samples VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"),
-      gpu_event_(db, "INSERT INTO gpu_events VALUES(?,?,?,?,?,?,?,?,?,?,?)") {}
+      gpu_event_(db, "INSERT INTO gpu_events VALUES(?,?,?,?,?,?,?,?,?,?,?)"),
+      gpu_eviction_(db, "INSERT INTO gpu_evictions VALUES(?,?,?)") {}
 
 std::optional<std::int64_t> Tables::next_seq() {
   return ordered_ ? std::optional(++seq_) : std::nullopt;
@@ -197,6 +198,9 @@ void Tables::write(const GpuSample& s) {
               << s.managed << s.pinned << s.limit << s.free << s.moved_in << s.moved_out << s.faults
               << s.since_before << s.ended;
   run(gpu_sample_);
+  if (!s.evicted && !s.cpu_faults) return;
+  gpu_eviction_ << std::int64_t{sqlite3_last_insert_rowid(db_)} << s.evicted << s.cpu_faults;
+  run(gpu_eviction_);
 }
 
 void Tables::write(const AlertFact& a) {

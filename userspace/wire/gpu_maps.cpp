@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "wire/decoder.h"
+
 namespace oomcast::wire {
 namespace {
 
@@ -27,6 +29,33 @@ std::vector<std::byte> encode_gpu_layout(std::uint16_t head_bytes, std::uint16_t
 
 std::vector<std::byte> encode_gpu_test_file(std::uint64_t device, std::uint64_t inode) {
   return bytes_of(oc_gpu_test_file{device, inode});
+}
+
+static_assert(sizeof(oc_gpu_owner) == kGpuOwnerBytes);
+TaskId decode_gpu_owner(std::span<const std::byte, kGpuOwnerBytes> value, const Units& units) {
+  oc_gpu_owner owner{};
+  std::memcpy(&owner, value.data(), sizeof(owner));
+  return Decoder(units).task_id(owner.tgid, owner.start_ns);
+}
+
+static_assert(sizeof(oc_gpu_activity_key) == kGpuActivityKeyBytes);
+static_assert(sizeof(oc_gpu_activity) == kGpuActivityValueBytes);
+std::optional<GpuPageEvents> decode_gpu_activity(std::span<const std::byte, kGpuActivityKeyBytes> key,
+                                                 std::span<const std::byte> values, const Units& units) {
+  oc_gpu_activity_key k{};
+  std::memcpy(&k, key.data(), sizeof(k));
+  if (k.what < OC_GPU_CPU_FAULT || k.what > OC_GPU_BETWEEN_CARDS) return std::nullopt;
+  GpuPageEvents out;
+  if (k.tgid) out.task = Decoder(units).task_id(k.tgid, k.start_ns);
+  out.what = static_cast<GpuPageEvents::What>(k.what - OC_GPU_CPU_FAULT);
+  out.cause = k.cause;
+  for (std::size_t at = 0; at + sizeof(oc_gpu_activity) <= values.size(); at += sizeof(oc_gpu_activity)) {
+    oc_gpu_activity one{};
+    std::memcpy(&one, values.data() + at, sizeof(one));
+    out.count += one.count;
+    out.bytes += one.bytes;
+  }
+  return out;
 }
 
 }  // namespace oomcast::wire

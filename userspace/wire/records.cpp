@@ -178,6 +178,15 @@ Result<GpuCall> decode_gpu_call(std::span<const std::byte> bytes, const Units& u
   return out;
 }
 
+Result<GpuXid> decode_gpu_xid(std::span<const std::byte> bytes) {
+  auto r = as<oc_gpu_xid>(bytes);
+  if (!r || r->header.type != OC_GPU_XID || r->header.size != bytes.size())
+    return Error::failed(fmt::format("reading a GPU error of {} bytes: not one of contract version {}",
+                                     bytes.size(), version()));
+  return GpuXid{mono_from_ns(r->header.time_ns), r->code, bounded_string(r->bus, sizeof(r->bus)),
+                bounded_string(r->message, sizeof(r->message))};
+}
+
 std::vector<std::string> split_args(std::string_view bytes) {
   std::vector<std::string> out;
   while (!bytes.empty()) {

@@ -177,6 +177,13 @@ struct GpuCall {
   std::vector<std::byte> head, tail, params;  // empty: could not be read
 };
 
+/// An error that the NVIDIA driver reports of a card.
+struct GpuXid {
+  MonoTime time;
+  std::uint32_t code = 0;
+  std::string bus, message;  // "0000:01:00.0"; bytes
+};
+
 using Record = std::variant<CgroupSample, ProcessSample, Fork, Exec, Exit, CgroupEvent, CgroupAttach,
                             ScoreAdj, OomMark, KernelKill, Dying, DyingCode, UserKill, Reaper, OomDecision>;
 
@@ -186,6 +193,7 @@ Result<Record> decode(std::span<const std::byte> bytes, const Units& units);
 
 /// The same of the ring that only the GPU programs write.
 Result<GpuCall> decode_gpu_call(std::span<const std::byte> bytes, const Units& units);
+Result<GpuXid> decode_gpu_xid(std::span<const std::byte> bytes);
 
 /// Splits what /proc/PID/cmdline or a record shows of argv: arguments end with NUL, a last one may lack it.
 std::vector<std::string> split_args(std::string_view bytes);

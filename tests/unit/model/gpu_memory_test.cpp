@@ -317,5 +317,79 @@ TEST(GpuMemory, the_free_memory_that_a_program_asked_for_is_known_of_its_card) {
   EXPECT_EQ(m.memory.cards().at(card(3)).free, GiB(9));
 }
 
+GpuActivity activity(Bytes evicted, std::uint64_t faults = 0) {
+  GpuActivity out;
+  out.moved_out = out.evicted = evicted;
+  out.faults = faults;
+  return out;
+}
+
+TEST(GpuMemory, of_pages_tells_what_is_new_since_the_last_look_and_nothing_where_they_are_not_followed) {
+  Machine m;
+  m.alloc(1, MiB(1));
+  EXPECT_FALSE(m.held().activity);
+  m.memory.on_activity(kTrainer, activity(MiB(2), 100));
+  EXPECT_EQ(m.held().activity, activity(MiB(2), 100)) << "all since it is followed";
+  m.memory.on_activity(kTrainer, activity(MiB(2), 130));
+  EXPECT_EQ(m.held().activity, activity(Bytes{}, 30));
+  m.memory.on_activity(kTrainer, std::nullopt);
+  EXPECT_FALSE(m.held().activity) << "unknown is not 0";
+  m.memory.on_activity(kOther, activity(MiB(2)));
+  EXPECT_FALSE(m.memory.of(kOther)) << "it uses no card";
+}
+
+TEST(GpuMemory, an_oversubscribed_card_names_who_lost_pages_even_if_another_holds_more) {
+  Machine m;
+  m.memory.on_cards(m.now, {counters(3, GiB(1), 0)}, KiB(4));
+  GpuOp context;
+  context.what = What::context;
+  context.device = card(3);
+  m.call(context);
+  m.call(context, kOther);
+  m.managed(What::managed_map, 0x7e0000000000, GiB(4));
+  m.memory.take();
+  m.memory.on_activity(kOther, activity(MiB(2)));
+  m.memory.on_cards(m.now, {counters(3, GiB(1), 512)}, KiB(4));
+  auto told = m.memory.take();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told.front().task, kOther);
+}
+
+TEST(GpuMemory, an_eviction_that_was_read_a_look_before_the_cards_counters_still_names_its_process) {
+  Machine m;
+  m.memory.on_cards(m.now, {counters(3, GiB(8), 0)}, KiB(4));
+  GpuOp context;
+  context.what = What::context;
+  context.device = card(3);
+  m.call(context, kOther);
+  m.memory.take();
+  m.memory.on_activity(kOther, activity(MiB(2)));
+  m.memory.on_cards(m.now, {counters(3, GiB(8), 0)}, KiB(4));
+  EXPECT_TRUE(m.ops().empty());
+  m.memory.on_activity(kOther, activity(MiB(2)));
+  m.memory.on_cards(m.now, {counters(3, GiB(8), 512)}, KiB(4));
+  auto told = m.memory.take();
+  ASSERT_EQ(told.size(), 1u) << "an eviction says by itself that the card was full";
+  EXPECT_EQ(told.front().task, kOther);
+}
+
+TEST(GpuMemory, an_xid_is_of_the_process_that_it_blames_if_that_one_uses_a_card) {
+  Machine m;
+  m.alloc(1, MiB(1));
+  m.memory.take();
+  m.memory.on_xid({m.now, 31, "0000:01:00.0", "pid=100, MMU Fault"}, card(3), kTrainer.tgid);
+  m.memory.on_xid({m.now, 79, "0000:01:00.0", "fallen off the bus"}, std::nullopt, 4711);
+  auto told = m.memory.take();
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_EQ(told[0].op, GpuEvent::Op::xid);
+  EXPECT_EQ(told[0].task, kTrainer);
+  EXPECT_EQ(told[0].status, 31u);
+  EXPECT_EQ(told[0].device, card(3));
+  EXPECT_EQ(told[0].message, "pid=100, MMU Fault");
+  EXPECT_EQ(told[1].task, TaskId{});
+  EXPECT_EQ(told[1].bus, "0000:01:00.0");
+  EXPECT_TRUE(is_news(told[1].op));
+}
+
 }  // namespace
 }  // namespace oomcast

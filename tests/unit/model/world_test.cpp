@@ -81,7 +81,8 @@ TEST(World, names_the_program_of_a_gpu_call_that_was_read_before_its_exec) {
   world.on_record(wire::Exec{ms(1000), trainer, wire::Args{{"python3", "train.py"}, false}});
   auto told = facts_of<GpuFact>(world);
   ASSERT_EQ(told.size(), 1u);
-  EXPECT_EQ(told[0].process.cmdline, (std::vector<std::string>{"python3", "train.py"}));
+  ASSERT_TRUE(told[0].process);
+  EXPECT_EQ(told[0].process->cmdline, (std::vector<std::string>{"python3", "train.py"}));
 }
 
 TEST(World, tells_of_an_oversubscribed_card_with_the_reading_that_shows_it) {
@@ -101,6 +102,53 @@ TEST(World, tells_of_an_oversubscribed_card_with_the_reading_that_shows_it) {
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(told[0].event.op, GpuEvent::Op::oversubscribed);
   EXPECT_EQ(told[0].event.bytes, MiB(2));
+}
+
+TEST(World, tells_an_error_of_a_card_to_whoever_has_something_on_it) {
+  ScopeRoots scope;
+  scope.whole_machine = false;
+  scope.cgroups = {10};
+  World world = a_world(scope);
+  auto tells = [&] {
+    world.gpu().on_xid({ms(2000), 79, "0000:01:00.0", ""}, card_one(), std::nullopt);
+    return facts_of<GpuFact>(world);
+  };
+  EXPECT_TRUE(tells().empty()) << "nobody in scope has";
+  wire::Task elsewhere = task(200);
+  elsewhere.cgroup = 20;
+  world.on_gpu(ms(1000), elsewhere, gpu_op(GpuOp::What::context));
+  EXPECT_TRUE(tells().empty()) << "nobody in scope has";
+  wire::Task trainer = task(100);
+  trainer.cgroup = 11;
+  world.on_gpu(ms(1000), trainer, gpu_op(GpuOp::What::context));
+  auto told = tells();
+  ASSERT_EQ(told.size(), 2u) << "its context, and the error";
+  EXPECT_EQ(told[1].event.op, GpuEvent::Op::xid);
+  EXPECT_FALSE(told[1].process) << "the driver blames nobody";
+}
+
+TEST(World, samples_of_a_process_say_what_its_pages_did_where_they_are_followed) {
+  World world = a_world();
+  world.on_gpu(ms(1010), task(100), gpu_op(GpuOp::What::context));
+  auto samples = [&](std::int64_t at) {
+    world.sample_gpu(ms(at));
+    auto all = facts_of<GpuSample>(world);
+    std::erase_if(all, [](const GpuSample& s) { return !s.process; });
+    return all;
+  };
+  auto first = samples(1100);
+  ASSERT_EQ(first.size(), 1u);
+  EXPECT_FALSE(first[0].moved_in || first[0].evicted || first[0].faults) << "not followed is not none";
+  world.gpu().on_activity(task(100).id, GpuActivity{MiB(2), MiB(4), MiB(3), 7, 1});
+  auto busy = samples(2000);
+  ASSERT_EQ(busy.size(), 1u);
+  EXPECT_EQ(busy[0].moved_in, MiB(2));
+  EXPECT_EQ(busy[0].moved_out, MiB(4));
+  EXPECT_EQ(busy[0].evicted, MiB(3));
+  EXPECT_EQ(busy[0].faults, 7u);
+  EXPECT_EQ(busy[0].cpu_faults, 1u);
+  world.gpu().on_activity(task(100).id, GpuActivity{MiB(2), MiB(4), MiB(3), 7, 1});
+  EXPECT_TRUE(samples(3000).empty()) << "nothing moved since";
 }
 
 TEST(World, shows_a_sample_only_when_something_changed) {

@@ -519,6 +519,7 @@ TEST(Screen, has_a_line_for_each_card_with_who_holds_most_and_says_how_they_are_
   holder.process->id = {7, 1};
   holder.process->comm = "python3";
   holder.pinned = GiB(4);
+  holder.evicted = MiB(6);
   card.holders = {holder};
   o.cards = {card};
   View view;
@@ -527,7 +528,8 @@ TEST(Screen, has_a_line_for_each_card_with_who_holds_most_and_says_how_they_are_
     all += to_text(line, TextStyle{false}) + "\n";
   EXPECT_NE(all.find("GPU-1a1a1a1a"), std::string::npos) << all;
   EXPECT_NE(all.find("23.0 GiB of 32.0 GiB"), std::string::npos) << all;
-  EXPECT_NE(all.find("python3[7] 23.0 GiB + pinned host memory 4.00 GiB"), std::string::npos) << all;
+  EXPECT_NE(all.find("python3[7] 23.0 GiB + pinned host memory 4.00 GiB evicted 6.00 MiB"), std::string::npos)
+      << all;
   EXPECT_NE(all.find("GPU: driver calls by sys_exit"), std::string::npos) << all;
   o.cards.clear();
   o.gpu.clear();

@@ -133,5 +133,30 @@ TEST(Text, names_who_holds_gpu_memory_for_others) {
   EXPECT_NE(told().find("(for a gVisor sandbox)"), std::string::npos) << told();
 }
 
+TEST(Text, of_a_process_whose_pages_are_followed_says_what_was_evicted) {
+  GpuSample s = on_card();
+  auto told = [&] { return to_text(Fact(s), ClockMap{}, TextStyle{false}); };
+  s.moved_out = MiB(8);
+  EXPECT_NE(told().find(", moved out 8.00 MiB"), std::string::npos) << told();
+  s.evicted = MiB(6);
+  EXPECT_NE(told().find(", evicted 6.00 MiB"), std::string::npos) << told();
+}
+
+TEST(Text, of_an_error_of_a_card_says_what_its_number_means_and_what_the_driver_says) {
+  GpuFact f;
+  f.event.op = GpuEvent::Op::xid;
+  f.event.status = 31;
+  f.event.bus = "0000:01:00.0";
+  f.event.message = "pid=7, MMU\x1b[31m";
+  auto told = [&] { return to_text(Fact(f), ClockMap{}, TextStyle{false}); };
+  EXPECT_NE(told().find("Xid 31 (memory page fault on the card): pid=7, MMU"), std::string::npos) << told();
+  EXPECT_NE(told().find(" at 0000:01:00.0"), std::string::npos) << told();
+  EXPECT_EQ(told().find('\x1b'), std::string::npos);
+  f.event.device.emplace().bytes.fill(0x1a);
+  f.event.status = 4242;
+  EXPECT_NE(told().find("Xid 4242: pid=7"), std::string::npos) << told();
+  EXPECT_NE(told().find(" on GPU-1a1a1a1a-"), std::string::npos) << told();
+}
+
 }  // namespace
 }  // namespace oomcast

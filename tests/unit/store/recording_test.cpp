@@ -292,6 +292,11 @@ GpuSample gpu_sample(double t) {
 TEST_F(Recording, keeps_gpu_memory_and_what_is_forecast_of_a_card) {
   auto writer = create();
   writer->add(gpu_sample(1));
+  GpuSample followed = gpu_sample(1.5);
+  followed.moved_out = MiB(8);
+  followed.evicted = MiB(6);
+  followed.cpu_faults = 5;
+  writer->add(followed);
   GpuSample card;
   card.time = at_s(2);
   card.device.emplace().bytes.fill(7);
@@ -305,7 +310,7 @@ TEST_F(Recording, keeps_gpu_memory_and_what_is_forecast_of_a_card) {
   writer->add(forecast);
   ASSERT_TRUE(writer->finish());
   auto items = read();
-  ASSERT_EQ(items.size(), 3u);
+  ASSERT_EQ(items.size(), 4u);
   const auto& process = std::get<GpuSample>(items[0]);
   EXPECT_EQ(process.time, at_s(1));
   EXPECT_EQ(process.process->id, (TaskId{5, 50}));
@@ -316,12 +321,16 @@ TEST_F(Recording, keeps_gpu_memory_and_what_is_forecast_of_a_card) {
   EXPECT_EQ(process.pinned, MiB(64));
   EXPECT_EQ(process.limit, GiB(32));
   EXPECT_FALSE(process.free || process.moved_in || process.moved_out || process.faults);
+  EXPECT_FALSE(process.evicted || process.cpu_faults);
   EXPECT_TRUE(process.since_before);
-  const auto& of_card = std::get<GpuSample>(items[1]);
+  EXPECT_EQ(std::get<GpuSample>(items[1]).moved_out, MiB(8));
+  EXPECT_EQ(std::get<GpuSample>(items[1]).evicted, MiB(6));
+  EXPECT_EQ(std::get<GpuSample>(items[1]).cpu_faults, 5u);
+  const auto& of_card = std::get<GpuSample>(items[2]);
   EXPECT_FALSE(of_card.process || of_card.pinned || of_card.limit);
   EXPECT_EQ(of_card.moved_out, MiB(2));
   EXPECT_EQ(of_card.faults, 3u);
-  EXPECT_EQ(std::get<ForecastFact>(items[2]).device, card.device);
+  EXPECT_EQ(std::get<ForecastFact>(items[3]).device, card.device);
 }
 
 TEST_F(Recording, of_before_gpus_were_followed_reads_as_one_without_any) {
@@ -330,7 +339,7 @@ TEST_F(Recording, of_before_gpus_were_followed_reads_as_one_without_any) {
   forecast.time = at_s(3);
   writer->add(forecast);
   ASSERT_TRUE(writer->finish());
-  sql("DROP TABLE gpu_samples; DROP TABLE gpu_events; DROP TABLE forecast_devices");
+  sql("DROP TABLE gpu_samples; DROP TABLE gpu_evictions; DROP TABLE gpu_events; DROP TABLE forecast_devices");
   auto items = read();
   ASSERT_EQ(items.size(), 1u);
   EXPECT_FALSE(std::get<ForecastFact>(items[0]).device);

@@ -765,13 +765,36 @@ TEST_F(StoreTest, keeps_what_a_victim_held_on_its_card_and_how_it_came_to_it) {
   EXPECT_TRUE(stored.gpu.back().ended);
 }
 
+TEST_F(StoreTest, keeps_the_errors_of_cards_also_of_those_that_blame_nobody) {
+  auto writer = keep();
+  auto victim = process(77, "python3", job_);
+  for (std::uint32_t code : {31u, 79u}) {
+    GpuFact xid{at_s(990), std::nullopt, {}};
+    if (code == 31) xid.process = victim;
+    xid.event.op = GpuEvent::Op::xid;
+    xid.event.status = code;
+    xid.event.device.emplace().bytes.fill(7);
+    writer->add(xid);
+  }
+  writer->add(EpisodeFact{kill(1, 1000, 77, job_)});
+  ASSERT_TRUE(writer->finish());
+  StoredEpisode stored = last();
+  ASSERT_EQ(stored.gpu_events.size(), 2u);
+  EXPECT_EQ(stored.gpu_events[0].event.op, GpuEvent::Op::xid);
+  EXPECT_EQ(stored.gpu_events[0].event.status, 31u);
+  ASSERT_TRUE(stored.gpu_events[0].process);
+  EXPECT_EQ(stored.gpu_events[0].process->id, victim.id);
+  EXPECT_EQ(stored.gpu_events[1].event.status, 79u);
+  EXPECT_FALSE(stored.gpu_events[1].process);
+}
+
 TEST_F(StoreTest, of_before_gpus_were_followed_is_read_and_gets_their_tables_when_it_is_written_again) {
   {
     auto writer = keep();
     writer->add(EpisodeFact{kill(1, 1000, 77, job_)});
     ASSERT_TRUE(writer->finish());
   }
-  for (const char* table : {"gpu_samples", "gpu_events", "forecast_devices"})
+  for (const char* table : {"gpu_samples", "gpu_evictions", "gpu_events", "forecast_devices"})
     ask(std::string("DROP TABLE ") + table);
   EXPECT_TRUE(last().gpu.empty());
   {

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <random>
 
+#include "wire/gpu_maps.h"
+
 namespace oomcast::wire {
 namespace {
 
@@ -507,6 +509,47 @@ TEST(DecodeStalls, has_units_and_survives_a_short_value) {
   bytes.resize(8);
   EXPECT_EQ(decode_stalls(bytes, kUnits).count, 3u);
   EXPECT_EQ(stalls_bytes(), sizeof(oc_stalls));
+}
+
+TEST(GpuXid, is_read_with_its_texts_as_far_as_they_end_and_refused_when_it_is_not_one) {
+  auto r = record_of<oc_gpu_xid>(OC_GPU_XID);
+  r.code = 31;
+  std::memcpy(r.bus, "0000:01:00.0", 13);
+  std::memset(r.message, 'x', sizeof(r.message));
+  auto xid = decode_gpu_xid(bytes_of(r));
+  ASSERT_TRUE(xid);
+  EXPECT_EQ(xid->code, 31u);
+  EXPECT_EQ(xid->bus, "0000:01:00.0");
+  EXPECT_EQ(xid->message, std::string(OC_GPU_MESSAGE_LEN, 'x')) << "it has no end";
+  auto cut = bytes_of(r);
+  cut.pop_back();
+  EXPECT_FALSE(decode_gpu_xid(cut));
+  r.header.type = OC_GPU_CALL;
+  EXPECT_FALSE(decode_gpu_xid(bytes_of(r)));
+}
+
+TEST(GpuActivity, is_summed_up_over_the_cpus_and_of_nobody_without_a_process) {
+  oc_gpu_activity_key key{12'345'678'901, 100, OC_GPU_FROM_CARD, 4};
+  oc_gpu_activity one{2, 8192}, other{3, 4096};
+  auto values = bytes_of(one), more = bytes_of(other);
+  values.insert(values.end(), more.begin(), more.end());
+  auto read = [&] {
+    auto bytes = bytes_of(key);
+    return decode_gpu_activity(std::span<const std::byte, kGpuActivityKeyBytes>(bytes), values, kUnits);
+  };
+  auto sum = read();
+  ASSERT_TRUE(sum);
+  EXPECT_EQ(sum->task, (TaskId{100, 1234}));
+  EXPECT_EQ(sum->what, GpuPageEvents::What::from_card);
+  EXPECT_EQ(sum->cause, 4);
+  EXPECT_EQ(sum->count, 5u);
+  EXPECT_EQ(sum->bytes, 12'288u);
+  key.tgid = 0;
+  EXPECT_FALSE(read()->task);
+  for (unsigned what : {0u, 6u, 65535u}) {
+    key.what = static_cast<unsigned short>(what);
+    EXPECT_FALSE(read()) << what;
+  }
 }
 
 }  // namespace
