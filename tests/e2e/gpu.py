@@ -470,6 +470,20 @@ def each_generation_of_drivers_is_read_where_it_has_its_fields(t):
 
 
 @case(limit_s=60)
+def of_a_program_from_before_pages_are_followed_from_its_next_call_on(t):
+    load_driver(t)
+    child = pages(t, "5×card_fault", "11×card_fault")
+    tracer = t.trace()
+    pid = has_begun(tracer, child)
+    child.go()
+    child.wait_for("step", timeout=20)
+    end_all(tracer, child)
+    tracer.stop()
+    t.check_stream(tracer)
+    t.equal("faults since its first call returned", sums(tracer, pid)["faults"], 11)
+
+
+@case(limit_s=60)
 def of_a_driver_newer_than_what_is_known_nothing_is_read_and_that_is_said(t):
     load_driver(t, version="640.10.01")
     tracer = t.trace()
