@@ -331,3 +331,204 @@ def without_a_driver_nothing_is_told_of_a_gpu(t):
     code, out, err = t.run_oomcast("doctor", "--json")
     found = [f["detail"] for f in json.loads(out)["findings"] if f["what"] == "GPU"]
     t.equal("what the doctor says", found, ["no NVIDIA driver: nothing is attached for it"])
+
+
+# ---- inside the driver: a kernel module of our own stands in for it, in the machines that have kernel headers
+
+MODULE = pathlib.Path("/modules/nvidia_uvm.ko")
+PAGE, BLOCK = 4096, 2 * MiB
+
+
+def load_driver(t, version="550.54.14", generation=2):
+    if not lib.VM:
+        t.skip("only in a virtual machine: it loads a kernel module")
+    if not MODULE.exists():
+        why = MODULE.with_name("no_nvidia_uvm")
+        t.skip(why.read_text().strip() if why.exists() else "no module was built for this kernel")
+    subprocess.run(["rmmod", "nvidia_uvm"], capture_output=True)  # one before
+    done = subprocess.run(["insmod", MODULE, f"driver={version}", f"generation={generation}"], capture_output=True, text=True)
+    if done.returncode:
+        raise lib.Failed(f"the module does not load: {done.stderr}")
+    t.later(lambda: subprocess.run(["rmmod", "nvidia_uvm"], capture_output=True))
+
+
+def pages(t, *events, more=0):
+    """A program whose pages do that when it is told to go; it uses the driver already, and has 64 MiB of managed memory and more."""
+    child = t.start(None, sys.executable, t.workload("gpu_pages.py"), "--more", more, *events)
+    child.wait_for("begin", timeout=20)
+    return child
+
+
+def has_begun(tracer, child):
+    """Its calls were read: from the next look on its pages are known to be its own."""
+    pid = child.wait_for("begin")["pid"]
+    tracer.wait_for_line("gpu_sample", lambda line: line["process"] and line["process"]["pid"] == pid)
+    return pid
+
+
+def sums(tracer, pid):
+    """What all samples of a process add up to; None: unknown in all of them. Its lines of one time, one for each card, say the same."""
+    out = {}
+    lines = {line["time"]: line for line in tracer.all("gpu_sample") if line["process"] and line["process"]["pid"] == pid}.values()
+    for field in ("faults", "cpu_faults", "moved_in_bytes", "moved_out_bytes", "evicted_bytes"):
+        known = [line[field] for line in lines if line[field] is not None]
+        out[field.removesuffix("_bytes")] = sum(known) if known else None
+    return out
+
+
+def end_all(tracer, *children):
+    for child in children:
+        child.go()
+        child.wait(20)
+    pids = {child.wait_for("begin")["pid"] for child in children}
+    tracer.wait_for("the end of all", lambda: pids <= {line["process"]["pid"] for line in events(tracer, "close")})
+
+
+def gpu_findings(t):
+    _, out, _ = t.run_oomcast("doctor", "--json", timeout=60)
+    return {f["what"]: (f["state"], f["detail"]) for f in json.loads(out)["findings"]}
+
+
+@case(limit_s=90)
+def faults_and_moves_that_the_driver_makes_in_its_own_threads_are_counted_to_the_process_whose_pages_they_are(t):
+    load_driver(t)
+    tracer = t.trace(*card(t.folder(), memory=8 * MiB))
+    first = pages(t, "1000×card_fault", f"300×move:1:0:{BLOCK}:0", f"40×move:0:1:{BLOCK}:4", "7×other", f"3×move:0:0:{PAGE}:0")
+    second = pages(t, "25×cpu_fault", f"10×move:0:1:{PAGE}:0", f"2×move:2:1:{PAGE}:6", f"1×move:0:2:{3 * PAGE}:4")
+    one, two = has_begun(tracer, first), has_begun(tracer, second)
+    for child in (first, second):
+        child.go()
+        child.wait_for("step", timeout=20)
+    end_all(tracer, first, second)
+    tracer.stop()
+    t.check_stream(tracer)
+    t.equal("the first", sums(tracer, one), {"faults": 1000, "cpu_faults": 0, "moved_in": 300 * BLOCK, "moved_out": 40 * BLOCK,
+                                             "evicted": 40 * BLOCK})
+    t.equal("the second", sums(tracer, two), {"faults": 0, "cpu_faults": 25, "moved_in": 2 * PAGE, "moved_out": 15 * PAGE,
+                                              "evicted": 3 * PAGE})
+    t.equal("what was lost", {k: n for k, n in tracer.lines.items[-1]["lost"].items() if k.startswith("gpu")}, {})
+    found = gpu_findings(t)
+    t.equal("what the doctor says", found["GPU faults by process"], ("ok", "by a kprobe on uvm_perf_event_notify"))
+
+
+@case(limit_s=90)
+def an_oversubscribed_card_names_who_lost_pages_and_not_who_holds_most(t):
+    load_driver(t)
+    folder = t.folder()
+    where = card(folder, memory=8 * MiB)
+    tracer = t.trace(*where)
+    loser = pages(t, f"5×move:0:1:{BLOCK}:4")
+    holder = pages(t, more=64 * MiB)
+    has_begun(tracer, holder)
+    pid = has_begun(tracer, loser)
+    tracer.wait_for_line("gpu_sample", lambda line: line["process"] is None and line["moved_out_bytes"] is not None)
+    loser.go()
+    loser.wait_for("step", timeout=20)
+    card(folder, memory=8 * MiB, migrated_pages_out=2560)
+    told = tracer.wait_for_line("gpu", lambda line: line["op"] == "oversubscribed")
+    t.equal("who lost pages", (told["process"]["pid"], told["bytes"]), (pid, 2560 * PAGE))
+    end_all(tracer, loser)
+    holder.end()
+    tracer.stop()
+    t.check_stream(tracer)
+
+
+@case(limit_s=90)
+def events_that_make_no_sense_end_the_counting_and_that_is_said(t):
+    load_driver(t)
+    tracer = t.trace(*card(t.folder()))
+    child = pages(t, "9×card_fault", f"5×move:1:0:{BLOCK + PAGE}:0", f"5×move:1:0:{PAGE + 1}:0", f"5×move:300:0:{PAGE}:0",
+                  f"1×move:1:0:{PAGE}:99", "1000×card_fault")
+    pid = has_begun(tracer, child)
+    child.go()
+    child.wait_for("step", timeout=20)
+    def lost():
+        return sum(line["count"] for line in tracer.all("lost") if line["reason"] == "gpu_page_events")
+    tracer.wait_for("loss", lambda: lost() >= 16)
+    t.equal("events that made no sense", lost(), 16)
+    end_all(tracer, child)
+    tracer.stop()
+    t.check_stream(tracer)
+    last = [line for line in tracer.all("gpu_sample") if line["process"] and line["process"]["pid"] == pid][-1]
+    t.equal("faults after that", (last["faults"], last["evicted_bytes"]), (None, None))
+
+
+@case(limit_s=120)
+def each_generation_of_drivers_is_read_where_it_has_its_fields(t):
+    for version, generation in (("525.60.11", 0), ("535.183.01", 1), ("595.45.04", 3)):  # 2 is that of the other cases
+        load_driver(t, version, generation)
+        tracer = t.trace()
+        child = pages(t, "11×card_fault", f"3×move:1:0:{BLOCK}:0", f"2×move:0:1:{PAGE}:4")
+        pid = has_begun(tracer, child)
+        child.go()
+        child.wait_for("step", timeout=20)
+        end_all(tracer, child)
+        tracer.stop()
+        t.check_stream(tracer)
+        t.equal(f"by driver {version}", sums(tracer, pid), {"faults": 11, "cpu_faults": 0, "moved_in": 3 * BLOCK,
+                                                            "moved_out": 2 * PAGE, "evicted": 2 * PAGE})
+
+
+@case(limit_s=60)
+def of_a_program_from_before_pages_are_followed_from_its_next_call_on(t):
+    load_driver(t)
+    child = pages(t, "5×card_fault", "11×card_fault")
+    tracer = t.trace()
+    pid = has_begun(tracer, child)
+    child.go()
+    child.wait_for("step", timeout=20)
+    end_all(tracer, child)
+    tracer.stop()
+    t.check_stream(tracer)
+    t.equal("faults since its first call returned", sums(tracer, pid)["faults"], 11)
+
+
+@case(limit_s=60)
+def of_a_driver_newer_than_what_is_known_nothing_is_read_and_that_is_said(t):
+    load_driver(t, version="640.10.01")
+    tracer = t.trace()
+    child = pages(t, "11×card_fault", f"100×move:1:0:{BLOCK + 1}:0")
+    pid = has_begun(tracer, child)
+    child.go()
+    child.wait_for("step", timeout=20)
+    end_all(tracer, child)
+    tracer.stop()
+    t.check_stream(tracer)
+    t.equal("faults", sums(tracer, pid), dict.fromkeys(("faults", "cpu_faults", "moved_in", "moved_out", "evicted")))
+    t.equal("what the doctor says", gpu_findings(t)["GPU faults by process"],
+            ("degraded", "the page events of driver 640.10.01 are not known, only those of 515 to 595"))
+
+
+@case(vm="kprobes-off", limit_s=60)
+def kprobes_that_never_fire_are_no_proof_that_there_were_no_faults(t):
+    load_driver(t)
+    tracer = t.trace()
+    child = pages(t, "11×card_fault")
+    pid = has_begun(tracer, child)
+    child.go()
+    child.wait_for("step", timeout=20)
+    end_all(tracer, child)
+    tracer.stop()
+    t.check_stream(tracer)
+    t.equal("faults", sums(tracer, pid)["faults"], None)
+    t.equal("what the doctor says", gpu_findings(t)["GPU faults by process"], ("degraded", "kprobes are switched off"))
+
+
+@case(limit_s=90)
+def an_error_that_the_driver_reports_of_a_card_is_told_with_its_code_its_card_and_who_is_blamed(t):
+    load_driver(t)
+    tracer = t.trace()
+    child = pages(t, "xid:31:pid={pid}, name=python3, Ch 00000008", "xid:79:GPU has fallen off the bus.")
+    pid = has_begun(tracer, child)
+    child.go()
+    child.wait_for("step", timeout=20)
+    tracer.wait_for("two xids", lambda: len(events(tracer, "xid")) >= 2)
+    end_all(tracer, child)
+    tracer.stop()
+    t.check_stream(tracer)
+    fault, fallen = events(tracer, "xid")
+    t.equal("the first", (fault["status"], fault["device"], fault["process"]["pid"], fault["message"]),
+            (31, UUID, pid, f"pid={pid}, name=python3, Ch 00000008"))
+    t.equal("the second", (fallen["status"], fallen["device"], fallen["process"], fallen["message"]),
+            (79, UUID, None, "GPU has fallen off the bus."))
+    t.equal("what the doctor says", gpu_findings(t)["GPU Xids"][0], "ok")
