@@ -239,7 +239,7 @@ class Doctor {
       add("GPU", Level::ok, which + ", its calls are read as they return (fexit)");
     else
       add("GPU", Level::degraded, which + ", its calls are read as they return (sys_exit)",
-          "this kernel does not trace functions: while the driver is loaded each system call costs 30 ns "
+          "this kernel does not trace functions: while the driver is loaded each system call costs 90 ns "
           "more");
     if (!driver.version)
       add("GPU layouts", Level::degraded, "the driver's version is not known",

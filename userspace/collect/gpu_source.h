@@ -31,7 +31,7 @@ struct GpuSourceOptions {
 class GpuSource {
  public:
   /// By exit probes on ioctl, mmap and munmap alone where the kernel traces functions; else by a program that
-  /// each system call of the machine passes (about 30 ns). Error::forbidden: neither.
+  /// each system call of the machine passes (about 90 ns). Error::forbidden: neither.
   static Result<std::unique_ptr<GpuSource>> load(const GpuSourceOptions& options);
   virtual ~GpuSource() = default;
 
