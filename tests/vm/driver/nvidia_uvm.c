@@ -16,8 +16,7 @@
 #include <linux/uaccess.h>
 #include <linux/workqueue.h>
 
-#define CREATE_TRACE_POINTS
-#include "nvidia_xid.h"
+void report_nvidia_xid(struct pci_dev* card, u32 code, const char* message); /* nvidia_xid.c */
 
 #define UVM_INITIALIZE 0x30000001
 #define REPORT_PAGES 120
@@ -124,7 +123,7 @@ static long do_xid(const void __user* from) {
   xid.message[sizeof(xid.message) - 1] = 0;
   card = pci_get_device(PCI_ANY_ID, PCI_ANY_ID, NULL);
   if (!card) return -ENODEV;
-  trace_nvidia_dev_xid(card, xid.code, xid.message);
+  report_nvidia_xid(card, xid.code, xid.message);
   pci_dev_put(card);
   return 0;
 }
