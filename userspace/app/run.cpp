@@ -146,7 +146,7 @@ class Progress {
       out += fmt::format("; GPU memory peak {}{}", gpu_before_ ? "at least " : "", format_size(*gpu_peak_));
     if (pinned_peak_.count) out += fmt::format(" with {} of pinned host memory", format_size(pinned_peak_));
     if (thrashed_.count() > 0)
-      out += fmt::format("; thrashed at its limit for {}", format_duration(thrashed_));
+      out += fmt::format("; its cgroup thrashed at its limit for {}", format_duration(thrashed_));
     if (last_)
       out += fmt::format("; verdict: {} ({})", to_string(last_->forecast.verdict), last_->forecast.why);
     return out;

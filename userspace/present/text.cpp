@@ -257,8 +257,8 @@ std::string describe(const ProcessRef& process) {
 std::string describe(const Thrashing& t) {
   return fmt::format(
       "has thrashed at its limit for {} and is not killed: its tasks wait for memory {:.0f} % of the time, "
-      "{} of code and "
-      "files are dropped and read again",
+      "while {} are "
+      "reclaimed",
       format_duration(t.lasts), 100 * t.waiting, format_rate(t.reclaimed).substr(1));
 }
 
