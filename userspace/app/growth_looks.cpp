@@ -188,10 +188,12 @@ void GrowthLooks::on(const ProcessSampleFact& sample) {
 }
 
 void GrowthLooks::plan(MonoTime now) {
-  if (look_ || next_) return;
+  if (!look_ && !next_ && has_room()) next_ = plan_.due(now);
+}
+
+bool GrowthLooks::has_room() const {
   auto room = world_.host() ? host_headroom(*world_.host()) : std::nullopt;
-  if (room && room->limit && *room->limit - room->pinned < kNeeds) return;
-  next_ = plan_.due(now);
+  return !room || !room->limit || *room->limit - room->pinned >= kNeeds;
 }
 
 void GrowthLooks::ask(CgroupId cgroup) {
@@ -204,7 +206,7 @@ std::optional<int> GrowthLooks::advance(MonoTime now) {
     if (now - look_->began >= kPatience && !std::exchange(look_->stopped, true)) kill(look_->pid, SIGKILL);
     if (read()) end(now);
   }
-  if (look_ || !next_) return std::nullopt;
+  if (look_ || !next_ || !has_room()) return std::nullopt;
   LookPlan::Target target = *std::exchange(next_, std::nullopt);
   if (!start(target, now)) {
     plan_.looked(now, now, 1s);  // not at once again

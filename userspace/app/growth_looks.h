@@ -90,6 +90,7 @@ class GrowthLooks {
   std::string looking_at() const { return look_ ? look_->target.cgroup : ""; }
 
  private:
+  bool has_room() const;
   bool start(const LookPlan::Target& target, MonoTime now);
   bool read();
   void end(MonoTime now);
