@@ -178,7 +178,8 @@ def the_line_that_grew_is_named(t):
         t.equal("where it grew", most.get("at"), f"<module> (leak.py:{line})")
         t.equal("who grew", most.get("process", {}).get("pid"), child.pid)
         share = most.get("grown_bytes", 0) / max(1, most.get("of_bytes", 0))
-        t.check(share > 0.8, f"{share:.0%} of its growth is there: {most}")
+        t.check(share > 0.8, f"{share:.0%} of its growth is there: " +
+                lib.shortened(json.dumps([{**site, "process": site["process"]["pid"]} for site in told["grew_from"]])))
         rate = most.get("of_bytes", 0) / most.get("watched_s", 1)
         t.check(0.5 < rate / truly < 1.5, f"{rate / 1e6:.1f} MB/s while it was watched, truly {truly / 1e6:.1f}")
     words = " ".join(f["text"] for f in post["findings"])

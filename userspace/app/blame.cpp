@@ -224,15 +224,16 @@ Result<int> blame(const Options& options) {
   clock.wall_of_mono_zero = wall - clock_now(CLOCK_MONOTONIC);
   clock.wall_of_boot_zero = wall - clock_now(CLOCK_BOOTTIME);
   clock.tick = Nanos(fault.units.ns_per_tick);
-  MonoTime begin(clock_now(CLOCK_MONOTONIC));
   setpriority(PRIO_PROCESS, 0, -10);  // late, it would watch for longer than it should
+  blame.begin();
+  auto before = usage_of(*fs, *scope);
+  MonoTime begin(clock_now(CLOCK_MONOTONIC));
   if (source)
     if (auto begun = source->begin(begin); !begun)
       if (auto ok = do_without(begun.error()); !ok) return ok.error();
   for (const std::string& line : drop_privileges(false, true)) say(line);
   say(fmt::format("watching {} processes of {} for {}", scope->pids.size(), options.scope.describe(),
                   format_duration(options.duration.value_or(kDefaultWindow))));
-  auto before = usage_of(*fs, *scope);
   MonoTime end = begin + options.duration.value_or(kDefaultWindow), now = begin, next_look = begin + kLook;
   while (now < end && !stop->pending()) {
     pollfd wait[] = {{stop->fd(), POLLIN, 0}, {source ? source->fd() : -1, POLLIN, 0}};
@@ -247,8 +248,12 @@ Result<int> blame(const Options& options) {
       next_look = now + kLook;
     }
   }
+  blame.end();
+  auto after = usage_of(*fs, *scope);
+  if (source)
+    if (auto ok = source->drain(take, MonoTime(clock_now(CLOCK_MONOTONIC))); !ok) return ok.error();
   BlameReport report = blame.finish(now - begin, source ? source->watched_share() : 1);
-  if (auto after = usage_of(*fs, *scope); before && after) report.cgroup_grown = *after - *before;
+  if (before && after) report.cgroup_grown = *after - *before;
   report.scope = options.scope.describe();
   if (source) report.lost = source->lost();
   report.no_stacks = no_stacks;

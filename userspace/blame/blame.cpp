@@ -27,18 +27,23 @@ Bytes scaled(Bytes part, double factor) {
 
 Blame::Blame(Config config) : config_(std::move(config)), procfs_(config_.roots) {}
 
-std::optional<ProcessLevel> Blame::level_of(const TaskId& id, bool with_uss) const {
+std::optional<ProcessLevel> Blame::level_of(const TaskId& id) const {
   auto status = procfs_.read_status(id.tgid);
   auto stat = procfs_.read_stat(id.tgid);
   if (!status || !*status || !stat || !*stat || (*stat)->start_ticks != id.start_ticks ||
       !(*status)->rss_anon || !(*status)->swap)
     return std::nullopt;
-  ProcessLevel out{*(*status)->rss_anon + *(*status)->swap, (*status)->rss_shmem.value_or(Bytes()),
-                   std::nullopt, (*status)->hugetlb, (*stat)->faults};
-  if (with_uss)
-    if (auto rollup = procfs_.read_smaps_rollup(id.tgid); rollup && *rollup)
-      if (auto own = (*rollup)->private_bytes()) out.uss = *own + *(*status)->swap;
-  return out;
+  return ProcessLevel{*(*status)->rss_anon + *(*status)->swap,
+                      (*status)->rss_shmem.value_or(Bytes()),
+                      std::nullopt,
+                      (*status)->hugetlb,
+                      *(*status)->swap,
+                      (*stat)->faults};
+}
+
+std::optional<Bytes> Blame::private_bytes_of(const TaskId& id) const {
+  auto rollup = procfs_.read_smaps_rollup(id.tgid);
+  return rollup && *rollup ? (*rollup)->private_bytes() : std::nullopt;
 }
 
 void Blame::describe(Process& process) const {
@@ -70,10 +75,27 @@ void Blame::note(std::uint32_t pid) {
   p.ref.ppid = (*stat)->ppid;
   describe(p);
   open_view(p);
-  p.before = level_of(p.ref.id, true);
-  if (p.before && config_.on_baseline) config_.on_baseline(pid, p.before->anon + p.before->shmem);
-  p.settled_counted = p.before ? p.before->faults : 0;
   processes_.insert_or_assign(p.ref.id, std::move(p));
+}
+
+// The counters that growth is told by are read last, and at the end first: what comes between them and the
+// faults would be growth without samples, and private memory takes long to read.
+void Blame::begin() {
+  std::unordered_map<TaskId, std::optional<Bytes>> own;
+  for (auto& [id, p] : processes_) own[id] = private_bytes_of(id);
+  for (auto& [id, p] : processes_) {
+    p.before = level_of(id);
+    if (!p.before) continue;
+    p.before->set_private(own[id]);
+    if (config_.on_baseline) config_.on_baseline(id.tgid, p.before->anon + p.before->shmem);
+    p.settled_counted = p.before->faults;
+  }
+}
+
+void Blame::end() {
+  for (auto& [id, p] : processes_) p.after = level_of(id);
+  for (auto& [id, p] : processes_)
+    if (p.after) p.after->set_private(private_bytes_of(id));
 }
 
 Blame::Process& Blame::process_of(const wire::Fault& fault) {
@@ -83,7 +105,8 @@ Blame::Process& Blame::process_of(const wire::Fault& fault) {
   bool executed = !fresh && p.mm_key && p.mm_key != mm;  // another program: its stacks are others
   if (executed) {                                        // nothing is left of what it had
     auto stat = procfs_.read_stat(p.ref.id.tgid);
-    p.before = ProcessLevel{{}, {}, Bytes(), Bytes(), stat && *stat ? (*stat)->faults : 0};
+    p.before = ProcessLevel{{}, {}, Bytes(), Bytes(), {}, stat && *stat ? (*stat)->faults : 0};
+    p.after.reset();
     p.faults = p.settled_faults = 0;
     p.settled_from = p.settled_to = 0;
     p.settled_counted = p.before->faults;
@@ -166,11 +189,34 @@ void Blame::look(double watched_share) {
   }
 }
 
+// What is still there at the end. The newest first: a page that was faulted in again had been given back
+// before.
+void Blame::look_at_pages(Process& p) {
+  std::unordered_set<std::uint64_t> seen;
+  for (auto sample = p.samples.rbegin(); sample != p.samples.rend(); ++sample) {
+    if (sample->gone) continue;
+    auto page = seen.insert(sample->address / kPage).second ? p.view->memory().page_at(sample->address)
+                                                            : std::nullopt;
+    sample->gone = !page || !page->held;
+    sample->shared = page && page->shared;
+  }
+}
+
+// Its counters at the end of the window, or now if less is left since: who was killed meanwhile has lost the
+// pages that were looked at. nullopt: it has ended.
+std::optional<ProcessLevel> Blame::still_held(const Process& p) const {
+  auto now = level_of(p.ref.id);
+  if (now && p.after && now->anon + now->shmem + kUntold >= p.after->anon + p.after->shmem) return p.after;
+  if (now) now->set_private(private_bytes_of(p.ref.id));
+  return now;
+}
+
 BlameProcess Blame::judge(Process& p, double watched_share) const {
   BlameProcess out;
   out.process = p.ref;
   out.before = p.before;
-  out.after = level_of(p.ref.id, true);
+  look_at_pages(p);
+  out.after = still_held(p);
   out.exited = !out.after;
   if (watched_share < 1 && out.after) settle(p, out.after->faults, true);
   if (const auto& python = p.view->python(); python.python) {
@@ -180,7 +226,7 @@ BlameProcess Blame::judge(Process& p, double watched_share) const {
   }
   if (out.after) {
     // A process that began in the window began with nothing of its own, but may hold what a fork shares.
-    ProcessLevel before = out.before.value_or(ProcessLevel{{}, {}, Bytes(), Bytes(), 0});
+    ProcessLevel before = out.before.value_or(ProcessLevel{{}, {}, Bytes(), Bytes(), {}, 0});
     if (out.after->uss && before.uss) out.grown_uss = *out.after->uss - *before.uss;
     if (out.after->hugetlb && before.hugetlb) out.grown_hugetlb = *out.after->hugetlb - *before.hugetlb;
     out.grown_anon = out.before ? out.after->anon - before.anon : out.grown_uss.value_or(out.after->anon);
@@ -192,20 +238,16 @@ BlameProcess Blame::judge(Process& p, double watched_share) const {
     out.sites.emplace_back();
   }
   for (auto& [stack, number] : p.sites) out.sites[number].stack = stack;
-  // The newest first: a page that was faulted in again had been given back before.
-  std::unordered_set<std::uint64_t> seen;
   Bytes staying;
   std::size_t counted = 0;
-  for (auto sample = p.samples.rbegin(); sample != p.samples.rend(); ++sample) {
-    BlameSite& site = out.sites[sample->site];
-    site.touched += sample->weight;
+  for (const Sample& sample : p.samples) {
+    BlameSite& site = out.sites[sample.site];
+    site.touched += sample.weight;
     ++site.samples;
-    if (out.exited || sample->gone || !seen.insert(sample->address / kPage).second) continue;
-    auto page = p.view->memory().page_at(sample->address);
-    if (!page || !page->held) continue;
-    if (page->shared && out.grown_shmem <= Bytes{}) continue;  // a file's pages: cache, not growth
-    site.grown += sample->weight;
-    staying += sample->weight;
+    if (out.exited || sample.gone) continue;
+    if (sample.shared && out.grown_shmem <= Bytes{}) continue;  // a file's pages: cache, not growth
+    site.grown += sample.weight;
+    staying += sample.weight;
     ++counted;
   }
   // Copies of shared pages make it hold more of its own, and faults; without such faults, others who shared

@@ -28,7 +28,11 @@ struct ProcessLevel {
   Bytes shmem;                   // mapped shared memory, tmpfs and pinned memory too: counted in each process
   std::optional<Bytes> uss;      // private memory by smaps_rollup, with swap
   std::optional<Bytes> hugetlb;  // huge pages of the pool, which are in none of these
+  Bytes swap;                    // in anon and uss
   std::uint64_t faults = 0;      // so far
+  void set_private(std::optional<Bytes> own) {
+    if (own) uss = *own + swap;
+  }
 };
 
 struct BlameSite {
@@ -75,23 +79,26 @@ class Blame {
  public:
   struct Config {
     Roots roots;
-    std::int64_t ns_per_tick = 10'000'000;
-    std::uint64_t boot_ticks = 0;  // when the window began: younger processes began with nothing
     std::function<void(std::uint32_t tgid, const wire::PythonLayout&)> on_python;
     std::function<void(std::uint32_t tgid, Bytes resident)> on_baseline;
   };
   explicit Blame(Config config);
 
-  /// A process that exists when the window begins. About 5 ms, and 1 ms per GiB that it has.
+  /// A process that exists before the window begins. About 5 ms.
   void note(std::uint32_t pid);
+  /// Reads every process's counters, once all are noted: growth counts from here on, and faults are to be
+  /// watched from now. About 0.1 ms a process, and 1 ms per GiB that it has.
+  void begin();
   void add(const wire::Fault& fault);
   /// Forgets what has been given back since it was touched: each sampled page is looked at again after 1, 2,
   /// 4, … calls, and all of a process that has shrunk, so that memory which comes and goes is found missing
   /// once. About 0.5 µs a page looked at, 20 µs a process. `watched_share` as in finish(), so far.
   void look(double watched_share = 1);
-  /// Reads every process's counters again and weighs. Where only a share of the window was watched, the
-  /// samples of each while stand for all faults that the kernel counted in it. The caller adds scope, cgroups
-  /// and losses.
+  /// Reads every process's counters again: growth counts until here. What was faulted in until now is still
+  /// to be added, so that no growth is without its samples.
+  void end();
+  /// Weighs. Where only a share of the window was watched, the samples of each while stand for all faults
+  /// that the kernel counted in it. The caller adds scope, cgroups and losses.
   BlameReport finish(Seconds window, double watched_share = 1);
 
  private:
@@ -101,13 +108,13 @@ class Blame {
     std::uint64_t faults = 0;
     std::uint32_t site = 0;
     std::uint32_t next_look = 0, gap = 1;
-    bool gone = false;
+    bool gone = false, shared = false;
   };
   struct Process {
     ProcessRef ref;
     std::uint64_t mm_key = 0;  // 0: not sampled yet
     std::unique_ptr<ProcessView> view;
-    std::optional<ProcessLevel> before;
+    std::optional<ProcessLevel> before, after;
     std::optional<wire::Memory> last;
     std::vector<Sample> samples;
     std::uint64_t faults = 0;  // that the samples stand for
@@ -120,8 +127,11 @@ class Blame {
   Process& process_of(const wire::Fault& fault);
   void open_view(Process& process);
   void describe(Process& process) const;
-  std::optional<ProcessLevel> level_of(const TaskId& id, bool with_uss) const;
+  std::optional<ProcessLevel> level_of(const TaskId& id) const;  // without uss
+  std::optional<Bytes> private_bytes_of(const TaskId& id) const;
   static void settle(Process& process, std::uint64_t counted, bool last);
+  static void look_at_pages(Process& process);
+  std::optional<ProcessLevel> still_held(const Process& process) const;
   BlameProcess judge(Process& process, double watched_share) const;
 
   Config config_;

@@ -1,0 +1,92 @@
+#include "blame/blame.h"
+
+#include <gtest/gtest.h>
+
+#include "fixture_tree.h"
+
+namespace oomcast {
+namespace {
+
+struct Fixture {
+  FixtureTree tree;
+  std::map<std::uint32_t, Bytes> baselines;
+  Blame blame{[this] {
+    Blame::Config config;
+    config.roots = tree.roots();
+    config.on_baseline = [this](std::uint32_t pid, Bytes resident) { baselines[pid] = resident; };
+    return config;
+  }()};
+
+  void process(int pid, int anon_mib, int own_mib) {
+    std::string dir = "proc/" + std::to_string(pid);
+    tree.write(dir + "/stat",
+               std::to_string(pid) +
+                   " (python3) S 1 1 1 0 -1 4194560 120 0 3 0 5 7 0 0 20 0 9 0 173001 3133440 427 "
+                   "18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0\n");
+    auto kib = [](int mib) { return std::to_string(mib * 1024); };
+    tree.write(dir + "/status", "Name:\tpython3\nTgid:\t7\nPid:\t7\nRssAnon:\t" + kib(anon_mib) +
+                                    " kB\nRssFile:\t0 kB\nRssShmem:\t0 kB\nVmSwap:\t0 kB\n");
+    tree.write(dir + "/smaps_rollup", "1000-2000 ---p 00000000 00:00 0 [rollup]\nRss: " + kib(anon_mib) +
+                                          " kB\nPrivate_Clean: 0 kB\nPrivate_Dirty: " + kib(own_mib) +
+                                          " kB\n");
+  }
+};
+
+TEST(Blame, growth_is_what_came_between_the_beginning_and_the_end_of_the_window) {
+  Fixture f;
+  f.process(7, 100, 100);
+  f.process(8, 50, 50);
+  f.blame.note(7);
+  f.blame.note(8);
+  f.process(7, 130, 130);  // while 8 was being read: no fault is watched yet
+  f.blame.begin();
+  EXPECT_EQ(f.baselines.at(7), MiB(130));
+  f.process(7, 170, 165);
+  f.blame.end();
+  f.process(7, 300, 300);  // while what was seen is being weighed: its faults are nowhere
+  BlameReport report = f.blame.finish(Seconds(1));
+  ASSERT_EQ(report.processes.size(), 2u);
+  const BlameProcess& p = report.processes.front();
+  EXPECT_EQ(p.process.id.tgid, 7u);
+  EXPECT_FALSE(p.exited);
+  EXPECT_EQ(p.grown_anon, MiB(40));
+  EXPECT_EQ(p.grown_uss, MiB(35));
+  EXPECT_EQ(report.grown, MiB(40));
+}
+
+TEST(Blame, a_process_that_is_gone_at_the_end_has_exited) {
+  Fixture f;
+  f.process(7, 100, 100);
+  f.blame.note(7);
+  f.blame.begin();
+  std::filesystem::remove_all(f.tree.roots().proc() + "/7");
+  f.blame.end();
+  BlameReport report = f.blame.finish(Seconds(1));
+  ASSERT_EQ(report.processes.size(), 1u);
+  EXPECT_TRUE(report.processes.front().exited);
+  EXPECT_EQ(report.grown, Bytes{});
+}
+
+TEST(Blame, who_loses_its_memory_while_its_pages_are_looked_at_has_not_grown) {
+  Fixture f;
+  f.process(7, 100, 100);
+  f.process(8, 100, 100);
+  f.blame.note(7);
+  f.blame.note(8);
+  f.blame.begin();
+  f.process(7, 140, 140);
+  f.process(8, 140, 140);
+  f.blame.end();
+  f.process(7, 3, 3);  // the OOM reaper
+  std::filesystem::remove_all(f.tree.roots().proc() + "/8");
+  BlameReport report = f.blame.finish(Seconds(1));
+  ASSERT_EQ(report.processes.size(), 2u);
+  for (const BlameProcess& p : report.processes) {
+    EXPECT_EQ(p.exited, p.process.id.tgid == 8);
+    EXPECT_LE(p.grown(), Bytes{}) << p.process.id.tgid;
+    EXPECT_EQ(p.unseen, Bytes{}) << "growth of which no stack tells";
+  }
+}
+
+}  // namespace
+}  // namespace oomcast
