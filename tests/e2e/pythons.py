@@ -74,9 +74,6 @@ def told_at_a_kill(t, python):
     script = t.workload("leaks.py")
     lines = script.read_text().splitlines()
     line = next(n for n, text in enumerate(lines, 1) if text.endswith("# culprit list"))
-    # What reads a file first is charged for it: a group that is charged for its program's own code is at its limit
-    # kept busy reading that again, and not killed for minutes.
-    subprocess.run([python, "-c", "import ctypes, functools, json, mmap, os, sys, threading, time"], check=True)
     group = t.cgroup().limit(96 << 20)
     store = t.folder()
     tracer = t.oomcast("trace", "--json", "--cgroup", group.path, "--store", store).started()

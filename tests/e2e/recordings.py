@@ -73,6 +73,47 @@ def a_replay_of_the_machine_and_of_a_process_tree_say_the_same_too(t):
     t.check(tree.all("forecast"), "no forecast was made of the tree")
 
 
+# Full of what cannot be dropped, and reading again and again what must be: holes in a file, of which a page takes no disk.
+THRASH = f"""
+import mmap, os, sys
+rss = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("RssAnon")) << 10
+held = mmap.mmap(-1, {91 * MiB} - rss)
+for at in range(0, len(held), 4096):
+    held[at] = 1
+with open(sys.argv[1], "r+b") as f:
+    read = mmap.mmap(f.fileno(), {256 * MiB}, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
+os.fork()
+while True:
+    for at in range(0, len(read), 4096):
+        read[at]
+"""
+
+
+@case(vm="never", limit_s=90)
+def a_cgroup_that_thrashes_and_is_not_killed_is_an_alert_live_and_replayed(t):
+    folder = t.folder()
+    holes = folder / "holes"
+    with open(holes, "wb") as f:
+        f.truncate(256 * MiB)
+    group = t.cgroup().limit(96 * MiB)
+    stop = folder / ".stop"
+    tracer = t.oomcast("record", "-o", folder / "run.db", "--cgroup", group.path, "--json", "--alert", "eta<20m", "--touch",
+                       stop).started()
+    child = t.start(group, "/usr/bin/python3", "-c", THRASH, holes)
+    alert = tracer.wait_for_line("alert", timeout=40)
+    t.check("thrashed" in alert["message"], f"the message is {alert['message']!r}")
+    t.check(stop.exists(), "the file was not touched")
+    told = tracer.wait_for_line("forecast", lambda line: line["evidence"]["thrashing"])
+    t.equal("alert", told["alert"], True)
+    t.check("is not killed" in told["why"], f"why is {told['why']!r}")
+    t.check(told["evidence"]["thrashing"]["lasts_s"] >= 5, f"{told['evidence']}")
+    t.equal("kills", tracer.all("oom"), [])
+    child.end()
+    tracer.stop()
+    t.check_stream(tracer)
+    same_again(t, tracer, folder / "run.db")
+
+
 @case(limit_s=40)
 def what_a_killed_recorder_saw_is_in_the_file(t):
     file = t.folder() / "run.db"

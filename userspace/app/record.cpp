@@ -20,7 +20,6 @@ std::string_view type_of(const Fact& fact) {
   if (std::holds_alternative<StartFact>(fact)) return "start";
   if (std::holds_alternative<OomFactLine>(fact)) return "oom";
   if (std::holds_alternative<UserKillFact>(fact)) return "kill";
-  if (std::holds_alternative<ReclaimFact>(fact)) return "reclaim";
   if (std::holds_alternative<PressureFact>(fact)) return "pressure";
   if (std::holds_alternative<GpuFact>(fact)) return "gpu";
   if (std::holds_alternative<AlertFact>(fact)) return "alert";
@@ -36,7 +35,7 @@ std::optional<RecordedEvent> event_of(const Fact& fact, const ClockMap& clock) {
         if constexpr (std::is_same_v<T, Sample> || std::is_same_v<T, ProcessSampleFact> ||
                       std::is_same_v<T, ExitFact> || std::is_same_v<T, ForecastFact> ||
                       std::is_same_v<T, ForgottenFact> || std::is_same_v<T, TickFact> ||
-                      std::is_same_v<T, GpuSample>)
+                      std::is_same_v<T, GpuSample> || std::is_same_v<T, ReclaimFact>)
           return std::nullopt;
         else if constexpr (std::is_same_v<T, OomFactLine>)
           return RecordedEvent{f.episode.time, "oom", to_json(fact, clock),

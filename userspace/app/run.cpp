@@ -21,7 +21,6 @@
 #include "app/privileges.h"
 #include "app/tracing.h"
 #include "base/escape.h"
-#include "model/thrashing.h"
 #include "present/report.h"
 #include "present/text.h"
 #include "store/store.h"
@@ -90,16 +89,13 @@ class Progress {
       : output_(output), clock_(clock), own_cgroup_(own_cgroup) {}
 
   void operator()(const Fact& fact) {
-    if (auto* sample = std::get_if<Sample>(&fact)) {
-      peak(*sample);
-      thrashing_.on(*sample);
-    }
-    if (auto* reclaim = std::get_if<ReclaimFact>(&fact)) {
-      thrashing_.on(*reclaim);
-      thrash(*reclaim);
-    }
+    if (auto* sample = std::get_if<Sample>(&fact)) peak(*sample);
     if (auto* gpu = std::get_if<GpuSample>(&fact); gpu && gpu->process) gpu_peak(*gpu);
     if (auto* forecast = std::get_if<ForecastFact>(&fact)) {
+      if (const auto& thrashing = forecast->forecast.evidence.thrashing) {
+        if (thrashes_longer(*thrashing) || output_.json()) output_.write(fact, clock_);
+        return;
+      }
       // The command's own cgroup says it all; without one, its process tree does.
       bool about_it =
           own_cgroup_ ? forecast->cgroup != nullptr : forecast->process.has_value() && !forecast->device;
@@ -146,7 +142,7 @@ class Progress {
       out += fmt::format("; GPU memory peak {}{}", gpu_before_ ? "at least " : "", format_size(*gpu_peak_));
     if (pinned_peak_.count) out += fmt::format(" with {} of pinned host memory", format_size(pinned_peak_));
     if (thrashed_.count() > 0)
-      out += fmt::format("; its cgroup thrashed at its limit for {}", format_duration(thrashed_));
+      out += fmt::format("; its cgroup thrashed at its limit for over {}", format_duration(thrashed_));
     if (last_)
       out += fmt::format("; verdict: {} ({})", to_string(last_->forecast.verdict), last_->forecast.why);
     return out;
@@ -168,16 +164,13 @@ class Progress {
     pinned_peak_ = std::max(pinned_peak_, pinned);
   }
   // At first, and whenever it has lasted twice as long.
-  void thrash(const ReclaimFact& reclaim) {
-    auto now = reclaim.cgroup ? thrashing_.of(reclaim.cgroup->id, reclaim.time) : std::nullopt;
-    if (!now) return;
-    if (now->since != thrashing_since_) told_thrashing_ = {};
-    thrashing_since_ = now->since;
-    thrashed_ = std::max(thrashed_, now->lasts);
-    if (output_.json() || now->lasts < 2 * told_thrashing_) return;
-    told_thrashing_ = now->lasts;
-    output_.write_line(fmt::format("{} thrash   {}  {}", format_clock(clock_.wall(reclaim.time)),
-                                   escape_for_terminal(reclaim.cgroup->path), describe(*now)));
+  bool thrashes_longer(const Thrashing& now) {
+    if (now.since != thrashing_since_) told_thrashing_ = {};
+    thrashing_since_ = now.since;
+    thrashed_ = std::max(thrashed_, now.lasts);
+    if (now.lasts < 2 * told_thrashing_) return false;
+    told_thrashing_ = now.lasts;
+    return true;
   }
   void peak(const Sample& sample) {
     for (const auto& value : {sample.usage, sample.peak})
@@ -199,7 +192,6 @@ class Progress {
   std::optional<Bytes> gpu_peak_;
   Bytes pinned_peak_;
   bool gpu_before_ = false;
-  ThrashingFinder thrashing_;
   MonoTime thrashing_since_{};
   Seconds told_thrashing_{}, thrashed_{};
 };

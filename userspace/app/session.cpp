@@ -619,7 +619,6 @@ void Session::poll_all() {
   for (std::uint64_t inode : world_->take_forgotten()) {
     CgroupId id{cgroupfs_->mount().hierarchy, inode};
     reader_->forget(id);
-    thrashing_.on(ForgottenFact{when, id});
     emit(ForgottenFact{when, id});
   }
   if (auto pressure = procfs_->read_pressure(); pressure && *pressure)
@@ -824,10 +823,8 @@ void Session::tell(ModelFact fact) {
         [this](auto&& f) {
           if constexpr (std::is_same_v<std::decay_t<decltype(f)>, Sample>) {
             check_levels(f);
-            thrashing_.on(f);
             if (looks_) looks_->on(f);
           }
-          if constexpr (std::is_same_v<std::decay_t<decltype(f)>, ReclaimFact>) thrashing_.on(f);
           if constexpr (!std::is_same_v<std::decay_t<decltype(f)>, Episode> &&
                         !std::is_same_v<std::decay_t<decltype(f)>, ProcessSampleFact>)
             emit(Fact(f));
@@ -893,7 +890,6 @@ Overview Session::overview() const {
     row.limit_cgroup = tightest.owner;
     if (c.pinned) row.pinned = c.pinned->value;
     if (const Forecast* known = book_->of(c.ref->id)) row.forecast = *known;
-    row.thrashing = thrashing_.of(c.ref->id, out.time);
     out.rows.push_back(std::move(row));
   });
   for (const auto& [id, sample] : processes_) out.processes.push_back(sample);

@@ -24,7 +24,6 @@
 #include "collect/roots.h"
 #include "forecast/book.h"
 #include "model/scope.h"
-#include "model/thrashing.h"
 #include "model/world.h"
 #include "present/facts.h"
 #include "present/overview.h"
@@ -138,8 +137,7 @@ class Session {
   std::unique_ptr<Alerts> alerts_;
   std::optional<Pythons> pythons_;    // likewise
   std::optional<GrowthLooks> looks_;  // likewise
-  ThrashingFinder thrashing_;
-  std::optional<GpuFollower> gpu_;  // without kernel programs there is none
+  std::optional<GpuFollower> gpu_;    // without kernel programs there is none
   ClockMap clock_;
   Sink sink_;
   std::function<void(const std::string&)> say_;

@@ -32,6 +32,7 @@ Truth test(const AlertRule& rule, const AlertInput& in) {
       return in.forecast->growth ? above(in.forecast->growth->rate.value, rule.threshold, 0.8) : absent();
     case Quantity::eta:
       if (!in.forecast) return Truth::unknown;
+      if (in.forecast->evidence.thrashing) return Truth::yes;  // it is at its limit
       if (!in.forecast->eta) return absent();
       if (in.forecast->eta->count() < rule.threshold) return Truth::yes;
       return in.forecast->eta->count() > 1.2 * rule.threshold ? Truth::no : Truth::between;
@@ -85,6 +86,7 @@ std::string message_of(const AlertRule& rule, const AlertInput& in) {
   }
   if (!in.forecast) return out;
   const Forecast& f = *in.forecast;
+  if (f.evidence.thrashing) return out + "; " + escape_for_terminal(f.why);
   if (f.growth) out += fmt::format("{} grows {}", in.level ? "," : "", format_rate(f.growth->rate));
   if (f.eta) {
     out += fmt::format(": OOM in {}", format_duration(*f.eta));

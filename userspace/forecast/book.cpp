@@ -11,6 +11,7 @@ using namespace std::chrono_literals;
 constexpr int kMostFill = 32;  // readings that stand for a time without samples
 constexpr Bytes kLeastFollowed = MiB(16);
 constexpr double kDeadlineMoved = 0.02;
+constexpr double kThrashedLonger = 1.1;
 constexpr Nanos kDeadlineKept = 10s;  // an episode is told after its kill
 
 }  // namespace
@@ -45,6 +46,7 @@ void Book::add(Entry& entry, const Reading& reading) {
 void Book::look(Entry& entry, MonoTime now) {
   entry.newest.time = now;
   entry.newest.forecast = entry.forecaster.forecast();
+  if (entry.newest.cgroup) tell_thrashing(entry.newest.forecast, entry.newest.cgroup->id, now);
   const Forecast& next = entry.newest.forecast;
   if (next.eta) {
     entry.deadline_before = entry.deadline;
@@ -57,17 +59,36 @@ void Book::look(Entry& entry, MonoTime now) {
   bool moved = next.eta && (!entry.told_eta || std::abs((*next.eta - *entry.told_eta).count()) >
                                                    kDeadlineMoved * entry.told_eta->count());
   bool gone = entry.told_eta && !next.eta;
-  bool news =
-      !entry.told || next.verdict != entry.told_verdict || next.alert != entry.told_alert || moved || gone;
+  const auto& thrashing = next.evidence.thrashing;
+  bool longer =
+      thrashing && (!entry.told_thrashing || thrashing->lasts >= kThrashedLonger * *entry.told_thrashing);
+  if (!thrashing) entry.told_thrashing.reset();
+  bool news = !entry.told || next.verdict != entry.told_verdict || next.alert != entry.told_alert || moved ||
+              gone || longer;
   if (!news) return;
   entry.told = true;
   entry.told_alert = next.alert;
   entry.told_verdict = next.verdict;
   entry.told_eta = next.eta;
+  if (thrashing) entry.told_thrashing = thrashing->lasts;
   news_.push_back(entry.newest);
 }
 
+void Book::tell_thrashing(Forecast& forecast, const CgroupId& cgroup, MonoTime now) const {
+  forecast.evidence.thrashing = thrashing_.of(cgroup, now);
+  if (!forecast.evidence.thrashing) return;
+  forecast.alert = true;
+  forecast.why = "it " + describe(*forecast.evidence.thrashing);
+}
+
+void Book::on(const ReclaimFact& reclaim) {
+  thrashing_.on(reclaim);
+  if (!reclaim.cgroup || !thrashing_.of(reclaim.cgroup->id, reclaim.time)) return;
+  if (auto at = cgroups_.find(reclaim.cgroup->id.inode); at != cgroups_.end()) look(at->second, reclaim.time);
+}
+
 void Book::on(const Sample& sample) {
+  thrashing_.on(sample);
   if (!sample.cgroup || !sample.pinned) return;
   auto [at, is_new] = cgroups_.try_emplace(sample.cgroup->id.inode, Surplus::droppable);
   Entry& entry = at->second;
@@ -173,9 +194,9 @@ void Book::on_kill(const CgroupRef& owner) {
 
 void Book::tick(MonoTime now) {
   auto refresh = [&](Entry& entry) {
-    bool quiet =
-        entry.newest.forecast.verdict == Verdict::stable || entry.newest.forecast.verdict == Verdict::unknown;
-    if (now - entry.last.time <= 3 * config_.interval + 2s || (quiet && !entry.newest.forecast.eta)) return;
+    const Forecast& f = entry.newest.forecast;
+    bool quiet = (f.verdict == Verdict::stable || f.verdict == Verdict::unknown) && !f.eta && !f.alert;
+    if (now - entry.last.time <= 3 * config_.interval + 2s || quiet) return;
     Reading same = entry.last;
     same.time = now;
     add(entry, same);

@@ -47,14 +47,20 @@ class Book {
   /// Fills in the process's growth. Processes that hold less than 16 MiB when first met are not followed.
   void on(ProcessSampleFact& sample);
   void on(const ExitFact& exit);
+  /// A cgroup that thrashes at its limit is an alert, whatever its level does.
+  void on(const ReclaimFact& reclaim);
   /// A card's limit is its memory; that of a process on it, what the others leave.
   void on(const GpuSample& sample);
-  void forget(const CgroupId& cgroup) { cgroups_.erase(cgroup.inode); }
+  void on(const ForgottenFact& forgotten) {
+    cgroups_.erase(forgotten.cgroup.inode);
+    thrashing_.on(forgotten);
+  }
   /// The limit of `owner` was met: what grew below it is being freed, and what comes is another life.
   void on_kill(const CgroupRef& owner);
   /// Once per interval: what has given no sample has not changed.
   void tick(MonoTime now);
-  /// News since the last call: another verdict, an alert's rise or fall, a deadline that moved by 2 %.
+  /// News since the last call: another verdict, an alert's rise or fall, a deadline that moved by 2 %,
+  /// thrashing that has lasted a tenth longer.
   std::vector<ForecastFact> take() { return std::exchange(news_, {}); }
 
   /// The newest of a cgroup (the host's is that of the root cgroup); nullptr: there is none yet.
@@ -79,7 +85,7 @@ class Book {
     // The last that was told.
     bool told = false, told_alert = false;
     Verdict told_verdict = Verdict::unknown;
-    std::optional<Seconds> told_eta;
+    std::optional<Seconds> told_eta, told_thrashing;
     // Since a deadline came in sight.
     std::shared_ptr<const ForecastFact> deadline, deadline_before;
     MonoTime first_deadline{};
@@ -87,6 +93,7 @@ class Book {
   void learn_shared(Entry& entry, const ProcessSampleFact& sample) const;
   void add(Entry& entry, const Reading& reading);
   void look(Entry& entry, MonoTime now);
+  void tell_thrashing(Forecast& forecast, const CgroupId& cgroup, MonoTime now) const;
   void add_tree(MonoTime now);
   std::optional<Bytes> room_beside(const CgroupPtr& cgroup) const;
 
@@ -100,6 +107,7 @@ class Book {
   std::map<std::pair<GpuUuid, TaskId>, Entry> gpu_;  // task 0: the card
   std::map<TaskId, Member> members_;                 // of the tree
   std::optional<Entry> tree_;
+  ThrashingFinder thrashing_;
   std::vector<ForecastFact> news_;
   std::uint64_t not_followed_ = 0;
 };

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/units.h"
+#include "model/thrashing.h"
 
 namespace oomcast {
 
@@ -32,14 +33,15 @@ std::string_view to_string(Verdict verdict);
 
 /// The numbers a verdict rests on; nullopt: does not apply, or not known.
 struct Evidence {
-  std::optional<Bytes> floor;        // what the series comes back to, now
-  std::optional<Bytes> peak_above;   // how far a recurring peak stands above the floor
-  std::optional<Seconds> period;     // between two peaks
-  std::optional<std::size_t> peaks;  // that were seen
-  std::optional<Seconds> regime;     // for how long the present behaviour lasts
-  std::optional<Bytes> stepped;      // by how much the level shifted, all shifts together
-  std::optional<Seconds> step_ago;   // when it last did
-  std::optional<Bytes> shared;       // what copy-on-write may still make private
+  std::optional<Bytes> floor;          // what the series comes back to, now
+  std::optional<Bytes> peak_above;     // how far a recurring peak stands above the floor
+  std::optional<Seconds> period;       // between two peaks
+  std::optional<std::size_t> peaks;    // that were seen
+  std::optional<Seconds> regime;       // for how long the present behaviour lasts
+  std::optional<Bytes> stepped;        // by how much the level shifted, all shifts together
+  std::optional<Seconds> step_ago;     // when it last did
+  std::optional<Bytes> shared;         // what copy-on-write may still make private
+  std::optional<Thrashing> thrashing;  // no kill comes, and its tasks wait for memory
 };
 
 struct Forecast {

@@ -1,5 +1,7 @@
 #include "model/thrashing.h"
 
+#include <fmt/format.h>
+
 namespace oomcast {
 namespace {
 
@@ -7,6 +9,14 @@ namespace {
 constexpr Seconds kLongestGap{15};
 
 }  // namespace
+
+std::string describe(const Thrashing& t) {
+  std::string waiting = t.waiting < 1
+                            ? fmt::format("a task waits for memory {:.0f} % of the time", 100 * t.waiting)
+                            : fmt::format("{:.1f} of its tasks wait for memory at any time", t.waiting);
+  return fmt::format("has thrashed at its limit for {} and is not killed: {}, while {} are reclaimed",
+                     format_duration(t.lasts), waiting, format_rate(t.reclaimed).substr(1));
+}
 
 void ThrashingFinder::on(const Sample& sample) {
   if (!sample.cgroup) return;

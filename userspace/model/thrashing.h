@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <unordered_map>
 
 #include "model/facts.h"
@@ -16,6 +17,8 @@ struct Thrashing {
   double waiting = 0;  // task-seconds per second in reclaim, in the last interval
   BytesPerSec reclaimed{};
 };
+/// What follows the cgroup's name: "has thrashed at its limit for 12 s: …".
+std::string describe(const Thrashing& thrashing);
 
 /// Follows cgroups by what is told of them, in order. Amortised constant time a fact, 200 bytes a cgroup.
 class ThrashingFinder {

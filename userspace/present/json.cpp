@@ -131,7 +131,12 @@ class Renderer {
                        {"regime_s", maybe(e.regime)},
                        {"stepped_bytes", maybe(e.stepped)},
                        {"step_ago_s", maybe(e.step_ago)},
-                       {"shared_bytes", maybe(e.shared)}};
+                       {"shared_bytes", maybe(e.shared)},
+                       {"thrashing", nullptr}};
+    if (const auto& t = e.thrashing)
+      out["evidence"]["thrashing"] = {{"lasts_s", t->lasts.count()},
+                                      {"waiting_share", t->waiting},
+                                      {"reclaimed_bytes_per_s", t->reclaimed.value}};
     return out;
   }
 

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "model/thrashing.h"
 #include "present/facts.h"
 
 namespace oomcast {
@@ -19,7 +18,6 @@ struct OverviewRow {
   std::optional<Bytes> usage, limit, pinned;
   CgroupPtr limit_cgroup;  // null: the host's
   Forecast forecast;
-  std::optional<Thrashing> thrashing;
 };
 
 /// A card, and who holds most on it.

@@ -134,7 +134,7 @@ Style full_style(const OverviewRow& row) {
 }
 
 Style urgency(const OverviewRow& row) {
-  if (row.forecast.alert || row.thrashing) return Style::alert;
+  if (row.forecast.alert) return Style::alert;
   return row.forecast.eta ? Style::warn : Style::normal;
 }
 
@@ -160,7 +160,8 @@ std::string_view meaning(Verdict verdict) {
 
 int compare(const OverviewRow& a, const OverviewRow& b, Order order) {
   int by = 0;
-  if (order == Order::deadline) by = b.thrashing.has_value() - a.thrashing.has_value();
+  if (order == Order::deadline)
+    by = b.forecast.evidence.thrashing.has_value() - a.forecast.evidence.thrashing.has_value();
   if (!by && order == Order::deadline) {
     by = less_first(a.forecast.eta, b.forecast.eta);
     if (!by && !a.forecast.eta) by = less_first(a.forecast.eta_low, b.forecast.eta_low);
@@ -251,8 +252,8 @@ Line cgroup_line(const OverviewRow& row, const Columns& c) {
             unknown_dim(grows(row), urgency(row)));
   out.left(to_string(f.verdict), c.verdict, unknown_dim(grows(row), urgency(row)));
   bool in_sight = f.eta || f.eta_low;
-  out.left(row.thrashing ? "thrashes" : format_deadline(f, c.deadline >= kDeadlineWidth), c.deadline,
-           unknown_dim(in_sight || row.thrashing, urgency(row)));
+  out.left(row.forecast.evidence.thrashing ? "thrashes" : format_deadline(f, c.deadline >= kDeadlineWidth),
+           c.deadline, unknown_dim(in_sight || row.forecast.evidence.thrashing, urgency(row)));
   out.left(displayable(f.why), c.why, unknown_dim(in_sight));
   return std::move(out.line);
 }

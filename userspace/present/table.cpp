@@ -85,12 +85,12 @@ Line summary(const Overview& o, std::size_t width) {
   for (const OverviewRow& row : o.rows)
     if (row.forecast.alert && !first->forecast.alert) first = &row;
   for (const OverviewRow& row : o.rows)
-    if (row.thrashing && !first->thrashing) first = &row;
+    if (row.forecast.evidence.thrashing && !first->forecast.evidence.thrashing) first = &row;
   if (!first) return Line().add("Nothing to watch yet: no cgroup is in scope.", Style::warn);
   const Forecast& f = first->forecast;
   std::string who = cut_middle(label(first->cgroup), std::max<std::size_t>(width / 3, 8));
-  if (first->thrashing)
-    return Line().add(fmt::format("{} {}", who, describe(*first->thrashing)), Style::alert);
+  if (f.evidence.thrashing)
+    return Line().add(fmt::format("{} {}", who, describe(*f.evidence.thrashing)), Style::alert);
   std::string growing = rate(*first) ? fmt::format(", growing {}", format_rate(*rate(*first)).substr(1)) : "";
   if (rate(*first) && rate(*first)->value < 0) growing.clear();
   if (f.alert && f.eta) {
@@ -377,10 +377,9 @@ class Body {
     };
     const Forecast& f = row.forecast;
     say("Cgroup", path_of(row.cgroup));
-    if (row.thrashing) say("Now", "it " + describe(*row.thrashing), Style::alert);
-    say("Forecast", describe_deadline(f), urgency(row));
+    say("Forecast", (f.evidence.thrashing ? "it " : "") + describe_deadline(f), urgency(row));
     say("Verdict", fmt::format("{}: {}", to_string(f.verdict), meaning(f.verdict)), urgency(row));
-    if (!f.why.empty()) say("Why", displayable(f.why));
+    if (!f.why.empty() && !f.evidence.thrashing) say("Why", displayable(f.why));
     say("Usage", usage_of_limit(row), full_style(row));
     say("Pinned", row.pinned ? format_size(*row.pinned) + " that the kernel cannot drop" : "unknown",
         full_style(row));
@@ -578,12 +577,12 @@ std::vector<Line> ChangeLog::changes(const Overview& overview, const ClockMap& c
     };
     bool changed = is_new ? true
                           : f.verdict != told.verdict || f.alert != told.alert ||
-                                row->thrashing.has_value() != told.thrashing || grows(*row) != told.growing ||
-                                row->limit != told.limit || moved();
+                                f.evidence.thrashing.has_value() != told.thrashing ||
+                                grows(*row) != told.growing || row->limit != told.limit || moved();
     if (!changed && !grows(*row)) continue;
     told.usage = row->usage, told.limit = row->limit;
     told.verdict = f.verdict, told.growing = grows(*row), told.alert = f.alert;
-    told.thrashing = row->thrashing.has_value();
+    told.thrashing = f.evidence.thrashing.has_value();
 
     std::string size = row->usage ? format_size(*row->usage) : "unknown";
     if (row->limit) size += fmt::format(" of {} ({})", format_size(*row->limit), percent(*row));
@@ -592,11 +591,10 @@ std::vector<Line> ChangeLog::changes(const Overview& overview, const ClockMap& c
     Line line;
     line.add(format_clock(clock.wall(overview.time)), Style::dim);
     line.add(row->cgroup ? " cgroup    " : " host      ");
-    line.add(
-        fmt::format("{}{}, not reclaimable {}, {}, {}, {}",
-                    row->cgroup ? path_of(row->cgroup) + "  " : std::string(), size, pinned, growth,
-                    to_string(f.verdict), row->thrashing ? describe(*row->thrashing) : describe_deadline(f)),
-        urgency(*row));
+    line.add(fmt::format("{}{}, not reclaimable {}, {}, {}, {}",
+                         row->cgroup ? path_of(row->cgroup) + "  " : std::string(), size, pinned, growth,
+                         to_string(f.verdict), describe_deadline(f)),
+             urgency(*row));
     out.push_back(std::move(line));
   }
   std::erase_if(told_, [](const auto& entry) { return !entry.second.still_there; });

@@ -254,15 +254,8 @@ std::string describe(const ProcessRef& process) {
   return out;
 }
 
-std::string describe(const Thrashing& t) {
-  return fmt::format(
-      "has thrashed at its limit for {} and is not killed: its tasks wait for memory {:.0f} % of the time, "
-      "while {} are "
-      "reclaimed",
-      format_duration(t.lasts), 100 * t.waiting, format_rate(t.reclaimed).substr(1));
-}
-
 std::string describe_deadline(const Forecast& f) {
+  if (f.evidence.thrashing) return describe(*f.evidence.thrashing);
   if (!f.eta)
     return f.eta_low ? fmt::format("OOM in {} at the earliest, may never", format_duration(*f.eta_low))
                      : "no OOM in sight";

@@ -3,7 +3,6 @@
 
 #include <string>
 
-#include "model/thrashing.h"
 #include "present/facts.h"
 
 namespace oomcast {
@@ -23,7 +22,5 @@ std::string describe(const ProcessRef& process);
 
 /// "OOM in 13 s (11 s to 15 s)", "no OOM in sight".
 std::string describe_deadline(const Forecast& forecast);
-/// What follows the cgroup's name: "has thrashed at its limit for 12 s: …".
-std::string describe(const Thrashing& thrashing);
 
 }  // namespace oomcast

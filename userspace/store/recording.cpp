@@ -25,14 +25,12 @@ struct RecordingReader::Database {
       : db(std::move(handle)),
         rows(db.get(), run),
         hierarchy(run.hierarchy),
-        sources{source(columns::sample, "samples"),
-                source(columns::process_sample, "process_samples"),
-                source(columns::exit, "exits"),
-                source("time_ns, killed", "ticks"),
-                source("time_ns, type, json, text", "events"),
-                source("time_ns, cgroup", "removals"),
-                source(columns::forecast, "forecasts WHERE told"),
-                source(columns::gpu_sample, "gpu_samples")} {}
+        sources{source(columns::sample, "samples"), source(columns::process_sample, "process_samples"),
+                source(columns::exit, "exits"), source("time_ns, killed", "ticks"),
+                // As it was told by recordings of before it was a part of the forecast.
+                source("time_ns, type, json, text", "events WHERE type<>'reclaim'"),
+                source("time_ns, cgroup", "removals"), source(columns::forecast, "forecasts WHERE told"),
+                source(columns::reclaim, "reclaim"), source(columns::gpu_sample, "gpu_samples")} {}
 
   // seq comes behind what Rows reads.
   Source source(const std::string& wanted, const std::string& from) {
@@ -62,6 +60,8 @@ struct RecordingReader::Database {
       }
       case 6:
         return rows.forecast(r, 1);
+      case 7:
+        return rows.reclaim(r, 1);
       default:
         return rows.gpu_sample(r, 1);
     }
@@ -70,7 +70,7 @@ struct RecordingReader::Database {
   DatabaseHandle db;
   Rows rows;
   Hierarchy hierarchy;
-  std::array<Source, 8> sources;
+  std::array<Source, 9> sources;
   bool begun = false;
 };
 

@@ -18,7 +18,7 @@ namespace oomcast {
 
 /// What a replay is made of; episodes, kills and the like come as the events that they were told by.
 using RecordedItem = std::variant<Sample, ProcessSampleFact, GpuSample, ExitFact, ForgottenFact, ForecastFact,
-                                  TickFact, RecordedEvent>;
+                                  TickFact, ReclaimFact, RecordedEvent>;
 
 /// Reads a recording in the order in which it was written. The file is treated as hostile.
 class RecordingReader {

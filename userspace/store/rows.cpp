@@ -196,9 +196,12 @@ GpuFact Rows::gpu_event(const Statement& r) {
   return f;
 }
 
-ReclaimFact Rows::reclaim(const Statement& r) {
-  return {
-      time(r, 0), cgroup(r, 1), static_cast<std::uint64_t>(r.integer(2)), Seconds(r.real(3)), {r.integer(4)}};
+ReclaimFact Rows::reclaim(const Statement& r, int c) {
+  return {time(r, c),
+          cgroup(r, c + 1),
+          static_cast<std::uint64_t>(r.integer(c + 2)),
+          Seconds(r.real(c + 3)),
+          {r.integer(c + 4)}};
 }
 
 PressureFact Rows::pressure(const Statement& r) {

@@ -63,7 +63,7 @@ class Rows {
   std::optional<ForecastFact> forecast_of(const Statement& row, int c);
   GpuSample gpu_sample(const Statement& row, int from = 0);
   GpuFact gpu_event(const Statement& row);
-  ReclaimFact reclaim(const Statement& row);
+  ReclaimFact reclaim(const Statement& row, int first = 0);
   PressureFact pressure(const Statement& row);
   UserKillFact kill(const Statement& row);
   AlertFact alert(const Statement& row);

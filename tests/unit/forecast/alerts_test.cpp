@@ -128,6 +128,18 @@ TEST(Alerts, measure_a_share_of_the_limit_only_where_there_is_one) {
   EXPECT_EQ(watch.told({cgroup("/none", MiB(900)), cgroup("/below", MiB(81), MiB(100))}), 1u);
 }
 
+TEST(Alerts, take_a_cgroup_that_thrashes_at_its_limit_for_one_that_has_met_it) {
+  Watch watch({"eta<20m"});
+  AlertInput in = growing(cgroup("/job", GiB(1)), std::nullopt);
+  EXPECT_EQ(watch.told({in}, 5), 0u);
+  in.forecast->evidence.thrashing = Thrashing{MonoTime{}, Seconds(12), 0.75, {4e8}};
+  in.forecast->why = "it has thrashed";
+  auto told = watch({in});
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_NE(told.front().message.find("it has thrashed"), std::string::npos) << told.front().message;
+  EXPECT_EQ(watch.told({in}, 60), 0u) << "once";
+}
+
 TEST(Alerts, never_fire_for_what_is_unknown) {
   Watch watch({"level>1", "level>1%", "growth>1/d", "eta<3d", "forecast"});
   AlertInput early = cgroup("/early");

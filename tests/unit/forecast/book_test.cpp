@@ -96,6 +96,35 @@ TEST(Book, begins_anew_below_a_limit_that_was_met_and_nowhere_else) {
   EXPECT_TRUE(book.before(cgroup->id, at_s(30))) << "what had been predicted stays known";
 }
 
+TEST(Book, alerts_of_a_cgroup_that_thrashes_at_its_limit_and_tells_how_long_until_it_is_over) {
+  Book book({});
+  auto cgroup = job();
+  std::vector<ForecastFact> all;
+  auto second = [&](int i, Seconds waited) {
+    book.on(sample(cgroup, i, Bytes{GiB(1).count - MiB(10).count}));
+    if (waited.count() > 0) book.on(ReclaimFact{at_s(i), cgroup, 7000, waited, MiB(415)});
+    for (auto& f : book.take()) all.push_back(f);
+  };
+  int i = 0;
+  for (; i < 30; ++i) second(i, Seconds(0));
+  EXPECT_FALSE(book.of(cgroup->id)->alert) << "full, and no more: " << book.of(cgroup->id)->why;
+  for (; i < 40; ++i) second(i, Seconds(0.75));
+  ASSERT_TRUE(book.of(cgroup->id)->evidence.thrashing);
+  EXPECT_TRUE(book.of(cgroup->id)->alert);
+  EXPECT_EQ(book.of(cgroup->id)->why.rfind("it has thrashed at its limit for 9", 0), 0u)
+      << book.of(cgroup->id)->why;
+  ASSERT_TRUE(all.back().forecast.evidence.thrashing);
+  EXPECT_DOUBLE_EQ(all.back().forecast.evidence.thrashing->lasts.count(), 9) << "the last that was told";
+  for (; i < 140; ++i) second(i, Seconds(0.75));
+  std::size_t told = all.size();
+  for (; i < 148; ++i) second(i, Seconds(0.75));
+  EXPECT_LE(all.size(), told + 1) << "after minutes, not every second";
+  for (int end = i + 60; i < end; ++i) book.tick(at_s(i));  // it stands still, and nothing is told of it
+  for (auto& f : book.take()) all.push_back(f);
+  EXPECT_FALSE(book.of(cgroup->id)->alert);
+  EXPECT_FALSE(all.back().forecast.alert) << "its end is news";
+}
+
 TEST(Book, follows_a_process_tree_as_one) {
   Book::Config config;
   config.tree = TaskId{1, 7};

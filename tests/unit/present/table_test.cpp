@@ -110,9 +110,10 @@ std::string shown(const Overview& o, View view, Size size = {80, 24}) {
 
 TEST(Table, a_cgroup_that_thrashes_comes_before_deadlines) {
   Overview o = busy();
-  o.rows[0].thrashing = Thrashing{MonoTime{}, Seconds(72), 0.75, {415.0 * 1024 * 1024}};
+  o.rows[0].forecast.alert = true;
+  o.rows[0].forecast.evidence.thrashing = Thrashing{MonoTime{}, Seconds(72), 0.75, {415.0 * 1024 * 1024}};
   std::string all = shown(o, {}, {160, 30});
-  EXPECT_NE(all.find("/idle has thrashed at its limit for 1 min 12 s and is not killed: its tasks wait for "
+  EXPECT_NE(all.find("/idle has thrashed at its limit for 1 min 12 s and is not killed: a task waits for "
                      "memory 75 % of the time"),
             std::string::npos)
       << all;
