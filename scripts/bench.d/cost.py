@@ -273,11 +273,12 @@ def measure_size_and_own(options, group, driver):
 
 def measure_machine(options, group):
     """Everything that is not idle, with oomcast less without it, in blocks that take turns. Beside it the difference of
-    two blocks without."""
+    two blocks without. What starting and ending it leave to the kernel (commits to disk, maps that are freed) is not
+    idling: both have ended before a block begins."""
     if machine.non_idle_ns() is None:
         say("bench: the kernel does not show idle time to the nanosecond (/proc/timer_list); that row is left out")
         return []
-    pairs, seconds = (3, 5) if options.quick else (12, 10)
+    pairs, seconds, settle = (3, 5, 5) if options.quick else (12, 10, 10)
 
     def block():
         begin, clock = machine.non_idle_ns(), time.monotonic_ns()
@@ -289,11 +290,11 @@ def measure_machine(options, group):
     for _ in range(pairs):
         process = trace_in_background(options)
         try:
-            time.sleep(2)
+            time.sleep(settle)
             during = block()
         finally:
             stop_observer(process)
-        time.sleep(1)
+        time.sleep(settle)
         after = block()
         with_it.append(during - statistics.mean((before, after)))
         without.append(after - before)
