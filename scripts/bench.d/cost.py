@@ -20,10 +20,12 @@ ARMS = {
     "A/A": ("default", False),
     "default": ("default", True),
     "default + rss_stat": ("default,rss", True),
-    "empty program on rss_stat": ("floor", True),
+    "empty program on rss_stat": ("floor:rss_stat", True),
 }
 # Besides, of loads that make system calls: what follows the NVIDIA driver, attached as if there were one.
 GPU_ARM, GPU_LOADS, GPU_CALL_BAR_NS = "GPU calls followed", ("getpid", "sparse"), 35
+GPU_FLOOR = "empty program on sys_exit"
+GPU_ARMS = {GPU_ARM: ("gpu", True), GPU_FLOOR: ("floor:sys_exit", True)}
 GPU_PROGRAMS = ("on_ioctl_return", "on_mmap_return", "on_munmap_return", "on_syscall_return")
 # How much slower a load may get; the others are for comparison, getpid as a control that should not move.
 BARS = {
@@ -44,6 +46,7 @@ LOADS = {
 WITHIN = 0.004         # half an interval's width that is aimed at
 LOAD_LIMIT = 2 << 30   # of the cgroup that the loads run in
 IDLE_CGROUPS = 1000
+IDLE_ENOUGH_PERCENT = 0.1  # half the interval at which enough blocks of an idle machine were compared
 RSS_BAR_MIB, PEAK_BAR_MIB, IDLE_BAR_PERCENT, FIRST_EVENT_BAR_MS = 20, 40, 0.5, 300
 
 
@@ -103,9 +106,10 @@ def measure_load(options, cgroup, load, arms):
         programs = count_programs(driver, load, arms["default + rss_stat"][0])
     group = f"{LOADS[load]} ({statistics.median(base):.0f} ns an iteration; on/off)"
     figures = [of_median(group, arm, ratios[arm], bar=BARS.get((load, arm))) for arm in arms]
-    if load == "getpid" and GPU_ARM in arms:
-        extra = [(ratio - 1) * statistics.median(base) for ratio in ratios[GPU_ARM]]
-        figures.append(of_median(group, f"{GPU_ARM}: of each system call", extra, bar=GPU_CALL_BAR_NS, unit="ns"))
+    for arm, bar in ((GPU_ARM, GPU_CALL_BAR_NS), (GPU_FLOOR, None)):
+        if load == "getpid" and arm in arms:
+            extra = [(ratio - 1) * statistics.median(base) for ratio in ratios[arm]]
+            figures.append(of_median(group, f"{arm}: of each system call", extra, bar=bar, unit="ns"))
     control = figures[0]
     for figure in figures:
         if figure.bar and not figure.unit and control.high > figure.bar:
@@ -278,16 +282,20 @@ def measure_machine(options, group):
     if machine.non_idle_ns() is None:
         say("bench: the kernel does not show idle time to the nanosecond (/proc/timer_list); that row is left out")
         return []
-    pairs, seconds, settle = (3, 5, 5) if options.quick else (12, 10, 10)
+    least, most, seconds, settle = (3, 3, 5, 5) if options.quick else (12, 30, 20, 10)
 
     def block():
         begin, clock = machine.non_idle_ns(), time.monotonic_ns()
         time.sleep(seconds)
         return 100 * (machine.non_idle_ns() - begin) / (time.monotonic_ns() - clock)
 
+    def told_apart():
+        _, low, high = median_interval(with_it)
+        return (high - low) / 2 <= IDLE_ENOUGH_PERCENT
+
     with_it, without = [], []
     before = block()
-    for _ in range(pairs):
+    while len(with_it) < least or (len(with_it) < most and not told_apart()):
         process = trace_in_background(options)
         try:
             time.sleep(settle)
@@ -407,7 +415,7 @@ def run(options):
             for load in LOADS:
                 if wanted(options, "programs", load):
                     say(f"bench: {load}")
-                    of_load = {**arms, GPU_ARM: ("gpu", True)} if load in GPU_LOADS else arms
+                    of_load = {**arms, **GPU_ARMS} if load in GPU_LOADS else arms
                     more, counts = measure_load(options, cgroups.load, load, of_load)
                     figures += more
                     programs += counts

@@ -177,7 +177,8 @@ bool Programs::attach_gpu() {
 
 bool Programs::attach_piece(std::string_view piece) {
   if (piece == "gpu") return attach_gpu();
-  if (piece == "floor") return keep(bpf_program__attach(floor_->progs.on_rss_stat_empty), "floor");
+  if (piece == "floor:rss_stat") return keep(bpf_program__attach(floor_->progs.on_rss_stat_empty), "floor");
+  if (piece == "floor:sys_exit") return keep(bpf_program__attach(floor_->progs.on_sys_exit_empty), "floor");
   if (piece == "rss") return keep(bpf_program__attach(oomcast_->progs.on_rss_stat), "on_rss_stat");
   if (piece.starts_with("clock:")) {
     std::uint64_t period_ns = 0;
