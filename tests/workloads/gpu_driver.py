@@ -110,7 +110,10 @@ def serve(device):
         if answered is None:
             continue
         error, data = answered
-        os.write(device, struct.pack("<IiQ", 16 + len(data), -error, unique) + data)
+        try:
+            os.write(device, struct.pack("<IiQ", 16 + len(data), -error, unique) + data)
+        except OSError:  # who asked was killed, or the last one is gone: nobody waits for it
+            pass
 
 
 def main():
