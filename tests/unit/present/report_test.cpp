@@ -309,6 +309,19 @@ TEST_F(Report, calls_a_step_a_step_however_fast_the_start_was) {
   EXPECT_EQ(report.rise->cause, Verdict::step);
 }
 
+TEST_F(Report, says_from_where_a_step_rose_that_took_longer_than_moments) {
+  Scene scene;
+  for (int t = -400; t < -5; ++t) scene.level(t, 100);
+  for (double t = -5; t < 0; t += 0.25) scene.level(t, 100 + 80 * (t + 5));
+  scene.e_.forecasts.push_back(scene.forecast(-390, Verdict::stable, {}, "no rise above noise in 10 s"));
+  scene.killed(scene.trainer_, mib(480));
+  PostMortem report = make_post_mortem(scene.e_);
+  ASSERT_TRUE(report.rise);
+  EXPECT_EQ(report.rise->cause, Verdict::step);
+  EXPECT_EQ(report.rise->from, mib(100));
+  EXPECT_NEAR(report.rise->took.count(), 4.5, 0.5);
+}
+
 TEST_F(Report, calls_a_spike_a_spike_when_others_came_back_before) {
   Scene scene;
   scene.step();
