@@ -322,6 +322,17 @@ TEST_F(Report, says_from_where_a_step_rose_that_took_longer_than_moments) {
   EXPECT_NEAR(report.rise->took.count(), 4.5, 0.5);
 }
 
+TEST_F(Report, leaves_the_start_out_of_a_step_however_fast_it_was) {
+  Scene scene;
+  for (int i = 0; i < 3; ++i) scene.level(-5.06 + 0.001 * i, 2 + 10 * i);
+  for (double t : {-0.2, -0.1}) scene.level(t, 512 + 2000 * t);
+  scene.killed(scene.trainer_, mib(480));
+  PostMortem report = make_post_mortem(scene.e_);
+  ASSERT_TRUE(report.rise);
+  EXPECT_EQ(report.rise->cause, Verdict::step);
+  EXPECT_EQ(report.rise->from, mib(22));
+}
+
 TEST_F(Report, calls_a_spike_a_spike_when_others_came_back_before) {
   Scene scene;
   scene.step();
