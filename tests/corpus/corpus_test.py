@@ -311,9 +311,9 @@ def a_training_program_that_dies_is_told_when():
             held += forecast["eta_low_s"] <= left and (high is None or left <= high)
     assert len(errors) >= 0.85 * asked, f"{asked - len(errors)} of {asked} without a deadline"
     errors.sort()
-    assert errors[len(errors) // 2] <= 0.10, f"median {errors[len(errors) // 2]:.0%}"
+    assert errors[len(errors) // 2] <= 0.10, f"median {errors[len(errors) // 2]:.1%}"
     # Far from 90 %: the load of the machine changed their pace under way, more than the made series do.
-    assert held >= 0.5 * len(errors), f"{held} of {len(errors)} intervals hold the truth"
+    assert held >= 0.6 * len(errors), f"{held} of {len(errors)} intervals hold the truth"
 
 
 def main():

@@ -28,8 +28,8 @@ constexpr double kPeakNoise = 1.5;      // times the highest of what is none
 constexpr double kFineHeadroom = 0.10;  // of what was left, for what only the newest part shows
 // Split conformal calibration (Lei et al. 2018, J. Am. Stat. Assoc. 113:1094): what the mixture's 90 %
 // interval must be multiplied by to hold the truth in 91 % of the judgements on series with known ends.
-constexpr double kConformalLow = 0.85;
-constexpr double kConformalHigh = 0.92;
+constexpr double kConformalLow = 0.8;
+constexpr double kConformalHigh = 0.86;
 // What makes an alert.
 constexpr double kAlertReversed = 2.3;
 constexpr std::size_t kAlertDots = 12;

@@ -78,12 +78,20 @@ FirstPassage first_passage(double chances) {
   return {median, (early - late) / (2 * 1.645)};
 }
 
+// How much the slope may vary before anything is seen, as a share of it. A program's pace follows the load of
+// its machine, which comes and goes within minutes: over hours that averages out.
+constexpr double kPriorDrift = 0.025, kPriorDriftShort = 0.12;
+constexpr double kLoadLasts = 180;  // s
+
+double prior_drift(double span) {
+  return std::clamp(kPriorDriftShort * std::sqrt(kLoadLasts / span), kPriorDrift, kPriorDriftShort);
+}
+
 // Between whole quarters of the window, how much does the slope vary beyond what noise gives? As a share of
 // the slope: what may be expected of it in the future too.
-constexpr double kPriorDrift = 0.025;
-
 double drift_of(std::span<const Dot> dots, double slope, double residual_sd, double effective) {
-  if (dots.size() < 16 || slope == 0) return kPriorDrift;
+  double prior = prior_drift(dots.back().time - dots.front().time);
+  if (dots.size() < 16 || slope == 0) return prior;
   std::array<double, 4> part{};
   double own = 0;
   std::size_t quarter = dots.size() / 4;
@@ -98,7 +106,7 @@ double drift_of(std::span<const Dot> dots, double slope, double residual_sd, dou
   for (double p : part) var += (p - mean) * (p - mean) / 3;
   double excess = std::max(0.0, var - own) / (slope * slope);
   constexpr double kPriorWeight = 3;
-  return std::sqrt((kPriorWeight * kPriorDrift * kPriorDrift + 3 * excess / 4) / (kPriorWeight + 3));
+  return std::sqrt((kPriorWeight * prior * prior + 3 * excess / 4) / (kPriorWeight + 3));
 }
 
 }  // namespace
