@@ -33,9 +33,12 @@ class Programs {
   bool load();
 
   /// Attaches what `pieces` names, separated by commas:
-  ///   default     every tracepoint but rss_stat    only:PROGRAM   one tracepoint program
-  ///   rss         on_rss_stat                      floor:TRACEPOINT  an empty program on rss_stat or sys_exit
-  ///   clock:NS    on_clock every NS on each CPU    gpu            what follows the NVIDIA driver on this kernel
+  ///   default           every tracepoint but rss_stat
+  ///   rss               on_rss_stat
+  ///   only:PROGRAM      one tracepoint program
+  ///   floor:TRACEPOINT  an empty program on rss_stat or sys_exit
+  ///   clock:NS          on_clock every NS on each CPU
+  ///   gpu               what follows the NVIDIA driver on this kernel
   /// False, with the reason on stderr, if one of them cannot be attached.
   bool attach(std::string_view pieces);
   void detach();

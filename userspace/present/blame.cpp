@@ -21,6 +21,7 @@ namespace {
 constexpr double kLeastShare = 0.01;   // of the process's growth, to be told of
 constexpr double kLeastBranch = 0.03;  // to have a branch in the tree
 constexpr std::size_t kMostProcesses = 20;
+constexpr std::size_t kMostEnded = 5;  // by name
 constexpr std::size_t kMostDepth = 64;
 
 std::string_view base_name(std::string_view path) {
@@ -253,12 +254,14 @@ std::string to_text(const BlameReport& report) {
     out += fmt::format("; the cgroup by {} (difference {})", signed_size(*report.cgroup_grown),
                        signed_size(*report.cgroup_grown - report.grown));
   out += "\n" + family(report);
-  std::size_t shown = 0, hidden = 0;
+  std::size_t shown = 0, hidden = 0, ended = 0;
+  std::string names;  // of those that ended
   for (const BlameProcess& p : report.processes) {
     bool huge = p.grown_hugetlb && *p.grown_hugetlb != Bytes{};
     bool worth = huge || share(p.grown(), report.grown) >= kLeastShare || (shown == 0 && p.grown() > Bytes{});
     if (!worth || shown >= kMostProcesses) {
-      ++hidden;
+      ++(p.exited ? ended : hidden);
+      if (p.exited && ended <= kMostEnded) names += (ended > 1 ? ", " : "") + describe(p.process);
       continue;
     }
     ++shown;
@@ -283,8 +286,10 @@ std::string to_text(const BlameReport& report) {
                          kUnseenByFaults);
   }
   if (hidden)
-    out += fmt::format("\n{} more processes grew by less than {:.0f} %, shrank or ended\n", hidden,
-                       100 * kLeastShare);
+    out +=
+        fmt::format("\n{} more processes grew by less than {:.0f} % or shrank\n", hidden, 100 * kLeastShare);
+  if (ended > kMostEnded) names += fmt::format(" and {} more", ended - kMostEnded);
+  if (ended) out += fmt::format("\nended in this time, and what they had grown with them: {}\n", names);
   std::string_view gap = "\n";
   for (const std::string& doubt : doubts_of(report))
     out += fmt::format("{}  {}\n", std::exchange(gap, ""), doubt);

@@ -27,7 +27,7 @@ struct RecordingReader::Database {
         hierarchy(run.hierarchy),
         sources{source(columns::sample, "samples"), source(columns::process_sample, "process_samples"),
                 source(columns::exit, "exits"), source("time_ns, killed", "ticks"),
-                // As it was told by recordings of before it was a part of the forecast.
+                // Older recordings have reclaim as lines that were told, too: it would be told twice.
                 source("time_ns, type, json, text", "events WHERE type<>'reclaim'"),
                 source("time_ns, cgroup", "removals"), source(columns::forecast, "forecasts WHERE told"),
                 source(columns::reclaim, "reclaim"), source(columns::gpu_sample, "gpu_samples")} {}

@@ -30,6 +30,11 @@ struct Fixture {
                                           " kB\nPrivate_Clean: 0 kB\nPrivate_Dirty: " + kib(own_mib) +
                                           " kB\n");
   }
+
+  void begin_with(std::initializer_list<std::uint32_t> pids) {
+    for (std::uint32_t pid : pids) blame.note(pid);
+    blame.begin();
+  }
 };
 
 TEST(Blame, growth_is_what_came_between_the_beginning_and_the_end_of_the_window) {
@@ -57,8 +62,7 @@ TEST(Blame, growth_is_what_came_between_the_beginning_and_the_end_of_the_window)
 TEST(Blame, a_process_that_is_gone_at_the_end_has_exited) {
   Fixture f;
   f.process(7, 100, 100);
-  f.blame.note(7);
-  f.blame.begin();
+  f.begin_with({7});
   std::filesystem::remove_all(f.tree.roots().proc() + "/7");
   f.blame.end();
   BlameReport report = f.blame.finish(Seconds(1));
@@ -71,9 +75,7 @@ TEST(Blame, who_loses_its_memory_while_its_pages_are_looked_at_has_not_grown) {
   Fixture f;
   f.process(7, 100, 100);
   f.process(8, 100, 100);
-  f.blame.note(7);
-  f.blame.note(8);
-  f.blame.begin();
+  f.begin_with({7, 8});
   f.process(7, 140, 140);
   f.process(8, 140, 140);
   f.blame.end();

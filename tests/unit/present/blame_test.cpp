@@ -66,6 +66,22 @@ TEST(BlameText, names_the_line_its_bytes_and_what_no_fault_showed) {
   EXPECT_EQ(text.find("_start"), std::string::npos) << "what only runs Python is left out\n" << text;
 }
 
+TEST(BlameText, names_who_ended_before_its_growth_was_known) {
+  BlameReport r = report();
+  for (std::uint32_t pid = 20; pid < 27; ++pid) {
+    r.processes.emplace_back();
+    r.processes.back().process.id = {pid, 1};
+    r.processes.back().process.comm = "worker\x1b";
+    r.processes.back().exited = pid != 20;
+  }
+  std::string text = to_text(r);
+  EXPECT_NE(text.find("\n1 more processes grew by less than 1 % or shrank\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("ended in this time, and what they had grown with them: worker"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("[25] and 1 more\n"), std::string::npos) << text;
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
+}
+
 TEST(BlameText, is_safe_on_a_terminal) {
   BlameReport r = report();
   r.processes[0].sites[0].stack[2].function = "evil\x1b[2J";
