@@ -128,6 +128,14 @@ Result<Store> Store::open(const std::string& path) {
   if (code == SQLITE_OK && !log && !ask(impl->db.get(), "SELECT count(*) FROM sqlite_schema"))
     impl->db = open_to_read(file, true, code);
   if (code != SQLITE_OK) return Error::usage(fmt::format("{}: {}", shown, sqlite3_errmsg(impl->db.get())));
+  // Who made it was killed before anything was in it.
+  if (ask(impl->db.get(), "SELECT count(*) FROM sqlite_schema") == 0 &&
+      ask(impl->db.get(), "PRAGMA application_id") == 0) {
+    sqlite3* nothing = nullptr;
+    code = sqlite3_open(":memory:", &nothing);
+    impl->db.reset(nothing);
+    if (code != SQLITE_OK || !make_tables(nothing)) return impl->failed();
+  }
   if (auto ok = prepare_to_read(impl->db.get(), shown); !ok) return ok.error();
   if (ask(impl->db.get(), "PRAGMA user_version") == 1 && !read_lines_of_schema_1(impl->db.get()))
     return impl->failed();

@@ -529,6 +529,23 @@ TEST_F(StoreTest, says_that_nothing_is_there) {
   EXPECT_NE(none.error().message.find("no OOM kill"), std::string::npos);
 }
 
+TEST_F(StoreTest, whose_making_was_cut_short_has_no_kills_and_can_be_written) {
+  std::string file = dir_ + "/oomcast.db";
+  std::ofstream(file).close();
+  auto says = [&] {
+    auto store = Store::open(dir_);
+    return !store ? store.error().message : store->episode(std::nullopt).error().message;
+  };
+  EXPECT_NE(says().find("no OOM kill"), std::string::npos) << says();
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open(file.c_str(), &db), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(db, "PRAGMA journal_mode=WAL", nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3_close(db);
+  EXPECT_NE(says().find("no OOM kill"), std::string::npos) << says();
+  ASSERT_TRUE(keep()->finish());
+  EXPECT_TRUE(Store::open(dir_));
+}
+
 TEST_F(StoreTest, opens_a_recording_too) {
   std::string file = dir_ + "/run.db";
   auto made = StoreWriter::record(file, info(), false);
