@@ -305,7 +305,9 @@ std::optional<Rise> find_rise(const StoredEpisode& e) {
   double jump = final - before, elapsed = -series.points[since].at;
   auto known = forecast_at(e, -window);
   double rate = span > window ? (before - first) / (span - window) : 0;
-  if (known && known->second.growth && known->second.verdict == Verdict::leak)
+  // A leak that is younger than the window is the beginning of what the window shows.
+  if (known && known->second.growth && known->second.verdict == Verdict::leak &&
+      known->second.evidence.regime.value_or(Seconds(span)).count() >= window)
     rate = std::max(rate, known->second.growth->rate.value);
   double expected = std::max(0.0, rate) * std::min(elapsed, window * 1.5);
   out.sudden = span > 0.5 && jump > 2.5 * expected && jump > 0.04 * final && jump > 1 << 20;

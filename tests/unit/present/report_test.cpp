@@ -322,6 +322,21 @@ TEST_F(Report, says_from_where_a_step_rose_that_took_longer_than_moments) {
   EXPECT_NEAR(report.rise->took.count(), 4.5, 0.5);
 }
 
+TEST_F(Report, calls_a_step_a_step_though_its_beginning_looked_like_a_leak) {
+  Scene scene;
+  for (int t = -400; t < -5; ++t) scene.level(t, 100);
+  for (double t = -5; t < 0; t += 0.25) scene.level(t, 100 + 80 * (t + 5));
+  ForecastFact leak = scene.forecast(-3.2, Verdict::leak, 3.5, "its floor rises +80.0 MiB/s for 1.8 s now");
+  leak.forecast.growth->rate = {mib(80).as_double()};
+  leak.forecast.evidence.regime = Seconds(1.8);
+  scene.e_.forecasts.push_back(leak);
+  scene.killed(scene.trainer_, mib(480));
+  PostMortem report = make_post_mortem(scene.e_);
+  ASSERT_TRUE(report.rise);
+  EXPECT_EQ(report.rise->cause, Verdict::step);
+  EXPECT_EQ(report.rise->from, mib(100));
+}
+
 TEST_F(Report, leaves_the_start_out_of_a_step_however_fast_it_was) {
   Scene scene;
   for (int i = 0; i < 3; ++i) scene.level(-5.06 + 0.001 * i, 2 + 10 * i);
