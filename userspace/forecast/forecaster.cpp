@@ -251,7 +251,7 @@ const Forecast& Forecaster::forecast() {
 // The largest part of the window up to now that one trend explains, if that trend is a leak.
 std::optional<Forecaster::Leak> Forecaster::find_leak(const Window& window, bool whole,
                                                       double explained) const {
-  const Shape& shape = window.shape;
+  const Shape shape = without_shifts(window.shape);
   const auto& segments = shape.segments;
   const auto& dots = shape.floor;
   if (segments.empty() || dots.size() < 4) return std::nullopt;
@@ -287,8 +287,9 @@ std::optional<Forecaster::Leak> Forecaster::find_leak(const Window& window, bool
     if (by_jumps(segments, first, shape.noise, leak.rise)) return std::nullopt;
     leak.strength =
         std::min(share(leak.rise, shape.reversed_rise + 1), share(leak.rise, 2 * trend->residual_sd() + 1));
-    leak.peaks = peaks_above(*trend, window);
-    if (leak.peaks.recurring) leak.noise = noise_above(*trend, window, false);
+    double level_since = std::max(trend->begin(), shape.level_since);
+    leak.peaks = peaks_above(*trend, window, level_since);
+    if (leak.peaks.recurring) leak.noise = noise_above(*trend, window, level_since, false);
     return leak;
   };
 
@@ -324,10 +325,11 @@ std::optional<Forecaster::Leak> Forecaster::find_leak(const Window& window, bool
   return chosen;
 }
 
-Peaks Forecaster::noise_above(const Trend& trend, const Window& window, bool with_excursions) const {
+Peaks Forecaster::noise_above(const Trend& trend, const Window& window, double since,
+                              bool with_excursions) const {
   std::vector<double> heights;
   for (const Bucket& b : window.buckets) {
-    if (b.time < trend.begin() || &b == &window.buckets.back()) continue;
+    if (b.time < since || &b == &window.buckets.back()) continue;
     bool inside = !with_excursions &&
                   std::any_of(window.shape.excursions.begin(), window.shape.excursions.end(),
                               [&](const Excursion& e) { return b.time >= e.from && b.time <= e.to; });
@@ -337,26 +339,27 @@ Peaks Forecaster::noise_above(const Trend& trend, const Window& window, bool wit
   if (heights.size() < 3) return out;
   std::tie(out.mean, out.sd) = moments(heights);
   out.most = *std::max_element(heights.begin(), heights.end());
-  out.period = (trend.end() - trend.begin()) / static_cast<double>(heights.size());
+  out.period = (trend.end() - since) / static_cast<double>(heights.size());
   return out;
 }
 
-Peaks Forecaster::peaks_above(const Trend& trend, const Window& window) const {
+Peaks Forecaster::peaks_above(const Trend& trend, const Window& window, double since) const {
   Peaks out;
   std::vector<double> heights, times;
   for (const Excursion& e : window.shape.excursions) {
-    if (e.from < trend.begin()) continue;
+    if (e.from < since) continue;
     heights.push_back(e.height);
     times.push_back(e.peak_time);
   }
-  if (heights.size() < 2) return noise_above(trend, window, true);
+  if (heights.size() < 2) return noise_above(trend, window, since, true);
   // Above the trend, not above the opened floor: they differ by the trend's own rise.
   for (std::size_t i = 0; i < heights.size(); ++i)
     for (const Bucket& b : window.buckets)
       if (b.peak_time == static_cast<float>(times[i])) heights[i] = b.high - trend.value(times[i]);
   std::tie(out.mean, out.sd) = moments(heights);
   // What stands little above the rest is the highest of the noise, and need not be waited for.
-  if (out.mean < kPeakNoise * noise_above(trend, window, false).most) return noise_above(trend, window, true);
+  if (out.mean < kPeakNoise * noise_above(trend, window, since, false).most)
+    return noise_above(trend, window, since, true);
   out.recurring = true;
   out.most = *std::max_element(heights.begin(), heights.end());
   std::vector<double> gaps;

@@ -54,8 +54,8 @@ class Forecaster {
   bool limit_moved() const;
   void analyse();
   std::optional<Leak> find_leak(const Window& window, bool whole, double explained) const;
-  Peaks noise_above(const Trend& trend, const Window& window, bool with_excursions) const;
-  Peaks peaks_above(const Trend& trend, const Window& window) const;
+  Peaks noise_above(const Trend& trend, const Window& window, double since, bool with_excursions) const;
+  Peaks peaks_above(const Trend& trend, const Window& window, double since) const;
   void tell_leak(const Leak& leak);
   void tell_rest(const std::vector<Window>& windows);
   bool tell_surplus();

@@ -13,6 +13,13 @@ constexpr double kExcursionNoise = 6;     // times the noise
 constexpr double kExcursionLevel = 0.02;  // of the highest value
 constexpr double kSegmentPenalty = 12;    // times noise² ln n
 constexpr std::size_t kLeastSegment = 3;
+// A shift between two stretches of one rise.
+constexpr std::size_t kMostShifts = 2;
+constexpr std::size_t kLeastStretch = 8;  // dots
+constexpr std::size_t kMostBetween = 4;   // dots
+constexpr double kSameRate = 2;           // times
+constexpr double kShiftNoise = 6;         // times the noise
+constexpr double kShiftRise = 0.15;       // of what both stretches rise
 
 double median(std::vector<double>& v) {
   if (v.empty()) return 0;
@@ -126,6 +133,38 @@ Segment fit_line(std::span<const Dot> dots, std::size_t begin, std::size_t end) 
   s.at_begin = my + s.slope * (dots[begin].time - mt);
   s.at_end = my + s.slope * (dots[end - 1].time - mt);
   return s;
+}
+
+Shape without_shifts(const Shape& shape) {
+  const auto& segments = shape.segments;
+  Shape out = shape;
+  std::size_t shifts = 0;
+  for (std::size_t k = segments.size(); k-- > 1;) {
+    const Segment& newer = segments[k];
+    std::size_t j = k - 1;  // the one before, over a few dots of the shift itself
+    if (segments[j].size() <= kMostBetween && segments[j].size() < kLeastStretch && j > 0) --j;
+    const Segment& older = segments[j];
+    if (newer.size() < kLeastStretch || older.size() < kLeastStretch) continue;
+    bool same = newer.slope > 0 && older.slope > newer.slope / kSameRate &&
+                older.slope < newer.slope * kSameRate && newer.rise() > kShiftNoise * shape.noise &&
+                older.rise() > kShiftNoise * shape.noise;
+    double rate = (newer.slope + older.slope) / 2;
+    auto expected = [&](double time) {
+      return older.at_end + rate * (time - shape.floor[older.end - 1].time);
+    };
+    double gap = newer.at_begin - expected(shape.floor[newer.begin].time);
+    if (!same || gap < std::max(kShiftNoise * shape.noise, kShiftRise * (newer.rise() + older.rise())))
+      continue;
+    if (++shifts > kMostShifts) return shape;
+    if (shifts == 1) out.level_since = shape.floor[newer.begin].time;
+    for (std::size_t i = older.end; i < newer.begin; ++i) out.floor[i].value = expected(out.floor[i].time);
+    for (std::size_t i = 0; i < newer.begin; ++i) out.floor[i].value += gap;
+    k = j + 1;
+  }
+  if (shifts == 0) return shape;
+  out.segments = split(out.floor, out.noise);
+  out.reversed_rise = reversed_rise_of(out.floor);
+  return out;
 }
 
 Shape describe(std::span<const Bucket> window) {

@@ -38,6 +38,7 @@ struct Shape {
   bool under_way = false;  // the newest buckets are one more excursion that has not come back yet
   std::vector<Segment> segments;
   double reversed_rise = 0;  // the greatest rise of the floor that was taken back, bytes
+  double level_since = 0;    // of without_shifts(): s, when the newest of them was over
 };
 
 /// Noise: median absolute second difference (Gasser, Sroka & Jennen-Steinmetz 1986, Biometrika 73:625).
@@ -46,6 +47,11 @@ struct Shape {
 /// optimal partitioning into lines with a penalty per segment (Jackson et al. 2005, IEEE SPL 12:105).
 /// Quadratic in the buckets: about 0.1 ms for 128.
 Shape describe(std::span<const Bucket> window);
+
+/// The floor with its earlier parts lifted to where it would be if one or two sudden shifts upwards (a data
+/// set is loaded) had been there from the beginning: what rose at the same rate before and after is one rise.
+/// A floor that rises by its shifts is left as it is.
+Shape without_shifts(const Shape& shape);
 
 /// Straight line through dots by least squares.
 Segment fit_line(std::span<const Dot> dots, std::size_t begin, std::size_t end);
