@@ -313,12 +313,12 @@ std::optional<Rise> find_rise(const StoredEpisode& e) {
   out.sudden = span > 0.5 && jump > 2.5 * expected && jump > 0.04 * final && jump > 1 << 20;
   double began = -span, base = first;
   if (out.sudden) {
-    // What takes longer was under way when the window began: as far back as it rose half as fast.
+    // What takes longer was under way when the window began: as far back as it rose a quarter as fast.
     auto slope = [&](std::size_t i) {
       const auto &from = series.points[i - 1], &to = series.points[i];
       return (to.value - from.value) / std::max(to.at - from.at, 1e-3);
     };
-    double fast = 0.5 * jump / window;
+    double fast = 0.25 * jump / window;
     bool under_way = since + 1 < series.points.size() && slope(since + 1) >= fast;
     while (under_way && since > 0 && slope(since) >= fast) --since;
     before = series.points[since].value;
