@@ -2,7 +2,7 @@
 """How well the end of a made leak can be told at all: its parameters are known, only its noise is not.
 
 Each leak is made again with other noise; the median end of those that still live at a moment is the oracle's answer for
-that moment. Its error is what no forecast can be expected to be below. Prints the median and 90th percentile of the
+that moment. Its error is about what no forecast can be expected to be below: it has not seen the noise so far. Prints the median and 90th percentile of the
 error, in shares of the time left, by share of life and by shape (minutes a seed).
 """
 

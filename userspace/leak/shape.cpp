@@ -142,7 +142,7 @@ Shape without_shifts(const Shape& shape) {
   for (std::size_t k = segments.size(); k-- > 1;) {
     const Segment& newer = segments[k];
     std::size_t j = k - 1;  // the one before, over a few dots of the shift itself
-    if (segments[j].size() <= kMostBetween && segments[j].size() < kLeastStretch && j > 0) --j;
+    if (segments[j].size() <= kMostBetween && j > 0) --j;
     const Segment& older = segments[j];
     if (newer.size() < kLeastStretch || older.size() < kLeastStretch) continue;
     bool same = newer.slope > 0 && older.slope > newer.slope / kSameRate &&
