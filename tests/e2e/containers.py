@@ -26,10 +26,16 @@ def held_capabilities():
     return [f"CAP_{name}" for bit, name in enumerate(numbers) if held >> bit & 1]
 
 
-class Container:
-    """A runc container whose root file system has the static workloads in /w."""
+def root_can_be_pivoted():
+    """Not where this system runs from its initramfs."""
+    with open("/proc/self/mounts") as f:
+        return next(line.split()[2] for line in f if line.split()[1] == "/") not in ("rootfs", "ramfs")
 
-    def __init__(self, t, cgroup_path, container_id, command, limit=None, privileged=False):
+
+class Container:
+    """A runc container whose root file system has the static workloads in /w; with_usr: this machine's programs, too."""
+
+    def __init__(self, t, cgroup_path, container_id, command, limit=None, privileged=False, with_usr=False):
         runc = shutil.which("runc")
         if not runc:
             raise lib.Skip("runc is not installed")
@@ -67,18 +73,20 @@ class Container:
             for mount in spec["mounts"]:
                 if mount["destination"].startswith("/sys"):
                     mount["options"] = [o for o in mount.get("options", []) if o != "ro"]
-            for path in ("usr", "host"):
-                (root / path).mkdir()
-            for link in ("bin", "sbin", "lib", "lib64"):
-                (root / link).symlink_to(f"usr/{link}")
+            (root / "host").mkdir()
             (root / "oomcast").touch()
             spec["mounts"] += [
-                {"destination": "/usr", "type": "bind", "source": "/usr", "options": ["rbind", "ro"]},
                 {"destination": "/host", "type": "bind", "source": "/", "options": ["rbind", "ro"]},
                 {"destination": "/oomcast", "type": "bind", "source": str(t.oomcast_path), "options": ["bind", "ro"]},
                 {"destination": "/dev/kmsg", "type": "bind", "source": "/dev/kmsg", "options": ["bind"]}]
+        if privileged or with_usr:
+            (root / "usr").mkdir()
+            for link in ("bin", "sbin", "lib", "lib64"):
+                (root / link).symlink_to(f"usr/{link}")
+            spec["mounts"].append({"destination": "/usr", "type": "bind", "source": "/usr", "options": ["rbind", "ro"]})
         (bundle / "config.json").write_text(json.dumps(spec))
-        self.command = [runc, "run", "--bundle", str(bundle), container_id]
+        self.config = bundle / "config.json"
+        self.command = [runc, "run", *([] if root_can_be_pivoted() else ["--no-pivot"]), "--bundle", str(bundle), container_id]
         self.words = process["args"]
         t.later(self.remove)
 

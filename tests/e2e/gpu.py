@@ -4,9 +4,11 @@ say what they hold after each step."""
 import json
 import os
 import pathlib
+import shlex
 import subprocess
 import sys
 
+import containers
 import lib
 from lib import MiB, case
 
@@ -179,6 +181,38 @@ def a_driver_that_comes_after_oomcast_is_followed_by_its_device_numbers(t):
     check_steps(t, tracer, truth)
     t.check(all(line["status"] == 0 for line in events(tracer, "map")), "the version that a program asked for was not learned")
     t.equal("asked for", sorted(line["bytes"] for line in events(tracer, "oom")), 2 * [256 * MiB] + 2 * [512 * MiB])
+
+
+@case(limit_s=90)
+def a_program_in_a_container_is_counted_to_its_container(t):
+    name = containers.new_id(t)
+    box = containers.Container(t, f"{lib.base().path}/docker/{name}", name,
+                               ["/usr/bin/python3", "/w/gpu_program.py", "all_but_mappings"], with_usr=True)
+    # The files' directory is known when the stand-in runs.
+    config = json.loads(box.config.read_text())
+    config["process"]["env"].append("GPU_DIR=/gpu")
+    config["mounts"].append({"destination": "/gpu", "type": "bind", "source": "@GPU_DIR@", "options": ["rbind", "rw"]})
+    box.config.write_text(json.dumps(config))
+    run = f'sed -i "s|@GPU_DIR@|$GPU_DIR|" {box.config} && {shlex.join(box.command)}'
+    devices = os.path.exists("/dev/cuse")
+    if not devices and not os.path.exists("/dev/fuse"):
+        t.skip("neither /dev/cuse nor /dev/fuse: nothing can stand in for the driver")
+    child = t.start(None, sys.executable, t.workload("gpu_driver.py"), *(["--cuse"] if devices else []), "/bin/sh", "-c", run)
+    ready = child.wait_for("ready", timeout=20)
+    files = [] if devices else ["--gpu-test", f"control={ready['control']}", "--gpu-test", f"uvm={ready['uvm']}",
+                                "--gpu-test", f"version={VERSION}"]
+    tracer = t.oomcast("trace", "--json", *files).started()
+    child.go()
+    box.child = child
+    pid = box.host_pid()
+    child.wait(60)
+    tracer.wait_for_line("gpu", lambda line: line["op"] == "close" and line["process"]["pid"] == pid)
+    tracer.stop()
+    t.check_stream(tracer)
+    truth = [{**line, "pid": pid} for line in child.truth if line["event"] in ("begin", "step", "end")]
+    check_steps(t, tracer, truth)
+    t.equal("containers", {(line["process"]["cgroup"] or {}).get("container") for line in events(tracer, pid=pid)}, {name})
+    t.equal("pid in the container", {line["process"]["ns_pid"] for line in events(tracer, pid=pid)}, {1})
 
 
 @case(vm="never", limit_s=60)
