@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "present/cells.h"
 #include "present/gpu_xid.h"
 #include "present/post_mortem_parts.h"
 #include "present/rows.h"
@@ -34,6 +35,7 @@ std::optional<std::string> xid_of(const StoredEpisode& e, const std::vector<GpuA
   if (std::string_view name = gpu_xid_name(*g.status); !name.empty()) out += fmt::format(" ({})", name);
   if (f.process) out += " of " + name_of(*f.process);
   if (g.device) out += " on " + to_string(*g.device);
+  if (!g.message.empty()) out += ": " + displayable(g.message);
   return out;
 }
 

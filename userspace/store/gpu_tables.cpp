@@ -15,6 +15,7 @@ constexpr std::array kTables = {
               "seq INTEGER PRIMARY KEY, time_ns INTEGER, process INTEGER, op TEXT, kind TEXT, device TEXT,"
               " bytes INTEGER, status INTEGER, first_ns INTEGER, managed INTEGER, pinned INTEGER"},
     TableText{"gpu_evictions", "sample INTEGER PRIMARY KEY, evicted INTEGER, cpu_faults INTEGER"},
+    TableText{"gpu_errors", "event INTEGER PRIMARY KEY, bus TEXT, message TEXT"},
     TableText{"forecast_devices", "forecast INTEGER PRIMARY KEY, device TEXT"},
 };
 

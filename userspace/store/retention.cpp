@@ -204,6 +204,7 @@ bool Retention::drop_before(std::int64_t time, std::int64_t most) {
       return false;
     if (!execute(db_, "DELETE FROM gpu_evictions WHERE sample NOT IN (SELECT seq FROM gpu_samples)"))
       return false;
+    if (!execute(db_, "DELETE FROM gpu_errors WHERE event NOT IN (SELECT seq FROM gpu_events)")) return false;
     for (const Curves* curves : {&samples_, &process_samples_}) {
       if (most >= 0) continue;
       auto first = ask(

@@ -193,6 +193,8 @@ GpuFact Rows::gpu_event(const Statement& r) {
   if (!r.null(7)) e.first = time(r, 7);
   e.managed = r.bytes(8);
   e.pinned = r.bytes(9);
+  if (!r.null(10)) e.bus = r.text(10);
+  if (!r.null(11)) e.message = r.text(11);
   return f;
 }
 

@@ -35,7 +35,9 @@ inline const std::string gpu_sample =
     "faults, since_before, ended, (SELECT evicted FROM gpu_evictions g WHERE g.sample=gpu_samples.seq), "
     "(SELECT cpu_faults FROM gpu_evictions g WHERE g.sample=gpu_samples.seq)";
 inline const std::string gpu_event =
-    "time_ns, process, op, kind, device, bytes, status, first_ns, managed, pinned";
+    "time_ns, process, op, kind, device, bytes, status, first_ns, managed, pinned, "
+    "(SELECT bus FROM gpu_errors g WHERE g.event=gpu_events.seq), "
+    "(SELECT message FROM gpu_errors g WHERE g.event=gpu_events.seq)";
 inline const std::string exit = "time_ns, process";
 inline const std::string alert = "time_ns, rule, cgroup, message, forecast, seq";
 inline const std::string victim =

@@ -26,7 +26,7 @@
 //   machine_at_kill, zones_at_kill, slabs_at_kill
 //                   of an episode where no memory cgroup's limit was met, by the same report: NUMA nodes, RAM
 //                   and swap; each zone with its watermarks; the largest slabs that cannot be reclaimed
-//   gpu_samples, gpu_evictions, gpu_events, forecast_devices: gpu_tables.h
+//   gpu_samples, gpu_evictions, gpu_events, gpu_errors, forecast_devices: gpu_tables.h
 // Only in recordings:
 //   removals (a cgroup was forgotten), ticks (killed: whose limit was met), events (json, text: as it was told)
 //

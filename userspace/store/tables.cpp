@@ -47,7 +47,8 @@ Tables::Tables(sqlite3* db, std::int64_t run, const RunInfo& info, bool ordered)
       event_(db, "INSERT INTO events VALUES(?,?,?,?,?)"),
       gpu_sample_(db, "INSERT INTO gpu_samples VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"),
       gpu_event_(db, "INSERT INTO gpu_events VALUES(?,?,?,?,?,?,?,?,?,?,?)"),
-      gpu_eviction_(db, "INSERT INTO gpu_evictions VALUES(?,?,?)") {}
+      gpu_eviction_(db, "INSERT INTO gpu_evictions VALUES(?,?,?)"),
+      gpu_error_(db, "INSERT INTO gpu_errors VALUES(?,?,?)") {}
 
 std::optional<std::int64_t> Tables::next_seq() {
   return ordered_ ? std::optional(++seq_) : std::nullopt;
@@ -190,6 +191,9 @@ void Tables::write(const GpuFact& g) {
   gpu_event_ << next_seq() << wall(g.time) << process << to_string(e.op) << to_string(e.kind)
              << name_of(e.device) << e.bytes << e.status << first << e.managed << e.pinned;
   run(gpu_event_);
+  if (e.op != Op::xid) return;
+  gpu_error_ << std::int64_t{sqlite3_last_insert_rowid(db_)} << e.bus << e.message;
+  run(gpu_error_);
 }
 
 void Tables::write(const GpuSample& s) {

@@ -48,12 +48,15 @@ TEST(GpuAtKill, tells_of_an_error_of_a_victims_card_in_the_minute_before_the_kil
     GpuFact xid{kKill - before, std::nullopt, {}};
     xid.event.op = GpuEvent::Op::xid;
     xid.event.status = 31;
+    xid.event.message = "MMU Fault:\n0x1234";
     xid.event.device = device;
     e.gpu_events = {xid};
     return e;
   };
   EXPECT_TRUE(is_told(with_xid(30s, card(1)),
                       "the driver reported Xid 31 (memory page fault on the card) on " + to_string(card(1))));
+  EXPECT_TRUE(is_told(with_xid(30s, card(1)), ": MMU Fault:")) << "the driver's words";
+  EXPECT_FALSE(is_told(with_xid(30s, card(1)), "\n"));
   EXPECT_TRUE(is_told(with_xid(30s, std::nullopt), "Xid 31")) << "perhaps of this card";
   EXPECT_FALSE(is_told(with_xid(30s, card(2)), "Xid")) << "another card";
   EXPECT_FALSE(is_told(with_xid(61s, card(1)), "Xid")) << "too long ago";

@@ -339,7 +339,8 @@ TEST_F(Recording, of_before_gpus_were_followed_reads_as_one_without_any) {
   forecast.time = at_s(3);
   writer->add(forecast);
   ASSERT_TRUE(writer->finish());
-  sql("DROP TABLE gpu_samples; DROP TABLE gpu_evictions; DROP TABLE gpu_events; DROP TABLE forecast_devices");
+  sql("DROP TABLE gpu_samples; DROP TABLE gpu_evictions; DROP TABLE gpu_events; "
+      "DROP TABLE gpu_errors; DROP TABLE forecast_devices");
   auto items = read();
   ASSERT_EQ(items.size(), 1u);
   EXPECT_FALSE(std::get<ForecastFact>(items[0]).device);

@@ -791,6 +791,8 @@ TEST_F(StoreTest, keeps_the_errors_of_cards_also_of_those_that_blame_nobody) {
     xid.event.op = GpuEvent::Op::xid;
     xid.event.status = code;
     xid.event.device.emplace().bytes.fill(7);
+    xid.event.bus = "PCI:0000:01:00";
+    xid.event.message = code == 31 ? "MMU Fault" : "";
     writer->add(xid);
   }
   writer->add(EpisodeFact{kill(1, 1000, 77, job_)});
@@ -801,6 +803,8 @@ TEST_F(StoreTest, keeps_the_errors_of_cards_also_of_those_that_blame_nobody) {
   EXPECT_EQ(stored.gpu_events[0].event.status, 31u);
   ASSERT_TRUE(stored.gpu_events[0].process);
   EXPECT_EQ(stored.gpu_events[0].process->id, victim.id);
+  EXPECT_EQ(stored.gpu_events[0].event.bus, "PCI:0000:01:00");
+  EXPECT_EQ(stored.gpu_events[0].event.message, "MMU Fault");
   EXPECT_EQ(stored.gpu_events[1].event.status, 79u);
   EXPECT_FALSE(stored.gpu_events[1].process);
 }
@@ -811,7 +815,7 @@ TEST_F(StoreTest, of_before_gpus_were_followed_is_read_and_gets_their_tables_whe
     writer->add(EpisodeFact{kill(1, 1000, 77, job_)});
     ASSERT_TRUE(writer->finish());
   }
-  for (const char* table : {"gpu_samples", "gpu_evictions", "gpu_events", "forecast_devices"})
+  for (const char* table : {"gpu_samples", "gpu_evictions", "gpu_events", "gpu_errors", "forecast_devices"})
     ask(std::string("DROP TABLE ") + table);
   EXPECT_TRUE(last().gpu.empty());
   {
