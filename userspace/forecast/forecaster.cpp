@@ -251,7 +251,8 @@ const Forecast& Forecaster::forecast() {
 // The largest part of the window up to now that one trend explains, if that trend is a leak.
 std::optional<Forecaster::Leak> Forecaster::find_leak(const Window& window, bool whole,
                                                       double explained) const {
-  const Shape shape = without_shifts(window.shape);
+  const std::optional<Shape> level = without_shifts(window.shape);
+  const Shape& shape = level ? *level : window.shape;
   const auto& segments = shape.segments;
   const auto& dots = shape.floor;
   if (segments.empty() || dots.size() < 4) return std::nullopt;

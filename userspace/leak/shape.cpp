@@ -135,9 +135,9 @@ Segment fit_line(std::span<const Dot> dots, std::size_t begin, std::size_t end) 
   return s;
 }
 
-Shape without_shifts(const Shape& shape) {
+std::optional<Shape> without_shifts(const Shape& shape) {
   const auto& segments = shape.segments;
-  Shape out = shape;
+  std::optional<Shape> out;
   std::size_t shifts = 0;
   for (std::size_t k = segments.size(); k-- > 1;) {
     const Segment& newer = segments[k];
@@ -155,15 +155,18 @@ Shape without_shifts(const Shape& shape) {
     double gap = newer.at_begin - expected(shape.floor[newer.begin].time);
     if (!same || gap < std::max(kShiftNoise * shape.noise, kShiftRise * (newer.rise() + older.rise())))
       continue;
-    if (++shifts > kMostShifts) return shape;
-    if (shifts == 1) out.level_since = shape.floor[newer.begin].time;
-    for (std::size_t i = older.end; i < newer.begin; ++i) out.floor[i].value = expected(out.floor[i].time);
-    for (std::size_t i = 0; i < newer.begin; ++i) out.floor[i].value += gap;
+    if (++shifts > kMostShifts) return std::nullopt;
+    if (!out) {
+      out = shape;
+      out->level_since = shape.floor[newer.begin].time;
+    }
+    for (std::size_t i = older.end; i < newer.begin; ++i) out->floor[i].value = expected(out->floor[i].time);
+    for (std::size_t i = 0; i < newer.begin; ++i) out->floor[i].value += gap;
     k = j + 1;
   }
-  if (shifts == 0) return shape;
-  out.segments = split(out.floor, out.noise);
-  out.reversed_rise = reversed_rise_of(out.floor);
+  if (!out) return std::nullopt;
+  out->segments = split(out->floor, out->noise);
+  out->reversed_rise = reversed_rise_of(out->floor);
   return out;
 }
 

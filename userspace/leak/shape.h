@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -50,8 +51,8 @@ Shape describe(std::span<const Bucket> window);
 
 /// The floor with its earlier parts lifted to where it would be if one or two sudden shifts upwards (a data
 /// set is loaded) had been there from the beginning: what rose at the same rate before and after is one rise.
-/// A floor that rises by its shifts is left as it is.
-Shape without_shifts(const Shape& shape);
+/// nullopt: it has no such shift, or rises by them.
+std::optional<Shape> without_shifts(const Shape& shape);
 
 /// Straight line through dots by least squares.
 Segment fit_line(std::span<const Dot> dots, std::size_t begin, std::size_t end);
