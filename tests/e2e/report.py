@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import time
 
 import containers
@@ -165,8 +166,9 @@ def the_line_that_grew_is_named(t):
     script = pathlib.Path(__file__).parent.parent / "workloads" / "leak.py"
     line = next(n for n, text in enumerate(script.read_text().splitlines(), 1) if "kept.append" in text)
     truth = t.folder() / "truth"
-    child = t.start(group, "/usr/bin/python3", script, truth, "20")
-    t.equal("exit code of the victim", child.wait(60), 137)
+    rate = 20 if lib.seconds(1) == 1 else 5  # an emulated machine takes tens of seconds to look
+    child = t.start(group, "/usr/bin/python3", script, truth, rate)
+    t.equal("exit code of the victim", child.wait(90), 137)
     scene.wait(1)
     episode = scene.episodes()[0]
     grown = [[int(word) for word in text.split()] for text in truth.read_text().splitlines()[:-1]]
@@ -186,13 +188,31 @@ def the_line_that_grew_is_named(t):
     t.check(f"grew in <module> (leak.py:{line})" in words, f"the report does not say where it grew: {words}")
 
 
+@case(vm="never", limit_s=60)
+def a_look_that_takes_too_long_is_given_up_and_counted(t):
+    tracer = t.trace("--cgroup", lib.base().path)
+    group = t.cgroup().limit(256 * MiB)
+    child = t.start(group, "grow", "--rate", "20M", "--anon", "96M", "--forever")
+
+    def looks():
+        with open(f"/proc/{tracer.process.pid}/task/{tracer.process.pid}/children") as f:
+            return [int(pid) for pid in f.read().split()]
+
+    tracer.wait_for("a look", looks, 20)
+    os.kill(looks()[0], signal.SIGSTOP)
+    tracer.wait_for_line("lost", lambda line: line["reason"] == "growth_look_given_up", timeout=30)
+    t.check(child.process.poll() is None, "what was looked at has ended")
+    tracer.stop()
+    t.check_stream(tracer)
+
+
 @case(limit_s=60)
 def a_step_is_called_a_step(t):
     scene = scene_with_store(t)
     group = t.cgroup().limit(96 * MiB)
-    # Sudden is what takes a small part of what was seen: an emulated machine takes seconds for it.
+    # Sudden is what takes a small part of what was seen: page by page, an emulated machine takes seconds for it.
     hold = int(1000 * lib.seconds(5))
-    child = t.start(group, "grow", "--anon", "24M", "--hold", hold, "--anon", "128M")
+    child = t.start(group, "grow", "--at-once", "24M", "--hold", hold, "--at-once", "128M")
     killed(t, scene, child)
     post = check_report(t, scene, group.limit_bytes, group, [child.pid], "step", child.pid)
     rise = post["rise"]

@@ -203,7 +203,10 @@ void GrowthLooks::ask(CgroupId cgroup) {
 
 std::optional<int> GrowthLooks::advance(MonoTime now) {
   if (look_) {
-    if (now - look_->began >= kPatience && !std::exchange(look_->stopped, true)) kill(look_->pid, SIGKILL);
+    if (now - look_->began >= kPatience && !std::exchange(look_->stopped, true)) {
+      ++given_up_;
+      kill(look_->pid, SIGKILL);
+    }
     if (read()) end(now);
   }
   if (look_ || !next_ || !has_room()) return std::nullopt;

@@ -86,6 +86,8 @@ class GrowthLooks {
   void hurry();
 
   const GrowthFound& found() const { return found_; }
+  /// Looks that took too long on this machine, and were stopped without a result.
+  std::uint64_t given_up() const { return given_up_; }
   /// Path of the cgroup that is looked at now; empty: none.
   std::string looking_at() const { return look_ ? look_->target.cgroup : ""; }
 
@@ -109,6 +111,7 @@ class GrowthLooks {
   };
   std::optional<Look> look_;
   std::optional<LookPlan::Target> next_;
+  std::uint64_t given_up_ = 0;
 };
 
 }  // namespace oomcast

@@ -734,6 +734,7 @@ void Session::count_losses() {
   }
   since(missed_, bpf_->missed_runs(), "program_interrupted_itself");
   since(undecodable_, bpf_->undecodable(), "undecodable_record");
+  if (looks_) since(looks_given_up_, looks_->given_up(), "growth_look_given_up");
   if (gpu_) since(gpu_lost_, gpu_->lost(), "gpu_ring_full");
   if (gpu_) since(gpu_pages_lost_, gpu_->page_events_lost(), "gpu_page_events");
   since(dropped_,

@@ -160,7 +160,7 @@ class Session {
   std::map<std::string, std::uint64_t> lost_;
   LostCounts kernel_lost_;
   std::uint64_t missed_ = 0, undecodable_ = 0, dropped_ = 0, gpu_lost_ = 0, gpu_pages_lost_ = 0,
-                not_stored_ = 0;
+                not_stored_ = 0, looks_given_up_ = 0;
   std::uint64_t records_ = 0, polls_ = 0;
   MonoTime next_poll_{}, exact_until_{}, next_scan_{}, last_news_{};
   MonoTime heard_{};  // all that the log and the kernel programs said until then was read
