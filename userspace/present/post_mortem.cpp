@@ -305,9 +305,11 @@ std::optional<Rise> find_rise(const StoredEpisode& e) {
   double jump = final - before, elapsed = -series.points[since].at;
   auto known = forecast_at(e, -window);
   double rate = span > window ? (before - first) / (span - window) : 0;
-  // A leak that is younger than the window is the beginning of what the window shows.
+  // A leak that is younger than the window, or began moments ago in a long life, is the beginning of what the
+  // window shows.
+  double young = std::max(window, std::min(span / 20, 10.0));
   if (known && known->second.growth && known->second.verdict == Verdict::leak &&
-      known->second.evidence.regime.value_or(Seconds(span)).count() >= window)
+      known->second.evidence.regime.value_or(Seconds(span)).count() >= young)
     rate = std::max(rate, known->second.growth->rate.value);
   double expected = std::max(0.0, rate) * std::min(elapsed, window * 1.5);
   out.sudden = span > 0.5 && jump > 2.5 * expected && jump > 0.04 * final && jump > 1 << 20;

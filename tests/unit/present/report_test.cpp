@@ -323,13 +323,28 @@ TEST_F(Report, says_from_where_a_step_rose_that_took_longer_than_moments) {
 }
 
 TEST_F(Report, calls_a_step_a_step_though_its_beginning_looked_like_a_leak) {
+  for (double took : {5, 8}) {
+    Scene scene;
+    for (int t = -400; t < -took; ++t) scene.level(t, 100);
+    for (double t = -took; t < 0; t += 0.25) scene.level(t, 100 + 400 / took * (t + took));
+    ForecastFact leak = scene.forecast(-3.2, Verdict::leak, 3.5, "its floor rises now");
+    leak.forecast.growth->rate = {mib(400).as_double() / took};
+    leak.forecast.evidence.regime = Seconds(took - 3.2);
+    scene.e_.forecasts.push_back(leak);
+    scene.killed(scene.trainer_, mib(480));
+    PostMortem report = make_post_mortem(scene.e_);
+    ASSERT_TRUE(report.rise);
+    EXPECT_EQ(report.rise->cause, Verdict::step) << took;
+    EXPECT_EQ(report.rise->from, mib(100)) << took;
+  }
+}
+
+TEST_F(Report, says_from_where_a_step_rose_whose_beginning_was_slow) {
   Scene scene;
-  for (int t = -400; t < -5; ++t) scene.level(t, 100);
-  for (double t = -5; t < 0; t += 0.25) scene.level(t, 100 + 80 * (t + 5));
-  ForecastFact leak = scene.forecast(-3.2, Verdict::leak, 3.5, "its floor rises +80.0 MiB/s for 1.8 s now");
-  leak.forecast.growth->rate = {mib(80).as_double()};
-  leak.forecast.evidence.regime = Seconds(1.8);
-  scene.e_.forecasts.push_back(leak);
+  for (int t = -400; t < -8; ++t) scene.level(t, 100);
+  for (double t = -8; t < -4; t += 0.25) scene.level(t, 100 + 30 * (t + 8));
+  for (double t = -4; t < 0; t += 0.25) scene.level(t, 220 + 70 * (t + 4));
+  scene.e_.forecasts.push_back(scene.forecast(-390, Verdict::stable, {}, "no rise above noise in 10 s"));
   scene.killed(scene.trainer_, mib(480));
   PostMortem report = make_post_mortem(scene.e_);
   ASSERT_TRUE(report.rise);
