@@ -206,6 +206,31 @@ def a_container_as_scope(t):
 
 
 @case(vm="never", limit_s=40)
+def a_container_by_its_name_at_docker_as_scope(t):
+    name = new_id(t)
+    container = Container(t, f"{lib.base().path}/docker/{name}", name, ["/w/grow", "--go", "--anon", "64M"], 32 * MiB).start()
+    pid = container.host_pid()
+    container.child.wait_for("ready")
+    root = t.folder()
+    for folder in ("proc", "sys", "dev"):
+        (root / folder).symlink_to(f"/{folder}")
+    config = root / "var/lib/docker/containers" / name / "config.v2.json"
+    config.parent.mkdir(parents=True)
+    config.write_text(json.dumps({"ID": name, "Name": "/happy_trainer"}))
+    code, _, err = t.run_oomcast("trace", "--json", "--root", root, "--container", "happy_trainr")
+    t.check(code == 1 and "happy_trainer" in err, f"exit {code}, no near match: {lib.one_line(err)}")
+    tracer = t.trace("--root", root, "--container", "happy_trainer")
+    scene = Scene(t, tracer=tracer)
+    group = container.cgroup()
+    container.child.go()
+    t.equal("exit code of the container", container.child.wait(), 137)
+    scene.tids = {pid: pid}
+    scene.check({pid: Expected(group, group, container.words, "shown")})
+    tracer.stop()
+    t.check_stream(tracer)
+
+
+@case(vm="never", limit_s=40)
 def a_cgroup_inside_a_container(t):
     name = new_id(t)
     container = Container(t, f"{lib.base().path}/docker/{name}", name, ["/w/sleeper"], 64 * MiB).start()

@@ -14,6 +14,7 @@
 #include "app/commands.h"
 #include "app/output_file.h"
 #include "app/privileges.h"
+#include "app/scope.h"
 #include "app/tracing.h"
 #include "base/escape.h"
 #include "base/print.h"
@@ -44,7 +45,8 @@ struct Scope {
   std::vector<std::uint32_t> pids;   // all that are in it now
 };
 
-Result<Scope> find_scope(const ScopeOptions& wanted, const CgroupFs& fs, const ProcFs& procfs) {
+Result<Scope> find_scope(const ScopeOptions& wanted, const CgroupFs& fs, const ProcFs& procfs,
+                         const Roots& roots) {
   Scope out;
   auto all = procfs.list_pids();
   if (!all) return all.error();
@@ -54,7 +56,7 @@ Result<Scope> find_scope(const ScopeOptions& wanted, const CgroupFs& fs, const P
     if (!tree) return tree.error();
     std::vector<KnownCgroup> known;
     for (const CgroupEntry& c : tree->cgroups) known.push_back({c.id, c.path, name_cgroup(c.path), {}});
-    auto matches = match_cgroups(wanted, known, fs.mount());
+    auto matches = match_cgroups(wanted, std::move(known), fs.mount(), roots);
     if (!matches) return matches.error();
     for (const CgroupEntry& c : tree->cgroups)
       if (std::find(matches->begin(), matches->end(), c.id) != matches->end()) out.cgroups.push_back(c);
@@ -178,7 +180,7 @@ Result<int> blame(const Options& options) {
   ProcFs procfs(roots);
   auto fs = CgroupFs::open(roots);
   if (!fs) return fs.error();
-  auto scope = find_scope(options.scope, *fs, procfs);
+  auto scope = find_scope(options.scope, *fs, procfs, roots);
   if (!scope) return scope.error();
 
   FaultOptions fault;

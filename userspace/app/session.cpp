@@ -14,10 +14,10 @@
 
 #include "app/analysis.h"
 #include "app/privileges.h"
+#include "app/scope.h"
 #include "blame/python.h"
 #include "collect/text.h"
 #include "model/logged_kill.h"
-#include "model/scope.h"
 
 namespace oomcast {
 namespace {
@@ -61,14 +61,6 @@ Bytes rss_error(std::int64_t cpus, std::int64_t page) {
 }
 
 }  // namespace
-
-Result<std::vector<CgroupId>> match_cgroups(const ScopeOptions& scope, std::span<const KnownCgroup> known,
-                                            const CgroupMount& mount) {
-  if (scope.cgroup) return match_cgroup(known, mount, *scope.cgroup);
-  if (scope.container) return match_container(known, *scope.container);
-  if (scope.unit) return match_unit(known, *scope.unit);
-  return match_slurm_job(known, *scope.slurm_job);
-}
 
 Session::~Session() = default;
 
@@ -231,7 +223,7 @@ Status Session::resolve_scope(const ScopeOptions& scope) {
   world_->cgroups().for_each([&](const CgroupState& c) {
     if (!c.removed) known.push_back({c.ref->id, c.ref->path, c.ref->name, {}});
   });
-  auto matches = match_cgroups(scope, known, cgroupfs_->mount());
+  auto matches = match_cgroups(scope, std::move(known), cgroupfs_->mount(), roots_);
   if (!matches) return matches.error();
   for (const CgroupId& id : *matches) roots.cgroups.insert(id.inode);
   set_scope(std::move(roots));

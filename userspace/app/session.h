@@ -23,18 +23,12 @@
 #include "collect/procfs.h"
 #include "collect/roots.h"
 #include "forecast/book.h"
-#include "model/scope.h"
 #include "model/world.h"
 #include "present/facts.h"
 #include "present/overview.h"
 #include "store/writer.h"
 
 namespace oomcast {
-
-/// The topmost cgroups that a scope other than --pid names. Error (exit 1): nothing matches, with near
-/// matches.
-Result<std::vector<CgroupId>> match_cgroups(const ScopeOptions& scope, std::span<const KnownCgroup> known,
-                                            const CgroupMount& mount);
 
 class Session {
  public:
