@@ -1,5 +1,6 @@
 """scripts/bench cost: what tracing costs other programs and the machine."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -23,7 +24,7 @@ ARMS = {
     "empty program on rss_stat": ("floor:rss_stat", True),
 }
 # Besides, of loads that make system calls: what follows the NVIDIA driver, attached as if there were one.
-GPU_ARM, GPU_LOADS, GPU_CALL_BAR_NS = "GPU calls followed", ("getpid", "sparse"), 35
+GPU_ARM, GPU_LOADS, GPU_CALL_BAR_NS = "GPU calls followed", ("getpid", "sparse", "torch"), 35
 GPU_FLOOR = "empty program on sys_exit"
 GPU_ARMS = {GPU_ARM: ("gpu", True), GPU_FLOOR: ("floor:sys_exit", True)}
 GPU_PROGRAMS = ("on_ioctl_return", "on_mmap_return", "on_munmap_return", "on_syscall_return")
@@ -34,6 +35,7 @@ BARS = {
     ("malloc", "default"): 1.01,
     ("fork", "default"): 1.02,
     ("sparse", GPU_ARM): 1.01,
+    ("torch", GPU_ARM): 1.01,
 }
 LOADS = {
     "fault": "page-fault-bound: map, touch each 4 KiB page, unmap",
@@ -42,6 +44,7 @@ LOADS = {
     "exec": "fork, exec, wait",
     "getpid": "control: getpid",
     "sparse": "20,000 getpid a second, among other work",
+    "torch": blame.LOADS["torch"],
 }
 WITHIN = 0.004         # half an interval's width that is aimed at
 LOAD_LIMIT = 2 << 30   # of the cgroup that the loads run in
@@ -76,14 +79,25 @@ def say(text):
 
 # ---- slices: the kernel programs by themselves --------------------------------------------------------------------
 
-def one_pair(driver, load, pieces, attached, options, draw):
+@contextlib.contextmanager
+def slices_of(options, driver, load):
+    """What runs one slice of the load, and says how many ns an iteration took."""
+    if load == "torch":
+        with blame.Loop(options, load) as loop:
+            loop.slice_ns()
+            yield lambda: loop.slice_ns(options.slice_ms)
+    else:
+        yield lambda: driver.slice_ns(load, options.slice_ms)
+
+
+def one_pair(driver, slice_ns, pieces, attached, draw):
     """on/off: how much longer an iteration takes. Every slice follows an attach, so that both start alike."""
     took = {}
     for on in draw.sample((True, False), 2):
         driver.ask("attach", pieces)
         if not (on and attached):
             driver.ask("detach")
-        took[on] = driver.slice_ns(load, options.slice_ms)
+        took[on] = slice_ns()
         driver.ask("detach")
     return took[True] / took[False], took[False]
 
@@ -92,18 +106,18 @@ def measure_load(options, cgroup, load, arms):
     draw = random.Random()
     ratios = {arm: [] for arm in arms}
     base = []
-    with machine.Driver(options, cgroup) as driver:
+    with machine.Driver(options, cgroup) as driver, slices_of(options, driver, load) as slice_ns:
         if not driver.realtime:
             say("bench: SCHED_FIFO is not allowed here, so other programs disturb the loads")
         for done in range(1, options.most_pairs + 1):
             for arm in draw.sample(list(arms), len(arms)):
-                ratio, off_ns = one_pair(driver, load, *arms[arm], options, draw)
+                ratio, off_ns = one_pair(driver, slice_ns, *arms[arm], draw)
                 ratios[arm].append(ratio)
                 base.append(off_ns)
             if done >= options.pairs and done % 50 == 0 and all(
                     spread(ratios[arm]) <= WITHIN for arm in arms if arm == "A/A" or (load, arm) in BARS):
                 break
-        programs = count_programs(driver, load, arms["default + rss_stat"][0])
+        programs = count_programs(driver, load, arms["default + rss_stat"][0]) if load != "torch" else []
     group = f"{LOADS[load]} ({statistics.median(base):.0f} ns an iteration; on/off)"
     figures = [of_median(group, arm, ratios[arm], bar=BARS.get((load, arm))) for arm in arms]
     for arm, bar in ((GPU_ARM, GPU_CALL_BAR_NS), (GPU_FLOOR, None)):
@@ -412,11 +426,18 @@ def run(options):
             # As deep as a container's usually are.
             cgroups.make(cgroups.top / "pod")
             cgroups.load = cgroups.make(cgroups.top / "pod" / "container", LOAD_LIMIT)
+            options.load_cpu = max(os.sched_getaffinity(0))
             for load in LOADS:
                 if wanted(options, "programs", load):
                     say(f"bench: {load}")
                     of_load = {**arms, **GPU_ARMS} if load in GPU_LOADS else arms
-                    more, counts = measure_load(options, cgroups.load, load, of_load)
+                    try:
+                        more, counts = measure_load(options, cgroups.load, load, of_load)
+                    except CannotMeasure as why:
+                        if load != "torch":
+                            raise
+                        say(f"bench: {load}: {why}; its rows are left out")
+                        continue
                     figures += more
                     programs += counts
             if wanted(options, "observers"):
@@ -424,7 +445,6 @@ def run(options):
                 figures += measure_observers(options, cgroups.load, ["fault", "malloc", "fork"])
             if options.oomcast and wanted(options, "blame"):
                 say("bench: blame")
-                options.load_cpu = max(os.sched_getaffinity(0))
                 figures += blame.measure(options, say)
             if options.oomcast and wanted(options, "start"):
                 say("bench: start")
