@@ -268,6 +268,7 @@ void Session::start(Sink sink) {
     sink(fact);
   };
   book_.emplace(book_config());
+  count_kills();  // what is killed once we say that we follow is more than this
   emit(StartFact{now(), OOMCAST_VERSION, run_info().kernel, sources_});
   poll_all();
   tell_all();
