@@ -146,10 +146,10 @@ SEC("iter/cgroup")
 int walk_cgroups(struct bpf_iter__cgroup* ctx) {
   struct cgroup* cgroup = ctx->cgroup;
   if (!cgroup) return 0;
+  if (!cgroup->level) return 0; /* the root is not charged */
   struct cgroup_subsys_state* css = oc_memory_css_of(cgroup);
-  struct cgroup_subsys_state* parent = css ? BPF_CORE_READ(css, parent) : 0;
-  if (!parent) return 0; /* the root is not charged */
-  u64 id = oc_css_id(css);
+  if (!css) return 0;
+  u64 id = cgroup->kn->id; /* the verifier knows this pointer: no copy by a helper */
   struct mem_cgroup* memcg = (struct mem_cgroup*)css;
   struct oc_last now = {.pages = BPF_CORE_READ(memcg, memory.usage.counter),
                         .time_ns = bpf_ktime_get_ns(),
@@ -160,7 +160,7 @@ int walk_cgroups(struct bpf_iter__cgroup* ctx) {
   if (!r) return 0;
   oc_fill_header(&r->header, OC_CGROUP_SAMPLE, sizeof(*r));
   oc_fill_memcg(&r->memcg, css);
-  r->parent_id = oc_css_id(parent);
+  r->parent_id = oc_css_id(BPF_CORE_READ(css, parent));
   r->moved = 0;
   r->_pad = 0;
   bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP); /* who asked reads it */

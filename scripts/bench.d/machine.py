@@ -171,8 +171,10 @@ def programs_of(pid):
 
 
 def program_run_ns(pid):
-    """(runs, time) of the kernel programs that a process has loaded, while the kernel counts; None without bpftool."""
+    """(runs, time) of the kernel programs that a process has loaded, while the kernel counts; None without bpftool. Without
+    the iterator: it runs in the thread that reads it, and is in that thread's time."""
     programs = programs_of(pid)
     if programs is None:
         return None
+    programs = [p for p in programs if not p.get("name", "").startswith("walk_cgroups")]
     return sum(p.get("run_cnt", 0) for p in programs), sum(p.get("run_time_ns", 0) for p in programs)

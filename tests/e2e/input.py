@@ -140,6 +140,9 @@ def doctor_says_what_is_there(t):
     t.equal(f"kprobes here ({kprobes['detail']})", kprobes["state"], expected)
     if lib.VM == "kprobes-off":
         t.check("fire" in kprobes["detail"], f"it does not say that they never fire: {kprobes['detail']}")
+    with open("/sys/kernel/btf/vmlinux", "rb") as btf:
+        walks = b"\0bpf_iter__cgroup\0" in btf.read()
+    t.check(not walks or "cgroup iterator" not in states, f"this kernel walks cgroups: {states.get('cgroup iterator')}")
     version, _ = lib.memory_mount()
     t.check(f"v{version}" in states["memory cgroups"]["detail"], f"memory cgroups: {states['memory cgroups']['detail']}")
     code, text, _ = t.run_oomcast("doctor")

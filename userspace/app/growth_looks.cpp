@@ -77,10 +77,11 @@ void LookPlan::on_level(const Target& target, Bytes level, Bytes limit, MonoTime
     known.from = level;
     known.since = now;
   }
+  any_grown_ = any_grown_ || known.grown() >= kLeastGrown;
 }
 
 std::optional<LookPlan::Target> LookPlan::due(MonoTime now) const {
-  if (now < next_by_cost_) return std::nullopt;
+  if (!any_grown_ || now < next_by_cost_) return std::nullopt;
   Bytes most;
   for (const auto& [target, level] : levels_) {
     double share = level.grown().as_double() / std::max(1.0, level.limit.as_double());
@@ -104,6 +105,7 @@ void LookPlan::looked(MonoTime began, MonoTime now, Nanos cpu) {
     level.from = level.now;
     level.since = now;
   }
+  any_grown_ = false;
 }
 
 void GrowthFound::add(const BlameReport& report, const TaskTable& tasks, MonoTime from, MonoTime to) {

@@ -43,6 +43,7 @@ class LookPlan {
     Bytes grown() const { return now - from; }
   };
   std::map<Target, Level> levels_;
+  bool any_grown_ = false;  // some level by kLeastGrown, since the last look
   std::optional<MonoTime> first_;
   MonoTime next_{}, next_by_cost_{};
 };

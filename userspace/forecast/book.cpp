@@ -46,7 +46,14 @@ void Book::add(Entry& entry, const Reading& reading) {
 void Book::look(Entry& entry, MonoTime now) {
   entry.newest.time = now;
   entry.newest.forecast = entry.forecaster.forecast();
-  if (entry.newest.cgroup) tell_thrashing(entry.newest.forecast, entry.newest.cgroup->id, now);
+  if (entry.newest.cgroup) {
+    const CgroupId& cgroup = entry.newest.cgroup->id;
+    tell_thrashing(entry.newest.forecast, cgroup, now);
+    if (entry.quiet())
+      restless_.erase(cgroup.inode);
+    else
+      restless_.insert(cgroup.inode);
+  }
   const Forecast& next = entry.newest.forecast;
   if (next.eta) {
     entry.deadline_before = entry.deadline;
@@ -194,15 +201,14 @@ void Book::on_kill(const CgroupRef& owner) {
 
 void Book::tick(MonoTime now) {
   auto refresh = [&](Entry& entry) {
-    const Forecast& f = entry.newest.forecast;
-    bool quiet = (f.verdict == Verdict::stable || f.verdict == Verdict::unknown) && !f.eta && !f.alert;
-    if (now - entry.last.time <= 3 * config_.interval + 2s || quiet) return;
+    if (now - entry.last.time <= 3 * config_.interval + 2s || entry.quiet()) return;
     Reading same = entry.last;
     same.time = now;
     add(entry, same);
     look(entry, now);
   };
-  for (auto& [inode, entry] : cgroups_) refresh(entry);
+  // Of thousands of cgroups most are quiet.
+  for (auto at = restless_.begin(); at != restless_.end();) refresh(cgroups_.at(*at++));
   for (auto& [id, entry] : processes_)
     if (entry.told) refresh(entry);
   for (auto& [key, entry] : gpu_)

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -53,6 +54,7 @@ class Book {
   void on(const GpuSample& sample);
   void on(const ForgottenFact& forgotten) {
     cgroups_.erase(forgotten.cgroup.inode);
+    restless_.erase(forgotten.cgroup.inode);
     thrashing_.on(forgotten);
   }
   /// The limit of `owner` was met: what grew below it is being freed, and what comes is another life.
@@ -82,6 +84,10 @@ class Book {
     std::optional<Bytes> shared;
     Reading last;
     ForecastFact newest;
+    bool quiet() const {
+      const Forecast& f = newest.forecast;
+      return (f.verdict == Verdict::stable || f.verdict == Verdict::unknown) && !f.eta && !f.alert;
+    }
     // The last that was told.
     bool told = false, told_alert = false;
     Verdict told_verdict = Verdict::unknown;
@@ -103,6 +109,7 @@ class Book {
   };
   Config config_;
   std::map<std::uint64_t, Entry> cgroups_;  // by inode, in an order that a replay has too
+  std::set<std::uint64_t> restless_;  // of cgroups_: those whose forecast changes while nothing else does
   std::map<TaskId, Entry> processes_;
   std::map<std::pair<GpuUuid, TaskId>, Entry> gpu_;  // task 0: the card
   std::map<TaskId, Member> members_;                 // of the tree
