@@ -135,12 +135,18 @@ def new_id(t):
     return hashlib.sha256(f"{os.getpid()} {time.monotonic_ns()}".encode()).hexdigest()
 
 
+def about_to_grow(t, name, cgroup_path):
+    """A container of 32 MiB that takes 64 when it is told to go, and its first process's pid."""
+    container = Container(t, cgroup_path, name, ["/w/grow", "--go", "--anon", "64M"], 32 * MiB).start()
+    pid = container.host_pid()
+    container.child.wait_for("ready")
+    return container, pid
+
+
 @case(vm="never", limit_s=40)
 def a_kill_inside_a_container(t):
     name = new_id(t)
-    container = Container(t, f"{lib.base().path}/docker/{name}", name, ["/w/grow", "--go", "--anon", "64M"], 32 * MiB).start()
-    pid = container.host_pid()
-    container.child.wait_for("ready")
+    container, pid = about_to_grow(t, name, f"{lib.base().path}/docker/{name}")
     group = container.cgroup()
     scene = Scene(t)
     scene.tids = {pid: pid}
@@ -184,10 +190,7 @@ def the_pods_limit_above_the_containers(t):
 @case(vm="never", limit_s=40)
 def a_container_as_scope(t):
     name = new_id(t)
-    container = Container(t, f"{lib.base().path}/docker-{name}.scope", name, ["/w/grow", "--go", "--anon", "64M"],
-                          32 * MiB).start()
-    pid = container.host_pid()
-    container.child.wait_for("ready")
+    container, pid = about_to_grow(t, name, f"{lib.base().path}/docker-{name}.scope")
     tracer = t.trace("--container", name[:12])
     scene = Scene(t, tracer=tracer)
     group = container.cgroup()
@@ -208,9 +211,7 @@ def a_container_as_scope(t):
 @case(vm="never", limit_s=40)
 def a_container_by_its_name_at_docker_as_scope(t):
     name = new_id(t)
-    container = Container(t, f"{lib.base().path}/docker/{name}", name, ["/w/grow", "--go", "--anon", "64M"], 32 * MiB).start()
-    pid = container.host_pid()
-    container.child.wait_for("ready")
+    container, pid = about_to_grow(t, name, f"{lib.base().path}/docker/{name}")
     root = t.folder()
     for folder in ("proc", "sys", "dev"):
         (root / folder).symlink_to(f"/{folder}")

@@ -5,8 +5,8 @@
 //   gpu_evictions    of the gpu_samples of processes whose pages are followed
 //   gpu_events       what a person reads of: contexts, out of memory, copies, ends, errors of a card (process
 //                    NULL: the driver blames nobody)
-//   gpu_errors       of the gpu_events that are an error of a card: its place on the bus, and the driver's
-//   words forecast_devices the forecasts that are of a card, or of what a process has on it
+//   gpu_errors       of the gpu_events that are errors: the card's place on the bus, the driver's words
+//   forecast_devices the forecasts that are of a card, or of what a process has on it
 #pragma once
 
 #include "store/database.h"
