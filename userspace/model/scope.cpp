@@ -81,6 +81,7 @@ Error no_match(std::string_view option, std::string_view wanted, std::vector<std
                    [](const Near& a, const Near& b) { return a.distance < b.distance; });
 
   std::string message = fmt::format("no cgroup matches {} '{}'", option, printable(wanted));
+  if (candidates.empty()) return Error::failed(message + "; there is nothing of this kind here");
   if (near.empty()) return Error::failed(message + fmt::format("; none of {} is near", candidates.size()));
   for (std::size_t i = 0; i < near.size() && i < max_near; ++i)
     message += (i == 0 ? "; near: " : ", ") + printable(*near[i].text);

@@ -127,6 +127,8 @@ TEST(MatchUnit, at_most_five_near_ones_are_named_and_none_is_said) {
   EXPECT_EQ(std::count(message.begin(), message.end(), ','), 4);
   EXPECT_EQ(match_unit(known(paths), "zzzzzzzz").error().message,
             "no cgroup matches --unit 'zzzzzzzz'; none of 10 is near");
+  EXPECT_EQ(match_unit({}, "ssh").error().message,
+            "no cgroup matches --unit 'ssh'; there is nothing of this kind here");
 }
 
 TEST(MatchUnit, hostile_names_do_not_reach_the_terminal) {
