@@ -221,6 +221,25 @@ std::vector<PostMortemProcess> find_processes(const PostMortem& report) {
   return out;
 }
 
+// Where a sudden rise began that was under way at `since` already: as far back as it gained more than a
+// quarter as fast, whatever pauses it made. What came in one go between two samples took no longer than the
+// window: a cgroup that does not change is not looked at for a while.
+std::size_t rise_began(const Series& series, std::size_t since, double jump, double window, double rate) {
+  const auto& points = series.points;
+  std::size_t up = since;
+  while (up + 1 < points.size() && points[up].value <= points[since].value + 0.1 * jump) ++up;
+  if (points[up].at - points[since].at > window / 2) return since;
+  double fast = 0.25 * jump / window, gained = 0, most = 0;
+  std::size_t began = since;
+  for (std::size_t i = since; i > 0; --i) {
+    double step = points[i].value - points[i - 1].value, took = points[i].at - points[i - 1].at;
+    if (step > 0.25 * jump && step > 2.5 * rate * took) took = std::min(took, window);
+    gained += step - fast * took;
+    if (gained > most) most = gained, began = i - 1;
+  }
+  return began;
+}
+
 }  // namespace
 
 ClockMap clock_of(const RunInfo& run) {
@@ -315,14 +334,7 @@ std::optional<Rise> find_rise(const StoredEpisode& e) {
   out.sudden = span > 0.5 && jump > 2.5 * expected && jump > 0.04 * final && jump > 1 << 20;
   double began = -span, base = first;
   if (out.sudden) {
-    // What takes longer was under way when the window began: as far back as it rose a quarter as fast.
-    auto slope = [&](std::size_t i) {
-      const auto &from = series.points[i - 1], &to = series.points[i];
-      return (to.value - from.value) / std::max(to.at - from.at, 1e-3);
-    };
-    double fast = 0.25 * jump / window;
-    bool under_way = since + 1 < series.points.size() && slope(since + 1) >= fast;
-    while (under_way && since > 0 && slope(since) >= fast) --since;
+    since = rise_began(series, since, jump, window, rate);
     before = series.points[since].value;
     jump = final - before;
     elapsed = -series.points[since].at;

@@ -352,6 +352,33 @@ TEST_F(Report, says_from_where_a_step_rose_whose_beginning_was_slow) {
   EXPECT_EQ(report.rise->from, mib(100));
 }
 
+TEST_F(Report, says_from_where_a_step_rose_that_made_pauses) {
+  Scene scene;
+  for (int t = -60; t < -14; ++t) scene.level(t, 100);
+  // Nothing was seen of its beginning; then it stands still for a moment when the newest part begins.
+  scene.level(-3.4, 300);
+  scene.level(-3.2, 301);
+  scene.level(-2.9, 302);
+  for (double t = -2.5; t < 0; t += 0.25) scene.level(t, 310 + 75 * (t + 2.5));
+  scene.killed(scene.trainer_, mib(480));
+  PostMortem report = make_post_mortem(scene.e_);
+  ASSERT_TRUE(report.rise);
+  EXPECT_EQ(report.rise->cause, Verdict::step);
+  EXPECT_EQ(report.rise->from, mib(100));
+}
+
+TEST_F(Report, leaves_an_earlier_rise_out_of_a_step) {
+  Scene scene;
+  for (int t = -100; t < -20; ++t) scene.level(t, 100);
+  for (int t = -20; t <= -1; ++t) scene.level(t, 300);
+  scene.level(-0.5, 400);
+  scene.killed(scene.trainer_, mib(480));
+  PostMortem report = make_post_mortem(scene.e_);
+  ASSERT_TRUE(report.rise);
+  EXPECT_EQ(report.rise->cause, Verdict::step);
+  EXPECT_EQ(report.rise->from, mib(300));
+}
+
 TEST_F(Report, leaves_the_start_out_of_a_step_however_fast_it_was) {
   Scene scene;
   for (int i = 0; i < 3; ++i) scene.level(-5.06 + 0.001 * i, 2 + 10 * i);
