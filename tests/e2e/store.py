@@ -199,7 +199,7 @@ def two_on_one_store_count_a_kill_once(t):
 @case(vm="never", limit_s=60)
 def a_full_disk_is_told_once_and_written_again_when_there_is_room(t):
     disk = small_disk(t)
-    tracer = t.trace("--store", disk / "store", "--interval", "200ms")
+    tracer = t.trace("--store", disk / "store", "--interval", "200ms", "--quiet")
     full = open(disk / "full", "wb", buffering=0)
     try:
         while True:
@@ -226,13 +226,14 @@ def a_full_disk_is_told_once_and_written_again_when_there_is_room(t):
 def a_disk_that_cannot_be_written_does_not_end_the_tracing(t):
     disk = small_disk(t)
     subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
-    tracer = t.trace("--store", disk / "store")
-    one_kill(t, tracer)
-    tracer.stop()
-    t.check_stream(tracer)
-    errors = tracer.stderr().splitlines()
-    t.equal("lines on stderr", len(errors), 1)
-    t.check("nothing is stored" in errors[0] and "Read-only" in errors[0], errors[0])
+    for quiet in [], ["--quiet"]:
+        tracer = t.trace("--store", disk / "store", *quiet)
+        one_kill(t, tracer)
+        tracer.stop()
+        t.check_stream(tracer)
+        errors = tracer.stderr().splitlines()
+        t.equal("lines on stderr", len(errors), 1)
+        t.check("nothing is stored" in errors[0] and "Read-only" in errors[0], errors[0])
 
 
 @case(vm="never", limit_s=60)

@@ -88,7 +88,6 @@ Result<int> record(const Options& options) {
   if (!stop) return stop.error();
   Output output(options);
   std::unique_ptr<StoreWriter> writer;
-  auto say = diagnostics(options);
   // The file is made before privileges are dropped.
   auto make_file = [&](const Session& s) -> Status {
     auto made = StoreWriter::record(options.file, s.run_info(), options.force);
@@ -120,7 +119,7 @@ Result<int> record(const Options& options) {
     next = s.now() + std::chrono::seconds(1);
     for (const std::string& failure : writer->take_notices()) {
       told_failure = true;
-      say(failure);
+      tell_error(failure);
     }
     if (terminal)
       print(stderr, fmt::format("\r{} recorded, {} lines, {} OOM kills ", format_duration(s.now() - begin),
@@ -131,7 +130,7 @@ Result<int> record(const Options& options) {
   Status written = writer->finish();
   if (!written && told_failure) return 1;
   if (!written) return written.error();
-  if (writer->lost()) say(fmt::format("{} lines were lost: the disk was too slow", writer->lost()));
+  if (writer->lost()) tell_error(fmt::format("{} lines were lost: the disk was too slow", writer->lost()));
   if (!options.json)
     output.write_line(fmt::format("{} lines over {} with {} OOM kill{} in {}; read on: oomcast replay {}",
                                   items, format_duration(s.now() - begin), kills, kills == 1 ? "" : "s",

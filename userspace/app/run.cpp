@@ -244,7 +244,7 @@ Result<int> run(const Options& options) {
     store = temporary.emplace().path();
     auto kept = StoreWriter::keep(store, s.run_info());
     if (!kept) return Error::failed("keeping what leads to a kill: " + kept.error().message);
-    s.keep_in(*std::move(kept));
+    s.keep_in(*std::move(kept), tell_error);
   }
 
   auto child = start_waiting(options.arguments, *stop, score_before_protection(), options.json);

@@ -72,7 +72,6 @@ Result<std::unique_ptr<Session>> Session::open(const Options& options,
                                                const std::function<void(const std::string&)>& diagnostics) {
   std::unique_ptr<Session> s(new Session());
   s->options_ = options;
-  s->say_ = diagnostics;
   s->roots_.root = options.root;
   s->procfs_.emplace(s->roots_);
   Nanos wall = clock_now(CLOCK_REALTIME);
@@ -769,8 +768,10 @@ OomFactLine Session::with_forecast(Episode episode) const {
   return line;
 }
 
-void Session::keep_in(std::unique_ptr<StoreWriter> store) {
+void Session::keep_in(std::unique_ptr<StoreWriter> store,
+                      std::function<void(const std::string&)> tell_error) {
   store_ = std::move(store);
+  tell_error_ = std::move(tell_error);
   writers_.push_back(store_.get());
 }
 
@@ -782,7 +783,7 @@ void Session::close_store() {
 
 void Session::tell_notices() {
   if (!store_ || hold_notices_) return;
-  for (const std::string& notice : store_->take_notices()) say_(notice);
+  for (const std::string& notice : store_->take_notices()) tell_error_(notice);
 }
 
 void Session::store(const Fact& fact) {

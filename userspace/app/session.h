@@ -60,8 +60,9 @@ class Session {
   const ClockMap& clock() const { return clock_; }
   /// What a recording or the store says of the whole run. After resolve_scope().
   RunInfo run_info() const;
-  /// Before start(): every fact goes there too, and kills as soon as they are seen.
-  void keep_in(std::unique_ptr<StoreWriter> store);
+  /// Before start(): every fact goes there too, and kills as soon as they are seen. `tell_error` takes a line
+  /// for each failure of the store.
+  void keep_in(std::unique_ptr<StoreWriter> store, std::function<void(const std::string&)> tell_error);
   bool has_store() const { return store_ != nullptr; }
   void record_in(StoreWriter& recording) { writers_.push_back(&recording); }
   /// All that was told is in the store then; part of finish().
@@ -134,7 +135,7 @@ class Session {
   std::optional<GpuFollower> gpu_;    // without kernel programs there is none
   ClockMap clock_;
   Sink sink_;
-  std::function<void(const std::string&)> say_;
+  std::function<void(const std::string&)> tell_error_;
   std::unique_ptr<StoreWriter> store_;
   std::vector<StoreWriter*> writers_;
   bool hold_notices_ = false;

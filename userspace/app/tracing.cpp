@@ -59,9 +59,13 @@ void Output::write_line(const std::string& line) {
   failed_ = !print(stdout, line + '\n');
 }
 
+void tell_error(const std::string& line) {
+  print(stderr, "oomcast: " + line + "\n");
+}
+
 std::function<void(const std::string&)> diagnostics(const Options& options) {
   if (options.quiet) return [](const std::string&) {};
-  return [](const std::string& line) { print(stderr, "oomcast: " + line + "\n"); };
+  return tell_error;
 }
 
 Result<std::unique_ptr<Session>> open_session(const Options& options, StopSignals& stop, bool has_scope,
@@ -94,10 +98,10 @@ Result<std::unique_ptr<Session>> open_session(const Options& options, StopSignal
   if (!options.store.empty()) {
     auto store = StoreWriter::keep(options.store, (*session)->run_info(), options.store_limits);
     if (store)
-      (*session)->keep_in(*std::move(store));
+      (*session)->keep_in(*std::move(store), tell_error);
     else
-      say(fmt::format("nothing is stored: {}; --store DIR chooses another place, --store none none",
-                      store.error().message));
+      tell_error(fmt::format("nothing is stored: {}; --store DIR chooses another place, --store none none",
+                             store.error().message));
   }
   verbose(drop_privileges(options.memory.has_value() || options.alert.touch.has_value()));
   (*session)->also_wait_for(stop.fd());

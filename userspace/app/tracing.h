@@ -45,6 +45,9 @@ class Output {
   bool failed_ = false;
 };
 
+/// One line on stderr, --quiet or not: something failed, and oomcast goes on without it.
+void tell_error(const std::string& line);
+
 /// One line on stderr, unless --quiet.
 std::function<void(const std::string&)> diagnostics(const Options& options);
 
