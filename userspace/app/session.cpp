@@ -24,10 +24,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Nanos kLook = 100ms;     // records that are not urgent wait this long
-constexpr Nanos kNewsFor = 500ms;  // after a record or log line: more may come, and the log must settle
-constexpr Nanos kKillPoll = 10ms;  // while memory of a victim is coming back
-constexpr Nanos kHotPoll = 4ms;    // of cgroups that moved a moment ago: their tasks may sleep at the peak
+constexpr Nanos kLook = 100ms;        // records that are not urgent wait this long
+constexpr Nanos kMoreSoon = 50ms;     // after a record: one more look, so that many do not wake us one by one
+constexpr Nanos kLogSettles = 500ms;  // after a line of the kernel log
+constexpr Nanos kKillPoll = 10ms;     // while memory of a victim is coming back
+constexpr Nanos kHotPoll = 4ms;       // of cgroups that moved a moment ago: their tasks may sleep at the peak
 constexpr Nanos kHotFor = 150ms;
 constexpr std::size_t kMaxHot = 64;
 constexpr std::size_t kMaxProcesses = 64;  // asked of /proc in one interval
@@ -303,7 +304,7 @@ void Session::step(MonoTime deadline) {
 std::optional<Nanos> Session::time_to_look() const {
   if (!hot_.empty()) return kHotPoll;
   if (!world_->episodes().watched().empty()) return kKillPoll;
-  bool busy = now() - last_news_ < kNewsFor || world_->episodes().any_open() || world_->unknown_cgroups() ||
+  bool busy = now() < look_until_ || world_->episodes().any_open() || world_->unknown_cgroups() ||
               (alerts_ && alerts_->busy());
   return busy ? std::optional(kLook) : std::nullopt;
 }
@@ -324,7 +325,7 @@ void Session::finish() {
 // Whether there was anything.
 bool Session::drain() {
   MonoTime began = now();
-  bool news = read_log();
+  bool logged = read_log(), news = logged;
   if (gpu_ && gpu_->drain()) news = true;
   bool more = bpf_ != nullptr;
   for (int round = 0; more && round < 64; ++round)
@@ -356,7 +357,7 @@ bool Session::drain() {
   take_reports();
   heard_ = began;
   if (world_->take_urgent_scan() || (now() >= next_scan_ && world_->take_unknown_cgroups())) scan_tree();
-  if (news) last_news_ = now();
+  if (news) look_until_ = std::max(look_until_, now() + (logged ? kLogSettles : kMoreSoon));
   return news;
 }
 
@@ -613,6 +614,8 @@ void Session::poll_all() {
     reader_->forget(id);
     emit(ForgottenFact{when, id});
   }
+  // Of a thousand idle cgroups the kernel tells us all there is: no need to keep their files.
+  if (polls_ % kLimitEvery == 0) reader_->close_unread();
   if (auto pressure = procfs_->read_pressure(); pressure && *pressure)
     world_->on_pressure(when, std::nullopt, **pressure);
   if (bpf_)

@@ -157,7 +157,7 @@ class Session {
   std::uint64_t missed_ = 0, undecodable_ = 0, dropped_ = 0, gpu_lost_ = 0, gpu_pages_lost_ = 0,
                 not_stored_ = 0, looks_given_up_ = 0;
   std::uint64_t records_ = 0, polls_ = 0;
-  MonoTime next_poll_{}, exact_until_{}, next_scan_{}, last_news_{};
+  MonoTime next_poll_{}, exact_until_{}, next_scan_{}, look_until_{};
   MonoTime heard_{};  // all that the log and the kernel programs said until then was read
   std::optional<MonoTime> log_read_;
 };

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "collect/text.h"
 
@@ -377,8 +378,9 @@ struct ReaderSource {
     was_absent = false;
     auto slot = static_cast<std::size_t>(file);
     auto kept = reader.open_.find(cgroup.id);
-    if (kept != reader.open_.end() && kept->second[slot]) {
-      auto text = read_kept(kept->second[slot].get(), file, buffer);
+    if (kept != reader.open_.end() && kept->second.fds[slot]) {
+      kept->second.read = true;
+      auto text = read_kept(kept->second.fds[slot].get(), file, buffer);
       if (!text) drop();
       return text;
     }
@@ -427,7 +429,9 @@ struct ReaderSource {
     }
     auto text = read_kept(fd.get(), file, buffer);
     if (!text) return text;
-    reader.open_[cgroup.id][slot] = std::move(fd);
+    auto& files = reader.open_[cgroup.id];
+    files.fds[slot] = std::move(fd);
+    files.read = true;
     ++reader.open_fds_;
     return text;
   }
@@ -453,9 +457,24 @@ Result<MemoryStat> CgroupReader::stat(const CgroupEntry& cgroup) {
 void CgroupReader::forget(CgroupId id) {
   auto kept = open_.find(id);
   if (kept == open_.end()) return;
-  for (const UniqueFd& fd : kept->second)
-    if (fd) --open_fds_;
+  count_out(kept->second);
   open_.erase(kept);
+}
+
+void CgroupReader::close_unread() {
+  for (auto kept = open_.begin(); kept != open_.end();) {
+    if (std::exchange(kept->second.read, false)) {
+      ++kept;
+      continue;
+    }
+    count_out(kept->second);
+    kept = open_.erase(kept);
+  }
+}
+
+void CgroupReader::count_out(const Files& files) {
+  for (const UniqueFd& fd : files.fds)
+    if (fd) --open_fds_;
 }
 
 }  // namespace oomcast

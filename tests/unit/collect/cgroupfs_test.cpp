@@ -268,6 +268,23 @@ TEST(CgroupReader, sees_new_values_through_files_kept_open) {
   EXPECT_EQ(*reader.usage(a), Bytes{7});
 }
 
+TEST(CgroupReader, closes_what_is_read_no_more_and_opens_it_again) {
+  FixtureTree tree;
+  tree.mount_v2();
+  for (const char* name : {"/busy", "/idle"}) tree.cgroup(v2_top + name, {{"memory.current", "5\n"}});
+  CgroupFs fs = open_fs(tree);
+  CgroupEntry busy = *fs.lookup("/busy"), idle = *fs.lookup("/idle");
+  CgroupReader reader(fs, 10);
+  ASSERT_TRUE(reader.usage(busy).ok() && reader.usage(idle).ok());
+  reader.close_unread();
+  EXPECT_EQ(reader.open_fds(), 2u) << "both were just read";
+  ASSERT_TRUE(reader.usage(busy).ok());
+  reader.close_unread();
+  EXPECT_EQ(reader.open_fds(), 1u);
+  EXPECT_EQ(*reader.usage(idle), Bytes{5});
+  EXPECT_EQ(reader.open_fds(), 2u);
+}
+
 TEST(CgroupReader, past_its_descriptors_still_reads) {
   FixtureTree tree;
   tree.mount_v2();
