@@ -9,6 +9,7 @@ The clear cases are of the half that the forecast is tuned on; how it does on th
 import argparse
 import csv
 import json
+import math
 import pathlib
 import subprocess
 import sys
@@ -305,15 +306,17 @@ def a_training_program_that_dies_is_told_when():
             left = until - forecast["time_s"]
             asked += 1
             if forecast["eta_s"] is None:
+                errors.append(math.inf)
                 continue
             errors.append(abs(forecast["eta_s"] - left) / left)
             high = forecast["eta_high_s"]
             held += forecast["eta_low_s"] <= left and (high is None or left <= high)
-    assert len(errors) >= 0.85 * asked, f"{asked - len(errors)} of {asked} without a deadline"
+    silent = errors.count(math.inf)
+    assert silent <= 0.05 * asked, f"{silent} of {asked} without a deadline"
     errors.sort()
-    assert errors[len(errors) // 2] <= 0.10, f"median {errors[len(errors) // 2]:.1%}"
+    assert errors[asked // 2] <= 0.125, f"median {errors[asked // 2]:.1%}"
     # Far from 90 %: the load of the machine changed their pace under way, more than the made series do.
-    assert held >= 0.6 * len(errors), f"{held} of {len(errors)} intervals hold the truth"
+    assert held >= 0.6 * asked, f"{held} of {asked} intervals hold the truth"
 
 
 def main():

@@ -6,6 +6,8 @@
 #include <array>
 #include <cmath>
 
+#include "leak/levels.h"
+
 namespace oomcast {
 namespace {
 
@@ -20,6 +22,13 @@ constexpr double kRiseLevel = 0.006;    // of the level, and
 constexpr double kRiseReversed = 1.3;   // times the greatest rise that was taken back
 constexpr double kRestartLeaves = 0.3;  // of the level
 constexpr double kKink = 4;             // times the squares that straight pieces leave
+// What makes peaks that climb a leak.
+constexpr std::size_t kLeastTops = 6;
+constexpr double kTopsNoise = 8;        // times what they are off their line, …
+constexpr double kTopsCertain = 4;      // … times the slope's own standard error, and
+constexpr double kTopsSmall = 0.25;     // of the typical height
+constexpr double kTopsBetter = 2;       // times as certain as what the floor shows
+constexpr double kTopsFloor = 0.3;      // of it the floor must have done, too
 constexpr double kSameRss = 0.1;        // of it
 constexpr double kStartUp = 2;          // times the spikes
 constexpr double kLoading = 0.03;       // of the history: before it is under way
@@ -73,66 +82,6 @@ std::pair<double, double> moments(const std::vector<double>& v) {  // mean and s
 double wander_of(std::span<const Dot> dots) {
   if (dots.size() < 3) return 0;
   return std::sqrt(fit_line(dots, 0, dots.size()).error / static_cast<double>(dots.size()));
-}
-
-// One level and at most four sudden shifts of it.
-struct Levels {
-  struct Shift {
-    double time, by;
-  };
-  std::vector<Shift> shifts;
-  double explained = 0;  // share of the variance
-  double error = 0;      // sum of squares that is left
-};
-
-struct Sums {
-  std::vector<double> y, yy;
-  explicit Sums(std::span<const Dot> dots) : y(dots.size() + 1), yy(dots.size() + 1) {
-    for (std::size_t i = 0; i < dots.size(); ++i) {
-      double v = dots[i].value - dots[0].value;
-      y[i + 1] = y[i] + v;
-      yy[i + 1] = yy[i] + v * v;
-    }
-  }
-  double mean(std::size_t i, std::size_t j) const { return (y[j] - y[i]) / static_cast<double>(j - i); }
-  double error(std::size_t i, std::size_t j) const {
-    double s = y[j] - y[i];
-    return std::max(0.0, yy[j] - yy[i] - s * s / static_cast<double>(j - i));
-  }
-};
-
-Levels find_levels(std::span<const Dot> dots, double least) {
-  Levels out;
-  std::size_t n = dots.size();
-  if (n < 12) return out;
-  Sums sums(dots);
-  double total = sums.error(0, n);
-  if (total <= 0) return out;
-  std::size_t edge = std::max<std::size_t>(3, n / 14);
-  std::vector<std::size_t> cuts = {0, n};
-  for (int round = 0; round < 4; ++round) {
-    double best = 0;
-    std::size_t at = 0;
-    for (std::size_t k = 0; k + 1 < cuts.size(); ++k) {
-      std::size_t i = cuts[k], j = cuts[k + 1];
-      for (std::size_t m = i + edge; m + edge <= j; ++m) {
-        double gain = sums.error(i, j) - sums.error(i, m) - sums.error(m, j);
-        if (gain > best) best = gain, at = m;
-      }
-    }
-    if (best < 0.05 * total) break;
-    cuts.push_back(at);
-    std::sort(cuts.begin(), cuts.end());
-  }
-  double error = 0;
-  for (std::size_t k = 0; k + 1 < cuts.size(); ++k) error += sums.error(cuts[k], cuts[k + 1]);
-  out.explained = 1 - error / total;
-  out.error = error;
-  for (std::size_t k = 1; k + 1 < cuts.size(); ++k) {
-    double by = sums.mean(cuts[k], cuts[k + 1]) - sums.mean(cuts[k - 1], cuts[k]);
-    if (std::abs(by) >= least) out.shifts.push_back({dots[cuts[k]].time, by});
-  }
-  return out;
 }
 
 // Where the present life of the series began: after a fall to a small part of what it was, as when the job is
@@ -215,6 +164,23 @@ bool swings(std::span<const Dot> dots, std::size_t first, std::size_t middle) {
   return (changes >= 3 || fell) && newer <= 1.5 * older;
 }
 
+Peaks recurring(const std::vector<double>& heights, const std::vector<double>& times) {
+  Peaks out;
+  std::tie(out.mean, out.sd) = moments(heights);
+  out.recurring = true;
+  out.most = *std::max_element(heights.begin(), heights.end());
+  std::vector<double> gaps;
+  for (std::size_t i = 1; i < times.size(); ++i) gaps.push_back(times[i] - times[i - 1]);
+  std::sort(gaps.begin(), gaps.end());
+  out.period = gaps[gaps.size() / 2];
+  // Where one was not seen, the gap is that of two.
+  for (double& gap : gaps) gap /= std::max(1.0, std::round(share(gap, out.period)));
+  auto [mean, sd] = moments(gaps);
+  out.jitter = gaps.size() > 1 ? share(sd, mean) : 0.3;
+  out.last = times.back();
+  return out;
+}
+
 }  // namespace
 
 void Forecaster::add(const Reading& reading) {
@@ -266,6 +232,7 @@ std::optional<Forecaster::Leak> Forecaster::find_leak(const Window& window, bool
     Leak leak{*trend, {}};
     double from = trend->value(trend->begin()), to = trend->value(now);
     leak.rise = to - from;
+    leak.floor = to;
     double certain = share(trend->slope(now), trend->slope_sd());
     if (leak.rise <= 0) return std::nullopt;
     bool clear = leak.rise >= kRiseNoise * trend->residual_sd() ||
@@ -326,6 +293,61 @@ std::optional<Forecaster::Leak> Forecaster::find_leak(const Window& window, bool
   return chosen;
 }
 
+// A floor that goes up by steps, as an allocator's heap does, under peaks that climb along one line: nobody
+// can tell the next step, but the line goes on. The trend is the peaks', as far below them as the floor is on
+// average.
+std::optional<Forecaster::Leak> Forecaster::find_leak_of_peaks(const Window& window) const {
+  const auto& floor = window.shape.floor;
+  std::vector<Excursion> peaks = window.shape.excursions;
+  if (peaks.empty() || floor.size() < 4) return std::nullopt;
+  // Something small between them is none of them.
+  std::vector<double> all;
+  for (const Excursion& e : peaks) all.push_back(e.height);
+  auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
+  std::nth_element(all.begin(), middle, all.end());
+  std::erase_if(peaks, [&](const Excursion& e) { return e.height < kTopsSmall * *middle; });
+  if (peaks.size() < kLeastTops) return std::nullopt;
+  double now = history_.newest_time(), begin = window.buckets.front().time;
+  double span = peaks.back().peak_time - peaks.front().peak_time;
+  double period = span / static_cast<double>(peaks.size() - 1);
+  if (peaks.front().peak_time - begin > 0.5 * (now - begin) || now - peaks.back().peak_time > 2 * period)
+    return std::nullopt;
+  std::size_t since = 0;
+  while (since + 4 < floor.size() && floor[since].time < peaks.front().peak_time) ++since;
+  Segment below = fit_line(floor, since, floor.size());
+  double height = 0;
+  std::vector<Dot> dots;
+  for (const Excursion& e : peaks) {
+    dots.push_back({e.peak_time, e.top});
+    height += (e.top - below.at_begin - below.slope * (e.peak_time - floor[since].time)) /
+              static_cast<double>(peaks.size());
+  }
+  for (Dot& d : dots) d.value -= height;
+  auto trend = Trend::fit(dots);
+  if (!trend) return std::nullopt;
+  Leak leak{*trend, {}};
+  leak.of_peaks = true;
+  leak.floor = floor.back().value;
+  leak.rise = trend->value(now) - trend->value(trend->begin());
+  double risen = trend->value(trend->end()) - trend->value(trend->begin());
+  if (risen < kTopsNoise * trend->residual_sd() || share(trend->slope(now), trend->slope_sd()) < kTopsCertain)
+    return std::nullopt;
+  if (below.rise() < kTopsFloor * risen || trend->levels_off() > 0.5) return std::nullopt;
+  if (risen < std::max({kRiseLevel * trend->value(now), least_change(), 4 * window.shape.noise}))
+    return std::nullopt;
+  if (risen < kRiseReversed * window.shape.reversed_rise) return std::nullopt;
+  leak.strength =
+      std::min(share(risen, window.shape.reversed_rise + 1), share(risen, 2 * trend->residual_sd() + 1));
+  leak.new_ground = dots.back().value + height >= highest_of(history_.all(), life_began_, dots.back().time);
+  std::vector<double> heights, times;
+  for (const Dot& d : dots) {
+    heights.push_back(d.value + height - trend->value(d.time));
+    times.push_back(d.time);
+  }
+  leak.peaks = leak.noise = recurring(heights, times);
+  return leak;
+}
+
 Peaks Forecaster::noise_above(const Trend& trend, const Window& window, double since,
                               bool with_excursions) const {
   std::vector<double> heights;
@@ -345,32 +367,18 @@ Peaks Forecaster::noise_above(const Trend& trend, const Window& window, double s
 }
 
 Peaks Forecaster::peaks_above(const Trend& trend, const Window& window, double since) const {
-  Peaks out;
   std::vector<double> heights, times;
   for (const Excursion& e : window.shape.excursions) {
     if (e.from < since) continue;
-    heights.push_back(e.height);
+    // Above the trend, not above the opened floor: they differ by the trend's own rise.
+    heights.push_back(e.top - trend.value(e.peak_time));
     times.push_back(e.peak_time);
   }
   if (heights.size() < 2) return noise_above(trend, window, since, true);
-  // Above the trend, not above the opened floor: they differ by the trend's own rise.
-  for (std::size_t i = 0; i < heights.size(); ++i)
-    for (const Bucket& b : window.buckets)
-      if (b.peak_time == static_cast<float>(times[i])) heights[i] = b.high - trend.value(times[i]);
-  std::tie(out.mean, out.sd) = moments(heights);
   // What stands little above the rest is the highest of the noise, and need not be waited for.
-  if (out.mean < kPeakNoise * noise_above(trend, window, since, false).most)
+  if (moments(heights).first < kPeakNoise * noise_above(trend, window, since, false).most)
     return noise_above(trend, window, since, true);
-  out.recurring = true;
-  out.most = *std::max_element(heights.begin(), heights.end());
-  std::vector<double> gaps;
-  for (std::size_t i = 1; i < times.size(); ++i) gaps.push_back(times[i] - times[i - 1]);
-  std::sort(gaps.begin(), gaps.end());
-  out.period = gaps[gaps.size() / 2];
-  auto [mean, sd] = moments(gaps);
-  out.jitter = gaps.size() > 1 ? share(sd, mean) : 0.3;
-  out.last = times.back();
-  return out;
+  return recurring(heights, times);
 }
 
 void Forecaster::tell_leak(const Leak& leak) {
@@ -380,17 +388,24 @@ void Forecaster::tell_leak(const Leak& leak) {
   latest_.verdict = Verdict::leak;
   latest_.growth =
       Growth{{slope}, {slope - 1.645 * sd}, {slope + 1.645 * sd}, Seconds(t.end() - t.begin()), t.dots()};
-  latest_.evidence.floor = bytes(t.value(now));
+  latest_.evidence.floor = bytes(leak.floor);
   latest_.evidence.regime = Seconds(t.end() - t.begin());
   if (leak.peaks.recurring) {
     latest_.evidence.peak_above = bytes(leak.peaks.mean);
     latest_.evidence.period = Seconds(leak.peaks.period);
   }
-  latest_.why = fmt::format("its floor rises {} for {} now", format_rate({slope}),
-                            format_duration(Seconds(t.end() - t.begin())));
-  if (leak.peaks.recurring)
-    latest_.why += fmt::format(", with peaks of {} every {} above it", format_size(bytes(leak.peaks.mean)),
-                               format_duration(Seconds(leak.peaks.period)));
+  std::string rate = format_rate({slope}), since = format_duration(Seconds(t.end() - t.begin()));
+  std::string period = format_duration(Seconds(leak.peaks.period));
+  std::string height = format_size(bytes(leak.peaks.mean));
+  if (leak.of_peaks)
+    latest_.why =
+        fmt::format("its peaks rise {} for {} now, every {} one of {} above a floor that goes up by steps",
+                    rate, since, period, height);
+  else if (leak.peaks.recurring)
+    latest_.why = fmt::format("its floor rises {} for {} now, with peaks of {} every {} above it", rate,
+                              since, height, period);
+  else
+    latest_.why = fmt::format("its floor rises {} for {} now", rate, since);
   if (!limit_) return;
   auto c = t.crossing(limit_->as_double(), leak.peaks, now);
   if (leak.peaks.recurring) {
@@ -541,8 +556,8 @@ void Forecaster::decide_alert(const Leak* leak) {
   double horizon = std::min(kAlertAge * age, kAlertMost);
   const Trend& t = leak->trend;
   bool old = age >= kAlertOld;
-  bool under_way =
-      t.value(now) - history_.newest_value() <= std::max(4 * t.residual_sd(), kAlertBelow * leak->rise);
+  bool under_way = leak->of_peaks || t.value(now) - history_.newest_value() <=
+                                         std::max(4 * t.residual_sd(), kAlertBelow * leak->rise);
   bool enough = t.dots() >= (left < kAlertAtOnce && age < kAlertYoung ? kLeastSamples : kAlertDots);
   double certain = share(t.slope(now), t.slope_sd());
   double risen = leak->rise / t.residual_sd();
@@ -603,6 +618,11 @@ void Forecaster::analyse() {
             explained = std::max(explained, windows[j].shape.floor.back().value + 1.3 * e.height);
     }
     auto found = find_leak(windows[k], k == 0, explained);
+    if (k == 0) {
+      auto certain = [&](const Leak& l) { return share(l.trend.slope(now), l.trend.slope_sd()); };
+      auto of_peaks = find_leak_of_peaks(windows[k]);
+      if (of_peaks && (!found || certain(*of_peaks) > kTopsBetter * certain(*found))) found = of_peaks;
+    }
     if (!found) continue;
     // The newest part may rise faster than all of it did.
     if (leak && (!limit_ || found->trend.slope(now) < 2 * leak->trend.slope(now))) continue;

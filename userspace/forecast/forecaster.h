@@ -43,8 +43,10 @@ class Forecaster {
     Trend trend;
     Peaks peaks, noise = {};  // noise: what stands above the trend where no peak does
     double rise = 0;          // since the regime began, bytes
+    double floor = 0;         // now, bytes
     double strength = 0;      // the rise over what noise and earlier reversed rises give
     bool new_ground = true;   // higher than the series has ever been
+    bool of_peaks = false;    // the peaks show it, the floor rises by steps
   };
   struct Window {
     std::span<const Bucket> buckets;
@@ -54,6 +56,7 @@ class Forecaster {
   bool limit_moved() const;
   void analyse();
   std::optional<Leak> find_leak(const Window& window, bool whole, double explained) const;
+  std::optional<Leak> find_leak_of_peaks(const Window& window) const;
   Peaks noise_above(const Trend& trend, const Window& window, double since, bool with_excursions) const;
   Peaks peaks_above(const Trend& trend, const Window& window, double since) const;
   void tell_leak(const Leak& leak);

@@ -206,7 +206,7 @@ Shape describe(std::span<const Bucket> window) {
     for (; i < n && window[i].high - base[i] > threshold; ++i)
       if (window[i].high - base[i] > window[top].high - base[top]) top = i;
     for (std::size_t k = begin; k < i; ++k) off[k] = !use_low || dots[k].value - base[k] > threshold / 2;
-    Excursion e{window[begin].time, window[top].peak_time, window[std::min(i, n - 1)].time,
+    Excursion e{window[begin].time, window[top].peak_time, window[std::min(i, n - 1)].time, window[top].high,
                 window[top].high - base[top]};
     highest_peak = std::max(highest_peak, e.height);
     longest = std::max(longest, e.to - e.from);

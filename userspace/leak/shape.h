@@ -18,7 +18,8 @@ struct Dot {
 /// A rise above the floor that came back.
 struct Excursion {
   double from = 0, peak_time = 0, to = 0;  // s
-  double height = 0;                       // of the peak above the floor, bytes
+  double top = 0;                          // its highest value, bytes
+  double height = 0;                       // of that above the floor, bytes
 };
 
 /// A stretch of the floor along one straight line.

@@ -53,6 +53,36 @@ TEST(Forecaster, dies_at_a_spike_and_not_when_the_floor_arrives) {
   EXPECT_NEAR(f.forecast().evidence.period->count(), 300, 15);
 }
 
+// Validation every 30 s whose peaks climb by 28 MiB a minute, over a heap that goes up by steps of 84 MiB.
+double validation(double t, double climbs, Noise& noise) {
+  double peak = std::fmod(t, 30) >= 26 ? 0.18 : 0;
+  double held = peak > 0 ? climbs * t / 60 : climbs * 3 * std::floor(t / 180);
+  return 0.4 + held + peak + 0.001 * noise();
+}
+
+TEST(Forecaster, sees_the_leak_that_peaks_show_over_a_floor_in_steps) {
+  Noise noise;
+  Forecaster f;
+  feed(f, 0, 440, 1, 1, [&](double t) { return validation(t, 0.027, noise); });
+  const Forecast& now = f.forecast();
+  ASSERT_EQ(now.verdict, Verdict::leak) << now.why;
+  EXPECT_NE(now.why.find("peaks rise"), std::string::npos) << now.why;
+  // They meet the limit when .4 + .18 + .00045 t does.
+  ASSERT_TRUE(now.eta_low && now.eta_high);
+  EXPECT_NEAR(now.eta->count(), 933 - 440, 100);
+  EXPECT_NEAR(now.evidence.floor->as_double() / 1073741824.0, 0.4 + 0.027 * 6, 0.01);
+}
+
+TEST(Forecaster, believes_no_climbing_peaks_over_a_flat_floor) {
+  Noise noise;
+  Forecaster f;
+  feed(f, 0, 440, 1, 1, [&](double t) {
+    bool peak = std::fmod(t, 30) >= 26;
+    return 0.4 + (peak ? 0.18 + 0.027 * t / 60 : 0) + 0.001 * noise();
+  });
+  EXPECT_EQ(f.forecast().verdict, Verdict::spikes);
+}
+
 TEST(Forecaster, calls_spikes_that_come_back_spikes) {
   Noise noise;
   Forecaster f;
