@@ -297,24 +297,25 @@ def no_healthy_training_program_is_told_to_run_out():
 
 @test
 def a_training_program_that_dies_is_told_when():
-    errors, held, asked = [], 0, 0
+    plain, spiky, held = [], [], 0
     for row, said in real(lambda row: row["exhausts"] == "1"):
         since, until = float(row["leak_starts_s"]), float(row["exhausted_at_s"])
-        assert row["shape"] == "spiky" or any(f["alert"] for f in said), f"{row['file']}: no alert"
+        errors = spiky if row["shape"] == "spiky" else plain
+        assert errors is spiky or any(f["alert"] for f in said), f"{row['file']}: no alert"
         for share in (0.5, 0.6, 0.7, 0.8, 0.9):
             forecast = at(said, since + share * (until - since))
             left = until - forecast["time_s"]
-            asked += 1
             if forecast["eta_s"] is None:
-                errors.append(math.inf)
+                errors.append(math.inf)  # as wrong as can be
                 continue
             errors.append(abs(forecast["eta_s"] - left) / left)
             high = forecast["eta_high_s"]
             held += forecast["eta_low_s"] <= left and (high is None or left <= high)
-    silent = errors.count(math.inf)
+    asked, silent = len(plain + spiky), (plain + spiky).count(math.inf)
     assert silent <= 0.05 * asked, f"{silent} of {asked} without a deadline"
-    errors.sort()
-    assert errors[asked // 2] <= 0.125, f"median {errors[asked // 2]:.1%}"
+    for name, errors, most in (("plain", plain, 0.10), ("spiky", spiky, 0.21)):
+        median = sorted(errors)[len(errors) // 2]
+        assert median <= most, f"{name}: median {median:.1%}"
     # Far from 90 %: the load of the machine changed their pace under way, more than the made series do.
     assert held >= 0.6 * asked, f"{held} of {asked} intervals hold the truth"
 

@@ -164,6 +164,11 @@ bool swings(std::span<const Dot> dots, std::size_t first, std::size_t middle) {
   return (changes >= 3 || fell) && newer <= 1.5 * older;
 }
 
+// A rise over what noise and earlier reversed rises give.
+double strength(double rise, const Shape& shape, const Trend& trend) {
+  return std::min(share(rise, shape.reversed_rise + 1), share(rise, 2 * trend.residual_sd() + 1));
+}
+
 Peaks recurring(const std::vector<double>& heights, const std::vector<double>& times) {
   Peaks out;
   std::tie(out.mean, out.sd) = moments(heights);
@@ -253,8 +258,7 @@ std::optional<Forecaster::Leak> Forecaster::find_leak(const Window& window, bool
     }
     if (stalled(dots, first, segments.back(), shape.noise)) return std::nullopt;
     if (by_jumps(segments, first, shape.noise, leak.rise)) return std::nullopt;
-    leak.strength =
-        std::min(share(leak.rise, shape.reversed_rise + 1), share(leak.rise, 2 * trend->residual_sd() + 1));
+    leak.strength = strength(leak.rise, shape, *trend);
     double level_since = std::max(trend->begin(), shape.level_since);
     leak.peaks = peaks_above(*trend, window, level_since);
     if (leak.peaks.recurring) leak.noise = noise_above(*trend, window, level_since, false);
@@ -336,8 +340,7 @@ std::optional<Forecaster::Leak> Forecaster::find_leak_of_peaks(const Window& win
   if (risen < std::max({kRiseLevel * trend->value(now), least_change(), 4 * window.shape.noise}))
     return std::nullopt;
   if (risen < kRiseReversed * window.shape.reversed_rise) return std::nullopt;
-  leak.strength =
-      std::min(share(risen, window.shape.reversed_rise + 1), share(risen, 2 * trend->residual_sd() + 1));
+  leak.strength = strength(risen, window.shape, *trend);
   leak.new_ground = dots.back().value + height >= highest_of(history_.all(), life_began_, dots.back().time);
   std::vector<double> heights, times;
   for (const Dot& d : dots) {
