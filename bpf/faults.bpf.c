@@ -182,6 +182,14 @@ static __always_inline struct weight weigh(struct task_struct* task, struct mm_s
   return out;
 }
 
+/* What is left above the last whole chunk is read in halves of halves: a thread's first functions have less
+ * than a chunk above them. */
+static __always_inline u32 copy_end(struct oc_fault* r, u64 sp, u32 filled, u32 size) {
+  if (filled > OC_STACK_BYTES - size || bpf_probe_read_user(&r->stack[filled], size, (void*)(sp + filled)))
+    return filled;
+  return filled + size;
+}
+
 #define OC_STACK_CHUNK 1024
 static __always_inline void copy_stack(struct oc_fault* r, u64 sp) {
   u32 filled = 0;
@@ -191,6 +199,7 @@ static __always_inline void copy_stack(struct oc_fault* r, u64 sp) {
       break;
     filled += OC_STACK_CHUNK;
   }
+  for (u32 size = OC_STACK_CHUNK / 2; size >= 8; size /= 2) filled = copy_end(r, sp, filled, size);
   r->stack_bytes = filled;
 }
 

@@ -207,7 +207,7 @@ struct bpf_iter__cgroup {
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
   unsigned long r10, r9, r8, dx, si, di; /* a system call's arguments: di, si, dx, r10, r8, r9 */
-  unsigned long orig_ax;                 /* its number */
+  unsigned long ax, orig_ax;             /* its result, its number */
 };
 #elif defined(__TARGET_ARCH_arm64)
 struct user_pt_regs {

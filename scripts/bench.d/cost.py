@@ -27,7 +27,8 @@ ARMS = {
 GPU_ARM, GPU_LOADS, GPU_CALL_BAR_NS = "GPU calls followed", ("getpid", "sparse", "torch"), 35
 GPU_FLOOR = "empty program on sys_exit"
 GPU_ARMS = {GPU_ARM: ("gpu", True), GPU_FLOOR: ("floor:sys_exit", True)}
-GPU_PROGRAMS = ("on_ioctl_return", "on_mmap_return", "on_munmap_return", "on_syscall_return")
+GPU_PROGRAMS = ("on_ioctl_return", "on_mmap_return", "on_munmap_return", "on_ioctl_exit", "on_mmap_exit",
+                "on_munmap_exit", "on_syscall_return")
 # How much slower a load may get; the others are for comparison, getpid as a control that should not move.
 BARS = {
     ("fault", "default"): 1.01,

@@ -15,6 +15,9 @@
 #include <sstream>
 
 #include "floor.skel.h"
+#include "collect/gpu_source.h"
+#include "collect/libbpf.h"
+#include "collect/tracepoint_ids.h"
 #include "gpu.skel.h"
 #include "oomcast.skel.h"
 
@@ -72,6 +75,7 @@ bool Programs::load() {
     btf__free(kernel);
     return false;
   }
+  tracepoint_ids_ = oomcast::read_tracepoint_ids({}, oomcast::GpuSource::tracepoints());
   choose(oomcast_, kernel);
   btf__free(kernel);
   oomcast_->rodata->oc_memory_hierarchy_id = memory_hierarchy();
@@ -137,29 +141,29 @@ bool Programs::attach_clocks(std::uint64_t period_ns) {
   return true;
 }
 
-bool Programs::load_gpu(bool functions) {
+bool Programs::load_gpu(std::string_view sections) {
   gpu_bpf__destroy(gpu_);
   gpu_ = gpu_bpf__open();
   if (!gpu_) return false;
   bpf_program* program = nullptr;
   bpf_object__for_each_program(program, gpu_->obj) bpf_program__set_autoload(
-      program, std::string_view(bpf_program__section_name(program)).starts_with("fexit/") == functions);
+      program, std::string_view(bpf_program__section_name(program)).starts_with(sections));
   if (gpu_bpf__load(gpu_) == 0) return true;
   gpu_bpf__destroy(gpu_);
   gpu_ = nullptr;
   return false;
 }
 
-// As oomcast does: by function exits where the kernel has them, else by the exit of each system call.
+// As GpuSource does, but loaded once for all slices.
 bool Programs::attach_gpu() {
-  for (bool functions : {true, false}) {
-    if (!gpu_ && !load_gpu(functions)) continue;
+  for (std::string_view sections : {std::string_view("fexit/"), std::string_view("tracepoint/"), traced_prefix}) {
+    if (!gpu_ && !load_gpu(sections)) continue;
     const std::size_t before = links_.size();
     bool all = true;
     bpf_program* program = nullptr;
     bpf_object__for_each_program(program, gpu_->obj) {
       if (!bpf_program__autoload(program)) continue;
-      bpf_link* link = bpf_program__attach(program);
+      bpf_link* link = oomcast::attach(program, tracepoint_ids_);
       if (!link) {
         all = false;
         break;

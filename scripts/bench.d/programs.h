@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -53,7 +54,7 @@ class Programs {
 
  private:
   bool attach_piece(std::string_view piece);
-  bool load_gpu(bool functions);
+  bool load_gpu(std::string_view sections);
   bool attach_gpu();
   bool attach_clocks(std::uint64_t period_ns);
   bool keep(bpf_link* link, const char* what);
@@ -62,6 +63,7 @@ class Programs {
   oomcast_bpf* oomcast_ = nullptr;
   floor_bpf* floor_ = nullptr;
   gpu_bpf* gpu_ = nullptr;
+  std::map<std::string, std::uint64_t> tracepoint_ids_;
   std::vector<bpf_link*> links_;
   ring_buffer* rings_ = nullptr;
   std::atomic<std::uint64_t> records_{0};

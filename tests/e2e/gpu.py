@@ -47,8 +47,8 @@ def play(t, sequence, *arguments, **options):
     """Runs the sequence under trace: (tracer, truth of the programs)."""
     child, tracer = begin(t, sequence, *arguments, **options)
     child.go()
-    child.wait(40)
-    pid = next(line["pid"] for line in child.truth if line["event"] == "begin")
+    pid = child.wait_for("begin")["pid"]
+    t.equal("the program's exit code", child.wait(40), 0)
     tracer.wait_for_line("gpu", lambda line: line["op"] == "close" and line["process"]["pid"] == pid)
     tracer.stop()
     t.check_stream(tracer)
@@ -363,6 +363,7 @@ def without_a_driver_nothing_is_told_of_a_gpu(t):
     t.equal("gpu lines", tracer.all("gpu") + tracer.all("gpu_sample"), [])
     t.check(not any(s.startswith("gpu") for s in tracer.all("start")[0]["sources"]), "something is attached for a GPU")
     code, out, err = t.run_oomcast("doctor", "--json")
+    t.check(lib.epoch_ns(json.loads(out)["time"]) > 0, "the doctor does not say when it looked")
     found = [f["detail"] for f in json.loads(out)["findings"] if f["what"] == "GPU"]
     t.equal("what the doctor says", found, ["no NVIDIA driver: nothing is attached for it"])
 

@@ -1,6 +1,6 @@
-/* poll HZ FILE [FIELD]: reads a number from a file at that rate and prints "T_NS VALUE", T_NS the middle of
- * the read, until SIGTERM or until the file is gone. FIELD: the number behind "FIELD:", in kB, printed in
- * bytes. A witness: it sums up nothing. */
+/* poll HZ FILE [FIELD]: reads a number from a file at that rate and prints "BEFORE_NS AFTER_NS VALUE", the
+ * times around the read, until SIGTERM or until the file is gone. FIELD: the number behind "FIELD:", in kB,
+ * printed in bytes. A witness: it sums up nothing. */
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -41,7 +41,7 @@ int main(int argc, char** argv) {
       number += strlen(argv[3]) + 1;
     }
     unsigned long long value = strtoull(number, NULL, 10) * (argc == 4 ? 1024 : 1);
-    printf("%llu %llu\n", (unsigned long long)(before + (after - before) / 2), value);
+    printf("%llu %llu %llu\n", (unsigned long long)before, (unsigned long long)after, value);
     sleep_until_ns(next + period);
   }
   return 0;

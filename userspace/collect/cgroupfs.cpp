@@ -258,6 +258,15 @@ Result<MemoryStat> CgroupDir::read_stat() const {
   return stat_from(source);
 }
 
+Result<std::optional<Bytes>> CgroupDir::read_peak() const {
+  auto text =
+      read_optional(*this, id_.hierarchy == Hierarchy::v1 ? "memory.max_usage_in_bytes" : "memory.peak");
+  if (!text.ok()) return text.error();
+  auto value = *text ? parse_u64(trim(**text)) : std::nullopt;
+  return value && *value < (1ull << 63) ? std::optional(Bytes{static_cast<std::int64_t>(*value)})
+                                        : std::nullopt;
+}
+
 Result<std::optional<std::uint64_t>> CgroupDir::read_swappiness() const {
   if (id_.hierarchy == Hierarchy::v2) return std::optional<std::uint64_t>();
   auto text = read_optional(*this, "memory.swappiness");

@@ -45,7 +45,9 @@ class CgroupDir {
   const std::string& path() const { return path_; }
   int fd() const { return fd_.get(); }
 
-  Result<Bytes> read_usage() const;                 // v2's root has none: Error
+  Result<Bytes> read_usage() const;  // v2's root has none: Error
+  /// The most it ever held. nullopt: this kernel does not tell (v2 before 5.19).
+  Result<std::optional<Bytes>> read_peak() const;
   Result<std::optional<Bytes>> read_limit() const;  // nullopt = no limit (as at the root)
   /// nullopt: this kernel does not account swap to cgroups (or v2's root).
   Result<std::optional<SwapUse>> read_swap() const;

@@ -12,6 +12,12 @@
 namespace oomcast {
 namespace {
 
+struct Hook {
+  std::string_view section, name;
+};
+// Cheapest first.
+constexpr Hook kHooks[] = {{"fexit/", "fexit"}, {"tracepoint/", "tracepoints"}, {"tp_btf/", "sys_exit"}};
+
 struct SkeletonDeleter {
   void operator()(gpu_bpf* s) const { gpu_bpf__destroy(s); }
 };
@@ -23,10 +29,11 @@ class LoadedGpuSource final : public GpuSource {
   Status start() {
     LibbpfLog log;
     int err = 0;
-    for (bool functions : {true, false}) {
-      if (err = load(functions); err) continue;
+    for (const Hook& hook : kHooks) {
+      hook_ = hook.name;
+      if (err = load(hook.section); err) continue;
       if (attach()) break;
-      err = -errno;
+      err = errno ? -errno : -ENOENT;
     }
     if (err)
       return Error::forbidden(
@@ -37,7 +44,7 @@ class LoadedGpuSource final : public GpuSource {
     return Ok{};
   }
 
-  std::string hook() const override { return hook_; }
+  std::string hook() const override { return std::string(hook_); }
   int fd() const override { return ring_buffer__epoll_fd(ring_.get()); }
 
   void drain(const std::function<void(const wire::GpuCall&)>& sink) override {
@@ -64,18 +71,17 @@ class LoadedGpuSource final : public GpuSource {
   std::uint64_t undecodable() const override { return undecodable_; }
 
  private:
-  int load(bool functions) {
+  int load(std::string_view sections) {
     LIBBPF_OPTS(bpf_object_open_opts, open_options, .btf_custom_path = options_.btf_path.c_str());
     skeleton_.reset(gpu_bpf__open_opts(&open_options));
     if (!skeleton_) return -errno;
     skeleton_->rodata->oc_gpu_has_test_files = !options_.test_files.empty();
     bpf_program* program = nullptr;
     bpf_object__for_each_program(program, skeleton_->obj) {
-      bool is_function = std::string_view(bpf_program__section_name(program)).starts_with("fexit/");
-      bpf_program__set_autoload(program, is_function == functions);
+      std::string_view section = bpf_program__section_name(program);
+      bpf_program__set_autoload(program, section.starts_with(sections));
     }
     if (int err = gpu_bpf__load(skeleton_.get())) return err;
-    hook_ = functions ? "fexit" : "sys_exit";
     set_driver(options_.uvm_major, options_.version);
     for (const auto& file : options_.test_files) {
       auto key = wire::encode_gpu_test_file(file.device, file.inode);
@@ -90,7 +96,7 @@ class LoadedGpuSource final : public GpuSource {
     bpf_program* program = nullptr;
     bpf_object__for_each_program(program, skeleton_->obj) {
       if (!bpf_program__autoload(program)) continue;
-      Link link(bpf_program__attach(program));
+      Link link(oomcast::attach(program, options_.tracepoint_ids));
       if (!link) return false;
       links_.push_back(std::move(link));
     }
@@ -120,11 +126,15 @@ class LoadedGpuSource final : public GpuSource {
   std::vector<Link> links_;
   Ring ring_;
   const std::function<void(const wire::GpuCall&)>* sink_ = nullptr;
-  std::string hook_;
+  std::string_view hook_;
   std::uint64_t undecodable_ = 0;
 };
 
 }  // namespace
+
+std::vector<std::string> GpuSource::tracepoints() {
+  return {"syscalls/sys_exit_ioctl", "syscalls/sys_exit_mmap", "syscalls/sys_exit_munmap"};
+}
 
 Result<std::unique_ptr<GpuSource>> GpuSource::load(const GpuSourceOptions& options) {
   auto source = std::make_unique<LoadedGpuSource>(options);

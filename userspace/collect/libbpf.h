@@ -4,13 +4,21 @@
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
+#include <linux/perf_event.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cstdarg>
+#include <cstdint>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include "base/unique_fd.h"
 
 namespace oomcast {
 
@@ -25,6 +33,25 @@ struct RingDeleter {
 };
 using Link = std::unique_ptr<bpf_link, LinkDeleter>;
 using Ring = std::unique_ptr<ring_buffer, RingDeleter>;
+
+/// What a section's name says; tracepoints, on all CPUs, by their ids of tracefs (collect/tracepoint_ids.h)
+/// instead of libbpf's own look there. Null, with errno: refused, or there is no id.
+inline bpf_link* attach(bpf_program* program, const std::map<std::string, std::uint64_t>& tracepoint_ids) {
+  constexpr std::string_view kTracepoint = "tracepoint/";
+  std::string_view section = bpf_program__section_name(program);
+  if (!section.starts_with(kTracepoint)) return bpf_program__attach(program);
+  auto id = tracepoint_ids.find(std::string(section.substr(kTracepoint.size())));
+  if (id == tracepoint_ids.end()) return errno = ENOENT, nullptr;
+  perf_event_attr event{};
+  event.type = PERF_TYPE_TRACEPOINT;
+  event.size = sizeof(event);
+  event.config = id->second;
+  // The kernel wants one CPU for the event; its program runs on each.
+  UniqueFd fd(static_cast<int>(syscall(SYS_perf_event_open, &event, -1, 0, -1, PERF_FLAG_FD_CLOEXEC)));
+  bpf_link* link = fd ? bpf_program__attach_perf_event(program, fd.get()) : nullptr;
+  if (link) fd.release();  // the link's
+  return link;
+}
 
 // libbpf prints what it finds; only the last failure is of use, and only when something failed.
 class LibbpfLog {

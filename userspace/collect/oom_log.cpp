@@ -72,6 +72,17 @@ std::optional<OomScope> scope_of(std::optional<OomScopeWord> word) {
   return std::nullopt;  // "Out of memory" is said of every other scope
 }
 
+// See OomLogParser: more of its victims will be named. A busy machine takes its time between two lines.
+bool goes_on(const OomDump& dump) {
+  if (dump.victims.empty()) return dump.invoked && !dump.no_victim;
+  constexpr int never = -1000;
+  if (!dump.group_kill || dump.interleaved || dump.limit_cgroup() != dump.group_kill->cgroup) return false;
+  return std::ranges::any_of(dump.tasks, [&](const TaskRow& row) {
+    bool named = has_victim(dump, row.pid) || (row.tgid && has_victim(dump, *row.tgid));
+    return !named && row.oom_score_adj != never;
+  });
+}
+
 // The table has what the victim's line rounds, and settles its unit.
 void refine_pgtables(OomDump& dump) {
   for (OomVictimLine& victim : dump.victims) {
@@ -188,11 +199,8 @@ void OomLogParser::settle(Nanos now, std::vector<OomFact>& out) {
   while (!begun_.empty() && is_old(begun_.front().when.time)) give_up(0, out);
   for (auto open = open_.begin(); open != open_.end();) {
     auto next = std::next(open);
-    // A report whose victim is not named yet goes on: a busy machine takes its time between two lines.
-    const OomDump& dump = open->dump;
-    bool goes_on = dump.invoked && dump.victims.empty() && !dump.no_victim;
-    if (goes_on ? dump.last_time && now - *dump.last_time > limits_.unfinished : is_old(dump.last_time))
-      close(open);
+    auto last = open->dump.last_time;
+    if (is_old(last) && (!goes_on(open->dump) || now - *last > limits_.unfinished)) close(open);
     open = next;
   }
 }

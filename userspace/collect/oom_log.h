@@ -45,7 +45,7 @@ struct OomLogLimits {
   std::size_t stats = 256;                     ///< per block
   std::size_t line_bytes = 8192;               ///< a longer line is cut
   Nanos settle = std::chrono::seconds(2);      ///< a dump is finished when its last line is older than this
-  Nanos unfinished = std::chrono::seconds(2);  ///< the same of one whose victim is not named yet
+  Nanos unfinished = std::chrono::seconds(2);  ///< the same of one that names more victims; see OomLogParser
 };
 
 enum class OomScope : std::uint8_t { memcg, global, cpuset, mempolicy, sysrq };
@@ -91,6 +91,10 @@ struct OomDump {
 /// that another still victimless dump has listed go to that one. A process that fits none, or more than one,
 /// stands alone, and so does a second victim without "memory.oom.group" before it. After a group kill, the
 /// victim of a decision whose report was rate-limited cannot be told from the group's, except by `settle`.
+///
+/// A report whose victim is not named yet goes on, and so does a group kill for the limit of the group's own
+/// cgroup until each process of the table is named: there the group is the table, but for those that no kill
+/// may take (oom_score_adj -1000).
 ///
 /// A line that the log split over several records is put together again if its caller's next line completes
 /// it.

@@ -11,6 +11,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using namespace std::string_literals;
 using Lines = std::vector<std::string>;
 
 std::vector<OomDump> dumps_of(const Lines& lines, OomLogLimits limits = {}) {
@@ -510,6 +511,42 @@ TEST(OomLogParser, ends_a_group_when_it_has_settled) {
   auto dumps = parser.finish();
   ASSERT_EQ(dumps.size(), 2u);
   EXPECT_EQ(dumps[0].victims.size(), 2u);
+}
+
+// A report of a group kill in /a for the limit of `limit`, up to its first victim: of 1, 2 and 3, where no
+// kill may take 3.
+OomLogParser parser_of_a_group_kill(const std::string& limit) {
+  OomLogParser parser({.settle = milliseconds(300), .unfinished = seconds(2)});
+  for (const std::string& text :
+       {invoked_line(), "[ pid ]   uid  tgid total_vm      rss pgtables_bytes swapents oom_score_adj name"s,
+        "[   1]     0     1     3614     2707    53248        0             0 a"s,
+        "[   2]     0     2     3614     2707    53248        0             0 a"s,
+        "[   3]     0     3     3614     2707    53248        0         -1000 a"s,
+        "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=" + limit +
+            ",task_memcg=/a,task=a,pid=1,uid=0",
+        kill_line(1), "Tasks in /a are going to be killed due to memory.oom.group set"s})
+    parser.feed({.time = seconds(10), .text = text});
+  return parser;
+}
+
+TEST(OomLogParser, waits_for_those_of_a_group_that_are_not_named_yet) {
+  OomLogParser parser = parser_of_a_group_kill("/a");
+  EXPECT_TRUE(parser.take_finished(seconds(11)).empty());
+  parser.feed({.time = seconds(11), .text = kill_line(2)});
+  EXPECT_TRUE(parser.take_finished(seconds(11) + milliseconds(300)).empty());
+  auto dumps = parser.take_finished(seconds(11) + milliseconds(301));
+  ASSERT_EQ(dumps.size(), 1u) << "all that can be killed are named: it settles as any other";
+  EXPECT_EQ(dumps[0].victims.size(), 2u);
+}
+
+TEST(OomLogParser, does_not_wait_for_ever_for_the_rest_of_a_group) {
+  OomLogParser parser = parser_of_a_group_kill("/a");
+  EXPECT_EQ(parser.take_finished(seconds(12) + milliseconds(1)).size(), 1u);
+}
+
+TEST(OomLogParser, does_not_take_all_below_a_limit_for_the_group_of_one_cgroup) {
+  OomLogParser parser = parser_of_a_group_kill("/");
+  EXPECT_EQ(parser.take_finished(seconds(10) + milliseconds(301)).size(), 1u);
 }
 
 TEST(OomLogParser, yields_each_fact_with_its_line) {
