@@ -145,6 +145,15 @@ def validation(d):
     return Made("spikes", c, limit, note="14 GB, and 4 GB more at every validation")
 
 
+@recipe(4)
+def validation_over_a_drift(d):
+    every, low = d.one([2, 5], [1, 5]), d.between(5, 14) * GB
+    c = Curve(d, d.between(0.7, 4) * HOUR, every, low).noise(low * d.log_between(0.0002, 0.003))
+    c.line(d.between(30, 60) * MB / c.t[-1])
+    c.spikes(recurring(d, c.t[-1], d.between(2, 6) * MINUTE, d.between(2, 5) * GB, d.log_between(2 * every, 45), jitter=0.05, ragged=0.05))
+    return Made("spikes", c, d.one([32 * GB], [32 * GIB]), note="6000 MB at first, 6050 at the end: no leak")
+
+
 @recipe(5)
 def validation_brief(d):
     c = Curve(d, d.between(0.5, 2) * HOUR, d.one([1], [2]), d.between(4.6, 6.4) * GB).murmur(5 * GB)

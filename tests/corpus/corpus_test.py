@@ -316,8 +316,8 @@ def a_training_program_that_dies_is_told_when():
     for name, errors, most in (("plain", plain, 0.10), ("spiky", spiky, 0.21)):
         median = sorted(errors)[len(errors) // 2]
         assert median <= most, f"{name}: median {median:.1%}"
-    # Far from 90 %: the load of the machine changed their pace under way, more than the made series do.
-    assert held >= 0.6 * asked, f"{held} of {asked} intervals hold the truth"
+    # Not quite 90 %: the load of the machine changed their pace under way, more than the made series do.
+    assert held >= 0.75 * asked, f"{held} of {asked} intervals hold the truth"
 
 
 def main():

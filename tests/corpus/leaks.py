@@ -130,6 +130,47 @@ def long_under_spikes(d):
     return leak(c.murmur(limit / 2), limit, shape="spiky", note="checkpoints over a leak of days")
 
 
+@recipe(14)
+def pace_wanders(d):
+    every = d.one([1, 10], [2, 5])
+    limit, growth, life = d.limit(), d.between(0.35, 0.85), every * d.between(250, 1500)
+    c = Curve(d, 2.5 * life, every, limit * (1 - growth))
+    c.wandering_line(limit * growth / life, d.between(0.08, 0.35), life * d.log_between(0.02, 0.3))
+    return leak(c.noise(limit * d.log_between(0.00002, 0.001)), limit, note="its pace follows the load of its machine")
+
+
+@recipe(8)
+def short_program(d):
+    every, limit = d.one([0.5], [1]), d.one([2 * GIB, 8 * GB], [4 * GIB, 1 * GB])
+    growth, life = d.between(0.5, 0.8), d.between(180, 600)
+    c = Curve(d, 2.5 * life, every, limit * (1 - growth))
+    c.wandering_line(limit * growth / life, d.between(0.05, 0.25), d.between(20, 90))
+    c.sawtooth(limit * d.between(0.002, 0.02), d.between(3, 12), 0.15)
+    return leak(c.noise(limit * 0.0003), limit, note="a small program of minutes on a busy machine")
+
+
+@recipe(5)
+def pace_rises_evenly(d):
+    limit, every = d.limit(), d.one([1, 10], [2, 30])
+    life, growth, more = every * d.between(500, 3000), limit * d.between(0.45, 0.8), d.between(0.3, 0.8)
+    c = Curve(d, 1.3 * life, every, limit - growth).line(growth * (1 - more) / life).add(lambda t: growth * more * (t / life) ** 2)
+    return leak(c.noise(limit * d.log_between(0.0001, 0.002)), limit, shape="curved", note="more is kept with every step")
+
+
+@recipe(5)
+def restarted_by_hand(d):
+    limit, every = d.limit(), d.one([2, 10], [5, 30])
+    level, full = limit * d.between(0.12, 0.4), every * d.between(500, 2000)
+    births = [0.0]
+    for _ in range(d.whole(1, 2)):
+        births.append(births[-1] + full * d.between(0.4, 0.75))
+    c = Curve(d, births[-1] + 1.3 * full, every, level).line((limit - level) / full)
+    for before, birth in zip(births, births[1:]):
+        c.shift(birth, -(limit - level) / full * (birth - before))
+    return leak(c.noise(limit * 0.0005), limit, leak_starts=births[-1], judge_from=births[-1] + 0.1 * full,
+                note="started again at the same level, and leaks again")
+
+
 @recipe(6)
 def accelerates(d):
     limit, every = d.limit(), d.one([5, 30], [10, 60])

@@ -49,6 +49,16 @@ class Curve:
     def line(self, per_s, start_s=0.0):
         return self.add(lambda t: per_s * (t - start_s) if t > start_s else 0.0)
 
+    def wandering_line(self, per_s, sd, tau_s):
+        """A line whose pace follows the load of its machine: log-normal around per_s, correlated over tau_s."""
+        phi = math.exp(-self.every / tau_s)
+        fresh, x, done, y = sd * math.sqrt(1 - phi * phi), sd * self.draw.gauss(0, 1), 0.0, self.y
+        for i in range(len(y)):
+            y[i] += done
+            done += per_s * math.exp(x - sd * sd / 2) * self.every
+            x = phi * x + fresh * self.draw.gauss(0, 1)
+        return self
+
     def shift(self, at_s, by, over_s=0.0):
         return self.add(lambda t: 0.0 if t < at_s else by if t >= at_s + over_s else by * (t - at_s) / over_s)
 

@@ -48,7 +48,7 @@ void Book::look(Entry& entry, MonoTime now) {
   entry.newest.forecast = entry.forecaster.forecast();
   if (entry.newest.cgroup) {
     const CgroupId& cgroup = entry.newest.cgroup->id;
-    tell_thrashing(entry.newest.forecast, cgroup, now);
+    tell_thrashing(entry, now);
     if (entry.quiet())
       restless_.erase(cgroup.inode);
     else
@@ -81,11 +81,22 @@ void Book::look(Entry& entry, MonoTime now) {
   news_.push_back(entry.newest);
 }
 
-void Book::tell_thrashing(Forecast& forecast, const CgroupId& cgroup, MonoTime now) const {
-  forecast.evidence.thrashing = thrashing_.of(cgroup, now);
-  if (!forecast.evidence.thrashing) return;
-  forecast.alert = true;
-  forecast.why = "it " + describe(*forecast.evidence.thrashing);
+// What brought it to its limit stays its verdict for as long as it thrashes there.
+void Book::tell_thrashing(Entry& entry, MonoTime now) const {
+  Forecast& f = entry.newest.forecast;
+  f.evidence.thrashing = thrashing_.of(entry.newest.cgroup->id, now);
+  if (!f.evidence.thrashing) return;
+  if (entry.deadline && !f.eta) {
+    const Forecast& before = entry.deadline->forecast;
+    f.verdict = before.verdict;
+    f.growth = before.growth;
+    f.eta = f.eta_low = Seconds{};
+    f.eta_high = f.evidence.thrashing->lasts;
+    if (before.evidence.regime)
+      f.evidence.regime = *before.evidence.regime + seconds_between(entry.deadline->time, now);
+  }
+  f.alert = true;
+  f.why = "it " + describe(*f.evidence.thrashing);
 }
 
 void Book::on(const ReclaimFact& reclaim) {
@@ -107,12 +118,15 @@ void Book::on(const Sample& sample) {
   look(entry, sample.time);
 }
 
+const Book::Entry* Book::of(const CgroupPtr& cgroup) const {
+  auto at = cgroup ? cgroups_.find(cgroup->id.inode) : cgroups_.end();
+  return at == cgroups_.end() ? nullptr : &at->second;
+}
+
 // What a process in `cgroup` may still take if all others stay as they are.
-std::optional<Bytes> Book::room_beside(const CgroupPtr& cgroup) const {
-  if (!cgroup) return std::nullopt;
-  auto at = cgroups_.find(cgroup->id.inode);
-  if (at == cgroups_.end() || !at->second.last.limit) return std::nullopt;
-  return std::max(Bytes{}, *at->second.last.limit - at->second.last.value);
+std::optional<Bytes> Book::room_beside(const Entry* cgroup) {
+  if (!cgroup || !cgroup->last.limit) return std::nullopt;
+  return std::max(Bytes{}, *cgroup->last.limit - cgroup->last.value);
 }
 
 void Book::on(ProcessSampleFact& sample) {
@@ -129,10 +143,12 @@ void Book::on(ProcessSampleFact& sample) {
   Entry* entry = at == processes_.end() ? nullptr : &at->second;
   if (entry) learn_shared(*entry, sample);
   if (entry && entry->shared) holds = std::max(Bytes{}, holds - *entry->shared);
-  if (config_.tree) members_[id] = {holds, sample.process};
+  if (config_.tree) members_[id] = {holds, sample.process, !entry || entry->shared};
   if (!entry) return;
   entry->newest.process = sample.process;
-  auto room = room_beside(sample.process.cgroup);
+  const Entry* around = of(sample.process.cgroup);
+  entry->newest.limit_cgroup = around ? around->newest.limit_cgroup : nullptr;
+  auto room = room_beside(around);
   auto total = entry->shared ? std::optional(std::max(sample.rss, holds)) : std::nullopt;
   add(*entry, {sample.time, holds, room ? std::optional(holds + *room) : std::nullopt, total});
   const Forecast& next = entry->forecaster.forecast();
@@ -185,8 +201,22 @@ void Book::add_tree(MonoTime now) {
   const Member& first = root != members_.end() ? root->second : members_.begin()->second;
   tree_->newest.process = first.process;
   Bytes sum;
-  for (const auto& [id, member] : members_) sum += member.held;
-  auto room = room_beside(first.process.cgroup);
+  CgroupPtr cgroup = first.process.cgroup;
+  for (const auto& [id, member] : members_) {
+    Bytes held = member.held;
+    if (!member.measured && member.process.ppid) {
+      // Just after the fork all that the parent has is shared.
+      auto parent = members_.lower_bound({*member.process.ppid, 0});
+      if (parent != members_.end() && parent->first.tgid == *member.process.ppid)
+        held = std::max(Bytes{}, held - parent->second.held);
+    }
+    sum += held;
+    if (cgroup && (!member.process.cgroup || member.process.cgroup->id != cgroup->id)) cgroup = nullptr;
+  }
+  const Entry* around = of(cgroup);
+  if (around) sum = std::min(sum, around->last.value);
+  tree_->newest.limit_cgroup = around ? around->newest.limit_cgroup : nullptr;
+  auto room = room_beside(around);
   add(*tree_, {now, sum, room ? std::optional(sum + *room) : std::nullopt});
   look(*tree_, now);
 }
@@ -195,7 +225,9 @@ void Book::on_kill(const CgroupRef& owner) {
   std::string below = owner.path == "/" ? owner.path : owner.path + "/";
   for (auto& [inode, entry] : cgroups_) {
     const std::string& path = entry.newest.cgroup->path;
-    if (path == owner.path || path.rfind(below, 0) == 0) entry.forecaster = Forecaster(Surplus::droppable);
+    if (path != owner.path && path.rfind(below, 0) != 0) continue;
+    entry.forecaster = Forecaster(Surplus::droppable);
+    thrashing_.on_kill(entry.newest.cgroup->id);
   }
 }
 

@@ -38,7 +38,9 @@ class Book {
  public:
   struct Config {
     Nanos interval = std::chrono::seconds(1);
-    /// With --pid: the processes in scope are one tree, followed as a whole under this process.
+    /// With --pid: the processes in scope are one tree, followed as a whole under this process. It holds the
+    /// sum of their memory, what forked workers share counted once, and no more than nothing can take back
+    /// around it; its limit is what their cgroup leaves to them (not known if they are in several).
     std::optional<TaskId> tree;
     std::size_t most_processes = 4096;
   };
@@ -68,6 +70,9 @@ class Book {
   /// The newest of a cgroup (the host's is that of the root cgroup); nullptr: there is none yet.
   const Forecast* of(const CgroupId& cgroup) const;
   std::optional<Bytes> pinned(const CgroupId& cgroup) const;
+  /// Of the tree; nullptr: none yet, or all of it ended.
+  const ForecastFact* tree() const { return tree_ && !members_.empty() ? &tree_->newest : nullptr; }
+  std::optional<Bytes> tree_holds() const { return tree() ? std::optional(tree_->last.value) : std::nullopt; }
   /// Of a card; nullptr: none yet.
   const Forecast* of(const GpuUuid& card) const;
   /// Of the cgroup whose limit was met at `kill`.
@@ -99,13 +104,15 @@ class Book {
   void learn_shared(Entry& entry, const ProcessSampleFact& sample) const;
   void add(Entry& entry, const Reading& reading);
   void look(Entry& entry, MonoTime now);
-  void tell_thrashing(Forecast& forecast, const CgroupId& cgroup, MonoTime now) const;
+  void tell_thrashing(Entry& entry, MonoTime now) const;
   void add_tree(MonoTime now);
-  std::optional<Bytes> room_beside(const CgroupPtr& cgroup) const;
+  const Entry* of(const CgroupPtr& cgroup) const;
+  static std::optional<Bytes> room_beside(const Entry* cgroup);
 
   struct Member {
     Bytes held;
     ProcessRef process;
+    bool measured;  // what of it is private, or too small for that
   };
   Config config_;
   std::map<std::uint64_t, Entry> cgroups_;  // by inode, in an order that a replay has too

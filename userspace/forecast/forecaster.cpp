@@ -7,38 +7,57 @@
 #include <cmath>
 
 #include "leak/levels.h"
+#include "model/thrashing.h"
 
 namespace oomcast {
 namespace {
 
 constexpr std::uint64_t kLeastSamples = 5;
-constexpr double kLeastSpan = 2;        // s
-constexpr double kAnalyseEvery = 0.01;  // of the age
-constexpr double kLimitMoved = 0.005;   // of the limit
+constexpr double kLeastSpan = 2;                                 // s
+constexpr double kAtOnce = 1e-6;                                 // s
+constexpr double kAnalyseEvery = 0.01, kSurpriseEvery = 0.0005;  // of the age
+// s: what fills the memory of a machine moves with every tick, and each is a surprise.
+constexpr double kLeastApart = 0.1;
+constexpr std::uint64_t kFirst = 12;   // samples, each looked at
+constexpr double kLimitMoved = 0.005;  // of the limit
 // What makes a rise a leak.
 constexpr double kRiseNoise = 5;        // times the residuals' standard deviation, …
 constexpr double kRiseCertain = 6;      // … or its own standard error, and
-constexpr double kRiseLevel = 0.006;    // of the level, and
+constexpr double kRiseLevel = 0.012;    // of the level, and
+constexpr double kRiseTooth = 0.25;     // of a collector's tooth, and
 constexpr double kRiseReversed = 1.3;   // times the greatest rise that was taken back
 constexpr double kRestartLeaves = 0.3;  // of the level
-constexpr double kKink = 4;             // times the squares that straight pieces leave
+// … or of the way to the limit that a life went, steadily: it fell back by and to so much of that.
+constexpr double kRestartGrew = 0.25, kRestartFrom = 0.7, kRestartFalls = 0.7, kRestartBack = 0.2;
+constexpr std::size_t kLeastLife = 8;  // buckets
+constexpr double kSteady = 0.2;
+constexpr double kKink = 4;  // times the squares that straight pieces leave
 // What makes peaks that climb a leak.
 constexpr std::size_t kLeastTops = 6;
-constexpr double kTopsNoise = 8;        // times what they are off their line, …
-constexpr double kTopsCertain = 4;      // … times the slope's own standard error, and
-constexpr double kTopsSmall = 0.25;     // of the typical height
-constexpr double kTopsBetter = 2;       // times as certain as what the floor shows
-constexpr double kTopsFloor = 0.3;      // of it the floor must have done, too
-constexpr double kSameRss = 0.1;        // of it
-constexpr double kStartUp = 2;          // times the spikes
-constexpr double kLoading = 0.03;       // of the history: before it is under way
-constexpr double kSpikeWander = 4.8;    // times the floor's own spread
+constexpr double kTopsNoise = 8;                      // times what they are off their line, …
+constexpr double kTopsCertain = 4;                    // … times the slope's own standard error, and
+constexpr double kTopsSmall = 0.25;                   // of the typical height
+constexpr double kTopsBetter = 2;                     // times as certain as what the floor shows
+constexpr double kTopsFloor = 0.3;                    // of it the floor must have done, too
+constexpr double kSameRss = 0.1;                      // of it
+constexpr double kStartUp = 2;                        // times the spikes
+constexpr double kStillRises = 0.5;                   // of a start-up's rise, in its newer half, of so few
+constexpr std::uint64_t kYoung = 24;                  // samples, …
+constexpr double kYoungFor = 60;                      // … or s
+constexpr double kStalls = 0.4;                       // of its pace before
+constexpr double kAsWell = 1.1;                       // times the residuals' standard deviation
+constexpr std::size_t kFewDots = 4, kFewDotsOf = 32;  // too few of so many to tell that it stands still
+constexpr double kSteep = 1.5;                        // times the pace of the whole rise
+constexpr double kLevelsBelow = 0.5;                  // probability: it levels off below its limit
+constexpr double kOneCurve = 2;                       // times the squares that straight pieces leave
+constexpr double kLoading = 0.03;                     // of the history: before it is under way
+constexpr double kSpikeWander = 4.8;                  // times the floor's own spread
+constexpr double kWaveWander = 12, kWaveAlike = 0.45, kWaveShare = 0.6, kWaveJitter = 0.4, kWaveLow = 0.25;
+constexpr double kWaveMost = 0.8, kWaveSame = 0.3;
+constexpr double kSamePeaks = 0.8;      // of the mean height of what looks like noise
+constexpr double kNoiseGrows = 4;       // log-likelihood ratio: it is the level's, not the machine's
 constexpr double kPeakNoise = 1.5;      // times the highest of what is none
 constexpr double kFineHeadroom = 0.10;  // of what was left, for what only the newest part shows
-// Split conformal calibration (Lei et al. 2018, J. Am. Stat. Assoc. 113:1094): what the mixture's 90 %
-// interval must be multiplied by to hold the truth in 91 % of the judgements on series with known ends.
-constexpr double kConformalLow = 0.8;
-constexpr double kConformalHigh = 0.86;
 // What makes an alert.
 constexpr double kAlertReversed = 2.3;
 constexpr std::size_t kAlertDots = 12;
@@ -51,10 +70,14 @@ constexpr double kAlertCertain = 3.5, kAlertCertainOld = 8;
 // A smooth curve's slope is never certain, however plain its rise.
 constexpr double kAlertNoiseCurved = 50, kAlertCertainCurved = 2.5;
 constexpr double kAlertLevelsOff = 0.1;   // probability
+constexpr double kAlertSure = 3;          // times the time left: within that the limit is met
 constexpr double kAlertBelow = 0.1;       // of the rise: a level that far under the trend has left it
 constexpr double kAlertAge = 2;           // times as long as the growth lasts already
 constexpr double kAlertMost = 3 * 86400;  // s
 constexpr double kAlertClear = 1.5;
+constexpr double kAtLimit = ThrashingFinder::kFull;
+constexpr double kStands = 10;  // s at its limit, if not as long as it rose: by then it is known to thrash
+constexpr double kAlertLast = 0.1;  // of its rise is left up to the limit: it got there, however unsteadily
 
 double share(double part, double whole) {
   return whole > 0 ? part / whole : 0;
@@ -84,37 +107,65 @@ double wander_of(std::span<const Dot> dots) {
   return std::sqrt(fit_line(dots, 0, dots.size()).error / static_cast<double>(dots.size()));
 }
 
-// Where the present life of the series began: after a fall to a small part of what it was, as when the job is
-// started anew. Falls that come again and again are its way of life.
+// Where the present life of the series began: after a fall to a small part of what it was, or, of what had
+// grown far towards its limit, to where it had begun, as when the job is started anew. Falls that come again
+// and again are its way of life.
 struct Restarts {
   float since = 0;  // s; 0: there was none
   int count = 0;
-  double highest = 0;  // before the last, bytes
 };
-Restarts find_restarts(std::span<const Bucket> buckets) {
+
+// Whether these went up all the time, and not at once.
+bool grew_steadily(std::span<const Bucket> life, double base, double highest) {
+  if (life.size() < kLeastLife) return false;
+  double rise = highest - base, quarter = life[life.size() / 4].mean, middle = life[life.size() / 2].mean;
+  double late = life[life.size() * 3 / 4].mean;
+  return late - quarter > kSteady * rise && middle - base > kSteady * rise &&
+         highest - middle > kSteady * rise;
+}
+
+Restarts find_restarts(std::span<const Bucket> buckets, std::optional<Bytes> limit) {
   Restarts out;
-  double highest = 0;
+  double highest = 0, base = 0;
+  std::size_t began = 0;
   for (std::size_t i = 0; i + 1 < buckets.size(); ++i) {
+    base = i == began ? buckets[i].low : std::min<double>(base, buckets[i].low);
     highest = std::max<double>(highest, buckets[i].high);
     std::size_t next = std::min(i + 2, buckets.size() - 1);
     double low = std::min(buckets[i + 1].low, buckets[next].low);
-    if (low > kRestartLeaves * buckets[i].high || low > kRestartLeaves * highest) continue;
-    out.since = buckets[i + 1].low <= buckets[next].low ? buckets[i + 1].time : buckets[next].time;
-    out.highest = std::max(out.highest, highest);
+    bool small = low <= kRestartLeaves * buckets[i].high && low <= kRestartLeaves * highest;
+    bool back = limit && highest - base > kRestartGrew * (limit->as_double() - base) &&
+                base < kRestartFrom * highest && low - base < kRestartBack * (highest - base) &&
+                buckets[i].high - low > kRestartFalls * (highest - base) &&
+                grew_steadily(buckets.subspan(began, i - began + 1), base, highest);
+    if (!small && !back) continue;
+    began = buckets[i + 1].low <= buckets[next].low ? i + 1 : next;
+    // A bucket in which it fell tells of both lives.
+    if (began + 1 < buckets.size() && buckets[began].high > (highest + low) / 2) ++began;
+    out.since = buckets[began].time;
     ++out.count;
     highest = 0;
-    ++i;
+    i = began - 1;
   }
   return out;
 }
 
+// Whether something was taken back at once, as a collector does.
+bool fell(std::span<const Dot> dots, std::size_t first, double noise) {
+  for (std::size_t i = std::max<std::size_t>(first, 1); i < dots.size(); ++i)
+    if (dots[i].value < dots[i - 1].value - 4 * noise) return true;
+  return false;
+}
+
 // Whether what rose before stands still in the newest segment.
 bool stalled(std::span<const Dot> dots, std::size_t first, const Segment& last, double noise) {
-  if (last.begin < first + 4 || last.size() < 4) return false;
+  if (last.begin < first + 4) return false;
+  // A few dots behind a fall do not tell whether it rises on.
+  if (last.size() <= kFewDots && dots.size() <= kFewDotsOf && fell(dots, last.begin, noise)) return false;
   Segment before = fit_line(dots, first, last.begin);
   double sd = std::sqrt(before.error / static_cast<double>(before.size() - 1));
   double expected = before.at_end + before.slope * (dots[last.end - 1].time - dots[before.end - 1].time);
-  return last.slope < 0.4 * before.slope && expected - last.at_end > 4 * std::max(sd, noise);
+  return last.slope < kStalls * before.slope && expected - last.at_end > 4 * std::max(sd, noise);
 }
 
 // Whether the segments from `first` on are a kink rather than a curve: two of them, and no curve explains
@@ -128,19 +179,23 @@ bool bends(const std::vector<Segment>& segments, std::size_t first, std::span<co
 }
 
 // Whether the rise is a few jumps between flat stretches.
-bool by_jumps(const std::vector<Segment>& segments, std::size_t first, double noise, double rise) {
-  double within = 0;
+bool by_jumps(const std::vector<Segment>& segments, std::span<const Dot> dots, std::size_t first,
+              double noise, double rise) {
+  double within = 0, jumping = 0, span = dots.back().time - dots.front().time;
+  double pace = (dots.back().value - dots.front().value) / span;
   int jumps = 0;
   for (std::size_t k = 0; k < segments.size(); ++k) {
     if (segments[k].begin < first) continue;
-    // A jump may take a few buckets: then it is a short segment of its own.
-    bool short_one = segments[k].size() <= 4 && segments[k].rise() > 0.15 * rise;
+    // A jump may take a few buckets: then it is a short and steep segment of its own.
+    bool short_one =
+        segments[k].size() <= 4 && segments[k].rise() > 0.15 * rise && segments[k].slope > kSteep * pace;
     if (!short_one) within += std::max(0.0, segments[k].rise());
+    if (short_one) jumping += dots[segments[k].end - 1].time - dots[segments[k].begin].time;
     bool jumped = k > 0 && segments[k - 1].begin >= first &&
                   segments[k].at_begin - segments[k - 1].at_end > std::max(4 * noise, 0.02 * rise);
     jumps += short_one || jumped;
   }
-  return within < 0.5 * rise && jumps < 4;
+  return within < 0.5 * rise && jumps < 4 && jumping < 0.5 * span;
 }
 
 // Whether dots [first, middle) swing around the line through all from `first` on as far as those from
@@ -164,9 +219,49 @@ bool swings(std::span<const Dot> dots, std::size_t first, std::size_t middle) {
   return (changes >= 3 || fell) && newer <= 1.5 * older;
 }
 
+// Whether heights are normal in proportion to the levels that they stand on, rather than all alike: by the
+// ratio of the likelihoods.
+bool grows_with(const std::vector<double>& levels, const std::vector<double>& heights) {
+  std::vector<double> relative;
+  double logs = 0, n = static_cast<double>(levels.size());
+  for (std::size_t i = 0; i < levels.size(); ++i) {
+    if (!(levels[i] > 0)) return false;
+    relative.push_back(heights[i] / levels[i]);
+    logs += std::log(levels[i]);
+  }
+  double alike = moments(heights).second, scaled = moments(relative).second;
+  return scaled > 0 && n * std::log(alike / scaled) - logs > kNoiseGrows;
+}
+
 // A rise over what noise and earlier reversed rises give.
 double strength(double rise, const Shape& shape, const Trend& trend) {
   return std::min(share(rise, shape.reversed_rise + 1), share(rise, 2 * trend.residual_sd() + 1));
+}
+
+// The part of the time that excursions last.
+double part_of_time(const std::vector<Excursion>& excursions) {
+  double inside = 0;
+  for (const Excursion& e : excursions) inside += e.to - e.from;
+  return excursions.empty() ? 0 : share(inside, excursions.back().to - excursions.front().from);
+}
+
+// Whether they are a level that goes up and down rather than something that stands out of it: a collector's
+// teeth, day and night, a load that wanders. Low, all the same, and nearly always there; or all alike,
+// little beside what is left between them, and there most of the time, or low and at no time in particular.
+bool waves(const std::vector<Excursion>& excursions, double wander, double level) {
+  std::vector<double> heights, gaps;
+  for (std::size_t i = 0; i < excursions.size(); ++i) {
+    heights.push_back(excursions[i].height);
+    if (i > 0) gaps.push_back(excursions[i].peak_time - excursions[i - 1].peak_time);
+  }
+  auto [height, height_sd] = moments(heights);
+  auto [gap, gap_sd] = moments(gaps);
+  double part = part_of_time(excursions);
+  bool often = part > kWaveShare;
+  bool irregular = gaps.size() > 1 && gap_sd > kWaveJitter * gap;
+  bool low = height < kWaveLow * level;
+  if (low && part > kWaveMost && height_sd < kWaveSame * height) return true;
+  return height < kWaveWander * wander && height_sd < kWaveAlike * height && (often || (low && irregular));
 }
 
 Peaks recurring(const std::vector<double>& heights, const std::vector<double>& times) {
@@ -194,9 +289,10 @@ void Forecaster::add(const Reading& reading) {
   limit_ = reading.limit;
   double now = history_.newest_time();
   double off = std::abs(history_.newest_value() - expected_ - slope_ * (now - analysed_at_));
-  bool due = now - analysed_at_ >= std::max(kAnalyseEvery * now, 0.05);
-  bool surprise = off > band_ && now - analysed_at_ >= 0.0005 * now;
-  if (history_.samples() <= 12 || due || surprise || limit_moved()) analyse();
+  double since = now - analysed_at_;
+  bool due = since >= std::max(kAnalyseEvery * now, kLeastApart);
+  bool surprise = off > band_ && since >= std::max(kSurpriseEvery * now, kLeastApart);
+  if (history_.samples() <= kFirst || due || surprise || limit_moved()) analyse();
 }
 
 // A limit that moves with what others hold moves a little all the time.
@@ -210,7 +306,7 @@ const Forecast& Forecaster::forecast() {
   latest_.limit = limit_;
   auto left = [&](std::optional<double> at) -> std::optional<Seconds> {
     if (!at) return std::nullopt;
-    return Seconds(std::max(0.0, *at - now));
+    return Seconds(*at - now < kAtOnce ? 0 : *at - now);
   };
   latest_.eta = left(meets_);
   latest_.eta_low = left(meets_low_);
@@ -220,21 +316,24 @@ const Forecast& Forecaster::forecast() {
 }
 
 // The largest part of the window up to now that one trend explains, if that trend is a leak.
-std::optional<Forecaster::Leak> Forecaster::find_leak(const Window& window, bool whole,
-                                                      double explained) const {
+std::optional<Forecaster::Leak> Forecaster::find_leak(const Window& window, bool whole, double explained,
+                                                      double now) const {
   const std::optional<Shape> level = without_shifts(window.shape);
   const Shape& shape = level ? *level : window.shape;
   const auto& segments = shape.segments;
   const auto& dots = shape.floor;
   if (segments.empty() || dots.size() < 4) return std::nullopt;
-  double now = history_.newest_time();
 
+  // Where it levels off only matters if that is below the limit.
+  auto levels_off_below = [&](const Trend& trend) {
+    return trend.levels_off() > 0.5 && (!limit_ || trend.never(limit_->as_double()) > kLevelsBelow);
+  };
   auto judge = [&](std::size_t first) -> std::optional<Leak> {
     std::span<const Dot> part(dots.data() + first, dots.size() - first);
-    if (part.size() < (whole ? 4u : 8u)) return std::nullopt;
+    if (part.size() < (whole ? kLeastSamples : 8u)) return std::nullopt;
     auto trend = Trend::fit(part);
     if (!trend) return std::nullopt;
-    Leak leak{*trend, {}};
+    Leak leak{*trend, {part.begin(), part.end()}, {}};
     double from = trend->value(trend->begin()), to = trend->value(now);
     leak.rise = to - from;
     leak.floor = to;
@@ -244,7 +343,7 @@ std::optional<Forecaster::Leak> Forecaster::find_leak(const Window& window, bool
                  (certain >= kRiseCertain && leak.rise >= 2.5 * trend->residual_sd());
     if (!clear || certain < 2 || leak.rise < std::max(kRiseLevel * to, least_change())) return std::nullopt;
     if (leak.rise < 4 * shape.noise) return std::nullopt;
-    if (trend->levels_off() > 0.5) return std::nullopt;
+    if (levels_off_below(*trend)) return std::nullopt;
     if (leak.rise < kRiseReversed * shape.reversed_rise) return std::nullopt;
     // Under a peak of earlier it may be the same thing once more.
     double before = highest_of(history_.all(), life_began_, trend->begin());
@@ -256,12 +355,17 @@ std::optional<Forecaster::Leak> Forecaster::find_leak(const Window& window, bool
       double room = limit_ ? limit_->as_double() - from : 0;
       if (!limit_ || leak.rise < kFineHeadroom * room || to < explained) return std::nullopt;
     }
-    if (stalled(dots, first, segments.back(), shape.noise)) return std::nullopt;
-    if (by_jumps(segments, first, shape.noise, leak.rise)) return std::nullopt;
+    bool slows = segments.back().slope < kStalls * trend->slope(now);
+    if (slows && stalled(dots, first, segments.back(), shape.noise)) return std::nullopt;
+    if (by_jumps(segments, dots, first, shape.noise, leak.rise)) return std::nullopt;
     leak.strength = strength(leak.rise, shape, *trend);
     double level_since = std::max(trend->begin(), shape.level_since);
     leak.peaks = peaks_above(*trend, window, level_since);
     if (leak.peaks.recurring) leak.noise = noise_above(*trend, window, level_since, false);
+    // Of a floor that is seen between teeth alone, little is known.
+    if (leak.peaks.recurring && part_of_time(window.shape.excursions) > kWaveShare &&
+        leak.rise < kRiseTooth * leak.peaks.mean)
+      return std::nullopt;
     return leak;
   };
 
@@ -289,10 +393,24 @@ std::optional<Forecaster::Leak> Forecaster::find_leak(const Window& window, bool
     if (chosen && first >= chosen_first) continue;
     auto leak = judge(first);
     if (!leak) continue;
-    // A part that rises faster is only believed if the whole did not swing like that before.
-    if (chosen && !swings(dots, first, chosen_first)) continue;
+    // A part that rises faster is only believed if the whole did not swing like that before, and, under a
+    // collector, if one trend does not explain the whole as well.
+    bool as_well = chosen && leak->trend.residual_sd() <= kAsWell * chosen->trend.residual_sd() &&
+                   fell(dots, chosen_first, shape.noise);
+    if (chosen && !as_well && !swings(dots, first, chosen_first)) continue;
     chosen = std::move(leak);
     chosen_first = first;
+  }
+  if (!chosen) return chosen;
+  // The end of one curve that levels off below the limit looks like a slow rise of its own.
+  double pieces = 0;
+  for (const Segment& s : segments)
+    if (s.begin >= chosen_first) pieces += s.error;
+  for (std::size_t k = segments.size(); k-- > 0;) {
+    if (segments[k].begin >= chosen_first) continue;
+    pieces += segments[k].error;
+    auto all = Trend::fit(std::span(dots).subspan(segments[k].begin));
+    if (all && levels_off_below(*all) && all->error() < kOneCurve * pieces) return std::nullopt;
   }
   return chosen;
 }
@@ -329,7 +447,7 @@ std::optional<Forecaster::Leak> Forecaster::find_leak_of_peaks(const Window& win
   for (Dot& d : dots) d.value -= height;
   auto trend = Trend::fit(dots);
   if (!trend) return std::nullopt;
-  Leak leak{*trend, {}};
+  Leak leak{*trend, dots, {}};
   leak.of_peaks = true;
   leak.floor = floor.back().value;
   leak.rise = trend->value(now) - trend->value(trend->begin());
@@ -353,16 +471,31 @@ std::optional<Forecaster::Leak> Forecaster::find_leak_of_peaks(const Window& win
 
 Peaks Forecaster::noise_above(const Trend& trend, const Window& window, double since,
                               bool with_excursions) const {
-  std::vector<double> heights;
+  const auto& excursions = window.shape.excursions;
+  std::vector<double> heights, levels, tops;
+  for (const Excursion& e : excursions) tops.push_back(e.top - trend.value(e.peak_time));
   for (const Bucket& b : window.buckets) {
     if (b.time < since || &b == &window.buckets.back()) continue;
     bool inside = !with_excursions &&
-                  std::any_of(window.shape.excursions.begin(), window.shape.excursions.end(),
+                  std::any_of(excursions.begin(), excursions.end(),
                               [&](const Excursion& e) { return b.time >= e.from && b.time <= e.to; });
-    if (!inside) heights.push_back(b.high - trend.value(b.peak_time));
+    if (!inside)
+      heights.push_back(b.high - trend.value(b.peak_time)), levels.push_back(trend.value(b.peak_time));
+  }
+  // At the window's ends one more of them is seen in part, and not as one.
+  double half = with_excursions || tops.empty() ? 0 : moments(tops).first / 2;
+  if (half > 0) {
+    while (!heights.empty() && heights.back() > half) heights.pop_back();
+    levels.resize(heights.size());
+    auto n =
+        std::find_if(heights.begin(), heights.end(), [&](double h) { return h <= half; }) - heights.begin();
+    heights.erase(heights.begin(), heights.begin() + n);
+    levels.erase(levels.begin(), levels.begin() + n);
   }
   Peaks out;
   if (heights.size() < 3) return out;
+  if (limit_ && grows_with(levels, heights))
+    for (std::size_t k = 0; k < heights.size(); ++k) heights[k] *= limit_->as_double() / levels[k];
   std::tie(out.mean, out.sd) = moments(heights);
   out.most = *std::max_element(heights.begin(), heights.end());
   out.period = (trend.end() - since) / static_cast<double>(heights.size());
@@ -410,17 +543,35 @@ void Forecaster::tell_leak(const Leak& leak) {
   else
     latest_.why = fmt::format("its floor rises {} for {} now", rate, since);
   if (!limit_) return;
-  auto c = t.crossing(limit_->as_double(), leak.peaks, now);
+  Outlook outlook = Outlook::of(leak.dots, t);
+  auto c = outlook.crossing(limit_->as_double(), leak.peaks, now);
   if (leak.peaks.recurring) {
     // No later than without a peak.
-    auto floor = t.crossing(limit_->as_double(), leak.noise, now);
+    auto floor = outlook.crossing(limit_->as_double(), leak.noise, now);
     c = {std::min(c.low, floor.low), std::min(c.median, floor.median), std::min(c.high, floor.high),
          std::min(c.never, floor.never)};
   }
   if (!std::isfinite(c.median)) return;
   meets_ = c.median;
-  meets_low_ = c.median - kConformalLow * std::max(0.0, c.median - c.low);
-  if (std::isfinite(c.high)) meets_high_ = c.median + kConformalHigh * std::max(0.0, c.high - c.median);
+  meets_low_ = c.low;
+  if (std::isfinite(c.high)) meets_high_ = c.high;
+}
+
+// Whether it is killed now or thrashes for long: nothing that was seen tells. It has stood there for so long.
+void Forecaster::tell_arrived(const Leak& leak) {
+  double now = history_.newest_time();
+  const Trend& t = leak.trend;
+  double slope = t.slope(t.end()), sd = t.slope_sd(), stood = now - *leak.arrived;
+  latest_.verdict = Verdict::leak;
+  latest_.growth =
+      Growth{{slope}, {slope - 1.645 * sd}, {slope + 1.645 * sd}, Seconds(t.end() - t.begin()), t.dots()};
+  latest_.evidence.floor = bytes(history_.newest_value());
+  latest_.evidence.regime = Seconds(now - t.begin());
+  latest_.why =
+      fmt::format("its floor rose {} for {} up to its limit, where it has stood for {}", format_rate({slope}),
+                  format_duration(Seconds(t.end() - t.begin())), format_duration(Seconds(stood)));
+  meets_ = meets_low_ = now;
+  meets_high_ = now + stood;
 }
 
 // Of a process, what is little beside its RSS is no news however fast it grows.
@@ -475,14 +626,15 @@ void Forecaster::tell_rest(const std::vector<Window>& windows) {
   latest_.evidence.floor = bytes(shape.floor.back().value);
   // The newer half says how it stands now, start-ups and earlier levels left behind.
   std::size_t middle = shape.floor.size() / 2, n = shape.floor.size() - middle;
+  Segment newer = fit_line(shape.floor, middle, shape.floor.size());
   if (n >= kLeastSamples) {
-    Segment line = fit_line(shape.floor, middle, shape.floor.size());
     double from = shape.floor[middle].time, length = shape.floor.back().time - from;
     // Of n dots at even distances, the sum of squared distances from their middle is about n length² / 12.
-    double sd = std::sqrt(line.error / static_cast<double>(n - 2) * 12 / static_cast<double>(n)) /
+    double sd = std::sqrt(newer.error / static_cast<double>(n - 2) * 12 / static_cast<double>(n)) /
                 std::max(length, 1e-9);
-    latest_.growth =
-        Growth{{line.slope}, {line.slope - 1.645 * sd}, {line.slope + 1.645 * sd}, Seconds(length), n};
+    // Less than a byte in all that time is arithmetic.
+    double slope = std::abs(newer.slope * length) < 1 ? 0 : newer.slope;
+    latest_.growth = Growth{{slope}, {slope - 1.645 * sd}, {slope + 1.645 * sd}, Seconds(length), n};
   }
   double level = std::max(most, 1.0);
 
@@ -504,8 +656,9 @@ void Forecaster::tell_rest(const std::vector<Window>& windows) {
     for (const Excursion& x : e) mean += x.height / static_cast<double>(e.size());
     double period = (e.back().peak_time - e.front().peak_time) / static_cast<double>(e.size() - 1);
     bool dwarfed = later - begin > kStartUp * mean;  // by the start-up
-    if (!dwarfed && mean > std::max(0.05 * level, least_change()) &&
-        mean > kSpikeWander * wander_of(spiky->shape.floor)) {
+    double wander = wander_of(spiky->shape.floor);
+    if (!dwarfed && mean > std::max(0.05 * level, least_change()) && mean > kSpikeWander * wander &&
+        !waves(e, wander, level)) {
       latest_.verdict = Verdict::spikes;
       latest_.evidence.peak_above = bytes(mean);
       latest_.evidence.period = Seconds(period);
@@ -541,6 +694,14 @@ void Forecaster::tell_rest(const std::vector<Window>& windows) {
     return;
   }
   if (later - begin > std::max({6 * shape.noise, 0.08 * level, least_change()})) {
+    double risen = shape.floor.back().value - begin;
+    bool young = history_.samples() < kYoung || now < kYoungFor;
+    if (young && newer.rise() > kStillRises * (later - begin) && risen > 0) {
+      latest_.verdict = Verdict::unknown;
+      latest_.why = fmt::format("too early to tell a start-up from a leak: {} in {}, and it still rises",
+                                format_size(bytes(risen)), format_duration(Seconds(now)));
+      return;
+    }
     latest_.verdict = Verdict::ramp;
     latest_.why =
         fmt::format("it rose by {} at the start and levelled off", format_size(bytes(later - begin)));
@@ -568,9 +729,96 @@ void Forecaster::decide_alert(const Leak* leak) {
                (risen >= kAlertNoiseCurved && certain >= kAlertCertainCurved);
   bool clear_by_now = old && risen >= kAlertNoiseOld && certain >= kAlertCertainOld;
   bool goes_on = old || t.levels_off() <= kAlertLevelsOff;
+  bool in_sight = meets_high_ && *meets_high_ - now < kAlertSure * left;
   bool strong = leak->strength >= kAlertReversed && leak->new_ground && under_way && enough && goes_on &&
-                (clear || clear_by_now);
-  alert_ = alert_ ? left < kAlertClear * horizon : strong && left < horizon;
+                in_sight && (clear || clear_by_now);
+  double missing = limit_->as_double() - history_.newest_value();
+  bool arrives = leak->new_ground && (leak->arrived || missing < kAlertLast * leak->rise);
+  alert_ = arrives || (alert_ ? left < kAlertClear * horizon : strong && left < horizon);
+}
+
+std::vector<Forecaster::Window> Forecaster::windows_until(double until) const {
+  std::vector<Window> windows;
+  for (std::size_t k = history_.levels(); k-- > 0;) {
+    auto buckets = history_.level(k);
+    while (!buckets.empty() && buckets.back().time > static_cast<float>(until))
+      buckets = buckets.first(buckets.size() - 1);
+    if (buckets.empty()) break;  // finer ones are newer still
+    // A finer level that begins at the same time says the same with more dots: it takes the place.
+    if (!windows.empty() && windows.back().buckets.front().time >= buckets.front().time * 0.98 - 1)
+      windows.pop_back();
+    windows.push_back({buckets, {}});
+  }
+  for (Window& w : windows) {
+    auto first = std::find_if(w.buckets.begin(), w.buckets.end(),
+                              [&](const Bucket& b) { return b.time >= life_began_; });
+    if (w.buckets.end() - first >= static_cast<std::ptrdiff_t>(kLeastSamples))
+      w.buckets = {first, w.buckets.end()};
+    w.shape = describe(w.buckets);
+  }
+  return windows;
+}
+
+std::optional<Forecaster::Leak> Forecaster::find_leak(const std::vector<Window>& windows,
+                                                      double until) const {
+  std::optional<Leak> leak;
+  std::size_t at = 0;  // its window
+  for (std::size_t k = 0; k < windows.size(); ++k) {
+    // What only the newest part shows must be more than the peaks that are known.
+    double explained = 0;
+    if (k > 0) {
+      double from = windows[k].buckets.front().time;
+      explained = 1.05 * highest_of(history_.all(), life_began_, from);
+      if (leak)
+        explained = std::max(explained, leak->trend.value(until) + leak->peaks.mean + 3 * leak->peaks.sd);
+      for (std::size_t j = 0; j < k; ++j)
+        for (const Excursion& e : windows[j].shape.excursions)
+          if (!windows[j].shape.floor.empty())
+            explained = std::max(explained, windows[j].shape.floor.back().value + 1.3 * e.height);
+    }
+    auto found = find_leak(windows[k], k == 0, explained, until);
+    if (k == 0) {
+      auto certain = [&](const Leak& l) { return share(l.trend.slope(until), l.trend.slope_sd()); };
+      auto of_peaks = find_leak_of_peaks(windows[k]);
+      if (of_peaks && (!found || certain(*of_peaks) > kTopsBetter * certain(*found))) found = of_peaks;
+    }
+    if (!found) continue;
+    // The newest part may rise faster than all of it did.
+    if (leak && (!limit_ || found->trend.slope(until) < 2 * leak->trend.slope(until))) continue;
+    leak = std::move(found);
+    at = k;
+  }
+  // Peaks that come in every bucket of a coarse window look like its noise.
+  for (std::size_t k = at + 1; leak && !leak->peaks.recurring && k < windows.size(); ++k) {
+    Peaks finer = peaks_above(leak->trend, windows[k], leak->trend.begin());
+    if (!finer.periodic() || finer.mean < kSamePeaks * leak->peaks.mean) continue;
+    leak->peaks = finer;
+    leak->noise = noise_above(leak->trend, windows[k], leak->trend.begin(), false);
+  }
+  return leak;
+}
+
+// What stands still at its limit has arrived there: a leak may thrash for long before it is killed.
+std::optional<Forecaster::Leak> Forecaster::find_arrived() const {
+  if (!limit_) return std::nullopt;
+  double now = history_.newest_time(), since = now, highest = history_.newest_value();
+  for (std::size_t k = 0; k < history_.levels(); ++k) {
+    auto buckets = history_.level(k);
+    auto below = std::find_if(buckets.rbegin(), buckets.rend(),
+                              [&](const Bucket& b) { return b.low < kAtLimit * limit_->as_double(); });
+    for (auto at = buckets.rbegin(); at != below; ++at) {
+      since = std::min<double>(since, at->time);
+      highest = std::max<double>(highest, at->high);
+    }
+    if (below != buckets.rend()) break;
+  }
+  if (since >= now || now - since > std::max(kStands, now / 2)) return std::nullopt;
+  auto leak = find_leak(windows_until(since), since);
+  if (!leak || limit_->as_double() - highest > kAlertLast * leak->rise ||
+      now - since > std::max(kStands, leak->trend.end() - leak->trend.begin()))
+    return std::nullopt;
+  leak->arrived = since;
+  return leak;
 }
 
 void Forecaster::analyse() {
@@ -583,56 +831,31 @@ void Forecaster::analyse() {
   slope_ = 0;
   band_ = 0;
   if (history_.samples() < kLeastSamples || now < kLeastSpan) {
-    latest_.why =
-        fmt::format("too early: {} samples in {}", history_.samples(), format_duration(Seconds(now)));
+    latest_.why = history_.samples() <= 1 ? "too early: one sample"
+                                          : fmt::format("too early: {} samples in {}", history_.samples(),
+                                                        format_duration(Seconds(now)));
     return;
   }
-  std::vector<Window> windows;
-  for (std::size_t k = history_.levels(); k-- > 0;) {
-    auto buckets = history_.level(k);
-    // A finer level that begins at the same time says the same with more dots: it takes the place.
-    if (!windows.empty() && windows.back().buckets.front().time >= buckets.front().time * 0.98 - 1)
-      windows.pop_back();
-    windows.push_back({buckets, {}});
-  }
-  Restarts restarts = find_restarts(history_.all());
+  Restarts restarts = find_restarts(history_.all(), limit_);
   life_began_ = restarts.count > 0 && restarts.count <= 2 ? restarts.since : 0;
-  for (Window& w : windows) {
-    auto first = std::find_if(w.buckets.begin(), w.buckets.end(),
-                              [&](const Bucket& b) { return b.time >= life_began_; });
-    if (w.buckets.end() - first >= static_cast<std::ptrdiff_t>(kLeastSamples))
-      w.buckets = {first, w.buckets.end()};
-    w.shape = describe(w.buckets);
-  }
+  std::vector<Window> windows = windows_until(now);
   band_ = 6 * windows.front().shape.noise;
-
-  std::optional<Leak> leak;
-  for (std::size_t k = 0; k < windows.size(); ++k) {
-    // What only the newest part shows must be more than the peaks that are known.
-    double explained = 0;
-    if (k > 0) {
-      double from = windows[k].buckets.front().time;
-      explained = 1.05 * highest_of(history_.all(), life_began_, from);
-      if (leak)
-        explained = std::max(explained, leak->trend.value(now) + leak->peaks.mean + 3 * leak->peaks.sd);
-      for (std::size_t j = 0; j < k; ++j)
-        for (const Excursion& e : windows[j].shape.excursions)
-          if (!windows[j].shape.floor.empty())
-            explained = std::max(explained, windows[j].shape.floor.back().value + 1.3 * e.height);
-    }
-    auto found = find_leak(windows[k], k == 0, explained);
-    if (k == 0) {
-      auto certain = [&](const Leak& l) { return share(l.trend.slope(now), l.trend.slope_sd()); };
-      auto of_peaks = find_leak_of_peaks(windows[k]);
-      if (of_peaks && (!found || certain(*of_peaks) > kTopsBetter * certain(*found))) found = of_peaks;
-    }
-    if (!found) continue;
-    // The newest part may rise faster than all of it did.
-    if (leak && (!limit_ || found->trend.slope(now) < 2 * leak->trend.slope(now))) continue;
-    leak = std::move(found);
-  }
+  std::optional<Leak> leak = find_leak(windows, now);
+  if (!leak) leak = find_arrived();
   if (tell_surplus()) {
-    leak.reset();
+    const auto& shared = latest_.evidence.shared;
+    bool bounded = !shared || !limit_ || history_.newest_value() + shared->as_double() <= limit_->as_double();
+    if (bounded || !leak) {
+      leak.reset();
+    } else {  // the limit comes before all is copied
+      Forecast copies = latest_;
+      leak->arrived ? tell_arrived(*leak) : tell_leak(*leak);
+      latest_.verdict = copies.verdict;
+      latest_.why = copies.why;
+      latest_.evidence.shared = copies.evidence.shared;
+    }
+  } else if (leak && leak->arrived) {
+    tell_arrived(*leak);
   } else if (leak) {
     tell_leak(*leak);
     slope_ = leak->trend.slope(now);

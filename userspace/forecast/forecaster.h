@@ -5,6 +5,7 @@
 
 #include "base/units.h"
 #include "forecast/forecast.h"
+#include "forecast/outlook.h"
 #include "forecast/trend.h"
 #include "leak/shape.h"
 #include "model/history.h"
@@ -27,8 +28,9 @@ struct Reading {
 enum class Surplus : std::uint8_t { droppable, shared };
 
 /// The forecast depends on the readings alone: not on when or how often it is asked for. A full analysis
-/// (some tenths of a millisecond) is made when the series is about 1 % older than at the last one, or when a
-/// reading is not what was expected; in between the deadline stands and comes closer.
+/// (about a millisecond for a leak, some tenths of one for anything else) is made when the series is about 1
+/// % older than at the last one, or when a reading is not what was expected; in between the deadline stands
+/// and comes closer.
 class Forecaster {
  public:
   explicit Forecaster(Surplus surplus = Surplus::droppable) : surplus_(surplus) {}
@@ -41,12 +43,14 @@ class Forecaster {
  private:
   struct Leak {
     Trend trend;
-    Peaks peaks, noise = {};  // noise: what stands above the trend where no peak does
-    double rise = 0;          // since the regime began, bytes
-    double floor = 0;         // now, bytes
-    double strength = 0;      // the rise over what noise and earlier reversed rises give
-    bool new_ground = true;   // higher than the series has ever been
-    bool of_peaks = false;    // the peaks show it, the floor rises by steps
+    std::vector<Dot> dots;               // that it was fitted to
+    Peaks peaks, noise = {};             // noise: what stands above the trend where no peak does
+    double rise = 0;                     // since the regime began, bytes
+    double floor = 0;                    // now, bytes
+    double strength = 0;                 // the rise over what noise and earlier reversed rises give
+    bool new_ground = true;              // higher than the series has ever been
+    bool of_peaks = false;               // the peaks show it, the floor rises by steps
+    std::optional<double> arrived = {};  // s, when it met its limit, at which it stands since
   };
   struct Window {
     std::span<const Bucket> buckets;
@@ -55,11 +59,15 @@ class Forecaster {
 
   bool limit_moved() const;
   void analyse();
-  std::optional<Leak> find_leak(const Window& window, bool whole, double explained) const;
+  std::vector<Window> windows_until(double until) const;
+  std::optional<Leak> find_leak(const std::vector<Window>& windows, double until) const;
+  std::optional<Leak> find_leak(const Window& window, bool whole, double explained, double now) const;
+  std::optional<Leak> find_arrived() const;
   std::optional<Leak> find_leak_of_peaks(const Window& window) const;
   Peaks noise_above(const Trend& trend, const Window& window, double since, bool with_excursions) const;
   Peaks peaks_above(const Trend& trend, const Window& window, double since) const;
   void tell_leak(const Leak& leak);
+  void tell_arrived(const Leak& leak);
   void tell_rest(const std::vector<Window>& windows);
   bool tell_surplus();
   double least_change() const;

@@ -3,80 +3,37 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
+#include <utility>
 
 namespace oomcast {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-enum class Kind { power, exponential, saturation };
-struct Form {
-  Kind kind;
-  double parameter;  // exponent, or time constant as a share of the window
-  double prior;
+struct Prior {
+  Form form;
+  double weight;
 };
-// Training programs leak a constant amount per step: the line has four fifths of the weight before anything
-// is seen.
-constexpr std::array kForms = {Form{Kind::power, 1.0, 2.40},       Form{Kind::power, 0.5, 0.05},
-                               Form{Kind::power, 0.7, 0.06},       Form{Kind::power, 0.85, 0.06},
-                               Form{Kind::power, 1.2, 0.06},       Form{Kind::power, 1.5, 0.06},
-                               Form{Kind::power, 2.0, 0.05},       Form{Kind::power, 3.0, 0.03},
-                               Form{Kind::exponential, 1.0, 0.03}, Form{Kind::exponential, 0.6, 0.03},
-                               Form{Kind::exponential, 0.3, 0.02}, Form{Kind::saturation, 1.0, 0.035},
-                               Form{Kind::saturation, 0.6, 0.035}, Form{Kind::saturation, 0.3, 0.035},
-                               Form{Kind::saturation, 0.15, 0.035}};
-
-double shape(const Form& form, double u) {
-  switch (form.kind) {
-    case Kind::power:
-      return form.parameter == 1.0 ? u : std::pow(std::max(u, 0.0), form.parameter);
-    case Kind::exponential:
-      return std::exp(std::min((u - 1) / form.parameter, 50.0));
-    case Kind::saturation:
-      return 1 - std::exp(-u / form.parameter);
-  }
-  return u;
-}
-
-double slope_of(const Form& form, double u) {
-  u = std::max(u, 1e-3);
-  switch (form.kind) {
-    case Kind::power:
-      return form.parameter * std::pow(u, form.parameter - 1);
-    case Kind::exponential:
-      return std::exp(std::min((u - 1) / form.parameter, 50.0)) / form.parameter;
-    case Kind::saturation:
-      return std::exp(-u / form.parameter) / form.parameter;
-  }
-  return 1;
-}
-
-double normal_cdf(double z) {
-  return 0.5 * std::erfc(-z / std::sqrt(2.0));
-}
-
-// Peaks of standard deviation 1 come one after the other while the trend takes `chances` of them to rise
-// by 1. The first to meet the limit: how far the trend is below it then, as quantiles of the survival
-// exp(−chances · E[(X − z)+]) for a normal X.
-struct FirstPassage {
-  double median, sd;
-};
-double loss_inverse(double wanted) {  // of the unit normal loss function φ(z) − z(1 − Φ(z)), falling in z
-  if (wanted > 4) return -wanted;
-  double low = -4.1, high = 6;
-  for (int i = 0; i < 24; ++i) {
-    double z = (low + high) / 2;
-    double loss = std::exp(-z * z / 2) / 2.5066282746 - z * normal_cdf(-z);
-    (loss > wanted ? low : high) = z;
-  }
-  return (low + high) / 2;
-}
-FirstPassage first_passage(double chances) {
-  double median = loss_inverse(std::log(2.0) / chances);
-  double early = loss_inverse(-std::log(0.95) / chances), late = loss_inverse(-std::log(0.05) / chances);
-  return {median, (early - late) / (2 * 1.645)};
-}
+constexpr auto kPower = Form::Kind::power, kExponential = Form::Kind::exponential;
+// Training programs leak a constant amount per step: the line has more than four fifths of the weight before
+// anything is seen. Curves that slow down have less than a twentieth, or two minutes would not do to say when
+// a leak of forty arrives. In the order of their curvature, for each kind.
+constexpr std::array kPriors = {Prior{{kPower, 0.5}, 0.013},        Prior{{kPower, 0.7}, 0.02},
+                                Prior{{kPower, 0.85}, 0.027},       Prior{{kPower, 1.0}, 2.40},
+                                Prior{{kPower, 1.2}, 0.06},         Prior{{kPower, 1.5}, 0.06},
+                                Prior{{kPower, 2.0}, 0.05},         Prior{{kPower, 3.0}, 0.03},
+                                Prior{{kExponential, -6.7}, 0.008}, Prior{{kExponential, -3.3}, 0.008},
+                                Prior{{kExponential, -1.7}, 0.012}, Prior{{kExponential, -1.0}, 0.017},
+                                Prior{{kExponential, 1.0}, 0.03},   Prior{{kExponential, 1.7}, 0.03},
+                                Prior{{kExponential, 3.3}, 0.02}};
+constexpr std::size_t kLine = 3;
+constexpr double kFar = 400;  // in u: where a curve that has not met it by then never will
+constexpr int kRefine = 6;
+constexpr std::array kOrigins = {0.01, 0.02, 0.035, 0.055, 0.08};      // of the window, before its first dot
+constexpr std::array kSquareOrigins = {0.1, 0.3, 0.7, 1.5, 3.0, 6.0};  // of the window
+constexpr double kSquare = 0.06;
+constexpr double kCurvature = 0.1, kMostUnsure = 0.7;  // of the parameter
+// The best of a kind is looked for where so much of the line's squares are left, and so plainly (n times the
+// logarithm of their ratio).
+constexpr double kBetterThanLine = 0.3, kPlainlyBetter = 10;
 
 // How much the slope may vary before anything is seen, as a share of it. A program's pace follows the load of
 // its machine, which comes and goes within minutes: over hours that averages out.
@@ -87,18 +44,18 @@ double prior_drift(double span) {
   return std::clamp(kPriorDriftShort * std::sqrt(kLoadLasts / span), kPriorDrift, kPriorDriftShort);
 }
 
-// Between whole quarters of the window, how much does the slope vary beyond what noise gives? As a share of
-// the slope: what may be expected of it in the future too.
-double drift_of(std::span<const Dot> dots, double slope, double residual_sd, double effective) {
-  double prior = prior_drift(dots.back().time - dots.front().time);
-  if (dots.size() < 16 || slope == 0) return prior;
+// Between whole quarters of the window, how much does the slope vary beyond what curve and noise give? As a
+// share of the slope: what may be expected of it in the future too.
+double drift_of(std::span<const Dot> residuals, double slope, double residual_sd, double effective) {
+  double prior = prior_drift(residuals.back().time - residuals.front().time);
+  if (residuals.size() < 16 || slope == 0) return prior;
   std::array<double, 4> part{};
   double own = 0;
-  std::size_t quarter = dots.size() / 4;
+  std::size_t quarter = residuals.size() / 4;
   for (std::size_t q = 0; q < 4; ++q) {
-    std::size_t begin = q * quarter, end = q == 3 ? dots.size() : begin + quarter;
-    part[q] = fit_line(dots, begin, end).slope;
-    double span = dots[end - 1].time - dots[begin].time;
+    std::size_t begin = q * quarter, end = q == 3 ? residuals.size() : begin + quarter;
+    part[q] = fit_line(residuals, begin, end).slope;
+    double span = residuals[end - 1].time - residuals[begin].time;
     double n = std::max(2.0, effective / 4);
     if (span > 0) own += 12 * residual_sd * residual_sd / (n * span * span) / 4;
   }
@@ -109,7 +66,56 @@ double drift_of(std::span<const Dot> dots, double slope, double residual_sd, dou
   return std::sqrt((kPriorWeight * prior * prior + 3 * excess / 4) / (kPriorWeight + 3));
 }
 
+// Golden-section search for the form with the least error, one number of which lies between `low` and `high`.
+template <class Curve, class Fit>
+void narrow(Curve& best, double Form::*number, double low, double high, const Fit& fit) {
+  for (int i = 0; i < kRefine; ++i) {
+    double at = best.form.*number;
+    bool up = high - at > at - low;
+    Form form = best.form;
+    form.*number = at + 0.382 * ((up ? high : low) - at);
+    // Between a saturation and an exponential lies the line.
+    if (form.kind == kExponential && std::abs(form.parameter) < 0.1) return;
+    Curve c = fit(form);
+    bool better = c.error < best.error;
+    double& side = up == better ? low : high;
+    side = better ? at : form.*number;
+    if (better) best = c;
+  }
+}
+
+// The best of a kind, beginning with the best of its priors.
+template <class Curve, class Fit>
+Curve best_of_kind(std::size_t at, Curve best, const Fit& fit) {
+  const Form& own = kPriors[at].form;
+  // No sharper bend than the priors' is looked for: it would explain any sudden change.
+  auto parameter = [&](std::size_t k) {
+    return k < kPriors.size() && kPriors[k].form.kind == own.kind ? kPriors[k].form.parameter : own.parameter;
+  };
+  double low = parameter(at - 1), high = parameter(at + 1);
+  narrow(best, &Form::parameter, low, high, fit);
+  if (own.kind != kPower) return best;
+  // When it began and its exponent make up for each other: both are looked for together.
+  for (double origin : kOrigins) {
+    Curve c = fit({own.kind, own.parameter, origin});
+    narrow(c, &Form::parameter, low, high, fit);
+    if (c.error < best.error) best = c;
+  }
+  return best;
+}
+
 }  // namespace
+
+double Form::at(double u) const {
+  if (kind == Kind::power) return parameter == 1 ? u : std::pow(std::max(u + origin, 0.0), parameter);
+  return parameter < 0 ? 1 - std::exp(parameter * u) : std::exp(std::min(parameter * (u - 1), 50.0));
+}
+
+double Form::slope(double u) const {
+  u = std::max(u, 1e-3);
+  if (kind == Kind::power) return parameter * std::pow(u + origin, parameter - 1);
+  return std::abs(parameter) * std::exp(std::min(parameter < 0 ? parameter * u : parameter * (u - 1), 50.0));
+}
 
 std::optional<Trend> Trend::fit(std::span<const Dot> dots) {
   if (dots.size() < 4) return std::nullopt;
@@ -120,52 +126,106 @@ std::optional<Trend> Trend::fit(std::span<const Dot> dots) {
   if (!(out.end_ > out.begin_)) return std::nullopt;
   double n = static_cast<double>(dots.size()), mean_y = 0, level = 0;
   for (const Dot& d : dots) mean_y += d.value / n, level = std::max(level, std::abs(d.value));
-  std::vector<double> f(dots.size()), error(kForms.size());
-  double least = kInfinity;
-  std::size_t best = 0;
-  for (std::size_t k = 0; k < kForms.size(); ++k) {
+  double total = 0;
+  for (const Dot& d : dots) total += (d.value - mean_y) * (d.value - mean_y);
+  std::vector<double> f(dots.size());
+  auto fit_form = [&](const Form& form) {
     double mean_f = 0;
     for (std::size_t i = 0; i < dots.size(); ++i) {
-      f[i] = shape(kForms[k], out.u(dots[i].time));
+      f[i] = form.at(out.u(dots[i].time));
       mean_f += f[i] / n;
     }
-    double var = 0, cov = 0, total = 0;
+    double var = 0, cov = 0;
     for (std::size_t i = 0; i < dots.size(); ++i) {
       double a = f[i] - mean_f, y = dots[i].value - mean_y;
       var += a * a;
       cov += a * y;
-      total += y * y;
     }
     Curve c;
-    c.form = static_cast<int>(k);
+    c.form = form;
     c.b = var > 0 ? cov / var : 0;
     c.a = mean_y - c.b * mean_f;
     c.mean_f = mean_f;
     c.var_f = var;
-    error[k] = std::max(0.0, total - c.b * cov);
-    if (error[k] < least) least = error[k], best = k;
-    out.curves_.push_back(c);
+    c.error = std::max(0.0, total - c.b * cov);
+    return c;
+  };
+  std::vector<double> priors;
+  // Curves, and √n times how far their parameter may be off.
+  std::vector<std::pair<std::size_t, double>> unsure;
+  for (const Prior& prior : kPriors) {
+    out.curves_.push_back(fit_form(prior.form));
+    priors.push_back(prior.weight);
   }
+  for (auto kind : {kPower, kExponential}) {
+    std::size_t at = kPriors.size();
+    for (std::size_t k = 0; k < kPriors.size(); ++k)
+      if (kPriors[k].form.kind == kind &&
+          (at == kPriors.size() || out.curves_[k].error < out.curves_[at].error))
+        at = k;
+    double left = std::min(kBetterThanLine, std::exp(-kPlainlyBetter / n));
+    if (out.curves_[at].error > left * out.curves_[kLine].error) continue;
+    Curve refined = best_of_kind(at, out.curves_[at], fit_form);
+    // What else its parameter may be: Gauss-Hermite's three points, their likelihoods the weights.
+    double p = refined.form.parameter, h = kCurvature * std::max(std::abs(p), 0.5);
+    auto error_at = [&](double q) { return fit_form({kind, q, refined.form.origin}).error; };
+    double bend = (error_at(p - h) + error_at(p + h)) / 2 - refined.error;
+    double off = bend > 0 ? h * std::sqrt(3 * refined.error / bend) : h;
+    unsure.push_back({out.curves_.size(), off});
+    out.curves_.push_back(refined);
+    priors.push_back(kPriors[at].weight);
+  }
+  // A pace that rises evenly: a square whose origin says how much of it was there from the beginning.
+  std::size_t square_at = 0;
+  std::array<Curve, kSquareOrigins.size()> squares;
+  for (std::size_t k = 0; k < squares.size(); ++k) {
+    squares[k] = fit_form({kPower, 2, kSquareOrigins[k]});
+    if (squares[k].error < squares[square_at].error) square_at = k;
+  }
+  if (squares[square_at].error <
+      std::min(kBetterThanLine, std::exp(-kPlainlyBetter / n)) * out.curves_[kLine].error) {
+    double low = square_at == 0 ? 0 : kSquareOrigins[square_at - 1];
+    double high = kSquareOrigins[std::min(square_at + 1, squares.size() - 1)];
+    narrow(squares[square_at], &Form::origin, low, high, fit_form);
+    out.curves_.push_back(squares[square_at]);
+    priors.push_back(kSquare);
+  }
+  std::size_t best = 0;
+  for (std::size_t k = 1; k < out.curves_.size(); ++k)
+    if (out.curves_[k].error < out.curves_[best].error) best = k;
+  double least = out.curves_[best].error;
   const Curve& top = out.curves_[best];
   double lagged = 0, square = 0, previous = 0;
+  std::vector<Dot> residuals;
   for (std::size_t i = 0; i < dots.size(); ++i) {
-    double r = dots[i].value - top.a - top.b * shape(kForms[best], out.u(dots[i].time));
+    double r = dots[i].value - top.a - top.b * top.form.at(out.u(dots[i].time));
     if (i) lagged += r * previous;
     square += r * r;
     previous = r;
+    residuals.push_back({dots[i].time, r});
   }
   double rho = square > 0 ? std::clamp(lagged / square, 0.0, 0.95) : 0;
   out.effective_ = std::max(3.5, n * (1 - rho) / (1 + rho));
   out.error_ = least;
+  for (auto [k, off] : unsure) {
+    Form form = out.curves_[k].form;
+    double p = form.parameter, by = std::min(off / std::sqrt(out.effective_), kMostUnsure * std::abs(p));
+    for (double at : {p - by, p + by}) {
+      form.parameter = at;
+      out.curves_.push_back(fit_form(form));
+      priors.push_back(priors[k]);
+    }
+  }
   // Below a thousandth of a percent of the level nothing is told apart.
   double floor = std::pow(1e-5 * level, 2);
   out.residual_sd_ = std::sqrt(least / std::max(1.0, n - 2) + floor);
   double sum = 0;
-  for (std::size_t k = 0; k < kForms.size(); ++k) {
+  for (std::size_t k = 0; k < priors.size(); ++k) {
     Curve& c = out.curves_[k];
-    c.s2 = error[k] / std::max(1.0, n - 2) + floor;
-    double ratio = (least / n + floor) / (error[k] / n + floor);
-    c.weight = kForms[k].prior * std::pow(ratio, out.effective_ / 2);
+    c.s2 = c.error / std::max(1.0, n - 2) + floor;
+    double ratio = (least / n + floor) / (c.error / n + floor);
+    c.weight = priors[k] * std::pow(ratio, out.effective_ / 2);
+    out.candidates_.push_back({c.form, priors[k], c.error});
     sum += c.weight;
   }
   for (Curve& c : out.curves_) c.weight /= sum;
@@ -173,28 +233,27 @@ std::optional<Trend> Trend::fit(std::span<const Dot> dots) {
   sum = 0;
   for (const Curve& c : out.curves_) sum += c.weight;
   for (Curve& c : out.curves_) c.weight /= sum;
-  out.drift_ = drift_of(dots, out.slope(out.end_), out.residual_sd_, out.effective_);
+  double slope = out.slope(out.end_);
+  out.drift_ = drift_of(residuals, slope, out.residual_sd_, out.effective_);
   return out;
 }
 
 double Trend::value(double time) const {
   double v = 0;
-  for (const Curve& c : curves_)
-    v += c.weight * (c.a + c.b * shape(kForms[static_cast<std::size_t>(c.form)], u(time)));
+  for (const Curve& c : curves_) v += c.weight * (c.a + c.b * c.form.at(u(time)));
   return v;
 }
 
 double Trend::slope(double time) const {
   double v = 0;
-  for (const Curve& c : curves_)
-    v += c.weight * c.b * slope_of(kForms[static_cast<std::size_t>(c.form)], u(time));
+  for (const Curve& c : curves_) v += c.weight * c.b * c.form.slope(u(time));
   return v / (end_ - begin_);
 }
 
 double Trend::slope_sd() const {
   double mean = slope(end_), var = 0, span = end_ - begin_;
   for (const Curve& c : curves_) {
-    double s = slope_of(kForms[static_cast<std::size_t>(c.form)], 1.0);
+    double s = c.form.slope(1.0);
     double own = c.b * s / span;
     double shrink = static_cast<double>(dots_) / effective_;
     var += c.weight * ((own - mean) * (own - mean) + c.s2 / c.var_f * shrink * s * s / (span * span));
@@ -205,69 +264,15 @@ double Trend::slope_sd() const {
 double Trend::levels_off() const {
   double w = 0;
   for (const Curve& c : curves_)
-    if (kForms[static_cast<std::size_t>(c.form)].kind == Kind::saturation || c.b <= 0) w += c.weight;
+    if (c.form.levels_off() || c.b <= 0) w += c.weight;
   return w;
 }
 
-double Trend::probability(double limit, std::span<const Stand> stands, double time) const {
-  double p = 0, shrink = static_cast<double>(dots_) / effective_;
-  for (std::size_t k = 0; k < curves_.size(); ++k) {
-    const Curve& c = curves_[k];
-    const Form& form = kForms[static_cast<std::size_t>(c.form)];
-    double f = shape(form, u(time)), f_now = shape(form, 1.0);
-    double own =
-        c.s2 * shrink * (1.0 / static_cast<double>(dots_) + (f - c.mean_f) * (f - c.mean_f) / c.var_f);
-    double drifted = drift_ * c.b * (f - f_now);
-    double sd = std::sqrt(own + drifted * drifted + stands[k].sd * stands[k].sd + 1.0);
-    p += c.weight * normal_cdf((c.a + c.b * f + stands[k].above - limit) / sd);
-  }
-  return p;
-}
-
-Trend::Crossing Trend::crossing(double limit, const Peaks& peaks, double now) const {
-  double span = end_ - begin_;
-  std::vector<Stand> stands;
-  for (const Curve& c : curves_) {
-    Stand stand{peaks.mean, peaks.sd};
-    double step = c.b * slope_of(kForms[static_cast<std::size_t>(c.form)], 1.0) / span * peaks.period;
-    if (step > 0) {
-      // Noise has no wait: it is there at any time.
-      double scale = peaks.recurring ? std::max(peaks.sd, 0.05 * step) : peaks.sd;
-      FirstPassage first = first_passage(std::max(scale, 1.0) / step);
-      if (!peaks.recurring) first = {std::max(0.0, first.median), std::min(1.0, first.sd)};
-      stand = {std::min(peaks.mean + scale * first.median, std::max(peaks.most, peaks.mean)),
-               scale * first.sd};
-    }
-    stands.push_back(stand);
-  }
-  double at_once = std::min(probability(limit, stands, now), 0.999);
-  auto given = [&](double time) { return (probability(limit, stands, time) - at_once) / (1 - at_once); };
-  double far = now + 400 * span;
-  double most = given(far);
-  auto when = [&](double wanted) {
-    if (most < wanted) return kInfinity;
-    double low = now, high = now + 0.01 * span;
-    while (given(high) < wanted && high < far) low = high, high = now + 1.6 * (high - now);
-    for (int i = 0; i < 30 && high - low > 1e-4 * (high - now); ++i) {
-      double mid = (low + high) / 2;
-      (given(mid) < wanted ? low : high) = mid;
-    }
-    return (low + high) / 2;
-  };
-  Crossing out{when(0.05), when(0.5), when(0.95), 1 - most};
-  if (!peaks.recurring || peaks.period <= 0) return out;
-  // The limit is met by a peak: by the first one due after the trend has come close enough.
-  if (peaks.jitter < 0.35) {
-    // The wait that is in the quantiles is that of peaks at any time, 0.69 periods: these have theirs.
-    auto next = [&](double t) {
-      double k = std::round((t - peaks.last) / peaks.period - 0.19);
-      return std::max(now, peaks.last + std::max(k, 1.0) * peaks.period);
-    };
-    if (std::isfinite(out.median)) out.median = next(out.median);
-    if (std::isfinite(out.low)) out.low = std::max(now, next(out.low) - peaks.jitter * peaks.period);
-    if (std::isfinite(out.high)) out.high = next(out.high) + peaks.jitter * peaks.period;
-  }
-  return out;
+double Trend::never(double limit) const {
+  double w = 0;
+  for (const Curve& c : curves_)
+    if (c.a + c.b * c.form.at(kFar) < limit) w += c.weight;
+  return w;
 }
 
 }  // namespace oomcast

@@ -11,22 +11,28 @@
 
 namespace oomcast {
 
-/// What stands above the trend when the limit is met.
-struct Peaks {
-  double mean = 0, sd = 0;  // of the highest point of one period above the trend, bytes
-  double most = 0;          // the highest that was seen
-  double period = 0;        // s between two chances to be highest
-  bool recurring = false;   // spikes that were told apart, not mere noise
-  double last = 0;          // time of the newest, s
-  double jitter = 0;        // standard deviation of the intervals over their mean
+/// f(u) of a curve, u going from 0 to 1 over its dots.
+struct Form {
+  enum class Kind { power, exponential };
+  Kind kind = Kind::power;
+  double parameter = 1;  // the exponent; or the rate, below 0 for what levels off
+  double origin = 0;     // of a power: how long before the first dot it began, in u
+
+  double at(double u) const;
+  double slope(double u) const;
+  bool levels_off() const { return kind == Kind::exponential && parameter < 0; }
+  bool straight() const { return kind == Kind::power && parameter == 1; }
+  bool slows_down() const { return kind == Kind::power ? parameter < 1 : parameter < 0; }
 };
 
 /// Bayesian model averaging (Hoeting et al. 1999, Statistical Science 14:382) over curves a + b f(u): a line,
-/// powers from a square root to a cube, exponentials, and saturations that never arrive. Weights are
-/// exp(−BIC/2) with the number of independent samples that the residuals' lag-1 correlation leaves.
+/// powers from a square root to a cube, exponentials, and saturations that never arrive; of powers and of
+/// exponentials, if they explain more than a line, also the best. Weights are exp(−BIC/2) with the number of
+/// independent samples that the residuals' lag-1 correlation leaves.
 class Trend {
  public:
-  /// nullopt: fewer than 4 dots, or no time between them. Cost: about 20 passes over the dots.
+  /// nullopt: fewer than 4 dots, or no time between them. Cost: about 20 passes over the dots, 70 where they
+  /// bend.
   static std::optional<Trend> fit(std::span<const Dot> dots);
 
   double begin() const { return begin_; }
@@ -44,26 +50,27 @@ class Trend {
   /// Weight of the curves that level off.
   double levels_off() const;
 
-  struct Crossing {
-    double low = 0, median = 0, high = 0;  // times, s; infinity: not in sight
-    double never = 0;                      // probability
+  /// Weight of the curves that never meet `limit`.
+  double never(double limit) const;
+
+  /// A curve that was tried.
+  struct Candidate {
+    Form form;
+    double prior = 0;  // weight before anything was seen
+    double error = 0;  // sum of squares
   };
-  /// When trend and peaks together meet `limit`; as of `now`, given that they have not yet.
-  Crossing crossing(double limit, const Peaks& peaks, double now) const;
+  const std::vector<Candidate>& candidates() const { return candidates_; }
 
  private:
   struct Curve {
-    int form = 0;  // of kForms
-    double a = 0, b = 0, weight = 0;
+    Form form;
+    double a = 0, b = 0, weight = 0, error = 0;
     double s2 = 0, mean_f = 0, var_f = 0;  // residual variance, and the spread of f for the error of a and b
   };
-  struct Stand {  // of the peaks above one curve
-    double above, sd;
-  };
-  double probability(double limit, std::span<const Stand> stands, double time) const;
   double u(double time) const { return (time - begin_) / (end_ - begin_); }
 
   std::vector<Curve> curves_;
+  std::vector<Candidate> candidates_;
   double begin_ = 0, end_ = 0, residual_sd_ = 0, error_ = 0, effective_ = 0, drift_ = 0;
   std::size_t dots_ = 0;
 };

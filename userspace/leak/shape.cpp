@@ -15,7 +15,7 @@ constexpr double kSegmentPenalty = 12;    // times noise² ln n
 constexpr std::size_t kLeastSegment = 3;
 // A shift between two stretches of one rise.
 constexpr std::size_t kMostShifts = 2;
-constexpr std::size_t kLeastStretch = 8;  // dots
+constexpr std::size_t kLeastStretch = 6;  // dots
 constexpr std::size_t kMostBetween = 4;   // dots
 constexpr double kSameRate = 2;           // times
 constexpr double kShiftNoise = 6;         // times the noise
@@ -139,6 +139,7 @@ std::optional<Shape> without_shifts(const Shape& shape) {
   const auto& segments = shape.segments;
   std::optional<Shape> out;
   std::size_t shifts = 0;
+  double lifted = 0;
   for (std::size_t k = segments.size(); k-- > 1;) {
     const Segment& newer = segments[k];
     std::size_t j = k - 1;  // the one before, over a few dots of the shift itself
@@ -160,8 +161,10 @@ std::optional<Shape> without_shifts(const Shape& shape) {
       out = shape;
       out->level_since = shape.floor[newer.begin].time;
     }
-    for (std::size_t i = older.end; i < newer.begin; ++i) out->floor[i].value = expected(out->floor[i].time);
+    for (std::size_t i = older.end; i < newer.begin; ++i)
+      out->floor[i].value = expected(out->floor[i].time) + lifted;
     for (std::size_t i = 0; i < newer.begin; ++i) out->floor[i].value += gap;
+    lifted += gap;
     k = j + 1;
   }
   if (!out) return std::nullopt;

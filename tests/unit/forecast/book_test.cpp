@@ -29,6 +29,12 @@ ProcessSampleFact process(std::uint32_t pid, double t, Bytes anon) {
   return p;
 }
 
+Book::Config tree_of(TaskId root) {
+  Book::Config config;
+  config.tree = root;
+  return config;
+}
+
 TEST(Book, tells_a_verdict_when_it_is_new_and_a_deadline_when_it_moves) {
   Book book({});
   auto cgroup = job();
@@ -43,6 +49,25 @@ TEST(Book, tells_a_verdict_when_it_is_new_and_a_deadline_when_it_moves) {
   EXPECT_EQ(all.back().cgroup, cgroup);
   ASSERT_TRUE(all.back().forecast.eta);
   EXPECT_NEAR(all.back().forecast.eta->count(), 51.2 - 29, 3);
+}
+
+TEST(Book, says_of_a_process_whose_limit_it_is_held_against) {
+  Book book({});
+  auto cgroup = job();
+  std::vector<ForecastFact> of_it;
+  for (int i = 0; i < 30; ++i) {
+    Sample around = sample(cgroup, i, Bytes{i * MiB(20).count});
+    around.limit_cgroup = cgroup;
+    book.on(around);
+    ProcessSampleFact p = process(7, i, Bytes{i * MiB(20).count});
+    p.process.cgroup = cgroup;
+    book.on(p);
+    for (auto& f : book.take())
+      if (f.process) of_it.push_back(f);
+  }
+  ASSERT_FALSE(of_it.empty());
+  EXPECT_EQ(of_it.back().limit_cgroup, cgroup);
+  EXPECT_EQ(of_it.back().forecast.limit, GiB(1));
 }
 
 TEST(Book, knows_what_had_been_predicted_before_a_kill) {
@@ -125,10 +150,38 @@ TEST(Book, alerts_of_a_cgroup_that_thrashes_at_its_limit_and_tells_how_long_unti
   EXPECT_FALSE(all.back().forecast.alert) << "its end is news";
 }
 
+TEST(Book, keeps_the_verdict_of_a_leak_for_as_long_as_it_thrashes_at_its_limit_and_not_after_the_kill) {
+  Book book({});
+  auto cgroup = job();
+  int i = 0;
+  auto until = [&](int end) {
+    for (; i < end; ++i) {
+      book.on(sample(cgroup, i, std::min(Bytes{i * MiB(20).count}, Bytes{GiB(1).count - MiB(4).count})));
+      if (i > 51) book.on(ReclaimFact{at_s(i), cgroup, 7000, Seconds(0.75), MiB(415)});
+    }
+    return *book.of(cgroup->id);
+  };
+  until(50);
+  for (int end = 51; end < 200; end += 7) {
+    Forecast now = until(end);
+    EXPECT_EQ(now.verdict, Verdict::leak) << end << ": " << now.why;
+    EXPECT_TRUE(now.alert) << end;
+    ASSERT_TRUE(now.growth) << end;
+    EXPECT_NEAR(now.growth->rate.value, MiB(20).as_double(), MiB(1).as_double()) << end;
+    if (end > 60) {
+      EXPECT_EQ(now.eta, Seconds(0)) << end;
+      ASSERT_TRUE(now.evidence.regime) << end;
+      EXPECT_NEAR(now.evidence.regime->count(), end - 1, 10) << end;
+    }
+  }
+  book.on_kill(*cgroup);
+  book.on(sample(cgroup, i, MiB(10)));
+  EXPECT_FALSE(book.of(cgroup->id)->evidence.thrashing);
+  EXPECT_FALSE(book.of(cgroup->id)->alert);
+}
+
 TEST(Book, follows_a_process_tree_as_one) {
-  Book::Config config;
-  config.tree = TaskId{1, 7};
-  Book book(config);
+  Book book(tree_of({1, 7}));
   std::optional<ForecastFact> last;
   for (int i = 0; i < 60; ++i) {
     for (std::uint32_t pid : {1u, 2u, 3u}) {
@@ -150,6 +203,68 @@ ProcessSampleFact worker(double t, bool measured) {
   p.process.ppid = 1;
   if (measured) p.private_bytes = Bytes{MiB(10).count + static_cast<std::int64_t>(t * MiB(4).as_double())};
   return p;
+}
+
+TEST(Book, takes_a_worker_that_is_not_measured_yet_for_one_that_shares_all_its_parent_has) {
+  Book book(tree_of({1, 7}));
+  auto parent = process(1, 0, MiB(800));
+  book.on(parent);
+  auto forked = worker(0, false);
+  book.on(forked);
+  book.tick(at_s(0.5));
+  EXPECT_EQ(book.tree_holds(), MiB(800));
+  auto measured = worker(1, true);
+  book.on(measured);
+  book.tick(at_s(1.5));
+  EXPECT_EQ(book.tree_holds(), MiB(814));
+}
+
+TEST(Book, has_no_process_tree_any_more_when_all_of_it_ended) {
+  Book book(tree_of({1, 7}));
+  auto only = process(1, 0, MiB(800));
+  book.on(only);
+  book.tick(at_s(0.5));
+  ASSERT_TRUE(book.tree());
+  book.on(ExitFact{at_s(1), only.process});
+  book.tick(at_s(1.5));
+  EXPECT_FALSE(book.tree());
+  EXPECT_FALSE(book.tree_holds());
+}
+
+TEST(Book, gives_a_process_tree_no_more_than_its_cgroup_holds_and_the_limit_that_is_left_to_it) {
+  Book book(tree_of({1, 7}));
+  auto cgroup = job();
+  for (int i = 0; i < 5; ++i) {
+    book.on(sample(cgroup, i, MiB(300)));
+    for (std::uint32_t pid : {1u, 2u}) {
+      auto p = process(pid, i, MiB(100));
+      p.process.cgroup = cgroup;
+      book.on(p);
+    }
+    book.tick(at_s(i + 0.5));
+  }
+  ASSERT_TRUE(book.tree());
+  EXPECT_EQ(book.tree_holds(), MiB(200));
+  EXPECT_EQ(book.tree()->forecast.limit, GiB(1) - MiB(100));
+  book.on(sample(cgroup, 5, MiB(150)));
+  book.tick(at_s(5.5));
+  EXPECT_EQ(book.tree_holds(), MiB(150));
+  EXPECT_EQ(book.tree()->forecast.limit, GiB(1));
+}
+
+TEST(Book, knows_no_limit_of_a_process_tree_in_several_cgroups) {
+  Book book(tree_of({1, 7}));
+  auto one = job();
+  auto other = std::make_shared<CgroupRef>(CgroupRef{{Hierarchy::v2, 11}, "/job/step", {}});
+  book.on(sample(one, 0, MiB(300)));
+  for (auto& [pid, cgroup] : {std::pair{1u, one}, std::pair{2u, CgroupPtr(other)}}) {
+    auto p = process(pid, 0, MiB(100));
+    p.process.cgroup = cgroup;
+    book.on(p);
+  }
+  book.tick(at_s(0.5));
+  EXPECT_EQ(book.tree_holds(), MiB(200));
+  EXPECT_FALSE(book.tree()->forecast.limit);
 }
 
 TEST(Book, names_copy_on_write_of_a_worker_whose_private_memory_is_measured_now_and_then) {
@@ -180,9 +295,7 @@ TEST(Book, does_not_take_the_end_of_workers_for_growth_of_their_parent) {
 }
 
 TEST(Book, counts_what_forked_workers_share_once_in_a_tree) {
-  Book::Config config;
-  config.tree = TaskId{1, 7};
-  Book book(config);
+  Book book(tree_of({1, 7}));
   std::optional<ForecastFact> last;
   for (int i = 0; i < 60; ++i) {
     auto parent = process(1, i, MiB(800));

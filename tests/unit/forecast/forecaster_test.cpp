@@ -38,6 +38,30 @@ TEST(Forecaster, tells_the_forty_minute_fuse_within_two_minutes) {
   EXPECT_LE(now.eta_high->count(), 1.3 * left);
 }
 
+// Under a collector that takes back half a gigabyte; the samples meet its teeth where they will.
+TEST(Forecaster, tells_the_fuse_of_a_heap_that_a_collector_has_just_swept) {
+  struct {
+    double start, every, tooth;
+  } heaps[] = {{2, 15, 13}, {8, 15, 13}, {8, 10, 41}};
+  for (auto [start, every, tooth] : heaps) {
+    Forecaster f;
+    feed(f, 0, 121, every, 32,
+         [=](double t) { return start + 0.01 * t + 0.5 * std::fmod(t, tooth) / tooth; });
+    double left = (32 - start) / 0.01 - 120;
+    const Forecast& now = f.forecast();
+    ASSERT_EQ(now.verdict, Verdict::leak) << start << " GiB, every " << every << " s: " << now.why;
+    EXPECT_LE(now.eta_low->count(), left) << start << " GiB, every " << every << " s";
+    EXPECT_TRUE(!now.eta_high || now.eta_high->count() >= left) << start << " GiB, every " << every << " s";
+  }
+}
+
+TEST(Forecaster, takes_a_rise_of_nine_uneven_samples_for_a_leak_and_not_for_a_few_jumps) {
+  const double held[] = {7.993, 8.145, 8.302, 8.456, 8.573, 8.764, 8.903, 9.047, 9.187};
+  Forecaster f;
+  feed(f, 0, 121, 15, 32, [&](double t) { return held[std::lround(t / 15)]; });
+  EXPECT_EQ(f.forecast().verdict, Verdict::leak) << f.forecast().why;
+}
+
 TEST(Forecaster, dies_at_a_spike_and_not_when_the_floor_arrives) {
   Noise noise;
   Forecaster f;
@@ -58,6 +82,59 @@ double validation(double t, double climbs, Noise& noise) {
   double peak = std::fmod(t, 30) >= 26 ? 0.18 : 0;
   double held = peak > 0 ? climbs * t / 60 : climbs * 3 * std::floor(t / 180);
   return 0.4 + held + peak + 0.001 * noise();
+}
+
+TEST(Forecaster, knows_the_spikes_for_as_long_as_they_come_although_the_first_was_seen_in_part) {
+  Forecaster f;
+  auto series = [](double t) { return 14 + 14 * t / 3600 + (std::fmod(t + 40, 300) < 60 ? 4 : 0); };
+  feed(f, 0, 1'200, 10, 32, series);
+  for (double t = 1'200; t < 3'500; t += 100) {
+    feed(f, t, t + 100, 10, 32, series);
+    ASSERT_TRUE(f.forecast().evidence.peak_above) << t << " s: " << f.forecast().why;
+  }
+}
+
+TEST(Forecaster, waits_for_the_next_spike_after_hours_too_when_one_is_in_every_bucket_of_its_life) {
+  Forecaster f;
+  auto series = [](double t) { return 14 + 14 * t / 14'400 + (std::fmod(t + 90, 300) < 60 ? 4 : 0); };
+  double end = 0;
+  while (series(end) < 32) end += 10;
+  feed(f, 0, 9'000, 10, 32, series);
+  for (double t = 9'000; t < end - 300; t += 500) {
+    feed(f, t, t + 500, 10, 32, series);
+    double left = end - std::min(t + 490, end);
+    const Forecast& now = f.forecast();
+    ASSERT_TRUE(now.eta && now.eta_high && now.evidence.period) << t << " s: " << now.why;
+    EXPECT_NEAR(now.evidence.period->count(), 300, 15) << t;
+    EXPECT_NEAR(now.eta->count(), left, 310) << t;
+    EXPECT_GE(now.eta_high->count(), left) << t;
+  }
+}
+
+TEST(Forecaster, alerts_before_the_end_of_a_leak_that_pauses_every_night) {
+  Noise noise;
+  Forecaster f;
+  auto held = [](double hours) {  // 20 GB on each working day of eight hours
+    double days = std::floor(hours / 24);
+    return 14 + 20 * (days + std::min(1.0, (hours - 24 * days) / 8));
+  };
+  feed(f, 0, 52 * 3'600, 60, 64, [&](double t) { return held(t / 3600) * (1 + 0.002 * noise()); });
+  feed(f, 52 * 3'600, 51.9 * 3'600 + 360, 60, 64, [&](double t) { return held(t / 3600); });
+  EXPECT_EQ(f.forecast().verdict, Verdict::leak) << f.forecast().why;
+  EXPECT_TRUE(f.forecast().alert);
+}
+
+TEST(Forecaster, keeps_silent_on_what_was_loaded_for_hours_and_is_flat_since) {
+  Noise noise;
+  Forecaster f;
+  auto series = [&](double t) {
+    return (6.4 + 40 * std::clamp((t - 21'600) / 7'200, 0.0, 1.0)) * (1 + 0.001 * noise());
+  };
+  feed(f, 0, 29'400, 10, 64, series);
+  for (double t = 29'400; t < 31'000; t += 10) {
+    feed(f, t, t + 10, 10, 64, series);
+    ASSERT_FALSE(f.forecast().alert) << t - 28'800 << " s after: " << f.forecast().why;
+  }
 }
 
 TEST(Forecaster, sees_the_leak_that_peaks_show_over_a_floor_in_steps) {
@@ -109,6 +186,46 @@ TEST(Forecaster, sees_the_leak_below_a_sawtooth) {
   EXPECT_NEAR(eta(f), 4'000, 500);
 }
 
+TEST(Forecaster, calls_a_collectors_teeth_that_take_most_of_the_time_no_spikes) {
+  Noise noise;
+  Forecaster f;
+  feed(f, 0, 1500, 2, 32, [&](double t) { return 9 + 1.0 * std::fmod(t, 95) / 95 + 0.01 * noise(); });
+  EXPECT_EQ(f.forecast().verdict, Verdict::stable) << f.forecast().why;
+}
+
+// 6000 MB at first and 6050 at the end: no leak.
+TEST(Forecaster, calls_fifty_megabytes_under_spikes_no_leak) {
+  Noise noise;
+  Forecaster f;
+  feed(f, 0, 6000, 2, 32,
+       [&](double t) { return 5.6 + 0.047 * t / 6000 + 0.002 * noise() + (std::fmod(t, 300) < 10 ? 4 : 0); });
+  EXPECT_EQ(f.forecast().verdict, Verdict::spikes) << f.forecast().why;
+}
+
+TEST(Forecaster, tells_a_deadline_soon_after_a_job_that_leaks_was_started_again_at_the_same_level) {
+  Forecaster f;
+  feed(f, 0, 7000, 5, 32, [](double t) { return 8 + 0.004 * (t < 4000 ? t : t - 4000); });
+  feed(f, 7000, 7500, 5, 32, [](double t) { return 8 + 0.004 * (t - 7000); });
+  ASSERT_EQ(f.forecast().verdict, Verdict::leak) << f.forecast().why;
+  EXPECT_NEAR(eta(f), 6000 - 495, 300);
+}
+
+TEST(Forecaster, does_not_alert_where_it_may_as_well_never_meet_its_limit) {
+  // A start-up that slows down: on from here, it levels off below the limit or only just does not.
+  Noise noise;
+  Forecaster f;
+  bool alert = false;
+  for (double t = 0; t < 3000; t += 20) {
+    feed(f, t, t + 1, 20, 30,
+         [&](double at) { return 12 + 17.5 * (1 - std::exp(-at / 2400)) + 0.03 * noise(); });
+    const Forecast& now = f.forecast();
+    if (!now.eta_high || now.eta_high->count() > 3 * now.eta.value_or(Seconds(0)).count()) {
+      EXPECT_FALSE(now.alert && !alert) << "at " << t << " s: " << now.why;
+    }
+    alert = now.alert;
+  }
+}
+
 TEST(Forecaster, calls_a_second_copy_of_a_model_a_step) {
   Noise noise;
   Forecaster f;
@@ -120,12 +237,39 @@ TEST(Forecaster, calls_a_second_copy_of_a_model_a_step) {
   EXPECT_NEAR(now.evidence.step_ago->count(), 1'800, 120);
 }
 
+TEST(Forecaster, takes_the_slow_end_of_a_rise_that_levels_off_for_no_rise_of_its_own) {
+  Noise noise;
+  for (double tau : {7'000.0, 12'000.0, 14'000.0}) {
+    Forecaster f;
+    double swing = 0;  // comes and goes within minutes
+    feed(f, 0, 60'000, 20, 96, [&](double t) {
+      swing = 0.96 * swing + 0.03 * noise();
+      return 15 + 45 * (1 - std::exp(-t / tau)) + swing;
+    });
+    EXPECT_EQ(f.forecast().verdict, Verdict::ramp) << tau << ": " << f.forecast().why;
+    EXPECT_FALSE(f.forecast().eta) << tau;
+  }
+}
+
 TEST(Forecaster, calls_a_start_up_a_ramp) {
   Noise noise;
   Forecaster f;
   feed(f, 0, 3'000, 5, 32, [&](double t) { return 20 * (1 - std::exp(-t / 100)) + 0.03 * noise(); });
   EXPECT_EQ(f.forecast().verdict, Verdict::ramp);
   EXPECT_FALSE(f.forecast().eta);
+}
+
+TEST(Forecaster, says_of_no_rise_that_goes_on_that_it_has_levelled_off) {
+  Forecaster f;
+  for (auto [t, mib] :
+       {std::pair{0, 0.0}, {420, 11.5}, {826, 19.75}, {1000, 23.5}, {1436, 31.75}, {1842, 39.75}})
+    f.add({MonoTime(std::chrono::seconds(100) + std::chrono::milliseconds(t)),
+           Bytes{static_cast<std::int64_t>(mib * 1048576)}, GiB(2), std::nullopt});
+  for (auto [t, mib] : {std::pair{2000, 43.5}, {2100, 45.0}}) {
+    f.add({MonoTime(std::chrono::seconds(100) + std::chrono::milliseconds(t)),
+           Bytes{static_cast<std::int64_t>(mib * 1048576)}, GiB(2), std::nullopt});
+    EXPECT_NE(f.forecast().verdict, Verdict::ramp) << t << " ms: " << f.forecast().why;
+  }
 }
 
 TEST(Forecaster, keeps_silent_on_noise) {
@@ -183,6 +327,22 @@ TEST(Forecaster, alerts_of_a_leak_that_slows_down) {
   EXPECT_TRUE(f.forecast().alert);
 }
 
+TEST(Forecaster, knows_when_noise_that_grows_with_the_level_meets_the_limit_first) {
+  for (double share : {0.6, 0.75, 0.9}) {
+    Noise noise;
+    auto level = [&](double t) { return (6 + 26 * t / 100'000) * (1 + 0.02 * noise()); };
+    double end = 0;
+    while (level(end) < 32) end += 60;
+    noise = {};
+    Forecaster f;
+    feed(f, 0, share * end, 60, 32, level);
+    const Forecast& now = f.forecast();
+    ASSERT_TRUE(now.eta_low && now.eta_high) << share;
+    EXPECT_LE(now.eta_low->count(), (1 - share) * end) << share;
+    EXPECT_GE(now.eta_high->count(), (1 - share) * end) << share;
+  }
+}
+
 TEST(Forecaster, sees_a_balloon_of_seconds_after_hours_of_calm) {
   Noise noise;
   Forecaster f;
@@ -207,6 +367,27 @@ TEST(Forecaster, sees_that_a_leak_has_stopped) {
   feed(f, 0, 4'000, 10, 32, [&](double t) { return 10 + std::min(t, 2'000.0) / 200 + 0.05 * noise(); });
   EXPECT_NE(f.forecast().verdict, Verdict::leak);
   EXPECT_FALSE(f.forecast().eta);
+}
+
+TEST(Forecaster, says_of_a_leak_that_thrashes_at_its_limit_that_it_has_arrived) {
+  for (double stands : {1.0, 3.0, 5.5}) {
+    Noise noise;
+    Forecaster f;
+    feed(f, 0, 6.4 + stands, 0.05, 0.128,
+         [&](double t) { return std::min(0.004 + 0.0195 * t, 0.1277) - 0.0001 * std::abs(noise()); });
+    EXPECT_EQ(f.forecast().verdict, Verdict::leak) << stands << ": " << f.forecast().why;
+    EXPECT_TRUE(f.forecast().alert) << stands;
+    EXPECT_EQ(eta(f), 0) << stands;
+    EXPECT_NEAR(f.forecast().growth->rate.value, 0.0195 * 1073741824, 1e6) << stands;
+  }
+}
+
+TEST(Forecaster, takes_what_stands_at_its_limit_for_longer_than_it_rose_for_no_leak) {
+  Noise noise;
+  Forecaster f;
+  feed(f, 0, 600, 1, 10, [&](double t) { return std::min(2 + t / 20, 9.8) - 0.005 * std::abs(noise()); });
+  EXPECT_NE(f.forecast().verdict, Verdict::leak);
+  EXPECT_FALSE(f.forecast().alert);
 }
 
 TEST(Forecaster, follows_a_limit_that_moves) {
@@ -261,6 +442,24 @@ TEST(Forecaster, names_copy_on_write_while_the_rss_is_flat) {
   EXPECT_EQ(now.verdict, Verdict::cow);
   ASSERT_TRUE(now.evidence.shared);
   EXPECT_LT(*now.evidence.shared, GiB(3));
+}
+
+TEST(Forecaster, tells_when_copies_meet_a_limit_that_is_less_than_what_is_shared) {
+  Noise noise;
+  auto copies = [&](double limit) {
+    Forecaster f(Surplus::shared);
+    for (double t = 0; t < 300; t += 1)
+      f.add({at_s(t), GiB(1) + Bytes{static_cast<std::int64_t>((5e6 * t) + 1e5 * noise())},
+             Bytes{static_cast<std::int64_t>(limit * 1073741824)}, GiB(8)});
+    return f.forecast();
+  };
+  Forecast bounded = copies(9), meets = copies(4);
+  EXPECT_EQ(bounded.verdict, Verdict::cow);
+  EXPECT_FALSE(bounded.eta);
+  EXPECT_EQ(meets.verdict, Verdict::cow) << meets.why;
+  ASSERT_TRUE(meets.eta);
+  EXPECT_NEAR(meets.eta->count(), (3 * 1073741824.0 - 5e6 * 299) / 5e6, 20);
+  EXPECT_TRUE(meets.alert);
 }
 
 TEST(Forecaster, names_copy_on_write_of_workers_that_were_forked_under_its_eyes) {

@@ -77,6 +77,20 @@ TEST(Shape, without_a_shift_is_one_rise_at_the_rate_before_and_after) {
   EXPECT_NEAR(s.level_since, 70, 2);
 }
 
+TEST(Shape, without_shifts_that_took_a_while_each_is_one_rise) {
+  for (int second : {70, 47}) {  // long after the first, and soon
+    auto loads = [&](int i) {
+      auto part = [&](int from) { return std::clamp((i - from) / 3.0, 0.0, 1.0); };
+      return 1e9 + 1e7 * i + 6e8 * part(38) + 8e8 * part(second) + 1e6 * wiggle(i);
+    };
+    auto level = without_shifts(describe(window(100, loads)));
+    ASSERT_TRUE(level) << second;
+    EXPECT_EQ(level->segments.size(), 1u) << second;
+    EXPECT_LT(level->reversed_rise, 1e7) << second;
+    EXPECT_NEAR(level->floor.front().value, 2.4e9, 2e7) << second;
+  }
+}
+
 TEST(Shape, that_rises_by_its_shifts_keeps_them) {
   for (double rate : {0.0, 1e6}) {
     Shape s = describe(window(100, [&](int i) { return 1e9 + rate * i + 4e8 * (i / 20) + 1e6 * wiggle(i); }));
