@@ -48,6 +48,7 @@ std::optional<Bytes> Blame::private_bytes_of(const TaskId& id) const {
 
 void Blame::describe(Process& process) const {
   ProcessRef& ref = process.ref;
+  if (config_.cgroup_of) ref.cgroup = config_.cgroup_of(ref.id.tgid);
   if (auto cmdline = procfs_.read_cmdline(ref.id.tgid); cmdline && *cmdline) {
     ref.cmdline = (*cmdline)->args;
     ref.cmdline_source = CmdlineSource::shown;

@@ -81,6 +81,7 @@ class Blame {
     Roots roots;
     std::function<void(std::uint32_t tgid, const wire::PythonLayout&)> on_python;
     std::function<void(std::uint32_t tgid, Bytes resident)> on_baseline;
+    std::function<CgroupPtr(std::uint32_t pid)> cgroup_of;
   };
   explicit Blame(Config config);
 

@@ -131,7 +131,7 @@ bool EpisodeBuilder::was_sent_by(const wire::OomMark& mark) {
 EpisodeBuilder::Open* EpisodeBuilder::open_for(std::optional<std::uint64_t> limit_inode, MonoTime when,
                                                MonoTime alive) {
   for (Open& open : open_)
-    if (open.limit_inode == limit_inode) {
+    if (open.limit_inode == limit_inode && open.victims.size() < kMaxVictims) {
       open.last = std::max(open.last, when);
       return &open;
     }
@@ -181,28 +181,41 @@ EpisodeBuilder::OpenVictim& EpisodeBuilder::add_victim(Open& open, const wire::T
   return v;
 }
 
+EpisodeBuilder::OpenVictim& EpisodeBuilder::take_mark(OpenVictim& v, Open& open, const wire::OomMark& mark) {
+  v.task = mark.victim;
+  v.victim.process.id = mark.victim.id;
+  v.victim.tid = mark.victim.tid;
+  v.marked_at = mark.time;
+  if (!v.victim.oom_score_adj) v.victim.oom_score_adj = mark.victim.oom_score_adj;
+  if (mark.time < open.first) begin(open, mark.time, mark.time);
+  open.last = open.first;
+  for (const OpenVictim& other : open.victims) open.last = std::max(open.last, other.marked_at);
+  return v;
+}
+
 // The log can be read before the ring: then the victim is there, and the mark tells the rest of it.
 EpisodeBuilder::OpenVictim* EpisodeBuilder::find_unmarked(const wire::OomMark& mark,
                                                           std::optional<std::uint64_t> owner, Open** in) {
   for (Open& open : open_)
     for (OpenVictim& v : open.victims) {
       if (v.victim.marked || (v.victim.tid != mark.victim.tid && v.task.id != mark.victim.id)) continue;
-      bool owner_is_open =
-          std::any_of(open_.begin(), open_.end(), [&](const Open& o) { return o.limit_inode == owner; });
-      if (!owner_is_open) {
+      auto owners = std::find_if(open_.begin(), open_.end(), [&](const Open& o) {
+        return o.limit_inode == owner && o.victims.size() < kMaxVictims;
+      });
+      // A line without its report names no limit; the mark does, and what was killed for it may be open.
+      if (owners != open_.end() && &*owners != &open && open.victims.size() == 1 && open.begun == 0) {
+        owners->victims.push_back(std::move(v));
+        auto gone = open_.begin() + (&open - open_.data());
+        *in = &*owners - (gone < owners);
+        open_.erase(gone);
+        return &take_mark((*in)->victims.back(), **in, mark);
+      }
+      if (!open.limit_inode) {
         open.limit_inode = owner;
         if (auto ref = cgroups_.ref(owner)) open.episode.limit_cgroup = ref;
       }
-      v.task = mark.victim;
-      v.victim.process.id = mark.victim.id;
-      v.victim.tid = mark.victim.tid;
-      v.marked_at = mark.time;
-      if (!v.victim.oom_score_adj) v.victim.oom_score_adj = mark.victim.oom_score_adj;
-      if (mark.time < open.first) begin(open, mark.time, mark.time);
-      open.last = open.first;
-      for (const OpenVictim& other : open.victims) open.last = std::max(open.last, other.marked_at);
       *in = &open;
-      return &v;
+      return &take_mark(v, open, mark);
     }
   return nullptr;
 }
@@ -215,16 +228,24 @@ const wire::OomDecision* EpisodeBuilder::decision_of(const wire::OomMark& mark) 
   return at == decisions_.rend() ? nullptr : &*at;
 }
 
-// The first victims of a group give memory back before the last are marked: then the limit's owner is no
-// longer full, but the same thread still kills for it.
+// Victims give memory back while others are being killed: then the limit's owner is no longer full, and only
+// the first thread to run into it held its lock. But it is still killed for what was killed for just before:
+// by the same thread (a group), or by one that had waited for the first.
 std::optional<std::uint64_t> EpisodeBuilder::owner_of(const wire::OomMark& mark) const {
   if (auto owner = limit_owner(mark)) return owner;
+  if (mark.trigger.workqueue) return std::nullopt;
+  auto holds = [](const std::vector<wire::Memcg>& chain, std::uint64_t inode) {
+    return std::any_of(chain.begin(), chain.end(),
+                       [&](const wire::Memcg& m) { return m.inode == inode && m.limit; });
+  };
+  const Open* last = nullptr;
   for (const Open& open : open_)
-    if (open.trigger && open.trigger->tid == mark.trigger.tid && mark.time - open.last < kSettle &&
-        std::any_of(mark.victim_chain.begin(), mark.victim_chain.end(),
-                    [&](const wire::Memcg& m) { return m.inode == open.limit_inode; }))
-      return open.limit_inode;
-  return std::nullopt;
+    if (open.marked && open.limit_inode && mark.time - open.last < kSettle &&
+        holds(mark.victim_chain, *open.limit_inode) &&
+        (open.trigger->tid == mark.trigger.tid || holds(mark.chain, *open.limit_inode)) &&
+        (!last || last->last < open.last))
+      last = &open;
+  return last ? last->limit_inode : std::nullopt;
 }
 
 void EpisodeBuilder::on_mark(const wire::OomMark& mark) {

@@ -42,8 +42,8 @@ struct EpisodeSources {
 
 /// A mark joins the open episode of its limit's owner (or of none, for the machine's limit); an episode
 /// closes when nothing about it is open any more, `kSettle` after its last kill at the earliest and `kLatest`
-/// after it at the latest. Memory is bounded: `kMaxOpen` episodes of `kMaxVictims` each, the rest are counted
-/// as dropped.
+/// after it at the latest. One of `kMaxVictims` is full, and another begins; of those, `kMaxOpen` at once.
+/// The rest are counted as dropped.
 class EpisodeBuilder {
  public:
   static constexpr Nanos kSettle = std::chrono::milliseconds(1000);
@@ -111,6 +111,7 @@ class EpisodeBuilder {
   void begin(Open& open, MonoTime when, MonoTime alive);
   OpenVictim* find_victim(TaskId id);
   OpenVictim* find_unmarked(const wire::OomMark& mark, std::optional<std::uint64_t> owner, Open** in);
+  OpenVictim& take_mark(OpenVictim& v, Open& open, const wire::OomMark& mark);
   OpenVictim* find_logged(const OomVictimLine& line, Open** owner);
   OpenVictim& add_victim(Open& open, const wire::Task& task, MonoTime when);
   void add_logged_victim(Open& open, const OomDump& dump, const OomVictimLine& line, MonoTime when);

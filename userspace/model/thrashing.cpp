@@ -51,6 +51,13 @@ void ThrashingFinder::on(const ReclaimFact& reclaim) {
   state.thrashing->reclaimed = {reclaim.reclaimed.as_double() / over.count()};
 }
 
+void ThrashingFinder::on_kill(CgroupId cgroup) {
+  auto at = states_.find(cgroup);
+  if (at == states_.end()) return;
+  at->second.told.reset();
+  at->second.thrashing.reset();
+}
+
 std::optional<Thrashing> ThrashingFinder::of(CgroupId cgroup, MonoTime now) const {
   auto at = states_.find(cgroup);
   if (at == states_.end() || !at->second.thrashing || at->second.thrashing->lasts < kLeast ||

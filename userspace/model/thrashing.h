@@ -29,6 +29,8 @@ class ThrashingFinder {
 
   void on(const Sample& sample);
   void on(const ReclaimFact& reclaim);
+  /// What was killed gives its memory back: from then on it is another time.
+  void on_kill(CgroupId cgroup);
   void on(const ForgottenFact& forgotten) { states_.erase(forgotten.cgroup); }
   /// nullopt: it does not thrash, or not for kLeast yet.
   std::optional<Thrashing> of(CgroupId cgroup, MonoTime now) const;

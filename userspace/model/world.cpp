@@ -147,6 +147,8 @@ void World::on_reading(std::uint64_t inode, const CgroupReading& reading, bool s
   CgroupState* state = cgroups_.find(inode);
   if (!state || state->removed) return;
   if (reading.usage) state->usage = reading.usage;
+  // The kernel's own figure came with an event before.
+  if (state->peak && reading.usage) state->peak = std::max(*state->peak, *reading.usage);
   if (reading.stat) state->stat = *reading.stat;
   if (reading.limit) {
     state->limit = *reading.limit;
@@ -179,7 +181,7 @@ void World::on_reading(std::uint64_t inode, const CgroupReading& reading, bool s
 void World::on_host(MonoTime time, const MemInfo& info) {
   host_ = info;
   auto room = host_headroom(info);
-  if (!config_.scope.whole_machine) return;
+  if (!cgroup_in_scope(host_ref_->id.inode)) return;  // it stands for the root cgroup
   Sample sample;
   sample.time = time;
   sample.cgroup = host_ref_;

@@ -27,19 +27,23 @@ Error EpisodeImport::failed() const {
 
 Result<bool> EpisodeImport::add(Episode episode, EpisodeSource source, WallTime at,
                                 const std::optional<std::string>& boot_id) {
-  auto& tables = boots_[boot_id.value_or("")];
+  Hierarchy hierarchy = episode.limit_cgroup ? episode.limit_cgroup->id.hierarchy : Hierarchy::v2;
+  for (const Victim& v : episode.victims)
+    if (v.process.cgroup) hierarchy = v.process.cgroup->id.hierarchy;
+  auto& tables = runs_[{boot_id.value_or(""), hierarchy}];
   if (!tables) {
     // Its clock is the wall's.
     RunInfo run;
     run.version = version_;
     run.scope = fmt::format("imported ({})", to_string(source));
+    run.hierarchy = hierarchy;
     run.interval = std::chrono::seconds(1);
     run.tick = std::chrono::milliseconds(10);
     run.boot_id = boot_id.value_or("");
     std::int64_t id = 0;
     // The same run each time, so that a log that is read daily does not fill the store with them.
-    Statement known(db_.get(), "SELECT id FROM runs WHERE scope=? AND boot_id IS ? LIMIT 1");
-    known << run.scope << boot_id;
+    Statement known(db_.get(), "SELECT id FROM runs WHERE scope=? AND boot_id IS ? AND hierarchy=? LIMIT 1");
+    known << run.scope << boot_id << (hierarchy == Hierarchy::v1 ? "v1" : "v2");
     if (known.row())
       id = known.integer(0);
     else if (!add_run(db_.get(), run, at.time_since_epoch().count(), id))
@@ -54,7 +58,7 @@ Result<bool> EpisodeImport::add(Episode episode, EpisodeSource source, WallTime 
 }
 
 Status EpisodeImport::finish() {
-  boots_.clear();
+  runs_.clear();
   if (!execute(db_.get(), "COMMIT")) return failed();
   return Ok{};
 }

@@ -35,7 +35,8 @@ class EpisodeImport {
 
   std::string shown_, version_;
   DatabaseHandle db_;
-  std::map<std::string, std::unique_ptr<Tables>> boots_;  // each a run of its own
+  // by boot and hierarchy
+  std::map<std::pair<std::string, Hierarchy>, std::unique_ptr<Tables>> runs_;
 };
 
 }  // namespace oomcast

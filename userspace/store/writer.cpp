@@ -7,6 +7,7 @@
 #include <csignal>
 #include <functional>
 
+#include "base/clock.h"
 #include "base/escape.h"
 #include "store/open.h"
 #include "store/retention.h"
@@ -24,10 +25,8 @@ constexpr Nanos kGather = 500ms;  // items of so long are one transaction
 constexpr Nanos kRetry = 5s;
 constexpr std::size_t kMostNotices = 16;
 
-std::int64_t wall_now() {
-  timespec t{};
-  clock_gettime(CLOCK_REALTIME, &t);
-  return t.tv_sec * 1'000'000'000 + t.tv_nsec;
+std::int64_t wall_ns() {
+  return wall_now().time_since_epoch().count();
 }
 
 bool has_episode(const std::vector<StoreItem>& items) {
@@ -59,7 +58,7 @@ struct StoreWriter::Target {
   bool begin_run() {
     struct stat what {};
     inode = stat(path.c_str(), &what) == 0 ? what.st_ino : 0;
-    if (!execute(db.get(), "BEGIN IMMEDIATE") || !add_run(db.get(), info, wall_now(), run) ||
+    if (!execute(db.get(), "BEGIN IMMEDIATE") || !add_run(db.get(), info, wall_ns(), run) ||
         !execute(db.get(), "COMMIT")) {
       execute(db.get(), "ROLLBACK");
       return false;
@@ -236,7 +235,7 @@ void StoreWriter::work() {
     }
     if (!write(std::move(items), last)) return;
     if (t.retention && !t.failing && !last)
-      if (auto code = t.retention->keep_within(wall_now())) t.damaged = is_damage(*code);
+      if (auto code = t.retention->keep_within(wall_ns())) t.damaged = is_damage(*code);
   }
 }
 
@@ -303,7 +302,7 @@ Status StoreWriter::finish() {
   if (thread_.joinable()) thread_.join();
   if (target_ && target_->db && !failure_) {
     Target& t = *target_;
-    execute(t.db.get(), fmt::format("UPDATE runs SET ended_ns={} WHERE id={}", wall_now(), t.run));
+    execute(t.db.get(), fmt::format("UPDATE runs SET ended_ns={} WHERE id={}", wall_ns(), t.run));
     t.retention.reset();
     t.tables.reset();
     if (!t.limits) execute(t.db.get(), "PRAGMA journal_mode=DELETE");

@@ -187,6 +187,39 @@ TEST(Episode, of_a_group_kill_stays_one_when_the_first_victims_gave_memory_back_
   EXPECT_EQ(e->limit_cgroup->id.inode, 11u);
 }
 
+TEST(Episode,
+     of_a_limit_goes_on_with_the_kill_of_a_thread_that_waited_while_the_first_victim_gave_memory_back) {
+  Machine m;
+  m.kill(ms(5000), task(100, 11));
+  std::vector<wire::Memcg> emptied = {level(11, MiB(60), std::nullopt), level(10, MiB(61), MiB(100)),
+                                      level(1, GiB(2), std::nullopt)};
+  m.kill(ms(5030), task(101, 11), task(501, 11), emptied);
+  auto e = m.only_episode(ms(7000));
+  ASSERT_TRUE(e);
+  EXPECT_EQ(e->victims.size(), 2u);
+  ASSERT_TRUE(e->limit_cgroup);
+  EXPECT_EQ(e->limit_cgroup->path, "/job");
+  EXPECT_EQ(e->usage, MiB(100)) << "what it was as the first was killed";
+}
+
+TEST(Episode, of_a_limit_does_not_take_the_machines_kill_of_a_process_below_it) {
+  std::vector<wire::Memcg> elsewhere = {level(12, MiB(60), GiB(1)), level(1, GiB(2), std::nullopt)};
+  for (bool worker : {false, true}) {
+    Machine m;
+    m.kill(ms(5000), task(100, 11));
+    std::vector<wire::Memcg> below = {level(11, MiB(60), std::nullopt), level(10, MiB(61), MiB(100))};
+    wire::Task trigger = task(30, worker ? 11 : 12);
+    trigger.workqueue = worker;
+    wire::OomMark machines = mark(ms(5030) + Nanos(20'000), task(101, 11), trigger, below);
+    if (!worker) machines.chain = elsewhere;
+    m.builder.on_kernel_kill(kernel_kill(ms(5030), task(101, 11), trigger));
+    m.builder.on_mark(machines);
+    auto closed = m.builder.take_closed(ms(7000));
+    ASSERT_EQ(closed.size(), 2u) << worker;
+    EXPECT_EQ(closed[1].limit_cgroup, nullptr);
+  }
+}
+
 TEST(Episode, takes_limit_order_and_scope_from_the_decision_where_it_can_be_probed) {
   Machine m;
   wire::Task victim = task(100, 11);
@@ -397,6 +430,20 @@ TEST(KernelLog, that_was_read_before_the_mark_is_the_same_kill) {
     EXPECT_EQ(e->usage, MiB(100));
     EXPECT_EQ(e->time, ms(5000) + Nanos(20'000)) << "the kill's, not the log's";
   }
+}
+
+TEST(KernelLog, that_was_read_before_the_mark_and_names_no_limit_is_of_the_episode_of_the_marks_limit) {
+  Machine m;
+  m.kill(ms(5000), task(100, 11));
+  m.builder.on_dump(dump({line(101)}), ms(5040));
+  m.kill(ms(5030), task(101, 11));
+  auto e = m.only_episode(ms(7000));
+  ASSERT_TRUE(e);
+  EXPECT_EQ(e->victims.size(), 2u);
+  ASSERT_TRUE(e->limit_cgroup);
+  EXPECT_EQ(e->limit_cgroup->path, "/job");
+  EXPECT_EQ(e->checks.mark_victim, 2u);
+  EXPECT_EQ(e->checks.kmsg, 1u);
 }
 
 TEST(KernelLog, of_a_limit_that_is_not_in_the_tree_still_names_it) {
@@ -667,11 +714,19 @@ TEST(Bounds, of_open_episodes_hold_and_the_rest_is_counted) {
   EXPECT_EQ(m.builder.take_closed(ms(7000)).size(), EpisodeBuilder::kMaxOpen);
 }
 
-TEST(Bounds, of_victims_hold_and_the_rest_is_counted) {
+TEST(Bounds, of_victims_hold_and_the_rest_is_another_episode_of_the_same_limit) {
   Machine m;
-  for (std::uint32_t i = 0; i < EpisodeBuilder::kMaxVictims + 7; ++i) m.kill(ms(5000), task(2000 + i, 11));
-  EXPECT_EQ(m.builder.dropped(), 7u);
-  EXPECT_EQ(m.only_episode(ms(7000))->victims.size(), EpisodeBuilder::kMaxVictims);
+  for (std::uint32_t i = 0; i < EpisodeBuilder::kMaxVictims + 7; ++i) {
+    m.kill(ms(5000), task(2000 + i, 11));
+    m.builder.on_dump(dump({line(2000 + i)}), ms(5001));
+  }
+  EXPECT_EQ(m.builder.dropped(), 0u);
+  auto closed = m.builder.take_closed(ms(7000));
+  ASSERT_EQ(closed.size(), 2u);
+  EXPECT_EQ(closed[0].victims.size(), EpisodeBuilder::kMaxVictims);
+  ASSERT_EQ(closed[1].victims.size(), 7u);
+  ASSERT_TRUE(closed[1].limit_cgroup);
+  EXPECT_EQ(closed[1].limit_cgroup->path, "/job");
 }
 
 TEST(Bounds, of_victims_hold_for_the_kernel_log_too) {

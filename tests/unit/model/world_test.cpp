@@ -183,6 +183,20 @@ TEST(World, a_parents_new_limit_changes_the_child) {
   EXPECT_EQ(samples[0].limit_cgroup->path, "/job");
 }
 
+TEST(World, tells_no_peak_below_what_is_used_now) {
+  World world = a_world();
+  wire::CgroupSample sample;
+  sample.memcg.inode = 10;
+  sample.memcg.watermark = MiB(4);
+  world.on_record(sample);
+  world.on_reading(10, reading(1000, MiB(5)));
+  world.on_reading(10, reading(2000, MiB(3)));
+  auto samples = facts_of<Sample>(world);
+  ASSERT_EQ(samples.size(), 2u);
+  EXPECT_EQ(samples[0].peak, MiB(5));
+  EXPECT_EQ(samples[1].peak, MiB(5));
+}
+
 TEST(World, leaves_unknown_what_was_not_read) {
   World world = a_world();
   CgroupReading nothing;

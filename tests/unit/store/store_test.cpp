@@ -413,10 +413,12 @@ TEST_F(StoreTest, takes_an_episode_from_a_log_once_and_completes_the_live_one) {
   writer->add(EpisodeFact{live});
   ASSERT_TRUE(writer->finish());
   auto wall = [](double s) { return WallTime(at_s(s).time_since_epoch() + kZero); };
+  auto on_v1 = std::make_shared<CgroupRef>(*other_);
+  on_v1->id.hierarchy = Hierarchy::v1;
   for (int again = 0; again < 2; ++again) {
     auto import = EpisodeImport::open(dir_, "0.1.0");
     ASSERT_TRUE(import) << import.error().message;
-    Episode same = kill(0, 0, 77, job_).episode, older = kill(0, 0, 99, other_).episode;
+    Episode same = kill(0, 0, 77, job_).episode, older = kill(0, 0, 99, on_v1).episode;
     same.usage = MiB(1);
     same.machine = two_zones();
     same.memory = MemoryAtKill{MiB(1), {}, {}, {}, {}, {}};
@@ -436,6 +438,7 @@ TEST_F(StoreTest, takes_an_episode_from_a_log_once_and_completes_the_live_one) {
   EXPECT_EQ(all[0].source, EpisodeSource::journal);
   EXPECT_EQ(all[0].time, wall(10));
   EXPECT_EQ(all[0].run->boot_id, "boot-0");
+  EXPECT_EQ(all[0].run->hierarchy, Hierarchy::v1) << "this store's own runs are on v2";
   EXPECT_EQ(all[1].source, EpisodeSource::live);
   EXPECT_EQ(all[1].episode.gfp, "0xcc0(GFP_KERNEL)") << "only the log knew";
   EXPECT_EQ(all[1].episode.usage, MiB(512)) << "what is known stays";
