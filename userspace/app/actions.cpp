@@ -97,11 +97,11 @@ std::vector<ActionRunner::Ended> ActionRunner::reap(MonoTime now) {
       ended.error = std::strerror(errno);
     else if (WIFSIGNALED(status))
       ended.signal = WTERMSIG(status);
-    else if (r.touches && WEXITSTATUS(status) != 0)
+    else if (WEXITSTATUS(status) == 0)
+      ended.result = ActionRun::Result::ok;
+    else if (r.touches)
       ended.error = touch_error(WEXITSTATUS(status));
-    else
-      ended.exit_code = WEXITSTATUS(status);
-    if (ended.exit_code == 0) ended.result = ActionRun::Result::ok;
+    if (WIFEXITED(status) && got > 0 && !r.touches) ended.exit_code = WEXITSTATUS(status);
     if (r.killed && ended.signal == SIGKILL) ended.result = ActionRun::Result::timed_out;
     out.push_back(std::move(ended));
     return true;

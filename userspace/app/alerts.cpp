@@ -7,14 +7,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <csignal>
 #include <tuple>
 #include <utility>
 
 #include "app/privileges.h"
 #include "base/unique_fd.h"
-#include "collect/headroom.h"
 #include "model/episodes.h"
 
 namespace oomcast {
@@ -63,51 +61,6 @@ Alerts::Alerts(const AlertOptions& options, World& world, Out out)
 bool Alerts::Pending::running() const {
   return std::any_of(fact.actions.begin(), fact.actions.end(),
                      [](const ActionRun& run) { return run.result == ActionRun::Result::running; });
-}
-
-void Alerts::add_process_tree(MonoTime now, const ProcFs& procfs, std::vector<AlertInput>& all) {
-  if (world_.scope().tasks.empty()) return;
-  AlertInput in;
-  in.process = process_ref(world_.tasks(), world_.cgroups(), world_.scope().tasks.front());
-  in.cgroup = in.process->cgroup;
-  Bytes held;
-  std::size_t asked = 0;
-  bool together = true;
-  world_.tasks().for_each([&](const TaskState& task) {
-    if (task.dead || !world_.task_in_scope(task.id) || asked == kMostAsked) return;
-    auto status = procfs.read_status(task.id.tgid);
-    auto same = procfs.read_task_id(task.id.tgid);
-    if (!status || !*status || !(*status)->rss_anon || !same || *same != task.id) return;
-    ++asked;
-    const ProcStatus& s = **status;
-    for (const auto& part : {s.rss_anon, s.rss_shmem, s.swap})
-      if (part) held += *part;
-    together = together && in.cgroup && task.cgroup == in.cgroup->id.inode;
-  });
-  if (asked == 0) return;
-
-  std::optional<Bytes> around, limit;  // held with everybody else, and what that may come to
-  const CgroupState* state = together ? world_.cgroups().find(in.cgroup->id.inode) : nullptr;
-  if (state && state->ref->name.kind != CgroupKind::root && state->pinned) {
-    around = state->pinned->value;
-    limit = state->headroom_limit;
-    auto host = world_.host() ? world_.host()->total : std::nullopt;
-    in.limit_cgroup = world_.cgroups().tightest_limit(in.cgroup->id.inode, host).owner;
-  } else if (auto room = world_.host() ? host_headroom(*world_.host()) : std::nullopt) {
-    around = room->pinned;
-    limit = room->limit;
-  }
-  in.level = around ? std::min(held, *around) : held;
-  if (limit && around) {
-    // It moves in steps, so that the noise of others is no news to the forecast.
-    Bytes left = *limit - (*around - *in.level);
-    Bytes moved = tree_limit_ ? left - *tree_limit_ : *limit;
-    if (std::abs(moved.as_double()) > 0.02 * limit->as_double()) tree_limit_ = left;
-    in.limit = tree_limit_;
-  }
-  tree_.add({now, *in.level, in.limit});
-  in.forecast = tree_.forecast();
-  all.push_back(std::move(in));
 }
 
 void Alerts::look(MonoTime now, std::span<const AlertInput> all) {

@@ -12,7 +12,6 @@
 #include "app/options.h"
 #include "collect/procfs.h"
 #include "forecast/alerts.h"
-#include "forecast/forecaster.h"
 #include "model/world.h"
 #include "present/facts.h"
 
@@ -35,11 +34,6 @@ class Alerts {
   /// stands for its descendants.
   void set_process(TaskId id) { process_ = id; }
 
-  /// If processes are the scope: them with their descendants as one more subject, with a forecast of its own.
-  /// Its level is the sum of their anonymous, shared and swapped memory, but no more than nothing can take
-  /// back in their cgroup, because forked workers share what each of them shows. Its limit is what the cgroup
-  /// (the host, if they are in several) leaves to them. At most 1,024 processes, about 20 µs each.
-  void add_process_tree(MonoTime now, const ProcFs& procfs, std::vector<AlertInput>& all);
   /// Everything in scope, once per interval.
   void look(MonoTime now, std::span<const AlertInput> all);
   /// A cgroup between two of these, with its newest forecast if there is one.
@@ -73,8 +67,6 @@ class Alerts {
   ActionRunner runner_;
   ProcFs procfs_;
   std::optional<TaskId> process_;
-  Forecaster tree_;
-  std::optional<Bytes> tree_limit_;
   std::deque<Pending> pending_;
   ActionRunner::Id newest_touch_ = 0;
   MonoTime newest_touch_at_{};

@@ -7,7 +7,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <ctime>
 #include <optional>
 #include <unordered_set>
 
@@ -16,6 +15,7 @@
 #include "app/privileges.h"
 #include "app/scope.h"
 #include "app/tracing.h"
+#include "base/clock.h"
 #include "base/escape.h"
 #include "base/print.h"
 #include "collect/bpf_source_faults.h"
@@ -32,12 +32,6 @@ using namespace std::chrono_literals;
 constexpr Nanos kDefaultWindow = 10s;
 constexpr Nanos kLook = 50ms;            // a process that ends takes the names of its functions with it
 constexpr std::size_t kMostNoted = 512;  // processes that are read when the window begins
-
-Nanos clock_now(clockid_t clock) {
-  timespec t{};
-  clock_gettime(clock, &t);
-  return std::chrono::seconds(t.tv_sec) + Nanos(t.tv_nsec);
-}
 
 /// Whose faults are sampled, and which processes that means now.
 struct Scope {
@@ -156,7 +150,7 @@ Result<int> blame(const Options& options) {
     file = *std::move(opened);
     return Ok{};
   };
-  WallTime started{clock_now(CLOCK_REALTIME)};
+  WallTime started = wall_now();
   if (!options.diff.empty()) {
     auto before = read_blame(options.diff[0]), after = read_blame(options.diff[1]);
     if (!before) return before.error();
@@ -180,15 +174,22 @@ Result<int> blame(const Options& options) {
   ProcFs procfs(roots);
   auto fs = CgroupFs::open(roots);
   if (!fs) return fs.error();
-  auto scope = find_scope(options.scope, *fs, procfs, roots);
-  if (!scope) return scope.error();
+  auto say = diagnostics(options);
+  std::optional<Scope> scope;
+  Status found = await_scope(options.scope, *stop, say, [&]() -> Status {
+    auto looked = find_scope(options.scope, *fs, procfs, roots);
+    if (!looked) return looked.error();
+    scope = *std::move(looked);
+    return Ok{};
+  });
+  if (!found && stop->pending()) return 0;
+  if (!found) return found.error();
 
   FaultOptions fault;
   fault.btf_path = roots.at("/sys/kernel/btf/vmlinux");
   fault.units = {sysconf(_SC_PAGESIZE), 1'000'000'000 / sysconf(_SC_CLK_TCK)};
   for (const CgroupEntry& c : scope->cgroups) fault.cgroups.push_back(c.id.inode);
   if (options.scope.pid) fault.processes = scope->pids;
-  auto say = diagnostics(options);
   std::string no_stacks;
   std::unique_ptr<FaultSource> source;
   auto do_without = [&](const Error& why) -> Status {
@@ -215,21 +216,25 @@ Result<int> blame(const Options& options) {
     if (!source) return;
     if (auto ok = source->set_baseline(pid, resident); !ok) say(ok.error().message);
   };
+  config.cgroup_of = [&](std::uint32_t pid) -> CgroupPtr {
+    auto shown = procfs.read_cgroup(pid, fs->mount().hierarchy);
+    auto path = shown && *shown ? fs->mount().from_proc_path((*shown)->path) : std::nullopt;
+    auto entry = path ? fs->lookup(*path) : Result<CgroupEntry>(Error{});
+    if (!entry) return nullptr;
+    return std::make_shared<CgroupRef>(CgroupRef{entry->id, entry->path, name_cgroup(entry->path)});
+  };
   Blame blame(std::move(config));
   auto take = [&](const wire::Fault& f) { blame.add(f); };
   std::size_t noted = 0;
   for (std::uint32_t pid : scope->pids)
     if (pid != static_cast<std::uint32_t>(getpid()) && noted++ < kMostNoted) blame.note(pid);
 
-  ClockMap clock;
-  Nanos wall = clock_now(CLOCK_REALTIME);
-  clock.wall_of_mono_zero = wall - clock_now(CLOCK_MONOTONIC);
-  clock.wall_of_boot_zero = wall - clock_now(CLOCK_BOOTTIME);
-  clock.tick = Nanos(fault.units.ns_per_tick);
+  ClockMap clock{wall_ahead_of(CLOCK_MONOTONIC), wall_ahead_of(CLOCK_BOOTTIME),
+                 Nanos(fault.units.ns_per_tick)};
   setpriority(PRIO_PROCESS, 0, -10);  // late, it would watch for longer than it should
   blame.begin();
   auto before = usage_of(*fs, *scope);
-  MonoTime begin(clock_now(CLOCK_MONOTONIC));
+  MonoTime begin = mono_now();
   if (source)
     if (auto begun = source->begin(begin); !begun)
       if (auto ok = do_without(begun.error()); !ok) return ok.error();
@@ -242,7 +247,7 @@ Result<int> blame(const Options& options) {
     Nanos left = std::min<Nanos>(end - now, source ? source->next_look() : kLook);
     timespec timeout{static_cast<time_t>(left / 1s), static_cast<long>((left % 1s).count())};
     ppoll(wait, 2, &timeout, nullptr);
-    now = MonoTime(clock_now(CLOCK_MONOTONIC));
+    now = mono_now();
     if (source)
       if (auto ok = source->drain(take, now); !ok) return ok.error();
     if (now >= next_look) {
@@ -253,7 +258,7 @@ Result<int> blame(const Options& options) {
   blame.end();
   auto after = usage_of(*fs, *scope);
   if (source)
-    if (auto ok = source->drain(take, MonoTime(clock_now(CLOCK_MONOTONIC))); !ok) return ok.error();
+    if (auto ok = source->drain(take, mono_now()); !ok) return ok.error();
   BlameReport report = blame.finish(now - begin, source ? source->watched_share() : 1);
   if (before && after) report.cgroup_grown = *after - *before;
   report.scope = options.scope.describe();

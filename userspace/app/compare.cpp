@@ -7,6 +7,7 @@
 #include "app/commands.h"
 #include "app/series_input.h"
 #include "app/tracing.h"
+#include "base/clock.h"
 #include "base/escape.h"
 #include "base/print.h"
 
@@ -166,8 +167,11 @@ Result<int> compare(const Options& options) {
   if (!b) return b.error();
   std::string out;
   if (options.json) {
-    nlohmann::ordered_json both = {
-        {"type", "compare"}, {"a", json_of(*a)}, {"b", json_of(*b)}, {"difference", difference(*a, *b)}};
+    nlohmann::ordered_json both = {{"type", "compare"},
+                                   {"time", format_rfc3339(wall_now())},
+                                   {"a", json_of(*a)},
+                                   {"b", json_of(*b)},
+                                   {"difference", difference(*a, *b)}};
     out = both.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
   } else {
     out = table(*a, *b);

@@ -13,6 +13,7 @@
 
 #include "app/commands.h"
 #include "app/privileges.h"
+#include "base/clock.h"
 #include "base/escape.h"
 #include "base/print.h"
 #include "collect/bpf_source.h"
@@ -25,6 +26,7 @@
 #include "collect/kmsg.h"
 #include "collect/procfs.h"
 #include "collect/roots.h"
+#include "collect/tracepoint_ids.h"
 
 namespace oomcast {
 namespace {
@@ -229,6 +231,7 @@ class Doctor {
     options.uvm_major = driver.uvm_major;
     options.version = driver.version;
     options.units = {sysconf(_SC_PAGESIZE), 1'000'000'000 / sysconf(_SC_CLK_TCK)};
+    options.tracepoint_ids = read_tracepoint_ids(roots_, GpuSource::tracepoints());
     auto source = GpuSource::load(options);
     std::string which = driver.version ? fmt::format("NVIDIA driver {}.{:02}.{:02}", driver.version->major,
                                                      driver.version->minor, driver.version->patch)
@@ -238,9 +241,12 @@ class Doctor {
     else if ((*source)->hook() == "fexit")
       add("GPU", Level::ok, which + ", its calls are read as they return (fexit)");
     else
-      add("GPU", Level::degraded, which + ", its calls are read as they return (sys_exit)",
-          "this kernel does not trace functions: while the driver is loaded each system call costs 90 ns "
-          "more");
+      add("GPU", Level::degraded,
+          which + fmt::format(", its calls are read as they return ({})", (*source)->hook()),
+          fmt::format(
+              "this kernel does not trace functions: while the driver is loaded each system call costs {} ns "
+              "more",
+              (*source)->hook() == "tracepoints" ? 70 : 110));
     if (!driver.version)
       add("GPU layouts", Level::degraded, "the driver's version is not known",
           "maps have no device, frees of mappings no status");
@@ -289,7 +295,11 @@ Result<int> doctor(const Options& options) {
   std::vector<Finding> findings = doctor.examine();
   std::string text;
   if (options.json) {
-    nlohmann::ordered_json out{{"type", "doctor"}, {"version", OOMCAST_VERSION}, {"kernel", doctor.kernel()}};
+    nlohmann::ordered_json out{{"type", "doctor"},
+                               {"time", format_rfc3339(wall_now())},
+                               {"version", OOMCAST_VERSION},
+                               {"kernel", nullptr}};
+    if (!doctor.kernel().empty()) out["kernel"] = doctor.kernel();
     out["can_trace"] = doctor.anything();
     out["findings"] = nlohmann::ordered_json::array();
     for (const Finding& f : findings)

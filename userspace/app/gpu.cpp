@@ -7,6 +7,7 @@
 #include <map>
 
 #include "collect/gpu_users.h"
+#include "collect/tracepoint_ids.h"
 
 namespace oomcast {
 namespace {
@@ -32,6 +33,7 @@ GpuFollower::GpuFollower(const Options& options, const Roots& roots, World& worl
     : roots_(roots), world_(world) {
   source_options_.btf_path = roots.at("/sys/kernel/btf/vmlinux");
   source_options_.units = {sysconf(_SC_PAGESIZE), 1'000'000'000 / sysconf(_SC_CLK_TCK)};
+  source_options_.tracepoint_ids = read_tracepoint_ids(roots, GpuSource::tracepoints());
   source_options_.test_files = options.gpu_test_files;
   version_ = options.gpu_test_version;
   if (!options.gpu_test_trace.empty()) trace_.reset(std::fopen(options.gpu_test_trace.c_str(), "we"));

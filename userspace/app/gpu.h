@@ -32,7 +32,7 @@ class GpuFollower {
   void sample(MonoTime now);
   /// As of the last sample; without forecasts.
   std::vector<OverviewCard> cards() const;
-  /// "fexit" or "sys_exit"; only while it is followed.
+  /// As GpuSource says; only while it is followed.
   std::string hook() const { return source_ ? source_->hook() : ""; }
   /// Whether the process has one of the driver's files open now.
   bool uses_driver(std::uint32_t pid) const;

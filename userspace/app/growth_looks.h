@@ -14,6 +14,7 @@
 #include "base/unique_fd.h"
 #include "blame/blame.h"
 #include "model/world.h"
+#include "present/overview.h"
 
 namespace oomcast {
 
@@ -22,7 +23,7 @@ namespace oomcast {
 /// one on average. Growth by a tenth of the limit is looked at sooner.
 class LookPlan {
  public:
-  static constexpr Nanos kWindow = std::chrono::seconds(2);
+  static constexpr Nanos kWindow = kLookLasts;  // what grows does so in bursts
   struct Target {
     std::string cgroup;  // path; empty: the process, with its descendants
     std::optional<std::uint32_t> pid;

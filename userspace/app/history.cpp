@@ -11,6 +11,7 @@
 
 #include "app/commands.h"
 #include "app/tracing.h"
+#include "base/clock.h"
 #include "base/escape.h"
 #include "base/print.h"
 #include "collect/kmsg.h"
@@ -30,16 +31,6 @@ constexpr std::size_t kMostKills = 20'000;
 // The kernel's log clock is not disciplined, and runs away from the wall's by up to this part of the time
 // since.
 constexpr std::int64_t kDrift = 10'000;
-
-WallTime wall_now() {
-  return std::chrono::time_point_cast<Nanos>(std::chrono::system_clock::now());
-}
-
-Nanos clock_now(clockid_t clock) {
-  timespec t{};
-  clock_gettime(clock, &t);
-  return seconds(t.tv_sec) + Nanos(t.tv_nsec);
-}
 
 bool is_below(const CgroupPtr& cgroup, const std::string& path) {
   if (!cgroup || path == "/") return cgroup != nullptr;

@@ -275,6 +275,9 @@ Status read_texts(const Texts& t, Options& o) {
   if (o.root == "/") o.root.clear();
   if (auto s = read_gpu_test(t, o); !s) return s;
   if (auto s = check_scope(o.scope); !s) return s;
+  if (!o.diff.empty() && !o.scope.whole_machine())
+    return usage(
+        fmt::format("--diff reads two results as they are: {} chooses nothing there", o.scope.describe()));
   if (auto s = read_alerts(t, o.alert); !s) return s;
   if (o.command == Command::run && o.arguments.empty()) return usage("run: give a command after --");
   return Ok{};
@@ -466,7 +469,11 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
     o.command = Command::run;
     o.arguments = std::move(command);
   }
-  if (record->parsed()) o.command = Command::record;
+  if (record->parsed()) {
+    o.command = Command::record;
+    if (o.file == "-")
+      return usage("-o: a recording is a database, which cannot be written to stdout: name a file");
+  }
   if (report->parsed()) o.command = Command::report;
   if (compare->parsed()) o.command = Command::compare;
   if (replay->parsed()) o.command = Command::replay;

@@ -31,12 +31,20 @@ class Replay {
       : options_(options), series_(series), style_{!options.json && Output(options).color()} {}
 
   Result<int> run() {
-    while (true) {
+    Result<int> read = read_all();
+    if (closed_) return closed();
+    // Up to a bad line, too.
+    if (began_ || read) finish(bool(read));
+    return write_out() ? read : closed();
+  }
+
+ private:
+  static Error closed() { return Error::failed("stdout was closed or is full: stopped"); }
+
+  Result<int> read_all() {
+    while (!closed_) {
       auto row = series_.next();
-      if (!row) {
-        write_out();
-        return row.error();
-      }
+      if (!row) return row.error();
       if (!*row) break;
       std::optional<Bytes> limit = (*row)->limit;
       if (options_.limit) limit = options_.limit;
@@ -53,18 +61,17 @@ class Replay {
         tick();
       }
       ++rows_;
-      if (out_.size() > kFlushAt && !write_out()) return closed();
+      if (out_.size() > kFlushAt) closed_ = !write_out();
     }
-    if (series_.per_process()) tick();
-    if (!told_last_) tell_all();
-    emit(EndFact{{}, rows_, {}, now_});
-    if (!options_.json) summary();
-    if (!write_out()) return closed();
     return 0;
   }
 
- private:
-  static Error closed() { return Error::failed("stdout was closed or is full: stopped"); }
+  void finish(bool whole) {
+    if (series_.per_process()) tick();
+    if (!told_last_) tell_all();
+    emit(EndFact{{}, rows_, {}, now_});
+    if (whole && !options_.json) summary();
+  }
 
   void begin(double time_s) {
     began_ = true;
@@ -150,7 +157,7 @@ class Replay {
   std::map<std::uint32_t, Told> told_;
   std::optional<Bytes> limit_;
   std::string out_;
-  bool began_ = false, told_last_ = false;
+  bool began_ = false, told_last_ = false, closed_ = false;
   double now_ = 0, due_ = 0, first_ = 0;
   std::uint64_t rows_ = 0;
 };
@@ -197,7 +204,10 @@ Result<int> replay_recording(const Options& options) {
   };
   while (ok) {
     auto item = reader->next();
-    if (!item) return item.error();
+    if (!item) {
+      print(stdout, out);
+      return item.error();
+    }
     if (!*item) break;
     if (auto* event = std::get_if<RecordedEvent>(&**item)) {
       ended = event->type == "end";

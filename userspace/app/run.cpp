@@ -8,9 +8,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <filesystem>
 #include <map>
 #include <utility>
@@ -27,6 +29,8 @@
 
 namespace oomcast {
 namespace {
+
+constexpr Nanos kEndGrace = std::chrono::seconds(10);  // a trainer writes its checkpoint
 
 // The child waits on this pipe until it is followed; its other end tells whether exec succeeded.
 struct Pipe {
@@ -84,9 +88,12 @@ Result<Child> start_waiting(const std::vector<std::string>& words, const StopSig
 // What is told while the command runs, when the output is for a person: kills, and deadlines as they come
 // closer.
 class Progress {
+  static constexpr Nanos kEndAtLeast = std::chrono::seconds(1), kEndAtMost = std::chrono::minutes(1);
+  static constexpr int kEndShare = 100;  // a hundredth of its life
+
  public:
-  Progress(Output& output, const ClockMap& clock, bool own_cgroup)
-      : output_(output), clock_(clock), own_cgroup_(own_cgroup) {}
+  Progress(Output& output, const ClockMap& clock, bool own_cgroup, TaskId command, MonoTime began)
+      : output_(output), clock_(clock), own_cgroup_(own_cgroup), command_(command), began_(began) {}
 
   void operator()(const Fact& fact) {
     if (auto* sample = std::get_if<Sample>(&fact)) peak(*sample);
@@ -103,8 +110,7 @@ class Progress {
         if (output_.json()) output_.write(fact, clock_);
         return;
       }
-      // After a kill, or at the very end, nothing is known any more: that is no verdict on the run.
-      if (!last_ || forecast->forecast.verdict != Verdict::unknown) last_ = *forecast;
+      keep(*forecast);
       auto eta = forecast->forecast.eta;
       // Each tenth of the time that is left, so that eight days give no more lines than forty minutes.
       bool closer = eta && (!told_eta_ || eta->count() < 0.9 * told_eta_->count() ||
@@ -118,7 +124,13 @@ class Progress {
       if (closer) told_eta_ = eta;
       if (!eta) told_eta_.reset();
     }
-    if (auto* oom = std::get_if<OomFactLine>(&fact)) killed_ = oom->episode.id;
+    if (auto* oom = std::get_if<OomFactLine>(&fact)) {
+      killed_ = oom->episode.id;
+      for (const Victim& v : oom->episode.victims) {
+        command_killed_ = command_killed_ || v.process.id == command_;
+        victim_ = fmt::format("{}[{}]", escape_for_terminal(v.process.comm), v.process.id.tgid);
+      }
+    }
     bool detail = std::holds_alternative<Sample>(fact) || std::holds_alternative<ProcessSampleFact>(fact) ||
                   std::holds_alternative<ReclaimFact>(fact) || std::holds_alternative<PressureFact>(fact) ||
                   std::holds_alternative<StartFact>(fact) || std::holds_alternative<ExitFact>(fact) ||
@@ -127,14 +139,18 @@ class Progress {
     if (output_.json() || !detail) output_.write(fact, clock_);
   }
 
+  /// What its cgroup says itself: samples do not see all that comes and goes.
+  void peak(Bytes held) { peak_ = std::max(peak_.value_or(held), held); }
+
   /// The id of the last kill.
   const std::optional<std::string>& killed() const { return killed_; }
 
-  /// `largest`: RSS of the largest of its processes.
-  std::string summary(const std::string& command, int code, Bytes largest) const {
+  /// `largest`: RSS of the largest of its processes. `end`: of the command.
+  std::string summary(const std::string& command, int code, Bytes largest, MonoTime end) const {
     std::string how =
         code > 128 ? fmt::format("was ended by signal {}", code - 128) : fmt::format("exited with {}", code);
-    std::string out = fmt::format("{} {}", command, killed_ ? "was OOM-killed" : how);
+    std::string out = fmt::format("{} {}", command, command_killed_ ? "was OOM-killed" : how);
+    if (killed_ && !command_killed_) out += fmt::format("; its process {} was OOM-killed", victim_);
     if (!own_cgroup_ && largest.count) out += fmt::format("; largest process {}", format_size(largest));
     if (peak_) out += fmt::format("; {}peak {}", own_cgroup_ ? "" : "its cgroup's ", format_size(*peak_));
     if (limit_) out += fmt::format(" of {}", format_size(*limit_));
@@ -143,12 +159,31 @@ class Progress {
     if (pinned_peak_.count) out += fmt::format(" with {} of pinned host memory", format_size(pinned_peak_));
     if (thrashed_.count() > 0)
       out += fmt::format("; its cgroup thrashed at its limit for over {}", format_duration(thrashed_));
-    if (last_)
-      out += fmt::format("; verdict: {} ({})", to_string(last_->forecast.verdict), last_->forecast.why);
+    const ForecastFact* last = verdict_on_the_run(end);
+    out += last ? fmt::format("; verdict: {} ({})", to_string(last->forecast.verdict), last->forecast.why)
+                : "; verdict: unknown (it ended too early to tell)";
     return out;
   }
 
  private:
+  // After a kill nothing is known any more: that is no verdict on the run.
+  void keep(const ForecastFact& forecast) {
+    if (forecast.forecast.verdict == Verdict::unknown) return;
+    auto older = [&](const ForecastFact& f) { return forecast.time - f.time > kEndAtMost; };
+    while (told_.size() > 1 && older(told_[1])) told_.pop_front();
+    told_.push_back(forecast);
+  }
+  // A program that ends gives back what it holds, some of it while it still runs: what that looks like is no
+  // verdict on the run, either. Whom the kernel killed did not get there.
+  const ForecastFact* verdict_on_the_run(MonoTime end) const {
+    if (told_.empty()) return nullptr;
+    Nanos takes = std::clamp((end - began_) / kEndShare, kEndAtLeast, kEndAtMost);
+    auto before = std::find_if(told_.rbegin(), told_.rend(),
+                               [&](const ForecastFact& f) { return end - f.time >= takes; });
+    if (killed_) return &told_.back();
+    return before == told_.rend() ? &told_.front() : &*before;
+  }
+
   // Of all its processes on all cards; pinned memory is told with each card of a process.
   void gpu_peak(const GpuSample& sample) {
     std::pair key{sample.process->id, sample.device};
@@ -181,9 +216,13 @@ class Progress {
   Output& output_;
   const ClockMap& clock_;
   bool own_cgroup_;
+  TaskId command_;
+  MonoTime began_;
   MonoTime told_at_{};
-  std::optional<ForecastFact> last_;
+  std::deque<ForecastFact> told_;  // back to one that is older than the command's end may take
   std::optional<std::string> killed_;
+  bool command_killed_ = false;
+  std::string victim_;  // the last, of all its processes
   std::optional<Seconds> told_eta_;
   Verdict told_verdict_ = Verdict::unknown;
   std::optional<Bytes> peak_, limit_;
@@ -268,27 +307,32 @@ Result<int> run(const Options& options) {
   if (!options.memory) scope.tasks.push_back(*id);
   s.set_scope(std::move(scope));
 
-  Progress progress(output, s.clock(), options.memory.has_value());
+  Progress progress(output, s.clock(), options.memory.has_value(), *id, s.now());
   s.start([&](const Fact& fact) { progress(fact); });
   MonoTime end = options.duration ? s.now() + *options.duration : MonoTime::max();
   if (write(child->go.write.get(), "g", 1) != 1) return Error::from_errno("starting the command");
   int exec_error = 0;
   bool exec_failed = read(child->failed.read.get(), &exec_error, sizeof(exec_error)) == sizeof(exec_error);
 
-  // A signal to us goes on to the command, which decides; a second one ends us as well.
+  // Signals to us go on to the command, which decides; the third one ends it. At the end of --for it has a
+  // while to end by itself.
   int status = 0;
   rusage usage{};
-  bool forwarded = false;
+  int signals = 0;
+  bool timed_out = false;
   while (wait4(child->pid, &status, WNOHANG, &usage) == 0) {
     s.step(end);
-    bool timed_out = s.now() >= end;
-    if (int signal = stop->pending(); (signal || timed_out) && !forwarded) {
-      kill(child->pid, signal ? signal : SIGTERM);
-      forwarded = true;
-      end = MonoTime::max();
-    }
+    if (int signal = stop->next()) kill(child->pid, ++signals < 3 ? signal : SIGKILL);
+    if (s.now() < end) continue;
+    kill(child->pid, timed_out ? SIGKILL : SIGTERM);
+    timed_out = true;
+    end = s.now() + kEndGrace;
   }
+  MonoTime ended = s.now();
   s.finish();
+  if (cgroup)
+    if (auto dir = s.cgroupfs().open_dir(cgroup->path()))
+      if (auto peak = dir->read_peak(); peak && *peak) progress.peak(**peak);
   if (exec_failed)
     return Error{fmt::format("cannot run '{}': {}", escape_for_terminal(options.arguments[0]),
                              std::strerror(exec_error)),
@@ -296,7 +340,7 @@ Result<int> run(const Options& options) {
   int code = exit_code(status);
   if (output.json()) return code;
   output.write_line(
-      progress.summary(escape_for_terminal(options.arguments[0]), code, {usage.ru_maxrss * 1024}));
+      progress.summary(escape_for_terminal(options.arguments[0]), code, {usage.ru_maxrss * 1024}, ended));
   if (const auto& killed = progress.killed()) {
     s.close_store();
     output.write_line("\n" + post_mortem(store, *killed, output.color()));

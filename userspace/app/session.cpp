@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <ctime>
 #include <fstream>
 
 #include "app/analysis.h"
@@ -28,26 +27,8 @@ constexpr Nanos kLook = 100ms;        // records that are not urgent wait this l
 constexpr Nanos kMoreSoon = 50ms;     // after a record: one more look, so that many do not wake us one by one
 constexpr Nanos kLogSettles = 500ms;  // after a line of the kernel log
 constexpr Nanos kKillPoll = 10ms;     // while memory of a victim is coming back
-constexpr Nanos kHotPoll = 4ms;       // of cgroups that moved a moment ago: their tasks may sleep at the peak
-constexpr Nanos kHotFor = 150ms;
-constexpr std::size_t kMaxHot = 64;
-constexpr std::size_t kMaxProcesses = 64;  // asked of /proc in one interval
-// Private memory, which takes a walk of the page tables: of each process at most this often and at 1/200 of
-// one CPU, less often while it stays, and for so much CPU time in one interval.
-constexpr Nanos kPrivateEvery = 3s, kPrivateAtMost = 60s, kPrivateFor = 2ms;
-constexpr int kPrivateShare = 200;
-constexpr Bytes kPrivateFrom = MiB(16);
-constexpr double kPrivateMoved = 0.01;
-constexpr Nanos kExactFor = 5s;
-constexpr double kExactFrom = 0.95;  // of the limit, not reclaimable: the last moments are followed exactly
-constexpr std::uint64_t kLimitEvery = 10;  // looks at an idle cgroup between reads of its limit
+constexpr Nanos kExactFor = 5s;       // of what is nearly full
 constexpr std::size_t kMaxEvents = 100;
-
-Nanos clock_now(clockid_t clock) {
-  timespec t{};
-  clock_gettime(clock, &t);
-  return std::chrono::seconds(t.tv_sec) + Nanos(t.tv_nsec);
-}
 
 std::optional<std::string> first_line_of(const Roots& roots, const char* sysctl) {
   std::ifstream file(roots.proc() + "/sys/" + sysctl);
@@ -55,19 +36,9 @@ std::optional<std::string> first_line_of(const Roots& roots, const char* sysctl)
   return std::getline(file, line) && !line.empty() ? std::optional(line) : std::nullopt;
 }
 
-// A percpu_counter's central count lags by at most batch times CPUs pages; batch is max(32, 2 × CPUs). Three
-// counters make up RSS.
-Bytes rss_error(std::int64_t cpus, std::int64_t page) {
-  return {3 * std::max<std::int64_t>(32, 2 * cpus) * cpus * page};
-}
-
 }  // namespace
 
 Session::~Session() = default;
-
-MonoTime Session::now() const {
-  return MonoTime(clock_now(CLOCK_MONOTONIC));
-}
 
 Result<std::unique_ptr<Session>> Session::open(const Options& options,
                                                const std::function<void(const std::string&)>& diagnostics) {
@@ -75,15 +46,14 @@ Result<std::unique_ptr<Session>> Session::open(const Options& options,
   s->options_ = options;
   s->roots_.root = options.root;
   s->procfs_.emplace(s->roots_);
-  Nanos wall = clock_now(CLOCK_REALTIME);
-  s->clock_.wall_of_mono_zero = wall - clock_now(CLOCK_MONOTONIC);
-  s->clock_.wall_of_boot_zero = wall - clock_now(CLOCK_BOOTTIME);
-  s->clock_.tick = Nanos(1'000'000'000 / sysconf(_SC_CLK_TCK));
+  s->clock_ = {wall_ahead_of(CLOCK_MONOTONIC), wall_ahead_of(CLOCK_BOOTTIME),
+               Nanos(1'000'000'000 / sysconf(_SC_CLK_TCK))};
 
   if (auto ok = s->open_cgroups(); !ok) return ok.error();
   WorldConfig config;
   config.hierarchy = s->cgroupfs_->mount().hierarchy;
-  config.rss_error = rss_error(sysconf(_SC_NPROCESSORS_CONF), sysconf(_SC_PAGESIZE));
+  config.rss_error = rss_error();
+  config.scope.whole_machine = options.scope.whole_machine();  // nothing is in any other until it is resolved
   if (options.use_kmsg) s->open_log(diagnostics);
   if (options.use_bpf)
     if (auto ok = s->open_kernel(diagnostics); !ok) return ok.error();
@@ -92,6 +62,8 @@ Result<std::unique_ptr<Session>> Session::open(const Options& options,
         "neither kernel programs nor the kernel log can be used: no OOM kill would be seen");
   config.sources = {s->bpf_ != nullptr, s->kmsg_.has_value(), Bytes{sysconf(_SC_PAGESIZE)}};
   s->world_ = std::make_unique<World>(config);
+  s->cgroups_.emplace(*s->world_, *s->cgroupfs_, descriptor_budget());
+  s->processes_.emplace(*s->world_, *s->procfs_, options.interval);
   if (s->bpf_) s->gpu_.emplace(options, s->roots_, *s->world_);
   if (s->bpf_) s->pythons_.emplace(s->roots_, *s->bpf_);
   if (s->bpf_) s->looks_.emplace(*s->world_, options.root, score_before_protection());
@@ -119,7 +91,6 @@ Status Session::open_cgroups() {
   auto fs = CgroupFs::open(roots_);
   if (!fs) return fs.error();
   cgroupfs_.emplace(*std::move(fs));
-  reader_.emplace(*cgroupfs_, descriptor_budget());
   sources_.push_back(cgroupfs_->mount().hierarchy == Hierarchy::v1 ? "cgroupfs-v1" : "cgroupfs-v2");
   return Ok{};
 }
@@ -244,7 +215,7 @@ void Session::also_wait_for(int fd) {
 Book::Config Session::book_config() const {
   Book::Config config;
   config.interval = options_.interval;
-  if (world_->scope().tasks.size() == 1) config.tree = world_->scope().tasks.front();
+  if (!world_->scope().tasks.empty()) config.tree = world_->scope().tasks.front();
   return config;
 }
 
@@ -291,8 +262,8 @@ void Session::step(MonoTime deadline) {
   epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), -1);
 
   drain();
-  if (!hot_.empty()) poll_hot();
-  if (!world_->episodes().watched().empty()) poll_kills();
+  if (cgroups_->following()) cgroups_->look_at_followed(now());
+  if (!world_->episodes().watched().empty()) cgroups_->look_at_kills(now());
   if (now() >= next_poll_) poll_all();
   tell_all();
   if (alerts_) alerts_->advance(now());
@@ -302,7 +273,7 @@ void Session::step(MonoTime deadline) {
 
 // nullopt: nothing is going on; who has news wakes us.
 std::optional<Nanos> Session::time_to_look() const {
-  if (!hot_.empty()) return kHotPoll;
+  if (cgroups_->following()) return CgroupSamples::kHotPoll;
   if (!world_->episodes().watched().empty()) return kKillPoll;
   bool busy = now() < look_until_ || world_->episodes().any_open() || world_->unknown_cgroups() ||
               (alerts_ && alerts_->busy());
@@ -348,8 +319,8 @@ bool Session::drain() {
         if (!world_->cgroup_in_scope(sample->memcg.inode)) return;
         CgroupState* state = world_->cgroups().find(sample->memcg.inode);
         // What grows between two sleeps may be on no CPU at any tick: the walk finds it.
-        bool moved = sample->moved || (state && moved_far(*state, sample->memcg.usage));
-        look_at(sample->memcg.inode, sample->memcg.usage, sample->time);
+        bool moved = sample->moved || (state && cgroups_->moved_far(*state, sample->memcg.usage));
+        cgroups_->look_at(sample->memcg.inode, sample->memcg.usage, sample->time);
         if (state) state->told_by_kernel = true;
         if (moved) follow(sample->memcg.inode, sample->time);
       }
@@ -364,7 +335,7 @@ bool Session::drain() {
 // Ticks see what runs. What moved is also looked at from here for a while, and exactly if a person asked for
 // it.
 void Session::follow(std::uint64_t inode, MonoTime moved) {
-  if (hot_.size() < kMaxHot || hot_.contains(inode)) hot_[inode] = moved + kHotFor;
+  cgroups_->follow(inode, moved);
   if (!world_->scope().whole_machine && moved + kExactFor > exact_until_) {
     exact_until_ = moved + kExactFor;
     bpf_->set_exact(true);
@@ -381,35 +352,6 @@ void Session::count_kills() {
   world_->on_vmstat(count);
 }
 
-// A process that grew and sleeps since is on no CPU: ask /proc, for those that were sampled a moment ago.
-void Session::poll_processes() {
-  MonoTime when = now();
-  std::size_t asked = 0;
-  std::vector<ProcessSampleFact> changed;
-  for (const auto& [id, last] : processes_) {
-    if (when - last.time > 3 * options_.interval + 2s || ++asked > kMaxProcesses) continue;
-    auto status = procfs_->read_status(id.tgid);
-    if (!status || !*status || !(*status)->rss || !(*status)->rss_anon || !(*status)->rss_file ||
-        !(*status)->rss_shmem)
-      continue;
-    auto same = procfs_->read_task_id(id.tgid);
-    if (!same || *same != id) continue;
-    const ProcStatus& now_is = **status;
-    Bytes moved = *now_is.rss - last.rss;
-    if (moved < KiB(128) && -moved < KiB(128)) continue;
-    ProcessSampleFact fact = last;
-    fact.time = now();
-    fact.private_bytes = std::nullopt;
-    fact.rss = *now_is.rss;
-    fact.anon = *now_is.rss_anon;
-    fact.file = *now_is.rss_file;
-    fact.shmem = *now_is.rss_shmem;
-    if (now_is.swap) fact.swap = *now_is.swap;
-    changed.push_back(std::move(fact));
-  }
-  for (ProcessSampleFact& fact : changed) tell_process(std::move(fact));
-}
-
 void Session::look_for_gpu() {
   if (!gpu_) return;
   if (!gpu_->look()) return;
@@ -421,76 +363,6 @@ void Session::look_for_gpu() {
   for (std::uint32_t pid : *pids)
     if (gpu_->uses_driver(pid))
       if (auto id = note_process(pid)) world_->gpu().on_known_user(*id);
-}
-
-// Workers that copy what they share with their parent keep their RSS: only a walk of their page tables tells.
-// None near a kill: it would wait for a lock that a dying process may hold.
-void Session::poll_private() {
-  if (world_->episodes().any_open()) return;
-  Nanos began = clock_now(CLOCK_THREAD_CPUTIME_ID), used = began;
-  std::erase_if(private_, [&](const auto& p) { return !processes_.contains(p.first); });
-  std::vector<ProcessSampleFact> measured;
-  for (const auto& [id, last] : processes_) {
-    MonoTime start = now();
-    if (used - began > kPrivateFor) break;
-    PrivateWalk& walk = private_[id];
-    if (last.rss < kPrivateFrom || start < walk.next || is_nearly_full(last.process.cgroup)) continue;
-    walk.next = start + kPrivateAtMost;
-    auto same = procfs_->read_task_id(id.tgid);
-    if (!same || *same != id) continue;
-    auto status = procfs_->read_status(id.tgid);
-    auto rollup = procfs_->read_smaps_rollup(id.tgid);
-    Nanos cost = clock_now(CLOCK_THREAD_CPUTIME_ID) - used;
-    used += cost;
-    if (!status || !*status || !rollup || !*rollup || !(*rollup)->private_bytes()) continue;
-    const ProcStatus& is = **status;
-    if (!is.rss || !is.rss_anon || !is.rss_file || !is.rss_shmem) continue;
-    Bytes holds = *(*rollup)->private_bytes();
-    bool stays =
-        walk.bytes && std::abs((holds - *walk.bytes).as_double()) < kPrivateMoved * holds.as_double();
-    walk.bytes = holds;
-    walk.wait = std::clamp(stays ? 2 * walk.wait : kPrivateEvery, kPrivateEvery, kPrivateAtMost);
-    walk.next = start + std::max(walk.wait, kPrivateShare * cost);
-    ProcessSampleFact fact = last;
-    fact.time = start;
-    fact.rss = *is.rss;
-    fact.anon = *is.rss_anon;
-    fact.file = *is.rss_file;
-    fact.shmem = *is.rss_shmem;
-    if (is.swap) fact.swap = *is.swap;
-    fact.private_bytes = holds;
-    measured.push_back(std::move(fact));
-  }
-  for (ProcessSampleFact& fact : measured) tell_process(std::move(fact));
-}
-
-bool Session::is_nearly_full(const CgroupPtr& cgroup) {
-  const CgroupState* state = cgroup ? world_->cgroups().find(cgroup->id.inode) : nullptr;
-  return state && state->pinned && state->headroom_limit &&
-         state->pinned->value.as_double() > kExactFrom * state->headroom_limit->as_double();
-}
-
-void Session::poll_hot() {
-  MonoTime when = now();
-  std::erase_if(hot_, [&](const auto& h) { return h.second < when; });
-  for (const auto& [inode, until] : hot_) {
-    CgroupState* state = world_->cgroups().find(inode);
-    if (!state || state->removed) continue;
-    auto usage = reader_->usage({state->ref->id, std::nullopt, state->ref->path});
-    if (!usage) continue;
-    state->told_by_kernel = false;
-    if (!state->shown_usage || moved_far(*state, *usage)) look_at(inode, *usage, when);
-  }
-}
-
-// As far as a tick tells of it at once.
-bool Session::moved_far(const CgroupState& state, Bytes usage) const {
-  if (!state.shown_usage) return false;
-  auto host = world_->host() ? world_->host()->total : std::nullopt;
-  auto limit = world_->cgroups().tightest_limit(state.ref->id.inode, host).limit;
-  Bytes step = std::max(MiB(1), Bytes{limit ? limit->count / 256 : MiB(64).count});
-  Bytes moved = usage - *state.shown_usage;
-  return moved >= step || -moved >= step;
 }
 
 bool Session::read_log() {
@@ -527,53 +399,9 @@ void Session::take_reports() {
   log_read_.reset();
 }
 
-void Session::look_at(std::uint64_t inode, std::optional<Bytes> usage, MonoTime when) {
-  const CgroupState* state = world_->cgroups().find(inode);
-  if (!state || state->removed) return;
-  CgroupEntry entry{state->ref->id, std::nullopt, state->ref->path};
-  CgroupReading reading;
-  reading.time = when;
-  reading.usage = usage;
-  bool told_by_kernel = usage.has_value();
-  if (!usage) {
-    auto read = reader_->usage(entry);
-    reading.time = now();
-    if (read) reading.usage = *read;
-  }
-  if (!told_by_kernel || !state->limit_known)
-    if (auto limit = reader_->limit(entry)) reading.limit = *limit;
-  read_limits_above(*state);
-  if (auto stat = reader_->stat(entry)) reading.stat = *stat;
-  if (world_->host() && world_->host()->swap_total && world_->host()->swap_total->count > 0)
-    if (auto swap = reader_->swap(entry); swap && *swap) reading.swap = **swap;
-  world_->on_reading(inode, reading, told_by_kernel);
-}
-
-void Session::read_limits_above(const CgroupState& cgroup) {
-  for (auto at = cgroup.parent; at;) {
-    CgroupState* above = world_->cgroups().find(*at);
-    if (!above) return;
-    if (!above->limit_known)
-      if (auto limit = reader_->limit({above->ref->id, std::nullopt, above->ref->path}))
-        above->limit = *limit;
-    above->limit_known = true;
-    at = above->parent;
-  }
-}
-
-void Session::poll_kills() {
-  for (std::uint64_t inode : world_->episodes().watched()) {
-    const CgroupState* state = world_->cgroups().find(inode);
-    if (!state) continue;
-    if (auto usage = reader_->usage({state->ref->id, std::nullopt, state->ref->path}))
-      world_->on_kill_usage(inode, now(), *usage);
-  }
-}
-
 void Session::poll_all() {
   MonoTime when = now();
   next_poll_ = when + options_.interval;
-  ++polls_;
   if (auto info = procfs_->read_meminfo()) world_->on_host(when, *info);
   count_kills();
   if (!bpf_) {
@@ -584,38 +412,12 @@ void Session::poll_all() {
 
   bool walked = bpf_ && bpf_->walk_cgroups();
   if (walked) drain();
-  std::vector<std::uint64_t> changed;
-  std::optional<Bytes> host_total = world_->host() ? world_->host()->total : std::nullopt;
-  world_->cgroups().for_each([&](CgroupState& state) {
-    std::uint64_t inode = state.ref->id.inode;
-    if (state.ref->name.kind == CgroupKind::root) return;  // the host's sample stands for it
-    if (state.removed || !world_->cgroup_in_scope(inode)) {
-      // Limits of ancestors outside of the scope matter all the same.
-      if (!state.removed && (!state.limit_known || polls_ % kLimitEvery == 0)) {
-        if (auto limit = reader_->limit({state.ref->id, std::nullopt, state.ref->path})) state.limit = *limit;
-        state.limit_known = true;
-      }
-      return;
-    }
-    bool moved = false;
-    if (!walked || !state.told_by_kernel) {
-      CgroupEntry entry{state.ref->id, std::nullopt, state.ref->path};
-      auto usage = reader_->usage(entry);
-      moved = usage && state.usage != *usage;
-      if ((polls_ + inode) % kLimitEvery == 0)
-        if (auto limit = reader_->limit(entry)) state.limit = *limit;
-    }
-    bool limit_moved = world_->cgroups().tightest_limit(inode, host_total).limit != state.shown_limit;
-    if (moved || limit_moved || !state.shown_at || !state.limit_known) changed.push_back(inode);
-  });
-  for (std::uint64_t inode : changed) look_at(inode, std::nullopt, when);
+  cgroups_->look_at_all(when, walked);
   for (std::uint64_t inode : world_->take_forgotten()) {
     CgroupId id{cgroupfs_->mount().hierarchy, inode};
-    reader_->forget(id);
+    cgroups_->forget(id);
     emit(ForgottenFact{when, id});
   }
-  // Of a thousand idle cgroups the kernel tells us all there is: no need to keep their files.
-  if (polls_ % kLimitEvery == 0) reader_->close_unread();
   if (auto pressure = procfs_->read_pressure(); pressure && *pressure)
     world_->on_pressure(when, std::nullopt, **pressure);
   if (bpf_)
@@ -627,18 +429,9 @@ void Session::poll_all() {
       if (auto pressure = dir->read_pressure(); pressure && *pressure)
         world_->on_pressure(when, inode, **pressure);
     });
-  for (auto at = processes_.begin(); at != processes_.end();) {
-    const TaskState* task = world_->tasks().find(at->first);
-    if (task && !task->dead) {
-      ++at;
-      continue;
-    }
-    ExitFact exit{now(), at->second.process};
-    at = processes_.erase(at);
-    emit(exit);
-  }
-  poll_processes();
-  poll_private();
+  for (ExitFact& exit : processes_->ended(now())) emit(std::move(exit));
+  for (ProcessSampleFact& sample : processes_->moved(now())) tell_process(std::move(sample));
+  for (ProcessSampleFact& sample : processes_->measured(now())) tell_process(std::move(sample));
   if (looks_) looks_->plan(when);
   look_for_gpu();
   if (gpu_) gpu_->sample(now());
@@ -683,12 +476,24 @@ void Session::check_rules() {
       if (const Forecast* known = book_->of(*in.device)) in.forecast = *known;
       all.push_back(std::move(in));
     }
-  alerts_->add_process_tree(when, *procfs_, all);
+  if (const ForecastFact* tree = book_->tree()) {
+    AlertInput in;
+    in.process = tree->process;
+    in.cgroup = tree->process->cgroup;
+    in.level = book_->tree_holds();
+    in.limit = tree->forecast.limit;
+    in.limit_cgroup = tree->limit_cgroup;
+    in.forecast = tree->forecast;
+    all.push_back(std::move(in));
+  }
   alerts_->look(when, all);
 }
 
 void Session::check_levels(const Sample& sample) {
   if (!alerts_) return;
+  // The root cgroup of a process stands for the host, which is nobody's scope but the whole machine's.
+  bool host = !sample.cgroup || sample.cgroup->name.kind == CgroupKind::root;
+  if (host && !world_->scope().whole_machine) return;
   const Forecast* newest = sample.cgroup ? book_->of(sample.cgroup->id) : nullptr;
   alerts_->look_at(sample, newest);
 }
@@ -707,8 +512,7 @@ void Session::choose_effort() {
         !world_->cgroup_in_scope(state.ref->id.inode))
       return;
     bool fresh = when - state.pinned->time < kExactFor;
-    if (fresh && state.pinned->value.as_double() > kExactFrom * state.headroom_limit->as_double())
-      exact_until_ = when + kExactFor;
+    if (fresh && is_nearly_full(state)) exact_until_ = when + kExactFor;
   });
   bpf_->set_exact(when < exact_until_);
 }
@@ -837,10 +641,7 @@ void Session::tell_process(ProcessSampleFact sample) {
   analyse(*book_, fact, sink_);
   auto& told = std::get<ProcessSampleFact>(fact);
   if (looks_) looks_->on(told);
-  // Measured now and then: on the screen it stands until it is measured again.
-  if (auto before = processes_.find(told.process.id); before != processes_.end() && !told.private_bytes)
-    told.private_bytes = before->second.private_bytes;
-  processes_[told.process.id] = told;
+  processes_->on(told);
 }
 
 void Session::emit(Fact fact) {
@@ -890,7 +691,7 @@ Overview Session::overview() const {
     if (const Forecast* known = book_->of(c.ref->id)) row.forecast = *known;
     out.rows.push_back(std::move(row));
   });
-  for (const auto& [id, sample] : processes_) out.processes.push_back(sample);
+  for (const auto& [id, sample] : processes_->newest()) out.processes.push_back(sample);
   if (gpu_) {
     out.cards = gpu_->cards();
     out.gpu = gpu_->tier();

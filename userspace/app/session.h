@@ -6,15 +6,17 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "app/alerts.h"
 #include "app/analysis.h"
+#include "app/cgroup_samples.h"
 #include "app/gpu.h"
 #include "app/growth_looks.h"
 #include "app/options.h"
+#include "app/process_samples.h"
 #include "app/pythons.h"
+#include "base/clock.h"
 #include "base/unique_fd.h"
 #include "collect/bpf_source.h"
 #include "collect/cgroupfs.h"
@@ -56,7 +58,7 @@ class Session {
   /// Another descriptor that ends step()'s waiting when it is readable.
   void also_wait_for(int fd);
 
-  MonoTime now() const;
+  MonoTime now() const { return mono_now(); }
   const ClockMap& clock() const { return clock_; }
   /// What a recording or the store says of the whole run. After resolve_scope().
   RunInfo run_info() const;
@@ -80,8 +82,6 @@ class Session {
   void refresh();
   /// A person wants to know from which lines this cgroup grows; the overview will tell.
   void look_for_growth(CgroupId cgroup);
-  /// Looks at one cgroup now and tells a sample.
-  void look_at(std::uint64_t inode, std::optional<Bytes> usage, MonoTime when);
 
  private:
   Session() = default;
@@ -96,16 +96,9 @@ class Session {
   void take_reports();
   std::optional<Nanos> time_to_look() const;
   void poll_all();
-  bool moved_far(const CgroupState& state, Bytes usage) const;
   void follow(std::uint64_t inode, MonoTime moved);
-  void poll_hot();
   void count_kills();
-  void poll_processes();
-  void poll_private();
-  bool is_nearly_full(const CgroupPtr& cgroup);
   void look_for_gpu();
-  void read_limits_above(const CgroupState& cgroup);
-  void poll_kills();
   void count_losses();
   void check_rules();
   void check_levels(const Sample& sample);
@@ -123,7 +116,6 @@ class Session {
   Options options_;
   Roots roots_;
   std::optional<CgroupFs> cgroupfs_;
-  std::optional<CgroupReader> reader_;
   std::optional<ProcFs> procfs_;
   std::unique_ptr<BpfSource> bpf_;
   std::optional<KmsgReader> kmsg_;
@@ -141,22 +133,15 @@ class Session {
   bool hold_notices_ = false;
   UniqueFd epoll_, timer_;
   std::vector<std::string> sources_;
-  std::vector<std::uint64_t> moved_;                         // cgroups to look at now
-  std::unordered_map<std::uint64_t, MonoTime> hot_;          // until when
-  std::optional<Book> book_;                                 // from start() on
-  std::unordered_map<TaskId, ProcessSampleFact> processes_;  // the newest sample of each, for the overview
-  struct PrivateWalk {
-    std::optional<Bytes> bytes;  // as last measured
-    Nanos wait{};                // between two
-    MonoTime next{};
-  };
-  std::unordered_map<TaskId, PrivateWalk> private_;
+  std::optional<Book> book_;                 // from start() on
+  std::optional<CgroupSamples> cgroups_;     // from open() on
+  std::optional<ProcessSamples> processes_;  // from open() on
   std::deque<Fact> events_;
   std::map<std::string, std::uint64_t> lost_;
   LostCounts kernel_lost_;
   std::uint64_t missed_ = 0, undecodable_ = 0, dropped_ = 0, gpu_lost_ = 0, gpu_pages_lost_ = 0,
                 not_stored_ = 0, looks_given_up_ = 0;
-  std::uint64_t records_ = 0, polls_ = 0;
+  std::uint64_t records_ = 0;
   MonoTime next_poll_{}, exact_until_{}, next_scan_{}, look_until_{};
   MonoTime heard_{};  // all that the log and the kernel programs said until then was read
   std::optional<MonoTime> log_read_;

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 #include "app/privileges.h"
 #include "base/print.h"
@@ -36,10 +37,14 @@ Result<StopSignals> StopSignals::block() {
   return out;
 }
 
-int StopSignals::pending() {
+int StopSignals::next() {
   signalfd_siginfo info{};
-  if (read(fd_.get(), &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info)))
-    seen_ = static_cast<int>(info.ssi_signo);
+  if (read(fd_.get(), &info, sizeof(info)) != static_cast<ssize_t>(sizeof(info))) return 0;
+  return seen_ = static_cast<int>(info.ssi_signo);
+}
+
+int StopSignals::pending() {
+  next();
   return seen_;
 }
 
@@ -68,6 +73,20 @@ std::function<void(const std::string&)> diagnostics(const Options& options) {
   return tell_error;
 }
 
+Status await_scope(const ScopeOptions& scope, StopSignals& stop,
+                   const std::function<void(const std::string&)>& say,
+                   const std::function<Status()>& resolve) {
+  Status found = resolve();
+  if (found || !scope.wait) return found;
+  say(fmt::format("waiting for {}", scope.describe()));
+  while (!found && !stop.pending()) {
+    pollfd wait{stop.fd(), POLLIN, 0};
+    poll(&wait, 1, 200);
+    found = resolve();
+  }
+  return found;
+}
+
 Result<std::unique_ptr<Session>> open_session(const Options& options, StopSignals& stop, bool has_scope,
                                               const std::function<Status(const Session&)>& before_drop) {
   auto say = diagnostics(options);
@@ -80,17 +99,12 @@ Result<std::unique_ptr<Session>> open_session(const Options& options, StopSignal
   };
   for (const Refused& refused : protect_self()) verbose({refused.what + ": " + refused.cost});
   if (has_scope) {
-    Status scope = (*session)->resolve_scope(options.scope);
-    if (!scope && options.scope.wait) {
-      say(fmt::format("waiting for {}", options.scope.describe()));
-      while (!scope && !stop.pending()) {
-        pollfd wait{stop.fd(), POLLIN, 0};
-        poll(&wait, 1, 200);
-        (*session)->refresh();
-        scope = (*session)->resolve_scope(options.scope);
-      }
-      if (!scope) return std::unique_ptr<Session>();
-    }
+    bool again = false;
+    Status scope = await_scope(options.scope, stop, say, [&] {
+      if (std::exchange(again, true)) (*session)->refresh();
+      return (*session)->resolve_scope(options.scope);
+    });
+    if (!scope && stop.pending()) return std::unique_ptr<Session>();
     if (!scope) return scope.error();
   }
   if (before_drop)

@@ -20,6 +20,8 @@ class StopSignals {
   int fd() const { return fd_.get(); }
   /// The signal that asked to stop, 0 if none did. Stays once seen.
   int pending();
+  /// One that came since the last call; 0: none.
+  int next();
   /// For a child process: the mask as it was.
   void restore_in_child() const;
 
@@ -50,6 +52,12 @@ void tell_error(const std::string& line);
 
 /// One line on stderr, unless --quiet.
 std::function<void(const std::string&)> diagnostics(const Options& options);
+
+/// Tries `resolve` again and again until the scope that was waited for has appeared (the last Status is good)
+/// or a signal came (it is not). Without --wait: once.
+Status await_scope(const ScopeOptions& scope, StopSignals& stop,
+                   const std::function<void(const std::string&)>& say,
+                   const std::function<Status()>& resolve);
 
 /// Opens the session, protects the process, resolves or awaits the scope, drops privileges. nullptr: a signal
 /// came while waiting.

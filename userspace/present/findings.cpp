@@ -97,9 +97,9 @@ std::optional<Finding> how_it_rose(const PostMortem& r) {
     default:
       break;
   }
-  if ((rise.to - rise.from).as_double() < 0.1 * rise.to.as_double())
+  if (rise.from.as_double() >= kNearlyFull * rise.to.as_double())
     return Finding{fmt::format("{} was nearly full all along: {} of {} for {}.", owner,
-                               format_size(rise.from), format_size(rise.to), format_duration(rise.seen)),
+                               format_size(rise.from), format_size(rise.to), format_duration(rise.took)),
                    {}};
   return Finding{fmt::format("{} grew by {} in {}: too short a time to tell a leak from a start-up.", owner,
                              came, format_duration(rise.took)),

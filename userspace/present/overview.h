@@ -1,6 +1,7 @@
 // What `watch` shows at one moment: every cgroup in scope with its forecast, and what happened lately.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -26,6 +27,9 @@ struct OverviewCard {
   std::vector<GpuSample> holders;  // the largest first
   Forecast forecast;
 };
+
+/// How long a look lasts that Screen::Action::look asks for.
+inline constexpr std::chrono::seconds kLookLasts{5};
 
 struct Overview {
   MonoTime time;

@@ -226,9 +226,11 @@ std::vector<PostMortemProcess> find_processes(const PostMortem& report) {
 // window: a cgroup that does not change is not looked at for a while.
 std::size_t rise_began(const Series& series, std::size_t since, double jump, double window, double rate) {
   const auto& points = series.points;
-  std::size_t up = since;
+  // What stood for as long as a step may take is a level of its own.
+  std::size_t up = since, stood = since;
   while (up + 1 < points.size() && points[up].value <= points[since].value + 0.1 * jump) ++up;
-  if (points[up].at - points[since].at > window / 2) return since;
+  while (stood > 0 && std::abs(points[stood - 1].value - points[since].value) <= 0.1 * jump) --stood;
+  if (points[up].at - points[stood].at > window) return since;
   double fast = 0.25 * jump / window, gained = 0, most = 0;
   std::size_t began = since;
   for (std::size_t i = since; i > 0; --i) {
@@ -357,6 +359,13 @@ std::optional<Rise> find_rise(const StoredEpisode& e) {
     if (out.cause == Verdict::leak) base = first, began = -span;
   } else {
     out.cause = verdict == Verdict::stable || verdict == Verdict::cache ? Verdict::unknown : verdict;
+    // A start-up that had been over for longer than it took.
+    std::size_t full = series.points.size() - 1;
+    while (full > 0 && series.points[full - 1].value >= kNearlyFull * final) --full;
+    if (verdict == Verdict::ramp && -series.points[full].at > span / 2) {
+      out.cause = Verdict::unknown;
+      base = series.points[full].value, began = series.points[full].at;
+    }
     if (known && out.cause == Verdict::leak) {
       double length = known->second.evidence.regime
                           .value_or(known->second.growth ? known->second.growth->span : Seconds(span))

@@ -10,6 +10,8 @@
 
 namespace oomcast {
 
+constexpr double kNearlyFull = 0.9;  // of what was there at the kill
+
 ClockMap clock_of(const RunInfo& run);
 /// As a part of a sum of what is known.
 inline Bytes known(const std::optional<Bytes>& size) {

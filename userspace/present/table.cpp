@@ -200,7 +200,7 @@ std::vector<Line> help_lines(std::size_t width) {
   const std::array<std::array<std::string_view, 2>, 21> keys = {{
       {"arrows, PgUp, PgDn", "select, scroll; Home: top, End: bottom"},
       {"Enter", "details of the selected cgroup"},
-      {"b", "from which lines the selected cgroup grows: looks for 2 s"},
+      {"b", "from which lines the selected cgroup grows"},
       {"p, e", "all processes, all events; again: back"},
       {"s or 1 2 3 4", "order: time to OOM, growth, usage, name"},
       {"r", "reverse the order"},
@@ -458,9 +458,10 @@ class Body {
         add_wrapped(out, "       called by " + callers, 9, Style::dim);
     }
     if (o_.looking_at == row.cgroup->path)
-      out.push_back(Line().add("looking for 2 s", Style::dim));
+      out.push_back(Line().add(fmt::format("looking for {} s", kLookLasts.count()), Style::dim));
     else if (out.size() == before)
-      out.push_back(Line().add("nobody looked yet: b looks for 2 s", Style::dim));
+      out.push_back(
+          Line().add(fmt::format("nobody looked yet: b looks for {} s", kLookLasts.count()), Style::dim));
   }
 
   void add_processes_of(const OverviewRow& row, std::vector<Line>& out) const {

@@ -130,7 +130,9 @@ TEST_F(Actions, flood_nobody) {
 
 TEST_F(Actions, make_a_file_or_give_it_the_present_time) {
   fs::path file = folder_ / ".stop";
-  EXPECT_EQ(touch(file).result, Result::ok);
+  ActionRunner::Ended ended = touch(file);
+  EXPECT_EQ(ended.result, Result::ok);
+  EXPECT_FALSE(ended.exit_code) << "no command was run";
   struct stat made {};
   ASSERT_EQ(stat(file.c_str(), &made), 0);
   EXPECT_EQ(

@@ -50,6 +50,17 @@ TEST(Options, name_the_command) {
   EXPECT_EQ(options({"run", "--", "true"}).command, Command::run);
 }
 
+TEST(Options, of_a_recording_name_a_file) {
+  EXPECT_EQ(options({"record", "-o", "run.db"}).file, "run.db");
+  expect_usage_error({"record", "-o", "-"}, "-o");
+  expect_usage_error({"record"}, "-o");
+}
+
+TEST(Options, of_a_comparison_of_results_name_no_scope) {
+  EXPECT_EQ(options({"blame", "--diff", "a", "b"}).diff, (Words{"a", "b"}));
+  expect_usage_error({"blame", "--diff", "a", "b", "--cgroup", "/job"}, "--cgroup");
+}
+
 TEST(Options, without_a_command_are_watchs) {
   Options o = options({"--json", "--for", "3s", "--cgroup", "/job"});
   EXPECT_EQ(o.command, Command::watch);

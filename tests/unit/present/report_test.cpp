@@ -367,6 +367,18 @@ TEST_F(Report, says_from_where_a_step_rose_that_made_pauses) {
   EXPECT_EQ(report.rise->from, mib(100));
 }
 
+TEST_F(Report, says_from_where_a_step_rose_that_stood_still_half_way) {
+  Scene scene;
+  for (double t = -46; t < -4.1; t += 0.5) scene.level(t, 120);
+  for (double t = -4; t < -1.6; t += 0.3) scene.level(t, 340);
+  for (double t = -1.4; t < 0; t += 0.3) scene.level(t, 480);
+  scene.killed(scene.trainer_, mib(460));
+  PostMortem report = make_post_mortem(scene.e_);
+  ASSERT_TRUE(report.rise);
+  EXPECT_EQ(report.rise->cause, Verdict::step);
+  EXPECT_EQ(report.rise->from, mib(120));
+}
+
 TEST_F(Report, leaves_an_earlier_rise_out_of_a_step) {
   Scene scene;
   for (int t = -100; t < -20; ++t) scene.level(t, 100);
@@ -388,6 +400,23 @@ TEST_F(Report, leaves_the_start_out_of_a_step_however_fast_it_was) {
   ASSERT_TRUE(report.rise);
   EXPECT_EQ(report.rise->cause, Verdict::step);
   EXPECT_EQ(report.rise->from, mib(22));
+}
+
+TEST_F(Report, says_of_a_start_up_that_was_long_over_that_it_was_nearly_full_all_along) {
+  for (int full : {-450, -50}) {
+    Scene scene;
+    for (int t = -590; t < 0; t += 10)
+      scene.level(t, std::min(500.0, 100 + 400.0 * (t + 590) / (full + 590)));
+    scene.e_.forecasts.push_back(scene.forecast(-20, Verdict::ramp, {}, "it rose and levelled off"));
+    scene.killed(scene.trainer_, mib(480));
+    PostMortem report = make_post_mortem(scene.e_);
+    ASSERT_TRUE(report.rise);
+    bool over = full == -450;
+    EXPECT_EQ(report.rise->cause, over ? Verdict::unknown : Verdict::ramp);
+    std::string why = words(report.findings);
+    EXPECT_EQ(has(why, "was nearly full all along: 471 MiB of 512 MiB for 7 min 40 s"), over) << why;
+    EXPECT_EQ(has(why, "A start-up: "), !over) << why;
+  }
 }
 
 TEST_F(Report, calls_a_spike_a_spike_when_others_came_back_before) {

@@ -446,9 +446,9 @@ TEST(Details, tell_from_which_lines_its_processes_grew) {
   open_details(view, o);
   EXPECT_FALSE(contains(shown(o, view), "GREW FROM")) << "nobody could look";
   o.can_look = true;
-  EXPECT_TRUE(contains(shown(o, view), "b looks for 2 s"));
+  EXPECT_TRUE(contains(shown(o, view), "b looks for 5 s"));
   o.looking_at = "/a";
-  EXPECT_TRUE(contains(shown(o, view), "looking for 2 s"));
+  EXPECT_TRUE(contains(shown(o, view), "looking for 5 s"));
   GrewFrom from;
   from.process = process(7, "python3", std::nullopt).process;
   from.process.cgroup = cgroup(2, "/a/b");

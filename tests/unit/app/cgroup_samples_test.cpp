@@ -1,0 +1,129 @@
+#include "app/cgroup_samples.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "fixture_tree.h"
+
+namespace oomcast {
+namespace {
+
+using namespace std::chrono_literals;
+
+MonoTime at(int ms) {
+  return MonoTime(std::chrono::milliseconds(ms));
+}
+
+// /job with a limit, and /job/step in it.
+struct Fixture {
+  FixtureTree tree;
+  std::optional<CgroupFs> fs;
+  std::optional<World> world;
+  std::optional<CgroupSamples> samples;
+  std::uint64_t job = 0, step = 0;
+
+  explicit Fixture(bool only_the_step = false) {
+    tree.mount_v1();
+    holds("job", 100, 1000);
+    holds("job/step", 80, 1'000'000);
+    fs.emplace(*CgroupFs::open(tree.roots()));
+    job = fs->lookup("/job")->id.inode;
+    step = fs->lookup("/job/step")->id.inode;
+    WorldConfig config;
+    config.hierarchy = Hierarchy::v1;
+    config.scope.whole_machine = !only_the_step;
+    if (only_the_step) config.scope.cgroups = {step};
+    world.emplace(config);
+    auto known = fs->list();
+    for (const CgroupEntry& entry : known->cgroups) world->on_cgroup(entry);
+    samples.emplace(*world, *fs, 64);
+  }
+  void holds(const std::string& path, int usage_mib, int limit_mib) {
+    auto bytes = [](int mib) { return std::to_string(MiB(mib).count) + "\n"; };
+    std::string dir = "sys/fs/cgroup/memory/" + path;
+    tree.cgroup(dir, {{"memory.usage_in_bytes", bytes(usage_mib)},
+                      {"memory.limit_in_bytes", bytes(limit_mib)},
+                      {"memory.stat",
+                       "total_rss " + bytes(usage_mib) + "total_active_file 0\ntotal_inactive_file 0\n"}});
+  }
+  // Usage in MiB of what was told since the last call, and the tightest limit with it, by path.
+  std::map<std::string, std::pair<std::int64_t, std::int64_t>> told() {
+    std::map<std::string, std::pair<std::int64_t, std::int64_t>> out;
+    for (const ModelFact& fact : world->take_facts())
+      if (auto* s = std::get_if<Sample>(&fact); s && s->cgroup && s->usage)
+        out[s->cgroup->path] = {s->usage->count >> 20, s->limit ? s->limit->count >> 20 : -1};
+    return out;
+  }
+};
+using Told = std::map<std::string, std::pair<std::int64_t, std::int64_t>>;
+
+TEST(CgroupSamples, tells_of_all_at_first_and_then_of_what_moved) {
+  Fixture f;
+  f.samples->look_at_all(at(0), false);
+  EXPECT_EQ(f.told(), (Told{{"/job", {100, 1000}}, {"/job/step", {80, 1000}}}));
+  f.samples->look_at_all(at(1000), false);
+  EXPECT_EQ(f.told(), Told{});
+  f.holds("job/step", 90, 1'000'000);
+  f.samples->look_at_all(at(2000), false);
+  EXPECT_EQ(f.told(), (Told{{"/job/step", {90, 1000}}}));
+}
+
+TEST(CgroupSamples, notices_a_limit_that_was_changed_while_nothing_moved) {
+  Fixture f;
+  f.samples->look_at_all(at(0), false);
+  f.told();
+  f.holds("job", 100, 500);
+  Told seen;
+  for (int s = 1; s <= 11; ++s) {
+    f.samples->look_at_all(at(1000 * s), false);
+    seen.merge(f.told());
+  }
+  EXPECT_EQ(seen, (Told{{"/job", {100, 500}}, {"/job/step", {80, 500}}}));
+}
+
+TEST(CgroupSamples, knows_the_limit_above_what_is_in_scope) {
+  Fixture f(true);
+  f.samples->look_at(f.step, std::nullopt, at(0));
+  EXPECT_EQ(f.told(), (Told{{"/job/step", {80, 1000}}}));
+}
+
+TEST(CgroupSamples, believes_the_kernels_word_on_usage) {
+  Fixture f;
+  f.samples->look_at(f.step, MiB(85), at(0));
+  EXPECT_EQ(f.told(), (Told{{"/job/step", {85, 1000}}}));
+}
+
+TEST(CgroupSamples, follows_for_a_moment_what_moved) {
+  Fixture f;
+  f.samples->look_at_all(at(0), false);
+  f.told();
+  f.samples->follow(f.step, at(0));
+  f.holds("job/step", 81, 1'000'000);
+  f.samples->look_at_followed(at(50));
+  EXPECT_EQ(f.told(), Told{}) << "a step that no tick tells of either";
+  f.holds("job/step", 90, 1'000'000);
+  f.samples->look_at_followed(at(100));
+  EXPECT_EQ(f.told(), (Told{{"/job/step", {90, 1000}}}));
+  EXPECT_TRUE(f.samples->following());
+  f.holds("job/step", 200, 1'000'000);
+  f.samples->look_at_followed(at(200));
+  EXPECT_EQ(f.told(), Told{});
+  EXPECT_FALSE(f.samples->following());
+}
+
+TEST(CgroupSamples, lives_with_a_cgroup_that_has_gone) {
+  Fixture f;
+  f.samples->look_at_all(at(0), false);
+  f.told();
+  f.samples->follow(f.step, at(0));
+  f.samples->forget({Hierarchy::v1, f.step});
+  f.tree.remove("sys/fs/cgroup/memory/job/step");
+  f.samples->look_at_followed(at(10));
+  f.samples->look_at_all(at(1000), false);
+  EXPECT_EQ(f.told(), Told{});
+}
+
+}  // namespace
+}  // namespace oomcast

@@ -1,0 +1,131 @@
+#include "app/process_samples.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "fixture_tree.h"
+
+namespace oomcast {
+namespace {
+
+using namespace std::chrono_literals;
+
+MonoTime at(int s) {
+  return MonoTime(std::chrono::seconds(s));
+}
+
+// A trainer (7) with a worker (8), and a process beside them (9).
+struct Fixture {
+  FixtureTree tree;
+  ProcFs procfs{tree.roots()};
+  World world;
+  ProcessSamples samples{world, procfs, 1s};
+
+  static WorldConfig config(bool one_tree) {
+    WorldConfig config;
+    config.scope.whole_machine = !one_tree;
+    if (one_tree) config.scope.tasks = {TaskId{7, 1007}};
+    return config;
+  }
+  explicit Fixture(bool one_tree) : world(config(one_tree)) {
+    for (std::uint32_t pid : {7u, 8u, 9u}) {
+      SeenProcess seen;
+      seen.seen_at = at(0);
+      seen.id = {pid, 1000 + pid};
+      seen.parent = pid == 8 ? TaskId{7, 1007} : TaskId{1, 1};
+      seen.comm = "python3";
+      world.on_process(seen);
+      holds(pid, 100, 100);
+    }
+  }
+
+  void holds(std::uint32_t pid, int anon_mib, int private_mib, int start = 1000) {
+    std::string number = std::to_string(pid), dir = "proc/" + number;
+    auto kib = [](int mib) { return std::to_string(mib * 1024) + " kB\n"; };
+    tree.write(dir + "/stat",
+               number + " (python3) S 1 1 1 0 -1 4194560 120 0 3 0 5 7 0 0 20 0 9 0 " +
+                   std::to_string(start + static_cast<int>(pid)) +
+                   " 3133440 427 18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0\n");
+    tree.write(dir + "/status", "Name:\tpython3\nTgid:\t" + number + "\nPid:\t" + number + "\nVmRSS:\t" +
+                                    kib(anon_mib) + "RssAnon:\t" + kib(anon_mib) +
+                                    "RssFile:\t0 kB\nRssShmem:\t0 kB\nVmSwap:\t0 kB\n");
+    tree.write(dir + "/smaps_rollup", "1000-2000 ---p 00000000 00:00 0 [rollup]\nRss: " + kib(anon_mib) +
+                                          "Private_Clean: 0 kB\nPrivate_Dirty: " + kib(private_mib));
+  }
+  // What it tells in one interval.
+  std::vector<ProcessSampleFact> interval(int s) {
+    auto out = samples.moved(at(s));
+    for (const auto& fact : out) samples.on(fact);
+    for (auto& fact : samples.measured(at(s))) {
+      samples.on(fact);
+      out.push_back(std::move(fact));
+    }
+    return out;
+  }
+  const ProcessSampleFact& newest(std::uint32_t pid) { return samples.newest().at({pid, 1000 + pid}); }
+};
+
+TEST(ProcessSamples, tells_of_all_in_a_process_tree_although_none_ran) {
+  Fixture f(true);
+  auto told = f.samples.moved(at(1));
+  ASSERT_EQ(told.size(), 2u) << "not of the one beside it";
+  for (const auto& fact : told) {
+    EXPECT_EQ(fact.anon, MiB(100));
+    EXPECT_EQ(fact.process.comm, "python3");
+    EXPECT_GT(fact.rss_error.count, 0);
+    f.samples.on(fact);
+  }
+  EXPECT_TRUE(f.samples.moved(at(2)).empty());
+  f.holds(8, 101, 101);
+  EXPECT_EQ(f.samples.moved(at(600)).size(), 1u) << "however long it slept";
+}
+
+TEST(ProcessSamples, asks_without_a_tree_only_for_those_that_were_sampled_a_moment_ago) {
+  Fixture f(false);
+  EXPECT_TRUE(f.samples.moved(at(1)).empty());
+  ProcessSampleFact ran;
+  ran.time = at(1);
+  ran.process.id = {8, 1008};
+  f.samples.on(ran);
+  EXPECT_EQ(f.samples.moved(at(2)).size(), 1u);
+  EXPECT_TRUE(f.samples.moved(at(60)).empty());
+}
+
+TEST(ProcessSamples, measures_private_memory_now_and_then_and_it_stands_in_between) {
+  Fixture f(true);
+  f.holds(8, 100, 20);
+  f.interval(1);
+  EXPECT_EQ(f.newest(8).private_bytes, MiB(20));
+  f.holds(8, 120, 40);
+  f.interval(2);
+  EXPECT_EQ(f.newest(8).anon, MiB(120));
+  EXPECT_EQ(f.newest(8).private_bytes, MiB(20)) << "a second after the last walk";
+  f.interval(60);
+  EXPECT_EQ(f.newest(8).private_bytes, MiB(40));
+}
+
+TEST(ProcessSamples, takes_another_process_with_the_same_number_for_none_of_them) {
+  Fixture f(true);
+  f.interval(1);
+  f.holds(8, 500, 500, 2000);
+  EXPECT_TRUE(f.interval(2).empty());
+  EXPECT_EQ(f.newest(8).anon, MiB(100));
+}
+
+TEST(ProcessSamples, tells_once_of_an_end) {
+  Fixture f(true);
+  f.interval(1);
+  EXPECT_TRUE(f.samples.ended(at(2)).empty());
+  wire::Exit exit;
+  exit.time = at(2);
+  exit.task.id = {8, 1008};
+  f.world.on_record(exit);
+  auto ended = f.samples.ended(at(3));
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_EQ(ended[0].process.id.tgid, 8u);
+  EXPECT_TRUE(f.samples.ended(at(4)).empty());
+}
+
+}  // namespace
+}  // namespace oomcast

@@ -1,0 +1,126 @@
+#include "app/cgroup_samples.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/clock.h"
+
+namespace oomcast {
+namespace {
+
+constexpr Nanos kHotFor = std::chrono::milliseconds(150);
+constexpr std::size_t kMaxHot = 64;
+constexpr double kNearlyFull = 0.95;       // of the limit, not reclaimable
+constexpr std::uint64_t kLimitEvery = 10;  // looks at an idle cgroup between reads of its limit
+
+CgroupEntry entry_of(const CgroupState& state) {
+  return {state.ref->id, std::nullopt, state.ref->path};
+}
+
+std::optional<Bytes> host_total(const World& world) {
+  return world.host() ? world.host()->total : std::nullopt;
+}
+
+}  // namespace
+
+bool is_nearly_full(const CgroupState& cgroup) {
+  return cgroup.pinned && cgroup.headroom_limit &&
+         cgroup.pinned->value.as_double() > kNearlyFull * cgroup.headroom_limit->as_double();
+}
+
+void CgroupSamples::look_at(std::uint64_t inode, std::optional<Bytes> usage, MonoTime when) {
+  const CgroupState* state = world_.cgroups().find(inode);
+  if (!state || state->removed) return;
+  CgroupEntry entry = entry_of(*state);
+  CgroupReading reading;
+  reading.time = when;
+  reading.usage = usage;
+  bool told_by_kernel = usage.has_value();
+  if (!usage) {
+    auto read = reader_.usage(entry);
+    reading.time = mono_now();
+    if (read) reading.usage = *read;
+  }
+  if (!told_by_kernel || !state->limit_known)
+    if (auto limit = reader_.limit(entry)) reading.limit = *limit;
+  read_limits_above(*state);
+  if (auto stat = reader_.stat(entry)) reading.stat = *stat;
+  if (world_.host() && world_.host()->swap_total && world_.host()->swap_total->count > 0)
+    if (auto swap = reader_.swap(entry); swap && *swap) reading.swap = **swap;
+  world_.on_reading(inode, reading, told_by_kernel);
+}
+
+void CgroupSamples::read_limits_above(const CgroupState& cgroup) {
+  for (auto at = cgroup.parent; at;) {
+    CgroupState* above = world_.cgroups().find(*at);
+    if (!above) return;
+    if (!above->limit_known)
+      if (auto limit = reader_.limit(entry_of(*above))) above->limit = *limit;
+    above->limit_known = true;
+    at = above->parent;
+  }
+}
+
+void CgroupSamples::look_at_all(MonoTime now, bool told) {
+  ++rounds_;
+  std::vector<std::uint64_t> changed;
+  world_.cgroups().for_each([&](CgroupState& state) {
+    std::uint64_t inode = state.ref->id.inode;
+    if (state.ref->name.kind == CgroupKind::root) return;  // the host's sample stands for it
+    if (state.removed || !world_.cgroup_in_scope(inode)) {
+      // Limits of ancestors outside of the scope matter all the same.
+      if (!state.removed && (!state.limit_known || rounds_ % kLimitEvery == 0)) {
+        if (auto limit = reader_.limit(entry_of(state))) state.limit = *limit;
+        state.limit_known = true;
+      }
+      return;
+    }
+    bool moved = false;
+    if (!told || !state.told_by_kernel) {
+      CgroupEntry entry = entry_of(state);
+      auto usage = reader_.usage(entry);
+      moved = usage && state.usage != *usage;
+      if ((rounds_ + inode) % kLimitEvery == 0)
+        if (auto limit = reader_.limit(entry)) state.limit = *limit;
+    }
+    bool limit_moved = world_.cgroups().tightest_limit(inode, host_total(world_)).limit != state.shown_limit;
+    if (moved || limit_moved || !state.shown_at || !state.limit_known) changed.push_back(inode);
+  });
+  for (std::uint64_t inode : changed) look_at(inode, std::nullopt, now);
+  // Of a thousand idle cgroups the kernel tells us all there is: no need to keep their files.
+  if (rounds_ % kLimitEvery == 0) reader_.close_unread();
+}
+
+bool CgroupSamples::moved_far(const CgroupState& state, Bytes usage) const {
+  if (!state.shown_usage) return false;
+  auto limit = world_.cgroups().tightest_limit(state.ref->id.inode, host_total(world_)).limit;
+  Bytes step = std::max(MiB(1), Bytes{limit ? limit->count / 256 : MiB(64).count});
+  Bytes moved = usage - *state.shown_usage;
+  return moved >= step || -moved >= step;
+}
+
+void CgroupSamples::follow(std::uint64_t inode, MonoTime moved) {
+  if (hot_.size() < kMaxHot || hot_.contains(inode)) hot_[inode] = moved + kHotFor;
+}
+
+void CgroupSamples::look_at_followed(MonoTime now) {
+  std::erase_if(hot_, [&](const auto& h) { return h.second < now; });
+  for (const auto& [inode, until] : hot_) {
+    CgroupState* state = world_.cgroups().find(inode);
+    if (!state || state->removed) continue;
+    auto usage = reader_.usage(entry_of(*state));
+    if (!usage) continue;
+    state->told_by_kernel = false;
+    if (!state->shown_usage || moved_far(*state, *usage)) look_at(inode, *usage, now);
+  }
+}
+
+void CgroupSamples::look_at_kills(MonoTime now) {
+  for (std::uint64_t inode : world_.episodes().watched()) {
+    const CgroupState* state = world_.cgroups().find(inode);
+    if (!state) continue;
+    if (auto usage = reader_.usage(entry_of(*state))) world_.on_kill_usage(inode, now, *usage);
+  }
+}
+
+}  // namespace oomcast

@@ -1,0 +1,57 @@
+// What memory cgroups hold, from their files: what the kernel programs do not tell, and what moved in
+// between.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
+
+#include "base/units.h"
+#include "collect/cgroupfs.h"
+#include "model/world.h"
+
+namespace oomcast {
+
+/// It stands just below its limit: its last moments are followed exactly.
+bool is_nearly_full(const CgroupState& cgroup);
+
+/// Reads cgroups and tells the world of it; the samples come out of that. Cost: that of CgroupReader for what
+/// moved; of an idle cgroup that the kernel tells of, none.
+class CgroupSamples {
+ public:
+  /// Between two calls of look_at_followed().
+  static constexpr Nanos kHotPoll = std::chrono::milliseconds(4);
+
+  /// `most_files` may be open at once.
+  CgroupSamples(World& world, const CgroupFs& fs, std::size_t most_files)
+      : world_(world), reader_(fs, most_files) {}
+
+  /// Reads all of one cgroup; not its usage and limit where the kernel has just said them.
+  void look_at(std::uint64_t inode, std::optional<Bytes> usage, MonoTime when);
+  /// At each interval. `told`: the kernel programs have just told of the cgroups they know.
+  void look_at_all(MonoTime now, bool told);
+
+  /// As far as a tick tells of it at once.
+  bool moved_far(const CgroupState& state, Bytes usage) const;
+  /// A cgroup moved a moment ago: its tasks may sleep at the peak. It is looked at for a while, at most 64 of
+  /// them at a time, and told of when it moves on.
+  void follow(std::uint64_t inode, MonoTime moved);
+  bool following() const { return !hot_.empty(); }
+  void look_at_followed(MonoTime now);
+  /// Where memory of a victim is coming back.
+  void look_at_kills(MonoTime now);
+
+  /// It was removed: its files are closed.
+  void forget(CgroupId id) { reader_.forget(id); }
+
+ private:
+  void read_limits_above(const CgroupState& cgroup);
+
+  World& world_;
+  CgroupReader reader_;
+  std::unordered_map<std::uint64_t, MonoTime> hot_;  // until when
+  std::uint64_t rounds_ = 0;
+};
+
+}  // namespace oomcast

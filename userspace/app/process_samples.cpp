@@ -1,0 +1,133 @@
+#include "app/process_samples.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "app/cgroup_samples.h"
+#include "base/clock.h"
+#include "model/episodes.h"
+
+namespace oomcast {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kMostAsked = 64;  // of /proc in one interval
+constexpr std::size_t kMostOfTree = 1024;
+constexpr Bytes kMoved = KiB(128);
+// Walks: of each process at most this often and at 1/200 of one CPU, less often while its private memory
+// stays, and for so much CPU time in one interval.
+constexpr Nanos kWalkEvery = 3s, kWalkAtMost = 60s, kWalksFor = 2ms;
+constexpr int kWalkShare = 200;
+constexpr Bytes kWalkFrom = MiB(16);
+constexpr double kWalkMoved = 0.01;
+
+}  // namespace
+
+Bytes rss_error() {
+  std::int64_t cpus = sysconf(_SC_NPROCESSORS_CONF), page = sysconf(_SC_PAGESIZE);
+  return {3 * std::max<std::int64_t>(32, 2 * cpus) * cpus * page};
+}
+
+void ProcessSamples::on(const ProcessSampleFact& told) {
+  ProcessSampleFact& newest = newest_[told.process.id];
+  auto before = newest.private_bytes;
+  newest = told;
+  if (!newest.private_bytes) newest.private_bytes = before;
+}
+
+std::vector<ExitFact> ProcessSamples::ended(MonoTime now) {
+  std::vector<ExitFact> out;
+  for (auto at = newest_.begin(); at != newest_.end();) {
+    const TaskState* task = world_.tasks().find(at->first);
+    if (task && !task->dead) {
+      ++at;
+      continue;
+    }
+    out.push_back({now, at->second.process});
+    walks_.erase(at->first);
+    at = newest_.erase(at);
+  }
+  return out;
+}
+
+// As /proc shows it now. nullopt: it is gone, or another has its number, or it has no memory of its own.
+std::optional<ProcessSampleFact> ProcessSamples::ask(const ProcessSampleFact& last, MonoTime now) const {
+  TaskId id = last.process.id;
+  auto status = procfs_.read_status(id.tgid);
+  auto same = procfs_.read_task_id(id.tgid);
+  if (!status || !*status || !same || *same != id) return std::nullopt;
+  const ProcStatus& now_is = **status;
+  if (!now_is.rss || !now_is.rss_anon || !now_is.rss_file || !now_is.rss_shmem) return std::nullopt;
+  ProcessSampleFact fact = last;
+  fact.time = now;
+  fact.private_bytes = std::nullopt;
+  fact.rss = *now_is.rss;
+  fact.anon = *now_is.rss_anon;
+  fact.file = *now_is.rss_file;
+  fact.shmem = *now_is.rss_shmem;
+  if (now_is.swap) fact.swap = *now_is.swap;
+  return fact;
+}
+
+std::vector<ProcessSampleFact> ProcessSamples::moved(MonoTime now) {
+  std::vector<ProcessSampleFact> out;
+  std::size_t asked = 0;
+  auto look = [&](const ProcessSampleFact& last) {
+    ++asked;
+    auto fact = ask(last, now);
+    if (!fact) return;
+    Bytes by = fact->rss - last.rss;
+    if (by < kMoved && -by < kMoved) return;
+    fact->process = process_ref(world_.tasks(), world_.cgroups(), last.process.id);
+    out.push_back(*std::move(fact));
+  };
+  if (world_.scope().tasks.empty()) {
+    for (const auto& [id, last] : newest_)
+      if (now - last.time <= 3 * interval_ + 2s && asked < kMostAsked) look(last);
+    return out;
+  }
+  world_.tasks().for_each([&](const TaskState& task) {
+    if (task.dead || asked == kMostOfTree || !world_.task_in_scope(task.id)) return;
+    if (auto known = newest_.find(task.id); known != newest_.end()) return look(known->second);
+    ProcessSampleFact none;
+    none.process.id = task.id;
+    none.rss_error = rss_error();
+    look(none);
+  });
+  return out;
+}
+
+std::vector<ProcessSampleFact> ProcessSamples::measured(MonoTime now) {
+  std::vector<ProcessSampleFact> out;
+  if (world_.episodes().any_open()) return out;
+  Nanos began = clock_now(CLOCK_THREAD_CPUTIME_ID), used = began;
+  for (const auto& [id, last] : newest_) {
+    if (used - began > kWalksFor) break;
+    Walk& walk = walks_[id];
+    if (last.rss < kWalkFrom || now < walk.next) continue;
+    const CgroupPtr& cgroup = last.process.cgroup;
+    const CgroupState* around = cgroup ? world_.cgroups().find(cgroup->id.inode) : nullptr;
+    if (around && is_nearly_full(*around)) continue;
+    walk.next = now + kWalkAtMost;
+    auto fact = ask(last, now);
+    if (!fact) continue;
+    auto rollup = procfs_.read_smaps_rollup(id.tgid);
+    Nanos cost = clock_now(CLOCK_THREAD_CPUTIME_ID) - used;
+    used += cost;
+    if (!rollup || !*rollup || !(*rollup)->private_bytes()) continue;
+    Bytes holds = *(*rollup)->private_bytes();
+    bool stays = walk.bytes && std::abs((holds - *walk.bytes).as_double()) < kWalkMoved * holds.as_double();
+    walk.bytes = holds;
+    walk.wait = std::clamp(stays ? 2 * walk.wait : kWalkEvery, kWalkEvery, kWalkAtMost);
+    walk.next = now + std::max(walk.wait, kWalkShare * cost);
+    fact->private_bytes = holds;
+    out.push_back(*std::move(fact));
+  }
+  return out;
+}
+
+}  // namespace oomcast

@@ -1,0 +1,55 @@
+// What processes hold, beside the samples that the kernel sends: who sleeps is on no CPU, and what of its
+// memory a worker shares only a walk of its page tables tells.
+#pragma once
+
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "base/units.h"
+#include "collect/procfs.h"
+#include "model/facts.h"
+#include "model/world.h"
+
+namespace oomcast {
+
+/// A percpu_counter's central count lags by at most batch times CPUs pages; batch is max(32, 2 × CPUs). Three
+/// counters make up RSS.
+Bytes rss_error();
+
+/// The newest sample of each process that was sampled, and those that are due. Cost: about 20 µs for each
+/// process that is asked for, at most 64 an interval (1,024 of a process tree), and 2 ms of walks.
+class ProcessSamples {
+ public:
+  ProcessSamples(World& world, const ProcFs& procfs, Nanos interval)
+      : world_(world), procfs_(procfs), interval_(interval) {}
+
+  /// A sample that is told. Private memory is measured now and then: it stands until it is measured again.
+  void on(const ProcessSampleFact& told);
+  const std::unordered_map<TaskId, ProcessSampleFact>& newest() const { return newest_; }
+
+  /// Of those that ended, once.
+  std::vector<ExitFact> ended(MonoTime now);
+  /// Of those that were sampled a moment ago and moved since: they grew and sleep now. Of a process tree all
+  /// counts, also what holds memory and never ran.
+  std::vector<ProcessSampleFact> moved(MonoTime now);
+  /// With their private memory, of those whose turn it is: workers that copy what they share with their
+  /// parent keep their RSS. None near a kill: it would wait for a lock that a dying process may hold.
+  std::vector<ProcessSampleFact> measured(MonoTime now);
+
+ private:
+  struct Walk {
+    std::optional<Bytes> bytes;  // as last measured
+    Nanos wait{};                // between two
+    MonoTime next{};
+  };
+  std::optional<ProcessSampleFact> ask(const ProcessSampleFact& last, MonoTime now) const;
+
+  World& world_;
+  const ProcFs& procfs_;
+  Nanos interval_;
+  std::unordered_map<TaskId, ProcessSampleFact> newest_;
+  std::unordered_map<TaskId, Walk> walks_;
+};
+
+}  // namespace oomcast
