@@ -3,6 +3,7 @@
 import os
 import pathlib
 import sys
+import time
 
 import lib
 from lib import MiB, VM, case
@@ -33,9 +34,31 @@ while True:
     time.sleep({PACE})
 """
 
+# Holds 64 MiB with three forked workers that share them, and never moves again. The workers end with it.
+SHARERS = f"""import json, os, signal
+kept = b"x" * (64 * {MiB})
+read, write = os.pipe()
+for _ in range(3):
+    if os.fork() == 0:
+        os.close(write)
+        os.read(read, 1)
+        os._exit(0)
+print(json.dumps({{"event": "ready"}}), flush=True)
+signal.pause()
+"""
+
 
 def index(tracer, kind, matches=lambda line: True):
     return next((i for i, line in enumerate(tracer.lines.items) if line["type"] == kind and matches(line)), None)
+
+
+def alerts_of(tracer):
+    """Each alert as it was told last: one whose action takes more than a second is told again when that ends."""
+    return list({(a["time"], a["rule"], (a["cgroup"] or {}).get("path")): a for a in tracer.all("alert")}.values())
+
+
+def has_acted(alert):
+    return alert["action"]["result"] != "running"
 
 
 def check_alert(t, alert, rule, path):
@@ -64,8 +87,8 @@ def every_action_runs_before_the_kill(t):
                       "--signal", "CONT", "--", "python3", "-c", LEAK)
     t.equal("exit code", run.finish(35), 137)
     t.check_stream(run, 137)
-    alerts = run.all("alert")
-    if not t.equal("number of alert lines", len(alerts), 1):
+    alerts = alerts_of(run)
+    if not t.check(len(alerts) == 1, f"not one alert but {[(a['time'], a['message']) for a in alerts]}"):
         return
     alert = alerts[0]
     check_alert(t, alert, "level>60%", run.all("oom")[0]["limit_cgroup"]["path"])
@@ -93,8 +116,8 @@ def a_deadline_comes_near(t):
     home, run = start(t, "--json", "--memory", "160M", "--alert", "eta<4s", "--exec",
                       f"echo $OOMCAST_ETA_S $OOMCAST_GROWTH_BYTES_PER_S > {folder}/said", "--", "python3", "-c", LEAK)
     t.equal("exit code", run.finish(35), 137)
-    alerts = run.all("alert")
-    if not t.equal("number of alert lines", len(alerts), 1):
+    alerts = alerts_of(run)
+    if not t.equal("number of alerts", len(alerts), 1):
         return
     forecast = alerts[0]["forecast"]
     t.check(forecast and 0 < forecast["eta_s"] < 4, f"the alert's forecast is {lib.shortened(forecast)}")
@@ -161,7 +184,7 @@ def a_failing_action_is_told_with_its_exit_code(t):
     tracer = t.trace("--cgroup", group.path, "--alert", "level>20M", "--exec", "echo noise; exit 3",
                      "--touch", folder / "link", "--signal", "USR1")
     child = t.start(group, sys.executable, "-c", LEAK)
-    action = tracer.wait_for_line("alert", timeout=20)["action"]
+    action = tracer.wait_for_line("alert", has_acted, timeout=20)["action"]
     t.equal("result", action["result"], "failed")
     t.equal("exit code of the command", action["exec"]["exit_code"], 3)
     t.check("symlink" in action["touch"]["error"], f"error of the touch is {action['touch']['error']!r}")
@@ -187,14 +210,14 @@ def hostile_names_travel_in_the_environment_only(t):
                          'eval_nothing=1')
         child = parent.child(name)
         t.start(child, sys.executable, "-c", LEAK)
-        alert = tracer.wait_for_line("alert", timeout=20)
+        alert = tracer.wait_for_line("alert", has_acted, timeout=20)
         t.equal("result", alert["action"]["result"], "ok")
         t.equal("OOMCAST_CGROUP", (folder / "path").read_bytes(), os.fsencode(child.path))
         t.check(b"\x1b" not in (folder / "message").read_bytes(), "an escape byte is in OOMCAST_MESSAGE")
         t.equal("files in the folder", sorted(os.listdir(folder)), ["message", "path"])
         tracer.stop()
         t.check_stream(tracer)
-        t.equal("alerts: the inner cgroup's alone", [a["cgroup"]["id"] for a in tracer.all("alert")], [child.id])
+        t.equal("alerts: the inner cgroup's alone", [a["cgroup"]["id"] for a in alerts_of(tracer)], [child.id])
     finally:
         os.chdir("/")
 
@@ -261,11 +284,26 @@ def processes_outside_of_any_cgroup_are_watched_too(t):
                         prefix=(t.workload("enter"), root.procs_file, "--"))
         t.equal("exit code", run.finish(30), 0)
         t.check_stream(run)
-        alerts = run.all("alert")
-        t.equal("number of alert lines", len(alerts), 1)
+        alerts = alerts_of(run)
+        t.equal("number of alerts", len(alerts), 1)
         t.check(all(a["forecast"]["process"]["cmdline"][1] == "-c" for a in alerts), "the alert is of another process")
         t.check(stop.exists(), "the file was not touched")
         stop.unlink(missing_ok=True)
+
+
+@case(vm="never", limit_s=40)
+def what_a_process_tree_holds_without_moving_counts_and_what_its_workers_share_counts_once(t):
+    child = t.start(lib.Cgroup("/", *lib.memory_mount(), make=False), sys.executable, "-c", SHARERS)
+    child.wait_for("ready")
+    tracer = t.trace("--pid", child.pid, "--interval", "200ms", "--alert", "level>60M", "--alert", "level>120M")
+    alert = tracer.wait_for_line("alert")
+    t.equal("rule", alert["rule"], "level>60M")
+    t.equal("whose tree it is", alert["forecast"]["process"]["pid"], child.pid)
+    tracer.wait_for_line("forecast", lambda line: line["process"] and (line["limit_bytes"] or 0) > 64 * MiB)
+    time.sleep(3)
+    tracer.stop()
+    t.check_stream(tracer)
+    t.equal("rules that came true", [a["rule"] for a in tracer.all("alert")], ["level>60M"])
 
 
 @case(vm="never", limit_s=40)

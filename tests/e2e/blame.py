@@ -44,6 +44,7 @@ def judge(t, report, grown, is_culprit, what):
     """Right process, right line on top, its bytes within 15 %."""
     top = report["processes"][0]
     t.equal("process on top", top["process"]["pid"], grown["pid"])
+    t.check(top["process"]["cgroup"] and top["process"]["cgroup"]["path"], "its cgroup is not told")
     if not top["sites"]:
         raise lib.Failed("no stack was seen")
     sums = {}
@@ -100,6 +101,15 @@ python_case("child", 32 * MiB, scope_by_cgroup=True)
 for kind in ("malloc", "mmap", "huge", "method", "thread", "churn", "returns"):
     native_case(kind, "leaks_omit", {"method": "Cache::culprit_method", "churn": "culprit_malloc", "returns": "culprit_malloc"}.get(kind))
 native_case("malloc", "leaks_keep")
+
+
+@case(vm="never", limit_s=60)
+def a_stack_that_is_shorter_than_a_piece_of_it_is_read_whole(t):
+    # Without an environment and without a random distance a few hundred bytes lie below the function that grows.
+    child = t.start(None, "/usr/bin/env", "-i", "/usr/bin/setarch", "-R", t.workload("leaks_omit"), "malloc", GROWTH)
+    child.wait_for("ready")
+    report, grown = blamed(t, ("--pid", child.pid), child)
+    judge(t, report, grown, lambda f: f["kind"] == "native" and f["function"] == "culprit_malloc", "culprit_malloc")
 
 
 def grown_sites(report):

@@ -65,6 +65,10 @@ def a_scope_that_appears_later_is_awaited(t):
     name = f"{lib.base().path}/later"
     tracer = t.oomcast("trace", "--json", "--cgroup", name, "--wait")
     time.sleep(0.5)
+    # What others do meanwhile is read, and told to nobody.
+    beside = t.start(t.cgroup("beside"), "grow", "--anon", "24M")
+    beside.wait_for("done")
+    time.sleep(lib.seconds(0.5))
     t.equal("lines before the scope exists", tracer.mark(), 0)
     group = t.cgroup("later").limit(32 * MiB)
     t.check(group.path == name, "the test's names differ")
@@ -76,16 +80,20 @@ def a_scope_that_appears_later_is_awaited(t):
     scene.check({child.pid: Expected(group, group, child.command, "shown")})
     tracer.stop()
     t.check_stream(tracer)
+    of_others = [line for line in tracer.lines.items if line["type"] in ("sample", "forecast", "process", "exit")
+                 and name not in ((line.get("cgroup") or (line.get("process") or {}).get("cgroup") or {}).get("path") or "")]
+    t.equal("lines about what is not in scope", of_others[:3], [])
 
 
 @case(vm="never")
 def waiting_for_a_scope_ends_with_a_signal(t):
-    tracer = t.oomcast("trace", "--json", "--cgroup", f"{lib.base().path}/never", "--wait")
-    deadline = time.monotonic() + lib.seconds(10)
-    while "never" not in tracer.stderr() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    t.check("never" in tracer.stderr(), f"it does not say what it waits for: {tracer.stderr()!r}")
-    t.equal("exit code", tracer.stop(signal.SIGTERM), 0)
+    for command in ("trace", "blame"):
+        tracer = t.oomcast(command, "--json", "--cgroup", f"{lib.base().path}/never", "--wait")
+        deadline = time.monotonic() + lib.seconds(10)
+        while "waiting for" not in tracer.stderr() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        t.check("never" in tracer.stderr(), f"{command} does not say what it waits for: {tracer.stderr()!r}")
+        t.equal(f"exit code of {command}", tracer.stop(signal.SIGTERM), 0)
 
 
 def as_nobody(t, *words):

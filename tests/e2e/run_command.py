@@ -80,6 +80,35 @@ def a_leak_in_words_for_a_person(t):
     t.equal("cgroups left behind", left_behind(home), [])
 
 
+# Ends by itself, and gives back what it holds before: for longer than between two looks.
+LEAK_THAT_ENDS = ("import time\nkept = []\nfor _ in range(160):\n kept.append(b'x' * (1 << 20))\n time.sleep(0.05)\n"
+                  "while len(kept) > 8:\n kept.pop()\n time.sleep(0.003)\n")
+
+
+@case(vm="never", limit_s=60)
+def the_end_of_a_command_is_no_verdict_on_its_run(t):
+    for limit in ((), ("--memory", "2G")):
+        _, run = start(t, *limit, "--", "python3", "-c", LEAK_THAT_ENDS)
+        t.equal("exit code", run.finish(40), 0)
+        last = run.lines.raw[-1].decode()
+        t.check("; verdict: leak (its floor rises" in last, f"{' '.join(limit)}: {last!r}")
+
+
+@case(vm="never", limit_s=60)
+def what_became_of_the_command_is_told_as_it_was(t):
+    def last_line(*words, code):
+        _, run = start(t, *words)
+        t.equal("exit code", run.finish(40), code)
+        text = b"".join(run.lines.raw).decode()
+        return next(line for line in reversed(text.splitlines()) if line.startswith("sh "))
+    line = last_line("--memory", "64M", "--", "sh", "-c", "exit 6", code=6)
+    t.check("; peak 0 B" not in line and "; peak " in line, f"no peak of what ended at once: {line!r}")
+    line = last_line("--memory", "40M", "--", "sh", "-c", f"{t.workload('grow')} --anon 64M; exit 0", code=0)
+    t.check("sh exited with 0; its process grow[" in line, f"the command itself was not killed: {line!r}")
+    line = last_line("--memory", "64M", "--for", "1s", "--", "sh", "-c", "trap '' TERM; while :; do sleep 0.2; done", code=137)
+    t.check("sh was ended by signal 9" in line, f"what ignores SIGTERM at the end of --for: {line!r}")
+
+
 @case(vm="never")
 def the_commands_exit_code_is_ours(t):
     home = t.cgroup().child("home")

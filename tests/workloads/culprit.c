@@ -1,6 +1,9 @@
-/* culprit LIMIT: three processes in a cgroup of that limit. One holds 80 % of it and is quiet; one holds 6 %
+/* culprit LIMIT: three processes in a cgroup of that limit. One holds 60 % of it and is quiet; one holds 22 %
  * and has the highest oom_score_adj, so it is the victim; one allocates the last bit and so triggers the
- * kill. Those that live on hold what they have until the end of stdin. */
+ * kill. Those that live on hold what they have until the end of stdin.
+ * A process that exits counts as gone before the last 10,000 of its pages are given back (one batch of the
+ * kernel's mmu_gather), and who allocates just then has a second process killed. So the victim holds more
+ * pages than that: a LIMIT of 256M or more. */
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -29,7 +32,7 @@ int main(int argc, char** argv) {
     if (fd < 0 || write(fd, "1000", 4) != 4) die("oom_score_adj");
     tell("role", "%s", "\"role\":\"victim\"");
     await(to_victim[0]);
-    touch(reserve(MEMORY_ANON, limit), limit / 100 * 6);
+    touch(reserve(MEMORY_ANON, limit), limit / 100 * 22);
     hand_over(to_trigger[1]);
     for (;;) pause();
   }
@@ -38,14 +41,14 @@ int main(int argc, char** argv) {
     prctl(PR_SET_NAME, "the_trigger");
     tell("role", "%s", "\"role\":\"trigger\"");
     await(to_trigger[0]);
-    touch(reserve(MEMORY_ANON, limit), limit / 100 * 16);
+    touch(reserve(MEMORY_ANON, limit), limit / 100 * 20);
     tell("survived", "%s", "\"role\":\"trigger\"");
     wait_for_go();
     return 0;
   }
   if (victim < 0 || trigger < 0) die("fork");
   tell("role", "%s", "\"role\":\"culprit\"");
-  touch(reserve(MEMORY_ANON, limit), limit / 100 * 80);
+  touch(reserve(MEMORY_ANON, limit), limit / 100 * 60);
   hand_over(to_victim[1]);
   wait_for_go();
   return 0;

@@ -3,7 +3,6 @@
  *   --rate SIZE       bytes a second of what follows; 0, the start: as fast as it can
  *   --step SIZE       one line of truth each SIZE (start: 1M)
  *   --anon SIZE       grow private anonymous memory; --file, --shmem alike
- *   --at-once SIZE    private anonymous memory in huge pages, which is quick in an emulated machine, too
  *   --spike-ms MS     how long a spike lasts (start: 200)
  *   --spike SIZE      grow at full speed, hold for that long, release
  *   --release         give back what grew last; --release-all: everything
@@ -45,20 +44,6 @@ static void grow(enum memory_kind kind, uint64_t bytes) {
   }
 }
 
-static void grow_at_once(uint64_t bytes) {
-  if (block_count == BLOCKS) die("too many blocks");
-  tell("grows", "\"kind\":\"anon\",\"bytes\":%llu,\"held\":%llu", (unsigned long long)bytes,
-       (unsigned long long)held);
-  char* at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (at == MAP_FAILED) die("mmap");
-  madvise(at, bytes, MADV_HUGEPAGE);  // refused: it takes longer
-  touch(at, bytes);
-  blocks[block_count].at = at;
-  blocks[block_count++].bytes = bytes;
-  held += bytes;
-  tell("at", "\"held\":%llu", (unsigned long long)held);
-}
-
 static void release(void) {
   if (!block_count) return;
   block_count--;
@@ -80,8 +65,6 @@ int main(int argc, char** argv) {
       step = parse_size(value);
     } else if (!strcmp(word, "--anon")) {
       grow(MEMORY_ANON, parse_size(value));
-    } else if (!strcmp(word, "--at-once")) {
-      grow_at_once(parse_size(value));
     } else if (!strcmp(word, "--file")) {
       grow(MEMORY_FILE, parse_size(value));
     } else if (!strcmp(word, "--shmem")) {
