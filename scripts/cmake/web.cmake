@@ -1,14 +1,15 @@
 # HTML pages that need nothing but themselves: packages of the npm registry, styles and scripts as C++ data.
 option(OOMCAST_HTML "Build the HTML pages, which embed packages of the npm registry" ON)
+set(OOMCAST_NPM_FOLDER ${PROJECT_BINARY_DIR}/npm CACHE PATH "Where their packages are installed; builds may share it")
 
-# oomcast_npm(FOLDER OUT): installs what FOLDER/package-lock.json pins below the build folder; OUT is its node_modules.
+# oomcast_npm(FOLDER OUT): installs what FOLDER/package-lock.json pins below OOMCAST_NPM_FOLDER; OUT is its node_modules.
 # Only the first configure, and one after a change of the lock, needs npm and its registry.
 function(oomcast_npm folder out)
   if(NOT OOMCAST_HTML)
     return()
   endif()
   get_filename_component(name ${folder} NAME)
-  set(into ${CMAKE_CURRENT_BINARY_DIR}/${name})
+  set(into ${OOMCAST_NPM_FOLDER}/${name})
   set(${out} ${into}/node_modules PARENT_SCOPE)
   set(manifests ${folder}/package.json ${folder}/package-lock.json)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${manifests})

@@ -2,7 +2,8 @@
 """That the corpus is what it says, and that oomcast says the clear cases of it.
 
     corpus_test.py --list                      the tests
-    corpus_test.py --oomcast PATH [TEST…]      exit code 1, and why, if one fails
+    corpus_test.py --oomcast PATH [TEST…]      `PASS|FAIL corpus/TEST[: why]`, then `END passed failed skipped`;
+                                               exit code 1 if one fails
 
 The clear cases are of the half that the forecast is tuned on; how it does on the other: scripts/bench forecast."""
 
@@ -10,6 +11,7 @@ import argparse
 import csv
 import json
 import math
+import multiprocessing
 import pathlib
 import subprocess
 import sys
@@ -320,6 +322,16 @@ def a_training_program_that_dies_is_told_when():
     assert held >= 0.75 * asked, f"{held} of {asked} intervals hold the truth"
 
 
+def run(name):
+    try:
+        TESTS[name]()
+        return None
+    except AssertionError as why:
+        return str(why) or "an assertion without words"
+    except Exception as problem:
+        return f"{type(problem).__name__}: {problem}"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--list", action="store_true")
@@ -331,14 +343,13 @@ def main():
         return 0
     global oomcast
     oomcast = options.oomcast.resolve()
+    names = options.test or list(TESTS)
     failed = 0
-    for name in options.test or TESTS:
-        try:
-            TESTS[name]()
-            print(f"ok {name}")
-        except AssertionError as why:
-            failed += 1
-            print(f"ERROR: {name}: {why}")
+    with multiprocessing.get_context("fork").Pool() as pool:
+        for name, why in zip(names, pool.imap(run, names)):
+            failed += why is not None
+            print(f"FAIL corpus/{name}: {' '.join(why.split())}" if why else f"PASS corpus/{name}", flush=True)
+    print(f"END {len(names) - failed} {failed} 0")
     return 1 if failed else 0
 
 

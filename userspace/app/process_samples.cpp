@@ -15,7 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kMostAsked = 64;  // of /proc in one interval
+constexpr std::size_t kMostRead = 64;  // of /proc in one interval
 constexpr std::size_t kMostOfTree = 1024;
 constexpr Bytes kMoved = KiB(128);
 // Walks: of each process at most this often and at 1/200 of one CPU, less often while its private memory
@@ -87,7 +87,7 @@ std::vector<ProcessSampleFact> ProcessSamples::moved(MonoTime now) {
   };
   if (world_.scope().tasks.empty()) {
     for (const auto& [id, last] : newest_)
-      if (now - last.time <= 3 * interval_ + 2s && asked < kMostAsked) look(last);
+      if (now - last.time <= 3 * interval_ + 2s && asked < kMostRead) look(last);
     return out;
   }
   world_.tasks().for_each([&](const TaskState& task) {

@@ -1,8 +1,10 @@
-// One owner per file descriptor.
+// One owner per file descriptor, directory stream and handle of a C library.
 #pragma once
 
+#include <dirent.h>
 #include <unistd.h>
 
+#include <memory>
 #include <utility>
 
 namespace oomcast {
@@ -31,5 +33,16 @@ class UniqueFd {
  private:
   int fd_ = -1;
 };
+
+/// std::unique_ptr<Dwfl, Destroys<dwfl_end>>
+template <auto destroy>
+struct Destroys {
+  void operator()(auto* handle) const { destroy(handle); }
+};
+
+struct DirCloser {
+  void operator()(DIR* dir) const { ::closedir(dir); }
+};
+using DirStream = std::unique_ptr<DIR, DirCloser>;
 
 }  // namespace oomcast

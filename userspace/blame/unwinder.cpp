@@ -17,10 +17,6 @@ constexpr std::size_t kMostFrames = 256;
 constexpr pid_t kThread = 1;  // one thread is enough: each sample is its state
 constexpr int kStackPointer = 7, kInstruction = 16;
 
-struct DwflDeleter {
-  void operator()(Dwfl* d) const { dwfl_end(d); }
-};
-
 // .eh_frame is in the file itself: no search for separate debug information, which may ask the network.
 int no_debuginfo(Dwfl_Module*, void**, const char*, Dwarf_Addr, const char*, const char*, GElf_Word, char**) {
   return -1;
@@ -45,7 +41,7 @@ const Dwfl_Callbacks kCallbacks = {open_elf, no_debuginfo, nullptr, nullptr};
 
 struct Unwinder::State {
   std::vector<std::unique_ptr<UniqueFd>> files;  // of modules that libdwfl has not read yet
-  std::unique_ptr<Dwfl, DwflDeleter> dwfl;
+  std::unique_ptr<Dwfl, Destroys<dwfl_end>> dwfl;
   bool attached = false;
   std::span<const std::uint64_t, 17> registers{std::span<const std::uint64_t, 17>(kNone)};
   std::span<const std::byte> stack;

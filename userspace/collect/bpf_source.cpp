@@ -24,9 +24,6 @@
 namespace oomcast {
 namespace {
 
-struct SkeletonDeleter {
-  void operator()(oomcast_bpf* s) const { oomcast_bpf__destroy(s); }
-};
 constexpr std::string_view kTraceSection = "tp_btf/";
 constexpr std::string_view kWalkSection = "iter/cgroup";
 // At the memory of what a CPU runs; at each tick if the kernel ticks more slowly.
@@ -381,7 +378,7 @@ class LoadedBpfSource final : public BpfSource {
 
   BpfOptions options_;
   std::optional<Hooks> hooks_;
-  std::unique_ptr<oomcast_bpf, SkeletonDeleter> skeleton_;
+  std::unique_ptr<oomcast_bpf, Destroys<oomcast_bpf__destroy>> skeleton_;
   std::vector<std::pair<std::string, std::string>> refused_;
   std::vector<ProgramState> programs_;
   std::vector<Link> links_;

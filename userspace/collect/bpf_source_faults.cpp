@@ -19,9 +19,6 @@
 namespace oomcast {
 namespace {
 
-struct SkeletonDeleter {
-  void operator()(oomcast_faults_bpf* s) const { oomcast_faults_bpf__destroy(s); }
-};
 
 constexpr Nanos kPaceEvery = std::chrono::milliseconds(100);
 
@@ -214,7 +211,7 @@ class LoadedFaultSource final : public FaultSource {
   }
 
   FaultOptions options_;
-  std::unique_ptr<oomcast_faults_bpf, SkeletonDeleter> skeleton_;
+  std::unique_ptr<oomcast_faults_bpf, Destroys<oomcast_faults_bpf__destroy>> skeleton_;
   bpf_program* program_ = nullptr;  // the one that this kernel takes
   Ring ring_;
   std::vector<Link> links_;

@@ -49,12 +49,6 @@ UniqueFd open_below(int top, std::string_view relative) {
   return at;
 }
 
-struct CloseDir {
-  void operator()(DIR* dir) const { ::closedir(dir); }
-};
-
-using DirStream = std::unique_ptr<DIR, CloseDir>;
-
 DirStream open_stream_at(int dirfd, const char* name) {
   int fd = ::openat(dirfd, name, dir_flags);
   if (fd < 0) return nullptr;

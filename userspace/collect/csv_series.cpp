@@ -16,7 +16,7 @@ namespace oomcast {
 namespace {
 
 constexpr std::size_t kChunk = 1 << 18;
-constexpr std::size_t kLongestLine = 1 << 20;
+constexpr std::size_t kLongestRow = 1 << 20;
 constexpr std::size_t kMostFields = 4096;
 constexpr double kMostTime = 9e9;    // s: nanoseconds fit into 63 bits
 constexpr double kNoLimit = 0x1p60;  // v1 writes its "no limit" as a number
@@ -68,7 +68,7 @@ Result<std::optional<std::string_view>> CsvSeries::read_line() {
       scanned = buffer_.size() - begin_;
       buffer_.erase(0, begin_);
       begin_ = 0;
-      if (buffer_.size() > kLongestLine) {
+      if (buffer_.size() > kLongestRow) {
         ++line_;
         return wrong("the line is longer than 1 MiB: this is no CSV series");
       }

@@ -22,9 +22,6 @@ constexpr std::uint64_t kMostInsane = 16;
 // found costs a millisecond an interval.
 constexpr unsigned kLooks = 256;
 
-struct SkeletonDeleter {
-  void operator()(gpu_pages_bpf* s) const { gpu_pages_bpf__destroy(s); }
-};
 
 class LoadedGpuPages final : public GpuPages {
  public:
@@ -116,7 +113,7 @@ class LoadedGpuPages final : public GpuPages {
 
   GpuSource& source_;
   wire::Units units_;
-  std::unique_ptr<gpu_pages_bpf, SkeletonDeleter> skeleton_;
+  std::unique_ptr<gpu_pages_bpf, Destroys<gpu_pages_bpf__destroy>> skeleton_;
   Link link_;
   std::vector<std::byte> values_;
 };

@@ -18,9 +18,6 @@ struct Hook {
 // Cheapest first.
 constexpr Hook kHooks[] = {{"fexit/", "fexit"}, {"tracepoint/", "tracepoints"}, {"tp_btf/", "sys_exit"}};
 
-struct SkeletonDeleter {
-  void operator()(gpu_bpf* s) const { gpu_bpf__destroy(s); }
-};
 
 class LoadedGpuSource final : public GpuSource {
  public:
@@ -122,7 +119,7 @@ class LoadedGpuSource final : public GpuSource {
   }
 
   GpuSourceOptions options_;
-  std::unique_ptr<gpu_bpf, SkeletonDeleter> skeleton_;
+  std::unique_ptr<gpu_bpf, Destroys<gpu_bpf__destroy>> skeleton_;
   std::vector<Link> links_;
   Ring ring_;
   const std::function<void(const wire::GpuCall&)>* sink_ = nullptr;

@@ -14,11 +14,8 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kLongestFile = 4096;
+constexpr std::size_t kLongestInfo = 4096;
 
-struct SkeletonDeleter {
-  void operator()(gpu_xid_bpf* s) const { gpu_xid_bpf__destroy(s); }
-};
 
 class LoadedGpuXids final : public GpuXids {
  public:
@@ -57,7 +54,7 @@ class LoadedGpuXids final : public GpuXids {
     return 0;
   }
 
-  std::unique_ptr<gpu_xid_bpf, SkeletonDeleter> skeleton_;
+  std::unique_ptr<gpu_xid_bpf, Destroys<gpu_xid_bpf__destroy>> skeleton_;
   Link link_;
   Ring ring_;
   const std::function<void(const wire::GpuXid&)>* sink_ = nullptr;
@@ -88,7 +85,7 @@ std::optional<GpuUuid> gpu_at_bus(const Roots& roots, std::string_view bus) {
   if (bus.empty() || bus.find_first_not_of("0123456789abcdefABCDEF:.") != std::string_view::npos)
     return std::nullopt;
   std::string path = roots.at(fmt::format("/proc/driver/nvidia/gpus/{}/information", bus));
-  auto text = read_file_at(AT_FDCWD, path.c_str(), kLongestFile);
+  auto text = read_file_at(AT_FDCWD, path.c_str(), kLongestInfo);
   auto uuid = text ? find_value(*text, "GPU UUID") : std::nullopt;
   return uuid ? parse_gpu_uuid(*uuid) : std::nullopt;
 }

@@ -8,19 +8,13 @@
 #include <cerrno>
 #include <charconv>
 
+#include "collect/text.h"
+
 namespace oomcast {
 namespace {
 
 // The longest record the kernel prints is 8192 bytes (CONSOLE_EXT_LOG_MAX); a larger one is answered EINVAL.
 constexpr std::size_t kBufferSize = 16384;
-
-std::optional<std::uint64_t> take_number(std::string_view& text) {
-  std::uint64_t value = 0;
-  auto [end, err] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (err != std::errc{}) return std::nullopt;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  return value;
-}
 
 bool take(std::string_view& text, char c) {
   if (text.empty() || text.front() != c) return false;
@@ -71,9 +65,9 @@ bool take_fields(std::string_view& text, KmsgRecord& record) {
 }  // namespace
 
 std::optional<KmsgRecord> parse_kmsg_record(std::string_view raw) {
-  auto prefix = take_number(raw);
-  auto seq = prefix && take(raw, ',') ? take_number(raw) : std::nullopt;
-  auto usec = seq && take(raw, ',') ? take_number(raw) : std::nullopt;
+  auto prefix = take_number<std::uint64_t>(raw);
+  auto seq = prefix && take(raw, ',') ? take_number<std::uint64_t>(raw) : std::nullopt;
+  auto usec = seq && take(raw, ',') ? take_number<std::uint64_t>(raw) : std::nullopt;
   constexpr std::uint64_t max_usec = INT64_MAX / 1000;
   KmsgRecord record;
   if (!usec || *usec > max_usec || !take_fields(raw, record)) return std::nullopt;

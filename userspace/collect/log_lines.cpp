@@ -16,7 +16,6 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr std::size_t npos = std::string_view::npos;
 // dmesg reckons with the boot's time of day, and the two clocks drift apart; while the machine sleeps, more.
 constexpr Nanos kDriftOfDmesg = seconds(2);
 constexpr int kFirstYear = 1971, kLastYear = 2200;  // in nanoseconds since 1970
@@ -25,17 +24,11 @@ constexpr Nanos kSlowestReader = seconds(10);
 constexpr std::array<std::string_view, 12> kMonths = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
                                                       "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
 
-bool take(std::string_view& text, std::string_view prefix) {
-  if (!text.starts_with(prefix)) return false;
-  text.remove_prefix(prefix.size());
-  return true;
-}
-
 void take_spaces(std::string_view& text) {
   text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
 }
 
-std::optional<std::int64_t> take_number(std::string_view& text) {
+std::optional<std::int64_t> take_natural(std::string_view& text) {
   std::int64_t value = 0;
   auto [end, err] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (err != std::errc{} || value < 0) return std::nullopt;
@@ -132,7 +125,7 @@ bool take_yearless(std::string_view& text, std::tm& t, Fraction& fraction) {
   t.tm_mon = take_month(rest);
   if (t.tm_mon < 0 || !take(rest, " ")) return false;
   take_spaces(rest);
-  auto day = take_number(rest);
+  auto day = take_natural(rest);
   if (!day || *day > 31 || !take(rest, " ")) return false;
   t.tm_mday = static_cast<int>(*day);
   if (!take_clock(rest, t) || !take_fraction(rest, fraction) || !is_day(t)) return false;
@@ -162,7 +155,7 @@ std::optional<WallStamp> take_ctime(std::string_view& text) {
 std::optional<Nanos> take_since_boot(std::string_view& text) {
   std::string_view rest = text;
   take_spaces(rest);
-  auto whole = take_number(rest);
+  auto whole = take_natural(rest);
   constexpr std::int64_t most = 1'000'000'000;
   Fraction fraction;
   if (!whole || *whole > most || !rest.starts_with('.') || !take_fraction(rest, fraction))
@@ -327,7 +320,7 @@ LogPrefix LogLineReader::read(std::string_view raw, bool cut, LogLine& line) {
   } else {
     std::string_view text = raw;
     if (take(text, "<")) {
-      auto priority = take_number(text);
+      auto priority = take_natural(text);
       constexpr int facilities = 8;
       if (priority && take(text, ">"))
         out.kernel = *priority < facilities, out.any = true;

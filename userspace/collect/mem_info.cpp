@@ -8,17 +8,10 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t npos = std::string_view::npos;
 constexpr std::size_t kMostCounts = 64, kMostZones = 256, kMostSlabs = 512, kMostOrders = 32;
 
-bool take(std::string_view& text, std::string_view prefix) {
-  if (!text.starts_with(prefix)) return false;
-  text.remove_prefix(prefix.size());
-  return true;
-}
-
 // The next word; newlines, too, stand between words.
-std::string_view take_word(std::string_view& text) {
+std::string_view take_token(std::string_view& text) {
   text.remove_prefix(std::min(text.find_first_not_of(" \n"), text.size()));
   std::string_view word = text.substr(0, text.find_first_of(" \n"));
   text.remove_prefix(word.size());
@@ -38,7 +31,7 @@ std::optional<Bytes> kilobytes(std::string_view text) {
 // "Node 0 DMA32" in front of `rest`, or "DMA32" alone.
 bool take_zone(std::string_view& text, std::optional<std::uint32_t>& node, std::string& zone) {
   if (take(text, "Node ")) {
-    node = parse_u32(take_word(text));
+    node = parse_u32(take_token(text));
     if (!node || !take(text, " ")) return false;
   }
   constexpr std::size_t longest = 15;
@@ -52,7 +45,7 @@ bool take_zone(std::string_view& text, std::optional<std::uint32_t>& node, std::
 std::optional<MemInfoLine> parse_zone(std::string_view text) {
   ZoneLine out;
   if (!take_zone(text, out.node, out.zone) || !text.starts_with(" free:")) return std::nullopt;
-  for (auto word = take_word(text); !word.empty(); word = take_word(text)) {
+  for (auto word = take_token(text); !word.empty(); word = take_token(text)) {
     std::size_t colon = word.find(':');
     if (colon == npos) break;  // "all_unreclaimable? yes"
     std::string_view key = word.substr(0, colon);
@@ -77,7 +70,7 @@ std::optional<std::uint64_t> block_count(std::string_view word) {
 std::optional<MemInfoLine> parse_blocks(std::string_view text) {
   ZoneBlocks out;
   if (!take_zone(text, out.node, out.zone) || !take(text, ": ")) return std::nullopt;
-  for (auto word = take_word(text); !word.empty() && word != "="; word = take_word(text)) {
+  for (auto word = take_token(text); !word.empty() && word != "="; word = take_token(text)) {
     if (word.starts_with('(')) continue;  // whose blocks: "(UME)"
     auto count = block_count(word);
     if (!count || out.blocks.size() >= kMostOrders) break;
@@ -90,7 +83,7 @@ std::optional<MemInfoLine> parse_blocks(std::string_view text) {
 std::optional<MemInfoLine> parse_counts(std::string_view text, bool cut) {
   PageCounts out;
   while (out.size() < kMostCounts) {
-    auto word = take_word(text);
+    auto word = take_token(text);
     if (word.empty()) break;
     std::size_t colon = word.find(':');
     auto pages = colon == npos ? std::nullopt : parse_u64(word.substr(colon + 1));
@@ -106,7 +99,7 @@ std::optional<MemInfoLine> parse_counts(std::string_view text, bool cut) {
 }
 
 std::optional<MemInfoLine> parse_ram(std::string_view text) {
-  auto number = parse_u64(take_word(text));
+  auto number = parse_u64(take_token(text));
   if (!number) return std::nullopt;
   if (text == " pages RAM") return RamLine{number, {}};
   if (text == " pages reserved") return RamLine{{}, number};

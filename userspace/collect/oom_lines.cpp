@@ -2,37 +2,22 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <limits>
 #include <type_traits>
 #include <utility>
 
+#include "collect/text.h"
+
 namespace oomcast {
 namespace {
 
-constexpr std::size_t npos = std::string_view::npos;
 constexpr std::size_t kMaxComm = 15;  // TASK_COMM_LEN less its NUL
 constexpr std::string_view kDigits = "0123456789";
-
-bool take(std::string_view& text, std::string_view prefix) {
-  if (!text.starts_with(prefix)) return false;
-  text.remove_prefix(prefix.size());
-  return true;
-}
 
 bool take_end(std::string_view& text, std::string_view suffix) {
   if (!text.ends_with(suffix)) return false;
   text.remove_suffix(suffix.size());
   return true;
-}
-
-template <typename T>
-std::optional<T> take_number(std::string_view& text, int base = 10) {
-  T value{};
-  auto [end, err] = std::from_chars(text.data(), text.data() + text.size(), value, base);
-  if (err != std::errc{}) return std::nullopt;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  return value;
 }
 
 template <typename T>

@@ -9,6 +9,7 @@
 #include <charconv>
 #include <memory>
 
+#include "base/unique_fd.h"
 #include "collect/text.h"
 
 namespace oomcast {
@@ -23,14 +24,14 @@ std::string pid_file(const std::string& proc, std::uint32_t pid, const char* nam
 }
 
 // ESRCH: the process ended between open and read.
-bool means_gone(int err) {
+bool means_exited(int err) {
   return err == ENOENT || err == ESRCH;
 }
 
 // nullopt: the process is gone.
 Result<std::optional<std::string>> read_of_pid(const std::string& path, std::size_t max) {
   auto text = read_file_at(AT_FDCWD, path.c_str(), max);
-  if (text || means_gone(errno)) return text;
+  if (text || means_exited(errno)) return text;
   return Error::from_errno("reading " + printable(path));
 }
 
@@ -78,10 +79,6 @@ bool names_memory(std::string_view controllers) {
   }
   return false;
 }
-
-struct CloseDir {
-  void operator()(DIR* dir) const { ::closedir(dir); }
-};
 
 }  // namespace
 
@@ -258,7 +255,7 @@ Result<std::optional<TaskId>> ProcFs::read_task_id(std::uint32_t pid) const {
 }
 
 Result<std::vector<std::uint32_t>> ProcFs::list_pids() const {
-  std::unique_ptr<DIR, CloseDir> dir(::opendir(proc_.c_str()));
+  DirStream dir(::opendir(proc_.c_str()));
   if (!dir) return Error::from_errno("listing " + printable(proc_));
   std::vector<std::uint32_t> pids;
   errno = 0;

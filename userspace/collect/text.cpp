@@ -62,6 +62,12 @@ std::optional<Bytes> parse_kib(std::string_view text) {
   return KiB(value->count);
 }
 
+bool take(std::string_view& text, std::string_view prefix) {
+  if (!text.starts_with(prefix)) return false;
+  text.remove_prefix(prefix.size());
+  return true;
+}
+
 bool next_line(std::string_view& rest, std::string_view& line) {
   if (rest.empty()) return false;
   std::size_t end = rest.find('\n');

@@ -6,9 +6,9 @@
 namespace oomcast {
 namespace {
 
-struct Sums {
+struct LevelSums {
   std::vector<double> y, yy;
-  explicit Sums(std::span<const Dot> dots) : y(dots.size() + 1), yy(dots.size() + 1) {
+  explicit LevelSums(std::span<const Dot> dots) : y(dots.size() + 1), yy(dots.size() + 1) {
     for (std::size_t i = 0; i < dots.size(); ++i) {
       double v = dots[i].value - dots[0].value;
       y[i + 1] = y[i] + v;
@@ -28,7 +28,7 @@ Levels find_levels(std::span<const Dot> dots, double least) {
   Levels out;
   std::size_t n = dots.size();
   if (n < 12) return out;
-  Sums sums(dots);
+  LevelSums sums(dots);
   double total = sums.error(0, n);
   if (total <= 0) return out;
   std::size_t edge = std::max<std::size_t>(3, n / 14);

@@ -15,7 +15,7 @@ constexpr std::size_t max_near = 5;
 constexpr std::size_t min_id_prefix = 4;
 constexpr std::size_t max_compared = 256;  // edit distance is quadratic and names may be long on purpose
 
-bool is_hex(std::string_view s) {
+bool is_hex_number(std::string_view s) {
   return std::all_of(s.begin(), s.end(),
                      [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
 }
@@ -162,7 +162,7 @@ Result<std::vector<CgroupId>> match_container(std::span<const KnownCgroup> known
   auto named = select(known, [&](const KnownCgroup& c) { return has_container_name(c, wanted); });
   if (!named.empty()) return topmost(std::move(named));
 
-  if (wanted.size() >= min_id_prefix && is_hex(wanted)) {
+  if (wanted.size() >= min_id_prefix && is_hex_number(wanted)) {
     auto found = select(known, [&](const KnownCgroup& c) {
       return c.name.container && c.name.container->starts_with(wanted);
     });

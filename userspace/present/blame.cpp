@@ -20,7 +20,7 @@ namespace {
 
 constexpr double kLeastShare = 0.01;   // of the process's growth, to be told of
 constexpr double kLeastBranch = 0.03;  // to have a branch in the tree
-constexpr std::size_t kMostProcesses = 20;
+constexpr std::size_t kMostShown = 20;
 constexpr std::size_t kMostEnded = 5;  // by name
 constexpr std::size_t kMostDepth = 64;
 
@@ -259,7 +259,7 @@ std::string to_text(const BlameReport& report) {
   for (const BlameProcess& p : report.processes) {
     bool huge = p.grown_hugetlb && *p.grown_hugetlb != Bytes{};
     bool worth = huge || share(p.grown(), report.grown) >= kLeastShare || (shown == 0 && p.grown() > Bytes{});
-    if (!worth || shown >= kMostProcesses) {
+    if (!worth || shown >= kMostShown) {
       ++(p.exited ? ended : hidden);
       if (p.exited && ended <= kMostEnded) names += (ended > 1 ? ", " : "") + describe(p.process);
       continue;
@@ -349,7 +349,7 @@ std::string to_json(const BlameReport& report, const ClockMap& clock, MonoTime n
               {"frames", report.frames},
               {"frames_unnamed", report.unnamed_frames},
               {"lost", std::move(lost)}};
-  return out.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return dump(out) + "\n";
 }
 
 }  // namespace oomcast

@@ -56,25 +56,25 @@ std::int64_t sum_of(const StackProfile& profile, std::size_t kind) {
   return sum;
 }
 
-struct Line {
+struct ChangedLine {
   std::string process, line;
   std::int64_t before = 0, after = 0;
 };
 
-std::vector<Line> lines_of(const StackProfile& profile) {
-  std::map<std::pair<std::string, std::string>, Line> lines;
+std::vector<ChangedLine> lines_of(const StackProfile& profile) {
+  std::map<std::pair<std::string, std::string>, ChangedLine> lines;
   for (const StackProfile::Row& row : profile.rows) {
     const Frame* frame = culprit(row.stack);
     std::string text = frame ? to_text(*frame) : "?";
-    Line& line = lines[{row.process, text}];
+    ChangedLine& line = lines[{row.process, text}];
     line.process = row.process;
     line.line = text;
     line.before += row.values[0];
     line.after += row.values[1];
   }
-  std::vector<Line> out;
+  std::vector<ChangedLine> out;
   for (auto& [key, line] : lines) out.push_back(std::move(line));
-  std::stable_sort(out.begin(), out.end(), [](const Line& a, const Line& b) {
+  std::stable_sort(out.begin(), out.end(), [](const ChangedLine& a, const ChangedLine& b) {
     return std::abs(a.after - a.before) > std::abs(b.after - b.before);
   });
   return out;
@@ -152,7 +152,7 @@ std::string to_text(const StackProfile& difference) {
   std::string out = difference.title + "\n\n";
   out += fmt::format("  {:>13} {:>13} {:>13}\n", "before", "after", "difference");
   std::size_t shown = 0;
-  for (const Line& line : lines_of(difference)) {
+  for (const ChangedLine& line : lines_of(difference)) {
     if (line.before == line.after || shown++ >= kMost) break;
     out += fmt::format("  {:>13} {:>13} {:>13}  {}: {}\n", rate_text(line.before), rate_text(line.after),
                        rate_text(line.after - line.before), escape_for_terminal(line.process), line.line);

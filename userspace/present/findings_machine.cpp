@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kMostZones = 4, kMostSlabs = 4;
 
-Bytes size_of(const ZoneLine& z) {
+Bytes size_of_zone(const ZoneLine& z) {
   return z.managed ? *z.managed : known(z.present);
 }
 
@@ -71,10 +71,10 @@ std::optional<Finding> where_it_ran_out(const PostMortem& r) {
   const Episode& e = r.episode.told.episode;
   if (!e.machine || e.limit_cgroup || e.scope == OomScope::sysrq) return std::nullopt;
   const MachineAtKill& m = *e.machine;
-  auto largest = std::ranges::max_element(m.zones, {}, size_of);
+  auto largest = std::ranges::max_element(m.zones, {}, size_of_zone);
   Finding out{sentence(e, m, largest == m.zones.end() ? nullptr : &*largest), {}};
   std::vector<ZoneLine> zones = m.zones;
-  std::ranges::stable_sort(zones, std::greater{}, size_of);
+  std::ranges::stable_sort(zones, std::greater{}, size_of_zone);
   for (std::size_t i = 0; i < zones.size() && i < kMostZones; ++i)
     out.evidence.push_back(levels_of(zones[i]));
   if (zones.size() > kMostZones)

@@ -33,9 +33,9 @@ Json cmdline_source(const std::optional<CmdlineSource>& source) {
   return *source == CmdlineSource::shown ? "shown" : "exec";
 }
 
-class Renderer {
+class JsonRenderer {
  public:
-  explicit Renderer(const ClockMap& clock) : clock_(clock) {}
+  explicit JsonRenderer(const ClockMap& clock) : clock_(clock) {}
 
   Json line(std::string_view type, MonoTime time, std::optional<double> time_s = std::nullopt) const {
     if (time_s) return {{"type", type}, {"time_s", *time_s}};
@@ -393,11 +393,11 @@ class Renderer {
 }  // namespace
 
 Json process_json(const ProcessRef& process, const ClockMap& clock) {
-  return Renderer(clock).process(process);
+  return JsonRenderer(clock).process(process);
 }
 
 Json fact_json(const Fact& fact, const ClockMap& clock) {
-  return std::visit(Renderer(clock), fact);
+  return std::visit(JsonRenderer(clock), fact);
 }
 
 std::string to_json(const Fact& fact, const ClockMap& clock) {

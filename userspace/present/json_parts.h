@@ -46,5 +46,9 @@ Json fact_json(const Fact& fact, const ClockMap& clock);
 inline std::string dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
+/// ASCII, so that no character in a page is more than what it looks like.
+inline std::string dump_ascii(const Json& json) {
+  return json.dump(-1, ' ', true, Json::error_handler_t::replace);
+}
 
 }  // namespace oomcast

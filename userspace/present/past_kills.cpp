@@ -6,18 +6,16 @@
 #include <array>
 #include <ctime>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/escape.h"
 #include "present/cells.h"
 #include "present/facts.h"
 #include "present/json.h"
+#include "present/json_parts.h"
 
 namespace oomcast {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kWidestPath = 48;
 
@@ -264,7 +262,7 @@ std::string history_text(const std::vector<PastKill>& kills, const HistoryFacts&
 std::string history_json(const std::vector<PastKill>& kills, const HistoryFacts& facts) {
   std::string out;
   auto add = [&](const Json& line) {
-    out += line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+    out += dump(line) + "\n";
   };
   Json sources = Json::array();
   for (const std::string& source : facts.sources) sources.push_back(to_valid_utf8(source));

@@ -14,7 +14,7 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kMostProcesses = 200;
+constexpr std::size_t kMostListed = 200;
 constexpr std::size_t kLongestName = 64;  // columns, in a sentence
 
 /// What cannot be dropped of the owner's memory, in seconds from the kill; ends with the kill.
@@ -211,9 +211,9 @@ std::vector<PostMortemProcess> find_processes(const PostMortem& report) {
     return held(a) > held(b);
   });
   // Those with a part in it stay, however small.
-  if (out.size() > kMostProcesses) {
+  if (out.size() > kMostListed) {
     std::stable_partition(out.begin(), out.end(), role);
-    out.resize(kMostProcesses);
+    out.resize(kMostListed);
     std::stable_sort(out.begin(), out.end(), [&](const PostMortemProcess& a, const PostMortemProcess& b) {
       return held(a) > held(b);
     });

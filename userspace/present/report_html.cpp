@@ -6,12 +6,12 @@
 #include <charconv>
 #include <cmath>
 #include <ctime>
-#include <nlohmann/json.hpp>
 
 #include "base/escape.h"
 #include "present/cells.h"
 #include "present/facts.h"
 #include "present/json.h"
+#include "present/json_parts.h"
 #include "present/text.h"
 #include "present/web_page.h"
 
@@ -20,8 +20,6 @@ namespace oomcast {
 extern const std::optional<WebPage> kReportPage;
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // What a browser can draw at once, and what keeps the file small whatever the names are.
 constexpr std::size_t kMostCurves = 64, kMostKinds = 8, kMostMarks = 1000;
@@ -36,11 +34,6 @@ std::string sentence(std::string_view escaped) {
   return shown(escaped, kMostSentenceLetters);
 }
 
-/// ASCII, so that no character is more than what it looks like in the file.
-std::string dump(const Json& json) {
-  return json.dump(-1, ' ', true, Json::error_handler_t::replace);
-}
-
 /// The elements as far as they fit; what does not is counted.
 struct List {
   Json elements = Json::array();
@@ -52,20 +45,12 @@ List list_of(const Container& all, std::size_t most_bytes, ToJson to_json) {
   std::size_t size = 0;
   for (const auto& each : all) {
     Json json = to_json(each);
-    size += dump(json).size();
+    size += dump_ascii(json).size();
     if (size > most_bytes) break;
     out.elements.push_back(std::move(json));
   }
   out.left_out = all.size() - out.elements.size();
   return out;
-}
-
-template <typename T>
-Json maybe(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-Json maybe(std::optional<Bytes> value) {
-  return value ? Json(value->count) : Json(nullptr);
 }
 
 // ---- columns
@@ -150,7 +135,7 @@ Moments thinned(const Moments& moments, const Timeline& timeline) {
   return out;
 }
 
-Json curve_json(const Curve& curve, const Moments& moments, std::size_t& size) {
+Json page_curve(const Curve& curve, const Moments& moments, std::size_t& size) {
   Json kinds = Json::array();
   auto put = [&](const Column& values) {
     std::string text = column(values, moments);
@@ -194,7 +179,7 @@ std::vector<T> nearest(std::vector<T> all, std::size_t most) {
   return all;
 }
 
-Json timeline_json(const Timeline& timeline) {
+Json page_timeline(const Timeline& timeline) {
   Moments moments;
   for (std::size_t i = 0; i < timeline.at.size(); ++i)
     if (std::isfinite(timeline.at[i]) && std::fabs(timeline.at[i]) < 1e12) moments.push_back(i);
@@ -208,7 +193,7 @@ Json timeline_json(const Timeline& timeline) {
     at = at_ms.take();
     std::size_t size = at.size();
     curves = Json::array();
-    for (std::size_t i = 0; i < drawn; ++i) curves.push_back(curve_json(timeline.curves[i], moments, size));
+    for (std::size_t i = 0; i < drawn; ++i) curves.push_back(page_curve(timeline.curves[i], moments, size));
     if (size <= kMostColumnBytes || moments.size() < 4) break;
     moments = thinned(moments, timeline);
     every *= 2;
@@ -235,14 +220,14 @@ Json sentences_json(const std::vector<std::string>& lines) {
       .elements;
 }
 
-Json findings_json(const std::vector<Finding>& findings) {
+Json page_findings(const std::vector<Finding>& findings) {
   auto to_json = [](const Finding& finding) {
     return Json{{"text", sentence(finding.text)}, {"evidence", sentences_json(finding.evidence)}};
   };
   return list_of(findings, kMostSentenceBytes, to_json).elements;
 }
 
-Json process_json(const PostMortemProcess& p) {
+Json page_process(const PostMortemProcess& p) {
   std::string cmdline;
   for (const std::string& arg : p.process.cmdline) {
     if (!cmdline.empty()) cmdline += ' ';
@@ -275,7 +260,7 @@ Json level_json(const ChainLevel& level, const CgroupPtr& limit_cgroup) {
 }
 
 /// The time of the kill, and this machine's offset from UTC then.
-Json time_json(WallTime wall) {
+Json page_time(WallTime wall) {
   std::int64_t ns = wall.time_since_epoch().count();
   std::time_t when = static_cast<std::time_t>(ns / 1'000'000'000);
   std::tm local{};
@@ -293,7 +278,7 @@ std::string_view name_of(EpisodeSource source) {
 }
 
 /// Where the memory of the limit's cgroup was: [kind, bytes], what is known.
-Json memory_json(const PostMortemMemory& memory) {
+Json page_memory(const PostMortemMemory& memory) {
   Json kinds = Json::array();
   auto add = [&](const char* name, std::optional<Bytes> value) {
     if (value) kinds.push_back(Json::array({name, value->count}));
@@ -354,7 +339,7 @@ Result<std::string> to_html(const PostMortem& report) {
   const StoredEpisode& stored = report.episode;
   const Episode& e = stored.told.episode;
   ClockMap clock{stored.run.wall_of_mono_zero, stored.run.wall_of_boot_zero, stored.run.tick};
-  List processes = list_of(report.processes, kMostListBytes * 2, process_json);
+  List processes = list_of(report.processes, kMostListBytes * 2, page_process);
   List chain = list_of(e.chain, kMostSentenceBytes,
                        [&](const ChainLevel& level) { return level_json(level, e.limit_cgroup); });
   List lost = list_of(stored.lost, kMostSentenceBytes, [](const auto& of) {
@@ -365,7 +350,7 @@ Result<std::string> to_html(const PostMortem& report) {
       {"kernel", shown(displayable(stored.run.kernel))},
       {"source", name_of(stored.source)},
       {"id", shown(displayable(e.id))},
-      {"time", time_json(clock.wall(e.time))},
+      {"time", page_time(clock.wall(e.time))},
       {"scope", e.scope ? Json(to_string(*e.scope)) : Json(nullptr)},
       {"limit_cgroup", e.limit_cgroup ? Json(shown(displayable(e.limit_cgroup->path))) : Json(nullptr)},
       {"usage", maybe(e.usage)},
@@ -377,12 +362,12 @@ Result<std::string> to_html(const PostMortem& report) {
       {"foretold_s", maybe(finite(foretold_s(stored.told)))},
       {"freed_s", maybe(freed_s(e))},
       {"headline", sentence(report.headline)},
-      {"findings", findings_json(report.findings)},
-      {"prevention", findings_json(report.prevention)},
+      {"findings", page_findings(report.findings)},
+      {"prevention", page_findings(report.prevention)},
       {"unknown", sentences_json(report.unknown)},
       {"processes", std::move(processes.elements)},
       {"processes_left_out", processes.left_out},
-      {"memory", report.memory ? memory_json(*report.memory) : Json(nullptr)},
+      {"memory", report.memory ? page_memory(*report.memory) : Json(nullptr)},
       {"machine", e.machine ? machine_json(*e.machine) : Json(nullptr)},
       {"chain", std::move(chain.elements)},
       {"checks",
@@ -390,8 +375,8 @@ Result<std::string> to_html(const PostMortem& report) {
         {"kmsg", maybe(e.checks.kmsg)},
         {"vmstat", maybe(e.checks.vmstat)}}},
       {"lost", std::move(lost.elements)},
-      {"timeline", timeline_json(report.timeline)}};
-  return to_html(*kReportPage, fmt::format("OOM {} · oomcast", shown(displayable(e.id))), dump(data));
+      {"timeline", page_timeline(report.timeline)}};
+  return to_html(*kReportPage, fmt::format("OOM {} · oomcast", shown(displayable(e.id))), dump_ascii(data));
 }
 
 }  // namespace oomcast

@@ -10,7 +10,7 @@ namespace oomcast {
 namespace {
 
 constexpr std::string_view kNone = "–";
-constexpr double kNearlyFull = 0.9;
+constexpr double kWarnFrom = 0.9;
 constexpr std::size_t kDeadlineWidth = 19;  // with its interval
 
 std::optional<double> share(const std::optional<Bytes>& part, const std::optional<Bytes>& whole) {
@@ -130,7 +130,7 @@ std::string percent(const OverviewRow& row) {
 
 Style full_style(const OverviewRow& row) {
   auto pinned = share(row.pinned, row.limit);
-  return pinned && *pinned >= kNearlyFull ? Style::warn : Style::normal;
+  return pinned && *pinned >= kWarnFrom ? Style::warn : Style::normal;
 }
 
 Style urgency(const OverviewRow& row) {

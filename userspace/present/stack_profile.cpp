@@ -7,7 +7,6 @@
 #include <cmath>
 #include <functional>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <protozero/pbf_writer.hpp>
 
 #include "base/escape.h"
@@ -337,7 +336,7 @@ Result<std::string> to_html(const StackProfile& profile) {
   page["notes"] = std::move(notes);
   page["time"] = format_rfc3339(profile.time);
   return to_html(*kFlamePage, "oomcast blame: " + profile.title,
-                 page.dump(-1, ' ', true, Json::error_handler_t::replace));
+                 dump_ascii(page));
 }
 
 }  // namespace oomcast

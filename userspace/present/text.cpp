@@ -23,9 +23,9 @@ std::string where(const CgroupPtr& cgroup) {
   return cgroup ? escape_for_terminal(cgroup->path) : "unknown cgroup";
 }
 
-class Renderer {
+class TextRenderer {
  public:
-  Renderer(const ClockMap& clock, const TextStyle& style) : clock_(clock), style_(style) {}
+  TextRenderer(const ClockMap& clock, const TextStyle& style) : clock_(clock), style_(style) {}
 
   std::string operator()(const StartFact& f) const {
     std::string sources;
@@ -264,7 +264,7 @@ std::string describe_deadline(const Forecast& f) {
 }
 
 std::string to_text(const Fact& fact, const ClockMap& clock, const TextStyle& style) {
-  return std::visit(Renderer(clock, style), fact);
+  return std::visit(TextRenderer(clock, style), fact);
 }
 
 }  // namespace oomcast

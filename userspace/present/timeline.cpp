@@ -14,7 +14,7 @@ namespace oomcast {
 namespace {
 
 constexpr std::size_t kMostMoments = 2000;
-constexpr std::size_t kMostCgroups = 16, kMostProcesses = 16;
+constexpr std::size_t kMostCgroups = 16, kMostMembers = 16;
 constexpr std::size_t kMostEvents = 200;
 
 struct CgroupSeries {
@@ -208,7 +208,7 @@ Timeline make_timeline(const PostMortem& report) {
     bool first = matters(a->process), second = matters(b->process);
     return first != second ? first : a->largest > b->largest;
   });
-  if (members.size() > kMostProcesses) members.resize(kMostProcesses);
+  if (members.size() > kMostMembers) members.resize(kMostMembers);
 
   std::set<MonoTime> all;
   for (const CgroupSeries* g : groups)

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "store/schema.h"
+#include "store/store.h"
 #include "store/tables.h"
 
 namespace oomcast {
@@ -12,8 +13,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Two sources of one kill: clocks of logs are rounded to seconds, and drift while a machine is suspended.
-constexpr Nanos kSameKill = 10s;
 constexpr std::size_t kMostSerials = 1024;
 
 }  // namespace

@@ -5,7 +5,7 @@
 namespace oomcast {
 namespace {
 
-constexpr std::array kTables = {
+constexpr std::array kGpuTables = {
     TableText{
         "gpu_samples",
         "seq INTEGER PRIMARY KEY, time_ns INTEGER, run INTEGER, process INTEGER, device TEXT, held INTEGER,"
@@ -22,14 +22,14 @@ constexpr std::array kTables = {
 }  // namespace
 
 bool make_gpu_tables(sqlite3* db) {
-  return make_missing(db, kTables) &&
+  return make_missing(db, kGpuTables) &&
          execute(db,
                  "CREATE INDEX IF NOT EXISTS gpu_samples_by_time ON gpu_samples(time_ns);"
                  "CREATE INDEX IF NOT EXISTS gpu_events_by_time ON gpu_events(time_ns)");
 }
 
 bool view_gpu_tables(sqlite3* db) {
-  return view_missing(db, kTables);
+  return view_missing(db, kGpuTables);
 }
 
 }  // namespace oomcast

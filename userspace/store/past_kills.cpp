@@ -12,9 +12,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Two sources' clocks: stamps are rounded, readers are late, and a machine may sleep.
-constexpr Nanos kSameKill = std::chrono::seconds(10);
-
 bool same_name(const std::string& a, const std::string& b) {
   return a.empty() || b.empty() || a == b;
 }
