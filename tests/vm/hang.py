@@ -3,6 +3,8 @@ which of its warnings a slow emulator gives by itself. Text in, verdict out."""
 
 import re
 
+ALIVE_S = 120      # a guest says every 10 s that it lives
+PROGRESS_S = 1100  # longer than any case may take; hang_test.py sees to that
 ASKED = "== asked where it stands =="  # in a console: what follows is the answer to sysrq keys, or to an NMI
 
 # It ran a breakpoint of code that is being patched, and found out too late whose.
@@ -10,10 +12,10 @@ OF_PATCHING = re.compile(r"\bint3: 0000 \[#\d+\]")
 # What a kernel says when it dies.
 DIES = re.compile(OF_PATCHING.pattern + r"|Kernel panic|System is deadlocked on memory|\bOops\b|"
                   r"general protection|\bWARNING: |\bBUG: (?!soft lockup|workqueue lockup)")
-STALLS = re.compile(r"BUG: soft lockup|BUG: workqueue lockup|rcu: INFO: rcu_\w+ .*(?:detected|stall)|"
+STALLS = re.compile(r"(?:watchdog: )?BUG: soft lockup|BUG: workqueue lockup|rcu: INFO: rcu_\w+ .*(?:detected|stall)|"
                     r"rcu_\w+ kthread starved")
 # oomcast, or a program that it loaded: nobody else loads one in these machines.
-OURS = re.compile(r"\bComm: oomcast\b|\[oomcast:\d+\]|\bbpf_prog_[0-9a-f]{16}\b|\bbpf_trampoline_|\btrace_call_bpf\b|"
+OURS = re.compile(r"\bComm: oomcast\b|\[oomcast:\d+\]|\bbpf_prog_[0-9a-f]{16}|\bbpf_trampoline_|\btrace_call_bpf\b|"
                   r"\bbpf_trace_run\d")
 WAITS = re.compile(r"task:(\S+)\s+state:D\b.*?ppid:\s*(\d+)")  # threads of the kernel are children of 0 and 2
 ANSWERS = re.compile(r"sysrq: (?:Show|Changing)")
@@ -41,7 +43,7 @@ def first_line(pattern, text):
         return None
     start = text.rfind("\n", 0, found.start()) + 1
     end = text.find("\n", found.end())
-    return text[start:len(text) if end < 0 else end].strip()
+    return re.sub(r"^\[ *\d+\.\d+\] ", "", text[start:len(text) if end < 0 else end].strip()).strip()
 
 
 def verdict_of_hang(console, results, qemu_exit=None):
@@ -58,7 +60,8 @@ def verdict_of_hang(console, results, qemu_exit=None):
         return "FLAKY", f"QEMU died, exit {qemu_exit}"
     if qemu_exit == 0:
         return "FAIL", "the machine stopped without an end and without a word"
-    ours = first_line(OURS, console)
+    stall = STALLS.search(itself)
+    ours = first_line(OURS, (itself[stall.start():] if stall else "") + answer)
     if ours:
         return "FAIL", f"oomcast is at work: {ours}"
     waiting = next((name for name, parent in WAITS.findall(answer) if int(parent) not in (0, 2)), None)
@@ -68,10 +71,10 @@ def verdict_of_hang(console, results, qemu_exit=None):
         return "FLAKY", "it does not come up"
     if not ANSWERS.search(answer):
         return "FLAKY", "its kernel does not answer, and is not at work for oomcast"
-    stall = first_line(STALLS, itself)
     if stall and not IDLE.search(answer):
-        return "FLAKY", stall
-    return "FAIL", "its kernel answers, the tests do not go on"
+        return "FLAKY", first_line(STALLS, itself)
+    last = next((line for line in reversed(results) if line.startswith(("PASS ", "SKIP "))), "the machine came up")
+    return "FAIL", f"its kernel answers, the tests do not go on after: {last}"
 
 
 def judge_log(lines):
