@@ -3,8 +3,8 @@
 import pathlib
 import subprocess
 
-MIRROR_S = 600  # one package from a mirror that is slow
-FROM_MIRROR = ["-q", "-oAcquire::Retries=2", "-oAcquire::http::Timeout=20", "-oAcquire::https::Timeout=20",
+UPDATE_S, DOWNLOAD_S = 120, 600  # from a mirror that is slow
+FROM_MIRROR = ["-oAcquire::Retries=2", "-oAcquire::http::Timeout=20", "-oAcquire::https::Timeout=20",
                "-oAPT::Update::Error-Mode=any"]  # an index that is missing is an error
 
 
@@ -58,16 +58,16 @@ class Apt:
 
     def _from_mirror(self, *words, **options):
         try:
-            output_of(["apt-get", *FROM_MIRROR, *self.options, *words], timeout=MIRROR_S, **options)
+            output_of(["apt-get", "-q", *words, *FROM_MIRROR, *self.options], **options)
         except Broken as problem:  # what a mirror has, and whether it answers, is no fault of this checkout
             raise Unavailable(f"{self.suite}: {problem}") from None
 
     def update(self):
-        self._from_mirror("update")
+        self._from_mirror("update", timeout=UPDATE_S)
 
     def download(self, package, folder):
         folder.mkdir(parents=True, exist_ok=True)
-        self._from_mirror("-oAPT::Sandbox::User=root", "download", package, cwd=folder)
+        self._from_mirror("download", package, "-oAPT::Sandbox::User=root", cwd=folder, timeout=DOWNLOAD_S)
         found = sorted(folder.glob(f"{package}_*.deb"))
         if not found:
             raise Unavailable(f"{self.suite}: apt-get download left no file of {package}")

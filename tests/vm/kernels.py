@@ -1,5 +1,6 @@
 """Kernels of Debian for emulated machines: their packages, the stand-in for nvidia_uvm, and what they boot into."""
 
+import contextlib
 import importlib.util
 import lzma
 import os
@@ -44,8 +45,13 @@ def on_the_mirror(row, cache, problems):
     for suite in row["suites"]:
         try:
             apt = Apt(suite, cache)
-            if suite != "configured" or not kernels(apt, row["packages"][0]):
+            if suite != "configured":
                 apt.update()
+            elif not kernels(apt, row["packages"][0]):
+                try:
+                    apt.update()
+                except Unavailable as problem:  # of any of its sources; the kernel's may have answered
+                    problems.append(str(problem))
             kernels(apt, row["packages"][0])
             apts.append(apt)
         except (Unavailable, Broken) as problem:
@@ -74,8 +80,9 @@ def download(apt, package, cache):
     shutil.rmtree(folder, ignore_errors=True)
     try:
         return apt.download(package, folder)
-    except Unavailable:  # the lists are older than the mirror
-        apt.update()
+    except Unavailable:  # the lists may be older than the mirror
+        with contextlib.suppress(Unavailable):
+            apt.update()
         return apt.download(package, folder)
 
 
