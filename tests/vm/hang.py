@@ -17,7 +17,7 @@ STALLS = re.compile(r"(?:watchdog: )?BUG: soft lockup|BUG: workqueue lockup|rcu:
 # oomcast, or a program that it loaded: nobody else loads one in these machines.
 OURS = re.compile(r"\bComm: oomcast\b|\[oomcast:\d+\]|\bbpf_prog_[0-9a-f]{16}|\bbpf_trampoline_|\btrace_call_bpf\b|"
                   r"\bbpf_trace_run\d")
-WAITS = re.compile(r"task:(\S+)\s+state:D\b.*?ppid:\s*(\d+)")  # threads of the kernel are children of 0 and 2
+WAITS = re.compile(r"task:(.+?)\s+state:D\b.*?ppid:\s*(\d+)")  # threads of the kernel are children of 0 and 2
 ANSWERS = re.compile(r"sysrq: (?:Show|Changing)")
 IDLE = re.compile(r"NMI backtrace for cpu \d+ skipped: idling|\bComm: swapper/")
 
