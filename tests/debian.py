@@ -3,21 +3,29 @@
 import pathlib
 import subprocess
 
+UPDATE_S, DOWNLOAD_S = 120, 600  # from a mirror that is slow
+FROM_MIRROR = ["-oAcquire::Retries=2", "-oAcquire::http::Timeout=20", "-oAcquire::https::Timeout=20",
+               "-oAPT::Update::Error-Mode=any"]  # an index that is missing is an error
+
 
 class Unavailable(Exception):
     """It cannot be had here; says why."""
 
 
 class Broken(Exception):
-    """This machine or checkout lacks something the tests need; says what."""
+    """This checkout lacks something the tests need, or a command fails that should not; says what."""
 
 
 def output_of(command, **options):
-    done = subprocess.run([str(word) for word in command], text=True, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, **options)
+    words = [str(word) for word in command]
+    try:
+        done = subprocess.run(words, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options)
+    except FileNotFoundError as missing:
+        raise Unavailable(f"{missing.filename} not found: run scripts/setup") from None
+    except subprocess.TimeoutExpired as late:
+        raise Broken(f"{' '.join(words[:3])} …: no end after {late.timeout:.0f} s") from None
     if done.returncode != 0:
-        raise Broken(f"{' '.join(str(word) for word in command[:3])} …: exit {done.returncode}: "
-                     + " ".join(done.stdout.split()[-40:]))
+        raise Broken(f"{' '.join(words[:3])} …: exit {done.returncode}: " + " ".join(done.stdout.split()[-40:]))
     return done.stdout
 
 
@@ -48,11 +56,19 @@ class Apt:
                 "-oDir::State::status=/dev/null",  # not what is installed here
                 "-oAcquire::Check-Valid-Until=false"]
 
+    def _from_mirror(self, *words, **options):
+        try:
+            output_of(["apt-get", "-q", *words, *FROM_MIRROR, *self.options], **options)
+        except Broken as problem:  # what a mirror has, and whether it answers, is no fault of this checkout
+            raise Unavailable(f"{self.suite}: {problem}") from None
+
     def update(self):
-        output_of(["apt-get", "-q", "-oAcquire::Retries=3", *self.options, "update"])
+        self._from_mirror("update", timeout=UPDATE_S)
 
     def download(self, package, folder):
         folder.mkdir(parents=True, exist_ok=True)
-        output_of(["apt-get", "-q", "-oAcquire::Retries=3", "-oAPT::Sandbox::User=root", *self.options, "download",
-                   package], cwd=folder)
-        return next(folder.glob(f"{package}_*.deb"))
+        self._from_mirror("download", package, "-oAPT::Sandbox::User=root", cwd=folder, timeout=DOWNLOAD_S)
+        found = sorted(folder.glob(f"{package}_*.deb"))
+        if not found:
+            raise Unavailable(f"{self.suite}: apt-get download left no file of {package}")
+        return found[0]
