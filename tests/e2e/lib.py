@@ -360,7 +360,8 @@ class Child:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
-        self.process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # a byte to go that it did not live to read
+            self.process.stdin.close()
 
 
 class Oomcast:
