@@ -2,7 +2,6 @@
 
 import os
 
-import lib
 from kills import Expected, Scene, shown
 from lib import case
 

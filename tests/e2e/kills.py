@@ -8,7 +8,6 @@ import subprocess
 import time
 
 import lib
-import witness
 from lib import MiB, case
 
 FIGURES = ("anon_bytes", "file_bytes", "shmem_bytes", "pgtables_bytes", "total_vm_bytes", "oom_score_adj", "uid")
@@ -229,12 +228,12 @@ def kill_one(t, command, limit=32 * MiB, arguments=(), event="ready", source="sh
 
 @case(vm="all", tier="gate", kernel=True)
 def one_process_one_limit(t):
-    before = witness.vmstat_oom_kills()
     episodes, child, _ = kill_one(t, ["grow", "--anon", "64M"])
-    kills = None if before is None else witness.vmstat_oom_kills() - before
-    t.premise(kills in (None, 1), f"{kills} processes were killed on this machine, one of them by this case")
+    mine = next(kill.time_ns for kill in t.log.kills if kill.tid == child.pid)
+    others = [kill.tid for kill in t.log.kills if kill.tid != child.pid and abs(kill.time_ns - mine) < 3 * 10**9]
     for episode in episodes:
-        t.equal("checks.vmstat of a kill on its own", episode["checks"]["vmstat"], 1)
+        if not others:  # the machine's counter cannot tell theirs from ours
+            t.equal("checks.vmstat of a kill on its own", episode["checks"]["vmstat"], 1)
         t.check(episode["order"] in (0, None), f"order is {episode['order']}")
         for victim in episode["victims"]:
             t.check(victim["anon_bytes"] and victim["anon_bytes"] > 20 * MiB, f"anon_bytes is {victim['anon_bytes']}")

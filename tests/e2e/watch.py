@@ -28,15 +28,17 @@ class Terminal:
                                         env={**os.environ, "TERM": "xterm", "LC_ALL": "C.UTF-8"})
         os.close(there)
         t.later(self.process.kill)
-        self.raw = b""
+        self.raw, self.lock = b"", threading.Lock()
         threading.Thread(target=self.read, daemon=True).start()
 
     def read(self):
         while True:
             try:
-                self.raw += os.read(self.here, 65536)
+                written = os.read(self.here, 65536)
             except OSError:
                 return
+            with self.lock:
+                self.raw += written
 
     def press(self, keys):
         os.write(self.here, keys.encode())
@@ -48,7 +50,8 @@ class Terminal:
         """Has it drawn anew, twice a second, until the words are there."""
         deadline = time.monotonic() + lib.seconds(timeout)
         while time.monotonic() < deadline:
-            self.raw = b""
+            with self.lock:
+                self.raw = b""
             self.press("\x0c")
             if lib.wait_until(lambda: words in self.text(), 0.5):
                 return self.text()
