@@ -230,7 +230,7 @@ def callers_that_are_no_frames(t):
     names_culprit(t, report, process, "the innermost function is not named")
 
 
-@case(vm="never", limit_s=60, tier="gate")
+@case(vm="never", limit_s=60)
 def code_objects_with_wild_pointers(t):
     report, process, files, path = lies(t, "    code = word(frame() + 32).value\n    word(code + 112).value = 0x10\n    word(code + 128).value = code\n"
                                            "    word(code + 136).value = 0xffffffffffffff00\n")
