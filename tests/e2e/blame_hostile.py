@@ -9,7 +9,7 @@ import subprocess
 
 import containers
 import lib
-from blame import GROWTH, PYTHON, judge
+from blame import GROWTH, PYTHON, judge, premise_of_budget
 from lib import MiB, case
 
 
@@ -38,9 +38,15 @@ def of_pid(report, pid):
     return next((p for p in report["processes"] if p["process"]["pid"] == pid), None)
 
 
+def names_culprit(t, report, process, what="its Python function is not named"):
+    named = process and "culprit" in functions(process)
+    premise_of_budget(t, report, named)
+    t.check(named, what)
+
+
 def check_names_culprit(t, blame, child):
-    process = of_pid(blame.report(), child.pid)
-    t.check(process and "culprit" in functions(process), "its Python function is not named")
+    report = blame.report()
+    names_culprit(t, report, of_pid(report, child.pid))
 
 
 def functions(process):
@@ -57,21 +63,24 @@ def python(t, group, text):
     return child, path
 
 
-@case(vm="never", limit_s=60)
+@case(vm="never", limit_s=60, tier="gate")
 def a_process_that_has_ended_keeps_its_names(t):
     child, path = python(t, None, "tell('ready')\nos.read(0, 1)\nculprit()\n")
     blame = Blame(t, "--pid", child.pid)
     child.go()
     child.wait()
-    process = of_pid(blame.report(), child.pid)
+    report = blame.report()
+    process = of_pid(report, child.pid)
     t.check(process and process["exited"], f"it is shown as {process and process['exited']}")
-    t.check(process and "culprit" in functions(process), "its Python function is not named")
+    names_culprit(t, report, process)
 
 
 @case(vm="never", limit_s=60)
 def a_process_that_executes_another_program(t):
-    child, path = python(t, None, "tell('ready')\nos.read(0, 1)\nculprit(256)\nos.execv('/usr/bin/python3', ['python3', '-c', "
-                         "'import time\\nkept = [bytearray(65536) for i in range(1024)]\\nprint(chr(123) + chr(34) + \"event\" + chr(34) + \":\" + chr(34) + \"grown\" + chr(34) + chr(125), flush=True)\\ntime.sleep(60)'])\n")
+    second = ("from time import sleep\nkept = [bytearray(65536) for i in range(1024)]\n"
+              "print('{\"event\":\"grown\"}', flush=True)\nsleep(60)")
+    child, path = python(t, None, "tell('ready')\nos.read(0, 1)\nculprit(256)\n"
+                         f"os.execv('/usr/bin/python3', ['python3', '-c', {second!r}])\n")
     blame = Blame(t, "--pid", child.pid)
     child.go()
     child.wait_for("grown", timeout=20)
@@ -211,14 +220,14 @@ def frames_that_call_themselves(t):
     report, process, files, path = lies(t, "    f = frame()\n    word(f + 48).value = f\n")
     t.check(report["python_incomplete"] > 0, "stacks that do not end are not counted")
     t.check(files <= {path, "", None}, f"files are {files}")
-    t.check("culprit" in functions(process), "the innermost function is not named")
+    names_culprit(t, report, process, "the innermost function is not named")
 
 
 @case(vm="never", limit_s=60)
 def callers_that_are_no_frames(t):
     report, process, files, path = lies(t, "    word(frame() + 48).value = 0x7fff00000000\n")
     t.check(files <= {path, "", None}, f"files are {files}")
-    t.check("culprit" in functions(process), "the innermost function is not named")
+    names_culprit(t, report, process, "the innermost function is not named")
 
 
 @case(vm="never", limit_s=60)

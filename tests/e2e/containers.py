@@ -98,15 +98,16 @@ class Container:
 
     def host_pid(self):
         """Of the container's first process."""
-        deadline = time.monotonic() + lib.seconds(10)
-        while time.monotonic() < deadline:
-            state = subprocess.run([self.runc, "state", self.id], capture_output=True, text=True)
+        state = {}
+
+        def runs_or_ended():
+            said = subprocess.run([self.runc, "state", self.id], capture_output=True, text=True)
             with contextlib.suppress(ValueError):
-                if json.loads(state.stdout)["status"] == "running":
-                    return json.loads(state.stdout)["pid"]
-            if self.child.process.poll() is not None:
-                break
-            time.sleep(0.05)
+                state.update(json.loads(said.stdout))
+            return state.get("status") == "running" or self.child.process.poll() is not None
+        lib.wait_until(runs_or_ended, 10, every=0.05)
+        if state.get("status") == "running":
+            return state["pid"]
         raise lib.Skip(f"runc cannot run a container here: {lib.one_line(self.child.stderr()[-300:])}")
 
     def cgroup(self):
@@ -143,7 +144,7 @@ def about_to_grow(t, name, cgroup_path):
     return container, pid
 
 
-@case(vm="never", limit_s=40)
+@case(vm="never", limit_s=40, tier="gate")
 def a_kill_inside_a_container(t):
     name = new_id(t)
     container, pid = about_to_grow(t, name, f"{lib.base().path}/docker/{name}")
@@ -151,7 +152,7 @@ def a_kill_inside_a_container(t):
     scene = Scene(t)
     scene.tids = {pid: pid}
     container.child.go()
-    t.equal("exit code of the container", container.child.wait(), 137)
+    t.killed(container.child)
     scene.wait(1)
     t.equal("recorded victims", [v["pid"] for v in scene.victims()], [pid])
     kernel = scene.kernel_victims()
@@ -164,7 +165,7 @@ def a_kill_inside_a_container(t):
             t.equal("ns_pid", victim.get("ns_pid"), 1)
 
 
-@case(vm="never", limit_s=40)
+@case(vm="never", limit_s=40, tier="gate")
 def the_pods_limit_above_the_containers(t):
     name, uid = new_id(t), "3f2c9a10-7b1e-4a55-9d7e-0123456789ab"
     pods = t.cgroup("kubepods").child("burstable")
@@ -177,7 +178,7 @@ def the_pods_limit_above_the_containers(t):
     group = container.cgroup()
     scene = Scene(t)
     container.child.go()
-    t.equal("exit code of the container", container.child.wait(), 137)
+    t.killed(container.child)
     scene.tids = {pid: pid}
     scene.check({pid: Expected(group, pod, container.words, "shown")})
     for episode in scene.episodes():
@@ -195,13 +196,13 @@ def a_container_as_scope(t):
     scene = Scene(t, tracer=tracer)
     group = container.cgroup()
     other = t.start(t.cgroup().limit(16 * MiB), "grow", "--anon", "32M")
-    t.equal("exit code of a stranger", other.wait(), 137)
-    t.log.wait_for_kill_of(scene.log_mark, other.pid, lib.seconds(5))
+    t.killed(other)
+    t.premise(t.log.wait_for_kill_of(scene.log_mark, other.pid, lib.seconds(5)), "the log has no line of the stranger")
     scene.log_mark = t.log.mark()
     container.child.go()
-    t.equal("exit code of the container", container.child.wait(), 137)
+    t.killed(container.child)
     scene.tids = {pid: pid}
-    scene.check({pid: Expected(group, group, container.words, "shown")})
+    scene.check({pid: Expected(group, group, container.words, "shown")}, scope_ends=True)
     outside = [s["cgroup"]["path"] for s in tracer.all("sample") if not s["cgroup"]["path"].startswith(group.path)]
     t.equal("cgroups outside of the scope", outside[:2], [])
     tracer.stop()
@@ -224,9 +225,9 @@ def a_container_by_its_name_at_docker_as_scope(t):
     scene = Scene(t, tracer=tracer)
     group = container.cgroup()
     container.child.go()
-    t.equal("exit code of the container", container.child.wait(), 137)
+    t.killed(container.child)
     scene.tids = {pid: pid}
-    scene.check({pid: Expected(group, group, container.words, "shown")})
+    scene.check({pid: Expected(group, group, container.words, "shown")}, scope_ends=True)
     tracer.stop()
     t.check_stream(tracer)
 
@@ -244,7 +245,7 @@ def a_cgroup_inside_a_container(t):
     t.later(inner.remove)
     scene = Scene(t)
     child = t.start(inner, "grow", "--anon", "64M")
-    t.equal("exit code of the victim", child.wait(), 137)
+    t.killed(child)
     scene.knows(child)
     for episode in scene.check({child.pid: Expected(inner, inner, child.command, "shown")}):
         t.equal("container of the inner cgroup", episode["limit_cgroup"] and episode["limit_cgroup"]["container"], name)
@@ -258,16 +259,14 @@ def oomcast_in_a_privileged_container_sees_the_host(t):
     tracer = lib.Oomcast(container.command[0], container.command[1:])
     t.later(tracer.kill)
     container.child = tracer
-    deadline = time.monotonic() + lib.seconds(15)
-    while not tracer.mark() and tracer.process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.05)
+    lib.wait_until(lambda: tracer.mark() or tracer.process.poll() is not None, 15)
     if "runc run failed" in tracer.stderr():
         t.skip(f"runc cannot run a container here: {lib.one_line(tracer.stderr()[-300:])}")
     tracer.started()
     scene = Scene(t, tracer=tracer)
     group = t.cgroup().limit(32 * MiB)
     child = t.start(group, "grow", "--anon", "64M")
-    t.equal("exit code of the victim", child.wait(), 137)
+    t.killed(child)
     scene.knows(child)
     scene.check({child.pid: Expected(group, group, child.command, "shown")})
     subprocess.run([container.runc, "kill", name, "INT"], capture_output=True)

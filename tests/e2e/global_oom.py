@@ -1,9 +1,7 @@
 """The machine's own limit and sysrq-f: only where the machine is ours to kill in."""
 
 import os
-import time
 
-import lib
 from kills import Expected, Scene, shown
 from lib import case
 
@@ -18,7 +16,7 @@ def out_of_memory(t, *arguments):
     group = t.cgroup()
     child = t.start(group, "grow", "--step", "16M", "--anon", "6G", adj=500)
     child.wait_for("ready")
-    t.equal("exit code of the victim", child.wait(60), 137)
+    t.killed(child, 60)
     scene.knows(child)
     episodes = scene.check({child.pid: Expected(group, None, shown(child), "shown")}, trigger=[], scope="global")
     for episode in episodes:
@@ -50,7 +48,7 @@ def one_inside_a_limited_cgroup_dies_for_the_machine(t):
     scene = machine_trace(t)
     group = t.cgroup().limit(8 << 30)
     child = t.start(group, "grow", "--step", "16M", "--anon", "6G", adj=500)
-    t.equal("exit code of the victim", child.wait(60), 137)
+    t.killed(child, 60)
     scene.knows(child)
     for episode in scene.check({child.pid: Expected(group, None, child.command, "shown")}, trigger=[], scope="global"):
         t.equal("limit_cgroup", episode["limit_cgroup"], None)
@@ -64,10 +62,10 @@ def by_sysrq(t, *arguments):
     group = t.cgroup()
     child = t.start(group, "grow", "--anon", "32M", "--forever", adj=1000)
     child.wait_for("holds")
-    time.sleep(0.5)
+    t.until_told(scene.tracer)
     with open("/proc/sysrq-trigger", "w") as f:
         f.write("f")
-    t.equal("exit code of the victim", child.wait(20), 137)
+    t.killed(child, 20)
     scene.knows(child)
     # Without the kernel log, a kworker as trigger tells it: the machine itself never allocates there.
     for episode in scene.check({child.pid: Expected(group, None, child.command, "shown")}, trigger=[], scope="sysrq"):

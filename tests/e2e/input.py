@@ -1,11 +1,13 @@
 """Bad input and a hostile machine: a clear message, the contract's exit code, and nothing lost."""
 
+import contextlib
+import json
 import os
+import pathlib
 import shutil
 import signal
 import stat
 import subprocess
-import time
 
 import lib
 from kills import Expected, Scene
@@ -24,7 +26,7 @@ def refused(t, code, words, *mentions, **options):
     return err
 
 
-@case(vm="never")
+@case(vm="never", tier="gate")
 def wrong_usage_is_2(t):
     refused(t, 2, ["trace", "--no-such-flag"], "--no-such-flag")
     refused(t, 2, ["no-such-command"], "no-such-command")
@@ -41,7 +43,7 @@ def wrong_usage_is_2(t):
     refused(t, 2, ["trace", "--color", "purple"], "purple")
 
 
-@case(vm="never")
+@case(vm="never", tier="gate")
 def help_and_version_are_0(t):
     for words in (["--help"], ["trace", "--help"], ["--version"]):
         code, out, _ = t.run_oomcast(*words)
@@ -49,7 +51,7 @@ def help_and_version_are_0(t):
         t.check(out.strip(), f"{' '.join(words)} prints nothing")
 
 
-@case(vm="never")
+@case(vm="never", tier="gate")
 def a_scope_that_matches_nothing_is_1_with_near_matches(t):
     group = t.cgroup("training-run")
     refused(t, 1, ["trace", "--cgroup", group.path[:-1]], group.path)
@@ -60,25 +62,25 @@ def a_scope_that_matches_nothing_is_1_with_near_matches(t):
     refused(t, 1, ["trace", "--slurm-job", "424242"], "424242")
 
 
-@case()
+@case(tier="gate")
 def a_scope_that_appears_later_is_awaited(t):
     name = f"{lib.base().path}/later"
     tracer = t.oomcast("trace", "--json", "--cgroup", name, "--wait")
-    time.sleep(0.5)
+    lib.wait_until(lambda: "waiting for" in tracer.stderr(), 10)
+    t.check("waiting for" in tracer.stderr(), f"it says nothing of waiting: {tracer.stderr()!r}")
     # What others do meanwhile is read, and told to nobody.
     beside = t.start(t.cgroup("beside"), "grow", "--anon", "24M")
     beside.wait_for("done")
-    time.sleep(lib.seconds(0.5))
+    tracer.looks_again(2)
     t.equal("lines before the scope exists", tracer.mark(), 0)
     group = t.cgroup("later").limit(32 * MiB)
     t.check(group.path == name, "the test's names differ")
     tracer.started()
     scene = Scene(t, tracer=tracer)
     child = t.start(group, "grow", "--anon", "64M")
-    t.equal("exit code of the victim", child.wait(), 137)
+    t.killed(child)
     scene.knows(child)
-    scene.check({child.pid: Expected(group, group, child.command, "shown")})
-    tracer.stop()
+    scene.check({child.pid: Expected(group, group, child.command, "shown")}, scope_ends=True)
     t.check_stream(tracer)
     of_others = [line for line in tracer.lines.items if line["type"] in ("sample", "forecast", "process", "exit")
                  and name not in ((line.get("cgroup") or (line.get("process") or {}).get("cgroup") or {}).get("path") or "")]
@@ -89,11 +91,44 @@ def a_scope_that_appears_later_is_awaited(t):
 def waiting_for_a_scope_ends_with_a_signal(t):
     for command in ("trace", "blame"):
         tracer = t.oomcast(command, "--json", "--cgroup", f"{lib.base().path}/never", "--wait")
-        deadline = time.monotonic() + lib.seconds(10)
-        while "waiting for" not in tracer.stderr() and time.monotonic() < deadline:
-            time.sleep(0.05)
+        lib.wait_until(lambda: "waiting for" in tracer.stderr(), 10)
         t.check("never" in tracer.stderr(), f"{command} does not say what it waits for: {tracer.stderr()!r}")
         t.equal(f"exit code of {command}", tracer.stop(signal.SIGTERM), 0)
+
+
+RIGHTS_TO_DROP = {"CAP_SYS_ADMIN": 21, "CAP_NET_ADMIN": 12, "CAP_SYS_MODULE": 16, "CAP_SYS_BOOT": 22, "CAP_SETUID": 7,
+                  "CAP_CHOWN": 0}
+
+
+def rights(task):
+    """Names of those to drop that a thread has or may take."""
+    with open(f"{task}/status") as f:
+        held = {key: int(value, 16) for key, value in (line.split(":") for line in f if line.startswith("Cap"))}
+    return [name for name, bit in RIGHTS_TO_DROP.items() if (held["CapEff"] | held["CapPrm"]) >> bit & 1]
+
+
+def needs_rights(t):
+    missing = sorted(set(RIGHTS_TO_DROP) - set(rights("/proc/self")))
+    if missing:
+        t.skip(f"the tests themselves lack {', '.join(missing)}: nothing could be dropped")
+
+
+@case(vm="never", tier="gate")
+def rights_that_are_needed_only_at_the_start_are_dropped(t):
+    needs_rights(t)
+    for words in ([], ["--store", "none"], ["--store", "none", "--no-bpf"]):
+        tracer = t.trace("--cgroup", lib.base().path, *words)
+        t.equal(f"rights that trace {' '.join(words)} kept", rights(f"/proc/{tracer.pid}"), [])
+        tracer.stop()
+
+
+@case(vm="never")
+def rights_are_dropped_by_each_thread(t):
+    needs_rights(t)
+    tracer = t.trace("--cgroup", lib.base().path)
+    kept = {task.name: rights(task) for task in pathlib.Path(f"/proc/{tracer.pid}/task").iterdir()}
+    t.equal(f"threads of {tracer.pid} that kept rights", {task: names for task, names in kept.items() if names}, {})
+    tracer.stop()
 
 
 def as_nobody(t, *words):
@@ -109,7 +144,7 @@ def as_nobody(t, *words):
         raise lib.Skip(f"another user cannot run the binary: {error}")
 
 
-@case()
+@case(tier="gate")
 def without_root_is_3_and_says_what_is_missing(t):
     for words in (["trace", "--json"], ["run", "--", "true"]):
         done = as_nobody(t, *words)
@@ -120,7 +155,7 @@ def without_root_is_3_and_says_what_is_missing(t):
         t.check(not done.stdout.strip(), f"{what} prints on stdout: {done.stdout[:200]!r}")
 
 
-@case()
+@case(tier="gate")
 def doctor_without_root_says_what_is_missing(t):
     done = as_nobody(t, "doctor")
     t.equal("exit code", done.returncode, 3)
@@ -128,9 +163,8 @@ def doctor_without_root_says_what_is_missing(t):
             f"no capability is named: {done.stdout[-400:]!r}")
 
 
-@case(vm="all")
+@case(vm="all", tier="gate", kernel=True)
 def doctor_says_what_is_there(t):
-    import json
     code, out, _ = t.run_oomcast("doctor", "--json")
     t.equal("exit code", code, 0)
     facts = json.loads(out)
@@ -158,7 +192,7 @@ def doctor_says_what_is_there(t):
     t.check("\x1b" not in text, "escape sequences on a pipe")
 
 
-@case(vm="never")
+@case(vm="never", tier="gate")
 def a_machine_without_cgroups_or_btf_is_3(t):
     root = t.folder()
     refused(t, 3, ["trace", "--json", "--root", root], root)
@@ -192,14 +226,14 @@ def one_kill_seen(t, tracer):
     scene = Scene(t, tracer=tracer.started())
     group = t.cgroup().limit(32 * MiB)
     child = t.start(group, "grow", "--anon", "64M")
-    t.equal("exit code of the victim", child.wait(), 137)
+    t.killed(child)
     scene.knows(child)
     scene.check({child.pid: Expected(group, group, child.command, "shown")})
     tracer.stop()
     t.check_stream(tracer)
 
 
-@case()
+@case(tier="gate")
 def without_tracefs_debugfs_and_bpffs(t):
     script = ("for d in /sys/kernel/debug/tracing /sys/kernel/tracing /sys/kernel/debug /sys/fs/bpf; do "
               "while umount -l $d 2>/dev/null; do :; done; done")
@@ -218,7 +252,7 @@ def with_read_only_cgroups(t):
     t.check("read-only" in limited.stderr().lower(), f"it does not say why: {limited.stderr()!r}")
 
 
-@case()
+@case(tier="gate")
 def without_cgroups_is_3(t):
     _, mount = lib.memory_mount()
     tracer = in_mount_namespace(t, f"umount -l {mount}; umount -l /sys/fs/cgroup 2>/dev/null", "trace", "--json")
@@ -226,7 +260,7 @@ def without_cgroups_is_3(t):
     t.check("cgroup" in tracer.stderr().lower(), f"stderr does not name the cgroup file system: {tracer.stderr()!r}")
 
 
-@case(limit_s=60)
+@case(limit_s=60, tier="gate", kernel=True)
 def no_kernel_program_is_refused_that_could_attach(t):
     tracer = t.oomcast("trace", "--json", "-v", "--store", "none", "--for", "1s")
     t.equal("exit code", tracer.finish(30), 0)
@@ -240,9 +274,7 @@ def without_btf(t):
     empty = t.folder()
     tracer = in_mount_namespace(t, f"mount --bind {empty} /sys/kernel/btf || exit 99", "trace", "--json", "--cgroup",
                                 lib.base().path)
-    deadline = time.monotonic() + lib.seconds(15)
-    while not tracer.mark() and tracer.process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.05)
+    lib.wait_until(lambda: tracer.mark() or tracer.process.poll() is not None, 15)
     t.check("btf" in tracer.stderr().lower(), f"stderr does not say that BTF is missing: {tracer.stderr()!r}")
     if tracer.process.poll() is not None:
         t.equal("exit code", tracer.finish(), 3)
@@ -250,7 +282,7 @@ def without_btf(t):
     scene = Scene(t, "--no-bpf", tracer=tracer.started())
     group = t.cgroup().limit(32 * MiB)
     child = t.start(group, "grow", "--anon", "64M")
-    t.equal("exit code of the victim", child.wait(), 137)
+    t.killed(child)
     scene.knows(child)
     scene.check({child.pid: Expected(group, group, child.command, "shown")})
 
@@ -258,11 +290,11 @@ def without_btf(t):
 @case()
 def a_cgroup_that_vanishes(t):
     group = t.cgroup()
-    tracer = t.trace("--cgroup", group.path)
+    tracer = t.trace("--cgroup", group.path, "--interval", "100ms")
     child = t.start(group, "grow", "--anon", "4M")
     t.equal("exit code of the load", child.wait(), 0)
     group.remove()
-    time.sleep(1.5 if lib.VM else 0.7)
+    tracer.looks_again()
     t.check(tracer.process.poll() in (None, 0), f"oomcast ended with {tracer.process.poll()}: {tracer.stderr()}")
     tracer.stop()
     t.check_stream(tracer)
@@ -272,15 +304,15 @@ def a_cgroup_that_vanishes(t):
 def a_process_that_exits(t):
     child = t.start(t.cgroup(), "sleeper")
     child.wait_for("ready")
-    tracer = t.trace("--pid", child.pid)
+    tracer = t.trace("--pid", child.pid, "--interval", "100ms")
     child.end()
-    time.sleep(1.5 if lib.VM else 0.7)
+    tracer.looks_again()
     t.check(tracer.process.poll() in (None, 0), f"oomcast ended with {tracer.process.poll()}: {tracer.stderr()}")
     tracer.stop()
     t.check_stream(tracer)
 
 
-@case()
+@case(tier="gate")
 def names_with_hostile_bytes(t):
     name = b'x\x1b[31m"q\\\xff\xc3\xe2\x80\xae\t'
     version, mount = lib.memory_mount()
@@ -288,31 +320,28 @@ def names_with_hostile_bytes(t):
     t.shared_trace("--cgroup", lib.base().path)
     os.mkdir(path)
 
-    def remove():
-        for _ in range(200):
-            try:
-                os.rmdir(path)
-                return
-            except OSError:
-                time.sleep(0.02)
-    t.later(remove)
+    def removed():
+        with contextlib.suppress(OSError):
+            os.rmdir(path)
+        return not os.path.exists(path)
+    t.later(lib.wait_until, removed, 4)
     group = lib.Cgroup(f"{lib.base().path}/{os.fsdecode(name)}", version, mount, make=False)
     group.path = f"{lib.base().path}/" + name.decode(errors="backslashreplace")
     group.limit(32 * MiB)
     words = t.oomcast("trace", "--cgroup", lib.base().path)  # in words, beside the JSON stream
-    time.sleep(4 if lib.VM else 0.6)
+    words.wait_for("first line", words.mark)
     scene = Scene(t)
     child = t.start(group, "hostile_name", "grow")
     child.wait_for("ready")
     child.go()
-    t.equal("exit code of the victim", child.wait(), 137)
+    t.killed(child)
     scene.wait(1)
     for episode in scene.episodes():
         t.equal("path of the limit's cgroup", episode["limit_cgroup"] and episode["limit_cgroup"]["path"], group.path)
         t.equal("path of the victim's cgroup", [v["cgroup"] and v["cgroup"]["path"] for v in episode["victims"]],
                 [group.path])
     t.equal("recorded victims", [v["pid"] for v in scene.victims()], [child.pid])
-    time.sleep(2.5)
+    words.lines.wait(lambda: str(child.pid).encode() in b"".join(words.lines.raw), lib.seconds(2.5))
     words.stop()
     text = b"".join(words.lines.raw)
     t.check(b"\x1b" not in text, f"an escape byte reaches the terminal: {[l for l in text.splitlines() if b'%c' % 27 in l][:1]}")
@@ -327,23 +356,23 @@ def ends_with(t, number):
     t.check_stream(tracer)
 
 
-@case(vm="never")
+@case(vm="never", tier="gate")
 def sigint_and_sigterm_end_in_order(t):
     ends_with(t, signal.SIGINT)
     ends_with(t, signal.SIGTERM)
 
 
-@case()
+@case(tier="gate")
 def a_kill_just_before_the_end_is_told(t):
     tracer = t.trace("--cgroup", lib.base().path)
     child = t.start(t.cgroup().limit(16 * MiB), "grow", "--anon", "64M")
-    t.equal("exit code of the victim", child.wait(), 137)
+    t.killed(child)
     tracer.stop()
     t.check_stream(tracer)
     t.equal("recorded victims", [v["pid"] for e in tracer.all("oom") for v in e["victims"]], [child.pid])
 
 
-@case(vm="never")
+@case(vm="never", tier="gate")
 def for_a_time_ends_by_itself(t):
     tracer = t.trace("--cgroup", lib.base().path, "--for", "700ms")
     tracer.finish()
@@ -365,7 +394,7 @@ def a_reader_that_goes_away_ends_it(t):
     t.check(code in (0, 1, -signal.SIGPIPE), f"exit code is {code}")
 
 
-@case(vm="never")
+@case(vm="never", tier="gate")
 def a_full_disk_is_1(t):
     if not (os.path.exists("/dev/full") and stat.S_ISCHR(os.stat("/dev/full").st_mode)):
         t.skip("no /dev/full")

@@ -79,23 +79,32 @@ class Scene:
     def wait(self, count):
         """Waits until the kernel named `count` victims, and oomcast as many."""
         if not self.t.log.wait_for(lambda: len(self.kernel_victims()) >= count, lib.seconds(15)):
-            raise lib.Failed(f"the kernel killed {len(self.kernel_victims())} processes, {count} were to die: the test "
-                             "itself is at fault")
+            raise lib.Unfit(f"the kernel killed {len(self.kernel_victims())} processes, {count} were to die")
         try:
             self.tracer.wait_for(f"record of {count} victims", lambda: len(self.victims()) >= count, 8)
         except lib.Failed as late:
             self.t.check(False, str(late))
 
-    def check(self, expected, episodes=1, trigger=None, trigger_cgroup=None, group=False, scope="memcg", settle=0.3):
+    def settle(self, told_late=False, scope_ends=False):
+        """Waits until all that oomcast may have to say of this has been said. `told_late`: not each of the victims was
+        waited for, and a line may come as late as 2 s after its kill. `scope_ends`: no more than the end can follow."""
+        if scope_ends:
+            self.tracer.stop()
+        else:
+            self.t.until_told(self.tracer, 2.2 if told_late else 0.3)
+
+    def check(self, expected, episodes=1, trigger=None, trigger_cgroup=None, group=False, scope="memcg", **settle):
         """`expected`: process → Expected, all that die. `trigger`: pids of which one triggered; default: the victim."""
         t = self.t
         self.wait(len(expected))
-        time.sleep(settle)
+        self.settle(**settle)
         kernel = self.kernel_victims()
-        Scene.scenes += [(line.tid, line.comm) for lines in kernel.values() for line in lines[:1]]
-        t.equal("set of processes that the kernel killed", sorted(kernel), sorted(expected))
         recorded = self.victims()
-        t.equal("recorded victims", sorted(v["pid"] for v in recorded), sorted(kernel))
+        # What is wrong here is told here, and not again by totals.py.
+        if t.equal("recorded victims", sorted(v["pid"] for v in recorded), sorted(kernel)):
+            Scene.scenes += [(line.tid, line.comm) for lines in kernel.values() for line in lines[:1]]
+        t.premise(sorted(kernel) == sorted(expected),
+                  f"the kernel killed {sorted(kernel)}, {sorted(expected)} were to die")
         if episodes is not None:
             t.equal("number of oom lines", len(self.episodes()), episodes)
         for episode in self.episodes():
@@ -208,8 +217,10 @@ def kill_one(t, command, limit=32 * MiB, arguments=(), event="ready", source="sh
     group = t.cgroup().limit(limit)
     child = t.start(group, *command, adj=adj)
     child.wait_for(event)
+    if not scene.bpf:  # who executes another program between two looks at /proc is known as the one before
+        t.until_told(scene.tracer)
     child.go()
-    t.equal("exit code of the victim", child.wait(), 137)
+    t.killed(child)
     scene.knows(child)
     expected = {child.pid: Expected(group, group, shown(child, event), source)}
     return scene.check(expected, **check)[:1], child, group
@@ -217,11 +228,14 @@ def kill_one(t, command, limit=32 * MiB, arguments=(), event="ready", source="sh
 
 # ---- one process ----------------------------------------------------------------------------------------------------
 
-@case(vm="all")
+@case(vm="all", tier="gate", kernel=True)
 def one_process_one_limit(t):
     episodes, child, _ = kill_one(t, ["grow", "--anon", "64M"])
+    mine = next(kill.time_ns for kill in t.log.kills if kill.tid == child.pid)
+    others = [kill.tid for kill in t.log.kills if kill.tid != child.pid and abs(kill.time_ns - mine) < 3 * 10**9]
     for episode in episodes:
-        t.equal("checks.vmstat of a kill on its own", episode["checks"]["vmstat"], 1)
+        if not others:  # the machine's counter cannot tell theirs from ours
+            t.equal("checks.vmstat of a kill on its own", episode["checks"]["vmstat"], 1)
         t.check(episode["order"] in (0, None), f"order is {episode['order']}")
         for victim in episode["victims"]:
             t.check(victim["anon_bytes"] and victim["anon_bytes"] > 20 * MiB, f"anon_bytes is {victim['anon_bytes']}")
@@ -230,7 +244,7 @@ def one_process_one_limit(t):
             t.equal("swap_bytes", victim["swap_bytes"], 0)
 
 
-@case()
+@case(tier="gate")
 def anon_file_and_shmem_are_told_apart(t):
     episodes, _, _ = kill_one(t, ["grow", "--shmem", "12M", "--file", "8M", "--anon", "128M"], limit=48 * MiB)
     for victim in episodes[0]["victims"] if episodes else []:
@@ -243,26 +257,31 @@ def oom_score_adj_is_the_last_one_set(t):
     kill_one(t, ["grow", "--anon", "64M"], adj=321)
 
 
-@case(vm="all")
+@case(vm="all", tier="gate")
 def a_victim_that_lives_a_few_milliseconds(t):
     scene = Scene(t)
     expected = {}
     for i in range(5):
         group = t.cgroup().limit(8 * MiB)
         child = t.start(group, "short_lived", "32M")
-        t.equal("exit code of the victim", child.wait(), 137)
+        t.killed(child)
         scene.knows(child)
         expected[child.pid] = Expected(group, group, child.command, "shown")
     scene.check(expected, episodes=5)
 
 
-@case(vm="all")
+@case(vm="all", tier="gate", kernel=True)
 def many_threads_fault_at_once(t):
-    for _ in range(1 if lib.VM else 4):
+    kill_one(t, ["threads", 9])
+
+
+@case(vm="never")
+def many_threads_fault_at_once_again_and_again(t):
+    for _ in range(4):
         kill_one(t, ["threads", 9])
 
 
-@case(vm="all")
+@case(vm="all", tier="gate", kernel=True)
 def the_marked_task_is_not_the_main_thread(t):
     episodes, child, _ = kill_one(t, ["dead_leader"])
     tid = child.wait_for("leader_gone")["tid"]
@@ -277,37 +296,37 @@ def kills_one_after_the_other_are_episodes_of_their_own(t):
     for _ in range(3):
         scene = Scene(t)
         child = t.start(group, "grow", "--anon", "64M")
-        t.equal("exit code of the victim", child.wait(), 137)
+        t.killed(child)
         scene.knows(child)
         scene.check({child.pid: Expected(group, group, child.command, "shown")})
 
 
 # ---- whose limit, whose cgroup ----------------------------------------------------------------------------------------
 
-@case(vm="all")
+@case(vm="all", tier="gate", kernel=True)
 def the_limit_is_two_levels_up(t):
     scene = Scene(t)
     owner = t.cgroup().limit(32 * MiB)
     leaf = owner.child("middle").child("leaf")
     child = t.start(leaf, "grow", "--anon", "64M")
-    t.equal("exit code of the victim", child.wait(), 137)
+    t.killed(child)
     scene.knows(child)
     scene.check({child.pid: Expected(leaf, owner, child.command, "shown")})
 
 
-@case()
+@case(tier="gate")
 def the_limit_that_fires_is_the_tighter_one_below(t):
     scene = Scene(t)
     top = t.cgroup().limit(256 * MiB)
     middle = top.child("middle").limit(32 * MiB)
     leaf = middle.child("leaf").limit(128 * MiB)
     child = t.start(leaf, "grow", "--anon", "64M")
-    t.equal("exit code of the victim", child.wait(), 137)
+    t.killed(child)
     scene.knows(child)
     scene.check({child.pid: Expected(leaf, middle, child.command, "shown")})
 
 
-@case()
+@case(tier="gate")
 def victim_and_trigger_are_in_different_cgroups(t):
     scene = Scene(t)
     owner = t.cgroup().limit(64 * MiB)
@@ -315,8 +334,8 @@ def victim_and_trigger_are_in_different_cgroups(t):
     holder = t.start(big, "grow", "--anon", "44M", "--forever")
     holder.wait_for("holds")
     pusher = t.start(small, "grow", "--anon", "24M", "--go")
-    t.equal("exit code of the victim", holder.wait(), 137)
-    pusher.wait_for("at", count=24)
+    t.killed(holder)
+    pusher.wait_for("at", count=24, error=lib.Unfit)
     scene.knows(holder)
     scene.knows(pusher)
     scene.check({holder.pid: Expected(big, owner, holder.command, "shown")}, trigger=[pusher.pid],
@@ -324,13 +343,13 @@ def victim_and_trigger_are_in_different_cgroups(t):
 
 
 # On the host only: in emulation the victim's memory comes back so late that the kernel kills a second process.
-@case(vm="never")
+@case(vm="never", tier="gate")
 def culprit_victim_and_trigger_are_three_processes(t):
     scene = Scene(t)
     group = t.cgroup().limit(256 * MiB)
     child = t.start(group, "culprit", "256M")
     roles = {role: child.wait_for("role", role=role)["pid"] for role in ("culprit", "victim", "trigger")}
-    child.wait_for("survived")
+    child.wait_for("survived", error=lib.Unfit)
     scene.knows(child)
     episodes = scene.check({roles["victim"]: Expected(group, group, child.command, "shown")},
                            trigger=[roles["trigger"]])
@@ -342,7 +361,7 @@ def culprit_victim_and_trigger_are_three_processes(t):
     child.go()
 
 
-@case(vm="all")
+@case(vm="all", tier="gate")
 def a_limit_lowered_below_the_usage(t):
     group = t.cgroup().limit(64 * MiB)
     if group.version == 1:
@@ -352,7 +371,7 @@ def a_limit_lowered_below_the_usage(t):
     child.wait_for("holds")
     scene.knows(child)
     group.write("memory.max", 16 * MiB)
-    t.equal("exit code of the victim", child.wait(), 137)
+    t.killed(child)
     scene.wait(1)
     kernel = scene.kernel_victims()
     t.equal("recorded victims", [v["pid"] for v in scene.victims()], sorted(kernel))
@@ -365,7 +384,7 @@ def a_limit_lowered_below_the_usage(t):
 
 # ---- many processes ---------------------------------------------------------------------------------------------------
 
-@case(vm="all")
+@case(vm="all", tier="gate", kernel=True)
 def a_group_kill_is_one_episode_with_four_victims(t):
     group = t.cgroup().limit(48 * MiB).group_kill()
     scene = Scene(t)
@@ -374,15 +393,15 @@ def a_group_kill_is_one_episode_with_four_victims(t):
         child.wait_for("holds")
     grower = t.start(group, "grow", "--anon", "96M")
     for child in [*quiet, grower]:
-        t.equal("exit code of a victim", child.wait(), 137)
+        t.killed(child)
         scene.knows(child)
     t.log.sync(lib.seconds(1))
-    t.check(t.log.since(scene.log_mark)["groups"], "the kernel said nothing of memory.oom.group")
+    t.premise(t.log.since(scene.log_mark)["groups"], "the kernel said nothing of memory.oom.group")
     scene.check({child.pid: Expected(group, group, child.command, "shown") for child in [*quiet, grower]},
                 trigger=[grower.pid], group=True)
 
 
-@case()
+@case(tier="gate")
 def a_group_kill_of_an_ancestor(t):
     owner = t.cgroup().limit(48 * MiB).group_kill()
     scene = Scene(t)
@@ -391,7 +410,7 @@ def a_group_kill_of_an_ancestor(t):
     quiet.wait_for("holds")
     grower = t.start(two, "grow", "--anon", "96M")
     for child in (quiet, grower):
-        t.equal("exit code of a victim", child.wait(), 137)
+        t.killed(child)
         scene.knows(child)
     episodes = scene.check({quiet.pid: Expected(one, owner, quiet.command, "shown"),
                             grower.pid: Expected(two, owner, grower.command, "shown")}, trigger=[grower.pid],
@@ -406,12 +425,11 @@ def shared_memory(t, how, grower_is_child):
     child.wait_for("ready")
     child.go()
     second = child.wait_for("child")["pid"]
-    t.equal("exit code of the parent", child.wait(), 137)
+    t.killed(child)
     scene.knows(child)
     t.log.wait_for(lambda: scene.kernel_victims(), lib.seconds(10))
     marked = list(scene.kernel_victims())
-    if not t.check(marked and set(marked) <= {child.pid, second}, f"the kernel killed {marked}"):
-        return
+    t.premise(marked and set(marked) <= {child.pid, second}, f"the kernel killed {marked}")
     episodes = scene.check({pid: Expected(group, group, child.command, "shown") for pid in marked},
                            trigger=[second if grower_is_child else child.pid])
     for episode in episodes:
@@ -419,12 +437,12 @@ def shared_memory(t, how, grower_is_child):
         t.equal("also_killed", sorted(also), sorted({child.pid, second} - set(marked)))
 
 
-@case(vm="all")
+@case(vm="all", tier="gate")
 def a_process_that_shares_the_victims_memory_dies_with_it(t):
     shared_memory(t, "clone", grower_is_child=False)
 
 
-@case()
+@case(tier="gate")
 def a_vfork_child_dies_with_its_parent(t):
     shared_memory(t, "vfork", grower_is_child=True)
 
@@ -438,21 +456,21 @@ def twenty(t, *arguments):
     for child in children:
         child.go()
     for child in children:
-        t.equal("exit code of a victim", child.wait(), 137)
+        t.killed(child)
         scene.knows(child)
     expected = {c.pid: Expected(g, g, c.command, "shown") for c, g in zip(children, groups)}
     episodes = scene.check(expected, episodes=20 if scene.bpf else None)
     t.check(len({e["id"] for e in episodes}) == len(episodes), "episodes share an id")
 
 
-@case(vm="all", limit_s=40)
+@case(vm="all", limit_s=40, tier="gate")
 def twenty_at_once(t):
     twenty(t)
 
 
 # ---- what the process showed ------------------------------------------------------------------------------------------
 
-@case()
+@case(tier="gate")
 def arguments_rewritten_in_place(t):
     kill_one(t, ["rewrites_argv", "words", "first-word", "second"], event="rewritten")
 
@@ -469,32 +487,34 @@ def arguments_unmapped_are_those_of_exec(t):
     child = t.start(group, "unmaps_argv", "one", "two")
     t.check(child.wait_for("unmapped")["cmdline"] in ([], None), "the workload's arguments can still be read")
     child.go()
-    t.equal("exit code of the victim", child.wait(), 137)
+    t.killed(child)
     scene.knows(child)
     scene.check({child.pid: Expected(group, group, child.command, "exec")})
 
 
-@case()
+@case(tier="gate")
 def a_command_line_with_hostile_bytes(t):
     scene = Scene(t)
     group = t.cgroup().limit(32 * MiB)
     words = [b"\xff\xfe", "new\nline", "\x1b[2J", '"quoted\\"', "", "päth"]
-    process = subprocess.Popen([t.workload("enter"), group.procs_file, "--", t.workload("hostile_name"), "grow", *words],
-                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [t.workload("enter"), group.procs_file, "--", t.workload("hostile_name"), "grow", *words],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    t.later(process.kill)
     process.wait(lib.seconds(10))
     scene.tids = {process.pid: process.pid}
     scene.check({process.pid: Expected(group, group, [str(t.workload("hostile_name")), "grow", "\\xff\\xfe",
                                                       *words[1:]], "shown")})
 
 
-@case()
+@case(tier="gate")
 def a_comm_with_hostile_bytes(t):
     kill_one(t, ["hostile_name", "grow"])
 
 
 # ---- one source alone -------------------------------------------------------------------------------------------------
 
-@case(vm="all")
+@case(vm="all", tier="gate", kernel=True)
 def without_the_kernel_log(t):
     episodes, _, _ = kill_one(t, ["grow", "--shmem", "4M", "--anon", "64M"], arguments=("--no-kmsg",), adj=55)
     for episode in episodes:
@@ -519,14 +539,14 @@ def without_the_kernel_log_the_limit_two_levels_up(t):
     owner = t.cgroup().limit(32 * MiB)
     leaf = owner.child("middle").child("leaf")
     child = t.start(leaf, "grow", "--anon", "64M")
-    t.equal("exit code of the victim", child.wait(), 137)
+    t.killed(child)
     scene.knows(child)
     scene.check({child.pid: Expected(leaf, owner, child.command, "shown")})
 
 
-@case(vm="all")
+@case(vm="all", tier="gate", kernel=True)
 def without_kernel_programs(t):
-    kill_one(t, ["grow", "--shmem", "4M", "--anon", "64M"], arguments=("--no-bpf",), adj=56)
+    kill_one(t, ["grow", "--go", "--shmem", "4M", "--anon", "64M"], arguments=("--no-bpf",), adj=56)
 
 
 @case()
@@ -541,7 +561,7 @@ def without_kernel_programs_twenty_at_once(t):
     twenty(t, "--no-bpf")
 
 
-# A process younger than a look at /proc has no known cgroup without kernel programs, so the youngest grows slowly.
+# A process younger than a look at /proc has no known cgroup without kernel programs, so the youngest waits for one.
 @case()
 def without_kernel_programs_a_group_kill(t):
     group = t.cgroup().limit(48 * MiB).group_kill()
@@ -551,10 +571,10 @@ def without_kernel_programs_a_group_kill(t):
         child.wait_for("holds")
     grower = t.start(group, "grow", "--go", "--anon", "96M")
     grower.wait_for("ready")
-    time.sleep(lib.seconds(1.5))
+    t.until_told(scene.tracer)
     grower.go()
     for child in [*quiet, grower]:
-        t.equal("exit code of a victim", child.wait(), 137)
+        t.killed(child)
         scene.knows(child)
     scene.check({child.pid: Expected(group, group, child.command, "shown") for child in [*quiet, grower]},
                 trigger=[grower.pid], group=True)
@@ -562,20 +582,20 @@ def without_kernel_programs_a_group_kill(t):
 
 # ---- other loads, other scopes ----------------------------------------------------------------------------------------
 
-@case()
+@case(tier="gate")
 def the_whole_machine_as_scope(t):
     tracer = t.trace()
     scene = Scene(t, tracer=tracer)
     group = t.cgroup().limit(32 * MiB)
     child = t.start(group, "grow", "--anon", "64M")
-    t.equal("exit code of the victim", child.wait(), 137)
+    t.killed(child)
     scene.knows(child)
     scene.check({child.pid: Expected(group, group, child.command, "shown")})
     tracer.stop()
     t.check_stream(tracer)
 
 
-@case(vm="never")
+@case(vm="never", tier="gate")
 def a_process_as_scope(t):
     group = t.cgroup().limit(32 * MiB)
     child = t.start(group, "grow", "--go", "--anon", "64M")
@@ -583,13 +603,13 @@ def a_process_as_scope(t):
     tracer = t.trace("--pid", child.pid)
     scene = Scene(t, tracer=tracer)
     other = t.start(t.cgroup().limit(16 * MiB), "grow", "--anon", "64M")
-    t.equal("exit code of a stranger", other.wait(), 137)
-    t.log.wait_for_kill_of(scene.log_mark, other.pid, lib.seconds(5))
+    t.killed(other)
+    t.premise(t.log.wait_for_kill_of(scene.log_mark, other.pid, lib.seconds(5)), "the log has no line of the stranger")
     scene.log_mark = t.log.mark()
     child.go()
-    t.equal("exit code of the victim", child.wait(), 137)
+    t.killed(child)
     scene.knows(child)
-    scene.check({child.pid: Expected(group, group, child.command, "shown")})
+    scene.check({child.pid: Expected(group, group, child.command, "shown")}, scope_ends=True)
 
 
 def stress(t, *load, limit=96 * MiB):
@@ -606,7 +626,7 @@ def stress(t, *load, limit=96 * MiB):
     if not kernel:
         t.skip(f"stress-ng {' '.join(load)} was not killed")
     expected = {pid: Expected(group, group) for pid in kernel}
-    scene.check(expected, episodes=None, trigger=[], settle=2.2)
+    scene.check(expected, episodes=None, trigger=[], told_late=True)
 
 
 @case(vm="never")
@@ -619,7 +639,7 @@ def stress_ng_brk(t):
     stress(t, "--brk", "2", "--brk-mlock", limit=12 * MiB)
 
 
-@case(vm="never")
+@case(vm="never", tier="gate")
 def stress_ng_vm(t):
     stress(t, "--vm", "2", "--vm-bytes", "256M", "--vm-keep", "--oomable")
 
@@ -632,7 +652,7 @@ def the_victim_has_memory_in_swap(t):
     scene = Scene(t)
     group = t.cgroup().limit(32 * MiB, swap=24 * MiB)
     child = t.start(group, "grow", "--anon", "128M")
-    t.equal("exit code of the victim", child.wait(60), 137)
+    t.killed(child, 60)
     scene.knows(child)
     for episode in scene.check({child.pid: Expected(group, group, child.command, "shown")}):
         for victim in episode["victims"]:
@@ -642,7 +662,7 @@ def the_victim_has_memory_in_swap(t):
 
 # ---- SIGKILL from user space --------------------------------------------------------------------------------------------
 
-@case()
+@case(tier="gate", kernel=True)
 def a_sigkill_from_user_space_names_its_sender(t):
     tracer = t.shared_trace("--cgroup", lib.base().path)
     mark = tracer.mark()
@@ -657,7 +677,7 @@ def a_sigkill_from_user_space_names_its_sender(t):
     t.equal("oom lines", len(tracer.all("oom", mark)), 0)
 
 
-@case()
+@case(tier="gate")
 def cgroup_kill_is_named_as_the_cause(t):
     group = t.cgroup()
     if group.version == 1:

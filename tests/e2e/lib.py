@@ -1,5 +1,7 @@
 """What the cases share: memory cgroups of v1 and v2, processes that start inside them, oomcast under observation."""
 
+import calendar
+import collections
 import contextlib
 import dataclasses
 import json
@@ -30,12 +32,35 @@ class Failed(Exception):
     """The case cannot go on; says why."""
 
 
+class Unfit(Exception):
+    """A premise of the case does not hold here and now; says which. That says nothing of oomcast: the case is run
+    again, alone, after all others."""
+
+
+TIERS = ("full", "gate")
+# What these claim is true at any pace: they may not fail once.
+TIMELESS = {"kills", "global_oom", "store", "totals", "input", "recordings", "history", "blame_hostile"}
+# Without these nothing is known of kills: unfit to the end is failed.
+MUST_BE_FIT = {"kills", "global_oom", "store", "totals"}
+
+
 @dataclasses.dataclass
 class Case:
     name: str
     run: object
     vm: str
     limit_s: float
+    tier: str
+    kernel: bool
+    timing: bool
+
+    @property
+    def file(self):
+        return self.name.partition(".")[0]
+
+    def in_tier(self, tier):
+        """The full tier has every case; the gate's in an emulated machine those that a particular kernel can tell."""
+        return tier == "full" or (self.tier == "gate" and (self.kernel or not VM))
 
     def not_here(self):
         """Why it is not run in this machine; None: it is."""
@@ -46,11 +71,22 @@ class Case:
         return f"it is run on this kernel's {self.vm} and on the host"
 
 
-def case(vm="v2", limit_s=30):
-    """Registers a function as the case `file.function`. `vm`: the scenario of each emulated kernel in which it is run:
-    all of them, one by name, or never. Emulation is slow, so most are run once a kernel."""
+def case(vm="v2", limit_s=30, tier="full", kernel=False, timing=False):
+    """Registers a function as the case `file.function`.
+
+    `vm`: the scenario of each emulated kernel in which it is run: all of them, one by name, or never. Emulation is
+    slow, so most are run once a kernel. `tier`: the gate's cases are run before each change lands, the full tier has
+    all. `kernel`: of the gate's those that a particular kernel can tell. `timing`: its claim is about time or rates;
+    if it fails it is run once more, alone."""
     def register(function):
-        cases.append(Case(f"{function.__module__}.{function.__name__}", function, vm, limit_s * SLOW))
+        file, name = function.__module__, f"{function.__module__}.{function.__name__}"
+        if tier not in TIERS:
+            raise ValueError(f"{name}: tier {tier!r} is none of {', '.join(TIERS)}")
+        if kernel and (tier != "gate" or vm == "never"):
+            raise ValueError(f"{name}: kernel=True is for cases of the gate that are run in emulated machines")
+        if timing and file in TIMELESS:
+            raise ValueError(f"{name}: what {file}.py claims is not about time; it may not fail once")
+        cases.append(Case(name, function, vm, limit_s * SLOW, tier, kernel, timing))
         return function
     return register
 
@@ -58,6 +94,54 @@ def case(vm="v2", limit_s=30):
 def seconds(value):
     """A time to wait at most, on a machine of this speed."""
     return value * SLOW
+
+
+def wait_until(predicate, timeout, every=0.02):
+    """What predicate() returns as soon as that is true; after `timeout` seconds of this machine, what it returns then.
+    For conditions that no line announces."""
+    deadline = time.monotonic() + seconds(timeout)
+    while True:
+        late = time.monotonic() >= deadline
+        found = predicate()
+        if found or late:
+            return found
+        time.sleep(every)
+
+
+def pause(how_long, why):
+    """Where time itself is what a case is about: how far apart two things are, how long a load lasts."""
+    assert why
+    time.sleep(how_long)
+
+
+def available_bytes():
+    """What the machine could still give."""
+    with open("/proc/meminfo") as f:
+        return next(int(line.split()[1]) << 10 for line in f if line.startswith("MemAvailable:"))
+
+
+class Pulse:
+    """Whether this machine let programs run: a thread that wakes 100 times a second and notes when it could not."""
+
+    EVERY_S, WORTH_S = 0.01 * SLOW, 0.02
+
+    def __init__(self):
+        self._stalls = collections.deque(maxlen=100_000)  # (from, to) of CLOCK_MONOTONIC, seconds
+        self._last = time.monotonic()
+        threading.Thread(target=self._beat, daemon=True).start()
+
+    def _beat(self):
+        while True:
+            time.sleep(self.EVERY_S)
+            now = time.monotonic()
+            if now - self._last > self.EVERY_S + self.WORTH_S:
+                self._stalls.append((self._last, now))
+            self._last = now
+
+    def longest_stall(self, since):
+        """Seconds, between then and now. Times are those of time.monotonic()."""
+        stalls = [*self._stalls, (self._last, time.monotonic())]
+        return max((end - max(begin, since) for begin, end in stalls if end > since), default=0)
 
 
 # ---- cgroups ------------------------------------------------------------------------------------------------------
@@ -143,19 +227,20 @@ class Cgroup:
         with contextlib.suppress(FileNotFoundError):
             for below in [path for path in self.dir.iterdir() if path.is_dir()]:
                 Cgroup(f"{self.path}/{below.name}", self.version, self.mount, make=False).remove()
-        deadline = time.monotonic() + seconds(10)
-        while self.dir.exists():
+
+        def gone():
             try:
                 for pid in self.procs_file.read_text().split():
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(int(pid), signal.SIGKILL)
                 self.dir.rmdir()
+                return True
             except FileNotFoundError:
-                return
+                return True
             except OSError:
-                if time.monotonic() > deadline:
-                    raise Failed(f"{self.dir} cannot be removed")
-                time.sleep(0.02)
+                return False
+        if not wait_until(gone, 10):
+            raise Failed(f"{self.dir} cannot be removed")
 
 
 _base = None
@@ -248,14 +333,14 @@ class Child:
         self._stderr.join(seconds(2))
         return b"".join(self._errors).decode(errors="replace").strip()
 
-    def wait_for(self, event, count=1, timeout=10, **fields):
-        """The `count`th line of truth of that kind."""
+    def wait_for(self, event, count=1, timeout=10, error=Failed, **fields):
+        """The `count`th line of truth of that kind. `error`: Unfit where the kernel decides whether it comes."""
         def matching():
             return [line for line in list(self.lines.items)
                     if line["event"] == event and all(line.get(k) == v for k, v in fields.items())]
         if not self.lines.wait(lambda: len(matching()) >= count, seconds(timeout)):
-            raise Failed(f"{self.command[0]} did not say '{event}' {count} times; it said "
-                         f"{[line['event'] for line in self.truth][-5:]} {self.stderr() if self.lines.closed else ''}")
+            raise error(f"{self.command[0]} did not say '{event}' {count} times; it said "
+                        f"{[line['event'] for line in self.truth][-5:]} {self.stderr() if self.lines.closed else ''}")
         return matching()[count - 1]
 
     def go(self):
@@ -275,7 +360,8 @@ class Child:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
-        self.process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # a byte to go that it did not live to read
+            self.process.stdin.close()
 
 
 class Oomcast:
@@ -333,6 +419,22 @@ class Oomcast:
         self.wait_for(f"{kind} line", lambda: found() is not None, timeout)
         return found()
 
+    def told_until(self, moment_ns, timeout=10):
+        """Waits for a line about something after that moment, in nanoseconds since the epoch."""
+        def told():
+            return any(epoch_ns(line["time"]) > moment_ns for line in self.lines.items[-50:])
+        self.wait_for("line about later", told, timeout)
+
+    def looks_again(self, times=10):
+        """Waits until it has been woken so often: where nothing is left that it could tell of."""
+        def woken():
+            with contextlib.suppress(FileNotFoundError), open(f"/proc/{self.pid}/status") as f:
+                return next(int(line.split()[1]) for line in f if line.startswith("voluntary_ctxt_switches"))
+            return None  # it has ended
+        before = woken()
+        if before is not None and not wait_until(lambda: (woken() or before + times) >= before + times, 10):
+            raise Failed(f"oomcast {' '.join(self.arguments)} was not woken {times} times")
+
     def rss(self):
         """VmRSS in bytes."""
         return status_bytes(self.pid, "VmRSS")
@@ -360,6 +462,16 @@ class Oomcast:
             self.process.wait()
 
 
+def open_files(pid):
+    """Where its descriptors lead."""
+    files = []
+    with contextlib.suppress(OSError):
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):
+                files.append(os.readlink(f"/proc/{pid}/fd/{fd}"))
+    return files
+
+
 def status_bytes(pid, field):
     with open(f"/proc/{pid}/status") as f:
         return next((int(line.split()[1]) << 10 for line in f if line.startswith(field + ":")), None)
@@ -379,7 +491,6 @@ TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z")
 
 def epoch_ns(time_text):
     """RFC 3339 with nanoseconds → nanoseconds since the epoch."""
-    import calendar
     whole, _, fraction = time_text.rstrip("Z").partition(".")
     return calendar.timegm(time.strptime(whole, "%Y-%m-%dT%H:%M:%S")) * 1_000_000_000 + int(fraction.ljust(9, "0"))
 
@@ -417,7 +528,9 @@ class Context:
     """What a case works with. Everything started through it ends with the case."""
 
     shared = {}  # oomcast processes that live for the whole run, by their arguments
+    ended = []   # of those, what did not
     log = None   # the kernel's log, read by the witness
+    pulse = None
     oomcast_path = workloads_path = None
 
     def __init__(self):
@@ -438,6 +551,24 @@ class Context:
 
     def skip(self, reason):
         raise Skip(reason)
+
+    def premise(self, holds, why):
+        """What the case needs and oomcast has no part in."""
+        if not holds:
+            raise Unfit(why)
+
+    def needs_memory(self, size):
+        """oomcast looks at growth only while the machine has memory to spare."""
+        left = available_bytes()
+        self.premise(left > size, f"the machine has {left >> 20} MiB left, {size >> 20} are needed")
+
+    def killed(self, child, timeout=20):
+        """Waits for the end of what the kernel is to kill. If it did not, there is nothing to see."""
+        try:
+            code = child.wait(timeout)
+        except Failed as late:
+            raise Unfit(f"the kernel did not kill it: {late}") from None
+        self.premise(code == 137, f"the kernel did not kill {' '.join(child.command[:3])[-80:]}: it ended with {code}")
 
     def need_vm(self, why="it would kill strangers here"):
         if not VM:
@@ -471,6 +602,19 @@ class Context:
         self._stack.callback(child.end)
         return child
 
+    def until_told(self, tracer, age_s=0):
+        """Waits until `tracer` tells of something that begins only now, in a cgroup of its own: what it had heard of
+        before is told by then, but for what it holds back. `age_s`: until it tells of something that much later."""
+        moment_ns = time.time_ns() + int(age_s * 1e9)
+        group = self.cgroup()
+        mark = tracer.mark()
+        load = self.start(group, "grow", "--rate", "4M", "--anon", int((age_s + seconds(2)) * 4 * MiB))
+
+        def later(line):
+            return line["cgroup"]["id"] == group.id and epoch_ns(line["time"]) > moment_ns
+        tracer.wait_for_line("sample", later, mark)
+        load.end()
+
     def oomcast(self, *arguments, **options):
         if "--memory" in arguments:
             warm(arguments[arguments.index("--") + 1:])
@@ -487,6 +631,8 @@ class Context:
         key = arguments
         tracer = Context.shared.get(key)
         if tracer is None or tracer.process.poll() is not None:
+            if tracer is not None and tracer.code is None:  # nobody asked it to
+                Context.ended.append(tracer)
             tracer = Oomcast(self.oomcast_path, ["trace", "--json", *arguments])
             Context.shared[key] = tracer
         return tracer.started()

@@ -23,41 +23,47 @@ class Terminal:
     def __init__(self, t, *command):
         self.here, there = pty.openpty()
         fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
-        self.process = subprocess.Popen([t.oomcast_path, *map(str, command)], stdin=there, stdout=there, stderr=subprocess.PIPE,
-                                        env={**os.environ, "TERM": "xterm", "LC_ALL": "C.UTF-8"}, start_new_session=True)
+        self.process = subprocess.Popen([t.oomcast_path, *map(str, command)], stdin=there, stdout=there,
+                                        stderr=subprocess.PIPE, start_new_session=True,
+                                        env={**os.environ, "TERM": "xterm", "LC_ALL": "C.UTF-8"})
         os.close(there)
         t.later(self.process.kill)
-        self.raw = b""
+        self.raw, self.lock = b"", threading.Lock()
         threading.Thread(target=self.read, daemon=True).start()
 
     def read(self):
         while True:
             try:
-                self.raw += os.read(self.here, 65536)
+                written = os.read(self.here, 65536)
             except OSError:
                 return
+            with self.lock:
+                self.raw += written
 
     def press(self, keys):
         os.write(self.here, keys.encode())
 
+    def text(self):
+        return CONTROL.sub(b" ", self.raw).decode(errors="replace")
+
     def wait_for(self, words, timeout=10):
-        """Draws all of it anew until the words are there."""
+        """Has it drawn anew, twice a second, until the words are there."""
         deadline = time.monotonic() + lib.seconds(timeout)
         while time.monotonic() < deadline:
-            self.raw = b""
+            with self.lock:
+                self.raw = b""
             self.press("\x0c")
-            time.sleep(lib.seconds(0.5))
-            text = CONTROL.sub(b" ", self.raw).decode(errors="replace")
-            if words in text:
-                return text
-        raise lib.Failed(f"no '{words}' on the screen: {lib.shortened(text, 2000)}")
+            if lib.wait_until(lambda: words in self.text(), 0.5):
+                return self.text()
+        raise lib.Failed(f"no '{words}' on the screen: {lib.shortened(self.text(), 2000)}")
 
 
-@case(vm="never", limit_s=60)
+@case(vm="never", limit_s=60, timing=True)
 def a_key_tells_from_which_line_a_cgroup_grows(t):
     group = t.cgroup().limit(512 * MiB)
     script = pathlib.Path(__file__).parent.parent / "workloads" / "leak.py"
     line = next(n for n, text in enumerate(script.read_text().splitlines(), 1) if "kept.append" in text)
+    t.needs_memory(768 * MiB)
     t.start(group, "/usr/bin/python3", script, t.folder() / "truth", "10")
     screen = Terminal(t, "watch", "--cgroup", group.path, "--store", "none")
     screen.wait_for(group.path)
