@@ -23,6 +23,9 @@ SOUND = {
     "userspace/app/options.cpp": 'const char* root = "/proc";\n',
     "scripts/setup": "#!/usr/bin/env bash\nset -euo pipefail\n",
     "tests/vm/init": "#!/bin/busybox sh\n",
+    "scripts/check": "#!/usr/bin/env bash\nset -euo pipefail\ngate_steps=(a b)\nfull_steps=(a c b)\n",
+    "tests/e2e/lib.py": "time.sleep(1)\n",
+    "tests/e2e/run.py": "print('kills.one')  # time.sleep(1)\n",
 }
 BREAKS = {
     "an_include_names_only_layers_to_the_left": [
@@ -44,6 +47,12 @@ BREAKS = {
         ("userspace/model/a.cpp", 'open("/proc/self");\n'), ("userspace/base/a.cpp", 'auto p = "/sys";\n')],
     "bash_scripts_stop_at_the_first_error": [
         ("scripts/start", "#!/usr/bin/env bash\nset -e\n"), (".ci/run", "#!/bin/bash\n# set -euo pipefail\n")],
+    "full_holds_all_of_the_gate": [
+        ("scripts/check", "#!/usr/bin/env bash\nset -euo pipefail\ngate_steps=(a b)\nfull_steps=(a c)\n"),
+        ("tests/e2e/run.py", "import sys\nprint('kills.one', 'kills.two' if 'gate' in sys.argv else '')\n"),
+        ("tests/e2e/run.py", "import sys\nsys.exit('a case has no tier')\n")],
+    "cases_wait_for_conditions_and_do_not_sleep": [
+        ("tests/e2e/kills.py", "time.sleep(0.3)\n"), ("tests/e2e/watch.py", "from time import sleep\nsleep(1)\n")],
     "the_top_level_holds_only_what_belongs_there": [
         ("notes.txt", "text\n"), ("tools/x.py", "text\n")],
 }

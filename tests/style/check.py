@@ -5,6 +5,7 @@
 A finding is on the code, not on what comments say, except where the rule is about comments.
 """
 
+import ast
 import pathlib
 import re
 import subprocess
@@ -144,10 +145,36 @@ def the_top_level_holds_only_what_belongs_there():
             yield name, 0, "does not belong on the top level"
 
 
+def full_holds_all_of_the_gate():
+    check = str(texts.get(pathlib.PurePosixPath("scripts/check"), ""))
+    steps = {tier: set(found[1].split()) for tier in ("gate", "full")
+             if (found := re.search(rf"^{tier}_steps=\((.*)\)$", check, re.MULTILINE))}
+    if steps and (left_out := steps["gate"] - steps["full"]):
+        yield "scripts/check", 0, f"full lacks the steps {', '.join(sorted(left_out))}"
+    run = "tests/e2e/run.py"
+    if pathlib.PurePosixPath(run) in texts:
+        cases = {}
+        for tier in "gate", "full":
+            listed = subprocess.run([sys.executable, root / run, "--list", "--tier", tier], text=True, capture_output=True)
+            cases[tier] = set(listed.stdout.split())
+            if listed.returncode != 0 or not cases[tier]:
+                yield run, 0, f"--list --tier {tier}: {listed.stderr.strip()[-200:] or 'nothing'}"
+        if left_out := cases["gate"] - cases["full"]:
+            yield run, 0, f"full lacks {', '.join(sorted(left_out))}"
+
+
+def cases_wait_for_conditions_and_do_not_sleep():
+    cases = {file: text for file, text in texts.items() if str(file.parent) == "tests/e2e" and file.suffix == ".py"}
+    for file, text in cases.items():
+        for node in ast.walk(ast.parse(text)) if file.name != "lib.py" else ():
+            if ast.unparse(node) in ("time.sleep", "from time import sleep"):
+                yield file, node.lineno, "wait for a condition (lib.wait_until), or say why not (lib.pause)"
+
+
 RULES = [an_include_names_only_layers_to_the_left, only_the_sources_of_programs_see_libbpf_and_the_skeletons,
          only_wire_reads_the_wire_header, absent_is_not_zero, kernels_differ_by_capability_not_by_version,
          nothing_is_left_to_do, the_machine_is_named_only_where_roots_are_chosen, bash_scripts_stop_at_the_first_error,
-         the_top_level_holds_only_what_belongs_there]
+         the_top_level_holds_only_what_belongs_there, full_holds_all_of_the_gate, cases_wait_for_conditions_and_do_not_sleep]
 
 
 def main():

@@ -30,7 +30,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Nanos kDefaultWindow = 10s;
-constexpr Nanos kNoteEvery = 50ms;            // a process that ends takes the names of its functions with it
+constexpr Nanos kNoteEvery = 50ms;       // a process that ends takes the names of its functions with it
 constexpr std::size_t kMostNoted = 512;  // processes that are read when the window begins
 
 /// Whose faults are sampled, and which processes that means now.
@@ -241,7 +241,8 @@ Result<int> blame(const Options& options) {
   for (const std::string& line : drop_privileges(false, true)) say(line);
   say(fmt::format("watching {} processes of {} for {}", scope->pids.size(), options.scope.describe(),
                   format_duration(options.duration.value_or(kDefaultWindow))));
-  MonoTime end = begin + options.duration.value_or(kDefaultWindow), now = begin, next_look = begin + kNoteEvery;
+  MonoTime end = begin + options.duration.value_or(kDefaultWindow), now = begin,
+           next_look = begin + kNoteEvery;
   while (now < end && !stop->pending()) {
     pollfd wait[] = {{stop->fd(), POLLIN, 0}, {source ? source->fd() : -1, POLLIN, 0}};
     Nanos left = std::min<Nanos>(end - now, source ? source->next_look() : kNoteEvery);

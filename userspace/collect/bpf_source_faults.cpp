@@ -19,7 +19,6 @@
 namespace oomcast {
 namespace {
 
-
 constexpr Nanos kPaceEvery = std::chrono::milliseconds(100);
 
 class LoadedFaultSource final : public FaultSource {

@@ -22,7 +22,6 @@ constexpr std::uint64_t kMostInsane = 16;
 // found costs a millisecond an interval.
 constexpr unsigned kLooks = 256;
 
-
 class LoadedGpuPages final : public GpuPages {
  public:
   LoadedGpuPages(GpuSource& source, const wire::Units& units) : source_(source), units_(units) {

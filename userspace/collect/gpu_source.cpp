@@ -18,7 +18,6 @@ struct Hook {
 // Cheapest first.
 constexpr Hook kHooks[] = {{"fexit/", "fexit"}, {"tracepoint/", "tracepoints"}, {"tp_btf/", "sys_exit"}};
 
-
 class LoadedGpuSource final : public GpuSource {
  public:
   explicit LoadedGpuSource(const GpuSourceOptions& options) : options_(options) {}

@@ -16,7 +16,6 @@ namespace {
 
 constexpr std::size_t kLongestInfo = 4096;
 
-
 class LoadedGpuXids final : public GpuXids {
  public:
   Status start(const std::string& btf_path) {

@@ -26,7 +26,8 @@ inline constexpr std::size_t npos = std::string_view::npos;
 
 /// Takes `prefix` off `text`; false, and nothing taken: it begins with something else.
 bool take(std::string_view& text, std::string_view prefix);
-/// Takes a number off `text`, as far as its digits go; nullopt, and nothing taken: none is there, or it does not fit.
+/// Takes a number off `text`, as far as its digits go; nullopt, and nothing taken: none is there, or it does
+/// not fit.
 template <typename T>
 std::optional<T> take_number(std::string_view& text, int base = 10) {
   T value{};

@@ -261,9 +261,7 @@ std::string history_text(const std::vector<PastKill>& kills, const HistoryFacts&
 
 std::string history_json(const std::vector<PastKill>& kills, const HistoryFacts& facts) {
   std::string out;
-  auto add = [&](const Json& line) {
-    out += dump(line) + "\n";
-  };
+  auto add = [&](const Json& line) { out += dump(line) + "\n"; };
   Json sources = Json::array();
   for (const std::string& source : facts.sources) sources.push_back(to_valid_utf8(source));
   add({{"type", "start"},

@@ -335,8 +335,7 @@ Result<std::string> to_html(const StackProfile& profile) {
     notes.push_back(fmt::format("{} small branches are left out of the picture", tree.left_out()));
   page["notes"] = std::move(notes);
   page["time"] = format_rfc3339(profile.time);
-  return to_html(*kFlamePage, "oomcast blame: " + profile.title,
-                 dump_ascii(page));
+  return to_html(*kFlamePage, "oomcast blame: " + profile.title, dump_ascii(page));
 }
 
 }  // namespace oomcast

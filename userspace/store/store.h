@@ -21,8 +21,8 @@ namespace oomcast {
 /// Who saw an episode: a run of oomcast, or a log that was read later.
 enum class EpisodeSource : std::uint8_t { live, kmsg, journal, file };
 std::string_view to_string(EpisodeSource source);
-/// How far apart two sources may date one kill: a log's stamps are rounded, its reader is late, and the clocks drift
-/// while a machine is suspended.
+/// How far apart two sources may date one kill: a log's stamps are rounded, its reader is late, and the
+/// clocks drift while a machine is suspended.
 inline constexpr Nanos kSameKill = std::chrono::seconds(10);
 
 /// An episode with everything that is kept around it, each list oldest first. The lists are of the limit's

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <csignal>
 #include <functional>
+#include <system_error>
 
 #include "base/clock.h"
 #include "base/escape.h"
@@ -144,7 +145,6 @@ Result<std::unique_ptr<StoreWriter>> StoreWriter::begin(std::unique_ptr<Target> 
   std::unique_ptr<StoreWriter> out(new StoreWriter());
   out->target_ = std::move(target);
   if (!out->target_->limits) out->most_waiting_ = kMostWaitingRecorded;
-  out->thread_ = std::thread([w = out.get()] { w->work(); });
   return out;
 }
 
@@ -184,8 +184,19 @@ StoreWriter::~StoreWriter() {
   (void)finish();
 }
 
+void StoreWriter::start() {
+  try {
+    thread_ = std::thread([this] { work(); });
+  } catch (const std::system_error& why) {
+    std::lock_guard lock(mutex_);
+    failure_ = fmt::format("starting the thread that writes: {}; nothing more is recorded", why.what());
+    notices_.push_back(*failure_);
+  }
+}
+
 void StoreWriter::add(StoreItem item) {
   bool urgent = is_episode(item);
+  if (!thread_.joinable() && !failure_) start();
   {
     std::lock_guard lock(mutex_);
     if (failure_ || (waiting_.size() >= most_waiting_ && !urgent)) {

@@ -24,9 +24,10 @@ struct StoreLimits {
   Nanos age = std::chrono::hours(24 * 90);  // of everything but the episodes themselves
 };
 
-/// Writes from a thread of its own, so that a slow disk does not hold up the tracing. What was added is in
-/// the file after a second at the latest, also if oomcast is killed; an episode at once, also if the machine
-/// stops.
+/// Writes from a thread of its own, so that a slow disk does not hold up the tracing. It starts with the
+/// first item: a thread has the privileges of the moment at which it starts, and those for opening are given
+/// up before. What was added is in the file after a second at the latest, also if oomcast is killed; an
+/// episode at once, also if the machine stops.
 class StoreWriter {
  public:
   // Items of < 400 bytes that wait; beyond, they are lost and counted. A recording is to have everything.
@@ -57,6 +58,7 @@ class StoreWriter {
   StoreWriter() = default;
   struct Target;  // the thread's own
   static Result<std::unique_ptr<StoreWriter>> begin(std::unique_ptr<Target> target);
+  void start();
   void work();
   bool write(std::vector<StoreItem> items, bool last);
   void notice(std::string text);
