@@ -102,3 +102,26 @@ def what_an_oomcast_that_stands_still_loses_is_counted_and_no_kill(t):
     t.check(lost > 0, f"nothing is said to be lost of {forks} forks; {end['records']} records were read")
     # Each fork and each exit is a record, read or lost.
     t.check(lost + end["records"] >= 2 * forks, f"{end['records']} records, {lost} lost, and {forks} forks")
+
+
+@case(vm="never", limit_s=60, tier="gate")
+def whose_lock_is_always_held_holds_up_nobody(t):
+    holder = t.start(t.cgroup(), "holds_lock", "512M", 64)
+    holder.wait_for("ready")
+    tracer = t.trace("--cgroup", lib.base().path, "--interval", "200ms")
+    holder.go()
+    # Until the reader has wanted the lock, and is gone because of it.
+    given_up = lib.wait_until(lambda: any("reader_given_up" in str(line) for line in tracer.all("lost")), 30)
+    t.premise(given_up, "nothing had to wait for the lock for 50 ms")
+    scene = Scene(t, tracer=tracer)
+    for _ in range(3):
+        group = t.cgroup().limit(16 * MiB)
+        child = t.start(group, "grow", "--anon", "64M")
+        t.killed(child)
+        scene.knows(child)
+        died_ns = time.time_ns()
+        tracer.wait_for_line("oom", lambda line: line["victims"][0]["pid"] == child.pid)
+        t.check(time.time_ns() - died_ns < 2.5e9, f"told {(time.time_ns() - died_ns) / 1e9:.1f} s after it died")
+    holder.end()
+    tracer.stop()
+    t.check_stream(tracer)

@@ -7,10 +7,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <iterator>
 #include <memory>
+#include <span>
 
 #include "base/unique_fd.h"
 
@@ -51,12 +53,12 @@ std::vector<Refused> protect_self() {
   return refused;
 }
 
-std::vector<std::string> drop_privileges(bool writes_files, bool opens_mapped_files) {
+namespace {
+
+// As far as they are there.
+std::vector<std::string> keep_only(std::span<const cap_value_t> keep) {
   std::unique_ptr<_cap_struct, CapFree> now(cap_get_proc()), wanted(cap_init());
   if (!now || !wanted) return {fmt::format("reading capabilities: {}", std::strerror(errno))};
-  std::vector<cap_value_t> keep(std::begin(kKeep), std::end(kKeep));
-  if (writes_files) keep.push_back(CAP_DAC_OVERRIDE);
-  if (opens_mapped_files) keep.push_back(CAP_CHECKPOINT_RESTORE);
   for (cap_value_t cap : keep) {
     cap_flag_value_t has = CAP_CLEAR;
     if (cap_get_flag(now.get(), cap, CAP_PERMITTED, &has) == 0 && has == CAP_SET) {
@@ -67,6 +69,19 @@ std::vector<std::string> drop_privileges(bool writes_files, bool opens_mapped_fi
   if (cap_set_proc(wanted.get()) != 0)
     return {fmt::format("dropping capabilities: {}", std::strerror(errno))};
   return {};
+}
+
+}  // namespace
+
+std::vector<std::string> drop_privileges(bool writes_files, bool opens_mapped_files) {
+  std::vector<cap_value_t> keep(std::begin(kKeep), std::end(kKeep));
+  if (writes_files) keep.push_back(CAP_DAC_OVERRIDE);
+  if (opens_mapped_files) keep.push_back(CAP_CHECKPOINT_RESTORE);
+  return keep_only(keep);
+}
+
+std::vector<std::string> keep_reader_privileges() {
+  return keep_only(std::array{CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_CHECKPOINT_RESTORE});
 }
 
 void raise_file_limit() {

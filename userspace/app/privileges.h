@@ -19,6 +19,8 @@ const std::string& score_before_protection();
 /// may not write to: to remove a cgroup, to touch a file beside a user's; and with `opens_mapped_files`, to
 /// open what other processes have mapped. Returns what was not possible.
 std::vector<std::string> drop_privileges(bool writes_files, bool opens_mapped_files = false);
+/// Keeps what it takes to look at other processes' memory, and nothing else.
+std::vector<std::string> keep_reader_privileges();
 
 /// The soft limit on open files up to the hard one: kept-open cgroup files need it.
 void raise_file_limit();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <utility>
 
 #include "app/cgroup_samples.h"
 #include "base/clock.h"
@@ -23,7 +24,8 @@ constexpr Bytes kMoved = KiB(128);
 constexpr Nanos kWalkEvery = 3s, kWalkAtMost = 60s, kWalksFor = 2ms;
 constexpr int kWalkShare = 200;
 constexpr Bytes kWalkFrom = MiB(16);
-constexpr double kWalkMoved = 0.01;
+constexpr double kWalkMoved = 0.01, kStays = 0.01;
+constexpr Bytes kMostTables = MiB(32);  // of 16 GiB in 4 KiB pages: 16 ms
 
 }  // namespace
 
@@ -101,33 +103,46 @@ std::vector<ProcessSampleFact> ProcessSamples::moved(MonoTime now) {
   return out;
 }
 
-std::vector<ProcessSampleFact> ProcessSamples::measured(MonoTime now) {
-  std::vector<ProcessSampleFact> out;
-  if (world_.episodes().any_open()) return out;
-  Nanos began = clock_now(CLOCK_THREAD_CPUTIME_ID), used = began;
+std::vector<TaskId> ProcessSamples::to_measure(MonoTime now) {
+  std::vector<TaskId> out;
+  Nanos cost{};
   for (const auto& [id, last] : newest_) {
-    if (used - began > kWalksFor) break;
+    if (cost > kWalksFor) break;
     Walk& walk = walks_[id];
-    if (last.rss < kWalkFrom || now < walk.next) continue;
+    // What grows by its RSS needs no walk: the walk is for what becomes private while the RSS stays.
+    bool moves = std::abs((last.rss - walk.rss).as_double()) > kStays * last.rss.as_double();
+    walk.rss = last.rss;
+    if (moves || last.rss < kWalkFrom || now < walk.next) continue;
     const CgroupPtr& cgroup = last.process.cgroup;
     const CgroupState* around = cgroup ? world_.cgroups().find(cgroup->id.inode) : nullptr;
     if (around && is_nearly_full(*around)) continue;
+    if (world_.episodes().any_open_around(around ? std::optional(cgroup->id.inode) : std::nullopt)) continue;
     walk.next = now + kWalkAtMost;
-    auto fact = ask(last, now);
-    if (!fact) continue;
-    auto rollup = procfs_.read_smaps_rollup(id.tgid);
-    Nanos cost = clock_now(CLOCK_THREAD_CPUTIME_ID) - used;
-    used += cost;
-    if (!rollup || !*rollup || !(*rollup)->private_bytes()) continue;
-    Bytes holds = *(*rollup)->private_bytes();
-    bool stays = walk.bytes && std::abs((holds - *walk.bytes).as_double()) < kWalkMoved * holds.as_double();
-    walk.bytes = holds;
-    walk.wait = std::clamp(stays ? 2 * walk.wait : kWalkEvery, kWalkEvery, kWalkAtMost);
-    walk.next = now + std::max(walk.wait, kWalkShare * cost);
-    fact->private_bytes = holds;
-    out.push_back(*std::move(fact));
+    auto status = procfs_.read_status(id.tgid);
+    if (!status || !*status) continue;
+    // Whose pages are locked one by one holds its lock for long, and a walk of large tables lasts: see
+    // Reader.
+    const auto& [locked, tables] = std::pair((*status)->locked, (*status)->page_tables);
+    if (!locked || *locked > Bytes{} || !tables || *tables > kMostTables) continue;
+    cost += walk.cost;
+    out.push_back(id);
   }
   return out;
+}
+
+std::optional<ProcessSampleFact> ProcessSamples::measured(const TaskId& id, std::optional<Bytes> holds,
+                                                          Nanos cost, MonoTime now) {
+  auto last = newest_.find(id);
+  if (!holds || last == newest_.end()) return std::nullopt;
+  Walk& walk = walks_[id];
+  bool stays = walk.bytes && std::abs((*holds - *walk.bytes).as_double()) < kWalkMoved * holds->as_double();
+  walk.bytes = holds;
+  walk.cost = cost;
+  walk.wait = std::clamp(stays ? 2 * walk.wait : kWalkEvery, kWalkEvery, kWalkAtMost);
+  walk.next = now + std::max(walk.wait, kWalkShare * cost);
+  auto fact = ask(last->second, now);
+  if (fact) fact->private_bytes = holds;
+  return fact;
 }
 
 }  // namespace oomcast

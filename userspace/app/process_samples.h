@@ -33,14 +33,20 @@ class ProcessSamples {
   /// Of those that were sampled a moment ago and moved since: they grew and sleep now. Of a process tree all
   /// counts, also what holds memory and never ran.
   std::vector<ProcessSampleFact> moved(MonoTime now);
-  /// With their private memory, of those whose turn it is: workers that copy what they share with their
-  /// parent keep their RSS. None near a kill: it would wait for a lock that a dying process may hold.
-  std::vector<ProcessSampleFact> measured(MonoTime now);
+  /// Whose private memory is to be measured now: workers that copy what they share with their parent keep
+  /// their RSS. Only of those whose RSS stays, that have no locked memory and no large page tables; none near
+  /// a kill.
+  std::vector<TaskId> to_measure(MonoTime now);
+  /// A sample with what was measured; nullopt: it is gone, or could not be measured. `cost` of CPU rules how
+  /// soon it is measured again.
+  std::optional<ProcessSampleFact> measured(const TaskId& id, std::optional<Bytes> holds, Nanos cost,
+                                            MonoTime now);
 
  private:
   struct Walk {
-    std::optional<Bytes> bytes;  // as last measured
-    Nanos wait{};                // between two
+    std::optional<Bytes> bytes;                         // as last measured
+    Bytes rss;                                          // when it was last considered
+    Nanos wait{}, cost = std::chrono::milliseconds(1);  // between two; of the last
     MonoTime next{};
   };
   std::optional<ProcessSampleFact> ask(const ProcessSampleFact& last, MonoTime now) const;

@@ -1,7 +1,5 @@
 #include "app/pythons.h"
 
-#include "blame/python.h"
-
 namespace oomcast {
 namespace {
 
@@ -19,17 +17,18 @@ void Pythons::on_sample(const TaskId& id, Bytes resident, MonoTime now) {
     second_ = now;
     looked_ = 0;
   }
-  if (++looked_ > kMostLooks) return;
+  if (looked_ >= kMostLooks || !reader_.ask(Reader::What::python, id, now)) return;
+  ++looked_;
   if (known_.size() >= kMostKnown) known_.clear();
   known_.insert(id);
-  ProcessMemory memory(roots_, id.tgid);
-  auto maps = memory.maps();
-  if (!maps) return;
-  auto found = find_python(memory, *maps).python;
-  if (!found) return;
-  auto layout = wire::encode(found->layout, found->objects);
-  bpf_.set_python(id.tgid, &layout);
-  pythons_.insert(id);
+}
+
+void Pythons::on_answer(const Reader::Answer& answer) {
+  if (answer.dropped) known_.erase(answer.id);
+  // Forgotten meanwhile: what was found is of another program.
+  if (answer.python.empty() || !known_.contains(answer.id)) return;
+  bpf_.set_python(answer.id.tgid, &answer.python);
+  pythons_.insert(answer.id);
 }
 
 void Pythons::forget(const TaskId& id) {

@@ -3,24 +3,27 @@
 
 #include <unordered_set>
 
+#include "app/reader.h"
 #include "base/task_id.h"
 #include "base/units.h"
 #include "collect/bpf_source.h"
-#include "collect/roots.h"
 
 namespace oomcast {
 
 class Pythons {
  public:
-  Pythons(const Roots& roots, BpfSource& bpf) : roots_(roots), bpf_(bpf) {}
+  Pythons(Reader& reader, BpfSource& bpf) : reader_(reader), bpf_(bpf) {}
 
-  /// A process that holds so much was sampled: looked at once, about 3 ms, at most ten processes a second.
+  /// A process that holds so much was sampled: the reader looks at it once, about 5 ms, at most ten processes
+  /// a second.
   void on_sample(const TaskId& id, Bytes resident, MonoTime now);
+  /// What the reader found. Who was dropped is asked for again; at whom the reader failed is not.
+  void on_answer(const Reader::Answer& answer);
   /// It executed something else, or ended.
   void forget(const TaskId& id);
 
  private:
-  const Roots& roots_;
+  Reader& reader_;
   BpfSource& bpf_;
   std::unordered_set<TaskId> known_, pythons_;
   MonoTime second_{};

@@ -28,6 +28,8 @@ constexpr Nanos kMoreSoon = 50ms;     // after a record: one more look, so that 
 constexpr Nanos kLogSettles = 500ms;  // after a line of the kernel log
 constexpr Nanos kKillPoll = 10ms;     // while memory of a victim is coming back
 constexpr Nanos kExactFor = 5s;       // of what is nearly full
+constexpr Nanos kReaderRests = 200ms;  // after a sign of an OOM
+constexpr double kShort = 0.03;        // of a host's memory, available
 constexpr std::size_t kMaxEvents = 100;
 
 std::optional<std::string> first_line_of(const Roots& roots, const char* sysctl) {
@@ -65,7 +67,8 @@ Result<std::unique_ptr<Session>> Session::open(const Options& options,
   s->cgroups_.emplace(*s->world_, *s->cgroupfs_, descriptor_budget());
   s->processes_.emplace(*s->world_, *s->procfs_, options.interval);
   if (s->bpf_) s->gpu_.emplace(options, s->roots_, *s->world_);
-  if (s->bpf_) s->pythons_.emplace(s->roots_, *s->bpf_);
+  s->reader_.emplace(options.root, score_before_protection());
+  if (s->bpf_) s->pythons_.emplace(*s->reader_, *s->bpf_);
   if (s->bpf_) s->looks_.emplace(*s->world_, options.root, score_before_protection());
   if (options.alert.any())
     s->alerts_ = std::make_unique<Alerts>(
@@ -79,6 +82,7 @@ Result<std::unique_ptr<Session>> Session::open(const Options& options,
   s->also_wait_for(s->timer_.get());
   if (s->bpf_) s->also_wait_for(s->bpf_->fd());
   if (s->kmsg_) s->also_wait_for(s->kmsg_->fd());
+  if (s->reader_->fd() >= 0) s->also_wait_for(s->reader_->fd());
 
   // After the kernel programs: nothing that happens from here on is missed.
   s->scan_tree();
@@ -248,7 +252,8 @@ void Session::start(Sink sink) {
 void Session::step(MonoTime deadline) {
   // One timer serves the interval, the look at lazy records and the end.
   MonoTime until = std::min(deadline, next_poll_);
-  if (auto wait = time_to_look()) until = std::min(until, now() + *wait);
+  for (auto wait : {time_to_look(), reader_->wait()})
+    if (wait) until = std::min(until, now() + *wait);
   if (bpf_) {
     bpf_->sleep_until(until);
     if (drain()) until = std::min(until, now() + kLook);  // came before the kernel programs knew
@@ -262,6 +267,7 @@ void Session::step(MonoTime deadline) {
   epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), -1);
 
   drain();
+  take_answers();
   if (cgroups_->following()) cgroups_->look_at_followed(now());
   if (!world_->episodes().watched().empty()) cgroups_->look_at_kills(now());
   if (now() >= next_poll_) poll_all();
@@ -308,6 +314,7 @@ bool Session::drain() {
         pythons_->forget(exit->task.id);
       }
       if (auto* exec = std::get_if<wire::Exec>(&record)) pythons_->forget(exec->task.id);
+      if (std::holds_alternative<wire::OomMark>(record)) reader_->rest(now() + kReaderRests);
       if (auto* code = std::get_if<wire::DyingCode>(&record)) {
         std::vector<CodePlace> places;
         for (Frame& frame : frames_of(*code))
@@ -431,7 +438,9 @@ void Session::poll_all() {
     });
   for (ExitFact& exit : processes_->ended(now())) emit(std::move(exit));
   for (ProcessSampleFact& sample : processes_->moved(now())) tell_process(std::move(sample));
-  for (ProcessSampleFact& sample : processes_->measured(now())) tell_process(std::move(sample));
+  if (is_short_of_memory()) reader_->rest(now() + options_.interval + kReaderRests);
+  for (const TaskId& id : processes_->to_measure(now()))
+    reader_->ask(Reader::What::private_memory, id, now());
   if (looks_) looks_->plan(when);
   look_for_gpu();
   if (gpu_) gpu_->sample(now());
@@ -523,6 +532,7 @@ void Session::count_losses() {
     known = count;
   };
   if (store_) since(not_stored_, store_->lost(), "not_stored");
+  since(reads_given_up_, reader_->given_up(), "reader_given_up");
   tell_notices();
   if (!bpf_) return;
   LostCounts counts = bpf_->lost();
@@ -633,6 +643,23 @@ void Session::tell(ModelFact fact) {
         },
         fact);
   }
+}
+
+void Session::take_answers() {
+  for (const Reader::Answer& answer : reader_->advance(now())) {
+    if (answer.what == Reader::What::python) {
+      if (pythons_) pythons_->on_answer(answer);
+    } else if (auto sample = processes_->measured(answer.id, answer.private_bytes, answer.cost, now())) {
+      tell_process(*std::move(sample));
+    }
+  }
+}
+
+// As good as nothing is left: the next that wants a page may be the one for which somebody is killed.
+bool Session::is_short_of_memory() const {
+  const auto& host = world_->host();
+  return host && host->available && host->total &&
+         host->available->as_double() < kShort * host->total->as_double();
 }
 
 void Session::tell_process(ProcessSampleFact sample) {

@@ -16,6 +16,7 @@
 #include "app/options.h"
 #include "app/process_samples.h"
 #include "app/pythons.h"
+#include "app/reader.h"
 #include "base/clock.h"
 #include "base/unique_fd.h"
 #include "collect/bpf_source.h"
@@ -104,6 +105,8 @@ class Session {
   void check_levels(const Sample& sample);
   void choose_effort();
   void tell(ModelFact fact);
+  void take_answers();
+  bool is_short_of_memory() const;
   void tell_process(ProcessSampleFact sample);
   void tell_all();
   void emit(Fact fact);
@@ -122,6 +125,7 @@ class Session {
   OomLogParser log_parser_;
   std::unique_ptr<World> world_;
   std::unique_ptr<Alerts> alerts_;
+  std::optional<Reader> reader_;
   std::optional<Pythons> pythons_;    // likewise
   std::optional<GrowthLooks> looks_;  // likewise
   std::optional<GpuFollower> gpu_;    // without kernel programs there is none
@@ -140,7 +144,7 @@ class Session {
   std::map<std::string, std::uint64_t> lost_;
   LostCounts kernel_lost_;
   std::uint64_t missed_ = 0, undecodable_ = 0, dropped_ = 0, gpu_lost_ = 0, gpu_pages_lost_ = 0,
-                not_stored_ = 0, looks_given_up_ = 0;
+                not_stored_ = 0, reads_given_up_ = 0, looks_given_up_ = 0;
   std::uint64_t records_ = 0;
   MonoTime next_poll_{}, exact_until_{}, next_scan_{}, look_until_{};
   MonoTime heard_{};  // all that the log and the kernel programs said until then was read

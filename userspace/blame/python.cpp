@@ -226,7 +226,8 @@ PythonFinding find_python(const ProcessMemory& memory, std::span<const Mapping> 
     bool first = looked_at == 0 && m.inode != 0;  // the executable, whatever its name
     if (m.inode == 0 || m.offset != 0 || !(first || may_hold_python(m.path))) continue;
     if (++looked_at > 16) break;
-    auto symbols = python_symbols(memory.file_of(m), m.begin);
+    auto file = memory.open_file(m);
+    auto symbols = file ? python_symbols(file->path, m.begin) : std::nullopt;
     if (!symbols) continue;
     auto python = identify(memory, *symbols);
     if (!python) {

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -21,7 +22,27 @@ bool take_hex(std::string_view& text, std::uint64_t& value) {
   return true;
 }
 
+Nanos longest_look{};
+
+void end_this_process_after(Nanos time) {
+  auto us = std::chrono::duration_cast<std::chrono::microseconds>(time).count();
+  itimerval timer{{}, {us / 1'000'000, us % 1'000'000}};
+  setitimer(ITIMER_REAL, &timer, nullptr);  // SIGALRM, in its default action
+}
+
 }  // namespace
+
+void limit_looks(Nanos most) {
+  longest_look = most;
+}
+
+Look::Look() {
+  if (longest_look > Nanos{}) end_this_process_after(longest_look);
+}
+
+Look::~Look() {
+  if (longest_look > Nanos{}) end_this_process_after({});
+}
 
 std::vector<Mapping> parse_maps(std::string_view text) {
   std::vector<Mapping> out;
@@ -51,6 +72,7 @@ ProcessMemory::ProcessMemory(const Roots& roots, std::uint32_t pid)
     : dir_(fmt::format("{}/{}", roots.proc(), pid)), pid_(pid) {}
 
 Result<std::vector<Mapping>> ProcessMemory::maps() const {
+  Look look;
   auto text = read_file_at(AT_FDCWD, (dir_ + "/maps").c_str(), kMostMappings * 256);
   if (!text) return Error::from_errno(fmt::format("reading the mappings of process {}", pid_));
   return parse_maps(*text);
@@ -60,7 +82,16 @@ std::string ProcessMemory::file_of(const Mapping& mapping) const {
   return fmt::format("{}/map_files/{:x}-{:x}", dir_, mapping.begin, mapping.end);
 }
 
+std::optional<ProcessMemory::File> ProcessMemory::open_file(const Mapping& mapping) const {
+  Look look;  // a link below map_files is looked up in the address space
+  UniqueFd fd(open(file_of(mapping).c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+  if (!fd) return std::nullopt;
+  std::string path = fmt::format("/proc/self/fd/{}", fd.get());
+  return File{std::move(fd), std::move(path)};
+}
+
 bool ProcessMemory::read(std::uint64_t address, std::span<std::byte> to) const {
+  Look look;
   iovec local{to.data(), to.size()};
   iovec remote{reinterpret_cast<void*>(address), to.size()};
   return process_vm_readv(static_cast<pid_t>(pid_), &local, 1, &remote, 1, 0) ==

@@ -12,9 +12,24 @@
 
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "base/units.h"
 #include "collect/roots.h"
 
 namespace oomcast {
+
+/// From now on whatever in this process looks at another one's address space for longer than `most` ends this
+/// process. Such a look holds the other's mm, and waits for its mmap_lock: while it waits, the memory of an
+/// OOM victim is not freed, and the kernel kills the next one (seen on 6.12 with LTP's oom01). Only a signal
+/// that is fatal ends that wait, so it is for a process that can be lost.
+void limit_looks(Nanos most);
+/// A look: between two calls of the system that hold another's mm nothing else should be done. Free without a
+/// limit.
+class Look {
+ public:
+  Look();
+  ~Look();
+  Look(const Look&) = delete;
+};
 
 /// One line of /proc/PID/maps.
 struct Mapping {
@@ -36,6 +51,12 @@ class ProcessMemory {
   /// Where the mapped file can be opened, whatever its name, its mount namespace, and whether it still has a
   /// name.
   std::string file_of(const Mapping& mapping) const;
+  /// The mapped file, and its name as long as that is open.
+  struct File {
+    UniqueFd fd;
+    std::string path;
+  };
+  std::optional<File> open_file(const Mapping& mapping) const;
 
   /// All of `to` from `address`; false: not readable, or gone. One system call.
   bool read(std::uint64_t address, std::span<std::byte> to) const;

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "base/unique_fd.h"
+#include "collect/process_memory.h"
 #include "collect/text.h"
 
 namespace oomcast {
@@ -131,6 +132,8 @@ ProcStatus parse_status(std::string_view text) {
   out.swap = find_kib(text, "VmSwap");
   out.rss_peak = find_kib(text, "VmHWM");
   out.hugetlb = find_kib(text, "HugetlbPages");
+  out.locked = find_kib(text, "VmLck");
+  out.page_tables = find_kib(text, "VmPTE");
   out.caught = find_mask(text, "SigCgt");
   out.blocked = find_mask(text, "SigBlk");
   if (auto uids = find_value(text, "Uid")) {
@@ -217,6 +220,7 @@ Result<std::optional<ProcStat>> ProcFs::read_stat(std::uint32_t pid) const {
 }
 
 Result<std::optional<ProcCmdline>> ProcFs::read_cmdline(std::uint32_t pid) const {
+  Look look;
   auto text = read_of_pid(pid_file(proc_, pid, "cmdline"), max_cmdline + 1);
   if (!text.ok()) return text.error();
   if (!*text) return std::optional<ProcCmdline>();
@@ -241,6 +245,7 @@ Result<std::optional<ProcCgroup>> ProcFs::read_cgroup(std::uint32_t pid, Hierarc
 }
 
 Result<std::optional<SmapsRollup>> ProcFs::read_smaps_rollup(std::uint32_t pid) const {
+  Look look;
   return read_parsed<SmapsRollup>(pid_file(proc_, pid, "smaps_rollup"), max_small, [](std::string_view text) {
     SmapsRollup rollup = parse_smaps_rollup(text);
     return rollup.rss ? std::optional(rollup) : std::nullopt;

@@ -45,8 +45,10 @@ struct ProcStatus {
   std::optional<Bytes> rss_file;
   std::optional<Bytes> rss_shmem;
   std::optional<Bytes> swap;
-  std::optional<Bytes> rss_peak;  // VmHWM
-  std::optional<Bytes> hugetlb;   // HugetlbPages, private and shared; not in rss
+  std::optional<Bytes> rss_peak;     // VmHWM
+  std::optional<Bytes> hugetlb;      // HugetlbPages, private and shared; not in rss
+  std::optional<Bytes> locked;       // VmLck
+  std::optional<Bytes> page_tables;  // VmPTE: 2 MiB for each GiB that is mapped in 4 KiB pages
   /// Signals that it handles itself (SigCgt) or takes by other means (SigBlk): bit N − 1 for signal N.
   std::optional<std::uint64_t> caught, blocked;
 };

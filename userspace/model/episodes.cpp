@@ -228,6 +228,12 @@ const wire::OomDecision* EpisodeBuilder::decision_of(const wire::OomMark& mark) 
   return at == decisions_.rend() ? nullptr : &*at;
 }
 
+bool EpisodeBuilder::any_open_around(std::optional<std::uint64_t> inode) const {
+  return std::ranges::any_of(open_, [&](const Open& open) {
+    return !inode || !open.limit_inode || cgroups_.is_below(*inode, *open.limit_inode);
+  });
+}
+
 // Victims give memory back while others are being killed: then the limit's owner is no longer full, and only
 // the first thread to run into it held its lock. But it is still killed for what was killed for just before:
 // by the same thread (a group), or by one that had waited for the first.

@@ -74,6 +74,9 @@ class EpisodeBuilder {
   /// Cgroups whose falling usage tells when a victim's memory came back; poll them every few milliseconds.
   std::vector<std::uint64_t> watched() const;
   bool any_open() const { return !open_.empty(); }
+  /// Whether a kill that is not over may be of the cgroup's processes: of its limit or one above, or the
+  /// machine's. nullopt: the cgroup is not known, and every one may.
+  bool any_open_around(std::optional<std::uint64_t> inode) const;
   /// The threads marked in those that close by then, whatever is still missing of them.
   std::vector<std::uint32_t> due(MonoTime when) const;
   /// Episodes that are open and have another victim since the last call, as far as they are known.

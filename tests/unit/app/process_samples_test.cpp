@@ -40,7 +40,8 @@ struct Fixture {
     }
   }
 
-  void holds(std::uint32_t pid, int anon_mib, int private_mib, int start = 1000) {
+  void holds(std::uint32_t pid, int anon_mib, int private_mib, int start = 1000, int locked_mib = 0,
+             int tables_mib = 1) {
     std::string number = std::to_string(pid), dir = "proc/" + number;
     auto kib = [](int mib) { return std::to_string(mib * 1024) + " kB\n"; };
     tree.write(dir + "/stat",
@@ -49,7 +50,8 @@ struct Fixture {
                    " 3133440 427 18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0\n");
     tree.write(dir + "/status", "Name:\tpython3\nTgid:\t" + number + "\nPid:\t" + number + "\nVmRSS:\t" +
                                     kib(anon_mib) + "RssAnon:\t" + kib(anon_mib) +
-                                    "RssFile:\t0 kB\nRssShmem:\t0 kB\nVmSwap:\t0 kB\n");
+                                    "RssFile:\t0 kB\nRssShmem:\t0 kB\nVmSwap:\t0 kB\nVmLck:\t" +
+                                    kib(locked_mib) + "VmPTE:\t" + kib(tables_mib));
     tree.write(dir + "/smaps_rollup", "1000-2000 ---p 00000000 00:00 0 [rollup]\nRss: " + kib(anon_mib) +
                                           "Private_Clean: 0 kB\nPrivate_Dirty: " + kib(private_mib));
   }
@@ -57,9 +59,13 @@ struct Fixture {
   std::vector<ProcessSampleFact> interval(int s) {
     auto out = samples.moved(at(s));
     for (const auto& fact : out) samples.on(fact);
-    for (auto& fact : samples.measured(at(s))) {
-      samples.on(fact);
-      out.push_back(std::move(fact));
+    for (const TaskId& id : samples.to_measure(at(s))) {
+      auto rollup = procfs.read_smaps_rollup(id.tgid);
+      if (!rollup || !*rollup) continue;
+      auto fact = samples.measured(id, (*rollup)->private_bytes(), 1ms, at(s));
+      if (!fact) continue;
+      samples.on(*fact);
+      out.push_back(*std::move(fact));
     }
     return out;
   }
@@ -96,13 +102,33 @@ TEST(ProcessSamples, measures_private_memory_now_and_then_and_it_stands_in_betwe
   Fixture f(true);
   f.holds(8, 100, 20);
   f.interval(1);
+  EXPECT_EQ(f.newest(8).private_bytes, std::nullopt) << "whether its RSS stays is not known yet";
+  f.interval(2);
   EXPECT_EQ(f.newest(8).private_bytes, MiB(20));
   f.holds(8, 120, 40);
-  f.interval(2);
+  f.interval(3);
   EXPECT_EQ(f.newest(8).anon, MiB(120));
   EXPECT_EQ(f.newest(8).private_bytes, MiB(20)) << "a second after the last walk";
   f.interval(60);
   EXPECT_EQ(f.newest(8).private_bytes, MiB(40));
+}
+
+TEST(ProcessSamples, measures_no_private_memory_of_what_grows_by_its_rss) {
+  Fixture f(true);
+  for (int s = 1; s < 30; ++s) {
+    f.holds(8, 100 + 5 * s, 20);
+    f.interval(s);
+  }
+  EXPECT_EQ(f.newest(8).private_bytes, std::nullopt);
+}
+
+TEST(ProcessSamples, measures_no_private_memory_of_who_holds_its_lock_for_long_or_has_large_tables) {
+  Fixture f(true);
+  f.holds(7, 100, 20, 1000, 1);
+  f.holds(8, 100, 20, 1000, 0, 33);
+  for (int s = 1; s < 70; ++s) f.interval(s);
+  EXPECT_EQ(f.newest(7).private_bytes, std::nullopt);
+  EXPECT_EQ(f.newest(8).private_bytes, std::nullopt);
 }
 
 TEST(ProcessSamples, takes_another_process_with_the_same_number_for_none_of_them) {

@@ -1,0 +1,75 @@
+#include "app/reader.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <thread>
+
+#include "base/clock.h"
+#include "collect/process_memory.h"
+#include "collect/procfs.h"
+
+namespace oomcast {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(Look, ends_its_process_when_it_lasts_too_long) {
+  pid_t pid = fork();
+  if (pid == 0) {
+    limit_looks(20ms);
+    Look look;
+    for (;;) pause();
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(pid, &status, 0), pid);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) << status;
+}
+
+TEST(Look, leaves_its_process_alone_when_it_is_over) {
+  pid_t pid = fork();
+  if (pid == 0) {
+    limit_looks(20ms);
+    { Look look; }
+    std::this_thread::sleep_for(60ms);
+    _exit(7);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(pid, &status, 0), pid);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 7) << status;
+}
+
+TEST(Reader, that_cannot_be_run_gives_up_what_it_was_asked_and_counts_it) {
+  // This program is not oomcast: what it is started as prints its help, or runs its tests, into the socket
+  // and ends.
+  Reader reader("", "0");
+  MonoTime begin = mono_now();
+  ASSERT_TRUE(reader.ask(Reader::What::private_memory, {1, 1}, begin));
+  std::vector<Reader::Answer> answers;
+  while (answers.empty() && mono_now() - begin < 20s) {
+    std::this_thread::sleep_for(5ms);
+    answers = reader.advance(mono_now());
+  }
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_TRUE(answers[0].given_up);
+  EXPECT_EQ(reader.given_up(), 1u);
+}
+
+TEST(Reader, takes_nothing_while_it_rests_and_drops_what_waits) {
+  Reader reader("", "0");
+  MonoTime now = mono_now();
+  ASSERT_TRUE(reader.ask(Reader::What::python, {1, 1}, now));
+  ASSERT_TRUE(reader.ask(Reader::What::python, {2, 2}, now));
+  reader.rest(now + 2s);
+  EXPECT_FALSE(reader.ask(Reader::What::python, {3, 3}, now + 1s));
+  auto answers = reader.advance(now + 1s);
+  ASSERT_EQ(answers.size(), 2u);
+  for (const Reader::Answer& answer : answers) EXPECT_TRUE(answer.dropped && !answer.given_up);
+  EXPECT_EQ(reader.given_up(), 0u);
+  EXPECT_TRUE(reader.ask(Reader::What::python, {3, 3}, now + 3s));
+}
+
+}  // namespace
+}  // namespace oomcast

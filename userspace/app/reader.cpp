@@ -1,0 +1,194 @@
+#include "app/reader.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstring>
+#include <utility>
+
+#include "app/child_process.h"
+#include "app/privileges.h"
+#include "base/clock.h"
+#include "blame/python.h"
+#include "collect/process_memory.h"
+#include "collect/procfs.h"
+
+namespace oomcast {
+namespace {
+
+// Two processes of one binary: no layout crosses a version.
+struct Question {
+  std::uint64_t serial = 0, start_ticks = 0;
+  std::uint32_t tgid = 0;
+  Reader::What what{};
+};
+constexpr std::size_t kMostPython = 1024;
+struct Reply {
+  std::uint64_t serial = 0;
+  std::int64_t private_bytes = -1, cost_ns = 0;  // -1: unknown
+  std::uint32_t python_bytes = 0;
+  std::array<std::byte, kMostPython> python{};
+};
+constexpr std::size_t kMostEnding = 4;
+constexpr rlim_t kMostAddresses = 256 << 20;
+
+Reply answer(const Question& q, const Roots& roots, const ProcFs& procfs) {
+  Reply out;
+  out.serial = q.serial;
+  Nanos began = clock_now(CLOCK_THREAD_CPUTIME_ID);
+  if (q.what == Reader::What::private_memory) {
+    auto rollup = procfs.read_smaps_rollup(q.tgid);
+    if (rollup && *rollup)
+      if (auto bytes = (*rollup)->private_bytes()) out.private_bytes = bytes->count;
+  } else if (q.what == Reader::What::python) {
+    ProcessMemory memory(roots, q.tgid);
+    auto maps = memory.maps();
+    if (auto found = maps ? find_python(memory, *maps).python : std::nullopt) {
+      auto layout = wire::encode(found->layout, found->objects);
+      if (layout.size() <= out.python.size()) {
+        std::memcpy(out.python.data(), layout.data(), layout.size());
+        out.python_bytes = static_cast<std::uint32_t>(layout.size());
+      }
+    }
+  }
+  // What another process with this number said is of no use.
+  auto same = procfs.read_task_id(q.tgid);
+  if (!same || !*same || (*same)->start_ticks != q.start_ticks) {
+    out.private_bytes = -1;
+    out.python_bytes = 0;
+  }
+  out.cost_ns = (clock_now(CLOCK_THREAD_CPUTIME_ID) - began).count();
+  return out;
+}
+
+}  // namespace
+
+Reader::Reader(std::string root, std::string oom_score_adj)
+    : root_(std::move(root)), oom_score_adj_(std::move(oom_score_adj)) {
+  int fds[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) != 0) return;
+  ours_.reset(fds[0]);
+  theirs_.reset(fds[1]);
+}
+
+Reader::~Reader() {
+  end();
+  for (pid_t pid : ending_) waitpid(pid, nullptr, WNOHANG);
+}
+
+bool Reader::ask(What what, const TaskId& id, MonoTime now) {
+  if (!ours_ || now < rests_until_ || waiting_.size() >= kMostWaiting) return false;
+  waiting_.push_back({what, id});
+  if (!asked_) send_next(now);
+  return true;
+}
+
+bool Reader::start() {
+  if (pid_ > 0) return true;
+  std::erase_if(ending_, [](pid_t pid) { return waitpid(pid, nullptr, WNOHANG) != 0; });
+  if (ending_.size() >= kMostEnding) return false;
+  std::string name = "oomcast", word = "--reader";
+  char* argv[] = {name.data(), word.data(), root_.empty() ? nullptr : root_.data(), nullptr};
+  pid_t parent = getpid(), pid = fork();
+  if (pid == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(0);
+    become_child(oom_score_adj_, theirs_.get());
+    rlimit most{kMostAddresses, kMostAddresses};
+    setrlimit(RLIMIT_AS, &most);
+    execv("/proc/self/exe", argv);
+    _exit(126);
+  }
+  pid_ = pid;
+  return pid > 0;
+}
+
+void Reader::send_next(MonoTime now) {
+  if (waiting_.empty()) return;
+  if (!start()) {
+    given_up_ += waiting_.size();
+    waiting_.clear();
+    return;
+  }
+  Request next = waiting_.front();
+  waiting_.pop_front();
+  Question q{++serial_, next.id.start_ticks, next.id.tgid, next.what};
+  if (send(ours_.get(), &q, sizeof(q), MSG_NOSIGNAL) != sizeof(q)) {
+    ++given_up_;
+    return;
+  }
+  asked_ = next;
+  asked_at_ = now;
+}
+
+// Whether it is reading or waiting for a lock, it is gone with the next return to user space; its end is not
+// waited for.
+void Reader::end() {
+  if (pid_ > 0) {
+    kill(pid_, SIGKILL);
+    if (waitpid(pid_, nullptr, WNOHANG) == 0) ending_.push_back(pid_);
+  }
+  pid_ = -1;
+  Question unread;
+  while (theirs_ && recv(theirs_.get(), &unread, sizeof(unread), MSG_DONTWAIT) > 0) {
+  }
+}
+
+std::vector<Reader::Answer> Reader::advance(MonoTime now) {
+  std::vector<Answer> out = std::exchange(dropped_, {});
+  Reply r;
+  while (ours_ && recv(ours_.get(), &r, sizeof(r), MSG_DONTWAIT) == sizeof(r)) {
+    if (!asked_ || r.serial != serial_ || r.python_bytes > r.python.size()) continue;
+    Answer a{asked_->what, asked_->id};
+    a.cost = Nanos(std::max<std::int64_t>(0, r.cost_ns));
+    if (r.private_bytes >= 0) a.private_bytes = Bytes{r.private_bytes};
+    a.python.assign(r.python.begin(), r.python.begin() + r.python_bytes);
+    out.push_back(std::move(a));
+    asked_.reset();
+  }
+  // Its own timer has ended it, or it crashed on what it read.
+  bool gone = pid_ > 0 && waitpid(pid_, nullptr, WNOHANG) != 0;
+  if (gone) pid_ = -1;
+  if (asked_ && (gone || now - asked_at_ >= kPatience)) {
+    end();
+    ++given_up_;
+    out.push_back({asked_->what, asked_->id, true});
+    asked_.reset();
+  }
+  if (!asked_) send_next(now);
+  return out;
+}
+
+void Reader::rest(MonoTime until) {
+  rests_until_ = std::max(rests_until_, until);
+  for (const Request& request : waiting_) dropped_.push_back({request.what, request.id, false, true});
+  waiting_.clear();
+  if (!asked_) return;
+  end();
+  dropped_.push_back({asked_->what, asked_->id, false, true});
+  asked_.reset();
+}
+
+int serve_reader(const std::string& root) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // an exec forgets it
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  if (auto refused = keep_reader_privileges(); !refused.empty()) return 1;
+  limit_looks(Reader::kLongestLook);
+  Roots roots{root};
+  ProcFs procfs(roots);
+  int flags = fcntl(STDOUT_FILENO, F_GETFL);
+  fcntl(STDOUT_FILENO, F_SETFL, flags & ~O_NONBLOCK);
+  for (Question q; recv(STDOUT_FILENO, &q, sizeof(q), 0) == sizeof(q);) {
+    Reply reply = answer(q, roots, procfs);
+    if (send(STDOUT_FILENO, &reply, sizeof(reply), MSG_NOSIGNAL) != sizeof(reply)) return 1;
+  }
+  return 0;
+}
+
+}  // namespace oomcast

@@ -1,0 +1,85 @@
+// Other processes' address spaces, read in a process of its own that can be lost.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/task_id.h"
+#include "base/unique_fd.h"
+#include "base/units.h"
+
+namespace oomcast {
+
+/// Whoever looks at another process's memory map holds that process's memory and waits for its mmap_lock. If
+/// the other one is being OOM-killed, nothing of it is freed meanwhile, and the kernel kills the next. So the
+/// tracer never looks. It asks this: a process that is started when it is needed, ends by itself when one
+/// look takes 50 ms (limit_looks()), is killed when a request takes 2 s and at the first sign of an OOM, is
+/// the first that the OOM killer may take, and has 256 MiB of address space. One request at a time, the
+/// others wait.
+class Reader {
+ public:
+  static constexpr Nanos kLongestLook = std::chrono::milliseconds(50), kPatience = std::chrono::seconds(2);
+  static constexpr std::size_t kMostWaiting = 64;
+  enum class What : std::uint32_t {
+    private_memory = 1,  // Answer::private_bytes
+    python,              // Answer::python: a wire::PythonLayout, encoded
+  };
+  struct Answer {
+    What what{};
+    TaskId id;
+    bool given_up = false;                 // it took too long, or the reader crashed on it; the rest is empty
+    bool dropped = false;                  // by rest(); the rest is empty
+    std::optional<Bytes> private_bytes{};  // nullopt: it is gone, or may not be looked at
+    std::vector<std::byte> python{};       // empty: none was found
+    Nanos cost{};                          // of CPU
+  };
+
+  /// `root` and `oom_score_adj` are for the process. It is started with the first request.
+  Reader(std::string root, std::string oom_score_adj);
+  ~Reader();
+  Reader(const Reader&) = delete;
+
+  /// Readable when there is something for advance(). -1: there is no reader, and ask() is always false.
+  int fd() const { return ours_.get(); }
+  /// false: it rests, or too many wait.
+  bool ask(What what, const TaskId& id, MonoTime now);
+  /// What came, and what was given up. Does not wait.
+  std::vector<Answer> advance(MonoTime now);
+  /// How long advance() may wait although nothing comes.
+  std::optional<Nanos> wait() const { return asked_ ? std::optional(kLongestLook) : std::nullopt; }
+  /// A sign of an OOM: whatever is being read is given up at once, and nothing is asked until `until`.
+  void rest(MonoTime until);
+  /// Requests whose look took too long, or whose reader died. Not those of rest().
+  std::uint64_t given_up() const { return given_up_; }
+
+ private:
+  struct Request {
+    What what;
+    TaskId id;
+  };
+  bool start();
+  void send_next(MonoTime now);
+  void end();
+
+  std::string root_, oom_score_adj_;
+  UniqueFd ours_, theirs_;  // both kept, so that the next reader has the same
+  pid_t pid_ = -1;
+  std::vector<pid_t> ending_;  // killed, not yet gone: what hangs in the kernel is not waited for
+  std::deque<Request> waiting_;
+  std::optional<Request> asked_;
+  std::vector<Answer> dropped_;
+  std::uint64_t serial_ = 0, given_up_ = 0;
+  MonoTime asked_at_{}, rests_until_{};
+};
+
+/// The process: `oomcast --reader [ROOT]`, requests on standard output, which is a socket. Returns the exit
+/// code.
+int serve_reader(const std::string& root);
+
+}  // namespace oomcast
