@@ -143,11 +143,6 @@ bool Alerts::takes_signal(std::uint32_t pid) const {
   return has((*status)->caught) || has((*status)->blocked);
 }
 
-bool Alerts::same_program(std::uint32_t a, std::uint32_t b) const {
-  auto of_a = procfs_.read_cmdline(a), of_b = procfs_.read_cmdline(b);
-  return of_a && *of_a && of_b && *of_b && !(*of_a)->args.empty() && (*of_a)->args == (*of_b)->args;
-}
-
 // Of the process that a person named, or of the alert's memory: who grew, or holds, most comes first. A
 // worker that was forked and never became another program stands for the process it was forked from, if that
 // takes the signal too.
@@ -191,7 +186,7 @@ std::vector<TaskId> Alerts::receivers(const Alert& alert) const {
     const TaskState* chosen = c.task;
     while (chosen->parent) {
       const TaskState* above = world_.tasks().find(*chosen->parent);
-      if (!above || !belongs(*above) || !same_program(above->id.tgid, chosen->id.tgid) ||
+      if (!above || !belongs(*above) || above->cmdline.empty() || above->cmdline != chosen->cmdline ||
           !takes_signal(above->id.tgid))
         break;
       chosen = above;

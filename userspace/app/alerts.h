@@ -58,7 +58,6 @@ class Alerts {
   std::vector<TaskId> receivers(const Alert& alert) const;
   Status send(TaskId id) const;
   bool takes_signal(std::uint32_t pid) const;
-  bool same_program(std::uint32_t a, std::uint32_t b) const;
 
   AlertOptions options_;
   World& world_;

@@ -7,9 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
-#include <cstring>
+#include <span>
 #include <utility>
 
 #include "app/child_process.h"
@@ -28,12 +29,18 @@ struct Question {
   std::uint32_t tgid = 0;
   Reader::What what{};
 };
-constexpr std::size_t kMostPython = 1024;
+constexpr std::size_t kMostPayload = 4096;
 struct Reply {
   std::uint64_t serial = 0;
   std::int64_t private_bytes = -1, cost_ns = 0;  // -1: unknown
-  std::uint32_t python_bytes = 0;
-  std::array<std::byte, kMostPython> python{};
+  std::uint32_t payload_bytes = 0, truncated = 0;
+  std::array<std::byte, kMostPayload> payload{};
+
+  void hold(std::span<const std::byte> bytes) {
+    if (bytes.size() > payload.size()) return;
+    std::ranges::copy(bytes, payload.begin());
+    payload_bytes = static_cast<std::uint32_t>(bytes.size());
+  }
 };
 constexpr std::size_t kMostEnding = 4;
 constexpr rlim_t kMostAddresses = 256 << 20;
@@ -49,19 +56,20 @@ Reply answer(const Question& q, const Roots& roots, const ProcFs& procfs) {
   } else if (q.what == Reader::What::python) {
     ProcessMemory memory(roots, q.tgid);
     auto maps = memory.maps();
-    if (auto found = maps ? find_python(memory, *maps).python : std::nullopt) {
-      auto layout = wire::encode(found->layout, found->objects);
-      if (layout.size() <= out.python.size()) {
-        std::memcpy(out.python.data(), layout.data(), layout.size());
-        out.python_bytes = static_cast<std::uint32_t>(layout.size());
-      }
+    if (auto found = maps ? find_python(memory, *maps).python : std::nullopt)
+      out.hold(wire::encode(found->layout, found->objects));
+  } else if (q.what == Reader::What::arguments) {
+    if (auto cmdline = procfs.read_cmdline(q.tgid); cmdline && *cmdline) {
+      std::string text = joined(**cmdline);
+      out.hold(std::as_bytes(std::span(text)));
+      out.truncated = (*cmdline)->truncated;
     }
   }
   // What another process with this number said is of no use.
   auto same = procfs.read_task_id(q.tgid);
   if (!same || !*same || (*same)->start_ticks != q.start_ticks) {
     out.private_bytes = -1;
-    out.python_bytes = 0;
+    out.payload_bytes = 0;
   }
   out.cost_ns = (clock_now(CLOCK_THREAD_CPUTIME_ID) - began).count();
   return out;
@@ -84,7 +92,7 @@ Reader::~Reader() {
 
 bool Reader::ask(What what, const TaskId& id, MonoTime now) {
   if (!ours_ || now < rests_until_ || waiting_.size() >= kMostWaiting) return false;
-  waiting_.push_back({what, id});
+  waiting_.push_back({what, id, now});
   if (!asked_) send_next(now);
   return true;
 }
@@ -142,13 +150,20 @@ void Reader::end() {
 
 std::vector<Reader::Answer> Reader::advance(MonoTime now) {
   std::vector<Answer> out = std::exchange(dropped_, {});
-  Reply r;
+  static Reply r;  // of 4 KiB
   while (ours_ && recv(ours_.get(), &r, sizeof(r), MSG_DONTWAIT) == sizeof(r)) {
-    if (!asked_ || r.serial != serial_ || r.python_bytes > r.python.size()) continue;
+    if (!asked_ || r.serial != serial_ || r.payload_bytes > r.payload.size()) continue;
     Answer a{asked_->what, asked_->id};
+    a.asked = asked_->asked;
     a.cost = Nanos(std::max<std::int64_t>(0, r.cost_ns));
     if (r.private_bytes >= 0) a.private_bytes = Bytes{r.private_bytes};
-    a.python.assign(r.python.begin(), r.python.begin() + r.python_bytes);
+    auto payload = std::span(r.payload).first(r.payload_bytes);
+    if (a.what == What::python) a.python.assign(payload.begin(), payload.end());
+    if (a.what == What::arguments && !payload.empty()) {
+      a.arguments =
+          parse_cmdline({reinterpret_cast<const char*>(payload.data()), payload.size()}, kMostPayload);
+      a.arguments->truncated = r.truncated != 0;
+    }
     out.push_back(std::move(a));
     asked_.reset();
   }
@@ -173,6 +188,13 @@ void Reader::rest(MonoTime until) {
   end();
   dropped_.push_back({asked_->what, asked_->id, false, true});
   asked_.reset();
+}
+
+std::string joined(const ProcCmdline& cmdline) {
+  std::string text;
+  for (const std::string& arg : cmdline.args) text.append(arg).push_back('\0');
+  if (cmdline.truncated && !text.empty()) text.pop_back();
+  return text.substr(0, kMostPayload);
 }
 
 int serve_reader(const std::string& root) {

@@ -13,6 +13,7 @@
 #include "base/task_id.h"
 #include "base/unique_fd.h"
 #include "base/units.h"
+#include "collect/procfs.h"
 
 namespace oomcast {
 
@@ -24,10 +25,11 @@ namespace oomcast {
 class Reader {
  public:
   static constexpr Nanos kLongestLook = std::chrono::milliseconds(50), kPatience = std::chrono::seconds(2);
-  static constexpr std::size_t kMostWaiting = 64;
+  static constexpr std::size_t kMostWaiting = 8192;  // all processes of a machine, at the start
   enum class What : std::uint32_t {
     private_memory = 1,  // Answer::private_bytes
     python,              // Answer::python: a wire::PythonLayout, encoded
+    arguments,           // Answer::arguments
   };
   struct Answer {
     What what{};
@@ -36,7 +38,9 @@ class Reader {
     bool dropped = false;                  // by rest(); the rest is empty
     std::optional<Bytes> private_bytes{};  // nullopt: it is gone, or may not be looked at
     std::vector<std::byte> python{};       // empty: none was found
-    Nanos cost{};                          // of CPU
+    std::optional<ProcCmdline> arguments{};  // nullopt: it is gone, or has none
+    MonoTime asked{};                        // before anything was read
+    Nanos cost{};                            // of CPU
   };
 
   /// `root` and `oom_score_adj` are for the process. It is started with the first request.
@@ -61,6 +65,7 @@ class Reader {
   struct Request {
     What what;
     TaskId id;
+    MonoTime asked;
   };
   bool start();
   void send_next(MonoTime now);
@@ -76,6 +81,9 @@ class Reader {
   std::uint64_t serial_ = 0, given_up_ = 0;
   MonoTime asked_at_{}, rests_until_{};
 };
+
+/// ProcCmdline as /proc shows it, and back: parse_cmdline().
+std::string joined(const ProcCmdline& cmdline);
 
 /// The process: `oomcast --reader [ROOT]`, requests on standard output, which is a socket. Returns the exit
 /// code.

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -28,6 +29,7 @@ constexpr Nanos kMoreSoon = 50ms;     // after a record: one more look, so that 
 constexpr Nanos kLogSettles = 500ms;  // after a line of the kernel log
 constexpr Nanos kKillPoll = 10ms;     // while memory of a victim is coming back
 constexpr Nanos kExactFor = 5s;       // of what is nearly full
+constexpr Nanos kFirstAnswers = 300ms;
 constexpr Nanos kReaderRests = 200ms;  // after a sign of an OOM
 constexpr double kShort = 0.03;        // of a host's memory, available
 constexpr std::size_t kMaxEvents = 100;
@@ -88,6 +90,11 @@ Result<std::unique_ptr<Session>> Session::open(const Options& options,
   s->scan_tree();
   s->scan_processes();
   if (s->gpu_) s->look_for_gpu();
+  // What is told first should have its arguments; who holds up the reader is not waited for.
+  for (MonoTime until = s->now() + kFirstAnswers; s->reader_->wait() && s->now() < until; s->take_answers()) {
+    pollfd answers{s->reader_->fd(), POLLIN, 0};
+    poll(&answers, 1, 20);
+  }
   return s;
 }
 
@@ -147,17 +154,14 @@ void Session::scan_tree() {
   next_scan_ = now() + 1s;
 }
 
-std::optional<TaskId> Session::note_process(std::uint32_t pid) {
+std::optional<TaskId> Session::note_process(std::uint32_t pid, bool ask_again) {
   auto stat = procfs_->read_stat(pid);
   if (!stat || !*stat || (*stat)->kernel_thread()) return std::nullopt;
   SeenProcess seen;
-  seen.seen_at = now();  // before it is read: an exec meanwhile is newer
   seen.id = {pid, (*stat)->start_ticks};
   seen.comm = (*stat)->comm;
   if ((*stat)->ppid)
     if (auto parent = procfs_->read_task_id((*stat)->ppid); parent && *parent) seen.parent = **parent;
-  if (auto cmdline = procfs_->read_cmdline(pid); cmdline && *cmdline)
-    seen.args = wire::Args{(*cmdline)->args, (*cmdline)->truncated};
   if (auto status = procfs_->read_status(pid); status && *status) {
     seen.uid = (*status)->uid;
     if (!(*status)->ns_pid.empty()) seen.ns_pid = (*status)->ns_pid.back();
@@ -168,7 +172,14 @@ std::optional<TaskId> Session::note_process(std::uint32_t pid) {
     if (auto path = mount.from_proc_path((*cgroup)->path))
       if (const CgroupState* state = world_->cgroups().by_path(*path)) seen.cgroup = state->ref->id.inode;
   world_->on_process(seen);
+  const TaskState* known = world_->tasks().find(seen.id);
+  if (!dead && (ask_again || !known || known->cmdline.empty())) ask_for_arguments(seen.id);
   return seen.id;
+}
+
+void Session::ask_for_arguments(const TaskId& id) {
+  if (!reader_->ask(Reader::What::arguments, id, now()) && unasked_.size() < Reader::kMostWaiting)
+    unasked_.push_back(id);
 }
 
 void Session::refresh() {
@@ -179,7 +190,8 @@ void Session::refresh() {
 void Session::scan_processes() {
   auto pids = procfs_->list_pids();
   if (!pids) return;
-  for (std::uint32_t pid : *pids) note_process(pid);
+  bool answered = !reader_->wait();  // what was asked in the last scan
+  for (std::uint32_t pid : *pids) note_process(pid, answered);
 }
 
 Status Session::resolve_scope(const ScopeOptions& scope) {
@@ -439,6 +451,7 @@ void Session::poll_all() {
   for (ExitFact& exit : processes_->ended(now())) emit(std::move(exit));
   for (ProcessSampleFact& sample : processes_->moved(now())) tell_process(std::move(sample));
   if (is_short_of_memory()) reader_->rest(now() + options_.interval + kReaderRests);
+  for (const TaskId& id : std::exchange(unasked_, {})) ask_for_arguments(id);
   for (const TaskId& id : processes_->to_measure(now()))
     reader_->ask(Reader::What::private_memory, id, now());
   if (looks_) looks_->plan(when);
@@ -647,7 +660,11 @@ void Session::tell(ModelFact fact) {
 
 void Session::take_answers() {
   for (const Reader::Answer& answer : reader_->advance(now())) {
-    if (answer.what == Reader::What::python) {
+    if (answer.what == Reader::What::arguments) {
+      if (answer.dropped) ask_for_arguments(answer.id);
+      if (answer.arguments)
+        world_->on_arguments(answer.id, {answer.arguments->args, answer.arguments->truncated}, answer.asked);
+    } else if (answer.what == Reader::What::python) {
       if (pythons_) pythons_->on_answer(answer);
     } else if (auto sample = processes_->measured(answer.id, answer.private_bytes, answer.cost, now())) {
       tell_process(*std::move(sample));

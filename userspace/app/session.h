@@ -78,7 +78,7 @@ class Session {
   const std::map<std::string, std::uint64_t>& lost() const { return lost_; }
   Overview overview() const;
   /// The cgroup's and the process's own, for what is made while tracing.
-  std::optional<TaskId> note_process(std::uint32_t pid);
+  std::optional<TaskId> note_process(std::uint32_t pid, bool ask_again = true);
   /// Reads the tree again, for a scope that is awaited.
   void refresh();
   /// A person wants to know from which lines this cgroup grows; the overview will tell.
@@ -106,6 +106,7 @@ class Session {
   void choose_effort();
   void tell(ModelFact fact);
   void take_answers();
+  void ask_for_arguments(const TaskId& id);
   bool is_short_of_memory() const;
   void tell_process(ProcessSampleFact sample);
   void tell_all();
@@ -126,6 +127,7 @@ class Session {
   std::unique_ptr<World> world_;
   std::unique_ptr<Alerts> alerts_;
   std::optional<Reader> reader_;
+  std::vector<TaskId> unasked_;       // whose arguments it could not be asked for yet
   std::optional<Pythons> pythons_;    // likewise
   std::optional<GrowthLooks> looks_;  // likewise
   std::optional<GpuFollower> gpu_;    // without kernel programs there is none

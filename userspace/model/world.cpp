@@ -52,8 +52,11 @@ void World::on_process(const SeenProcess& process) {
   task.uid = process.uid;
   task.ns_pid = process.ns_pid;
   if (process.cgroup) task.cgroup = process.cgroup;
-  if (process.args && !process.args->argv.empty())
-    tasks_.set_cmdline(task, process.args, CmdlineSource::shown, process.seen_at);
+}
+
+void World::on_arguments(const TaskId& id, wire::Args args, MonoTime when) {
+  if (args.argv.empty() || !tasks_.find(id)) return;
+  tasks_.set_cmdline(tasks_.note(id), std::move(args), CmdlineSource::shown, when);
 }
 
 void World::apply(const wire::CgroupSample& r) {

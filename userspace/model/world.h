@@ -38,13 +38,11 @@ struct WorldConfig {
   Bytes rss_error;  // how far a process's counters may lag
 };
 
-/// A process as /proc shows it.
+/// A process as /proc shows it, but for its arguments: those are in its own memory.
 struct SeenProcess {
-  MonoTime seen_at;
   TaskId id;
   std::optional<TaskId> parent;
   std::string comm;
-  std::optional<wire::Args> args;
   std::optional<std::uint32_t> uid, ns_pid;
   std::optional<std::uint64_t> cgroup;
 };
@@ -65,6 +63,8 @@ class World {
   void on_record(const wire::Record& record);
   void on_cgroup(const CgroupEntry& entry);
   void on_process(const SeenProcess& process);
+  /// What it showed as its arguments at `when`, or later.
+  void on_arguments(const TaskId& id, wire::Args args, MonoTime when);
   /// Shows a Sample if something changed since the last one, or if `show` insists.
   void on_reading(std::uint64_t inode, const CgroupReading& reading, bool show = false);
   void on_host(MonoTime time, const MemInfo& info);

@@ -31,7 +31,6 @@ struct Fixture {
   explicit Fixture(bool one_tree) : world(config(one_tree)) {
     for (std::uint32_t pid : {7u, 8u, 9u}) {
       SeenProcess seen;
-      seen.seen_at = at(0);
       seen.id = {pid, 1000 + pid};
       seen.parent = pid == 8 ? TaskId{7, 1007} : TaskId{1, 1};
       seen.comm = "python3";
@@ -134,8 +133,9 @@ TEST(ProcessSamples, measures_no_private_memory_of_who_holds_its_lock_for_long_o
 TEST(ProcessSamples, takes_another_process_with_the_same_number_for_none_of_them) {
   Fixture f(true);
   f.interval(1);
+  f.interval(2);
   f.holds(8, 500, 500, 2000);
-  EXPECT_TRUE(f.interval(2).empty());
+  EXPECT_TRUE(f.interval(3).empty());
   EXPECT_EQ(f.newest(8).anon, MiB(100));
 }
 

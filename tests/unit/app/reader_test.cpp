@@ -71,5 +71,14 @@ TEST(Reader, takes_nothing_while_it_rests_and_drops_what_waits) {
   EXPECT_TRUE(reader.ask(Reader::What::python, {3, 3}, now + 3s));
 }
 
+TEST(Reader, hands_arguments_over_as_they_are) {
+  for (const std::string& text : {std::string("python3\0train.py\0\0", 18), std::string("one"),
+                                  std::string("\0", 1), std::string(4096, 'x'), std::string(5000, 'x')}) {
+    ProcCmdline before = parse_cmdline(text, 4096);
+    ProcCmdline after = parse_cmdline(joined(before), 4096);
+    EXPECT_EQ(after.args, before.args) << text.size();
+  }
+}
+
 }  // namespace
 }  // namespace oomcast

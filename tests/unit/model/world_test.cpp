@@ -323,16 +323,18 @@ TEST(World, argv_of_another_program_is_not_kept_over_an_exec) {
   EXPECT_FALSE(state->cmdline_source);
 }
 
-TEST(World, a_process_that_proc_shows_without_argv_keeps_what_is_known) {
+TEST(World, a_process_that_shows_no_arguments_keeps_those_that_are_known) {
   World world = a_world();
   wire::Task p = task(100, 11);
   world.on_record(wire::Exec{ms(1000), p, wire::Args{{"sh", "-c", "x"}, false}});
-  SeenProcess seen;
-  seen.id = p.id;
-  seen.comm = "sh";
-  seen.args = wire::Args{};
-  world.on_process(seen);
+  world.on_arguments(p.id, {}, ms(2000));
   EXPECT_EQ(world.tasks().find(p.id)->cmdline.size(), 3u);
+  world.on_arguments(p.id, {{"older"}, false}, ms(999));
+  EXPECT_EQ(world.tasks().find(p.id)->cmdline.size(), 3u) << "they were read before it executed this";
+  world.on_arguments(p.id, {{"newer"}, false}, ms(2000));
+  EXPECT_EQ(world.tasks().find(p.id)->cmdline.size(), 1u);
+  world.on_arguments({999, 9}, {{"nobody"}, false}, ms(2000));
+  EXPECT_EQ(world.tasks().find({999, 9}), nullptr);
 }
 
 TEST(World, of_the_whole_machine_tells_of_every_large_process_and_the_host) {
