@@ -143,6 +143,11 @@ bool Alerts::takes_signal(std::uint32_t pid) const {
   return has((*status)->caught) || has((*status)->blocked);
 }
 
+// And never became another program. What was forked while it was followed has shown no arguments of its own.
+static bool is_fork_of(const TaskState& child, const TaskState& parent) {
+  return child.comm == parent.comm && (child.cmdline.empty() || child.cmdline == parent.cmdline);
+}
+
 // Of the process that a person named, or of the alert's memory: who grew, or holds, most comes first. A
 // worker that was forked and never became another program stands for the process it was forked from, if that
 // takes the signal too.
@@ -186,9 +191,7 @@ std::vector<TaskId> Alerts::receivers(const Alert& alert) const {
     const TaskState* chosen = c.task;
     while (chosen->parent) {
       const TaskState* above = world_.tasks().find(*chosen->parent);
-      if (!above || !belongs(*above) || above->cmdline.empty() || above->cmdline != chosen->cmdline ||
-          !takes_signal(above->id.tgid))
-        break;
+      if (!above || !belongs(*above) || !is_fork_of(*chosen, *above) || !takes_signal(above->id.tgid)) break;
       chosen = above;
     }
     out.push_back(chosen->id);
