@@ -35,14 +35,18 @@ static __always_inline void oc_fill_header(struct oc_header* h, u16 type, u16 si
 
 #define OC_LOOK_NS 100000000ull
 
-/* Frequent records wait for the reader's next look, unless half the ring is taken or that look is far off:
- * while nothing comes, the reader sleeps. */
-static __always_inline u64 oc_lazy_wakeup(void) {
-  if (bpf_ringbuf_query(&samples, BPF_RB_AVAIL_DATA) > 256 * 1024) return BPF_RB_FORCE_WAKEUP;
+/* Frequent records wait for the reader's next look, unless that look is far off: while nothing comes, the
+ * reader sleeps. */
+static __always_inline u64 oc_wakeup_soon(void) {
   u64 latest = bpf_ktime_get_ns() + OC_LOOK_NS;
   if (oc_next_look_ns <= latest) return BPF_RB_NO_WAKEUP;
   oc_next_look_ns = latest;
   return BPF_RB_FORCE_WAKEUP;
+}
+/* Nor if half the ring is taken. */
+static __always_inline u64 oc_lazy_wakeup(void) {
+  if (bpf_ringbuf_query(&samples, BPF_RB_AVAIL_DATA) > 256 * 1024) return BPF_RB_FORCE_WAKEUP;
+  return oc_wakeup_soon();
 }
 static __always_inline void oc_submit_lazily(void* record) {
   bpf_ringbuf_submit(record, oc_lazy_wakeup());

@@ -32,10 +32,17 @@ struct { /* 512 KiB; drained ten times a second while something comes, and at on
   __uint(max_entries, 512 * 1024);
 } samples __weak SEC(".maps");
 
-struct { /* 1 MiB: about 350 dying processes between two looks */
+/* All that waits between the kernel and user space, which on a slow or busy machine may not run for seconds
+ * of a storm of kills. */
+struct { /* 4 MiB: about 900 kills with their last words */
   __uint(type, BPF_MAP_TYPE_RINGBUF);
-  __uint(max_entries, 1024 * 1024);
+  __uint(max_entries, 4 * 1024 * 1024);
 } events __weak SEC(".maps");
+
+struct { /* 128 KiB */
+  __uint(type, BPF_MAP_TYPE_RINGBUF);
+  __uint(max_entries, 128 * 1024);
+} user_kills __weak SEC(".maps");
 
 struct {
   __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -74,8 +81,8 @@ struct oc_victim {
   u32 _pad;
 };
 
-struct { /* 0.4 MiB */
-  __uint(type, BPF_MAP_TYPE_HASH);
+struct { /* 0.4 MiB; an entry goes at its process's exit, or for want of room when it is the oldest */
+  __uint(type, BPF_MAP_TYPE_LRU_HASH);
   __uint(max_entries, OC_TRACKED_VICTIMS);
   __type(key, u32); /* tgid */
   __type(value, struct oc_victim);

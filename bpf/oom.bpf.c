@@ -6,6 +6,7 @@
 #define OC_SIGKILL 9
 #define OC_SEND_SIG_NOINFO 0
 #define OC_SEND_SIG_PRIV 1
+#define OC_SIGNAL_DELIVERED 0
 
 static __always_inline void fill_chain(struct oc_memcg* out, struct cgroup_subsys_state* css) {
   for (u32 i = 0; i < OC_CHAIN_LEN; i++) {
@@ -14,8 +15,14 @@ static __always_inline void fill_chain(struct oc_memcg* out, struct cgroup_subsy
   }
 }
 
+/* All its threads have ended: what is left is a zombie, whose exit was told. */
+static __always_inline bool is_zombie(struct task_struct* task) {
+  return BPF_CORE_READ(task, signal, live.counter) == 0;
+}
+
 /* Follows a process from the kernel's SIGKILL to its exit. */
 static __always_inline void follow_victim(struct task_struct* task) {
+  if (is_zombie(task)) return;
   u32 tgid = BPF_CORE_READ(task, tgid);
   struct oc_victim victim = {.task = (u64)task, .tid = BPF_CORE_READ(task, pid), .shown = 0};
   struct oc_victim* known = bpf_map_lookup_elem(&victims, &tgid);
@@ -84,22 +91,63 @@ static __always_inline void kernel_sent_kill(struct task_struct* task) {
   oc_submit_now(r);
 }
 
+/* What a user, and all users but root together, may have told in a second. Two CPUs that count at once let
+ * one more pass. */
+#define OC_KILLS_OF_USER 100
+#define OC_KILLS_OF_ALL 500
+#define OC_ALL_USERS (~0u)
+struct oc_killer {
+  u64 second;
+  u64 sent;
+};
+struct {
+  __uint(type, BPF_MAP_TYPE_LRU_HASH);
+  __uint(max_entries, 1024);
+  __type(key, u32); /* uid */
+  __type(value, struct oc_killer);
+} killers SEC(".maps");
+
+static __always_inline bool is_within_rate(u32 uid, u64 second, u64 most) {
+  struct oc_killer* killer = bpf_map_lookup_elem(&killers, &uid);
+  if (!killer) {
+    struct oc_killer first = {.second = second, .sent = 1};
+    bpf_map_update_elem(&killers, &uid, &first, BPF_ANY);
+    return true;
+  }
+  if (killer->second != second) {
+    killer->second = second;
+    killer->sent = 0;
+  }
+  if (killer->sent >= most) return false;
+  killer->sent++;
+  return true;
+}
+
 static __always_inline void user_sent_kill(struct task_struct* task, struct kernel_siginfo* info) {
-  struct oc_user_kill* r = OC_RESERVE_EVENT(OC_USER_KILL, oc_user_kill);
+  if (is_zombie(task)) return;
+  u32 uid = bpf_get_current_uid_gid();
+  u64 second = bpf_ktime_get_ns() / 1000000000;
+  if (!is_within_rate(uid, second, uid ? OC_KILLS_OF_USER : OC_KILLS_OF_ALL) ||
+      (uid && !is_within_rate(OC_ALL_USERS, second, OC_KILLS_OF_ALL))) {
+    oc_count_lost(OC_LOST_USER_KILLS_OVER_RATE);
+    return;
+  }
+  struct oc_user_kill* r = OC_RESERVE(user_kills, OC_LOST_USER_KILLS_RING_FULL, OC_USER_KILL, oc_user_kill);
   if (!r) return;
   oc_fill_task(&r->victim, task);
   oc_fill_task(&r->sender, (struct task_struct*)bpf_get_current_task());
   r->no_siginfo = (u64)info == OC_SEND_SIG_NOINFO;
   r->si_code = r->no_siginfo ? 0 : BPF_CORE_READ(info, si_code);
-  oc_submit_now(r);
+  bpf_ringbuf_submit(r, oc_wakeup_soon());
 }
 
 SEC("tp_btf/signal_generate")
-int BPF_PROG(on_signal_generate, int sig, struct kernel_siginfo* info, struct task_struct* task) {
+int BPF_PROG(on_signal_generate, int sig, struct kernel_siginfo* info, struct task_struct* task, int group,
+             int result) {
   if (sig != OC_SIGKILL) return 0;
   if ((u64)info == OC_SEND_SIG_PRIV)
     kernel_sent_kill(task);
-  else
+  else if (result == OC_SIGNAL_DELIVERED) /* not: ignored, or pending already */
     user_sent_kill(task, info);
   return 0;
 }

@@ -7,7 +7,7 @@
 #ifndef OOMCAST_WIRE_H
 #define OOMCAST_WIRE_H
 
-#define OC_WIRE_VERSION 3u
+#define OC_WIRE_VERSION 4u
 
 #define OC_COMM_LEN 16
 #define OC_NAME_LEN 256   /* a cgroup directory's name, NAME_MAX + 1 */
@@ -37,10 +37,11 @@ enum oc_record_type {
   OC_KERNEL_KILL = 17,
   OC_DYING = 18,
   OC_VICTIM_EXIT = 19,
-  OC_USER_KILL = 20,
   OC_REAPER = 21,
   OC_OOM_DECISION = 22,
   OC_DYING_CODE = 23,
+  /* ring "user_kills": what anyone can send without end, apart from the events */
+  OC_USER_KILL = 20,
   /* ring "gpu_calls", only while an NVIDIA device is in use */
   OC_GPU_CALL = 32,
   /* ring "faults", only while blame runs */
@@ -56,7 +57,9 @@ enum oc_lost_reason {
   OC_LOST_PROCESS_TABLE_FULL = 3,
   OC_LOST_VICTIM_TABLE_FULL = 4, /* argv and confirmation of a victim */
   OC_LOST_STALL_TABLE_FULL = 5,  /* reclaim stalls */
-  OC_LOST_REASONS = 6,
+  OC_LOST_USER_KILLS_RING_FULL = 6,
+  OC_LOST_USER_KILLS_OVER_RATE = 7, /* more than a user may have told in a second */
+  OC_LOST_REASONS = 8,
 };
 
 enum oc_cgroup_op { OC_CGROUP_MKDIR = 1, OC_CGROUP_RMDIR = 2, OC_CGROUP_RENAME = 3 };

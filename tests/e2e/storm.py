@@ -1,12 +1,14 @@
 """Many processes faulting, thousands of forks a second, hundreds of cgroups made and removed: no kill is lost."""
 
 import os
+import random
 import signal
 import time
 
 import lib
 from kills import Expected, Scene
 from lib import MiB, VM, case
+from store import ask
 
 
 # On the host only: an emulated machine is too slow to fill the tables in the warm-up, so that they fill later.
@@ -125,3 +127,119 @@ def whose_lock_is_always_held_holds_up_nobody(t):
     holder.end()
     tracer.stop()
     t.check_stream(tracer)
+
+
+# ---- kills by the hundred: each once, with its own limit, or counted as lost ---------------------------------------------
+
+def kernel_count():
+    with open("/proc/vmstat") as f:
+        return next(int(line.split()[1]) for line in f if line.startswith("oom_kill "))
+
+
+def crash_loop(t, kills, at_once=1, period_ms=0, limit=24 * MiB):
+    """A cgroup, and in it a supervisor that waits for a byte to begin."""
+    group = t.cgroup().limit(limit)
+    loop = t.start(group, "crash_loop", kills, at_once, period_ms, "64M")
+    loop.wait_for("ready", timeout=20)
+    return group, loop
+
+
+def lost_kills(tracer):
+    return sum(count for reason, count in tracer.lines.items[-1]["lost"].items() if reason.startswith("oom_kill_"))
+
+
+def many(t, cgroups, kills, at_once, *arguments, tracer=None):
+    tracer = tracer or t.trace("--cgroup", lib.base().path, *arguments)
+    loops = [crash_loop(t, kills, at_once) for _ in range(cgroups)]
+    before = kernel_count()
+    for _, loop in loops:
+        loop.go()
+    for _, loop in loops:
+        t.equal("exit code of a crash loop", loop.wait(100), 0)
+    counted = kernel_count() - before
+    t.check(counted >= cgroups * kills, f"the kernel counts {counted} kills of {cgroups * kills}")
+    tracer.stop(timeout=20)
+    t.check_stream(tracer)
+    told = tracer.all("oom")
+    victims = [(victim["pid"], victim["start_time"] or victim["time"]) for line in told for victim in line["victims"]]
+    lost = lost_kills(tracer)
+    t.equal("victims that are told twice", len(victims) - len(set(victims)), 0)
+    t.equal("kills that are told or counted as lost", len(victims) + lost, counted)
+    t.equal("kills in a line with others", [len(line["victims"]) for line in told if len(line["victims"]) != 1], [])
+    limits = {loop.pid: group for group, loop in loops}
+    for line in told:
+        group = limits.get(line["victims"][0]["ppid"])
+        if line["limit_cgroup"] is None:  # unknown: the log's own bound on reports
+            t.check("--no-bpf" in arguments, f"{line['id']} has no limit")
+        elif group:
+            t.equal("whose limit", line["limit_cgroup"]["path"], group.path)
+            t.equal("limit", line["limit_bytes"], group.limit_bytes)
+        else:
+            t.equal("whose limit", line["limit_cgroup"]["path"], line["victims"][0]["cgroup"]["path"])
+    return len(victims), counted
+
+
+@case(vm="v2", limit_s=120)
+def a_thousand_kills_in_two_hundred_cgroups(t):
+    recorded, counted = many(t, 200, 5, 1)
+    t.check(recorded >= (0.95 if VM else 1) * counted, f"{recorded} of {counted} are recorded")
+
+
+@case(vm="v2", limit_s=120)
+def a_thousand_kills_in_two_hundred_cgroups_without_the_kernel_log(t):
+    recorded, counted = many(t, 200, 5, 1, "--no-kmsg")
+    t.check(recorded >= (0.95 if VM else 1) * counted, f"{recorded} of {counted} are recorded")
+
+
+@case(vm="v2", limit_s=120)
+def a_thousand_kills_in_two_hundred_cgroups_by_the_kernel_log_alone(t):
+    many(t, 200, 5, 1, "--no-bpf")
+
+
+@case(vm="v2", limit_s=120)
+def fifteen_hundred_kills_in_one_cgroup(t):
+    recorded, counted = many(t, 1, 1500, 4)
+    t.check(recorded >= (0.95 if VM else 1) * counted, f"{recorded} of {counted} are recorded")
+
+
+@case(vm="v2", limit_s=60, timing=True)
+def each_kill_of_a_crash_loop_is_told_within_two_seconds(t):
+    folder = t.folder()
+    tracer = t.trace("--cgroup", lib.base().path, "--store", folder)
+    group, loop = crash_loop(t, 20, period_ms=500)
+    loop.go()
+    ages = []
+
+    def look():
+        lines = tracer.all("oom")
+        for line in lines[len(ages):]:
+            ages.append((time.time_ns() - lib.epoch_ns(line["time"])) / 1e9)
+        return len(lines) >= 20
+    t.check(tracer.lines.wait(look, lib.seconds(30)), f"{len(ages)} of 20 kills are told")
+    # An emulated machine's own slowness is not oomcast's.
+    t.check(max(ages, default=99) < 2 + (lib.seconds(1) if VM else 0.2), f"told after {max(ages, default=99):.2f} s")
+    series = [line["series"] and line["series"]["kills"] for line in tracer.all("oom")]
+    t.equal("place in the series", series, [None, *range(2, 21)])
+    tracer.stop()
+    t.check_stream(tracer)
+    t.equal("kills in the store", ask(folder, "SELECT count(*), sum(complete) FROM episodes"), [(20, 20)])
+
+
+@case(vm="never", limit_s=120, timing=True)
+def an_end_in_the_middle_of_a_storm_leaves_nothing_untold(t):
+    for _ in range(12):
+        tracer = t.trace("--cgroup", lib.base().path)
+        group, loop = crash_loop(t, 100_000, at_once=2, period_ms=5)
+        before = kernel_count()
+        loop.go()
+        lib.pause(random.uniform(0.1, 1.5), "the end comes at any moment of a storm")
+        counted = kernel_count() - before
+        asked = time.monotonic()
+        tracer.stop(random.choice([signal.SIGINT, signal.SIGTERM]))
+        took = time.monotonic() - asked
+        loop.end()
+        t.check_stream(tracer)
+        told = sum(len(line["victims"]) for line in tracer.all("oom")) + lost_kills(tracer)
+        t.check(told >= counted, f"{counted} kills before the end was asked for, {told} told or counted")
+        t.check(took < 1, f"it took {took:.2f} s to end")
+        group.remove()

@@ -159,7 +159,7 @@ std::vector<TaskId> Alerts::receivers(const Alert& alert) const {
   };
   std::vector<Candidate> found;
   auto belongs = [&](const TaskState& task) {
-    if (task.dead || task.id.tgid <= 1 || task.id.tgid == static_cast<std::uint32_t>(getpid())) return false;
+    if (task.died || task.id.tgid <= 1 || task.id.tgid == static_cast<std::uint32_t>(getpid())) return false;
     if (process_) return world_.tasks().descends_from(task.id, *process_);
     if (alert.of.host) return true;
     return alert.of.cgroup && task.cgroup &&

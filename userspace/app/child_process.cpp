@@ -1,9 +1,12 @@
 #include "app/child_process.h"
 
 #include <fcntl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
+
+#include "base/clock.h"
 
 namespace oomcast {
 
@@ -24,6 +27,14 @@ void become_child(const std::string& oom_score_adj, int output) {
   for (int fd : {STDIN_FILENO, STDERR_FILENO})
     if (dup2(null, fd) < 0) _exit(126);
   close_range(3, ~0U, 0);
+}
+
+bool reap_within(pid_t pid, Nanos patience, rusage* used) {
+  for (MonoTime until = mono_now() + patience;;) {
+    pid_t gone = wait4(pid, nullptr, WNOHANG, used);
+    if (gone != 0 || mono_now() >= until) return gone != 0;
+    usleep(1000);
+  }
 }
 
 }  // namespace oomcast

@@ -1,7 +1,12 @@
 // A child process on the side of its own, whatever oomcast protects itself with.
 #pragma once
 
+#include <sys/resource.h>
+#include <sys/types.h>
+
 #include <string>
+
+#include "base/units.h"
 
 namespace oomcast {
 
@@ -9,5 +14,9 @@ namespace oomcast {
 /// standard input, output (unless `output` is to be it) and error, and no other descriptor. System calls
 /// only. Ends the child when it cannot be done.
 void become_child(const std::string& oom_score_adj, int output = -1);
+
+/// Waits for the end of a child for so long at most: one that the kernel holds (a page of a file system that
+/// does not answer) ends when that lets it go, SIGKILL or not. Whether it is gone; `used`: what it used.
+bool reap_within(pid_t pid, Nanos patience, rusage* used = nullptr);
 
 }  // namespace oomcast

@@ -30,6 +30,7 @@ constexpr int kPerCost = 50;
 constexpr std::size_t kMostLevels = 8192;
 
 constexpr Nanos kPatience = 20s;  // for a look: then it is stopped
+constexpr Nanos kEndWait = 50ms;  // for its end
 constexpr std::size_t kMostText = 16 << 20;
 constexpr rlim_t kMostData = 512 << 20;  // symbols of large libraries
 constexpr Bytes kNeeds = MiB(256);       // of the machine
@@ -165,7 +166,7 @@ std::vector<GrewFrom> GrowthFound::of(const std::vector<ProcessRef>& processes) 
 GrowthLooks::~GrowthLooks() {
   if (!look_) return;
   kill(look_->pid, SIGKILL);
-  waitpid(look_->pid, nullptr, 0);
+  (void)reap_within(look_->pid, kEndWait);
 }
 
 // Of a scope that is a process tree its cgroups are not asked about: others are in them.
@@ -271,7 +272,9 @@ bool GrowthLooks::read() {
 
 void GrowthLooks::end(MonoTime now) {
   rusage used{};
-  wait4(look_->pid, nullptr, 0, &used);  // its output is closed: it is at its end
+  // Its output is closed: it is at its end, unless the kernel holds it.
+  if (!reap_within(look_->pid, kEndWait, &used)) unreaped_.push_back(look_->pid);
+  std::erase_if(unreaped_, [](pid_t pid) { return reap_within(pid, Nanos{}); });
   auto time = [](const timeval& t) {
     return std::chrono::seconds(t.tv_sec) + std::chrono::microseconds(t.tv_usec);
   };

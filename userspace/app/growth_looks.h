@@ -113,6 +113,7 @@ class GrowthLooks {
   };
   std::optional<Look> look_;
   std::optional<LookPlan::Target> next_;
+  std::vector<pid_t> unreaped_;
   std::uint64_t given_up_ = 0;
 };
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sched.h>
 #include <sys/capability.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -28,6 +29,8 @@ constexpr cap_value_t kKeep[] = {
     CAP_SYSLOG,  CAP_KILL,    CAP_CHECKPOINT_RESTORE,  // to open what other processes have mapped
     CAP_IPC_LOCK};  // without it MCL_FUTURE makes allocations fail past RLIMIT_MEMLOCK
 
+constexpr int kNice = -10;
+
 }  // namespace
 
 const std::string& score_before_protection() {
@@ -50,6 +53,15 @@ std::vector<Refused> protect_self() {
   if (mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) != 0)
     refused.push_back({fmt::format("pages are not locked ({})", std::strerror(errno)),
                        "under pressure oomcast may be slow; needs CAP_IPC_LOCK"});
+  // Before others where the CPUs are all taken, but not before the kernel's own threads; unless a person
+  // chose otherwise. Whoever it starts is as it was.
+  const sched_param none{};
+  if (getpriority(PRIO_PROCESS, 0) == 0 &&
+      (sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK, &none) != 0 ||
+       setpriority(PRIO_PROCESS, 0, kNice) != 0))
+    refused.push_back({fmt::format("its priority stays as it is ({})", std::strerror(errno)),
+                       "on a machine whose CPUs are all taken kills are told late, and in a storm some are "
+                       "lost; needs CAP_SYS_NICE"});
   return refused;
 }
 

@@ -9,7 +9,8 @@ namespace oomcast {
 struct Refused {
   std::string what, cost;
 };
-/// oom_score_adj −1000 and pages locked as they are touched, as far as allowed. Returns what was not.
+/// oom_score_adj −1000, pages locked as they are touched, and this thread before those of others where CPUs
+/// are scarce, as far as allowed. Returns what was not.
 std::vector<Refused> protect_self();
 /// The oom_score_adj from before protect_self(), which children must not inherit; "0" if it was not read.
 const std::string& score_before_protection();

@@ -45,7 +45,7 @@ std::vector<ExitFact> ProcessSamples::ended(MonoTime now) {
   std::vector<ExitFact> out;
   for (auto at = newest_.begin(); at != newest_.end();) {
     const TaskState* task = world_.tasks().find(at->first);
-    if (task && !task->dead) {
+    if (task && !task->died) {
       ++at;
       continue;
     }
@@ -93,7 +93,7 @@ std::vector<ProcessSampleFact> ProcessSamples::moved(MonoTime now) {
     return out;
   }
   world_.tasks().for_each([&](const TaskState& task) {
-    if (task.dead || asked == kMostOfTree || !world_.task_in_scope(task.id)) return;
+    if (task.died || asked == kMostOfTree || !world_.task_in_scope(task.id)) return;
     if (auto known = newest_.find(task.id); known != newest_.end()) return look(known->second);
     ProcessSampleFact none;
     none.process.id = task.id;

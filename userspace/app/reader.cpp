@@ -87,7 +87,9 @@ Reader::Reader(std::string root, std::string oom_score_adj)
 
 Reader::~Reader() {
   end();
-  for (pid_t pid : ending_) waitpid(pid, nullptr, WNOHANG);
+  // Where process 1 reaps nobody, as in many containers, one that is not waited for stays as a zombie. One
+  // that the kernel does not let go is not worth the wait.
+  for (pid_t pid : ending_) (void)reap_within(pid, kLongestLook);
 }
 
 bool Reader::ask(What what, const TaskId& id, MonoTime now) {
@@ -191,8 +193,7 @@ void Reader::rest(MonoTime until) {
 }
 
 std::string joined(const ProcCmdline& cmdline) {
-  std::string text;
-  for (const std::string& arg : cmdline.args) text.append(arg).push_back('\0');
+  std::string text(cmdline.args.bytes());
   if (cmdline.truncated && !text.empty()) text.pop_back();
   return text.substr(0, kMostPayload);
 }

@@ -115,6 +115,7 @@ Result<int> record(const Options& options) {
   MonoTime next = begin;
   while (!stop->pending() && !output.failed() && s.now() < end) {
     s.step(std::min(end, next));
+    output.tell_losses(s);
     if (s.now() < next) continue;
     next = s.now() + std::chrono::seconds(1);
     for (const std::string& failure : writer->take_notices()) {
@@ -135,7 +136,7 @@ Result<int> record(const Options& options) {
     output.write_line(fmt::format("{} lines over {} with {} OOM kill{} in {}; read on: oomcast replay {}",
                                   items, format_duration(s.now() - begin), kills, kills == 1 ? "" : "s",
                                   escape_for_terminal(options.file), escape_for_terminal(options.file)));
-  if (output.failed()) return Error::failed("stdout was closed or is full: stopped");
+  if (auto told = output.finish(); !told) return told.error();
   return 0;
 }
 

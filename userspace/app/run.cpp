@@ -322,6 +322,7 @@ Result<int> run(const Options& options) {
   bool timed_out = false;
   while (wait4(child->pid, &status, WNOHANG, &usage) == 0) {
     s.step(end);
+    output.tell_losses(s);
     if (int signal = stop->next()) kill(child->pid, ++signals < 3 ? signal : SIGKILL);
     if (s.now() < end) continue;
     kill(child->pid, timed_out ? SIGKILL : SIGTERM);

@@ -30,6 +30,7 @@ constexpr Nanos kLogSettles = 500ms;  // after a line of the kernel log
 constexpr Nanos kKillPoll = 10ms;     // while memory of a victim is coming back
 constexpr Nanos kExactFor = 5s;       // of what is nearly full
 constexpr Nanos kFirstAnswers = 300ms;
+constexpr Nanos kEndWait = 700ms;      // for what is still open of a kill
 constexpr Nanos kReaderRests = 200ms;  // after a sign of an OOM
 constexpr double kShort = 0.03;        // of a host's memory, available
 constexpr std::size_t kMaxEvents = 100;
@@ -150,7 +151,7 @@ void Session::open_log(const std::function<void(const std::string&)>& diagnostic
 void Session::scan_tree() {
   auto tree = cgroupfs_->list();
   if (!tree) return;
-  for (const CgroupEntry& entry : tree->cgroups) world_->on_cgroup(entry);
+  world_->on_tree(*tree, now());
   next_scan_ = now() + 1s;
 }
 
@@ -299,13 +300,17 @@ std::optional<Nanos> Session::time_to_look() const {
 }
 
 void Session::finish() {
-  MonoTime latest = now() + EpisodeBuilder::kLatest + kLook;
+  MonoTime latest = now() + kEndWait;
+  auto counted = count_kills();  // what it counts was said by now; what comes later may still be on its way
   drain();
-  while (world_->episodes().any_open() && heard_ < latest) step(now() + kLook);
+  tell_all();
+  while (world_->episodes().any_open() && now() < latest) step(std::min(latest, now() + kMoreSoon));
+  take_reports(true);
+  tell_all(true);
   for (MonoTime until = now() + Alerts::kEndWait; alerts_ && alerts_->busy() && now() < until;)
     step(now() + kLook);
+  if (counted) world_->episodes().count_unseen(*counted);
   count_losses();
-  tell_all();
   if (alerts_) alerts_->finish();
   emit(EndFact{now(), records_, lost_});
   close_store();
@@ -361,14 +366,15 @@ void Session::follow(std::uint64_t inode, MonoTime moved) {
   }
 }
 
-void Session::count_kills() {
+std::optional<KillCount> Session::count_kills() {
   KillCount count;
   count.began = now();
   auto kills = procfs_->read_vmstat_oom_kill();
-  if (!kills || !*kills) return;
+  if (!kills || !*kills) return std::nullopt;
   count.ended = now();
   count.kills = **kills;
   world_->on_vmstat(count);
+  return count;
 }
 
 void Session::look_for_gpu() {
@@ -397,6 +403,7 @@ bool Session::read_log() {
       if (auto* victim = std::get_if<OomVictimLine>(&fact);
           victim && !bpf_ && !world_->tasks().by_pid(victim->tid))
         note_process(victim->tid);  // a last chance: it may still be dying
+    for (OomDump& dump : log_parser_.take_finished()) reports_.push_back(std::move(dump));
   });
   if (!drained) return news;
   if (drained->lost) lose("kernel_log_overwritten", drained->lost);
@@ -406,14 +413,17 @@ bool Session::read_log() {
 }
 
 // After the kernel programs' records, which the log may be ahead of.
-void Session::take_reports() {
+void Session::take_reports(bool all) {
   if (!kmsg_) return;
   MonoTime when = now();
-  for (const OomDump& dump :
-       log_parser_.take_named(when.time_since_epoch(), world_->episodes().due(when + kLook))) {
-    if (!bpf_) scan_tree();  // nobody else tells of a new cgroup
+  std::vector<OomDump> reports = std::exchange(reports_, {});
+  for (OomDump& dump :
+       all ? log_parser_.finish()
+           : log_parser_.take_named(when.time_since_epoch(), world_->episodes().due(when + kLook)))
+    reports.push_back(std::move(dump));
+  if (!bpf_ && !reports.empty()) scan_tree();  // nobody else tells of a new cgroup
+  for (const OomDump& dump : reports)
     world_->on_dump(dump, dump.kill_time ? MonoTime(*dump.kill_time) : when);
-  }
   if (log_read_) world_->on_log_read(*log_read_);
   log_read_.reset();
 }
@@ -546,6 +556,9 @@ void Session::count_losses() {
   };
   if (store_) since(not_stored_, store_->lost(), "not_stored");
   since(reads_given_up_, reader_->given_up(), "reader_given_up");
+  since(kills_dropped_, world_->episodes().dropped(), "oom_kill_no_room");
+  since(kills_unseen_, world_->episodes().unseen(now()), "oom_kill_unseen");
+  since(late_victims_, world_->episodes().late_victims(), "oom_victim_late");
   tell_notices();
   if (!bpf_) return;
   LostCounts counts = bpf_->lost();
@@ -559,9 +572,7 @@ void Session::count_losses() {
   if (looks_) since(looks_given_up_, looks_->given_up(), "growth_look_given_up");
   if (gpu_) since(gpu_lost_, gpu_->lost(), "gpu_ring_full");
   if (gpu_) since(gpu_pages_lost_, gpu_->page_events_lost(), "gpu_page_events");
-  since(dropped_,
-        world_->episodes().dropped() + world_->tasks().forgotten() + book_->not_followed() +
-            world_->gpu().dropped(),
+  since(dropped_, world_->tasks().forgotten() + book_->not_followed() + world_->gpu().dropped(),
         "model_full");
 }
 
@@ -570,14 +581,14 @@ void Session::lose(const std::string& reason, std::uint64_t count) {
   emit(LostFact{now(), reason, count});
 }
 
-void Session::tell_all() {
+void Session::tell_all(bool last) {
   MonoTime when = now();
   if (world_->episodes().any_open()) count_kills();
   // On a machine that let us wait, more may have come since; an episode ends when what came in its time was
   // heard.
-  world_->advance(heard_);
+  world_->advance(heard_, last);
   for (CgroupPtr& cgroup : world_->take_killed()) emit(TickFact{when, std::move(cgroup)});
-  store_begun();
+  store_unfinished();
   for (ModelFact& fact : world_->take_facts()) tell(std::move(fact));
 }
 
@@ -630,12 +641,15 @@ void Session::store(const Fact& fact) {
 }
 
 // The line that tells of a kill comes when all of it is known. The store has what is known at once: a machine
-// without memory may not live that long.
-void Session::store_begun() {
+// without memory may not live that long. And it has what came after the line, which cannot wait for a memory
+// of 500 GiB to come back.
+void Session::store_unfinished() {
   for (Episode& episode : world_->take_begun()) {
     if (looks_) looks_->hurry();
     for (StoreWriter* writer : writers_) writer->add(EpisodeFact{with_forecast(episode), false});
   }
+  for (Episode& episode : world_->take_completed(heard_))
+    for (StoreWriter* writer : writers_) writer->add(EpisodeFact{with_forecast(episode)});
 }
 
 void Session::tell(ModelFact fact) {

@@ -52,8 +52,8 @@ class Session {
   void start(Sink sink);
   /// Waits at most until `deadline` for something to do, and does it: reads, samples, forecasts, tells.
   void step(MonoTime deadline);
-  /// Waits for what is still open of the kills that were seen (2 s at most), tells the end and closes the
-  /// store.
+  /// Waits a little (700 ms at most) for what is still open of the kills that were seen, tells of all of them
+  /// and the end, and closes the store.
   void finish();
 
   /// Another descriptor that ends step()'s waiting when it is readable.
@@ -76,6 +76,10 @@ class Session {
   const CgroupFs& cgroupfs() const { return *cgroupfs_; }
   const std::vector<std::string>& sources() const { return sources_; }
   const std::map<std::string, std::uint64_t>& lost() const { return lost_; }
+  /// What was lost elsewhere.
+  void count_lost(const std::string& reason, std::uint64_t count) {
+    if (count) lose(reason, count);
+  }
   Overview overview() const;
   /// The cgroup's and the process's own, for what is made while tracing.
   std::optional<TaskId> note_process(std::uint32_t pid, bool ask_again = true);
@@ -94,11 +98,11 @@ class Session {
   void scan_processes();
   bool drain();
   bool read_log();
-  void take_reports();
+  void take_reports(bool all = false);
   std::optional<Nanos> time_to_look() const;
   void poll_all();
   void follow(std::uint64_t inode, MonoTime moved);
-  void count_kills();
+  std::optional<KillCount> count_kills();
   void look_for_gpu();
   void count_losses();
   void check_rules();
@@ -109,10 +113,10 @@ class Session {
   void ask_for_arguments(const TaskId& id);
   bool is_short_of_memory() const;
   void tell_process(ProcessSampleFact sample);
-  void tell_all();
+  void tell_all(bool last = false);
   void emit(Fact fact);
   void store(const Fact& fact);
-  void store_begun();
+  void store_unfinished();
   OomFactLine with_forecast(Episode episode) const;
   void tell_notices();
   void lose(const std::string& reason, std::uint64_t count);
@@ -124,6 +128,7 @@ class Session {
   std::unique_ptr<BpfSource> bpf_;
   std::optional<KmsgReader> kmsg_;
   OomLogParser log_parser_;
+  std::vector<OomDump> reports_;  // of the log, not taken yet
   std::unique_ptr<World> world_;
   std::unique_ptr<Alerts> alerts_;
   std::optional<Reader> reader_;
@@ -146,7 +151,8 @@ class Session {
   std::map<std::string, std::uint64_t> lost_;
   LostCounts kernel_lost_;
   std::uint64_t missed_ = 0, undecodable_ = 0, dropped_ = 0, gpu_lost_ = 0, gpu_pages_lost_ = 0,
-                not_stored_ = 0, reads_given_up_ = 0, looks_given_up_ = 0;
+                not_stored_ = 0, reads_given_up_ = 0, looks_given_up_ = 0, kills_dropped_ = 0,
+                kills_unseen_ = 0, late_victims_ = 0;
   std::uint64_t records_ = 0;
   MonoTime next_poll_{}, exact_until_{}, next_scan_{}, look_until_{};
   MonoTime heard_{};  // all that the log and the kernel programs said until then was read

@@ -14,9 +14,12 @@ Result<int> trace(const Options& options) {
   MonoTime begin = s.now();
   MonoTime end = options.duration ? begin + *options.duration : MonoTime::max();
   s.start([&](const Fact& fact) { output.write(fact, s.clock()); });
-  while (!stop->pending() && !output.failed() && s.now() < end) s.step(end);
+  while (!stop->pending() && !output.failed() && s.now() < end) {
+    s.step(end);
+    output.tell_losses(s);
+  }
   s.finish();
-  if (output.failed()) return Error::failed("stdout was closed or is full: stopped");
+  if (auto written = output.finish(); !written) return written.error();
   return 0;
 }
 

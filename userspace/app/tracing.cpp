@@ -53,15 +53,21 @@ void StopSignals::restore_in_child() const {
   sigprocmask(SIG_SETMASK, &old_, nullptr);
 }
 
-Output::Output(const Options& options) : json_(options.json), style_{!options.json && wants_color(options)} {}
+Output::Output(const Options& options)
+    : json_(options.json), style_{!options.json && wants_color(options)}, queue_(STDOUT_FILENO) {}
 
 void Output::write(const Fact& fact, const ClockMap& clock) {
   write_line(json_ ? to_json(fact, clock) : to_text(fact, clock, style_));
 }
 
 void Output::write_line(const std::string& line) {
-  if (failed_ || line.empty()) return;
-  failed_ = !print(stdout, line + '\n');
+  if (!line.empty()) queue_.write(line + '\n');
+}
+
+Status Output::finish() {
+  if (queue_.flush()) return Ok{};
+  return Error::failed(queue_.failed() ? "stdout was closed or is full: stopped"
+                                       : "nobody reads stdout: the last lines were not written");
 }
 
 void tell_error(const std::string& line) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "app/options.h"
+#include "app/output_queue.h"
 #include "app/session.h"
 #include "base/unique_fd.h"
 #include "present/facts.h"
@@ -31,20 +32,25 @@ class StopSignals {
   int seen_ = 0;
 };
 
-/// stdout: JSON Lines or text, line by line. Failing once (a closed pipe, a full disk) ends the command.
+/// stdout: JSON Lines or text, line by line. Failing once (a closed pipe, a full disk) ends the command; a
+/// reader that does not read holds up nobody.
 class Output {
  public:
   explicit Output(const Options& options);
   void write(const Fact& fact, const ClockMap& clock);
   void write_line(const std::string& line);
-  bool failed() const { return failed_; }
+  bool failed() const { return queue_.failed(); }
+  /// Counts what was dropped as lost by the session.
+  void tell_losses(Session& session) { session.count_lost("output", queue_.take_dropped()); }
+  /// At the end: waits for a reader that reads. Error: not all was written.
+  Status finish();
   bool json() const { return json_; }
   bool color() const { return style_.color; }
 
  private:
   bool json_;
   TextStyle style_;
-  bool failed_ = false;
+  OutputQueue queue_;
 };
 
 /// One line on stderr, --quiet or not: something failed, and oomcast goes on without it.

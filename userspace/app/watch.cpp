@@ -24,13 +24,14 @@ int watch_plainly(const Options& options, Session& s, StopSignals& stop, MonoTim
   MonoTime next = s.now();
   while (!stop.pending() && !output.failed() && s.now() < end) {
     s.step(std::min(end, next));
+    output.tell_losses(s);
     if (options.json || s.now() < next) continue;
     next = s.now() + options.interval;
     for (const Line& line : log.changes(s.overview(), s.clock()))
       output.write_line(to_text(line, TextStyle{output.color()}));
   }
   s.finish();
-  return output.failed() ? 1 : 0;
+  return output.finish() ? 0 : 1;
 }
 
 int watch_screen(const Options& options, Session& s, StopSignals& stop, MonoTime end, Screen& screen) {
@@ -73,7 +74,7 @@ Result<int> watch(const Options& options) {
     code = watch_screen(options, s, *stop, end, **screen);
     s.hold_notices(false);
   }
-  s.close_store();
+  s.finish();
   // The screen is gone; what a person must not miss stays on the terminal.
   Output output(options);
   for (const Fact& event : s.overview().events)

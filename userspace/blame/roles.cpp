@@ -12,9 +12,9 @@ std::string_view base_name(std::string_view path) {
   return path.substr(path.rfind('/') + 1);
 }
 
-bool has_word(const std::vector<std::string>& args, std::string_view part) {
+bool has_word(const Arguments& args, std::string_view part) {
   return std::any_of(args.begin(), args.end(),
-                     [&](const std::string& arg) { return arg.find(part) != std::string::npos; });
+                     [&](std::string_view arg) { return arg.find(part) != std::string_view::npos; });
 }
 
 std::optional<std::uint32_t> number_of(std::string_view text) {
@@ -25,7 +25,7 @@ std::optional<std::uint32_t> number_of(std::string_view text) {
 }
 
 // The job's rank, or this machine's.
-std::optional<std::uint32_t> rank_of(const std::vector<std::string>& args, std::string_view environment) {
+std::optional<std::uint32_t> rank_of(const Arguments& args, std::string_view environment) {
   constexpr std::array<std::string_view, 4> kVariables = {
       "RANK=", "SLURM_PROCID=", "OMPI_COMM_WORLD_RANK=", "LOCAL_RANK="};
   for (std::string_view variable : kVariables)
@@ -34,17 +34,17 @@ std::optional<std::uint32_t> rank_of(const std::vector<std::string>& args, std::
       rest.remove_prefix(std::min(rest.size(), word.size() + 1));
       if (word.starts_with(variable)) return number_of(word.substr(variable.size()));
     }
-  for (std::size_t i = 0; i < args.size(); ++i)
+  for (auto at = args.begin(); at != args.end(); ++at)
     for (std::string_view option : {"--local_rank", "--local-rank", "--rank"}) {
-      std::string_view arg = args[i];
-      if (arg == option && i + 1 < args.size()) return number_of(args[i + 1]);
+      std::string_view arg = *at;
+      if (arg == option && std::next(at) != args.end()) return number_of(*std::next(at));
       if (arg.starts_with(option) && arg.substr(option.size()).starts_with('='))
         return number_of(arg.substr(option.size() + 1));
     }
   return std::nullopt;
 }
 
-bool is_launcher(const std::vector<std::string>& args, std::string_view comm) {
+bool is_launcher(const Arguments& args, std::string_view comm) {
   constexpr std::array<std::string_view, 27> kPrograms = {
       "uv",    "torchrun",   "accelerate",   "deepspeed", "mpirun", "mpiexec",   "orted",
       "srun",  "slurmstepd", "slurm_script", "sh",        "bash",   "dash",      "zsh",
@@ -55,12 +55,13 @@ bool is_launcher(const std::vector<std::string>& args, std::string_view comm) {
   };
   if (args.empty()) return known(comm);
   // "python torchrun …" and "python -m torch.distributed.run …" as well.
-  return known(base_name(args[0])) || (args.size() > 1 && known(base_name(args[1]))) ||
+  auto second = std::next(args.begin());
+  return known(base_name(args.front())) || (second != args.end() && known(base_name(*second))) ||
          has_word(args, "torch.distributed.run") || has_word(args, "torch.distributed.launch");
 }
 
 // nullopt: nothing says that it is a worker.
-std::optional<std::string> worker_by_name(const std::vector<std::string>& args, std::string_view comm) {
+std::optional<std::string> worker_by_name(const Arguments& args, std::string_view comm) {
   struct Known {
     std::string_view part, what;
   };

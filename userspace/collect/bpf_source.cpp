@@ -107,6 +107,7 @@ class LoadedBpfSource final : public BpfSource {
   bool drain(const std::function<void(const wire::Record&)>& sink, std::size_t max_records) override {
     // Samples first: what a process executed is known before its end is told.
     bool more = drain_ring(samples_.get(), sink, max_records);
+    more = drain_ring(user_kills_.get(), sink, max_records) || more;
     return drain_ring(events_.get(), sink, max_records) || more;
   }
 
@@ -316,18 +317,16 @@ class LoadedBpfSource final : public BpfSource {
   }
 
   Status open_rings() {
-    events_.reset(
-        ring_buffer__new(bpf_map__fd(skeleton_->maps.events), &LoadedBpfSource::keep, this, nullptr));
-    samples_.reset(
-        ring_buffer__new(bpf_map__fd(skeleton_->maps.samples), &LoadedBpfSource::keep, this, nullptr));
+    auto failed = [] { return Error::from_errno("opening the kernel programs' ring buffers"); };
     epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
-    if (!events_ || !samples_ || !epoll_)
-      return Error::from_errno("opening the kernel programs' ring buffers");
-    for (int map : {bpf_map__fd(skeleton_->maps.events), bpf_map__fd(skeleton_->maps.samples)}) {
+    if (!epoll_) return failed();
+    for (auto [ring, map] :
+         {std::pair(&events_, skeleton_->maps.events), std::pair(&samples_, skeleton_->maps.samples),
+          std::pair(&user_kills_, skeleton_->maps.user_kills)}) {
+      ring->reset(ring_buffer__new(bpf_map__fd(map), &LoadedBpfSource::keep, this, nullptr));
       epoll_event wanted{};
       wanted.events = EPOLLIN;
-      if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, map, &wanted) != 0)
-        return Error::from_errno("watching the kernel programs' ring buffers");
+      if (!*ring || epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, bpf_map__fd(map), &wanted) != 0) return failed();
     }
     return Ok{};
   }
@@ -383,7 +382,7 @@ class LoadedBpfSource final : public BpfSource {
   std::vector<ProgramState> programs_;
   std::vector<Link> links_;
   Link exact_, walk_;
-  Ring events_, samples_;
+  Ring events_, samples_, user_kills_;
   UniqueFd epoll_;
   std::vector<std::byte> pending_;
   std::uint64_t undecodable_ = 0;

@@ -220,7 +220,10 @@ void OomLogParser::store_victim(Open& open, const OomVictimLine& victim, const W
     open.dump.kill_time = open.dump.last_time;
     if (when.wall) open.dump.wall = when.wall;
   }
-  if (!has_victim(open.dump, victim.tid)) append(open, open.dump.victims, limits_.victims, victim);
+  if (has_victim(open.dump, victim.tid))
+    ++open.dump.named_again;
+  else
+    append(open, open.dump.victims, limits_.victims, victim);
 }
 
 void OomLogParser::store_mem_info(Open& open, const MemInfoLine& line) {

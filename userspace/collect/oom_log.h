@@ -74,6 +74,7 @@ struct OomDump {
   std::optional<OomCpuset> cpuset;  ///< the trigger's, until 4.20; later it is in the constraint
   OomMemInfo mem_info;              ///< empty unless the machine itself was short of memory
   std::size_t dropped = 0;          ///< rows, victims and numbers over a limit
+  std::size_t named_again = 0;      ///< lines of a victim that had one; the kernel counts a kill for each
   bool interleaved = false;  ///< another report was printed between its lines and nothing tells whose usage,
                              ///< statistics and rows are whose; victims are still right
 

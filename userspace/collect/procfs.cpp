@@ -110,15 +110,8 @@ std::optional<ProcStat> parse_proc_stat(std::string_view text) {
 }
 
 ProcCmdline parse_cmdline(std::string_view text, std::size_t max) {
-  ProcCmdline out;
-  out.truncated = text.size() > max;
-  text = text.substr(0, max);
-  while (!text.empty()) {
-    std::size_t end = text.find('\0');  // the last may lack its NUL: cut, or the process wrote over its title
-    out.args.emplace_back(text.substr(0, end));
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-  }
-  return out;
+  // The last may lack its NUL: cut, or the process wrote over its title.
+  return {Arguments::from_bytes(std::string(text.substr(0, max))), text.size() > max};
 }
 
 ProcStatus parse_status(std::string_view text) {

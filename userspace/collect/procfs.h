@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/arguments.h"
 #include "base/result.h"
 #include "base/task_id.h"
 #include "base/units.h"
@@ -30,8 +31,8 @@ struct ProcStat {
 
 /// /proc/PID/cmdline.
 struct ProcCmdline {
-  std::vector<std::string> args;  // bytes; empty for kernel threads and zombies
-  bool truncated = false;         // there was more than 4096 bytes
+  Arguments args;          // empty for kernel threads and zombies
+  bool truncated = false;  // there was more than 4096 bytes
 };
 
 /// /proc/PID/status. Memory is nullopt for kernel threads and zombies, which have none.

@@ -16,6 +16,9 @@ constexpr Nanos kSameMoment = std::chrono::seconds(2);
 // A report of the log that is read this late is still of the episode that was told; later its number may be
 // another's.
 constexpr Nanos kToldFor = std::chrono::seconds(5);
+// A group is killed in one go, but a slow console holds up each line of it.
+constexpr Nanos kGroupPause = std::chrono::seconds(1);
+constexpr Nanos kSameGrowth = std::chrono::milliseconds(50);
 
 template <typename T>
 void remember(std::deque<T>& recent, T item, std::size_t most) {
@@ -80,12 +83,13 @@ std::optional<std::uint64_t> limit_owner(const wire::OomMark& mark) {
   return full(mark.victim_chain);
 }
 
-bool is_group_kill(const wire::OomMark& mark, std::optional<std::uint64_t> owner) {
+std::optional<std::uint64_t> group_of(const wire::OomMark& mark, std::optional<std::uint64_t> owner) {
+  std::optional<std::uint64_t> out;
   for (const wire::Memcg& level : mark.victim_chain) {
-    if (level.oom_group) return true;
+    if (level.oom_group) out = level.inode;
     if (level.inode == owner) break;
   }
-  return false;
+  return out;
 }
 
 ProcessRef process_ref(const TaskTable& tasks, const CgroupTree& cgroups, TaskId id) {
@@ -115,6 +119,12 @@ ProcessRef process_ref(const TaskTable& tasks, const CgroupTree& cgroups, const 
 }
 
 void EpisodeBuilder::on_kernel_kill(const wire::KernelKill& kill) {
+  // The kernel may go through a group with the first victim in it once more, and counts that.
+  if (std::any_of(kills_.rbegin(), kills_.rend(), [&](const wire::KernelKill& before) {
+        return before.victim.id == kill.victim.id && before.victim.tid == kill.victim.tid &&
+               before.sender.tid == kill.sender.tid && kill.time - before.time < kSameMoment;
+      }))
+    ++sent_again_;
   remember(kills_, kill, kRecentKills);
 }
 
@@ -128,97 +138,142 @@ bool EpisodeBuilder::was_sent_by(const wire::OomMark& mark) {
   });
 }
 
-EpisodeBuilder::Open* EpisodeBuilder::open_for(std::optional<std::uint64_t> limit_inode, MonoTime when,
-                                               MonoTime alive) {
-  for (Open& open : open_)
-    if (open.limit_inode == limit_inode && open.victims.size() < kMaxVictims) {
-      open.last = std::max(open.last, when);
-      return &open;
-    }
-  if (open_.size() >= kMaxOpen) {
-    ++dropped_;
-    return nullptr;
+// ---- what is open
+
+// Room is made at the cost of what is told already.
+bool EpisodeBuilder::has_room(const Open* open) {
+  if (open && open->victims.size() >= kMaxVictims) return false;
+  auto is_full = [&] { return victims_ >= kMaxVictimsInAll || (!open && open_.size() >= kMaxOpen); };
+  for (auto at = open_.begin(); is_full() && at != open_.end();) {
+    Open& oldest = *at++;
+    if (!oldest.told || &oldest == open) continue;
+    if (oldest.news) completed_.push_back(as_known(oldest));
+    let_go(&oldest);
   }
-  Open& open = open_.emplace_back();
-  open.episode.serial = ++serial_;
-  open.limit_inode = limit_inode;
-  open.last = when;
-  open.episode.limit_cgroup = cgroups_.ref(limit_inode);
-  open.alone = open_.size() == 1;
-  if (!open.alone)
-    for (Open& other : open_) other.alone = false;
-  begin(open, when, alive);
-  return &open;
+  return !is_full();
+}
+
+void EpisodeBuilder::let_go(Open* open) {
+  for (const OpenVictim& v : open->victims) {
+    remember(closed_, Closed{v.victim.tid, v.task.id, open->last}, 4096);
+    if (auto at = by_tid_.find(v.victim.tid); at != by_tid_.end() && at->second.open == open)
+      by_tid_.erase(at);
+    if (auto at = by_task_.find(v.task.id); at != by_task_.end() && at->second.open == open)
+      by_task_.erase(at);
+  }
+  victims_ -= open->victims.size();
+  if (!open->told) --untold_;
+  open_.remove_if([&](const Open& o) { return &o == open; });
+}
+
+// Its report, or its mark, which comes by another way, is of the same kill.
+void EpisodeBuilder::drop(std::uint32_t tid, const TaskId& id, MonoTime when) {
+  ++dropped_;
+  ++known_;
+  remember(closed_, Closed{tid, id, when}, 4096);
+}
+
+EpisodeBuilder::At EpisodeBuilder::find(const TaskId& id) const {
+  auto at = by_task_.find(id);
+  return at == by_task_.end() ? At{} : at->second;
+}
+
+EpisodeBuilder::At EpisodeBuilder::find(std::uint32_t tid) const {
+  auto at = by_tid_.find(tid);
+  return at == by_tid_.end() ? At{} : at->second;
+}
+
+// `id`: nullptr if only the thread's number is known.
+bool EpisodeBuilder::was_closed(std::uint32_t tid, const TaskId* id, MonoTime when) const {
+  return std::any_of(closed_.begin(), closed_.end(), [&](const Closed& c) {
+    bool same = id && c.id.start_ticks ? c.id == *id : c.tid == tid;
+    return same && when - c.at < kToldFor;
+  });
 }
 
 // `alive`: the victim was not yet killed.
-void EpisodeBuilder::begin(Open& open, MonoTime when, MonoTime alive) {
+EpisodeBuilder::Open* EpisodeBuilder::begin(MonoTime when, MonoTime alive) {
+  if (!has_room(nullptr)) return nullptr;
+  Open& open = open_.emplace_back();
+  ++untold_;
+  open.episode.serial = ++serial_;
+  open.last = when;
+  open.alone = untold_ == 1;
+  if (!open.alone)
+    for (Open& other : open_)
+      if (!other.told) other.alone = false;
+  begin_at(open, when, alive);
+  return &open;
+}
+
+void EpisodeBuilder::begin_at(Open& open, MonoTime when, MonoTime alive) {
   open.episode.time = open.first = when;
   open.vmstat_before.reset();
   for (const KillCount& count : vmstat_)
     if (count.ended < alive) open.vmstat_before = count.kills;
 }
 
-void EpisodeBuilder::on_log_read(MonoTime until) {
-  remember(log_read_, until, 256);
+void EpisodeBuilder::index(Open& open, std::size_t nr) {
+  const OpenVictim& v = open.victims[nr];
+  by_tid_[v.victim.tid] = {&open, nr};
+  by_task_[v.task.id] = {&open, nr};
 }
 
-EpisodeBuilder::OpenVictim* EpisodeBuilder::find_victim(TaskId id) {
-  for (Open& open : open_)
-    for (OpenVictim& v : open.victims)
-      if (v.task.id == id) return &v;
-  return nullptr;
-}
-
-EpisodeBuilder::OpenVictim& EpisodeBuilder::add_victim(Open& open, const wire::Task& task, MonoTime when) {
+EpisodeBuilder::At EpisodeBuilder::add_victim(Open& open, const wire::Task& task, MonoTime when) {
   OpenVictim& v = open.victims.emplace_back();
   v.task = task;
   v.marked_at = when;
-  // Now: under a storm of forks the table may have forgotten it when the episode closes.
+  v.victim.time = when;
+  // Now: under a storm of forks the table may have forgotten it when the episode is told.
   v.victim.process = process_ref(tasks_, cgroups_, task);
   v.victim.tid = task.tid;
   v.victim.oom_score_adj = task.oom_score_adj;
-  return v;
+  ++victims_;
+  ++known_;
+  if (open.told) {
+    ++late_victims_;
+    open.news = true;
+  }
+  open.last = std::max(open.last, when);
+  index(open, open.victims.size() - 1);
+  return {&open, open.victims.size() - 1};
 }
 
-EpisodeBuilder::OpenVictim& EpisodeBuilder::take_mark(OpenVictim& v, Open& open, const wire::OomMark& mark) {
+// The log was read before the ring: the victim is there, and the mark tells the rest of it. A line without
+// its report stands alone, until the mark tells of whose group it is.
+EpisodeBuilder::At EpisodeBuilder::take_mark(At at, Open* group, const wire::OomMark& mark) {
+  Open* open = at.open;
+  bool stands_alone = open->victims.size() == 1 && !open->begun && !open->told;
+  by_task_.erase(at.victim().task.id);
+  if (group && group != open && stands_alone && has_room(group)) {
+    OpenVictim moved = std::move(at.victim());
+    by_tid_.erase(moved.victim.tid);
+    open->victims.clear();
+    --victims_;
+    let_go(open);
+    group->victims.push_back(std::move(moved));
+    ++victims_;
+    if (group->told) {
+      ++late_victims_;
+      group->news = true;
+    }
+    open = group;
+    at = {open, open->victims.size() - 1};
+  }
+  OpenVictim& v = at.victim();
   v.task = mark.victim;
   v.victim.process.id = mark.victim.id;
   v.victim.tid = mark.victim.tid;
-  v.marked_at = mark.time;
+  v.victim.time = v.marked_at = mark.time;
   if (!v.victim.oom_score_adj) v.victim.oom_score_adj = mark.victim.oom_score_adj;
-  if (mark.time < open.first) begin(open, mark.time, mark.time);
-  open.last = open.first;
-  for (const OpenVictim& other : open.victims) open.last = std::max(open.last, other.marked_at);
-  return v;
+  index(*open, at.nr);
+  if (mark.time < open->first) begin_at(*open, mark.time, mark.time);
+  open->last = open->first;
+  for (const OpenVictim& other : open->victims) open->last = std::max(open->last, other.marked_at);
+  return at;
 }
 
-// The log can be read before the ring: then the victim is there, and the mark tells the rest of it.
-EpisodeBuilder::OpenVictim* EpisodeBuilder::find_unmarked(const wire::OomMark& mark,
-                                                          std::optional<std::uint64_t> owner, Open** in) {
-  for (Open& open : open_)
-    for (OpenVictim& v : open.victims) {
-      if (v.victim.marked || (v.victim.tid != mark.victim.tid && v.task.id != mark.victim.id)) continue;
-      auto owners = std::find_if(open_.begin(), open_.end(), [&](const Open& o) {
-        return o.limit_inode == owner && o.victims.size() < kMaxVictims;
-      });
-      // A line without its report names no limit; the mark does, and what was killed for it may be open.
-      if (owners != open_.end() && &*owners != &open && open.victims.size() == 1 && open.begun == 0) {
-        owners->victims.push_back(std::move(v));
-        auto gone = open_.begin() + (&open - open_.data());
-        *in = &*owners - (gone < owners);
-        open_.erase(gone);
-        return &take_mark((*in)->victims.back(), **in, mark);
-      }
-      if (!open.limit_inode) {
-        open.limit_inode = owner;
-        if (auto ref = cgroups_.ref(owner)) open.episode.limit_cgroup = ref;
-      }
-      *in = &open;
-      return &take_mark(v, open, mark);
-    }
-  return nullptr;
-}
+// ---- whose decision
 
 // Where it can be probed: all kills of a decision are made by one thread, one after the other.
 const wire::OomDecision* EpisodeBuilder::decision_of(const wire::OomMark& mark) const {
@@ -226,6 +281,18 @@ const wire::OomDecision* EpisodeBuilder::decision_of(const wire::OomMark& mark) 
     return d.trigger.tid == mark.trigger.tid && d.time <= mark.time && mark.time - d.time < kSameMoment;
   });
   return at == decisions_.rend() ? nullptr : &*at;
+}
+
+// What the same thread kills of the same group, one after the other.
+EpisodeBuilder::Open* EpisodeBuilder::open_group(const wire::OomMark& mark,
+                                                 std::optional<std::uint64_t> owner, std::uint64_t group,
+                                                 const wire::OomDecision* decision) {
+  auto at = std::find_if(open_.rbegin(), open_.rend(), [&](const Open& open) {
+    return open.marked && open.group == group && open.limit_inode == owner &&
+           open.victims.size() < kMaxVictims && open.trigger->tid == mark.trigger.tid &&
+           mark.time - open.last < kGroupPause && (!decision || decision->time <= open.first);
+  });
+  return at == open_.rend() ? nullptr : &*at;
 }
 
 bool EpisodeBuilder::any_open_around(std::optional<std::uint64_t> inode) const {
@@ -244,73 +311,88 @@ std::optional<std::uint64_t> EpisodeBuilder::owner_of(const wire::OomMark& mark)
     return std::any_of(chain.begin(), chain.end(),
                        [&](const wire::Memcg& m) { return m.inode == inode && m.limit; });
   };
-  const Open* last = nullptr;
-  for (const Open& open : open_)
-    if (open.marked && open.limit_inode && mark.time - open.last < kSettle &&
-        holds(mark.victim_chain, *open.limit_inode) &&
-        (open.trigger->tid == mark.trigger.tid || holds(mark.chain, *open.limit_inode)) &&
-        (!last || last->last < open.last))
-      last = &open;
-  return last ? last->limit_inode : std::nullopt;
+  auto at = std::find_if(decided_.rbegin(), decided_.rend(), [&](const Decided& d) {
+    return mark.time - d.time < kSameMoment && holds(mark.victim_chain, d.owner) &&
+           (d.trigger_tid == mark.trigger.tid || holds(mark.chain, d.owner));
+  });
+  return at == decided_.rend() ? std::nullopt : std::optional(at->owner);
 }
 
 void EpisodeBuilder::on_mark(const wire::OomMark& mark) {
-  OpenVictim* known = find_victim(mark.victim.id);
-  if ((known && known->victim.marked) || !was_sent_by(mark)) return;
+  At known = find(mark.victim.id);
+  if ((known && known.victim().victim.marked) || !was_sent_by(mark)) return;
+  if (!known) known = find(mark.victim.tid);
+  if (known && known.victim().victim.marked) known = {};  // an earlier process of that number
+  if (!known && was_closed(mark.victim.tid, &mark.victim.id, mark.time)) return;
   const wire::OomDecision* decision = decision_of(mark);
   std::optional<std::uint64_t> owner = decision ? decision->limit_cgroup : owner_of(mark);
-  Open* open = nullptr;
-  OpenVictim* v = find_unmarked(mark, owner, &open);
-  if (!v) {
-    open = open_for(owner, mark.time, mark.time);
-    if (!open || open->victims.size() >= kMaxVictims) {
-      if (open) ++dropped_;
-      return;
+  if (owner) remember(decided_, {*owner, mark.trigger.tid, mark.time}, 64);
+  auto group = group_of(mark, owner);
+  Open* open = group ? open_group(mark, owner, *group, decision) : nullptr;
+  if (known) {
+    known = take_mark(known, open, mark);
+  } else {
+    if (!open) open = begin(mark.time, mark.time);
+    if (!open || !has_room(open)) {
+      if (open && open->victims.empty()) let_go(open);
+      return drop(mark.victim.tid, mark.victim.id, mark.time);
     }
-    v = &add_victim(*open, mark.victim, mark.time);
+    known = add_victim(*open, mark.victim, mark.time);
   }
-  Episode& episode = open->episode;
-  if (!open->marked) episode.grew_most = grew_most(*open);
-  v->victim.marked = true;
-  v->killer_tid = mark.trigger.tid;
-  v->victim.process = process_ref(tasks_, cgroups_, v->task);
+  open = known.open;
+  open->news = true;
+  OpenVictim& v = known.victim();
+  v.victim.marked = true;
+  v.killer_tid = mark.trigger.tid;
+  v.victim.process = process_ref(tasks_, cgroups_, v.task);
   for (const wire::Exit& exit : exits_)
-    if (exit.task.id == mark.victim.id) v->victim.killed = exit.by_sigkill();
+    if (exit.task.id == mark.victim.id) v.victim.killed = exit.by_sigkill();
   if (mark.memory) {
-    take_memory(v->victim, *mark.memory);
-    v->mm_key = mark.memory->mm_key;
+    take_memory(v.victim, *mark.memory);
+    v.mm_key = mark.memory->mm_key;
   }
-  if (!open->marked) {
-    open->marked = true;
-    open->trigger = mark.trigger;
-    episode.trigger = process_ref(tasks_, cgroups_, mark.trigger);
-    auto holds_owner = [&](const wire::Memcg& m) { return m.inode == owner; };
-    bool above_trigger = !owner || std::any_of(mark.chain.begin(), mark.chain.end(), holds_owner);
-    const auto& chain = above_trigger ? mark.chain : mark.victim_chain;
-    for (const wire::Memcg& level : chain) {
-      episode.chain.push_back({cgroups_.ref(level.inode), level.usage, level.limit});
-      if (owner == level.inode) {
-        episode.usage = level.usage;
-        episode.limit = level.limit;
-        open->usage_before = level.usage;
-      }
-    }
-    if (!episode.scope)
-      episode.scope = owner ? OomScope::memcg : mark.trigger.workqueue ? OomScope::sysrq : OomScope::global;
-  }
-  episode.group_kill = episode.group_kill.value_or(false) || is_group_kill(mark, owner);
+  if (!open->marked) first_mark(*open, mark, owner);
+  open->group = group;
+  open->episode.group_kill = group.has_value();
   if (decision) {
-    episode.order = decision->order;
-    if (auto scope = scope_of(*decision)) episode.scope = scope;
+    open->episode.order = decision->order;
+    if (auto scope = scope_of(*decision)) open->episode.scope = scope;
   }
+}
+
+void EpisodeBuilder::first_mark(Open& open, const wire::OomMark& mark, std::optional<std::uint64_t> owner) {
+  Episode& episode = open.episode;
+  open.marked = true;
+  open.trigger = mark.trigger;
+  episode.trigger = process_ref(tasks_, cgroups_, mark.trigger);
+  if (owner && !open.limit_inode) {
+    open.limit_inode = owner;
+    if (auto ref = cgroups_.ref(owner)) episode.limit_cgroup = ref;
+  }
+  bool above_trigger = !owner || std::any_of(mark.chain.begin(), mark.chain.end(),
+                                             [&](const wire::Memcg& m) { return m.inode == owner; });
+  for (const wire::Memcg& level : above_trigger ? mark.chain : mark.victim_chain) {
+    episode.chain.push_back({cgroups_.ref(level.inode), level.usage, level.limit});
+    if (owner == level.inode) {
+      episode.usage = level.usage;
+      episode.limit = level.limit;
+      open.usage_before = level.usage;
+    }
+  }
+  if (!episode.scope)
+    episode.scope = owner ? OomScope::memcg : mark.trigger.workqueue ? OomScope::sysrq : OomScope::global;
+  episode.grew_most = grew_most(open.limit_inode, open.first, grew_);
 }
 
 void EpisodeBuilder::on_decision(const wire::OomDecision& decision) {
   remember(decisions_, decision, 64);
 }
 
+// ---- what becomes of a victim
+
 void EpisodeBuilder::on_dying(const wire::Dying& dying) {
-  if (OpenVictim* v = find_victim(dying.task.id)) v->victim.process = process_ref(tasks_, cgroups_, v->task);
+  if (At at = find(dying.task.id))
+    at.victim().victim.process = process_ref(tasks_, cgroups_, at.victim().task);
   if (!dying.stack.empty()) remember(stacks_, {dying.task.id, dying.stack}, 64);
 }
 
@@ -319,29 +401,31 @@ void EpisodeBuilder::on_code(const TaskId& id, std::uint32_t tid, std::vector<Co
 }
 
 void EpisodeBuilder::on_exit(const wire::Exit& exit) {
-  if (OpenVictim* v = find_victim(exit.task.id)) v->victim.killed = exit.by_sigkill();
+  if (At at = find(exit.task.id)) {
+    at.victim().victim.killed = exit.by_sigkill();
+    at.open->news = true;
+  }
   remember(exits_, exit, kRecentKills);
 }
 
 void EpisodeBuilder::on_reaper(const wire::Reaper& reaper) {
   if (reaper.op != wire::Reaper::Op::done) return;
-  for (Open& open : open_)
-    for (OpenVictim& v : open.victims)
-      if (v.victim.tid == reaper.tid && !v.victim.freed_after)
-        v.victim.freed_after = seconds_between(v.marked_at, reaper.time);
-}
-
-void EpisodeBuilder::on_vmstat(const KillCount& count) {
-  remember(vmstat_, count, 16);
+  At at = find(reaper.tid);
+  if (!at || at.victim().victim.freed_after) return;
+  at.victim().victim.freed_after = seconds_between(at.victim().marked_at, reaper.time);
+  at.open->news = true;
 }
 
 std::vector<std::uint64_t> EpisodeBuilder::watched() const {
   std::vector<std::uint64_t> out;
+  if (!untold_) return out;
   for (const Open& open : open_)
-    if (open.limit_inode && open.usage_before &&
+    if (!open.told && open.usage_before &&
         std::any_of(open.victims.begin(), open.victims.end(),
                     [](const auto& v) { return !v.victim.freed_after; }))
       out.push_back(*open.limit_inode);
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
 }
 
@@ -354,18 +438,17 @@ void EpisodeBuilder::on_usage(std::uint64_t inode, MonoTime when, Bytes usage) {
       if (v.victim.anon) held += *v.victim.anon;
     if (held.count == 0 || *open.usage_before - usage < Bytes{held.count / 10 * 9}) continue;
     for (OpenVictim& v : open.victims)
-      if (!v.victim.freed_after) v.victim.freed_after = seconds_between(v.marked_at, when);
+      if (!v.victim.freed_after && when >= v.marked_at) {
+        v.victim.freed_after = seconds_between(v.marked_at, when);
+        open.news = true;
+      }
   }
 }
 
-EpisodeBuilder::OpenVictim* EpisodeBuilder::find_logged(const OomVictimLine& line, Open** owner) {
-  for (Open& open : open_)
-    for (OpenVictim& v : open.victims)
-      if (v.victim.tid == line.tid) {
-        *owner = &open;
-        return &v;
-      }
-  return nullptr;
+// ---- the kernel's log
+
+void EpisodeBuilder::on_log_read(MonoTime until) {
+  remember(log_read_, until, 256);
 }
 
 void EpisodeBuilder::add_logged_victim(Open& open, const OomDump& dump, const OomVictimLine& line,
@@ -383,7 +466,7 @@ void EpisodeBuilder::add_logged_victim(Open& open, const OomDump& dump, const Oo
   if (dump.constraint && dump.constraint->task_memcg && dump.victims.size() == 1)
     if (const CgroupState* cgroup = cgroups_.by_path(*dump.constraint->task_memcg))
       task.cgroup = cgroup->ref->id.inode;
-  OpenVictim& v = add_victim(open, task, when);
+  OpenVictim& v = add_victim(open, task, when).victim();
   v.victim.oom_score_adj.reset();
   take_line(v.victim, line);
 }
@@ -406,43 +489,65 @@ wire::Task EpisodeBuilder::logged_trigger(const Open& open, const OomDump& dump)
   return trigger;
 }
 
-void EpisodeBuilder::on_dump(const OomDump& dump, MonoTime when) {
-  Open* open = nullptr;
-  for (const OomVictimLine& line : dump.victims) {
-    if (OpenVictim* v = find_logged(line, &open)) {
-      take_line(v->victim, line);
-      continue;
-    }
-    bool told = std::any_of(closed_.begin(), closed_.end(),
-                            [&](const Closed& c) { return c.tid == line.tid && when - c.at < kToldFor; });
-    if (told) continue;
-    if (!open) {
-      auto path = dump.limit_cgroup();
-      const CgroupState* owner = path ? cgroups_.by_path(*path) : nullptr;
-      // It is as old as the log's end before it.
-      MonoTime alive = MonoTime::min();
-      for (MonoTime read : log_read_)
-        if (read < when) alive = read;
-      open = open_for(owner ? std::optional(owner->ref->id.inode) : std::nullopt, when, alive);
-      if (open && path && !open->episode.limit_cgroup) {
-        auto ref = std::make_shared<CgroupRef>();
-        ref->path = *path;
-        ref->name = name_cgroup(*path);
-        open->episode.limit_cgroup = ref;
-      }
-    }
-    if (open && open->victims.size() < kMaxVictims)
-      add_logged_victim(*open, dump, line, when);
-    else if (open)
-      ++dropped_;
+// Of victims that no mark told of.
+EpisodeBuilder::Open* EpisodeBuilder::open_logged(const OomDump& dump, MonoTime when) {
+  auto path = dump.limit_cgroup();
+  const CgroupState* owner = path ? cgroups_.by_path(*path) : nullptr;
+  // It is as old as the log's end before it.
+  MonoTime alive = MonoTime::min();
+  for (MonoTime read : log_read_)
+    if (read < when) alive = read;
+  Open* open = begin(when, alive);
+  if (!open) return nullptr;
+  if (owner) {
+    open->limit_inode = owner->ref->id.inode;
+    open->episode.limit_cgroup = owner->ref;
+  } else if (path) {
+    auto ref = std::make_shared<CgroupRef>();
+    ref->path = *path;
+    ref->name = name_cgroup(*path);
+    open->episode.limit_cgroup = ref;
   }
+  return open;
+}
+
+void EpisodeBuilder::on_dump(const OomDump& dump, MonoTime when) {
+  logged_again_ += dump.named_again;
+  std::vector<Open*> opens;
+  std::vector<const OomVictimLine*> strangers;
+  for (const OomVictimLine& line : dump.victims) {
+    if (At at = find(line.tid); at && when - at.victim().marked_at < kToldFor) {
+      if (at.victim().victim.logged) ++logged_again_;
+      take_line(at.victim().victim, line);
+      at.open->news = true;
+      if (std::find(opens.begin(), opens.end(), at.open) == opens.end()) opens.push_back(at.open);
+    } else if (!was_closed(line.tid, nullptr, when)) {
+      strangers.push_back(&line);
+    }
+  }
+  for (Open* open : opens) take_report(*open, dump);
+  if (strangers.empty()) return;
+  Open* open = opens.empty() ? open_logged(dump, when) : opens.back();
+  for (const OomVictimLine* line : strangers)
+    if (open && has_room(open))
+      add_logged_victim(*open, dump, *line, when);
+    else
+      drop(line->tid, TaskId{}, when);
   if (!open) return;
-  Episode& episode = open->episode;
+  if (open->victims.empty())
+    let_go(open);
+  else
+    take_report(*open, dump);
+}
+
+void EpisodeBuilder::take_report(Open& open, const OomDump& dump) {
+  Episode& episode = open.episode;
   if (auto scope = dump.scope()) episode.scope = scope;
   if (dump.invoked) {
     if (dump.invoked->order) episode.order = dump.invoked->order;
     if (dump.invoked->gfp_text) episode.gfp = dump.invoked->gfp_text;
-    if (!open->trigger && dump.trigger_tid) open->trigger = logged_trigger(*open, dump);
+    if (!open.trigger && dump.trigger_tid) open.trigger = logged_trigger(open, dump);
+    if (open.trigger && !episode.trigger) episode.trigger = process_ref(tasks_, cgroups_, *open.trigger);
   }
   if (dump.group_kill) episode.group_kill = true;
   if (!episode.memory) episode.memory = memory_at_kill(dump, sources_.page);
@@ -458,11 +563,44 @@ void EpisodeBuilder::on_dump(const OomDump& dump, MonoTime when) {
         task.process.comm = std::move(comm);
       }
   }
-  if (const MemcgUsageLine* usage = dump.usage_of(MemcgCounter::memory)) {
-    if (!episode.usage) episode.usage = usage->usage;
+  // At the mark an earlier victim of the same limit may have given memory back: the report is of the
+  // decision.
+  const MemcgUsageLine* usage = dump.interleaved ? nullptr : dump.usage_of(MemcgCounter::memory);
+  if (usage) {
+    episode.usage = usage->usage;
     if (!episode.limit) episode.limit = usage->limit;
   }
 }
+
+// ---- the kernel's count
+
+void EpisodeBuilder::on_vmstat(const KillCount& count) {
+  if (!counted_from_) counted_from_ = count.kills - std::min(count.kills, known_);
+  remember(vmstat_, count, 16);
+}
+
+std::uint64_t EpisodeBuilder::short_of(const KillCount& count) const {
+  std::uint64_t ours = *counted_from_ + known_ + std::max(sent_again_, logged_again_) + unseen_;
+  return count.kills > ours ? count.kills - ours : 0;
+}
+
+std::uint64_t EpisodeBuilder::unseen(MonoTime now) {
+  if (vmstat_.empty()) return unseen_;
+  std::uint64_t missing = short_of(vmstat_.back());
+  if (!missing || untold_) {
+    short_since_.reset();
+    return unseen_;
+  }
+  if (!short_since_) short_since_ = now;
+  if (now - *short_since_ > kLatest) unseen_ += missing;
+  return unseen_;
+}
+
+void EpisodeBuilder::count_unseen(const KillCount& count) {
+  if (counted_from_) unseen_ += short_of(count);
+}
+
+// ---- what is told
 
 bool EpisodeBuilder::complete(const Open& open) const {
   return std::all_of(open.victims.begin(), open.victims.end(), [&](const OpenVictim& v) {
@@ -471,12 +609,17 @@ bool EpisodeBuilder::complete(const Open& open) const {
   });
 }
 
-std::vector<GrewProcess> EpisodeBuilder::grew_most(const Open& open) const {
+std::vector<GrewProcess> EpisodeBuilder::grew_most(std::optional<std::uint64_t> limit_inode, MonoTime at,
+                                                   std::vector<Grew>& memo) const {
+  std::erase_if(memo, [&](const Grew& g) { return at - g.at > kSameGrowth; });
+  for (const Grew& g : memo)
+    if (g.limit_inode == limit_inode && g.at - at < kSameGrowth) return g.processes;
   std::vector<GrewProcess> out;
   tasks_.for_each([&](const TaskState& task) {
-    if (open.limit_inode && !(task.cgroup && cgroups_.is_below(*task.cgroup, *open.limit_inode))) return;
-    auto points = task.rss.since(open.first - kGrowthWindow);
-    while (!points.empty() && points.back().time > open.first) points = points.first(points.size() - 1);
+    if (task.died && *task.died < at) return;  // its memory is not what was there
+    if (limit_inode && !(task.cgroup && cgroups_.is_below(*task.cgroup, *limit_inode))) return;
+    auto points = task.rss.since(at - kGrowthWindow);
+    while (!points.empty() && points.back().time > at) points = points.first(points.size() - 1);
     if (points.size() < 2) return;
     Bytes grew = points.back().value - points.front().value;
     if (grew > Bytes{})
@@ -487,17 +630,21 @@ std::vector<GrewProcess> EpisodeBuilder::grew_most(const Open& open) const {
   // Beside the one that grew by gigabytes, the start of a shell is no news.
   std::erase_if(out, [&](const GrewProcess& g) { return g.grew.count < out.front().grew.count / 20; });
   if (out.size() > kGrewMost) out.resize(kGrewMost);
+  memo.push_back({limit_inode, at, out});
   return out;
 }
 
-Episode EpisodeBuilder::finish(Open& open) {
+// What is known of the processes while they are known.
+void EpisodeBuilder::close(Open& open) {
   Episode& episode = open.episode;
+  open.told = true;
+  open.news = false;
+  --untold_;
   if (!episode.limit_cgroup) episode.limit_cgroup = cgroups_.ref(open.limit_inode);
   if (open.trigger && (!episode.trigger || tasks_.find(open.trigger->id)))
     episode.trigger = process_ref(tasks_, cgroups_, *open.trigger);
   if (episode.trigger && open.trigger && !episode.trigger->cgroup)
     episode.trigger->cgroup = cgroups_.ref(open.trigger->cgroup);
-  std::set<TaskId> told;
   for (OpenVictim& v : open.victims) {
     if (tasks_.find(v.task.id)) v.victim.process = process_ref(tasks_, cgroups_, v.task);
     if (!v.victim.process.cgroup) v.victim.process.cgroup = cgroups_.ref(v.task.cgroup);
@@ -511,9 +658,9 @@ Episode EpisodeBuilder::finish(Open& open) {
       if (good > best) v.victim.code = thread.code;
       best = std::max(best, good);
     }
-    told.insert(v.task.id);
-    remember(closed_, Closed{v.victim.tid, open.last}, 4096);
   }
+  std::set<TaskId> told;
+  for (const OpenVictim& v : open.victims) told.insert(v.task.id);
   for (const OpenVictim& v : open.victims)
     for (const wire::KernelKill& kill : kills_)
       // By the same thread as the victim: the address of a freed mm is soon another's.
@@ -521,27 +668,26 @@ Episode EpisodeBuilder::finish(Open& open) {
           kill.time >= v.marked_at - kSameMoment && kill.time <= v.marked_at + kSameMoment &&
           told.insert(kill.victim.id).second)
         episode.also_killed.push_back(process_ref(tasks_, cgroups_, kill.victim));
-  for (OpenVictim& v : open.victims) episode.victims.push_back(std::move(v.victim));
-  // What was on its way at the kill is there now; of a series that has fallen far since then, little is left.
-  auto most = [](const std::vector<GrewProcess>& grew) { return grew.empty() ? Bytes{} : grew.front().grew; };
-  if (auto now = grew_most(open); most(now) >= most(episode.grew_most)) episode.grew_most = std::move(now);
-  if (sources_.bpf) episode.checks.mark_victim = count_processes(episode.victims, &Victim::marked);
-  if (sources_.kmsg) episode.checks.kmsg = count_processes(episode.victims, &Victim::logged);
   if (open.alone && open.vmstat_before && !vmstat_.empty() && vmstat_.back().began > open.last)
     episode.checks.vmstat = vmstat_.back().kills - *open.vmstat_before;
-  return std::move(episode);
+}
+
+Episode EpisodeBuilder::as_known(const Open& open) const {
+  Episode episode = open.episode;
+  if (!episode.limit_cgroup) episode.limit_cgroup = cgroups_.ref(open.limit_inode);
+  for (const OpenVictim& v : open.victims) episode.victims.push_back(v.victim);
+  if (!open.told) return episode;
+  if (sources_.bpf) episode.checks.mark_victim = count_processes(episode.victims, &Victim::marked);
+  if (sources_.kmsg) episode.checks.kmsg = count_processes(episode.victims, &Victim::logged);
+  return episode;
 }
 
 std::vector<Episode> EpisodeBuilder::take_begun() {
   std::vector<Episode> out;
   for (Open& open : open_) {
-    if (open.victims.size() == open.begun) continue;
+    if (open.told || open.victims.size() == open.begun) continue;
     open.begun = open.victims.size();
-    Episode episode = open.episode;
-    if (!episode.limit_cgroup) episode.limit_cgroup = cgroups_.ref(open.limit_inode);
-    for (const OpenVictim& v : open.victims) episode.victims.push_back(v.victim);
-    episode.grew_most = grew_most(open);
-    out.push_back(std::move(episode));
+    out.push_back(as_known(open));
   }
   return out;
 }
@@ -549,21 +695,38 @@ std::vector<Episode> EpisodeBuilder::take_begun() {
 std::vector<std::uint32_t> EpisodeBuilder::due(MonoTime when) const {
   std::vector<std::uint32_t> out;
   for (const Open& open : open_)
-    if (when - open.last >= kLatest)
+    if (!open.told && when - open.first >= kLatest)
       for (const OpenVictim& v : open.victims) out.push_back(v.victim.tid);
   return out;
 }
 
-std::vector<Episode> EpisodeBuilder::take_closed(MonoTime now) {
+std::vector<Episode> EpisodeBuilder::take_closed(MonoTime now, bool all) {
   std::vector<Episode> out;
-  for (auto at = open_.begin(); at != open_.end();) {
-    Nanos age = now - at->last;
-    if (age >= kLatest || (age >= kSettle && complete(*at))) {
-      out.push_back(finish(*at));
-      at = open_.erase(at);
-    } else {
-      ++at;
-    }
+  std::vector<Grew> memo;
+  auto most = [](const std::vector<GrewProcess>& grew) { return grew.empty() ? Bytes{} : grew.front().grew; };
+  for (auto at = open_.begin(); untold_ && at != open_.end();) {
+    Open& open = *at++;
+    if (open.told) continue;
+    bool is_complete = complete(open);
+    if (!all && now - open.first < kLatest && !(is_complete && now - open.last >= kSettle)) continue;
+    close(open);
+    // What was on its way at the kill is there now; of a series that has fallen far since then, little is
+    // left.
+    if (auto grew = grew_most(open.limit_inode, open.first, memo); most(grew) >= most(open.episode.grew_most))
+      open.episode.grew_most = std::move(grew);
+    out.push_back(as_known(open));
+    if (is_complete) let_go(&open);
+  }
+  return out;
+}
+
+std::vector<Episode> EpisodeBuilder::take_completed(MonoTime now) {
+  std::vector<Episode> out = std::exchange(completed_, {});
+  for (auto at = open_.begin(); open_.size() > untold_ && at != open_.end();) {
+    Open& open = *at++;
+    if (!open.told || (!complete(open) && now - open.first < kFollow)) continue;
+    if (open.news) out.push_back(as_known(open));
+    let_go(&open);
   }
   return out;
 }

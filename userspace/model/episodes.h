@@ -1,9 +1,11 @@
-// Puts the records of OOM kills together: one Episode per limit and moment, from the kernel programs, the
-// kernel log, or both, each checking the other.
+// Puts the records of OOM kills together: one Episode per decision of the OOM killer, from the kernel
+// programs, the kernel log, or both, each checking the other.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <list>
+#include <map>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -25,8 +27,9 @@ ProcessRef process_ref(const TaskTable& tasks, const CgroupTree& cgroups, TaskId
 /// at its limit above the trigger, or, for a limit lowered below the usage, whose kill runs in the writer's
 /// context, above the victim.
 std::optional<std::uint64_t> limit_owner(const wire::OomMark& mark);
-/// memory.oom.group is set between the victim and the owner, the owner included.
-bool is_group_kill(const wire::OomMark& mark, std::optional<std::uint64_t> owner);
+/// Whose memory.oom.group has the victim's kill be that of a group: the topmost that is set from the victim
+/// up to the owner, the owner included. nullopt: the victim is killed alone.
+std::optional<std::uint64_t> group_of(const wire::OomMark& mark, std::optional<std::uint64_t> owner);
 
 /// The kernel's count of kills, read at some moment between the two times.
 struct KillCount {
@@ -40,16 +43,22 @@ struct EpisodeSources {
   Bytes page = KiB(4);  // the kernel's tables count pages
 };
 
-/// A mark joins the open episode of its limit's owner (or of none, for the machine's limit); an episode
-/// closes when nothing about it is open any more, `kSettle` after its last kill at the earliest and `kLatest`
-/// after it at the latest. One of `kMaxVictims` is full, and another begins; of those, `kMaxOpen` at once.
-/// The rest are counted as dropped.
+/// One episode for each decision of the OOM killer: for a mark, but the marks of a group (memory.oom.group)
+/// are one decision's. A report of the log is of the episode that has its victim's thread, or of none.
+///
+/// An episode is told `kSettle` after its last kill if nothing about it is open, and `kLatest` after its
+/// first whatever is. What is open then is followed until `kFollow`, and completes what was told.
+///
+/// Bounds: `kMaxOpen` episodes, `kMaxVictims` in one, `kMaxVictimsInAll`; what is over is counted as dropped,
+/// per kill. Cost: a lookup per record, one pass over the task table for each limit that is met.
 class EpisodeBuilder {
  public:
-  static constexpr Nanos kSettle = std::chrono::milliseconds(1000);
+  static constexpr Nanos kSettle = std::chrono::milliseconds(300);
   static constexpr Nanos kLatest = std::chrono::milliseconds(1700);
-  static constexpr std::size_t kMaxOpen = 256;
+  static constexpr Nanos kFollow = std::chrono::seconds(30);
+  static constexpr std::size_t kMaxOpen = 2048;
   static constexpr std::size_t kMaxVictims = 1024;
+  static constexpr std::size_t kMaxVictimsInAll = 4096;
 
   EpisodeBuilder(EpisodeSources sources, const TaskTable& tasks, const CgroupTree& cgroups)
       : sources_(sources), tasks_(tasks), cgroups_(cgroups) {}
@@ -62,28 +71,37 @@ class EpisodeBuilder {
   void on_code(const TaskId& id, std::uint32_t tid, std::vector<CodePlace> code);
   void on_exit(const wire::Exit& exit);
   void on_reaper(const wire::Reaper& reaper);
-  /// A finished report of the kernel log; `when` on the model's clock.
-  /// `when`: of reading, which may be long after the kill.
+  /// A finished report of the kernel log; `when` on the model's clock: of the kill, or of reading.
   void on_dump(const OomDump& dump, MonoTime when);
   /// All that the log had until then has been read.
   void on_log_read(MonoTime until);
   void on_vmstat(const KillCount& count);
-  /// Usage of a cgroup that watched() names.
+  /// Usage of any cgroup, as it is read.
   void on_usage(std::uint64_t inode, MonoTime when, Bytes usage);
 
   /// Cgroups whose falling usage tells when a victim's memory came back; poll them every few milliseconds.
   std::vector<std::uint64_t> watched() const;
-  bool any_open() const { return !open_.empty(); }
+  /// Something is untold.
+  bool any_open() const { return untold_ > 0; }
   /// Whether a kill that is not over may be of the cgroup's processes: of its limit or one above, or the
   /// machine's. nullopt: the cgroup is not known, and every one may.
   bool any_open_around(std::optional<std::uint64_t> inode) const;
   /// The threads marked in those that close by then, whatever is still missing of them.
   std::vector<std::uint32_t> due(MonoTime when) const;
-  /// Episodes that are open and have another victim since the last call, as far as they are known.
+  /// Episodes that are untold and have another victim since the last call, as far as they are known.
   std::vector<Episode> take_begun();
-  /// Episodes that are complete, or late, at `now`.
-  std::vector<Episode> take_closed(MonoTime now);
+  /// Episodes that are complete, or late, at `now`; `all`: whatever is missing of them.
+  std::vector<Episode> take_closed(MonoTime now, bool all = false);
+  /// Episodes that were told with something open and are complete now, or not followed any longer.
+  std::vector<Episode> take_completed(MonoTime now);
+  /// Kills that no episode has, for want of room.
   std::uint64_t dropped() const { return dropped_; }
+  /// Victims of a group that were killed after its episode was told: only the completed one has them.
+  std::uint64_t late_victims() const { return late_victims_; }
+  /// Kills that the kernel counted and nobody told of, for so long that it is no matter of waiting.
+  std::uint64_t unseen(MonoTime now);
+  /// At the end: what is short of that count now, is for good.
+  void count_unseen(const KillCount& count);
 
  private:
   struct OpenVictim {
@@ -94,45 +112,82 @@ class EpisodeBuilder {
     std::uint32_t killer_tid = 0;  // of the thread that sent it the SIGKILL
   };
   struct Open {
-    Episode episode;
+    Episode episode;  // without its victims
     std::optional<std::uint64_t> limit_inode;
+    std::optional<std::uint64_t> group;  // whose memory.oom.group it is
     std::optional<wire::Task> trigger;
     std::vector<OpenVictim> victims;
     MonoTime first, last;
     std::optional<Bytes> usage_before;
     std::optional<std::uint64_t> vmstat_before;
-    bool marked = false;    // a record of the kernel programs told of it
-    bool alone = true;      // no other episode was open at the same time
+    bool marked = false;  // a record of the kernel programs told of it
+    bool alone = true;    // no other was untold at the same time
+    bool told = false;
+    bool news = false;      // since it was told
     std::size_t begun = 0;  // victims that take_begun() gave
   };
+  struct At {
+    Open* open = nullptr;
+    std::size_t nr = 0;
+    explicit operator bool() const { return open != nullptr; }
+    OpenVictim& victim() const { return open->victims[nr]; }
+  };
+  // A kill of which nothing is kept any more.
   struct Closed {
     std::uint32_t tid;
+    TaskId id;
     MonoTime at;
   };
+  struct Decided {
+    std::uint64_t owner;
+    std::uint32_t trigger_tid;
+    MonoTime time;
+  };
+  struct Grew {
+    std::optional<std::uint64_t> limit_inode;
+    MonoTime at;
+    std::vector<GrewProcess> processes;
+  };
 
-  Open* open_for(std::optional<std::uint64_t> limit_inode, MonoTime when, MonoTime alive);
-  void begin(Open& open, MonoTime when, MonoTime alive);
-  OpenVictim* find_victim(TaskId id);
-  OpenVictim* find_unmarked(const wire::OomMark& mark, std::optional<std::uint64_t> owner, Open** in);
-  OpenVictim& take_mark(OpenVictim& v, Open& open, const wire::OomMark& mark);
-  OpenVictim* find_logged(const OomVictimLine& line, Open** owner);
-  OpenVictim& add_victim(Open& open, const wire::Task& task, MonoTime when);
+  Open* begin(MonoTime when, MonoTime alive);
+  void begin_at(Open& open, MonoTime when, MonoTime alive);
+  bool has_room(const Open* open);
+  void let_go(Open* open);
+  void drop(std::uint32_t tid, const TaskId& id, MonoTime when);
+  At find(const TaskId& id) const;
+  At find(std::uint32_t tid) const;
+  bool was_closed(std::uint32_t tid, const TaskId* id, MonoTime when) const;
+  Open* open_group(const wire::OomMark& mark, std::optional<std::uint64_t> owner, std::uint64_t group,
+                   const wire::OomDecision* decision);
+  At add_victim(Open& open, const wire::Task& task, MonoTime when);
+  void index(Open& open, std::size_t nr);
+  At take_mark(At at, Open* group, const wire::OomMark& mark);
+  void first_mark(Open& open, const wire::OomMark& mark, std::optional<std::uint64_t> owner);
   void add_logged_victim(Open& open, const OomDump& dump, const OomVictimLine& line, MonoTime when);
+  Open* open_logged(const OomDump& dump, MonoTime when);
+  void take_report(Open& open, const OomDump& dump);
   wire::Task logged_trigger(const Open& open, const OomDump& dump) const;
   const wire::OomDecision* decision_of(const wire::OomMark& mark) const;
   std::optional<std::uint64_t> owner_of(const wire::OomMark& mark) const;
   bool was_sent_by(const wire::OomMark& mark);
   bool complete(const Open& open) const;
-  Episode finish(Open& open);
-  std::vector<GrewProcess> grew_most(const Open& open) const;
+  void close(Open& open);
+  Episode as_known(const Open& open) const;
+  std::vector<GrewProcess> grew_most(std::optional<std::uint64_t> limit_inode, MonoTime at,
+                                     std::vector<Grew>& memo) const;
 
   EpisodeSources sources_;
   const TaskTable& tasks_;
   const CgroupTree& cgroups_;
-  std::vector<Open> open_;
+  std::list<Open> open_;  // oldest first
+  std::size_t untold_ = 0, victims_ = 0;
+  std::unordered_map<std::uint32_t, At> by_tid_;
+  std::map<TaskId, At> by_task_;
+  std::vector<Episode> completed_;           // of those that had to be let go
   std::deque<wire::KernelKill> kills_;       // recent, newest last
   std::deque<wire::Exit> exits_;             // of processes that the kernel killed; one can precede its mark
   std::deque<wire::OomDecision> decisions_;  // recent
+  std::deque<Decided> decided_;              // recent
   std::deque<std::pair<TaskId, std::vector<std::uint64_t>>> stacks_;
   struct DyingThread {
     TaskId id;
@@ -141,9 +196,15 @@ class EpisodeBuilder {
   };
   std::deque<DyingThread> threads_;
   std::deque<Closed> closed_;
+  std::vector<Grew> grew_;        // of the last moments
   std::deque<KillCount> vmstat_;  // the newest readings
   std::deque<MonoTime> log_read_;
-  std::uint64_t dropped_ = 0, serial_ = 0;
+  std::uint64_t dropped_ = 0, late_victims_ = 0, serial_ = 0;
+  // The kernel's count against ours. It counts one that it names twice of a group twice.
+  std::optional<std::uint64_t> counted_from_;
+  std::uint64_t known_ = 0, sent_again_ = 0, logged_again_ = 0, unseen_ = 0;
+  std::optional<MonoTime> short_since_;
+  std::uint64_t short_of(const KillCount& count) const;
 };
 
 }  // namespace oomcast

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/arguments.h"
 #include "base/task_id.h"
 #include "base/units.h"
 #include "collect/memory_stat.h"
@@ -33,8 +34,8 @@ enum class CmdlineSource : std::uint8_t {
 
 struct ProcessRef {
   TaskId id;
-  std::string comm;                  // bytes
-  std::vector<std::string> cmdline;  // bytes; empty: unknown
+  std::string comm;   // bytes
+  Arguments cmdline;  // empty: unknown
   std::optional<CmdlineSource> cmdline_source;
   bool cmdline_truncated = false;
   std::optional<std::uint32_t> uid;
@@ -87,7 +88,8 @@ struct CodePlace {
 
 struct Victim {
   ProcessRef process;
-  std::uint32_t tid = 0;  // the marked thread: the number in the kernel's line
+  std::optional<MonoTime> time;  // of its kill
+  std::uint32_t tid = 0;         // the marked thread: the number in the kernel's line
   std::optional<Bytes> anon, file, shmem, swap, pgtables, total_vm;
   std::optional<int> oom_score_adj;
   std::optional<bool> killed;  // nullopt: its exit was not seen yet
@@ -154,6 +156,13 @@ struct EpisodeChecks {
   std::optional<std::uint64_t> mark_victim, kmsg, vmstat;
 };
 
+/// Kills for the same limit, each within five minutes of the one before.
+struct KillSeries {
+  std::uint64_t kills = 0;  // with this one
+  MonoTime since;           // of the first
+};
+
+/// One decision of the OOM killer.
 struct Episode {
   static constexpr std::size_t kMostTasks = 64;
   std::uint64_t serial = 0;  // counts those of a run from 1, also while the id may change; 0: of no run
@@ -176,6 +185,7 @@ struct Episode {
   std::vector<TaskAtKill> tasks;  // the largest, `kMostTasks` at most; empty: the log has no table
   std::size_t tasks_listed = 0;   // rows that the table had
   EpisodeChecks checks;
+  std::optional<KillSeries> series;  // nullopt: it is the first of its limit for a while
 };
 
 /// A SIGKILL from user space.

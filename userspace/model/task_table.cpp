@@ -32,14 +32,14 @@ void TaskTable::set_cmdline(TaskState& task, const std::optional<wire::Args>& ar
   if (when < task.cmdline_at) return;
   task.cmdline_at = when;
   task.cmdline_source = args ? std::optional(source) : std::nullopt;
-  task.cmdline = args ? args->argv : std::vector<std::string>();
+  task.cmdline = args ? args->argv : Arguments();
   task.cmdline_truncated = args && args->truncated;
 }
 
-void TaskTable::mark_dead(TaskId id) {
+void TaskTable::mark_dead(TaskId id, MonoTime when) {
   auto at = tasks_.find(id);
-  if (at == tasks_.end() || at->second.dead) return;
-  at->second.dead = true;
+  if (at == tasks_.end() || at->second.died) return;
+  at->second.died = when;
   dead_.push_back(id);
   // The dead are kept for what still arrives about them, not for ever.
   while (dead_.size() > max_tasks_ / 8) {

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/arguments.h"
 #include "base/task_id.h"
 #include "base/units.h"
 #include "model/facts.h"
@@ -20,14 +21,14 @@ struct TaskState {
   TaskId id;
   std::optional<TaskId> parent;
   std::string comm;
-  std::vector<std::string> cmdline;
+  Arguments cmdline;
   std::optional<CmdlineSource> cmdline_source;
   bool cmdline_truncated = false;
   MonoTime cmdline_at{};  // when it was seen
   std::optional<std::uint32_t> uid, ns_pid;
   std::optional<std::uint64_t> cgroup;  // inode
   Series rss{24};                       // of the whole process; empty until it was sampled
-  bool dead = false;
+  std::optional<MonoTime> died;
 };
 
 /// Bounded: at most `max_tasks`, then the oldest dead and after them the oldest seen go; those are counted. A
@@ -43,7 +44,7 @@ class TaskTable {
   /// one after the other.
   void set_cmdline(TaskState& task, const std::optional<wire::Args>& args, CmdlineSource source,
                    MonoTime when);
-  void mark_dead(TaskId id);
+  void mark_dead(TaskId id, MonoTime when);
 
   const TaskState* find(TaskId id) const;
   /// The newest process that had this pid.

@@ -12,6 +12,8 @@ namespace {
 constexpr Bytes kSmallProcess = MiB(64);
 constexpr Nanos kKeepRemoved = std::chrono::seconds(3);  // longer than an episode is open
 constexpr Nanos kSweepEvery = std::chrono::milliseconds(500);
+constexpr Nanos kSameSeries = std::chrono::minutes(5);
+constexpr std::size_t kMostSeries = 1024;
 
 CgroupPtr host_root(Hierarchy hierarchy) {
   auto ref = std::make_shared<CgroupRef>();
@@ -26,6 +28,17 @@ std::optional<std::string> cause_of(const wire::UserKill& kill) {
   for (std::string_view killer : {"systemd-oomd", "earlyoom", "nohang", "oomd"})
     if (kill.sender.comm == killer) return std::string(killer);
   return std::nullopt;
+}
+
+// What is restarted after its kill has another cgroup, but the same pod, job or unit.
+std::optional<std::string> series_key(const Episode& episode) {
+  if (!episode.limit_cgroup)
+    return episode.scope == OomScope::global ? std::optional<std::string>("the machine") : std::nullopt;
+  const CgroupName& name = episode.limit_cgroup->name;
+  if (name.pod) return "pod " + *name.pod;
+  if (name.slurm_job) return "job " + *name.slurm_job;
+  if (name.unit && !name.container) return "unit " + *name.unit;
+  return episode.limit_cgroup->path;
 }
 
 }  // namespace
@@ -43,6 +56,20 @@ void World::on_record(const wire::Record& record) {
 void World::on_cgroup(const CgroupEntry& entry) {
   cgroups_.add(entry.id.inode, entry.parent ? std::optional(entry.parent->inode) : std::nullopt, entry.path);
   if (!entry.parent) host_ref_ = cgroups_.ref(entry.id.inode);
+}
+
+void World::on_tree(const CgroupListing& tree, MonoTime when) {
+  std::unordered_set<std::uint64_t> there;
+  for (const CgroupEntry& entry : tree.cgroups) {
+    on_cgroup(entry);
+    there.insert(entry.id.inode);
+  }
+  if (tree.unreadable || tree.too_deep) return;  // not all of it
+  std::vector<std::uint64_t> gone;
+  cgroups_.for_each([&](const CgroupState& state) {
+    if (!state.removed && !there.contains(state.ref->id.inode)) gone.push_back(state.ref->id.inode);
+  });
+  for (std::uint64_t inode : gone) cgroups_.remove(inode, when);
 }
 
 void World::on_process(const SeenProcess& process) {
@@ -91,7 +118,7 @@ void World::apply(const wire::Exec& r) {
 
 void World::apply(const wire::Exit& r) {
   tasks_.note(r.task);
-  tasks_.mark_dead(r.task.id);
+  tasks_.mark_dead(r.task.id, r.time);
   if (r.killed_by_kernel) episodes_.on_exit(r);
   tell_gpu();
   if (const GpuHeld* held = gpu_.of(r.task.id)) sample_gpu(r.time, r.task.id, *held, true);
@@ -149,7 +176,10 @@ void World::apply(const wire::UserKill& r) {
 void World::on_reading(std::uint64_t inode, const CgroupReading& reading, bool show) {
   CgroupState* state = cgroups_.find(inode);
   if (!state || state->removed) return;
-  if (reading.usage) state->usage = reading.usage;
+  if (reading.usage) {
+    state->usage = reading.usage;
+    episodes_.on_usage(inode, reading.time, *reading.usage);
+  }
   // The kernel's own figure came with an event before.
   if (state->peak && reading.usage) state->peak = std::max(*state->peak, *reading.usage);
   if (reading.stat) state->stat = *reading.stat;
@@ -337,9 +367,24 @@ void World::sample_gpu(MonoTime time) {
   for (const auto& [task, held] : processes) sample_gpu(time, task, *held, false);
 }
 
-void World::advance(MonoTime now) {
-  for (Episode& episode : episodes_.take_closed(now))
-    if (episode_in_scope(episode)) facts_.push_back(std::move(episode));
+std::optional<KillSeries> World::series_of(const Episode& episode) {
+  auto key = series_key(episode);
+  if (!key) return std::nullopt;
+  std::erase_if(series_, [&](const auto& s) { return episode.time - s.second.last > kSameSeries; });
+  if (series_.size() >= kMostSeries && !series_.contains(*key)) return std::nullopt;
+  auto [at, is_new] = series_.try_emplace(*key, Repeats{{0, episode.time}, episode.time});
+  Repeats& repeats = at->second;
+  ++repeats.series.kills;
+  repeats.last = std::max(repeats.last, episode.time);
+  return is_new ? std::nullopt : std::optional(repeats.series);
+}
+
+void World::advance(MonoTime now, bool all) {
+  for (Episode& episode : episodes_.take_closed(now, all))
+    if (episode_in_scope(episode)) {
+      episode.series = series_of(episode);
+      facts_.push_back(std::move(episode));
+    }
   if (swept_ && now - *swept_ < kSweepEvery) return;
   swept_ = now;
   for (std::uint64_t inode : cgroups_.forget_removed(now - kKeepRemoved)) {
@@ -352,6 +397,12 @@ std::vector<Episode> World::take_begun() {
   std::vector<Episode> begun = episodes_.take_begun();
   std::erase_if(begun, [&](const Episode& episode) { return !episode_in_scope(episode); });
   return begun;
+}
+
+std::vector<Episode> World::take_completed(MonoTime now) {
+  std::vector<Episode> completed = episodes_.take_completed(now);
+  std::erase_if(completed, [&](const Episode& episode) { return !episode_in_scope(episode); });
+  return completed;
 }
 
 std::vector<ModelFact> World::take_facts() {

@@ -62,6 +62,8 @@ class World {
 
   void on_record(const wire::Record& record);
   void on_cgroup(const CgroupEntry& entry);
+  /// A walk of the whole tree, after all that was heard before it: what it did not find is gone.
+  void on_tree(const CgroupListing& tree, MonoTime when);
   void on_process(const SeenProcess& process);
   /// What it showed as its arguments at `when`, or later.
   void on_arguments(const TaskId& id, wire::Args args, MonoTime when);
@@ -85,8 +87,8 @@ class World {
   /// Running sums since load; only what is new since the last call is told.
   /// Whether something was told.
   bool on_stalls(MonoTime time, std::uint64_t inode, const wire::Stalls& sums);
-  /// Closes what is due.
-  void advance(MonoTime now);
+  /// Closes what is due; `all`: whatever is missing of it.
+  void advance(MonoTime now, bool all = false);
 
   /// Hands over what happened since the last call, in order.
   std::vector<ModelFact> take_facts();
@@ -117,6 +119,8 @@ class World {
   std::vector<CgroupPtr> take_killed() { return std::exchange(killed_, {}); }
   /// Kills that no fact tells of yet, as far as they are known; again with each further victim.
   std::vector<Episode> take_begun();
+  /// Those that a fact told of while something of them was open.
+  std::vector<Episode> take_completed(MonoTime now);
   /// Cgroups that were removed long enough ago: forget what is kept of them elsewhere.
   std::vector<std::uint64_t> take_forgotten() { return std::exchange(forgotten_, {}); }
 
@@ -137,6 +141,7 @@ class World {
   void apply(const wire::Reaper& r) { episodes_.on_reaper(r); }
   void apply(const wire::OomDecision& r) { episodes_.on_decision(r); }
   bool episode_in_scope(const Episode& episode) const;
+  std::optional<KillSeries> series_of(const Episode& episode);
   void tell_gpu();
   bool event_in_scope(const GpuEvent& event) const;
   void sample_gpu(MonoTime time, TaskId task, const GpuHeld& held, bool ended);
@@ -155,6 +160,11 @@ class World {
   std::vector<ModelFact> facts_;
   std::vector<std::uint64_t> forgotten_;
   std::vector<CgroupPtr> killed_;
+  struct Repeats {
+    KillSeries series;
+    MonoTime last;
+  };
+  std::map<std::string, Repeats> series_;  // by what the kills have in common
   std::optional<MonoTime> swept_;
   bool unknown_cgroups_ = false;
   bool urgent_scan_ = false;

@@ -44,7 +44,7 @@ class JsonRenderer {
 
   Json process(const ProcessRef& p) const {
     Json args = Json::array();
-    for (const std::string& arg : p.cmdline) args.push_back(text(arg));
+    for (std::string_view arg : p.cmdline) args.push_back(text(arg));
     return {
         {"pid", p.id.tgid},
         {"start_time", p.id.start_ticks ? Json(format_rfc3339(clock_.wall_of_start(p.id))) : Json(nullptr)},
@@ -143,6 +143,7 @@ class JsonRenderer {
   Json victim(const Victim& v) const {
     Json out = process(v.process);
     out["tid"] = v.tid;
+    out["time"] = v.time ? Json(format_rfc3339(clock_.wall(*v.time))) : Json(nullptr);
     out["anon_bytes"] = maybe(v.anon);
     out["file_bytes"] = maybe(v.file);
     out["shmem_bytes"] = maybe(v.shmem);
@@ -208,6 +209,9 @@ class JsonRenderer {
     out["order"] = maybe(e.order);
     out["gfp"] = maybe(e.gfp);
     out["group_kill"] = maybe(e.group_kill);
+    out["series"] = nullptr;
+    if (e.series)
+      out["series"] = {{"kills", e.series->kills}, {"since", format_rfc3339(clock_.wall(e.series->since))}};
     out["machine"] = machine(e.machine);
     out["victims"] = Json::array();
     for (const Victim& v : e.victims) out["victims"].push_back(victim(v));

@@ -229,9 +229,9 @@ Json page_findings(const std::vector<Finding>& findings) {
 
 Json page_process(const PostMortemProcess& p) {
   std::string cmdline;
-  for (const std::string& arg : p.process.cmdline) {
+  for (std::string_view arg : p.process.cmdline) {
     if (!cmdline.empty()) cmdline += ' ';
-    cmdline += displayable(std::string_view(arg).substr(0, kMostLetters));
+    cmdline += displayable(arg.substr(0, kMostLetters));
     if (cmdline.size() > kMostLetters) break;
   }
   return {{"name", shown(settle_marks(describe(p.process)))},

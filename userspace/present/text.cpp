@@ -72,6 +72,9 @@ class TextRenderer {
     std::string head = e.limit_cgroup ? fmt::format("OOM kill: {} met its limit of {}", where(e.limit_cgroup),
                                                     size_or(e.limit))
                                       : fmt::format("OOM kill ({})", scope);
+    if (e.series)
+      head += fmt::format(" (kill {} in {})", e.series->kills,
+                          format_duration(seconds_between(e.series->since, e.time)));
     std::string out = at(e.time, "oom") + paint(kRed, head);
     for (const Victim& v : e.victims) {
       std::string state = !v.killed ? "exit not seen" : *v.killed ? "killed" : "exited by itself";
@@ -244,11 +247,13 @@ std::string describe(const ProcessRef& process) {
   if (process.comm.empty()) return fmt::format("pid {}", process.id.tgid);
   std::string out = fmt::format("{}[{}]", escape_for_terminal(process.comm), process.id.tgid);
   // The first argument that is no option tells most: the script of an interpreter, the module after -m.
-  for (std::size_t i = 1; i < process.cmdline.size(); ++i) {
-    const std::string& arg = process.cmdline[i];
-    if (arg.empty() || arg[0] == '-') continue;
-    bool code = process.cmdline[i - 1] == "-c";
-    std::string shown = escape_for_terminal(std::string_view(arg).substr(0, 40));
+  std::string_view before;
+  bool first = true;
+  for (std::string_view arg : process.cmdline) {
+    bool code = before == "-c";
+    before = arg;
+    if (std::exchange(first, false) || arg.empty() || arg[0] == '-') continue;
+    std::string shown = escape_for_terminal(arg.substr(0, 40));
     return out + (code ? " -c '" : " ") + shown + (arg.size() > 40 ? "…" : "") + (code ? "'" : "");
   }
   return out;

@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kMostSerials = 1024;
+constexpr std::size_t kMostSerials = 4096;  // more than are still followed
 
 }  // namespace
 
@@ -136,15 +136,25 @@ void Tables::write_parts(std::int64_t id, const EpisodeFact& fact) {
   };
   Statement victim(db_, "INSERT INTO victims VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
   Statement place(db_, "INSERT INTO victim_code VALUES(?,?,?,?,?,?)");
+  Statement moment(db_, "INSERT INTO victim_times VALUES(?,?,?)");
   for (const Victim& v : e.victims) {
     write_code(place, v.code);
     auto process = id_of(v.process);
     std::string stack;
     for (std::uint64_t address : v.stack) stack += fmt::format("{}{:#x}", stack.empty() ? "" : " ", address);
+    if (v.time) {
+      moment << id << nr << wall(*v.time);
+      run(moment);
+    }
     victim << id << nr++ << process << v.tid << v.anon << v.file << v.shmem << v.swap << v.pgtables
            << v.total_vm << v.oom_score_adj << v.killed << v.freed_after
            << (stack.empty() ? std::nullopt : std::optional(stack)) << v.marked << v.logged;
     run(victim);
+  }
+  if (e.series) {
+    Statement series(db_, "REPLACE INTO kill_series VALUES(?,?,?)");
+    series << id << static_cast<std::int64_t>(e.series->kills) << wall(e.series->since);
+    run(series);
   }
   nr = 0;
   Statement other(db_, "INSERT INTO others VALUES(?,?,?,?,?,?)");

@@ -51,6 +51,7 @@ Result<bool> EpisodeImport::add(Episode episode, EpisodeSource source, WallTime 
     tables = std::make_unique<Tables>(db_.get(), id, run, false);
   }
   episode.time = MonoTime(at.time_since_epoch());
+  if (episode.victims.size() == 1) episode.victims[0].time = episode.time;
   bool is_new = tables->write(EpisodeFact{{std::move(episode), std::nullopt, std::nullopt}, true, source});
   if (auto failure = tables->take_failure())
     return Error::failed(fmt::format("writing {}: {}", shown_, failure->what));

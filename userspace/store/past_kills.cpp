@@ -124,6 +124,7 @@ void set_time(PastKill& kill, const WallStamp& stamp) {
   kill.time = WallTime(stamp.since_epoch);
   kill.error = stamp.error;
   kill.episode.time = MonoTime(stamp.since_epoch);
+  if (kill.episode.victims.size() == 1) kill.episode.victims[0].time = kill.episode.time;
 }
 
 std::string name_of(const PastKill& kill) {

@@ -26,6 +26,9 @@ constexpr std::int64_t kVacuumPages = 2000;
 constexpr const char* kSmall[] = {"exits",  "forecasts", "reclaim",     "pressure",  "kills",
                                   "alerts", "losses",    "gpu_samples", "gpu_events"};
 
+// SIGKILLs from user space: of a busy cluster's day, and what is left of them in a full store.
+constexpr std::int64_t kMostUserKills = 20'000, kFewUserKills = 1000;
+
 // A clock that was set back leaves times that are not to come.
 constexpr std::int64_t kFuture = 3600 * kSecond;
 
@@ -60,14 +63,18 @@ bool Retention::transaction(Work&& work) {
   return false;
 }
 
-Retention::Retention(sqlite3* db, std::string path, const StoreLimits& limits)
+Retention::Retention(sqlite3* db, std::string path, const StoreLimits& limits, ListInUse list_in_use)
     : db_(db),
       path_(std::move(path)),
+      list_in_use_(std::move(list_in_use)),
       most_bytes_(limits.size.count),
       age_ns_(limits.age.count()),
       slice_(std::min(kSlice, most_bytes_ / 2048)) {
   execute(db_,
           fmt::format("PRAGMA wal_autocheckpoint={}", std::min<std::int64_t>(1000, most_bytes_ / 65536)));
+  // One that is larger already keeps its size until it has shrunk.
+  auto page = ask(db_, "PRAGMA page_size");
+  execute(db_, fmt::format("PRAGMA max_page_count={}", most_bytes_ / 8 * 7 / page.value_or(4096)));
 }
 
 // Of what the database may take beside its log, 1 is all. A log that a reader holds up does not make room by
@@ -92,8 +99,27 @@ std::optional<int> Retention::keep_within(std::int64_t now) {
   now_ = now;
   if (due(thinned_, kThinEvery)) ok = thin(now);
   if (ok && due(expired_, kExpireEvery)) ok = drop_before(now - age_ns_, -1) && drop_names();
-  if (ok && due(measured_, kSecond)) ok = shrink(now);
+  if (ok && due(measured_, kSecond)) ok = drop_user_kills(kMostUserKills) && shrink(now);
   return ok ? std::nullopt : std::optional(code_);
+}
+
+bool Retention::make_room(std::int64_t now) {
+  now_ = now;
+  return fill() > 0.9 && shrink(now, 0.9) && fill() < 1;
+}
+
+// The newest stay, and what an episode keeps.
+bool Retention::drop_user_kills(std::int64_t most) {
+  auto last = ask(db_, fmt::format("SELECT seq FROM kills ORDER BY seq DESC LIMIT 1 OFFSET {}", most));
+  if (!last) return true;
+  return transaction([&] {
+    return execute(
+        db_,
+        fmt::format("DELETE FROM kills WHERE seq<={} AND NOT EXISTS(SELECT 1 FROM episodes e WHERE e.time_ns"
+                    " BETWEEN kills.time_ns-{} AND kills.time_ns+{} AND EXISTS(SELECT 1 FROM kept k WHERE"
+                    " k.episode=e.id) AND kills.seq>{})",
+                    *last, kKeptAfter.count(), kKeptBefore.count(), *last - most));
+  });
 }
 
 bool Retention::read_kept(const Curves& curves, Kept& out) {
@@ -240,27 +266,32 @@ bool Retention::sweep(Curves& curves, std::int64_t until, std::optional<std::int
   });
 }
 
-// A tenth of the episodes that keep curves keep none any more; if none does, a tenth of the episodes goes.
-bool Retention::let_go_of_oldest(bool& found) {
+// A tenth of the episodes that keep curves keep none any more.
+bool Retention::let_go_of_curves(bool& found) {
   samples_.swept = process_samples_.swept = 0;
   return transaction([&] {
     auto keeping = ask(db_, "SELECT count(DISTINCT episode) FROM kept");
     if (!keeping) return false;
-    found = true;
-    if (*keeping > 0)
-      return execute(db_,
-                     fmt::format("DELETE FROM kept WHERE episode IN (SELECT e.id FROM episodes e WHERE EXISTS"
-                                 "(SELECT 1 FROM kept k WHERE k.episode=e.id) ORDER BY e.time_ns LIMIT {})",
-                                 *keeping / 10 + 1));
+    found = *keeping > 0;
+    return execute(db_,
+                   fmt::format("DELETE FROM kept WHERE episode IN (SELECT e.id FROM episodes e WHERE EXISTS"
+                               "(SELECT 1 FROM kept k WHERE k.episode=e.id) ORDER BY e.time_ns LIMIT {})",
+                               *keeping / 10 + 1));
+  });
+}
+
+bool Retention::let_go_of_episodes(bool& found) {
+  return transaction([&] {
     auto episodes = ask(db_, "SELECT count(*) FROM episodes");
     if (!episodes) return false;
     found = *episodes > 0;
-    for (const char* table : kTablesOfEpisodes)
-      if (!execute(db_,
-                   fmt::format(
-                       "DELETE FROM {} WHERE episode IN (SELECT id FROM episodes ORDER BY time_ns LIMIT {})",
-                       table, *episodes / 10 + 1)))
-        return false;
+    auto forget = [&](const char* table) {
+      return execute(
+          db_,
+          fmt::format("DELETE FROM {} WHERE episode IN (SELECT id FROM episodes ORDER BY time_ns LIMIT {})",
+                      table, *episodes / 10 + 1));
+    };
+    if (!std::ranges::all_of(kTablesOfEpisodes, forget) || !forget(kSeriesTable)) return false;
     return execute(
         db_,
         fmt::format("DELETE FROM episodes WHERE id IN (SELECT id FROM episodes ORDER BY time_ns LIMIT {})",
@@ -268,9 +299,10 @@ bool Retention::let_go_of_oldest(bool& found) {
   });
 }
 
-bool Retention::shrink(std::int64_t now) {
-  if (fill() > 0.95) {
+bool Retention::shrink(std::int64_t now, double above) {
+  if (fill() > above) {
     std::int64_t newest = now - kTiers[0].age_s * kSecond;
+    bool junk = true;
     for (int round = 0; round < 10'000 && fill() > 0.9; ++round) {
       std::optional<std::int64_t> at, other;
       if (!sweep(samples_, newest, at)) return false;
@@ -283,12 +315,21 @@ bool Retention::shrink(std::int64_t now) {
         if (!sweep(samples_, newest, at)) return false;
         if (at) continue;
       }
-      if (!let_go_of_oldest(found)) return false;
-      if (!found) {
-        // Nothing but the last minutes is left: they go too.
-        if (newest >= now) break;
-        newest = now;
+      if (std::exchange(junk, false)) {
+        if (!drop_user_kills(kFewUserKills) || !drop_names()) return false;
+        continue;
       }
+      if (!let_go_of_curves(found)) return false;
+      if (found) continue;
+      // Nothing but the last minutes is left beside the episodes.
+      if (newest < now) {
+        newest = now;
+        junk = true;
+        continue;
+      }
+      if (!let_go_of_episodes(found)) return false;
+      if (!found) break;
+      junk = true;  // their names
     }
     if (!drop_names()) return false;
   }
@@ -304,25 +345,31 @@ bool Retention::shrink(std::int64_t now) {
 // left.
 bool Retention::drop_names() {
   return transaction([&] {
+    auto own = list_in_use_();
+    if (!own) return false;
     std::string over =
         "(SELECT id FROM runs WHERE ended_ns IS NOT NULL OR boot_id IS NOT"
         " (SELECT boot_id FROM runs WHERE scope NOT LIKE 'imported%' ORDER BY id DESC LIMIT 1))";
     return execute(
                db_,
                fmt::format(
-                   "DELETE FROM processes WHERE run IN {} AND id NOT IN (SELECT process FROM"
+                   "DELETE FROM processes WHERE (run IN {} OR run={} AND id NOT IN (SELECT id FROM"
+                   " temp.processes_in_use)) AND id NOT IN (SELECT process FROM"
                    " process_samples UNION SELECT process FROM exits UNION SELECT process FROM victims"
-                   " UNION SELECT process FROM others UNION SELECT process FROM tasks UNION SELECT "
+                   " UNION SELECT process FROM others UNION SELECT process FROM growth_sites UNION SELECT "
+                   "process FROM"
+                   " tasks UNION SELECT "
                    "trigger FROM episodes WHERE trigger"
                    " IS NOT NULL UNION SELECT victim FROM kills UNION SELECT sender FROM kills UNION"
                    " SELECT process FROM gpu_samples WHERE process IS NOT NULL UNION SELECT process FROM "
                    "gpu_events WHERE process IS NOT NULL"
                    " UNION SELECT process FROM forecasts WHERE process IS NOT NULL UNION SELECT process FROM"
                    " alert_actions WHERE process IS NOT NULL)",
-                   over)) &&
+                   over, *own)) &&
            execute(db_,
                    fmt::format(
-                       "DELETE FROM cgroups WHERE run IN {} AND id NOT IN (SELECT cgroup FROM samples WHERE"
+                       "DELETE FROM cgroups WHERE (run IN {} OR run={} AND id NOT IN (SELECT id FROM"
+                       " temp.cgroups_in_use)) AND id NOT IN (SELECT cgroup FROM samples WHERE"
                        " cgroup IS NOT NULL UNION SELECT limit_cgroup FROM samples WHERE limit_cgroup IS NOT"
                        " NULL UNION SELECT cgroup FROM processes WHERE cgroup IS NOT NULL UNION SELECT"
                        " limit_cgroup FROM episodes WHERE limit_cgroup IS NOT NULL UNION SELECT cgroup FROM"
@@ -330,7 +377,7 @@ bool Retention::drop_names() {
                        " cgroup FROM forecasts WHERE cgroup IS NOT NULL UNION SELECT cgroup FROM reclaim"
                        " WHERE cgroup IS NOT NULL UNION SELECT cgroup FROM pressure WHERE cgroup IS NOT NULL"
                        " UNION SELECT cgroup FROM alerts WHERE cgroup IS NOT NULL)",
-                       over)) &&
+                       over, *own)) &&
            execute(db_,
                    fmt::format(
                        "DELETE FROM runs WHERE id IN {} AND id NOT IN (SELECT run FROM episodes UNION SELECT"

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -16,16 +17,23 @@ struct StoreLimits;
 
 /// Whole for 10 minutes; then of each 10 s, after an hour of each minute, after 6 hours of each 10 minutes
 /// only the moments with the highest and the lowest value (schema.h). What an episode keeps stays as it is
-/// when the episode comes. When the store is full the oldest goes, first what no episode keeps, then what the
-/// oldest episodes keep, at last those episodes.
+/// when the episode comes. When the store is full the oldest goes, first what no episode keeps, then SIGKILLs
+/// from user space and names, of which anyone can make as many as he likes, then what the oldest episodes
+/// keep, then the last minutes, at last the oldest episodes. The file itself is bounded by SQLite's
+/// max_page_count, so that no write is faster than this.
 class Retention {
  public:
-  Retention(sqlite3* db, std::string path, const StoreLimits& limits);
+  /// `list_in_use` fills temp.cgroups_in_use(id) and temp.processes_in_use(id) with what the run that writes
+  /// will name again, and returns that run. nullopt: it failed.
+  using ListInUse = std::function<std::optional<std::int64_t>()>;
+  Retention(sqlite3* db, std::string path, const StoreLimits& limits, ListInUse list_in_use);
 
   /// What is due at `now` (ns since the epoch), in transactions of its own of bounded size. Cost: nothing
   /// most times; each minute a pass over the rows that came in one. nullopt: all is well; otherwise SQLite's
   /// code.
   std::optional<int> keep_within(std::int64_t now);
+  /// The file is at its bound: makes room now. Whether there is some.
+  bool make_room(std::int64_t now);
 
  private:
   /// One of the two large tables.
@@ -41,18 +49,21 @@ class Retention {
   bool transaction(Work&& work);
   bool thin(std::int64_t now);
   bool thin(Curves& curves, std::int64_t step_s, std::int64_t older_than);
-  bool shrink(std::int64_t now);
+  bool shrink(std::int64_t now, double above = 0.95);
   /// Deletes the next rows that no episode keeps; where it stopped. nullopt: nothing older than `until` is
   /// left.
   bool sweep(Curves& curves, std::int64_t until, std::optional<std::int64_t>& at);
   bool drop_before(std::int64_t time, std::int64_t most);
-  bool let_go_of_oldest(bool& found);
+  bool let_go_of_curves(bool& found);
+  bool let_go_of_episodes(bool& found);
+  bool drop_user_kills(std::int64_t most);
   bool drop_names();
   bool read_kept(const Curves& curves, Kept& out);
   double fill() const;
 
   sqlite3* db_;
   std::string path_;
+  ListInUse list_in_use_;
   std::int64_t most_bytes_, age_ns_, slice_, now_ = 0;
   int code_ = 0;
   Curves samples_{"samples", "cgroup", "coalesce(pinned,usage)", "usage"};

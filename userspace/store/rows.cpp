@@ -77,12 +77,7 @@ ProcessRef Rows::process(const Statement& row, int c) {
     out.id = {static_cast<std::uint32_t>(process_.integer(0)),
               static_cast<std::uint64_t>(process_.integer(1))};
     out.comm = process_.text(2);
-    std::string words = process_.text(3);
-    for (std::size_t from = 0; from < words.size();) {
-      std::size_t end = std::min(words.find('\0', from), words.size());
-      out.cmdline.push_back(words.substr(from, end - from));
-      from = end + 1;
-    }
+    out.cmdline = Arguments::from_bytes(process_.text(3));
     if (!process_.null(4))
       out.cmdline_source = process_.integer(4) == 0 ? CmdlineSource::shown : CmdlineSource::exec;
     out.cmdline_truncated = process_.integer(5) != 0;
@@ -254,6 +249,7 @@ Victim Rows::victim(const Statement& r) {
   v.stack = stack_of(r.text(11));
   v.marked = r.integer(12) != 0;
   v.logged = r.integer(13) != 0;
+  if (!r.null(14)) v.time = time(r, 14);
   return v;
 }
 

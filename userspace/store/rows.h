@@ -42,8 +42,8 @@ inline const std::string exit = "time_ns, process";
 inline const std::string alert = "time_ns, rule, cgroup, message, forecast, seq";
 inline const std::string victim =
     "process, tid, anon, file, shmem, swap, pgtables, total_vm, oom_score_adj, killed, freed_after_s, stack, "
-    "marked, "
-    "logged";
+    "marked, logged, "
+    "(SELECT time_ns FROM victim_times t WHERE t.episode=victims.episode AND t.nr=victims.nr)";
 }  // namespace columns
 
 /// Of one run. Bounded: a file cannot fill memory with names.

@@ -46,8 +46,11 @@ constexpr int kSchema = 3;
 constexpr int kApplicationId = 0x6f6f6d63;  // "oomc"
 /// Those whose rows belong to an episode and go with it.
 constexpr const char* kTablesOfEpisodes[] = {
-    "victims",         "others",        "ancestors",     "kept",        "tasks",        "memory_at_kill",
-    "machine_at_kill", "zones_at_kill", "slabs_at_kill", "victim_code", "growth_sites", "growth_code"};
+    "victims",        "others",          "ancestors",     "kept",          "tasks",
+    "memory_at_kill", "machine_at_kill", "zones_at_kill", "slabs_at_kill", "victim_code",
+    "growth_sites",   "growth_code",     "victim_times"};
+/// Only the first telling of an episode knows it: it stays when the rest is written again.
+constexpr const char* kSeriesTable = "kill_series";
 /// Cgroups whose samples an episode keeps.
 constexpr std::size_t kMostKept = 256;
 /// Of an episode's curves, before the kill and after it.

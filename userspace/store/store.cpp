@@ -28,7 +28,9 @@ constexpr int kMostCgroups = 64;  // whose curves are read
 const std::string kEpisodeColumns =
     "e.id, e.run, e.time_ns, e.name, e.source, e.complete, e.scope, e.limit_cgroup, e.usage, e.usage_limit, "
     "e.trigger,"
-    " e.page_order, e.gfp, e.group_kill, e.marked, e.logged, e.vmstat, e.forecast, e.first_forecast_ns";
+    " e.page_order, e.gfp, e.group_kill, e.marked, e.logged, e.vmstat, e.forecast, e.first_forecast_ns,"
+    " (SELECT kills FROM kill_series k WHERE k.episode=e.id),"
+    " (SELECT since_ns FROM kill_series k WHERE k.episode=e.id)";
 
 template <typename Enum>
 std::optional<Enum> named(const std::string& name, Enum last) {
@@ -51,6 +53,7 @@ Episode episode_of(const Statement& r, Rows& rows) {
   if (!r.null(12)) e.gfp = r.text(12);
   if (!r.null(13)) e.group_kill = r.integer(13) != 0;
   e.checks = {r.count(14), r.count(15), r.count(16)};
+  if (auto kills = r.count(19); kills && !r.null(20)) e.series = KillSeries{*kills, rows.time(r, 20)};
   return e;
 }
 
@@ -381,7 +384,10 @@ Result<StoredEpisode> Store::Impl::read(std::int64_t row, Nanos window) {
     Episode earlier = episode_of(before, theirs->rows);
     read_victims(before.integer(0), theirs->rows, earlier);
     // On the clock of this run, as all times of a StoredEpisode.
-    earlier.time += theirs->info->wall_of_mono_zero - out.run.wall_of_mono_zero;
+    Nanos ahead = theirs->info->wall_of_mono_zero - out.run.wall_of_mono_zero;
+    earlier.time += ahead;
+    for (Victim& v : earlier.victims)
+      if (v.time) *v.time += ahead;
     out.earlier.push_back(std::move(earlier));
   }
   if (before.failed()) return failed();

@@ -1,9 +1,12 @@
 #include "store/tables.h"
 
+#include <fmt/format.h>
+
 namespace oomcast {
 namespace {
 
 constexpr std::size_t kMostKnown = 20'000;  // cgroups or processes
+constexpr Nanos kRenamedEvery = std::chrono::minutes(1);
 
 std::optional<std::int64_t> as_number(const std::optional<CmdlineSource>& source) {
   return source ? std::optional(static_cast<std::int64_t>(*source)) : std::nullopt;
@@ -58,6 +61,7 @@ void Tables::on_rollback() {
   for (std::uint64_t inode : fresh_cgroups_) cgroups_.erase(inode);
   for (const TaskId& id : fresh_processes_) processes_.erase(id);
   for (std::uint64_t serial : fresh_episodes_) episodes_.erase(serial);
+  killed_ = killer_ = {};
   on_commit();
 }
 
@@ -75,20 +79,60 @@ std::optional<std::int64_t> Tables::id_of(const CgroupPtr& ref) {
   return known.id;
 }
 
-std::int64_t Tables::id_of(const ProcessRef& p) {
-  std::string cmdline;
-  for (const std::string& arg : p.cmdline) cmdline += arg + '\0';
-  auto group = id_of(p.cgroup);
-  ProcessRow row{p.comm, cmdline, p.cmdline_source, p.cmdline_truncated, p.uid, p.ppid, p.ns_pid, group};
-  if (processes_.size() >= kMostKnown && !processes_.contains(p.id)) processes_.clear();
-  auto& known = processes_[p.id];
-  if (known.first && known.second == row) return known.first;
-  (process_ << run_ << p.id.tgid << p.id.start_ticks << p.comm).blob(cmdline);
+std::int64_t Tables::add(const ProcessRef& p, std::optional<std::int64_t> group) {
+  (process_ << run_ << p.id.tgid << p.id.start_ticks << p.comm).blob(p.cmdline.bytes());
   process_ << as_number(p.cmdline_source) << p.cmdline_truncated << p.uid << p.ppid << p.ns_pid << group;
   run(process_);
-  known = {sqlite3_last_insert_rowid(db_), std::move(row)};
+  return sqlite3_last_insert_rowid(db_);
+}
+
+Tables::ProcessRow Tables::row_of(const ProcessRef& p, std::optional<std::int64_t> group) {
+  return {p.comm, p.cmdline, p.cmdline_source, p.cmdline_truncated, p.uid, p.ppid, p.ns_pid, group};
+}
+
+std::int64_t Tables::id_of(const ProcessRef& p) {
+  auto group = id_of(p.cgroup);
+  ProcessRow row = row_of(p, group);
+  if (processes_.size() >= kMostKnown && !processes_.contains(p.id)) processes_.clear();
+  auto& known = processes_[p.id];
+  if (known.id && known.row == row) return known.id;
+  known = {add(p, group), std::move(row), MonoTime{}};
   fresh_processes_.push_back(p.id);
-  return known.first;
+  return known.id;
+}
+
+std::int64_t Tables::id_of_passing(const ProcessRef& p, Passing& last) {
+  if (processes_.contains(p.id)) return id_of(p);
+  auto group = id_of(p.cgroup);
+  ProcessRow row = row_of(p, group);
+  if (last.of != p.id || last.known.row != row) last = {p.id, {add(p, group), std::move(row), MonoTime{}}};
+  return last.known.id;
+}
+
+std::int64_t Tables::id_of(const ProcessRef& p, MonoTime when) {
+  if (auto at = processes_.find(p.id); !ordered_ && at != processes_.end() && at->second.id &&
+                                       when - at->second.made < kRenamedEvery && when >= at->second.made)
+    return at->second.id;
+  std::int64_t before = processes_.contains(p.id) ? processes_[p.id].id : 0, id = id_of(p);
+  if (id != before) processes_[p.id].made = when;
+  return id;
+}
+
+std::optional<std::int64_t> Tables::list_in_use() {
+  for (const char* table : {"cgroups_in_use", "processes_in_use"})
+    if (!execute(db_, fmt::format("CREATE TEMP TABLE IF NOT EXISTS {0}(id INTEGER PRIMARY KEY);"
+                                  "DELETE FROM temp.{0}",
+                                  table)))
+      return std::nullopt;
+  Statement group(db_, "INSERT OR IGNORE INTO temp.cgroups_in_use VALUES(?)");
+  for (const auto& [inode, known] : cgroups_)
+    if (!(group << known.id).run()) return std::nullopt;
+  Statement process(db_, "INSERT OR IGNORE INTO temp.processes_in_use VALUES(?)");
+  for (const auto& [id, known] : processes_)
+    if (!(process << known.id).run()) return std::nullopt;
+  for (const Passing* passing : {&killed_, &killer_})
+    if (passing->known.id && !(process << passing->known.id).run()) return std::nullopt;
+  return run_;
 }
 
 void Tables::write(const Sample& s) {
@@ -101,7 +145,7 @@ void Tables::write(const Sample& s) {
 }
 
 void Tables::write(const ProcessSampleFact& s) {
-  auto id = id_of(s.process);
+  auto id = id_of(s.process, s.time);
   process_sample_ << next_seq() << wall(s.time) << id << s.rss << s.anon << s.file << s.shmem << s.swap
                   << s.private_bytes << s.rss_error;
   run(process_sample_);
@@ -162,7 +206,7 @@ void Tables::write(const TickFact& t) {
 }
 
 void Tables::write(const UserKillFact& k) {
-  auto victim = id_of(k.victim), sender = id_of(k.sender);
+  auto victim = id_of_passing(k.victim, killed_), sender = id_of_passing(k.sender, killer_);
   kill_ << next_seq() << wall(k.time) << victim << sender << k.cause;
   run(kill_);
 }

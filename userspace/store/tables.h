@@ -83,6 +83,8 @@ class Tables {
   /// What was written since the last commit is not there.
   void on_commit() { fresh_cgroups_.clear(), fresh_processes_.clear(), fresh_episodes_.clear(); }
   void on_rollback();
+  /// For Retention: fills temp.cgroups_in_use and temp.processes_in_use, in the transaction that is open.
+  std::optional<std::int64_t> list_in_use();
 
  private:
   struct KnownCgroup {
@@ -91,11 +93,28 @@ class Tables {
     std::optional<Bytes> usage;
   };
   using ProcessRow =
-      std::tuple<std::string, std::string, std::optional<CmdlineSource>, bool, std::optional<std::uint32_t>,
+      std::tuple<std::string, Arguments, std::optional<CmdlineSource>, bool, std::optional<std::uint32_t>,
                  std::optional<std::uint32_t>, std::optional<std::uint32_t>, std::optional<std::int64_t>>;
 
+  struct KnownProcess {
+    std::int64_t id = 0;
+    ProcessRow row;
+    MonoTime made{};
+  };
+
+  /// A process that is named once, or a few times in a row: not worth remembering.
+  struct Passing {
+    TaskId of;
+    KnownProcess known;
+  };
+
+  std::int64_t add(const ProcessRef& p, std::optional<std::int64_t> group);
+  static ProcessRow row_of(const ProcessRef& p, std::optional<std::int64_t> group);
+  std::int64_t id_of_passing(const ProcessRef& p, Passing& last);
   std::optional<std::int64_t> id_of(const CgroupPtr& ref);
   std::int64_t id_of(const ProcessRef& p);
+  /// Of one whose name may be a little old: who renames himself all the time makes no rows by it.
+  std::int64_t id_of(const ProcessRef& p, MonoTime when);
   std::optional<std::int64_t> id_of(const std::optional<ProcessRef>& p) {
     return p ? std::optional(id_of(*p)) : std::nullopt;
   }
@@ -126,7 +145,8 @@ class Tables {
   Statement cgroup_, process_, sample_, process_sample_, exit_, removal_, tick_, forecast_, reclaim_,
       pressure_, kill_, loss_, event_, gpu_sample_, gpu_event_, gpu_eviction_, gpu_error_;
   std::unordered_map<std::uint64_t, KnownCgroup> cgroups_;
-  std::map<TaskId, std::pair<std::int64_t, ProcessRow>> processes_;
+  std::map<TaskId, KnownProcess> processes_;
+  Passing killed_, killer_;
   std::map<std::uint64_t, std::int64_t> episodes_;  // by serial
   std::vector<std::uint64_t> fresh_cgroups_, fresh_episodes_;
   std::vector<TaskId> fresh_processes_;

@@ -65,7 +65,7 @@ struct StoreWriter::Target {
       return false;
     }
     tables.emplace(db.get(), run, info, !limits);
-    if (limits) retention.emplace(db.get(), path, *limits);
+    if (limits) retention.emplace(db.get(), path, *limits, [this] { return tables->list_in_use(); });
     return true;
   }
   void close() {
@@ -80,6 +80,7 @@ struct StoreWriter::Target {
   }
   std::optional<std::string> reopen(std::vector<std::string>& notices);
   std::optional<std::string> commit(const std::vector<StoreItem>& items, std::uint64_t lost);
+  std::optional<Tables::Failure> try_commit(const std::vector<StoreItem>& items, std::uint64_t lost);
 };
 
 // A damaged file is put aside first. What it still gives of episodes is taken over.
@@ -112,6 +113,16 @@ std::optional<std::string> StoreWriter::Target::reopen(std::vector<std::string>&
 // Nothing of it is there if it fails. After a failure SQLite may have rolled back already: no further write.
 std::optional<std::string> StoreWriter::Target::commit(const std::vector<StoreItem>& items,
                                                        std::uint64_t lost) {
+  auto failure = try_commit(items, lost);
+  if (failure && retention && failure->code == SQLITE_FULL && retention->make_room(wall_ns()))
+    failure = try_commit(items, lost);
+  busy = failure && (failure->code & 0xff) == SQLITE_BUSY;
+  if (failure) damaged = is_damage(failure->code);
+  return failure ? std::optional(failure->what) : std::nullopt;
+}
+
+std::optional<Tables::Failure> StoreWriter::Target::try_commit(const std::vector<StoreItem>& items,
+                                                               std::uint64_t lost) {
   bool durable = limits && has_episode(items);
   if (durable) execute(db.get(), "PRAGMA synchronous=FULL");
   std::optional<Tables::Failure> failure;
@@ -128,9 +139,7 @@ std::optional<std::string> StoreWriter::Target::commit(const std::vector<StoreIt
       need(execute(db.get(), fmt::format("UPDATE runs SET lost={} WHERE id={}", lost, run)));
     if (!failure) need(execute(db.get(), "COMMIT"));
   }
-  busy = failure && (failure->code & 0xff) == SQLITE_BUSY;
   if (failure) {
-    damaged = is_damage(failure->code);
     execute(db.get(), "ROLLBACK");
     tables->on_rollback();
   } else {
@@ -138,7 +147,7 @@ std::optional<std::string> StoreWriter::Target::commit(const std::vector<StoreIt
     tables->on_commit();
   }
   if (durable) execute(db.get(), "PRAGMA synchronous=NORMAL");
-  return failure ? std::optional(failure->what) : std::nullopt;
+  return failure;
 }
 
 Result<std::unique_ptr<StoreWriter>> StoreWriter::begin(std::unique_ptr<Target> target) {

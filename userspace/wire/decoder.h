@@ -80,7 +80,7 @@ class Decoder {
 
   static std::optional<Args> args(const char* bytes, std::uint32_t count, bool truncated) {
     if (count == 0 || count > OC_ARGS_LEN) return std::nullopt;
-    return Args{split_args({bytes, count}), truncated};
+    return Args{Arguments::from_bytes({bytes, count}), truncated};
   }
 
  private:

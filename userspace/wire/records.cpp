@@ -13,8 +13,8 @@ namespace oomcast::wire {
 namespace {
 
 constexpr std::array<std::string_view, OC_LOST_REASONS> kLostReasons = {
-    "samples_ring_full",  "events_ring_full",  "cgroup_table_full",
-    "process_table_full", "victim_table_full", "stall_table_full"};
+    "samples_ring_full", "events_ring_full", "cgroup_table_full",    "process_table_full",
+    "victim_table_full", "stall_table_full", "user_kills_ring_full", "user_kills_over_rate"};
 
 // A copy: behind a record of odd length the next one of a batch is not aligned.
 template <typename T>
@@ -185,17 +185,6 @@ Result<GpuXid> decode_gpu_xid(std::span<const std::byte> bytes) {
                                      bytes.size(), version()));
   return GpuXid{mono_from_ns(r->header.time_ns), r->code, bounded_string(r->bus, sizeof(r->bus)),
                 bounded_string(r->message, sizeof(r->message))};
-}
-
-std::vector<std::string> split_args(std::string_view bytes) {
-  std::vector<std::string> out;
-  while (!bytes.empty()) {
-    std::size_t end = bytes.find('\0');
-    out.emplace_back(bytes.substr(0, end));
-    if (end == std::string_view::npos) break;
-    bytes.remove_prefix(end + 1);
-  }
-  return out;
 }
 
 std::span<const std::string_view> lost_reasons() {

@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/arguments.h"
 #include "base/result.h"
 #include "base/task_id.h"
 #include "base/units.h"
@@ -69,7 +70,7 @@ struct Fork {
 };
 /// argv as bytes; nullopt: it could not be read.
 struct Args {
-  std::vector<std::string> argv;
+  Arguments argv;
   bool truncated = false;
 };
 struct Exec {
@@ -194,9 +195,6 @@ Result<Record> decode(std::span<const std::byte> bytes, const Units& units);
 /// The same of the ring that only the GPU programs write.
 Result<GpuCall> decode_gpu_call(std::span<const std::byte> bytes, const Units& units);
 Result<GpuXid> decode_gpu_xid(std::span<const std::byte> bytes);
-
-/// Splits what /proc/PID/cmdline or a record shows of argv: arguments end with NUL, a last one may lack it.
-std::vector<std::string> split_args(std::string_view bytes);
 
 /// Why the kernel side dropped something, by the index it counts with.
 std::span<const std::string_view> lost_reasons();

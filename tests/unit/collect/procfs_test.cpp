@@ -52,7 +52,7 @@ TEST(Cmdline, more_than_the_bound_is_cut_and_said) {
   ProcFs proc(tree.roots());
   EXPECT_FALSE((*proc.read_cmdline(7))->truncated);
   EXPECT_TRUE((*proc.read_cmdline(8))->truncated);
-  EXPECT_EQ((*proc.read_cmdline(8))->args.at(0).size(), 4096u);
+  EXPECT_EQ((*proc.read_cmdline(8))->args[0].size(), 4096u);
 }
 
 TEST(ProcStatus, memory_identity_and_pids_of_every_namespace) {

@@ -48,13 +48,13 @@ struct Machine {
   EpisodeBuilder builder;
 };
 
-TEST(Episode, of_a_confirmed_kill_is_told_one_second_after_its_mark) {
+TEST(Episode, of_a_confirmed_kill_is_told_300_ms_after_its_mark) {
   Machine m;
   wire::Task victim = task(100, 11);
   m.kill(ms(5000), victim);
   m.confirm(ms(5020), victim);
-  EXPECT_TRUE(m.builder.take_closed(ms(5999)).empty());
-  auto e = m.only_episode(ms(6001));
+  EXPECT_TRUE(m.builder.take_closed(ms(5300)).empty());
+  auto e = m.only_episode(ms(5301));
   ASSERT_TRUE(e);
   EXPECT_EQ(e->time, ms(5000) + Nanos(20'000));
   EXPECT_EQ(e->scope, OomScope::memcg);
@@ -69,6 +69,7 @@ TEST(Episode, of_a_confirmed_kill_is_told_one_second_after_its_mark) {
   EXPECT_EQ(e->victims[0].process.id, victim.id);
   EXPECT_EQ(e->victims[0].process.cgroup->path, "/job/step");
   EXPECT_EQ(e->victims[0].process.ppid, 1u);
+  EXPECT_EQ(e->victims[0].time, ms(5000) + Nanos(20'000));
   EXPECT_EQ(e->victims[0].killed, true);
   EXPECT_EQ(e->victims[0].freed_after, Seconds(0.02 - 20e-6));
   EXPECT_EQ(e->checks.mark_victim, 1u);
@@ -78,6 +79,47 @@ TEST(Episode, of_a_confirmed_kill_is_told_one_second_after_its_mark) {
   EXPECT_EQ(e->chain[2].limit, std::nullopt);
   EXPECT_FALSE(m.builder.any_open());
   EXPECT_TRUE(m.builder.take_closed(ms(9000)).empty()) << "told once";
+  EXPECT_TRUE(m.builder.take_completed(ms(9000)).empty()) << "it was complete";
+}
+
+TEST(Episode, that_was_told_with_something_open_is_completed_when_that_is_known) {
+  Machine m;
+  wire::Task victim = task(100, 11);
+  m.kill(ms(5000), victim);
+  auto told = m.only_episode(ms(6701));
+  ASSERT_TRUE(told);
+  m.builder.on_exit(death(ms(7001), victim));
+  EXPECT_TRUE(m.builder.take_completed(ms(8000)).empty())
+      << "its memory is not back, and the log is not read";
+  m.builder.on_usage(10, ms(21'000), MiB(5));
+  m.builder.on_dump(dump({line(100)}, "/job"), ms(8900));
+  auto completed = m.builder.take_completed(ms(21'001));
+  ASSERT_EQ(completed.size(), 1u);
+  EXPECT_EQ(completed[0].serial, told->serial);
+  EXPECT_EQ(completed[0].victims[0].killed, true);
+  EXPECT_NEAR(completed[0].victims[0].freed_after->count(), 16, 1e-3);
+  EXPECT_EQ(completed[0].checks.kmsg, 1u);
+  EXPECT_TRUE(m.builder.take_completed(ms(60'000)).empty());
+}
+
+TEST(Episode, that_is_never_complete_is_not_followed_for_ever) {
+  Machine m;
+  wire::Task victim = task(100, 11);
+  m.kill(ms(5000), victim);
+  ASSERT_TRUE(m.only_episode(ms(6701)));
+  m.builder.on_exit(death(ms(7001), victim));
+  EXPECT_TRUE(m.builder.any_open_around(11)) << "its memory is still to come back";
+  auto completed = m.builder.take_completed(ms(35'001));
+  ASSERT_EQ(completed.size(), 1u) << "with what came since";
+  EXPECT_EQ(completed[0].victims[0].killed, true);
+  EXPECT_FALSE(m.builder.any_open_around(11));
+}
+
+TEST(Episode, is_told_at_once_when_nobody_waits_any_more) {
+  Machine m;
+  m.kill(ms(5000), task(100, 11));
+  EXPECT_TRUE(m.builder.take_closed(ms(5001)).empty());
+  EXPECT_EQ(m.builder.take_closed(ms(5001), true).size(), 1u);
 }
 
 TEST(Episode, is_told_after_1_7_s_at_the_latest_with_what_is_open_unknown) {
@@ -187,19 +229,21 @@ TEST(Episode, of_a_group_kill_stays_one_when_the_first_victims_gave_memory_back_
   EXPECT_EQ(e->limit_cgroup->id.inode, 11u);
 }
 
-TEST(Episode,
-     of_a_limit_goes_on_with_the_kill_of_a_thread_that_waited_while_the_first_victim_gave_memory_back) {
+TEST(Episode, of_a_thread_that_waited_while_the_first_victim_gave_memory_back_is_of_the_same_limit) {
   Machine m;
   m.kill(ms(5000), task(100, 11));
   std::vector<wire::Memcg> emptied = {level(11, MiB(60), std::nullopt), level(10, MiB(61), MiB(100)),
                                       level(1, GiB(2), std::nullopt)};
   m.kill(ms(5030), task(101, 11), task(501, 11), emptied);
-  auto e = m.only_episode(ms(7000));
-  ASSERT_TRUE(e);
-  EXPECT_EQ(e->victims.size(), 2u);
-  ASSERT_TRUE(e->limit_cgroup);
-  EXPECT_EQ(e->limit_cgroup->path, "/job");
-  EXPECT_EQ(e->usage, MiB(100)) << "what it was as the first was killed";
+  auto closed = m.builder.take_closed(ms(7000));
+  ASSERT_EQ(closed.size(), 2u);
+  for (const Episode& e : closed) {
+    EXPECT_EQ(e.victims.size(), 1u);
+    ASSERT_TRUE(e.limit_cgroup);
+    EXPECT_EQ(e.limit_cgroup->path, "/job");
+  }
+  EXPECT_EQ(closed[1].usage, MiB(61)) << "each has its own";
+  EXPECT_EQ(closed[1].trigger->id.tgid, 501u);
 }
 
 TEST(Episode, of_a_limit_does_not_take_the_machines_kill_of_a_process_below_it) {
@@ -255,17 +299,71 @@ TEST(Episode, is_one_for_each_of_twenty_limits_that_are_met_at_once) {
   }
 }
 
-TEST(Episode, goes_on_while_its_limit_kills_again) {
+TEST(Episode, is_one_for_each_kill_of_a_limit_that_is_met_again_and_again) {
   Machine m;
-  m.kill(ms(5000), task(100, 11));
-  m.confirm(ms(5010), task(100, 11));
-  m.kill(ms(5900), task(101, 11));
-  m.confirm(ms(5910), task(101, 11));
-  EXPECT_TRUE(m.builder.take_closed(ms(6800)).empty()) << "a second from the last kill";
-  auto e = m.only_episode(ms(6901));
-  ASSERT_TRUE(e);
-  EXPECT_EQ(e->victims.size(), 2u);
-  EXPECT_EQ(e->time, ms(5000) + Nanos(20'000)) << "the first kill's";
+  std::vector<Episode> told;
+  for (std::uint32_t i = 0; i < 40; ++i) {
+    std::int64_t at = 5000 + 200 * i;
+    m.kill(ms(at), task(100 + i, 11), task(600 + i, 11), Machine::chain_of_job());
+    for (Episode& e : m.builder.take_closed(ms(at + 100))) told.push_back(std::move(e));
+    if (!told.empty()) {
+      EXPECT_LT(ms(at) - told.back().time, milliseconds(2000)) << "whatever follows";
+    }
+  }
+  for (Episode& e : m.builder.take_closed(ms(15'000))) told.push_back(std::move(e));
+  ASSERT_EQ(told.size(), 40u);
+  for (std::uint32_t i = 0; i < 40; ++i) {
+    ASSERT_EQ(told[i].victims.size(), 1u);
+    EXPECT_EQ(told[i].victims[0].process.id.tgid, 100 + i);
+    EXPECT_EQ(told[i].trigger->id.tgid, 600 + i);
+    EXPECT_EQ(told[i].time, ms(5000 + 200 * i) + Nanos(20'000));
+  }
+}
+
+TEST(Episode, of_a_group_that_another_thread_kills_again_is_another) {
+  Machine m;
+  m.kill(ms(5000), task(100, 11), task(500, 11), Machine::chain_of_job(true));
+  m.kill(ms(5010), task(101, 11), task(500, 11), Machine::chain_of_job(true));
+  m.kill(ms(5100), task(110, 11), task(501, 11), Machine::chain_of_job(true));
+  m.kill(ms(6500), task(120, 11), task(501, 11), Machine::chain_of_job(true));
+  auto closed = m.builder.take_closed(ms(9000));
+  ASSERT_EQ(closed.size(), 3u);
+  EXPECT_EQ(closed[0].victims.size(), 2u);
+  EXPECT_EQ(closed[1].victims.size(), 1u);
+}
+
+TEST(Episode, of_a_group_that_the_same_thread_kills_again_is_another_where_the_decision_can_be_probed) {
+  Machine m;
+  auto decide = [&](std::int64_t at) {
+    wire::OomDecision decision;
+    decision.time = ms(at);
+    decision.trigger = task(500, 11);
+    decision.limit_cgroup = 10;
+    m.builder.on_decision(decision);
+  };
+  decide(4999);
+  m.kill(ms(5000), task(100, 11), task(500, 11), Machine::chain_of_job(true));
+  m.kill(ms(5010), task(101, 11), task(500, 11), Machine::chain_of_job(true));
+  decide(5020);
+  m.kill(ms(5021), task(102, 11), task(500, 11), Machine::chain_of_job(true));
+  EXPECT_EQ(m.builder.take_closed(ms(9000)).size(), 2u);
+}
+
+TEST(Episode, of_a_group_whose_last_die_after_it_was_told_has_them_when_it_is_completed) {
+  Machine m;
+  wire::Task trigger = task(500, 11);
+  for (std::uint32_t i = 0; i < 5; ++i)
+    m.kill(ms(5000 + 500 * i), task(100 + i, 11), trigger, Machine::chain_of_job(true));
+  auto told = m.only_episode(ms(6900));
+  ASSERT_TRUE(told);
+  for (std::uint32_t i = 5; i < 8; ++i)
+    m.kill(ms(5000 + 500 * i), task(100 + i, 11), trigger, Machine::chain_of_job(true));
+  EXPECT_FALSE(m.builder.any_open()) << "one decision is one line";
+  EXPECT_EQ(m.builder.late_victims(), 3u) << "and says that it lacks some";
+  auto completed = m.builder.take_completed(ms(40'000));
+  ASSERT_EQ(completed.size(), 1u);
+  EXPECT_EQ(completed[0].serial, told->serial);
+  EXPECT_EQ(completed[0].victims.size(), 8u);
 }
 
 TEST(Episode, of_the_whole_machine_has_no_limits_owner) {
@@ -432,11 +530,11 @@ TEST(KernelLog, that_was_read_before_the_mark_is_the_same_kill) {
   }
 }
 
-TEST(KernelLog, that_was_read_before_the_mark_and_names_no_limit_is_of_the_episode_of_the_marks_limit) {
+TEST(KernelLog, of_no_limit_that_was_read_before_its_mark_is_of_the_group_that_the_mark_tells) {
   Machine m;
-  m.kill(ms(5000), task(100, 11));
+  m.kill(ms(5000), task(100, 11), task(500, 11), Machine::chain_of_job(true));
   m.builder.on_dump(dump({line(101)}), ms(5040));
-  m.kill(ms(5030), task(101, 11));
+  m.kill(ms(5030), task(101, 11), task(500, 11), Machine::chain_of_job(true));
   auto e = m.only_episode(ms(7000));
   ASSERT_TRUE(e);
   EXPECT_EQ(e->victims.size(), 2u);
@@ -526,6 +624,22 @@ TEST(KernelLog, read_after_its_episode_was_told_makes_no_second_one) {
   EXPECT_FALSE(m.builder.any_open());
   m.builder.on_dump(dump({line(100)}, "/job"), ms(60'000));
   EXPECT_TRUE(m.builder.any_open()) << "half a minute later it is another process of that number";
+}
+
+TEST(KernelLog, joins_nothing_but_what_has_its_victim) {
+  Machine m;
+  std::vector<wire::Memcg> chain{level(1, GiB(2), std::nullopt)};
+  m.kill(ms(5000), task(100, 11), task(500, 11), chain);  // of no limit that is known
+  OomDump of_another = dump({line(101)}, "/gone/job");
+  of_another.invoked = OomInvoked{};
+  of_another.invoked->gfp_text = "0xcc0(GFP_KERNEL)";
+  m.builder.on_dump(of_another, ms(5001));
+  auto closed = m.builder.take_closed(ms(7000));
+  ASSERT_EQ(closed.size(), 2u);
+  EXPECT_EQ(closed[0].limit_cgroup, nullptr);
+  EXPECT_EQ(closed[0].gfp, std::nullopt);
+  ASSERT_TRUE(closed[1].limit_cgroup);
+  EXPECT_EQ(closed[1].limit_cgroup->path, "/gone/job");
 }
 
 TEST(KernelLog, without_victims_is_no_episode) {
@@ -668,6 +782,21 @@ TEST(GrewMost, tells_who_grew_below_the_limit_before_the_kill) {
   EXPECT_EQ(e->grew_most[1].process.id.tgid, 100u);
 }
 
+TEST(GrewMost, accuses_nobody_who_was_dead_by_then) {
+  Machine m;
+  for (std::uint32_t pid : {100u, 101u}) {
+    TaskState& t = m.tasks.note(task(pid, 11));
+    t.rss.add({ms(2000), MiB(10)});
+    t.rss.add({ms(4000), MiB(90)});
+  }
+  m.tasks.mark_dead(task(100, 11).id, ms(4100));
+  m.kill(ms(5000), task(101, 11));
+  m.tasks.mark_dead(task(101, 11).id, ms(5001));
+  auto e = m.only_episode(ms(7000));
+  ASSERT_EQ(e->grew_most.size(), 1u);
+  EXPECT_EQ(e->grew_most[0].process.id.tgid, 101u);
+}
+
 TEST(GrewMost, tells_it_of_one_whose_end_was_seen_in_many_steps) {
   Machine m;
   TaskState& t = m.tasks.note(task(100, 11));
@@ -711,13 +840,17 @@ TEST(Bounds, of_open_episodes_hold_and_the_rest_is_counted) {
            {level(1000 + i, MiB(5), MiB(5), true)});
   }
   EXPECT_EQ(m.builder.dropped(), 5u);
+  m.builder.on_dump(dump({line(2000 + EpisodeBuilder::kMaxOpen)}), ms(5001));
+  EXPECT_EQ(m.builder.dropped(), 5u) << "each kill once, whoever tells of it";
   EXPECT_EQ(m.builder.take_closed(ms(7000)).size(), EpisodeBuilder::kMaxOpen);
+  m.kill(ms(7000), task(100, 11));
+  EXPECT_EQ(m.builder.dropped(), 5u) << "what is told makes room";
 }
 
 TEST(Bounds, of_victims_hold_and_the_rest_is_another_episode_of_the_same_limit) {
   Machine m;
   for (std::uint32_t i = 0; i < EpisodeBuilder::kMaxVictims + 7; ++i) {
-    m.kill(ms(5000), task(2000 + i, 11));
+    m.kill(ms(5000), task(2000 + i, 11), task(500, 11), Machine::chain_of_job(true));
     m.builder.on_dump(dump({line(2000 + i)}), ms(5001));
   }
   EXPECT_EQ(m.builder.dropped(), 0u);
@@ -775,11 +908,51 @@ TEST(LimitOwner, is_none_when_no_cgroup_is_full) {
   EXPECT_EQ(limit_owner(mark_with({}, {})), std::nullopt);
 }
 
+TEST(KernelsCount, that_is_above_ours_for_two_seconds_is_of_kills_that_nobody_saw) {
+  Machine m;
+  m.builder.on_vmstat({ms(4000), ms(4000), 40});
+  m.kill(ms(5000), task(100, 11));
+  m.builder.on_vmstat({ms(5100), ms(5100), 43});
+  EXPECT_EQ(m.builder.unseen(ms(5100)), 0u) << "a kill is still open";
+  m.builder.take_closed(ms(7000));
+  EXPECT_EQ(m.builder.unseen(ms(7000)), 0u) << "more may be on its way";
+  EXPECT_EQ(m.builder.unseen(ms(8800)), 2u);
+  EXPECT_EQ(m.builder.unseen(ms(19'000)), 2u) << "once";
+  m.builder.count_unseen({ms(20'000), ms(20'000), 44});
+  EXPECT_EQ(m.builder.unseen(ms(20'000)), 3u) << "at the end nothing is waited for";
+}
+
+TEST(KernelsCount, has_the_first_of_a_group_twice_if_the_kernel_kills_it_twice) {
+  for (bool bpf : {true, false}) {
+    Machine m({bpf, true});
+    m.builder.on_vmstat({ms(4000), ms(4000), 40});
+    wire::Task victim = task(100, 11), trigger = task(500, 11);
+    if (bpf) {
+      m.kill(ms(5000), victim, trigger, Machine::chain_of_job(true));
+      m.builder.on_kernel_kill(kernel_kill(ms(5001), victim, trigger));
+    }
+    OomDump report = dump({line(100)}, "/job");
+    report.named_again = 1;
+    m.builder.on_dump(report, ms(5005));
+    m.builder.count_unseen({ms(6000), ms(6000), 42});
+    EXPECT_EQ(m.builder.unseen(ms(6000)), 0u) << bpf;
+  }
+}
+
+TEST(KernelsCount, is_ours_with_what_had_no_room) {
+  Machine m;
+  m.builder.on_vmstat({ms(4000), ms(4000), 0});
+  for (std::uint32_t i = 0; i < EpisodeBuilder::kMaxOpen + 5; ++i)
+    m.kill(ms(5000), task(2000 + i, 11), task(2000 + i, 11), Machine::chain_of_job());
+  m.builder.count_unseen({ms(6000), ms(6000), EpisodeBuilder::kMaxOpen + 7});
+  EXPECT_EQ(m.builder.unseen(ms(6000)), 2u);
+}
+
 TEST(GroupKill, is_told_by_oom_group_from_the_victim_up_to_the_owner) {
   auto group_at = [](std::uint64_t inode, std::optional<std::uint64_t> owner) {
     std::vector<wire::Memcg> chain;
     for (std::uint64_t i : {4, 3, 2, 1}) chain.push_back(level(i, MiB(1), std::nullopt, false, i == inode));
-    return is_group_kill(mark_with({}, chain), owner);
+    return group_of(mark_with({}, chain), owner).has_value();
   };
   EXPECT_TRUE(group_at(4, 3));
   EXPECT_TRUE(group_at(3, 3)) << "the owner's own";

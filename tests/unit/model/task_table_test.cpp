@@ -28,17 +28,17 @@ TEST(TaskTable, finds_what_it_noted_by_identity_and_by_pid) {
 TEST(TaskTable, keeps_two_processes_of_one_pid_apart_and_names_the_newest) {
   TaskTable table;
   table.note(task({7, 100}, {}, "old"));
-  table.mark_dead({7, 100});
+  table.mark_dead({7, 100}, MonoTime{});
   table.note(task({7, 200}, {}, "new"));
   EXPECT_EQ(table.find({7, 100})->comm, "old");
   EXPECT_EQ(table.by_pid(7)->comm, "new");
-  EXPECT_FALSE(table.by_pid(7)->dead);
+  EXPECT_FALSE(table.by_pid(7)->died);
 }
 
 TEST(TaskTable, a_late_record_of_the_dead_does_not_take_the_pid_back) {
   TaskTable table;
   table.note(task({7, 100}, {}, "old"));
-  table.mark_dead({7, 100});
+  table.mark_dead({7, 100}, MonoTime{});
   table.note(task({7, 200}, {}, "new"));
   table.note(task({7, 100}, {}, "old"));
   EXPECT_EQ(table.by_pid(7)->comm, "new");
@@ -80,7 +80,7 @@ TEST(TaskTable, is_bounded_and_counts_what_it_forgot) {
 TEST(TaskTable, forgets_the_dead_before_the_living) {
   TaskTable table(64);
   for (std::uint32_t i = 0; i < 64; ++i) table.note(task({i, 1}));
-  table.mark_dead({40, 1});
+  table.mark_dead({40, 1}, MonoTime{});
   table.note(task({100, 1}));
   EXPECT_FALSE(table.find({40, 1}));
   EXPECT_TRUE(table.find({0, 1}));
@@ -90,9 +90,9 @@ TEST(TaskTable, keeps_the_dead_for_a_while_and_then_forgets_them) {
   TaskTable table(80);
   for (std::uint32_t i = 0; i < 12; ++i) {
     table.note(task({i, 1}));
-    table.mark_dead({i, 1});
+    table.mark_dead({i, 1}, MonoTime{});
   }
-  EXPECT_TRUE(table.find({11, 1})->dead);
+  EXPECT_TRUE(table.find({11, 1})->died);
   EXPECT_EQ(table.size(), 10u) << "an eighth of the table";
   EXPECT_FALSE(table.find({0, 1}));
   EXPECT_EQ(table.by_pid(0), nullptr);
@@ -101,9 +101,9 @@ TEST(TaskTable, keeps_the_dead_for_a_while_and_then_forgets_them) {
 TEST(TaskTable, may_see_a_death_twice_or_of_a_stranger) {
   TaskTable table;
   table.note(task({7, 100}));
-  table.mark_dead({7, 100});
-  table.mark_dead({7, 100});
-  table.mark_dead({8, 100});
+  table.mark_dead({7, 100}, MonoTime{});
+  table.mark_dead({7, 100}, MonoTime{});
+  table.mark_dead({8, 100}, MonoTime{});
   EXPECT_EQ(table.size(), 1u);
 }
 
@@ -111,7 +111,7 @@ TEST(TaskTable, stays_bounded_through_a_storm_of_short_lives) {
   TaskTable table(64);
   for (std::uint32_t i = 0; i < 100'000; ++i) {
     table.note(task({i % 500, i}));
-    table.mark_dead({i % 500, i});
+    table.mark_dead({i % 500, i}, MonoTime{});
     ASSERT_LE(table.size(), 64u);
   }
 }

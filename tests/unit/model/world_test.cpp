@@ -474,7 +474,7 @@ TEST(Exit, of_the_dead_keeps_its_name_for_what_still_arrives) {
   exit.killed_by_kernel = false;
   world.on_record(exit);
   ASSERT_TRUE(world.tasks().find(p.id));
-  EXPECT_TRUE(world.tasks().find(p.id)->dead);
+  EXPECT_TRUE(world.tasks().find(p.id)->died);
   EXPECT_EQ(world.tasks().find(p.id)->comm, "short");
 }
 
@@ -492,6 +492,51 @@ TEST(World, tells_of_the_hosts_pressure_when_somebody_stalled_since_the_last_loo
   auto facts = world.take_facts();
   ASSERT_EQ(facts.size(), 1u);
   EXPECT_EQ(std::get<PressureFact>(facts[0]).cgroup, nullptr);
+}
+
+CgroupListing listing(const std::vector<std::pair<std::uint64_t, std::string>>& found) {
+  CgroupListing out;
+  for (const auto& [inode, path] : found) out.cgroups.push_back({{Hierarchy::v1, inode}, std::nullopt, path});
+  return out;
+}
+
+TEST(Tree, forgets_what_a_walk_does_not_find) {
+  World world = a_world();
+  world.on_tree(listing({{1, "/"}, {10, "/job"}, {30, "/new"}}), ms(1000));
+  EXPECT_TRUE(world.cgroups().find(30));
+  EXPECT_FALSE(world.cgroups().find(10)->removed);
+  EXPECT_TRUE(world.cgroups().find(20)->removed);
+  world.advance(ms(10'000));
+  EXPECT_FALSE(world.cgroups().find(20));
+  EXPECT_EQ(world.take_forgotten().size(), 2u);
+}
+
+TEST(Tree, forgets_nothing_because_of_a_walk_that_did_not_see_all) {
+  World world = a_world();
+  CgroupListing deep = listing({{1, "/"}});
+  deep.too_deep = 1;
+  world.on_tree(deep, ms(1000));
+  EXPECT_FALSE(world.cgroups().find(20)->removed);
+}
+
+TEST(Series, counts_the_kills_of_a_limit_and_begins_again_after_a_calm) {
+  World world = a_world();
+  auto kill_at = [&](std::int64_t at_ms, std::uint32_t pid) {
+    oom_kill(world, at_ms, task(pid, 11), job_is_full());
+    world.advance(ms(at_ms + 1800));
+    auto told = facts_of<Episode>(world);
+    EXPECT_EQ(told.size(), 1u);
+    return told.at(0).series;
+  };
+  EXPECT_FALSE(kill_at(5000, 100));
+  auto second = kill_at(65'000, 101);
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->kills, 2u);
+  EXPECT_EQ(second->since, ms(5000));
+  auto third = kill_at(300'000, 102);
+  ASSERT_TRUE(third);
+  EXPECT_EQ(third->kills, 3u);
+  EXPECT_FALSE(kill_at(700'000, 103)) << "more than five minutes of calm";
 }
 
 }  // namespace oomcast

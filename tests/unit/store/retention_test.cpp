@@ -44,7 +44,9 @@ class RetentionTest : public ::testing::Test {
     db_.reset();
     std::filesystem::remove_all(dir_);
   }
-  void limit(StoreLimits limits) { retention_.emplace(db_.get(), dir_ + "/oomcast.db", limits); }
+  void limit(StoreLimits limits) {
+    retention_.emplace(db_.get(), dir_ + "/oomcast.db", limits, [this] { return tables_->list_in_use(); });
+  }
 
   static MonoTime at(int s) { return MonoTime(std::chrono::seconds(s)); }
   static std::int64_t wall(int s) { return kZero.count() + s * kSecond; }
@@ -195,6 +197,45 @@ TEST_F(RetentionTest, forgets_names_of_runs_that_ended_when_nothing_names_them) 
   EXPECT_EQ(count("cgroups WHERE path='/job'"), 0);
   EXPECT_EQ(count("cgroups WHERE path='/other'"), 1);
   EXPECT_EQ(count("runs"), 1);
+}
+
+TEST_F(RetentionTest, lets_sigkills_of_users_go_before_any_kill_of_the_kernel) {
+  StoreLimits limits;
+  limits.size = MiB(8);
+  limit(limits);
+  kill(1, 0, job_);
+  auto process = [](std::uint32_t pid) {
+    ProcessRef p;
+    p.id = {pid, pid};
+    p.comm = "victim";
+    p.cmdline = Arguments{std::string(2000, 'x')};
+    return p;
+  };
+  for (std::uint32_t i = 0; i < 60'000; ++i) {
+    int s = static_cast<int>(i / 500);
+    tables_->write(UserKillFact{at(s), process(i + 10), process(5), {}});
+    if (i % 500 == 0) look_at(s);
+  }
+  look_at(200);
+  EXPECT_EQ(count("episodes"), 1);
+  EXPECT_GT(count("kept"), 0) << "and its curves";
+  EXPECT_LE(count("kills"), 40'000);
+  EXPECT_LT(count("processes"), 10'000) << "names of a run that goes on";
+  auto pages = ask(db_.get(), "PRAGMA page_count"), size = ask(db_.get(), "PRAGMA page_size");
+  EXPECT_LE(*pages * *size, limits.size.count) << "SQLite itself holds the bound";
+}
+
+TEST_F(RetentionTest, makes_no_name_of_each_change_of_a_name) {
+  for (int i = 0; i < 500; ++i) {
+    ProcessSampleFact sample;
+    sample.time = MonoTime(std::chrono::milliseconds(100 * i));
+    sample.process.id = {7, 7};
+    sample.process.comm = "name " + std::to_string(i % 2);
+    sample.rss = MiB(100);
+    tables_->write(sample);
+  }
+  EXPECT_EQ(count("processes"), 1);
+  EXPECT_EQ(count("process_samples"), 500);
 }
 
 }  // namespace

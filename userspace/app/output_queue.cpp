@@ -1,0 +1,103 @@
+#include "app/output_queue.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+namespace oomcast {
+
+OutputQueue::~OutputQueue() {
+  if (!thread_.joinable()) return;
+  bool ended = flush();
+  {
+    std::lock_guard lock(shared_->mutex);
+    shared_->ending = true;
+    ended = ended || shared_->ended;
+  }
+  shared_->changed.notify_all();
+  if (ended)
+    thread_.join();
+  else
+    thread_.detach();
+}
+
+void OutputQueue::start() {
+  try {
+    thread_ = std::thread([fd = fd_, shared = shared_] { work(fd, shared); });
+  } catch (const std::system_error&) {
+    std::lock_guard lock(shared_->mutex);
+    shared_->failed = true;
+  }
+}
+
+void OutputQueue::write(const std::string& line) {
+  // With the first line: what the process does to itself before that is not the thread's.
+  if (!thread_.joinable()) start();
+  std::lock_guard lock(shared_->mutex);
+  if (shared_->failed) return;
+  if (shared_->unwritten + line.size() > kMostBytes) {
+    ++dropped_;
+    return;
+  }
+  shared_->waiting += line;
+  shared_->unwritten += line.size();
+  shared_->changed.notify_all();
+}
+
+bool OutputQueue::failed() const {
+  std::lock_guard lock(shared_->mutex);
+  return shared_->failed;
+}
+
+std::uint64_t OutputQueue::take_dropped() {
+  if (!dropped_) return 0;
+  std::lock_guard lock(shared_->mutex);
+  return shared_->unwritten > kMostBytes / 2 ? 0 : std::exchange(dropped_, 0);
+}
+
+bool OutputQueue::flush() {
+  std::unique_lock lock(shared_->mutex);
+  while (shared_->unwritten && !shared_->failed) {
+    std::size_t before = shared_->unwritten;
+    shared_->changed.wait_for(lock, kPatience,
+                              [&] { return shared_->unwritten < before || shared_->failed; });
+    if (shared_->unwritten == before && !shared_->failed) return false;
+  }
+  return !shared_->failed;
+}
+
+// Allocates nothing: a second arena of the allocator is memory that idles.
+void OutputQueue::work(int fd, const std::shared_ptr<Shared>& shared) {
+  std::string batch;
+  std::unique_lock lock(shared->mutex);
+  for (;;) {
+    shared->changed.wait(lock, [&] { return shared->ending || !shared->waiting.empty(); });
+    if (shared->waiting.empty()) break;
+    batch.swap(shared->waiting);
+    for (std::size_t at = 0; at < batch.size() && !shared->failed;) {
+      lock.unlock();
+      ssize_t n = ::write(fd, batch.data() + at, batch.size() - at);
+      const int err = errno;
+      // Whoever shares the pipe may have made it so that a write does not wait.
+      pollfd room{fd, POLLOUT, 0};
+      if (n < 0 && err == EAGAIN) poll(&room, 1, 100);
+      lock.lock();
+      if (n > 0) {
+        at += static_cast<std::size_t>(n);
+        shared->unwritten -= static_cast<std::size_t>(n);
+      } else if (n < 0 && err != EINTR && err != EAGAIN) {
+        shared->failed = true;
+      }
+      shared->changed.notify_all();
+    }
+    if (shared->failed) break;
+    batch.clear();
+  }
+  shared->ended = true;
+  shared->changed.notify_all();
+}
+
+}  // namespace oomcast

@@ -1,0 +1,55 @@
+// What is written to a descriptor whose reader may not read.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "base/units.h"
+
+namespace oomcast {
+
+/// A pipe whose reader sleeps, a terminal after Ctrl-S and a full disk of a network take a write and do not
+/// return. A thread of its own waits there; who writes here never does. 4 MiB may wait, what is over is
+/// dropped and counted, whole lines.
+class OutputQueue {
+ public:
+  static constexpr std::size_t kMostBytes = 4 * 1024 * 1024;
+  /// Who takes nothing for so long at the end is not waited for.
+  static constexpr Nanos kPatience = std::chrono::milliseconds(700);
+
+  explicit OutputQueue(int fd) : fd_(fd) {}
+  /// Leaves a thread behind that is still stuck in a write: the process must end after that.
+  ~OutputQueue();
+  OutputQueue(const OutputQueue&) = delete;
+
+  void write(const std::string& line);
+  /// A write failed: the reader is gone, or the disk is full. Nothing more is written.
+  bool failed() const;
+  /// Lines that were dropped since the last call; 0 while there is no room to tell of them.
+  std::uint64_t take_dropped();
+  /// Waits while something is taken. Whether all was written.
+  bool flush();
+
+ private:
+  struct Shared {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::string waiting;
+    std::size_t unwritten = 0;  // with what the thread holds
+    bool failed = false, ending = false, ended = false;
+  };
+  void start();
+  static void work(int fd, const std::shared_ptr<Shared>& shared);
+
+  int fd_;
+  std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
+  std::thread thread_;
+  std::uint64_t dropped_ = 0;
+};
+
+}  // namespace oomcast
