@@ -15,6 +15,16 @@ static __always_inline void fill_chain(struct oc_memcg* out, struct cgroup_subsy
   }
 }
 
+/* The whole subtree of a limit's owner is locked while its kill is decided. */
+static __always_inline void fill_owner(struct oc_memcg* out, struct cgroup_subsys_state* css) {
+  struct cgroup_subsys_state* owner = 0;
+  for (u32 i = 0; i < OC_DEEPEST && css; i++) {
+    if (oc_has_oom_lock() && BPF_CORE_READ((struct mem_cgroup*)css, oom_lock)) owner = css;
+    css = BPF_CORE_READ(css, parent);
+  }
+  oc_fill_memcg(out, owner);
+}
+
 /* All its threads have ended: what is left is a zombie, whose exit was told. */
 static __always_inline bool is_zombie(struct task_struct* task) {
   return BPF_CORE_READ(task, signal, live.counter) == 0;
@@ -45,6 +55,7 @@ static __always_inline void marked(struct task_struct* victim) {
   oc_fill_task(&r->trigger, trigger);
   fill_chain(r->chain, oc_memory_css(trigger));
   fill_chain(r->victim_chain, oc_memory_css(victim));
+  fill_owner(&r->owner, oc_memory_css(trigger));
   oc_submit_now(r);
 }
 

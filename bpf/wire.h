@@ -7,13 +7,14 @@
 #ifndef OOMCAST_WIRE_H
 #define OOMCAST_WIRE_H
 
-#define OC_WIRE_VERSION 4u
+#define OC_WIRE_VERSION 5u
 
 #define OC_COMM_LEN 16
 #define OC_NAME_LEN 256   /* a cgroup directory's name, NAME_MAX + 1 */
 #define OC_ARGS_LEN 2048  /* argv as the process shows it, NUL-separated */
 #define OC_STACK_DEPTH 64 /* user frames of a dying task */
 #define OC_CHAIN_LEN 16   /* memory cgroups from a task's own up to the root */
+#define OC_DEEPEST 512    /* as far as a limit's owner is looked for */
 #define OC_REGISTERS 17   /* x86-64, in the order of its DWARF numbers: rax … r15, rip */
 #define OC_PYTHON_DEPTH 64
 #define OC_STACK_BYTES 24576 /* of a user stack, from the stack pointer on */
@@ -174,6 +175,8 @@ struct oc_oom_mark {
   struct oc_task trigger;
   struct oc_memcg chain[OC_CHAIN_LEN]; /* the trigger's cgroup, then its ancestors; id OC_NO_CGROUP ends it */
   struct oc_memcg victim_chain[OC_CHAIN_LEN];
+  struct oc_memcg
+      owner; /* the topmost above the trigger with oom_lock, at any depth; id OC_NO_CGROUP: none */
 };
 
 struct oc_kernel_kill { /* the kernel sent SIGKILL by itself */
@@ -447,7 +450,7 @@ OC_ASSERT_SIZE(oc_exit, 104);
 OC_ASSERT_SIZE(oc_cgroup_event, 40 + OC_NAME_LEN);
 OC_ASSERT_SIZE(oc_cgroup_attach, 96);
 OC_ASSERT_SIZE(oc_score_adj, 88);
-OC_ASSERT_SIZE(oc_oom_mark, 216 + 2 * OC_CHAIN_LEN * 40);
+OC_ASSERT_SIZE(oc_oom_mark, 216 + (2 * OC_CHAIN_LEN + 1) * 40);
 OC_ASSERT_SIZE(oc_kernel_kill, 216);
 OC_ASSERT_SIZE(oc_dying, 160 + 8 * OC_STACK_DEPTH + OC_ARGS_LEN);
 OC_ASSERT_SIZE(oc_user_kill, 168);

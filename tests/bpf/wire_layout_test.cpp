@@ -76,7 +76,7 @@ const std::vector<Layout>& layouts() {
       LAYOUT(6, oc_cgroup_event, header, op, _pad, id, parent_id, name),
       LAYOUT(3, oc_cgroup_attach, header, task, to_id),
       LAYOUT(2, oc_score_adj, header, task),
-      LAYOUT(6, oc_oom_mark, header, victim, memory, trigger, chain, victim_chain),
+      LAYOUT(7, oc_oom_mark, header, victim, memory, trigger, chain, victim_chain, owner),
       LAYOUT(4, oc_kernel_kill, header, victim, memory, sender),
       LAYOUT(9, oc_dying, header, task, memory, args_bytes, args_truncated, stack_frames, _pad, stack, args),
       LAYOUT(5, oc_user_kill, header, victim, sender, si_code, no_siginfo),

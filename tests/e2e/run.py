@@ -35,7 +35,8 @@ import lib  # noqa: E402
 import witness  # noqa: E402
 
 FILES = ["kills", "samples", "run_command", "alerts", "gpu", "recordings", "store", "input", "storm", "containers",
-         "global_oom", "no_harm", "report", "history", "totals", "blame", "pythons", "blame_hostile", "watch"]
+         "global_oom", "no_harm", "hostile", "report", "history", "totals", "blame", "pythons", "blame_hostile",
+         "watch"]
 AFTER_ALL = "totals"  # they look back at all cases, those that are run again too
 MOST_UNFIT = 3        # runs of one case
 

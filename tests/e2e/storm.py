@@ -137,7 +137,8 @@ def kernel_count():
 
 
 def crash_loop(t, kills, at_once=1, period_ms=0, limit=24 * MiB):
-    """A cgroup, and in it a supervisor that waits for a byte to begin."""
+    """A cgroup, and in it a supervisor that waits for a byte to begin. 200 of them fit into a machine of 1 GiB with a
+    limit of 2 MiB."""
     group = t.cgroup().limit(limit)
     loop = t.start(group, "crash_loop", kills, at_once, period_ms, "64M")
     loop.wait_for("ready", timeout=20)
@@ -150,7 +151,7 @@ def lost_kills(tracer):
 
 def many(t, cgroups, kills, at_once, *arguments, tracer=None):
     tracer = tracer or t.trace("--cgroup", lib.base().path, *arguments)
-    loops = [crash_loop(t, kills, at_once) for _ in range(cgroups)]
+    loops = [crash_loop(t, kills, at_once, limit=(2 if cgroups > 1 else 24) * MiB) for _ in range(cgroups)]
     before = kernel_count()
     for _, loop in loops:
         loop.go()

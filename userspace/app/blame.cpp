@@ -238,7 +238,7 @@ Result<int> blame(const Options& options) {
   if (source)
     if (auto begun = source->begin(begin); !begun)
       if (auto ok = do_without(begun.error()); !ok) return ok.error();
-  for (const std::string& line : drop_privileges(false, true)) say(line);
+  for (const std::string& line : drop_privileges(false)) say(line);
   say(fmt::format("watching {} processes of {} for {}", scope->pids.size(), options.scope.describe(),
                   format_duration(options.duration.value_or(kDefaultWindow))));
   MonoTime end = begin + options.duration.value_or(kDefaultWindow), now = begin,

@@ -30,6 +30,7 @@ constexpr int kPerCost = 50;
 constexpr std::size_t kMostLevels = 8192;
 
 constexpr Nanos kPatience = 20s;  // for a look: then it is stopped
+constexpr Nanos kHurry = 300ms;   // for what it has, when somebody is killed
 constexpr Nanos kEndWait = 50ms;  // for its end
 constexpr std::size_t kMostText = 16 << 20;
 constexpr rlim_t kMostData = 512 << 20;  // symbols of large libraries
@@ -206,7 +207,8 @@ void GrowthLooks::ask(CgroupId cgroup) {
 
 std::optional<int> GrowthLooks::advance(MonoTime now) {
   if (look_) {
-    if (now - look_->began >= kPatience && !std::exchange(look_->stopped, true)) {
+    bool late = now - look_->began >= kPatience || (look_->hurried && now - *look_->hurried >= kHurry);
+    if (late && !std::exchange(look_->stopped, true)) {
       ++given_up_;
       kill(look_->pid, SIGKILL);
     }
@@ -221,8 +223,12 @@ std::optional<int> GrowthLooks::advance(MonoTime now) {
   return look_->output.get();
 }
 
-void GrowthLooks::hurry() {
-  if (look_ && !std::exchange(look_->hurried, true)) kill(look_->pid, SIGINT);
+// It says what it has, unless that takes it long: whoever reads the maps of a victim may wait for its lock,
+// and keeps its memory from being freed. The kernel waits a second before it takes another victim.
+void GrowthLooks::hurry(MonoTime now) {
+  if (!look_ || look_->hurried) return;
+  look_->hurried = now;
+  kill(look_->pid, SIGINT);
 }
 
 bool GrowthLooks::start(const LookPlan::Target& target, MonoTime now) {

@@ -84,8 +84,12 @@ class GrowthLooks {
   /// Starts what is planned or asked for, and reads what goes on. Never waits. The descriptor of a look that
   /// was started, to wait for: readable when there is something to do.
   std::optional<int> advance(MonoTime now);
+  /// How long advance() may wait although nothing comes.
+  std::optional<Nanos> wait() const {
+    return look_ && look_->hurried ? std::optional<Nanos>(std::chrono::milliseconds(50)) : std::nullopt;
+  }
   /// What grew is being killed: what was seen is to be told now.
-  void hurry();
+  void hurry(MonoTime now);
 
   const GrowthFound& found() const { return found_; }
   /// Looks that took too long on this machine, and were stopped without a result.
@@ -109,7 +113,8 @@ class GrowthLooks {
     UniqueFd output;
     std::string text;
     MonoTime began;
-    bool hurried = false, stopped = false;
+    std::optional<MonoTime> hurried;
+    bool stopped = false;
   };
   std::optional<Look> look_;
   std::optional<LookPlan::Target> next_;

@@ -5,9 +5,11 @@
 #include <sched.h>
 #include <sys/capability.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -67,6 +69,14 @@ std::vector<Refused> protect_self() {
 
 namespace {
 
+// Whatever is executed from here on has no more than that: by itself an exec as root gives all of them back.
+void bound_to(std::span<const cap_value_t> keep) {
+  for (cap_value_t cap = 0; cap_get_bound(cap) >= 0; ++cap)
+    if (std::ranges::find(keep, cap) == keep.end()) cap_drop_bound(cap);
+  cap_reset_ambient();
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}
+
 // As far as they are there.
 std::vector<std::string> keep_only(std::span<const cap_value_t> keep) {
   std::unique_ptr<_cap_struct, CapFree> now(cap_get_proc()), wanted(cap_init());
@@ -85,15 +95,17 @@ std::vector<std::string> keep_only(std::span<const cap_value_t> keep) {
 
 }  // namespace
 
-std::vector<std::string> drop_privileges(bool writes_files, bool opens_mapped_files) {
+std::vector<std::string> drop_privileges(bool writes_files, bool runs_commands) {
   std::vector<cap_value_t> keep(std::begin(kKeep), std::end(kKeep));
   if (writes_files) keep.push_back(CAP_DAC_OVERRIDE);
-  if (opens_mapped_files) keep.push_back(CAP_CHECKPOINT_RESTORE);
+  if (!runs_commands) bound_to(keep);
   return keep_only(keep);
 }
 
 std::vector<std::string> keep_reader_privileges() {
-  return keep_only(std::array{CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_CHECKPOINT_RESTORE});
+  constexpr std::array keep{CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_CHECKPOINT_RESTORE};
+  bound_to(keep);
+  return keep_only(keep);
 }
 
 void raise_file_limit() {

@@ -16,10 +16,11 @@ std::vector<Refused> protect_self();
 const std::string& score_before_protection();
 
 /// Keeps only the capabilities that are used after start: to switch kernel programs on and off, to read other
-/// users' /proc entries, and to send signals; and with `writes_files`, to change directories that even root
-/// may not write to: to remove a cgroup, to touch a file beside a user's; and with `opens_mapped_files`, to
-/// open what other processes have mapped. Returns what was not possible.
-std::vector<std::string> drop_privileges(bool writes_files, bool opens_mapped_files = false);
+/// users' /proc entries and what they have mapped, and to send signals; and with `writes_files`, to change
+/// directories that even root may not write to: to remove a cgroup, to touch a file beside a user's. No exec
+/// gives more back (bounding set, no_new_privs), unless it `runs_commands`: those have what the caller had.
+/// Returns what was not possible.
+std::vector<std::string> drop_privileges(bool writes_files, bool runs_commands = false);
 /// Keeps what it takes to look at other processes' memory, and nothing else.
 std::vector<std::string> keep_reader_privileges();
 

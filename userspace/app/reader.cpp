@@ -200,7 +200,6 @@ std::string joined(const ProcCmdline& cmdline) {
 
 int serve_reader(const std::string& root) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // an exec forgets it
-  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   if (auto refused = keep_reader_privileges(); !refused.empty()) return 1;
   limit_looks(Reader::kLongestLook);
   Roots roots{root};

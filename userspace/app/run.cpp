@@ -274,7 +274,15 @@ Result<int> run(const Options& options) {
   auto stop = StopSignals::block();
   if (!stop) return stop.error();
   Output output(options);
-  auto session = open_session(options, *stop, false);
+  std::optional<Child> child;
+  // With what the caller gave us: nothing that is executed later has that any more.
+  auto start = [&](const Session&) -> Status {
+    auto started = start_waiting(options.arguments, *stop, score_before_protection(), options.json);
+    if (!started) return started.error();
+    child = *std::move(started);
+    return Ok{};
+  };
+  auto session = open_session(options, *stop, false, start);
   if (!session) return session.error();
   Session& s = **session;
   std::optional<TemporaryStore> temporary;
@@ -286,8 +294,6 @@ Result<int> run(const Options& options) {
     s.keep_in(*std::move(kept), tell_error);
   }
 
-  auto child = start_waiting(options.arguments, *stop, score_before_protection(), options.json);
-  if (!child) return child.error();
   if (child->pidfd) s.also_wait_for(child->pidfd.get());
   ScopeRoots scope;
   scope.whole_machine = false;

@@ -265,7 +265,7 @@ void Session::start(Sink sink) {
 void Session::step(MonoTime deadline) {
   // One timer serves the interval, the look at lazy records and the end.
   MonoTime until = std::min(deadline, next_poll_);
-  for (auto wait : {time_to_look(), reader_->wait()})
+  for (auto wait : {time_to_look(), reader_->wait(), looks_ ? looks_->wait() : std::nullopt})
     if (wait) until = std::min(until, now() + *wait);
   if (bpf_) {
     bpf_->sleep_until(until);
@@ -572,7 +572,9 @@ void Session::count_losses() {
   if (looks_) since(looks_given_up_, looks_->given_up(), "growth_look_given_up");
   if (gpu_) since(gpu_lost_, gpu_->lost(), "gpu_ring_full");
   if (gpu_) since(gpu_pages_lost_, gpu_->page_events_lost(), "gpu_page_events");
-  since(dropped_, world_->tasks().forgotten() + book_->not_followed() + world_->gpu().dropped(),
+  since(dropped_,
+        world_->tasks().forgotten() + world_->cgroups().not_followed() + book_->not_followed() +
+            world_->gpu().dropped(),
         "model_full");
 }
 
@@ -645,7 +647,7 @@ void Session::store(const Fact& fact) {
 // of 500 GiB to come back.
 void Session::store_unfinished() {
   for (Episode& episode : world_->take_begun()) {
-    if (looks_) looks_->hurry();
+    if (looks_) looks_->hurry(now());
     for (StoreWriter* writer : writers_) writer->add(EpisodeFact{with_forecast(episode), false});
   }
   for (Episode& episode : world_->take_completed(heard_))

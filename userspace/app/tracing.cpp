@@ -123,7 +123,8 @@ Result<std::unique_ptr<Session>> open_session(const Options& options, StopSignal
       tell_error(fmt::format("nothing is stored: {}; --store DIR chooses another place, --store none none",
                              store.error().message));
   }
-  verbose(drop_privileges(options.memory.has_value() || options.alert.touch.has_value()));
+  verbose(drop_privileges(options.memory.has_value() || options.alert.touch.has_value(),
+                          options.alert.exec.has_value()));
   (*session)->also_wait_for(stop.fd());
   return session;
 }

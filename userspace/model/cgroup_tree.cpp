@@ -6,6 +6,7 @@ namespace oomcast {
 namespace {
 
 constexpr int kMaxDepth = 128;
+constexpr std::size_t kMostRefused = 100'000;
 
 std::string join(std::string_view parent, std::string_view name) {
   std::string path(parent);
@@ -24,17 +25,40 @@ CgroupPtr make_ref(CgroupId id, std::string path) {
 
 }  // namespace
 
-CgroupState& CgroupTree::add(std::uint64_t inode, std::optional<std::uint64_t> parent, std::string path) {
-  CgroupState& state = cgroups_[inode];
-  if (state.removed) state = {};  // the inode came again: another cgroup
-  if (!state.ref || state.ref->path != path) state.ref = make_ref({hierarchy_, inode}, std::move(path));
+bool CgroupTree::has_room(const CgroupState* known, std::size_t path) const {
+  std::size_t before = known && known->ref ? known->ref->path.size() : 0;
+  return path <= kMostPath && path_bytes_ - before + path <= kMostPaths;
+}
+
+void CgroupTree::set_ref(CgroupState& state, std::uint64_t inode, std::string path) {
+  if (state.ref) path_bytes_ -= state.ref->path.size();
+  path_bytes_ += path.size();
+  state.ref = make_ref({hierarchy_, inode}, std::move(path));
+}
+
+CgroupState* CgroupTree::add(std::uint64_t inode, std::optional<std::uint64_t> parent, std::string path) {
+  CgroupState* known = find(inode);
+  if (!has_room(known, path.size())) {
+    if (refused_.size() < kMostRefused && refused_.insert(inode).second) ++not_followed_;
+    return nullptr;
+  }
+  refused_.erase(inode);
+  CgroupState& state = known ? *known : cgroups_[inode];
+  if (state.removed) {  // the inode came again: another cgroup
+    CgroupPtr before = state.ref;
+    state = {};
+    state.ref = std::move(before);
+  }
+  if (!state.ref || state.ref->path != path) set_ref(state, inode, std::move(path));
   state.parent = parent;
-  return state;
+  return &state;
 }
 
 CgroupState* CgroupTree::add_child(std::uint64_t inode, std::uint64_t parent, std::string_view name) {
   const CgroupState* above = find(parent);
-  return above ? &add(inode, parent, join(above->ref->path, name)) : nullptr;
+  if (!above && is_refused(parent) && refused_.size() < kMostRefused && refused_.insert(inode).second)
+    ++not_followed_;
+  return above ? add(inode, parent, join(above->ref->path, name)) : nullptr;
 }
 
 void CgroupTree::rename(std::uint64_t inode, std::string_view name) {
@@ -45,11 +69,13 @@ void CgroupTree::rename(std::uint64_t inode, std::string_view name) {
   for (auto& [id, other] : cgroups_) {
     const std::string& path = other.ref->path;
     bool below = path.size() > old_path.size() && path.starts_with(old_path) && path[old_path.size()] == '/';
-    if (id == inode || below) other.ref = make_ref(other.ref->id, new_path + path.substr(old_path.size()));
+    if ((id == inode || below) && has_room(&other, new_path.size() + path.size() - old_path.size()))
+      set_ref(other, id, new_path + path.substr(old_path.size()));
   }
 }
 
 void CgroupTree::remove(std::uint64_t inode, MonoTime now) {
+  refused_.erase(inode);
   if (CgroupState* state = find(inode); state && !state->removed) state->removed = now;
 }
 
@@ -58,6 +84,7 @@ std::vector<std::uint64_t> CgroupTree::forget_removed(MonoTime before) {
   for (auto at = cgroups_.begin(); at != cgroups_.end();) {
     if (at->second.removed && *at->second.removed < before) {
       gone.push_back(at->first);
+      path_bytes_ -= at->second.ref->path.size();
       at = cgroups_.erase(at);
     } else {
       ++at;

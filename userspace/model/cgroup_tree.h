@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "model/facts.h"
@@ -28,14 +29,18 @@ struct CgroupState {
   std::optional<MonoTime> shown_at;
 };
 
+/// Bounded: paths of 4 KiB at most, as the kernel's own, and of 8 MiB in all. Who nests cgroups with long
+/// names makes paths that grow with the square of the depth; what is over is not followed, and counted.
 class CgroupTree {
  public:
+  static constexpr std::size_t kMostPath = 4096, kMostPaths = 8 * 1024 * 1024;
+
   explicit CgroupTree(Hierarchy hierarchy) : hierarchy_(hierarchy) {}
 
   /// Adds or moves a cgroup whose whole path is known. Children keep the paths they had: see rename(). One
-  /// that was removed is another cgroup with its inode: nothing is kept of it.
-  CgroupState& add(std::uint64_t inode, std::optional<std::uint64_t> parent, std::string path);
-  /// Adds a child by its directory's name. Null: the parent is not known (yet).
+  /// that was removed is another cgroup with its inode: nothing is kept of it. Null: there is no room for it.
+  CgroupState* add(std::uint64_t inode, std::optional<std::uint64_t> parent, std::string path);
+  /// Adds a child by its directory's name. Null: the parent is not known (yet), or there is no room.
   CgroupState* add_child(std::uint64_t inode, std::uint64_t parent, std::string_view name);
   void rename(std::uint64_t inode, std::string_view name);
   /// It stays known for a while: records about it still arrive.
@@ -57,6 +62,8 @@ class CgroupTree {
   Tightest tightest_limit(std::uint64_t inode, std::optional<Bytes> host) const;
 
   std::size_t size() const { return cgroups_.size(); }
+  bool is_refused(std::uint64_t inode) const { return refused_.contains(inode); }
+  std::uint64_t not_followed() const { return not_followed_; }
   template <typename F>
   void for_each(F f) {
     for (auto& [inode, state] : cgroups_) f(state);
@@ -67,8 +74,14 @@ class CgroupTree {
   }
 
  private:
+  bool has_room(const CgroupState* known, std::size_t path) const;
+  void set_ref(CgroupState& state, std::uint64_t inode, std::string path);
+
   Hierarchy hierarchy_;
   std::unordered_map<std::uint64_t, CgroupState> cgroups_;
+  std::unordered_set<std::uint64_t> refused_;  // until they are removed
+  std::size_t path_bytes_ = 0;
+  std::uint64_t not_followed_ = 0;
 };
 
 }  // namespace oomcast

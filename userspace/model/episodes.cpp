@@ -78,6 +78,7 @@ std::optional<std::uint64_t> limit_owner(const wire::OomMark& mark) {
       if (level.limit && level.usage + KiB(4 * 64) >= *level.limit) return level.inode;
     return std::nullopt;
   };
+  if (mark.owner) return mark.owner->inode;
   if (auto owner = locked(mark.chain)) return owner;
   if (auto owner = full(mark.chain)) return owner;
   return full(mark.victim_chain);
@@ -155,7 +156,7 @@ bool EpisodeBuilder::has_room(const Open* open) {
 
 void EpisodeBuilder::let_go(Open* open) {
   for (const OpenVictim& v : open->victims) {
-    remember(closed_, Closed{v.victim.tid, v.task.id, open->last}, 4096);
+    remember(closed_, Closed{v.victim.tid, v.task.id, open->last, v.victim.logged}, 4096);
     if (auto at = by_tid_.find(v.victim.tid); at != by_tid_.end() && at->second.open == open)
       by_tid_.erase(at);
     if (auto at = by_task_.find(v.task.id); at != by_task_.end() && at->second.open == open)
@@ -167,10 +168,10 @@ void EpisodeBuilder::let_go(Open* open) {
 }
 
 // Its report, or its mark, which comes by another way, is of the same kill.
-void EpisodeBuilder::drop(std::uint32_t tid, const TaskId& id, MonoTime when) {
+void EpisodeBuilder::drop(std::uint32_t tid, const TaskId& id, MonoTime when, bool logged) {
   ++dropped_;
   ++known_;
-  remember(closed_, Closed{tid, id, when}, 4096);
+  remember(closed_, Closed{tid, id, when, logged}, 4096);
 }
 
 EpisodeBuilder::At EpisodeBuilder::find(const TaskId& id) const {
@@ -183,12 +184,22 @@ EpisodeBuilder::At EpisodeBuilder::find(std::uint32_t tid) const {
   return at == by_tid_.end() ? At{} : at->second;
 }
 
-// `id`: nullptr if only the thread's number is known.
-bool EpisodeBuilder::was_closed(std::uint32_t tid, const TaskId* id, MonoTime when) const {
+bool EpisodeBuilder::was_closed(const wire::OomMark& mark) const {
   return std::any_of(closed_.begin(), closed_.end(), [&](const Closed& c) {
-    bool same = id && c.id.start_ticks ? c.id == *id : c.tid == tid;
-    return same && when - c.at < kToldFor;
+    if (c.id.start_ticks) return c.id == mark.victim.id;
+    return c.tid == mark.victim.tid && mark.time - c.at < kToldFor;
   });
+}
+
+// A line of the log may be read long after its kill was told: on a slow machine it waits behind thousands.
+// What has had its line is not waited for, and the next of that number is another's.
+bool EpisodeBuilder::was_closed(std::uint32_t tid, MonoTime when) {
+  auto at = std::find_if(closed_.rbegin(), closed_.rend(), [&](const Closed& c) {
+    return c.tid == tid && (!c.logged || when - c.at < kToldFor);
+  });
+  if (at == closed_.rend()) return false;
+  at->logged = true;
+  return true;
 }
 
 // `alive`: the victim was not yet killed.
@@ -323,7 +334,7 @@ void EpisodeBuilder::on_mark(const wire::OomMark& mark) {
   if ((known && known.victim().victim.marked) || !was_sent_by(mark)) return;
   if (!known) known = find(mark.victim.tid);
   if (known && known.victim().victim.marked) known = {};  // an earlier process of that number
-  if (!known && was_closed(mark.victim.tid, &mark.victim.id, mark.time)) return;
+  if (!known && was_closed(mark)) return;
   const wire::OomDecision* decision = decision_of(mark);
   std::optional<std::uint64_t> owner = decision ? decision->limit_cgroup : owner_of(mark);
   if (owner) remember(decided_, {*owner, mark.trigger.tid, mark.time}, 64);
@@ -335,7 +346,7 @@ void EpisodeBuilder::on_mark(const wire::OomMark& mark) {
     if (!open) open = begin(mark.time, mark.time);
     if (!open || !has_room(open)) {
       if (open && open->victims.empty()) let_go(open);
-      return drop(mark.victim.tid, mark.victim.id, mark.time);
+      return drop(mark.victim.tid, mark.victim.id, mark.time, false);
     }
     known = add_victim(*open, mark.victim, mark.time);
   }
@@ -378,6 +389,10 @@ void EpisodeBuilder::first_mark(Open& open, const wire::OomMark& mark, std::opti
       episode.limit = level.limit;
       open.usage_before = level.usage;
     }
+  }
+  if (!open.usage_before && mark.owner && owner == mark.owner->inode) {  // above what the chain holds
+    episode.usage = open.usage_before = mark.owner->usage;
+    episode.limit = mark.owner->limit;
   }
   if (!episode.scope)
     episode.scope = owner ? OomScope::memcg : mark.trigger.workqueue ? OomScope::sysrq : OomScope::global;
@@ -491,23 +506,15 @@ wire::Task EpisodeBuilder::logged_trigger(const Open& open, const OomDump& dump)
 
 // Of victims that no mark told of.
 EpisodeBuilder::Open* EpisodeBuilder::open_logged(const OomDump& dump, MonoTime when) {
-  auto path = dump.limit_cgroup();
-  const CgroupState* owner = path ? cgroups_.by_path(*path) : nullptr;
   // It is as old as the log's end before it.
   MonoTime alive = MonoTime::min();
   for (MonoTime read : log_read_)
     if (read < when) alive = read;
   Open* open = begin(when, alive);
   if (!open) return nullptr;
-  if (owner) {
-    open->limit_inode = owner->ref->id.inode;
-    open->episode.limit_cgroup = owner->ref;
-  } else if (path) {
-    auto ref = std::make_shared<CgroupRef>();
-    ref->path = *path;
-    ref->name = name_cgroup(*path);
-    open->episode.limit_cgroup = ref;
-  }
+  open->episode.limit_cgroup = limit_of(dump);
+  if (open->episode.limit_cgroup && open->episode.limit_cgroup->id.inode)
+    open->limit_inode = open->episode.limit_cgroup->id.inode;
   return open;
 }
 
@@ -516,12 +523,13 @@ void EpisodeBuilder::on_dump(const OomDump& dump, MonoTime when) {
   std::vector<Open*> opens;
   std::vector<const OomVictimLine*> strangers;
   for (const OomVictimLine& line : dump.victims) {
-    if (At at = find(line.tid); at && when - at.victim().marked_at < kToldFor) {
+    At at = find(line.tid);
+    if (at && (!at.victim().victim.logged || when - at.victim().marked_at < kToldFor)) {
       if (at.victim().victim.logged) ++logged_again_;
       take_line(at.victim().victim, line);
       at.open->news = true;
       if (std::find(opens.begin(), opens.end(), at.open) == opens.end()) opens.push_back(at.open);
-    } else if (!was_closed(line.tid, nullptr, when)) {
+    } else if (!was_closed(line.tid, when)) {
       strangers.push_back(&line);
     }
   }
@@ -532,7 +540,7 @@ void EpisodeBuilder::on_dump(const OomDump& dump, MonoTime when) {
     if (open && has_room(open))
       add_logged_victim(*open, dump, *line, when);
     else
-      drop(line->tid, TaskId{}, when);
+      drop(line->tid, TaskId{}, when, true);
   if (!open) return;
   if (open->victims.empty())
     let_go(open);
@@ -540,8 +548,25 @@ void EpisodeBuilder::on_dump(const OomDump& dump, MonoTime when) {
     take_report(*open, dump);
 }
 
+// nullptr: the report names none.
+CgroupPtr EpisodeBuilder::limit_of(const OomDump& dump) const {
+  auto path = dump.limit_cgroup();
+  if (!path) return nullptr;
+  if (const CgroupState* known = cgroups_.by_path(*path)) return known->ref;
+  auto ref = std::make_shared<CgroupRef>();
+  ref->path = *path;
+  ref->name = name_cgroup(*path);
+  return ref;
+}
+
 void EpisodeBuilder::take_report(Open& open, const OomDump& dump) {
   Episode& episode = open.episode;
+  // The programs see sixteen levels of cgroups.
+  if (!open.limit_inode && !episode.limit_cgroup && !dump.interleaved) {
+    episode.limit_cgroup = limit_of(dump);
+    if (episode.limit_cgroup && episode.limit_cgroup->id.inode)
+      open.limit_inode = episode.limit_cgroup->id.inode;
+  }
   if (auto scope = dump.scope()) episode.scope = scope;
   if (dump.invoked) {
     if (dump.invoked->order) episode.order = dump.invoked->order;
@@ -616,7 +641,8 @@ std::vector<GrewProcess> EpisodeBuilder::grew_most(std::optional<std::uint64_t> 
     if (g.limit_inode == limit_inode && g.at - at < kSameGrowth) return g.processes;
   std::vector<GrewProcess> out;
   tasks_.for_each([&](const TaskState& task) {
-    if (task.died && *task.died < at) return;  // its memory is not what was there
+    if (task.rss.points().size() < 2 || (task.died && *task.died < at))
+      return;  // the dead have given theirs back
     if (limit_inode && !(task.cgroup && cgroups_.is_below(*task.cgroup, *limit_inode))) return;
     auto points = task.rss.since(at - kGrowthWindow);
     while (!points.empty() && points.back().time > at) points = points.first(points.size() - 1);

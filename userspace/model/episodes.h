@@ -137,6 +137,7 @@ class EpisodeBuilder {
     std::uint32_t tid;
     TaskId id;
     MonoTime at;
+    bool logged;
   };
   struct Decided {
     std::uint64_t owner;
@@ -153,10 +154,11 @@ class EpisodeBuilder {
   void begin_at(Open& open, MonoTime when, MonoTime alive);
   bool has_room(const Open* open);
   void let_go(Open* open);
-  void drop(std::uint32_t tid, const TaskId& id, MonoTime when);
+  void drop(std::uint32_t tid, const TaskId& id, MonoTime when, bool logged);
   At find(const TaskId& id) const;
   At find(std::uint32_t tid) const;
-  bool was_closed(std::uint32_t tid, const TaskId* id, MonoTime when) const;
+  bool was_closed(const wire::OomMark& mark) const;
+  bool was_closed(std::uint32_t tid, MonoTime when);
   Open* open_group(const wire::OomMark& mark, std::optional<std::uint64_t> owner, std::uint64_t group,
                    const wire::OomDecision* decision);
   At add_victim(Open& open, const wire::Task& task, MonoTime when);
@@ -165,6 +167,7 @@ class EpisodeBuilder {
   void first_mark(Open& open, const wire::OomMark& mark, std::optional<std::uint64_t> owner);
   void add_logged_victim(Open& open, const OomDump& dump, const OomVictimLine& line, MonoTime when);
   Open* open_logged(const OomDump& dump, MonoTime when);
+  CgroupPtr limit_of(const OomDump& dump) const;
   void take_report(Open& open, const OomDump& dump);
   wire::Task logged_trigger(const Open& open, const OomDump& dump) const;
   const wire::OomDecision* decision_of(const wire::OomMark& mark) const;

@@ -89,7 +89,7 @@ void World::on_arguments(const TaskId& id, wire::Args args, MonoTime when) {
 void World::apply(const wire::CgroupSample& r) {
   CgroupState* state = cgroups_.find(r.memcg.inode);
   if (!state) {
-    unknown_cgroups_ = true;
+    if (!cgroups_.is_refused(r.memcg.inode)) unknown_cgroups_ = true;
     return;
   }
   state->limit = r.memcg.limit;
@@ -128,7 +128,8 @@ void World::apply(const wire::Exit& r) {
 void World::apply(const wire::CgroupEvent& r) {
   switch (r.op) {
     case wire::CgroupEvent::Op::mkdir:
-      if (!r.parent || !cgroups_.add_child(r.inode, *r.parent, r.name)) unknown_cgroups_ = true;
+      if (!r.parent || !(cgroups_.add_child(r.inode, *r.parent, r.name) || cgroups_.is_refused(r.inode)))
+        unknown_cgroups_ = true;
       break;
     case wire::CgroupEvent::Op::rmdir:
       cgroups_.remove(r.inode, r.time);
@@ -149,7 +150,8 @@ void World::apply(const wire::OomMark& r) {
   episodes_.on_mark(r);
   // The record of a cgroup's making can be lost in a storm; its kill must name it all the same.
   for (const auto* task : {&r.victim, &r.trigger})
-    if (task->cgroup && !cgroups_.find(*task->cgroup)) urgent_scan_ = true;
+    if (task->cgroup && !cgroups_.find(*task->cgroup) && !cgroups_.is_refused(*task->cgroup))
+      urgent_scan_ = true;
   if (auto owner = limit_owner(r))
     if (auto ref = cgroups_.ref(*owner)) killed_.push_back(std::move(ref));
 }

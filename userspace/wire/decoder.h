@@ -74,6 +74,10 @@ class Decoder {
     return out;
   }
 
+  std::optional<Memcg> owner(const oc_memcg& m) const {
+    return m.id == OC_NO_CGROUP ? std::nullopt : std::optional(memcg(m));
+  }
+
   static std::optional<std::uint64_t> cgroup(std::uint64_t id) {
     return id == OC_NO_CGROUP ? std::nullopt : std::optional(id);
   }

@@ -87,7 +87,8 @@ std::optional<Record> decode_body(const oc_header& h, std::span<const std::byte>
                        d.memory(r->memory),
                        d.task(r->trigger),
                        d.chain(r->chain),
-                       d.chain(r->victim_chain)};
+                       d.chain(r->victim_chain),
+                       d.owner(r->owner)};
       break;
     case OC_KERNEL_KILL:
       if (auto r = as<oc_kernel_kill>(bytes))

@@ -108,7 +108,8 @@ struct OomMark {
   Task victim;
   std::optional<Memory> memory;
   Task trigger;
-  std::vector<Memcg> chain, victim_chain;  // from the task's own cgroup to the root
+  std::vector<Memcg> chain, victim_chain;  // from the task's own cgroup up, as far as they go
+  std::optional<Memcg> owner;              // the topmost locked one above the trigger, at any depth
 };
 struct KernelKill {
   MonoTime time;

@@ -165,5 +165,31 @@ TEST(CgroupTree, adding_what_is_there_keeps_what_is_known) {
   EXPECT_EQ(tree.find(4)->limit, MiB(64));
 }
 
+TEST(Bounds, of_paths_hold_however_deep_cgroups_are_nested) {
+  CgroupTree tree(Hierarchy::v2);
+  tree.add(1, std::nullopt, "/");
+  std::size_t kept = 0;
+  for (std::uint64_t i = 2; i < 1000; ++i) kept += tree.add_child(i, i - 1, std::string(255, 'x')) != nullptr;
+  EXPECT_EQ(kept, CgroupTree::kMostPath / 256);
+  EXPECT_EQ(tree.not_followed(), 998 - kept);
+  EXPECT_TRUE(tree.is_refused(999));
+  EXPECT_FALSE(tree.is_refused(2000));
+  tree.remove(999, MonoTime(Nanos(1)));
+  EXPECT_FALSE(tree.is_refused(999));
+}
+
+TEST(Bounds, of_paths_hold_in_all_and_what_is_forgotten_makes_room) {
+  CgroupTree tree(Hierarchy::v2);
+  tree.add(1, std::nullopt, "/");
+  const std::string name(4000, 'x');
+  std::uint64_t last = 2;
+  while (tree.add_child(last, 1, name)) ++last;
+  EXPECT_NEAR(static_cast<double>(last), static_cast<double>(CgroupTree::kMostPaths) / 4001, 3);
+  tree.remove(5, MonoTime(Nanos(1000)));
+  tree.forget_removed(MonoTime(Nanos(2000)));
+  EXPECT_TRUE(tree.add_child(last, 1, name));
+  EXPECT_FALSE(tree.add_child(last + 1, 1, name));
+}
+
 }  // namespace
 }  // namespace oomcast

@@ -366,6 +366,20 @@ TEST(Episode, of_a_group_whose_last_die_after_it_was_told_has_them_when_it_is_co
   EXPECT_EQ(completed[0].victims.size(), 8u);
 }
 
+TEST(Episode, of_an_owner_above_the_levels_that_are_shown_has_its_usage_and_limit) {
+  Machine m;
+  wire::Task victim = task(100, 11), trigger = task(500, 11);
+  m.builder.on_kernel_kill(kernel_kill(ms(5000), victim, trigger));
+  wire::OomMark deep = mark(ms(5001), victim, trigger, {level(11, MiB(9), std::nullopt, true)});
+  deep.owner = level(10, MiB(20), MiB(21), true);
+  m.builder.on_mark(deep);
+  auto e = m.only_episode(ms(7000));
+  ASSERT_TRUE(e && e->limit_cgroup);
+  EXPECT_EQ(e->limit_cgroup->path, "/job");
+  EXPECT_EQ(e->usage, MiB(20));
+  EXPECT_EQ(e->limit, MiB(21));
+}
+
 TEST(Episode, of_the_whole_machine_has_no_limits_owner) {
   Machine m;
   std::vector<wire::Memcg> chain{level(11, MiB(9), std::nullopt), level(10, MiB(9), GiB(1)),
@@ -626,6 +640,17 @@ TEST(KernelLog, read_after_its_episode_was_told_makes_no_second_one) {
   EXPECT_TRUE(m.builder.any_open()) << "half a minute later it is another process of that number";
 }
 
+TEST(KernelLog, that_waits_behind_thousands_makes_no_second_one_and_the_next_of_its_number_is_another) {
+  Machine m;
+  m.kill(ms(5000), task(100, 11));
+  ASSERT_TRUE(m.only_episode(ms(7000)));
+  (void)m.builder.take_completed(ms(40'000));  // it is not followed any longer
+  m.builder.on_dump(dump({line(100)}, "/job"), ms(95'000));
+  EXPECT_FALSE(m.builder.any_open());
+  m.builder.on_dump(dump({line(100)}, "/job"), ms(96'000));
+  EXPECT_TRUE(m.builder.any_open()) << "it had its line";
+}
+
 TEST(KernelLog, joins_nothing_but_what_has_its_victim) {
   Machine m;
   std::vector<wire::Memcg> chain{level(1, GiB(2), std::nullopt)};
@@ -640,6 +665,17 @@ TEST(KernelLog, joins_nothing_but_what_has_its_victim) {
   EXPECT_EQ(closed[0].gfp, std::nullopt);
   ASSERT_TRUE(closed[1].limit_cgroup);
   EXPECT_EQ(closed[1].limit_cgroup->path, "/gone/job");
+}
+
+TEST(KernelLog, names_the_limit_of_a_mark_that_has_none) {
+  Machine m;
+  std::vector<wire::Memcg> deep;
+  for (std::uint64_t i = 0; i < 16; ++i) deep.push_back(level(40 - i, MiB(9), std::nullopt));
+  m.kill(ms(5000), task(100, 11), task(500, 11), deep);
+  m.builder.on_dump(dump({line(100)}, "/job"), ms(5300));
+  auto e = m.only_episode(ms(7000));
+  ASSERT_TRUE(e && e->limit_cgroup);
+  EXPECT_EQ(e->limit_cgroup->id.inode, 10u);
 }
 
 TEST(KernelLog, without_victims_is_no_episode) {
@@ -882,6 +918,12 @@ TEST(LimitOwner, is_the_topmost_locked_ancestor_of_the_trigger) {
                                    level(1, GiB(1), std::nullopt)},
                                   {})),
             2u);
+}
+
+TEST(LimitOwner, is_what_the_programs_found_above_the_levels_that_they_show) {
+  wire::OomMark mark = mark_with({level(30, MiB(9), std::nullopt, true)}, {});
+  mark.owner = level(3, MiB(20), MiB(20), true);
+  EXPECT_EQ(limit_owner(mark), 3u);
 }
 
 TEST(LimitOwner, is_the_lowest_full_one_where_the_kernel_keeps_no_lock) {

@@ -1,0 +1,112 @@
+/* What a user without any privilege can do to whoever watches: hostile WHAT SECONDS [WORD…]. Further words
+ * are only there to be seen.
+ *
+ *   kills_zombie   SIGKILLs to a child of its own that has ended
+ *   kills_living   children that are made to be killed
+ *   exit_kills     ends while it traces the zombies of its children, so that the kernel kills them: 300 each
+ * time renames        gives itself another name all the time, with 70 MiB to be worth looking at
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "truth.h"
+
+static uint64_t end_ns;
+static int goes_on(void) {
+  return now_ns() < end_ns;
+}
+
+static uint64_t kills_zombie(void) {
+  uint64_t count = 0;
+  pid_t child = fork();
+  if (child == 0) _exit(0);
+  siginfo_t info;
+  waitid(P_PID, child, &info, WEXITED | WNOWAIT);
+  while (goes_on()) count += kill(child, SIGKILL) == 0;
+  return count;
+}
+
+static uint64_t kills_living(void) {
+  uint64_t count = 0;
+  while (goes_on()) {
+    pid_t child = fork();
+    if (child < 0) continue;
+    if (child == 0)
+      for (;;) pause();
+    count += kill(child, SIGKILL) == 0;
+    waitpid(child, NULL, 0);
+  }
+  return count;
+}
+
+/* The tracer is not their parent: a zombie is the tracer's until that ends, and is killed with it. */
+static uint64_t exit_kills(void) {
+  enum { MANY = 300 };
+  uint64_t count = 0;
+  while (goes_on()) {
+    pid_t tracer = fork();
+    if (tracer == 0) {
+      for (int i = 0; i < MANY; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+          ptrace(PTRACE_TRACEME, 0, 0, 0);
+          raise(SIGSTOP);
+          _exit(0);
+        }
+        int status;
+        waitpid(child, &status, 0);
+        ptrace(PTRACE_SETOPTIONS, child, 0, PTRACE_O_EXITKILL);
+        ptrace(PTRACE_CONT, child, 0, 0);
+        siginfo_t info;
+        waitid(P_PID, child, &info, WEXITED | WNOWAIT);
+      }
+      _exit(0);
+    }
+    waitpid(tracer, NULL, 0);
+    count += MANY;
+  }
+  return count;
+}
+
+static uint64_t renames(void) {
+  uint64_t count = 0;
+  char* held = reserve(MEMORY_ANON, 70 << 20);
+  touch(held, 70 << 20);
+  char name[16];
+  while (goes_on()) {
+    snprintf(name, sizeof(name), "name %llu", (unsigned long long)count++);
+    prctl(PR_SET_NAME, name);
+    /* Something moves, so that it is looked at. */
+    char* more = reserve(MEMORY_ANON, 4 << 20);
+    touch(more, 4 << 20);
+    munmap(more, 4 << 20);
+    sleep_ms(10);
+  }
+  return count;
+}
+
+int main(int argc, char** argv) {
+  if (argc < 3) die("hostile WHAT SECONDS");
+  tell("ready", "\"what\":\"%s\"", argv[1]);
+  end_ns = now_ns() + parse_number(argv[2]) * 1000000000ull;
+  uint64_t count = 0;
+  if (!strcmp(argv[1], "kills_zombie"))
+    count = kills_zombie();
+  else if (!strcmp(argv[1], "kills_living"))
+    count = kills_living();
+  else if (!strcmp(argv[1], "exit_kills"))
+    count = exit_kills();
+  else if (!strcmp(argv[1], "renames"))
+    count = renames();
+  else
+    die("hostile: no such thing");
+  tell("did", "\"count\":%llu", (unsigned long long)count);
+  return 0;
+}
