@@ -176,8 +176,11 @@ class Scene:
         if mine.limit is not None and not (lines_missing and episode["limit_cgroup"] is None):
             self.check_cgroup(f"{who}: limit_cgroup", episode["limit_cgroup"], mine.limit)
             limit = mine.limit.limit_bytes
-            t.equal(f"{who}: limit_bytes", episode["limit_bytes"], limit)
-            usage = episode["usage_bytes"]
+            # Of reports that are printed at once the log does not tell whose figures are whose.
+            mixed = not self.bpf and len(expected) > 1 and episode["limit_bytes"] is None
+            t.check(mixed or episode["limit_bytes"] == limit,
+                    f"{who}: limit_bytes is {episode['limit_bytes']}, expected {limit}")
+            usage = limit if mixed else episode["usage_bytes"]
             # Without the kernel's report it is that of the mark, when an earlier victim may have given memory back.
             least = limit - max(limit // 20, 2 * MiB) if said or len(expected) == 1 else 0
             t.check(usage is not None and least <= usage <= limit,
@@ -676,7 +679,8 @@ def a_sigkill_from_user_space_names_its_sender(t):
     line = tracer.wait_for_line("kill", lambda k: k["victim"]["pid"] == child.pid, mark, 5)
     t.equal("sender", line["sender"]["pid"], os.getpid())
     t.equal("cmdline of the victim", line["victim"]["cmdline"], child.command)
-    t.equal("oom lines", len(tracer.all("oom", mark)), 0)
+    ours = [line["id"] for line in tracer.all("oom", mark) if child.pid in [v["pid"] for v in line["victims"]]]
+    t.equal("oom lines", ours, [])
 
 
 @case(tier="gate")

@@ -116,11 +116,16 @@ void CgroupSamples::look_at_followed(MonoTime now) {
 }
 
 void CgroupSamples::look_at_kills(MonoTime now) {
+  if (now < next_look_at_kills_) return;
+  MonoTime began = mono_now();
   for (std::uint64_t inode : world_.episodes().watched()) {
     const CgroupState* state = world_.cgroups().find(inode);
     if (!state) continue;
     if (auto usage = reader_.usage(entry_of(*state))) world_.on_kill_usage(inode, now, *usage);
   }
+  // A tenth of the time: with 200 limits met at once on a slow machine there would be time for nothing else.
+  MonoTime ended = mono_now();
+  next_look_at_kills_ = now + std::max<Nanos>(kKillPoll / 2, 9 * (ended - began));
 }
 
 }  // namespace oomcast

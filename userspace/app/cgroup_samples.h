@@ -22,6 +22,7 @@ class CgroupSamples {
  public:
   /// Between two calls of look_at_followed().
   static constexpr Nanos kHotPoll = std::chrono::milliseconds(4);
+  static constexpr Nanos kKillPoll = std::chrono::milliseconds(10);  // while a victim's memory is coming back
 
   /// `most_files` may be open at once.
   CgroupSamples(World& world, const CgroupFs& fs, std::size_t most_files)
@@ -49,6 +50,7 @@ class CgroupSamples {
   void read_limits_above(const CgroupState& cgroup);
 
   World& world_;
+  MonoTime next_look_at_kills_{};
   CgroupReader reader_;
   std::unordered_map<std::uint64_t, MonoTime> hot_;  // until when
   std::uint64_t rounds_ = 0;

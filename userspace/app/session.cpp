@@ -27,9 +27,10 @@ using namespace std::chrono_literals;
 constexpr Nanos kLook = 100ms;        // records that are not urgent wait this long
 constexpr Nanos kMoreSoon = 50ms;     // after a record: one more look, so that many do not wake us one by one
 constexpr Nanos kLogSettles = 500ms;  // after a line of the kernel log
-constexpr Nanos kKillPoll = 10ms;     // while memory of a victim is coming back
+constexpr Nanos kCountEvery = 50ms;   // while a kill is open
 constexpr Nanos kExactFor = 5s;       // of what is nearly full
 constexpr Nanos kFirstAnswers = 300ms;
+constexpr Nanos kClockSet = 20ms;      // more than a reading of it can be off
 constexpr Nanos kEndWait = 700ms;      // for what is still open of a kill
 constexpr Nanos kReaderRests = 200ms;  // after a sign of an OOM
 constexpr double kShort = 0.03;        // of a host's memory, available
@@ -293,7 +294,7 @@ void Session::step(MonoTime deadline) {
 // nullopt: nothing is going on; who has news wakes us.
 std::optional<Nanos> Session::time_to_look() const {
   if (cgroups_->following()) return CgroupSamples::kHotPoll;
-  if (!world_->episodes().watched().empty()) return kKillPoll;
+  if (!world_->episodes().watched().empty()) return CgroupSamples::kKillPoll;
   bool busy = now() < look_until_ || world_->episodes().any_open() || world_->unknown_cgroups() ||
               (alerts_ && alerts_->busy());
   return busy ? std::optional(kLook) : std::nullopt;
@@ -368,7 +369,7 @@ void Session::follow(std::uint64_t inode, MonoTime moved) {
 
 std::optional<KillCount> Session::count_kills() {
   KillCount count;
-  count.began = now();
+  count.began = counted_at_ = now();
   auto kills = procfs_->read_vmstat_oom_kill();
   if (!kills || !*kills) return std::nullopt;
   count.ended = now();
@@ -428,8 +429,20 @@ void Session::take_reports(bool all) {
   log_read_.reset();
 }
 
+// A machine without a clock of its own is 200 days behind until it has asked another; one that slept, or a
+// virtual one that was stopped, is ahead of its monotonic clock.
+void Session::read_clock() {
+  Nanos mono = wall_ahead_of(CLOCK_MONOTONIC), boot = wall_ahead_of(CLOCK_BOOTTIME);
+  if (std::chrono::abs(mono - clock_.wall_of_mono_zero) > kClockSet) {
+    clock_.wall_of_mono_zero = mono;
+    for (StoreWriter* writer : writers_) writer->set_clock(mono);
+  }
+  if (std::chrono::abs(boot - clock_.wall_of_boot_zero) > kClockSet) clock_.wall_of_boot_zero = boot;
+}
+
 void Session::poll_all() {
   MonoTime when = now();
+  read_clock();
   next_poll_ = when + options_.interval;
   if (auto info = procfs_->read_meminfo()) world_->on_host(when, *info);
   count_kills();
@@ -585,7 +598,7 @@ void Session::lose(const std::string& reason, std::uint64_t count) {
 
 void Session::tell_all(bool last) {
   MonoTime when = now();
-  if (world_->episodes().any_open()) count_kills();
+  if (world_->episodes().any_open() && (last || when - counted_at_ >= kCountEvery)) count_kills();
   // On a machine that let us wait, more may have come since; an episode ends when what came in its time was
   // heard.
   world_->advance(heard_, last);

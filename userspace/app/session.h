@@ -107,6 +107,7 @@ class Session {
   void count_losses();
   void check_rules();
   void check_levels(const Sample& sample);
+  void read_clock();
   void choose_effort();
   void tell(ModelFact fact);
   void take_answers();
@@ -154,7 +155,7 @@ class Session {
                 not_stored_ = 0, reads_given_up_ = 0, looks_given_up_ = 0, kills_dropped_ = 0,
                 kills_unseen_ = 0, late_victims_ = 0;
   std::uint64_t records_ = 0;
-  MonoTime next_poll_{}, exact_until_{}, next_scan_{}, look_until_{};
+  MonoTime counted_at_{}, next_poll_{}, exact_until_{}, next_scan_{}, look_until_{};
   MonoTime heard_{};  // all that the log and the kernel programs said until then was read
   std::optional<MonoTime> log_read_;
 };

@@ -162,6 +162,11 @@ void EpisodeBuilder::let_go(Open* open) {
     if (auto at = by_task_.find(v.task.id); at != by_task_.end() && at->second.open == open)
       by_task_.erase(at);
   }
+  if (open->usage_before && open->limit_inode) {
+    auto [from, to] = by_limit_.equal_range(*open->limit_inode);
+    auto own = std::find_if(from, to, [&](const auto& entry) { return entry.second == open; });
+    if (own != to) by_limit_.erase(own);
+  }
   victims_ -= open->victims.size();
   if (!open->told) --untold_;
   open_.remove_if([&](const Open& o) { return &o == open; });
@@ -376,7 +381,7 @@ void EpisodeBuilder::first_mark(Open& open, const wire::OomMark& mark, std::opti
   open.marked = true;
   open.trigger = mark.trigger;
   episode.trigger = process_ref(tasks_, cgroups_, mark.trigger);
-  if (owner && !open.limit_inode) {
+  if (owner) {
     open.limit_inode = owner;
     if (auto ref = cgroups_.ref(owner)) episode.limit_cgroup = ref;
   }
@@ -394,9 +399,10 @@ void EpisodeBuilder::first_mark(Open& open, const wire::OomMark& mark, std::opti
     episode.usage = open.usage_before = mark.owner->usage;
     episode.limit = mark.owner->limit;
   }
+  if (open.usage_before) by_limit_.emplace(*open.limit_inode, &open);
   if (!episode.scope)
     episode.scope = owner ? OomScope::memcg : mark.trigger.workqueue ? OomScope::sysrq : OomScope::global;
-  episode.grew_most = grew_most(open.limit_inode, open.first, grew_);
+  episode.grew_most = grew_most(open.limit_inode, open.first, growth_);
 }
 
 void EpisodeBuilder::on_decision(const wire::OomDecision& decision) {
@@ -445,8 +451,9 @@ std::vector<std::uint64_t> EpisodeBuilder::watched() const {
 }
 
 void EpisodeBuilder::on_usage(std::uint64_t inode, MonoTime when, Bytes usage) {
-  for (Open& open : open_) {
-    if (open.limit_inode != inode || !open.usage_before) continue;
+  auto [from, to] = by_limit_.equal_range(inode);
+  for (auto at = from; at != to; ++at) {
+    Open& open = *at->second;
     // Memory is back when what the victims held alone, less a tenth for what others took meanwhile, has gone.
     Bytes held;
     for (const OpenVictim& v : open.victims)
@@ -634,29 +641,32 @@ bool EpisodeBuilder::complete(const Open& open) const {
   });
 }
 
+// One pass over the table for all limits of a moment: in a storm of kills it has thousands of processes.
 std::vector<GrewProcess> EpisodeBuilder::grew_most(std::optional<std::uint64_t> limit_inode, MonoTime at,
-                                                   std::vector<Grew>& memo) const {
-  std::erase_if(memo, [&](const Grew& g) { return at - g.at > kSameGrowth; });
-  for (const Grew& g : memo)
-    if (g.limit_inode == limit_inode && g.at - at < kSameGrowth) return g.processes;
+                                                   Growth& moment) const {
+  if (!moment.at || std::chrono::abs(at - *moment.at) > kSameGrowth) {
+    moment = {at, {}};
+    tasks_.for_each([&](const TaskState& task) {
+      if (task.rss.points().size() >= 2) moment.sampled.push_back(task.id);
+    });
+  }
   std::vector<GrewProcess> out;
-  tasks_.for_each([&](const TaskState& task) {
-    if (task.rss.points().size() < 2 || (task.died && *task.died < at))
-      return;  // the dead have given theirs back
-    if (limit_inode && !(task.cgroup && cgroups_.is_below(*task.cgroup, *limit_inode))) return;
-    auto points = task.rss.since(at - kGrowthWindow);
+  for (const TaskId& id : moment.sampled) {
+    const TaskState* task = tasks_.find(id);
+    if (!task || (task->died && *task->died < at)) continue;  // the dead have given theirs back
+    if (limit_inode && !(task->cgroup && cgroups_.is_below(*task->cgroup, *limit_inode))) continue;
+    auto points = task->rss.since(at - kGrowthWindow);
     while (!points.empty() && points.back().time > at) points = points.first(points.size() - 1);
-    if (points.size() < 2) return;
+    if (points.size() < 2) continue;
     Bytes grew = points.back().value - points.front().value;
     if (grew > Bytes{})
-      out.push_back({process_ref(tasks_, cgroups_, task.id), grew,
+      out.push_back({process_ref(tasks_, cgroups_, id), grew,
                      seconds_between(points.front().time, points.back().time)});
-  });
+  }
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.grew > b.grew; });
   // Beside the one that grew by gigabytes, the start of a shell is no news.
   std::erase_if(out, [&](const GrewProcess& g) { return g.grew.count < out.front().grew.count / 20; });
   if (out.size() > kGrewMost) out.resize(kGrewMost);
-  memo.push_back({limit_inode, at, out});
   return out;
 }
 
@@ -728,7 +738,7 @@ std::vector<std::uint32_t> EpisodeBuilder::due(MonoTime when) const {
 
 std::vector<Episode> EpisodeBuilder::take_closed(MonoTime now, bool all) {
   std::vector<Episode> out;
-  std::vector<Grew> memo;
+  Growth now_known;
   auto most = [](const std::vector<GrewProcess>& grew) { return grew.empty() ? Bytes{} : grew.front().grew; };
   for (auto at = open_.begin(); untold_ && at != open_.end();) {
     Open& open = *at++;
@@ -738,7 +748,8 @@ std::vector<Episode> EpisodeBuilder::take_closed(MonoTime now, bool all) {
     close(open);
     // What was on its way at the kill is there now; of a series that has fallen far since then, little is
     // left.
-    if (auto grew = grew_most(open.limit_inode, open.first, memo); most(grew) >= most(open.episode.grew_most))
+    if (auto grew = grew_most(open.limit_inode, open.first, now_known);
+        most(grew) >= most(open.episode.grew_most))
       open.episode.grew_most = std::move(grew);
     out.push_back(as_known(open));
     if (is_complete) let_go(&open);

@@ -144,10 +144,9 @@ class EpisodeBuilder {
     std::uint32_t trigger_tid;
     MonoTime time;
   };
-  struct Grew {
-    std::optional<std::uint64_t> limit_inode;
-    MonoTime at;
-    std::vector<GrewProcess> processes;
+  struct Growth {
+    std::optional<MonoTime> at;
+    std::vector<TaskId> sampled;  // more than once
   };
 
   Open* begin(MonoTime when, MonoTime alive);
@@ -177,7 +176,7 @@ class EpisodeBuilder {
   void close(Open& open);
   Episode as_known(const Open& open) const;
   std::vector<GrewProcess> grew_most(std::optional<std::uint64_t> limit_inode, MonoTime at,
-                                     std::vector<Grew>& memo) const;
+                                     Growth& moment) const;
 
   EpisodeSources sources_;
   const TaskTable& tasks_;
@@ -186,8 +185,9 @@ class EpisodeBuilder {
   std::size_t untold_ = 0, victims_ = 0;
   std::unordered_map<std::uint32_t, At> by_tid_;
   std::map<TaskId, At> by_task_;
-  std::vector<Episode> completed_;           // of those that had to be let go
-  std::deque<wire::KernelKill> kills_;       // recent, newest last
+  std::unordered_multimap<std::uint64_t, Open*> by_limit_;  // whose usage before is known
+  std::vector<Episode> completed_;                          // of those that had to be let go
+  std::deque<wire::KernelKill> kills_;                      // recent, newest last
   std::deque<wire::Exit> exits_;             // of processes that the kernel killed; one can precede its mark
   std::deque<wire::OomDecision> decisions_;  // recent
   std::deque<Decided> decided_;              // recent
@@ -199,7 +199,7 @@ class EpisodeBuilder {
   };
   std::deque<DyingThread> threads_;
   std::deque<Closed> closed_;
-  std::vector<Grew> grew_;        // of the last moments
+  Growth growth_;
   std::deque<KillCount> vmstat_;  // the newest readings
   std::deque<MonoTime> log_read_;
   std::uint64_t dropped_ = 0, late_victims_ = 0, serial_ = 0;

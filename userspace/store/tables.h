@@ -85,6 +85,8 @@ class Tables {
   void on_rollback();
   /// For Retention: fills temp.cgroups_in_use and temp.processes_in_use, in the transaction that is open.
   std::optional<std::int64_t> list_in_use();
+  /// The clock was set, or the machine slept: what comes now is told by this.
+  void set_clock(Nanos wall_of_mono_zero) { offset_ = wall_of_mono_zero; }
 
  private:
   struct KnownCgroup {

@@ -286,6 +286,7 @@ bool StoreWriter::write(std::vector<StoreItem> items, bool last) {
   t.pending.clear();
   if (!why) {
     if (items.empty() && lost_ == t.told_lost) return true;
+    if (std::int64_t clock = clock_) t.tables->set_clock(Nanos(clock));
     why = t.commit(items, lost_);
   }
   if (!why) {

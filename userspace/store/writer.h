@@ -47,6 +47,8 @@ class StoreWriter {
   StoreWriter(const StoreWriter&) = delete;
 
   void add(StoreItem item);
+  /// The clock was set, or the machine slept: times are told by this from the next write on.
+  void set_clock(Nanos wall_of_mono_zero) { clock_ = wall_of_mono_zero.count(); }
   /// Items that came to nothing because of a failure or a disk that was too slow.
   std::uint64_t lost() const { return lost_; }
   /// What a person should know, each once: a failure, its end, a file that was put aside.
@@ -73,6 +75,7 @@ class StoreWriter {
   std::vector<std::string> notices_;
   std::optional<std::string> failure_;
   std::atomic<std::uint64_t> lost_ = 0;
+  std::atomic<std::int64_t> clock_ = 0;  // 0: as it was at the beginning
 };
 
 }  // namespace oomcast

@@ -238,5 +238,15 @@ TEST_F(RetentionTest, makes_no_name_of_each_change_of_a_name) {
   EXPECT_EQ(count("process_samples"), 500);
 }
 
+TEST_F(RetentionTest, has_the_time_of_day_as_it_is_told_after_the_clock_was_set) {
+  sample(job_, 10, MiB(1));
+  tables_->set_clock(kZero + 200 * 24h);
+  sample(job_, 11, MiB(2));
+  EXPECT_EQ(ask(db_.get(), "SELECT time_ns FROM samples WHERE usage=" + std::to_string(MiB(1).count)),
+            wall(10));
+  EXPECT_EQ(ask(db_.get(), "SELECT time_ns FROM samples WHERE usage=" + std::to_string(MiB(2).count)),
+            wall(11) + 200 * 24 * 3600 * kSecond);
+}
+
 }  // namespace
 }  // namespace oomcast
