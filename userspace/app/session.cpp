@@ -30,6 +30,8 @@ constexpr Nanos kLogSettles = 500ms;  // after a line of the kernel log
 constexpr Nanos kCountEvery = 50ms;   // while a kill is open
 constexpr Nanos kExactFor = 5s;       // of what is nearly full
 constexpr Nanos kFirstAnswers = 300ms;
+constexpr Nanos kPaceWindow = 500ms, kLeastPace = 50ms, kSlowestPace = 60s;
+constexpr double kMostOfCpu = 0.5;
 constexpr Nanos kClockSet = 20ms;      // more than a reading of it can be off
 constexpr Nanos kEndWait = 700ms;      // for what is still open of a kill
 constexpr Nanos kReaderRests = 200ms;  // after a sign of an OOM
@@ -263,6 +265,22 @@ void Session::start(Sink sink) {
   tell_all();
 }
 
+// Curves and forecasts give way where they take more than half a CPU, as on a slow machine on which hundreds
+// of cgroups meet their limits at once: kills are to be told in time.
+void Session::keep_pace() {
+  MonoTime when = now();
+  if (when - paced_at_ < kPaceWindow) return;
+  Nanos cpu = clock_now(CLOCK_THREAD_CPUTIME_ID);
+  double share = Seconds(cpu - paced_cpu_) / Seconds(when - paced_at_);
+  paced_at_ = when;
+  paced_cpu_ = cpu;
+  if (share > kMostOfCpu)
+    pace_ = std::clamp<Nanos>(2 * pace_, kLeastPace, kSlowestPace);
+  else if (share < kMostOfCpu / 2)
+    pace_ = pace_ <= kLeastPace ? Nanos{} : pace_ / 2;
+  world_->set_pace(pace_);
+}
+
 void Session::step(MonoTime deadline) {
   // One timer serves the interval, the look at lazy records and the end.
   MonoTime until = std::min(deadline, next_poll_);
@@ -286,6 +304,7 @@ void Session::step(MonoTime deadline) {
   if (!world_->episodes().watched().empty()) cgroups_->look_at_kills(now());
   if (now() >= next_poll_) poll_all();
   tell_all();
+  keep_pace();
   if (alerts_) alerts_->advance(now());
   if (looks_)
     if (auto fd = looks_->advance(now())) also_wait_for(*fd);
@@ -571,6 +590,7 @@ void Session::count_losses() {
   since(reads_given_up_, reader_->given_up(), "reader_given_up");
   since(kills_dropped_, world_->episodes().dropped(), "oom_kill_no_room");
   since(kills_unseen_, world_->episodes().unseen(now()), "oom_kill_unseen");
+  since(spared_, world_->spared(), "samples_spared");
   since(late_victims_, world_->episodes().late_victims(), "oom_victim_late");
   tell_notices();
   if (!bpf_) return;

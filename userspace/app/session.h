@@ -108,6 +108,7 @@ class Session {
   void check_rules();
   void check_levels(const Sample& sample);
   void read_clock();
+  void keep_pace();
   void choose_effort();
   void tell(ModelFact fact);
   void take_answers();
@@ -155,6 +156,9 @@ class Session {
                 not_stored_ = 0, reads_given_up_ = 0, looks_given_up_ = 0, kills_dropped_ = 0,
                 kills_unseen_ = 0, late_victims_ = 0;
   std::uint64_t records_ = 0;
+  MonoTime paced_at_{};
+  Nanos paced_cpu_{}, pace_{};
+  std::uint64_t spared_ = 0;
   MonoTime counted_at_{}, next_poll_{}, exact_until_{}, next_scan_{}, look_until_{};
   MonoTime heard_{};  // all that the log and the kernel programs said until then was read
   std::optional<MonoTime> log_read_;

@@ -29,6 +29,7 @@ struct TaskState {
   std::optional<std::uint64_t> cgroup;  // inode
   Series rss{24};                       // of the whole process; empty until it was sampled
   std::optional<MonoTime> died;
+  std::optional<MonoTime> told;  // its newest sample
 };
 
 /// Bounded: at most `max_tasks`, then the oldest dead and after them the oldest seen go; those are counted. A

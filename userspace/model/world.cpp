@@ -105,6 +105,8 @@ void World::apply(const wire::ProcessSample& r) {
   // A machine that compiles has hundreds of short-lived processes a second; the small ones are told if asked
   // for.
   if (config_.scope.whole_machine && r.memory->rss() < kSmallProcess) return;
+  if (too_soon(task.told, r.time)) return;
+  task.told = r.time;
   const wire::Memory& m = *r.memory;
   facts_.push_back(ProcessSampleFact{r.time, process_ref(tasks_, cgroups_, task.id), m.rss(), m.anon, m.file,
                                      m.shmem, m.swap, std::nullopt, std::nullopt, config_.rss_error});
@@ -175,6 +177,12 @@ void World::apply(const wire::UserKill& r) {
                                 process_ref(tasks_, cgroups_, r.sender), cause_of(r)});
 }
 
+bool World::too_soon(std::optional<MonoTime> told, MonoTime now) {
+  if (!told || pace_ <= Nanos{} || now - *told >= pace_) return false;
+  ++spared_;
+  return true;
+}
+
 void World::on_reading(std::uint64_t inode, const CgroupReading& reading, bool show) {
   CgroupState* state = cgroups_.find(inode);
   if (!state || state->removed) return;
@@ -206,6 +214,7 @@ void World::on_reading(std::uint64_t inode, const CgroupReading& reading, bool s
   }
   bool changed = state->usage != state->shown_usage || tightest.limit != state->shown_limit;
   if (!cgroup_in_scope(inode) || !(show || changed || !state->shown_at)) return;
+  if (too_soon(state->shown_at, reading.time)) return;
   state->shown_usage = state->usage;
   state->shown_limit = tightest.limit;
   state->shown_at = reading.time;

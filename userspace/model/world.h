@@ -87,6 +87,9 @@ class World {
   /// Running sums since load; only what is new since the last call is told.
   /// Whether something was told.
   bool on_stalls(MonoTime time, std::uint64_t inode, const wire::Stalls& sums);
+  /// Samples of one cgroup, or of one process, are told no closer than this; what is left out is counted.
+  void set_pace(Nanos pace) { pace_ = pace; }
+  std::uint64_t spared() const { return spared_; }
   /// Closes what is due; `all`: whatever is missing of it.
   void advance(MonoTime now, bool all = false);
 
@@ -140,6 +143,7 @@ class World {
   void apply(const wire::UserKill& r);
   void apply(const wire::Reaper& r) { episodes_.on_reaper(r); }
   void apply(const wire::OomDecision& r) { episodes_.on_decision(r); }
+  bool too_soon(std::optional<MonoTime> told, MonoTime now);
   bool episode_in_scope(const Episode& episode) const;
   std::optional<KillSeries> series_of(const Episode& episode);
   void tell_gpu();
@@ -166,6 +170,8 @@ class World {
   };
   std::map<std::string, Repeats> series_;  // by what the kills have in common
   std::optional<MonoTime> swept_;
+  Nanos pace_{};
+  std::uint64_t spared_ = 0;
   bool unknown_cgroups_ = false;
   bool urgent_scan_ = false;
 };

@@ -539,4 +539,25 @@ TEST(Series, counts_the_kills_of_a_limit_and_begins_again_after_a_calm) {
   EXPECT_FALSE(kill_at(700'000, 103)) << "more than five minutes of calm";
 }
 
+TEST(Pace, leaves_samples_out_and_counts_them_until_there_is_time_again) {
+  World world = a_world();
+  world.on_reading(10, reading(1000, MiB(10)));
+  world.on_record(process_sample(1000, task(100, 11), MiB(70)));
+  EXPECT_EQ(world.take_facts().size(), 2u) << "the first of each";
+  world.set_pace(milliseconds(500));
+  for (int at = 1100; at < 1500; at += 100) {
+    world.on_reading(10, reading(at, MiB(at)), true);
+    world.on_record(process_sample(at, task(100, 11), MiB(70 + at)));
+  }
+  EXPECT_TRUE(world.take_facts().empty());
+  EXPECT_EQ(world.spared(), 8u);
+  EXPECT_EQ(world.cgroups().find(10)->usage, MiB(1400)) << "it is known all the same";
+  world.on_reading(10, reading(1500, MiB(1500)));
+  EXPECT_EQ(facts_of<Sample>(world).size(), 1u);
+  world.set_pace(Nanos{});
+  world.on_reading(10, reading(1501, MiB(1501)));
+  EXPECT_EQ(facts_of<Sample>(world).size(), 1u);
+  EXPECT_EQ(world.spared(), 8u);
+}
+
 }  // namespace oomcast
