@@ -3,11 +3,17 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 #include <utility>
 
 namespace oomcast {
+namespace {
+
+constexpr std::size_t kPart = 65536;
+
+}  // namespace
 
 OutputQueue::~OutputQueue() {
   if (!thread_.joinable()) return;
@@ -33,12 +39,12 @@ void OutputQueue::start() {
   }
 }
 
-void OutputQueue::write(const std::string& line) {
+void OutputQueue::write(const std::string& line, bool evidence) {
   // With the first line: what the process does to itself before that is not the thread's.
   if (!thread_.joinable()) start();
   std::lock_guard lock(shared_->mutex);
   if (shared_->failed) return;
-  if (shared_->unwritten + line.size() > kMostBytes) {
+  if (shared_->unwritten + line.size() > (evidence ? kMostEvidence : kMostBytes)) {
     ++dropped_;
     return;
   }
@@ -79,7 +85,8 @@ void OutputQueue::work(int fd, const std::shared_ptr<Shared>& shared) {
     batch.swap(shared->waiting);
     for (std::size_t at = 0; at < batch.size() && !shared->failed;) {
       lock.unlock();
-      ssize_t n = ::write(fd, batch.data() + at, batch.size() - at);
+      // In parts, so that a reader who is slow is seen to read.
+      ssize_t n = ::write(fd, batch.data() + at, std::min(batch.size() - at, kPart));
       const int err = errno;
       // Whoever shares the pipe may have made it so that a write does not wait.
       pollfd room{fd, POLLOUT, 0};

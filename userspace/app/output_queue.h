@@ -14,11 +14,11 @@
 namespace oomcast {
 
 /// A pipe whose reader sleeps, a terminal after Ctrl-S and a full disk of a network take a write and do not
-/// return. A thread of its own waits there; who writes here never does. 4 MiB may wait, what is over is
-/// dropped and counted, whole lines.
+/// return. A thread of its own waits there; who writes here never does. 4 MiB may wait, and 12 MiB of what
+/// must not be missed; what is over is dropped and counted, whole lines.
 class OutputQueue {
  public:
-  static constexpr std::size_t kMostBytes = 4 * 1024 * 1024;
+  static constexpr std::size_t kMostBytes = 4 * 1024 * 1024, kMostEvidence = 12 * 1024 * 1024;
   /// Who takes nothing for so long at the end is not waited for.
   static constexpr Nanos kPatience = std::chrono::milliseconds(700);
 
@@ -27,7 +27,7 @@ class OutputQueue {
   ~OutputQueue();
   OutputQueue(const OutputQueue&) = delete;
 
-  void write(const std::string& line);
+  void write(const std::string& line, bool evidence = false);
   /// A write failed: the reader is gone, or the disk is full. Nothing more is written.
   bool failed() const;
   /// Lines that were dropped since the last call; 0 while there is no room to tell of them.

@@ -57,11 +57,13 @@ Output::Output(const Options& options)
     : json_(options.json), style_{!options.json && wants_color(options)}, queue_(STDOUT_FILENO) {}
 
 void Output::write(const Fact& fact, const ClockMap& clock) {
-  write_line(json_ ? to_json(fact, clock) : to_text(fact, clock, style_));
+  bool evidence = std::holds_alternative<OomFactLine>(fact) || std::holds_alternative<AlertFact>(fact) ||
+                  std::holds_alternative<EndFact>(fact);
+  write_line(json_ ? to_json(fact, clock) : to_text(fact, clock, style_), evidence);
 }
 
-void Output::write_line(const std::string& line) {
-  if (!line.empty()) queue_.write(line + '\n');
+void Output::write_line(const std::string& line, bool evidence) {
+  if (!line.empty()) queue_.write(line + '\n', evidence);
 }
 
 Status Output::finish() {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 
 #include "base/unique_fd.h"
@@ -50,16 +51,37 @@ TEST(OutputQueue, waits_for_nobody_who_does_not_read_and_counts_what_it_drops) {
   // What was taken into the pipe makes room again, so as many as that may have come in.
   std::size_t taken = pipe.take(OutputQueue::kMostBytes).size();
   EXPECT_TRUE(taken == OutputQueue::kMostBytes);
+  (void)queue.flush();  // until the thread has seen it
   std::uint64_t dropped = queue.take_dropped();
   EXPECT_GT(dropped, 0u);
   EXPECT_LE(dropped, 100u);
   fcntl(pipe.read.get(), F_SETFL, O_NONBLOCK);
-  while (!queue.flush() || !pipe.take(line.size()).empty()) {
+  for (bool written = false; !written;) {
+    while (!pipe.take(65536).empty()) {
+    }
+    written = queue.flush();
+  }
+  while (!pipe.take(65536).empty()) {
   }
   EXPECT_EQ(queue.take_dropped(), 0u) << "once";
   queue.write("again\n");
   EXPECT_TRUE(queue.flush());
   EXPECT_EQ(pipe.take(6), "again\n");
+}
+
+TEST(OutputQueue, keeps_room_for_what_must_not_be_missed) {
+  Pipe pipe;
+  OutputQueue queue(pipe.write.get());
+  const std::string line = std::string(1023, 'x') + '\n';
+  for (std::size_t i = 0; i < 2 * OutputQueue::kMostBytes / line.size(); ++i) queue.write(line);
+  for (int i = 0; i < 1000; ++i) queue.write(std::string(1023, 'k') + '\n', true);
+  std::string all;
+  fcntl(pipe.read.get(), F_SETFL, O_NONBLOCK);
+  for (bool written = false; !written;) {
+    written = queue.flush();
+    for (std::string part = pipe.take(65536); !part.empty(); part = pipe.take(65536)) all += part;
+  }
+  EXPECT_EQ(std::count(all.begin(), all.end(), 'k'), 1000 * 1023);
 }
 
 TEST(OutputQueue, fails_for_good_when_its_reader_is_gone) {
