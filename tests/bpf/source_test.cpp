@@ -214,7 +214,7 @@ TEST(Programs, tell_the_whole_story_of_an_oom_kill) {
   EXPECT_LT(mark->memory->anon, MiB(64)) << "with what it shares with its parent";
   EXPECT_EQ(mark->memory->total_vm.count / GiB(4).count, 0) << "pages, not bytes, were multiplied";
   ASSERT_TRUE(dying->args);
-  EXPECT_NE(dying->args->argv.at(0).find("bpf_tests"), std::string::npos);
+  EXPECT_NE(dying->args->argv[0].find("bpf_tests"), std::string_view::npos);
   EXPECT_FALSE(dying->stack.empty());
   EXPECT_TRUE(exit_of()->killed_by_kernel);
   EXPECT_TRUE(exit_of()->by_sigkill());
