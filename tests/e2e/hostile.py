@@ -203,7 +203,7 @@ def an_elf_of_two_gigabytes_on_twelve_kilobytes_is_no_memory_of_ours(t):
     maps(t, *elf(2 << 30, symbols=(2 << 30) // 24))
 
 
-@case(vm="never", limit_s=60, tier="gate")
+@case(vm="never", limit_s=60)
 def a_reader_that_does_not_read_holds_up_neither_store_nor_end(t):
     store = t.folder()
     read, write = os.pipe()
