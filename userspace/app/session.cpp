@@ -623,7 +623,7 @@ void Session::tell_all(bool last) {
   // heard.
   world_->advance(heard_, last);
   for (CgroupPtr& cgroup : world_->take_killed()) emit(TickFact{when, std::move(cgroup)});
-  store_unfinished();
+  store_unfinished(last);
   for (ModelFact& fact : world_->take_facts()) tell(std::move(fact));
 }
 
@@ -678,12 +678,12 @@ void Session::store(const Fact& fact) {
 // The line that tells of a kill comes when all of it is known. The store has what is known at once: a machine
 // without memory may not live that long. And it has what came after the line, which cannot wait for a memory
 // of 500 GiB to come back.
-void Session::store_unfinished() {
+void Session::store_unfinished(bool last) {
   for (Episode& episode : world_->take_begun()) {
     if (looks_) looks_->hurry(now());
     for (StoreWriter* writer : writers_) writer->add(EpisodeFact{with_forecast(episode), false});
   }
-  for (Episode& episode : world_->take_completed(heard_))
+  for (Episode& episode : world_->take_completed(last ? heard_ + EpisodeBuilder::kFollow : heard_))
     for (StoreWriter* writer : writers_) writer->add(EpisodeFact{with_forecast(episode)});
 }
 

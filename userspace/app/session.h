@@ -118,7 +118,7 @@ class Session {
   void tell_all(bool last = false);
   void emit(Fact fact);
   void store(const Fact& fact);
-  void store_unfinished();
+  void store_unfinished(bool last);
   OomFactLine with_forecast(Episode episode) const;
   void tell_notices();
   void lose(const std::string& reason, std::uint64_t count);
