@@ -11,6 +11,7 @@ import time
 
 import containers
 import lib
+import witness
 from kills import FIGURES, Scene
 from lib import MiB, case
 
@@ -299,9 +300,12 @@ def the_culprit_is_named_when_another_dies(t):
     scene = scene_with_store(t)
     outer = t.cgroup().limit(256 * MiB)
     inner = outer.child("inner")
+    before = witness.vmstat_oom_kills()
     child = t.start(inner, "culprit", "256M")
     pids = {role: child.wait_for("role", role=role)["pid"] for role in ("culprit", "victim", "trigger")}
     child.wait_for("survived", error=lib.Unfit)
+    kills = witness.vmstat_oom_kills() - before
+    t.premise(kills == 1, f"the kernel killed {kills}: what the first one had was not free in time")
     scene.knows(child)
     scene.wait(1)
     post = check_report(t, scene, outer.limit_bytes, outer, [pids["victim"]], culprit=pids["culprit"])

@@ -46,6 +46,13 @@ class Terminal:
     def text(self):
         return CONTROL.sub(b" ", self.raw).decode(errors="replace")
 
+    def redrawn(self):
+        with self.lock:
+            self.raw = b""
+        self.press("\x0c")
+        lib.pause(0.1, "it draws")
+        return self.text()
+
     def wait_for(self, words, timeout=10):
         """Has it drawn anew, twice a second, until the words are there."""
         deadline = time.monotonic() + lib.seconds(timeout)
@@ -70,5 +77,31 @@ def a_key_tells_from_which_line_a_cgroup_grows(t):
     screen.press("b")
     screen.wait_for("IT GREW FROM")
     screen.wait_for(f"(leak.py:{line})")
+    screen.press("q")
+    t.equal("exit code of watch", screen.process.wait(10), 0)
+
+
+@case(vm="never", limit_s=60, timing=True)
+def kills_of_a_crash_loop_come_onto_the_screen_and_alerts_go_on(t):
+    """Two a second: each is there within two seconds of its victim's end, and so is what an alert does."""
+    touched = t.folder() / "touched"
+    group = t.cgroup().limit(24 * MiB)
+    loop = t.start(group, "crash_loop", 20, 1, 500, "64M")
+    loop.wait_for("ready")
+    screen = Terminal(t, "watch", "--cgroup", lib.base().path, "--store", "none", "--alert", "level>16M", "--touch",
+                      touched)
+    screen.wait_for(group.path)
+    screen.press("e")
+    loop.go()
+    ages, began = [], time.time()
+    for nth in range(1, 21):
+        kill = loop.wait_for("kill", nth, timeout=20)
+        seen = lib.wait_until(lambda: f"[{kill['victim']}]" in screen.redrawn(), 10, every=0.1)
+        ages.append((time.monotonic_ns() - kill["t_ns"]) / 1e9)
+        t.check(seen, f"no kill of {kill['victim']} on the screen: {lib.shortened(screen.text(), 500)}")
+    t.check(max(ages) < 2.3, f"they came onto the screen after {' '.join(f'{age:.2f}' for age in ages)} s")
+    t.check(lib.wait_until(touched.exists, 2), "no alert on the level")
+    if touched.exists():
+        t.check(touched.stat().st_mtime - began < 2.3, f"the alert came after {touched.stat().st_mtime - began:.2f} s")
     screen.press("q")
     t.equal("exit code of watch", screen.process.wait(10), 0)

@@ -32,12 +32,15 @@ int main(int argc, char** argv) {
       started++;
     }
     int status = 0;
-    if (wait(&status) < 0) die("wait");
+    pid_t child = wait(&status);
+    if (child < 0) die("wait");
     alive--;
-    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
       killed++;
-    else
+      tell("kill", "\"victim\":%d", (int)child);
+    } else {
       started--;
+    }
   }
   tell("killed", "\"count\":%llu", (unsigned long long)killed);
   return 0;
