@@ -31,7 +31,7 @@ constexpr Nanos kCountEvery = 50ms;   // while a kill is open
 constexpr Nanos kExactFor = 5s;       // of what is nearly full
 constexpr Nanos kFirstAnswers = 300ms;
 constexpr Nanos kPaceWindow = 500ms, kLeastPace = 50ms, kSlowestPace = 60s;
-constexpr double kMostOfCpu = 0.5;
+constexpr double kMostAwake = 0.5;
 constexpr Nanos kClockSet = 20ms;      // more than a reading of it can be off
 constexpr Nanos kEndWait = 700ms;      // for what is still open of a kill
 constexpr Nanos kReaderRests = 200ms;  // after a sign of an OOM
@@ -265,18 +265,18 @@ void Session::start(Sink sink) {
   tell_all();
 }
 
-// Curves and forecasts give way where they take more than half a CPU, as on a slow machine on which hundreds
-// of cgroups meet their limits at once: kills are to be told in time.
+// Curves and forecasts give way where the loop is at work, or waits for a CPU, for more than half of the
+// time, as on a slow machine on which hundreds of cgroups meet their limits at once: kills are to be told in
+// time. CPU time alone is not enough: who shares a CPU with five others never has half of it.
 void Session::keep_pace() {
   MonoTime when = now();
+  if (paced_at_ == MonoTime{}) paced_at_ = when;
   if (when - paced_at_ < kPaceWindow) return;
-  Nanos cpu = clock_now(CLOCK_THREAD_CPUTIME_ID);
-  double share = Seconds(cpu - paced_cpu_) / Seconds(when - paced_at_);
+  double awake = 1 - Seconds(std::exchange(slept_, Nanos{})) / Seconds(when - paced_at_);
   paced_at_ = when;
-  paced_cpu_ = cpu;
-  if (share > kMostOfCpu)
+  if (awake > kMostAwake)
     pace_ = std::clamp<Nanos>(2 * pace_, kLeastPace, kSlowestPace);
-  else if (share < kMostOfCpu / 2)
+  else if (awake < kMostAwake / 2)
     pace_ = pace_ <= kLeastPace ? Nanos{} : pace_ / 2;
   world_->set_pace(pace_);
 }
@@ -296,7 +296,9 @@ void Session::step(MonoTime deadline) {
   when.it_value.tv_nsec = static_cast<long>((at % 1s).count());
   timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &when, nullptr);
   std::array<epoll_event, 8> ready{};
+  MonoTime sleeps = now();
   epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), -1);
+  slept_ += now() - sleeps;
 
   drain();
   take_answers();

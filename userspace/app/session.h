@@ -157,7 +157,7 @@ class Session {
                 kills_unseen_ = 0, late_victims_ = 0;
   std::uint64_t records_ = 0;
   MonoTime paced_at_{};
-  Nanos paced_cpu_{}, pace_{};
+  Nanos slept_{}, pace_{};
   std::uint64_t spared_ = 0;
   MonoTime counted_at_{}, next_poll_{}, exact_until_{}, next_scan_{}, look_until_{};
   MonoTime heard_{};  // all that the log and the kernel programs said until then was read

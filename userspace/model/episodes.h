@@ -115,6 +115,7 @@ class EpisodeBuilder {
     Episode episode;  // without its victims
     std::optional<std::uint64_t> limit_inode;
     std::optional<std::uint64_t> group;  // whose memory.oom.group it is
+    std::size_t expected = 0;            // victims: of a group those that lived when it began
     std::optional<wire::Task> trigger;
     std::vector<OpenVictim> victims;
     MonoTime first, last;
@@ -149,6 +150,7 @@ class EpisodeBuilder {
     std::vector<TaskId> sampled;  // more than once
   };
 
+  std::size_t living_in(std::uint64_t group, MonoTime at) const;
   Open* begin(MonoTime when, MonoTime alive);
   void begin_at(Open& open, MonoTime when, MonoTime alive);
   bool has_room(const Open* open);

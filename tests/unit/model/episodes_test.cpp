@@ -215,6 +215,40 @@ TEST(Episode, of_a_group_kill_has_all_its_victims) {
   EXPECT_EQ(e->checks.kmsg, 4u);
 }
 
+TEST(Episode, of_a_group_waits_for_those_of_it_that_still_live) {
+  Machine m;
+  wire::Task trigger = task(100, 11), elsewhere = task(7, 100);
+  for (std::uint32_t pid : {100u, 101u, 102u}) m.tasks.note(task(pid, 11));
+  m.tasks.note(elsewhere);
+  m.tasks.mark_dead(task(102, 11).id, ms(4000));
+  m.kill(ms(5000), task(100, 11), trigger, Machine::chain_of_job(true));
+  m.confirm(ms(5020), task(100, 11));
+  EXPECT_TRUE(m.builder.take_closed(ms(6300)).empty());
+  m.kill(ms(6400), task(101, 11), trigger, Machine::chain_of_job(true));
+  m.confirm(ms(6420), task(101, 11));
+  auto e = m.only_episode(ms(6721));
+  ASSERT_TRUE(e);
+  EXPECT_EQ(e->victims.size(), 2u);
+}
+
+TEST(Episode, of_a_group_whose_own_thread_kills_it_takes_as_long_as_that_takes) {
+  wire::Task trigger = task(100, 11), other = task(7, 100);
+  std::vector<wire::Memcg> outside = {level(100, MiB(9), std::nullopt)};
+  for (bool inside : {true, false}) {
+    Machine one;
+    auto chain = Machine::chain_of_job(true);
+    auto kill = [&](MonoTime when, std::uint32_t pid) {
+      wire::OomMark mark = test::mark(when, task(pid, 11), inside ? trigger : other, chain);
+      if (!inside) mark.chain = outside;
+      one.builder.on_kernel_kill(kernel_kill(when - Nanos(20'000), task(pid, 11), inside ? trigger : other));
+      one.builder.on_mark(mark);
+    };
+    kill(ms(5000), 100);
+    kill(ms(6300), 101);
+    EXPECT_EQ(one.builder.take_closed(ms(9000)).size(), inside ? 1u : 2u);
+  }
+}
+
 TEST(Episode, of_a_group_kill_stays_one_when_the_first_victims_gave_memory_back_before_the_last_are_marked) {
   Machine m;
   wire::Task trigger = task(100, 11);
@@ -320,12 +354,21 @@ TEST(Episode, is_one_for_each_kill_of_a_limit_that_is_met_again_and_again) {
   }
 }
 
-TEST(Episode, of_a_group_that_another_thread_kills_again_is_another) {
+TEST(Episode, of_a_group_that_a_thread_beside_it_kills_again_is_another) {
   Machine m;
-  m.kill(ms(5000), task(100, 11), task(500, 11), Machine::chain_of_job(true));
-  m.kill(ms(5010), task(101, 11), task(500, 11), Machine::chain_of_job(true));
-  m.kill(ms(5100), task(110, 11), task(501, 11), Machine::chain_of_job(true));
-  m.kill(ms(6500), task(120, 11), task(501, 11), Machine::chain_of_job(true));
+  m.cgroups.add_child(12, 10, "beside");
+  auto kill = [&](std::int64_t at, std::uint32_t pid, std::uint32_t thread) {
+    wire::OomMark mark =
+        test::mark(ms(at) + Nanos(20'000), task(pid, 11), task(thread, 12),
+                   {level(11, MiB(60), std::nullopt, true, true), level(10, MiB(100), MiB(100), true)});
+    mark.chain = {level(12, MiB(40), std::nullopt, true), level(10, MiB(100), MiB(100), true)};
+    m.builder.on_kernel_kill(kernel_kill(ms(at), task(pid, 11), task(thread, 12)));
+    m.builder.on_mark(mark);
+  };
+  kill(5000, 100, 500);
+  kill(5010, 101, 500);
+  kill(5100, 110, 501);
+  kill(6500, 120, 501);
   auto closed = m.builder.take_closed(ms(9000));
   ASSERT_EQ(closed.size(), 3u);
   EXPECT_EQ(closed[0].victims.size(), 2u);
