@@ -5,6 +5,7 @@
 #include <csignal>
 #include <string_view>
 
+#include "app/blame_reader.h"
 #include "app/commands.h"
 #include "app/options.h"
 #include "app/reader.h"
@@ -15,8 +16,9 @@ int main(int argc, char** argv) {
   mallopt(M_ARENA_MAX, 1);        // a second one for the store's thread keeps 4 MiB that nobody uses
   prctl(PR_SET_NAME, "oomcast");  // "exe", where it starts itself
   std::signal(SIGPIPE, SIG_IGN);  // a reader that went away is an error of its own
-  // Not a command: how the tracer starts the process that it asks.
-  if (argc >= 2 && std::string_view(argv[1]) == "--reader") return serve_reader(argc > 2 ? argv[2] : "");
+  // Not commands: how it starts the processes that look at others' memory.
+  if (std::string_view first = argc >= 2 ? argv[1] : ""; first == "--reader" || first == "--blame-reader")
+    return (first == "--reader" ? serve_reader : serve_blame)(argc > 2 ? argv[2] : "");
   auto fail = [](const Error& error) {
     print(stderr, "oomcast: " + error.message + "\n");
     return error.exit_code;

@@ -21,9 +21,11 @@ class Blame:
         self.process = subprocess.Popen([t.oomcast_path, "blame", "--json", "--for", "60s", *map(str, scope)],
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         t.later(self.process.kill)
-        line = self.process.stderr.readline().decode()
-        if "watching" not in line:
-            raise lib.Failed(f"blame said {line!r}{self.process.stderr.read().decode()!r}")
+        said = []
+        while not said or "watching" not in said[-1]:
+            said.append(self.process.stderr.readline().decode())
+            if not said[-1]:
+                raise lib.Failed(f"blame said {said}")
 
     def report(self):
         self.process.send_signal(signal.SIGINT)

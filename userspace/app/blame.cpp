@@ -7,9 +7,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <functional>
+#include <memory>
 #include <optional>
 #include <unordered_set>
 
+#include "app/blame_reader.h"
 #include "app/commands.h"
 #include "app/output_file.h"
 #include "app/privileges.h"
@@ -104,6 +107,165 @@ Result<BlameReport> read_blame(const std::string& path) {
   return parse_blame(*text, shown);
 }
 
+const Nanos kTick{1'000'000'000 / sysconf(_SC_CLK_TCK)};
+
+/// The window: page faults as they are sampled, to the process that knows what they mean.
+class Watch {
+ public:
+  using Say = std::function<void(const std::string&)>;
+  Watch(const Options& options, const Scope& scope, StopSignals& stop, const Roots& roots, const CgroupFs& fs,
+        Say say)
+      : options_(options),
+        scope_(scope),
+        stop_(stop),
+        fs_(fs),
+        say_(std::move(say)),
+        reader_(options.root, score_before_protection(), events()) {
+    fault_.btf_path = roots.at("/sys/kernel/btf/vmlinux");
+    fault_.units = {sysconf(_SC_PAGESIZE), kTick.count()};
+    for (const CgroupEntry& c : scope.cgroups) fault_.cgroups.push_back(c.id.inode);
+    if (options.scope.pid) fault_.processes = scope.pids;
+  }
+
+  /// Once more without what could not be looked at, as long as that leads anywhere.
+  Result<BlameReport> run() {
+    setpriority(PRIO_PROCESS, 0, -10);  // late, it would watch for longer than it should
+    MonoTime until = mono_now() + duration();
+    for (int lost = 0;; ++lost) {
+      if (auto ok = open_source(); !ok) return ok.error();
+      if (auto ok = reader_.start(unread_); !ok) return ok.error();
+      auto done = watch(lost == 0 ? std::nullopt : std::optional(until));
+      if (!done) return done.error();
+      if (*done)
+        if (auto report = reader_.report()) return completed(*std::move(report));
+      auto by = reader_.looked_at();
+      if (!by || lost >= kMostLost)
+        return Error::failed(
+            "the process that reads others' memory ended before it had a result" +
+            (by ? fmt::format(", {} times; the last one that it looked at was {}", lost + 1, *by)
+                : std::string()));
+      say_(fmt::format("process {} could not be looked at: once more, without its files and memory", *by));
+      unread_.push_back(*by);
+    }
+  }
+  MonoTime ended() const { return ended_; }
+
+ private:
+  static constexpr int kMostLost = 8;
+  static constexpr Nanos kLeastAgain = 5s;
+
+  Nanos duration() const { return options_.duration.value_or(kDefaultWindow); }
+
+  BlameReader::Events events() {
+    return {[this](std::uint32_t pid, std::span<const std::byte> layout) {
+              if (!source_) return;
+              if (auto ok = source_->set_python(pid, layout); !ok) say_(ok.error().message);
+            },
+            [this](std::uint32_t pid, Bytes resident) {
+              if (!source_) return;
+              if (auto ok = source_->set_baseline(pid, resident); !ok) say_(ok.error().message);
+            }};
+  }
+
+  Status do_without_source(const Error& why) {
+    bool stacks_alone = options_.format != Format::text && options_.format != Format::json;
+    if (stacks_alone || why.exit_code != Error::forbidden("").exit_code) return why;
+    source_.reset();
+    no_stacks_ = why.message;
+    say_("no stacks, only which process grows: " + why.message);
+    return Ok{};
+  }
+
+  Status open_source() {
+    source_.reset();
+    if (!no_stacks_.empty()) return Ok{};
+    auto opened = FaultSource::open(fault_);
+    if (!opened) return do_without_source(opened.error());
+    source_ = *std::move(opened);
+    return Ok{};
+  }
+
+  // Until the reader has done what it was asked for; `until`: or till then, or a signal to stop. false: it is
+  // lost.
+  Result<bool> go_on(std::optional<MonoTime> until) {
+    FaultSource::Sink take = [&](std::span<const std::byte> record) { reader_.add(record); };
+    MonoTime next_look = mono_now() + kNoteEvery;
+    for (;;) {
+      MonoTime now = mono_now();
+      if (source_ && begun_)
+        if (auto ok = source_->drain(take, now); !ok) return ok.error();
+      reader_.advance(now);
+      if (reader_.lost()) return false;
+      if (until ? now >= *until || stop_.pending() : reader_.idle()) return true;
+      if (until && now >= next_look) {
+        reader_.look(source_ ? source_->watched_share() : 1);
+        next_look = now + kNoteEvery;
+      }
+      short reads_and_writes = reader_.wants_to_write() ? POLLIN | POLLOUT : POLLIN;
+      pollfd wait[] = {{reader_.fd(), reads_and_writes, 0},
+                       {source_ && begun_ ? source_->fd() : -1, POLLIN, 0},
+                       {until ? stop_.fd() : -1, POLLIN, 0}};
+      Nanos left = source_ && begun_ ? std::min(source_->next_look(), kNoteEvery) : kNoteEvery;
+      if (until) left = std::min<Nanos>(left, *until - now);
+      timespec timeout{static_cast<time_t>(left / 1s), static_cast<long>((left % 1s).count())};
+      ppoll(wait, 3, &timeout, nullptr);
+    }
+  }
+
+  // `until`: it is not the first time. false: the reader is lost.
+  Result<bool> watch(std::optional<MonoTime> until) {
+    begun_ = false;
+    std::size_t noted = 0;
+    for (std::uint32_t pid : scope_.pids)
+      if (pid != static_cast<std::uint32_t>(getpid()) && noted++ < kMostNoted) reader_.note(pid);
+    reader_.begin();
+    if (auto went = go_on(std::nullopt); !went || !*went) return went;
+    before_ = usage_of(fs_, scope_);
+    MonoTime begin = mono_now();
+    if (source_)
+      if (auto ok = source_->begin(begin); !ok)
+        if (auto still = do_without_source(ok.error()); !still) return still.error();
+    begun_ = true;
+    if (!std::exchange(told_, true)) {
+      for (const std::string& line : drop_privileges(false)) say_(line);
+      say_(fmt::format("watching {} processes of {} for {}", scope_.pids.size(), options_.scope.describe(),
+                       format_duration(duration())));
+    }
+    MonoTime end = until ? std::max(*until, begin + std::min(duration(), kLeastAgain)) : begin + duration();
+    if (auto went = go_on(end); !went || !*went) return went;
+    reader_.end();
+    if (auto went = go_on(std::nullopt); !went || !*went) return went;
+    ended_ = mono_now();
+    after_ = usage_of(fs_, scope_);
+    reader_.finish(ended_ - begin, source_ ? source_->watched_share() : 1);
+    return go_on(std::nullopt);
+  }
+
+  BlameReport completed(BlameReport report) const {
+    if (before_ && after_) report.cgroup_grown = *after_ - *before_;
+    report.scope = options_.scope.describe();
+    if (source_) report.lost = source_->lost();
+    for (const auto& [reason, count] : reader_.losses()) report.lost[reason] += count;
+    report.no_stacks = no_stacks_;
+    return report;
+  }
+
+  const Options& options_;
+  const Scope& scope_;
+  StopSignals& stop_;
+  const CgroupFs& fs_;
+  Say say_;
+  FaultOptions fault_;
+  std::unique_ptr<FaultSource> source_;
+  BlameReader reader_;
+  std::vector<std::uint32_t> unread_;
+  std::string no_stacks_;
+  std::optional<Bytes> before_, after_;
+  bool begun_ = false;  // faults are sampled
+  bool told_ = false;   // that it watches, with no more rights than that takes
+  MonoTime ended_{};
+};
+
 /// `text` and `json` are for what has such a form of its own.
 template <typename Text, typename JsonText>
 Result<std::string> render(Format format, const StackProfile& profile, Text text, JsonText json) {
@@ -185,86 +347,12 @@ Result<int> blame(const Options& options) {
   if (!found && stop->pending()) return 0;
   if (!found) return found.error();
 
-  FaultOptions fault;
-  fault.btf_path = roots.at("/sys/kernel/btf/vmlinux");
-  fault.units = {sysconf(_SC_PAGESIZE), 1'000'000'000 / sysconf(_SC_CLK_TCK)};
-  for (const CgroupEntry& c : scope->cgroups) fault.cgroups.push_back(c.id.inode);
-  if (options.scope.pid) fault.processes = scope->pids;
-  std::string no_stacks;
-  std::unique_ptr<FaultSource> source;
-  auto do_without = [&](const Error& why) -> Status {
-    bool stacks_alone = options.format != Format::text && options.format != Format::json;
-    if (stacks_alone || why.exit_code != Error::forbidden("").exit_code) return why;
-    source.reset();
-    no_stacks = why.message;
-    say("no stacks, only which process grows: " + why.message);
-    return Ok{};
-  };
-  if (auto opened = FaultSource::open(fault)) {
-    source = *std::move(opened);
-  } else if (auto ok = do_without(opened.error()); !ok) {
-    return ok.error();
-  }
-
-  Blame::Config config;
-  config.roots = roots;
-  config.on_python = [&](std::uint32_t pid, const wire::PythonLayout& layout) {
-    if (!source) return;
-    if (auto ok = source->set_python(pid, layout); !ok) say(ok.error().message);
-  };
-  config.on_baseline = [&](std::uint32_t pid, Bytes resident) {
-    if (!source) return;
-    if (auto ok = source->set_baseline(pid, resident); !ok) say(ok.error().message);
-  };
-  config.cgroup_of = [&](std::uint32_t pid) -> CgroupPtr {
-    auto shown = procfs.read_cgroup(pid, fs->mount().hierarchy);
-    auto path = shown && *shown ? fs->mount().from_proc_path((*shown)->path) : std::nullopt;
-    auto entry = path ? fs->lookup(*path) : Result<CgroupEntry>(Error{});
-    if (!entry) return nullptr;
-    return std::make_shared<CgroupRef>(CgroupRef{entry->id, entry->path, name_cgroup(entry->path)});
-  };
-  Blame blame(std::move(config));
-  auto take = [&](const wire::Fault& f) { blame.add(f); };
-  std::size_t noted = 0;
-  for (std::uint32_t pid : scope->pids)
-    if (pid != static_cast<std::uint32_t>(getpid()) && noted++ < kMostNoted) blame.note(pid);
-
-  ClockMap clock{wall_ahead_of(CLOCK_MONOTONIC), wall_ahead_of(CLOCK_BOOTTIME),
-                 Nanos(fault.units.ns_per_tick)};
-  setpriority(PRIO_PROCESS, 0, -10);  // late, it would watch for longer than it should
-  blame.begin();
-  auto before = usage_of(*fs, *scope);
-  MonoTime begin = mono_now();
-  if (source)
-    if (auto begun = source->begin(begin); !begun)
-      if (auto ok = do_without(begun.error()); !ok) return ok.error();
-  for (const std::string& line : drop_privileges(false)) say(line);
-  say(fmt::format("watching {} processes of {} for {}", scope->pids.size(), options.scope.describe(),
-                  format_duration(options.duration.value_or(kDefaultWindow))));
-  MonoTime end = begin + options.duration.value_or(kDefaultWindow), now = begin,
-           next_look = begin + kNoteEvery;
-  while (now < end && !stop->pending()) {
-    pollfd wait[] = {{stop->fd(), POLLIN, 0}, {source ? source->fd() : -1, POLLIN, 0}};
-    Nanos left = std::min<Nanos>(end - now, source ? source->next_look() : kNoteEvery);
-    timespec timeout{static_cast<time_t>(left / 1s), static_cast<long>((left % 1s).count())};
-    ppoll(wait, 2, &timeout, nullptr);
-    now = mono_now();
-    if (source)
-      if (auto ok = source->drain(take, now); !ok) return ok.error();
-    if (now >= next_look) {
-      blame.look(source ? source->watched_share() : 1);
-      next_look = now + kNoteEvery;
-    }
-  }
-  blame.end();
-  auto after = usage_of(*fs, *scope);
-  if (source)
-    if (auto ok = source->drain(take, mono_now()); !ok) return ok.error();
-  BlameReport report = blame.finish(now - begin, source ? source->watched_share() : 1);
-  if (before && after) report.cgroup_grown = *after - *before;
-  report.scope = options.scope.describe();
-  if (source) report.lost = source->lost();
-  report.no_stacks = no_stacks;
+  Watch watch(options, *scope, *stop, roots, *fs, say);
+  auto watched = watch.run();
+  if (!watched) return watched.error();
+  BlameReport report = *std::move(watched);
+  MonoTime now = watch.ended();
+  ClockMap clock{wall_ahead_of(CLOCK_MONOTONIC), wall_ahead_of(CLOCK_BOOTTIME), kTick};
   auto text = earlier ? render_difference(*earlier, report, options.format, clock.wall(now))
                       : render(
                             options.format, profile_of(report, clock, now), [&] { return to_text(report); },

@@ -25,7 +25,6 @@ constexpr Nanos kWalkEvery = 3s, kWalkAtMost = 60s, kWalksFor = 2ms;
 constexpr int kWalkShare = 200;
 constexpr Bytes kWalkFrom = MiB(16);
 constexpr double kWalkMoved = 0.01, kStays = 0.01;
-constexpr Bytes kMostTables = MiB(32);  // of 16 GiB in 4 KiB pages: 16 ms
 
 }  // namespace
 
@@ -120,10 +119,7 @@ std::vector<TaskId> ProcessSamples::to_measure(MonoTime now) {
     walk.next = now + kWalkAtMost;
     auto status = procfs_.read_status(id.tgid);
     if (!status || !*status) continue;
-    // Whose pages are locked one by one holds its lock for long, and a walk of large tables lasts: see
-    // Reader.
-    const auto& [locked, tables] = std::pair((*status)->locked, (*status)->page_tables);
-    if (!locked || *locked > Bytes{} || !tables || *tables > kMostTables) continue;
+    if (!(*status)->quick_to_walk()) continue;
     cost += walk.cost;
     out.push_back(id);
   }

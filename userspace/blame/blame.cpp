@@ -1,6 +1,7 @@
 #include "blame/blame.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -41,7 +42,15 @@ std::optional<ProcessLevel> Blame::level_of(const TaskId& id) const {
                       (*stat)->faults};
 }
 
+bool Blame::may_read(std::uint32_t tgid) const {
+  if (config_.unread.contains(tgid)) return false;
+  if (config_.on_read) config_.on_read(tgid);
+  return true;
+}
+
 std::optional<Bytes> Blame::private_bytes_of(const TaskId& id) const {
+  auto status = procfs_.read_status(id.tgid);
+  if (!status || !*status || !(*status)->quick_to_walk() || !may_read(id.tgid)) return std::nullopt;
   auto rollup = procfs_.read_smaps_rollup(id.tgid);
   return rollup && *rollup ? (*rollup)->private_bytes() : std::nullopt;
 }
@@ -49,11 +58,12 @@ std::optional<Bytes> Blame::private_bytes_of(const TaskId& id) const {
 void Blame::describe(Process& process) const {
   ProcessRef& ref = process.ref;
   if (config_.cgroup_of) ref.cgroup = config_.cgroup_of(ref.id.tgid);
-  if (auto cmdline = procfs_.read_cmdline(ref.id.tgid); cmdline && *cmdline) {
-    ref.cmdline = (*cmdline)->args;
-    ref.cmdline_source = CmdlineSource::shown;
-    ref.cmdline_truncated = (*cmdline)->truncated;
-  }
+  if (may_read(ref.id.tgid))
+    if (auto cmdline = procfs_.read_cmdline(ref.id.tgid); cmdline && *cmdline) {
+      ref.cmdline = (*cmdline)->args;
+      ref.cmdline_source = CmdlineSource::shown;
+      ref.cmdline_truncated = (*cmdline)->truncated;
+    }
   if (auto status = procfs_.read_status(ref.id.tgid); status && *status) {
     ref.uid = (*status)->uid;
     if (!(*status)->ns_pid.empty()) ref.ns_pid = (*status)->ns_pid.back();
@@ -61,7 +71,8 @@ void Blame::describe(Process& process) const {
 }
 
 void Blame::open_view(Process& process) {
-  process.view = std::make_unique<ProcessView>(config_.roots, process.ref.id.tgid);
+  std::uint32_t pid = process.ref.id.tgid;
+  process.view = std::make_unique<ProcessView>(config_.roots, pid, !may_read(pid));
   if (const auto& python = process.view->python().python; python && config_.on_python)
     config_.on_python(process.ref.id.tgid, python->layout);
 }
@@ -128,6 +139,7 @@ Blame::Process& Blame::process_of(const wire::Fault& fault) {
 
 void Blame::add(const wire::Fault& fault) {
   Process& p = process_of(fault);
+  (void)may_read(p.ref.id.tgid);
   ReadStack stack = p.view->read(fault);
   ++report_.samples;
   p.faults += fault.faults;
@@ -179,10 +191,11 @@ void Blame::look(double watched_share) {
         p.settled_counted = (*stat)->faults;
       }
     }
+    if (!may_read(id.tgid)) continue;
     bool shrunk = resident + kShrunkPages <= std::exchange(p.resident_pages, resident);
     for (Sample& sample : p.samples) {
       if (sample.gone || (sample.next_look >= looks_ && !shrunk)) continue;
-      auto page = p.view->memory().page_at(sample.address);
+      auto page = p.view->page_at(sample.address);
       sample.gone = page && !page->held;
       sample.next_look = looks_ + sample.gap;
       sample.gap *= 2;
@@ -192,12 +205,12 @@ void Blame::look(double watched_share) {
 
 // What is still there at the end. The newest first: a page that was faulted in again had been given back
 // before.
-void Blame::look_at_pages(Process& p) {
+void Blame::look_at_pages(Process& p) const {
+  if (!may_read(p.ref.id.tgid)) return;
   std::unordered_set<std::uint64_t> seen;
   for (auto sample = p.samples.rbegin(); sample != p.samples.rend(); ++sample) {
     if (sample->gone) continue;
-    auto page = seen.insert(sample->address / kPage).second ? p.view->memory().page_at(sample->address)
-                                                            : std::nullopt;
+    auto page = seen.insert(sample->address / kPage).second ? p.view->page_at(sample->address) : std::nullopt;
     sample->gone = !page || !page->held;
     sample->shared = page && page->shared;
   }
@@ -284,6 +297,7 @@ BlameReport Blame::finish(Seconds window, double watched_share) {
   out.window = window;
   out.watched_share = watched_share;
   for (auto& [id, process] : processes_) {
+    if (process.view->blind()) out.unread.push_back(fmt::format("{}[{}]", process.ref.comm, id.tgid));
     out.processes.push_back(judge(process, watched_share));
     out.grown += out.processes.back().grown();
   }
@@ -292,8 +306,10 @@ BlameReport Blame::finish(Seconds window, double watched_share) {
   for (const BlameProcess& p : out.processes) {
     refs.push_back(p.process);
     std::string path = config_.roots.proc() + "/" + std::to_string(p.process.id.tgid) + "/environ";
-    environments.push_back(
-        p.exited ? "" : read_file_at(AT_FDCWD, path.c_str(), kMostEnvironment).value_or(std::string()));
+    environments.emplace_back();
+    if (p.exited || !may_read(p.process.id.tgid)) continue;
+    Look look;
+    environments.back() = read_file_at(AT_FDCWD, path.c_str(), kMostEnvironment).value_or(std::string());
   }
   auto roles = find_roles(refs, environments);
   for (std::size_t i = 0; i < roles.size(); ++i) out.processes[i].role = std::move(roles[i]);

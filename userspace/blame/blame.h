@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/task_id.h"
@@ -70,6 +71,7 @@ struct BlameReport {
   std::uint64_t incomplete_stacks = 0;  // outer frames are missing
   std::uint64_t incomplete_python = 0, misplaced_python = 0;
   std::uint64_t unnamed_frames = 0, frames = 0;
+  std::vector<std::string> unread;            // processes that could not be looked at: "python3[4711]"
   std::map<std::string, std::uint64_t> lost;  // by reason
   std::string
       no_stacks;  // why faults could not be watched: growth by process is all there is; empty: they were
@@ -82,13 +84,18 @@ class Blame {
     std::function<void(std::uint32_t tgid, const wire::PythonLayout&)> on_python;
     std::function<void(std::uint32_t tgid, Bytes resident)> on_baseline;
     std::function<CgroupPtr(std::uint32_t pid)> cgroup_of;
+    /// Told before a process's files or memory are touched: if this process ends then, it was by that one.
+    std::function<void(std::uint32_t tgid)> on_read;
+    /// Of these neither files nor memory are touched: only their counters count.
+    std::unordered_set<std::uint32_t> unread;
   };
   explicit Blame(Config config);
 
   /// A process that exists before the window begins. About 5 ms.
   void note(std::uint32_t pid);
   /// Reads every process's counters, once all are noted: growth counts from here on, and faults are to be
-  /// watched from now. About 0.1 ms a process, and 1 ms per GiB that it has.
+  /// watched from now. About 0.1 ms a process, and 1 ms per GiB that it has. Private memory only of those
+  /// that are quick to walk.
   void begin();
   void add(const wire::Fault& fault);
   /// Forgets what has been given back since it was touched: each sampled page is looked at again after 1, 2,
@@ -130,8 +137,9 @@ class Blame {
   void describe(Process& process) const;
   std::optional<ProcessLevel> level_of(const TaskId& id) const;  // without uss
   std::optional<Bytes> private_bytes_of(const TaskId& id) const;
+  bool may_read(std::uint32_t tgid) const;
   static void settle(Process& process, std::uint64_t counted, bool last);
-  static void look_at_pages(Process& process);
+  void look_at_pages(Process& process) const;
   std::optional<ProcessLevel> still_held(const Process& process) const;
   BlameProcess judge(Process& process, double watched_share) const;
 

@@ -42,12 +42,17 @@ Stack interleave(const std::vector<Frame>& native, const std::vector<std::option
   return out;
 }
 
-ProcessView::ProcessView(const Roots& roots, std::uint32_t pid)
-    : memory_(std::make_unique<ProcessMemory>(roots, pid)) {
+ProcessView::ProcessView(const Roots& roots, std::uint32_t pid, bool blind)
+    : blind_(blind), memory_(std::make_unique<ProcessMemory>(roots, pid)) {
   open();
 }
 
+std::optional<ProcessMemory::Page> ProcessView::page_at(std::uint64_t address) const {
+  return blind_ ? std::nullopt : memory_->page_at(address);
+}
+
 void ProcessView::open() {
+  if (blind_) return;
   auto maps = memory_->maps();
   if (!maps || maps->empty()) return;  // what was known of it stays
   maps_ = *std::move(maps);

@@ -1,5 +1,4 @@
-// Names of native functions of one process (BCC's symbol cache: mount namespaces, build ids and debug links,
-// perf-PID.map, demangling).
+// Names of native functions of one process (BCC's ELF symbols, perf-PID.map, demangling).
 #pragma once
 
 #include <cstdint>
@@ -11,15 +10,18 @@
 #include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "blame/frame.h"
 #include "collect/process_memory.h"
 
 namespace oomcast {
 
+/// Whatever it reads, the process has chosen, and libelf may crash on it or take all memory that it is
+/// allowed: for a process that can be lost.
 class Symbols {
  public:
-  /// Opens the process's files, so that it still resolves after the process has ended.
+  /// Opens the process's files, so that it still resolves after the process has ended. About 10 µs a file.
   Symbols(const ProcessMemory& memory, std::span<const Mapping> maps);
   ~Symbols();
   Symbols(const Symbols&) = delete;
@@ -30,12 +32,15 @@ class Symbols {
 
  private:
   struct File;
-  std::string named_by_file(std::uint64_t address);
+  struct Jit;
+  const Mapping* mapping_at(std::uint64_t address) const;
+  void name_by_file(const Mapping& mapping, std::uint64_t address, Frame& frame);
+  void name_by_jit(std::uint64_t address, Frame& frame);
 
   const ProcessMemory& memory_;
   std::span<const Mapping> maps_;
-  void* cache_;
   std::map<std::pair<std::string, std::uint64_t>, std::unique_ptr<File>> files_;  // by device and inode
+  std::unique_ptr<Jit> jit_;
   std::unordered_map<std::uint64_t, Frame> known_;
 };
 

@@ -1,7 +1,6 @@
 #include "blame/unwinder.h"
 
 #include <elfutils/libdwfl.h>
-#include <fcntl.h>
 
 #include <cstring>
 #include <set>
@@ -101,9 +100,9 @@ Unwinder::Unwinder(const ProcessMemory& memory, std::span<const Mapping> maps)
     goes_on = true;
   }
   for (const auto& [head, end] : modules) {
-    auto fd = std::make_unique<UniqueFd>(
-        open(memory.file_of(*head).c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
-    if (!*fd) continue;
+    auto file = memory.open_file(*head);
+    if (!file) continue;
+    auto fd = std::make_unique<UniqueFd>(std::move(file->fd));
     Dwfl_Module* module = dwfl_report_module(state_->dwfl.get(), head->path.c_str(), head->begin, end);
     void** own = nullptr;
     if (!module || !dwfl_module_info(module, &own, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr))

@@ -140,7 +140,7 @@ class LoadedBpfSource final : public BpfSource {
 
   void set_python(std::uint32_t tgid, const std::vector<std::byte>* layout) override {
     int map = bpf_map__fd(skeleton_->maps.pythons);
-    if (layout)
+    if (layout && layout->size() == bpf_map__value_size(skeleton_->maps.pythons))
       bpf_map_update_elem(map, &tgid, layout->data(), BPF_ANY);
     else
       bpf_map_delete_elem(map, &tgid);

@@ -50,7 +50,7 @@ class LoadedFaultSource final : public FaultSource {
 
   int fd() const override { return ring_buffer__epoll_fd(ring_.get()); }
 
-  Status drain(const std::function<void(wire::Fault)>& sink, MonoTime now) override {
+  Status drain(const Sink& sink, MonoTime now) override {
     now_ = now;
     if (auto ok = keep_to_budget(); !ok) return ok;
     sink_ = &sink;
@@ -63,9 +63,9 @@ class LoadedFaultSource final : public FaultSource {
   Nanos next_look() const override { return budget_->next_look(); }
   double watched_share() const override { return budget_->watched_share(); }
 
-  Status set_python(std::uint32_t tgid, const wire::PythonLayout& layout) override {
-    auto value = wire::encode(layout);
-    if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.pythons), &tgid, value.data(), BPF_ANY) != 0)
+  Status set_python(std::uint32_t tgid, std::span<const std::byte> layout) override {
+    if (layout.size() != bpf_map__value_size(skeleton_->maps.pythons)) return Ok{};  // no layout
+    if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.pythons), &tgid, layout.data(), BPF_ANY) != 0)
       return Error::from_errno(
           fmt::format("telling the page-fault program of the Python in process {}", tgid));
     return Ok{};
@@ -90,7 +90,6 @@ class LoadedFaultSource final : public FaultSource {
         for (__u64 n : per_cpu) sum += n;
       ++reason;
     }
-    if (undecodable_) out["undecodable"] = undecodable_;
     return out;
   }
 
@@ -201,11 +200,7 @@ class LoadedFaultSource final : public FaultSource {
     // To unwind what waits may take long, and faults go on meanwhile.
     constexpr std::uint64_t kChecked = 32;
     if (++source.records_ % kChecked == 0 && source.budget_->watching()) (void)source.keep_to_budget();
-    auto fault = wire::decode_fault({static_cast<const std::byte*>(data), size}, source.options_.units);
-    if (!fault)
-      ++source.undecodable_;
-    else if (source.sink_)
-      (*source.sink_)(*std::move(fault));
+    if (source.sink_) (*source.sink_)({static_cast<const std::byte*>(data), size});
     return 0;
   }
 
@@ -214,8 +209,7 @@ class LoadedFaultSource final : public FaultSource {
   bpf_program* program_ = nullptr;  // the one that this kernel takes
   Ring ring_;
   std::vector<Link> links_;
-  const std::function<void(wire::Fault)>* sink_ = nullptr;
-  std::uint64_t undecodable_ = 0;
+  const Sink* sink_ = nullptr;
   std::uint64_t records_ = 0;  // since the last pace()
   MonoTime next_pace_{}, now_{};
   std::optional<FaultBudget> budget_;

@@ -37,13 +37,16 @@ class FaultSource {
   virtual Status begin(MonoTime now) = 0;
   /// Becomes readable when records should be read at once; others wait for the next look.
   virtual int fd() const = 0;
-  /// Hands all waiting records to `sink`, and keeps to the budget. Call it again within next_look().
-  virtual Status drain(const std::function<void(wire::Fault)>& sink, MonoTime now) = 0;
+  /// Hands all waiting records to `sink`, as wire::decode_fault() takes them, and keeps to the budget. Call
+  /// it again within next_look().
+  using Sink = std::function<void(std::span<const std::byte> record)>;
+  virtual Status drain(const Sink& sink, MonoTime now) = 0;
   virtual Nanos next_look() const = 0;
   /// Part of the time since begin() in which faults were looked at: 1 unless the budget ran out.
   virtual double watched_share() const = 0;
   /// The frames of this process, and of children that it forks, are read from now on.
-  virtual Status set_python(std::uint32_t tgid, const wire::PythonLayout& layout) = 0;
+  /// `layout`: a wire::PythonLayout, encoded.
+  virtual Status set_python(std::uint32_t tgid, std::span<const std::byte> layout) = 0;
   /// What it holds of its own (anonymous, shared, swapped): from there on its growth is counted.
   virtual Status set_baseline(std::uint32_t tgid, Bytes resident) = 0;
   /// By reason, since open().

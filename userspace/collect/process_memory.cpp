@@ -2,6 +2,9 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -13,7 +16,7 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kMostMappings = 65536;
+constexpr std::size_t kMostMappings = 65536, kMostMaps = kMostMappings * 256;
 
 bool take_hex(std::string_view& text, std::uint64_t& value) {
   auto [end, err] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
@@ -72,22 +75,53 @@ ProcessMemory::ProcessMemory(const Roots& roots, std::uint32_t pid)
     : dir_(fmt::format("{}/{}", roots.proc(), pid)), pid_(pid) {}
 
 Result<std::vector<Mapping>> ProcessMemory::maps() const {
-  Look look;
-  auto text = read_file_at(AT_FDCWD, (dir_ + "/maps").c_str(), kMostMappings * 256);
-  if (!text) return Error::from_errno(fmt::format("reading the mappings of process {}", pid_));
-  return parse_maps(*text);
+  UniqueFd fd(open((dir_ + "/maps").c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text, part(4096, '\0');
+  for (ssize_t n = fd ? 1 : -1; n != 0 && text.size() < kMostMaps;) {
+    if (n > 0) {
+      Look look;
+      n = ::read(fd.get(), part.data(), part.size());
+    }
+    if (n < 0) return Error::from_errno(fmt::format("reading the mappings of process {}", pid_));
+    text.append(part, 0, static_cast<std::size_t>(n));
+  }
+  return parse_maps(text);
 }
 
-std::string ProcessMemory::file_of(const Mapping& mapping) const {
-  return fmt::format("{}/map_files/{:x}-{:x}", dir_, mapping.begin, mapping.end);
-}
+namespace {
 
-std::optional<ProcessMemory::File> ProcessMemory::open_file(const Mapping& mapping) const {
-  Look look;  // a link below map_files is looked up in the address space
-  UniqueFd fd(open(file_of(mapping).c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+// Asked what it is before it is opened: that would arm a watchdog, rewind a tape, wait for a FIFO's writer.
+std::optional<ProcessMemory::File> open_regular(const UniqueFd& found, std::optional<std::uint32_t> owner) {
+  struct stat about {};
+  if (!found || fstat(found.get(), &about) != 0 || !S_ISREG(about.st_mode)) return std::nullopt;
+  if (owner && about.st_uid != *owner && about.st_uid != 0) return std::nullopt;
+  UniqueFd fd(open(fmt::format("/proc/self/fd/{}", found.get()).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return std::nullopt;
   std::string path = fmt::format("/proc/self/fd/{}", fd.get());
-  return File{std::move(fd), std::move(path)};
+  return ProcessMemory::File{std::move(fd), std::move(path)};
+}
+
+}  // namespace
+
+std::optional<ProcessMemory::File> ProcessMemory::open_file(const Mapping& mapping) const {
+  std::string path = fmt::format("{}/map_files/{:x}-{:x}", dir_, mapping.begin, mapping.end);
+  UniqueFd found;
+  {
+    Look look;  // the link is looked up in the address space
+    found.reset(open(path.c_str(), O_PATH | O_CLOEXEC));
+  }
+  return open_regular(found, std::nullopt);
+}
+
+std::optional<ProcessMemory::File> ProcessMemory::open_in_root(const std::string& path,
+                                                               std::uint32_t owner) const {
+  UniqueFd root(open((dir_ + "/root").c_str(), O_PATH | O_CLOEXEC));
+  open_how how{};
+  how.flags = O_PATH | O_CLOEXEC;
+  how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+  if (!root) return std::nullopt;
+  return open_regular(
+      UniqueFd(static_cast<int>(syscall(SYS_openat2, root.get(), path.c_str(), &how, sizeof(how)))), owner);
 }
 
 bool ProcessMemory::read(std::uint64_t address, std::span<std::byte> to) const {
@@ -98,7 +132,17 @@ bool ProcessMemory::read(std::uint64_t address, std::span<std::byte> to) const {
          static_cast<ssize_t>(to.size());
 }
 
+std::optional<ProcessMemory::File> ProcessMemory::open_of_machine(const std::string& path) const {
+  return open_regular(UniqueFd(open(path.c_str(), O_PATH | O_CLOEXEC)), 0);
+}
+
+std::optional<ProcStatus> ProcessMemory::status() const {
+  auto text = read_file_at(AT_FDCWD, (dir_ + "/status").c_str(), 16384);
+  return text ? std::optional(parse_status(*text)) : std::nullopt;
+}
+
 std::optional<ProcessMemory::Page> ProcessMemory::page_at(std::uint64_t address) const {
+  Look look;
   if (!pagemap_) pagemap_.reset(open((dir_ + "/pagemap").c_str(), O_RDONLY | O_CLOEXEC));
   std::uint64_t entry = 0;
   auto page = address / static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));

@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "base/units.h"
+#include "collect/procfs.h"
 #include "collect/roots.h"
 
 namespace oomcast {
@@ -46,17 +47,24 @@ class ProcessMemory {
   ProcessMemory(const Roots& roots, std::uint32_t pid);
 
   std::uint32_t pid() const { return pid_; }
-  /// At most 65,536 mappings. Error: gone, or not allowed.
+  /// At most 65,536 mappings; each read of some 60 is a look. Error: gone, or not allowed.
   Result<std::vector<Mapping>> maps() const;
-  /// Where the mapped file can be opened, whatever its name, its mount namespace, and whether it still has a
-  /// name.
-  std::string file_of(const Mapping& mapping) const;
-  /// The mapped file, and its name as long as that is open.
+  /// The mapped file, whatever its name, its mount namespace, and whether it still has a name; and a name by
+  /// which it is found as long as it is open. nullopt: it is no regular file, or gone. What a process has
+  /// mapped may be a device, and to open one can be to use it.
   struct File {
     UniqueFd fd;
     std::string path;
   };
   std::optional<File> open_file(const Mapping& mapping) const;
+  /// A file by its name in the process's own root: a regular one, of this owner or root, reached without a
+  /// link. nullopt: there is none.
+  std::optional<File> open_in_root(const std::string& path, std::uint32_t owner) const;
+
+  /// A file of the machine itself, by a name that no process chose.
+  std::optional<File> open_of_machine(const std::string& path) const;
+  /// nullopt: it is gone.
+  std::optional<ProcStatus> status() const;
 
   /// All of `to` from `address`; false: not readable, or gone. One system call.
   bool read(std::uint64_t address, std::span<std::byte> to) const;

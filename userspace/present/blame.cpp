@@ -201,6 +201,11 @@ std::vector<std::string> doubts_of(const BlameReport& report) {
   if (report.unnamed_frames)
     out.push_back(
         fmt::format("{} of {} frames have no function's name", report.unnamed_frames, report.frames));
+  for (const std::string& who : report.unread)
+    out.push_back(
+        fmt::format("the files or the memory of {} could not be read in time, or not at all: only its "
+                    "growth is known",
+                    escape_for_terminal(who)));
   for (const auto& [reason, count] : report.lost)
     if (count) out.push_back(fmt::format("{} samples lost: {}", count, reason));
   return out;
@@ -330,6 +335,8 @@ std::string to_json(const BlameReport& report, const ClockMap& clock, MonoTime n
          {"python", p.python.empty() ? Json(nullptr) : Json(to_valid_utf8(p.python))},
          {"sites", std::move(sites)}});
   }
+  Json unread = Json::array();
+  for (const std::string& who : report.unread) unread.push_back(text(who));
   Json lost = Json::object();
   for (const auto& [reason, count] : report.lost) lost[reason] = count;
   Json out = {{"type", "blame"},
@@ -348,6 +355,7 @@ std::string to_json(const BlameReport& report, const ClockMap& clock, MonoTime n
               {"python_misplaced", report.misplaced_python},
               {"frames", report.frames},
               {"frames_unnamed", report.unnamed_frames},
+              {"unread", std::move(unread)},
               {"lost", std::move(lost)}};
   return dump(out) + "\n";
 }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "fixture_tree.h"
 
 namespace oomcast {
@@ -9,13 +11,20 @@ namespace {
 
 struct Fixture {
   FixtureTree tree;
+  int page_tables_mib = 1;
   std::map<std::uint32_t, Bytes> baselines;
-  Blame blame{[this] {
+  std::set<std::uint32_t> read;
+  Blame blame;
+  explicit Fixture(std::unordered_set<std::uint32_t> unread = {}) : blame(config_with(std::move(unread))) {}
+
+  Blame::Config config_with(std::unordered_set<std::uint32_t> unread) {
     Blame::Config config;
     config.roots = tree.roots();
+    config.unread = std::move(unread);
+    config.on_read = [this](std::uint32_t pid) { read.insert(pid); };
     config.on_baseline = [this](std::uint32_t pid, Bytes resident) { baselines[pid] = resident; };
     return config;
-  }()};
+  }
 
   void process(int pid, int anon_mib, int own_mib) {
     std::string dir = "proc/" + std::to_string(pid);
@@ -24,8 +33,10 @@ struct Fixture {
                    " (python3) S 1 1 1 0 -1 4194560 120 0 3 0 5 7 0 0 20 0 9 0 173001 3133440 427 "
                    "18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0\n");
     auto kib = [](int mib) { return std::to_string(mib * 1024); };
-    tree.write(dir + "/status", "Name:\tpython3\nTgid:\t7\nPid:\t7\nRssAnon:\t" + kib(anon_mib) +
-                                    " kB\nRssFile:\t0 kB\nRssShmem:\t0 kB\nVmSwap:\t0 kB\n");
+    tree.write(dir + "/status",
+               "Name:\tpython3\nTgid:\t7\nPid:\t7\nRssAnon:\t" + kib(anon_mib) +
+                   " kB\nRssFile:\t0 kB\nRssShmem:\t0 kB\nVmSwap:\t0 kB\nVmLck:\t0 kB\nVmPTE:\t" +
+                   kib(page_tables_mib) + " kB\n");
     tree.write(dir + "/smaps_rollup", "1000-2000 ---p 00000000 00:00 0 [rollup]\nRss: " + kib(anon_mib) +
                                           " kB\nPrivate_Clean: 0 kB\nPrivate_Dirty: " + kib(own_mib) +
                                           " kB\n");
@@ -36,6 +47,32 @@ struct Fixture {
     blame.begin();
   }
 };
+
+TEST(Blame, whose_page_tables_are_large_is_not_walked) {
+  Fixture f;
+  f.page_tables_mib = 33;
+  f.process(7, 100, 100);
+  f.begin_with({7});
+  f.process(7, 130, 130);
+  f.blame.end();
+  BlameReport report = f.blame.finish(Seconds(1));
+  EXPECT_EQ(report.processes.front().grown_anon, MiB(30));
+  EXPECT_EQ(report.processes.front().grown_uss, std::nullopt);
+}
+
+TEST(Blame, of_what_may_not_be_read_only_the_counters_count) {
+  Fixture f({7});
+  f.process(7, 100, 100);
+  f.process(8, 100, 100);
+  f.begin_with({7, 8});
+  f.process(7, 130, 130);
+  f.blame.end();
+  BlameReport report = f.blame.finish(Seconds(1));
+  EXPECT_EQ(report.processes.front().grown_anon, MiB(30));
+  EXPECT_EQ(report.processes.front().grown_uss, std::nullopt);
+  EXPECT_EQ(report.unread, std::vector<std::string>{"python3[7]"});
+  EXPECT_EQ(f.read, std::set<std::uint32_t>{8});
+}
 
 TEST(Blame, growth_is_what_came_between_the_beginning_and_the_end_of_the_window) {
   Fixture f;

@@ -1,0 +1,204 @@
+"""What a tenant has in a process ends, bloats or misleads nobody who blames: what reads it can be lost."""
+
+import ctypes
+import os
+import shutil
+import stat
+import struct
+import subprocess
+
+import lib
+from blame_hostile import Blame, functions, names_culprit, of_pid, python
+from hostile import elf
+from lib import MiB, case
+
+IN_OPEN = 0x20
+NOBODY = 65534
+
+
+class Opens:
+    """Whether anybody opens a file: the kernel's own word for it."""
+
+    def __init__(self, t, path):
+        libc = ctypes.CDLL(None, use_errno=True)
+        self.fd = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        if self.fd < 0 or libc.inotify_add_watch(self.fd, os.fsencode(path), IN_OPEN) < 0:
+            t.skip(f"no inotify: {os.strerror(ctypes.get_errno())}")
+        t.later(os.close, self.fd)
+
+    def seen(self):
+        try:
+            return len(os.read(self.fd, 65536)) // 16
+        except BlockingIOError:
+            return 0
+
+
+class Memory:
+    """The most that blame and what it started were resident."""
+
+    def __init__(self, pid):
+        self.pid, self.most = pid, 0
+
+    def look(self):
+        pids = [self.pid]
+        for pid in pids:
+            try:
+                with open(f"/proc/{pid}/task/{pid}/children") as f:
+                    pids += map(int, f.read().split())
+            except OSError:
+                pass
+        self.most = max(self.most, sum(lib.status_bytes(pid, "VmRSS") or 0 for pid in pids))
+
+
+def tenant(t, text, group=None):
+    """A Python program of nobody's: `text` sees `culprit()`, which grows, and says ready when it is."""
+    drop = f"os.setresgid({NOBODY}, {NOBODY}, {NOBODY})\nos.setresuid({NOBODY}, {NOBODY}, {NOBODY})\n"
+    child, _ = python(t, group, drop + text)
+    return child
+
+
+def open_folder(t):
+    folder = t.folder()
+    folder.chmod(0o777)
+    return folder
+
+
+@case(vm="never", limit_s=60, tier="gate")
+def a_file_that_ends_its_reader_costs_the_names_of_that_process_alone(t):
+    """BCC divides by the size of a symbol: 0 here. What is named python is looked into when it is first seen."""
+    group = t.cgroup()
+    path = open_folder(t) / "a.out"
+    body, _ = elf(8192, entsize=0)
+    path.write_bytes(body)
+    path.chmod(0o755)
+    hostile = t.start(group, "maps_first", path)
+    hostile.wait_for("ready")
+    healthy, _ = python(t, group, "tell('ready')\nos.read(0, 1)\nculprit()\ntell('grown')\nos.read(0, 1)\n")
+    blame = Blame(t, "--cgroup", group.path)
+    for child in hostile, healthy:
+        child.go()
+        child.wait_for("grown")
+    report = blame.report()
+    t.equal("processes that could not be looked at", report["unread"], [f"maps_first[{hostile.pid}]"])
+    names_culprit(t, report, of_pid(report, healthy.pid))
+    grown = of_pid(report, hostile.pid)["grown_bytes"] / (64 * MiB)
+    t.check(0.9 < grown < 1.1, f"what could not be looked at grew by {grown:.2f} of what it did")
+
+
+@case(vm="never", limit_s=60)
+def a_build_id_of_sixteen_thousand_bytes(t):
+    folder = open_folder(t)
+    library, source = folder / "library.so", folder / "library.c"
+    source.write_text("void run(void (*f)(void)) { f(); }")
+    long_id = f"-Wl,--build-id=0x{'41' * 16000}"
+    made = shutil.which("gcc") and subprocess.run(["gcc", "-shared", "-fPIC", long_id, source, "-o", library],
+                                                  capture_output=True)
+    if not made or made.returncode:
+        t.skip("no compiler here")
+    child = tenant(t, f"library = ctypes.CDLL({str(library)!r})\ntell('ready')\nos.read(0, 1)\n"
+                   "library.run(ctypes.CFUNCTYPE(None)(culprit))\ntell('grown')\nos.read(0, 1)\n")
+    blame = Blame(t, "--pid", child.pid)
+    child.go()
+    child.wait_for("grown")
+    report = blame.report()
+    names_culprit(t, report, of_pid(report, child.pid))
+    t.check("run" in functions(of_pid(report, child.pid)), "the library's function is not named")
+    t.equal("processes that could not be looked at", report["unread"], [])
+
+
+@case(vm="never", limit_s=60)
+def a_map_of_four_gigabytes_of_nothing(t):
+    child = tenant(t, "tell('ready')\nos.read(0, 1)\n"
+                   "with open(f'/tmp/perf-{os.getpid()}.map', 'w') as f:\n    f.truncate(4 << 30)\n"
+                   "code = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)\n"
+                   # mov [rdi+rax], al; add rax, 4096; cmp rax, rsi; jb; ret
+                   "code.write(bytes.fromhex('31c0880407480500100000 4839f072f2c3'.replace(' ', '')))\n"
+                   "at = ctypes.addressof(ctypes.c_char.from_buffer(code))\n"
+                   "memory = mmap.mmap(-1, 64 << 20)\n"
+                   "ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t)(at)(\n"
+                   "    ctypes.addressof(ctypes.c_char.from_buffer(memory)), 64 << 20)\n"
+                   "tell('grown')\nos.read(0, 1)\n")
+    t.later(lambda: os.path.exists(f"/tmp/perf-{child.pid}.map") and os.unlink(f"/tmp/perf-{child.pid}.map"))
+    blame = Blame(t, "--pid", child.pid)
+    memory = Memory(blame.process.pid)
+    child.go()
+    child.wait_for("grown")
+    for _ in range(20):
+        memory.look()
+        lib.pause(0.05, "its memory over time")
+    report = blame.report()
+    t.check(0.9 < of_pid(report, child.pid)["grown_bytes"] / (64 * MiB) < 1.1, "its growth is wrong")
+    t.check(memory.most < 100 * MiB, f"blame had {memory.most / MiB:.0f} MiB")
+
+
+@case(vm="never", limit_s=60, tier="gate")
+def nothing_is_opened_that_a_tenant_only_names(t):
+    """By a debug link, by what stands where a deleted library was, by mapping a device, by a link for a perf map."""
+    secret_folder, folder = t.folder(), open_folder(t)
+    secret = secret_folder / "secret"
+    secret.write_text("of root alone")
+    secret.chmod(0o600)
+    device = folder / "python-device"
+    os.mknod(device, stat.S_IFCHR | 0o666, os.makedev(1, 5))  # zero
+    device.chmod(0o666)
+    library, source, link = folder / "library.so", folder / "library.c", folder / "link"
+    source.write_text("void run(void (*f)(void)) { f(); }")
+    name = os.path.relpath(secret, folder).encode()
+    link.write_bytes(name + bytes(4 - len(name) % 4) + struct.pack("<I", 0))
+    for command in (["gcc", "-s", "-shared", "-fPIC", source, "-o", library],
+                    ["objcopy", "--add-section", f".gnu_debuglink={link}", library]):
+        if not shutil.which(command[0]) or subprocess.run(command, capture_output=True).returncode:
+            t.skip("no compiler here")
+    opens = [(what, Opens(t, what)) for what in (secret, device)]
+    child = tenant(t, f"library = ctypes.CDLL({str(library)!r})\nos.unlink({str(library)!r})\n"
+                   f"os.symlink({str(secret)!r}, {str(library) + ' (deleted)'!r})\n"
+                   f"os.symlink({str(secret)!r}, {str(library)!r})\n"
+                   f"os.symlink({str(secret)!r}, f'/tmp/perf-{{os.getpid()}}.map')\n"
+                   f"device = os.open({str(device)!r}, os.O_RDWR)\n"
+                   "mapped = mmap.mmap(device, 4096, prot=mmap.PROT_READ | mmap.PROT_EXEC, flags=mmap.MAP_PRIVATE)\n"
+                   "tell('ready')\nos.read(0, 1)\n"
+                   "library.run(ctypes.CFUNCTYPE(None)(culprit))\ntell('grown')\nos.read(0, 1)\n")
+    t.later(lambda: os.path.islink(f"/tmp/perf-{child.pid}.map") and os.unlink(f"/tmp/perf-{child.pid}.map"))
+    for what, opened in opens:
+        opened.seen()  # that it mapped the device itself
+    blame = Blame(t, "--pid", child.pid)
+    child.go()
+    child.wait_for("grown")
+    report = blame.report()
+    names_culprit(t, report, of_pid(report, child.pid))
+    for what, opened in opens:
+        t.equal(f"times that somebody opened {what.name}", opened.seen(), 0)
+
+
+@case(vm="never", limit_s=60)
+def a_lock_that_is_always_held_is_not_waited_for(t):
+    group = t.cgroup()
+    t.needs_memory(1024 * MiB)
+    holder = t.start(group, "holds_lock", "256M", 64)
+    holder.wait_for("ready")
+    holder.go()
+    healthy, _ = python(t, group, "tell('ready')\nos.read(0, 1)\nculprit()\ntell('grown')\nos.read(0, 1)\n")
+    blame = Blame(t, "--cgroup", group.path)
+    healthy.go()
+    healthy.wait_for("grown")
+    report = blame.report()
+    names_culprit(t, report, of_pid(report, healthy.pid))
+
+
+@case(vm="never", limit_s=60)
+def what_reads_others_memory_has_few_rights(t):
+    child, _ = python(t, None, "tell('ready')\nos.read(0, 1)\n")
+    blame = Blame(t, "--pid", child.pid)
+    with open(f"/proc/{blame.process.pid}/task/{blame.process.pid}/children") as f:
+        readers = f.read().split()
+    t.equal("processes that blame has started", len(readers), 1)
+    with open(f"/proc/{readers[0]}/status") as f:
+        status = dict(line.split(":\t", 1) for line in f.read().splitlines() if ":\t" in line)
+    allowed = sum(1 << bit for bit in (2, 19, 40))  # DAC_READ_SEARCH, SYS_PTRACE, CHECKPOINT_RESTORE
+    for field in "CapEff", "CapPrm", "CapBnd":
+        t.equal(f"{field} beyond what it needs", int(status[field], 16) & ~allowed, 0)
+    t.equal("NoNewPrivs", status["NoNewPrivs"].strip(), "1")
+    blame.report()
+    t.check(lib.wait_until(lambda: not os.path.exists(f"/proc/{readers[0]}"), 5), "it is still there after the end")
+
+

@@ -1,0 +1,93 @@
+#include "blame/report_bytes.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace oomcast {
+namespace {
+
+BlameReport report() {
+  BlameReport out;
+  out.window = Seconds(2.5);
+  out.grown = MiB(7);
+  out.watched_share = 0.5;
+  out.samples = 3;
+  out.frames = 9;
+  out.unread = {"evil[9]"};
+  BlameProcess& p = out.processes.emplace_back();
+  p.process.id = {7, 12345};
+  p.process.comm = "a\nb";
+  p.process.cmdline = Arguments({"python3", "", "train.py"});
+  p.process.cmdline_source = CmdlineSource::shown;
+  p.process.uid = 1000;
+  p.process.cgroup = std::make_shared<CgroupRef>(CgroupRef{{Hierarchy::v1, 99}, "/docker/abc", {}});
+  p.after = ProcessLevel{MiB(3), MiB(1), MiB(2), std::nullopt, {}, 17};
+  p.grown_anon = MiB(7);
+  p.grown_uss = MiB(-1);
+  p.python = "CPython 3.11.2";
+  p.role.kind = ProcessRole::Kind::worker;
+  p.role.of = 6;
+  p.sites.push_back({{{Frame::Kind::native, "main", "a.out", {}}, {Frame::Kind::python, "load", "t.py", 31}},
+                     MiB(7),
+                     MiB(9),
+                     3});
+  return out;
+}
+
+TEST(ReportBytes, a_report_comes_back_as_it_was) {
+  BlameReport in = report();
+  auto out = decode_report(encode_report(in));
+  ASSERT_TRUE(out);
+  EXPECT_EQ(out->window, in.window);
+  EXPECT_EQ(out->grown, in.grown);
+  EXPECT_EQ(out->watched_share, in.watched_share);
+  EXPECT_EQ(out->unread, in.unread);
+  ASSERT_EQ(out->processes.size(), 1u);
+  const BlameProcess &a = in.processes[0], &b = out->processes[0];
+  EXPECT_EQ(b.process.id, a.process.id);
+  EXPECT_EQ(b.process.comm, a.process.comm);
+  EXPECT_EQ(b.process.cmdline, a.process.cmdline);
+  EXPECT_EQ(b.process.cmdline_source, a.process.cmdline_source);
+  EXPECT_EQ(b.process.uid, a.process.uid);
+  EXPECT_EQ(b.process.ns_pid, std::nullopt);
+  ASSERT_TRUE(b.process.cgroup);
+  EXPECT_EQ(b.process.cgroup->id, a.process.cgroup->id);
+  EXPECT_EQ(b.process.cgroup->path, a.process.cgroup->path);
+  EXPECT_EQ(b.before.has_value(), false);
+  EXPECT_EQ(b.after->uss, a.after->uss);
+  EXPECT_EQ(b.after->faults, a.after->faults);
+  EXPECT_EQ(b.grown_uss, a.grown_uss);
+  EXPECT_EQ(b.role.of, a.role.of);
+  ASSERT_EQ(b.sites.size(), 1u);
+  EXPECT_EQ(b.sites[0].stack, a.sites[0].stack);
+  EXPECT_EQ(b.sites[0].touched, a.sites[0].touched);
+}
+
+TEST(ReportBytes, whatever_is_cut_off_or_changed_makes_no_report_or_a_sane_one) {
+  const std::string whole = encode_report(report());
+  for (std::size_t size = 0; size < whole.size(); ++size) EXPECT_FALSE(decode_report(whole.substr(0, size)));
+  EXPECT_FALSE(decode_report(whole + "x"));
+  for (std::size_t at = 0; at < whole.size(); ++at)
+    for (char to : {'\0', '\1', '\x7f', '\xff'}) {
+      std::string changed = whole;
+      changed[at] = to;
+      auto out = decode_report(changed);
+      if (!out) continue;
+      EXPECT_GE(out->window.count(), 0);
+      for (const BlameProcess& p : out->processes) {
+        EXPECT_LE(p.role.kind, ProcessRole::Kind::worker);
+        for (const BlameSite& site : p.sites)
+          for (const Frame& frame : site.stack) EXPECT_LE(frame.kind, Frame::Kind::python);
+      }
+    }
+}
+
+TEST(ReportBytes, a_number_that_overflows_sums_is_refused) {
+  BlameReport in = report();
+  in.processes[0].grown_anon = {std::numeric_limits<std::int64_t>::max()};
+  EXPECT_FALSE(decode_report(encode_report(in)));
+}
+
+}  // namespace
+}  // namespace oomcast

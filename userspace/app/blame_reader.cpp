@@ -1,0 +1,308 @@
+#include "app/blame_reader.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <utility>
+
+#include "app/child_process.h"
+#include "app/privileges.h"
+#include "base/clock.h"
+#include "blame/report_bytes.h"
+#include "collect/cgroupfs.h"
+#include "collect/process_memory.h"
+#include "wire/fault.h"
+
+namespace oomcast {
+namespace {
+
+// Two processes of one binary: no layout crosses a version.
+enum What : std::uint32_t { kLeaveOut, kNote, kBegin, kFault, kLook, kEnd, kFinish };  // asked
+enum Said : std::uint32_t { kDone, kLooksAt, kPython, kBaseline, kReport, kUndecodable };
+struct Request {
+  std::uint32_t what = 0, pid = 0;
+  double share = 0, window = 0;
+};
+struct Reply {
+  std::uint32_t said = 0, pid = 0;
+  std::int64_t bytes = 0;
+};
+constexpr std::size_t kPart = 32 << 10;
+constexpr std::size_t kMostMessage = 64 << 10;
+constexpr rlim_t kMostData = 512 << 20;
+constexpr int kMostSocket = 1 << 20;
+
+template <typename Head>
+std::string message(const Head& head, std::span<const std::byte> payload = {}) {
+  std::string out(reinterpret_cast<const char*>(&head), sizeof(head));
+  return out.append(reinterpret_cast<const char*>(payload.data()), payload.size());
+}
+
+/// The other side of it.
+class Server {
+ public:
+  Server(const std::string& root, int socket)
+      : roots_{root}, procfs_(roots_), fs_(CgroupFs::open(roots_)), socket_(socket) {
+    config_.roots = roots_;
+    config_.on_python = [this](std::uint32_t pid, const wire::PythonLayout& layout) {
+      say({kPython, pid, 0}, wire::encode(layout));
+    };
+    config_.on_baseline = [this](std::uint32_t pid, Bytes resident) {
+      say({kBaseline, pid, resident.count});
+    };
+    config_.on_read = [this](std::uint32_t pid) {
+      if (std::exchange(looks_at_, pid) != pid) say({kLooksAt, pid, 0});
+    };
+    config_.cgroup_of = [this](std::uint32_t pid) { return cgroup_of(pid); };
+    units_ = {sysconf(_SC_PAGESIZE), 1'000'000'000 / sysconf(_SC_CLK_TCK)};
+  }
+
+  int serve() {
+    std::vector<std::byte> in(kMostMessage);
+    for (;;) {
+      ssize_t n = recv(socket_, in.data(), in.size(), 0);
+      if (n < static_cast<ssize_t>(sizeof(Request))) return n == 0 ? 0 : 1;
+      Request request;
+      std::memcpy(&request, in.data(), sizeof(request));
+      answer(request, std::span(in).subspan(sizeof(request), static_cast<std::size_t>(n) - sizeof(request)));
+      if (request.what != kFault) say({kDone, request.what, 0});
+    }
+  }
+
+ private:
+  void answer(const Request& request, std::span<const std::byte> payload) {
+    if (request.what == kLeaveOut) {
+      config_.unread.insert(request.pid);
+      return;
+    }
+    if (!blame_) blame_.emplace(config_);
+    switch (request.what) {
+      case kNote:
+        return blame_->note(request.pid);
+      case kBegin:
+        return blame_->begin();
+      case kFault:
+        if (auto fault = wire::decode_fault(payload, units_))
+          blame_->add(*fault);
+        else
+          say({kUndecodable, 0, 0});
+        return;
+      case kLook:
+        return blame_->look(request.share);
+      case kEnd:
+        return blame_->end();
+      case kFinish:
+        return report(blame_->finish(Seconds(request.window), request.share));
+      default:
+        break;
+    }
+  }
+
+  void report(const BlameReport& report) {
+    std::string bytes = encode_report(report);
+    auto all = std::as_bytes(std::span(bytes));
+    for (std::size_t at = 0; at < all.size(); at += kPart)
+      say({kReport, 0, 0}, all.subspan(at, std::min(kPart, all.size() - at)));
+  }
+
+  CgroupPtr cgroup_of(std::uint32_t pid) {
+    if (!fs_) return nullptr;
+    auto shown = procfs_.read_cgroup(pid, fs_->mount().hierarchy);
+    auto path = shown && *shown ? fs_->mount().from_proc_path((*shown)->path) : std::nullopt;
+    auto entry = path ? fs_->lookup(*path) : Result<CgroupEntry>(Error{});
+    if (!entry) return nullptr;
+    return std::make_shared<CgroupRef>(CgroupRef{entry->id, entry->path, name_cgroup(entry->path)});
+  }
+
+  void say(const Reply& reply, std::span<const std::byte> payload = {}) {
+    std::string bytes = message(reply, payload);
+    if (send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0) _exit(1);  // nobody listens any more
+  }
+
+  Roots roots_;
+  ProcFs procfs_;
+  Result<CgroupFs> fs_;
+  int socket_;
+  wire::Units units_;
+  Blame::Config config_;
+  std::optional<Blame> blame_;
+  std::uint32_t looks_at_ = 0;
+};
+
+}  // namespace
+
+BlameReader::BlameReader(std::string root, std::string oom_score_adj, Events events)
+    : root_(std::move(root)), oom_score_adj_(std::move(oom_score_adj)), events_(std::move(events)) {}
+
+BlameReader::~BlameReader() {
+  stop();
+  for (pid_t pid : ending_) (void)reap_within(pid, kLongestLook);
+}
+
+void BlameReader::stop() {
+  ours_.reset();
+  if (pid_ > 0) {
+    kill(pid_, SIGKILL);
+    if (waitpid(pid_, nullptr, WNOHANG) == 0) ending_.push_back(pid_);
+  }
+  pid_ = -1;
+}
+
+Status BlameReader::start(const std::vector<std::uint32_t>& unread) {
+  stop();
+  int fds[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0)
+    return Error::from_errno("making a socket for the process that reads others' memory");
+  ours_.reset(fds[0]);
+  UniqueFd theirs(fds[1]);
+  for (int fd : fds) setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &kMostSocket, sizeof(kMostSocket));
+  fcntl(ours_.get(), F_SETFL, O_NONBLOCK);
+  queue_.clear();
+  report_.clear();
+  queued_bytes_ = unanswered_ = 0;
+  looking_ = lost_ = false;
+  looked_at_.reset();
+  silent_since_.reset();
+  std::string name = "oomcast", word = "--blame-reader";
+  char* argv[] = {name.data(), word.data(), root_.empty() ? nullptr : root_.data(), nullptr};
+  pid_t parent = getpid();
+  pid_ = fork();
+  if (pid_ == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(0);
+    become_child(oom_score_adj_, theirs.get());
+    rlimit now{}, none{0, 0};
+    getrlimit(RLIMIT_DATA, &now);  // a look that a tracer makes has less already
+    rlim_t data = std::min(now.rlim_max, kMostData);
+    rlimit most{data, data};
+    setrlimit(RLIMIT_DATA, &most);
+    setrlimit(RLIMIT_CORE, &none);
+    execv("/proc/self/exe", argv);
+    _exit(126);
+  }
+  if (pid_ < 0) return Error::from_errno("starting the process that reads others' memory");
+  for (std::uint32_t pid : unread) ask(kLeaveOut, pid);
+  return Ok{};
+}
+
+void BlameReader::ask(std::uint32_t what, std::uint32_t pid, double share, double window) {
+  queue_.push_back(message(Request{what, pid, share, window}));
+  queued_bytes_ += queue_.back().size();
+  ++unanswered_;
+}
+
+void BlameReader::note(std::uint32_t pid) {
+  ask(kNote, pid);
+}
+void BlameReader::begin() {
+  ask(kBegin);
+}
+void BlameReader::end() {
+  ask(kEnd);
+}
+void BlameReader::finish(Seconds window, double watched_share) {
+  ask(kFinish, 0, watched_share, window.count());
+}
+
+void BlameReader::look(double watched_share) {
+  if (std::exchange(looking_, true)) return;
+  ask(kLook, 0, watched_share);
+}
+
+void BlameReader::add(std::span<const std::byte> record) {
+  if (queued_bytes_ + record.size() > kMostQueued || sizeof(Request) + record.size() > kMostMessage) {
+    ++full_;
+    return;
+  }
+  queue_.push_back(message(Request{kFault}, record));
+  queued_bytes_ += queue_.back().size();
+}
+
+void BlameReader::advance(MonoTime now) {
+  if (lost_ || !ours_) return;
+  bool moved = false;
+  std::vector<std::byte> in(kMostMessage);
+  for (ssize_t n; (n = recv(ours_.get(), in.data(), in.size(), 0)) != -1 || errno == EINTR;) {
+    if (n == -1) continue;
+    if (n == 0) {
+      lost_ = true;
+      return;
+    }
+    moved = true;
+    take(std::span(in).first(static_cast<std::size_t>(n)));
+  }
+  while (!queue_.empty()) {
+    const std::string& next = queue_.front();
+    if (send(ours_.get(), next.data(), next.size(), MSG_NOSIGNAL) < 0) {
+      lost_ = lost_ || (errno != EAGAIN && errno != EINTR && errno != ENOBUFS);
+      break;
+    }
+    moved = true;
+    queued_bytes_ -= next.size();
+    queue_.pop_front();
+  }
+  if (idle())
+    silent_since_.reset();
+  else if (moved || !silent_since_)
+    silent_since_ = now;
+  else if (now - *silent_since_ >= kPatience)
+    lost_ = true;
+}
+
+void BlameReader::take(std::span<const std::byte> in) {
+  Reply reply;
+  if (in.size() < sizeof(reply)) return;
+  std::memcpy(&reply, in.data(), sizeof(reply));
+  auto payload = in.subspan(sizeof(reply));
+  switch (reply.said) {
+    case kDone:
+      if (unanswered_ > 0) --unanswered_;
+      if (reply.pid == kLook) looking_ = false;
+      break;
+    case kLooksAt:
+      looked_at_ = reply.pid;
+      break;
+    case kPython:
+      if (events_.on_python) events_.on_python(reply.pid, payload);
+      break;
+    case kBaseline:
+      if (events_.on_baseline && reply.bytes >= 0) events_.on_baseline(reply.pid, Bytes{reply.bytes});
+      break;
+    case kReport:
+      if (report_.size() + payload.size() <= kMostReport)
+        report_.append(reinterpret_cast<const char*>(payload.data()), payload.size());
+      break;
+    case kUndecodable:
+      ++undecodable_;
+      break;
+    default:
+      break;
+  }
+}
+
+std::optional<BlameReport> BlameReader::report() const {
+  return decode_report(report_);
+}
+
+std::map<std::string, std::uint64_t> BlameReader::losses() const {
+  std::map<std::string, std::uint64_t> out;
+  if (full_) out["reader_full"] = full_;
+  if (undecodable_) out["undecodable"] = undecodable_;
+  return out;
+}
+
+int serve_blame(const std::string& root) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // an exec forgets it
+  if (auto refused = keep_reader_privileges(); !refused.empty()) return 1;
+  limit_looks(BlameReader::kLongestLook);
+  return Server(root, STDOUT_FILENO).serve();
+}
+
+}  // namespace oomcast

@@ -1,0 +1,94 @@
+// `oomcast blame` in two processes: one has the kernel's page-fault events and the report, the other one has
+// whatever a stranger can choose.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/unique_fd.h"
+#include "base/units.h"
+#include "blame/blame.h"
+
+namespace oomcast {
+
+/// Blame in a process that can be lost. Files that a process has mapped, its memory, its maps, its perf map:
+/// whatever is read there was chosen by whoever runs it. A parser crashes on it or takes all memory that it
+/// can get, a page of a file system that does not answer never comes, an mmap_lock is held for ever. So it
+/// happens in there, with three capabilities, 512 MiB of data, and a timer of 50 ms for each look at
+/// another's address space (limit_looks()). When it dies or is silent for kPatience, the process that it
+/// looked at is known, and the next one is started without that one.
+class BlameReader {
+ public:
+  static constexpr Nanos kLongestLook = std::chrono::milliseconds(50), kPatience = std::chrono::seconds(5);
+  static constexpr std::size_t kMostQueued = 16 << 20;   // bytes that wait for it
+  static constexpr std::size_t kMostReport = 256 << 20;  // a machine-wide one is some tens of MiB
+  struct Events {
+    std::function<void(std::uint32_t tgid, std::span<const std::byte> layout)> on_python;
+    std::function<void(std::uint32_t tgid, Bytes resident)> on_baseline;
+  };
+
+  /// `root` and `oom_score_adj` are for the process.
+  BlameReader(std::string root, std::string oom_score_adj, Events events);
+  ~BlameReader();
+  BlameReader(const BlameReader&) = delete;
+
+  /// A new one that never looks at `unread`.
+  Status start(const std::vector<std::uint32_t>& unread);
+  // What to do, in this order; as Blame has it. Queued, nothing waits.
+  void note(std::uint32_t pid);
+  void begin();
+  /// A record of FaultSource. One for which there is no room is lost: "reader_full".
+  void add(std::span<const std::byte> record);
+  /// None while the last one is still going on.
+  void look(double watched_share);
+  void end();
+  void finish(Seconds window, double watched_share);
+
+  int fd() const { return ours_.get(); }
+  bool wants_to_write() const { return !queue_.empty(); }
+  /// Sends and takes what it can without waiting.
+  void advance(MonoTime now);
+  /// Everything that was asked for is done.
+  bool idle() const { return queue_.empty() && unanswered_ == 0; }
+  /// It died or is silent. Then start() a new one.
+  bool lost() const { return lost_; }
+  /// The process that it looked at last.
+  std::optional<std::uint32_t> looked_at() const { return looked_at_; }
+  /// After finish(), once it is idle. nullopt: what it said is none.
+  std::optional<BlameReport> report() const;
+  /// By reason.
+  std::map<std::string, std::uint64_t> losses() const;
+
+ private:
+  void ask(std::uint32_t what, std::uint32_t pid = 0, double share = 0, double window = 0);
+  void take(std::span<const std::byte> message);
+  void stop();
+
+  std::string root_, oom_score_adj_;
+  Events events_;
+  UniqueFd ours_;
+  pid_t pid_ = -1;
+  std::vector<pid_t> ending_;  // killed, not yet gone: what hangs in the kernel is not waited for
+  std::deque<std::string> queue_;
+  std::size_t queued_bytes_ = 0, unanswered_ = 0;
+  bool looking_ = false, lost_ = false;
+  std::optional<std::uint32_t> looked_at_;
+  std::optional<MonoTime> silent_since_;  // nullopt: nothing is asked of it
+  std::string report_;
+  std::uint64_t full_ = 0, undecodable_ = 0;
+};
+
+/// The process: `oomcast --blame-reader [ROOT]`, requests on standard output, which is a socket. Returns the
+/// exit code.
+int serve_blame(const std::string& root);
+
+}  // namespace oomcast

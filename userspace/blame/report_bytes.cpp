@@ -1,0 +1,236 @@
+#include "blame/report_bytes.h"
+
+#include <cstring>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include "model/cgroup_name.h"
+
+namespace oomcast {
+namespace {
+
+class Writer {
+ public:
+  static constexpr bool kReads = false;
+  template <typename T>
+  requires std::is_arithmetic_v<T> || std::is_enum_v<T>
+  void operator()(const T& value) { out_.append(reinterpret_cast<const char*>(&value), sizeof(value)); }
+  void operator()(const std::string& text) {
+    (*this)(static_cast<std::uint32_t>(text.size()));
+    out_ += text;
+  }
+  std::string take() { return std::move(out_); }
+
+ private:
+  std::string out_;
+};
+
+// Once something is wrong with the bytes, all that follows reads as nothing.
+class Parser {
+ public:
+  static constexpr bool kReads = true;
+  explicit Parser(std::string_view bytes) : rest_(bytes) {}
+  template <typename T>
+  requires std::is_arithmetic_v<T> || std::is_enum_v<T>
+  void operator()(T& value) {
+    value = T{};
+    if (!has(sizeof(value))) return;
+    if constexpr (std::is_same_v<T, bool>)
+      value = rest_[0] != 0;
+    else
+      std::memcpy(&value, rest_.data(), sizeof(value));
+    rest_.remove_prefix(sizeof(value));
+  }
+  void operator()(std::string& text) {
+    std::size_t size = count();
+    text = rest_.substr(0, size);
+    rest_.remove_prefix(size);
+  }
+  /// Of things of at least a byte each.
+  std::size_t count() {
+    std::uint32_t size = 0;
+    (*this)(size);
+    return has(size) ? size : 0;
+  }
+  void refuse() { good_ = false; }
+  bool good() const { return good_; }
+  bool done() const { return good_ && rest_.empty(); }
+
+ private:
+  bool has(std::size_t size) {
+    good_ = good_ && size <= rest_.size();
+    return good_;
+  }
+  std::string_view rest_;
+  bool good_ = true;
+};
+
+// Each type's fields once, for both ways.
+template <typename A, typename T>
+void pass(A& a, T& value) {
+  a(value);
+}
+
+template <typename A>
+void pass(A& a, Bytes& value) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 56;  // sums of them do not overflow
+  a(value.count);
+  if constexpr (A::kReads)
+    if (value.count < -kMost || value.count > kMost) a.refuse();
+}
+
+template <typename A, typename T>
+void pass(A& a, std::optional<T>& value) {
+  bool is = value.has_value();
+  a(is);
+  if (A::kReads && is) value.emplace();
+  if (value) pass(a, *value);
+}
+
+template <typename A, typename T>
+void pass(A& a, std::vector<T>& values) {
+  if constexpr (A::kReads) {
+    for (std::size_t left = a.count(); left > 0 && a.good(); --left) pass(a, values.emplace_back());
+  } else {
+    a(static_cast<std::uint32_t>(values.size()));
+    for (T& value : values) pass(a, value);
+  }
+}
+
+template <typename A>
+void pass(A& a, Arguments& arguments) {
+  std::string bytes(arguments.bytes());
+  a(bytes);
+  if constexpr (A::kReads) arguments = Arguments::from_bytes(std::move(bytes));
+}
+
+template <typename A>
+void pass(A& a, CgroupPtr& cgroup) {
+  std::optional<CgroupRef> ref;
+  if (cgroup) ref = *cgroup;
+  bool is = ref.has_value();
+  a(is);
+  if (!is) return;
+  if (!ref) ref.emplace();
+  a(ref->id.hierarchy);
+  a(ref->id.inode);
+  a(ref->path);
+  if constexpr (A::kReads) {
+    ref->name = name_cgroup(ref->path);
+    cgroup = std::make_shared<const CgroupRef>(*std::move(ref));
+  }
+}
+
+template <typename A>
+void pass(A& a, ProcessRef& p) {
+  a(p.id.tgid);
+  a(p.id.start_ticks);
+  a(p.comm);
+  pass(a, p.cmdline);
+  pass(a, p.cmdline_source);
+  a(p.cmdline_truncated);
+  pass(a, p.uid);
+  pass(a, p.ppid);
+  pass(a, p.ns_pid);
+  pass(a, p.cgroup);
+}
+
+template <typename A>
+void pass(A& a, ProcessLevel& l) {
+  pass(a, l.anon);
+  pass(a, l.shmem);
+  pass(a, l.uss);
+  pass(a, l.hugetlb);
+  pass(a, l.swap);
+  a(l.faults);
+}
+
+template <typename A>
+void pass(A& a, Frame& f) {
+  a(f.kind);
+  a(f.function);
+  a(f.file);
+  pass(a, f.line);
+}
+
+template <typename A>
+void pass(A& a, BlameSite& s) {
+  pass(a, s.stack);
+  pass(a, s.grown);
+  pass(a, s.touched);
+  a(s.samples);
+}
+
+template <typename A>
+void pass(A& a, ProcessRole& r) {
+  a(r.kind);
+  a(r.what);
+  pass(a, r.of);
+  pass(a, r.rank);
+  a(r.workers);
+}
+
+template <typename A>
+void pass(A& a, BlameProcess& p) {
+  pass(a, p.process);
+  a(p.exited);
+  pass(a, p.before);
+  pass(a, p.after);
+  pass(a, p.grown_anon);
+  pass(a, p.grown_shmem);
+  pass(a, p.grown_uss);
+  pass(a, p.grown_hugetlb);
+  pass(a, p.unshared);
+  pass(a, p.unseen);
+  pass(a, p.sites);
+  a(p.python);
+  pass(a, p.role);
+}
+
+// What the caller of Blame adds is not passed.
+template <typename A>
+void pass(A& a, BlameReport& r) {
+  double window = r.window.count();
+  a(window);
+  r.window = Seconds(window);
+  pass(a, r.grown);
+  pass(a, r.processes);
+  a(r.watched_share);
+  a(r.samples);
+  a(r.incomplete_stacks);
+  a(r.incomplete_python);
+  a(r.misplaced_python);
+  a(r.unnamed_frames);
+  a(r.frames);
+  pass(a, r.unread);
+}
+
+bool known(ProcessRole::Kind kind) {
+  return kind <= ProcessRole::Kind::worker;
+}
+
+}  // namespace
+
+std::string encode_report(const BlameReport& report) {
+  Writer writer;
+  BlameReport copy = report;
+  pass(writer, copy);
+  return writer.take();
+}
+
+std::optional<BlameReport> decode_report(std::string_view bytes) {
+  Parser parser(bytes);
+  BlameReport out;
+  pass(parser, out);
+  bool sane = parser.done() && out.window.count() >= 0 && out.watched_share >= 0 && out.watched_share <= 1;
+  for (const BlameProcess& p : out.processes) {
+    sane = sane && known(p.role.kind) &&
+           (!p.process.cmdline_source || *p.process.cmdline_source <= CmdlineSource::exec);
+    for (const BlameSite& site : p.sites)
+      for (const Frame& frame : site.stack) sane = sane && frame.kind <= Frame::Kind::python;
+  }
+  return sane ? std::optional(std::move(out)) : std::nullopt;
+}
+
+}  // namespace oomcast

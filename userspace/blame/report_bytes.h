@@ -1,0 +1,16 @@
+// A blame report between two processes of one binary.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "blame/blame.h"
+
+namespace oomcast {
+
+std::string encode_report(const BlameReport& report);
+/// The bytes may be anybody's: nothing larger than they are is made of them. nullopt: they are no report.
+std::optional<BlameReport> decode_report(std::string_view bytes);
+
+}  // namespace oomcast
