@@ -140,6 +140,9 @@ struct {
 
 #define EXACT_LOOK_PAGES 128 /* half the least step */
 
+#define WALKS_A_ROUND 16
+unsigned long long oc_walks; /* counted by user space */
+
 /* Whenever user space asks: every cgroup whose usage or limit is not what was last told. No tick sees those
  * whose tasks sleep, and none sees a limit change. A record that finds no room is told at the next walk. */
 SEC("iter/cgroup")
@@ -154,8 +157,13 @@ int walk_cgroups(struct bpf_iter__cgroup* ctx) {
   struct oc_last now = {.pages = BPF_CORE_READ(memcg, memory.usage.counter),
                         .time_ns = bpf_ktime_get_ns(),
                         .limit_pages = BPF_CORE_READ(memcg, memory.max)};
+  struct oc_last untold = {.limit_pages = ~0ULL}; /* no limit is that */
   struct oc_last* last = bpf_map_lookup_elem(&last_cgroup, &id);
   if (last && last->pages == now.pages && last->limit_pages == now.limit_pages) return 0;
+  /* Of cgroups for which last_cgroup has no room it is not known what was told: each is told in one of so
+   * many walks, or thousands of idle ones would be told in all, and fill the ring in front of the others. */
+  bool no_room = !last && bpf_map_update_elem(&last_cgroup, &id, &untold, BPF_NOEXIST);
+  if (no_room && (id + oc_walks) % WALKS_A_ROUND) return 0;
   struct oc_cgroup_sample* r = bpf_ringbuf_reserve(&samples, sizeof(*r), 0);
   if (!r) return 0;
   oc_fill_header(&r->header, OC_CGROUP_SAMPLE, sizeof(*r));

@@ -6,6 +6,7 @@ import bisect
 import os
 import signal
 import subprocess
+from collections import Counter
 
 import lib
 from lib import MiB, case
@@ -302,3 +303,23 @@ def private_memory_of_a_process_is_measured_now_and_then(t):
         kib = {key.rstrip(":"): int(value) for key, value, *_ in map(str.split, list(rollup)[1:])}
     private = 1024 * (kib["Private_Clean"] + kib["Private_Dirty"])
     t.check(abs(line["private_bytes"] - private) <= MiB, f"private_bytes is {line['private_bytes']}, truly {private}")
+
+
+@case(vm="never", limit_s=120)
+def cgroups_beyond_the_table_are_told_in_turn_and_not_in_each_walk(t):
+    """The kernel programs remember 16,384; of the others it is not known what was told of them."""
+    table, more = 16384, 1600
+    t.needs_memory(2048 * MiB)
+    parents = [t.cgroup() for _ in range(18)]
+    for nr, parent in enumerate(parents):
+        for child in range((table + more) // len(parents)):
+            (parent.dir / f"idle-{nr}-{child}").mkdir()
+    tracer = t.trace("--cgroup", lib.base().path, "--interval", "1s")
+    lib.pause(3, "the first walks tell of all that there is room for")
+    mark = tracer.mark()
+    lib.pause(16, "a round of walks")
+    told = Counter(line["cgroup"]["id"] for line in tracer.all("sample", mark) if "/idle-" in line["cgroup"]["path"])
+    tracer.stop(timeout=20)
+    t.premise(told, "there was room for all")
+    t.check(len(told) > more / 4, f"only {len(told)} of some {more} that have no room are told")
+    t.check(sum(told.values()) < 4 * more, f"{sum(told.values())} lines of {len(told)} idle cgroups in 16 walks")

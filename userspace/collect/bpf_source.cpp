@@ -113,6 +113,7 @@ class LoadedBpfSource final : public BpfSource {
 
   bool walk_cgroups() override {
     if (!walk_) return false;
+    ++skeleton_->bss->oc_walks;
     UniqueFd walk(bpf_iter_create(bpf_link__fd(walk_.get())));
     if (!walk) return false;
     std::array<char, 64> nothing{};  // it tells by records
