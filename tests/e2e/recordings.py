@@ -1,7 +1,9 @@
 """`oomcast record`, `replay` and `compare`: what was said live is said again, and nothing is lost with the process."""
 
+import contextlib
 import json
 import signal
+import sqlite3
 
 import lib
 from lib import MiB, case
@@ -270,3 +272,19 @@ def one_forecast_for_each_time_that_was_asked_for(t):
     t.equal("verdict", last["verdict"], "leak")
     t.check(abs(last["eta_s"] - (924 - 240) * 5) < 100, f"eta_s is {last['eta_s']}, truly {(924 - 240) * 5}")
     t.check(last["eta_low_s"] <= last["eta_s"] <= last["eta_high_s"], f"interval {last['eta_low_s']} {last['eta_high_s']}")
+
+
+@case(vm="never")
+def lines_that_a_stranger_wrote_into_a_recording_reach_no_terminal(t):
+    file = t.folder() / "run.db"
+    _, tracer = start(t, file)
+    tracer.stop()
+    with contextlib.closing(sqlite3.connect(file)) as database, database:
+        changed = database.execute("UPDATE events SET text = ?, json = ?",
+                                   ("\x1b]0;title\x07\x1b[2J\u202e", '{"type": "\x1b[2J"}\n{}'))
+        t.check(changed.rowcount > 0, "no line is in the recording")
+    code, out, _ = t.run_oomcast("replay", file)
+    t.equal("exit code of replay", code, 0)
+    t.check("title" in out and not set(out) & set("\x1b\x07\u202e"), f"it wrote {out[:200]!r}")
+    code, out, err = t.run_oomcast("replay", file, "--json")
+    t.check("\x1b" not in out and "no JSON" in err, f"it wrote {out[:200]!r} and said {err[-300:]!r}")

@@ -1,13 +1,16 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <deque>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "app/analysis.h"
 #include "app/commands.h"
 #include "app/series_input.h"
 #include "app/tracing.h"
+#include "base/escape.h"
 #include "base/print.h"
 #include "collect/csv_series.h"
 #include "forecast/forecaster.h"
@@ -172,6 +175,12 @@ bool same(const ForecastFact& a, const ForecastFact& b) {
          x.alert == y.alert && x.why == y.why;
 }
 
+// A recording may come from anybody.
+bool is_json_line(std::string_view line) {
+  return line.starts_with('{') && std::ranges::none_of(line, [](unsigned char c) { return c < ' '; }) &&
+         nlohmann::json::accept(line);
+}
+
 // Facts and ticks go through the same analysis as in the live run.
 Result<int> replay_recording(const Options& options) {
   auto reader = RecordingReader::open(options.file);
@@ -187,6 +196,7 @@ Result<int> replay_recording(const Options& options) {
   bool ended = false;
   std::deque<ForecastFact> made;  // until the recorded one comes, right behind
   std::optional<MonoTime> differs;
+  std::uint64_t damaged = 0;
   auto write = [&](const std::string& line) {
     if (line.empty()) return true;
     out += line;
@@ -211,7 +221,12 @@ Result<int> replay_recording(const Options& options) {
     if (!*item) break;
     if (auto* event = std::get_if<RecordedEvent>(&**item)) {
       ended = event->type == "end";
-      ok = write(options.json ? event->json : event->text);
+      if (!options.json)
+        ok = write(make_harmless(event->text));
+      else if (is_json_line(event->json))
+        ok = write(event->json);
+      else
+        ++damaged;
     } else if (auto* recorded = std::get_if<ForecastFact>(&**item)) {
       if (!differs && (made.empty() || !same(made.front(), *recorded))) differs = recorded->time;
       if (!made.empty()) made.pop_front();
@@ -238,6 +253,8 @@ Result<int> replay_recording(const Options& options) {
         "missing");
   if (info.lost)
     say(fmt::format("{} lines are missing: the disk was too slow when it was recorded", info.lost));
+  if (damaged)
+    say(fmt::format("{} lines of the recording are no JSON and were left out: it is damaged", damaged));
   if (differs)
     say(fmt::format("from {} on the forecasts are others than those that oomcast {} made live (this is {})",
                     format_rfc3339(clock.wall(*differs)), info.version, OOMCAST_VERSION));

@@ -48,14 +48,16 @@ std::string rewrite(std::string_view bytes, Valid valid) {
 
 }  // namespace
 
-std::string escape_for_terminal(std::string_view bytes) {
-  return rewrite(bytes, [](std::string& out, std::string_view text, std::uint32_t code) {
+namespace {
+
+std::string without_controls(std::string_view bytes, std::string_view backslash) {
+  return rewrite(bytes, [&](std::string& out, std::string_view text, std::uint32_t code) {
     if (code == '\n')
       out += "\\n";
     else if (code == '\t')
       out += "\\t";
     else if (code == '\\')
-      out += "\\\\";
+      out += backslash;
     else if (code < 0x20 || code == 0x7f)
       out += fmt::format("\\x{:02x}", code);
     else if (is_invisible_format(code))
@@ -63,6 +65,16 @@ std::string escape_for_terminal(std::string_view bytes) {
     else
       out += text;
   });
+}
+
+}  // namespace
+
+std::string escape_for_terminal(std::string_view bytes) {
+  return without_controls(bytes, "\\\\");
+}
+
+std::string make_harmless(std::string_view text) {
+  return without_controls(text, "\\");
 }
 
 std::string to_valid_utf8(std::string_view bytes) {

@@ -11,6 +11,10 @@ namespace oomcast {
 /// \u{202e}.
 std::string escape_for_terminal(std::string_view bytes);
 
+/// The same of what was escaped before, or may be shown as it is (a path in a message, a line of a
+/// recording): a backslash stays one.
+std::string make_harmless(std::string_view text);
+
 /// Valid UTF-8 stays as it is; each byte that is not becomes \xNN. For JSON, whose writer escapes the rest.
 std::string to_valid_utf8(std::string_view bytes);
 

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
+#include "base/escape.h"
 #include "collect/text.h"
 
 namespace oomcast {
@@ -111,7 +112,7 @@ Result<std::string> read_mount_table(const Roots& roots) {
   if (!table && roots.rerooted())
     table = read_file_at(AT_FDCWD, (roots.proc() + "/self/mountinfo").c_str(), max_table);
   if (table) return *std::move(table);
-  std::string reason = Error::from_errno("reading " + printable(first)).message;
+  std::string reason = Error::from_errno("reading " + make_harmless(first)).message;
   return Error::forbidden(reason + (roots.rerooted() ? "; --root needs the machine's proc and sys below it"
                                                      : "; run: mount -t proc proc /proc"));
 }
@@ -132,7 +133,7 @@ Error no_memory_hierarchy(const std::optional<ControllerRow>& row,
                     "cgroup.subtree_control in the "
                     "parent), or run: mkdir -p /sys/fs/cgroup/memory && mount -t cgroup -o memory cgroup "
                     "/sys/fs/cgroup/memory",
-                    printable(*v2_point)));
+                    make_harmless(*v2_point)));
   if (!row)
     return Error::forbidden(
         "no memory controller in /proc/cgroups and no cgroup2 mounted; the kernel needs CONFIG_MEMCG, then "

@@ -12,6 +12,7 @@
 #include <span>
 #include <utility>
 
+#include "base/escape.h"
 #include "collect/text.h"
 
 namespace oomcast {
@@ -121,10 +122,11 @@ const char* file_name(Hierarchy hierarchy, File file) {
 
 Error read_error(const std::string& path, std::string_view file) {
   int err = errno;
-  return Error::from_errno(fmt::format("reading {} of cgroup {}", file, printable(path)), err);
+  return Error::from_errno(fmt::format("reading {} of cgroup {}", file, make_harmless(path)), err);
 }
 Error garbled(const std::string& path, std::string_view file) {
-  return Error::failed(fmt::format("{} of cgroup {} is not what the kernel prints", file, printable(path)));
+  return Error::failed(
+      fmt::format("{} of cgroup {} is not what the kernel prints", file, make_harmless(path)));
 }
 
 // A file can be absent because the cgroup has none (v2's root, no swap accounting) or because the cgroup was
@@ -318,7 +320,7 @@ Result<CgroupFs> CgroupFs::open(const Roots& roots) {
 
 Result<CgroupFs> CgroupFs::open(CgroupMount mount) {
   UniqueFd top = open_dir_at(AT_FDCWD, mount.mount_point.c_str());
-  if (!top) return Error::from_errno("opening cgroup tree " + printable(mount.mount_point));
+  if (!top) return Error::from_errno("opening cgroup tree " + make_harmless(mount.mount_point));
   return CgroupFs(std::move(mount), std::move(top));
 }
 
@@ -328,11 +330,11 @@ Result<CgroupDir> CgroupFs::open_dir(std::string_view path) const {
   auto relative = mount_.relative_path(kernel_path);
   if (!relative)
     return Error::failed(fmt::format("cgroup {} is outside of {}, which is mounted at {}",
-                                     printable(kernel_path), printable(mount_.mount_root),
-                                     printable(mount_.machine_mount_point)));
+                                     make_harmless(kernel_path), make_harmless(mount_.mount_root),
+                                     make_harmless(mount_.machine_mount_point)));
   UniqueFd fd = open_below(top_.get(), *relative);
   auto id = fd ? id_of(fd.get(), mount_.hierarchy) : std::nullopt;
-  if (!id) return Error::from_errno("opening cgroup " + printable(kernel_path));
+  if (!id) return Error::from_errno("opening cgroup " + make_harmless(kernel_path));
   return CgroupDir(*id, std::move(kernel_path), std::move(fd));
 }
 
@@ -354,7 +356,7 @@ Result<CgroupListing> CgroupFs::list(std::string_view path) const {
   auto relative = mount_.relative_path(top->path);
   UniqueFd fd = open_below(top_.get(), *relative);
   DirStream dir = fd ? open_stream_at(fd.get(), ".") : nullptr;
-  if (!dir) return Error::from_errno("opening cgroup " + printable(top->path));
+  if (!dir) return Error::from_errno("opening cgroup " + make_harmless(top->path));
   Walk walk{{}, mount_.hierarchy};
   walk.enter(dir, top->parent, top->path == "/" ? "" : top->path, 0);
   return std::move(walk.tree);

@@ -9,6 +9,7 @@
 #include <charconv>
 #include <memory>
 
+#include "base/escape.h"
 #include "base/unique_fd.h"
 #include "collect/process_memory.h"
 #include "collect/text.h"
@@ -33,11 +34,11 @@ bool means_exited(int err) {
 Result<std::optional<std::string>> read_of_pid(const std::string& path, std::size_t max) {
   auto text = read_file_at(AT_FDCWD, path.c_str(), max);
   if (text || means_exited(errno)) return text;
-  return Error::from_errno("reading " + printable(path));
+  return Error::from_errno("reading " + make_harmless(path));
 }
 
 Error garbled(const std::string& path) {
-  return Error::failed(printable(path) + " is not what the kernel prints");
+  return Error::failed(make_harmless(path) + " is not what the kernel prints");
 }
 
 // Reads a file of a process and parses it with a parser that may refuse. Refused and empty is a process that
@@ -254,14 +255,14 @@ Result<std::optional<TaskId>> ProcFs::read_task_id(std::uint32_t pid) const {
 
 Result<std::vector<std::uint32_t>> ProcFs::list_pids() const {
   DirStream dir(::opendir(proc_.c_str()));
-  if (!dir) return Error::from_errno("listing " + printable(proc_));
+  if (!dir) return Error::from_errno("listing " + make_harmless(proc_));
   std::vector<std::uint32_t> pids;
   errno = 0;
   while (const dirent* entry = ::readdir(dir.get())) {
     if (auto pid = parse_u32(entry->d_name)) pids.push_back(*pid);
     errno = 0;
   }
-  if (errno != 0) return Error::from_errno("listing " + printable(proc_));
+  if (errno != 0) return Error::from_errno("listing " + make_harmless(proc_));
   std::sort(pids.begin(), pids.end());
   return pids;
 }
@@ -269,7 +270,7 @@ Result<std::vector<std::uint32_t>> ProcFs::list_pids() const {
 Result<MemInfo> ProcFs::read_meminfo() const {
   const std::string path = proc_ + "/meminfo";
   auto text = read_file_at(AT_FDCWD, path.c_str(), max_small);
-  if (!text) return Error::from_errno("reading " + printable(path));
+  if (!text) return Error::from_errno("reading " + make_harmless(path));
   MemInfo info = parse_meminfo(*text);
   if (!info.total) return garbled(path);
   return info;
@@ -278,7 +279,7 @@ Result<MemInfo> ProcFs::read_meminfo() const {
 Result<std::optional<std::uint64_t>> ProcFs::read_vmstat_oom_kill() const {
   const std::string path = proc_ + "/vmstat";
   auto text = read_file_at(AT_FDCWD, path.c_str(), max_large);
-  if (!text) return Error::from_errno("reading " + printable(path));
+  if (!text) return Error::from_errno("reading " + make_harmless(path));
   auto value = find_value(*text, "oom_kill");
   return value ? parse_u64(*value) : std::nullopt;
 }
@@ -288,13 +289,13 @@ Result<std::optional<Pressure>> ProcFs::read_pressure() const {
   auto text = read_file_at(AT_FDCWD, path.c_str(), 4096);
   if (text) return std::optional(parse_pressure(*text));
   if (errno == ENOENT || errno == EOPNOTSUPP) return std::optional<Pressure>();
-  return Error::from_errno("reading " + printable(path));
+  return Error::from_errno("reading " + make_harmless(path));
 }
 
 Result<std::uint64_t> ProcFs::read_swappiness() const {
   const std::string path = proc_ + "/sys/vm/swappiness";
   auto text = read_file_at(AT_FDCWD, path.c_str(), 64);
-  if (!text) return Error::from_errno("reading " + printable(path));
+  if (!text) return Error::from_errno("reading " + make_harmless(path));
   auto value = parse_u64(trim(*text));
   if (!value) return garbled(path);
   return *value;

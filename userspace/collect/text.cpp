@@ -104,18 +104,6 @@ std::optional<std::string_view> find_value(std::string_view text, std::string_vi
   return std::nullopt;
 }
 
-std::string printable(std::string_view bytes) {
-  std::string out;
-  for (char c : bytes) {
-    auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f)
-      out += fmt::format("\\x{:02x}", byte);
-    else
-      out += c;
-  }
-  return out;
-}
-
 std::optional<std::string> read_file_at(int dirfd, const char* path, std::size_t max) {
   UniqueFd fd = open_file(dirfd, path);
   if (!fd) return std::nullopt;

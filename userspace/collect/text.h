@@ -44,9 +44,6 @@ std::string_view trim(std::string_view text);
 /// The value of the line `key value` (or `key: value`) in `text`, trimmed.
 std::optional<std::string_view> find_value(std::string_view text, std::string_view key);
 
-/// Bytes that a terminal must not see, as \xNN; everything printable in ASCII and every byte ≥ 0x80 stays.
-std::string printable(std::string_view bytes);
-
 /// A whole read of `path` (relative to `dirfd` unless absolute), at most `max` bytes: what is past them is
 /// cut, which the caller sees as size() == max. Follows no symlink in the last component. nullopt sets errno.
 std::optional<std::string> read_file_at(int dirfd, const char* path, std::size_t max);

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <optional>
 
+#include "base/escape.h"
 #include "collect/text.h"
 
 namespace oomcast {
@@ -80,11 +81,11 @@ Error no_match(std::string_view option, std::string_view wanted, std::vector<std
   std::stable_sort(near.begin(), near.end(),
                    [](const Near& a, const Near& b) { return a.distance < b.distance; });
 
-  std::string message = fmt::format("no cgroup matches {} '{}'", option, printable(wanted));
+  std::string message = fmt::format("no cgroup matches {} '{}'", option, make_harmless(wanted));
   if (candidates.empty()) return Error::failed(message + "; there is nothing of this kind here");
   if (near.empty()) return Error::failed(message + fmt::format("; none of {} is near", candidates.size()));
   for (std::size_t i = 0; i < near.size() && i < max_near; ++i)
-    message += (i == 0 ? "; near: " : ", ") + printable(*near[i].text);
+    message += (i == 0 ? "; near: " : ", ") + make_harmless(*near[i].text);
   return Error::failed(std::move(message));
 }
 
@@ -174,7 +175,7 @@ Result<std::vector<CgroupId>> match_container(std::span<const KnownCgroup> known
     if (ids.size() > 1) {
       std::string message = fmt::format("--container '{}' is short for {} containers: ", wanted, ids.size());
       for (std::size_t i = 0; i < ids.size() && i < max_near; ++i)
-        message += (i ? ", " : "") + printable(ids[i]);
+        message += (i ? ", " : "") + make_harmless(ids[i]);
       return Error::failed(message + (ids.size() > max_near ? ", …" : ""));
     }
   }

@@ -265,7 +265,8 @@ std::string describe_deadline(const Forecast& f) {
     return f.eta_low ? fmt::format("OOM in {} at the earliest, may never", format_duration(*f.eta_low))
                      : "no OOM in sight";
   std::string high = f.eta_high ? format_duration(*f.eta_high) : "never";
-  return fmt::format("OOM in {} ({} to {})", format_duration(*f.eta), format_duration(*f.eta_low), high);
+  return fmt::format("OOM in {} ({} to {})", format_duration(*f.eta),
+                     f.eta_low ? format_duration(*f.eta_low) : "not known", high);
 }
 
 std::string to_text(const Fact& fact, const ClockMap& clock, const TextStyle& style) {

@@ -123,6 +123,12 @@ TEST(EscapeForTerminal, leaves_visible_text_alone) {
     EXPECT_EQ(escape_for_terminal(text), text);
 }
 
+TEST(MakeHarmless, leaves_what_was_escaped_before_and_escapes_what_was_not) {
+  EXPECT_EQ(make_harmless("/nginx\\x2dfoo \xc3\xa9"), "/nginx\\x2dfoo \xc3\xa9");
+  EXPECT_EQ(make_harmless("a\x1b]0;t\a\n\xc2\x9b\xff\xe2\x80\xae"),
+            "a\\x1b]0;t\\x07\\n\\u{9b}\\xff\\u{202e}");
+}
+
 TEST(EscapeForTerminal, is_valid_and_printable_whatever_it_was_given) {
   std::mt19937 random(2);
   for (int i = 0; i < 20'000; ++i) {

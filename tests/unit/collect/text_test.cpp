@@ -34,11 +34,6 @@ TEST(Text, a_key_is_matched_whole) {
   EXPECT_EQ(find_value(text, "oom"), std::nullopt);
 }
 
-TEST(Text, a_terminal_gets_no_control_bytes) {
-  EXPECT_EQ(printable("a\n\x1b[31mb\x7f"), "a\\x0a\\x1b[31mb\\x7f");
-  EXPECT_EQ(printable("caf\xc3\xa9 \xff"), "caf\xc3\xa9 \xff");
-}
-
 TEST(Text, a_read_stops_at_its_bound) {
   FixtureTree tree;
   tree.write("big", std::string(10000, 'x'));
