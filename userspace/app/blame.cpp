@@ -144,6 +144,10 @@ class Watch {
             "the process that reads others' memory ended before it had a result" +
             (by ? fmt::format(", {} times; the last one that it looked at was {}", lost + 1, *by)
                 : std::string()));
+      if (reader_.was_late() && late_.insert(*by).second) {
+        say_(fmt::format("a look at process {} took too long: once more", *by));
+        continue;
+      }
       say_(fmt::format("process {} could not be looked at: once more, without its files and memory", *by));
       unread_.push_back(*by);
     }
@@ -259,6 +263,7 @@ class Watch {
   std::unique_ptr<FaultSource> source_;
   BlameReader reader_;
   std::vector<std::uint32_t> unread_;
+  std::unordered_set<std::uint32_t> late_;
   std::string no_stacks_;
   std::optional<Bytes> before_, after_;
   bool begun_ = false;  // faults are sampled

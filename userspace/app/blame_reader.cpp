@@ -167,7 +167,7 @@ Status BlameReader::start(const std::vector<std::uint32_t>& unread) {
   queue_.clear();
   report_.clear();
   queued_bytes_ = unanswered_ = 0;
-  looking_ = lost_ = false;
+  looking_ = lost_ = late_ = false;
   looked_at_.reset();
   silent_since_.reset();
   std::string name = "oomcast", word = "--blame-reader";
@@ -233,6 +233,11 @@ void BlameReader::advance(MonoTime now) {
     if (n == -1) continue;
     if (n == 0) {
       lost_ = true;
+      int status = 0;
+      if (reap_within(pid_, kLongestLook, nullptr, &status)) {
+        late_ = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM;
+        pid_ = -1;
+      }
       return;
     }
     moved = true;
@@ -253,7 +258,7 @@ void BlameReader::advance(MonoTime now) {
   else if (moved || !silent_since_)
     silent_since_ = now;
   else if (now - *silent_since_ >= kPatience)
-    lost_ = true;
+    lost_ = late_ = true;
 }
 
 void BlameReader::take(std::span<const std::byte> in) {

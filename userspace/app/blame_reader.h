@@ -61,6 +61,8 @@ class BlameReader {
   bool idle() const { return queue_.empty() && unanswered_ == 0; }
   /// It died or is silent. Then start() a new one.
   bool lost() const { return lost_; }
+  /// It was lost because of time: another try may have more luck, on a machine whose CPUs are all taken.
+  bool was_late() const { return late_; }
   /// The process that it looked at last.
   std::optional<std::uint32_t> looked_at() const { return looked_at_; }
   /// After finish(), once it is idle. nullopt: what it said is none.
@@ -80,7 +82,7 @@ class BlameReader {
   std::vector<pid_t> ending_;  // killed, not yet gone: what hangs in the kernel is not waited for
   std::deque<std::string> queue_;
   std::size_t queued_bytes_ = 0, unanswered_ = 0;
-  bool looking_ = false, lost_ = false;
+  bool looking_ = false, lost_ = false, late_ = false;
   std::optional<std::uint32_t> looked_at_;
   std::optional<MonoTime> silent_since_;  // nullopt: nothing is asked of it
   std::string report_;

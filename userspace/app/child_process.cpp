@@ -29,9 +29,9 @@ void become_child(const std::string& oom_score_adj, int output) {
   close_range(3, ~0U, 0);
 }
 
-bool reap_within(pid_t pid, Nanos patience, rusage* used) {
+bool reap_within(pid_t pid, Nanos patience, rusage* used, int* status) {
   for (MonoTime until = mono_now() + patience;;) {
-    pid_t gone = wait4(pid, nullptr, WNOHANG, used);
+    pid_t gone = wait4(pid, status, WNOHANG, used);
     if (gone != 0 || mono_now() >= until) return gone != 0;
     usleep(1000);
   }

@@ -16,7 +16,8 @@ namespace oomcast {
 void become_child(const std::string& oom_score_adj, int output = -1);
 
 /// Waits for the end of a child for so long at most: one that the kernel holds (a page of a file system that
-/// does not answer) ends when that lets it go, SIGKILL or not. Whether it is gone; `used`: what it used.
-bool reap_within(pid_t pid, Nanos patience, rusage* used = nullptr);
+/// does not answer) ends when that lets it go, SIGKILL or not. Whether it is gone; `used`: what it used;
+/// `status`: as of waitpid().
+bool reap_within(pid_t pid, Nanos patience, rusage* used = nullptr, int* status = nullptr);
 
 }  // namespace oomcast
