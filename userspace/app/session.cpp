@@ -623,9 +623,11 @@ void Session::tell_all(bool last) {
   if (world_->episodes().any_open() && (last || when - counted_at_ >= kCountEvery)) count_kills();
   // On a machine that let us wait, more may have come since; an episode ends when what came in its time was
   // heard.
+  store_begun();
+  world_->set_store_behind(std::ranges::any_of(writers_, [](const StoreWriter* w) { return w->behind(); }));
   world_->advance(heard_, last);
   for (CgroupPtr& cgroup : world_->take_killed()) emit(TickFact{when, std::move(cgroup)});
-  store_unfinished(last);
+  store_completed(last);
   for (ModelFact& fact : world_->take_facts()) tell(std::move(fact));
 }
 
@@ -677,14 +679,17 @@ void Session::store(const Fact& fact) {
         fact);
 }
 
-// The line that tells of a kill comes when all of it is known. The store has what is known at once: a machine
-// without memory may not live that long. And it has what came after the line, which cannot wait for a memory
-// of 500 GiB to come back.
-void Session::store_unfinished(bool last) {
+// The line that tells of a kill comes when all of it is known. The store has what is known at once, and
+// before the line: a machine without memory may not live that long.
+void Session::store_begun() {
   for (Episode& episode : world_->take_begun()) {
     if (looks_) looks_->hurry(now());
     for (StoreWriter* writer : writers_) writer->add(EpisodeFact{with_forecast(episode), false});
   }
+}
+
+// And it has what came after the line, which cannot wait for a memory of 500 GiB to come back.
+void Session::store_completed(bool last) {
   for (Episode& episode : world_->take_completed(last ? heard_ + EpisodeBuilder::kFollow : heard_))
     for (StoreWriter* writer : writers_) writer->add(EpisodeFact{with_forecast(episode)});
 }

@@ -118,7 +118,8 @@ class Session {
   void tell_all(bool last = false);
   void emit(Fact fact);
   void store(const Fact& fact);
-  void store_unfinished(bool last);
+  void store_begun();
+  void store_completed(bool last);
   OomFactLine with_forecast(Episode episode) const;
   void tell_notices();
   void lose(const std::string& reason, std::uint64_t count);

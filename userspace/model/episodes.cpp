@@ -761,6 +761,7 @@ std::vector<Episode> EpisodeBuilder::take_closed(MonoTime now, bool all) {
     if (open.told) continue;
     bool is_complete = complete(open);
     if (!all && now - open.first < kLatest && !(is_complete && now - open.last >= kSettle)) continue;
+    if (!all && store_behind_ && now - open.first < kLatest + kForStore) continue;
     close(open);
     // What was on its way at the kill is there now; of a series that has fallen far since then, little is
     // left.

@@ -55,6 +55,7 @@ class EpisodeBuilder {
  public:
   static constexpr Nanos kSettle = std::chrono::milliseconds(300);
   static constexpr Nanos kLatest = std::chrono::milliseconds(1700);
+  static constexpr Nanos kForStore = std::chrono::milliseconds(200);
   static constexpr Nanos kFollow = std::chrono::seconds(30);
   static constexpr std::size_t kMaxOpen = 2048;
   static constexpr std::size_t kMaxVictims = 1024;
@@ -90,6 +91,9 @@ class EpisodeBuilder {
   std::vector<std::uint32_t> due(MonoTime when) const;
   /// Episodes that are untold and have another victim since the last call, as far as they are known.
   std::vector<Episode> take_begun();
+  /// Whether what take_begun() gave is being written still: then nothing is told before it is, for kForStore
+  /// beyond kLatest at most.
+  void set_store_behind(bool behind) { store_behind_ = behind; }
   /// Episodes that are complete, or late, at `now`; `all`: whatever is missing of them.
   std::vector<Episode> take_closed(MonoTime now, bool all = false);
   /// Episodes that were told with something open and are complete now, or not followed any longer.
@@ -204,6 +208,7 @@ class EpisodeBuilder {
   Growth growth_;
   std::deque<KillCount> vmstat_;  // the newest readings
   std::deque<MonoTime> log_read_;
+  bool store_behind_ = false;
   std::uint64_t dropped_ = 0, late_victims_ = 0, serial_ = 0;
   // The kernel's count against ours. It counts one that it names twice of a group twice.
   std::optional<std::uint64_t> counted_from_;

@@ -90,6 +90,7 @@ class World {
   /// Samples of one cgroup, or of one process, are told no closer than this; what is left out is counted.
   void set_pace(Nanos pace) { pace_ = pace; }
   std::uint64_t spared() const { return spared_; }
+  void set_store_behind(bool behind) { episodes_.set_store_behind(behind); }
   /// Closes what is due; `all`: whatever is missing of it.
   void advance(MonoTime now, bool all = false);
 

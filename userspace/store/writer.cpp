@@ -213,6 +213,7 @@ void StoreWriter::add(StoreItem item) {
       return;
     }
     waiting_.push_back(std::move(item));
+    episodes_added_ += urgent;
     urgent_ = urgent_ || urgent;
     if (!urgent && waiting_.size() > 1 && waiting_.size() != kBatch) return;
   }
@@ -248,12 +249,18 @@ void StoreWriter::work() {
       last = ending_ && waiting_.empty();
     }
     Target& t = *target_;
+    auto episodes = static_cast<std::uint64_t>(std::count_if(items.begin(), items.end(), is_episode));
     if (t.sieve) {
       for (StoreItem& item : items) t.sieve->pass(std::move(item));
       if (last) t.sieve->flush();
       items = std::exchange(t.sifted, {});
     }
-    if (!write(std::move(items), last)) return;
+    bool goes_on = write(std::move(items), last);
+    episodes_done_ += episodes;
+    if (!goes_on) {
+      episodes_done_ = kNoMore;
+      return;
+    }
     if (t.retention && !t.failing && !last)
       if (auto code = t.retention->keep_within(wall_ns())) t.damaged = is_damage(*code);
   }

@@ -47,6 +47,12 @@ class StoreWriter {
   StoreWriter(const StoreWriter&) = delete;
 
   void add(StoreItem item);
+  /// Whether an episode that was added is not in the file yet. Not while writing fails: nobody waits for
+  /// that.
+  bool behind() const {
+    std::uint64_t done = episodes_done_;
+    return done != kNoMore && done != episodes_added_;
+  }
   /// The clock was set, or the machine slept: times are told by this from the next write on.
   void set_clock(Nanos wall_of_mono_zero) { clock_ = wall_of_mono_zero.count(); }
   /// Items that came to nothing because of a failure or a disk that was too slow.
@@ -75,6 +81,9 @@ class StoreWriter {
   std::vector<std::string> notices_;
   std::optional<std::string> failure_;
   std::atomic<std::uint64_t> lost_ = 0;
+  static constexpr std::uint64_t kNoMore = ~std::uint64_t{};
+  std::uint64_t episodes_added_ = 0;  // by who adds
+  std::atomic<std::uint64_t> episodes_done_ = 0;
   std::atomic<std::int64_t> clock_ = 0;  // 0: as it was at the beginning
 };
 

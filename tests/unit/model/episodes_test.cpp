@@ -215,6 +215,21 @@ TEST(Episode, of_a_group_kill_has_all_its_victims) {
   EXPECT_EQ(e->checks.kmsg, 4u);
 }
 
+TEST(Episode, is_told_when_the_store_has_it_and_without_it_when_that_takes_long) {
+  Machine m;
+  m.kill(ms(5000), task(100, 11));
+  m.confirm(ms(5020), task(100, 11));
+  EXPECT_EQ(m.builder.take_begun().size(), 1u);
+  m.builder.set_store_behind(true);
+  EXPECT_TRUE(m.builder.take_closed(ms(6800)).empty());
+  m.builder.set_store_behind(false);
+  EXPECT_EQ(m.builder.take_closed(ms(6800)).size(), 1u);
+  m.kill(ms(8000), task(101, 11));
+  m.builder.set_store_behind(true);
+  EXPECT_TRUE(m.builder.take_closed(ms(9800)).empty());
+  EXPECT_EQ(m.builder.take_closed(ms(9901)).size(), 1u);
+}
+
 TEST(Episode, of_a_group_waits_for_those_of_it_that_still_live) {
   Machine m;
   wire::Task trigger = task(100, 11), elsewhere = task(7, 100);
