@@ -23,8 +23,13 @@ constexpr Bytes kMoved = KiB(128);
 // stays, and for so much CPU time in one interval.
 constexpr Nanos kWalkEvery = 3s, kWalkAtMost = 60s, kWalksFor = 2ms;
 constexpr int kWalkShare = 200;
+constexpr Nanos kLongWalk = 25ms;
 constexpr Bytes kWalkFrom = MiB(16);
 constexpr double kWalkMoved = 0.01, kStays = 0.01;
+
+Bytes half(Bytes of) {
+  return {of.count / 2};
+}
 
 }  // namespace
 
@@ -119,11 +124,17 @@ std::vector<TaskId> ProcessSamples::to_measure(MonoTime now) {
     walk.next = now + kWalkAtMost;
     auto status = procfs_.read_status(id.tgid);
     if (!status || !*status) continue;
-    if (!(*status)->quick_to_walk()) continue;
+    if (!(*status)->quick_to_walk(std::min(most_tables_, walk.most_tables))) continue;
+    walk.tables = *(*status)->page_tables;
     cost += walk.cost;
     out.push_back(id);
   }
   return out;
+}
+
+void ProcessSamples::gave_up(const TaskId& id) {
+  auto walk = walks_.find(id);
+  if (walk != walks_.end()) walk->second.most_tables = half(walk->second.tables);
 }
 
 std::optional<ProcessSampleFact> ProcessSamples::measured(const TaskId& id, std::optional<Bytes> holds,
@@ -131,6 +142,7 @@ std::optional<ProcessSampleFact> ProcessSamples::measured(const TaskId& id, std:
   auto last = newest_.find(id);
   if (!holds || last == newest_.end()) return std::nullopt;
   Walk& walk = walks_[id];
+  if (cost > kLongWalk) most_tables_ = std::min(most_tables_, half(walk.tables));
   bool stays = walk.bytes && std::abs((*holds - *walk.bytes).as_double()) < kWalkMoved * holds->as_double();
   walk.bytes = holds;
   walk.cost = cost;

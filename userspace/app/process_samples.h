@@ -21,6 +21,8 @@ Bytes rss_error();
 /// process that is asked for, at most 64 an interval (1,024 of a process tree), and 2 ms of walks.
 class ProcessSamples {
  public:
+  static constexpr Bytes kMostTables = MiB(8);  // page tables of what is walked: ProcStatus::quick_to_walk()
+
   ProcessSamples(World& world, const ProcFs& procfs, Nanos interval)
       : world_(world), procfs_(procfs), interval_(interval) {}
 
@@ -41,11 +43,15 @@ class ProcessSamples {
   /// soon it is measured again.
   std::optional<ProcessSampleFact> measured(const TaskId& id, std::optional<Bytes> holds, Nanos cost,
                                             MonoTime now);
+  /// Its walk took too long: it is not walked again while its page tables are more than half as large.
+  void gave_up(const TaskId& id);
 
  private:
   struct Walk {
     std::optional<Bytes> bytes;                         // as last measured
     Bytes rss;                                          // when it was last considered
+    Bytes tables;                                       // when it was last asked
+    Bytes most_tables = ProcessSamples::kMostTables;    // less once a walk of it was given up
     Nanos wait{}, cost = std::chrono::milliseconds(1);  // between two; of the last
     MonoTime next{};
   };
@@ -56,6 +62,7 @@ class ProcessSamples {
   Nanos interval_;
   std::unordered_map<TaskId, ProcessSampleFact> newest_;
   std::unordered_map<TaskId, Walk> walks_;
+  Bytes most_tables_ = kMostTables;  // less on a machine that needs longer for them
 };
 
 }  // namespace oomcast

@@ -722,6 +722,8 @@ void Session::take_answers() {
         world_->on_arguments(answer.id, {answer.arguments->args, answer.arguments->truncated}, answer.asked);
     } else if (answer.what == Reader::What::python) {
       if (pythons_) pythons_->on_answer(answer);
+    } else if (answer.given_up) {
+      processes_->gave_up(answer.id);
     } else if (auto sample = processes_->measured(answer.id, answer.private_bytes, answer.cost, now())) {
       tell_process(*std::move(sample));
     }

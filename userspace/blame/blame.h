@@ -94,7 +94,7 @@ class Blame {
   /// A process that exists before the window begins. About 5 ms.
   void note(std::uint32_t pid);
   /// Reads every process's counters, once all are noted: growth counts from here on, and faults are to be
-  /// watched from now. About 0.1 ms a process, and 1 ms per GiB that it has. Private memory only of those
+  /// watched from now. About 0.1 ms a process, and 10 ms per GiB that it has. Private memory only of those
   /// that are quick to walk.
   void begin();
   void add(const wire::Fault& fault);

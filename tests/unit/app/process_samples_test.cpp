@@ -124,10 +124,36 @@ TEST(ProcessSamples, measures_no_private_memory_of_what_grows_by_its_rss) {
 TEST(ProcessSamples, measures_no_private_memory_of_who_holds_its_lock_for_long_or_has_large_tables) {
   Fixture f(true);
   f.holds(7, 100, 20, 1000, 1);
-  f.holds(8, 100, 20, 1000, 0, 33);
+  f.holds(8, 100, 20, 1000, 0, 9);
   for (int s = 1; s < 70; ++s) f.interval(s);
   EXPECT_EQ(f.newest(7).private_bytes, std::nullopt);
   EXPECT_EQ(f.newest(8).private_bytes, std::nullopt);
+}
+
+TEST(ProcessSamples, walks_less_where_a_walk_was_seen_to_take_long) {
+  Fixture f(true);
+  f.holds(7, 100, 20, 1000, 0, 6);
+  f.holds(8, 100, 20, 1000, 0, 4);
+  f.interval(1);
+  auto asked = [&](int s) { return f.samples.to_measure(at(s)).size(); };
+  EXPECT_EQ(asked(2), 2u);
+  f.samples.measured({8, 1008}, MiB(20), 30ms, at(2));  // 4 MiB of tables: 2 are allowed from here on
+  EXPECT_EQ(asked(200), 0u);
+  f.holds(8, 100, 20, 1000, 0, 2);
+  EXPECT_EQ(asked(400), 1u);
+}
+
+TEST(ProcessSamples, does_not_walk_again_what_was_given_up_while_it_is_as_large) {
+  Fixture f(true);
+  f.holds(7, 100, 20, 1000, 0, 6);
+  f.holds(8, 100, 20, 1000, 0, 6);
+  f.interval(1);
+  auto asked = [&](int s) { return f.samples.to_measure(at(s)).size(); };
+  EXPECT_EQ(asked(2), 2u);
+  f.samples.gave_up({8, 1008});
+  EXPECT_EQ(asked(200), 1u);
+  f.holds(8, 100, 20, 1000, 0, 3);
+  EXPECT_EQ(asked(400), 2u);
 }
 
 TEST(ProcessSamples, takes_another_process_with_the_same_number_for_none_of_them) {

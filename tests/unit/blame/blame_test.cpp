@@ -50,7 +50,7 @@ struct Fixture {
 
 TEST(Blame, whose_page_tables_are_large_is_not_walked) {
   Fixture f;
-  f.page_tables_mib = 33;
+  f.page_tables_mib = 9;
   f.process(7, 100, 100);
   f.begin_with({7});
   f.process(7, 130, 130);
