@@ -139,6 +139,8 @@ class Watch {
       if (*done)
         if (auto report = reader_.report()) return completed(*std::move(report));
       auto by = reader_.looked_at();
+      if (by && stop_.pending())
+        return Error::failed(fmt::format("stopped without a result: process {} could not be looked at", *by));
       if (!by || lost >= kMostLost)
         return Error::failed(
             "the process that reads others' memory ended before it had a result" +

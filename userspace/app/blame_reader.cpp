@@ -228,8 +228,8 @@ void BlameReader::add(std::span<const std::byte> record) {
 void BlameReader::advance(MonoTime now) {
   if (lost_ || !ours_) return;
   bool moved = false;
-  std::vector<std::byte> in(kMostMessage);
-  for (ssize_t n; (n = recv(ours_.get(), in.data(), in.size(), 0)) != -1 || errno == EINTR;) {
+  in_.resize(kMostMessage);
+  for (ssize_t n; (n = recv(ours_.get(), in_.data(), in_.size(), 0)) != -1 || errno == EINTR;) {
     if (n == -1) continue;
     if (n == 0) {
       lost_ = true;
@@ -241,7 +241,7 @@ void BlameReader::advance(MonoTime now) {
       return;
     }
     moved = true;
-    take(std::span(in).first(static_cast<std::size_t>(n)));
+    take(std::span(in_).first(static_cast<std::size_t>(n)));
   }
   while (!queue_.empty()) {
     const std::string& next = queue_.front();

@@ -85,6 +85,7 @@ class BlameReader {
   bool looking_ = false, lost_ = false, late_ = false;
   std::optional<std::uint32_t> looked_at_;
   std::optional<MonoTime> silent_since_;  // nullopt: nothing is asked of it
+  std::vector<std::byte> in_;             // one message
   std::string report_;
   std::uint64_t full_ = 0, undecodable_ = 0;
 };

@@ -23,8 +23,8 @@ const std::string& score_before_protection();
 std::vector<std::string> drop_privileges(bool writes_files, bool runs_commands = false);
 /// Keeps what it takes to look at other processes' memory, and nothing else: three capabilities, and the
 /// system calls that read (seccomp): no file is opened for writing, no program executed, no process made or
-/// signalled, no socket opened. What is not allowed fails with EPERM. Returns what was not possible; a kernel
-/// without seccomp is no hindrance.
+/// signalled, no socket opened, no other's limits set. What is not allowed fails with EPERM. Returns what was
+/// not possible; a kernel without seccomp is no hindrance.
 std::vector<std::string> keep_reader_privileges();
 
 /// The soft limit on open files up to the hard one: kept-open cgroup files need it.

@@ -42,7 +42,7 @@ std::optional<ProcessLevel> Blame::level_of(const TaskId& id) const {
                       (*stat)->faults};
 }
 
-bool Blame::may_read(std::uint32_t tgid) const {
+bool Blame::about_to_read(std::uint32_t tgid) const {
   if (config_.unread.contains(tgid)) return false;
   if (config_.on_read) config_.on_read(tgid);
   return true;
@@ -50,7 +50,7 @@ bool Blame::may_read(std::uint32_t tgid) const {
 
 std::optional<Bytes> Blame::private_bytes_of(const TaskId& id) const {
   auto status = procfs_.read_status(id.tgid);
-  if (!status || !*status || !(*status)->quick_to_walk() || !may_read(id.tgid)) return std::nullopt;
+  if (!status || !*status || !(*status)->quick_to_walk() || !about_to_read(id.tgid)) return std::nullopt;
   auto rollup = procfs_.read_smaps_rollup(id.tgid);
   return rollup && *rollup ? (*rollup)->private_bytes() : std::nullopt;
 }
@@ -58,7 +58,7 @@ std::optional<Bytes> Blame::private_bytes_of(const TaskId& id) const {
 void Blame::describe(Process& process) const {
   ProcessRef& ref = process.ref;
   if (config_.cgroup_of) ref.cgroup = config_.cgroup_of(ref.id.tgid);
-  if (may_read(ref.id.tgid))
+  if (about_to_read(ref.id.tgid))
     if (auto cmdline = procfs_.read_cmdline(ref.id.tgid); cmdline && *cmdline) {
       ref.cmdline = (*cmdline)->args;
       ref.cmdline_source = CmdlineSource::shown;
@@ -72,7 +72,7 @@ void Blame::describe(Process& process) const {
 
 void Blame::open_view(Process& process) {
   std::uint32_t pid = process.ref.id.tgid;
-  process.view = std::make_unique<ProcessView>(config_.roots, pid, !may_read(pid));
+  process.view = std::make_unique<ProcessView>(config_.roots, pid, !about_to_read(pid));
   if (const auto& python = process.view->python().python; python && config_.on_python)
     config_.on_python(process.ref.id.tgid, python->layout);
 }
@@ -139,7 +139,7 @@ Blame::Process& Blame::process_of(const wire::Fault& fault) {
 
 void Blame::add(const wire::Fault& fault) {
   Process& p = process_of(fault);
-  (void)may_read(p.ref.id.tgid);
+  (void)about_to_read(p.ref.id.tgid);
   ReadStack stack = p.view->read(fault);
   ++report_.samples;
   p.faults += fault.faults;
@@ -191,7 +191,7 @@ void Blame::look(double watched_share) {
         p.settled_counted = (*stat)->faults;
       }
     }
-    if (!may_read(id.tgid)) continue;
+    if (!about_to_read(id.tgid)) continue;
     bool shrunk = resident + kShrunkPages <= std::exchange(p.resident_pages, resident);
     for (Sample& sample : p.samples) {
       if (sample.gone || (sample.next_look >= looks_ && !shrunk)) continue;
@@ -206,7 +206,7 @@ void Blame::look(double watched_share) {
 // What is still there at the end. The newest first: a page that was faulted in again had been given back
 // before.
 void Blame::look_at_pages(Process& p) const {
-  if (!may_read(p.ref.id.tgid)) return;
+  if (!about_to_read(p.ref.id.tgid)) return;
   std::unordered_set<std::uint64_t> seen;
   for (auto sample = p.samples.rbegin(); sample != p.samples.rend(); ++sample) {
     if (sample->gone) continue;
@@ -307,7 +307,7 @@ BlameReport Blame::finish(Seconds window, double watched_share) {
     refs.push_back(p.process);
     std::string path = config_.roots.proc() + "/" + std::to_string(p.process.id.tgid) + "/environ";
     environments.emplace_back();
-    if (p.exited || !may_read(p.process.id.tgid)) continue;
+    if (p.exited || !about_to_read(p.process.id.tgid)) continue;
     Look look;
     environments.back() = read_file_at(AT_FDCWD, path.c_str(), kMostEnvironment).value_or(std::string());
   }

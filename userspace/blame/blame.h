@@ -137,7 +137,8 @@ class Blame {
   void describe(Process& process) const;
   std::optional<ProcessLevel> level_of(const TaskId& id) const;  // without uss
   std::optional<Bytes> private_bytes_of(const TaskId& id) const;
-  bool may_read(std::uint32_t tgid) const;
+  /// Says so (Config::on_read). false: it may not be.
+  bool about_to_read(std::uint32_t tgid) const;
   static void settle(Process& process, std::uint64_t counted, bool last);
   void look_at_pages(Process& process) const;
   std::optional<ProcessLevel> still_held(const Process& process) const;

@@ -10,7 +10,8 @@
 namespace oomcast {
 
 std::string encode_report(const BlameReport& report);
-/// The bytes may be anybody's: nothing larger than they are is made of them. nullopt: they are no report.
+/// The bytes may be anybody's: what is made of them takes ten times as much at most. nullopt: they are no
+/// report.
 std::optional<BlameReport> decode_report(std::string_view bytes);
 
 }  // namespace oomcast

@@ -2,13 +2,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <linux/openat2.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "collect/text.h"
@@ -113,15 +112,17 @@ std::optional<ProcessMemory::File> ProcessMemory::open_file(const Mapping& mappi
   return open_regular(found, std::nullopt);
 }
 
+// One name after the other: of a link O_PATH opens the link, and nothing is below that.
 std::optional<ProcessMemory::File> ProcessMemory::open_in_root(const std::string& path,
                                                                std::uint32_t owner) const {
-  UniqueFd root(open((dir_ + "/root").c_str(), O_PATH | O_CLOEXEC));
-  open_how how{};
-  how.flags = O_PATH | O_CLOEXEC;
-  how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
-  if (!root) return std::nullopt;
-  return open_regular(
-      UniqueFd(static_cast<int>(syscall(SYS_openat2, root.get(), path.c_str(), &how, sizeof(how)))), owner);
+  UniqueFd at(open((dir_ + "/root").c_str(), O_PATH | O_CLOEXEC));
+  for (std::size_t from = 1; at && from < path.size();) {
+    std::size_t to = std::min(path.find('/', from), path.size());
+    std::string name = path.substr(from, to - from);
+    at.reset(name == ".." ? -1 : openat(at.get(), name.c_str(), O_PATH | O_CLOEXEC | O_NOFOLLOW));
+    from = to + 1;
+  }
+  return open_regular(at, owner);
 }
 
 bool ProcessMemory::read(std::uint64_t address, std::span<std::byte> to) const {

@@ -57,8 +57,8 @@ class ProcessMemory {
     std::string path;
   };
   std::optional<File> open_file(const Mapping& mapping) const;
-  /// A file by its name in the process's own root: a regular one, of this owner or root, reached without a
-  /// link. nullopt: there is none.
+  /// A file by its absolute name in the process's own root: a regular one, of this owner or root, reached
+  /// without a link. nullopt: there is none.
   std::optional<File> open_in_root(const std::string& path, std::uint32_t owner) const;
 
   /// A file of the machine itself, by a name that no process chose.

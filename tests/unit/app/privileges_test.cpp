@@ -1,0 +1,72 @@
+#include "app/privileges.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <linux/openat2.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <functional>
+
+#include "base/unique_fd.h"
+
+namespace oomcast {
+namespace {
+
+// What errno a call leaves in a process that only reads; 0: it worked; −1: it died.
+int as_reader(const std::function<bool()>& works) {
+  constexpr int kErrno = 100;  // what ends a program by itself does so with small numbers
+  pid_t pid = fork();
+  if (pid == 0) {
+    bool only_reads = keep_reader_privileges().empty();
+    errno = 0;
+    int code = !only_reads ? 1 : works() ? 0 : kErrno + errno;
+    syscall(SYS_exit_group, code);  // _exit() makes system calls of its own under a sanitizer
+  }
+  int status = 0;
+  waitpid(pid, &status, 0);
+  if (!WIFEXITED(status)) return -1;
+  return WEXITSTATUS(status) == 0 ? 0 : WEXITSTATUS(status) > kErrno ? WEXITSTATUS(status) - kErrno : -1;
+}
+
+TEST(ReaderPrivileges, let_it_read) {
+  EXPECT_EQ(as_reader([] { return UniqueFd(open("/proc/self/status", O_RDONLY | O_CLOEXEC)).get() >= 0; }),
+            0);
+  EXPECT_EQ(as_reader([] { return UniqueFd(open("/", O_PATH | O_CLOEXEC)).get() >= 0; }), 0);
+}
+
+TEST(ReaderPrivileges, let_it_write_nothing_not_even_what_is_its_own) {
+  std::string path = testing::TempDir() + "oomcast-privileges-" + std::to_string(getpid());
+  UniqueFd made(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  ASSERT_TRUE(made);
+  EXPECT_EQ(as_reader([&] { return open(path.c_str(), O_WRONLY) >= 0; }), EPERM);
+  EXPECT_EQ(as_reader([&] { return open(path.c_str(), O_RDWR) >= 0; }), EPERM);
+  EXPECT_EQ(as_reader([&] { return open((path + "2").c_str(), O_RDONLY | O_CREAT, 0600) >= 0; }), EPERM);
+  EXPECT_EQ(as_reader([&] {
+              open_how how{};
+              how.flags = O_WRONLY;
+              return syscall(SYS_openat2, AT_FDCWD, path.c_str(), &how, sizeof(how)) >= 0;
+            }),
+            EPERM);
+  EXPECT_EQ(as_reader([&] { return unlink(path.c_str()) == 0; }), EPERM);
+  unlink(path.c_str());
+}
+
+TEST(ReaderPrivileges, let_it_do_nothing_to_others) {
+  EXPECT_EQ(as_reader([] { return kill(getppid(), 0) == 0; }), EPERM);
+  EXPECT_EQ(as_reader([] { return socket(AF_INET, SOCK_STREAM, 0) >= 0; }), EPERM);
+  EXPECT_EQ(as_reader([] { return syscall(SYS_fork) >= 0; }), EPERM);
+  rlimit now{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &now), 0);
+  pid_t self = getpid();
+  EXPECT_EQ(as_reader([&] { return prlimit(self, RLIMIT_NOFILE, &now, nullptr) == 0; }), EPERM);
+  EXPECT_EQ(as_reader([&] { return fcntl(STDERR_FILENO, F_SETOWN, self) == 0; }), EPERM);
+}
+
+}  // namespace
+}  // namespace oomcast
