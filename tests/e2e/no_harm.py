@@ -1,6 +1,11 @@
 """That as many are killed with oomcast as without it: it must not hold what the kernel needs to free."""
 
+import os
 import pathlib
+import re
+import subprocess
+import tempfile
+from collections import Counter
 
 import lib
 import witness
@@ -102,3 +107,74 @@ def pages_that_may_be_merged(t):
 @case(vm="numa", limit_s=120)
 def eight_at_once_below_one_limit(t):
     as_without_it(t, lambda: t.cgroup().limit(160 * MiB), "mlock", hogs=8)
+
+
+# Whoever calls one of these holds another's memory until its mmput().
+TAKES = ["pagemap_read", "m_start", "show_smaps_rollup", "get_task_mm", "mm_access", "environ_read"]
+OWN = {"exit_mm", "exec_mmap", "begin_new_exec", "do_exit", "free_bprm"}
+TRACED = re.compile(r"^\s*(\S.*)-(\d+) +\[\d+\] .* (\d+\.\d+): (\w+) <-([\w.]+)")
+
+
+class KernelTrace:
+    """The kernel's own trace of the calls by which programs take and give back other processes' memory."""
+
+    def __init__(self, t):
+        here = pathlib.Path(tempfile.mkdtemp(prefix="oomcast-tracefs-"))
+        t.later(here.rmdir)
+        if subprocess.run(["mount", "-t", "tracefs", "tracefs", here], capture_output=True, check=False).returncode:
+            t.skip("no tracefs")
+        t.later(subprocess.run, ["umount", here])
+        self.dir = here / "instances" / f"oomcast-{os.getpid()}"
+        try:
+            self.dir.mkdir()
+            t.later(self.dir.rmdir)
+            names = set((here / "available_filter_functions").read_text(encoding="ascii").split())
+            (self.dir / "set_ftrace_filter").write_text(" ".join(names & {*TAKES, "mmput"}), encoding="ascii")
+            (self.dir / "buffer_size_kb").write_text("16384", encoding="ascii")
+            (self.dir / "current_tracer").write_text("function", encoding="ascii")
+        except OSError as why:
+            t.skip(f"functions cannot be traced here: {why}")
+        t.later((self.dir / "current_tracer").write_text, "nop")
+
+    def holds(self):
+        """(how long, by what) of each time that oomcast held another's memory, and of each time that this program did."""
+        began, out, own = {}, [], []
+        own_tasks = set(os.listdir("/proc/self/task"))
+        (self.dir / "tracing_on").write_text("0", encoding="ascii")
+        with open(self.dir / "trace", encoding="utf-8", errors="replace") as trace:
+            for comm, task, at, function, caller in (m.groups() for m in map(TRACED.match, trace) if m):
+                if function != "mmput":
+                    began[comm, task] = float(at), function
+                elif caller not in OWN and (comm, task) in began:
+                    since, function = began.pop((comm, task))
+                    if comm.startswith("oomcast"):
+                        out.append((float(at) - since, function))
+                    elif task in own_tasks:
+                        own.append((float(at) - since, function))
+        return out, own
+
+
+@case(limit_s=90, timing=True)
+def no_ones_memory_is_held_for_more_than_50_ms(t):
+    """A server's processes: 200 with 320 MiB of RSS each, of which some write, and one with 4 GiB."""
+    t.needs_memory(650 * MiB)
+    trace = KernelTrace(t)
+    group = t.cgroup()
+    tracer = t.trace("--interval", "500ms")
+    child = t.start(group, "workers", "320M", 200, 60, "4G")
+    child.wait_for("holds", timeout=60)
+    child.wait_for("mapped", timeout=60)
+    told = tracer.wait_for_line("process", lambda p: p["private_bytes"] is not None and p["anon_bytes"] > 300 * MiB,
+                                timeout=30)
+    t.check(told["private_bytes"] < 160 * MiB, f"private_bytes is {told['private_bytes']}: what it shares is not its own")
+    for _ in range(50):  # more looks at more of them, and as short ones of our own
+        for pid in map(int, pathlib.Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()):
+            lib.status_bytes(pid, "VmRSS")
+        lib.pause(0.2, "between two rounds")
+    held, own = trace.holds()
+    by = Counter(function for _, function in held)
+    t.premise(by["pagemap_read"] > 200, f"hardly anything was looked at: {by}")
+    t.premise(len(own) > 200 and max(own)[0] < 0.020,
+              f"{len(own)} reads of /proc/PID/status held memory for {1000 * max(own)[0]:.1f} ms: this machine stands still")
+    longest, function = max(held)
+    t.check(longest < 0.050, f"{function} held another's memory for {1000 * longest:.1f} ms, the longest of {by}")

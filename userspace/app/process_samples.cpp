@@ -20,10 +20,10 @@ constexpr std::size_t kMostRead = 64;  // of /proc in one interval
 constexpr std::size_t kMostOfTree = 1024;
 constexpr Bytes kMoved = KiB(128);
 // Walks: of each process at most this often and at 1/200 of one CPU, less often while its private memory
-// stays, and for so much CPU time in one interval.
+// stays; all together at 1/100, 2 ms or one walk at a time.
 constexpr Nanos kWalkEvery = 3s, kWalkAtMost = 60s, kWalksFor = 2ms;
-constexpr int kWalkShare = 200;
-constexpr Nanos kLongWalk = 25ms;
+constexpr int kWalkShare = 200, kWalksShare = 100;
+constexpr Nanos kLongWalk = 500ms;  // others wait for the reader meanwhile
 constexpr Bytes kWalkFrom = MiB(16);
 constexpr double kWalkMoved = 0.01, kStays = 0.01;
 
@@ -109,6 +109,7 @@ std::vector<ProcessSampleFact> ProcessSamples::moved(MonoTime now) {
 
 std::vector<TaskId> ProcessSamples::to_measure(MonoTime now) {
   std::vector<TaskId> out;
+  if (now < walks_from_) return out;
   Nanos cost{};
   for (const auto& [id, last] : newest_) {
     if (cost > kWalksFor) break;
@@ -142,6 +143,7 @@ std::optional<ProcessSampleFact> ProcessSamples::measured(const TaskId& id, std:
   auto last = newest_.find(id);
   if (!holds || last == newest_.end()) return std::nullopt;
   Walk& walk = walks_[id];
+  walks_from_ = std::max(walks_from_, now) + kWalksShare * cost;
   if (cost > kLongWalk) most_tables_ = std::min(most_tables_, half(walk.tables));
   bool stays = walk.bytes && std::abs((*holds - *walk.bytes).as_double()) < kWalkMoved * holds->as_double();
   walk.bytes = holds;

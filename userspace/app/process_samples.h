@@ -18,10 +18,11 @@ namespace oomcast {
 Bytes rss_error();
 
 /// The newest sample of each process that was sampled, and those that are due. Cost: about 20 µs for each
-/// process that is asked for, at most 64 an interval (1,024 of a process tree), and 2 ms of walks.
+/// process that is asked for, at most 64 an interval (1,024 of a process tree).
 class ProcessSamples {
  public:
-  static constexpr Bytes kMostTables = MiB(8);  // page tables of what is walked: ProcStatus::quick_to_walk()
+  static constexpr Bytes kMostTables =
+      MiB(128);  // page tables of what is walked: ProcStatus::quick_to_walk()
 
   ProcessSamples(World& world, const ProcFs& procfs, Nanos interval)
       : world_(world), procfs_(procfs), interval_(interval) {}
@@ -62,6 +63,7 @@ class ProcessSamples {
   Nanos interval_;
   std::unordered_map<TaskId, ProcessSampleFact> newest_;
   std::unordered_map<TaskId, Walk> walks_;
+  MonoTime walks_from_{};
   Bytes most_tables_ = kMostTables;  // less on a machine that needs longer for them
 };
 

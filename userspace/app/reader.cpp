@@ -50,9 +50,7 @@ Reply answer(const Question& q, const Roots& roots, const ProcFs& procfs) {
   out.serial = q.serial;
   Nanos began = clock_now(CLOCK_THREAD_CPUTIME_ID);
   if (q.what == Reader::What::private_memory) {
-    auto rollup = procfs.read_smaps_rollup(q.tgid);
-    if (rollup && *rollup)
-      if (auto bytes = (*rollup)->private_bytes()) out.private_bytes = bytes->count;
+    if (auto bytes = ProcessMemory(roots, q.tgid).private_memory()) out.private_bytes = bytes->count;
   } else if (q.what == Reader::What::python) {
     ProcessMemory memory(roots, q.tgid);
     auto maps = memory.maps();

@@ -8,6 +8,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/clock.h"
+#include "collect/process_memory.h"
 #include "collect/text.h"
 
 namespace oomcast {
@@ -16,6 +18,8 @@ namespace {
 constexpr std::size_t kMostSamples = 200'000;  // of one process; later ones only count as touched
 constexpr std::int64_t kPage = 4096;
 constexpr Bytes kLeastCopied = MiB(1);
+constexpr Bytes kMostTables = MiB(32);  // of what private memory is counted: 16 GiB, .2 s
+constexpr Nanos kWalksFor = std::chrono::seconds(1);
 constexpr std::size_t kMostEnvironment = 64 * 1024;
 constexpr std::uint64_t kShrunkPages = 256;
 constexpr Bytes kUntold = MiB(1);  // smaller growth waits for its record, or in a CPU's own counter
@@ -50,9 +54,17 @@ bool Blame::about_to_read(std::uint32_t tgid) const {
 
 std::optional<Bytes> Blame::private_bytes_of(const TaskId& id) const {
   auto status = procfs_.read_status(id.tgid);
-  if (!status || !*status || !(*status)->quick_to_walk() || !about_to_read(id.tgid)) return std::nullopt;
-  auto rollup = procfs_.read_smaps_rollup(id.tgid);
-  return rollup && *rollup ? (*rollup)->private_bytes() : std::nullopt;
+  if (!status || !*status || !(*status)->quick_to_walk(kMostTables) || !about_to_read(id.tgid))
+    return std::nullopt;
+  return ProcessMemory(config_.roots, id.tgid).private_memory();
+}
+
+std::unordered_map<TaskId, std::optional<Bytes>> Blame::private_bytes() const {
+  std::unordered_map<TaskId, std::optional<Bytes>> out;
+  MonoTime until = mono_now() + kWalksFor;
+  for (const auto& [id, p] : processes_)
+    if (mono_now() < until) out[id] = private_bytes_of(id);
+  return out;
 }
 
 void Blame::describe(Process& process) const {
@@ -93,8 +105,7 @@ void Blame::note(std::uint32_t pid) {
 // The counters that growth is told by are read last, and at the end first: what comes between them and the
 // faults would be growth without samples, and private memory takes long to read.
 void Blame::begin() {
-  std::unordered_map<TaskId, std::optional<Bytes>> own;
-  for (auto& [id, p] : processes_) own[id] = private_bytes_of(id);
+  auto own = private_bytes();
   for (auto& [id, p] : processes_) {
     p.before = level_of(id);
     if (!p.before) continue;
@@ -106,8 +117,9 @@ void Blame::begin() {
 
 void Blame::end() {
   for (auto& [id, p] : processes_) p.after = level_of(id);
+  auto own = private_bytes();
   for (auto& [id, p] : processes_)
-    if (p.after) p.after->set_private(private_bytes_of(id));
+    if (p.after) p.after->set_private(own[id]);
 }
 
 Blame::Process& Blame::process_of(const wire::Fault& fault) {

@@ -27,7 +27,7 @@ namespace oomcast {
 struct ProcessLevel {
   Bytes anon;                    // with what is in swap
   Bytes shmem;                   // mapped shared memory, tmpfs and pinned memory too: counted in each process
-  std::optional<Bytes> uss;      // private memory by smaps_rollup, with swap
+  std::optional<Bytes> uss;      // private memory, with swap
   std::optional<Bytes> hugetlb;  // huge pages of the pool, which are in none of these
   Bytes swap;                    // in anon and uss
   std::uint64_t faults = 0;      // so far
@@ -137,6 +137,8 @@ class Blame {
   void describe(Process& process) const;
   std::optional<ProcessLevel> level_of(const TaskId& id) const;  // without uss
   std::optional<Bytes> private_bytes_of(const TaskId& id) const;
+  /// Of as many as a second is enough for.
+  std::unordered_map<TaskId, std::optional<Bytes>> private_bytes() const;
   /// Says so (Config::on_read). false: it may not be.
   bool about_to_read(std::uint32_t tgid) const;
   static void settle(Process& process, std::uint64_t counted, bool last);

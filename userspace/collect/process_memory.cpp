@@ -16,6 +16,13 @@ namespace oomcast {
 namespace {
 
 constexpr std::size_t kMostMappings = 65536, kMostMaps = kMostMappings * 256;
+constexpr std::size_t kPieceOfPagemap = 4096;                     // entries: 16 MiB of addresses
+constexpr std::uint64_t kUserAddresses = std::uint64_t{1} << 63;  // above it is [vsyscall]
+
+std::uint64_t page_size() {
+  static const auto size = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  return size;
+}
 
 bool take_hex(std::string_view& text, std::uint64_t& value) {
   auto [end, err] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
@@ -56,6 +63,7 @@ std::vector<Mapping> parse_maps(std::string_view text) {
     if (!take_hex(line, m.end) || m.end <= m.begin) continue;
     std::string_view permissions = next_field(line);
     if (permissions.size() != 4) continue;
+    m.accessible = !permissions.starts_with("---");
     m.executable = permissions[2] == 'x';
     m.shared = permissions[3] == 's';
     std::string_view offset = next_field(line);
@@ -144,13 +152,50 @@ std::optional<ProcStatus> ProcessMemory::status() const {
 
 std::optional<ProcessMemory::Page> ProcessMemory::page_at(std::uint64_t address) const {
   Look look;
-  if (!pagemap_) pagemap_.reset(open((dir_ + "/pagemap").c_str(), O_RDONLY | O_CLOEXEC));
   std::uint64_t entry = 0;
-  auto page = address / static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-  if (!pagemap_ ||
+  auto page = address / page_size();
+  if (!open_pagemap() ||
       pread(pagemap_.get(), &entry, sizeof(entry), static_cast<off_t>(page * sizeof(entry))) != sizeof(entry))
     return std::nullopt;
   return Page{(entry >> 62) != 0, (entry >> 61 & 1) != 0};
+}
+
+std::optional<Bytes> ProcessMemory::private_memory(Bytes most) const {
+  auto mappings = maps();
+  if (!mappings.ok()) return std::nullopt;
+  struct Range {
+    std::uint64_t begin, end;
+  };
+  std::vector<Range> ranges;
+  std::uint64_t mapped = 0, most_mapped = static_cast<std::uint64_t>(most.count);
+  for (const Mapping& m : *mappings) {
+    if (!m.accessible || m.end > kUserAddresses) continue;
+    mapped += m.end - m.begin;
+    if (mapped > most_mapped) return std::nullopt;
+    if (ranges.empty() || ranges.back().end != m.begin) ranges.push_back({m.begin, m.begin});
+    ranges.back().end = m.end;
+  }
+  std::vector<std::uint64_t> entries(kPieceOfPagemap);
+  std::uint64_t own = 0;
+  for (Range r : ranges) {
+    for (std::uint64_t at = r.begin / page_size(), end = r.end / page_size(); at < end;) {
+      Look look;
+      auto want = std::min<std::uint64_t>(entries.size(), end - at) * sizeof(std::uint64_t);
+      ssize_t got = open_pagemap() ? pread(pagemap_.get(), entries.data(), want,
+                                           static_cast<off_t>(at * sizeof(std::uint64_t)))
+                                   : -1;
+      if (got < static_cast<ssize_t>(sizeof(std::uint64_t))) return std::nullopt;
+      auto read = static_cast<std::uint64_t>(got) / sizeof(std::uint64_t);
+      for (std::uint64_t entry : std::span(entries).first(read)) own += entry >> 63 & entry >> 56 & 1;
+      at += read;
+    }
+  }
+  return Bytes{static_cast<std::int64_t>(own * page_size())};
+}
+
+bool ProcessMemory::open_pagemap() const {
+  if (!pagemap_) pagemap_.reset(open((dir_ + "/pagemap").c_str(), O_RDONLY | O_CLOEXEC));
+  return static_cast<bool>(pagemap_);
 }
 
 }  // namespace oomcast

@@ -35,6 +35,7 @@ class Look {
 /// One line of /proc/PID/maps.
 struct Mapping {
   std::uint64_t begin = 0, end = 0, offset = 0;
+  bool accessible = false;  // it may be read, written or executed
   bool executable = false, shared = false;
   std::uint64_t inode = 0;
   std::string device;  // "fe:00"
@@ -82,7 +83,15 @@ class ProcessMemory {
   };
   std::optional<Page> page_at(std::uint64_t address) const;
 
+  /// What no other process maps: Private_Clean and Private_Dirty of smaps_rollup, but for what may not be
+  /// touched (PROT_NONE). smaps_rollup holds the lock for one mapping, however large; this, by pagemap, for
+  /// 2 MiB of addresses, and the mm for 16: .1 and .6 ms. nullopt: gone, not allowed, or it has more than
+  /// `most` mapped, touched or not. Huge pages of hugetlbfs are counted, too: not for who has them. Cost: 10
+  /// ms for each GiB in memory, 1 for each GiB that is mapped only (a virtual machine of 2023).
+  std::optional<Bytes> private_memory(Bytes most = GiB(256)) const;
+
  private:
+  bool open_pagemap() const;
   std::string dir_;
   mutable UniqueFd pagemap_;  // opened at the first question
   std::uint32_t pid_;

@@ -173,22 +173,6 @@ std::optional<ProcCgroup> parse_proc_cgroup(std::string_view text, Hierarchy hie
   return std::nullopt;
 }
 
-std::optional<Bytes> SmapsRollup::private_bytes() const {
-  if (!private_clean || !private_dirty) return std::nullopt;
-  return add_saturating(*private_clean, *private_dirty);
-}
-
-SmapsRollup parse_smaps_rollup(std::string_view text) {
-  SmapsRollup out;
-  out.rss = find_kib(text, "Rss");
-  out.pss = find_kib(text, "Pss");
-  out.private_clean = find_kib(text, "Private_Clean");
-  out.private_dirty = find_kib(text, "Private_Dirty");
-  out.private_hugetlb = find_kib(text, "Private_Hugetlb");
-  out.swap = find_kib(text, "Swap");
-  return out;
-}
-
 MemInfo parse_meminfo(std::string_view text) {
   MemInfo out;
   out.total = find_kib(text, "MemTotal");
@@ -236,14 +220,6 @@ Result<std::optional<ProcCgroup>> ProcFs::read_cgroup(std::uint32_t pid, Hierarc
   auto text = read_of_pid(pid_file(proc_, pid, "cgroup"), max_large);
   if (!text.ok()) return text.error();
   return *text ? parse_proc_cgroup(**text, hierarchy) : std::nullopt;
-}
-
-Result<std::optional<SmapsRollup>> ProcFs::read_smaps_rollup(std::uint32_t pid) const {
-  Look look;
-  return read_parsed<SmapsRollup>(pid_file(proc_, pid, "smaps_rollup"), max_small, [](std::string_view text) {
-    SmapsRollup rollup = parse_smaps_rollup(text);
-    return rollup.rss ? std::optional(rollup) : std::nullopt;
-  });
 }
 
 Result<std::optional<TaskId>> ProcFs::read_task_id(std::uint32_t pid) const {

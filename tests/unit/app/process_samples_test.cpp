@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 
 #include "fixture_tree.h"
@@ -21,6 +22,7 @@ struct Fixture {
   ProcFs procfs{tree.roots()};
   World world;
   ProcessSamples samples{world, procfs, 1s};
+  std::map<std::uint32_t, Bytes> own;  // private memory, as a reader would find it
 
   static WorldConfig config(bool one_tree) {
     WorldConfig config;
@@ -51,17 +53,14 @@ struct Fixture {
                                     kib(anon_mib) + "RssAnon:\t" + kib(anon_mib) +
                                     "RssFile:\t0 kB\nRssShmem:\t0 kB\nVmSwap:\t0 kB\nVmLck:\t" +
                                     kib(locked_mib) + "VmPTE:\t" + kib(tables_mib));
-    tree.write(dir + "/smaps_rollup", "1000-2000 ---p 00000000 00:00 0 [rollup]\nRss: " + kib(anon_mib) +
-                                          "Private_Clean: 0 kB\nPrivate_Dirty: " + kib(private_mib));
+    own[pid] = MiB(private_mib);
   }
   // What it tells in one interval.
   std::vector<ProcessSampleFact> interval(int s) {
     auto out = samples.moved(at(s));
     for (const auto& fact : out) samples.on(fact);
     for (const TaskId& id : samples.to_measure(at(s))) {
-      auto rollup = procfs.read_smaps_rollup(id.tgid);
-      if (!rollup || !*rollup) continue;
-      auto fact = samples.measured(id, (*rollup)->private_bytes(), 1ms, at(s));
+      auto fact = samples.measured(id, own.at(id.tgid), 1ms, at(s));
       if (!fact) continue;
       samples.on(*fact);
       out.push_back(*std::move(fact));
@@ -124,7 +123,7 @@ TEST(ProcessSamples, measures_no_private_memory_of_what_grows_by_its_rss) {
 TEST(ProcessSamples, measures_no_private_memory_of_who_holds_its_lock_for_long_or_has_large_tables) {
   Fixture f(true);
   f.holds(7, 100, 20, 1000, 1);
-  f.holds(8, 100, 20, 1000, 0, 9);
+  f.holds(8, 100, 20, 1000, 0, 129);
   for (int s = 1; s < 70; ++s) f.interval(s);
   EXPECT_EQ(f.newest(7).private_bytes, std::nullopt);
   EXPECT_EQ(f.newest(8).private_bytes, std::nullopt);
@@ -137,10 +136,21 @@ TEST(ProcessSamples, walks_less_where_a_walk_was_seen_to_take_long) {
   f.interval(1);
   auto asked = [&](int s) { return f.samples.to_measure(at(s)).size(); };
   EXPECT_EQ(asked(2), 2u);
-  f.samples.measured({8, 1008}, MiB(20), 30ms, at(2));  // 4 MiB of tables: 2 are allowed from here on
+  f.samples.measured({8, 1008}, MiB(20), 600ms, at(2));  // 4 MiB of tables: 2 are allowed from here on
   EXPECT_EQ(asked(200), 0u);
   f.holds(8, 100, 20, 1000, 0, 2);
   EXPECT_EQ(asked(400), 1u);
+}
+
+TEST(ProcessSamples, walks_take_a_hundredth_of_a_cpu_however_many_are_large) {
+  Fixture f(true);
+  f.interval(1);
+  auto asked = [&](int s) { return f.samples.to_measure(at(s)).size(); };
+  EXPECT_EQ(asked(2), 2u);
+  f.samples.measured({7, 1007}, MiB(20), 300ms, at(2));
+  f.samples.measured({8, 1008}, MiB(20), 500ms, at(2));
+  EXPECT_EQ(asked(81), 0u);
+  EXPECT_EQ(asked(83), 1u) << "7: 8 is due after 100 s";
 }
 
 TEST(ProcessSamples, does_not_walk_again_what_was_given_up_while_it_is_as_large) {

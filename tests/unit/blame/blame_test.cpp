@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "fixture_tree.h"
 
@@ -37,9 +40,11 @@ struct Fixture {
                "Name:\tpython3\nTgid:\t7\nPid:\t7\nRssAnon:\t" + kib(anon_mib) +
                    " kB\nRssFile:\t0 kB\nRssShmem:\t0 kB\nVmSwap:\t0 kB\nVmLck:\t0 kB\nVmPTE:\t" +
                    kib(page_tables_mib) + " kB\n");
-    tree.write(dir + "/smaps_rollup", "1000-2000 ---p 00000000 00:00 0 [rollup]\nRss: " + kib(anon_mib) +
-                                          " kB\nPrivate_Clean: 0 kB\nPrivate_Dirty: " + kib(own_mib) +
-                                          " kB\n");
+    tree.write(dir + "/maps", "00000000-20000000 rw-p 00000000 00:00 0\n");
+    constexpr std::uint64_t kOwn = std::uint64_t{1} << 63 | std::uint64_t{1} << 56;
+    std::vector<std::uint64_t> pages(MiB(512).count / 4096);
+    std::fill_n(pages.begin(), MiB(own_mib).count / 4096, kOwn);
+    tree.write(dir + "/pagemap", {reinterpret_cast<const char*>(pages.data()), pages.size() * sizeof(kOwn)});
   }
 
   void begin_with(std::initializer_list<std::uint32_t> pids) {
@@ -50,7 +55,7 @@ struct Fixture {
 
 TEST(Blame, whose_page_tables_are_large_is_not_walked) {
   Fixture f;
-  f.page_tables_mib = 9;
+  f.page_tables_mib = 33;
   f.process(7, 100, 100);
   f.begin_with({7});
   f.process(7, 130, 130);

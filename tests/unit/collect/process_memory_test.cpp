@@ -2,9 +2,15 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
+#include <fstream>
+#include <sstream>
+
+#include "fixture_tree.h"
 
 namespace oomcast {
 namespace {
@@ -60,6 +66,65 @@ TEST_F(OwnMemory, holds_a_page_from_its_first_write_until_it_is_given_back) {
   madvise(page, 4096, MADV_DONTNEED);
   EXPECT_FALSE(held());
   munmap(page, 4096);
+}
+
+// Entries of pagemap: in memory (bit 63), and mapped by this process alone (bit 56).
+constexpr std::uint64_t kShared = std::uint64_t{1} << 63, kOwn = kShared | std::uint64_t{1} << 56,
+                        kSwapped = std::uint64_t{1} << 62;
+
+std::string pagemap(std::initializer_list<std::uint64_t> entries) {
+  return {reinterpret_cast<const char*>(std::data(entries)), entries.size() * sizeof(std::uint64_t)};
+}
+
+TEST(PrivateMemory, is_what_no_other_process_maps) {
+  FixtureTree tree;
+  tree.write("proc/7/maps",
+             "1000-4000 rw-p 00000000 00:00 0\n4000-6000 rw-p 00000000 00:00 0 [heap]\n"
+             "6000-7000 ---p 00000000 00:00 0\nffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 "
+             "[vsyscall]\n");
+  tree.write("proc/7/pagemap", pagemap({kOwn, kOwn, kShared, 0, kSwapped, kOwn, kOwn}));
+  ProcessMemory memory(tree.roots(), 7);
+  EXPECT_EQ(memory.private_memory(), KiB(8)) << "of 1000-6000: the first page is that of address 0";
+  EXPECT_EQ(memory.private_memory(KiB(19)), std::nullopt) << "20 KiB of addresses";
+}
+
+TEST(PrivateMemory, of_who_ends_meanwhile_is_unknown) {
+  FixtureTree tree;
+  tree.write("proc/7/maps", "1000-4000 rw-p 00000000 00:00 0\n");
+  EXPECT_EQ(ProcessMemory(tree.roots(), 7).private_memory(), std::nullopt);
+  tree.write("proc/7/pagemap", pagemap({kOwn, kOwn}));
+  EXPECT_EQ(ProcessMemory(tree.roots(), 7).private_memory(), std::nullopt);
+}
+
+TEST(PrivateMemory, is_what_smaps_rollup_says) {
+  pid_t pid = fork();
+  if (pid == 0) {
+    execlp("sleep", "sleep", "60", nullptr);
+    _exit(1);
+  }
+  ProcessMemory memory(Roots{}, static_cast<std::uint32_t>(pid));
+  auto rollup = [&] {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/smaps_rollup");
+    std::int64_t kib = 0, one = 0;
+    for (std::string line; std::getline(file, line);)
+      if (std::istringstream words(line); line.starts_with("Private_") && words >> line >> one) kib += one;
+    return KiB(kib);
+  };
+  auto asleep = [&] {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/wchan");
+    std::string where;
+    return std::getline(file, where) && where.find("nanosleep") != std::string::npos;
+  };
+  for (int i = 0; i < 1000 && !asleep(); ++i) usleep(10000);
+  if (!asleep()) {
+    kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+    GTEST_SKIP() << "where it sleeps is not told here";
+  }
+  EXPECT_GT(rollup(), Bytes{});
+  EXPECT_EQ(memory.private_memory(), rollup());
+  kill(pid, SIGKILL);
+  waitpid(pid, nullptr, 0);
 }
 
 }  // namespace

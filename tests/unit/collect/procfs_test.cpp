@@ -105,21 +105,6 @@ TEST(ProcCgroup, v2_says_when_the_directory_is_gone) {
   EXPECT_TRUE(c->deleted);
 }
 
-TEST(SmapsRollup, private_memory_is_clean_and_dirty_together) {
-  SmapsRollup s = parse_smaps_rollup(
-      "561c1b196000-7ffda43b6000 ---p 00000000 00:00 0                          [rollup]\nRss:               "
-      " 1748 kB\n"
-      "Pss:                 426 kB\nPss_Dirty:           112 kB\nPrivate_Clean:        72 kB\nPrivate_Dirty: "
-      "      112 "
-      "kB\nPrivate_Hugetlb:      8 kB\nSwap:                  5 kB\nSwapPss:               1 kB\n");
-  EXPECT_EQ(s.rss, KiB(1748));
-  EXPECT_EQ(s.pss, KiB(426));
-  EXPECT_EQ(s.private_bytes(), KiB(184));
-  EXPECT_EQ(s.private_hugetlb, KiB(8));
-  EXPECT_EQ(s.swap, KiB(5));
-  EXPECT_EQ(SmapsRollup{}.private_bytes(), std::nullopt);
-}
-
 TEST(ProcFs, a_process_that_is_gone_is_a_normal_answer) {
   FixtureTree tree;
   tree.make_dir("proc");
@@ -131,7 +116,6 @@ TEST(ProcFs, a_process_that_is_gone_is_a_normal_answer) {
   EXPECT_EQ(*proc.read_cmdline(1234), std::nullopt);
   EXPECT_EQ(*proc.read_statm(1234), std::nullopt);
   EXPECT_EQ(*proc.read_cgroup(1234, Hierarchy::v1), std::nullopt);
-  EXPECT_EQ(*proc.read_smaps_rollup(1234), std::nullopt);
   EXPECT_EQ(*proc.read_task_id(1234), std::nullopt);
 }
 
