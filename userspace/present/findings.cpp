@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/escape.h"
+#include "model/workload.h"
 #include "present/blame.h"
 #include "present/findings_parts.h"
 #include "present/gpu_at_kill.h"
@@ -376,10 +377,12 @@ std::optional<Finding> how_often(const PostMortem& r) {
   std::size_t n = e.earlier.size();
   const Episode& last = e.earlier.back();
   double since = -from_kill(e, last.time);
+  const Victim *victim = first_victim(e.told.episode), *then = first_victim(last);
+  auto name = victim && then ? same_workload(victim->process, then->process) : std::nullopt;
   Finding out;
-  out.text =
-      fmt::format("It is not the first time: {} earlier kill{} of this limit or command, the last {} before.",
-                  n, n == 1 ? "" : "s", format_duration(Seconds(since)));
+  out.text = fmt::format("It is not the first time: {} earlier kill{} of {}, the last {} before.", n,
+                         n == 1 ? "" : "s", name ? displayable(name->words) : "the same workload",
+                         format_duration(Seconds(since)));
   for (std::size_t i = n > 3 ? n - 3 : 0; i < n; ++i) {
     const Episode& before = e.earlier[i];
     std::string what = format_rfc3339(clock_of(e.run).wall(before.time)).substr(0, 19) + "Z";

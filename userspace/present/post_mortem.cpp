@@ -35,9 +35,7 @@ struct Series {
 // After an earlier kill at the same limit it is another life.
 MonoTime life_began(const StoredEpisode& e) {
   MonoTime began = e.from;
-  for (const Episode& before : e.earlier)
-    if (before.time < e.told.episode.time && same_cgroup(before.limit_cgroup, e.told.episode.limit_cgroup))
-      began = std::max(began, before.time);
+  for (const Episode& before : e.at_limit) began = std::max(began, before.time);
   return began;
 }
 

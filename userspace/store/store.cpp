@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/escape.h"
+#include "model/workload.h"
 #include "store/legacy.h"
 #include "store/open.h"
 #include "store/rows.h"
@@ -22,6 +23,7 @@ constexpr std::size_t kMostEpisodes = 100'000;
 constexpr std::size_t kMostVictims = 1024;
 constexpr std::size_t kMostSites = 64;  // from where processes grew
 constexpr std::size_t kMostEarlier = 100;
+constexpr std::int64_t kMostLookedAt = 2000;  // episodes, for those
 constexpr std::size_t kMostNear = 5;
 constexpr int kMostCgroups = 64;  // whose curves are read
 
@@ -100,6 +102,7 @@ struct Store::Impl {
   void read_lists(std::int64_t episode, std::int64_t run_id, Rows& rows, Nanos window, StoredEpisode& out);
   Result<std::int64_t> find(const std::optional<std::string>& id);
   Result<StoredEpisode> read(std::int64_t row, Nanos window);
+  Status read_before(std::int64_t row, std::int64_t time_ns, StoredEpisode& out);
 
   std::string shown;
   DatabaseHandle db;
@@ -365,34 +368,37 @@ Result<StoredEpisode> Store::Impl::read(std::int64_t row, Nanos window) {
   out.from = out.told.episode.time - window;
   if (out.source == EpisodeSource::live) read_lists(row, s.integer(1), own->rows, window, out);
 
-  // Others of the same limit or of the same command, in any run.
+  if (auto read = read_before(row, s.integer(2), out); !read) return read.error();
+  return out;
+}
+
+// Those before it, in any run: in the window those of the same limit, and the newest of the same workload.
+Status Store::Impl::read_before(std::int64_t row, std::int64_t time_ns, StoredEpisode& out) {
+  Statement s(db.get(), "SELECT " + kEpisodeColumns +
+                            " FROM episodes e WHERE e.time_ns<? AND e.id<>? ORDER BY e.time_ns DESC LIMIT ?");
+  if (!s) return failed();
+  s << time_ns << row << kMostLookedAt;
   const Episode& e = out.told.episode;
-  Statement before(db.get(),
-                   "SELECT " + kEpisodeColumns +
-                       " FROM episodes e WHERE e.time_ns<?1 AND e.id<>?2 AND"
-                       " (EXISTS(SELECT 1 FROM cgroups c WHERE c.id=e.limit_cgroup AND c.path=?3) OR"
-                       " EXISTS(SELECT 1 FROM victims v JOIN processes p ON p.id=v.process"
-                       " WHERE v.episode=e.id AND p.comm=?4)) ORDER BY e.time_ns DESC LIMIT ?5");
-  if (!before) return failed();
-  before << s.integer(2) << row
-         << (e.limit_cgroup ? std::optional(e.limit_cgroup->path) : std::optional<std::string>())
-         << (e.victims.empty() ? std::optional<std::string>() : std::optional(e.victims.front().process.comm))
-         << static_cast<std::int64_t>(kMostEarlier);
-  while (before.row()) {
-    Run* theirs = run(before.integer(1));
+  while (out.earlier.size() < kMostEarlier && s.row()) {
+    Run* theirs = run(s.integer(1));
     if (!theirs) continue;
-    Episode earlier = episode_of(before, theirs->rows);
-    read_victims(before.integer(0), theirs->rows, earlier);
+    Episode before = episode_of(s, theirs->rows);
+    read_victims(s.integer(0), theirs->rows, before);
+    bool again = !e.victims.empty() && !before.victims.empty() &&
+                 same_workload(e.victims.front().process, before.victims.front().process);
+    bool here = e.limit_cgroup && before.limit_cgroup && e.limit_cgroup->path == before.limit_cgroup->path;
     // On the clock of this run, as all times of a StoredEpisode.
     Nanos ahead = theirs->info->wall_of_mono_zero - out.run.wall_of_mono_zero;
-    earlier.time += ahead;
-    for (Victim& v : earlier.victims)
+    before.time += ahead;
+    for (Victim& v : before.victims)
       if (v.time) *v.time += ahead;
-    out.earlier.push_back(std::move(earlier));
+    if (here && before.time >= out.from && out.at_limit.size() < kMostEarlier) out.at_limit.push_back(before);
+    if (again) out.earlier.push_back(std::move(before));
   }
-  if (before.failed()) return failed();
-  std::reverse(out.earlier.begin(), out.earlier.end());
-  return out;
+  if (s.failed()) return failed();
+  std::ranges::reverse(out.earlier);
+  std::ranges::reverse(out.at_limit);
+  return Ok{};
 }
 
 Result<StoredEpisode> Store::episode(const std::optional<std::string>& id, Nanos window) {

@@ -44,7 +44,8 @@ struct StoredEpisode {
   std::vector<AlertFact> alerts;
   std::vector<GpuSample> gpu;                 // of the processes, and of all cards
   std::vector<GpuFact> gpu_events;            // of the processes: contexts, out of memory, copies, ends; xids
-  std::vector<Episode> earlier;               // of the same limit or the same command, oldest first
+  std::vector<Episode> earlier;               // of the same workload (model/workload.h), oldest first
+  std::vector<Episode> at_limit;              // in the window, of the same limit, oldest first
   std::map<std::string, std::uint64_t> lost;  // in the run until the kill, by reason
   // Related cgroups, the smallest, whose samples are not in the list. `more_left_out`: of others the store
   // kept none.

@@ -479,19 +479,26 @@ TEST_F(StoreTest, finds_an_episode_by_the_beginning_of_its_id_and_names_near_one
   EXPECT_NE(none.error().message.find("2020-77"), std::string::npos) << none.error().message;
 }
 
-TEST_F(StoreTest, knows_earlier_episodes_of_the_same_limit_or_command) {
+TEST_F(StoreTest, knows_earlier_kills_of_the_same_workload_and_those_before_it_at_the_same_limit) {
   auto writer = keep();
-  writer->add(EpisodeFact{kill(1, 1000, 77, job_)});
-  OomFactLine stranger = kill(2, 1100, 78, other_);
-  stranger.episode.victims[0].process.comm = "nginx";
-  writer->add(EpisodeFact{stranger});
-  writer->add(EpisodeFact{kill(3, 1200, 79, worker_)});
-  writer->add(EpisodeFact{kill(4, 1300, 80, job_)});
+  auto script = [](OomFactLine of, const std::string& name) {
+    of.episode.victims[0].process.cmdline = {"/usr/bin/python3", name, "--lr",
+                                             std::to_string(of.episode.serial)};
+    of.episode.victims[0].process.uid = 1000;
+    return EpisodeFact{of};
+  };
+  writer->add(script(kill(1, 1000, 77, other_), "train.py"));
+  writer->add(script(kill(2, 1100, 78, job_), "evaluate.py"));
+  writer->add(script(kill(3, 1200, 79, job_), "train.py"));
+  writer->add(script(kill(4, 1300, 80, job_), "train.py"));
   ASSERT_TRUE(writer->finish());
   StoredEpisode e = last();
-  ASSERT_EQ(e.earlier.size(), 2u);
-  EXPECT_EQ(e.earlier[0].time, at_s(1000));
-  EXPECT_EQ(e.earlier[1].time, at_s(1200)) << "another limit, the same command";
+  ASSERT_EQ(e.earlier.size(), 2u) << "another script has only the name python3 in common";
+  EXPECT_EQ(e.earlier[0].time, at_s(1000)) << "at another limit";
+  EXPECT_EQ(e.earlier[1].time, at_s(1200));
+  ASSERT_EQ(e.at_limit.size(), 2u);
+  EXPECT_EQ(e.at_limit[0].time, at_s(1100));
+  EXPECT_EQ(e.at_limit[1].time, at_s(1200));
 }
 
 TEST_F(StoreTest, is_readable_by_its_group_only) {
