@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/commands.h"
+#include "app/ending.h"
 #include "app/series_input.h"
 #include "app/tracing.h"
 #include "base/clock.h"
@@ -41,6 +42,7 @@ Result<Run> read_run(const std::string& file, const Options& options) {
   Reading last;
   std::optional<Bytes> floor, peak;
   std::size_t next = 0;
+  BeforeTheEnd<Moment> until_the_end;
   auto moment = [&] {
     const Forecast& f = forecaster->forecast();
     Moment m{last.value, floor.value_or(last.value), peak.value_or(last.value), std::nullopt, f.verdict};
@@ -62,6 +64,7 @@ Result<Run> read_run(const std::string& file, const Options& options) {
     peak = peak ? std::max(*peak, r.value) : r.value;
     out.highest = std::max(out.highest, r.value);
     last = r;
+    until_the_end.add(r.time, r.value, moment());
   };
   auto facts = read_series(file, {options.scope.cgroup, options.limit}, take, [&] { forecaster.emplace(); });
   if (!facts) return facts.error();
@@ -72,7 +75,7 @@ Result<Run> read_run(const std::string& file, const Options& options) {
   while (next < kMinutes.size() && last.time - *begin >= std::chrono::minutes(kMinutes[next])) {
     out.at[next++] = moment();
   }
-  out.end = moment();
+  out.end = until_the_end.said(*begin, last.time).value_or(moment());
   out.limit = last.limit;
   return out;
 }

@@ -12,14 +12,15 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "app/child_cgroup.h"
 #include "app/commands.h"
+#include "app/ending.h"
 #include "app/privileges.h"
 #include "app/tracing.h"
 #include "base/escape.h"
@@ -88,15 +89,21 @@ Result<Child> start_waiting(const std::vector<std::string>& words, const StopSig
 // What is told while the command runs, when the output is for a person: kills, and deadlines as they come
 // closer.
 class Progress {
-  static constexpr Nanos kEndAtLeast = std::chrono::seconds(1), kEndAtMost = std::chrono::minutes(1);
-  static constexpr int kEndShare = 100;  // a hundredth of its life
-
  public:
   Progress(Output& output, const ClockMap& clock, bool own_cgroup, TaskId command, MonoTime began)
       : output_(output), clock_(clock), own_cgroup_(own_cgroup), command_(command), began_(began) {}
 
   void operator()(const Fact& fact) {
-    if (auto* sample = std::get_if<Sample>(&fact)) peak(*sample);
+    if (auto* sample = std::get_if<Sample>(&fact)) {
+      peak(*sample);
+      if (own_cgroup_ && sample->pinned) holds(sample->time, *sample->pinned);
+    }
+    if (auto* sample = std::get_if<ProcessSampleFact>(&fact); sample && !own_cgroup_) {
+      held_by_[sample->process.id] = sample->anon + sample->shmem + sample->swap;
+      holds(sample->time, sum_of(held_by_));
+    }
+    if (auto* exit = std::get_if<ExitFact>(&fact); exit && held_by_.erase(exit->process.id))
+      holds(exit->time, sum_of(held_by_));
     if (auto* gpu = std::get_if<GpuSample>(&fact); gpu && gpu->process) gpu_peak(*gpu);
     if (auto* forecast = std::get_if<ForecastFact>(&fact)) {
       if (const auto& thrashing = forecast->forecast.evidence.thrashing) {
@@ -159,29 +166,31 @@ class Progress {
     if (pinned_peak_.count) out += fmt::format(" with {} of pinned host memory", format_size(pinned_peak_));
     if (thrashed_.count() > 0)
       out += fmt::format("; its cgroup thrashed at its limit for over {}", format_duration(thrashed_));
-    const ForecastFact* last = verdict_on_the_run(end);
+    auto last = verdict_on_the_run(end);
     out += last ? fmt::format("; verdict: {} ({})", to_string(last->forecast.verdict), last->forecast.why)
                 : "; verdict: unknown (it ended too early to tell)";
     return out;
   }
 
  private:
+  static Bytes sum_of(const std::map<TaskId, Bytes>& parts) {
+    Bytes sum;
+    for (const auto& [id, bytes] : parts) sum += bytes;
+    return sum;
+  }
+  void holds(MonoTime time, Bytes level) {
+    level_ = level;
+    if (told_) until_the_end_.add(time, level, told_);
+  }
   // After a kill nothing is known any more: that is no verdict on the run.
   void keep(const ForecastFact& forecast) {
     if (forecast.forecast.verdict == Verdict::unknown) return;
-    auto older = [&](const ForecastFact& f) { return forecast.time - f.time > kEndAtMost; };
-    while (told_.size() > 1 && older(told_[1])) told_.pop_front();
-    told_.push_back(forecast);
+    told_ = std::make_shared<const ForecastFact>(forecast);
+    until_the_end_.add(forecast.time, level_, told_);
   }
-  // A program that ends gives back what it holds, some of it while it still runs: what that looks like is no
-  // verdict on the run, either. Whom the kernel killed did not get there.
-  const ForecastFact* verdict_on_the_run(MonoTime end) const {
-    if (told_.empty()) return nullptr;
-    Nanos takes = std::clamp((end - began_) / kEndShare, kEndAtLeast, kEndAtMost);
-    auto before = std::find_if(told_.rbegin(), told_.rend(),
-                               [&](const ForecastFact& f) { return end - f.time >= takes; });
-    if (killed_) return &told_.back();
-    return before == told_.rend() ? &told_.front() : &*before;
+  // Whom the kernel killed had not begun to end.
+  std::shared_ptr<const ForecastFact> verdict_on_the_run(MonoTime end) const {
+    return killed_ ? told_ : until_the_end_.said(began_, end).value_or(nullptr);
   }
 
   // Of all its processes on all cards; pinned memory is told with each card of a process.
@@ -219,7 +228,10 @@ class Progress {
   TaskId command_;
   MonoTime began_;
   MonoTime told_at_{};
-  std::deque<ForecastFact> told_;  // back to one that is older than the command's end may take
+  std::shared_ptr<const ForecastFact> told_;  // the newest
+  BeforeTheEnd<std::shared_ptr<const ForecastFact>> until_the_end_;
+  Bytes level_;
+  std::map<TaskId, Bytes> held_by_;  // without a cgroup of its own
   std::optional<std::string> killed_;
   bool command_killed_ = false;
   std::string victim_;  // the last, of all its processes
