@@ -29,6 +29,8 @@ SHAPES = ["plain", "spiky", "curved"]
 def add_arguments(parser):
     parser.add_argument("folder", nargs="*", type=pathlib.Path, metavar="DIR",
                         help="more series: CSV files, with their truth in a manifest.csv")
+    parser.add_argument("--data", action="append", default=[], type=pathlib.Path, metavar="DIR",
+                        help="real series, scored set by set (each folder in DIR); default: ../shared/data/real")
     parser.add_argument("--oomcast", type=pathlib.Path, metavar="PATH", help="default: bin/oomcast of the build")
     parser.add_argument("--build", type=pathlib.Path, metavar="DIR", default="build", help="build folder (default: build)")
     parser.add_argument("--split", choices=["tune", "score", "both", "none"], default="score",
@@ -61,7 +63,8 @@ class Series:
         self.shape = row.get("shape") or "plain"
         self.limit = truth("limit_bytes")
         self.exhausted = truth("exhausted_at_s")
-        self.leak_starts = truth("leak_starts_s") or 0.0
+        self.leak_starts = truth("leak_starts_s") or truth("onset_s") or 0.0
+        self.set = None  # of the real series: what is scored by itself
         self.judge_from = truth("judge_from_s") or 0.0
         self.key = None
         try:
@@ -216,6 +219,18 @@ class Replayed:
         return self.series.truth if self.final.verdict in self.series.accepts else self.final.verdict
 
 
+    @property
+    def alerts(self):
+        return [said.alert for said in self.whole]
+
+    @property
+    def false_alarms(self):
+        """Alerts that came while nothing grew: of what exhausts, before that began."""
+        if self.series.exhausts:
+            return rises([said.alert for said in self.whole if said.time < self.series.leak_starts])
+        return rises(self.alerts)
+
+
 def rises(flags):
     return sum(now and not before for before, now in zip([False, *flags], flags))
 
@@ -238,7 +253,8 @@ def load(options):
     elif not (shared / "manifest.csv").exists():
         say(f"skipped: real servers, soak runs and copy-on-write logs ({shared} is not here)")
     found = []
-    for folder in folders:
+    real = options.data or [shared / "real"] * (shared / "real" / "manifest.csv").exists()
+    for folder in folders + real:
         if not folder.is_dir():
             raise CannotMeasure(f"{folder} is no folder")
         manifest = folder / "manifest.csv"
@@ -247,8 +263,11 @@ def load(options):
                 rows = list(csv.DictReader(file))
         else:
             rows = [{"file": str(path.relative_to(folder))} for path in sorted(folder.rglob("*.csv"))]
-        found += [Series(folder, row) for row in rows
+        chosen = [Series(folder, row) for row in rows
                   if row["file"].endswith(".csv") and (not options.only or options.only in row["file"])]
+        for series in chosen if folder in real else []:
+            series.set = pathlib.PurePath(series.file).parts[0]
+        found += chosen
     for k, series in enumerate(found):
         series.key = f"s{k}"
         series.real = not str(series.path).startswith(scratch.name)
@@ -381,6 +400,37 @@ def lead_times(runs, group, first_of, bars=True):
         rows.append(Row(group, f"{name}: least", min(leads), unit, count=len(chosen)))
         rows.append(Row(group, f"{name}: at least {enough:g} {unit}", ratio(sum(x >= enough for x in leads), len(leads)), "%",
                         least=0.95 if bars else None, count=len(chosen)))
+    return rows
+
+
+def real_sets(runs):
+    """What was recorded by others, each set by itself."""
+    rows, sets = [], collections.defaultdict(list)
+    for run in runs:
+        sets[run.series.set].append(run)
+    for name, chosen in [*sorted(sets.items()), *([("all sets", runs)] if len(sets) > 1 else [])]:
+        group = f"real data: {name}"
+        growths = [run for run in chosen if run.series.exhausts]
+        seen = [run for run in growths if any(said.alert and said.time >= run.series.leak_starts for said in run.whole)]
+        days, alarms = sum(run.series.days for run in chosen), sum(run.false_alarms for run in chosen)
+        rows.append(Row(group, "false alarms", alarms / days, "a day", most=0.03 if "pods" in name else 0.02, count=len(chosen),
+                        note=f"{alarms} in {days:.1f} machine-days"))
+        if not growths:
+            continue
+        rows.append(Row(group, "growths that had an alert", len(seen) / len(growths), "%", least=0.7, count=len(growths)))
+        lead = [(run.series.exhausted - first_alert(run)) / run.series.life for run in seen]
+        rows.append(Row(group, "  with so much of their life left, median", quantile(lead, 0.5), "%", count=len(lead)))
+        late = [j for run in growths for j in run.judgements(SHARES) if j.share >= 0.5]
+        errors = [j.error for j in late if j.error is not None]
+        rows.append(Row(group, "deadline error from half of life on: median", quantile(errors, 0.5), "%", most=0.4, count=len(errors)))
+        rows.append(Row(group, "  90th percentile", quantile(errors, 0.9), "%", count=len(errors)))
+        rows.append(Row(group, "  abstained", ratio(sum(j.error is None for j in late), len(late)), "%", count=len(late)))
+        given = [j for run in growths for j in run.judgements(FINE_SHARES) if j.said.low is not None]
+        rows.append(Row(group, "90 % intervals hold the truth", ratio(sum(j.holds for j in given), len(given)), "%", least=0.8, most=0.97,
+                        count=len(given), note=f"too late {sum(j.left < j.said.low for j in given)}, too early "
+                                               f"{sum(j.said.high is not None and j.left > j.said.high for j in given)}"))
+        rows.append(Row(group, "  width (of the time left), median", quantile([j.width for j in given if j.width is not None], 0.5), "%",
+                        count=len(given)))
     return rows
 
 
@@ -524,7 +574,7 @@ def rivals_table(runs, all_rivals):
         values = list(record.values())[1:]
         lines.append([name, *(shown(v, "" if k == 2 else "%") for k, v in enumerate(values))])
 
-    line("oomcast", lambda r: r.final.eta is not None, lambda r: rises([s.alert for s in r.whole]), first_alert,
+    line("oomcast", lambda r: r.final.eta is not None, lambda r: rises(r.alerts), first_alert,
          lambda r, share: r.judgements([share])[0].error)
     for rival in all_rivals:
         say(f"asking {rival.name}")
@@ -569,6 +619,25 @@ def write_details(path, runs):
                                         int(j.holds) if given else None, j.width if given else None, said.why]))
 
 
+def everything_else(runs, oomcast):
+    """(rows, verdicts) of made series, of the corpus's recordings and of what else was named."""
+    lines, rows, classes = confusion(runs)
+    print_matrix("what it is (down) and what was said (across)",
+                 ["", *VERDICTS, OTHER, "series", "precision", "recall", "strict"], lines)
+    rows += exhaustion(runs, "will exhaust: a deadline is in sight", lambda r: r.final.eta is not None, 0.95)
+    rows += exhaustion(runs, "will exhaust: an alert is up", lambda r: r.final.alert)
+    rows += false_alarms(runs, "false alarms", lambda r: rises(r.alerts), 0.02)
+    rows += lead_times(runs, "lead time", first_alert)
+    rows += deadline_errors(runs) + intervals(runs) + fuses(runs) + copy_on_write(runs)
+    soak = [r for r in runs if r.series.truth == "soak"]
+    if soak:
+        rows.append(Row("soak runs (not exhausted, no verdict known)", "alarms", float(sum(rises(r.alerts) for r in soak)),
+                        count=len(soak), note=" ".join(r.final.verdict for r in soak)))
+    rows += cost(runs, oomcast)
+    print_rows(rows)
+    return rows, classes
+
+
 def run(options):
     oomcast = options.oomcast or options.build / "bin" / "oomcast"
     if not oomcast.exists():
@@ -584,24 +653,18 @@ def run(options):
         say(f"replayed after {time.monotonic() - started:.0f} s")
         if options.details:
             write_details(options.details, runs)
-        lines, verdict_rows, classes = confusion(runs)
-        print_matrix("what it is (down) and what was said (across)",
-                     ["", *VERDICTS, OTHER, "series", "precision", "recall", "strict"], lines)
-        rows = verdict_rows
-        rows += exhaustion(runs, "will exhaust: a deadline is in sight", lambda r: r.final.eta is not None, 0.95)
-        rows += exhaustion(runs, "will exhaust: an alert is up", lambda r: r.final.alert)
-        rows += false_alarms(runs, "false alarms", lambda r: rises([s.alert for s in r.whole]), 0.02)
-        rows += lead_times(runs, "lead time", first_alert)
-        rows += deadline_errors(runs) + intervals(runs) + fuses(runs) + copy_on_write(runs)
-        soak = [r for r in runs if r.series.truth == "soak"]
-        if soak:
-            rows.append(Row("soak runs (not exhausted, no verdict known)", "alarms", float(sum(rises([s.alert for s in r.whole]) for r in soak)),
-                            count=len(soak), note=" ".join(r.final.verdict for r in soak)))
-        rows += cost(runs, oomcast)
+        recorded, runs = [r for r in runs if r.series.set], [r for r in runs if not r.series.set]
+        rows = real_sets(recorded) if recorded else []
         print_rows(rows)
-        records = None
-        if not options.no_rivals:
-            records = compare(runs)
+        records = {"real": None, "others": None}
+        if recorded and not options.no_rivals:
+            records["real"] = compare(recorded)
+        classes = []
+        if runs:
+            others, classes = everything_else(runs, oomcast)
+            rows += others
+            if not options.no_rivals:
+                records["others"] = compare(runs)
         if options.json:
             with open(options.json, "w", encoding="utf-8") as file:
                 json.dump({"series": len(all_series), "split": options.split, "verdicts": classes,

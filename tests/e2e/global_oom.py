@@ -7,7 +7,8 @@ from lib import case
 
 
 def machine_trace(t, *arguments):
-    return Scene(t, *arguments, tracer=t.shared_trace(*arguments, "--interval", "500ms"))
+    # One that ends with the case: three of these beside the three that live on starve each other on one CPU.
+    return Scene(t, *arguments, tracer=t.trace(*arguments, "--interval", "500ms"))
 
 
 def out_of_memory(t, *arguments):

@@ -31,16 +31,23 @@ enum class Verdict : std::uint8_t {
 };
 std::string_view to_string(Verdict verdict);
 
+/// It stands near its limit, higher than ever, and has just risen by more than is left.
+struct NearLimit {
+  Bytes left, moved;
+  Seconds within{};  // it moved
+};
+
 /// The numbers a verdict rests on; nullopt: does not apply, or not known.
 struct Evidence {
-  std::optional<Bytes> floor;          // what the series comes back to, now
-  std::optional<Bytes> peak_above;     // how far a recurring peak stands above the floor
-  std::optional<Seconds> period;       // between two peaks
-  std::optional<std::size_t> peaks;    // that were seen
-  std::optional<Seconds> regime;       // for how long the present behaviour lasts
-  std::optional<Bytes> stepped;        // by how much the level shifted, all shifts together
-  std::optional<Seconds> step_ago;     // when it last did
-  std::optional<Bytes> shared;         // what copy-on-write may still make private
+  std::optional<Bytes> floor;        // what the series comes back to, now
+  std::optional<Bytes> peak_above;   // how far a recurring peak stands above the floor
+  std::optional<Seconds> period;     // between two peaks
+  std::optional<std::size_t> peaks;  // that were seen
+  std::optional<Seconds> regime;     // for how long the present behaviour lasts
+  std::optional<Bytes> stepped;      // by how much the level shifted, all shifts together
+  std::optional<Seconds> step_ago;   // when it last did
+  std::optional<Bytes> shared;       // what copy-on-write may still make private
+  std::optional<NearLimit> near_limit;
   std::optional<Thrashing> thrashing;  // no kill comes, and its tasks wait for memory
 };
 

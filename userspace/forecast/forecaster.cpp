@@ -34,17 +34,20 @@ constexpr double kSteady = 0.2;
 constexpr double kKink = 4;  // times the squares that straight pieces leave
 // What makes peaks that climb a leak.
 constexpr std::size_t kLeastTops = 6;
-constexpr double kTopsNoise = 8;                      // times what they are off their line, …
-constexpr double kTopsCertain = 4;                    // … times the slope's own standard error, and
-constexpr double kTopsSmall = 0.25;                   // of the typical height
-constexpr double kTopsBetter = 2;                     // times as certain as what the floor shows
-constexpr double kTopsFloor = 0.3;                    // of it the floor must have done, too
-constexpr double kSameRss = 0.1;                      // of it
-constexpr double kStartUp = 2;                        // times the spikes
-constexpr double kStillRises = 0.5;                   // of a start-up's rise, in its newer half, of so few
-constexpr std::uint64_t kYoung = 24;                  // samples, …
-constexpr double kYoungFor = 60;                      // … or s
-constexpr double kStalls = 0.4;                       // of its pace before
+constexpr double kTopsNoise = 8;      // times what they are off their line, …
+constexpr double kTopsCertain = 4;    // … times the slope's own standard error, and
+constexpr double kTopsSmall = 0.25;   // of the typical height
+constexpr double kTopsBetter = 2;     // times as certain as what the floor shows
+constexpr double kTopsFloor = 0.3;    // of it the floor must have done, too
+constexpr double kSameRss = 0.1;      // of it
+constexpr double kStartUp = 2;        // times the spikes
+constexpr double kStillRises = 0.5;   // of a start-up's rise, in its newer half, of so few
+constexpr std::uint64_t kYoung = 24;  // samples, …
+constexpr double kYoungFor = 60;      // … or s
+constexpr double kStalls = 0.4;       // of its pace before
+constexpr double kRests = 0.15;       // of its pace before, certainly, …
+constexpr double kRestsFor = 0.05;    // … for so much of the rise
+constexpr double kRestsAlike = 0.5, kRestsLonger = 1.5;
 constexpr double kAsWell = 1.1;                       // times the residuals' standard deviation
 constexpr std::size_t kFewDots = 4, kFewDotsOf = 32;  // too few of so many to tell that it stands still
 constexpr double kSteep = 1.5;                        // times the pace of the whole rise
@@ -74,6 +77,12 @@ constexpr double kAlertSure = 3;          // times the time left: within that th
 constexpr double kAlertBelow = 0.1;       // of the rise: a level that far under the trend has left it
 constexpr double kAlertAge = 2;           // times as long as the growth lasts already
 constexpr double kAlertMost = 3 * 86400;  // s
+constexpr double kAlertRisen = 0.2;       // of its way to the limit, of what has just begun
+// A level near its limit, which no trend need show: it is as high as never before, and has risen by more
+// than is left, within a twentieth of its life, and by more than ever within as long. Full servers wander.
+constexpr double kNear = 0.90, kTight = 0.85;  // of the limit: from there on, and as long as it is above
+constexpr double kNearShare = 0.05, kNearLeast = 10, kNearMost = 1800;  // of the life; s
+constexpr double kNearStays = 0.5, kNearMore = 3;
 constexpr double kAlertClear = 1.5;
 constexpr double kAtLimit = ThrashingFinder::kFull;
 constexpr double kStands = 10;  // s at its limit, if not as long as it rose: by then it is known to thrash
@@ -166,6 +175,41 @@ bool stalled(std::span<const Dot> dots, std::size_t first, const Segment& last, 
   double sd = std::sqrt(before.error / static_cast<double>(before.size() - 1));
   double expected = before.at_end + before.slope * (dots[last.end - 1].time - dots[before.end - 1].time);
   return last.slope < kStalls * before.slope && expected - last.at_end > 4 * std::max(sd, noise);
+}
+
+// Whether it stands still now, for longer than it ever did while it rose: what comes in steps is a staircase
+// only when it has rested like that more than once.
+bool rests(const std::vector<Segment>& segments, std::span<const Dot> dots, std::size_t first, double noise) {
+  auto lasts = [&](std::size_t from, std::size_t to) { return dots[to - 1].time - dots[from].time; };
+  std::size_t k = segments.size(), begin = dots.size();
+  double pace = 0;
+  auto flat = [&](const Segment& s) {
+    double length = lasts(s.begin, s.end);
+    double sd = length > 0 ? noise * std::sqrt(12.0 / static_cast<double>(s.size())) / length : 0;
+    return length > 0 && std::abs(s.slope) + 2 * sd < kRests * pace;
+  };
+  auto level_with = [&](const Segment& a, const Segment& b) {
+    return std::abs(b.at_begin - a.at_end) < 4 * noise;
+  };
+  for (; k > 0 && segments[k - 1].begin > first; --k) {
+    const Segment& s = segments[k - 1];
+    pace = share(dots[s.begin].value - dots[first].value, dots[s.begin].time - dots[first].time);
+    if (!flat(s) || (k < segments.size() && !level_with(s, segments[k]))) break;
+    begin = s.begin;
+  }
+  if (begin == dots.size()) return false;
+  double now = lasts(begin, dots.size()), longest = 0, length = 0;
+  if (now < kRestsFor * lasts(first, dots.size())) return false;
+  pace = share(dots[begin].value - dots[first].value, dots[begin].time - dots[first].time);
+  int alike = 0;
+  for (std::size_t i = 0; i < k; ++i) {
+    if (segments[i].begin <= first) continue;  // before it rose at all
+    length = flat(segments[i]) ? length + lasts(segments[i].begin, segments[i].end) : 0;
+    longest = std::max(longest, length);
+    bool last = i + 1 < k && !flat(segments[i + 1]);  // and then it rose on
+    alike += last && length > kRestsAlike * now;
+  }
+  return alike < 2 || now > kRestsLonger * longest;
 }
 
 // Whether the segments from `first` on are a kink rather than a curve: two of them, and no curve explains
@@ -289,10 +333,15 @@ void Forecaster::add(const Reading& reading) {
   limit_ = reading.limit;
   double now = history_.newest_time();
   double off = std::abs(history_.newest_value() - expected_ - slope_ * (now - analysed_at_));
-  double since = now - analysed_at_;
-  bool due = since >= std::max(kAnalyseEvery * now, kLeastApart);
-  bool surprise = off > band_ && since >= std::max(kSurpriseEvery * now, kLeastApart);
-  if (history_.samples() <= kFirst || due || surprise || limit_moved()) analyse();
+  bool soon = now - analysed_at_ >= std::max(kSurpriseEvery * now, kLeastApart);
+  bool due = now - looked_at_ >= std::max(kAnalyseEvery * now, kLeastApart);
+  bool surprise = off > band_ && soon;
+  if (history_.samples() <= kFirst || due || surprise || limit_moved()) {
+    looked_at_ = now;
+    analyse(true);
+  } else if (soon && limit_ && history_.newest_value() > kTight * limit_->as_double()) {
+    analyse(false);  // near its limit seconds count
+  }
 }
 
 // A limit that moves with what others hold moves a little all the time.
@@ -311,7 +360,7 @@ const Forecast& Forecaster::forecast() {
   latest_.eta = left(meets_);
   latest_.eta_low = left(meets_low_);
   latest_.eta_high = left(meets_high_);
-  latest_.alert = alert_;
+  latest_.alert = alert_ || near_limit_;
   return latest_;
 }
 
@@ -357,6 +406,7 @@ std::optional<Forecaster::Leak> Forecaster::find_leak(const Window& window, bool
     }
     bool slows = segments.back().slope < kStalls * trend->slope(now);
     if (slows && stalled(dots, first, segments.back(), shape.noise)) return std::nullopt;
+    if (rests(segments, dots, first, shape.noise)) return std::nullopt;
     if (by_jumps(segments, dots, first, shape.noise, leak.rise)) return std::nullopt;
     leak.strength = strength(leak.rise, shape, *trend);
     double level_since = std::max(trend->begin(), shape.level_since);
@@ -710,7 +760,8 @@ void Forecaster::tell_rest(const std::vector<Window>& windows) {
   latest_.why = fmt::format("no rise above noise in {}", format_duration(Seconds(now)));
 }
 
-void Forecaster::decide_alert(const Leak* leak) {
+// Who looks more often finds more that is none: only looks of their own pace may raise an alert of a trend.
+void Forecaster::decide_alert(const Leak* leak, bool may_alert) {
   if (!leak || !meets_) {
     alert_ = false;
     return;
@@ -722,7 +773,10 @@ void Forecaster::decide_alert(const Leak* leak) {
   bool old = age >= kAlertOld;
   bool under_way = leak->of_peaks || t.value(now) - history_.newest_value() <=
                                          std::max(4 * t.residual_sd(), kAlertBelow * leak->rise);
-  bool enough = t.dots() >= (left < kAlertAtOnce && age < kAlertYoung ? kLeastSamples : kAlertDots);
+  double missing = limit_->as_double() - history_.newest_value();
+  bool at_once =
+      left < kAlertAtOnce && age < kAlertYoung && leak->rise > kAlertRisen * (leak->rise + missing);
+  bool enough = t.dots() >= (at_once ? kLeastSamples : kAlertDots);
   double certain = share(t.slope(now), t.slope_sd());
   double risen = leak->rise / t.residual_sd();
   bool clear = (risen >= kAlertNoise && certain >= kAlertCertain) ||
@@ -732,9 +786,30 @@ void Forecaster::decide_alert(const Leak* leak) {
   bool in_sight = meets_high_ && *meets_high_ - now < kAlertSure * left;
   bool strong = leak->strength >= kAlertReversed && leak->new_ground && under_way && enough && goes_on &&
                 in_sight && (clear || clear_by_now);
-  double missing = limit_->as_double() - history_.newest_value();
   bool arrives = leak->new_ground && (leak->arrived || missing < kAlertLast * leak->rise);
-  alert_ = arrives || (alert_ ? left < kAlertClear * horizon : strong && left < horizon);
+  alert_ = arrives || (alert_ ? left < kAlertClear * horizon : may_alert && strong && left < horizon);
+}
+
+std::optional<NearLimit> Forecaster::near_limit() const {
+  if (!limit_ || history_.samples() < kLeastSamples) return std::nullopt;
+  double now = history_.newest_time(), value = history_.newest_value(), limit = limit_->as_double();
+  if (value < (near_limit_ ? kTight : kNear) * limit) return std::nullopt;
+  double within = std::clamp(kNearShare * (now - life_began_), kNearLeast, kNearMost), from = now - within;
+  double lowest = value, highest = 0, before = 0;  // before: the greatest rise within as long
+  std::size_t level = 0;
+  while (level + 1 < history_.levels() && history_.level(level).front().time > from) ++level;
+  for (const Bucket& b : history_.level(level))
+    b.time < from ? highest = std::max<double>(highest, b.high) : lowest = std::min<double>(lowest, b.low);
+  double moved = value - lowest, left = std::max(0.0, limit - value);
+  if (moved < (near_limit_ ? kNearStays : 1) * left) return std::nullopt;
+  auto all = history_.all();
+  for (std::size_t i = 0, j = 0; !near_limit_ && i < all.size() && all[i].time < from; ++i) {
+    highest = std::max<double>(highest, all[i].high);
+    while (all[j].time < all[i].time - within) ++j;
+    for (std::size_t k = j; k <= i; ++k) before = std::max<double>(before, all[i].high - all[k].low);
+  }
+  if (!near_limit_ && (value <= highest || moved < kNearMore * before)) return std::nullopt;
+  return NearLimit{bytes(left), bytes(moved), Seconds(std::min(within, now))};
 }
 
 std::vector<Forecaster::Window> Forecaster::windows_until(double until) const {
@@ -821,7 +896,7 @@ std::optional<Forecaster::Leak> Forecaster::find_arrived() const {
   return leak;
 }
 
-void Forecaster::analyse() {
+void Forecaster::analyse(bool may_alert) {
   double now = history_.newest_time();
   analysed_at_ = now;
   limit_then_ = limit_;
@@ -864,7 +939,14 @@ void Forecaster::analyse() {
   } else {
     tell_rest(windows);
   }
-  decide_alert(leak ? &*leak : nullptr);
+  decide_alert(leak ? &*leak : nullptr, may_alert);
+  latest_.evidence.near_limit = near_limit();
+  near_limit_ = latest_.evidence.near_limit.has_value();
+  if (!near_limit_ || meets_) return;
+  const NearLimit& near = *latest_.evidence.near_limit;
+  latest_.why = fmt::format("it stands at {:.0f} % of its limit, and rose by {} in {}: only {} are left",
+                            100 * share(history_.newest_value(), limit_->as_double()),
+                            format_size(near.moved), format_duration(near.within), format_size(near.left));
 }
 
 }  // namespace oomcast

@@ -58,7 +58,7 @@ class Forecaster {
   };
 
   bool limit_moved() const;
-  void analyse();
+  void analyse(bool may_alert);
   std::vector<Window> windows_until(double until) const;
   std::optional<Leak> find_leak(const std::vector<Window>& windows, double until) const;
   std::optional<Leak> find_leak(const Window& window, bool whole, double explained, double now) const;
@@ -71,19 +71,19 @@ class Forecaster {
   void tell_rest(const std::vector<Window>& windows);
   bool tell_surplus();
   double least_change() const;
-  void decide_alert(const Leak* leak);
+  void decide_alert(const Leak* leak, bool may_alert);
+  std::optional<NearLimit> near_limit() const;
 
   Surplus surplus_;
   History history_, total_;
   std::optional<Bytes> limit_;
   Forecast latest_;
-  double life_began_ = 0;    // s since the first reading
-  double analysed_at_ = -1;  // s since the first reading
-  std::uint64_t analysed_samples_ = 0;
+  double life_began_ = 0;                     // s since the first reading
+  double analysed_at_ = -1, looked_at_ = -1;  // s since the first reading; the latter: by its own pace
   std::optional<double> meets_, meets_low_, meets_high_;  // the limit, s since the first reading
   std::optional<Bytes> limit_then_;
   double expected_ = 0, slope_ = 0, band_ = 0;  // for the next readings
-  bool alert_ = false;
+  bool alert_ = false, near_limit_ = false;
 };
 
 }  // namespace oomcast

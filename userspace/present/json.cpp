@@ -132,7 +132,11 @@ class JsonRenderer {
                        {"stepped_bytes", maybe(e.stepped)},
                        {"step_ago_s", maybe(e.step_ago)},
                        {"shared_bytes", maybe(e.shared)},
+                       {"near_limit", nullptr},
                        {"thrashing", nullptr}};
+    if (const auto& n = e.near_limit)
+      out["evidence"]["near_limit"] = {
+          {"left_bytes", n->left.count}, {"moved_bytes", n->moved.count}, {"within_s", n->within.count()}};
     if (const auto& t = e.thrashing)
       out["evidence"]["thrashing"] = {{"lasts_s", t->lasts.count()},
                                       {"waiting_share", t->waiting},

@@ -470,5 +470,64 @@ TEST(Forecaster, names_copy_on_write_of_workers_that_were_forked_under_its_eyes)
   EXPECT_EQ(f.forecast().verdict, Verdict::cow);
 }
 
+// A data set in two parts; GiB. What the second is for nobody knows; that it is over is seen.
+TEST(Forecaster, gives_no_deadline_for_what_has_stood_still_for_five_seconds) {
+  for (double step : {0.2, 0.5, 1.0})
+    for (double pause : {4.0, 11.0, 25.0})
+      for (double part : {0.5, 1.0, 1.5}) {
+        Forecaster f;
+        double flat = 3 + 5 + pause + 4;
+        feed(f, 0, flat + 5.5, step, 8, [=](double t) {
+          return 0.3 + std::clamp((t - 3) / 5, 0.0, 1.0) + part * std::clamp((t - 8 - pause) / 4, 0.0, 1.0);
+        });
+        EXPECT_FALSE(f.forecast().eta) << "every " << step << " s, paused for " << pause << ", then " << part
+                                       << " GiB: " << f.forecast().why;
+        EXPECT_NE(f.forecast().verdict, Verdict::leak) << f.forecast().why;
+      }
+}
+
+TEST(Forecaster, takes_what_rests_again_and_again_for_a_staircase) {
+  Noise noise;
+  Forecaster f;
+  feed(f, 0, 290, 1, 32, [&](double t) { return 8 + std::floor(t / 20) + 0.01 * noise(); });
+  ASSERT_EQ(f.forecast().verdict, Verdict::leak) << f.forecast().why;
+  EXPECT_NEAR(eta(f), (32 - 8) * 20 - 290, 40);
+}
+
+// As seen in a pod: nine hours at the same level, and then 13 minutes.
+TEST(Forecaster, tells_of_a_level_near_its_limit_that_rises_by_more_than_is_left) {
+  Noise noise;
+  Forecaster f;
+  auto pod = [&](double t) { return 78 + 19 * std::clamp((t - 32400) / 780, 0.0, 1.0) + 0.2 * noise(); };
+  feed(f, 0, 32400, 60, 100, pod);
+  EXPECT_FALSE(f.forecast().alert) << f.forecast().why;
+  feed(f, 32400, 33181, 60, 100, pod);
+  EXPECT_TRUE(f.forecast().alert) << f.forecast().why;
+  ASSERT_TRUE(f.forecast().evidence.near_limit);
+  EXPECT_NEAR(f.forecast().evidence.near_limit->left.as_double() / 1073741824.0, 3, 1);
+  EXPECT_NEAR(f.forecast().evidence.near_limit->moved.as_double() / 1073741824.0, 19, 1);
+}
+
+TEST(Forecaster, a_level_near_its_limit_that_stays_is_no_alert) {
+  Noise noise;
+  Forecaster f;
+  bool alert = false;
+  for (int s = 0; s < 7200; s += 10) {
+    feed(f, s, s + 10, 10, 100, [&](double) { return 97 + 0.2 * noise(); });
+    alert = alert || f.forecast().alert;
+  }
+  EXPECT_FALSE(alert) << f.forecast().why;
+}
+
+TEST(Forecaster, a_heap_that_has_just_been_started_is_no_alert_far_from_its_limit) {
+  // MiB, each second; the limit is 29 GiB.
+  const double held[] = {213, 216, 263, 401, 754, 947, 947, 955, 963, 977, 985};
+  Forecaster f;
+  for (int s = 0; s < 11; ++s) {
+    feed(f, s, s + 1, 1, 29, [&](double) { return held[s] / 1024; });
+    EXPECT_FALSE(f.forecast().alert) << s << " s: " << f.forecast().why;
+  }
+}
+
 }  // namespace
 }  // namespace oomcast
