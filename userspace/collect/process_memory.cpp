@@ -16,7 +16,7 @@ namespace oomcast {
 namespace {
 
 constexpr std::size_t kMostMappings = 65536, kMostMaps = kMostMappings * 256;
-constexpr std::size_t kPieceOfPagemap = 4096;                     // entries: 16 MiB of addresses
+constexpr std::size_t kPieceOfPagemap = 512;  // entries: 2 MiB, for which the kernel holds the lock
 constexpr std::uint64_t kUserAddresses = std::uint64_t{1} << 63;  // above it is [vsyscall]
 
 std::uint64_t page_size() {

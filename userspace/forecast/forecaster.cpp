@@ -340,7 +340,9 @@ void Forecaster::add(const Reading& reading) {
     looked_at_ = now;
     analyse(true);
   } else if (soon && limit_ && history_.newest_value() > kTight * limit_->as_double()) {
-    analyse(false);  // near its limit seconds count
+    // Near its limit seconds count. Most that stand there do nothing else for days.
+    bool changed = near_limit().has_value() != near_limit_;
+    if (changed || latest_.verdict == Verdict::leak) analyse(false);
   }
 }
 
