@@ -57,7 +57,7 @@ struct ProcStatus {
   /// locked one by one, and who reads it, wait for each other; pages of hugetlbfs would be counted; and 128
   /// MiB of tables, 64 GiB in 4 KiB pages, take .6 s.
   bool quick_to_walk(Bytes most_tables = MiB(128)) const {
-    return locked == Bytes{} && hugetlb.value_or(Bytes{}) == Bytes{} && page_tables &&
+    return locked == Bytes{} && !(hugetlb && *hugetlb > Bytes{}) && page_tables &&
            *page_tables <= most_tables;
   }
 };
