@@ -218,7 +218,6 @@ class Replayed:
         """As counted: what an expert would accept, too, counts as the truth."""
         return self.series.truth if self.final.verdict in self.series.accepts else self.final.verdict
 
-
     @property
     def alerts(self):
         return [said.alert for said in self.whole]

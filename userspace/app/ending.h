@@ -17,7 +17,8 @@ namespace oomcast {
 /// interpreter's last collection, workers that exit one by one. What that looks like is no verdict on its
 /// life. So what is said of it is kept for a minute, each time with what it held then. It counts as of when
 /// it last held (almost) as much as at most in the last third of its life, unless it has settled on a lower
-/// level since. Cost: constant time, 1,200 copies of `Said` at most.
+/// level since. Cost: constant time, 1,200 copies of `Said` at most;
+/// said() is quadratic in those.
 template <class Said>
 class BeforeTheEnd {
  public:

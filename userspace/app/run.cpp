@@ -99,11 +99,12 @@ class Progress {
       if (own_cgroup_ && sample->pinned) holds(sample->time, *sample->pinned);
     }
     if (auto* sample = std::get_if<ProcessSampleFact>(&fact); sample && !own_cgroup_) {
-      held_by_[sample->process.id] = sample->anon + sample->shmem + sample->swap;
-      holds(sample->time, sum_of(held_by_));
+      Bytes& held = held_by_[sample->process.id];
+      Bytes before = std::exchange(held, sample->anon + sample->shmem + sample->swap);
+      holds(sample->time, level_ - before + held);
     }
-    if (auto* exit = std::get_if<ExitFact>(&fact); exit && held_by_.erase(exit->process.id))
-      holds(exit->time, sum_of(held_by_));
+    if (auto* exit = std::get_if<ExitFact>(&fact))
+      if (auto of = held_by_.extract(exit->process.id)) holds(exit->time, level_ - of.mapped());
     if (auto* gpu = std::get_if<GpuSample>(&fact); gpu && gpu->process) gpu_peak(*gpu);
     if (auto* forecast = std::get_if<ForecastFact>(&fact)) {
       if (const auto& thrashing = forecast->forecast.evidence.thrashing) {
@@ -173,11 +174,6 @@ class Progress {
   }
 
  private:
-  static Bytes sum_of(const std::map<TaskId, Bytes>& parts) {
-    Bytes sum;
-    for (const auto& [id, bytes] : parts) sum += bytes;
-    return sum;
-  }
   void holds(MonoTime time, Bytes level) {
     level_ = level;
     if (told_) until_the_end_.add(time, level, told_);
@@ -230,7 +226,7 @@ class Progress {
   MonoTime told_at_{};
   std::shared_ptr<const ForecastFact> told_;  // the newest
   BeforeTheEnd<std::shared_ptr<const ForecastFact>> until_the_end_;
-  Bytes level_;
+  Bytes level_;                      // of its cgroup, or the sum of held_by_
   std::map<TaskId, Bytes> held_by_;  // without a cgroup of its own
   std::optional<std::string> killed_;
   bool command_killed_ = false;

@@ -85,8 +85,8 @@ class ProcessMemory {
 
   /// What no other process maps: Private_Clean and Private_Dirty of smaps_rollup, but for what may not be
   /// touched (PROT_NONE). smaps_rollup holds the lock for one mapping, however large; this, by pagemap, for
-  /// 2 MiB of addresses, .1 ms. nullopt: gone, not allowed, or it has more than
-  /// `most` mapped, touched or not. Huge pages of hugetlbfs are counted, too: not for who has them. Cost: 10
+  /// 2 MiB of addresses, .1 ms. nullopt: gone, not allowed, or it has more than `most` mapped, touched or
+  /// not. Huge pages of hugetlbfs are counted, too: not for who has them. Cost: 10
   /// ms for each GiB in memory, 1 for each GiB that is mapped only (a virtual machine of 2023).
   std::optional<Bytes> private_memory(Bytes most = GiB(256)) const;
 

@@ -29,8 +29,8 @@ enum class Surplus : std::uint8_t { droppable, shared };
 
 /// The forecast depends on the readings alone: not on when or how often it is asked for. A full analysis
 /// (about a millisecond for a leak, some tenths of one for anything else) is made when the series is about 1
-/// % older than at the last one, or when a reading is not what was expected; in between the deadline stands
-/// and comes closer.
+/// % older than at the last one, when a reading is not what was expected, and of what leaks near its limit 20
+/// times as often; in between the deadline stands and comes closer.
 class Forecaster {
  public:
   explicit Forecaster(Surplus surplus = Surplus::droppable) : surplus_(surplus) {}

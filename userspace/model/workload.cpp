@@ -11,8 +11,7 @@ namespace {
 constexpr std::size_t kMostForm = 512;  // bytes of a form that are compared
 
 std::string_view base_name(std::string_view path) {
-  std::size_t slash = path.rfind('/');
-  return slash == std::string_view::npos ? path : path.substr(slash + 1);
+  return path.substr(path.rfind('/') + 1);
 }
 
 // "python3.11" and "python3-dbg" run a script as python does.
