@@ -1,8 +1,12 @@
 """A tenant without any privilege, who wants to blind, bloat or stop whoever watches: every OOM kill meanwhile is told and
 stays in the store, and oomcast's memory stays below 64 MiB."""
 
+import contextlib
 import os
+import pathlib
+import re
 import shutil
+import signal
 import struct
 import subprocess
 import time
@@ -227,3 +231,113 @@ def a_reader_that_does_not_read_holds_up_neither_store_nor_end(t):
     process.wait(lib.seconds(10))
     took = time.monotonic() - asked
     t.check(took < 3, f"it took {took:.1f} s to end")
+
+
+# What the tracer may name to the kernel: the system's own files, the kernel's own of processes that wait for nobody's
+# memory, memory cgroups' own, and its store.
+ITS_OWN = re.compile(
+    r"/(usr|lib|lib64|etc/(localtime|ld\.so\.(cache|preload|nohwcap)))(/.*)?$|/dev/(null|kmsg|urandom|nvidia\w*)$"
+    r"|/sys/(?!fs/cgroup).*|/events/syscalls/sys_exit_\w+/id$"  # below tracefs, which has no path here
+    r"|/proc/(self|thread-self|sys|driver|pressure)(/.*)?$"
+    r"|/proc$|/proc/(stat|cgroups|devices|meminfo|vmstat|version|version_signature|zoneinfo|mounts|kallsyms"
+    r"|uptime|swaps|modules|filesystems)?$"
+    r"|/proc/\d+(/(task(/\d+)?/)?(stat|statm|status|cgroup|comm|oom_score_adj)|/task|/ns/\w+)?$")
+CALL = re.compile(r"(\d+) +(\w+)\((.*)")
+NAMED = re.compile(r'(?:(?:AT_FDCWD|\d+)<([^>]*)>, )?"((?:[^"\\]|\\.)*)"')
+
+
+def named_paths(log, main):
+    """(call, path) of each path that the tracer's threads name, until a child of it is another program."""
+    others, threads = set(), {main}
+    for line in log.read_text(errors="surrogateescape").splitlines():
+        match = CALL.match(line)
+        if not match:
+            continue
+        pid, call, rest = int(match[1]), match[2], match[3]
+        if pid in others:
+            continue
+        if call == "execve" and pid not in threads:
+            others.add(pid)
+            continue
+        found = NAMED.match(rest)
+        if found and call != "execve":
+            yield call, os.path.normpath(os.path.join(found[1] or "/", found[2]))
+
+
+@case(vm="never", limit_s=90)
+def the_tracer_names_no_path_that_a_tenant_can_choose(t):
+    """By strace's word, among programs that offer it all that they can."""
+    strace = shutil.which("strace")
+    if not strace:
+        t.skip("no strace")
+    folder, store, log = t.folder(), t.folder(), t.folder() / "log"
+    folder.chmod(0o777)
+    body, size = elf(8192)
+    path = folder / "libpython3.so"
+    path.write_bytes(body + bytes(size - len(body)))
+    path.chmod(0o755)
+    tracer = t.oomcast("trace", "--json", "--cgroup", lib.base().path, "--store", store, "--interval", "200ms",
+                       prefix=[strace, "-D", "-f", "-qq", "-y", "-s", "4096", "-o", log,
+                               "-e", "trace=%file,process_vm_readv,process_vm_writev,execve"]).started()
+    children = [t.start(t.cgroup(), shutil.which("setpriv"), "--reuid", "65534", "--regid", "65534", "--clear-groups",
+                        "/usr/bin/python3", "-c", MAPS_IT, path) for _ in range(3)]
+    for child in children:
+        child.wait_for("ready")
+        os.symlink("/etc/shadow", folder / f"perf-{child.pid}.map")
+    group = t.cgroup().limit(16 * MiB)
+    victim = t.start(group, "grow", "--anon", "64M")
+    t.killed(victim)
+    tracer.wait_for_line("oom", lambda line: line["victims"][0]["pid"] == victim.pid)
+    # Until somebody else has read them.
+    t.premise(lib.wait_until(lambda: "libpython3.so" in log.read_text(errors="replace") or
+                             "/maps" in log.read_text(errors="replace"), 15), "no process was looked into")
+    tracer.stop()
+    mounts = (str(lib.memory_mount()[1]), str(store), "/sys/fs/cgroup")
+    own = {str(t.oomcast_path), *map(str, store.parents)}
+    calls, wrong = 0, set()
+    for call, path in named_paths(log, tracer.pid):
+        calls += 1
+        # Of a cgroup the tenant chooses the name; it is a directory of the kernel's all the same.
+        below = any(path == mount or path.startswith(mount + "/") for mount in mounts)
+        if not below and not ITS_OWN.match(path) and path not in own:
+            wrong.add(f"{call} {path}")
+    t.premise(calls > 100, f"strace saw {calls} calls")
+    t.equal("paths beyond its own", sorted(wrong)[:10], [])
+
+
+def nice_limits(pid, file=None):
+    text = pathlib.Path(file or f"/proc/{pid}/limits").read_text()
+    line = next(line for line in text.splitlines() if line.startswith("Max nice priority"))
+    return tuple(map(int, line.split()[3:5]))
+
+
+@case(vm="never", limit_s=60)
+def who_reads_others_memory_has_oomcasts_priority_and_nobody_else_has(t):
+    """It holds another's memory while it waits for a CPU."""
+    tracer = t.trace("--cgroup", lib.base().path, "--interval", "200ms")
+    t.premise(os.getpriority(os.PRIO_PROCESS, tracer.pid) == -10, "the tracer itself has no priority")
+
+    def readers():
+        found = []
+        for pid in pathlib.Path(f"/proc/{tracer.pid}/task/{tracer.pid}/children").read_text().split():
+            with contextlib.suppress(OSError):
+                if b"--reader" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
+                    found.append(int(pid))
+        return found
+    t.check(lib.wait_until(readers, 10), "it has started no reader")
+    # One that is started after the privileges were dropped has it, too.
+    first = readers()[0]
+    t.equal("priority of the reader", os.getpriority(os.PRIO_PROCESS, first), -10)
+    os.kill(first, signal.SIGKILL)
+    child = t.start(t.cgroup(), "grow", "--anon", "64M", "--forever")
+    t.check(lib.wait_until(lambda: [pid for pid in readers() if pid != first], 15), "it has started no other reader")
+    may = nice_limits(tracer.pid)[1] == 30  # CAP_SYS_RESOURCE raises it
+    for pid in readers():
+        t.equal("priority of the next reader", os.getpriority(os.PRIO_PROCESS, pid), -10 if may else 0)
+    child.end()
+    tracer.stop()
+    said = t.folder() / "said"
+    code, _, _ = t.run_oomcast("run", "--", "sh", "-c", f"nice > {said}; cat /proc/self/limits >> {said}")
+    t.equal("exit code", code, 0)
+    t.equal("priority of a command", said.read_text().split()[0], str(os.nice(0)))
+    t.equal("its limits", nice_limits("self", said), nice_limits("self"))

@@ -302,6 +302,11 @@ def a_spike_is_called_a_spike(t):
     ends = [line["t_ns"] for line in child.truth if line["event"] in ("grows", "released")]
     spikes = [b - a for a, b in zip(ends[1::2], ends[2::2])]
     t.premise(len(spikes) == 5 and max(spikes) < 0.5e9, f"the spikes lasted {[s // 10**6 for s in spikes]} ms here")
+    # A sampler that had no CPU for a spike's 200 ms cannot know of it.
+    high = [lib.epoch_ns(line["time"]) for line in scene.tracer.all("sample")
+            if line["cgroup"]["path"] == group.path and (line["usage_bytes"] or 0) > 48 * MiB]
+    seen = sum(1 for before, now in zip([0, *high], high) if now - before > 1e9)
+    t.premise(seen == 6, f"{seen} of 5 spikes and the last rise were sampled")
     check_report(t, scene, group.limit_bytes, group, [child.pid], "spikes", child.pid)
 
 

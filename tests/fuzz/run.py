@@ -1,42 +1,100 @@
 #!/usr/bin/env python3
-"""Runs a libFuzzer program for a while from a corpus of seeds.
+"""Runs the libFuzzer programs for a while each, two at a time.
 
-Prints `PASS|FAIL fuzz/NAME[: reason]`, then `END passed failed skipped`; exit code 1 after a finding. The input that
-made it is kept beside the program.
+Prints `PASS|FAIL|SKIP fuzz/NAME[: reason]` for each, then `END passed failed skipped`; exit code 1 after a finding. The
+input that made it is kept beside the program.
 """
 
 import argparse
+import concurrent.futures
+import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-SEEDS = HERE.parent / "unit/collect/logs"
+LOGS = HERE.parent / "unit/collect/logs"
+# A library that grows, a CPython's symbols, and what C++ makes for its exceptions.
+LIBRARIES = {
+    "grows": ("c", ["-shared", "-fPIC", "-g1"], "#include <stdlib.h>\nstatic void *kept[9];\n"
+              "void grow(int n) { kept[n % 9] = malloc(n); }\nvoid run(void (*f)(int)) { f(3); grow(4); }\n"),
+    "python": ("c", ["-shared", "-fPIC"], "const unsigned long Py_Version = 0x030b02f0;\n"
+               "__attribute__((section(\".PyRuntime\"))) char _PyRuntime[64] = {1};\n"
+               "int PyCode_Type, PyUnicode_Type, PyBytes_Type;\nint PyModule_AddObjectRef(void) { return 1; }\n"),
+    "throws": ("c++", ["-shared", "-fPIC", "-O2"], "#include <stdexcept>\n#include <vector>\n"
+               "int f(const std::vector<int> &v, int n) { try { return v.at(n); } catch (std::out_of_range &) { throw; } }\n"),
+    "fixed": ("c", ["-static", "-no-pie", "-nostdlib"], "void _start(void) { for (;;); }\n"),
+}
+
+
+def libraries(folder):
+    for name, (language, options, text) in LIBRARIES.items():
+        made = subprocess.run(["gcc", "-x", language, *options, "-Wl,--build-id", "-o", folder / name, "-"],
+                              input=text, text=True, capture_output=True)
+        if made.returncode:
+            return f"the compiler cannot: {made.stderr.strip().splitlines()[-1:]}"
+    shutil.copy(folder / "throws", folder / "stripped")
+    subprocess.run(["strip", folder / "stripped"], check=True)
+    return None
+
+
+def logs(folder):
+    for log in LOGS.glob("*.log"):
+        shutil.copy(log, folder)
+
+
+def nothing(folder):
+    (folder / "as-it-is").write_bytes(bytes(16))
+
+
+# What each begins with, and its options: the longest input, the longest time for one.
+PROGRAMS = {
+    "logs": (logs, [f"-dict={HERE}/logs.dict", "-max_len=16384", "-timeout=10"]),
+    "elf": (libraries, ["-max_len=65536", "-timeout=20"]),
+    "answers": (nothing, ["-max_len=65536", "-timeout=10"]),
+    "recordings": (nothing, ["-max_len=2048", "-timeout=20"]),
+    "stores": (nothing, ["-max_len=2048", "-timeout=20"]),
+}
+
+
+def run(folder, name, seconds):
+    seed, options = PROGRAMS[name]
+    with tempfile.TemporaryDirectory() as corpus:
+        missing = seed(pathlib.Path(corpus))
+        if missing:
+            return f"SKIP fuzz/{name}: {missing}"
+        done = subprocess.run(
+            [folder / f"fuzz_{name}", corpus, *options, f"-max_total_time={seconds}", "-rss_limit_mb=2048",
+             "-print_final_stats=1", f"-artifact_prefix={folder}/{name}-"],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace", check=False)
+    runs = re.search(r"number_of_executed_units: (\d+)", done.stdout)
+    said = re.search(r"^\d+ files: .*", done.stdout, re.MULTILINE)
+    tail = "".join(f"  {line}\n" for line in done.stdout.splitlines()[-60:])
+    if done.returncode or not runs or not int(runs[1]):
+        return f"{tail}FAIL fuzz/{name}: exit {done.returncode}, see the lines above"
+    return f"{name}: {runs[1]} inputs in {seconds} s{'; ' + said[0] if said else ''}\nPASS fuzz/{name}"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("fuzzer", type=pathlib.Path)
+    parser.add_argument("folder", type=pathlib.Path, help="where the programs are: build-fuzz/tests/fuzz")
+    parser.add_argument("only", nargs="*", help=f"some of {', '.join(PROGRAMS)}")
     parser.add_argument("--seconds", type=int, default=60)
     arguments = parser.parse_args()
-    name = "fuzz/" + arguments.fuzzer.name.removeprefix("fuzz_")
-    with tempfile.TemporaryDirectory() as corpus:
-        done = subprocess.run(
-            [arguments.fuzzer, corpus, SEEDS, f"-dict={HERE}/logs.dict", f"-max_total_time={arguments.seconds}",
-             "-max_len=16384", "-timeout=10", "-rss_limit_mb=2048", "-print_final_stats=1",
-             f"-artifact_prefix={arguments.fuzzer.parent}/"],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace", check=False)
-    runs = re.search(r"number_of_executed_units: (\d+)", done.stdout)
-    tail = done.stdout.splitlines()[-30:]
-    if done.returncode == 0 and runs and int(runs[1]) > 0:
-        print(f"{runs[1]} inputs in {arguments.seconds} s")
-        print(f"PASS {name}\nEND 1 0 0")
-        return 0
-    print("\n".join("  " + line for line in tail))
-    print(f"FAIL {name}: exit {done.returncode}, see the lines above\nEND 0 1 0")
-    return 1
+    unknown = set(arguments.only) - set(PROGRAMS)
+    if unknown:
+        parser.error(f"there is no {', '.join(sorted(unknown))}")
+    counts = {"PASS": 0, "FAIL": 0, "SKIP": 0}
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for result in pool.map(lambda name: run(arguments.folder.resolve(), name, arguments.seconds),
+                               arguments.only or list(PROGRAMS)):
+            print(result, flush=True)
+            counts[result.splitlines()[-1].split()[0]] += 1
+    print("END", *counts.values())
+    return 1 if counts["FAIL"] else 0
 
 
 sys.exit(main())

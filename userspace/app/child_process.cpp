@@ -6,12 +6,14 @@
 
 #include <csignal>
 
+#include "app/privileges.h"
 #include "base/clock.h"
 
 namespace oomcast {
 
-void become_child(const std::string& oom_score_adj, int output) {
+void become_child(const std::string& oom_score_adj, int output, bool our_priority) {
   setsid();
+  take_priority(our_priority);
   for (int signal = 1; signal < NSIG; ++signal) std::signal(signal, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);

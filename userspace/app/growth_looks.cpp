@@ -256,11 +256,7 @@ bool GrowthLooks::start(const LookPlan::Target& target, MonoTime now) {
     _exit(126);
   }
   if (pid < 0) return false;
-  look_.emplace();
-  look_->target = target;
-  look_->pid = pid;
-  look_->output = std::move(read_end);
-  look_->began = now;
+  look_ = Look{target, pid, std::move(read_end), {}, now, {}, false};
   return true;
 }
 

@@ -55,6 +55,7 @@ class KillHistory {
     // Nothing could be read, and for want of a right: then no kill that is found is no answer.
     if (facts_.sources.empty() && forbidden_) return *forbidden_;
     auto kills = each_once(std::move(kills_));
+    facts_.without_victim = std::erase_if(kills, [](const PastKill& kill) { return kill.no_victim; });
     for (PastKill& kill : kills)
       if (kill.episode.id.empty()) kill.episode.id = name_of(kill);
     if (!files_alone && options_.import && !options_.store.empty()) keep(kills);
@@ -63,6 +64,7 @@ class KillHistory {
     bool ok = print(stdout, options_.json ? history_json(kills, facts_)
                                           : history_text(kills, facts_, TextStyle{output.color()}));
     if (!ok) return Error::failed("stdout was closed or is full: stopped");
+    if (kills.empty() && unread_) return Error::failed(*unread_);
     return 0;
   }
 
@@ -129,6 +131,12 @@ class KillHistory {
     for (std::size_t i = before; i < kills_.size(); ++i)
       if (yearless_.contains(i)) set_time(kills_[i], reports.resolve(yearless_[i], facts_.now));
     yearless_.clear();
+    if (kills_.size() == before && reports.counts().unread && !unread_)
+      unread_ = fmt::format(
+          "{}: {} speak{} of an OOM kill in a form that is not read here, the first: {}",
+          escape_for_terminal(name),
+          reports.counts().unread == 1 ? "1 line" : fmt::format("{} lines", reports.counts().unread),
+          reports.counts().unread == 1 ? "s" : "", escape_for_terminal(reports.counts().first_unread));
     if (reports.counts().others)
       say_(fmt::format(
           "{}: {} read like a report of an OOM kill, but were not written by the kernel: left out",
@@ -262,6 +270,7 @@ class KillHistory {
   std::vector<PastKill> kills_;
   std::map<std::size_t, WallStamp> yearless_;  // by index of kills_
   std::optional<Error> forbidden_;
+  std::optional<std::string> unread_;
   std::uint64_t dropped_ = 0;
 };
 

@@ -1,6 +1,8 @@
 #include "app/output_file.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,7 +14,13 @@ namespace oomcast {
 Result<OutputFile> OutputFile::open(const std::string& path) {
   OutputFile out;
   out.shown_ = escape_for_terminal(path);
-  out.fd_.reset(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640));
+  constexpr int kEmptied = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
+  out.fd_.reset(::open(path.c_str(), kEmptied | O_NOFOLLOW, 0640));
+  if (struct stat link{}; !out.fd_ && errno == ELOOP && lstat(path.c_str(), &link) == 0) {
+    if (link.st_uid != 0 && link.st_uid != geteuid())
+      return Error::failed(fmt::format("writing {}: it is a link that somebody else made", out.shown_));
+    out.fd_.reset(::open(path.c_str(), kEmptied, 0640));
+  }
   if (!out.fd_) return Error::from_errno("writing " + out.shown_);
   return out;
 }

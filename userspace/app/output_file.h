@@ -10,7 +10,8 @@ namespace oomcast {
 
 class OutputFile {
  public:
-  /// Makes it, or empties what is there; before privileges are dropped.
+  /// Makes it, or empties what is there; before privileges are dropped. Not through another user's link: he
+  /// could aim root at any file.
   static Result<OutputFile> open(const std::string& path);
   /// Once.
   Status write(const std::string& text);

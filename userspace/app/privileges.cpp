@@ -16,6 +16,7 @@
 #include <cstring>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -35,6 +36,7 @@ constexpr cap_value_t kKeep[] = {
     CAP_IPC_LOCK};  // without it MCL_FUTURE makes allocations fail past RLIMIT_MEMLOCK
 
 constexpr int kNice = -10;
+std::optional<rlimit> nice_limit_before;  // of protect_self()
 
 }  // namespace
 
@@ -61,13 +63,30 @@ std::vector<Refused> protect_self() {
   // Before others where the CPUs are all taken, but not before the kernel's own threads; unless a person
   // chose otherwise. Whoever it starts is as it was.
   const sched_param none{};
-  if (getpriority(PRIO_PROCESS, 0) == 0 &&
-      (sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK, &none) != 0 ||
-       setpriority(PRIO_PROCESS, 0, kNice) != 0))
+  bool as_usual = getpriority(PRIO_PROCESS, 0) == 0;
+  // For take_priority(), which has no capability any more.
+  if (rlimit before{}; as_usual && getrlimit(RLIMIT_NICE, &before) == 0) {
+    rlimit more{before.rlim_cur, std::max<rlim_t>(before.rlim_max, 20 - kNice)};
+    if (setrlimit(RLIMIT_NICE, &more) == 0) nice_limit_before = before;
+  }
+  if (as_usual && (sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK, &none) != 0 ||
+                   setpriority(PRIO_PROCESS, 0, kNice) != 0))
     refused.push_back({fmt::format("its priority stays as it is ({})", std::strerror(errno)),
                        "on a machine whose CPUs are all taken kills are told late, and in a storm some are "
                        "lost; needs CAP_SYS_NICE"});
   return refused;
+}
+
+void take_priority(bool ours) {
+  if (ours && getpriority(PRIO_PROCESS, 0) == 0) {
+    rlimit now{};
+    if (nice_limit_before && getrlimit(RLIMIT_NICE, &now) == 0) {
+      now.rlim_cur = now.rlim_max;
+      setrlimit(RLIMIT_NICE, &now);
+    }
+    setpriority(PRIO_PROCESS, 0, kNice);
+  }
+  if (nice_limit_before) setrlimit(RLIMIT_NICE, &*nice_limit_before);
 }
 
 namespace {

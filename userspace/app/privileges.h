@@ -15,6 +15,10 @@ std::vector<Refused> protect_self();
 /// The oom_score_adj from before protect_self(), which children must not inherit; "0" if it was not read.
 const std::string& score_before_protection();
 
+/// Between fork and exec: the child's claim to a CPU is what the caller's was; or, `ours`, this process's.
+/// Who has hold of another's memory while it waits for a CPU keeps the kernel from freeing it.
+void take_priority(bool ours);
+
 /// Keeps only the capabilities that are used after start: to switch kernel programs on and off, to read other
 /// users' /proc entries and what they have mapped, and to send signals; and with `writes_files`, to change
 /// directories that even root may not write to: to remove a cgroup, to touch a file beside a user's. No exec

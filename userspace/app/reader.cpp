@@ -107,7 +107,7 @@ bool Reader::start() {
   if (pid == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(0);
-    become_child(oom_score_adj_, theirs_.get());
+    become_child(oom_score_adj_, theirs_.get(), true);
     rlimit most{kMostAddresses, kMostAddresses};
     setrlimit(RLIMIT_AS, &most);
     execv("/proc/self/exe", argv);

@@ -76,6 +76,7 @@ Result<Child> start_waiting(const std::vector<std::string>& words, const StopSig
     UniqueFd adj(open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
     if (adj && write(adj.get(), score.data(), score.size()) < 0) _exit(125);
     adj.reset();
+    take_priority(false);
     execvp(argv[0], argv.data());
     int err = errno;
     _exit(write(child.failed.write.get(), &err, sizeof(err)) < 0 ? 126 : 127);

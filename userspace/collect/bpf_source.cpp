@@ -80,13 +80,6 @@ std::vector<int> cpus_in(std::string_view list) {
   return cpus;
 }
 
-std::string what_is_missing(int err) {
-  if (err == EPERM || err == EACCES)
-    return "the kernel refuses BPF programs: run as root, or with CAP_BPF and CAP_PERFMON (and "
-           "CAP_SYS_RESOURCE before 5.11)";
-  return fmt::format("{}: {} ({})", LibbpfLog::first_line(), LibbpfLog::verdict(), std::strerror(err));
-}
-
 class LoadedBpfSource final : public BpfSource {
  public:
   explicit LoadedBpfSource(const BpfOptions& options) : options_(options) {
@@ -211,7 +204,7 @@ class LoadedBpfSource final : public BpfSource {
       if (!err) break;
       auto program = LibbpfLog::failed_program();
       if (err == -EPERM || !program || !is_optional(*program) || refused_.size() > 64)
-        return Error::forbidden(what_is_missing(-err));
+        return Error::forbidden(LibbpfLog::failure(-err));
       refused_.emplace_back(*program, fmt::format("the kernel refused it: {}", LibbpfLog::verdict()));
     }
     return Ok{};
@@ -226,7 +219,7 @@ class LoadedBpfSource final : public BpfSource {
           fmt::format("reading the kernel's types from {}: {}. oomcast needs a kernel built with "
                       "CONFIG_DEBUG_INFO_BTF=y (5.10 or newer in Debian)",
                       options_.btf_path, std::strerror(errno)));
-    hooks_.emplace();
+    hooks_ = Hooks{{}, false, false};
     hooks_->mark_passes_task = passes_task(*kernel, "mark_victim");
     hooks_->cgroup_iterator = btf__find_by_name_kind(kernel.get(), "bpf_iter_cgroup", BTF_KIND_FUNC) > 0;
     bpf_program* program = nullptr;

@@ -112,9 +112,7 @@ class LoadedFaultSource final : public FaultSource {
     bpf_program__set_autoload(skeleton_->progs.on_fault_before_5_15, !modern);
     program_ = modern ? skeleton_->progs.on_fault : skeleton_->progs.on_fault_before_5_15;
     if (int err = oomcast_faults_bpf__load(skeleton_.get()); err)
-      return Error::forbidden(fmt::format("loading the page-fault program: {}: {} ({})",
-                                          LibbpfLog::first_line(), LibbpfLog::verdict(),
-                                          std::strerror(-err)));
+      return Error::forbidden("loading the page-fault program: " + LibbpfLog::failure(-err));
     return Ok{};
   }
 

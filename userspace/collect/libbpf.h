@@ -12,6 +12,7 @@
 #include <cstdarg>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <optional>
@@ -95,6 +96,16 @@ class LibbpfLog {
     if (end == std::string_view::npos) return first_line();
     std::string_view before = log.substr(0, end);
     return std::string(before.substr(before.rfind('\n') + 1));
+  }
+
+  /// Of a load that failed with `err`: what is missing, or what failed and the verifier's word of it.
+  static std::string failure(int err) {
+    std::string first = first_line(), last = verdict();
+    if (first != last) return first + ": " + last + " (" + std::strerror(err) + ")";
+    if (err == EPERM || err == EACCES)
+      return "the kernel refuses BPF programs: run as root, or with CAP_BPF and CAP_PERFMON (and "
+             "CAP_SYS_RESOURCE before 5.11)";
+    return first + " (" + std::strerror(err) + ")";
   }
 
  private:

@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "collect/kmsg.h"
+#include "collect/log_stamps.h"
+#include "collect/log_wrapping.h"
 #include "collect/text.h"
 
 namespace oomcast {
@@ -16,154 +18,9 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// dmesg reckons with the boot's time of day, and the two clocks drift apart; while the machine sleeps, more.
-constexpr Nanos kDriftOfDmesg = seconds(2);
-constexpr int kFirstYear = 1971, kLastYear = 2200;  // in nanoseconds since 1970
 constexpr int kMostTurns = 50;
+constexpr std::size_t kLongestRecord = 64 * 1024;
 constexpr Nanos kSlowestReader = seconds(10);
-constexpr std::array<std::string_view, 12> kMonths = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
-                                                      "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
-
-void take_spaces(std::string_view& text) {
-  text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
-}
-
-std::optional<std::int64_t> take_natural(std::string_view& text) {
-  std::int64_t value = 0;
-  auto [end, err] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (err != std::errc{} || value < 0) return std::nullopt;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  return value;
-}
-
-// Exactly `digits` of them.
-bool take_digits(std::string_view& text, std::size_t digits, int& out) {
-  if (text.size() < digits) return false;
-  out = 0;
-  for (std::size_t i = 0; i < digits; ++i) {
-    if (text[i] < '0' || text[i] > '9') return false;
-    out = out * 10 + (text[i] - '0');
-  }
-  text.remove_prefix(digits);
-  return true;
-}
-
-// ".123456" or ",123456": what it is worth and how fine it is.
-struct Fraction {
-  Nanos value{}, unit = seconds(1);
-};
-bool take_fraction(std::string_view& text, Fraction& out) {
-  if (!text.starts_with('.') && !text.starts_with(',')) return true;
-  text.remove_prefix(1);
-  std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
-  if (digits == 0) return false;
-  for (std::size_t i = 0; i < digits && i < 9; ++i) {
-    out.unit /= 10;
-    out.value += out.unit * (text[i] - '0');
-  }
-  text.remove_prefix(digits);
-  return true;
-}
-
-bool take_clock(std::string_view& text, std::tm& out) {
-  return take_digits(text, 2, out.tm_hour) && take(text, ":") && take_digits(text, 2, out.tm_min) &&
-         take(text, ":") && take_digits(text, 2, out.tm_sec) && out.tm_hour < 24 && out.tm_min < 60 &&
-         out.tm_sec <= 60;
-}
-
-bool is_day(const std::tm& t) {
-  return t.tm_mon >= 0 && t.tm_mon < 12 && t.tm_mday >= 1 && t.tm_mday <= 31;
-}
-
-std::optional<Nanos> local_time(std::tm t) {
-  t.tm_isdst = -1;
-  std::time_t at = std::mktime(&t);
-  return at == -1 ? std::nullopt : std::optional<Nanos>(seconds(at));
-}
-
-int take_month(std::string_view& text) {
-  for (std::size_t i = 0; i < kMonths.size(); ++i)
-    if (take(text, kMonths[i])) return static_cast<int>(i);
-  return -1;
-}
-
-// "Z", "+00:00", "+0000"
-bool take_zone(std::string_view& text, Nanos& out) {
-  if (take(text, "Z")) return out = {}, true;
-  bool east = text.starts_with('+');
-  if (!east && !text.starts_with('-')) return false;
-  text.remove_prefix(1);
-  int hours = 0, minutes = 0;
-  if (!take_digits(text, 2, hours)) return false;
-  take(text, ":");
-  if (!take_digits(text, 2, minutes)) return false;
-  out = std::chrono::hours(hours) + std::chrono::minutes(minutes);
-  if (!east) out = -out;
-  return true;
-}
-
-// "2026-11-21T03:04:05.123456+00:00", or with a comma
-std::optional<WallStamp> take_iso(std::string_view& text) {
-  std::tm t{};
-  std::string_view rest = text;
-  int year = 0, month = 0;
-  Fraction fraction;
-  Nanos zone{};
-  bool is = take_digits(rest, 4, year) && take(rest, "-") && take_digits(rest, 2, month) && take(rest, "-") &&
-            take_digits(rest, 2, t.tm_mday) && take(rest, "T") && take_clock(rest, t) &&
-            take_fraction(rest, fraction) && take_zone(rest, zone) && year >= kFirstYear && year <= kLastYear;
-  t.tm_year = year - 1900;
-  t.tm_mon = month - 1;
-  if (!is || !is_day(t)) return std::nullopt;
-  text = rest;
-  return WallStamp{seconds(timegm(&t)) - zone + fraction.value, fraction.unit};
-}
-
-// "Nov 21 03:04:05[.123456]", "Nov  1 …"; the year is left open.
-bool take_yearless(std::string_view& text, std::tm& t, Fraction& fraction) {
-  std::string_view rest = text;
-  t.tm_mon = take_month(rest);
-  if (t.tm_mon < 0 || !take(rest, " ")) return false;
-  take_spaces(rest);
-  auto day = take_natural(rest);
-  if (!day || *day > 31 || !take(rest, " ")) return false;
-  t.tm_mday = static_cast<int>(*day);
-  if (!take_clock(rest, t) || !take_fraction(rest, fraction) || !is_day(t)) return false;
-  text = rest;
-  return true;
-}
-
-// "Fri Nov 21 03:04:05 2026"
-std::optional<WallStamp> take_ctime(std::string_view& text) {
-  std::string_view rest = text;
-  if (rest.size() < 4 || rest[3] != ' ') return std::nullopt;
-  rest.remove_prefix(4);
-  std::tm t{};
-  Fraction fraction;
-  int year = 0;
-  if (!take_yearless(rest, t, fraction) || !take(rest, " ") || !take_digits(rest, 4, year) ||
-      year < kFirstYear || year > kLastYear)
-    return std::nullopt;
-  t.tm_year = year - 1900;
-  auto at = local_time(t);
-  if (!at) return std::nullopt;
-  text = rest;
-  return WallStamp{*at, fraction.unit + kDriftOfDmesg};
-}
-
-// "  123.456789"
-std::optional<Nanos> take_since_boot(std::string_view& text) {
-  std::string_view rest = text;
-  take_spaces(rest);
-  auto whole = take_natural(rest);
-  constexpr std::int64_t most = 1'000'000'000;
-  Fraction fraction;
-  if (!whole || *whole > most || !rest.starts_with('.') || !take_fraction(rest, fraction))
-    return std::nullopt;
-  text = rest;
-  return seconds(*whole) + fraction.value;
-}
-
 // "[   T12]" or "[    C3]" behind a stamp
 std::string_view take_caller(std::string_view& text) {
   std::string_view rest = text;
@@ -224,7 +81,8 @@ LogPrefix LogLineReader::read_kmsg(std::string_view raw, bool cut, LogLine& line
   return out;
 }
 
-LogPrefix LogLineReader::read_json(std::string_view raw, LogLine& line) {
+// nullopt: it is none of journald's.
+std::optional<LogPrefix> LogLineReader::read_json(std::string_view raw, LogLine& line) {
   LogPrefix out;
   out.any = true;
   auto record = nlohmann::json::parse(raw, nullptr, false);
@@ -233,13 +91,14 @@ LogPrefix LogLineReader::read_json(std::string_view raw, LogLine& line) {
     return at == record.end() ? nullptr : &*at;
   };
   const auto* transport = record.is_object() ? member("_TRANSPORT") : nullptr;
-  const auto* message = transport ? member("MESSAGE") : nullptr;
+  if (!transport) return std::nullopt;
+  const auto* message = member("MESSAGE");
   out.kernel = message && *transport == "kernel";
   // What user space wrote to /dev/kmsg, journald keeps apart by its facility.
   if (const auto* facility = out.kernel ? member("SYSLOG_FACILITY") : nullptr) out.kernel = *facility == "0";
+  if (message) message_ = text_of(*message);
+  if (message) line.text = message_;
   if (!out.kernel) return out;
-  message_ = text_of(*message);
-  line.text = message_;
   if (const auto* boot = member("_BOOT_ID"); boot && boot->is_string())
     out.boot_id = boot->get<std::string>();
   out.since_boot = microseconds_of(record, "_SOURCE_MONOTONIC_TIMESTAMP");
@@ -255,15 +114,55 @@ LogPrefix LogLineReader::read_json(std::string_view raw, LogLine& line) {
   return out;
 }
 
-// "Nov 21 03:04:05 host kernel: ", "2026-11-21T03:04:05+00:00 host kernel: "
+// "kernel: ", "host kernel: ", "kern.err kernel: ", "host kern.err kernel: ", "host kernel[0]: ", "host
+// program[12]: "
+void LogLineReader::take_tag(std::string_view& rest, LogPrefix& out) {
+  auto at_kernel = [&] {
+    std::string_view tag = rest.substr(0, rest.find(' '));
+    bool is = tag == "kernel:" || (tag.starts_with("kernel[") && tag.ends_with("]:"));
+    if (is) rest.remove_prefix(tag.size());
+    return is;
+  };
+  auto take_word = [&] {
+    std::string_view word = rest.substr(0, rest.find(' '));
+    rest.remove_prefix(std::min(word.size() + 1, rest.size()));
+    return word;
+  };
+  auto is_facility = [](std::string_view word) {
+    std::size_t dot = word.find('.');
+    constexpr std::array<std::string_view, 8> levels = {"emerg", "alert",  "crit", "err",
+                                                        "warn",  "notice", "info", "debug"};
+    std::string_view level = dot == npos ? std::string_view() : word.substr(dot + 1);
+    return level == "warning" || std::ranges::find(levels, level) != levels.end();
+  };
+  out.kernel = at_kernel();
+  bool facility = !out.kernel && is_facility(rest.substr(0, rest.find(' ')));
+  if (!out.kernel && !facility && rest.find(' ') != npos) out.host = std::string(take_word());
+  if (!out.kernel && is_facility(rest.substr(0, rest.find(' ')))) take_word();
+  out.kernel = out.kernel || at_kernel();
+  if (std::size_t tag = rest.find(": "); !out.kernel && tag != npos) rest.remove_prefix(tag + 1);
+  take(rest, " ");
+}
+
+// "Nov 21 03:04:05 ", "2026-11-21T03:04:05+00:00 ", "Fri 2026-11-21 03:04:05 UTC ", "1754970843.123456 ",
+// "Fri Nov 21 03:04:05 2026 ", and a tag
 bool LogLineReader::take_syslog(std::string_view& text, LogPrefix& out) {
   std::string_view rest = text;
   std::tm t{};
   Fraction fraction;
   constexpr std::size_t comma_at = 19;  // dmesg's; what follows is text
   if (rest.size() > comma_at && rest[comma_at] == ',') return false;
+  constexpr std::size_t kDay = 4;  // "Fri "
+  std::string_view behind_day = rest.size() > kDay && rest[kDay - 1] == ' ' ? rest.substr(kDay) : rest;
   if (auto iso = take_iso(rest)) {
     out.wall = iso;
+  } else if (auto full = take_iso(behind_day)) {
+    out.wall = full;
+    rest = behind_day;
+  } else if (auto ctime = take_ctime(rest)) {
+    out.wall = ctime;
+  } else if (auto since_1970 = take_unix(rest)) {
+    out.wall = since_1970;
   } else if (take_yearless(rest, t, fraction)) {
     t.tm_year = kFirstOfOurs + kYearsApart * turns_;
     out.wall = WallStamp{seconds(timegm(&t)) + fraction.value, fraction.unit, true};
@@ -271,90 +170,257 @@ bool LogLineReader::take_syslog(std::string_view& text, LogPrefix& out) {
   } else {
     return false;
   }
-  if (!take(rest, " ")) return false;
-  std::size_t host = rest.find(' ');
-  if (host == npos) return false;
-  rest.remove_prefix(host + 1);
+  if (!take(rest, " ") || rest.find(' ') == npos) {
+    out.wall.reset();
+    return false;
+  }
   // syslog's stamp is the reader's; the kernel's own, where it is printed, only tells the boot's clock.
   out.wall->error += seconds(1);
   out.any = true;
-  out.kernel = take(rest, "kernel:");
-  if (std::size_t tag = rest.find(": "); !out.kernel && tag != npos) rest.remove_prefix(tag + 1);
-  take(rest, " ");
+  take_tag(rest, out);
   text = rest;
   return true;
+}
+
+// "1 2026-11-21T03:04:05Z host kernel - - - text"; behind a priority, if there is one
+bool LogLineReader::take_rfc5424(std::string_view& text, LogPrefix& out) {
+  std::string_view rest = text;
+  if (!take(rest, "1 ")) return false;
+  auto wall = take_iso(rest);
+  if (!wall || !take(rest, " ")) return false;
+  std::string_view host = next_field(rest), program = next_field(rest);
+  (void)next_field(rest);  // the process's number
+  (void)next_field(rest);  // the message's kind
+  if (!take(rest, " ")) return false;
+  if (!take(rest, "-"))
+    while (rest.starts_with('[')) rest.remove_prefix(std::min(rest.find(']'), rest.size() - 1) + 1);
+  take(rest, " ");
+  constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+  take(rest, byte_order_mark);
+  out.wall = wall;
+  out.wall->error += seconds(1);
+  out.host = std::string(host);
+  out.kernel = program == "kernel";
+  out.any = true;
+  text = rest;
+  return true;
+}
+
+// "[host: ]kern: err: [2026-11-21T03:04:05Z]: text"
+bool LogLineReader::take_talos(std::string_view& text, LogPrefix& out) {
+  std::string_view rest = text;
+  std::string_view words[3];
+  std::size_t count = 0;
+  while (count < 3 && !rest.starts_with('[')) {
+    std::size_t end = rest.find(": ");
+    if (end == npos || rest.substr(0, end).find(' ') != npos) return false;
+    words[count++] = rest.substr(0, end);
+    rest.remove_prefix(end + 2);
+    take_spaces(rest);
+  }
+  if (count < 2 || !take(rest, "[")) return false;
+  auto wall = take_iso(rest);
+  if (!wall || !take(rest, "]: ")) return false;
+  out.wall = wall;
+  out.wall->error += kDriftOfDmesg;
+  out.kernel = words[count - 2] == "kern";
+  if (count == 3) out.host = std::string(words[0]);
+  out.any = true;
+  text = rest;
+  return true;
+}
+
+// journalctl -o short-monotonic names the host behind the boot's clock, as no kernel does.
+void LogLineReader::take_host_of_boot(std::string_view& text, LogPrefix& out) {
+  constexpr std::string_view kTag = " kernel: ";
+  std::size_t end = text.find(' ');
+  if (end == npos || end == 0) return;
+  if (host_of_boot_.empty() && text.substr(end).starts_with(kTag)) host_of_boot_ = text.substr(0, end);
+  if (host_of_boot_.empty() || text.substr(0, end) != host_of_boot_) return;
+  out.host = host_of_boot_;
+  out.kernel = text.substr(end).starts_with(kTag);
+  text.remove_prefix(out.kernel ? end + kTag.size() : end + 1);
 }
 
 // "[  123.456789] ", "[Fri Nov 21 03:04:05 2026] ", "[  123.456789][   T12] "
 bool LogLineReader::take_dmesg(std::string_view& text, LogPrefix& out, LogLine& line) {
   std::string_view rest = text;
   if (!take(rest, "[")) return false;
+  std::string_view stamp = rest;
   if (auto since_boot = take_since_boot(rest)) {
     out.since_boot = since_boot;
   } else if (auto wall = take_ctime(rest)) {
     out.wall = wall;
-  } else {
-    return false;
+  } else if (auto iso = take_iso(rest)) {
+    out.wall = iso;
+    out.wall->error += kDriftOfDmesg;
   }
   if (rest.starts_with(" <")) rest.remove_prefix(std::min(rest.find(']'), rest.size()));  // dmesg -d
-  if (!take(rest, "]")) return false;
+  if (!rest.starts_with(']')) {
+    // In another language, or damaged: it costs the time.
+    constexpr std::size_t kLongest = 48, kShortest = 5;
+    out.since_boot.reset();
+    out.wall.reset();
+    rest = stamp;
+    std::size_t end = rest.substr(0, kLongest).find(']');
+    if (end == npos || end < kShortest) return false;
+    std::string_view inside = trim(rest.substr(0, end));
+    bool damaged = inside.find('.') != npos && inside.find_first_of("0123456789") == 0 &&
+                   inside.find_first_of("=(,") == npos;
+    if (!has_clock(inside) && !damaged) return false;
+    rest.remove_prefix(end);
+  }
+  take(rest, "]");
   if (rest.starts_with('[') || rest.starts_with(" [")) {
     std::string_view at = rest.substr(rest.find('['));
     line.caller = take_caller(at);
     if (!line.caller.empty()) rest = at;
   }
-  take(rest, " ");
+  if (!take(rest, " ")) take(rest, "\t");
   out.any = true;
+  if (out.since_boot) take_host_of_boot(rest, out);
   text = rest;
   return true;
+}
+
+LogPrefix LogLineReader::read_form(std::string_view raw, bool cut, LogLine& line) {
+  line = {};
+  line.cut = cut;
+  LogPrefix out;
+  if (raw.starts_with('{')) {
+    if (auto journal = read_json(raw, line)) out = *std::move(journal);
+    line.wall = out.wall;
+    return out;
+  }
+  // A container's output, as the kubelet keeps it: from_collector().
+  if (constexpr std::size_t kStamp = 40; raw.substr(0, kStamp).find(" std") != npos && from_collector(raw))
+    return out;
+  std::string_view text = raw;
+  if (take(text, "<")) {
+    auto priority = take_natural(text);
+    constexpr int facilities = 8;
+    if (priority && take(text, ">"))
+      out.kernel = *priority < facilities, out.any = true;
+    else
+      text = raw;
+  } else if (!text.empty() && text[0] >= '0' && text[0] <= '9') {
+    out = read_kmsg(raw, cut, line);
+  } else if (std::size_t bar = text.find(':'); text.size() > 15 && bar == 6 && text[13] == ':') {
+    out.kernel = text.starts_with("kern  :");  // dmesg -x
+    out.any = true;
+    text.remove_prefix(15);
+  }
+  if (!line.text.empty()) return out;
+  bool trusted = out.kernel;
+  if (take_syslog(text, out) || take_rfc5424(text, out) || take_talos(text, out)) {
+    LogPrefix stamp;
+    if (out.kernel && take_dmesg(text, stamp, line)) out.since_boot = stamp.since_boot;
+  } else if (take_dmesg(text, out, line)) {
+  } else if (auto iso = take_iso(text); iso && take(text, " ")) {
+    out.wall = iso;
+    out.wall->error += kDriftOfDmesg;
+    out.any = true;
+  } else if (take(text, "kernel: ")) {
+    out.any = true;
+    LogPrefix stamp;
+    if (take_dmesg(text, stamp, line)) out.since_boot = stamp.since_boot;
+  }
+  out.kernel = out.kernel && trusted;
+  line.text = text;
+  return out;
+}
+
+// "1207:", "messages-20261121:", "kern.log:1207:", and "-" for the lines around a match: what has no space in
+// it and stands before a form that is known.
+std::optional<LogPrefix> LogLineReader::read_behind_grep(std::string_view raw, bool cut, LogLine& line) {
+  constexpr int kMost = 8;
+  std::size_t space = std::min(raw.find(' '), raw.size());
+  std::size_t at = raw.find_first_of(":-");
+  for (int n = 0; n < kMost && at < space; ++n, at = raw.find_first_of(":-", at + 1)) {
+    std::string_view behind = raw.substr(at + 1);
+    if (behind.starts_with(' ')) break;
+    if (LogPrefix out = read_form(behind, cut, line); out.any) return out;
+  }
+  return std::nullopt;
+}
+
+std::optional<LogPrefix> LogLineReader::read_collected(std::string_view raw, bool cut, LogLine& line) {
+  auto collected = from_collector(raw);
+  if (!collected) return std::nullopt;
+  message_ = std::move(collected->text);
+  while (message_.ends_with('\n')) message_.pop_back();
+  std::string_view time = collected->time;
+  LogPrefix out = read_form(message_, cut, line);
+  if (!out.any) line.text = message_;
+  out.any = out.wrapped = true;
+  out.kernel = out.kernel && collected->kernel;
+  if (!out.host && !collected->host.empty()) out.host = std::move(collected->host);
+  if (!out.wall)
+    if (auto wall = take_iso(time)) {
+      out.wall = wall;
+      out.wall->error += seconds(1);
+    }
+  return out;
+}
+
+LogPrefix LogLineReader::read_wrapped(std::string_view raw, bool cut, LogLine& line) {
+  std::string_view text = without_quotation(raw);
+  if (text.size() != raw.size())
+    if (LogPrefix out = read_form(text, cut, line); out.any) return out;
+  if (auto out = read_collected(text, cut, line)) return *out;
+  if (text.starts_with('{')) {  // a record that cannot be read
+    line = {};
+    LogPrefix out;
+    out.any = true;
+    out.kernel = false;
+    return out;
+  }
+  if (auto out = read_behind_grep(text, cut, line)) return *out;
+  line = {};
+  line.cut = cut;
+  line.text = text;
+  LogPrefix out;
+  if (auto behind = behind_kernel_tag(text)) {
+    out = read_form(*behind, cut, line);
+    out.any = true;
+  } else if (auto inside = sentence_inside(raw)) {
+    line.text = *inside;
+    out.inside = true;
+  }
+  return out;
 }
 
 LogPrefix LogLineReader::read(std::string_view raw, bool cut, LogLine& line) {
   line = {};
   if (raw.ends_with('\r')) raw.remove_suffix(1);
   note_month(raw);
-  line.cut = cut;
-  LogPrefix out;
-  if (raw.starts_with('{')) {
-    out = read_json(raw, line);
-  } else {
-    std::string_view text = raw;
-    if (take(text, "<")) {
-      auto priority = take_natural(text);
-      constexpr int facilities = 8;
-      if (priority && take(text, ">"))
-        out.kernel = *priority < facilities, out.any = true;
-      else
-        text = raw;
-    } else if (!text.empty() && text[0] >= '0' && text[0] <= '9') {
-      out = read_kmsg(raw, cut, line);
-    } else if (std::size_t bar = text.find(':'); text.size() > 15 && bar == 6 && text[13] == ':') {
-      out.kernel = text.starts_with("kern  :");  // dmesg -x
-      out.any = true;
-      text.remove_prefix(15);
+  bool part_of_record = raw.starts_with(' ') || raw.starts_with('\t') || raw.starts_with('}');
+  if (collects() && (!part_of_record || record_.size() + raw.size() > kLongestRecord)) record_.clear();
+  if (collects() || begins_record(raw)) {
+    record_.append(raw).push_back('\n');
+    if (!raw.starts_with('}')) {
+      LogPrefix part;
+      part.any = true;
+      part.kernel = false;
+      return part;
     }
-    if (line.text.empty()) {
-      bool trusted = out.kernel;
-      if (take_syslog(text, out)) {
-        LogPrefix stamp;
-        if (out.kernel && take_dmesg(text, stamp, line)) out.since_boot = stamp.since_boot;
-      } else if (take_dmesg(text, out, line)) {
-      } else if (auto iso = take_iso(text); iso && take(text, " ")) {
-        out.wall = iso;
-        out.wall->error += kDriftOfDmesg;
-        out.any = true;
-      }
-      out.kernel = out.kernel && trusted;
-      line.text = text;
-    }
+    plain_ = record_.substr(record_.find('{'), record_.rfind('}') + 1 - record_.find('{'));
+    record_.clear();
+    raw = plain_;
+  } else if (raw.find('\x1b') != npos) {
+    plain_ = without_colours(raw);
+    raw = plain_;
   }
+  LogPrefix out = read_form(raw, cut, line);
+  if (!out.any) out = read_wrapped(raw, cut, line);
   if (out.any) {
     last_ = out;
-  } else if (raw.starts_with(' ') && last_.any) {
+  } else if (raw.starts_with(' ') && last_.any && !out.inside) {
     // dmesg breaks a record at its newlines, and indents what follows.
     out = last_;
     out.any = false;
     out.indent = true;
+    line.text = raw;
   }
   line.time = out.since_boot;
   if (!line.time && out.wall) line.time = out.wall->since_epoch;

@@ -217,6 +217,20 @@ bool take_constraint_sets(std::string_view& text, OomConstraint& out) {
   return false;
 }
 
+// Where the sets are not all there: what is before the one place at which the kernel's next part can begin.
+bool take_missing_sets(std::string_view& text) {
+  std::optional<std::size_t> only;
+  for (std::string_view next : {"oom_memcg=/", "global_oom,"})
+    for (std::size_t at = text.find(next); at != npos; at = text.find(next, at + 1)) {
+      if (at > 0 && text[at - 1] != ',') continue;
+      if (only) return false;
+      only = at;
+    }
+  if (!only) return false;
+  text.remove_prefix(*only);
+  return true;
+}
+
 bool is_comm_of(std::string_view comm, std::uint32_t pid, std::span<const TaskRow> rows) {
   return std::ranges::any_of(
       rows, [&](const TaskRow& row) { return (row.pid == pid || row.tgid == pid) && row.name == comm; });
@@ -247,6 +261,10 @@ void read_constraint_paths(std::string_view text, OomConstraint& out) {
     return;
   }
   if (!take(text, "oom_memcg=")) return;
+  if (text.find(",task_memcg=") == npos) {
+    out.oom_memcg = text;
+    return;
+  }
   auto pairs = path_pairs(text, ",task_memcg=");
   auto reading =
       only_reading(std::move(pairs), [](const PathPair& p) { return is_at_or_below(p.second, p.first); });
@@ -258,13 +276,14 @@ void read_constraint_paths(std::string_view text, OomConstraint& out) {
 std::optional<OomLine> parse_constraint(std::string_view text, bool cut, std::span<const TaskRow> rows) {
   if (!take(text, "oom-kill:constraint=")) return std::nullopt;
   OomConstraint out;
-  std::size_t word_end = text.find(",nodemask=");
+  std::size_t word_end = text.find(',');
   if (word_end == npos) return begun();
   out.scope = constraint_scope(text.substr(0, word_end));
   text.remove_prefix(word_end + 1);
   bool has_end = take_constraint_ids(text, cut, out);
-  bool has_sets = take_constraint_sets(text, out);
-  out.global_oom = has_sets && text.starts_with("global_oom,");
+  // A part that is missing costs itself, where what remains is read in one way only.
+  bool has_sets = take_constraint_sets(text, out) || take_missing_sets(text);
+  out.global_oom = has_sets && (text.starts_with("global_oom,") || text == "global_oom");
   if (has_end && take_constraint_comm(text, rows, out) && has_sets) read_constraint_paths(text, out);
   return OomLine{std::move(out), has_end};
 }
@@ -272,9 +291,10 @@ std::optional<OomLine> parse_constraint(std::string_view text, bool cut, std::sp
 // ---- "[scope: ]Killed process 4515 (python3) total-vm:60768kB, anon-rss:50688kB, …"
 
 std::optional<OomScopeWord> take_scope(std::string_view& text) {
-  constexpr std::array<std::pair<std::string_view, OomScopeWord>, 5> scopes = {{
+  constexpr std::array<std::pair<std::string_view, OomScopeWord>, 6> scopes = {{
       {"Memory cgroup out of memory: ", OomScopeWord::memcg},
       {"Out of memory: ", OomScopeWord::machine},
+      {"Out of Memory: ", OomScopeWord::machine},  // 2.6
       {"Out of memory (oom_kill_allocating_task): ", OomScopeWord::allocating_task},
       {"No available memory in cpuset: ", OomScopeWord::cpuset},
       {"No available memory (MPOL_BIND): ", OomScopeWord::mempolicy},
@@ -290,7 +310,7 @@ void read_size(std::string_view word, OomVictimLine& out) {
   if (colon == npos) return;
   std::string_view key = word.substr(0, colon), value = word.substr(colon + 1);
   if (value.ends_with(',')) value.remove_suffix(1);
-  if (key == "total-vm") out.total_vm = whole_kb(value);
+  if (key == "total-vm" || key == "vsz") out.total_vm = whole_kb(value);  // vsz: 2.6
   if (key == "anon-rss") out.anon_rss = whole_kb(value);
   if (key == "file-rss") out.file_rss = whole_kb(value);
   if (key == "shmem-rss") out.shmem_rss = whole_kb(value);
@@ -317,7 +337,20 @@ void read_victim_name(std::string_view text, OomVictimLine& out) {
   if (take(text, " (") && take_end(text, ")")) out.comm = text;
 }
 
-std::optional<OomLine> parse_victim(std::string_view text) {
+// Whether the name, which may imitate what follows it, may end behind `sizes`: there, as far as the line
+// goes, the kernel's own key may begin.
+bool name_may_go_on(std::string_view text, std::size_t sizes) {
+  constexpr std::string_view key = ") total-vm:";
+  std::size_t name = text.find('(');
+  if (name == npos) return true;
+  for (std::size_t end = sizes; end <= name + 1 + kMaxComm; ++end) {
+    std::string_view rest = text.substr(std::min(end, text.size()));
+    if (rest.substr(0, key.size()) == key.substr(0, std::min(rest.size(), key.size()))) return true;
+  }
+  return false;
+}
+
+std::optional<OomLine> parse_victim(std::string_view text, bool cut) {
   OomVictimLine out;
   out.scope = take_scope(text);
   if (!take(text, "Killed process ")) return std::nullopt;
@@ -326,8 +359,11 @@ std::optional<OomLine> parse_victim(std::string_view text) {
   if (!tid || !(after.starts_with(" (") || after.starts_with(", UID "))) return begun();
   out.tid = *tid;
   // A comm has no room for both keys, so a place that has the second behind it is the kernel's.
-  std::size_t sizes = text.rfind(" total-vm:");
-  if (sizes == npos || text.find(", anon-rss:", sizes) == npos) return OomLine{std::move(out), false};
+  std::size_t sizes = std::min(text.rfind(" total-vm:"), text.rfind(" vsz:"));
+  // Of one that is cut off all that is whole counts, unless the name may have gone on.
+  bool certain =
+      sizes != npos && (text.find(", anon-rss:", sizes) != npos || (cut && !name_may_go_on(text, sizes)));
+  if (!certain) return OomLine{std::move(out), false};
   read_victim_name(text.substr(0, sizes), out);
   std::string_view words = text.substr(sizes);
   while (!words.empty()) read_size(take_word(words), out);
@@ -354,14 +390,15 @@ std::optional<OomLine> parse_reaped(std::string_view text) {
 // "[scope: ]Kill process N (COMM) score N or sacrifice child" and "Kill process N (COMM) sharing same memory"
 std::optional<OomLine> parse_kill_announcement(std::string_view text) {
   auto scope = take_scope(text);
-  if (!take(text, "Kill process ")) return std::nullopt;
+  if (!take(text, "Kill process ") && !take(text, "kill process ")) return std::nullopt;
   if (!scope && take_end(text, " sharing same memory")) {
     auto task = parse_named_task(text);
     if (!task) return std::nullopt;
     return OomLine{OomSharesMemory{task->tid, std::move(task->comm)}};
   }
   constexpr std::string_view key = " score ";
-  std::size_t at = take_end(text, " or sacrifice child") ? text.rfind(key) : npos;
+  bool whole = take_end(text, " or sacrifice child") || take_end(text, " or a child");
+  std::size_t at = whole ? text.rfind(key) : npos;
   auto task = at == npos ? std::nullopt : parse_named_task(text.substr(0, at));
   if (!task) return begun();
   auto score = whole_number<std::uint32_t>(text.substr(at + key.size()));
@@ -573,13 +610,30 @@ std::optional<OomLine> parse_oom_line(std::string_view text, bool cut, std::span
   };
   // A name can begin like another form, but not be all of it: the first that is complete is the line's. The
   // line that begins with a name comes last.
-  (void)(settles(parse_victim(text)) || settles(parse_constraint(text, cut, rows)) ||
+  (void)(settles(parse_victim(text, cut)) || settles(parse_constraint(text, cut, rows)) ||
          settles(parse_kill_announcement(text)) || settles(parse_reaped(text)) ||
          settles(parse_group_kill(text)) || settles(parse_no_victim(text)) || settles(parse_usage(text)) ||
          settles(parse_memcg_task(text, cut)) || settles(parse_stats_head(text, cut)) ||
          settles(parse_table_head(text)) || settles(parse_trigger_task(text)) ||
          settles(parse_invoked(text)) || settles(parse_cpuset(text, cut)));
   return best;
+}
+
+std::optional<OomFact> parse_bare_name(std::string_view text) {
+  auto scope = take_scope(text);
+  bool reaped = !scope && take(text, "oom_reaper: reaped process "),
+       killed = !reaped && take(text, "Killed process ");
+  if (!reaped && !killed && !take(text, "Kill process ")) return std::nullopt;
+  take_end(text, ".");  // 2.6
+  auto task = parse_named_task(text);
+  if (!task) return std::nullopt;
+  if (reaped) return OomReaped{task->tid, std::move(task->comm), {}, {}, {}};
+  if (!killed) return OomChosen{scope, task->tid, std::move(task->comm), {}};
+  OomVictimLine out;
+  out.scope = scope;
+  out.tid = task->tid;
+  out.comm = std::move(task->comm);
+  return out;
 }
 
 std::optional<TaskRow> parse_task_row(std::string_view text, const std::vector<TaskColumn>& columns,

@@ -206,6 +206,10 @@ struct OomLine {
 std::optional<OomLine> parse_oom_line(std::string_view text, bool cut = false,
                                       std::span<const TaskRow> rows = {});
 
+/// "Killed process N (COMM)", "Kill process N (COMM)", "oom_reaper: reaped process N (COMM)" and nothing
+/// more, as people shorten them: for lines whose rest does not come. nullopt for any other form.
+std::optional<OomFact> parse_bare_name(std::string_view text);
+
 /// "[   4515]     0  4515 …" under `columns`. nullopt unless every column is there, and the name to its end.
 std::optional<TaskRow> parse_task_row(std::string_view text, const std::vector<TaskColumn>& columns,
                                       bool cut = false);

@@ -94,7 +94,7 @@ void refine_pgtables(OomDump& dump) {
 bool has_facts(const OomDump& dump) {
   return dump.invoked || dump.constraint || dump.memcg_task || dump.chosen || dump.group_kill ||
          dump.no_victim || !dump.usage.empty() || !dump.stats.empty() || !dump.tasks.empty() ||
-         !dump.victims.empty();
+         !dump.victims.empty() || !dump.reaped.empty();
 }
 
 }  // namespace
@@ -117,9 +117,9 @@ std::optional<LogLine> line_of(const KmsgRecord& record) {
 
 std::optional<OomScope> OomDump::scope() const {
   if (invoked && invoked->order == -1) return OomScope::sysrq;
-  // Whether sysrq asked for it, only the first line tells.
+  // Whether sysrq asked for what looks global, only the first line tells.
   auto scope = constraint ? scope_of(*constraint) : std::nullopt;
-  if (scope && (*scope == OomScope::memcg || (invoked && invoked->order))) return scope;
+  if (scope && (*scope != OomScope::global || (invoked && invoked->order))) return scope;
   if (memcg_task && memcg_task->oom_memcg) return OomScope::memcg;
   if (auto word = chosen ? scope_of(chosen->scope) : std::nullopt) return word;
   for (const OomVictimLine& victim : victims)
@@ -265,7 +265,7 @@ void OomLogParser::store(Open& open, const OomFact& fact, const When& when) {
 void OomLogParser::accept(const When& when, std::string_view caller, OomFact fact,
                           std::vector<OomFact>& out) {
   Open* open = owner_of(fact, caller);
-  bool is_stray = !open && needs_dump(fact);
+  bool is_stray = !open && needs_dump(fact) && !(limits_.lone_lines && is<OomReaped>(fact));
   bool is_other_task = is<OomTriggerTask>(fact) && (!open || !open->dump.invoked || open->dump.trigger_tid);
   if (is_other_task) return;
   if (!is_stray) {
@@ -281,6 +281,8 @@ void OomLogParser::accept(const When& when, std::string_view caller, OomFact fac
 void OomLogParser::give_up(std::size_t index, std::vector<OomFact>& out) {
   Begun begun = std::move(begun_[index]);
   begun_.erase(begun_.begin() + static_cast<std::ptrdiff_t>(index));
+  if (auto bare = limits_.lone_lines ? parse_bare_name(begun.text) : std::nullopt)
+    return accept(begun.when, begun.caller, *std::move(bare), out);
   auto line = parse_oom_line(begun.text, true);
   if (line && line->fact) accept(begun.when, begun.caller, std::move(*line->fact), out);
 }
@@ -297,7 +299,9 @@ bool OomLogParser::complete_begun(const LogLine& line, std::string_view text, st
   auto index = static_cast<std::size_t>(begun - begun_.begin());
   bool is_piece = line.continuation || text.starts_with(',');
   if (!is_piece && parse_oom_line(text)) return give_up(index, out), false;
-  std::string joined = begun->text + std::string(text);
+  // They break behind hyphens, too, and what has no spaces anywhere.
+  bool spaced = line.broken && !begun->text.ends_with('-') && !begun->text.starts_with("oom-kill:");
+  std::string joined = begun->text + (spaced ? " " : "") + std::string(text);
   if (joined.size() > limits_.line_bytes) return give_up(index, out), false;
   Open* open = newest_of(line.caller);
   auto whole = parse_oom_line(joined, line.cut, open ? open->dump.tasks : std::span<const TaskRow>{});

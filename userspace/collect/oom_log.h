@@ -28,6 +28,7 @@ struct LogLine {
   std::string_view text;
   std::string_view caller = {};  ///< who printed it ("T123"), where the log tells; keeps two reports apart
   bool continuation = false;     ///< the log says that this continues its caller's previous line
+  bool broken = false;           ///< of a continuation: a mail program broke the line, and left a space out
   bool cut = false;              ///< the line's end is missing
   std::optional<WallStamp> wall = {};
 };
@@ -46,6 +47,8 @@ struct OomLogLimits {
   std::size_t line_bytes = 8192;               ///< a longer line is cut
   Nanos settle = std::chrono::seconds(2);      ///< a dump is finished when its last line is older than this
   Nanos unfinished = std::chrono::seconds(2);  ///< the same of one that names more victims; see OomLogParser
+  bool lone_lines =
+      false;  ///< a line alone, shortened or of the reaper, tells of a kill: for logs that people keep
 };
 
 enum class OomScope : std::uint8_t { memcg, global, cpuset, mempolicy, sysrq };
@@ -121,6 +124,8 @@ class OomLogParser {
 
   /// Nothing is open: a line that cannot begin a report may be passed over.
   bool idle() const { return open_.empty() && begun_.empty(); }
+  /// A line has begun whose rest may come.
+  bool waits_for_rest() const { return !begun_.empty(); }
 
   /// Dumps that nobody took in time, since the beginning.
   std::size_t lost_dumps() const { return lost_dumps_; }

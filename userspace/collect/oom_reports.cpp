@@ -5,11 +5,14 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <memory>
 
 #include "base/escape.h"
+#include "collect/log_wrapping.h"
+#include "collect/text.h"
 
 namespace oomcast {
 namespace {
@@ -19,50 +22,102 @@ constexpr unsigned kFirstLines = 8;
 // Records of one boot are printed in order, but for what CPUs do at the same time.
 constexpr Nanos kDisorder = std::chrono::seconds(1);
 
+// A serial console takes seconds for a report.
+constexpr Nanos kSlowestConsole = std::chrono::seconds(60);
+constexpr std::size_t kMostHosts = 64;
+
 // Every line that begins a report has one of these. (`pid ]` is the table of a report whose beginning is
 // lost.)
 bool could_begin(std::string_view raw) {
-  for (std::string_view word : {"ill", "emory", "pid "})
+  for (std::string_view word : {"ill", "emory", "pid ", "oom_"})
     if (memmem(raw.data(), raw.size(), word.data(), word.size())) return true;
   return false;
 }
 
 }  // namespace
 
-void OomReports::end_boot() {
-  collect(parser_.finish());
-  last_.reset();
+OomReports::Kernel::Kernel(std::string name)
+    : host(std::move(name)), parser([] {
+        OomLogLimits limits;
+        limits.unfinished = kSlowestConsole;
+        limits.lone_lines = true;
+        return limits;
+      }()) {}
+
+// More hosts than that are taken for one.
+OomReports::Kernel& OomReports::kernel_of(const std::optional<std::string>& host) {
+  if (kernels_.empty()) kernels_.emplace_back("");
+  if (!host) return kernels_.front();
+  auto known = std::ranges::find(kernels_, *host, &Kernel::host);
+  if (known != kernels_.end()) return *known;
+  return kernels_.size() > kMostHosts ? kernels_.front() : kernels_.emplace_back(*host);
 }
 
-void OomReports::collect(std::vector<OomDump> dumps) {
+bool OomReports::idle() const {
+  return std::ranges::all_of(kernels_, [](const Kernel& kernel) { return kernel.parser.idle(); });
+}
+
+void OomReports::end_boot(Kernel& kernel) {
+  collect(kernel, kernel.parser.finish());
+  kernel.last.reset();
+}
+
+void OomReports::collect(Kernel& kernel, std::vector<OomDump> dumps) {
   for (OomDump& dump : dumps) {
     LoggedOom& found = found_.emplace_back();
-    if (since_boot_) found.since_boot = dump.kill_time ? dump.kill_time : dump.first_time;
+    if (kernel.since_boot) found.since_boot = dump.kill_time ? dump.kill_time : dump.first_time;
     found.wall = dump.wall;
-    found.boot_id = boot_id_;
+    found.boot_id = kernel.boot_id;
+    found.host = kernel.host;
     found.dump = std::move(dump);
   }
 }
 
 void OomReports::feed(const LogPrefix& prefix, const LogLine& line) {
-  bool other_clock = line.time && prefix.since_boot.has_value() != since_boot_;
-  bool backwards = line.time && last_ && *last_ - *line.time > kDisorder;
-  bool other_boot = prefix.boot_id && prefix.boot_id != boot_id_;
-  if (other_clock || backwards || other_boot) end_boot();
+  Kernel& kernel = kernel_of(prefix.host);
+  bool other_clock = line.time && prefix.since_boot.has_value() != kernel.since_boot;
+  bool backwards = line.time && kernel.last && *kernel.last - *line.time > kDisorder;
+  bool other_boot = prefix.boot_id && prefix.boot_id != kernel.boot_id;
+  if (other_clock || backwards || other_boot) end_boot(kernel);
   if (line.time) {
-    since_boot_ = prefix.since_boot.has_value();
-    last_ = std::max(last_.value_or(*line.time), *line.time);
+    kernel.since_boot = prefix.since_boot.has_value();
+    kernel.last = std::max(kernel.last.value_or(*line.time), *line.time);
   }
-  if (prefix.boot_id) boot_id_ = prefix.boot_id;
-  if (!parser_.feed(line).empty() && !prefix.kernel) ++counts_.others;
-  collect(parser_.take_finished());
+  if (prefix.boot_id) kernel.boot_id = prefix.boot_id;
+  if (!kernel.parser.feed(line).empty() && !prefix.kernel) ++counts_.others;
+  collect(kernel, kernel.parser.take_finished());
+}
+
+// A collector's record may be a whole report.
+void OomReports::feed_lines(const LogPrefix& prefix, LogLine line) {
+  if (!prefix.wrapped || line.text.find('\n') == npos) return feed(prefix, line);
+  std::string text(line.text);
+  std::string_view rest = text, piece;
+  LogLineReader inner;
+  while (next_line(rest, piece)) {
+    LogLine one;
+    LogPrefix own = inner.read(piece, line.cut && rest.empty(), one);
+    if (!own.kernel) continue;
+    if (!one.time) one.time = line.time;
+    if (!one.wall) one.wall = line.wall;
+    own.host = prefix.host;
+    if (!own.since_boot && one.time == line.time) own.since_boot = prefix.since_boot;
+    feed(own, one);
+  }
+}
+
+void OomReports::note_unread(std::string_view raw, const LogPrefix& prefix) {
+  if (!prefix.kernel || !speaks_of_kill(raw) || counts_.unread++ > 0) return;
+  constexpr std::size_t kShown = 160;
+  counts_.first_unread = raw.substr(0, kShown);
 }
 
 void OomReports::line(std::string_view raw, bool cut) {
   ++counts_.lines;
   constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
   if (counts_.lines == 1 && raw.starts_with(byte_order_mark)) raw.remove_prefix(byte_order_mark.size());
-  bool matters = counts_.lines <= kFirstLines || !parser_.idle() || could_begin(raw);
+  bool matters = counts_.lines <= kFirstLines || !idle() || could_begin(raw) || reader_.collects() ||
+                 LogLineReader::begins_record(raw);
   if (!matters) return reader_.skip(raw);
   LogLine line;
   LogPrefix prefix = reader_.read(raw, cut, line);
@@ -71,10 +126,18 @@ void OomReports::line(std::string_view raw, bool cut) {
     if (parse_oom_line(line.text, line.cut)) ++counts_.others;
     return;
   }
-  if (!prefix.any && !prefix.indent) {
-    if (has_prefixes_) return;
+  if (!prefix.any && !prefix.indent && !prefix.inside) {
+    if (has_prefixes_) {
+      // Mail programs break lines: the rest belongs to what has begun.
+      bool is_rest = kernel_of(last_prefix_.host).parser.waits_for_rest() && !line.text.empty();
+      if (!is_rest) return note_unread(raw, prefix);
+      line.continuation = line.broken = true;
+      line.time = last_prefix_.since_boot;
+      if (!line.time && last_prefix_.wall) line.time = last_prefix_.wall->since_epoch;
+      return feed(last_prefix_, line);
+    }
     if (counts_.lines == 1) {
-      first_ = raw;
+      first_ = line.text;
       first_cut_ = cut;
       return;
     }
@@ -86,7 +149,9 @@ void OomReports::line(std::string_view raw, bool cut) {
     }
   }
   first_.reset();
-  feed(prefix, line);
+  if (prefix.any) last_prefix_ = prefix;
+  if (!parse_oom_line(line.text, line.cut)) note_unread(raw, prefix);
+  feed_lines(prefix, line);
 }
 
 void OomReports::record(const KmsgRecord& record) {
@@ -110,8 +175,11 @@ std::vector<LoggedOom> OomReports::finish() {
     std::string first = *std::exchange(first_, std::nullopt);
     feed({}, LogLine{.time = {}, .text = first, .caller = {}, .continuation = false, .cut = first_cut_});
   }
-  end_boot();
-  counts_.lost_dumps = parser_.lost_dumps();
+  counts_.lost_dumps = 0;
+  for (Kernel& kernel : kernels_) {
+    end_boot(kernel);
+    counts_.lost_dumps += kernel.parser.lost_dumps();
+  }
   return take();
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <optional>
 #include <string>
@@ -22,6 +23,7 @@ struct LoggedOom {
   std::optional<Nanos> since_boot;
   std::optional<WallStamp> wall;
   std::optional<std::string> boot_id;
+  std::string host;  // as the log names it; empty: it does not
 };
 
 /// What was met beside the reports.
@@ -29,12 +31,15 @@ struct LogCounts {
   std::uint64_t lines = 0;
   std::uint64_t others = 0;      ///< that user space wrote, though they read like a report's; not believed
   std::uint64_t lost_dumps = 0;  ///< over a limit of OomLogParser
+  std::uint64_t unread = 0;      ///< that speak of an OOM kill in a form that is not read here
+  std::string first_unread;
 };
 
-/// Fed the lines of one log in order. A boot's end (another boot id, or its clock beginning anew) ends the
-/// reports that are open. Lines without a prefix are believed only in a log that has none: `dmesg -t`.
+/// Fed the lines of one log in order, of one host or of several. A boot's end (another boot id, or its clock
+/// beginning anew) ends the reports that are open. Lines without a prefix are believed only in a log that has
+/// none: `dmesg -t`; and as the rest of one that a mail program has broken.
 ///
-/// Cost: a search for three short words in lines that no report is open for, whatever the log's size.
+/// Cost: a search for four short words in lines that no report is open for, whatever the log's size.
 class OomReports {
  public:
   void line(std::string_view raw, bool cut = false);
@@ -50,20 +55,31 @@ class OomReports {
   const LogCounts& counts() const { return counts_; }
 
  private:
+  /// The kernel of one host.
+  struct Kernel {
+    explicit Kernel(std::string name);
+    std::string host;
+    OomLogParser parser;
+    std::optional<std::string> boot_id;
+    std::optional<Nanos> last;
+    bool since_boot = false;  // the clock that the parser is fed
+  };
+  Kernel& kernel_of(const std::optional<std::string>& host);
+  bool idle() const;
+  void feed_lines(const LogPrefix& prefix, LogLine line);
   void feed(const LogPrefix& prefix, const LogLine& line);
-  void end_boot();
-  void collect(std::vector<OomDump> dumps);
+  void end_boot(Kernel& kernel);
+  void collect(Kernel& kernel, std::vector<OomDump> dumps);
+  void note_unread(std::string_view raw, const LogPrefix& prefix);
 
   LogLineReader reader_;
-  OomLogParser parser_;
+  std::deque<Kernel> kernels_;  // the first: of lines that name no host
   std::vector<LoggedOom> found_;
   LogCounts counts_;
   std::optional<std::string> first_;  // a first line without a prefix: believed if the second has none either
   bool first_cut_ = false;
   bool has_prefixes_ = false;
-  std::optional<std::string> boot_id_;
-  std::optional<Nanos> last_;
-  bool since_boot_ = false;  // the clock that the parser is fed
+  LogPrefix last_prefix_;
 };
 
 /// Opens a log, by gzip or not, for read_log(). Error: it cannot be opened, with the path.

@@ -12,7 +12,8 @@ constexpr int kMostFill = 32;  // readings that stand for a time without samples
 constexpr Bytes kLeastFollowed = MiB(16);
 constexpr double kDeadlineMoved = 0.02;
 constexpr double kThrashedLonger = 1.1;
-constexpr Nanos kDeadlineKept = 10s;  // an episode is told after its kill
+constexpr Nanos kDeadlineKept = 10s;   // an episode is told after its kill
+constexpr std::size_t kAround = 1024;  // of a series: its last forecasts, and its place in a map
 
 }  // namespace
 
@@ -41,6 +42,47 @@ void Book::add(Entry& entry, const Reading& reading) {
   }
   entry.forecaster.add(reading);
   entry.last = reading;
+  bytes_ -= entry.bytes;
+  entry.bytes = sizeof(Entry) + kAround + entry.forecaster.footprint();
+  bytes_ += entry.bytes;
+}
+
+template <typename Map>
+void Book::drop(Map& from, typename Map::iterator at) {
+  if (at == from.end()) return;
+  bytes_ -= at->second.bytes;
+  from.erase(at);
+}
+
+// Who has thousands of processes or cgroups that hold a little takes nobody's forecast but his own.
+void Book::make_room() {
+  if (bytes_ <= config_.most_bytes) return;
+  struct Row {
+    bool loud;
+    Bytes held;
+    decltype(cgroups_)::iterator cgroup;
+    decltype(processes_)::iterator process;
+    auto rank() const { return std::pair(loud, held.count); }
+  };
+  std::vector<Row> rows;
+  for (auto at = cgroups_.begin(); at != cgroups_.end(); ++at)
+    rows.push_back({!at->second.quiet(), at->second.last.value, at, processes_.end()});
+  for (auto at = processes_.begin(); at != processes_.end(); ++at)
+    rows.push_back({!at->second.quiet(), at->second.last.value, cgroups_.end(), at});
+  std::ranges::stable_sort(rows, {}, &Row::rank);
+  for (const Row& row : rows) {
+    if (bytes_ <= config_.most_bytes / 4 * 3) break;
+    ++not_followed_;
+    if (row.cgroup != cgroups_.end()) restless_.erase(row.cgroup->first);
+    drop(cgroups_, row.cgroup);
+    drop(processes_, row.process);
+  }
+}
+
+void Book::on(const ForgottenFact& forgotten) {
+  drop(cgroups_, cgroups_.find(forgotten.cgroup.inode));
+  restless_.erase(forgotten.cgroup.inode);
+  thrashing_.on(forgotten);
 }
 
 void Book::look(Entry& entry, MonoTime now) {
@@ -108,7 +150,14 @@ void Book::on(const ReclaimFact& reclaim) {
 void Book::on(const Sample& sample) {
   thrashing_.on(sample);
   if (!sample.cgroup || !sample.pinned) return;
-  auto [at, is_new] = cgroups_.try_emplace(sample.cgroup->id.inode, Surplus::droppable);
+  auto at = cgroups_.find(sample.cgroup->id.inode);
+  if (at == cgroups_.end()) {
+    if (!has_room()) {
+      ++not_followed_;
+      return;
+    }
+    at = cgroups_.try_emplace(sample.cgroup->id.inode, Surplus::droppable).first;
+  }
   Entry& entry = at->second;
   entry.newest.cgroup = sample.cgroup;
   entry.newest.limit_cgroup = sample.limit_cgroup;
@@ -135,7 +184,7 @@ void Book::on(ProcessSampleFact& sample) {
   Bytes holds = sample.anon + sample.shmem + sample.swap;
   auto at = processes_.find(id);
   if (at == processes_.end() && holds >= kLeastFollowed) {
-    if (processes_.size() < config_.most_processes)
+    if (processes_.size() < config_.most_processes && has_room())
       at = processes_.try_emplace(id, Surplus::shared).first;
     else
       ++not_followed_;
@@ -158,7 +207,7 @@ void Book::on(ProcessSampleFact& sample) {
 }
 
 void Book::on(const ExitFact& exit) {
-  processes_.erase(exit.process.id);
+  drop(processes_, processes_.find(exit.process.id));
   members_.erase(exit.process.id);
 }
 
@@ -166,7 +215,7 @@ void Book::on(const GpuSample& sample) {
   if (!sample.device) return;
   std::pair key{*sample.device, sample.process ? sample.process->id : TaskId{}};
   if (sample.ended) {
-    gpu_.erase(key);
+    drop(gpu_, gpu_.find(key));
     return;
   }
   auto at = gpu_.find(key);
@@ -246,6 +295,7 @@ void Book::tick(MonoTime now) {
   for (auto& [key, entry] : gpu_)
     if (entry.told) refresh(entry);
   add_tree(now);
+  make_room();
 }
 
 const Forecast* Book::of(const CgroupId& cgroup) const {

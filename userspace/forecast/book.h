@@ -43,6 +43,10 @@ class Book {
     /// around it; its limit is what their cgroup leaves to them (not known if they are in several).
     std::optional<TaskId> tree;
     std::size_t most_processes = 4096;
+    /// Of all series together. What is new is not followed from 7/8 on; beyond, those go that do nothing of
+    /// note, the smallest first, and if need be the smallest of the others. Counted, and the same in a
+    /// replay.
+    std::size_t most_bytes = 20 << 20;
   };
   explicit Book(Config config) : config_(config) {}
 
@@ -54,11 +58,7 @@ class Book {
   void on(const ReclaimFact& reclaim);
   /// A card's limit is its memory; that of a process on it, what the others leave.
   void on(const GpuSample& sample);
-  void on(const ForgottenFact& forgotten) {
-    cgroups_.erase(forgotten.cgroup.inode);
-    restless_.erase(forgotten.cgroup.inode);
-    thrashing_.on(forgotten);
-  }
+  void on(const ForgottenFact& forgotten);
   /// The limit of `owner` was met: what grew below it is being freed, and what comes is another life.
   void on_kill(const CgroupRef& owner);
   /// Once per interval: what has given no sample has not changed.
@@ -77,13 +77,16 @@ class Book {
   const Forecast* of(const GpuUuid& card) const;
   /// Of the cgroup whose limit was met at `kill`.
   std::optional<ForecastBefore> before(const CgroupId& limit_cgroup, MonoTime kill) const;
-  /// Processes that were not followed because there were too many.
+  /// Cgroups and processes that were not followed, or not any more, because there were too many.
   std::uint64_t not_followed() const { return not_followed_; }
+  /// Of all series together.
+  std::size_t bytes() const { return bytes_; }
 
  private:
   struct Entry {
     explicit Entry(Surplus surplus) : forecaster(surplus) {}
     Forecaster forecaster;
+    std::size_t bytes = 0;  // as they are counted in bytes_
     /// Of a forked worker: what of its memory was its parent's too when last measured. nullopt: no worker, or
     /// not measured yet.
     std::optional<Bytes> shared;
@@ -103,6 +106,10 @@ class Book {
   };
   void learn_shared(Entry& entry, const ProcessSampleFact& sample) const;
   void add(Entry& entry, const Reading& reading);
+  bool has_room() const { return bytes_ < config_.most_bytes / 8 * 7; }
+  template <typename Map>
+  void drop(Map& from, typename Map::iterator at);
+  void make_room();
   void look(Entry& entry, MonoTime now);
   void tell_thrashing(Entry& entry, MonoTime now) const;
   void add_tree(MonoTime now);
@@ -124,6 +131,7 @@ class Book {
   ThrashingFinder thrashing_;
   std::vector<ForecastFact> news_;
   std::uint64_t not_followed_ = 0;
+  std::size_t bytes_ = 0;
 };
 
 }  // namespace oomcast

@@ -39,6 +39,8 @@ class Forecaster {
   void add(const Reading& reading);
   /// As of the newest reading. The reference holds until the next call.
   const Forecast& forecast();
+  /// What its series take in memory.
+  std::size_t footprint() const { return history_.footprint() + total_.footprint(); }
 
  private:
   struct Leak {

@@ -25,21 +25,56 @@ CgroupPtr make_ref(CgroupId id, std::string path) {
 
 }  // namespace
 
+// With the nodes of its maps and what the parts of its name take.
+std::size_t CgroupTree::bytes_of(const CgroupState& state) {
+  return sizeof(CgroupState) + sizeof(CgroupRef) + 128 + (state.ref ? 2 * state.ref->path.size() : 0);
+}
+
 bool CgroupTree::has_room(const CgroupState* known, std::size_t path) const {
-  std::size_t before = known && known->ref ? known->ref->path.size() : 0;
-  return path <= kMostPath && path_bytes_ - before + path <= kMostPaths;
+  std::size_t before = known ? bytes_of(*known) : 0;
+  return path <= kMostPath && bytes_ - before + bytes_of({}) + 2 * path <= most_bytes_;
+}
+
+void CgroupTree::refuse(std::uint64_t inode) {
+  if (refused_.size() < kMostRefused && refused_.insert(inode).second) ++not_followed_;
+}
+
+// Down to 7/8, so that it is not asked for again with the next. Cost: n log n.
+bool CgroupTree::make_room() {
+  if (crowded_) return false;
+  std::unordered_set<std::uint64_t> parents;
+  for (const auto& [inode, state] : cgroups_)
+    if (state.parent) parents.insert(*state.parent);
+  std::vector<std::pair<std::int64_t, std::uint64_t>> idle;
+  for (const auto& [inode, state] : cgroups_) {
+    std::int64_t usage = state.usage ? state.usage->count : 0;
+    if (state.parent && !parents.contains(inode) && !state.removed && !state.limit && usage < kIdle.count)
+      idle.emplace_back(usage, inode);
+  }
+  std::ranges::sort(idle);
+  for (const auto& [usage, inode] : idle) {
+    if (bytes_ <= most_bytes_ / 8 * 7) break;
+    bytes_ -= bytes_of(cgroups_.at(inode));
+    cgroups_.erase(inode);
+    evicted_.push_back(inode);
+    refuse(inode);
+  }
+  crowded_ = idle.empty();
+  return !crowded_;
 }
 
 void CgroupTree::set_ref(CgroupState& state, std::uint64_t inode, std::string path) {
-  if (state.ref) path_bytes_ -= state.ref->path.size();
-  path_bytes_ += path.size();
+  bytes_ -= state.ref ? bytes_of(state) : 0;
   state.ref = make_ref({hierarchy_, inode}, std::move(path));
+  bytes_ += bytes_of(state);
 }
 
 CgroupState* CgroupTree::add(std::uint64_t inode, std::optional<std::uint64_t> parent, std::string path) {
   CgroupState* known = find(inode);
-  if (!has_room(known, path.size())) {
-    if (refused_.size() < kMostRefused && refused_.insert(inode).second) ++not_followed_;
+  // Who was refused once takes nobody's place: there may be 100,000 of them, found again with each walk.
+  if (!has_room(known, path.size()) && (known || is_refused(inode) || path.size() > kMostPath ||
+                                        !make_room() || !has_room(known, path.size()))) {
+    refuse(inode);
     return nullptr;
   }
   refused_.erase(inode);
@@ -56,8 +91,7 @@ CgroupState* CgroupTree::add(std::uint64_t inode, std::optional<std::uint64_t> p
 
 CgroupState* CgroupTree::add_child(std::uint64_t inode, std::uint64_t parent, std::string_view name) {
   const CgroupState* above = find(parent);
-  if (!above && is_refused(parent) && refused_.size() < kMostRefused && refused_.insert(inode).second)
-    ++not_followed_;
+  if (!above && is_refused(parent)) refuse(inode);
   return above ? add(inode, parent, join(above->ref->path, name)) : nullptr;
 }
 
@@ -76,6 +110,7 @@ void CgroupTree::rename(std::uint64_t inode, std::string_view name) {
 
 void CgroupTree::remove(std::uint64_t inode, MonoTime now) {
   refused_.erase(inode);
+  crowded_ = false;
   if (CgroupState* state = find(inode); state && !state->removed) state->removed = now;
 }
 
@@ -84,7 +119,7 @@ std::vector<std::uint64_t> CgroupTree::forget_removed(MonoTime before) {
   for (auto at = cgroups_.begin(); at != cgroups_.end();) {
     if (at->second.removed && *at->second.removed < before) {
       gone.push_back(at->first);
-      path_bytes_ -= at->second.ref->path.size();
+      bytes_ -= bytes_of(at->second);
       at = cgroups_.erase(at);
     } else {
       ++at;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "model/facts.h"
@@ -29,13 +30,17 @@ struct CgroupState {
   std::optional<MonoTime> shown_at;
 };
 
-/// Bounded: paths of 4 KiB at most, as the kernel's own, and of 8 MiB in all. Who nests cgroups with long
-/// names makes paths that grow with the square of the depth; what is over is not followed, and counted.
+/// Bounded: paths of 4 KiB at most, as the kernel's own, and 10 MiB in all, some 11,000 cgroups. Who makes
+/// many, or nests them with long names, shall not keep others from being followed: a new one takes the place
+/// of those that hold next to nothing, have no limit of their own and nothing below them. Those are not
+/// followed, and counted, until they are said to hold more.
 class CgroupTree {
  public:
-  static constexpr std::size_t kMostPath = 4096, kMostPaths = 8 * 1024 * 1024;
+  static constexpr std::size_t kMostPath = 4096, kMostBytes = 10 << 20;
+  static constexpr Bytes kIdle = MiB(1);
 
-  explicit CgroupTree(Hierarchy hierarchy) : hierarchy_(hierarchy) {}
+  explicit CgroupTree(Hierarchy hierarchy, std::size_t most_bytes = kMostBytes)
+      : hierarchy_(hierarchy), most_bytes_(most_bytes) {}
 
   /// Adds or moves a cgroup whose whole path is known. Children keep the paths they had: see rename(). One
   /// that was removed is another cgroup with its inode: nothing is kept of it. Null: there is no room for it.
@@ -63,6 +68,10 @@ class CgroupTree {
 
   std::size_t size() const { return cgroups_.size(); }
   bool is_refused(std::uint64_t inode) const { return refused_.contains(inode); }
+  /// It is worth a place after all. False: there is none that it could take.
+  bool reconsider(std::uint64_t inode) { return !crowded_ && refused_.erase(inode) > 0; }
+  /// Those that made way since the last call.
+  std::vector<std::uint64_t> take_evicted() { return std::exchange(evicted_, {}); }
   std::uint64_t not_followed() const { return not_followed_; }
   template <typename F>
   void for_each(F f) {
@@ -75,12 +84,17 @@ class CgroupTree {
 
  private:
   bool has_room(const CgroupState* known, std::size_t path) const;
+  bool make_room();
+  void refuse(std::uint64_t inode);
+  static std::size_t bytes_of(const CgroupState& state);
   void set_ref(CgroupState& state, std::uint64_t inode, std::string path);
 
   Hierarchy hierarchy_;
   std::unordered_map<std::uint64_t, CgroupState> cgroups_;
   std::unordered_set<std::uint64_t> refused_;  // until they are removed
-  std::size_t path_bytes_ = 0;
+  std::vector<std::uint64_t> evicted_;
+  std::size_t most_bytes_, bytes_ = 0;
+  bool crowded_ = false;  // nobody could make way when last asked
   std::uint64_t not_followed_ = 0;
 };
 

@@ -53,6 +53,12 @@ void History::add_level() {
   levels_.push_back(std::move(next));
 }
 
+std::size_t History::footprint() const {
+  std::size_t out = levels_.capacity() * sizeof(Level);
+  for (const Level& level : levels_) out += level.buckets.capacity() * sizeof(Bucket);
+  return out;
+}
+
 void History::add(MonoTime time, Bytes value) {
   if (levels_.empty()) {
     begin_ = time;

@@ -37,6 +37,8 @@ class History {
   double newest_time() const { return newest_; }  // s since the first sample
   double newest_value() const { return value_; }
   MonoTime begin() const { return begin_; }
+  /// What it takes in memory.
+  std::size_t footprint() const;
 
  private:
   struct Level {

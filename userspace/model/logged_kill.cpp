@@ -55,10 +55,12 @@ CgroupPtr chosen_cgroup(const OomDump& dump) {
   return cgroup_of(dump, dump.memcg_task ? dump.memcg_task->task_memcg : std::nullopt);
 }
 
+// Its number is on another line, which may be missing.
 ProcessRef trigger_of(const OomDump& dump) {
   ProcessRef out;
-  out.id.tgid = *dump.trigger_tid;
   out.comm = dump.invoked->trigger_comm;
+  if (!dump.trigger_tid) return out;
+  out.id.tgid = *dump.trigger_tid;
   if (const TaskRow* row = row_of(dump, *dump.trigger_tid)) {
     if (row->tgid) out.id.tgid = *row->tgid;
     out.uid = row->uid;
@@ -93,6 +95,30 @@ void take_constraint(const OomDump& dump, std::vector<Victim>& victims, std::opt
   if (chosen->process.comm.empty() && constraint->task_comm) chosen->process.comm = *constraint->task_comm;
   if (!chosen->process.uid) chosen->process.uid = constraint->uid;
   chosen->process.cgroup = chosen_cgroup(dump);
+}
+
+// Nobody's "Killed process" is there: who was chosen (a child may have died in his place), or whose memory
+// was reaped.
+void take_named(const OomDump& dump, std::vector<Victim>& victims, std::optional<Bytes> page_size) {
+  if (!victims.empty()) return;
+  auto add = [&](std::uint32_t tid, const std::string& comm) {
+    Victim& victim = victims.emplace_back();
+    victim.tid = victim.process.id.tgid = tid;
+    victim.process.comm = comm;
+    if (const TaskRow* row = row_of(dump, tid)) {
+      take_row(victim, *row, page_size);
+      if (row->tgid) victim.process.id.tgid = *row->tgid;
+    }
+  };
+  if (dump.chosen) return add(dump.chosen->tid, dump.chosen->comm);
+  for (const OomReaped& reaped : dump.reaped) add(reaped.tid, reaped.comm);
+}
+
+// "Out of memory" is said of all that no memory cgroup's limit brought about: mostly the machine's.
+std::optional<OomScope> scope_by_words(const OomDump& dump) {
+  bool machine = dump.chosen && dump.chosen->scope == OomScopeWord::machine;
+  for (const OomVictimLine& victim : dump.victims) machine = machine || victim.scope == OomScopeWord::machine;
+  return machine ? std::optional(OomScope::global) : std::nullopt;
 }
 
 }  // namespace
@@ -140,12 +166,14 @@ std::string episode_id(WallTime time, const Episode& episode) {
 }
 
 std::optional<Episode> logged_kill(const OomDump& dump) {
-  bool is_decision = dump.invoked || dump.constraint || dump.chosen || dump.no_victim;
+  bool is_decision = dump.invoked || dump.constraint || dump.chosen || dump.no_victim ||
+                     !dump.reaped.empty() || (dump.memcg_task && dump.memcg_task->oom_memcg);
   if (dump.victims.empty() && !is_decision) return std::nullopt;
   Episode out;
   auto page_size = page_size_of(dump);
   for (const OomVictimLine& line : dump.victims) out.victims.push_back(victim_of(dump, line, page_size));
   take_constraint(dump, out.victims, page_size);
+  if (!dump.no_victim) take_named(dump, out.victims, page_size);
   bool is_chosen = dump.chosen && out.victims.size() == 1 && out.victims[0].tid == dump.chosen->tid;
   if (is_chosen && dump.memcg_task) out.victims[0].process.cgroup = chosen_cgroup(dump);
   for (const OomSharesMemory& task : dump.also_killed) {
@@ -155,6 +183,7 @@ std::optional<Episode> logged_kill(const OomDump& dump) {
     out.also_killed.push_back(std::move(process));
   }
   out.scope = dump.scope();
+  if (!out.scope) out.scope = scope_by_words(dump);
   out.limit_cgroup = cgroup_of(dump, dump.limit_cgroup());
   const MemcgUsageLine* usage = dump.interleaved ? nullptr : dump.usage_of(MemcgCounter::memory);
   if (usage) {
@@ -164,7 +193,7 @@ std::optional<Episode> logged_kill(const OomDump& dump) {
   if (dump.invoked) {
     out.order = dump.invoked->order;
     out.gfp = dump.invoked->gfp_text;
-    if (dump.trigger_tid) out.trigger = trigger_of(dump);
+    if (dump.trigger_tid || !dump.invoked->trigger_comm.empty()) out.trigger = trigger_of(dump);
   }
   if (dump.group_kill) out.group_kill = true;
   out.memory = memory_at_kill(dump, page_size);

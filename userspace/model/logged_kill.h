@@ -24,8 +24,9 @@ std::optional<Bytes> page_size_of(const OomDump& dump);
 std::string episode_id(WallTime time, const Episode& episode);
 
 /// The episode of a report that nobody else saw: what the log does not tell stays nullopt, `time` and `id`
-/// are unset. A victim whose line is missing, but whom the kernel's choice names, is there, not `logged`.
-/// nullopt: the report, or what is left of it, is of no kill.
+/// are unset. A victim whose line is missing, but whom the kernel's choice or its reaper names, is there, not
+/// `logged`. A trigger whose number is not there has pid 0. nullopt: the report, or what is left of it, is of
+/// no kill. Without victims: nobody is named, or (OomDump::no_victim) nobody could be killed.
 std::optional<Episode> logged_kill(const OomDump& dump);
 
 }  // namespace oomcast

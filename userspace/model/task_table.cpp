@@ -32,8 +32,23 @@ void TaskTable::set_cmdline(TaskState& task, const std::optional<wire::Args>& ar
   if (when < task.cmdline_at) return;
   task.cmdline_at = when;
   task.cmdline_source = args ? std::optional(source) : std::nullopt;
+  argument_bytes_ -= task.cmdline.bytes().size();
   task.cmdline = args ? args->argv : Arguments();
   task.cmdline_truncated = args && args->truncated;
+  std::string_view bytes = task.cmdline.bytes();
+  if (bytes.size() > kCutOff && argument_bytes_ + bytes.size() > kMostArguments) {
+    task.cmdline = Arguments::from_bytes(std::string(bytes.substr(0, kCutOff)));
+    task.cmdline_truncated = true;
+  }
+  argument_bytes_ += task.cmdline.bytes().size();
+}
+
+void TaskTable::forget(TaskId id) {
+  if (auto pid = by_pid_.find(id.tgid); pid != by_pid_.end() && pid->second == id) by_pid_.erase(pid);
+  auto at = tasks_.find(id);
+  if (at == tasks_.end()) return;
+  argument_bytes_ -= at->second.cmdline.bytes().size();
+  tasks_.erase(at);
 }
 
 void TaskTable::mark_dead(TaskId id, MonoTime when) {
@@ -43,11 +58,8 @@ void TaskTable::mark_dead(TaskId id, MonoTime when) {
   dead_.push_back(id);
   // The dead are kept for what still arrives about them, not for ever.
   while (dead_.size() > max_tasks_ / 8) {
-    TaskId oldest = dead_.front();
+    forget(dead_.front());
     dead_.pop_front();
-    if (auto pid = by_pid_.find(oldest.tgid); pid != by_pid_.end() && pid->second == oldest)
-      by_pid_.erase(pid);
-    tasks_.erase(oldest);
   }
   // Ids of the erased stay in seen_; drop them before they outnumber the living.
   if (seen_.size() > 2 * max_tasks_)
@@ -59,9 +71,8 @@ void TaskTable::make_room() {
     while (!from.empty()) {
       TaskId oldest = from.front();
       from.pop_front();
-      if (tasks_.erase(oldest)) {
-        if (auto pid = by_pid_.find(oldest.tgid); pid != by_pid_.end() && pid->second == oldest)
-          by_pid_.erase(pid);
+      if (tasks_.contains(oldest)) {
+        forget(oldest);
         return true;
       }
     }

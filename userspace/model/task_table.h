@@ -33,9 +33,12 @@ struct TaskState {
 };
 
 /// Bounded: at most `max_tasks`, then the oldest dead and after them the oldest seen go; those are counted. A
-/// dead task stays until then, because its records arrive after its death.
+/// dead task stays until then, because its records arrive after its death. Command lines are bounded in sum:
+/// beyond, one is cut off after its first words. A victim's is read once more as it dies.
 class TaskTable {
  public:
+  static constexpr std::size_t kMostArguments = 6 << 20, kCutOff = 128;  // bytes
+
   explicit TaskTable(std::size_t max_tasks = 8192) : max_tasks_(max_tasks) {}
 
   /// The task, made or refreshed from what a record says of it.
@@ -62,8 +65,9 @@ class TaskTable {
 
  private:
   void make_room();
+  void forget(TaskId id);
 
-  std::size_t max_tasks_;
+  std::size_t max_tasks_, argument_bytes_ = 0;
   std::unordered_map<TaskId, TaskState> tasks_;
   std::unordered_map<std::uint32_t, TaskId> by_pid_;
   std::deque<TaskId> dead_, seen_;

@@ -89,7 +89,10 @@ void World::on_arguments(const TaskId& id, wire::Args args, MonoTime when) {
 void World::apply(const wire::CgroupSample& r) {
   CgroupState* state = cgroups_.find(r.memcg.inode);
   if (!state) {
-    if (!cgroups_.is_refused(r.memcg.inode)) unknown_cgroups_ = true;
+    // One that holds something or has a limit is worth a place.
+    bool idle = r.memcg.usage < CgroupTree::kIdle && !r.memcg.limit;
+    if (!cgroups_.is_refused(r.memcg.inode) || (!idle && cgroups_.reconsider(r.memcg.inode)))
+      unknown_cgroups_ = true;
     return;
   }
   state->limit = r.memcg.limit;
@@ -152,7 +155,8 @@ void World::apply(const wire::OomMark& r) {
   episodes_.on_mark(r);
   // The record of a cgroup's making can be lost in a storm; its kill must name it all the same.
   for (const auto* task : {&r.victim, &r.trigger})
-    if (task->cgroup && !cgroups_.find(*task->cgroup) && !cgroups_.is_refused(*task->cgroup))
+    if (task->cgroup && !cgroups_.find(*task->cgroup) &&
+        (!cgroups_.is_refused(*task->cgroup) || cgroups_.reconsider(*task->cgroup)))
       urgent_scan_ = true;
   if (auto owner = limit_owner(r))
     if (auto ref = cgroups_.ref(*owner)) killed_.push_back(std::move(ref));
@@ -391,6 +395,7 @@ std::optional<KillSeries> World::series_of(const Episode& episode) {
 }
 
 void World::advance(MonoTime now, bool all) {
+  for (std::uint64_t inode : cgroups_.take_evicted()) forgotten_.push_back(inode);
   for (Episode& episode : episodes_.take_closed(now, all))
     if (episode_in_scope(episode)) {
       episode.series = series_of(episode);

@@ -1,6 +1,7 @@
 // All that a stream tells, in one type: what the model saw, what is forecast, and about the stream itself.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -40,8 +41,11 @@ struct ClockMap {
   Nanos wall_of_boot_zero{};
   Nanos tick{10'000'000};
   WallTime wall(MonoTime t) const { return WallTime(t.time_since_epoch() + wall_of_mono_zero); }
+  /// A file, or a process that reads strangers' memory, may have claimed any number of ticks.
   WallTime wall_of_start(TaskId id) const {
-    return WallTime(wall_of_boot_zero + tick * static_cast<std::int64_t>(id.start_ticks));
+    constexpr std::int64_t kMost = std::int64_t{1} << 61;
+    auto most = static_cast<std::uint64_t>(kMost / std::max<std::int64_t>(1, tick.count()));
+    return WallTime(wall_of_boot_zero + tick * static_cast<std::int64_t>(std::min(id.start_ticks, most)));
   }
 };
 

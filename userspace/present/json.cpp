@@ -46,7 +46,7 @@ class JsonRenderer {
     Json args = Json::array();
     for (std::string_view arg : p.cmdline) args.push_back(text(arg));
     return {
-        {"pid", p.id.tgid},
+        {"pid", p.id.tgid ? Json(p.id.tgid) : Json(nullptr)},
         {"start_time", p.id.start_ticks ? Json(format_rfc3339(clock_.wall_of_start(p.id))) : Json(nullptr)},
         {"comm", p.comm.empty() ? Json(nullptr) : text(p.comm)},
         {"cmdline", p.cmdline_source ? args : Json(nullptr)},

@@ -7,6 +7,7 @@
 #include <ctime>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "base/escape.h"
 #include "present/cells.h"
@@ -121,9 +122,17 @@ std::string describe(const Recurrence& r, WallTime now) {
   return out;
 }
 
-std::string name_of(const Recurring& r) {
-  if (r.command) return displayable(r.name);
-  return r.name.empty() ? "limit of the machine" : "limit of " + cut_middle(displayable(r.name), kWidestPath);
+std::string name_of(const Recurring& r, bool several_hosts) {
+  std::string on = r.host.empty() || !several_hosts ? "" : " on " + displayable(r.host);
+  if (r.command) return displayable(r.name) + on;
+  return (r.name.empty() ? "limit of the machine"
+                         : "limit of " + cut_middle(displayable(r.name), kWidestPath)) +
+         on;
+}
+
+// "2 OOMs in which no process could be killed"
+std::string without_victim(std::size_t n) {
+  return fmt::format("{} in which no process could be killed", count(n, "OOM"));
 }
 
 void table(std::vector<std::vector<std::string>> rows, const TextStyle& style, std::string& out) {
@@ -156,6 +165,7 @@ Json kill_json(const PastKill& kill) {
   out["time_error_s"] = kill.time ? Json(Seconds(kill.error).count()) : Json(nullptr);
   out["since_boot_s"] = kill.since_boot ? Json(Seconds(*kill.since_boot).count()) : Json(nullptr);
   out["boot_id"] = kill.boot_id ? Json(to_valid_utf8(*kill.boot_id)) : Json(nullptr);
+  out["host"] = kill.host.empty() ? Json(nullptr) : Json(to_valid_utf8(kill.host));
   Json sources = Json::array(), files = Json::array();
   for (EpisodeSource source : kill.sources) sources.push_back(to_string(source));
   for (const std::string& file : kill.files) files.push_back(to_valid_utf8(file));
@@ -179,6 +189,7 @@ Json recurrence_json(const Recurring& what, const std::vector<PastKill>& kills) 
       {"time", time_json(r.last)},
       {"command", what.command ? Json(to_valid_utf8(what.name)) : Json(nullptr)},
       {"limit_cgroup", what.command || what.name.empty() ? Json(nullptr) : Json(to_valid_utf8(what.name))},
+      {"host", what.host.empty() ? Json(nullptr) : Json(to_valid_utf8(what.host))},
       {"kills", r.kills},
       {"times", r.times},
       {"first", time_json(r.first)},
@@ -194,30 +205,31 @@ Json recurrence_json(const Recurring& what, const std::vector<PastKill>& kills) 
 }  // namespace
 
 std::vector<Recurring> recurring(const std::vector<PastKill>& kills) {
-  std::map<std::pair<bool, std::string>, std::vector<std::size_t>> groups;
+  std::map<std::tuple<bool, std::string, std::string>, std::vector<std::size_t>> groups;
   for (std::size_t i = 0; i < kills.size(); ++i) {
     const Episode& e = kills[i].episode;
     if (!kills[i].time) continue;
     std::set<std::string> names;
     for (const Victim& v : e.victims)
       if (!v.process.comm.empty()) names.insert(v.process.comm);
-    for (const std::string& name : names) groups[{true, name}].push_back(i);
+    for (const std::string& name : names) groups[{true, name, kills[i].host}].push_back(i);
     if (e.limit_cgroup)
-      groups[{false, e.limit_cgroup->path}].push_back(i);
+      groups[{false, e.limit_cgroup->path, kills[i].host}].push_back(i);
     else if (e.scope == OomScope::global)
-      groups[{false, ""}].push_back(i);
+      groups[{false, "", kills[i].host}].push_back(i);
   }
   std::vector<Recurring> out;
   for (auto& [key, members] : groups) {
+    const auto& [command, name, host] = key;
     if (members.size() < 2) continue;
     std::vector<KillPoint> points;
     for (auto i = members.rbegin(); i != members.rend(); ++i) {
       std::optional<Bytes> size;
       for (const Victim& v : kills[*i].episode.victims)
-        if (!key.first || v.process.comm == key.second) size = std::max(size, resident(v));
+        if (!command || v.process.comm == name) size = std::max(size, resident(v));
       points.push_back({*kills[*i].time, size});
     }
-    out.push_back({key.first, key.second, *recurrence_of(points), std::move(members)});
+    out.push_back({command, host, name, *recurrence_of(points), std::move(members)});
   }
   std::ranges::stable_sort(out, [](const Recurring& a, const Recurring& b) {
     return std::pair(a.recurrence.kills, a.command) > std::pair(b.recurrence.kills, b.command);
@@ -229,19 +241,22 @@ std::string history_text(const std::vector<PastKill>& kills, const HistoryFacts&
                          const TextStyle& style) {
   std::string read;
   for (const std::string& source : facts.sources) read += (read.empty() ? "" : ", ") + displayable(source);
+  std::string others = facts.without_victim ? "; " + without_victim(facts.without_victim) : "";
   if (kills.empty())
-    return fmt::format("no OOM kill {}found in {}\n", facts.filtered ? "that was asked for " : "",
-                       read.empty() ? "anything: there was nothing to read" : read);
+    return fmt::format("no OOM kill {}found in {}{}\n", facts.filtered ? "that was asked for " : "",
+                       read.empty() ? "anything: there was nothing to read" : read, others);
   std::vector<std::vector<std::string>> rows = {
-      {format_local(facts.now, "TIME (UTC%z)"), "WHO", "SIZE", "LIMIT", "TRIGGER", "SEEN BY", "ID"}};
+      {format_local(facts.now, "TIME (UTC%z)"), "HOST", "WHO", "SIZE", "LIMIT", "TRIGGER", "SEEN BY", "ID"}};
   bool timeless = false;
+  bool several_hosts =
+      std::ranges::any_of(kills, [&](const PastKill& kill) { return kill.host != kills.front().host; });
   for (const PastKill& kill : kills) {
     timeless = timeless || !kill.time;
     const Episode& e = kill.episode;
-    rows.push_back({time_of(kill), who(e), size_of(e), limit_of(e), trigger_of(e), sources_of(kill),
-                    escape_for_terminal(e.id)});
+    rows.push_back({time_of(kill), several_hosts ? displayable(kill.host) : "", who(e), size_of(e),
+                    limit_of(e), trigger_of(e), sources_of(kill), escape_for_terminal(e.id)});
   }
-  std::string out = fmt::format("{} in {}\n\n", count(kills.size(), "OOM kill"), read);
+  std::string out = fmt::format("{} in {}{}\n\n", count(kills.size(), "OOM kill"), read, others);
   table(std::move(rows), style, out);
   if (timeless)
     out +=
@@ -254,7 +269,7 @@ std::string history_text(const std::vector<PastKill>& kills, const HistoryFacts&
     if (std::ranges::find(told, r.kills) != told.end()) continue;
     told.push_back(r.kills);
     if (!std::exchange(any, true)) out += "\nHow often\n";
-    out += fmt::format("  {}: {}\n", name_of(r), describe(r.recurrence, facts.now));
+    out += fmt::format("  {}: {}\n", name_of(r, several_hosts), describe(r.recurrence, facts.now));
   }
   return out;
 }
@@ -272,7 +287,11 @@ std::string history_json(const std::vector<PastKill>& kills, const HistoryFacts&
        {"sources", std::move(sources)}});
   for (const PastKill& kill : kills) add(kill_json(kill));
   for (const Recurring& r : recurring(kills)) add(recurrence_json(r, kills));
-  add({{"type", "end"}, {"time", time_json(facts.now)}, {"records", kills.size()}, {"lost", Json::object()}});
+  add({{"type", "end"},
+       {"time", time_json(facts.now)},
+       {"records", kills.size()},
+       {"without_victim", facts.without_victim},
+       {"lost", Json::object()}});
   return out;
 }
 

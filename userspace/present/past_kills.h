@@ -14,13 +14,14 @@ namespace oomcast {
 /// Kills of one command, or of one limit.
 struct Recurring {
   bool command = false;  // else a cgroup's limit, or the machine's
+  std::string host;      // as in PastKill
   std::string name;      // bytes: comm, or path; "" the machine
   Recurrence recurrence;
   std::vector<std::size_t> kills;  // indexes into the list, newest first
 };
 
 /// `kills`: newest first. Those that happened twice or more often, most kills first: by the name of each
-/// victim, and by whose limit it was. Kills without a time of day are in none.
+/// victim, and by whose limit it was, host by host. Kills without a time of day are in none.
 std::vector<Recurring> recurring(const std::vector<PastKill>& kills);
 
 /// What `history` tells about itself.
@@ -28,7 +29,8 @@ struct HistoryFacts {
   std::string version;
   std::vector<std::string> sources;  // that were read: "store", "kmsg", "journal", or files
   WallTime now;
-  bool filtered = false;  // --cgroup or --since: others may be there
+  bool filtered = false;           // --cgroup or --since: others may be there
+  std::size_t without_victim = 0;  // OOMs in which nobody could be killed: they are not in the list
 };
 
 std::string history_text(const std::vector<PastKill>& kills, const HistoryFacts& facts,

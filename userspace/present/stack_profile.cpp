@@ -73,8 +73,8 @@ class ProfileWriter {
     bool native = frame.kind == Frame::Kind::native;
     std::uint64_t mapping = native && !frame.file.empty() ? mapping_of(frame.file) : 0;
     std::uint64_t function = function_of(frame);
-    out_.add_message(kLocation, message([&](auto& m) {
-                       m.add_uint64(1, at->second);
+    out_.add_message(kLocation, message([&, id = at->second](auto& m) {
+                       m.add_uint64(1, id);
                        if (mapping) m.add_uint64(2, mapping);
                        m.add_message(4, message([&](auto& line) {
                                        line.add_uint64(1, function);
@@ -117,8 +117,8 @@ class ProfileWriter {
     auto [at, fresh] = mappings_.try_emplace(file, mappings_.size() + 1);
     if (fresh) {
       std::int64_t name = string(escape_for_terminal(file));
-      out_.add_message(kMapping, message([&](auto& m) {
-                         m.add_uint64(1, at->second);
+      out_.add_message(kMapping, message([&, id = at->second](auto& m) {
+                         m.add_uint64(1, id);
                          m.add_int64(5, name);
                          m.add_bool(7, true);  // has_functions: nothing is left to look up
                        }));
@@ -130,8 +130,8 @@ class ProfileWriter {
     if (fresh) {
       std::int64_t name = string(frame.function.empty() ? "?" : escape_for_terminal(frame.function));
       std::int64_t file = string(escape_for_terminal(frame.file));
-      out_.add_message(kFunction, message([&](auto& m) {
-                         m.add_uint64(1, at->second);
+      out_.add_message(kFunction, message([&, id = at->second](auto& m) {
+                         m.add_uint64(1, id);
                          m.add_int64(2, name);
                          m.add_int64(3, name);
                          m.add_int64(4, file);

@@ -245,7 +245,8 @@ std::string format_clock(WallTime t) {
 
 std::string describe(const ProcessRef& process) {
   if (process.comm.empty()) return fmt::format("pid {}", process.id.tgid);
-  std::string out = fmt::format("{}[{}]", escape_for_terminal(process.comm), process.id.tgid);
+  std::string out = escape_for_terminal(process.comm);
+  if (process.id.tgid) out += fmt::format("[{}]", process.id.tgid);  // a log may not have it
   // The first argument that is no option tells most: the script of an interpreter, the module after -m.
   std::string_view before;
   bool first = true;

@@ -3,12 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace oomcast {
 namespace {
 
 constexpr int kLongestValue = 16 << 20;
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 56;
+constexpr std::int64_t kMostNanos = 4'000'000'000'000'000'000;  // until 2096
+constexpr double kMostSeconds = 1e11;
 
 // As a file: URI wants it.
 std::string uri_of(const std::string& path) {
@@ -49,11 +53,21 @@ std::string Statement::text(int c) const {
   return data ? std::string(static_cast<const char*>(data), size) : std::string();
 }
 
+Bytes Statement::size(int c) const {
+  return {std::clamp(integer(c), -kMostBytes, kMostBytes)};
+}
+Nanos Statement::nanos(int c) const {
+  return Nanos(std::clamp(integer(c), std::int64_t{0}, kMostNanos));
+}
+Seconds Statement::duration(int c) const {
+  double value = real(c);
+  return Seconds(std::isfinite(value) ? std::clamp(value, -kMostSeconds, kMostSeconds) : 0);
+}
 std::optional<Bytes> Statement::bytes(int c) const {
-  return null(c) ? std::nullopt : std::optional(Bytes{integer(c)});
+  return null(c) ? std::nullopt : std::optional(size(c));
 }
 std::optional<Seconds> Statement::seconds(int c) const {
-  return null(c) ? std::nullopt : std::optional(Seconds(real(c)));
+  return null(c) ? std::nullopt : std::optional(duration(c));
 }
 std::optional<std::uint32_t> Statement::number(int c) const {
   return null(c) ? std::nullopt : std::optional(static_cast<std::uint32_t>(integer(c)));

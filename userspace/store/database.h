@@ -58,6 +58,11 @@ class Statement {
   std::int64_t integer(int c) const { return sqlite3_column_int64(stmt_, c); }
   double real(int c) const { return sqlite3_column_double(stmt_, c); }
   std::string text(int c) const;
+  // Of what anybody may have written there, only so much that sums and differences of it do not overflow:
+  // 64 PiB; 1970 to 2096; 3,000 years, and 0 for what is no number.
+  Bytes size(int c) const;
+  Nanos nanos(int c) const;
+  Seconds duration(int c) const;
   std::optional<Bytes> bytes(int c) const;
   std::optional<Seconds> seconds(int c) const;
   std::optional<std::uint32_t> number(int c) const;

@@ -35,13 +35,15 @@ bool same_time(const PastKill& a, const PastKill& b, bool sizes_agree) {
 }
 
 bool same_kill(const PastKill& a, const PastKill& b) {
+  if (a.host != b.host && !a.host.empty() && !b.host.empty()) return false;
   for (const Victim& v : a.episode.victims)
     for (const Victim& w : b.episode.victims)
       if (v.tid == w.tid && same_name(v.process.comm, w.process.comm) && same_time(a, b, same_sizes(v, w)))
         return true;
   const auto &s = a.episode.trigger, &t = b.episode.trigger;
   bool victimless = a.episode.victims.empty() || b.episode.victims.empty();
-  return victimless && s && t && s->id.tgid == t->id.tgid && same_name(s->comm, t->comm) &&
+  bool numbered = s && t && (s->id.tgid != 0 || (a.since_boot && b.since_boot));
+  return victimless && numbered && s->id.tgid == t->id.tgid && same_name(s->comm, t->comm) &&
          same_time(a, b, false);
 }
 
@@ -104,6 +106,8 @@ void join(PastKill& to, PastKill from) {
   }
   fill(to.since_boot, from.since_boot);
   fill(to.boot_id, from.boot_id);
+  if (to.host.empty()) to.host = std::move(from.host);
+  to.no_victim = to.no_victim && from.no_victim;
 }
 
 }  // namespace
@@ -116,6 +120,8 @@ std::optional<PastKill> past_kill(const LoggedOom& oom, EpisodeSource source) {
   out.sources = {source};
   out.since_boot = oom.since_boot;
   out.boot_id = oom.boot_id;
+  out.host = oom.host;
+  out.no_victim = oom.dump.no_victim.has_value() && out.episode.victims.empty();
   if (oom.wall && !oom.wall->yearless) set_time(out, *oom.wall);
   return out;
 }

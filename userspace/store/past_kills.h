@@ -23,6 +23,8 @@ struct PastKill {
   Nanos error{};                       // of `time`
   std::optional<Nanos> since_boot;     // on the clock of the kernel's log
   std::optional<std::string> boot_id;
+  std::string host;        // as a log names it; empty: this one's, or it does not say
+  bool no_victim = false;  // nobody could be killed: an OOM, and no kill
 };
 
 /// A kill that a log tells of. nullopt: its report is of none. Without a time while the year is open;
@@ -35,8 +37,8 @@ std::string name_of(const PastKill& kill);
 /// Each kill once, newest first; those without a time of day last. Two are the same if they have a victim
 /// (or, of two without victims, the trigger) in common, by thread and name, and: were printed in the same
 /// millisecond of the same boot; or, where one has no such stamp, within 10 s and both errors of each other;
-/// or, where one has no time at all, with the same sizes. Of the live one all is kept, and what it lacks is
-/// taken from the others. Cost: n log n.
+/// or, where one has no time at all, with the same sizes. Never two of different hosts. Of the live one all
+/// is kept, and what it lacks is taken from the others. Cost: n log n.
 std::vector<PastKill> each_once(std::vector<PastKill> kills);
 
 /// RSS: what of the victim was in memory; nullopt: not told.

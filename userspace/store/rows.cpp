@@ -110,8 +110,8 @@ Sample Rows::sample(const Statement& r, int c) {
 }
 
 ProcessSampleFact Rows::process_sample(const Statement& r, int c) {
-  return {time(r, c),         process(r, c + 1),  {r.integer(c + 2)}, {r.integer(c + 3)}, {r.integer(c + 4)},
-          {r.integer(c + 5)}, {r.integer(c + 6)}, r.bytes(c + 7),     std::nullopt,       {r.integer(c + 8)}};
+  return {time(r, c),    process(r, c + 1), r.size(c + 2),  r.size(c + 3), r.size(c + 4),
+          r.size(c + 5), r.size(c + 6),     r.bytes(c + 7), std::nullopt,  r.size(c + 8)};
 }
 
 ForecastFact Rows::forecast(const Statement& r, int c) {
@@ -123,7 +123,7 @@ ForecastFact Rows::forecast(const Statement& r, int c) {
   Forecast& said = f.forecast;
   said.verdict = from_name(r.text(c + 3), Verdict::unknown, Verdict::unknown);
   if (!r.null(c + 4) && !r.null(c + 7)) {  // schema 1 has no span: a rate over nothing would mislead
-    Growth growth{{r.real(c + 4)}, {r.real(c + 5)}, {r.real(c + 6)}, Seconds(r.real(c + 7)), 0};
+    Growth growth{{r.real(c + 4)}, {r.real(c + 5)}, {r.real(c + 6)}, r.duration(c + 7), 0};
     growth.samples = static_cast<std::size_t>(r.integer(c + 8));
     said.growth = growth;
   }
@@ -158,8 +158,8 @@ GpuSample Rows::gpu_sample(const Statement& r, int c) {
   s.time = time(r, c);
   if (!r.null(c + 1)) s.process = process(r, c + 1);
   s.device = device_of(r, c + 2);
-  s.held = {r.integer(c + 3)};
-  s.overhead = {r.integer(c + 4)};
+  s.held = r.size(c + 3);
+  s.overhead = r.size(c + 4);
   s.managed = r.bytes(c + 5);
   s.pinned = r.bytes(c + 6);
   s.limit = r.bytes(c + 7);
@@ -194,11 +194,8 @@ GpuFact Rows::gpu_event(const Statement& r) {
 }
 
 ReclaimFact Rows::reclaim(const Statement& r, int c) {
-  return {time(r, c),
-          cgroup(r, c + 1),
-          static_cast<std::uint64_t>(r.integer(c + 2)),
-          Seconds(r.real(c + 3)),
-          {r.integer(c + 4)}};
+  return {time(r, c), cgroup(r, c + 1), static_cast<std::uint64_t>(r.integer(c + 2)), r.duration(c + 3),
+          r.size(c + 4)};
 }
 
 PressureFact Rows::pressure(const Statement& r) {

@@ -53,7 +53,7 @@ class Rows {
 
   Rows(sqlite3* db, const RunInfo& run);
 
-  MonoTime time(const Statement& row, int c) const { return MonoTime(Nanos(row.integer(c)) - offset_); }
+  MonoTime time(const Statement& row, int c) const { return MonoTime(row.nanos(c) - offset_); }
   CgroupPtr cgroup(const Statement& row, int c);
   ProcessRef process(const Statement& row, int c);
   void forget_cgroup(std::int64_t id) { cgroups_.erase(id); }

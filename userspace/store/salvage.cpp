@@ -18,7 +18,11 @@ constexpr std::int64_t kWithCurves = 20;
 std::size_t take_over(const std::string& from, sqlite3* to) {
   auto store = Store::open(from);
   if (!store) return 0;
-  std::map<std::tuple<std::string, Nanos, std::string>, std::pair<RunInfo, std::unique_ptr<Tables>>> runs;
+  struct Run {
+    RunInfo info;
+    std::unique_ptr<Tables> tables;
+  };
+  std::map<std::tuple<std::string, Nanos, std::string>, Run> runs;
   std::size_t count = 0;
   if (!execute(to, "BEGIN IMMEDIATE")) return 0;
   std::int64_t last = store->last_row();
@@ -27,15 +31,15 @@ std::size_t take_over(const std::string& from, sqlite3* to) {
     auto episode = store->episode_at(row, whole ? kKeptBefore : Nanos{});
     if (!episode) continue;
     StoredEpisode& e = *episode;
-    auto& [info, tables] = runs[{e.run.boot_id, e.run.wall_of_mono_zero, e.run.version}];
-    if (!tables) {
+    auto& run = runs[{e.run.boot_id, e.run.wall_of_mono_zero, e.run.version}];
+    if (!run.tables) {
       std::int64_t id = 0, began = (e.told.episode.time.time_since_epoch() + e.run.wall_of_mono_zero).count();
-      info = e.run;
-      if (!add_run(to, info, began, id)) break;
-      tables = std::make_unique<Tables>(to, id, info, false);
+      run.info = e.run;
+      if (!add_run(to, run.info, began, id)) break;
+      run.tables = std::make_unique<Tables>(to, id, run.info, false);
     }
     auto write = [&](const auto& facts) {
-      for (const auto& fact : facts) tables->write(fact);
+      for (const auto& fact : facts) run.tables->write(fact);
     };
     if (whole) {
       write(e.samples);
@@ -50,8 +54,8 @@ std::size_t take_over(const std::string& from, sqlite3* to) {
       write(e.gpu_events);
     }
     e.told.episode.serial = count + 1;
-    tables->write(EpisodeFact{std::move(e.told), e.complete, e.source});
-    if (tables->failed()) break;
+    run.tables->write(EpisodeFact{std::move(e.told), e.complete, e.source});
+    if (run.tables->failed()) break;
     ++count;
   }
   if (execute(to, "COMMIT")) return count;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "store/gpu_tables.h"
@@ -151,10 +152,10 @@ std::optional<RunInfo> read_run(sqlite3* db, std::int64_t id) {
   info.boot_id = run.text(2);
   info.scope = run.text(3);
   info.hierarchy = run.text(4) == "v1" ? Hierarchy::v1 : Hierarchy::v2;
-  info.interval = Nanos(run.integer(5));
-  info.wall_of_mono_zero = Nanos(run.integer(6));
-  info.wall_of_boot_zero = Nanos(run.integer(7));
-  info.tick = Nanos(run.integer(8));
+  info.interval = std::min<Nanos>(run.nanos(5), std::chrono::hours(24));
+  info.wall_of_mono_zero = run.nanos(6);
+  info.wall_of_boot_zero = run.nanos(7);
+  info.tick = std::clamp<Nanos>(run.nanos(8), Nanos{}, std::chrono::seconds(1));
   if (auto pid = run.number(9); pid && *pid)
     info.tree = TaskId{*pid, static_cast<std::uint64_t>(run.integer(10))};
   info.lost = static_cast<std::uint64_t>(run.integer(11));

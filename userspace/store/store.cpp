@@ -203,7 +203,7 @@ void Store::Impl::read_parts(std::int64_t episode, Rows& rows, Episode& out) {
   if (other) other << episode;
   while (out.also_killed.size() + out.grew_most.size() < kMostVictims && other.row())
     if (other.text(0) == "grew")
-      out.grew_most.push_back({rows.process(other, 1), {other.integer(2)}, Seconds(other.real(3))});
+      out.grew_most.push_back({rows.process(other, 1), other.size(2), other.duration(3)});
     else
       out.also_killed.push_back(rows.process(other, 1));
   Statement site(
@@ -213,9 +213,9 @@ void Store::Impl::read_parts(std::int64_t episode, Rows& rows, Episode& out) {
   while (out.grew_from.size() < kMostSites && site.row())
     out.grew_from.push_back({rows.process(site, 0),
                              {},
-                             {site.integer(1)},
-                             {site.integer(2)},
-                             Seconds(site.real(3)),
+                             site.size(1),
+                             site.size(2),
+                             site.duration(3),
                              rows.time(site, 4),
                              rows.time(site, 5)});
   Statement code(
@@ -229,7 +229,7 @@ void Store::Impl::read_parts(std::int64_t episode, Rows& rows, Episode& out) {
   Statement level(db.get(), "SELECT cgroup, usage, usage_limit FROM ancestors WHERE episode=? ORDER BY nr");
   if (level) level << episode;
   while (out.chain.size() < kMostVictims && level.row())
-    out.chain.push_back({rows.cgroup(level, 0), {level.integer(1)}, level.bytes(2)});
+    out.chain.push_back({rows.cgroup(level, 0), level.size(1), level.bytes(2)});
   Statement memory(db.get(),
                    "SELECT anon, file, shmem, kernel, slab, swap, tasks FROM memory_at_kill WHERE episode=?");
   if (memory) memory << episode;
@@ -271,7 +271,7 @@ void Store::Impl::read_machine(std::int64_t episode, Episode& out) {
   Statement slab(db.get(), "SELECT name, used, total FROM slabs_at_kill WHERE episode=? ORDER BY nr");
   if (slab) slab << episode;
   while (m.slabs.size() < MachineAtKill::kMostSlabs && slab.row())
-    m.slabs.push_back({slab.text(0), {slab.integer(1)}, {slab.integer(2)}});
+    m.slabs.push_back({slab.text(0), slab.size(1), slab.size(2)});
 }
 
 // What is not thinned yet stands at the end of its table, the rest is found by whose it is.

@@ -30,6 +30,29 @@ std::int64_t wall_ns() {
   return wall_now().time_since_epoch().count();
 }
 
+// What an episode takes in memory, about; of all else nothing. Command lines are shared with other facts, or
+// not: they count.
+std::size_t bytes_of(const StoreItem& item) {
+  auto* boxed = std::get_if<Boxed<EpisodeFact>>(&item);
+  if (!boxed) return 0;
+  const Episode& e = static_cast<const EpisodeFact&>(*boxed).line.episode;
+  auto of = [](const ProcessRef& p) { return sizeof(p) + p.comm.size() + p.cmdline.bytes().size(); };
+  std::size_t out = sizeof(EpisodeFact) + e.chain.size() * sizeof(ChainLevel);
+  if (e.trigger) out += of(*e.trigger);
+  for (const Victim& v : e.victims) {
+    out += sizeof(v) + of(v.process) + v.stack.size() * sizeof(v.stack[0]);
+    for (const CodePlace& place : v.code) out += sizeof(place) + place.function.size() + place.file.size();
+  }
+  for (const ProcessRef& p : e.also_killed) out += of(p);
+  for (const GrewProcess& g : e.grew_most) out += of(g.process);
+  for (const GrewFrom& g : e.grew_from) {
+    out += of(g.process);
+    for (const CodePlace& place : g.code) out += sizeof(place) + place.function.size() + place.file.size();
+  }
+  for (const TaskAtKill& task : e.tasks) out += of(task.process);
+  return out;
+}
+
 bool has_episode(const std::vector<StoreItem>& items) {
   return std::any_of(items.begin(), items.end(), is_episode);
 }
@@ -205,13 +228,16 @@ void StoreWriter::start() {
 
 void StoreWriter::add(StoreItem item) {
   bool urgent = is_episode(item);
+  std::size_t bytes = bytes_of(item);
   if (!thread_.joinable() && !failure_) start();
   {
     std::lock_guard lock(mutex_);
-    if (failure_ || (waiting_.size() >= most_waiting_ && !urgent)) {
+    bool full = urgent ? bytes_of_episodes_ + bytes > kMostOfEpisodes : waiting_.size() >= most_waiting_;
+    if (failure_ || full) {
       ++lost_;
       return;
     }
+    bytes_of_episodes_ += bytes;
     waiting_.push_back(std::move(item));
     episodes_added_ += urgent;
     urgent_ = urgent_ || urgent;
@@ -276,6 +302,7 @@ bool StoreWriter::write(std::vector<StoreItem> items, bool last) {
       if (!last && t.pending.size() < kMostWaiting && (all || is_episode(item))) {
         t.pending.push_back(std::move(item));
       } else {
+        bytes_of_episodes_ -= bytes_of(item);
         ++lost_;
         ++t.lost_since;
       }
@@ -297,6 +324,7 @@ bool StoreWriter::write(std::vector<StoreItem> items, bool last) {
     why = t.commit(items, lost_);
   }
   if (!why) {
+    for (const StoreItem& item : items) bytes_of_episodes_ -= bytes_of(item);
     if (t.failing)
       notice(fmt::format("the store {} is written again; {} lines between are missing in it",
                          escape_for_terminal(t.path), t.lost_since));

@@ -32,6 +32,8 @@ class StoreWriter {
  public:
   // Items of < 400 bytes that wait; beyond, they are lost and counted. A recording is to have everything.
   static constexpr std::size_t kMostWaiting = 12'000, kMostWaitingRecorded = 20'000;
+  // Bytes, about, of the episodes that wait, which no number bounds: they are lost last, and counted.
+  static constexpr std::size_t kMostOfEpisodes = 8 << 20;
   static constexpr std::size_t kBatch = 500;  // as many are written at once, so that a storm does not gather
 
   /// Everything of one run, in a file of its own of mode 0640. Nothing more is written after the first
@@ -83,6 +85,7 @@ class StoreWriter {
   std::atomic<std::uint64_t> lost_ = 0;
   static constexpr std::uint64_t kNoMore = ~std::uint64_t{};
   std::uint64_t episodes_added_ = 0;  // by who adds
+  std::atomic<std::size_t> bytes_of_episodes_ = 0;
   std::atomic<std::uint64_t> episodes_done_ = 0;
   std::atomic<std::int64_t> clock_ = 0;  // 0: as it was at the beginning
 };

@@ -383,5 +383,30 @@ TEST(Book, forgets_what_a_process_had_on_a_card_when_it_ends) {
   EXPECT_TRUE(book.take().empty());
 }
 
+TEST(Book, lets_go_of_the_small_and_quiet_when_its_memory_is_full) {
+  Book::Config config;
+  config.most_bytes = 512 << 10;
+  Book book(config);
+  auto leaks = job();
+  std::uint64_t news_of_it = 0;
+  for (int i = 0; i < 200; ++i) {
+    book.on(sample(leaks, i, MiB(300) + Bytes{i * MiB(3).count}));
+    for (std::uint64_t n = 100; n < 300; ++n) {
+      auto other = std::make_shared<CgroupRef>(CgroupRef{{Hierarchy::v2, n}, "/o" + std::to_string(n), {}});
+      book.on(sample(other, i, MiB(1) + KiB(static_cast<std::int64_t>((n + static_cast<unsigned>(i)) % 2))));
+    }
+    book.tick(at_s(i));
+    EXPECT_LE(book.bytes(), config.most_bytes);
+    for (auto& f : book.take()) news_of_it += f.cgroup == leaks;
+  }
+  EXPECT_GT(book.not_followed(), 0u);
+  EXPECT_GT(news_of_it, 3u);
+  ASSERT_TRUE(book.of(leaks->id));
+  EXPECT_EQ(book.of(leaks->id)->verdict, Verdict::leak);
+  for (std::uint64_t n = 100; n < 300; ++n) book.on(ForgottenFact{at_s(200), {Hierarchy::v2, n}});
+  book.on(ForgottenFact{at_s(200), leaks->id});
+  EXPECT_EQ(book.bytes(), 0u);
+}
+
 }  // namespace
 }  // namespace oomcast

@@ -178,16 +178,43 @@ TEST(Bounds, of_paths_hold_however_deep_cgroups_are_nested) {
   EXPECT_FALSE(tree.is_refused(999));
 }
 
-TEST(Bounds, of_paths_hold_in_all_and_what_is_forgotten_makes_room) {
+TEST(Bounds, who_makes_ten_thousand_cgroups_keeps_nobody_elses_from_being_followed) {
+  CgroupTree tree(Hierarchy::v2, 256 << 10);
+  tree.add(1, std::nullopt, "/");
+  tree.add_child(2, 1, "with a limit")->limit = MiB(64);
+  tree.add_child(3, 1, "holds something")->usage = MiB(5);
+  tree.add_child(4, 1, "parent");
+  tree.add_child(5, 4, "child")->usage = MiB(5);
+  for (std::uint64_t i = 100; i < 10'100; ++i)
+    ASSERT_TRUE(tree.add_child(i, 1, "idle-" + std::to_string(i))) << i;
+  for (std::uint64_t inode : {1, 2, 3, 4, 5}) EXPECT_TRUE(tree.find(inode)) << inode;
+  EXPECT_LT(tree.size(), 500u);
+  auto evicted = tree.take_evicted();
+  EXPECT_EQ(evicted.size() + tree.size(), 10'005u);
+  EXPECT_EQ(tree.not_followed(), evicted.size());
+  ASSERT_FALSE(evicted.empty());
+  EXPECT_TRUE(tree.is_refused(evicted[0]));
+  EXPECT_TRUE(tree.take_evicted().empty());
+  EXPECT_TRUE(tree.reconsider(evicted[0])) << "it was said to hold something";
+  EXPECT_TRUE(tree.add_child(evicted[0], 1, "idle no more"));
+}
+
+TEST(Bounds, those_that_hold_something_make_way_only_when_they_are_gone) {
   CgroupTree tree(Hierarchy::v2);
   tree.add(1, std::nullopt, "/");
   const std::string name(4000, 'x');
   std::uint64_t last = 2;
-  while (tree.add_child(last, 1, name)) ++last;
-  EXPECT_NEAR(static_cast<double>(last), static_cast<double>(CgroupTree::kMostPaths) / 4001, 3);
+  while (CgroupState* added = tree.add_child(last, 1, name)) {
+    added->usage = MiB(1);
+    ++last;
+  }
+  EXPECT_NEAR(static_cast<double>(last), static_cast<double>(CgroupTree::kMostBytes) / 9000, 200);
+  EXPECT_FALSE(tree.reconsider(last)) << "there is nobody whose place it could have";
   tree.remove(5, MonoTime(Nanos(1000)));
   tree.forget_removed(MonoTime(Nanos(2000)));
-  EXPECT_TRUE(tree.add_child(last, 1, name));
+  EXPECT_TRUE(tree.reconsider(last));
+  ASSERT_TRUE(tree.add_child(last, 1, name));
+  tree.find(last)->usage = MiB(1);
   EXPECT_FALSE(tree.add_child(last + 1, 1, name));
 }
 

@@ -138,5 +138,23 @@ TEST(TaskTable, ends_its_search_in_a_circle_of_parents) {
   EXPECT_FALSE(table.descends_from({3, 1}, {9, 1}));
 }
 
+TEST(TaskTable, cuts_command_lines_off_when_all_of_them_are_too_much) {
+  TaskTable table;
+  std::size_t held = 0;
+  for (std::uint32_t pid = 1; pid <= 8000; ++pid) {
+    TaskState& state = table.note(TaskId{pid, 1});
+    wire::Args args{{"python3", std::string(2000, 'x')}, false};
+    table.set_cmdline(state, args, CmdlineSource::exec, MonoTime{});
+    held += state.cmdline.bytes().size();
+    EXPECT_EQ(state.cmdline.front(), "python3");
+    EXPECT_EQ(state.cmdline_truncated, state.cmdline.bytes().size() < 2000);
+  }
+  EXPECT_LE(held, TaskTable::kMostArguments + 8000 * TaskTable::kCutOff);
+  for (std::uint32_t pid = 1; pid <= 8000; ++pid) table.mark_dead(TaskId{pid, 1}, MonoTime{});
+  table.set_cmdline(table.note(TaskId{9000, 1}), wire::Args{{std::string(2000, 'y')}, false},
+                    CmdlineSource::exec, MonoTime{});
+  EXPECT_FALSE(table.find(TaskId{9000, 1})->cmdline_truncated) << "the dead have made room";
+}
+
 }  // namespace
 }  // namespace oomcast

@@ -12,6 +12,7 @@
 
 #include "store/import.h"
 #include "store/open.h"
+#include "store/schema_1.h"
 #include "store/writer.h"
 
 namespace oomcast {
@@ -368,6 +369,35 @@ TEST_F(StoreTest, waits_for_another_that_has_it_locked_and_loses_nothing) {
   EXPECT_EQ(last().samples.size(), 2u);
 }
 
+TEST_F(StoreTest, lets_kills_wait_up_to_a_bound_in_bytes_and_counts_the_rest) {
+  auto writer = keep();
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open((dir_ + "/oomcast.db").c_str(), &db), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(db, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  constexpr unsigned kKills = 200;
+  for (unsigned i = 1; i <= kKills; ++i) {
+    OomFactLine line = kill(i, 1000 + 20. * i, 77 + i, job_);
+    for (unsigned n = 0; n < Episode::kMostTasks; ++n) {
+      TaskAtKill task;
+      task.process = process(10'000 + n, "worker", job_);
+      task.process.cmdline = {std::string(2000, 'x')};
+      line.episode.tasks.push_back(task);
+    }
+    writer->add(EpisodeFact{line});
+  }
+  ASSERT_EQ(sqlite3_exec(db, "COMMIT", nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3_close(db);
+  OomFactLine after = kill(kKills + 1, 9000, 7777, job_);
+  for (int i = 0; i < 500 && ask("SELECT count(*) FROM episodes") == 0; ++i) usleep(10'000);
+  writer->add(EpisodeFact{after});
+  ASSERT_TRUE(writer->finish());
+  auto kept = static_cast<std::uint64_t>(ask("SELECT count(*) FROM episodes"));
+  EXPECT_EQ(kept + writer->lost(), kKills + 1);
+  EXPECT_GT(writer->lost(), kKills / 2) << "each is 150 KiB";
+  EXPECT_GE(kept, 40u);
+  EXPECT_EQ(ask("SELECT count(*) FROM episodes WHERE name='2020-7777'"), 1) << "there is room again";
+}
+
 TEST_F(StoreTest, counts_a_kill_once_that_two_oomcasts_saw) {
   auto a = keep(), b = keep();
   a->add(EpisodeFact{kill(1, 1000, 77, job_), false});
@@ -670,48 +700,12 @@ TEST_F(StoreTest, leaves_a_file_of_another_schema_as_it_is_and_says_what_to_do) 
   }
 }
 
-// As oomcast 0.1.0 of November 2026 wrote it.
 TEST_F(StoreTest, opens_a_recording_of_schema_1) {
   std::string file = dir_ + "/old.db";
   sqlite3* db = nullptr;
   ASSERT_EQ(sqlite3_open(file.c_str(), &db), SQLITE_OK);
-  const char* sql = R"sql(
-PRAGMA application_id=0x6f6f6d63; PRAGMA user_version=1;
-CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
-CREATE TABLE cgroups(id INTEGER PRIMARY KEY, inode INTEGER, path TEXT, name TEXT, kind TEXT, container TEXT, pod TEXT,
-  unit TEXT, slurm_job TEXT, slurm_step TEXT);
-CREATE TABLE processes(id INTEGER PRIMARY KEY, pid INTEGER, start_ticks INTEGER, comm TEXT, cmdline BLOB,
-  cmdline_source INTEGER, cmdline_truncated INTEGER, uid INTEGER, ppid INTEGER, ns_pid INTEGER, cgroup INTEGER);
-CREATE TABLE samples(seq INTEGER PRIMARY KEY, time_ns INTEGER, cgroup INTEGER, usage INTEGER, usage_limit INTEGER,
-  limit_cgroup INTEGER, anon INTEGER, file INTEGER, shmem INTEGER, kernel INTEGER, swap INTEGER, pinned INTEGER,
-  headroom_limit INTEGER, peak INTEGER);
-CREATE TABLE process_samples(seq INTEGER PRIMARY KEY, time_ns INTEGER, process INTEGER, rss INTEGER, anon INTEGER,
-  file INTEGER, shmem INTEGER, swap INTEGER, private INTEGER, rss_error INTEGER);
-CREATE TABLE exits(seq INTEGER PRIMARY KEY, time_ns INTEGER, process INTEGER);
-CREATE TABLE removals(seq INTEGER PRIMARY KEY, time_ns INTEGER, cgroup INTEGER);
-CREATE TABLE ticks(seq INTEGER PRIMARY KEY, time_ns INTEGER, killed INTEGER);
-CREATE TABLE forecasts(seq INTEGER PRIMARY KEY, time_ns INTEGER, cgroup INTEGER, process INTEGER, verdict TEXT,
-  growth REAL, eta_s REAL, eta_low_s REAL, eta_high_s REAL, alert INTEGER, why TEXT);
-CREATE TABLE events(seq INTEGER PRIMARY KEY, time_ns INTEGER, type TEXT, json TEXT, text TEXT);
-INSERT INTO meta VALUES('version','0.1.0'),('kernel','6.1'),('scope','whole machine'),('hierarchy','v1'),
-  ('interval_ns',1000000000),('wall_of_mono_zero_ns',1700000000000000000),('wall_of_boot_zero_ns',1600000000000000000),
-  ('clock_tick_ns',10000000);
-INSERT INTO cgroups VALUES(1,7,'/job','job','plain',NULL,NULL,NULL,NULL,NULL);
-INSERT INTO samples VALUES(1,999000000000,1,1000,2000,1,NULL,NULL,NULL,NULL,NULL,900,2000,NULL);
-INSERT INTO forecasts VALUES(2,999500000000,1,NULL,'leak',5.0,1.0,0.5,NULL,1,'grew');
-INSERT INTO events VALUES(3,998000000000,'lost','{"type":"lost","reason":"model_full","count":4}','');
-INSERT INTO events VALUES(4,1000000000000,'oom','{"type":"oom","id":"old-1","scope":"memcg","limit_cgroup":{"id":7,
-  "hierarchy":"v1","path":"/job"},"usage_bytes":2000,"limit_bytes":2000,"trigger":null,"order":0,"gfp":"0xcc0",
-  "group_kill":false,"victims":[{"pid":55,"start_time":"2020-09-13T12:26:41.120000000Z","comm":"py","cmdline":["py",
-  "a b"],"cmdline_source":"shown","cmdline_truncated":false,"uid":3,"ppid":null,"ns_pid":55,"cgroup":{"id":7,"path":
-  "/job"},"tid":56,"anon_bytes":1500,"file_bytes":null,"oom_score_adj":0,"killed":true,"freed_after_s":0.5,
-  "stack":["0x7f","0x1"]}],"also_killed":[],"grew_most":[{"process":{"pid":55,"comm":"py","cgroup":{"id":7,"path":
-  "/job"}},"grew_bytes":77,"over_s":9.5}],"ancestors":[{"cgroup":{"id":7,"path":"/job"},"usage_bytes":2000,
-  "limit_bytes":2000},{"cgroup":{"id":1,"path":"/"},"usage_bytes":9000,"limit_bytes":null}],"forecast_before":
-  {"first_time":"2023-11-14T22:29:50.000000000Z"},"checks":{"mark_victim":1,"kmsg":1,"vmstat":null}}','');
-INSERT INTO events VALUES(5,1000000000000,'oom','{no json','');
-)sql";
-  ASSERT_EQ(sqlite3_exec(db, sql, nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(db);
+  ASSERT_EQ(sqlite3_exec(db, kRecordingOfSchema1, nullptr, nullptr, nullptr), SQLITE_OK)
+      << sqlite3_errmsg(db);
   sqlite3_close(db);
   ASSERT_EQ(chmod(file.c_str(), 0440), 0);
   auto store = Store::open(file);

@@ -1,0 +1,84 @@
+// Any bytes as what a process that reads strangers' memory answers: it may be a stranger's by then.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+#include "app/reader.h"
+#include "blame/report_bytes.h"
+#include "collect/procfs.h"
+#include "present/blame.h"
+#include "present/blame_diff.h"
+#include "present/stack_profile.h"
+
+namespace {
+
+using namespace oomcast;
+
+void show(const BlameReport& report) {
+  (void)to_text(report);
+  (void)to_json(report, ClockMap{}, MonoTime{});
+  (void)to_folded(profile_of(report, ClockMap{}, MonoTime{}));
+}
+
+BlameReport example() {
+  BlameReport out;
+  out.window = Seconds(5);
+  out.samples = 9;
+  BlameProcess p;
+  p.process.id = {4711, 99};
+  p.process.comm = "python3";
+  p.process.cmdline = {"python3", "train.py"};
+  p.process.cgroup = std::make_shared<CgroupRef>(CgroupRef{{Hierarchy::v2, 7}, "/job", name_cgroup("/job")});
+  p.before = p.after = ProcessLevel{MiB(5), MiB(0), MiB(5), {}, MiB(0), 12};
+  p.grown_anon = out.grown = MiB(9);
+  p.sites.push_back({{{Frame::Kind::native, "main", "/usr/bin/python3", {}},
+                      {Frame::Kind::python, "step", "/job/train.py", 50}},
+                     MiB(8),
+                     MiB(9),
+                     9});
+  out.processes = {p, p};
+  out.unread = {"java[12]"};
+  return out;
+}
+
+}  // namespace
+
+// Puts an example of each kind into the first corpus.
+extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
+  for (int i = 1; i < *argc; ++i) {
+    std::string corpus = (*argv)[i];
+    if (corpus.starts_with('-')) continue;
+    std::ofstream(corpus + "/arguments") << '\0' << std::string_view("python3\0train.py\0", 17);
+    std::ofstream(corpus + "/json") << '\1' << to_json(example(), ClockMap{}, MonoTime{});
+    std::ofstream(corpus + "/report") << '\2' << encode_report(example());
+    break;
+  }
+  return 0;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  std::string_view rest(reinterpret_cast<const char*>(data) + 1, size - 1);
+  switch (data[0] % 3) {
+    case 0: {
+      constexpr std::size_t kMost = 4096;
+      if (joined(parse_cmdline(rest, kMost)).size() > kMost) std::abort();
+      break;
+    }
+    case 1:
+      if (auto report = parse_blame(rest, "a look")) show(*report);
+      break;
+    default:
+      auto report = decode_report(rest);
+      if (!report) break;
+      // What was taken is told as it was taken.
+      std::string told = encode_report(*report);
+      auto again = decode_report(told);
+      if (!again || encode_report(*again) != told) std::abort();
+      show(*report);
+  }
+  return 0;
+}

@@ -1,0 +1,256 @@
+#include "collect/log_wrapping.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <ctime>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "collect/oom_reports.h"
+
+namespace oomcast {
+namespace {
+
+const std::vector<std::string>& report() {
+  static const std::vector<std::string> lines = {
+      "python3 invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0",
+      "CPU: 1 PID: 4515 Comm: python3 Not tainted 6.1.0-18-amd64 #1  Debian 6.1.76-1",
+      "memory: usage 65536kB, limit 65536kB, failcnt 72",
+      "Memory cgroup stats for /train/job7:",
+      "anon 52428800",
+      "Tasks state (memory values in pages):",
+      "[  pid  ]   uid  tgid total_vm      rss pgtables_bytes swapents oom_score_adj name",
+      "[   4515]     0  4515    15192    12800   139264        0             0 python3",
+      "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/train/job7,"
+      "task_memcg=/train/job7,task=python3,pid=4515,uid=0",
+      "Memory cgroup out of memory: Killed process 4515 (python3) total-vm:60768kB, anon-rss:50688kB, "
+      "file-rss:512kB, shmem-rss:0kB, UID:0 pgtables:136kB oom_score_adj:0"};
+  return lines;
+}
+
+using Wrap = std::function<std::string(std::size_t nr, const std::string& text)>;
+
+std::vector<LoggedOom> read_all(const std::vector<std::string>& lines, LogCounts* counts = nullptr) {
+  setenv("TZ", "UTC", 1);
+  tzset();
+  OomReports reports;
+  for (const std::string& line : lines) {
+    std::size_t begin = 0;
+    for (std::size_t end; (end = line.find('\n', begin)) != std::string::npos; begin = end + 1)
+      reports.line(std::string_view(line).substr(begin, end - begin));
+    reports.line(std::string_view(line).substr(begin));
+  }
+  auto out = reports.finish();
+  if (counts) *counts = reports.counts();
+  return out;
+}
+
+// The whole report is there, whatever stands around its lines.
+void expect_whole(const std::string& what, const Wrap& wrap, std::optional<Nanos> at = std::nullopt,
+                  const std::string& host = "") {
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < report().size(); ++i) lines.push_back(wrap(i, report()[i]));
+  auto found = read_all(lines);
+  ASSERT_EQ(found.size(), 1u) << what;
+  const OomDump& dump = found[0].dump;
+  ASSERT_EQ(dump.victims.size(), 1u) << what;
+  EXPECT_EQ(dump.victims[0].tid, 4515u) << what;
+  EXPECT_EQ(dump.victims[0].comm, "python3") << what;
+  EXPECT_EQ(dump.victims[0].anon_rss, KiB(50688)) << what;
+  EXPECT_EQ(dump.victims[0].oom_score_adj, 0) << what;
+  EXPECT_EQ(dump.scope(), OomScope::memcg) << what;
+  EXPECT_EQ(dump.limit_cgroup(), "/train/job7") << what;
+  EXPECT_EQ(dump.trigger_tid, 4515u) << what;
+  ASSERT_TRUE(dump.invoked) << what;
+  EXPECT_EQ(dump.invoked->trigger_comm, "python3") << what;
+  EXPECT_EQ(dump.tasks.size(), 1u) << what;
+  ASSERT_TRUE(dump.usage_of(MemcgCounter::memory)) << what;
+  EXPECT_EQ(found[0].host, host) << what;
+  if (at) {
+    ASSERT_TRUE(found[0].wall) << what;
+    EXPECT_LE(std::chrono::abs(found[0].wall->since_epoch - *at), found[0].wall->error) << what;
+  }
+}
+
+std::string stamp(std::size_t nr) {
+  return fmt::format("[13579.{:06}]", nr * 21);
+}
+constexpr Nanos kAugust = std::chrono::seconds(1754970843);  // 2025-08-12 03:54:03 UTC
+
+TEST(Wrapping, of_stamps_of_any_kind_leaves_the_report_whole) {
+  expect_whole(
+      "dmesg -T in German", [](auto, auto& l) { return "[Di Aug 12 03:54:03 2025] " + l; }, kAugust);
+  expect_whole("dmesg -T in French", [](auto, auto& l) { return "[mar. août 12 03:54:03 2025] " + l; });
+  expect_whole("dmesg -T in Japanese", [](auto, auto& l) { return "[火  8月 12 03:54:03 2025] " + l; });
+  expect_whole("OpenWrt", [](auto n, auto& l) {
+    return "Tue Aug 12 03:54:03 2025 kern.err kernel: " + stamp(n) + " " + l;
+  });
+  expect_whole(
+      "Talos", [](auto, auto& l) { return "kern: err: [2025-08-12T03:54:03.72Z]: " + l; }, kAugust);
+  expect_whole(
+      "talosctl", [](auto, auto& l) { return "10.0.0.2: kern:     err: [2025-08-12T03:54:03.72Z]: " + l; },
+      kAugust, "10.0.0.2");
+  expect_whole(
+      "short-monotonic", [](auto n, auto& l) { return stamp(n) + " host7 kernel: " + l; }, {}, "host7");
+  expect_whole(
+      "short-full", [](auto, auto& l) { return "Tue 2025-08-12 03:54:03 UTC host7 kernel: " + l; }, kAugust,
+      "host7");
+  expect_whole(
+      "short-unix", [](auto, auto& l) { return "1754970843.123456 host7 kernel: " + l; }, kAugust, "host7");
+  expect_whole(
+      "RFC 5424",
+      [](auto n, auto& l) { return "<3>1 2025-08-12T03:54:03.12Z host7 kernel - - - " + stamp(n) + " " + l; },
+      {}, "host7");
+  expect_whole(
+      "RFC 5424 without a priority",
+      [](auto, auto& l) { return "1 2025-08-12T03:54:03.12Z host7 kernel - - - " + l; }, kAugust, "host7");
+  expect_whole("no date", [](auto n, auto& l) { return "kernel: " + stamp(n) + " " + l; });
+  expect_whole(
+      "a space in the date", [](auto, auto& l) { return "2025-08-12 03:54:03 host7 kernel: " + l; }, kAugust,
+      "host7");
+  expect_whole(
+      "kernel with a number", [](auto, auto& l) { return "Aug 12 03:54:03 host7 kernel[0]: " + l; }, {},
+      "host7");
+  expect_whole("an unknown one",
+               [](auto n, auto& l) { return "12/08/25 3.54|host7|kernel: " + stamp(n) + " " + l; });
+}
+
+TEST(Wrapping, by_people_leaves_the_report_whole) {
+  expect_whole("quoted", [](auto n, auto& l) { return "> " + stamp(n) + " " + l; });
+  expect_whole(
+      "quoted twice", [](auto, auto& l) { return ">> Aug 12 03:54:03 host7 kernel: " + l; }, {}, "host7");
+  expect_whole("indented", [](auto n, auto& l) { return "    " + stamp(n) + " " + l; });
+  expect_whole("tabs", [](auto n, auto& l) { return "\t" + stamp(n) + "\t" + l; });
+  expect_whole("YAML", [](auto n, auto& l) { return (n ? "  " : "log: |\n  ") + stamp(n) + " " + l; });
+  expect_whole("Markdown",
+               [](auto n, auto& l) { return (n ? "" : "It was killed:\n```\n") + stamp(n) + " " + l; });
+  expect_whole(
+      "grep -n",
+      [](auto n, auto& l) { return fmt::format("{}:Aug 12 03:54:03 host7 kernel: {}", 1200 + n, l); }, {},
+      "host7");
+  expect_whole(
+      "grep -H",
+      [](auto, auto& l) { return "/var/log/messages-20250812:Aug 12 03:54:03 host7 kernel: " + l; }, {},
+      "host7");
+  expect_whole("grep -Hn, lines around",
+               [](auto n, auto& l) { return fmt::format("kern.log-{}-{} {}", 1200 + n, stamp(n), l); });
+  expect_whole("colours",
+               [](auto n, auto& l) { return "\x1b[32m" + stamp(n) + " \x1b[0m\x1b[1;31m" + l + "\x1b[0m"; });
+}
+
+TEST(Wrapping, by_collectors_leaves_the_report_whole) {
+  expect_whole("CRI",
+               [](auto n, auto& l) { return "2025-08-12T03:54:03.1Z stdout F " + stamp(n) + " " + l; });
+  expect_whole("docker", [](auto n, auto& l) {
+    return R"({"log":")" + stamp(n) + " " + l + R"(\n","stream":"stdout","time":"2025-08-12T03:54:03.1Z"})";
+  });
+  expect_whole("fluent-bit", [](auto n, auto& l) {
+    return fmt::format(R"([{}] kmsg.0: [[1754970843.1, {{}}], {{"priority"=>3, "msg"=>"{}"}}])", n, l);
+  });
+  expect_whole(
+      "a shipper",
+      [](auto, auto& l) {
+        return R"({"@timestamp":"2025-08-12T03:54:03.1Z","host":"host7","message":")" + l + R"("})";
+      },
+      kAugust, "host7");
+  expect_whole("a shipper's inner record",
+               [](auto, auto& l) { return R"({"jsonPayload":{"MESSAGE":")" + l + R"("}})"; });
+  expect_whole("json-pretty", [](auto, auto& l) {
+    return "{\n\t\"_TRANSPORT\" : \"kernel\",\n\t\"MESSAGE\" : \"" + l + "\"\n}";
+  });
+  std::string all;
+  for (const std::string& line : report()) all += line + "\\n";
+  auto found = read_all({R"({"ts":"2025-08-12T03:54:03Z","msg":")" + all + R"("})"});
+  ASSERT_EQ(found.size(), 1u) << "a whole report in one record";
+  EXPECT_EQ(found[0].dump.limit_cgroup(), "/train/job7");
+}
+
+TEST(Wrapping, what_another_wrote_is_not_believed_where_the_wrapper_says_so) {
+  const std::string& kill = report().back();
+  for (const std::string& line :
+       {R"({"SYSLOG_IDENTIFIER":"python3","message":")" + kill + R"("})",
+        R"({"_TRANSPORT":"stdout","MESSAGE":")" + kill + R"("})", "> Aug 12 03:54:03 host7 app[12]: " + kill,
+        "1 2025-08-12T03:54:03Z host7 app 12 - - " + kill, "user: err: [2025-08-12T03:54:03Z]: " + kill,
+        "Tue Aug 12 03:54:03 2025 user.err app: " + kill}) {
+    LogCounts counts;
+    EXPECT_TRUE(read_all({line}, &counts).empty()) << line;
+    EXPECT_EQ(counts.others, 1u) << line;
+  }
+}
+
+TEST(Wrapping, by_a_mail_program_costs_no_line) {
+  auto wrap = [](const std::string& line) {
+    std::string out;
+    for (std::string_view rest = line; !rest.empty();) {
+      std::size_t width = std::min<std::size_t>(72, rest.size());
+      if (width < rest.size())
+        if (std::size_t space = rest.rfind(' ', width); space != std::string_view::npos && space > 20)
+          width = space;
+      out += (out.empty() ? "" : "\n") + std::string(rest.substr(0, width));
+      rest.remove_prefix(width);
+      if (rest.starts_with(' ')) rest.remove_prefix(1);
+    }
+    return out;
+  };
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < report().size(); ++i) lines.push_back(wrap(stamp(i) + " " + report()[i]));
+  auto found = read_all(lines);
+  ASSERT_EQ(found.size(), 1u);
+  ASSERT_EQ(found[0].dump.victims.size(), 1u);
+  EXPECT_EQ(found[0].dump.victims[0].anon_rss, KiB(50688));
+  EXPECT_EQ(found[0].dump.limit_cgroup(), "/train/job7");
+  ASSERT_TRUE(found[0].dump.invoked);
+  EXPECT_EQ(found[0].dump.invoked->order, 0);
+}
+
+TEST(Wrapping, of_an_event_of_kubernetes_leaves_the_sentence) {
+  auto found =
+      read_all({"LAST SEEN   TYPE      REASON       OBJECT        MESSAGE",
+                "3m          Warning   OOMKilling   node/node-7   Memory cgroup out of memory: Kill process "
+                "4515 (python3) score 1987 or sacrifice child",
+                "Killed process 4515 (python3) total-vm:60768kB, anon-rss:50688kB, file-rss:512kB, "
+                "shmem-rss:0kB"});
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].dump.scope(), OomScope::memcg);
+  EXPECT_EQ(found[0].dump.victims.at(0).anon_rss, KiB(50688));
+}
+
+TEST(Wrapping, kills_of_two_hosts_in_one_log_are_kept_apart) {
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < report().size(); ++i)
+    for (const char* host : {"a1", "b2"})
+      lines.push_back(fmt::format("Aug 12 03:54:03 {} kernel: {}", host, report()[i]));
+  auto found = read_all(lines);
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].host, "a1");
+  EXPECT_EQ(found[1].host, "b2");
+  for (const LoggedOom& oom : found) {
+    EXPECT_EQ(oom.dump.victims.size(), 1u);
+    EXPECT_EQ(oom.dump.tasks.size(), 1u);
+    EXPECT_FALSE(oom.dump.interleaved);
+  }
+}
+
+TEST(Wrapping, a_report_of_a_slow_console_or_with_a_damaged_stamp_is_one) {
+  expect_whole("14 s", [](auto n, auto& l) { return fmt::format("[{}.500000] {}", 100 + n * 3 / 2, l); });
+  expect_whole("a damaged stamp",
+               [](auto n, auto& l) { return (n == 4 ? std::string("[13579.00~84]") : stamp(n)) + " " + l; });
+}
+
+TEST(Wrapping, lines_that_speak_of_a_kill_and_are_not_read_are_counted) {
+  LogCounts counts;
+  EXPECT_TRUE(
+      read_all({"Aug 12 03:54:03 host7 kernel: text", "Aug 12 03:54:03 host7 kernel: x: OOM killed process 5",
+                "Aug 12 03:54:03 host7 kernel: oomkill of y"},
+               &counts)
+          .empty());
+  EXPECT_EQ(counts.unread, 2u);
+  EXPECT_EQ(counts.first_unread, "Aug 12 03:54:03 host7 kernel: x: OOM killed process 5");
+  EXPECT_FALSE(speaks_of_kill("the kill switch of memory"));
+}
+
+}  // namespace
+}  // namespace oomcast

@@ -1,0 +1,153 @@
+#include "collect/log_wrapping.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <nlohmann/json.hpp>
+
+#include "collect/text.h"
+
+namespace oomcast {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::array<std::string_view, 8> kTexts = {"MESSAGE", "message",  "msg",           "log",
+                                                    "text",    "@message", "short_message", "textPayload"};
+constexpr std::array<std::string_view, 6> kTimes = {"@timestamp", "timestamp",     "time",
+                                                    "ts",         "lastTimestamp", "eventTime"};
+constexpr std::array<std::string_view, 4> kHosts = {"hostname", "host", "_HOSTNAME", "node"};
+constexpr std::array<std::string_view, 7> kWriters = {
+    "SYSLOG_IDENTIFIER", "syslog_identifier", "ident", "program", "appname", "app_name", "tag"};
+
+template <std::size_t N>
+std::string first_of(const Json& record, const std::array<std::string_view, N>& keys) {
+  for (std::string_view key : keys)
+    if (auto at = record.find(key);
+        at != record.end() && at->is_string() && !at->get_ref<const std::string&>().empty())
+      return at->get<std::string>();
+  return {};
+}
+
+// "kernel", "kernel:", "kern.err", "kmsg.0"
+bool is_kernel(std::string_view writer) {
+  return writer.starts_with("kern") || writer.starts_with("kmsg");
+}
+
+std::optional<Collected> from_json(std::string_view line) {
+  Json record = Json::parse(line, nullptr, false);
+  if (!record.is_object()) return std::nullopt;
+  Collected out;
+  out.text = first_of(record, kTexts);
+  if (out.text.empty())
+    for (const auto& member : record)  // "jsonPayload", "kernel", "_source"
+      if (member.is_object() && !(out.text = first_of(member, kTexts)).empty()) break;
+  if (out.text.empty()) return std::nullopt;
+  out.time = first_of(record, kTimes);
+  out.host = first_of(record, kHosts);
+  std::string writer = first_of(record, kWriters), transport = record.value("_TRANSPORT", Json()).is_string()
+                                                                   ? record["_TRANSPORT"].get<std::string>()
+                                                                   : std::string();
+  out.kernel = (writer.empty() || is_kernel(writer)) && (transport.empty() || transport == "kernel");
+  return out;
+}
+
+// `"msg"=>"…"`: what fluent-bit prints of a record.
+std::optional<Collected> from_fluent_bit(std::string_view line) {
+  for (std::string_view key : kTexts) {
+    std::string begin = '"' + std::string(key) + "\"=>\"";
+    std::size_t at = line.find(begin);
+    if (at == npos) continue;
+    Collected out;
+    for (std::size_t i = at + begin.size(); i < line.size() && line[i] != '"'; ++i) {
+      if (line[i] == '\\' && i + 1 < line.size()) ++i;
+      out.text += line[i];
+    }
+    return out;
+  }
+  return std::nullopt;
+}
+
+// "2025-08-12T03:54:03.123456789Z stdout F text"
+std::optional<Collected> from_cri(std::string_view line) {
+  std::string_view rest = line;
+  std::string_view time = next_field(rest), stream = next_field(rest), part = next_field(rest);
+  if ((stream != "stdout" && stream != "stderr") || (part != "F" && part != "P") || !rest.starts_with(' '))
+    return std::nullopt;
+  return Collected{std::string(rest.substr(1)), std::string(time), {}, true};
+}
+
+constexpr std::array<std::string_view, 6> kSentences = {"Memory cgroup out of memory: Kill",
+                                                        "Out of memory: Kill",
+                                                        "Out of memory (oom_kill_allocating_task): Kill",
+                                                        "oom-kill:constraint=",
+                                                        "Killed process ",
+                                                        "oom_reaper: reaped process "};
+
+bool contains(std::string_view text, std::string_view lower_case) {
+  auto same = [](unsigned char a, unsigned char b) { return std::tolower(a) == b; };
+  return std::search(text.begin(), text.end(), lower_case.begin(), lower_case.end(), same) != text.end();
+}
+
+}  // namespace
+
+std::string without_colours(std::string_view line) {
+  std::string out;
+  while (!line.empty()) {
+    std::size_t escape = std::min(line.find('\x1b'), line.size());
+    out += line.substr(0, escape);
+    line.remove_prefix(escape);
+    if (line.empty()) break;
+    line.remove_prefix(1);
+    if (!take(line, "[")) continue;
+    std::size_t end = std::min(line.find_first_not_of("0123456789;:?"), line.size());
+    line.remove_prefix(std::min(end + 1, line.size()));
+  }
+  return out;
+}
+
+std::string_view without_quotation(std::string_view line) {
+  line.remove_prefix(std::min(line.find_first_not_of(" \t>|"), line.size()));
+  for (std::string_view mark : {"- ", "* ", "+ ", "` "})
+    if (take(line, mark)) break;
+  line.remove_prefix(std::min(line.find_first_not_of(" \t`"), line.size()));
+  return line;
+}
+
+std::optional<Collected> from_collector(std::string_view line) {
+  if (line.starts_with('{')) return from_json(line);
+  if (line.find("\"=>") != npos) return from_fluent_bit(line);
+  return from_cri(line);
+}
+
+std::optional<std::string_view> behind_kernel_tag(std::string_view line) {
+  constexpr std::string_view kTag = "kernel: ";
+  constexpr std::size_t kFarthest = 160;
+  std::size_t at = line.substr(0, kFarthest).find(kTag);
+  if (at == npos || (at > 0 && std::string_view(" |]\t,;").find(line[at - 1]) == npos)) return std::nullopt;
+  return line.substr(at + kTag.size());
+}
+
+std::optional<std::string_view> sentence_inside(std::string_view line) {
+  for (std::string_view sentence : kSentences) {
+    std::size_t at = line.find(sentence);
+    if (at == npos || at == 0) continue;
+    std::string_view before = line.substr(0, at);
+    bool in_cell = before.ends_with("  ") || std::string_view("\t|\"'`").find(before.back()) != npos;
+    if (!in_cell) continue;
+    std::string_view inside = line.substr(at);
+    char quote = before.back();
+    if (quote == '"' || quote == '\'' || quote == '`') inside = inside.substr(0, inside.find(quote));
+    return inside;
+  }
+  return std::nullopt;
+}
+
+bool speaks_of_kill(std::string_view line) {
+  for (std::string_view words : {"out of memory", "oom-kill", "oom_kill", "oomkill", "oom killer",
+                                 "oom_reaper", "killed process", "oom killed"})
+    if (contains(line, words)) return true;
+  return false;
+}
+
+}  // namespace oomcast

@@ -1,0 +1,38 @@
+// What people and collectors put around a log's line: quotation and colours, grep's names and numbers, a
+// collector's record. None of it is believed for more than where the line itself is.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace oomcast {
+
+/// Without the terminal's colours and other control sequences (ECMA-48).
+std::string without_colours(std::string_view line);
+
+/// Without spaces, tabs, "> ", "| ", and the mark of a list in front.
+std::string_view without_quotation(std::string_view line);
+
+/// A line in a record of a collector.
+struct Collected {
+  std::string text;    // may have several lines
+  std::string time;    // as it stands there; empty: none
+  std::string host;    // likewise
+  bool kernel = true;  // false: it names another writer
+};
+/// Of JSON (journald's kind apart: log_lines.h), docker's, fluent-bit's, or the kubelet's (CRI). nullopt: it
+/// is none, or has no text. Cost: JSON is read whole.
+std::optional<Collected> from_collector(std::string_view line);
+
+/// What follows "kernel: " somewhere in the line. nullopt: nothing.
+std::optional<std::string_view> behind_kernel_tag(std::string_view line);
+
+/// A sentence of the kernel's OOM killer that stands in a cell of a table, in quotation marks, or behind a
+/// tab. nullopt: there is none, or it is part of a person's sentence.
+std::optional<std::string_view> sentence_inside(std::string_view line);
+
+/// Whether the line speaks of an OOM kill, in whatever words.
+bool speaks_of_kill(std::string_view line);
+
+}  // namespace oomcast
