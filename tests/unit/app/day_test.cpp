@@ -9,7 +9,8 @@
 #include "model/machine.h"
 #include "model/world.h"
 #ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/allocator_interface.h>
+extern "C" std::size_t
+__sanitizer_get_current_allocated_bytes();  // Debian's compiler has it without its header
 #endif
 
 namespace oomcast {
