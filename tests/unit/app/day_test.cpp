@@ -144,7 +144,7 @@ TEST(Day, of_a_busy_service_leaves_no_more_behind_than_its_first_hours) {
     if (s == kFirst * kHour) first = allocated() - before;
     service.second(s);
   }
-  EXPECT_GT(service.kills(), 5u * kHours);
+  EXPECT_GT(service.kills(), 5 * static_cast<std::uint64_t>(kHours));
   EXPECT_LT(static_cast<double>(allocated() - before), 1.1 * static_cast<double>(first));
 }
 
