@@ -40,7 +40,4 @@ class File {
   std::string path_;
 };
 
-/// What the commands print goes nowhere.
-void silence_stdout();
-
 }  // namespace oomcast::fuzz

@@ -131,7 +131,7 @@ class KillHistory {
     for (std::size_t i = before; i < kills_.size(); ++i)
       if (yearless_.contains(i)) set_time(kills_[i], reports.resolve(yearless_[i], facts_.now));
     yearless_.clear();
-    if (kills_.size() == before && reports.counts().unread && !unread_)
+    if (source == EpisodeSource::file && kills_.size() == before && reports.counts().unread && !unread_)
       unread_ = fmt::format(
           "{}: {} speak{} of an OOM kill in a form that is not read here, the first: {}",
           escape_for_terminal(name),

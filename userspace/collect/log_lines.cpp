@@ -5,6 +5,7 @@
 #include <charconv>
 #include <ctime>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "collect/kmsg.h"
 #include "collect/log_stamps.h"
@@ -230,12 +231,15 @@ bool LogLineReader::take_talos(std::string_view& text, LogPrefix& out) {
   return true;
 }
 
-// journalctl -o short-monotonic names the host behind the boot's clock, as no kernel does.
+// journalctl -o short-monotonic names the host behind the boot's clock, in the first line as in all others.
+// Later it is not believed: a process called "Out kernel: x" would make each "Out of memory" a line of the
+// host "Out".
 void LogLineReader::take_host_of_boot(std::string_view& text, LogPrefix& out) {
   constexpr std::string_view kTag = " kernel: ";
   std::size_t end = text.find(' ');
+  bool first = !std::exchange(has_boot_stamps_, true);
   if (end == npos || end == 0) return;
-  if (host_of_boot_.empty() && text.substr(end).starts_with(kTag)) host_of_boot_ = text.substr(0, end);
+  if (first && text.substr(end).starts_with(kTag)) host_of_boot_ = text.substr(0, end);
   if (host_of_boot_.empty() || text.substr(0, end) != host_of_boot_) return;
   out.host = host_of_boot_;
   out.kernel = text.substr(end).starts_with(kTag);

@@ -82,8 +82,9 @@ class LogLineReader {
 
   KmsgRecord kmsg_;
   std::string message_, caller_, plain_;
-  std::string record_;          // of several lines, until it ends
-  std::string host_of_boot_;    // of lines with the boot's clock and a host
+  std::string record_;        // of several lines, until it ends
+  std::string host_of_boot_;  // of lines with the boot's clock and a host
+  bool has_boot_stamps_ = false;
   int month_ = -1, turns_ = 0;  // of the newest line without a year; Decembers passed
   std::optional<Nanos> last_yearless_;
   LogPrefix last_;  // of the newest line that had one

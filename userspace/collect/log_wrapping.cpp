@@ -144,8 +144,8 @@ std::optional<std::string_view> sentence_inside(std::string_view line) {
 }
 
 bool speaks_of_kill(std::string_view line) {
-  for (std::string_view words : {"out of memory", "oom-kill", "oom_kill", "oomkill", "oom killer",
-                                 "oom_reaper", "killed process", "oom killed"})
+  // Not "OOM killer": the kernel says that it is disabled and enabled at each suspend.
+  for (std::string_view words : {"out of memory", "oom-kill", "oomkill", "killed process", "oom killed"})
     if (contains(line, words)) return true;
   return false;
 }

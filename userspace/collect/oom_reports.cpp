@@ -73,7 +73,7 @@ void OomReports::collect(Kernel& kernel, std::vector<OomDump> dumps) {
   }
 }
 
-void OomReports::feed(const LogPrefix& prefix, const LogLine& line) {
+bool OomReports::feed(const LogPrefix& prefix, const LogLine& line) {
   Kernel& kernel = kernel_of(prefix.host);
   bool other_clock = line.time && prefix.since_boot.has_value() != kernel.since_boot;
   bool backwards = line.time && kernel.last && *kernel.last - *line.time > kDisorder;
@@ -84,16 +84,19 @@ void OomReports::feed(const LogPrefix& prefix, const LogLine& line) {
     kernel.last = std::max(kernel.last.value_or(*line.time), *line.time);
   }
   if (prefix.boot_id) kernel.boot_id = prefix.boot_id;
-  if (!kernel.parser.feed(line).empty() && !prefix.kernel) ++counts_.others;
+  bool told = !kernel.parser.feed(line).empty();
+  if (told && !prefix.kernel) ++counts_.others;
   collect(kernel, kernel.parser.take_finished());
+  return told || kernel.parser.waits_for_rest();
 }
 
 // A collector's record may be a whole report.
-void OomReports::feed_lines(const LogPrefix& prefix, LogLine line) {
+bool OomReports::feed_lines(const LogPrefix& prefix, LogLine line) {
   if (!prefix.wrapped || line.text.find('\n') == npos) return feed(prefix, line);
   std::string text(line.text);
   std::string_view rest = text, piece;
   LogLineReader inner;
+  bool told = false;
   while (next_line(rest, piece)) {
     LogLine one;
     LogPrefix own = inner.read(piece, line.cut && rest.empty(), one);
@@ -102,8 +105,9 @@ void OomReports::feed_lines(const LogPrefix& prefix, LogLine line) {
     if (!one.wall) one.wall = line.wall;
     own.host = prefix.host;
     if (!own.since_boot && one.time == line.time) own.since_boot = prefix.since_boot;
-    feed(own, one);
+    told = feed(own, one) || told;
   }
+  return told;
 }
 
 void OomReports::note_unread(std::string_view raw, const LogPrefix& prefix) {
@@ -134,7 +138,8 @@ void OomReports::line(std::string_view raw, bool cut) {
       line.continuation = line.broken = true;
       line.time = last_prefix_.since_boot;
       if (!line.time && last_prefix_.wall) line.time = last_prefix_.wall->since_epoch;
-      return feed(last_prefix_, line);
+      feed(last_prefix_, line);
+      return;
     }
     if (counts_.lines == 1) {
       first_ = line.text;
@@ -150,8 +155,7 @@ void OomReports::line(std::string_view raw, bool cut) {
   }
   first_.reset();
   if (prefix.any) last_prefix_ = prefix;
-  if (!parse_oom_line(line.text, line.cut)) note_unread(raw, prefix);
-  feed_lines(prefix, line);
+  if (!feed_lines(prefix, line)) note_unread(raw, prefix);
 }
 
 void OomReports::record(const KmsgRecord& record) {

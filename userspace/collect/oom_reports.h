@@ -66,8 +66,9 @@ class OomReports {
   };
   Kernel& kernel_of(const std::optional<std::string>& host);
   bool idle() const;
-  void feed_lines(const LogPrefix& prefix, LogLine line);
-  void feed(const LogPrefix& prefix, const LogLine& line);
+  /// Whether it told something, or has begun to.
+  bool feed(const LogPrefix& prefix, const LogLine& line);
+  bool feed_lines(const LogPrefix& prefix, LogLine line);
   void end_boot(Kernel& kernel);
   void collect(Kernel& kernel, std::vector<OomDump> dumps);
   void note_unread(std::string_view raw, const LogPrefix& prefix);

@@ -252,5 +252,21 @@ TEST(Wrapping, lines_that_speak_of_a_kill_and_are_not_read_are_counted) {
   EXPECT_FALSE(speaks_of_kill("the kill switch of memory"));
 }
 
+TEST(Wrapping, a_process_with_a_hosts_name_hides_no_kill) {
+  auto found =
+      read_all({"[    1.000000] Linux version 6.1.0",
+                "[   13.000000] Out kernel: x invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, "
+                "oom_score_adj=0",
+                "[   14.000000] Out of memory: Killed process 7 (a) total-vm:40kB, anon-rss:30kB, "
+                "file-rss:20kB, shmem-rss:10kB"});
+  ASSERT_FALSE(found.empty());
+  EXPECT_EQ(found.back().dump.victims.size(), 1u);
+}
+
+TEST(Wrapping, the_kernels_word_of_a_suspend_speaks_of_no_kill) {
+  EXPECT_FALSE(speaks_of_kill("PM: suspend: OOM killer disabled."));
+  EXPECT_TRUE(speaks_of_kill("x: OOM killed process 5"));
+}
+
 }  // namespace
 }  // namespace oomcast
