@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 
-prefix, jobs, limit_s, programs = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), sys.argv[4:]
+prefix, jobs, limit_s, programs = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), [p for p in sys.argv[4:] if pathlib.Path(p).is_file()]
 BEGIN = re.compile(r"\[ RUN      \] (\S+)")
 END = re.compile(r"\[ +(OK|FAILED|SKIPPED) +\] (\S+?)(?:, where .*)? \(\d+ ms\)")
 

@@ -1,3 +1,15 @@
+# oomcast_headers_once(TARGET FROM HEADER...): with OOMCAST_UNITY the headers are compiled once, by the target FROM.
+function(oomcast_headers_once target from)
+  if(NOT OOMCAST_UNITY)
+    return()
+  endif()
+  if(target STREQUAL from)
+    target_precompile_headers(${target} PRIVATE ${ARGN})
+  else()
+    target_precompile_headers(${target} REUSE_FROM ${from})
+  endif()
+endfunction()
+
 # oomcast_layer(NAME [LEFT...]): the folder userspace/NAME as a library that may use the layers named after it.
 # Data flows one way; tests/style checks that no include points the other way.
 function(oomcast_layer name)
@@ -7,6 +19,14 @@ function(oomcast_layer name)
     add_library(oomcast_${name} STATIC ${sources})
     target_link_libraries(oomcast_${name} PRIVATE oomcast_flags)
     set_target_properties(oomcast_${name} PROPERTIES UNITY_BUILD ${OOMCAST_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+    set(headers_of oomcast_base)
+    # Their unit tests are the long ones: optimised, and everything else compiles in half of the time.
+    if(OOMCAST_SANITIZE AND name MATCHES "^(collect|forecast)$")
+      target_compile_options(oomcast_${name} PRIVATE -O1)
+      set(headers_of oomcast_collect)
+    endif()
+    oomcast_headers_once(oomcast_${name} ${headers_of} <algorithm> <array> <chrono> <functional> <map> <memory> <optional>
+                         <set> <span> <string> <tuple> <unordered_map> <variant> <vector> <fmt/format.h>)
   else()
     add_library(oomcast_${name} INTERFACE)
     set(visibility INTERFACE)

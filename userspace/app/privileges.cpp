@@ -196,8 +196,8 @@ std::vector<std::string> only_read() {
   allow("open", SCMP_CMP(1, SCMP_CMP_MASKED_EQ, kWrites, O_RDONLY));
   for (unsigned command :
        {F_GETFL, F_SETFL, F_GETFD, F_SETFD, F_DUPFD_CLOEXEC})  // none that has signals sent
-    allow("fcntl", SCMP_CMP(1, SCMP_CMP_EQ, command));
-  allow("prlimit64", SCMP_CMP(0, SCMP_CMP_EQ, 0));  // its own
+    allow("fcntl", SCMP_CMP(1, SCMP_CMP_EQ, command, 0));
+  allow("prlimit64", SCMP_CMP(0, SCMP_CMP_EQ, 0, 0));  // its own
   if (int err = seccomp_load(filter.get()); err != 0 && err != -ENOSYS && err != -EINVAL)
     return {fmt::format("limiting the system calls: {}", std::strerror(-err))};
   return {};

@@ -3,6 +3,7 @@
 
 #include <sqlite3.h>
 
+#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -30,7 +31,11 @@ class Statement {
 
   Statement& operator<<(std::int64_t v) { return check(sqlite3_bind_int64(stmt_, ++at_, v)); }
   Statement& operator<<(double v) { return check(sqlite3_bind_double(stmt_, ++at_, v)); }
-  Statement& operator<<(bool v) { return *this << std::int64_t{v}; }
+  /// Nothing but a bool: a string literal would be one, too.
+  template <std::same_as<bool> Bool>
+  Statement& operator<<(Bool v) {
+    return *this << std::int64_t{v};
+  }
   Statement& operator<<(int v) { return *this << std::int64_t{v}; }
   Statement& operator<<(std::uint32_t v) { return *this << std::int64_t{v}; }
   Statement& operator<<(std::uint64_t v) { return *this << static_cast<std::int64_t>(v); }

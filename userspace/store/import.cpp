@@ -43,7 +43,7 @@ Result<bool> EpisodeImport::add(Episode episode, EpisodeSource source, WallTime 
     std::int64_t id = 0;
     // The same run each time, so that a log that is read daily does not fill the store with them.
     Statement known(db_.get(), "SELECT id FROM runs WHERE scope=? AND boot_id IS ? AND hierarchy=? LIMIT 1");
-    known << run.scope << boot_id << (hierarchy == Hierarchy::v1 ? "v1" : "v2");
+    known << run.scope << boot_id << std::string_view(hierarchy == Hierarchy::v1 ? "v1" : "v2");
     if (known.row())
       id = known.integer(0);
     else if (!add_run(db_.get(), run, at.time_since_epoch().count(), id))

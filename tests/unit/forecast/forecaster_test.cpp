@@ -43,7 +43,8 @@ TEST(Forecaster, tells_the_fuse_of_a_heap_that_a_collector_has_just_swept) {
   struct {
     double start, every, tooth;
   } heaps[] = {{2, 15, 13}, {8, 15, 13}, {8, 10, 41}};
-  for (auto [start, every, tooth] : heaps) {
+  for (const auto& heap : heaps) {
+    double start = heap.start, every = heap.every, tooth = heap.tooth;
     Forecaster f;
     feed(f, 0, 121, every, 32,
          [=](double t) { return start + 0.01 * t + 0.5 * std::fmod(t, tooth) / tooth; });

@@ -479,6 +479,18 @@ TEST_F(StoreTest, takes_an_episode_from_a_log_once_and_completes_the_live_one) {
   EXPECT_EQ(completed->told.episode.memory->anon, MiB(1));
 }
 
+TEST_F(StoreTest, has_one_run_for_all_that_is_read_from_the_log_of_a_boot) {
+  for (int day = 0; day < 3; ++day) {
+    auto import = EpisodeImport::open(dir_, "0.1.0");
+    ASSERT_TRUE(import) << import.error().message;
+    ASSERT_TRUE(import->add(kill(0, 0, 77 + day, job_).episode, EpisodeSource::journal,
+                            WallTime(at_s(1000 + 100 * day).time_since_epoch() + kZero), "boot-1"));
+    ASSERT_TRUE(import->finish());
+  }
+  EXPECT_EQ(episodes().size(), 3u);
+  EXPECT_EQ(ask("SELECT count(*) FROM runs"), 1);
+}
+
 TEST_F(StoreTest, has_the_live_episode_in_place_of_the_one_of_the_log) {
   auto import = EpisodeImport::open(dir_, "0.1.0");
   ASSERT_TRUE(import);
