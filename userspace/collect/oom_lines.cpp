@@ -334,6 +334,7 @@ void read_victim_name(std::string_view text, OomVictimLine& out) {
     out.uid = take_number<std::uint32_t>(text);
     take(text, ",");
   }
+  text = text.substr(0, text.find_last_not_of(' ') + 1);  // a line that was broken and put together
   if (take(text, " (") && take_end(text, ")")) out.comm = text;
 }
 
@@ -396,9 +397,12 @@ std::optional<OomLine> parse_kill_announcement(std::string_view text) {
     if (!task) return std::nullopt;
     return OomLine{OomSharesMemory{task->tid, std::move(task->comm)}};
   }
+  // A comm has no room for the end, so the last one is the kernel's; what was pasted behind it is not.
+  std::size_t end = text.rfind(" or sacrifice child");
+  if (end == npos && text.ends_with(" or a child")) end = text.rfind(" or a child");
+  text = text.substr(0, end == npos ? 0 : end);
   constexpr std::string_view key = " score ";
-  bool whole = take_end(text, " or sacrifice child") || take_end(text, " or a child");
-  std::size_t at = whole ? text.rfind(key) : npos;
+  std::size_t at = text.rfind(key);
   auto task = at == npos ? std::nullopt : parse_named_task(text.substr(0, at));
   if (!task) return begun();
   auto score = whole_number<std::uint32_t>(text.substr(at + key.size()));
@@ -626,7 +630,8 @@ std::optional<OomFact> parse_bare_name(std::string_view text) {
   if (!reaped && !killed && !take(text, "Kill process ")) return std::nullopt;
   take_end(text, ".");  // 2.6
   auto task = parse_named_task(text);
-  if (!task) return std::nullopt;
+  constexpr std::size_t longest = 4 * kMaxComm;  // of a log that escapes each byte
+  if (!task || task->comm.size() > longest) return std::nullopt;
   if (reaped) return OomReaped{task->tid, std::move(task->comm), {}, {}, {}};
   if (!killed) return OomChosen{scope, task->tid, std::move(task->comm), {}};
   OomVictimLine out;

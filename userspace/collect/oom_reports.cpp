@@ -110,6 +110,12 @@ bool OomReports::feed_lines(const LogPrefix& prefix, LogLine line) {
   return told;
 }
 
+void OomReports::feed_first() {
+  std::string first = *std::exchange(first_, std::nullopt);
+  LogLine line{.time = {}, .text = first, .caller = {}, .continuation = false, .cut = first_cut_};
+  if (!feed({}, line)) note_unread(first, {});
+}
+
 void OomReports::note_unread(std::string_view raw, const LogPrefix& prefix) {
   if (!prefix.kernel || !speaks_of_kill(raw) || counts_.unread++ > 0) return;
   constexpr std::size_t kShown = 160;
@@ -149,8 +155,7 @@ void OomReports::line(std::string_view raw, bool cut) {
     if (first_) {
       // A first line may be the rest of one that was cut; with another like it, the log is one without
       // prefixes.
-      std::string first = *std::exchange(first_, std::nullopt);
-      feed({}, LogLine{.time = {}, .text = first, .caller = {}, .continuation = false, .cut = first_cut_});
+      feed_first();
     }
   }
   first_.reset();
@@ -175,10 +180,7 @@ std::vector<LoggedOom> OomReports::take() {
 }
 
 std::vector<LoggedOom> OomReports::finish() {
-  if (first_) {
-    std::string first = *std::exchange(first_, std::nullopt);
-    feed({}, LogLine{.time = {}, .text = first, .caller = {}, .continuation = false, .cut = first_cut_});
-  }
+  if (first_) feed_first();
   counts_.lost_dumps = 0;
   for (Kernel& kernel : kernels_) {
     end_boot(kernel);

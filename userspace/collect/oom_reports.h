@@ -71,6 +71,7 @@ class OomReports {
   bool feed_lines(const LogPrefix& prefix, LogLine line);
   void end_boot(Kernel& kernel);
   void collect(Kernel& kernel, std::vector<OomDump> dumps);
+  void feed_first();
   void note_unread(std::string_view raw, const LogPrefix& prefix);
 
   LogLineReader reader_;

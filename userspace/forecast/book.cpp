@@ -33,10 +33,11 @@ void Book::add(Entry& entry, const Reading& reading) {
   // No samples between: it did not change.
   Nanos gap = reading.time - entry.last.time;
   if (entry.last.time != MonoTime{} && gap > 3 * config_.interval + 2s) {
-    auto fill = std::min<std::int64_t>(kMostFill, gap / config_.interval - 1);
+    auto fill = std::min<std::int64_t>(kMostFill, gap / config_.interval - 1), parts = fill + 1;
     for (std::int64_t i = 1; i <= fill; ++i) {
       Reading same = entry.last;
-      same.time = entry.last.time + gap * i / (fill + 1);
+      // In two steps: a recording's times may be centuries apart.
+      same.time = entry.last.time + gap / parts * i + gap % parts * i / parts;
       entry.forecaster.add(same);
     }
   }

@@ -116,7 +116,8 @@ void take_named(const OomDump& dump, std::vector<Victim>& victims, std::optional
 
 // "Out of memory" is said of all that no memory cgroup's limit brought about: mostly the machine's.
 std::optional<OomScope> scope_by_words(const OomDump& dump) {
-  bool machine = dump.chosen && dump.chosen->scope == OomScopeWord::machine;
+  bool machine = (dump.chosen && dump.chosen->scope == OomScopeWord::machine) ||
+                 (dump.constraint && dump.constraint->global_oom);
   for (const OomVictimLine& victim : dump.victims) machine = machine || victim.scope == OomScopeWord::machine;
   return machine ? std::optional(OomScope::global) : std::nullopt;
 }

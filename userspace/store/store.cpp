@@ -158,7 +158,7 @@ Result<std::vector<EpisodeSummary>> Store::episodes() {
     EpisodeSummary e;
     e.source = source_of(s);
     e.complete = s.integer(5) != 0;
-    e.time = WallTime(Nanos(s.integer(2)));
+    e.time = WallTime(s.nanos(2));
     e.run = run->info;
     e.episode = episode_of(s, run->rows);
     impl_->read_victims(s.integer(0), run->rows, e.episode);

@@ -252,6 +252,12 @@ TEST(Wrapping, lines_that_speak_of_a_kill_and_are_not_read_are_counted) {
   EXPECT_FALSE(speaks_of_kill("the kill switch of memory"));
 }
 
+TEST(Wrapping, the_first_line_counts_where_it_is_not_read) {
+  LogCounts counts;
+  EXPECT_TRUE(read_all({"[Notes] Out of memory: Killed process 7", "and the text goes on"}, &counts).empty());
+  EXPECT_EQ(counts.unread, 1u);
+}
+
 TEST(Wrapping, a_process_with_a_hosts_name_hides_no_kill) {
   auto found =
       read_all({"[    1.000000] Linux version 6.1.0",

@@ -90,6 +90,16 @@ TEST(Book, takes_a_series_that_gives_no_samples_for_one_that_stands_still) {
   EXPECT_NE(book.of(cgroup->id)->verdict, Verdict::leak);
 }
 
+TEST(Book, lives_through_a_recording_whose_times_are_decades_apart) {
+  Book book({});
+  auto cgroup = job();
+  for (double decade : {0.0, 1.0, 5.0}) {
+    for (int i = 0; i < 5; ++i) book.on(sample(cgroup, decade * 315e6 + i, MiB(20 + i)));
+    book.tick(at_s(decade * 315e6 + 5));
+  }
+  EXPECT_FALSE(book.take().empty());
+}
+
 TEST(Book, says_the_same_of_the_same_facts) {
   auto run = [] {
     Book book({});

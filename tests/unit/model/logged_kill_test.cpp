@@ -44,6 +44,33 @@ TEST(LoggedKill, of_a_line_alone_is_what_the_line_says) {
   EXPECT_EQ(limit.limit_cgroup->path, "/a");
 }
 
+TEST(LoggedKill, of_a_line_as_people_paste_it_is_the_same) {
+  Episode broken = kill_of(
+      "Memory cgroup out of memory: Killed process 2269 (python)               total-vm:40kB, anon-rss:30kB, "
+      "file-rss:20kB,          shmem-rss:10kB");
+  ASSERT_EQ(broken.victims.size(), 1u);
+  EXPECT_EQ(broken.victims[0].process.comm, "python");
+  EXPECT_EQ(broken.victims[0].anon, KiB(30));
+  EXPECT_EQ(kill_of("Out of memory: Kill process 28536 (java) score 673 or sacrifice childSep ").scope,
+            OomScope::global);
+  Episode found = kill_of(
+      "oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=aegis,mems_allowed=0,global_oom,"
+      "task_memcg=/system.slice/docker-0f.scope,task=java,pid=7134,uid=1000");
+  EXPECT_EQ(found.scope, OomScope::global);
+  EXPECT_EQ(found.victims.at(0).process.comm, "java");
+  Episode commas = kill_of(
+      "Out of memory: Killed process 7899 (python) total-vm:26,184,840kB, anon-rss:153,700,88kB, "
+      "file-rss:0kB, "
+      "shmem-rss:0kB");
+  EXPECT_EQ(commas.victims.at(0).anon, std::nullopt);
+  Episode glued = kill_of(
+      "Killed process 19271 (applet)Out of memory: kill process 12475 (qemu) score 7899 or a childKilled "
+      "process "
+      "12475 (qemu)");
+  ASSERT_EQ(glued.victims.size(), 1u);
+  EXPECT_EQ(glued.victims[0].process.comm, "");
+}
+
 TEST(LoggedKill, of_a_line_that_is_cut_has_what_is_whole) {
   Episode cut = kill_of("Out of memory: Killed process 2737 (dhcpd) total-vm:9448kB, a");
   ASSERT_EQ(cut.victims.size(), 1u);

@@ -479,6 +479,15 @@ TEST_F(StoreTest, takes_an_episode_from_a_log_once_and_completes_the_live_one) {
   EXPECT_EQ(completed->told.episode.memory->anon, MiB(1));
 }
 
+TEST_F(StoreTest, reads_a_time_that_nobody_can_have_written) {
+  auto writer = keep();
+  writer->add(EpisodeFact{kill(1, 1000, 77, job_)});
+  ASSERT_TRUE(writer->finish());
+  ask("UPDATE episodes SET time_ns=-9223372036854734592 RETURNING 1");
+  ASSERT_EQ(episodes().size(), 1u);
+  EXPECT_EQ(episodes()[0].time, WallTime{});
+}
+
 TEST_F(StoreTest, has_one_run_for_all_that_is_read_from_the_log_of_a_boot) {
   for (int day = 0; day < 3; ++day) {
     auto import = EpisodeImport::open(dir_, "0.1.0");
