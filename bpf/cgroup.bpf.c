@@ -13,6 +13,7 @@ static __always_inline void cgroup_event(u32 op, struct cgroup* cgroup) {
   u64 id = BPF_CORE_READ(cgroup, kn, id);
   if (op == OC_CGROUP_RMDIR) {
     bpf_map_delete_elem(&last_cgroup, &id);
+    bpf_map_delete_elem(&last_idle, &id);
     bpf_map_delete_elem(&stalls, &id);
   }
   struct oc_cgroup_event* r = OC_RESERVE_SAMPLE(OC_CGROUP_EVENT, oc_cgroup_event);

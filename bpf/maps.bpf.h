@@ -23,6 +23,7 @@ __weak const volatile unsigned int oc_tick_jiffies SEC(".rodata") =
 __weak volatile unsigned long long oc_next_look_ns = 0;
 
 #define OC_TRACKED_CGROUPS 16384
+#define OC_TRACKED_IDLE 16384
 #define OC_TRACKED_PROCESSES 16384
 #define OC_TRACKED_VICTIMS 4096
 #define OC_TRACKED_STALLS 4096
@@ -64,6 +65,15 @@ struct { /* 1.4 MiB */
   __type(key, u64);
   __type(value, struct oc_last);
 } last_cgroup __weak SEC(".maps");
+
+/* Of those that hold next to nothing. Any user can make thousands of them: in one table they would keep out
+ * the others, which ticks then do not follow. */
+struct { /* 1.4 MiB */
+  __uint(type, BPF_MAP_TYPE_HASH);
+  __uint(max_entries, OC_TRACKED_IDLE);
+  __type(key, u64);
+  __type(value, struct oc_last);
+} last_idle __weak SEC(".maps");
 
 struct { /* 1.4 MiB */
   __uint(type, BPF_MAP_TYPE_HASH);

@@ -10,6 +10,19 @@
 #include "emit.bpf.h"
 #include "task.bpf.h"
 
+#define IDLE_PAGES 256
+
+static __always_inline bool is_idle(u64 pages, u64 limit_pages) {
+  return pages < IDLE_PAGES && pages < limit_pages / 2;
+}
+
+/* Nonzero: no room. */
+static __always_inline long keep(u64 id, const struct oc_last* now, bool idle, u64 flags) {
+  if (idle) return bpf_map_update_elem(&last_idle, &id, now, flags);
+  bpf_map_delete_elem(&last_idle, &id);
+  return bpf_map_update_elem(&last_cgroup, &id, now, flags);
+}
+
 /* A global function, verified once and by itself: inlined into the walk up the tree it takes the verifier 160
  * ms. Such functions take no kernel pointers, so these come as numbers; they are only read with probe reads.
  */
@@ -20,7 +33,9 @@ __noinline int sample_cgroup(u64 css_address, u64 parent_address, u64 step_pages
   struct mem_cgroup* memcg = (struct mem_cgroup*)css;
   u64 usage = BPF_CORE_READ(memcg, memory.usage.counter);
   enum oc_send send = OC_SEND_MOVED;
+  bool idle = is_idle(usage, BPF_CORE_READ(memcg, memory.max));
   struct oc_last* last = bpf_map_lookup_elem(&last_cgroup, &id);
+  if (!last && idle) last = bpf_map_lookup_elem(&last_idle, &id);
   if (last) {
     send = oc_worth_sending(last->pages, last->time_ns, usage, now, step_pages, oc_interval_ns);
     if (send == OC_SEND_NOTHING) return 0;
@@ -28,7 +43,7 @@ __noinline int sample_cgroup(u64 css_address, u64 parent_address, u64 step_pages
     last->time_ns = now;
   } else {
     struct oc_last first = {.pages = usage, .time_ns = now};
-    if (bpf_map_update_elem(&last_cgroup, &id, &first, BPF_ANY)) {
+    if (keep(id, &first, idle, BPF_ANY)) {
       oc_count_lost(OC_LOST_CGROUP_TABLE_FULL);
       return 0;
     }
@@ -158,11 +173,19 @@ int walk_cgroups(struct bpf_iter__cgroup* ctx) {
                         .time_ns = bpf_ktime_get_ns(),
                         .limit_pages = BPF_CORE_READ(memcg, memory.max)};
   struct oc_last untold = {.limit_pages = ~0ULL}; /* no limit is that */
+  bool idle = is_idle(now.pages, now.limit_pages);
   struct oc_last* last = bpf_map_lookup_elem(&last_cgroup, &id);
+  if (last && idle) { /* it was not when it was told */
+    struct oc_last told = *last;
+    keep(id, &told, true, BPF_ANY);
+    bpf_map_delete_elem(&last_cgroup, &id);
+    last = NULL;
+  }
+  if (!last && idle) last = bpf_map_lookup_elem(&last_idle, &id);
   if (last && last->pages == now.pages && last->limit_pages == now.limit_pages) return 0;
-  /* Of cgroups for which last_cgroup has no room it is not known what was told: each is told in one of so
+  /* Of cgroups for which there is no room it is not known what was told: each is told in one of so
    * many walks, or thousands of idle ones would be told in all, and fill the ring in front of the others. */
-  bool no_room = !last && bpf_map_update_elem(&last_cgroup, &id, &untold, BPF_NOEXIST);
+  bool no_room = !last && keep(id, &untold, idle, BPF_NOEXIST);
   if (no_room && (id + oc_walks) % WALKS_A_ROUND) return 0;
   struct oc_cgroup_sample* r = bpf_ringbuf_reserve(&samples, sizeof(*r), 0);
   if (!r) return 0;
@@ -172,7 +195,7 @@ int walk_cgroups(struct bpf_iter__cgroup* ctx) {
   r->moved = 0;
   r->_pad = 0;
   bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP); /* who asked reads it */
-  bpf_map_update_elem(&last_cgroup, &id, &now, BPF_ANY);
+  keep(id, &now, idle, BPF_ANY);
   return 0;
 }
 

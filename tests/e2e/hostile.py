@@ -1,7 +1,9 @@
 """A tenant without any privilege, who wants to blind, bloat or stop whoever watches: every OOM kill meanwhile is told and
 stays in the store, and oomcast's memory stays below 64 MiB."""
 
+import collections
 import contextlib
+import itertools
 import os
 import pathlib
 import re
@@ -147,6 +149,58 @@ def cgroups_nested_with_long_names_are_not_followed_for_ever(t):
         os.close(before)
     lost = watched.end()
     t.check(lost.get("model_full", 0) > 0, f"what is not followed is not counted: {lost}")
+
+
+@case(vm="never", limit_s=120)
+def twenty_thousand_cgroups_that_come_and_go_are_no_memory_of_ours(t):
+    watched = Watched(t)
+    top = t.cgroup()
+    top.child("first")  # what is below is counted from now on
+    paths = (top.dir / f"tenant-pod-{i:05d}-with-some-longer-name" for i in itertools.count())
+    there = collections.deque()
+
+    def make(count):
+        for path in itertools.islice(paths, count):
+            path.mkdir()
+            there.append(path)
+
+    def come_and_go():
+        for _ in range(20):
+            there.popleft().rmdir()
+        make(20)
+
+    try:
+        make(20_000)
+        watched.until(come_and_go, 20)
+    finally:
+        for path in there:
+            path.rmdir()
+    lost = watched.end()
+    t.check(lost.get("model_full", 0) > 0, f"what is not followed is not counted: {lost}")
+
+
+@case(vm="never", limit_s=120)
+def forty_thousand_idle_cgroups_keep_no_other_from_being_followed(t):
+    tenant = t.cgroup()
+    for i in range(40_000):
+        (tenant.dir / f"pod-{i:05d}").mkdir()
+    t.later(lambda: [path.rmdir() for path in tenant.dir.glob("pod-*")])
+    store = t.folder()
+    tracer = t.trace("--store", store)
+    group = t.cgroup().limit(64 * MiB)
+    child = t.start(group, "grow", "--go", "--rate", "16M", "--anon", "96M")
+    child.wait_for("ready")
+    child.go()
+    t.killed(child)
+    told = tracer.wait_for_line("oom", lambda line: (line["limit_cgroup"] or {}).get("id") == group.id)
+    t.equal("who was killed", [victim["pid"] for victim in told["victims"]], [child.pid])
+    usage = [line["usage_bytes"] for line in tracer.all("sample") if line["cgroup"]["id"] == group.id]
+    t.check(len([bytes for bytes in usage if bytes and bytes > 8 * MiB]) >= 10, f"of its growth was seen: {usage}")
+    tracer.stop()
+    t.check_stream(tracer)
+    rows = ask(store, f"SELECT count(*), max(usage) FROM samples JOIN cgroups ON cgroups.id=cgroup WHERE path="
+                      f"'{group.path}' AND usage > {8 * MiB}")[0]
+    t.check(rows[0] >= 10 and rows[1] > 56 * MiB, f"in the store are (samples, highest usage) {rows}")
 
 
 def elf(size, *, entsize=24, symbols=1):

@@ -253,8 +253,19 @@ def base():
         version, mount = memory_mount()
         if version == 2 and "memory" not in (mount / "cgroup.subtree_control").read_text().split():
             (mount / "cgroup.subtree_control").write_text("+memory")
+        remove_left_behind(mount)
         _base = Cgroup(f"/oomcast-e2e-{os.getpid()}", version, mount)
     return _base
+
+
+def remove_left_behind(mount):
+    """What a run that was ended from outside left: thousands of cgroups are no premise of the cases here."""
+    for top in mount.glob("oomcast-e2e-*"):
+        if pathlib.Path("/proc", top.name.rpartition("-")[2]).exists():
+            continue
+        for folder, _, _ in os.walk(top, topdown=False):
+            with contextlib.suppress(OSError):
+                os.rmdir(folder)
 
 
 def remove_base():

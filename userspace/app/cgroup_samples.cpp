@@ -61,7 +61,7 @@ void CgroupSamples::read_limits_above(const CgroupState& cgroup) {
   }
 }
 
-void CgroupSamples::look_at_all(MonoTime now, bool told) {
+void CgroupSamples::look_at_all(MonoTime now, bool told, const std::function<void()>& after_each) {
   ++rounds_;
   std::vector<std::uint64_t> changed;
   world_.cgroups().for_each([&](CgroupState& state) {
@@ -86,7 +86,10 @@ void CgroupSamples::look_at_all(MonoTime now, bool told) {
     bool limit_moved = world_.cgroups().tightest_limit(inode, host_total(world_)).limit != state.shown_limit;
     if (moved || limit_moved || !state.shown_at || !state.limit_known) changed.push_back(inode);
   });
-  for (std::uint64_t inode : changed) look_at(inode, std::nullopt, now);
+  for (std::uint64_t inode : changed) {
+    look_at(inode, std::nullopt, now);
+    if (after_each) after_each();
+  }
   // Of a thousand idle cgroups the kernel tells us all there is: no need to keep their files.
   if (rounds_ % kLimitEvery == 0) reader_.close_unread();
 }

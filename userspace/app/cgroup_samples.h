@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <unordered_map>
 
@@ -30,8 +31,9 @@ class CgroupSamples {
 
   /// Reads all of one cgroup; not its usage and limit where the kernel has just said them.
   void look_at(std::uint64_t inode, std::optional<Bytes> usage, MonoTime when);
-  /// At each interval. `told`: the kernel programs have just told of the cgroups they know.
-  void look_at_all(MonoTime now, bool told);
+  /// At each interval. `told`: the kernel programs have just told of the cgroups they know. `after_each`: may
+  /// take the world's facts, which are many where the cgroups are.
+  void look_at_all(MonoTime now, bool told, const std::function<void()>& after_each = nullptr);
 
   /// As far as a tick tells of it at once.
   bool moved_far(const CgroupState& state, Bytes usage) const;

@@ -32,10 +32,11 @@ constexpr Nanos kExactFor = 5s;       // of what is nearly full
 constexpr Nanos kFirstAnswers = 300ms;
 constexpr Nanos kPaceWindow = 500ms, kLeastPace = 50ms, kSlowestPace = 60s;
 constexpr double kMostAwake = 0.5;
-constexpr Nanos kClockSet = 20ms;      // more than a reading of it can be off
-constexpr Nanos kEndWait = 700ms;      // for what is still open of a kill
-constexpr Nanos kReaderRests = 200ms;  // after a sign of an OOM
-constexpr double kShort = 0.03;        // of a host's memory, available
+constexpr Nanos kClockSet = 20ms;         // more than a reading of it can be off
+constexpr Nanos kEndWait = 700ms;         // for what is still open of a kill
+constexpr std::size_t kMostUntold = 512;  // facts
+constexpr Nanos kReaderRests = 200ms;     // after a sign of an OOM
+constexpr double kShort = 0.03;           // of a host's memory, available
 constexpr std::size_t kMaxEvents = 100;
 
 std::optional<std::string> first_line_of(const Roots& roots, const char* sysctl) {
@@ -369,6 +370,7 @@ bool Session::drain() {
         cgroups_->look_at(sample->memcg.inode, sample->memcg.usage, sample->time);
         if (state) state->told_by_kernel = true;
         if (moved) follow(sample->memcg.inode, sample->time);
+        tell_if_many();
       }
     });
   take_reports();
@@ -475,7 +477,7 @@ void Session::poll_all() {
 
   bool walked = bpf_ && bpf_->walk_cgroups();
   if (walked) drain();
-  cgroups_->look_at_all(when, walked);
+  cgroups_->look_at_all(when, walked, [this] { tell_if_many(); });
   for (std::uint64_t inode : world_->take_forgotten()) {
     CgroupId id{cgroupfs_->mount().hierarchy, inode};
     cgroups_->forget(id);
@@ -628,6 +630,12 @@ void Session::tell_all(bool last) {
   world_->advance(heard_, last);
   for (CgroupPtr& cgroup : world_->take_killed()) emit(TickFact{when, std::move(cgroup)});
   store_completed(last);
+  for (ModelFact& fact : world_->take_facts()) tell(std::move(fact));
+}
+
+// Ten thousand cgroups that are seen at once were 21 MiB of samples.
+void Session::tell_if_many() {
+  if (world_->untaken() < kMostUntold) return;
   for (ModelFact& fact : world_->take_facts()) tell(std::move(fact));
 }
 

@@ -116,6 +116,7 @@ class Session {
   bool is_short_of_memory() const;
   void tell_process(ProcessSampleFact sample);
   void tell_all(bool last = false);
+  void tell_if_many();
   void emit(Fact fact);
   void store(const Fact& fact);
   void store_begun();

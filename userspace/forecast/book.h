@@ -46,7 +46,7 @@ class Book {
     /// Of all series together. What is new is not followed from 7/8 on; beyond, those go that do nothing of
     /// note, the smallest first, and if need be the smallest of the others. Counted, and the same in a
     /// replay.
-    std::size_t most_bytes = 20 << 20;
+    std::size_t most_bytes = 16 << 20;
   };
   explicit Book(Config config) : config_(config) {}
 

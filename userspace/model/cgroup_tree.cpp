@@ -1,6 +1,7 @@
 #include "model/cgroup_tree.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace oomcast {
 namespace {
@@ -45,14 +46,14 @@ bool CgroupTree::make_room() {
   std::unordered_set<std::uint64_t> parents;
   for (const auto& [inode, state] : cgroups_)
     if (state.parent) parents.insert(*state.parent);
-  std::vector<std::pair<std::int64_t, std::uint64_t>> idle;
+  std::vector<std::tuple<bool, std::int64_t, std::uint64_t>> idle;  // those without a limit go first
   for (const auto& [inode, state] : cgroups_) {
-    std::int64_t usage = state.usage ? state.usage->count : 0;
-    if (state.parent && !parents.contains(inode) && !state.removed && !state.limit && usage < kIdle.count)
-      idle.emplace_back(usage, inode);
+    Bytes usage = state.usage ? *state.usage : Bytes{};
+    if (state.parent && !parents.contains(inode) && !state.removed && is_idle(usage, state.limit))
+      idle.emplace_back(state.limit.has_value(), usage.count, inode);
   }
   std::ranges::sort(idle);
-  for (const auto& [usage, inode] : idle) {
+  for (const auto& [limited, usage, inode] : idle) {
     if (bytes_ <= most_bytes_ / 8 * 7) break;
     bytes_ -= bytes_of(cgroups_.at(inode));
     cgroups_.erase(inode);

@@ -30,14 +30,17 @@ struct CgroupState {
   std::optional<MonoTime> shown_at;
 };
 
-/// Bounded: paths of 4 KiB at most, as the kernel's own, and 10 MiB in all, some 11,000 cgroups. Who makes
+/// Bounded: paths of 4 KiB at most, as the kernel's own, and 8 MiB in all, some 9,000 cgroups. Who makes
 /// many, or nests them with long names, shall not keep others from being followed: a new one takes the place
-/// of those that hold next to nothing, have no limit of their own and nothing below them. Those are not
-/// followed, and counted, until they are said to hold more.
+/// of those that hold next to nothing, of a limit of their own as well, and have nothing below them. Those
+/// are not followed, and counted, until they are said to hold more.
 class CgroupTree {
  public:
-  static constexpr std::size_t kMostPath = 4096, kMostBytes = 10 << 20;
-  static constexpr Bytes kIdle = MiB(1);
+  static constexpr std::size_t kMostPath = 4096, kMostBytes = 8 << 20;
+  /// As the kernel programs have it.
+  static bool is_idle(Bytes usage, std::optional<Bytes> limit) {
+    return usage < MiB(1) && (!limit || usage.count < limit->count / 2);
+  }
 
   explicit CgroupTree(Hierarchy hierarchy, std::size_t most_bytes = kMostBytes)
       : hierarchy_(hierarchy), most_bytes_(most_bytes) {}

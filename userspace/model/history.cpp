@@ -43,7 +43,6 @@ void History::add(Level& level, double time, float value) const {
 void History::add_level() {
   Level next;
   next.width = levels_.back().width * kFactor;
-  next.buckets.reserve(kMost);
   for (const Bucket& b : levels_.back().buckets) {
     auto slot = static_cast<std::int64_t>(std::floor(b.time / next.width));
     if (next.buckets.empty() || slot != next.slot) next.buckets.emplace_back();

@@ -89,8 +89,7 @@ void World::on_arguments(const TaskId& id, wire::Args args, MonoTime when) {
 void World::apply(const wire::CgroupSample& r) {
   CgroupState* state = cgroups_.find(r.memcg.inode);
   if (!state) {
-    // One that holds something or has a limit is worth a place.
-    bool idle = r.memcg.usage < CgroupTree::kIdle && !r.memcg.limit;
+    bool idle = CgroupTree::is_idle(r.memcg.usage, r.memcg.limit);
     if (!cgroups_.is_refused(r.memcg.inode) || (!idle && cgroups_.reconsider(r.memcg.inode)))
       unknown_cgroups_ = true;
     return;

@@ -96,6 +96,7 @@ class World {
 
   /// Hands over what happened since the last call, in order.
   std::vector<ModelFact> take_facts();
+  std::size_t untaken() const { return facts_.size(); }
 
   bool cgroup_in_scope(std::uint64_t inode) const;
   bool task_in_scope(TaskId id) const;

@@ -53,6 +53,13 @@ std::size_t bytes_of(const StoreItem& item) {
   return out;
 }
 
+// What any user can make without end: a cgroup that holds next to nothing, a SIGKILL.
+bool is_cheap(const StoreItem& item) {
+  if (std::holds_alternative<UserKillFact>(item)) return true;
+  auto* s = std::get_if<Sample>(&item);
+  return s && s->usage && *s->usage < MiB(1) && (!s->limit || s->usage->count < s->limit->count / 2);
+}
+
 bool has_episode(const std::vector<StoreItem>& items) {
   return std::any_of(items.begin(), items.end(), is_episode);
 }
@@ -232,7 +239,8 @@ void StoreWriter::add(StoreItem item) {
   if (!thread_.joinable() && !failure_) start();
   {
     std::lock_guard lock(mutex_);
-    bool full = urgent ? bytes_of_episodes_ + bytes > kMostOfEpisodes : waiting_.size() >= most_waiting_;
+    std::size_t room = target_->limits && is_cheap(item) ? most_waiting_ / 2 : most_waiting_;
+    bool full = urgent ? bytes_of_episodes_ + bytes > kMostOfEpisodes : waiting_.size() >= room;
     if (failure_ || full) {
       ++lost_;
       return;

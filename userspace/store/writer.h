@@ -30,7 +30,8 @@ struct StoreLimits {
 /// episode at once, also if the machine stops.
 class StoreWriter {
  public:
-  // Items of < 400 bytes that wait; beyond, they are lost and counted. A recording is to have everything.
+  // Items of < 400 bytes that wait; beyond, they are lost and counted. A recording is to have everything; in
+  // a store's queue what any user can make without end takes half.
   static constexpr std::size_t kMostWaiting = 12'000, kMostWaitingRecorded = 20'000;
   // Bytes, about, of the episodes that wait, which no number bounds: they are lost last, and counted.
   static constexpr std::size_t kMostOfEpisodes = 8 << 20;

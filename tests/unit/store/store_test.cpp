@@ -369,6 +369,24 @@ TEST_F(StoreTest, waits_for_another_that_has_it_locked_and_loses_nothing) {
   EXPECT_EQ(last().samples.size(), 2u);
 }
 
+TEST_F(StoreTest, keeps_half_of_the_room_for_what_not_any_user_can_make_without_end) {
+  auto writer = keep();
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open((dir_ + "/oomcast.db").c_str(), &db), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(db, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  for (std::uint64_t i = 0; i < 2 * StoreWriter::kMostWaiting; ++i) {
+    Sample idle = sample(group("/idle-" + std::to_string(i), 1000 + i), 999, {});
+    idle.usage = KiB(4);
+    writer->add(std::move(idle));
+  }
+  EXPECT_GT(writer->lost(), 0u);
+  for (int i = 0; i < 1000; ++i) writer->add(sample(job_, 1000 + i, MiB(100 + i)));
+  ASSERT_EQ(sqlite3_exec(db, "COMMIT", nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3_close(db);
+  ASSERT_TRUE(writer->finish());
+  EXPECT_EQ(ask("SELECT count(*) FROM samples JOIN cgroups ON cgroups.id=cgroup WHERE path='/job'"), 1000);
+}
+
 TEST_F(StoreTest, lets_kills_wait_up_to_a_bound_in_bytes_and_counts_the_rest) {
   auto writer = keep();
   sqlite3* db = nullptr;
