@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
@@ -193,7 +194,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     _exit(0);
   }
   int status = 0;
-  if (waitpid(child, &status, 0) != child) std::abort();
+  while (waitpid(child, &status, 0) != child)
+    if (errno != EINTR) std::abort();  // libFuzzer has a timer
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
     ++late;
   else if (WIFSIGNALED(status) && WTERMSIG(status) != SIGABRT)

@@ -178,8 +178,20 @@ bool LogLineReader::take_syslog(std::string_view& text, LogPrefix& out) {
   // syslog's stamp is the reader's; the kernel's own, where it is printed, only tells the boot's clock.
   out.wall->error += seconds(1);
   out.any = true;
-  take_tag(rest, out);
   text = rest;
+  take_spaces(rest);
+  std::string_view sender = rest.substr(0, rest.find(' '));
+  bool netconsole = sender.find(':') != npos && sender.find('.') != npos &&
+                    sender.find_first_not_of("0123456789.:") == npos &&
+                    rest.substr(sender.size()).starts_with(" [");
+  if (netconsole) {  // "192.0.2.17:6665 [ 123.456789] text"
+    out.host = std::string(sender.substr(0, sender.find(':')));
+    text = rest.substr(sender.size() + 1);
+  } else if (begins_sentence(rest)) {  // a paste without host and tag
+    text = rest;
+  } else {
+    take_tag(text, out);
+  }
   return true;
 }
 
@@ -387,6 +399,13 @@ LogPrefix LogLineReader::read_wrapped(std::string_view raw, bool cut, LogLine& l
   if (auto behind = behind_kernel_tag(text)) {
     out = read_form(*behind, cut, line);
     out.any = true;
+  } else if (auto prompt = behind_prompt(text)) {
+    out = read_form(*prompt, cut, line);
+    out.any = true;
+  } else if (auto event = from_kubelet(text)) {
+    message_ = *std::move(event);
+    line.text = message_;
+    out.inside = true;
   } else if (auto inside = sentence_inside(raw)) {
     line.text = *inside;
     out.inside = true;

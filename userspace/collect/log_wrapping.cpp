@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "collect/text.h"
@@ -107,11 +108,34 @@ std::string without_colours(std::string_view line) {
 }
 
 std::string_view without_quotation(std::string_view line) {
-  line.remove_prefix(std::min(line.find_first_not_of(" \t>|"), line.size()));
-  for (std::string_view mark : {"- ", "* ", "+ ", "` "})
-    if (take(line, mark)) break;
-  line.remove_prefix(std::min(line.find_first_not_of(" \t`"), line.size()));
+  line.remove_prefix(std::min(line.find_first_not_of(" \t>|#`:+*-"), line.size()));
   return line;
+}
+
+std::optional<QuotedPrintable> from_quoted_printable(std::string_view line) {
+  QuotedPrintable out;
+  if (line.ends_with('=')) {
+    out.goes_on = true;
+    line.remove_suffix(1);
+  }
+  constexpr std::size_t kEncoded = 3;  // "=3D"
+  while (!line.empty()) {
+    std::size_t at = std::min(line.find('='), line.size());
+    out.text += line.substr(0, at);
+    line.remove_prefix(at);
+    if (line.empty()) break;
+    unsigned char byte = 0;
+    std::string_view digits = line.substr(1, kEncoded - 1);
+    auto read = std::from_chars(digits.data(), digits.data() + digits.size(), byte, 16);
+    if (digits.size() < kEncoded - 1 || read.ptr != digits.data() + digits.size()) return std::nullopt;
+    out.text += static_cast<char>(byte);
+    line.remove_prefix(kEncoded);
+  }
+  return out;
+}
+
+bool is_quoted_printable(std::string_view line) {
+  return line.find("=3D0x") != npos || line.find("=3DCONSTRAINT_") != npos;
 }
 
 std::optional<Collected> from_collector(std::string_view line) {
@@ -126,6 +150,31 @@ std::optional<std::string_view> behind_kernel_tag(std::string_view line) {
   std::size_t at = line.substr(0, kFarthest).find(kTag);
   if (at == npos || (at > 0 && std::string_view(" |]\t,;").find(line[at - 1]) == npos)) return std::nullopt;
   return line.substr(at + kTag.size());
+}
+
+std::optional<std::string_view> behind_prompt(std::string_view line) {
+  constexpr std::string_view kPrompt = " login: ";
+  std::size_t at = line.substr(0, 80).find(kPrompt);
+  std::string_view rest = at == npos ? std::string_view() : line.substr(at + kPrompt.size());
+  return rest.starts_with('[') ? std::optional(rest) : std::nullopt;
+}
+
+bool begins_sentence(std::string_view text) {
+  return std::ranges::any_of(kSentences, [&](std::string_view one) { return text.starts_with(one); });
+}
+
+// "System OOM encountered, victim process: python3, pid: 4515"
+std::optional<std::string> from_kubelet(std::string_view line) {
+  constexpr std::string_view kWords = "System OOM encountered, victim process: ", kPid = ", pid: ";
+  std::size_t at = line.find(kWords);
+  if (at == npos) return std::nullopt;
+  line.remove_prefix(at + kWords.size());
+  std::size_t end = line.rfind(kPid);
+  if (end == npos) return std::nullopt;
+  std::string_view digits = line.substr(end + kPid.size());
+  digits = digits.substr(0, digits.find_first_not_of("0123456789"));
+  if (digits.empty()) return std::nullopt;
+  return "Killed process " + std::string(digits) + " (" + std::string(line.substr(0, end)) + ")";
 }
 
 std::optional<std::string_view> sentence_inside(std::string_view line) {

@@ -11,8 +11,18 @@ namespace oomcast {
 /// Without the terminal's colours and other control sequences (ECMA-48).
 std::string without_colours(std::string_view line);
 
-/// Without spaces, tabs, "> ", "| ", and the mark of a list in front.
+/// Without spaces, quotation, comment and list marks in front.
 std::string_view without_quotation(std::string_view line);
+
+/// A line of a mail in quoted-printable (RFC 2045 section 6.7).
+struct QuotedPrintable {
+  std::string text;
+  bool goes_on = false;  // with the next line
+};
+/// nullopt: it is none, a "=" of it stands for itself.
+std::optional<QuotedPrintable> from_quoted_printable(std::string_view line);
+/// Whether a report's line can only come from such a mail.
+bool is_quoted_printable(std::string_view line);
 
 /// A line in a record of a collector.
 struct Collected {
@@ -27,6 +37,15 @@ std::optional<Collected> from_collector(std::string_view line);
 
 /// What follows "kernel: " somewhere in the line. nullopt: nothing.
 std::optional<std::string_view> behind_kernel_tag(std::string_view line);
+
+/// A line behind the prompt of a console: "host login: [ 123.456789] …". nullopt: it is none.
+std::optional<std::string_view> behind_prompt(std::string_view line);
+
+/// Whether a sentence of the kernel's OOM killer begins here.
+bool begins_sentence(std::string_view text);
+
+/// What the kubelet's event of an OOM of its node tells, as a sentence of the kernel's. nullopt: it is none.
+std::optional<std::string> from_kubelet(std::string_view line);
 
 /// A sentence of the kernel's OOM killer that stands in a cell of a table, in quotation marks, or behind a
 /// tab. nullopt: there is none, or it is part of a person's sentence.

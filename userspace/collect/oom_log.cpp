@@ -187,11 +187,29 @@ OomLogParser::Open& OomLogParser::begin(const When& when, std::string_view calle
 
 void OomLogParser::close(std::list<Open>::iterator open) {
   refine_pgtables(open->dump);
+  constexpr std::size_t kMostNamed = 64;
+  for (const OomVictimLine& victim : open->dump.victims) {
+    named_.emplace_back(victim.tid, victim.comm);
+    if (named_.size() > kMostNamed) named_.pop_front();
+  }
   if (has_facts(open->dump)) finished_.push_back(std::move(open->dump));
   open_.erase(open);
   if (finished_.size() <= limits_.finished_dumps) return;
   finished_.erase(finished_.begin());
   ++lost_dumps_;
+}
+
+// A reaper that took seconds, or who cites the line of a kill below the log: no kill of its own.
+bool OomLogParser::names_again(const OomFact& fact, const When& when) const {
+  auto is_named = [&](std::uint32_t tid, const std::optional<std::string>& comm) {
+    auto is_it = [&](const OomVictimLine& victim) { return victim.tid == tid && victim.comm == comm; };
+    return std::ranges::find(named_, std::pair(tid, comm)) != named_.end() ||
+           std::ranges::any_of(
+               open_, [&](const Open& open) { return std::ranges::any_of(open.dump.victims, is_it); });
+  };
+  if (const auto* reaped = std::get_if<OomReaped>(&fact)) return is_named(reaped->tid, reaped->comm);
+  const auto* victim = std::get_if<OomVictimLine>(&fact);
+  return victim && limits_.lone_lines && !when.time && !when.wall && is_named(victim->tid, victim->comm);
 }
 
 void OomLogParser::settle(Nanos now, std::vector<OomFact>& out) {
@@ -266,6 +284,7 @@ void OomLogParser::accept(const When& when, std::string_view caller, OomFact fac
                           std::vector<OomFact>& out) {
   Open* open = owner_of(fact, caller);
   bool is_stray = !open && needs_dump(fact) && !(limits_.lone_lines && is<OomReaped>(fact));
+  is_stray = is_stray || (!open && names_again(fact, when));
   bool is_other_task = is<OomTriggerTask>(fact) && (!open || !open->dump.invoked || open->dump.trigger_tid);
   if (is_other_task) return;
   if (!is_stray) {
@@ -374,6 +393,7 @@ std::vector<OomDump> OomLogParser::finish() {
   std::vector<OomFact> late;
   while (!begun_.empty()) give_up(0, late);
   while (!open_.empty()) close(open_.begin());
+  named_.clear();
   return std::exchange(finished_, {});
 }
 

@@ -3,10 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <list>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/units.h"
@@ -149,6 +151,7 @@ class OomLogParser {
     std::string text;
   };
 
+  bool names_again(const OomFact& fact, const When& when) const;
   Open* newest_of(std::string_view caller);
   Open* owner_of_task(std::string_view caller, std::uint32_t tid);
   Open* owner_of(const OomFact& fact, std::string_view caller);
@@ -170,7 +173,8 @@ class OomLogParser {
   void append(Open& open, std::vector<T>& list, std::size_t limit, const T& item);
 
   OomLogLimits limits_;
-  std::list<Open> open_;      // oldest first
+  std::deque<std::pair<std::uint32_t, std::optional<std::string>>> named_;  // newest victims of closed dumps
+  std::list<Open> open_;                                                    // oldest first
   std::vector<Begun> begun_;  // oldest first, at most one of a caller
   std::vector<OomDump> finished_;
   std::size_t lost_dumps_ = 0;

@@ -122,11 +122,36 @@ void OomReports::note_unread(std::string_view raw, const LogPrefix& prefix) {
   counts_.first_unread = raw.substr(0, kShown);
 }
 
+// A mail: its lines are broken and each "=" is "=3D", until one is not.
+bool OomReports::take_quoted_printable(std::string_view raw, bool cut) {
+  if (raw.ends_with('\r')) raw.remove_suffix(1);
+  auto decoded = from_quoted_printable(raw);
+  if (!decoded || begun_.size() + decoded->text.size() > kLongestLine) {
+    quoted_printable_ = false;
+    end_begun(true);
+    return false;
+  }
+  begun_ += decoded->text;
+  if (!decoded->goes_on || cut) end_begun(cut);
+  return true;
+}
+
+void OomReports::end_begun(bool cut) {
+  std::string whole = std::exchange(begun_, {});
+  if (!whole.empty()) plain_line(whole, cut, could_begin(whole));
+}
+
 void OomReports::line(std::string_view raw, bool cut) {
+  bool could = could_begin(raw);
+  quoted_printable_ = quoted_printable_ || (could && is_quoted_printable(raw));
+  if (!quoted_printable_ || !take_quoted_printable(raw, cut)) plain_line(raw, cut, could);
+}
+
+void OomReports::plain_line(std::string_view raw, bool cut, bool could) {
   ++counts_.lines;
   constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
   if (counts_.lines == 1 && raw.starts_with(byte_order_mark)) raw.remove_prefix(byte_order_mark.size());
-  bool matters = counts_.lines <= kFirstLines || !idle() || could_begin(raw) || reader_.collects() ||
+  bool matters = counts_.lines <= kFirstLines || !idle() || could || reader_.collects() ||
                  LogLineReader::begins_record(raw);
   if (!matters) return reader_.skip(raw);
   LogLine line;
@@ -180,6 +205,7 @@ std::vector<LoggedOom> OomReports::take() {
 }
 
 std::vector<LoggedOom> OomReports::finish() {
+  end_begun(true);
   if (first_) feed_first();
   counts_.lost_dumps = 0;
   for (Kernel& kernel : kernels_) {

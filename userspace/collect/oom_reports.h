@@ -69,6 +69,9 @@ class OomReports {
   /// Whether it told something, or has begun to.
   bool feed(const LogPrefix& prefix, const LogLine& line);
   bool feed_lines(const LogPrefix& prefix, LogLine line);
+  void plain_line(std::string_view raw, bool cut, bool could_begin);
+  bool take_quoted_printable(std::string_view raw, bool cut);
+  void end_begun(bool cut);
   void end_boot(Kernel& kernel);
   void collect(Kernel& kernel, std::vector<OomDump> dumps);
   void feed_first();
@@ -81,6 +84,8 @@ class OomReports {
   std::optional<std::string> first_;  // a first line without a prefix: believed if the second has none either
   bool first_cut_ = false;
   bool has_prefixes_ = false;
+  bool quoted_printable_ = false;
+  std::string begun_;  // a line of it that goes on
   LogPrefix last_prefix_;
 };
 

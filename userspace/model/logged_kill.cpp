@@ -116,9 +116,12 @@ void take_named(const OomDump& dump, std::vector<Victim>& victims, std::optional
 
 // "Out of memory" is said of all that no memory cgroup's limit brought about: mostly the machine's.
 std::optional<OomScope> scope_by_words(const OomDump& dump) {
-  bool machine = (dump.chosen && dump.chosen->scope == OomScopeWord::machine) ||
-                 (dump.constraint && dump.constraint->global_oom);
-  for (const OomVictimLine& victim : dump.victims) machine = machine || victim.scope == OomScopeWord::machine;
+  auto says_so = [](std::optional<OomScopeWord> word) {
+    return word == OomScopeWord::machine || word == OomScopeWord::allocating_task;
+  };
+  bool machine =
+      (dump.chosen && says_so(dump.chosen->scope)) || (dump.constraint && dump.constraint->global_oom);
+  for (const OomVictimLine& victim : dump.victims) machine = machine || says_so(victim.scope);
   return machine ? std::optional(OomScope::global) : std::nullopt;
 }
 

@@ -206,6 +206,76 @@ TEST(Wrapping, by_a_mail_program_costs_no_line) {
   EXPECT_EQ(found[0].dump.invoked->order, 0);
 }
 
+TEST(Wrapping, by_comments_prompts_and_netconsole_leaves_the_report_whole) {
+  auto behind = [](const std::string& front) {
+    return [front](std::size_t, const std::string& text) { return front + "[ 3007.160123] " + text; };
+  };
+  for (const char* front : {"# ", "#", "> +", "> : ", "--> ", "-> # ", "`", "node1 login: "})
+    expect_whole(front, behind(front));
+  expect_whole("netconsole", behind("2016-12-17 21:37:16 192.0.2.17:6665 "), std::nullopt, "192.0.2.17");
+}
+
+TEST(Wrapping, without_host_and_tag_leaves_the_sentence) {
+  auto found =
+      read_all({"Jul 27 10:34:28  Out of memory: Killed process 6515 (kvrocks) total-vm:8608372kB, "
+                "anon-rss:1435792kB"});
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].dump.victims[0].tid, 6515u);
+}
+
+TEST(Wrapping, the_kubelets_event_of_an_oom_of_its_node_is_a_kill) {
+  auto found = read_all(
+      {"  Warning  SystemOOM  5m24s  kubelet  System OOM encountered, victim process: ld-musl, pid: 11415",
+       "  Warning  SystemOOM  5m12s  kubelet  System OOM encountered, victim process: x"});
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].dump.victims[0].tid, 11415u);
+  EXPECT_EQ(found[0].dump.victims[0].comm, "ld-musl");
+}
+
+TEST(Wrapping, a_reaper_that_took_seconds_and_who_cites_the_line_tell_of_no_other_kill) {
+  auto found = read_all(
+      {"[  961.097301] Out of memory: Kill process 7485 (Web Content) score 887 or sacrifice child",
+       "[  961.097433] Killed process 7485 (Web Content) total-vm:86003536kB, anon-rss:29704708kB, "
+       "file-rss:0kB, shmem-rss:0kB",
+       "[  968.779412] oom_reaper: reaped process 7485 (Web Content), now anon-rss:0kB, file-rss:0kB, "
+       "shmem-rss:0kB",
+       "What it says is `Memory cgroup out of memory: Killed process 7485 (Web Content)`, at once."});
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].dump.victims[0].anon_rss, KiB(29704708));
+}
+
+// What a mail program makes of a line: "=" as "=3D", broken before the 76th column.
+std::string quoted_printable(const std::string& line) {
+  constexpr std::size_t kWidth = 75;
+  std::string out;
+  std::size_t column = 0;
+  for (char c : line) {
+    std::string piece = c == '=' ? "=3D" : std::string(1, c);
+    if (column + piece.size() > kWidth) {
+      out += "=\n";
+      column = 0;
+    }
+    out += piece;
+    column += piece.size();
+  }
+  return out;
+}
+
+TEST(Wrapping, in_quoted_printable_costs_no_line) {
+  expect_whole("a mail", [](std::size_t, const std::string& text) {
+    return quoted_printable("[ 3007.160123] " + text);
+  });
+}
+
+TEST(Wrapping, that_looks_like_quoted_printable_but_is_none_is_left_as_it_is) {
+  auto lines = report();
+  for (std::string& line : lines) line = "[ 3007.160123] " + line;
+  lines.insert(lines.begin(), "[ 3007.160123] app-killer: mask=3D0x1 mode=hot=");
+  auto found = read_all(lines);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].dump.victims[0].anon_rss, KiB(50688));
+}
+
 TEST(Wrapping, of_an_event_of_kubernetes_leaves_the_sentence) {
   auto found =
       read_all({"LAST SEEN   TYPE      REASON       OBJECT        MESSAGE",
