@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "collect/text.h"
@@ -78,16 +78,35 @@ std::optional<Collected> from_cri(std::string_view line) {
   return Collected{std::string(rest.substr(1)), std::string(time), {}, true};
 }
 
-constexpr std::array<std::string_view, 6> kSentences = {"Memory cgroup out of memory: Kill",
+constexpr std::array<std::string_view, 7> kSentences = {"Memory cgroup out of memory: Kill",
                                                         "Out of memory: Kill",
+                                                        "Out of Memory: Kill",
                                                         "Out of memory (oom_kill_allocating_task): Kill",
                                                         "oom-kill:constraint=",
                                                         "Killed process ",
                                                         "oom_reaper: reaped process "};
 
-bool contains(std::string_view text, std::string_view lower_case) {
-  auto same = [](unsigned char a, unsigned char b) { return std::tolower(a) == b; };
-  return std::search(text.begin(), text.end(), lower_case.begin(), lower_case.end(), same) != text.end();
+bool contains(std::string_view text, std::string_view words) {
+  return memmem(text.data(), text.size(), words.data(), words.size()) != nullptr;
+}
+
+// A cgroup's path may hold whatever its owner likes, a sentence of the kernel's too.
+bool may_name_cgroup(std::string_view text) {
+  constexpr std::array<std::string_view, 6> kBefore = {"Task in /",   "Tasks in /", "stats for /",
+                                                       "of cgroup /", "cpuset=",    "oom-kill:constraint="};
+  return std::ranges::any_of(kBefore, [&](std::string_view words) { return contains(text, words); });
+}
+
+// Whether what follows `before` stands apart from a person's sentence: in a cell of a table, in quotation
+// marks, as code, behind a cut, a console's priority or an event's reason.
+bool stands_apart(std::string_view before) {
+  constexpr std::string_view kReason = "OOMKilling ";
+  if (before.ends_with("  ") || before.ends_with("... ") || before.ends_with(kReason)) return true;
+  if (std::string_view("\t|\"'`").find(before.back()) != npos) return true;
+  constexpr std::size_t kPriority = 3;  // "<3>"
+  std::string_view end = before.substr(before.size() - std::min(before.size(), kPriority));
+  if (end.size() == kPriority && end[0] == '<' && end[2] == '>') return true;
+  return std::ranges::count(before, '`') % 2 == 1;
 }
 
 }  // namespace
@@ -108,8 +127,17 @@ std::string without_colours(std::string_view line) {
 }
 
 std::string_view without_quotation(std::string_view line) {
-  line.remove_prefix(std::min(line.find_first_not_of(" \t>|#`:+*-"), line.size()));
-  return line;
+  // The second: where magazines break lines.
+  constexpr std::array<std::string_view, 5> kMarks = {"\u2022", "\u21aa", "\u2502", "\u2192", "\u00bb"};
+  bool code = false;
+  for (std::size_t size = 0; size != line.size();) {
+    size = line.size();
+    std::size_t end = std::min(line.find_first_not_of(" \t>|#`:+*-"), line.size());
+    code = end > 0 ? line[end - 1] == '`' : code;
+    line.remove_prefix(end);
+    for (std::string_view mark : kMarks) code = !take(line, mark) && code;
+  }
+  return code ? line.substr(0, line.find('`')) : line;
 }
 
 std::optional<QuotedPrintable> from_quoted_printable(std::string_view line) {
@@ -135,7 +163,11 @@ std::optional<QuotedPrintable> from_quoted_printable(std::string_view line) {
 }
 
 bool is_quoted_printable(std::string_view line) {
-  return line.find("=3D0x") != npos || line.find("=3DCONSTRAINT_") != npos;
+  if (!contains(line, "=3D")) return false;
+  // Longer than a comm, so that no name can bring it about.
+  for (std::string_view key : {" invoked oom-killer: gfp_mask=3D", "oom-kill:constraint=3D"})
+    if (std::size_t at = line.find(key); at != npos && !may_name_cgroup(line.substr(0, at))) return true;
+  return false;
 }
 
 std::optional<Collected> from_collector(std::string_view line) {
@@ -153,10 +185,13 @@ std::optional<std::string_view> behind_kernel_tag(std::string_view line) {
 }
 
 std::optional<std::string_view> behind_prompt(std::string_view line) {
-  constexpr std::string_view kPrompt = " login: ";
-  std::size_t at = line.substr(0, 80).find(kPrompt);
-  std::string_view rest = at == npos ? std::string_view() : line.substr(at + kPrompt.size());
-  return rest.starts_with('[') ? std::optional(rest) : std::nullopt;
+  constexpr std::size_t kFarthest = 80;
+  for (std::string_view prompt : {" login: ", " printk messages dropped ** ", "] "}) {
+    std::size_t at = line.substr(0, kFarthest).find(prompt);
+    std::string_view rest = at == npos ? std::string_view() : line.substr(at + prompt.size());
+    if (rest.starts_with('[')) return rest;
+  }
+  return std::nullopt;
 }
 
 bool begins_sentence(std::string_view text) {
@@ -181,11 +216,10 @@ std::optional<std::string_view> sentence_inside(std::string_view line) {
   for (std::string_view sentence : kSentences) {
     std::size_t at = line.find(sentence);
     if (at == npos || at == 0) continue;
-    std::string_view before = line.substr(0, at);
-    bool in_cell = before.ends_with("  ") || std::string_view("\t|\"'`").find(before.back()) != npos;
-    if (!in_cell) continue;
-    std::string_view inside = line.substr(at);
+    std::string_view before = line.substr(0, at), inside = line.substr(at);
+    if (!stands_apart(before) || may_name_cgroup(before)) continue;
     char quote = before.back();
+    if (std::ranges::count(before, '`') % 2 == 1) quote = '`';
     if (quote == '"' || quote == '\'' || quote == '`') inside = inside.substr(0, inside.find(quote));
     return inside;
   }
@@ -193,9 +227,11 @@ std::optional<std::string_view> sentence_inside(std::string_view line) {
 }
 
 bool speaks_of_kill(std::string_view line) {
+  std::string lower(line);
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
   // Not "OOM killer": the kernel says that it is disabled and enabled at each suspend.
   for (std::string_view words : {"out of memory", "oom-kill", "oomkill", "killed process", "oom killed"})
-    if (contains(line, words)) return true;
+    if (contains(lower, words)) return true;
   return false;
 }
 

@@ -11,7 +11,7 @@ namespace oomcast {
 /// Without the terminal's colours and other control sequences (ECMA-48).
 std::string without_colours(std::string_view line);
 
-/// Without spaces, quotation, comment and list marks in front.
+/// Without spaces, quotation, comment and list marks in front; of inline code only the code.
 std::string_view without_quotation(std::string_view line);
 
 /// A line of a mail in quoted-printable (RFC 2045 section 6.7).
@@ -38,7 +38,9 @@ std::optional<Collected> from_collector(std::string_view line);
 /// What follows "kernel: " somewhere in the line. nullopt: nothing.
 std::optional<std::string_view> behind_kernel_tag(std::string_view line);
 
-/// A line behind the prompt of a console: "host login: [ 123.456789] …". nullopt: it is none.
+/// A line behind a console's prompt or another's mark: "host login: [ 123.456789] …", "[dmesg] [ 123.456789]
+/// …",
+/// "** 3 printk messages dropped ** [ 123.456789] …". nullopt: it is none.
 std::optional<std::string_view> behind_prompt(std::string_view line);
 
 /// Whether a sentence of the kernel's OOM killer begins here.
@@ -47,8 +49,8 @@ bool begins_sentence(std::string_view text);
 /// What the kubelet's event of an OOM of its node tells, as a sentence of the kernel's. nullopt: it is none.
 std::optional<std::string> from_kubelet(std::string_view line);
 
-/// A sentence of the kernel's OOM killer that stands in a cell of a table, in quotation marks, or behind a
-/// tab. nullopt: there is none, or it is part of a person's sentence.
+/// A sentence of the kernel's OOM killer that stands in a cell of a table, in quotation marks, as code, or
+/// behind an event's reason. nullopt: there is none, or it is part of a person's sentence or of a path.
 std::optional<std::string_view> sentence_inside(std::string_view line);
 
 /// Whether the line speaks of an OOM kill, in whatever words.

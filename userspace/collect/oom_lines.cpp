@@ -6,73 +6,15 @@
 #include <type_traits>
 #include <utility>
 
+#include "collect/oom_kill_lines.h"
+#include "collect/oom_line_parts.h"
 #include "collect/text.h"
 
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kMaxComm = 15;  // TASK_COMM_LEN less its NUL
-constexpr std::string_view kDigits = "0123456789";
-
-bool take_end(std::string_view& text, std::string_view suffix) {
-  if (!text.ends_with(suffix)) return false;
-  text.remove_suffix(suffix.size());
-  return true;
-}
-
-template <typename T>
-std::optional<T> whole_number(std::string_view text) {
-  auto value = take_number<T>(text);
-  return text.empty() ? value : std::nullopt;
-}
-
-// A uid is printed with %d in one place and %u in the other.
-std::optional<std::uint32_t> whole_uid(std::string_view text) {
-  auto value = whole_number<std::int64_t>(text);
-  if (!value || *value < INT32_MIN || *value > UINT32_MAX) return std::nullopt;
-  return static_cast<std::uint32_t>(*value);
-}
-
-std::optional<Bytes> kilobytes(std::optional<std::uint64_t> number) {
-  if (!number || *number > static_cast<std::uint64_t>(INT64_MAX) / 1024) return std::nullopt;
-  return KiB(static_cast<std::int64_t>(*number));
-}
-
-// "12kB"; 4.6 prints "12lkB" in one place.
-std::optional<Bytes> whole_kb(std::string_view text) {
-  if (!take_end(text, "kB")) return std::nullopt;
-  take_end(text, "l");
-  return kilobytes(whole_number<std::uint64_t>(text));
-}
-
-std::string_view take_word(std::string_view& text) {
-  text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
-  std::string_view word = text.substr(0, text.find(' '));
-  text.remove_prefix(word.size());
-  return word;
-}
-
-std::string_view without_trailing_number(std::string_view text) {
-  return text.substr(0, text.find_last_not_of("0123456789-") + 1);
-}
-
 bool is_number_list(std::string_view text) {
   return text.find_first_not_of("0123456789,-") == npos;
-}
-
-// "N (COMM" up to the ')' that ends `text`.
-struct NamedTask {
-  std::uint32_t tid = 0;
-  std::string comm;
-};
-std::optional<NamedTask> parse_named_task(std::string_view text) {
-  auto tid = take_number<std::uint32_t>(text);
-  if (!tid || !take(text, " (") || !take_end(text, ")")) return std::nullopt;
-  return NamedTask{*tid, std::string(text)};
-}
-
-OomLine begun() {
-  return {std::nullopt, false};
 }
 
 // ---- paths
@@ -120,12 +62,14 @@ void take_gfp(std::string_view& text, OomInvoked& out) {
 }
 
 std::optional<OomLine> parse_invoked(std::string_view text) {
-  constexpr std::string_view key = " invoked oom-killer: gfp_mask=";
-  std::size_t at = text.rfind(key);
-  if (at == npos || at > kMaxComm) return std::nullopt;
+  std::size_t at = text.substr(0, kMaxComm + kInvoked.size()).find(kInvoked);
+  if (at == npos) return std::nullopt;
   OomInvoked out;
   out.trigger_comm = text.substr(0, at);
-  text.remove_prefix(at + key.size());
+  text.remove_prefix(at + kInvoked.size());
+  bool broken = text.empty() || text == ":" || text == ": ";
+  if (broken) return begun();
+  if (!take(text, ": gfp_mask=")) return std::nullopt;
   take_gfp(text, out);
   constexpr std::string_view order_key = " order=";
   std::size_t order_at = text.find(order_key);
@@ -157,8 +101,10 @@ std::optional<OomLine> parse_trigger_task(std::string_view text) {
 // "sh cpuset=/ mems_allowed=0-1". A cpuset's name may hold the second key; the last one is the kernel's.
 std::optional<OomLine> parse_cpuset(std::string_view text, bool cut) {
   constexpr std::string_view key = " cpuset=", mems_key = " mems_allowed=";
-  std::size_t at = text.find(key), mems_at = text.rfind(mems_key);
-  if (cut || at == npos || at > kMaxComm || mems_at == npos || mems_at < at + key.size()) return std::nullopt;
+  std::size_t at = text.substr(0, kMaxComm + key.size()).find(key);
+  if (cut || at == npos) return std::nullopt;
+  std::size_t mems_at = text.rfind(mems_key);
+  if (mems_at == npos || mems_at < at + key.size()) return std::nullopt;
   std::string_view mems = text.substr(mems_at + mems_key.size());
   std::string_view name = text.substr(at + key.size(), mems_at - at - key.size());
   if (mems.empty() || !is_number_list(mems) || name.empty()) return std::nullopt;
@@ -277,8 +223,8 @@ std::optional<OomLine> parse_constraint(std::string_view text, bool cut, std::sp
   if (!take(text, "oom-kill:constraint=")) return std::nullopt;
   OomConstraint out;
   std::size_t word_end = text.find(',');
-  if (word_end == npos) return begun();
   out.scope = constraint_scope(text.substr(0, word_end));
+  if (word_end == npos) return out.scope ? OomLine{std::move(out), false} : begun();
   text.remove_prefix(word_end + 1);
   bool has_end = take_constraint_ids(text, cut, out);
   // A part that is missing costs itself, where what remains is read in one way only.
@@ -286,127 +232,6 @@ std::optional<OomLine> parse_constraint(std::string_view text, bool cut, std::sp
   out.global_oom = has_sets && (text.starts_with("global_oom,") || text == "global_oom");
   if (has_end && take_constraint_comm(text, rows, out) && has_sets) read_constraint_paths(text, out);
   return OomLine{std::move(out), has_end};
-}
-
-// ---- "[scope: ]Killed process 4515 (python3) total-vm:60768kB, anon-rss:50688kB, …"
-
-std::optional<OomScopeWord> take_scope(std::string_view& text) {
-  constexpr std::array<std::pair<std::string_view, OomScopeWord>, 6> scopes = {{
-      {"Memory cgroup out of memory: ", OomScopeWord::memcg},
-      {"Out of memory: ", OomScopeWord::machine},
-      {"Out of Memory: ", OomScopeWord::machine},  // 2.6
-      {"Out of memory (oom_kill_allocating_task): ", OomScopeWord::allocating_task},
-      {"No available memory in cpuset: ", OomScopeWord::cpuset},
-      {"No available memory (MPOL_BIND): ", OomScopeWord::mempolicy},
-  }};
-  for (const auto& [words, scope] : scopes)
-    if (take(text, words)) return scope;
-  return std::nullopt;
-}
-
-// One "key:value" of a victim's or the reaper's line.
-void read_size(std::string_view word, OomVictimLine& out) {
-  std::size_t colon = word.find(':');
-  if (colon == npos) return;
-  std::string_view key = word.substr(0, colon), value = word.substr(colon + 1);
-  if (value.ends_with(',')) value.remove_suffix(1);
-  if (key == "total-vm" || key == "vsz") out.total_vm = whole_kb(value);  // vsz: 2.6
-  if (key == "anon-rss") out.anon_rss = whole_kb(value);
-  if (key == "file-rss") out.file_rss = whole_kb(value);
-  if (key == "shmem-rss") out.shmem_rss = whole_kb(value);
-  if (key == "UID") out.uid = whole_uid(value);
-  if (key == "pgtables" && take_end(value, "kB")) out.pgtables_printed = whole_number<std::uint64_t>(value);
-  if (key == "oom_score_adj") out.oom_score_adj = whole_number<int>(value);
-}
-
-// What stands between "Killed process " and " total-vm:": "N (COMM)", "N (COMM), UID N," (EL7) or
-// "N, UID N, (COMM)" (EL6).
-void read_victim_name(std::string_view text, OomVictimLine& out) {
-  constexpr std::string_view uid_key = ", UID ";
-  if (take_end(text, ",")) {
-    std::size_t at = text.rfind(uid_key);
-    if (at == npos) return;
-    out.uid = whole_uid(text.substr(at + uid_key.size()));
-    text = text.substr(0, at);
-  }
-  text.remove_prefix(std::min(text.find_first_not_of(kDigits), text.size()));
-  if (take(text, uid_key)) {
-    out.uid = take_number<std::uint32_t>(text);
-    take(text, ",");
-  }
-  text = text.substr(0, text.find_last_not_of(' ') + 1);  // a line that was broken and put together
-  if (take(text, " (") && take_end(text, ")")) out.comm = text;
-}
-
-// Whether the name, which may imitate what follows it, may end behind `sizes`: there, as far as the line
-// goes, the kernel's own key may begin.
-bool name_may_go_on(std::string_view text, std::size_t sizes) {
-  constexpr std::string_view key = ") total-vm:";
-  std::size_t name = text.find('(');
-  if (name == npos) return true;
-  for (std::size_t end = sizes; end <= name + 1 + kMaxComm; ++end) {
-    std::string_view rest = text.substr(std::min(end, text.size()));
-    if (rest.substr(0, key.size()) == key.substr(0, std::min(rest.size(), key.size()))) return true;
-  }
-  return false;
-}
-
-std::optional<OomLine> parse_victim(std::string_view text, bool cut) {
-  OomVictimLine out;
-  out.scope = take_scope(text);
-  if (!take(text, "Killed process ")) return std::nullopt;
-  std::string_view after = text;
-  auto tid = take_number<std::uint32_t>(after);
-  if (!tid || !(after.starts_with(" (") || after.starts_with(", UID "))) return begun();
-  out.tid = *tid;
-  // A comm has no room for both keys, so a place that has the second behind it is the kernel's.
-  std::size_t sizes = std::min(text.rfind(" total-vm:"), text.rfind(" vsz:"));
-  // Of one that is cut off all that is whole counts, unless the name may have gone on.
-  bool certain =
-      sizes != npos && (text.find(", anon-rss:", sizes) != npos || (cut && !name_may_go_on(text, sizes)));
-  if (!certain) return OomLine{std::move(out), false};
-  read_victim_name(text.substr(0, sizes), out);
-  std::string_view words = text.substr(sizes);
-  while (!words.empty()) read_size(take_word(words), out);
-  out.pgtables = pgtables_of(out, std::nullopt);
-  bool complete = out.file_rss.has_value();
-  return OomLine{std::move(out), complete};
-}
-
-// "oom_reaper: reaped process N (COMM), now anon-rss:NkB, file-rss:NkB, shmem-rss:NkB"
-std::optional<OomLine> parse_reaped(std::string_view text) {
-  if (!take(text, "oom_reaper: reaped process ")) return std::nullopt;
-  constexpr std::string_view key = ", now anon-rss:";
-  std::size_t at = text.rfind(key);
-  auto task = at == npos ? std::nullopt : parse_named_task(text.substr(0, at));
-  if (!task) return begun();
-  OomVictimLine sizes;
-  std::string_view words = text.substr(at + std::string_view(", now ").size());
-  while (!words.empty()) read_size(take_word(words), sizes);
-  bool complete = sizes.file_rss.has_value();
-  return OomLine{OomReaped{task->tid, std::move(task->comm), sizes.anon_rss, sizes.file_rss, sizes.shmem_rss},
-                 complete};
-}
-
-// "[scope: ]Kill process N (COMM) score N or sacrifice child" and "Kill process N (COMM) sharing same memory"
-std::optional<OomLine> parse_kill_announcement(std::string_view text) {
-  auto scope = take_scope(text);
-  if (!take(text, "Kill process ") && !take(text, "kill process ")) return std::nullopt;
-  if (!scope && take_end(text, " sharing same memory")) {
-    auto task = parse_named_task(text);
-    if (!task) return std::nullopt;
-    return OomLine{OomSharesMemory{task->tid, std::move(task->comm)}};
-  }
-  // A comm has no room for the end, so the last one is the kernel's; what was pasted behind it is not.
-  std::size_t end = text.rfind(" or sacrifice child");
-  if (end == npos && text.ends_with(" or a child")) end = text.rfind(" or a child");
-  text = text.substr(0, end == npos ? 0 : end);
-  constexpr std::string_view key = " score ";
-  std::size_t at = text.rfind(key);
-  auto task = at == npos ? std::nullopt : parse_named_task(text.substr(0, at));
-  if (!task) return begun();
-  auto score = whole_number<std::uint32_t>(text.substr(at + key.size()));
-  return OomLine{OomChosen{scope, task->tid, std::move(task->comm), score}};
 }
 
 std::optional<OomLine> parse_group_kill(std::string_view text) {
@@ -452,11 +277,11 @@ std::optional<OomLine> parse_usage(std::string_view text) {
   if (!take(text, ": usage ")) return std::nullopt;
   MemcgUsageLine out;
   out.counter = counter->second;
-  auto usage = kilobytes(take_kb(text));
+  auto usage = from_kb(take_kb(text));
   auto limit = usage && take(text, ", limit ") ? take_kb(text) : std::nullopt;
   if (!limit) return begun();
   out.usage = *usage;
-  if (!is_no_limit(*limit)) out.limit = kilobytes(limit);
+  if (!is_no_limit(*limit)) out.limit = from_kb(limit);
   if (take(text, ", failcnt ")) out.failcnt = whole_number<std::uint64_t>(text);
   bool complete = out.failcnt.has_value();
   return OomLine{std::move(out), complete};
@@ -482,7 +307,7 @@ std::optional<OomLine> parse_memcg_task(std::string_view text, bool cut) {
 std::optional<MemcgStat> parse_inline_stat(std::string_view word) {
   std::size_t colon = word.find(':');
   if (colon == npos || !take_end(word, "KB")) return std::nullopt;
-  auto bytes = kilobytes(whole_number<std::uint64_t>(word.substr(colon + 1)));
+  auto bytes = from_kb(whole_number<std::uint64_t>(word.substr(colon + 1)));
   if (!bytes) return std::nullopt;
   return MemcgStat{std::string(word.substr(0, colon)), static_cast<std::uint64_t>(bytes->count)};
 }
@@ -589,22 +414,6 @@ bool read_cell(TaskColumn column, std::string_view word, TaskRow& row) {
 
 }  // namespace
 
-std::optional<Bytes> pgtables_of(const OomVictimLine& victim, std::optional<Bytes> row) {
-  auto as_kb = kilobytes(victim.pgtables_printed);
-  if (!as_kb) return std::nullopt;
-  auto printed = static_cast<std::int64_t>(*victim.pgtables_printed);
-  if (row && row->count / 1024 == printed) return *row;
-  if (row && row->count == printed) return *row;
-  constexpr std::int64_t smallest_page = 4096, bytes_per_table_byte = 512;
-  if (printed % smallest_page != 0) return as_kb;
-  if (!victim.total_vm || !victim.anon_rss || !victim.file_rss) return std::nullopt;
-  Bytes resident = *victim.anon_rss + *victim.file_rss;
-  if (victim.shmem_rss) resident += *victim.shmem_rss;
-  if (printed == 0 || printed < resident.count / bytes_per_table_byte) return as_kb;
-  if (*as_kb > *victim.total_vm) return Bytes{printed};
-  return std::nullopt;
-}
-
 std::optional<OomLine> parse_oom_line(std::string_view text, bool cut, std::span<const TaskRow> rows) {
   if (cut) text = without_trailing_number(text);
   std::optional<OomLine> best;
@@ -621,24 +430,6 @@ std::optional<OomLine> parse_oom_line(std::string_view text, bool cut, std::span
          settles(parse_table_head(text)) || settles(parse_trigger_task(text)) ||
          settles(parse_invoked(text)) || settles(parse_cpuset(text, cut)));
   return best;
-}
-
-std::optional<OomFact> parse_bare_name(std::string_view text) {
-  auto scope = take_scope(text);
-  bool reaped = !scope && take(text, "oom_reaper: reaped process "),
-       killed = !reaped && take(text, "Killed process ");
-  if (!reaped && !killed && !take(text, "Kill process ")) return std::nullopt;
-  take_end(text, ".");  // 2.6
-  auto task = parse_named_task(text);
-  constexpr std::size_t longest = 4 * kMaxComm;  // of a log that escapes each byte
-  if (!task || task->comm.size() > longest) return std::nullopt;
-  if (reaped) return OomReaped{task->tid, std::move(task->comm), {}, {}, {}};
-  if (!killed) return OomChosen{scope, task->tid, std::move(task->comm), {}};
-  OomVictimLine out;
-  out.scope = scope;
-  out.tid = task->tid;
-  out.comm = std::move(task->comm);
-  return out;
 }
 
 std::optional<TaskRow> parse_task_row(std::string_view text, const std::vector<TaskColumn>& columns,

@@ -66,7 +66,7 @@ enum class OomScopeWord : std::uint8_t { memcg, machine, allocating_task, cpuset
 /// "… Kill process N (COMM) score N or sacrifice child", until 5.0: the choice; a child may die in its place.
 struct OomChosen {
   std::optional<OomScopeWord> scope;
-  std::uint32_t tid = 0;
+  std::uint32_t tid = 0;  ///< 0: as in OomVictimLine
   std::string comm;
   std::optional<std::uint32_t> score;
 };
@@ -74,7 +74,8 @@ struct OomChosen {
 /// "[scope: ]Killed process N (COMM) total-vm:…": one victim.
 struct OomVictimLine {
   std::optional<OomScopeWord> scope;  ///< since 5.1
-  std::uint32_t tid = 0;              ///< the thread that still held the memory; not always the tgid
+  std::uint32_t tid = 0;              ///< the thread that still held the memory; not always the tgid. 0: a
+                                      ///< person took it out, "Killed process (COMM)"
   std::optional<std::string> comm;
   std::optional<Bytes> total_vm;
   std::optional<Bytes> anon_rss;
@@ -206,9 +207,10 @@ struct OomLine {
 std::optional<OomLine> parse_oom_line(std::string_view text, bool cut = false,
                                       std::span<const TaskRow> rows = {});
 
-/// "Killed process N (COMM)", "Kill process N (COMM)", "oom_reaper: reaped process N (COMM)" and nothing
-/// more, as people shorten them: for lines whose rest does not come. nullopt for any other form.
-std::optional<OomFact> parse_bare_name(std::string_view text);
+/// A line as people shorten it, whose rest does not come: "Killed process N (COMM)", "Kill process N (COMM)",
+/// "oom_reaper: reaped process N (COMM)", "COMM invoked oom-killer", and nothing more. nullopt for any other
+/// form.
+std::optional<OomFact> parse_shortened(std::string_view text);
 
 /// "[   4515]     0  4515 …" under `columns`. nullopt unless every column is there, and the name to its end.
 std::optional<TaskRow> parse_task_row(std::string_view text, const std::vector<TaskColumn>& columns,

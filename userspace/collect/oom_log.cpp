@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "collect/oom_kill_lines.h"
 #include "collect/text.h"
 
 namespace oomcast {
@@ -26,14 +27,23 @@ bool precedes_kill(const OomFact& fact) {
          is<OomNoVictim>(fact);
 }
 
+// "The kernel invoked oom-killer", "Killed process (python)": a person's, where no stamp says otherwise.
+bool is_specific(const OomFact& fact) {
+  const auto* victim = std::get_if<OomVictimLine>(&fact);
+  const auto* chosen = std::get_if<OomChosen>(&fact);
+  return !is<OomInvoked>(fact) && !(victim && victim->tid == 0) && !(chosen && chosen->tid == 0);
+}
+
 // Says something of a report only together with the lines before it.
 bool needs_dump(const OomFact& fact) {
   return is<OomTriggerTask>(fact) || is<OomReaped>(fact) || is<OomSharesMemory>(fact) ||
          is<MemcgStat>(fact) || is<TaskRow>(fact) || is<OomCpuset>(fact) || is<MemInfoLine>(fact);
 }
 
+// Of victims without a number none is another.
 bool has_victim(const OomDump& dump, std::uint32_t tid) {
-  return std::ranges::any_of(dump.victims, [&](const OomVictimLine& victim) { return victim.tid == tid; });
+  return tid != 0 &&
+         std::ranges::any_of(dump.victims, [&](const OomVictimLine& victim) { return victim.tid == tid; });
 }
 
 enum class Fits : std::uint8_t { no, unknown, yes };
@@ -41,7 +51,7 @@ enum class Fits : std::uint8_t { no, unknown, yes };
 Fits fits(const OomDump& dump, std::uint32_t tid) {
   auto row = std::ranges::find(dump.tasks, tid, &TaskRow::pid);
   bool listed = row != dump.tasks.end();
-  if (dump.constraint && dump.constraint->pid) {
+  if (tid != 0 && dump.constraint && dump.constraint->pid) {
     std::uint32_t pid = *dump.constraint->pid;
     return tid == pid || (listed && row->tgid == pid) ? Fits::yes : Fits::no;
   }
@@ -169,6 +179,10 @@ OomLogParser::Open* OomLogParser::owner_of(const OomFact& fact, std::string_view
   if (const auto* reaped = std::get_if<OomReaped>(&fact)) {
     auto open = std::ranges::find_if(open_.rbegin(), open_.rend(),
                                      [&](const Open& o) { return has_victim(o.dump, reaped->tid); });
+    if (open == open_.rend() && limits_.lone_lines)  // its "Killed process" is missing
+      open = std::ranges::find_if(open_.rbegin(), open_.rend(), [&](const Open& o) {
+        return o.dump.victims.empty() && fits(o.dump, reaped->tid) == Fits::yes;
+      });
     return open == open_.rend() ? nullptr : &*open;
   }
   const auto* chosen = std::get_if<OomChosen>(&fact);
@@ -199,15 +213,20 @@ void OomLogParser::close(std::list<Open>::iterator open) {
   ++lost_dumps_;
 }
 
-// A reaper that took seconds, or who cites the line of a kill below the log: no kill of its own.
+// A reaper that took seconds, one of another thread or process that died with the killed one, or who cites
+// the line of a kill below the log: no kill of its own.
 bool OomLogParser::names_again(const OomFact& fact, const When& when) const {
+  auto is_open = [&](auto is_it) {
+    return std::ranges::any_of(
+        open_, [&](const Open& open) { return std::ranges::any_of(open.dump.victims, is_it); });
+  };
   auto is_named = [&](std::uint32_t tid, const std::optional<std::string>& comm) {
     auto is_it = [&](const OomVictimLine& victim) { return victim.tid == tid && victim.comm == comm; };
-    return std::ranges::find(named_, std::pair(tid, comm)) != named_.end() ||
-           std::ranges::any_of(
-               open_, [&](const Open& open) { return std::ranges::any_of(open.dump.victims, is_it); });
+    return std::ranges::find(named_, std::pair(tid, comm)) != named_.end() || is_open(is_it);
   };
-  if (const auto* reaped = std::get_if<OomReaped>(&fact)) return is_named(reaped->tid, reaped->comm);
+  if (const auto* reaped = std::get_if<OomReaped>(&fact))
+    return is_named(reaped->tid, reaped->comm) ||
+           is_open([&](const OomVictimLine& victim) { return victim.comm == reaped->comm; });
   const auto* victim = std::get_if<OomVictimLine>(&fact);
   return victim && limits_.lone_lines && !when.time && !when.wall && is_named(victim->tid, victim->comm);
 }
@@ -300,8 +319,9 @@ void OomLogParser::accept(const When& when, std::string_view caller, OomFact fac
 void OomLogParser::give_up(std::size_t index, std::vector<OomFact>& out) {
   Begun begun = std::move(begun_[index]);
   begun_.erase(begun_.begin() + static_cast<std::ptrdiff_t>(index));
-  if (auto bare = limits_.lone_lines ? parse_bare_name(begun.text) : std::nullopt)
-    return accept(begun.when, begun.caller, *std::move(bare), out);
+  auto shortened = limits_.lone_lines ? parse_shortened(begun.text) : std::nullopt;
+  if (shortened && (begun.when.time || is_specific(*shortened)))
+    return accept(begun.when, begun.caller, *std::move(shortened), out);
   auto line = parse_oom_line(begun.text, true);
   if (line && line->fact) accept(begun.when, begun.caller, std::move(*line->fact), out);
 }
@@ -317,21 +337,31 @@ bool OomLogParser::complete_begun(const LogLine& line, std::string_view text, st
   if (begun == begun_.end()) return false;
   auto index = static_cast<std::size_t>(begun - begun_.begin());
   bool is_piece = line.continuation || text.starts_with(',');
-  if (!is_piece && parse_oom_line(text)) return give_up(index, out), false;
-  // They break behind hyphens, too, and what has no spaces anywhere.
-  bool spaced = line.broken && !begun->text.ends_with('-') && !begun->text.starts_with("oom-kill:");
-  std::string joined = begun->text + (spaced ? " " : "") + std::string(text);
-  if (joined.size() > limits_.line_bytes) return give_up(index, out), false;
+  bool goes_on = continues_kill(begun->text, text);
+  if (!is_piece && !goes_on && parse_oom_line(text)) return give_up(index, out), false;
+  // What a person wrote below a line that is whole, if short.
+  if (line.broken && !goes_on && parse_shortened(begun->text)) return give_up(index, out), false;
+  if (begun->text.size() + text.size() >= limits_.line_bytes) return give_up(index, out), false;
+
   Open* open = newest_of(line.caller);
-  auto whole = parse_oom_line(joined, line.cut, open ? open->dump.tasks : std::span<const TaskRow>{});
-  if (!whole || !whole->complete || !whole->fact) {
-    if (is_piece) begun->text = std::move(joined);
-    return is_piece;
-  }
-  When when = begun->when;
-  begun_.erase(begun);
-  accept(when, line.caller, std::move(*whole->fact), out);
-  return true;
+  auto completes = [&](const std::string& joined) {
+    auto whole = parse_oom_line(joined, line.cut, open ? open->dump.tasks : std::span<const TaskRow>{});
+    if (!whole || !whole->complete || !whole->fact) return false;
+    When when = begun->when;
+    begun_.erase(begun);
+    accept(when, line.caller, std::move(*whole->fact), out);
+    return true;
+  };
+  // Mail programs break at spaces, behind hyphens, too, and what has no spaces anywhere.
+  bool breaks_at_space = !begun->text.ends_with('-') && !begun->text.starts_with("oom-kill:");
+  std::string joined = begun->text + std::string(text), spaced = begun->text;
+  spaced.resize(spaced.find_last_not_of(' ') + 1);
+  spaced += ' ';
+  spaced += text.substr(std::min(text.find_first_not_of(' '), text.size()));
+  if ((line.broken || goes_on) && breaks_at_space) joined.swap(spaced);
+  if (completes(joined) || (!line.continuation && completes(spaced))) return true;
+  if (is_piece || goes_on) begun->text = std::move(joined);
+  return is_piece || goes_on;
 }
 
 // What only means something within a report. 5.3 to 6.5 print all statistics as one record.

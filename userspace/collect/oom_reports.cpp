@@ -12,6 +12,7 @@
 
 #include "base/escape.h"
 #include "collect/log_wrapping.h"
+#include "collect/oom_kill_lines.h"
 #include "collect/text.h"
 
 namespace oomcast {
@@ -26,10 +27,10 @@ constexpr Nanos kDisorder = std::chrono::seconds(1);
 constexpr Nanos kSlowestConsole = std::chrono::seconds(60);
 constexpr std::size_t kMostHosts = 64;
 
-// Every line that begins a report has one of these. (`pid ]` is the table of a report whose beginning is
-// lost.)
+// Every line that begins a report has one of these. (`oom_score_adj` heads the table of a report whose
+// beginning is lost.)
 bool could_begin(std::string_view raw) {
-  for (std::string_view word : {"ill", "emory", "pid ", "oom_"})
+  for (std::string_view word : {"ill", "emory", "oom_"})
     if (memmem(raw.data(), raw.size(), word.data(), word.size())) return true;
   return false;
 }
@@ -84,7 +85,14 @@ bool OomReports::feed(const LogPrefix& prefix, const LogLine& line) {
     kernel.last = std::max(kernel.last.value_or(*line.time), *line.time);
   }
   if (prefix.boot_id) kernel.boot_id = prefix.boot_id;
-  bool told = !kernel.parser.feed(line).empty();
+  bool told = false;
+  LogLine one = line;
+  std::string_view rest = line.text;
+  do {
+    one.text = take_kill_sentence(rest);
+    one.cut = line.cut && rest.empty();
+    told = !kernel.parser.feed(one).empty() || told;
+  } while (!rest.empty());
   if (told && !prefix.kernel) ++counts_.others;
   collect(kernel, kernel.parser.take_finished());
   return told || kernel.parser.waits_for_rest();

@@ -39,7 +39,7 @@ struct LogCounts {
 /// beginning anew) ends the reports that are open. Lines without a prefix are believed only in a log that has
 /// none: `dmesg -t`; and as the rest of one that a mail program has broken.
 ///
-/// Cost: a search for four short words in lines that no report is open for, whatever the log's size.
+/// Cost: a search for three short words in lines that no report is open for, whatever the log's size.
 class OomReports {
  public:
   void line(std::string_view raw, bool cut = false);

@@ -20,6 +20,12 @@ bool same_sizes(const Victim& a, const Victim& b) {
   return a.anon && a.total_vm && a.anon == b.anon && a.file == b.file && a.total_vm == b.total_vm;
 }
 
+// Who cites a kill, below its log or above it, shortens the line to the process.
+bool cites(const PastKill& kill, const Victim& named) {
+  bool has_size = named.anon || named.file || named.total_vm;
+  return !kill.time && !kill.since_boot && kill.host.empty() && !has_size && !named.process.comm.empty();
+}
+
 bool same_time(const PastKill& a, const PastKill& b, bool sizes_agree) {
   if (a.boot_id && b.boot_id && *a.boot_id != *b.boot_id) return false;
   if (a.since_boot && b.since_boot) {
@@ -38,7 +44,8 @@ bool same_kill(const PastKill& a, const PastKill& b) {
   if (a.host != b.host && !a.host.empty() && !b.host.empty()) return false;
   for (const Victim& v : a.episode.victims)
     for (const Victim& w : b.episode.victims)
-      if (v.tid == w.tid && same_name(v.process.comm, w.process.comm) && same_time(a, b, same_sizes(v, w)))
+      if (v.tid == w.tid && same_name(v.process.comm, w.process.comm) &&
+          (cites(a, v) || cites(b, w) || same_time(a, b, same_sizes(v, w))))
         return true;
   const auto &s = a.episode.trigger, &t = b.episode.trigger;
   bool victimless = a.episode.victims.empty() || b.episode.victims.empty();

@@ -210,8 +210,10 @@ TEST(Wrapping, by_comments_prompts_and_netconsole_leaves_the_report_whole) {
   auto behind = [](const std::string& front) {
     return [front](std::size_t, const std::string& text) { return front + "[ 3007.160123] " + text; };
   };
-  for (const char* front : {"# ", "#", "> +", "> : ", "--> ", "-> # ", "`", "node1 login: "})
+  for (const char* front : {"# ", "#", "> +", "> : ", "--> ", "-> # ", "`", "\u21aa ",
+                            "node1 login: ", "[dmesg] ", "** 3 printk messages dropped ** "})
     expect_whole(front, behind(front));
+  expect_whole("code", [](std::size_t, auto& text) { return "- `[ 3007.160123] " + text + "`, it says"; });
   expect_whole("netconsole", behind("2016-12-17 21:37:16 192.0.2.17:6665 "), std::nullopt, "192.0.2.17");
 }
 
@@ -342,6 +344,156 @@ TEST(Wrapping, a_process_with_a_hosts_name_hides_no_kill) {
 TEST(Wrapping, the_kernels_word_of_a_suspend_speaks_of_no_kill) {
   EXPECT_FALSE(speaks_of_kill("PM: suspend: OOM killer disabled."));
   EXPECT_TRUE(speaks_of_kill("x: OOM killed process 5"));
+}
+
+// Each victim as "pid name anon", "?" for what is not told.
+std::vector<std::string> victims_in(const std::vector<std::string>& lines) {
+  std::vector<std::string> out;
+  for (const LoggedOom& oom : read_all(lines))
+    for (const OomVictimLine& v : oom.dump.victims)
+      out.push_back(fmt::format("{} {} {}", v.tid ? std::to_string(v.tid) : "?", v.comm.value_or("?"),
+                                v.anon_rss ? fmt::format("{}", v.anon_rss->count / 1024) : "?"));
+  return out;
+}
+using Victims = std::vector<std::string>;
+
+TEST(Wrapping, by_a_mail_program_may_break_a_sentence_at_any_of_its_spaces) {
+  const std::string stamp = "Aug 26 13:07:22 ice kernel: ";
+  EXPECT_EQ(victims_in({stamp + "Out of Memory: Killed process 432 ", "(moz-bin).",
+                        stamp + "Out of Memory: Killed process 433 ", "(moz-bin)."}),
+            (Victims{"432 moz-bin ?", "433 moz-bin ?"}));
+  const std::string line =
+      "Memory cgroup out of memory: Killed process 4515 (python3) total-vm:60768kB, anon-rss:50688kB, "
+      "file-rss:512kB, shmem-rss:0kB, UID:0 pgtables:136kB oom_score_adj:0";
+  for (const std::string& front : {stamp, std::string()})
+    for (std::size_t at = line.find(' '); at != std::string::npos; at = line.find(' ', at + 1)) {
+      auto found = read_all({"x", front + line.substr(0, at), line.substr(at + 1)});
+      ASSERT_EQ(found.size(), 1u) << front << line.substr(0, at);
+      EXPECT_EQ(found[0].dump.scope(), OomScope::memcg) << front << line.substr(0, at);
+      ASSERT_EQ(found[0].dump.victims.size(), 1u) << front << line.substr(0, at);
+      EXPECT_EQ(found[0].dump.victims[0].comm, "python3") << front << line.substr(0, at);
+      EXPECT_EQ(found[0].dump.victims[0].anon_rss, KiB(50688)) << front << line.substr(0, at);
+    }
+}
+
+TEST(Wrapping, by_a_hanging_indent_leaves_what_is_whole) {
+  for (const char* stamp : {"sep 03 10:26:07 host7 kernel: ", "Sep 03 10:26:07 host7 kernel: ", ""})
+    EXPECT_EQ(victims_in({stamp + std::string("Out of memory: Killed process 432 (qemu) total-vm:5082kB,"),
+                          "                      anon-rss:589kB, ... oom_score_adj:200"}),
+              (Victims{"432 qemu 589"}))
+        << stamp;
+}
+
+TEST(Wrapping, what_stands_below_a_shortened_line_is_not_its_rest) {
+  EXPECT_EQ(victims_in({"[ 2685.752000] Killed process 579 (py)", "", "---", "### by (a) 2009"}),
+            Victims{"579 py ?"});
+}
+
+TEST(Wrapping, several_sentences_in_one_line_are_as_many) {
+  const std::string tag = "Nov  2 06:07:33 host7 kernel: ";
+  EXPECT_EQ(victims_in({tag + "Out of Memory: Killed process 148 (perl).<3>Out of Memory: Killed process 198 "
+                              "(sh).kernel BUG at swap_state.c:60!"}),
+            (Victims{"148 perl ?", "198 sh ?"}));
+  EXPECT_EQ(victims_in({"Killed process 192 (trash)Out of memory: kill process 124 (qemu) score 7899 or a "
+                        "childKilled process 124 (qemu)Killed process 124 (qemu)"}),
+            (Victims{"192 trash ?", "124 qemu ?"}));
+  EXPECT_EQ(victims_in({"node3.164b58  OOMKilling   Out of memory: Kill process 167 (stress) score 205 or "
+                        "sacrifice child Killed process 167 (stress), UID 0, total-vm:826kB, anon-rss:819kB, "
+                        "file-rss:0kB"}),
+            (Victims{"167 stress 819"}));
+  EXPECT_EQ(victims_in({"<3>Out of Memory: Killed process 106 (portmap), saved process 2165 (mke2fs)."}),
+            (Victims{"106 portmap ?"}));
+}
+
+TEST(Wrapping, a_name_like_a_sentence_divides_no_line) {
+  EXPECT_EQ(victims_in({"[   14.000000] Out of memory: Killed process 7 (Killed process ) total-vm:40kB, "
+                        "anon-rss:30kB, file-rss:20kB, shmem-rss:10kB"}),
+            (Victims{"7 Killed process  30"}));
+}
+
+TEST(Wrapping, in_a_persons_line_is_told_by_what_stands_before) {
+  const std::string sentence =
+      "Memory cgroup out of memory: Killed process 4481 (stress) total-vm:9kB, anon-rss:8kB";
+  for (const char* before :
+       {"Warning OOMKilling ", "The log: `oom-kill: ... ", "`global_oom` and `x ", "fs).<3>"})
+    EXPECT_EQ(victims_in({"# notes", before + sentence}), Victims{"4481 stress 8"}) << before;
+  for (const char* before : {"One may read ", "Of `code` behind: "})
+    EXPECT_EQ(victims_in({"# notes", before + sentence}), Victims{}) << before;
+}
+
+TEST(Wrapping, a_cgroups_path_with_a_sentence_in_it_is_no_kill) {
+  const std::string sentence = "\"Out of memory: Killed process 1 (init) total-vm:9kB, anon-rss:8kB";
+  for (const char* before : {"Task in /a", "Memory cgroup stats for /a",
+                             "sh cpuset=", "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=a"})
+    EXPECT_EQ(victims_in({"Mem-Info:", before + sentence}), Victims{}) << before;
+}
+
+TEST(Wrapping, a_number_that_a_person_took_out_is_not_told_and_its_kill_is) {
+  EXPECT_EQ(
+      victims_in({"Memory cgroup out of memory: Killed process (vi_plan)", "  total-vm:76kB  anon-rss:27kB"}),
+      Victims{"? vi_plan 27"});
+  EXPECT_EQ(victims_in({"#   Memory cgroup out of memory: Killed process (llama-server)",
+                        "#   anon-rss:488kB  oom_memcg=/lxc/7", "# it went down"}),
+            Victims{"? llama-server 488"});
+  EXPECT_EQ(victims_in(
+                {"[   39.283140] Out of memory: Kill process xxx (beam.smp) score 727 or sacrifice child",
+                 "[   39.284751] Killed process xxx (beam.smp) total-vm:100kB, anon-rss:59kB, file-rss:0kB"}),
+            Victims{"? beam.smp 59"});
+  EXPECT_EQ(victims_in({"[   39.283140] Out of memory: Killed process (a)",
+                        "[   39.383140] Out of memory: Killed process (b)"}),
+            (Victims{"? a ?", "? b ?"}));
+  for (const char* hearsay :
+       {"repeated `Out of memory: Killed process (python)` of ~15 GB",
+        "Out of memory: Killed process N (COMM) total-vm:9kB, anon-rss:8kB, file-rss:7kB",
+        "Killed process <pid> (name) total-vm:9kB, anon-rss:8kB, file-rss:7kB"})
+    EXPECT_EQ(victims_in({"# notes", hearsay}), Victims{}) << hearsay;
+}
+
+TEST(Wrapping, one_line_alone_makes_no_mail_in_quoted_printable) {
+  for (const char* name : {"a=3D0x", "mask=3D0x1"})
+    EXPECT_EQ(victims_in({fmt::format("[   14.000000] Out of memory: Killed process 7 ({}) total-vm:40kB, "
+                                      "anon-rss:30kB, file-rss:20kB, shmem-rss:10kB",
+                                      name)}),
+              Victims{fmt::format("7 {} 30", name)});
+  EXPECT_FALSE(is_quoted_printable("Task in /oom-kill:constraint=3D killed as a result of limit of /a"));
+}
+
+TEST(Wrapping, what_is_shortened_still_tells_of_the_trigger_and_the_scope) {
+  auto found = read_all({"[ 2786.519080] mem_on_node0 invoked oom-killer", "[ 2786.885738] x",
+                         "[ 2787.216534] oom-kill:constraint=CONSTRAINT_CPUSET",
+                         "[ 2787.229991] Out of memory: Killed process 134 (mem_on_node1)"});
+  ASSERT_EQ(found.size(), 1u);
+  ASSERT_TRUE(found[0].dump.invoked);
+  EXPECT_EQ(found[0].dump.invoked->trigger_comm, "mem_on_node0");
+  EXPECT_EQ(found[0].dump.scope(), OomScope::cpuset);
+  found = read_all({"The kernel invoked oom-killer", "Out of memory: Killed process 134 (mem)"});
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_FALSE(found[0].dump.invoked);
+}
+
+TEST(Wrapping, a_reaper_alone_belongs_to_the_report_that_lists_the_process) {
+  auto lines = report();
+  lines.resize(lines.size() - 2);
+  lines.insert(lines.begin() + 2, "Task in /train/job7 killed as a result of limit of /train");
+  lines.push_back("oom_reaper: reaped process 4515 (python3), now anon-rss:0kB, file-rss:0kB, shmem-rss:0kB");
+  for (std::string& line : lines) line = "[ 3007.160123] " + line;
+  auto found = read_all(lines);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].dump.limit_cgroup(), "/train");
+  EXPECT_EQ(found[0].dump.reaped.size(), 1u);
+}
+
+TEST(Wrapping, a_reaper_of_another_thread_of_the_killed_tells_of_no_other_kill) {
+  auto found =
+      read_all({"[  365.255581] Killed process 4578 (oom02) total-vm:151kB, anon-rss:131kB, file-rss:1kB, "
+                "shmem-rss:0kB",
+                "[  365.266829] out_of_memory: Current (4583) has a pending SIGKILL",
+                "[  365.282658] oom_reaper: reaped process 4583 (oom02), now anon-rss:1kB, file-rss:0kB, "
+                "shmem-rss:0kB",
+                "[  365.382658] oom_reaper: reaped process 4590 (other), now anon-rss:1kB, file-rss:0kB, "
+                "shmem-rss:0kB"});
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[1].dump.reaped.at(0).comm, "other");
 }
 
 }  // namespace

@@ -63,12 +63,14 @@ TEST(LoggedKill, of_a_line_as_people_paste_it_is_the_same) {
       "file-rss:0kB, "
       "shmem-rss:0kB");
   EXPECT_EQ(commas.victims.at(0).anon, std::nullopt);
-  Episode glued = kill_of(
-      "Killed process 19271 (applet)Out of memory: kill process 12475 (qemu) score 7899 or a childKilled "
-      "process "
-      "12475 (qemu)");
-  ASSERT_EQ(glued.victims.size(), 1u);
-  EXPECT_EQ(glued.victims[0].process.comm, "");
+  auto glued = kills_of(
+      {"Killed process 19271 (applet)Out of memory: kill process 12475 (qemu) score 7899 or a childKilled "
+       "process 12475 (qemu)"});
+  ASSERT_EQ(glued.size(), 2u);
+  EXPECT_EQ(glued[0].victims.at(0).process.comm, "applet");
+  EXPECT_EQ(glued[0].scope, std::nullopt);
+  EXPECT_EQ(glued[1].victims.at(0).process.comm, "qemu");
+  EXPECT_EQ(glued[1].scope, OomScope::global);
 }
 
 TEST(LoggedKill, of_a_line_that_is_cut_has_what_is_whole) {

@@ -55,6 +55,22 @@ TEST(PastKills, a_log_without_time_of_day_is_joined_by_the_boots_clock) {
   EXPECT_EQ(once[0].time, WallTime(1000s));
 }
 
+TEST(PastKills, who_cites_the_line_below_the_log_or_above_it_tells_of_no_other) {
+  auto logged = kill(7, EpisodeSource::file, 1000s), cited = kill(7, EpisodeSource::file, {});
+  logged.host = "a1";
+  Victim& named = cited.episode.victims[0];
+  named.anon = named.file = named.total_vm = std::nullopt;
+  for (const auto& kills : {std::vector{logged, cited}, std::vector{cited, logged}}) {
+    auto once = each_once(kills);
+    ASSERT_EQ(once.size(), 1u);
+    EXPECT_EQ(once[0].time, WallTime(1000s));
+    EXPECT_EQ(once[0].host, "a1");
+    EXPECT_EQ(once[0].episode.victims[0].anon, GiB(50));
+  }
+  named.process.comm = "java";
+  EXPECT_EQ(each_once({logged, cited}).size(), 2u);
+}
+
 TEST(PastKills, another_name_is_another_process) {
   auto a = kill(7, EpisodeSource::kmsg, 1000s), b = kill(7, EpisodeSource::file, 1000s);
   b.episode.victims[0].process.comm = "java";
