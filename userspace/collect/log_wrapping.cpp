@@ -6,6 +6,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "collect/log_stamps.h"
 #include "collect/text.h"
 
 namespace oomcast {
@@ -90,15 +91,23 @@ bool contains(std::string_view text, std::string_view words) {
   return memmem(text.data(), text.size(), words.data(), words.size()) != nullptr;
 }
 
-// A cgroup's path may hold whatever its owner likes, a sentence of the kernel's too.
-bool may_name_cgroup(std::string_view text) {
-  constexpr std::array<std::string_view, 6> kBefore = {"Task in /",   "Tasks in /", "stats for /",
-                                                       "of cgroup /", "cpuset=",    "oom-kill:constraint="};
-  return std::ranges::any_of(kBefore, [&](std::string_view words) { return contains(text, words); });
+// A cgroup's path, or a file's, may hold whatever its owner likes, a sentence of the kernel's too.
+bool may_hold_path(std::string_view text) {
+  for (std::size_t at = text.find('/'); at != npos; at = text.find('/', at + 1)) {
+    bool begins = at == 0 || std::string_view(" \"'`=(").find(text[at - 1]) != npos;
+    char next = at + 1 < text.size() ? text[at + 1] : '.';
+    if (begins && next != ' ' && next != '/') return true;
+  }
+  return contains(text, "cpuset=");
+}
+
+// "12:00:52 ", "> [12:00:52.123] "
+bool is_time_of_day(std::string_view text) {
+  return has_clock(text) && text.find_first_not_of("0123456789:.,[]> ") == npos;
 }
 
 // Whether what follows `before` stands apart from a person's sentence: in a cell of a table, in quotation
-// marks, as code, behind a cut, a console's priority or an event's reason.
+// marks, as code, behind a cut, a console's priority, a time of day or an event's reason.
 bool stands_apart(std::string_view before) {
   constexpr std::string_view kReason = "OOMKilling ";
   if (before.ends_with("  ") || before.ends_with("... ") || before.ends_with(kReason)) return true;
@@ -106,7 +115,7 @@ bool stands_apart(std::string_view before) {
   constexpr std::size_t kPriority = 3;  // "<3>"
   std::string_view end = before.substr(before.size() - std::min(before.size(), kPriority));
   if (end.size() == kPriority && end[0] == '<' && end[2] == '>') return true;
-  return std::ranges::count(before, '`') % 2 == 1;
+  return std::ranges::count(before, '`') % 2 == 1 || is_time_of_day(before);
 }
 
 }  // namespace
@@ -166,7 +175,7 @@ bool is_quoted_printable(std::string_view line) {
   if (!contains(line, "=3D")) return false;
   // Longer than a comm, so that no name can bring it about.
   for (std::string_view key : {" invoked oom-killer: gfp_mask=3D", "oom-kill:constraint=3D"})
-    if (std::size_t at = line.find(key); at != npos && !may_name_cgroup(line.substr(0, at))) return true;
+    if (std::size_t at = line.find(key); at != npos && !may_hold_path(line.substr(0, at))) return true;
   return false;
 }
 
@@ -217,7 +226,7 @@ std::optional<std::string_view> sentence_inside(std::string_view line) {
     std::size_t at = line.find(sentence);
     if (at == npos || at == 0) continue;
     std::string_view before = line.substr(0, at), inside = line.substr(at);
-    if (!stands_apart(before) || may_name_cgroup(before)) continue;
+    if (!stands_apart(before) || may_hold_path(before)) continue;
     char quote = before.back();
     if (std::ranges::count(before, '`') % 2 == 1) quote = '`';
     if (quote == '"' || quote == '\'' || quote == '`') inside = inside.substr(0, inside.find(quote));

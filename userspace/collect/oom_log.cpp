@@ -46,6 +46,13 @@ bool has_victim(const OomDump& dump, std::uint32_t tid) {
          std::ranges::any_of(dump.victims, [&](const OomVictimLine& victim) { return victim.tid == tid; });
 }
 
+// A report has one such line. Where only those are kept (grep oom-kill), the next would take its place.
+bool is_of_another(const OomFact& fact, const OomDump& dump) {
+  const auto* constraint = std::get_if<OomConstraint>(&fact);
+  return constraint && !dump.invoked && dump.constraint && constraint->pid && dump.constraint->pid &&
+         constraint->pid != dump.constraint->pid;
+}
+
 enum class Fits : std::uint8_t { no, unknown, yes };
 
 Fits fits(const OomDump& dump, std::uint32_t tid) {
@@ -187,6 +194,7 @@ OomLogParser::Open* OomLogParser::owner_of(const OomFact& fact, std::string_view
   }
   const auto* chosen = std::get_if<OomChosen>(&fact);
   Open* open = chosen ? owner_of_task(caller, chosen->tid) : newest_of(caller);
+  if (open && is_of_another(fact, open->dump)) return nullptr;
   return open && precedes_kill(fact) && !open->dump.victims.empty() ? nullptr : open;
 }
 

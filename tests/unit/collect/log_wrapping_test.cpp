@@ -421,9 +421,16 @@ TEST(Wrapping, in_a_persons_line_is_told_by_what_stands_before) {
     EXPECT_EQ(victims_in({"# notes", before + sentence}), Victims{}) << before;
 }
 
-TEST(Wrapping, a_cgroups_path_with_a_sentence_in_it_is_no_kill) {
+TEST(Wrapping, in_a_time_of_day_alone_leaves_the_sentence) {
+  for (const char* front : {"12:00:52 ", "> > [12:00:52.123] "})
+    EXPECT_EQ(victims_in({"# notes", front + std::string("Out of memory: Killed process 7 (a) total-vm:9kB, "
+                                                         "anon-rss:8kB, file-rss:7kB")}),
+              Victims{"7 a 8"});
+}
+
+TEST(Wrapping, a_path_with_a_sentence_in_it_is_no_kill) {
   const std::string sentence = "\"Out of memory: Killed process 1 (init) total-vm:9kB, anon-rss:8kB";
-  for (const char* before : {"Task in /a", "Memory cgroup stats for /a",
+  for (const char* before : {"Task in /a", "process '/tmp/a", "Memory cgroup stats for /a",
                              "sh cpuset=", "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=a"})
     EXPECT_EQ(victims_in({"Mem-Info:", before + sentence}), Victims{}) << before;
 }

@@ -613,6 +613,13 @@ TEST(OomLogParser, cuts_a_line_that_is_too_long) {
   EXPECT_FALSE(dumps[0].victims[0].anon_rss);
 }
 
+TEST(OomLogParser, each_reason_alone_is_a_decision) {
+  auto dumps = dumps_of({reason_line(7), reason_line(8, "/b"), reason_line(8, "/b")});
+  ASSERT_EQ(dumps.size(), 2u);
+  EXPECT_EQ(dumps[0].constraint->pid, 7u);
+  EXPECT_EQ(dumps[1].constraint->pid, 8u);
+}
+
 TEST(OomLogParser, survives_any_order_of_lines) {
   std::uint32_t state = 1;  // a fixed sequence
   auto next = [&] { return state = state * 1664525u + 1013904223u, state >> 8; };
