@@ -180,15 +180,16 @@ bool LogLineReader::take_syslog(std::string_view& text, LogPrefix& out) {
   out.any = true;
   text = rest;
   take_spaces(rest);
-  std::string_view sender = rest.substr(0, rest.find(' '));
+  std::string_view sender = rest.substr(0, rest.find(' ')), sentence = rest;
+  take(sentence, "... ");
   bool netconsole = sender.find(':') != npos && sender.find('.') != npos &&
                     sender.find_first_not_of("0123456789.:") == npos &&
                     rest.substr(sender.size()).starts_with(" [");
   if (netconsole) {  // "192.0.2.17:6665 [ 123.456789] text"
     out.host = std::string(sender.substr(0, sender.find(':')));
     text = rest.substr(sender.size() + 1);
-  } else if (begins_sentence(rest)) {  // a paste without host and tag
-    text = rest;
+  } else if (begins_sentence(sentence)) {  // a paste without host and tag
+    text = sentence;
   } else {
     take_tag(text, out);
   }
@@ -379,8 +380,30 @@ std::optional<LogPrefix> LogLineReader::read_collected(std::string_view raw, boo
   return out;
 }
 
+// Of source code and of JSON: what has the form of a log's line, or several lines one of which is a sentence.
+std::optional<LogPrefix> LogLineReader::read_literal(std::string_view raw, bool cut, LogLine& line) {
+  LogPrefix out;
+  auto is_log = [&](const std::string& literal) {
+    out = read_form(literal, cut, line);
+    std::string_view rest = literal, piece;
+    bool told = false, several = literal.find('\n') != npos;
+    while (!out.any && several && !told && next_line(rest, piece)) told = begins_sentence(piece);
+    return out.any || told;
+  };
+  auto literal = literal_inside(raw, is_log);
+  if (!literal) return std::nullopt;
+  message_ = *std::move(literal);
+  while (message_.ends_with('\n')) message_.pop_back();
+  out = read_form(message_, cut, line);
+  if (!out.any) line.text = message_;
+  out.any = false;
+  out.inside = out.wrapped = true;
+  return out;
+}
+
 LogPrefix LogLineReader::read_wrapped(std::string_view raw, bool cut, LogLine& line) {
   std::string_view text = without_quotation(raw);
+  if (text.starts_with('{')) text = text.substr(0, text.find_last_not_of(" ,]") + 1);  // in an array
   if (text.size() != raw.size())
     if (LogPrefix out = read_form(text, cut, line); out.any) return out;
   if (auto out = read_collected(text, cut, line)) return *out;
@@ -391,6 +414,7 @@ LogPrefix LogLineReader::read_wrapped(std::string_view raw, bool cut, LogLine& l
     out.kernel = false;
     return out;
   }
+  if (auto out = read_literal(text, cut, line)) return *out;
   if (auto out = read_behind_grep(text, cut, line)) return *out;
   line = {};
   line.cut = cut;

@@ -70,6 +70,7 @@ class LogLineReader {
   LogPrefix read_form(std::string_view raw, bool cut, LogLine& line);
   LogPrefix read_wrapped(std::string_view raw, bool cut, LogLine& line);
   std::optional<LogPrefix> read_behind_grep(std::string_view raw, bool cut, LogLine& line);
+  std::optional<LogPrefix> read_literal(std::string_view raw, bool cut, LogLine& line);
   std::optional<LogPrefix> read_collected(std::string_view raw, bool cut, LogLine& line);
   std::optional<LogPrefix> read_json(std::string_view raw, LogLine& line);
   LogPrefix read_kmsg(std::string_view raw, bool cut, LogLine& line);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "collect/log_stamps.h"
+#include "collect/oom_line_parts.h"
 #include "collect/text.h"
 
 namespace oomcast {
@@ -79,11 +80,12 @@ std::optional<Collected> from_cri(std::string_view line) {
   return Collected{std::string(rest.substr(1)), std::string(time), {}, true};
 }
 
-constexpr std::array<std::string_view, 7> kSentences = {"Memory cgroup out of memory: Kill",
+constexpr std::array<std::string_view, 8> kSentences = {"Memory cgroup out of memory: Kill",
                                                         "Out of memory: Kill",
                                                         "Out of Memory: Kill",
                                                         "Out of memory (oom_kill_allocating_task): Kill",
                                                         "oom-kill:constraint=",
+                                                        "oom-kill: constraint=",
                                                         "Killed process ",
                                                         "oom_reaper: reaped process "};
 
@@ -101,9 +103,50 @@ bool may_hold_path(std::string_view text) {
   return contains(text, "cpuset=");
 }
 
+// The same of what may begin with the name of a log, as grep prints it.
+bool may_hold_cgroup(std::string_view front) {
+  if (front.starts_with('/')) front.remove_prefix(std::min(front.find(' '), front.size()));
+  return may_hold_path(front);
+}
+
 // "12:00:52 ", "> [12:00:52.123] "
 bool is_time_of_day(std::string_view text) {
   return has_clock(text) && text.find_first_not_of("0123456789:.,[]> ") == npos;
+}
+
+// "| 1 | `COMM invoked oom-killer: gfp_mask=…`": the name begins behind the mark, if no name has room for
+// what is before it, or a table does.
+std::optional<std::string_view> head_inside(std::string_view line) {
+  std::size_t at = line.find(" invoked oom-killer: gfp_mask=");
+  if (at == npos) return std::nullopt;
+  std::size_t mark = line.substr(0, at).find_last_of("`\"");
+  if (mark == npos || mark + 1 == at || at - mark - 1 > kMaxComm) return std::nullopt;
+  if ((at <= kMaxComm && !line.starts_with('|')) || may_hold_path(line.substr(0, mark))) return std::nullopt;
+  std::string_view head = line.substr(mark + 1);
+  return head.substr(0, head.find(line[mark]));
+}
+
+// The string that begins with `quote`, without what ends it, its escapes undone.
+std::string from_literal(std::string_view quote) {
+  std::string out;
+  for (std::size_t i = 1; i < quote.size() && quote[i] != quote[0]; ++i) {
+    char c = quote[i];
+    if (c == '\\' && i + 1 < quote.size()) {
+      c = quote[++i];
+      if (c == 'n') c = '\n';
+      if (c == 't') c = '\t';
+    }
+    out += c;
+  }
+  return out;
+}
+
+// A look at what most strings are not: a stamp ("[ 1.5] …", "<3>…", "2026-…", "Nov 21 …", "Fri Nov …") or a
+// tag.
+bool may_begin_log(std::string_view text) {
+  constexpr std::size_t kWord = 3;  // of a day's or a month's name
+  return (!text.empty() && std::string_view("[<0123456789").find(text[0]) != npos) ||
+         (text.size() > kWord && text[kWord] == ' ') || text.starts_with("kern");
 }
 
 // Whether what follows `before` stands apart from a person's sentence: in a cell of a table, in quotation
@@ -144,6 +187,7 @@ std::string_view without_quotation(std::string_view line) {
     std::size_t end = std::min(line.find_first_not_of(" \t>|#`:+*-"), line.size());
     code = end > 0 ? line[end - 1] == '`' : code;
     line.remove_prefix(end);
+    for (std::string_view comment : {"///", "//", "/*"}) code = !take(line, comment) && code;
     for (std::string_view mark : kMarks) code = !take(line, mark) && code;
   }
   return code ? line.substr(0, line.find('`')) : line;
@@ -185,11 +229,27 @@ std::optional<Collected> from_collector(std::string_view line) {
   return from_cri(line);
 }
 
+std::optional<std::string> literal_inside(std::string_view line,
+                                          const std::function<bool(const std::string&)>& is_log) {
+  constexpr std::size_t kFarthest = 160;
+  constexpr int kMost = 8;
+  const bool several = contains(line, "\\n");
+  std::size_t at = line.find_first_of("\"'`");
+  for (int n = 0; n < kMost && at < kFarthest; ++n, at = line.find_first_of("\"'`", at + 1)) {
+    if (!several && !may_begin_log(line.substr(at + 1))) continue;
+    if (may_hold_path(line.substr(0, at))) break;
+    std::string literal = from_literal(line.substr(at));
+    if (is_log(literal)) return literal;
+  }
+  return std::nullopt;
+}
+
 std::optional<std::string_view> behind_kernel_tag(std::string_view line) {
   constexpr std::string_view kTag = "kernel: ";
   constexpr std::size_t kFarthest = 160;
   std::size_t at = line.substr(0, kFarthest).find(kTag);
   if (at == npos || (at > 0 && std::string_view(" |]\t,;").find(line[at - 1]) == npos)) return std::nullopt;
+  if (may_hold_cgroup(line.substr(0, at))) return std::nullopt;
   return line.substr(at + kTag.size());
 }
 
@@ -198,7 +258,7 @@ std::optional<std::string_view> behind_prompt(std::string_view line) {
   for (std::string_view prompt : {" login: ", " printk messages dropped ** ", "] "}) {
     std::size_t at = line.substr(0, kFarthest).find(prompt);
     std::string_view rest = at == npos ? std::string_view() : line.substr(at + prompt.size());
-    if (rest.starts_with('[')) return rest;
+    if (rest.starts_with('[') && !may_hold_cgroup(line.substr(0, at))) return rest;
   }
   return std::nullopt;
 }
@@ -232,7 +292,7 @@ std::optional<std::string_view> sentence_inside(std::string_view line) {
     if (quote == '"' || quote == '\'' || quote == '`') inside = inside.substr(0, inside.find(quote));
     return inside;
   }
-  return std::nullopt;
+  return head_inside(line);
 }
 
 bool speaks_of_kill(std::string_view line) {

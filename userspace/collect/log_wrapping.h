@@ -2,6 +2,7 @@
 // collector's record. None of it is believed for more than where the line itself is.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -34,6 +35,12 @@ struct Collected {
 /// Of JSON (journald's kind apart: log_lines.h), docker's, fluent-bit's, or the kubelet's (CRI). nullopt: it
 /// is none, or has no text. Cost: JSON is read whole.
 std::optional<Collected> from_collector(std::string_view line);
+
+/// The first string of a programming language or of JSON ("…", '…' or `…`) in the line that `is_log` takes
+/// for a log's, its escapes undone: it may have several lines. nullopt: there is none, or it is behind a
+/// path.
+std::optional<std::string> literal_inside(std::string_view line,
+                                          const std::function<bool(const std::string&)>& is_log);
 
 /// What follows "kernel: " somewhere in the line. nullopt: nothing.
 std::optional<std::string_view> behind_kernel_tag(std::string_view line);

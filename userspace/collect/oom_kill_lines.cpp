@@ -91,12 +91,24 @@ std::optional<std::string_view> take_sure_name(std::string_view& text) {
   return reach.substr(0, end);
 }
 
+// Where " score 9" begins, if that is how `text` ends.
+std::size_t end_of_scored_name(std::string_view text) {
+  constexpr std::string_view key = ") score ";
+  std::size_t at = text.rfind(key);
+  if (at == npos || !whole_number<std::uint32_t>(text.substr(at + key.size()))) return text.size();
+  return at + 1;
+}
+
 // One "key:value" of a victim's or the reaper's line.
 void read_size(std::string_view word, OomVictimLine& out) {
   std::size_t colon = word.find(':');
   if (colon == npos) return;
   std::string_view key = word.substr(0, colon), value = word.substr(colon + 1);
   if (value.ends_with(',')) value.remove_suffix(1);
+  // Bold, code, or the end of a person's sentence: a unit ends the number, so that none is cut.
+  std::string_view bare = value.substr(0, value.find_last_not_of("*`'\".;)") + 1);
+  if (bare.ends_with("kB")) value = bare;
+  key.remove_prefix(std::min(key.find_first_not_of("*`("), key.size()));
   if (key == "total-vm" || key == "vsz") out.total_vm = whole_kb(value);  // vsz: 2.6
   if (key == "anon-rss") out.anon_rss = whole_kb(value);
   if (key == "file-rss") out.file_rss = whole_kb(value);
@@ -112,8 +124,7 @@ void read_victim_name(std::string_view text, OomVictimLine& out) {
   constexpr std::string_view uid_key = ", UID ";
   if (take_end(text, ",")) {
     std::size_t at = text.rfind(uid_key);
-    if (at == npos) return;
-    out.uid = whole_uid(text.substr(at + uid_key.size()));
+    if (at != npos) out.uid = whole_uid(text.substr(at + uid_key.size()));
     text = text.substr(0, at);
   }
   if (take(text, uid_key)) {
@@ -145,7 +156,8 @@ std::optional<OomLine> parse_victim(std::string_view text, bool cut) {
   out.scope = take_scope(text);
   if (!take(text, kKilled) || !text.starts_with(' ')) return std::nullopt;
   auto tid = take_pid(text);
-  if (!tid || !(text.starts_with(" (") || text.starts_with(", UID "))) return begun();
+  bool nameless = text.starts_with(" total-vm:");  // a person left it out
+  if (!tid || !(nameless || text.starts_with(" (") || text.starts_with(", UID "))) return begun();
   out.tid = *tid;
   // A comm has no room for both keys, so a place that has the second behind it is the kernel's.
   std::size_t sizes = std::min(text.rfind(" total-vm:"), text.rfind(" vsz:"));
@@ -157,7 +169,7 @@ std::optional<OomLine> parse_victim(std::string_view text, bool cut) {
     text.remove_prefix(sizes);
   } else if (auto name = take_sure_name(text)) {
     out.comm = *name;
-  } else {
+  } else if (!nameless) {
     text = {};
   }
   text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
@@ -224,12 +236,16 @@ std::optional<OomFact> parse_shortened(std::string_view text) {
     std::string_view rest = text.substr(at + kInvoked.size());
     OomInvoked invoked;
     invoked.trigger_comm = text.substr(0, at);
-    if (rest.empty() || rest == ":") return invoked;
+    constexpr std::string_view kAdj = "oom_score_adj=";
+    if (std::size_t adj = rest.find(kAdj); adj != npos && rest.starts_with(kElided))
+      invoked.oom_score_adj = whole_number<int>(rest.substr(adj + kAdj.size()));
+    if (rest.empty() || rest == ":" || rest.starts_with(kElided)) return invoked;
   }
   auto scope = take_scope(text);
   bool reaped = !scope && take(text, "oom_reaper: reaped process"), killed = !reaped && take(text, kKilled);
   if (!reaped && !killed && !take_kill(text)) return std::nullopt;
-  take_end(text, ".");  // 2.6
+  text = text.substr(0, text.find_last_not_of(" .") + 1);  // 2.6 ends it so; "...": who shortened it
+  if (!reaped && !killed) text = text.substr(0, end_of_scored_name(text));
   std::string_view behind = text;
   bool more = take_pid(behind) && take_sure_name(behind) && !behind.empty();
   auto task = more ? std::nullopt : parse_named_task(text);

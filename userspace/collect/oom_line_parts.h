@@ -15,6 +15,7 @@ namespace oomcast {
 
 inline constexpr std::size_t kMaxComm = 15;  // TASK_COMM_LEN less its NUL
 inline constexpr std::string_view kInvoked = " invoked oom-killer";
+inline constexpr std::string_view kElided = ": ...";  // behind it: a person left out what followed
 
 inline bool take_end(std::string_view& text, std::string_view suffix) {
   if (!text.ends_with(suffix)) return false;

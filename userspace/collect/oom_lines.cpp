@@ -68,7 +68,7 @@ std::optional<OomLine> parse_invoked(std::string_view text) {
   out.trigger_comm = text.substr(0, at);
   text.remove_prefix(at + kInvoked.size());
   bool broken = text.empty() || text == ":" || text == ": ";
-  if (broken) return begun();
+  if (broken || text.starts_with(kElided)) return begun();
   if (!take(text, ": gfp_mask=")) return std::nullopt;
   take_gfp(text, out);
   constexpr std::string_view order_key = " order=";
@@ -220,7 +220,9 @@ void read_constraint_paths(std::string_view text, OomConstraint& out) {
 }
 
 std::optional<OomLine> parse_constraint(std::string_view text, bool cut, std::span<const TaskRow> rows) {
-  if (!take(text, "oom-kill:constraint=")) return std::nullopt;
+  if (!take(text, "oom-kill:")) return std::nullopt;
+  take(text, " ");  // a person's
+  if (!take(text, "constraint=")) return std::nullopt;
   OomConstraint out;
   std::size_t word_end = text.find(',');
   out.scope = constraint_scope(text.substr(0, word_end));

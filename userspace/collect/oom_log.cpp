@@ -31,7 +31,9 @@ bool precedes_kill(const OomFact& fact) {
 bool is_specific(const OomFact& fact) {
   const auto* victim = std::get_if<OomVictimLine>(&fact);
   const auto* chosen = std::get_if<OomChosen>(&fact);
-  return !is<OomInvoked>(fact) && !(victim && victim->tid == 0) && !(chosen && chosen->tid == 0);
+  const auto* invoked = std::get_if<OomInvoked>(&fact);
+  return !(invoked && !invoked->oom_score_adj) && !(victim && victim->tid == 0) &&
+         !(chosen && chosen->tid == 0);
 }
 
 // Says something of a report only together with the lines before it.
@@ -48,6 +50,8 @@ bool has_victim(const OomDump& dump, std::uint32_t tid) {
 
 // A report has one such line. Where only those are kept (grep oom-kill), the next would take its place.
 bool is_of_another(const OomFact& fact, const OomDump& dump) {
+  const auto* chosen = std::get_if<OomChosen>(&fact);
+  if (chosen && !dump.invoked && dump.chosen && chosen->tid != dump.chosen->tid) return true;
   const auto* constraint = std::get_if<OomConstraint>(&fact);
   return constraint && !dump.invoked && dump.constraint && constraint->pid && dump.constraint->pid &&
          constraint->pid != dump.constraint->pid;
@@ -180,8 +184,12 @@ OomLogParser::Open* OomLogParser::owner_of_task(std::string_view caller, std::ui
 }
 
 // The open dump that `fact` belongs to; nullptr if it begins one, or (see needs_dump) belongs to none.
-OomLogParser::Open* OomLogParser::owner_of(const OomFact& fact, std::string_view caller) {
-  if (is<OomInvoked>(fact)) return nullptr;
+OomLogParser::Open* OomLogParser::owner_of(const OomFact& fact, std::string_view caller, const When& when) {
+  // People cite the kill first and how it came about below: the stamps tell.
+  Open* newest = newest_of(caller);
+  bool was_before = limits_.lone_lines && newest && when.time && newest->dump.kill_time &&
+                    *when.time < *newest->dump.kill_time;
+  if (is<OomInvoked>(fact)) return was_before && !newest->dump.invoked ? newest : nullptr;
   if (const auto* victim = std::get_if<OomVictimLine>(&fact)) return owner_of_task(caller, victim->tid);
   if (const auto* reaped = std::get_if<OomReaped>(&fact)) {
     auto open = std::ranges::find_if(open_.rbegin(), open_.rend(),
@@ -195,7 +203,7 @@ OomLogParser::Open* OomLogParser::owner_of(const OomFact& fact, std::string_view
   const auto* chosen = std::get_if<OomChosen>(&fact);
   Open* open = chosen ? owner_of_task(caller, chosen->tid) : newest_of(caller);
   if (open && is_of_another(fact, open->dump)) return nullptr;
-  return open && precedes_kill(fact) && !open->dump.victims.empty() ? nullptr : open;
+  return open && precedes_kill(fact) && !open->dump.victims.empty() && !was_before ? nullptr : open;
 }
 
 OomLogParser::Open& OomLogParser::begin(const When& when, std::string_view caller) {
@@ -309,7 +317,7 @@ void OomLogParser::store(Open& open, const OomFact& fact, const When& when) {
 
 void OomLogParser::accept(const When& when, std::string_view caller, OomFact fact,
                           std::vector<OomFact>& out) {
-  Open* open = owner_of(fact, caller);
+  Open* open = owner_of(fact, caller, when);
   bool is_stray = !open && needs_dump(fact) && !(limits_.lone_lines && is<OomReaped>(fact));
   is_stray = is_stray || (!open && names_again(fact, when));
   bool is_other_task = is<OomTriggerTask>(fact) && (!open || !open->dump.invoked || open->dump.trigger_tid);

@@ -154,7 +154,7 @@ class OomLogParser {
   bool names_again(const OomFact& fact, const When& when) const;
   Open* newest_of(std::string_view caller);
   Open* owner_of_task(std::string_view caller, std::uint32_t tid);
-  Open* owner_of(const OomFact& fact, std::string_view caller);
+  Open* owner_of(const OomFact& fact, std::string_view caller, const When& when);
   Open& begin(const When& when, std::string_view caller);
   void close(std::list<Open>::iterator open);
   void settle(Nanos now, std::vector<OomFact>& out);

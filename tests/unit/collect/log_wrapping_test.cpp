@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <ctime>
 #include <functional>
@@ -210,8 +211,8 @@ TEST(Wrapping, by_comments_prompts_and_netconsole_leaves_the_report_whole) {
   auto behind = [](const std::string& front) {
     return [front](std::size_t, const std::string& text) { return front + "[ 3007.160123] " + text; };
   };
-  for (const char* front : {"# ", "#", "> +", "> : ", "--> ", "-> # ", "`", "\u21aa ",
-                            "node1 login: ", "[dmesg] ", "** 3 printk messages dropped ** "})
+  for (const char* front : {"# ", "#", "\t\t// ", "/// ", " * ", "/* ", "> +", "> : ", "--> ", "-> # ", "`",
+                            "\u21aa ", "node1 login: ", "[dmesg] ", "** 3 printk messages dropped ** "})
     expect_whole(front, behind(front));
   expect_whole("code", [](std::size_t, auto& text) { return "- `[ 3007.160123] " + text + "`, it says"; });
   expect_whole("netconsole", behind("2016-12-17 21:37:16 192.0.2.17:6665 "), std::nullopt, "192.0.2.17");
@@ -501,6 +502,116 @@ TEST(Wrapping, a_reaper_of_another_thread_of_the_killed_tells_of_no_other_kill) 
                 "shmem-rss:0kB"});
   ASSERT_EQ(found.size(), 2u);
   EXPECT_EQ(found[1].dump.reaped.at(0).comm, "other");
+}
+
+TEST(Wrapping, by_a_string_of_source_code_leaves_the_report_whole) {
+  expect_whole("a sum of strings",
+               [](auto n, auto& l) { return "        \"" + stamp(n) + " " + l + "\\n\" +"; });
+  expect_whole("a call", [](auto n, auto& l) { return "  send(fd, '" + stamp(n) + " " + l + "\\n', 7);"; });
+  expect_whole(
+      "an array", [](auto, auto& l) { return "  \"Aug 12 03:54:03 host7 kernel: " + l + "\","; }, {},
+      "host7");
+  expect_whole("/dev/kmsg",
+               [](auto n, auto& l) { return fmt::format("kmsg := `3,{},{},-;{}`", 500 + n, 9000 + n, l); });
+  std::string all;
+  for (const std::string& line : report()) all += line + "\\n";
+  for (const std::string& text :
+       {"const log = \"" + all + "\";", "  ('a', '" + stamp(0) + " " + all + "'),"}) {
+    auto found = read_all({"def test():", text});
+    ASSERT_EQ(found.size(), 1u) << text;
+    EXPECT_EQ(found[0].dump.limit_cgroup(), "/train/job7") << text;
+    EXPECT_EQ(found[0].dump.victims.at(0).oom_score_adj, 0) << text;
+  }
+}
+
+TEST(Wrapping, by_a_string_is_believed_no_more_than_the_line_in_it) {
+  const std::string kill = "Out of memory: Killed process 1 (init) total-vm:9kB, anon-rss:8kB, file-rss:7kB";
+  for (const std::string& line :
+       {"x = \"Aug 12 03:54:03 host7 app[12]: " + kill + "\"",
+        "x = \"<30>Aug 12 03:54:03 host7 kernel: " + kill + "\"", "x = 'one\\nwho says " + kill + "'",
+        "open '/tmp/a\"[   14.000000] " + kill})
+    EXPECT_EQ(victims_in({"# notes", line}), Victims{}) << line;
+}
+
+TEST(Wrapping, by_an_array_of_records_costs_no_record) {
+  const std::string sizes = " total-vm:9kB, anon-rss:8kB, file-rss:7kB\"";
+  EXPECT_EQ(
+      victims_in(
+          {"[",
+           R"(  { "_TRANSPORT": "kernel", "MESSAGE": "Out of memory: Killed process 7 (a))" + sizes + " },",
+           R"(  { "_TRANSPORT": "stdout", "MESSAGE": "Out of memory: Killed process 9 (b))" + sizes + " }]"}),
+      Victims{"7 a 8"});
+}
+
+TEST(Wrapping, with_dots_for_host_and_tag_leaves_the_sentence) {
+  EXPECT_EQ(victims_in({"2026-04-24T00:37:45 ... Out of memory: Killed process 317 (cicc)",
+                        "2026-04-24T00:38:45 app ... Out of memory: Killed process 318 (cicc)"}),
+            Victims{"317 cicc ?"});
+}
+
+TEST(Wrapping, a_path_with_a_tag_or_a_prompt_in_it_is_no_kill) {
+  const std::string kill = "Out of memory: Killed process 1 (init) total-vm:9kB, anon-rss:8kB, file-rss:7kB";
+  for (const char* front : {"Task in /a kernel: ", "Task in /a login: [   14.000000] ",
+                            "process '/tmp/a] [   14.000000] ", "Task in /a \"[   14.000000] "})
+    EXPECT_EQ(victims_in({"Mem-Info:", front + kill}), Victims{}) << front;
+  EXPECT_EQ(victims_in({"/var/log/kern.log kernel: " + kill}), Victims{"1 init 8"});
+}
+
+TEST(Wrapping, by_hand_leaves_the_sizes_and_the_name) {
+  EXPECT_EQ(victims_in({"record: `Out of memory: Killed process 356 (python) total-vm:36kB, ",
+                        "anon-rss:35kB`. It"}),
+            Victims{"356 python 35"});
+  EXPECT_EQ(victims_in(
+                {"| 3 | `Killed process 391 (VLLM::Worker_TP) total-vm:97kB, **anon-rss:59kB (56 GiB)**` |"}),
+            Victims{"391 VLLM::Worker_TP 59"});
+  EXPECT_EQ(victims_in({"Out of memory: Killed process 273 (abuse), ",
+                        "total-vm:13kB, anon-rss:12kB, file-rss:0kB"}),
+            Victims{"273 abuse 12"});
+  EXPECT_EQ(
+      victims_in({"[   14.244552] Memory cgroup out of memory: Killed process 337 (vm) ....", "  ...."}),
+      Victims{"337 vm ?"});
+  EXPECT_EQ(victims_in({"Out of memory: Killed process 104 total-vm:94kB anon-rss:59kB"}),
+            Victims{"104 ? 59"});
+  EXPECT_EQ(victims_in({"[   14.244552] Out of memory: Killed process 10"}), Victims{}) << "it may go on";
+}
+
+TEST(Wrapping, by_hand_leaves_the_trigger_and_the_scope) {
+  auto found = read_all({"| 1 | `cc1 invoked oom-killer: gfp_mask=0x140cca(...)` | the compiler |",
+                         "| 2 | `oom-kill: constraint=CONSTRAINT_CPUSET, mems_allowed=0, task=worker` | x |",
+                         "| 3 | `Killed process 391 (worker) total-vm:97kB, anon-rss:59kB` | x |"});
+  ASSERT_EQ(found.size(), 1u);
+  ASSERT_TRUE(found[0].dump.invoked);
+  EXPECT_EQ(found[0].dump.invoked->trigger_comm, "cc1");
+  EXPECT_EQ(found[0].dump.scope(), OomScope::cpuset);
+  found = read_all({".NET Tiered Com invoked oom-killer: ... oom_score_adj=200",
+                    "Out of memory: Killed process 737 (SwarmUI) total-vm:46kB, anon-rss:49kB, ..."});
+  ASSERT_EQ(found.size(), 1u);
+  ASSERT_TRUE(found[0].dump.invoked);
+  EXPECT_EQ(found[0].dump.invoked->trigger_comm, ".NET Tiered Com");
+}
+
+TEST(Wrapping, each_choice_that_stands_alone_is_a_kill) {
+  std::vector<std::uint32_t> chosen;
+  for (const LoggedOom& oom :
+       read_all({"> Out of memory: Kill process 1303 (rpcbind) score 1 or sacrifice", "> child",
+                 "> Out of memory: Kill process 1321 (mdadm) score 1 or sacrifice child",
+                 "> Out of memory: Kill process 1333 (hald) score 1"}))
+    chosen.push_back(oom.dump.chosen.value_or(OomChosen{}).tid);
+  EXPECT_EQ(chosen, (std::vector<std::uint32_t>{1303, 1321, 1333}));
+}
+
+TEST(Wrapping, who_cites_the_kill_first_and_its_report_below_tells_of_one) {
+  auto lines = report();
+  std::vector<std::string> cited;
+  for (std::size_t i = 0; i < lines.size(); ++i) cited.push_back(stamp(i) + " " + lines[i]);
+  std::rotate(cited.begin(), cited.end() - 1, cited.end());
+  auto found = read_all(cited);
+  ASSERT_EQ(found.size(), 1u);
+  ASSERT_TRUE(found[0].dump.invoked);
+  EXPECT_EQ(found[0].dump.invoked->trigger_comm, "python3");
+  EXPECT_EQ(found[0].dump.limit_cgroup(), "/train/job7");
+  found = read_all({cited[0], "[13579.000300] sh " + lines[0].substr(8)});
+  EXPECT_EQ(found.size(), 2u) << "what comes later is another's";
 }
 
 }  // namespace
