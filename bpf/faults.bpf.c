@@ -6,34 +6,8 @@
  * faults but what the process grew by since the one before.
  */
 
-#include "python.bpf.h"
 #include "task.bpf.h"
-
-/* x86-64, by the position in which the kernel saves them. */
-enum {
-  R15,
-  R14,
-  R13,
-  R12,
-  RBP,
-  RBX,
-  R11,
-  R10,
-  R9,
-  R8,
-  RAX,
-  RCX,
-  RDX,
-  RSI,
-  RDI,
-  ORIG,
-  RIP,
-  CS,
-  FLAGS,
-  RSP,
-  SS,
-  SAVED
-};
+#include "user_stack.bpf.h"
 
 struct oc_fault_context { /* struct bpf_perf_event_data, which BPF sees in this form */
   u64 registers[SAVED];
@@ -49,24 +23,12 @@ unsigned long long oc_window = 1;        /* number of the window of watching */
 /* What the counters lag by at most: each CPU keeps as much of a change to itself. */
 const volatile long long oc_lag_pages = 64;
 
-struct { /* 8 MiB: 300 full stacks, several thousand usual ones */
-  __uint(type, BPF_MAP_TYPE_RINGBUF);
-  __uint(max_entries, 8 * 1024 * 1024);
-} faults SEC(".maps");
-
 struct {
   __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
   __uint(max_entries, 1);
   __type(key, u32);
   __type(value, struct oc_fault);
 } fault_buffer SEC(".maps");
-
-struct {
-  __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-  __uint(max_entries, OC_FAULT_LOST_REASONS);
-  __type(key, u32);
-  __type(value, u64);
-} faults_lost SEC(".maps");
 
 struct { /* on each CPU, in or out of scope: what watching has cost */
   __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -182,31 +144,10 @@ static __always_inline struct weight weigh(struct task_struct* task, struct mm_s
   return out;
 }
 
-/* What is left above the last whole chunk is read in halves of halves: a thread's first functions have less
- * than a chunk above them. */
-static __always_inline u32 copy_end(struct oc_fault* r, u64 sp, u32 filled, u32 size) {
-  if (filled > OC_STACK_BYTES - size || bpf_probe_read_user(&r->stack[filled], size, (void*)(sp + filled)))
-    return filled;
-  return filled + size;
-}
-
-#define OC_STACK_CHUNK 1024
-static __always_inline void copy_stack(struct oc_fault* r, u64 sp) {
-  u32 filled = 0;
-  for (int chunk = 0; chunk < OC_STACK_BYTES / OC_STACK_CHUNK; ++chunk) {
-    if (bpf_probe_read_user(&r->stack[chunk * OC_STACK_CHUNK], OC_STACK_CHUNK,
-                            (void*)(sp + chunk * OC_STACK_CHUNK)))
-      break;
-    filled += OC_STACK_CHUNK;
-  }
-  for (u32 size = OC_STACK_CHUNK / 2; size >= 8; size /= 2) filled = copy_end(r, sp, filled, size);
-  r->stack_bytes = filled;
-}
-
 /* The registers of user space lie at the top of the thread's kernel stack: four pages since 4.x, without
  * padding on the kernels that have no helper to tell. */
 #define OC_KERNEL_STACK (4 * 4096)
-static __always_inline void fill_registers(struct oc_fault* r, struct task_struct* task, bool helper) {
+static __always_inline void find_registers(struct oc_user_stack* r, struct task_struct* task, bool helper) {
   u64 saved[SAVED];
   void* at = helper ? (void*)bpf_task_pt_regs(bpf_get_current_task_btf())
                     : BPF_CORE_READ(task, stack) + OC_KERNEL_STACK - sizeof(saved);
@@ -214,32 +155,8 @@ static __always_inline void fill_registers(struct oc_fault* r, struct task_struc
     __builtin_memset(r->registers, 0, sizeof(r->registers));
     return;
   }
-  r->registers[0] = saved[RAX];
-  r->registers[1] = saved[RDX];
-  r->registers[2] = saved[RCX];
-  r->registers[3] = saved[RBX];
-  r->registers[4] = saved[RSI];
-  r->registers[5] = saved[RDI];
-  r->registers[6] = saved[RBP];
-  r->registers[7] = saved[RSP];
-  r->registers[8] = saved[R8];
-  r->registers[9] = saved[R9];
-  r->registers[10] = saved[R10];
-  r->registers[11] = saved[R11];
-  r->registers[12] = saved[R12];
-  r->registers[13] = saved[R13];
-  r->registers[14] = saved[R14];
-  r->registers[15] = saved[R15];
-  r->registers[16] = saved[RIP];
+  fill_registers(r, saved);
 }
-
-static __always_inline void count_lost(u32 reason) {
-  u64* count = bpf_map_lookup_elem(&faults_lost, &reason);
-  if (count) (*count)++;
-}
-
-#define OC_WAKE_EVERY_NS 10000000
-static u64 woken_ns; /* racing CPUs wake once more */
 
 static __always_inline int sample(struct oc_fault_context* ctx, bool modern) {
   struct task_struct* task = (void*)bpf_get_current_task();
@@ -264,19 +181,14 @@ static __always_inline int sample(struct oc_fault_context* ctx, bool modern) {
   r->address = ctx->addr;
   r->weight_pages = weight.pages;
   r->faults = weight.faults;
-  fill_registers(r, task, modern);
-  copy_stack(r, r->registers[7]);
-  oc_read_python(&r->python, task);
-  u32 size = __builtin_offsetof(struct oc_fault, stack) + r->stack_bytes;
+  find_registers(&r->user, task, modern);
+  copy_stack(&r->user, r->user.registers[7]);
+  mend_stack(&r->user, r->user.registers[7]);
+  oc_read_python(&r->user.python, task);
+  u32 size = __builtin_offsetof(struct oc_fault, user.stack) + r->user.stack_bytes;
   if (size > sizeof(*r)) return 0;
   r->header.size = size;
-  /* The reader is woken every 10 ms, and by every quarter of the ring: what it is late for may have ended,
-   * and taken its names with it. */
-  bool wake = r->header.time_ns - woken_ns > OC_WAKE_EVERY_NS ||
-              bpf_ringbuf_query(&faults, BPF_RB_AVAIL_DATA) > 2 * 1024 * 1024;
-  if (wake) woken_ns = r->header.time_ns;
-  u64 flags = wake ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
-  if (bpf_ringbuf_output(&faults, r, size, flags)) count_lost(OC_LOST_FAULTS_RING_FULL);
+  send_record(r, size, r->header.time_ns, OC_LOST_FAULTS_RING_FULL);
   return 0;
 }
 

@@ -208,6 +208,7 @@ struct bpf_iter__cgroup {
 struct pt_regs {
   unsigned long r10, r9, r8, dx, si, di; /* a system call's arguments: di, si, dx, r10, r8, r9 */
   unsigned long ax, orig_ax;             /* its result, its number */
+  unsigned long sp;
 };
 #elif defined(__TARGET_ARCH_arm64)
 struct user_pt_regs {

@@ -11,7 +11,7 @@ struct { /* by tgid, written by user space */
   __uint(map_flags, BPF_F_NO_PREALLOC);
   __type(key, u32);
   __type(value, struct oc_python_layout);
-} pythons SEC(".maps");
+} pythons __weak SEC(".maps");
 
 #define OC_PF_FORKNOEXEC 0x00000040
 /* A child that has not executed anything has its parent's memory, at the same addresses. */

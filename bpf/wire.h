@@ -7,7 +7,7 @@
 #ifndef OOMCAST_WIRE_H
 #define OOMCAST_WIRE_H
 
-#define OC_WIRE_VERSION 5u
+#define OC_WIRE_VERSION 6u
 
 #define OC_COMM_LEN 16
 #define OC_NAME_LEN 256   /* a cgroup directory's name, NAME_MAX + 1 */
@@ -47,6 +47,8 @@ enum oc_record_type {
   OC_GPU_CALL = 32,
   /* ring "faults", only while blame runs */
   OC_FAULT = 33,
+  OC_ALLOCATION = 35,
+  OC_FREED = 36,
   /* ring "gpu_xids", only where the driver tells of them */
   OC_GPU_XID = 34,
 };
@@ -393,8 +395,17 @@ struct oc_dying_code {
   struct oc_python_code frames[OC_CODE_DEPTH]; /* innermost first */
 };
 
+/* Where a thread was in user mode: what it takes to unwind it. Sent as far as `stack` is filled. */
+struct oc_user_stack {
+  unsigned long long registers[OC_REGISTERS];
+  unsigned int stack_bytes;
+  unsigned int _pad;
+  struct oc_python_stack python;
+  unsigned char stack[OC_STACK_BYTES];
+};
+
 /* A page fault that stands for `weight_pages`: what the process grew by, or touched if that is more, since
- * its last record; and for `faults` of them. Sent as far as `stack` is filled. */
+ * its last record; and for `faults` of them. */
 struct oc_fault {
   struct oc_header header;
   struct oc_task task;
@@ -402,11 +413,46 @@ struct oc_fault {
   unsigned long long address;
   unsigned long long weight_pages;
   unsigned long long faults;
-  unsigned long long registers[OC_REGISTERS]; /* of user mode */
-  unsigned int stack_bytes;
+  struct oc_user_stack user;
+};
+
+enum oc_allocator_function {
+  OC_MALLOC = 0,
+  OC_CALLOC = 1,
+  OC_REALLOC = 2,
+  OC_POSIX_MEMALIGN = 3,
+  OC_ALIGNED_ALLOC = 4,
+  OC_MEMALIGN = 5,
+  OC_ALLOCATING_FUNCTIONS = 6,
+  OC_FREE = 6,
+  OC_ALLOCATOR_FUNCTIONS = 7,
+};
+
+/* A block that was allocated, or has grown in realloc(): it stands for `weight_bytes` of them. */
+struct oc_allocation {
+  struct oc_header header; /* its time: when the block got this size */
+  struct oc_task task;
+  unsigned long long address;
+  unsigned long long bytes;        /* of the block */
+  unsigned long long weight_bytes; /* 0: it was there before, and has not grown since it was seen */
+  unsigned long long born_ns;      /* when it was seen first: realloc() keeps that */
+  unsigned long long replaces;     /* the block's address before realloc(); 0: none that was told of */
+  unsigned int function;           /* enum oc_allocator_function */
   unsigned int _pad;
-  struct oc_python_stack python;
-  unsigned char stack[OC_STACK_BYTES];
+  struct oc_user_stack user; /* of the caller */
+};
+
+struct oc_freed {
+  struct oc_header header;
+  unsigned int tgid;
+  unsigned int _pad;
+  unsigned long long address;
+};
+
+/* Calls of one function of the allocator; a value of map "allocator_calls". */
+struct oc_allocator_calls {
+  unsigned long long calls;
+  unsigned long long bytes;
 };
 
 /* What a process has grown by; the value of map "growth", keyed by tgid. */
@@ -423,8 +469,11 @@ struct oc_growth {
 };
 
 enum oc_fault_lost_reason {
-  OC_LOST_FAULTS_RING_FULL = 0,
-  OC_FAULT_LOST_REASONS = 1,
+  OC_LOST_FAULTS_RING_FULL = 0, /* of allocations, too */
+  OC_LOST_ALLOCATIONS_BUSY = 1, /* another thread was interrupted while it told of one on this CPU */
+  OC_LOST_BLOCK_TABLE_FULL = 2,
+  OC_LOST_FREES_RING_FULL = 3, /* what they freed seems to live */
+  OC_FAULT_LOST_REASONS = 4,
 };
 
 /* Reclaim stalls of one cgroup since load; the value of map "stalls", keyed by the cgroup's id. */
@@ -470,6 +519,10 @@ OC_ASSERT_SIZE(oc_python_layout, 112);
 OC_ASSERT_SIZE(oc_python_code, 24 + 2 * (16 + OC_CODE_TEXT) + OC_CODE_LINES);
 OC_ASSERT_SIZE(oc_dying_code, 96 + OC_CODE_DEPTH * sizeof(struct oc_python_code));
 OC_ASSERT_SIZE(oc_python_stack, 16 + 24 * OC_PYTHON_DEPTH);
-OC_ASSERT_SIZE(oc_fault, 168 + 8 * OC_REGISTERS + 8 + sizeof(struct oc_python_stack) + OC_STACK_BYTES);
+OC_ASSERT_SIZE(oc_user_stack, 8 * OC_REGISTERS + 8 + sizeof(struct oc_python_stack) + OC_STACK_BYTES);
+OC_ASSERT_SIZE(oc_fault, 168 + sizeof(struct oc_user_stack));
+OC_ASSERT_SIZE(oc_allocation, 136 + sizeof(struct oc_user_stack));
+OC_ASSERT_SIZE(oc_freed, 32);
+OC_ASSERT_SIZE(oc_allocator_calls, 16);
 
 #endif

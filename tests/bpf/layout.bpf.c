@@ -25,7 +25,11 @@ union oc_any_record {
   struct oc_python_text python_text;
   struct oc_python_code python_code;
   struct oc_dying_code dying_code;
+  struct oc_user_stack user_stack;
   struct oc_fault fault;
+  struct oc_allocation allocation;
+  struct oc_freed freed;
+  struct oc_allocator_calls allocator_calls;
   struct oc_growth growth;
   struct oc_gpu_call gpu_call;
   struct oc_gpu_layout gpu_layout;

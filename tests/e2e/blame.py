@@ -71,7 +71,7 @@ def judge(t, report, grown, is_culprit, what, beyond_budget=False):
 
 # One of each way to see growth; the others differ in user space only.
 IN_VM = ("list", "child", "mmap")
-IN_GATE = {"python": IN_VM, "native": ("malloc", "huge", "churn")}  # native: without frame pointers
+IN_GATE = {"python": IN_VM, "native": ("malloc", "huge", "churn", "hole")}  # native: without frame pointers
 
 
 def python_case(kind, growth=GROWTH, scope_by_cgroup=False, python=PYTHON):
@@ -86,6 +86,10 @@ def python_case(kind, growth=GROWTH, scope_by_cgroup=False, python=PYTHON):
         child.wait_for("ready", timeout=20)
         scope = ("--cgroup", group.path) if group else ("--pid", child.pid)
         report, grown = blamed(t, scope, child)
+        if kind == "torch":  # what each step frees leaves holes around what it keeps, which is no line's
+            holes = report["processes"][0]["free_in_heap_bytes"] + growth
+            t.check(0.85 <= holes / grown["bytes"] <= 1.15, f"{holes} bytes kept or free of {grown['bytes']}")
+            grown["bytes"] = growth
         judge(t, report, grown, lambda f: f["kind"] == "python" and f["line"] == line and f["file"] == str(script),
               f"line {line}")
     run.__name__ = f"python_{kind}"
@@ -105,15 +109,16 @@ def native_case(kind, program, function=None):
             t.premise(report["watched_share"] < 1, "half a million faults are within the budget on this machine")
     run.__name__ = f"native_{kind}_{'without' if program.endswith('omit') else 'with'}_frame_pointers"
     gate = program == "leaks_omit" and kind in IN_GATE["native"]
-    case(vm="v2" if program == "leaks_omit" and kind in ("malloc", "huge") else "never", limit_s=60,
+    case(vm="v2" if program == "leaks_omit" and kind in ("malloc", "huge", "hole") else "never", limit_s=60,
          tier="gate" if gate else "full")(run)
 
 
 for kind in ("list", "dict", "closure", "cache", "small", "thread", "ctypes", "mmap", "shm", "numpy", "torch", "generator"):
     python_case(kind)
 python_case("child", 32 * MiB, scope_by_cgroup=True)
-for kind in ("malloc", "mmap", "huge", "method", "thread", "churn", "returns"):
-    native_case(kind, "leaks_omit", {"method": "Cache::culprit_method", "churn": "culprit_malloc", "returns": "culprit_malloc"}.get(kind))
+for kind in ("malloc", "mmap", "huge", "method", "thread", "churn", "returns", "hole", "realloc"):
+    native_case(kind, "leaks_omit", {"method": "Cache::culprit_method", "churn": "culprit_malloc", "returns": "culprit_malloc",
+                                      "hole": "culprit_malloc"}.get(kind))
 native_case("malloc", "leaks_keep")
 
 

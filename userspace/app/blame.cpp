@@ -118,6 +118,7 @@ class Watch {
       : options_(options),
         scope_(scope),
         stop_(stop),
+        procfs_(roots),
         fs_(fs),
         say_(std::move(say)),
         reader_(options.root, score_before_protection(), events()) {
@@ -170,6 +171,13 @@ class Watch {
             [this](std::uint32_t pid, Bytes resident) {
               if (!source_) return;
               if (auto ok = source_->set_baseline(pid, resident); !ok) say_(ok.error().message);
+            },
+            [this](std::uint32_t pid, const Result<Allocator>& allocator) {
+              if (!source_ || !begun_) return;
+              Status ok = allocator ? source_->watch_allocations(pid, *allocator, mono_now(), end_)
+                                    : Status(allocator.error());
+              if (!ok) reader_.set_unwatched(pid, ok.error().message);
+              drop();
             }};
   }
 
@@ -202,6 +210,7 @@ class Watch {
         if (auto ok = source_->drain(take, now); !ok) return ok.error();
       reader_.advance(now);
       if (reader_.lost()) return false;
+      if (until && now >= choose_at_) choose_process();
       if (until ? now >= *until || stop_.pending() : reader_.idle()) return true;
       if (until && now >= next_look) {
         reader_.look(source_ ? source_->watched_share() : 1);
@@ -212,10 +221,51 @@ class Watch {
                        {source_ && begun_ ? source_->fd() : -1, POLLIN, 0},
                        {until ? stop_.fd() : -1, POLLIN, 0}};
       Nanos left = source_ && begun_ ? std::min(source_->next_look(), kNoteEvery) : kNoteEvery;
-      if (until) left = std::min<Nanos>(left, *until - now);
+      if (until) left = std::min<Nanos>(left, std::min(*until, std::max(choose_at_, now)) - now);
       timespec timeout{static_cast<time_t>(left / 1s), static_cast<long>((left % 1s).count())};
       ppoll(wait, 3, &timeout, nullptr);
     }
+  }
+
+  // With the first event or breakpoint that needs more it has more, and nothing of a stranger's is read here.
+  void drop() {
+    if (std::exchange(dropped_, true)) return;
+    for (const std::string& line : drop_privileges(false)) say_(line);
+  }
+
+  // Allocations are watched of one process, the one that grows most; among several that shows in a while.
+  void plan_choice(MonoTime begin, MonoTime end) {
+    levels_.clear();
+    choose_at_ = MonoTime::max();
+    if (!source_ || pressed()) return drop();
+    for (std::uint32_t pid : scope_.pids)
+      if (auto held = procfs_.read_statm(pid); held && *held) levels_[pid] = (*held)->resident_pages;
+    choose_at_ = levels_.size() > 1 ? begin + (end - begin) / 10 : begin;
+  }
+
+  // To set a breakpoint the kernel takes the mmap_lock of whoever has the file mapped: not where processes
+  // wait for memory, and hold that lock meanwhile.
+  bool pressed() const {
+    constexpr double kMostWaiting = 1;  // percent
+    auto pressure = procfs_.read_pressure();
+    return pressure && *pressure && (*pressure)->some && (*pressure)->some->avg10 > kMostWaiting;
+  }
+
+  void choose_process() {
+    choose_at_ = MonoTime::max();
+    std::optional<std::uint32_t> chosen;
+    std::uint64_t most = 0;
+    for (auto [pid, before] : levels_) {
+      auto held = procfs_.read_statm(pid);
+      if (!held || !*held) continue;
+      std::uint64_t grown = (*held)->resident_pages > before ? (*held)->resident_pages - before : 0;
+      if (levels_.size() == 1 || grown > most) chosen = pid;
+      most = std::max(most, grown);
+    }
+    if (chosen)
+      reader_.find_allocator(*chosen);
+    else
+      drop();
   }
 
   // `until`: it is not the first time. false: the reader is lost.
@@ -233,15 +283,19 @@ class Watch {
         if (auto still = do_without_source(ok.error()); !still) return still.error();
     begun_ = true;
     if (!std::exchange(told_, true)) {
-      for (const std::string& line : drop_privileges(false)) say_(line);
+      if (!source_ || !source_->allocations_need_admin()) drop();
       say_(fmt::format("watching {} processes of {} for {}", scope_.pids.size(), options_.scope.describe(),
                        format_duration(duration())));
     }
-    MonoTime end = until ? std::max(*until, begin + std::min(duration(), kLeastAgain)) : begin + duration();
-    if (auto went = go_on(end); !went || !*went) return went;
+    end_ = until ? std::max(*until, begin + std::min(duration(), kLeastAgain)) : begin + duration();
+    plan_choice(begin, end_);
+    if (auto went = go_on(end_); !went || !*went) return went;
     reader_.end();
     if (auto went = go_on(std::nullopt); !went || !*went) return went;
     ended_ = mono_now();
+    // To take breakpoints away takes half a second.
+    if (auto watched = source_ ? source_->end_allocations(ended_) : std::nullopt)
+      reader_.set_watched(*watched);
     after_ = usage_of(fs_, scope_);
     reader_.finish(ended_ - begin, source_ ? source_->watched_share() : 1);
     return go_on(std::nullopt);
@@ -259,6 +313,7 @@ class Watch {
   const Options& options_;
   const Scope& scope_;
   StopSignals& stop_;
+  ProcFs procfs_;
   const CgroupFs& fs_;
   Say say_;
   FaultOptions fault_;
@@ -269,7 +324,10 @@ class Watch {
   std::string no_stacks_;
   std::optional<Bytes> before_, after_;
   bool begun_ = false;  // faults are sampled
-  bool told_ = false;   // that it watches, with no more rights than that takes
+  bool told_ = false;   // that it watches
+  bool dropped_ = false;
+  std::unordered_map<std::uint32_t, std::uint64_t> levels_;  // resident pages when it began
+  MonoTime choose_at_ = MonoTime::max(), end_{};
   MonoTime ended_{};
 };
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <cstring>
 #include <utility>
@@ -24,8 +25,28 @@ namespace oomcast {
 namespace {
 
 // Two processes of one binary: no layout crosses a version.
-enum What : std::uint32_t { kLeaveOut, kNote, kBegin, kFault, kLook, kEnd, kFinish };  // asked
-enum Said : std::uint32_t { kDone, kLooksAt, kPython, kBaseline, kReport, kUndecodable };
+enum What : std::uint32_t {  // asked
+  kLeaveOut,
+  kNote,
+  kBegin,
+  kFault,
+  kLook,
+  kFindAllocator,
+  kWatched,
+  kUnwatched,
+  kEnd,
+  kFinish
+};
+enum Said : std::uint32_t {
+  kDone,
+  kLooksAt,
+  kPython,
+  kBaseline,
+  kReport,
+  kUndecodable,
+  kAllocator,  // with its file
+  kNoAllocator
+};
 struct Request {
   std::uint32_t what = 0, pid = 0;
   double share = 0, window = 0;
@@ -36,13 +57,56 @@ struct Reply {
 };
 constexpr std::size_t kPart = 32 << 10;
 constexpr std::size_t kMostMessage = 64 << 10;
+constexpr std::size_t kMostReason = 200;
+constexpr std::size_t kShortRecord = 64;
 constexpr rlim_t kMostData = 512 << 20;
 constexpr int kMostSocket = 1 << 20;
+
+struct AllocatorPlaces {
+  std::array<std::uint64_t, wire::kAllocates> allocates{};
+  std::uint64_t free = 0;
+};
 
 template <typename Head>
 std::string message(const Head& head, std::span<const std::byte> payload = {}) {
   std::string out(reinterpret_cast<const char*>(&head), sizeof(head));
   return out.append(reinterpret_cast<const char*>(payload.data()), payload.size());
+}
+
+void send_with_file(int socket, std::string& bytes, int fd) {
+  iovec part{bytes.data(), bytes.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  msghdr head{};
+  head.msg_iov = &part;
+  head.msg_iovlen = 1;
+  head.msg_control = control.data();
+  head.msg_controllen = control.size();
+  cmsghdr* file = CMSG_FIRSTHDR(&head);
+  file->cmsg_level = SOL_SOCKET;
+  file->cmsg_type = SCM_RIGHTS;
+  file->cmsg_len = CMSG_LEN(sizeof(int));
+  std::memcpy(CMSG_DATA(file), &fd, sizeof(fd));
+  if (sendmsg(socket, &head, MSG_NOSIGNAL) < 0) _exit(1);  // nobody listens any more
+}
+
+// As recv(), with the file that came along.
+ssize_t receive(int socket, std::span<std::byte> in, UniqueFd& file) {
+  iovec part{in.data(), in.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  msghdr head{};
+  head.msg_iov = &part;
+  head.msg_iovlen = 1;
+  head.msg_control = control.data();
+  head.msg_controllen = control.size();
+  ssize_t n = recvmsg(socket, &head, MSG_CMSG_CLOEXEC);
+  const cmsghdr* came = n > 0 ? CMSG_FIRSTHDR(&head) : nullptr;
+  if (came && came->cmsg_level == SOL_SOCKET && came->cmsg_type == SCM_RIGHTS &&
+      came->cmsg_len == CMSG_LEN(sizeof(int))) {
+    int fd = -1;
+    std::memcpy(&fd, CMSG_DATA(came), sizeof(fd));
+    file.reset(fd);
+  }
+  return n;
 }
 
 /// The other side of it.
@@ -89,11 +153,22 @@ class Server {
       case kBegin:
         return blame_->begin();
       case kFault:
-        if (auto fault = wire::decode_fault(payload, units_))
-          blame_->add(*fault);
+        if (auto record = wire::decode_fault(payload, units_))
+          std::visit([&](auto& r) { blame_->add(std::move(r)); }, *record);
         else
           say({kUndecodable, 0, 0});
         return;
+      case kFindAllocator:
+        return find_allocator(request.pid);
+      case kWatched:
+        if (WatchedAllocations watched; payload.size() == sizeof(watched)) {
+          std::memcpy(&watched, payload.data(), sizeof(watched));
+          blame_->set_watched(watched);
+        }
+        return;
+      case kUnwatched:
+        return blame_->set_unwatched(request.pid,
+                                     {reinterpret_cast<const char*>(payload.data()), payload.size()});
       case kLook:
         return blame_->look(request.share);
       case kEnd:
@@ -103,6 +178,14 @@ class Server {
       default:
         break;
     }
+  }
+
+  void find_allocator(std::uint32_t pid) {
+    auto found = blame_->find_allocator(pid);
+    if (!found) return say({kNoAllocator, pid, 0}, std::as_bytes(std::span(found.error().message)));
+    AllocatorPlaces places{found->allocates, found->free};
+    std::string bytes = message(Reply{kAllocator, pid, 0}, std::as_bytes(std::span(&places, 1)));
+    send_with_file(socket_, bytes, found->file.fd.get());
   }
 
   void report(const BlameReport& report) {
@@ -192,8 +275,9 @@ Status BlameReader::start(const std::vector<std::uint32_t>& unread) {
   return Ok{};
 }
 
-void BlameReader::ask(std::uint32_t what, std::uint32_t pid, double share, double window) {
-  queue_.push_back(message(Request{what, pid, share, window}));
+void BlameReader::ask(std::uint32_t what, std::uint32_t pid, double share, double window,
+                      std::span<const std::byte> payload) {
+  queue_.push_back(message(Request{what, pid, share, window}, payload));
   queued_bytes_ += queue_.back().size();
   ++unanswered_;
 }
@@ -211,13 +295,25 @@ void BlameReader::finish(Seconds window, double watched_share) {
   ask(kFinish, 0, watched_share, window.count());
 }
 
+void BlameReader::find_allocator(std::uint32_t pid) {
+  ask(kFindAllocator, pid);
+}
+void BlameReader::set_watched(const WatchedAllocations& watched) {
+  ask(kWatched, watched.tgid, 0, 0, std::as_bytes(std::span(&watched, 1)));
+}
+void BlameReader::set_unwatched(std::uint32_t pid, const std::string& why) {
+  ask(kUnwatched, pid, 0, 0, std::as_bytes(std::span(why)));
+}
+
 void BlameReader::look(double watched_share) {
   if (std::exchange(looking_, true)) return;
   ask(kLook, 0, watched_share);
 }
 
 void BlameReader::add(std::span<const std::byte> record) {
-  if (queued_bytes_ + record.size() > kMostQueued || sizeof(Request) + record.size() > kMostMessage) {
+  // Without its end a block seems to stay: there is room for those behind others.
+  std::size_t most = record.size() <= kShortRecord ? 2 * kMostQueued : kMostQueued;
+  if (queued_bytes_ + record.size() > most || sizeof(Request) + record.size() > kMostMessage) {
     ++full_;
     return;
   }
@@ -229,7 +325,8 @@ void BlameReader::advance(MonoTime now) {
   if (lost_ || !ours_) return;
   bool moved = false;
   in_.resize(kMostMessage);
-  for (ssize_t n; (n = recv(ours_.get(), in_.data(), in_.size(), 0)) != -1 || errno == EINTR;) {
+  UniqueFd file;
+  for (ssize_t n; (n = receive(ours_.get(), in_, file)) != -1 || errno == EINTR;) {
     if (n == -1) continue;
     if (n == 0) {
       lost_ = true;
@@ -241,7 +338,7 @@ void BlameReader::advance(MonoTime now) {
       return;
     }
     moved = true;
-    take(std::span(in_).first(static_cast<std::size_t>(n)));
+    take(std::span(in_).first(static_cast<std::size_t>(n)), std::move(file));
   }
   while (!queue_.empty()) {
     const std::string& next = queue_.front();
@@ -261,7 +358,7 @@ void BlameReader::advance(MonoTime now) {
     lost_ = late_ = true;
 }
 
-void BlameReader::take(std::span<const std::byte> in) {
+void BlameReader::take(std::span<const std::byte> in, UniqueFd file) {
   Reply reply;
   if (in.size() < sizeof(reply)) return;
   std::memcpy(&reply, in.data(), sizeof(reply));
@@ -279,6 +376,17 @@ void BlameReader::take(std::span<const std::byte> in) {
       break;
     case kBaseline:
       if (events_.on_baseline && reply.bytes >= 0) events_.on_baseline(reply.pid, Bytes{reply.bytes});
+      break;
+    case kAllocator:
+      if (AllocatorPlaces places; file && payload.size() == sizeof(places) && events_.on_allocator) {
+        std::memcpy(&places, payload.data(), sizeof(places));
+        events_.on_allocator(reply.pid, Allocator{std::move(file), places.allocates, places.free});
+      }
+      break;
+    case kNoAllocator:
+      if (events_.on_allocator)
+        events_.on_allocator(reply.pid, Error::failed({reinterpret_cast<const char*>(payload.data()),
+                                                       std::min(payload.size(), kMostReason)}));
       break;
     case kReport:
       if (report_.size() + payload.size() <= kMostReport)

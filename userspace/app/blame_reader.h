@@ -17,6 +17,7 @@
 #include "base/unique_fd.h"
 #include "base/units.h"
 #include "blame/blame.h"
+#include "collect/allocation_budget.h"
 
 namespace oomcast {
 
@@ -34,6 +35,8 @@ class BlameReader {
   struct Events {
     std::function<void(std::uint32_t tgid, std::span<const std::byte> layout)> on_python;
     std::function<void(std::uint32_t tgid, Bytes resident)> on_baseline;
+    /// Its file is a regular one that the process has mapped, and no more is known of it.
+    std::function<void(std::uint32_t tgid, Result<Allocator>)> on_allocator;
   };
 
   /// `root` and `oom_score_adj` are for the process.
@@ -48,6 +51,10 @@ class BlameReader {
   void begin();
   /// A record of FaultSource. One for which there is no room is lost: "reader_full".
   void add(std::span<const std::byte> record);
+  /// Then Events::on_allocator is called.
+  void find_allocator(std::uint32_t pid);
+  void set_watched(const WatchedAllocations& watched);
+  void set_unwatched(std::uint32_t pid, const std::string& why);
   /// None while the last one is still going on.
   void look(double watched_share);
   void end();
@@ -71,8 +78,9 @@ class BlameReader {
   std::map<std::string, std::uint64_t> losses() const;
 
  private:
-  void ask(std::uint32_t what, std::uint32_t pid = 0, double share = 0, double window = 0);
-  void take(std::span<const std::byte> message);
+  void ask(std::uint32_t what, std::uint32_t pid = 0, double share = 0, double window = 0,
+           std::span<const std::byte> payload = {});
+  void take(std::span<const std::byte> message, UniqueFd file);
   void stop();
 
   std::string root_, oom_score_adj_;

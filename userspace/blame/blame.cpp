@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 #include <unordered_set>
 #include <utility>
 
@@ -22,6 +23,10 @@ constexpr Bytes kMostTables = MiB(32);  // of what private memory is counted: 16
 constexpr Nanos kWalksFor = std::chrono::seconds(1);
 constexpr std::size_t kMostEnvironment = 64 * 1024;
 constexpr std::uint64_t kShrunkPages = 256;
+constexpr double kMostBeyondGrowth = 1.5;  // of kept blocks, which may lie where there was room
+constexpr double kSureOfHeap = 3;
+constexpr double kSlowed = 0.2;
+constexpr std::uint64_t kEnoughBlocks = 5;
 constexpr Bytes kUntold = MiB(1);  // smaller growth waits for its record, or in a CPU's own counter
 
 Bytes scaled(Bytes part, double factor) {
@@ -136,6 +141,7 @@ Blame::Process& Blame::process_of(const wire::Fault& fault) {
     p.settled_counted = p.before->faults;
     p.samples.clear();
     p.sites.clear();
+    p.survivors = {};
   }
   if (fresh || executed) {
     p.ref.id = fault.task.id;
@@ -149,21 +155,64 @@ Blame::Process& Blame::process_of(const wire::Fault& fault) {
   return p;
 }
 
-void Blame::add(const wire::Fault& fault) {
-  Process& p = process_of(fault);
-  (void)about_to_read(p.ref.id.tgid);
-  ReadStack stack = p.view->read(fault);
+std::uint32_t Blame::site_of(Process& p, const wire::UserStack& at, MonoTime now) {
+  ReadStack stack = p.view->read(at, now);
   ++report_.samples;
-  p.faults += fault.faults;
   report_.incomplete_stacks += !stack.complete;
   report_.incomplete_python += !stack.python_complete;
   report_.misplaced_python += !stack.python_placed;
   report_.unnamed_frames += stack.unnamed;
   report_.frames += stack.frames.size();
-  auto [site, fresh] =
-      p.sites.try_emplace(std::move(stack.frames), static_cast<std::uint32_t>(p.sites.size()));
+  return p.sites.try_emplace(std::move(stack.frames), static_cast<std::uint32_t>(p.sites.size()))
+      .first->second;
+}
+
+void Blame::add(const wire::Fault& fault) {
+  Process& p = process_of(fault);
+  (void)about_to_read(p.ref.id.tgid);
+  p.faults += fault.faults;
+  std::uint32_t site = site_of(p, fault, fault.time);
   if (p.samples.size() < kMostSamples)
-    p.samples.push_back({fault.address, fault.weight, fault.faults, site->second, looks_});
+    p.samples.push_back({fault.address, fault.weight, fault.faults, site, looks_});
+}
+
+Blame::Process* Blame::known(std::uint32_t pid) {
+  auto found =
+      std::find_if(processes_.begin(), processes_.end(), [&](const auto& p) { return p.first.tgid == pid; });
+  return found == processes_.end() ? nullptr : &found->second;
+}
+
+void Blame::add(wire::Allocation allocation) {
+  auto found = processes_.find(allocation.task.id);
+  if (found != processes_.end()) found->second.survivors.add(std::move(allocation));
+}
+
+void Blame::add(const wire::Freed& freed) {
+  if (Process* p = known(freed.tgid)) p->survivors.freed(freed);
+}
+
+Result<FoundAllocator> Blame::find_allocator(std::uint32_t pid) {
+  Process* p = known(pid);
+  if (!p || !about_to_read(pid)) return Error::failed("it may not be read");
+  auto found = p->view->find_allocator();
+  p->blocks_tell = found && found->glibc;
+  return found;
+}
+
+void Blame::set_watched(const WatchedAllocations& watched) {
+  if (Process* p = known(watched.tgid)) p->watched = watched;
+}
+
+void Blame::set_unwatched(std::uint32_t pid, const std::string& why) {
+  if (Process* p = known(pid)) p->why_not_watched = why;
+}
+
+void Blame::read_stacks(Process& p, bool all) {
+  if (!p.view || !about_to_read(p.ref.id.tgid)) return;
+  p.survivors.read_stacks(mono_now(), all, [&](const wire::Allocation& a) { return site_of(p, a, a.time); });
+  if (p.blocks_tell && !all)
+    p.survivors.check(mono_now(),
+                      [&](std::uint64_t address, Bytes size) { return p.view->block_held(address, size); });
 }
 
 // What was not watched is like what was watched next, and at the end like what was watched last.
@@ -191,6 +240,7 @@ void Blame::settle(Process& p, std::uint64_t counted, bool last) {
 void Blame::look(double watched_share) {
   ++looks_;
   for (auto& [id, p] : processes_) {
+    read_stacks(p, false);
     if (p.samples.empty()) continue;
     auto statm = procfs_.read_statm(id.tgid);
     std::uint64_t resident = statm && *statm ? (*statm)->resident_pages : 0;
@@ -237,7 +287,7 @@ std::optional<ProcessLevel> Blame::still_held(const Process& p) const {
   return now;
 }
 
-BlameProcess Blame::judge(Process& p, double watched_share) const {
+BlameProcess Blame::judge(Process& p, Seconds window, double watched_share) const {
   BlameProcess out;
   out.process = p.ref;
   out.before = p.before;
@@ -298,10 +348,60 @@ BlameProcess Blame::judge(Process& p, double watched_share) const {
   } else {
     out.unseen = grown - staying;
   }
+  judge_kept(p, window, out);
   std::sort(out.sites.begin(), out.sites.end(), [](const BlameSite& a, const BlameSite& b) {
-    return std::pair(a.grown, a.touched) > std::pair(b.grown, b.touched);
+    return std::tuple(a.grown, a.kept.bytes, a.touched) > std::tuple(b.grown, b.kept.bytes, b.touched);
   });
   return out;
+}
+
+// A leak's blocks lie in holes that others left, and others touch new pages then: what has stayed says more
+// than what was touched. The counters say how much there is to explain.
+void Blame::judge_kept(const Process& p, Seconds window, BlameProcess& out) {
+  out.why_not_kept = p.why_not_watched;
+  if (!p.watched || out.exited) return;
+  Survivors::Estimate estimate = p.survivors.estimate(*p.watched, window);
+  Bytes grown = std::max(out.grown(), Bytes{}), kept = estimate.all.bytes;
+  if (kept - estimate.all.error > scaled(grown, kMostBeyondGrowth) + kUntold) {
+    out.why_not_kept = "blocks that outlived others went later";
+    return;
+  }
+  out.kept = {estimate.all, estimate.outlived, p.watched->all_watched(), estimate.watched,
+              p.watched->calls_per_s};
+  for (const auto& [site, of_site] : estimate.sites)
+    if (site < out.sites.size()) out.sites[site].kept = of_site;
+  if (grown <= Bytes{}) return;
+  // What is left for those that touched: nothing, if that is within the error.
+  Bytes left = std::max(grown - kept, Bytes{});
+  Bytes error = std::max(estimate.all.error, kUntold);
+  if (left <= error && kept > error) left = {};
+  // While it was watched it went so much slower that it kept less in that time than it does otherwise: that
+  // tells of which, not how much.
+  bool slowed = p.watched->taken > kSlowed;
+  if (slowed && estimate.all.blocks >= kEnoughBlocks) left = {};
+  // Without that much more than the error, what is not seen to live may live.
+  std::pair<std::uint64_t, std::uint64_t> heap{};
+  if (p.blocks_tell && !slowed && left > scaled(error, kSureOfHeap)) heap = p.view->heap();
+  Bytes touched, in_heap;
+  for (BlameSite& site : out.sites) site.grown = {};
+  for (const Sample& sample : p.samples) {
+    if (sample.gone || (sample.shared && out.grown_shmem <= Bytes{})) continue;
+    auto place = estimate.at(sample.address);
+    if (place == Survivors::Place::kept) continue;
+    bool free =
+        place == Survivors::Place::elsewhere && sample.address >= heap.first && sample.address < heap.second;
+    (free ? in_heap : touched) += sample.weight;
+    if (!free) out.sites[sample.site].grown += sample.weight;
+  }
+  double of_kept = kept > Bytes{} ? (grown - left).as_double() / kept.as_double() : 0;
+  Bytes both = touched + in_heap;
+  double of_touched = both > Bytes{} ? left.as_double() / both.as_double() : 0;
+  // More than their samples tell is nobody's.
+  if (left - both > kUntold + error) of_touched = 1;
+  for (BlameSite& site : out.sites)
+    site.grown = scaled(site.grown, of_touched) + scaled(site.kept.bytes, of_kept);
+  out.free_in_heap = scaled(in_heap, of_touched);
+  out.unseen = left - scaled(both, of_touched);
 }
 
 BlameReport Blame::finish(Seconds window, double watched_share) {
@@ -310,7 +410,8 @@ BlameReport Blame::finish(Seconds window, double watched_share) {
   out.watched_share = watched_share;
   for (auto& [id, process] : processes_) {
     if (process.view->blind()) out.unread.push_back(fmt::format("{}[{}]", process.ref.comm, id.tgid));
-    out.processes.push_back(judge(process, watched_share));
+    read_stacks(process, true);
+    out.processes.push_back(judge(process, window, watched_share));
     out.grown += out.processes.back().grown();
   }
   std::vector<ProcessRef> refs;

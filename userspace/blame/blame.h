@@ -1,5 +1,5 @@
-// Who is growing, and from which line: page faults by process and stack, weighed against what the processes
-// truly grew by.
+// Who is growing, and from which line: blocks that stay and page faults, by process and stack, weighed
+// against what the processes truly grew by.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,11 @@
 
 #include "base/task_id.h"
 #include "base/units.h"
+#include "blame/allocator.h"
 #include "blame/frame.h"
 #include "blame/process_view.h"
 #include "blame/roles.h"
+#include "blame/survivors.h"
 #include "collect/procfs.h"
 #include "model/facts.h"
 #include "wire/fault.h"
@@ -41,6 +43,16 @@ struct BlameSite {
   Bytes grown;    // what is still there of it, as a part of the process's growth
   Bytes touched;  // what was faulted in there, whether or not it was given back
   std::uint64_t samples = 0;
+  Kept kept{};  // what was allocated there and not freed; may be more than the process grew by
+};
+
+/// How far a process's allocations were watched, and what of them has stayed.
+struct KeptOfProcess {
+  Kept all;
+  Seconds outlived{};      // blocks that were older by the end count as kept
+  Seconds all_watched{};   // in which every call of the allocator was watched,
+  Seconds watched{};       // and those that allocate most for longest
+  double calls_per_s = 0;  // of the allocator
 };
 
 struct BlameProcess {
@@ -53,7 +65,12 @@ struct BlameProcess {
   // Pages that it shared with those it was forked from, or that were forked from it, and has copies of now.
   // Anonymous memory does not count them: it had them before.
   Bytes unshared;
-  Bytes unseen;                  // growth that made no faults that were sampled
+  Bytes unseen;  // growth that made no faults that were sampled
+  // Growth of the allocator's heap in which no block lives: it cannot be given back for those that stay
+  // around it, or is not.
+  Bytes free_in_heap;
+  std::optional<KeptOfProcess> kept;
+  std::string why_not_kept;      // why its allocations could not be watched, or say nothing; empty: not tried
   std::vector<BlameSite> sites;  // by growth, then by what was touched
   std::string python;            // "CPython 3.11.2", why its frames cannot be read, or empty
   ProcessRole role;
@@ -98,6 +115,13 @@ class Blame {
   /// that are quick to walk.
   void begin();
   void add(const wire::Fault& fault);
+  void add(wire::Allocation allocation);
+  void add(const wire::Freed& freed);
+  /// Where the allocator of a process is that was noted. Error: not found, or it may not be read.
+  Result<FoundAllocator> find_allocator(std::uint32_t pid);
+  /// Until when these records were made; before finish().
+  void set_watched(const WatchedAllocations& watched);
+  void set_unwatched(std::uint32_t pid, const std::string& why);
   /// Forgets what has been given back since it was touched: each sampled page is looked at again after 1, 2,
   /// 4, … calls, and all of a process that has shrunk, so that memory which comes and goes is found missing
   /// once. About 0.5 µs a page looked at, 20 µs a process. `watched_share` as in finish(), so far.
@@ -131,7 +155,16 @@ class Blame {
     std::uint64_t settled_faults = 0, settled_counted = 0;
     std::uint64_t resident_pages = 0;  // at the last look
     std::map<Stack, std::uint32_t> sites;
+    Survivors survivors;
+    bool blocks_tell = false;  // block_held() knows
+    std::optional<WatchedAllocations> watched;
+    std::string why_not_watched;
   };
+  Process* known(std::uint32_t pid);
+  std::uint32_t site_of(Process& process, const wire::UserStack& at, MonoTime now);
+  void read_stacks(Process& process, bool all);
+  /// Of all that its growth may be: first what was kept, then what was touched.
+  static void judge_kept(const Process& process, Seconds window, BlameProcess& out);
   Process& process_of(const wire::Fault& fault);
   void open_view(Process& process);
   void describe(Process& process) const;
@@ -144,7 +177,7 @@ class Blame {
   static void settle(Process& process, std::uint64_t counted, bool last);
   void look_at_pages(Process& process) const;
   std::optional<ProcessLevel> still_held(const Process& process) const;
-  BlameProcess judge(Process& process, double watched_share) const;
+  BlameProcess judge(Process& process, Seconds window, double watched_share) const;
 
   Config config_;
   ProcFs procfs_;

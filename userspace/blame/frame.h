@@ -21,4 +21,8 @@ struct Frame {
 /// Outermost first.
 using Stack = std::vector<Frame>;
 
+inline std::string_view base_name(std::string_view path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
 }  // namespace oomcast

@@ -51,6 +51,22 @@ std::optional<ProcessMemory::Page> ProcessView::page_at(std::uint64_t address) c
   return blind_ ? std::nullopt : memory_->page_at(address);
 }
 
+Result<FoundAllocator> ProcessView::find_allocator() const {
+  if (blind_) return Error::failed("it may not be read");
+  return oomcast::find_allocator(*memory_, maps_);
+}
+
+std::pair<std::uint64_t, std::uint64_t> ProcessView::heap() const {
+  auto maps = blind_ ? Result<std::vector<Mapping>>(Error{}) : memory_->maps();
+  if (!maps) return {};
+  auto heap = std::find_if(maps->begin(), maps->end(), [](const Mapping& m) { return m.path == "[heap]"; });
+  return heap == maps->end() ? std::pair<std::uint64_t, std::uint64_t>{} : std::pair(heap->begin, heap->end);
+}
+
+std::optional<bool> ProcessView::block_held(std::uint64_t address, Bytes size) const {
+  return blind_ ? std::nullopt : oomcast::block_held(*memory_, address, size);
+}
+
 void ProcessView::open() {
   if (blind_) return;
   auto maps = memory_->maps();
@@ -69,17 +85,17 @@ bool ProcessView::is_mapped(std::uint64_t address) const {
   return after != maps_.begin() && address < std::prev(after)->end;
 }
 
-ReadStack ProcessView::read(const wire::Fault& fault) {
+ReadStack ProcessView::read(const wire::UserStack& at, MonoTime now) {
   ReadStack out;
   Unwinder::Frames native;
   auto unwind = [&] {
-    native = unwinder_ ? unwinder_->unwind(fault.registers, fault.stack)
-                       : Unwinder::Frames{{fault.registers.back()}, false};
+    native = unwinder_ ? unwinder_->unwind(at.registers, at.stack)
+                       : Unwinder::Frames{{at.registers.back()}, false};
     return native.complete || std::all_of(native.addresses.begin(), native.addresses.end(),
                                           [&](std::uint64_t a) { return is_mapped(a); });
   };
-  if (!unwind() && fault.time >= next_open_) {
-    next_open_ = fault.time + std::chrono::seconds(1);
+  if (!unwind() && now >= next_open_) {
+    next_open_ = now + std::chrono::seconds(1);
     open();
     unwind();
   }
@@ -90,17 +106,17 @@ ReadStack ProcessView::read(const wire::Fault& fault) {
     out.unnamed += named.back().function.empty();
   }
   std::vector<std::optional<Frame>> python;
-  for (const wire::PythonFrame& frame : fault.python) {
+  for (const wire::PythonFrame& frame : at.python) {
     python.push_back(code_ ? code_->resolve(frame) : std::nullopt);
     out.python_complete &= python.back().has_value();
   }
   bool fits = true;
-  out.frames = interleave(named, python, fault.python,
-                          python_.python ? python_.python->file : std::string_view(), fits);
+  out.frames =
+      interleave(named, python, at.python, python_.python ? python_.python->file : std::string_view(), fits);
   out.python_placed = fits;
   bool expected = python_.python.has_value();
-  out.python_complete &= fault.python_state != wire::PythonState::cut &&
-                         !(expected && fault.python_state == wire::PythonState::none);
+  out.python_complete &=
+      at.python_state != wire::PythonState::cut && !(expected && at.python_state == wire::PythonState::none);
   return out;
 }
 

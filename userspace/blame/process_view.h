@@ -6,9 +6,11 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/units.h"
+#include "blame/allocator.h"
 #include "blame/frame.h"
 #include "blame/python.h"
 #include "blame/symbols.h"
@@ -34,7 +36,13 @@ class ProcessView {
   ProcessView(const Roots& roots, std::uint32_t pid, bool blind = false);
 
   /// Reads its mappings again when the stack leads where nothing was mapped, at most once a second.
-  ReadStack read(const wire::Fault& fault);
+  ReadStack read(const wire::UserStack& at, MonoTime now);
+  /// As oomcast::find_allocator() has it.
+  Result<FoundAllocator> find_allocator() const;
+  /// From the first address of the heap that ends at the program break to its last; none: {0, 0}. Reads its
+  /// mappings.
+  std::pair<std::uint64_t, std::uint64_t> heap() const;
+  std::optional<bool> block_held(std::uint64_t address, Bytes size) const;
   const PythonFinding& python() const { return python_; }
   /// nullopt: not known, as of each of a blind one.
   std::optional<ProcessMemory::Page> page_at(std::uint64_t address) const;

@@ -1,5 +1,6 @@
 #include "blame/report_bytes.h"
 
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <type_traits>
@@ -155,10 +156,34 @@ void pass(A& a, Frame& f) {
 }
 
 template <typename A>
+void pass(A& a, Kept& k) {
+  pass(a, k.bytes);
+  pass(a, k.error);
+  a(k.blocks);
+}
+
+template <typename A>
+void pass(A& a, Seconds& seconds) {
+  double count = seconds.count();
+  a(count);
+  seconds = Seconds(count);
+}
+
+template <typename A>
+void pass(A& a, KeptOfProcess& k) {
+  pass(a, k.all);
+  pass(a, k.outlived);
+  pass(a, k.all_watched);
+  pass(a, k.watched);
+  a(k.calls_per_s);
+}
+
+template <typename A>
 void pass(A& a, BlameSite& s) {
   pass(a, s.stack);
   pass(a, s.grown);
   pass(a, s.touched);
+  pass(a, s.kept);
   a(s.samples);
 }
 
@@ -183,6 +208,9 @@ void pass(A& a, BlameProcess& p) {
   pass(a, p.grown_hugetlb);
   pass(a, p.unshared);
   pass(a, p.unseen);
+  pass(a, p.free_in_heap);
+  pass(a, p.kept);
+  a(p.why_not_kept);
   pass(a, p.sites);
   a(p.python);
   pass(a, p.role);
@@ -191,9 +219,7 @@ void pass(A& a, BlameProcess& p) {
 // What the caller of Blame adds is not passed.
 template <typename A>
 void pass(A& a, BlameReport& r) {
-  double window = r.window.count();
-  a(window);
-  r.window = Seconds(window);
+  pass(a, r.window);
   pass(a, r.grown);
   pass(a, r.processes);
   a(r.watched_share);
@@ -227,6 +253,10 @@ std::optional<BlameReport> decode_report(std::string_view bytes) {
   for (const BlameProcess& p : out.processes) {
     sane = sane && known(p.role.kind) &&
            (!p.process.cmdline_source || *p.process.cmdline_source <= CmdlineSource::exec);
+    if (p.kept)
+      for (double value : {p.kept->outlived.count(), p.kept->all_watched.count(), p.kept->watched.count(),
+                           p.kept->calls_per_s})
+        sane = sane && std::isfinite(value) && value >= 0;
     for (const BlameSite& site : p.sites)
       for (const Frame& frame : site.stack) sane = sane && frame.kind <= Frame::Kind::python;
   }

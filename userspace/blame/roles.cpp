@@ -8,10 +8,6 @@
 namespace oomcast {
 namespace {
 
-std::string_view base_name(std::string_view path) {
-  return path.substr(path.rfind('/') + 1);
-}
-
 bool has_word(const Arguments& args, std::string_view part) {
   return std::any_of(args.begin(), args.end(),
                      [&](std::string_view arg) { return arg.find(part) != std::string_view::npos; });

@@ -9,11 +9,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <optional>
 #include <random>
 
 #include "base/unique_fd.h"
+#include "collect/bpf_source_allocations.h"
 #include "collect/libbpf.h"
 
 namespace oomcast {
@@ -26,6 +28,7 @@ class LoadedFaultSource final : public FaultSource {
   explicit LoadedFaultSource(const FaultOptions& options) : options_(options) {}
 
   Status start() {
+    whole_process_ = probes_whole_processes(options_.btf_path);
     LibbpfLog log;
     if (auto ok = load(true); !ok) {
       LibbpfLog older;
@@ -56,11 +59,15 @@ class LoadedFaultSource final : public FaultSource {
     sink_ = &sink;
     ring_buffer__consume(ring_.get());
     sink_ = nullptr;
+    if (allocations_) allocations_->advance(now);
     pace(now);
     return Ok{};
   }
 
-  Nanos next_look() const override { return budget_->next_look(); }
+  Nanos next_look() const override {
+    Nanos next = budget_->next_look();
+    return allocations_ ? std::min(next, allocations_->next(now_)) : next;
+  }
   double watched_share() const override { return budget_->watched_share(); }
 
   Status set_python(std::uint32_t tgid, std::span<const std::byte> layout) override {
@@ -77,6 +84,27 @@ class LoadedFaultSource final : public FaultSource {
         errno != EEXIST)
       return Error::from_errno(fmt::format("telling the page-fault program of process {}", tgid));
     return Ok{};
+  }
+
+  Status watch_allocations(std::uint32_t tgid, const Allocator& allocator, MonoTime now,
+                           MonoTime end) override {
+    auto all = allocation_programs();
+    AllocationProbes::Programs programs;
+    std::copy_n(all.begin(), programs.enter.size(), programs.enter.begin());
+    programs.enter_free = all[programs.enter.size()];
+    programs.leave = all.back();
+    programs.whole_process = whole_process_;
+    programs.calls = bpf_map__fd(skeleton_->maps.allocator_calls);
+    programs.sample = &skeleton_->bss->oc_sample_bytes;
+    programs.extra = &skeleton_->bss->oc_sample_extra;
+    allocations_.emplace(programs);
+    return allocations_->begin(tgid, allocator, now, end);
+  }
+
+  bool allocations_need_admin() const override { return !whole_process_; }
+
+  std::optional<WatchedAllocations> end_allocations(MonoTime now) override {
+    return allocations_ ? allocations_->end(now) : std::nullopt;
   }
 
   std::map<std::string, std::uint64_t> lost() const override {
@@ -110,10 +138,20 @@ class LoadedFaultSource final : public FaultSource {
     bpf_map__set_map_flags(skeleton_->maps.pythons, 0);  // see fault_scope
     bpf_program__set_autoload(skeleton_->progs.on_fault, modern);
     bpf_program__set_autoload(skeleton_->progs.on_fault_before_5_15, !modern);
+    if (whole_process_)
+      for (bpf_program* p : allocation_programs())
+        bpf_program__set_expected_attach_type(p, static_cast<bpf_attach_type>(kUprobeMulti));
     program_ = modern ? skeleton_->progs.on_fault : skeleton_->progs.on_fault_before_5_15;
     if (int err = oomcast_faults_bpf__load(skeleton_.get()); err)
       return Error::forbidden("loading the page-fault program: " + LibbpfLog::failure(-err));
     return Ok{};
+  }
+
+  // As wire::Allocates has them, free() and what runs at their return.
+  std::array<bpf_program*, wire::kAllocatorFunctions + 1> allocation_programs() const {
+    const auto& p = skeleton_->progs;
+    return {p.enter_malloc,        p.enter_calloc,   p.enter_realloc, p.enter_posix_memalign,
+            p.enter_aligned_alloc, p.enter_memalign, p.enter_free,    p.leave};
   }
 
   void add_to_scope(std::uint64_t key) {
@@ -207,6 +245,8 @@ class LoadedFaultSource final : public FaultSource {
   bpf_program* program_ = nullptr;  // the one that this kernel takes
   Ring ring_;
   std::vector<Link> links_;
+  bool whole_process_ = false;
+  std::optional<AllocationProbes> allocations_;
   const Sink* sink_ = nullptr;
   std::uint64_t records_ = 0;  // since the last pace()
   MonoTime next_pace_{}, now_{};

@@ -1,5 +1,5 @@
-// Page faults of the processes in scope, sampled by a kernel program of its own that runs only while this
-// lives.
+// Page faults of the processes in scope, and allocations of one of them, sampled by kernel programs of their
+// own that run only while this lives.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 
 #include "base/result.h"
 #include "base/units.h"
+#include "collect/allocation_budget.h"
 #include "collect/fault_budget.h"
 #include "wire/fault.h"
 
@@ -49,6 +50,13 @@ class FaultSource {
   virtual Status set_python(std::uint32_t tgid, std::span<const std::byte> layout) = 0;
   /// What it holds of its own (anonymous, shared, swapped): from there on its growth is counted.
   virtual Status set_baseline(std::uint32_t tgid, Bytes resident) = 0;
+  /// Samples this process's allocations, too, until `end`. Error: why it cannot.
+  virtual Status watch_allocations(std::uint32_t tgid, const Allocator& allocator, MonoTime now,
+                                   MonoTime end) = 0;
+  /// On this kernel watch_allocations() takes CAP_SYS_ADMIN.
+  virtual bool allocations_need_admin() const = 0;
+  /// Ends it. nullopt: none were watched.
+  virtual std::optional<WatchedAllocations> end_allocations(MonoTime now) = 0;
   /// By reason, since open().
   virtual std::map<std::string, std::uint64_t> lost() const = 0;
 };

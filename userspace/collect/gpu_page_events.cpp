@@ -32,23 +32,23 @@ std::optional<GpuPageLayout> gpu_page_layout(const GpuDriverVersion& version) {
 }
 
 void GpuActivity::add(const wire::GpuPageEvents& events) {
-  using What = wire::GpuPageEvents::What;
+  using Moved = wire::GpuPageEvents::What;
   if (events.bytes > kMostMoved) return;
   Bytes bytes{static_cast<std::int64_t>(events.bytes)};
   switch (events.what) {
-    case What::cpu_fault:
+    case Moved::cpu_fault:
       cpu_faults += events.count;
       return;
-    case What::card_fault:
+    case Moved::card_fault:
       faults += events.count;
       return;
-    case What::to_card:
+    case Moved::to_card:
       moved_in += bytes;
       return;
-    case What::between_cards:
+    case Moved::between_cards:
       moved_in += bytes;
       [[fallthrough]];
-    case What::from_card:
+    case Moved::from_card:
       moved_out += bytes;
       if (events.cause == kEviction) evicted += bytes;
   }

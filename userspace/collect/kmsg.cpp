@@ -16,7 +16,7 @@ namespace {
 // The longest record the kernel prints is 8192 bytes (CONSOLE_EXT_LOG_MAX); a larger one is answered EINVAL.
 constexpr std::size_t kBufferSize = 16384;
 
-bool take(std::string_view& text, char c) {
+bool take_char(std::string_view& text, char c) {
   if (text.empty() || text.front() != c) return false;
   text.remove_prefix(1);
   return true;
@@ -50,24 +50,24 @@ std::string unescape(std::string_view text) {
 
 // The fields after the time stamp: flags, then named ones, of which kernels may add more.
 bool take_fields(std::string_view& text, KmsgRecord& record) {
-  if (!take(text, ',') || text.find(';') == std::string_view::npos) return false;
+  if (!take_char(text, ',') || text.find(';') == std::string_view::npos) return false;
   std::string_view fields = take_until(text, ';');
   std::string_view flags = take_until(fields, ',');
   record.continuation = flags.find_first_of("c+") != std::string_view::npos;
-  while (take(fields, ',')) {
+  while (take_char(fields, ',')) {
     std::string_view field = take_until(fields, ',');
     constexpr std::string_view key = "caller=";
     if (field.starts_with(key)) record.caller = field.substr(key.size());
   }
-  return take(text, ';');
+  return take_char(text, ';');
 }
 
 }  // namespace
 
 std::optional<KmsgRecord> parse_kmsg_record(std::string_view raw) {
   auto prefix = take_number<std::uint64_t>(raw);
-  auto seq = prefix && take(raw, ',') ? take_number<std::uint64_t>(raw) : std::nullopt;
-  auto usec = seq && take(raw, ',') ? take_number<std::uint64_t>(raw) : std::nullopt;
+  auto seq = prefix && take_char(raw, ',') ? take_number<std::uint64_t>(raw) : std::nullopt;
+  auto usec = seq && take_char(raw, ',') ? take_number<std::uint64_t>(raw) : std::nullopt;
   constexpr std::uint64_t max_usec = INT64_MAX / 1000;
   KmsgRecord record;
   if (!usec || *usec > max_usec || !take_fields(raw, record)) return std::nullopt;

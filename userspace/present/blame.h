@@ -38,5 +38,7 @@ std::vector<std::string> doubts_of(const BlameReport& report);
 std::vector<const Frame*> readable(const Stack& stack);
 /// Stands where a stack would, for growth without page faults that could be sampled.
 constexpr std::string_view kUnseenByFaults = "unseen by faults";
+/// BlameProcess::free_in_heap.
+constexpr std::string_view kFreeInHeap = "free within the heap, not given back";
 
 }  // namespace oomcast

@@ -109,6 +109,7 @@ Result<BlameReport> parse_blame(std::string_view text, const std::string& name) 
     process.exited = each.value("exited", Json()) == true;
     process.grown_shmem = {number_at(each, "grown_shmem_bytes")};
     process.unseen = {number_at(each, "unseen_bytes")};
+    process.free_in_heap = {number_at(each, "free_in_heap_bytes")};
     for (const Json& site : list_at(each, "sites"))
       if (site.is_object()) process.sites.push_back(site_of(site));
   }
@@ -126,8 +127,9 @@ StackProfile difference(const BlameReport& before, const BlameReport& after) {
       };
       for (const BlameSite& site : p.sites)
         if (site.grown > Bytes{}) count(site.stack, site.grown);
-      if (p.unseen > Bytes{})
-        count({{Frame::Kind::native, std::string(kUnseenByFaults), {}, std::nullopt}}, p.unseen);
+      for (auto [bytes, what] :
+           {std::pair(p.unseen, kUnseenByFaults), std::pair(p.free_in_heap, kFreeInHeap)})
+        if (bytes > Bytes{}) count({{Frame::Kind::native, std::string(what), {}, std::nullopt}}, bytes);
     }
   };
   add(before, 0);

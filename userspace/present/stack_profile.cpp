@@ -250,7 +250,7 @@ StackProfile profile_of(const BlameReport& report, const ClockMap& clock, MonoTi
   StackProfile out;
   out.title = fmt::format("{}: {} in {}", escape_for_terminal(report.scope), format_size(report.grown),
                           format_duration(report.window));
-  out.kinds = {{"grown", "bytes"}, {"touched", "bytes"}, {"samples", "count"}};
+  out.kinds = {{"grown", "bytes"}, {"touched", "bytes"}, {"kept", "bytes"}, {"samples", "count"}};
   out.time = clock.wall(now);
   out.window = report.window;
   for (const BlameProcess& p : report.processes) {
@@ -258,12 +258,14 @@ StackProfile profile_of(const BlameReport& report, const ClockMap& clock, MonoTi
       out.rows.push_back({p.process.comm,
                           p.process.id.tgid,
                           site.stack,
-                          {site.grown.count, site.touched.count, static_cast<std::int64_t>(site.samples)}});
-    if (p.unseen > Bytes{})
-      out.rows.push_back({p.process.comm,
-                          p.process.id.tgid,
-                          {{Frame::Kind::native, std::string(kUnseenByFaults), {}, std::nullopt}},
-                          {p.unseen.count, 0, 0}});
+                          {site.grown.count, site.touched.count, site.kept.bytes.count,
+                           static_cast<std::int64_t>(site.samples)}});
+    for (auto [bytes, what] : {std::pair(p.unseen, kUnseenByFaults), std::pair(p.free_in_heap, kFreeInHeap)})
+      if (bytes > Bytes{})
+        out.rows.push_back({p.process.comm,
+                            p.process.id.tgid,
+                            {{Frame::Kind::native, std::string(what), {}, std::nullopt}},
+                            {bytes.count, 0, 0, 0}});
   }
   out.notes = doubts_of(report);
   return out;

@@ -3,12 +3,21 @@
 #include <fmt/format.h>
 #include <wire.h>
 
+#include <algorithm>
+#include <cstring>
+
 #include "wire/decoder.h"
 
 namespace oomcast::wire {
 namespace {
 
-constexpr std::array<std::string_view, OC_FAULT_LOST_REASONS> kFaultLostReasons = {"faults_ring_full"};
+constexpr std::array<std::string_view, OC_FAULT_LOST_REASONS> kFaultLostReasons = {
+    "faults_ring_full", "allocations_busy", "block_table_full", "frees_ring_full"};
+
+static_assert(kAllocates == OC_ALLOCATING_FUNCTIONS && kAllocatorFunctions == OC_ALLOCATOR_FUNCTIONS &&
+              kAllocates == OC_FREE && static_cast<int>(Allocates::memalign) == OC_MEMALIGN);
+static_assert(sizeof(AllocatorCalls) == sizeof(oc_allocator_calls) &&
+              offsetof(AllocatorCalls, bytes) == offsetof(oc_allocator_calls, bytes));
 
 PythonState state_of(unsigned state) {
   switch (state) {
@@ -23,38 +32,78 @@ PythonState state_of(unsigned state) {
   }
 }
 
-}  // namespace
+void take_stack(const oc_user_stack& r, std::span<const std::byte> stack, UserStack& out) {
+  std::copy(std::begin(r.registers), std::end(r.registers), out.registers.begin());
+  out.stack.assign(stack.begin(), stack.end());
+  out.python_state = state_of(r.python.state);
+  for (unsigned i = 0; i < r.python.count; ++i)
+    if (const oc_python_frame& f = r.python.frames[i]; f.code)  // a shim between native frames has none
+      out.python.push_back({f.code, f.instruction, f.identity, (r.python.entries >> i & 1) != 0});
+}
 
-Result<Fault> decode_fault(std::span<const std::byte> bytes, const Units& units) {
-  constexpr std::size_t fixed = offsetof(oc_fault, stack);
+// Whether it is a whole record of this kind, its stack cut off where it ends; then it is in `out`.
+template <typename Record>
+bool take_record(std::span<const std::byte> bytes, unsigned type, Record& out) {
+  constexpr std::size_t fixed = offsetof(Record, user) + offsetof(oc_user_stack, stack);
+  if (bytes.size() < fixed || bytes.size() > sizeof(out)) return false;
+  std::memcpy(&out, bytes.data(), bytes.size());
+  return out.header.type == type && out.header.size == bytes.size() &&
+         out.user.stack_bytes == bytes.size() - fixed && out.user.python.count <= OC_PYTHON_DEPTH;
+}
+
+std::optional<Fault> fault_of(std::span<const std::byte> bytes, const Decoder& d) {
   oc_fault r;
-  auto wrong = [&] {
-    return Error::failed(fmt::format("reading a page fault of {} bytes: not one", bytes.size()));
-  };
-  if (bytes.size() < fixed || bytes.size() > sizeof(r)) return wrong();
-  std::memcpy(&r, bytes.data(), bytes.size());
-  if (r.header.type != OC_FAULT || r.header.size != bytes.size() || r.stack_bytes != bytes.size() - fixed ||
-      r.python.count > OC_PYTHON_DEPTH)
-    return wrong();
-  Decoder d(units);
+  if (!take_record(bytes, OC_FAULT, r)) return std::nullopt;
   Fault out;
+  take_stack(r.user, bytes.last(r.user.stack_bytes), out);
   out.time = mono_from_ns(r.header.time_ns);
   out.task = d.task(r.task);
   out.memory = d.memory(r.memory);
   out.address = r.address;
   out.weight = d.pages(static_cast<std::int64_t>(r.weight_pages));
   out.faults = r.faults;
-  std::copy(std::begin(r.registers), std::end(r.registers), out.registers.begin());
-  out.stack.assign(bytes.begin() + fixed, bytes.end());
-  out.python_state = state_of(r.python.state);
-  for (unsigned i = 0; i < r.python.count; ++i)
-    if (const oc_python_frame& f = r.python.frames[i]; f.code)  // a shim between native frames has none
-      out.python.push_back({f.code, f.instruction, f.identity, (r.python.entries >> i & 1) != 0});
   return out;
 }
 
+std::optional<Allocation> allocation_of(std::span<const std::byte> bytes, const Decoder& d) {
+  // A process may ask for any size; sums of these do not overflow.
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 46;
+  oc_allocation r;
+  if (!take_record(bytes, OC_ALLOCATION, r) || r.function >= OC_ALLOCATING_FUNCTIONS) return std::nullopt;
+  Allocation out;
+  take_stack(r.user, bytes.last(r.user.stack_bytes), out);
+  out.time = mono_from_ns(r.header.time_ns);
+  out.born = mono_from_ns(std::min<std::uint64_t>(r.born_ns, r.header.time_ns));
+  out.task = d.task(r.task);
+  out.address = r.address;
+  out.replaces = r.replaces;
+  out.size = {static_cast<std::int64_t>(std::min<std::uint64_t>(r.bytes, kMost))};
+  out.weight = {static_cast<std::int64_t>(std::min<std::uint64_t>(r.weight_bytes, kMost))};
+  out.function = static_cast<Allocates>(r.function);
+  return out;
+}
+
+std::optional<Freed> freed_of(std::span<const std::byte> bytes) {
+  oc_freed r;
+  if (bytes.size() != sizeof(r)) return std::nullopt;
+  std::memcpy(&r, bytes.data(), sizeof(r));
+  if (r.header.type != OC_FREED || r.header.size != sizeof(r)) return std::nullopt;
+  return Freed{mono_from_ns(r.header.time_ns), r.tgid, r.address};
+}
+
+}  // namespace
+
+Result<FaultRecord> decode_fault(std::span<const std::byte> bytes, const Units& units) {
+  Decoder d(units);
+  if (auto freed = freed_of(bytes)) return FaultRecord(*freed);
+  if (auto fault = fault_of(bytes, d)) return FaultRecord(*std::move(fault));
+  if (auto allocation = allocation_of(bytes, d)) return FaultRecord(*std::move(allocation));
+  return Error::failed(
+      fmt::format("reading a page fault or an allocation of {} bytes: not one", bytes.size()));
+}
+
 std::size_t max_fault_bytes() {
-  return sizeof(oc_fault);
+  return std::max(sizeof(oc_fault), sizeof(oc_allocation));
 }
 std::span<const std::string_view> fault_lost_reasons() {
   return kFaultLostReasons;

@@ -1,4 +1,5 @@
-// Page faults as the kernel programs sample them, and what they must be told to read Python frames.
+// Page faults and allocations as the kernel programs sample them, and what they must be told to read Python
+// frames.
 #pragma once
 
 #include <array>
@@ -7,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "base/result.h"
@@ -23,23 +25,54 @@ struct PythonFrame {
 };
 enum class PythonState { none, read, no_thread, cut };
 
+/// Where a thread was in user mode: what it takes to unwind it.
+struct UserStack {
+  std::array<std::uint64_t, 17> registers{};  // x86-64 in DWARF's order: 7 is the stack pointer
+  std::vector<std::byte> stack;               // from the stack pointer on, as much as was readable
+  PythonState python_state = PythonState::none;
+  std::vector<PythonFrame> python;  // innermost first
+};
+
 /// A page fault that stands for `weight` and for `faults` of them: what its process touched since its last
 /// one.
-struct Fault {
+struct Fault : UserStack {
   MonoTime time;
   Task task;
   std::optional<Memory> memory;  // just after the fault
   std::uint64_t address = 0;
   Bytes weight;
   std::uint64_t faults = 0;
-  std::array<std::uint64_t, 17> registers{};  // of user mode; x86-64 in DWARF's order: 7 is the stack pointer
-  std::vector<std::byte> stack;               // from the stack pointer on, as much as was readable
-  PythonState python_state = PythonState::none;
-  std::vector<PythonFrame> python;  // innermost first
 };
 
+/// The allocator's functions, as far as they are watched.
+enum class Allocates { malloc, calloc, realloc, posix_memalign, aligned_alloc, memalign };
+constexpr std::size_t kAllocates = 6;
+/// What the kernel programs count of each of them, and of free(), which comes behind them.
+struct AllocatorCalls {
+  std::uint64_t calls = 0, bytes = 0;
+};
+constexpr std::size_t kAllocatorFunctions = kAllocates + 1;
+
+/// A block that was allocated, or has grown in realloc(), and stands for `weight` of them. Its stack is the
+/// caller's.
+struct Allocation : UserStack {
+  MonoTime time, born;  // born: when the block was seen first, which realloc() keeps
+  Task task;
+  std::uint64_t address = 0;
+  std::uint64_t replaces = 0;  // the address that it had before realloc(); 0: none that was told of
+  Bytes size;
+  Bytes weight;
+  Allocates function = Allocates::malloc;
+};
+struct Freed {
+  MonoTime time;
+  std::uint32_t tgid = 0;
+  std::uint64_t address = 0;
+};
+using FaultRecord = std::variant<Fault, Allocation, Freed>;
+
 /// Error: not such a record. Cost: one copy.
-Result<Fault> decode_fault(std::span<const std::byte> bytes, const Units& units);
+Result<FaultRecord> decode_fault(std::span<const std::byte> bytes, const Units& units);
 std::size_t max_fault_bytes();
 std::span<const std::string_view> fault_lost_reasons();
 

@@ -31,7 +31,11 @@ BlameReport report() {
   p.sites.push_back({{{Frame::Kind::native, "main", "a.out", {}}, {Frame::Kind::python, "load", "t.py", 31}},
                      MiB(7),
                      MiB(9),
-                     3});
+                     3,
+                     {MiB(6), MiB(2), 5}});
+  p.free_in_heap = MiB(1);
+  p.kept = KeptOfProcess{{MiB(6), MiB(2), 5}, Seconds(.5), Seconds(.1), Seconds(2), 3600};
+  p.why_not_kept = "no allocator";
   return out;
 }
 
@@ -62,6 +66,13 @@ TEST(ReportBytes, a_report_comes_back_as_it_was) {
   ASSERT_EQ(b.sites.size(), 1u);
   EXPECT_EQ(b.sites[0].stack, a.sites[0].stack);
   EXPECT_EQ(b.sites[0].touched, a.sites[0].touched);
+  EXPECT_EQ(b.sites[0].kept, a.sites[0].kept);
+  EXPECT_EQ(b.free_in_heap, a.free_in_heap);
+  ASSERT_TRUE(b.kept);
+  EXPECT_EQ(b.kept->all, a.kept->all);
+  EXPECT_EQ(b.kept->all_watched, a.kept->all_watched);
+  EXPECT_EQ(b.kept->watched, a.kept->watched);
+  EXPECT_EQ(b.why_not_kept, a.why_not_kept);
 }
 
 TEST(ReportBytes, whatever_is_cut_off_or_changed_makes_no_report_or_a_sane_one) {

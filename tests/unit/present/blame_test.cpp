@@ -82,6 +82,30 @@ TEST(BlameText, names_who_ended_before_its_growth_was_known) {
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
 }
 
+TEST(BlameText, says_of_a_line_whether_its_blocks_stay_or_it_only_touched_the_pages) {
+  BlameReport r = report();
+  BlameProcess& p = r.processes.front();
+  p.sites[0].kept = {MiB(79), MiB(3), 12};
+  p.free_in_heap = MiB(5);
+  p.kept = KeptOfProcess{{MiB(79), MiB(3), 12}, Seconds(.5), Seconds(.2), Seconds(9.5), 250'000};
+  std::string text = to_text(r);
+  EXPECT_NE(text.find("keep (/app/train.py:3)  kept: 12 blocks, 79.0 MiB ± 3.00 MiB\n"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("<module> (/app/train.py:10)  touched\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("5%  free within the heap, not given back\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("calls its allocator 250000 times a second: all of it was watched for 200 ms"),
+            std::string::npos)
+      << text;
+  p.kept.reset();
+  p.why_not_kept = "no allocator is found in it";
+  text = to_text(r);
+  EXPECT_EQ(text.find("kept:"), std::string::npos) << text;
+  EXPECT_NE(text.find("which allocations of py;thon\\n[7] stay is not known, only who touched new pages: no "
+                      "allocator is found in it"),
+            std::string::npos)
+      << text;
+}
+
 TEST(BlameText, is_safe_on_a_terminal) {
   BlameReport r = report();
   r.processes[0].sites[0].stack[2].function = "evil\x1b[2J";

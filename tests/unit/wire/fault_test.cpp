@@ -10,12 +10,12 @@ namespace oomcast::wire {
 namespace {
 
 constexpr Units kUnits{4096, 10'000'000};
-constexpr std::size_t kFixed = offsetof(oc_fault, stack);
+constexpr std::size_t kFixed = offsetof(oc_fault, user) + offsetof(oc_user_stack, stack);
 
 std::vector<std::byte> bytes_of(oc_fault& r, std::size_t stack) {
   r.header.type = OC_FAULT;
   r.header.size = static_cast<unsigned short>(kFixed + stack);
-  r.stack_bytes = static_cast<unsigned>(stack);
+  r.user.stack_bytes = static_cast<unsigned>(stack);
   std::vector<std::byte> out(kFixed + stack);
   std::memcpy(out.data(), &r, out.size());
   return out;
@@ -33,16 +33,18 @@ TEST(DecodeFault, carries_weight_registers_stack_and_python_frames) {
   r->address = 0x7000;
   r->weight_pages = 64;
   r->faults = 9;
-  r->registers[16] = 0x401000;
-  r->stack[1] = 5;
-  r->python.state = OC_PYTHON_READ;
-  r->python.count = 3;
-  r->python.entries = 4;
-  r->python.frames[0] = {0x10, 0x20, 0x30};
-  r->python.frames[1] = {0, 0, 0};
-  r->python.frames[2] = {0x40, 0x50, 0x60};
-  auto out = decode_fault(bytes_of(*r, 2), kUnits);
-  ASSERT_TRUE(out) << out.error().message;
+  r->user.registers[16] = 0x401000;
+  r->user.stack[1] = 5;
+  r->user.python.state = OC_PYTHON_READ;
+  r->user.python.count = 3;
+  r->user.python.entries = 4;
+  r->user.python.frames[0] = {0x10, 0x20, 0x30};
+  r->user.python.frames[1] = {0, 0, 0};
+  r->user.python.frames[2] = {0x40, 0x50, 0x60};
+  auto record = decode_fault(bytes_of(*r, 2), kUnits);
+  ASSERT_TRUE(record) << record.error().message;
+  const auto* out = std::get_if<Fault>(&*record);
+  ASSERT_TRUE(out);
   EXPECT_EQ(out->task.id.tgid, 7u);
   EXPECT_EQ(out->weight, KiB(256));
   EXPECT_EQ(out->faults, 9u);
@@ -61,8 +63,51 @@ TEST(DecodeFault, refuses_a_record_that_contradicts_itself) {
   EXPECT_TRUE(decode_fault(good, kUnits));
   EXPECT_FALSE(decode_fault(std::span(good).first(good.size() - 1), kUnits));
   EXPECT_FALSE(decode_fault(std::span(good).first(kFixed - 1), kUnits));
-  r->python.count = OC_PYTHON_DEPTH + 1;
+  r->user.python.count = OC_PYTHON_DEPTH + 1;
   EXPECT_FALSE(decode_fault(bytes_of(*r, 8), kUnits));
+}
+
+TEST(DecodeFault, an_allocation_says_what_it_stands_for_and_since_when_it_lives) {
+  auto r = std::make_unique<oc_allocation>();
+  std::memset(r.get(), 0, sizeof(*r));
+  constexpr std::size_t fixed = offsetof(oc_allocation, user) + offsetof(oc_user_stack, stack);
+  r->header = {};
+  r->header.type = OC_ALLOCATION;
+  r->header.size = fixed;
+  r->header.time_ns = 900;
+  r->born_ns = 500;
+  r->address = 0x7000;
+  r->bytes = 100;
+  r->weight_bytes = ~0ull;
+  r->function = OC_REALLOC;
+  auto decode = [&] {
+    return decode_fault(std::as_bytes(std::span(reinterpret_cast<const char*>(r.get()), fixed)), kUnits);
+  };
+  auto record = decode();
+  ASSERT_TRUE(record) << record.error().message;
+  const auto* out = std::get_if<Allocation>(&*record);
+  ASSERT_TRUE(out);
+  EXPECT_EQ(out->function, Allocates::realloc);
+  EXPECT_EQ(out->time - out->born, Nanos(400));
+  EXPECT_EQ(out->size, Bytes{100});
+  EXPECT_GT(out->weight, GiB(1)) << "as much as it says,";
+  EXPECT_LT(out->weight.count, std::int64_t{1} << 50) << "but sums of it do not overflow";
+  r->function = OC_ALLOCATING_FUNCTIONS;
+  EXPECT_FALSE(decode()) << "no function that is known";
+}
+
+TEST(DecodeFault, a_block_that_was_freed_is_told_by_its_address) {
+  oc_freed r{};
+  r.header.type = OC_FREED;
+  r.header.size = sizeof(r);
+  r.tgid = 7;
+  r.address = 0x7000;
+  auto record = decode_fault(std::as_bytes(std::span(&r, 1)), kUnits);
+  ASSERT_TRUE(record) << record.error().message;
+  const auto* out = std::get_if<Freed>(&*record);
+  ASSERT_TRUE(out);
+  EXPECT_EQ(out->tgid, 7u);
+  EXPECT_EQ(out->address, 0x7000u);
 }
 
 }  // namespace

@@ -46,6 +46,28 @@ extern "C" {
   asm volatile("" : : : "memory");
 }
 
+// Touches the pages that the next block then lies in, and keeps nothing.
+[[gnu::noinline]] void innocent_touch() {
+  void* block = malloc(kChunk);
+  std::memset(block, 1, kChunk);
+  asm volatile("" : : "r"(block) : "memory");
+  free(block);
+}
+
+[[gnu::noinline]] void culprit_hole(std::size_t i) {
+  innocent_touch();
+  culprit_malloc(i);
+  asm volatile("" : : : "memory");
+}
+
+// One array that grows in realloc().
+[[gnu::noinline]] void culprit_realloc(std::size_t i) {
+  static void* all = nullptr;
+  all = realloc(all, (i + 1) * kChunk);
+  std::memset(static_cast<char*>(all) + i * kChunk, 1, kChunk);
+  asm volatile("" : : : "memory");
+}
+
 [[gnu::noinline]] void culprit_mmap(std::size_t) {
   void* block = mmap(nullptr, kChunk, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   for (std::size_t at = 0; at < kChunk; at += 4096) static_cast<char*>(block)[at] = 1;
@@ -158,6 +180,8 @@ int main(int argc, char** argv) {
       passing_work();
       usleep(kPauseUs);
       if (kind == "malloc") culprit_malloc(i);
+      if (kind == "hole") culprit_hole(i);
+      if (kind == "realloc") culprit_realloc(i);
       if (kind == "mmap") culprit_mmap(i);
       if (kind == "huge") culprit_huge(i);
       if (kind == "method") cache.culprit_method(i);

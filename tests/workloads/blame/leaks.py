@@ -92,8 +92,8 @@ def leak_ctypes():
     libc.memset.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t)
 
     def take(i):
-        block = libc.malloc(CHUNK)
-        libc.memset(block, 1, CHUNK)  # culprit ctypes
+        block = libc.malloc(CHUNK)  # culprit ctypes
+        libc.memset(block, 1, CHUNK)
     grow(take)
 
 
@@ -132,6 +132,7 @@ def leak_torch():
     import torch
     weight = torch.ones(1 << 18, requires_grad=True)
     state = {"loss": torch.zeros(1)}
+    kept.append(state)
 
     def step(i):
         state["loss"] = state["loss"] + (weight * float(i)).sin().sum()  # culprit torch

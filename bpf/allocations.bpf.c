@@ -1,0 +1,236 @@
+/* Which blocks a process allocates, and which of them it frees: samples of calls of its allocator, with the
+ * stack and the Python frames of the caller. Uprobes of one process, attached only while someone looks
+ * (collect/bpf_source_allocations.h): each call that is watched takes its program some microseconds longer.
+ *
+ * A block of S bytes is sampled with a chance of (S + oc_sample_extra) / oc_sample_bytes, and stands for S
+ * over that chance: large blocks are met, and small ones too where there are many. What is freed is told of
+ * sampled blocks alone.
+ */
+
+#include "task.bpf.h"
+#include "user_stack.bpf.h"
+
+unsigned long long oc_sample_bytes = 0; /* none; both may change while it runs */
+unsigned long long oc_sample_extra = 0;
+
+struct oc_block_key {
+  u64 address;
+  u64 tgid;
+};
+struct oc_block {
+  u64 born_ns;
+  u64 base;  /* bytes that it had when it was seen first, if that was in realloc() */
+  u64 scale; /* what a byte of it stands for, in 256ths */
+};
+
+struct { /* 6 MiB; an entry goes when its block is freed */
+  __uint(type, BPF_MAP_TYPE_HASH);
+  __uint(max_entries, 65536);
+  __type(key, struct oc_block_key);
+  __type(value, struct oc_block);
+} blocks SEC(".maps");
+
+struct {
+  __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+  __uint(max_entries, OC_ALLOCATOR_FUNCTIONS);
+  __type(key, u32);
+  __type(value, struct oc_allocator_calls);
+} allocator_calls SEC(".maps");
+
+struct {
+  __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+  __uint(max_entries, 1);
+  __type(key, u32);
+  __type(value, s64);
+} bytes_to_sample SEC(".maps");
+
+/* Such a program may be interrupted by another thread's on the same CPU, which finds it taken or, between two
+ * instructions, takes it as well: the first one sees that it is not its own any more. */
+struct allocation_buffer {
+  u64 owner; /* thread; 0: none */
+  struct oc_allocation record;
+};
+struct {
+  __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+  __uint(max_entries, 1);
+  __type(key, u32);
+  __type(value, struct allocation_buffer);
+} allocation_buffers SEC(".maps");
+
+static __always_inline void count_call(u32 function, u64 size) {
+  struct oc_allocator_calls* c = bpf_map_lookup_elem(&allocator_calls, &function);
+  if (!c) return;
+  c->calls += 1;
+  c->bytes += size;
+}
+
+/* What a block of this size stands for; 0: it is not sampled. Points of a renewal process along the bytes
+ * that are allocated and what is added for each block, oc_sample_bytes apart on average. */
+static __always_inline u64 weigh_block(u64 size) {
+  u64 each = oc_sample_bytes, length = size + oc_sample_extra;
+  if (!each) return 0;
+  if (length >= 2 * each) return size; /* always sampled */
+  u32 zero = 0;
+  s64* left = bpf_map_lookup_elem(&bytes_to_sample, &zero);
+  if (!left) return 0;
+  s64 now = *left - (s64)length;
+  u64 points = 0;
+  for (int point = 0; point < 4 && now <= 0; ++point) {
+    ++points;
+    now += each / 2 + bpf_get_prandom_u32() % (u32)(each | 1);
+  }
+  *left = now;
+  return length ? points * each * size / length : 0;
+}
+
+static __always_inline void tell_freed(u32 tgid, u64 address) {
+  struct oc_freed freed = {};
+  freed.header.type = OC_FREED;
+  freed.header.size = sizeof(freed);
+  freed.header.cpu = bpf_get_smp_processor_id();
+  freed.header.time_ns = bpf_ktime_get_ns();
+  freed.tgid = tgid;
+  freed.address = address;
+  send_record(&freed, sizeof(freed), freed.header.time_ns, OC_LOST_FREES_RING_FULL);
+}
+
+static __always_inline int enter(struct pt_regs* ctx, u32 function, u64 size, u64 out, u64 old) {
+  u64 thread = bpf_get_current_pid_tgid();
+  u64 sp = PT_REGS_SP(ctx);
+  count_call(function, size);
+  struct oc_allocating* outer = bpf_map_lookup_elem(&allocating, &thread);
+  if (outer && outer->sp > sp) return 0; /* the allocator's own call */
+  struct oc_allocating a = {.size = size, .sp = sp, .out = out, .function = function};
+  bpf_probe_read_user(&a.caller, sizeof(a.caller), (void*)sp);
+  a.weight = weigh_block(size);
+  if (old) {
+    struct oc_block_key key = {.address = old, .tgid = thread >> 32};
+    struct oc_block* known = bpf_map_lookup_elem(&blocks, &key);
+    a.old = old;
+    if (known) {
+      a.old_born = known->born_ns;
+      a.old_base = known->base;
+      a.old_scale = known->scale;
+      bpf_map_delete_elem(&blocks, &key);
+    }
+  }
+  if (bpf_map_update_elem(&allocating, &thread, &a, BPF_ANY)) count_lost(OC_LOST_BLOCK_TABLE_FULL);
+  return 0;
+}
+
+SEC("uprobe")
+int enter_malloc(struct pt_regs* ctx) {
+  return enter(ctx, OC_MALLOC, PT_REGS_PARM1(ctx), 0, 0);
+}
+SEC("uprobe")
+int enter_calloc(struct pt_regs* ctx) {
+  return enter(ctx, OC_CALLOC, PT_REGS_PARM1(ctx) * PT_REGS_PARM2(ctx), 0, 0);
+}
+SEC("uprobe")
+int enter_realloc(struct pt_regs* ctx) {
+  return enter(ctx, OC_REALLOC, PT_REGS_PARM2(ctx), 0, PT_REGS_PARM1(ctx));
+}
+SEC("uprobe")
+int enter_posix_memalign(struct pt_regs* ctx) {
+  return enter(ctx, OC_POSIX_MEMALIGN, PT_REGS_PARM3(ctx), PT_REGS_PARM1(ctx), 0);
+}
+SEC("uprobe")
+int enter_aligned_alloc(struct pt_regs* ctx) {
+  return enter(ctx, OC_ALIGNED_ALLOC, PT_REGS_PARM2(ctx), 0, 0);
+}
+SEC("uprobe")
+int enter_memalign(struct pt_regs* ctx) {
+  return enter(ctx, OC_MEMALIGN, PT_REGS_PARM2(ctx), 0, 0);
+}
+
+SEC("uprobe")
+int enter_free(struct pt_regs* ctx) {
+  struct oc_block_key key = {.address = PT_REGS_PARM1(ctx), .tgid = bpf_get_current_pid_tgid() >> 32};
+  count_call(OC_FREE, 0);
+  if (key.address && !bpf_map_delete_elem(&blocks, &key)) tell_freed(key.tgid, key.address);
+  return 0;
+}
+
+static __always_inline void tell_allocated(struct pt_regs* ctx, const struct oc_allocating* a, u64 address,
+                                           const struct oc_block* block, u64 now) {
+  u32 zero = 0;
+  struct allocation_buffer* buffer = bpf_map_lookup_elem(&allocation_buffers, &zero);
+  if (!buffer) return;
+  u64 saved[SAVED];
+  if (bpf_probe_read_kernel(saved, sizeof(saved), ctx)) return;
+  --saved[RIP]; /* inside of the call, not behind it */
+  u64 thread = bpf_get_current_pid_tgid();
+  volatile u64* owner = &buffer->owner;
+  if (*owner) {
+    count_lost(OC_LOST_ALLOCATIONS_BUSY);
+    return;
+  }
+  *owner = thread;
+  struct oc_allocation* r = &buffer->record;
+  struct task_struct* task = (void*)bpf_get_current_task();
+  r->header.type = OC_ALLOCATION;
+  r->header.cpu = bpf_get_smp_processor_id();
+  r->header.time_ns = now;
+  oc_fill_task(&r->task, task);
+  r->address = address;
+  r->bytes = a->size;
+  r->weight_bytes = a->size > block->base ? ((a->size - block->base) * block->scale) >> 8 : 0;
+  r->born_ns = block->born_ns;
+  r->replaces = a->old_born ? a->old : 0;
+  r->function = a->function;
+  fill_registers(&r->user, saved);
+  copy_stack(&r->user, saved[RSP]);
+  oc_read_python(&r->user.python, task);
+  u32 size = __builtin_offsetof(struct oc_allocation, user.stack) + r->user.stack_bytes;
+  r->header.size = size;
+  if (*owner != thread) {
+    count_lost(OC_LOST_ALLOCATIONS_BUSY);
+    return;
+  }
+  if (size <= sizeof(*r)) send_record(r, size, now, OC_LOST_FAULTS_RING_FULL);
+  *owner = 0;
+}
+
+SEC("uretprobe")
+int leave(struct pt_regs* ctx) {
+  u64 thread = bpf_get_current_pid_tgid();
+  struct oc_allocating* known = bpf_map_lookup_elem(&allocating, &thread);
+  if (!known || PT_REGS_SP(ctx) != known->sp + 8) return 0;
+  struct oc_allocating a = *known;
+  bpf_map_delete_elem(&allocating, &thread);
+  u64 address = PT_REGS_RC(ctx);
+  if (a.function == OC_POSIX_MEMALIGN) {
+    u64 failed = address & 0xffffffff;
+    address = 0;
+    if (!failed) bpf_probe_read_user(&address, sizeof(address), (void*)a.out);
+  }
+  struct oc_block_key key = {.address = address ? address : a.old, .tgid = thread >> 32};
+  /* What lay there was freed, and nobody saw it. */
+  if (address && !bpf_map_delete_elem(&blocks, &key)) tell_freed(key.tgid, address);
+  if (!a.weight && !a.old_born) return 0;
+  u64 now = bpf_ktime_get_ns();
+  struct oc_block block = {.born_ns = now};
+  if (a.old_born) { /* a sampled block goes on, whatever its size is now */
+    block.born_ns = a.old_born;
+    block.base = a.old_base;
+    block.scale = a.old_scale;
+  } else {
+    block.base = a.old ? a.size : 0;
+    block.scale = a.size ? (a.weight << 8) / a.size : 0;
+  }
+  if (!key.address) return 0;
+  if (!address && !a.old_born) return 0;
+  if (!address && a.size == 0) { /* realloc(p, 0) frees */
+    tell_freed(key.tgid, a.old);
+    return 0;
+  }
+  if (bpf_map_update_elem(&blocks, &key, &block, BPF_ANY)) {
+    count_lost(OC_LOST_BLOCK_TABLE_FULL);
+    if (a.old_born) tell_freed(key.tgid, a.old);
+    return 0;
+  }
+  if (address) tell_allocated(ctx, &a, address, &block, now);
+  return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";

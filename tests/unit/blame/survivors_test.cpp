@@ -1,0 +1,172 @@
+#include "blame/survivors.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+namespace oomcast {
+namespace {
+
+using namespace std::chrono_literals;
+
+MonoTime at(Nanos since) {
+  return MonoTime{} + 100s + since;
+}
+
+struct Fixture {
+  Survivors survivors;
+  WatchedAllocations watched;
+  std::uint64_t next = 0x10000;
+
+  Fixture() {
+    watched.begin = at(0s);
+    watched.until.fill(at(10s));
+    watched.frees_until = watched.end = at(10s);
+    watched.sample = Bytes{1};
+  }
+  // Its site is the number that its first register has.
+  std::uint64_t allocate(Nanos when, std::uint64_t site, Bytes size = KiB(64), Bytes weight = {}) {
+    wire::Allocation a;
+    a.time = a.born = at(when);
+    a.address = next;
+    a.size = size;
+    a.weight = weight > Bytes{} ? weight : size;
+    a.registers[0] = site;
+    next += 0x100000;
+    survivors.add(std::move(a));
+    return next - 0x100000;
+  }
+  void free(Nanos when, std::uint64_t address) { survivors.freed({at(when), 7, address}); }
+  Survivors::Estimate estimate() {
+    survivors.read_stacks(
+        at(10s), true, [](const wire::Allocation& a) { return static_cast<std::uint32_t>(a.registers[0]); });
+    return survivors.estimate(watched, 10s);
+  }
+  // A step of 50 ms allocates a temporary, and frees it.
+  void steps(Nanos from, Nanos to) {
+    for (Nanos t = from; t < to; t += 50ms) free(t + 40ms, allocate(t, 1));
+  }
+};
+
+TEST(Survivors, blocks_that_are_not_freed_are_their_sites_and_temporaries_are_nobodys) {
+  Fixture f;
+  f.steps(0s, 10s);
+  for (Nanos t = 500ms; t < 10s; t += 1s) f.allocate(t, 2);
+  auto estimate = f.estimate();
+  ASSERT_EQ(estimate.sites.size(), 1u);
+  const Kept& kept = estimate.sites.at(2);
+  EXPECT_EQ(kept.blocks, 10u);
+  EXPECT_NEAR(kept.bytes.as_double(), KiB(640).as_double(), kept.error.as_double());
+  EXPECT_LT(kept.error, KiB(100)) << "each was met: only the part that was not watched is left to chance";
+  EXPECT_EQ(estimate.outlived, 60ms);
+}
+
+TEST(Survivors, what_is_alive_at_the_end_but_younger_than_others_become_has_not_stayed) {
+  Fixture f;
+  f.steps(0s, 10s);
+  f.allocate(9990ms, 1);  // the step in which it ends
+  EXPECT_TRUE(f.estimate().sites.empty());
+}
+
+TEST(Survivors, a_block_that_was_met_by_chance_stands_for_others_with_an_error) {
+  Fixture f;
+  for (Nanos t = 100ms; t < 10s; t += 1s) f.allocate(t, 2, KiB(1), KiB(64));
+  auto estimate = f.estimate();
+  EXPECT_NEAR(estimate.sites.at(2).bytes.as_double(), KiB(640).as_double(), KiB(64).as_double());
+  EXPECT_GT(estimate.sites.at(2).error, KiB(300));
+}
+
+TEST(Survivors, of_functions_that_were_watched_for_a_part_the_whole_is_estimated) {
+  Fixture f;
+  f.watched.until[0] = at(2s);
+  for (Nanos t = 100ms; t < 2s; t += 200ms) f.allocate(t, 2);
+  auto estimate = f.estimate();
+  EXPECT_NEAR(estimate.sites.at(2).bytes.as_double(), 5 * KiB(640).as_double(), KiB(64).as_double());
+  EXPECT_GT(estimate.sites.at(2).error, KiB(640)) << "what the other part had may have been otherwise";
+}
+
+TEST(Survivors, after_frees_are_watched_no_more_a_small_block_is_known_until_then_alone) {
+  Fixture f;
+  f.watched.frees_until = at(1s);
+  std::uint64_t old = f.allocate(100ms, 2, Bytes{100});
+  f.allocate(1500ms, 3, Bytes{100});  // nobody would see it freed
+  auto estimate = f.estimate();
+  EXPECT_TRUE(estimate.sites.contains(2));
+  EXPECT_FALSE(estimate.sites.contains(3));
+  EXPECT_EQ(estimate.at(old), Survivors::Place::kept);
+}
+
+TEST(Survivors, large_blocks_are_looked_at_where_frees_are_not_watched) {
+  Fixture f;
+  f.watched.frees_until = at(200ms);
+  std::uint64_t stays = f.allocate(1s, 2), goes = f.allocate(1s, 3);
+  f.allocate(9900ms, 4);
+  for (int look = 0; look < 100; ++look)
+    f.survivors.check(at(1s + look * 50ms), [&](std::uint64_t address, Bytes) {
+      return std::optional(address != goes || look < 20);
+    });
+  auto estimate = f.estimate();
+  ASSERT_TRUE(estimate.sites.contains(2));
+  EXPECT_FALSE(estimate.sites.contains(3)) << "free() marks its header";
+  EXPECT_FALSE(estimate.sites.contains(4)) << "it is younger than the other was when it went";
+  EXPECT_EQ(estimate.at(stays + 100), Survivors::Place::kept);
+  EXPECT_EQ(estimate.at(goes), Survivors::Place::elsewhere);
+}
+
+TEST(Survivors, a_look_tells_nothing_where_another_block_may_have_taken_the_place) {
+  Fixture f;
+  f.watched.frees_until = f.watched.until[0] = at(1s);  // calls of malloc() are not seen after that
+  f.allocate(900ms, 2);
+  f.free(700ms, f.allocate(200ms, 1));
+  for (int look = 0; look < 100; ++look)
+    f.survivors.check(at(1s + look * 50ms), [](std::uint64_t, Bytes) { return std::optional(true); });
+  EXPECT_TRUE(f.estimate().sites.empty())
+      << "at 1 s it was younger than the other, and in its place lives any";
+}
+
+TEST(Survivors, a_vector_that_grows_in_realloc_has_stayed_since_it_was_seen_first) {
+  Fixture f;
+  f.steps(0s, 10s);
+  std::uint64_t before = 0;
+  for (int i = 0; i < 100; ++i) {
+    wire::Allocation a;
+    a.born = at(50ms);
+    a.time = at(50ms + i * 99ms);
+    a.address = 0x900000000 + static_cast<std::uint64_t>(i) * 0x10000;
+    a.replaces = before;
+    a.size = KiB(64) + KiB(64 * i);
+    a.weight = KiB(64 * i);
+    a.function = wire::Allocates::realloc;
+    a.registers[0] = 5;
+    before = a.address;
+    f.survivors.add(std::move(a));
+  }
+  auto estimate = f.estimate();
+  ASSERT_EQ(estimate.sites.size(), 1u);
+  EXPECT_EQ(estimate.sites.at(5).blocks, 1u);
+  EXPECT_NEAR(estimate.sites.at(5).bytes.as_double(), KiB(64 * 99).as_double(), KiB(100).as_double());
+}
+
+TEST(Survivors, a_free_that_is_told_before_its_block_ends_it) {
+  Fixture f;
+  std::uint64_t address = f.next;
+  f.free(101ms, address);
+  f.allocate(100ms, 2);
+  EXPECT_TRUE(f.estimate().sites.empty());
+}
+
+TEST(Survivors, stacks_of_blocks_that_go_soon_are_not_read) {
+  Fixture f;
+  int read = 0;
+  auto count = [&](const wire::Allocation&) { return static_cast<std::uint32_t>(++read); };
+  std::uint64_t goes = f.allocate(100ms, 1);
+  f.allocate(100ms, 2);
+  f.survivors.read_stacks(at(200ms), false, count);
+  EXPECT_EQ(read, 0);
+  f.free(300ms, goes);
+  f.survivors.read_stacks(at(2s), false, count);
+  EXPECT_EQ(read, 1);
+}
+
+}  // namespace
+}  // namespace oomcast

@@ -1,0 +1,93 @@
+#include "collect/allocation_budget.h"
+
+#include <gtest/gtest.h>
+
+namespace oomcast {
+namespace {
+
+using namespace std::chrono_literals;
+using wire::Allocates;
+
+constexpr Nanos kWindow = 10s;
+
+AllocationBudget budget() {
+  AllocationBudget out;
+  out.each_call = 5us;
+  return out;
+}
+
+void calls(AllocatorRates& rates, Allocates function, double per_s, Bytes each) {
+  rates.calls_per_s[static_cast<std::size_t>(function)] = per_s;
+  rates.bytes_per_s[static_cast<std::size_t>(function)] = per_s * each.as_double();
+}
+
+Nanos watched(const AllocationPlan& plan, Allocates function) {
+  return plan.watched[static_cast<std::size_t>(function)];
+}
+
+// Seconds of a CPU.
+double cost(const AllocatorRates& rates, const AllocationPlan& plan) {
+  double each = Seconds(budget().each_call).count();
+  double sum = rates.frees_per_s * each * Seconds(plan.frees_watched).count();
+  for (std::size_t f = 0; f < plan.watched.size(); ++f)
+    sum += 2 * rates.calls_per_s[f] * each * Seconds(plan.watched[f]).count();
+  return sum;
+}
+
+TEST(AllocationBudget, a_program_that_seldom_allocates_is_watched_to_the_end) {
+  AllocatorRates rates;
+  calls(rates, Allocates::malloc, 500, KiB(1));
+  rates.frees_per_s = 500;
+  AllocationPlan plan = plan_allocations(rates, budget(), kWindow);
+  EXPECT_EQ(watched(plan, Allocates::malloc), kWindow);
+  EXPECT_EQ(plan.frees_watched, kWindow);
+  EXPECT_LE(plan.sample, KiB(4)) << "500 records a second are a few too many";
+}
+
+TEST(AllocationBudget, a_loop_of_tensors_has_the_calls_watched_that_make_them) {
+  AllocatorRates rates;
+  calls(rates, Allocates::malloc, 3600, Bytes{100});
+  calls(rates, Allocates::posix_memalign, 330, KiB(512));
+  rates.frees_per_s = 3760;
+  AllocationPlan plan = plan_allocations(rates, budget(), kWindow);
+  EXPECT_EQ(watched(plan, Allocates::posix_memalign), kWindow);
+  EXPECT_LT(watched(plan, Allocates::malloc), kWindow / 2);
+  EXPECT_LE(cost(rates, plan), 0.021 * 10);
+  EXPECT_LE(plan.sample, KiB(512)) << "nearly each tensor is told of";
+}
+
+TEST(AllocationBudget, what_frees_leave_goes_to_the_calls_with_most_bytes) {
+  AllocatorRates rates;
+  calls(rates, Allocates::malloc, 3000, Bytes{100});
+  calls(rates, Allocates::calloc, 400, KiB(64));
+  rates.frees_per_s = 2000;
+  AllocationPlan plan = plan_allocations(rates, budget(), kWindow);
+  EXPECT_EQ(plan.frees_watched, kWindow);
+  EXPECT_EQ(watched(plan, Allocates::calloc), kWindow);
+  EXPECT_GT(watched(plan, Allocates::malloc), 0s);
+  EXPECT_LE(cost(rates, plan), 0.021 * 10);
+}
+
+TEST(AllocationBudget, a_program_that_only_allocates_is_held_for_a_moment) {
+  AllocatorRates rates;
+  calls(rates, Allocates::malloc, 60'000, Bytes{100});
+  rates.frees_per_s = 60'000;
+  AllocationPlan plan = plan_allocations(rates, budget(), kWindow);
+  EXPECT_LT(plan.frees_watched, 300ms);
+  EXPECT_GE(plan.frees_watched, 20ms) << "less would tell nothing";
+  EXPECT_LE(cost(rates, plan), 0.021 * 10);
+  double records = 60'000 * Seconds(watched(plan, Allocates::malloc)).count() *
+                   std::min(1.0, (100 + plan.extra.as_double()) / plan.sample.as_double());
+  EXPECT_GT(records, 500);
+  EXPECT_LT(records, 4000 + 10);
+}
+
+TEST(AllocationBudget, one_that_does_nothing_is_watched_all_the_same) {
+  AllocationPlan plan = plan_allocations({}, budget(), kWindow);
+  EXPECT_EQ(plan.frees_watched, kWindow);
+  EXPECT_EQ(watched(plan, Allocates::malloc), kWindow);
+  EXPECT_GT(plan.sample, Bytes{});
+}
+
+}  // namespace
+}  // namespace oomcast

@@ -1,0 +1,150 @@
+#include "blame/allocator.h"
+
+#include <gelf.h>
+#include <libelf.h>
+#include <linux/magic.h>
+#include <sys/vfs.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "blame/frame.h"
+
+namespace oomcast {
+namespace {
+
+constexpr std::array<std::string_view, wire::kAllocates> kFunctionNames = {
+    "malloc", "calloc", "realloc", "posix_memalign", "aligned_alloc", "memalign"};
+constexpr std::size_t kMostSymbols = 4'000'000;
+constexpr std::size_t kMostParts = 64;
+
+// The kernel reads the file's pages for a breakpoint: from a file system of somebody's program, or of a
+// server that does not answer, they may never come.
+bool answers(int fd) {
+  constexpr std::array<unsigned long, 4> kMayNot = {0x65735546 /* FUSE */, NFS_SUPER_MAGIC,
+                                                    0xff534d42 /* CIFS */, V9FS_MAGIC};
+  struct statfs about {};
+  return fstatfs(fd, &about) == 0 &&
+         std::find(kMayNot.begin(), kMayNot.end(), static_cast<unsigned long>(about.f_type)) == kMayNot.end();
+}
+
+// By the parts of the file that are loaded.
+std::uint64_t place_of(Elf* elf, std::uint64_t address) {
+  std::size_t parts = 0;
+  if (elf_getphdrnum(elf, &parts) != 0) return 0;
+  for (std::size_t i = 0; i < std::min(parts, kMostParts); ++i) {
+    GElf_Phdr part;
+    if (gelf_getphdr(elf, static_cast<int>(i), &part) && part.p_type == PT_LOAD && address >= part.p_vaddr &&
+        address - part.p_vaddr < part.p_filesz)
+      return address - part.p_vaddr + part.p_offset;
+  }
+  return 0;
+}
+
+// A linker may make the functions of a program without libraries its own, local ones.
+bool needs_libraries(Elf* elf) {
+  std::size_t parts = 0;
+  GElf_Phdr part;
+  if (elf_getphdrnum(elf, &parts) != 0) return true;
+  for (std::size_t i = 0; i < std::min(parts, kMostParts); ++i)
+    if (gelf_getphdr(elf, static_cast<int>(i), &part) && part.p_type == PT_INTERP) return true;
+  return false;
+}
+
+void take_symbols(Elf* elf, Elf_Scn* section, const GElf_Shdr& header, bool local, FoundAllocator& out) {
+  Elf_Data* data = header.sh_entsize ? elf_getdata(section, nullptr) : nullptr;
+  if (!data) return;
+  std::size_t count = std::min<std::size_t>(header.sh_size / header.sh_entsize, kMostSymbols);
+  for (std::size_t i = 0; i < count; ++i) {
+    GElf_Sym symbol;
+    if (!gelf_getsym(data, static_cast<int>(i), &symbol)) return;
+    // An undefined one may have a value: where a program without PIE calls it.
+    if (symbol.st_shndx == SHN_UNDEF || !symbol.st_value || GELF_ST_TYPE(symbol.st_info) != STT_FUNC ||
+        (GELF_ST_BIND(symbol.st_info) == STB_LOCAL && !local))
+      continue;
+    const char* name = elf_strptr(elf, header.sh_link, symbol.st_name);
+    if (!name) continue;
+    auto function = std::find(kFunctionNames.begin(), kFunctionNames.end(), std::string_view(name));
+    if (function != kFunctionNames.end())
+      out.allocates[static_cast<std::size_t>(function - kFunctionNames.begin())] =
+          place_of(elf, symbol.st_value);
+    if (std::string_view(name) == "free") out.free = place_of(elf, symbol.st_value);
+  }
+}
+
+std::optional<FoundAllocator> allocator_in(ProcessMemory::File file, bool program) {
+  elf_version(EV_CURRENT);
+  std::unique_ptr<Elf, decltype(&elf_end)> elf(elf_begin(file.fd.get(), ELF_C_READ, nullptr), &elf_end);
+  if (!elf || elf_kind(elf.get()) != ELF_K_ELF) return std::nullopt;
+  bool local = program && !needs_libraries(elf.get());
+  FoundAllocator out{std::move(file), {}, 0, false};
+  for (Elf_Scn* at = elf_nextscn(elf.get(), nullptr); at; at = elf_nextscn(elf.get(), at)) {
+    GElf_Shdr header;
+    if (gelf_getshdr(at, &header) && (header.sh_type == SHT_DYNSYM || header.sh_type == SHT_SYMTAB))
+      take_symbols(elf.get(), at, header, local, out);
+  }
+  // Two names of one function would count each of its calls twice.
+  std::set<std::uint64_t> places;
+  for (std::uint64_t& place : out.allocates)
+    if (place && !places.insert(place).second) place = 0;
+  return out.allocates[0] && out.free ? std::optional(std::move(out)) : std::nullopt;
+}
+
+int rank_of(std::string_view file, bool program) {
+  if (program) return 0;
+  if (file.find("malloc") != std::string_view::npos) return 1;
+  if (file.starts_with("libc.so") || file.starts_with("libc-2.") || file.starts_with("ld-musl") ||
+      file.starts_with("libc.musl"))
+    return 2;
+  return 3;
+}
+
+}  // namespace
+
+Result<FoundAllocator> find_allocator(const ProcessMemory& memory, std::span<const Mapping> maps) {
+  std::vector<std::pair<int, const Mapping*>> candidates;
+  std::set<std::pair<std::string, std::uint64_t>> seen;
+  bool program = true;  // it is mapped lowest, but for what has no place of its own
+  for (const Mapping& m : maps) {
+    if (m.inode == 0 || !m.executable || !seen.emplace(m.device, m.inode).second) continue;
+    if (int rank = rank_of(base_name(m.path), std::exchange(program, false)); rank < 3)
+      candidates.emplace_back(rank, &m);
+  }
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (const auto& [rank, mapping] : candidates) {
+    auto file = memory.open_file(*mapping);
+    if (!file) continue;
+    if (!answers(file->fd.get()))
+      return Error::failed("its allocator is on a file system that may not answer");
+    if (auto found = allocator_in(*std::move(file), rank == 0)) {
+      std::string_view name = base_name(mapping->path);
+      found->glibc = name.starts_with("libc.so.6") || name.starts_with("libc-2.");
+      return *std::move(found);
+    }
+  }
+  return Error::failed("no allocator is found in it");
+}
+
+// malloc.c, "A chunk of memory": before a block stands its size, whose low bits are flags, and the next one's
+// size says whether this one is in use.
+std::optional<bool> block_held(const ProcessMemory& memory, std::uint64_t address, Bytes size) {
+  constexpr std::uint64_t kFlags = 7, kPreviousInUse = 1, kMapped = 2;
+  constexpr std::uint64_t kMostBeyond = 2 * 4096;  // of what was asked for: rounded up to pages
+  auto asked = static_cast<std::uint64_t>(size.count);
+  auto header = memory.read<std::uint64_t>(address - 8);
+  if (!header) return std::nullopt;
+  std::uint64_t bytes = *header & ~kFlags;
+  if (bytes < asked || bytes > asked + kMostBeyond) return false;
+  if (*header & kMapped) return true;
+  auto next = memory.read<std::uint64_t>(address - 8 + bytes);
+  if (!next) return std::nullopt;
+  return (*next & kPreviousInUse) != 0;
+}
+
+}  // namespace oomcast

@@ -1,0 +1,34 @@
+// Which allocator a process uses, and where it is.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "collect/process_memory.h"
+#include "wire/fault.h"
+
+namespace oomcast {
+
+struct FoundAllocator {
+  ProcessMemory::File file;
+  std::array<std::uint64_t, wire::kAllocates> allocates{};  // places in the file; 0: it has no such function
+  std::uint64_t free = 0;
+  bool glibc = false;  // its blocks have headers that block_held() reads
+};
+
+/// Whether a block of glibc's is still one of this size, by its header and the next one's, which free() marks
+/// but for blocks of up to about 1 KiB (kTellsFrom). nullopt: not readable. Two system calls.
+std::optional<bool> block_held(const ProcessMemory& memory, std::uint64_t address, Bytes size);
+constexpr Bytes kTellsFrom = KiB(2);
+
+/// The one whose malloc() the program's calls lead to: its own if it has one, else that of a library that is
+/// called an allocator (jemalloc, tcmalloc, mimalloc), else that of libc. What it reads the process has
+/// chosen: for a process that can be lost. 1 ms, more where a large program has its symbols in it. Error: it
+/// has none that is found, or in a file that may not answer.
+Result<FoundAllocator> find_allocator(const ProcessMemory& memory, std::span<const Mapping> maps);
+
+}  // namespace oomcast

@@ -1,0 +1,93 @@
+// Which of the blocks that a process allocated have stayed: what a leak is made of, whoever touched its pages
+// first.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+#include "base/units.h"
+#include "collect/allocation_budget.h"
+#include "wire/fault.h"
+
+namespace oomcast {
+
+/// What of one site has stayed, as an estimate for the whole window.
+struct Kept {
+  Bytes bytes;
+  Bytes error;  // two standard deviations, of sampling and of the part that was watched, and a block
+  std::uint64_t blocks = 0;  // that were seen to stay
+  auto operator<=>(const Kept&) const = default;
+};
+
+/// A block has stayed if it lives at the end of what was watched, and is older by then than blocks become
+/// that are freed: half as old again as the oldest of them, or as old as half of what was watched where they
+/// grow as old as that. A step of a program that frees its temporaries is shorter than that, and leaves none.
+/// That it was freed is told by a call of free(), or by another block in its place; where calls of free() are
+/// too many to watch, a large block is looked at again and again (check()), and of smaller ones nothing is
+/// known from there on.
+class Survivors {
+ public:
+  /// The number of the site that its stack leads to.
+  using Read = std::function<std::uint32_t(const wire::Allocation&)>;
+
+  /// Of one that has been freed already a trace is left: the records of two CPUs may come in either order.
+  void add(wire::Allocation allocation);
+  void freed(const wire::Freed& freed);
+  /// Reads the stacks of those that have lived for a while, at most so many that it takes 20 ms or so: most
+  /// are freed before and need none. `all`: of every one.
+  void read_stacks(MonoTime now, bool all, const Read& read);
+
+  /// Looks at blocks that `held` may tell of: each after 1, 2, 4 and then every 8 calls, at most 500 a call.
+  using Held = std::function<std::optional<bool>(std::uint64_t address, Bytes size)>;
+  void check(MonoTime now, const Held& held);
+
+  /// What is at an address, as far as it is known.
+  enum class Place { kept, living, elsewhere };  // a block that has stayed, one that only lives, or none
+  struct Estimate {
+    std::map<std::uint32_t, Kept> sites;
+    Kept all;
+    Nanos outlived{};  // how old a block had to be
+    Nanos watched{};   // in which allocations were made that could become as old
+    std::map<std::uint64_t, std::pair<std::uint64_t, Place>> living;  // begin of each block: its end
+    Place at(std::uint64_t address) const;
+  };
+  /// For a window of this length.
+  Estimate estimate(const WatchedAllocations& watched, Seconds window) const;
+  /// Blocks that there was no room for.
+  std::uint64_t dropped() const { return dropped_; }
+
+ private:
+  struct Block {
+    MonoTime born;
+    std::uint64_t bytes = 0, weight = 0;
+    wire::Allocates function{};
+    bool grew = false;  // in realloc()
+    std::uint32_t checks = 0, next_check = 0, gap = 1;
+    std::optional<std::uint32_t> site;
+    std::unique_ptr<wire::Allocation> unread;
+  };
+  struct Known {
+    MonoTime before{};  // what was born until then and lives has stayed
+    Nanos outlived{}, watched{};
+    double of_grown = 0;                                 // the window over what was watched: of realloc(),
+    std::array<double, wire::kAllocates> of_function{};  // and of blocks that were born
+  };
+  static Known known_until(MonoTime end, Nanos oldest, const WatchedAllocations& watched, Seconds window);
+  using Blocks = std::unordered_map<std::uint64_t, Block>;
+  void forget(Blocks::iterator block, MonoTime now, Nanos& oldest);
+
+  Blocks blocks_;                                             // by address
+  std::unordered_map<std::uint64_t, MonoTime> freed_before_;  // told of
+  Nanos oldest_freed_{}, oldest_looked_at_{};                 // the latter as late as it was looked at
+  std::uint32_t checks_ = 0;
+  std::size_t unread_bytes_ = 0;
+  std::uint64_t dropped_ = 0;
+};
+
+}  // namespace oomcast

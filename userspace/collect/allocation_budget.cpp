@@ -1,0 +1,74 @@
+#include "collect/allocation_budget.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace oomcast {
+namespace {
+
+constexpr double kMostForFrees = 0.7;  // of the budget
+constexpr Nanos kLeastWatched = std::chrono::milliseconds(20);
+constexpr double kRecordsAtOnce = 2000;
+constexpr Bytes kLeastSample{16}, kMostSample = MiB(64);
+
+Nanos part_of(Nanos whole, double part) {
+  return std::chrono::duration_cast<Nanos>(whole * std::clamp(part, 0.0, 1.0));
+}
+
+}  // namespace
+
+AllocationPlan plan_allocations(const AllocatorRates& rates, const AllocationBudget& budget, Nanos window) {
+  double each = Seconds(budget.each_call).count();
+  double frees = rates.frees_per_s * each;
+  std::array<double, wire::kAllocates> cost{};
+  for (std::size_t f = 0; f < cost.size(); ++f) cost[f] = 2 * rates.calls_per_s[f] * each;
+  double all = std::accumulate(cost.begin(), cost.end(), frees);
+
+  AllocationPlan plan;
+  double left = budget.share;
+  if (all <= left) {
+    plan.frees_watched = window;
+    plan.watched.fill(window);
+    left = 0;
+  } else if (frees <= kMostForFrees * left) {
+    plan.frees_watched = window;
+    left -= frees;
+  } else {
+    left /= 2;
+    plan.frees_watched = std::max(kLeastWatched, part_of(window, left / all));
+    plan.watched.fill(plan.frees_watched);
+  }
+  std::array<std::size_t, wire::kAllocates> order{};
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  auto bytes_a_call = [&](std::size_t f) {
+    return rates.calls_per_s[f] > 0 ? rates.bytes_per_s[f] / rates.calls_per_s[f] : 0;
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return bytes_a_call(a) > bytes_a_call(b); });
+  for (std::size_t f : order) {
+    double part = cost[f] <= left ? 1 : left / cost[f];
+    plan.watched[f] = std::max(plan.watched[f], part_of(window, part));
+    left = std::max(0.0, left - cost[f] * part);
+  }
+  double calls = std::accumulate(rates.calls_per_s.begin(), rates.calls_per_s.end(), 0.0);
+  double bytes = std::accumulate(rates.bytes_per_s.begin(), rates.bytes_per_s.end(), 0.0);
+  if (calls > 0) plan.extra.count = static_cast<std::int64_t>(bytes / calls);
+  // What large blocks are always told of costs little where there are few of them.
+  auto records = [&](Bytes sample) {
+    double sum = 0;
+    for (std::size_t f = 0; f < cost.size(); ++f)
+      sum += Seconds(plan.watched[f]).count() *
+             std::min(
+                 rates.calls_per_s[f],
+                 (rates.bytes_per_s[f] + rates.calls_per_s[f] * plan.extra.as_double()) / sample.as_double());
+    return sum;
+  };
+  plan.sample = kMostSample;
+  double most = std::min(budget.records_per_s * Seconds(window).count(),
+                         kRecordsAtOnce + 10 * budget.records_per_s * Seconds(plan.frees_watched).count());
+  for (Bytes next = kMostSample; next >= kLeastSample && records(next) <= most; next.count /= 2)
+    plan.sample = next;
+  return plan;
+}
+
+}  // namespace oomcast

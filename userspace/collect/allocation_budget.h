@@ -1,0 +1,66 @@
+// Which functions of an allocator are watched, and for how long. A call that is watched takes its program
+// microseconds longer, and a program that does little else may make millions of them a second.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "base/unique_fd.h"
+#include "base/units.h"
+#include "wire/fault.h"
+
+namespace oomcast {
+
+/// What was seen of an allocator while all of it was watched.
+struct AllocatorRates {
+  std::array<double, wire::kAllocates> calls_per_s{}, bytes_per_s{};
+  double frees_per_s = 0;
+};
+
+/// Times from the beginning on.
+struct AllocationPlan {
+  std::array<Nanos, wire::kAllocates> watched{};  // each function
+  Nanos frees_watched{};                          // what is freed later is taken for kept
+  Bytes sample, extra;  // a block of S bytes is told of with a chance of (S + extra) / sample
+};
+
+struct AllocationBudget {
+  double share = 0.02;  // of a CPU, on average over the window: what all calls that are watched may take
+  Nanos each_call{};    // what one takes: half of that of an allocation, which has a call and a return
+  double records_per_s = 400;
+};
+
+/// Where a process's allocator is: a file, and in it the functions, by their place in the file; 0: it has no
+/// such function.
+struct Allocator {
+  UniqueFd file;
+  std::array<std::uint64_t, wire::kAllocates> allocates{};
+  std::uint64_t free = 0;
+};
+
+/// Of which calls of one process records were made.
+struct WatchedAllocations {
+  std::uint32_t tgid = 0;
+  MonoTime begin{};
+  std::array<MonoTime, wire::kAllocates> until{};  // by function
+  MonoTime frees_until{};
+  MonoTime end{};          // of all of it
+  Bytes sample;            // what a block stands for at least that was not always told of
+  double taken = 0;        // share of a CPU that it took while all were watched
+  double calls_per_s = 0;  // of all functions, while all were watched
+  /// For how long every function was that the allocator has.
+  Nanos all_watched() const {
+    MonoTime least = frees_until;
+    for (MonoTime each : until)
+      if (each != MonoTime{}) least = std::min(least, each);
+    return least - begin;
+  }
+};
+
+/// Where all of it is within the budget, all is watched to the end. Else, of what the frees leave, or of half
+/// of it where they leave little, the functions with the most bytes a call are watched for longest; and with
+/// the other half everything for a first part of the window, at full cost.
+AllocationPlan plan_allocations(const AllocatorRates& rates, const AllocationBudget& budget, Nanos window);
+
+}  // namespace oomcast

@@ -1,0 +1,82 @@
+// Uprobes on the allocator of one process: attached, counted, and taken away as the budget has it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "base/units.h"
+#include "collect/allocation_budget.h"
+#include "collect/libbpf.h"
+#include "wire/fault.h"
+
+struct bpf_program;
+
+namespace oomcast {
+
+constexpr std::uint32_t kUprobeMulti = 48;  // enum bpf_attach_type: BPF_TRACE_UPROBE_MULTI
+
+/// A probe is a breakpoint in the program's code: to set or clear one the kernel takes the mmap_lock of each
+/// process that has the file mapped, for some microseconds, and waits for who holds it. So only where nobody
+/// waits for memory, and few times. They end with this, or with this process however it ends.
+class AllocationProbes {
+ public:
+  struct Programs {
+    std::array<bpf_program*, wire::kAllocates> enter{};
+    bpf_program* leave = nullptr;
+    bpf_program* enter_free = nullptr;
+    int calls = -1;                                                   // map of calls by function and CPU
+    volatile unsigned long long *sample = nullptr, *extra = nullptr;  // as in AllocationPlan
+    bool whole_process = false;                                       // as probes_whole_processes() says
+  };
+  explicit AllocationProbes(Programs programs) : programs_(programs) {}
+
+  /// Watches all of it from now on, for a while that tells what it costs. About 1 ms a function. Error: why
+  /// not.
+  Status begin(std::uint32_t tgid, const Allocator& allocator, MonoTime now, MonoTime end);
+  /// Keeps to the budget: to be called by next().
+  void advance(MonoTime now);
+  Nanos next(MonoTime now) const;
+  /// Takes everything away. What was watched until here; nullopt: nothing was.
+  std::optional<WatchedAllocations> end(MonoTime now);
+
+ private:
+  // What it costs is known after a second's quarter, or so many calls: a step of a program may be as long,
+  // and one that does nothing but allocate is not to be held for longer than that takes.
+  static constexpr Nanos kLongestCount = std::chrono::milliseconds(250);
+  static constexpr Nanos kCountEvery = std::chrono::milliseconds(20);
+  static constexpr double kCallsEnough = 2000;
+  using Handle = std::variant<Link, UniqueFd>;
+  using Links = std::array<std::vector<Handle>, wire::kAllocatorFunctions>;  // free() comes last
+  Result<Handle> attach(const bpf_program* program, std::uint64_t offset, bool at_return, std::uint32_t tgid,
+                        const std::string& path) const;
+  Result<Handle> attach_to_event(const bpf_program* program, std::uint64_t offset, bool at_return,
+                                 std::uint32_t tgid, const std::string& path) const;
+  Result<Handle> attach_to_process(const bpf_program* program, std::uint64_t offset, bool at_return,
+                                   std::uint32_t tgid, const std::string& path) const;
+  Status measure();
+  AllocatorRates rates(Nanos seen) const;
+  void reset_counts();
+  void count(MonoTime now);
+  void stop(std::size_t function, MonoTime now);
+  Nanos planned(std::size_t function) const;
+
+  Programs programs_;
+  std::uint32_t type_ = 0;  // of perf's uprobe events
+  AllocationBudget budget_;
+  Links links_;
+  std::optional<WatchedAllocations> watched_;
+  std::optional<AllocationPlan> plan_;
+  MonoTime count_at_{}, end_{};
+};
+
+/// Whether this kernel has links to uprobes of a whole process, for which CAP_PERFMON is enough; perf's
+/// events want CAP_SYS_ADMIN. The programs are loaded for the one or the other (kUprobeMulti).
+bool probes_whole_processes(const std::string& kernel_btf);
+
+}  // namespace oomcast
