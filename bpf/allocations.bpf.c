@@ -12,16 +12,8 @@
 
 unsigned long long oc_sample_bytes = 0; /* none; both may change while it runs */
 unsigned long long oc_sample_extra = 0;
-
-struct oc_block_key {
-  u64 address;
-  u64 tgid;
-};
-struct oc_block {
-  u64 born_ns;
-  u64 base;  /* bytes that it had when it was seen first, if that was in realloc() */
-  u64 scale; /* what a byte of it stands for, in 256ths */
-};
+/* Bits by function: of the others calls are counted, and no more. To take a breakpoint away lasts 40 ms. */
+unsigned int oc_functions_told = 0;
 
 struct { /* 6 MiB; an entry goes when its block is freed */
   __uint(type, BPF_MAP_TYPE_HASH);
@@ -57,18 +49,19 @@ struct {
   __type(value, struct allocation_buffer);
 } allocation_buffers SEC(".maps");
 
-static __always_inline void count_call(u32 function, u64 size) {
+/* Whether to go on with it. */
+static __always_inline bool count_call(u32 function, u64 size) {
   struct oc_allocator_calls* c = bpf_map_lookup_elem(&allocator_calls, &function);
-  if (!c) return;
+  if (!c) return false;
   c->calls += 1;
   c->bytes += size;
+  return oc_functions_told >> function & 1;
 }
 
 /* What a block of this size stands for; 0: it is not sampled. Points of a renewal process along the bytes
  * that are allocated and what is added for each block, oc_sample_bytes apart on average. */
 static __always_inline u64 weigh_block(u64 size) {
   u64 each = oc_sample_bytes, length = size + oc_sample_extra;
-  if (!each) return 0;
   if (length >= 2 * each) return size; /* always sampled */
   u32 zero = 0;
   s64* left = bpf_map_lookup_elem(&bytes_to_sample, &zero);
@@ -97,7 +90,7 @@ static __always_inline void tell_freed(u32 tgid, u64 address) {
 static __always_inline int enter(struct pt_regs* ctx, u32 function, u64 size, u64 out, u64 old) {
   u64 thread = bpf_get_current_pid_tgid();
   u64 sp = PT_REGS_SP(ctx);
-  count_call(function, size);
+  if (!count_call(function, size)) return 0;
   struct oc_allocating* outer = bpf_map_lookup_elem(&allocating, &thread);
   if (outer && outer->sp > sp) return 0; /* the allocator's own call */
   struct oc_allocating a = {.size = size, .sp = sp, .out = out, .function = function};
@@ -146,24 +139,25 @@ int enter_memalign(struct pt_regs* ctx) {
 SEC("uprobe")
 int enter_free(struct pt_regs* ctx) {
   struct oc_block_key key = {.address = PT_REGS_PARM1(ctx), .tgid = bpf_get_current_pid_tgid() >> 32};
-  count_call(OC_FREE, 0);
+  if (!count_call(OC_FREE, 0)) return 0;
   if (key.address && !bpf_map_delete_elem(&blocks, &key)) tell_freed(key.tgid, key.address);
   return 0;
 }
 
-static __always_inline void tell_allocated(struct pt_regs* ctx, const struct oc_allocating* a, u64 address,
+/* false: it is not told of. */
+static __always_inline bool tell_allocated(struct pt_regs* ctx, const struct oc_allocating* a, u64 address,
                                            const struct oc_block* block, u64 now) {
   u32 zero = 0;
   struct allocation_buffer* buffer = bpf_map_lookup_elem(&allocation_buffers, &zero);
-  if (!buffer) return;
+  if (!buffer) return false;
   u64 saved[SAVED];
-  if (bpf_probe_read_kernel(saved, sizeof(saved), ctx)) return;
+  if (bpf_probe_read_kernel(saved, sizeof(saved), ctx)) return false;
   --saved[RIP]; /* inside of the call, not behind it */
   u64 thread = bpf_get_current_pid_tgid();
   volatile u64* owner = &buffer->owner;
   if (*owner) {
     count_lost(OC_LOST_ALLOCATIONS_BUSY);
-    return;
+    return false;
   }
   *owner = thread;
   struct oc_allocation* r = &buffer->record;
@@ -185,10 +179,11 @@ static __always_inline void tell_allocated(struct pt_regs* ctx, const struct oc_
   r->header.size = size;
   if (*owner != thread) {
     count_lost(OC_LOST_ALLOCATIONS_BUSY);
-    return;
+    return false;
   }
-  if (size <= sizeof(*r)) send_record(r, size, now, OC_LOST_FAULTS_RING_FULL);
+  bool told = size <= sizeof(*r) && send_record(r, size, now, OC_LOST_FAULTS_RING_FULL);
   *owner = 0;
+  return told;
 }
 
 SEC("uretprobe")
@@ -229,7 +224,7 @@ int leave(struct pt_regs* ctx) {
     if (a.old_born) tell_freed(key.tgid, a.old);
     return 0;
   }
-  if (address) tell_allocated(ctx, &a, address, &block, now);
+  if (address && !tell_allocated(ctx, &a, address, &block, now)) bpf_map_delete_elem(&blocks, &key);
   return 0;
 }
 

@@ -125,12 +125,16 @@ __weak unsigned long long woken_ns; /* racing CPUs wake once more */
 
 /* The reader is woken every 10 ms, and by every quarter of the ring: what it is late for may have ended, and
  * taken its names with it. */
-static __always_inline void send_record(void* record, u64 size, u64 now, u32 loss) {
+/* false: there was no room. */
+static __always_inline bool send_record(void* record, u64 size, u64 now, u32 loss) {
   bool wake =
       now - woken_ns > OC_WAKE_EVERY_NS || bpf_ringbuf_query(&faults, BPF_RB_AVAIL_DATA) > 2 * 1024 * 1024;
   if (wake) woken_ns = now;
-  if (bpf_ringbuf_output(&faults, record, size, wake ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP))
+  if (bpf_ringbuf_output(&faults, record, size, wake ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP)) {
     count_lost(loss);
+    return false;
+  }
+  return true;
 }
 
 #endif

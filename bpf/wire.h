@@ -455,6 +455,17 @@ struct oc_allocator_calls {
   unsigned long long bytes;
 };
 
+/* A block that was told of, and lives; key and value of map "blocks". */
+struct oc_block_key {
+  unsigned long long address;
+  unsigned long long tgid;
+};
+struct oc_block {
+  unsigned long long born_ns;
+  unsigned long long base;  /* bytes that it had when it was seen first, if that was in realloc() */
+  unsigned long long scale; /* what a byte of it stands for, in 256ths */
+};
+
 /* What a process has grown by; the value of map "growth", keyed by tgid. */
 struct oc_growth {
   unsigned long long mm;            /* 0: not seen by the kernel program yet */
@@ -472,7 +483,7 @@ enum oc_fault_lost_reason {
   OC_LOST_FAULTS_RING_FULL = 0, /* of allocations, too */
   OC_LOST_ALLOCATIONS_BUSY = 1, /* another thread was interrupted while it told of one on this CPU */
   OC_LOST_BLOCK_TABLE_FULL = 2,
-  OC_LOST_FREES_RING_FULL = 3, /* what they freed seems to live */
+  OC_LOST_FREES_RING_FULL = 3, /* map "blocks" tells at the end */
   OC_FAULT_LOST_REASONS = 4,
 };
 
@@ -524,5 +535,7 @@ OC_ASSERT_SIZE(oc_fault, 168 + sizeof(struct oc_user_stack));
 OC_ASSERT_SIZE(oc_allocation, 136 + sizeof(struct oc_user_stack));
 OC_ASSERT_SIZE(oc_freed, 32);
 OC_ASSERT_SIZE(oc_allocator_calls, 16);
+OC_ASSERT_SIZE(oc_block_key, 16);
+OC_ASSERT_SIZE(oc_block, 24);
 
 #endif

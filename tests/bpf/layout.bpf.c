@@ -30,6 +30,8 @@ union oc_any_record {
   struct oc_allocation allocation;
   struct oc_freed freed;
   struct oc_allocator_calls allocator_calls;
+  struct oc_block_key block_key;
+  struct oc_block block;
   struct oc_growth growth;
   struct oc_gpu_call gpu_call;
   struct oc_gpu_layout gpu_layout;

@@ -100,6 +100,8 @@ const std::vector<Layout>& layouts() {
              user),
       LAYOUT(4, oc_freed, header, tgid, _pad, address),
       LAYOUT(2, oc_allocator_calls, calls, bytes),
+      LAYOUT(2, oc_block_key, address, tgid),
+      LAYOUT(3, oc_block, born_ns, base, scale),
       LAYOUT(9, oc_growth, mm, resident_pages, gathered, faults, wanted, window, thread, thread_faults,
              ahead),
       LAYOUT(17, oc_gpu_call, header, task, syscall, device, minor, command, result, file, address,

@@ -268,6 +268,13 @@ class Watch {
       drop();
   }
 
+  void tell_watched(const WatchedAllocations& watched) {
+    if (auto living = source_->living_blocks(watched.tgid))
+      reader_.set_watched(watched, *living);
+    else
+      reader_.set_unwatched(watched.tgid, living.error().message);
+  }
+
   // `until`: it is not the first time. false: the reader is lost.
   Result<bool> watch(std::optional<MonoTime> until) {
     begun_ = false;
@@ -293,9 +300,7 @@ class Watch {
     reader_.end();
     if (auto went = go_on(std::nullopt); !went || !*went) return went;
     ended_ = mono_now();
-    // To take breakpoints away takes half a second.
-    if (auto watched = source_ ? source_->end_allocations(ended_) : std::nullopt)
-      reader_.set_watched(*watched);
+    if (auto watched = source_ ? source_->end_allocations(ended_) : std::nullopt) tell_watched(*watched);
     after_ = usage_of(fs_, scope_);
     reader_.finish(ended_ - begin, source_ ? source_->watched_share() : 1);
     return go_on(std::nullopt);

@@ -32,6 +32,7 @@ enum What : std::uint32_t {  // asked
   kFault,
   kLook,
   kFindAllocator,
+  kLiving,
   kWatched,
   kUnwatched,
   kEnd,
@@ -73,33 +74,35 @@ std::string message(const Head& head, std::span<const std::byte> payload = {}) {
   return out.append(reinterpret_cast<const char*>(payload.data()), payload.size());
 }
 
-void send_with_file(int socket, std::string& bytes, int fd) {
-  iovec part{bytes.data(), bytes.size()};
+/// A message with room for one file beside it.
+struct FileMessage {
+  explicit FileMessage(std::span<std::byte> bytes) : part{bytes.data(), bytes.size()} {
+    head.msg_iov = &part;
+    head.msg_iovlen = 1;
+    head.msg_control = control.data();
+    head.msg_controllen = control.size();
+  }
+  FileMessage(const FileMessage&) = delete;
+  iovec part;
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
   msghdr head{};
-  head.msg_iov = &part;
-  head.msg_iovlen = 1;
-  head.msg_control = control.data();
-  head.msg_controllen = control.size();
-  cmsghdr* file = CMSG_FIRSTHDR(&head);
+};
+
+void send_with_file(int socket, std::string& bytes, int fd) {
+  FileMessage message(std::as_writable_bytes(std::span(bytes)));
+  cmsghdr* file = CMSG_FIRSTHDR(&message.head);
   file->cmsg_level = SOL_SOCKET;
   file->cmsg_type = SCM_RIGHTS;
   file->cmsg_len = CMSG_LEN(sizeof(int));
   std::memcpy(CMSG_DATA(file), &fd, sizeof(fd));
-  if (sendmsg(socket, &head, MSG_NOSIGNAL) < 0) _exit(1);  // nobody listens any more
+  if (sendmsg(socket, &message.head, MSG_NOSIGNAL) < 0) _exit(1);  // nobody listens any more
 }
 
 // As recv(), with the file that came along.
 ssize_t receive(int socket, std::span<std::byte> in, UniqueFd& file) {
-  iovec part{in.data(), in.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-  msghdr head{};
-  head.msg_iov = &part;
-  head.msg_iovlen = 1;
-  head.msg_control = control.data();
-  head.msg_controllen = control.size();
-  ssize_t n = recvmsg(socket, &head, MSG_CMSG_CLOEXEC);
-  const cmsghdr* came = n > 0 ? CMSG_FIRSTHDR(&head) : nullptr;
+  FileMessage message(in);
+  ssize_t n = recvmsg(socket, &message.head, MSG_CMSG_CLOEXEC);
+  const cmsghdr* came = n > 0 ? CMSG_FIRSTHDR(&message.head) : nullptr;
   if (came && came->cmsg_level == SOL_SOCKET && came->cmsg_type == SCM_RIGHTS &&
       came->cmsg_len == CMSG_LEN(sizeof(int))) {
     int fd = -1;
@@ -160,6 +163,8 @@ class Server {
         return;
       case kFindAllocator:
         return find_allocator(request.pid);
+      case kLiving:
+        return blame_->add_living(request.pid, blocks_of(payload));
       case kWatched:
         if (WatchedAllocations watched; payload.size() == sizeof(watched)) {
           std::memcpy(&watched, payload.data(), sizeof(watched));
@@ -178,6 +183,12 @@ class Server {
       default:
         break;
     }
+  }
+
+  static std::vector<wire::LivingBlock> blocks_of(std::span<const std::byte> payload) {
+    std::vector<wire::LivingBlock> out(payload.size() / sizeof(wire::LivingBlock));
+    std::memcpy(out.data(), payload.data(), out.size() * sizeof(wire::LivingBlock));
+    return out;
   }
 
   void find_allocator(std::uint32_t pid) {
@@ -298,7 +309,11 @@ void BlameReader::finish(Seconds window, double watched_share) {
 void BlameReader::find_allocator(std::uint32_t pid) {
   ask(kFindAllocator, pid);
 }
-void BlameReader::set_watched(const WatchedAllocations& watched) {
+void BlameReader::set_watched(const WatchedAllocations& watched, std::span<const wire::LivingBlock> living) {
+  auto all = std::as_bytes(living);
+  constexpr std::size_t part = kPart / sizeof(wire::LivingBlock) * sizeof(wire::LivingBlock);
+  for (std::size_t at = 0; at < all.size(); at += part)
+    ask(kLiving, watched.tgid, 0, 0, all.subspan(at, std::min(part, all.size() - at)));
   ask(kWatched, watched.tgid, 0, 0, std::as_bytes(std::span(&watched, 1)));
 }
 void BlameReader::set_unwatched(std::uint32_t pid, const std::string& why) {

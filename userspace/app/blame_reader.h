@@ -53,7 +53,7 @@ class BlameReader {
   void add(std::span<const std::byte> record);
   /// Then Events::on_allocator is called.
   void find_allocator(std::uint32_t pid);
-  void set_watched(const WatchedAllocations& watched);
+  void set_watched(const WatchedAllocations& watched, std::span<const wire::LivingBlock> living);
   void set_unwatched(std::uint32_t pid, const std::string& why);
   /// None while the last one is still going on.
   void look(double watched_share);

@@ -199,6 +199,11 @@ Result<FoundAllocator> Blame::find_allocator(std::uint32_t pid) {
   return found;
 }
 
+void Blame::add_living(std::uint32_t pid, std::span<const wire::LivingBlock> living) {
+  if (Process* p = known(pid))
+    for (const wire::LivingBlock& block : living) p->living[block.address] = block.born;
+}
+
 void Blame::set_watched(const WatchedAllocations& watched) {
   if (Process* p = known(watched.tgid)) p->watched = watched;
 }
@@ -360,6 +365,14 @@ BlameProcess Blame::judge(Process& p, Seconds window, double watched_share) cons
 void Blame::judge_kept(const Process& p, Seconds window, BlameProcess& out) {
   out.why_not_kept = p.why_not_watched;
   if (!p.watched || out.exited) return;
+  if (p.survivors.dropped()) {
+    out.why_not_kept = fmt::format("there was no room for {} of its blocks", p.survivors.dropped());
+    return;
+  }
+  if (p.survivors.dropped()) {
+    out.why_not_kept = fmt::format("there was no room for {} of its blocks", p.survivors.dropped());
+    return;
+  }
   Survivors::Estimate estimate = p.survivors.estimate(*p.watched, window);
   Bytes grown = std::max(out.grown(), Bytes{}), kept = estimate.all.bytes;
   if (kept - estimate.all.error > scaled(grown, kMostBeyondGrowth) + kUntold) {
@@ -410,6 +423,7 @@ BlameReport Blame::finish(Seconds window, double watched_share) {
   out.watched_share = watched_share;
   for (auto& [id, process] : processes_) {
     if (process.view->blind()) out.unread.push_back(fmt::format("{}[{}]", process.ref.comm, id.tgid));
+    if (process.watched) process.survivors.keep_only(process.living);
     read_stacks(process, true);
     out.processes.push_back(judge(process, window, watched_share));
     out.grown += out.processes.back().grown();

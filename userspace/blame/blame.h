@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -120,6 +121,8 @@ class Blame {
   /// Where the allocator of a process is that was noted. Error: not found, or it may not be read.
   Result<FoundAllocator> find_allocator(std::uint32_t pid);
   /// Until when these records were made; before finish().
+  /// A block that is not among these is gone, if there is no record of it.
+  void add_living(std::uint32_t pid, std::span<const wire::LivingBlock> living);
   void set_watched(const WatchedAllocations& watched);
   void set_unwatched(std::uint32_t pid, const std::string& why);
   /// Forgets what has been given back since it was touched: each sampled page is looked at again after 1, 2,
@@ -158,6 +161,7 @@ class Blame {
     Survivors survivors;
     bool blocks_tell = false;  // block_held() knows
     std::optional<WatchedAllocations> watched;
+    std::unordered_map<std::uint64_t, MonoTime> living;  // by address: when it was born
     std::string why_not_watched;
   };
   Process* known(std::uint32_t pid);

@@ -30,20 +30,11 @@ std::uint64_t bytes_of(Bytes bytes) {
 }  // namespace
 
 void Survivors::add(wire::Allocation a) {
-  auto replaced = a.replaces ? blocks_.find(a.replaces) : blocks_.end();
-  bool grew = replaced != blocks_.end() || a.born < a.time;
-  if (replaced != blocks_.end()) {
-    if (replaced->second.unread) unread_bytes_ -= size_of(*replaced->second.unread);
-    blocks_.erase(replaced);
-  }
+  bool grew = drop(a.replaces) || a.born < a.time;
   if (auto gone = freed_before_.find(a.address); gone != freed_before_.end() && gone->second >= a.time)
     return;
+  drop(a.address);
   std::size_t size = size_of(a);
-  auto old = blocks_.find(a.address);
-  if (old != blocks_.end()) {
-    if (old->second.unread) unread_bytes_ -= size_of(*old->second.unread);
-    blocks_.erase(old);
-  }
   if (blocks_.size() >= kMostBlocks || unread_bytes_ + size > kMostUnread) {
     ++dropped_;
     return;
@@ -99,10 +90,25 @@ void Survivors::check(MonoTime now, const Held& held) {
   }
 }
 
+void Survivors::keep_only(const std::unordered_map<std::uint64_t, MonoTime>& born) {
+  for (auto at = blocks_.begin(); at != blocks_.end();) {
+    auto block = at++;
+    auto lives = born.find(block->first);
+    if (lives == born.end() || lives->second != block->second.born) drop(block->first);
+  }
+}
+
 void Survivors::forget(Blocks::iterator block, MonoTime now, Nanos& oldest) {
   oldest = std::max<Nanos>(oldest, now - block->second.born);
+  drop(block->first);
+}
+
+bool Survivors::drop(std::uint64_t address) {
+  auto block = blocks_.find(address);
+  if (block == blocks_.end()) return false;
   if (block->second.unread) unread_bytes_ -= size_of(*block->second.unread);
   blocks_.erase(block);
+  return true;
 }
 
 // Where what was freed was seen until `end`, the oldest of it `oldest`.

@@ -43,6 +43,9 @@ class Survivors {
   /// are freed before and need none. `all`: of every one.
   void read_stacks(MonoTime now, bool all, const Read& read);
 
+  /// Forgets all others: their end was not told of.
+  void keep_only(const std::unordered_map<std::uint64_t, MonoTime>& born_by_address);
+
   /// Looks at blocks that `held` may tell of: each after 1, 2, 4 and then every 8 calls, at most 500 a call.
   using Held = std::function<std::optional<bool>(std::uint64_t address, Bytes size)>;
   void check(MonoTime now, const Held& held);
@@ -80,6 +83,7 @@ class Survivors {
   };
   static Known known_until(MonoTime end, Nanos oldest, const WatchedAllocations& watched, Seconds window);
   using Blocks = std::unordered_map<std::uint64_t, Block>;
+  bool drop(std::uint64_t address);  // false: there is none
   void forget(Blocks::iterator block, MonoTime now, Nanos& oldest);
 
   Blocks blocks_;                                             // by address

@@ -194,8 +194,8 @@ AllocatorRates AllocationProbes::rates(Nanos seen) const {
 }
 
 void AllocationProbes::stop(std::size_t function, MonoTime now) {
-  if (links_[function].empty()) return;
-  links_[function].clear();
+  if (links_[function].empty() || !(*programs_.told >> function & 1)) return;
+  *programs_.told = *programs_.told & ~(1U << function);
   (function < wire::kAllocates ? watched_->until[function] : watched_->frees_until) = now;
 }
 
@@ -216,39 +216,61 @@ void AllocationProbes::count(MonoTime now) {
   watched_->begin = now;
   *programs_.extra = static_cast<unsigned long long>(plan_->extra.count);
   *programs_.sample = static_cast<unsigned long long>(plan_->sample.count);
+  watched_->sample = plan_->sample;
+  *programs_.told = (1U << wire::kAllocatorFunctions) - 1;
 }
 
 void AllocationProbes::advance(MonoTime now) {
   if (!watched_) return;
   if (!plan_ && now >= count_at_) count(now);
   if (!plan_) return;
+  bool stopped = false;
   for (std::size_t f = 0; f < links_.size(); ++f)
-    if (now - watched_->begin >= planned(f)) stop(f, now);
+    if (now >= stops_at(f)) {
+      stop(f, now);
+      stopped = true;
+    }
+  // The records that wait are read in between.
+  if (stopped) (void)take_away_one();
 }
 
-Nanos AllocationProbes::planned(std::size_t function) const {
-  return function < wire::kAllocates ? plan_->watched[function] : plan_->frees_watched;
+bool AllocationProbes::take_away_one() {
+  for (std::size_t f = 0; f < links_.size(); ++f) {
+    if (links_[f].empty() || *programs_.told >> f & 1) continue;
+    links_[f].clear();
+    return true;
+  }
+  return false;
+}
+
+// What is watched to the end is stopped by end().
+MonoTime AllocationProbes::stops_at(std::size_t function) const {
+  MonoTime at =
+      watched_->begin + (function < wire::kAllocates ? plan_->watched[function] : plan_->frees_watched);
+  return at < end_ ? at : MonoTime::max();
 }
 
 Nanos AllocationProbes::next(MonoTime now) const {
   Nanos next = std::chrono::hours(1);
   if (!watched_) return next;
-  auto at_most = [&](Nanos from_begin) {
-    next = std::min<Nanos>(next, std::max<Nanos>(watched_->begin + from_begin - now, Nanos{}));
+  auto at_most = [&](MonoTime at) {
+    if (at < now + next) next = std::max<Nanos>(at - now, Nanos{});
   };
-  if (!plan_) next = std::max<Nanos>(count_at_ - now, Nanos{});
+  if (!plan_) at_most(count_at_);
   if (!plan_) return next;
   for (std::size_t f = 0; f < links_.size(); ++f)
-    if (!links_[f].empty()) at_most(planned(f));
+    if (!links_[f].empty()) at_most(stops_at(f));
   return next;
 }
 
 std::optional<WatchedAllocations> AllocationProbes::end(MonoTime now) {
   if (!watched_) return std::nullopt;
   for (std::size_t f = 0; f < links_.size(); ++f) stop(f, now);
+  while (take_away_one()) {
+  }
   watched_->end = now;
-  watched_->sample = {static_cast<std::int64_t>(*programs_.sample)};
-  return std::exchange(watched_, std::nullopt);
+  auto watched = std::exchange(watched_, std::nullopt);
+  return plan_ ? watched : std::nullopt;
 }
 
 }  // namespace oomcast

@@ -32,7 +32,8 @@ class AllocationProbes {
     bpf_program* enter_free = nullptr;
     int calls = -1;                                                   // map of calls by function and CPU
     volatile unsigned long long *sample = nullptr, *extra = nullptr;  // as in AllocationPlan
-    bool whole_process = false;                                       // as probes_whole_processes() says
+    volatile unsigned int* told = nullptr;  // bits of functions that records are made of
+    bool whole_process = false;             // as probes_whole_processes() says
   };
   explicit AllocationProbes(Programs programs) : programs_(programs) {}
 
@@ -42,7 +43,7 @@ class AllocationProbes {
   /// Keeps to the budget: to be called by next().
   void advance(MonoTime now);
   Nanos next(MonoTime now) const;
-  /// Takes everything away. What was watched until here; nullopt: nothing was.
+  /// Takes everything away, in half a second. What was watched until `now`; nullopt: nothing was.
   std::optional<WatchedAllocations> end(MonoTime now);
 
  private:
@@ -64,7 +65,10 @@ class AllocationProbes {
   void reset_counts();
   void count(MonoTime now);
   void stop(std::size_t function, MonoTime now);
-  Nanos planned(std::size_t function) const;
+  /// A function's breakpoints that records are made of no more, one function at a time; false: there are
+  /// none.
+  bool take_away_one();
+  MonoTime stops_at(std::size_t function) const;
 
   Programs programs_;
   std::uint32_t type_ = 0;  // of perf's uprobe events

@@ -97,6 +97,7 @@ class LoadedFaultSource final : public FaultSource {
     programs.calls = bpf_map__fd(skeleton_->maps.allocator_calls);
     programs.sample = &skeleton_->bss->oc_sample_bytes;
     programs.extra = &skeleton_->bss->oc_sample_extra;
+    programs.told = &skeleton_->bss->oc_functions_told;
     allocations_.emplace(programs);
     return allocations_->begin(tgid, allocator, now, end);
   }
@@ -105,6 +106,26 @@ class LoadedFaultSource final : public FaultSource {
 
   std::optional<WatchedAllocations> end_allocations(MonoTime now) override {
     return allocations_ ? allocations_->end(now) : std::nullopt;
+  }
+
+  Result<std::vector<wire::LivingBlock>> living_blocks(std::uint32_t tgid) const override {
+    constexpr __u32 kAtOnce = 4096;
+    const auto* map = skeleton_->maps.blocks;
+    std::size_t key = bpf_map__key_size(map), value = bpf_map__value_size(map);
+    std::vector<std::byte> keys(kAtOnce * key), values(kAtOnce * value);
+    std::vector<wire::LivingBlock> out;
+    __u32 from = 0, next = 0;
+    bool first = true;
+    for (int err = 0; err != -ENOENT; first = false, from = next) {
+      __u32 count = kAtOnce;
+      err = bpf_map_lookup_batch(bpf_map__fd(map), first ? nullptr : &from, &next, keys.data(), values.data(),
+                                 &count, nullptr);
+      if (err && err != -ENOENT) return Error::from_errno("reading which of its blocks live");
+      auto living = wire::decode_living(std::span(keys).first(count * key),
+                                        std::span(values).first(count * value), tgid);
+      out.insert(out.end(), living.begin(), living.end());
+    }
+    return out;
   }
 
   std::map<std::string, std::uint64_t> lost() const override {

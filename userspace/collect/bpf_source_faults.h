@@ -57,6 +57,8 @@ class FaultSource {
   virtual bool allocations_need_admin() const = 0;
   /// Ends it. nullopt: none were watched.
   virtual std::optional<WatchedAllocations> end_allocations(MonoTime now) = 0;
+  /// Then: of the blocks that it was told of, those that were not freed, although a record may be lost.
+  virtual Result<std::vector<wire::LivingBlock>> living_blocks(std::uint32_t tgid) const = 0;
   /// By reason, since open().
   virtual std::map<std::string, std::uint64_t> lost() const = 0;
 };

@@ -102,6 +102,20 @@ Result<FaultRecord> decode_fault(std::span<const std::byte> bytes, const Units& 
       fmt::format("reading a page fault or an allocation of {} bytes: not one", bytes.size()));
 }
 
+std::vector<LivingBlock> decode_living(std::span<const std::byte> keys, std::span<const std::byte> values,
+                                       std::uint32_t tgid) {
+  std::vector<LivingBlock> out;
+  std::size_t count = std::min(keys.size() / sizeof(oc_block_key), values.size() / sizeof(oc_block));
+  for (std::size_t i = 0; i < count; ++i) {
+    oc_block_key key;
+    oc_block block;
+    std::memcpy(&key, keys.data() + i * sizeof(key), sizeof(key));
+    std::memcpy(&block, values.data() + i * sizeof(block), sizeof(block));
+    if (key.tgid == tgid) out.push_back({key.address, mono_from_ns(block.born_ns)});
+  }
+  return out;
+}
+
 std::size_t max_fault_bytes() {
   return std::max(sizeof(oc_fault), sizeof(oc_allocation));
 }

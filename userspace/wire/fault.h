@@ -69,10 +69,18 @@ struct Freed {
   std::uint32_t tgid = 0;
   std::uint64_t address = 0;
 };
+/// One that was told of and not freed, as the kernel programs have it, whatever became of the records.
+struct LivingBlock {
+  std::uint64_t address = 0;
+  MonoTime born;
+};
 using FaultRecord = std::variant<Fault, Allocation, Freed>;
 
 /// Error: not such a record. Cost: one copy.
 Result<FaultRecord> decode_fault(std::span<const std::byte> bytes, const Units& units);
+/// Of a map's keys and values, those of one process.
+std::vector<LivingBlock> decode_living(std::span<const std::byte> keys, std::span<const std::byte> values,
+                                       std::uint32_t tgid);
 std::size_t max_fault_bytes();
 std::span<const std::string_view> fault_lost_reasons();
 

@@ -155,6 +155,17 @@ TEST(Survivors, a_free_that_is_told_before_its_block_ends_it) {
   EXPECT_TRUE(f.estimate().sites.empty());
 }
 
+TEST(Survivors, a_block_whose_end_was_not_told_of_is_gone_if_it_lives_no_more) {
+  Fixture f;
+  f.steps(0s, 10s);
+  std::uint64_t stays = f.allocate(1s, 2), goes = f.allocate(1s, 3), replaced = f.allocate(1s, 4);
+  f.survivors.keep_only({{stays, at(1s)}, {replaced, at(2s)}});
+  auto estimate = f.estimate();
+  ASSERT_EQ(estimate.sites.size(), 1u);
+  EXPECT_EQ(estimate.sites.begin()->first, 2u);
+  EXPECT_EQ(estimate.at(goes), Survivors::Place::elsewhere);
+}
+
 TEST(Survivors, stacks_of_blocks_that_go_soon_are_not_read) {
   Fixture f;
   int read = 0;

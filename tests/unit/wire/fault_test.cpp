@@ -110,5 +110,17 @@ TEST(DecodeFault, a_block_that_was_freed_is_told_by_its_address) {
   EXPECT_EQ(out->address, 0x7000u);
 }
 
+TEST(DecodeLiving, of_what_the_kernel_programs_know_it_tells_the_blocks_of_one_process) {
+  oc_block_key keys[] = {{0x7000, 7}, {0x8000, 8}, {0x9000, 7}};
+  oc_block blocks[] = {{5, 0, 0}, {6, 0, 0}, {9, 0, 0}};
+  auto living = decode_living(std::as_bytes(std::span(keys)), std::as_bytes(std::span(blocks)), 7);
+  ASSERT_EQ(living.size(), 2u);
+  EXPECT_EQ(living[0].address, 0x7000u);
+  EXPECT_EQ(living[1].address, 0x9000u);
+  EXPECT_EQ(living[1].born - living[0].born, Nanos(4));
+  auto torn = std::as_bytes(std::span(blocks)).first(sizeof(blocks) - 1);
+  EXPECT_EQ(decode_living(std::as_bytes(std::span(keys)), torn, 7).size(), 1u) << "the last one is not whole";
+}
+
 }  // namespace
 }  // namespace oomcast::wire
