@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import lib
-from blame import GROWTH, blamed, judge
+from blame import GROWTH, HELD_BY, blamed, judge, judge_holder
 from lib import case
 
 CACHE = pathlib.Path(__file__).resolve().parents[2] / "build/pythons"
@@ -51,6 +51,7 @@ def blames_the_line(t, version, command, script, seen_as, kind="list"):
     top = report["processes"][0]
     t.check(top["python"].startswith(f"CPython {version}"), f"it is said to be {top['python']}")
     t.equal("stacks without some Python frame", report["python_incomplete"], 0)
+    judge_holder(t, report, HELD_BY[kind])
 
 
 def pyenv(t, version):

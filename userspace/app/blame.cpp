@@ -160,6 +160,7 @@ class Watch {
  private:
   static constexpr int kMostLost = 8;
   static constexpr Nanos kLeastAgain = 5s;
+  static constexpr std::uint64_t kLeastChosen = 64;  // pages that a process has grown by
 
   Nanos duration() const { return options_.duration.value_or(kDefaultWindow); }
 
@@ -210,7 +211,7 @@ class Watch {
         if (auto ok = source_->drain(take, now); !ok) return ok.error();
       reader_.advance(now);
       if (reader_.lost()) return false;
-      if (until && now >= choose_at_) choose_process();
+      if (until && now >= choose_at_) choose_process(now);
       if (until ? now >= *until || stop_.pending() : reader_.idle()) return true;
       if (until && now >= next_look) {
         reader_.look(source_ ? source_->watched_share() : 1);
@@ -237,10 +238,19 @@ class Watch {
   void plan_choice(MonoTime begin, MonoTime end) {
     levels_.clear();
     choose_at_ = MonoTime::max();
-    if (!source_ || pressed()) return drop();
+    not_watched_.clear();
+    if (!source_) return drop();
+    if (pressed()) return do_without_allocations("processes of this machine wait for memory");
     for (std::uint32_t pid : scope_.pids)
       if (auto held = procfs_.read_statm(pid); held && *held) levels_[pid] = (*held)->resident_pages;
-    choose_at_ = levels_.size() > 1 ? begin + (end - begin) / 10 : begin;
+    choose_again_ = (end - begin) / 10;
+    choose_until_ = begin + (end - begin) / 2;
+    choose_at_ = levels_.size() > 1 ? begin + choose_again_ : begin;
+  }
+
+  void do_without_allocations(std::string why) {
+    not_watched_ = std::move(why);
+    drop();
   }
 
   // To set a breakpoint the kernel takes the mmap_lock of whoever has the file mapped: not where processes
@@ -251,10 +261,10 @@ class Watch {
     return pressure && *pressure && (*pressure)->some && (*pressure)->some->avg10 > kMostWaiting;
   }
 
-  void choose_process() {
+  void choose_process(MonoTime now) {
     choose_at_ = MonoTime::max();
     std::optional<std::uint32_t> chosen;
-    std::uint64_t most = 0;
+    std::uint64_t most = kLeastChosen;
     for (auto [pid, before] : levels_) {
       auto held = procfs_.read_statm(pid);
       if (!held || !*held) continue;
@@ -264,8 +274,10 @@ class Watch {
     }
     if (chosen)
       reader_.find_allocator(*chosen);
+    else if (now < choose_until_)
+      choose_at_ = now + choose_again_;
     else
-      drop();
+      do_without_allocations("no process had grown by half of the time");
   }
 
   void tell_watched(const WatchedAllocations& watched) {
@@ -300,6 +312,8 @@ class Watch {
     reader_.end();
     if (auto went = go_on(std::nullopt); !went || !*went) return went;
     ended_ = mono_now();
+    reader_.end_objects();
+    reader_.advance(ended_);  // while the breakpoints are taken away
     if (auto watched = source_ ? source_->end_allocations(ended_) : std::nullopt) tell_watched(*watched);
     after_ = usage_of(fs_, scope_);
     reader_.finish(ended_ - begin, source_ ? source_->watched_share() : 1);
@@ -312,6 +326,8 @@ class Watch {
     if (source_) report.lost = source_->lost();
     for (const auto& [reason, count] : reader_.losses()) report.lost[reason] += count;
     report.no_stacks = no_stacks_;
+    if (!not_watched_.empty() && !report.processes.empty())
+      report.processes.front().why_not_kept = not_watched_;
     return report;
   }
 
@@ -332,7 +348,9 @@ class Watch {
   bool told_ = false;   // that it watches
   bool dropped_ = false;
   std::unordered_map<std::uint32_t, std::uint64_t> levels_;  // resident pages when it began
-  MonoTime choose_at_ = MonoTime::max(), end_{};
+  std::string not_watched_;  // why no process's allocations were; empty: they were, or that process says why
+  MonoTime choose_at_ = MonoTime::max(), choose_until_{}, end_{};
+  Nanos choose_again_{};
   MonoTime ended_{};
 };
 

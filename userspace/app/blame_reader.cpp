@@ -36,6 +36,7 @@ enum What : std::uint32_t {  // asked
   kWatched,
   kUnwatched,
   kEnd,
+  kEndObjects,
   kFinish
 };
 enum Said : std::uint32_t {
@@ -178,6 +179,8 @@ class Server {
         return blame_->look(request.share);
       case kEnd:
         return blame_->end();
+      case kEndObjects:
+        return blame_->look_at_objects_again();
       case kFinish:
         return report(blame_->finish(Seconds(request.window), request.share));
       default:
@@ -193,10 +196,14 @@ class Server {
 
   void find_allocator(std::uint32_t pid) {
     auto found = blame_->find_allocator(pid);
-    if (!found) return say({kNoAllocator, pid, 0}, std::as_bytes(std::span(found.error().message)));
-    AllocatorPlaces places{found->allocates, found->free};
-    std::string bytes = message(Reply{kAllocator, pid, 0}, std::as_bytes(std::span(&places, 1)));
-    send_with_file(socket_, bytes, found->file.fd.get());
+    if (found) {
+      AllocatorPlaces places{found->allocates, found->free};
+      std::string bytes = message(Reply{kAllocator, pid, 0}, std::as_bytes(std::span(&places, 1)));
+      send_with_file(socket_, bytes, found->file.fd.get());
+    } else {
+      say({kNoAllocator, pid, 0}, std::as_bytes(std::span(found.error().message)));
+    }
+    blame_->look_at_objects(pid);
   }
 
   void report(const BlameReport& report) {
@@ -301,6 +308,9 @@ void BlameReader::begin() {
 }
 void BlameReader::end() {
   ask(kEnd);
+}
+void BlameReader::end_objects() {
+  ask(kEndObjects);
 }
 void BlameReader::finish(Seconds window, double watched_share) {
   ask(kFinish, 0, watched_share, window.count());

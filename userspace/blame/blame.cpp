@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <tuple>
 #include <unordered_set>
 #include <utility>
@@ -26,6 +27,7 @@ constexpr std::uint64_t kShrunkPages = 256;
 constexpr double kMostBeyondGrowth = 1.5;  // of kept blocks, which may lie where there was room
 constexpr double kSureOfHeap = 3;
 constexpr double kSlowed = 0.2;
+constexpr double kLeastHeld = 0.01;  // of what its process grew by
 constexpr std::uint64_t kEnoughBlocks = 5;
 constexpr Bytes kUntold = MiB(1);  // smaller growth waits for its record, or in a CPU's own counter
 
@@ -127,6 +129,11 @@ void Blame::end() {
     if (p.after) p.after->set_private(own[id]);
 }
 
+void Blame::look_at_objects_again() {
+  for (auto& [id, p] : processes_)
+    if (p.objects_known && p.after && about_to_read(id.tgid)) p.holders = p.view->python_heap()->end();
+}
+
 Blame::Process& Blame::process_of(const wire::Fault& fault) {
   auto [at, fresh] = processes_.try_emplace(fault.task.id);
   Process& p = at->second;
@@ -142,6 +149,8 @@ Blame::Process& Blame::process_of(const wire::Fault& fault) {
     p.samples.clear();
     p.sites.clear();
     p.survivors = {};
+    p.objects_known = false;
+    p.holders.reset();
   }
   if (fresh || executed) {
     p.ref.id = fault.task.id;
@@ -197,6 +206,13 @@ Result<FoundAllocator> Blame::find_allocator(std::uint32_t pid) {
   auto found = p->view->find_allocator();
   p->blocks_tell = found && found->glibc;
   return found;
+}
+
+void Blame::look_at_objects(std::uint32_t pid) {
+  Process* p = known(pid);
+  if (!p || !about_to_read(pid)) return;
+  PythonHeap* heap = p->view->python_heap();
+  p->objects_known = heap && heap->begin();
 }
 
 void Blame::add_living(std::uint32_t pid, std::span<const wire::LivingBlock> living) {
@@ -360,29 +376,43 @@ BlameProcess Blame::judge(Process& p, Seconds window, double watched_share) cons
   return out;
 }
 
+// Of a block that was there before it was seen, and of one in realloc() whose growth began before that, the
+// pages tell more than its allocation.
+void Blame::raise_to_pages(const Process& p, Survivors::Estimate& estimate) {
+  std::map<std::uint32_t, Bytes> by_site;
+  for (const Sample& sample : p.samples)
+    if (!sample.gone)
+      if (auto block = estimate.kept_at(sample.address))
+        by_site[estimate.living.at(*block).site] += sample.weight;
+  for (auto [site, pages] : by_site) {
+    Bytes more = std::max(pages - estimate.sites.at(site).bytes, Bytes{});
+    estimate.sites.at(site).bytes += more;
+    estimate.all.bytes += more;
+  }
+}
+
 // A leak's blocks lie in holes that others left, and others touch new pages then: what has stayed says more
 // than what was touched. The counters say how much there is to explain.
 void Blame::judge_kept(const Process& p, Seconds window, BlameProcess& out) {
   out.why_not_kept = p.why_not_watched;
-  if (!p.watched || out.exited) return;
+  if (out.exited) return;
+  if (!p.watched) return judge_holders(p, {}, out);
   if (p.survivors.dropped()) {
     out.why_not_kept = fmt::format("there was no room for {} of its blocks", p.survivors.dropped());
-    return;
-  }
-  if (p.survivors.dropped()) {
-    out.why_not_kept = fmt::format("there was no room for {} of its blocks", p.survivors.dropped());
-    return;
+    return judge_holders(p, {}, out);
   }
   Survivors::Estimate estimate = p.survivors.estimate(*p.watched, window);
+  raise_to_pages(p, estimate);
   Bytes grown = std::max(out.grown(), Bytes{}), kept = estimate.all.bytes;
   if (kept - estimate.all.error > scaled(grown, kMostBeyondGrowth) + kUntold) {
     out.why_not_kept = "blocks that outlived others went later";
-    return;
+    return judge_holders(p, {}, out);
   }
   out.kept = {estimate.all, estimate.outlived, p.watched->all_watched(), estimate.watched,
               p.watched->calls_per_s};
   for (const auto& [site, of_site] : estimate.sites)
     if (site < out.sites.size()) out.sites[site].kept = of_site;
+  judge_holders(p, estimate, out);
   if (grown <= Bytes{}) return;
   // What is left for those that touched: nothing, if that is within the error.
   Bytes left = std::max(grown - kept, Bytes{});
@@ -415,6 +445,46 @@ void Blame::judge_kept(const Process& p, Seconds window, BlameProcess& out) {
     site.grown = scaled(site.grown, of_touched) + scaled(site.kept.bytes, of_kept);
   out.free_in_heap = scaled(in_heap, of_touched);
   out.unseen = left - scaled(both, of_touched);
+}
+
+// Whoever leads to at least half as many of a site's blocks as the sample of what was added makes likely.
+void Blame::judge_holders(const Process& p, const Survivors::Estimate& kept, BlameProcess& out) {
+  if (!p.holders || !p.view->python_heap()) return;
+  PythonHeap& heap = *p.view->python_heap();
+  out.holders.emplace().cut = heap.cut();
+  struct Lead {
+    std::uint64_t blocks = 0;
+    std::uint32_t holder = 0;
+  };
+  std::map<std::uint32_t, Lead> leads;  // by site
+  std::vector<BlameHolder> all;
+  Bytes least = scaled(std::max(out.grown(), Bytes{}), kLeastHeld);
+  for (std::size_t i = 0; i < p.holders->size(); ++i) {
+    PythonHeap::Reached reached;
+    if (!kept.living.empty()) reached = heap.reach(i, [&](std::uint64_t at) { return kept.kept_at(at); });
+    std::uint64_t blocks = reached.blocks.size();
+    if (!blocks && (*p.holders)[i].least < least) continue;
+    std::map<std::uint32_t, std::uint64_t> by_site;
+    for (std::uint64_t block : reached.blocks) ++by_site[kept.living.at(block).site];
+    double part =
+        std::min(1.0, static_cast<double>(reached.looked_at) / static_cast<double>((*p.holders)[i].added));
+    for (auto [site, count] : by_site) {
+      double likely = part * static_cast<double>(kept.sites.at(site).blocks);
+      Lead& lead = leads[site];
+      if (static_cast<double>(count) >= likely / 2 && count > lead.blocks)
+        lead = {count, static_cast<std::uint32_t>(all.size())};
+    }
+    all.push_back({(*p.holders)[i], blocks});
+  }
+  std::vector<std::uint32_t> order(all.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return all[a].blocks > all[b].blocks; });
+  for (std::uint32_t i : order) out.holders->all.push_back(all[i]);
+  for (const auto& [site, lead] : leads) {
+    if (!lead.blocks || site >= out.sites.size()) continue;
+    auto at = std::find(order.begin(), order.end(), lead.holder);
+    out.sites[site].held_by = static_cast<std::uint32_t>(at - order.begin());
+  }
 }
 
 BlameReport Blame::finish(Seconds window, double watched_share) {

@@ -45,6 +45,18 @@ struct BlameSite {
   Bytes touched;  // what was faulted in there, whether or not it was given back
   std::uint64_t samples = 0;
   Kept kept{};  // what was allocated there and not freed; may be more than the process grew by
+  std::optional<std::uint32_t> held_by{};  // of the process's holders the one that leads to most of that
+};
+
+/// A container of a Python program that has grown.
+struct BlameHolder {
+  Holder holder;
+  std::uint64_t blocks = 0;  // that have stayed, and what was added to it leads to
+};
+
+struct BlameHolders {
+  std::vector<BlameHolder> all;  // by blocks, then by what they hold at least
+  bool cut = false;              // there was no time for all of its objects
 };
 
 /// How far a process's allocations were watched, and what of them has stayed.
@@ -73,7 +85,8 @@ struct BlameProcess {
   std::optional<KeptOfProcess> kept;
   std::string why_not_kept;      // why its allocations could not be watched, or say nothing; empty: not tried
   std::vector<BlameSite> sites;  // by growth, then by what was touched
-  std::string python;            // "CPython 3.11.2", why its frames cannot be read, or empty
+  std::optional<BlameHolders> holders;  // nullopt: it is no Python, or none that was looked at
+  std::string python;                   // "CPython 3.11.2", why its frames cannot be read, or empty
   ProcessRole role;
   Bytes grown() const { return grown_anon + grown_shmem + unshared; }
 };
@@ -120,6 +133,10 @@ class Blame {
   void add(const wire::Freed& freed);
   /// Where the allocator of a process is that was noted. Error: not found, or it may not be read.
   Result<FoundAllocator> find_allocator(std::uint32_t pid);
+  /// Remembers how long a Python program's containers are. Up to half a second.
+  void look_at_objects(std::uint32_t pid);
+  /// Behind end(): which of them have grown.
+  void look_at_objects_again();
   /// Until when these records were made; before finish().
   /// A block that is not among these is gone, if there is no record of it.
   void add_living(std::uint32_t pid, std::span<const wire::LivingBlock> living);
@@ -163,12 +180,16 @@ class Blame {
     std::optional<WatchedAllocations> watched;
     std::unordered_map<std::uint64_t, MonoTime> living;  // by address: when it was born
     std::string why_not_watched;
+    bool objects_known = false;
+    std::optional<std::vector<Holder>> holders;
   };
   Process* known(std::uint32_t pid);
   std::uint32_t site_of(Process& process, const wire::UserStack& at, MonoTime now);
   void read_stacks(Process& process, bool all);
+  static void raise_to_pages(const Process& process, Survivors::Estimate& estimate);
   /// Of all that its growth may be: first what was kept, then what was touched.
   static void judge_kept(const Process& process, Seconds window, BlameProcess& out);
+  static void judge_holders(const Process& process, const Survivors::Estimate& kept, BlameProcess& out);
   Process& process_of(const wire::Fault& fault);
   void open_view(Process& process);
   void describe(Process& process) const;

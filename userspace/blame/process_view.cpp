@@ -67,6 +67,11 @@ std::optional<bool> ProcessView::block_held(std::uint64_t address, Bytes size) c
   return blind_ ? std::nullopt : oomcast::block_held(*memory_, address, size);
 }
 
+PythonHeap* ProcessView::python_heap() {
+  if (!heap_ && python_.python) heap_ = std::make_unique<PythonHeap>(*memory_, *python_.python);
+  return heap_.get();
+}
+
 void ProcessView::open() {
   if (blind_) return;
   auto maps = memory_->maps();

@@ -13,6 +13,7 @@
 #include "blame/allocator.h"
 #include "blame/frame.h"
 #include "blame/python.h"
+#include "blame/python_heap.h"
 #include "blame/symbols.h"
 #include "blame/unwinder.h"
 #include "collect/process_memory.h"
@@ -44,6 +45,8 @@ class ProcessView {
   std::pair<std::uint64_t, std::uint64_t> heap() const;
   std::optional<bool> block_held(std::uint64_t address, Bytes size) const;
   const PythonFinding& python() const { return python_; }
+  /// nullptr: it is no CPython that can be read.
+  PythonHeap* python_heap();
   /// nullopt: not known, as of each of a blind one.
   std::optional<ProcessMemory::Page> page_at(std::uint64_t address) const;
   bool blind() const { return blind_; }
@@ -59,6 +62,7 @@ class ProcessView {
   std::unique_ptr<Symbols> symbols_;
   PythonFinding python_;
   std::optional<PythonCode> code_;
+  std::unique_ptr<PythonHeap> heap_;
   MonoTime next_open_{};
 };
 

@@ -264,17 +264,18 @@ std::optional<std::vector<std::byte>> PythonCode::bytes_at(std::uint64_t address
   return out;
 }
 
-std::optional<std::string> PythonCode::text_at(std::uint64_t address) const {
-  auto length = memory_.read<std::uint64_t>(address + objects_.text_length);
-  auto state = memory_.read<std::uint32_t>(address + objects_.text_state);
+std::optional<std::string> python_text(const ProcessMemory& memory, const PythonObjects& objects,
+                                       std::uint64_t address) {
+  auto length = memory.read<std::uint64_t>(address + objects.text_length);
+  auto state = memory.read<std::uint32_t>(address + objects.text_state);
   if (!length || !state) return std::nullopt;
-  std::uint32_t kind = *state >> objects_.text_kind_bit;
+  std::uint32_t kind = *state >> objects.text_kind_bit;
   std::size_t width = kind & 7;
   bool compact = kind >> 3 & 1, ascii = kind >> 4 & 1;
   if (!compact || *length > kMostText || (width != 1 && width != 2 && width != 4)) return std::nullopt;
   std::size_t count = *length;
   std::vector<std::byte> raw(count * width);
-  if (count && !memory_.read(address + (ascii ? objects_.text_ascii : objects_.text_compact), raw))
+  if (count && !memory.read(address + (ascii ? objects.text_ascii : objects.text_compact), raw))
     return std::nullopt;
   return utf8_of(raw, width);
 }
@@ -305,7 +306,7 @@ std::optional<PythonCode::Code> PythonCode::read(const wire::PythonFrame& frame)
   auto first = memory_.read<std::uint32_t>(frame.code + objects_.code_first_line);
   if (!file || !name || !lines || !first || wire::python_identity(*file, *name, *lines) != frame.identity)
     return std::nullopt;
-  auto file_text = text_at(*file), name_text = text_at(*name);
+  auto file_text = python_text(memory_, objects_, *file), name_text = python_text(memory_, objects_, *name);
   auto table = bytes_at(*lines);
   if (!file_text || !name_text || !table) return std::nullopt;
   // Last, so that all of it was there until now.

@@ -34,6 +34,10 @@ std::optional<std::uint32_t> line_of(PythonObjects::Lines kind, std::span<const 
 /// What the kernel programs read of a dying process. Frames whose name or file was unreadable are left out.
 std::vector<Frame> frames_of(const wire::DyingCode& code);
 
+/// What a str says. nullopt: it is none, or longer than any name.
+std::optional<std::string> python_text(const ProcessMemory& memory, const PythonObjects& objects,
+                                       std::uint64_t address);
+
 /// Names and lines of code objects, read once each. What was freed since the fault is told from what took its
 /// place.
 class PythonCode {
@@ -52,7 +56,6 @@ class PythonCode {
   };
   bool is_alive(std::uint64_t object, std::uint64_t& type, std::string_view name);
   std::optional<Code> read(const wire::PythonFrame& frame);
-  std::optional<std::string> text_at(std::uint64_t address) const;
   std::optional<std::vector<std::byte>> bytes_at(std::uint64_t address) const;
 
   const ProcessMemory& memory_;

@@ -52,6 +52,8 @@ std::optional<Python> layout_of(PythonVersion version) {
     l.code_name = 112;
     l.code_lines = 120;
     o.code_first_line = 40;
+    o.code_local_names = 72;
+    o.frame_locals = version.minor == 10 ? 352 : 360;
     o.lines = version.minor == 10 ? PythonObjects::Lines::ranges : PythonObjects::Lines::numbered;
     return p;
   }
@@ -61,6 +63,8 @@ std::optional<Python> layout_of(PythonVersion version) {
   l.code_file = 112;
   l.code_name = 128;  // qualified
   l.code_lines = 136;
+  o.code_local_names = 96;
+  o.frame_locals = 72;
   if (version.minor == 11) {
     l.interpreter_threads = 16;
     l.thread_id = 152;
@@ -127,6 +131,8 @@ Result<Python> layout_from(std::span<const std::uint64_t, kDebugOffsetWords> wor
   o.code_first_line = field(g.code, g.code + 5);
   o.code_instructions = static_cast<std::uint32_t>(words[g.code + 9]);
   fits &= o.code_instructions > 0 && words[g.code + 9] <= words[g.code];
+  o.code_local_names = field(g.code, g.code + 7);
+  o.frame_locals = static_cast<std::uint32_t>(std::min<std::uint64_t>(words[g.frame + 4], words[g.frame]));
   o.object_type = field(g.object, g.object + 1);
   o.type_name = field(g.type, g.type + 1);
   o.bytes_size = field(g.bytes, g.bytes + 1);

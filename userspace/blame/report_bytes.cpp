@@ -184,7 +184,25 @@ void pass(A& a, BlameSite& s) {
   pass(a, s.grown);
   pass(a, s.touched);
   pass(a, s.kept);
+  pass(a, s.held_by);
   a(s.samples);
+}
+
+template <typename A>
+void pass(A& a, BlameHolder& h) {
+  a(h.holder.path);
+  a(h.holder.type);
+  a(h.holder.length);
+  a(h.holder.added);
+  a(h.holder.of);
+  pass(a, h.holder.least);
+  a(h.blocks);
+}
+
+template <typename A>
+void pass(A& a, BlameHolders& h) {
+  pass(a, h.all);
+  a(h.cut);
 }
 
 template <typename A>
@@ -212,6 +230,7 @@ void pass(A& a, BlameProcess& p) {
   pass(a, p.kept);
   a(p.why_not_kept);
   pass(a, p.sites);
+  pass(a, p.holders);
   a(p.python);
   pass(a, p.role);
 }
@@ -257,8 +276,10 @@ std::optional<BlameReport> decode_report(std::string_view bytes) {
       for (double value : {p.kept->outlived.count(), p.kept->all_watched.count(), p.kept->watched.count(),
                            p.kept->calls_per_s})
         sane = sane && std::isfinite(value) && value >= 0;
-    for (const BlameSite& site : p.sites)
+    for (const BlameSite& site : p.sites) {
+      sane = sane && (!site.held_by || (p.holders && *site.held_by < p.holders->all.size()));
       for (const Frame& frame : site.stack) sane = sane && frame.kind <= Frame::Kind::python;
+    }
   }
   return sane ? std::optional(std::move(out)) : std::nullopt;
 }

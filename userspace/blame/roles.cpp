@@ -5,6 +5,8 @@
 #include <charconv>
 #include <unordered_map>
 
+#include "blame/frame.h"
+
 namespace oomcast {
 namespace {
 

@@ -122,7 +122,9 @@ Survivors::Known Survivors::known_until(MonoTime end, Nanos oldest, const Watche
   for (std::size_t f = 0; f < out.of_function.size(); ++f) {
     Nanos made = std::min(w.until[f], out.before) - w.begin;
     out.watched = std::max(out.watched, made);
-    if (made > Nanos{}) out.of_function[f] = window.count() / Seconds(made).count();
+    if (made <= Nanos{}) continue;
+    out.of_function[f] = window.count() / Seconds(made).count();
+    out.of_young[f] = std::max(0.0, Seconds(std::min(w.until[f], end) - out.before) / Seconds(made));
   }
   return out;
 }
@@ -149,17 +151,38 @@ Survivors::Estimate Survivors::estimate(const WatchedAllocations& w, Seconds win
   };
   std::map<std::uint32_t, Sum> sites;
   Sum all;
+  auto known_of = [&](const Block& block) -> const Known& {
+    // Another block in its place is seen only where they are watched.
+    bool looked_at =
+        block.checks >= kLeastChecks && w.until[static_cast<std::size_t>(block.function)] == w.end;
+    return looked_at ? by_looks : by_frees;
+  };
+  // As many of those that are too young to tell will stay as of the others, but no more than there are: a
+  // program that has stopped growing has none.
+  struct Ages {
+    double old = 0, young = 0;  // bytes
+  };
+  std::map<std::uint32_t, Ages> ages;
+  for (const auto& [address, block] : blocks_) {
+    if (!block.site || block.grew || block.born > w.until[static_cast<std::size_t>(block.function)]) continue;
+    Ages& of_site = ages[*block.site];
+    (block.born <= known_of(block).before ? of_site.old : of_site.young) += static_cast<double>(block.weight);
+  }
   for (const auto& [address, block] : blocks_) {
     auto f = static_cast<std::size_t>(block.function);
-    // Another block in its place is seen only where they are watched.
-    bool looked_at = block.checks >= kLeastChecks && w.until[f] == w.end;
-    const Known& known = looked_at ? by_looks : by_frees;
+    const Known& known = known_of(block);
     bool stayed = block.site && block.born <= w.until[f] && block.born <= known.before;
-    out.living[address] = {address + block.bytes, stayed ? Place::kept : Place::living};
+    out.living[address] = {address + block.bytes, stayed ? Place::kept : Place::living,
+                           stayed ? *block.site : 0};
     if (!stayed) continue;
     double weight = static_cast<double>(block.weight);
     double size = block.grew ? weight : static_cast<double>(block.bytes);
-    double scale = block.grew ? known.of_grown : known.of_function[f];
+    double scale = known.of_grown;
+    if (!block.grew) {
+      const Ages& of_site = ages[*block.site];
+      double young = of_site.old > 0 ? std::min(known.of_young[f], of_site.young / of_site.old) : 0;
+      scale = known.of_function[f] - known.of_young[f] + young;
+    }
     sites[*block.site].add(weight, size, scale);
     all.add(weight, size, scale);
   }
@@ -173,8 +196,13 @@ Survivors::Estimate Survivors::estimate(const WatchedAllocations& w, Seconds win
 
 Survivors::Place Survivors::Estimate::at(std::uint64_t address) const {
   auto after = living.upper_bound(address);
-  if (after == living.begin() || address >= std::prev(after)->second.first) return Place::elsewhere;
-  return std::prev(after)->second.second;
+  if (after == living.begin() || address >= std::prev(after)->second.end) return Place::elsewhere;
+  return std::prev(after)->second.place;
+}
+
+std::optional<std::uint64_t> Survivors::Estimate::kept_at(std::uint64_t address) const {
+  if (at(address) != Place::kept) return std::nullopt;
+  return std::prev(living.upper_bound(address))->first;
 }
 
 }  // namespace oomcast

@@ -57,8 +57,15 @@ class Survivors {
     Kept all;
     Nanos outlived{};  // how old a block had to be
     Nanos watched{};   // in which allocations were made that could become as old
-    std::map<std::uint64_t, std::pair<std::uint64_t, Place>> living;  // begin of each block: its end
+    struct Living {
+      std::uint64_t end = 0;
+      Place place{};
+      std::uint32_t site = 0;  // of one that has stayed
+    };
+    std::map<std::uint64_t, Living> living;  // by where each block begins
     Place at(std::uint64_t address) const;
+    /// Where a block that has stayed begins; nullopt: there is none.
+    std::optional<std::uint64_t> kept_at(std::uint64_t address) const;
   };
   /// For a window of this length.
   Estimate estimate(const WatchedAllocations& watched, Seconds window) const;
@@ -79,7 +86,8 @@ class Survivors {
     MonoTime before{};  // what was born until then and lives has stayed
     Nanos outlived{}, watched{};
     double of_grown = 0;                                 // the window over what was watched: of realloc(),
-    std::array<double, wire::kAllocates> of_function{};  // and of blocks that were born
+    std::array<double, wire::kAllocates> of_function{};  // and of blocks that were born;
+    std::array<double, wire::kAllocates> of_young{};     // its part in which they were born too late to tell
   };
   static Known known_until(MonoTime end, Nanos oldest, const WatchedAllocations& watched, Seconds window);
   using Blocks = std::unordered_map<std::uint64_t, Block>;

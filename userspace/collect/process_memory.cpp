@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 #include "collect/text.h"
@@ -140,6 +141,30 @@ bool ProcessMemory::read(std::uint64_t address, std::span<std::byte> to) const {
   iovec remote{reinterpret_cast<void*>(address), to.size()};
   return process_vm_readv(static_cast<pid_t>(pid_), &local, 1, &remote, 1, 0) ==
          static_cast<ssize_t>(to.size());
+}
+
+std::uint32_t ProcessMemory::read_present(std::uint64_t begin, std::span<std::byte> to) const {
+  constexpr std::size_t kMost = 32;
+  std::array<std::uint64_t, kMost> entries{};
+  std::size_t pages = std::min(to.size() / page_size(), kMost), size = pages * sizeof(entries[0]);
+  Look look;
+  auto at = static_cast<off_t>(begin / page_size() * sizeof(entries[0]));
+  if (!open_pagemap() || pread(pagemap_.get(), entries.data(), size, at) != static_cast<ssize_t>(size))
+    return 0;
+  std::array<iovec, kMost> local{}, remote{};
+  std::array<std::size_t, kMost> number{};
+  std::size_t present = 0;
+  for (std::size_t i = 0; i < pages; ++i) {
+    if (!(entries[i] >> 63)) continue;
+    local[present] = {to.data() + i * page_size(), page_size()};
+    remote[present] = {reinterpret_cast<void*>(begin + i * page_size()), page_size()};
+    number[present++] = i;
+  }
+  ssize_t got = process_vm_readv(static_cast<pid_t>(pid_), local.data(), present, remote.data(), present, 0);
+  std::uint32_t read = 0;
+  for (std::size_t i = 0; got > 0 && i < static_cast<std::size_t>(got) / page_size(); ++i)
+    read |= std::uint32_t{1} << number[i];
+  return read;
 }
 
 std::optional<ProcessMemory::File> ProcessMemory::open_of_machine(const std::string& path) const {

@@ -76,6 +76,10 @@ class ProcessMemory {
     return value;
   }
 
+  /// Of up to 32 pages from a page's begin those that are in memory now: to read another one would bring it
+  /// there, and count as this process's growth. Which were read, by bit. Two system calls.
+  std::uint32_t read_present(std::uint64_t begin, std::span<std::byte> to) const;
+
   /// Of one page, as /proc/PID/pagemap tells: is there memory or swap behind it, and is it the process's own?
   struct Page {
     bool held = false;

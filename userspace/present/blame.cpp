@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "base/escape.h"
@@ -105,12 +106,35 @@ std::string evidence(const Kept& kept) {
                      format_size(kept.bytes), format_size(kept.error));
 }
 
+// "held by trainer.history['loss'] in __main__, list of 9120: +1480 Tensor": its program's names.
+std::string holder_text(const Holder& holder) {
+  std::string of = holder.of.empty() ? "objects" : escape_for_terminal(holder.of);
+  return fmt::format("held by {}, {} of {}: +{} {}", escape_for_terminal(holder.path),
+                     escape_for_terminal(holder.type), holder.length, holder.added, of);
+}
+
+// Those that no line is held by.
+std::string other_holders(const BlameProcess& p) {
+  constexpr std::size_t kMost = 3;
+  std::string out;
+  std::size_t told = 0;
+  for (std::uint32_t i = 0; p.holders && i < p.holders->all.size() && told < kMost; ++i) {
+    auto is = [&](const BlameSite& site) { return site.held_by == i; };
+    if (std::any_of(p.sites.begin(), p.sites.end(), is)) continue;
+    ++told;
+    const Holder& h = p.holders->all[i].holder;
+    out += fmt::format("  {:>10} at least, {}\n", format_size(h.least), holder_text(h));
+  }
+  return out;
+}
+
 // The lines that most of it comes from, whatever led there.
 std::string top_lines(const BlameProcess& p, Seconds window) {
   constexpr std::size_t kMost = 5;
   struct Line {
     Bytes grown;
     Kept kept;
+    std::set<std::uint32_t> held_by;
   };
   std::map<std::string, Line> sums;
   for (const BlameSite& site : p.sites) {
@@ -121,6 +145,7 @@ std::string top_lines(const BlameProcess& p, Seconds window) {
     line.kept.bytes += site.kept.bytes;
     line.kept.error += site.kept.error;
     line.kept.blocks += site.kept.blocks;
+    if (site.held_by) line.held_by.insert(*site.held_by);
   }
   std::vector<std::pair<Line, std::string>> lines;
   for (const auto& [text, line] : sums)
@@ -129,10 +154,14 @@ std::string top_lines(const BlameProcess& p, Seconds window) {
                    [](const auto& a, const auto& b) { return a.first.grown > b.first.grown; });
   if (lines.size() > kMost) lines.resize(kMost);
   std::string out;
-  for (const auto& [line, text] : lines)
+  for (const auto& [line, text] : lines) {
     out += fmt::format("  {:>10} {:>13} {:>4.0f}%  {}{}\n", format_size(line.grown),
                        format_rate(rate(line.grown, window)), 100 * share(line.grown, p.grown()), text,
                        p.kept ? "  " + evidence(line.kept) : "");
+    for (std::uint32_t i : line.held_by)
+      out += fmt::format("  {:31}  {}\n", "", holder_text(p.holders->all[i].holder));
+  }
+  out += other_holders(p);
   return out.empty() ? out : out + "  by stack, outermost first:\n";
 }
 
@@ -196,6 +225,16 @@ Json kept_json(const KeptOfProcess& kept) {
   return out;
 }
 
+Json holder_json(const BlameHolder& h) {
+  return {{"path", text(h.holder.path)},
+          {"type", text(h.holder.type)},
+          {"length", h.holder.length},
+          {"added", h.holder.added},
+          {"of", h.holder.of.empty() ? Json(nullptr) : text(h.holder.of)},
+          {"bytes_at_least", h.holder.least.count},
+          {"kept_blocks", h.blocks}};
+}
+
 Json frame_json(const Frame& frame) {
   return {{"kind", frame.kind == Frame::Kind::python ? "python" : "native"},
           {"function", frame.function.empty() ? Json(nullptr) : Json(to_valid_utf8(frame.function))},
@@ -242,6 +281,9 @@ std::vector<std::string> doubts_of(const BlameReport& report) {
     if (!p.why_not_kept.empty())
       out.push_back(fmt::format("which allocations of {} stay is not known, only who touched new pages: {}",
                                 who, escape_for_terminal(p.why_not_kept)));
+    if (p.holders && p.holders->cut)
+      out.push_back(fmt::format(
+          "{} has more objects than there was time to look at: another container may hold more", who));
     if (p.kept && p.kept->all_watched < kLeastOfWindow * report.window)
       out.push_back(fmt::format(
           "{} calls its allocator {:.0f} times a second: all of it was watched for {}, by a budget, and the "
@@ -357,14 +399,21 @@ std::string to_json(const BlameReport& report, const ClockMap& clock, MonoTime n
       Json stack = Json::array();
       for (const Frame& frame : site.stack) stack.push_back(frame_json(frame));
       const Frame* top = culprit(site.stack);
-      sites.push_back({{"grown_bytes", site.grown.count},
-                       {"grown_bytes_per_s", rate(site.grown, report.window).value},
-                       {"share", share(site.grown, p.grown())},
-                       {"touched_bytes", site.touched.count},
-                       {"kept", p.kept ? kept_json(site.kept) : Json(nullptr)},
-                       {"samples", site.samples},
-                       {"culprit", top ? frame_json(*top) : Json(nullptr)},
-                       {"stack", std::move(stack)}});
+      sites.push_back(
+          {{"grown_bytes", site.grown.count},
+           {"grown_bytes_per_s", rate(site.grown, report.window).value},
+           {"share", share(site.grown, p.grown())},
+           {"touched_bytes", site.touched.count},
+           {"kept", p.kept ? kept_json(site.kept) : Json(nullptr)},
+           {"held_by", site.held_by ? text(p.holders->all[*site.held_by].holder.path) : Json(nullptr)},
+           {"samples", site.samples},
+           {"culprit", top ? frame_json(*top) : Json(nullptr)},
+           {"stack", std::move(stack)}});
+    }
+    Json holders;  // null
+    if (p.holders) {
+      holders = Json::array();
+      for (const BlameHolder& h : p.holders->all) holders.push_back(holder_json(h));
     }
     processes.push_back(
         {{"process", process_json(p.process, clock)},
@@ -385,7 +434,8 @@ std::string to_json(const BlameReport& report, const ClockMap& clock, MonoTime n
          {"worker_kind", p.role.what.empty() ? Json(nullptr) : Json(p.role.what)},
          {"rank", p.role.rank ? Json(*p.role.rank) : Json(nullptr)},
          {"python", p.python.empty() ? Json(nullptr) : Json(to_valid_utf8(p.python))},
-         {"sites", std::move(sites)}});
+         {"sites", std::move(sites)},
+         {"holders", std::move(holders)}});
   }
   Json unread = Json::array();
   for (const std::string& who : report.unread) unread.push_back(text(who));

@@ -107,6 +107,8 @@ struct PythonObjects {
   std::uint32_t bytes_size = 16, bytes_data = 32;
   std::uint32_t text_length = 16, text_state = 32, text_kind_bit = 2, text_ascii = 48, text_compact = 72;
   std::uint32_t type_name = 24;
+  std::uint32_t frame_locals = 0;  // what they are called: a tuple at code_local_names of their code, that
+  std::uint32_t code_local_names = 0;  // of a closure's variables behind it up to 3.10, behind them since
   Lines lines = Lines::locations;
   std::uint64_t code_type = 0, text_type = 0, bytes_type = 0;  // addresses of the types; 0: not known
 };

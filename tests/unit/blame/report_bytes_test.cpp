@@ -32,7 +32,10 @@ BlameReport report() {
                      MiB(7),
                      MiB(9),
                      3,
-                     {MiB(6), MiB(2), 5}});
+                     {MiB(6), MiB(2), 5},
+                     0});
+  p.holders.emplace().all.push_back({{"kept in __main__", "list", 9, 4, "Tensor", KiB(3)}, 5});
+  p.holders->cut = true;
   p.free_in_heap = MiB(1);
   p.kept = KeptOfProcess{{MiB(6), MiB(2), 5}, Seconds(.5), Seconds(.1), Seconds(2), 3600};
   p.why_not_kept = "no allocator";
@@ -67,6 +70,11 @@ TEST(ReportBytes, a_report_comes_back_as_it_was) {
   EXPECT_EQ(b.sites[0].stack, a.sites[0].stack);
   EXPECT_EQ(b.sites[0].touched, a.sites[0].touched);
   EXPECT_EQ(b.sites[0].kept, a.sites[0].kept);
+  EXPECT_EQ(b.sites[0].held_by, 0u);
+  ASSERT_TRUE(b.holders && b.holders->all.size() == 1);
+  EXPECT_EQ(b.holders->all[0].holder, a.holders->all[0].holder);
+  EXPECT_EQ(b.holders->all[0].blocks, 5u);
+  EXPECT_TRUE(b.holders->cut);
   EXPECT_EQ(b.free_in_heap, a.free_in_heap);
   ASSERT_TRUE(b.kept);
   EXPECT_EQ(b.kept->all, a.kept->all);
@@ -92,6 +100,12 @@ TEST(ReportBytes, whatever_is_cut_off_or_changed_makes_no_report_or_a_sane_one) 
           for (const Frame& frame : site.stack) EXPECT_LE(frame.kind, Frame::Kind::python);
       }
     }
+}
+
+TEST(ReportBytes, a_line_that_is_held_by_what_is_not_told_is_refused) {
+  BlameReport in = report();
+  in.processes[0].sites[0].held_by = 1;
+  EXPECT_FALSE(decode_report(encode_report(in)));
 }
 
 TEST(ReportBytes, a_number_that_overflows_sums_is_refused) {

@@ -61,6 +61,20 @@ TEST(Survivors, blocks_that_are_not_freed_are_their_sites_and_temporaries_are_no
   EXPECT_EQ(estimate.outlived, 60ms);
 }
 
+TEST(Survivors, a_program_that_has_stopped_growing_is_not_told_to_go_on) {
+  Fixture f;
+  f.free(3s, f.allocate(0s, 1));  // what lives for 3 s may be freed
+  for (Nanos t = 250ms; t < 5s; t += 500ms) f.allocate(t, 2);
+  EXPECT_EQ(f.estimate().sites.at(2).bytes, KiB(640)) << "none of the last 4.5 s";
+}
+
+TEST(Survivors, of_those_too_young_to_tell_as_many_stay_as_of_the_others) {
+  Fixture f;
+  f.free(3s, f.allocate(0s, 1));
+  for (Nanos t = 250ms; t < 10s; t += 500ms) f.allocate(t, 2);
+  EXPECT_NEAR(f.estimate().sites.at(2).bytes.as_double(), KiB(1280).as_double(), KiB(64).as_double());
+}
+
 TEST(Survivors, what_is_alive_at_the_end_but_younger_than_others_become_has_not_stayed) {
   Fixture f;
   f.steps(0s, 10s);
