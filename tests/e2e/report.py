@@ -240,11 +240,13 @@ def the_line_that_grew_is_named(t):
         most = (told["grew_from"] or [{}])[0]
         t.equal("where it grew", most.get("at"), f"<module> (leak.py:{line})")
         t.equal("who grew", most.get("process", {}).get("pid"), child.pid)
+        if rate == 20:  # a slow machine's looks end before a list has grown by much
+            t.equal("what holds it", most.get("held_by"), "kept in __main__")
         share = most.get("grown_bytes", 0) / max(1, most.get("of_bytes", 0))
         t.check(share > 0.8, f"{share:.0%} of its growth is there: " +
                 lib.shortened(json.dumps([{**site, "process": site["process"]["pid"]} for site in told["grew_from"]])))
-        rate = most.get("of_bytes", 0) / most.get("watched_s", 1)
-        t.check(0.5 < rate / truly < 1.5, f"{rate / 1e6:.1f} MB/s while it was watched, truly {truly / 1e6:.1f}")
+        seen = most.get("of_bytes", 0) / most.get("watched_s", 1)
+        t.check(0.5 < seen / truly < 1.5, f"{seen / 1e6:.1f} MB/s while it was watched, truly {truly / 1e6:.1f}")
     words = " ".join(f["text"] for f in post["findings"])
     t.check(f"grew in <module> (leak.py:{line})" in words, f"the report does not say where it grew: {words}")
 

@@ -136,11 +136,14 @@ void GrowthFound::add(const BlameReport& report, const TaskTable& tasks, MonoTim
       if (bytes <= Bytes{}) continue;
       auto code = code_of(site.stack);
       if (code.empty()) continue;
-      known.sites[std::move(code)] += bytes;
+      auto& sum = known.sites[std::move(code)];
+      sum.grown += bytes;
+      if (site.held_by && p.holders) sum.held_by = p.holders->all[*site.held_by].holder.path;
     }
     while (known.sites.size() > kMostSites)
-      known.sites.erase(std::min_element(known.sites.begin(), known.sites.end(),
-                                         [](const auto& a, const auto& b) { return a.second < b.second; }));
+      known.sites.erase(
+          std::min_element(known.sites.begin(), known.sites.end(),
+                           [](const auto& a, const auto& b) { return a.second.grown < b.second.grown; }));
   }
 }
 
@@ -152,12 +155,14 @@ std::vector<GrewFrom> GrowthFound::of(const std::vector<ProcessRef>& processes) 
     if (known == processes_.end() || std::find(told.begin(), told.end(), process.id) != told.end()) continue;
     told.push_back(process.id);
     const Process& p = known->second;
-    std::vector<std::pair<Bytes, const std::vector<CodePlace>*>> sites;
-    for (const auto& [code, bytes] : p.sites) sites.emplace_back(bytes, &code);
-    std::sort(sites.begin(), sites.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+    std::vector<const std::pair<const std::vector<CodePlace>, Process::Site>*> sites;
+    for (const auto& site : p.sites) sites.push_back(&site);
+    std::sort(sites.begin(), sites.end(),
+              [](const auto* a, const auto* b) { return a->second.grown > b->second.grown; });
     if (sites.size() > kMostTold) sites.resize(kMostTold);
-    for (const auto& [bytes, code] : sites)
-      if (GrewFrom from{process, *code, bytes, p.grown, p.watched, p.from, p.to};
+    for (const auto* site : sites)
+      if (GrewFrom from{process, site->first, site->second.grown, p.grown, p.watched, p.from, p.to,
+                        site->second.held_by};
           from.share() >= kLeastTold && out.size() < kMostOfAll)
         out.push_back(std::move(from));
   }

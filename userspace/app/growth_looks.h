@@ -61,7 +61,11 @@ class GrowthFound {
     Bytes grown;
     Seconds watched{};
     MonoTime from, to;
-    std::map<std::vector<CodePlace>, Bytes> sites;
+    struct Site {
+      Bytes grown;
+      std::string held_by;  // as the last look that knew it has it
+    };
+    std::map<std::vector<CodePlace>, Site> sites;
   };
   std::unordered_map<TaskId, Process> processes_;
 };

@@ -115,6 +115,8 @@ struct GrewFrom {
   Bytes of;                     // that the process grew by in those whiles
   Seconds watched{};            // their length in all
   MonoTime from, to;            // the first's begin, the last's end
+  std::string
+      held_by{};  // the container that leads to what it keeps, by its program's names; empty: none is known
   double share() const { return of.count > 0 ? grown.as_double() / of.as_double() : 0; }
 };
 

@@ -28,7 +28,16 @@ const Json& list_at(const Json& object, const char* key) {
   return at != object.end() && at->is_array() ? *at : none;
 }
 
-BlameSite site_of(const Json& json) {
+BlameHolder holder_of(const Json& json) {
+  auto count = [&](const char* name) {
+    return static_cast<std::uint64_t>(std::max<std::int64_t>(0, number_at(json, name)));
+  };
+  return {{string_at(json, "path"), string_at(json, "type"), count("length"), count("added"),
+           string_at(json, "of"), Bytes{number_at(json, "bytes_at_least")}},
+          count("kept_blocks")};
+}
+
+BlameSite site_of(const Json& json, const BlameProcess& process) {
   BlameSite out;
   out.grown = {number_at(json, "grown_bytes")};
   out.touched = {number_at(json, "touched_bytes")};
@@ -39,6 +48,9 @@ BlameSite site_of(const Json& json) {
     if (frame.contains("line") && frame["line"].is_number_unsigned())
       out.stack.back().line = frame["line"].get<std::uint32_t>();
   }
+  std::string held_by = string_at(json, "held_by");
+  for (std::uint32_t i = 0; process.holders && i < process.holders->all.size() && !held_by.empty(); ++i)
+    if (!out.held_by && process.holders->all[i].holder.path == held_by) out.held_by = i;
   return out;
 }
 
@@ -110,8 +122,13 @@ Result<BlameReport> parse_blame(std::string_view text, const std::string& name) 
     process.grown_shmem = {number_at(each, "grown_shmem_bytes")};
     process.unseen = {number_at(each, "unseen_bytes")};
     process.free_in_heap = {number_at(each, "free_in_heap_bytes")};
+    for (const Json& holder : list_at(each, "holders"))
+      if (holder.is_object()) {
+        if (!process.holders) process.holders.emplace();
+        process.holders->all.push_back(holder_of(holder));
+      }
     for (const Json& site : list_at(each, "sites"))
-      if (site.is_object()) process.sites.push_back(site_of(site));
+      if (site.is_object()) process.sites.push_back(site_of(site, process));
   }
   return out;
 }

@@ -174,13 +174,17 @@ std::optional<Finding> where_it_grew(const PostMortem& r) {
   Finding out{fmt::format("{} grew in {}: {:.0f} % of what it took while oomcast looked.",
                           short_name_of(most.process), to_text(most.code.front()), 100 * most.share()),
               {}};
-  if (std::string callers = describe_callers(most); !callers.empty())
-    out.evidence.push_back("called by " + callers);
+  std::string who = describe_callers(most);
+  if (!who.empty()) who = "called by " + who;
+  if (!most.held_by.empty())
+    who += (who.empty() ? "held by " : "; held by ") + escape_for_terminal(most.held_by);
+  if (!who.empty()) out.evidence.push_back(std::move(who));
   out.evidence.push_back(fmt::format("{} in the {} that were looked at, between {} and {} before the kill",
                                      format_size(most.of), format_duration(most.watched),
                                      format_duration(before(most.from)), format_duration(before(most.to))));
+  constexpr double kWorthALine = 0.1;
   for (std::size_t i = 1; i < all.size() && i < 4; ++i)
-    if (!all[i].code.empty())
+    if (!all[i].code.empty() && all[i].share() >= kWorthALine)
       out.evidence.push_back(fmt::format("{:.0f} % of what {} took: {}", 100 * all[i].share(),
                                          short_name_of(all[i].process), to_text(all[i].code.front())));
   return out;

@@ -229,6 +229,7 @@ class JsonRenderer {
     for (const GrewFrom& g : e.grew_from) {
       out["grew_from"].push_back({{"process", process(g.process)},
                                   {"at", g.code.empty() ? Json(nullptr) : text(to_text(g.code.front()))},
+                                  {"held_by", g.held_by.empty() ? Json(nullptr) : text(g.held_by)},
                                   {"grown_bytes", g.grown.count},
                                   {"of_bytes", g.of.count},
                                   {"watched_s", g.watched.count()},

@@ -456,6 +456,8 @@ class Body {
                   7, Style::normal);
       if (std::string callers = describe_callers(g); !callers.empty())
         add_wrapped(out, "       called by " + callers, 9, Style::dim);
+      if (!g.held_by.empty())
+        add_wrapped(out, "       held by " + escape_for_terminal(g.held_by), 9, Style::dim);
     }
     if (o_.looking_at == row.cgroup->path)
       out.push_back(Line().add(fmt::format("looking for {} s", kLookLasts.count()), Style::dim));

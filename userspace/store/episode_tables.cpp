@@ -171,9 +171,14 @@ void Tables::write_parts(std::int64_t id, const EpisodeFact& fact) {
   }
   nr = 0;
   Statement site(db_, "INSERT INTO growth_sites VALUES(?,?,?,?,?,?,?,?)");
+  Statement holder(db_, "INSERT INTO growth_holders VALUES(?,?,?)");
   Statement code(db_, "INSERT INTO growth_code VALUES(?,?,?,?,?,?)");
   for (const GrewFrom& g : e.grew_from) {
     write_code(code, g.code);
+    if (!g.held_by.empty()) {
+      holder << id << nr << g.held_by;
+      run(holder);
+    }
     auto process = id_of(g.process);
     site << id << nr++ << process << g.grown << g.of << g.watched << wall(g.from) << wall(g.to);
     run(site);

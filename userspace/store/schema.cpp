@@ -87,6 +87,7 @@ constexpr std::array kOfKills = {
               "episode INTEGER, nr INTEGER, process INTEGER, grown INTEGER, of INTEGER, watched_s REAL, "
               "from_ns INTEGER,"
               " to_ns INTEGER, PRIMARY KEY(episode, nr)"},
+    TableText{"growth_holders", "episode INTEGER, site INTEGER, path TEXT, PRIMARY KEY(episode, site)"},
     TableText{"growth_code",
               "episode INTEGER, site INTEGER, nr INTEGER, function TEXT, file TEXT, line INTEGER,"
               " PRIMARY KEY(episode, site, nr)"},

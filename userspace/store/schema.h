@@ -20,7 +20,8 @@
 //   kept            cgroups whose samples an episode keeps, those that matter most first
 //   victim_code     the Python frames of a victim (its nr), innermost first
 //   growth_sites    of an episode: from where a process (all that it grew by: of) grew, in the whiles, watched_s in
-//                   all, in which its page faults were sampled; growth_code: the line of a site, then its callers
+//                   all, in which its page faults were sampled; growth_code: the line of a site, then its callers;
+//                   growth_holders: the container that holds what it keeps, where one is known
 //   memory_at_kill  of an episode, by the kernel's report; tasks: how many rows its table had
 //   tasks           of an episode: the largest of that table
 //   machine_at_kill, zones_at_kill, slabs_at_kill
@@ -46,9 +47,9 @@ constexpr int kSchema = 3;
 constexpr int kApplicationId = 0x6f6f6d63;  // "oomc"
 /// Those whose rows belong to an episode and go with it.
 constexpr const char* kTablesOfEpisodes[] = {
-    "victims",        "others",          "ancestors",     "kept",          "tasks",
-    "memory_at_kill", "machine_at_kill", "zones_at_kill", "slabs_at_kill", "victim_code",
-    "growth_sites",   "growth_code",     "victim_times"};
+    "victims",        "others",          "ancestors",      "kept",          "tasks",
+    "memory_at_kill", "machine_at_kill", "zones_at_kill",  "slabs_at_kill", "victim_code",
+    "growth_sites",   "growth_code",     "growth_holders", "victim_times"};
 /// Only the first telling of an episode knows it: it stays when the rest is written again.
 constexpr const char* kSeriesTable = "kill_series";
 /// Cgroups whose samples an episode keeps.

@@ -218,6 +218,11 @@ void Store::Impl::read_parts(std::int64_t episode, Rows& rows, Episode& out) {
                              site.duration(3),
                              rows.time(site, 4),
                              rows.time(site, 5)});
+  Statement holder(db.get(), "SELECT site, path FROM growth_holders WHERE episode=? LIMIT 64");
+  if (holder) holder << episode;
+  while (holder.row())
+    if (auto of = holder.number(0); of && *of < out.grew_from.size())
+      out.grew_from[*of].held_by = holder.text(1);
   Statement code(
       db.get(),
       "SELECT site, function, file, line FROM growth_code WHERE episode=? AND nr<8 ORDER BY site, nr"

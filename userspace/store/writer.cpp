@@ -46,7 +46,7 @@ std::size_t bytes_of(const StoreItem& item) {
   for (const ProcessRef& p : e.also_killed) out += of(p);
   for (const GrewProcess& g : e.grew_most) out += of(g.process);
   for (const GrewFrom& g : e.grew_from) {
-    out += of(g.process);
+    out += of(g.process) + g.held_by.size();
     for (const CodePlace& place : g.code) out += sizeof(place) + place.function.size() + place.file.size();
   }
   for (const TaskAtKill& task : e.tasks) out += of(task.process);

@@ -83,7 +83,8 @@ OomFactLine kill(std::uint64_t serial, double s, std::uint32_t pid, const Cgroup
                          MiB(40),
                          Seconds(4),
                          e.time - 20s,
-                         e.time - 4s});
+                         e.time - 4s,
+                         "cache in __main__"});
   e.grew_from.push_back({process(pid, "python3", cgroup),
                          {{"malloc", "/lib/libc.so.6", {}}},
                          MiB(10),
@@ -238,6 +239,8 @@ TEST_F(StoreTest, gives_back_an_episode_as_it_was_told) {
   EXPECT_EQ(b.grew_from[0].from, a.grew_from[0].from);
   EXPECT_EQ(b.grew_from[0].to, a.grew_from[0].to);
   EXPECT_EQ(b.grew_from[1].code, a.grew_from[1].code);
+  EXPECT_EQ(b.grew_from[0].held_by, "cache in __main__");
+  EXPECT_TRUE(b.grew_from[1].held_by.empty());
   ASSERT_EQ(b.chain.size(), 2u);
   EXPECT_EQ(b.chain[1].limit, std::nullopt);
   EXPECT_EQ(b.checks.mark_victim, 1u);
@@ -670,7 +673,7 @@ TEST_F(StoreTest, survives_damage_anywhere) {
 struct Lack {
   std::string name, sql;
 };
-const std::string kGrowth = "DROP TABLE growth_sites; DROP TABLE growth_code;";
+const std::string kGrowth = "DROP TABLE growth_sites; DROP TABLE growth_code; DROP TABLE growth_holders;";
 const std::string kMachine = kGrowth +
                              "DROP TABLE machine_at_kill; DROP TABLE zones_at_kill; DROP TABLE slabs_at_kill;"
                              "PRAGMA user_version=2;";
