@@ -6,6 +6,7 @@
 #include <sys/vfs.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -20,6 +21,34 @@ namespace {
 
 constexpr std::array<std::string_view, wire::kAllocates> kFunctionNames = {
     "malloc", "calloc", "realloc", "posix_memalign", "aligned_alloc", "memalign"};
+// What jemalloc, tcmalloc and mimalloc have beside them: their operator new and delete lead to none of those
+// above.
+constexpr std::array<std::string_view, 9> kLikeMalloc = {"_Znwm",
+                                                         "_Znam",
+                                                         "_ZnwmRKSt9nothrow_t",
+                                                         "_ZnamRKSt9nothrow_t",
+                                                         "_ZnwmSt11align_val_t",
+                                                         "_ZnamSt11align_val_t",
+                                                         "_ZnwmSt11align_val_tRKSt9nothrow_t",
+                                                         "_ZnamSt11align_val_tRKSt9nothrow_t",
+                                                         "mallocx"};
+constexpr std::array<std::string_view, 15> kLikeFree = {"_ZdlPv",
+                                                        "_ZdaPv",
+                                                        "_ZdlPvm",
+                                                        "_ZdaPvm",
+                                                        "_ZdlPvRKSt9nothrow_t",
+                                                        "_ZdaPvRKSt9nothrow_t",
+                                                        "_ZdlPvSt11align_val_t",
+                                                        "_ZdaPvSt11align_val_t",
+                                                        "_ZdlPvmSt11align_val_t",
+                                                        "_ZdaPvmSt11align_val_t",
+                                                        "_ZdlPvSt11align_val_tRKSt9nothrow_t",
+                                                        "_ZdaPvSt11align_val_tRKSt9nothrow_t",
+                                                        "cfree",
+                                                        "dallocx",
+                                                        "sdallocx"};
+constexpr std::string_view kLikeRealloc = "rallocx", kOfLibc = "_int_malloc";
+static_assert(kLikeMalloc.size() + kLikeFree.size() + 1 <= OtherFunctions{}.size());
 constexpr std::size_t kMostSymbols = 4'000'000;
 constexpr std::size_t kMostParts = 64;
 
@@ -56,7 +85,22 @@ bool needs_libraries(Elf* elf) {
   return false;
 }
 
-void take_symbols(Elf* elf, Elf_Scn* section, const GElf_Shdr& header, bool local, FoundAllocator& out) {
+// As wire::Allocates counts them; nullopt: none of these.
+std::optional<std::size_t> like_which(std::string_view name) {
+  if (std::find(kLikeMalloc.begin(), kLikeMalloc.end(), name) != kLikeMalloc.end())
+    return static_cast<std::size_t>(wire::Allocates::malloc);
+  if (std::find(kLikeFree.begin(), kLikeFree.end(), name) != kLikeFree.end()) return wire::kAllocates;
+  if (name == kLikeRealloc) return static_cast<std::size_t>(wire::Allocates::realloc);
+  return std::nullopt;
+}
+
+struct Others {
+  std::map<std::uint64_t, std::size_t> functions;  // by place
+  bool of_libc = false;
+};
+
+void take_symbols(Elf* elf, Elf_Scn* section, const GElf_Shdr& header, bool local, FoundAllocator& out,
+                  Others& others) {
   Elf_Data* data = header.sh_entsize ? elf_getdata(section, nullptr) : nullptr;
   if (!data) return;
   std::size_t count = std::min<std::size_t>(header.sh_size / header.sh_entsize, kMostSymbols);
@@ -74,6 +118,8 @@ void take_symbols(Elf* elf, Elf_Scn* section, const GElf_Shdr& header, bool loca
       out.allocates[static_cast<std::size_t>(function - kFunctionNames.begin())] =
           place_of(elf, symbol.st_value);
     if (std::string_view(name) == "free") out.free = place_of(elf, symbol.st_value);
+    if (std::string_view(name) == kOfLibc) others.of_libc = true;
+    if (auto like = like_which(name)) others.functions[place_of(elf, symbol.st_value)] = *like;
   }
 }
 
@@ -82,16 +128,23 @@ std::optional<FoundAllocator> allocator_in(ProcessMemory::File file, bool progra
   std::unique_ptr<Elf, decltype(&elf_end)> elf(elf_begin(file.fd.get(), ELF_C_READ, nullptr), &elf_end);
   if (!elf || elf_kind(elf.get()) != ELF_K_ELF) return std::nullopt;
   bool local = program && !needs_libraries(elf.get());
-  FoundAllocator out{std::move(file), {}, 0, false};
+  FoundAllocator out{std::move(file), {}, 0, {}, false};
+  Others others;
   for (Elf_Scn* at = elf_nextscn(elf.get(), nullptr); at; at = elf_nextscn(elf.get(), at)) {
     GElf_Shdr header;
     if (gelf_getshdr(at, &header) && (header.sh_type == SHT_DYNSYM || header.sh_type == SHT_SYMTAB))
-      take_symbols(elf.get(), at, header, local, out);
+      take_symbols(elf.get(), at, header, local, out, others);
   }
   // Two names of one function would count each of its calls twice.
   std::set<std::uint64_t> places;
   for (std::uint64_t& place : out.allocates)
     if (place && !places.insert(place).second) place = 0;
+  places.insert({0, out.free});
+  // Where malloc() is libc's, operator new is libstdc++'s, which calls it.
+  auto next = out.others.begin();
+  if (!others.of_libc)
+    for (auto [place, function] : others.functions)
+      if (places.insert(place).second) *next++ = {place, function};
   return out.allocates[0] && out.free ? std::optional(std::move(out)) : std::nullopt;
 }
 

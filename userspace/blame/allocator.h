@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "collect/allocation_budget.h"
 #include "collect/process_memory.h"
 #include "wire/fault.h"
 
@@ -17,7 +18,8 @@ struct FoundAllocator {
   ProcessMemory::File file;
   std::array<std::uint64_t, wire::kAllocates> allocates{};  // places in the file; 0: it has no such function
   std::uint64_t free = 0;
-  bool glibc = false;  // its blocks have headers that block_held() reads
+  OtherFunctions others{};  // operator new and delete, where they are the allocator's own
+  bool glibc = false;       // its blocks have headers that block_held() reads
 };
 
 /// Whether a block of glibc's is still one of this size, by its header and the next one's, which free() marks

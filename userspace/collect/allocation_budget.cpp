@@ -6,7 +6,8 @@
 namespace oomcast {
 namespace {
 
-constexpr double kMostForFrees = 0.7;  // of the budget
+constexpr double kMostForFrees = 0.7;      // of the budget
+constexpr double kForEachFunction = 0.25;  // of what these leave: none is to be unknown altogether
 constexpr Nanos kLeastWatched = std::chrono::milliseconds(20);
 constexpr double kRecordsAtOnce = 2000;
 constexpr Bytes kLeastSample{16}, kMostSample = MiB(64);
@@ -16,6 +17,14 @@ Nanos part_of(Nanos whole, double part) {
 }
 
 }  // namespace
+
+std::vector<std::uint64_t> Allocator::places(std::size_t function) const {
+  std::vector<std::uint64_t> out{function < allocates.size() ? allocates[function] : free};
+  for (const OtherFunction& other : others)
+    if (other.function == function) out.push_back(other.place);
+  std::erase(out, 0);
+  return out;
+}
 
 AllocationPlan plan_allocations(const AllocatorRates& rates, const AllocationBudget& budget, Nanos window) {
   double each = Seconds(budget.each_call).count();
@@ -33,6 +42,9 @@ AllocationPlan plan_allocations(const AllocatorRates& rates, const AllocationBud
   } else if (frees <= kMostForFrees * left) {
     plan.frees_watched = window;
     left -= frees;
+    double first = kForEachFunction * left;
+    plan.watched.fill(std::max(kLeastWatched, part_of(window, first / (all - frees))));
+    left -= first;
   } else {
     left /= 2;
     plan.frees_watched = std::max(kLeastWatched, part_of(window, left / all));

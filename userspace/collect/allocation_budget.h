@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <vector>
 
 #include "base/unique_fd.h"
 #include "base/units.h"
@@ -31,12 +32,22 @@ struct AllocationBudget {
   double records_per_s = 400;
 };
 
+/// One more function that does what one of the usual ones does; function wire::kAllocates: what free() does.
+struct OtherFunction {
+  std::uint64_t place = 0;  // in the file; 0: none
+  std::uint64_t function = 0;
+};
+using OtherFunctions = std::array<OtherFunction, 32>;
+
 /// Where a process's allocator is: a file, and in it the functions, by their place in the file; 0: it has no
 /// such function.
 struct Allocator {
   UniqueFd file;
   std::array<std::uint64_t, wire::kAllocates> allocates{};
   std::uint64_t free = 0;
+  OtherFunctions others{};
+  /// All that do what this one does, wire::kAllocates: what free() does.
+  std::vector<std::uint64_t> places(std::size_t function) const;
 };
 
 /// Of which calls of one process records were made.
@@ -45,9 +56,11 @@ struct WatchedAllocations {
   MonoTime begin{};
   std::array<MonoTime, wire::kAllocates> until{};  // by function
   MonoTime frees_until{};
-  MonoTime end{};          // of all of it
-  Bytes sample;            // what a block stands for at least that was not always told of
-  double taken = 0;        // share of a CPU that it took while all were watched
+  MonoTime end{};      // of all of it
+  Bytes sample;        // what a block stands for at least that was not always told of
+  double taken = 0;    // share of a CPU that it took while all were watched
+  double faster = -1;  // by so much faster it grew when not all were watched; < 0: not known
+  double faster_doubt = 0;
   double calls_per_s = 0;  // of all functions, while all were watched
   /// For how long every function was that the allocator has.
   Nanos all_watched() const {
@@ -60,7 +73,8 @@ struct WatchedAllocations {
 
 /// Where all of it is within the budget, all is watched to the end. Else, of what the frees leave, or of half
 /// of it where they leave little, the functions with the most bytes a call are watched for longest; and with
-/// the other half everything for a first part of the window, at full cost.
+/// the other half, or a quarter of what the frees leave, everything for a first part of the window, at full
+/// cost.
 AllocationPlan plan_allocations(const AllocatorRates& rates, const AllocationBudget& budget, Nanos window);
 
 }  // namespace oomcast

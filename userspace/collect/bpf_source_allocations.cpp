@@ -12,11 +12,14 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <iterator>
 #include <memory>
+#include <numeric>
 #include <thread>
 #include <utility>
 
 #include "base/clock.h"
+#include "collect/procfs.h"
 #include "collect/text.h"
 
 namespace oomcast {
@@ -35,8 +38,8 @@ struct UprobeMulti {
 };
 
 /// What a watched call takes is measured with this one, of this very process.
-extern "C" [[gnu::noinline, gnu::used]] void oomcast_measured_call(void* block) {
-  asm volatile("" : : "r"(block) : "memory");
+extern "C" [[gnu::noinline, gnu::used]] void oomcast_measured_call(std::uint64_t size) {
+  asm volatile("" : : "r"(size) : "memory");
 }
 
 // Where this process's own code stands in its file.
@@ -67,11 +70,23 @@ bool probes_whole_processes(const std::string& kernel_btf) {
   return kernel && btf__find_by_name_kind(kernel.get(), "bpf_uprobe_multi_link", BTF_KIND_STRUCT) > 0;
 }
 
-Result<AllocationProbes::Handle> AllocationProbes::attach(const bpf_program* program, std::uint64_t offset,
-                                                          bool at_return, std::uint32_t tgid,
-                                                          const std::string& path) const {
-  return programs_.whole_process ? attach_to_process(program, offset, at_return, tgid, path)
-                                 : attach_to_event(program, offset, at_return, tgid, path);
+Result<std::vector<AllocationProbes::Handle>> AllocationProbes::attach(const bpf_program* program,
+                                                                       std::span<const std::uint64_t> offsets,
+                                                                       bool at_return, std::uint32_t tgid,
+                                                                       const std::string& path) const {
+  std::vector<Handle> out;
+  auto add = [&](Result<Handle> handle) {
+    if (!handle) return Status(handle.error());
+    out.push_back(*std::move(handle));
+    return Status(Ok{});
+  };
+  if (programs_.whole_process) {
+    if (auto ok = add(attach_to_process(program, offsets, at_return, tgid, path)); !ok) return ok.error();
+  } else {
+    for (std::uint64_t offset : offsets)
+      if (auto ok = add(attach_to_event(program, offset, at_return, tgid, path)); !ok) return ok.error();
+  }
+  return out;
 }
 
 Result<AllocationProbes::Handle> AllocationProbes::attach_to_event(const bpf_program* program,
@@ -94,14 +109,14 @@ Result<AllocationProbes::Handle> AllocationProbes::attach_to_event(const bpf_pro
 }
 
 Result<AllocationProbes::Handle> AllocationProbes::attach_to_process(const bpf_program* program,
-                                                                     std::uint64_t offset, bool at_return,
-                                                                     std::uint32_t tgid,
+                                                                     std::span<const std::uint64_t> offsets,
+                                                                     bool at_return, std::uint32_t tgid,
                                                                      const std::string& path) const {
   UprobeMulti attr;
   attr.program = static_cast<std::uint32_t>(bpf_program__fd(program));
   attr.path = reinterpret_cast<std::uint64_t>(path.c_str());
-  attr.offsets = reinterpret_cast<std::uint64_t>(&offset);
-  attr.count = 1;
+  attr.offsets = reinterpret_cast<std::uint64_t>(offsets.data());
+  attr.count = static_cast<std::uint32_t>(offsets.size());
   attr.flags = at_return ? kMultiAtReturn : 0;
   attr.pid = tgid;
   int fd = static_cast<int>(syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr)));
@@ -114,19 +129,23 @@ Status AllocationProbes::measure() {
   constexpr int kCalls = 200;
   auto offset = offset_of(reinterpret_cast<const void*>(&oomcast_measured_call));
   if (!offset) return Error::failed("this program's own code is not found in its file");
-  auto link =
-      attach(programs_.enter_free, *offset, false, static_cast<std::uint32_t>(getpid()), "/proc/self/exe");
-  if (!link) return link.error();
+  auto self = static_cast<std::uint32_t>(getpid());
+  auto call_of = attach(programs_.enter[0], {&*offset, 1}, false, self, "/proc/self/exe");
+  if (!call_of) return call_of.error();
+  auto return_of = attach(programs_.leave, {&*offset, 1}, true, self, "/proc/self/exe");
+  if (!return_of) return return_of.error();
   reset_counts();
-  void (*volatile call)(void*) = &oomcast_measured_call;
+  *programs_.told = 1;  // as of malloc(0), of which there is no record
+  void (*volatile call)(std::uint64_t) = &oomcast_measured_call;
   // Some kernels up to 6.9 mean a process's first thread by its number, and free() is any thread's.
   std::thread([&] {
-    call(nullptr);
+    call(0);
     MonoTime before = mono_now();
-    for (int i = 0; i < kCalls; ++i) call(nullptr);
-    budget_.each_call = (mono_now() - before) / kCalls;
+    for (int i = 0; i < kCalls; ++i) call(0);
+    budget_.each_call = (mono_now() - before) / kCalls / 2;
   }).join();
-  return rates(std::chrono::seconds(1)).frees_per_s >= kCalls
+  *programs_.told = 0;
+  return rates(std::chrono::seconds(1)).calls_per_s[0] >= kCalls
              ? Status(Ok{})
              : Error::failed("this kernel watches one thread of a process, not the process");
 }
@@ -141,24 +160,26 @@ Status AllocationProbes::begin(std::uint32_t tgid, const Allocator& allocator, M
   if (auto ok = measure(); !ok) return ok;
   std::string path = fmt::format("/proc/self/fd/{}", allocator.file.get());
   Links links;
-  auto add = [&](const bpf_program* program, std::uint64_t offset, bool at_return, std::vector<Handle>& to) {
-    auto link = attach(program, offset, at_return, tgid, path);
-    if (!link) return Status(link.error());
-    to.push_back(*std::move(link));
+  auto add = [&](const bpf_program* program, std::size_t function, bool at_return) {
+    auto made = attach(program, allocator.places(function), at_return, tgid, path);
+    if (!made) return Status(made.error());
+    std::move(made->begin(), made->end(), std::back_inserter(links[function]));
     return Status(Ok{});
   };
   // Frees first: one that is not seen makes its block one that stays.
-  if (auto ok = add(programs_.enter_free, allocator.free, false, links.back()); !ok) return ok;
+  if (auto ok = add(programs_.enter_free, wire::kAllocates, false); !ok) return ok;
   for (std::size_t f = 0; f < wire::kAllocates; ++f) {
-    if (!allocator.allocates[f]) continue;
-    if (auto ok = add(programs_.enter[f], allocator.allocates[f], false, links[f]); !ok) return ok;
-    if (auto ok = add(programs_.leave, allocator.allocates[f], true, links[f]); !ok) return ok;
+    if (allocator.places(f).empty()) continue;
+    if (auto ok = add(programs_.enter[f], f, false); !ok) return ok;
+    if (auto ok = add(programs_.leave, f, true); !ok) return ok;
   }
   links_ = std::move(links);
   watched_.emplace();
   watched_->tgid = tgid;
   watched_->begin = std::max(now, mono_now());
   reset_counts();
+  counted_from_ = watched_->begin;
+  all_watched_ = true;
   count_at_ = watched_->begin + kCountEvery;
   end_ = end;
   return Ok{};
@@ -193,37 +214,70 @@ AllocatorRates AllocationProbes::rates(Nanos seen) const {
   return out;
 }
 
+// The records and its cold caches make a call that is watched several times as expensive as the one that is
+// measured.
+AllocationProbes::Progress AllocationProbes::progress(MonoTime now) const {
+  auto held = ProcFs(programs_.roots).read_statm(watched_->tgid);
+  if (!held || !*held) return {now, std::nullopt};
+  return {now, (*held)->resident_pages};
+}
+
+void AllocationProbes::compare_growth(const Progress& now) {
+  constexpr double kLeastPages = 16, kPagesInDoubt = 8, kDoubt = 0.3;
+  if (!began_.pages || !stopped_.pages || !now.pages || now.at <= stopped_.at || stopped_.at <= began_.at)
+    return;
+  double before = static_cast<double>(*stopped_.pages) - static_cast<double>(*began_.pages);
+  double after = static_cast<double>(*now.pages) - static_cast<double>(*stopped_.pages);
+  if (before < kLeastPages) return;
+  double times =
+      after / Seconds(now.at - stopped_.at).count() * Seconds(stopped_.at - began_.at).count() / before;
+  watched_->faster = std::max(0.0, times - 1);
+  watched_->faster_doubt = kDoubt * watched_->faster + std::max(0.0, times) * kPagesInDoubt / before;
+}
+
 void AllocationProbes::stop(std::size_t function, MonoTime now) {
   if (links_[function].empty() || !(*programs_.told >> function & 1)) return;
   *programs_.told = *programs_.told & ~(1U << function);
+  if (std::exchange(all_watched_, false)) stopped_ = progress(now);
   (function < wire::kAllocates ? watched_->until[function] : watched_->frees_until) = now;
 }
 
 // Nothing is told of yet: what a block stands for is not known before.
 void AllocationProbes::count(MonoTime now) {
-  Nanos seen = now - watched_->begin;
+  Nanos seen = now - counted_from_;
   AllocatorRates rates = this->rates(seen);
-  double calls = rates.frees_per_s, probes = rates.frees_per_s;
-  for (double each : rates.calls_per_s) {
-    calls += each;
-    probes += 2 * each;
-  }
+  double calls = std::accumulate(rates.calls_per_s.begin(), rates.calls_per_s.end(), rates.frees_per_s);
   count_at_ = now + kCountEvery;
   if (seen < kLongestCount && calls * Seconds(seen).count() < kCallsEnough) return;
-  plan_ = plan_allocations(rates, budget_, end_ - now);
-  watched_->calls_per_s = calls;
-  watched_->taken = probes * Seconds(budget_.each_call).count();
   watched_->begin = now;
+  began_ = progress(now);
+  plan(now);
+  *programs_.told = (1U << wire::kAllocatorFunctions) - 1;
+}
+
+void AllocationProbes::plan(MonoTime now) {
+  AllocatorRates rates = this->rates(now - counted_from_);
+  plan_ = plan_allocations(rates, budget_, end_ - watched_->begin);
+  double allocations = std::accumulate(rates.calls_per_s.begin(), rates.calls_per_s.end(), 0.0);
+  watched_->calls_per_s = rates.frees_per_s + allocations;
+  watched_->taken = (rates.frees_per_s + 2 * allocations) * Seconds(budget_.each_call).count();
   *programs_.extra = static_cast<unsigned long long>(plan_->extra.count);
   *programs_.sample = static_cast<unsigned long long>(plan_->sample.count);
   watched_->sample = plan_->sample;
-  *programs_.told = (1U << wire::kAllocatorFunctions) - 1;
 }
 
 void AllocationProbes::advance(MonoTime now) {
   if (!watched_) return;
   if (!plan_ && now >= count_at_) count(now);
   if (!plan_) return;
+  auto is_due = [&](std::size_t f) { return !links_[f].empty() && now >= stops_at(f); };
+  auto anything_due = [&] {
+    for (std::size_t f = 0; f < links_.size(); ++f)
+      if (is_due(f)) return true;
+    return false;
+  };
+  if (!anything_due()) return;
+  if (all_watched_) plan(now);
   bool stopped = false;
   for (std::size_t f = 0; f < links_.size(); ++f)
     if (now >= stops_at(f)) {
@@ -265,6 +319,7 @@ Nanos AllocationProbes::next(MonoTime now) const {
 
 std::optional<WatchedAllocations> AllocationProbes::end(MonoTime now) {
   if (!watched_) return std::nullopt;
+  if (!all_watched_) compare_growth(progress(now));
   for (std::size_t f = 0; f < links_.size(); ++f) stop(f, now);
   while (take_away_one()) {
   }

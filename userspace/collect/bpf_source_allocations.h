@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "base/units.h"
 #include "collect/allocation_budget.h"
 #include "collect/libbpf.h"
+#include "collect/roots.h"
 #include "wire/fault.h"
 
 struct bpf_program;
@@ -34,6 +36,7 @@ class AllocationProbes {
     volatile unsigned long long *sample = nullptr, *extra = nullptr;  // as in AllocationPlan
     volatile unsigned int* told = nullptr;  // bits of functions that records are made of
     bool whole_process = false;             // as probes_whole_processes() says
+    Roots roots;
   };
   explicit AllocationProbes(Programs programs) : programs_(programs) {}
 
@@ -54,17 +57,29 @@ class AllocationProbes {
   static constexpr double kCallsEnough = 2000;
   using Handle = std::variant<Link, UniqueFd>;
   using Links = std::array<std::vector<Handle>, wire::kAllocatorFunctions>;  // free() comes last
-  Result<Handle> attach(const bpf_program* program, std::uint64_t offset, bool at_return, std::uint32_t tgid,
-                        const std::string& path) const;
+  /// To each of these places.
+  Result<std::vector<Handle>> attach(const bpf_program* program, std::span<const std::uint64_t> offsets,
+                                     bool at_return, std::uint32_t tgid, const std::string& path) const;
   Result<Handle> attach_to_event(const bpf_program* program, std::uint64_t offset, bool at_return,
                                  std::uint32_t tgid, const std::string& path) const;
-  Result<Handle> attach_to_process(const bpf_program* program, std::uint64_t offset, bool at_return,
-                                   std::uint32_t tgid, const std::string& path) const;
+  Result<Handle> attach_to_process(const bpf_program* program, std::span<const std::uint64_t> offsets,
+                                   bool at_return, std::uint32_t tgid, const std::string& path) const;
   Status measure();
   AllocatorRates rates(Nanos seen) const;
   void reset_counts();
   void count(MonoTime now);
+  /// By what was counted since begin(), in which the program was in more of its steps than when it was
+  /// planned.
+  void plan(MonoTime now);
   void stop(std::size_t function, MonoTime now);
+  /// How far the program has grown.
+  struct Progress {
+    MonoTime at{};
+    std::optional<std::uint64_t> pages;  // resident
+  };
+  Progress progress(MonoTime now) const;
+  /// By how much faster it grew since it is not all watched; not told where it grew too little before.
+  void compare_growth(const Progress& now);
   /// A function's breakpoints that records are made of no more, one function at a time; false: there are
   /// none.
   bool take_away_one();
@@ -76,7 +91,9 @@ class AllocationProbes {
   Links links_;
   std::optional<WatchedAllocations> watched_;
   std::optional<AllocationPlan> plan_;
-  MonoTime count_at_{}, end_{};
+  Progress began_, stopped_;
+  bool all_watched_ = true;  // no function has been stopped: what is counted is all of it
+  MonoTime counted_from_{}, count_at_{}, end_{};
 };
 
 /// Whether this kernel has links to uprobes of a whole process, for which CAP_PERFMON is enough; perf's

@@ -94,6 +94,7 @@ class LoadedFaultSource final : public FaultSource {
     programs.enter_free = all[programs.enter.size()];
     programs.leave = all.back();
     programs.whole_process = whole_process_;
+    programs.roots.root = options_.btf_path.substr(0, options_.btf_path.find("/sys/kernel"));
     programs.calls = bpf_map__fd(skeleton_->maps.allocator_calls);
     programs.sample = &skeleton_->bss->oc_sample_bytes;
     programs.extra = &skeleton_->bss->oc_sample_extra;

@@ -2,11 +2,20 @@
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
 
 namespace oomcast {
 namespace {
@@ -27,6 +36,67 @@ TEST(FindAllocator, is_where_calls_of_malloc_lead) {
   EXPECT_EQ(in_file, here);
   EXPECT_NE(found->free, 0u);
   EXPECT_NE(found->free, found->allocates[0]);
+}
+
+// A program with another allocator before libc's.
+class Preloaded {
+ public:
+  explicit Preloaded(const char* library) {
+    pid_ = fork();
+    if (pid_ == 0) {
+      setenv("LD_PRELOAD", library, 1);
+      unsetenv("ASAN_OPTIONS");
+      execl("/bin/sleep", "sleep", "60", nullptr);
+      _exit(126);
+    }
+  }
+  ~Preloaded() {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  Preloaded(const Preloaded&) = delete;
+  Preloaded& operator=(const Preloaded&) = delete;
+  std::optional<FoundAllocator> allocator(std::string_view name) const {
+    ProcessMemory memory{Roots{}, static_cast<std::uint32_t>(pid_)};
+    for (int tries = 0; tries < 500; ++tries, std::this_thread::sleep_for(std::chrono::milliseconds(10))) {
+      auto maps = memory.maps();
+      if (!maps || std::none_of(maps->begin(), maps->end(), [&](const Mapping& m) {
+            return m.executable && m.path.find(name) != std::string::npos;
+          }))
+        continue;
+      if (auto found = find_allocator(memory, *maps)) return *std::move(found);
+    }
+    return std::nullopt;
+  }
+
+ private:
+  pid_t pid_;
+};
+
+TEST(FindAllocator, an_allocator_with_operator_new_and_delete_of_its_own_has_them_watched) {
+  for (std::string name : {"jemalloc.so.2", "tcmalloc_minimal.so.4", "mimalloc.so.2"}) {
+    std::string library = "/usr/lib/x86_64-linux-gnu/lib" + name;
+    if (access(library.c_str(), R_OK) != 0) continue;  // scripts/setup --full
+    auto found = Preloaded(library.c_str()).allocator(name);
+    ASSERT_TRUE(found) << name;
+    Allocator all{UniqueFd(), found->allocates, found->free, found->others};
+    auto makes = all.places(static_cast<std::size_t>(wire::Allocates::malloc));
+    auto frees = all.places(wire::kAllocates);
+    EXPECT_GT(makes.size(), 1u) << name;
+    EXPECT_GT(frees.size(), 1u) << name;
+    std::set<std::uint64_t> places(makes.begin(), makes.end());
+    places.insert(frees.begin(), frees.end());
+    EXPECT_EQ(places.size(), makes.size() + frees.size()) << "each is counted once, in " << name;
+    EXPECT_FALSE(found->glibc);
+  }
+}
+
+TEST(FindAllocator, libc_has_no_others) {
+  Self self;
+  auto found = find_allocator(self.memory, self.maps);
+  if (!found || !found->glibc) GTEST_SKIP() << "another allocator, as the sanitizers have one";
+  Allocator all{UniqueFd(), found->allocates, found->free, found->others};
+  EXPECT_EQ(all.places(wire::kAllocates), std::vector<std::uint64_t>{found->free});
 }
 
 TEST(FindAllocator, a_process_without_one_is_said_to_have_none) {

@@ -68,6 +68,29 @@ TEST(AllocationBudget, what_frees_leave_goes_to_the_calls_with_most_bytes) {
   EXPECT_LE(cost(rates, plan), 0.021 * 10);
 }
 
+TEST(AllocationBudget, no_function_goes_without_a_look) {
+  AllocatorRates rates;
+  calls(rates, Allocates::malloc, 3000, Bytes{100});
+  calls(rates, Allocates::realloc, 3000, KiB(64));
+  rates.frees_per_s = 2700;
+  AllocationPlan plan = plan_allocations(rates, budget(), kWindow);
+  EXPECT_EQ(plan.frees_watched, kWindow);
+  EXPECT_GT(watched(plan, Allocates::malloc), 100ms);
+  EXPECT_GT(watched(plan, Allocates::realloc), watched(plan, Allocates::malloc));
+  EXPECT_LE(cost(rates, plan), 0.021 * 10);
+}
+
+TEST(Allocator, functions_that_do_the_same_are_one_and_have_several_places) {
+  Allocator a;
+  a.free = 10;
+  a.allocates[0] = 20;
+  a.others[0] = {30, 0};
+  a.others[1] = {40, wire::kAllocates};
+  EXPECT_EQ(a.places(0), (std::vector<std::uint64_t>{20, 30}));
+  EXPECT_EQ(a.places(wire::kAllocates), (std::vector<std::uint64_t>{10, 40}));
+  EXPECT_TRUE(a.places(1).empty());
+}
+
 TEST(AllocationBudget, a_program_that_only_allocates_is_held_for_a_moment) {
   AllocatorRates rates;
   calls(rates, Allocates::malloc, 60'000, Bytes{100});
