@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,8 @@ constexpr std::size_t kMostReadAtOnce = 100, kMostCheckedAtOnce = 500;
 constexpr std::uint32_t kMostGap = 8, kLeastChecks = 6;
 constexpr Nanos kReadAfter = std::chrono::milliseconds(500);
 constexpr double kLongerThanLives = 1.5;
+constexpr double kMostTaken = 0.95;  // of a program's time, by breakpoints,
+constexpr double kDearer = 3;       // which in a program with records and cold caches cost up to so much more
 constexpr double kLeastPart = 0.1;  // of the window, that a function was watched in
 
 std::size_t size_of(const wire::Allocation& a) {
@@ -33,7 +36,7 @@ void Survivors::add(wire::Allocation a) {
   bool grew = drop(a.replaces) || a.born < a.time;
   if (auto gone = freed_before_.find(a.address); gone != freed_before_.end() && gone->second >= a.time)
     return;
-  drop(a.address);
+  drop_overlapped(a.address, bytes_of(a.size));
   std::size_t size = size_of(a);
   if (blocks_.size() >= kMostBlocks || unread_bytes_ + size > kMostUnread) {
     ++dropped_;
@@ -57,7 +60,11 @@ void Survivors::freed(const wire::Freed& freed) {
     freed_before_[freed.address] = freed.time;
     return;
   }
-  forget(block, freed.time, oldest_freed_);
+  // Where calls of free() are not watched any more, that another block has its place is told long after.
+  Nanos age = freed.time - block->second.born;
+  if (freed_ages_.empty() || age > freed_ages_.back().second) freed_ages_.emplace_back(freed.time, age);
+  if (block->second.bytes >= bytes_of(kTellsFrom)) oldest_large_ = std::max(oldest_large_, age);
+  drop(freed.address);
 }
 
 void Survivors::read_stacks(MonoTime now, bool all, const Read& read) {
@@ -81,7 +88,8 @@ void Survivors::check(MonoTime now, const Held& held) {
     if (size < kTellsFrom) continue;
     --left;
     if (auto is = held(block->first, size); is && !*is) {
-      forget(block, now, oldest_looked_at_);
+      oldest_large_ = std::max<Nanos>(oldest_large_, now - block->second.born);
+      drop(block->first);
       continue;
     }
     ++block->second.checks;
@@ -98,9 +106,13 @@ void Survivors::keep_only(const std::unordered_map<std::uint64_t, MonoTime>& bor
   }
 }
 
-void Survivors::forget(Blocks::iterator block, MonoTime now, Nanos& oldest) {
-  oldest = std::max<Nanos>(oldest, now - block->second.born);
-  drop(block->first);
+void Survivors::drop_overlapped(std::uint64_t address, std::uint64_t size) {
+  auto at = blocks_.lower_bound(address + std::max<std::uint64_t>(size, 1));
+  while (at != blocks_.begin()) {
+    auto block = std::prev(at);
+    if (block->first + std::max<std::uint64_t>(block->second.bytes, 1) <= address) return;
+    drop(block->first);
+  }
 }
 
 bool Survivors::drop(std::uint64_t address) {
@@ -111,12 +123,19 @@ bool Survivors::drop(std::uint64_t address) {
   return true;
 }
 
-// Where what was freed was seen until `end`, the oldest of it `oldest`.
-Survivors::Known Survivors::known_until(MonoTime end, Nanos oldest, const WatchedAllocations& w,
+Nanos Survivors::oldest_freed_until(MonoTime end) const {
+  auto after = std::upper_bound(freed_ages_.begin(), freed_ages_.end(), end,
+                                [](MonoTime t, const auto& freed) { return t < freed.first; });
+  return after == freed_ages_.begin() ? Nanos{} : std::prev(after)->second;
+}
+
+// Where what was freed was seen until `end`, and no block that is as old as `age` is going to be.
+Survivors::Known Survivors::known_until(MonoTime end, Nanos age, const WatchedAllocations& w,
                                         Seconds window) {
   Known out;
   Nanos all = end - w.begin;
-  out.outlived = std::min(std::chrono::duration_cast<Nanos>(kLongerThanLives * oldest), all / 2);
+  out.sure = age <= all / 2;
+  out.outlived = std::min(age, all / 2);
   out.before = end - out.outlived;
   if (all > Nanos{}) out.of_grown = window.count() / Seconds(all).count();
   for (std::size_t f = 0; f < out.of_function.size(); ++f) {
@@ -129,33 +148,75 @@ Survivors::Known Survivors::known_until(MonoTime end, Nanos oldest, const Watche
   return out;
 }
 
+bool Survivors::is_looked_at(const Block& block, const WatchedAllocations& w) {
+  return block.checks >= kLeastChecks && w.until[static_cast<std::size_t>(block.function)] > w.frees_until;
+}
+
+// Blocks that a function made while it was watched: another one in their place was seen until then.
+Survivors::Known Survivors::known_by_looks(std::size_t function, const WatchedAllocations& w,
+                                           Seconds window) const {
+  MonoTime end = w.until[function];
+  Nanos oldest = std::max(oldest_freed_until(w.frees_until), oldest_large_);
+  auto age = std::chrono::duration_cast<Nanos>(kLongerThanLives * oldest);
+  for (const auto& [address, block] : blocks_)  // too young to have been looked at often
+    if (static_cast<std::size_t>(block.function) == function && block.bytes >= bytes_of(kTellsFrom) &&
+        !is_looked_at(block, w))
+      age = std::max<Nanos>(age, end - block.born);
+  return known_until(end, age, w, window);
+}
+
+/// What stays of a site, as a sum over its blocks.
+struct Survivors::Sum {
+  static constexpr std::size_t kParts = 8;
+  double bytes = 0, variance = 0, largest = 0;
+  double slowed = 0, doubt = 0;        // beside the bytes: what it kept faster when it was not watched
+  double unsure = 0;                   // of the bytes
+  std::array<double, kParts> parts{};  // the bytes by when they were allocated
+  double unwatched = 0;
+  std::uint64_t blocks = 0;
+
+  // A block that stands for more than itself was met by chance, and so was each in a part of the window.
+  void add(double weight, double size, double scale) {
+    bytes += weight * scale;
+    unwatched += weight * std::max(0.0, scale - 1);
+    ++blocks;
+    variance += scale * weight * (scale * std::max(0.0, weight - size) + std::max(0.0, scale - 1) * weight);
+    largest = std::max(largest, weight * scale);
+  }
+  // A program works now more, now less: by how uneven the parts are, what was not watched may be otherwise.
+  double uneven() const {
+    if (bytes <= 0) return 0;
+    double squares = 0, mean = bytes / kParts;
+    for (double part : parts) squares += (part - mean) * (part - mean);
+    return squares * kParts / (kParts - 1) * unwatched / bytes;
+  }
+  Kept kept(bool with_unsure) const {
+    double chance = 2 * std::sqrt(std::max(variance, uneven())) + largest;
+    if (bytes > 0) chance *= (bytes + slowed) / bytes;
+    double error = chance + doubt + (with_unsure ? unsure : 0);
+    return {{std::llround(bytes + slowed)}, {std::llround(error)}, blocks};
+  }
+};
+
 Survivors::Estimate Survivors::estimate(const WatchedAllocations& w, Seconds window) const {
-  const Known by_frees = known_until(w.frees_until, oldest_freed_, w, window);
-  const Known by_looks = known_until(w.end, std::max(oldest_freed_, oldest_looked_at_), w, window);
+  const Known by_frees = known_until(
+      w.frees_until, std::chrono::duration_cast<Nanos>(kLongerThanLives * oldest_freed_until(w.frees_until)),
+      w, window);
+  std::array<Known, wire::kAllocates> by_looks;
+  for (std::size_t f = 0; f < by_looks.size(); ++f)
+    if (w.until[f] > w.frees_until) by_looks[f] = known_by_looks(f, w, window);
   Estimate out;
-  out.outlived = std::max(by_frees.outlived, by_looks.outlived);
-  out.watched = std::max(by_frees.watched, by_looks.watched);
-  struct Sum {
-    double bytes = 0, variance = 0, largest = 0;
-    std::uint64_t blocks = 0;
-    // A block that stands for more than itself was met by chance, and so was each in a part of the window.
-    void add(double weight, double size, double scale) {
-      bytes += weight * scale;
-      ++blocks;
-      variance += scale * weight * (scale * std::max(0.0, weight - size) + std::max(0.0, scale - 1) * weight);
-      largest = std::max(largest, weight * scale);
-    }
-    Kept kept() const {
-      return {{std::llround(bytes)}, {std::llround(2 * std::sqrt(variance) + largest)}, blocks};
-    }
-  };
+  out.outlived = by_frees.outlived;
+  out.watched = by_frees.watched;
+  // Where it is not known, without the breakpoints it was as much faster as they took of its time, or no
+  // faster: who waits between its steps has that time.
+  const double most_faster = 1 / (1 - std::clamp(kDearer * w.taken, 0.0, kMostTaken)) - 1;
+  const double faster = w.faster >= 0 ? w.faster : most_faster / 2;
+  const double doubt = w.faster >= 0 ? w.faster_doubt : most_faster / 2;
   std::map<std::uint32_t, Sum> sites;
   Sum all;
   auto known_of = [&](const Block& block) -> const Known& {
-    // Another block in its place is seen only where they are watched.
-    bool looked_at =
-        block.checks >= kLeastChecks && w.until[static_cast<std::size_t>(block.function)] == w.end;
-    return looked_at ? by_looks : by_frees;
+    return is_looked_at(block, w) ? by_looks[static_cast<std::size_t>(block.function)] : by_frees;
   };
   // As many of those that are too young to tell will stay as of the others, but no more than there are: a
   // program that has stopped growing has none.
@@ -170,11 +231,16 @@ Survivors::Estimate Survivors::estimate(const WatchedAllocations& w, Seconds win
   }
   for (const auto& [address, block] : blocks_) {
     auto f = static_cast<std::size_t>(block.function);
+    bool looked_at = is_looked_at(block, w);
     const Known& known = known_of(block);
     bool stayed = block.site && block.born <= w.until[f] && block.born <= known.before;
     out.living[address] = {address + block.bytes, stayed ? Place::kept : Place::living,
                            stayed ? *block.site : 0};
     if (!stayed) continue;
+    if (looked_at) {
+      out.outlived = std::max(out.outlived, known.outlived);
+      out.watched = std::max(out.watched, known.watched);
+    }
     double weight = static_cast<double>(block.weight);
     double size = block.grew ? weight : static_cast<double>(block.bytes);
     double scale = known.of_grown;
@@ -183,14 +249,24 @@ Survivors::Estimate Survivors::estimate(const WatchedAllocations& w, Seconds win
       double young = of_site.old > 0 ? std::min(known.of_young[f], of_site.young / of_site.old) : 0;
       scale = known.of_function[f] - known.of_young[f] + young;
     }
-    sites[*block.site].add(weight, size, scale);
-    all.add(weight, size, scale);
+    Seconds after = block.born - w.begin;
+    auto part = static_cast<std::size_t>(after.count() * scale / window.count() * Sum::kParts);
+    for (Sum* sum : {&sites[*block.site], &all}) {
+      sum->add(weight, size, scale);
+      sum->parts[std::min(part, Sum::kParts - 1)] += weight * scale;
+      // Those that were looked at are from all of the window, most of which had few breakpoints.
+      if (!looked_at) {
+        sum->slowed += weight * std::max(0.0, scale - 1) * faster;
+        sum->doubt += weight * std::max(0.0, scale - 1) * doubt;
+      }
+      if (!known.sure) sum->unsure += weight * scale;
+    }
   }
   // None of a kind may be seen although some stay: one of a common size.
   double most = *std::max_element(by_frees.of_function.begin(), by_frees.of_function.end());
   all.largest = std::max(all.largest, 2 * most * w.sample.as_double());
-  for (const auto& [site, sum] : sites) out.sites[site] = sum.kept();
-  out.all = all.kept();
+  for (const auto& [site, sum] : sites) out.sites[site] = sum.kept(true);
+  out.all = all.kept(false);
   return out;
 }
 

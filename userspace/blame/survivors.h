@@ -10,6 +10,7 @@
 #include <optional>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "base/units.h"
 #include "collect/allocation_budget.h"
@@ -20,7 +21,8 @@ namespace oomcast {
 /// What of one site has stayed, as an estimate for the whole window.
 struct Kept {
   Bytes bytes;
-  Bytes error;  // two standard deviations, of sampling and of the part that was watched, and a block
+  Bytes error;  // two standard deviations, of sampling and of the part that was watched, and a block; and
+                // what may still go
   std::uint64_t blocks = 0;  // that were seen to stay
   auto operator<=>(const Kept&) const = default;
 };
@@ -85,18 +87,25 @@ class Survivors {
   struct Known {
     MonoTime before{};  // what was born until then and lives has stayed
     Nanos outlived{}, watched{};
-    double of_grown = 0;                                 // the window over what was watched: of realloc(),
+    bool sure = true;     // no block is known to have gone that was as old as half of what was watched
+    double of_grown = 0;  // the window over what was watched: of realloc(),
     std::array<double, wire::kAllocates> of_function{};  // and of blocks that were born;
     std::array<double, wire::kAllocates> of_young{};     // its part in which they were born too late to tell
   };
-  static Known known_until(MonoTime end, Nanos oldest, const WatchedAllocations& watched, Seconds window);
-  using Blocks = std::unordered_map<std::uint64_t, Block>;
+  struct Sum;
+  Nanos oldest_freed_until(MonoTime end) const;
+  static Known known_until(MonoTime end, Nanos age, const WatchedAllocations& watched, Seconds window);
+  Known known_by_looks(std::size_t function, const WatchedAllocations& watched, Seconds window) const;
+  static bool is_looked_at(const Block& block, const WatchedAllocations& watched);
+  using Blocks = std::map<std::uint64_t, Block>;
   bool drop(std::uint64_t address);  // false: there is none
-  void forget(Blocks::iterator block, MonoTime now, Nanos& oldest);
+  /// What lay in the place of another has gone, unseen.
+  void drop_overlapped(std::uint64_t address, std::uint64_t size);
 
   Blocks blocks_;                                             // by address
   std::unordered_map<std::uint64_t, MonoTime> freed_before_;  // told of
-  Nanos oldest_freed_{}, oldest_looked_at_{};                 // the latter as late as it was looked at
+  std::vector<std::pair<MonoTime, Nanos>> freed_ages_;        // when an older one than before was freed
+  Nanos oldest_large_{};                                      // as late as it was looked at
   std::uint32_t checks_ = 0;
   std::size_t unread_bytes_ = 0;
   std::uint64_t dropped_ = 0;

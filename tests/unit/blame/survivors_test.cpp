@@ -180,6 +180,49 @@ TEST(Survivors, a_block_whose_end_was_not_told_of_is_gone_if_it_lives_no_more) {
   EXPECT_EQ(estimate.at(goes), Survivors::Place::elsewhere);
 }
 
+TEST(Survivors, what_lay_in_the_place_of_another_block_has_gone) {
+  Fixture f;
+  f.steps(0s, 10s);
+  std::uint64_t before = f.allocate(1s, 2, KiB(64));
+  std::uint64_t beside = f.allocate(1s, 3, KiB(64));
+  f.next = before + 4096;
+  f.allocate(2s, 4, KiB(16));  // in the middle of it, when nobody had seen it freed
+  auto estimate = f.estimate();
+  EXPECT_FALSE(estimate.sites.contains(2));
+  EXPECT_TRUE(estimate.sites.contains(4));
+  EXPECT_EQ(estimate.at(beside), Survivors::Place::kept);
+}
+
+TEST(Survivors, what_breakpoints_took_of_its_time_is_in_the_error) {
+  Fixture f;
+  f.watched.until[0] = at(1s);
+  f.watched.frees_until = at(1s);
+  f.watched.taken = 0.25;  // without them it may have been four times as fast
+  for (Nanos t = 10ms; t < 1s; t += 10ms) f.allocate(t, 2, KiB(1));
+  const Kept kept = f.estimate().sites.at(2);
+  double watched = KiB(99).as_double(), quick = watched + 9 * 4 * watched, slow = 10 * watched;
+  EXPECT_LT(kept.bytes.as_double() - kept.error.as_double(), slow);
+  EXPECT_GT(kept.bytes.as_double() + kept.error.as_double(), quick);
+  EXPECT_LT(kept.error, kept.bytes);
+  f.watched.faster = 1.5;
+  f.watched.faster_doubt = 0.5;
+  const Kept known = f.estimate().sites.at(2);
+  EXPECT_NEAR(known.bytes.as_double(), watched + 9 * 2.5 * watched, 0.01 * quick);
+  EXPECT_GT(known.error.as_double(), 0.5 * 9 * watched);
+}
+
+TEST(Survivors, where_blocks_go_that_were_as_old_as_half_of_the_time_others_may_go_too) {
+  Fixture f;
+  for (Nanos t = 0s; t < 3s; t += 100ms) f.free(t + 6s, f.allocate(t, 2));
+  for (Nanos t = 3s; t < 10s; t += 100ms) f.allocate(t, 2);
+  auto estimate = f.estimate();
+  const Kept kept = estimate.sites.at(2);
+  EXPECT_EQ(estimate.outlived, 5s);
+  EXPECT_GT(kept.error, kept.bytes);
+  EXPECT_LT(estimate.all.error, estimate.all.bytes)
+      << "by which it is told whether it is more than has grown";
+}
+
 TEST(Survivors, stacks_of_blocks_that_go_soon_are_not_read) {
   Fixture f;
   int read = 0;
