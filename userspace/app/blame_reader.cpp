@@ -67,6 +67,7 @@ constexpr int kMostSocket = 1 << 20;
 struct AllocatorPlaces {
   std::array<std::uint64_t, wire::kAllocates> allocates{};
   std::uint64_t free = 0;
+  OtherFunctions others{};
 };
 
 template <typename Head>
@@ -197,7 +198,7 @@ class Server {
   void find_allocator(std::uint32_t pid) {
     auto found = blame_->find_allocator(pid);
     if (found) {
-      AllocatorPlaces places{found->allocates, found->free};
+      AllocatorPlaces places{found->allocates, found->free, found->others};
       std::string bytes = message(Reply{kAllocator, pid, 0}, std::as_bytes(std::span(&places, 1)));
       send_with_file(socket_, bytes, found->file.fd.get());
     } else {
@@ -405,7 +406,8 @@ void BlameReader::take(std::span<const std::byte> in, UniqueFd file) {
     case kAllocator:
       if (AllocatorPlaces places; file && payload.size() == sizeof(places) && events_.on_allocator) {
         std::memcpy(&places, payload.data(), sizeof(places));
-        events_.on_allocator(reply.pid, Allocator{std::move(file), places.allocates, places.free});
+        events_.on_allocator(reply.pid,
+                             Allocator{std::move(file), places.allocates, places.free, places.others});
       }
       break;
     case kNoAllocator:
