@@ -1,0 +1,181 @@
+"""Programs that keep in a place known by construction, each in another way: blame has that place on top, no other one
+with more than half, and what it says to be kept is what the program says."""
+
+import collections
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import lib
+from lib import MiB, case
+
+PYTHON = "/usr/bin/python3"
+WINDOW_S = 8
+LIBRARIES = pathlib.Path("/usr/lib/x86_64-linux-gnu")
+
+
+@dataclasses.dataclass
+class Kept:
+    bytes: int = 0
+    error: int = 0
+    blocks: int = 0
+    grown: int = 0
+    share: float = 0.0
+
+
+def by_line(process):
+    """{culprit: its share and what stays}, as the text output adds them up; most first."""
+    lines = collections.defaultdict(Kept)
+    for site in process["sites"]:
+        culprit = site["culprit"] or {"function": None, "line": None, "file": None}
+        line = lines[culprit["function"], culprit["file"], culprit["line"]]
+        line.grown += site["grown_bytes"]
+        line.share += site["share"]
+        if site["kept"]:
+            line.bytes += site["kept"]["bytes"]
+            line.error += site["kept"]["error_bytes"]
+            line.blocks += site["kept"]["blocks"]
+    return dict(sorted(lines.items(), key=lambda item: -item[1].grown))
+
+
+def kept_between(child, pid, begin_ns, end_ns):
+    """What the program kept in this time, by its own lines."""
+    def lines():
+        return [line for line in child.truth if line["event"] == "kept" and line["pid"] == pid]
+    if not child.lines.wait(lambda: lines() and lines()[-1]["t_ns"] >= end_ns, lib.seconds(20)):
+        raise lib.Failed("the program does not say what it keeps")
+
+    def at(moment):
+        before = [line for line in lines() if line["t_ns"] <= moment]
+        after = [line for line in lines() if line["t_ns"] > moment]
+        if not before or not after:
+            return (before or after)[-1 if before else 0]["bytes"]
+        a, b = before[-1], after[0]
+        return a["bytes"] + (b["bytes"] - a["bytes"]) * (moment - a["t_ns"]) / (b["t_ns"] - a["t_ns"])
+    return at(end_ns) - at(begin_ns)
+
+
+def blamed(t, scope):
+    """(the report, when its window began and ended)."""
+    blame = subprocess.Popen([t.oomcast_path, "blame", "--for", f"{WINDOW_S}s", "--json", *scope],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    t.later(blame.kill)
+    for line in blame.stderr:
+        if b"watching" in line:
+            break
+    begin = lib.time.monotonic_ns()
+    out, _ = blame.communicate(timeout=lib.seconds(WINDOW_S + 30))
+    t.equal("exit code of blame", blame.returncode, 0)
+    report = json.loads(out)
+    return report, begin, begin + int(report["window_s"] * 1e9)
+
+
+def tell(process, report, lines, keepers, truth):
+    """One line a case, for a person who looks at how near it is."""
+    first = [(culprit[0], culprit[2], round(line.share, 3)) for culprit, line in list(lines.items())[:3]]
+    kept = process["kept"] or {}
+    print("     ", json.dumps({
+        "case": lib.cases_run[-1], "lines": first, "share": round(sum(k.share for k in keepers), 3),
+        "kept": sum(k.bytes for k in keepers), "error": sum(k.error for k in keepers),
+        "blocks": sum(k.blocks for k in keepers), "truth": int(truth), "grown": sum(k.grown for k in keepers),
+        "process": process["grown_bytes"], "in_heap": process["free_in_heap_bytes"],
+        "unseen": process["unseen_bytes"], "unknown": process["kept_unknown"], "calls_per_s": kept.get("calls_per_s"),
+        "watched_s": kept.get("watched_s"), "longest_s": kept.get("watched_longest_s"),
+        "outlived_s": kept.get("outlived_s"), "faults": report["watched_share"]}), flush=True)
+
+
+def judge(t, child, scope):
+    child.wait_for("ready", timeout=30)
+    report, begin, end = blamed(t, scope)
+    process = report["processes"][0]
+    pid = process["process"]["pid"]
+    ready = next((line for line in child.truth if line["event"] == "ready" and line["pid"] == pid), None)
+    if not ready:
+        raise lib.Failed(f"the process on top is {process['process']}")
+    truth = kept_between(child, ready["pid"], begin, end)
+    lines = by_line(process)
+
+    def is_keeper(culprit):
+        return bool(ready["keeper"] and re.search(rf"(^|\W)({ready['keeper']})\b", culprit[0] or ""))
+    keepers = [line for culprit, line in lines.items() if is_keeper(culprit)]
+    if os.environ.get("OOMCAST_CORPUS_TELLS"):
+        tell(process, report, lines, keepers, truth)
+    if not ready["keeper"] and process["grown_bytes"] < MiB:
+        return
+    for culprit, line in lines.items():
+        t.check(is_keeper(culprit) or line.share <= 0.5, f"{culprit} is said to have {line.share:.2f} of it")
+    if not ready["keeper"]:
+        return
+    top = next(iter(lines), None)
+    t.check(top and is_keeper(top), f"on top is {top}, not {ready['keeper']}")
+    kept, error = sum(k.bytes for k in keepers), sum(k.error for k in keepers)
+    if any(k.blocks for k in keepers):
+        t.check(abs(kept - truth) <= max(0.15 * truth, error),
+                f"kept are said to be {kept} ± {error} bytes, they are {truth:.0f}")
+
+
+def library(name):
+    found = next(iter(sorted(LIBRARIES.glob(name))), None)
+    if not found:
+        raise lib.Skip(f"{name} is not installed (scripts/setup --full)")
+    return found
+
+
+def native(name, preload=None):
+    def run(t):
+        command = [t.workload(f"corpus/{name}")]
+        if preload:
+            command = ["/usr/bin/env", f"LD_PRELOAD={library(preload)}", *command]
+        child = t.start(None, *command)
+        judge(t, child, ("--pid", str(child.pid)))
+    run.__name__ = name + ("_with_" + re.match(r"lib([a-z]+)", preload)[1] if preload else "")
+    case(vm="never", limit_s=60)(run)
+
+
+def python(name, module=None):
+    def run(t):
+        if module and subprocess.run([PYTHON, "-c", f"import {module}"], capture_output=True).returncode:
+            t.skip(f"{PYTHON} has no {module}")
+        child = t.start(None, PYTHON, "-B", t.workload(f"corpus/{name}.py"))
+        judge(t, child, ("--pid", str(child.pid)))
+    run.__name__ = name
+    case(vm="never", limit_s=90)(run)
+
+
+for each in ("tenth_of_temporaries", "journal_realloc", "no_destructor", "thread_pool", "tile_maps", "aging_sizes",
+             "request_loop", "busy_counter", "log_list"):
+    native(each)
+native("sessions", "libjemalloc.so.2")
+native("index_words", "libtcmalloc*.so.4")
+native("parse_trees", "libmimalloc.so.2")
+for each in ("torch_outputs", "torch_hook", "torch_loss_graph", "torch_optimizer", "torch_accumulation",
+             "torch_loader"):
+    python(each, "torch")
+for each in ("responses_dict", "render_lru", "callbacks_closure", "handles_ctypes", "frames_tmpfs",
+             "upload_bytearray"):
+    python(each)
+python("spectra_numpy", "numpy")
+
+
+@case(vm="never", limit_s=60)
+def one_of_twenty(t):
+    child = t.start(None, "corpus/one_of_twenty")
+    judge(t, child, ("--pid", str(child.pid)))
+
+
+@case(vm="never", limit_s=60)
+def contained(t):
+    root = t.folder()
+    program = t.workload("corpus/contained")
+    libraries = re.findall(r"(/\S+) \(0x", subprocess.run(["ldd", program], capture_output=True, text=True).stdout)
+    for file in (*libraries, program):
+        inside = root / (f"app/{program.name}" if file == program else str(file).lstrip("/"))
+        inside.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, inside)
+    group = t.cgroup()
+    child = t.start(group, "/usr/bin/unshare", "--mount", "--", "/usr/sbin/chroot", root, f"/app/{program.name}")
+    judge(t, child, ("--cgroup", group.path))
