@@ -211,7 +211,7 @@ Survivors::Estimate Survivors::estimate(const WatchedAllocations& w, Seconds win
   // Where it is not known, without the breakpoints it was as much faster as they took of its time, or no
   // faster: who waits between its steps has that time.
   const double most_faster = 1 / (1 - std::clamp(kDearer * w.taken, 0.0, kMostTaken)) - 1;
-  const double faster = w.faster >= 0 ? w.faster : most_faster / 2;
+  const double faster = w.faster >= 0 ? std::min(w.faster, most_faster) : most_faster / 2;
   const double doubt = w.faster >= 0 ? w.faster_doubt : most_faster / 2;
   std::map<std::uint32_t, Sum> sites;
   Sum all;
