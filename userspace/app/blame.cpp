@@ -160,6 +160,7 @@ class Watch {
  private:
   static constexpr int kMostLost = 8;
   static constexpr Nanos kLeastAgain = 5s;
+  static constexpr double kLeastToldOf = 0.1;        // of all growth
   static constexpr std::uint64_t kLeastChosen = 64;  // pages that a process has grown by
 
   Nanos duration() const { return options_.duration.value_or(kDefaultWindow); }
@@ -326,8 +327,13 @@ class Watch {
     if (source_) report.lost = source_->lost();
     for (const auto& [reason, count] : reader_.losses()) report.lost[reason] += count;
     report.no_stacks = no_stacks_;
-    if (!not_watched_.empty() && !report.processes.empty())
-      report.processes.front().why_not_kept = not_watched_;
+    // One process's allocations are watched: what is said of it has weight for the others that grow as well.
+    for (BlameProcess& p : report.processes) {
+      bool grew = p.grown().as_double() >= kLeastToldOf * report.grown.as_double() && report.grown > Bytes{};
+      if (!source_ || p.kept || p.exited || !p.why_not_kept.empty() || !grew) continue;
+      p.why_not_kept =
+          not_watched_.empty() ? "those of one process are watched, and another was chosen" : not_watched_;
+    }
     return report;
   }
 

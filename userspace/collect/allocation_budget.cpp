@@ -8,7 +8,7 @@ namespace {
 
 constexpr double kMostForFrees = 0.7;      // of the budget
 constexpr double kForEachFunction = 0.25;  // of what these leave: none is to be unknown altogether
-constexpr Nanos kLeastWatched = std::chrono::milliseconds(20);
+constexpr Nanos kLeastWatched = std::chrono::milliseconds(20), kMostAtOnce = std::chrono::minutes(1);
 constexpr double kRecordsAtOnce = 2000;
 constexpr Bytes kLeastSample{16}, kMostSample = MiB(64);
 
@@ -33,6 +33,8 @@ AllocationPlan plan_allocations(const AllocatorRates& rates, const AllocationBud
   for (std::size_t f = 0; f < cost.size(); ++f) cost[f] = 2 * rates.calls_per_s[f] * each;
   double all = std::accumulate(cost.begin(), cost.end(), frees);
 
+  // What slows the program does so at once: in an hour not for minutes.
+  Nanos dear = std::min(window, kMostAtOnce);
   AllocationPlan plan;
   double left = budget.share;
   if (all <= left) {
@@ -43,11 +45,11 @@ AllocationPlan plan_allocations(const AllocatorRates& rates, const AllocationBud
     plan.frees_watched = window;
     left -= frees;
     double first = kForEachFunction * left;
-    plan.watched.fill(std::max(kLeastWatched, part_of(window, first / (all - frees))));
+    plan.watched.fill(std::max(kLeastWatched, part_of(dear, first / (all - frees))));
     left -= first;
   } else {
     left /= 2;
-    plan.frees_watched = std::max(kLeastWatched, part_of(window, left / all));
+    plan.frees_watched = std::max(kLeastWatched, part_of(dear, left / all));
     plan.watched.fill(plan.frees_watched);
   }
   std::array<std::size_t, wire::kAllocates> order{};
@@ -59,7 +61,7 @@ AllocationPlan plan_allocations(const AllocatorRates& rates, const AllocationBud
                    [&](std::size_t a, std::size_t b) { return bytes_a_call(a) > bytes_a_call(b); });
   for (std::size_t f : order) {
     double part = cost[f] <= left ? 1 : left / cost[f];
-    plan.watched[f] = std::max(plan.watched[f], part_of(window, part));
+    plan.watched[f] = std::max(plan.watched[f], part < 1 ? part_of(dear, part) : window);
     left = std::max(0.0, left - cost[f] * part);
   }
   double calls = std::accumulate(rates.calls_per_s.begin(), rates.calls_per_s.end(), 0.0);

@@ -270,31 +270,22 @@ void AllocationProbes::advance(MonoTime now) {
   if (!watched_) return;
   if (!plan_ && now >= count_at_) count(now);
   if (!plan_) return;
-  auto is_due = [&](std::size_t f) { return !links_[f].empty() && now >= stops_at(f); };
-  auto anything_due = [&] {
-    for (std::size_t f = 0; f < links_.size(); ++f)
-      if (is_due(f)) return true;
-    return false;
-  };
-  if (!anything_due()) return;
+  auto due = [&](std::size_t f) { return !links_[f].empty() && now >= stops_at(f); };
+  std::array<std::size_t, wire::kAllocatorFunctions> all{};
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  if (std::none_of(all.begin(), all.end(), due)) return;
   if (all_watched_) plan(now);
-  bool stopped = false;
   for (std::size_t f = 0; f < links_.size(); ++f)
-    if (now >= stops_at(f)) {
-      stop(f, now);
-      stopped = true;
-    }
-  // The records that wait are read in between.
-  if (stopped) (void)take_away_one();
+    if (now >= stops_at(f)) stop(f, now);
+  take_away();
 }
 
-bool AllocationProbes::take_away_one() {
+void AllocationProbes::take_away() {
   for (std::size_t f = 0; f < links_.size(); ++f) {
-    if (links_[f].empty() || *programs_.told >> f & 1) continue;
+    if (*programs_.told >> f & 1) continue;
+    for (Handle& link : links_[f]) closing_.emplace_back([closed = std::move(link)] {});
     links_[f].clear();
-    return true;
   }
-  return false;
 }
 
 // What is watched to the end is stopped by end().
@@ -321,8 +312,8 @@ std::optional<WatchedAllocations> AllocationProbes::end(MonoTime now) {
   if (!watched_) return std::nullopt;
   if (!all_watched_) compare_growth(progress(now));
   for (std::size_t f = 0; f < links_.size(); ++f) stop(f, now);
-  while (take_away_one()) {
-  }
+  take_away();
+  closing_.clear();  // waits for them
   watched_->end = now;
   auto watched = std::exchange(watched_, std::nullopt);
   return plan_ ? watched : std::nullopt;
