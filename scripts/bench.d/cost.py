@@ -60,11 +60,12 @@ def add_arguments(parser):
     parser.add_argument("--oomcast", metavar="PATH", help="default: bin/oomcast of the build")
     parser.add_argument("--build", metavar="DIR", default="build", help="configured build folder (default: build)")
     parser.add_argument("--only", action="append", metavar="PART",
-                        help="programs, observers, blame, idle, start, or a load: " + ", ".join(LOADS) + " (repeatable)")
+                        help="programs, observers, blame (or blame-LOAD), idle, start, or a load: " + ", ".join(LOADS) +
+                        " (repeatable)")
     parser.add_argument("--pairs", type=int, help="least pairs of slices an arm (default 300, quick 60)")
     parser.add_argument("--most-pairs", type=int,
                         help=f"go on to this many until intervals are within ±{WITHIN} (default 1000, quick: --pairs)")
-    parser.add_argument("--blame-pairs", type=int, default=60, help="pairs of a second each of the part blame")
+    parser.add_argument("--blame-pairs", type=int, default=15, help="pairs of ten seconds each of the part blame")
     parser.add_argument("--slice-ms", type=float, default=50)
     parser.add_argument("--arm", action="append", default=[], metavar="NAME=PIECES",
                         help="one more row; pieces as in bench.d/programs.h, for example clock=default,clock:1000000")
@@ -445,8 +446,7 @@ def run(options):
             if wanted(options, "observers"):
                 say("bench: whole observers")
                 figures += measure_observers(options, cgroups.load, ["fault", "malloc", "fork"])
-            if options.oomcast and wanted(options, "blame"):
-                say("bench: blame")
+            if options.oomcast and wanted(options, "blame", *(f"blame-{load}" for load in blame.LOADS)):
                 figures += blame.measure(options, say)
             if options.oomcast and wanted(options, "start"):
                 say("bench: start")

@@ -273,12 +273,14 @@ class Watch {
       if (levels_.size() == 1 || grown > most) chosen = pid;
       most = std::max(most, grown);
     }
-    if (chosen)
+    if (chosen) {
       reader_.find_allocator(*chosen);
-    else if (now < choose_until_)
+      if (scope_.pids.size() > 1) reader_.begin_objects(*chosen);
+    } else if (now < choose_until_) {
       choose_at_ = now + choose_again_;
-    else
+    } else {
       do_without_allocations("no process had grown by half of the time");
+    }
   }
 
   void tell_watched(const WatchedAllocations& watched) {
@@ -294,6 +296,8 @@ class Watch {
     std::size_t noted = 0;
     for (std::uint32_t pid : scope_.pids)
       if (pid != static_cast<std::uint32_t>(getpid()) && noted++ < kMostNoted) reader_.note(pid);
+    // While objects are looked at no stacks are read, and whoever ends meanwhile takes its names along.
+    if (scope_.pids.size() == 1 && !pressed()) reader_.begin_objects(scope_.pids.front());
     reader_.begin();
     if (auto went = go_on(std::nullopt); !went || !*went) return went;
     before_ = usage_of(fs_, scope_);

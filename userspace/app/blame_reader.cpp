@@ -31,6 +31,7 @@ enum What : std::uint32_t {  // asked
   kBegin,
   kFault,
   kLook,
+  kBeginObjects,
   kFindAllocator,
   kLiving,
   kWatched,
@@ -163,6 +164,8 @@ class Server {
         else
           say({kUndecodable, 0, 0});
         return;
+      case kBeginObjects:
+        return blame_->look_at_objects(request.pid);
       case kFindAllocator:
         return find_allocator(request.pid);
       case kLiving:
@@ -204,7 +207,6 @@ class Server {
     } else {
       say({kNoAllocator, pid, 0}, std::as_bytes(std::span(found.error().message)));
     }
-    blame_->look_at_objects(pid);
   }
 
   void report(const BlameReport& report) {
@@ -309,6 +311,9 @@ void BlameReader::begin() {
 }
 void BlameReader::end() {
   ask(kEnd);
+}
+void BlameReader::begin_objects(std::uint32_t pid) {
+  ask(kBeginObjects, pid);
 }
 void BlameReader::end_objects() {
   ask(kEndObjects);

@@ -58,6 +58,7 @@ class BlameReader {
   /// None while the last one is still going on.
   void look(double watched_share);
   void end();
+  void begin_objects(std::uint32_t pid);
   void end_objects();
   void finish(Seconds window, double watched_share);
 

@@ -8,7 +8,7 @@ namespace {
 
 constexpr double kMostForFrees = 0.7;      // of the budget
 constexpr double kForEachFunction = 0.25;  // of what these leave: none is to be unknown altogether
-constexpr Nanos kLeastWatched = std::chrono::milliseconds(20), kMostAtOnce = std::chrono::minutes(1);
+constexpr Nanos kLeastWatched = std::chrono::milliseconds(20), kMostAtOnce = std::chrono::seconds(10);
 constexpr double kRecordsAtOnce = 2000;
 constexpr Bytes kLeastSample{16}, kMostSample = MiB(64);
 

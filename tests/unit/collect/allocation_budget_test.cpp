@@ -68,15 +68,14 @@ TEST(AllocationBudget, what_frees_leave_goes_to_the_calls_with_most_bytes) {
   EXPECT_LE(cost(rates, plan), 0.021 * 10);
 }
 
-TEST(AllocationBudget, of_a_long_look_what_slows_a_program_is_no_longer_than_of_a_minute) {
+TEST(AllocationBudget, of_a_long_look_what_slows_a_program_is_no_longer_than_of_ten_seconds) {
   AllocatorRates rates;
   calls(rates, Allocates::malloc, 100'000, Bytes{100});
   rates.frees_per_s = 100'000;
-  AllocationPlan minute = plan_allocations(rates, budget(), 60s),
+  AllocationPlan shorter = plan_allocations(rates, budget(), 10s),
                  day = plan_allocations(rates, budget(), 24h);
-  EXPECT_EQ(day.frees_watched, minute.frees_watched);
-  EXPECT_EQ(watched(day, Allocates::malloc), watched(minute, Allocates::malloc));
-  EXPECT_LE(cost(rates, day), 0.021 * 60);
+  EXPECT_EQ(day.frees_watched, shorter.frees_watched);
+  EXPECT_EQ(watched(day, Allocates::malloc), watched(shorter, Allocates::malloc));
   calls(rates, Allocates::malloc, 100, Bytes{100});
   rates.frees_per_s = 100;
   EXPECT_EQ(watched(plan_allocations(rates, budget(), 24h), Allocates::malloc), 24h)
