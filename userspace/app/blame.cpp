@@ -174,13 +174,18 @@ class Watch {
               if (!source_) return;
               if (auto ok = source_->set_baseline(pid, resident); !ok) say_(ok.error().message);
             },
-            [this](std::uint32_t pid, const Result<Allocator>& allocator) {
-              if (!source_ || !begun_) return;
-              Status ok = allocator ? source_->watch_allocations(pid, *allocator, mono_now(), end_)
-                                    : Status(allocator.error());
-              if (!ok) reader_.set_unwatched(pid, ok.error().message);
-              drop();
+            [this](std::uint32_t pid, Result<Allocator> allocator) {
+              if (begun_) return watch_allocations(pid, allocator);
+              found_.emplace(pid, std::move(allocator));
             }};
+  }
+
+  void watch_allocations(std::uint32_t pid, const Result<Allocator>& allocator) {
+    if (!source_) return;
+    Status ok =
+        allocator ? source_->watch_allocations(pid, *allocator, mono_now(), end_) : Status(allocator.error());
+    if (!ok) reader_.set_unwatched(pid, ok.error().message);
+    drop();
   }
 
   Status do_without_source(const Error& why) {
@@ -238,8 +243,6 @@ class Watch {
   // Allocations are watched of one process, the one that grows most; among several that shows in a while.
   void plan_choice(MonoTime begin, MonoTime end) {
     levels_.clear();
-    choose_at_ = MonoTime::max();
-    not_watched_.clear();
     if (!source_) return drop();
     if (pressed()) return do_without_allocations("processes of this machine wait for memory");
     for (std::uint32_t pid : scope_.pids)
@@ -293,14 +296,28 @@ class Watch {
   // `until`: it is not the first time. false: the reader is lost.
   Result<bool> watch(std::optional<MonoTime> until) {
     begun_ = false;
+    found_.reset();
+    choose_at_ = MonoTime::max();
+    not_watched_.clear();
     std::size_t noted = 0;
     for (std::uint32_t pid : scope_.pids)
       if (pid != static_cast<std::uint32_t>(getpid()) && noted++ < kMostNoted) reader_.note(pid);
-    // While objects are looked at no stacks are read, and whoever ends meanwhile takes its names along.
-    if (scope_.pids.size() == 1 && !pressed()) reader_.begin_objects(scope_.pids.front());
+    // While objects are looked at, and breakpoints set, no stacks are read, and whoever ends meanwhile takes
+    // its names along.
+    if (scope_.pids.size() == 1 && !pressed()) {
+      reader_.begin_objects(scope_.pids.front());
+      if (source_) reader_.find_allocator(scope_.pids.front());
+    }
     reader_.begin();
     if (auto went = go_on(std::nullopt); !went || !*went) return went;
     before_ = usage_of(fs_, scope_);
+    auto end_of = [&](MonoTime begin) {
+      return until ? std::max(*until, begin + std::min(duration(), kLeastAgain)) : begin + duration();
+    };
+    end_ = end_of(mono_now());
+    bool chosen = found_.has_value();
+    if (chosen) watch_allocations(found_->first, found_->second);
+    found_.reset();
     MonoTime begin = mono_now();
     if (source_)
       if (auto ok = source_->begin(begin); !ok)
@@ -311,8 +328,8 @@ class Watch {
       say_(fmt::format("watching {} processes of {} for {}", scope_.pids.size(), options_.scope.describe(),
                        format_duration(duration())));
     }
-    end_ = until ? std::max(*until, begin + std::min(duration(), kLeastAgain)) : begin + duration();
-    plan_choice(begin, end_);
+    end_ = end_of(begin);
+    if (!chosen) plan_choice(begin, end_);
     if (auto went = go_on(end_); !went || !*went) return went;
     reader_.end();
     if (auto went = go_on(std::nullopt); !went || !*went) return went;
@@ -357,7 +374,8 @@ class Watch {
   bool begun_ = false;  // faults are sampled
   bool told_ = false;   // that it watches
   bool dropped_ = false;
-  std::unordered_map<std::uint32_t, std::uint64_t> levels_;  // resident pages when it began
+  std::unordered_map<std::uint32_t, std::uint64_t> levels_;           // resident pages when it began
+  std::optional<std::pair<std::uint32_t, Result<Allocator>>> found_;  // before the window
   std::string not_watched_;  // why no process's allocations were; empty: they were, or that process says why
   MonoTime choose_at_ = MonoTime::max(), choose_until_{}, end_{};
   Nanos choose_again_{};
