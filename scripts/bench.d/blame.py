@@ -124,7 +124,7 @@ def measure_load(options, load):
         def control():
             return loop.whole_ns(LOOK_S)
 
-        figures.append(of_median(group, "A/A", interleaved(control, control, pairs)))
+        figures.append(of_median(group, "A/A", interleaved(lambda: control(), control, pairs)))
         figure = of_median(group, "oomcast blame", interleaved(blamed, control, pairs), bar=BARS.get(load))
         if figure.bar and figures[0].high > figure.bar:
             figure.resolved, figure.note = False, "the A/A row would miss this bar, too: a quieter machine, more pairs"
