@@ -19,8 +19,7 @@ constexpr std::uint32_t kMostGap = 8, kLeastChecks = 6;
 constexpr Nanos kReadAfter = std::chrono::milliseconds(500);
 constexpr double kLongerThanLives = 1.5;
 constexpr double kMostTaken = 0.95;  // of a program's time, by breakpoints,
-constexpr double kDearer = 3;       // which in a program with records and cold caches cost up to so much more
-constexpr double kLeastPart = 0.1;  // of the window, that a function was watched in
+constexpr double kDearer = 3;  // which in a program with records and cold caches cost up to so much more
 
 std::size_t size_of(const wire::Allocation& a) {
   return sizeof(a) + a.stack.size() + a.python.size() * sizeof(wire::PythonFrame);
