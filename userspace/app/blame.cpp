@@ -185,7 +185,7 @@ class Watch {
     Status ok =
         allocator ? source_->watch_allocations(pid, *allocator, mono_now(), end_) : Status(allocator.error());
     if (!ok) reader_.set_unwatched(pid, ok.error().message);
-    drop();
+    if (begun_) drop();
   }
 
   Status do_without_source(const Error& why) {
@@ -324,7 +324,8 @@ class Watch {
         if (auto still = do_without_source(ok.error()); !still) return still.error();
     begun_ = true;
     if (!std::exchange(told_, true)) {
-      if (!source_ || !source_->allocations_need_admin()) drop();
+      // Not before its page-fault events are there: Debian's kernels want CAP_SYS_ADMIN for any.
+      if (!source_ || chosen || !source_->allocations_need_admin()) drop();
       say_(fmt::format("watching {} processes of {} for {}", scope_.pids.size(), options_.scope.describe(),
                        format_duration(duration())));
     }
