@@ -185,7 +185,6 @@ class Watch {
     Status ok =
         allocator ? source_->watch_allocations(pid, *allocator, mono_now(), end_) : Status(allocator.error());
     if (!ok) reader_.set_unwatched(pid, ok.error().message);
-    if (begun_) drop();
   }
 
   Status do_without_source(const Error& why) {
@@ -234,16 +233,10 @@ class Watch {
     }
   }
 
-  // With the first event or breakpoint that needs more it has more, and nothing of a stranger's is read here.
-  void drop() {
-    if (std::exchange(dropped_, true)) return;
-    for (const std::string& line : drop_privileges(false)) say_(line);
-  }
-
   // Allocations are watched of one process, the one that grows most; among several that shows in a while.
   void plan_choice(MonoTime begin, MonoTime end) {
     levels_.clear();
-    if (!source_) return drop();
+    if (!source_) return;
     if (pressed()) return do_without_allocations("processes of this machine wait for memory");
     for (std::uint32_t pid : scope_.pids)
       if (auto held = procfs_.read_statm(pid); held && *held) levels_[pid] = (*held)->resident_pages;
@@ -252,10 +245,7 @@ class Watch {
     choose_at_ = levels_.size() > 1 ? begin + choose_again_ : begin;
   }
 
-  void do_without_allocations(std::string why) {
-    not_watched_ = std::move(why);
-    drop();
-  }
+  void do_without_allocations(std::string why) { not_watched_ = std::move(why); }
 
   // To set a breakpoint the kernel takes the mmap_lock of whoever has the file mapped: not where processes
   // wait for memory, and hold that lock meanwhile.
@@ -324,8 +314,7 @@ class Watch {
         if (auto still = do_without_source(ok.error()); !still) return still.error();
     begun_ = true;
     if (!std::exchange(told_, true)) {
-      // Not before its page-fault events are there: Debian's kernels want CAP_SYS_ADMIN for any.
-      if (!source_ || chosen || !source_->allocations_need_admin()) drop();
+      for (const std::string& line : drop_privileges(false)) say_(line);
       say_(fmt::format("watching {} processes of {} for {}", scope_.pids.size(), options_.scope.describe(),
                        format_duration(duration())));
     }
@@ -372,9 +361,8 @@ class Watch {
   std::unordered_set<std::uint32_t> late_;
   std::string no_stacks_;
   std::optional<Bytes> before_, after_;
-  bool begun_ = false;  // faults are sampled
-  bool told_ = false;   // that it watches
-  bool dropped_ = false;
+  bool begun_ = false;                                                // faults are sampled
+  bool told_ = false;                                                 // that it watches
   std::unordered_map<std::uint32_t, std::uint64_t> levels_;           // resident pages when it began
   std::optional<std::pair<std::uint32_t, Result<Allocator>>> found_;  // before the window
   std::string not_watched_;  // why no process's allocations were; empty: they were, or that process says why

@@ -22,6 +22,7 @@
 #include <utility>
 
 #include "base/unique_fd.h"
+#include "collect/perf_event.h"
 
 namespace oomcast {
 namespace {
@@ -100,16 +101,18 @@ void bound_to(std::span<const cap_value_t> keep) {
 }
 
 // As far as they are there.
-std::vector<std::string> keep_only(std::span<const cap_value_t> keep) {
+std::vector<std::string> keep_only(std::span<const cap_value_t> keep,
+                                   std::span<const cap_value_t> in_reserve = {}) {
   std::unique_ptr<_cap_struct, CapFree> now(cap_get_proc()), wanted(cap_init());
   if (!now || !wanted) return {fmt::format("reading capabilities: {}", std::strerror(errno))};
-  for (cap_value_t cap : keep) {
+  auto want = [&](cap_value_t cap, bool effective) {
     cap_flag_value_t has = CAP_CLEAR;
-    if (cap_get_flag(now.get(), cap, CAP_PERMITTED, &has) == 0 && has == CAP_SET) {
-      cap_set_flag(wanted.get(), CAP_PERMITTED, 1, &cap, CAP_SET);
-      cap_set_flag(wanted.get(), CAP_EFFECTIVE, 1, &cap, CAP_SET);
-    }
-  }
+    if (cap_get_flag(now.get(), cap, CAP_PERMITTED, &has) != 0 || has != CAP_SET) return;
+    cap_set_flag(wanted.get(), CAP_PERMITTED, 1, &cap, CAP_SET);
+    if (effective) cap_set_flag(wanted.get(), CAP_EFFECTIVE, 1, &cap, CAP_SET);
+  };
+  for (cap_value_t cap : keep) want(cap, true);
+  for (cap_value_t cap : in_reserve) want(cap, false);
   if (cap_set_proc(wanted.get()) != 0)
     return {fmt::format("dropping capabilities: {}", std::strerror(errno))};
   return {};
@@ -120,8 +123,12 @@ std::vector<std::string> keep_only(std::span<const cap_value_t> keep) {
 std::vector<std::string> drop_privileges(bool writes_files, bool runs_commands) {
   std::vector<cap_value_t> keep(std::begin(kKeep), std::end(kKeep));
   if (writes_files) keep.push_back(CAP_DAC_OVERRIDE);
-  if (!runs_commands) bound_to(keep);
-  return keep_only(keep);
+  // Effective where open_perf_event() makes it so; and a look of a process of its own has it to begin with.
+  std::vector<cap_value_t> in_reserve, bound = keep;
+  if (perf_events_need_admin()) in_reserve.push_back(CAP_SYS_ADMIN);
+  bound.insert(bound.end(), in_reserve.begin(), in_reserve.end());
+  if (!runs_commands) bound_to(bound);
+  return keep_only(keep, in_reserve);
 }
 
 namespace {

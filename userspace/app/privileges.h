@@ -23,7 +23,8 @@ void take_priority(bool ours);
 /// users' /proc entries and what they have mapped, and to send signals; and with `writes_files`, to change
 /// directories that even root may not write to: to remove a cgroup, to touch a file beside a user's. No exec
 /// gives more back (bounding set, no_new_privs), unless it `runs_commands`: those have what the caller had.
-/// Returns what was not possible.
+/// Where the kernel wants CAP_SYS_ADMIN for perf events (perf_event.h), that stays permitted, and is not
+/// effective. Returns what was not possible.
 std::vector<std::string> drop_privileges(bool writes_files, bool runs_commands = false);
 /// Keeps what it takes to look at other processes' memory, and nothing else: three capabilities, and the
 /// system calls that read (seccomp): no file is opened for writing, no program executed, no process made or

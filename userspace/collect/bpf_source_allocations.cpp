@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "collect/perf_event.h"
 #include "collect/procfs.h"
 #include "collect/text.h"
 
@@ -99,8 +100,7 @@ Result<AllocationProbes::Handle> AllocationProbes::attach_to_event(const bpf_pro
   attr.config = at_return ? kAtReturn : 0;
   attr.uprobe_path = reinterpret_cast<std::uint64_t>(path.c_str());
   attr.probe_offset = offset;
-  UniqueFd fd(static_cast<int>(
-      syscall(SYS_perf_event_open, &attr, static_cast<pid_t>(tgid), -1, -1, PERF_FLAG_FD_CLOEXEC)));
+  UniqueFd fd = open_perf_event(attr, static_cast<pid_t>(tgid), -1);
   if (!fd) return Error::from_errno("setting a breakpoint in the allocator");
   Link link(bpf_program__attach_perf_event(program, fd.get()));
   if (!link) return Error::from_errno("attaching to a breakpoint in the allocator");

@@ -3,10 +3,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <fmt/format.h>
-#include <linux/perf_event.h>
 #include <oomcast_faults.skel.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -17,6 +14,7 @@
 #include "base/unique_fd.h"
 #include "collect/bpf_source_allocations.h"
 #include "collect/libbpf.h"
+#include "collect/perf_event.h"
 
 namespace oomcast {
 namespace {
@@ -102,8 +100,6 @@ class LoadedFaultSource final : public FaultSource {
     allocations_.emplace(programs);
     return allocations_->begin(tgid, allocator, now, end);
   }
-
-  bool allocations_need_admin() const override { return !whole_process_; }
 
   std::optional<WatchedAllocations> end_allocations(MonoTime now) override {
     return allocations_ ? allocations_->end(now) : std::nullopt;
@@ -191,13 +187,13 @@ class LoadedFaultSource final : public FaultSource {
       attr.config = PERF_COUNT_SW_PAGE_FAULTS_MIN;
       attr.sample_period = 1;
       attr.sample_type = PERF_SAMPLE_ADDR;
-      UniqueFd fd(static_cast<int>(
-          syscall(SYS_perf_event_open, &attr, -1, static_cast<int>(cpu), -1, PERF_FLAG_FD_CLOEXEC)));
+      UniqueFd fd = open_perf_event(attr, -1, static_cast<int>(cpu));
       if (!fd && errno == ENODEV) continue;  // offline
       if (!fd)
         return Error::forbidden(
-            fmt::format("opening the page-fault event of CPU {}: {}. It needs root, or CAP_PERFMON", cpu,
-                        std::strerror(errno)));
+            fmt::format("opening the page-fault event of CPU {}: {}. It needs {}", cpu, std::strerror(errno),
+                        perf_events_need_admin() ? "CAP_SYS_ADMIN, as kernel.perf_event_paranoid is above 2"
+                                                 : "root, or CAP_PERFMON"));
       Link link(bpf_program__attach_perf_event(program_, fd.get()));
       if (!link)
         return Error::forbidden(

@@ -53,8 +53,6 @@ class FaultSource {
   /// Samples this process's allocations, too, until `end`. Error: why it cannot.
   virtual Status watch_allocations(std::uint32_t tgid, const Allocator& allocator, MonoTime now,
                                    MonoTime end) = 0;
-  /// On this kernel watch_allocations() takes CAP_SYS_ADMIN.
-  virtual bool allocations_need_admin() const = 0;
   /// Ends it. nullopt: none were watched.
   virtual std::optional<WatchedAllocations> end_allocations(MonoTime now) = 0;
   /// Then: of the blocks that it was told of, those that were not freed, although a record may be lost.
