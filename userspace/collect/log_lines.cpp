@@ -300,6 +300,29 @@ bool LogLineReader::take_dmesg(std::string_view& text, LogPrefix& out, LogLine& 
   return true;
 }
 
+// What some put behind the stamp: the kernel's own, "[kernel]", "kernel:", or "[..]" where they left one out.
+// Only where the first line has it: a process called "[1.5] x" is none.
+void LogLineReader::take_marks(std::string_view& text, LogPrefix& out, LogLine& line) {
+  constexpr int kMost = 3;
+  constexpr std::array<std::string_view, 4> kMarks = {"[kernel] ", "kernel: ", "[..] ", "[...] "};
+  bool any = false;
+  for (int n = 0; n < kMost && has_marks_.value_or(true); ++n) {
+    auto take_mark = [&](std::string_view mark) { return take(text, mark); };
+    if (std::ranges::any_of(kMarks, take_mark)) {
+      any = true;
+      continue;
+    }
+    LogPrefix stamp;
+    std::string_view rest = text;
+    bool second = rest.starts_with('[') && out.wall && !out.since_boot && take_dmesg(rest, stamp, line);
+    if (!second || !stamp.since_boot) break;
+    out.since_boot = stamp.since_boot;
+    text = rest;
+    any = true;
+  }
+  if (!has_marks_) has_marks_ = any;
+}
+
 LogPrefix LogLineReader::read_form(std::string_view raw, bool cut, LogLine& line) {
   line = {};
   line.cut = cut;
@@ -342,6 +365,7 @@ LogPrefix LogLineReader::read_form(std::string_view raw, bool cut, LogLine& line
     LogPrefix stamp;
     if (take_dmesg(text, stamp, line)) out.since_boot = stamp.since_boot;
   }
+  if (out.any && out.kernel) take_marks(text, out, line);
   out.kernel = out.kernel && trusted;
   line.text = text;
   return out;
@@ -402,6 +426,14 @@ std::optional<LogPrefix> LogLineReader::read_literal(std::string_view raw, bool 
 }
 
 LogPrefix LogLineReader::read_wrapped(std::string_view raw, bool cut, LogLine& line) {
+  if (auto fenced = fenced_lines(raw)) {
+    LogPrefix out;
+    line = {};
+    message_ = *std::move(fenced);
+    line.text = message_;
+    out.inside = out.wrapped = true;
+    return out;
+  }
   std::string_view text = without_quotation(raw);
   if (text.starts_with('{')) text = text.substr(0, text.find_last_not_of(" ,]") + 1);  // in an array
   if (text.size() != raw.size())
@@ -460,6 +492,10 @@ LogPrefix LogLineReader::read(std::string_view raw, bool cut, LogLine& line) {
   }
   LogPrefix out = read_form(raw, cut, line);
   if (!out.any) out = read_wrapped(raw, cut, line);
+  if (auto sentence = out.kernel ? whole_sentence_inside(line.text, out.any) : std::nullopt) {
+    line.text = *sentence;
+    out.inside = !out.any;
+  }
   if (out.any) {
     last_ = out;
   } else if (raw.starts_with(' ') && last_.any && !out.inside) {

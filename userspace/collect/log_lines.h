@@ -80,13 +80,15 @@ class LogLineReader {
   bool take_dmesg(std::string_view& text, LogPrefix& out, LogLine& line);
   void take_tag(std::string_view& rest, LogPrefix& out);
   void take_host_of_boot(std::string_view& text, LogPrefix& out);
+  void take_marks(std::string_view& text, LogPrefix& out, LogLine& line);
 
   KmsgRecord kmsg_;
   std::string message_, caller_, plain_;
   std::string record_;        // of several lines, until it ends
   std::string host_of_boot_;  // of lines with the boot's clock and a host
   bool has_boot_stamps_ = false;
-  int month_ = -1, turns_ = 0;  // of the newest line without a year; Decembers passed
+  std::optional<bool> has_marks_;  // behind its stamps, as the first line has them
+  int month_ = -1, turns_ = 0;     // of the newest line without a year; Decembers passed
   std::optional<Nanos> last_yearless_;
   LogPrefix last_;  // of the newest line that had one
 };

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "collect/log_stamps.h"
+#include "collect/oom_kill_lines.h"
 #include "collect/oom_line_parts.h"
 #include "collect/text.h"
 
@@ -37,14 +38,24 @@ bool is_kernel(std::string_view writer) {
   return writer.starts_with("kern") || writer.starts_with("kmsg");
 }
 
+constexpr int kDeepest = 3;  // "event.message" of a watch, "_source.kernel.message"
+// Of the members, each before what is in it.
+std::string text_below(const Json& record, int levels) {
+  for (const auto& member : record)
+    if (member.is_object())
+      if (std::string text = first_of(member, kTexts); !text.empty()) return text;
+  for (const auto& member : record)
+    if (member.is_object() && levels > 1)
+      if (std::string text = text_below(member, levels - 1); !text.empty()) return text;
+  return {};
+}
+
 std::optional<Collected> from_json(std::string_view line) {
   Json record = Json::parse(line, nullptr, false);
   if (!record.is_object()) return std::nullopt;
   Collected out;
   out.text = first_of(record, kTexts);
-  if (out.text.empty())
-    for (const auto& member : record)  // "jsonPayload", "kernel", "_source"
-      if (member.is_object() && !(out.text = first_of(member, kTexts)).empty()) break;
+  if (out.text.empty()) out.text = text_below(record, kDeepest);
   if (out.text.empty()) return std::nullopt;
   out.time = first_of(record, kTimes);
   out.host = first_of(record, kHosts);
@@ -109,6 +120,12 @@ bool may_hold_cgroup(std::string_view front) {
   return may_hold_path(front);
 }
 
+// "[ 123.456789] ", "[Fri Nov 21 03:04:05 2026] "
+bool begins_stamp(std::string_view text) {
+  if (!take(text, "[")) return false;
+  return (take_since_boot(text) || take_ctime(text)) && text.starts_with("] ");
+}
+
 // "12:00:52 ", "> [12:00:52.123] "
 bool is_time_of_day(std::string_view text) {
   return has_clock(text) && text.find_first_not_of("0123456789:.,[]> ") == npos;
@@ -121,7 +138,8 @@ std::optional<std::string_view> head_inside(std::string_view line) {
   if (at == npos) return std::nullopt;
   std::size_t mark = line.substr(0, at).find_last_of("`\"");
   if (mark == npos || mark + 1 == at || at - mark - 1 > kMaxComm) return std::nullopt;
-  if ((at <= kMaxComm && !line.starts_with('|')) || may_hold_path(line.substr(0, mark))) return std::nullopt;
+  bool quoted = mark == 0 || line.starts_with('|');
+  if ((at <= kMaxComm && !quoted) || may_hold_path(line.substr(0, mark))) return std::nullopt;
   std::string_view head = line.substr(mark + 1);
   return head.substr(0, head.find(line[mark]));
 }
@@ -152,9 +170,11 @@ bool may_begin_log(std::string_view text) {
 // Whether what follows `before` stands apart from a person's sentence: in a cell of a table, in quotation
 // marks, as code, behind a cut, a console's priority, a time of day or an event's reason.
 bool stands_apart(std::string_view before) {
+  before = before.substr(0, before.find_last_not_of('*') + 1);  // bold
+  if (before.empty()) return true;
   constexpr std::string_view kReason = "OOMKilling ";
   if (before.ends_with("  ") || before.ends_with("... ") || before.ends_with(kReason)) return true;
-  if (std::string_view("\t|\"'`").find(before.back()) != npos) return true;
+  if (std::string_view("\t|\"'`").find(before.back()) != npos || before.ends_with("| ")) return true;
   constexpr std::size_t kPriority = 3;  // "<3>"
   std::string_view end = before.substr(before.size() - std::min(before.size(), kPriority));
   if (end.size() == kPriority && end[0] == '<' && end[2] == '>') return true;
@@ -260,11 +280,35 @@ std::optional<std::string_view> behind_prompt(std::string_view line) {
     std::string_view rest = at == npos ? std::string_view() : line.substr(at + prompt.size());
     if (rest.starts_with('[') && !may_hold_cgroup(line.substr(0, at))) return rest;
   }
+  std::string_view reach = line.substr(0, kFarthest);
+  for (std::size_t at = reach.find('['); at != npos; at = reach.find('[', at + 1)) {
+    std::string_view inside = line.substr(at + 1);
+    if (take_since_boot(inside) && inside.starts_with("] ") && !may_hold_cgroup(line.substr(0, at)))
+      return line.substr(at);
+  }
   return std::nullopt;
 }
 
 bool begins_sentence(std::string_view text) {
   return std::ranges::any_of(kSentences, [&](std::string_view one) { return text.starts_with(one); });
+}
+
+std::optional<std::string> fenced_lines(std::string_view line) {
+  constexpr std::string_view kFence = "```";
+  std::size_t at = line.find(kFence);
+  if (at == npos || may_hold_path(line.substr(0, at))) return std::nullopt;
+  line.remove_prefix(at + kFence.size());
+  line = line.substr(0, line.find(kFence));
+  std::string out;
+  for (std::size_t from = line.find('['); from != npos;) {
+    std::size_t next = line.find('[', from + 1);
+    while (next != npos && !begins_stamp(line.substr(next))) next = line.find('[', next + 1);
+    out += trim(line.substr(from, next == npos ? npos : next - from));
+    out += '\n';
+    from = next;
+  }
+  if (out.empty() || !begins_stamp(out)) return std::nullopt;
+  return out;
 }
 
 // "System OOM encountered, victim process: python3, pid: 4515"
@@ -295,11 +339,29 @@ std::optional<std::string_view> sentence_inside(std::string_view line) {
   return head_inside(line);
 }
 
+std::optional<std::string_view> whole_sentence_inside(std::string_view line, bool stamped) {
+  auto sentence = whole_sentence_in(line);
+  if (!sentence || sentence->at == 0) return std::nullopt;
+  std::string_view before = line.substr(0, sentence->at);
+  auto is_word = [depth = 0](char c) mutable {
+    depth += (c == '[') - (c == ']');
+    return depth <= 0 && ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'));
+  };
+  constexpr std::array<std::string_view, 5> kTitles = {": ", "- ", "| ", "] ", ") "};
+  auto ends = [&](std::string_view end) { return before.ends_with(end); };
+  bool titled =
+      ends("child ") || (sentence->scoped && std::ranges::any_of(kTitles, ends));  // 2.6: "or a child"
+  titled = titled && !may_hold_path(before) && before.find_first_of("`'\"") == npos;
+  if (stamped ? std::ranges::any_of(before, is_word) : !titled) return std::nullopt;
+  return line.substr(sentence->at);
+}
+
 bool speaks_of_kill(std::string_view line) {
   std::string lower(line);
   for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
   // Not "OOM killer": the kernel says that it is disabled and enabled at each suspend.
-  for (std::string_view words : {"out of memory", "oom-kill", "oomkill", "killed process", "oom killed"})
+  for (std::string_view words :
+       {"out of memory", "oom-kill", "oomkill", "killed process", "oom killed", "vm: killing process"})
     if (contains(lower, words)) return true;
   return false;
 }

@@ -45,13 +45,16 @@ std::optional<std::string> literal_inside(std::string_view line,
 /// What follows "kernel: " somewhere in the line. nullopt: nothing.
 std::optional<std::string_view> behind_kernel_tag(std::string_view line);
 
-/// A line behind a console's prompt or another's mark: "host login: [ 123.456789] …", "[dmesg] [ 123.456789]
-/// …",
-/// "** 3 printk messages dropped ** [ 123.456789] …". nullopt: it is none.
+/// A line behind a console's prompt or another's words: "host login: [ 123.456789] …", "[dmesg] [Fri Nov 21
+/// …", "** 3 printk messages dropped ** [ 123.456789] …", "percona # [ 123.456789] …". nullopt: it is none.
 std::optional<std::string_view> behind_prompt(std::string_view line);
 
 /// Whether a sentence of the kernel's OOM killer begins here.
 bool begins_sentence(std::string_view text);
+
+/// The lines of a log between a fence of Markdown within the line ("``` [ 1.5] … [ 1.6] …```"), one for each
+/// stamp. nullopt: there is no such fence, or it may be part of a path.
+std::optional<std::string> fenced_lines(std::string_view line);
 
 /// What the kubelet's event of an OOM of its node tells, as a sentence of the kernel's. nullopt: it is none.
 std::optional<std::string> from_kubelet(std::string_view line);
@@ -59,6 +62,11 @@ std::optional<std::string> from_kubelet(std::string_view line);
 /// A sentence of the kernel's OOM killer that stands in a cell of a table, in quotation marks, as code, or
 /// behind an event's reason. nullopt: there is none, or it is part of a person's sentence or of a path.
 std::optional<std::string_view> sentence_inside(std::string_view line);
+
+/// A sentence of a kill that is whole anywhere in the line. `stamped`: behind a log's stamp, where a person's
+/// marks may stand before it, but no words; otherwise its scope is there, and a title before it. nullopt:
+/// there is none, it begins the line, or it may be part of a path or of a person's sentence.
+std::optional<std::string_view> whole_sentence_inside(std::string_view line, bool stamped);
 
 /// Whether the line speaks of an OOM kill, in whatever words.
 bool speaks_of_kill(std::string_view line);

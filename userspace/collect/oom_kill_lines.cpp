@@ -24,6 +24,8 @@ constexpr std::array<std::string_view, 2> kKill = {"Kill process", "kill process
 constexpr std::array<std::string_view, 8> kRests = {
     "total-vm:", "vsz:", "anon-rss:", "file-rss:", "UID", "shmem-rss:", "score ", "or sacrifice child"};
 
+constexpr std::array<std::string_view, 3> kSizes = {" total-vm:", " vsz:", ") score "};
+
 bool begins_rest(std::string_view text) {
   return std::ranges::any_of(kRests, [&](std::string_view rest) { return text.starts_with(rest); });
 }
@@ -76,6 +78,8 @@ struct NamedTask {
 std::optional<NamedTask> parse_named_task(std::string_view text) {
   auto tid = take_pid(text);
   if (!tid || !take(text, " (") || !take_end(text, ")")) return std::nullopt;
+  // A form to be filled in: "**** (****)".
+  if (!*tid && text.find_first_not_of("*xXN#.") == npos) return std::nullopt;
   return NamedTask{*tid, std::string(text)};
 }
 
@@ -148,10 +152,35 @@ bool name_may_go_on(std::string_view text, std::size_t sizes) {
   return false;
 }
 
+// "Out of memory in UB 101: OOM killed process 659 (java) score 0 vm:928kB, rss:511kB, swap:7kB". Its rss is
+// anon and file pages in one; that the limit is a container's it does not say.
+std::optional<OomLine> parse_openvz(std::string_view text) {
+  if (take(text, "Out of memory in UB ")) {
+    constexpr std::size_t kLongest = 12;  // of a number, or of what a person put for it
+    std::size_t end = text.substr(0, kLongest).find(": ");
+    text.remove_prefix(end == npos ? text.size() : end + 2);
+  }
+  if (!take(text, "OOM killed process")) return std::nullopt;
+  OomVictimLine out;
+  constexpr std::string_view key = " vm:";
+  std::size_t sizes = std::min(text.rfind(key), text.size());
+  std::string_view named = text.substr(0, sizes);
+  named = named.substr(0, end_of_scored_name(named));
+  auto task = parse_named_task(named);
+  if (!task || !task->tid) return begun();
+  out.tid = task->tid;
+  out.comm = std::move(task->comm);
+  text.remove_prefix(sizes);
+  std::string_view word = take_word(text);
+  if (take(word, key.substr(1))) out.total_vm = whole_kb(word.substr(0, word.find(',')));
+  return OomLine{std::move(out)};
+}
+
 }  // namespace
 
 std::optional<OomLine> parse_victim(std::string_view text, bool cut) {
   if (is_beginning(text)) return begun();
+  if (auto line = parse_openvz(text)) return line;
   OomVictimLine out;
   out.scope = take_scope(text);
   if (!take(text, kKilled) || !text.starts_with(' ')) return std::nullopt;
@@ -275,6 +304,22 @@ bool continues_kill(std::string_view begun, std::string_view text) {
   return end != npos && (begun.find(')') == npos || text.substr(end + 1).starts_with(" total-vm:"));
 }
 
+std::optional<WholeSentence> whole_sentence_in(std::string_view text) {
+  std::optional<WholeSentence> first;
+  for (std::string_view words : {kKilled, kKill[0], kKill[1]})
+    for (std::size_t at = text.find(words); at != npos && (!first || at < first->at);
+         at = text.find(words, at + 1)) {
+      std::string_view rest = text.substr(at + words.size()), before = text.substr(0, at);
+      auto pid = take_pid(rest);
+      if (!pid || *pid == 0 || !(rest.starts_with(" (") || rest.starts_with(", UID "))) continue;
+      bool scoped = false;
+      for (const auto& scope : kScopes) scoped = take_end(before, scope.first) || scoped;
+      bool sized = std::ranges::any_of(kSizes, [&](std::string_view key) { return rest.find(key) != npos; });
+      if (scoped || sized) first = {before.size(), scoped};
+    }
+  return first;
+}
+
 std::string_view take_kill_sentence(std::string_view& text) {
   std::string_view behind = text;
   (void)take_scope(behind);
@@ -297,6 +342,10 @@ std::string_view take_kill_sentence(std::string_view& text) {
   if (end.starts_with('<') && end.ends_with('>')) sentence.remove_suffix(kPriority);
   sentence = sentence.substr(0, sentence.find_last_not_of(' ') + 1);
   take_end(sentence, "\\n");
+  // The stamp of the next.
+  std::size_t stamp = sentence.ends_with(']') ? sentence.rfind(" [") : npos;
+  if (stamp != npos && sentence.find_first_of("0123456789", stamp) != npos)
+    sentence = sentence.substr(0, stamp);
   return sentence;
 }
 

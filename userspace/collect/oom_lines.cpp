@@ -219,10 +219,25 @@ void read_constraint_paths(std::string_view text, OomConstraint& out) {
   out.task_memcg = reading->second;
 }
 
+// The end is missing, with it maybe part of the second path: the first is whole where the second begins below
+// it, and in one place only.
+void read_limit_of_cut_line(std::string_view text, OomConstraint& out) {
+  if (out.global_oom || !take(text, "oom_memcg=")) return;
+  auto pairs = path_pairs(text, ",task_memcg=");
+  if (pairs.size() == 1 && is_at_or_below(pairs.front().second, pairs.front().first))
+    out.oom_memcg = pairs.front().first;
+}
+
 std::optional<OomLine> parse_constraint(std::string_view text, bool cut, std::span<const TaskRow> rows) {
   if (!take(text, "oom-kill:")) return std::nullopt;
   take(text, " ");  // a person's
   if (!take(text, "constraint=")) return std::nullopt;
+  std::string closed;  // the same without a person's spaces behind its commas
+  if (std::size_t comma = text.find(','); comma != npos && text.substr(comma).starts_with(", ")) {
+    for (char c : text)
+      if (c != ' ' || !closed.ends_with(',')) closed += c;
+    text = closed;
+  }
   OomConstraint out;
   std::size_t word_end = text.find(',');
   out.scope = constraint_scope(text.substr(0, word_end));
@@ -233,6 +248,7 @@ std::optional<OomLine> parse_constraint(std::string_view text, bool cut, std::sp
   bool has_sets = take_constraint_sets(text, out) || take_missing_sets(text);
   out.global_oom = has_sets && (text.starts_with("global_oom,") || text == "global_oom");
   if (has_end && take_constraint_comm(text, rows, out) && has_sets) read_constraint_paths(text, out);
+  if (!has_end && has_sets) read_limit_of_cut_line(text, out);
   return OomLine{std::move(out), has_end};
 }
 

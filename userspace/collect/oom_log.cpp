@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "collect/log_wrapping.h"
 #include "collect/oom_kill_lines.h"
 #include "collect/text.h"
 
@@ -112,10 +113,11 @@ void refine_pgtables(OomDump& dump) {
   }
 }
 
+// A constraint alone that names nobody is a pattern of source code, or a search's.
 bool has_facts(const OomDump& dump) {
-  return dump.invoked || dump.constraint || dump.memcg_task || dump.chosen || dump.group_kill ||
-         dump.no_victim || !dump.usage.empty() || !dump.stats.empty() || !dump.tasks.empty() ||
-         !dump.victims.empty() || !dump.reaped.empty();
+  return dump.invoked || (dump.constraint && dump.constraint->pid) || dump.memcg_task || dump.chosen ||
+         dump.group_kill || dump.no_victim || !dump.usage.empty() || !dump.stats.empty() ||
+         !dump.tasks.empty() || !dump.victims.empty() || !dump.reaped.empty();
 }
 
 }  // namespace
@@ -339,7 +341,11 @@ void OomLogParser::give_up(std::size_t index, std::vector<OomFact>& out) {
   if (shortened && (begun.when.time || is_specific(*shortened)))
     return accept(begun.when, begun.caller, *std::move(shortened), out);
   auto line = parse_oom_line(begun.text, true);
-  if (line && line->fact) accept(begun.when, begun.caller, std::move(*line->fact), out);
+  // "Killed process 123, UID 48, (httpd)" of a comment
+  const auto* victim = line && line->fact ? std::get_if<OomVictimLine>(&*line->fact) : nullptr;
+  bool vague = limits_.lone_lines && !begun.when.time && victim && !victim->comm && !victim->total_vm;
+  if (line && line->fact && !vague) return accept(begun.when, begun.caller, std::move(*line->fact), out);
+  if (speaks_of_kill(begun.text) && given_up_++ == 0) first_given_up_ = std::move(begun.text);
 }
 
 void OomLogParser::hold(const LogLine& line, std::string_view text, std::vector<OomFact>& out) {

@@ -131,6 +131,9 @@ class OomLogParser {
 
   /// Dumps that nobody took in time, since the beginning.
   std::size_t lost_dumps() const { return lost_dumps_; }
+  /// Lines that speak of a kill, whose rest never came, and that say nothing by themselves; and the first.
+  std::size_t given_up() const { return given_up_; }
+  const std::string& first_given_up() const { return first_given_up_; }
 
  private:
   struct Open {
@@ -177,7 +180,8 @@ class OomLogParser {
   std::list<Open> open_;                                                    // oldest first
   std::vector<Begun> begun_;  // oldest first, at most one of a caller
   std::vector<OomDump> finished_;
-  std::size_t lost_dumps_ = 0;
+  std::size_t lost_dumps_ = 0, given_up_ = 0;
+  std::string first_given_up_;
 };
 
 }  // namespace oomcast

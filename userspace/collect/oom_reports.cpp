@@ -26,6 +26,7 @@ constexpr Nanos kDisorder = std::chrono::seconds(1);
 // A serial console takes seconds for a report.
 constexpr Nanos kSlowestConsole = std::chrono::seconds(60);
 constexpr std::size_t kMostHosts = 64;
+constexpr std::size_t kShown = 160;  // of a line that is not read
 
 // Every line that begins a report has one of these. (`oom_score_adj` heads the table of a report whose
 // beginning is lost.)
@@ -126,7 +127,6 @@ void OomReports::feed_first() {
 
 void OomReports::note_unread(std::string_view raw, const LogPrefix& prefix) {
   if (!prefix.kernel || !speaks_of_kill(raw) || counts_.unread++ > 0) return;
-  constexpr std::size_t kShown = 160;
   counts_.first_unread = raw.substr(0, kShown);
 }
 
@@ -219,6 +219,9 @@ std::vector<LoggedOom> OomReports::finish() {
   for (Kernel& kernel : kernels_) {
     end_boot(kernel);
     counts_.lost_dumps += kernel.parser.lost_dumps();
+    if (kernel.parser.given_up() && counts_.unread == 0)
+      counts_.first_unread = kernel.parser.first_given_up().substr(0, kShown);
+    counts_.unread += kernel.parser.given_up();
   }
   return take();
 }

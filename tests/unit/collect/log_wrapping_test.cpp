@@ -119,6 +119,28 @@ TEST(Wrapping, of_stamps_of_any_kind_leaves_the_report_whole) {
                [](auto n, auto& l) { return "12/08/25 3.54|host7|kernel: " + stamp(n) + " " + l; });
 }
 
+TEST(Wrapping, of_two_stamps_or_of_marks_behind_a_stamp_leaves_the_report_whole) {
+  const std::string date = "[Tue Aug 12 03:54:03 2025] ";
+  expect_whole(
+      "the kernel's own behind a date", [&](auto n, auto& l) { return date + stamp(n) + " " + l; }, kAugust);
+  expect_whole(
+      "[kernel]", [&](auto, auto& l) { return date + "[kernel] " + l; }, kAugust);
+  expect_whole(
+      "kernel:", [&](auto, auto& l) { return date + "kernel: " + l; }, kAugust);
+  expect_whole("left out", [](auto n, auto& l) { return stamp(n) + " [..] " + l; });
+  expect_whole("within a line", [](auto n, auto& l) { return "percona # " + stamp(n) + " " + l; });
+}
+
+TEST(Wrapping, marks_that_the_first_line_has_not_are_a_name) {
+  auto found = read_all(
+      {"[   12.000000] text",
+       "[   13.000000] [..] x invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0",
+       "[   13.000001] Out of memory: Killed process 7 (a) total-vm:40kB, anon-rss:30kB, file-rss:20kB, "
+       "shmem-rss:10kB"});
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].dump.invoked.value().trigger_comm, "[..] x");
+}
+
 TEST(Wrapping, by_people_leaves_the_report_whole) {
   expect_whole("quoted", [](auto n, auto& l) { return "> " + stamp(n) + " " + l; });
   expect_whole(
@@ -383,6 +405,61 @@ TEST(Wrapping, by_a_hanging_indent_leaves_what_is_whole) {
                           "                      anon-rss:589kB, ... oom_score_adj:200"}),
               (Victims{"432 qemu 589"}))
         << stamp;
+}
+
+TEST(Wrapping, a_whole_sentence_counts_wherever_a_line_has_it) {
+  const std::string sentence = "Out of memory: Killed process 4481 (stress) total-vm:9kB, anon-rss:8kB";
+  for (const char* before : {"# mongodb: ", "Subject: Re: [Bug 12] ", "| node-7 | ", "cvebackend - "})
+    EXPECT_EQ(victims_in({"notes", before + sentence}), Victims{"4481 stress 8"}) << before;
+  EXPECT_EQ(victims_in({"[   12.000000] text", "[   13.000000] [x] [y]: " + sentence}),
+            Victims{"4481 stress 8"});
+  for (const char* before : {"[   13.000000] usb 1-1: Product: ", "/srv/", "ls: cannot access '/srv/x ",
+                             "Aug 12 03:54:03 host7 app[12]: x "})
+    EXPECT_TRUE(victims_in({"[   12.000000] text", before + sentence}).empty()) << before;
+}
+
+TEST(Wrapping, a_line_cut_in_its_name_tells_the_number) {
+  EXPECT_EQ(victims_in({"[   12.000000] text", "[   13.000000] Out of memory: Killed process 2737 (dhc"}),
+            Victims{"2737 ? ?"});
+  EXPECT_TRUE(victims_in({"text", "Killed process 2737 (who was"}).empty());
+  EXPECT_TRUE(victims_in({"// e.g.,", "// Out of memory: Killed process 123, UID 48, (httpd)."}).empty());
+}
+
+TEST(Wrapping, a_kill_of_openvz_is_read) {
+  for (const char* scope : {"Out of memory in UB 101: ", ""})
+    EXPECT_EQ(victims_in({"[   12.000000] text",
+                          std::string("[   13.000000] ") + scope +
+                              "OOM killed process 659 (java) score 0 vm:9280kB, rss:5110kB, swap:7kB"}),
+              Victims{"659 java ?"})
+        << scope;
+}
+
+TEST(Wrapping, a_pattern_of_source_code_is_no_oom) {
+  EXPECT_TRUE(read_all({"if b\"out of memory\" in dmesg \\",
+                        "    or b\"oom-kill:constraint=CONSTRAINT_MEMCG\" in dmesg:",
+                        "grep 'oom-kill:constraint=CONSTRAINT_MEMCG' /var/log/messages"})
+                  .empty());
+}
+
+TEST(Wrapping, by_a_persons_spaces_and_quotation_marks_costs_nothing) {
+  auto found =
+      read_all({"text", "\"python3 invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0",
+                "oom-kill:constraint=CONSTRAINT_NONE, nodemask=(null), cpuset=/, mems_allowed=0, global_oom, "
+                "task_memcg=/a, task=x y, pid=45, uid=0"});
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].dump.invoked.value().trigger_comm, "python3");
+  EXPECT_EQ(found[0].dump.constraint.value().pid, 45u);
+  EXPECT_EQ(found[0].dump.constraint->task_comm, "x y");
+  EXPECT_EQ(found[0].dump.scope(), OomScope::global);
+}
+
+TEST(Wrapping, a_line_whose_rest_never_comes_is_counted) {
+  LogCounts counts;
+  EXPECT_TRUE(
+      read_all({"[   12.000000] text", "[   13.000000] Out of memory: Kill process 45 (x) sco"}, &counts)
+          .empty());
+  EXPECT_EQ(counts.unread, 1u);
+  EXPECT_TRUE(speaks_of_kill("VM: killing process X"));
 }
 
 TEST(Wrapping, what_stands_below_a_shortened_line_is_not_its_rest) {
