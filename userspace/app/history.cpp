@@ -75,7 +75,7 @@ class KillHistory {
       if (options_.verbose) say_(store.error().message);
       return;
     }
-    auto episodes = store->episodes();
+    auto episodes = store->episodes(options_.json ? EpisodeParts::all : EpisodeParts::victims);
     if (!episodes) return say_(episodes.error().message);
     facts_.sources.push_back("store");
     for (EpisodeSummary& stored : *episodes) {
@@ -86,6 +86,8 @@ class KillHistory {
       kill.time = stored.time;
       if (stored.run && !stored.run->boot_id.empty()) kill.boot_id = plain_boot_id(stored.run->boot_id);
       kill.run = std::move(stored.run);
+      kill.forecast_before = std::move(stored.forecast_before);
+      kill.first_forecast = stored.first_forecast;
       kills_.push_back(std::move(kill));
     }
   }

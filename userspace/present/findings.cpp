@@ -79,10 +79,10 @@ std::optional<Finding> how_it_rose(const PostMortem& r) {
                                  came, format_duration(rise.took)),
                      std::move(evidence)};
     case Verdict::spikes: {
-      std::string earlier = rise.before && rise.before->evidence.peak_above
-                                ? fmt::format(", where earlier ones took {} and came back",
-                                              format_size(*rise.before->evidence.peak_above))
-                                : "";
+      auto peak =
+          rise.before && rise.before->evidence.peak_above ? rise.before->evidence.peak_above : rise.came_back;
+      std::string earlier =
+          peak ? fmt::format(", where earlier ones took {} and came back", format_size(*peak)) : "";
       return Finding{fmt::format("A spike: {} came within {}{}.", came, format_duration(rise.took), earlier),
                      std::move(evidence)};
     }

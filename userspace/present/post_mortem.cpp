@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include "base/escape.h"
 #include "forecast/forecaster.h"
@@ -240,6 +241,24 @@ std::size_t rise_began(const Series& series, std::size_t since, double jump, dou
   return began;
 }
 
+// The highest rise before `since` of those that were a third of this one at least and came back; nullopt:
+// they were not several. An analysis of the curve may be older than the last of them.
+std::optional<double> earlier_peak(const Series& series, std::size_t since, double jump) {
+  constexpr int kSeveral = 3;
+  int came_back = 0;
+  double base = series.points[since].value, top = 0, highest = 0;
+  for (std::size_t i = 0; i < since; ++i) {
+    double above = series.points[i].value - base;
+    if (above >= jump / 3) {
+      top = std::max(top, above);
+    } else if (top > 0 && above < jump / 6) {
+      ++came_back;
+      highest = std::max(highest, std::exchange(top, 0));
+    }
+  }
+  return came_back < kSeveral ? std::nullopt : std::optional(highest);
+}
+
 }  // namespace
 
 ClockMap clock_of(const RunInfo& run) {
@@ -351,7 +370,8 @@ std::optional<Rise> find_rise(const StoredEpisode& e) {
   }
   Verdict verdict = known ? known->second.verdict : Verdict::unknown;
   if (out.sudden) {
-    bool spiky = verdict == Verdict::spikes;
+    if (auto peak = earlier_peak(series, since, jump)) out.came_back = Bytes{std::llround(*peak)};
+    bool spiky = verdict == Verdict::spikes || out.came_back;
     double crept = verdict == Verdict::leak ? before - first : 0;
     out.cause = spiky ? Verdict::spikes : crept > jump ? Verdict::leak : Verdict::step;
     if (out.cause == Verdict::leak) base = first, began = -span;

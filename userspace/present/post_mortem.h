@@ -89,6 +89,7 @@ struct Rise {
   Seconds took{};                  // from there to the kill
   bool sudden = false;             // more at once than the growth before explains
   Seconds seen{};                  // for how long the curve was known before the kill
+  std::optional<Bytes> came_back;  // the highest of several earlier rises like it that did
   std::optional<Forecast> before;  // as it was when the rise began
   Seconds before_age{};            // of `before`, at the kill
 };

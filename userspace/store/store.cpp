@@ -98,6 +98,8 @@ struct Store::Impl {
         out.victims[*victim].code.push_back({code.text(1), code.text(2), code.number(3)});
   }
   void read_parts(std::int64_t episode, Rows& rows, Episode& out);
+  template <typename Kill>
+  void read_forecast(Statement& episode, Rows& rows, Kill& out);
   void read_machine(std::int64_t episode, Episode& out);
   void read_lists(std::int64_t episode, std::int64_t run_id, Rows& rows, Nanos window, StoredEpisode& out);
   Result<std::int64_t> find(const std::optional<std::string>& id);
@@ -148,7 +150,7 @@ Result<Store> Store::open(const std::string& path) {
   return Store(std::move(impl));
 }
 
-Result<std::vector<EpisodeSummary>> Store::episodes() {
+Result<std::vector<EpisodeSummary>> Store::episodes(EpisodeParts parts) {
   std::vector<EpisodeSummary> out;
   Statement s(impl_->db.get(), "SELECT " + kEpisodeColumns + " FROM episodes e ORDER BY e.time_ns, e.id");
   if (!s) return impl_->failed();
@@ -161,7 +163,12 @@ Result<std::vector<EpisodeSummary>> Store::episodes() {
     e.time = WallTime(s.nanos(2));
     e.run = run->info;
     e.episode = episode_of(s, run->rows);
-    impl_->read_victims(s.integer(0), run->rows, e.episode);
+    if (parts == EpisodeParts::all) {
+      impl_->read_parts(s.integer(0), run->rows, e.episode);
+      impl_->read_forecast(s, run->rows, e);
+    } else {
+      impl_->read_victims(s.integer(0), run->rows, e.episode);
+    }
     for (Victim& v : e.episode.victims) v.stack.clear();
     out.push_back(std::move(e));
   }
@@ -195,6 +202,12 @@ Result<std::int64_t> Store::Impl::find(const std::optional<std::string>& id) {
   for (const auto& [row, name] : found) names += "\n  " + escape_for_terminal(name);
   return Error::failed(fmt::format("{}: no OOM kill {} in it{}{}", shown, escape_for_terminal(*id),
                                    names.empty() ? "" : "; there are:", names));
+}
+
+template <typename Kill>
+void Store::Impl::read_forecast(Statement& episode, Rows& rows, Kill& out) {
+  out.forecast_before = rows.forecast_of(episode, 17);
+  if (!episode.null(18)) out.first_forecast = rows.time(episode, 18);
 }
 
 void Store::Impl::read_parts(std::int64_t episode, Rows& rows, Episode& out) {
@@ -367,8 +380,7 @@ Result<StoredEpisode> Store::Impl::read(std::int64_t row, Nanos window) {
   out.complete = s.integer(5) != 0;
   out.run = *own->info;
   out.told.episode = episode_of(s, own->rows);
-  out.told.forecast_before = own->rows.forecast_of(s, 17);
-  if (!s.null(18)) out.told.first_forecast = own->rows.time(s, 18);
+  read_forecast(s, own->rows, out.told);
   read_parts(row, own->rows, out.told.episode);
   out.from = out.told.episode.time - window;
   if (out.source == EpisodeSource::live) read_lists(row, s.integer(1), own->rows, window, out);

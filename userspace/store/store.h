@@ -61,7 +61,11 @@ struct EpisodeSummary {
   WallTime time;
   std::shared_ptr<const RunInfo> run;  // boot_id and what turns times into wall time
   Episode episode;
+  std::optional<ForecastFact> forecast_before;  // as in OomFactLine
+  std::optional<MonoTime> first_forecast;
 };
+/// How much of each kill: who died by which limit, or all that was told of it (ten more queries a kill).
+enum class EpisodeParts : std::uint8_t { victims, all };
 
 /// A store or a recording, to read. Works while others write it. The file is treated as hostile.
 class Store {
@@ -74,7 +78,7 @@ class Store {
   ~Store();
 
   /// All, oldest first.
-  Result<std::vector<EpisodeSummary>> episodes();
+  Result<std::vector<EpisodeSummary>> episodes(EpisodeParts parts = EpisodeParts::victims);
   /// By its id, or by the beginning of one that no other has; nullopt: the last. The lists go back by
   /// `window`. Error (exit 1): there is none, with near matches.
   Result<StoredEpisode> episode(const std::optional<std::string>& id,

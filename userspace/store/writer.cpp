@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/escape.h"
+#include "model/cgroup_tree.h"
 #include "store/open.h"
 #include "store/retention.h"
 #include "store/salvage.h"
@@ -57,7 +58,7 @@ std::size_t bytes_of(const StoreItem& item) {
 bool is_cheap(const StoreItem& item) {
   if (std::holds_alternative<UserKillFact>(item)) return true;
   auto* s = std::get_if<Sample>(&item);
-  return s && s->usage && *s->usage < MiB(1) && (!s->limit || s->usage->count < s->limit->count / 2);
+  return s && s->usage && CgroupTree::is_idle(*s->usage, s->limit);
 }
 
 bool has_episode(const std::vector<StoreItem>& items) {

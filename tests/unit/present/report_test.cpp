@@ -431,6 +431,20 @@ TEST_F(Report, calls_a_spike_a_spike_when_others_came_back_before) {
   EXPECT_TRUE(has(words(report.findings), "where earlier ones took 120 MiB")) << words(report.findings);
 }
 
+TEST_F(Report, calls_a_spike_a_spike_by_the_curve_where_the_last_analysis_is_older_than_the_others) {
+  for (int peaks : {2, 3}) {
+    Scene scene;
+    for (int t = -400; t < 0; ++t) scene.level(t, t % 100 < -95 && t >= -100 * peaks ? 320 : 200);
+    scene.e_.forecasts = {scene.forecast(-390, Verdict::stable, {}, "no rise above noise in 10 s")};
+    for (double t : {-0.3, -0.2, -0.1}) scene.level(t, 200 + 312 * (0.4 + t));
+    scene.killed(scene.trainer_, mib(480));
+    PostMortem report = make_post_mortem(scene.e_);
+    ASSERT_TRUE(report.rise);
+    EXPECT_EQ(report.rise->cause, peaks == 3 ? Verdict::spikes : Verdict::step);
+    EXPECT_EQ(has(words(report.findings), "where earlier ones took 120 MiB and came back"), peaks == 3);
+  }
+}
+
 TEST_F(Report, replays_the_curve_where_no_forecast_is_kept) {
   Scene scene;
   StoredEpisode e = scene.leak();

@@ -355,6 +355,25 @@ TEST_F(StoreTest, has_an_episode_at_once_and_completes_it) {
   EXPECT_EQ(ask("SELECT count(*) FROM victims"), 1);
 }
 
+TEST_F(StoreTest, lists_kills_with_all_that_was_told_of_them_where_that_is_asked_for) {
+  auto writer = keep();
+  OomFactLine told = kill(1, 1000, 77, job_);
+  ASSERT_FALSE(told.episode.grew_from.empty() || told.episode.chain.empty());
+  writer->add(EpisodeFact{told});
+  ASSERT_TRUE(writer->finish());
+  auto store = read();
+  auto names = store.episodes(), all = store.episodes(EpisodeParts::all);
+  ASSERT_TRUE(names && all);
+  EXPECT_FALSE(names->at(0).forecast_before);
+  const EpisodeSummary& whole = all->at(0);
+  ASSERT_TRUE(whole.forecast_before);
+  EXPECT_EQ(whole.forecast_before->time, told.forecast_before->time);
+  EXPECT_EQ(whole.first_forecast, told.first_forecast);
+  EXPECT_EQ(whole.episode.grew_from.size(), told.episode.grew_from.size());
+  EXPECT_EQ(whole.episode.grew_most.size(), told.episode.grew_most.size());
+  EXPECT_EQ(whole.episode.chain.size(), told.episode.chain.size());
+}
+
 TEST_F(StoreTest, waits_for_another_that_has_it_locked_and_loses_nothing) {
   auto writer = keep();
   sqlite3* db = nullptr;
