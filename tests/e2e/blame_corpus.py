@@ -32,6 +32,8 @@ def by_line(process):
     lines = collections.defaultdict(Kept)
     for site in process["sites"]:
         culprit = site["culprit"] or {"function": None, "line": None, "file": None}
+        if site["small_objects"]:  # no line is said to keep them, but maybe a container
+            culprit = {"function": f"small objects held by {site['held_by']}", "line": None, "file": None}
         line = lines[culprit["function"], culprit["file"], culprit["line"]]
         line.grown += site["grown_bytes"]
         line.share += site["share"]
@@ -100,6 +102,8 @@ def judge(t, child, scope):
     lines = by_line(process)
 
     def is_keeper(culprit):
+        if ready.get("holder") and culprit[0] == f"small objects held by {ready['holder']}":
+            return True
         return bool(ready["keeper"] and re.search(rf"(^|\W)({ready['keeper']})\b", culprit[0] or ""))
     keepers = [line for culprit, line in lines.items() if is_keeper(culprit)]
     if os.environ.get("OOMCAST_CORPUS_TELLS"):
@@ -156,7 +160,7 @@ for each in ("torch_outputs", "torch_hook", "torch_loss_graph", "torch_optimizer
              "torch_loader"):
     python(each, "torch")
 for each in ("responses_dict", "render_lru", "callbacks_closure", "handles_ctypes", "frames_tmpfs",
-             "upload_bytearray"):
+             "upload_bytearray", "rows_of_batches"):
     python(each)
 python("spectra_numpy", "numpy")
 

@@ -370,6 +370,7 @@ BlameProcess Blame::judge(Process& p, Seconds window, double watched_share) cons
     out.unseen = grown - staying;
   }
   judge_kept(p, window, out);
+  if (!out.exited) join_small_objects(out, parts_in_pools(p, out));
   std::sort(out.sites.begin(), out.sites.end(), [](const BlameSite& a, const BlameSite& b) {
     return std::tuple(a.grown, a.kept.bytes, a.touched) > std::tuple(b.grown, b.kept.bytes, b.touched);
   });
@@ -485,6 +486,69 @@ void Blame::judge_holders(const Process& p, const Survivors::Estimate& kept, Bla
     auto at = std::find(order.begin(), order.end(), lead.holder);
     out.sites[site].held_by = static_cast<std::uint32_t>(at - order.begin());
   }
+}
+
+namespace {
+
+const Frame* innermost_python(const Stack& stack) {
+  auto frame = std::find_if(stack.rbegin(), stack.rend(),
+                            [](const Frame& f) { return f.kind == Frame::Kind::python; });
+  return frame == stack.rend() ? nullptr : &*frame;
+}
+
+}  // namespace
+
+// Objects that come and go leave holes in the interpreter's pools, what stays lies in them, and what comes
+// next touches new pages. Where one line alone fills the pools, it is the one that keeps.
+void join_small_objects(BlameProcess& process, std::span<const double> in_pools) {
+  constexpr double kAlone = 0.9, kLeastOfGrowth = 0.1, kLeastHeldOfThem = 0.25;
+  BlameSite joined;
+  joined.small_objects = true;
+  std::map<Frame, Bytes> lines;
+  std::vector<std::size_t> parts;
+  for (std::size_t i = 0; i < process.sites.size(); ++i) {
+    const BlameSite& site = process.sites[i];
+    const Frame* line = innermost_python(site.stack);
+    if (in_pools[i] <= 0 || !line) continue;
+    if (parts.empty()) joined.stack = site.stack;
+    auto differs =
+        std::mismatch(joined.stack.begin(), joined.stack.end(), site.stack.begin(), site.stack.end());
+    joined.stack.erase(differs.first, joined.stack.end());
+    joined.grown += scaled(site.grown, in_pools[i]);
+    lines[*line] += scaled(site.grown, in_pools[i]);
+    parts.push_back(i);
+  }
+  Bytes most;
+  for (const auto& [line, bytes] : lines) most = std::max(most, bytes);
+  bool matters = joined.grown > Bytes{} && joined.grown >= scaled(process.grown(), kLeastOfGrowth);
+  if (!matters || most >= scaled(joined.grown, kAlone)) return;
+  for (std::size_t i : parts) {
+    BlameSite& site = process.sites[i];
+    site.grown -= scaled(site.grown, in_pools[i]);
+    Bytes touched = scaled(site.touched, in_pools[i]);
+    site.touched -= touched;
+    joined.touched += touched;
+  }
+  const auto holders = process.holders ? std::span(process.holders->all) : std::span<BlameHolder>();
+  auto least = [](const BlameHolder& holder) { return holder.holder.least; };
+  auto holder = std::ranges::max_element(holders, {}, least);
+  if (holder != holders.end() && least(*holder) >= scaled(joined.grown, kLeastHeldOfThem))
+    joined.held_by = static_cast<std::uint32_t>(holder - holders.begin());
+  process.sites.push_back(std::move(joined));
+}
+
+// Of each site.
+std::vector<double> Blame::parts_in_pools(const Process& p, const BlameProcess& out) {
+  std::vector<double> pools(out.sites.size()), all(out.sites.size());
+  PythonHeap* heap = p.view->python_heap();
+  for (const Sample& sample : p.samples) {
+    if (!heap || sample.gone || sample.shared || out.sites[sample.site].kept.blocks) continue;
+    all[sample.site] += sample.weight.as_double();
+    if (heap->has_small_objects(sample.address)) pools[sample.site] += sample.weight.as_double();
+  }
+  for (std::size_t i = 0; i < pools.size(); ++i)
+    if (all[i] > 0) pools[i] /= all[i];
+  return pools;
 }
 
 BlameReport Blame::finish(Seconds window, double watched_share) {

@@ -46,6 +46,9 @@ struct BlameSite {
   std::uint64_t samples = 0;
   Kept kept{};  // what was allocated there and not freed; may be more than the process grew by
   std::optional<std::uint32_t> held_by{};  // of the process's holders the one that leads to most of that
+  // Small objects of several lines: their stacks as far as they agree. Who touched a page of such is not who
+  // keeps what stands in it.
+  bool small_objects = false;
 };
 
 /// A container of a Python program that has grown.
@@ -90,6 +93,11 @@ struct BlameProcess {
   ProcessRole role;
   Bytes grown() const { return grown_anon + grown_shmem + unshared; }
 };
+
+/// Joins what several lines of a Python program touched in pages of small objects to one site, whose culprit
+/// is who calls them, held by the container that holds most, if that is a quarter at least. `in_pools`: of
+/// each site the part of its growth that lies in such pages, 0 to 1.
+void join_small_objects(BlameProcess& process, std::span<const double> in_pools);
 
 struct BlameReport {
   std::string scope;
@@ -190,6 +198,7 @@ class Blame {
   /// Of all that its growth may be: first what was kept, then what was touched.
   static void judge_kept(const Process& process, Seconds window, BlameProcess& out);
   static void judge_holders(const Process& process, const Survivors::Estimate& kept, BlameProcess& out);
+  static std::vector<double> parts_in_pools(const Process& process, const BlameProcess& out);
   Process& process_of(const wire::Fault& fault);
   void open_view(Process& process);
   void describe(Process& process) const;

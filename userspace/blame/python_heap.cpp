@@ -155,20 +155,24 @@ struct PythonHeap::Walk {
   bool add_threads() {
     const auto& l = python.layout;
     std::vector<std::uint64_t> frames;
+    std::unordered_set<std::uint64_t> known;  // a hostile one leads to itself
     std::uint64_t interpreter = pages.word(l.interpreters);
     std::uint64_t thread = interpreter ? pages.word(interpreter + l.interpreter_threads) : 0;
     for (std::size_t n = 0; thread && n < kMostThreads; ++n, thread = pages.word(thread + l.thread_next)) {
       std::uint64_t frame = pages.word(thread + l.thread_frame);
       if (l.cframe_frame) frame = frame ? pages.word(frame + *l.cframe_frame) : 0;
       std::size_t first = frames.size();
-      for (std::size_t depth = 0; may_be_object(frame) && depth < kMostFrames; ++depth) {
+      for (std::size_t depth = 0; may_be_object(frame) && depth < kMostFrames && known.insert(frame).second;
+           ++depth) {
         frames.push_back(frame);
         frame = pages.word(frame + l.frame_previous);
       }
       std::reverse(frames.begin() + static_cast<std::ptrdiff_t>(first), frames.end());
     }
-    for (std::uint64_t frame : frames) add_globals_of(frame);
-    for (std::uint64_t frame : frames) add_frame(frame);
+    for (std::uint64_t frame : frames)
+      if (go_on()) add_globals_of(frame);
+    for (std::uint64_t frame : frames)
+      if (go_on()) add_frame(frame);
     return !nodes.empty();
   }
 
@@ -469,6 +473,26 @@ std::optional<std::vector<Holder>> PythonHeap::end() {
 }
 
 // Objects of Python and of C alike: words that point to memory.
+bool PythonHeap::has_small_objects(std::uint64_t address) {
+  // The head of a pool: how many are in use, the first that is free, neighbours, its arena, its class of
+  // sizes, where the next that never was one would be, and the last such place.
+  constexpr std::uint64_t kPools[] = {4096, 16384};  // before 3.10, and since
+  constexpr std::uint64_t kHeadOfPool = 48, kStep = 16, kClasses = 32;
+  for (std::uint64_t pool_size : kPools) {
+    std::uint64_t pool = address / pool_size * pool_size;
+    std::uint64_t of_class = reader_.pages().word(pool + 32) >> 32, next = reader_.pages().word(pool + 40);
+    std::uint64_t size = (of_class + 1) * kStep, last = next >> 32,
+                  used = reader_.pages().word(pool) & UINT32_MAX;
+    next &= UINT32_MAX;
+    std::uint64_t free = reader_.pages().word(pool + 8);
+    if (of_class < kClasses && last == pool_size - size && next >= kHeadOfPool + size &&
+        next <= last + size && (next - kHeadOfPool) % size == 0 && used * size <= pool_size - kHeadOfPool &&
+        (free == 0 || free / pool_size * pool_size == pool))
+      return true;
+  }
+  return false;
+}
+
 PythonHeap::Reached PythonHeap::reach(std::size_t holder, const BlockAt& block_at) {
   constexpr std::size_t kMostOfOne = 64, kUnknownSize = 192, kMostOfObject = 512;
   constexpr unsigned kMostSteps = 4;

@@ -55,6 +55,9 @@ class PythonHeap {
     std::uint64_t looked_at = 0;  // of what was added
   };
   Reached reach(std::size_t holder, const BlockAt& block_at);
+  /// Whether objects of up to 512 bytes stand at this address: in a pool of the interpreter's own (CPython's
+  /// Objects/obmalloc.c, 3.8 to 3.15), which serves whoever asks for a size. false, too: it cannot be read.
+  bool has_small_objects(std::uint64_t address);
   /// A walk ended before it had seen all.
   bool cut() const { return cut_; }
 

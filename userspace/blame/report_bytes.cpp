@@ -185,6 +185,7 @@ void pass(A& a, BlameSite& s) {
   pass(a, s.touched);
   pass(a, s.kept);
   pass(a, s.held_by);
+  a(s.small_objects);
   a(s.samples);
 }
 

@@ -135,6 +135,7 @@ std::string top_lines(const BlameProcess& p, Seconds window) {
     Bytes grown;
     Kept kept;
     std::set<std::uint32_t> held_by;
+    bool small_objects = false;
   };
   std::map<std::string, Line> sums;
   for (const BlameSite& site : p.sites) {
@@ -146,6 +147,7 @@ std::string top_lines(const BlameProcess& p, Seconds window) {
     line.kept.error += site.kept.error;
     line.kept.blocks += site.kept.blocks;
     if (site.held_by) line.held_by.insert(*site.held_by);
+    line.small_objects = line.small_objects || site.small_objects;
   }
   std::vector<std::pair<Line, std::string>> lines;
   for (const auto& [text, line] : sums)
@@ -157,7 +159,9 @@ std::string top_lines(const BlameProcess& p, Seconds window) {
   for (const auto& [line, text] : lines) {
     out += fmt::format("  {:>10} {:>13} {:>4.0f}%  {}{}\n", format_size(line.grown),
                        format_rate(rate(line.grown, window)), 100 * share(line.grown, p.grown()), text,
-                       p.kept ? "  " + evidence(line.kept) : "");
+                       line.small_objects ? "  and what it calls: small objects of several lines"
+                       : p.kept           ? "  " + evidence(line.kept)
+                                          : "");
     for (std::uint32_t i : line.held_by)
       out += fmt::format("  {:31}  {}\n", "", holder_text(p.holders->all[i].holder));
   }
@@ -406,6 +410,7 @@ std::string to_json(const BlameReport& report, const ClockMap& clock, MonoTime n
            {"touched_bytes", site.touched.count},
            {"kept", p.kept ? kept_json(site.kept) : Json(nullptr)},
            {"held_by", site.held_by ? text(p.holders->all[*site.held_by].holder.path) : Json(nullptr)},
+           {"small_objects", site.small_objects},
            {"samples", site.samples},
            {"culprit", top ? frame_json(*top) : Json(nullptr)},
            {"stack", std::move(stack)}});

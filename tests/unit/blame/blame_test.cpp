@@ -65,6 +65,54 @@ TEST(Blame, whose_page_tables_are_large_is_not_walked) {
   EXPECT_EQ(report.processes.front().grown_uss, std::nullopt);
 }
 
+// Two lines below one caller, with what each has grown by.
+BlameProcess of_two_lines(Bytes first, Bytes second) {
+  auto python = [](const char* function, std::uint32_t line) {
+    return Frame{Frame::Kind::python, function, "/train.py", line};
+  };
+  BlameProcess out;
+  out.grown_anon = first + second;
+  BlameSite site;
+  site.stack = {python("run", 9), python("parse", 3), {Frame::Kind::native, "alloc", "python3", {}}};
+  site.grown = site.touched = first;
+  out.sites.push_back(site);
+  site.stack = {python("run", 9), python("index", 5)};
+  site.grown = site.touched = second;
+  out.sites.push_back(site);
+  out.holders.emplace().all.push_back({Holder{"rows in __main__", "dict", 90, 80, "Row", MiB(8)}, 0});
+  return out;
+}
+
+TEST(SmallObjects, of_several_lines_are_no_lines) {
+  BlameProcess process = of_two_lines(MiB(14), MiB(6));
+  join_small_objects(process, std::vector<double>{1, 0.5});
+  ASSERT_EQ(process.sites.size(), 3u);
+  const BlameSite& joined = process.sites[2];
+  EXPECT_TRUE(joined.small_objects);
+  EXPECT_EQ(joined.grown, MiB(17));
+  EXPECT_EQ(process.sites[0].grown, Bytes{});
+  EXPECT_EQ(process.sites[1].grown, MiB(3));
+  ASSERT_EQ(joined.stack.size(), 1u);
+  EXPECT_EQ(joined.stack[0].function, "run");
+  EXPECT_EQ(joined.held_by, 0u);
+}
+
+TEST(SmallObjects, of_one_line_alone_and_those_that_are_few_stay_where_they_are) {
+  BlameProcess alone = of_two_lines(MiB(92), MiB(8));
+  join_small_objects(alone, std::vector<double>{1, 1});
+  EXPECT_EQ(alone.sites.size(), 2u);
+  BlameProcess few = of_two_lines(MiB(5), MiB(5));
+  join_small_objects(few, std::vector<double>{0.05, 0.05});
+  EXPECT_EQ(few.sites.size(), 2u);
+}
+
+TEST(SmallObjects, are_held_by_nobody_who_holds_less_than_a_quarter) {
+  BlameProcess process = of_two_lines(MiB(70), MiB(30));
+  join_small_objects(process, std::vector<double>{1, 1});
+  ASSERT_EQ(process.sites.size(), 3u);
+  EXPECT_FALSE(process.sites[2].held_by);
+}
+
 TEST(Blame, of_what_may_not_be_read_only_the_counters_count) {
   Fixture f({7});
   f.process(7, 100, 100);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <random>
@@ -186,6 +187,33 @@ TEST(PythonHeap, memory_that_is_not_there_is_not_brought_there) {
   for (std::size_t at = 0; at < kSize; at += 1 << 20)
     EXPECT_FALSE(py.memory.page_at(address_of(untouched) + at)->held) << at;
   munmap(untouched, kSize);
+}
+
+TEST(PythonHeap, a_pool_of_small_objects_is_known_by_its_head) {
+  Interpreter i;
+  PythonHeap heap(i.memory, i.python);
+  for (std::size_t pool : {4096, 16384}) {
+    auto* at = static_cast<std::byte*>(std::aligned_alloc(16384, 2 * 16384));
+    std::memset(at, 0, 2 * 16384);
+    std::uint64_t begin = address_of(at) + 16384;
+    const std::uint64_t size = 48;  // the third class
+    auto lay = [&](std::uint64_t used, std::uint64_t free, std::uint64_t next) {
+      Interpreter::word(begin, 0) = used;
+      Interpreter::word(begin, 8) = free;
+      Interpreter::word(begin, 32) = (size / 16 - 1) << 32 | 5;
+      Interpreter::word(begin, 40) = (pool - size) << 32 | next;
+    };
+    lay(2, 0, 48 + 2 * size);
+    EXPECT_TRUE(heap.has_small_objects(begin + pool - 1)) << pool;
+    EXPECT_FALSE(heap.has_small_objects(begin - 1)) << "zeros are no pool";
+    PythonHeap later(i.memory, i.python);
+    lay(2, begin + 2 * pool, 48 + 2 * size);
+    EXPECT_FALSE(later.has_small_objects(begin)) << "what is free lies elsewhere";
+    PythonHeap last(i.memory, i.python);
+    lay(2, 0, 49 + 2 * size);
+    EXPECT_FALSE(last.has_small_objects(begin)) << "no whole number of objects";
+    std::free(at);
+  }
 }
 
 TEST(PythonHeap, what_leads_to_itself_ends) {

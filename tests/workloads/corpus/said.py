@@ -8,9 +8,10 @@ total = 0
 _told = 0.0
 
 
-def ready(*keepers):
-    """The functions; none: nothing stays."""
-    os.write(1, (json.dumps({"event": "ready", "pid": os.getpid(), "keeper": "|".join(keepers)}) + "\n").encode())
+def ready(*keepers, holder=None):
+    """The functions; none: nothing stays. `holder`: the path of the container in which small objects stay."""
+    os.write(1, (json.dumps({"event": "ready", "pid": os.getpid(), "keeper": "|".join(keepers), "holder": holder})
+                 + "\n").encode())
 
 
 def keeps(size):
