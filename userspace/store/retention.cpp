@@ -226,8 +226,10 @@ bool Retention::drop_before(std::int64_t time, std::int64_t most) {
         return false;
     }
     if (!execute(db_, "DELETE FROM alert_actions WHERE alert NOT IN (SELECT seq FROM alerts)")) return false;
-    if (!execute(db_, "DELETE FROM forecast_devices WHERE forecast NOT IN (SELECT seq FROM forecasts)"))
-      return false;
+    for (const char* table : {"forecast_devices", "forecast_evidence"})
+      if (!execute(db_,
+                   fmt::format("DELETE FROM {} WHERE forecast NOT IN (SELECT seq FROM forecasts)", table)))
+        return false;
     if (!execute(db_, "DELETE FROM gpu_evictions WHERE sample NOT IN (SELECT seq FROM gpu_samples)"))
       return false;
     if (!execute(db_, "DELETE FROM gpu_errors WHERE event NOT IN (SELECT seq FROM gpu_events)")) return false;

@@ -143,6 +143,12 @@ ForecastFact Rows::forecast(const Statement& r, int c) {
   e.step_ago = r.seconds(c + 22);
   e.shared = r.bytes(c + 23);
   f.device = device_of(r, c + 24);
+  if (!r.null(c + 25)) e.near_limit = NearLimit{r.size(c + 25), r.size(c + 26), r.duration(c + 27)};
+  if (!r.null(c + 28)) {
+    Seconds lasts = r.duration(c + 28);
+    e.thrashing =
+        Thrashing{f.time - std::chrono::round<Nanos>(lasts), lasts, r.real(c + 29), {r.real(c + 30)}};
+  }
   return f;
 }
 

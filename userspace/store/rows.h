@@ -23,7 +23,13 @@ inline const std::string forecast =
     "usage_limit, "
     "limit_cgroup, eta_s, eta_low_s, eta_high_s, alert, why, floor, peak_above, period_s, peaks, regime_s, "
     "stepped, "
-    "step_ago_s, shared, (SELECT device FROM forecast_devices d WHERE d.forecast=forecasts.seq)";
+    "step_ago_s, shared, (SELECT device FROM forecast_devices d WHERE d.forecast=forecasts.seq),"
+    " (SELECT limit_left FROM forecast_evidence e WHERE e.forecast=forecasts.seq),"
+    " (SELECT limit_moved FROM forecast_evidence e WHERE e.forecast=forecasts.seq),"
+    " (SELECT limit_within_s FROM forecast_evidence e WHERE e.forecast=forecasts.seq),"
+    " (SELECT thrashes_s FROM forecast_evidence e WHERE e.forecast=forecasts.seq),"
+    " (SELECT thrashes_waiting FROM forecast_evidence e WHERE e.forecast=forecasts.seq),"
+    " (SELECT thrashes_reclaimed FROM forecast_evidence e WHERE e.forecast=forecasts.seq)";
 inline const std::string reclaim = "time_ns, cgroup, stalls, stalled_s, reclaimed";
 inline const std::string pressure =
     "time_ns, cgroup, some_avg10, some_avg60, some_avg300, some_total_us, full_avg10, full_avg60, "

@@ -88,6 +88,9 @@ constexpr std::array kOfKills = {
               "from_ns INTEGER,"
               " to_ns INTEGER, PRIMARY KEY(episode, nr)"},
     TableText{"growth_holders", "episode INTEGER, site INTEGER, path TEXT, PRIMARY KEY(episode, site)"},
+    TableText{"forecast_evidence",
+              "forecast INTEGER PRIMARY KEY, limit_left INTEGER, limit_moved INTEGER, limit_within_s REAL,"
+              " thrashes_s REAL, thrashes_waiting REAL, thrashes_reclaimed REAL"},
     TableText{"growth_code",
               "episode INTEGER, site INTEGER, nr INTEGER, function TEXT, file TEXT, line INTEGER,"
               " PRIMARY KEY(episode, site, nr)"},

@@ -13,6 +13,8 @@
 //   process_samples the same of processes (a store has only those that hold much)
 //   exits, kills (SIGKILL from user space), reclaim, pressure, alerts, alert_actions, losses
 //   forecasts       as told; told=0: not told by itself, but with an episode or an alert
+//   forecast_evidence of those near a limit (left to it, moved within) and of those that thrash: for how long, the
+//                   share of time that tasks waited, bytes reclaimed a second
 //   episodes        OOM kills; source: live, kmsg, journal, file; complete=0: oomcast ended before it was told
 //   victims         of an episode, with the sizes of the kernel's line; stack: user addresses
 //   others          of an episode: role 'also_killed' (shared a victim's memory) or 'grew'

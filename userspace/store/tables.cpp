@@ -196,6 +196,17 @@ std::int64_t Tables::write_forecast(const ForecastFact& f, bool told) {
     device << id << to_string(*f.device);
     run(device);
   }
+  if (e.near_limit || e.thrashing) {
+    Statement evidence(db_, "INSERT INTO forecast_evidence VALUES(?,?,?,?,?,?,?)");
+    std::optional<Bytes> left, moved;
+    std::optional<Seconds> within, lasts;
+    std::optional<double> waiting;
+    std::optional<BytesPerSec> reclaimed;
+    if (const auto& n = e.near_limit) left = n->left, moved = n->moved, within = n->within;
+    if (const auto& t = e.thrashing) lasts = t->lasts, waiting = t->waiting, reclaimed = t->reclaimed;
+    evidence << id << left << moved << within << lasts << waiting << reclaimed;
+    run(evidence);
+  }
   return id;
 }
 

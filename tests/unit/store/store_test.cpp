@@ -105,6 +105,8 @@ OomFactLine kill(std::uint64_t serial, double s, std::uint32_t pid, const Cgroup
   before.forecast.why = "it grew";
   before.forecast.evidence.floor = MiB(7);
   before.forecast.evidence.peaks = 3;
+  before.forecast.evidence.near_limit = NearLimit{MiB(2), MiB(9), 8s};
+  before.forecast.evidence.thrashing = Thrashing{before.time - 12s, 12s, 1.5, {4096}};
   out.forecast_before = before;
   out.first_forecast = at_s(s - 30);
   return out;
@@ -257,6 +259,13 @@ TEST_F(StoreTest, gives_back_an_episode_as_it_was_told) {
   EXPECT_EQ(f.why, "it grew");
   EXPECT_EQ(f.evidence.floor, MiB(7));
   EXPECT_EQ(f.evidence.peaks, 3u);
+  ASSERT_TRUE(f.evidence.near_limit && f.evidence.thrashing);
+  EXPECT_EQ(f.evidence.near_limit->left, MiB(2));
+  EXPECT_EQ(f.evidence.near_limit->moved, MiB(9));
+  EXPECT_EQ(f.evidence.near_limit->within, Seconds(8));
+  EXPECT_EQ(f.evidence.thrashing->since, at_s(985));
+  EXPECT_EQ(f.evidence.thrashing->waiting, 1.5);
+  EXPECT_EQ(f.evidence.thrashing->reclaimed.value, 4096);
   EXPECT_EQ(stored.told.first_forecast, at_s(970));
 }
 
@@ -692,7 +701,9 @@ TEST_F(StoreTest, survives_damage_anywhere) {
 struct Lack {
   std::string name, sql;
 };
-const std::string kGrowth = "DROP TABLE growth_sites; DROP TABLE growth_code; DROP TABLE growth_holders;";
+const std::string kGrowth =
+    "DROP TABLE forecast_evidence; DROP TABLE growth_sites; DROP TABLE growth_code; DROP TABLE "
+    "growth_holders;";
 const std::string kMachine = kGrowth +
                              "DROP TABLE machine_at_kill; DROP TABLE zones_at_kill; DROP TABLE slabs_at_kill;"
                              "PRAGMA user_version=2;";
