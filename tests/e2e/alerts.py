@@ -84,7 +84,7 @@ def hanging(t, beside=""):
     return f"export {mark.decode()}; {beside} exec sleep 1234"
 
 
-@case(limit_s=40, tier="gate")
+@case(vm="never", limit_s=40, tier="gate")
 def every_action_runs_before_the_kill(t):
     folder = t.folder()
     stop, said = folder / ".stop", folder / "said"
@@ -226,7 +226,7 @@ def hostile_names_travel_in_the_environment_only(t):
         os.chdir("/")
 
 
-@case(limit_s=40, tier="gate")
+@case(vm="never", limit_s=40, tier="gate")
 def the_trainer_writes_a_checkpoint(t):
     saved = t.folder() / "saved"
     home, run = start(t, "--json", "--memory", "96M", "--alert", "level>50%", "--signal", "USR1", "--", "python3", "-c",
@@ -249,7 +249,7 @@ def a_launcher_is_passed_over_for_its_trainer(t):
     t.equal("who got the signal", [a["action"]["signal"]["process"]["comm"] for a in run.all("alert")], ["python3"])
 
 
-@case(limit_s=40)
+@case(vm="never", limit_s=40)
 def the_trainer_is_told_when_its_worker_grows(t):
     saved = t.folder() / "saved"
     group = t.cgroup().limit(96 * MiB)

@@ -163,7 +163,7 @@ def killed(t, scene, child):
     scene.wait(1)
 
 
-@case(limit_s=60)
+@case(vm="never", limit_s=60)
 def a_leak_is_called_a_leak(t):
     scene = scene_with_store(t)
     group = t.cgroup().limit(96 * MiB)
