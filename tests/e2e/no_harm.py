@@ -192,8 +192,8 @@ def no_ones_memory_is_held_for_more_than_50_ms(t):
     group = t.cgroup()
     tracer = t.trace("--interval", "500ms")
     child = t.start(group, "workers", "320M", 200, 60, "4G")
-    child.wait_for("holds", timeout=60)
-    child.wait_for("mapped", timeout=60)
+    child.wait_for("holds", timeout=60, error=lib.Unfit)
+    child.wait_for("mapped", timeout=60, error=lib.Unfit)
     told = tracer.wait_for_line("process", lambda p: p["private_bytes"] is not None and p["anon_bytes"] > 300 * MiB,
                                 timeout=30)
     t.check(told["private_bytes"] < 160 * MiB, f"private_bytes is {told['private_bytes']}: what it shares is not its own")
