@@ -42,7 +42,8 @@ def blamed(t, scope, child, go=True, more=("--json",), meanwhile=lambda pid: Non
     grown = child.wait_for("grown", timeout=30)
     blame.send_signal(signal.SIGINT)
     out, errors = blame.communicate(timeout=lib.seconds(20))
-    t.equal("exit code of blame", blame.returncode, 0)
+    if blame.returncode != 0:
+        raise lib.Failed(f"blame ended with {blame.returncode}: {lib.one_line((said + errors.decode())[-500:])}")
     return (json.loads(out) if "--json" in more else out), grown
 
 
@@ -87,7 +88,7 @@ def judge_holder(t, report, path):
 
 # What leaks.py's kinds are held by, as it would write it.
 HELD_BY = {"list": "kept in __main__", "dict": "table in __main__", "closure": "kept in __main__",
-           "cache": "kept[0].<dict> in __main__", "small": "kept in __main__", "thread": "kept in __main__",
+           "cache": "load_once.<dict> in __main__", "small": "kept in __main__", "thread": "kept in __main__",
            "numpy": "kept in __main__", "generator": "kept in __main__"}
 # One of each way to see growth; the others differ in user space only.
 IN_VM = ("list", "child", "mmap")

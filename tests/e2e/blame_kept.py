@@ -1,6 +1,7 @@
 """Blocks that stay, and the breakpoints by which blame learns of them."""
 
 import ctypes
+import json
 import os
 import re
 import signal
@@ -47,6 +48,37 @@ def no_breakpoint_is_left_when_blame_is_killed(t):
     blame.wait()
     t.check(lib.wait_until(lambda: code_at_malloc(child.pid) == before, lib.seconds(10)), "a breakpoint is left")
     child.wait_for("grown", timeout=30)
+
+
+# Of 64 MiB.
+HOLDS_ALL_BUT_3_MIB = """
+import time
+def anon_kb():
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("RssAnon"))
+kept = []
+while anon_kb() < 61 << 10:
+    kept.append(b"x" * (1 << 18))
+print('{"event": "holds"}', flush=True)
+time.sleep(600)
+"""
+
+
+@case(vm="never", limit_s=60, tier="gate")
+def a_program_that_has_no_room_left_is_given_no_breakpoint(t):
+    group = t.cgroup().limit(64 * MiB)
+    child = t.start(group, "/usr/bin/python3", "-c", HOLDS_ALL_BUT_3_MIB)
+    child.wait_for("holds")
+    before = code_at_malloc(child.pid)
+    t.premise(before is not None and before != BREAKPOINT,
+              f"the first byte of its malloc(), if its libc is this one's, is {before}")
+    blame = subprocess.Popen([t.oomcast_path, "blame", "--json", "--for", "3s", "--pid", str(child.pid)],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    t.later(blame.kill)
+    seen = lib.wait_until(lambda: code_at_malloc(child.pid) == BREAKPOINT or blame.poll() is not None, lib.seconds(20))
+    t.check(seen and code_at_malloc(child.pid) == before, "malloc() is watched")
+    out, _ = blame.communicate(timeout=lib.seconds(20))
+    t.equal("exit code of blame", blame.returncode, 0)
+    t.equal("what was kept", json.loads(out)["processes"][0]["kept"], None)
 
 
 @case(vm="never", limit_s=60)

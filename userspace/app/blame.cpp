@@ -22,6 +22,7 @@
 #include "base/escape.h"
 #include "base/print.h"
 #include "collect/bpf_source_faults.h"
+#include "collect/headroom.h"
 #include "collect/text.h"
 #include "present/blame.h"
 #include "present/blame_diff.h"
@@ -162,6 +163,8 @@ class Watch {
   static constexpr Nanos kLeastAgain = 5s;
   static constexpr double kLeastToldOf = 0.1;        // of all growth
   static constexpr std::uint64_t kLeastChosen = 64;  // pages that a process has grown by
+  static constexpr Nanos kRoomEvery = 200ms;
+  static constexpr const char* kNoRoom = "its cgroup is near its limit, and breakpoints take some pages";
 
   Nanos duration() const { return options_.duration.value_or(kDefaultWindow); }
 
@@ -184,7 +187,19 @@ class Watch {
     if (!source_) return;
     Status ok =
         allocator ? source_->watch_allocations(pid, *allocator, mono_now(), end_) : Status(allocator.error());
-    if (!ok) reader_.set_unwatched(pid, ok.error().message);
+    if (!ok) return reader_.set_unwatched(pid, ok.error().message);
+    watched_ = pid;
+    next_room_ = mono_now() + kRoomEvery;
+  }
+
+  // Its functions take turns, each with a breakpoint of its own.
+  void look_at_room(MonoTime now) {
+    if (!watched_ || now < next_room_) return;
+    next_room_ = now + kRoomEvery;
+    if (room_of(*watched_)) return;
+    (void)source_->end_allocations(now);
+    reader_.set_unwatched(*watched_, kNoRoom);
+    watched_.reset();
   }
 
   Status do_without_source(const Error& why) {
@@ -218,6 +233,7 @@ class Watch {
       if (reader_.lost()) return false;
       if (until && now >= choose_at_) choose_process(now);
       if (until ? now >= *until || stop_.pending() : reader_.idle()) return true;
+      if (source_ && begun_) look_at_room(now);
       if (until && now >= next_look) {
         reader_.look(source_ ? source_->watched_share() : 1);
         next_look = now + kNoteEvery;
@@ -247,6 +263,25 @@ class Watch {
 
   void do_without_allocations(std::string why) { not_watched_ = std::move(why); }
 
+  // For a breakpoint the kernel copies a page of the program, and charges it to the program's cgroup: of one
+  // that is full it would be what makes it kill (seen on 6.18, the trigger was this process).
+  bool room_of(std::uint32_t pid) const {
+    auto cgroup = procfs_.read_cgroup(pid, fs_.mount().hierarchy);
+    auto path = cgroup && *cgroup ? fs_.mount().from_proc_path((*cgroup)->path) : std::nullopt;
+    for (std::string level = path.value_or(""); !level.empty();) {
+      auto dir = fs_.open_dir(level);
+      auto limit = dir ? dir->read_limit() : Result<std::optional<Bytes>>(dir.error());
+      if (limit && *limit) {
+        auto usage = dir->read_usage();
+        auto stat = dir->read_stat();
+        if (!has_room(usage ? std::optional(*usage) : std::nullopt, stat ? *stat : MemoryStat{}, *limit))
+          return false;
+      }
+      level = level == "/" ? "" : level.substr(0, std::max<std::size_t>(level.rfind('/'), 1));
+    }
+    return true;
+  }
+
   // To set a breakpoint the kernel takes the mmap_lock of whoever has the file mapped: not where processes
   // wait for memory, and hold that lock meanwhile.
   bool pressed() const {
@@ -266,7 +301,9 @@ class Watch {
       if (levels_.size() == 1 || grown > most) chosen = pid;
       most = std::max(most, grown);
     }
-    if (chosen) {
+    if (chosen && !room_of(*chosen)) {
+      do_without_allocations(kNoRoom);
+    } else if (chosen) {
       reader_.find_allocator(*chosen);
       if (scope_.pids.size() > 1) reader_.begin_objects(*chosen);
     } else if (now < choose_until_) {
@@ -286,6 +323,7 @@ class Watch {
   // `until`: it is not the first time. false: the reader is lost.
   Result<bool> watch(std::optional<MonoTime> until) {
     begun_ = false;
+    watched_.reset();
     found_.reset();
     choose_at_ = MonoTime::max();
     not_watched_.clear();
@@ -296,7 +334,7 @@ class Watch {
     // its names along.
     if (scope_.pids.size() == 1 && !pressed()) {
       reader_.begin_objects(scope_.pids.front());
-      if (source_) reader_.find_allocator(scope_.pids.front());
+      if (source_ && room_of(scope_.pids.front())) reader_.find_allocator(scope_.pids.front());
     }
     reader_.begin();
     if (auto went = go_on(std::nullopt); !went || !*went) return went;
@@ -365,6 +403,8 @@ class Watch {
   bool told_ = false;                                                 // that it watches
   std::unordered_map<std::uint32_t, std::uint64_t> levels_;           // resident pages when it began
   std::optional<std::pair<std::uint32_t, Result<Allocator>>> found_;  // before the window
+  std::optional<std::uint32_t> watched_;                              // whose allocations are
+  MonoTime next_room_{};
   std::string not_watched_;  // why no process's allocations were; empty: they were, or that process says why
   MonoTime choose_at_ = MonoTime::max(), choose_until_{}, end_{};
   Nanos choose_again_{};

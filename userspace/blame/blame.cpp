@@ -540,7 +540,8 @@ void join_small_objects(BlameProcess& process, std::span<const double> in_pools)
 // Of each site.
 std::vector<double> Blame::parts_in_pools(const Process& p, const BlameProcess& out) {
   std::vector<double> pools(out.sites.size()), all(out.sites.size());
-  PythonHeap* heap = p.view->python_heap();
+  // 32 MiB of cache each: of who was looked at alone.
+  PythonHeap* heap = p.holders ? p.view->python_heap() : nullptr;
   for (const Sample& sample : p.samples) {
     if (!heap || sample.gone || sample.shared || out.sites[sample.site].kept.blocks) continue;
     all[sample.site] += sample.weight.as_double();

@@ -48,6 +48,13 @@ std::optional<Headroom> headroom(const HeadroomInput& in) {
   return out;
 }
 
+bool has_room(std::optional<Bytes> usage, const MemoryStat& stat, std::optional<Bytes> limit) {
+  if (!limit) return true;
+  auto pinned = pinned_bytes(usage, stat);
+  Bytes least = std::clamp(Bytes{limit->count / 32}, MiB(4), MiB(64));
+  return pinned && *limit - *pinned >= least;
+}
+
 Bytes swap_left(std::span<const SwapUse> self_and_ancestors, Bytes host_free) {
   Bytes left = host_free;
   for (const SwapUse& level : self_and_ancestors)

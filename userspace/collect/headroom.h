@@ -53,6 +53,11 @@ struct HeadroomInput {
 /// swapped. nullopt: pinned is unknown, or there is a limit and swap_free is unknown where it decides.
 std::optional<Headroom> headroom(const HeadroomInput& in);
 
+/// Whether some pages more, charged to the cgroup, are surely not what makes the kernel kill in it: a 32nd of
+/// its limit is left, from 4 to 64 MiB, beside what reclaim can drop. Without a limit they are not; where
+/// usage or the files are unknown they may be.
+bool has_room(std::optional<Bytes> usage, const MemoryStat& stat, std::optional<Bytes> limit);
+
 /// Swap that `host_free` and the v2 limits of a cgroup and its ancestors leave to it; never negative.
 Bytes swap_left(std::span<const SwapUse> self_and_ancestors, Bytes host_free);
 

@@ -162,5 +162,19 @@ TEST(HostHeadroom, counts_memory_and_swap_together) {
   EXPECT_FALSE(host_headroom(info));
 }
 
+TEST(Room, is_what_is_left_beside_what_can_be_dropped) {
+  MemoryStat stat;
+  stat.active_file = MiB(10);
+  stat.inactive_file = MiB(20);
+  EXPECT_TRUE(has_room(MiB(96), stat, MiB(96))) << "its files make way";
+  stat.active_file = stat.inactive_file = MiB(1);
+  EXPECT_FALSE(has_room(MiB(96), stat, MiB(96)));
+  EXPECT_TRUE(has_room(MiB(90), stat, MiB(96)));
+  EXPECT_TRUE(has_room(GiB(64) - MiB(70), stat, GiB(64)));
+  EXPECT_FALSE(has_room(GiB(64) - MiB(50), stat, GiB(64)));
+  EXPECT_TRUE(has_room(MiB(96), stat, std::nullopt));
+  EXPECT_FALSE(has_room(std::nullopt, stat, MiB(96))) << "unknown is not as much as one likes";
+}
+
 }  // namespace
 }  // namespace oomcast

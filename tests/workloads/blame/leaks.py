@@ -59,12 +59,13 @@ def leak_closure():
     grow(lambda i: kept.append(make(i)))
 
 
+@functools.lru_cache(maxsize=None)
+def load_once(i):
+    return bytes([i & 255]) * CHUNK  # culprit cache
+
+
 def leak_cache():
-    @functools.lru_cache(maxsize=None)
-    def load(i):
-        return bytes([i & 255]) * CHUNK  # culprit cache
-    kept.append(load)
-    grow(load)
+    grow(load_once)
 
 
 def leak_small():
