@@ -135,8 +135,27 @@ std::optional<ProcessMemory::File> ProcessMemory::open_in_root(const std::string
   return open_regular(at, owner);
 }
 
+// Where pagemap cannot be read nothing is known to be.
+bool ProcessMemory::is_swapped(std::uint64_t address, std::size_t size) const {
+  constexpr std::size_t kAtOnce = 64;
+  std::array<std::uint64_t, kAtOnce> entries{};
+  std::uint64_t page = address / page_size(),
+                end = (address + std::max<std::size_t>(size, 1) - 1) / page_size() + 1;
+  while (page < end && open_pagemap()) {
+    std::size_t want = std::min<std::uint64_t>(kAtOnce, end - page) * sizeof(entries[0]);
+    ssize_t got = pread(pagemap_.get(), entries.data(), want, static_cast<off_t>(page * sizeof(entries[0])));
+    auto read = got > 0 ? static_cast<std::size_t>(got) / sizeof(entries[0]) : 0;
+    if (read == 0) break;
+    for (std::uint64_t entry : std::span(entries).first(read))
+      if (entry >> 62 & 1) return true;
+    page += read;
+  }
+  return false;
+}
+
 bool ProcessMemory::read(std::uint64_t address, std::span<std::byte> to) const {
   Look look;
+  if (is_swapped(address, to.size())) return false;
   iovec local{to.data(), to.size()};
   iovec remote{reinterpret_cast<void*>(address), to.size()};
   return process_vm_readv(static_cast<pid_t>(pid_), &local, 1, &remote, 1, 0) ==

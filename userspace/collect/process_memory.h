@@ -67,7 +67,8 @@ class ProcessMemory {
   /// nullopt: it is gone.
   std::optional<ProcStatus> status() const;
 
-  /// All of `to` from `address`; false: not readable, or gone. One system call.
+  /// All of `to` from `address`; false: not readable, gone, or some of it is swapped out: to read that would
+  /// wait for a disk, and charge it to the process's cgroup, which may have no room. Two system calls.
   bool read(std::uint64_t address, std::span<std::byte> to) const;
   template <typename T>
   std::optional<T> read(std::uint64_t address) const {
@@ -96,6 +97,7 @@ class ProcessMemory {
 
  private:
   bool open_pagemap() const;
+  bool is_swapped(std::uint64_t address, std::size_t size) const;
   std::string dir_;
   mutable UniqueFd pagemap_;  // opened at the first question
   std::uint32_t pid_;

@@ -1,5 +1,6 @@
 #include "collect/process_memory.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -7,8 +8,10 @@
 
 #include <array>
 #include <csignal>
+#include <cstring>
 #include <fstream>
 #include <sstream>
+#include <vector>
 
 #include "fixture_tree.h"
 
@@ -50,6 +53,27 @@ TEST_F(OwnMemory, is_read_as_it_stands) {
 
 TEST_F(OwnMemory, is_unknown_where_nothing_is_mapped) {
   EXPECT_EQ(memory_.read<std::uint64_t>(16), std::nullopt);
+}
+
+TEST(SwappedMemory, is_not_brought_back) {
+  constexpr std::size_t kPage = 4096, kPages = 3;
+  auto* low = reinterpret_cast<void*>(0x10000000);  // so that its pagemap is a small file
+  auto* at = static_cast<char*>(mmap(low, kPages * kPage, PROT_READ | PROT_WRITE,
+                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0));
+  if (at != low) GTEST_SKIP() << "something else is mapped at " << low;
+  std::memset(at, 7, kPages * kPage);
+  std::vector<std::uint64_t> entries(0x10000000 / kPage + kPages, std::uint64_t{1} << 63);
+  entries[entries.size() - 2] = std::uint64_t{1} << 62;  // the second page
+  FixtureTree tree;
+  tree.write(fmt::format("proc/{}/pagemap", getpid()),
+             {reinterpret_cast<const char*>(entries.data()), entries.size() * sizeof(entries[0])});
+  ProcessMemory memory(tree.roots(), static_cast<std::uint32_t>(getpid()));
+  auto begin = reinterpret_cast<std::uint64_t>(at);
+  EXPECT_TRUE(memory.read<std::uint64_t>(begin + kPage - 8));
+  EXPECT_FALSE(memory.read<std::uint64_t>(begin + kPage - 4)) << "its end is on the second page";
+  EXPECT_FALSE(memory.read<std::uint64_t>(begin + kPage));
+  EXPECT_TRUE(memory.read<std::uint64_t>(begin + 2 * kPage));
+  munmap(at, kPages * kPage);
 }
 
 TEST_F(OwnMemory, holds_a_page_from_its_first_write_until_it_is_given_back) {
