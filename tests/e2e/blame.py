@@ -116,8 +116,7 @@ def python_case(kind, growth=GROWTH, scope_by_cgroup=False, python=PYTHON):
         if kind in HELD_BY:
             judge_holder(t, report, HELD_BY[kind])
     run.__name__ = f"python_{kind}"
-    case(vm="v2" if kind in IN_VM else "never", limit_s=90, tier="gate" if kind in IN_GATE["python"] else "full",
-         kernel=kind == "list")(run)  # of page faults, and breakpoints: a kernel may refuse either
+    case(vm="v2" if kind in IN_VM else "never", limit_s=90, tier="gate" if kind in IN_GATE["python"] else "full")(run)
 
 
 def native_case(kind, program, function=None):
@@ -134,7 +133,7 @@ def native_case(kind, program, function=None):
     run.__name__ = f"native_{kind}_{'without' if program.endswith('omit') else 'with'}_frame_pointers"
     gate = program == "leaks_omit" and kind in IN_GATE["native"]
     case(vm="v2" if program == "leaks_omit" and kind in ("malloc", "huge", "hole") else "never", limit_s=60,
-         tier="gate" if gate else "full", kernel=gate and kind == "hole")(run)
+         tier="gate" if gate else "full", kernel=gate and kind == "hole")(run)  # a kernel may refuse its events
 
 
 for kind in ("list", "dict", "closure", "cache", "small", "thread", "ctypes", "mmap", "shm", "numpy", "torch", "generator"):

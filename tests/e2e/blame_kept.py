@@ -22,7 +22,8 @@ def code_at_malloc(pid):
     ours, theirs = libc_of("self"), libc_of(pid)
     if not ours or not theirs or ours[1] != theirs[1]:
         return None
-    place = ctypes.cast(ctypes.CDLL(None).malloc, ctypes.c_void_p).value - ours[0]
+    # Not the program's own word for it: in Debian's python3, which is loaded at a fixed place, that is a jump.
+    place = ctypes.cast(ctypes.CDLL("libc.so.6").malloc, ctypes.c_void_p).value - ours[0]
     memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY)
     try:
         return os.pread(memory, 1, theirs[0] + place)[0]
