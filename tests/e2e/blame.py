@@ -133,7 +133,20 @@ def native_case(kind, program, function=None):
     run.__name__ = f"native_{kind}_{'without' if program.endswith('omit') else 'with'}_frame_pointers"
     gate = program == "leaks_omit" and kind in IN_GATE["native"]
     case(vm="v2" if program == "leaks_omit" and kind in ("malloc", "huge", "hole") else "never", limit_s=60,
-         tier="gate" if gate else "full", kernel=gate and kind == "hole")(run)  # a kernel may refuse its events
+         tier="gate" if gate else "full")(run)
+
+
+# Of each kernel, which may refuse page faults and breakpoints; how much it was tells a machine with true timing.
+@case(limit_s=60, tier="gate", kernel=True)
+def a_kernel_shows_the_line_that_grows(t):
+    child = t.start(None, "leaks_omit", "malloc", GROWTH)
+    child.wait_for("ready")
+    report, grown = blamed(t, ("--pid", child.pid), child)
+    t.check(not report["no_stacks"], f"no stacks: {report['no_stacks']}")
+    process = report["processes"][0]
+    t.equal("process on top", process["process"]["pid"], grown["pid"])
+    top = process["sites"][0]["culprit"] if process["sites"] else None
+    t.check(top and "culprit_malloc" in (top["function"] or ""), f"the line on top is {top}")
 
 
 for kind in ("list", "dict", "closure", "cache", "small", "thread", "ctypes", "mmap", "shm", "numpy", "torch", "generator"):
