@@ -172,8 +172,8 @@ std::optional<TaskId> Session::note_process(std::uint32_t pid, bool ask_again) {
     if (!(*status)->ns_pid.empty()) seen.ns_pid = (*status)->ns_pid.back();
   }
   const CgroupMount& mount = cgroupfs_->mount();
-  bool dead = (*stat)->exiting();  // then it is in the root already, wherever it was
-  if (auto cgroup = procfs_->read_cgroup(pid, mount.hierarchy); !dead && cgroup && *cgroup)
+  bool dead = (*stat)->exiting();
+  if (auto cgroup = procfs_->read_cgroup_of(seen.id, mount.hierarchy); cgroup && *cgroup)
     if (auto path = mount.from_proc_path((*cgroup)->path))
       if (const CgroupState* state = world_->cgroups().by_path(*path)) seen.cgroup = state->ref->id.inode;
   world_->on_process(seen);

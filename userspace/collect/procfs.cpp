@@ -222,6 +222,16 @@ Result<std::optional<ProcCgroup>> ProcFs::read_cgroup(std::uint32_t pid, Hierarc
   return *text ? parse_proc_cgroup(**text, hierarchy) : std::nullopt;
 }
 
+Result<std::optional<ProcCgroup>> ProcFs::read_cgroup_of(const TaskId& id, Hierarchy hierarchy) const {
+  auto cgroup = read_cgroup(id.tgid, hierarchy);
+  if (!cgroup.ok() || !*cgroup) return cgroup;
+  auto after = read_stat(id.tgid);
+  if (!after.ok()) return after.error();
+  if (!*after || (*after)->start_ticks != id.start_ticks || (*after)->exiting())
+    return std::optional<ProcCgroup>();
+  return cgroup;
+}
+
 Result<std::optional<TaskId>> ProcFs::read_task_id(std::uint32_t pid) const {
   auto stat = read_stat(pid);
   if (!stat.ok()) return stat.error();

@@ -114,6 +114,9 @@ class ProcFs {
   Result<std::optional<ProcStatm>> read_statm(std::uint32_t pid) const;
   /// nullopt also when the process has no line for the hierarchy.
   Result<std::optional<ProcCgroup>> read_cgroup(std::uint32_t pid, Hierarchy hierarchy) const;
+  /// The same of this very process while it lives; nullopt also once it exits: v1 shows it in the root then,
+  /// wherever it was.
+  Result<std::optional<ProcCgroup>> read_cgroup_of(const TaskId& id, Hierarchy hierarchy) const;
   /// The process's identity: its tgid is `pid`, which must be a process and not another thread of one.
   Result<std::optional<TaskId>> read_task_id(std::uint32_t pid) const;
 

@@ -37,6 +37,24 @@ TEST(ProcStat, what_is_cut_or_does_not_fit_is_refused) {
   EXPECT_FALSE(parse_proc_stat("12 (cat) S 99999999999 2 3 0 -1 0 0 0 0 0 0 0 0 0 20 0 9 0 1 2\n"));
 }
 
+TEST(ProcCgroup, of_who_exits_none_is_told_for_it_shows_in_the_root) {
+  auto of = [](const std::string& stat) {
+    FixtureTree tree;
+    tree.write("proc/4312/cgroup", "5:memory:/\n0::/\n");
+    tree.write("proc/4312/stat", stat);
+    return *ProcFs(tree.roots()).read_cgroup_of({4312, 173001}, Hierarchy::v1);
+  };
+  std::string living = stat_line("grow"), exiting = living, another = living, zombie = living;
+  exiting.replace(exiting.find("4194560"), 7, "4194564");
+  zombie.replace(zombie.find(" S "), 3, " Z ");
+  another.replace(another.find("173001"), 6, "173002");
+  ASSERT_TRUE(of(living));
+  EXPECT_EQ(of(living)->path, "/");
+  EXPECT_EQ(of(exiting), std::nullopt);
+  EXPECT_EQ(of(zombie), std::nullopt);
+  EXPECT_EQ(of(another), std::nullopt);
+}
+
 TEST(Cmdline, arguments_are_separated_by_nul_and_may_be_empty) {
   using std::literals::operator""sv;
   EXPECT_EQ(parse_cmdline("python3\0-c\0\0x y\n\0"sv, 4096).args,
