@@ -31,6 +31,11 @@ Op op_of(What what) {
   }
 }
 
+// The card is the program's own word.
+bool may_be_on(const GpuHeld& held, const GpuUuid& card) {
+  return held.by_device.contains(card) || held.by_device.size() < GpuMemory::kMostCards;
+}
+
 }  // namespace
 
 std::string_view to_string(GpuEvent::Op op) {
@@ -50,12 +55,11 @@ std::string_view to_string(GpuMemoryKind kind) {
 }
 
 GpuMemory::Process& GpuMemory::process(TaskId task) {
-  static Process nobody;  // what is written to it is not read
   auto known = processes_.find(task);
   if (known != processes_.end()) return known->second;
   if (processes_.size() < kMostProcesses) return processes_[task];
   ++dropped_;
-  return nobody = {};
+  return nobody_ = {};
 }
 
 const GpuHeld* GpuMemory::of(TaskId task) const {
@@ -190,7 +194,7 @@ void GpuMemory::on(MonoTime time, TaskId task, const GpuOp& op) {
     case What::context:
       ++p.held.contexts;
       p.context_at = time;
-      if (op.device) p.held.by_device.try_emplace(*op.device);
+      if (op.device && may_be_on(p.held, *op.device)) p.held.by_device.try_emplace(*op.device);
       break;
     case What::context_end:
       if (p.held.contexts > 0) --p.held.contexts;
@@ -201,13 +205,10 @@ void GpuMemory::on(MonoTime time, TaskId task, const GpuOp& op) {
     case What::free:
       free(time, task, op);
       return;
-    case What::duplicate: {
-      auto source = handles_.find(op.source);
-      if (source == handles_.end() || handles_.contains(op.object) || handles_.size() >= kMostObjects) return;
-      ++source->second.memory->handles;
-      handles_[op.object] = {source->second.memory, op.parent};
+    case What::duplicate:
+      if (auto memory = find(p, op.source); memory && !p.handles.contains(op.object) && has_room(p))
+        add(task, p, op.object, {memory, op.parent});
       return;
-    }
     case What::map:
       map(time, task, op);
       break;
@@ -246,16 +247,16 @@ void GpuMemory::count(const Memory& memory, std::int64_t sign) {
 void GpuMemory::allocate(MonoTime time, TaskId task, const GpuOp& op) {
   Process& p = process(task);
   if (op.kind != GpuMemoryKind::external && op.bytes) {
-    if (auto before = handles_.find(op.object); before != handles_.end()) release(before);  // a handle reused
-    if (handles_.size() >= kMostObjects) {
-      ++dropped_;
+    if (auto before = p.handles.find(op.object); before != p.handles.end()) release(task, p, before);  // reused
+    if (!has_room(p) || p.held.device + p.held.pinned + *op.bytes > kMostOfOne) {
+      if (&p != &nobody_) ++dropped_;
       return;
     }
     Memory memory{task, op.kind, *op.bytes, p.context_at.has_value(), {}};
     if (op.kind == GpuMemoryKind::device) memory.device = card_of(p);
     memory.assumed = memory.device && !only_device_;
     count(memory, 1);
-    handles_[op.object] = {std::make_shared<Memory>(memory), op.parent};
+    add(task, p, op.object, {std::make_shared<Memory>(memory), op.parent});
   }
   GpuEvent& told = tell(time, task, Op::alloc, op);
   told.overhead = p.context_at.has_value();
@@ -290,13 +291,48 @@ void GpuMemory::look_for_copies(MonoTime time, TaskId task, Process& p, Bytes by
   }
 }
 
-// What was freed with the handle, if it was the last one.
-std::optional<GpuMemory::Memory> GpuMemory::release(std::map<GpuObject, Handle>::iterator at) {
+bool GpuMemory::has_room(const Process& process) const {
+  return &process != &nobody_ && objects_ < kMostObjects && process.handles.size() < kMostObjectsOfOne;
+}
+
+void GpuMemory::add(TaskId task, Process& process, const GpuObject& object, Handle handle) {
+  ++handle.memory->handles[task];
+  process.below.emplace(object.client, handle.parent, object.object);
+  process.handles[object] = std::move(handle);
+  ++objects_;
+}
+
+// What the process was charged with and is not any more.
+std::optional<GpuMemory::Memory> GpuMemory::release(TaskId task, Process& process,
+                                                    std::map<GpuObject, Handle>::iterator at) {
   std::shared_ptr<Memory> memory = at->second.memory;
-  handles_.erase(at);
-  if (--memory->handles > 0) return std::nullopt;
-  count(*memory, -1);
-  return *memory;
+  process.below.erase({at->first.client, at->second.parent, at->first.object});
+  process.handles.erase(at);
+  --objects_;
+  auto own = memory->handles.find(task);
+  if (--own->second > 0) return std::nullopt;
+  memory->handles.erase(own);
+  if (memory->owner != task) return std::nullopt;
+  Memory freed = *memory;
+  count(freed, -1);
+  if (!memory->handles.empty()) charge_another(*memory);
+  return freed;
+}
+
+void GpuMemory::charge_another(Memory& memory) {
+  memory.owner = memory.handles.begin()->first;
+  auto heir = processes_.find(memory.owner);
+  if (heir != processes_.end() && memory.device && !may_be_on(heir->second.held, *memory.device))
+    memory.device.reset();
+  count(memory, 1);
+}
+
+// Its own, or what another process gave it.
+std::shared_ptr<GpuMemory::Memory> GpuMemory::find(const Process& process, const GpuObject& object) const {
+  if (auto own = process.handles.find(object); own != process.handles.end()) return own->second.memory;
+  for (const auto& [task, other] : processes_)
+    if (auto at = other.handles.find(object); at != other.handles.end()) return at->second.memory;
+  return nullptr;
 }
 
 void GpuMemory::free(MonoTime time, TaskId task, const GpuOp& op) {
@@ -308,30 +344,30 @@ void GpuMemory::free(MonoTime time, TaskId task, const GpuOp& op) {
     what.status = op.status;
     tell(time, memory.owner, Op::free, what).overhead = memory.overhead;
   };
-  if (auto known = handles_.find(op.object); known != handles_.end()) {
-    if (auto memory = release(known)) freed(*memory);
-    return;
-  }
+  Process& p = process(task);
+  auto release_all = [&](std::map<GpuObject, Handle>::iterator at) {
+    if (auto memory = release(task, p, at)) freed(*memory);
+  };
+  if (auto known = p.handles.find(op.object); known != p.handles.end()) return release_all(known);
   // A client, or a device: all that lies below goes with it.
-  bool client = op.object.object == op.object.client;
   bool any = false;
-  for (auto at = handles_.lower_bound({op.object.client, 0});
-       at != handles_.end() && at->first.client == op.object.client;) {
-    auto next = std::next(at);
-    if (client || at->second.parent == op.object.object) {
-      any = true;
-      if (auto memory = release(at)) freed(*memory);
-    }
-    at = next;
-  }
-  if (!any && process(task).held.since_before) tell(time, task, Op::free, op).bytes.reset();
+  auto [client, object] = op.object;
+  if (client == object)
+    for (auto at = p.handles.lower_bound({client, 0}); at != p.handles.end() && at->first.client == client;
+         any = true)
+      release_all(at++);
+  for (auto at = p.below.lower_bound({client, object, 0});
+       at != p.below.end() && std::get<0>(*at) == client && std::get<1>(*at) == object; any = true)
+    release_all(p.handles.find({client, std::get<2>(*at++)}));
+  if (!any && p.held.since_before) tell(time, task, Op::free, op).bytes.reset();
 }
 
-void GpuMemory::map(MonoTime, TaskId, const GpuOp& op) {
-  auto known = handles_.find(op.object);
-  if (known == handles_.end() || !op.device) return;
+void GpuMemory::map(MonoTime, TaskId task, const GpuOp& op) {
+  Process& p = process(task);
+  auto known = p.handles.find(op.object);
+  if (known == p.handles.end() || !op.device) return;
   Memory& memory = *known->second.memory;
-  if (memory.device && !memory.assumed) return;
+  if ((memory.device && !memory.assumed) || memory.owner != task || !may_be_on(p.held, *op.device)) return;
   count(memory, -1);
   memory.device = op.device;
   memory.assumed = false;
@@ -341,7 +377,7 @@ void GpuMemory::map(MonoTime, TaskId, const GpuOp& op) {
 void GpuMemory::map_managed(MonoTime time, TaskId task, const GpuOp& op) {
   Process& p = process(task);
   if (!op.address || !op.bytes || op.bytes->count <= 0) return;
-  if (p.managed.size() >= kMostRanges) {
+  if (p.managed.size() >= kMostRanges || p.held.managed + *op.bytes > kMostOfOne) {
     ++dropped_;
     return;
   }
@@ -393,9 +429,9 @@ void GpuMemory::on_exit(MonoTime time, TaskId task) {
   GpuEvent& told = tell(time, task, Op::close, all);
   told.managed = held.managed;
   told.pinned = held.pinned;
-  for (auto at = handles_.begin(); at != handles_.end();)
-    at = at->second.memory->owner == task ? handles_.erase(at) : std::next(at);
-  processes_.erase(task);
+  auto& handles = known->second.handles;
+  while (!handles.empty()) release(task, known->second, handles.begin());
+  processes_.erase(known);
 }
 
 }  // namespace oomcast

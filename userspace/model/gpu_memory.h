@@ -5,12 +5,18 @@
 // and more at a time and hands it out itself. They are counted once, where the resource manager gives them
 // (mappings of them are address space), by (client, object), until the last handle to them is freed: by
 // itself, by the free of what it lies below, or by the end of its process, which frees nothing one by one.
+//
+// A call's arguments are read from the program's own memory, so a program can lie in them. What it says is of
+// its own: no process frees, takes over or uses up what another holds. Its own figures, the sum of a card and
+// what a card has free, where the driver's own counters do not tell, are as true as the programs are.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -83,7 +89,9 @@ struct GpuCardState {
 
 class GpuMemory {
  public:
-  static constexpr std::size_t kMostObjects = 1 << 18;  // handles
+  static constexpr std::size_t kMostObjects = 1 << 18;       // handles
+  static constexpr std::size_t kMostObjectsOfOne = 1 << 16;  // process: 2 MiB each on a card of 128 GiB
+  static constexpr Bytes kMostOfOne = GiB(1 << 17);          // its address space, of each kind of memory
   static constexpr std::size_t kMostProcesses = 4096;
   static constexpr std::size_t kMostCards = 64;
   static constexpr std::size_t kMostRanges = 1 << 16;  // managed, of one process
@@ -114,11 +122,12 @@ class GpuMemory {
   void for_each(F f) const {
     for (const auto& [task, process] : processes_) f(task, process.held);
   }
-  /// Calls that were not followed because there were too many objects, processes or ranges.
+  /// Calls that were not followed because there were too many objects, processes, ranges or bytes.
   std::uint64_t dropped() const { return dropped_; }
 
  private:
-  // What several handles may stand for.
+  // What several handles may stand for, of several processes. The owner is charged; when it has none any more,
+  // another that has.
   struct Memory {
     TaskId owner;
     GpuMemoryKind kind;
@@ -126,7 +135,7 @@ class GpuMemory {
     bool overhead = false;
     std::optional<GpuUuid> device;
     bool assumed = false;  // the device: no map has said it yet
-    std::size_t handles = 1;
+    std::map<TaskId, std::size_t> handles = {};  // of the owner, and of whom it was given to
   };
   struct Handle {
     std::shared_ptr<Memory> memory;
@@ -139,7 +148,9 @@ class GpuMemory {
   };
   struct Process {
     GpuHeld held;
-    std::map<std::uint64_t, std::uint64_t> managed;  // address, length
+    std::map<GpuObject, Handle> handles;
+    std::set<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>> below;  // client, parent, object
+    std::map<std::uint64_t, std::uint64_t> managed;                           // address, length
     std::optional<MonoTime> context_at;              // while a context is being made: its last call
     std::optional<GpuEvent> refused;
     std::vector<Burst> bursts;  // the newest is last; at most kMostBursts
@@ -155,7 +166,11 @@ class GpuMemory {
   GpuEvent& tell(MonoTime time, TaskId task, GpuEvent::Op op, const GpuOp& from);
   void allocate(MonoTime time, TaskId task, const GpuOp& op);
   void count(const Memory& memory, std::int64_t sign);
-  std::optional<Memory> release(std::map<GpuObject, Handle>::iterator at);
+  bool has_room(const Process& process) const;
+  void add(TaskId task, Process& process, const GpuObject& object, Handle handle);
+  std::optional<Memory> release(TaskId task, Process& process, std::map<GpuObject, Handle>::iterator at);
+  void charge_another(Memory& memory);
+  std::shared_ptr<Memory> find(const Process& process, const GpuObject& object) const;
   void free(MonoTime time, TaskId task, const GpuOp& op);
   void map(MonoTime time, TaskId task, const GpuOp& op);
   void map_managed(MonoTime time, TaskId task, const GpuOp& op);
@@ -164,7 +179,8 @@ class GpuMemory {
   void look_for_oversubscription(MonoTime time, const GpuUuid& uuid, GpuCardState& card, Bytes page);
 
   std::unordered_map<TaskId, Process> processes_;
-  std::map<GpuObject, Handle> handles_;
+  Process nobody_;           // of one process too many: what is written to it is not read
+  std::size_t objects_ = 0;  // handles of all
   std::vector<GpuEvent> events_;
   std::map<GpuUuid, GpuCardState> cards_;
   std::optional<GpuUuid> only_device_;

@@ -36,12 +36,13 @@ struct Machine {
     op.status = status;
     call(op, task);
   }
-  void free(std::uint32_t object) {
+  void free(std::uint32_t object) { free_of(kTrainer, {kClient, object}); }
+  void free_of(TaskId task, GpuObject object) {
     GpuOp op;
     op.what = What::free;
-    op.object = {kClient, object};
+    op.object = object;
     op.status = 0;
-    call(op);
+    call(op, task);
   }
   void managed(What what, std::uint64_t address, Bytes bytes, std::uint32_t status = 0) {
     GpuOp op;
@@ -100,7 +101,7 @@ TEST(GpuMemory, the_free_of_a_device_or_client_frees_what_lies_below_it) {
   EXPECT_EQ(m.held().device, Bytes{});
 }
 
-TEST(GpuMemory, memory_with_two_handles_stays_until_both_are_freed_and_is_counted_once) {
+TEST(GpuMemory, memory_with_two_handles_is_counted_once_and_goes_to_who_has_the_last) {
   Machine m;
   m.alloc(1, MiB(64));
   GpuOp dup;
@@ -112,13 +113,71 @@ TEST(GpuMemory, memory_with_two_handles_stays_until_both_are_freed_and_is_counte
   EXPECT_EQ(m.held().device, MiB(64));
   EXPECT_EQ(m.held(kOther).device, Bytes{});
   m.free(1);
-  EXPECT_EQ(m.held().device, MiB(64));
-  GpuOp last;
-  last.what = What::free;
-  last.object = {kClient + 1, 7};
-  last.status = 0;
-  m.call(last, kOther);
   EXPECT_EQ(m.held().device, Bytes{});
+  EXPECT_EQ(m.held(kOther).device, MiB(64));
+  m.free_of(kOther, {kClient + 1, 7});
+  EXPECT_EQ(m.held(kOther).device, Bytes{});
+  EXPECT_EQ(m.ops(), (std::vector{GpuEvent::Op::alloc, GpuEvent::Op::free, GpuEvent::Op::free}));
+}
+
+TEST(GpuMemory, what_was_given_to_another_is_that_ones_when_the_process_ends) {
+  Machine m;
+  m.alloc(1, MiB(64));
+  m.alloc(2, MiB(8));
+  GpuOp dup;
+  dup.what = What::duplicate;
+  dup.object = {kClient + 1, 7};
+  dup.source = {kClient, 1};
+  dup.status = 0;
+  m.call(dup, kOther);
+  m.memory.on_exit(m.now, kTrainer);
+  EXPECT_EQ(m.held(kOther).device, MiB(64));
+  m.memory.on_exit(m.now, kOther);
+  m.alloc(1, MiB(2));
+  EXPECT_EQ(m.held().device, MiB(2));
+}
+
+// Arguments are read from memory of the program's, which can say anything.
+TEST(GpuMemory, no_process_frees_or_takes_over_what_another_holds) {
+  Machine m;
+  m.alloc(1, MiB(64));
+  m.free_of(kOther, {kClient, 1});
+  m.free_of(kOther, {kClient, kDevice});
+  m.free_of(kOther, {kClient, kClient});
+  m.alloc(1, MiB(2), GpuMemoryKind::device, 0, kOther);
+  GpuOp map;
+  map.what = What::map;
+  map.object = {kClient, 1};
+  map.device = card(9);
+  m.call(map, kOther);
+  EXPECT_EQ(m.held().device, MiB(64));
+  EXPECT_TRUE(m.held().by_device.empty());
+  m.memory.on_exit(m.now, kOther);
+  EXPECT_EQ(m.held().device, MiB(64));
+  m.free(1);
+  EXPECT_EQ(m.held().device, Bytes{});
+}
+
+TEST(GpuMemory, a_process_that_claims_more_than_its_address_space_is_not_believed) {
+  Machine m;
+  for (std::uint32_t i = 0; i < 1000; ++i) m.alloc(i + 1, GiB(1 << 16));
+  EXPECT_EQ(m.held().device, GpuMemory::kMostOfOne);
+  EXPECT_EQ(m.memory.dropped(), 998u);
+  for (std::uint64_t i = 0; i < 1000; ++i) m.managed(What::managed_map, i << 50, GiB(1 << 16));
+  EXPECT_EQ(m.held().managed, GpuMemory::kMostOfOne);
+}
+
+TEST(GpuMemory, a_process_that_names_cards_without_end_is_on_a_bounded_number) {
+  Machine m;
+  for (std::uint32_t i = 0; i < 200; ++i) {
+    m.alloc(i + 1, MiB(2));
+    GpuOp op;
+    op.what = i % 2 ? What::map : What::context;
+    op.object = {kClient, i + 1};
+    op.device = card(static_cast<std::uint8_t>(i + 1));
+    m.call(op);
+  }
+  EXPECT_EQ(m.held().by_device.size(), GpuMemory::kMostCards);
 }
 
 TEST(GpuMemory, a_handle_that_is_given_out_again_replaces_the_old_one) {
@@ -241,9 +300,14 @@ TEST(GpuMemory, the_end_of_a_process_closes_all_that_it_held_and_nothing_of_othe
   EXPECT_EQ(events.back().bytes, MiB(64));
 }
 
-TEST(GpuMemory, a_program_that_makes_more_handles_than_are_followed_is_counted) {
+TEST(GpuMemory, a_program_that_makes_more_handles_than_are_followed_is_counted_and_leaves_room_for_others) {
   Machine m;
-  for (std::uint32_t i = 0; i < GpuMemory::kMostObjects + 5; ++i) m.alloc(i + 1, KiB(64));
+  for (std::uint32_t i = 0; i < GpuMemory::kMostObjectsOfOne + 5; ++i) m.alloc(i + 1, KiB(64));
+  EXPECT_EQ(m.memory.dropped(), 5u);
+  m.alloc(1, MiB(2), GpuMemoryKind::device, 0, kOther);
+  EXPECT_EQ(m.held(kOther).device, MiB(2));
+  m.memory.on_exit(m.now, kTrainer);
+  for (std::uint32_t i = 0; i < GpuMemory::kMostObjectsOfOne; ++i) m.alloc(i + 1, KiB(64));
   EXPECT_EQ(m.memory.dropped(), 5u);
 }
 
