@@ -6,28 +6,64 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <climits>
 #include <csignal>
 #include <cstring>
 #include <string_view>
 #include <utility>
 
 #include "app/child_process.h"
+#include "base/unique_fd.h"
 
 namespace oomcast {
 namespace {
 
+// The directory that the file is in. Only root's links and our own are followed: in a directory of another
+// user's a link could lead to any other. Error: errno.
+UniqueFd open_directory_of(const std::string& path) {
+  constexpr int kLook = O_PATH | O_NOFOLLOW | O_CLOEXEC, kMostLinks = 40;
+  auto from = [](const std::string& at) { return open(at.starts_with('/') ? "/" : ".", kLook); };
+  std::string rest = path.substr(0, path.find_last_of('/') + 1);
+  UniqueFd at(from(rest));
+  for (int links = 0; at && !rest.empty();) {
+    std::string name = rest.substr(0, rest.find('/'));
+    rest.erase(0, name.size() + 1);
+    if (name.empty()) continue;
+    UniqueFd next(openat(at.get(), name.c_str(), kLook));
+    struct stat found {};
+    if (!next || fstat(next.get(), &found) != 0) return {};
+    if (!S_ISLNK(found.st_mode)) {
+      at = std::move(next);
+      continue;
+    }
+    std::array<char, PATH_MAX> target{};
+    bool trusted = found.st_uid == 0 || found.st_uid == geteuid();
+    if (!trusted || ++links > kMostLinks) return errno = ELOOP, UniqueFd();
+    ssize_t size = readlinkat(next.get(), "", target.data(), target.size() - 1);
+    if (size < 0) return {};
+    rest.insert(0, std::string(target.data(), static_cast<std::size_t>(size)) + '/');
+    if (rest.starts_with('/')) at.reset(from(rest));
+  }
+  return at;
+}
+
 // 0, or an errno.
-int touch_file(const char* path) {
+int touch_file(const std::string& path) {
   constexpr int kNew = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  UniqueFd directory = open_directory_of(path);
+  if (!directory) return errno;
+  std::string name = path.substr(path.find_last_of('/') + 1);
+  int dir = directory.get();
   for (int tries = 0; tries < 3; ++tries) {
-    if (int fd = open(path, kNew, 0640); fd >= 0) return close(fd) == 0 ? 0 : errno;
+    if (int fd = openat(dir, name.c_str(), kNew, 0640); fd >= 0) return close(fd) == 0 ? 0 : errno;
     if (errno != EEXIST) return errno;
     struct stat found {};
-    if (fstatat(AT_FDCWD, path, &found, AT_SYMLINK_NOFOLLOW) == 0) {
+    if (fstatat(dir, name.c_str(), &found, AT_SYMLINK_NOFOLLOW) == 0) {
       if (S_ISLNK(found.st_mode)) return ELOOP;
       if (!S_ISREG(found.st_mode)) return EINVAL;
-      if (utimensat(AT_FDCWD, path, nullptr, AT_SYMLINK_NOFOLLOW) == 0) return 0;
+      if (utimensat(dir, name.c_str(), nullptr, AT_SYMLINK_NOFOLLOW) == 0) return 0;
     }
     if (errno != ENOENT) return errno;  // it was removed meanwhile: make it
   }
@@ -35,7 +71,7 @@ int touch_file(const char* path) {
 }
 
 std::string touch_error(int err) {
-  if (err == ELOOP) return "it is a symlink (or a loop of them): not followed";
+  if (err == ELOOP) return "it is a symlink, or another user's leads to it: not followed";
   if (err == EINVAL) return "it is no regular file: left alone";
   return std::strerror(err);
 }
@@ -76,7 +112,7 @@ Result<ActionRunner::Id> ActionRunner::touch(const std::string& path, MonoTime n
   pid_t pid = fork();
   if (pid == 0) {
     become_child(oom_score_adj_);
-    _exit(touch_file(path.c_str()));
+    _exit(touch_file(path));
   }
   return started(pid, true, now);
 }

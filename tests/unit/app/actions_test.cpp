@@ -170,5 +170,24 @@ TEST_F(Actions, touch_no_symlink_fifo_or_folder) {
   EXPECT_EQ(touch(folder_ / "missing" / "file").error, "No such file or directory");
 }
 
+TEST_F(Actions, touch_through_links_of_their_own_and_of_root_and_no_other_users) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root makes links of other users";
+  fs::create_directories(folder_ / "run" / "job");
+  fs::create_directory_symlink("run", folder_ / "relative");
+  fs::create_directory_symlink(folder_ / "relative", folder_ / "var");
+  EXPECT_EQ(touch(folder_ / "var" / "job" / ".." / ".stop").result, Result::ok);
+  EXPECT_TRUE(fs::exists(folder_ / "run" / ".stop"));
+
+  fs::path theirs = folder_ / "theirs";
+  fs::create_directory_symlink(folder_ / "run", theirs);
+  ASSERT_EQ(lchown(theirs.c_str(), 65534, 65534), 0);
+  auto led = touch(theirs / "led");
+  EXPECT_EQ(led.result, Result::failed);
+  EXPECT_NE(led.error.value_or("").find("symlink"), std::string::npos) << led.error.value_or("");
+  EXPECT_FALSE(fs::exists(folder_ / "run" / "led"));
+  fs::create_directory_symlink(folder_ / "endless", folder_ / "endless");
+  EXPECT_EQ(touch(folder_ / "endless" / "x").result, Result::failed);
+}
+
 }  // namespace
 }  // namespace oomcast
