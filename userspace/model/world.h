@@ -107,6 +107,7 @@ class World {
   const CgroupTree& cgroups() const { return cgroups_; }
   const TaskTable& tasks() const { return tasks_; }
   EpisodeBuilder& episodes() { return episodes_; }
+  const EpisodeBuilder& episodes() const { return episodes_; }
   /// The newest samples of cards (task 0) and of what processes have on them.
   const std::map<std::pair<TaskId, std::optional<GpuUuid>>, GpuSample>& gpu_samples() const {
     return gpu_told_;

@@ -1,0 +1,105 @@
+#include "app/snapshots.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace oomcast {
+namespace {
+
+using namespace std::chrono_literals;
+
+// The root, /job with a limit, and /job/step in it, on a host of 8 GiB.
+struct Machine {
+  World world{[] {
+    WorldConfig config;
+    config.hierarchy = Hierarchy::v1;
+    return config;
+  }()};
+  Book book{{}};
+
+  Machine() {
+    add(1, std::nullopt, "/");
+    add(2, 1, "/job");
+    add(3, 2, "/job/step");
+    MemInfo host;
+    host.total = GiB(8);
+    host.free = GiB(2);
+    host.available = GiB(3);
+    host.active_file = host.inactive_file = host.slab_reclaimable = MiB(512);
+    host.swap_total = host.swap_free = Bytes{};
+    world.on_host(MonoTime(1s), host);
+    read(2, MiB(600), MiB(1000));
+    read(3, MiB(500), std::nullopt);
+  }
+  void add(std::uint64_t inode, std::optional<std::uint64_t> parent, const std::string& path) {
+    CgroupEntry entry;
+    entry.id = {Hierarchy::v1, inode};
+    entry.parent = parent ? std::optional(CgroupId{Hierarchy::v1, *parent}) : std::nullopt;
+    entry.path = path;
+    world.on_cgroup(entry);
+  }
+  void read(std::uint64_t inode, Bytes usage, std::optional<Bytes> limit) {
+    CgroupReading reading;
+    reading.time = MonoTime(1s);
+    reading.usage = usage;
+    reading.limit = limit;
+    MemoryStat stat;
+    stat.anon = usage;
+    stat.active_file = stat.inactive_file = stat.shmem = Bytes{};
+    reading.stat = stat;
+    world.on_reading(inode, reading, true);
+  }
+};
+
+template <typename T>
+const T* find(const std::vector<T>& all, const std::string& path) {
+  auto at = std::ranges::find_if(all, [&](const T& x) { return x.cgroup && x.cgroup->path == path; });
+  return at == all.end() ? nullptr : &*at;
+}
+
+TEST(AlertInputs, have_each_cgroup_with_the_limit_it_runs_against_and_the_host) {
+  Machine m;
+  auto all = alert_inputs(m.world, m.book, {});
+  ASSERT_EQ(all.size(), 3u);
+  const AlertInput *job = find(all, "/job"), *step = find(all, "/job/step");
+  ASSERT_TRUE(job && step);
+  EXPECT_EQ(job->level, MiB(600));
+  EXPECT_EQ(step->limit_cgroup->path, "/job");
+  EXPECT_FALSE(step->forecast) << "nothing was forecast yet";
+  const AlertInput& host = all.back();
+  EXPECT_TRUE(host.host);
+  EXPECT_EQ(host.limit, GiB(8));
+  EXPECT_EQ(host.cgroup->path, "/") << "what stands for it elsewhere";
+}
+
+TEST(AlertInputs, of_a_scope_have_what_is_in_it_and_no_host) {
+  Machine m;
+  ScopeRoots scope;
+  scope.whole_machine = false;
+  scope.cgroups = {3};
+  m.world.set_scope(scope);
+  auto all = alert_inputs(m.world, m.book, {});
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].cgroup->path, "/job/step");
+}
+
+TEST(OverviewRows, begin_with_the_host_and_leave_the_root_out) {
+  Machine m;
+  auto rows = overview_rows(m.world, m.book);
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0].cgroup, nullptr);
+  EXPECT_EQ(rows[0].usage, GiB(6));
+  ASSERT_TRUE(find(rows, "/job/step"));
+  EXPECT_EQ(find(rows, "/job/step")->limit_cgroup->path, "/job");
+  EXPECT_EQ(find(rows, "/job/step")->limit, MiB(1000));
+}
+
+TEST(OverviewRows, have_no_cgroup_that_was_removed) {
+  Machine m;
+  m.world.cgroups().remove(3, MonoTime(2s));
+  EXPECT_EQ(overview_rows(m.world, m.book).size(), 2u);
+}
+
+}  // namespace
+}  // namespace oomcast

@@ -1,0 +1,68 @@
+// Hands every fact of a run to all who are to have it, in one order.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/analysis.h"
+#include "base/units.h"
+#include "forecast/book.h"
+#include "present/facts.h"
+#include "store/writer.h"
+
+namespace oomcast {
+
+/// A fact goes to the stores and then to the subscriber, completed by what is forecast; then the forecasts
+/// take it, and what they make of it goes the same way.
+class Publisher {
+ public:
+  static constexpr std::size_t kMaxEvents = 100;
+
+  /// Before start(). The store is written from now on; a recording is its owner's. `tell_error` takes a line
+  /// for each failure of the store.
+  void keep_in(std::unique_ptr<StoreWriter> store, std::function<void(const std::string&)> tell_error);
+  void record_in(StoreWriter& recording) { writers_.push_back(&recording); }
+  void start(Book::Config config, Sink sink);
+  bool started() const { return book_.has_value(); }
+
+  /// After start().
+  void publish(Fact fact);
+  /// The same of a process, with what was completed of it.
+  ProcessSampleFact publish(ProcessSampleFact sample);
+  /// To the stores alone: what is known of a kill before its line, and what came after it.
+  void store(const EpisodeFact& episode);
+
+  /// After start().
+  const Book& book() const { return *book_; }
+  /// OOM kills, SIGKILLs and alerts, newest last, at most kMaxEvents.
+  const std::deque<Fact>& events() const { return events_; }
+
+  bool has_store() const { return store_ != nullptr; }
+  /// Some episode that was given to a store is not in its file yet.
+  bool behind() const;
+  /// Items that came to nothing.
+  std::uint64_t not_stored() const { return store_ ? store_->lost() : 0; }
+  void set_clock(Nanos wall_of_mono_zero);
+  /// What is wrong with the store is told on stderr, but not while a screen is drawn.
+  void hold_notices(bool hold) { hold_notices_ = hold; }
+  void tell_notices();
+  /// Writes what waits, and closes the store.
+  void close_store();
+
+ private:
+  void remember(const Fact& fact);
+
+  std::unique_ptr<StoreWriter> store_;
+  std::vector<StoreWriter*> writers_;  // `store_` and recordings
+  std::function<void(const std::string&)> tell_error_;
+  bool hold_notices_ = false;
+  Sink sink_;
+  std::optional<Book> book_;  // from start() on
+  std::deque<Fact> events_;
+};
+
+}  // namespace oomcast

@@ -1,0 +1,265 @@
+// What a session reads, and when.
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "app/session.h"
+#include "app/snapshots.h"
+#include "blame/python.h"
+
+namespace oomcast {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Nanos kLogSettles = 500ms;   // after a line of the kernel log
+constexpr Nanos kExactFor = 5s;        // of what is nearly full
+constexpr Nanos kClockSet = 20ms;      // more than a reading of it can be off
+constexpr Nanos kReaderRests = 200ms;  // after a sign of an OOM
+constexpr double kShort = 0.03;        // of a host's memory, available
+
+}  // namespace
+
+// ---- what the sources say
+
+// Whether there was anything.
+bool Session::drain() {
+  MonoTime began = now();
+  bool logged = read_log(), news = logged;
+  if (gpu_ && gpu_->drain()) news = true;
+  bool more = sources_.bpf != nullptr;
+  for (int round = 0; more && round < 64; ++round)
+    more = sources_.bpf->drain([&](const wire::Record& record) {
+      news = true;
+      on_record(record);
+    });
+  take_reports();
+  times_.heard = began;
+  if (world_.take_urgent_scan() || (now() >= times_.next_scan && world_.take_unknown_cgroups())) scan_tree();
+  if (news) times_.look_until = std::max(times_.look_until, now() + (logged ? kLogSettles : kMoreSoon));
+  return news;
+}
+
+void Session::on_record(const wire::Record& record) {
+  ++records_;
+  if (auto* exit = std::get_if<wire::Exit>(&record)) {
+    gpu_->on_exit(exit->task.id);
+    pythons_->forget(exit->task.id);
+  }
+  if (auto* exec = std::get_if<wire::Exec>(&record)) pythons_->forget(exec->task.id);
+  if (std::holds_alternative<wire::OomMark>(record)) reader_.rest(now() + kReaderRests);
+  if (auto* code = std::get_if<wire::DyingCode>(&record)) {
+    std::vector<CodePlace> places;
+    for (Frame& frame : frames_of(*code))
+      places.push_back({std::move(frame.function), std::move(frame.file), frame.line});
+    world_.on_code(code->task.id, code->task.tid, std::move(places));
+  }
+  world_.on_record(record);
+  if (auto* sample = std::get_if<wire::CgroupSample>(&record)) on_cgroup_sample(*sample);
+}
+
+void Session::on_cgroup_sample(const wire::CgroupSample& sample) {
+  std::uint64_t inode = sample.memcg.inode;
+  if (!world_.cgroup_in_scope(inode)) return;
+  CgroupState* state = world_.cgroups().find(inode);
+  // What grows between two sleeps may be on no CPU at any tick: the walk finds it.
+  bool moved = sample.moved || (state && cgroups_.moved_far(*state, sample.memcg.usage));
+  cgroups_.look_at(inode, sample.memcg.usage, sample.time);
+  if (state) state->told_by_kernel = true;
+  if (moved) mark_hot(inode, sample.time);
+  publish_if_many();
+}
+
+// Ticks see what runs. What moved is also looked at from here for a while, and exactly if a person asked for
+// it.
+void Session::mark_hot(std::uint64_t inode, MonoTime moved) {
+  cgroups_.follow(inode, moved);
+  if (world_.scope().whole_machine || moved + kExactFor <= times_.exact_until) return;
+  times_.exact_until = moved + kExactFor;
+  sources_.bpf->set_exact(true);
+}
+
+bool Session::read_log() {
+  if (!sources_.log) return false;
+  KernelLog::Read read = sources_.log->read([&](std::uint32_t tid) {
+    if (!sources_.bpf && !world_.tasks().by_pid(tid)) finder_.find(tid);
+  });
+  losses_.add("kernel_log_overwritten", read.overwritten);
+  losses_.add("kernel_log_unreadable", read.unreadable);
+  return read.any;
+}
+
+// After the kernel programs' records, which the log may be ahead of.
+void Session::take_reports(bool all) {
+  if (!sources_.log) return;
+  MonoTime when = now();
+  std::vector<OomDump> reports =
+      all ? sources_.log->take_all() : sources_.log->take(when, world_.episodes().due(when + kLook));
+  if (!sources_.bpf && !reports.empty()) scan_tree();  // nobody else tells of a new cgroup
+  for (const OomDump& dump : reports) world_.on_dump(dump, dump.kill_time ? MonoTime(*dump.kill_time) : when);
+  if (auto until = sources_.log->take_read_until()) world_.on_log_read(*until);
+}
+
+void Session::take_answers() {
+  for (const Reader::Answer& answer : reader_.advance(now())) {
+    if (answer.what == Reader::What::arguments) {
+      if (answer.dropped) finder_.ask_for_arguments(answer.id);
+      if (answer.arguments)
+        world_.on_arguments(answer.id, {answer.arguments->args, answer.arguments->truncated}, answer.asked);
+    } else if (answer.what == Reader::What::python) {
+      if (pythons_) pythons_->on_answer(answer);
+    } else if (answer.given_up) {
+      processes_.gave_up(answer.id);
+    } else if (auto sample = processes_.measured(answer.id, answer.private_bytes, answer.cost, now())) {
+      publish_process(*std::move(sample));
+    }
+  }
+}
+
+// ---- each interval
+
+void Session::poll_all() {
+  MonoTime when = now();
+  read_clock();
+  times_.next_poll = when + options_.interval;
+  if (auto info = sources_.procfs.read_meminfo()) world_.on_host(when, *info);
+  count_kills();
+  if (!sources_.bpf) {
+    // Nobody tells of new cgroups and processes: look for them.
+    scan_tree();
+    finder_.find_all(!reader_.wait());  // what was asked in the last scan is answered
+  }
+  poll_cgroups(when);
+  poll_pressure(when);
+  poll_processes(when);
+  look_for_gpu();
+  if (gpu_) gpu_->sample(now());
+  publisher_.publish(TickFact{now()});
+  if (alerts_)
+    alerts_->look(
+        now(), alert_inputs(world_, publisher_.book(), gpu_ ? gpu_->cards() : std::vector<OverviewCard>()));
+  set_rss_tracing();
+  count_losses();
+}
+
+void Session::poll_cgroups(MonoTime when) {
+  bool walked = sources_.bpf && sources_.bpf->walk_cgroups();
+  if (walked) drain();
+  cgroups_.look_at_all(when, walked, [this] { publish_if_many(); });
+  for (std::uint64_t inode : world_.take_forgotten()) {
+    CgroupId id{sources_.cgroupfs.mount().hierarchy, inode};
+    cgroups_.forget(id);
+    publisher_.publish(ForgottenFact{when, id});
+  }
+}
+
+void Session::poll_pressure(MonoTime when) {
+  if (auto pressure = sources_.procfs.read_pressure(); pressure && *pressure)
+    world_.on_pressure(when, std::nullopt, **pressure);
+  if (!sources_.bpf) return;
+  sources_.bpf->for_each_stall([&](std::uint64_t inode, const wire::Stalls& sums) {
+    if (!world_.on_stalls(when, inode, sums)) return;
+    // Who stalls is under pressure; the others' files are not worth a look.
+    auto dir = sources_.cgroupfs.open_dir(world_.cgroups().find(inode)->ref->path);
+    if (!dir) return;
+    if (auto pressure = dir->read_pressure(); pressure && *pressure)
+      world_.on_pressure(when, inode, **pressure);
+  });
+}
+
+void Session::poll_processes(MonoTime when) {
+  for (ExitFact& exit : processes_.ended(now())) publisher_.publish(std::move(exit));
+  for (ProcessSampleFact& sample : processes_.moved(now())) publish_process(std::move(sample));
+  if (is_short_of_memory()) reader_.rest(now() + options_.interval + kReaderRests);
+  finder_.ask_again();
+  for (const TaskId& id : processes_.to_measure(now())) reader_.ask(Reader::What::private_memory, id, now());
+  if (looks_) looks_->plan(when);
+}
+
+std::optional<KillCount> Session::count_kills() {
+  KillCount count;
+  count.began = times_.counted = now();
+  auto kills = sources_.procfs.read_vmstat_oom_kill();
+  if (!kills || !*kills) return std::nullopt;
+  count.ended = now();
+  count.kills = **kills;
+  world_.on_vmstat(count);
+  return count;
+}
+
+void Session::look_for_gpu() {
+  if (!gpu_ || !gpu_->look()) return;
+  loop_.watch(gpu_->fd());
+  sources_.names.push_back("gpu:" + gpu_->hook());
+  // Who had the driver's files open before its calls were followed holds what nobody counted.
+  auto pids = sources_.procfs.list_pids();
+  if (!pids) return;
+  for (std::uint32_t pid : *pids)
+    if (gpu_->uses_driver(pid))
+      if (auto id = finder_.find(pid)) world_.gpu().on_known_user(*id);
+}
+
+// A machine without a clock of its own is 200 days behind until it has asked another; one that slept, or a
+// virtual one that was stopped, is ahead of its monotonic clock.
+void Session::read_clock() {
+  Nanos mono = wall_ahead_of(CLOCK_MONOTONIC), boot = wall_ahead_of(CLOCK_BOOTTIME);
+  if (std::chrono::abs(mono - clock_.wall_of_mono_zero) > kClockSet) {
+    clock_.wall_of_mono_zero = mono;
+    publisher_.set_clock(mono);
+  }
+  if (std::chrono::abs(boot - clock_.wall_of_boot_zero) > kClockSet) clock_.wall_of_boot_zero = boot;
+}
+
+// How closely to look: every RSS change while a cgroup is about to meet its limit, otherwise each tick is
+// enough.
+void Session::set_rss_tracing() {
+  if (!sources_.bpf) return;
+  MonoTime when = now();
+  world_.cgroups().for_each([&](const CgroupState& state) {
+    if (state.removed || !state.pinned || !state.limit || !state.headroom_limit ||
+        !world_.cgroup_in_scope(state.ref->id.inode))
+      return;
+    bool fresh = when - state.pinned->time < kExactFor;
+    if (fresh && is_nearly_full(state)) times_.exact_until = when + kExactFor;
+  });
+  sources_.bpf->set_exact(when < times_.exact_until);
+}
+
+// As good as nothing is left: the next that wants a page may be the one for which somebody is killed.
+bool Session::is_short_of_memory() const {
+  const auto& host = world_.host();
+  return host && host->available && host->total &&
+         host->available->as_double() < kShort * host->total->as_double();
+}
+
+void Session::count_losses() {
+  losses_.track("not_stored", publisher_.not_stored());
+  losses_.track("reader_given_up", reader_.given_up());
+  losses_.track("oom_kill_no_room", world_.episodes().dropped());
+  losses_.track("oom_kill_unseen", world_.episodes().unseen(now()));
+  losses_.track("samples_spared", world_.spared());
+  losses_.track("oom_victim_late", world_.episodes().late_victims());
+  publisher_.tell_notices();
+  if (!sources_.bpf) return;
+  LostCounts counts = sources_.bpf->lost();
+  for (std::size_t i = 0; i < counts.size(); ++i) losses_.track(wire::lost_reasons()[i], counts[i]);
+  losses_.track("program_interrupted_itself", sources_.bpf->missed_runs());
+  losses_.track("undecodable_record", sources_.bpf->undecodable());
+  losses_.track("growth_look_given_up", looks_->given_up());
+  losses_.track("gpu_ring_full", gpu_->lost());
+  losses_.track("gpu_page_events", gpu_->page_events_lost());
+  losses_.track("model_full", world_.tasks().forgotten() + world_.cgroups().not_followed() +
+                                  publisher_.book().not_followed() + world_.gpu().dropped());
+}
+
+void Session::check_levels(const Sample& sample) {
+  if (!alerts_) return;
+  // The root cgroup of a process stands for the host, which is nobody's scope but the whole machine's.
+  bool host = !sample.cgroup || sample.cgroup->name.kind == CgroupKind::root;
+  if (host && !world_.scope().whole_machine) return;
+  alerts_->look_at(sample, sample.cgroup ? publisher_.book().of(sample.cgroup->id) : nullptr);
+}
+
+}  // namespace oomcast
