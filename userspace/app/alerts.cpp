@@ -13,7 +13,7 @@
 
 #include "app/privileges.h"
 #include "base/unique_fd.h"
-#include "model/episodes.h"
+#include "model/process_ref.h"
 
 namespace oomcast {
 namespace {

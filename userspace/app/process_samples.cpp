@@ -9,7 +9,7 @@
 
 #include "app/cgroup_samples.h"
 #include "base/clock.h"
-#include "model/episodes.h"
+#include "model/process_ref.h"
 
 namespace oomcast {
 namespace {

@@ -3,29 +3,16 @@
 #include <algorithm>
 #include <set>
 
-#include "model/logged_kill.h"
-#include "model/memory_at_kill.h"
+#include "model/process_ref.h"
+#include "model/recent.h"
 
 namespace oomcast {
 namespace {
 
 constexpr std::size_t kRecentKills = 512;
-constexpr std::size_t kGrewMost = 5;
-constexpr Nanos kGrowthWindow = std::chrono::seconds(60);
-constexpr Nanos kSameMoment = std::chrono::seconds(2);
-// A report of the log that is read this late is still of the episode that was told; later its number may be
-// another's.
-constexpr Nanos kToldFor = std::chrono::seconds(5);
+constexpr Nanos kSameMoment = OomDecisions::kSameMoment;
 // A group is killed in one go, but a slow console holds up each line of it.
 constexpr Nanos kGroupPause = std::chrono::seconds(1);
-constexpr Nanos kSameGrowth = std::chrono::milliseconds(50);
-
-template <typename T>
-void remember(std::deque<T>& recent, T item, std::size_t most) {
-  recent.push_back(std::move(item));
-  if (recent.size() > most) recent.pop_front();
-}
-
 std::optional<OomScope> scope_of(const wire::OomDecision& decision) {
   if (decision.order == -1) return OomScope::sysrq;
   if (!decision.constraint) return std::nullopt;
@@ -64,68 +51,13 @@ std::uint64_t count_processes(const std::vector<Victim>& victims, bool Victim::*
 
 }  // namespace
 
-std::optional<std::uint64_t> limit_owner(const wire::OomMark& mark) {
-  // The root is locked only for itself and never charged; it is no owner.
-  auto locked = [](const std::vector<wire::Memcg>& chain) {
-    std::optional<std::uint64_t> owner;
-    for (const wire::Memcg& level : chain)
-      if (level.oom_lock) owner = level.inode;
-    return owner;
-  };
-  // A charge is tried in batches of 64 pages per CPU, so a full cgroup can stand that far below its limit.
-  auto full = [](const std::vector<wire::Memcg>& chain) -> std::optional<std::uint64_t> {
-    for (const wire::Memcg& level : chain)
-      if (level.limit && level.usage + KiB(4 * 64) >= *level.limit) return level.inode;
-    return std::nullopt;
-  };
-  if (mark.owner) return mark.owner->inode;
-  if (auto owner = locked(mark.chain)) return owner;
-  if (auto owner = full(mark.chain)) return owner;
-  return full(mark.victim_chain);
-}
-
-std::optional<std::uint64_t> group_of(const wire::OomMark& mark, std::optional<std::uint64_t> owner) {
-  std::optional<std::uint64_t> out;
-  for (const wire::Memcg& level : mark.victim_chain) {
-    if (level.oom_group) out = level.inode;
-    if (level.inode == owner) break;
-  }
-  return out;
-}
-
-ProcessRef process_ref(const TaskTable& tasks, const CgroupTree& cgroups, TaskId id) {
-  ProcessRef out;
-  out.id = id;
-  if (const TaskState* task = tasks.find(id)) {
-    out.comm = task->comm;
-    out.cmdline = task->cmdline;
-    out.cmdline_source = task->cmdline_source;
-    out.cmdline_truncated = task->cmdline_truncated;
-    out.uid = task->uid;
-    out.ns_pid = task->ns_pid;
-    if (task->parent) out.ppid = task->parent->tgid;
-    out.cgroup = cgroups.ref(task->cgroup);
-  }
-  return out;
-}
-
-ProcessRef process_ref(const TaskTable& tasks, const CgroupTree& cgroups, const wire::Task& task) {
-  ProcessRef out = process_ref(tasks, cgroups, task.id);
-  if (!task.comm.empty()) out.comm = task.comm;
-  if (task.uid) out.uid = task.uid;
-  if (task.parent) out.ppid = task.parent->tgid;
-  if (task.ns_tgid) out.ns_pid = task.ns_tgid;
-  if (auto cgroup = cgroups.ref(task.cgroup)) out.cgroup = cgroup;
-  return out;
-}
-
 void EpisodeBuilder::on_kernel_kill(const wire::KernelKill& kill) {
   // The kernel may go through a group with the first victim in it once more, and counts that.
   if (std::any_of(kills_.rbegin(), kills_.rend(), [&](const wire::KernelKill& before) {
         return before.victim.id == kill.victim.id && before.victim.tid == kill.victim.tid &&
                before.sender.tid == kill.sender.tid && kill.time - before.time < kSameMoment;
       }))
-    ++sent_again_;
+    ledger_.add_sent_again();
   remember(kills_, kill, kRecentKills);
 }
 
@@ -175,7 +107,7 @@ void EpisodeBuilder::let_go(Open* open) {
 // Its report, or its mark, which comes by another way, is of the same kill.
 void EpisodeBuilder::drop(std::uint32_t tid, const TaskId& id, MonoTime when, bool logged) {
   ++dropped_;
-  ++known_;
+  ledger_.add_known();
   remember(closed_, Closed{tid, id, when, logged}, 4096);
 }
 
@@ -224,9 +156,7 @@ EpisodeBuilder::Open* EpisodeBuilder::begin(MonoTime when, MonoTime alive) {
 
 void EpisodeBuilder::begin_at(Open& open, MonoTime when, MonoTime alive) {
   open.episode.time = open.first = when;
-  open.vmstat_before.reset();
-  for (const KillCount& count : vmstat_)
-    if (count.ended < alive) open.vmstat_before = count.kills;
+  open.vmstat_before = ledger_.before(alive);
 }
 
 void EpisodeBuilder::index(Open& open, std::size_t nr) {
@@ -245,7 +175,7 @@ EpisodeBuilder::At EpisodeBuilder::add_victim(Open& open, const wire::Task& task
   v.victim.tid = task.tid;
   v.victim.oom_score_adj = task.oom_score_adj;
   ++victims_;
-  ++known_;
+  ledger_.add_known();
   if (open.told) {
     ++late_victims_;
     open.news = true;
@@ -291,14 +221,6 @@ EpisodeBuilder::At EpisodeBuilder::take_mark(At at, Open* group, const wire::Oom
 
 // ---- whose decision
 
-// Where it can be probed: all kills of a decision are made by one thread, one after the other.
-const wire::OomDecision* EpisodeBuilder::decision_of(const wire::OomMark& mark) const {
-  auto at = std::find_if(decisions_.rbegin(), decisions_.rend(), [&](const wire::OomDecision& d) {
-    return d.trigger.tid == mark.trigger.tid && d.time <= mark.time && mark.time - d.time < kSameMoment;
-  });
-  return at == decisions_.rend() ? nullptr : &*at;
-}
-
 // What the same thread kills of the same group, one after the other. A thread that is in the group itself
 // dies with it, and one whose decision was seen has not made another: then it may take as long as the machine
 // lets it (1.3 s between two victims on a CPU that six programs share).
@@ -331,32 +253,14 @@ bool EpisodeBuilder::any_open_around(std::optional<std::uint64_t> inode) const {
   });
 }
 
-// Victims give memory back while others are being killed: then the limit's owner is no longer full, and only
-// the first thread to run into it held its lock. But it is still killed for what was killed for just before:
-// by the same thread (a group), or by one that had waited for the first.
-std::optional<std::uint64_t> EpisodeBuilder::owner_of(const wire::OomMark& mark) const {
-  if (auto owner = limit_owner(mark)) return owner;
-  if (mark.trigger.workqueue) return std::nullopt;
-  auto holds = [](const std::vector<wire::Memcg>& chain, std::uint64_t inode) {
-    return std::any_of(chain.begin(), chain.end(),
-                       [&](const wire::Memcg& m) { return m.inode == inode && m.limit; });
-  };
-  auto at = std::find_if(decided_.rbegin(), decided_.rend(), [&](const Decided& d) {
-    return mark.time - d.time < kSameMoment && holds(mark.victim_chain, d.owner) &&
-           (d.trigger_tid == mark.trigger.tid || holds(mark.chain, d.owner));
-  });
-  return at == decided_.rend() ? std::nullopt : std::optional(at->owner);
-}
-
 void EpisodeBuilder::on_mark(const wire::OomMark& mark) {
   At known = find(mark.victim.id);
   if ((known && known.victim().victim.marked) || !was_sent_by(mark)) return;
   if (!known) known = find(mark.victim.tid);
   if (known && known.victim().victim.marked) known = {};  // an earlier process of that number
   if (!known && was_closed(mark)) return;
-  const wire::OomDecision* decision = decision_of(mark);
-  std::optional<std::uint64_t> owner = decision ? decision->limit_cgroup : owner_of(mark);
-  if (owner) remember(decided_, {*owner, mark.trigger.tid, mark.time}, 64);
+  const wire::OomDecision* decision = decisions_.of(mark);
+  std::optional<std::uint64_t> owner = decisions_.owner_of(mark);
   auto group = group_of(mark, owner);
   Open* open = group ? open_group(mark, owner, *group, decision) : nullptr;
   if (known) {
@@ -417,11 +321,7 @@ void EpisodeBuilder::first_mark(Open& open, const wire::OomMark& mark, std::opti
   if (open.usage_before) by_limit_.emplace(*open.limit_inode, &open);
   if (!episode.scope)
     episode.scope = owner ? OomScope::memcg : mark.trigger.workqueue ? OomScope::sysrq : OomScope::global;
-  episode.grew_most = grew_most(open.limit_inode, open.first, growth_);
-}
-
-void EpisodeBuilder::on_decision(const wire::OomDecision& decision) {
-  remember(decisions_, decision, 64);
+  episode.grew_most = growth_.grew_most(open.limit_inode, open.first);
 }
 
 // ---- what becomes of a victim
@@ -429,11 +329,7 @@ void EpisodeBuilder::on_decision(const wire::OomDecision& decision) {
 void EpisodeBuilder::on_dying(const wire::Dying& dying) {
   if (At at = find(dying.task.id))
     at.victim().victim.process = process_ref(tasks_, cgroups_, at.victim().task);
-  if (!dying.stack.empty()) remember(stacks_, {dying.task.id, dying.stack}, 64);
-}
-
-void EpisodeBuilder::on_code(const TaskId& id, std::uint32_t tid, std::vector<CodePlace> code) {
-  if (!code.empty()) remember(threads_, {id, tid, std::move(code)}, 256);
+  stacks_.on_stack(dying.task.id, dying.stack);
 }
 
 void EpisodeBuilder::on_exit(const wire::Exit& exit) {
@@ -482,171 +378,6 @@ void EpisodeBuilder::on_usage(std::uint64_t inode, MonoTime when, Bytes usage) {
   }
 }
 
-// ---- the kernel's log
-
-void EpisodeBuilder::on_log_read(MonoTime until) {
-  remember(log_read_, until, 256);
-}
-
-void EpisodeBuilder::add_logged_victim(Open& open, const OomDump& dump, const OomVictimLine& line,
-                                       MonoTime when) {
-  wire::Task task;
-  task.tid = line.tid;
-  task.comm = line.comm.value_or("");
-  task.id.tgid = tgid_of(dump, line);
-  if (const TaskState* known = tasks_.by_pid(task.id.tgid)) {
-    task.id = known->id;
-    task.parent = known->parent;
-    task.cgroup = known->cgroup;
-  }
-  task.uid = line.uid;
-  if (dump.constraint && dump.constraint->task_memcg && dump.victims.size() == 1)
-    if (const CgroupState* cgroup = cgroups_.by_path(*dump.constraint->task_memcg))
-      task.cgroup = cgroup->ref->id.inode;
-  OpenVictim& v = add_victim(open, task, when).victim();
-  v.victim.oom_score_adj.reset();
-  take_line(v.victim, line);
-}
-
-// The log has the trigger's thread; whose thread it is, the victims or the table tell.
-wire::Task EpisodeBuilder::logged_trigger(const Open& open, const OomDump& dump) const {
-  for (const OpenVictim& v : open.victims)
-    if (v.task.tid == *dump.trigger_tid) return v.task;
-  wire::Task trigger;
-  trigger.tid = *dump.trigger_tid;
-  trigger.id.tgid = trigger.tid;
-  for (const TaskRow& row : dump.tasks)
-    if (row.pid == trigger.tid && row.tgid) trigger.id.tgid = *row.tgid;
-  if (const TaskState* known = tasks_.by_pid(trigger.id.tgid)) {
-    trigger.id = known->id;
-    trigger.parent = known->parent;
-    trigger.cgroup = known->cgroup;
-  }
-  trigger.comm = dump.invoked->trigger_comm;
-  return trigger;
-}
-
-// Of victims that no mark told of.
-EpisodeBuilder::Open* EpisodeBuilder::open_logged(const OomDump& dump, MonoTime when) {
-  // It is as old as the log's end before it.
-  MonoTime alive = MonoTime::min();
-  for (MonoTime read : log_read_)
-    if (read < when) alive = read;
-  Open* open = begin(when, alive);
-  if (!open) return nullptr;
-  open->episode.limit_cgroup = limit_of(dump);
-  if (open->episode.limit_cgroup && open->episode.limit_cgroup->id.inode)
-    open->limit_inode = open->episode.limit_cgroup->id.inode;
-  return open;
-}
-
-void EpisodeBuilder::on_dump(const OomDump& dump, MonoTime when) {
-  logged_again_ += dump.named_again;
-  std::vector<Open*> opens;
-  std::vector<const OomVictimLine*> strangers;
-  for (const OomVictimLine& line : dump.victims) {
-    At at = find(line.tid);
-    if (at && (!at.victim().victim.logged || when - at.victim().marked_at < kToldFor)) {
-      if (at.victim().victim.logged) ++logged_again_;
-      take_line(at.victim().victim, line);
-      at.open->news = true;
-      if (std::find(opens.begin(), opens.end(), at.open) == opens.end()) opens.push_back(at.open);
-    } else if (!was_closed(line.tid, when)) {
-      strangers.push_back(&line);
-    }
-  }
-  for (Open* open : opens) take_report(*open, dump);
-  if (strangers.empty()) return;
-  Open* open = opens.empty() ? open_logged(dump, when) : opens.back();
-  for (const OomVictimLine* line : strangers)
-    if (open && has_room(open))
-      add_logged_victim(*open, dump, *line, when);
-    else
-      drop(line->tid, TaskId{}, when, true);
-  if (!open) return;
-  if (open->victims.empty())
-    let_go(open);
-  else
-    take_report(*open, dump);
-}
-
-// nullptr: the report names none.
-CgroupPtr EpisodeBuilder::limit_of(const OomDump& dump) const {
-  auto path = dump.limit_cgroup();
-  if (!path) return nullptr;
-  if (const CgroupState* known = cgroups_.by_path(*path)) return known->ref;
-  auto ref = std::make_shared<CgroupRef>();
-  ref->path = *path;
-  ref->name = name_cgroup(*path);
-  return ref;
-}
-
-void EpisodeBuilder::take_report(Open& open, const OomDump& dump) {
-  Episode& episode = open.episode;
-  // The programs see sixteen levels of cgroups.
-  if (!open.limit_inode && !episode.limit_cgroup && !dump.interleaved) {
-    episode.limit_cgroup = limit_of(dump);
-    if (episode.limit_cgroup && episode.limit_cgroup->id.inode)
-      open.limit_inode = episode.limit_cgroup->id.inode;
-  }
-  if (auto scope = dump.scope()) episode.scope = scope;
-  if (dump.invoked) {
-    if (dump.invoked->order) episode.order = dump.invoked->order;
-    if (dump.invoked->gfp_text) episode.gfp = dump.invoked->gfp_text;
-    if (!open.trigger && dump.trigger_tid) open.trigger = logged_trigger(open, dump);
-    if (open.trigger && !episode.trigger) episode.trigger = process_ref(tasks_, cgroups_, *open.trigger);
-  }
-  if (dump.group_kill) episode.group_kill = true;
-  if (!episode.memory) episode.memory = memory_at_kill(dump, sources_.page);
-  if (!episode.machine) episode.machine = machine_at_kill(dump, sources_.page);
-  if (episode.tasks.empty() && !dump.tasks.empty()) {
-    episode.tasks = tasks_at_kill(dump, sources_.page);
-    episode.tasks_listed = dump.tasks.size() + dump.dropped;
-    // Now: at the end of the episode the victims are gone, and their numbers may be others'.
-    for (TaskAtKill& task : episode.tasks)
-      if (const TaskState* known = tasks_.by_pid(task.process.id.tgid)) {
-        std::string comm = std::move(task.process.comm);
-        task.process = process_ref(tasks_, cgroups_, known->id);
-        task.process.comm = std::move(comm);
-      }
-  }
-  // At the mark an earlier victim of the same limit may have given memory back: the report is of the
-  // decision.
-  const MemcgUsageLine* usage = dump.interleaved ? nullptr : dump.usage_of(MemcgCounter::memory);
-  if (usage) {
-    episode.usage = usage->usage;
-    if (!episode.limit) episode.limit = usage->limit;
-  }
-}
-
-// ---- the kernel's count
-
-void EpisodeBuilder::on_vmstat(const KillCount& count) {
-  if (!counted_from_) counted_from_ = count.kills - std::min(count.kills, known_);
-  remember(vmstat_, count, 16);
-}
-
-std::uint64_t EpisodeBuilder::short_of(const KillCount& count) const {
-  std::uint64_t ours = *counted_from_ + known_ + std::max(sent_again_, logged_again_) + unseen_;
-  return count.kills > ours ? count.kills - ours : 0;
-}
-
-std::uint64_t EpisodeBuilder::unseen(MonoTime now) {
-  if (vmstat_.empty()) return unseen_;
-  std::uint64_t missing = short_of(vmstat_.back());
-  if (!missing || untold_) {
-    short_since_.reset();
-    return unseen_;
-  }
-  if (!short_since_) short_since_ = now;
-  if (now - *short_since_ > kLatest) unseen_ += missing;
-  return unseen_;
-}
-
-void EpisodeBuilder::count_unseen(const KillCount& count) {
-  if (counted_from_) unseen_ += short_of(count);
-}
-
 // ---- what is told
 
 bool EpisodeBuilder::complete(const Open& open) const {
@@ -655,35 +386,6 @@ bool EpisodeBuilder::complete(const Open& open) const {
            return (!sources_.bpf || (v.victim.killed && v.victim.freed_after)) &&
                   (!sources_.kmsg || v.victim.logged);
          });
-}
-
-// One pass over the table for all limits of a moment: in a storm of kills it has thousands of processes.
-std::vector<GrewProcess> EpisodeBuilder::grew_most(std::optional<std::uint64_t> limit_inode, MonoTime at,
-                                                   Growth& moment) const {
-  if (!moment.at || std::chrono::abs(at - *moment.at) > kSameGrowth) {
-    moment = {at, {}};
-    tasks_.for_each([&](const TaskState& task) {
-      if (task.rss.points().size() >= 2) moment.sampled.push_back(task.id);
-    });
-  }
-  std::vector<GrewProcess> out;
-  for (const TaskId& id : moment.sampled) {
-    const TaskState* task = tasks_.find(id);
-    if (!task || (task->died && *task->died < at)) continue;  // the dead have given theirs back
-    if (limit_inode && !(task->cgroup && cgroups_.is_below(*task->cgroup, *limit_inode))) continue;
-    auto points = task->rss.since(at - kGrowthWindow);
-    while (!points.empty() && points.back().time > at) points = points.first(points.size() - 1);
-    if (points.size() < 2) continue;
-    Bytes grew = points.back().value - points.front().value;
-    if (grew > Bytes{})
-      out.push_back({process_ref(tasks_, cgroups_, id), grew,
-                     seconds_between(points.front().time, points.back().time)});
-  }
-  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.grew > b.grew; });
-  // Beside the one that grew by gigabytes, the start of a shell is no news.
-  std::erase_if(out, [&](const GrewProcess& g) { return g.grew.count < out.front().grew.count / 20; });
-  if (out.size() > kGrewMost) out.resize(kGrewMost);
-  return out;
 }
 
 // What is known of the processes while they are known.
@@ -700,16 +402,7 @@ void EpisodeBuilder::close(Open& open) {
   for (OpenVictim& v : open.victims) {
     if (tasks_.find(v.task.id)) v.victim.process = process_ref(tasks_, cgroups_, v.task);
     if (!v.victim.process.cgroup) v.victim.process.cgroup = cgroups_.ref(v.task.cgroup);
-    for (auto& [id, stack] : stacks_)
-      if (id == v.task.id) v.victim.stack = stack;
-    int best = 0;
-    for (const DyingThread& thread : threads_) {
-      if (thread.id != v.task.id) continue;
-      bool met_limit = open.trigger && thread.tid == open.trigger->tid;
-      int good = met_limit ? 3 : thread.tid == thread.id.tgid ? 2 : 1;
-      if (good > best) v.victim.code = thread.code;
-      best = std::max(best, good);
-    }
+    stacks_.fill_in(v.victim, v.task.id, open.trigger ? std::optional(open.trigger->tid) : std::nullopt);
   }
   std::set<TaskId> told;
   for (const OpenVictim& v : open.victims) told.insert(v.task.id);
@@ -720,8 +413,8 @@ void EpisodeBuilder::close(Open& open) {
           kill.time >= v.marked_at - kSameMoment && kill.time <= v.marked_at + kSameMoment &&
           told.insert(kill.victim.id).second)
         episode.also_killed.push_back(process_ref(tasks_, cgroups_, kill.victim));
-  if (open.alone && open.vmstat_before && !vmstat_.empty() && vmstat_.back().began > open.last)
-    episode.checks.vmstat = vmstat_.back().kills - *open.vmstat_before;
+  if (auto kills = ledger_.after(open.last); kills && open.alone && open.vmstat_before)
+    episode.checks.vmstat = *kills - *open.vmstat_before;
 }
 
 Episode EpisodeBuilder::as_known(const Open& open) const {
@@ -754,7 +447,7 @@ std::vector<std::uint32_t> EpisodeBuilder::due(MonoTime when) const {
 
 std::vector<Episode> EpisodeBuilder::take_closed(MonoTime now, bool all) {
   std::vector<Episode> out;
-  Growth now_known;
+  GrowthAtKill now_known(tasks_, cgroups_);
   auto most = [](const std::vector<GrewProcess>& grew) { return grew.empty() ? Bytes{} : grew.front().grew; };
   for (auto at = open_.begin(); untold_ && at != open_.end();) {
     Open& open = *at++;
@@ -765,7 +458,7 @@ std::vector<Episode> EpisodeBuilder::take_closed(MonoTime now, bool all) {
     close(open);
     // What was on its way at the kill is there now; of a series that has fallen far since then, little is
     // left.
-    if (auto grew = grew_most(open.limit_inode, open.first, now_known);
+    if (auto grew = now_known.grew_most(open.limit_inode, open.first);
         most(grew) >= most(open.episode.grew_most))
       open.episode.grew_most = std::move(grew);
     out.push_back(as_known(open));

@@ -11,31 +11,15 @@
 #include <vector>
 
 #include "model/cgroup_tree.h"
+#include "model/dying_stacks.h"
 #include "model/facts.h"
+#include "model/growth_at_kill.h"
+#include "model/kill_ledger.h"
+#include "model/limit_owner.h"
 #include "model/task_table.h"
 #include "wire/records.h"
 
 namespace oomcast {
-
-/// What the table and the tree know of a task, with the record's own words where they are newer.
-ProcessRef process_ref(const TaskTable& tasks, const CgroupTree& cgroups, const wire::Task& task);
-ProcessRef process_ref(const TaskTable& tasks, const CgroupTree& cgroups, TaskId id);
-
-/// Whose limit fired, told from the memcgs at the mark; nullopt: no memory cgroup's. The kernel locks the
-/// whole subtree of the limit's owner while it decides, so the topmost locked ancestor of the trigger is the
-/// owner. Where that lock does not exist (a kernel without v1), or two decisions overlap: the lowest cgroup
-/// at its limit above the trigger, or, for a limit lowered below the usage, whose kill runs in the writer's
-/// context, above the victim.
-std::optional<std::uint64_t> limit_owner(const wire::OomMark& mark);
-/// Whose memory.oom.group has the victim's kill be that of a group: the topmost that is set from the victim
-/// up to the owner, the owner included. nullopt: the victim is killed alone.
-std::optional<std::uint64_t> group_of(const wire::OomMark& mark, std::optional<std::uint64_t> owner);
-
-/// The kernel's count of kills, read at some moment between the two times.
-struct KillCount {
-  MonoTime began, ended;
-  std::uint64_t kills = 0;
-};
 
 struct EpisodeSources {
   bool bpf = true;
@@ -62,21 +46,23 @@ class EpisodeBuilder {
   static constexpr std::size_t kMaxVictimsInAll = 4096;
 
   EpisodeBuilder(EpisodeSources sources, const TaskTable& tasks, const CgroupTree& cgroups)
-      : sources_(sources), tasks_(tasks), cgroups_(cgroups) {}
+      : sources_(sources), tasks_(tasks), cgroups_(cgroups), growth_(tasks, cgroups) {}
 
   void on_kernel_kill(const wire::KernelKill& kill);
   void on_mark(const wire::OomMark& mark);
-  void on_decision(const wire::OomDecision& decision);
+  void on_decision(const wire::OomDecision& decision) { decisions_.on(decision); }
   void on_dying(const wire::Dying& dying);
   /// Of one of its threads; that of the thread that met the limit is kept, or of the first, or any.
-  void on_code(const TaskId& id, std::uint32_t tid, std::vector<CodePlace> code);
+  void on_code(const TaskId& id, std::uint32_t tid, std::vector<CodePlace> code) {
+    stacks_.on_code(id, tid, std::move(code));
+  }
   void on_exit(const wire::Exit& exit);
   void on_reaper(const wire::Reaper& reaper);
   /// A finished report of the kernel log; `when` on the model's clock: of the kill, or of reading.
   void on_dump(const OomDump& dump, MonoTime when);
   /// All that the log had until then has been read.
   void on_log_read(MonoTime until);
-  void on_vmstat(const KillCount& count);
+  void on_vmstat(const KillCount& count) { ledger_.on(count); }
   /// Usage of any cgroup, as it is read.
   void on_usage(std::uint64_t inode, MonoTime when, Bytes usage);
 
@@ -103,11 +89,15 @@ class EpisodeBuilder {
   /// Victims of a group that were killed after its episode was told: only the completed one has them.
   std::uint64_t late_victims() const { return late_victims_; }
   /// Kills that the kernel counted and nobody told of, for so long that it is no matter of waiting.
-  std::uint64_t unseen(MonoTime now);
+  std::uint64_t unseen(MonoTime now) { return ledger_.unseen(now, untold_ > 0); }
   /// At the end: what is short of that count now, is for good.
-  void count_unseen(const KillCount& count);
+  void count_unseen(const KillCount& count) { ledger_.close(count); }
 
  private:
+  // A report of the log that is read this late is still of the episode that was told; later its number may be
+  // another's.
+  static constexpr Nanos kToldFor = std::chrono::seconds(5);
+
   struct OpenVictim {
     Victim victim;
     MonoTime marked_at;
@@ -144,16 +134,6 @@ class EpisodeBuilder {
     MonoTime at;
     bool logged;
   };
-  struct Decided {
-    std::uint64_t owner;
-    std::uint32_t trigger_tid;
-    MonoTime time;
-  };
-  struct Growth {
-    std::optional<MonoTime> at;
-    std::vector<TaskId> sampled;  // more than once
-  };
-
   std::size_t living_in(std::uint64_t group, MonoTime at) const;
   Open* begin(MonoTime when, MonoTime alive);
   void begin_at(Open& open, MonoTime when, MonoTime alive);
@@ -175,14 +155,10 @@ class EpisodeBuilder {
   CgroupPtr limit_of(const OomDump& dump) const;
   void take_report(Open& open, const OomDump& dump);
   wire::Task logged_trigger(const Open& open, const OomDump& dump) const;
-  const wire::OomDecision* decision_of(const wire::OomMark& mark) const;
-  std::optional<std::uint64_t> owner_of(const wire::OomMark& mark) const;
   bool was_sent_by(const wire::OomMark& mark);
   bool complete(const Open& open) const;
   void close(Open& open);
   Episode as_known(const Open& open) const;
-  std::vector<GrewProcess> grew_most(std::optional<std::uint64_t> limit_inode, MonoTime at,
-                                     Growth& moment) const;
 
   EpisodeSources sources_;
   const TaskTable& tasks_;
@@ -194,27 +170,15 @@ class EpisodeBuilder {
   std::unordered_multimap<std::uint64_t, Open*> by_limit_;  // whose usage before is known
   std::vector<Episode> completed_;                          // of those that had to be let go
   std::deque<wire::KernelKill> kills_;                      // recent, newest last
-  std::deque<wire::Exit> exits_;             // of processes that the kernel killed; one can precede its mark
-  std::deque<wire::OomDecision> decisions_;  // recent
-  std::deque<Decided> decided_;              // recent
-  std::deque<std::pair<TaskId, std::vector<std::uint64_t>>> stacks_;
-  struct DyingThread {
-    TaskId id;
-    std::uint32_t tid = 0;
-    std::vector<CodePlace> code;
-  };
-  std::deque<DyingThread> threads_;
+  std::deque<wire::Exit> exits_;  // of processes that the kernel killed; one can precede its mark
+  OomDecisions decisions_;
+  DyingStacks stacks_;
   std::deque<Closed> closed_;
-  Growth growth_;
-  std::deque<KillCount> vmstat_;  // the newest readings
+  GrowthAtKill growth_;
+  KillLedger ledger_;
   std::deque<MonoTime> log_read_;
   bool store_behind_ = false;
   std::uint64_t dropped_ = 0, late_victims_ = 0, serial_ = 0;
-  // The kernel's count against ours. It counts one that it names twice of a group twice.
-  std::optional<std::uint64_t> counted_from_;
-  std::uint64_t known_ = 0, sent_again_ = 0, logged_again_ = 0, unseen_ = 0;
-  std::optional<MonoTime> short_since_;
-  std::uint64_t short_of(const KillCount& count) const;
 };
 
 }  // namespace oomcast

@@ -247,7 +247,8 @@ void GpuMemory::count(const Memory& memory, std::int64_t sign) {
 void GpuMemory::allocate(MonoTime time, TaskId task, const GpuOp& op) {
   Process& p = process(task);
   if (op.kind != GpuMemoryKind::external && op.bytes) {
-    if (auto before = p.handles.find(op.object); before != p.handles.end()) release(task, p, before);  // reused
+    if (auto before = p.handles.find(op.object); before != p.handles.end())
+      release(task, p, before);  // reused
     if (!has_room(p) || p.held.device + p.held.pinned + *op.bytes > kMostOfOne) {
       if (&p != &nobody_) ++dropped_;
       return;

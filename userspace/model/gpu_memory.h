@@ -126,15 +126,15 @@ class GpuMemory {
   std::uint64_t dropped() const { return dropped_; }
 
  private:
-  // What several handles may stand for, of several processes. The owner is charged; when it has none any more,
-  // another that has.
+  // What several handles may stand for, of several processes. The owner is charged; when it has none any
+  // more, another that has.
   struct Memory {
     TaskId owner;
     GpuMemoryKind kind;
     Bytes bytes;
     bool overhead = false;
     std::optional<GpuUuid> device;
-    bool assumed = false;  // the device: no map has said it yet
+    bool assumed = false;                        // the device: no map has said it yet
     std::map<TaskId, std::size_t> handles = {};  // of the owner, and of whom it was given to
   };
   struct Handle {
@@ -151,7 +151,7 @@ class GpuMemory {
     std::map<GpuObject, Handle> handles;
     std::set<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>> below;  // client, parent, object
     std::map<std::uint64_t, std::uint64_t> managed;                           // address, length
-    std::optional<MonoTime> context_at;              // while a context is being made: its last call
+    std::optional<MonoTime> context_at;  // while a context is being made: its last call
     std::optional<GpuEvent> refused;
     std::vector<Burst> bursts;  // the newest is last; at most kMostBursts
     std::optional<MonoTime> told_again;

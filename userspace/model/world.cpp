@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "model/process_ref.h"
 #include "model/scope.h"
 
 namespace oomcast {
