@@ -5,9 +5,9 @@
 
 #include "base/units.h"
 #include "forecast/forecast.h"
-#include "forecast/outlook.h"
-#include "forecast/trend.h"
-#include "leak/shape.h"
+#include "forecast/leak.h"
+#include "forecast/leak_alert.h"
+#include "forecast/surplus.h"
 #include "model/history.h"
 
 namespace oomcast {
@@ -23,9 +23,6 @@ struct Reading {
   /// RSS). nullopt: not known, and neither `cache` nor `cow` can be told.
   std::optional<Bytes> total = std::nullopt;
 };
-
-/// What separates `value` from `total`, so that growth of one without the other has a name.
-enum class Surplus : std::uint8_t { droppable, shared };
 
 /// The forecast depends on the readings alone: not on when or how often it is asked for. A full analysis
 /// (about a millisecond for a leak, some tenths of one for anything else) is made when the series is about 1
@@ -43,38 +40,14 @@ class Forecaster {
   std::size_t footprint() const { return history_.footprint() + total_.footprint(); }
 
  private:
-  struct Leak {
-    Trend trend;
-    std::vector<Dot> dots;               // that it was fitted to
-    Peaks peaks, noise = {};             // noise: what stands above the trend where no peak does
-    double rise = 0;                     // since the regime began, bytes
-    double floor = 0;                    // now, bytes
-    double strength = 0;                 // the rise over what noise and earlier reversed rises give
-    bool new_ground = true;              // higher than the series has ever been
-    bool of_peaks = false;               // the peaks show it, the floor rises by steps
-    std::optional<double> arrived = {};  // s, when it met its limit, at which it stands since
-  };
-  struct Window {
-    std::span<const Bucket> buckets;
-    Shape shape;
-  };
-
   bool limit_moved() const;
+  std::optional<NearLimit> near() const;
   void analyse(bool may_alert);
-  std::vector<Window> windows_until(double until) const;
-  std::optional<Leak> find_leak(const std::vector<Window>& windows, double until) const;
-  std::optional<Leak> find_leak(const Window& window, bool whole, double explained, double now) const;
-  std::optional<Leak> find_arrived() const;
-  std::optional<Leak> find_leak_of_peaks(const Window& window) const;
-  Peaks noise_above(const Trend& trend, const Window& window, double since, bool with_excursions) const;
-  Peaks peaks_above(const Trend& trend, const Window& window, double since) const;
   void tell_leak(const Leak& leak);
   void tell_arrived(const Leak& leak);
-  void tell_rest(const std::vector<Window>& windows);
-  bool tell_surplus();
+  void tell_copies(const Leak& leak);
+  void tell_near();
   double least_change() const;
-  void decide_alert(const Leak* leak, bool may_alert);
-  std::optional<NearLimit> near_limit() const;
 
   Surplus surplus_;
   History history_, total_;
@@ -82,7 +55,7 @@ class Forecaster {
   Forecast latest_;
   double life_began_ = 0;                     // s since the first reading
   double analysed_at_ = -1, looked_at_ = -1;  // s since the first reading; the latter: by its own pace
-  std::optional<double> meets_, meets_low_, meets_high_;  // the limit, s since the first reading
+  std::optional<Meeting> meets_;              // its limit
   std::optional<Bytes> limit_then_;
   double expected_ = 0, slope_ = 0, band_ = 0;  // for the next readings
   bool alert_ = false, near_limit_ = false;

@@ -1,0 +1,40 @@
+// Finds what leaks: a floor that rises on, or peaks that climb.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "base/units.h"
+#include "forecast/leak.h"
+#include "forecast/window.h"
+#include "model/history.h"
+
+namespace oomcast {
+
+/// Looks at one series at one moment; holds no state of its own. Cost: a fit for each part of a window that
+/// may be the rise, about a millisecond for a leak and some tenths of one for anything else.
+class LeakFinder {
+ public:
+  /// `least_change`: bytes; what grew by less is not worth telling.
+  LeakFinder(const History& history, std::optional<Bytes> limit, double life_began, double least_change)
+      : history_(history), limit_(limit), life_began_(life_began), least_change_(least_change) {}
+
+  /// What was known at `until`. The newest part may rise faster than all of it does.
+  std::optional<Leak> find(const std::vector<Window>& windows, double until) const;
+  /// What stands still at its limit has arrived there: a leak may thrash for long before it is killed.
+  std::optional<Leak> find_arrived() const;
+
+ private:
+  class Search;
+  std::optional<Leak> find_of_peaks(const Window& window) const;
+  double explained(const std::vector<Window>& windows, std::size_t k, const std::optional<Leak>& leak,
+                   double until) const;
+  Peaks noise_above(const Trend& trend, const Window& window, double since, bool with_excursions) const;
+  Peaks peaks_above(const Trend& trend, const Window& window, double since) const;
+
+  const History& history_;
+  std::optional<Bytes> limit_;
+  double life_began_, least_change_;
+};
+
+}  // namespace oomcast

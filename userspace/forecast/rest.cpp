@@ -1,0 +1,143 @@
+#include "forecast/rest.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "forecast/numbers.h"
+#include "forecast/peaks.h"
+#include "leak/levels.h"
+
+namespace oomcast {
+namespace {
+
+constexpr std::size_t kLeastDots = 5;
+constexpr double kSpikeWander = 4.8;  // times the floor's own spread
+constexpr double kStartUp = 2;        // times the spikes
+constexpr double kStillRises = 0.5;   // of a start-up's rise, in its newer half, of so few
+constexpr std::uint64_t kYoung = 24;  // samples, …
+constexpr double kYoungFor = 60;      // … or s
+constexpr double kLoading = 0.03;     // of the history: before it is under way
+
+// What is known of the floor of the whole life.
+struct Floor {
+  const Shape& shape;
+  double level = 1;             // the highest
+  double begin = 0, later = 0;  // at the start, and on average in the newer half
+  double least_change = 0;
+  Segment newer;
+};
+
+Floor look_at(const Shape& shape, double least_change) {
+  Floor out{shape, 1, shape.floor.front().value, 0, least_change, {}};
+  for (const Dot& d : shape.floor) out.level = std::max(out.level, d.value);
+  std::size_t half = shape.floor.size() / 2;
+  for (std::size_t i = half; i < shape.floor.size(); ++i)
+    out.later += shape.floor[i].value / static_cast<double>(shape.floor.size() - half);
+  out.newer = fit_line(shape.floor, half, shape.floor.size());
+  return out;
+}
+
+// The newer half says how it stands now, start-ups and earlier levels left behind.
+std::optional<Growth> growth_of(const Floor& floor) {
+  const auto& dots = floor.shape.floor;
+  std::size_t middle = dots.size() / 2, n = dots.size() - middle;
+  if (n < kLeastDots) return std::nullopt;
+  double length = dots.back().time - dots[middle].time;
+  // Of n dots at even distances, the sum of squared distances from their middle is about n length² / 12.
+  double sd = std::sqrt(floor.newer.error / static_cast<double>(n - 2) * 12 / static_cast<double>(n)) /
+              std::max(length, 1e-9);
+  // Less than a byte in all that time is arithmetic.
+  double slope = std::abs(floor.newer.slope * length) < 1 ? 0 : floor.newer.slope;
+  return Growth{{slope}, {slope - 1.645 * sd}, {slope + 1.645 * sd}, Seconds(length), n};
+}
+
+// Standard deviation around one straight line.
+double wander_of(std::span<const Dot> dots) {
+  if (dots.size() < 3) return 0;
+  return std::sqrt(fit_line(dots, 0, dots.size()).error / static_cast<double>(dots.size()));
+}
+
+// In the window that shows most of them.
+bool tell_spikes(std::span<const Window> windows, const Floor& floor, Forecast& out) {
+  const Window* spiky = nullptr;
+  for (const Window& w : windows)
+    if (w.shape.excursions.size() >= 2 &&
+        (!spiky || w.shape.excursions.size() > spiky->shape.excursions.size()))
+      spiky = &w;
+  if (!spiky) return false;
+  const auto& e = spiky->shape.excursions;
+  double mean = 0;
+  for (const Excursion& x : e) mean += x.height / static_cast<double>(e.size());
+  double period = (e.back().peak_time - e.front().peak_time) / static_cast<double>(e.size() - 1);
+  bool dwarfed = floor.later - floor.begin > kStartUp * mean;  // by the start-up
+  double wander = wander_of(spiky->shape.floor);
+  if (dwarfed || mean <= std::max(0.05 * floor.level, floor.least_change) || mean <= kSpikeWander * wander ||
+      waves(e, wander, floor.level))
+    return false;
+  out.verdict = Verdict::spikes;
+  out.evidence.peak_above = whole_bytes(mean);
+  out.evidence.period = Seconds(period);
+  out.evidence.peaks = e.size();
+  out.why = fmt::format("{} peaks of {} every {} came back, the floor between them does not rise", e.size(),
+                        format_size(whole_bytes(mean)), format_duration(Seconds(period)));
+  return true;
+}
+
+// What a program loads in its first moments is neither a ramp nor a shift.
+bool tell_step(const Floor& floor, double now, Forecast& out) {
+  std::span<const Dot> loaded = floor.shape.floor;
+  double first = loaded.front().time, span = std::max(1e-9, loaded.back().time - first);
+  while (loaded.size() > 12 && loaded.front().time < first + kLoading * span) loaded = loaded.subspan(1);
+  double least_shift = std::max({5 * floor.shape.noise, 0.04 * floor.level, floor.least_change});
+  Levels levels = find_levels(loaded, least_shift);
+  if (levels.shifts.empty() || levels.explained <= 0.85) return false;
+  double at = levels.shifts.front().time, before = loaded.front().value, up = 0;
+  for (const Dot& d : loaded)
+    if (d.time < first + 0.7 * (at - first)) before = d.value;
+  bool early = at - first < 0.1 * span || before - loaded.front().value > 0.2 * levels.shifts.front().by;
+  bool slanted = fit_line(loaded, 0, loaded.size()).error < 2 * levels.error;
+  if (early || slanted) return false;
+  for (const auto& s : levels.shifts) up += s.by;
+  out.verdict = Verdict::step;
+  out.evidence.stepped = whole_bytes(up);
+  out.evidence.step_ago = Seconds(now - levels.shifts.back().time);
+  out.why = fmt::format("the level shifted by {}, {} ago, and is flat since", format_size(whole_bytes(up)),
+                        format_duration(*out.evidence.step_ago));
+  return true;
+}
+
+// Below the later level at first.
+bool tell_start_up(const Floor& floor, const History& history, Forecast& out) {
+  double rise = floor.later - floor.begin, now = history.newest_time();
+  if (rise <= std::max({6 * floor.shape.noise, 0.08 * floor.level, floor.least_change})) return false;
+  double risen = floor.shape.floor.back().value - floor.begin;
+  bool young = history.samples() < kYoung || now < kYoungFor;
+  if (young && floor.newer.rise() > kStillRises * rise && risen > 0) {
+    out.verdict = Verdict::unknown;
+    out.why = fmt::format("too early to tell a start-up from a leak: {} in {}, and it still rises",
+                          format_size(whole_bytes(risen)), format_duration(Seconds(now)));
+    return true;
+  }
+  out.verdict = Verdict::ramp;
+  out.why = fmt::format("it rose by {} at the start and levelled off", format_size(whole_bytes(rise)));
+  return true;
+}
+
+}  // namespace
+
+void tell_rest(std::span<const Window> windows, const History& history, double least_change, Forecast& out) {
+  const Shape& shape = windows.front().shape;
+  double now = history.newest_time();
+  out.verdict = Verdict::stable;
+  if (shape.floor.empty()) return;
+  Floor floor = look_at(shape, least_change);
+  out.evidence.floor = whole_bytes(shape.floor.back().value);
+  out.growth = growth_of(floor);
+  if (tell_spikes(windows, floor, out) || tell_step(floor, now, out) || tell_start_up(floor, history, out))
+    return;
+  out.why = fmt::format("no rise above noise in {}", format_duration(Seconds(now)));
+}
+
+}  // namespace oomcast

@@ -1,0 +1,16 @@
+// What a series does that neither leaks nor copies: spikes, a step, a start-up, or nothing.
+#pragma once
+
+#include <span>
+
+#include "forecast/forecast.h"
+#include "forecast/window.h"
+#include "model/history.h"
+
+namespace oomcast {
+
+/// Writes verdict, reason, evidence and the growth of the newer half. What changed by less than
+/// `least_change` bytes is not worth telling.
+void tell_rest(std::span<const Window> windows, const History& history, double least_change, Forecast& out);
+
+}  // namespace oomcast

@@ -1,0 +1,33 @@
+#include "forecast/window.h"
+
+#include <algorithm>
+
+namespace oomcast {
+namespace {
+
+constexpr std::ptrdiff_t kLeastOfLife = 5;  // buckets
+
+}  // namespace
+
+std::vector<Window> windows_until(const History& history, double life_began, double until) {
+  std::vector<Window> windows;
+  for (std::size_t k = history.levels(); k-- > 0;) {
+    auto buckets = history.level(k);
+    while (!buckets.empty() && buckets.back().time > static_cast<float>(until))
+      buckets = buckets.first(buckets.size() - 1);
+    if (buckets.empty()) break;  // finer ones are newer still
+    // A finer level that begins at the same time says the same with more dots: it takes the place.
+    if (!windows.empty() && windows.back().buckets.front().time >= buckets.front().time * 0.98 - 1)
+      windows.pop_back();
+    windows.push_back({buckets, {}});
+  }
+  for (Window& w : windows) {
+    auto first = std::find_if(w.buckets.begin(), w.buckets.end(),
+                              [&](const Bucket& b) { return b.time >= life_began; });
+    if (w.buckets.end() - first >= kLeastOfLife) w.buckets = {first, w.buckets.end()};
+    w.shape = describe(w.buckets);
+  }
+  return windows;
+}
+
+}  // namespace oomcast
