@@ -13,7 +13,9 @@ CHECK = pathlib.Path(__file__).resolve().parent / "check.py"
 
 # A tree that breaks nothing, with look-alikes of every break in it.
 SOUND = {
-    "README.md": "text\n",
+    "README.md": "text\n" * 130,
+    "bpf/README.md": "| " + "text " * 30 + "|\n    " + "code " * 30 + "\n",
+    "tests/unit/present/golden/a.md": "text " * 30 + "\n",
     "bpf/rss.bpf.c": '#include <bpf/bpf_helpers.h>\n#include "wire.h"\n',
     "userspace/main.cpp": '#include "app/options.h"\n',
     "userspace/base/units.h": "#include <vector>\n// uname() and value_or(0) are words here\nint many = 1'000;  // it's\n",
@@ -53,6 +55,9 @@ BREAKS = {
         ("tests/e2e/run.py", "import sys\nsys.exit('a case has no tier')\n")],
     "cases_wait_for_conditions_and_do_not_sleep": [
         ("tests/e2e/kills.py", "time.sleep(0.3)\n"), ("tests/e2e/watch.py", "from time import sleep\nsleep(1)\n")],
+    "documents_are_short_and_narrow": [
+        ("README.md", "text\n" * 131), ("bpf/README.md", "text " * 30 + "\n"),
+        ("packaging/doc/a.md", "- " + "text " * 30 + "\n")],
     "the_top_level_holds_only_what_belongs_there": [
         ("notes.txt", "text\n"), ("tools/x.py", "text\n")],
 }

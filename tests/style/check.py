@@ -171,10 +171,23 @@ def cases_wait_for_conditions_and_do_not_sleep():
                 yield file, node.lineno, "wait for a condition (lib.wait_until), or say why not (lib.pause)"
 
 
+def documents_are_short_and_narrow():
+    for file, text in texts.items():
+        if file.suffix != ".md" or "golden" in file.parts:
+            continue
+        lines = text.splitlines()
+        if str(file) == "README.md" and len(lines) > 130:
+            yield file, 131, "the README has one page of 130 lines; the rest belongs to packaging/doc"
+        for number, line in enumerate(lines, 1):
+            if len(line) > 120 and not line.startswith(("|", "    ")):
+                yield file, number, f"{len(line)} columns"
+
+
 RULES = [an_include_names_only_layers_to_the_left, only_the_sources_of_programs_see_libbpf_and_the_skeletons,
          only_wire_reads_the_wire_header, absent_is_not_zero, kernels_differ_by_capability_not_by_version,
          nothing_is_left_to_do, the_machine_is_named_only_where_roots_are_chosen, bash_scripts_stop_at_the_first_error,
-         the_top_level_holds_only_what_belongs_there, full_holds_all_of_the_gate, cases_wait_for_conditions_and_do_not_sleep]
+         the_top_level_holds_only_what_belongs_there, full_holds_all_of_the_gate, cases_wait_for_conditions_and_do_not_sleep,
+         documents_are_short_and_narrow]
 
 
 def main():
