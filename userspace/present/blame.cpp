@@ -279,7 +279,7 @@ std::vector<std::string> doubts_of(const BlameReport& report) {
                               report.misplaced_python, report.samples));
   if (report.unnamed_frames)
     out.push_back(
-        fmt::format("{} of {} frames have no function's name", report.unnamed_frames, report.frames));
+        fmt::format("{} of {} frames could not be symbolised", report.unnamed_frames, report.frames));
   for (const BlameProcess& p : report.processes) {
     std::string who = fmt::format("{}[{}]", escape_for_terminal(p.process.comm), p.process.id.tgid);
     if (!p.why_not_kept.empty())
@@ -385,8 +385,8 @@ std::string to_text(const BlameReport& report) {
       out += row(p.unseen, p.grown(), report.window, kUnseenByFaults);
   }
   if (hidden)
-    out +=
-        fmt::format("\n{} more processes grew by less than {:.0f} % or shrank\n", hidden, 100 * kLeastShare);
+    out += fmt::format("\n{} other process{} grew by less than {:.0f} % or shrank\n", hidden,
+                       hidden == 1 ? "" : "es", 100 * kLeastShare);
   if (ended > kMostEnded) names += fmt::format(" and {} more", ended - kMostEnded);
   if (ended) out += fmt::format("\nended in this time, and what they had grown with them: {}\n", names);
   std::string_view gap = "\n";

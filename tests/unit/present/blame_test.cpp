@@ -75,7 +75,7 @@ TEST(BlameText, names_who_ended_before_its_growth_was_known) {
     r.processes.back().exited = pid != 20;
   }
   std::string text = to_text(r);
-  EXPECT_NE(text.find("\n1 more processes grew by less than 1 % or shrank\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\n1 other process grew by less than 1 % or shrank\n"), std::string::npos) << text;
   EXPECT_NE(text.find("ended in this time, and what they had grown with them: worker"), std::string::npos)
       << text;
   EXPECT_NE(text.find("[25] and 1 more\n"), std::string::npos) << text;
