@@ -4,6 +4,7 @@
 
 #include "app/commands.h"
 #include "app/tracing.h"
+#include "present/change_log.h"
 #include "present/screen.h"
 #include "present/table.h"
 

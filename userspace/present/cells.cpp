@@ -192,6 +192,11 @@ std::vector<std::string> wrap(std::string_view utf8, std::size_t width, std::siz
   }
 }
 
+void add_wrapped(std::vector<Line>& out, std::size_t width, std::string_view utf8, std::size_t indent,
+                 Style style) {
+  for (std::string& part : wrap(utf8, width, indent)) out.push_back(Line().add(std::move(part), style));
+}
+
 void cut_end(Line& line, std::size_t width) {
   if (display_width(line) <= width) return;
   std::size_t left = width;

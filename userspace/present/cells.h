@@ -52,6 +52,10 @@ std::string align_right(std::string_view utf8, std::size_t width);
 /// spaces.
 std::vector<std::string> wrap(std::string_view utf8, std::size_t width, std::size_t indent);
 
+/// The same as lines of one style.
+void add_wrapped(std::vector<Line>& out, std::size_t width, std::string_view utf8, std::size_t indent,
+                 Style style);
+
 /// Cuts the line's end.
 void cut_end(Line& line, std::size_t width);
 /// For a terminal that cannot show UTF-8: same widths, ASCII only.

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "present/cells.h"
@@ -49,21 +48,5 @@ void open_details(View& view, const Overview& overview);
 /// At most `size.height` lines of at most `size.width` columns, the most urgent first. Changes only `first`
 /// and `visible` of the view.
 std::vector<Line> render(const Overview& overview, const ClockMap& clock, View& view, Size size);
-
-/// For a pipe: the first call tells of every cgroup, later ones of those that grow, or that changed by more
-/// than 1 % (at least 1 MiB) or in their verdict since they were last told. Events are not in it: they have
-/// to_text, and are told as they come.
-class ChangeLog {
- public:
-  std::vector<Line> changes(const Overview& overview, const ClockMap& clock);
-
- private:
-  struct Told {
-    std::optional<Bytes> usage, limit;
-    Verdict verdict = Verdict::unknown;
-    bool growing = false, alert = false, thrashing = false, still_there = true;
-  };
-  std::unordered_map<CgroupId, Told> told_;
-};
 
 }  // namespace oomcast

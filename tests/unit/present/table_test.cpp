@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "present/change_log.h"
+
 namespace oomcast {
 namespace {
 
