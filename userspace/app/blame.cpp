@@ -37,55 +37,7 @@ constexpr Nanos kDefaultWindow = 10s;
 constexpr Nanos kNoteEvery = 50ms;       // a process that ends takes the names of its functions with it
 constexpr std::size_t kMostNoted = 512;  // processes that are read when the window begins
 
-/// Whose faults are sampled, and which processes that means now.
-struct Scope {
-  std::vector<CgroupEntry> cgroups;  // the topmost
-  std::vector<std::uint32_t> pids;   // all that are in it now
-};
-
-Result<Scope> find_scope(const ScopeOptions& wanted, const CgroupFs& fs, const ProcFs& procfs,
-                         const Roots& roots) {
-  Scope out;
-  auto all = procfs.list_pids();
-  if (!all) return all.error();
-  std::unordered_set<std::string> paths;
-  if (!wanted.whole_machine() && !wanted.pid) {
-    auto tree = fs.list();
-    if (!tree) return tree.error();
-    std::vector<KnownCgroup> known;
-    for (const CgroupEntry& c : tree->cgroups) known.push_back({c.id, c.path, name_cgroup(c.path), {}});
-    auto matches = match_cgroups(wanted, std::move(known), fs.mount(), roots);
-    if (!matches) return matches.error();
-    for (const CgroupEntry& c : tree->cgroups)
-      if (std::find(matches->begin(), matches->end(), c.id) != matches->end()) out.cgroups.push_back(c);
-  }
-  std::unordered_set<std::uint32_t> family;
-  if (wanted.pid) {
-    auto id = procfs.read_task_id(*wanted.pid);
-    if (!id || !*id) return Error::failed(fmt::format("no process has pid {}", *wanted.pid));
-    family.insert(*wanted.pid);
-    std::unordered_map<std::uint32_t, std::uint32_t> parents;
-    for (std::uint32_t pid : *all)
-      if (auto stat = procfs.read_stat(pid); stat && *stat) parents.emplace(pid, (*stat)->ppid);
-    for (std::size_t before = 0; before != family.size();) {
-      before = family.size();
-      for (auto [pid, parent] : parents)
-        if (family.contains(parent)) family.insert(pid);
-    }
-  }
-  for (std::uint32_t pid : *all) {
-    bool in = wanted.whole_machine() || family.contains(pid);
-    if (!out.cgroups.empty())
-      if (auto cgroup = procfs.read_cgroup(pid, fs.mount().hierarchy); cgroup && *cgroup)
-        if (auto path = fs.mount().from_proc_path((*cgroup)->path))
-          in = std::any_of(out.cgroups.begin(), out.cgroups.end(),
-                           [&](const CgroupEntry& c) { return in_scope(*path, c.path); });
-    if (in) out.pids.push_back(pid);
-  }
-  return out;
-}
-
-std::optional<Bytes> usage_of(const CgroupFs& fs, const Scope& scope) {
+std::optional<Bytes> usage_of(const CgroupFs& fs, const ScopeNow& scope) {
   if (scope.cgroups.empty()) return std::nullopt;
   Bytes sum;
   for (const CgroupEntry& c : scope.cgroups) {
@@ -114,8 +66,8 @@ const Nanos kTick{1'000'000'000 / sysconf(_SC_CLK_TCK)};
 class Watch {
  public:
   using Say = std::function<void(const std::string&)>;
-  Watch(const Options& options, const Scope& scope, StopSignals& stop, const Roots& roots, const CgroupFs& fs,
-        Say say)
+  Watch(const Options& options, const ScopeNow& scope, StopSignals& stop, const Roots& roots,
+        const CgroupFs& fs, Say say)
       : options_(options),
         scope_(scope),
         stop_(stop),
@@ -387,7 +339,7 @@ class Watch {
   }
 
   const Options& options_;
-  const Scope& scope_;
+  const ScopeNow& scope_;
   StopSignals& stop_;
   ProcFs procfs_;
   const CgroupFs& fs_;
@@ -482,9 +434,9 @@ Result<int> blame(const Options& options) {
   auto fs = CgroupFs::open(roots);
   if (!fs) return fs.error();
   auto say = diagnostics(options);
-  std::optional<Scope> scope;
+  std::optional<ScopeNow> scope;
   Status found = await_scope(options.scope, *stop, say, [&]() -> Status {
-    auto looked = find_scope(options.scope, *fs, procfs, roots);
+    auto looked = scope_now(options.scope, *fs, procfs, roots);
     if (!looked) return looked.error();
     scope = *std::move(looked);
     return Ok{};
