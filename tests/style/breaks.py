@@ -40,6 +40,7 @@ BREAKS = {
     "absent_is_not_zero": [
         ("userspace/forecast/a.cpp", "auto x = limit.value_or(0);\n"),
         ("userspace/forecast/b.cpp", "auto x = limit.value_or(Bytes{});\n"),
+        ("userspace/blame/a.cpp", "auto x = level.value_or(Bytes());\n"),
         ("userspace/forecast/c.cpp", "auto x = limit.value_or( 0.0 );\n")],
     "kernels_differ_by_capability_not_by_version": [
         ("bpf/compat.bpf.h", "#if LINUX_VERSION_CODE > 1\n"), ("userspace/app/a.cpp", "uname(&name);\n")],

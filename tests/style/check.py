@@ -103,7 +103,7 @@ def only_wire_reads_the_wire_header():
 
 def absent_is_not_zero():
     for file, number, line in lines_of(sources):
-        match = re.search(r"value_or\(\s*(0[uUlL]*|0\.0*f?|[\w:]+\{\s*0\s*\}|(Bytes|BytesPerSec|Seconds|Nanos|Pages)\{\s*\})\s*\)", line)
+        match = re.search(r"value_or\(\s*(0[uUlL]*|0\.0*f?|[\w:]+\{\s*0\s*\}|(Bytes|BytesPerSec|Seconds|Nanos|Pages)(\{\s*\}|\(\s*\)))\s*\)", line)
         if match:
             yield file, number, f"{match[0]}: absent is not zero"
 

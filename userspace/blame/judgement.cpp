@@ -1,0 +1,283 @@
+// What a process's samples, blocks and containers say of its growth.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "blame/blame.h"
+
+namespace oomcast {
+namespace {
+
+constexpr Bytes kLeastCopied = MiB(1);
+constexpr double kMostBeyondGrowth = 1.5;  // of kept blocks, which may lie where there was room
+constexpr double kSureOfHeap = 3;
+constexpr double kSlowed = 0.2;
+constexpr double kLeastHeld = 0.01;  // of what its process grew by
+constexpr std::uint64_t kEnoughBlocks = 5;
+constexpr Bytes kUntold = MiB(1);  // smaller growth waits for its record, or in a CPU's own counter
+
+Bytes scaled(Bytes part, double factor) {
+  return {static_cast<std::int64_t>(part.as_double() * factor)};
+}
+
+const Frame* innermost_python(const Stack& stack) {
+  auto frame = std::find_if(stack.rbegin(), stack.rend(),
+                            [](const Frame& f) { return f.kind == Frame::Kind::python; });
+  return frame == stack.rend() ? nullptr : &*frame;
+}
+
+}  // namespace
+
+// Its counters at the end of the window, or now if less is left since: who was killed meanwhile has lost the
+// pages that were looked at. nullopt: it has ended.
+std::optional<ProcessLevel> Blame::still_held(const Process& p) const {
+  auto now = level_of(p.ref.id);
+  if (now && p.after && now->anon + now->shmem + kUntold >= p.after->anon + p.after->shmem) return p.after;
+  if (now) now->set_private(private_bytes_of(p.ref.id));
+  return now;
+}
+
+BlameProcess Blame::judge(Process& p, Seconds window, double watched_share) const {
+  BlameProcess out;
+  out.process = p.ref;
+  out.before = p.before;
+  look_at_pages(p);
+  out.after = still_held(p);
+  out.exited = !out.after;
+  if (watched_share < 1 && out.after) settle(p, out.after->faults, true);
+  if (const auto& python = p.view->python(); python.python) {
+    out.python = to_string(*python.python);
+  } else {
+    out.python = python.why_not;
+  }
+  if (out.after) {
+    // A process that began in the window began with nothing of its own, but may hold what a fork shares.
+    ProcessLevel before = out.before.value_or(ProcessLevel{{}, {}, Bytes(), Bytes(), {}, 0});
+    if (out.after->uss && before.uss) out.grown_uss = *out.after->uss - *before.uss;
+    if (out.after->hugetlb && before.hugetlb) out.grown_hugetlb = *out.after->hugetlb - *before.hugetlb;
+    out.grown_anon = out.before ? out.after->anon - before.anon : out.grown_uss.value_or(out.after->anon);
+    out.grown_shmem = out.after->shmem - before.shmem;
+  }
+
+  judge_touched(p, watched_share, out);
+  judge_kept(p, window, out);
+  if (!out.exited) join_small_objects(out, parts_in_pools(p, out));
+  std::sort(out.sites.begin(), out.sites.end(), [](const BlameSite& a, const BlameSite& b) {
+    return std::tuple(a.grown, a.kept.bytes, a.touched) > std::tuple(b.grown, b.kept.bytes, b.touched);
+  });
+  return out;
+}
+
+// Samples weigh what was touched, counters say what was kept.
+void Blame::judge_touched(const Process& p, double watched_share, BlameProcess& out) {
+  for (const auto& [stack, number] : p.sites) {
+    (void)number;
+    out.sites.emplace_back();
+  }
+  for (auto& [stack, number] : p.sites) out.sites[number].stack = stack;
+  Bytes staying;
+  std::size_t counted = 0;
+  for (const Sample& sample : p.samples) {
+    BlameSite& site = out.sites[sample.site];
+    site.touched += sample.weight;
+    ++site.samples;
+    if (out.exited || sample.gone) continue;
+    if (sample.shared && out.grown_shmem <= Bytes{}) continue;  // a file's pages: cache, not growth
+    site.grown += sample.weight;
+    staying += sample.weight;
+    ++counted;
+  }
+  // Copies of shared pages make it hold more of its own, and faults; without such faults, others who shared
+  // the pages have ended, which takes no memory.
+  if (out.grown_uss && out.before) {
+    Bytes copied = std::min(*out.grown_uss - out.grown_anon, staying - std::max(out.grown(), Bytes{}));
+    if (copied >= kLeastCopied) out.unshared = copied;
+  }
+  // What the samples lack beyond their own error made no faults that could be sampled. That error, of two
+  // standard deviations: some pages not told of yet; whether a sampled page is still there speaks for its
+  // neighbours; and with pauses, that a sample stands for what nobody saw.
+  Bytes grown = std::max(out.grown(), Bytes{});
+  double all = static_cast<double>(p.samples.size()), squares = 0;
+  for (const Sample& sample : p.samples) squares += sample.weight.as_double() * sample.weight.as_double();
+  double kept = (static_cast<double>(counted) + 1) / (all + 1);
+  double error = kUntold.as_double() + (watched_share < 1 ? 4 * std::sqrt(squares * kept)
+                                                          : 2 * std::sqrt(squares * kept * (1 - kept)));
+  if (counted && (grown - staying).as_double() <= error) {
+    for (BlameSite& site : out.sites)
+      site.grown = scaled(site.grown, grown.as_double() / staying.as_double());
+  } else {
+    out.unseen = grown - staying;
+  }
+}
+
+// Of a block that was there before it was seen, and of one in realloc() whose growth began before that, the
+// pages tell more than its allocation.
+void Blame::raise_to_pages(const Process& p, Survivors::Estimate& estimate) {
+  std::map<std::uint32_t, Bytes> by_site;
+  for (const Sample& sample : p.samples)
+    if (!sample.gone)
+      if (auto block = estimate.kept_at(sample.address))
+        by_site[estimate.living.at(*block).site] += sample.weight;
+  for (auto [site, pages] : by_site) {
+    Bytes more = std::max(pages - estimate.sites.at(site).bytes, Bytes{});
+    estimate.sites.at(site).bytes += more;
+    estimate.all.bytes += more;
+  }
+}
+
+// A leak's blocks lie in holes that others left, and others touch new pages then: what has stayed says more
+// than what was touched. The counters say how much there is to explain.
+void Blame::judge_kept(const Process& p, Seconds window, BlameProcess& out) {
+  out.why_not_kept = p.why_not_watched;
+  if (out.exited) return;
+  if (!p.watched) return judge_holders(p, {}, out);
+  if (p.survivors.dropped()) {
+    out.why_not_kept = fmt::format("there was no room for {} of its blocks", p.survivors.dropped());
+    return judge_holders(p, {}, out);
+  }
+  Survivors::Estimate estimate = p.survivors.estimate(*p.watched, window);
+  raise_to_pages(p, estimate);
+  Bytes grown = std::max(out.grown(), Bytes{}), kept = estimate.all.bytes;
+  if (kept - estimate.all.error > scaled(grown, kMostBeyondGrowth) + kUntold) {
+    out.why_not_kept = "blocks that outlived others went later";
+    return judge_holders(p, {}, out);
+  }
+  out.kept = {estimate.all, estimate.outlived, p.watched->all_watched(), estimate.watched,
+              p.watched->calls_per_s};
+  for (const auto& [site, of_site] : estimate.sites)
+    if (site < out.sites.size()) out.sites[site].kept = of_site;
+  judge_holders(p, estimate, out);
+  if (grown <= Bytes{}) return;
+  // What is left for those that touched: nothing, if that is within the error.
+  Bytes left = std::max(grown - kept, Bytes{});
+  Bytes error = std::max(estimate.all.error, kUntold);
+  if (left <= error && kept > error) left = {};
+  // While it was watched it went so much slower that it kept less in that time than it does otherwise: that
+  // tells of which, not how much.
+  bool slowed = p.watched->taken > kSlowed;
+  if (slowed && estimate.all.blocks >= kEnoughBlocks) left = {};
+  // Without that much more than the error, what is not seen to live may live.
+  std::pair<std::uint64_t, std::uint64_t> heap{};
+  if (p.blocks_tell && !slowed && left > scaled(error, kSureOfHeap)) heap = p.view->heap();
+  Bytes touched, in_heap;
+  for (BlameSite& site : out.sites) site.grown = {};
+  for (const Sample& sample : p.samples) {
+    if (sample.gone || (sample.shared && out.grown_shmem <= Bytes{})) continue;
+    auto place = estimate.at(sample.address);
+    if (place == Survivors::Place::kept) continue;
+    bool free =
+        place == Survivors::Place::elsewhere && sample.address >= heap.first && sample.address < heap.second;
+    (free ? in_heap : touched) += sample.weight;
+    if (!free) out.sites[sample.site].grown += sample.weight;
+  }
+  double of_kept = kept > Bytes{} ? (grown - left).as_double() / kept.as_double() : 0;
+  Bytes both = touched + in_heap;
+  double of_touched = both > Bytes{} ? left.as_double() / both.as_double() : 0;
+  // More than their samples tell is nobody's.
+  if (left - both > kUntold + error) of_touched = 1;
+  for (BlameSite& site : out.sites)
+    site.grown = scaled(site.grown, of_touched) + scaled(site.kept.bytes, of_kept);
+  out.free_in_heap = scaled(in_heap, of_touched);
+  out.unseen = left - scaled(both, of_touched);
+}
+
+// Whoever leads to at least half as many of a site's blocks as the sample of what was added makes likely.
+void Blame::judge_holders(const Process& p, const Survivors::Estimate& kept, BlameProcess& out) {
+  if (!p.holders || !p.view->python_heap()) return;
+  PythonHeap& heap = *p.view->python_heap();
+  out.holders.emplace().cut = heap.cut();
+  struct Lead {
+    std::uint64_t blocks = 0;
+    std::uint32_t holder = 0;
+  };
+  std::map<std::uint32_t, Lead> leads;  // by site
+  std::vector<BlameHolder> all;
+  Bytes least = scaled(std::max(out.grown(), Bytes{}), kLeastHeld);
+  for (std::size_t i = 0; i < p.holders->size(); ++i) {
+    PythonHeap::Reached reached;
+    if (!kept.living.empty()) reached = heap.reach(i, [&](std::uint64_t at) { return kept.kept_at(at); });
+    std::uint64_t blocks = reached.blocks.size();
+    if (!blocks && (*p.holders)[i].least < least) continue;
+    std::map<std::uint32_t, std::uint64_t> by_site;
+    for (std::uint64_t block : reached.blocks) ++by_site[kept.living.at(block).site];
+    double part =
+        std::min(1.0, static_cast<double>(reached.looked_at) / static_cast<double>((*p.holders)[i].added));
+    for (auto [site, count] : by_site) {
+      double likely = part * static_cast<double>(kept.sites.at(site).blocks);
+      Lead& lead = leads[site];
+      if (static_cast<double>(count) >= likely / 2 && count > lead.blocks)
+        lead = {count, static_cast<std::uint32_t>(all.size())};
+    }
+    all.push_back({(*p.holders)[i], blocks});
+  }
+  std::vector<std::uint32_t> order(all.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return all[a].blocks > all[b].blocks; });
+  for (std::uint32_t i : order) out.holders->all.push_back(all[i]);
+  for (const auto& [site, lead] : leads) {
+    if (!lead.blocks || site >= out.sites.size()) continue;
+    auto at = std::find(order.begin(), order.end(), lead.holder);
+    out.sites[site].held_by = static_cast<std::uint32_t>(at - order.begin());
+  }
+}
+
+// Objects that come and go leave holes in the interpreter's pools, what stays lies in them, and what comes
+// next touches new pages. Where one line alone fills the pools, it is the one that keeps.
+void join_small_objects(BlameProcess& process, std::span<const double> in_pools) {
+  constexpr double kAlone = 0.9, kLeastOfGrowth = 0.1, kLeastHeldOfThem = 0.25;
+  BlameSite joined;
+  joined.small_objects = true;
+  std::map<Frame, Bytes> lines;
+  std::vector<std::size_t> parts;
+  for (std::size_t i = 0; i < process.sites.size(); ++i) {
+    const BlameSite& site = process.sites[i];
+    const Frame* line = innermost_python(site.stack);
+    if (in_pools[i] <= 0 || !line) continue;
+    if (parts.empty()) joined.stack = site.stack;
+    auto differs =
+        std::mismatch(joined.stack.begin(), joined.stack.end(), site.stack.begin(), site.stack.end());
+    joined.stack.erase(differs.first, joined.stack.end());
+    joined.grown += scaled(site.grown, in_pools[i]);
+    lines[*line] += scaled(site.grown, in_pools[i]);
+    parts.push_back(i);
+  }
+  Bytes most;
+  for (const auto& [line, bytes] : lines) most = std::max(most, bytes);
+  bool matters = joined.grown > Bytes{} && joined.grown >= scaled(process.grown(), kLeastOfGrowth);
+  if (!matters || most >= scaled(joined.grown, kAlone)) return;
+  for (std::size_t i : parts) {
+    BlameSite& site = process.sites[i];
+    site.grown -= scaled(site.grown, in_pools[i]);
+    Bytes touched = scaled(site.touched, in_pools[i]);
+    site.touched -= touched;
+    joined.touched += touched;
+  }
+  const auto holders = process.holders ? std::span(process.holders->all) : std::span<BlameHolder>();
+  auto least = [](const BlameHolder& holder) { return holder.holder.least; };
+  auto holder = std::ranges::max_element(holders, {}, least);
+  if (holder != holders.end() && least(*holder) >= scaled(joined.grown, kLeastHeldOfThem))
+    joined.held_by = static_cast<std::uint32_t>(holder - holders.begin());
+  process.sites.push_back(std::move(joined));
+}
+
+// Of each site.
+std::vector<double> Blame::parts_in_pools(const Process& p, const BlameProcess& out) {
+  std::vector<double> pools(out.sites.size()), all(out.sites.size());
+  // 32 MiB of cache each: of who was looked at alone.
+  PythonHeap* heap = p.holders ? p.view->python_heap() : nullptr;
+  for (const Sample& sample : p.samples) {
+    if (!heap || sample.gone || sample.shared || out.sites[sample.site].kept.blocks) continue;
+    all[sample.site] += sample.weight.as_double();
+    if (heap->has_small_objects(sample.address)) pools[sample.site] += sample.weight.as_double();
+  }
+  for (std::size_t i = 0; i < pools.size(); ++i)
+    if (all[i] > 0) pools[i] /= all[i];
+  return pools;
+}
+
+}  // namespace oomcast
