@@ -168,7 +168,7 @@ std::optional<GpuUuid> GpuMemory::card_of(const Process& process) const {
   return by_device.size() == 1 ? std::optional(by_device.begin()->first) : std::nullopt;
 }
 
-void GpuMemory::on(MonoTime time, TaskId task, const GpuOp& op) {
+void GpuMemory::on(MonoTime time, TaskId task, const GpuOp& op, std::span<const TaskId> ancestors) {
   Process& p = process(task);
   if (p.context_at) {
     if (time - *p.context_at > kContextQuiet)
@@ -203,14 +203,14 @@ void GpuMemory::on(MonoTime time, TaskId task, const GpuOp& op) {
       allocate(time, task, op);
       return;
     case What::free:
-      free(time, task, op);
+      free(time, task, op, ancestors);
       return;
     case What::duplicate:
       if (auto memory = find(p, op.source); memory && !p.handles.contains(op.object) && has_room(p))
         add(task, p, op.object, {memory, op.parent});
       return;
     case What::map:
-      map(time, task, op);
+      map(holder_of(op.object, task, ancestors), op);
       break;
     case What::managed_map:
       map_managed(time, task, op);
@@ -336,20 +336,40 @@ std::shared_ptr<GpuMemory::Memory> GpuMemory::find(const Process& process, const
   return nullptr;
 }
 
-void GpuMemory::free(MonoTime time, TaskId task, const GpuOp& op) {
-  auto freed = [&](const Memory& memory) {
-    GpuOp what;
-    what.kind = memory.kind;
-    what.bytes = memory.bytes;
-    what.device = memory.device;
-    what.status = op.status;
-    tell(time, memory.owner, Op::free, what).overhead = memory.overhead;
+// Of the process, or of one above it; nobody: itself.
+TaskId GpuMemory::holder_of(const GpuObject& object, TaskId task, std::span<const TaskId> ancestors) const {
+  auto holds = [&](TaskId id) {
+    auto known = processes_.find(id);
+    return known != processes_.end() && known->second.handles.contains(object);
   };
-  Process& p = process(task);
+  if (holds(task)) return task;
+  auto above = std::ranges::find_if(ancestors, holds);
+  return above == ancestors.end() ? task : *above;
+}
+
+void GpuMemory::free(MonoTime time, TaskId task, const GpuOp& op, std::span<const TaskId> ancestors) {
+  if (free_of(time, task, op)) return;
+  for (TaskId above : ancestors)
+    if (free_of(time, above, op)) return;
+  if (process(task).held.since_before) tell(time, task, Op::free, op).bytes.reset();
+}
+
+// Whether there was something of the holder's.
+bool GpuMemory::free_of(MonoTime time, TaskId holder, const GpuOp& op) {
+  auto known = processes_.find(holder);
+  if (known == processes_.end()) return false;
+  Process& p = known->second;
   auto release_all = [&](std::map<GpuObject, Handle>::iterator at) {
-    if (auto memory = release(task, p, at)) freed(*memory);
+    auto memory = release(holder, p, at);
+    if (!memory) return;
+    GpuOp what;
+    what.kind = memory->kind;
+    what.bytes = memory->bytes;
+    what.device = memory->device;
+    what.status = op.status;
+    tell(time, holder, Op::free, what).overhead = memory->overhead;
   };
-  if (auto known = p.handles.find(op.object); known != p.handles.end()) return release_all(known);
+  if (auto own = p.handles.find(op.object); own != p.handles.end()) return release_all(own), true;
   // A client, or a device: all that lies below goes with it.
   bool any = false;
   auto [client, object] = op.object;
@@ -360,15 +380,17 @@ void GpuMemory::free(MonoTime time, TaskId task, const GpuOp& op) {
   for (auto at = p.below.lower_bound({client, object, 0});
        at != p.below.end() && std::get<0>(*at) == client && std::get<1>(*at) == object; any = true)
     release_all(p.handles.find({client, std::get<2>(*at++)}));
-  if (!any && p.held.since_before) tell(time, task, Op::free, op).bytes.reset();
+  return any;
 }
 
-void GpuMemory::map(MonoTime, TaskId task, const GpuOp& op) {
-  Process& p = process(task);
+void GpuMemory::map(TaskId holder, const GpuOp& op) {
+  auto process = processes_.find(holder);
+  if (process == processes_.end() || !op.device) return;
+  Process& p = process->second;
   auto known = p.handles.find(op.object);
-  if (known == p.handles.end() || !op.device) return;
+  if (known == p.handles.end()) return;
   Memory& memory = *known->second.memory;
-  if ((memory.device && !memory.assumed) || memory.owner != task || !may_be_on(p.held, *op.device)) return;
+  if ((memory.device && !memory.assumed) || memory.owner != holder || !may_be_on(p.held, *op.device)) return;
   count(memory, -1);
   memory.device = op.device;
   memory.assumed = false;

@@ -7,8 +7,9 @@
 // itself, by the free of what it lies below, or by the end of its process, which frees nothing one by one.
 //
 // A call's arguments are read from the program's own memory, so a program can lie in them. What it says is of
-// its own: no process frees, takes over or uses up what another holds. Its own figures, the sum of a card and
-// what a card has free, where the driver's own counters do not tell, are as true as the programs are.
+// its own, or of those that it was forked from, whose descriptors it has: no process frees, takes over or
+// uses up what another holds. Its own figures, the sum of a card and what a card has free, where the driver's
+// own counters do not tell, are as true as the programs are.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <tuple>
 #include <unordered_map>
 #include <vector>
@@ -106,7 +108,8 @@ class GpuMemory {
   /// Device memory of all processes that is known to be on the card.
   Bytes held_on(const GpuUuid& card) const;
 
-  void on(MonoTime time, TaskId task, const GpuOp& op);
+  /// `ancestors`: the nearest first.
+  void on(MonoTime time, TaskId task, const GpuOp& op, std::span<const TaskId> ancestors = {});
   /// Of a process that was met with the driver's files already open.
   void on_known_user(TaskId task) { process(task).held.since_before = true; }
   /// What the process's pages did since they are followed; nullopt: they are not.
@@ -171,8 +174,10 @@ class GpuMemory {
   std::optional<Memory> release(TaskId task, Process& process, std::map<GpuObject, Handle>::iterator at);
   void charge_another(Memory& memory);
   std::shared_ptr<Memory> find(const Process& process, const GpuObject& object) const;
-  void free(MonoTime time, TaskId task, const GpuOp& op);
-  void map(MonoTime time, TaskId task, const GpuOp& op);
+  void free(MonoTime time, TaskId task, const GpuOp& op, std::span<const TaskId> ancestors);
+  bool free_of(MonoTime time, TaskId holder, const GpuOp& op);
+  void map(TaskId holder, const GpuOp& op);
+  TaskId holder_of(const GpuObject& object, TaskId task, std::span<const TaskId> ancestors) const;
   void map_managed(MonoTime time, TaskId task, const GpuOp& op);
   void unmap_managed(MonoTime time, TaskId task, const GpuOp& op);
   void look_for_copies(MonoTime time, TaskId task, Process& process, Bytes bytes);

@@ -102,4 +102,13 @@ bool TaskTable::descends_from(TaskId id, TaskId top) const {
   return false;
 }
 
+std::vector<TaskId> TaskTable::ancestors(TaskId id, std::size_t max) const {
+  std::vector<TaskId> out;
+  for (const TaskState* task = find(id); task && task->parent && out.size() < max; task = find(out.back())) {
+    if (*task->parent == task->id) break;
+    out.push_back(*task->parent);
+  }
+  return out;
+}
+
 }  // namespace oomcast

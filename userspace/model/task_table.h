@@ -55,6 +55,8 @@ class TaskTable {
   const TaskState* by_pid(std::uint32_t tgid) const;
   /// `id` or one of its ancestors is `top`. Cost: the depth of the tree, at most 64.
   bool descends_from(TaskId id, TaskId top) const;
+  /// Those above it that are known, the nearest first, at most `max`.
+  std::vector<TaskId> ancestors(TaskId id, std::size_t max) const;
 
   std::size_t size() const { return tasks_.size(); }
   std::uint64_t forgotten() const { return forgotten_; }

@@ -269,8 +269,9 @@ bool World::on_stalls(MonoTime time, std::uint64_t inode, const wire::Stalls& su
 }
 
 void World::on_gpu(MonoTime time, const wire::Task& task, const GpuOp& op) {
+  constexpr std::size_t kMaxAncestors = 8;
   tasks_.note(task);
-  gpu_.on(time, task.id, op);
+  gpu_.on(time, task.id, op, tasks_.ancestors(task.id, kMaxAncestors));
 }
 
 // Late: the program's exec comes by another ring, and may be read after its calls.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 namespace oomcast {
 namespace {
 
@@ -155,6 +157,28 @@ TEST(GpuMemory, no_process_frees_or_takes_over_what_another_holds) {
   m.memory.on_exit(m.now, kOther);
   EXPECT_EQ(m.held().device, MiB(64));
   m.free(1);
+  EXPECT_EQ(m.held().device, Bytes{});
+}
+
+TEST(GpuMemory, a_forked_child_has_its_parents_handles) {
+  Machine m;
+  m.alloc(1, MiB(64));
+  m.alloc(2, MiB(8));
+  constexpr TaskId kChild{101, 3}, kGrandchild{102, 4};
+  GpuOp map;
+  map.what = What::map;
+  map.object = {kClient, 1};
+  map.device = card(9);
+  m.memory.on(m.now, kChild, map, std::array{kTrainer});
+  EXPECT_EQ(m.held().by_device.at(card(9)), MiB(64));
+  GpuOp op;
+  op.what = What::free;
+  op.object = {kClient, 1};
+  op.status = 0;
+  m.memory.on(m.now, kGrandchild, op, std::array{kChild, kTrainer});
+  EXPECT_EQ(m.held().device, MiB(8));
+  op.object = {kClient, kClient};
+  m.memory.on(m.now, kChild, op, std::array{kTrainer});
   EXPECT_EQ(m.held().device, Bytes{});
 }
 
