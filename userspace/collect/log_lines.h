@@ -66,6 +66,9 @@ class LogLineReader {
   WallStamp resolve(const WallStamp& stamp, WallTime now) const;
 
  private:
+  // A leap year for each year of the log, so that every date exists in it.
+  static constexpr int kYearsApart = 4;
+
   void note_month(std::string_view raw);
   LogPrefix read_form(std::string_view raw, bool cut, LogLine& line);
   LogPrefix read_wrapped(std::string_view raw, bool cut, LogLine& line);

@@ -1,0 +1,99 @@
+// One look at the containers of a Python program, from its frames and modules on.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "blame/python.h"
+#include "blame/python_heap.h"
+
+namespace oomcast {
+
+/// Breadth first: what is near to the program's own names comes before modules and classes. Nothing of it is
+/// believed: every address is checked, every loop is bounded, and the whole by time and number of objects.
+struct PythonHeap::Walk {
+  using Kind = PythonReader::Kind;
+  using Type = PythonReader::Type;
+  // How one leads to the next, and what `detail` is: a str, another key, a number, a C string.
+  enum class Edge : std::uint8_t {
+    frame,      // none: a function's frame begins a path; its address is the code's
+    globals,    // none: so does a module's dict
+    local,      // str
+    global,     // str
+    attribute,  // str
+    slot,       // C string
+    key,        // any object
+    index,      // number
+    member,     // none: of a set
+    closure,    // str
+    defaults,   // none
+    inside,     // none: C code knows
+    content     // none: of a cell
+  };
+  struct Node {
+    std::uint64_t address = 0, detail = 0;
+    std::uint32_t parent = 0;
+    Edge edge{};
+  };
+  static constexpr std::uint32_t kNone = UINT32_MAX;
+  static constexpr std::uint64_t kHead = 16;  // bytes of each object
+  static constexpr std::uint64_t kMostLength = PythonReader::kMostLength;
+  static constexpr std::size_t kFewElements = 64;
+
+  Walk(PythonReader& reader, const Limits& most) : objects(reader), limits(most) {}
+
+  PythonReader& objects;
+  PresentPages& pages = objects.pages();
+  const Python& python = objects.python();
+  const Limits& limits;
+  Nanos since = clock_now(CLOCK_THREAD_CPUTIME_ID);
+  MonoTime began = mono_now();
+  std::vector<Node> nodes;
+  std::unordered_set<std::uint64_t> seen;
+  std::vector<std::uint32_t> near, far;  // to be followed; modules and classes come last
+  std::size_t next_near = 0, next_far = 0;
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> unnamed;  // and its parent; for when all near are done
+  bool cut = false;
+
+  bool go_on();
+
+  std::uint32_t note(std::uint64_t address, std::uint32_t parent, Edge edge, std::uint64_t detail);
+  void add(std::uint64_t address, std::uint32_t parent, Edge edge, std::uint64_t detail = 0);
+  // false: it is none.
+  bool add_globals(std::uint64_t dict);
+
+  // Strings: what its locals are called, then what a closure gives it. Up to 3.10 there is a tuple of each
+  // kind, and what it gives to a closure lies between them.
+  std::vector<std::uint64_t> names_of(std::uint64_t code);
+  std::uint64_t item(std::uint64_t tuple, std::uint64_t number);
+  void add_frame(std::uint64_t frame);
+  void add_globals_of(std::uint64_t frame);
+
+  // Outermost first: a name of who calls says more than one of who is called.
+  bool add_threads();
+
+  void follow_dict(std::uint64_t dict, std::uint32_t at, bool attributes, std::size_t most);
+  void follow_attributes(std::uint64_t object, std::uint32_t at, const Type& type);
+
+  // What C code has in it, from `from` on, and what __slots__ has.
+  void follow_body(std::uint64_t object, std::uint32_t at, const Type& type, std::uint64_t from);
+  void follow_function(std::uint64_t function, std::uint32_t at, const Type& type);
+  void follow_items(std::uint64_t items, std::uint64_t count, std::uint32_t at, Edge edge);
+  void follow(std::uint32_t at);
+
+  // Up to `most` of the last `last` elements, where they have an order.
+  void added(std::uint64_t o, const Type& type, std::uint64_t last, std::size_t most,
+             const std::function<void(std::uint64_t)>& each);
+
+  void run();
+
+  std::string key(std::uint64_t key);
+  std::string path(std::uint32_t at);
+};
+
+}  // namespace oomcast
