@@ -28,31 +28,6 @@ int main(int argc, char** argv) {
   if (parsed->text) {
     return print(stdout, *parsed->text) ? 0 : 1;
   }
-  const Options& options = parsed->options;
-  Result<int> code = [&] {
-    switch (options.command) {
-      case Command::trace:
-        return trace(options);
-      case Command::run:
-        return run(options);
-      case Command::record:
-        return record(options);
-      case Command::report:
-        return report(options);
-      case Command::compare:
-        return compare(options);
-      case Command::replay:
-        return replay(options);
-      case Command::history:
-        return history(options);
-      case Command::blame:
-        return blame(options);
-      case Command::doctor:
-        return doctor(options);
-      case Command::watch:
-        break;
-    }
-    return watch(options);
-  }();
+  Result<int> code = execute(parsed->options);
   return code ? *code : fail(code.error());
 }

@@ -74,7 +74,7 @@ class Watch {
         procfs_(roots),
         fs_(fs),
         say_(std::move(say)),
-        reader_(options.root, score_before_protection(), events()) {
+        reader_(options.sources.root, score_before_protection(), events()) {
     fault_.btf_path = roots.at("/sys/kernel/btf/vmlinux");
     fault_.units = {sysconf(_SC_PAGESIZE), kTick.count()};
     for (const CgroupEntry& c : scope.cgroups) fault_.cgroups.push_back(c.id.inode);
@@ -155,7 +155,7 @@ class Watch {
   }
 
   Status do_without_source(const Error& why) {
-    bool stacks_alone = options_.format != Format::text && options_.format != Format::json;
+    bool stacks_alone = options_.output.format != Format::text && options_.output.format != Format::json;
     if (stacks_alone || why.exit_code != Error::forbidden("").exit_code) return why;
     source_.reset();
     no_stacks_ = why.message;
@@ -399,29 +399,29 @@ Status deliver(std::optional<OutputFile>& file, const Result<std::string>& text)
 }  // namespace
 
 Result<int> blame(const Options& options) {
-  if (options.format == Format::pprof && options.file.empty() && isatty(STDOUT_FILENO))
+  if (options.output.format == Format::pprof && options.blame.file.empty() && isatty(STDOUT_FILENO))
     return Error::usage("blame --format pprof is not for a terminal: give -o FILE, or send it to one");
   std::optional<OutputFile> file;
   auto open_file = [&]() -> Status {
-    if (options.file.empty() || options.file == "-") return Ok{};
-    auto opened = OutputFile::open(options.file);
+    if (options.blame.file.empty() || options.blame.file == "-") return Ok{};
+    auto opened = OutputFile::open(options.blame.file);
     if (!opened) return opened.error();
     file = *std::move(opened);
     return Ok{};
   };
   WallTime started = wall_now();
-  if (!options.diff.empty()) {
-    auto before = read_blame(options.diff[0]), after = read_blame(options.diff[1]);
+  if (!options.blame.diff.empty()) {
+    auto before = read_blame(options.blame.diff[0]), after = read_blame(options.blame.diff[1]);
     if (!before) return before.error();
     if (!after) return after.error();
     if (auto ok = open_file(); !ok) return ok.error();
-    if (auto ok = deliver(file, render_difference(*before, *after, options.format, started)); !ok)
+    if (auto ok = deliver(file, render_difference(*before, *after, options.output.format, started)); !ok)
       return ok.error();
     return 0;
   }
   std::optional<BlameReport> earlier;
-  if (!options.earlier.empty()) {
-    auto read = read_blame(options.earlier);
+  if (!options.blame.earlier.empty()) {
+    auto read = read_blame(options.blame.earlier);
     if (!read) return read.error();
     earlier = *std::move(read);
   }
@@ -429,7 +429,7 @@ Result<int> blame(const Options& options) {
   auto stop = StopSignals::block();
   if (!stop) return stop.error();
   raise_file_limit();
-  Roots roots{options.root};
+  Roots roots{options.sources.root};
   ProcFs procfs(roots);
   auto fs = CgroupFs::open(roots);
   if (!fs) return fs.error();
@@ -450,10 +450,10 @@ Result<int> blame(const Options& options) {
   BlameReport report = *std::move(watched);
   MonoTime now = watch.ended();
   ClockMap clock{wall_ahead_of(CLOCK_MONOTONIC), wall_ahead_of(CLOCK_BOOTTIME), kTick};
-  auto text = earlier ? render_difference(*earlier, report, options.format, clock.wall(now))
+  auto text = earlier ? render_difference(*earlier, report, options.output.format, clock.wall(now))
                       : render(
-                            options.format, profile_of(report, clock, now), [&] { return to_text(report); },
-                            [&] { return to_json(report, clock, now); });
+                            options.output.format, profile_of(report, clock, now),
+                            [&] { return to_text(report); }, [&] { return to_json(report, clock, now); });
   if (auto ok = deliver(file, text); !ok) return ok.error();
   return 0;
 }

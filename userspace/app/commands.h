@@ -20,4 +20,7 @@ Result<int> history(const Options& options);
 Result<int> blame(const Options& options);
 Result<int> doctor(const Options& options);
 
+/// The one that the options name.
+Result<int> execute(const Options& options);
+
 }  // namespace oomcast

@@ -66,7 +66,8 @@ Result<Run> read_run(const std::string& file, const Options& options) {
     last = r;
     until_the_end.add(r.time, r.value, moment());
   };
-  auto facts = read_series(file, {options.scope.cgroup, options.limit}, take, [&] { forecaster.emplace(); });
+  auto facts =
+      read_series(file, {options.scope.cgroup, options.series.limit}, take, [&] { forecaster.emplace(); });
   if (!facts) return facts.error();
   if (facts->torn) diagnostics(options)(out.file + " has no end: its last second may be missing");
   out.name = facts->name;
@@ -164,12 +165,12 @@ std::string table(const Run& a, const Run& b) {
 }  // namespace
 
 Result<int> compare(const Options& options) {
-  auto a = read_run(options.file, options);
+  auto a = read_run(options.series.file, options);
   if (!a) return a.error();
-  auto b = read_run(options.other, options);
+  auto b = read_run(options.series.other, options);
   if (!b) return b.error();
   std::string out;
-  if (options.json) {
+  if (options.output.json) {
     nlohmann::ordered_json both = {{"type", "compare"},
                                    {"time", format_rfc3339(wall_now())},
                                    {"a", json_of(*a)},

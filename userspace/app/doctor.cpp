@@ -57,7 +57,7 @@ bool readable(const std::string& path) {
 
 class Doctor {
  public:
-  explicit Doctor(const Options& options) : options_(options), roots_{options.root}, procfs_(roots_) {}
+  explicit Doctor(const Options& options) : roots_{options.sources.root}, procfs_(roots_) {}
 
   std::vector<Finding> examine() {
     look_at_cgroups();
@@ -278,7 +278,6 @@ class Doctor {
       add("own protection", Level::degraded, refused.what, refused.cost);
   }
 
-  const Options& options_;
   Roots roots_;
   ProcFs procfs_;
   std::vector<Finding> findings_;
@@ -294,7 +293,7 @@ Result<int> doctor(const Options& options) {
   Doctor doctor(options);
   std::vector<Finding> findings = doctor.examine();
   std::string text;
-  if (options.json) {
+  if (options.output.json) {
     nlohmann::ordered_json out{{"type", "doctor"},
                                {"time", format_rfc3339(wall_now())},
                                {"version", OOMCAST_VERSION},

@@ -34,10 +34,11 @@ GpuFollower::GpuFollower(const Options& options, const Roots& roots, World& worl
   source_options_.btf_path = roots.at("/sys/kernel/btf/vmlinux");
   source_options_.units = {sysconf(_SC_PAGESIZE), 1'000'000'000 / sysconf(_SC_CLK_TCK)};
   source_options_.tracepoint_ids = read_tracepoint_ids(roots, GpuSource::tracepoints());
-  source_options_.test_files = options.gpu_test_files;
-  version_ = options.gpu_test_version;
-  if (!options.gpu_test_trace.empty()) trace_.reset(std::fopen(options.gpu_test_trace.c_str(), "we"));
-  cards_path_ = options.gpu_test_cards.empty() ? roots.at(kGpuCards) : options.gpu_test_cards;
+  source_options_.test_files = options.sources.gpu_test.files;
+  version_ = options.sources.gpu_test.version;
+  if (!options.sources.gpu_test.trace.empty())
+    trace_.reset(std::fopen(options.sources.gpu_test.trace.c_str(), "we"));
+  cards_path_ = options.sources.gpu_test.cards.empty() ? roots.at(kGpuCards) : options.sources.gpu_test.cards;
 }
 
 bool GpuFollower::look() {

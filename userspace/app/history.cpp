@@ -44,11 +44,11 @@ class KillHistory {
   Result<int> run() {
     facts_.version = OOMCAST_VERSION;
     facts_.now = wall_now();
-    bool files_alone = !options_.logs.empty() && !options_.store_named;
-    if (!files_alone && !options_.store.empty()) read_store();
-    for (const std::string& path : options_.logs)
+    bool files_alone = !options_.history.logs.empty() && !options_.store.named;
+    if (!files_alone && !options_.store.path.empty()) read_store();
+    for (const std::string& path : options_.history.logs)
       if (auto ok = read_file(path); !ok) return ok.error();
-    if (options_.logs.empty() && options_.use_kmsg) {
+    if (options_.history.logs.empty() && options_.sources.use_kmsg) {
       read_kmsg();
       read_journal();
     }
@@ -58,11 +58,11 @@ class KillHistory {
     facts_.without_victim = std::erase_if(kills, [](const PastKill& kill) { return kill.no_victim; });
     for (PastKill& kill : kills)
       if (kill.episode.id.empty()) kill.episode.id = name_of(kill);
-    if (!files_alone && options_.import && !options_.store.empty()) keep(kills);
+    if (!files_alone && options_.history.import && !options_.store.path.empty()) keep(kills);
     choose(kills);
     Output output(options_);
-    bool ok = print(stdout, options_.json ? history_json(kills, facts_)
-                                          : history_text(kills, facts_, TextStyle{output.color()}));
+    bool ok = print(stdout, options_.output.json ? history_json(kills, facts_)
+                                                 : history_text(kills, facts_, TextStyle{output.color()}));
     if (!ok) return Error::failed("stdout was closed or is full: stopped");
     if (kills.empty() && unread_) return Error::failed(*unread_);
     return 0;
@@ -70,12 +70,12 @@ class KillHistory {
 
  private:
   void read_store() {
-    auto store = Store::open(options_.store);
+    auto store = Store::open(options_.store.path);
     if (!store) {
-      if (options_.verbose) say_(store.error().message);
+      if (options_.output.verbose) say_(store.error().message);
       return;
     }
-    auto episodes = store->episodes(options_.json ? EpisodeParts::all : EpisodeParts::victims);
+    auto episodes = store->episodes(options_.output.json ? EpisodeParts::all : EpisodeParts::victims);
     if (!episodes) return say_(episodes.error().message);
     facts_.sources.push_back("store");
     for (EpisodeSummary& stored : *episodes) {
@@ -111,7 +111,7 @@ class KillHistory {
     facts_.sources.push_back(name);
     std::size_t before = kills_.size();
     std::uint64_t told = 0;
-    bool progress = isatty(STDERR_FILENO) && !options_.quiet;
+    bool progress = isatty(STDERR_FILENO) && !options_.output.quiet;
     constexpr std::uint64_t step = 64 << 20;
     auto ok = read_log(
         std::move(fd),
@@ -163,7 +163,7 @@ class KillHistory {
   }
 
   void read_kmsg() {
-    auto reader = KmsgReader::open(options_.root + "/dev/kmsg", KmsgFrom::start);
+    auto reader = KmsgReader::open(options_.sources.root + "/dev/kmsg", KmsgFrom::start);
     if (!reader) {
       if (reader.error().exit_code == 3) forbidden_ = reader.error();
       return say_(reader.error().message);
@@ -180,7 +180,8 @@ class KillHistory {
     } while (drain.more);
     take(reports.finish(), EpisodeSource::kmsg, "", before);
     Nanos now = clock_now(CLOCK_MONOTONIC);
-    auto boot_id = read_file_at(AT_FDCWD, (options_.root + "/proc/sys/kernel/random/boot_id").c_str(), 64);
+    auto boot_id =
+        read_file_at(AT_FDCWD, (options_.sources.root + "/proc/sys/kernel/random/boot_id").c_str(), 64);
     for (std::size_t i = before; i < kills_.size(); ++i) {
       PastKill& kill = kills_[i];
       if (boot_id) kill.boot_id = plain_boot_id(*boot_id);
@@ -209,7 +210,7 @@ class KillHistory {
         "--output=json",
         "--output-fields=MESSAGE,_TRANSPORT,SYSLOG_FACILITY,_BOOT_ID,_SOURCE_MONOTONIC_TIMESTAMP",
         "_TRANSPORT=kernel"};
-    if (!options_.root.empty()) words.insert(words.begin() + 1, "--root=" + options_.root);
+    if (!options_.sources.root.empty()) words.insert(words.begin() + 1, "--root=" + options_.sources.root);
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
@@ -223,7 +224,7 @@ class KillHistory {
     posix_spawn_file_actions_destroy(&actions);
     to.reset();
     if (error) {
-      if (options_.verbose) say_(fmt::format("cannot run journalctl: {}", std::strerror(error)));
+      if (options_.output.verbose) say_(fmt::format("cannot run journalctl: {}", std::strerror(error)));
       return;
     }
     OomReports reports;
@@ -234,7 +235,7 @@ class KillHistory {
     if (!ok) say_(fmt::format("the journal: {}", ok.error().message));
     if (reports.counts().lines == 0 && (!WIFEXITED(status) || WEXITSTATUS(status) != 0)) {
       std::erase(facts_.sources, "journal");
-      if (options_.verbose) say_("journalctl could not read a journal");
+      if (options_.output.verbose) say_("journalctl could not read a journal");
     }
   }
 
@@ -242,7 +243,7 @@ class KillHistory {
   void keep(std::vector<PastKill>& kills) {
     auto is_new = [](const PastKill& kill) { return !kill.kept && kill.time; };
     if (std::ranges::none_of(kills, is_new)) return;
-    auto import = EpisodeImport::open(options_.store, OOMCAST_VERSION);
+    auto import = EpisodeImport::open(options_.store.path, OOMCAST_VERSION);
     if (!import) return say_("nothing is kept: " + import.error().message);
     for (auto kill = kills.rbegin(); kill != kills.rend(); ++kill) {
       if (!is_new(*kill)) continue;
@@ -253,9 +254,9 @@ class KillHistory {
   }
 
   void choose(std::vector<PastKill>& kills) {
-    facts_.filtered = options_.scope.cgroup || options_.since;
+    facts_.filtered = options_.scope.cgroup || options_.history.since;
     std::erase_if(kills, [&](const PastKill& kill) {
-      if (options_.since && (!kill.time || *kill.time < *options_.since)) return true;
+      if (options_.history.since && (!kill.time || *kill.time < *options_.history.since)) return true;
       if (!options_.scope.cgroup) return false;
       const std::string& path = *options_.scope.cgroup;
       const Episode& e = kill.episode;

@@ -37,39 +37,84 @@ struct AlertOptions {
   bool any() const { return !rules.empty(); }
 };
 
+struct OutputOptions {
+  bool json = false;
+  Format format = Format::text;  // report, history, blame
+  ColorChoice color = ColorChoice::automatic;
+  bool quiet = false;
+  int verbose = 0;
+};
+
+struct StoreOptions {
+  std::string path;  // a directory, or a file to read; empty: none
+  StoreLimits limits;
+  bool named = false;  // --store was given
+};
+
+/// For tests: a stand-in for the NVIDIA driver.
+struct GpuTestOptions {
+  std::vector<GpuSourceOptions::TestFile> files;
+  std::optional<GpuDriverVersion> version;
+  std::string trace;  // the calls as they were read, one JSON object a line: a fixture
+  std::string cards;  // in place of /proc/driver/nvidia-uvm/gpus
+};
+
+/// Where data comes from, and how closely it is looked at.
+struct SourceOptions {
+  std::string root;  // the machine's /proc and /sys are there
+  bool use_bpf = true, use_kmsg = true;
+  Nanos interval = std::chrono::seconds(1);
+  GpuTestOptions gpu_test;
+};
+
+struct RunOptions {
+  std::optional<Bytes> memory;
+  std::vector<std::string> command;
+};
+
+struct RecordOptions {
+  std::string file;
+  bool force = false;  // replace it
+};
+
+/// Of replay and compare: recordings, or series in CSV.
+struct SeriesOptions {
+  std::string file, other;
+  std::optional<Bytes> limit;
+  std::optional<Nanos> every;
+};
+
+struct ReportOptions {
+  std::string id;    // of the episode; empty: the last
+  std::string file;  // empty, "-": stdout
+};
+
+struct HistoryOptions {
+  std::vector<std::string> logs;  // --from
+  std::optional<WallTime> since;
+  bool import = true;  // keep in the store what the logs tell
+};
+
+struct BlameOptions {
+  std::string file;               // empty, "-": stdout
+  std::string earlier;            // --since: what blame --json wrote
+  std::vector<std::string> diff;  // two of it
+};
+
 struct Options {
   Command command = Command::watch;
   ScopeOptions scope;
   AlertOptions alert;
-  bool json = false;
-  bool quiet = false;
-  int verbose = 0;
-  ColorChoice color = ColorChoice::automatic;
+  OutputOptions output;
+  StoreOptions store;
+  SourceOptions sources;
   std::optional<Nanos> duration;  // --for
-  Nanos interval = std::chrono::seconds(1);
-  std::string root;
-  bool use_bpf = true;
-  bool use_kmsg = true;
-  std::optional<Bytes> memory;         // run --memory
-  std::vector<std::string> arguments;  // run: the command
-  std::string file, other;        // record, replay, compare: recordings, or series in CSV; report, blame: -o
-  std::string earlier;            // blame --since: what blame --json wrote
-  std::vector<std::string> diff;  // blame --diff: two of it
-  bool force = false;             // record: replace the file
-  std::string id;                 // report: of the episode; empty: the last
-  Format format = Format::text;
-  std::optional<Bytes> limit;  // replay --limit
-  std::optional<Nanos> every;  // replay --every
-  std::string store;           // --store: a directory, or a file to read; empty: none
-  StoreLimits store_limits;
-  bool store_named = false;                                // --store was given
-  std::vector<std::string> logs;                           // history --from
-  std::optional<WallTime> since;                           // history --since
-  bool import = true;                                      // history: keep in the store what the logs tell
-  std::vector<GpuSourceOptions::TestFile> gpu_test_files;  // --gpu-test, for tests: a stand-in for the driver
-  std::optional<GpuDriverVersion> gpu_test_version;
-  std::string gpu_test_trace;  // the calls as they were read, one JSON object a line: a fixture
-  std::string gpu_test_cards;  // in place of /proc/driver/nvidia-uvm/gpus
+  RunOptions run;
+  RecordOptions record;
+  SeriesOptions series;
+  ReportOptions report;
+  HistoryOptions history;
+  BlameOptions blame;
 };
 
 /// What main does next: run `options`, or print `text` and exit 0 (help, version).

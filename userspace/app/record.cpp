@@ -90,7 +90,7 @@ Result<int> record(const Options& options) {
   std::unique_ptr<StoreWriter> writer;
   // The file is made before privileges are dropped.
   auto make_file = [&](const Session& s) -> Status {
-    auto made = StoreWriter::record(options.file, s.run_info(), options.force);
+    auto made = StoreWriter::record(options.record.file, s.run_info(), options.record.force);
     if (!made) return made.error();
     writer = *std::move(made);
     return Ok{};
@@ -109,9 +109,9 @@ Result<int> record(const Options& options) {
     if (auto event = event_of(fact, s.clock())) writer->add(*std::move(event));
     ++items;
     kills += std::holds_alternative<OomFactLine>(fact);
-    if (options.json || news.is(fact)) output.write(fact, s.clock());
+    if (options.output.json || news.is(fact)) output.write(fact, s.clock());
   });
-  bool terminal = isatty(STDERR_FILENO) && !options.quiet && !options.json;
+  bool terminal = isatty(STDERR_FILENO) && !options.output.quiet && !options.output.json;
   MonoTime next = begin;
   while (!stop->pending() && !output.failed() && s.now() < end) {
     s.step(std::min(end, next));
@@ -132,10 +132,11 @@ Result<int> record(const Options& options) {
   if (!written && told_failure) return 1;
   if (!written) return written.error();
   if (writer->lost()) tell_error(fmt::format("{} lines were lost: the disk was too slow", writer->lost()));
-  if (!options.json)
+  if (!options.output.json)
     output.write_line(fmt::format("{} lines over {} with {} OOM kill{} in {}; read on: oomcast replay {}",
                                   items, format_duration(s.now() - begin), kills, kills == 1 ? "" : "s",
-                                  escape_for_terminal(options.file), escape_for_terminal(options.file)));
+                                  escape_for_terminal(options.record.file),
+                                  escape_for_terminal(options.record.file)));
   if (auto told = output.finish(); !told) return told.error();
   return 0;
 }

@@ -31,7 +31,7 @@ struct Process {
 class Replay {
  public:
   Replay(const Options& options, CsvSeries& series)
-      : options_(options), series_(series), style_{!options.json && Output(options).color()} {}
+      : options_(options), series_(series), style_{!options.output.json && Output(options).color()} {}
 
   Result<int> run() {
     Result<int> read = read_all();
@@ -50,7 +50,7 @@ class Replay {
       if (!row) return row.error();
       if (!*row) break;
       std::optional<Bytes> limit = (*row)->limit;
-      if (options_.limit) limit = options_.limit;
+      if (options_.series.limit) limit = options_.series.limit;
       if (!began_) begin((*row)->time_s);
       if (series_.per_process()) {
         if ((*row)->time_s > now_) tick();
@@ -73,7 +73,7 @@ class Replay {
     if (series_.per_process()) tick();
     if (!told_last_) tell_all();
     emit(EndFact{{}, rows_, {}, now_});
-    if (whole && !options_.json) summary();
+    if (whole && !options_.output.json) summary();
   }
 
   void begin(double time_s) {
@@ -101,8 +101,8 @@ class Replay {
     told_last_ = false;
     if (now_ < due_) return;
     tell_all();
-    if (!options_.every) return;
-    double every = Seconds(*options_.every).count();
+    if (!options_.series.every) return;
+    double every = Seconds(*options_.series.every).count();
     due_ = first_ + (std::floor((now_ - first_) / every) + 1) * every;
   }
 
@@ -127,13 +127,13 @@ class Replay {
     const Forecast& f = fact.forecast;
     bool moved = f.eta && (!told.eta || std::abs((*f.eta - *told.eta).count()) > 0.25 * told.eta->count());
     bool news = !told.any || f.verdict != told.verdict || f.alert != told.alert || moved;
-    if (!options_.json && !news) return;
+    if (!options_.output.json && !news) return;
     told = {true, f.alert, f.verdict, f.eta};
     emit(fact);
   }
 
   void emit(const Fact& fact) {
-    out_ += options_.json ? to_json(fact, clock_) : to_text(fact, clock_, style_);
+    out_ += options_.output.json ? to_json(fact, clock_) : to_text(fact, clock_, style_);
     if (!out_.empty() && out_.back() != '\n') out_ += '\n';
   }
 
@@ -183,7 +183,7 @@ bool is_json_line(std::string_view line) {
 
 // Facts and ticks go through the same analysis as in the live run.
 Result<int> replay_recording(const Options& options) {
-  auto reader = RecordingReader::open(options.file);
+  auto reader = RecordingReader::open(options.series.file);
   if (!reader) return reader.error();
   const RunInfo& info = reader->info();
   ClockMap clock{info.wall_of_mono_zero, info.wall_of_boot_zero, info.tick};
@@ -210,7 +210,7 @@ Result<int> replay_recording(const Options& options) {
   TextStyle style{output.color()};
   auto sink = [&](const Fact& fact) {
     if (auto* forecast = std::get_if<ForecastFact>(&fact)) made.push_back(*forecast);
-    ok = ok && write(options.json ? to_json(fact, clock) : to_text(fact, clock, style));
+    ok = ok && write(options.output.json ? to_json(fact, clock) : to_text(fact, clock, style));
   };
   while (ok) {
     auto item = reader->next();
@@ -221,7 +221,7 @@ Result<int> replay_recording(const Options& options) {
     if (!*item) break;
     if (auto* event = std::get_if<RecordedEvent>(&**item)) {
       ended = event->type == "end";
-      if (!options.json)
+      if (!options.output.json)
         ok = write(make_harmless(event->text));
       else if (is_json_line(event->json))
         ok = write(event->json);
@@ -264,12 +264,12 @@ Result<int> replay_recording(const Options& options) {
 }  // namespace
 
 Result<int> replay(const Options& options) {
-  if (RecordingReader::is_recording(options.file)) {
-    if (options.limit || options.every)
+  if (RecordingReader::is_recording(options.series.file)) {
+    if (options.series.limit || options.series.every)
       return Error::usage("--limit and --every are for series in CSV; a recording is replayed as it was");
     return replay_recording(options);
   }
-  auto series = CsvSeries::open(options.file);
+  auto series = CsvSeries::open(options.series.file);
   if (!series) return series.error();
   return Replay(options, *series).run();
 }

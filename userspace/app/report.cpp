@@ -35,18 +35,18 @@ Result<std::string> render(const PostMortem& report, Format format, bool color) 
 }  // namespace
 
 Result<int> report(const Options& options) {
-  if (options.store.empty()) return Error::usage("report: --store none has nothing to read");
-  auto store = Store::open(options.store);
+  if (options.store.path.empty()) return Error::usage("report: --store none has nothing to read");
+  auto store = Store::open(options.store.path);
   if (!store) return store.error();
   std::optional<std::string> id;
-  if (!options.id.empty()) id = options.id;
+  if (!options.report.id.empty()) id = options.report.id;
   auto episode = store->episode(id);
   if (!episode) return episode.error();
-  bool color = options.file.empty() && Output(options).color();
-  auto text = render(make_post_mortem(*std::move(episode)), options.format, color);
+  bool color = options.report.file.empty() && Output(options).color();
+  auto text = render(make_post_mortem(*std::move(episode)), options.output.format, color);
   if (!text) return text.error();
-  if (!options.file.empty() && options.file != "-") {
-    auto file = OutputFile::open(options.file);
+  if (!options.report.file.empty() && options.report.file != "-") {
+    auto file = OutputFile::open(options.report.file);
     if (!file) return file.error();
     if (auto ok = file->write(*text); !ok) return ok.error();
     return 0;

@@ -286,7 +286,7 @@ Result<int> run(const Options& options) {
   std::optional<Child> child;
   // With what the caller gave us: nothing that is executed later has that any more.
   auto start = [&](const Session&) -> Status {
-    auto started = start_waiting(options.arguments, *stop, score_before_protection(), options.json);
+    auto started = start_waiting(options.run.command, *stop, score_before_protection(), options.output.json);
     if (!started) return started.error();
     child = *std::move(started);
     return Ok{};
@@ -295,8 +295,8 @@ Result<int> run(const Options& options) {
   if (!session) return session.error();
   Session& s = **session;
   std::optional<TemporaryStore> temporary;
-  std::string store = options.store;
-  if (!s.has_store() && !options.json) {
+  std::string store = options.store.path;
+  if (!s.has_store() && !options.output.json) {
     store = temporary.emplace().path();
     auto kept = StoreWriter::keep(store, s.run_info());
     if (!kept) return Error::failed("keeping what leads to a kill: " + kept.error().message);
@@ -307,8 +307,8 @@ Result<int> run(const Options& options) {
   ScopeRoots scope;
   scope.whole_machine = false;
   std::optional<ChildCgroup> cgroup;
-  if (options.memory) {
-    auto made = ChildCgroup::make(s.cgroupfs(), *options.memory, child->pid);
+  if (options.run.memory) {
+    auto made = ChildCgroup::make(s.cgroupfs(), *options.run.memory, child->pid);
     if (!made) return made.error();  // the waiting child ends with its pipe
     cgroup.emplace(*std::move(made));
     auto entry = s.cgroupfs().lookup(cgroup->path());
@@ -319,10 +319,10 @@ Result<int> run(const Options& options) {
   auto id = s.note_process(static_cast<std::uint32_t>(child->pid));
   if (!id) return Error::failed("the command's process vanished before it started");
   s.set_process(*id);
-  if (!options.memory) scope.tasks.push_back(*id);
+  if (!options.run.memory) scope.tasks.push_back(*id);
   s.set_scope(std::move(scope));
 
-  Progress progress(output, s.clock(), options.memory.has_value(), *id, s.now());
+  Progress progress(output, s.clock(), options.run.memory.has_value(), *id, s.now());
   s.start([&](const Fact& fact) { progress(fact); });
   MonoTime end = options.duration ? s.now() + *options.duration : MonoTime::max();
   if (write(child->go.write.get(), "g", 1) != 1) return Error::from_errno("starting the command");
@@ -350,13 +350,13 @@ Result<int> run(const Options& options) {
     if (auto dir = s.cgroupfs().open_dir(cgroup->path()))
       if (auto peak = dir->read_peak(); peak && *peak) progress.peak(**peak);
   if (exec_failed)
-    return Error{fmt::format("cannot run '{}': {}", escape_for_terminal(options.arguments[0]),
+    return Error{fmt::format("cannot run '{}': {}", escape_for_terminal(options.run.command[0]),
                              std::strerror(exec_error)),
                  exec_error == ENOENT ? 127 : 126};
   int code = exit_code(status);
   if (output.json()) return code;
   output.write_line(
-      progress.summary(escape_for_terminal(options.arguments[0]), code, {usage.ru_maxrss * 1024}, ended));
+      progress.summary(escape_for_terminal(options.run.command[0]), code, {usage.ru_maxrss * 1024}, ended));
   if (const auto& killed = progress.killed()) {
     s.close_store();
     output.write_line("\n" + post_mortem(store, *killed, output.color()));

@@ -53,14 +53,14 @@ Session::Session(const Options& options, Sources sources)
       losses_([this](const std::string& reason, std::uint64_t count) {
         if (publisher_.started()) publisher_.publish(LostFact{now(), reason, count});
       }),
-      reader_(options.root, score_before_protection()),
+      reader_(options.sources.root, score_before_protection()),
       finder_(world_, sources_.procfs, sources_.cgroupfs.mount(),
               [this](const TaskId& id) { return reader_.ask(Reader::What::arguments, id, now()); }),
       cgroups_(world_, sources_.cgroupfs, descriptor_budget()),
-      processes_(world_, sources_.procfs, options.interval) {
+      processes_(world_, sources_.procfs, options.sources.interval) {
   if (sources_.bpf) {
     pythons_.emplace(reader_, *sources_.bpf);
-    looks_.emplace(world_, options.root, score_before_protection());
+    looks_.emplace(world_, options.sources.root, score_before_protection());
     gpu_.emplace(options, sources_.roots, world_);
   }
   if (options.alert.any())
@@ -138,7 +138,7 @@ void Session::set_process(TaskId id) {
 
 Book::Config Session::book_config() const {
   Book::Config config;
-  config.interval = options_.interval;
+  config.interval = options_.sources.interval;
   if (!world_.scope().tasks.empty()) config.tree = world_.scope().tasks.front();
   return config;
 }
@@ -148,7 +148,7 @@ RunInfo Session::run_info() const {
           first_line_of(sources_.roots, "kernel/osrelease").value_or("unknown"),
           options_.scope.describe(),
           sources_.cgroupfs.mount().hierarchy,
-          options_.interval,
+          options_.sources.interval,
           clock_.wall_of_mono_zero,
           clock_.wall_of_boot_zero,
           clock_.tick,

@@ -123,7 +123,7 @@ void Session::take_answers() {
 void Session::poll_all() {
   MonoTime when = now();
   read_clock();
-  times_.next_poll = when + options_.interval;
+  times_.next_poll = when + options_.sources.interval;
   if (auto info = sources_.procfs.read_meminfo()) world_.on_host(when, *info);
   count_kills();
   if (!sources_.bpf) {
@@ -172,7 +172,7 @@ void Session::poll_pressure(MonoTime when) {
 void Session::poll_processes(MonoTime when) {
   for (ExitFact& exit : processes_.ended(now())) publisher_.publish(std::move(exit));
   for (ProcessSampleFact& sample : processes_.moved(now())) publish_process(std::move(sample));
-  if (is_short_of_memory()) reader_.rest(now() + options_.interval + kReaderRests);
+  if (is_short_of_memory()) reader_.rest(now() + options_.sources.interval + kReaderRests);
   finder_.ask_again();
   for (const TaskId& id : processes_.to_measure(now())) reader_.ask(Reader::What::private_memory, id, now());
   if (looks_) looks_->plan(when);

@@ -35,12 +35,12 @@ Result<std::unique_ptr<BpfSource>> load_programs(const Sources& sources, Nanos i
 Result<Sources> Sources::open(const Options& options,
                               const std::function<void(const std::string&)>& diagnostics) {
   Roots roots;
-  roots.root = options.root;
+  roots.root = options.sources.root;
   auto cgroupfs = CgroupFs::open(roots);
   if (!cgroupfs) return cgroupfs.error();
   Sources out{roots, *std::move(cgroupfs), ProcFs(roots), {}, {}, {}};
   out.names.push_back(out.cgroupfs.mount().hierarchy == Hierarchy::v1 ? "cgroupfs-v1" : "cgroupfs-v2");
-  if (options.use_kmsg) {
+  if (options.sources.use_kmsg) {
     if (auto log = KernelLog::open(roots)) {
       out.log.emplace(*std::move(log));
       out.names.push_back("kmsg");
@@ -48,17 +48,18 @@ Result<Sources> Sources::open(const Options& options,
       diagnostics("the kernel log is not read: " + log.error().message);
     }
   }
-  if (options.use_bpf) {
-    auto bpf = load_programs(out, options.interval);
+  if (options.sources.use_bpf) {
+    auto bpf = load_programs(out, options.sources.interval);
     if (!bpf) return bpf.error();
     out.bpf = *std::move(bpf);
     out.names.push_back("bpf");
     for (const ProgramState& program : out.bpf->programs()) {
       if (program.attached && program.name == "on_oom_kill_process") out.names.push_back("kprobe");
-      if (!program.why_not.empty() && options.verbose) diagnostics(program.name + ": " + program.why_not);
+      if (!program.why_not.empty() && options.output.verbose)
+        diagnostics(program.name + ": " + program.why_not);
     }
   }
-  if (!out.bpf && !out.log && options.use_kmsg)
+  if (!out.bpf && !out.log && options.sources.use_kmsg)
     return Error::forbidden(
         "neither kernel programs nor the kernel log can be used: no OOM kill would be seen");
   return out;

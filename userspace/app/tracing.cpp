@@ -19,7 +19,7 @@ namespace oomcast {
 namespace {
 
 bool wants_color(const Options& options) {
-  if (options.color != ColorChoice::automatic) return options.color == ColorChoice::always;
+  if (options.output.color != ColorChoice::automatic) return options.output.color == ColorChoice::always;
   return isatty(STDOUT_FILENO) && !std::getenv("NO_COLOR");
 }
 
@@ -54,7 +54,9 @@ void StopSignals::restore_in_child() const {
 }
 
 Output::Output(const Options& options)
-    : json_(options.json), style_{!options.json && wants_color(options)}, queue_(STDOUT_FILENO) {}
+    : json_(options.output.json),
+      style_{!options.output.json && wants_color(options)},
+      queue_(STDOUT_FILENO) {}
 
 void Output::write(const Fact& fact, const ClockMap& clock) {
   bool evidence = std::holds_alternative<OomFactLine>(fact) || std::holds_alternative<AlertFact>(fact) ||
@@ -77,7 +79,7 @@ void tell_error(const std::string& line) {
 }
 
 std::function<void(const std::string&)> diagnostics(const Options& options) {
-  if (options.quiet) return [](const std::string&) {};
+  if (options.output.quiet) return [](const std::string&) {};
   return tell_error;
 }
 
@@ -102,7 +104,7 @@ Result<std::unique_ptr<Session>> open_session(const Options& options, StopSignal
   auto session = Session::open(options, say);
   if (!session) return session.error();
   auto verbose = [&](const std::vector<std::string>& lines) {
-    if (options.verbose)
+    if (options.output.verbose)
       for (const std::string& line : lines) say(line);
   };
   for (const Refused& refused : protect_self()) verbose({refused.what + ": " + refused.cost});
@@ -117,15 +119,15 @@ Result<std::unique_ptr<Session>> open_session(const Options& options, StopSignal
   }
   if (before_drop)
     if (Status ok = before_drop(**session); !ok) return ok.error();
-  if (!options.store.empty()) {
-    auto store = StoreWriter::keep(options.store, (*session)->run_info(), options.store_limits);
+  if (!options.store.path.empty()) {
+    auto store = StoreWriter::keep(options.store.path, (*session)->run_info(), options.store.limits);
     if (store)
       (*session)->keep_in(*std::move(store), tell_error);
     else
       tell_error(fmt::format("nothing is stored: {}; --store DIR chooses another place, --store none none",
                              store.error().message));
   }
-  verbose(drop_privileges(options.memory.has_value() || options.alert.touch.has_value(),
+  verbose(drop_privileges(options.run.memory.has_value() || options.alert.touch.has_value(),
                           options.alert.exec.has_value()));
   (*session)->also_wait_for(stop.fd());
   return session;

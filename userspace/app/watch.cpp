@@ -20,14 +20,14 @@ int watch_plainly(const Options& options, Session& s, StopSignals& stop, MonoTim
                  std::holds_alternative<ForecastFact>(fact) || std::holds_alternative<PressureFact>(fact) ||
                  std::holds_alternative<ReclaimFact>(fact) ||
                  (std::holds_alternative<GpuFact>(fact) && !is_news(std::get<GpuFact>(fact).event.op));
-    if (options.json || !state) output.write(fact, s.clock());
+    if (options.output.json || !state) output.write(fact, s.clock());
   });
   MonoTime next = s.now();
   while (!stop.pending() && !output.failed() && s.now() < end) {
     s.step(std::min(end, next));
     output.tell_losses(s);
-    if (options.json || s.now() < next) continue;
-    next = s.now() + options.interval;
+    if (options.output.json || s.now() < next) continue;
+    next = s.now() + options.sources.interval;
     for (const Line& line : log.changes(s.overview(), s.clock()))
       output.write_line(to_text(line, TextStyle{output.color()}));
   }
@@ -48,7 +48,7 @@ int watch_screen(const Options& options, Session& s, StopSignals& stop, MonoTime
     }
     if (s.now() >= next && !screen.paused()) {
       screen.draw(s.overview());
-      next = s.now() + options.interval;
+      next = s.now() + options.sources.interval;
     }
     s.step(std::min(end, next));
   }
@@ -65,7 +65,7 @@ Result<int> watch(const Options& options) {
   if (!*session) return 0;
   Session& s = **session;
   MonoTime end = options.duration ? s.now() + *options.duration : MonoTime::max();
-  if (options.json || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO))
+  if (options.output.json || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO))
     return watch_plainly(options, s, *stop, end);
   int code = 0;
   {

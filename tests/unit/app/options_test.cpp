@@ -36,10 +36,10 @@ TEST(Options, without_words_watch_the_whole_machine) {
   Options o = options({});
   EXPECT_EQ(o.command, Command::watch);
   EXPECT_TRUE(o.scope.whole_machine());
-  EXPECT_EQ(o.interval, std::chrono::seconds(1));
-  EXPECT_EQ(o.color, ColorChoice::automatic);
-  EXPECT_TRUE(o.use_bpf && o.use_kmsg);
-  EXPECT_FALSE(o.json || o.quiet || o.verbose || o.duration || o.memory);
+  EXPECT_EQ(o.sources.interval, std::chrono::seconds(1));
+  EXPECT_EQ(o.output.color, ColorChoice::automatic);
+  EXPECT_TRUE(o.sources.use_bpf && o.sources.use_kmsg);
+  EXPECT_FALSE(o.output.json || o.output.quiet || o.output.verbose || o.duration || o.run.memory);
   EXPECT_TRUE(parse_arguments(0, std::vector<const char*>{nullptr}.data(), "1").ok());
 }
 
@@ -51,20 +51,20 @@ TEST(Options, name_the_command) {
 }
 
 TEST(Options, of_a_recording_name_a_file) {
-  EXPECT_EQ(options({"record", "-o", "run.db"}).file, "run.db");
+  EXPECT_EQ(options({"record", "-o", "run.db"}).record.file, "run.db");
   expect_usage_error({"record", "-o", "-"}, "-o");
   expect_usage_error({"record"}, "-o");
 }
 
 TEST(Options, of_a_comparison_of_results_name_no_scope) {
-  EXPECT_EQ(options({"blame", "--diff", "a", "b"}).diff, (Words{"a", "b"}));
+  EXPECT_EQ(options({"blame", "--diff", "a", "b"}).blame.diff, (Words{"a", "b"}));
   expect_usage_error({"blame", "--diff", "a", "b", "--cgroup", "/job"}, "--cgroup");
 }
 
 TEST(Options, without_a_command_are_watchs) {
   Options o = options({"--json", "--for", "3s", "--cgroup", "/job"});
   EXPECT_EQ(o.command, Command::watch);
-  EXPECT_TRUE(o.json);
+  EXPECT_TRUE(o.output.json);
   EXPECT_EQ(o.duration, std::chrono::seconds(3));
   EXPECT_EQ(o.scope.cgroup, "/job");
 }
@@ -76,18 +76,18 @@ TEST(Options, of_every_tracing_command_are_the_common_ones) {
                 "/host/",  "-q",     "-v",      "--no-bpf", "--no-kmsg"};
     if (words[0] == "run") words.insert(words.end(), {"--", "true"});
     Options o = options(words);
-    EXPECT_TRUE(o.json && o.quiet && o.verbose);
+    EXPECT_TRUE(o.output.json && o.output.quiet && o.output.verbose);
     EXPECT_EQ(o.duration, std::chrono::milliseconds(500));
-    EXPECT_EQ(o.interval, std::chrono::milliseconds(50));
-    EXPECT_EQ(o.color, ColorChoice::never);
-    EXPECT_EQ(o.root, "/host") << "without its last slash";
-    EXPECT_FALSE(o.use_bpf || o.use_kmsg);
+    EXPECT_EQ(o.sources.interval, std::chrono::milliseconds(50));
+    EXPECT_EQ(o.output.color, ColorChoice::never);
+    EXPECT_EQ(o.sources.root, "/host") << "without its last slash";
+    EXPECT_FALSE(o.sources.use_bpf || o.sources.use_kmsg);
   }
-  EXPECT_TRUE(options({"trace", "--quiet"}).quiet);
-  EXPECT_EQ(options({"trace", "--color", "always"}).color, ColorChoice::always);
-  EXPECT_EQ(options({"trace", "--color", "auto"}).color, ColorChoice::automatic);
-  EXPECT_EQ(options({"trace", "--root", "/"}).root, "");
-  EXPECT_EQ(options({"trace", "--root", "///"}).root, "");
+  EXPECT_TRUE(options({"trace", "--quiet"}).output.quiet);
+  EXPECT_EQ(options({"trace", "--color", "always"}).output.color, ColorChoice::always);
+  EXPECT_EQ(options({"trace", "--color", "auto"}).output.color, ColorChoice::automatic);
+  EXPECT_EQ(options({"trace", "--root", "/"}).sources.root, "");
+  EXPECT_EQ(options({"trace", "--root", "///"}).sources.root, "");
 }
 
 TEST(Options, of_watch_and_trace_choose_a_scope) {
@@ -116,41 +116,41 @@ TEST(Options, describe_a_scope_as_it_was_given) {
 
 TEST(Options, of_doctor_are_few) {
   Options o = options({"doctor", "--json", "--root", "/host", "--color", "never"});
-  EXPECT_TRUE(o.json);
-  EXPECT_EQ(o.root, "/host");
+  EXPECT_TRUE(o.output.json);
+  EXPECT_EQ(o.sources.root, "/host");
   expect_usage_error({"doctor", "--for", "3s"}, "--for");
 }
 
 TEST(Run, leaves_the_command_behind_the_dashes_untouched) {
   Options o = options({"run", "--memory", "64M", "--", "cmd", "--json", "-q", "--", "--memory", "", "x y"});
-  EXPECT_EQ(o.arguments, (Words{"cmd", "--json", "-q", "--", "--memory", "", "x y"}));
-  EXPECT_EQ(o.memory, MiB(64));
-  EXPECT_FALSE(o.json || o.quiet);
+  EXPECT_EQ(o.run.command, (Words{"cmd", "--json", "-q", "--", "--memory", "", "x y"}));
+  EXPECT_EQ(o.run.memory, MiB(64));
+  EXPECT_FALSE(o.output.json || o.output.quiet);
 }
 
 TEST(Run, needs_no_dashes) {
   Options o = options({"run", "--json", "python3", "train.py"});
-  EXPECT_EQ(o.arguments, (Words{"python3", "train.py"}));
-  EXPECT_TRUE(o.json);
+  EXPECT_EQ(o.run.command, (Words{"python3", "train.py"}));
+  EXPECT_TRUE(o.output.json);
 }
 
 TEST(Run, without_dashes_leaves_all_from_the_command_on_untouched) {
   Options o = options({"run", "python3", "-m", "train", "--json", "--memory", "1G", "-v"});
-  EXPECT_EQ(o.arguments, (Words{"python3", "-m", "train", "--json", "--memory", "1G", "-v"}));
-  EXPECT_FALSE(o.json || o.memory || o.verbose);
+  EXPECT_EQ(o.run.command, (Words{"python3", "-m", "train", "--json", "--memory", "1G", "-v"}));
+  EXPECT_FALSE(o.output.json || o.run.memory || o.output.verbose);
 }
 
 TEST(Run, without_dashes_leaves_the_commands_own_dashes) {
-  EXPECT_EQ(options({"run", "git", "checkout", "--", "file"}).arguments,
+  EXPECT_EQ(options({"run", "git", "checkout", "--", "file"}).run.command,
             (Words{"git", "checkout", "--", "file"}));
-  EXPECT_EQ(options({"run", "--memory", "64M", "xargs", "-r", "--", "rm"}).arguments,
+  EXPECT_EQ(options({"run", "--memory", "64M", "xargs", "-r", "--", "rm"}).run.command,
             (Words{"xargs", "-r", "--", "rm"}));
 }
 
 TEST(Run, command_may_have_the_name_of_one_of_ours) {
-  EXPECT_EQ(options({"run", "--", "watch", "date"}).arguments, (Words{"watch", "date"}));
-  EXPECT_EQ(options({"run", "watch", "date"}).arguments, (Words{"watch", "date"}));
-  EXPECT_EQ(options({"run", "run", "x"}).arguments, (Words{"run", "x"}));
+  EXPECT_EQ(options({"run", "--", "watch", "date"}).run.command, (Words{"watch", "date"}));
+  EXPECT_EQ(options({"run", "watch", "date"}).run.command, (Words{"watch", "date"}));
+  EXPECT_EQ(options({"run", "run", "x"}).run.command, (Words{"run", "x"}));
 }
 
 TEST(WrongUse, of_run_is_told) {
@@ -224,8 +224,8 @@ TEST(Help, is_text_and_no_error) {
 }
 
 TEST(Help, of_the_command_of_run_is_its_own) {
-  EXPECT_EQ(options({"run", "--", "ls", "--help"}).arguments, (Words{"ls", "--help"}));
-  EXPECT_EQ(options({"run", "ls", "--help"}).arguments, (Words{"ls", "--help"}));
+  EXPECT_EQ(options({"run", "--", "ls", "--help"}).run.command, (Words{"ls", "--help"}));
+  EXPECT_EQ(options({"run", "ls", "--help"}).run.command, (Words{"ls", "--help"}));
 }
 
 TEST(Version, is_told) {

@@ -26,9 +26,9 @@ struct Machine {
     tree.write("proc/meminfo", "MemTotal: 8388608 kB\nMemFree: 4194304 kB\nMemAvailable: 4194304 kB\n");
     tree.write("dev/kmsg", "");
     count(kills);
-    options.root = tree.path();
-    options.use_bpf = false;
-    options.interval = 20ms;
+    options.sources.root = tree.path();
+    options.sources.use_bpf = false;
+    options.sources.interval = 20ms;
   }
   void holds(const std::string& path, Bytes usage) {
     std::string bytes = std::to_string(usage.count) + "\n";
