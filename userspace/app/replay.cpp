@@ -182,84 +182,106 @@ bool is_json_line(std::string_view line) {
 }
 
 // Facts and ticks go through the same analysis as in the live run.
-Result<int> replay_recording(const Options& options) {
-  auto reader = RecordingReader::open(options.series.file);
-  if (!reader) return reader.error();
-  const RunInfo& info = reader->info();
-  ClockMap clock{info.wall_of_mono_zero, info.wall_of_boot_zero, info.tick};
-  Book::Config config;
-  config.interval = info.interval;
-  config.tree = info.tree;
-  Book book(config);
-  Output output(options);
-  std::string out;
-  bool ended = false;
-  std::deque<ForecastFact> made;  // until the recorded one comes, right behind
-  std::optional<MonoTime> differs;
-  std::uint64_t damaged = 0;
-  auto write = [&](const std::string& line) {
-    if (line.empty()) return true;
-    out += line;
-    out += '\n';
-    if (out.size() < kFlushAt) return true;
-    bool ok = print(stdout, out);
-    out.clear();
-    return ok;
-  };
-  bool ok = true;
-  TextStyle style{output.color()};
-  auto sink = [&](const Fact& fact) {
-    if (auto* forecast = std::get_if<ForecastFact>(&fact)) made.push_back(*forecast);
-    ok = ok && write(options.output.json ? to_json(fact, clock) : to_text(fact, clock, style));
-  };
-  while (ok) {
-    auto item = reader->next();
-    if (!item) {
-      print(stdout, out);
-      return item.error();
-    }
-    if (!*item) break;
-    if (auto* event = std::get_if<RecordedEvent>(&**item)) {
-      ended = event->type == "end";
-      if (!options.output.json)
-        ok = write(make_harmless(event->text));
-      else if (is_json_line(event->json))
-        ok = write(event->json);
+class RecordingReplay {
+ public:
+  RecordingReplay(const Options& options, RecordingReader& reader)
+      : options_(options),
+        reader_(reader),
+        clock_{reader.info().wall_of_mono_zero, reader.info().wall_of_boot_zero, reader.info().tick},
+        book_({reader.info().interval, reader.info().tree}),
+        style_{Output(options).color()} {}
+
+  Result<int> run() {
+    while (ok_) {
+      auto item = reader_.next();
+      if (!item) {
+        print(stdout, out_);
+        return item.error();
+      }
+      if (!*item) break;
+      if (auto* event = std::get_if<RecordedEvent>(&**item))
+        on_event(*event);
+      else if (auto* recorded = std::get_if<ForecastFact>(&**item))
+        on_forecast(*recorded);
       else
-        ++damaged;
-    } else if (auto* recorded = std::get_if<ForecastFact>(&**item)) {
-      if (!differs && (made.empty() || !same(made.front(), *recorded))) differs = recorded->time;
-      if (!made.empty()) made.pop_front();
-    } else {
-      // Recorded ones stand right behind what they were made of.
-      if (!differs && !made.empty()) differs = made.front().time;
-      if (differs) made.clear();
-      Fact fact = std::visit(
-          [](auto&& i) -> Fact {
-            using T = std::decay_t<decltype(i)>;
-            if constexpr (std::is_same_v<T, RecordedEvent>)
-              return TickFact{i.time};
-            else
-              return std::move(i);
-          },
-          std::move(**item));
-      analyse(book, fact, sink);
+        on_fact(std::move(**item));
     }
+    if (!ok_ || !print(stdout, out_)) return Error::failed("stdout was closed or is full: stopped");
+    say_what_is_missing();
+    return 0;
   }
-  if (!ok || !print(stdout, out)) return Error::failed("stdout was closed or is full: stopped");
-  auto say = diagnostics(options);
-  if (!ended)
-    say("the recording has no end: oomcast was killed, or it is still being written; its last second may be "
-        "missing");
-  if (info.lost)
-    say(fmt::format("{} lines are missing: the disk was too slow when it was recorded", info.lost));
-  if (damaged)
-    say(fmt::format("{} lines of the recording are no JSON and were left out: it is damaged", damaged));
-  if (differs)
-    say(fmt::format("from {} on the forecasts are others than those that oomcast {} made live (this is {})",
-                    format_rfc3339(clock.wall(*differs)), info.version, OOMCAST_VERSION));
-  return 0;
-}
+
+ private:
+  void write(const std::string& line) {
+    if (line.empty() || !ok_) return;
+    out_ += line;
+    out_ += '\n';
+    if (out_.size() < kFlushAt) return;
+    ok_ = print(stdout, out_);
+    out_.clear();
+  }
+
+  void on_event(const RecordedEvent& event) {
+    ended_ = event.type == "end";
+    if (!options_.output.json)
+      write(make_harmless(event.text));
+    else if (is_json_line(event.json))
+      write(event.json);
+    else
+      ++damaged_;
+  }
+
+  void on_forecast(const ForecastFact& recorded) {
+    if (!differs_ && (made_.empty() || !same(made_.front(), recorded))) differs_ = recorded.time;
+    if (!made_.empty()) made_.pop_front();
+  }
+
+  void on_fact(RecordedItem item) {
+    // Recorded forecasts stand right behind what they were made of.
+    if (!differs_ && !made_.empty()) differs_ = made_.front().time;
+    if (differs_) made_.clear();
+    Fact fact = std::visit(
+        [](auto&& i) -> Fact {
+          using T = std::decay_t<decltype(i)>;
+          if constexpr (std::is_same_v<T, RecordedEvent>)
+            return TickFact{i.time};
+          else
+            return std::move(i);
+        },
+        std::move(item));
+    analyse(book_, fact, [this](const Fact& told) {
+      if (auto* forecast = std::get_if<ForecastFact>(&told)) made_.push_back(*forecast);
+      write(options_.output.json ? to_json(told, clock_) : to_text(told, clock_, style_));
+    });
+  }
+
+  void say_what_is_missing() const {
+    auto say = diagnostics(options_);
+    if (!ended_)
+      say("the recording has no end: oomcast was killed, or it is still being written; its last second may "
+          "be "
+          "missing");
+    if (reader_.info().lost)
+      say(fmt::format("{} lines are missing: the disk was too slow when it was recorded",
+                      reader_.info().lost));
+    if (damaged_)
+      say(fmt::format("{} lines of the recording are no JSON and were left out: it is damaged", damaged_));
+    if (differs_)
+      say(fmt::format("from {} on the forecasts are others than those that oomcast {} made live (this is {})",
+                      format_rfc3339(clock_.wall(*differs_)), reader_.info().version, OOMCAST_VERSION));
+  }
+
+  const Options& options_;
+  RecordingReader& reader_;
+  ClockMap clock_;
+  Book book_;
+  TextStyle style_;
+  std::string out_;
+  bool ok_ = true, ended_ = false;
+  std::deque<ForecastFact> made_;  // until the recorded one comes, right behind
+  std::optional<MonoTime> differs_;
+  std::uint64_t damaged_ = 0;
+};
 
 }  // namespace
 
@@ -267,7 +289,9 @@ Result<int> replay(const Options& options) {
   if (RecordingReader::is_recording(options.series.file)) {
     if (options.series.limit || options.series.every)
       return Error::usage("--limit and --every are for series in CSV; a recording is replayed as it was");
-    return replay_recording(options);
+    auto reader = RecordingReader::open(options.series.file);
+    if (!reader) return reader.error();
+    return RecordingReplay(options, *reader).run();
   }
   auto series = CsvSeries::open(options.series.file);
   if (!series) return series.error();

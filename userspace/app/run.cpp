@@ -277,93 +277,134 @@ int exit_code(int status) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+// The command, waiting to be let go, with the session that follows it.
+class FollowedRun {
+ public:
+  FollowedRun(const Options& options, StopSignals& stop) : options_(options), stop_(stop), output_(options) {}
+
+  Result<int> run() {
+    // With what the caller gave us: nothing that is executed later has that any more.
+    auto start = [&](const Session&) -> Status {
+      auto started =
+          start_waiting(options_.run.command, stop_, score_before_protection(), options_.output.json);
+      if (!started) return started.error();
+      child_ = *std::move(started);
+      return Ok{};
+    };
+    auto session = open_session(options_, stop_, false, start);
+    if (!session) return session.error();
+    session_ = *std::move(session);
+    if (auto ok = open_store(); !ok) return ok.error();
+    if (child_->pidfd) session_->also_wait_for(child_->pidfd.get());
+    if (auto ok = put_in_scope(); !ok) return ok.error();
+    if (auto ok = let_go(); !ok) return ok.error();
+    follow();
+    return tell_the_end();
+  }
+
+ private:
+  // A kill is explained also where nothing is to be kept.
+  Status open_store() {
+    store_ = options_.store.path;
+    if (session_->has_store() || options_.output.json) return Ok{};
+    store_ = temporary_.emplace().path();
+    auto kept = StoreWriter::keep(store_, session_->run_info());
+    if (!kept) return Error::failed("keeping what leads to a kill: " + kept.error().message);
+    session_->keep_in(*std::move(kept), tell_error);
+    return Ok{};
+  }
+
+  Status put_in_scope() {
+    Session& s = *session_;
+    ScopeRoots scope;
+    scope.whole_machine = false;
+    if (options_.run.memory) {
+      auto made = ChildCgroup::make(s.cgroupfs(), *options_.run.memory, child_->pid);
+      if (!made) return made.error();  // the waiting child ends with its pipe
+      cgroup_.emplace(*std::move(made));
+      auto entry = s.cgroupfs().lookup(cgroup_->path());
+      if (!entry) return entry.error();
+      s.world().on_cgroup(*entry);
+      scope.cgroups.insert(entry->id.inode);
+    }
+    auto id = s.note_process(static_cast<std::uint32_t>(child_->pid));
+    if (!id) return Error::failed("the command's process vanished before it started");
+    s.set_process(*id);
+    if (!options_.run.memory) scope.tasks.push_back(*id);
+    s.set_scope(std::move(scope));
+    progress_.emplace(output_, s.clock(), options_.run.memory.has_value(), *id, s.now());
+    s.start([this](const Fact& fact) { (*progress_)(fact); });
+    return Ok{};
+  }
+
+  Status let_go() {
+    end_ = options_.duration ? session_->now() + *options_.duration : MonoTime::max();
+    if (write(child_->go.write.get(), "g", 1) != 1) return Error::from_errno("starting the command");
+    exec_failed_ = read(child_->failed.read.get(), &exec_error_, sizeof(exec_error_)) == sizeof(exec_error_);
+    return Ok{};
+  }
+
+  // Signals to us go on to the command, which decides; the third one ends it. At the end of --for it has a
+  // while to end by itself.
+  void follow() {
+    Session& s = *session_;
+    int signals = 0;
+    bool timed_out = false;
+    while (wait4(child_->pid, &status_, WNOHANG, &usage_) == 0) {
+      s.step(end_);
+      output_.tell_losses(s);
+      if (int signal = stop_.next()) kill(child_->pid, ++signals < 3 ? signal : SIGKILL);
+      if (s.now() < end_) continue;
+      kill(child_->pid, timed_out ? SIGKILL : SIGTERM);
+      timed_out = true;
+      end_ = s.now() + kEndGrace;
+    }
+    ended_ = s.now();
+    s.finish();
+    if (cgroup_)
+      if (auto dir = s.cgroupfs().open_dir(cgroup_->path()))
+        if (auto peak = dir->read_peak(); peak && *peak) progress_->peak(**peak);
+  }
+
+  Result<int> tell_the_end() {
+    std::string command = escape_for_terminal(options_.run.command[0]);
+    if (exec_failed_)
+      return Error{fmt::format("cannot run '{}': {}", command, std::strerror(exec_error_)),
+                   exec_error_ == ENOENT ? 127 : 126};
+    int code = exit_code(status_);
+    if (output_.json()) return code;
+    output_.write_line(progress_->summary(command, code, {usage_.ru_maxrss * 1024}, ended_));
+    if (const auto& killed = progress_->killed()) {
+      session_->close_store();
+      output_.write_line("\n" + post_mortem(store_, *killed, output_.color()));
+      if (!temporary_)
+        output_.write_line("\nWith curves, to open in a browser: oomcast report " + *killed +
+                           " -o report.html");
+    }
+    return code;
+  }
+
+  const Options& options_;
+  StopSignals& stop_;
+  Output output_;
+  std::optional<Child> child_;
+  std::optional<TemporaryStore> temporary_;
+  std::unique_ptr<Session> session_;
+  std::optional<ChildCgroup> cgroup_;
+  std::optional<Progress> progress_;
+  std::string store_;
+  MonoTime end_{}, ended_{};
+  int status_ = 0, exec_error_ = 0;
+  bool exec_failed_ = false;
+  rusage usage_{};
+};
+
 }  // namespace
 
 Result<int> run(const Options& options) {
   auto stop = StopSignals::block();
   if (!stop) return stop.error();
-  Output output(options);
-  std::optional<Child> child;
-  // With what the caller gave us: nothing that is executed later has that any more.
-  auto start = [&](const Session&) -> Status {
-    auto started = start_waiting(options.run.command, *stop, score_before_protection(), options.output.json);
-    if (!started) return started.error();
-    child = *std::move(started);
-    return Ok{};
-  };
-  auto session = open_session(options, *stop, false, start);
-  if (!session) return session.error();
-  Session& s = **session;
-  std::optional<TemporaryStore> temporary;
-  std::string store = options.store.path;
-  if (!s.has_store() && !options.output.json) {
-    store = temporary.emplace().path();
-    auto kept = StoreWriter::keep(store, s.run_info());
-    if (!kept) return Error::failed("keeping what leads to a kill: " + kept.error().message);
-    s.keep_in(*std::move(kept), tell_error);
-  }
-
-  if (child->pidfd) s.also_wait_for(child->pidfd.get());
-  ScopeRoots scope;
-  scope.whole_machine = false;
-  std::optional<ChildCgroup> cgroup;
-  if (options.run.memory) {
-    auto made = ChildCgroup::make(s.cgroupfs(), *options.run.memory, child->pid);
-    if (!made) return made.error();  // the waiting child ends with its pipe
-    cgroup.emplace(*std::move(made));
-    auto entry = s.cgroupfs().lookup(cgroup->path());
-    if (!entry) return entry.error();
-    s.world().on_cgroup(*entry);
-    scope.cgroups.insert(entry->id.inode);
-  }
-  auto id = s.note_process(static_cast<std::uint32_t>(child->pid));
-  if (!id) return Error::failed("the command's process vanished before it started");
-  s.set_process(*id);
-  if (!options.run.memory) scope.tasks.push_back(*id);
-  s.set_scope(std::move(scope));
-
-  Progress progress(output, s.clock(), options.run.memory.has_value(), *id, s.now());
-  s.start([&](const Fact& fact) { progress(fact); });
-  MonoTime end = options.duration ? s.now() + *options.duration : MonoTime::max();
-  if (write(child->go.write.get(), "g", 1) != 1) return Error::from_errno("starting the command");
-  int exec_error = 0;
-  bool exec_failed = read(child->failed.read.get(), &exec_error, sizeof(exec_error)) == sizeof(exec_error);
-
-  // Signals to us go on to the command, which decides; the third one ends it. At the end of --for it has a
-  // while to end by itself.
-  int status = 0;
-  rusage usage{};
-  int signals = 0;
-  bool timed_out = false;
-  while (wait4(child->pid, &status, WNOHANG, &usage) == 0) {
-    s.step(end);
-    output.tell_losses(s);
-    if (int signal = stop->next()) kill(child->pid, ++signals < 3 ? signal : SIGKILL);
-    if (s.now() < end) continue;
-    kill(child->pid, timed_out ? SIGKILL : SIGTERM);
-    timed_out = true;
-    end = s.now() + kEndGrace;
-  }
-  MonoTime ended = s.now();
-  s.finish();
-  if (cgroup)
-    if (auto dir = s.cgroupfs().open_dir(cgroup->path()))
-      if (auto peak = dir->read_peak(); peak && *peak) progress.peak(**peak);
-  if (exec_failed)
-    return Error{fmt::format("cannot run '{}': {}", escape_for_terminal(options.run.command[0]),
-                             std::strerror(exec_error)),
-                 exec_error == ENOENT ? 127 : 126};
-  int code = exit_code(status);
-  if (output.json()) return code;
-  output.write_line(
-      progress.summary(escape_for_terminal(options.run.command[0]), code, {usage.ru_maxrss * 1024}, ended));
-  if (const auto& killed = progress.killed()) {
-    s.close_store();
-    output.write_line("\n" + post_mortem(store, *killed, output.color()));
-    if (!temporary)
-      output.write_line("\nWith curves, to open in a browser: oomcast report " + *killed + " -o report.html");
-  }
-  return code;
+  return FollowedRun(options, *stop).run();
 }
 
 }  // namespace oomcast

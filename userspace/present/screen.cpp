@@ -107,6 +107,8 @@ struct Screen::State {
   void draw();
   Action on_key(int kind, wint_t key);
   void edit_filter(int kind, wint_t key);
+  void on_arrow(wint_t key);
+  Action on_letter(wint_t key);
   void go_to(Page page);
   void back();
 };
@@ -161,6 +163,26 @@ void Screen::State::edit_filter(int kind, wint_t key) {
   if (key >= ' ' && key != kDelete && view.filter.size() < kLongestFilter) view.filter += utf8(key);
 }
 
+void Screen::State::on_arrow(wint_t key) {
+  auto page = static_cast<std::ptrdiff_t>(std::max<std::size_t>(view.visible, 1));
+  switch (key) {
+    case KEY_UP:
+      return move(view, overview, -1);
+    case KEY_DOWN:
+      return move(view, overview, 1);
+    case KEY_PPAGE:
+      return move(view, overview, -page);
+    case KEY_NPAGE:
+      return move(view, overview, page);
+    case KEY_HOME:
+      return move(view, overview, -kFar);
+    case KEY_END:
+      return move(view, overview, kFar);
+    default:
+      return;
+  }
+}
+
 Screen::Action Screen::State::on_key(int kind, wint_t key) {
   bool special = kind == KEY_CODE_YES;
   if (special && key == KEY_RESIZE) return Action::none;
@@ -173,40 +195,17 @@ Screen::Action Screen::State::on_key(int kind, wint_t key) {
     edit_filter(kind, key);
     return Action::none;
   }
-  auto page = static_cast<std::ptrdiff_t>(std::max<std::size_t>(view.visible, 1));
-  if (special) {
-    switch (key) {
-      case KEY_UP:
-        move(view, overview, -1);
-        break;
-      case KEY_DOWN:
-        move(view, overview, 1);
-        break;
-      case KEY_PPAGE:
-        move(view, overview, -page);
-        break;
-      case KEY_NPAGE:
-        move(view, overview, page);
-        break;
-      case KEY_HOME:
-        move(view, overview, -kFar);
-        break;
-      case KEY_END:
-        move(view, overview, kFar);
-        break;
-      case KEY_ENTER:
-        return on_key(OK, kNewline);
-      default:
-        break;
-    }
-    return Action::none;
-  }
+  if (special) return key == KEY_ENTER ? on_key(OK, kNewline) : (on_arrow(key), Action::none);
   if (key == 'q') return Action::quit;
   if (view.help) {
     view.help = false;
     view.first = 0;
     return Action::none;
   }
+  return on_letter(key);
+}
+
+Screen::Action Screen::State::on_letter(wint_t key) {
   switch (key) {
     case 'k':
       move(view, overview, -1);
