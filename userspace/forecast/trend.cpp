@@ -117,6 +117,145 @@ double Form::slope(double u) const {
   return std::abs(parameter) * std::exp(std::min(parameter < 0 ? parameter * u : parameter * (u - 1), 50.0));
 }
 
+// Tries the curves, in this order: those of kPriors, the best of each kind, the best square, and what the
+// parameters of the best may be beside that.
+class Trend::Fitting {
+ public:
+  Fitting(Trend& out, std::span<const Dot> dots)
+      : out_(out), dots_(dots), n_(static_cast<double>(dots.size())), f_(dots.size()) {
+    for (const Dot& d : dots) mean_y_ += d.value / n_, level_ = std::max(level_, std::abs(d.value));
+    for (const Dot& d : dots) total_ += (d.value - mean_y_) * (d.value - mean_y_);
+  }
+
+  void run() {
+    for (const Prior& prior : kPriors) add(fit_form(prior.form), prior.weight);
+    for (auto kind : {kPower, kExponential}) refine(kind);
+    refine_square();
+    look_at_residuals();
+    spread_unsure();
+    weigh();
+    out_.drift_ = drift_of(residuals_, out_.slope(out_.end_), out_.residual_sd_, out_.effective_);
+  }
+
+ private:
+  void add(const Curve& curve, double prior) {
+    out_.curves_.push_back(curve);
+    priors_.push_back(prior);
+  }
+
+  Curve fit_form(const Form& form) {
+    double mean_f = 0;
+    for (std::size_t i = 0; i < dots_.size(); ++i) {
+      f_[i] = form.at(out_.u(dots_[i].time));
+      mean_f += f_[i] / n_;
+    }
+    double var = 0, cov = 0;
+    for (std::size_t i = 0; i < dots_.size(); ++i) {
+      double a = f_[i] - mean_f, y = dots_[i].value - mean_y_;
+      var += a * a;
+      cov += a * y;
+    }
+    Curve c;
+    c.form = form;
+    c.b = var > 0 ? cov / var : 0;
+    c.a = mean_y_ - c.b * mean_f;
+    c.mean_f = mean_f;
+    c.var_f = var;
+    c.error = std::max(0.0, total_ - c.b * cov);
+    return c;
+  }
+
+  // Of the squares that the line leaves, what a curve may leave to be looked at more closely.
+  double plainly_better() const { return std::min(kBetterThanLine, std::exp(-kPlainlyBetter / n_)); }
+
+  void refine(Form::Kind kind) {
+    auto fit = [this](const Form& form) { return fit_form(form); };
+    std::size_t at = kPriors.size();
+    for (std::size_t k = 0; k < kPriors.size(); ++k)
+      if (kPriors[k].form.kind == kind &&
+          (at == kPriors.size() || out_.curves_[k].error < out_.curves_[at].error))
+        at = k;
+    if (out_.curves_[at].error > plainly_better() * out_.curves_[kLine].error) return;
+    Curve refined = best_of_kind(at, out_.curves_[at], fit);
+    // What else its parameter may be: Gauss-Hermite's three points, their likelihoods the weights.
+    double p = refined.form.parameter, h = kCurvature * std::max(std::abs(p), 0.5);
+    auto error_at = [&](double q) { return fit_form({kind, q, refined.form.origin}).error; };
+    double bend = (error_at(p - h) + error_at(p + h)) / 2 - refined.error;
+    double off = bend > 0 ? h * std::sqrt(3 * refined.error / bend) : h;
+    unsure_.push_back({out_.curves_.size(), off});
+    add(refined, kPriors[at].weight);
+  }
+
+  // A pace that rises evenly: a square whose origin says how much of it was there from the beginning.
+  void refine_square() {
+    std::size_t at = 0;
+    std::array<Curve, kSquareOrigins.size()> squares;
+    for (std::size_t k = 0; k < squares.size(); ++k) {
+      squares[k] = fit_form({kPower, 2, kSquareOrigins[k]});
+      if (squares[k].error < squares[at].error) at = k;
+    }
+    if (squares[at].error >= plainly_better() * out_.curves_[kLine].error) return;
+    double low = at == 0 ? 0 : kSquareOrigins[at - 1];
+    double high = kSquareOrigins[std::min(at + 1, squares.size() - 1)];
+    narrow(squares[at], &Form::origin, low, high, [this](const Form& form) { return fit_form(form); });
+    add(squares[at], kSquare);
+  }
+
+  // Of the best curve: how many independent samples they leave.
+  void look_at_residuals() {
+    const Curve& top = *std::ranges::min_element(out_.curves_, {}, &Curve::error);
+    double lagged = 0, square = 0, previous = 0;
+    for (std::size_t i = 0; i < dots_.size(); ++i) {
+      double r = dots_[i].value - top.a - top.b * top.form.at(out_.u(dots_[i].time));
+      if (i) lagged += r * previous;
+      square += r * r;
+      previous = r;
+      residuals_.push_back({dots_[i].time, r});
+    }
+    double rho = square > 0 ? std::clamp(lagged / square, 0.0, 0.95) : 0;
+    out_.effective_ = std::max(3.5, n_ * (1 - rho) / (1 + rho));
+    out_.error_ = top.error;
+  }
+
+  void spread_unsure() {
+    for (auto [k, off] : unsure_) {
+      Form form = out_.curves_[k].form;
+      double p = form.parameter, by = std::min(off / std::sqrt(out_.effective_), kMostUnsure * std::abs(p));
+      for (double at : {p - by, p + by}) {
+        form.parameter = at;
+        add(fit_form(form), priors_[k]);
+      }
+    }
+  }
+
+  void weigh() {
+    // Below a thousandth of a percent of the level nothing is told apart.
+    double floor = std::pow(1e-5 * level_, 2), least = out_.error_;
+    out_.residual_sd_ = std::sqrt(least / std::max(1.0, n_ - 2) + floor);
+    double sum = 0;
+    for (std::size_t k = 0; k < priors_.size(); ++k) {
+      Curve& c = out_.curves_[k];
+      c.s2 = c.error / std::max(1.0, n_ - 2) + floor;
+      double ratio = (least / n_ + floor) / (c.error / n_ + floor);
+      c.weight = priors_[k] * std::pow(ratio, out_.effective_ / 2);
+      out_.candidates_.push_back({c.form, priors_[k], c.error});
+      sum += c.weight;
+    }
+    for (Curve& c : out_.curves_) c.weight /= sum;
+    std::erase_if(out_.curves_, [](const Curve& c) { return c.weight < 0.002; });
+    sum = 0;
+    for (const Curve& c : out_.curves_) sum += c.weight;
+    for (Curve& c : out_.curves_) c.weight /= sum;
+  }
+
+  Trend& out_;
+  std::span<const Dot> dots_;
+  double n_, mean_y_ = 0, level_ = 0, total_ = 0;
+  std::vector<double> f_, priors_;
+  std::vector<std::pair<std::size_t, double>> unsure_;  // curves, √n times how far their parameter may be off
+  std::vector<Dot> residuals_;
+};
+
 std::optional<Trend> Trend::fit(std::span<const Dot> dots) {
   if (dots.size() < 4) return std::nullopt;
   Trend out;
@@ -124,117 +263,7 @@ std::optional<Trend> Trend::fit(std::span<const Dot> dots) {
   out.end_ = dots.back().time;
   out.dots_ = dots.size();
   if (!(out.end_ > out.begin_)) return std::nullopt;
-  double n = static_cast<double>(dots.size()), mean_y = 0, level = 0;
-  for (const Dot& d : dots) mean_y += d.value / n, level = std::max(level, std::abs(d.value));
-  double total = 0;
-  for (const Dot& d : dots) total += (d.value - mean_y) * (d.value - mean_y);
-  std::vector<double> f(dots.size());
-  auto fit_form = [&](const Form& form) {
-    double mean_f = 0;
-    for (std::size_t i = 0; i < dots.size(); ++i) {
-      f[i] = form.at(out.u(dots[i].time));
-      mean_f += f[i] / n;
-    }
-    double var = 0, cov = 0;
-    for (std::size_t i = 0; i < dots.size(); ++i) {
-      double a = f[i] - mean_f, y = dots[i].value - mean_y;
-      var += a * a;
-      cov += a * y;
-    }
-    Curve c;
-    c.form = form;
-    c.b = var > 0 ? cov / var : 0;
-    c.a = mean_y - c.b * mean_f;
-    c.mean_f = mean_f;
-    c.var_f = var;
-    c.error = std::max(0.0, total - c.b * cov);
-    return c;
-  };
-  std::vector<double> priors;
-  // Curves, and √n times how far their parameter may be off.
-  std::vector<std::pair<std::size_t, double>> unsure;
-  for (const Prior& prior : kPriors) {
-    out.curves_.push_back(fit_form(prior.form));
-    priors.push_back(prior.weight);
-  }
-  for (auto kind : {kPower, kExponential}) {
-    std::size_t at = kPriors.size();
-    for (std::size_t k = 0; k < kPriors.size(); ++k)
-      if (kPriors[k].form.kind == kind &&
-          (at == kPriors.size() || out.curves_[k].error < out.curves_[at].error))
-        at = k;
-    double left = std::min(kBetterThanLine, std::exp(-kPlainlyBetter / n));
-    if (out.curves_[at].error > left * out.curves_[kLine].error) continue;
-    Curve refined = best_of_kind(at, out.curves_[at], fit_form);
-    // What else its parameter may be: Gauss-Hermite's three points, their likelihoods the weights.
-    double p = refined.form.parameter, h = kCurvature * std::max(std::abs(p), 0.5);
-    auto error_at = [&](double q) { return fit_form({kind, q, refined.form.origin}).error; };
-    double bend = (error_at(p - h) + error_at(p + h)) / 2 - refined.error;
-    double off = bend > 0 ? h * std::sqrt(3 * refined.error / bend) : h;
-    unsure.push_back({out.curves_.size(), off});
-    out.curves_.push_back(refined);
-    priors.push_back(kPriors[at].weight);
-  }
-  // A pace that rises evenly: a square whose origin says how much of it was there from the beginning.
-  std::size_t square_at = 0;
-  std::array<Curve, kSquareOrigins.size()> squares;
-  for (std::size_t k = 0; k < squares.size(); ++k) {
-    squares[k] = fit_form({kPower, 2, kSquareOrigins[k]});
-    if (squares[k].error < squares[square_at].error) square_at = k;
-  }
-  if (squares[square_at].error <
-      std::min(kBetterThanLine, std::exp(-kPlainlyBetter / n)) * out.curves_[kLine].error) {
-    double low = square_at == 0 ? 0 : kSquareOrigins[square_at - 1];
-    double high = kSquareOrigins[std::min(square_at + 1, squares.size() - 1)];
-    narrow(squares[square_at], &Form::origin, low, high, fit_form);
-    out.curves_.push_back(squares[square_at]);
-    priors.push_back(kSquare);
-  }
-  std::size_t best = 0;
-  for (std::size_t k = 1; k < out.curves_.size(); ++k)
-    if (out.curves_[k].error < out.curves_[best].error) best = k;
-  double least = out.curves_[best].error;
-  const Curve& top = out.curves_[best];
-  double lagged = 0, square = 0, previous = 0;
-  std::vector<Dot> residuals;
-  for (std::size_t i = 0; i < dots.size(); ++i) {
-    double r = dots[i].value - top.a - top.b * top.form.at(out.u(dots[i].time));
-    if (i) lagged += r * previous;
-    square += r * r;
-    previous = r;
-    residuals.push_back({dots[i].time, r});
-  }
-  double rho = square > 0 ? std::clamp(lagged / square, 0.0, 0.95) : 0;
-  out.effective_ = std::max(3.5, n * (1 - rho) / (1 + rho));
-  out.error_ = least;
-  for (auto [k, off] : unsure) {
-    Form form = out.curves_[k].form;
-    double p = form.parameter, by = std::min(off / std::sqrt(out.effective_), kMostUnsure * std::abs(p));
-    for (double at : {p - by, p + by}) {
-      form.parameter = at;
-      out.curves_.push_back(fit_form(form));
-      priors.push_back(priors[k]);
-    }
-  }
-  // Below a thousandth of a percent of the level nothing is told apart.
-  double floor = std::pow(1e-5 * level, 2);
-  out.residual_sd_ = std::sqrt(least / std::max(1.0, n - 2) + floor);
-  double sum = 0;
-  for (std::size_t k = 0; k < priors.size(); ++k) {
-    Curve& c = out.curves_[k];
-    c.s2 = c.error / std::max(1.0, n - 2) + floor;
-    double ratio = (least / n + floor) / (c.error / n + floor);
-    c.weight = priors[k] * std::pow(ratio, out.effective_ / 2);
-    out.candidates_.push_back({c.form, priors[k], c.error});
-    sum += c.weight;
-  }
-  for (Curve& c : out.curves_) c.weight /= sum;
-  std::erase_if(out.curves_, [](const Curve& c) { return c.weight < 0.002; });
-  sum = 0;
-  for (const Curve& c : out.curves_) sum += c.weight;
-  for (Curve& c : out.curves_) c.weight /= sum;
-  double slope = out.slope(out.end_);
-  out.drift_ = drift_of(residuals, slope, out.residual_sd_, out.effective_);
+  Fitting(out, dots).run();
   return out;
 }
 

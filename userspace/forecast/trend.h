@@ -62,6 +62,7 @@ class Trend {
   const std::vector<Candidate>& candidates() const { return candidates_; }
 
  private:
+  class Fitting;
   struct Curve {
     Form form;
     double a = 0, b = 0, weight = 0, error = 0;
