@@ -8,7 +8,7 @@
 namespace oomcast {
 namespace {
 
-std::optional<Bytes> host_total(const World& world) {
+std::optional<Bytes> memory_of_host(const World& world) {
   return world.host() ? world.host()->total : std::nullopt;
 }
 
@@ -66,7 +66,7 @@ std::vector<AlertInput> alert_inputs(const World& world, const Book& book,
     in.cgroup = c.ref;
     in.level = c.pinned->value;
     in.limit = c.headroom_limit;
-    in.limit_cgroup = world.cgroups().tightest_limit(c.ref->id.inode, host_total(world)).owner;
+    in.limit_cgroup = world.cgroups().tightest_limit(c.ref->id.inode, memory_of_host(world)).owner;
     in.forecast = known(book.of(c.ref->id));
     out.push_back(std::move(in));
   });
@@ -89,7 +89,7 @@ std::vector<OverviewRow> overview_rows(const World& world, const Book& book) {
   }
   world.cgroups().for_each([&](const CgroupState& c) {
     if (!is_subject(world, c)) return;
-    auto tightest = world.cgroups().tightest_limit(c.ref->id.inode, host_total(world));
+    auto tightest = world.cgroups().tightest_limit(c.ref->id.inode, memory_of_host(world));
     OverviewRow row;
     row.cgroup = c.ref;
     row.usage = c.usage;

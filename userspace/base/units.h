@@ -34,6 +34,11 @@ constexpr Bytes GiB(std::int64_t n) {
   return {n << 30};
 }
 
+/// Rounded towards 0.
+inline Bytes scaled(Bytes part, double factor) {
+  return {static_cast<std::int64_t>(part.as_double() * factor)};
+}
+
 struct BytesPerSec {
   double value = 0;
   constexpr auto operator<=>(const BytesPerSec&) const = default;

@@ -24,10 +24,6 @@ constexpr Nanos kWalksFor = std::chrono::seconds(1);
 constexpr std::size_t kMostEnvironment = 64 * 1024;
 constexpr std::uint64_t kShrunkPages = 256;
 
-Bytes scaled(Bytes part, double factor) {
-  return {static_cast<std::int64_t>(part.as_double() * factor)};
-}
-
 }  // namespace
 
 Blame::Blame(Config config) : config_(std::move(config)), procfs_(config_.roots) {}

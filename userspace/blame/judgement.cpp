@@ -21,10 +21,6 @@ constexpr double kLeastHeld = 0.01;  // of what its process grew by
 constexpr std::uint64_t kEnoughBlocks = 5;
 constexpr Bytes kUntold = MiB(1);  // smaller growth waits for its record, or in a CPU's own counter
 
-Bytes scaled(Bytes part, double factor) {
-  return {static_cast<std::int64_t>(part.as_double() * factor)};
-}
-
 const Frame* innermost_python(const Stack& stack) {
   auto frame = std::find_if(stack.rbegin(), stack.rend(),
                             [](const Frame& f) { return f.kind == Frame::Kind::python; });

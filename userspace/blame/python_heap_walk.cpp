@@ -9,7 +9,7 @@ namespace oomcast {
 namespace {
 
 constexpr std::uint64_t kTypeDict = 264;  // of a type
-constexpr std::size_t kMostThreads = 256, kMostFrames = 512, kMostLocals = 256, kMostBody = 512;
+constexpr std::size_t kMostThreads = 256, kMostFramesOfThread = 512, kMostLocals = 256, kMostBody = 512;
 constexpr std::size_t kMostDepth = 24;
 
 }  // namespace
@@ -103,8 +103,8 @@ bool PythonHeap::Walk::add_threads() {
     std::uint64_t frame = pages.word(thread + l.thread_frame);
     if (l.cframe_frame) frame = frame ? pages.word(frame + *l.cframe_frame) : 0;
     std::size_t first = frames.size();
-    for (std::size_t depth = 0; may_be_object(frame) && depth < kMostFrames && known.insert(frame).second;
-         ++depth) {
+    for (std::size_t depth = 0;
+         may_be_object(frame) && depth < kMostFramesOfThread && known.insert(frame).second; ++depth) {
       frames.push_back(frame);
       frame = pages.word(frame + l.frame_previous);
     }

@@ -63,6 +63,7 @@ void Survivors::freed(const wire::Freed& freed) {
   Nanos age = freed.time - block->second.born;
   if (freed_ages_.empty() || age > freed_ages_.back().second) freed_ages_.emplace_back(freed.time, age);
   if (block->second.bytes >= bytes_of(kTellsFrom)) oldest_large_ = std::max(oldest_large_, age);
+  if (block->second.site) gone_[*block->second.site] += block->second.weight;
   drop(freed.address);
 }
 
@@ -264,6 +265,11 @@ Survivors::Estimate Survivors::estimate(const WatchedAllocations& w, Seconds win
   // None of a kind may be seen although some stay: one of a common size.
   double most = *std::max_element(by_frees.of_function.begin(), by_frees.of_function.end());
   all.largest = std::max(all.largest, 2 * most * w.sample.as_double());
+  // A queue frees the oldest first: how many of those stay that were made early says nothing of the later
+  // ones, of which none may have gone yet.
+  for (auto& [site, sum] : sites)
+    if (auto gone = gone_.find(site); gone != gone_.end() && !by_frees.sure)
+      sum.unsure = std::max(sum.unsure, static_cast<double>(gone->second) * most);
   for (const auto& [site, sum] : sites) out.sites[site] = sum.kept(true);
   out.all = all.kept(false);
   return out;

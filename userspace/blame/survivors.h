@@ -21,8 +21,8 @@ namespace oomcast {
 /// What of one site has stayed, as an estimate for the whole window.
 struct Kept {
   Bytes bytes;
-  Bytes error;  // two standard deviations, of sampling and of the part that was watched, and a block; and
-                // what may still go
+  Bytes error;  // two standard deviations, of sampling and of the part that was watched, and a block; where
+                // blocks become as old as half of what was watched, also what may still go, and all that went
   std::uint64_t blocks = 0;  // that were seen to stay
   auto operator<=>(const Kept&) const = default;
 };
@@ -105,7 +105,9 @@ class Survivors {
   Blocks blocks_;                                             // by address
   std::unordered_map<std::uint64_t, MonoTime> freed_before_;  // told of
   std::vector<std::pair<MonoTime, Nanos>> freed_ages_;        // when an older one than before was freed
-  Nanos oldest_large_{};                                      // as late as it was looked at
+  std::unordered_map<std::uint32_t, std::uint64_t>
+      gone_;              // weights of freed blocks, by site where it is known
+  Nanos oldest_large_{};  // as late as it was looked at
   std::uint32_t checks_ = 0;
   std::size_t unread_bytes_ = 0;
   std::uint64_t dropped_ = 0;

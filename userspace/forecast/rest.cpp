@@ -12,7 +12,7 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kLeastDots = 5;
+constexpr std::size_t kLeastOfHalf = 5;
 constexpr double kSpikeWander = 4.8;  // times the floor's own spread
 constexpr double kStartUp = 2;        // times the spikes
 constexpr double kStillRises = 0.5;   // of a start-up's rise, in its newer half, of so few
@@ -43,7 +43,7 @@ Floor look_at(const Shape& shape, double least_change) {
 std::optional<Growth> growth_of(const Floor& floor) {
   const auto& dots = floor.shape.floor;
   std::size_t middle = dots.size() / 2, n = dots.size() - middle;
-  if (n < kLeastDots) return std::nullopt;
+  if (n < kLeastOfHalf) return std::nullopt;
   double length = dots.back().time - dots[middle].time;
   // Of n dots at even distances, the sum of squared distances from their middle is about n length² / 12.
   double sd = std::sqrt(floor.newer.error / static_cast<double>(n - 2) * 12 / static_cast<double>(n)) /

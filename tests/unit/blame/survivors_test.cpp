@@ -75,6 +75,22 @@ TEST(Survivors, of_those_too_young_to_tell_as_many_stay_as_of_the_others) {
   EXPECT_NEAR(f.estimate().sites.at(2).bytes.as_double(), KiB(1280).as_double(), KiB(64).as_double());
 }
 
+// Blocks live for 6 s, and calls of malloc() were watched for 2 s only.
+TEST(Survivors, of_a_queue_that_was_watched_for_less_than_its_blocks_live_little_is_sure) {
+  Fixture f;
+  f.watched.until.fill(at(2s));
+  std::vector<std::pair<Nanos, std::uint64_t>> made;
+  for (Nanos t = 0s; t < 2s; t += 20ms) made.emplace_back(t, f.allocate(t, 2));
+  f.survivors.read_stacks(
+      at(3s), true, [](const wire::Allocation& a) { return static_cast<std::uint32_t>(a.registers[0]); });
+  for (auto [born, address] : made)
+    if (born < 1800ms) f.free(born + 6s, address);
+  const Kept kept = f.estimate().sites.at(2);
+  double truth = 6 * 50 * KiB(64).as_double();  // of the last 6 s
+  EXPECT_LT(kept.bytes.as_double(), truth / 2) << "few of those that were seen stay";
+  EXPECT_GT((kept.bytes + kept.error).as_double(), truth);
+}
+
 TEST(Survivors, what_is_alive_at_the_end_but_younger_than_others_become_has_not_stayed) {
   Fixture f;
   f.steps(0s, 10s);
