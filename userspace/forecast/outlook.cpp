@@ -163,99 +163,133 @@ Outlook::Filtered Outlook::filter(const Columns& columns, const Strays& strays) 
   return out;
 }
 
+// Weighs each pair of a curve and of what may come on top of it.
+class Outlook::Weighing {
+ public:
+  Weighing(Outlook& out, std::span<const Dot> dots)
+      : out_(out), dots_(dots), n_(static_cast<double>(dots.size())), span_(out.end_ - out.begin_) {
+    for (const Dot& d : dots) mean_ += d.value / n_, level_ = std::max(level_, std::abs(d.value));
+    floor_ = std::pow(kLeastLevel * level_, 2);
+    unseen_ = std::clamp(kUnseenShort * std::sqrt(kShort / span_), kUnseen, kUnseenShort);
+  }
+
+  void run(const Trend& trend) {
+    choose_curves(trend);
+    Columns columns = make_columns();
+    for (const Strays& strays : all_strays()) {
+      Filtered filtered = filter(columns, strays);
+      for (std::size_t k = 0; k < curves_.size(); ++k) add(filtered, strays, k);
+    }
+    keep_the_likely();
+  }
+
+ private:
+  void choose_curves(const Trend& trend) {
+    double least = kInfinity;
+    for (const auto& c : trend.candidates()) least = std::min(least, c.error);
+    for (auto c : trend.candidates()) {
+      double unlikely = std::min(n_, kMostDots) * std::log((c.error / n_ + floor_) / (least / n_ + floor_));
+      if (!c.form.straight() && unlikely > kUnlikely) continue;
+      if (!c.form.straight()) c.prior *= c.form.slows_down() ? kSlowsDown : kSpeedsUp;
+      curves_.push_back(c);
+    }
+  }
+
+  Columns make_columns() const {
+    Columns columns{curves_.size() + 2, {}, {}};
+    for (const Dot& d : dots_) {
+      double u = out_.u(d.time);
+      columns.times.push_back(u);
+      columns.values.push_back(d.value - mean_);
+      columns.values.push_back(1);
+      for (const auto& c : curves_) columns.values.push_back(c.form.at(u));
+    }
+    return columns;
+  }
+
+  bool days() const { return span_ > kLeastOfDay * kDay; }
+
+  std::vector<Strays> all_strays() const {
+    std::vector<Strays> all = {{}};
+    for (double lasts : kSwingLasts)
+      for (double size : kSwingSizes) all.push_back({Strays::Kind::swing, lasts, size});
+    for (double lasts : kPaceLasts)
+      for (double size : kPaceSizes) all.push_back({Strays::Kind::pace, lasts, size});
+    if (days())
+      for (double size : kCycleSizes)
+        all.push_back({Strays::Kind::cycle, kCycleLasts / span_, size, kDay / span_});
+    return all;
+  }
+
+  // The curve that fits best with these strays; none, where it cannot be told from a constant.
+  void add(const Filtered& f, const Strays& strays, std::size_t k) {
+    double det = f.one1 * f.ff[k] - f.f1[k] * f.f1[k];
+    if (!(det > 1e-12 * f.one1 * f.ff[k])) return;
+    Course c;
+    c.form = curves_[k].form;
+    c.strays = strays;
+    c.a = (f.ff[k] * f.y1 - f.f1[k] * f.yf[k]) / det;
+    c.b = (f.one1 * f.yf[k] - f.f1[k] * f.y1) / det;
+    c.c00 = f.ff[k] / det, c.c01 = -f.f1[k] / det, c.c11 = f.one1 / det;
+    double rest = std::max(0.0, f.yy - c.a * f.y1 - c.b * f.yf[k]);
+    c.s2 = rest / std::max(1.0, n_ - 2) + floor_;
+    // The mean was taken off the series, not off the ones.
+    c.a += mean_;
+    c.y = {f.level[0] + mean_ * f.level[1], f.pace[0] + mean_ * f.pace[1]};
+    c.one = {f.level[1], f.pace[1]};
+    c.f = {f.level[k + 2], f.pace[k + 2]};
+    c.p00 = f.p00, c.p01 = f.p01, c.p11 = f.p11;
+    double prior = curves_[k].prior * prior_of(c);
+    c.unseen = std::hypot(c.unseen, unseen_);
+    logs_.push_back(std::log(prior) - f.log_variances / 2 - n_ / 2 * std::log(rest / n_ + floor_));
+    out_.courses_.push_back(c);
+  }
+
+  // Of its strays; and what of a pace that wanders may be too slow to be seen.
+  double prior_of(Course& c) const {
+    double size = c.strays.size * std::sqrt(c.s2), slope = std::abs(c.b * c.form.slope(1.0));
+    switch (c.strays.kind) {
+      case Strays::Kind::not_at_all:
+        break;
+      case Strays::Kind::swing:
+        return kSwings / static_cast<double>(kSwingLasts.size() * kSwingSizes.size());
+      case Strays::Kind::cycle:
+        return kCycles * kSizeStep * mostly_like(size / level_, kCycleShare, kCycleShareScale);
+      case Strays::Kind::pace: {
+        double share = size / std::max(slope, 1.0);
+        c.unseen = kSlower * std::min(share, kMostSlower / kSlower);
+        return kWanders / static_cast<double>(kPaceLasts.size()) * kSizeStep *
+               mostly_like(share, kPaceShare, kPaceShareScale);
+      }
+    }
+    return 1 - kSwings - kWanders - (days() ? kCycles : 0);
+  }
+
+  void keep_the_likely() {
+    auto& courses = out_.courses_;
+    double most = -kInfinity, sum = 0;
+    for (double log : logs_) most = std::max(most, log);
+    for (std::size_t k = 0; k < logs_.size(); ++k) sum += courses[k].weight = std::exp(logs_[k] - most);
+    std::erase_if(courses, [&](const Course& c) { return c.weight < kLeastWeight * sum; });
+    std::sort(courses.begin(), courses.end(),
+              [](const Course& x, const Course& y) { return x.weight > y.weight; });
+    if (courses.size() > kMostCourses) courses.resize(kMostCourses);
+    sum = 0;
+    for (const Course& c : courses) sum += c.weight;
+    for (Course& c : courses) c.weight /= sum;
+  }
+
+  Outlook& out_;
+  std::span<const Dot> dots_;
+  double n_, span_, mean_ = 0, level_ = 0, floor_ = 0, unseen_ = 0;
+  std::vector<Trend::Candidate> curves_;
+  std::vector<double> logs_;  // of the likelihood of each course
+};
+
 Outlook Outlook::of(std::span<const Dot> dots, const Trend& trend) {
   Outlook out;
   out.begin_ = dots.front().time, out.end_ = dots.back().time;
-  double n = static_cast<double>(dots.size()), mean = 0, level = 0;
-  for (const Dot& d : dots) mean += d.value / n, level = std::max(level, std::abs(d.value));
-  double floor = std::pow(kLeastLevel * level, 2);
-
-  std::vector<Trend::Candidate> curves;
-  double least = kInfinity;
-  for (const auto& c : trend.candidates()) least = std::min(least, c.error);
-  for (auto c : trend.candidates()) {
-    double unlikely = std::min(n, kMostDots) * std::log((c.error / n + floor) / (least / n + floor));
-    if (!c.form.straight() && unlikely > kUnlikely) continue;
-    if (!c.form.straight()) c.prior *= c.form.slows_down() ? kSlowsDown : kSpeedsUp;
-    curves.push_back(c);
-  }
-  Columns columns{curves.size() + 2, {}, {}};
-  for (const Dot& d : dots) {
-    double u = out.u(d.time);
-    columns.times.push_back(u);
-    columns.values.push_back(d.value - mean);
-    columns.values.push_back(1);
-    for (const auto& c : curves) columns.values.push_back(c.form.at(u));
-  }
-
-  std::vector<Strays> all = {{}};
-  for (double lasts : kSwingLasts)
-    for (double size : kSwingSizes) all.push_back({Strays::Kind::swing, lasts, size});
-  for (double lasts : kPaceLasts)
-    for (double size : kPaceSizes) all.push_back({Strays::Kind::pace, lasts, size});
-  double span = out.end_ - out.begin_;
-  bool days = span > kLeastOfDay * kDay;
-  if (days)
-    for (double size : kCycleSizes)
-      all.push_back({Strays::Kind::cycle, kCycleLasts / span, size, kDay / span});
-
-  double unseen = std::clamp(kUnseenShort * std::sqrt(kShort / span), kUnseen, kUnseenShort);
-  std::vector<double> logs;
-  double most = -kInfinity;
-  for (const Strays& strays : all) {
-    Filtered f = filter(columns, strays);
-    for (std::size_t k = 0; k < curves.size(); ++k) {
-      double det = f.one1 * f.ff[k] - f.f1[k] * f.f1[k];
-      if (!(det > 1e-12 * f.one1 * f.ff[k])) continue;
-      Course c;
-      c.form = curves[k].form;
-      c.strays = strays;
-      c.a = (f.ff[k] * f.y1 - f.f1[k] * f.yf[k]) / det;
-      c.b = (f.one1 * f.yf[k] - f.f1[k] * f.y1) / det;
-      c.c00 = f.ff[k] / det, c.c01 = -f.f1[k] / det, c.c11 = f.one1 / det;
-      double rest = std::max(0.0, f.yy - c.a * f.y1 - c.b * f.yf[k]);
-      c.s2 = rest / std::max(1.0, n - 2) + floor;
-      // The mean was taken off the series, not off the ones.
-      c.a += mean;
-      c.y = {f.level[0] + mean * f.level[1], f.pace[0] + mean * f.pace[1]};
-      c.one = {f.level[1], f.pace[1]};
-      c.f = {f.level[k + 2], f.pace[k + 2]};
-      c.p00 = f.p00, c.p01 = f.p01, c.p11 = f.p11;
-      double size = strays.size * std::sqrt(c.s2), slope = std::abs(c.b * c.form.slope(1.0));
-      double prior = curves[k].prior;
-      switch (strays.kind) {
-        case Strays::Kind::not_at_all:
-          prior *= 1 - kSwings - kWanders - (days ? kCycles : 0);
-          break;
-        case Strays::Kind::swing:
-          prior *= kSwings / static_cast<double>(kSwingLasts.size() * kSwingSizes.size());
-          break;
-        case Strays::Kind::cycle:
-          prior *= kCycles * kSizeStep * mostly_like(size / level, kCycleShare, kCycleShareScale);
-          break;
-        case Strays::Kind::pace: {
-          double share = size / std::max(slope, 1.0);
-          prior *= kWanders / static_cast<double>(kPaceLasts.size()) * kSizeStep *
-                   mostly_like(share, kPaceShare, kPaceShareScale);
-          c.unseen = kSlower * std::min(share, kMostSlower / kSlower);
-          break;
-        }
-      }
-      c.unseen = std::hypot(c.unseen, unseen);
-      logs.push_back(std::log(prior) - f.log_variances / 2 - n / 2 * std::log(rest / n + floor));
-      most = std::max(most, logs.back());
-      out.courses_.push_back(c);
-    }
-  }
-  double sum = 0;
-  for (std::size_t k = 0; k < logs.size(); ++k) sum += out.courses_[k].weight = std::exp(logs[k] - most);
-  std::erase_if(out.courses_, [&](const Course& c) { return c.weight < kLeastWeight * sum; });
-  std::sort(out.courses_.begin(), out.courses_.end(),
-            [](const Course& x, const Course& y) { return x.weight > y.weight; });
-  if (out.courses_.size() > kMostCourses) out.courses_.resize(kMostCourses);
-  sum = 0;
-  for (const Course& c : out.courses_) sum += c.weight;
-  for (Course& c : out.courses_) c.weight /= sum;
+  Weighing(out, dots).run(trend);
   return out;
 }
 

@@ -56,6 +56,7 @@ class Outlook {
   struct State {
     double level = 0, pace = 0;
   };
+  class Weighing;
   struct Columns;
   struct Filtered;
   struct Course {

@@ -18,9 +18,9 @@ constexpr std::size_t kWidth = 80;
 constexpr std::size_t kChartWidth = 60, kChartHeight = 5;
 constexpr std::size_t kMostRows = 6;
 
-class Page {
+class TextPage {
  public:
-  explicit Page(const TextStyle& style) : style_(style) {}
+  explicit TextPage(const TextStyle& style) : style_(style) {}
 
   void bullet(const std::string& text, Style how = Style::normal) {
     for (const std::string& part : wrap("* " + text, kWidth, 2)) line(part, how);
@@ -106,7 +106,7 @@ std::string role_of(const PostMortemProcess& p) {
   return out;
 }
 
-void processes(Page& page, const std::vector<PostMortemProcess>& all) {
+void processes(TextPage& page, const std::vector<PostMortemProcess>& all) {
   if (all.empty()) return;
   bool swapped =
       std::any_of(all.begin(), all.end(), [](const auto& p) { return p.swap && p.swap->count > 0; });
@@ -149,7 +149,7 @@ std::string format_moment(WallTime t) {
 }
 
 std::string to_text(const PostMortem& report, const TextStyle& style) {
-  Page page(style);
+  TextPage page(style);
   const StoredEpisode& e = report.episode;
   page.paragraph(report.headline, 0, Style::alert);
   page.paragraph(fmt::format("{}   {}", format_moment(clock_of(e.run).wall(e.told.episode.time)),
