@@ -90,9 +90,8 @@ def judge_holder(t, report, path):
 HELD_BY = {"list": "kept in __main__", "dict": "table in __main__", "closure": "kept in __main__",
            "cache": "load_once.<dict> in __main__", "small": "kept in __main__", "thread": "kept in __main__",
            "numpy": "kept in __main__", "generator": "kept in __main__"}
-# One of each way to see growth; the others differ in user space only.
-IN_VM = ("list", "child", "mmap")
-IN_GATE = {"python": IN_VM, "native": ("malloc", "huge", "churn", "hole")}  # native: without frame pointers
+# One of each way to see growth; the others differ in user space only. Native: without frame pointers.
+IN_GATE = {"python": ("list", "child", "mmap"), "native": ("malloc", "huge", "churn", "hole")}
 
 
 def python_case(kind, growth=GROWTH, scope_by_cgroup=False, python=PYTHON):
@@ -116,7 +115,7 @@ def python_case(kind, growth=GROWTH, scope_by_cgroup=False, python=PYTHON):
         if kind in HELD_BY:
             judge_holder(t, report, HELD_BY[kind])
     run.__name__ = f"python_{kind}"
-    case(vm="v2" if kind in IN_VM else "never", limit_s=90, tier="gate" if kind in IN_GATE["python"] else "full")(run)
+    case(vm="never", limit_s=90, tier="gate" if kind in IN_GATE["python"] else "full")(run)
 
 
 def native_case(kind, program, function=None):
@@ -132,15 +131,12 @@ def native_case(kind, program, function=None):
             t.premise(report["watched_share"] < 1, "half a million faults are within the budget on this machine")
     run.__name__ = f"native_{kind}_{'without' if program.endswith('omit') else 'with'}_frame_pointers"
     gate = program == "leaks_omit" and kind in IN_GATE["native"]
-    case(vm="v2" if program == "leaks_omit" and kind in ("malloc", "huge", "hole") else "never", limit_s=60,
-         tier="gate" if gate else "full")(run)
+    case(vm="never", limit_s=60, tier="gate" if gate else "full")(run)
 
 
 # Of each kernel, which may refuse page faults and breakpoints; how much it was tells a machine with true timing.
-@case(limit_s=60, tier="gate", kernel=True)
-def a_kernel_shows_the_line_that_grows(t):
-    child = t.start(None, "leaks_omit", "malloc", GROWTH)
-    child.wait_for("ready")
+def shows_the_line(t, child, is_culprit):
+    child.wait_for("ready", timeout=20)
     report, grown = blamed(t, ("--pid", child.pid), child)
     t.check(not report["no_stacks"], f"no stacks: {report['no_stacks']}")
     process = report["processes"][0]
@@ -148,7 +144,19 @@ def a_kernel_shows_the_line_that_grows(t):
     t.premise(process["sites"], f"this machine was too slow for stacks to be read, {report['samples']} were seen; "
               f"not looked at: {report['unread']}")
     top = process["sites"][0]["culprit"]
-    t.check(top and "culprit_malloc" in (top["function"] or ""), f"the line on top is {top}")
+    t.check(top and is_culprit(top), f"the line on top is {top}")
+
+
+@case(limit_s=60, tier="gate", kernel=True)
+def a_kernel_shows_the_line_that_grows(t):
+    shows_the_line(t, t.start(None, "leaks_omit", "malloc", GROWTH), lambda f: "culprit_malloc" in (f["function"] or ""))
+
+
+@case(vm="v2", limit_s=90)
+def a_kernel_shows_the_python_line_that_grows(t):
+    script = t.workload("leaks.py")
+    line = next(n for n, text in enumerate(script.read_text().splitlines(), 1) if text.endswith("# culprit list"))
+    shows_the_line(t, t.start(None, PYTHON, script, "list", GROWTH), lambda f: f["line"] == line)
 
 
 for kind in ("list", "dict", "closure", "cache", "small", "thread", "ctypes", "mmap", "shm", "numpy", "torch", "generator"):
