@@ -8,7 +8,7 @@
 namespace oomcast {
 namespace {
 
-void write(StoreWriter& to, const Fact& fact) {
+void add_fact(StoreWriter& to, const Fact& fact) {
   std::visit(
       [&](const auto& f) {
         using T = std::decay_t<decltype(f)>;
@@ -31,7 +31,7 @@ void Publisher::keep_in(std::unique_ptr<StoreWriter> store,
 
 void Publisher::start(Book::Config config, Sink sink) {
   sink_ = [this, sink = std::move(sink)](const Fact& fact) {
-    for (StoreWriter* writer : writers_) write(*writer, fact);
+    for (StoreWriter* writer : writers_) add_fact(*writer, fact);
     sink(fact);
   };
   book_.emplace(config);
