@@ -267,9 +267,12 @@ Survivors::Estimate Survivors::estimate(const WatchedAllocations& w, Seconds win
   all.largest = std::max(all.largest, 2 * most * w.sample.as_double());
   // A queue frees the oldest first: how many of those stay that were made early says nothing of the later
   // ones, of which none may have gone yet.
-  for (auto& [site, sum] : sites)
-    if (auto gone = gone_.find(site); gone != gone_.end() && !by_frees.sure)
-      sum.unsure = std::max(sum.unsure, static_cast<double>(gone->second) * most);
+  for (const auto& [site, bytes] : gone_) {
+    double may_stay = by_frees.sure ? 0 : static_cast<double>(bytes) * most;
+    all.doubt += may_stay;
+    if (auto sum = sites.find(site); sum != sites.end())
+      sum->second.unsure = std::max(sum->second.unsure, may_stay);
+  }
   for (const auto& [site, sum] : sites) out.sites[site] = sum.kept(true);
   out.all = all.kept(false);
   return out;
