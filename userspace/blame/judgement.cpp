@@ -228,7 +228,8 @@ void join_small_objects(BlameProcess& process, std::span<const double> in_pools)
   constexpr double kAlone = 0.9, kLeastOfGrowth = 0.1, kLeastHeldOfThem = 0.25;
   BlameSite joined;
   joined.small_objects = true;
-  std::map<Frame, Bytes> lines;
+  std::map<std::pair<std::string, std::optional<std::uint32_t>>, Bytes>
+      lines;  // a comprehension's is its line's
   std::vector<std::size_t> parts;
   for (std::size_t i = 0; i < process.sites.size(); ++i) {
     const BlameSite& site = process.sites[i];
@@ -239,7 +240,7 @@ void join_small_objects(BlameProcess& process, std::span<const double> in_pools)
         std::mismatch(joined.stack.begin(), joined.stack.end(), site.stack.begin(), site.stack.end());
     joined.stack.erase(differs.first, joined.stack.end());
     joined.grown += scaled(site.grown, in_pools[i]);
-    lines[*line] += scaled(site.grown, in_pools[i]);
+    lines[{line->file, line->line}] += scaled(site.grown, in_pools[i]);
     parts.push_back(i);
   }
   Bytes most;

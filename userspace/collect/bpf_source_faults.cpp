@@ -236,16 +236,17 @@ class LoadedFaultSource final : public FaultSource {
     return most;
   }
 
-  // Every record costs an unwinding: where memory grows fast, each stands for more of it.
+  // Every fault that is told costs an unwinding: where memory grows fast, each stands for more of it. What is
+  // told of the allocator has a budget of its own.
   void pace(MonoTime now) {
     if (now < next_pace_) return;
     constexpr std::uint64_t kMostPages = 1 << 18;
     auto least = static_cast<std::uint64_t>(options_.sample_bytes.count / options_.units.page_bytes);
     auto& pages = skeleton_->data->oc_sample_pages;
-    std::uint64_t per_s = records_ * static_cast<std::uint64_t>(std::chrono::seconds(1) / kPaceEvery);
+    std::uint64_t per_s = faults_ * static_cast<std::uint64_t>(std::chrono::seconds(1) / kPaceEvery);
     if (per_s > options_.records_per_s && pages < kMostPages) pages *= 2;
     if (per_s < options_.records_per_s / 4 && pages / 2 >= least) pages /= 2;
-    records_ = 0;
+    faults_ = 0;
     next_pace_ = now + kPaceEvery;
   }
 
@@ -254,7 +255,9 @@ class LoadedFaultSource final : public FaultSource {
     // To unwind what waits may take long, and faults go on meanwhile.
     constexpr std::uint64_t kChecked = 32;
     if (++source.records_ % kChecked == 0 && source.budget_->watching()) (void)source.keep_to_budget();
-    if (source.sink_) (*source.sink_)({static_cast<const std::byte*>(data), size});
+    std::span record{static_cast<const std::byte*>(data), size};
+    source.faults_ += wire::is_fault(record);
+    if (source.sink_) (*source.sink_)(record);
     return 0;
   }
 
@@ -266,7 +269,8 @@ class LoadedFaultSource final : public FaultSource {
   bool whole_process_ = false;
   std::optional<AllocationProbes> allocations_;
   const Sink* sink_ = nullptr;
-  std::uint64_t records_ = 0;  // since the last pace()
+  std::uint64_t records_ = 0;
+  std::uint64_t faults_ = 0;  // among them since the last pace()
   MonoTime next_pace_{}, now_{};
   std::optional<FaultBudget> budget_;
   std::vector<__u64> counted_;  // faults looked at, by CPU

@@ -93,6 +93,13 @@ std::optional<Freed> freed_of(std::span<const std::byte> bytes) {
 
 }  // namespace
 
+bool is_fault(std::span<const std::byte> bytes) {
+  oc_header header{};
+  if (bytes.size() < sizeof(header)) return false;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  return header.type == OC_FAULT;
+}
+
 Result<FaultRecord> decode_fault(std::span<const std::byte> bytes, const Units& units) {
   Decoder d(units);
   if (auto freed = freed_of(bytes)) return FaultRecord(*freed);

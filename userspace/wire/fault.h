@@ -76,6 +76,8 @@ struct LivingBlock {
 };
 using FaultRecord = std::variant<Fault, Allocation, Freed>;
 
+/// Without decoding the rest: a Fault, and neither an Allocation nor a Freed.
+bool is_fault(std::span<const std::byte> bytes);
 /// Error: not such a record. Cost: one copy.
 Result<FaultRecord> decode_fault(std::span<const std::byte> bytes, const Units& units);
 /// Of a map's keys and values, those of one process.

@@ -106,6 +106,13 @@ TEST(SmallObjects, of_one_line_alone_and_those_that_are_few_stay_where_they_are)
   EXPECT_EQ(few.sites.size(), 2u);
 }
 
+TEST(SmallObjects, of_a_comprehension_are_of_the_line_that_it_is_in) {
+  BlameProcess process = of_two_lines(MiB(14), MiB(6));
+  process.sites[1].stack.back() = {Frame::Kind::python, "parse.<locals>.<listcomp>", "/train.py", 3};
+  join_small_objects(process, std::vector<double>{1, 1});
+  EXPECT_EQ(process.sites.size(), 2u);
+}
+
 TEST(SmallObjects, are_held_by_nobody_who_holds_less_than_a_quarter) {
   BlameProcess process = of_two_lines(MiB(70), MiB(30));
   join_small_objects(process, std::vector<double>{1, 1});

@@ -110,6 +110,18 @@ TEST(DecodeFault, a_block_that_was_freed_is_told_by_its_address) {
   EXPECT_EQ(out->address, 0x7000u);
 }
 
+TEST(DecodeFault, a_fault_is_told_from_the_allocators_records_by_its_header) {
+  oc_header header{};
+  auto is = [&](unsigned type) {
+    header.type = type;
+    return is_fault(std::as_bytes(std::span(&header, 1)));
+  };
+  EXPECT_TRUE(is(OC_FAULT));
+  EXPECT_FALSE(is(OC_ALLOCATION));
+  EXPECT_FALSE(is(OC_FREED));
+  EXPECT_FALSE(is_fault({}));
+}
+
 TEST(DecodeLiving, of_what_the_kernel_programs_know_it_tells_the_blocks_of_one_process) {
   oc_block_key keys[] = {{0x7000, 7}, {0x8000, 8}, {0x9000, 7}};
   oc_block blocks[] = {{5, 0, 0}, {6, 0, 0}, {9, 0, 0}};
