@@ -225,7 +225,9 @@ void Blame::judge_holders(const Process& p, const Survivors::Estimate& kept, Bla
 // Objects that come and go leave holes in the interpreter's pools, what stays lies in them, and what comes
 // next touches new pages. Where one line alone fills the pools, it is the one that keeps.
 void join_small_objects(BlameProcess& process, std::span<const double> in_pools) {
-  constexpr double kAlone = 0.9, kLeastOfGrowth = 0.1, kLeastHeldOfThem = 0.25;
+  constexpr double kAlone = 0.9, kLeastOfGrowth = 0.1;
+  // Without what its elements refer to, which is more than they are.
+  constexpr double kLeastHeldOfThem = 0.2;
   BlameSite joined;
   joined.small_objects = true;
   std::map<std::pair<std::string, std::optional<std::uint32_t>>, Bytes>

@@ -113,7 +113,7 @@ TEST(SmallObjects, of_a_comprehension_are_of_the_line_that_it_is_in) {
   EXPECT_EQ(process.sites.size(), 2u);
 }
 
-TEST(SmallObjects, are_held_by_nobody_who_holds_less_than_a_quarter) {
+TEST(SmallObjects, are_held_by_nobody_who_holds_less_than_a_fifth) {
   BlameProcess process = of_two_lines(MiB(70), MiB(30));
   join_small_objects(process, std::vector<double>{1, 1});
   ASSERT_EQ(process.sites.size(), 3u);
