@@ -18,7 +18,7 @@ namespace oomcast {
 namespace {
 
 constexpr std::size_t kMostSamples = 200'000;  // of one process; later ones only count as touched
-constexpr std::int64_t kPage = 4096;
+constexpr std::uint64_t kPage = 4096;
 constexpr Bytes kMostTables = MiB(32);  // of what private memory is counted: 16 GiB, .2 s
 constexpr Nanos kWalksFor = std::chrono::seconds(1);
 constexpr std::size_t kMostEnvironment = 64 * 1024;
@@ -180,9 +180,24 @@ Blame::Process* Blame::known(std::uint32_t pid) {
   return found == processes_.end() ? nullptr : &found->second;
 }
 
+// A large list of Python's that grows lies elsewhere after each realloc(), with the pages that it had:
+// without this they would be taken for given back. Of glibc's large blocks, which begin 16 bytes into a
+// mapping and are moved with it (mremap); what is copied has new pages.
+void Blame::follow_moved(Process& p, const wire::Allocation& a) {
+  constexpr std::uint64_t kInMapping = 16;
+  auto is_mapped = [](std::uint64_t address) { return address % kPage == kInMapping; };
+  if (!a.replaces || a.replaces == a.address || !is_mapped(a.replaces) || !is_mapped(a.address)) return;
+  std::uint64_t begin = a.replaces - kInMapping, size = p.survivors.bytes_at(a.replaces).value_or(1);
+  for (Sample& sample : p.samples)
+    if (!sample.gone && sample.address >= begin && sample.address - begin < size + kInMapping)
+      sample.address += a.address - a.replaces;
+}
+
 void Blame::add(wire::Allocation allocation) {
   auto found = processes_.find(allocation.task.id);
-  if (found != processes_.end()) found->second.survivors.add(std::move(allocation));
+  if (found == processes_.end()) return;
+  follow_moved(found->second, allocation);
+  found->second.survivors.add(std::move(allocation));
 }
 
 void Blame::add(const wire::Freed& freed) {

@@ -196,6 +196,7 @@ class Blame {
   void read_stacks(Process& process, bool all);
   static void raise_to_pages(const Process& process, Survivors::Estimate& estimate);
   /// Of all that its growth may be: first what was kept, then what was touched.
+  static void follow_moved(Process& p, const wire::Allocation& allocation);
   static void judge_touched(const Process& p, double watched_share, BlameProcess& out);
   static void judge_kept(const Process& process, Seconds window, BlameProcess& out);
   static void judge_holders(const Process& process, const Survivors::Estimate& kept, BlameProcess& out);

@@ -53,6 +53,11 @@ void Survivors::add(wire::Allocation a) {
   blocks_.emplace(address, std::move(block));
 }
 
+std::optional<std::uint64_t> Survivors::bytes_at(std::uint64_t address) const {
+  auto block = blocks_.find(address);
+  return block == blocks_.end() ? std::nullopt : std::optional(block->second.bytes);
+}
+
 void Survivors::freed(const wire::Freed& freed) {
   auto block = blocks_.find(freed.address);
   if (block == blocks_.end()) {
