@@ -113,7 +113,7 @@ TEST(DecodeFault, a_block_that_was_freed_is_told_by_its_address) {
 TEST(DecodeFault, a_fault_is_told_from_the_allocators_records_by_its_header) {
   oc_header header{};
   auto is = [&](unsigned type) {
-    header.type = type;
+    header.type = static_cast<unsigned short>(type);
     return is_fault(std::as_bytes(std::span(&header, 1)));
   };
   EXPECT_TRUE(is(OC_FAULT));
