@@ -38,7 +38,7 @@ TEST(ScopeNow, of_the_machine_is_every_process) {
   Machine m;
   auto now = m.now({});
   ASSERT_TRUE(now.ok());
-  EXPECT_EQ(now->pids, (Pids{10, 11, 12, 13}));
+  EXPECT_EQ(now->pids, (Pids{1, 10, 11, 12, 13}));
   EXPECT_TRUE(now->cgroups.empty());
 }
 
