@@ -46,6 +46,14 @@ struct Machine {
     op.status = 0;
     call(op, task);
   }
+  void give(TaskId task, GpuObject object, GpuObject source) {
+    GpuOp op;
+    op.what = What::duplicate;
+    op.object = object;
+    op.source = source;
+    op.status = 0;
+    call(op, task);
+  }
   void managed(What what, std::uint64_t address, Bytes bytes, std::uint32_t status = 0) {
     GpuOp op;
     op.what = what;
@@ -106,12 +114,7 @@ TEST(GpuMemory, the_free_of_a_device_or_client_frees_what_lies_below_it) {
 TEST(GpuMemory, memory_with_two_handles_is_counted_once_and_goes_to_who_has_the_last) {
   Machine m;
   m.alloc(1, MiB(64));
-  GpuOp dup;
-  dup.what = What::duplicate;
-  dup.object = {kClient + 1, 7};
-  dup.source = {kClient, 1};
-  dup.status = 0;
-  m.call(dup, kOther);
+  m.give(kOther, {kClient + 1, 7}, {kClient, 1});
   EXPECT_EQ(m.held().device, MiB(64));
   EXPECT_EQ(m.held(kOther).device, Bytes{});
   m.free(1);
@@ -126,12 +129,7 @@ TEST(GpuMemory, what_was_given_to_another_is_that_ones_when_the_process_ends) {
   Machine m;
   m.alloc(1, MiB(64));
   m.alloc(2, MiB(8));
-  GpuOp dup;
-  dup.what = What::duplicate;
-  dup.object = {kClient + 1, 7};
-  dup.source = {kClient, 1};
-  dup.status = 0;
-  m.call(dup, kOther);
+  m.give(kOther, {kClient + 1, 7}, {kClient, 1});
   m.memory.on_exit(m.now, kTrainer);
   EXPECT_EQ(m.held(kOther).device, MiB(64));
   m.memory.on_exit(m.now, kOther);
