@@ -252,6 +252,44 @@ def leak_in(t, scope, start, script):
           lambda f: f["kind"] == "python" and f["line"] == line and f["file"] == script, f"line {line}")
 
 
+# 300 chains of 15 functions, each with names of 900 bytes: as a report of their stacks 15 MB. The first has half.
+LONG_NAMES = """
+import time
+kept = []
+def chain(number, depth):
+    inner = chain(number, depth - 1) if depth else None
+    name, file = (text.ljust(900, "x") for text in (f"f{number}_{depth}_", f"/s{number}_"))
+    scope = {"inner": inner, "kept": kept}
+    body = "return inner()" if depth else "kept.append(bytearray(96 * 1024))"
+    exec(compile(f"def {name}():\\n    {body}\\n", file, "exec"), scope)
+    return scope[name]
+chains = [chain(number, 14) for number in range(300)]
+tell("ready")
+os.read(0, 1)
+while True:
+    for call in chains:
+        call(), chains[0]()
+        time.sleep(0.006)
+"""
+
+
+@case(vm="never", limit_s=90)
+def a_program_with_long_names_in_its_stacks_is_no_memory_of_the_tracers(t):
+    t.needs_memory(1024 * MiB)
+    tracer = t.trace("--cgroup", lib.base().path)
+    child, path = python(t, t.cgroup().limit(512 * MiB), LONG_NAMES)
+    child.go()
+    t.killed(child, 60)
+    told = tracer.wait_for_line("oom", timeout=10)
+    most = lib.status_bytes(tracer.pid, "VmHWM")
+    grew_from = told["grew_from"]
+    tracer.stop()
+    t.check_stream(tracer)
+    t.premise(grew_from, f"no look had ended when it was killed; lost {tracer.lines.items[-1]['lost']}")
+    t.check(grew_from[0]["at"].startswith("f0_0_x"), f"it grew in {grew_from[0]['at'][:60]}")
+    t.check(most < 64 * MiB, f"oomcast held {most / MiB:.0f} MiB at its highest")
+
+
 @case(vm="never", limit_s=90)
 def a_python_in_a_container(t):
     name = containers.new_id(t)

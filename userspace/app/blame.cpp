@@ -25,6 +25,7 @@
 #include "collect/headroom.h"
 #include "collect/text.h"
 #include "present/blame.h"
+#include "present/blame_brief.h"
 #include "present/blame_diff.h"
 #include "present/stack_profile.h"
 
@@ -447,7 +448,7 @@ Result<int> blame(const Options& options) {
   Watch watch(options, *scope, *stop, roots, *fs, say);
   auto watched = watch.run();
   if (!watched) return watched.error();
-  BlameReport report = *std::move(watched);
+  BlameReport report = options.blame.brief ? in_brief(*std::move(watched)) : *std::move(watched);
   MonoTime now = watch.ended();
   ClockMap clock{wall_ahead_of(CLOCK_MONOTONIC), wall_ahead_of(CLOCK_BOOTTIME), kTick};
   auto text = earlier ? render_difference(*earlier, report, options.output.format, clock.wall(now))

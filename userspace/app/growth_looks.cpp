@@ -12,7 +12,7 @@
 
 #include "app/child_process.h"
 #include "collect/headroom.h"
-#include "present/blame.h"
+#include "present/blame_brief.h"
 #include "present/blame_diff.h"
 
 namespace oomcast {
@@ -27,12 +27,12 @@ constexpr double kSurge = 0.1;
 constexpr double kMost = 0.7;  // a cgroup that has so much of the growth stands for those above it
 constexpr Nanos kLeastGap = 5s, kMostGap = 5min;
 constexpr int kPerCost = 50;
-constexpr std::size_t kMostLevels = 8192;
+constexpr std::size_t kMostLevels = 4096, kMostPaths = 1 << 20;  // twice that before they are forgotten
 
 constexpr Nanos kPatience = 20s;  // for a look: then it is stopped
 constexpr Nanos kHurry = 300ms;   // for what it has, when somebody is killed
 constexpr Nanos kEndWait = 50ms;  // for its end
-constexpr std::size_t kMostText = 16 << 20;
+constexpr std::size_t kMostText = 5 << 20;
 constexpr rlim_t kMostData = 512 << 20;  // symbols of large libraries
 constexpr Bytes kNeeds = MiB(256);       // of the machine
 
@@ -41,37 +41,20 @@ constexpr std::size_t kMostTold = 3;  // sites of a process
 constexpr double kLeastTold = 0.05;   // of its growth
 constexpr std::size_t kMostOfAll = 16;
 
-// Below main, or a thread's function: every program has it.
-bool begins_everything(const Frame& frame) {
-  std::string_view f = frame.function;
-  return frame.kind == Frame::Kind::native &&
-         (f == "_start" || f.starts_with("__libc_start") || f == "start_thread" || f.starts_with("clone") ||
-          f == "__clone3");
-}
-
 // From the frame that a person should look at, outwards.
 std::vector<CodePlace> code_of(const Stack& stack) {
   std::vector<CodePlace> out;
-  const Frame* top = culprit(stack);
-  bool inside = true;
-  auto frames = readable(stack);
-  if (std::find(frames.begin(), frames.end(), top) == frames.end() && top)
-    out.push_back({top->function, top->file, top->line});
-  for (auto frame = frames.rbegin(); frame != frames.rend() && out.size() < kMostFrames; ++frame) {
-    inside = inside && out.empty() && *frame != top;
-    if (!inside && (out.empty() || !begins_everything(**frame)))
-      out.push_back({(*frame)->function, (*frame)->file, (*frame)->line});
-  }
+  for (const Frame* frame : from_culprit(stack, kMostFrames))
+    out.push_back({frame->function, frame->file, frame->line});
   return out;
 }
 
 }  // namespace
 
 void LookPlan::on_level(const Target& target, Bytes level, Bytes limit, MonoTime now) {
-  if (levels_.size() >= kMostLevels && !levels_.contains(target))  // what has not grown loses nothing
-    std::erase_if(levels_, [](const auto& l) { return l.second.grown() < kLeastGrown; });
-  if (levels_.size() >= 2 * kMostLevels) levels_.clear();
+  if ((levels_.size() >= kMostLevels || paths_ >= kMostPaths) && !levels_.contains(target)) make_room();
   auto [at, fresh] = levels_.try_emplace(target, Level{level, level, limit, now});
+  if (fresh) paths_ += target.cgroup.size();
   Level& known = at->second;
   known.now = level;
   known.limit = limit;
@@ -80,6 +63,18 @@ void LookPlan::on_level(const Target& target, Bytes level, Bytes limit, MonoTime
     known.since = now;
   }
   any_grown_ = any_grown_ || known.grown() >= kLeastGrown;
+}
+
+// What has not grown loses nothing.
+void LookPlan::make_room() {
+  std::erase_if(levels_, [this](const auto& l) {
+    bool goes = l.second.grown() < kLeastGrown;
+    if (goes) paths_ -= l.first.cgroup.size();
+    return goes;
+  });
+  if (levels_.size() < 2 * kMostLevels && paths_ < 2 * kMostPaths) return;
+  levels_.clear();
+  paths_ = 0;
 }
 
 std::optional<LookPlan::Target> LookPlan::due(MonoTime now) const {
@@ -237,8 +232,13 @@ void GrowthLooks::hurry(MonoTime now) {
 }
 
 bool GrowthLooks::start(const LookPlan::Target& target, MonoTime now) {
-  std::vector<std::string> words{"oomcast", "blame", "--json",
-                                 "--quiet", "--for", std::to_string(LookPlan::kWindow / 1s) + "s"};
+  std::vector<std::string> words{"oomcast",
+                                 "blame",
+                                 "--json",
+                                 "--brief",
+                                 "--quiet",
+                                 "--for",
+                                 std::to_string(LookPlan::kWindow / 1s) + "s"};
   if (target.pid) {
     words.insert(words.end(), {"--pid", std::to_string(*target.pid)});
   } else {
@@ -286,7 +286,9 @@ void GrowthLooks::end(MonoTime now) {
     return std::chrono::seconds(t.tv_sec) + std::chrono::microseconds(t.tv_usec);
   };
   plan_.looked(look_->began, now, time(used.ru_utime) + time(used.ru_stime));
-  if (auto report = parse_blame(look_->text, "a look"); report && look_->text.size() < kMostText)
+  if (look_->text.size() >= kMostText)
+    ++given_up_;
+  else if (auto report = parse_blame(look_->text, "a look"))
     found_.add(*report, world_.tasks(), look_->began, now);
   look_.reset();
 }

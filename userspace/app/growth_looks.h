@@ -43,7 +43,10 @@ class LookPlan {
     MonoTime since;          // of `from`
     Bytes grown() const { return now - from; }
   };
+  void make_room();
+
   std::map<Target, Level> levels_;
+  std::size_t paths_ = 0;   // bytes of their cgroups' paths
   bool any_grown_ = false;  // some level by kLeastGrown, since the last look
   std::optional<MonoTime> first_;
   MonoTime next_{}, next_by_cost_{};

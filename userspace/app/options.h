@@ -99,6 +99,7 @@ struct BlameOptions {
   std::string file;               // empty, "-": stdout
   std::string earlier;            // --since: what blame --json wrote
   std::vector<std::string> diff;  // two of it
+  bool brief = false;             // as a look of trace needs it
 };
 
 struct Options {

@@ -48,7 +48,12 @@ void OutputQueue::write(const std::string& line, bool evidence) {
     ++dropped_;
     return;
   }
-  shared_->waiting += line;
+  auto& parts = shared_->waiting;
+  if (parts.empty() || parts.back().size() + line.size() > kPart) {
+    parts.emplace_back();
+    parts.back().reserve(std::max(line.size(), kPart));
+  }
+  parts.back() += line;
   shared_->unwritten += line.size();
   shared_->changed.notify_all();
 }
@@ -75,18 +80,17 @@ bool OutputQueue::flush() {
   return !shared_->failed;
 }
 
-// Allocates nothing: a second arena of the allocator is memory that idles.
 void OutputQueue::work(int fd, const std::shared_ptr<Shared>& shared) {
-  std::string batch;
   std::unique_lock lock(shared->mutex);
   for (;;) {
     shared->changed.wait(lock, [&] { return shared->ending || !shared->waiting.empty(); });
     if (shared->waiting.empty()) break;
-    batch.swap(shared->waiting);
-    for (std::size_t at = 0; at < batch.size() && !shared->failed;) {
+    const std::string part = std::move(shared->waiting.front());
+    shared->waiting.pop_front();
+    for (std::size_t at = 0; at < part.size() && !shared->failed;) {
       lock.unlock();
-      // In parts, so that a reader who is slow is seen to read.
-      ssize_t n = ::write(fd, batch.data() + at, std::min(batch.size() - at, kPart));
+      // Piece by piece, so that a reader who is slow is seen to read.
+      ssize_t n = ::write(fd, part.data() + at, std::min(part.size() - at, kPart));
       const int err = errno;
       // Whoever shares the pipe may have made it so that a write does not wait.
       pollfd room{fd, POLLOUT, 0};
@@ -101,7 +105,6 @@ void OutputQueue::work(int fd, const std::shared_ptr<Shared>& shared) {
       shared->changed.notify_all();
     }
     if (shared->failed) break;
-    batch.clear();
   }
   shared->ended = true;
   shared->changed.notify_all();

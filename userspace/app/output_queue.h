@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -14,11 +15,11 @@
 namespace oomcast {
 
 /// A pipe whose reader sleeps, a terminal after Ctrl-S and a full disk of a network take a write and do not
-/// return. A thread of its own waits there; who writes here never does. 4 MiB may wait, and 12 MiB of what
+/// return. A thread of its own waits there; who writes here never does. 2 MiB may wait, and 6 MiB with what
 /// must not be missed; what is over is dropped and counted, whole lines.
 class OutputQueue {
  public:
-  static constexpr std::size_t kMostBytes = 4 * 1024 * 1024, kMostEvidence = 12 * 1024 * 1024;
+  static constexpr std::size_t kMostBytes = 2 << 20, kMostEvidence = 6 << 20;
   /// Who takes nothing for so long at the end is not waited for.
   static constexpr Nanos kPatience = std::chrono::milliseconds(700);
 
@@ -39,8 +40,8 @@ class OutputQueue {
   struct Shared {
     std::mutex mutex;
     std::condition_variable changed;
-    std::string waiting;
-    std::size_t unwritten = 0;  // with what the thread holds
+    std::deque<std::string> waiting;  // of kPart each: one string of all would grow by doubling
+    std::size_t unwritten = 0;        // with what the thread holds
     bool failed = false, ending = false, ended = false;
   };
   void start();

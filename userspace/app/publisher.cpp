@@ -75,6 +75,10 @@ void Publisher::set_clock(Nanos wall_of_mono_zero) {
   for (StoreWriter* writer : writers_) writer->set_clock(wall_of_mono_zero);
 }
 
+void Publisher::set_room(double part) {
+  for (StoreWriter* writer : writers_) writer->set_room(part);
+}
+
 void Publisher::tell_notices() {
   if (!store_ || hold_notices_) return;
   for (const std::string& notice : store_->take_notices()) tell_error_(notice);

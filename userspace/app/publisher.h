@@ -47,6 +47,7 @@ class Publisher {
   /// Items that came to nothing.
   std::uint64_t not_stored() const { return store_ ? store_->lost() : 0; }
   void set_clock(Nanos wall_of_mono_zero);
+  void set_room(double part);
   /// What is wrong with the store is told on stderr, but not while a screen is drawn.
   void hold_notices(bool hold) { hold_notices_ = hold; }
   void tell_notices();

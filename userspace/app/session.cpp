@@ -186,6 +186,10 @@ void Session::step(MonoTime deadline) {
   if (now() >= times_.next_poll) poll_all();
   publish_all();
   if (auto apart = pace_.advance(now())) world_.set_pace(*apart);
+  if (auto part = ceiling_.advance(now())) {
+    world_.set_room(*part);
+    publisher_.set_room(*part);
+  }
   if (alerts_) alerts_->advance(now());
   if (looks_)
     if (auto fd = looks_->advance(now())) loop_.watch(*fd);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "app/alerts.h"
+#include "app/ceiling.h"
 #include "app/cgroup_samples.h"
 #include "app/event_loop.h"
 #include "app/gpu.h"
@@ -141,6 +142,7 @@ class Session {
   std::optional<GpuFollower> gpu_;    // likewise
   std::unique_ptr<Alerts> alerts_;    // nullptr: no rule was given
   Pace pace_;
+  Ceiling ceiling_{memory_in_use};
   std::uint64_t records_ = 0;
   struct Times {
     MonoTime next_poll{}, next_scan{};

@@ -58,6 +58,7 @@ void Session::on_record(const wire::Record& record) {
   }
   world_.on_record(record);
   if (auto* sample = std::get_if<wire::CgroupSample>(&record)) on_cgroup_sample(*sample);
+  publish_if_many();
 }
 
 void Session::on_cgroup_sample(const wire::CgroupSample& sample) {
@@ -69,7 +70,6 @@ void Session::on_cgroup_sample(const wire::CgroupSample& sample) {
   cgroups_.look_at(inode, sample.memcg.usage, sample.time);
   if (state) state->told_by_kernel = true;
   if (moved) mark_hot(inode, sample.time);
-  publish_if_many();
 }
 
 // Ticks see what runs. What moved is also looked at from here for a while, and exactly if a person asked for

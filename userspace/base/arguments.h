@@ -72,7 +72,9 @@ class Arguments {
   bool operator==(const Arguments& other) const { return bytes() == other.bytes(); }
 
  private:
+  // Without what the string has in reserve, which may be as much again.
   void hold(std::string bytes) {
+    bytes.shrink_to_fit();
     if (!bytes.empty()) bytes_ = std::make_shared<const std::string>(std::move(bytes));
   }
 

@@ -26,9 +26,12 @@ CgroupPtr make_ref(CgroupId id, std::string path) {
 
 }  // namespace
 
-// With the nodes of its maps and what the parts of its name take.
+// With the nodes of its maps, what the parts of its name take, and what others keep of it: the store the last
+// that it wrote and what it did not, sums of its stalls, its level before a look.
 std::size_t CgroupTree::bytes_of(const CgroupState& state) {
-  return sizeof(CgroupState) + sizeof(CgroupRef) + 128 + (state.ref ? 2 * state.ref->path.size() : 0);
+  constexpr std::size_t kNodes = 128, kElsewhere = 512;
+  return sizeof(CgroupState) + sizeof(CgroupRef) + kNodes + kElsewhere +
+         (state.ref ? 2 * state.ref->path.size() : 0);
 }
 
 bool CgroupTree::has_room(const CgroupState* known, std::size_t path) const {
@@ -41,27 +44,36 @@ void CgroupTree::refuse(std::uint64_t inode) {
 }
 
 // Down to 7/8, so that it is not asked for again with the next. Cost: n log n.
-bool CgroupTree::make_room() {
+bool CgroupTree::make_room(bool idle_alone) {
   if (crowded_) return false;
   std::unordered_set<std::uint64_t> parents;
   for (const auto& [inode, state] : cgroups_)
     if (state.parent) parents.insert(*state.parent);
-  std::vector<std::tuple<bool, std::int64_t, std::uint64_t>> idle;  // those without a limit go first
+  // The idle go first, of them those without a limit.
+  std::vector<std::tuple<bool, bool, std::int64_t, std::uint64_t>> leaves;
   for (const auto& [inode, state] : cgroups_) {
     Bytes usage = state.usage ? *state.usage : Bytes{};
-    if (state.parent && !parents.contains(inode) && !state.removed && is_idle(usage, state.limit))
-      idle.emplace_back(state.limit.has_value(), usage.count, inode);
+    bool idle = is_idle(usage, state.limit);
+    if (state.parent && !parents.contains(inode) && !state.removed && (idle || !idle_alone))
+      leaves.emplace_back(!idle, idle && state.limit, usage.count, inode);
   }
-  std::ranges::sort(idle);
-  for (const auto& [limited, usage, inode] : idle) {
+  std::ranges::sort(leaves);
+  for (const auto& [busy, limited, usage, inode] : leaves) {
     if (bytes_ <= most_bytes_ / 8 * 7) break;
     bytes_ -= bytes_of(cgroups_.at(inode));
     cgroups_.erase(inode);
     evicted_.push_back(inode);
     refuse(inode);
   }
-  crowded_ = idle.empty();
+  crowded_ = leaves.empty();
   return !crowded_;
+}
+
+void CgroupTree::set_room(double part) {
+  most_bytes_ = static_cast<std::size_t>(part * static_cast<double>(bound_));
+  crowded_ = false;
+  while (bytes_ > most_bytes_ && make_room(false)) {  // of nested ones the innermost each time
+  }
 }
 
 void CgroupTree::set_ref(CgroupState& state, std::uint64_t inode, std::string path) {
@@ -74,7 +86,7 @@ CgroupState* CgroupTree::add(std::uint64_t inode, std::optional<std::uint64_t> p
   CgroupState* known = find(inode);
   // Who was refused once takes nobody's place: there may be 100,000 of them, found again with each walk.
   if (!has_room(known, path.size()) && (known || is_refused(inode) || path.size() > kMostPath ||
-                                        !make_room() || !has_room(known, path.size()))) {
+                                        !make_room(true) || !has_room(known, path.size()))) {
     refuse(inode);
     return nullptr;
   }

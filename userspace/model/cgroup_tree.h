@@ -43,7 +43,11 @@ class CgroupTree {
   }
 
   explicit CgroupTree(Hierarchy hierarchy, std::size_t most_bytes = kMostBytes)
-      : hierarchy_(hierarchy), most_bytes_(most_bytes) {}
+      : hierarchy_(hierarchy), bound_(most_bytes) {}
+
+  /// The part of its bound that it may use from now on. Of what is over the idle go, then those that hold
+  /// least.
+  void set_room(double part);
 
   /// Adds or moves a cgroup whose whole path is known. Children keep the paths they had: see rename(). One
   /// that was removed is another cgroup with its inode: nothing is kept of it. Null: there is no room for it.
@@ -87,7 +91,7 @@ class CgroupTree {
 
  private:
   bool has_room(const CgroupState* known, std::size_t path) const;
-  bool make_room();
+  bool make_room(bool idle_alone);
   void refuse(std::uint64_t inode);
   static std::size_t bytes_of(const CgroupState& state);
   void set_ref(CgroupState& state, std::uint64_t inode, std::string path);
@@ -96,7 +100,7 @@ class CgroupTree {
   std::unordered_map<std::uint64_t, CgroupState> cgroups_;
   std::unordered_set<std::uint64_t> refused_;  // until they are removed
   std::vector<std::uint64_t> evicted_;
-  std::size_t most_bytes_, bytes_ = 0;
+  std::size_t bound_, most_bytes_ = bound_, bytes_ = 0;
   bool crowded_ = false;  // nobody could make way when last asked
   std::uint64_t not_followed_ = 0;
 };

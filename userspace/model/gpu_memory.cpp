@@ -293,7 +293,7 @@ void GpuMemory::look_for_copies(MonoTime time, TaskId task, Process& p, Bytes by
 }
 
 bool GpuMemory::has_room(const Process& process) const {
-  return &process != &nobody_ && objects_ < kMostObjects && process.handles.size() < kMostObjectsOfOne;
+  return &process != &nobody_ && objects_ < most_objects_ && process.handles.size() < kMostObjectsOfOne;
 }
 
 void GpuMemory::add(TaskId task, Process& process, const GpuObject& object, Handle handle) {

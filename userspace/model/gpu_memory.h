@@ -91,16 +91,21 @@ struct GpuCardState {
 
 class GpuMemory {
  public:
-  static constexpr std::size_t kMostObjects = 1 << 18;       // handles
-  static constexpr std::size_t kMostObjectsOfOne = 1 << 16;  // process: 2 MiB each on a card of 128 GiB
+  static constexpr std::size_t kMostObjects = 1 << 16;       // handles, of some 300 bytes
+  static constexpr std::size_t kMostObjectsOfOne = 3 << 14;  // process: 2 MiB each on a card of 96 GiB
   static constexpr Bytes kMostOfOne = GiB(1 << 17);          // its address space, of each kind of memory
   static constexpr std::size_t kMostProcesses = 4096;
   static constexpr std::size_t kMostCards = 64;
-  static constexpr std::size_t kMostRanges = 1 << 16;  // managed, of one process
+  static constexpr std::size_t kMostRanges = 1 << 14;  // managed, of one process
   static constexpr Nanos kRecovered = std::chrono::seconds(1);
   static constexpr Nanos kOversubscribed = std::chrono::seconds(30);  // without it: the next time is news
   static constexpr Nanos kContextQuiet = std::chrono::milliseconds(100);
   static constexpr Bytes kLeastCopy = MiB(256);  // a copy is looked for from here on
+
+  /// The part of its bounds that it may use from now on: what is over stays, and nothing is added to it.
+  void set_room(double part) {
+    most_objects_ = static_cast<std::size_t>(part * static_cast<double>(kMostObjects));
+  }
 
   /// All cards, with their counters as of now. One that is alone has everything that is on a device.
   void on_cards(MonoTime time, const std::vector<GpuCard>& cards, Bytes page);
@@ -184,8 +189,8 @@ class GpuMemory {
   void look_for_oversubscription(MonoTime time, const GpuUuid& uuid, GpuCardState& card, Bytes page);
 
   std::unordered_map<TaskId, Process> processes_;
-  Process nobody_;           // of one process too many: what is written to it is not read
-  std::size_t objects_ = 0;  // handles of all
+  Process nobody_;  // of one process too many: what is written to it is not read
+  std::size_t most_objects_ = kMostObjects, objects_ = 0;  // handles of all
   std::vector<GpuEvent> events_;
   std::map<GpuUuid, GpuCardState> cards_;
   std::optional<GpuUuid> only_device_;

@@ -1,5 +1,7 @@
 #include "model/task_table.h"
 
+#include <algorithm>
+
 namespace oomcast {
 
 TaskState& TaskTable::note(TaskId id) {
@@ -8,7 +10,7 @@ TaskState& TaskTable::note(TaskId id) {
     at->second.id = id;
     by_pid_[id.tgid] = id;
     seen_.push_back(id);
-    if (tasks_.size() > max_tasks_) {
+    if (tasks_.size() > most_tasks_) {
       make_room();
       at = tasks_.try_emplace(id).first;  // it is the newest, so it was not the one to go
     }
@@ -35,12 +37,25 @@ void TaskTable::set_cmdline(TaskState& task, const std::optional<wire::Args>& ar
   argument_bytes_ -= task.cmdline.bytes().size();
   task.cmdline = args ? args->argv : Arguments();
   task.cmdline_truncated = args && args->truncated;
-  std::string_view bytes = task.cmdline.bytes();
-  if (bytes.size() > kCutOff && argument_bytes_ + bytes.size() > kMostArguments) {
-    task.cmdline = Arguments::from_bytes(std::string(bytes.substr(0, kCutOff)));
-    task.cmdline_truncated = true;
-  }
   argument_bytes_ += task.cmdline.bytes().size();
+  if (argument_bytes_ > most_arguments_) cut_arguments(task);
+}
+
+void TaskTable::cut_arguments(TaskState& task) {
+  std::string_view bytes = task.cmdline.bytes();
+  if (bytes.size() <= kCutOff) return;
+  argument_bytes_ -= bytes.size();
+  task.cmdline = Arguments::from_bytes(std::string(bytes.substr(0, kCutOff)));
+  task.cmdline_truncated = true;
+  argument_bytes_ += task.cmdline.bytes().size();
+}
+
+void TaskTable::set_room(double part) {
+  most_tasks_ = static_cast<std::size_t>(part * static_cast<double>(max_tasks_));
+  most_arguments_ = static_cast<std::size_t>(part * static_cast<double>(kMostArguments));
+  while (tasks_.size() > most_tasks_) make_room();
+  for (auto at = tasks_.begin(); at != tasks_.end() && argument_bytes_ > most_arguments_; ++at)
+    cut_arguments(at->second);
 }
 
 void TaskTable::forget(TaskId id) {
@@ -57,12 +72,12 @@ void TaskTable::mark_dead(TaskId id, MonoTime when) {
   at->second.died = when;
   dead_.push_back(id);
   // The dead are kept for what still arrives about them, not for ever.
-  while (dead_.size() > max_tasks_ / 8) {
+  while (dead_.size() > most_tasks_ / 8) {
     forget(dead_.front());
     dead_.pop_front();
   }
   // Ids of the erased stay in seen_; drop them before they outnumber the living.
-  if (seen_.size() > 2 * max_tasks_)
+  if (seen_.size() > 2 * most_tasks_)
     std::erase_if(seen_, [&](TaskId seen) { return !tasks_.contains(seen); });
 }
 

@@ -41,6 +41,9 @@ class TaskTable {
 
   explicit TaskTable(std::size_t max_tasks = 8192) : max_tasks_(max_tasks) {}
 
+  /// The part of its bounds that it may use from now on. What is over goes at once.
+  void set_room(double part);
+
   /// The task, made or refreshed from what a record says of it.
   TaskState& note(const wire::Task& task);
   TaskState& note(TaskId id);
@@ -68,8 +71,10 @@ class TaskTable {
  private:
   void make_room();
   void forget(TaskId id);
+  void cut_arguments(TaskState& task);
 
-  std::size_t max_tasks_, argument_bytes_ = 0;
+  std::size_t max_tasks_, most_tasks_ = max_tasks_;
+  std::size_t most_arguments_ = kMostArguments, argument_bytes_ = 0;
   std::unordered_map<TaskId, TaskState> tasks_;
   std::unordered_map<std::uint32_t, TaskId> by_pid_;
   std::deque<TaskId> dead_, seen_;

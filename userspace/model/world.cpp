@@ -395,8 +395,17 @@ std::optional<KillSeries> World::series_of(const Episode& episode) {
   return is_new ? std::nullopt : std::optional(repeats.series);
 }
 
+void World::set_room(double part) {
+  tasks_.set_room(part);
+  cgroups_.set_room(part);
+  gpu_.set_room(part);
+}
+
 void World::advance(MonoTime now, bool all) {
-  for (std::uint64_t inode : cgroups_.take_evicted()) forgotten_.push_back(inode);
+  for (std::uint64_t inode : cgroups_.take_evicted()) {
+    stalls_.erase(inode);
+    forgotten_.push_back(inode);
+  }
   for (Episode& episode : episodes_.take_closed(now, all))
     if (episode_in_scope(episode)) {
       episode.series = series_of(episode);

@@ -90,6 +90,8 @@ class World {
   /// Samples of one cgroup, or of one process, are told no closer than this; what is left out is counted.
   void set_pace(Nanos pace) { pace_ = pace; }
   std::uint64_t spared() const { return spared_; }
+  /// The part of its bounds that it may use from now on: there is little memory left to oomcast.
+  void set_room(double part);
   void set_store_behind(bool behind) { episodes_.set_store_behind(behind); }
   /// Closes what is due; `all`: whatever is missing of it.
   void advance(MonoTime now, bool all = false);

@@ -61,6 +61,11 @@ bool is_cheap(const StoreItem& item) {
   return s && s->usage && CgroupTree::is_idle(*s->usage, s->limit);
 }
 
+bool is_of_a_curve(const StoreItem& item) {
+  return std::holds_alternative<Sample>(item) || std::holds_alternative<ProcessSampleFact>(item) ||
+         std::holds_alternative<ReclaimFact>(item) || std::holds_alternative<PressureFact>(item);
+}
+
 bool has_episode(const std::vector<StoreItem>& items) {
   return std::any_of(items.begin(), items.end(), is_episode);
 }
@@ -184,7 +189,7 @@ std::optional<Tables::Failure> StoreWriter::Target::try_commit(const std::vector
 Result<std::unique_ptr<StoreWriter>> StoreWriter::begin(std::unique_ptr<Target> target) {
   std::unique_ptr<StoreWriter> out(new StoreWriter());
   out->target_ = std::move(target);
-  if (!out->target_->limits) out->most_waiting_ = kMostWaitingRecorded;
+  if (!out->target_->limits) out->bound_ = out->most_waiting_ = kMostWaitingRecorded;
   return out;
 }
 
@@ -253,6 +258,19 @@ void StoreWriter::add(StoreItem item) {
     if (!urgent && waiting_.size() > 1 && waiting_.size() != kBatch) return;
   }
   wake_.notify_one();
+}
+
+void StoreWriter::set_room(double part) {
+  std::lock_guard lock(mutex_);
+  if (!target_ || !target_->limits) return;
+  most_waiting_ = static_cast<std::size_t>(part * static_cast<double>(bound_));
+  std::size_t over = waiting_.size() - std::min(waiting_.size(), most_waiting_);
+  std::size_t gone = std::erase_if(waiting_, [&](const StoreItem& item) {
+    bool goes = over > 0 && is_of_a_curve(item);
+    if (goes) --over;
+    return goes;
+  });
+  lost_ += gone;
 }
 
 void StoreWriter::notice(std::string text) {

@@ -34,7 +34,7 @@ class StoreWriter {
   // a store's queue what any user can make without end takes half.
   static constexpr std::size_t kMostWaiting = 12'000, kMostWaitingRecorded = 20'000;
   // Bytes, about, of the episodes that wait, which no number bounds: they are lost last, and counted.
-  static constexpr std::size_t kMostOfEpisodes = 8 << 20;
+  static constexpr std::size_t kMostOfEpisodes = 5 << 20;
   static constexpr std::size_t kBatch = 500;  // as many are written at once, so that a storm does not gather
 
   /// Everything of one run, in a file of its own of mode 0640. Nothing more is written after the first
@@ -58,6 +58,9 @@ class StoreWriter {
   }
   /// The clock was set, or the machine slept: times are told by this from the next write on.
   void set_clock(Nanos wall_of_mono_zero) { clock_ = wall_of_mono_zero.count(); }
+  /// The part of its bound that it may use from now on. Of what waits and is over, the oldest is lost, kills
+  /// and ends not; a recording keeps all of it.
+  void set_room(double part);
   /// Items that came to nothing because of a failure or a disk that was too slow.
   std::uint64_t lost() const { return lost_; }
   /// What a person should know, each once: a failure, its end, a file that was put aside.
@@ -79,7 +82,7 @@ class StoreWriter {
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<StoreItem> waiting_;
-  std::size_t most_waiting_ = kMostWaiting;
+  std::size_t bound_ = kMostWaiting, most_waiting_ = bound_;
   bool urgent_ = false, ending_ = false;
   std::vector<std::string> notices_;
   std::optional<std::string> failure_;

@@ -55,6 +55,18 @@ TEST(LookPlan, keeps_what_grows_when_cgroups_come_and_go_by_the_thousand) {
   EXPECT_EQ(plan.due(at(20)), cgroup("/job"));
 }
 
+TEST(LookPlan, keeps_what_grows_when_cgroups_with_paths_of_4_KiB_come_and_go) {
+  LookPlan plan;
+  int made = 0;
+  for (double t = 0; t <= 20; t += 0.5) {
+    plan.on_level(cgroup("/job"), mib(100 + 2 * t), mib(1024), at(t));
+    for (int i = 0; i < 200 && t >= 10; ++i)
+      plan.on_level(cgroup("/made-" + std::to_string(made++) + std::string(4000, 'x')), mib(1), mib(64),
+                    at(t));
+  }
+  EXPECT_EQ(plan.due(at(20)), cgroup("/job"));
+}
+
 TEST(LookPlan, takes_the_innermost_cgroup_that_has_most_of_the_growth) {
   LookPlan plan;
   grows(plan, "/pod", 0, 10, 30);

@@ -191,8 +191,9 @@ TEST(PythonHeap, memory_that_is_not_there_is_not_brought_there) {
 
 TEST(PythonHeap, a_pool_of_small_objects_is_known_by_its_head) {
   Interpreter i;
-  PythonHeap heap(i.memory, i.python);
   for (std::size_t pool : {4096, 16384}) {
+    PythonHeap heap(i.memory,
+                    i.python);  // what it has read stays read, and an allocation may be where another was
     auto* at = static_cast<std::byte*>(std::aligned_alloc(16384, 2 * 16384));
     std::memset(at, 0, 2 * 16384);
     std::uint64_t begin = address_of(at) + 16384;

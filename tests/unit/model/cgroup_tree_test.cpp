@@ -213,6 +213,34 @@ TEST(Bounds, idle_ones_with_limits_of_their_own_keep_nobody_out) {
   EXPECT_TRUE(tree.find(2));
 }
 
+TEST(Bounds, with_less_room_the_idle_go_and_then_who_holds_least) {
+  CgroupTree tree(Hierarchy::v2);
+  tree.add(1, std::nullopt, "/");
+  for (std::uint64_t i = 2; i < 3002; ++i)
+    tree.add_child(i, 1, "pod-" + std::to_string(i))->usage = i % 4 ? KiB(4) : MiB(static_cast<int>(i));
+  tree.set_room(1.0 / 4);
+  EXPECT_LT(tree.size(), 1700u);
+  for (std::uint64_t i = 4; i < 3002; i += 4) ASSERT_TRUE(tree.find(i)) << i;
+  EXPECT_EQ(tree.take_evicted().size() + tree.size(), 3001u);
+  tree.set_room(1.0 / 16);
+  EXPECT_FALSE(tree.find(4));
+  EXPECT_TRUE(tree.find(3000)) << "it holds most";
+  tree.set_room(1);
+  EXPECT_TRUE(tree.add_child(3, 1, "pod-3"));
+}
+
+TEST(Bounds, with_less_room_nested_ones_go_from_within) {
+  CgroupTree tree(Hierarchy::v2);
+  tree.add(1, std::nullopt, "/");
+  for (std::uint64_t i = 2; i < 1002; ++i)
+    tree.add_child(i, i % 10 == 2 ? 1 : i - 1, "nested-" + std::to_string(i))->usage = MiB(2);
+  tree.set_room(1.0 / 16);
+  EXPECT_LT(tree.size(), 600u);
+  tree.for_each([&](const CgroupState& state) {
+    EXPECT_TRUE(!state.parent || tree.find(*state.parent)) << state.ref->path;
+  });
+}
+
 TEST(Bounds, those_that_hold_something_make_way_only_when_they_are_gone) {
   CgroupTree tree(Hierarchy::v2);
   tree.add(1, std::nullopt, "/");
@@ -222,7 +250,7 @@ TEST(Bounds, those_that_hold_something_make_way_only_when_they_are_gone) {
     added->usage = MiB(1);
     ++last;
   }
-  EXPECT_NEAR(static_cast<double>(last), static_cast<double>(CgroupTree::kMostBytes) / 9000, 200);
+  EXPECT_NEAR(static_cast<double>(last), static_cast<double>(CgroupTree::kMostBytes) / 9500, 200);
   EXPECT_FALSE(tree.reconsider(last)) << "there is nobody whose place it could have";
   tree.remove(5, MonoTime(Nanos(1000)));
   tree.forget_removed(MonoTime(Nanos(2000)));

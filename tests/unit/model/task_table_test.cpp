@@ -156,5 +156,23 @@ TEST(TaskTable, cuts_command_lines_off_when_all_of_them_are_too_much) {
   EXPECT_FALSE(table.find(TaskId{9000, 1})->cmdline_truncated) << "the dead have made room";
 }
 
+TEST(TaskTable, that_has_less_room_forgets_the_dead_and_the_oldest_and_cuts_command_lines_off) {
+  TaskTable table(1000);
+  for (std::uint32_t pid = 1; pid <= 900; ++pid)
+    table.set_cmdline(table.note(TaskId{pid, 1}), wire::Args{{std::string(2000, 'x')}, false},
+                      CmdlineSource::exec, MonoTime{});
+  table.mark_dead(TaskId{900, 1}, MonoTime{});
+  table.set_room(1.0 / 8);
+  EXPECT_EQ(table.size(), 125u);
+  EXPECT_EQ(table.forgotten(), 775u);
+  EXPECT_FALSE(table.find(TaskId{900, 1}));
+  std::size_t held = 0;
+  table.for_each([&](const TaskState& task) { held += task.cmdline.bytes().size(); });
+  EXPECT_LE(held, TaskTable::kMostArguments / 8);
+  table.set_room(1);
+  for (std::uint32_t pid = 1001; pid <= 1800; ++pid) table.note(TaskId{pid, 1});
+  EXPECT_EQ(table.size(), 925u);
+}
+
 }  // namespace
 }  // namespace oomcast

@@ -1,0 +1,72 @@
+#include "app/ceiling.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+namespace oomcast {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Tracer {
+  std::optional<Bytes> use = MiB(20);
+  Ceiling ceiling{[this] { return use; }};
+  MonoTime now{1h};
+  /// What it said in that time, looked at each 50 ms.
+  std::vector<double> go_on(Nanos time) {
+    std::vector<double> out;
+    for (MonoTime end = now + time; now < end; now += 50ms)
+      if (auto part = ceiling.advance(now)) out.push_back(*part);
+    return out;
+  }
+};
+
+TEST(Ceiling, leaves_everybody_alone_who_is_far_from_it) {
+  Tracer tracer;
+  EXPECT_TRUE(tracer.go_on(1h).empty());
+  tracer.use = Ceiling::kTight - Bytes{1};
+  EXPECT_TRUE(tracer.go_on(1min).empty());
+}
+
+TEST(Ceiling, halves_all_bounds_until_enough_is_given_back) {
+  Tracer tracer;
+  tracer.use = Ceiling::kTight;
+  EXPECT_EQ(tracer.go_on(500ms), (std::vector{0.5, 0.25}));
+  tracer.use = Ceiling::kTight - MiB(1);
+  EXPECT_TRUE(tracer.go_on(1min).empty());
+}
+
+TEST(Ceiling, leaves_a_sixteenth) {
+  Tracer tracer;
+  tracer.use = MiB(500);
+  EXPECT_EQ(tracer.go_on(1min), (std::vector{0.5, 0.25, 0.125, 0.0625}));
+}
+
+TEST(Ceiling, gives_back_in_steps_once_little_is_in_use) {
+  Tracer tracer;
+  tracer.use = MiB(60);
+  tracer.go_on(2s);
+  tracer.use = Ceiling::kEase - Bytes{1};
+  EXPECT_TRUE(tracer.go_on(7s).empty());
+  EXPECT_EQ(tracer.go_on(50s), (std::vector{0.125, 0.25, 0.5, 1.0}));
+}
+
+TEST(Ceiling, changes_nothing_where_what_is_in_use_cannot_be_read) {
+  Tracer tracer;
+  tracer.use = std::nullopt;
+  EXPECT_TRUE(tracer.go_on(1min).empty());
+}
+
+TEST(MemoryInUse, has_what_this_process_touches_and_not_what_it_has_freed) {
+  auto before = memory_in_use();
+  ASSERT_TRUE(before);
+  constexpr std::size_t kBytes = 32 << 20;
+  auto touched = std::make_unique<std::vector<char>>(kBytes, 'x');
+  ASSERT_EQ((*touched)[kBytes - 1], 'x');
+  EXPECT_GE(*memory_in_use(), *before + MiB(28));
+}
+
+}  // namespace
+}  // namespace oomcast

@@ -1,0 +1,104 @@
+#include "present/blame_brief.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "present/blame.h"
+
+namespace oomcast {
+namespace {
+
+constexpr std::size_t kMostProcesses = 16, kMostSites = 8, kMostCallers = 8, kMostName = 256;
+
+// Below main, or a thread's function: every program has it.
+bool begins_everything(const Frame& frame) {
+  std::string_view f = frame.function;
+  return frame.kind == Frame::Kind::native &&
+         (f == "_start" || f.starts_with("__libc_start") || f == "start_thread" || f.starts_with("clone") ||
+          f == "__clone3");
+}
+
+// A path's end says more than its beginning.
+void shorten_path(std::string& path) {
+  if (path.size() > kMostName) path.erase(0, path.size() - kMostName);
+}
+
+void shorten(std::string& name) {
+  if (name.size() > kMostName) name.resize(kMostName);
+}
+
+Stack in_brief(const Stack& stack) {
+  Stack out;
+  for (const Frame* frame : from_culprit(stack, kMostCallers)) out.push_back(*frame);
+  for (Frame& frame : out) {
+    shorten(frame.function);
+    shorten_path(frame.file);
+  }
+  std::ranges::reverse(out);
+  return out;
+}
+
+// Sites that differ inside of their culprit only are one, and the largest of them first.
+std::vector<BlameSite> in_brief(const std::vector<BlameSite>& sites) {
+  std::map<std::pair<Stack, std::optional<std::uint32_t>>, BlameSite> joined;
+  for (const BlameSite& site : sites) {
+    Stack stack = in_brief(site.stack);
+    auto [at, fresh] = joined.try_emplace({stack, site.held_by});
+    BlameSite& sum = at->second;
+    if (fresh) {
+      sum.stack = std::move(stack);
+      sum.held_by = site.held_by;
+    }
+    sum.grown += site.grown;
+    sum.touched += site.touched;
+    sum.samples += site.samples;
+  }
+  std::vector<BlameSite> out;
+  for (auto& [key, site] : joined) out.push_back(std::move(site));
+  std::ranges::stable_sort(out, [](const BlameSite& a, const BlameSite& b) {
+    return std::tie(a.grown, a.touched) > std::tie(b.grown, b.touched);
+  });
+  if (out.size() > kMostSites) out.resize(kMostSites);
+  return out;
+}
+
+}  // namespace
+
+std::vector<const Frame*> from_culprit(const Stack& stack, std::size_t most) {
+  std::vector<const Frame*> out;
+  const Frame* top = culprit(stack);
+  bool inside = true;
+  auto frames = readable(stack);
+  if (top && std::ranges::find(frames, top) == frames.end()) out.push_back(top);
+  for (auto frame = frames.rbegin(); frame != frames.rend() && out.size() < most; ++frame) {
+    inside = inside && out.empty() && *frame != top;
+    if (!inside && (out.empty() || !begins_everything(**frame))) out.push_back(*frame);
+  }
+  return out;
+}
+
+BlameReport in_brief(BlameReport report) {
+  if (report.processes.size() > kMostProcesses) report.processes.resize(kMostProcesses);
+  report.unread.clear();
+  for (BlameProcess& process : report.processes) {
+    process.process.cmdline = {};
+    process.process.cgroup = nullptr;
+    shorten(process.why_not_kept);
+    process.sites = in_brief(process.sites);
+    if (!process.holders) continue;
+    for (BlameHolder& each : process.holders->all) {
+      shorten(each.holder.path);
+      shorten(each.holder.type);
+      shorten(each.holder.of);
+    }
+  }
+  return report;
+}
+
+}  // namespace oomcast
