@@ -4,9 +4,11 @@ usage: gtest.py PREFIX JOBS LIMIT_S PROGRAM…
 
 Prints `PASS|FAIL|SKIP PREFIX/SUITE.NAME[: why]`, then `END passed failed skipped`; exit code 1 after a failure. Only a test
 that itself asked to be skipped is a skip. One under which its program ended, or hung, has failed; so has a program that
-ran none. LIMIT_S is each program's."""
+ran none. Each program is run JOBS times, a part of its tests each, so that the longest is nobody's to wait for; LIMIT_S
+is each part's."""
 
 import concurrent.futures
+import os
 import pathlib
 import re
 import subprocess
@@ -17,12 +19,13 @@ BEGIN = re.compile(r"\[ RUN      \] (\S+)")
 END = re.compile(r"\[ +(OK|FAILED|SKIPPED) +\] (\S+?)(?:, where .*)? \(\d+ ms\)")
 
 
-def run(program):
+def run(program, part):
     """[(kind, test, why, output)]"""
     name = pathlib.Path(program).name
+    shard = {"GTEST_TOTAL_SHARDS": str(jobs), "GTEST_SHARD_INDEX": str(part)}
     try:
         ran = subprocess.run([program, "--gtest_color=no"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                             stdin=subprocess.DEVNULL, timeout=limit_s)
+                             stdin=subprocess.DEVNULL, timeout=limit_s, env={**os.environ, **shard})
         output, code, ended = ran.stdout, ran.returncode, f"the program ended with {ran.returncode}"
     except subprocess.TimeoutExpired as late:
         output, code, ended = late.stdout or b"", 1, f"no end after {limit_s:.0f} s"
@@ -45,7 +48,7 @@ def run(program):
     if running:
         why = next((text for text in said if "ERROR: " in text or "runtime error: " in text), ended)
         results.append(("FAIL", running, why, said))
-    elif not results:
+    elif not results and (code != 0 or part == 0):  # of fewer tests than parts the first parts have them
         results.append(("FAIL", name, f"ran no test; {ended}", said))
     elif code != 0 and not any(kind == "FAIL" for kind, *_ in results):
         results.append(("FAIL", name, ended, said))
@@ -54,7 +57,7 @@ def run(program):
 
 counts = {"PASS": 0, "FAIL": 0, "SKIP": 0}
 with concurrent.futures.ThreadPoolExecutor(max_workers=jobs) as pool:
-    for results in pool.map(run, programs):
+    for results in pool.map(lambda each: run(*each), [(program, part) for program in programs for part in range(jobs)]):
         for kind, test, why, said in results:
             counts[kind] += 1
             print(f"{kind} {prefix}/{test}" + (f": {why}" if kind != "PASS" else ""), flush=True)
