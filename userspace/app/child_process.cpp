@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 
 #include "app/privileges.h"
@@ -18,11 +19,11 @@ void become_child(const std::string& oom_score_adj, int output, bool our_priorit
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  // Nobody else's memory is worth less because oomcast's own is protected.
-  if (int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC); fd >= 0) {
-    [[maybe_unused]] ssize_t n = write(fd, oom_score_adj.data(), oom_score_adj.size());
-    close(fd);
-  }
+  // Nobody else's memory is worth less because oomcast's own is protected: better no child than one that
+  // cannot be killed. Where the file may not be written, oomcast is not protected either.
+  int score = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+  if (score < 0 && (errno == ENOMEM || errno == EMFILE || errno == ENFILE || errno == EINTR)) _exit(126);
+  if (score >= 0 && write(score, oom_score_adj.data(), oom_score_adj.size()) < 0) _exit(126);
   int null = open("/dev/null", O_RDWR);
   if (null < 0) _exit(126);
   if (dup2(output >= 0 ? output : null, STDOUT_FILENO) < 0) _exit(126);

@@ -21,15 +21,12 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/capabilities.h"
 #include "base/unique_fd.h"
 #include "collect/perf_event.h"
 
 namespace oomcast {
 namespace {
-
-struct CapFree {
-  void operator()(_cap_struct* c) const { cap_free(c); }
-};
 
 constexpr cap_value_t kKeep[] = {
     CAP_BPF,     CAP_PERFMON, CAP_SYS_PTRACE,         CAP_DAC_READ_SEARCH,
@@ -103,7 +100,7 @@ void bound_to(std::span<const cap_value_t> keep) {
 // As far as they are there.
 std::vector<std::string> keep_only(std::span<const cap_value_t> keep,
                                    std::span<const cap_value_t> in_reserve = {}) {
-  std::unique_ptr<_cap_struct, CapFree> now(cap_get_proc()), wanted(cap_init());
+  Capabilities now(cap_get_proc()), wanted(cap_init());
   if (!now || !wanted) return {fmt::format("reading capabilities: {}", std::strerror(errno))};
   auto want = [&](cap_value_t cap, bool effective) {
     cap_flag_value_t has = CAP_CLEAR;

@@ -60,6 +60,14 @@ std::vector<ExitFact> ProcessSamples::ended(MonoTime now) {
   return out;
 }
 
+// Whoever reads a process's files in /proc while its last thread ends is left with its memory to free: the
+// kernel waits for that, and may kill another meanwhile.
+bool ProcessSamples::is_near_a_kill(const ProcessRef& process) const {
+  const CgroupState* around = process.cgroup ? world_.cgroups().find(process.cgroup->id.inode) : nullptr;
+  if (around && is_nearly_full(*around)) return true;
+  return world_.episodes().any_open_around(around ? std::optional(process.cgroup->id.inode) : std::nullopt);
+}
+
 // As /proc shows it now. nullopt: it is gone, or another has its number, or it has no memory of its own.
 std::optional<ProcessSampleFact> ProcessSamples::ask(const ProcessSampleFact& last, MonoTime now) const {
   TaskId id = last.process.id;
@@ -93,7 +101,12 @@ std::vector<ProcessSampleFact> ProcessSamples::moved(MonoTime now) {
   };
   if (world_.scope().tasks.empty()) {
     for (const auto& [id, last] : newest_)
-      if (now - last.time <= 3 * interval_ + 2s && asked < kMostRead) look(last);
+      if (now - last.time <= 3 * interval_ + 2s && asked < kMostRead) {
+        if (is_near_a_kill(last.process))
+          ++asked;
+        else
+          look(last);
+      }
     return out;
   }
   world_.tasks().for_each([&](const TaskState& task) {
@@ -118,10 +131,8 @@ std::vector<TaskId> ProcessSamples::to_measure(MonoTime now) {
     bool moves = std::abs((last.rss - walk.rss).as_double()) > kStays * last.rss.as_double();
     walk.rss = last.rss;
     if (moves || last.rss < kWalkFrom || now < walk.next) continue;
-    const CgroupPtr& cgroup = last.process.cgroup;
-    const CgroupState* around = cgroup ? world_.cgroups().find(cgroup->id.inode) : nullptr;
-    if (around && is_nearly_full(*around)) continue;
-    if (world_.episodes().any_open_around(around ? std::optional(cgroup->id.inode) : std::nullopt)) continue;
+    walk.next = now + kWalkEvery;
+    if (is_near_a_kill(last.process)) continue;
     walk.next = now + kWalkAtMost;
     auto status = procfs_.read_status(id.tgid);
     if (!status || !*status) continue;

@@ -33,8 +33,8 @@ class ProcessSamples {
 
   /// Of those that ended, once.
   std::vector<ExitFact> ended(MonoTime now);
-  /// Of those that were sampled a moment ago and moved since: they grew and sleep now. Of a process tree all
-  /// counts, also what holds memory and never ran.
+  /// Of those that were sampled a moment ago and moved since: they grew and sleep now; none near a kill. Of a
+  /// process tree all counts, also what holds memory and never ran.
   std::vector<ProcessSampleFact> moved(MonoTime now);
   /// Whose private memory is to be measured now: workers that copy what they share with their parent keep
   /// their RSS. Only of those whose RSS stays, that have no locked memory and no large page tables; none near
@@ -56,6 +56,7 @@ class ProcessSamples {
     Nanos wait{}, cost = std::chrono::milliseconds(1);  // between two; of the last
     MonoTime next{};
   };
+  bool is_near_a_kill(const ProcessRef& process) const;
   std::optional<ProcessSampleFact> ask(const ProcessSampleFact& last, MonoTime now) const;
 
   World& world_;

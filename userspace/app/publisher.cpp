@@ -1,5 +1,7 @@
 #include "app/publisher.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <type_traits>
 #include <utility>
@@ -7,6 +9,17 @@
 
 namespace oomcast {
 namespace {
+
+constexpr Nanos kStorePatience = std::chrono::seconds(5);  // at the end
+
+// About. A kill of a thousand processes is as much as a thousand kills.
+std::size_t bytes_of(const Fact& fact) {
+  std::size_t out = sizeof(fact);
+  if (auto* oom = std::get_if<OomFactLine>(&fact))
+    for (const Victim& v : oom->episode.victims)
+      out += sizeof(v) + v.process.cmdline.bytes().size() + v.code.size() * sizeof(CodePlace);
+  return out;
+}
 
 void add_fact(StoreWriter& to, const Fact& fact) {
   std::visit(
@@ -57,14 +70,21 @@ void Publisher::remember(const Fact& fact) {
     // With its last result, in place of the line that said that it runs.
     std::erase_if(events_, [&](const Fact& event) {
       auto* before = std::get_if<AlertFact>(&event);
-      return before && before->time == alert->time && before->rule == alert->rule &&
-             before->cgroup == alert->cgroup;
+      bool same = before && before->time == alert->time && before->rule == alert->rule &&
+                  before->cgroup == alert->cgroup;
+      if (same) bytes_of_events_ -= bytes_of(event);
+      return same;
     });
   if (!std::holds_alternative<OomFactLine>(fact) && !std::holds_alternative<UserKillFact>(fact) &&
       !std::holds_alternative<AlertFact>(fact))
     return;
   events_.push_back(fact);
-  if (events_.size() > kMaxEvents) events_.pop_front();
+  if (auto* oom = std::get_if<OomFactLine>(&events_.back())) oom->episode.tasks.clear();
+  bytes_of_events_ += bytes_of(events_.back());
+  while (events_.size() > kMaxEvents || (bytes_of_events_ > kMostOfEvents && events_.size() > 1)) {
+    bytes_of_events_ -= bytes_of(events_.front());
+    events_.pop_front();
+  }
 }
 
 bool Publisher::behind() const {
@@ -86,6 +106,13 @@ void Publisher::tell_notices() {
 
 void Publisher::close_store() {
   if (!store_) return;
+  if (!store_->ends_within(kStorePatience)) {
+    tell_error_(fmt::format(
+        "the store was not closed within {} s: its disk stands still, and what came last may not be in it",
+        kStorePatience / std::chrono::seconds(1)));
+    std::erase(writers_, store_.release());  // its thread goes on with it, until the process ends
+    return;
+  }
   (void)store_->finish();
   tell_notices();
 }

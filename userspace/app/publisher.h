@@ -20,7 +20,7 @@ namespace oomcast {
 /// take it, and what they make of it goes the same way.
 class Publisher {
  public:
-  static constexpr std::size_t kMaxEvents = 100;
+  static constexpr std::size_t kMaxEvents = 100, kMostOfEvents = 2 << 20;  // bytes
 
   /// Before start(). The store is written from now on; a recording is its owner's. `tell_error` takes a line
   /// for each failure of the store.
@@ -38,7 +38,8 @@ class Publisher {
 
   /// After start().
   const Book& book() const { return *book_; }
-  /// OOM kills, SIGKILLs and alerts, newest last, at most kMaxEvents.
+  /// OOM kills (without their tables of tasks), SIGKILLs and alerts, newest last: kMaxEvents or kMostOfEvents
+  /// at most, and always the newest.
   const std::deque<Fact>& events() const { return events_; }
 
   bool has_store() const { return store_ != nullptr; }
@@ -64,6 +65,7 @@ class Publisher {
   Sink sink_;
   std::optional<Book> book_;  // from start() on
   std::deque<Fact> events_;
+  std::size_t bytes_of_events_ = 0;
 };
 
 }  // namespace oomcast

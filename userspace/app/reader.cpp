@@ -43,6 +43,7 @@ struct Reply {
   }
 };
 constexpr std::size_t kMostEnding = 4;
+constexpr Nanos kRestsUnstarted = std::chrono::seconds(1);  // on a machine that has no process for it
 constexpr rlim_t kMostAddresses = 256 << 20;
 
 Reply answer(const Question& q, const Roots& roots, const ProcFs& procfs) {
@@ -119,11 +120,7 @@ bool Reader::start() {
 
 void Reader::send_next(MonoTime now) {
   if (waiting_.empty()) return;
-  if (!start()) {
-    given_up_ += waiting_.size();
-    waiting_.clear();
-    return;
-  }
+  if (!start()) return rest(now + kRestsUnstarted);  // who asked may ask again
   Request next = waiting_.front();
   waiting_.pop_front();
   Question q{++serial_, next.id.start_ticks, next.id.tgid, next.what};

@@ -310,7 +310,7 @@ class FollowedRun {
     store_ = temporary_.emplace().path();
     auto kept = StoreWriter::keep(store_, session_->run_info());
     if (!kept) return Error::failed("keeping what leads to a kill: " + kept.error().message);
-    session_->keep_in(*std::move(kept), tell_error);
+    session_->keep_in(*std::move(kept), error_lines());
     return Ok{};
   }
 

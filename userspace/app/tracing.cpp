@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <utility>
 
 #include "app/privileges.h"
@@ -78,6 +79,12 @@ void tell_error(const std::string& line) {
   print(stderr, "oomcast: " + line + "\n");
 }
 
+std::function<void(const std::string&)> error_lines() {
+  return [queue = std::make_shared<OutputQueue>(STDERR_FILENO)](const std::string& line) {
+    queue->write("oomcast: " + line + "\n", true);
+  };
+}
+
 std::function<void(const std::string&)> diagnostics(const Options& options) {
   if (options.output.quiet) return [](const std::string&) {};
   return tell_error;
@@ -122,7 +129,7 @@ Result<std::unique_ptr<Session>> open_session(const Options& options, StopSignal
   if (!options.store.path.empty()) {
     auto store = StoreWriter::keep(options.store.path, (*session)->run_info(), options.store.limits);
     if (store)
-      (*session)->keep_in(*std::move(store), tell_error);
+      (*session)->keep_in(*std::move(store), error_lines());
     else
       tell_error(fmt::format("nothing is stored: {}; --store DIR chooses another place, --store none none",
                              store.error().message));

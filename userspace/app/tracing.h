@@ -55,6 +55,8 @@ class Output {
 
 /// One line on stderr, --quiet or not: something failed, and oomcast goes on without it.
 void tell_error(const std::string& line);
+/// The same for the tracing loop: whoever does not read stderr holds up nobody.
+std::function<void(const std::string&)> error_lines();
 
 /// One line on stderr, unless --quiet.
 std::function<void(const std::string&)> diagnostics(const Options& options);

@@ -3,11 +3,15 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/openat2.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <memory>
 #include <span>
 #include <utility>
@@ -32,9 +36,25 @@ std::optional<CgroupId> id_of(int fd, Hierarchy hierarchy) {
   return CgroupId{hierarchy, st.st_ino};
 }
 
-// Opens `relative` ("a/b" or "/a/b") below `top` one component at a time: no symlink, no "..", no limit on
-// its length.
+// nullopt: it has to be done one component at a time. Before 5.6 there is no such call, some containers'
+// filters refuse it, and a path may be too long for it.
+std::optional<UniqueFd> open_at_once(int top, const std::string& path) {
+  if (path.empty() || path.find('\0') != path.npos || ("/" + path + "/").find("/.") != path.npos)
+    return std::nullopt;
+  open_how how{};
+  how.flags = static_cast<std::uint64_t>(dir_flags);
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS;
+  UniqueFd out(static_cast<int>(::syscall(SYS_openat2, top, path.c_str(), &how, sizeof(how))));
+  bool cannot = errno == ENOSYS || errno == EPERM || errno == ENAMETOOLONG || errno == EAGAIN;
+  if (!out && cannot) return std::nullopt;
+  return out;
+}
+
+// Opens `relative` ("a/b" or "/a/b") below `top`: no symlink, no "..", no limit on its length. At once where
+// that can be: a thousand nested ones are a thousand openings otherwise.
 UniqueFd open_below(int top, std::string_view relative) {
+  std::string path(relative.substr(std::min(relative.find_first_not_of('/'), relative.size())));
+  if (auto opened = open_at_once(top, path)) return *std::move(opened);
   UniqueFd at = open_dir_at(top, ".");
   while (at && !relative.empty()) {
     std::size_t end = relative.find('/');
@@ -79,8 +99,10 @@ bool means_gone(int err) {
 }
 
 struct Walk {
+  static constexpr std::size_t kMostPaths = 8 << 20;  // bytes in all
   CgroupListing tree;
   Hierarchy hierarchy;
+  std::size_t paths = 0;
 
   void skip(int err) { ++(means_gone(err) ? tree.vanished : tree.unreadable); }
 
@@ -90,11 +112,12 @@ struct Walk {
     auto id = id_of(fd, hierarchy);
     if (!id) return skip(errno);
     tree.cgroups.push_back({*id, parent, path.empty() ? "/" : path});
+    paths += path.size();
 
     auto names = child_dirs(dir.get());
     if (!names) return skip(errno);
     for (const std::string& name : *names) {
-      if (depth == CgroupFs::max_depth) {
+      if (depth == CgroupFs::max_depth || path.size() + name.size() >= PATH_MAX || paths > kMostPaths) {
         ++tree.too_deep;
         continue;
       }
@@ -367,7 +390,7 @@ Result<CgroupListing> CgroupFs::list(std::string_view path) const {
 std::size_t descriptor_budget(std::size_t reserve) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur <= reserve) return 0;
-  return static_cast<std::size_t>(limit.rlim_cur) - reserve;
+  return std::min(static_cast<std::size_t>(limit.rlim_cur) - reserve, kMostKeptOpen);
 }
 
 struct ReaderSource {

@@ -6,18 +6,13 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <memory>
 #include <string_view>
 
+#include "base/capabilities.h"
 #include "collect/text.h"
 
 namespace oomcast {
 namespace {
-
-struct CapFree {
-  void operator()(_cap_struct* c) const { cap_free(c); }
-};
-using Capabilities = std::unique_ptr<_cap_struct, CapFree>;
 
 // false: it is not permitted, or was effective before.
 bool raise_admin() {

@@ -61,6 +61,10 @@ bool is_cheap(const StoreItem& item) {
   return s && s->usage && CgroupTree::is_idle(*s->usage, s->limit);
 }
 
+bool is_end(const StoreItem& item) {
+  return std::holds_alternative<ExitFact>(item) || std::holds_alternative<ForgottenFact>(item);
+}
+
 bool is_of_a_curve(const StoreItem& item) {
   return std::holds_alternative<Sample>(item) || std::holds_alternative<ProcessSampleFact>(item) ||
          std::holds_alternative<ReclaimFact>(item) || std::holds_alternative<PressureFact>(item);
@@ -246,6 +250,7 @@ void StoreWriter::add(StoreItem item) {
   {
     std::lock_guard lock(mutex_);
     std::size_t room = target_->limits && is_cheap(item) ? most_waiting_ / 2 : most_waiting_;
+    if (is_end(item)) room *= 2;  // who waits for one keeps something for it
     bool full = urgent ? bytes_of_episodes_ + bytes > kMostOfEpisodes : waiting_.size() >= room;
     if (failure_ || full) {
       ++lost_;
@@ -287,6 +292,14 @@ void StoreWriter::work() {
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);  // signals are the main thread's
+  write_all();
+  close_file();
+  std::lock_guard lock(mutex_);
+  has_ended_ = true;
+  ended_.notify_all();
+}
+
+void StoreWriter::write_all() {
   target_->on_full = [this] { (void)write(std::exchange(target_->sifted, {}), false); };
   for (bool last = false; !last;) {
     std::vector<StoreItem> items;
@@ -376,20 +389,35 @@ bool StoreWriter::write(std::vector<StoreItem> items, bool last) {
   return false;
 }
 
+// By the thread: it waits for the disk.
+void StoreWriter::close_file() {
+  Target& t = *target_;
+  if (t.db && !failure_) {
+    execute(t.db.get(), fmt::format("UPDATE runs SET ended_ns={} WHERE id={}", wall_ns(), t.run));
+    t.retention.reset();
+    t.tables.reset();
+    if (!t.limits) execute(t.db.get(), "PRAGMA journal_mode=DELETE");
+  }
+  t.close();
+}
+
+bool StoreWriter::ends_within(Nanos patience) {
+  std::unique_lock lock(mutex_);
+  ending_ = true;
+  wake_.notify_all();
+  return !thread_.joinable() || ended_.wait_for(lock, patience, [this] { return has_ended_; });
+}
+
 Status StoreWriter::finish() {
   {
     std::lock_guard lock(mutex_);
     ending_ = true;
   }
   wake_.notify_all();
-  if (thread_.joinable()) thread_.join();
-  if (target_ && target_->db && !failure_) {
-    Target& t = *target_;
-    execute(t.db.get(), fmt::format("UPDATE runs SET ended_ns={} WHERE id={}", wall_ns(), t.run));
-    t.retention.reset();
-    t.tables.reset();
-    if (!t.limits) execute(t.db.get(), "PRAGMA journal_mode=DELETE");
-  }
+  if (thread_.joinable())
+    thread_.join();
+  else if (target_)
+    close_file();
   target_.reset();
   if (failure_) return Error::failed(*failure_);
   return Ok{};

@@ -65,6 +65,9 @@ class StoreWriter {
   std::uint64_t lost() const { return lost_; }
   /// What a person should know, each once: a failure, its end, a file that was put aside.
   std::vector<std::string> take_notices();
+  /// Begins to write what waits and to close the file, and waits for that. false: it takes longer, on a disk
+  /// that stands still; then it must not be destroyed, and the process is to end.
+  bool ends_within(Nanos patience);
   /// Writes what waits, and closes the file; a recording is one file then. Error: the failure that ended it.
   Status finish();
 
@@ -74,16 +77,18 @@ class StoreWriter {
   static Result<std::unique_ptr<StoreWriter>> begin(std::unique_ptr<Target> target);
   void start();
   void work();
+  void write_all();
+  void close_file();
   bool write(std::vector<StoreItem> items, bool last);
   void notice(std::string text);
 
   std::unique_ptr<Target> target_;
   std::thread thread_;
   mutable std::mutex mutex_;
-  std::condition_variable wake_;
+  std::condition_variable wake_, ended_;
   std::deque<StoreItem> waiting_;
   std::size_t bound_ = kMostWaiting, most_waiting_ = bound_;
-  bool urgent_ = false, ending_ = false;
+  bool urgent_ = false, ending_ = false, has_ended_ = false;
   std::vector<std::string> notices_;
   std::optional<std::string> failure_;
   std::atomic<std::uint64_t> lost_ = 0;

@@ -400,6 +400,21 @@ TEST_F(StoreTest, waits_for_another_that_has_it_locked_and_loses_nothing) {
   EXPECT_EQ(last().samples.size(), 2u);
 }
 
+TEST_F(StoreTest, is_not_waited_for_where_its_disk_stands_still) {
+  auto writer = keep();
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open((dir_ + "/oomcast.db").c_str(), &db), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(db, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  writer->add(EpisodeFact{kill(1, 1000, 77, job_)});
+  usleep(50'000);  // it waits for the lock, as it would for a disk
+  EXPECT_FALSE(writer->ends_within(Nanos{}));
+  ASSERT_EQ(sqlite3_exec(db, "COMMIT", nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3_close(db);
+  EXPECT_TRUE(writer->ends_within(std::chrono::minutes(1)));
+  EXPECT_TRUE(writer->finish());
+  EXPECT_EQ(ask("SELECT count(*) FROM episodes"), 1);
+}
+
 TEST_F(StoreTest, keeps_half_of_the_room_for_what_not_any_user_can_make_without_end) {
   auto writer = keep();
   sqlite3* db = nullptr;
