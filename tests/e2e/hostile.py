@@ -179,6 +179,37 @@ def twenty_thousand_cgroups_that_come_and_go_are_no_memory_of_ours(t):
     t.check(lost.get("model_full", 0) > 0, f"what is not followed is not counted: {lost}")
 
 
+@case(vm="never", limit_s=180)
+def all_of_them_at_once_leave_it_below_its_ceiling(t):
+    t.needs_memory(2048 * MiB)
+    watched = Watched(t)
+    words = [""] * 2000
+    floods = [["kills_zombie", *words], ["kills_living", *words], ["exit_kills"], ["renames", "x" * 1900], ["children", "y" * 1900]]
+    tenants = [as_tenant(t, "hostile", what, 20, *with_words) for what, *with_words in floods]
+    for tenant in tenants:
+        tenant.wait_for("ready")
+    top = t.cgroup()
+    there = collections.deque()
+    paths = (top.dir / f"tenant-pod-{i:05d}-with-some-longer-name" for i in itertools.count())
+
+    def come_and_go():
+        for path in itertools.islice(paths, 400 if len(there) < 8000 else 40):
+            path.mkdir()
+            there.append(path)
+        while len(there) > 8000:
+            there.popleft().rmdir()
+        return all(tenant.process.poll() is not None for tenant in tenants)
+
+    try:
+        watched.until(come_and_go, 40)
+    finally:
+        for path in there:
+            path.rmdir()
+    did = {what: tenant.wait_for("did")["count"] for tenant, (what, *_) in zip(tenants, floods)}
+    t.premise(did["children"] > 1000 and did["kills_zombie"] > 50_000 and len(there) == 8000, f"only {did}, {len(there)} cgroups")
+    watched.end()
+
+
 @case(vm="never", limit_s=120)
 def forty_thousand_idle_cgroups_keep_no_other_from_being_followed(t):
     tenant = t.cgroup()

@@ -3,9 +3,11 @@
  *
  *   kills_zombie   SIGKILLs to a child of its own that has ended
  *   kills_living   children that are made to be killed
- *   exit_kills     ends while it traces the zombies of its children, so that the kernel kills them: 300 each
- * time renames        gives itself another name all the time, with 70 MiB to be worth looking at
+ *   exit_kills     ends while it traces the zombies of its children: the kernel kills those, 300 each time
+ *   renames        gives itself another name all the time, with 70 MiB to be worth looking at
+ *   children       400 at a time, which execute it anew with its words, hold 1 MiB for 2 s, and end
  */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,6 +94,30 @@ static uint64_t renames(void) {
   return count;
 }
 
+static uint64_t holds(void) {
+  touch(reserve(MEMORY_ANON, 1 << 20), 1 << 20);
+  while (goes_on()) sleep_ms(50);
+  return 1;
+}
+
+static uint64_t children(char** argv) {
+  enum { MANY = 400 };
+  uint64_t count = 0;
+  for (int living = 0;; living--) {
+    for (; goes_on() && living < MANY; living++, count++) {
+      pid_t child = fork();
+      if (child < 0) break;
+      if (child) continue;
+      argv[1] = "holds";
+      argv[2] = "2";
+      dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO);
+      execv("/proc/self/exe", argv);
+      _exit(1);
+    }
+    if (waitpid(-1, NULL, 0) < 0) return count;
+  }
+}
+
 int main(int argc, char** argv) {
   if (argc < 3) die("hostile WHAT SECONDS");
   tell("ready", "\"what\":\"%s\"", argv[1]);
@@ -105,6 +131,10 @@ int main(int argc, char** argv) {
     count = exit_kills();
   else if (!strcmp(argv[1], "renames"))
     count = renames();
+  else if (!strcmp(argv[1], "children"))
+    count = children(argv);
+  else if (!strcmp(argv[1], "holds"))
+    count = holds();
   else
     die("hostile: no such thing");
   tell("did", "\"count\":%llu", (unsigned long long)count);

@@ -15,7 +15,7 @@ namespace oomcast {
 class Ceiling {
  public:
   static constexpr Bytes kMost = MiB(64);  // resident, files and rings among it
-  static constexpr Bytes kTight = MiB(46), kEase = MiB(36);
+  static constexpr Bytes kTight = MiB(50), kEase = MiB(42);
   static constexpr Nanos kSoon = std::chrono::milliseconds(250), kLater = std::chrono::seconds(10);
   static constexpr double kLeast = 1.0 / 16;
 

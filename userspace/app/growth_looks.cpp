@@ -36,9 +36,9 @@ constexpr std::size_t kMostText = 5 << 20;
 constexpr rlim_t kMostData = 512 << 20;  // symbols of large libraries
 constexpr Bytes kNeeds = MiB(256);       // of the machine
 
-constexpr std::size_t kMostProcesses = 256, kMostSites = 64, kMostFrames = 8;
-constexpr std::size_t kMostTold = 3;  // sites of a process
-constexpr double kLeastTold = 0.05;   // of its growth
+constexpr std::size_t kMostProcesses = 64, kMostSites = 16, kMostFrames = 8;  // 5 MiB in all
+constexpr std::size_t kMostTold = 3;                                          // sites of a process
+constexpr double kLeastTold = 0.05;                                           // of its growth
 constexpr std::size_t kMostOfAll = 16;
 
 // From the frame that a person should look at, outwards.

@@ -97,11 +97,14 @@ void Session::read_what_exists() {
   }
 }
 
+// A twentieth of the time at most, however large the tree is, and whoever makes it be walked.
 void Session::scan_tree() {
+  MonoTime began = now();
   auto tree = sources_.cgroupfs.list();
   if (!tree) return;
   world_.on_tree(*tree, now());
-  times_.next_scan = now() + 1s;
+  times_.next_urgent_scan = now() + kPerScan * (now() - began);
+  times_.next_scan = std::max(times_.next_urgent_scan, now() + 1s);
 }
 
 void Session::refresh() {
@@ -197,6 +200,7 @@ void Session::step(MonoTime deadline) {
 
 // nullopt: nothing is going on; a source that has something wakes us.
 std::optional<Nanos> Session::poll_timeout() const {
+  if (more_records_) return Nanos{};
   if (cgroups_.following()) return CgroupSamples::kHotPoll;
   if (!world_.episodes().watched().empty()) return CgroupSamples::kKillPoll;
   bool busy = now() < times_.look_until || world_.episodes().any_open() || world_.unknown_cgroups() ||
@@ -205,11 +209,13 @@ std::optional<Nanos> Session::poll_timeout() const {
 }
 
 void Session::finish() {
-  MonoTime latest = now() + kEndWait;
+  MonoTime asked = now(), latest = asked + kEndWait;
   auto counted = count_kills();  // what it counts was said by now; what comes later may still be on its way
-  drain();
+  do drain();
+  while (more_records_ && now() < latest);
   publish_all();
-  while (world_.episodes().any_open() && now() < latest) step(std::min(latest, now() + kMoreSoon));
+  // In a storm others begin all the time.
+  while (world_.episodes().any_open_of(asked) && now() < latest) step(std::min(latest, now() + kMoreSoon));
   take_reports(true);
   publish_all(true);
   for (MonoTime until = now() + Alerts::kEndWait; alerts_ && alerts_->busy() && now() < until;)

@@ -123,6 +123,9 @@ class Session {
 
   /// Records that are not urgent wait so long.
   static constexpr Nanos kLook = std::chrono::milliseconds(100);
+  /// Records are read for so long, then what they said is told.
+  static constexpr Nanos kDrain = std::chrono::milliseconds(100);
+  static constexpr int kPerScan = 20;
   /// After a record: one more look, so that many do not wake us one by one.
   static constexpr Nanos kMoreSoon = std::chrono::milliseconds(50);
 
@@ -144,8 +147,9 @@ class Session {
   Pace pace_;
   Ceiling ceiling_{memory_in_use};
   std::uint64_t records_ = 0;
+  bool more_records_ = false;  // than could be read in kDrain
   struct Times {
-    MonoTime next_poll{}, next_scan{};
+    MonoTime next_poll{}, next_scan{}, next_urgent_scan{};
     MonoTime counted{};      // the kernel's kills were
     MonoTime exact_until{};  // every change of RSS is asked for
     MonoTime look_until{};   // records that are not urgent may still come

@@ -30,14 +30,16 @@ bool Session::drain() {
   bool logged = read_log(), news = logged;
   if (gpu_ && gpu_->drain()) news = true;
   bool more = sources_.bpf != nullptr;
-  for (int round = 0; more && round < 64; ++round)
+  while (more && now() - began < kDrain)
     more = sources_.bpf->drain([&](const wire::Record& record) {
       news = true;
       on_record(record);
     });
+  more_records_ = more;
   take_reports();
   times_.heard = began;
-  if (world_.take_urgent_scan() || (now() >= times_.next_scan && world_.take_unknown_cgroups())) scan_tree();
+  bool urgent = now() >= times_.next_urgent_scan && world_.take_urgent_scan();
+  if (urgent || (now() >= times_.next_scan && world_.take_unknown_cgroups())) scan_tree();
   if (news) times_.look_until = std::max(times_.look_until, now() + (logged ? kLogSettles : kMoreSoon));
   return news;
 }

@@ -57,6 +57,13 @@ class Arguments {
     return out;
   }
 
+  /// Keeps the first `most` bytes. Whether there were more.
+  bool cut(std::size_t most) {
+    if (bytes().size() <= most) return false;
+    *this = from_bytes(std::string(bytes().substr(0, most)));
+    return true;
+  }
+
   bool empty() const { return !bytes_; }
   std::size_t size() const {
     return static_cast<std::size_t>(std::count(bytes().begin(), bytes().end(), '\0'));

@@ -123,7 +123,6 @@ void CgroupTree::rename(std::uint64_t inode, std::string_view name) {
 
 void CgroupTree::remove(std::uint64_t inode, MonoTime now) {
   refused_.erase(inode);
-  crowded_ = false;
   if (CgroupState* state = find(inode); state && !state->removed) state->removed = now;
 }
 
@@ -134,6 +133,7 @@ std::vector<std::uint64_t> CgroupTree::forget_removed(MonoTime before) {
       gone.push_back(at->first);
       bytes_ -= bytes_of(at->second);
       at = cgroups_.erase(at);
+      crowded_ = false;  // not before: each that is made in its place would search for room in vain
     } else {
       ++at;
     }

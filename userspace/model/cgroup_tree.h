@@ -30,7 +30,7 @@ struct CgroupState {
   std::optional<MonoTime> shown_at;
 };
 
-/// Bounded: paths of 4 KiB at most, as the kernel's own, and 8 MiB in all, some 9,000 cgroups. Who makes
+/// Bounded: paths of 4 KiB at most, as the kernel's own, and 8 MiB in all, some 6,000 cgroups. Who makes
 /// many, or nests them with long names, shall not keep others from being followed: a new one takes the place
 /// of those that hold next to nothing, of a limit of their own as well, and have nothing below them. Those
 /// are not followed, and counted, until they are said to hold more.

@@ -420,7 +420,14 @@ void EpisodeBuilder::close(Open& open) {
 Episode EpisodeBuilder::as_known(const Open& open) const {
   Episode episode = open.episode;
   if (!episode.limit_cgroup) episode.limit_cgroup = cgroups_.ref(open.limit_inode);
-  for (const OpenVictim& v : open.victims) episode.victims.push_back(v.victim);
+  std::size_t arguments = 0;
+  for (const OpenVictim& v : open.victims) {
+    ProcessRef& process = episode.victims.emplace_back(v.victim).process;
+    // A line with the arguments of a thousand victims is one that no reader takes.
+    if (arguments > kMostArguments && process.cmdline.cut(TaskTable::kCutOff))
+      process.cmdline_truncated = true;
+    arguments += process.cmdline.bytes().size();
+  }
   if (!open.told) return episode;
   if (sources_.bpf) episode.checks.mark_victim = count_processes(episode.victims, &Victim::marked);
   if (sources_.kmsg) episode.checks.kmsg = count_processes(episode.victims, &Victim::logged);

@@ -2,6 +2,7 @@
 // programs, the kernel log, or both, each checking the other.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <list>
@@ -38,12 +39,13 @@ struct EpisodeSources {
 class EpisodeBuilder {
  public:
   static constexpr Nanos kSettle = std::chrono::milliseconds(300);
-  static constexpr Nanos kLatest = std::chrono::milliseconds(1700);
+  static constexpr Nanos kLatest = KillLedger::kPatience;
   static constexpr Nanos kForStore = std::chrono::milliseconds(200);
   static constexpr Nanos kFollow = std::chrono::seconds(30);
   static constexpr std::size_t kMaxOpen = 2048;
   static constexpr std::size_t kMaxVictims = 1024;
   static constexpr std::size_t kMaxVictimsInAll = 4096;
+  static constexpr std::size_t kMostArguments = 64 << 10;  // bytes in one, then each is cut off
 
   EpisodeBuilder(EpisodeSources sources, const TaskTable& tasks, const CgroupTree& cgroups)
       : sources_(sources), tasks_(tasks), cgroups_(cgroups), growth_(tasks, cgroups) {}
@@ -70,6 +72,10 @@ class EpisodeBuilder {
   std::vector<std::uint64_t> watched() const;
   /// Something is untold.
   bool any_open() const { return untold_ > 0; }
+  /// The same of what began by then.
+  bool any_open_of(MonoTime until) const {
+    return std::ranges::any_of(open_, [&](const Open& open) { return !open.told && open.first <= until; });
+  }
   /// Whether a kill that is not over may be of the cgroup's processes: of its limit or one above, or the
   /// machine's. nullopt: the cgroup is not known, and every one may.
   bool any_open_around(std::optional<std::uint64_t> inode) const;

@@ -429,8 +429,14 @@ void GpuMemory::unmap_managed(MonoTime time, TaskId task, const GpuOp& op) {
     if (last > begin) {
       ranges.erase(at);
       if (first < begin) ranges[first] = begin - first;
-      if (last > end) ranges[end] = last - end;
-      gone += Bytes{static_cast<std::int64_t>(std::min(last, end) - std::max(first, begin))};
+      std::uint64_t until = std::min(last, end);
+      if (last > end && ranges.size() < kMostRanges) {
+        ranges[end] = last - end;
+      } else if (last > end) {
+        until = last;
+        ++dropped_;
+      }
+      gone += Bytes{static_cast<std::int64_t>(until - std::max(first, begin))};
     }
     at = next;
   }

@@ -42,17 +42,23 @@ void TaskTable::set_cmdline(TaskState& task, const std::optional<wire::Args>& ar
 }
 
 void TaskTable::cut_arguments(TaskState& task) {
-  std::string_view bytes = task.cmdline.bytes();
-  if (bytes.size() <= kCutOff) return;
-  argument_bytes_ -= bytes.size();
-  task.cmdline = Arguments::from_bytes(std::string(bytes.substr(0, kCutOff)));
-  task.cmdline_truncated = true;
+  argument_bytes_ -= task.cmdline.bytes().size();
+  if (task.cmdline.cut(kCutOff)) task.cmdline_truncated = true;
   argument_bytes_ += task.cmdline.bytes().size();
 }
 
 void TaskTable::set_room(double part) {
   most_tasks_ = static_cast<std::size_t>(part * static_cast<double>(max_tasks_));
   most_arguments_ = static_cast<std::size_t>(part * static_cast<double>(kMostArguments));
+  while (tasks_.size() > most_tasks_ && !dead_.empty()) make_room();
+  // Then who never held enough to be sampled, and the oldest at last.
+  std::vector<TaskId> small;
+  for (const auto& [id, task] : tasks_)
+    if (task.rss.empty()) small.push_back(id);
+  for (auto at = small.begin(); at != small.end() && tasks_.size() > most_tasks_; ++at) {
+    forget(*at);
+    ++forgotten_;
+  }
   while (tasks_.size() > most_tasks_) make_room();
   for (auto at = tasks_.begin(); at != tasks_.end() && argument_bytes_ > most_arguments_; ++at)
     cut_arguments(at->second);
@@ -77,7 +83,7 @@ void TaskTable::mark_dead(TaskId id, MonoTime when) {
     dead_.pop_front();
   }
   // Ids of the erased stay in seen_; drop them before they outnumber the living.
-  if (seen_.size() > 2 * most_tasks_)
+  if (seen_.size() > 2 * tasks_.size() + 64)
     std::erase_if(seen_, [&](TaskId seen) { return !tasks_.contains(seen); });
 }
 

@@ -41,7 +41,8 @@ class TaskTable {
 
   explicit TaskTable(std::size_t max_tasks = 8192) : max_tasks_(max_tasks) {}
 
-  /// The part of its bounds that it may use from now on. What is over goes at once.
+  /// The part of its bounds that it may use from now on. What is over goes at once: the dead, who was never
+  /// sampled, the oldest.
   void set_room(double part);
 
   /// The task, made or refreshed from what a record says of it.

@@ -14,7 +14,7 @@ constexpr Bytes kSmallProcess = MiB(64);
 constexpr Nanos kKeepRemoved = std::chrono::seconds(3);  // longer than an episode is open
 constexpr Nanos kSweepEvery = std::chrono::milliseconds(500);
 constexpr Nanos kSameSeries = std::chrono::minutes(5);
-constexpr std::size_t kMostSeries = 1024;
+constexpr std::size_t kMostSeries = 1024, kMostStalls = 16'384;
 
 CgroupPtr host_root(Hierarchy hierarchy) {
   auto ref = std::make_shared<CgroupRef>();
@@ -159,7 +159,8 @@ void World::apply(const wire::OomMark& r) {
         (!cgroups_.is_refused(*task->cgroup) || cgroups_.reconsider(*task->cgroup)))
       urgent_scan_ = true;
   if (auto owner = limit_owner(r))
-    if (auto ref = cgroups_.ref(*owner)) killed_.push_back(std::move(ref));
+    if (auto ref = cgroups_.ref(*owner); ref && std::ranges::find(killed_, ref) == killed_.end())
+      killed_.push_back(std::move(ref));
 }
 
 void World::apply(const wire::KernelKill& r) {
@@ -258,9 +259,12 @@ void World::on_pressure(MonoTime time, std::optional<std::uint64_t> inode, const
 }
 
 bool World::on_stalls(MonoTime time, std::uint64_t inode, const wire::Stalls& sums) {
+  bool known = cgroups_.find(inode) != nullptr;
+  if (!known && stalls_.size() >= kMostStalls)
+    return false;  // nobody says when one that is not followed goes
   wire::Stalls& told = stalls_[inode];
   if (sums.count == told.count) return false;
-  bool tell = cgroups_.find(inode) && cgroup_in_scope(inode);
+  bool tell = known && cgroup_in_scope(inode);
   if (tell)
     facts_.push_back(ReclaimFact{time, cgroups_.ref(inode), sums.count - told.count, sums.time - told.time,
                                  sums.reclaimed - told.reclaimed});
@@ -271,7 +275,9 @@ bool World::on_stalls(MonoTime time, std::uint64_t inode, const wire::Stalls& su
 void World::on_gpu(MonoTime time, const wire::Task& task, const GpuOp& op) {
   constexpr std::size_t kMaxAncestors = 8;
   tasks_.note(task);
-  gpu_.on(time, task.id, op, tasks_.ancestors(task.id, kMaxAncestors));
+  // What a forked child has from those above it, it can map and free.
+  bool of_others = op.what == GpuOp::What::free || op.what == GpuOp::What::map;
+  gpu_.on(time, task.id, op, of_others ? tasks_.ancestors(task.id, kMaxAncestors) : std::vector<TaskId>());
 }
 
 // Late: the program's exec comes by another ring, and may be read after its calls.
@@ -353,7 +359,13 @@ void World::sample_gpu(MonoTime time) {
   std::map<TaskId, const GpuHeld*> processes;
   gpu_.for_each([&](TaskId task, const GpuHeld& held) {
     processes.emplace(task, &held);
-    for (const auto& [uuid, bytes] : held.by_device) cards.insert(uuid);
+    // What a program claims of a card that nobody else knows is its own invention.
+    for (const auto& [uuid, bytes] : held.by_device)
+      if (cards.size() < 2 * GpuMemory::kMostCards) cards.insert(uuid);
+  });
+  std::erase_if(gpu_told_, [&](const auto& told) {
+    const auto& [task, card] = told.first;
+    return task == TaskId{} && card && !cards.contains(*card);
   });
   for (const GpuUuid& uuid : cards) {
     GpuSample s;

@@ -36,8 +36,12 @@ constexpr std::int64_t kFuture = 3600 * kSecond;
 
 // Who is kept, and around which moments.
 struct Retention::Kept {
-  std::unordered_map<std::int64_t, std::vector<std::int64_t>> kills;  // by cgroup
-  std::unordered_map<std::int64_t, std::int64_t> cgroup_of;           // of processes; absent: not kept
+  struct While {
+    std::int64_t from, to;
+  };
+  // By cgroup. Those of kills that follow each other closely are one, so that a crash loop of days is.
+  std::unordered_map<std::int64_t, std::vector<While>> whiles;
+  std::unordered_map<std::int64_t, std::int64_t> cgroup_of;  // of processes; absent: not kept
   bool processes = false;
 
   bool has(std::int64_t owner, std::int64_t time) const {
@@ -46,10 +50,21 @@ struct Retention::Kept {
       if (at == cgroup_of.end()) return false;
       owner = at->second;
     }
-    auto at = kills.find(owner);
-    return at != kills.end() && std::any_of(at->second.begin(), at->second.end(), [&](std::int64_t kill) {
-             return time >= kill - kKeptBefore.count() && time <= kill + kKeptAfter.count();
+    auto at = whiles.find(owner);
+    return at != whiles.end() && std::any_of(at->second.begin(), at->second.end(), [&](const While& each) {
+             return time >= each.from && time <= each.to;
            });
+  }
+  // Kills come in the order of their rows, which is nearly that of time.
+  void add(std::int64_t cgroup, std::int64_t kill) {
+    While each{kill - kKeptBefore.count(), kill + kKeptAfter.count()};
+    auto& all = whiles[cgroup];
+    if (all.empty() || each.from > all.back().to || each.to < all.back().from) {
+      all.push_back(each);
+    } else {
+      all.back().from = std::min(all.back().from, each.from);
+      all.back().to = std::max(all.back().to, each.to);
+    }
   }
 };
 
@@ -124,7 +139,7 @@ bool Retention::drop_user_kills(std::int64_t most) {
 
 bool Retention::read_kept(const Curves& curves, Kept& out) {
   Statement kept(db_, "SELECT k.cgroup, e.time_ns FROM kept k JOIN episodes e ON e.id=k.episode");
-  while (kept.row()) out.kills[kept.integer(0)].push_back(kept.integer(1));
+  while (kept.row()) out.add(kept.integer(0), kept.integer(1));
   out.processes = curves.owner == std::string_view("process");
   if (kept.failed() || !out.processes) return !kept.failed();
   // The process's cgroup, or for a victim the limit's own.

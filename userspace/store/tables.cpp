@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <functional>
+#include <string_view>
+#include <type_traits>
+
 namespace oomcast {
 namespace {
 
@@ -87,7 +91,20 @@ std::int64_t Tables::add(const ProcessRef& p, std::optional<std::int64_t> group)
 }
 
 Tables::ProcessRow Tables::row_of(const ProcessRef& p, std::optional<std::int64_t> group) {
-  return {p.comm, p.cmdline, p.cmdline_source, p.cmdline_truncated, p.uid, p.ppid, p.ns_pid, group};
+  std::size_t out = std::hash<std::string_view>()(p.comm);
+  auto mix = [&out](const auto& value) {
+    using T = std::decay_t<decltype(value)>;
+    out = (out ^ std::hash<T>()(value)) * 0x9e37'79b9'7f4a'7c15;
+    out ^= out >> 29;
+  };
+  mix(p.cmdline.bytes());
+  mix(p.cmdline_source ? static_cast<int>(*p.cmdline_source) : -1);
+  mix(p.cmdline_truncated);
+  mix(p.uid);
+  mix(p.ppid);
+  mix(p.ns_pid);
+  mix(group);
+  return out;
 }
 
 std::int64_t Tables::id_of(const ProcessRef& p) {
@@ -96,7 +113,7 @@ std::int64_t Tables::id_of(const ProcessRef& p) {
   if (processes_.size() >= kMostKnown && !processes_.contains(p.id)) processes_.clear();
   auto& known = processes_[p.id];
   if (known.id && known.row == row) return known.id;
-  known = {add(p, group), std::move(row), MonoTime{}};
+  known = {add(p, group), row, MonoTime{}};
   fresh_processes_.push_back(p.id);
   return known.id;
 }
@@ -105,7 +122,7 @@ std::int64_t Tables::id_of_passing(const ProcessRef& p, Passing& last) {
   if (processes_.contains(p.id)) return id_of(p);
   auto group = id_of(p.cgroup);
   ProcessRow row = row_of(p, group);
-  if (last.of != p.id || last.known.row != row) last = {p.id, {add(p, group), std::move(row), MonoTime{}}};
+  if (last.of != p.id || last.known.row != row) last = {p.id, {add(p, group), row, MonoTime{}}};
   return last.known.id;
 }
 

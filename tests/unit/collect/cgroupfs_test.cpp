@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "base/unique_fd.h"
 #include "fixture_tree.h"
 
 namespace oomcast {
@@ -106,6 +107,23 @@ TEST(CgroupWalk, stops_at_its_depth_limit_and_counts_what_is_below) {
   auto walk = open_fs(tree).list();
   EXPECT_EQ(walk->cgroups.size(), CgroupFs::max_depth + 1);
   EXPECT_EQ(walk->too_deep, 1u);
+}
+
+TEST(CgroupWalk, stops_where_a_path_is_longer_than_the_kernels_own_and_counts_what_is_below) {
+  FixtureTree tree;
+  tree.mount_v2();
+  tree.cgroup(v2_top + "/after");
+  const std::string name(250, 'a');
+  UniqueFd at(open(tree.path(v2_top).c_str(), O_RDONLY | O_DIRECTORY));
+  for (int i = 0; i < 30; ++i) {
+    ASSERT_EQ(mkdirat(at.get(), name.c_str(), 0755), 0);
+    at.reset(openat(at.get(), name.c_str(), O_RDONLY | O_DIRECTORY));
+  }
+  auto walk = open_fs(tree).list();
+  ASSERT_TRUE(walk.ok());
+  EXPECT_EQ(walk->too_deep, 1u);
+  EXPECT_EQ(walk->cgroups.size(), 1 + 1 + 4096 / 251u) << "what is beside it is found";
+  for (const std::string& path : paths(*walk)) EXPECT_LT(path.size(), 4096u);
 }
 
 TEST(CgroupWalk, can_start_below_the_top) {

@@ -215,6 +215,26 @@ TEST(Episode, of_a_group_kill_has_all_its_victims) {
   EXPECT_EQ(e->checks.kmsg, 4u);
 }
 
+TEST(Episode, of_a_group_with_long_command_lines_has_them_as_far_as_a_reader_takes_the_line) {
+  Machine m;
+  for (std::uint32_t pid = 100; pid < 300; ++pid) {
+    TaskState& state = m.tasks.note(task(pid, 11));
+    m.tasks.set_cmdline(state, wire::Args{{std::string(1999, 'x')}, false}, CmdlineSource::exec, ms(1));
+    m.kill(ms(5000 + pid), task(pid, 11), task(100, 11), Machine::chain_of_job(true));
+  }
+  auto closed = m.builder.take_closed(ms(9000), true);
+  ASSERT_EQ(closed.size(), 1u);
+  const auto& victims = closed[0].victims;
+  ASSERT_EQ(victims.size(), 200u);
+  std::size_t bytes = 0;
+  for (const Victim& victim : victims) {
+    bytes += victim.process.cmdline.bytes().size();
+    EXPECT_EQ(victim.process.cmdline_truncated, victim.process.cmdline.bytes().size() < 2000);
+  }
+  EXPECT_EQ(victims.front().process.cmdline.bytes().size(), 2000u);
+  EXPECT_LE(bytes, EpisodeBuilder::kMostArguments + 2000 + 200 * (TaskTable::kCutOff + 1));
+}
+
 TEST(Episode, is_told_when_the_store_has_it_and_without_it_when_that_takes_long) {
   Machine m;
   m.kill(ms(5000), task(100, 11));

@@ -244,6 +244,18 @@ TEST(GpuMemory, managed_memory_goes_with_munmap_also_in_part_and_across_ranges) 
   EXPECT_EQ(m.held().managed, Bytes{});
 }
 
+TEST(GpuMemory, a_range_that_is_cut_into_ever_smaller_ones_is_followed_up_to_a_bound) {
+  Machine m;
+  const Bytes piece{4096};
+  auto pieces = static_cast<std::int64_t>(3 * GpuMemory::kMostRanges);
+  m.managed(What::managed_map, 0x10000000, Bytes{pieces * piece.count});
+  for (std::int64_t i = 1; i < pieces; i += 2)
+    m.managed(What::unmapped, 0x10000000 + static_cast<std::uint64_t>(i * piece.count), piece);
+  EXPECT_GT(m.memory.dropped(), 0u);
+  EXPECT_LE(m.held().managed.count, pieces / 2 * piece.count + piece.count);
+  EXPECT_GE(m.held().managed.count, 0);
+}
+
 TEST(GpuMemory, a_mapping_that_the_driver_does_not_know_is_not_managed_memory) {
   Machine m;
   m.managed(What::managed_map, 0x10000000, MiB(8));

@@ -156,16 +156,19 @@ TEST(TaskTable, cuts_command_lines_off_when_all_of_them_are_too_much) {
   EXPECT_FALSE(table.find(TaskId{9000, 1})->cmdline_truncated) << "the dead have made room";
 }
 
-TEST(TaskTable, that_has_less_room_forgets_the_dead_and_the_oldest_and_cuts_command_lines_off) {
+TEST(TaskTable, that_has_less_room_forgets_the_dead_and_the_small_and_cuts_command_lines_off) {
   TaskTable table(1000);
   for (std::uint32_t pid = 1; pid <= 900; ++pid)
     table.set_cmdline(table.note(TaskId{pid, 1}), wire::Args{{std::string(2000, 'x')}, false},
                       CmdlineSource::exec, MonoTime{});
   table.mark_dead(TaskId{900, 1}, MonoTime{});
+  for (std::uint32_t pid = 1; pid <= 100; ++pid)
+    table.note(TaskId{pid, 1}).rss.add({MonoTime(Nanos(1)), MiB(500)});
   table.set_room(1.0 / 8);
   EXPECT_EQ(table.size(), 125u);
   EXPECT_EQ(table.forgotten(), 775u);
   EXPECT_FALSE(table.find(TaskId{900, 1}));
+  for (std::uint32_t pid = 1; pid <= 100; ++pid) EXPECT_TRUE(table.find(TaskId{pid, 1})) << pid;
   std::size_t held = 0;
   table.for_each([&](const TaskState& task) { held += task.cmdline.bytes().size(); });
   EXPECT_LE(held, TaskTable::kMostArguments / 8);
