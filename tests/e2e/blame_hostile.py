@@ -276,8 +276,9 @@ while True:
 @case(vm="never", limit_s=90)
 def a_program_with_long_names_in_its_stacks_is_no_memory_of_the_tracers(t):
     t.needs_memory(1024 * MiB)
-    tracer = t.trace("--cgroup", lib.base().path)
-    child, path = python(t, t.cgroup().limit(512 * MiB), LONG_NAMES)
+    group = t.cgroup_apart().limit(512 * MiB)
+    tracer = t.trace("--cgroup", group.path)
+    child, path = python(t, group, LONG_NAMES)
     child.go()
     t.killed(child, 60)
     told = tracer.wait_for_line("oom", timeout=10)

@@ -61,7 +61,7 @@ class Scene:
     def kernel_victims(self):
         """Process → its lines, for all kills of ours since the scene began. Others may run tests here too."""
         said = self.t.log.since(self.log_mark)
-        ours = {c.pid for c in said["constraints"] if f"{c.memcg}/".startswith(f"{lib.base().path}/")}
+        ours = {c.pid for c in said["constraints"] if lib.is_ours(c.memcg)}
         victims = {}
         for line in said["kills"]:
             pid = self.tids.get(line.tid)

@@ -258,6 +258,12 @@ def base():
     return _base
 
 
+def is_ours(path):
+    """Whether a cgroup is one of this run's, apart or not."""
+    top = f"{path}/".split("/")[1]
+    return top.startswith("oomcast-e2e-") and top.endswith(f"-{os.getpid()}")
+
+
 def remove_left_behind(mount):
     """What a run that was ended from outside left: thousands of cgroups are no premise of the cases here."""
     for top in mount.glob("oomcast-e2e-*"):
@@ -596,6 +602,15 @@ class Context:
     def cgroup(self, name=None):
         """A fresh cgroup below the run's own."""
         group = base().child(name or f"c{len(cases_run)}-{self._groups}")
+        self._groups += 1
+        self._stack.callback(group.remove)
+        return group
+
+    def cgroup_apart(self):
+        """A fresh cgroup that the long-lived streams do not follow: what looks into programs is the case's own alone."""
+        base()
+        version, mount = memory_mount()
+        group = Cgroup(f"/oomcast-e2e-apart{len(cases_run)}x{self._groups}-{os.getpid()}", version, mount)
         self._groups += 1
         self._stack.callback(group.remove)
         return group

@@ -18,10 +18,10 @@ from lib import MiB, case
 SIZE = re.compile(r"[\d.]+ [KMGT]iB")
 
 
-def scene_with_store(t, whole_machine=False):
+def scene_with_store(t, whole_machine=False, group=None):
     # One oomcast: of two on one store, the first to tell of a kill is the one whose clock the store has.
     store = t.folder() / "store"
-    scope = () if whole_machine else ("--cgroup", lib.base().path)
+    scope = () if whole_machine else ("--cgroup", (group or lib.base()).path)
     scene = Scene(t, tracer=t.trace("--store", store, *scope))
     scene.store = store
     return scene
@@ -220,8 +220,8 @@ def a_leak_that_thrashes_at_its_limit_before_it_is_killed_is_called_a_leak(t):
 
 @case(limit_s=90, timing=True)
 def the_line_that_grew_is_named(t):
-    scene = scene_with_store(t)
-    group = t.cgroup().limit(256 * MiB)
+    group = t.cgroup_apart().limit(256 * MiB)
+    scene = scene_with_store(t, group=group)
     script = pathlib.Path(__file__).parent.parent / "workloads" / "leak.py"
     line = next(n for n, text in enumerate(script.read_text().splitlines(), 1) if "kept.append" in text)
     truth = t.folder() / "truth"
