@@ -8,10 +8,11 @@
 
 namespace oomcast {
 
-/// Whoever keeps what others can make many of (cgroups, processes, kills, lines that nobody reads) has a
-/// bound of its own; full at once they would hold more than kMost. So all of them are halved once kTight is
-/// in use, and halved again every kSoon while it is, to a sixteenth; what goes is counted by its owner. Below
-/// kEase they are doubled, one step in kLater.
+/// Whoever keeps what others can make many of has a bound of its own; full at once they would hold more than
+/// kMost. So those of cgroups, processes, GPU handles and samples that wait for the store (set_room()) are
+/// halved once kTight is in use, and halved again every kSoon while it is, to a sixteenth; what goes is
+/// counted by its owner. Kills and what is to be printed stay. Below kEase they are doubled, one step in
+/// kLater.
 class Ceiling {
  public:
   static constexpr Bytes kMost = MiB(64);  // resident, files and rings among it
@@ -22,7 +23,7 @@ class Ceiling {
   /// Reads what is in use; nullopt: it cannot be read.
   explicit Ceiling(std::function<std::optional<Bytes>()> use) : use_(std::move(use)) {}
 
-  /// At each round of the loop. The part of its bounds that everybody may use from now on; nullopt: as
+  /// At each round of the loop. The part of those bounds that may be used from now on; nullopt: as
   /// before.
   std::optional<double> advance(MonoTime now);
 

@@ -129,6 +129,17 @@ class StoreTest : public ::testing::Test {
     return *std::move(made);
   }
   std::unique_ptr<StoreWriter> keep() { return keep(info()); }
+  // As another process that writes to it does: until unlock() nobody else can.
+  sqlite3* lock() {
+    sqlite3* db = nullptr;
+    EXPECT_EQ(sqlite3_open((dir_ + "/oomcast.db").c_str(), &db), SQLITE_OK);
+    EXPECT_EQ(sqlite3_exec(db, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+    return db;
+  }
+  void unlock(sqlite3* db) {
+    EXPECT_EQ(sqlite3_exec(db, "COMMIT", nullptr, nullptr, nullptr), SQLITE_OK);
+    sqlite3_close(db);
+  }
   Store read() {
     auto store = Store::open(dir_);
     EXPECT_TRUE(store) << store.error().message;
@@ -385,15 +396,12 @@ TEST_F(StoreTest, lists_kills_with_all_that_was_told_of_them_where_that_is_asked
 
 TEST_F(StoreTest, waits_for_another_that_has_it_locked_and_loses_nothing) {
   auto writer = keep();
-  sqlite3* db = nullptr;
-  ASSERT_EQ(sqlite3_open((dir_ + "/oomcast.db").c_str(), &db), SQLITE_OK);
-  ASSERT_EQ(sqlite3_exec(db, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3* db = lock();
   writer->add(sample(job_, 999, MiB(100)));
   writer->add(EpisodeFact{kill(1, 1000, 77, job_)});
   sleep(3);  // longer than SQLite itself waits
   writer->add(sample(job_, 1006, MiB(200)));
-  ASSERT_EQ(sqlite3_exec(db, "COMMIT", nullptr, nullptr, nullptr), SQLITE_OK);
-  sqlite3_close(db);
+  unlock(db);
   ASSERT_TRUE(writer->finish());
   EXPECT_EQ(writer->lost(), 0u);
   EXPECT_TRUE(writer->take_notices().empty());
@@ -402,14 +410,11 @@ TEST_F(StoreTest, waits_for_another_that_has_it_locked_and_loses_nothing) {
 
 TEST_F(StoreTest, is_not_waited_for_where_its_disk_stands_still) {
   auto writer = keep();
-  sqlite3* db = nullptr;
-  ASSERT_EQ(sqlite3_open((dir_ + "/oomcast.db").c_str(), &db), SQLITE_OK);
-  ASSERT_EQ(sqlite3_exec(db, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3* db = lock();
   writer->add(EpisodeFact{kill(1, 1000, 77, job_)});
   usleep(50'000);  // it waits for the lock, as it would for a disk
   EXPECT_FALSE(writer->ends_within(Nanos{}));
-  ASSERT_EQ(sqlite3_exec(db, "COMMIT", nullptr, nullptr, nullptr), SQLITE_OK);
-  sqlite3_close(db);
+  unlock(db);
   EXPECT_TRUE(writer->ends_within(std::chrono::minutes(1)));
   EXPECT_TRUE(writer->finish());
   EXPECT_EQ(ask("SELECT count(*) FROM episodes"), 1);
@@ -417,9 +422,7 @@ TEST_F(StoreTest, is_not_waited_for_where_its_disk_stands_still) {
 
 TEST_F(StoreTest, keeps_half_of_the_room_for_what_not_any_user_can_make_without_end) {
   auto writer = keep();
-  sqlite3* db = nullptr;
-  ASSERT_EQ(sqlite3_open((dir_ + "/oomcast.db").c_str(), &db), SQLITE_OK);
-  ASSERT_EQ(sqlite3_exec(db, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3* db = lock();
   for (std::uint64_t i = 0; i < 2 * StoreWriter::kMostWaiting; ++i) {
     Sample idle = sample(group("/idle-" + std::to_string(i), 1000 + i), 999, {});
     idle.usage = KiB(4);
@@ -427,17 +430,14 @@ TEST_F(StoreTest, keeps_half_of_the_room_for_what_not_any_user_can_make_without_
   }
   EXPECT_GT(writer->lost(), 0u);
   for (int i = 0; i < 1000; ++i) writer->add(sample(job_, 1000 + i, MiB(100 + i)));
-  ASSERT_EQ(sqlite3_exec(db, "COMMIT", nullptr, nullptr, nullptr), SQLITE_OK);
-  sqlite3_close(db);
+  unlock(db);
   ASSERT_TRUE(writer->finish());
   EXPECT_EQ(ask("SELECT count(*) FROM samples JOIN cgroups ON cgroups.id=cgroup WHERE path='/job'"), 1000);
 }
 
 TEST_F(StoreTest, that_has_less_room_lets_the_oldest_samples_go_and_counts_them_but_no_kill) {
   auto writer = keep();
-  sqlite3* db = nullptr;
-  ASSERT_EQ(sqlite3_open((dir_ + "/oomcast.db").c_str(), &db), SQLITE_OK);
-  ASSERT_EQ(sqlite3_exec(db, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3* db = lock();
   constexpr int kSamples = 4000;
   for (unsigned i = 0; i < kSamples; ++i) {
     writer->add(sample(job_, 1000 + i, MiB(100 + i)));
@@ -448,8 +448,7 @@ TEST_F(StoreTest, that_has_less_room_lets_the_oldest_samples_go_and_counts_them_
   EXPECT_LE(writer->lost(), static_cast<std::uint64_t>(kSamples));
   std::uint64_t lost = writer->lost();
   writer->set_room(1);
-  ASSERT_EQ(sqlite3_exec(db, "COMMIT", nullptr, nullptr, nullptr), SQLITE_OK);
-  sqlite3_close(db);
+  unlock(db);
   ASSERT_TRUE(writer->finish());
   EXPECT_EQ(writer->lost(), lost);
   EXPECT_EQ(ask("SELECT count(*) FROM episodes"), 4);
@@ -458,9 +457,7 @@ TEST_F(StoreTest, that_has_less_room_lets_the_oldest_samples_go_and_counts_them_
 
 TEST_F(StoreTest, lets_kills_wait_up_to_a_bound_in_bytes_and_counts_the_rest) {
   auto writer = keep();
-  sqlite3* db = nullptr;
-  ASSERT_EQ(sqlite3_open((dir_ + "/oomcast.db").c_str(), &db), SQLITE_OK);
-  ASSERT_EQ(sqlite3_exec(db, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3* db = lock();
   constexpr unsigned kKills = 200;
   for (unsigned i = 1; i <= kKills; ++i) {
     OomFactLine line = kill(i, 1000 + 20. * i, 77 + i, job_);
@@ -472,8 +469,7 @@ TEST_F(StoreTest, lets_kills_wait_up_to_a_bound_in_bytes_and_counts_the_rest) {
     }
     writer->add(EpisodeFact{line});
   }
-  ASSERT_EQ(sqlite3_exec(db, "COMMIT", nullptr, nullptr, nullptr), SQLITE_OK);
-  sqlite3_close(db);
+  unlock(db);
   OomFactLine after = kill(kKills + 1, 9000, 7777, job_);
   for (int i = 0; i < 500 && ask("SELECT count(*) FROM episodes") == 0; ++i) usleep(10'000);
   writer->add(EpisodeFact{after});
