@@ -194,7 +194,6 @@ class Blame {
   Process* known(std::uint32_t pid);
   std::uint32_t site_of(Process& process, const wire::UserStack& at, MonoTime now);
   void read_stacks(Process& process, bool all);
-  static void raise_to_pages(const Process& process, Survivors::Estimate& estimate);
   /// Of all that its growth may be: first what was kept, then what was touched.
   static void follow_moved(Process& p, const wire::Allocation& allocation);
   static void judge_touched(const Process& p, double watched_share, BlameProcess& out);

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "blame/blame.h"
 
@@ -111,21 +112,6 @@ void Blame::judge_touched(const Process& p, double watched_share, BlameProcess& 
   }
 }
 
-// Of a block that was there before it was seen, and of one in realloc() whose growth began before that, the
-// pages tell more than its allocation.
-void Blame::raise_to_pages(const Process& p, Survivors::Estimate& estimate) {
-  std::map<std::uint32_t, Bytes> by_site;
-  for (const Sample& sample : p.samples)
-    if (!sample.gone)
-      if (auto block = estimate.kept_at(sample.address))
-        by_site[estimate.living.at(*block).site] += sample.weight;
-  for (auto [site, pages] : by_site) {
-    Bytes more = std::max(pages - estimate.sites.at(site).bytes, Bytes{});
-    estimate.sites.at(site).bytes += more;
-    estimate.all.bytes += more;
-  }
-}
-
 // A leak's blocks lie in holes that others left, and others touch new pages then: what has stayed says more
 // than what was touched. The counters say how much there is to explain.
 void Blame::judge_kept(const Process& p, Seconds window, BlameProcess& out) {
@@ -137,7 +123,10 @@ void Blame::judge_kept(const Process& p, Seconds window, BlameProcess& out) {
     return judge_holders(p, {}, out);
   }
   Survivors::Estimate estimate = p.survivors.estimate(*p.watched, window);
-  raise_to_pages(p, estimate);
+  std::vector<std::pair<std::uint64_t, Bytes>> pages;
+  for (const Sample& sample : p.samples)
+    if (!sample.gone) pages.emplace_back(sample.address, sample.weight);
+  estimate.raise_to_pages(pages);
   Bytes grown = std::max(out.grown(), Bytes{}), kept = estimate.all.bytes;
   if (kept - estimate.all.error > scaled(grown, kMostBeyondGrowth) + kUntold) {
     out.why_not_kept = "blocks that outlived others went later";

@@ -240,7 +240,8 @@ Survivors::Estimate Survivors::estimate(const WatchedAllocations& w, Seconds win
     const Known& known = known_of(block);
     bool stayed = block.site && block.born <= w.until[f] && block.born <= known.before;
     out.living[address] = {address + block.bytes, stayed ? Place::kept : Place::living,
-                           stayed ? *block.site : 0};
+                           stayed ? *block.site : 0,
+                           block.grew || block.function == wire::Allocates::realloc};
     if (!stayed) continue;
     if (looked_at) {
       out.outlived = std::max(out.outlived, known.outlived);
@@ -292,6 +293,22 @@ Survivors::Place Survivors::Estimate::at(std::uint64_t address) const {
 std::optional<std::uint64_t> Survivors::Estimate::kept_at(std::uint64_t address) const {
   if (at(address) != Place::kept) return std::nullopt;
   return std::prev(living.upper_bound(address))->first;
+}
+
+void Survivors::Estimate::raise_to_pages(std::span<const std::pair<std::uint64_t, Bytes>> touched) {
+  std::map<std::uint64_t, Bytes> of_block;
+  for (const auto& [address, bytes] : touched)
+    if (auto begin = kept_at(address); begin && living.at(*begin).resized) of_block[*begin] += bytes;
+  std::map<std::uint32_t, Bytes> of_site;
+  for (const auto& [begin, bytes] : of_block) {
+    const Living& block = living.at(begin);
+    of_site[block.site] += std::min(bytes, Bytes{static_cast<std::int64_t>(block.end - begin)});
+  }
+  for (const auto& [site, bytes] : of_site) {
+    Bytes more = std::max(bytes - sites.at(site).bytes, Bytes{});
+    sites.at(site).bytes += more;
+    all.bytes += more;
+  }
 }
 
 }  // namespace oomcast

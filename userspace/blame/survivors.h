@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -63,11 +64,15 @@ class Survivors {
       std::uint64_t end = 0;
       Place place{};
       std::uint32_t site = 0;  // of one that has stayed
+      bool resized = false;    // by realloc(): may hold what was there before it was seen
     };
     std::map<std::uint64_t, Living> living;  // by where each block begins
     Place at(std::uint64_t address) const;
     /// Where a block that has stayed begins; nullopt: there is none.
     std::optional<std::uint64_t> kept_at(std::uint64_t address) const;
+    /// What was touched, by address, tells more of a resized block than its calls, up to its size. Of any
+    /// other it tells nothing: temporaries may have touched the place before.
+    void raise_to_pages(std::span<const std::pair<std::uint64_t, Bytes>> touched);
   };
   /// For a window of this length.
   Estimate estimate(const WatchedAllocations& watched, Seconds window) const;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <utility>
 
 namespace oomcast {
 namespace {
@@ -177,6 +178,41 @@ TEST(Survivors, a_vector_that_grows_in_realloc_has_stayed_since_it_was_seen_firs
   ASSERT_EQ(estimate.sites.size(), 1u);
   EXPECT_EQ(estimate.sites.at(5).blocks, 1u);
   EXPECT_NEAR(estimate.sites.at(5).bytes.as_double(), KiB(64 * 99).as_double(), KiB(100).as_double());
+}
+
+TEST(Survivors, touched_pages_tell_more_of_a_block_in_realloc_up_to_its_size) {
+  Fixture f;
+  f.steps(0s, 10s);
+  wire::Allocation a;
+  a.time = a.born = at(1s);
+  a.address = 0x900000000;
+  a.size = MiB(8);  // nearly all of it was there before
+  a.weight = KiB(64);
+  a.function = wire::Allocates::realloc;
+  a.registers[0] = 5;
+  f.survivors.add(std::move(a));
+  auto estimate = f.estimate();
+  auto touch = [&](Bytes bytes) {
+    std::pair<std::uint64_t, Bytes> touched[] = {{0x900001000, bytes}};
+    estimate.raise_to_pages(touched);
+    return estimate.sites.at(5).bytes;
+  };
+  EXPECT_EQ(touch(KiB(4)), KiB(64));
+  EXPECT_EQ(touch(MiB(6)), MiB(6));
+  EXPECT_EQ(touch(MiB(20)), MiB(8)) << "temporaries touched this place before";
+  EXPECT_EQ(estimate.all.bytes, MiB(8));
+}
+
+TEST(Survivors, who_touched_the_place_of_a_block_before_tells_nothing_of_it) {
+  Fixture f;
+  f.steps(0s, 10s);
+  std::uint64_t address = f.allocate(1s, 2);
+  auto estimate = f.estimate();
+  Bytes kept = estimate.all.bytes;
+  std::pair<std::uint64_t, Bytes> touched[] = {{address, MiB(16)}};
+  estimate.raise_to_pages(touched);
+  EXPECT_EQ(estimate.all.bytes, kept);
+  EXPECT_EQ(estimate.sites.at(2).bytes, kept);
 }
 
 TEST(Survivors, a_free_that_is_told_before_its_block_ends_it) {
