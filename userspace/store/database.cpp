@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <system_error>
 #include <utility>
 
 namespace oomcast {
@@ -31,6 +32,12 @@ std::string uri_of(const std::string& path) {
 }
 
 }  // namespace
+
+std::string why_failed(sqlite3* db) {
+  int code = sqlite3_errcode(db) & 0xff, of_system = sqlite3_system_errno(db);
+  if (of_system == 0 || (code != SQLITE_IOERR && code != SQLITE_CANTOPEN)) return sqlite3_errmsg(db);
+  return fmt::format("{}: {}", sqlite3_errmsg(db), std::generic_category().message(of_system));
+}
 
 Statement::Statement(sqlite3* db, const std::string& sql) {
   if (sqlite3_prepare_v2(db, sql.c_str(), -1, &stmt_, nullptr) != SQLITE_OK) stmt_ = nullptr;

@@ -22,7 +22,7 @@ Result<EpisodeImport> EpisodeImport::open(const std::string& directory, const st
 EpisodeImport::~EpisodeImport() = default;
 
 Error EpisodeImport::failed() const {
-  return Error::failed(fmt::format("writing {}: {}", shown_, sqlite3_errmsg(db_.get())));
+  return Error::failed(fmt::format("writing {}: {}", shown_, why_failed(db_.get())));
 }
 
 Result<bool> EpisodeImport::add(Episode episode, EpisodeSource source, WallTime at,

@@ -91,7 +91,7 @@ Result<DatabaseHandle> create_recording(const std::string& path, bool overwrite)
                                 "PRAGMA synchronous=NORMAL; BEGIN",
                                 kApplicationId, kSchema)) ||
       !make_tables(raw) || !execute(raw, "COMMIT"))
-    return Error::failed(fmt::format("writing {}: {}", shown, sqlite3_errmsg(raw)));
+    return Error::failed(fmt::format("writing {}: {}", shown, why_failed(raw)));
   return db;
 }
 
@@ -110,7 +110,7 @@ StoreOpening open_store(const std::string& directory) {
   out.db.reset(db);
   auto failed = [&] {
     out.broken = is_damage(sqlite3_extended_errcode(db));
-    return wrong(path, sqlite3_errmsg(db));
+    return wrong(path, why_failed(db));
   };
   if (code != SQLITE_OK) return failed();
   sqlite3_busy_timeout(db, kBusyMs);

@@ -92,7 +92,7 @@ Result<RecordingReader> RecordingReader::open(const std::string& path) {
   auto wrong = [&](std::string_view what) { return Error::usage(fmt::format("{}: {}", shown, what)); };
   int code = SQLITE_OK;
   DatabaseHandle db = open_to_read(path, false, code);
-  if (code != SQLITE_OK) return wrong(sqlite3_errmsg(db.get()));
+  if (code != SQLITE_OK) return wrong(why_failed(db.get()));
   execute(db.get(), "BEGIN");  // one moment of a file that is still written
   if (auto ok = prepare_to_read(db.get(), shown); !ok) return ok.error();
   if (ask(db.get(), "SELECT count(*) FROM (SELECT 1 FROM runs LIMIT 2)") != 1)
@@ -102,7 +102,7 @@ Result<RecordingReader> RecordingReader::open(const std::string& path) {
   if (!info) return wrong("what is true of the whole run cannot be read");
   auto database = std::make_unique<Database>(std::move(db), *info);
   for (const auto& source : database->sources)
-    if (!source.rows) return wrong(sqlite3_errmsg(database->db.get()));
+    if (!source.rows) return wrong(why_failed(database->db.get()));
   RecordingReader out(std::move(database));
   out.info_ = *std::move(info);
   return out;
@@ -115,8 +115,7 @@ Result<std::optional<RecordedItem>> RecordingReader::next() {
   db_->begun = true;
   std::optional<std::size_t> first;
   for (std::size_t i = 0; i < sources.size(); ++i) {
-    if (sources[i].rows.failed())
-      return Error::failed(fmt::format("reading: {}", sqlite3_errmsg(db_->db.get())));
+    if (sources[i].rows.failed()) return Error::failed(fmt::format("reading: {}", why_failed(db_->db.get())));
     if (sources[i].more && (!first || sources[i].rows.integer(0) < sources[*first].rows.integer(0)))
       first = i;
   }

@@ -170,7 +170,7 @@ std::optional<RunInfo> read_run(sqlite3* db, std::int64_t id) {
 Status prepare_to_read(sqlite3* db, const std::string& shown) {
   auto wrong = [&](std::string_view what) { return Error::usage(fmt::format("{}: {}", shown, what)); };
   auto application = ask(db, "PRAGMA application_id");
-  if (!application) return wrong(sqlite3_errmsg(db));
+  if (!application) return wrong(why_failed(db));
   if (*application != kApplicationId) return wrong("this database is no recording of oomcast");
   auto schema = ask(db, "PRAGMA user_version");
   if (!schema || *schema < 1 || *schema > kSchema)
@@ -183,7 +183,7 @@ Status prepare_to_read(sqlite3* db, const std::string& shown) {
                     "is not beside it",
                     shown));
   if (!view_missing(db, kOfKills) || (schema == 1 && !view_schema_1(db)) || !view_gpu_tables(db))
-    return wrong(fmt::format("its tables cannot be read: {}", sqlite3_errmsg(db)));
+    return wrong(fmt::format("its tables cannot be read: {}", why_failed(db)));
   return Ok{};
 }
 

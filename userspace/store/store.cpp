@@ -81,9 +81,7 @@ struct Store::Impl {
     }
     return &at->second;
   }
-  Error failed() const {
-    return Error::failed(fmt::format("reading {}: {}", shown, sqlite3_errmsg(db.get())));
-  }
+  Error failed() const { return Error::failed(fmt::format("reading {}: {}", shown, why_failed(db.get()))); }
   void read_victims(std::int64_t episode, Rows& rows, Episode& out) {
     Statement s(db.get(), "SELECT " + columns::victim + " FROM victims WHERE episode=? ORDER BY nr");
     if (!s) return;
@@ -135,7 +133,7 @@ Result<Store> Store::open(const std::string& path) {
   bool log = stat((file + "-wal").c_str(), &what) == 0 && what.st_size > 0;
   if (code == SQLITE_OK && !log && !ask(impl->db.get(), "SELECT count(*) FROM sqlite_schema"))
     impl->db = open_to_read(file, true, code);
-  if (code != SQLITE_OK) return Error::usage(fmt::format("{}: {}", shown, sqlite3_errmsg(impl->db.get())));
+  if (code != SQLITE_OK) return Error::usage(fmt::format("{}: {}", shown, why_failed(impl->db.get())));
   // Who made it was killed before anything was in it.
   if (ask(impl->db.get(), "SELECT count(*) FROM sqlite_schema") == 0 &&
       ask(impl->db.get(), "PRAGMA application_id") == 0) {

@@ -124,7 +124,7 @@ class Tables {
   std::optional<std::int64_t> next_seq();
   void run(Statement& s) { check(s.run()); }
   void check(bool ok) {
-    if (!ok && !failure_) failure_ = Failure{sqlite3_extended_errcode(db_), sqlite3_errmsg(db_)};
+    if (!ok && !failure_) failure_ = Failure{sqlite3_extended_errcode(db_), why_failed(db_)};
   }
 
   struct Twin {

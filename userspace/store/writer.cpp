@@ -140,7 +140,7 @@ std::optional<std::string> StoreWriter::Target::reopen(std::vector<std::string>&
     damaged = opened.broken;
     if (!damaged) return opened.why;
   }
-  if (!db || !begin_run()) return std::string(db ? sqlite3_errmsg(db.get()) : "it cannot be read");
+  if (!db || !begin_run()) return std::string(db ? why_failed(db.get()) : "it cannot be read");
   if (aside) {
     std::size_t saved = take_over(*aside, db.get());
     notices.push_back(
@@ -167,7 +167,7 @@ std::optional<Tables::Failure> StoreWriter::Target::try_commit(const std::vector
   if (durable) execute(db.get(), "PRAGMA synchronous=FULL");
   std::optional<Tables::Failure> failure;
   auto need = [&](bool ok) {
-    if (!ok && !failure) failure = {sqlite3_extended_errcode(db.get()), sqlite3_errmsg(db.get())};
+    if (!ok && !failure) failure = {sqlite3_extended_errcode(db.get()), why_failed(db.get())};
     return ok;
   };
   if (need(execute(db.get(), "BEGIN IMMEDIATE"))) {
@@ -207,7 +207,7 @@ Result<std::unique_ptr<StoreWriter>> StoreWriter::record(const std::string& path
   target->db = *std::move(db);
   if (!target->begin_run())
     return Error::failed(
-        fmt::format("writing {}: {}", escape_for_terminal(path), sqlite3_errmsg(target->db.get())));
+        fmt::format("writing {}: {}", escape_for_terminal(path), why_failed(target->db.get())));
   return begin(std::move(target));
 }
 

@@ -394,6 +394,17 @@ TEST_F(StoreTest, lists_kills_with_all_that_was_told_of_them_where_that_is_asked
   EXPECT_EQ(whole.episode.chain.size(), told.episode.chain.size());
 }
 
+TEST(Database, what_the_system_refuses_is_told_in_its_words) {
+  sqlite3* raw = nullptr;
+  sqlite3_open_v2("/nowhere/oomcast.db", &raw, SQLITE_OPEN_READWRITE, nullptr);
+  DatabaseHandle db(raw);
+  EXPECT_EQ(why_failed(raw), "unable to open database file: No such file or directory");
+  sqlite3_open_v2(":memory:", &raw, SQLITE_OPEN_READWRITE, nullptr);
+  db.reset(raw);
+  EXPECT_FALSE(execute(raw, "nothing"));
+  EXPECT_EQ(why_failed(raw), "near \"nothing\": syntax error");
+}
+
 TEST_F(StoreTest, waits_for_another_that_has_it_locked_and_loses_nothing) {
   auto writer = keep();
   sqlite3* db = lock();
