@@ -21,10 +21,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   file.hold(fuzz::spoiled(seed(data[0] % 8 == 0), data + 1, size - 1));
   Options options;
-  options.quiet = true;
-  options.file = options.other = file.path();
-  options.json = data[0] & 16;
-  options.color = data[0] & 32 ? ColorChoice::always : ColorChoice::never;
+  options.output.quiet = true;
+  options.series.file = options.series.other = file.path();
+  options.output.json = data[0] & 16;
+  options.output.color = data[0] & 32 ? ColorChoice::always : ColorChoice::never;
   (void)replay(options);
   if (data[0] & 64) (void)compare(options);
   return 0;

@@ -21,16 +21,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   file.hold(fuzz::spoiled(seed(data[0]), data + 1, size - 1));
   Options options;
-  options.quiet = true;
-  options.use_kmsg = options.import = false;
-  options.store = file.path();
-  options.store_named = true;
-  options.color = data[0] & 8 ? ColorChoice::always : ColorChoice::never;
+  options.output.quiet = true;
+  options.sources.use_kmsg = options.history.import = false;
+  options.store.path = file.path();
+  options.store.named = true;
+  options.output.color = data[0] & 8 ? ColorChoice::always : ColorChoice::never;
   constexpr Format formats[] = {Format::text, Format::json, Format::markdown, Format::html};
-  options.format = formats[data[0] >> 4 & 3];
+  options.output.format = formats[data[0] >> 4 & 3];
   (void)report(options);
-  options.json = data[0] & 64;
-  options.format = options.json ? Format::json : Format::text;
+  options.output.json = data[0] & 64;
+  options.output.format = options.output.json ? Format::json : Format::text;
   (void)history(options);
   return 0;
 }
