@@ -203,6 +203,25 @@ struct Survivors::Sum {
   }
 };
 
+// Where it is not known, without the breakpoints it was as much faster as they took of its time, or no
+// faster: who waits between its steps has that time.
+WatchedAllocations::Faster Survivors::when_not_watched(const WatchedAllocations& w) {
+  const double most_faster = 1 / (1 - std::clamp(kDearer * w.taken, 0.0, kMostTaken)) - 1;
+  if (!w.faster) return {most_faster / 2, most_faster / 2};
+  return {std::min(w.faster->by, most_faster), w.faster->doubt};
+}
+
+std::map<std::uint32_t, Survivors::Ages> Survivors::ages_by_site(const WatchedAllocations& w,
+                                                                 const KnownOf& known_of) const {
+  std::map<std::uint32_t, Ages> out;
+  for (const auto& [address, block] : blocks_) {
+    if (!block.site || block.grew || block.born > w.until[static_cast<std::size_t>(block.function)]) continue;
+    Ages& of_site = out[*block.site];
+    (block.born <= known_of(block).before ? of_site.old : of_site.young) += static_cast<double>(block.weight);
+  }
+  return out;
+}
+
 Survivors::Estimate Survivors::estimate(const WatchedAllocations& w, Seconds window) const {
   const Known by_frees = known_until(
       w.frees_until, std::chrono::duration_cast<Nanos>(kLongerThanLives * oldest_freed_until(w.frees_until)),
@@ -210,39 +229,25 @@ Survivors::Estimate Survivors::estimate(const WatchedAllocations& w, Seconds win
   std::array<Known, wire::kAllocates> by_looks;
   for (std::size_t f = 0; f < by_looks.size(); ++f)
     if (w.until[f] > w.frees_until) by_looks[f] = known_by_looks(f, w, window);
+  const KnownOf known_of = [&](const Block& block) -> const Known& {
+    return is_looked_at(block, w) ? by_looks[static_cast<std::size_t>(block.function)] : by_frees;
+  };
   Estimate out;
   out.outlived = by_frees.outlived;
   out.watched = by_frees.watched;
-  // Where it is not known, without the breakpoints it was as much faster as they took of its time, or no
-  // faster: who waits between its steps has that time.
-  const double most_faster = 1 / (1 - std::clamp(kDearer * w.taken, 0.0, kMostTaken)) - 1;
-  const double faster = w.faster >= 0 ? std::min(w.faster, most_faster) : most_faster / 2;
-  const double doubt = w.faster >= 0 ? w.faster_doubt : most_faster / 2;
+  const WatchedAllocations::Faster unwatched = when_not_watched(w);
+  std::map<std::uint32_t, Ages> ages = ages_by_site(w, known_of);
   std::map<std::uint32_t, Sum> sites;
   Sum all;
-  auto known_of = [&](const Block& block) -> const Known& {
-    return is_looked_at(block, w) ? by_looks[static_cast<std::size_t>(block.function)] : by_frees;
-  };
-  // As many of those that are too young to tell will stay as of the others, but no more than there are: a
-  // program that has stopped growing has none.
-  struct Ages {
-    double old = 0, young = 0;  // bytes
-  };
-  std::map<std::uint32_t, Ages> ages;
-  for (const auto& [address, block] : blocks_) {
-    if (!block.site || block.grew || block.born > w.until[static_cast<std::size_t>(block.function)]) continue;
-    Ages& of_site = ages[*block.site];
-    (block.born <= known_of(block).before ? of_site.old : of_site.young) += static_cast<double>(block.weight);
-  }
   for (const auto& [address, block] : blocks_) {
     auto f = static_cast<std::size_t>(block.function);
-    bool looked_at = is_looked_at(block, w);
     const Known& known = known_of(block);
     bool stayed = block.site && block.born <= w.until[f] && block.born <= known.before;
     out.living[address] = {address + block.bytes, stayed ? Place::kept : Place::living,
                            stayed ? *block.site : 0,
                            block.grew || block.function == wire::Allocates::realloc};
     if (!stayed) continue;
+    bool looked_at = is_looked_at(block, w);
     if (looked_at) {
       out.outlived = std::max(out.outlived, known.outlived);
       out.watched = std::max(out.watched, known.watched);
@@ -251,6 +256,8 @@ Survivors::Estimate Survivors::estimate(const WatchedAllocations& w, Seconds win
     double size = block.grew ? weight : static_cast<double>(block.bytes);
     double scale = known.of_grown;
     if (!block.grew) {
+      // As many of those that are too young to tell will stay as of the others, but no more than there are: a
+      // program that has stopped growing has none.
       const Ages& of_site = ages[*block.site];
       double young = of_site.old > 0 ? std::min(known.of_young[f], of_site.young / of_site.old) : 0;
       scale = known.of_function[f] - known.of_young[f] + young;
@@ -262,12 +269,20 @@ Survivors::Estimate Survivors::estimate(const WatchedAllocations& w, Seconds win
       sum->parts[std::min(part, Sum::kParts - 1)] += weight * scale;
       // Those that were looked at are from all of the window, most of which had few breakpoints.
       if (!looked_at) {
-        sum->slowed += weight * std::max(0.0, scale - 1) * faster;
-        sum->doubt += weight * std::max(0.0, scale - 1) * doubt;
+        sum->slowed += weight * std::max(0.0, scale - 1) * unwatched.by;
+        sum->doubt += weight * std::max(0.0, scale - 1) * unwatched.doubt;
       }
       if (!known.sure) sum->unsure += weight * scale;
     }
   }
+  add_what_went(w, by_frees, sites, all);
+  for (const auto& [site, sum] : sites) out.sites[site] = sum.kept(true);
+  out.all = all.kept(false);
+  return out;
+}
+
+void Survivors::add_what_went(const WatchedAllocations& w, const Known& by_frees,
+                              std::map<std::uint32_t, Sum>& sites, Sum& all) const {
   // None of a kind may be seen although some stay: one of a common size.
   double most = *std::max_element(by_frees.of_function.begin(), by_frees.of_function.end());
   all.largest = std::max(all.largest, 2 * most * w.sample.as_double());
@@ -279,9 +294,6 @@ Survivors::Estimate Survivors::estimate(const WatchedAllocations& w, Seconds win
     if (auto sum = sites.find(site); sum != sites.end())
       sum->second.unsure = std::max(sum->second.unsure, may_stay);
   }
-  for (const auto& [site, sum] : sites) out.sites[site] = sum.kept(true);
-  out.all = all.kept(false);
-  return out;
 }
 
 Survivors::Place Survivors::Estimate::at(std::uint64_t address) const {

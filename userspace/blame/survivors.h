@@ -100,6 +100,15 @@ class Survivors {
     std::array<double, wire::kAllocates> of_young{};     // its part in which they were born too late to tell
   };
   struct Sum;
+  struct Ages {
+    double old = 0, young = 0;  // bytes of a site's blocks that can be told, and that cannot yet
+  };
+  using KnownOf = std::function<const Known&(const Block&)>;
+  static WatchedAllocations::Faster when_not_watched(const WatchedAllocations& watched);
+  std::map<std::uint32_t, Ages> ages_by_site(const WatchedAllocations& watched,
+                                             const KnownOf& known_of) const;
+  void add_what_went(const WatchedAllocations& watched, const Known& by_frees,
+                     std::map<std::uint32_t, Sum>& sites, Sum& all) const;
   Nanos oldest_freed_until(MonoTime end) const;
   static Known known_until(MonoTime end, Nanos age, const WatchedAllocations& watched, Seconds window);
   Known known_by_looks(std::size_t function, const WatchedAllocations& watched, Seconds window) const;

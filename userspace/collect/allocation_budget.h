@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/unique_fd.h"
@@ -56,12 +57,14 @@ struct WatchedAllocations {
   MonoTime begin{};
   std::array<MonoTime, wire::kAllocates> until{};  // by function
   MonoTime frees_until{};
-  MonoTime end{};      // of all of it
-  Bytes sample;        // what a block stands for at least that was not always told of
-  double taken = 0;    // share of a CPU that it took while all were watched
-  double faster = -1;  // by so much faster it grew when not all were watched; < 0: not known
-  double faster_doubt = 0;
-  double calls_per_s = 0;  // of all functions, while all were watched
+  MonoTime end{};    // of all of it
+  Bytes sample;      // what a block stands for at least that was not always told of
+  double taken = 0;  // share of a CPU that it took while all were watched
+  struct Faster {
+    double by, doubt;
+  };
+  std::optional<Faster> faster;  // it grew when not all were watched; nullopt: not known
+  double calls_per_s = 0;        // of all functions, while all were watched
   /// For how long every function was that the allocator has.
   Nanos all_watched() const {
     MonoTime least = frees_until;

@@ -237,8 +237,8 @@ void AllocationProbes::compare_growth(const Progress& now) {
   if (before < kLeastPages) return;
   double times =
       after / Seconds(now.at - stopped_.at).count() * Seconds(stopped_.at - began_.at).count() / before;
-  watched_->faster = std::max(0.0, times - 1);
-  watched_->faster_doubt = kDoubt * watched_->faster + std::max(0.0, times) * kPagesInDoubt / before;
+  double by = std::max(0.0, times - 1);
+  watched_->faster = {by, kDoubt * by + std::max(0.0, times) * kPagesInDoubt / before};
 }
 
 void AllocationProbes::stop(std::size_t function, MonoTime now) {

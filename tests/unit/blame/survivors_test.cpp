@@ -258,8 +258,7 @@ TEST(Survivors, what_breakpoints_took_of_its_time_is_in_the_error) {
   EXPECT_LT(kept.bytes.as_double() - kept.error.as_double(), slow);
   EXPECT_GT(kept.bytes.as_double() + kept.error.as_double(), quick);
   EXPECT_LT(kept.error, kept.bytes);
-  f.watched.faster = 1.5;
-  f.watched.faster_doubt = 0.5;
+  f.watched.faster = {1.5, 0.5};
   const Kept known = f.estimate().sites.at(2);
   EXPECT_NEAR(known.bytes.as_double(), watched + 9 * 2.5 * watched, 0.01 * quick);
   EXPECT_GT(known.error.as_double(), 0.5 * 9 * watched);
