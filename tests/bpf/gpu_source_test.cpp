@@ -56,7 +56,7 @@ void expect_every_call_once(GpuSource& source, int fd) {
   ASSERT_EQ(munmap(wish, page), 0);
 
   std::vector<wire::GpuCall> calls;
-  source.drain([&](const wire::GpuCall& call) { calls.push_back(call); });
+  EXPECT_FALSE(source.drain([&](const wire::GpuCall& call) { calls.push_back(call); }, 100));
   ASSERT_EQ(calls.size(), 3u);
   EXPECT_EQ(calls[0].call, wire::GpuCall::Call::ioctl);
   EXPECT_EQ(calls[0].command, kUvmFree);
@@ -91,6 +91,23 @@ TEST(GpuSource, reads_the_same_calls_where_tracefs_is_closed) {
   ASSERT_TRUE(source) << source.error().message;
   EXPECT_NE((*source)->hook(), "tracepoints");
   expect_every_call_once(**source, driver.file.get());
+}
+
+TEST(GpuSource, is_left_by_a_reader_although_calls_go_on) {
+  if (geteuid() != 0) GTEST_SKIP() << "loading kernel programs needs root";
+  StandIn driver;
+  auto source = GpuSource::load(driver.options);
+  ASSERT_TRUE(source) << source.error().message;
+  std::array<std::uint64_t, 8> argument{0x7f0000000000};
+  auto call = [&] { return ioctl(driver.file.get(), kUvmFree, argument.data()); };
+  call();
+  int seen = 0;
+  auto one_more = [&](const wire::GpuCall&) {
+    ++seen;
+    if (seen < 1000) call();
+  };
+  EXPECT_TRUE((*source)->drain(one_more, 100));
+  EXPECT_EQ(seen, 100);
 }
 
 TEST(TracepointIds, of_the_calls_differ_and_one_that_is_not_there_has_none) {

@@ -77,8 +77,8 @@ def as_tenant(t, *command, group=None):
                    *command[1:])
 
 
-def flood(t, what, *words, count=1):
-    watched = Watched(t)
+def flood(t, what, *words, count=1, arguments=()):
+    watched = Watched(t, *arguments)
     children = [as_tenant(t, "hostile", what, 8, *words) for _ in range(count)]
     for child in children:
         child.wait_for("ready")
@@ -100,6 +100,20 @@ def sigkills_to_ones_own_children_are_told_up_to_a_rate_and_counted_beyond(t):
     t.premise(did > 2000, f"only {did} SIGKILLs")
     t.check("events_ring_full" not in lost, f"lost is {lost}")
     t.check(lost.get("user_kills_over_rate", 0) > 0, f"lost is {lost}")
+
+
+@case(vm="never", limit_s=90)
+def calls_to_the_gpu_without_end_keep_no_kill_from_being_told(t):
+    folder = t.folder()
+    folder.chmod(0o755)
+    stand_in = folder / "uvm"
+    stand_in.touch(mode=0o644)
+    file = stand_in.stat()
+    device = os.major(file.st_dev) << 20 | os.minor(file.st_dev)  # the kernel's own form of its number
+    did, lost = flood(t, "gpu_calls", stand_in, count=2, arguments=(
+        "--gpu-test", f"uvm={device}:{file.st_ino}", "--gpu-test", "version=535.183.01"))
+    t.premise(did > 200_000, f"only {did} calls")
+    t.check("events_ring_full" not in lost, f"lost is {lost}")
 
 
 @case(vm="never", limit_s=90)

@@ -5,6 +5,8 @@
  *   kills_living   children that are made to be killed
  *   exit_kills     ends while it traces the zombies of its children: the kernel kills those, 300 each time
  *   renames        gives itself another name all the time, with 70 MiB to be worth looking at
+ *   gpu_calls      maps a page of the file that its first word names where its offset says, and unmaps it, as
+ *                  managed memory of a GPU is
  *   children       400 at a time, which execute it anew with its words, hold 1 MiB for 2 s, and end
  */
 #include <fcntl.h>
@@ -94,6 +96,20 @@ static uint64_t renames(void) {
   return count;
 }
 
+static uint64_t gpu_calls(const char* path) {
+  uint64_t count = 0;
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  int file = open(path, O_RDONLY);
+  if (file < 0) die("hostile: the file cannot be opened");
+  char* place = mmap(NULL, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  for (; goes_on(); count += 2) {
+    if (mmap(place, page, PROT_READ, MAP_SHARED | MAP_FIXED, file, (off_t)place) != place)
+      die("hostile: mmap");
+    munmap(place, page);
+  }
+  return count;
+}
+
 static uint64_t holds(void) {
   touch(reserve(MEMORY_ANON, 1 << 20), 1 << 20);
   while (goes_on()) sleep_ms(50);
@@ -131,6 +147,8 @@ int main(int argc, char** argv) {
     count = exit_kills();
   else if (!strcmp(argv[1], "renames"))
     count = renames();
+  else if (!strcmp(argv[1], "gpu_calls") && argc > 3)
+    count = gpu_calls(argv[3]);
   else if (!strcmp(argv[1], "children"))
     count = children(argv);
   else if (!strcmp(argv[1], "holds"))

@@ -6,11 +6,15 @@
 #include <algorithm>
 #include <map>
 
+#include "base/clock.h"
 #include "collect/gpu_users.h"
 #include "collect/tracepoint_ids.h"
 
 namespace oomcast {
 namespace {
+
+constexpr std::size_t kMostCalls = 4096;  // at once: some 15 ms
+constexpr int kLastLooksShare = 10;       // looks at who ends take at most a tenth of the time
 
 void write_trace(std::FILE* to, const wire::GpuCall& call) {
   auto hex = [](const std::vector<std::byte>& bytes) {
@@ -98,7 +102,7 @@ void GpuFollower::read_pages() {
   for (const auto& [task, total] : read)
     if (auto at = known.find(task); at != known.end())
       at->second = total;
-    else
+    else if (!more_calls_)
       pages_->forget(task);
   for (const auto& [task, total] : known) world_.gpu().on_activity(task, total);
 }
@@ -151,7 +155,7 @@ std::string GpuFollower::tier() const {
 bool GpuFollower::drain() {
   if (!source_) return false;
   bool news = false;
-  source_->drain([&](const wire::GpuCall& call) {
+  auto take = [&](const wire::GpuCall& call) {
     news = true;
     if (trace_) write_trace(trace_.get(), call);
     auto op = decode_gpu_call(call, version_);
@@ -162,7 +166,8 @@ bool GpuFollower::drain() {
       source_->set_driver(source_options_.uvm_major, version_);
     }
     world_.on_gpu(call.time, call.task, *op);
-  });
+  };
+  more_calls_ = source_->drain(take, kMostCalls);
   if (xids_)
     xids_->drain([&](const wire::GpuXid& xid) {
       news = true;
@@ -174,12 +179,16 @@ bool GpuFollower::drain() {
 void GpuFollower::on_exit(TaskId task) {
   if (!source_ || !world_.gpu().of(task)) return;
   source_->forget(task.tgid);
-  if (!pages_) return;
+  MonoTime began = mono_now();
+  // Where thousands end at once, the last look at all tells of them, and forgets who is gone.
+  if (!pages_ || began < next_last_look_) return;
   if (!pages_->stopped()) {
     auto read = pages_->read();
     if (auto at = read.find(task); at != read.end()) world_.gpu().on_activity(task, at->second);
   }
   pages_->forget(task);
+  MonoTime ended = mono_now();
+  next_last_look_ = ended + (kLastLooksShare - 1) * (ended - began);
 }
 
 std::uint64_t GpuFollower::lost() const {

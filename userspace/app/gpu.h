@@ -38,8 +38,11 @@ class GpuFollower {
   bool uses_driver(std::uint32_t pid) const;
   /// How the cards are followed, for a person; empty: they are not.
   std::string tier() const;
-  /// Whether there was anything.
+  /// Whether there was anything. The calls of programs that make them without end are left for the next time,
+  /// and their descriptor stays readable.
   bool drain();
+  /// Whether the last drain() left some.
+  bool has_more() const { return more_calls_; }
   void on_exit(TaskId task);
   /// Calls that were lost since load.
   std::uint64_t lost() const;
@@ -65,6 +68,8 @@ class GpuFollower {
   std::unique_ptr<GpuXids> xids_;
   std::optional<std::pair<std::uint32_t, std::optional<GpuDriverVersion>>> tried_;  // of which uvm driver
   std::uint64_t page_events_lost_ = 0;  // of those that were closed
+  bool more_calls_ = false;
+  MonoTime next_last_look_{};  // at the pages of one that ends
   std::optional<std::string> failure_;
 };
 

@@ -35,7 +35,7 @@ bool Session::drain() {
       news = true;
       on_record(record);
     });
-  more_records_ = more;
+  more_records_ = more || (gpu_ && gpu_->has_more());
   take_reports();
   times_.heard = began;
   bool urgent = now() >= times_.next_urgent_scan && world_.take_urgent_scan();

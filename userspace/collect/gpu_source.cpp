@@ -43,10 +43,12 @@ class LoadedGpuSource final : public GpuSource {
   std::string hook() const override { return std::string(hook_); }
   int fd() const override { return ring_buffer__epoll_fd(ring_.get()); }
 
-  void drain(const std::function<void(const wire::GpuCall&)>& sink) override {
+  bool drain(const std::function<void(const wire::GpuCall&)>& sink, std::size_t most) override {
     sink_ = &sink;
-    ring_buffer__consume(ring_.get());
+    left_ = most;
+    bool more = ring_buffer__consume(ring_.get()) < 0;
     sink_ = nullptr;
+    return more;
   }
 
   void set_driver(std::optional<std::uint32_t> uvm_major, std::optional<GpuDriverVersion> version) override {
@@ -114,7 +116,7 @@ class LoadedGpuSource final : public GpuSource {
       ++source.undecodable_;
     else if (source.sink_)
       (*source.sink_)(*call);
-    return 0;
+    return source.left_ > 0 && --source.left_ > 0 ? 0 : -EAGAIN;
   }
 
   GpuSourceOptions options_;
@@ -122,6 +124,7 @@ class LoadedGpuSource final : public GpuSource {
   std::vector<Link> links_;
   Ring ring_;
   const std::function<void(const wire::GpuCall&)>* sink_ = nullptr;
+  std::size_t left_ = 0;  // calls until drain() ends
   std::string_view hook_;
   std::uint64_t undecodable_ = 0;
 };

@@ -154,10 +154,18 @@ void GpuMemory::on_xid(const wire::GpuXid& xid, std::optional<GpuUuid> card,
   told.message = xid.message;
 }
 
-Bytes GpuMemory::held_on(const GpuUuid& card) const {
-  Bytes out{};
+std::map<GpuUuid, GpuMemory::OnCard> GpuMemory::held_by_card() const {
+  std::map<GpuUuid, OnCard> out;
+  for (const auto& [uuid, card] : cards_) out.try_emplace(uuid);
   for (const auto& [task, process] : processes_)
-    if (auto at = process.held.by_device.find(card); at != process.held.by_device.end()) out += at->second;
+    for (const auto& [uuid, bytes] : process.held.by_device) {
+      auto at = out.find(uuid);
+      // What a program claims of a card that nobody else knows is its own invention.
+      if (at == out.end() && out.size() < 2 * kMostCards) at = out.try_emplace(uuid).first;
+      if (at == out.end()) continue;
+      at->second.held += bytes;
+      at->second.since_before = at->second.since_before || process.held.since_before;
+    }
   return out;
 }
 
@@ -300,6 +308,7 @@ void GpuMemory::add(TaskId task, Process& process, const GpuObject& object, Hand
   ++handle.memory->handles[task];
   process.below.emplace(object.client, handle.parent, object.object);
   process.handles[object] = std::move(handle);
+  by_client_[object.client].insert(task);
   ++objects_;
 }
 
@@ -307,9 +316,16 @@ void GpuMemory::add(TaskId task, Process& process, const GpuObject& object, Hand
 std::optional<GpuMemory::Memory> GpuMemory::release(TaskId task, Process& process,
                                                     std::map<GpuObject, Handle>::iterator at) {
   std::shared_ptr<Memory> memory = at->second.memory;
-  process.below.erase({at->first.client, at->second.parent, at->first.object});
+  std::uint32_t client = at->first.client;
+  process.below.erase({client, at->second.parent, at->first.object});
   process.handles.erase(at);
   --objects_;
+  auto left = process.handles.lower_bound({client, 0});
+  if (left == process.handles.end() || left->first.client != client) {
+    auto of_client = by_client_.find(client);
+    of_client->second.erase(task);
+    if (of_client->second.empty()) by_client_.erase(of_client);
+  }
   auto own = memory->handles.find(task);
   if (--own->second > 0) return std::nullopt;
   memory->handles.erase(own);
@@ -331,8 +347,14 @@ void GpuMemory::charge_another(Memory& memory) {
 // Its own, or what another process gave it.
 std::shared_ptr<GpuMemory::Memory> GpuMemory::find(const Process& process, const GpuObject& object) const {
   if (auto own = process.handles.find(object); own != process.handles.end()) return own->second.memory;
-  for (const auto& [task, other] : processes_)
-    if (auto at = other.handles.find(object); at != other.handles.end()) return at->second.memory;
+  auto of_client = by_client_.find(object.client);
+  if (of_client == by_client_.end()) return nullptr;
+  std::size_t asked = 0;
+  for (TaskId task : of_client->second) {
+    if (asked++ == kMostOfClient) break;
+    const auto& handles = processes_.at(task).handles;
+    if (auto at = handles.find(object); at != handles.end()) return at->second.memory;
+  }
   return nullptr;
 }
 

@@ -110,8 +110,13 @@ class GpuMemory {
   /// All cards, with their counters as of now. One that is alone has everything that is on a device.
   void on_cards(MonoTime time, const std::vector<GpuCard>& cards, Bytes page);
   const std::map<GpuUuid, GpuCardState>& cards() const { return cards_; }
-  /// Device memory of all processes that is known to be on the card.
-  Bytes held_on(const GpuUuid& card) const;
+  /// Device memory of all processes that is known to be on a card, by card: those that are known, and some of
+  /// those that programs alone speak of.
+  struct OnCard {
+    Bytes held;
+    bool since_before = false;  // some hold more than is known
+  };
+  std::map<GpuUuid, OnCard> held_by_card() const;
 
   /// `ancestors`: the nearest first.
   void on(MonoTime time, TaskId task, const GpuOp& op, std::span<const TaskId> ancestors = {});
@@ -167,6 +172,7 @@ class GpuMemory {
     Bytes evicted_before;                 // between the two looks before it
   };
   static constexpr std::size_t kMostBursts = 64;
+  static constexpr std::size_t kMostOfClient = 64;  // processes, that are asked for what another duplicates
   static constexpr Nanos kBurstGap = std::chrono::seconds(2);
 
   Process& process(TaskId task);
@@ -189,6 +195,7 @@ class GpuMemory {
   void look_for_oversubscription(MonoTime time, const GpuUuid& uuid, GpuCardState& card, Bytes page);
 
   std::unordered_map<TaskId, Process> processes_;
+  std::unordered_map<std::uint32_t, std::set<TaskId>> by_client_;  // who has handles of it
   Process nobody_;  // of one process too many: what is written to it is not read
   std::size_t most_objects_ = kMostObjects, objects_ = 0;  // handles of all
   std::vector<GpuEvent> events_;

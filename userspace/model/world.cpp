@@ -1,7 +1,6 @@
 #include "model/world.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "model/process_ref.h"
@@ -274,6 +273,8 @@ bool World::on_stalls(MonoTime time, std::uint64_t inode, const wire::Stalls& su
 
 void World::on_gpu(MonoTime time, const wire::Task& task, const GpuOp& op) {
   constexpr std::size_t kMaxAncestors = 8;
+  // Its end came by another ring: what it held went with it.
+  if (const TaskState* known = tasks_.find(task.id); known && known->died) return;
   tasks_.note(task);
   // What a forked child has from those above it, it can map and free.
   bool of_others = op.what == GpuOp::What::free || op.what == GpuOp::What::map;
@@ -354,26 +355,19 @@ void World::sample_gpu(MonoTime time, TaskId task, const GpuHeld& held, bool end
 }
 
 void World::sample_gpu(MonoTime time) {
-  std::set<GpuUuid> cards;
-  for (const auto& [uuid, card] : gpu_.cards()) cards.insert(uuid);
+  auto cards = gpu_.held_by_card();
   std::map<TaskId, const GpuHeld*> processes;
-  gpu_.for_each([&](TaskId task, const GpuHeld& held) {
-    processes.emplace(task, &held);
-    // What a program claims of a card that nobody else knows is its own invention.
-    for (const auto& [uuid, bytes] : held.by_device)
-      if (cards.size() < 2 * GpuMemory::kMostCards) cards.insert(uuid);
-  });
+  gpu_.for_each([&](TaskId task, const GpuHeld& held) { processes.emplace(task, &held); });
   std::erase_if(gpu_told_, [&](const auto& told) {
     const auto& [task, card] = told.first;
     return task == TaskId{} && card && !cards.contains(*card);
   });
-  for (const GpuUuid& uuid : cards) {
+  for (const auto& [uuid, on_card] : cards) {
     GpuSample s;
     s.time = time;
     s.device = uuid;
-    s.held = gpu_.held_on(uuid);
-    for (const auto& [task, held] : processes)
-      if (held->by_device.contains(uuid)) s.since_before = s.since_before || held->since_before;
+    s.held = on_card.held;
+    s.since_before = on_card.since_before;
     if (auto known = gpu_.cards().find(uuid); known != gpu_.cards().end()) {
       const GpuCardState& card = known->second;
       s.limit = card.memory;

@@ -364,7 +364,7 @@ TEST(GpuMemory, what_is_not_mapped_yet_is_on_the_card_of_the_only_context_until_
   m.call(map);
   EXPECT_EQ(m.held().by_device.at(card(3)), Bytes{});
   EXPECT_EQ(m.held().by_device.at(card(4)), MiB(64));
-  EXPECT_EQ(m.memory.held_on(card(4)), MiB(64));
+  EXPECT_EQ(m.memory.held_by_card().at(card(4)).held, MiB(64));
 }
 
 TEST(GpuMemory, a_card_that_is_asked_for_more_than_it_has_and_pushes_pages_out_is_oversubscribed_once) {

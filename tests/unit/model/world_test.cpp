@@ -104,6 +104,14 @@ TEST(World, tells_of_an_oversubscribed_card_with_the_reading_that_shows_it) {
   EXPECT_EQ(told[0].event.bytes, MiB(2));
 }
 
+TEST(World, gpu_calls_that_are_read_after_the_end_of_who_made_them_hold_nothing) {
+  World world = a_world();
+  world.on_gpu(ms(1000), task(100), gpu_op(GpuOp::What::context));
+  world.on_record(death(ms(1020), task(100)));
+  world.on_gpu(ms(1010), task(100), gpu_op(GpuOp::What::managed_map));
+  EXPECT_EQ(world.gpu().of(task(100).id), nullptr) << "nobody would end it again";
+}
+
 TEST(World, tells_an_error_of_a_card_to_whoever_has_something_on_it) {
   ScopeRoots scope;
   scope.whole_machine = false;
