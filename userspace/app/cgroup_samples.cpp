@@ -28,26 +28,38 @@ bool is_nearly_full(const CgroupState& cgroup) {
          cgroup.pinned->value.as_double() > kNearlyFull * cgroup.headroom_limit->as_double();
 }
 
-void CgroupSamples::look_at(std::uint64_t inode, std::optional<Bytes> usage, MonoTime when) {
-  const CgroupState* state = world_.cgroups().find(inode);
+void CgroupSamples::look_at(std::uint64_t inode, MonoTime now) {
+  CgroupState* state = world_.cgroups().find(inode);
   if (!state || state->removed) return;
-  CgroupEntry entry = entry_of(*state);
+  CgroupReading reading;
+  if (auto usage = reader_.usage(entry_of(*state))) reading.usage = *usage;
+  reading.time = mono_now();
+  read(*state, std::move(reading), false, now);
+}
+
+void CgroupSamples::on_usage(std::uint64_t inode, Bytes usage, MonoTime when, MonoTime now) {
+  CgroupState* state = world_.cgroups().find(inode);
+  if (!state || state->removed) return;
   CgroupReading reading;
   reading.time = when;
   reading.usage = usage;
-  bool told_by_kernel = usage.has_value();
-  if (!usage) {
-    auto read = reader_.usage(entry);
-    reading.time = mono_now();
-    if (read) reading.usage = *read;
-  }
-  if (!told_by_kernel || !state->limit_known)
+  if (state->stat_read && now - *state->stat_read < kStatServes) reading.stat = state->stat;
+  read(*state, std::move(reading), true, now);
+}
+
+void CgroupSamples::read(CgroupState& state, CgroupReading reading, bool told_by_kernel, MonoTime now) {
+  CgroupEntry entry = entry_of(state);
+  if (!told_by_kernel || !state.limit_known)
     if (auto limit = reader_.limit(entry)) reading.limit = *limit;
-  read_limits_above(*state);
-  if (auto stat = reader_.stat(entry)) reading.stat = *stat;
+  read_limits_above(state);
+  if (!reading.stat)
+    if (auto stat = reader_.stat(entry)) {
+      reading.stat = *stat;
+      state.stat_read = now;
+    }
   if (world_.host() && world_.host()->swap_total && world_.host()->swap_total->count > 0)
     if (auto swap = reader_.swap(entry); swap && *swap) reading.swap = **swap;
-  world_.on_reading(inode, reading, told_by_kernel);
+  world_.on_reading(state.ref->id.inode, reading, told_by_kernel);
 }
 
 void CgroupSamples::read_limits_above(const CgroupState& cgroup) {
@@ -87,7 +99,7 @@ void CgroupSamples::look_at_all(MonoTime now, bool told, const std::function<voi
     if (moved || limit_moved || !state.shown_at || !state.limit_known) changed.push_back(inode);
   });
   for (std::uint64_t inode : changed) {
-    look_at(inode, std::nullopt, now);
+    look_at(inode, now);
     if (after_each) after_each();
   }
   // Of a thousand idle cgroups the kernel tells us all there is: no need to keep their files.
@@ -114,7 +126,7 @@ void CgroupSamples::look_at_followed(MonoTime now) {
     auto usage = reader_.usage(entry_of(*state));
     if (!usage) continue;
     state->told_by_kernel = false;
-    if (!state->shown_usage || moved_far(*state, *usage)) look_at(inode, *usage, now);
+    if (!state->shown_usage || moved_far(*state, *usage)) on_usage(inode, *usage, now, now);
   }
 }
 

@@ -29,8 +29,13 @@ class CgroupSamples {
   CgroupSamples(World& world, const CgroupFs& fs, std::size_t most_files)
       : world_(world), reader_(fs, most_files) {}
 
-  /// Reads all of one cgroup; not its usage and limit where the kernel has just said them.
-  void look_at(std::uint64_t inode, std::optional<Bytes> usage, MonoTime when);
+  /// Reads all of one cgroup.
+  void look_at(std::uint64_t inode, MonoTime now);
+  /// The same where the kernel has said its usage and limit at `when`. After a stall there are thousands of
+  /// such records, and each read of memory.stat has the kernel sum up all CPUs under a lock of the machine:
+  /// one serves for kStatServes.
+  void on_usage(std::uint64_t inode, Bytes usage, MonoTime when, MonoTime now);
+  static constexpr Nanos kStatServes = std::chrono::milliseconds(4);
   /// At each interval. `told`: the kernel programs have just told of the cgroups they know. `after_each`: may
   /// take the world's facts, which are many where the cgroups are.
   void look_at_all(MonoTime now, bool told, const std::function<void()>& after_each = nullptr);
@@ -49,6 +54,7 @@ class CgroupSamples {
   void forget(CgroupId id) { reader_.forget(id); }
 
  private:
+  void read(CgroupState& state, CgroupReading reading, bool told_by_kernel, MonoTime now);
   void read_limits_above(const CgroupState& cgroup);
 
   World& world_;

@@ -69,7 +69,7 @@ void Session::on_cgroup_sample(const wire::CgroupSample& sample) {
   CgroupState* state = world_.cgroups().find(inode);
   // What grows between two sleeps may be on no CPU at any tick: the walk finds it.
   bool moved = sample.moved || (state && cgroups_.moved_far(*state, sample.memcg.usage));
-  cgroups_.look_at(inode, sample.memcg.usage, sample.time);
+  cgroups_.on_usage(inode, sample.memcg.usage, sample.time, now());
   if (state) state->told_by_kernel = true;
   if (moved) mark_hot(inode, sample.time);
 }

@@ -29,7 +29,7 @@ CgroupPtr make_ref(CgroupId id, std::string path) {
 // With the nodes of its maps, what the parts of its name take, and what others keep of it: the store the last
 // that it wrote and what it did not, sums of its stalls, its level before a look.
 std::size_t CgroupTree::bytes_of(const CgroupState& state) {
-  constexpr std::size_t kNodes = 128, kElsewhere = 512;
+  constexpr std::size_t kNodes = 192, kElsewhere = 512;
   return sizeof(CgroupState) + sizeof(CgroupRef) + kNodes + kElsewhere +
          (state.ref ? 2 * state.ref->path.size() : 0);
 }
@@ -60,8 +60,7 @@ bool CgroupTree::make_room(bool idle_alone) {
   std::ranges::sort(leaves);
   for (const auto& [busy, limited, usage, inode] : leaves) {
     if (bytes_ <= most_bytes_ / 8 * 7) break;
-    bytes_ -= bytes_of(cgroups_.at(inode));
-    cgroups_.erase(inode);
+    forget(cgroups_.find(inode));
     evicted_.push_back(inode);
     refuse(inode);
   }
@@ -77,9 +76,19 @@ void CgroupTree::set_room(double part) {
 }
 
 void CgroupTree::set_ref(CgroupState& state, std::uint64_t inode, std::string path) {
-  bytes_ -= state.ref ? bytes_of(state) : 0;
+  if (state.ref) {
+    bytes_ -= bytes_of(state);
+    by_path_.erase({state.ref->path, inode});
+  }
   state.ref = make_ref({hierarchy_, inode}, std::move(path));
   bytes_ += bytes_of(state);
+  by_path_.emplace(state.ref->path, inode);
+}
+
+CgroupTree::Cgroups::iterator CgroupTree::forget(Cgroups::iterator at) {
+  bytes_ -= bytes_of(at->second);
+  by_path_.erase({at->second.ref->path, at->first});
+  return cgroups_.erase(at);
 }
 
 CgroupState* CgroupTree::add(std::uint64_t inode, std::optional<std::uint64_t> parent, std::string path) {
@@ -113,11 +122,14 @@ void CgroupTree::rename(std::uint64_t inode, std::string_view name) {
   if (!state) return;
   std::string old_path = state->ref->path;
   std::string new_path = join(old_path.substr(0, old_path.rfind('/')), name);
-  for (auto& [id, other] : cgroups_) {
-    const std::string& path = other.ref->path;
-    bool below = path.size() > old_path.size() && path.starts_with(old_path) && path[old_path.size()] == '/';
-    if ((id == inode || below) && has_room(&other, new_path.size() + path.size() - old_path.size()))
-      set_ref(other, id, new_path + path.substr(old_path.size()));
+  std::vector<std::uint64_t> moved{inode};
+  std::string above = old_path + '/';
+  for (auto at = by_path_.lower_bound({above, 0}); at != by_path_.end() && at->first.starts_with(above); ++at)
+    moved.push_back(at->second);
+  for (std::uint64_t id : moved) {
+    CgroupState& other = cgroups_.at(id);
+    std::string path = new_path + other.ref->path.substr(old_path.size());
+    if (has_room(&other, path.size())) set_ref(other, id, std::move(path));
   }
 }
 
@@ -131,8 +143,7 @@ std::vector<std::uint64_t> CgroupTree::forget_removed(MonoTime before) {
   for (auto at = cgroups_.begin(); at != cgroups_.end();) {
     if (at->second.removed && *at->second.removed < before) {
       gone.push_back(at->first);
-      bytes_ -= bytes_of(at->second);
-      at = cgroups_.erase(at);
+      at = forget(at);
       crowded_ = false;  // not before: each that is made in its place would search for room in vain
     } else {
       ++at;
@@ -153,8 +164,8 @@ const CgroupState* CgroupTree::find(std::uint64_t inode) const {
 
 const CgroupState* CgroupTree::by_path(std::string_view path) const {
   const CgroupState* removed = nullptr;
-  for (const auto& [inode, state] : cgroups_) {
-    if (state.ref->path != path) continue;
+  for (auto at = by_path_.lower_bound({path, 0}); at != by_path_.end() && at->first == path; ++at) {
+    const CgroupState& state = cgroups_.at(at->second);
     if (!state.removed) return &state;
     if (!removed || *removed->removed < *state.removed) removed = &state;
   }
@@ -174,6 +185,12 @@ bool CgroupTree::is_below(std::uint64_t inode, std::uint64_t top) const {
     at = state ? state->parent : std::nullopt;
   }
   return false;
+}
+
+bool CgroupTree::Below::operator()(std::uint64_t inode) {
+  auto [known, is_new] = known_.try_emplace(inode, false);
+  if (is_new) known->second = tree_.is_below(inode, top_);
+  return known->second;
 }
 
 CgroupTree::Tightest CgroupTree::tightest_limit(std::uint64_t inode, std::optional<Bytes> host) const {

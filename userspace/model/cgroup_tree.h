@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -22,6 +23,7 @@ struct CgroupState {
   bool limit_known = false;     // it was read: a nullopt limit is no limit
   bool told_by_kernel = false;  // the newest usage came in a record: the kernel programs tell when it changes
   MemoryStat stat;
+  std::optional<MonoTime> stat_read;
   std::optional<Point> pinned;  // the newest
   std::optional<Bytes> headroom_limit;
   std::optional<MonoTime> removed;
@@ -62,9 +64,21 @@ class CgroupTree {
 
   CgroupState* find(std::uint64_t inode);
   const CgroupState* find(std::uint64_t inode) const;
+  /// Of several, one that was not removed.
   const CgroupState* by_path(std::string_view path) const;
   CgroupPtr ref(std::optional<std::uint64_t> inode) const;
   bool is_below(std::uint64_t inode, std::uint64_t top) const;
+  /// The same for many processes at once: each cgroup's ancestors are walked once.
+  class Below {
+   public:
+    Below(const CgroupTree& tree, std::uint64_t top) : tree_(tree), top_(top) {}
+    bool operator()(std::uint64_t inode);
+
+   private:
+    const CgroupTree& tree_;
+    std::uint64_t top_;
+    std::unordered_map<std::uint64_t, bool> known_;
+  };
 
   struct Tightest {
     std::optional<Bytes> limit;  // nullopt: no cgroup limits it below `host`
@@ -95,10 +109,13 @@ class CgroupTree {
   void refuse(std::uint64_t inode);
   static std::size_t bytes_of(const CgroupState& state);
   void set_ref(CgroupState& state, std::uint64_t inode, std::string path);
+  using Cgroups = std::unordered_map<std::uint64_t, CgroupState>;
+  Cgroups::iterator forget(Cgroups::iterator at);
 
   Hierarchy hierarchy_;
-  std::unordered_map<std::uint64_t, CgroupState> cgroups_;
-  std::unordered_set<std::uint64_t> refused_;  // until they are removed
+  Cgroups cgroups_;
+  std::set<std::pair<std::string_view, std::uint64_t>> by_path_;  // paths of their refs, inodes
+  std::unordered_set<std::uint64_t> refused_;                     // until they are removed
   std::vector<std::uint64_t> evicted_;
   std::size_t bound_, most_bytes_ = bound_, bytes_ = 0;
   bool crowded_ = false;  // nobody could make way when last asked

@@ -240,9 +240,10 @@ EpisodeBuilder::Open* EpisodeBuilder::open_group(const wire::OomMark& mark,
 
 std::size_t EpisodeBuilder::living_in(std::uint64_t group, MonoTime at) const {
   std::size_t count = 0;
+  CgroupTree::Below below(cgroups_, group);
   tasks_.for_each([&](const TaskState& task) {
     bool lives = !task.died || *task.died >= at;
-    count += lives && task.cgroup && cgroups_.is_below(*task.cgroup, group);
+    count += lives && task.cgroup && below(*task.cgroup);
   });
   return count;
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <utility>
 
 #include "model/process_ref.h"
 
@@ -9,35 +11,54 @@ namespace oomcast {
 namespace {
 
 constexpr std::size_t kMaxGrew = 5;
+constexpr std::size_t kMostFound = 32;  // their order may have changed within the moment
 constexpr Nanos kGrowthWindow = std::chrono::seconds(60);
 constexpr Nanos kOneMoment = std::chrono::milliseconds(50);
 
+// A process that came to what it was sampled at last before `at`; none: it did not grow, or who knows.
+struct Growth {
+  Bytes grew;
+  Seconds over{};
+};
+std::optional<Growth> growth_of(const TaskState& task, MonoTime at) {
+  auto points = task.rss.since(at - kGrowthWindow);
+  while (!points.empty() && points.back().time > at) points = points.first(points.size() - 1);
+  if (points.size() < 2 || points.back().value <= points.front().value) return std::nullopt;
+  return Growth{points.back().value - points.front().value,
+                seconds_between(points.front().time, points.back().time)};
+}
+
 }  // namespace
 
+void GrowthAtKill::look(MonoTime at) {
+  moment_ = at;
+  std::vector<std::pair<Bytes, TaskId>> all;
+  tasks_.for_each([&](const TaskState& task) {
+    if (auto growth = growth_of(task, at)) all.emplace_back(growth->grew, task.id);
+  });
+  std::sort(all.begin(), all.end(), std::greater<>());
+  grown_.clear();
+  for (const auto& [grew, id] : all) grown_.push_back(id);
+}
+
 std::vector<GrewProcess> GrowthAtKill::grew_most(std::optional<std::uint64_t> limit_inode, MonoTime at) {
-  if (!moment_ || std::chrono::abs(at - *moment_) > kOneMoment) {
-    moment_ = at;
-    sampled_.clear();
-    tasks_.for_each([&](const TaskState& task) {
-      if (task.rss.points().size() >= 2) sampled_.push_back(task.id);
-    });
-  }
-  std::vector<GrewProcess> out;
-  for (const TaskId& id : sampled_) {
+  if (!moment_ || std::chrono::abs(at - *moment_) > kOneMoment) look(at);
+  std::optional<CgroupTree::Below> below;
+  if (limit_inode) below.emplace(cgroups_, *limit_inode);
+  std::vector<std::pair<Growth, TaskId>> found;
+  for (const TaskId& id : grown_) {
+    if (found.size() >= kMostFound) break;
     const TaskState* task = tasks_.find(id);
     if (!task || (task->died && *task->died < at)) continue;  // the dead have given theirs back
-    if (limit_inode && !(task->cgroup && cgroups_.is_below(*task->cgroup, *limit_inode))) continue;
-    auto points = task->rss.since(at - kGrowthWindow);
-    while (!points.empty() && points.back().time > at) points = points.first(points.size() - 1);
-    if (points.size() < 2) continue;
-    Bytes grew = points.back().value - points.front().value;
-    if (grew > Bytes{})
-      out.push_back({process_ref(tasks_, cgroups_, id), grew,
-                     seconds_between(points.front().time, points.back().time)});
+    if (below && !(task->cgroup && (*below)(*task->cgroup))) continue;
+    if (auto growth = growth_of(*task, at)) found.emplace_back(*growth, id);
   }
-  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.grew > b.grew; });
-  std::erase_if(out, [&](const GrewProcess& g) { return g.grew.count < out.front().grew.count / 20; });
-  if (out.size() > kMaxGrew) out.resize(kMaxGrew);
+  std::ranges::sort(found, std::greater<>(), [](const auto& f) { return f.first.grew; });
+  std::vector<GrewProcess> out;
+  for (const auto& [growth, id] : found) {
+    if (out.size() >= kMaxGrew || growth.grew.count < found.front().first.grew.count / 20) break;
+    out.push_back({process_ref(tasks_, cgroups_, id), growth.grew, growth.over});
+  }
   return out;
 }
 

@@ -19,14 +19,17 @@ class GrowthAtKill {
   /// The processes below the limit, or of the machine, that grew in the minute before `at` and lived then, at
   /// most 5, most first; none that grew by less than a twentieth of the first: beside one that grew by
   /// gigabytes, the start of a shell is not worth telling. Cost: one pass over the table for all limits of a
-  /// moment of 50 ms: in a storm of kills it has thousands of processes.
+  /// moment of 50 ms (in a storm of kills it has thousands of processes), then over who grew, most first,
+  /// until enough of them lie below the limit.
   std::vector<GrewProcess> grew_most(std::optional<std::uint64_t> limit_inode, MonoTime at);
 
  private:
+  void look(MonoTime at);
+
   const TaskTable& tasks_;
   const CgroupTree& cgroups_;
   std::optional<MonoTime> moment_;
-  std::vector<TaskId> sampled_;  // more than once, as of then
+  std::vector<TaskId> grown_;  // as of then, most first
 };
 
 }  // namespace oomcast

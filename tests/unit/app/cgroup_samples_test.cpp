@@ -85,14 +85,27 @@ TEST(CgroupSamples, notices_a_limit_that_was_changed_while_nothing_moved) {
 
 TEST(CgroupSamples, knows_the_limit_above_what_is_in_scope) {
   Fixture f(true);
-  f.samples->look_at(f.step, std::nullopt, at(0));
+  f.samples->look_at(f.step, at(0));
   EXPECT_EQ(f.told(), (Told{{"/job/step", {80, 1000}}}));
 }
 
 TEST(CgroupSamples, believes_the_kernels_word_on_usage) {
   Fixture f;
-  f.samples->look_at(f.step, MiB(85), at(0));
+  f.samples->on_usage(f.step, MiB(85), at(0), at(0));
   EXPECT_EQ(f.told(), (Told{{"/job/step", {85, 1000}}}));
+}
+
+TEST(CgroupSamples, reads_the_statistics_once_for_what_the_kernel_tells_of_a_moment) {
+  Fixture f;
+  auto anon = [&](int usage_mib, MonoTime when, MonoTime now) {
+    f.samples->on_usage(f.step, MiB(usage_mib), when, now);
+    auto facts = f.world->take_facts();
+    return std::get<Sample>(facts.at(0)).stat.anon;
+  };
+  EXPECT_EQ(anon(81, at(10), at(1000)), MiB(80));
+  f.holds("job/step", 90, 1'000'000);
+  EXPECT_EQ(anon(82, at(500), at(1003)), MiB(80)) << "a record that waited";
+  EXPECT_EQ(anon(90, at(1004), at(1004)), MiB(90));
 }
 
 TEST(CgroupSamples, follows_for_a_moment_what_moved) {
