@@ -115,12 +115,15 @@ std::optional<int> Retention::keep_within(std::int64_t now) {
   if (due(thinned_, kThinEvery)) ok = thin(now);
   if (ok && due(expired_, kExpireEvery)) ok = drop_before(now - age_ns_, -1) && drop_names();
   if (ok && due(measured_, kSecond)) ok = drop_user_kills(kMostUserKills) && shrink(now);
+  forget_kept();
   return ok ? std::nullopt : std::optional(code_);
 }
 
 bool Retention::make_room(std::int64_t now) {
   now_ = now;
-  return fill() > 0.9 && shrink(now, 0.9) && fill() < 1;
+  bool made = fill() > 0.9 && shrink(now, 0.9) && fill() < 1;
+  forget_kept();
+  return made;
 }
 
 // The newest stay, and what an episode keeps.
@@ -135,6 +138,17 @@ bool Retention::drop_user_kills(std::int64_t most) {
                     " k.episode=e.id) AND kills.seq>{})",
                     *last, kKeptAfter.count(), kKeptBefore.count(), *last - most));
   });
+}
+
+// In a transaction, and until another writer has changed the database: a store of long crash loops has
+// millions of such rows.
+std::shared_ptr<const Retention::Kept> Retention::kept_in(Curves& curves) {
+  auto version = ask(db_, "PRAGMA data_version");
+  if (curves.kept && version && version == curves.version) return curves.kept;
+  auto kept = std::make_shared<Kept>();
+  if (!read_kept(curves, *kept)) return nullptr;
+  curves.version = version;
+  return curves.kept = std::move(kept);
 }
 
 bool Retention::read_kept(const Curves& curves, Kept& out) {
@@ -166,8 +180,8 @@ bool Retention::thin(Curves& curves, std::int64_t step_s, std::int64_t older_tha
     bool ok = transaction([&] {
       auto done = ask(
           db_, fmt::format("SELECT seq FROM thinned WHERE source='{}' AND step_s={}", curves.table, step_s));
-      Kept kept;
-      if (!read_kept(curves, kept)) return false;
+      auto kept = kept_in(curves);
+      if (!kept) return false;
       Statement rows(
           db_, fmt::format("SELECT seq, time_ns, {}, {}, {}, step_s FROM {} WHERE seq>? ORDER BY seq LIMIT ?",
                            curves.owner, curves.level, curves.usage, curves.table));
@@ -186,7 +200,7 @@ bool Retention::thin(Curves& curves, std::int64_t step_s, std::int64_t older_tha
         if (time >= older_than && time < now_ + kFuture) break;
         last = seq;
         more = ++seen == slice_;
-        if (kept.has(owner, time)) {
+        if (kept->has(owner, time)) {
           if (rows.null(5)) whole.push_back(seq);
           continue;
         }
@@ -223,6 +237,7 @@ bool Retention::thin(Curves& curves, std::int64_t step_s, std::int64_t older_tha
 // Of the small tables, at most `most` rows that no episode keeps; or, if it is negative, all that is older
 // but the episodes themselves.
 bool Retention::drop_before(std::int64_t time, std::int64_t most) {
+  if (most < 0) forget_kept();
   return transaction([&] {
     std::string spared =
         most < 0 ? ""
@@ -264,8 +279,8 @@ bool Retention::drop_before(std::int64_t time, std::int64_t most) {
 bool Retention::sweep(Curves& curves, std::int64_t until, std::optional<std::int64_t>& at) {
   at.reset();
   return transaction([&] {
-    Kept kept;
-    if (!read_kept(curves, kept)) return false;
+    auto kept = kept_in(curves);
+    if (!kept) return false;
     Statement rows(db_, fmt::format("SELECT seq, time_ns, {} FROM {} WHERE seq>? ORDER BY seq LIMIT ?",
                                     curves.owner, curves.table));
     rows << curves.swept << slice_;
@@ -273,7 +288,7 @@ bool Retention::sweep(Curves& curves, std::int64_t until, std::optional<std::int
     while (rows.row() && (rows.integer(1) < until || rows.integer(1) > now_ + kFuture)) {
       at = rows.integer(1);
       curves.swept = rows.integer(0);
-      if (!kept.has(rows.integer(2), *at)) gone.push_back(curves.swept);
+      if (!kept->has(rows.integer(2), *at)) gone.push_back(curves.swept);
     }
     if (rows.failed()) return false;
     Statement drop(db_, fmt::format("DELETE FROM {} WHERE seq=?", curves.table));
@@ -286,6 +301,7 @@ bool Retention::sweep(Curves& curves, std::int64_t until, std::optional<std::int
 // A tenth of the episodes that keep curves keep none any more.
 bool Retention::let_go_of_curves(bool& found) {
   samples_.swept = process_samples_.swept = 0;
+  forget_kept();
   return transaction([&] {
     auto keeping = ask(db_, "SELECT count(DISTINCT episode) FROM kept");
     if (!keeping) return false;
@@ -298,6 +314,7 @@ bool Retention::let_go_of_curves(bool& found) {
 }
 
 bool Retention::let_go_of_episodes(bool& found) {
+  forget_kept();
   return transaction([&] {
     auto episodes = ask(db_, "SELECT count(*) FROM episodes");
     if (!episodes) return false;

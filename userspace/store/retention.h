@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,14 +37,16 @@ class Retention {
   bool make_room(std::int64_t now);
 
  private:
+  struct Kept;
   /// One of the two large tables.
   struct Curves {
     const char* table;
-    const char* owner;          // column: cgroup or process
-    const char *level, *usage;  // what must not lose its extremes
-    std::int64_t swept = 0;     // shrink() has been up to this seq
+    const char* owner;                         // column: cgroup or process
+    const char *level, *usage;                 // what must not lose its extremes
+    std::int64_t swept = 0;                    // shrink() has been up to this seq
+    std::shared_ptr<const Kept> kept = {};     // as read last
+    std::optional<std::int64_t> version = {};  // of the database then
   };
-  struct Kept;
 
   template <typename Work>
   bool transaction(Work&& work);
@@ -58,7 +61,10 @@ class Retention {
   bool let_go_of_episodes(bool& found);
   bool drop_user_kills(std::int64_t most);
   bool drop_names();
+  /// What is kept in it, read once for all that is done at a time. Null: it cannot be read.
+  std::shared_ptr<const Kept> kept_in(Curves& curves);
   bool read_kept(const Curves& curves, Kept& out);
+  void forget_kept() { samples_.kept = process_samples_.kept = nullptr; }
   double fill() const;
 
   sqlite3* db_;
