@@ -1,0 +1,239 @@
+// Who writes to a store, one or several, and what waits.
+#include <gtest/gtest.h>
+
+#include "store/import.h"
+#include "store/kept_store.h"
+#include "store/writer.h"
+
+namespace oomcast {
+namespace {
+
+using namespace test;
+
+TEST_F(StoreTest, has_an_episode_at_once_and_completes_it) {
+  auto writer = keep();
+  OomFactLine begun = kill(1, 1000, 77, job_);
+  begun.episode.victims[0].freed_after.reset();
+  writer->add(EpisodeFact{begun, false});
+  for (int i = 0; i < 200 && ask("SELECT count(*) FROM episodes") == 0; ++i) usleep(10'000);
+  auto all = episodes();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_FALSE(all[0].complete);
+  OomFactLine told = kill(1, 999.5, 77, job_);
+  told.episode.id = "another, as it began earlier";
+  writer->add(EpisodeFact{told});
+  ASSERT_TRUE(writer->finish());
+  all = episodes();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_TRUE(all[0].complete);
+  EXPECT_EQ(all[0].episode.id, told.episode.id);
+  EXPECT_EQ(all[0].time, WallTime(at_s(999.5).time_since_epoch() + kZero));
+  EXPECT_EQ(ask("SELECT count(*) FROM victims"), 1);
+}
+
+TEST_F(StoreTest, waits_for_another_that_has_it_locked_and_loses_nothing) {
+  auto writer = keep();
+  sqlite3* db = lock();
+  writer->add(sample(job_, 999, MiB(100)));
+  writer->add(EpisodeFact{kill(1, 1000, 77, job_)});
+  sleep(3);  // longer than SQLite itself waits
+  writer->add(sample(job_, 1006, MiB(200)));
+  unlock(db);
+  ASSERT_TRUE(writer->finish());
+  EXPECT_EQ(writer->lost(), 0u);
+  EXPECT_TRUE(writer->take_notices().empty());
+  EXPECT_EQ(last().samples.size(), 2u);
+}
+
+TEST_F(StoreTest, is_not_waited_for_where_its_disk_stands_still) {
+  auto writer = keep();
+  sqlite3* db = lock();
+  writer->add(EpisodeFact{kill(1, 1000, 77, job_)});
+  usleep(50'000);  // it waits for the lock, as it would for a disk
+  EXPECT_FALSE(writer->ends_within(Nanos{}));
+  unlock(db);
+  EXPECT_TRUE(writer->ends_within(std::chrono::minutes(1)));
+  EXPECT_TRUE(writer->finish());
+  EXPECT_EQ(ask("SELECT count(*) FROM episodes"), 1);
+}
+
+TEST_F(StoreTest, keeps_half_of_the_room_for_what_not_any_user_can_make_without_end) {
+  auto writer = keep();
+  sqlite3* db = lock();
+  for (std::uint64_t i = 0; i < 2 * StoreWriter::kMostWaiting; ++i) {
+    Sample idle = sample(group("/idle-" + std::to_string(i), 1000 + i), 999, {});
+    idle.usage = KiB(4);
+    writer->add(std::move(idle));
+  }
+  EXPECT_GT(writer->lost(), 0u);
+  for (int i = 0; i < 1000; ++i) writer->add(sample(job_, 1000 + i, MiB(100 + i)));
+  unlock(db);
+  ASSERT_TRUE(writer->finish());
+  EXPECT_EQ(ask("SELECT count(*) FROM samples JOIN cgroups ON cgroups.id=cgroup WHERE path='/job'"), 1000);
+}
+
+TEST_F(StoreTest, that_has_less_room_lets_the_oldest_samples_go_and_counts_them_but_no_kill) {
+  auto writer = keep();
+  sqlite3* db = lock();
+  constexpr int kSamples = 4000;
+  for (unsigned i = 0; i < kSamples; ++i) {
+    writer->add(sample(job_, 1000 + i, MiB(100 + i)));
+    if (i % 1000 == 0) writer->add(EpisodeFact{kill(1 + i / 1000, 1000. + i, 77 + i, job_)});
+  }
+  writer->set_room(1.0 / 8);
+  EXPECT_GE(writer->lost(), kSamples - StoreWriter::kMostWaiting / 8 - 2 * StoreWriter::kBatch);
+  EXPECT_LE(writer->lost(), static_cast<std::uint64_t>(kSamples));
+  std::uint64_t lost = writer->lost();
+  writer->set_room(1);
+  unlock(db);
+  ASSERT_TRUE(writer->finish());
+  EXPECT_EQ(writer->lost(), lost);
+  EXPECT_EQ(ask("SELECT count(*) FROM episodes"), 4);
+  EXPECT_EQ(ask("SELECT max(usage) FROM samples"), MiB(100 + kSamples).count) << "the newest stay";
+}
+
+TEST_F(StoreTest, lets_kills_wait_up_to_a_bound_in_bytes_and_counts_the_rest) {
+  auto writer = keep();
+  sqlite3* db = lock();
+  constexpr unsigned kKills = 200;
+  for (unsigned i = 1; i <= kKills; ++i) {
+    OomFactLine line = kill(i, 1000 + 20. * i, 77 + i, job_);
+    for (unsigned n = 0; n < Episode::kMostTasks; ++n) {
+      TaskAtKill task;
+      task.process = process(10'000 + n, "worker", job_);
+      task.process.cmdline = {std::string(2000, 'x')};
+      line.episode.tasks.push_back(task);
+    }
+    writer->add(EpisodeFact{line});
+  }
+  unlock(db);
+  OomFactLine after = kill(kKills + 1, 9000, 7777, job_);
+  for (int i = 0; i < 500 && ask("SELECT count(*) FROM episodes") == 0; ++i) usleep(10'000);
+  writer->add(EpisodeFact{after});
+  ASSERT_TRUE(writer->finish());
+  auto kept = static_cast<std::uint64_t>(ask("SELECT count(*) FROM episodes"));
+  EXPECT_EQ(kept + writer->lost(), kKills + 1);
+  EXPECT_GT(writer->lost(), kKills / 2) << "each is 150 KiB";
+  EXPECT_GE(kept, StoreWriter::kMostOfEpisodes / (200 << 10));
+  EXPECT_EQ(ask("SELECT count(*) FROM episodes WHERE name='2020-7777'"), 1) << "there is room again";
+}
+
+TEST_F(StoreTest, counts_a_kill_once_that_two_oomcasts_saw) {
+  auto a = keep(), b = keep();
+  a->add(EpisodeFact{kill(1, 1000, 77, job_), false});
+  for (int i = 0; i < 200 && ask("SELECT count(*) FROM episodes") == 0; ++i) usleep(10'000);
+  b->add(EpisodeFact{kill(1, 1000, 77, job_)});
+  ASSERT_TRUE(b->finish());
+  ASSERT_TRUE(a->finish());
+  auto all = episodes();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_TRUE(all[0].complete) << "the first ended before it told of it";
+  EXPECT_EQ(ask("SELECT count(*) FROM runs"), 2);
+}
+
+TEST_F(StoreTest, has_the_episode_of_the_oomcast_that_ran_longest) {
+  auto until = [&](const std::string& sql, std::int64_t n) {
+    for (int i = 0; i < 1000 && ask(sql) != n; ++i) usleep(10'000);
+    ASSERT_EQ(ask(sql), n) << sql;
+  };
+  auto first = keep();
+  until("SELECT count(*) FROM runs", 1);
+  auto second = keep();
+  until("SELECT count(*) FROM runs", 2);
+  second->add(EpisodeFact{kill(1, 1000, 77, job_), false});
+  until("SELECT count(*) FROM episodes", 1);
+  first->add(EpisodeFact{kill(1, 1000, 77, job_)});
+  until("SELECT count(*) FROM episodes WHERE complete AND run=1", 1);
+  second->add(EpisodeFact{kill(1, 1000, 77, job_)});
+  ASSERT_TRUE(second->finish());
+  EXPECT_EQ(ask("SELECT run FROM episodes"), 1) << "the second, which told of it first, came back to its row";
+  auto third = keep();
+  third->add(EpisodeFact{kill(1, 2000, 99, job_)});
+  until("SELECT run FROM episodes WHERE time_ns>(SELECT min(time_ns) FROM episodes)", 3);
+  first->add(EpisodeFact{kill(2, 2000, 99, job_)});
+  ASSERT_TRUE(first->finish());
+  EXPECT_EQ(ask("SELECT count(*) FROM episodes WHERE run=1"), 2);
+  EXPECT_EQ(ask("SELECT count(*) FROM episodes"), 2);
+}
+
+TEST_F(StoreTest, takes_an_episode_from_a_log_once_and_completes_the_live_one) {
+  auto writer = keep();
+  OomFactLine live = kill(1, 1000, 77, job_);
+  live.episode.gfp.reset();
+  writer->add(EpisodeFact{live});
+  ASSERT_TRUE(writer->finish());
+  auto wall = [](double s) { return WallTime(at_s(s).time_since_epoch() + kZero); };
+  auto on_v1 = std::make_shared<CgroupRef>(*other_);
+  on_v1->id.hierarchy = Hierarchy::v1;
+  for (int again = 0; again < 2; ++again) {
+    auto import = EpisodeImport::open(dir_, "0.1.0");
+    ASSERT_TRUE(import) << import.error().message;
+    Episode same = kill(0, 0, 77, job_).episode, older = kill(0, 0, 99, on_v1).episode;
+    same.usage = MiB(1);
+    same.machine = two_zones();
+    same.memory = MemoryAtKill{MiB(1), {}, {}, {}, {}, {}};
+    auto a = import->add(same, EpisodeSource::journal, wall(1003), "boot1");  // journald writes no dashes
+    ASSERT_TRUE(a);
+    EXPECT_FALSE(*a);
+    auto b = import->add(older, EpisodeSource::journal, wall(10), "boot-0");
+    ASSERT_TRUE(b);
+    EXPECT_EQ(*b, again == 0);
+    auto c = import->add(same, EpisodeSource::journal, wall(1003), "boot-2");
+    ASSERT_TRUE(c);
+    EXPECT_EQ(*c, again == 0) << "another boot: another kill";
+    ASSERT_TRUE(import->finish());
+  }
+  auto all = episodes();
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[0].source, EpisodeSource::journal);
+  EXPECT_EQ(all[0].time, wall(10));
+  EXPECT_EQ(all[0].run->boot_id, "boot-0");
+  EXPECT_EQ(all[0].run->hierarchy, Hierarchy::v1) << "this store's own runs are on v2";
+  EXPECT_EQ(all[1].source, EpisodeSource::live);
+  EXPECT_EQ(all[1].episode.gfp, "0xcc0(GFP_KERNEL)") << "only the log knew";
+  EXPECT_EQ(all[1].episode.usage, MiB(512)) << "what is known stays";
+  auto completed = Store::open(dir_)->episode(all[1].episode.id);
+  ASSERT_TRUE(completed);
+  ASSERT_TRUE(completed->told.episode.machine);
+  EXPECT_EQ(completed->told.episode.machine->zones.size(), 2u);
+  EXPECT_EQ(completed->told.episode.memory->anon, MiB(1));
+}
+
+TEST_F(StoreTest, reads_a_time_that_nobody_can_have_written) {
+  auto writer = keep();
+  writer->add(EpisodeFact{kill(1, 1000, 77, job_)});
+  ASSERT_TRUE(writer->finish());
+  ask("UPDATE episodes SET time_ns=-9223372036854734592 RETURNING 1");
+  ASSERT_EQ(episodes().size(), 1u);
+  EXPECT_EQ(episodes()[0].time, WallTime{});
+}
+
+TEST_F(StoreTest, has_one_run_for_all_that_is_read_from_the_log_of_a_boot) {
+  for (int day = 0; day < 3; ++day) {
+    auto import = EpisodeImport::open(dir_, "0.1.0");
+    ASSERT_TRUE(import) << import.error().message;
+    ASSERT_TRUE(import->add(kill(0, 0, 77 + day, job_).episode, EpisodeSource::journal,
+                            WallTime(at_s(1000 + 100 * day).time_since_epoch() + kZero), "boot-1"));
+    ASSERT_TRUE(import->finish());
+  }
+  EXPECT_EQ(episodes().size(), 3u);
+  EXPECT_EQ(ask("SELECT count(*) FROM runs"), 1);
+}
+
+TEST_F(StoreTest, has_the_live_episode_in_place_of_the_one_of_the_log) {
+  auto import = EpisodeImport::open(dir_, "0.1.0");
+  ASSERT_TRUE(import);
+  ASSERT_TRUE(import->add(kill(0, 0, 77, job_).episode, EpisodeSource::kmsg,
+                          WallTime(at_s(1001).time_since_epoch() + kZero), "boot-1"));
+  ASSERT_TRUE(import->finish());
+  auto writer = keep();
+  writer->add(EpisodeFact{kill(1, 1000, 77, job_)});
+  ASSERT_TRUE(writer->finish());
+  auto all = episodes();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].source, EpisodeSource::live);
+  EXPECT_EQ(all[0].episode.time, at_s(1000));
+}
+
+}  // namespace
+}  // namespace oomcast
