@@ -298,38 +298,63 @@ bool Retention::sweep(Curves& curves, std::int64_t until, std::optional<std::int
   });
 }
 
-// A tenth of the episodes that keep curves keep none any more.
+// In temp.going: a tenth of the episodes for which `among` is true, or half of those of one part of the tree
+// that has more than a tenth, if there are such parts: the one with most, and in it again. Who makes kills
+// without end lets go of his own.
+bool Retention::choose_going(const char* among, bool& found) {
+  if (!execute(db_, "CREATE TEMP TABLE IF NOT EXISTS going(id INTEGER PRIMARY KEY); DELETE FROM temp.going"))
+    return false;
+  auto all = ask(db_, fmt::format("SELECT count(*) FROM episodes e WHERE {}", among));
+  if (!all) return false;
+  found = *all > 0;
+  // ?1: what of the tree was chosen; below it, the first name of what is left of a path.
+  constexpr const char* kBelow = "(substr(c.path,1,length(?1)+1)=?1||'/' AND length(c.path)>length(?1)+1)";
+  constexpr const char* kFirst =
+      "rtrim(substr(c.path,1,length(?1)+1+instr(substr(c.path,length(?1)+2)||'/','/')),'/')";
+  std::string part;
+  std::int64_t of_part = *all;
+  while (found) {
+    Statement children(
+        db_, fmt::format("SELECT {} AS child, count(*) AS n FROM episodes e JOIN cgroups c ON"
+                         " c.id=e.limit_cgroup WHERE {} AND {} GROUP BY child ORDER BY n DESC, min(e.time_ns)"
+                         " LIMIT 1",
+                         kFirst, among, kBelow));
+    children << part;
+    if (!children.row()) {
+      if (children.failed()) return false;
+      break;
+    }
+    if (children.integer(1) * 10 <= *all || children.text(0).size() <= part.size()) break;
+    part = children.text(0);
+    of_part = children.integer(1);
+  }
+  Statement take(db_,
+                 fmt::format("INSERT INTO temp.going SELECT e.id FROM episodes e LEFT JOIN cgroups c ON"
+                             " c.id=e.limit_cgroup WHERE {} AND (?1='' OR c.path=?1 OR {}) ORDER BY e.time_ns"
+                             " LIMIT ?2",
+                             among, kBelow));
+  return (take << part << std::min(*all / 10 + 1, of_part / 2 + 1)).run();
+}
+
+// They keep curves no more.
 bool Retention::let_go_of_curves(bool& found) {
   samples_.swept = process_samples_.swept = 0;
   forget_kept();
   return transaction([&] {
-    auto keeping = ask(db_, "SELECT count(DISTINCT episode) FROM kept");
-    if (!keeping) return false;
-    found = *keeping > 0;
-    return execute(db_,
-                   fmt::format("DELETE FROM kept WHERE episode IN (SELECT e.id FROM episodes e WHERE EXISTS"
-                               "(SELECT 1 FROM kept k WHERE k.episode=e.id) ORDER BY e.time_ns LIMIT {})",
-                               *keeping / 10 + 1));
+    return choose_going("EXISTS(SELECT 1 FROM kept k WHERE k.episode=e.id)", found) &&
+           execute(db_, "DELETE FROM kept WHERE episode IN (SELECT id FROM temp.going)");
   });
 }
 
 bool Retention::let_go_of_episodes(bool& found) {
   forget_kept();
   return transaction([&] {
-    auto episodes = ask(db_, "SELECT count(*) FROM episodes");
-    if (!episodes) return false;
-    found = *episodes > 0;
     auto forget = [&](const char* table) {
-      return execute(
-          db_,
-          fmt::format("DELETE FROM {} WHERE episode IN (SELECT id FROM episodes ORDER BY time_ns LIMIT {})",
-                      table, *episodes / 10 + 1));
+      return execute(db_, fmt::format("DELETE FROM {} WHERE episode IN (SELECT id FROM temp.going)", table));
     };
-    if (!std::ranges::all_of(kTablesOfEpisodes, forget) || !forget(kSeriesTable)) return false;
-    return execute(
-        db_,
-        fmt::format("DELETE FROM episodes WHERE id IN (SELECT id FROM episodes ORDER BY time_ns LIMIT {})",
-                    *episodes / 10 + 1));
+    return choose_going("1", found) && std::ranges::all_of(kTablesOfEpisodes, forget) &&
+           forget(kSeriesTable) &&
+           execute(db_, "DELETE FROM episodes WHERE id IN (SELECT id FROM temp.going)");
   });
 }
 

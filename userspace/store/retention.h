@@ -20,7 +20,8 @@ struct StoreLimits;
 /// only the moments with the highest and the lowest value (schema.h). What an episode keeps stays as it is
 /// when the episode comes. When the store is full the oldest goes, first what no episode keeps, then SIGKILLs
 /// from user space and names, of which anyone can make as many as he likes, then what the oldest episodes
-/// keep, then the last minutes, at last the oldest episodes. The file itself is bounded by SQLite's
+/// keep, then the last minutes, at last the oldest episodes; of a part of the tree with more than a tenth of
+/// all of them first its own. The file itself is bounded by SQLite's
 /// max_page_count, so that no write is faster than this.
 class Retention {
  public:
@@ -57,6 +58,7 @@ class Retention {
   /// left.
   bool sweep(Curves& curves, std::int64_t until, std::optional<std::int64_t>& at);
   bool drop_before(std::int64_t time, std::int64_t most);
+  bool choose_going(const char* among, bool& found);
   bool let_go_of_curves(bool& found);
   bool let_go_of_episodes(bool& found);
   bool drop_user_kills(std::int64_t most);

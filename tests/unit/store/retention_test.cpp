@@ -189,6 +189,28 @@ TEST_F(RetentionTest, stays_within_its_size_and_lets_the_kills_go_last) {
   EXPECT_GT(of("/job/50", 2 * 3600 - 300, 2 * 3600), 50) << "the newest stays";
 }
 
+TEST_F(RetentionTest, whoever_has_most_kills_lets_his_own_go_first) {
+  StoreLimits limits;
+  limits.size = KiB(512);
+  limit(limits);
+  kill(1, 0, other_);
+  kill(2, 1, nullptr);  // of the whole machine
+  std::uint64_t serial = 100;
+  CgroupPtr tenant = group("/pods/b", 5);
+  for (int s = 10; s < 60; ++s) {
+    // Two tenants, one of whom has another cgroup for each.
+    for (int i = 0; i < 30; ++i, ++serial)
+      kill(serial, s, group("/pods/a/" + std::to_string(serial), serial));
+    kill(serial++, s, tenant);
+    look_at(s);
+  }
+  EXPECT_LT(count("episodes"), 1500) << "of 1552";
+  EXPECT_EQ(count("episodes WHERE name IN ('kill-1', 'kill-2')"), 2);
+  for (std::uint64_t newest : {serial - 1, serial - 2})
+    EXPECT_EQ(count("episodes WHERE name='kill-" + std::to_string(newest) + "'"), 1) << "of each tenant";
+  EXPECT_EQ(count("victims WHERE episode NOT IN (SELECT id FROM episodes)"), 0);
+}
+
 TEST_F(RetentionTest, forgets_names_of_runs_that_ended_when_nothing_names_them) {
   sample(job_, 0, MiB(1));
   kill(1, 1, other_);
