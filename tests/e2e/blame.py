@@ -18,15 +18,9 @@ PYTHON = "/usr/bin/python3"
 GROWTH = 64 * MiB
 
 
-def calm():
-    """Where processes wait for memory, as those of cases before may have, no allocations are watched."""
-    pressure = pathlib.Path("/proc/pressure/memory")
-    return not pressure.exists() or float(re.search(r"some avg10=([\d.]+)", pressure.read_text())[1]) <= 1
-
-
 def blamed(t, scope, child, go=True, more=("--json",), meanwhile=lambda pid: None, **options):
     """(what blame wrote to stdout, an object with --json; what the child said of its growth)."""
-    lib.wait_until(calm, 60)
+    lib.wait_until(lib.calm, 60)
     blame = subprocess.Popen([t.oomcast_path, "blame", "--for", "60s", *map(str, (*more, *scope))],
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
     t.later(blame.kill)

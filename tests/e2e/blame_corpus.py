@@ -64,6 +64,7 @@ def kept_between(child, pid, begin_ns, end_ns):
 
 def blamed(t, scope):
     """(the report, when its window began and ended)."""
+    t.premise(lib.wait_until(lib.calm, 20), "processes of this machine wait for memory")
     blame = subprocess.Popen([t.oomcast_path, "blame", "--for", f"{WINDOW_S}s", "--json", *scope],
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     t.later(blame.kill)

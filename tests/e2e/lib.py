@@ -96,6 +96,12 @@ def seconds(value):
     return value * SLOW
 
 
+def calm():
+    """Where processes wait for memory, as those of cases before may have, a look leaves allocations and objects be."""
+    pressure = pathlib.Path("/proc/pressure/memory")
+    return not pressure.exists() or float(re.search(r"some avg10=([\d.]+)", pressure.read_text())[1]) <= 1
+
+
 def wait_until(predicate, timeout, every=0.02):
     """What predicate() returns as soon as that is true; after `timeout` seconds of this machine, what it returns then.
     For conditions that no line announces."""
