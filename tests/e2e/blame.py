@@ -137,10 +137,12 @@ def shows_the_line(t, child, is_culprit):
     t.check(not report["no_stacks"], f"no stacks: {report['no_stacks']}")
     process = report["processes"][0]
     t.equal("process on top", process["process"]["pid"], grown["pid"])
-    t.premise(process["sites"], f"this machine was too slow for stacks to be read, {report['samples']} were seen; "
-              f"not looked at: {report['unread']}")
+    # An emulated machine beside others may not read its files in the time that a reader has: then it says so.
+    unread = lib.VM and any(f"[{grown['pid']}]" in who for who in report["unread"])
+    t.premise(process["sites"] and not unread, f"this machine was too slow for stacks to be read, {report['samples']} "
+              f"were seen; not looked at: {report['unread']}")
     top = process["sites"][0]["culprit"]
-    t.check(top and is_culprit(top), f"the line on top is {top}")
+    t.check(top and is_culprit(top), f"the line on top is {top}; not looked at: {report['unread']}")
 
 
 @case(limit_s=60, tier="gate", kernel=True)
