@@ -13,7 +13,7 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kMostCalls = 4096;  // at once: some 15 ms
+constexpr std::size_t kMostCalls = 4096;  // at once: with all that is told of them some 75 ms
 constexpr int kLastLooksShare = 10;       // looks at who ends take at most a tenth of the time
 
 void write_trace(std::FILE* to, const wire::GpuCall& call) {
