@@ -4,6 +4,7 @@ What moves is compared on the host only: an emulated CPU may stand still between
 
 import bisect
 import os
+import pathlib
 import signal
 import subprocess
 from collections import Counter
@@ -215,6 +216,33 @@ def the_tightest_limit_and_whose_it_is(t):
     line = tracer.wait_for_line("sample", lambda s: s["cgroup"]["id"] == leaf.id and s["limit_bytes"] == 192 * MiB, mark,
                                 6)
     t.equal("limit_cgroup after the limit moved", line["limit_cgroup"]["path"], top.path)
+
+
+@case(vm="all")
+def swap_that_a_cgroup_may_not_use_is_no_room(t):
+    """What is forecast to: memory of the limit alone where an ancestor may not swap, and where nobody may (only in an
+    emulated machine: it is a setting of all of it)."""
+    with open("/proc/swaps") as f:
+        if len(f.readlines()) < 2:
+            t.skip("no swap here")
+    def told(group):
+        tracer = t.trace("--cgroup", group.path, "--interval", "300ms")
+        t.start(group, "grow", "--rate", "4M", "--anon", "24M", "--forever")
+        line = tracer.wait_for_line("forecast", lambda f: (f["cgroup"] or {}).get("id") == group.id and f["limit_bytes"],
+                                    timeout=20)
+        tracer.stop()
+        return line["limit_bytes"]
+    top = t.cgroup().limit(96 * MiB)
+    t.equal("limit_bytes below a cgroup that may not swap", told(top.child("leaf")), 96 * MiB)
+    free = t.cgroup().limit(96 * MiB, swap=64 * MiB)
+    t.equal("limit_bytes of one that may", told(free), 160 * MiB)
+    if not lib.VM or free.version == 1:
+        return
+    swappiness = pathlib.Path("/proc/sys/vm/swappiness")
+    before = swappiness.read_text(encoding="ascii")
+    t.later(lambda: swappiness.write_text(before, encoding="ascii"))
+    swappiness.write_text("0", encoding="ascii")
+    t.equal("limit_bytes of one that may while reclaim for a limit does not swap", told(free), 96 * MiB)
 
 
 @case(tier="gate")

@@ -49,7 +49,8 @@ void CgroupSamples::on_usage(std::uint64_t inode, Bytes usage, MonoTime when, Mo
 
 void CgroupSamples::read(CgroupState& state, CgroupReading reading, bool told_by_kernel, MonoTime now) {
   CgroupEntry entry = entry_of(state);
-  if (!told_by_kernel || !state.limit_known)
+  bool new_limits = !told_by_kernel || !state.limit_known;
+  if (new_limits)
     if (auto limit = reader_.limit(entry)) reading.limit = *limit;
   read_limits_above(state);
   if (!reading.stat)
@@ -57,18 +58,33 @@ void CgroupSamples::read(CgroupState& state, CgroupReading reading, bool told_by
       reading.stat = *stat;
       state.stat_read = now;
     }
-  if (world_.host() && world_.host()->swap_total && world_.host()->swap_total->count > 0)
+  if (machine_swaps()) {
     if (auto swap = reader_.swap(entry); swap && *swap) reading.swap = **swap;
+    if (new_limits)
+      if (auto swappiness = reader_.swappiness(entry)) reading.swappiness = *swappiness;
+  }
   world_.on_reading(state.ref->id.inode, reading, told_by_kernel);
+}
+
+bool CgroupSamples::machine_swaps() const {
+  return world_.host() && world_.host()->swap_total && world_.host()->swap_total->count > 0;
+}
+
+// Of one that limits others.
+void CgroupSamples::read_limits(CgroupState& cgroup) {
+  CgroupEntry entry = entry_of(cgroup);
+  if (auto limit = reader_.limit(entry)) cgroup.limit = *limit;
+  cgroup.limit_known = true;
+  if (!machine_swaps()) return;
+  if (auto swap = reader_.swap(entry)) cgroup.swap = *swap;
+  cgroup.swap_known = true;
 }
 
 void CgroupSamples::read_limits_above(const CgroupState& cgroup) {
   for (auto at = cgroup.parent; at;) {
     CgroupState* above = world_.cgroups().find(*at);
     if (!above) return;
-    if (!above->limit_known)
-      if (auto limit = reader_.limit(entry_of(*above))) above->limit = *limit;
-    above->limit_known = true;
+    if (!above->limit_known || (machine_swaps() && !above->swap_known)) read_limits(*above);
     at = above->parent;
   }
 }
@@ -81,10 +97,7 @@ void CgroupSamples::look_at_all(MonoTime now, bool told, const std::function<voi
     if (state.ref->name.kind == CgroupKind::root) return;  // the host's sample stands for it
     if (state.removed || !world_.cgroup_in_scope(inode)) {
       // Limits of ancestors outside of the scope matter all the same.
-      if (!state.removed && (!state.limit_known || rounds_ % kLimitEvery == 0)) {
-        if (auto limit = reader_.limit(entry_of(state))) state.limit = *limit;
-        state.limit_known = true;
-      }
+      if (!state.removed && (!state.limit_known || rounds_ % kLimitEvery == 0)) read_limits(state);
       return;
     }
     bool moved = false;
@@ -92,8 +105,7 @@ void CgroupSamples::look_at_all(MonoTime now, bool told, const std::function<voi
       CgroupEntry entry = entry_of(state);
       auto usage = reader_.usage(entry);
       moved = usage && state.usage != *usage;
-      if ((rounds_ + inode) % kLimitEvery == 0)
-        if (auto limit = reader_.limit(entry)) state.limit = *limit;
+      if ((rounds_ + inode) % kLimitEvery == 0) read_limits(state);
     }
     bool limit_moved = world_.cgroups().tightest_limit(inode, host_total(world_)).limit != state.shown_limit;
     if (moved || limit_moved || !state.shown_at || !state.limit_known) changed.push_back(inode);

@@ -55,6 +55,8 @@ class CgroupSamples {
 
  private:
   void read(CgroupState& state, CgroupReading reading, bool told_by_kernel, MonoTime now);
+  bool machine_swaps() const;
+  void read_limits(CgroupState& cgroup);
   void read_limits_above(const CgroupState& cgroup);
 
   World& world_;

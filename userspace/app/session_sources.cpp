@@ -126,7 +126,13 @@ void Session::poll_all() {
   MonoTime when = now();
   read_clock();
   times_.next_poll = when + options_.sources.interval;
-  if (auto info = sources_.procfs.read_meminfo()) world_.on_host(when, *info);
+  if (auto info = sources_.procfs.read_meminfo()) {
+    world_.on_host(when, *info);
+    if (info->swap_total && info->swap_total->count > 0) {
+      auto swappiness = sources_.procfs.read_swappiness();
+      world_.on_swappiness(swappiness ? std::optional(*swappiness) : std::nullopt);
+    }
+  }
   count_kills();
   if (!sources_.bpf) {
     // Nobody tells of new cgroups and processes: look for them.

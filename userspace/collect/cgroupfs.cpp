@@ -132,12 +132,13 @@ struct Walk {
 
 // ---- A cgroup's files ----
 
-enum class File : std::size_t { usage, limit, stat, kmem, swap_usage, swap_limit };
+enum class File : std::size_t { usage, limit, stat, kmem, swap_usage, swap_limit, swappiness };
 
 const char* file_name(Hierarchy hierarchy, File file) {
   static constexpr const char* v1[] = {
       "memory.usage_in_bytes",      "memory.limit_in_bytes",       "memory.stat",
-      "memory.kmem.usage_in_bytes", "memory.memsw.usage_in_bytes", "memory.memsw.limit_in_bytes"};
+      "memory.kmem.usage_in_bytes", "memory.memsw.usage_in_bytes", "memory.memsw.limit_in_bytes",
+      "memory.swappiness"};
   static constexpr const char* v2[] = {"memory.current", "memory.max",          "memory.stat",
                                        "memory.stat",    "memory.swap.current", "memory.swap.max"};
   return (hierarchy == Hierarchy::v1 ? v1 : v2)[static_cast<std::size_t>(file)];
@@ -244,15 +245,6 @@ Result<std::optional<std::string>> read_optional(const CgroupDir& dir, const cha
   return read_error(dir.path(), name);
 }
 
-std::optional<std::uint64_t> find_u64(const std::optional<std::string>& text, std::string_view key) {
-  auto value = text ? find_value(*text, key) : std::nullopt;
-  return value ? parse_u64(*value) : std::nullopt;
-}
-
-std::optional<bool> as_bool(std::optional<std::uint64_t> value) {
-  return value ? std::optional<bool>(*value != 0) : std::nullopt;
-}
-
 }  // namespace
 
 // ---- CgroupDir ----
@@ -268,10 +260,6 @@ Result<std::optional<Bytes>> CgroupDir::read_limit() const {
   DirSource source{*this};
   return limit_from(source, File::limit);
 }
-Result<std::optional<SwapUse>> CgroupDir::read_swap() const {
-  DirSource source{*this};
-  return swap_from(source);
-}
 Result<MemoryStat> CgroupDir::read_stat() const {
   DirSource source{*this};
   return stat_from(source);
@@ -284,46 +272,6 @@ Result<std::optional<Bytes>> CgroupDir::read_peak() const {
   auto value = *text ? parse_u64(trim(**text)) : std::nullopt;
   return value && *value < (1ull << 63) ? std::optional(Bytes{static_cast<std::int64_t>(*value)})
                                         : std::nullopt;
-}
-
-Result<std::optional<std::uint64_t>> CgroupDir::read_swappiness() const {
-  if (id_.hierarchy == Hierarchy::v2) return std::optional<std::uint64_t>();
-  auto text = read_optional(*this, "memory.swappiness");
-  if (!text.ok()) return text.error();
-  return *text ? parse_u64(trim(**text)) : std::nullopt;
-}
-
-Result<OomEvents> CgroupDir::read_oom_events() const {
-  OomEvents events;
-  if (id_.hierarchy == Hierarchy::v1) {
-    auto control = read_optional(*this, "memory.oom_control");
-    if (!control.ok()) return control.error();
-    events.oom_kill_local = find_u64(*control, "oom_kill");
-    return events;
-  }
-  auto local = read_optional(*this, "memory.events.local");
-  if (!local.ok()) return local.error();
-  auto tree = read_optional(*this, "memory.events");
-  if (!tree.ok()) return tree.error();
-  events.oom_kill_local = find_u64(*local, "oom_kill");
-  events.oom_local = find_u64(*local, "oom");
-  events.oom_kill_tree = find_u64(*tree, "oom_kill");
-  events.oom_tree = find_u64(*tree, "oom");
-  return events;
-}
-
-Result<OomControl> CgroupDir::read_oom_control() const {
-  OomControl control;
-  const bool v1 = id_.hierarchy == Hierarchy::v1;
-  auto text = read_optional(*this, v1 ? "memory.oom_control" : "memory.oom.group");
-  if (!text.ok()) return text.error();
-  if (v1) {
-    control.kill_disabled = as_bool(find_u64(*text, "oom_kill_disable"));
-    control.under_oom = as_bool(find_u64(*text, "under_oom"));
-  } else if (*text) {
-    control.group = as_bool(parse_u64(trim(**text)));
-  }
-  return control;
 }
 
 Result<std::optional<Pressure>> CgroupDir::read_pressure() const {
@@ -476,6 +424,15 @@ Result<std::optional<Bytes>> CgroupReader::limit(const CgroupEntry& cgroup) {
 Result<std::optional<SwapUse>> CgroupReader::swap(const CgroupEntry& cgroup) {
   ReaderSource source{*this, cgroup};
   return swap_from(source);
+}
+Result<std::optional<std::uint64_t>> CgroupReader::swappiness(const CgroupEntry& cgroup) {
+  if (cgroup.id.hierarchy == Hierarchy::v2) return std::optional<std::uint64_t>();
+  ReaderSource source{*this, cgroup};
+  Number buffer;
+  auto text = source.read(File::swappiness, buffer);
+  if (!text && source.absent()) return std::optional<std::uint64_t>();
+  if (!text) return read_error(source, File::swappiness);
+  return parse_u64(trim(*text));
 }
 Result<MemoryStat> CgroupReader::stat(const CgroupEntry& cgroup) {
   ReaderSource source{*this, cgroup};

@@ -49,14 +49,8 @@ class CgroupDir {
   /// The most it ever held. nullopt: this kernel does not tell (v2 before 5.19).
   Result<std::optional<Bytes>> read_peak() const;
   Result<std::optional<Bytes>> read_limit() const;  // nullopt = no limit (as at the root)
-  /// nullopt: this kernel does not account swap to cgroups (or v2's root).
-  Result<std::optional<SwapUse>> read_swap() const;
-  /// v1 memory.swappiness; nullopt on v2, where vm.swappiness rules.
-  Result<std::optional<std::uint64_t>> read_swappiness() const;
   /// memory.stat, with kernel (v1) and swap (v2) from their own files.
   Result<MemoryStat> read_stat() const;
-  Result<OomEvents> read_oom_events() const;
-  Result<OomControl> read_oom_control() const;
   /// nullopt: v1, or a kernel without PSI.
   Result<std::optional<Pressure>> read_pressure() const;
 
@@ -106,7 +100,10 @@ class CgroupReader {
 
   Result<Bytes> usage(const CgroupEntry& cgroup);
   Result<std::optional<Bytes>> limit(const CgroupEntry& cgroup);
+  /// nullopt: this kernel does not account swap to cgroups (or v2's root).
   Result<std::optional<SwapUse>> swap(const CgroupEntry& cgroup);
+  /// v1 memory.swappiness; nullopt on v2, where vm.swappiness rules.
+  Result<std::optional<std::uint64_t>> swappiness(const CgroupEntry& cgroup);
   Result<MemoryStat> stat(const CgroupEntry& cgroup);
 
   /// Closes what is open of a cgroup: call it at cgroup_rmdir.
@@ -117,7 +114,7 @@ class CgroupReader {
 
  private:
   friend struct ReaderSource;
-  static constexpr std::size_t slots = 6;
+  static constexpr std::size_t slots = 7;
   struct Files {
     std::array<UniqueFd, slots> fds;
     bool read = true;  // since the last close_unread()

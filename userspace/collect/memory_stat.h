@@ -53,21 +53,6 @@ struct Pressure {
 /// Parses memory.pressure (v2) or /proc/pressure/memory.
 Pressure parse_pressure(std::string_view text);
 
-/// Counts since the cgroup was made. nullopt: the kernel does not say.
-struct OomEvents {
-  std::optional<std::uint64_t> oom_kill_local;  // of this cgroup only: v1 oom_control, v2 memory.events.local
-  std::optional<std::uint64_t> oom_kill_tree;   // with descendants: v2 memory.events
-  std::optional<std::uint64_t> oom_local;       // times the limit could not be kept, killed or not: v2
-  std::optional<std::uint64_t> oom_tree;
-};
-
-/// What happens at the limit.
-struct OomControl {
-  std::optional<bool> kill_disabled;  // v1: tasks hang at the limit instead
-  std::optional<bool> under_oom;      // v1: some task hangs now
-  std::optional<bool> group;          // v2 memory.oom.group: all tasks of the cgroup die together
-};
-
 /// Sum of two counts that are not negative; 2^63 − 1 when it does not fit, which no machine reaches but a
 /// text may claim.
 Bytes add_saturating(Bytes a, Bytes b);

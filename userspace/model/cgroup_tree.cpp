@@ -206,4 +206,18 @@ CgroupTree::Tightest CgroupTree::tightest_limit(std::uint64_t inode, std::option
   return out;
 }
 
+void CgroupTree::limit_swap(const CgroupState& cgroup, Bytes host_free, HeadroomInput& in) const {
+  std::vector<SwapUse> levels;
+  const CgroupState* at = &cgroup;
+  for (int depth = 0; at && depth < kMaxDepth; ++depth) {
+    if (at->swap) levels.push_back(*at->swap);
+    at = at->parent ? find(*at->parent) : nullptr;
+  }
+  in.swap_free = swap_left(levels, host_free);
+  for (const SwapUse& level : levels)
+    if (in.swap && level.with_memory_limit &&
+        (!in.swap->with_memory_limit || *level.with_memory_limit < *in.swap->with_memory_limit))
+      in.swap->with_memory_limit = level.with_memory_limit;
+}
+
 }  // namespace oomcast

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "collect/headroom.h"
 #include "model/facts.h"
 #include "model/series.h"
 
@@ -26,6 +27,9 @@ struct CgroupState {
   std::optional<MonoTime> stat_read;
   std::optional<Point> pinned;  // the newest
   std::optional<Bytes> headroom_limit;
+  std::optional<SwapUse> swap;              // nullopt: not read, or not accounted
+  bool swap_known = false;                  // it was read
+  std::optional<std::uint64_t> swappiness;  // v1
   std::optional<MonoTime> removed;
   // What was last shown, so that idle cgroups stay quiet.
   std::optional<Bytes> shown_usage, shown_limit;
@@ -86,6 +90,8 @@ class CgroupTree {
   };
   /// The smallest limit of the cgroup and its ancestors, the nearest owner if several are equal.
   Tightest tightest_limit(std::uint64_t inode, std::optional<Bytes> host) const;
+  /// What the machine's free swap, the cgroup and its ancestors leave to it, as far as that was read.
+  void limit_swap(const CgroupState& cgroup, Bytes host_free, HeadroomInput& in) const;
 
   std::size_t size() const { return cgroups_.size(); }
   bool is_refused(std::uint64_t inode) const { return refused_.contains(inode); }

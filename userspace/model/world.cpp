@@ -203,14 +203,10 @@ void World::on_reading(std::uint64_t inode, const CgroupReading& reading, bool s
   }
   std::optional<Bytes> host_total = host_ ? host_->total : std::nullopt;
   auto tightest = cgroups_.tightest_limit(inode, host_total);
-  HeadroomInput in{state->usage,
-                   state->stat,
-                   tightest.limit ? tightest.limit : host_total,
-                   reading.swap,
-                   host_ ? host_->swap_free : std::nullopt,
-                   std::nullopt};
+  if (reading.swap) state->swap = reading.swap;
+  if (reading.swappiness) state->swappiness = reading.swappiness;
   std::optional<Bytes> pinned;
-  if (auto room = headroom(in); room && reading.stat) {
+  if (auto room = headroom(headroom_input(*state, reading, tightest.limit)); room && reading.stat) {
     pinned = room->pinned;
     state->headroom_limit = room->limit;
     if (!state->pinned || reading.time >= state->pinned->time)
@@ -224,6 +220,19 @@ void World::on_reading(std::uint64_t inode, const CgroupReading& reading, bool s
   state->shown_at = reading.time;
   facts_.push_back(Sample{reading.time, state->ref, state->usage, tightest.limit, tightest.owner, state->stat,
                           pinned, state->headroom_limit, state->peak});
+}
+
+HeadroomInput World::headroom_input(const CgroupState& state, const CgroupReading& reading,
+                                    std::optional<Bytes> limit) const {
+  HeadroomInput in;
+  in.usage = state.usage;
+  in.stat = state.stat;
+  in.limit = limit || !host_ ? limit : host_->total;
+  in.swap = reading.swap;
+  if (host_ && host_->swap_free) cgroups_.limit_swap(state, *host_->swap_free, in);
+  // At the machine's own end even 0 swaps.
+  if (limit) in.swappiness = state.ref->id.hierarchy == Hierarchy::v1 ? state.swappiness : swappiness_;
+  return in;
 }
 
 void World::on_host(MonoTime time, const MemInfo& info) {

@@ -54,6 +54,7 @@ struct CgroupReading {
   std::optional<std::optional<Bytes>> limit;
   std::optional<MemoryStat> stat;
   std::optional<SwapUse> swap;
+  std::optional<std::uint64_t> swappiness;  // v1
 };
 
 class World {
@@ -70,6 +71,8 @@ class World {
   /// Shows a Sample if something changed since the last one, or if `show` insists.
   void on_reading(std::uint64_t inode, const CgroupReading& reading, bool show = false);
   void on_host(MonoTime time, const MemInfo& info);
+  /// vm.swappiness, which rules all cgroups of v2.
+  void on_swappiness(std::optional<std::uint64_t> value) { swappiness_ = value; }
   /// Of a cgroup, or of the host (nullopt); told if somebody stalled since the last time.
   void on_pressure(MonoTime time, std::optional<std::uint64_t> inode, const Pressure& pressure);
   void on_dump(const OomDump& dump, MonoTime when) { episodes_.on_dump(dump, when); }
@@ -149,6 +152,8 @@ class World {
   void apply(const wire::Reaper& r) { episodes_.on_reaper(r); }
   void apply(const wire::OomDecision& r) { episodes_.on_decision(r); }
   bool too_soon(std::optional<MonoTime> told, MonoTime now);
+  HeadroomInput headroom_input(const CgroupState& state, const CgroupReading& reading,
+                               std::optional<Bytes> limit) const;
   bool episode_in_scope(const Episode& episode) const;
   std::optional<KillSeries> series_of(const Episode& episode);
   void tell_gpu();
@@ -163,6 +168,7 @@ class World {
   GpuMemory gpu_;
   std::map<std::pair<TaskId, std::optional<GpuUuid>>, GpuSample> gpu_told_;  // task 0: a card
   std::optional<MemInfo> host_;
+  std::optional<std::uint64_t> swappiness_;
   CgroupPtr host_ref_;
   std::unordered_map<std::uint64_t, wire::Stalls> stalls_;
   std::optional<std::uint64_t> host_stalled_us_;

@@ -89,6 +89,28 @@ TEST(CgroupSamples, knows_the_limit_above_what_is_in_scope) {
   EXPECT_EQ(f.told(), (Told{{"/job/step", {80, 1000}}}));
 }
 
+TEST(CgroupSamples, knows_what_swap_is_left_by_who_is_above_the_scope) {
+  Fixture f(true);
+  MemInfo host;
+  host.total = GiB(8);
+  host.swap_total = host.swap_free = GiB(1);
+  f.world->on_host(at(0), host);
+  auto limit = [&](int now_s) {
+    f.samples->look_at(f.step, at(1000 * now_s));
+    return *f.world->cgroups().find(f.step)->headroom_limit;
+  };
+  EXPECT_EQ(limit(1), MiB(1000) + GiB(1));
+  for (std::string path : {"job", "job/step"})
+    f.tree.cgroup("sys/fs/cgroup/memory/" + path,
+                  {{"memory.memsw.usage_in_bytes", std::to_string(MiB(100).count) + "\n"},
+                   {"memory.memsw.limit_in_bytes", std::to_string(MiB(1200).count) + "\n"},
+                   {"memory.swappiness", "60\n"}});
+  for (int s = 2; s < 13; ++s) f.samples->look_at_all(at(1000 * s), false);
+  EXPECT_EQ(limit(20), MiB(1200));
+  f.tree.write("sys/fs/cgroup/memory/job/step/memory.swappiness", "0\n");
+  EXPECT_EQ(limit(21), MiB(1020)) << "the 20 MiB of it that are there stay there";
+}
+
 TEST(CgroupSamples, believes_the_kernels_word_on_usage) {
   Fixture f;
   f.samples->on_usage(f.step, MiB(85), at(0), at(0));

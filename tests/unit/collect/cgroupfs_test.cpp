@@ -149,25 +149,31 @@ TEST(CgroupFiles, v1_usage_limit_and_swap) {
                               {"memory.memsw.usage_in_bytes", "1500\n"},
                               {"memory.memsw.limit_in_bytes", "9223372036854771712\n"},
                               {"memory.swappiness", "0\n"}});
-  auto dir = open_fs(tree).open_dir("/a");
-  ASSERT_TRUE(dir.ok());
-  EXPECT_EQ(*dir->read_usage(), Bytes{1000});
-  EXPECT_EQ(*dir->read_limit(), MiB(20));
-  auto swap = dir->read_swap();
+  CgroupFs fs = open_fs(tree);
+  CgroupReader reader(fs, 10);
+  CgroupEntry a = *fs.lookup("/a");
+  EXPECT_EQ(*reader.usage(a), Bytes{1000});
+  EXPECT_EQ(*reader.limit(a), MiB(20));
+  auto swap = reader.swap(a);
   ASSERT_TRUE(swap.ok() && *swap);
   EXPECT_EQ((*swap)->used, Bytes{500});
   EXPECT_EQ((*swap)->limit, std::nullopt);
   EXPECT_EQ((*swap)->with_memory_limit, std::nullopt);
-  EXPECT_EQ(*dir->read_swappiness(), 0u);
+  EXPECT_EQ(*reader.swappiness(a), 0u);
 }
 
 TEST(CgroupFiles, v1_without_swap_accounting_is_unknown_and_not_zero) {
   FixtureTree tree;
   tree.mount_v1();
   tree.cgroup(v1_top + "/a", {{"memory.usage_in_bytes", "1000\n"}});
-  auto swap = open_fs(tree).open_dir("/a")->read_swap();
+  CgroupFs fs = open_fs(tree);
+  CgroupReader reader(fs, 10);
+  auto swap = reader.swap(*fs.lookup("/a"));
   ASSERT_TRUE(swap.ok());
   EXPECT_FALSE(*swap);
+  auto swappiness = reader.swappiness(*fs.lookup("/a"));
+  ASSERT_TRUE(swappiness.ok());
+  EXPECT_FALSE(*swappiness);
 }
 
 TEST(CgroupFiles, v2_usage_limit_and_swap) {
@@ -177,12 +183,14 @@ TEST(CgroupFiles, v2_usage_limit_and_swap) {
                               {"memory.max", "max\n"},
                               {"memory.swap.current", "30\n"},
                               {"memory.swap.max", "4096\n"}});
-  auto dir = open_fs(tree).open_dir("/a");
-  EXPECT_EQ(*dir->read_usage(), Bytes{1000});
-  EXPECT_EQ(*dir->read_limit(), std::nullopt);
-  EXPECT_EQ((**dir->read_swap()).used, Bytes{30});
-  EXPECT_EQ((**dir->read_swap()).limit, Bytes{4096});
-  EXPECT_EQ(*dir->read_swappiness(), std::nullopt);
+  CgroupFs fs = open_fs(tree);
+  CgroupReader reader(fs, 10);
+  CgroupEntry a = *fs.lookup("/a");
+  EXPECT_EQ(*reader.usage(a), Bytes{1000});
+  EXPECT_EQ(*reader.limit(a), std::nullopt);
+  EXPECT_EQ((**reader.swap(a)).used, Bytes{30});
+  EXPECT_EQ((**reader.swap(a)).limit, Bytes{4096});
+  EXPECT_EQ(*reader.swappiness(a), std::nullopt);
 }
 
 TEST(CgroupFiles, v2s_root_has_no_usage_and_no_limit) {
@@ -212,29 +220,6 @@ TEST(CgroupFiles, statistics_are_completed_from_their_neighbours) {
   EXPECT_EQ(stat->swap, Bytes{99});
 }
 
-TEST(CgroupFiles, oom_counters_and_controls_of_both_hierarchies) {
-  FixtureTree v1;
-  v1.mount_v1();
-  v1.cgroup(v1_top + "/a", {{"memory.oom_control", "oom_kill_disable 1\nunder_oom 0\noom_kill 3\n"}});
-  auto dir = open_fs(v1).open_dir("/a");
-  EXPECT_EQ(dir->read_oom_events()->oom_kill_local, 3u);
-  EXPECT_EQ(dir->read_oom_events()->oom_kill_tree, std::nullopt);
-  EXPECT_EQ(dir->read_oom_control()->kill_disabled, true);
-  EXPECT_EQ(dir->read_oom_control()->under_oom, false);
-  EXPECT_EQ(dir->read_oom_control()->group, std::nullopt);
-
-  FixtureTree v2;
-  v2.mount_v2();
-  v2.cgroup(v2_top + "/a", {{"memory.events", "low 0\nhigh 0\nmax 9\noom 4\noom_kill 5\noom_group_kill 1\n"},
-                            {"memory.events.local", "oom 1\noom_kill 2\n"},
-                            {"memory.oom.group", "1\n"}});
-  dir = open_fs(v2).open_dir("/a");
-  EXPECT_EQ(dir->read_oom_events()->oom_kill_local, 2u);
-  EXPECT_EQ(dir->read_oom_events()->oom_kill_tree, 5u);
-  EXPECT_EQ(dir->read_oom_events()->oom_tree, 4u);
-  EXPECT_EQ(dir->read_oom_control()->group, true);
-}
-
 TEST(CgroupFiles, pressure_is_unknown_where_the_kernel_has_none) {
   FixtureTree tree;
   tree.mount_v2();
@@ -254,8 +239,6 @@ TEST(CgroupFiles, a_removed_cgroup_is_an_error_and_not_a_cgroup_without_limit) {
   auto dir = open_fs(tree).open_dir("/a");
   tree.remove(v1_top + "/a");
   EXPECT_FALSE(dir->read_limit().ok());
-  EXPECT_FALSE(dir->read_swap().ok());
-  EXPECT_FALSE(dir->read_oom_events().ok());
 }
 
 TEST(CgroupFiles, an_error_names_the_file_and_the_cgroup_without_control_bytes) {

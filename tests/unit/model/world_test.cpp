@@ -10,16 +10,16 @@ namespace {
 using namespace test;
 
 // / (1), /job (10) with /job/step (11), /other (20)
-World a_world(ScopeRoots scope = {}) {
+World a_world(ScopeRoots scope = {}, Hierarchy hierarchy = Hierarchy::v1) {
   WorldConfig config;
-  config.hierarchy = Hierarchy::v1;
+  config.hierarchy = hierarchy;
   config.scope = std::move(scope);
   config.rss_error = KiB(256);
   World world(std::move(config));
-  world.on_cgroup({{Hierarchy::v1, 1}, std::nullopt, "/"});
-  world.on_cgroup({{Hierarchy::v1, 10}, CgroupId{Hierarchy::v1, 1}, "/job"});
-  world.on_cgroup({{Hierarchy::v1, 11}, CgroupId{Hierarchy::v1, 10}, "/job/step"});
-  world.on_cgroup({{Hierarchy::v1, 20}, CgroupId{Hierarchy::v1, 1}, "/other"});
+  world.on_cgroup({{hierarchy, 1}, std::nullopt, "/"});
+  world.on_cgroup({{hierarchy, 10}, CgroupId{hierarchy, 1}, "/job"});
+  world.on_cgroup({{hierarchy, 11}, CgroupId{hierarchy, 10}, "/job/step"});
+  world.on_cgroup({{hierarchy, 20}, CgroupId{hierarchy, 1}, "/other"});
   return world;
 }
 
@@ -189,6 +189,47 @@ TEST(World, a_parents_new_limit_changes_the_child) {
   auto samples = facts_of<Sample>(world);
   ASSERT_EQ(samples.size(), 1u);
   EXPECT_EQ(samples[0].limit_cgroup->path, "/job");
+}
+
+// What /job/step can still take, of 100 MiB that /job may, on a machine with 1 GiB of swap.
+Bytes room_of_the_step(World& world, std::optional<SwapUse> of_job, std::optional<SwapUse> of_step,
+                       std::optional<std::uint64_t> swappiness = {}) {
+  MemInfo info;
+  info.total = GiB(8);
+  info.swap_total = info.swap_free = GiB(1);
+  world.on_host(ms(500), info);
+  CgroupReading job = reading(1000, MiB(60)), step = reading(1000, MiB(50));
+  job.limit = std::optional(MiB(100));
+  job.swap = of_job;
+  step.swap = of_step;
+  step.swappiness = swappiness;
+  world.on_reading(10, job);
+  world.on_reading(11, step);
+  const CgroupState* state = world.cgroups().find(11);
+  return *state->headroom_limit - state->pinned->value;
+}
+
+TEST(World, swap_that_an_ancestor_may_not_use_is_no_room) {
+  World world = a_world({}, Hierarchy::v2);
+  EXPECT_EQ(room_of_the_step(world, SwapUse{}, SwapUse{}), MiB(50) + GiB(1));
+  EXPECT_EQ(room_of_the_step(world, SwapUse{{}, Bytes{}, {}}, SwapUse{}), MiB(50));
+  EXPECT_EQ(room_of_the_step(world, SwapUse{MiB(5), MiB(25), {}}, SwapUse{}), MiB(70));
+}
+
+TEST(World, swap_is_no_room_where_reclaim_for_a_limit_may_not_use_it) {
+  World world = a_world({}, Hierarchy::v2);
+  world.on_swappiness(60);
+  EXPECT_EQ(room_of_the_step(world, SwapUse{}, SwapUse{}), MiB(50) + GiB(1));
+  world.on_swappiness(0);
+  EXPECT_EQ(room_of_the_step(world, SwapUse{}, SwapUse{}), MiB(50));
+}
+
+TEST(World, on_v1_each_cgroup_has_a_swappiness_and_memory_with_swap_a_limit) {
+  World world = a_world();
+  world.on_swappiness(0);  // of the machine: not theirs
+  EXPECT_EQ(room_of_the_step(world, SwapUse{}, SwapUse{}, 60), MiB(50) + GiB(1));
+  EXPECT_EQ(room_of_the_step(world, SwapUse{{}, {}, MiB(120)}, SwapUse{}, 60), MiB(70));
+  EXPECT_EQ(room_of_the_step(world, SwapUse{}, SwapUse{}, 0), MiB(50));
 }
 
 TEST(World, tells_no_peak_below_what_is_used_now) {
