@@ -36,7 +36,8 @@ BREAKS = {
     "only_the_sources_of_programs_see_libbpf_and_the_skeletons": [
         ("userspace/collect/procfs.cpp", "#include <bpf/bpf.h>\n"), ("userspace/app/a.cpp", '#include "oomcast.skel.h"\n')],
     "only_wire_reads_the_wire_header": [
-        ("userspace/collect/bpf_source_ring.cpp", '#include "wire.h"\n')],
+        ("userspace/collect/bpf_source_ring.cpp", '#include "wire.h"\n'),
+        ("userspace/blame/a.cpp", '#include <wire_faults.h>\n')],
     "absent_is_not_zero": [
         ("userspace/forecast/a.cpp", "auto x = limit.value_or(0);\n"),
         ("userspace/forecast/b.cpp", "auto x = limit.value_or(Bytes{});\n"),

@@ -97,7 +97,8 @@ def only_the_sources_of_programs_see_libbpf_and_the_skeletons():
 
 def only_wire_reads_the_wire_header():
     for file, number, _, name in includes():
-        if file.parts[0] == "userspace" and name in ("wire.h", "bpf/wire.h") and layer_of(file) != "wire":
+        of_wire = re.fullmatch(r"(bpf/)?wire(_\w+)?\.h", name)
+        if file.parts[0] == "userspace" and of_wire and layer_of(file) != "wire":
             yield file, number, f"includes {name}"
 
 

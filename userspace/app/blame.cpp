@@ -12,6 +12,7 @@
 #include <optional>
 #include <unordered_set>
 
+#include "app/allocation_watch.h"
 #include "app/blame_reader.h"
 #include "app/commands.h"
 #include "app/output_file.h"
@@ -22,7 +23,6 @@
 #include "base/escape.h"
 #include "base/print.h"
 #include "collect/bpf_source_faults.h"
-#include "collect/headroom.h"
 #include "collect/text.h"
 #include "present/blame.h"
 #include "present/blame_brief.h"
@@ -75,7 +75,8 @@ class Watch {
         procfs_(roots),
         fs_(fs),
         say_(std::move(say)),
-        reader_(options.sources.root, score_before_protection(), events()) {
+        reader_(options.sources.root, score_before_protection(), events()),
+        allocations_(scope, procfs_, fs, reader_) {
     fault_.btf_path = roots.at("/sys/kernel/btf/vmlinux");
     fault_.units = {sysconf(_SC_PAGESIZE), kTick.count()};
     for (const CgroupEntry& c : scope.cgroups) fault_.cgroups.push_back(c.id.inode);
@@ -114,10 +115,7 @@ class Watch {
  private:
   static constexpr int kMostLost = 8;
   static constexpr Nanos kLeastAgain = 5s;
-  static constexpr double kLeastToldOf = 0.1;        // of all growth
-  static constexpr std::uint64_t kLeastChosen = 64;  // pages that a process has grown by
-  static constexpr Nanos kRoomEvery = 200ms;
-  static constexpr const char* kNoRoom = "its cgroup is near its limit, and breakpoints take some pages";
+  static constexpr double kLeastToldOf = 0.1;  // of all growth
 
   Nanos duration() const { return options_.duration.value_or(kDefaultWindow); }
 
@@ -131,28 +129,8 @@ class Watch {
               if (auto ok = source_->set_baseline(pid, resident); !ok) say_(ok.error().message);
             },
             [this](std::uint32_t pid, Result<Allocator> allocator) {
-              if (begun_) return watch_allocations(pid, allocator);
-              found_.emplace(pid, std::move(allocator));
+              allocations_.on_allocator(source_.get(), pid, std::move(allocator));
             }};
-  }
-
-  void watch_allocations(std::uint32_t pid, const Result<Allocator>& allocator) {
-    if (!source_) return;
-    Status ok =
-        allocator ? source_->watch_allocations(pid, *allocator, mono_now(), end_) : Status(allocator.error());
-    if (!ok) return reader_.set_unwatched(pid, ok.error().message);
-    watched_ = pid;
-    next_room_ = mono_now() + kRoomEvery;
-  }
-
-  // Its functions take turns, each with a breakpoint of its own.
-  void look_at_room(MonoTime now) {
-    if (!watched_ || now < next_room_) return;
-    next_room_ = now + kRoomEvery;
-    if (room_of(*watched_)) return;
-    (void)source_->end_allocations(now);
-    reader_.set_unwatched(*watched_, kNoRoom);
-    watched_.reset();
   }
 
   Status do_without_source(const Error& why) {
@@ -184,9 +162,9 @@ class Watch {
         if (auto ok = source_->drain(take, now); !ok) return ok.error();
       reader_.advance(now);
       if (reader_.lost()) return false;
-      if (until && now >= choose_at_) choose_process(now);
+      if (until) allocations_.choose(now);
       if (until ? now >= *until || stop_.pending() : reader_.idle()) return true;
-      if (source_ && begun_) look_at_room(now);
+      if (source_ && begun_) allocations_.check_room(*source_, now);
       if (until && now >= next_look) {
         reader_.look(source_ ? source_->watched_share() : 1);
         next_look = now + kNoteEvery;
@@ -196,109 +174,27 @@ class Watch {
                        {source_ && begun_ ? source_->fd() : -1, POLLIN, 0},
                        {until ? stop_.fd() : -1, POLLIN, 0}};
       Nanos left = source_ && begun_ ? std::min(source_->next_look(), kNoteEvery) : kNoteEvery;
-      if (until) left = std::min<Nanos>(left, std::min(*until, std::max(choose_at_, now)) - now);
+      if (until)
+        left = std::min<Nanos>(left, std::min(*until, std::max(allocations_.next_choice(), now)) - now);
       timespec timeout{static_cast<time_t>(left / 1s), static_cast<long>((left % 1s).count())};
       ppoll(wait, 3, &timeout, nullptr);
     }
   }
 
-  // Allocations are watched of one process, the one that grows most; among several that shows in a while.
-  void plan_choice(MonoTime begin, MonoTime end) {
-    levels_.clear();
-    if (!source_) return;
-    if (pressed()) return do_without_allocations("processes of this machine wait for memory");
-    for (std::uint32_t pid : scope_.pids)
-      if (auto held = procfs_.read_statm(pid); held && *held) levels_[pid] = (*held)->resident_pages;
-    choose_again_ = (end - begin) / 10;
-    choose_until_ = begin + (end - begin) / 2;
-    choose_at_ = levels_.size() > 1 ? begin + choose_again_ : begin;
-  }
-
-  void do_without_allocations(std::string why) { not_watched_ = std::move(why); }
-
-  // For a breakpoint the kernel copies a page of the program, and charges it to the program's cgroup: of one
-  // that is full it would be what makes it kill (seen on 6.18, the trigger was this process).
-  bool room_of(std::uint32_t pid) const {
-    auto cgroup = procfs_.read_cgroup(pid, fs_.mount().hierarchy);
-    auto path = cgroup && *cgroup ? fs_.mount().from_proc_path((*cgroup)->path) : std::nullopt;
-    for (std::string level = path.value_or(""); !level.empty();) {
-      auto dir = fs_.open_dir(level);
-      auto limit = dir ? dir->read_limit() : Result<std::optional<Bytes>>(dir.error());
-      if (limit && *limit) {
-        auto usage = dir->read_usage();
-        auto stat = dir->read_stat();
-        if (!has_room(usage ? std::optional(*usage) : std::nullopt, stat ? *stat : MemoryStat{}, *limit))
-          return false;
-      }
-      level = level == "/" ? "" : level.substr(0, std::max<std::size_t>(level.rfind('/'), 1));
-    }
-    return true;
-  }
-
-  // To set a breakpoint the kernel takes the mmap_lock of whoever has the file mapped: not where processes
-  // wait for memory, and hold that lock meanwhile.
-  bool pressed() const {
-    constexpr double kMostWaiting = 1;  // percent
-    auto pressure = procfs_.read_pressure();
-    return pressure && *pressure && (*pressure)->some && (*pressure)->some->avg10 > kMostWaiting;
-  }
-
-  void choose_process(MonoTime now) {
-    choose_at_ = MonoTime::max();
-    std::optional<std::uint32_t> chosen;
-    std::uint64_t most = kLeastChosen;
-    for (auto [pid, before] : levels_) {
-      auto held = procfs_.read_statm(pid);
-      if (!held || !*held) continue;
-      std::uint64_t grown = (*held)->resident_pages > before ? (*held)->resident_pages - before : 0;
-      if (levels_.size() == 1 || grown > most) chosen = pid;
-      most = std::max(most, grown);
-    }
-    if (chosen && !room_of(*chosen)) {
-      do_without_allocations(kNoRoom);
-    } else if (chosen) {
-      reader_.find_allocator(*chosen);
-      if (scope_.pids.size() > 1) reader_.begin_objects(*chosen);
-    } else if (now < choose_until_) {
-      choose_at_ = now + choose_again_;
-    } else {
-      do_without_allocations("no process had grown by half of the time");
-    }
-  }
-
-  void tell_watched(const WatchedAllocations& watched) {
-    if (auto living = source_->living_blocks(watched.tgid))
-      reader_.set_watched(watched, *living);
-    else
-      reader_.set_unwatched(watched.tgid, living.error().message);
-  }
-
   // `until`: it is not the first time. false: the reader is lost.
   Result<bool> watch(std::optional<MonoTime> until) {
     begun_ = false;
-    watched_.reset();
-    found_.reset();
-    choose_at_ = MonoTime::max();
-    not_watched_.clear();
     std::size_t noted = 0;
     for (std::uint32_t pid : scope_.pids)
       if (pid != static_cast<std::uint32_t>(getpid()) && noted++ < kMostNoted) reader_.note(pid);
-    // While objects are looked at, and breakpoints set, no stacks are read, and whoever ends meanwhile takes
-    // its names along.
-    if (scope_.pids.size() == 1 && !pressed()) {
-      reader_.begin_objects(scope_.pids.front());
-      if (source_ && room_of(scope_.pids.front())) reader_.find_allocator(scope_.pids.front());
-    }
+    allocations_.prepare(source_.get());
     reader_.begin();
     if (auto went = go_on(std::nullopt); !went || !*went) return went;
     before_ = usage_of(fs_, scope_);
     auto end_of = [&](MonoTime begin) {
       return until ? std::max(*until, begin + std::min(duration(), kLeastAgain)) : begin + duration();
     };
-    end_ = end_of(mono_now());
-    bool chosen = found_.has_value();
-    if (chosen) watch_allocations(found_->first, found_->second);
-    found_.reset();
+    bool chosen = allocations_.watch_found(source_.get(), end_of(mono_now()));
     MonoTime begin = mono_now();
     if (source_)
       if (auto ok = source_->begin(begin); !ok)
@@ -309,15 +205,15 @@ class Watch {
       say_(fmt::format("watching {} processes of {} for {}", scope_.pids.size(), options_.scope.describe(),
                        format_duration(duration())));
     }
-    end_ = end_of(begin);
-    if (!chosen) plan_choice(begin, end_);
-    if (auto went = go_on(end_); !went || !*went) return went;
+    MonoTime end = end_of(begin);
+    allocations_.begin(source_.get(), begin, end, !chosen);
+    if (auto went = go_on(end); !went || !*went) return went;
     reader_.end();
     if (auto went = go_on(std::nullopt); !went || !*went) return went;
     ended_ = mono_now();
     reader_.end_objects();
     reader_.advance(ended_);  // while the breakpoints are taken away
-    if (auto watched = source_ ? source_->end_allocations(ended_) : std::nullopt) tell_watched(*watched);
+    if (source_) allocations_.end(*source_, ended_);
     after_ = usage_of(fs_, scope_);
     reader_.finish(ended_ - begin, source_ ? source_->watched_share() : 1);
     return go_on(std::nullopt);
@@ -333,8 +229,9 @@ class Watch {
     for (BlameProcess& p : report.processes) {
       bool grew = p.grown().as_double() >= kLeastToldOf * report.grown.as_double() && report.grown > Bytes{};
       if (!source_ || p.kept || p.exited || !p.why_not_kept.empty() || !grew) continue;
-      p.why_not_kept =
-          not_watched_.empty() ? "those of one process are watched, and another was chosen" : not_watched_;
+      p.why_not_kept = allocations_.why_not().empty()
+                           ? "those of one process are watched, and another was chosen"
+                           : allocations_.why_not();
     }
     return report;
   }
@@ -348,19 +245,13 @@ class Watch {
   FaultOptions fault_;
   std::unique_ptr<FaultSource> source_;
   BlameReader reader_;
+  AllocationWatch allocations_;
   std::vector<std::uint32_t> unread_;
   std::unordered_set<std::uint32_t> late_;
   std::string no_stacks_;
   std::optional<Bytes> before_, after_;
-  bool begun_ = false;                                                // faults are sampled
-  bool told_ = false;                                                 // that it watches
-  std::unordered_map<std::uint32_t, std::uint64_t> levels_;           // resident pages when it began
-  std::optional<std::pair<std::uint32_t, Result<Allocator>>> found_;  // before the window
-  std::optional<std::uint32_t> watched_;                              // whose allocations are
-  MonoTime next_room_{};
-  std::string not_watched_;  // why no process's allocations were; empty: they were, or that process says why
-  MonoTime choose_at_ = MonoTime::max(), choose_until_{}, end_{};
-  Nanos choose_again_{};
+  bool begun_ = false;  // faults are sampled
+  bool told_ = false;   // that it watches
   MonoTime ended_{};
 };
 

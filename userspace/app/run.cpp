@@ -87,6 +87,50 @@ Result<Child> start_waiting(const std::vector<std::string>& words, const StopSig
   return child;
 }
 
+// The most that the command held, of what.
+class Peaks {
+ public:
+  void on(const Sample& sample) {
+    for (const auto& value : {sample.usage, sample.peak})
+      if (value) at_least(*value);
+    if (sample.limit) limit_ = sample.limit;
+  }
+  void at_least(Bytes held) { held_ = std::max(held_.value_or(held), held); }
+
+  // Of all its processes on all cards; pinned memory is told with each card of a process.
+  void on(const GpuSample& sample) {
+    std::pair key{sample.process->id, sample.device};
+    on_cards_[key] = sample.ended ? Bytes{} : sample.held;
+    pinned_[sample.process->id] = sample.ended || !sample.pinned ? Bytes{} : *sample.pinned;
+    gpu_before_ = gpu_before_ || sample.since_before;
+    // What it held at its end counts, too.
+    Bytes now = sample.ended ? sample.held : Bytes{};
+    Bytes pinned = sample.ended && sample.pinned ? *sample.pinned : Bytes{};
+    for (const auto& [of, bytes] : on_cards_) now += bytes;
+    for (const auto& [of, bytes] : pinned_) pinned += bytes;
+    gpu_ = gpu_ ? std::max(*gpu_, now) : now;
+    most_pinned_ = std::max(most_pinned_, pinned);
+  }
+
+  std::string summary(bool own_cgroup) const {
+    std::string out;
+    if (held_) out += fmt::format("; {}peak {}", own_cgroup ? "" : "its cgroup's ", format_size(*held_));
+    if (limit_) out += fmt::format(" of {}", format_size(*limit_));
+    if (gpu_)
+      out += fmt::format("; GPU memory peak {}{}", gpu_before_ ? "at least " : "", format_size(*gpu_));
+    if (most_pinned_.count) out += fmt::format(" with {} of pinned host memory", format_size(most_pinned_));
+    return out;
+  }
+
+ private:
+  std::optional<Bytes> held_, limit_;
+  std::map<std::pair<TaskId, std::optional<GpuUuid>>, Bytes> on_cards_;
+  std::map<TaskId, Bytes> pinned_;
+  std::optional<Bytes> gpu_;
+  Bytes most_pinned_;
+  bool gpu_before_ = false;  // some of it is older than we
+};
+
 // What is told while the command runs, when the output is for a person: kills, and deadlines as they come
 // closer.
 class Progress {
@@ -96,7 +140,7 @@ class Progress {
 
   void operator()(const Fact& fact) {
     if (auto* sample = std::get_if<Sample>(&fact)) {
-      peak(*sample);
+      peaks_.on(*sample);
       if (own_cgroup_ && sample->pinned) holds(sample->time, *sample->pinned);
     }
     if (auto* sample = std::get_if<ProcessSampleFact>(&fact); sample && !own_cgroup_) {
@@ -106,7 +150,7 @@ class Progress {
     }
     if (auto* exit = std::get_if<ExitFact>(&fact))
       if (auto of = held_by_.extract(exit->process.id)) holds(exit->time, level_ - of.mapped());
-    if (auto* gpu = std::get_if<GpuSample>(&fact); gpu && gpu->process) gpu_peak(*gpu);
+    if (auto* gpu = std::get_if<GpuSample>(&fact); gpu && gpu->process) peaks_.on(*gpu);
     if (auto* forecast = std::get_if<ForecastFact>(&fact)) {
       if (const auto& thrashing = forecast->forecast.evidence.thrashing) {
         if (thrashes_longer(*thrashing) || output_.json()) output_.write(fact, clock_);
@@ -149,7 +193,7 @@ class Progress {
   }
 
   /// What its cgroup says itself: samples do not see all that comes and goes.
-  void peak(Bytes held) { peak_ = std::max(peak_.value_or(held), held); }
+  void peak(Bytes held) { peaks_.at_least(held); }
 
   /// The id of the last kill.
   const std::optional<std::string>& killed() const { return killed_; }
@@ -161,11 +205,7 @@ class Progress {
     std::string out = fmt::format("{} {}", command, command_killed_ ? "was OOM-killed" : how);
     if (killed_ && !command_killed_) out += fmt::format("; its process {} was OOM-killed", victim_);
     if (!own_cgroup_ && largest.count) out += fmt::format("; largest process {}", format_size(largest));
-    if (peak_) out += fmt::format("; {}peak {}", own_cgroup_ ? "" : "its cgroup's ", format_size(*peak_));
-    if (limit_) out += fmt::format(" of {}", format_size(*limit_));
-    if (gpu_peak_)
-      out += fmt::format("; GPU memory peak {}{}", gpu_before_ ? "at least " : "", format_size(*gpu_peak_));
-    if (pinned_peak_.count) out += fmt::format(" with {} of pinned host memory", format_size(pinned_peak_));
+    out += peaks_.summary(own_cgroup_);
     if (thrashed_.count() > 0)
       out += fmt::format("; its cgroup thrashed at its limit for over {}", format_duration(thrashed_));
     auto last = verdict_on_the_run(end);
@@ -189,21 +229,6 @@ class Progress {
   std::shared_ptr<const ForecastFact> verdict_on_the_run(MonoTime end) const {
     return killed_ ? told_ : until_the_end_.said(began_, end).value_or(nullptr);
   }
-
-  // Of all its processes on all cards; pinned memory is told with each card of a process.
-  void gpu_peak(const GpuSample& sample) {
-    std::pair key{sample.process->id, sample.device};
-    gpu_[key] = sample.ended ? Bytes{} : sample.held;
-    pinned_[sample.process->id] = sample.ended || !sample.pinned ? Bytes{} : *sample.pinned;
-    gpu_before_ = gpu_before_ || sample.since_before;
-    // What it held at its end counts, too.
-    Bytes now = sample.ended ? sample.held : Bytes{};
-    Bytes pinned = sample.ended && sample.pinned ? *sample.pinned : Bytes{};
-    for (const auto& [of, bytes] : gpu_) now += bytes;
-    for (const auto& [of, bytes] : pinned_) pinned += bytes;
-    gpu_peak_ = gpu_peak_ ? std::max(*gpu_peak_, now) : now;
-    pinned_peak_ = std::max(pinned_peak_, pinned);
-  }
   // At first, and whenever it has lasted twice as long.
   bool thrashes_longer(const Thrashing& now) {
     if (now.since != thrashing_since_) told_thrashing_ = {};
@@ -212,11 +237,6 @@ class Progress {
     if (now.lasts < 2 * told_thrashing_) return false;
     told_thrashing_ = now.lasts;
     return true;
-  }
-  void peak(const Sample& sample) {
-    for (const auto& value : {sample.usage, sample.peak})
-      if (value && (!peak_ || *value > *peak_)) peak_ = value;
-    if (sample.limit) limit_ = sample.limit;
   }
 
   Output& output_;
@@ -234,12 +254,7 @@ class Progress {
   std::string victim_;  // the last, of all its processes
   std::optional<Seconds> told_eta_;
   Verdict told_verdict_ = Verdict::unknown;
-  std::optional<Bytes> peak_, limit_;
-  std::map<std::pair<TaskId, std::optional<GpuUuid>>, Bytes> gpu_;
-  std::map<TaskId, Bytes> pinned_;
-  std::optional<Bytes> gpu_peak_;
-  Bytes pinned_peak_;
-  bool gpu_before_ = false;
+  Peaks peaks_;
   MonoTime thrashing_since_{};
   Seconds told_thrashing_{}, thrashed_{};
 };

@@ -115,6 +115,57 @@ double reversed_rise_of(std::span<const Dot> dots) {
   return most;
 }
 
+// The base of a window, what rises above it by how much to be an excursion, and the dots to judge by.
+struct Excursions {
+  std::span<const Bucket> window;
+  std::span<const Dot> dots;
+  const std::vector<double>& low;
+  bool dots_are_low;
+  double threshold;
+
+  std::size_t reach() const { return std::max<std::size_t>(2, window.size() / 8); }
+
+  // Marks in `off` the dots that belong to one.
+  std::vector<Excursion> find(std::vector<bool>& off) const {
+    std::size_t n = window.size();
+    auto base = base_of(low, reach(), true);
+    auto above = [&](std::size_t k) { return window[k].high - base[k]; };
+    std::vector<Excursion> out;
+    for (std::size_t i = 0; i < n;) {
+      if (above(i) <= threshold) {
+        ++i;
+        continue;
+      }
+      std::size_t begin = i, top = i;
+      for (; i < n && above(i) > threshold; ++i)
+        if (above(i) > above(top)) top = i;
+      for (std::size_t k = begin; k < i; ++k)
+        off[k] = !dots_are_low || dots[k].value - base[k] > threshold / 2;
+      out.push_back({window[begin].time, window[top].peak_time, window[std::min(i, n - 1)].time,
+                     window[top].high, above(top)});
+    }
+    return out;
+  }
+
+  // One that has not come back yet is no news if it is like those that did. Marks its dots, too.
+  bool is_under_way(const std::vector<Excursion>& earlier, std::vector<bool>& off) const {
+    if (earlier.size() < 2) return false;
+    double highest = 0, longest = 0;
+    for (const Excursion& e : earlier)
+      highest = std::max(highest, e.height), longest = std::max(longest, e.to - e.from);
+    auto base = base_of(low, reach(), false);
+    std::size_t n = window.size(), begin = n;
+    double height = 0;
+    while (begin > 1 && !off[begin - 1] && window[begin - 1].high - base[begin - 1] > threshold)
+      height = std::max(height, window[begin - 1].high - base[begin - 1]), --begin;
+    bool alike =
+        begin < n && height <= 1.25 * highest &&
+        window[n - 1].time - window[begin].time <= 1.5 * longest + (window[n - 1].time - window[n - 2].time);
+    if (alike) std::fill(off.begin() + static_cast<std::ptrdiff_t>(begin), off.end(), true);
+    return alike;
+  }
+};
+
 }  // namespace
 
 Segment fit_line(std::span<const Dot> dots, std::size_t begin, std::size_t end) {
@@ -195,39 +246,11 @@ Shape describe(std::span<const Bucket> window) {
   const std::vector<Dot>& dots = use_low ? lows : means;
   out.noise = std::max(use_low ? noise_low : noise_mean, kLeastNoise * highest);
 
-  std::size_t reach = std::max<std::size_t>(2, n / 8);
-  auto base = base_of(low, reach, true);
   double threshold = std::max({kExcursionNoise * out.noise, 1.5 * out.spread, kExcursionLevel * highest});
+  Excursions excursions{window, dots, low, use_low, threshold};
   std::vector<bool> off(n, false);
-  double highest_peak = 0, longest = 0;
-  for (std::size_t i = 0; i < n;) {
-    if (window[i].high - base[i] <= threshold) {
-      ++i;
-      continue;
-    }
-    std::size_t begin = i, top = i;
-    for (; i < n && window[i].high - base[i] > threshold; ++i)
-      if (window[i].high - base[i] > window[top].high - base[top]) top = i;
-    for (std::size_t k = begin; k < i; ++k) off[k] = !use_low || dots[k].value - base[k] > threshold / 2;
-    Excursion e{window[begin].time, window[top].peak_time, window[std::min(i, n - 1)].time, window[top].high,
-                window[top].high - base[top]};
-    highest_peak = std::max(highest_peak, e.height);
-    longest = std::max(longest, e.to - e.from);
-    out.excursions.push_back(e);
-  }
-  // One that has not come back yet is no news if it is like those that did.
-  if (out.excursions.size() >= 2) {
-    auto before = base_of(low, reach, false);
-    std::size_t begin = n;
-    double height = 0;
-    while (begin > 1 && !off[begin - 1] && window[begin - 1].high - before[begin - 1] > threshold)
-      height = std::max(height, window[begin - 1].high - before[begin - 1]), --begin;
-    out.under_way =
-        begin < n && height <= 1.25 * highest_peak &&
-        window[n - 1].time - window[begin].time <= 1.5 * longest + (window[n - 1].time - window[n - 2].time);
-    if (out.under_way)
-      for (std::size_t k = begin; k < n; ++k) off[k] = true;
-  }
+  out.excursions = excursions.find(off);
+  out.under_way = excursions.is_under_way(out.excursions, off);
   for (std::size_t i = 0; i < n; ++i)
     if (!off[i]) out.floor.push_back(dots[i]);
   out.segments = split(out.floor, out.noise);

@@ -9,8 +9,6 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kRecentKills = 512;
-constexpr Nanos kSameMoment = OomDecisions::kSameMoment;
 // A group is killed in one go, but a slow console holds up each line of it.
 constexpr Nanos kGroupPause = std::chrono::seconds(1);
 std::optional<OomScope> scope_of(const wire::OomDecision& decision) {
@@ -52,23 +50,7 @@ std::uint64_t count_processes(const std::vector<Victim>& victims, bool Victim::*
 }  // namespace
 
 void EpisodeBuilder::on_kernel_kill(const wire::KernelKill& kill) {
-  // The kernel may go through a group with the first victim in it once more, and counts that.
-  if (std::any_of(kills_.rbegin(), kills_.rend(), [&](const wire::KernelKill& before) {
-        return before.victim.id == kill.victim.id && before.victim.tid == kill.victim.tid &&
-               before.sender.tid == kill.sender.tid && kill.time - before.time < kSameMoment;
-      }))
-    ledger_.add_sent_again();
-  remember(kills_, kill, kRecentKills);
-}
-
-// A kill is a SIGKILL followed by the mark, by the same thread, of the same thread. A mark without it is of a
-// task that was exiting anyway; the kernel logs and counts no kill for it.
-bool EpisodeBuilder::was_sent_by(const wire::OomMark& mark) {
-  return std::any_of(kills_.rbegin(), kills_.rend(), [&](const wire::KernelKill& kill) {
-    return kill.victim.id == mark.victim.id && kill.victim.tid == mark.victim.tid &&
-           kill.sender.tid == mark.trigger.tid && kill.time <= mark.time &&
-           mark.time - kill.time < kSameMoment;
-  });
+  if (recent_.add(kill)) ledger_.add_sent_again();
 }
 
 // ---- what is open
@@ -89,10 +71,8 @@ bool EpisodeBuilder::has_room(const Open* open) {
 void EpisodeBuilder::let_go(Open* open) {
   for (const OpenVictim& v : open->victims) {
     remember(closed_, Closed{v.victim.tid, v.task.id, open->last, v.victim.logged}, 4096);
-    if (auto at = by_tid_.find(v.victim.tid); at != by_tid_.end() && at->second.open == open)
-      by_tid_.erase(at);
-    if (auto at = by_task_.find(v.task.id); at != by_task_.end() && at->second.open == open)
-      by_task_.erase(at);
+    if (index_.find(v.victim.tid).open == open) index_.by_tid.erase(v.victim.tid);
+    if (index_.find(v.task.id).open == open) index_.by_task.erase(v.task.id);
   }
   if (open->usage_before && open->limit_inode) {
     auto [from, to] = by_limit_.equal_range(*open->limit_inode);
@@ -111,14 +91,20 @@ void EpisodeBuilder::drop(std::uint32_t tid, const TaskId& id, MonoTime when, bo
   remember(closed_, Closed{tid, id, when, logged}, 4096);
 }
 
-EpisodeBuilder::At EpisodeBuilder::find(const TaskId& id) const {
-  auto at = by_task_.find(id);
-  return at == by_task_.end() ? At{} : at->second;
+EpisodeBuilder::At EpisodeBuilder::Index::find(const TaskId& id) const {
+  auto at = by_task.find(id);
+  return at == by_task.end() ? At{} : at->second;
 }
 
-EpisodeBuilder::At EpisodeBuilder::find(std::uint32_t tid) const {
-  auto at = by_tid_.find(tid);
-  return at == by_tid_.end() ? At{} : at->second;
+EpisodeBuilder::At EpisodeBuilder::Index::find(std::uint32_t tid) const {
+  auto at = by_tid.find(tid);
+  return at == by_tid.end() ? At{} : at->second;
+}
+
+void EpisodeBuilder::Index::add(Open& open, std::size_t nr) {
+  const OpenVictim& v = open.victims[nr];
+  by_tid[v.victim.tid] = {&open, nr};
+  by_task[v.task.id] = {&open, nr};
 }
 
 bool EpisodeBuilder::was_closed(const wire::OomMark& mark) const {
@@ -159,12 +145,6 @@ void EpisodeBuilder::begin_at(Open& open, MonoTime when, MonoTime alive) {
   open.vmstat_before = ledger_.before(alive);
 }
 
-void EpisodeBuilder::index(Open& open, std::size_t nr) {
-  const OpenVictim& v = open.victims[nr];
-  by_tid_[v.victim.tid] = {&open, nr};
-  by_task_[v.task.id] = {&open, nr};
-}
-
 EpisodeBuilder::At EpisodeBuilder::add_victim(Open& open, const wire::Task& task, MonoTime when) {
   OpenVictim& v = open.victims.emplace_back();
   v.task = task;
@@ -181,7 +161,7 @@ EpisodeBuilder::At EpisodeBuilder::add_victim(Open& open, const wire::Task& task
     open.news = true;
   }
   open.last = std::max(open.last, when);
-  index(open, open.victims.size() - 1);
+  index_.add(open, open.victims.size() - 1);
   return {&open, open.victims.size() - 1};
 }
 
@@ -190,10 +170,10 @@ EpisodeBuilder::At EpisodeBuilder::add_victim(Open& open, const wire::Task& task
 EpisodeBuilder::At EpisodeBuilder::take_mark(At at, Open* group, const wire::OomMark& mark) {
   Open* open = at.open;
   bool stands_alone = open->victims.size() == 1 && !open->begun && !open->told;
-  by_task_.erase(at.victim().task.id);
+  index_.by_task.erase(at.victim().task.id);
   if (group && group != open && stands_alone && has_room(group)) {
     OpenVictim moved = std::move(at.victim());
-    by_tid_.erase(moved.victim.tid);
+    index_.by_tid.erase(moved.victim.tid);
     open->victims.clear();
     --victims_;
     let_go(open);
@@ -212,7 +192,7 @@ EpisodeBuilder::At EpisodeBuilder::take_mark(At at, Open* group, const wire::Oom
   v.victim.tid = mark.victim.tid;
   v.victim.time = v.marked_at = mark.time;
   if (!v.victim.oom_score_adj) v.victim.oom_score_adj = mark.victim.oom_score_adj;
-  index(*open, at.nr);
+  index_.add(*open, at.nr);
   if (mark.time < open->first) begin_at(*open, mark.time, mark.time);
   open->last = open->first;
   for (const OpenVictim& other : open->victims) open->last = std::max(open->last, other.marked_at);
@@ -255,9 +235,9 @@ bool EpisodeBuilder::any_open_around(std::optional<std::uint64_t> inode) const {
 }
 
 void EpisodeBuilder::on_mark(const wire::OomMark& mark) {
-  At known = find(mark.victim.id);
-  if ((known && known.victim().victim.marked) || !was_sent_by(mark)) return;
-  if (!known) known = find(mark.victim.tid);
+  At known = index_.find(mark.victim.id);
+  if ((known && known.victim().victim.marked) || !recent_.precede(mark)) return;
+  if (!known) known = index_.find(mark.victim.tid);
   if (known && known.victim().victim.marked) known = {};  // an earlier process of that number
   if (!known && was_closed(mark)) return;
   const wire::OomDecision* decision = decisions_.of(mark);
@@ -280,8 +260,7 @@ void EpisodeBuilder::on_mark(const wire::OomMark& mark) {
   v.victim.marked = true;
   v.killer_tid = mark.trigger.tid;
   v.victim.process = process_ref(tasks_, cgroups_, v.task);
-  for (const wire::Exit& exit : exits_)
-    if (exit.task.id == mark.victim.id) v.victim.killed = exit.by_sigkill();
+  if (auto killed = recent_.ended_by_sigkill(mark.victim.id)) v.victim.killed = killed;
   if (mark.memory) {
     take_memory(v.victim, *mark.memory);
     v.mm_key = mark.memory->mm_key;
@@ -328,22 +307,22 @@ void EpisodeBuilder::first_mark(Open& open, const wire::OomMark& mark, std::opti
 // ---- what becomes of a victim
 
 void EpisodeBuilder::on_dying(const wire::Dying& dying) {
-  if (At at = find(dying.task.id))
+  if (At at = index_.find(dying.task.id))
     at.victim().victim.process = process_ref(tasks_, cgroups_, at.victim().task);
   stacks_.on_stack(dying.task.id, dying.stack);
 }
 
 void EpisodeBuilder::on_exit(const wire::Exit& exit) {
-  if (At at = find(exit.task.id)) {
+  if (At at = index_.find(exit.task.id)) {
     at.victim().victim.killed = exit.by_sigkill();
     at.open->news = true;
   }
-  remember(exits_, exit, kRecentKills);
+  recent_.add(exit);
 }
 
 void EpisodeBuilder::on_reaper(const wire::Reaper& reaper) {
   if (reaper.op != wire::Reaper::Op::done) return;
-  At at = find(reaper.tid);
+  At at = index_.find(reaper.tid);
   if (!at || at.victim().victim.freed_after) return;
   at.victim().victim.freed_after = seconds_between(at.victim().marked_at, reaper.time);
   at.open->news = true;
@@ -408,12 +387,8 @@ void EpisodeBuilder::close(Open& open) {
   std::set<TaskId> told;
   for (const OpenVictim& v : open.victims) told.insert(v.task.id);
   for (const OpenVictim& v : open.victims)
-    for (const wire::KernelKill& kill : kills_)
-      // By the same thread as the victim: the address of a freed mm is soon another's.
-      if (v.mm_key && kill.memory && kill.memory->mm_key == v.mm_key && kill.sender.tid == v.killer_tid &&
-          kill.time >= v.marked_at - kSameMoment && kill.time <= v.marked_at + kSameMoment &&
-          told.insert(kill.victim.id).second)
-        episode.also_killed.push_back(process_ref(tasks_, cgroups_, kill.victim));
+    for (const wire::Task& task : recent_.with_memory(v.mm_key, v.killer_tid, v.marked_at))
+      if (told.insert(task.id).second) episode.also_killed.push_back(process_ref(tasks_, cgroups_, task));
   if (auto kills = ledger_.after(open.last); kills && open.alone && open.vmstat_before)
     episode.checks.vmstat = *kills - *open.vmstat_before;
 }

@@ -17,6 +17,7 @@
 #include "model/growth_at_kill.h"
 #include "model/kill_ledger.h"
 #include "model/limit_owner.h"
+#include "model/recent_kills.h"
 #include "model/task_table.h"
 #include "wire/records.h"
 
@@ -133,6 +134,13 @@ class EpisodeBuilder {
     explicit operator bool() const { return open != nullptr; }
     OpenVictim& victim() const { return open->victims[nr]; }
   };
+  struct Index {
+    At find(const TaskId& id) const;
+    At find(std::uint32_t tid) const;
+    void add(Open& open, std::size_t nr);
+    std::unordered_map<std::uint32_t, At> by_tid;
+    std::map<TaskId, At> by_task;
+  };
   // A kill of which nothing is kept any more.
   struct Closed {
     std::uint32_t tid;
@@ -146,14 +154,11 @@ class EpisodeBuilder {
   bool has_room(const Open* open);
   void let_go(Open* open);
   void drop(std::uint32_t tid, const TaskId& id, MonoTime when, bool logged);
-  At find(const TaskId& id) const;
-  At find(std::uint32_t tid) const;
   bool was_closed(const wire::OomMark& mark) const;
   bool was_closed(std::uint32_t tid, MonoTime when);
   Open* open_group(const wire::OomMark& mark, std::optional<std::uint64_t> owner, std::uint64_t group,
                    const wire::OomDecision* decision);
   At add_victim(Open& open, const wire::Task& task, MonoTime when);
-  void index(Open& open, std::size_t nr);
   At take_mark(At at, Open* group, const wire::OomMark& mark);
   void first_mark(Open& open, const wire::OomMark& mark, std::optional<std::uint64_t> owner);
   void add_logged_victim(Open& open, const OomDump& dump, const OomVictimLine& line, MonoTime when);
@@ -161,7 +166,6 @@ class EpisodeBuilder {
   CgroupPtr limit_of(const OomDump& dump) const;
   void take_report(Open& open, const OomDump& dump);
   wire::Task logged_trigger(const Open& open, const OomDump& dump) const;
-  bool was_sent_by(const wire::OomMark& mark);
   bool complete(const Open& open) const;
   void close(Open& open);
   Episode as_known(const Open& open) const;
@@ -171,12 +175,10 @@ class EpisodeBuilder {
   const CgroupTree& cgroups_;
   std::list<Open> open_;  // oldest first
   std::size_t untold_ = 0, victims_ = 0;
-  std::unordered_map<std::uint32_t, At> by_tid_;
-  std::map<TaskId, At> by_task_;
+  Index index_;                                             // victims of open_
   std::unordered_multimap<std::uint64_t, Open*> by_limit_;  // whose usage before is known
   std::vector<Episode> completed_;                          // of those that had to be let go
-  std::deque<wire::KernelKill> kills_;                      // recent, newest last
-  std::deque<wire::Exit> exits_;  // of processes that the kernel killed; one can precede its mark
+  RecentKills recent_;
   OomDecisions decisions_;
   DyingStacks stacks_;
   std::deque<Closed> closed_;

@@ -70,7 +70,7 @@ void EpisodeBuilder::on_dump(const OomDump& dump, MonoTime when) {
   std::vector<Open*> opens;
   std::vector<const OomVictimLine*> strangers;
   for (const OomVictimLine& line : dump.victims) {
-    At at = find(line.tid);
+    At at = index_.find(line.tid);
     if (at && (!at.victim().victim.logged || when - at.victim().marked_at < kToldFor)) {
       if (at.victim().victim.logged) ledger_.add_logged_again(1);
       take_line(at.victim().victim, line);

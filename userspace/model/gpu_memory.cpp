@@ -227,16 +227,19 @@ void GpuMemory::on(MonoTime time, TaskId task, const GpuOp& op, std::span<const 
       unmap_managed(time, task, op);
       return;
     case What::free_seen:
-      if (auto card = op.device ? op.device : card_of(p);
-          card && (cards_.contains(*card) || cards_.size() < kMostCards)) {
-        cards_[*card].free = op.free_bytes;
-        if (!cards_[*card].memory) cards_[*card].memory = op.bytes;
-      }
+      on_free_seen(op.device ? op.device : card_of(p), op);
       break;
     default:
       break;
   }
   tell(time, task, op_of(op.what), op);
+}
+
+void GpuMemory::on_free_seen(const std::optional<GpuUuid>& card, const GpuOp& op) {
+  if (!card || (!cards_.contains(*card) && cards_.size() >= kMostCards)) return;
+  GpuCardState& state = cards_[*card];
+  state.free = op.free_bytes;
+  if (!state.memory) state.memory = op.bytes;
 }
 
 void GpuMemory::count(const Memory& memory, std::int64_t sign) {

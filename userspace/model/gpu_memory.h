@@ -179,6 +179,7 @@ class GpuMemory {
   std::optional<GpuUuid> card_of(const Process& process) const;
   GpuEvent& tell(MonoTime time, TaskId task, GpuEvent::Op op, const GpuOp& from);
   void allocate(MonoTime time, TaskId task, const GpuOp& op);
+  void on_free_seen(const std::optional<GpuUuid>& card, const GpuOp& op);
   void count(const Memory& memory, std::int64_t sign);
   bool has_room(const Process& process) const;
   void add(TaskId task, Process& process, const GpuObject& object, Handle handle);

@@ -395,53 +395,59 @@ std::string to_text(const BlameReport& report) {
   return out;
 }
 
+namespace {
+
+Json site_json(const BlameSite& site, const BlameProcess& p, const BlameReport& report) {
+  Json stack = Json::array();
+  for (const Frame& frame : site.stack) stack.push_back(frame_json(frame));
+  const Frame* top = culprit(site.stack);
+  return {{"grown_bytes", site.grown.count},
+          {"grown_bytes_per_s", rate(site.grown, report.window).value},
+          {"share", share(site.grown, p.grown())},
+          {"touched_bytes", site.touched.count},
+          {"kept", p.kept ? kept_json(site.kept) : Json(nullptr)},
+          {"held_by", site.held_by ? text(p.holders->all[*site.held_by].holder.path) : Json(nullptr)},
+          {"small_objects", site.small_objects},
+          {"samples", site.samples},
+          {"culprit", top ? frame_json(*top) : Json(nullptr)},
+          {"stack", std::move(stack)}};
+}
+
+Json blamed_process_json(const BlameProcess& p, const BlameReport& report, const ClockMap& clock) {
+  Json sites = Json::array();
+  for (const BlameSite& site : p.sites) sites.push_back(site_json(site, p, report));
+  Json holders;  // null
+  if (p.holders) {
+    holders = Json::array();
+    for (const BlameHolder& h : p.holders->all) holders.push_back(holder_json(h));
+  }
+  return {{"process", process_json(p.process, clock)},
+          {"exited", p.exited},
+          {"grown_bytes", p.exited ? Json(nullptr) : Json(p.grown().count)},
+          {"grown_bytes_per_s", p.exited ? Json(nullptr) : Json(rate(p.grown(), report.window).value)},
+          {"grown_anon_bytes", p.grown_anon.count},
+          {"grown_shmem_bytes", p.grown_shmem.count},
+          {"grown_private_bytes", maybe(p.grown_uss)},
+          {"unshared_bytes", p.unshared.count},
+          {"unseen_bytes", p.unseen.count},
+          {"free_in_heap_bytes", p.free_in_heap.count},
+          {"kept", p.kept ? kept_json(*p.kept) : Json(nullptr)},
+          {"kept_unknown", p.why_not_kept.empty() ? Json(nullptr) : text(p.why_not_kept)},
+          {"grown_hugetlb_bytes", maybe(p.grown_hugetlb)},
+          {"role", to_string(p.role.kind)},
+          {"worker_of", p.role.of ? Json(*p.role.of) : Json(nullptr)},
+          {"worker_kind", p.role.what.empty() ? Json(nullptr) : Json(p.role.what)},
+          {"rank", p.role.rank ? Json(*p.role.rank) : Json(nullptr)},
+          {"python", p.python.empty() ? Json(nullptr) : Json(to_valid_utf8(p.python))},
+          {"sites", std::move(sites)},
+          {"holders", std::move(holders)}};
+}
+
+}  // namespace
+
 std::string to_json(const BlameReport& report, const ClockMap& clock, MonoTime now) {
   Json processes = Json::array();
-  for (const BlameProcess& p : report.processes) {
-    Json sites = Json::array();
-    for (const BlameSite& site : p.sites) {
-      Json stack = Json::array();
-      for (const Frame& frame : site.stack) stack.push_back(frame_json(frame));
-      const Frame* top = culprit(site.stack);
-      sites.push_back(
-          {{"grown_bytes", site.grown.count},
-           {"grown_bytes_per_s", rate(site.grown, report.window).value},
-           {"share", share(site.grown, p.grown())},
-           {"touched_bytes", site.touched.count},
-           {"kept", p.kept ? kept_json(site.kept) : Json(nullptr)},
-           {"held_by", site.held_by ? text(p.holders->all[*site.held_by].holder.path) : Json(nullptr)},
-           {"small_objects", site.small_objects},
-           {"samples", site.samples},
-           {"culprit", top ? frame_json(*top) : Json(nullptr)},
-           {"stack", std::move(stack)}});
-    }
-    Json holders;  // null
-    if (p.holders) {
-      holders = Json::array();
-      for (const BlameHolder& h : p.holders->all) holders.push_back(holder_json(h));
-    }
-    processes.push_back(
-        {{"process", process_json(p.process, clock)},
-         {"exited", p.exited},
-         {"grown_bytes", p.exited ? Json(nullptr) : Json(p.grown().count)},
-         {"grown_bytes_per_s", p.exited ? Json(nullptr) : Json(rate(p.grown(), report.window).value)},
-         {"grown_anon_bytes", p.grown_anon.count},
-         {"grown_shmem_bytes", p.grown_shmem.count},
-         {"grown_private_bytes", p.grown_uss ? Json(p.grown_uss->count) : Json(nullptr)},
-         {"unshared_bytes", p.unshared.count},
-         {"unseen_bytes", p.unseen.count},
-         {"free_in_heap_bytes", p.free_in_heap.count},
-         {"kept", p.kept ? kept_json(*p.kept) : Json(nullptr)},
-         {"kept_unknown", p.why_not_kept.empty() ? Json(nullptr) : text(p.why_not_kept)},
-         {"grown_hugetlb_bytes", p.grown_hugetlb ? Json(p.grown_hugetlb->count) : Json(nullptr)},
-         {"role", to_string(p.role.kind)},
-         {"worker_of", p.role.of ? Json(*p.role.of) : Json(nullptr)},
-         {"worker_kind", p.role.what.empty() ? Json(nullptr) : Json(p.role.what)},
-         {"rank", p.role.rank ? Json(*p.role.rank) : Json(nullptr)},
-         {"python", p.python.empty() ? Json(nullptr) : Json(to_valid_utf8(p.python))},
-         {"sites", std::move(sites)},
-         {"holders", std::move(holders)}});
-  }
+  for (const BlameProcess& p : report.processes) processes.push_back(blamed_process_json(p, report, clock));
   Json unread = Json::array();
   for (const std::string& who : report.unread) unread.push_back(text(who));
   Json lost = Json::object();
@@ -452,7 +458,7 @@ std::string to_json(const BlameReport& report, const ClockMap& clock, MonoTime n
               {"window_s", report.window.count()},
               {"grown_bytes", report.grown.count},
               {"grown_bytes_per_s", rate(report.grown, report.window).value},
-              {"cgroup_grown_bytes", report.cgroup_grown ? Json(report.cgroup_grown->count) : Json(nullptr)},
+              {"cgroup_grown_bytes", maybe(report.cgroup_grown)},
               {"processes", std::move(processes)},
               {"no_stacks", report.no_stacks.empty() ? Json(nullptr) : text(report.no_stacks)},
               {"watched_share", report.watched_share},

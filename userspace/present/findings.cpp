@@ -43,6 +43,17 @@ std::optional<std::pair<Bytes, Bytes>> lowered(const StoredEpisode& e) {
   return out;
 }
 
+Finding a_leak(const Rise& rise, const std::string& owner, std::vector<std::string> evidence) {
+  const auto& growth = rise.before ? rise.before->growth : std::nullopt;
+  if (growth)
+    evidence.insert(evidence.begin() + 1, fmt::format("between {} and {} with 90 % confidence",
+                                                      speed(growth->low), speed(growth->high)));
+  double mean = (rise.to - rise.from).as_double() / std::max(0.1, rise.took.count());
+  return {fmt::format("A leak: {} grew by {} for {} and gave nothing back.", owner,
+                      speed(growth ? growth->rate : BytesPerSec{mean}), format_duration(rise.took)),
+          std::move(evidence)};
+}
+
 std::optional<Finding> how_it_rose(const PostMortem& r) {
   const StoredEpisode& e = r.episode;
   std::string owner = owner_name(e.told.episode);
@@ -62,18 +73,8 @@ std::optional<Finding> how_it_rose(const PostMortem& r) {
     evidence.push_back(fmt::format("{}, the forecast said {}: {}", ago(rise.before_age),
                                    to_string(rise.before->verdict), displayable(rise.before->why)));
   switch (rise.cause) {
-    case Verdict::leak: {
-      std::string rate = rise.before && rise.before->growth
-                             ? speed(rise.before->growth->rate)
-                             : speed({(rise.to - rise.from).as_double() / std::max(0.1, rise.took.count())});
-      if (rise.before && rise.before->growth)
-        evidence.insert(evidence.begin() + 1,
-                        fmt::format("between {} and {} with 90 % confidence", speed(rise.before->growth->low),
-                                    speed(rise.before->growth->high)));
-      return Finding{fmt::format("A leak: {} grew by {} for {} and gave nothing back.", owner, rate,
-                                 format_duration(rise.took)),
-                     std::move(evidence)};
-    }
+    case Verdict::leak:
+      return a_leak(rise, owner, std::move(evidence));
     case Verdict::step:
       return Finding{fmt::format("A step: {} more came at once, within {}; until then nothing pointed there.",
                                  came, format_duration(rise.took)),

@@ -149,21 +149,24 @@ std::optional<GrewProcess> find_culprit(const StoredEpisode& e) {
   return most;
 }
 
-std::vector<PostMortemProcess> find_processes(const PostMortem& report) {
-  const StoredEpisode& e = report.episode;
+using ProcessesByPid = std::map<std::uint32_t, PostMortemProcess>;  // of a pid there is one at a time
+
+PostMortemProcess& process_at(ProcessesByPid& all, const ProcessRef& p) {
+  PostMortemProcess& known = all[p.id.tgid];
+  // The newest: before its exec a process has its parent's name and command line.
+  bool better = known.process.comm.empty() || !p.cmdline.empty();
+  if (better || (p.id.start_ticks && p.id.start_ticks > known.process.id.start_ticks)) known.process = p;
+  return known;
+}
+
+// What samples told of them before the kill.
+ProcessesByPid sampled_processes(const StoredEpisode& e) {
   const Episode& told = e.told.episode;
-  std::map<std::uint32_t, PostMortemProcess> all;  // by pid, of which there is one at a time
-  auto at = [&](const ProcessRef& p) -> PostMortemProcess& {
-    PostMortemProcess& known = all[p.id.tgid];
-    // The newest: before its exec a process has its parent's name and command line.
-    bool better = known.process.comm.empty() || !p.cmdline.empty();
-    if (better || (p.id.start_ticks && p.id.start_ticks > known.process.id.start_ticks)) known.process = p;
-    return known;
-  };
+  ProcessesByPid all;
   std::map<TaskId, Bytes> first;
   for (const ProcessSampleFact& s : e.processes) {
     if (s.time > told.time) break;
-    PostMortemProcess& p = at(s.process);
+    PostMortemProcess& p = process_at(all, s.process);
     if (p.process.id != s.process.id) p = {}, p.process = s.process;
     auto [began, is_new] = first.try_emplace(s.process.id, s.rss);
     p.rss = s.rss, p.anon = s.anon, p.file = s.file, p.shmem = s.shmem, p.swap = s.swap;
@@ -175,12 +178,16 @@ std::vector<PostMortemProcess> find_processes(const PostMortem& report) {
         x.time < told.time && known != all.end() && known->second.process.id == x.process.id)
       known->second.ended_before = true;
   for (const GrewProcess& g : told.grew_most) {
-    PostMortemProcess& p = at(g.process);
+    PostMortemProcess& p = process_at(all, g.process);
     p.grew = std::max(p.grew.value_or(g.grew), g.grew);
   }
-  // The kernel's own table and lines are exact at the kill.
+  return all;
+}
+
+// The kernel's own table and lines are exact at the kill.
+void take_kernels_word(const Episode& told, ProcessesByPid& all) {
   for (const TaskAtKill& t : told.tasks) {
-    PostMortemProcess& p = at(t.process);
+    PostMortemProcess& p = process_at(all, t.process);
     p.ended_before = false;
     auto take = [](auto& to, const auto& from) {
       if (from) to = from;
@@ -189,7 +196,7 @@ std::vector<PostMortemProcess> find_processes(const PostMortem& report) {
     take(p.swap, t.swap), take(p.oom_score_adj, t.oom_score_adj);
   }
   for (const Victim& v : told.victims) {
-    PostMortemProcess& p = at(v.process);
+    PostMortemProcess& p = process_at(all, v.process);
     p.victim = true;
     p.ended_before = false;
     if (v.anon) p.anon = v.anon;
@@ -199,8 +206,14 @@ std::vector<PostMortemProcess> find_processes(const PostMortem& report) {
     if (v.anon && v.file) p.rss = *v.anon + *v.file + known(v.shmem);
     if (v.oom_score_adj) p.oom_score_adj = v.oom_score_adj;
   }
-  if (told.trigger) at(*told.trigger).trigger = true;
-  if (report.culprit) at(report.culprit->process).culprit = true;
+}
+
+std::vector<PostMortemProcess> find_processes(const PostMortem& report) {
+  const Episode& told = report.episode.told.episode;
+  ProcessesByPid all = sampled_processes(report.episode);
+  take_kernels_word(told, all);
+  if (told.trigger) process_at(all, *told.trigger).trigger = true;
+  if (report.culprit) process_at(all, report.culprit->process).culprit = true;
   std::vector<PostMortemProcess> out;
   for (auto& [pid, p] : all) out.push_back(std::move(p));
   auto role = [](const PostMortemProcess& p) { return p.victim || p.culprit || p.trigger; };
@@ -257,6 +270,67 @@ std::optional<double> earlier_peak(const Series& series, std::size_t since, doub
     }
   }
   return came_back < kSeveral ? std::nullopt : std::optional(highest);
+}
+
+// From when on it rose, in seconds from the kill, and from what level.
+struct RiseFrom {
+  double began, base;
+};
+
+// How fast it rose, in bytes/s, before its newest part.
+double rate_before(const std::optional<std::pair<double, Forecast>>& known, const Series& series,
+                   std::size_t since, double window) {
+  double span = -series.points.front().at;
+  double gained = series.points[since].value - series.points.front().value;
+  double rate = span > window ? gained / (span - window) : 0;
+  // A leak that is younger than the window, or began moments ago in a long life, is the beginning of what the
+  // window shows.
+  double young = std::max(window, std::min(span / 20, 10.0));
+  if (known && known->second.growth && known->second.verdict == Verdict::leak &&
+      known->second.evidence.regime.value_or(Seconds(span)).count() >= young)
+    rate = std::max(rate, known->second.growth->rate.value);
+  return rate;
+}
+
+RiseFrom sudden_rise(const Series& series, std::size_t since, double window, double rate, Verdict verdict,
+                     Rise& out) {
+  const auto& points = series.points;
+  double final = points.back().value, first = points.front().value;
+  since = rise_began(series, since, final - points[since].value, window, rate);
+  double before = points[since].value, jump = final - before, elapsed = -points[since].at;
+  // From where a tenth of it had come.
+  RiseFrom from{-window, before};
+  for (std::size_t i = since; i < points.size(); ++i)
+    if (points[i].value <= before + 0.1 * jump) from.began = std::max(-elapsed, points[i].at);
+  if (auto peak = earlier_peak(series, since, jump)) out.came_back = Bytes{std::llround(*peak)};
+  bool spiky = verdict == Verdict::spikes || out.came_back;
+  double crept = verdict == Verdict::leak ? before - first : 0;
+  out.cause = spiky ? Verdict::spikes : crept > jump ? Verdict::leak : Verdict::step;
+  if (out.cause == Verdict::leak) from = {points.front().at, first};
+  return from;
+}
+
+RiseFrom slow_rise(const Series& series, const std::optional<std::pair<double, Forecast>>& known, Rise& out) {
+  const auto& points = series.points;
+  double span = -points.front().at, final = points.back().value;
+  RiseFrom from{-span, points.front().value};
+  Verdict verdict = known ? known->second.verdict : Verdict::unknown;
+  out.cause = verdict == Verdict::stable || verdict == Verdict::cache ? Verdict::unknown : verdict;
+  // A start-up that had been over for longer than it took.
+  std::size_t full = points.size() - 1;
+  while (full > 0 && points[full - 1].value >= kNearlyFull * final) --full;
+  if (verdict == Verdict::ramp && -points[full].at > span / 2) {
+    out.cause = Verdict::unknown;
+    from = {points[full].at, points[full].value};
+  }
+  if (known && out.cause == Verdict::leak) {
+    double length = known->second.evidence.regime
+                        .value_or(known->second.growth ? known->second.growth->span : Seconds(span))
+                        .count();
+    from.began = std::max(-span, known->first - length);
+    from.base = series.at(from.began);
+  }
+  return from;
 }
 
 }  // namespace
@@ -339,61 +413,21 @@ std::optional<Rise> find_rise(const StoredEpisode& e) {
   // The newest part, short enough to leave something to compare it with.
   double window = std::clamp(span / 4, 0.1, 3.0);
   std::size_t since = series.index(-window);
-  double before = series.points[since].value, first = series.points.front().value;
-  double jump = final - before, elapsed = -series.points[since].at;
+  double jump = final - series.points[since].value, elapsed = -series.points[since].at;
   auto known = forecast_at(e, -window);
-  double rate = span > window ? (before - first) / (span - window) : 0;
-  // A leak that is younger than the window, or began moments ago in a long life, is the beginning of what the
-  // window shows.
-  double young = std::max(window, std::min(span / 20, 10.0));
-  if (known && known->second.growth && known->second.verdict == Verdict::leak &&
-      known->second.evidence.regime.value_or(Seconds(span)).count() >= young)
-    rate = std::max(rate, known->second.growth->rate.value);
+  double rate = rate_before(known, series, since, window);
   double expected = std::max(0.0, rate) * std::min(elapsed, window * 1.5);
   out.sudden = span > 0.5 && jump > 2.5 * expected && jump > 0.04 * final && jump > 1 << 20;
-  double began = -span, base = first;
-  if (out.sudden) {
-    since = rise_began(series, since, jump, window, rate);
-    before = series.points[since].value;
-    jump = final - before;
-    elapsed = -series.points[since].at;
-    // From where a tenth of it had come.
-    base = before;
-    began = -window;
-    for (std::size_t i = since; i < series.points.size(); ++i)
-      if (series.points[i].value <= before + 0.1 * jump) began = std::max(-elapsed, series.points[i].at);
-  }
   if (!out.sudden) known = forecast_at(e, 0);
   if (known) {
     out.before = known->second;
     out.before_age = Seconds(-known->first);
   }
   Verdict verdict = known ? known->second.verdict : Verdict::unknown;
-  if (out.sudden) {
-    if (auto peak = earlier_peak(series, since, jump)) out.came_back = Bytes{std::llround(*peak)};
-    bool spiky = verdict == Verdict::spikes || out.came_back;
-    double crept = verdict == Verdict::leak ? before - first : 0;
-    out.cause = spiky ? Verdict::spikes : crept > jump ? Verdict::leak : Verdict::step;
-    if (out.cause == Verdict::leak) base = first, began = -span;
-  } else {
-    out.cause = verdict == Verdict::stable || verdict == Verdict::cache ? Verdict::unknown : verdict;
-    // A start-up that had been over for longer than it took.
-    std::size_t full = series.points.size() - 1;
-    while (full > 0 && series.points[full - 1].value >= kNearlyFull * final) --full;
-    if (verdict == Verdict::ramp && -series.points[full].at > span / 2) {
-      out.cause = Verdict::unknown;
-      base = series.points[full].value, began = series.points[full].at;
-    }
-    if (known && out.cause == Verdict::leak) {
-      double length = known->second.evidence.regime
-                          .value_or(known->second.growth ? known->second.growth->span : Seconds(span))
-                          .count();
-      began = std::max(-span, known->first - length);
-      base = series.at(began);
-    }
-  }
-  out.from = {std::llround(base)};
-  out.took = Seconds(-began);
+  RiseFrom from =
+      out.sudden ? sudden_rise(series, since, window, rate, verdict, out) : slow_rise(series, known, out);
+  out.from = {std::llround(from.base)};
+  out.took = Seconds(-from.began);
   return out;
 }
 

@@ -70,13 +70,79 @@ Json memory_json(const std::optional<PostMortemMemory>& memory) {
           {"unattributed_bytes", maybe(memory->unattributed)}};
 }
 
+Json rise_json(const std::optional<Rise>& rise) {
+  if (!rise) return nullptr;
+  return {{"from_bytes", rise->from.count},
+          {"to_bytes", rise->to.count},
+          {"took_s", rise->took.count()},
+          {"sudden", rise->sudden},
+          {"seen_s", rise->seen.count()}};
+}
+
+Json culprit_json(const PostMortem& report, const ClockMap& clock) {
+  const auto& culprit = report.culprit;
+  if (!culprit) return nullptr;
+  return {{"process", process_json(culprit->process, clock)},
+          {"grew_bytes", culprit->grew.count},
+          {"over_s", culprit->over.count()},
+          {"killed", is_victim(report.episode.told.episode, culprit->process)}};
+}
+
+Json gpu_json(const StoredEpisode& e, const ClockMap& clock) {
+  Json out = Json::array();
+  for (const GpuAtKill& g : gpu_at_kill(e)) {
+    Json cards = Json::array();
+    for (const GpuSample& s : g.cards)
+      cards.push_back({{"device", s.device ? Json(to_string(*s.device)) : Json(nullptr)},
+                       {"device_bytes", s.held.count},
+                       {"limit_bytes", maybe(s.limit)}});
+    out.push_back({{"process", process_json(g.process, clock)},
+                   {"victim", g.victim},
+                   {"device_bytes", g.held.count},
+                   {"managed_bytes", maybe(g.managed)},
+                   {"pinned_bytes", maybe(g.pinned)},
+                   {"since_before", g.since_before},
+                   {"cards", std::move(cards)}});
+  }
+  return out;
+}
+
+Json processes_json(const std::vector<PostMortemProcess>& processes, const ClockMap& clock) {
+  Json out = Json::array();
+  for (const PostMortemProcess& p : processes)
+    out.push_back({{"process", process_json(p.process, clock)},
+                   {"victim", p.victim},
+                   {"culprit", p.culprit},
+                   {"trigger", p.trigger},
+                   {"ended_before", p.ended_before},
+                   {"rss_bytes", maybe(p.rss)},
+                   {"anon_bytes", maybe(p.anon)},
+                   {"file_bytes", maybe(p.file)},
+                   {"shmem_bytes", maybe(p.shmem)},
+                   {"swap_bytes", maybe(p.swap)},
+                   {"grew_bytes", maybe(p.grew)},
+                   {"growth_bytes_per_s", maybe(p.growth)},
+                   {"oom_score_adj", maybe(p.oom_score_adj)}});
+  return out;
+}
+
+Json earlier_json(const std::vector<Episode>& earlier, const ClockMap& clock) {
+  Json out = Json::array();
+  for (const Episode& before : earlier)
+    out.push_back({{"id", text(before.id)},
+                   {"time", format_rfc3339(clock.wall(before.time))},
+                   {"limit_cgroup", cgroup_json(before.limit_cgroup)},
+                   {"usage_bytes", maybe(before.usage)},
+                   {"limit_bytes", maybe(before.limit)}});
+  return out;
+}
+
 }  // namespace
 
 std::string to_json(const PostMortem& report) {
   const StoredEpisode& e = report.episode;
   const Episode& told = e.told.episode;
   ClockMap clock = clock_of(e.run);
-  Json oom = fact_json(Fact(e.told), clock);
   Json out = {
       {"type", "report"},
       {"time", format_rfc3339(clock.wall(told.time))},
@@ -88,64 +154,19 @@ std::string to_json(const PostMortem& report) {
        {{"version", text(e.run.version)}, {"kernel", text(e.run.kernel)}, {"scope", text(e.run.scope)}}},
       {"headline", text(report.headline)},
       {"cause", report.rise ? Json(to_string(report.rise->cause)) : Json(nullptr)}};
-  out["rise"] = nullptr;
-  if (const auto& rise = report.rise)
-    out["rise"] = {{"from_bytes", rise->from.count},
-                   {"to_bytes", rise->to.count},
-                   {"took_s", rise->took.count()},
-                   {"sudden", rise->sudden},
-                   {"seen_s", rise->seen.count()}};
-  out["culprit"] = nullptr;
-  if (const auto& culprit = report.culprit)
-    out["culprit"] = {{"process", process_json(culprit->process, clock)},
-                      {"grew_bytes", culprit->grew.count},
-                      {"over_s", culprit->over.count()},
-                      {"killed", is_victim(told, culprit->process)}};
+  out["rise"] = rise_json(report.rise);
+  out["culprit"] = culprit_json(report, clock);
   out["memory"] = memory_json(report.memory);
-  out["gpu"] = Json::array();
-  for (const GpuAtKill& g : gpu_at_kill(e)) {
-    Json cards = Json::array();
-    for (const GpuSample& s : g.cards)
-      cards.push_back({{"device", s.device ? Json(to_string(*s.device)) : Json(nullptr)},
-                       {"device_bytes", s.held.count},
-                       {"limit_bytes", maybe(s.limit)}});
-    out["gpu"].push_back({{"process", process_json(g.process, clock)},
-                          {"victim", g.victim},
-                          {"device_bytes", g.held.count},
-                          {"managed_bytes", maybe(g.managed)},
-                          {"pinned_bytes", maybe(g.pinned)},
-                          {"since_before", g.since_before},
-                          {"cards", std::move(cards)}});
-  }
+  out["gpu"] = gpu_json(e, clock);
   out["gpu_events"] = Json::array();
   for (const GpuFact& f : e.gpu_events) out["gpu_events"].push_back(fact_json(Fact(f), clock));
   out["findings"] = findings_json(report.findings);
   out["prevention"] = findings_json(report.prevention);
   out["unknown"] = Json::array();
   for (const std::string& line : report.unknown) out["unknown"].push_back(text(line));
-  out["oom"] = std::move(oom);
-  out["processes"] = Json::array();
-  for (const PostMortemProcess& p : report.processes)
-    out["processes"].push_back({{"process", process_json(p.process, clock)},
-                                {"victim", p.victim},
-                                {"culprit", p.culprit},
-                                {"trigger", p.trigger},
-                                {"ended_before", p.ended_before},
-                                {"rss_bytes", maybe(p.rss)},
-                                {"anon_bytes", maybe(p.anon)},
-                                {"file_bytes", maybe(p.file)},
-                                {"shmem_bytes", maybe(p.shmem)},
-                                {"swap_bytes", maybe(p.swap)},
-                                {"grew_bytes", maybe(p.grew)},
-                                {"growth_bytes_per_s", maybe(p.growth)},
-                                {"oom_score_adj", maybe(p.oom_score_adj)}});
-  out["earlier"] = Json::array();
-  for (const Episode& before : e.earlier)
-    out["earlier"].push_back({{"id", text(before.id)},
-                              {"time", format_rfc3339(clock.wall(before.time))},
-                              {"limit_cgroup", cgroup_json(before.limit_cgroup)},
-                              {"usage_bytes", maybe(before.usage)},
-                              {"limit_bytes", maybe(before.limit)}});
+  out["oom"] = fact_json(Fact(e.told), clock);
+  out["processes"] = processes_json(report.processes, clock);
+  out["earlier"] = earlier_json(e.earlier, clock);
   out["timeline"] = timeline_json(report.timeline);
   out["lost"] = Json::object();
   for (const auto& [reason, count] : e.lost) out["lost"][std::string(to_valid_utf8(reason))] = count;

@@ -34,6 +34,77 @@ std::string code(const std::string& text) {
   return fence.size() == 1 ? fence + text + fence : fence + " " + text + " " + fence;
 }
 
+std::string findings_md(std::string_view title, const std::vector<Finding>& all) {
+  if (all.empty()) return "";
+  std::string out = fmt::format("\n## {}\n\n", title);
+  for (const Finding& f : all) {
+    out += fmt::format("- **{}**\n", literal(f.text));
+    for (const std::string& line : f.evidence)
+      out += fmt::format("  - {}\n", line.starts_with("oomcast ") ? code(line) : literal(line));
+  }
+  return out;
+}
+
+std::string memory_md(const PostMortemMemory& memory) {
+  const MemoryAtKill& m = memory.kinds;
+  std::string out =
+      "\n## Memory\n\n| anon | file | shmem | kernel | slab | swap | unattributed | usage |\n"
+      "|---:|---:|---:|---:|---:|---:|---:|---:|\n|";
+  for (const auto& size :
+       {m.anon, m.file, m.shmem, m.kernel, m.slab, m.swap, memory.unattributed, memory.usage})
+    out += fmt::format(" {} |", size_or_none(size));
+  return out + "\n";
+}
+
+std::string machine_md(const MachineAtKill& machine) {
+  std::string out;
+  if (!machine.zones.empty())
+    out +=
+        "\n## Zones\n\n| node | zone | free | min | low | high | managed "
+        "|\n|---:|---|---:|---:|---:|---:|---:|\n";
+  for (const ZoneLine& z : machine.zones) {
+    out +=
+        fmt::format("| {} | {} |", z.node ? fmt::format("{}", *z.node) : "–", literal(displayable(z.zone)));
+    for (const auto& size : {z.free, z.min, z.low, z.high, z.managed})
+      out += fmt::format(" {} |", size_or_none(size));
+    out += "\n";
+  }
+  if (!machine.slabs.empty())
+    out += "\n## Slabs that cannot be reclaimed\n\n| slab | used | total |\n|---|---:|---:|\n";
+  for (const SlabRow& slab : machine.slabs)
+    out += fmt::format("| {} | {} | {} |\n", literal(displayable(slab.name)), format_size(slab.used),
+                       format_size(slab.total));
+  return out;
+}
+
+std::string limits_md(const std::vector<ChainLevel>& chain) {
+  if (chain.empty()) return "";
+  std::string out = "\n## Limits\n\n| cgroup | usage | limit |\n|---|---:|---:|\n";
+  for (const ChainLevel& level : chain)
+    out += fmt::format("| {} | {} | {} |\n", literal(path_of(level.cgroup)), format_size(level.usage),
+                       level.limit ? format_size(*level.limit) : "none");
+  return out;
+}
+
+std::string processes_md(const std::vector<PostMortemProcess>& processes) {
+  if (processes.empty()) return "";
+  std::string out =
+      "\n## Processes\n\n| process | cgroup | RSS | anon | file | shmem | swap | grew | adj | |\n"
+      "|---|---|---:|---:|---:|---:|---:|---:|---:|---|\n";
+  for (const PostMortemProcess& p : processes) {
+    std::string role;
+    for (auto [is, name] : {std::pair(p.victim, "killed"), std::pair(p.culprit, "grew most"),
+                            std::pair(p.trigger, "asked"), std::pair(p.ended_before, "ended before")})
+      if (is) role += (role.empty() ? "" : ", ") + std::string(name);
+    out +=
+        fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", literal(name_of(p.process)),
+                    p.process.cgroup ? literal(path_of(p.process.cgroup)) : "–", size_or_none(p.rss),
+                    size_or_none(p.anon), size_or_none(p.file), size_or_none(p.shmem), size_or_none(p.swap),
+                    size_or_none(p.grew), p.oom_score_adj ? fmt::format("{}", *p.oom_score_adj) : "–", role);
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string to_markdown(const PostMortem& report) {
@@ -44,67 +115,12 @@ std::string to_markdown(const PostMortem& report) {
                   literal(format_moment(clock_of(e.run).wall(told.time))), code(displayable(told.id)));
   if (std::string request = request_of(told); !request.empty())
     out += fmt::format("\nAsked for: {}\n", literal(request));
-  auto findings = [&](std::string_view title, const std::vector<Finding>& all) {
-    if (all.empty()) return;
-    out += fmt::format("\n## {}\n\n", title);
-    for (const Finding& f : all) {
-      out += fmt::format("- **{}**\n", literal(f.text));
-      for (const std::string& line : f.evidence)
-        out += fmt::format("  - {}\n", line.starts_with("oomcast ") ? code(line) : literal(line));
-    }
-  };
-  findings("Why", report.findings);
-  findings("What would have prevented it", report.prevention);
-  if (report.memory) {
-    const MemoryAtKill& m = report.memory->kinds;
-    out +=
-        "\n## Memory\n\n| anon | file | shmem | kernel | slab | swap | unattributed | usage |\n"
-        "|---:|---:|---:|---:|---:|---:|---:|---:|\n|";
-    for (const auto& size : {m.anon, m.file, m.shmem, m.kernel, m.slab, m.swap, report.memory->unattributed,
-                             report.memory->usage})
-      out += fmt::format(" {} |", size_or_none(size));
-    out += "\n";
-  }
-  if (told.machine && !told.machine->zones.empty()) {
-    out +=
-        "\n## Zones\n\n| node | zone | free | min | low | high | managed "
-        "|\n|---:|---|---:|---:|---:|---:|---:|\n";
-    for (const ZoneLine& z : told.machine->zones) {
-      out +=
-          fmt::format("| {} | {} |", z.node ? fmt::format("{}", *z.node) : "–", literal(displayable(z.zone)));
-      for (const auto& size : {z.free, z.min, z.low, z.high, z.managed})
-        out += fmt::format(" {} |", size_or_none(size));
-      out += "\n";
-    }
-  }
-  if (told.machine && !told.machine->slabs.empty()) {
-    out += "\n## Slabs that cannot be reclaimed\n\n| slab | used | total |\n|---|---:|---:|\n";
-    for (const SlabRow& slab : told.machine->slabs)
-      out += fmt::format("| {} | {} | {} |\n", literal(displayable(slab.name)), format_size(slab.used),
-                         format_size(slab.total));
-  }
-  if (!told.chain.empty()) {
-    out += "\n## Limits\n\n| cgroup | usage | limit |\n|---|---:|---:|\n";
-    for (const ChainLevel& level : told.chain)
-      out += fmt::format("| {} | {} | {} |\n", literal(path_of(level.cgroup)), format_size(level.usage),
-                         level.limit ? format_size(*level.limit) : "none");
-  }
-  if (!report.processes.empty()) {
-    out +=
-        "\n## Processes\n\n| process | cgroup | RSS | anon | file | shmem | swap | grew | adj | |\n"
-        "|---|---|---:|---:|---:|---:|---:|---:|---:|---|\n";
-    for (const PostMortemProcess& p : report.processes) {
-      std::string role;
-      for (auto [is, name] : {std::pair(p.victim, "killed"), std::pair(p.culprit, "grew most"),
-                              std::pair(p.trigger, "asked"), std::pair(p.ended_before, "ended before")})
-        if (is) role += (role.empty() ? "" : ", ") + std::string(name);
-      out += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", literal(name_of(p.process)),
-                         p.process.cgroup ? literal(path_of(p.process.cgroup)) : "–", size_or_none(p.rss),
-                         size_or_none(p.anon), size_or_none(p.file), size_or_none(p.shmem),
-                         size_or_none(p.swap), size_or_none(p.grew),
-                         p.oom_score_adj ? fmt::format("{}", *p.oom_score_adj) : "–", role);
-    }
-  }
+  out += findings_md("Why", report.findings);
+  out += findings_md("What would have prevented it", report.prevention);
+  if (report.memory) out += memory_md(*report.memory);
+  if (told.machine) out += machine_md(*told.machine);
+  out += limits_md(told.chain);
+  out += processes_md(report.processes);
   if (!report.unknown.empty()) {
     out += "\n## Not known\n\n";
     for (const std::string& text : report.unknown) out += fmt::format("- {}\n", literal(text));

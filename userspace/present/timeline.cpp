@@ -174,63 +174,93 @@ void set_kernels_word(const PostMortem& report, std::size_t i, Curve& owner) {
       if (kind.name == name && bytes) kind.values[i] = bytes;
 }
 
-}  // namespace
+// The limit's owner first, then the largest.
+std::vector<const CgroupSeries*> choose_cgroups(const std::map<std::uint64_t, CgroupSeries>& all,
+                                                const StoredEpisode& e) {
+  std::vector<const CgroupSeries*> out;
+  for (const auto& [inode, series] : all) out.push_back(&series);
+  std::sort(out.begin(), out.end(), [&](const CgroupSeries* a, const CgroupSeries* b) {
+    bool first = is_owner(e, a->cgroup), second = is_owner(e, b->cgroup);
+    return first != second ? first : a->largest > b->largest;
+  });
+  if (out.size() > kMostCgroups) out.resize(kMostCgroups);
+  return out;
+}
 
-Timeline make_timeline(const PostMortem& report) {
-  const StoredEpisode& e = report.episode;
-  std::map<std::uint64_t, CgroupSeries> cgroups;
-  std::map<TaskId, ProcessSeries> processes;
+// Who was killed and who grew first, then the largest.
+std::vector<const ProcessSeries*> choose_processes(const std::map<TaskId, ProcessSeries>& all,
+                                                   const PostMortem& report) {
+  auto matters = [&](const ProcessRef& p) {
+    return is_victim(report.episode.told.episode, p) ||
+           (report.culprit && report.culprit->process.id == p.id);
+  };
+  std::vector<const ProcessSeries*> out;
+  for (const auto& [id, series] : all) out.push_back(&series);
+  std::sort(out.begin(), out.end(), [&](const ProcessSeries* a, const ProcessSeries* b) {
+    bool first = matters(a->process), second = matters(b->process);
+    return first != second ? first : a->largest > b->largest;
+  });
+  if (out.size() > kMostMembers) out.resize(kMostMembers);
+  return out;
+}
+
+std::map<std::uint64_t, CgroupSeries> cgroup_series(const StoredEpisode& e) {
+  std::map<std::uint64_t, CgroupSeries> out;
   for (const Sample& s : e.samples) {
     if (!s.cgroup) continue;
-    CgroupSeries& series = cgroups[s.cgroup->id.inode];
+    CgroupSeries& series = out[s.cgroup->id.inode];
     series.cgroup = s.cgroup;
     series.samples.push_back(&s);
     if (s.usage && s.time <= e.told.episode.time) series.largest = std::max(series.largest, *s.usage);
   }
+  return out;
+}
+
+std::map<TaskId, ProcessSeries> process_series(const StoredEpisode& e) {
+  std::map<TaskId, ProcessSeries> out;
   for (const ProcessSampleFact& s : e.processes) {
-    ProcessSeries& series = processes[s.process.id];
+    ProcessSeries& series = out[s.process.id];
     series.process = s.process;
     series.samples.push_back(&s);
     series.largest = std::max(series.largest, s.rss);
   }
   for (const ExitFact& x : e.exits)
-    if (auto at = processes.find(x.process.id); at != processes.end()) at->second.exited = x.time;
+    if (auto at = out.find(x.process.id); at != out.end()) at->second.exited = x.time;
+  return out;
+}
 
-  std::vector<const CgroupSeries*> groups;
-  for (const auto& [inode, series] : cgroups) groups.push_back(&series);
-  std::sort(groups.begin(), groups.end(), [&](const CgroupSeries* a, const CgroupSeries* b) {
-    bool first = is_owner(e, a->cgroup), second = is_owner(e, b->cgroup);
-    return first != second ? first : a->largest > b->largest;
-  });
-  if (groups.size() > kMostCgroups) groups.resize(kMostCgroups);
-  std::vector<const ProcessSeries*> members;
-  auto matters = [&](const ProcessRef& p) {
-    return is_victim(e.told.episode, p) || (report.culprit && report.culprit->process.id == p.id);
-  };
-  for (const auto& [id, series] : processes) members.push_back(&series);
-  std::sort(members.begin(), members.end(), [&](const ProcessSeries* a, const ProcessSeries* b) {
-    bool first = matters(a->process), second = matters(b->process);
-    return first != second ? first : a->largest > b->largest;
-  });
-  if (members.size() > kMostMembers) members.resize(kMostMembers);
-
-  std::set<MonoTime> all;
-  for (const CgroupSeries* g : groups)
-    for (const Sample* s : g->samples) all.insert(s->time);
-  for (const ProcessSeries* p : members)
-    for (const ProcessSampleFact* s : p->samples) all.insert(s->time);
-  Timeline out;
-  std::set<TaskId> shown;
-  for (const ProcessSeries* p : members) shown.insert(p->process.id);
-  add_events(e, shown, out);
+std::vector<ForetoldDeadline> deadlines_of(const StoredEpisode& e) {
+  std::vector<ForetoldDeadline> out;
   for (const ForecastFact& f : e.forecasts) {
     if (!f.cgroup || f.process || !is_owner(e, f.cgroup) || !f.forecast.eta) continue;
     double at = from_kill(e, f.time);
     if (at > 0) break;
-    out.forecasts.push_back(
-        {at, at + f.forecast.eta->count(), at + f.forecast.eta_low.value_or(*f.forecast.eta).count(),
-         f.forecast.eta_high ? std::optional(at + f.forecast.eta_high->count()) : std::nullopt});
+    out.push_back({at, at + f.forecast.eta->count(),
+                   at + f.forecast.eta_low.value_or(*f.forecast.eta).count(),
+                   f.forecast.eta_high ? std::optional(at + f.forecast.eta_high->count()) : std::nullopt});
   }
+  return out;
+}
+
+}  // namespace
+
+Timeline make_timeline(const PostMortem& report) {
+  const StoredEpisode& e = report.episode;
+  auto cgroups = cgroup_series(e);
+  auto processes = process_series(e);
+  auto groups = choose_cgroups(cgroups, e);
+  auto members = choose_processes(processes, report);
+  Timeline out;
+  std::set<MonoTime> all;
+  std::set<TaskId> shown;
+  for (const CgroupSeries* g : groups)
+    for (const Sample* s : g->samples) all.insert(s->time);
+  for (const ProcessSeries* p : members) {
+    for (const ProcessSampleFact* s : p->samples) all.insert(s->time);
+    shown.insert(p->process.id);
+  }
+  add_events(e, shown, out);
+  out.forecasts = deadlines_of(e);
   if (all.empty()) return out;
   all.insert(e.told.episode.time);
   std::vector<MonoTime> moments =

@@ -122,23 +122,43 @@ bool Tables::write(const EpisodeFact& fact) {
   return is_new;
 }
 
+void Tables::write_code(Statement& row, std::int64_t episode, int nr, const std::vector<CodePlace>& code) {
+  int depth = 0;
+  for (const CodePlace& at : code) {
+    row << episode << nr << depth++ << at.function << at.file << at.line;
+    run(row);
+  }
+}
+
 void Tables::write_parts(std::int64_t id, const EpisodeFact& fact) {
   const Episode& e = fact.line.episode;
   for (const char* table : kTablesOfEpisodes)
     check(execute(db_, fmt::format("DELETE FROM {} WHERE episode={}", table, id)));
+  write_victims(id, e);
+  if (e.series) {
+    Statement series(db_, "REPLACE INTO kill_series VALUES(?,?,?)");
+    series << id << static_cast<std::int64_t>(e.series->kills) << wall(e.series->since);
+    run(series);
+  }
+  write_others(id, e);
+  write_growth(id, e);
   int nr = 0;
-  auto write_code = [&](Statement& row, const std::vector<CodePlace>& code) {
-    int depth = 0;
-    for (const CodePlace& at : code) {
-      row << id << nr << depth++ << at.function << at.file << at.line;
-      run(row);
-    }
-  };
+  Statement ancestor(db_, "INSERT INTO ancestors VALUES(?,?,?,?,?)");
+  for (const ChainLevel& level : e.chain) {
+    auto group = id_of(level.cgroup);
+    ancestor << id << nr++ << group << level.usage << level.limit;
+    run(ancestor);
+  }
+  write_log_parts(id, e);
+}
+
+void Tables::write_victims(std::int64_t id, const Episode& e) {
+  int nr = 0;
   Statement victim(db_, "INSERT INTO victims VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
   Statement place(db_, "INSERT INTO victim_code VALUES(?,?,?,?,?,?)");
   Statement moment(db_, "INSERT INTO victim_times VALUES(?,?,?)");
   for (const Victim& v : e.victims) {
-    write_code(place, v.code);
+    write_code(place, id, nr, v.code);
     auto process = id_of(v.process);
     std::string stack;
     for (std::uint64_t address : v.stack) stack += fmt::format("{}{:#x}", stack.empty() ? "" : " ", address);
@@ -151,12 +171,10 @@ void Tables::write_parts(std::int64_t id, const EpisodeFact& fact) {
            << (stack.empty() ? std::nullopt : std::optional(stack)) << v.marked << v.logged;
     run(victim);
   }
-  if (e.series) {
-    Statement series(db_, "REPLACE INTO kill_series VALUES(?,?,?)");
-    series << id << static_cast<std::int64_t>(e.series->kills) << wall(e.series->since);
-    run(series);
-  }
-  nr = 0;
+}
+
+void Tables::write_others(std::int64_t id, const Episode& e) {
+  int nr = 0;
   Statement other(db_, "INSERT INTO others VALUES(?,?,?,?,?,?)");
   for (const ProcessRef& p : e.also_killed) {
     auto process = id_of(p);
@@ -169,12 +187,15 @@ void Tables::write_parts(std::int64_t id, const EpisodeFact& fact) {
     other << id << nr++ << std::string_view("grew") << process << g.grew << g.over;
     run(other);
   }
-  nr = 0;
+}
+
+void Tables::write_growth(std::int64_t id, const Episode& e) {
+  int nr = 0;
   Statement site(db_, "INSERT INTO growth_sites VALUES(?,?,?,?,?,?,?,?)");
   Statement holder(db_, "INSERT INTO growth_holders VALUES(?,?,?)");
   Statement code(db_, "INSERT INTO growth_code VALUES(?,?,?,?,?,?)");
   for (const GrewFrom& g : e.grew_from) {
-    write_code(code, g.code);
+    write_code(code, id, nr, g.code);
     if (!g.held_by.empty()) {
       holder << id << nr << g.held_by;
       run(holder);
@@ -183,14 +204,6 @@ void Tables::write_parts(std::int64_t id, const EpisodeFact& fact) {
     site << id << nr++ << process << g.grown << g.of << g.watched << wall(g.from) << wall(g.to);
     run(site);
   }
-  nr = 0;
-  Statement ancestor(db_, "INSERT INTO ancestors VALUES(?,?,?,?,?)");
-  for (const ChainLevel& level : e.chain) {
-    auto group = id_of(level.cgroup);
-    ancestor << id << nr++ << group << level.usage << level.limit;
-    run(ancestor);
-  }
-  write_log_parts(id, e);
 }
 
 // What only the kernel's log tells.

@@ -134,8 +134,13 @@ class Tables {
   std::optional<Twin> find_twin(const EpisodeFact& e);
   std::optional<Twin> twin_at(std::int64_t id);
   void fill_in(std::int64_t id, const Episode& e);
+  // All that an episode has besides its row, each into its tables.
   void write_parts(std::int64_t id, const EpisodeFact& e);
+  void write_victims(std::int64_t id, const Episode& e);
+  void write_others(std::int64_t id, const Episode& e);
+  void write_growth(std::int64_t id, const Episode& e);
   void write_log_parts(std::int64_t id, const Episode& e);
+  void write_code(Statement& row, std::int64_t episode, int nr, const std::vector<CodePlace>& code);
   void keep(std::int64_t id, const Episode& e);
 
   sqlite3* db_;

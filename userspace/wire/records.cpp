@@ -38,7 +38,46 @@ DyingCode::Frame code_frame(const oc_python_code& f) {
   return {f.code, f.instruction, f.first_line, code_text(f.file), code_text(f.name), {lines, lines + size}};
 }
 
-std::optional<Record> decode_body(const oc_header& h, std::span<const std::byte> bytes, const Decoder& d) {
+// The only record of variable length: it ends with its arguments.
+std::optional<Record> decode_exec(MonoTime time, std::span<const std::byte> bytes, const Decoder& d) {
+  constexpr std::size_t fixed = sizeof(oc_exec) - OC_ARGS_LEN;
+  oc_exec r{};
+  if (bytes.size() < fixed || bytes.size() > sizeof(r)) return std::nullopt;
+  std::memcpy(&r, bytes.data(), bytes.size());
+  if (r.args_bytes != bytes.size() - fixed) return std::nullopt;
+  return Exec{time, d.task(r.task), Decoder::args(r.args, r.args_bytes, r.args_truncated != 0)};
+}
+
+Exit make_exit(MonoTime time, const oc_exit& r, const Decoder& d) {
+  Exit out{time, d.task(r.task), r.exit_code, std::nullopt, r.header.type == OC_VICTIM_EXIT};
+  if (r.max_rss_bytes) out.max_rss = Bytes{static_cast<std::int64_t>(r.max_rss_bytes)};
+  return out;
+}
+
+Dying make_dying(MonoTime time, const oc_dying& r, const Decoder& d) {
+  auto frames = std::min<std::uint32_t>(r.stack_frames, OC_STACK_DEPTH);
+  return {time, d.task(r.task), d.memory(r.memory),
+          Decoder::args(r.args, r.args_bytes, r.args_truncated != 0),
+          std::vector<std::uint64_t>(r.stack, r.stack + frames)};
+}
+
+DyingCode make_dying_code(MonoTime time, const oc_dying_code& r, const Decoder& d) {
+  DyingCode out{time, d.task(r.task), r.lines, r.code_instructions, {}};
+  for (const oc_python_code& f : r.frames)
+    if (f.code) out.frames.push_back(code_frame(f));
+  return out;
+}
+
+OomDecision make_decision(MonoTime time, const oc_oom_decision& r, const Decoder& d) {
+  OomDecision out{time,       d.task(r.trigger), d.task(r.victim), Decoder::cgroup(r.limit_cgroup_id),
+                  r.gfp_mask, r.order,           std::nullopt};
+  if (r.constraint <= 3) out.constraint = static_cast<OomDecision::Constraint>(r.constraint);
+  return out;
+}
+
+// What comes through the ring "samples". A type whose size or content is not the contract's falls through to
+// the end.
+std::optional<Record> decode_sample(const oc_header& h, std::span<const std::byte> bytes, const Decoder& d) {
   MonoTime time = mono_from_ns(h.time_ns);
   switch (h.type) {
     case OC_CGROUP_SAMPLE:
@@ -52,22 +91,10 @@ std::optional<Record> decode_body(const oc_header& h, std::span<const std::byte>
     case OC_FORK:
       if (auto r = as<oc_fork>(bytes)) return Fork{time, d.task(r->child)};
       break;
-    case OC_EXEC: {
-      // The only record of variable length: it ends with its arguments.
-      constexpr std::size_t fixed = sizeof(oc_exec) - OC_ARGS_LEN;
-      oc_exec r{};
-      if (bytes.size() < fixed || bytes.size() > sizeof(r)) break;
-      std::memcpy(&r, bytes.data(), bytes.size());
-      if (r.args_bytes != bytes.size() - fixed) break;
-      return Exec{time, d.task(r.task), Decoder::args(r.args, r.args_bytes, r.args_truncated != 0)};
-    }
+    case OC_EXEC:
+      return decode_exec(time, bytes, d);
     case OC_EXIT:
-    case OC_VICTIM_EXIT:
-      if (auto r = as<oc_exit>(bytes)) {
-        Exit out{time, d.task(r->task), r->exit_code, std::nullopt, h.type == OC_VICTIM_EXIT};
-        if (r->max_rss_bytes) out.max_rss = Bytes{static_cast<std::int64_t>(r->max_rss_bytes)};
-        return out;
-      }
+      if (auto r = as<oc_exit>(bytes)) return make_exit(time, *r, d);
       break;
     case OC_CGROUP_EVENT:
       if (auto r = as<oc_cgroup_event>(bytes); r && r->op >= OC_CGROUP_MKDIR && r->op <= OC_CGROUP_RENAME)
@@ -80,6 +107,16 @@ std::optional<Record> decode_body(const oc_header& h, std::span<const std::byte>
     case OC_SCORE_ADJ:
       if (auto r = as<oc_score_adj>(bytes)) return ScoreAdj{time, d.task(r->task)};
       break;
+    default:
+      break;
+  }
+  return std::nullopt;
+}
+
+// What comes through the rings "events" and "user_kills".
+std::optional<Record> decode_event(const oc_header& h, std::span<const std::byte> bytes, const Decoder& d) {
+  MonoTime time = mono_from_ns(h.time_ns);
+  switch (h.type) {
     case OC_OOM_MARK:
       if (auto r = as<oc_oom_mark>(bytes))
         return OomMark{time,
@@ -95,20 +132,13 @@ std::optional<Record> decode_body(const oc_header& h, std::span<const std::byte>
         return KernelKill{time, d.task(r->victim), d.memory(r->memory), d.task(r->sender)};
       break;
     case OC_DYING:
-      if (auto r = as<oc_dying>(bytes)) {
-        auto frames = std::min<std::uint32_t>(r->stack_frames, OC_STACK_DEPTH);
-        return Dying{time, d.task(r->task), d.memory(r->memory),
-                     Decoder::args(r->args, r->args_bytes, r->args_truncated != 0),
-                     std::vector<std::uint64_t>(r->stack, r->stack + frames)};
-      }
+      if (auto r = as<oc_dying>(bytes)) return make_dying(time, *r, d);
+      break;
+    case OC_VICTIM_EXIT:
+      if (auto r = as<oc_exit>(bytes)) return make_exit(time, *r, d);
       break;
     case OC_DYING_CODE:
-      if (auto r = as<oc_dying_code>(bytes)) {
-        DyingCode out{time, d.task(r->task), r->lines, r->code_instructions, {}};
-        for (const oc_python_code& f : r->frames)
-          if (f.code) out.frames.push_back(code_frame(f));
-        return out;
-      }
+      if (auto r = as<oc_dying_code>(bytes)) return make_dying_code(time, *r, d);
       break;
     case OC_USER_KILL:
       if (auto r = as<oc_user_kill>(bytes))
@@ -120,13 +150,7 @@ std::optional<Record> decode_body(const oc_header& h, std::span<const std::byte>
         return Reaper{time, static_cast<Reaper::Op>(r->op - OC_REAP_QUEUED), r->tid};
       break;
     case OC_OOM_DECISION:
-      if (auto r = as<oc_oom_decision>(bytes)) {
-        OomDecision out{
-            time,        d.task(r->trigger), d.task(r->victim), Decoder::cgroup(r->limit_cgroup_id),
-            r->gfp_mask, r->order,           std::nullopt};
-        if (r->constraint <= 3) out.constraint = static_cast<OomDecision::Constraint>(r->constraint);
-        return out;
-      }
+      if (auto r = as<oc_oom_decision>(bytes)) return make_decision(time, *r, d);
       break;
     default:
       break;
@@ -141,7 +165,9 @@ Result<Record> decode(std::span<const std::byte> bytes, const Units& units) {
   if (!header || header->size != bytes.size())
     return Error::failed(
         fmt::format("reading a kernel record of {} bytes: its header does not fit", bytes.size()));
-  auto record = decode_body(*header, bytes, Decoder(units));
+  Decoder decoder(units);
+  auto record = header->type < OC_OOM_MARK ? decode_sample(*header, bytes, decoder)
+                                           : decode_event(*header, bytes, decoder);
   if (!record)
     return Error::failed(
         fmt::format("reading a kernel record of type {}, {} bytes: not one of contract version {}",

@@ -1,0 +1,72 @@
+// Of one process in a look of `blame` the allocations are watched, by breakpoints: of which, from when on,
+// and whether there is room for them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "app/blame_reader.h"
+#include "app/scope.h"
+#include "base/result.h"
+#include "base/units.h"
+#include "collect/bpf_source_faults.h"
+#include "collect/cgroupfs.h"
+#include "collect/procfs.h"
+
+namespace oomcast {
+
+/// For a breakpoint the kernel copies a page of the program, charges it to the program's cgroup, and takes
+/// the mmap_lock of whoever has the file mapped. So none is set in a cgroup that is nearly full, where the
+/// copy would be what makes the kernel kill (seen on 6.18, the trigger was the tracer), nor where processes
+/// wait for memory, and hold that lock meanwhile.
+///
+/// Of several processes the one is chosen that grows most in the first half of the window. Cost: a line of
+/// /proc/PID/statm for each process at most ten times, its cgroup's files five times a second.
+class AllocationWatch {
+ public:
+  /// All of them outlive it.
+  AllocationWatch(const ScopeNow& scope, const ProcFs& procfs, const CgroupFs& fs, BlameReader& reader)
+      : scope_(scope), procfs_(procfs), fs_(fs), reader_(reader) {}
+
+  /// A new look: nobody is chosen. Before its window a process that is alone is asked for its allocator.
+  void prepare(const FaultSource* source);
+  /// The reader's answer; before the window begins it is kept. `source` null: there are no breakpoints.
+  void on_allocator(FaultSource* source, std::uint32_t pid, Result<Allocator> allocator);
+  /// Watches what was found before, until `end`; false: nothing was.
+  bool watch_found(FaultSource* source, MonoTime end);
+  /// The window begins; `choose`: nobody is watched yet.
+  void begin(const FaultSource* source, MonoTime begin, MonoTime end, bool choose);
+  /// When choose() has something to do.
+  MonoTime next_choice() const { return choose_at_; }
+  void choose(MonoTime now);
+  /// Ends it where its cgroup came near its limit.
+  void check_room(FaultSource& source, MonoTime now);
+  /// Takes the breakpoints away and hands on what they saw.
+  void end(FaultSource& source, MonoTime now);
+
+  /// Why no process's allocations were watched; empty: they were, or that process's own answer says why.
+  const std::string& why_not() const { return why_not_; }
+  /// Processes of this machine wait for memory.
+  bool pressed() const;
+
+ private:
+  void watch(FaultSource* source, std::uint32_t pid, const Result<Allocator>& allocator);
+  bool has_room_for(std::uint32_t pid) const;
+
+  const ScopeNow& scope_;
+  const ProcFs& procfs_;
+  const CgroupFs& fs_;
+  BlameReader& reader_;
+  bool begun_ = false;                                                // the window
+  std::optional<std::pair<std::uint32_t, Result<Allocator>>> found_;  // before it
+  std::optional<std::uint32_t> watched_;
+  std::unordered_map<std::uint32_t, std::uint64_t> levels_;  // resident pages when it began
+  std::string why_not_;
+  MonoTime next_check_{}, choose_at_ = MonoTime::max(), choose_until_{}, end_{};
+  Nanos choose_again_{};
+};
+
+}  // namespace oomcast
