@@ -15,7 +15,7 @@
 #define CAUSES 32
 #define BACK_POINTER_WITHIN 64 /* words */
 #define LARGEST_VA_SPACE (16ull << 20)
-#define MOST_INSANE 16
+#define MAX_IMPLAUSIBLE 16
 
 const volatile unsigned int oc_pages_wire_version = OC_WIRE_VERSION;
 const volatile unsigned int oc_fault_id = 0, oc_move_id = 0;
@@ -26,7 +26,8 @@ const volatile unsigned int oc_fault_processor_at = 0, oc_move_to_at = 0, oc_mov
 volatile unsigned int oc_seen = 0;       /* it was called at all */
 volatile unsigned int oc_back_word = 0;  /* where `events` points back to its va_space; counts from 1 */
 volatile unsigned int oc_looks_left = 0; /* for that place; user space allows some now and then */
-unsigned long long oc_insane = 0;        /* events that made no sense; MOST_INSANE of them end it for good */
+unsigned long long oc_implausible =
+    0; /* events that made no sense; MAX_IMPLAUSIBLE of them end it for good */
 unsigned long long oc_activity_lost = 0; /* events that found no room in the table */
 
 struct {
@@ -91,14 +92,14 @@ static __always_inline bool read_move(struct oc_gpu_activity_key* key, u64* byte
 
 SEC("kprobe/uvm_perf_event_notify")
 int BPF_KPROBE(on_page_event, u64 events, u32 id, u64 data) {
-  if (oc_insane >= MOST_INSANE) return 0;
+  if (oc_implausible >= MAX_IMPLAUSIBLE) return 0;
   bool fault = id == oc_fault_id;
   if (!fault && id != oc_move_id) return 0;
   if (!oc_seen) oc_seen = 1;
   struct oc_gpu_activity_key key = {};
   u64 bytes = 0;
   if (!(fault ? read_fault(&key, data) : read_move(&key, &bytes, data))) {
-    __sync_fetch_and_add(&oc_insane, 1);
+    __sync_fetch_and_add(&oc_implausible, 1);
     return 0;
   }
   if (!key.what) return 0;

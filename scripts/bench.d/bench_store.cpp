@@ -117,7 +117,7 @@ int main(int argc, char** argv) {
     }
     sieve.pass(TickFact{now});
     if (s % 3600 == 1800) {
-      OomFactLine line;
+      OomEvent line;
       const auto& ref = refs[random() % refs.size()];
       line.episode.serial = ++kills;
       line.episode.id = "kill-" + std::to_string(kills);

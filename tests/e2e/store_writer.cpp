@@ -37,7 +37,7 @@ int write(const std::string& dir, unsigned long number) {
     (*writer)->add(s);
     (*writer)->add(TickFact{now});
     if (i % 10 == 0) {
-      OomFactLine line;
+      OomEvent line;
       line.episode.serial = ++number - first;
       line.episode.id = std::to_string(number);
       line.episode.time = now;

@@ -64,8 +64,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::string_view rest(reinterpret_cast<const char*>(data) + 1, size - 1);
   switch (data[0] % 3) {
     case 0: {
-      constexpr std::size_t kMost = 4096;
-      if (joined(parse_cmdline(rest, kMost)).size() > kMost) std::abort();
+      constexpr std::size_t kMax = 4096;
+      if (joined(parse_cmdline(rest, kMax)).size() > kMax) std::abort();
       break;
     }
     case 1:

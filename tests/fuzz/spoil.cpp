@@ -96,8 +96,8 @@ ForecastFact forecast(double s, const CgroupPtr& cgroup) {
   return out;
 }
 
-OomFactLine kill(std::uint64_t serial, double s, const CgroupPtr& cgroup, const CgroupPtr& root) {
-  OomFactLine out;
+OomEvent kill(std::uint64_t serial, double s, const CgroupPtr& cgroup, const CgroupPtr& root) {
+  OomEvent out;
   Episode& e = out.episode;
   auto pid = static_cast<std::uint32_t>(100 + serial);
   e.serial = serial;

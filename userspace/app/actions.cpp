@@ -23,7 +23,7 @@ namespace {
 // The directory that the file is in. Only root's links and our own are followed: in a directory of another
 // user's a link could lead to any other. Error: errno.
 UniqueFd open_directory_of(const std::string& path) {
-  constexpr int kLook = O_PATH | O_NOFOLLOW | O_CLOEXEC, kMostLinks = 40;
+  constexpr int kLook = O_PATH | O_NOFOLLOW | O_CLOEXEC, kMaxLinks = 40;
   auto from = [](const std::string& at) { return open(at.starts_with('/') ? "/" : ".", kLook); };
   std::string rest = path.substr(0, path.find_last_of('/') + 1);
   UniqueFd at(from(rest));
@@ -40,7 +40,7 @@ UniqueFd open_directory_of(const std::string& path) {
     }
     std::array<char, PATH_MAX> target{};
     bool trusted = found.st_uid == 0 || found.st_uid == geteuid();
-    if (!trusted || ++links > kMostLinks) return errno = ELOOP, UniqueFd();
+    if (!trusted || ++links > kMaxLinks) return errno = ELOOP, UniqueFd();
     ssize_t size = readlinkat(next.get(), "", target.data(), target.size() - 1);
     if (size < 0) return {};
     rest.insert(0, std::string(target.data(), static_cast<std::size_t>(size)) + '/');
@@ -82,7 +82,7 @@ bool ActionRunner::full(ActionRun::Kind kind) const {
   bool touches = kind == ActionRun::Kind::touch;
   auto running = std::count_if(running_.begin(), running_.end(),
                                [touches](const Running& r) { return r.touches == touches; });
-  return static_cast<std::size_t>(running) >= kMostRunning;
+  return static_cast<std::size_t>(running) >= kMaxRunning;
 }
 
 Result<ActionRunner::Id> ActionRunner::started(pid_t pid, bool touches, MonoTime now) {

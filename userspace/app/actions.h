@@ -18,12 +18,12 @@ namespace oomcast {
 /// Each command and each touched file has a child process of its own, in a session of its own, with default
 /// signals, `oom_score_adj` as given, /dev/null as standard input, output and error, and no other descriptor:
 /// a full disk, a hanging file system and a shell that forks or floods are the child's. One that is not done
-/// after kTimeout is killed with its process group; at most kMostRunning commands and as many touches run at
+/// after kTimeout is killed with its process group; at most kMaxRunning commands and as many touches run at
 /// once. How long one took is known to the interval of reap().
 class ActionRunner {
  public:
   static constexpr Nanos kTimeout = std::chrono::seconds(30);
-  static constexpr std::size_t kMostRunning = 4;
+  static constexpr std::size_t kMaxRunning = 4;
   using Id = std::uint64_t;  // 0: none
   struct Ended {
     Id id;

@@ -18,7 +18,7 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kMostAsked = 1024;  // processes whose /proc is read for one alert
+constexpr std::size_t kMaxAsked = 1024;  // processes whose /proc is read for one alert
 
 // Signals of which the default ends the process, and which mean something only to who waits for them.
 bool needs_a_handler(int signal) {
@@ -50,11 +50,11 @@ std::vector<std::string> variables(const Alert& alert) {
 
 }  // namespace
 
-Alerts::Alerts(const AlertOptions& options, World& world, Out out)
+Alerts::Alerts(const AlertOptions& options, MachineModel& model, Out out)
     : options_(options),
-      world_(world),
+      model_(model),
       out_(std::move(out)),
-      book_(options.rules),
+      engine_(options.rules),
       runner_(score_before_protection()),
       procfs_(Roots{}) {}
 
@@ -63,11 +63,11 @@ bool Alerts::Pending::running() const {
                      [](const ActionRun& run) { return run.result == ActionRun::Result::running; });
 }
 
-void Alerts::look(MonoTime now, std::span<const AlertInput> all) {
-  act(now, book_.look(now, all));
+void Alerts::check(MonoTime now, std::span<const AlertInput> all) {
+  act(now, engine_.check(now, all));
 }
 
-void Alerts::look_at(const Sample& sample, const Forecast* forecast) {
+void Alerts::on_sample(const Sample& sample, const Forecast* forecast) {
   AlertInput in;
   in.host = !sample.cgroup || sample.cgroup->name.kind == CgroupKind::root;  // as Session::check_rules
   in.cgroup = sample.cgroup;
@@ -75,7 +75,7 @@ void Alerts::look_at(const Sample& sample, const Forecast* forecast) {
   in.limit = sample.headroom_limit;
   in.limit_cgroup = sample.limit_cgroup;
   if (forecast) in.forecast = *forecast;
-  act(sample.time, book_.look_at(sample.time, in));
+  act(sample.time, engine_.check_one(sample.time, in));
 }
 
 void Alerts::act(MonoTime now, std::vector<Alert> alerts) {
@@ -107,7 +107,7 @@ void Alerts::start(MonoTime now, const Alert& alert, Pending& pending) {
   auto spawn = [&](ActionRun run, auto how) {
     if (runner_.full(run.kind)) {
       run.result = ActionRun::Result::lost;
-      run.error = fmt::format("{} of them still run: not started", ActionRunner::kMostRunning);
+      run.error = fmt::format("{} of them still run: not started", ActionRunner::kMaxRunning);
       out_.lose("too_many_actions");
       return add(std::move(run), 0);
     }
@@ -160,12 +160,12 @@ std::vector<TaskId> Alerts::receivers(const Alert& alert) const {
   std::vector<Candidate> found;
   auto belongs = [&](const TaskState& task) {
     if (task.died || task.id.tgid <= 1 || task.id.tgid == static_cast<std::uint32_t>(getpid())) return false;
-    if (process_) return world_.tasks().descends_from(task.id, *process_);
+    if (process_) return model_.tasks().descends_from(task.id, *process_);
     if (alert.of.host) return true;
     return alert.of.cgroup && task.cgroup &&
-           world_.cgroups().is_below(*task.cgroup, alert.of.cgroup->id.inode);
+           model_.cgroups().is_below(*task.cgroup, alert.of.cgroup->id.inode);
   };
-  world_.tasks().for_each([&](const TaskState& task) {
+  model_.tasks().for_each([&](const TaskState& task) {
     if (!belongs(task)) return;
     auto points = task.rss.points();
     Bytes grew = points.empty() ? Bytes{} : points.back().value - points.front().value;
@@ -175,7 +175,7 @@ std::vector<TaskId> Alerts::receivers(const Alert& alert) const {
     return std::tuple(a.grew, a.rss, b.task->id) > std::tuple(b.grew, b.rss, a.task->id);
   };
   std::sort(found.begin(), found.end(), more);
-  if (found.size() > kMostAsked) found.resize(kMostAsked);
+  if (found.size() > kMaxAsked) found.resize(kMaxAsked);
   for (Candidate& c : found)  // those that no sample told of
     if (c.task->rss.empty())
       if (auto status = procfs_.read_status(c.task->id.tgid); status && *status && (*status)->rss)
@@ -190,7 +190,7 @@ std::vector<TaskId> Alerts::receivers(const Alert& alert) const {
     }
     const TaskState* chosen = c.task;
     while (chosen->parent) {
-      const TaskState* above = world_.tasks().find(*chosen->parent);
+      const TaskState* above = model_.tasks().find(*chosen->parent);
       if (!above || !belongs(*above) || !is_fork_of(*chosen, *above) || !takes_signal(above->id.tgid)) break;
       chosen = above;
     }
@@ -217,7 +217,7 @@ ActionRun Alerts::send_signal(const Alert& alert) const {
   ActionRun run{.kind = ActionRun::Kind::signal, .what = signal_name(*options_.signal)};
   run.result = ActionRun::Result::failed;
   for (TaskId id : receivers(alert)) {
-    run.process = process_ref(world_.tasks(), world_.cgroups(), id);
+    run.process = process_ref(model_.tasks(), model_.cgroups(), id);
     Status sent = send(id);
     if (sent) {
       run.result = ActionRun::Result::ok;

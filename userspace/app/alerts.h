@@ -12,7 +12,7 @@
 #include "app/options.h"
 #include "collect/procfs.h"
 #include "forecast/alerts.h"
-#include "model/world.h"
+#include "model/machine_model.h"
 #include "present/facts.h"
 
 namespace oomcast {
@@ -28,16 +28,16 @@ class Alerts {
     std::function<void(const Fact&)> emit;
     std::function<void(const std::string& reason)> lose;
   };
-  Alerts(const AlertOptions& options, World& world, Out out);
+  Alerts(const AlertOptions& options, MachineModel& model, Out out);
 
   /// The process that gets the signal, whatever cgroup an alert is of; a launcher that does not handle it
   /// stands for its descendants.
   void set_process(TaskId id) { process_ = id; }
 
   /// Everything in scope, once per interval.
-  void look(MonoTime now, std::span<const AlertInput> all);
+  void check(MonoTime now, std::span<const AlertInput> all);
   /// A cgroup between two of these, with its newest forecast if there is one.
-  void look_at(const Sample& sample, const Forecast* forecast);
+  void on_sample(const Sample& sample, const Forecast* forecast);
   /// Ends of actions. Never waits.
   void advance(MonoTime now);
   bool busy() const { return runner_.busy(); }
@@ -60,9 +60,9 @@ class Alerts {
   bool takes_signal(std::uint32_t pid) const;
 
   AlertOptions options_;
-  World& world_;
+  MachineModel& model_;
   Out out_;
-  AlertBook book_;
+  AlertEngine engine_;
   ActionRunner runner_;
   ProcFs procfs_;
   std::optional<TaskId> process_;

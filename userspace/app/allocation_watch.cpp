@@ -8,16 +8,16 @@
 namespace oomcast {
 namespace {
 
-constexpr std::uint64_t kLeastChosen = 64;  // pages that a process has grown by
+constexpr std::uint64_t kMinChosen = 64;  // pages that a process has grown by
 constexpr Nanos kCheckRoom = std::chrono::milliseconds(200);
 constexpr const char* kNoRoom = "its cgroup is near its limit, and breakpoints take some pages";
 
 }  // namespace
 
 bool AllocationWatch::pressed() const {
-  constexpr double kMostWaiting = 1;  // percent
+  constexpr double kMaxWaiting = 1;  // percent
   auto pressure = procfs_.read_pressure();
-  return pressure && *pressure && (*pressure)->some && (*pressure)->some->avg10 > kMostWaiting;
+  return pressure && *pressure && (*pressure)->some && (*pressure)->some->avg10 > kMaxWaiting;
 }
 
 bool AllocationWatch::has_room_for(std::uint32_t pid) const {
@@ -93,7 +93,7 @@ void AllocationWatch::choose(MonoTime now) {
   if (now < choose_at_) return;
   choose_at_ = MonoTime::max();
   std::optional<std::uint32_t> chosen;
-  std::uint64_t most = kLeastChosen;
+  std::uint64_t most = kMinChosen;
   for (auto [pid, before] : levels_) {
     auto held = procfs_.read_statm(pid);
     if (!held || !*held) continue;

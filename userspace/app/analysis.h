@@ -3,14 +3,14 @@
 
 #include <functional>
 
-#include "forecast/book.h"
+#include "forecast/registry.h"
 #include "present/facts.h"
 
 namespace oomcast {
 
 using Sink = std::function<void(const Fact&)>;
 
-/// Tells `fact`, completed with what the book knows, and then what the book makes of it.
-void analyse(Book& book, Fact& fact, const Sink& sink);
+/// Tells `fact`, completed with what the forecasts knows, and then what the forecasts makes of it.
+void analyse(ForecastRegistry& forecasts, Fact& fact, const Sink& sink);
 
 }  // namespace oomcast

@@ -35,8 +35,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Nanos kDefaultWindow = 10s;
-constexpr Nanos kNoteEvery = 50ms;       // a process that ends takes the names of its functions with it
-constexpr std::size_t kMostNoted = 512;  // processes that are read when the window begins
+constexpr Nanos kNoteEvery = 50ms;      // a process that ends takes the names of its functions with it
+constexpr std::size_t kMaxNoted = 512;  // processes that are read when the window begins
 
 std::optional<Bytes> usage_of(const CgroupFs& fs, const ScopeNow& scope) {
   if (scope.cgroups.empty()) return std::nullopt;
@@ -52,11 +52,11 @@ std::optional<Bytes> usage_of(const CgroupFs& fs, const ScopeNow& scope) {
 }
 
 // A machine-wide blame of thousands of processes is some tens of MiB.
-constexpr std::size_t kMostRead = 256 << 20;
+constexpr std::size_t kMaxRead = 256 << 20;
 
 Result<BlameReport> read_blame(const std::string& path) {
   std::string shown = escape_for_terminal(path);
-  auto text = read_file_at(AT_FDCWD, path.c_str(), kMostRead);
+  auto text = read_file_at(AT_FDCWD, path.c_str(), kMaxRead);
   if (!text) return Error::from_errno("reading " + shown);
   return parse_blame(*text, shown);
 }
@@ -97,7 +97,7 @@ class Watch {
       auto by = reader_.looked_at();
       if (by && stop_.pending())
         return Error::failed(fmt::format("stopped without a result: process {} could not be looked at", *by));
-      if (!by || lost >= kMostLost)
+      if (!by || lost >= kMaxLost)
         return Error::failed(
             "the process that reads others' memory ended before it had a result" +
             (by ? fmt::format(", {} times; the last one that it looked at was {}", lost + 1, *by)
@@ -113,9 +113,9 @@ class Watch {
   MonoTime ended() const { return ended_; }
 
  private:
-  static constexpr int kMostLost = 8;
-  static constexpr Nanos kLeastAgain = 5s;
-  static constexpr double kLeastToldOf = 0.1;  // of all growth
+  static constexpr int kMaxLost = 8;
+  static constexpr Nanos kMinAgain = 5s;
+  static constexpr double kMinToldOf = 0.1;  // of all growth
 
   Nanos duration() const { return options_.duration.value_or(kDefaultWindow); }
 
@@ -186,13 +186,13 @@ class Watch {
     begun_ = false;
     std::size_t noted = 0;
     for (std::uint32_t pid : scope_.pids)
-      if (pid != static_cast<std::uint32_t>(getpid()) && noted++ < kMostNoted) reader_.note(pid);
+      if (pid != static_cast<std::uint32_t>(getpid()) && noted++ < kMaxNoted) reader_.note(pid);
     allocations_.prepare(source_.get());
     reader_.begin();
     if (auto went = go_on(std::nullopt); !went || !*went) return went;
     before_ = usage_of(fs_, scope_);
     auto end_of = [&](MonoTime begin) {
-      return until ? std::max(*until, begin + std::min(duration(), kLeastAgain)) : begin + duration();
+      return until ? std::max(*until, begin + std::min(duration(), kMinAgain)) : begin + duration();
     };
     bool chosen = allocations_.watch_found(source_.get(), end_of(mono_now()));
     MonoTime begin = mono_now();
@@ -227,7 +227,7 @@ class Watch {
     report.no_stacks = no_stacks_;
     // One process's allocations are watched: what is said of it has weight for the others that grow as well.
     for (BlameProcess& p : report.processes) {
-      bool grew = p.grown().as_double() >= kLeastToldOf * report.grown.as_double() && report.grown > Bytes{};
+      bool grew = p.grown().as_double() >= kMinToldOf * report.grown.as_double() && report.grown > Bytes{};
       if (!source_ || p.kept || p.exited || !p.why_not_kept.empty() || !grew) continue;
       p.why_not_kept = allocations_.why_not().empty()
                            ? "those of one process are watched, and another was chosen"

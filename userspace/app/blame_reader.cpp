@@ -59,11 +59,11 @@ struct Reply {
   std::int64_t bytes = 0;
 };
 constexpr std::size_t kPart = 32 << 10;
-constexpr std::size_t kMostMessage = 64 << 10;
-constexpr std::size_t kMostReason = 200;
+constexpr std::size_t kMaxMessage = 64 << 10;
+constexpr std::size_t kMaxReason = 200;
 constexpr std::size_t kShortRecord = 64;
-constexpr rlim_t kMostData = 512 << 20;
-constexpr int kMostSocket = 1 << 20;
+constexpr rlim_t kMaxData = 512 << 20;
+constexpr int kMaxSocket = 1 << 20;
 
 struct AllocatorPlaces {
   std::array<std::uint64_t, wire::kAllocates> allocates{};
@@ -135,7 +135,7 @@ class Server {
   }
 
   int serve() {
-    std::vector<std::byte> in(kMostMessage);
+    std::vector<std::byte> in(kMaxMessage);
     for (;;) {
       ssize_t n = recv(socket_, in.data(), in.size(), 0);
       if (n < static_cast<ssize_t>(sizeof(Request))) return n == 0 ? 0 : 1;
@@ -165,7 +165,7 @@ class Server {
           say({kUndecodable, 0, 0});
         return;
       case kBeginObjects:
-        return blame_->look_at_objects(request.pid);
+        return blame_->sample_objects(request.pid);
       case kFindAllocator:
         return find_allocator(request.pid);
       case kLiving:
@@ -184,7 +184,7 @@ class Server {
       case kEnd:
         return blame_->end();
       case kEndObjects:
-        return blame_->look_at_objects_again();
+        return blame_->sample_objects_again();
       case kFinish:
         return report(blame_->finish(Seconds(request.window), request.share));
       default:
@@ -266,7 +266,7 @@ Status BlameReader::start(const std::vector<std::uint32_t>& unread) {
     return Error::from_errno("making a socket for the process that reads others' memory");
   ours_.reset(fds[0]);
   UniqueFd theirs(fds[1]);
-  for (int fd : fds) setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &kMostSocket, sizeof(kMostSocket));
+  for (int fd : fds) setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &kMaxSocket, sizeof(kMaxSocket));
   fcntl(ours_.get(), F_SETFL, O_NONBLOCK);
   queue_.clear();
   report_.clear();
@@ -284,7 +284,7 @@ Status BlameReader::start(const std::vector<std::uint32_t>& unread) {
     become_child(oom_score_adj_, theirs.get());
     rlimit now{}, none{0, 0};
     getrlimit(RLIMIT_DATA, &now);  // a look that a tracer makes has less already
-    rlim_t data = std::min(now.rlim_max, kMostData);
+    rlim_t data = std::min(now.rlim_max, kMaxData);
     rlimit most{data, data};
     setrlimit(RLIMIT_DATA, &most);
     setrlimit(RLIMIT_CORE, &none);
@@ -343,8 +343,8 @@ void BlameReader::look(double watched_share) {
 
 void BlameReader::add(std::span<const std::byte> record) {
   // Without its end a block seems to stay: there is room for those behind others.
-  std::size_t most = record.size() <= kShortRecord ? 2 * kMostQueued : kMostQueued;
-  if (queued_bytes_ + record.size() > most || sizeof(Request) + record.size() > kMostMessage) {
+  std::size_t most = record.size() <= kShortRecord ? 2 * kMaxQueued : kMaxQueued;
+  if (queued_bytes_ + record.size() > most || sizeof(Request) + record.size() > kMaxMessage) {
     ++full_;
     return;
   }
@@ -355,7 +355,7 @@ void BlameReader::add(std::span<const std::byte> record) {
 void BlameReader::advance(MonoTime now) {
   if (lost_ || !ours_) return;
   bool moved = false;
-  in_.resize(kMostMessage);
+  in_.resize(kMaxMessage);
   UniqueFd file;
   for (ssize_t n; (n = receive(ours_.get(), in_, file)) != -1 || errno == EINTR;) {
     if (n == -1) continue;
@@ -418,10 +418,10 @@ void BlameReader::take(std::span<const std::byte> in, UniqueFd file) {
     case kNoAllocator:
       if (events_.on_allocator)
         events_.on_allocator(reply.pid, Error::failed({reinterpret_cast<const char*>(payload.data()),
-                                                       std::min(payload.size(), kMostReason)}));
+                                                       std::min(payload.size(), kMaxReason)}));
       break;
     case kReport:
-      if (report_.size() + payload.size() <= kMostReport)
+      if (report_.size() + payload.size() <= kMaxReport)
         report_.append(reinterpret_cast<const char*>(payload.data()), payload.size());
       break;
     case kUndecodable:

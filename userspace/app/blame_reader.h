@@ -30,8 +30,8 @@ namespace oomcast {
 class BlameReader {
  public:
   static constexpr Nanos kLongestLook = std::chrono::milliseconds(50), kPatience = std::chrono::seconds(5);
-  static constexpr std::size_t kMostQueued = 16 << 20;   // bytes that wait for it
-  static constexpr std::size_t kMostReport = 256 << 20;  // a machine-wide one is some tens of MiB
+  static constexpr std::size_t kMaxQueued = 16 << 20;   // bytes that wait for it
+  static constexpr std::size_t kMaxReport = 256 << 20;  // a machine-wide one is some tens of MiB
   struct Events {
     std::function<void(std::uint32_t tgid, std::span<const std::byte> layout)> on_python;
     std::function<void(std::uint32_t tgid, Bytes resident)> on_baseline;

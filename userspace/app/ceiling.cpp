@@ -20,7 +20,7 @@ std::optional<double> Ceiling::advance(MonoTime now) {
   if (!use) return std::nullopt;
   double before = part_;
   if (*use >= kTight) {
-    part_ = std::max(kLeast, part_ / 2);
+    part_ = std::max(kMin, part_ / 2);
     eased_ = now;
   } else if (*use < kEase && now - eased_ >= kLater) {
     part_ = std::min(1.0, 2 * part_);

@@ -9,16 +9,16 @@
 namespace oomcast {
 
 /// Whoever keeps what others can make many of has a bound of its own; full at once they would hold more than
-/// kMost. So those of cgroups, processes, GPU handles and samples that wait for the store (set_room()) are
+/// kMax. So those of cgroups, processes, GPU handles and samples that wait for the store (set_room()) are
 /// halved once kTight is in use, and halved again every kSoon while it is, to a sixteenth; what goes is
 /// counted by its owner. Kills and what is to be printed stay. Below kEase they are doubled, one step in
 /// kLater.
 class Ceiling {
  public:
-  static constexpr Bytes kMost = MiB(64);  // resident, files and rings among it
+  static constexpr Bytes kMax = MiB(64);  // resident, files and rings among it
   static constexpr Bytes kTight = MiB(50), kEase = MiB(42);
   static constexpr Nanos kSoon = std::chrono::milliseconds(250), kLater = std::chrono::seconds(10);
-  static constexpr double kLeast = 1.0 / 16;
+  static constexpr double kMin = 1.0 / 16;
 
   /// Reads what is in use; nullopt: it cannot be read.
   explicit Ceiling(std::function<std::optional<Bytes>()> use) : use_(std::move(use)) {}

@@ -17,8 +17,8 @@ CgroupEntry entry_of(const CgroupState& state) {
   return {state.ref->id, std::nullopt, state.ref->path};
 }
 
-std::optional<Bytes> host_total(const World& world) {
-  return world.host() ? world.host()->total : std::nullopt;
+std::optional<Bytes> host_total(const MachineModel& model) {
+  return model.host() ? model.host()->total : std::nullopt;
 }
 
 }  // namespace
@@ -28,8 +28,8 @@ bool is_nearly_full(const CgroupState& cgroup) {
          cgroup.pinned->value.as_double() > kNearlyFull * cgroup.headroom_limit->as_double();
 }
 
-void CgroupSamples::look_at(std::uint64_t inode, MonoTime now) {
-  CgroupState* state = world_.cgroups().find(inode);
+void CgroupSamples::sample(std::uint64_t inode, MonoTime now) {
+  CgroupState* state = model_.cgroups().find(inode);
   if (!state || state->removed) return;
   CgroupReading reading;
   if (auto usage = reader_.usage(entry_of(*state))) reading.usage = *usage;
@@ -38,7 +38,7 @@ void CgroupSamples::look_at(std::uint64_t inode, MonoTime now) {
 }
 
 void CgroupSamples::on_usage(std::uint64_t inode, Bytes usage, MonoTime when, MonoTime now) {
-  CgroupState* state = world_.cgroups().find(inode);
+  CgroupState* state = model_.cgroups().find(inode);
   if (!state || state->removed) return;
   CgroupReading reading;
   reading.time = when;
@@ -63,11 +63,11 @@ void CgroupSamples::read(CgroupState& state, CgroupReading reading, bool told_by
     if (new_limits)
       if (auto swappiness = reader_.swappiness(entry)) reading.swappiness = *swappiness;
   }
-  world_.on_reading(state.ref->id.inode, reading, told_by_kernel);
+  model_.on_reading(state.ref->id.inode, reading, told_by_kernel);
 }
 
 bool CgroupSamples::machine_swaps() const {
-  return world_.host() && world_.host()->swap_total && world_.host()->swap_total->count > 0;
+  return model_.host() && model_.host()->swap_total && model_.host()->swap_total->count > 0;
 }
 
 // Of one that limits others.
@@ -82,20 +82,20 @@ void CgroupSamples::read_limits(CgroupState& cgroup) {
 
 void CgroupSamples::read_limits_above(const CgroupState& cgroup) {
   for (auto at = cgroup.parent; at;) {
-    CgroupState* above = world_.cgroups().find(*at);
+    CgroupState* above = model_.cgroups().find(*at);
     if (!above) return;
     if (!above->limit_known || (machine_swaps() && !above->swap_known)) read_limits(*above);
     at = above->parent;
   }
 }
 
-void CgroupSamples::look_at_all(MonoTime now, bool told, const std::function<void()>& after_each) {
+void CgroupSamples::sample_all(MonoTime now, bool told, const std::function<void()>& after_each) {
   ++rounds_;
   std::vector<std::uint64_t> changed;
-  world_.cgroups().for_each([&](CgroupState& state) {
+  model_.cgroups().for_each([&](CgroupState& state) {
     std::uint64_t inode = state.ref->id.inode;
     if (state.ref->name.kind == CgroupKind::root) return;  // the host's sample stands for it
-    if (state.removed || !world_.cgroup_in_scope(inode)) {
+    if (state.removed || !model_.cgroup_in_scope(inode)) {
       // Limits of ancestors outside of the scope matter all the same.
       if (!state.removed && (!state.limit_known || rounds_ % kLimitEvery == 0)) read_limits(state);
       return;
@@ -107,11 +107,11 @@ void CgroupSamples::look_at_all(MonoTime now, bool told, const std::function<voi
       moved = usage && state.usage != *usage;
       if ((rounds_ + inode) % kLimitEvery == 0) read_limits(state);
     }
-    bool limit_moved = world_.cgroups().tightest_limit(inode, host_total(world_)).limit != state.shown_limit;
+    bool limit_moved = model_.cgroups().tightest_limit(inode, host_total(model_)).limit != state.shown_limit;
     if (moved || limit_moved || !state.shown_at || !state.limit_known) changed.push_back(inode);
   });
   for (std::uint64_t inode : changed) {
-    look_at(inode, now);
+    sample(inode, now);
     if (after_each) after_each();
   }
   // Of a thousand idle cgroups the kernel tells us all there is: no need to keep their files.
@@ -120,20 +120,20 @@ void CgroupSamples::look_at_all(MonoTime now, bool told, const std::function<voi
 
 bool CgroupSamples::moved_far(const CgroupState& state, Bytes usage) const {
   if (!state.shown_usage) return false;
-  auto limit = world_.cgroups().tightest_limit(state.ref->id.inode, host_total(world_)).limit;
+  auto limit = model_.cgroups().tightest_limit(state.ref->id.inode, host_total(model_)).limit;
   Bytes step = std::max(MiB(1), Bytes{limit ? limit->count / 256 : MiB(64).count});
   Bytes moved = usage - *state.shown_usage;
   return moved >= step || -moved >= step;
 }
 
-void CgroupSamples::follow(std::uint64_t inode, MonoTime moved) {
+void CgroupSamples::mark_hot(std::uint64_t inode, MonoTime moved) {
   if (hot_.size() < kMaxHot || hot_.contains(inode)) hot_[inode] = moved + kHotFor;
 }
 
-void CgroupSamples::look_at_followed(MonoTime now) {
+void CgroupSamples::poll_hot(MonoTime now) {
   std::erase_if(hot_, [&](const auto& h) { return h.second < now; });
   for (const auto& [inode, until] : hot_) {
-    CgroupState* state = world_.cgroups().find(inode);
+    CgroupState* state = model_.cgroups().find(inode);
     if (!state || state->removed) continue;
     auto usage = reader_.usage(entry_of(*state));
     if (!usage) continue;
@@ -142,17 +142,17 @@ void CgroupSamples::look_at_followed(MonoTime now) {
   }
 }
 
-void CgroupSamples::look_at_kills(MonoTime now) {
-  if (now < next_look_at_kills_) return;
+void CgroupSamples::poll_kills(MonoTime now) {
+  if (now < next_kill_poll_) return;
   MonoTime began = mono_now();
-  for (std::uint64_t inode : world_.episodes().watched()) {
-    const CgroupState* state = world_.cgroups().find(inode);
+  for (std::uint64_t inode : model_.episodes().watched()) {
+    const CgroupState* state = model_.cgroups().find(inode);
     if (!state) continue;
-    if (auto usage = reader_.usage(entry_of(*state))) world_.on_kill_usage(inode, now, *usage);
+    if (auto usage = reader_.usage(entry_of(*state))) model_.on_kill_usage(inode, now, *usage);
   }
   // A tenth of the time: with 200 limits met at once on a slow machine there would be time for nothing else.
   MonoTime ended = mono_now();
-  next_look_at_kills_ = now + std::max<Nanos>(kKillPoll / 2, 9 * (ended - began));
+  next_kill_poll_ = now + std::max<Nanos>(kKillPoll / 2, 9 * (ended - began));
 }
 
 }  // namespace oomcast

@@ -10,45 +10,45 @@
 
 #include "base/units.h"
 #include "collect/cgroupfs.h"
-#include "model/world.h"
+#include "model/machine_model.h"
 
 namespace oomcast {
 
 /// It stands just below its limit: its last moments are followed exactly.
 bool is_nearly_full(const CgroupState& cgroup);
 
-/// Reads cgroups and tells the world of it; the samples come out of that. Cost: that of CgroupReader for what
+/// Reads cgroups and tells the model of it; the samples come out of that. Cost: that of CgroupReader for what
 /// moved; of an idle cgroup that the kernel tells of, none.
 class CgroupSamples {
  public:
-  /// Between two calls of look_at_followed().
+  /// Between two calls of poll_hot().
   static constexpr Nanos kHotPoll = std::chrono::milliseconds(4);
   static constexpr Nanos kKillPoll = std::chrono::milliseconds(10);  // while a victim's memory is coming back
 
   /// `most_files` may be open at once.
-  CgroupSamples(World& world, const CgroupFs& fs, std::size_t most_files)
-      : world_(world), reader_(fs, most_files) {}
+  CgroupSamples(MachineModel& model, const CgroupFs& fs, std::size_t most_files)
+      : model_(model), reader_(fs, most_files) {}
 
   /// Reads all of one cgroup.
-  void look_at(std::uint64_t inode, MonoTime now);
+  void sample(std::uint64_t inode, MonoTime now);
   /// The same where the kernel has said its usage and limit at `when`. After a stall there are thousands of
   /// such records, and each read of memory.stat has the kernel sum up all CPUs under a lock of the machine:
   /// one serves for kStatServes.
   void on_usage(std::uint64_t inode, Bytes usage, MonoTime when, MonoTime now);
   static constexpr Nanos kStatServes = std::chrono::milliseconds(4);
   /// At each interval. `told`: the kernel programs have just told of the cgroups they know. `after_each`: may
-  /// take the world's facts, which are many where the cgroups are.
-  void look_at_all(MonoTime now, bool told, const std::function<void()>& after_each = nullptr);
+  /// take the model's facts, which are many where the cgroups are.
+  void sample_all(MonoTime now, bool told, const std::function<void()>& after_each = nullptr);
 
   /// As far as a tick tells of it at once.
   bool moved_far(const CgroupState& state, Bytes usage) const;
   /// A cgroup moved a moment ago: its tasks may sleep at the peak. It is looked at for a while, at most 64 of
   /// them at a time, and told of when it moves on.
-  void follow(std::uint64_t inode, MonoTime moved);
-  bool following() const { return !hot_.empty(); }
-  void look_at_followed(MonoTime now);
+  void mark_hot(std::uint64_t inode, MonoTime moved);
+  bool any_hot() const { return !hot_.empty(); }
+  void poll_hot(MonoTime now);
   /// Where memory of a victim is coming back.
-  void look_at_kills(MonoTime now);
+  void poll_kills(MonoTime now);
 
   /// It was removed: its files are closed.
   void forget(CgroupId id) { reader_.forget(id); }
@@ -59,8 +59,8 @@ class CgroupSamples {
   void read_limits(CgroupState& cgroup);
   void read_limits_above(const CgroupState& cgroup);
 
-  World& world_;
-  MonoTime next_look_at_kills_{};
+  MachineModel& model_;
+  MonoTime next_kill_poll_{};
   CgroupReader reader_;
   std::unordered_map<std::uint64_t, MonoTime> hot_;  // until when
   std::uint64_t rounds_ = 0;

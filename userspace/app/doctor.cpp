@@ -60,15 +60,15 @@ class Doctor {
   explicit Doctor(const Options& options) : roots_{options.sources.root}, procfs_(roots_) {}
 
   std::vector<Finding> examine() {
-    look_at_cgroups();
-    look_at_programs();
-    look_at_kprobes();
-    look_at_log();
-    look_at_counts();
-    look_at_pressure_and_swap();
-    look_at_mounts();
-    look_at_gpu();
-    look_at_self();
+    check_cgroups();
+    check_programs();
+    check_kprobes();
+    check_log();
+    check_counts();
+    check_pressure_and_swap();
+    check_mounts();
+    check_gpu();
+    check_self();
     return std::move(findings_);
   }
   bool anything() const { return bpf_ || log_; }
@@ -79,7 +79,7 @@ class Doctor {
     findings_.push_back({std::move(what), level, std::move(detail), std::move(cost)});
   }
 
-  void look_at_cgroups() {
+  void check_cgroups() {
     auto fs = CgroupFs::open(roots_);
     if (!fs) {
       add("memory cgroups", Level::missing, fs.error().message,
@@ -102,7 +102,7 @@ class Doctor {
           "nothing is lost: each victim is recorded by itself");
   }
 
-  void look_at_programs() {
+  void check_programs() {
     std::string btf = roots_.at("/sys/kernel/btf/vmlinux");
     BpfOptions bpf;
     bpf.btf_path = btf;
@@ -125,7 +125,7 @@ class Doctor {
       return;
     }
     bpf_ = true;
-    look_at_blame(btf, bpf.units);
+    check_blame(btf, bpf.units);
     std::size_t attached = 0;
     for (const ProgramState& p : (*source)->programs()) attached += p.attached;
     add("kernel programs", Level::ok, fmt::format("{} attached", attached));
@@ -148,7 +148,7 @@ class Doctor {
     }
   }
 
-  void look_at_blame(const std::string& btf, const wire::Units& units) {
+  void check_blame(const std::string& btf, const wire::Units& units) {
     FaultOptions options;
     options.btf_path = btf;
     options.units = units;
@@ -160,7 +160,7 @@ class Doctor {
       add("blame", Level::ok, "a perf event at page faults, open only while blame runs");
   }
 
-  void look_at_kprobes() {
+  void check_kprobes() {
     if (!bpf_) return;
     const char* without = "order, gfp mask and constraint of a kill come from the kernel log alone";
     if (!kprobe_attached_) {
@@ -177,7 +177,7 @@ class Doctor {
       add("kprobes", Level::ok, "attached to oom_kill_process");
   }
 
-  void look_at_log() {
+  void check_log() {
     auto log = KmsgReader::open(roots_.at("/dev/kmsg"), KmsgFrom::end);
     log_ = log.ok();
     if (log_)
@@ -187,7 +187,7 @@ class Doctor {
           "kills are recorded by the kernel programs alone; gfp mask, order and zone are unknown");
   }
 
-  void look_at_counts() {
+  void check_counts() {
     auto kills = procfs_.read_vmstat_oom_kill();
     if (kills && *kills)
       add("kill counter", Level::ok, fmt::format("/proc/vmstat oom_kill is {}", **kills));
@@ -195,7 +195,7 @@ class Doctor {
       add("kill counter", Level::degraded, "/proc/vmstat has no oom_kill", "one check of three is missing");
   }
 
-  void look_at_pressure_and_swap() {
+  void check_pressure_and_swap() {
     auto pressure = procfs_.read_pressure();
     if (pressure && *pressure)
       add("pressure (PSI)", Level::ok, "of the host");
@@ -209,7 +209,7 @@ class Doctor {
                                   : "none");
   }
 
-  void look_at_mounts() {
+  void check_mounts() {
     bool tracefs = readable(roots_.at("/sys/kernel/tracing/events")) ||
                    readable(roots_.at("/sys/kernel/debug/tracing/events"));
     add("tracefs", Level::ok, tracefs ? "mounted" : "not mounted", "");
@@ -220,7 +220,7 @@ class Doctor {
                                                             : "not mounted; not needed");
   }
 
-  void look_at_gpu() {
+  void check_gpu() {
     GpuDriver driver = find_gpu_driver(roots_);
     if (!driver.present()) {
       add("GPU", Level::ok, "no NVIDIA driver: nothing is attached for it");
@@ -273,7 +273,7 @@ class Doctor {
           "errors that the driver reports of a card are in the kernel log alone");
   }
 
-  void look_at_self() {
+  void check_self() {
     for (const Refused& refused : protect_self())
       add("own protection", Level::degraded, refused.what, refused.cost);
   }

@@ -28,14 +28,14 @@ class BeforeTheEnd {
       return;
     }
     kept_.push_back({time, level, std::move(said)});
-    while (kept_.size() > 1 && (time - kept_[1].time > kMost || kept_.size() > kMostKept)) kept_.pop_front();
+    while (kept_.size() > 1 && (time - kept_[1].time > kMax || kept_.size() > kMaxKept)) kept_.pop_front();
   }
 
   /// Of a life from `began` to `end`; nullopt: nothing was ever said.
   std::optional<Said> said(MonoTime began, MonoTime end) const {
     if (kept_.empty()) return std::nullopt;
     Nanos life = end - began;
-    Nanos least = std::clamp(life / 100, kLeast, kMost), most = std::clamp(life / 3, kLeast, kMost);
+    Nanos least = std::clamp(life / 100, kMin, kMax), most = std::clamp(life / 3, kMin, kMax);
     std::size_t from = 0, n = kept_.size();
     while (from + 1 < n && end - kept_[from].time > most) ++from;
     Bytes highest;
@@ -60,9 +60,9 @@ class BeforeTheEnd {
   }
 
  private:
-  static constexpr Nanos kApart = std::chrono::milliseconds(50), kLeast = std::chrono::seconds(1),
-                         kMost = std::chrono::minutes(1);
-  static constexpr std::size_t kMostKept = 1200;
+  static constexpr Nanos kApart = std::chrono::milliseconds(50), kMin = std::chrono::seconds(1),
+                         kMax = std::chrono::minutes(1);
+  static constexpr std::size_t kMaxKept = 1200;
   static constexpr double kHigh = 0.98;
   struct One {
     MonoTime time;

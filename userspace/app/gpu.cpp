@@ -13,8 +13,8 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kMostCalls = 4096;  // at once: with all that is told of them some 75 ms
-constexpr int kLastLooksShare = 10;       // looks at who ends take at most a tenth of the time
+constexpr std::size_t kMaxCalls = 4096;  // at once: with all that is told of them some 75 ms
+constexpr int kLastLooksShare = 10;      // looks at who ends take at most a tenth of the time
 
 void write_trace(std::FILE* to, const wire::GpuCall& call) {
   auto hex = [](const std::vector<std::byte>& bytes) {
@@ -33,8 +33,8 @@ void write_trace(std::FILE* to, const wire::GpuCall& call) {
 
 }  // namespace
 
-GpuFollower::GpuFollower(const Options& options, const Roots& roots, World& world)
-    : roots_(roots), world_(world) {
+GpuFollower::GpuFollower(const Options& options, const Roots& roots, MachineModel& model)
+    : roots_(roots), model_(model) {
   source_options_.btf_path = roots.at("/sys/kernel/btf/vmlinux");
   source_options_.units = {sysconf(_SC_PAGESIZE), 1'000'000'000 / sysconf(_SC_CLK_TCK)};
   source_options_.tracepoint_ids = read_tracepoint_ids(roots, GpuSource::tracepoints());
@@ -45,7 +45,7 @@ GpuFollower::GpuFollower(const Options& options, const Roots& roots, World& worl
   cards_path_ = options.sources.gpu_test.cards.empty() ? roots.at(kGpuCards) : options.sources.gpu_test.cards;
 }
 
-bool GpuFollower::look() {
+bool GpuFollower::find_driver() {
   if (failure_) return false;
   GpuDriver driver = find_gpu_driver(roots_);
   if (driver.version) version_ = driver.version;
@@ -98,13 +98,13 @@ void GpuFollower::read_pages() {
   // All calls that were made before: who is not known after them, has ended.
   drain();
   std::map<TaskId, std::optional<GpuActivity>> known;
-  world_.gpu().for_each([&](TaskId task, const GpuHeld&) { known[task]; });
+  model_.gpu().for_each([&](TaskId task, const GpuHeld&) { known[task]; });
   for (const auto& [task, total] : read)
     if (auto at = known.find(task); at != known.end())
       at->second = total;
     else if (!more_calls_)
       pages_->forget(task);
-  for (const auto& [task, total] : known) world_.gpu().on_activity(task, total);
+  for (const auto& [task, total] : known) model_.gpu().on_activity(task, total);
 }
 
 void GpuFollower::sample(MonoTime now) {
@@ -114,8 +114,8 @@ void GpuFollower::sample(MonoTime now) {
   read_pages();
   counters_ = std::any_of(cards.begin(), cards.end(),
                           [](const GpuCard& c) { return c.migrated_pages_out.has_value(); });
-  world_.gpu().on_cards(now, cards, Bytes{sysconf(_SC_PAGESIZE)});
-  world_.sample_gpu(now);
+  model_.gpu().on_cards(now, cards, Bytes{sysconf(_SC_PAGESIZE)});
+  model_.sample_gpu(now);
 }
 
 bool GpuFollower::uses_driver(std::uint32_t pid) const {
@@ -126,7 +126,7 @@ bool GpuFollower::uses_driver(std::uint32_t pid) const {
 
 std::vector<OverviewCard> GpuFollower::cards() const {
   std::map<GpuUuid, OverviewCard> cards;
-  for (const auto& [key, sample] : world_.gpu_samples()) {
+  for (const auto& [key, sample] : model_.gpu_samples()) {
     if (!sample.device) continue;
     if (sample.process)
       cards[*sample.device].holders.push_back(sample);
@@ -165,26 +165,26 @@ bool GpuFollower::drain() {
       source_options_.version = version_;
       source_->set_driver(source_options_.uvm_major, version_);
     }
-    world_.on_gpu(call.time, call.task, *op);
+    model_.on_gpu(call.time, call.task, *op);
   };
-  more_calls_ = source_->drain(take, kMostCalls);
+  more_calls_ = source_->drain(take, kMaxCalls);
   if (xids_)
     xids_->drain([&](const wire::GpuXid& xid) {
       news = true;
-      world_.gpu().on_xid(xid, gpu_at_bus(roots_, xid.bus), blamed_by_xid(xid.message));
+      model_.gpu().on_xid(xid, gpu_at_bus(roots_, xid.bus), blamed_by_xid(xid.message));
     });
   return news;
 }
 
 void GpuFollower::on_exit(TaskId task) {
-  if (!source_ || !world_.gpu().of(task)) return;
+  if (!source_ || !model_.gpu().of(task)) return;
   source_->forget(task.tgid);
   MonoTime began = mono_now();
   // Where thousands end at once, the last look at all tells of them, and forgets who is gone.
   if (!pages_ || began < next_last_look_) return;
   if (!pages_->stopped()) {
     auto read = pages_->read();
-    if (auto at = read.find(task); at != read.end()) world_.gpu().on_activity(task, at->second);
+    if (auto at = read.find(task); at != read.end()) model_.gpu().on_activity(task, at->second);
   }
   pages_->forget(task);
   MonoTime ended = mono_now();
@@ -196,7 +196,7 @@ std::uint64_t GpuFollower::lost() const {
 }
 
 std::uint64_t GpuFollower::page_events_lost() const {
-  return page_events_lost_ + (pages_ ? pages_->lost() + pages_->insane() : 0);
+  return page_events_lost_ + (pages_ ? pages_->lost() + pages_->implausible() : 0);
 }
 
 }  // namespace oomcast

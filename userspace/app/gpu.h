@@ -16,17 +16,17 @@
 #include "collect/gpu_source.h"
 #include "collect/gpu_xids.h"
 #include "collect/roots.h"
-#include "model/world.h"
+#include "model/machine_model.h"
 #include "present/overview.h"
 
 namespace oomcast {
 
 class GpuFollower {
  public:
-  GpuFollower(const Options& options, const Roots& roots, World& world);
+  GpuFollower(const Options& options, const Roots& roots, MachineModel& model);
 
   /// Looks whether the driver is there, once per interval. True: its calls are followed from now on, by fd().
-  bool look();
+  bool find_driver();
   int fd() const { return source_ ? source_->fd() : -1; }
   /// Reads the cards' counters, and tells what changed; once per interval.
   void sample(MonoTime now);
@@ -56,7 +56,7 @@ class GpuFollower {
   void read_pages();
 
   Roots roots_;
-  World& world_;
+  MachineModel& model_;
   GpuSourceOptions source_options_;
   std::optional<GpuDriverVersion> version_;
   std::string cards_path_;

@@ -20,31 +20,31 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Nanos kLeastAge = 2s;  // what grew within less is over before stacks could be read
-constexpr Bytes kLeastGrown = MiB(16);
-constexpr double kLeastShare = 0.02;  // of the limit
+constexpr Nanos kMinAge = 2s;  // what grew within less is over before stacks could be read
+constexpr Bytes kMinGrown = MiB(16);
+constexpr double kMinShare = 0.02;  // of the limit
 constexpr double kSurge = 0.1;
-constexpr double kMost = 0.7;  // a cgroup that has so much of the growth stands for those above it
-constexpr Nanos kLeastGap = 5s, kMostGap = 5min;
+constexpr double kMax = 0.7;  // a cgroup that has so much of the growth stands for those above it
+constexpr Nanos kMinGap = 5s, kMaxGap = 5min;
 constexpr int kPerCost = 50;
-constexpr std::size_t kMostLevels = 4096, kMostPaths = 1 << 20;  // twice that before they are forgotten
+constexpr std::size_t kMaxLevels = 4096, kMaxPaths = 1 << 20;  // twice that before they are forgotten
 
 constexpr Nanos kPatience = 20s;  // for a look: then it is stopped
 constexpr Nanos kHurry = 300ms;   // for what it has, when somebody is killed
 constexpr Nanos kEndWait = 50ms;  // for its end
-constexpr std::size_t kMostText = 5 << 20;
-constexpr rlim_t kMostData = 512 << 20;  // symbols of large libraries
-constexpr Bytes kNeeds = MiB(256);       // of the machine
+constexpr std::size_t kMaxText = 5 << 20;
+constexpr rlim_t kMaxData = 512 << 20;  // symbols of large libraries
+constexpr Bytes kNeeds = MiB(256);      // of the machine
 
-constexpr std::size_t kMostProcesses = 64, kMostSites = 16, kMostFrames = 8;  // 5 MiB in all
-constexpr std::size_t kMostTold = 3;                                          // sites of a process
-constexpr double kLeastTold = 0.05;                                           // of its growth
-constexpr std::size_t kMostOfAll = 16;
+constexpr std::size_t kMaxProcesses = 64, kMaxSites = 16, kMaxFrames = 8;  // 5 MiB in all
+constexpr std::size_t kMaxTold = 3;                                        // sites of a process
+constexpr double kMinTold = 0.05;                                          // of its growth
+constexpr std::size_t kMaxOfAll = 16;
 
 // From the frame that a person should look at, outwards.
 std::vector<CodePlace> code_of(const Stack& stack) {
   std::vector<CodePlace> out;
-  for (const Frame* frame : from_culprit(stack, kMostFrames))
+  for (const Frame* frame : from_culprit(stack, kMaxFrames))
     out.push_back({frame->function, frame->file, frame->line});
   return out;
 }
@@ -52,7 +52,7 @@ std::vector<CodePlace> code_of(const Stack& stack) {
 }  // namespace
 
 void LookPlan::on_level(const Target& target, Bytes level, Bytes limit, MonoTime now) {
-  if ((levels_.size() >= kMostLevels || paths_ >= kMostPaths) && !levels_.contains(target)) make_room();
+  if ((levels_.size() >= kMaxLevels || paths_ >= kMaxPaths) && !levels_.contains(target)) make_room();
   auto [at, fresh] = levels_.try_emplace(target, Level{level, level, limit, now});
   if (fresh) paths_ += target.cgroup.size();
   Level& known = at->second;
@@ -62,17 +62,17 @@ void LookPlan::on_level(const Target& target, Bytes level, Bytes limit, MonoTime
     known.from = level;
     known.since = now;
   }
-  any_grown_ = any_grown_ || known.grown() >= kLeastGrown;
+  any_grown_ = any_grown_ || known.grown() >= kMinGrown;
 }
 
 // What has not grown loses nothing.
 void LookPlan::make_room() {
   std::erase_if(levels_, [this](const auto& l) {
-    bool goes = l.second.grown() < kLeastGrown;
+    bool goes = l.second.grown() < kMinGrown;
     if (goes) paths_ -= l.first.cgroup.size();
     return goes;
   });
-  if (levels_.size() < 2 * kMostLevels && paths_ < 2 * kMostPaths) return;
+  if (levels_.size() < 2 * kMaxLevels && paths_ < 2 * kMaxPaths) return;
   levels_.clear();
   paths_ = 0;
 }
@@ -82,13 +82,13 @@ std::optional<LookPlan::Target> LookPlan::due(MonoTime now) const {
   Bytes most;
   for (const auto& [target, level] : levels_) {
     double share = level.grown().as_double() / std::max(1.0, level.limit.as_double());
-    bool enough = level.grown() >= kLeastGrown && share >= kLeastShare && now - level.since >= kLeastAge;
+    bool enough = level.grown() >= kMinGrown && share >= kMinShare && now - level.since >= kMinAge;
     if (enough && (now >= next_ || share >= kSurge)) most = std::max(most, level.grown());
   }
   if (most == Bytes{}) return std::nullopt;
   const Target* chosen = nullptr;
   for (const auto& [target, level] : levels_)
-    if (level.grown().as_double() >= kMost * most.as_double() &&
+    if (level.grown().as_double() >= kMax * most.as_double() &&
         (!chosen || target.cgroup.size() > chosen->cgroup.size()))
       chosen = &target;
   return *chosen;
@@ -96,7 +96,7 @@ std::optional<LookPlan::Target> LookPlan::due(MonoTime now) const {
 
 void LookPlan::looked(MonoTime began, MonoTime now, Nanos cpu) {
   if (!first_) first_ = began;
-  next_ = now + std::clamp<Nanos>((now - *first_) / 4, kLeastGap, kMostGap);
+  next_ = now + std::clamp<Nanos>((now - *first_) / 4, kMinGap, kMaxGap);
   next_by_cost_ = now + kPerCost * cpu;
   for (auto& [target, level] : levels_) {
     level.from = level.now;
@@ -115,7 +115,7 @@ void GrowthFound::add(const BlameReport& report, const TaskTable& tasks, MonoTim
     if (p.exited)
       for (const BlameSite& site : p.sites) grown += site.touched;
     if (grown <= Bytes{}) continue;
-    if (processes_.size() >= kMostProcesses && !processes_.contains(task->id)) {
+    if (processes_.size() >= kMaxProcesses && !processes_.contains(task->id)) {
       auto oldest = std::min_element(processes_.begin(), processes_.end(),
                                      [](const auto& a, const auto& b) { return a.second.to < b.second.to; });
       processes_.erase(oldest);
@@ -135,7 +135,7 @@ void GrowthFound::add(const BlameReport& report, const TaskTable& tasks, MonoTim
       sum.grown += bytes;
       if (site.held_by && p.holders) sum.held_by = p.holders->all[*site.held_by].holder.path;
     }
-    while (known.sites.size() > kMostSites)
+    while (known.sites.size() > kMaxSites)
       known.sites.erase(
           std::min_element(known.sites.begin(), known.sites.end(),
                            [](const auto& a, const auto& b) { return a.second.grown < b.second.grown; }));
@@ -154,11 +154,11 @@ std::vector<GrewFrom> GrowthFound::of(const std::vector<ProcessRef>& processes) 
     for (const auto& site : p.sites) sites.push_back(&site);
     std::sort(sites.begin(), sites.end(),
               [](const auto* a, const auto* b) { return a->second.grown > b->second.grown; });
-    if (sites.size() > kMostTold) sites.resize(kMostTold);
+    if (sites.size() > kMaxTold) sites.resize(kMaxTold);
     for (const auto* site : sites)
       if (GrewFrom from{process, site->first, site->second.grown, p.grown, p.watched, p.from, p.to,
                         site->second.held_by};
-          from.share() >= kLeastTold && out.size() < kMostOfAll)
+          from.share() >= kMinTold && out.size() < kMaxOfAll)
         out.push_back(std::move(from));
   }
   return out;
@@ -172,20 +172,20 @@ GrowthLooks::~GrowthLooks() {
 
 // Of a scope that is a process tree its cgroups are not asked about: others are in them.
 void GrowthLooks::on(const Sample& sample) {
-  if (!sample.pinned || !sample.cgroup || !world_.scope().tasks.empty() ||
+  if (!sample.pinned || !sample.cgroup || !model_.scope().tasks.empty() ||
       sample.cgroup->name.kind == CgroupKind::root)
     return;
   auto limit = sample.headroom_limit ? sample.headroom_limit
-               : world_.host()       ? world_.host()->total
+               : model_.host()       ? model_.host()->total
                                      : std::nullopt;
   if (limit) plan_.on_level({sample.cgroup->path, std::nullopt}, *sample.pinned, *limit, sample.time);
 }
 
 void GrowthLooks::on(const ProcessSampleFact& sample) {
-  if (world_.scope().tasks.empty()) return;
-  auto limit = world_.host() ? world_.host()->total : std::nullopt;
+  if (model_.scope().tasks.empty()) return;
+  auto limit = model_.host() ? model_.host()->total : std::nullopt;
   if (sample.process.cgroup)
-    limit = world_.cgroups().tightest_limit(sample.process.cgroup->id.inode, limit).limit;
+    limit = model_.cgroups().tightest_limit(sample.process.cgroup->id.inode, limit).limit;
   if (limit)
     plan_.on_level({"", sample.process.id.tgid}, sample.anon + sample.shmem + sample.swap, *limit,
                    sample.time);
@@ -196,12 +196,12 @@ void GrowthLooks::plan(MonoTime now) {
 }
 
 bool GrowthLooks::has_room() const {
-  auto room = world_.host() ? host_headroom(*world_.host()) : std::nullopt;
+  auto room = model_.host() ? host_headroom(*model_.host()) : std::nullopt;
   return !room || !room->limit || *room->limit - room->pinned >= kNeeds;
 }
 
 void GrowthLooks::ask(CgroupId cgroup) {
-  const CgroupState* state = world_.cgroups().find(cgroup.inode);
+  const CgroupState* state = model_.cgroups().find(cgroup.inode);
   if (state && !state->removed) next_ = LookPlan::Target{state->ref->path, std::nullopt};
 }
 
@@ -225,7 +225,7 @@ std::optional<int> GrowthLooks::advance(MonoTime now) {
 
 // It says what it has, unless that takes it long: whoever reads the maps of a victim may wait for its lock,
 // and keeps its memory from being freed. The kernel waits a second before it takes another victim.
-void GrowthLooks::hurry(MonoTime now) {
+void GrowthLooks::end_soon(MonoTime now) {
   if (!look_ || look_->hurried) return;
   look_->hurried = now;
   kill(look_->pid, SIGINT);
@@ -255,7 +255,7 @@ bool GrowthLooks::start(const LookPlan::Target& target, MonoTime now) {
   pid_t pid = fork();
   if (pid == 0) {
     become_child(oom_score_adj_, write_end.get());
-    rlimit most{kMostData, kMostData};
+    rlimit most{kMaxData, kMaxData};
     setrlimit(RLIMIT_DATA, &most);
     execv("/proc/self/exe", argv.data());
     _exit(126);
@@ -273,7 +273,7 @@ bool GrowthLooks::read() {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) return false;
     if (n <= 0) return true;
-    if (look_->text.size() < kMostText) look_->text.append(part.data(), static_cast<std::size_t>(n));
+    if (look_->text.size() < kMaxText) look_->text.append(part.data(), static_cast<std::size_t>(n));
   }
 }
 
@@ -286,10 +286,10 @@ void GrowthLooks::end(MonoTime now) {
     return std::chrono::seconds(t.tv_sec) + std::chrono::microseconds(t.tv_usec);
   };
   plan_.looked(look_->began, now, time(used.ru_utime) + time(used.ru_stime));
-  if (look_->text.size() >= kMostText)
+  if (look_->text.size() >= kMaxText)
     ++given_up_;
   else if (auto report = parse_blame(look_->text, "a look"))
-    found_.add(*report, world_.tasks(), look_->began, now);
+    found_.add(*report, model_.tasks(), look_->began, now);
   look_.reset();
 }
 

@@ -13,7 +13,7 @@
 
 #include "base/unique_fd.h"
 #include "blame/blame.h"
-#include "model/world.h"
+#include "model/machine_model.h"
 #include "present/overview.h"
 
 namespace oomcast {
@@ -47,7 +47,7 @@ class LookPlan {
 
   std::map<Target, Level> levels_;
   std::size_t paths_ = 0;   // bytes of their cgroups' paths
-  bool any_grown_ = false;  // some level by kLeastGrown, since the last look
+  bool any_grown_ = false;  // some level by kMinGrown, since the last look
   std::optional<MonoTime> first_;
   MonoTime next_{}, next_by_cost_{};
 };
@@ -76,8 +76,8 @@ class GrowthFound {
 class GrowthLooks {
  public:
   /// `oom_score_adj`: what this process had before it protected itself.
-  GrowthLooks(const World& world, std::string root, std::string oom_score_adj)
-      : world_(world), root_(std::move(root)), oom_score_adj_(std::move(oom_score_adj)) {}
+  GrowthLooks(const MachineModel& model, std::string root, std::string oom_score_adj)
+      : model_(model), root_(std::move(root)), oom_score_adj_(std::move(oom_score_adj)) {}
   ~GrowthLooks();
   GrowthLooks(const GrowthLooks&) = delete;
   GrowthLooks& operator=(const GrowthLooks&) = delete;
@@ -96,7 +96,7 @@ class GrowthLooks {
     return look_ && look_->hurried ? std::optional<Nanos>(std::chrono::milliseconds(50)) : std::nullopt;
   }
   /// What grew is being killed: what was seen is to be told now.
-  void hurry(MonoTime now);
+  void end_soon(MonoTime now);
 
   const GrowthFound& found() const { return found_; }
   /// Looks that took too long on this machine, and were stopped without a result.
@@ -110,7 +110,7 @@ class GrowthLooks {
   bool read();
   void end(MonoTime now);
 
-  const World& world_;
+  const MachineModel& model_;
   std::string root_, oom_score_adj_;
   LookPlan plan_;
   GrowthFound found_;

@@ -27,7 +27,7 @@ namespace {
 using std::chrono::seconds;
 
 // What is kept of one log: the newest.
-constexpr std::size_t kMostKills = 20'000;
+constexpr std::size_t kMaxKills = 20'000;
 // The kernel's log clock is not disciplined, and runs away from the wall's by up to this part of the time
 // since.
 constexpr std::int64_t kDrift = 10'000;
@@ -152,7 +152,7 @@ class KillHistory {
     for (const LoggedOom& oom : found) {
       auto kill = past_kill(oom, source);
       if (!kill) continue;
-      if (kills_.size() - before >= kMostKills) {
+      if (kills_.size() - before >= kMaxKills) {
         ++dropped_;
         continue;
       }
@@ -264,7 +264,7 @@ class KillHistory {
         return is_below(v.process.cgroup, path);
       });
     });
-    if (dropped_) say_(fmt::format("{} kills are left out: more than {} in one log", dropped_, kMostKills));
+    if (dropped_) say_(fmt::format("{} kills are left out: more than {} in one log", dropped_, kMaxKills));
   }
 
   const Options& options_;

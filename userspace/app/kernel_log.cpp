@@ -34,7 +34,7 @@ KernelLog::Read KernelLog::read(const std::function<void(std::uint32_t tid)>& on
     if (!line) return;
     // The log's clock drifts from the monotonic one by seconds in days; records are read as they come.
     line->time = mono_now().time_since_epoch();
-    for (const OomFact& fact : parser_.feed(*line))
+    for (const LogEvent& fact : parser_.feed(*line))
       if (auto* victim = std::get_if<OomVictimLine>(&fact)) on_victim(victim->tid);
     keep(parser_.take_finished());
   });

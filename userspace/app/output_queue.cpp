@@ -44,7 +44,7 @@ void OutputQueue::write(const std::string& line, bool evidence) {
   if (!thread_.joinable()) start();
   std::lock_guard lock(shared_->mutex);
   if (shared_->failed) return;
-  if (shared_->unwritten + line.size() > (evidence ? kMostEvidence : kMostBytes)) {
+  if (shared_->unwritten + line.size() > (evidence ? kMaxEvidence : kMaxBytes)) {
     ++dropped_;
     return;
   }
@@ -66,7 +66,7 @@ bool OutputQueue::failed() const {
 std::uint64_t OutputQueue::take_dropped() {
   if (!dropped_) return 0;
   std::lock_guard lock(shared_->mutex);
-  return shared_->unwritten > kMostBytes / 2 ? 0 : std::exchange(dropped_, 0);
+  return shared_->unwritten > kMaxBytes / 2 ? 0 : std::exchange(dropped_, 0);
 }
 
 bool OutputQueue::flush() {

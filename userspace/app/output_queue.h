@@ -19,7 +19,7 @@ namespace oomcast {
 /// must not be missed; what is over is dropped and counted, whole lines.
 class OutputQueue {
  public:
-  static constexpr std::size_t kMostBytes = 2 << 20, kMostEvidence = 6 << 20;
+  static constexpr std::size_t kMaxBytes = 2 << 20, kMaxEvidence = 6 << 20;
   /// Who takes nothing for so long at the end is not waited for.
   static constexpr Nanos kPatience = std::chrono::milliseconds(700);
 

@@ -21,7 +21,7 @@ class Pace {
   std::optional<Nanos> advance(MonoTime now);
 
  private:
-  static constexpr double kMostAwake = 0.5;  // of a window
+  static constexpr double kMaxAwake = 0.5;  // of a window
   std::optional<MonoTime> window_;
   Nanos slept_{}, pace_{};
 };

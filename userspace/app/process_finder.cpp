@@ -18,9 +18,9 @@ std::optional<TaskId> ProcessFinder::find(std::uint32_t pid, bool ask_again) {
   }
   if (auto cgroup = procfs_.read_cgroup_of(seen.id, mount_.hierarchy); cgroup && *cgroup)
     if (auto path = mount_.from_proc_path((*cgroup)->path))
-      if (const CgroupState* state = world_.cgroups().by_path(*path)) seen.cgroup = state->ref->id.inode;
-  world_.on_process(seen);
-  const TaskState* known = world_.tasks().find(seen.id);
+      if (const CgroupState* state = model_.cgroups().by_path(*path)) seen.cgroup = state->ref->id.inode;
+  model_.on_process(seen);
+  const TaskState* known = model_.tasks().find(seen.id);
   if (!(*stat)->exiting() && (ask_again || !known || known->cmdline.empty())) ask_for_arguments(seen.id);
   return seen.id;
 }

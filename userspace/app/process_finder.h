@@ -9,7 +9,7 @@
 #include "base/task_id.h"
 #include "collect/cgroupfs.h"
 #include "collect/procfs.h"
-#include "model/world.h"
+#include "model/machine_model.h"
 
 namespace oomcast {
 
@@ -20,8 +20,8 @@ class ProcessFinder {
   /// Asks the reader for a process's arguments. false: not now.
   using Ask = std::function<bool(const TaskId& id)>;
 
-  ProcessFinder(World& world, const ProcFs& procfs, const CgroupMount& mount, Ask ask)
-      : world_(world), procfs_(procfs), mount_(mount), ask_(std::move(ask)) {}
+  ProcessFinder(MachineModel& model, const ProcFs& procfs, const CgroupMount& mount, Ask ask)
+      : model_(model), procfs_(procfs), mount_(mount), ask_(std::move(ask)) {}
 
   /// nullopt: there is no such process, or it is a kernel thread. `ask_again`: for its arguments, although
   /// they are known; those of one that exits are not asked for.
@@ -33,7 +33,7 @@ class ProcessFinder {
   void ask_again();
 
  private:
-  World& world_;
+  MachineModel& model_;
   const ProcFs& procfs_;
   const CgroupMount& mount_;
   Ask ask_;

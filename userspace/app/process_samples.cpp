@@ -16,8 +16,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kMostRead = 64;  // of /proc in one interval
-constexpr std::size_t kMostOfTree = 1024;
+constexpr std::size_t kMaxRead = 64;  // of /proc in one interval
+constexpr std::size_t kMaxOfTree = 1024;
 constexpr Bytes kMoved = KiB(128);
 // Walks: of each process at most this often and at 1/200 of one CPU, less often while its private memory
 // stays; all together at 1/100, 2 ms or one walk at a time.
@@ -48,7 +48,7 @@ void ProcessSamples::on(const ProcessSampleFact& told) {
 std::vector<ExitFact> ProcessSamples::ended(MonoTime now) {
   std::vector<ExitFact> out;
   for (auto at = newest_.begin(); at != newest_.end();) {
-    const TaskState* task = world_.tasks().find(at->first);
+    const TaskState* task = model_.tasks().find(at->first);
     if (task && !task->died) {
       ++at;
       continue;
@@ -63,9 +63,9 @@ std::vector<ExitFact> ProcessSamples::ended(MonoTime now) {
 // Whoever reads a process's files in /proc while its last thread ends is left with its memory to free: the
 // kernel waits for that, and may kill another meanwhile.
 bool ProcessSamples::is_near_a_kill(const ProcessRef& process) const {
-  const CgroupState* around = process.cgroup ? world_.cgroups().find(process.cgroup->id.inode) : nullptr;
+  const CgroupState* around = process.cgroup ? model_.cgroups().find(process.cgroup->id.inode) : nullptr;
   if (around && is_nearly_full(*around)) return true;
-  return world_.episodes().any_open_around(around ? std::optional(process.cgroup->id.inode) : std::nullopt);
+  return model_.episodes().any_open_around(around ? std::optional(process.cgroup->id.inode) : std::nullopt);
 }
 
 // As /proc shows it now. nullopt: it is gone, or another has its number, or it has no memory of its own.
@@ -96,12 +96,12 @@ std::vector<ProcessSampleFact> ProcessSamples::moved(MonoTime now) {
     if (!fact) return;
     Bytes by = fact->rss - last.rss;
     if (by < kMoved && -by < kMoved) return;
-    fact->process = process_ref(world_.tasks(), world_.cgroups(), last.process.id);
+    fact->process = process_ref(model_.tasks(), model_.cgroups(), last.process.id);
     out.push_back(*std::move(fact));
   };
-  if (world_.scope().tasks.empty()) {
+  if (model_.scope().tasks.empty()) {
     for (const auto& [id, last] : newest_)
-      if (now - last.time <= 3 * interval_ + 2s && asked < kMostRead) {
+      if (now - last.time <= 3 * interval_ + 2s && asked < kMaxRead) {
         if (is_near_a_kill(last.process))
           ++asked;
         else
@@ -109,8 +109,8 @@ std::vector<ProcessSampleFact> ProcessSamples::moved(MonoTime now) {
       }
     return out;
   }
-  world_.tasks().for_each([&](const TaskState& task) {
-    if (task.died || asked == kMostOfTree || !world_.task_in_scope(task.id)) return;
+  model_.tasks().for_each([&](const TaskState& task) {
+    if (task.died || asked == kMaxOfTree || !model_.task_in_scope(task.id)) return;
     if (auto known = newest_.find(task.id); known != newest_.end()) return look(known->second);
     ProcessSampleFact none;
     none.process.id = task.id;

@@ -9,7 +9,7 @@
 #include "base/units.h"
 #include "collect/procfs.h"
 #include "model/facts.h"
-#include "model/world.h"
+#include "model/machine_model.h"
 
 namespace oomcast {
 
@@ -21,11 +21,10 @@ Bytes rss_error();
 /// process that is asked for, at most 64 an interval (1,024 of a process tree).
 class ProcessSamples {
  public:
-  static constexpr Bytes kMostTables =
-      MiB(128);  // page tables of what is walked: ProcStatus::quick_to_walk()
+  static constexpr Bytes kMaxTables = MiB(128);  // page tables of what is walked: ProcStatus::quick_to_walk()
 
-  ProcessSamples(World& world, const ProcFs& procfs, Nanos interval)
-      : world_(world), procfs_(procfs), interval_(interval) {}
+  ProcessSamples(MachineModel& model, const ProcFs& procfs, Nanos interval)
+      : model_(model), procfs_(procfs), interval_(interval) {}
 
   /// A sample that is told. Private memory is measured now and then: it stands until it is measured again.
   void on(const ProcessSampleFact& told);
@@ -52,20 +51,20 @@ class ProcessSamples {
     std::optional<Bytes> bytes;                         // as last measured
     Bytes rss;                                          // when it was last considered
     Bytes tables;                                       // when it was last asked
-    Bytes most_tables = ProcessSamples::kMostTables;    // less once a walk of it was given up
+    Bytes most_tables = ProcessSamples::kMaxTables;     // less once a walk of it was given up
     Nanos wait{}, cost = std::chrono::milliseconds(1);  // between two; of the last
     MonoTime next{};
   };
   bool is_near_a_kill(const ProcessRef& process) const;
   std::optional<ProcessSampleFact> ask(const ProcessSampleFact& last, MonoTime now) const;
 
-  World& world_;
+  MachineModel& model_;
   const ProcFs& procfs_;
   Nanos interval_;
   std::unordered_map<TaskId, ProcessSampleFact> newest_;
   std::unordered_map<TaskId, Walk> walks_;
   MonoTime walks_from_{};
-  Bytes most_tables_ = kMostTables;  // less on a machine that needs longer for them
+  Bytes most_tables_ = kMaxTables;  // less on a machine that needs longer for them
 };
 
 }  // namespace oomcast

@@ -15,7 +15,7 @@ constexpr Nanos kStorePatience = std::chrono::seconds(5);  // at the end
 // About. A kill of a thousand processes is as much as a thousand kills.
 std::size_t bytes_of(const Fact& fact) {
   std::size_t out = sizeof(fact);
-  if (auto* oom = std::get_if<OomFactLine>(&fact))
+  if (auto* oom = std::get_if<OomEvent>(&fact))
     for (const Victim& v : oom->episode.victims)
       out += sizeof(v) + v.process.cmdline.bytes().size() + v.code.size() * sizeof(CodePlace);
   return out;
@@ -25,7 +25,7 @@ void add_fact(StoreWriter& to, const Fact& fact) {
   std::visit(
       [&](const auto& f) {
         using T = std::decay_t<decltype(f)>;
-        if constexpr (std::is_same_v<T, OomFactLine>)
+        if constexpr (std::is_same_v<T, OomEvent>)
           to.add(EpisodeFact{f});
         else if constexpr (!std::is_same_v<T, StartFact> && !std::is_same_v<T, EndFact>)
           to.add(f);
@@ -42,22 +42,22 @@ void Publisher::keep_in(std::unique_ptr<StoreWriter> store,
   writers_.push_back(store_.get());
 }
 
-void Publisher::start(Book::Config config, Sink sink) {
+void Publisher::start(ForecastRegistry::Config config, Sink sink) {
   sink_ = [this, sink = std::move(sink)](const Fact& fact) {
     for (StoreWriter* writer : writers_) add_fact(*writer, fact);
     sink(fact);
   };
-  book_.emplace(config);
+  forecasts_.emplace(config);
 }
 
 void Publisher::publish(Fact fact) {
   remember(fact);
-  analyse(*book_, fact, sink_);
+  analyse(*forecasts_, fact, sink_);
 }
 
 ProcessSampleFact Publisher::publish(ProcessSampleFact sample) {
   Fact fact = std::move(sample);
-  analyse(*book_, fact, sink_);
+  analyse(*forecasts_, fact, sink_);
   return std::get<ProcessSampleFact>(std::move(fact));
 }
 
@@ -75,13 +75,13 @@ void Publisher::remember(const Fact& fact) {
       if (same) bytes_of_events_ -= bytes_of(event);
       return same;
     });
-  if (!std::holds_alternative<OomFactLine>(fact) && !std::holds_alternative<UserKillFact>(fact) &&
+  if (!std::holds_alternative<OomEvent>(fact) && !std::holds_alternative<UserKillFact>(fact) &&
       !std::holds_alternative<AlertFact>(fact))
     return;
   events_.push_back(fact);
-  if (auto* oom = std::get_if<OomFactLine>(&events_.back())) oom->episode.tasks.clear();
+  if (auto* oom = std::get_if<OomEvent>(&events_.back())) oom->episode.tasks.clear();
   bytes_of_events_ += bytes_of(events_.back());
-  while (events_.size() > kMaxEvents || (bytes_of_events_ > kMostOfEvents && events_.size() > 1)) {
+  while (events_.size() > kMaxEvents || (bytes_of_events_ > kMaxOfEvents && events_.size() > 1)) {
     bytes_of_events_ -= bytes_of(events_.front());
     events_.pop_front();
   }

@@ -10,7 +10,7 @@
 
 #include "app/analysis.h"
 #include "base/units.h"
-#include "forecast/book.h"
+#include "forecast/registry.h"
 #include "present/facts.h"
 #include "store/writer.h"
 
@@ -20,14 +20,14 @@ namespace oomcast {
 /// take it, and what they make of it goes the same way.
 class Publisher {
  public:
-  static constexpr std::size_t kMaxEvents = 100, kMostOfEvents = 2 << 20;  // bytes
+  static constexpr std::size_t kMaxEvents = 100, kMaxOfEvents = 2 << 20;  // bytes
 
   /// Before start(). The store is written from now on; a recording is its owner's. `tell_error` takes a line
   /// for each failure of the store.
   void keep_in(std::unique_ptr<StoreWriter> store, std::function<void(const std::string&)> tell_error);
   void record_in(StoreWriter& recording) { writers_.push_back(&recording); }
-  void start(Book::Config config, Sink sink);
-  bool started() const { return book_.has_value(); }
+  void start(ForecastRegistry::Config config, Sink sink);
+  bool started() const { return forecasts_.has_value(); }
 
   /// After start().
   void publish(Fact fact);
@@ -37,8 +37,8 @@ class Publisher {
   void store(const EpisodeFact& episode);
 
   /// After start().
-  const Book& book() const { return *book_; }
-  /// OOM kills (without their tables of tasks), SIGKILLs and alerts, newest last: kMaxEvents or kMostOfEvents
+  const ForecastRegistry& forecasts() const { return *forecasts_; }
+  /// OOM kills (without their tables of tasks), SIGKILLs and alerts, newest last: kMaxEvents or kMaxOfEvents
   /// at most, and always the newest.
   const std::deque<Fact>& events() const { return events_; }
 
@@ -63,7 +63,7 @@ class Publisher {
   std::function<void(const std::string&)> tell_error_;
   bool hold_notices_ = false;
   Sink sink_;
-  std::optional<Book> book_;  // from start() on
+  std::optional<ForecastRegistry> forecasts_;  // from start() on
   std::deque<Fact> events_;
   std::size_t bytes_of_events_ = 0;
 };

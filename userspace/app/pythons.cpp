@@ -6,8 +6,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Bytes kFrom = MiB(8);  // an idle interpreter
-constexpr int kMostLooks = 10;   // in a second
-constexpr std::size_t kMostKnown = 65536;
+constexpr int kMaxLooks = 10;    // in a second
+constexpr std::size_t kMaxKnown = 65536;
 
 }  // namespace
 
@@ -17,9 +17,9 @@ void Pythons::on_sample(const TaskId& id, Bytes resident, MonoTime now) {
     second_ = now;
     looked_ = 0;
   }
-  if (looked_ >= kMostLooks || !reader_.ask(Reader::What::python, id, now)) return;
+  if (looked_ >= kMaxLooks || !reader_.ask(Reader::What::python, id, now)) return;
   ++looked_;
-  if (known_.size() >= kMostKnown) known_.clear();
+  if (known_.size() >= kMaxKnown) known_.clear();
   known_.insert(id);
 }
 

@@ -29,12 +29,12 @@ struct Question {
   std::uint32_t tgid = 0;
   Reader::What what{};
 };
-constexpr std::size_t kMostPayload = 4096;
+constexpr std::size_t kMaxPayload = 4096;
 struct Reply {
   std::uint64_t serial = 0;
   std::int64_t private_bytes = -1, cost_ns = 0;  // -1: unknown
   std::uint32_t payload_bytes = 0, truncated = 0;
-  std::array<std::byte, kMostPayload> payload{};
+  std::array<std::byte, kMaxPayload> payload{};
 
   void hold(std::span<const std::byte> bytes) {
     if (bytes.size() > payload.size()) return;
@@ -42,9 +42,9 @@ struct Reply {
     payload_bytes = static_cast<std::uint32_t>(bytes.size());
   }
 };
-constexpr std::size_t kMostEnding = 4;
+constexpr std::size_t kMaxEnding = 4;
 constexpr Nanos kRestsUnstarted = std::chrono::seconds(1);  // on a machine that has no process for it
-constexpr rlim_t kMostAddresses = 256 << 20;
+constexpr rlim_t kMaxAddresses = 256 << 20;
 
 Reply answer(const Question& q, const Roots& roots, const ProcFs& procfs) {
   Reply out;
@@ -92,7 +92,7 @@ Reader::~Reader() {
 }
 
 bool Reader::ask(What what, const TaskId& id, MonoTime now) {
-  if (!ours_ || now < rests_until_ || waiting_.size() >= kMostWaiting) return false;
+  if (!ours_ || now < rests_until_ || waiting_.size() >= kMaxWaiting) return false;
   waiting_.push_back({what, id, now});
   if (!asked_) send_next(now);
   return true;
@@ -101,7 +101,7 @@ bool Reader::ask(What what, const TaskId& id, MonoTime now) {
 bool Reader::start() {
   if (pid_ > 0) return true;
   std::erase_if(ending_, [](pid_t pid) { return waitpid(pid, nullptr, WNOHANG) != 0; });
-  if (ending_.size() >= kMostEnding) return false;
+  if (ending_.size() >= kMaxEnding) return false;
   std::string name = "oomcast", word = "--reader";
   char* argv[] = {name.data(), word.data(), root_.empty() ? nullptr : root_.data(), nullptr};
   pid_t parent = getpid(), pid = fork();
@@ -109,7 +109,7 @@ bool Reader::start() {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(0);
     become_child(oom_score_adj_, theirs_.get(), true);
-    rlimit most{kMostAddresses, kMostAddresses};
+    rlimit most{kMaxAddresses, kMaxAddresses};
     setrlimit(RLIMIT_AS, &most);
     execv("/proc/self/exe", argv);
     _exit(126);
@@ -158,7 +158,7 @@ std::vector<Reader::Answer> Reader::advance(MonoTime now) {
     if (a.what == What::python) a.python.assign(payload.begin(), payload.end());
     if (a.what == What::arguments && !payload.empty()) {
       a.arguments =
-          parse_cmdline({reinterpret_cast<const char*>(payload.data()), payload.size()}, kMostPayload);
+          parse_cmdline({reinterpret_cast<const char*>(payload.data()), payload.size()}, kMaxPayload);
       a.arguments->truncated = r.truncated != 0;
     }
     out.push_back(std::move(a));
@@ -190,7 +190,7 @@ void Reader::rest(MonoTime until) {
 std::string joined(const ProcCmdline& cmdline) {
   std::string text(cmdline.args.bytes());
   if (cmdline.truncated && !text.empty()) text.pop_back();
-  return text.substr(0, kMostPayload);
+  return text.substr(0, kMaxPayload);
 }
 
 int serve_reader(const std::string& root) {

@@ -25,7 +25,7 @@ namespace oomcast {
 class Reader {
  public:
   static constexpr Nanos kLongestLook = std::chrono::milliseconds(50), kPatience = std::chrono::seconds(2);
-  static constexpr std::size_t kMostWaiting = 8192;  // all processes of a machine, at the start
+  static constexpr std::size_t kMaxWaiting = 8192;  // all processes of a machine, at the start
   enum class What : std::uint32_t {
     private_memory = 1,  // Answer::private_bytes
     python,              // Answer::python: a wire::PythonLayout, encoded

@@ -18,7 +18,7 @@ namespace {
 
 std::string_view type_of(const Fact& fact) {
   if (std::holds_alternative<StartFact>(fact)) return "start";
-  if (std::holds_alternative<OomFactLine>(fact)) return "oom";
+  if (std::holds_alternative<OomEvent>(fact)) return "oom";
   if (std::holds_alternative<UserKillFact>(fact)) return "kill";
   if (std::holds_alternative<PressureFact>(fact)) return "pressure";
   if (std::holds_alternative<GpuFact>(fact)) return "gpu";
@@ -37,7 +37,7 @@ std::optional<RecordedEvent> event_of(const Fact& fact, const ClockMap& clock) {
                       std::is_same_v<T, ForgottenFact> || std::is_same_v<T, TickFact> ||
                       std::is_same_v<T, GpuSample> || std::is_same_v<T, ReclaimFact>)
           return std::nullopt;
-        else if constexpr (std::is_same_v<T, OomFactLine>)
+        else if constexpr (std::is_same_v<T, OomEvent>)
           return RecordedEvent{f.episode.time, "oom", to_json(fact, clock),
                                to_text(fact, clock, TextStyle{false})};
         else
@@ -55,7 +55,7 @@ class News {
     if (auto* f = std::get_if<ExitFact>(&fact)) processes_.erase(f->process.id);
     if (auto* f = std::get_if<ForecastFact>(&fact)) return turned(*f);
     if (auto* f = std::get_if<GpuFact>(&fact)) return is_news(f->event.op);
-    return std::holds_alternative<OomFactLine>(fact) || std::holds_alternative<UserKillFact>(fact) ||
+    return std::holds_alternative<OomEvent>(fact) || std::holds_alternative<UserKillFact>(fact) ||
            std::holds_alternative<AlertFact>(fact) || std::holds_alternative<LostFact>(fact);
   }
 
@@ -108,7 +108,7 @@ Result<int> record(const Options& options) {
   s.start([&](const Fact& fact) {
     if (auto event = event_of(fact, s.clock())) writer->add(*std::move(event));
     ++items;
-    kills += std::holds_alternative<OomFactLine>(fact);
+    kills += std::holds_alternative<OomEvent>(fact);
     if (options.output.json || news.is(fact)) output.write(fact, s.clock());
   });
   bool terminal = isatty(STDERR_FILENO) && !options.output.quiet && !options.output.json;

@@ -83,8 +83,8 @@ class Replay {
   }
 
   Status add_process(const CsvRow& row, std::optional<Bytes> limit) {
-    if ((processes_.size() >= ProcessSum::kMost && !processes_.contains(*row.pid)) || !moment_.add(row))
-      return series_.wrong(fmt::format("more than {} processes", ProcessSum::kMost));
+    if ((processes_.size() >= ProcessSum::kMax && !processes_.contains(*row.pid)) || !moment_.add(row))
+      return series_.wrong(fmt::format("more than {} processes", ProcessSum::kMax));
     Process& p = processes_[*row.pid];
     p.forecaster.add({series_time(row.time_s), *row.uss, std::nullopt, row.rss});
     p.seen_at = row.time_s;
@@ -112,9 +112,9 @@ class Replay {
       if (p.seen_at == now_) {
         ProcessRef ref;
         ref.id.tgid = pid;
-        tell(ForecastFact{{}, nullptr, ref, nullptr, p.forecaster.forecast(), now_}, told_[pid]);
+        publish(ForecastFact{{}, nullptr, ref, nullptr, p.forecaster.forecast(), now_}, told_[pid]);
       }
-    tell(ForecastFact{{}, nullptr, std::nullopt, nullptr, whole_.forecast(), now_}, told_[0]);
+    publish(ForecastFact{{}, nullptr, std::nullopt, nullptr, whole_.forecast(), now_}, told_[0]);
   }
 
   struct Told {
@@ -123,7 +123,7 @@ class Replay {
     std::optional<Seconds> eta;
   };
   // For a person, only what is new.
-  void tell(const ForecastFact& fact, Told& told) {
+  void publish(const ForecastFact& fact, Told& told) {
     const Forecast& f = fact.forecast;
     bool moved = f.eta && (!told.eta || std::abs((*f.eta - *told.eta).count()) > 0.25 * told.eta->count());
     bool news = !told.any || f.verdict != told.verdict || f.alert != told.alert || moved;
@@ -188,7 +188,7 @@ class RecordingReplay {
       : options_(options),
         reader_(reader),
         clock_{reader.info().wall_of_mono_zero, reader.info().wall_of_boot_zero, reader.info().tick},
-        book_({reader.info().interval, reader.info().tree}),
+        forecasts_({reader.info().interval, reader.info().tree}),
         style_{Output(options).color()} {}
 
   Result<int> run() {
@@ -249,7 +249,7 @@ class RecordingReplay {
             return std::move(i);
         },
         std::move(item));
-    analyse(book_, fact, [this](const Fact& told) {
+    analyse(forecasts_, fact, [this](const Fact& told) {
       if (auto* forecast = std::get_if<ForecastFact>(&told)) made_.push_back(*forecast);
       write(options_.output.json ? to_json(told, clock_) : to_text(told, clock_, style_));
     });
@@ -274,7 +274,7 @@ class RecordingReplay {
   const Options& options_;
   RecordingReader& reader_;
   ClockMap clock_;
-  Book book_;
+  ForecastRegistry forecasts_;
   TextStyle style_;
   std::string out_;
   bool ok_ = true, ended_ = false;

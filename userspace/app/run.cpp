@@ -177,7 +177,7 @@ class Progress {
       if (closer) told_eta_ = eta;
       if (!eta) told_eta_.reset();
     }
-    if (auto* oom = std::get_if<OomFactLine>(&fact)) {
+    if (auto* oom = std::get_if<OomEvent>(&fact)) {
       killed_ = oom->episode.id;
       for (const Victim& v : oom->episode.victims) {
         command_killed_ = command_killed_ || v.process.id == command_;
@@ -339,7 +339,7 @@ class FollowedRun {
       cgroup_.emplace(*std::move(made));
       auto entry = s.cgroupfs().lookup(cgroup_->path());
       if (!entry) return entry.error();
-      s.world().on_cgroup(*entry);
+      s.model().on_cgroup(*entry);
       scope.cgroups.insert(entry->id.inode);
     }
     auto id = s.note_process(static_cast<std::uint32_t>(child_->pid));

@@ -13,7 +13,7 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kMostNames = 10;
+constexpr std::size_t kMaxNames = 10;
 
 std::string shown(const CgroupRef& cgroup) {
   return cgroup.name.kind == CgroupKind::root ? "the host" : escape_for_terminal(cgroup.path);
@@ -46,10 +46,10 @@ Result<std::string> choose(const std::string& path, const SeriesChoice& choice) 
     std::string there;
     std::size_t n = 0;
     for (const auto& [p, any] : paths)
-      if (n++ < kMostNames) there += "\n  " + escape_for_terminal(p);
+      if (n++ < kMaxNames) there += "\n  " + escape_for_terminal(p);
     return Error::failed(fmt::format("{}: no cgroup {} in it; there are:{}{}", escape_for_terminal(path),
                                      escape_for_terminal(*choice.cgroup), there,
-                                     n > kMostNames ? "\n  …" : ""));
+                                     n > kMaxNames ? "\n  …" : ""));
   }
   std::string best = paths.begin()->first;
   for (const auto& [p, any] : paths)
@@ -106,7 +106,7 @@ Reading CsvReadings::of(const CsvRow& row, std::optional<Bytes> limit) {
 }
 
 bool ProcessSum::add(const CsvRow& row) {
-  if (processes_.size() >= kMost && !processes_.contains(*row.pid)) return false;
+  if (processes_.size() >= kMax && !processes_.contains(*row.pid)) return false;
   processes_[*row.pid] = {*row.uss, row.rss};
   return true;
 }
@@ -177,7 +177,7 @@ Result<SeriesFacts> read_series(const std::string& path, const SeriesChoice& cho
     limit = choice.limit ? choice.limit : (*row)->limit;
     if (series->per_process()) {
       if (!processes.add(**row))
-        return series->wrong(fmt::format("more than {} processes", ProcessSum::kMost));
+        return series->wrong(fmt::format("more than {} processes", ProcessSum::kMax));
       continue;
     }
     Reading reading = readings.of(**row, limit);

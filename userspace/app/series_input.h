@@ -41,7 +41,7 @@ class CsvReadings {
 /// Lines of one moment, one per process, as a reading of them all: private memory, and the RSS as the whole.
 class ProcessSum {
  public:
-  static constexpr std::size_t kMost = 100'000;
+  static constexpr std::size_t kMax = 100'000;
 
   /// false: there are too many. The later of two lines of a process counts.
   bool add(const CsvRow& row);

@@ -31,8 +31,8 @@ std::optional<std::string> first_line_of(const Roots& roots, const char* sysctl)
   return std::getline(file, line) && !line.empty() ? std::optional(line) : std::nullopt;
 }
 
-WorldConfig world_config(const Options& options, const Sources& sources) {
-  WorldConfig config;
+MachineConfig world_config(const Options& options, const Sources& sources) {
+  MachineConfig config;
   config.hierarchy = sources.cgroupfs.mount().hierarchy;
   config.rss_error = rss_error();
   config.scope.whole_machine = options.scope.whole_machine();  // nothing is in any other until it is resolved
@@ -49,23 +49,23 @@ Session::Session(const Options& options, Sources sources)
       sources_(std::move(sources)),
       clock_{wall_ahead_of(CLOCK_MONOTONIC), wall_ahead_of(CLOCK_BOOTTIME),
              Nanos(1'000'000'000 / sysconf(_SC_CLK_TCK))},
-      world_(world_config(options, sources_)),
+      model_(world_config(options, sources_)),
       losses_([this](const std::string& reason, std::uint64_t count) {
         if (publisher_.started()) publisher_.publish(LostFact{now(), reason, count});
       }),
       reader_(options.sources.root, score_before_protection()),
-      finder_(world_, sources_.procfs, sources_.cgroupfs.mount(),
+      finder_(model_, sources_.procfs, sources_.cgroupfs.mount(),
               [this](const TaskId& id) { return reader_.ask(Reader::What::arguments, id, now()); }),
-      cgroups_(world_, sources_.cgroupfs, descriptor_budget()),
-      processes_(world_, sources_.procfs, options.sources.interval) {
+      cgroups_(model_, sources_.cgroupfs, descriptor_budget()),
+      processes_(model_, sources_.procfs, options.sources.interval) {
   if (sources_.bpf) {
     pythons_.emplace(reader_, *sources_.bpf);
-    looks_.emplace(world_, options.sources.root, score_before_protection());
-    gpu_.emplace(options, sources_.roots, world_);
+    looks_.emplace(model_, options.sources.root, score_before_protection());
+    gpu_.emplace(options, sources_.roots, model_);
   }
   if (options.alert.any())
     alerts_ =
-        std::make_unique<Alerts>(options.alert, world_,
+        std::make_unique<Alerts>(options.alert, model_,
                                  Alerts::Out{[this](const Fact& fact) { publisher_.publish(fact); },
                                              [this](const std::string& reason) { losses_.add(reason, 1); }});
 }
@@ -102,7 +102,7 @@ void Session::scan_tree() {
   MonoTime began = now();
   auto tree = sources_.cgroupfs.list();
   if (!tree) return;
-  world_.on_tree(*tree, now());
+  model_.on_tree(*tree, now());
   times_.next_urgent_scan = now() + kPerScan * (now() - began);
   times_.next_scan = std::max(times_.next_urgent_scan, now() + 1s);
 }
@@ -125,7 +125,7 @@ Status Session::resolve_scope(const ScopeOptions& scope) {
     return Ok{};
   }
   std::vector<KnownCgroup> known;
-  world_.cgroups().for_each([&](const CgroupState& c) {
+  model_.cgroups().for_each([&](const CgroupState& c) {
     if (!c.removed) known.push_back({c.ref->id, c.ref->path, c.ref->name, {}});
   });
   auto matches = match_cgroups(scope, std::move(known), sources_.cgroupfs.mount(), sources_.roots);
@@ -139,10 +139,10 @@ void Session::set_process(TaskId id) {
   if (alerts_) alerts_->set_process(id);
 }
 
-Book::Config Session::book_config() const {
-  Book::Config config;
+ForecastRegistry::Config Session::book_config() const {
+  ForecastRegistry::Config config;
   config.interval = options_.sources.interval;
-  if (!world_.scope().tasks.empty()) config.tree = world_.scope().tasks.front();
+  if (!model_.scope().tasks.empty()) config.tree = model_.scope().tasks.front();
   return config;
 }
 
@@ -184,13 +184,13 @@ void Session::step(MonoTime deadline) {
 
   drain();
   take_answers();
-  if (cgroups_.following()) cgroups_.look_at_followed(now());
-  if (!world_.episodes().watched().empty()) cgroups_.look_at_kills(now());
+  if (cgroups_.any_hot()) cgroups_.poll_hot(now());
+  if (!model_.episodes().watched().empty()) cgroups_.poll_kills(now());
   if (now() >= times_.next_poll) poll_all();
   publish_all();
-  if (auto apart = pace_.advance(now())) world_.set_pace(*apart);
+  if (auto apart = pace_.advance(now())) model_.set_pace(*apart);
   if (auto part = ceiling_.advance(now())) {
-    world_.set_room(*part);
+    model_.set_room(*part);
     publisher_.set_room(*part);
   }
   if (alerts_) alerts_->advance(now());
@@ -201,9 +201,9 @@ void Session::step(MonoTime deadline) {
 // nullopt: nothing is going on; a source that has something wakes us.
 std::optional<Nanos> Session::poll_timeout() const {
   if (more_records_) return Nanos{};
-  if (cgroups_.following()) return CgroupSamples::kHotPoll;
-  if (!world_.episodes().watched().empty()) return CgroupSamples::kKillPoll;
-  bool busy = now() < times_.look_until || world_.episodes().any_open() || world_.unknown_cgroups() ||
+  if (cgroups_.any_hot()) return CgroupSamples::kHotPoll;
+  if (!model_.episodes().watched().empty()) return CgroupSamples::kKillPoll;
+  bool busy = now() < times_.look_until || model_.episodes().any_open() || model_.unknown_cgroups() ||
               (alerts_ && alerts_->busy());
   return busy ? std::optional(kLook) : std::nullopt;
 }
@@ -215,12 +215,12 @@ void Session::finish() {
   while (more_records_ && now() < latest);
   publish_all();
   // In a storm others begin all the time.
-  while (world_.episodes().any_open_of(asked) && now() < latest) step(std::min(latest, now() + kMoreSoon));
+  while (model_.episodes().any_open_of(asked) && now() < latest) step(std::min(latest, now() + kMoreSoon));
   take_reports(true);
   publish_all(true);
   for (MonoTime until = now() + Alerts::kEndWait; alerts_ && alerts_->busy() && now() < until;)
     step(now() + kLook);
-  if (counted) world_.episodes().count_unseen(*counted);
+  if (counted) model_.episodes().count_unseen(*counted);
   count_losses();
   if (alerts_) alerts_->finish();
   publisher_.publish(EndFact{now(), records_, losses_.totals()});
@@ -231,21 +231,21 @@ void Session::finish() {
 
 void Session::publish_all(bool last) {
   MonoTime when = now();
-  if (world_.episodes().any_open() && (last || when - times_.counted >= kCountEvery)) count_kills();
+  if (model_.episodes().any_open() && (last || when - times_.counted >= kCountEvery)) count_kills();
   // On a machine that let us wait, more may have come since; an episode ends when what came in its time was
   // heard.
-  store_begun();
-  world_.set_store_behind(publisher_.behind());
-  world_.advance(times_.heard, last);
-  for (CgroupPtr& cgroup : world_.take_killed()) publisher_.publish(TickFact{when, std::move(cgroup)});
+  store_opened();
+  model_.set_store_behind(publisher_.behind());
+  model_.advance(times_.heard, last);
+  for (CgroupPtr& cgroup : model_.take_killed()) publisher_.publish(TickFact{when, std::move(cgroup)});
   store_completed(last);
-  for (ModelFact& fact : world_.take_facts()) publish(std::move(fact));
+  for (ModelFact& fact : model_.take_facts()) publish(std::move(fact));
 }
 
 // Ten thousand cgroups that are seen at once were 21 MiB of samples.
 void Session::publish_if_many() {
-  if (world_.untaken() < kMaxUntold || !publisher_.started()) return;
-  for (ModelFact& fact : world_.take_facts()) publish(std::move(fact));
+  if (model_.untaken() < kMaxUntold || !publisher_.started()) return;
+  for (ModelFact& fact : model_.take_facts()) publish(std::move(fact));
 }
 
 void Session::publish(ModelFact fact) {
@@ -276,20 +276,20 @@ void Session::publish_process(ProcessSampleFact sample) {
 
 // The line that tells of a kill comes when all of it is known. The store has what is known at once, and
 // before the line: a machine without memory may not live that long.
-void Session::store_begun() {
-  for (Episode& episode : world_.take_begun()) {
-    if (looks_) looks_->hurry(now());
+void Session::store_opened() {
+  for (Episode& episode : model_.take_opened()) {
+    if (looks_) looks_->end_soon(now());
     publisher_.store(EpisodeFact{with_forecast(std::move(episode)), false});
   }
 }
 
 // And it has what came after the line, which cannot wait for a memory of 500 GiB to come back.
 void Session::store_completed(bool last) {
-  for (Episode& episode : world_.take_completed(last ? times_.heard + EpisodeBuilder::kFollow : times_.heard))
+  for (Episode& episode : model_.take_completed(last ? times_.heard + EpisodeBuilder::kFollow : times_.heard))
     publisher_.store(EpisodeFact{with_forecast(std::move(episode))});
 }
 
-OomFactLine Session::with_forecast(Episode episode) const {
+OomEvent Session::with_forecast(Episode episode) const {
   episode.id = episode_id(clock_.wall(episode.time), episode);
   if (looks_) {
     std::vector<ProcessRef> of;
@@ -297,9 +297,9 @@ OomFactLine Session::with_forecast(Episode episode) const {
     for (const Victim& v : episode.victims) of.push_back(v.process);
     episode.grew_from = looks_->found().of(of);
   }
-  OomFactLine line{std::move(episode), std::nullopt, std::nullopt};
+  OomEvent line{std::move(episode), std::nullopt, std::nullopt};
   if (line.episode.limit_cgroup)
-    if (auto before = publisher_.book().before(line.episode.limit_cgroup->id, line.episode.time)) {
+    if (auto before = publisher_.forecasts().before(line.episode.limit_cgroup->id, line.episode.time)) {
       line.forecast_before = before->forecast;
       line.first_forecast = before->first;
     }
@@ -319,13 +319,13 @@ Overview Session::overview() const {
   out.sources = sources_.names;
   out.events = publisher_.events();
   out.lost = losses_.totals();
-  out.rows = overview_rows(world_, publisher_.book());
+  out.rows = overview_rows(model_, publisher_.forecasts());
   for (const auto& [id, sample] : processes_.newest()) out.processes.push_back(sample);
   if (gpu_) {
     out.cards = gpu_->cards();
     out.gpu = gpu_->tier();
     for (OverviewCard& card : out.cards)
-      if (const Forecast* known = publisher_.book().of(*card.now.device)) card.forecast = *known;
+      if (const Forecast* known = publisher_.forecasts().of(*card.now.device)) card.forecast = *known;
   }
   if (looks_) {
     out.can_look = true;

@@ -25,7 +25,7 @@
 #include "app/reader.h"
 #include "app/sources.h"
 #include "base/clock.h"
-#include "model/world.h"
+#include "model/machine_model.h"
 #include "present/facts.h"
 #include "present/overview.h"
 
@@ -41,7 +41,7 @@ class Session {
 
   /// What to tell about. Error (exit 1): nothing matches, with near matches.
   Status resolve_scope(const ScopeOptions& scope);
-  void set_scope(ScopeRoots roots) { world_.set_scope(std::move(roots)); }
+  void set_scope(ScopeRoots roots) { model_.set_scope(std::move(roots)); }
 
   /// The process that a person named: --signal is for it, or for its descendants.
   void set_process(TaskId id);
@@ -72,7 +72,7 @@ class Session {
   void close_store() { publisher_.close_store(); }
   /// What is wrong with the store is told on stderr, but not while a screen is drawn.
   void hold_notices(bool hold) { publisher_.hold_notices(hold); }
-  World& world() { return world_; }
+  MachineModel& model() { return model_; }
   const CgroupFs& cgroupfs() const { return sources_.cgroupfs; }
   const std::vector<std::string>& sources() const { return sources_.names; }
   const std::map<std::string, std::uint64_t>& lost() const { return losses_.totals(); }
@@ -89,7 +89,7 @@ class Session {
  private:
   Session(const Options& options, Sources sources);
   void read_what_exists();
-  Book::Config book_config() const;
+  ForecastRegistry::Config book_config() const;
   void scan_tree();
   std::optional<Nanos> poll_timeout() const;
 
@@ -117,9 +117,9 @@ class Session {
   void publish_if_many();
   void publish(ModelFact fact);
   void publish_process(ProcessSampleFact sample);
-  void store_begun();
+  void store_opened();
   void store_completed(bool last);
-  OomFactLine with_forecast(Episode episode) const;
+  OomEvent with_forecast(Episode episode) const;
 
   /// Records that are not urgent wait so long.
   static constexpr Nanos kLook = std::chrono::milliseconds(100);
@@ -133,7 +133,7 @@ class Session {
   Sources sources_;
   ClockMap clock_;
   EventLoop loop_;
-  World world_;
+  MachineModel model_;
   Publisher publisher_;
   Losses losses_;
   Reader reader_;

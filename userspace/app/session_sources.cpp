@@ -38,8 +38,8 @@ bool Session::drain() {
   more_records_ = more || (gpu_ && gpu_->has_more());
   take_reports();
   times_.heard = began;
-  bool urgent = now() >= times_.next_urgent_scan && world_.take_urgent_scan();
-  if (urgent || (now() >= times_.next_scan && world_.take_unknown_cgroups())) scan_tree();
+  bool urgent = now() >= times_.next_urgent_scan && model_.take_urgent_scan();
+  if (urgent || (now() >= times_.next_scan && model_.take_unknown_cgroups())) scan_tree();
   if (news) times_.look_until = std::max(times_.look_until, now() + (logged ? kLogSettles : kMoreSoon));
   return news;
 }
@@ -56,17 +56,17 @@ void Session::on_record(const wire::Record& record) {
     std::vector<CodePlace> places;
     for (Frame& frame : frames_of(*code))
       places.push_back({std::move(frame.function), std::move(frame.file), frame.line});
-    world_.on_code(code->task.id, code->task.tid, std::move(places));
+    model_.on_code(code->task.id, code->task.tid, std::move(places));
   }
-  world_.on_record(record);
+  model_.on_record(record);
   if (auto* sample = std::get_if<wire::CgroupSample>(&record)) on_cgroup_sample(*sample);
   publish_if_many();
 }
 
 void Session::on_cgroup_sample(const wire::CgroupSample& sample) {
   std::uint64_t inode = sample.memcg.inode;
-  if (!world_.cgroup_in_scope(inode)) return;
-  CgroupState* state = world_.cgroups().find(inode);
+  if (!model_.cgroup_in_scope(inode)) return;
+  CgroupState* state = model_.cgroups().find(inode);
   // What grows between two sleeps may be on no CPU at any tick: the walk finds it.
   bool moved = sample.moved || (state && cgroups_.moved_far(*state, sample.memcg.usage));
   cgroups_.on_usage(inode, sample.memcg.usage, sample.time, now());
@@ -77,8 +77,8 @@ void Session::on_cgroup_sample(const wire::CgroupSample& sample) {
 // Ticks see what runs. What moved is also looked at from here for a while, and exactly if a person asked for
 // it.
 void Session::mark_hot(std::uint64_t inode, MonoTime moved) {
-  cgroups_.follow(inode, moved);
-  if (world_.scope().whole_machine || moved + kExactFor <= times_.exact_until) return;
+  cgroups_.mark_hot(inode, moved);
+  if (model_.scope().whole_machine || moved + kExactFor <= times_.exact_until) return;
   times_.exact_until = moved + kExactFor;
   sources_.bpf->set_exact(true);
 }
@@ -86,7 +86,7 @@ void Session::mark_hot(std::uint64_t inode, MonoTime moved) {
 bool Session::read_log() {
   if (!sources_.log) return false;
   KernelLog::Read read = sources_.log->read([&](std::uint32_t tid) {
-    if (!sources_.bpf && !world_.tasks().by_pid(tid)) finder_.find(tid);
+    if (!sources_.bpf && !model_.tasks().by_pid(tid)) finder_.find(tid);
   });
   losses_.add("kernel_log_overwritten", read.overwritten);
   losses_.add("kernel_log_unreadable", read.unreadable);
@@ -98,10 +98,10 @@ void Session::take_reports(bool all) {
   if (!sources_.log) return;
   MonoTime when = now();
   std::vector<OomDump> reports =
-      all ? sources_.log->take_all() : sources_.log->take(when, world_.episodes().due(when + kLook));
+      all ? sources_.log->take_all() : sources_.log->take(when, model_.episodes().due(when + kLook));
   if (!sources_.bpf && !reports.empty()) scan_tree();  // nobody else tells of a new cgroup
-  for (const OomDump& dump : reports) world_.on_dump(dump, dump.kill_time ? MonoTime(*dump.kill_time) : when);
-  if (auto until = sources_.log->take_read_until()) world_.on_log_read(*until);
+  for (const OomDump& dump : reports) model_.on_dump(dump, dump.kill_time ? MonoTime(*dump.kill_time) : when);
+  if (auto until = sources_.log->take_read_until()) model_.on_log_read(*until);
 }
 
 void Session::take_answers() {
@@ -109,7 +109,7 @@ void Session::take_answers() {
     if (answer.what == Reader::What::arguments) {
       if (answer.dropped) finder_.ask_for_arguments(answer.id);
       if (answer.arguments)
-        world_.on_arguments(answer.id, {answer.arguments->args, answer.arguments->truncated}, answer.asked);
+        model_.on_arguments(answer.id, {answer.arguments->args, answer.arguments->truncated}, answer.asked);
     } else if (answer.what == Reader::What::python) {
       if (pythons_) pythons_->on_answer(answer);
     } else if (answer.given_up) {
@@ -127,10 +127,10 @@ void Session::poll_all() {
   read_clock();
   times_.next_poll = when + options_.sources.interval;
   if (auto info = sources_.procfs.read_meminfo()) {
-    world_.on_host(when, *info);
+    model_.on_host(when, *info);
     if (info->swap_total && info->swap_total->count > 0) {
       auto swappiness = sources_.procfs.read_swappiness();
-      world_.on_swappiness(swappiness ? std::optional(*swappiness) : std::nullopt);
+      model_.on_swappiness(swappiness ? std::optional(*swappiness) : std::nullopt);
     }
   }
   count_kills();
@@ -146,8 +146,8 @@ void Session::poll_all() {
   if (gpu_) gpu_->sample(now());
   publisher_.publish(TickFact{now()});
   if (alerts_)
-    alerts_->look(
-        now(), alert_inputs(world_, publisher_.book(), gpu_ ? gpu_->cards() : std::vector<OverviewCard>()));
+    alerts_->check(now(), alert_inputs(model_, publisher_.forecasts(),
+                                       gpu_ ? gpu_->cards() : std::vector<OverviewCard>()));
   set_rss_tracing();
   count_losses();
 }
@@ -155,8 +155,8 @@ void Session::poll_all() {
 void Session::poll_cgroups(MonoTime when) {
   bool walked = sources_.bpf && sources_.bpf->walk_cgroups();
   if (walked) drain();
-  cgroups_.look_at_all(when, walked, [this] { publish_if_many(); });
-  for (std::uint64_t inode : world_.take_forgotten()) {
+  cgroups_.sample_all(when, walked, [this] { publish_if_many(); });
+  for (std::uint64_t inode : model_.take_forgotten()) {
     CgroupId id{sources_.cgroupfs.mount().hierarchy, inode};
     cgroups_.forget(id);
     publisher_.publish(ForgottenFact{when, id});
@@ -165,15 +165,15 @@ void Session::poll_cgroups(MonoTime when) {
 
 void Session::poll_pressure(MonoTime when) {
   if (auto pressure = sources_.procfs.read_pressure(); pressure && *pressure)
-    world_.on_pressure(when, std::nullopt, **pressure);
+    model_.on_pressure(when, std::nullopt, **pressure);
   if (!sources_.bpf) return;
   sources_.bpf->for_each_stall([&](std::uint64_t inode, const wire::Stalls& sums) {
-    if (!world_.on_stalls(when, inode, sums)) return;
+    if (!model_.on_stalls(when, inode, sums)) return;
     // Who stalls is under pressure; the others' files are not worth a look.
-    auto dir = sources_.cgroupfs.open_dir(world_.cgroups().find(inode)->ref->path);
+    auto dir = sources_.cgroupfs.open_dir(model_.cgroups().find(inode)->ref->path);
     if (!dir) return;
     if (auto pressure = dir->read_pressure(); pressure && *pressure)
-      world_.on_pressure(when, inode, **pressure);
+      model_.on_pressure(when, inode, **pressure);
   });
 }
 
@@ -193,12 +193,12 @@ std::optional<KillCount> Session::count_kills() {
   if (!kills || !*kills) return std::nullopt;
   count.ended = now();
   count.kills = **kills;
-  world_.on_vmstat(count);
+  model_.on_vmstat(count);
   return count;
 }
 
 void Session::look_for_gpu() {
-  if (!gpu_ || !gpu_->look()) return;
+  if (!gpu_ || !gpu_->find_driver()) return;
   loop_.watch(gpu_->fd());
   sources_.names.push_back("gpu:" + gpu_->hook());
   // Who had the driver's files open before its calls were followed holds what nobody counted.
@@ -206,7 +206,7 @@ void Session::look_for_gpu() {
   if (!pids) return;
   for (std::uint32_t pid : *pids)
     if (gpu_->uses_driver(pid))
-      if (auto id = finder_.find(pid)) world_.gpu().on_known_user(*id);
+      if (auto id = finder_.find(pid)) model_.gpu().on_known_user(*id);
 }
 
 // A machine without a clock of its own is 200 days behind until it has asked another; one that slept, or a
@@ -225,9 +225,9 @@ void Session::read_clock() {
 void Session::set_rss_tracing() {
   if (!sources_.bpf) return;
   MonoTime when = now();
-  world_.cgroups().for_each([&](const CgroupState& state) {
+  model_.cgroups().for_each([&](const CgroupState& state) {
     if (state.removed || !state.pinned || !state.limit || !state.headroom_limit ||
-        !world_.cgroup_in_scope(state.ref->id.inode))
+        !model_.cgroup_in_scope(state.ref->id.inode))
       return;
     bool fresh = when - state.pinned->time < kExactFor;
     if (fresh && is_nearly_full(state)) times_.exact_until = when + kExactFor;
@@ -237,7 +237,7 @@ void Session::set_rss_tracing() {
 
 // As good as nothing is left: the next that wants a page may be the one for which somebody is killed.
 bool Session::is_short_of_memory() const {
-  const auto& host = world_.host();
+  const auto& host = model_.host();
   return host && host->available && host->total &&
          host->available->as_double() < kShort * host->total->as_double();
 }
@@ -245,10 +245,10 @@ bool Session::is_short_of_memory() const {
 void Session::count_losses() {
   losses_.track("not_stored", publisher_.not_stored());
   losses_.track("reader_given_up", reader_.given_up());
-  losses_.track("oom_kill_no_room", world_.episodes().dropped());
-  losses_.track("oom_kill_unseen", world_.episodes().unseen(now()));
-  losses_.track("samples_spared", world_.spared());
-  losses_.track("oom_victim_late", world_.episodes().late_victims());
+  losses_.track("oom_kill_no_room", model_.episodes().dropped());
+  losses_.track("oom_kill_unseen", model_.episodes().unseen(now()));
+  losses_.track("samples_spared", model_.spared());
+  losses_.track("oom_victim_late", model_.episodes().late_victims());
   publisher_.tell_notices();
   if (!sources_.bpf) return;
   LostCounts counts = sources_.bpf->lost();
@@ -258,16 +258,16 @@ void Session::count_losses() {
   losses_.track("growth_look_given_up", looks_->given_up());
   losses_.track("gpu_ring_full", gpu_->lost());
   losses_.track("gpu_page_events", gpu_->page_events_lost());
-  losses_.track("model_full", world_.tasks().forgotten() + world_.cgroups().not_followed() +
-                                  publisher_.book().not_followed() + world_.gpu().dropped());
+  losses_.track("model_full", model_.tasks().forgotten() + model_.cgroups().not_followed() +
+                                  publisher_.forecasts().not_followed() + model_.gpu().dropped());
 }
 
 void Session::check_levels(const Sample& sample) {
   if (!alerts_) return;
   // The root cgroup of a process stands for the host, which is nobody's scope but the whole machine's.
   bool host = !sample.cgroup || sample.cgroup->name.kind == CgroupKind::root;
-  if (host && !world_.scope().whole_machine) return;
-  alerts_->look_at(sample, sample.cgroup ? publisher_.book().of(sample.cgroup->id) : nullptr);
+  if (host && !model_.scope().whole_machine) return;
+  alerts_->on_sample(sample, sample.cgroup ? publisher_.forecasts().of(sample.cgroup->id) : nullptr);
 }
 
 }  // namespace oomcast

@@ -60,7 +60,7 @@ Output::Output(const Options& options)
       queue_(STDOUT_FILENO) {}
 
 void Output::write(const Fact& fact, const ClockMap& clock) {
-  bool evidence = std::holds_alternative<OomFactLine>(fact) || std::holds_alternative<AlertFact>(fact) ||
+  bool evidence = std::holds_alternative<OomEvent>(fact) || std::holds_alternative<AlertFact>(fact) ||
                   std::holds_alternative<EndFact>(fact);
   write_line(json_ ? to_json(fact, clock) : to_text(fact, clock, style_), evidence);
 }

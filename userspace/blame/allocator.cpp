@@ -49,8 +49,8 @@ constexpr std::array<std::string_view, 15> kLikeFree = {"_ZdlPv",
                                                         "sdallocx"};
 constexpr std::string_view kLikeRealloc = "rallocx", kOfLibc = "_int_malloc";
 static_assert(kLikeMalloc.size() + kLikeFree.size() + 1 <= OtherFunctions{}.size());
-constexpr std::size_t kMostSymbols = 4'000'000;
-constexpr std::size_t kMostParts = 64;
+constexpr std::size_t kMaxSymbols = 4'000'000;
+constexpr std::size_t kMaxParts = 64;
 
 // The kernel reads the file's pages for a breakpoint: from a file system of somebody's program, or of a
 // server that does not answer, they may never come.
@@ -66,7 +66,7 @@ bool answers(int fd) {
 std::uint64_t place_of(Elf* elf, std::uint64_t address) {
   std::size_t parts = 0;
   if (elf_getphdrnum(elf, &parts) != 0) return 0;
-  for (std::size_t i = 0; i < std::min(parts, kMostParts); ++i) {
+  for (std::size_t i = 0; i < std::min(parts, kMaxParts); ++i) {
     GElf_Phdr part;
     if (gelf_getphdr(elf, static_cast<int>(i), &part) && part.p_type == PT_LOAD && address >= part.p_vaddr &&
         address - part.p_vaddr < part.p_filesz)
@@ -80,7 +80,7 @@ bool needs_libraries(Elf* elf) {
   std::size_t parts = 0;
   GElf_Phdr part;
   if (elf_getphdrnum(elf, &parts) != 0) return true;
-  for (std::size_t i = 0; i < std::min(parts, kMostParts); ++i)
+  for (std::size_t i = 0; i < std::min(parts, kMaxParts); ++i)
     if (gelf_getphdr(elf, static_cast<int>(i), &part) && part.p_type == PT_INTERP) return true;
   return false;
 }
@@ -103,7 +103,7 @@ void take_symbols(Elf* elf, Elf_Scn* section, const GElf_Shdr& header, bool loca
                   Others& others) {
   Elf_Data* data = header.sh_entsize ? elf_getdata(section, nullptr) : nullptr;
   if (!data) return;
-  std::size_t count = std::min<std::size_t>(header.sh_size / header.sh_entsize, kMostSymbols);
+  std::size_t count = std::min<std::size_t>(header.sh_size / header.sh_entsize, kMaxSymbols);
   for (std::size_t i = 0; i < count; ++i) {
     GElf_Sym symbol;
     if (!gelf_getsym(data, static_cast<int>(i), &symbol)) return;
@@ -188,12 +188,12 @@ Result<FoundAllocator> find_allocator(const ProcessMemory& memory, std::span<con
 // size says whether this one is in use.
 std::optional<bool> block_held(const ProcessMemory& memory, std::uint64_t address, Bytes size) {
   constexpr std::uint64_t kFlags = 7, kPreviousInUse = 1, kMapped = 2;
-  constexpr std::uint64_t kMostBeyond = 2 * 4096;  // of what was asked for: rounded up to pages
+  constexpr std::uint64_t kMaxBeyond = 2 * 4096;  // of what was asked for: rounded up to pages
   auto asked = static_cast<std::uint64_t>(size.count);
   auto header = memory.read<std::uint64_t>(address - 8);
   if (!header) return std::nullopt;
   std::uint64_t bytes = *header & ~kFlags;
-  if (bytes < asked || bytes > asked + kMostBeyond) return false;
+  if (bytes < asked || bytes > asked + kMaxBeyond) return false;
   if (*header & kMapped) return true;
   auto next = memory.read<std::uint64_t>(address - 8 + bytes);
   if (!next) return std::nullopt;

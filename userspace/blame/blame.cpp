@@ -17,11 +17,11 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kMostSamples = 200'000;  // of one process; later ones only count as touched
+constexpr std::size_t kMaxSamples = 200'000;  // of one process; later ones only count as touched
 constexpr std::uint64_t kPage = 4096;
-constexpr Bytes kMostTables = MiB(32);  // of what private memory is counted: 16 GiB, .2 s
+constexpr Bytes kMaxTables = MiB(32);  // of what private memory is counted: 16 GiB, .2 s
 constexpr Nanos kWalksFor = std::chrono::seconds(1);
-constexpr std::size_t kMostEnvironment = 64 * 1024;
+constexpr std::size_t kMaxEnvironment = 64 * 1024;
 constexpr std::uint64_t kShrunkPages = 256;
 
 }  // namespace
@@ -50,7 +50,7 @@ bool Blame::about_to_read(std::uint32_t tgid) const {
 
 std::optional<Bytes> Blame::private_bytes_of(const TaskId& id) const {
   auto status = procfs_.read_status(id.tgid);
-  if (!status || !*status || !(*status)->quick_to_walk(kMostTables) || !about_to_read(id.tgid))
+  if (!status || !*status || !(*status)->quick_to_walk(kMaxTables) || !about_to_read(id.tgid))
     return std::nullopt;
   return ProcessMemory(config_.roots, id.tgid).private_memory();
 }
@@ -118,7 +118,7 @@ void Blame::end() {
     if (p.after) p.after->set_private(own[id]);
 }
 
-void Blame::look_at_objects_again() {
+void Blame::sample_objects_again() {
   for (auto& [id, p] : processes_)
     if (p.objects_known && p.after && about_to_read(id.tgid)) p.holders = p.view->python_heap()->end();
 }
@@ -170,7 +170,7 @@ void Blame::add(const wire::Fault& fault) {
   (void)about_to_read(p.ref.id.tgid);
   p.faults += fault.faults;
   std::uint32_t site = site_of(p, fault, fault.time);
-  if (p.samples.size() < kMostSamples)
+  if (p.samples.size() < kMaxSamples)
     p.samples.push_back({fault.address, fault.weight, fault.faults, site, looks_});
 }
 
@@ -212,7 +212,7 @@ Result<FoundAllocator> Blame::find_allocator(std::uint32_t pid) {
   return found;
 }
 
-void Blame::look_at_objects(std::uint32_t pid) {
+void Blame::sample_objects(std::uint32_t pid) {
   Process* p = known(pid);
   if (!p || !about_to_read(pid)) return;
   PythonHeap* heap = p->view->python_heap();
@@ -292,7 +292,7 @@ void Blame::look(double watched_share) {
 
 // What is still there at the end. The newest first: a page that was faulted in again had been given back
 // before.
-void Blame::look_at_pages(Process& p) const {
+void Blame::read_pages(Process& p) const {
   if (!about_to_read(p.ref.id.tgid)) return;
   std::unordered_set<std::uint64_t> seen;
   for (auto sample = p.samples.rbegin(); sample != p.samples.rend(); ++sample) {
@@ -322,7 +322,7 @@ BlameReport Blame::finish(Seconds window, double watched_share) {
     environments.emplace_back();
     if (p.exited || !about_to_read(p.process.id.tgid)) continue;
     Look look;
-    environments.back() = read_file_at(AT_FDCWD, path.c_str(), kMostEnvironment).value_or(std::string());
+    environments.back() = read_file_at(AT_FDCWD, path.c_str(), kMaxEnvironment).value_or(std::string());
   }
   auto roles = find_roles(refs, environments);
   for (std::size_t i = 0; i < roles.size(); ++i) out.processes[i].role = std::move(roles[i]);

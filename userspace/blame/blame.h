@@ -142,9 +142,9 @@ class Blame {
   /// Where the allocator of a process is that was noted. Error: not found, or it may not be read.
   Result<FoundAllocator> find_allocator(std::uint32_t pid);
   /// Remembers how long a Python program's containers are. Up to half a second.
-  void look_at_objects(std::uint32_t pid);
+  void sample_objects(std::uint32_t pid);
   /// Behind end(): which of them have grown.
-  void look_at_objects_again();
+  void sample_objects_again();
   /// Until when these records were made; before finish().
   /// A block that is not among these is gone, if there is no record of it.
   void add_living(std::uint32_t pid, std::span<const wire::LivingBlock> living);
@@ -210,7 +210,7 @@ class Blame {
   /// Says so (Config::on_read). false: it may not be.
   bool about_to_read(std::uint32_t tgid) const;
   static void settle(Process& process, std::uint64_t counted, bool last);
-  void look_at_pages(Process& process) const;
+  void read_pages(Process& process) const;
   std::optional<ProcessLevel> still_held(const Process& process) const;
   BlameProcess judge(Process& process, Seconds window, double watched_share) const;
 

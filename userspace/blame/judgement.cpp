@@ -14,11 +14,11 @@
 namespace oomcast {
 namespace {
 
-constexpr Bytes kLeastCopied = MiB(1);
-constexpr double kMostBeyondGrowth = 1.5;  // of kept blocks, which may lie where there was room
+constexpr Bytes kMinCopied = MiB(1);
+constexpr double kMaxBeyondGrowth = 1.5;  // of kept blocks, which may lie where there was room
 constexpr double kSureOfHeap = 3;
 constexpr double kSlowed = 0.2;
-constexpr double kLeastHeld = 0.01;  // of what its process grew by
+constexpr double kMinHeld = 0.01;  // of what its process grew by
 constexpr std::uint64_t kEnoughBlocks = 5;
 constexpr Bytes kUntold = MiB(1);  // smaller growth waits for its record, or in a CPU's own counter
 
@@ -43,7 +43,7 @@ BlameProcess Blame::judge(Process& p, Seconds window, double watched_share) cons
   BlameProcess out;
   out.process = p.ref;
   out.before = p.before;
-  look_at_pages(p);
+  read_pages(p);
   out.after = still_held(p);
   out.exited = !out.after;
   if (watched_share < 1 && out.after) settle(p, out.after->faults, true);
@@ -93,7 +93,7 @@ void Blame::judge_touched(const Process& p, double watched_share, BlameProcess& 
   // the pages have ended, which takes no memory.
   if (out.grown_uss && out.before) {
     Bytes copied = std::min(*out.grown_uss - out.grown_anon, staying - std::max(out.grown(), Bytes{}));
-    if (copied >= kLeastCopied) out.unshared = copied;
+    if (copied >= kMinCopied) out.unshared = copied;
   }
   // What the samples lack beyond their own error made no faults that could be sampled. That error, of two
   // standard deviations: some pages not told of yet; whether a sampled page is still there speaks for its
@@ -128,7 +128,7 @@ void Blame::judge_kept(const Process& p, Seconds window, BlameProcess& out) {
     if (!sample.gone) pages.emplace_back(sample.address, sample.weight);
   estimate.raise_to_pages(pages);
   Bytes grown = std::max(out.grown(), Bytes{}), kept = estimate.all.bytes;
-  if (kept - estimate.all.error > scaled(grown, kMostBeyondGrowth) + kUntold) {
+  if (kept - estimate.all.error > scaled(grown, kMaxBeyondGrowth) + kUntold) {
     out.why_not_kept = "blocks that outlived others went later";
     return judge_holders(p, {}, out);
   }
@@ -182,7 +182,7 @@ void Blame::judge_holders(const Process& p, const Survivors::Estimate& kept, Bla
   };
   std::map<std::uint32_t, Lead> leads;  // by site
   std::vector<BlameHolder> all;
-  Bytes least = scaled(std::max(out.grown(), Bytes{}), kLeastHeld);
+  Bytes least = scaled(std::max(out.grown(), Bytes{}), kMinHeld);
   for (std::size_t i = 0; i < p.holders->size(); ++i) {
     PythonHeap::Reached reached;
     if (!kept.living.empty()) reached = heap.reach(i, [&](std::uint64_t at) { return kept.kept_at(at); });
@@ -214,9 +214,9 @@ void Blame::judge_holders(const Process& p, const Survivors::Estimate& kept, Bla
 // Objects that come and go leave holes in the interpreter's pools, what stays lies in them, and what comes
 // next touches new pages. Where one line alone fills the pools, it is the one that keeps.
 void join_small_objects(BlameProcess& process, std::span<const double> in_pools) {
-  constexpr double kAlone = 0.9, kLeastOfGrowth = 0.1;
+  constexpr double kAlone = 0.9, kMinOfGrowth = 0.1;
   // Without what its elements refer to, which is more than they are.
-  constexpr double kLeastHeldOfThem = 0.2;
+  constexpr double kMinHeldOfThem = 0.2;
   BlameSite joined;
   joined.small_objects = true;
   std::map<std::pair<std::string, std::optional<std::uint32_t>>, Bytes>
@@ -236,7 +236,7 @@ void join_small_objects(BlameProcess& process, std::span<const double> in_pools)
   }
   Bytes most;
   for (const auto& [line, bytes] : lines) most = std::max(most, bytes);
-  bool matters = joined.grown > Bytes{} && joined.grown >= scaled(process.grown(), kLeastOfGrowth);
+  bool matters = joined.grown > Bytes{} && joined.grown >= scaled(process.grown(), kMinOfGrowth);
   if (!matters || most >= scaled(joined.grown, kAlone)) return;
   for (std::size_t i : parts) {
     BlameSite& site = process.sites[i];
@@ -248,7 +248,7 @@ void join_small_objects(BlameProcess& process, std::span<const double> in_pools)
   const auto holders = process.holders ? std::span(process.holders->all) : std::span<BlameHolder>();
   auto least = [](const BlameHolder& holder) { return holder.holder.least; };
   auto holder = std::ranges::max_element(holders, {}, least);
-  if (holder != holders.end() && least(*holder) >= scaled(joined.grown, kLeastHeldOfThem))
+  if (holder != holders.end() && least(*holder) >= scaled(joined.grown, kMinHeldOfThem))
     joined.held_by = static_cast<std::uint32_t>(holder - holders.begin());
   process.sites.push_back(std::move(joined));
 }

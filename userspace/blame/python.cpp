@@ -12,9 +12,9 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kMostText = 4096;  // characters of a name or file
-constexpr std::size_t kMostLineTable = 1024 * 1024;
-constexpr std::size_t kMostCodes = 65536;
+constexpr std::size_t kMaxText = 4096;  // characters of a name or file
+constexpr std::size_t kMaxLineTable = 1024 * 1024;
+constexpr std::size_t kMaxCodes = 65536;
 
 bool may_hold_python(std::string_view path) {
   return path.substr(path.rfind('/') + 1).find("python") != std::string_view::npos;
@@ -258,7 +258,7 @@ std::optional<std::uint32_t> line_of(PythonObjects::Lines kind, std::span<const 
 
 std::optional<std::vector<std::byte>> PythonCode::bytes_at(std::uint64_t address) const {
   auto size = memory_.read<std::uint64_t>(address + objects_.bytes_size);
-  if (!size || *size > kMostLineTable) return std::nullopt;
+  if (!size || *size > kMaxLineTable) return std::nullopt;
   std::vector<std::byte> out(*size);
   if (!out.empty() && !memory_.read(address + objects_.bytes_data, out)) return std::nullopt;
   return out;
@@ -272,7 +272,7 @@ std::optional<std::string> python_text(const ProcessMemory& memory, const Python
   std::uint32_t kind = *state >> objects.text_kind_bit;
   std::size_t width = kind & 7;
   bool compact = kind >> 3 & 1, ascii = kind >> 4 & 1;
-  if (!compact || *length > kMostText || (width != 1 && width != 2 && width != 4)) return std::nullopt;
+  if (!compact || *length > kMaxText || (width != 1 && width != 2 && width != 4)) return std::nullopt;
   std::size_t count = *length;
   std::vector<std::byte> raw(count * width);
   if (count && !memory.read(address + (ascii ? objects.text_ascii : objects.text_compact), raw))
@@ -321,7 +321,7 @@ std::optional<Frame> PythonCode::resolve(const wire::PythonFrame& frame) {
   if (known == known_.end()) {
     auto fresh = read(frame);
     if (!fresh) return std::nullopt;
-    if (known_.size() >= kMostCodes) known_.clear();
+    if (known_.size() >= kMaxCodes) known_.clear();
     known = known_.emplace(std::pair(frame.code, frame.identity), *std::move(fresh)).first;
   }
   const Code& code = known->second;

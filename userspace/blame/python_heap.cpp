@@ -11,7 +11,7 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kMostAdded = 512, kMostHolders = 16;
+constexpr std::size_t kMaxAdded = 512, kMaxHolders = 16;
 
 }  // namespace
 
@@ -54,7 +54,7 @@ std::optional<std::vector<Holder>> PythonHeap::end() {
     std::vector<std::uint64_t> added;
     std::map<std::string, std::size_t> types;
     std::uint64_t bytes = 0;
-    walk.added(address, *type, holder.added, kMostAdded, [&](std::uint64_t element) {
+    walk.added(address, *type, holder.added, kMaxAdded, [&](std::uint64_t element) {
       const auto* of = reader_.type_of(element);
       if (!of) return;
       added.push_back(element);
@@ -64,14 +64,14 @@ std::optional<std::vector<Holder>> PythonHeap::end() {
     if (added.empty()) continue;
     if (2 * types[holder.of] < added.size()) holder.of.clear();
     double each = static_cast<double>(bytes) / static_cast<double>(added.size());
-    holder.least = {static_cast<std::int64_t>(
-        each * static_cast<double>(std::min(holder.added, Walk::kMostLength >> 8)))};
+    holder.least = {
+        static_cast<std::int64_t>(each * static_cast<double>(std::min(holder.added, Walk::kMaxLength >> 8)))};
     holder.path = walk.path(at);
     all.emplace_back(std::move(holder), std::move(added));
   }
   std::stable_sort(all.begin(), all.end(),
                    [](const auto& a, const auto& b) { return a.first.least > b.first.least; });
-  if (all.size() > kMostHolders) all.resize(kMostHolders);
+  if (all.size() > kMaxHolders) all.resize(kMaxHolders);
   std::vector<Holder> out;
   added_.clear();
   for (auto& [holder, added] : all) {
@@ -104,9 +104,9 @@ bool PythonHeap::has_small_objects(std::uint64_t address) {
 }
 
 PythonHeap::Reached PythonHeap::reach(std::size_t holder, const BlockAt& block_at) {
-  constexpr std::size_t kMostOfOne = 64, kUnknownSize = 192, kMostOfObject = 512;
-  constexpr unsigned kMostSteps = 4;
-  constexpr Nanos kMostTime = std::chrono::milliseconds(50);
+  constexpr std::size_t kMaxOfOne = 64, kUnknownSize = 192, kMaxOfObject = 512;
+  constexpr unsigned kMaxSteps = 4;
+  constexpr Nanos kMaxTime = std::chrono::milliseconds(50);
   Reached out;
   if (holder >= added_.size()) return out;
   std::set<std::uint64_t> blocks;
@@ -116,7 +116,7 @@ PythonHeap::Reached PythonHeap::reach(std::size_t holder, const BlockAt& block_a
     unsigned depth;
   };
   for (std::uint64_t object : added_[holder]) {
-    if (clock_now(CLOCK_THREAD_CPUTIME_ID) - since > kMostTime) break;
+    if (clock_now(CLOCK_THREAD_CPUTIME_ID) - since > kMaxTime) break;
     ++out.looked_at;
     std::vector<Step> steps{{object, 0}};
     std::unordered_set<std::uint64_t> seen{object};
@@ -127,12 +127,11 @@ PythonHeap::Reached PythonHeap::reach(std::size_t holder, const BlockAt& block_a
       std::uint64_t from = type ? Walk::kHead : 0, size = type ? type->size : kUnknownSize;
       if (type && type->item == 8)
         size += 8 * std::min<std::uint64_t>(reader_.size(address), Walk::kFewElements);
-      for (std::uint64_t at = from; at < std::min<std::uint64_t>(size, kMostOfObject); at += 8) {
+      for (std::uint64_t at = from; at < std::min<std::uint64_t>(size, kMaxOfObject); at += 8) {
         std::uint64_t word = reader_.pages().word(address + at);
         if (word < 4096 || word >= kUserAddresses) continue;
         if (auto block = block_at(word)) blocks.insert(*block);
-        if (word % 8 || depth >= kMostSteps || seen.size() >= kMostOfOne || !seen.insert(word).second)
-          continue;
+        if (word % 8 || depth >= kMaxSteps || seen.size() >= kMaxOfOne || !seen.insert(word).second) continue;
         const auto* is = reader_.type_of(word);
         if (is && (is->kind == PythonReader::Kind::type || is->kind == PythonReader::Kind::module ||
                    is->kind == PythonReader::Kind::function))

@@ -9,8 +9,8 @@ namespace oomcast {
 namespace {
 
 constexpr std::uint64_t kTypeDict = 264;  // of a type
-constexpr std::size_t kMostThreads = 256, kMostFramesOfThread = 512, kMostLocals = 256, kMostBody = 512;
-constexpr std::size_t kMostDepth = 24;
+constexpr std::size_t kMaxThreads = 256, kMaxFramesOfThread = 512, kMaxLocals = 256, kMaxBody = 512;
+constexpr std::size_t kMaxDepth = 24;
 
 }  // namespace
 
@@ -54,7 +54,7 @@ std::vector<std::uint64_t> PythonHeap::Walk::names_of(std::uint64_t code) {
        {pages.word(at), older ? pages.word(at + 16) : 0, older ? pages.word(at + 8) : 0}) {
     const Type* type = objects.type_of(tuple);
     if (!type || type->kind != Kind::tuple) continue;
-    for (std::uint64_t i = 0; i < objects.size(tuple) && out.size() < kMostLocals; ++i)
+    for (std::uint64_t i = 0; i < objects.size(tuple) && out.size() < kMaxLocals; ++i)
       out.push_back(item(tuple, i));
   }
   return out;
@@ -99,12 +99,12 @@ bool PythonHeap::Walk::add_threads() {
   std::unordered_set<std::uint64_t> known;  // a hostile one leads to itself
   std::uint64_t interpreter = pages.word(l.interpreters);
   std::uint64_t thread = interpreter ? pages.word(interpreter + l.interpreter_threads) : 0;
-  for (std::size_t n = 0; thread && n < kMostThreads; ++n, thread = pages.word(thread + l.thread_next)) {
+  for (std::size_t n = 0; thread && n < kMaxThreads; ++n, thread = pages.word(thread + l.thread_next)) {
     std::uint64_t frame = pages.word(thread + l.thread_frame);
     if (l.cframe_frame) frame = frame ? pages.word(frame + *l.cframe_frame) : 0;
     std::size_t first = frames.size();
     for (std::size_t depth = 0;
-         may_be_object(frame) && depth < kMostFramesOfThread && known.insert(frame).second; ++depth) {
+         may_be_object(frame) && depth < kMaxFramesOfThread && known.insert(frame).second; ++depth) {
       frames.push_back(frame);
       frame = pages.word(frame + l.frame_previous);
     }
@@ -118,7 +118,7 @@ bool PythonHeap::Walk::add_threads() {
 }
 
 void PythonHeap::Walk::follow_dict(std::uint64_t dict, std::uint32_t at, bool attributes, std::size_t most) {
-  objects.entries(dict, kMostLength, most, [&](std::uint64_t key, std::uint64_t value) {
+  objects.entries(dict, kMaxLength, most, [&](std::uint64_t key, std::uint64_t value) {
     add(value, at, attributes ? Edge::attribute : Edge::key, key);
   });
 }
@@ -138,7 +138,7 @@ void PythonHeap::Walk::follow_attributes(std::uint64_t object, std::uint32_t at,
   }
   if (dict) {
     const Type* is = objects.type_of(dict);
-    if (is && is->kind == Kind::dict && seen.insert(dict).second) follow_dict(dict, at, true, kMostBody);
+    if (is && is->kind == Kind::dict && seen.insert(dict).second) follow_dict(dict, at, true, kMaxBody);
   } else if (values) {
     std::uint64_t value = values;
     for (std::uint64_t called : objects.shared_names(type)) {
@@ -157,7 +157,7 @@ void PythonHeap::Walk::follow_body(std::uint64_t object, std::uint32_t at, const
     if (!name) break;
     slots.emplace(pages.word(m + kMemberOffset), name);
   }
-  for (std::uint64_t offset = from; offset < std::min<std::uint64_t>(type.size, kMostBody); offset += 8) {
+  for (std::uint64_t offset = from; offset < std::min<std::uint64_t>(type.size, kMaxBody); offset += 8) {
     if (type.dict > 0 && offset == static_cast<std::uint64_t>(type.dict)) continue;
     auto slot = slots.find(offset);
     add(pages.word(object + offset), at, slot == slots.end() ? Edge::inside : Edge::slot,
@@ -168,7 +168,7 @@ void PythonHeap::Walk::follow_body(std::uint64_t object, std::uint32_t at, const
 void PythonHeap::Walk::follow_function(std::uint64_t function, std::uint32_t at, const Type& type) {
   std::vector<std::uint64_t> names;
   std::uint64_t closure = 0;
-  for (std::uint64_t offset = kHead; offset < std::min<std::uint64_t>(type.size, kMostBody); offset += 8) {
+  for (std::uint64_t offset = kHead; offset < std::min<std::uint64_t>(type.size, kMaxBody); offset += 8) {
     std::uint64_t word = pages.word(function + offset);
     const Type* is = objects.type_of(word);
     if (!is) continue;
@@ -197,7 +197,7 @@ void PythonHeap::Walk::follow_items(std::uint64_t items, std::uint64_t count, st
 void PythonHeap::Walk::follow(std::uint32_t at) {
   const Node node = nodes[at];
   if (node.edge == Edge::globals) {
-    objects.entries(node.address, kMostLength, kMostLength, [&](std::uint64_t key, std::uint64_t value) {
+    objects.entries(node.address, kMaxLength, kMaxLength, [&](std::uint64_t key, std::uint64_t value) {
       if (go_on()) add(value, at, Edge::global, key);
     });
     return;
@@ -210,7 +210,7 @@ void PythonHeap::Walk::follow(std::uint32_t at) {
       add_globals(pages.word(o + kHead));
       return;
     case Kind::type:
-      follow_dict(pages.word(o + kTypeDict), at, true, kMostBody);
+      follow_dict(pages.word(o + kTypeDict), at, true, kMaxBody);
       return;
     case Kind::function:
       return follow_function(o, at, *type);
@@ -223,7 +223,7 @@ void PythonHeap::Walk::follow(std::uint32_t at) {
       return follow_body(o, at, *type, kHead);
     case Kind::list:
     case Kind::tuple:
-      follow_items(objects.items(o, *type), std::min(objects.size(o), kMostLength), at, Edge::index);
+      follow_items(objects.items(o, *type), std::min(objects.size(o), kMaxLength), at, Edge::index);
       break;
     case Kind::dict:
       follow_dict(o, at, false, kFewElements);
@@ -249,12 +249,12 @@ void PythonHeap::Walk::added(std::uint64_t o, const Type& type, std::uint64_t la
   if (type.kind == Kind::dict) {
     objects.entries(o, last, most, [&](std::uint64_t, std::uint64_t value) { each(value); });
   } else if (type.kind == Kind::list) {
-    std::uint64_t size = std::min(objects.size(o), kMostLength), items = objects.items(o, type);
+    std::uint64_t size = std::min(objects.size(o), kMaxLength), items = objects.items(o, type);
     std::uint64_t from = size > last ? size - last : 0;
     std::uint64_t step = std::max<std::uint64_t>(1, (size - from) / most);
     for (std::uint64_t i = from; i < size; i += step) each(pages.word(items + 8 * i));
   } else if (type.kind == Kind::set) {
-    std::uint64_t slots = std::min(pages.word(o + 32), kMostLength) + 1, table = pages.word(o + 40);
+    std::uint64_t slots = std::min(pages.word(o + 32), kMaxLength) + 1, table = pages.word(o + 40);
     std::uint64_t used = pages.word(o + 24);
     std::uint64_t step = std::max<std::uint64_t>(1, std::min(used, slots) / most);
     for (std::uint64_t i = 0; i < slots && i / step < 8 * most; i += step)
@@ -297,7 +297,7 @@ std::string PythonHeap::Walk::key(std::uint64_t key) {
 std::string PythonHeap::Walk::path(std::uint32_t at) {
   std::vector<std::string> parts;
   std::string in;
-  for (std::size_t depth = 0; at != kNone && depth < kMostDepth; at = nodes[at].parent, ++depth) {
+  for (std::size_t depth = 0; at != kNone && depth < kMaxDepth; at = nodes[at].parent, ++depth) {
     const Node& n = nodes[at];
     switch (n.edge) {
       case Edge::frame:

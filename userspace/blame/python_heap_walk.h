@@ -42,7 +42,7 @@ struct PythonHeap::Walk {
   };
   static constexpr std::uint32_t kNone = UINT32_MAX;
   static constexpr std::uint64_t kHead = 16;  // bytes of each object
-  static constexpr std::uint64_t kMostLength = PythonReader::kMostLength;
+  static constexpr std::uint64_t kMaxLength = PythonReader::kMaxLength;
   static constexpr std::size_t kFewElements = 64;
 
   Walk(PythonReader& reader, const Limits& most) : objects(reader), limits(most) {}

@@ -18,8 +18,8 @@ constexpr std::uint64_t kInlineValues = 1 << 2, kManagedDict = 1 << 4, kCollecte
 constexpr std::uint64_t kListType = 1 << 25, kTupleType = 1 << 26, kDictType = 1 << 29;
 constexpr std::uint64_t kTypeType = std::uint64_t{1} << 31;
 constexpr std::uint64_t kCollectorHead = 16, kSize = 16;
-constexpr std::size_t kMostTypes = 65536, kMostName = 100, kMostShared = 64;
-constexpr unsigned kMostBases = 16;
+constexpr std::size_t kMaxTypes = 65536, kMaxName = 100, kMaxShared = 64;
+constexpr unsigned kMaxBases = 16;
 
 }  // namespace
 
@@ -71,7 +71,7 @@ const PythonReader::Type* PythonReader::type_of(std::uint64_t object) {
 const PythonReader::Type* PythonReader::type_at(std::uint64_t address, unsigned depth) {
   auto known = types_.find(address);
   if (known != types_.end()) return known->second.get();
-  if (types_.size() >= kMostTypes) return nullptr;
+  if (types_.size() >= kMaxTypes) return nullptr;
   std::unique_ptr<Type> type;
   if (is_type(address)) type = read_type(address, depth);
   return (types_[address] = std::move(type)).get();
@@ -88,7 +88,7 @@ bool PythonReader::is_type(std::uint64_t address) {
 }
 
 std::unique_ptr<PythonReader::Type> PythonReader::read_type(std::uint64_t address, unsigned depth) {
-  constexpr std::uint64_t kMostObject = 1 << 20;
+  constexpr std::uint64_t kMaxObject = 1 << 20;
   auto type = std::make_unique<Type>();
   type->name = c_text(pages_.word(address + kTypeName));
   type->size = pages_.word(address + kBasicSize);
@@ -96,7 +96,7 @@ std::unique_ptr<PythonReader::Type> PythonReader::read_type(std::uint64_t addres
   type->flags = pages_.word(address + kTypeFlags);
   type->dict = static_cast<std::int64_t>(pages_.word(address + kDictOffset));
   type->members = pages_.word(address + kTypeMembers);
-  if (type->name.empty() || type->size < kSize || type->size > kMostObject || type->item > kMostObject)
+  if (type->name.empty() || type->size < kSize || type->size > kMaxObject || type->item > kMaxObject)
     return nullptr;
   std::uint64_t base = pages_.word(address + kTypeBase);
   type->kind = kind_of(*type, base == address ? 0 : base, depth);
@@ -129,7 +129,7 @@ PythonReader::Kind PythonReader::kind_of(const Type& type, std::uint64_t base, u
   };
   auto by_name = kByName.find(type.name);
   if (by_name != kByName.end()) return by_name->second;
-  const Type* of = base && depth < kMostBases ? type_at(base, depth + 1) : nullptr;
+  const Type* of = base && depth < kMaxBases ? type_at(base, depth + 1) : nullptr;
   return of ? of->kind : Kind::other;
 }
 
@@ -148,13 +148,13 @@ std::uint64_t PythonReader::find_shared_keys(std::uint64_t type) {
 }
 
 std::uint64_t PythonReader::bytes_of(std::uint64_t object, const Type& type) {
-  constexpr std::uint64_t kMost = std::uint64_t{1} << 36;
+  constexpr std::uint64_t kMax = std::uint64_t{1} << 36;
   std::uint64_t bytes = type.size + (type.holds() ? kCollectorHead : 0);
-  if (type.kind == Kind::list) bytes += 8 * std::min(pages_.word(object + 32), kMost);
+  if (type.kind == Kind::list) bytes += 8 * std::min(pages_.word(object + 32), kMax);
   if (type.name == "int") return bytes + 4;  // since 3.12 its size has other bits beside it
-  if (type.item) bytes += type.item * std::min(size(object), kMost);
-  if (type.name == "str") bytes += std::min(pages_.word(object + python_.objects.text_length), kMost);
-  return std::min(bytes, kMost);
+  if (type.item) bytes += type.item * std::min(size(object), kMax);
+  if (type.name == "str") bytes += std::min(pages_.word(object + python_.objects.text_length), kMax);
+  return std::min(bytes, kMax);
 }
 
 std::uint64_t PythonReader::size(std::uint64_t object) {
@@ -170,7 +170,7 @@ std::optional<std::uint64_t> PythonReader::length(std::uint64_t object, const Ty
   bool counted = type.kind == Kind::list || type.kind == Kind::deque || type.kind == Kind::dict;
   if (!counted && type.kind != Kind::set) return std::nullopt;
   auto length = pages_.get<std::uint64_t>(object + (counted ? kSize : kSize + 8));
-  return length && *length < kMostLength ? length : std::nullopt;
+  return length && *length < kMaxLength ? length : std::nullopt;
 }
 
 // Objects/dictobject.c: behind the indices stand hash, key and value; since 3.11 no hash where all keys are
@@ -179,7 +179,7 @@ std::optional<PythonReader::Keys> PythonReader::keys_at(std::uint64_t keys) {
   if (!may_be_object(keys)) return std::nullopt;
   if (python_.version.minor <= 10) {
     std::uint64_t size = pages_.word(keys + 8);
-    if (!size || (size & (size - 1)) || size > kMostLength) return std::nullopt;
+    if (!size || (size & (size - 1)) || size > kMaxLength) return std::nullopt;
     std::uint64_t index = size <= 0xff ? 1 : size <= 0xffff ? 2 : size <= 0xffffffff ? 4 : 8;
     Keys out{keys + 40 + size * index, 24, pages_.word(keys + 32)};
     return out.count <= size ? std::optional(out) : std::nullopt;
@@ -210,7 +210,7 @@ void PythonReader::entries(std::uint64_t dict, std::uint64_t last, std::uint64_t
 std::vector<std::uint64_t> PythonReader::shared_names(const Type& type) {
   std::vector<std::uint64_t> out;
   auto table = keys_at(type.shared_keys);
-  for (std::uint64_t i = 0; table && i < std::min<std::uint64_t>(table->count, kMostShared); ++i)
+  for (std::uint64_t i = 0; table && i < std::min<std::uint64_t>(table->count, kMaxShared); ++i)
     out.push_back(pages_.word(table->entries + i * table->entry_size));
   return out;
 }
@@ -236,13 +236,13 @@ bool PythonReader::is_text(std::uint64_t object, std::string_view wanted) {
 
 std::string PythonReader::name(std::uint64_t text) const {
   auto out = text ? python_text(memory_, python_.objects, text) : std::nullopt;
-  if (out && out->size() > kMostName) out->resize(kMostName);
+  if (out && out->size() > kMaxName) out->resize(kMaxName);
   return out && !out->empty() ? *out : "?";
 }
 
 std::string PythonReader::c_text(std::uint64_t address) {
   std::string out;
-  for (auto c = pages_.get<char>(address); c && *c && out.size() < kMostName; c = pages_.get<char>(++address))
+  for (auto c = pages_.get<char>(address); c && *c && out.size() < kMaxName; c = pages_.get<char>(++address))
     out += *c;
   return out;
 }

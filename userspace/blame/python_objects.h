@@ -57,7 +57,7 @@ constexpr std::uint64_t kUserAddresses = std::uint64_t{1} << 47;
 /// trusted: sizes and counts are as the memory has them, for the caller to bound.
 class PythonReader {
  public:
-  static constexpr std::uint64_t kMostLength = std::uint64_t{1} << 40;  // more it has not
+  static constexpr std::uint64_t kMaxLength = std::uint64_t{1} << 40;  // more it has not
   enum class Kind {
     other,
     list,

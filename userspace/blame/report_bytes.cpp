@@ -75,10 +75,10 @@ void pass(A& a, T& value) {
 
 template <typename A>
 void pass(A& a, Bytes& value) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 56;  // sums of them do not overflow
+  constexpr std::int64_t kMax = std::int64_t{1} << 56;  // sums of them do not overflow
   a(value.count);
   if constexpr (A::kReads)
-    if (value.count < -kMost || value.count > kMost) a.refuse();
+    if (value.count < -kMax || value.count > kMax) a.refuse();
 }
 
 template <typename A, typename T>

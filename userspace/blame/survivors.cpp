@@ -12,14 +12,14 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kMostUnread = 64 << 20;  // bytes of stacks
-constexpr std::size_t kMostBlocks = 1 << 20;
-constexpr std::size_t kMostReadAtOnce = 100, kMostCheckedAtOnce = 500;
-constexpr std::uint32_t kMostGap = 8, kLeastChecks = 6;
+constexpr std::size_t kMaxUnread = 64 << 20;  // bytes of stacks
+constexpr std::size_t kMaxBlocks = 1 << 20;
+constexpr std::size_t kMaxReadAtOnce = 100, kMaxCheckedAtOnce = 500;
+constexpr std::uint32_t kMaxGap = 8, kMinChecks = 6;
 constexpr Nanos kReadAfter = std::chrono::milliseconds(500);
 constexpr double kLongerThanLives = 1.5;
-constexpr double kMostTaken = 0.95;  // of a program's time, by breakpoints,
-constexpr double kDearer = 3;  // which in a program with records and cold caches cost up to so much more
+constexpr double kMaxTaken = 0.95;  // of a program's time, by breakpoints,
+constexpr double kDearer = 3;       // which in a program with records and cold caches cost up to so much more
 
 std::size_t size_of(const wire::Allocation& a) {
   return sizeof(a) + a.stack.size() + a.python.size() * sizeof(wire::PythonFrame);
@@ -37,7 +37,7 @@ void Survivors::add(wire::Allocation a) {
     return;
   drop_overlapped(a.address, bytes_of(a.size));
   std::size_t size = size_of(a);
-  if (blocks_.size() >= kMostBlocks || unread_bytes_ + size > kMostUnread) {
+  if (blocks_.size() >= kMaxBlocks || unread_bytes_ + size > kMaxUnread) {
     ++dropped_;
     return;
   }
@@ -74,7 +74,7 @@ void Survivors::freed(const wire::Freed& freed) {
 
 void Survivors::read_stacks(MonoTime now, bool all, const Read& read) {
   freed_before_.clear();
-  std::size_t left = kMostReadAtOnce;
+  std::size_t left = kMaxReadAtOnce;
   for (auto& [address, block] : blocks_) {
     if (!block.unread || (!all && now - block.unread->time < kReadAfter)) continue;
     if (!all && left-- == 0) break;
@@ -85,7 +85,7 @@ void Survivors::read_stacks(MonoTime now, bool all, const Read& read) {
 
 void Survivors::check(MonoTime now, const Held& held) {
   ++checks_;
-  std::size_t left = kMostCheckedAtOnce;
+  std::size_t left = kMaxCheckedAtOnce;
   for (auto at = blocks_.begin(); at != blocks_.end() && left > 0;) {
     auto block = at++;
     if (block->second.next_check > checks_) continue;
@@ -99,7 +99,7 @@ void Survivors::check(MonoTime now, const Held& held) {
     }
     ++block->second.checks;
     block->second.next_check = checks_ + block->second.gap;
-    block->second.gap = std::min(2 * block->second.gap, kMostGap);
+    block->second.gap = std::min(2 * block->second.gap, kMaxGap);
   }
 }
 
@@ -154,7 +154,7 @@ Survivors::Known Survivors::known_until(MonoTime end, Nanos age, const WatchedAl
 }
 
 bool Survivors::is_looked_at(const Block& block, const WatchedAllocations& w) {
-  return block.checks >= kLeastChecks && w.until[static_cast<std::size_t>(block.function)] > w.frees_until;
+  return block.checks >= kMinChecks && w.until[static_cast<std::size_t>(block.function)] > w.frees_until;
 }
 
 // Blocks that a function made while it was watched: another one in their place was seen until then.
@@ -206,7 +206,7 @@ struct Survivors::Sum {
 // Where it is not known, without the breakpoints it was as much faster as they took of its time, or no
 // faster: who waits between its steps has that time.
 WatchedAllocations::Faster Survivors::when_not_watched(const WatchedAllocations& w) {
-  const double most_faster = 1 / (1 - std::clamp(kDearer * w.taken, 0.0, kMostTaken)) - 1;
+  const double most_faster = 1 / (1 - std::clamp(kDearer * w.taken, 0.0, kMaxTaken)) - 1;
   if (!w.faster) return {most_faster / 2, most_faster / 2};
   return {std::min(w.faster->by, most_faster), w.faster->doubt};
 }

@@ -29,9 +29,9 @@ namespace oomcast {
 namespace {
 
 constexpr std::uint32_t kFunctions = 1u << STT_FUNC | 1u << STT_GNU_IFUNC;
-constexpr std::size_t kMostFunctions = 1'000'000;  // of one file, or one perf-PID.map
+constexpr std::size_t kMaxFunctions = 1'000'000;  // of one file, or one perf-PID.map
 constexpr std::size_t kLongestName = 4096;
-constexpr off_t kMostJit = 64 << 20;
+constexpr off_t kMaxJit = 64 << 20;
 constexpr Nanos kJitEvery = std::chrono::seconds(1);
 constexpr std::size_t kShortestBuildId = 4, kLongestBuildId = 64;
 
@@ -102,7 +102,7 @@ struct Symbols::File {
       auto& all = static_cast<File*>(self)->functions;
       if (size)
         all.push_back({begin, size, static_cast<std::uint32_t>(section), static_cast<std::uint32_t>(name)});
-      return all.size() < kMostFunctions ? 0 : -1;
+      return all.size() < kMaxFunctions ? 0 : -1;
     };
     auto take_part = [](std::uint64_t address, std::uint64_t size, std::uint64_t offset, void* self) {
       static_cast<File*>(self)->parts.push_back({address, size, offset});
@@ -167,7 +167,7 @@ struct Symbols::Jit {
     auto file = memory.open_in_root(path, owner);
     struct stat about {};
     if (!file || fstat(file->fd.get(), &about) != 0 || about.st_size == size) return;
-    if (about.st_size > kMostJit) return;  // sparse, or a mistake
+    if (about.st_size > kMaxJit) return;  // sparse, or a mistake
     size = about.st_size;
     std::string text(static_cast<std::size_t>(size), '\0');
     std::size_t had = 0;
@@ -175,7 +175,7 @@ struct Symbols::Jit {
       n = pread(file->fd.get(), text.data() + had, text.size() - had, static_cast<off_t>(had));
     functions.clear();
     std::string_view rest = std::string_view(text).substr(0, had), line;
-    while (functions.size() < kMostFunctions && next_line(rest, line)) {
+    while (functions.size() < kMaxFunctions && next_line(rest, line)) {
       Function f{};
       auto hex = [&](std::uint64_t& value) {
         std::string_view word = next_field(line);

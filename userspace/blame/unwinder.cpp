@@ -12,7 +12,7 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kMostFrames = 256;
+constexpr std::size_t kMaxFrames = 256;
 constexpr pid_t kThread = 1;  // one thread is enough: each sample is its state
 constexpr int kStackPointer = 7, kInstruction = 16;
 
@@ -72,7 +72,7 @@ struct Unwinder::State {
     auto& out = *static_cast<State*>(self)->out;
     Dwarf_Addr pc = 0;
     bool activation = false;
-    if (!dwfl_frame_pc(frame, &pc, &activation) || out.addresses.size() >= kMostFrames) return DWARF_CB_ABORT;
+    if (!dwfl_frame_pc(frame, &pc, &activation) || out.addresses.size() >= kMaxFrames) return DWARF_CB_ABORT;
     out.addresses.push_back(activation ? pc : pc - 1);
     return DWARF_CB_OK;
   }

@@ -6,11 +6,11 @@
 namespace oomcast {
 namespace {
 
-constexpr double kMostForFrees = 0.7;      // of the budget
+constexpr double kMaxForFrees = 0.7;       // of the budget
 constexpr double kForEachFunction = 0.25;  // of what these leave: none is to be unknown altogether
-constexpr Nanos kLeastWatched = std::chrono::milliseconds(20), kMostAtOnce = std::chrono::seconds(10);
+constexpr Nanos kMinWatched = std::chrono::milliseconds(20), kMaxAtOnce = std::chrono::seconds(10);
 constexpr double kRecordsAtOnce = 2000;
-constexpr Bytes kLeastSample{16}, kMostSample = MiB(64);
+constexpr Bytes kMinSample{16}, kMaxSample = MiB(64);
 
 Nanos part_of(Nanos whole, double part) {
   return std::chrono::duration_cast<Nanos>(whole * std::clamp(part, 0.0, 1.0));
@@ -34,22 +34,22 @@ AllocationPlan plan_allocations(const AllocatorRates& rates, const AllocationBud
   double all = std::accumulate(cost.begin(), cost.end(), frees);
 
   // What slows the program does so at once: in an hour not for minutes.
-  Nanos dear = std::min(window, kMostAtOnce);
+  Nanos dear = std::min(window, kMaxAtOnce);
   AllocationPlan plan;
   double left = budget.share;
   if (all <= left) {
     plan.frees_watched = window;
     plan.watched.fill(window);
     left = 0;
-  } else if (frees <= kMostForFrees * left) {
+  } else if (frees <= kMaxForFrees * left) {
     plan.frees_watched = window;
     left -= frees;
     double first = kForEachFunction * left;
-    plan.watched.fill(std::max(kLeastWatched, part_of(dear, first / (all - frees))));
+    plan.watched.fill(std::max(kMinWatched, part_of(dear, first / (all - frees))));
     left -= first;
   } else {
     left /= 2;
-    plan.frees_watched = std::max(kLeastWatched, part_of(dear, left / all));
+    plan.frees_watched = std::max(kMinWatched, part_of(dear, left / all));
     plan.watched.fill(plan.frees_watched);
   }
   std::array<std::size_t, wire::kAllocates> order{};
@@ -77,10 +77,10 @@ AllocationPlan plan_allocations(const AllocatorRates& rates, const AllocationBud
                  (rates.bytes_per_s[f] + rates.calls_per_s[f] * plan.extra.as_double()) / sample.as_double());
     return sum;
   };
-  plan.sample = kMostSample;
+  plan.sample = kMaxSample;
   double most = std::min(budget.records_per_s * Seconds(window).count(),
                          kRecordsAtOnce + 10 * budget.records_per_s * Seconds(plan.frees_watched).count());
-  for (Bytes next = kMostSample; next >= kLeastSample && records(next) <= most; next.count /= 2)
+  for (Bytes next = kMaxSample; next >= kMinSample && records(next) <= most; next.count /= 2)
     plan.sample = next;
   return plan;
 }

@@ -229,12 +229,12 @@ AllocationProbes::Progress AllocationProbes::progress(MonoTime now) const {
 }
 
 void AllocationProbes::compare_growth(const Progress& now) {
-  constexpr double kLeastPages = 16, kPagesInDoubt = 8, kDoubt = 0.3;
+  constexpr double kMinPages = 16, kPagesInDoubt = 8, kDoubt = 0.3;
   if (!began_.pages || !stopped_.pages || !now.pages || now.at <= stopped_.at || stopped_.at <= began_.at)
     return;
   double before = static_cast<double>(*stopped_.pages) - static_cast<double>(*began_.pages);
   double after = static_cast<double>(*now.pages) - static_cast<double>(*stopped_.pages);
-  if (before < kLeastPages) return;
+  if (before < kMinPages) return;
   double times =
       after / Seconds(now.at - stopped_.at).count() * Seconds(stopped_.at - began_.at).count() / before;
   double by = std::max(0.0, times - 1);

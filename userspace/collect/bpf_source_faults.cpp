@@ -240,11 +240,11 @@ class LoadedFaultSource final : public FaultSource {
   // told of the allocator has a budget of its own.
   void pace(MonoTime now) {
     if (now < next_pace_) return;
-    constexpr std::uint64_t kMostPages = 1 << 18;
+    constexpr std::uint64_t kMaxPages = 1 << 18;
     auto least = static_cast<std::uint64_t>(options_.sample_bytes.count / options_.units.page_bytes);
     auto& pages = skeleton_->data->oc_sample_pages;
     std::uint64_t per_s = faults_ * static_cast<std::uint64_t>(std::chrono::seconds(1) / kPaceEvery);
-    if (per_s > options_.records_per_s && pages < kMostPages) pages *= 2;
+    if (per_s > options_.records_per_s && pages < kMaxPages) pages *= 2;
     if (per_s < options_.records_per_s / 4 && pages / 2 >= least) pages /= 2;
     faults_ = 0;
     next_pace_ = now + kPaceEvery;

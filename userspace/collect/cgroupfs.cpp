@@ -99,7 +99,7 @@ bool means_gone(int err) {
 }
 
 struct Walk {
-  static constexpr std::size_t kMostPaths = 8 << 20;  // bytes in all
+  static constexpr std::size_t kMaxPaths = 8 << 20;  // bytes in all
   CgroupListing tree;
   Hierarchy hierarchy;
   std::size_t paths = 0;
@@ -117,7 +117,7 @@ struct Walk {
     auto names = child_dirs(dir.get());
     if (!names) return skip(errno);
     for (const std::string& name : *names) {
-      if (depth == CgroupFs::max_depth || path.size() + name.size() >= PATH_MAX || paths > kMostPaths) {
+      if (depth == CgroupFs::max_depth || path.size() + name.size() >= PATH_MAX || paths > kMaxPaths) {
         ++tree.too_deep;
         continue;
       }
@@ -338,7 +338,7 @@ Result<CgroupListing> CgroupFs::list(std::string_view path) const {
 std::size_t descriptor_budget(std::size_t reserve) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur <= reserve) return 0;
-  return std::min(static_cast<std::size_t>(limit.rlim_cur) - reserve, kMostKeptOpen);
+  return std::min(static_cast<std::size_t>(limit.rlim_cur) - reserve, kMaxKeptOpen);
 }
 
 struct ReaderSource {

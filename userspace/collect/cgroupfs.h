@@ -86,8 +86,8 @@ class CgroupFs {
 };
 
 /// Each is some 5.5 KiB of the kernel's memory, which RSS does not show.
-inline constexpr std::size_t kMostKeptOpen = 4096;
-/// What app passes to CgroupReader: the process's limit on open files, less `reserve`; kMostKeptOpen at most.
+inline constexpr std::size_t kMaxKeptOpen = 4096;
+/// What app passes to CgroupReader: the process's limit on open files, less `reserve`; kMaxKeptOpen at most.
 std::size_t descriptor_budget(std::size_t reserve = 64);
 
 /// Repeated reads of many cgroups. Files stay open and are read with pread: 1,000 usages in about 1 ms. At

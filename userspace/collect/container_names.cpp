@@ -15,7 +15,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kLongestConfig = 1 << 20, kLongestList = 16 << 20;
-constexpr std::size_t kMostContainers = 4096;
+constexpr std::size_t kMaxContainers = 4096;
 
 bool is_id(std::string_view text) {
   return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == text.npos;
@@ -40,7 +40,7 @@ ContainerNames names_of_containers(const Roots& roots, const std::set<std::strin
   ContainerNames out;
   std::size_t asked = 0;
   for (const std::string& id : ids) {
-    if (!is_id(id) || ++asked > kMostContainers) continue;
+    if (!is_id(id) || ++asked > kMaxContainers) continue;
     auto name = text_in(
         read_json(roots.at("/var/lib/docker/containers/" + id + "/config.v2.json"), kLongestConfig), "Name");
     if (!name) continue;

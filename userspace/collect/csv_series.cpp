@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::size_t kChunk = 1 << 18;
 constexpr std::size_t kLongestRow = 1 << 20;
-constexpr std::size_t kMostFields = 4096;
-constexpr double kMostTime = 9e9;    // s: nanoseconds fit into 63 bits
+constexpr std::size_t kMaxFields = 4096;
+constexpr double kMaxTime = 9e9;     // s: nanoseconds fit into 63 bits
 constexpr double kNoLimit = 0x1p60;  // v1 writes its "no limit" as a number
 
 std::string shown(std::string_view field) {
@@ -99,7 +99,7 @@ Status CsvSeries::split(std::string_view line) {
     for (std::size_t from = 0; from <= line.size();) {
       std::size_t end = std::min(line.find(',', from), line.size());
       fields_.push_back(line.substr(from, end - from));
-      if (fields_.size() > kMostFields) return wrong(fmt::format("more than {} fields", kMostFields));
+      if (fields_.size() > kMaxFields) return wrong(fmt::format("more than {} fields", kMaxFields));
       from = end + 1;
     }
     return Ok{};
@@ -125,7 +125,7 @@ Status CsvSeries::split(std::string_view line) {
       for (; at < line.size() && line[at] != ','; ++at) unquoted_ += line[at];
     }
     fields_.emplace_back(unquoted_.data() + from, unquoted_.size() - from);
-    if (fields_.size() > kMostFields) return wrong(fmt::format("more than {} fields", kMostFields));
+    if (fields_.size() > kMaxFields) return wrong(fmt::format("more than {} fields", kMaxFields));
     ++at;
   }
   return Ok{};
@@ -202,7 +202,7 @@ Result<std::optional<CsvRow>> CsvSeries::next() {
     std::string_view time = fields_[static_cast<std::size_t>(columns_.time)];
     auto seconds = number(time);
     if (!seconds) return wrong(fmt::format("time_s is '{}', which is no number", shown(time)));
-    if (std::abs(*seconds) > kMostTime) return wrong(fmt::format("time_s is out of range: {}", shown(time)));
+    if (std::abs(*seconds) > kMaxTime) return wrong(fmt::format("time_s is out of range: {}", shown(time)));
     if (any_ && *seconds < last_time_)
       return wrong(fmt::format("time runs backwards, from {} to {}", last_time_, *seconds));
     row.time_s = last_time_ = *seconds;

@@ -13,7 +13,7 @@ namespace {
 using What = GpuOp::What;
 using Field = std::span<const std::byte>;
 
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 50;
+constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 50;
 
 constexpr GpuDriverVersion kAlloc40StatusMoved{525, 0, 0};     // 32 to 36 in the 40-byte form
 constexpr GpuDriverVersion kAlloc32StatusMoved{535, 0, 0};     // 24 to 28 in the 32-byte form
@@ -41,7 +41,7 @@ std::optional<T> at(Field bytes, std::size_t offset) {
 
 std::optional<Bytes> size_at(Field bytes, std::size_t offset, std::uint64_t more = 0) {
   auto n = at<std::uint64_t>(bytes, offset);
-  if (!n || *n > kMostBytes) return std::nullopt;
+  if (!n || *n > kMaxBytes) return std::nullopt;
   return Bytes{static_cast<std::int64_t>(*n + more)};
 }
 
@@ -367,7 +367,7 @@ std::optional<GpuOp> decode_gpu_call(const wire::GpuCall& call, std::optional<Gp
   out.what = call.call == wire::GpuCall::Call::mmap ? What::managed_map : What::unmapped;
   out.kind = GpuMemoryKind::managed;
   out.address = call.address;
-  if (call.length > kMostBytes) return std::nullopt;
+  if (call.length > kMaxBytes) return std::nullopt;
   out.bytes = Bytes{static_cast<std::int64_t>(call.length)};
   return out;
 }

@@ -11,7 +11,7 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kMostCards = 64;
+constexpr std::size_t kMaxCards = 64;
 constexpr std::size_t kLongestFile = 64 << 10;
 
 std::vector<std::string> entries(const std::string& directory) {
@@ -20,7 +20,7 @@ std::vector<std::string> entries(const std::string& directory) {
   };
   std::unique_ptr<DIR, Close> dir(opendir(directory.c_str()));
   std::vector<std::string> out;
-  while (dirent* entry = dir && out.size() < kMostCards ? readdir(dir.get()) : nullptr)
+  while (dirent* entry = dir && out.size() < kMaxCards ? readdir(dir.get()) : nullptr)
     if (entry->d_name[0] != '.') out.emplace_back(entry->d_name);
   return out;
 }
@@ -81,7 +81,7 @@ std::vector<GpuCard> read_gpu_cards(const std::string& top) {
       std::string path = first + "/" + second;
       auto text = read_file_at(AT_FDCWD, (top + "/" + path + "/info").c_str(), kLongestFile);
       auto card = text ? parse_gpu_card(path, *text) : std::nullopt;
-      if (card && out.size() < kMostCards) out.push_back(*card);
+      if (card && out.size() < kMaxCards) out.push_back(*card);
     }
   return out;
 }

@@ -19,7 +19,7 @@ constexpr std::array kRows = {
 constexpr GpuDriverVersion kFirstUnknown{596, 0, 0};
 
 constexpr std::uint16_t kEviction = 4;
-constexpr std::uint64_t kMostMoved = std::uint64_t{1} << 60;
+constexpr std::uint64_t kMaxMoved = std::uint64_t{1} << 60;
 
 }  // namespace
 
@@ -33,7 +33,7 @@ std::optional<GpuPageLayout> gpu_page_layout(const GpuDriverVersion& version) {
 
 void GpuActivity::add(const wire::GpuPageEvents& events) {
   using Moved = wire::GpuPageEvents::What;
-  if (events.bytes > kMostMoved) return;
+  if (events.bytes > kMaxMoved) return;
   Bytes bytes{static_cast<std::int64_t>(events.bytes)};
   switch (events.what) {
     case Moved::cpu_fault:

@@ -17,7 +17,7 @@
 namespace oomcast {
 namespace {
 
-constexpr std::uint64_t kMostInsane = 16;
+constexpr std::uint64_t kMaxImplausible = 16;
 // To find where the driver's structure points back: each costs 64 reads, so that a driver where it is never
 // found costs a millisecond an interval.
 constexpr unsigned kLooks = 256;
@@ -80,8 +80,8 @@ class LoadedGpuPages final : public GpuPages {
     for (const Key& key : rows) bpf_map_delete_elem(activity(), key.data());
   }
 
-  std::uint64_t insane() const override { return skeleton_->bss->oc_insane; }
-  bool stopped() const override { return insane() >= kMostInsane; }
+  std::uint64_t implausible() const override { return skeleton_->bss->oc_implausible; }
+  bool stopped() const override { return implausible() >= kMaxImplausible; }
   std::uint64_t lost() const override { return skeleton_->bss->oc_activity_lost; }
 
  private:

@@ -30,7 +30,7 @@ class GpuPages {
   /// A process ended.
   virtual void forget(TaskId task) = 0;
   /// Events that made no sense; 16 of them, and the program has stopped for good.
-  virtual std::uint64_t insane() const = 0;
+  virtual std::uint64_t implausible() const = 0;
   virtual bool stopped() const = 0;
   /// Events that found no room in the table.
   virtual std::uint64_t lost() const = 0;

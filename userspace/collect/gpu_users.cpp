@@ -15,7 +15,7 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kMostDescriptors = 4096;
+constexpr std::size_t kMaxDescriptors = 4096;
 
 }  // namespace
 
@@ -28,7 +28,7 @@ bool has_gpu_file(const Roots& roots, std::uint32_t pid, const GpuFiles& files) 
   std::unique_ptr<DIR, Close> dir(opendir(folder.c_str()));
   std::array<char, 64> target;  // the beginning is enough
   std::size_t seen = 0;
-  while (dirent* entry = dir && seen++ < kMostDescriptors ? readdir(dir.get()) : nullptr) {
+  while (dirent* entry = dir && seen++ < kMaxDescriptors ? readdir(dir.get()) : nullptr) {
     // A file of a network that is gone is not asked for: that would wait for ever.
     std::string_view name(target.data(),
                           static_cast<std::size_t>(std::max<ssize_t>(

@@ -74,10 +74,10 @@ LogPrefix LogLineReader::read_form(std::string_view raw, bool cut, LogLine& line
 // "1207:", "messages-20261121:", "kern.log:1207:", and "-" for the lines around a match: what has no space in
 // it and stands before a form that is known.
 std::optional<LogPrefix> LogLineReader::read_behind_grep(std::string_view raw, bool cut, LogLine& line) {
-  constexpr int kMost = 8;
+  constexpr int kMax = 8;
   std::size_t space = std::min(raw.find(' '), raw.size());
   std::size_t at = raw.find_first_of(":-");
-  for (int n = 0; n < kMost && at < space; ++n, at = raw.find_first_of(":-", at + 1)) {
+  for (int n = 0; n < kMax && at < space; ++n, at = raw.find_first_of(":-", at + 1)) {
     std::string_view behind = raw.substr(at + 1);
     if (behind.starts_with(' ')) break;
     if (LogPrefix out = read_form(behind, cut, line); out.any) return out;

@@ -19,7 +19,7 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr int kMostTurns = 50;
+constexpr int kMaxTurns = 50;
 constexpr Nanos kSlowestReader = seconds(10);
 constexpr int kFirstOfOurs = 100;  // years since 1900; see kYearsApart
 
@@ -61,7 +61,7 @@ void LogLineReader::note_month(std::string_view raw) {
   int month = take_month(raw);
   if (month < 0 || month == month_) return;
   constexpr int half_a_year = 6;  // less is disorder
-  if (month_ - month >= half_a_year && turns_ < kMostTurns) ++turns_;
+  if (month_ - month >= half_a_year && turns_ < kMaxTurns) ++turns_;
   month_ = month;
 }
 
@@ -301,10 +301,10 @@ bool LogLineReader::take_dmesg(std::string_view& text, LogPrefix& out, LogLine& 
 // What some put behind the stamp: the kernel's own, "[kernel]", "kernel:", or "[..]" where they left one out.
 // Only where the first line has it: a process called "[1.5] x" is none.
 void LogLineReader::take_marks(std::string_view& text, LogPrefix& out, LogLine& line) {
-  constexpr int kMost = 3;
+  constexpr int kMax = 3;
   constexpr std::array<std::string_view, 4> kMarks = {"[kernel] ", "kernel: ", "[..] ", "[...] "};
   bool any = false;
-  for (int n = 0; n < kMost && has_marks_.value_or(true); ++n) {
+  for (int n = 0; n < kMax && has_marks_.value_or(true); ++n) {
     auto take_mark = [&](std::string_view mark) { return take(text, mark); };
     if (std::ranges::any_of(kMarks, take_mark)) {
       any = true;

@@ -173,10 +173,10 @@ std::optional<Nanos> take_since_boot(std::string_view& text) {
 
 std::optional<WallStamp> take_unix(std::string_view& text) {
   std::string_view rest = text;
-  constexpr std::int64_t kLeast = 100'000'000, kMost = 7'000'000'000;  // 1973 to 2191
+  constexpr std::int64_t kMin = 100'000'000, kMax = 7'000'000'000;  // 1973 to 2191
   auto whole = take_natural(rest);
   Fraction fraction;
-  if (!whole || *whole < kLeast || *whole > kMost || !rest.starts_with('.') || !take_fraction(rest, fraction))
+  if (!whole || *whole < kMin || *whole > kMax || !rest.starts_with('.') || !take_fraction(rest, fraction))
     return std::nullopt;
   text = rest;
   return WallStamp{seconds(*whole) + fraction.value, fraction.unit};

@@ -252,10 +252,10 @@ std::optional<Collected> from_collector(std::string_view line) {
 std::optional<std::string> literal_inside(std::string_view line,
                                           const std::function<bool(const std::string&)>& is_log) {
   constexpr std::size_t kFarthest = 160;
-  constexpr int kMost = 8;
+  constexpr int kMax = 8;
   const bool several = contains(line, "\\n");
   std::size_t at = line.find_first_of("\"'`");
-  for (int n = 0; n < kMost && at < kFarthest; ++n, at = line.find_first_of("\"'`", at + 1)) {
+  for (int n = 0; n < kMax && at < kFarthest; ++n, at = line.find_first_of("\"'`", at + 1)) {
     if (!several && !may_begin_log(line.substr(at + 1))) continue;
     if (may_hold_path(line.substr(0, at))) break;
     std::string literal = from_literal(line.substr(at));

@@ -8,7 +8,7 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kMostCounts = 64, kMostZones = 256, kMostSlabs = 512, kMostOrders = 32;
+constexpr std::size_t kMaxCounts = 64, kMaxZones = 256, kMaxSlabs = 512, kMaxOrders = 32;
 
 // The next word; newlines, too, stand between words.
 std::string_view take_token(std::string_view& text) {
@@ -73,7 +73,7 @@ std::optional<MemInfoLine> parse_blocks(std::string_view text) {
   for (auto word = take_token(text); !word.empty() && word != "="; word = take_token(text)) {
     if (word.starts_with('(')) continue;  // whose blocks: "(UME)"
     auto count = block_count(word);
-    if (!count || out.blocks.size() >= kMostOrders) break;
+    if (!count || out.blocks.size() >= kMaxOrders) break;
     out.blocks.push_back(*count);
   }
   if (out.blocks.empty()) return std::nullopt;
@@ -82,7 +82,7 @@ std::optional<MemInfoLine> parse_blocks(std::string_view text) {
 
 std::optional<MemInfoLine> parse_counts(std::string_view text, bool cut) {
   PageCounts out;
-  while (out.size() < kMostCounts) {
+  while (out.size() < kMaxCounts) {
     auto word = take_token(text);
     if (word.empty()) break;
     std::size_t colon = word.find(':');
@@ -172,17 +172,17 @@ bool OomMemInfo::take(const MemInfoLine& line) {
   if (const auto* counts = std::get_if<PageCounts>(&line)) {
     for (const PageCount& count : *counts)
       if (!add(
-              pages, kMostCounts, dropped, count, [&](const auto& c) { return c.kind == count.kind; },
+              pages, kMaxCounts, dropped, count, [&](const auto& c) { return c.kind == count.kind; },
               [&](const auto& c) { return c.pages == count.pages; }))
         return false;
   } else if (const auto* zone = std::get_if<ZoneLine>(&line)) {
     return add(
-        zones, kMostZones, dropped, *zone,
+        zones, kMaxZones, dropped, *zone,
         [&](const auto& z) { return z.node == zone->node && z.zone == zone->zone; },
         [&](const auto& z) { return z.free == zone->free && z.min == zone->min; });
   } else if (const auto* free = std::get_if<ZoneBlocks>(&line)) {
     return add(
-        blocks, kMostZones, dropped, *free,
+        blocks, kMaxZones, dropped, *free,
         [&](const auto& b) { return b.node == free->node && b.zone == free->zone; },
         [&](const auto& b) { return b.blocks == free->blocks; });
   } else if (const auto* totals = std::get_if<SwapLine>(&line)) {
@@ -193,7 +193,7 @@ bool OomMemInfo::take(const MemInfoLine& line) {
     return !std::exchange(slab_table, true);
   } else if (const auto* slab = std::get_if<SlabRow>(&line)) {
     // Two caches may have one name.
-    if (slab_table && slabs.size() < kMostSlabs)
+    if (slab_table && slabs.size() < kMaxSlabs)
       slabs.push_back(*slab);
     else if (slab_table)
       ++dropped;

@@ -154,7 +154,7 @@ bool name_may_go_on(std::string_view text, std::size_t sizes) {
 
 // "Out of memory in UB 101: OOM killed process 659 (java) score 0 vm:928kB, rss:511kB, swap:7kB". Its rss is
 // anon and file pages in one; that the limit is a container's it does not say.
-std::optional<OomLine> parse_openvz(std::string_view text) {
+std::optional<ParsedLine> parse_openvz(std::string_view text) {
   if (take(text, "Out of memory in UB ")) {
     constexpr std::size_t kLongest = 12;  // of a number, or of what a person put for it
     std::size_t end = text.substr(0, kLongest).find(": ");
@@ -173,12 +173,12 @@ std::optional<OomLine> parse_openvz(std::string_view text) {
   text.remove_prefix(sizes);
   std::string_view word = take_word(text);
   if (take(word, key.substr(1))) out.total_vm = whole_kb(word.substr(0, word.find(',')));
-  return OomLine{std::move(out)};
+  return ParsedLine{std::move(out)};
 }
 
 }  // namespace
 
-std::optional<OomLine> parse_victim(std::string_view text, bool cut) {
+std::optional<ParsedLine> parse_victim(std::string_view text, bool cut) {
   if (is_beginning(text)) return begun();
   if (auto line = parse_openvz(text)) return line;
   OomVictimLine out;
@@ -207,10 +207,10 @@ std::optional<OomLine> parse_victim(std::string_view text, bool cut) {
   while (!text.empty()) read_size(take_word(text), out);
   out.pgtables = pgtables_of(out, std::nullopt);
   bool complete = out.file_rss.has_value();
-  return OomLine{std::move(out), complete};
+  return ParsedLine{std::move(out), complete};
 }
 
-std::optional<OomLine> parse_reaped(std::string_view text) {
+std::optional<ParsedLine> parse_reaped(std::string_view text) {
   if (!take(text, "oom_reaper: reaped process")) return std::nullopt;
   constexpr std::string_view key = ", now anon-rss:";
   std::size_t at = text.rfind(key);
@@ -220,17 +220,17 @@ std::optional<OomLine> parse_reaped(std::string_view text) {
   std::string_view words = text.substr(at + std::string_view(", now ").size());
   while (!words.empty()) read_size(take_word(words), sizes);
   bool complete = sizes.file_rss.has_value();
-  return OomLine{OomReaped{task->tid, std::move(task->comm), sizes.anon_rss, sizes.file_rss, sizes.shmem_rss},
-                 complete};
+  return ParsedLine{
+      OomReaped{task->tid, std::move(task->comm), sizes.anon_rss, sizes.file_rss, sizes.shmem_rss}, complete};
 }
 
-std::optional<OomLine> parse_kill_announcement(std::string_view text) {
+std::optional<ParsedLine> parse_kill_announcement(std::string_view text) {
   auto scope = take_scope(text);
   if (!take_kill(text) || !text.starts_with(' ')) return std::nullopt;
   if (!scope && take_end(text, " sharing same memory")) {
     auto task = parse_named_task(text);
     if (!task) return std::nullopt;
-    return OomLine{OomSharesMemory{task->tid, std::move(task->comm)}};
+    return ParsedLine{OomSharesMemory{task->tid, std::move(task->comm)}};
   }
   // A comm has no room for the end, so the last one is the kernel's; what was pasted behind it is not.
   std::size_t end = text.rfind(" or sacrifice child");
@@ -241,7 +241,7 @@ std::optional<OomLine> parse_kill_announcement(std::string_view text) {
   auto task = at == npos ? std::nullopt : parse_named_task(text.substr(0, at));
   if (!task || (!task->tid && !scope)) return begun();
   auto score = whole_number<std::uint32_t>(text.substr(at + key.size()));
-  return OomLine{OomChosen{scope, task->tid, std::move(task->comm), score}};
+  return ParsedLine{OomChosen{scope, task->tid, std::move(task->comm), score}};
 }
 
 std::optional<Bytes> pgtables_of(const OomVictimLine& victim, std::optional<Bytes> row) {
@@ -260,7 +260,7 @@ std::optional<Bytes> pgtables_of(const OomVictimLine& victim, std::optional<Byte
   return std::nullopt;
 }
 
-std::optional<OomFact> parse_shortened(std::string_view text) {
+std::optional<LogEvent> parse_shortened(std::string_view text) {
   if (std::size_t at = text.substr(0, kMaxComm + kInvoked.size()).find(kInvoked); at != npos && at > 0) {
     std::string_view rest = text.substr(at + kInvoked.size());
     OomInvoked invoked;

@@ -11,11 +11,11 @@ namespace oomcast {
 
 /// "[scope: ]Killed process N (COMM) total-vm:…", and OpenVZ's "[Out of memory in UB N: ]OOM killed process N
 /// (COMM) score N vm:…". `cut`: its end is missing
-std::optional<OomLine> parse_victim(std::string_view text, bool cut);
+std::optional<ParsedLine> parse_victim(std::string_view text, bool cut);
 /// "[scope: ]Kill process N (COMM) score N or sacrifice child", "Kill process N (COMM) sharing same memory"
-std::optional<OomLine> parse_kill_announcement(std::string_view text);
+std::optional<ParsedLine> parse_kill_announcement(std::string_view text);
 /// "oom_reaper: reaped process N (COMM), now anon-rss:NkB, file-rss:NkB, shmem-rss:NkB"
-std::optional<OomLine> parse_reaped(std::string_view text);
+std::optional<ParsedLine> parse_reaped(std::string_view text);
 
 /// Takes the first sentence off a text that may hold several that name who is killed: consoles leave out
 /// newlines, and collectors of events put spaces for them. A comm has no room for such a sentence's

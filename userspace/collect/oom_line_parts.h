@@ -59,7 +59,7 @@ inline std::string_view without_trailing_number(std::string_view text) {
   return text.substr(0, text.find_last_not_of("0123456789-") + 1);
 }
 
-inline OomLine begun() {
+inline ParsedLine begun() {
   return {std::nullopt, false};
 }
 

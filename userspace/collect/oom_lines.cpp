@@ -61,7 +61,7 @@ void take_gfp(std::string_view& text, OomInvoked& out) {
   text = rest;
 }
 
-std::optional<OomLine> parse_invoked(std::string_view text) {
+std::optional<ParsedLine> parse_invoked(std::string_view text) {
   std::size_t at = text.substr(0, kMaxComm + kInvoked.size()).find(kInvoked);
   if (at == npos) return std::nullopt;
   OomInvoked out;
@@ -85,21 +85,21 @@ std::optional<OomLine> parse_invoked(std::string_view text) {
   std::size_t adj_at = text.find(adj_key);
   if (adj_at != npos) out.oom_score_adj = whole_number<int>(text.substr(adj_at + adj_key.size()));
   bool complete = out.oom_score_adj.has_value();
-  return OomLine{std::move(out), complete};
+  return ParsedLine{std::move(out), complete};
 }
 
 // "CPU: 1 UID: 0 PID: 2746 Comm: leaker Not tainted 4.18.0+ #20"; UID since 6.12
-std::optional<OomLine> parse_trigger_task(std::string_view text) {
+std::optional<ParsedLine> parse_trigger_task(std::string_view text) {
   if (!take(text, "CPU: ") || !take_number<unsigned>(text)) return std::nullopt;
   if (take(text, " UID: ") && !take_number<unsigned>(text)) return std::nullopt;
   if (!take(text, " PID: ")) return std::nullopt;
   auto tid = take_number<std::uint32_t>(text);
   if (!tid || !text.starts_with(" Comm: ")) return std::nullopt;
-  return OomLine{OomTriggerTask{*tid}};
+  return ParsedLine{OomTriggerTask{*tid}};
 }
 
 // "sh cpuset=/ mems_allowed=0-1". A cpuset's name may hold the second key; the last one is the kernel's.
-std::optional<OomLine> parse_cpuset(std::string_view text, bool cut) {
+std::optional<ParsedLine> parse_cpuset(std::string_view text, bool cut) {
   constexpr std::string_view key = " cpuset=", mems_key = " mems_allowed=";
   std::size_t at = text.substr(0, kMaxComm + key.size()).find(key);
   if (cut || at == npos) return std::nullopt;
@@ -108,7 +108,7 @@ std::optional<OomLine> parse_cpuset(std::string_view text, bool cut) {
   std::string_view mems = text.substr(mems_at + mems_key.size());
   std::string_view name = text.substr(at + key.size(), mems_at - at - key.size());
   if (mems.empty() || !is_number_list(mems) || name.empty()) return std::nullopt;
-  return OomLine{OomCpuset{std::string(text.substr(0, at)), std::string(name), std::string(mems)}};
+  return ParsedLine{OomCpuset{std::string(text.substr(0, at)), std::string(name), std::string(mems)}};
 }
 
 // ----
@@ -228,7 +228,7 @@ void read_limit_of_cut_line(std::string_view text, OomConstraint& out) {
     out.oom_memcg = pairs.front().first;
 }
 
-std::optional<OomLine> parse_constraint(std::string_view text, bool cut, std::span<const TaskRow> rows) {
+std::optional<ParsedLine> parse_constraint(std::string_view text, bool cut, std::span<const TaskRow> rows) {
   if (!take(text, "oom-kill:")) return std::nullopt;
   take(text, " ");  // a person's
   if (!take(text, "constraint=")) return std::nullopt;
@@ -241,7 +241,7 @@ std::optional<OomLine> parse_constraint(std::string_view text, bool cut, std::sp
   OomConstraint out;
   std::size_t word_end = text.find(',');
   out.scope = constraint_scope(text.substr(0, word_end));
-  if (word_end == npos) return out.scope ? OomLine{std::move(out), false} : begun();
+  if (word_end == npos) return out.scope ? ParsedLine{std::move(out), false} : begun();
   text.remove_prefix(word_end + 1);
   bool has_end = take_constraint_ids(text, cut, out);
   // A part that is missing costs itself, where what remains is read in one way only.
@@ -249,22 +249,22 @@ std::optional<OomLine> parse_constraint(std::string_view text, bool cut, std::sp
   out.global_oom = has_sets && (text.starts_with("global_oom,") || text == "global_oom");
   if (has_end && take_constraint_comm(text, rows, out) && has_sets) read_constraint_paths(text, out);
   if (!has_end && has_sets) read_limit_of_cut_line(text, out);
-  return OomLine{std::move(out), has_end};
+  return ParsedLine{std::move(out), has_end};
 }
 
-std::optional<OomLine> parse_group_kill(std::string_view text) {
+std::optional<ParsedLine> parse_group_kill(std::string_view text) {
   if (!take(text, "Tasks in ")) return std::nullopt;
   if (!take_end(text, " are going to be killed due to memory.oom.group set")) return begun();
-  return OomLine{OomGroupKill{std::string(text)}};
+  return ParsedLine{OomGroupKill{std::string(text)}};
 }
 
-std::optional<OomLine> parse_no_victim(std::string_view text) {
+std::optional<ParsedLine> parse_no_victim(std::string_view text) {
   bool panic = take(text, "Kernel panic - not syncing: ");
   bool found = text.starts_with("Out of memory and no killable processes") ||
                text.starts_with("System is deadlocked on memory") ||
                (panic && text.starts_with("Out of memory"));
   if (!found) return std::nullopt;
-  return OomLine{OomNoVictim{panic}};
+  return ParsedLine{OomNoVictim{panic}};
 }
 
 // ---- the memory cgroup's part of the report
@@ -281,7 +281,7 @@ std::optional<std::uint64_t> take_kb(std::string_view& text) {
   return take(text, "kB") ? number : std::nullopt;
 }
 
-std::optional<OomLine> parse_usage(std::string_view text) {
+std::optional<ParsedLine> parse_usage(std::string_view text) {
   constexpr std::array<std::pair<std::string_view, MemcgCounter>, 4> counters = {{
       {"memory", MemcgCounter::memory},
       {"memory+swap", MemcgCounter::memory_swap},
@@ -302,15 +302,15 @@ std::optional<OomLine> parse_usage(std::string_view text) {
   if (!is_no_limit(*limit)) out.limit = from_kb(limit);
   if (take(text, ", failcnt ")) out.failcnt = whole_number<std::uint64_t>(text);
   bool complete = out.failcnt.has_value();
-  return OomLine{std::move(out), complete};
+  return ParsedLine{std::move(out), complete};
 }
 
-std::optional<OomLine> parse_memcg_task(std::string_view text, bool cut) {
+std::optional<ParsedLine> parse_memcg_task(std::string_view text, bool cut) {
   MemcgTaskLine out;
   if (take(text, "Memory limit reached of cgroup ")) {
     if (cut || !text.starts_with('/')) return begun();
     out.oom_memcg = text;
-    return OomLine{std::move(out)};
+    return ParsedLine{std::move(out)};
   }
   if (!take(text, "Task in ")) return std::nullopt;
   auto inside = [](const PathPair& p) { return p.second != "host" && is_at_or_below(p.first, p.second); };
@@ -319,7 +319,7 @@ std::optional<OomLine> parse_memcg_task(std::string_view text, bool cut) {
   out.task_memcg = reading->first;
   out.host = reading->second == "host";
   if (!cut && !out.host) out.oom_memcg = reading->second;
-  return OomLine{std::move(out)};
+  return ParsedLine{std::move(out)};
 }
 
 std::optional<MemcgStat> parse_inline_stat(std::string_view word) {
@@ -331,7 +331,7 @@ std::optional<MemcgStat> parse_inline_stat(std::string_view word) {
 }
 
 // "PATH: cache:0KB rss:53760KB …" from the end: the path's ':' ends the last word that is no number.
-std::optional<OomLine> parse_stats_line(std::string_view text) {
+std::optional<ParsedLine> parse_stats_line(std::string_view text) {
   MemcgStatsHead out;
   bool is_last = true;  // only the last word may have been cut off
   while (!text.ends_with(':') || is_last) {
@@ -347,16 +347,16 @@ std::optional<OomLine> parse_stats_line(std::string_view text) {
   if (out.stats.empty() || !text.starts_with('/')) return begun();
   std::ranges::reverse(out.stats);
   out.cgroup = text;
-  return OomLine{std::move(out)};
+  return ParsedLine{std::move(out)};
 }
 
 // Numbers on the line begin with the cache's; a path that imitates that, without them, is not believed.
-std::optional<OomLine> parse_stats_head(std::string_view text, bool cut) {
+std::optional<ParsedLine> parse_stats_head(std::string_view text, bool cut) {
   if (!take(text, "Memory cgroup stats for ")) return std::nullopt;
   if (cut || !text.ends_with(':') || text.find(": cache") != npos) return parse_stats_line(text);
   text.remove_suffix(1);
   if (!text.starts_with('/')) return begun();
-  return OomLine{MemcgStatsHead{std::string(text), {}}};
+  return ParsedLine{MemcgStatsHead{std::string(text), {}}};
 }
 
 // ---- the table of tasks
@@ -383,13 +383,13 @@ TaskColumn column_named(std::string_view name) {
   return TaskColumn::unknown;
 }
 
-std::optional<OomLine> parse_table_head(std::string_view text) {
+std::optional<ParsedLine> parse_table_head(std::string_view text) {
   if (!take(text, "[") || take_word(text) != "pid" || take_word(text) != "]") return std::nullopt;
   TaskTableHead out;
   for (auto word = take_word(text); !word.empty(); word = take_word(text))
     out.columns.push_back(column_named(word));
   if (out.columns.empty() || out.columns.back() != TaskColumn::name) return begun();
-  return OomLine{std::move(out)};
+  return ParsedLine{std::move(out)};
 }
 
 // False if the column is one we know and the word is no value for it.
@@ -432,10 +432,10 @@ bool read_cell(TaskColumn column, std::string_view word, TaskRow& row) {
 
 }  // namespace
 
-std::optional<OomLine> parse_oom_line(std::string_view text, bool cut, std::span<const TaskRow> rows) {
+std::optional<ParsedLine> parse_oom_line(std::string_view text, bool cut, std::span<const TaskRow> rows) {
   if (cut) text = without_trailing_number(text);
-  std::optional<OomLine> best;
-  auto settles = [&](std::optional<OomLine> line) {
+  std::optional<ParsedLine> best;
+  auto settles = [&](std::optional<ParsedLine> line) {
     if (line && (line->complete || !best)) best = std::move(line);
     return best && best->complete;
   };

@@ -188,13 +188,13 @@ struct TaskRow {
   std::string name;
 };
 
-using OomFact =
+using LogEvent =
     std::variant<OomInvoked, OomTriggerTask, OomConstraint, OomChosen, OomVictimLine, OomSharesMemory,
                  OomGroupKill, OomReaped, OomNoVictim, MemcgUsageLine, MemcgTaskLine, MemcgStatsHead,
                  MemcgStat, TaskTableHead, TaskRow, OomCpuset, MemInfoLine>;
 
-struct OomLine {
-  std::optional<OomFact> fact;  ///< nullopt: the line has begun, but says nothing yet
+struct ParsedLine {
+  std::optional<LogEvent> fact;  ///< nullopt: the line has begun, but says nothing yet
   bool complete = true;  ///< false: the kernel prints more of this line; the rest may be in the next record
 };
 
@@ -204,13 +204,13 @@ struct OomLine {
 /// text cannot show that it is not. `rows`: the table printed before, whose names decide between two readings
 /// of a constraint line. nullopt: not a line of an OOM report. Cost: linear in the line for all but hostile
 /// names.
-std::optional<OomLine> parse_oom_line(std::string_view text, bool cut = false,
-                                      std::span<const TaskRow> rows = {});
+std::optional<ParsedLine> parse_oom_line(std::string_view text, bool cut = false,
+                                         std::span<const TaskRow> rows = {});
 
 /// A line as people shorten it, whose rest does not come: "Killed process N (COMM)", "Kill process N (COMM)",
 /// "oom_reaper: reaped process N (COMM)", "COMM invoked oom-killer", and nothing more. nullopt for any other
 /// form.
-std::optional<OomFact> parse_shortened(std::string_view text);
+std::optional<LogEvent> parse_shortened(std::string_view text);
 
 /// "[   4515]     0  4515 …" under `columns`. nullopt unless every column is there, and the name to its end.
 std::optional<TaskRow> parse_task_row(std::string_view text, const std::vector<TaskColumn>& columns,

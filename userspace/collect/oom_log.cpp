@@ -16,20 +16,20 @@ namespace {
 constexpr std::size_t kMaxBegun = 8;
 
 template <typename T>
-bool is(const OomFact& fact) {
+bool is(const LogEvent& fact) {
   return std::holds_alternative<T>(fact);
 }
 
 // Parts of a report that the kernel prints before the kill, so that after one they belong to another
 // decision.
-bool precedes_kill(const OomFact& fact) {
+bool precedes_kill(const LogEvent& fact) {
   return is<OomConstraint>(fact) || is<OomChosen>(fact) || is<MemcgUsageLine>(fact) ||
          is<MemcgTaskLine>(fact) || is<MemcgStatsHead>(fact) || is<TaskTableHead>(fact) ||
          is<OomNoVictim>(fact);
 }
 
 // "The kernel invoked oom-killer", "Killed process (python)": a person's, where no stamp says otherwise.
-bool is_specific(const OomFact& fact) {
+bool is_specific(const LogEvent& fact) {
   const auto* victim = std::get_if<OomVictimLine>(&fact);
   const auto* chosen = std::get_if<OomChosen>(&fact);
   const auto* invoked = std::get_if<OomInvoked>(&fact);
@@ -38,7 +38,7 @@ bool is_specific(const OomFact& fact) {
 }
 
 // Says something of a report only together with the lines before it.
-bool needs_dump(const OomFact& fact) {
+bool needs_dump(const LogEvent& fact) {
   return is<OomTriggerTask>(fact) || is<OomReaped>(fact) || is<OomSharesMemory>(fact) ||
          is<MemcgStat>(fact) || is<TaskRow>(fact) || is<OomCpuset>(fact) || is<MemInfoLine>(fact);
 }
@@ -50,7 +50,7 @@ bool has_victim(const OomDump& dump, std::uint32_t tid) {
 }
 
 // A report has one such line. Where only those are kept (grep oom-kill), the next would take its place.
-bool is_of_another(const OomFact& fact, const OomDump& dump) {
+bool is_of_another(const LogEvent& fact, const OomDump& dump) {
   const auto* chosen = std::get_if<OomChosen>(&fact);
   if (chosen && !dump.invoked && dump.chosen && chosen->tid != dump.chosen->tid) return true;
   const auto* constraint = std::get_if<OomConstraint>(&fact);
@@ -186,7 +186,7 @@ OomLogParser::Open* OomLogParser::owner_of_task(std::string_view caller, std::ui
 }
 
 // The open dump that `fact` belongs to; nullptr if it begins one, or (see needs_dump) belongs to none.
-OomLogParser::Open* OomLogParser::owner_of(const OomFact& fact, std::string_view caller, const When& when) {
+OomLogParser::Open* OomLogParser::owner_of(const LogEvent& fact, std::string_view caller, const When& when) {
   // People cite the kill first and how it came about below: the stamps tell.
   Open* newest = newest_of(caller);
   bool was_before = limits_.lone_lines && newest && when.time && newest->dump.kill_time &&
@@ -219,10 +219,10 @@ OomLogParser::Open& OomLogParser::begin(const When& when, std::string_view calle
 
 void OomLogParser::close(std::list<Open>::iterator open) {
   refine_pgtables(open->dump);
-  constexpr std::size_t kMostNamed = 64;
+  constexpr std::size_t kMaxNamed = 64;
   for (const OomVictimLine& victim : open->dump.victims) {
     named_.emplace_back(victim.tid, victim.comm);
-    if (named_.size() > kMostNamed) named_.pop_front();
+    if (named_.size() > kMaxNamed) named_.pop_front();
   }
   if (has_facts(open->dump)) finished_.push_back(std::move(open->dump));
   open_.erase(open);
@@ -233,7 +233,7 @@ void OomLogParser::close(std::list<Open>::iterator open) {
 
 // A reaper that took seconds, one of another thread or process that died with the killed one, or who cites
 // the line of a kill below the log: no kill of its own.
-bool OomLogParser::names_again(const OomFact& fact, const When& when) const {
+bool OomLogParser::names_again(const LogEvent& fact, const When& when) const {
   auto is_open = [&](auto is_it) {
     return std::ranges::any_of(
         open_, [&](const Open& open) { return std::ranges::any_of(open.dump.victims, is_it); });
@@ -249,7 +249,7 @@ bool OomLogParser::names_again(const OomFact& fact, const When& when) const {
   return victim && limits_.lone_lines && !when.time && !when.wall && is_named(victim->tid, victim->comm);
 }
 
-void OomLogParser::settle(Nanos now, std::vector<OomFact>& out) {
+void OomLogParser::settle(Nanos now, std::vector<LogEvent>& out) {
   auto is_old = [&](std::optional<Nanos> time) { return time && now - *time > limits_.settle; };
   while (!begun_.empty() && is_old(begun_.front().when.time)) give_up(0, out);
   for (auto open = open_.begin(); open != open_.end();) {
@@ -287,7 +287,7 @@ void OomLogParser::store_mem_info(Open& open, const MemInfoLine& line) {
   open.mem_info_mixed = true;
 }
 
-void OomLogParser::store(Open& open, const OomFact& fact, const When& when) {
+void OomLogParser::store(Open& open, const LogEvent& fact, const When& when) {
   OomDump& dump = open.dump;
   auto keep = [&](const auto& item) {
     using T = std::decay_t<decltype(item)>;
@@ -317,8 +317,8 @@ void OomLogParser::store(Open& open, const OomFact& fact, const When& when) {
   if (is<OomGroupKill>(fact)) open.in_group = true;
 }
 
-void OomLogParser::accept(const When& when, std::string_view caller, OomFact fact,
-                          std::vector<OomFact>& out) {
+void OomLogParser::accept(const When& when, std::string_view caller, LogEvent fact,
+                          std::vector<LogEvent>& out) {
   Open* open = owner_of(fact, caller, when);
   bool is_stray = !open && needs_dump(fact) && !(limits_.lone_lines && is<OomReaped>(fact));
   is_stray = is_stray || (!open && names_again(fact, when));
@@ -334,7 +334,7 @@ void OomLogParser::accept(const When& when, std::string_view caller, OomFact fac
 
 // ---- lines in pieces
 
-void OomLogParser::give_up(std::size_t index, std::vector<OomFact>& out) {
+void OomLogParser::give_up(std::size_t index, std::vector<LogEvent>& out) {
   Begun begun = std::move(begun_[index]);
   begun_.erase(begun_.begin() + static_cast<std::ptrdiff_t>(index));
   auto shortened = limits_.lone_lines ? parse_shortened(begun.text) : std::nullopt;
@@ -348,13 +348,13 @@ void OomLogParser::give_up(std::size_t index, std::vector<OomFact>& out) {
   if (speaks_of_kill(begun.text) && given_up_++ == 0) first_given_up_ = std::move(begun.text);
 }
 
-void OomLogParser::hold(const LogLine& line, std::string_view text, std::vector<OomFact>& out) {
+void OomLogParser::hold(const LogLine& line, std::string_view text, std::vector<LogEvent>& out) {
   if (begun_.size() >= kMaxBegun) give_up(0, out);
   begun_.push_back({{line.time, line.wall}, std::string(line.caller), std::string(text)});
 }
 
 // True if `text` went into its caller's unfinished line. An unfinished line is given up when another begins.
-bool OomLogParser::complete_begun(const LogLine& line, std::string_view text, std::vector<OomFact>& out) {
+bool OomLogParser::complete_begun(const LogLine& line, std::string_view text, std::vector<LogEvent>& out) {
   auto begun = std::ranges::find(begun_, line.caller, &Begun::caller);
   if (begun == begun_.end()) return false;
   auto index = static_cast<std::size_t>(begun - begun_.begin());
@@ -388,7 +388,7 @@ bool OomLogParser::complete_begun(const LogLine& line, std::string_view text, st
 
 // What only means something within a report. 5.3 to 6.5 print all statistics as one record.
 void OomLogParser::feed_part(const Open& open, const LogLine& line, std::string_view text, bool cut,
-                             std::vector<OomFact>& out) {
+                             std::vector<LogEvent>& out) {
   When when{line.time, line.wall};
   if (auto row = parse_task_row(text, open.columns, cut))
     return accept(when, line.caller, std::move(*row), out);
@@ -404,8 +404,8 @@ void OomLogParser::feed_part(const Open& open, const LogLine& line, std::string_
   if (auto info = parse_mem_info_line(text, cut)) accept(when, line.caller, std::move(*info), out);
 }
 
-std::vector<OomFact> OomLogParser::feed(const LogLine& line) {
-  std::vector<OomFact> out;
+std::vector<LogEvent> OomLogParser::feed(const LogLine& line) {
+  std::vector<LogEvent> out;
   if (line.time) settle(*line.time, out);
   std::string_view text = line.text.substr(0, limits_.line_bytes);
   bool cut = line.cut || text.size() < line.text.size();
@@ -424,13 +424,13 @@ std::vector<OomFact> OomLogParser::feed(const LogLine& line) {
 }
 
 std::vector<OomDump> OomLogParser::take_finished(std::optional<Nanos> now) {
-  std::vector<OomFact> late;
+  std::vector<LogEvent> late;
   if (now) settle(*now, late);
   return std::exchange(finished_, {});
 }
 
 std::vector<OomDump> OomLogParser::take_named(Nanos now, const std::vector<std::uint32_t>& victims) {
-  std::vector<OomFact> late;
+  std::vector<LogEvent> late;
   settle(now, late);
   for (auto open = open_.begin(); open != open_.end();) {
     auto next = std::next(open);
@@ -442,7 +442,7 @@ std::vector<OomDump> OomLogParser::take_named(Nanos now, const std::vector<std::
 }
 
 std::vector<OomDump> OomLogParser::finish() {
-  std::vector<OomFact> late;
+  std::vector<LogEvent> late;
   while (!begun_.empty()) give_up(0, late);
   while (!open_.empty()) close(open_.begin());
   named_.clear();

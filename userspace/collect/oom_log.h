@@ -111,7 +111,7 @@ class OomLogParser {
   explicit OomLogParser(OomLogLimits limits = {}) : limits_(limits) {}
 
   /// The facts of this line: mostly none or one; more when unfinished lines had to be given up first.
-  std::vector<OomFact> feed(const LogLine& line);
+  std::vector<LogEvent> feed(const LogLine& line);
 
   /// The dumps that are complete, oldest first, each once. `now`, on the log's clock, finishes what has
   /// settled; without it only the lines' own times do.
@@ -154,22 +154,22 @@ class OomLogParser {
     std::string text;
   };
 
-  bool names_again(const OomFact& fact, const When& when) const;
+  bool names_again(const LogEvent& fact, const When& when) const;
   Open* newest_of(std::string_view caller);
   Open* owner_of_task(std::string_view caller, std::uint32_t tid);
-  Open* owner_of(const OomFact& fact, std::string_view caller, const When& when);
+  Open* owner_of(const LogEvent& fact, std::string_view caller, const When& when);
   Open& begin(const When& when, std::string_view caller);
   void close(std::list<Open>::iterator open);
-  void settle(Nanos now, std::vector<OomFact>& out);
+  void settle(Nanos now, std::vector<LogEvent>& out);
 
-  bool complete_begun(const LogLine& line, std::string_view text, std::vector<OomFact>& out);
-  void give_up(std::size_t begun_index, std::vector<OomFact>& out);
-  void hold(const LogLine& line, std::string_view text, std::vector<OomFact>& out);
+  bool complete_begun(const LogLine& line, std::string_view text, std::vector<LogEvent>& out);
+  void give_up(std::size_t begun_index, std::vector<LogEvent>& out);
+  void hold(const LogLine& line, std::string_view text, std::vector<LogEvent>& out);
 
-  void accept(const When& when, std::string_view caller, OomFact fact, std::vector<OomFact>& out);
+  void accept(const When& when, std::string_view caller, LogEvent fact, std::vector<LogEvent>& out);
   void feed_part(const Open& open, const LogLine& line, std::string_view text, bool cut,
-                 std::vector<OomFact>& out);
-  void store(Open& open, const OomFact& fact, const When& when);
+                 std::vector<LogEvent>& out);
+  void store(Open& open, const LogEvent& fact, const When& when);
   void store_victim(Open& open, const OomVictimLine& victim, const When& when);
   void store_mem_info(Open& open, const MemInfoLine& line);
   template <typename T>

@@ -25,7 +25,7 @@ constexpr Nanos kDisorder = std::chrono::seconds(1);
 
 // A serial console takes seconds for a report.
 constexpr Nanos kSlowestConsole = std::chrono::seconds(60);
-constexpr std::size_t kMostHosts = 64;
+constexpr std::size_t kMaxHosts = 64;
 constexpr std::size_t kShown = 160;  // of a line that is not read
 
 // Every line that begins a report has one of these. (`oom_score_adj` heads the table of a report whose
@@ -52,7 +52,7 @@ OomReports::Kernel& OomReports::kernel_of(const std::optional<std::string>& host
   if (!host) return kernels_.front();
   auto known = std::ranges::find(kernels_, *host, &Kernel::host);
   if (known != kernels_.end()) return *known;
-  return kernels_.size() > kMostHosts ? kernels_.front() : kernels_.emplace_back(*host);
+  return kernels_.size() > kMaxHosts ? kernels_.front() : kernels_.emplace_back(*host);
 }
 
 bool OomReports::idle() const {

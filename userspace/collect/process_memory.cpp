@@ -16,7 +16,7 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kMostMappings = 65536, kMostMaps = kMostMappings * 256;
+constexpr std::size_t kMaxMappings = 65536, kMaxMaps = kMaxMappings * 256;
 constexpr std::size_t kPieceOfPagemap = 512;  // entries: 2 MiB, for which the kernel holds the lock
 constexpr std::uint64_t kUserAddresses = std::uint64_t{1} << 63;  // above it is [vsyscall]
 
@@ -58,7 +58,7 @@ Look::~Look() {
 std::vector<Mapping> parse_maps(std::string_view text) {
   std::vector<Mapping> out;
   std::string_view line;
-  while (out.size() < kMostMappings && next_line(text, line)) {
+  while (out.size() < kMaxMappings && next_line(text, line)) {
     Mapping m;
     if (!take_hex(line, m.begin) || !line.starts_with('-')) continue;
     line.remove_prefix(1);
@@ -86,7 +86,7 @@ ProcessMemory::ProcessMemory(const Roots& roots, std::uint32_t pid)
 Result<std::vector<Mapping>> ProcessMemory::maps() const {
   UniqueFd fd(open((dir_ + "/maps").c_str(), O_RDONLY | O_CLOEXEC));
   std::string text, part(4096, '\0');
-  for (ssize_t n = fd ? 1 : -1; n != 0 && text.size() < kMostMaps;) {
+  for (ssize_t n = fd ? 1 : -1; n != 0 && text.size() < kMaxMaps;) {
     if (n > 0) {
       Look look;
       n = ::read(fd.get(), part.data(), part.size());
@@ -163,15 +163,15 @@ bool ProcessMemory::read(std::uint64_t address, std::span<std::byte> to) const {
 }
 
 std::uint32_t ProcessMemory::read_present(std::uint64_t begin, std::span<std::byte> to) const {
-  constexpr std::size_t kMost = 32;
-  std::array<std::uint64_t, kMost> entries{};
-  std::size_t pages = std::min(to.size() / page_size(), kMost), size = pages * sizeof(entries[0]);
+  constexpr std::size_t kMax = 32;
+  std::array<std::uint64_t, kMax> entries{};
+  std::size_t pages = std::min(to.size() / page_size(), kMax), size = pages * sizeof(entries[0]);
   Look look;
   auto at = static_cast<off_t>(begin / page_size() * sizeof(entries[0]));
   if (!open_pagemap() || pread(pagemap_.get(), entries.data(), size, at) != static_cast<ssize_t>(size))
     return 0;
-  std::array<iovec, kMost> local{}, remote{};
-  std::array<std::size_t, kMost> number{};
+  std::array<iovec, kMax> local{}, remote{};
+  std::array<std::size_t, kMax> number{};
   std::size_t present = 0;
   for (std::size_t i = 0; i < pages; ++i) {
     if (!(entries[i] >> 63)) continue;

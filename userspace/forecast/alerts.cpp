@@ -101,8 +101,8 @@ std::string message_of(const AlertRule& rule, const AlertInput& in) {
 
 }  // namespace
 
-void AlertBook::observe(MonoTime now, std::size_t rule, const AlertInput& input,
-                        std::vector<States::iterator>& due) {
+void AlertEngine::observe(MonoTime now, std::size_t rule, const AlertInput& input,
+                          std::vector<States::iterator>& due) {
   Truth truth = test(rules_[rule], input);
   Key key{rule, input.host, input.cgroup && !input.host ? input.cgroup->id.inode : 0, {}, input.device};
   if (input.process) key.process = input.process->id;
@@ -130,14 +130,14 @@ void AlertBook::observe(MonoTime now, std::size_t rule, const AlertInput& input,
   if (now - *state.false_since >= std::max(kClearFor, rules_[rule].hold)) states_.erase(at);
 }
 
-bool AlertBook::one_story(std::size_t rule, const State& inner, const State& outer) const {
+bool AlertEngine::is_of_outer(std::size_t rule, const State& inner, const State& outer) const {
   double share = part(rules_[rule], inner.newest, outer.newest);
   Nanos apart = std::chrono::abs(inner.active_since - outer.active_since);
-  return (share >= 0.5 && apart <= kOneStory) || (share >= 0.9 && same_limit(inner.newest, outer.newest));
+  return (share >= 0.5 && apart <= kSameStory) || (share >= 0.9 && same_limit(inner.newest, outer.newest));
 }
 
 // The innermost first, so that the exact news is told.
-std::vector<Alert> AlertBook::tell(MonoTime now, std::vector<States::iterator> due) {
+std::vector<Alert> AlertEngine::publish(MonoTime now, std::vector<States::iterator> due) {
   std::stable_sort(due.begin(), due.end(), [](const auto& a, const auto& b) {
     return depth(a->second.newest) > depth(b->second.newest);
   });
@@ -150,9 +150,9 @@ std::vector<Alert> AlertBook::tell(MonoTime now, std::vector<States::iterator> d
     for (const auto& [key, other] : states_) {
       if (key.rule != rule || !other.active) continue;
       if (is_inside(other.newest, state.newest))
-        told_inside = told_inside || one_story(rule, other, state);
+        told_inside = told_inside || is_of_outer(rule, other, state);
       else if (is_inside(state.newest, other.newest))
-        acted_outside = acted_outside || (other.acted && one_story(rule, state, other));
+        acted_outside = acted_outside || (other.acted && is_of_outer(rule, state, other));
     }
     state.active = true;
     state.acted = !told_inside && !acted_outside;
@@ -162,21 +162,21 @@ std::vector<Alert> AlertBook::tell(MonoTime now, std::vector<States::iterator> d
   return out;
 }
 
-std::vector<Alert> AlertBook::look(MonoTime now, std::span<const AlertInput> all) {
+std::vector<Alert> AlertEngine::check(MonoTime now, std::span<const AlertInput> all) {
   ++looks_;
   std::vector<States::iterator> due;
   for (const AlertInput& input : all)
     for (std::size_t rule = 0; rule < rules_.size(); ++rule) observe(now, rule, input, due);
   std::erase_if(states_, [&](const auto& entry) { return entry.second.looked != looks_; });
-  return tell(now, std::move(due));
+  return publish(now, std::move(due));
 }
 
-std::vector<Alert> AlertBook::look_at(MonoTime now, const AlertInput& one) {
+std::vector<Alert> AlertEngine::check_one(MonoTime now, const AlertInput& one) {
   std::vector<States::iterator> due;
   for (std::size_t rule = 0; rule < rules_.size(); ++rule)
     if (rules_[rule].quantity == Quantity::level || rules_[rule].quantity == Quantity::share)
       observe(now, rule, one, due);
-  return tell(now, std::move(due));
+  return publish(now, std::move(due));
 }
 
 }  // namespace oomcast

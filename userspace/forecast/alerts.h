@@ -46,20 +46,20 @@ struct Alert {
 ///
 /// Memory counts in every cgroup above, so a rule comes true for several because of the same memory. It is
 /// the same if the inner one stands for half of the outer one (of its level; for growth, eta and forecast of
-/// its growth) and both come true within kOneStory, or for nine tenths at the same limit, whenever. Then the
+/// its growth) and both come true within kSameStory, or for nine tenths at the same limit, whenever. Then the
 /// outer is not told after the inner; the inner, being the more exact news, is told after the outer but does
 /// not act again; at the same look the inner comes first.
-class AlertBook {
+class AlertEngine {
  public:
   static constexpr Nanos kClearFor = std::chrono::seconds(30);
-  static constexpr Nanos kOneStory = std::chrono::minutes(10);
+  static constexpr Nanos kSameStory = std::chrono::minutes(10);
 
-  explicit AlertBook(std::vector<AlertRule> rules) : rules_(std::move(rules)) {}
+  explicit AlertEngine(std::vector<AlertRule> rules) : rules_(std::move(rules)) {}
 
   /// Everything in scope as of `now`; what was there before and is not now is forgotten.
-  std::vector<Alert> look(MonoTime now, std::span<const AlertInput> all);
+  std::vector<Alert> check(MonoTime now, std::span<const AlertInput> all);
   /// One subject between two looks: for rules on levels only.
-  std::vector<Alert> look_at(MonoTime now, const AlertInput& one);
+  std::vector<Alert> check_one(MonoTime now, const AlertInput& one);
 
  private:
   struct Key {
@@ -80,8 +80,8 @@ class AlertBook {
   using States = std::map<Key, State>;
 
   void observe(MonoTime now, std::size_t rule, const AlertInput& input, std::vector<States::iterator>& due);
-  bool one_story(std::size_t rule, const State& inner, const State& outer) const;
-  std::vector<Alert> tell(MonoTime now, std::vector<States::iterator> due);
+  bool is_of_outer(std::size_t rule, const State& inner, const State& outer) const;
+  std::vector<Alert> publish(MonoTime now, std::vector<States::iterator> due);
 
   std::vector<AlertRule> rules_;
   States states_;  // only what is true, or was true and is not over

@@ -16,12 +16,12 @@
 namespace oomcast {
 namespace {
 
-constexpr std::uint64_t kLeastSamples = 5;
-constexpr double kLeastSpan = 2;                                 // s
+constexpr std::uint64_t kMinSamples = 5;
+constexpr double kMinSpan = 2;                                   // s
 constexpr double kAtOnce = 1e-6;                                 // s
 constexpr double kAnalyseEvery = 0.01, kSurpriseEvery = 0.0005;  // of the age
 // s: what fills the memory of a machine moves with every tick, and each is a surprise.
-constexpr double kLeastApart = 0.1;
+constexpr double kMinApart = 0.1;
 constexpr std::uint64_t kFirst = 12;   // samples, each looked at
 constexpr double kLimitMoved = 0.005;  // of the limit
 constexpr double kLittleOfRss = 0.03;  // of it
@@ -34,8 +34,8 @@ void Forecaster::add(const Reading& reading) {
   limit_ = reading.limit;
   double now = history_.newest_time();
   double off = std::abs(history_.newest_value() - expected_ - slope_ * (now - analysed_at_));
-  bool soon = now - analysed_at_ >= std::max(kSurpriseEvery * now, kLeastApart);
-  bool due = now - looked_at_ >= std::max(kAnalyseEvery * now, kLeastApart);
+  bool soon = now - analysed_at_ >= std::max(kSurpriseEvery * now, kMinApart);
+  bool due = now - looked_at_ >= std::max(kAnalyseEvery * now, kMinApart);
   bool surprise = off > band_ && soon;
   if (history_.samples() <= kFirst || due || surprise || limit_moved()) {
     looked_at_ = now;
@@ -158,7 +158,7 @@ void Forecaster::analyse(bool may_alert) {
   expected_ = history_.newest_value();
   slope_ = 0;
   band_ = 0;
-  if (history_.samples() < kLeastSamples || now < kLeastSpan) {
+  if (history_.samples() < kMinSamples || now < kMinSpan) {
     latest_.why = history_.samples() <= 1 ? "too early: one sample"
                                           : fmt::format("too early: {} samples in {}", history_.samples(),
                                                         format_duration(Seconds(now)));

@@ -15,7 +15,7 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kLeastDots = 5, kLeastDotsOfPart = 8;
+constexpr std::size_t kMinDots = 5, kMinDotsOfPart = 8;
 // What makes a rise a leak.
 constexpr double kRiseNoise = 5;        // times the residuals' standard deviation, …
 constexpr double kRiseCertain = 6;      // … or its own standard error, and
@@ -28,7 +28,7 @@ constexpr double kAsWell = 1.1;         // times the residuals' standard deviati
 constexpr double kOneCurve = 2;         // times the squares that straight pieces leave
 constexpr double kToothed = 0.6;        // of the time: its floor is seen between teeth alone
 // What makes peaks that climb a leak.
-constexpr std::size_t kLeastTops = 6;
+constexpr std::size_t kMinTops = 6;
 constexpr double kTopsNoise = 8;     // times what they are off their line, …
 constexpr double kTopsCertain = 4;   // … times the slope's own standard error, and
 constexpr double kTopsSmall = 0.25;  // of the typical height
@@ -131,7 +131,7 @@ bool LeakFinder::Search::goes_on(const Leak& leak, std::size_t first) const {
 
 std::optional<Leak> LeakFinder::Search::judge(std::size_t first) const {
   std::span<const Dot> part(dots_.data() + first, dots_.size() - first);
-  if (part.size() < (whole_ ? kLeastDots : kLeastDotsOfPart)) return std::nullopt;
+  if (part.size() < (whole_ ? kMinDots : kMinDotsOfPart)) return std::nullopt;
   auto trend = Trend::fit(part);
   if (!trend) return std::nullopt;
   Leak leak{*trend, {part.begin(), part.end()}, {}};
@@ -164,13 +164,13 @@ bool LeakFinder::Search::extends(std::size_t k) const {
 // Segments with which the newest behaviour may have begun: first the one up to which it is one rise without a
 // jump, then each from the newest back.
 std::vector<std::size_t> LeakFinder::Search::beginnings() const {
-  constexpr std::size_t kMost = 24;
+  constexpr std::size_t kMax = 24;
   std::vector<std::size_t> out;
   std::size_t newest = segments_.size() - 1, joined = newest;
   while (joined > 0 && extends(joined)) --joined;
   if (joined != newest && !bends(segments_, joined, dots_)) out.push_back(joined);
   if (out.empty()) joined = newest;
-  for (std::size_t k = newest + 1; k-- > 0 && out.size() < kMost;)
+  for (std::size_t k = newest + 1; k-- > 0 && out.size() < kMax;)
     if (k != joined || joined == newest) out.push_back(k);
   return out;
 }
@@ -222,7 +222,7 @@ std::optional<Leak> LeakFinder::find_of_peaks(const Window& window) const {
   auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
   std::nth_element(all.begin(), middle, all.end());
   std::erase_if(peaks, [&](const Excursion& e) { return e.height < kTopsSmall * *middle; });
-  if (peaks.size() < kLeastTops) return std::nullopt;
+  if (peaks.size() < kMinTops) return std::nullopt;
   double now = history_.newest_time(), begin = window.buckets.front().time;
   double span = peaks.back().peak_time - peaks.front().peak_time;
   double period = span / static_cast<double>(peaks.size() - 1);

@@ -7,14 +7,14 @@
 namespace oomcast {
 namespace {
 
-constexpr std::uint64_t kLeastReadings = 5;
+constexpr std::uint64_t kMinReadings = 5;
 constexpr double kNearShare = 0.05, kNearLeast = 10, kNearMost = 1800;  // of the life; s
 constexpr double kNearStays = 0.5, kNearMore = 3;
 
 }  // namespace
 
 std::optional<NearLimit> near_limit(const History& history, Bytes limit, double life_began, bool was_near) {
-  if (history.samples() < kLeastReadings) return std::nullopt;
+  if (history.samples() < kMinReadings) return std::nullopt;
   double now = history.newest_time(), value = history.newest_value(), top = limit.as_double();
   if (value < (was_near ? kTight : kNear) * top) return std::nullopt;
   double within = std::clamp(kNearShare * (now - life_began), kNearLeast, kNearMost), from = now - within;

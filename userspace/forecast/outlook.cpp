@@ -19,7 +19,7 @@ constexpr std::array kSwingLasts = {0.03, 0.09, 0.27};
 constexpr std::array kSwingSizes = {1.0, 3.0, 10.0};
 constexpr std::array kPaceLasts = {0.005, 0.02, 0.08, 0.3, 1.1, 3.3};
 constexpr std::array kPaceSizes = {2.0, 6.0, 18.0, 54.0, 162.0, 486.0, 1458.0};
-constexpr double kDay = 86400, kLeastOfDay = 0.25, kCycleLasts = 7 * kDay;  // s
+constexpr double kDay = 86400, kMinOfDay = 0.25, kCycleLasts = 7 * kDay;  // s
 constexpr std::array kCycleSizes = {2.0, 6.0, 18.0, 54.0, 162.0};
 const double kSizeStep = std::log(3.0);
 // A pace wanders by so much of itself, mostly, and a level by day and night.
@@ -29,13 +29,13 @@ constexpr double kSlowsDown = 0.15, kSpeedsUp = 0.3;
 // Changes of pace that are too slow to be seen yet, as a share of it: a little of any, and half of
 // those that are seen.
 constexpr double kUnseen = 0.006, kUnseenShort = 0.03, kShort = 180;  // s
-constexpr double kSlower = 0.5, kMostSlower = 0.3;
-constexpr double kLeastLevel = 1e-5;    // of the level: below that nothing is told apart
-constexpr double kLeastWeight = 0.004;  // of a course
-constexpr std::size_t kMostCourses = 48;
+constexpr double kSlower = 0.5, kMaxSlower = 0.3;
+constexpr double kMinLevel = 1e-5;    // of the level: below that nothing is told apart
+constexpr double kMinWeight = 0.004;  // of a course
+constexpr std::size_t kMaxCourses = 48;
 // A curve is left out whose squares say that it is so unlikely, by twice the logarithm, as if there were at
 // most so many dots: a few dots less off may be made up for by what comes on top.
-constexpr double kUnlikely = 14, kMostDots = 24;
+constexpr double kUnlikely = 14, kMaxDots = 24;
 
 // How much further up than down an interval must reach before a shorter one is looked for.
 constexpr double kLopsided = 2;
@@ -169,7 +169,7 @@ class Outlook::Weighing {
   Weighing(Outlook& out, std::span<const Dot> dots)
       : out_(out), dots_(dots), n_(static_cast<double>(dots.size())), span_(out.end_ - out.begin_) {
     for (const Dot& d : dots) mean_ += d.value / n_, level_ = std::max(level_, std::abs(d.value));
-    floor_ = std::pow(kLeastLevel * level_, 2);
+    floor_ = std::pow(kMinLevel * level_, 2);
     unseen_ = std::clamp(kUnseenShort * std::sqrt(kShort / span_), kUnseen, kUnseenShort);
   }
 
@@ -188,7 +188,7 @@ class Outlook::Weighing {
     double least = kInfinity;
     for (const auto& c : trend.candidates()) least = std::min(least, c.error);
     for (auto c : trend.candidates()) {
-      double unlikely = std::min(n_, kMostDots) * std::log((c.error / n_ + floor_) / (least / n_ + floor_));
+      double unlikely = std::min(n_, kMaxDots) * std::log((c.error / n_ + floor_) / (least / n_ + floor_));
       if (!c.form.straight() && unlikely > kUnlikely) continue;
       if (!c.form.straight()) c.prior *= c.form.slows_down() ? kSlowsDown : kSpeedsUp;
       curves_.push_back(c);
@@ -207,7 +207,7 @@ class Outlook::Weighing {
     return columns;
   }
 
-  bool days() const { return span_ > kLeastOfDay * kDay; }
+  bool days() const { return span_ > kMinOfDay * kDay; }
 
   std::vector<Strays> all_strays() const {
     std::vector<Strays> all = {{}};
@@ -257,7 +257,7 @@ class Outlook::Weighing {
         return kCycles * kSizeStep * mostly_like(size / level_, kCycleShare, kCycleShareScale);
       case Strays::Kind::pace: {
         double share = size / std::max(slope, 1.0);
-        c.unseen = kSlower * std::min(share, kMostSlower / kSlower);
+        c.unseen = kSlower * std::min(share, kMaxSlower / kSlower);
         return kWanders / static_cast<double>(kPaceLasts.size()) * kSizeStep *
                mostly_like(share, kPaceShare, kPaceShareScale);
       }
@@ -270,10 +270,10 @@ class Outlook::Weighing {
     double most = -kInfinity, sum = 0;
     for (double log : logs_) most = std::max(most, log);
     for (std::size_t k = 0; k < logs_.size(); ++k) sum += courses[k].weight = std::exp(logs_[k] - most);
-    std::erase_if(courses, [&](const Course& c) { return c.weight < kLeastWeight * sum; });
+    std::erase_if(courses, [&](const Course& c) { return c.weight < kMinWeight * sum; });
     std::sort(courses.begin(), courses.end(),
               [](const Course& x, const Course& y) { return x.weight > y.weight; });
-    if (courses.size() > kMostCourses) courses.resize(kMostCourses);
+    if (courses.size() > kMaxCourses) courses.resize(kMaxCourses);
     sum = 0;
     for (const Course& c : courses) sum += c.weight;
     for (Course& c : courses) c.weight /= sum;

@@ -12,7 +12,7 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kLeastOfHalf = 5;
+constexpr std::size_t kMinOfHalf = 5;
 constexpr double kSpikeWander = 4.8;  // times the floor's own spread
 constexpr double kStartUp = 2;        // times the spikes
 constexpr double kStillRises = 0.5;   // of a start-up's rise, in its newer half, of so few
@@ -29,7 +29,7 @@ struct Floor {
   Segment newer;
 };
 
-Floor look_at(const Shape& shape, double least_change) {
+Floor floor_of(const Shape& shape, double least_change) {
   Floor out{shape, 1, shape.floor.front().value, 0, least_change, {}};
   for (const Dot& d : shape.floor) out.level = std::max(out.level, d.value);
   std::size_t half = shape.floor.size() / 2;
@@ -43,7 +43,7 @@ Floor look_at(const Shape& shape, double least_change) {
 std::optional<Growth> growth_of(const Floor& floor) {
   const auto& dots = floor.shape.floor;
   std::size_t middle = dots.size() / 2, n = dots.size() - middle;
-  if (n < kLeastOfHalf) return std::nullopt;
+  if (n < kMinOfHalf) return std::nullopt;
   double length = dots.back().time - dots[middle].time;
   // Of n dots at even distances, the sum of squared distances from their middle is about n length² / 12.
   double sd = std::sqrt(floor.newer.error / static_cast<double>(n - 2) * 12 / static_cast<double>(n)) /
@@ -132,7 +132,7 @@ void tell_rest(std::span<const Window> windows, const History& history, double l
   double now = history.newest_time();
   out.verdict = Verdict::stable;
   if (shape.floor.empty()) return;
-  Floor floor = look_at(shape, least_change);
+  Floor floor = floor_of(shape, least_change);
   out.evidence.floor = whole_bytes(shape.floor.back().value);
   out.growth = growth_of(floor);
   if (tell_spikes(windows, floor, out) || tell_step(floor, now, out) || tell_start_up(floor, history, out))

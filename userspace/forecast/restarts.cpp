@@ -8,12 +8,12 @@ namespace {
 constexpr double kRestartLeaves = 0.3;  // of the level
 // … or of the way to the limit that a life went, steadily: it fell back by and to so much of that.
 constexpr double kRestartGrew = 0.25, kRestartFrom = 0.7, kRestartFalls = 0.7, kRestartBack = 0.2;
-constexpr std::size_t kLeastLife = 8;  // buckets
+constexpr std::size_t kMinLife = 8;  // buckets
 constexpr double kSteady = 0.2;
 
 // Whether these went up all the time, and not at once.
 bool grew_steadily(std::span<const Bucket> life, double base, double highest) {
-  if (life.size() < kLeastLife) return false;
+  if (life.size() < kMinLife) return false;
   double rise = highest - base, quarter = life[life.size() / 4].mean, middle = life[life.size() / 2].mean;
   double late = life[life.size() * 3 / 4].mean;
   return late - quarter > kSteady * rise && middle - base > kSteady * rise &&

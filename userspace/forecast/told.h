@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "base/units.h"
-#include "forecast/book.h"
+#include "forecast/registry.h"
 #include "model/facts.h"
 
 namespace oomcast {
 
 /// An episode with what had been predicted.
-struct OomFactLine {
+struct OomEvent {
   Episode episode;
   std::optional<ForecastFact> forecast_before;
   std::optional<MonoTime> first_forecast;  // when a deadline was first told for the limit's cgroup

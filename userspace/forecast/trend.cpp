@@ -30,7 +30,7 @@ constexpr int kRefine = 6;
 constexpr std::array kOrigins = {0.01, 0.02, 0.035, 0.055, 0.08};      // of the window, before its first dot
 constexpr std::array kSquareOrigins = {0.1, 0.3, 0.7, 1.5, 3.0, 6.0};  // of the window
 constexpr double kSquare = 0.06;
-constexpr double kCurvature = 0.1, kMostUnsure = 0.7;  // of the parameter
+constexpr double kCurvature = 0.1, kMaxUnsure = 0.7;  // of the parameter
 // The best of a kind is looked for where so much of the line's squares are left, and so plainly (n times the
 // logarithm of their ratio).
 constexpr double kBetterThanLine = 0.3, kPlainlyBetter = 10;
@@ -131,7 +131,7 @@ class Trend::Fitting {
     for (const Prior& prior : kPriors) add(fit_form(prior.form), prior.weight);
     for (auto kind : {kPower, kExponential}) refine(kind);
     refine_square();
-    look_at_residuals();
+    examine_residuals();
     spread_unsure();
     weigh();
     out_.drift_ = drift_of(residuals_, out_.slope(out_.end_), out_.residual_sd_, out_.effective_);
@@ -202,7 +202,7 @@ class Trend::Fitting {
   }
 
   // Of the best curve: how many independent samples they leave.
-  void look_at_residuals() {
+  void examine_residuals() {
     const Curve& top = *std::ranges::min_element(out_.curves_, {}, &Curve::error);
     double lagged = 0, square = 0, previous = 0;
     for (std::size_t i = 0; i < dots_.size(); ++i) {
@@ -220,7 +220,7 @@ class Trend::Fitting {
   void spread_unsure() {
     for (auto [k, off] : unsure_) {
       Form form = out_.curves_[k].form;
-      double p = form.parameter, by = std::min(off / std::sqrt(out_.effective_), kMostUnsure * std::abs(p));
+      double p = form.parameter, by = std::min(off / std::sqrt(out_.effective_), kMaxUnsure * std::abs(p));
       for (double at : {p - by, p + by}) {
         form.parameter = at;
         add(fit_form(form), priors_[k]);

@@ -5,7 +5,7 @@
 namespace oomcast {
 namespace {
 
-constexpr std::ptrdiff_t kLeastOfLife = 5;  // buckets
+constexpr std::ptrdiff_t kMinOfLife = 5;  // buckets
 
 }  // namespace
 
@@ -24,7 +24,7 @@ std::vector<Window> windows_until(const History& history, double life_began, dou
   for (Window& w : windows) {
     auto first = std::find_if(w.buckets.begin(), w.buckets.end(),
                               [&](const Bucket& b) { return b.time >= life_began; });
-    if (w.buckets.end() - first >= kLeastOfLife) w.buckets = {first, w.buckets.end()};
+    if (w.buckets.end() - first >= kMinOfLife) w.buckets = {first, w.buckets.end()};
     w.shape = describe(w.buckets);
   }
   return windows;

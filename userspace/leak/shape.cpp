@@ -8,18 +8,18 @@ namespace oomcast {
 namespace {
 
 constexpr double kMadToSigma = 1.4826;
-constexpr double kLeastNoise = 1e-4;      // of the level: finer is below what one looks at
+constexpr double kMinNoise = 1e-4;        // of the level: finer is below what one looks at
 constexpr double kExcursionNoise = 6;     // times the noise
 constexpr double kExcursionLevel = 0.02;  // of the highest value
 constexpr double kSegmentPenalty = 12;    // times noise² ln n
-constexpr std::size_t kLeastSegment = 3;
+constexpr std::size_t kMinSegment = 3;
 // A shift between two stretches of one rise.
-constexpr std::size_t kMostShifts = 2;
-constexpr std::size_t kLeastStretch = 6;  // dots
-constexpr std::size_t kMostBetween = 4;   // dots
-constexpr double kSameRate = 2;           // times
-constexpr double kShiftNoise = 6;         // times the noise
-constexpr double kShiftRise = 0.15;       // of what both stretches rise
+constexpr std::size_t kMaxShifts = 2;
+constexpr std::size_t kMinStretch = 6;  // dots
+constexpr std::size_t kMaxBetween = 4;  // dots
+constexpr double kSameRate = 2;         // times
+constexpr double kShiftNoise = 6;       // times the noise
+constexpr double kShiftRise = 0.15;     // of what both stretches rise
 
 double median(std::vector<double>& v) {
   if (v.empty()) return 0;
@@ -81,7 +81,7 @@ struct Sums {
 std::vector<Segment> split(std::span<const Dot> dots, double noise) {
   std::size_t n = dots.size();
   std::vector<Segment> out;
-  if (n < kLeastSegment) {
+  if (n < kMinSegment) {
     if (n) out.push_back(fit_line(dots, 0, n));
     return out;
   }
@@ -91,8 +91,8 @@ std::vector<Segment> split(std::span<const Dot> dots, double noise) {
   std::vector<double> best(n + 1, kNever);
   std::vector<std::size_t> from(n + 1, 0);
   best[0] = 0;
-  for (std::size_t j = kLeastSegment; j <= n; ++j)
-    for (std::size_t i = 0; i + kLeastSegment <= j; ++i) {
+  for (std::size_t j = kMinSegment; j <= n; ++j)
+    for (std::size_t i = 0; i + kMinSegment <= j; ++i) {
       if (best[i] == kNever) continue;
       double cost = best[i] + sums.error(i, j) + penalty;
       if (cost < best[j]) best[j] = cost, from[j] = i;
@@ -194,9 +194,9 @@ std::optional<Shape> without_shifts(const Shape& shape) {
   for (std::size_t k = segments.size(); k-- > 1;) {
     const Segment& newer = segments[k];
     std::size_t j = k - 1;  // the one before, over a few dots of the shift itself
-    if (segments[j].size() <= kMostBetween && j > 0) --j;
+    if (segments[j].size() <= kMaxBetween && j > 0) --j;
     const Segment& older = segments[j];
-    if (newer.size() < kLeastStretch || older.size() < kLeastStretch) continue;
+    if (newer.size() < kMinStretch || older.size() < kMinStretch) continue;
     bool same = newer.slope > 0 && older.slope > newer.slope / kSameRate &&
                 older.slope < newer.slope * kSameRate && newer.rise() > kShiftNoise * shape.noise &&
                 older.rise() > kShiftNoise * shape.noise;
@@ -207,7 +207,7 @@ std::optional<Shape> without_shifts(const Shape& shape) {
     double gap = newer.at_begin - expected(shape.floor[newer.begin].time);
     if (!same || gap < std::max(kShiftNoise * shape.noise, kShiftRise * (newer.rise() + older.rise())))
       continue;
-    if (++shifts > kMostShifts) return std::nullopt;
+    if (++shifts > kMaxShifts) return std::nullopt;
     if (!out) {
       out = shape;
       out->level_since = shape.floor[newer.begin].time;
@@ -244,7 +244,7 @@ Shape describe(std::span<const Bucket> window) {
   double noise_mean = noise_of(means), noise_low = noise_of(lows);
   bool use_low = noise_low < 0.6 * noise_mean;
   const std::vector<Dot>& dots = use_low ? lows : means;
-  out.noise = std::max(use_low ? noise_low : noise_mean, kLeastNoise * highest);
+  out.noise = std::max(use_low ? noise_low : noise_mean, kMinNoise * highest);
 
   double threshold = std::max({kExcursionNoise * out.noise, 1.5 * out.spread, kExcursionLevel * highest});
   Excursions excursions{window, dots, low, use_low, threshold};

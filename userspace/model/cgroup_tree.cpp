@@ -7,7 +7,7 @@ namespace oomcast {
 namespace {
 
 constexpr int kMaxDepth = 128;
-constexpr std::size_t kMostRefused = 100'000;
+constexpr std::size_t kMaxRefused = 100'000;
 
 std::string join(std::string_view parent, std::string_view name) {
   std::string path(parent);
@@ -36,11 +36,11 @@ std::size_t CgroupTree::bytes_of(const CgroupState& state) {
 
 bool CgroupTree::has_room(const CgroupState* known, std::size_t path) const {
   std::size_t before = known ? bytes_of(*known) : 0;
-  return path <= kMostPath && bytes_ - before + bytes_of({}) + 2 * path <= most_bytes_;
+  return path <= kMaxPath && bytes_ - before + bytes_of({}) + 2 * path <= most_bytes_;
 }
 
 void CgroupTree::refuse(std::uint64_t inode) {
-  if (refused_.size() < kMostRefused && refused_.insert(inode).second) ++not_followed_;
+  if (refused_.size() < kMaxRefused && refused_.insert(inode).second) ++not_followed_;
 }
 
 // Down to 7/8, so that it is not asked for again with the next. Cost: n log n.
@@ -94,7 +94,7 @@ CgroupTree::Cgroups::iterator CgroupTree::forget(Cgroups::iterator at) {
 CgroupState* CgroupTree::add(std::uint64_t inode, std::optional<std::uint64_t> parent, std::string path) {
   CgroupState* known = find(inode);
   // Who was refused once takes nobody's place: there may be 100,000 of them, found again with each walk.
-  if (!has_room(known, path.size()) && (known || is_refused(inode) || path.size() > kMostPath ||
+  if (!has_room(known, path.size()) && (known || is_refused(inode) || path.size() > kMaxPath ||
                                         !make_room(true) || !has_room(known, path.size()))) {
     refuse(inode);
     return nullptr;

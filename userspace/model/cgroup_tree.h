@@ -42,13 +42,13 @@ struct CgroupState {
 /// are not followed, and counted, until they are said to hold more.
 class CgroupTree {
  public:
-  static constexpr std::size_t kMostPath = 4096, kMostBytes = 8 << 20;
+  static constexpr std::size_t kMaxPath = 4096, kMaxBytes = 8 << 20;
   /// As the kernel programs have it.
   static bool is_idle(Bytes usage, std::optional<Bytes> limit) {
     return usage < MiB(1) && (!limit || usage.count < limit->count / 2);
   }
 
-  explicit CgroupTree(Hierarchy hierarchy, std::size_t most_bytes = kMostBytes)
+  explicit CgroupTree(Hierarchy hierarchy, std::size_t most_bytes = kMaxBytes)
       : hierarchy_(hierarchy), bound_(most_bytes) {}
 
   /// The part of its bound that it may use from now on. Of what is over the idle go, then those that hold

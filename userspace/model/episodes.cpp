@@ -400,7 +400,7 @@ Episode EpisodeBuilder::as_known(const Open& open) const {
   for (const OpenVictim& v : open.victims) {
     ProcessRef& process = episode.victims.emplace_back(v.victim).process;
     // A line with the arguments of a thousand victims is one that no reader takes.
-    if (arguments > kMostArguments && process.cmdline.cut(TaskTable::kCutOff))
+    if (arguments > kMaxArguments && process.cmdline.cut(TaskTable::kCutOff))
       process.cmdline_truncated = true;
     arguments += process.cmdline.bytes().size();
   }
@@ -410,7 +410,7 @@ Episode EpisodeBuilder::as_known(const Open& open) const {
   return episode;
 }
 
-std::vector<Episode> EpisodeBuilder::take_begun() {
+std::vector<Episode> EpisodeBuilder::take_opened() {
   std::vector<Episode> out;
   for (Open& open : open_) {
     if (open.told || open.victims.size() == open.begun) continue;

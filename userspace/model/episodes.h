@@ -46,7 +46,7 @@ class EpisodeBuilder {
   static constexpr std::size_t kMaxOpen = 2048;
   static constexpr std::size_t kMaxVictims = 1024;
   static constexpr std::size_t kMaxVictimsInAll = 4096;
-  static constexpr std::size_t kMostArguments = 64 << 10;  // bytes in one, then each is cut off
+  static constexpr std::size_t kMaxArguments = 64 << 10;  // bytes in one, then each is cut off
 
   EpisodeBuilder(EpisodeSources sources, const TaskTable& tasks, const CgroupTree& cgroups)
       : sources_(sources), tasks_(tasks), cgroups_(cgroups), growth_(tasks, cgroups) {}
@@ -83,8 +83,8 @@ class EpisodeBuilder {
   /// The threads marked in those that close by then, whatever is still missing of them.
   std::vector<std::uint32_t> due(MonoTime when) const;
   /// Episodes that are untold and have another victim since the last call, as far as they are known.
-  std::vector<Episode> take_begun();
-  /// Whether what take_begun() gave is being written still: then nothing is told before it is, for kForStore
+  std::vector<Episode> take_opened();
+  /// Whether what take_opened() gave is being written still: then nothing is told before it is, for kForStore
   /// beyond kLatest at most.
   void set_store_behind(bool behind) { store_behind_ = behind; }
   /// Episodes that are complete, or late, at `now`; `all`: whatever is missing of them.
@@ -126,7 +126,7 @@ class EpisodeBuilder {
     bool alone = true;    // no other was untold at the same time
     bool told = false;
     bool news = false;      // since it was told
-    std::size_t begun = 0;  // victims that take_begun() gave
+    std::size_t begun = 0;  // victims that take_opened() gave
   };
   struct At {
     Open* open = nullptr;

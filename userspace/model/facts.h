@@ -135,7 +135,7 @@ struct MemoryAtKill {
 
 /// Without a memory cgroup's limit: what the machine had left, and where the request had to be met from.
 struct MachineAtKill {
-  static constexpr std::size_t kMostZones = 64, kMostSlabs = 16;
+  static constexpr std::size_t kMaxZones = 64, kMaxSlabs = 16;
   std::optional<std::string> cpuset;        // the trigger's: its last component
   std::optional<std::string> mems_allowed;  // NUMA nodes that it allows: "0-1"
   std::optional<std::string> nodemask;      // NUMA nodes that the request's memory policy allows
@@ -166,7 +166,7 @@ struct KillSeries {
 
 /// One decision of the OOM killer.
 struct Episode {
-  static constexpr std::size_t kMostTasks = 64;
+  static constexpr std::size_t kMaxTasks = 64;
   std::uint64_t serial = 0;  // counts those of a run from 1, also while the id may change; 0: of no run
   std::string id;
   MonoTime time;  // of the first kill
@@ -184,7 +184,7 @@ struct Episode {
   std::vector<ChainLevel> chain;
   std::optional<MemoryAtKill> memory;
   std::optional<MachineAtKill> machine;
-  std::vector<TaskAtKill> tasks;  // the largest, `kMostTasks` at most; empty: the log has no table
+  std::vector<TaskAtKill> tasks;  // the largest, `kMaxTasks` at most; empty: the log has no table
   std::size_t tasks_listed = 0;   // rows that the table had
   EpisodeChecks checks;
   std::optional<KillSeries> series;  // nullopt: it is the first of its limit for a while

@@ -33,7 +33,7 @@ Op op_of(What what) {
 
 // The card is the program's own word.
 bool may_be_on(const GpuHeld& held, const GpuUuid& card) {
-  return held.by_device.contains(card) || held.by_device.size() < GpuMemory::kMostCards;
+  return held.by_device.contains(card) || held.by_device.size() < GpuMemory::kMaxCards;
 }
 
 }  // namespace
@@ -57,7 +57,7 @@ std::string_view to_string(GpuMemoryKind kind) {
 GpuMemory::Process& GpuMemory::process(TaskId task) {
   auto known = processes_.find(task);
   if (known != processes_.end()) return known->second;
-  if (processes_.size() < kMostProcesses) return processes_[task];
+  if (processes_.size() < kMaxProcesses) return processes_[task];
   ++dropped_;
   return nobody_ = {};
 }
@@ -67,7 +67,7 @@ const GpuHeld* GpuMemory::of(TaskId task) const {
   return known == processes_.end() ? nullptr : &known->second.held;
 }
 
-GpuEvent& GpuMemory::tell(MonoTime time, TaskId task, Op op, const GpuOp& from) {
+GpuEvent& GpuMemory::add_event(MonoTime time, TaskId task, Op op, const GpuOp& from) {
   GpuEvent event;
   event.time = time;
   event.task = task;
@@ -83,7 +83,7 @@ GpuEvent& GpuMemory::tell(MonoTime time, TaskId task, Op op, const GpuOp& from) 
 
 void GpuMemory::on_cards(MonoTime time, const std::vector<GpuCard>& cards, Bytes page) {
   for (const GpuCard& now : cards) {
-    if (cards_.size() >= kMostCards && !cards_.contains(now.uuid)) continue;
+    if (cards_.size() >= kMaxCards && !cards_.contains(now.uuid)) continue;
     GpuCardState& card = cards_[now.uuid];
     bool is_new = !card.memory && !card.counters.faults && !card.counters.migrated_pages_in;
     card.counters_before = is_new ? now : card.counters;
@@ -126,7 +126,7 @@ void GpuMemory::look_for_oversubscription(MonoTime time, const GpuUuid& uuid, Gp
   what.kind = GpuMemoryKind::managed;
   what.device = uuid;
   what.bytes = Bytes{static_cast<std::int64_t>(*now - *before) * page.count};
-  tell(time, most.second, Op::oversubscribed, what);
+  add_event(time, most.second, Op::oversubscribed, what);
 }
 
 void GpuMemory::on_activity(TaskId task, const std::optional<GpuActivity>& total) {
@@ -149,7 +149,7 @@ void GpuMemory::on_xid(const wire::GpuXid& xid, std::optional<GpuUuid> card,
   GpuOp what;
   what.status = xid.code;
   what.device = card;
-  GpuEvent& told = tell(xid.time, task, Op::xid, what);
+  GpuEvent& told = add_event(xid.time, task, Op::xid, what);
   told.bus = xid.bus;
   told.message = xid.message;
 }
@@ -161,7 +161,7 @@ std::map<GpuUuid, GpuMemory::OnCard> GpuMemory::held_by_card() const {
     for (const auto& [uuid, bytes] : process.held.by_device) {
       auto at = out.find(uuid);
       // What a program claims of a card that nobody else knows is its own invention.
-      if (at == out.end() && out.size() < 2 * kMostCards) at = out.try_emplace(uuid).first;
+      if (at == out.end() && out.size() < 2 * kMaxCards) at = out.try_emplace(uuid).first;
       if (at == out.end()) continue;
       at->second.held += bytes;
       at->second.since_before = at->second.since_before || process.held.since_before;
@@ -186,7 +186,7 @@ void GpuMemory::on(MonoTime time, TaskId task, const GpuOp& op, std::span<const 
   }
   bool asks = op.what == What::alloc || op.what == What::map || op.what == What::reserve;
   if (is_out_of_memory(op.status, asks)) {
-    p.refused = tell(time, task, Op::oom, op);
+    p.refused = add_event(time, task, Op::oom, op);
     return;
   }
   if (op.what == What::check_range) {
@@ -232,11 +232,11 @@ void GpuMemory::on(MonoTime time, TaskId task, const GpuOp& op, std::span<const 
     default:
       break;
   }
-  tell(time, task, op_of(op.what), op);
+  add_event(time, task, op_of(op.what), op);
 }
 
 void GpuMemory::on_free_seen(const std::optional<GpuUuid>& card, const GpuOp& op) {
-  if (!card || (!cards_.contains(*card) && cards_.size() >= kMostCards)) return;
+  if (!card || (!cards_.contains(*card) && cards_.size() >= kMaxCards)) return;
   GpuCardState& state = cards_[*card];
   state.free = op.free_bytes;
   if (!state.memory) state.memory = op.bytes;
@@ -260,7 +260,7 @@ void GpuMemory::allocate(MonoTime time, TaskId task, const GpuOp& op) {
   if (op.kind != GpuMemoryKind::external && op.bytes) {
     if (auto before = p.handles.find(op.object); before != p.handles.end())
       release(task, p, before);  // reused
-    if (!has_room(p) || p.held.device + p.held.pinned + *op.bytes > kMostOfOne) {
+    if (!has_room(p) || p.held.device + p.held.pinned + *op.bytes > kMaxOfOne) {
       if (&p != &nobody_) ++dropped_;
       return;
     }
@@ -270,11 +270,11 @@ void GpuMemory::allocate(MonoTime time, TaskId task, const GpuOp& op) {
     count(memory, 1);
     add(task, p, op.object, {std::make_shared<Memory>(memory), op.parent});
   }
-  GpuEvent& told = tell(time, task, Op::alloc, op);
+  GpuEvent& told = add_event(time, task, Op::alloc, op);
   told.overhead = p.context_at.has_value();
   if (!told.device && op.kind == GpuMemoryKind::device) told.device = card_of(p);
   if (p.refused && op.bytes && time - p.refused->time <= kRecovered && op.bytes >= p.refused->bytes) {
-    tell(time, task, Op::recovered, op);
+    add_event(time, task, Op::recovered, op);
     p.refused.reset();
   }
   if (op.kind == GpuMemoryKind::device && op.bytes && !p.context_at)
@@ -284,27 +284,27 @@ void GpuMemory::allocate(MonoTime time, TaskId task, const GpuOp& op) {
 // A second copy of a model comes as a burst of allocations that together are as much as an earlier burst.
 void GpuMemory::look_for_copies(MonoTime time, TaskId task, Process& p, Bytes bytes) {
   if (p.bursts.empty() || time - p.bursts.back().last > kBurstGap) {
-    if (p.bursts.size() == kMostBursts) p.bursts.erase(p.bursts.begin());
+    if (p.bursts.size() == kMaxBursts) p.bursts.erase(p.bursts.begin());
     p.bursts.push_back({time, time, Bytes{}});
   }
   Burst& now = p.bursts.back();
   now.last = time;
   now.bytes += bytes;
-  if (now.bytes < kLeastCopy || p.told_again == now.first) return;
+  if (now.bytes < kMinCopy || p.told_again == now.first) return;
   for (auto before = p.bursts.begin(); before + 1 != p.bursts.end(); ++before) {
     Bytes apart{std::abs(before->bytes.count - now.bytes.count)};
     if (apart.count * 50 > now.bytes.count || p.held.device < before->bytes + now.bytes) continue;
     GpuOp all;
     all.bytes = now.bytes;
     all.device = card_of(p);
-    tell(time, task, Op::again, all).first = before->first;
+    add_event(time, task, Op::again, all).first = before->first;
     p.told_again = now.first;
     return;
   }
 }
 
 bool GpuMemory::has_room(const Process& process) const {
-  return &process != &nobody_ && objects_ < most_objects_ && process.handles.size() < kMostObjectsOfOne;
+  return &process != &nobody_ && objects_ < most_objects_ && process.handles.size() < kMaxObjectsOfOne;
 }
 
 void GpuMemory::add(TaskId task, Process& process, const GpuObject& object, Handle handle) {
@@ -354,7 +354,7 @@ std::shared_ptr<GpuMemory::Memory> GpuMemory::find(const Process& process, const
   if (of_client == by_client_.end()) return nullptr;
   std::size_t asked = 0;
   for (TaskId task : of_client->second) {
-    if (asked++ == kMostOfClient) break;
+    if (asked++ == kMaxOfClient) break;
     const auto& handles = processes_.at(task).handles;
     if (auto at = handles.find(object); at != handles.end()) return at->second.memory;
   }
@@ -376,7 +376,7 @@ void GpuMemory::free(MonoTime time, TaskId task, const GpuOp& op, std::span<cons
   if (free_of(time, task, op)) return;
   for (TaskId above : ancestors)
     if (free_of(time, above, op)) return;
-  if (process(task).held.since_before) tell(time, task, Op::free, op).bytes.reset();
+  if (process(task).held.since_before) add_event(time, task, Op::free, op).bytes.reset();
 }
 
 // Whether there was something of the holder's.
@@ -392,7 +392,7 @@ bool GpuMemory::free_of(MonoTime time, TaskId holder, const GpuOp& op) {
     what.bytes = memory->bytes;
     what.device = memory->device;
     what.status = op.status;
-    tell(time, holder, Op::free, what).overhead = memory->overhead;
+    add_event(time, holder, Op::free, what).overhead = memory->overhead;
   };
   if (auto own = p.handles.find(op.object); own != p.handles.end()) return release_all(own), true;
   // A client, or a device: all that lies below goes with it.
@@ -425,7 +425,7 @@ void GpuMemory::map(TaskId holder, const GpuOp& op) {
 void GpuMemory::map_managed(MonoTime time, TaskId task, const GpuOp& op) {
   Process& p = process(task);
   if (!op.address || !op.bytes || op.bytes->count <= 0) return;
-  if (p.managed.size() >= kMostRanges || p.held.managed + *op.bytes > kMostOfOne) {
+  if (p.managed.size() >= kMaxRanges || p.held.managed + *op.bytes > kMaxOfOne) {
     ++dropped_;
     return;
   }
@@ -435,7 +435,7 @@ void GpuMemory::map_managed(MonoTime time, TaskId task, const GpuOp& op) {
   events_.resize(before);
   p.managed[*op.address] = static_cast<std::uint64_t>(op.bytes->count);
   p.held.managed += *op.bytes;
-  tell(time, task, Op::alloc, op);
+  add_event(time, task, Op::alloc, op);
 }
 
 // munmap may take a part out of a range, or several ranges at once.
@@ -455,7 +455,7 @@ void GpuMemory::unmap_managed(MonoTime time, TaskId task, const GpuOp& op) {
       ranges.erase(at);
       if (first < begin) ranges[first] = begin - first;
       std::uint64_t until = std::min(last, end);
-      if (last > end && ranges.size() < kMostRanges) {
+      if (last > end && ranges.size() < kMaxRanges) {
         ranges[end] = last - end;
       } else if (last > end) {
         until = last;
@@ -470,7 +470,7 @@ void GpuMemory::unmap_managed(MonoTime time, TaskId task, const GpuOp& op) {
   GpuOp told = op;
   told.kind = GpuMemoryKind::managed;
   told.bytes = gone;
-  tell(time, task, Op::free, told);
+  add_event(time, task, Op::free, told);
 }
 
 void GpuMemory::on_exit(MonoTime time, TaskId task) {
@@ -480,7 +480,7 @@ void GpuMemory::on_exit(MonoTime time, TaskId task) {
   GpuOp all;
   all.bytes = held.device;
   all.device = card_of(known->second);
-  GpuEvent& told = tell(time, task, Op::close, all);
+  GpuEvent& told = add_event(time, task, Op::close, all);
   told.managed = held.managed;
   told.pinned = held.pinned;
   auto& handles = known->second.handles;

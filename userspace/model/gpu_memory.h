@@ -91,20 +91,20 @@ struct GpuCardState {
 
 class GpuMemory {
  public:
-  static constexpr std::size_t kMostObjects = 1 << 16;       // handles, of some 300 bytes
-  static constexpr std::size_t kMostObjectsOfOne = 3 << 14;  // process: 2 MiB each on a card of 96 GiB
-  static constexpr Bytes kMostOfOne = GiB(1 << 17);          // its address space, of each kind of memory
-  static constexpr std::size_t kMostProcesses = 4096;
-  static constexpr std::size_t kMostCards = 64;
-  static constexpr std::size_t kMostRanges = 1 << 14;  // managed, of one process
+  static constexpr std::size_t kMaxObjects = 1 << 16;       // handles, of some 300 bytes
+  static constexpr std::size_t kMaxObjectsOfOne = 3 << 14;  // process: 2 MiB each on a card of 96 GiB
+  static constexpr Bytes kMaxOfOne = GiB(1 << 17);          // its address space, of each kind of memory
+  static constexpr std::size_t kMaxProcesses = 4096;
+  static constexpr std::size_t kMaxCards = 64;
+  static constexpr std::size_t kMaxRanges = 1 << 14;  // managed, of one process
   static constexpr Nanos kRecovered = std::chrono::seconds(1);
   static constexpr Nanos kOversubscribed = std::chrono::seconds(30);  // without it: the next time is news
   static constexpr Nanos kContextQuiet = std::chrono::milliseconds(100);
-  static constexpr Bytes kLeastCopy = MiB(256);  // a copy is looked for from here on
+  static constexpr Bytes kMinCopy = MiB(256);  // a copy is looked for from here on
 
   /// The part of its bounds that it may use from now on: what is over stays, and nothing is added to it.
   void set_room(double part) {
-    most_objects_ = static_cast<std::size_t>(part * static_cast<double>(kMostObjects));
+    most_objects_ = static_cast<std::size_t>(part * static_cast<double>(kMaxObjects));
   }
 
   /// All cards, with their counters as of now. One that is alone has everything that is on a device.
@@ -166,18 +166,18 @@ class GpuMemory {
     std::map<std::uint64_t, std::uint64_t> managed;                           // address, length
     std::optional<MonoTime> context_at;  // while a context is being made: its last call
     std::optional<GpuEvent> refused;
-    std::vector<Burst> bursts;  // the newest is last; at most kMostBursts
+    std::vector<Burst> bursts;  // the newest is last; at most kMaxBursts
     std::optional<MonoTime> told_again;
     std::optional<GpuActivity> activity;  // the total at the last look
     Bytes evicted_before;                 // between the two looks before it
   };
-  static constexpr std::size_t kMostBursts = 64;
-  static constexpr std::size_t kMostOfClient = 64;  // processes, that are asked for what another duplicates
+  static constexpr std::size_t kMaxBursts = 64;
+  static constexpr std::size_t kMaxOfClient = 64;  // processes, that are asked for what another duplicates
   static constexpr Nanos kBurstGap = std::chrono::seconds(2);
 
   Process& process(TaskId task);
   std::optional<GpuUuid> card_of(const Process& process) const;
-  GpuEvent& tell(MonoTime time, TaskId task, GpuEvent::Op op, const GpuOp& from);
+  GpuEvent& add_event(MonoTime time, TaskId task, GpuEvent::Op op, const GpuOp& from);
   void allocate(MonoTime time, TaskId task, const GpuOp& op);
   void on_free_seen(const std::optional<GpuUuid>& card, const GpuOp& op);
   void count(const Memory& memory, std::int64_t sign);
@@ -198,7 +198,7 @@ class GpuMemory {
   std::unordered_map<TaskId, Process> processes_;
   std::unordered_map<std::uint32_t, std::set<TaskId>> by_client_;  // who has handles of it
   Process nobody_;  // of one process too many: what is written to it is not read
-  std::size_t most_objects_ = kMostObjects, objects_ = 0;  // handles of all
+  std::size_t most_objects_ = kMaxObjects, objects_ = 0;  // handles of all
   std::vector<GpuEvent> events_;
   std::map<GpuUuid, GpuCardState> cards_;
   std::optional<GpuUuid> only_device_;

@@ -11,7 +11,7 @@ namespace oomcast {
 namespace {
 
 constexpr std::size_t kMaxGrew = 5;
-constexpr std::size_t kMostFound = 32;  // their order may have changed within the moment
+constexpr std::size_t kMaxFound = 32;  // their order may have changed within the moment
 constexpr Nanos kGrowthWindow = std::chrono::seconds(60);
 constexpr Nanos kOneMoment = std::chrono::milliseconds(50);
 
@@ -30,7 +30,7 @@ std::optional<Growth> growth_of(const TaskState& task, MonoTime at) {
 
 }  // namespace
 
-void GrowthAtKill::look(MonoTime at) {
+void GrowthAtKill::collect(MonoTime at) {
   moment_ = at;
   std::vector<std::pair<Bytes, TaskId>> all;
   tasks_.for_each([&](const TaskState& task) {
@@ -42,12 +42,12 @@ void GrowthAtKill::look(MonoTime at) {
 }
 
 std::vector<GrewProcess> GrowthAtKill::grew_most(std::optional<std::uint64_t> limit_inode, MonoTime at) {
-  if (!moment_ || std::chrono::abs(at - *moment_) > kOneMoment) look(at);
+  if (!moment_ || std::chrono::abs(at - *moment_) > kOneMoment) collect(at);
   std::optional<CgroupTree::Below> below;
   if (limit_inode) below.emplace(cgroups_, *limit_inode);
   std::vector<std::pair<Growth, TaskId>> found;
   for (const TaskId& id : grown_) {
-    if (found.size() >= kMostFound) break;
+    if (found.size() >= kMaxFound) break;
     const TaskState* task = tasks_.find(id);
     if (!task || (task->died && *task->died < at)) continue;  // the dead have given theirs back
     if (below && !(task->cgroup && (*below)(*task->cgroup))) continue;

@@ -24,7 +24,7 @@ class GrowthAtKill {
   std::vector<GrewProcess> grew_most(std::optional<std::uint64_t> limit_inode, MonoTime at);
 
  private:
-  void look(MonoTime at);
+  void collect(MonoTime at);
 
   const TaskTable& tasks_;
   const CgroupTree& cgroups_;

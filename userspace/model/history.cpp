@@ -6,7 +6,7 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kMost = 128;   // buckets of a level
+constexpr std::size_t kMax = 128;    // buckets of a level
 constexpr std::size_t kForget = 32;  // that go at once, so that moving the rest is cheap
 constexpr double kFactor = 4;
 constexpr std::size_t kMaxLevels = 14;  // 4^13 s × 96 is 200 years
@@ -70,7 +70,7 @@ void History::add(MonoTime time, Bytes value) {
   ++samples_;
   for (Level& level : levels_) add(level, t, static_cast<float>(value_));
   for (std::size_t k = 0; k < levels_.size(); ++k) {
-    if (levels_[k].buckets.size() < kMost) continue;
+    if (levels_[k].buckets.size() < kMax) continue;
     // At a slow pace of samples a coarser level has as many buckets: go on until one is smaller.
     if (k + 1 == levels_.size() && levels_.size() < kMaxLevels) add_level();
     auto& buckets = levels_[k].buckets;

@@ -98,10 +98,10 @@ std::optional<MachineAtKill> machine_at_kill(const OomDump& dump, std::optional<
   out.swap_total = info.swap.total;
   out.swap_free = info.swap.free;
   out.zones = info.zones;
-  if (out.zones.size() > MachineAtKill::kMostZones) out.zones.resize(MachineAtKill::kMostZones);
+  if (out.zones.size() > MachineAtKill::kMaxZones) out.zones.resize(MachineAtKill::kMaxZones);
   out.slabs = info.slabs;
   std::ranges::stable_sort(out.slabs, std::greater{}, &SlabRow::total);
-  if (out.slabs.size() > MachineAtKill::kMostSlabs) out.slabs.resize(MachineAtKill::kMostSlabs);
+  if (out.slabs.size() > MachineAtKill::kMaxSlabs) out.slabs.resize(MachineAtKill::kMaxSlabs);
   auto scope = dump.scope();
   bool of_nodes = scope && *scope != OomScope::memcg && (out.mems_allowed || out.nodemask);
   if (out.zones.empty() && !out.ram && !out.free && !of_nodes) return std::nullopt;
@@ -128,7 +128,7 @@ std::vector<TaskAtKill> tasks_at_kill(const OomDump& dump, Bytes page) {
   auto held = [](const TaskAtKill& t) { return (t.rss ? *t.rss : Bytes{}) + (t.swap ? *t.swap : Bytes{}); };
   std::stable_sort(out.begin(), out.end(),
                    [&](const TaskAtKill& a, const TaskAtKill& b) { return held(a) > held(b); });
-  if (out.size() > Episode::kMostTasks) out.resize(Episode::kMostTasks);
+  if (out.size() > Episode::kMaxTasks) out.resize(Episode::kMaxTasks);
   return out;
 }
 

@@ -8,7 +8,7 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kMostKept = 512;
+constexpr std::size_t kMaxKept = 512;
 constexpr Nanos kAtOnce = OomDecisions::kSameMoment;
 
 bool same_thread(const wire::Task& a, const wire::Task& b) {
@@ -22,12 +22,12 @@ bool RecentKills::add(const wire::KernelKill& kill) {
     return same_thread(before.victim, kill.victim) && before.sender.tid == kill.sender.tid &&
            kill.time - before.time < kAtOnce;
   });
-  remember(kills_, kill, kMostKept);
+  remember(kills_, kill, kMaxKept);
   return again;
 }
 
 void RecentKills::add(const wire::Exit& exit) {
-  remember(exits_, exit, kMostKept);
+  remember(exits_, exit, kMaxKept);
 }
 
 bool RecentKills::precede(const wire::OomMark& mark) const {

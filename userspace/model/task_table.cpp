@@ -49,7 +49,7 @@ void TaskTable::cut_arguments(TaskState& task) {
 
 void TaskTable::set_room(double part) {
   most_tasks_ = static_cast<std::size_t>(part * static_cast<double>(max_tasks_));
-  most_arguments_ = static_cast<std::size_t>(part * static_cast<double>(kMostArguments));
+  most_arguments_ = static_cast<std::size_t>(part * static_cast<double>(kMaxArguments));
   while (tasks_.size() > most_tasks_ && !dead_.empty()) make_room();
   // Then who never held enough to be sampled, and the oldest at last.
   std::vector<TaskId> small;

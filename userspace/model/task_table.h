@@ -37,7 +37,7 @@ struct TaskState {
 /// beyond, one is cut off after its first words. A victim's is read once more as it dies.
 class TaskTable {
  public:
-  static constexpr std::size_t kMostArguments = 6 << 20, kCutOff = 128;  // bytes
+  static constexpr std::size_t kMaxArguments = 6 << 20, kCutOff = 128;  // bytes
 
   explicit TaskTable(std::size_t max_tasks = 8192) : max_tasks_(max_tasks) {}
 
@@ -75,7 +75,7 @@ class TaskTable {
   void cut_arguments(TaskState& task);
 
   std::size_t max_tasks_, most_tasks_ = max_tasks_;
-  std::size_t most_arguments_ = kMostArguments, argument_bytes_ = 0;
+  std::size_t most_arguments_ = kMaxArguments, argument_bytes_ = 0;
   std::unordered_map<TaskId, TaskState> tasks_;
   std::unordered_map<std::uint32_t, TaskId> by_pid_;
   std::deque<TaskId> dead_, seen_;

@@ -41,7 +41,7 @@ void ThrashingFinder::on(const ReclaimFact& reclaim) {
   auto before = std::exchange(state.told, reclaim.time);
   Seconds over = before ? seconds_between(*before, reclaim.time) : Seconds{};
   double waiting = over.count() > 0 ? reclaim.stalled / over : 0;
-  if (over > kLongestGap || waiting < kLeastWaiting || !full(state)) {
+  if (over > kLongestGap || waiting < kMinWaiting || !full(state)) {
     state.thrashing.reset();
     return;
   }
@@ -60,7 +60,7 @@ void ThrashingFinder::on_kill(CgroupId cgroup) {
 
 std::optional<Thrashing> ThrashingFinder::of(CgroupId cgroup, MonoTime now) const {
   auto at = states_.find(cgroup);
-  if (at == states_.end() || !at->second.thrashing || at->second.thrashing->lasts < kLeast ||
+  if (at == states_.end() || !at->second.thrashing || at->second.thrashing->lasts < kMin ||
       seconds_between(*at->second.told, now) > kLongestGap)
     return std::nullopt;
   return at->second.thrashing;

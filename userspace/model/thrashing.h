@@ -23,16 +23,16 @@ std::string describe(const Thrashing& thrashing);
 /// Follows cgroups by what is told of them, in order. Amortised constant time a fact, 200 bytes a cgroup.
 class ThrashingFinder {
  public:
-  static constexpr double kLeastWaiting = 0.25;
+  static constexpr double kMinWaiting = 0.25;
   static constexpr double kFull = 0.95;  // of the limit, not reclaimable
-  static constexpr Seconds kLeast{5};
+  static constexpr Seconds kMin{5};
 
   void on(const Sample& sample);
   void on(const ReclaimFact& reclaim);
   /// What was killed gives its memory back: from then on it is another time.
   void on_kill(CgroupId cgroup);
   void on(const ForgottenFact& forgotten) { states_.erase(forgotten.cgroup); }
-  /// nullopt: it does not thrash, or not for kLeast yet.
+  /// nullopt: it does not thrash, or not for kMin yet.
   std::optional<Thrashing> of(CgroupId cgroup, MonoTime now) const;
 
  private:

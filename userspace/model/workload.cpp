@@ -8,7 +8,7 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kMostForm = 512;  // bytes of a form that are compared
+constexpr std::size_t kMaxForm = 512;  // bytes of a form that are compared
 
 std::string_view base_name(std::string_view path) {
   return path.substr(path.rfind('/') + 1);
@@ -62,7 +62,7 @@ std::string form_of(Arguments::Iterator word, Arguments::Iterator end) {
   }
   std::string out;
   for (const std::string& option : options) out += option + " ";
-  return (out + std::to_string(words)).substr(0, kMostForm);
+  return (out + std::to_string(words)).substr(0, kMaxForm);
 }
 
 struct Command {
@@ -90,7 +90,7 @@ std::optional<Command> command_of(const Arguments& argv) {
       // Of any program's workers, and of any that a terminal or a notebook sent.
       if (is_code && (what.empty() || what.find("multiprocessing") != std::string_view::npos))
         return std::nullopt;
-      std::string text = is_code ? without_digits(what).substr(0, kMostForm) : std::string(what);
+      std::string text = is_code ? without_digits(what).substr(0, kMaxForm) : std::string(what);
       std::string name = is_code ? std::string(option) + " …" : std::string(option) + " " + std::string(what);
       return Command{std::string(interpreter->name) + '\0' + std::string(option) + '\0' + text + '\0' +
                          form_of(++word, end),

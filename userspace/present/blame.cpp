@@ -19,12 +19,12 @@
 namespace oomcast {
 namespace {
 
-constexpr double kLeastShare = 0.01;    // of the process's growth, to be told of
-constexpr double kLeastBranch = 0.03;   // to have a branch in the tree
-constexpr double kLeastOfWindow = 0.2;  // in which allocations were watched; else it is said
-constexpr std::size_t kMostShown = 20;
-constexpr std::size_t kMostEnded = 5;  // by name
-constexpr std::size_t kMostDepth = 64;
+constexpr double kMinShare = 0.01;    // of the process's growth, to be told of
+constexpr double kMinBranch = 0.03;   // to have a branch in the tree
+constexpr double kMinOfWindow = 0.2;  // in which allocations were watched; else it is said
+constexpr std::size_t kMaxShown = 20;
+constexpr std::size_t kMaxEnded = 5;  // by name
+constexpr std::size_t kMaxDepth = 64;
 
 // What every program allocates by: the line that matters is its caller's.
 bool is_plumbing(const Frame& frame) {
@@ -69,7 +69,7 @@ struct Node {
 
 void insert(Node& node, const std::vector<const Frame*>& stack, std::size_t at, Bytes grown) {
   node.grown += grown;
-  if (at >= stack.size() || at >= kMostDepth) return;
+  if (at >= stack.size() || at >= kMaxDepth) return;
   auto child = std::find_if(node.children.begin(), node.children.end(),
                             [&](const Node& n) { return *n.frame == *stack[at]; });
   if (child == node.children.end()) child = node.children.insert(child, Node{stack[at], {}, {}});
@@ -84,7 +84,7 @@ class Tree {
     std::sort(node.children.begin(), node.children.end(),
               [](const Node& a, const Node& b) { return a.grown > b.grown; });
     for (Node& child : node.children) {
-      if (share(child.grown, whole_) < kLeastBranch) break;
+      if (share(child.grown, whole_) < kMinBranch) break;
       // A chain of single callees stands at one depth: only what branches is a step to the right.
       out += fmt::format("  {:>10} {:>13} {:>4.0f}%  {:{}}{}\n", format_size(child.grown),
                          format_rate(rate(child.grown, window_)), 100 * share(child.grown, whole_), "", depth,
@@ -115,10 +115,10 @@ std::string holder_text(const Holder& holder) {
 
 // Those that no line is held by.
 std::string other_holders(const BlameProcess& p) {
-  constexpr std::size_t kMost = 3;
+  constexpr std::size_t kMax = 3;
   std::string out;
   std::size_t told = 0;
-  for (std::uint32_t i = 0; p.holders && i < p.holders->all.size() && told < kMost; ++i) {
+  for (std::uint32_t i = 0; p.holders && i < p.holders->all.size() && told < kMax; ++i) {
     auto is = [&](const BlameSite& site) { return site.held_by == i; };
     if (std::any_of(p.sites.begin(), p.sites.end(), is)) continue;
     ++told;
@@ -130,7 +130,7 @@ std::string other_holders(const BlameProcess& p) {
 
 // The lines that most of it comes from, whatever led there.
 std::string top_lines(const BlameProcess& p, Seconds window) {
-  constexpr std::size_t kMost = 5;
+  constexpr std::size_t kMax = 5;
   struct Line {
     Bytes grown;
     Kept kept;
@@ -151,10 +151,10 @@ std::string top_lines(const BlameProcess& p, Seconds window) {
   }
   std::vector<std::pair<Line, std::string>> lines;
   for (const auto& [text, line] : sums)
-    if (share(line.grown, p.grown()) >= kLeastShare) lines.emplace_back(line, text);
+    if (share(line.grown, p.grown()) >= kMinShare) lines.emplace_back(line, text);
   std::stable_sort(lines.begin(), lines.end(),
                    [](const auto& a, const auto& b) { return a.first.grown > b.first.grown; });
-  if (lines.size() > kMost) lines.resize(kMost);
+  if (lines.size() > kMax) lines.resize(kMax);
   std::string out;
   for (const auto& [line, text] : lines) {
     out += fmt::format("  {:>10} {:>13} {:>4.0f}%  {}{}\n", format_size(line.grown),
@@ -183,7 +183,7 @@ std::string name_and_pid(const ProcessRef& p) {
 std::string family(const BlameReport& report) {
   constexpr Bytes kFlat = MiB(1);
   auto moved = [&](Bytes grown) {
-    Bytes least = std::max(kFlat, {static_cast<std::int64_t>(kLeastShare * report.grown.as_double())});
+    Bytes least = std::max(kFlat, {static_cast<std::int64_t>(kMinShare * report.grown.as_double())});
     return grown > least || -grown > least ? signed_size(grown) : std::string("flat");
   };
   std::string out;
@@ -288,7 +288,7 @@ std::vector<std::string> doubts_of(const BlameReport& report) {
     if (p.holders && p.holders->cut)
       out.push_back(fmt::format(
           "{} has more objects than there was time to look at: another container may hold more", who));
-    if (p.kept && p.kept->all_watched < kLeastOfWindow * report.window)
+    if (p.kept && p.kept->all_watched < kMinOfWindow * report.window)
       out.push_back(fmt::format(
           "{} calls its allocator {:.0f} times a second: all of it was watched for {}, by a budget, and the "
           "calls "
@@ -357,10 +357,10 @@ std::string to_text(const BlameReport& report) {
   std::string names;  // of those that ended
   for (const BlameProcess& p : report.processes) {
     bool huge = p.grown_hugetlb && *p.grown_hugetlb != Bytes{};
-    bool worth = huge || share(p.grown(), report.grown) >= kLeastShare || (shown == 0 && p.grown() > Bytes{});
-    if (!worth || shown >= kMostShown) {
+    bool worth = huge || share(p.grown(), report.grown) >= kMinShare || (shown == 0 && p.grown() > Bytes{});
+    if (!worth || shown >= kMaxShown) {
       ++(p.exited ? ended : hidden);
-      if (p.exited && ended <= kMostEnded) names += (ended > 1 ? ", " : "") + describe(p.process);
+      if (p.exited && ended <= kMaxEnded) names += (ended > 1 ? ", " : "") + describe(p.process);
       continue;
     }
     ++shown;
@@ -379,15 +379,15 @@ std::string to_text(const BlameReport& report) {
     for (const BlameSite& site : p.sites)
       if (site.grown > Bytes{}) insert(root, readable(site.stack), 0, site.grown);
     Tree(p.grown(), report.window).print(out, root, 0);
-    if (share(p.free_in_heap, p.grown()) >= kLeastShare)
+    if (share(p.free_in_heap, p.grown()) >= kMinShare)
       out += row(p.free_in_heap, p.grown(), report.window, kFreeInHeap);
-    if (report.no_stacks.empty() && share(p.unseen, p.grown()) >= kLeastShare)
+    if (report.no_stacks.empty() && share(p.unseen, p.grown()) >= kMinShare)
       out += row(p.unseen, p.grown(), report.window, kUnseenByFaults);
   }
   if (hidden)
     out += fmt::format("\n{} other process{} grew by less than {:.0f} % or shrank\n", hidden,
-                       hidden == 1 ? "" : "es", 100 * kLeastShare);
-  if (ended > kMostEnded) names += fmt::format(" and {} more", ended - kMostEnded);
+                       hidden == 1 ? "" : "es", 100 * kMinShare);
+  if (ended > kMaxEnded) names += fmt::format(" and {} more", ended - kMaxEnded);
   if (ended) out += fmt::format("\nended in this time, and what they had grown with them: {}\n", names);
   std::string_view gap = "\n";
   for (const std::string& doubt : doubts_of(report))

@@ -14,7 +14,7 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kMostProcesses = 16, kMostSites = 8, kMostCallers = 8, kMostName = 256;
+constexpr std::size_t kMaxProcesses = 16, kMaxSites = 8, kMaxCallers = 8, kMaxName = 256;
 
 // Below main, or a thread's function: every program has it.
 bool begins_everything(const Frame& frame) {
@@ -26,16 +26,16 @@ bool begins_everything(const Frame& frame) {
 
 // A path's end says more than its beginning.
 void shorten_path(std::string& path) {
-  if (path.size() > kMostName) path.erase(0, path.size() - kMostName);
+  if (path.size() > kMaxName) path.erase(0, path.size() - kMaxName);
 }
 
 void shorten(std::string& name) {
-  if (name.size() > kMostName) name.resize(kMostName);
+  if (name.size() > kMaxName) name.resize(kMaxName);
 }
 
 Stack in_brief(const Stack& stack) {
   Stack out;
-  for (const Frame* frame : from_culprit(stack, kMostCallers)) out.push_back(*frame);
+  for (const Frame* frame : from_culprit(stack, kMaxCallers)) out.push_back(*frame);
   for (Frame& frame : out) {
     shorten(frame.function);
     shorten_path(frame.file);
@@ -64,7 +64,7 @@ std::vector<BlameSite> in_brief(const std::vector<BlameSite>& sites) {
   std::ranges::stable_sort(out, [](const BlameSite& a, const BlameSite& b) {
     return std::tie(a.grown, a.touched) > std::tie(b.grown, b.touched);
   });
-  if (out.size() > kMostSites) out.resize(kMostSites);
+  if (out.size() > kMaxSites) out.resize(kMaxSites);
   return out;
 }
 
@@ -84,7 +84,7 @@ std::vector<const Frame*> from_culprit(const Stack& stack, std::size_t most) {
 }
 
 BlameReport in_brief(BlameReport report) {
-  if (report.processes.size() > kMostProcesses) report.processes.resize(kMostProcesses);
+  if (report.processes.size() > kMaxProcesses) report.processes.resize(kMaxProcesses);
   report.unread.clear();
   for (BlameProcess& process : report.processes) {
     process.process.cmdline = {};

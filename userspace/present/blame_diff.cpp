@@ -12,7 +12,7 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kMostFrames = 512;
+constexpr std::size_t kMaxFrames = 512;
 
 std::string string_at(const Json& object, const char* key) {
   auto at = object.find(key);
@@ -42,7 +42,7 @@ BlameSite site_of(const Json& json, const BlameProcess& process) {
   out.grown = {number_at(json, "grown_bytes")};
   out.touched = {number_at(json, "touched_bytes")};
   for (const Json& frame : list_at(json, "stack")) {
-    if (!frame.is_object() || out.stack.size() >= kMostFrames) continue;
+    if (!frame.is_object() || out.stack.size() >= kMaxFrames) continue;
     out.stack.push_back({string_at(frame, "kind") == "python" ? Frame::Kind::python : Frame::Kind::native,
                          string_at(frame, "function"), string_at(frame, "file"), std::nullopt});
     if (frame.contains("line") && frame["line"].is_number_unsigned())
@@ -167,12 +167,12 @@ StackProfile difference(const BlameReport& before, const BlameReport& after) {
 }
 
 std::string to_text(const StackProfile& difference) {
-  constexpr std::size_t kMost = 20;
+  constexpr std::size_t kMax = 20;
   std::string out = difference.title + "\n\n";
   out += fmt::format("  {:>13} {:>13} {:>13}\n", "before", "after", "difference");
   std::size_t shown = 0;
   for (const ChangedLine& line : lines_of(difference)) {
-    if (line.before == line.after || shown++ >= kMost) break;
+    if (line.before == line.after || shown++ >= kMax) break;
     out += fmt::format("  {:>13} {:>13} {:>13}  {}: {}\n", rate_text(line.before), rate_text(line.after),
                        rate_text(line.after - line.before), escape_for_terminal(line.process), line.line);
   }

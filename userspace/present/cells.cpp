@@ -131,13 +131,13 @@ std::string displayable(std::string_view bytes) {
 std::string settle_marks(std::string_view escaped) {
   std::string out;
   out.reserve(escaped.size());
-  constexpr int kMostMarks = 2;
-  int marks = kMostMarks;  // nothing to stand on yet
+  constexpr int kMaxMarks = 2;
+  int marks = kMaxMarks;  // nothing to stand on yet
   for (std::string_view rest = escaped; !rest.empty();) {
     Character c = first_character(rest);
     rest.remove_prefix(c.text.size());
     marks = c.width == 0 ? marks + 1 : 0;
-    if (c.width < 0 || marks > kMostMarks)
+    if (c.width < 0 || marks > kMaxMarks)
       out += fmt::format("\\u{{{:x}}}", static_cast<std::uint32_t>(c.code));
     else
       out += c.text;

@@ -16,7 +16,7 @@ std::string clock_time(WallTime t) {
 
 Style event_style(const Fact& fact) {
   if (std::holds_alternative<AlertFact>(fact)) return Style::warn;
-  return std::holds_alternative<OomFactLine>(fact) ? Style::alert : Style::normal;
+  return std::holds_alternative<OomEvent>(fact) ? Style::alert : Style::normal;
 }
 
 std::vector<std::string> event_lines(const Fact& fact, const ClockMap& clock) {
@@ -40,7 +40,7 @@ Line event_headline(const Fact& fact, const ClockMap& clock) {
     return Line().add(fmt::format("{} alert {}: {}", clock_time(clock.wall(alert->time)),
                                   displayable(alert->rule), settle_marks(alert->message)),
                       event_style(fact));
-  auto* oom = std::get_if<OomFactLine>(&fact);
+  auto* oom = std::get_if<OomEvent>(&fact);
   if (!oom || oom->episode.victims.empty()) {
     auto lines = event_lines(fact, clock);
     return Line().add(lines.empty() ? "" : lines.front(), event_style(fact));

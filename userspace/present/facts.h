@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/units.h"
-#include "forecast/book.h"
+#include "forecast/registry.h"
 #include "forecast/told.h"
 #include "model/facts.h"
 
@@ -31,7 +31,7 @@ struct EndFact {
   std::optional<double> time_s = std::nullopt;  // as in StartFact
 };
 
-using Fact = std::variant<StartFact, Sample, ProcessSampleFact, ExitFact, ForecastFact, OomFactLine,
+using Fact = std::variant<StartFact, Sample, ProcessSampleFact, ExitFact, ForecastFact, OomEvent,
                           UserKillFact, ReclaimFact, PressureFact, GpuFact, GpuSample, AlertFact, LostFact,
                           TickFact, ForgottenFact, EndFact>;
 
@@ -43,8 +43,8 @@ struct ClockMap {
   WallTime wall(MonoTime t) const { return WallTime(t.time_since_epoch() + wall_of_mono_zero); }
   /// A file, or a process that reads strangers' memory, may have claimed any number of ticks.
   WallTime wall_of_start(TaskId id) const {
-    constexpr std::int64_t kMost = std::int64_t{1} << 61;
-    auto most = static_cast<std::uint64_t>(kMost / std::max<std::int64_t>(1, tick.count()));
+    constexpr std::int64_t kMax = std::int64_t{1} << 61;
+    auto most = static_cast<std::uint64_t>(kMax / std::max<std::int64_t>(1, tick.count()));
     return WallTime(wall_of_boot_zero + tick * static_cast<std::int64_t>(std::min(id.start_ticks, most)));
   }
 };

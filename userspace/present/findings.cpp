@@ -18,7 +18,7 @@ namespace oomcast {
 namespace {
 
 constexpr double kLookBack = 300;  // s, of reclaim
-constexpr double kLeastLead = 1;   // s; a later forecast is of no use to anybody
+constexpr double kMinLead = 1;     // s; a later forecast is of no use to anybody
 
 std::string share_of(Bytes part, Bytes whole) {
   return whole.count > 0 ? fmt::format(" ({:.0f} %)", 100 * part.as_double() / whole.as_double()) : "";
@@ -283,7 +283,7 @@ std::optional<Finding> was_foreseen(const PostMortem& r) {
   for (const ForecastFact* f : all) {
     if (e.told.first_forecast && f->time < *e.told.first_forecast) continue;
     if (f->forecast.eta && !first) first = f;
-    if (f->forecast.eta && from_kill(e, f->time) <= -kLeastLead) last = f;
+    if (f->forecast.eta && from_kill(e, f->time) <= -kMinLead) last = f;
     if (f->forecast.alert && !act) act = f;
   }
   auto right = [&](const ForecastFact& f) {

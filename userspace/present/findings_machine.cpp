@@ -12,7 +12,7 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kMostZones = 4, kMostSlabs = 4;
+constexpr std::size_t kMaxZones = 4, kMaxSlabs = 4;
 
 Bytes size_of_zone(const ZoneLine& z) {
   return z.managed ? *z.managed : known(z.present);
@@ -61,7 +61,7 @@ std::string name_of(const ZoneLine& z) {
 std::string largest_slabs(const Episode& e) {
   if (!e.machine || e.machine->slabs.empty()) return "";
   std::string out = "its largest slabs: ";
-  for (std::size_t i = 0; i < e.machine->slabs.size() && i < kMostSlabs; ++i)
+  for (std::size_t i = 0; i < e.machine->slabs.size() && i < kMaxSlabs; ++i)
     out += fmt::format("{}{} {}", i ? ", " : "", displayable(e.machine->slabs[i].name),
                        format_size(e.machine->slabs[i].total));
   return out;
@@ -75,10 +75,9 @@ std::optional<Finding> where_it_ran_out(const PostMortem& r) {
   Finding out{sentence(e, m, largest == m.zones.end() ? nullptr : &*largest), {}};
   std::vector<ZoneLine> zones = m.zones;
   std::ranges::stable_sort(zones, std::greater{}, size_of_zone);
-  for (std::size_t i = 0; i < zones.size() && i < kMostZones; ++i)
-    out.evidence.push_back(levels_of(zones[i]));
-  if (zones.size() > kMostZones)
-    out.evidence.push_back(fmt::format("{} smaller zones are left out here", zones.size() - kMostZones));
+  for (std::size_t i = 0; i < zones.size() && i < kMaxZones; ++i) out.evidence.push_back(levels_of(zones[i]));
+  if (zones.size() > kMaxZones)
+    out.evidence.push_back(fmt::format("{} smaller zones are left out here", zones.size() - kMaxZones));
   if (m.swap_total && m.swap_total->count == 0)
     out.evidence.push_back("the machine has no swap");
   else if (m.swap_total && m.swap_free)

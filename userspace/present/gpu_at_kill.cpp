@@ -14,7 +14,7 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kMostNews = 6;
+constexpr std::size_t kMaxNews = 6;
 constexpr Nanos kXidBefore = std::chrono::minutes(1);  // what came earlier is another story
 
 std::string clock_at(const StoredEpisode& e, MonoTime t) {
@@ -110,10 +110,10 @@ std::optional<Finding> who_held_gpu_memory(const StoredEpisode& e) {
                                        s.device ? to_string(*s.device) : "a card that is not known"));
   if (first.since_before)
     out.evidence.push_back("it used the driver before oomcast ran: what it had then is not known");
-  for (std::size_t i = 1; i < all.size() && i < kMostNews; ++i)
+  for (std::size_t i = 1; i < all.size() && i < kMaxNews; ++i)
     out.evidence.push_back(fmt::format("{} held {}", name_of(all[i].process), holds(all[i])));
   std::size_t news = 0;
-  for (auto f = e.gpu_events.rbegin(); f != e.gpu_events.rend() && news < kMostNews; ++f)
+  for (auto f = e.gpu_events.rbegin(); f != e.gpu_events.rend() && news < kMaxNews; ++f)
     if (auto text = news_of(e, all, *f)) {
       out.evidence.push_back(*std::move(text));
       ++news;

@@ -201,7 +201,7 @@ class JsonRenderer {
     return out;
   }
 
-  Json operator()(const OomFactLine& f) const {
+  Json operator()(const OomEvent& f) const {
     const Episode& e = f.episode;
     Json out = line("oom", e.time);
     out["id"] = e.id;

@@ -160,8 +160,7 @@ Json time_json(WallTime t) {
 Json kill_json(const PastKill& kill) {
   ClockMap clock;
   if (kill.run) clock = {kill.run->wall_of_mono_zero, kill.run->wall_of_boot_zero, kill.run->tick};
-  Json out =
-      Json::parse(to_json(OomFactLine{kill.episode, kill.forecast_before, kill.first_forecast}, clock));
+  Json out = Json::parse(to_json(OomEvent{kill.episode, kill.forecast_before, kill.first_forecast}, clock));
   out["time"] = kill.time ? time_json(*kill.time) : Json(nullptr);
   out["time_error_s"] = kill.time ? Json(Seconds(kill.error).count()) : Json(nullptr);
   out["since_boot_s"] = kill.since_boot ? Json(Seconds(*kill.since_boot).count()) : Json(nullptr);

@@ -15,7 +15,7 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kMostListed = 200;
+constexpr std::size_t kMaxListed = 200;
 constexpr std::size_t kLongestName = 64;  // columns, in a sentence
 
 /// What cannot be dropped of the owner's memory, in seconds from the kill; ends with the kill.
@@ -223,9 +223,9 @@ std::vector<PostMortemProcess> find_processes(const PostMortem& report) {
     return held(a) > held(b);
   });
   // Those with a part in it stay, however small.
-  if (out.size() > kMostListed) {
+  if (out.size() > kMaxListed) {
     std::stable_partition(out.begin(), out.end(), role);
-    out.resize(kMostListed);
+    out.resize(kMaxListed);
     std::stable_sort(out.begin(), out.end(), [&](const PostMortemProcess& a, const PostMortemProcess& b) {
       return held(a) > held(b);
     });

@@ -13,7 +13,7 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kLeastWorkers = 3;
+constexpr std::size_t kMinWorkers = 3;
 constexpr double kOneOfAKind = 0.4;  // how far workers may differ in size
 
 /// Since when, before the kill, the level was at or above `part` of the limit; s.
@@ -120,7 +120,7 @@ std::optional<Finding> fewer_workers(const PostMortem& r) {
     if (!p.ended_before && p.process.ppid && p.anon && !p.process.comm.empty())
       groups[{p.process.comm, *p.process.ppid}].push_back(*p.anon + known(p.shmem));
   for (auto& [who, sizes] : groups) {
-    if (sizes.size() < kLeastWorkers || !limit) continue;
+    if (sizes.size() < kMinWorkers || !limit) continue;
     Bytes sum;
     for (Bytes size : sizes) sum += size;
     double each = sum.as_double() / static_cast<double>(sizes.size());

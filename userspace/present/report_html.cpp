@@ -22,16 +22,16 @@ extern const std::optional<WebPage> kReportPage;
 namespace {
 
 // What a browser can draw at once, and what keeps the file small whatever the names are.
-constexpr std::size_t kMostCurves = 64, kMostKinds = 8, kMostMarks = 1000;
-constexpr std::size_t kMostColumnBytes = 2200 << 10;                             // of all curves together
-constexpr std::size_t kMostListBytes = 96 << 10, kMostSentenceBytes = 48 << 10;  // of one list
-constexpr std::size_t kMostLetters = 120, kMostSentenceLetters = 1000;
+constexpr std::size_t kMaxCurves = 64, kMaxKinds = 8, kMaxMarks = 1000;
+constexpr std::size_t kMaxColumnBytes = 2200 << 10;                            // of all curves together
+constexpr std::size_t kMaxListBytes = 96 << 10, kMaxSentenceBytes = 48 << 10;  // of one list
+constexpr std::size_t kMaxLetters = 120, kMaxSentenceLetters = 1000;
 
-std::string shown(std::string_view escaped, std::size_t letters = kMostLetters) {
+std::string shown(std::string_view escaped, std::size_t letters = kMaxLetters) {
   return cut_middle(to_valid_utf8(escaped), letters);
 }
 std::string sentence(std::string_view escaped) {
-  return shown(escaped, kMostSentenceLetters);
+  return shown(escaped, kMaxSentenceLetters);
 }
 
 /// The elements as far as they fit; what does not is counted.
@@ -143,8 +143,7 @@ Json page_curve(const Curve& curve, const Moments& moments, std::size_t& size) {
     return text;
   };
   for (const Curve::Kind& kind : curve.kinds)
-    if (kinds.size() < kMostKinds)
-      kinds.push_back({{"name", shown(kind.name)}, {"values", put(kind.values)}});
+    if (kinds.size() < kMaxKinds) kinds.push_back({{"name", shown(kind.name)}, {"values", put(kind.values)}});
   return {{"name", shown(curve.name)}, {"process", curve.process},    {"limit_owner", curve.limit_owner},
           {"victim", curve.victim},    {"culprit", curve.culprit},    {"kinds", std::move(kinds)},
           {"total", put(curve.total)}, {"pinned", put(curve.pinned)}, {"limit", put(curve.limit)}};
@@ -183,7 +182,7 @@ Json page_timeline(const Timeline& timeline) {
   Moments moments;
   for (std::size_t i = 0; i < timeline.at.size(); ++i)
     if (std::isfinite(timeline.at[i]) && std::fabs(timeline.at[i]) < 1e12) moments.push_back(i);
-  std::size_t drawn = std::min(timeline.curves.size(), kMostCurves);
+  std::size_t drawn = std::min(timeline.curves.size(), kMaxCurves);
   std::size_t every = 1;
   std::string at;
   Json curves;
@@ -194,16 +193,16 @@ Json page_timeline(const Timeline& timeline) {
     std::size_t size = at.size();
     curves = Json::array();
     for (std::size_t i = 0; i < drawn; ++i) curves.push_back(page_curve(timeline.curves[i], moments, size));
-    if (size <= kMostColumnBytes || moments.size() < 4) break;
+    if (size <= kMaxColumnBytes || moments.size() < 4) break;
     moments = thinned(moments, timeline);
     every *= 2;
   }
-  List events = list_of(nearest(timeline.events, kMostMarks), kMostListBytes, [](const TimelineEvent& event) {
+  List events = list_of(nearest(timeline.events, kMaxMarks), kMaxListBytes, [](const TimelineEvent& event) {
     return Json{{"kind", name_of(event.kind)}, {"at", event.at}, {"text", sentence(event.text)}};
   });
   std::size_t drawn_events = events.elements.size();
   Json forecasts = Json::array();
-  for (const ForetoldDeadline& told : nearest(timeline.forecasts, kMostMarks))
+  for (const ForetoldDeadline& told : nearest(timeline.forecasts, kMaxMarks))
     if (std::isfinite(told.eta) && std::isfinite(told.low))
       forecasts.push_back({told.at, told.eta, told.low, maybe(finite(told.high))});
   return {{"at_ms", at},
@@ -216,7 +215,7 @@ Json page_timeline(const Timeline& timeline) {
 }
 
 Json sentences_json(const std::vector<std::string>& lines) {
-  return list_of(lines, kMostSentenceBytes, [](const std::string& line) { return Json(sentence(line)); })
+  return list_of(lines, kMaxSentenceBytes, [](const std::string& line) { return Json(sentence(line)); })
       .elements;
 }
 
@@ -224,15 +223,15 @@ Json page_findings(const std::vector<Finding>& findings) {
   auto to_json = [](const Finding& finding) {
     return Json{{"text", sentence(finding.text)}, {"evidence", sentences_json(finding.evidence)}};
   };
-  return list_of(findings, kMostSentenceBytes, to_json).elements;
+  return list_of(findings, kMaxSentenceBytes, to_json).elements;
 }
 
 Json page_process(const PostMortemProcess& p) {
   std::string cmdline;
   for (std::string_view arg : p.process.cmdline) {
     if (!cmdline.empty()) cmdline += ' ';
-    cmdline += displayable(arg.substr(0, kMostLetters));
-    if (cmdline.size() > kMostLetters) break;
+    cmdline += displayable(arg.substr(0, kMaxLetters));
+    if (cmdline.size() > kMaxLetters) break;
   }
   return {{"name", shown(settle_marks(describe(p.process)))},
           {"cmdline", shown(cmdline)},
@@ -319,7 +318,7 @@ Json machine_json(const MachineAtKill& m) {
 }
 
 /// When a deadline was first told, how long after the kill all memory was back.
-std::optional<double> foretold_s(const OomFactLine& told) {
+std::optional<double> foretold_s(const OomEvent& told) {
   if (!told.first_forecast) return std::nullopt;
   return seconds_between(*told.first_forecast, told.episode.time).count();
 }
@@ -339,10 +338,10 @@ Result<std::string> to_html(const PostMortem& report) {
   const StoredEpisode& stored = report.episode;
   const Episode& e = stored.told.episode;
   ClockMap clock{stored.run.wall_of_mono_zero, stored.run.wall_of_boot_zero, stored.run.tick};
-  List processes = list_of(report.processes, kMostListBytes * 2, page_process);
-  List chain = list_of(e.chain, kMostSentenceBytes,
+  List processes = list_of(report.processes, kMaxListBytes * 2, page_process);
+  List chain = list_of(e.chain, kMaxSentenceBytes,
                        [&](const ChainLevel& level) { return level_json(level, e.limit_cgroup); });
-  List lost = list_of(stored.lost, kMostSentenceBytes, [](const auto& of) {
+  List lost = list_of(stored.lost, kMaxSentenceBytes, [](const auto& of) {
     return Json::array({shown(displayable(of.first)), of.second});
   });
   Json data = {

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kWidth = 80;
 constexpr std::size_t kChartWidth = 60, kChartHeight = 5;
-constexpr std::size_t kMostRows = 6;
+constexpr std::size_t kMaxRows = 6;
 
 class TextPage {
  public:
@@ -119,8 +119,8 @@ void processes(TextPage& page, const std::vector<PostMortemProcess>& all) {
   std::size_t shown = 0;
   for (const PostMortemProcess& p : all) {
     bool part = p.victim || p.culprit || p.trigger;
-    if (!part && shown >= kMostRows) continue;
-    if (++shown > 2 * kMostRows) break;
+    if (!part && shown >= kMaxRows) continue;
+    if (++shown > 2 * kMaxRows) break;
     std::string role = role_of(p);
     std::string line = row(size_or_none(p.rss), size_or_none(p.swap), size_or_none(p.grew),
                            p.oom_score_adj ? fmt::format("{}", *p.oom_score_adj) : "–");
@@ -129,7 +129,7 @@ void processes(TextPage& page, const std::vector<PostMortemProcess>& all) {
     if (!role.empty()) line += " [" + role + "]";
     page.line(line, p.victim ? Style::warn : Style::normal);
   }
-  shown = std::min(shown, 2 * kMostRows);
+  shown = std::min(shown, 2 * kMaxRows);
   if (all.size() > shown) page.line(fmt::format("{:>9} more", all.size() - shown), Style::dim);
 }
 

@@ -167,8 +167,8 @@ std::string gzip(const std::string& bytes) {
 
 // ---- the page ------------------------------------------------------------------------------------------
 
-constexpr std::size_t kMostNodes = 6000, kMostLetters = 160, kMostLines = 40;
-constexpr double kLeastOfPage = 0.001;
+constexpr std::size_t kMaxNodes = 6000, kMaxLetters = 160, kMaxLines = 40;
+constexpr double kMinOfPage = 0.001;
 
 struct Branch {
   const Frame* frame = nullptr;
@@ -192,7 +192,7 @@ class PageTree {
 
   Json json(const Branch& branch) {
     Json out = {
-        {"n", cut_middle(branch.name, kMostLetters)}, {"w", branch.width()}, {"values", branch.values}};
+        {"n", cut_middle(branch.name, kMaxLetters)}, {"w", branch.width()}, {"values", branch.values}};
     out["k"] = !branch.frame ? "process" : branch.frame->kind == Frame::Kind::python ? "python" : "native";
     std::vector<const Branch*> children;
     for (const auto& [name, child] : branch.children) children.push_back(&child);
@@ -200,8 +200,8 @@ class PageTree {
                      [](const Branch* a, const Branch* b) { return a->width() > b->width(); });
     Json list = Json::array();
     for (const Branch* child : children) {
-      if (static_cast<double>(child->width()) < static_cast<double>(whole_) * kLeastOfPage ||
-          nodes_ >= kMostNodes) {
+      if (static_cast<double>(child->width()) < static_cast<double>(whole_) * kMinOfPage ||
+          nodes_ >= kMaxNodes) {
         ++left_out_;
         continue;
       }
@@ -234,12 +234,12 @@ Json lines_json(const StackProfile& profile) {
   };
   std::stable_sort(lines.begin(), lines.end(),
                    [&](const Line* a, const Line* b) { return weight(a) > weight(b); });
-  if (lines.size() > kMostLines) lines.resize(kMostLines);
+  if (lines.size() > kMaxLines) lines.resize(kMaxLines);
   Json out = Json::array();
   for (const Line* line : lines)
     if (weight(line) > 0)
-      out.push_back({{"process", cut_middle(line->first.first, kMostLetters)},
-                     {"line", cut_middle(line->first.second, kMostLetters)},
+      out.push_back({{"process", cut_middle(line->first.first, kMaxLetters)},
+                     {"line", cut_middle(line->first.second, kMaxLetters)},
                      {"values", line->second}});
   return out;
 }

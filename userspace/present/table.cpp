@@ -119,14 +119,14 @@ class Body {
   // Growing processes and recent events, in what the table of `rows` leaves free, but at least two fifths of
   // a screen that is not tiny. A kill that happened has room before a process that grows.
   std::vector<Line> below_the_table(std::size_t rows) const {
-    constexpr std::size_t kMostProcesses = 5, kMostEvents = 4;
+    constexpr std::size_t kMaxProcesses = 5, kMaxEvents = 4;
     std::vector<Line> growing, recent;
     ProcessColumns columns = choose_process_columns(size_.width);
     for (const ProcessSampleFact* p : by_growth(o_)) {
-      if (growing.size() == kMostProcesses || !p->growth || *p->growth < kSlowestGrowth) break;
+      if (growing.size() == kMaxProcesses || !p->growth || *p->growth < kSlowestGrowth) break;
       growing.push_back(process_line(*p, columns));
     }
-    for (auto event = o_.events.rbegin(); event != o_.events.rend() && recent.size() < kMostEvents; ++event)
+    for (auto event = o_.events.rbegin(); event != o_.events.rend() && recent.size() < kMaxEvents; ++event)
       recent.push_back(event_headline(*event, clock_));
 
     std::size_t room = size_.height - std::min(size_.height, rows + 1);

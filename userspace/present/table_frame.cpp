@@ -85,7 +85,7 @@ std::vector<Line> heading(const Overview& o, const ClockMap& clock, const View& 
     if (!row.cgroup && row.usage && row.limit)
       title.add(fmt::format("  host {} of {}", format_size(*row.usage), format_size(*row.limit)));
   auto kills = std::count_if(o.events.begin(), o.events.end(),
-                             [](const Fact& fact) { return std::holds_alternative<OomFactLine>(fact); });
+                             [](const Fact& fact) { return std::holds_alternative<OomEvent>(fact); });
   if (view.paused) title.cells.insert(title.cells.begin(), {"PAUSED ", Style::warn});
   if (kills) title.add(fmt::format("  {} OOM kill{}", kills, kills == 1 ? "" : "s"), Style::alert);
 
@@ -104,8 +104,8 @@ std::vector<Line> heading(const Overview& o, const ClockMap& clock, const View& 
   if (size.height >= 16 && !sources.cells.empty()) out.push_back(std::move(sources));
   if (size.height >= 8 && !lost.cells.empty()) out.push_back(std::move(lost));
   if (size.height >= 12) {
-    constexpr std::size_t kMostCards = 8;
-    for (std::size_t i = 0; i < std::min({o.cards.size(), kMostCards, size.height / 4}); ++i)
+    constexpr std::size_t kMaxCards = 8;
+    for (std::size_t i = 0; i < std::min({o.cards.size(), kMaxCards, size.height / 4}); ++i)
       out.push_back(card_line(o.cards[i]));
   }
   out.push_back(summary(o, size.width));

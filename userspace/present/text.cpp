@@ -66,7 +66,7 @@ class TextRenderer {
     return at(f.time, "forecast", f.time_s) + paint(f.forecast.alert ? kYellow : "", line);
   }
 
-  std::string operator()(const OomFactLine& f) const {
+  std::string operator()(const OomEvent& f) const {
     const Episode& e = f.episode;
     std::string scope = e.scope ? std::string(to_string(*e.scope)) : "unknown scope";
     std::string head = e.limit_cgroup ? fmt::format("OOM kill: {} met its limit of {}", where(e.limit_cgroup),

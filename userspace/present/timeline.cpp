@@ -13,9 +13,9 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kMostMoments = 2000;
-constexpr std::size_t kMostCgroups = 16, kMostMembers = 16;
-constexpr std::size_t kMostEvents = 200;
+constexpr std::size_t kMaxMoments = 2000;
+constexpr std::size_t kMaxCgroups = 16, kMaxMembers = 16;
+constexpr std::size_t kMaxEvents = 200;
 
 struct CgroupSeries {
   CgroupPtr cgroup;
@@ -31,9 +31,9 @@ struct ProcessSeries {
 
 // Of too many moments: those of the extremes of the first series in each of equal parts, and the last.
 std::vector<MonoTime> choose_moments(std::set<MonoTime> all, const std::vector<const Sample*>& first) {
-  if (all.size() <= kMostMoments) return {all.begin(), all.end()};
+  if (all.size() <= kMaxMoments) return {all.begin(), all.end()};
   std::set<MonoTime> out;
-  std::size_t parts = kMostMoments / 4;
+  std::size_t parts = kMaxMoments / 4;
   Nanos width = (*all.rbegin() - *all.begin()) / static_cast<std::int64_t>(parts) + Nanos(1);
   std::map<std::int64_t, std::pair<const Sample*, const Sample*>> extremes;
   for (const Sample* s : first) {
@@ -156,8 +156,8 @@ void add_events(const StoredEpisode& e, const std::set<TaskId>& shown, Timeline&
   std::stable_sort(out.events.begin(), out.events.end(),
                    [](const TimelineEvent& a, const TimelineEvent& b) { return a.at < b.at; });
   // The newest say most.
-  if (out.events.size() > kMostEvents)
-    out.events.erase(out.events.begin(), out.events.end() - static_cast<std::ptrdiff_t>(kMostEvents));
+  if (out.events.size() > kMaxEvents)
+    out.events.erase(out.events.begin(), out.events.end() - static_cast<std::ptrdiff_t>(kMaxEvents));
 }
 
 void set_kernels_word(const PostMortem& report, std::size_t i, Curve& owner) {
@@ -183,7 +183,7 @@ std::vector<const CgroupSeries*> choose_cgroups(const std::map<std::uint64_t, Cg
     bool first = is_owner(e, a->cgroup), second = is_owner(e, b->cgroup);
     return first != second ? first : a->largest > b->largest;
   });
-  if (out.size() > kMostCgroups) out.resize(kMostCgroups);
+  if (out.size() > kMaxCgroups) out.resize(kMaxCgroups);
   return out;
 }
 
@@ -200,7 +200,7 @@ std::vector<const ProcessSeries*> choose_processes(const std::map<TaskId, Proces
     bool first = matters(a->process), second = matters(b->process);
     return first != second ? first : a->largest > b->largest;
   });
-  if (out.size() > kMostMembers) out.resize(kMostMembers);
+  if (out.size() > kMaxMembers) out.resize(kMaxMembers);
   return out;
 }
 

@@ -11,9 +11,9 @@ namespace oomcast {
 namespace {
 
 constexpr int kLongestValue = 16 << 20;
-constexpr std::int64_t kMostBytes = std::int64_t{1} << 56;
-constexpr std::int64_t kMostNanos = 4'000'000'000'000'000'000;  // until 2096
-constexpr double kMostSeconds = 1e11;
+constexpr std::int64_t kMaxBytes = std::int64_t{1} << 56;
+constexpr std::int64_t kMaxNanos = 4'000'000'000'000'000'000;  // until 2096
+constexpr double kMaxSeconds = 1e11;
 
 // As a file: URI wants it.
 std::string uri_of(const std::string& path) {
@@ -61,14 +61,14 @@ std::string Statement::text(int c) const {
 }
 
 Bytes Statement::size(int c) const {
-  return {std::clamp(integer(c), -kMostBytes, kMostBytes)};
+  return {std::clamp(integer(c), -kMaxBytes, kMaxBytes)};
 }
 Nanos Statement::nanos(int c) const {
-  return Nanos(std::clamp(integer(c), std::int64_t{0}, kMostNanos));
+  return Nanos(std::clamp(integer(c), std::int64_t{0}, kMaxNanos));
 }
 Seconds Statement::duration(int c) const {
   double value = real(c);
-  return Seconds(std::isfinite(value) ? std::clamp(value, -kMostSeconds, kMostSeconds) : 0);
+  return Seconds(std::isfinite(value) ? std::clamp(value, -kMaxSeconds, kMaxSeconds) : 0);
 }
 std::optional<Bytes> Statement::bytes(int c) const {
   return null(c) ? std::nullopt : std::optional(size(c));

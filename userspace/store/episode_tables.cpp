@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kMostSerials = 4096;  // more than are still followed
+constexpr std::size_t kMaxSerials = 4096;  // more than are still followed
 
 }  // namespace
 
@@ -113,7 +113,7 @@ bool Tables::write(const EpisodeFact& fact) {
   run(row);
   id = sqlite3_last_insert_rowid(db_);
   if (e.serial && !episodes_.contains(e.serial)) {
-    if (episodes_.size() >= kMostSerials) episodes_.erase(episodes_.begin());
+    if (episodes_.size() >= kMaxSerials) episodes_.erase(episodes_.begin());
     episodes_[e.serial] = id;
     fresh_episodes_.push_back(e.serial);
   }
@@ -251,7 +251,7 @@ void Tables::keep(std::int64_t id, const Episode& e) {
   };
   add(e.limit_cgroup);
   for (const Victim& v : e.victims)
-    if (first.size() < kMostKept) add(v.process.cgroup);
+    if (first.size() < kMaxKept) add(v.process.cgroup);
   if (e.trigger) add(e.trigger->cgroup);
   for (const ChainLevel& level : e.chain) add(level.cgroup);
   std::string top = e.limit_cgroup ? e.limit_cgroup->path : "/";
@@ -272,7 +272,7 @@ void Tables::keep(std::int64_t id, const Episode& e) {
   std::set<std::int64_t> there;
   int nr = 0;
   for (std::int64_t group : first) {
-    if (there.size() >= kMostKept) break;
+    if (there.size() >= kMaxKept) break;
     if (!there.insert(group).second) continue;
     row << id << nr++ << group;
     run(row);

@@ -15,7 +15,7 @@ namespace oomcast {
 /// A kill with all who saw it.
 struct PastKill {
   Episode episode;                              // times and identities of `run`
-  std::optional<ForecastFact> forecast_before;  // as in OomFactLine
+  std::optional<ForecastFact> forecast_before;  // as in OomEvent
   std::optional<MonoTime> first_forecast;
   std::shared_ptr<const RunInfo> run;  // null: only logs saw it; then episode.time counts from the epoch
   std::vector<EpisodeSource> sources;  // each once, in the order of the enumeration

@@ -27,7 +27,7 @@ constexpr const char* kSmall[] = {"exits",  "forecasts", "reclaim",     "pressur
                                   "alerts", "losses",    "gpu_samples", "gpu_events"};
 
 // SIGKILLs from user space: of a busy cluster's day, and what is left of them in a full store.
-constexpr std::int64_t kMostUserKills = 20'000, kFewUserKills = 1000;
+constexpr std::int64_t kMaxUserKills = 20'000, kFewUserKills = 1000;
 
 // A clock that was set back leaves times that are not to come.
 constexpr std::int64_t kFuture = 3600 * kSecond;
@@ -114,7 +114,7 @@ std::optional<int> Retention::keep_within(std::int64_t now) {
   now_ = now;
   if (due(thinned_, kThinEvery)) ok = thin(now);
   if (ok && due(expired_, kExpireEvery)) ok = drop_before(now - age_ns_, -1) && drop_names();
-  if (ok && due(measured_, kSecond)) ok = drop_user_kills(kMostUserKills) && shrink(now);
+  if (ok && due(measured_, kSecond)) ok = drop_user_kills(kMaxUserKills) && shrink(now);
   forget_kept();
   return ok ? std::nullopt : std::optional(code_);
 }

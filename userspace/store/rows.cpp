@@ -5,8 +5,8 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kMostActions = 16;
-constexpr std::size_t kMostFrames = 256;
+constexpr std::size_t kMaxActions = 16;
+constexpr std::size_t kMaxFrames = 256;
 
 template <typename Enum>
 Enum from_name(const std::string& name, Enum last, Enum otherwise) {
@@ -27,7 +27,7 @@ std::optional<GpuUuid> device_of(const Statement& row, int c) {
 
 std::vector<std::uint64_t> stack_of(const std::string& text) {
   std::vector<std::uint64_t> out;
-  for (std::size_t at = 0; at < text.size() && out.size() < kMostFrames;) {
+  for (std::size_t at = 0; at < text.size() && out.size() < kMaxFrames;) {
     std::size_t end = std::min(text.find(' ', at), text.size());
     std::size_t begin = at + (text.compare(at, 2, "0x") == 0 ? 2 : 0);
     std::uint64_t address = 0;
@@ -54,7 +54,7 @@ CgroupPtr Rows::cgroup(const Statement& row, int c) {
   if (row.null(c)) return nullptr;
   std::int64_t id = row.integer(c);
   if (auto at = cgroups_.find(id); at != cgroups_.end()) return at->second;
-  if (cgroups_.size() >= kMostNames) cgroups_.clear();
+  if (cgroups_.size() >= kMaxNames) cgroups_.clear();
   CgroupPtr out;
   if (cgroup_ && (cgroup_ << id).row()) {
     auto ref = std::make_shared<CgroupRef>();
@@ -71,7 +71,7 @@ CgroupPtr Rows::cgroup(const Statement& row, int c) {
 ProcessRef Rows::process(const Statement& row, int c) {
   std::int64_t id = row.integer(c);
   if (auto at = processes_.find(id); at != processes_.end()) return at->second;
-  if (processes_.size() >= kMostNames) processes_.clear();
+  if (processes_.size() >= kMaxNames) processes_.clear();
   ProcessRef out;
   if (process_ && (process_ << id).row()) {
     out.id = {static_cast<std::uint32_t>(process_.integer(0)),
@@ -221,7 +221,7 @@ AlertFact Rows::alert(const Statement& r) {
                    " WHERE alert=? ORDER BY nr");
   if (!action) return f;
   action << r.integer(5);
-  while (f.actions.size() < kMostActions && action.row()) {
+  while (f.actions.size() < kMaxActions && action.row()) {
     ActionRun run;
     run.kind = from_name(action.text(0), ActionRun::Kind::signal, ActionRun::Kind::exec);
     run.what = action.text(1);

@@ -55,7 +55,7 @@ inline const std::string victim =
 /// Of one run. Bounded: a file cannot fill memory with names.
 class Rows {
  public:
-  static constexpr std::size_t kMostNames = 100'000;  // cgroups or processes that are remembered
+  static constexpr std::size_t kMaxNames = 100'000;  // cgroups or processes that are remembered
 
   Rows(sqlite3* db, const RunInfo& run);
 

@@ -10,7 +10,7 @@
 namespace oomcast {
 namespace {
 
-constexpr std::int64_t kMostSalvaged = 10'000;
+constexpr std::int64_t kMaxSalvaged = 10'000;
 constexpr std::int64_t kWithCurves = 20;
 
 }  // namespace
@@ -26,7 +26,7 @@ std::size_t take_over(const std::string& from, sqlite3* to) {
   std::size_t count = 0;
   if (!execute(to, "BEGIN IMMEDIATE")) return 0;
   std::int64_t last = store->last_row();
-  for (std::int64_t row = std::max<std::int64_t>(1, last - kMostSalvaged); row <= last; ++row) {
+  for (std::int64_t row = std::max<std::int64_t>(1, last - kMaxSalvaged); row <= last; ++row) {
     bool whole = row > last - kWithCurves;
     auto episode = store->episode_at(row, whole ? kKeptBefore : Nanos{});
     if (!episode) continue;

@@ -55,7 +55,7 @@ constexpr const char* kTablesOfEpisodes[] = {
 /// Only the first telling of an episode knows it: it stays when the rest is written again.
 constexpr const char* kSeriesTable = "kill_series";
 /// Cgroups whose samples an episode keeps.
-constexpr std::size_t kMostKept = 256;
+constexpr std::size_t kMaxKept = 256;
 /// Of an episode's curves, before the kill and after it.
 constexpr Nanos kKeptBefore = std::chrono::minutes(30);
 constexpr Nanos kKeptAfter = std::chrono::minutes(2);

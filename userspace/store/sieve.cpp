@@ -7,7 +7,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kMostSeries = 20'000;
+constexpr std::size_t kMaxSeries = 20'000;
 constexpr Nanos kLongest = 10s;  // that a change, however small, goes unwritten
 constexpr Bytes kMatters = MiB(16);
 
@@ -47,7 +47,7 @@ void Sieve::flush_series(Series<Fact>& series) {
 void Sieve::sift(Sample s) {
   if (!s.cgroup) return;
   std::uint64_t inode = s.cgroup->id.inode;
-  if (cgroups_.size() >= kMostSeries && !cgroups_.contains(inode)) cgroups_.clear();
+  if (cgroups_.size() >= kMaxSeries && !cgroups_.contains(inode)) cgroups_.clear();
   auto& series = cgroups_[inode];
   bool moved = true;
   if (series.written && series.written->cgroup->path == s.cgroup->path) {
@@ -72,7 +72,7 @@ void Sieve::sift(ProcessSampleFact s) {
       if (auto at = cgroups_.find(s.process.cgroup->id.inode); at != cgroups_.end() && at->second.written)
         if (auto limit = at->second.written->limit) matters = std::min(matters, Bytes{limit->count / 16});
     if (held < matters) return;
-    if (processes_.size() >= kMostSeries) processes_.clear();
+    if (processes_.size() >= kMaxSeries) processes_.clear();
   }
   auto& series = processes_[s.process.id];
   bool moved = true;
@@ -86,7 +86,7 @@ void Sieve::sift(ProcessSampleFact s) {
 
 void Sieve::sift(GpuSample s) {
   std::pair key{s.process ? s.process->id : TaskId{}, s.device};
-  if (gpu_.size() >= kMostSeries && !gpu_.contains(key)) gpu_.clear();
+  if (gpu_.size() >= kMaxSeries && !gpu_.contains(key)) gpu_.clear();
   auto& series = gpu_[key];
   bool ended = s.ended, moved = true;
   if (series.written && !ended) {
@@ -100,7 +100,7 @@ void Sieve::sift(GpuSample s) {
 }
 
 void Sieve::sift(ReclaimFact r) {
-  if (!r.cgroup || reclaim_.size() >= kMostSeries) return;
+  if (!r.cgroup || reclaim_.size() >= kMaxSeries) return;
   if (!begun_) begun_ = r.time;
   auto [at, is_new] = reclaim_.try_emplace(r.cgroup->id.inode, r);
   if (is_new) return;
@@ -111,7 +111,7 @@ void Sieve::sift(ReclaimFact r) {
 }
 
 void Sieve::sift(PressureFact p) {
-  if (pressure_.size() >= kMostSeries) return;
+  if (pressure_.size() >= kMaxSeries) return;
   if (!begun_) begun_ = p.time;
   pressure_[p.cgroup ? p.cgroup->id.inode : 0] = std::move(p);
 }

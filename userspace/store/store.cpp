@@ -18,14 +18,14 @@
 namespace oomcast {
 namespace {
 
-constexpr int kMostRows = 300'000;  // of one list
-constexpr std::size_t kMostEpisodes = 100'000;
-constexpr std::size_t kMostVictims = 1024;
-constexpr std::size_t kMostSites = 64;  // from where processes grew
-constexpr std::size_t kMostEarlier = 100;
-constexpr std::int64_t kMostLookedAt = 2000;  // episodes, for those
-constexpr std::size_t kMostNear = 5;
-constexpr int kMostCgroups = 64;  // whose curves are read
+constexpr int kMaxRows = 300'000;  // of one list
+constexpr std::size_t kMaxEpisodes = 100'000;
+constexpr std::size_t kMaxVictims = 1024;
+constexpr std::size_t kMaxSites = 64;  // from where processes grew
+constexpr std::size_t kMaxEarlier = 100;
+constexpr std::int64_t kMaxLookedAt = 2000;  // episodes, for those
+constexpr std::size_t kMaxNear = 5;
+constexpr int kMaxCgroups = 64;  // whose curves are read
 
 const std::string kEpisodeColumns =
     "e.id, e.run, e.time_ns, e.name, e.source, e.complete, e.scope, e.limit_cgroup, e.usage, e.usage_limit, "
@@ -74,7 +74,7 @@ struct Store::Impl {
   Run* run(std::int64_t id) {
     auto at = runs.find(id);
     if (at == runs.end()) {
-      if (runs.size() >= Rows::kMostNames) return nullptr;
+      if (runs.size() >= Rows::kMaxNames) return nullptr;
       auto info = read_run(db.get(), id);
       if (!info) return nullptr;
       at = runs.emplace(id, Run{std::make_shared<const RunInfo>(*info), Rows(db.get(), *info)}).first;
@@ -86,7 +86,7 @@ struct Store::Impl {
     Statement s(db.get(), "SELECT " + columns::victim + " FROM victims WHERE episode=? ORDER BY nr");
     if (!s) return;
     s << episode;
-    while (out.victims.size() < kMostVictims && s.row()) out.victims.push_back(rows.victim(s));
+    while (out.victims.size() < kMaxVictims && s.row()) out.victims.push_back(rows.victim(s));
     Statement code(db.get(),
                    "SELECT victim, function, file, line FROM victim_code WHERE episode=? AND nr<8 ORDER BY "
                    "victim, nr LIMIT 8192");
@@ -152,7 +152,7 @@ Result<std::vector<EpisodeSummary>> Store::episodes(EpisodeParts parts) {
   std::vector<EpisodeSummary> out;
   Statement s(impl_->db.get(), "SELECT " + kEpisodeColumns + " FROM episodes e ORDER BY e.time_ns, e.id");
   if (!s) return impl_->failed();
-  while (out.size() < kMostEpisodes && s.row()) {
+  while (out.size() < kMaxEpisodes && s.row()) {
     Impl::Run* run = impl_->run(s.integer(1));
     if (!run) continue;
     EpisodeSummary e;
@@ -187,7 +187,7 @@ Result<std::int64_t> Store::Impl::find(const std::optional<std::string>& id) {
     std::vector<std::pair<std::int64_t, std::string>> found;
     Statement n(db.get(), sql);
     if (!pattern.empty()) n << pattern;
-    while (found.size() < kMostNear && n.row()) found.emplace_back(n.integer(0), n.text(1));
+    while (found.size() < kMaxNear && n.row()) found.emplace_back(n.integer(0), n.text(1));
     return found;
   };
   auto found =
@@ -212,7 +212,7 @@ void Store::Impl::read_parts(std::int64_t episode, Rows& rows, Episode& out) {
   read_victims(episode, rows, out);
   Statement other(db.get(), "SELECT role, process, grew, over_s FROM others WHERE episode=? ORDER BY nr");
   if (other) other << episode;
-  while (out.also_killed.size() + out.grew_most.size() < kMostVictims && other.row())
+  while (out.also_killed.size() + out.grew_most.size() < kMaxVictims && other.row())
     if (other.text(0) == "grew")
       out.grew_most.push_back({rows.process(other, 1), other.size(2), other.duration(3)});
     else
@@ -221,7 +221,7 @@ void Store::Impl::read_parts(std::int64_t episode, Rows& rows, Episode& out) {
       db.get(),
       "SELECT process, grown, of, watched_s, from_ns, to_ns FROM growth_sites WHERE episode=? ORDER BY nr");
   if (site) site << episode;
-  while (out.grew_from.size() < kMostSites && site.row())
+  while (out.grew_from.size() < kMaxSites && site.row())
     out.grew_from.push_back({rows.process(site, 0),
                              {},
                              site.size(1),
@@ -244,7 +244,7 @@ void Store::Impl::read_parts(std::int64_t episode, Rows& rows, Episode& out) {
       out.grew_from[*of].code.push_back({code.text(1), code.text(2), code.number(3)});
   Statement level(db.get(), "SELECT cgroup, usage, usage_limit FROM ancestors WHERE episode=? ORDER BY nr");
   if (level) level << episode;
-  while (out.chain.size() < kMostVictims && level.row())
+  while (out.chain.size() < kMaxVictims && level.row())
     out.chain.push_back({rows.cgroup(level, 0), level.size(1), level.bytes(2)});
   Statement memory(db.get(),
                    "SELECT anon, file, shmem, kernel, slab, swap, tasks FROM memory_at_kill WHERE episode=?");
@@ -260,7 +260,7 @@ void Store::Impl::read_parts(std::int64_t episode, Rows& rows, Episode& out) {
                  "SELECT process, rss, anon, file, shmem, swap, pgtables, oom_score_adj FROM tasks"
                  " WHERE episode=? ORDER BY nr");
   if (task) task << episode;
-  while (out.tasks.size() < Episode::kMostTasks && task.row()) {
+  while (out.tasks.size() < Episode::kMaxTasks && task.row()) {
     std::optional<int> adj;
     if (!task.null(7)) adj = static_cast<int>(task.integer(7));
     out.tasks.push_back({rows.process(task, 0), task.bytes(1), task.bytes(2), task.bytes(3), task.bytes(4),
@@ -281,12 +281,12 @@ void Store::Impl::read_machine(std::int64_t episode, Episode& out) {
                  "SELECT node, zone, free, min, low, high, present, managed FROM zones_at_kill"
                  " WHERE episode=? ORDER BY nr");
   if (zone) zone << episode;
-  while (m.zones.size() < MachineAtKill::kMostZones && zone.row())
+  while (m.zones.size() < MachineAtKill::kMaxZones && zone.row())
     m.zones.push_back({zone.number(0), zone.text(1), zone.bytes(2), zone.bytes(3), zone.bytes(4),
                        zone.bytes(5), zone.bytes(6), zone.bytes(7)});
   Statement slab(db.get(), "SELECT name, used, total FROM slabs_at_kill WHERE episode=? ORDER BY nr");
   if (slab) slab << episode;
-  while (m.slabs.size() < MachineAtKill::kMostSlabs && slab.row())
+  while (m.slabs.size() < MachineAtKill::kMaxSlabs && slab.row())
     m.slabs.push_back({slab.text(0), slab.size(1), slab.size(2)});
 }
 
@@ -298,26 +298,26 @@ std::string both_ages(const std::string& wanted, const std::string& table, const
       " AND seq>coalesce((SELECT max(seq) FROM thinned WHERE source='{1}' AND step_s=(SELECT min(step_s) "
       "FROM thinned"
       " WHERE source='{1}')),0) ORDER BY time_ns LIMIT {3}",
-      wanted, table, whose, kMostRows);
+      wanted, table, whose, kMaxRows);
 }
 
 void Store::Impl::read_lists(std::int64_t episode, std::int64_t run_id, Rows& rows, Nanos window,
                              StoredEpisode& out) {
   std::string ids;
   Statement kept(db.get(), "SELECT cgroup FROM kept WHERE episode=? ORDER BY nr LIMIT ?");
-  kept << episode << kMostCgroups;
+  kept << episode << kMaxCgroups;
   while (kept.row()) ids += fmt::format("{}{}", ids.empty() ? "" : ",", kept.integer(0));
   if (auto all = ask(db.get(), fmt::format("SELECT count(*) FROM kept WHERE episode={}", episode));
-      all > kMostCgroups) {
-    out.cgroups_left_out = static_cast<std::size_t>(*all - kMostCgroups);
-    out.more_left_out = static_cast<std::size_t>(*all) >= kMostKept;
+      all > kMaxCgroups) {
+    out.cgroups_left_out = static_cast<std::size_t>(*all - kMaxCgroups);
+    out.more_left_out = static_cast<std::size_t>(*all) >= kMaxKept;
   }
   if (ids.empty() && out.told.episode.limit_cgroup) {
     Statement related(
         db.get(),
         "SELECT id FROM cgroups WHERE run=?1 AND (path=?2 OR ?2='/' OR path='/' OR"
         " substr(path,1,length(?2)+1)=?2||'/' OR substr(?2,1,length(path)+1)=path||'/') LIMIT ?3");
-    related << run_id << out.told.episode.limit_cgroup->path << kMostCgroups;
+    related << run_id << out.told.episode.limit_cgroup->path << kMaxCgroups;
     while (related.row()) ids += fmt::format("{}{}", ids.empty() ? "" : ",", related.integer(0));
   }
   std::int64_t kill = (out.told.episode.time.time_since_epoch() + out.run.wall_of_mono_zero).count();
@@ -336,7 +336,7 @@ void Store::Impl::read_lists(std::int64_t episode, std::int64_t run_id, Rows& ro
   auto between = [&](const std::string& wanted, const std::string& table, const std::string& whose) {
     return fmt::format(
         "SELECT {} FROM {} WHERE time_ns BETWEEN ?1 AND ?2 AND {} ORDER BY time_ns, seq LIMIT {}", wanted,
-        table, whose, kMostRows);
+        table, whose, kMaxRows);
   };
   each(both_ages(columns::sample, "samples", groups),
        [&](const auto& r) { out.samples.push_back(rows.sample(r)); });
@@ -392,9 +392,9 @@ Status Store::Impl::read_before(std::int64_t row, std::int64_t time_ns, StoredEp
   Statement s(db.get(), "SELECT " + kEpisodeColumns +
                             " FROM episodes e WHERE e.time_ns<? AND e.id<>? ORDER BY e.time_ns DESC LIMIT ?");
   if (!s) return failed();
-  s << time_ns << row << kMostLookedAt;
+  s << time_ns << row << kMaxLookedAt;
   const Episode& e = out.told.episode;
-  while (out.earlier.size() < kMostEarlier && s.row()) {
+  while (out.earlier.size() < kMaxEarlier && s.row()) {
     Run* theirs = run(s.integer(1));
     if (!theirs) continue;
     Episode before = episode_of(s, theirs->rows);
@@ -407,7 +407,7 @@ Status Store::Impl::read_before(std::int64_t row, std::int64_t time_ns, StoredEp
     before.time += ahead;
     for (Victim& v : before.victims)
       if (v.time) *v.time += ahead;
-    if (here && before.time >= out.from && out.at_limit.size() < kMostEarlier) out.at_limit.push_back(before);
+    if (here && before.time >= out.from && out.at_limit.size() < kMaxEarlier) out.at_limit.push_back(before);
     if (again) out.earlier.push_back(std::move(before));
   }
   if (s.failed()) return failed();

@@ -11,7 +11,7 @@
 
 #include "base/result.h"
 #include "base/units.h"
-#include "forecast/book.h"
+#include "forecast/registry.h"
 #include "forecast/told.h"
 #include "model/facts.h"
 #include "store/run_info.h"
@@ -32,7 +32,7 @@ struct StoredEpisode {
   EpisodeSource source = EpisodeSource::live;
   bool complete = true;  // false: oomcast ended between the kill and the line that tells of it
   RunInfo run;
-  OomFactLine told;
+  OomEvent told;
   MonoTime from;  // the lists begin here, or where the run began
   std::vector<Sample> samples;
   std::vector<ProcessSampleFact> processes;
@@ -61,7 +61,7 @@ struct EpisodeSummary {
   WallTime time;
   std::shared_ptr<const RunInfo> run;  // boot_id and what turns times into wall time
   Episode episode;
-  std::optional<ForecastFact> forecast_before;  // as in OomFactLine
+  std::optional<ForecastFact> forecast_before;  // as in OomEvent
   std::optional<MonoTime> first_forecast;
 };
 /// How much of each kill: who died by which limit, or all that was told of it (ten more queries a kill).

@@ -9,7 +9,7 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kMostKnown = 20'000;  // cgroups or processes
+constexpr std::size_t kMaxKnown = 20'000;  // cgroups or processes
 constexpr Nanos kRenamedEvery = std::chrono::minutes(1);
 
 std::optional<std::int64_t> as_number(const std::optional<CmdlineSource>& source) {
@@ -71,7 +71,7 @@ void Tables::on_rollback() {
 
 std::optional<std::int64_t> Tables::id_of(const CgroupPtr& ref) {
   if (!ref) return std::nullopt;
-  if (cgroups_.size() >= kMostKnown && !cgroups_.contains(ref->id.inode)) cgroups_.clear();
+  if (cgroups_.size() >= kMaxKnown && !cgroups_.contains(ref->id.inode)) cgroups_.clear();
   auto& known = cgroups_[ref->id.inode];
   if (known.id && (known.ref == ref || known.ref->path == ref->path)) return known.id;
   const CgroupName& n = ref->name;
@@ -110,7 +110,7 @@ Tables::ProcessRow Tables::row_of(const ProcessRef& p, std::optional<std::int64_
 std::int64_t Tables::id_of(const ProcessRef& p) {
   auto group = id_of(p.cgroup);
   ProcessRow row = row_of(p, group);
-  if (processes_.size() >= kMostKnown && !processes_.contains(p.id)) processes_.clear();
+  if (processes_.size() >= kMaxKnown && !processes_.contains(p.id)) processes_.clear();
   auto& known = processes_[p.id];
   if (known.id && known.row == row) return known.id;
   known = {add(p, group), row, MonoTime{}};

@@ -26,7 +26,7 @@ struct RecordedEvent {
 };
 /// `complete`: it was told; otherwise what is known of it so far.
 struct EpisodeFact {
-  OomFactLine line;
+  OomEvent line;
   bool complete = true;
   EpisodeSource source = EpisodeSource::live;
 };

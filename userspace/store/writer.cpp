@@ -25,7 +25,7 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 
 constexpr Nanos kGather = 500ms;  // items of so long are one transaction
 constexpr Nanos kRetry = 5s;
-constexpr std::size_t kMostNotices = 16;
+constexpr std::size_t kMaxNotices = 16;
 
 std::int64_t wall_ns() {
   return wall_now().time_since_epoch().count();
@@ -193,7 +193,7 @@ std::optional<Tables::Failure> StoreWriter::Target::try_commit(const std::vector
 Result<std::unique_ptr<StoreWriter>> StoreWriter::begin(std::unique_ptr<Target> target) {
   std::unique_ptr<StoreWriter> out(new StoreWriter());
   out->target_ = std::move(target);
-  if (!out->target_->limits) out->bound_ = out->most_waiting_ = kMostWaitingRecorded;
+  if (!out->target_->limits) out->bound_ = out->most_waiting_ = kMaxWaitingRecorded;
   return out;
 }
 
@@ -251,7 +251,7 @@ void StoreWriter::add(StoreItem item) {
     std::lock_guard lock(mutex_);
     std::size_t room = target_->limits && is_cheap(item) ? most_waiting_ / 2 : most_waiting_;
     if (is_end(item)) room *= 2;  // who waits for one keeps something for it
-    bool full = urgent ? bytes_of_episodes_ + bytes > kMostOfEpisodes : waiting_.size() >= room;
+    bool full = urgent ? bytes_of_episodes_ + bytes > kMaxOfEpisodes : waiting_.size() >= room;
     if (failure_ || full) {
       ++lost_;
       return;
@@ -280,7 +280,7 @@ void StoreWriter::set_room(double part) {
 
 void StoreWriter::notice(std::string text) {
   std::lock_guard lock(mutex_);
-  if (notices_.size() < kMostNotices) notices_.push_back(std::move(text));
+  if (notices_.size() < kMaxNotices) notices_.push_back(std::move(text));
 }
 
 std::vector<std::string> StoreWriter::take_notices() {
@@ -339,7 +339,7 @@ bool StoreWriter::write(std::vector<StoreItem> items, bool last) {
   // What waits for the next attempt: kills, and everything if another oomcast only has the store locked.
   auto set_aside = [&](bool all) {
     for (StoreItem& item : items)
-      if (!last && t.pending.size() < kMostWaiting && (all || is_episode(item))) {
+      if (!last && t.pending.size() < kMaxWaiting && (all || is_episode(item))) {
         t.pending.push_back(std::move(item));
       } else {
         bytes_of_episodes_ -= bytes_of(item);

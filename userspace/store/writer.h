@@ -32,9 +32,9 @@ class StoreWriter {
  public:
   // Items of < 400 bytes that wait; beyond, they are lost and counted. A recording is to have everything; in
   // a store's queue what any user can make without end takes half.
-  static constexpr std::size_t kMostWaiting = 12'000, kMostWaitingRecorded = 20'000;
+  static constexpr std::size_t kMaxWaiting = 12'000, kMaxWaitingRecorded = 20'000;
   // Bytes, about, of the episodes that wait, which no number bounds: they are lost last, and counted.
-  static constexpr std::size_t kMostOfEpisodes = 5 << 20;
+  static constexpr std::size_t kMaxOfEpisodes = 5 << 20;
   static constexpr std::size_t kBatch = 500;  // as many are written at once, so that a storm does not gather
 
   /// Everything of one run, in a file of its own of mode 0640. Nothing more is written after the first
@@ -87,7 +87,7 @@ class StoreWriter {
   mutable std::mutex mutex_;
   std::condition_variable wake_, ended_;
   std::deque<StoreItem> waiting_;
-  std::size_t bound_ = kMostWaiting, most_waiting_ = bound_;
+  std::size_t bound_ = kMaxWaiting, most_waiting_ = bound_;
   bool urgent_ = false, ending_ = false, has_ended_ = false;
   std::vector<std::string> notices_;
   std::optional<std::string> failure_;

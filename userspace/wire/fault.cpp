@@ -67,7 +67,7 @@ std::optional<Fault> fault_of(std::span<const std::byte> bytes, const Decoder& d
 
 std::optional<Allocation> allocation_of(std::span<const std::byte> bytes, const Decoder& d) {
   // A process may ask for any size; sums of these do not overflow.
-  constexpr std::uint64_t kMost = std::uint64_t{1} << 46;
+  constexpr std::uint64_t kMax = std::uint64_t{1} << 46;
   oc_allocation r;
   if (!take_record(bytes, OC_ALLOCATION, r) || r.function >= OC_ALLOCATING_FUNCTIONS) return std::nullopt;
   Allocation out;
@@ -77,8 +77,8 @@ std::optional<Allocation> allocation_of(std::span<const std::byte> bytes, const 
   out.task = d.task(r.task);
   out.address = r.address;
   out.replaces = r.replaces;
-  out.size = {static_cast<std::int64_t>(std::min<std::uint64_t>(r.bytes, kMost))};
-  out.weight = {static_cast<std::int64_t>(std::min<std::uint64_t>(r.weight_bytes, kMost))};
+  out.size = {static_cast<std::int64_t>(std::min<std::uint64_t>(r.bytes, kMax))};
+  out.weight = {static_cast<std::int64_t>(std::min<std::uint64_t>(r.weight_bytes, kMax))};
   out.function = static_cast<Allocates>(r.function);
   return out;
 }

@@ -115,7 +115,7 @@ TEST_F(Actions, are_killed_with_their_group_when_they_take_too_long) {
 }
 
 TEST_F(Actions, know_when_there_are_too_many_of_them) {
-  for (std::size_t i = 0; i < ActionRunner::kMostRunning; ++i) {
+  for (std::size_t i = 0; i < ActionRunner::kMaxRunning; ++i) {
     EXPECT_FALSE(runner_.full(ActionRun::Kind::exec));
     ASSERT_TRUE(runner_.exec("sleep 1000", {}, {}).ok());
   }

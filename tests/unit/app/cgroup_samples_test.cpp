@@ -20,7 +20,7 @@ MonoTime at(int ms) {
 struct Fixture {
   FixtureTree tree;
   std::optional<CgroupFs> fs;
-  std::optional<World> world;
+  std::optional<MachineModel> model;
   std::optional<CgroupSamples> samples;
   std::uint64_t job = 0, step = 0;
 
@@ -31,14 +31,14 @@ struct Fixture {
     fs.emplace(*CgroupFs::open(tree.roots()));
     job = fs->lookup("/job")->id.inode;
     step = fs->lookup("/job/step")->id.inode;
-    WorldConfig config;
+    MachineConfig config;
     config.hierarchy = Hierarchy::v1;
     config.scope.whole_machine = !only_the_step;
     if (only_the_step) config.scope.cgroups = {step};
-    world.emplace(config);
+    model.emplace(config);
     auto known = fs->list();
-    for (const CgroupEntry& entry : known->cgroups) world->on_cgroup(entry);
-    samples.emplace(*world, *fs, 64);
+    for (const CgroupEntry& entry : known->cgroups) model->on_cgroup(entry);
+    samples.emplace(*model, *fs, 64);
   }
   void holds(const std::string& path, int usage_mib, int limit_mib) {
     auto bytes = [](int mib) { return std::to_string(MiB(mib).count) + "\n"; };
@@ -51,7 +51,7 @@ struct Fixture {
   // Usage in MiB of what was told since the last call, and the tightest limit with it, by path.
   std::map<std::string, std::pair<std::int64_t, std::int64_t>> told() {
     std::map<std::string, std::pair<std::int64_t, std::int64_t>> out;
-    for (const ModelFact& fact : world->take_facts())
+    for (const ModelFact& fact : model->take_facts())
       if (auto* s = std::get_if<Sample>(&fact); s && s->cgroup && s->usage)
         out[s->cgroup->path] = {s->usage->count >> 20, s->limit ? s->limit->count >> 20 : -1};
     return out;
@@ -61,23 +61,23 @@ using Told = std::map<std::string, std::pair<std::int64_t, std::int64_t>>;
 
 TEST(CgroupSamples, tells_of_all_at_first_and_then_of_what_moved) {
   Fixture f;
-  f.samples->look_at_all(at(0), false);
+  f.samples->sample_all(at(0), false);
   EXPECT_EQ(f.told(), (Told{{"/job", {100, 1000}}, {"/job/step", {80, 1000}}}));
-  f.samples->look_at_all(at(1000), false);
+  f.samples->sample_all(at(1000), false);
   EXPECT_EQ(f.told(), Told{});
   f.holds("job/step", 90, 1'000'000);
-  f.samples->look_at_all(at(2000), false);
+  f.samples->sample_all(at(2000), false);
   EXPECT_EQ(f.told(), (Told{{"/job/step", {90, 1000}}}));
 }
 
 TEST(CgroupSamples, notices_a_limit_that_was_changed_while_nothing_moved) {
   Fixture f;
-  f.samples->look_at_all(at(0), false);
+  f.samples->sample_all(at(0), false);
   f.told();
   f.holds("job", 100, 500);
   Told seen;
   for (int s = 1; s <= 11; ++s) {
-    f.samples->look_at_all(at(1000 * s), false);
+    f.samples->sample_all(at(1000 * s), false);
     seen.merge(f.told());
   }
   EXPECT_EQ(seen, (Told{{"/job", {100, 500}}, {"/job/step", {80, 500}}}));
@@ -85,7 +85,7 @@ TEST(CgroupSamples, notices_a_limit_that_was_changed_while_nothing_moved) {
 
 TEST(CgroupSamples, knows_the_limit_above_what_is_in_scope) {
   Fixture f(true);
-  f.samples->look_at(f.step, at(0));
+  f.samples->sample(f.step, at(0));
   EXPECT_EQ(f.told(), (Told{{"/job/step", {80, 1000}}}));
 }
 
@@ -94,10 +94,10 @@ TEST(CgroupSamples, knows_what_swap_is_left_by_who_is_above_the_scope) {
   MemInfo host;
   host.total = GiB(8);
   host.swap_total = host.swap_free = GiB(1);
-  f.world->on_host(at(0), host);
+  f.model->on_host(at(0), host);
   auto limit = [&](int now_s) {
-    f.samples->look_at(f.step, at(1000 * now_s));
-    return *f.world->cgroups().find(f.step)->headroom_limit;
+    f.samples->sample(f.step, at(1000 * now_s));
+    return *f.model->cgroups().find(f.step)->headroom_limit;
   };
   EXPECT_EQ(limit(1), MiB(1000) + GiB(1));
   for (std::string path : {"job", "job/step"})
@@ -105,7 +105,7 @@ TEST(CgroupSamples, knows_what_swap_is_left_by_who_is_above_the_scope) {
                   {{"memory.memsw.usage_in_bytes", std::to_string(MiB(100).count) + "\n"},
                    {"memory.memsw.limit_in_bytes", std::to_string(MiB(1200).count) + "\n"},
                    {"memory.swappiness", "60\n"}});
-  for (int s = 2; s < 13; ++s) f.samples->look_at_all(at(1000 * s), false);
+  for (int s = 2; s < 13; ++s) f.samples->sample_all(at(1000 * s), false);
   EXPECT_EQ(limit(20), MiB(1200));
   f.tree.write("sys/fs/cgroup/memory/job/step/memory.swappiness", "0\n");
   EXPECT_EQ(limit(21), MiB(1020)) << "the 20 MiB of it that are there stay there";
@@ -121,7 +121,7 @@ TEST(CgroupSamples, reads_the_statistics_once_for_what_the_kernel_tells_of_a_mom
   Fixture f;
   auto anon = [&](int usage_mib, MonoTime when, MonoTime now) {
     f.samples->on_usage(f.step, MiB(usage_mib), when, now);
-    auto facts = f.world->take_facts();
+    auto facts = f.model->take_facts();
     return std::get<Sample>(facts.at(0)).stat.anon;
   };
   EXPECT_EQ(anon(81, at(10), at(1000)), MiB(80));
@@ -132,31 +132,31 @@ TEST(CgroupSamples, reads_the_statistics_once_for_what_the_kernel_tells_of_a_mom
 
 TEST(CgroupSamples, follows_for_a_moment_what_moved) {
   Fixture f;
-  f.samples->look_at_all(at(0), false);
+  f.samples->sample_all(at(0), false);
   f.told();
-  f.samples->follow(f.step, at(0));
+  f.samples->mark_hot(f.step, at(0));
   f.holds("job/step", 81, 1'000'000);
-  f.samples->look_at_followed(at(50));
+  f.samples->poll_hot(at(50));
   EXPECT_EQ(f.told(), Told{}) << "a step that no tick tells of either";
   f.holds("job/step", 90, 1'000'000);
-  f.samples->look_at_followed(at(100));
+  f.samples->poll_hot(at(100));
   EXPECT_EQ(f.told(), (Told{{"/job/step", {90, 1000}}}));
-  EXPECT_TRUE(f.samples->following());
+  EXPECT_TRUE(f.samples->any_hot());
   f.holds("job/step", 200, 1'000'000);
-  f.samples->look_at_followed(at(200));
+  f.samples->poll_hot(at(200));
   EXPECT_EQ(f.told(), Told{});
-  EXPECT_FALSE(f.samples->following());
+  EXPECT_FALSE(f.samples->any_hot());
 }
 
 TEST(CgroupSamples, lives_with_a_cgroup_that_has_gone) {
   Fixture f;
-  f.samples->look_at_all(at(0), false);
+  f.samples->sample_all(at(0), false);
   f.told();
-  f.samples->follow(f.step, at(0));
+  f.samples->mark_hot(f.step, at(0));
   f.samples->forget({Hierarchy::v1, f.step});
   f.tree.remove("sys/fs/cgroup/memory/job/step");
-  f.samples->look_at_followed(at(10));
-  f.samples->look_at_all(at(1000), false);
+  f.samples->poll_hot(at(10));
+  f.samples->sample_all(at(1000), false);
   EXPECT_EQ(f.told(), Told{});
 }
 

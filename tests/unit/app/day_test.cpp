@@ -5,9 +5,9 @@
 #include <deque>
 
 #include "app/analysis.h"
-#include "forecast/book.h"
+#include "forecast/registry.h"
 #include "model/machine.h"
-#include "model/world.h"
+#include "model/machine_model.h"
 
 // A compiler says in one of two ways that it sanitizes, and Debian's GCC has the function without its header.
 #if defined(__SANITIZE_ADDRESS__)
@@ -39,9 +39,9 @@ std::size_t allocated() {
 /// an OOM kill each ten minutes.
 class Service {
  public:
-  Service() : world_(config()), book_(book_config()) {
-    world_.on_cgroup({{Hierarchy::v2, 1}, std::nullopt, "/"});
-    world_.on_cgroup({{Hierarchy::v2, 2}, CgroupId{Hierarchy::v2, 1}, "/svc"});
+  Service() : model_(config()), forecasts_(book_config()) {
+    model_.on_cgroup({{Hierarchy::v2, 1}, std::nullopt, "/"});
+    model_.on_cgroup({{Hierarchy::v2, 2}, CgroupId{Hierarchy::v2, 1}, "/svc"});
   }
 
   void second(std::int64_t s) {
@@ -52,54 +52,54 @@ class Service {
       wire::Exit exit;
       exit.time = now;
       exit.task = running_.front().second;
-      world_.on_record(exit);
+      model_.on_record(exit);
       ProcessRef process;
       process.id = exit.task.id;
       tell(ExitFact{now, process});
       running_.pop_front();
     }
     if (s % 600 == 599) kill(s);
-    world_.advance(now);
-    for (ModelFact& fact : world_.take_facts())
+    model_.advance(now);
+    for (ModelFact& fact : model_.take_facts())
       std::visit(
           [this](auto&& f) {
             if constexpr (std::is_same_v<std::decay_t<decltype(f)>, Episode>)
-              tell(OomFactLine{std::move(f), {}, {}});
+              tell(OomEvent{std::move(f), {}, {}});
             else
               tell(std::move(f));
           },
           std::move(fact));
-    for (CgroupPtr& cgroup : world_.take_killed()) tell(TickFact{now, std::move(cgroup)});
-    (void)world_.take_begun();
-    (void)world_.take_completed(now);
-    for (std::uint64_t inode : world_.take_forgotten()) tell(ForgottenFact{now, {Hierarchy::v2, inode}});
+    for (CgroupPtr& cgroup : model_.take_killed()) tell(TickFact{now, std::move(cgroup)});
+    (void)model_.take_opened();
+    (void)model_.take_completed(now);
+    for (std::uint64_t inode : model_.take_forgotten()) tell(ForgottenFact{now, {Hierarchy::v2, inode}});
     if (s % 10 == 0) tell(TickFact{now, nullptr});
   }
   std::uint64_t kills() const { return kills_; }
 
  private:
-  static Book::Config book_config() {
-    Book::Config out;
+  static ForecastRegistry::Config book_config() {
+    ForecastRegistry::Config out;
     out.interval = 10s;
     return out;
   }
-  static WorldConfig config() {
-    WorldConfig out;
+  static MachineConfig config() {
+    MachineConfig out;
     out.sources = {true, false, KiB(4)};
     return out;
   }
   void tell(Fact fact) {
-    kills_ += std::holds_alternative<OomFactLine>(fact);
-    analyse(book_, fact, [](const Fact&) {});
+    kills_ += std::holds_alternative<OomEvent>(fact);
+    analyse(forecasts_, fact, [](const Fact&) {});
   }
   void containers(std::int64_t s) {
     MonoTime now = ms(s * 1000);
     auto inode = static_cast<std::uint64_t>(1000 + s);
-    world_.on_record(
+    model_.on_record(
         wire::CgroupEvent{now, wire::CgroupEvent::Op::mkdir, inode, 2, "docker-" + std::to_string(s)});
     live_.push_back(inode);
     if (live_.size() > 30) {
-      world_.on_record(wire::CgroupEvent{now, wire::CgroupEvent::Op::rmdir, live_.front(), 2, ""});
+      model_.on_record(wire::CgroupEvent{now, wire::CgroupEvent::Op::rmdir, live_.front(), 2, ""});
       live_.pop_front();
     }
     for (std::uint64_t at : live_) {
@@ -111,29 +111,29 @@ class Service {
       stat.anon = *reading.usage;
       stat.active_file = stat.inactive_file = Bytes{};
       reading.stat = stat;
-      world_.on_reading(at, reading);
+      model_.on_reading(at, reading);
     }
   }
   void begin_process(std::int64_t s, std::uint32_t n) {
     wire::Task of = task(1000 + static_cast<std::uint32_t>(s * 5 + n) % 30'000, live_.back());
     of.id.start_ticks = static_cast<std::uint64_t>(s * 100 + n);
     MonoTime now = ms(s * 1000);
-    world_.on_record(wire::Fork{now, of});
-    world_.on_record(wire::Exec{now, of, wire::Args{{"python3", "job.py", std::string(200, 'x')}, false}});
-    world_.on_record(wire::ProcessSample{now, of, memory(MiB(80))});
+    model_.on_record(wire::Fork{now, of});
+    model_.on_record(wire::Exec{now, of, wire::Args{{"python3", "job.py", std::string(200, 'x')}, false}});
+    model_.on_record(wire::ProcessSample{now, of, memory(MiB(80))});
     running_.emplace_back(s, of);
   }
   void kill(std::int64_t s) {
     const wire::Task& victim = running_.back().second;
     std::vector<wire::Memcg> chain = {level(live_.back(), MiB(512), MiB(512), true),
                                       level(2, GiB(1), std::nullopt)};
-    world_.on_record(kernel_kill(ms(s * 1000), victim, victim));
-    world_.on_record(mark(ms(s * 1000), victim, victim, chain));
-    world_.on_record(death(ms(s * 1000 + 50), victim));
+    model_.on_record(kernel_kill(ms(s * 1000), victim, victim));
+    model_.on_record(mark(ms(s * 1000), victim, victim, chain));
+    model_.on_record(death(ms(s * 1000 + 50), victim));
   }
 
-  World world_;
-  Book book_;
+  MachineModel model_;
+  ForecastRegistry forecasts_;
   std::deque<std::uint64_t> live_;
   std::deque<std::pair<std::int64_t, wire::Task>> running_;
   std::uint64_t kills_ = 0;

@@ -44,13 +44,13 @@ TEST(OutputQueue, waits_for_nobody_who_does_not_read_and_counts_what_it_drops) {
   Pipe pipe;
   OutputQueue queue(pipe.write.get());
   const std::string line = std::string(1023, 'x') + '\n';
-  const std::size_t lines = OutputQueue::kMostBytes / line.size();
+  const std::size_t lines = OutputQueue::kMaxBytes / line.size();
   for (std::size_t i = 0; i < lines + 100; ++i) queue.write(line);  // would never return
   EXPECT_FALSE(queue.flush());
   EXPECT_EQ(queue.take_dropped(), 0u) << "there is no room yet to tell of it";
   // What was taken into the pipe makes room again, so as many as that may have come in.
-  std::size_t taken = pipe.take(OutputQueue::kMostBytes).size();
-  EXPECT_TRUE(taken == OutputQueue::kMostBytes);
+  std::size_t taken = pipe.take(OutputQueue::kMaxBytes).size();
+  EXPECT_TRUE(taken == OutputQueue::kMaxBytes);
   (void)queue.flush();  // until the thread has seen it
   std::uint64_t dropped = queue.take_dropped();
   EXPECT_GT(dropped, 0u);
@@ -73,7 +73,7 @@ TEST(OutputQueue, keeps_room_for_what_must_not_be_missed) {
   Pipe pipe;
   OutputQueue queue(pipe.write.get());
   const std::string line = std::string(1023, 'x') + '\n';
-  for (std::size_t i = 0; i < 2 * OutputQueue::kMostBytes / line.size(); ++i) queue.write(line);
+  for (std::size_t i = 0; i < 2 * OutputQueue::kMaxBytes / line.size(); ++i) queue.write(line);
   for (int i = 0; i < 1000; ++i) queue.write(std::string(1023, 'k') + '\n', true);
   std::string all;
   fcntl(pipe.read.get(), F_SETFL, O_NONBLOCK);

@@ -14,8 +14,8 @@ struct Machine {
   FixtureTree tree;
   std::optional<CgroupFs> fs;
   std::optional<ProcFs> procfs;
-  World world{[] {
-    WorldConfig config;
+  MachineModel model{[] {
+    MachineConfig config;
     config.hierarchy = Hierarchy::v1;
     return config;
   }()};
@@ -30,9 +30,9 @@ struct Machine {
     fs.emplace(*CgroupFs::open(tree.roots()));
     procfs.emplace(tree.roots());
     auto known = fs->list();
-    for (const CgroupEntry& entry : known->cgroups) world.on_cgroup(entry);
+    for (const CgroupEntry& entry : known->cgroups) model.on_cgroup(entry);
     job = fs->lookup("/job")->id.inode;
-    finder.emplace(world, *procfs, fs->mount(), [this](const TaskId& id) {
+    finder.emplace(model, *procfs, fs->mount(), [this](const TaskId& id) {
       if (!reader_rests) asked.push_back(id.tgid);
       return !reader_rests;
     });
@@ -46,7 +46,7 @@ struct Machine {
                                     "\nUid:\t7\t7\t7\t7\nNSpid:\t" + std::to_string(pid) + "\t3\n");
     tree.write(dir + "/cgroup", "4:memory:" + cgroup + "\n");
   }
-  const TaskState& task(std::uint32_t pid) { return *world.tasks().find({pid, 5000}); }
+  const TaskState& task(std::uint32_t pid) { return *model.tasks().find({pid, 5000}); }
 };
 
 TEST(ProcessFinder, tells_the_model_who_it_is_where_it_is_and_asks_for_its_arguments) {

@@ -20,23 +20,23 @@ MonoTime at(int s) {
 struct Fixture {
   FixtureTree tree;
   ProcFs procfs{tree.roots()};
-  World world;
-  ProcessSamples samples{world, procfs, 1s};
+  MachineModel model;
+  ProcessSamples samples{model, procfs, 1s};
   std::map<std::uint32_t, Bytes> own;  // private memory, as a reader would find it
 
-  static WorldConfig config(bool one_tree) {
-    WorldConfig config;
+  static MachineConfig config(bool one_tree) {
+    MachineConfig config;
     config.scope.whole_machine = !one_tree;
     if (one_tree) config.scope.tasks = {TaskId{7, 1007}};
     return config;
   }
-  explicit Fixture(bool one_tree) : world(config(one_tree)) {
+  explicit Fixture(bool one_tree) : model(config(one_tree)) {
     for (std::uint32_t pid : {7u, 8u, 9u}) {
       SeenProcess seen;
       seen.id = {pid, 1000 + pid};
       seen.parent = pid == 8 ? TaskId{7, 1007} : TaskId{1, 1};
       seen.comm = "python3";
-      world.on_process(seen);
+      model.on_process(seen);
       holds(pid, 100, 100);
     }
   }
@@ -182,7 +182,7 @@ TEST(ProcessSamples, tells_once_of_an_end) {
   wire::Exit exit;
   exit.time = at(2);
   exit.task.id = {8, 1008};
-  f.world.on_record(exit);
+  f.model.on_record(exit);
   auto ended = f.samples.ended(at(3));
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_EQ(ended[0].process.id.tgid, 8u);

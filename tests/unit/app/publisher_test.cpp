@@ -73,7 +73,7 @@ TEST(Publisher, gives_a_process_back_with_the_growth_that_is_told_of_it) {
 TEST(Publisher, keeps_kills_of_a_thousand_processes_as_far_as_they_take_two_mebibytes) {
   Stream s;
   s.start();
-  OomFactLine kill;
+  OomEvent kill;
   for (int i = 0; i < 1000; ++i) {
     Victim& victim = kill.episode.victims.emplace_back();
     victim.process.cmdline = {std::string(600, 'x')};
@@ -85,12 +85,11 @@ TEST(Publisher, keeps_kills_of_a_thousand_processes_as_far_as_they_take_two_mebi
   }
   EXPECT_LE(s.publisher.events().size(), 3u);
   ASSERT_FALSE(s.publisher.events().empty());
-  const Episode& newest = std::get<OomFactLine>(s.publisher.events().back()).episode;
+  const Episode& newest = std::get<OomEvent>(s.publisher.events().back()).episode;
   EXPECT_EQ(newest.time, MonoTime(49s));
   EXPECT_EQ(newest.victims.size(), 1000u);
   EXPECT_TRUE(newest.tasks.empty());
-  EXPECT_EQ(std::get<OomFactLine>(s.told.back()).episode.tasks.size(), 64u)
-      << "whoever is told has all of it";
+  EXPECT_EQ(std::get<OomEvent>(s.told.back()).episode.tasks.size(), 64u) << "whoever is told has all of it";
   AlertFact alert;
   for (int i = 0; i < 200; ++i) {
     alert.time = MonoTime(std::chrono::seconds(100 + i));

@@ -106,9 +106,9 @@ TEST(Session, tells_a_kill_of_the_log_once) {
   Machine m;
   m.start();
   m.kill(4312);
-  m.run([&] { return !m.all<OomFactLine>().empty(); });
+  m.run([&] { return !m.all<OomEvent>().empty(); });
   m.session->finish();
-  auto kills = m.all<OomFactLine>();
+  auto kills = m.all<OomEvent>();
   ASSERT_EQ(kills.size(), 1u);
   EXPECT_EQ(kills[0].episode.victims[0].process.id.tgid, 4312u);
   EXPECT_EQ(kills[0].episode.victims[0].anon, KiB(60000));
@@ -120,7 +120,7 @@ TEST(Session, that_is_ended_just_after_a_kill_tells_it_first) {
   m.start();
   m.kill(4312);
   m.session->finish();
-  EXPECT_EQ(m.all<OomFactLine>().size(), 1u);
+  EXPECT_EQ(m.all<OomEvent>().size(), 1u);
   EXPECT_TRUE(std::holds_alternative<EndFact>(m.told.back()));
 }
 

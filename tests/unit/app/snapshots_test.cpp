@@ -11,12 +11,12 @@ using namespace std::chrono_literals;
 
 // The root, /job with a limit, and /job/step in it, on a host of 8 GiB.
 struct Machine {
-  World world{[] {
-    WorldConfig config;
+  MachineModel model{[] {
+    MachineConfig config;
     config.hierarchy = Hierarchy::v1;
     return config;
   }()};
-  Book book{{}};
+  ForecastRegistry forecasts{{}};
 
   Machine() {
     add(1, std::nullopt, "/");
@@ -28,7 +28,7 @@ struct Machine {
     host.available = GiB(3);
     host.active_file = host.inactive_file = host.slab_reclaimable = MiB(512);
     host.swap_total = host.swap_free = Bytes{};
-    world.on_host(MonoTime(1s), host);
+    model.on_host(MonoTime(1s), host);
     read(2, MiB(600), MiB(1000));
     read(3, MiB(500), std::nullopt);
   }
@@ -37,7 +37,7 @@ struct Machine {
     entry.id = {Hierarchy::v1, inode};
     entry.parent = parent ? std::optional(CgroupId{Hierarchy::v1, *parent}) : std::nullopt;
     entry.path = path;
-    world.on_cgroup(entry);
+    model.on_cgroup(entry);
   }
   void read(std::uint64_t inode, Bytes usage, std::optional<Bytes> limit) {
     CgroupReading reading;
@@ -48,7 +48,7 @@ struct Machine {
     stat.anon = usage;
     stat.active_file = stat.inactive_file = stat.shmem = Bytes{};
     reading.stat = stat;
-    world.on_reading(inode, reading, true);
+    model.on_reading(inode, reading, true);
   }
 };
 
@@ -60,7 +60,7 @@ const T* find(const std::vector<T>& all, const std::string& path) {
 
 TEST(AlertInputs, have_each_cgroup_with_the_limit_it_runs_against_and_the_host) {
   Machine m;
-  auto all = alert_inputs(m.world, m.book, {});
+  auto all = alert_inputs(m.model, m.forecasts, {});
   ASSERT_EQ(all.size(), 3u);
   const AlertInput *job = find(all, "/job"), *step = find(all, "/job/step");
   ASSERT_TRUE(job && step);
@@ -78,15 +78,15 @@ TEST(AlertInputs, of_a_scope_have_what_is_in_it_and_no_host) {
   ScopeRoots scope;
   scope.whole_machine = false;
   scope.cgroups = {3};
-  m.world.set_scope(scope);
-  auto all = alert_inputs(m.world, m.book, {});
+  m.model.set_scope(scope);
+  auto all = alert_inputs(m.model, m.forecasts, {});
   ASSERT_EQ(all.size(), 1u);
   EXPECT_EQ(all[0].cgroup->path, "/job/step");
 }
 
 TEST(OverviewRows, begin_with_the_host_and_leave_the_root_out) {
   Machine m;
-  auto rows = overview_rows(m.world, m.book);
+  auto rows = overview_rows(m.model, m.forecasts);
   ASSERT_EQ(rows.size(), 3u);
   EXPECT_EQ(rows[0].cgroup, nullptr);
   EXPECT_EQ(rows[0].usage, GiB(6));
@@ -97,8 +97,8 @@ TEST(OverviewRows, begin_with_the_host_and_leave_the_root_out) {
 
 TEST(OverviewRows, have_no_cgroup_that_was_removed) {
   Machine m;
-  m.world.cgroups().remove(3, MonoTime(2s));
-  EXPECT_EQ(overview_rows(m.world, m.book).size(), 2u);
+  m.model.cgroups().remove(3, MonoTime(2s));
+  EXPECT_EQ(overview_rows(m.model, m.forecasts).size(), 2u);
 }
 
 }  // namespace

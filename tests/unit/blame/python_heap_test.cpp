@@ -221,7 +221,7 @@ TEST(PythonHeap, what_leads_to_itself_ends) {
   Interpreter py;
   std::uint64_t kept = py.make_list(4, 0), looped = py.object(py.deque), block = py.memory_of(66);
   for (std::uint64_t i = 0; i < 4; ++i) py.word(py.word(kept, 24), 8 * i) = kept;
-  py.word(looped, 16) = PythonReader::kMostLength - 1;
+  py.word(looped, 16) = PythonReader::kMaxLength - 1;
   py.word(looped, 32) = block;
   py.word(block, 0) = block;
   for (std::uint64_t i = 1; i <= 64; ++i) py.word(block, 8 * i) = looped;

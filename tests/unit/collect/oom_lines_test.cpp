@@ -621,7 +621,7 @@ struct Claimed {
   std::map<std::string, std::string> facts;
 };
 Claimed claims(std::string_view text, bool cut) {
-  std::optional<OomFact> fact;
+  std::optional<LogEvent> fact;
   if (auto line = parse_oom_line(text, cut))
     fact = line->fact;
   else if (auto row = parse_task_row(text, columns(kNewHead)))
@@ -674,7 +674,7 @@ const std::vector<std::string>& every_form() {
   return lines;
 }
 
-TEST(OomLine, cut_anywhere_claims_nothing_that_the_whole_does_not) {
+TEST(ParsedLine, cut_anywhere_claims_nothing_that_the_whole_does_not) {
   for (const std::string& whole : every_form()) {
     Claimed all = claims(whole, false);
     ASSERT_NE(all.kind, std::variant_npos) << whole;
@@ -690,7 +690,7 @@ TEST(OomLine, cut_anywhere_claims_nothing_that_the_whole_does_not) {
   }
 }
 
-TEST(OomLine, cut_without_notice_may_only_shorten_what_ends_it) {
+TEST(ParsedLine, cut_without_notice_may_only_shorten_what_ends_it) {
   const std::set<std::string> may_end_a_line = {"adj",   "uid",  "failcnt",
                                                 "limit", "name", "workingset_refault_file"};
   for (const std::string& whole : every_form()) {
@@ -706,7 +706,7 @@ TEST(OomLine, cut_without_notice_may_only_shorten_what_ends_it) {
   }
 }
 
-TEST(OomLine, does_not_read_what_is_none) {
+TEST(ParsedLine, does_not_read_what_is_none) {
   for (std::string text :
        {"", " ", "python3 cpuset=/ mems_allowed=", " oom_kill_process+0x160/0x3d0",
         "Mem-Info:", "[<ffffffff81184c7e>] oom_kill_process+0x24e/0x3c0", "RIP: 0033:0x7f991d38c0ba",

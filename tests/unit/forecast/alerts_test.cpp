@@ -36,18 +36,18 @@ AlertInput growing(AlertInput in, std::optional<double> rate, std::optional<doub
 // Looks once a second at what it is given, and counts what is told.
 class Watch {
  public:
-  explicit Watch(std::vector<std::string> rules) : book_(parsed(rules)) {}
+  explicit Watch(std::vector<std::string> rules) : engine_(parsed(rules)) {}
 
   std::vector<Alert> operator()(const std::vector<AlertInput>& all) {
     now_ += 1s;
-    return book_.look(now_, all);
+    return engine_.check(now_, all);
   }
   std::size_t told(const std::vector<AlertInput>& all, int seconds = 1) {
     std::size_t count = 0;
     for (int i = 0; i < seconds; ++i) count += (*this)(all).size();
     return count;
   }
-  std::vector<Alert> between(const AlertInput& one) { return book_.look_at(now_ += 1ms, one); }
+  std::vector<Alert> between(const AlertInput& one) { return engine_.check_one(now_ += 1ms, one); }
 
  private:
   static std::vector<AlertRule> parsed(const std::vector<std::string>& texts) {
@@ -56,7 +56,7 @@ class Watch {
       out.push_back(text == "forecast" ? AlertRule{} : *parse_alert_rule(text));
     return out;
   }
-  AlertBook book_;
+  AlertEngine engine_;
   MonoTime now_ = mono_from_ns(1'000'000'000'000);
 };
 

@@ -170,7 +170,7 @@ TEST(Bounds, of_paths_hold_however_deep_cgroups_are_nested) {
   tree.add(1, std::nullopt, "/");
   std::size_t kept = 0;
   for (std::uint64_t i = 2; i < 1000; ++i) kept += tree.add_child(i, i - 1, std::string(255, 'x')) != nullptr;
-  EXPECT_EQ(kept, CgroupTree::kMostPath / 256);
+  EXPECT_EQ(kept, CgroupTree::kMaxPath / 256);
   EXPECT_EQ(tree.not_followed(), 998 - kept);
   EXPECT_TRUE(tree.is_refused(999));
   EXPECT_FALSE(tree.is_refused(2000));
@@ -250,7 +250,7 @@ TEST(Bounds, those_that_hold_something_make_way_only_when_they_are_gone) {
     added->usage = MiB(1);
     ++last;
   }
-  EXPECT_NEAR(static_cast<double>(last), static_cast<double>(CgroupTree::kMostBytes) / 9500, 200);
+  EXPECT_NEAR(static_cast<double>(last), static_cast<double>(CgroupTree::kMaxBytes) / 9500, 200);
   EXPECT_FALSE(tree.reconsider(last)) << "there is nobody whose place it could have";
   tree.remove(5, MonoTime(Nanos(1000)));
   tree.forget_removed(MonoTime(Nanos(2000)));

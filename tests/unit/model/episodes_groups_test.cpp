@@ -69,7 +69,7 @@ TEST(Episode, of_a_group_with_long_command_lines_has_them_as_far_as_a_reader_tak
     EXPECT_EQ(victim.process.cmdline_truncated, victim.process.cmdline.bytes().size() < 2000);
   }
   EXPECT_EQ(victims.front().process.cmdline.bytes().size(), 2000u);
-  EXPECT_LE(bytes, EpisodeBuilder::kMostArguments + 2000 + 200 * (TaskTable::kCutOff + 1));
+  EXPECT_LE(bytes, EpisodeBuilder::kMaxArguments + 2000 + 200 * (TaskTable::kCutOff + 1));
 }
 
 TEST(Episode, of_a_group_waits_for_those_of_it_that_still_live) {

@@ -138,7 +138,7 @@ TEST(Episode, is_told_when_the_store_has_it_and_without_it_when_that_takes_long)
   Machine m;
   m.kill(ms(5000), task(100, 11));
   m.confirm(ms(5020), task(100, 11));
-  EXPECT_EQ(m.builder.take_begun().size(), 1u);
+  EXPECT_EQ(m.builder.take_opened().size(), 1u);
   m.builder.set_store_behind(true);
   EXPECT_TRUE(m.builder.take_closed(ms(6800)).empty());
   m.builder.set_store_behind(false);

@@ -183,10 +183,10 @@ TEST(GpuMemory, a_forked_child_has_its_parents_handles) {
 TEST(GpuMemory, a_process_that_claims_more_than_its_address_space_is_not_believed) {
   Machine m;
   for (std::uint32_t i = 0; i < 1000; ++i) m.alloc(i + 1, GiB(1 << 16));
-  EXPECT_EQ(m.held().device, GpuMemory::kMostOfOne);
+  EXPECT_EQ(m.held().device, GpuMemory::kMaxOfOne);
   EXPECT_EQ(m.memory.dropped(), 998u);
   for (std::uint64_t i = 0; i < 1000; ++i) m.managed(What::managed_map, i << 50, GiB(1 << 16));
-  EXPECT_EQ(m.held().managed, GpuMemory::kMostOfOne);
+  EXPECT_EQ(m.held().managed, GpuMemory::kMaxOfOne);
 }
 
 TEST(GpuMemory, a_process_that_names_cards_without_end_is_on_a_bounded_number) {
@@ -199,7 +199,7 @@ TEST(GpuMemory, a_process_that_names_cards_without_end_is_on_a_bounded_number) {
     op.device = card(static_cast<std::uint8_t>(i + 1));
     m.call(op);
   }
-  EXPECT_EQ(m.held().by_device.size(), GpuMemory::kMostCards);
+  EXPECT_EQ(m.held().by_device.size(), GpuMemory::kMaxCards);
 }
 
 TEST(GpuMemory, a_handle_that_is_given_out_again_replaces_the_old_one) {
@@ -247,7 +247,7 @@ TEST(GpuMemory, managed_memory_goes_with_munmap_also_in_part_and_across_ranges) 
 TEST(GpuMemory, a_range_that_is_cut_into_ever_smaller_ones_is_followed_up_to_a_bound) {
   Machine m;
   const Bytes piece{4096};
-  auto pieces = static_cast<std::int64_t>(3 * GpuMemory::kMostRanges);
+  auto pieces = static_cast<std::int64_t>(3 * GpuMemory::kMaxRanges);
   m.managed(What::managed_map, 0x10000000, Bytes{pieces * piece.count});
   for (std::int64_t i = 1; i < pieces; i += 2)
     m.managed(What::unmapped, 0x10000000 + static_cast<std::uint64_t>(i * piece.count), piece);
@@ -336,12 +336,12 @@ TEST(GpuMemory, the_end_of_a_process_closes_all_that_it_held_and_nothing_of_othe
 
 TEST(GpuMemory, a_program_that_makes_more_handles_than_are_followed_is_counted_and_leaves_room_for_others) {
   Machine m;
-  for (std::uint32_t i = 0; i < GpuMemory::kMostObjectsOfOne + 5; ++i) m.alloc(i + 1, KiB(64));
+  for (std::uint32_t i = 0; i < GpuMemory::kMaxObjectsOfOne + 5; ++i) m.alloc(i + 1, KiB(64));
   EXPECT_EQ(m.memory.dropped(), 5u);
   m.alloc(1, MiB(2), GpuMemoryKind::device, 0, kOther);
   EXPECT_EQ(m.held(kOther).device, MiB(2));
   m.memory.on_exit(m.now, kTrainer);
-  for (std::uint32_t i = 0; i < GpuMemory::kMostObjectsOfOne; ++i) m.alloc(i + 1, KiB(64));
+  for (std::uint32_t i = 0; i < GpuMemory::kMaxObjectsOfOne; ++i) m.alloc(i + 1, KiB(64));
   EXPECT_EQ(m.memory.dropped(), 5u);
 }
 

@@ -103,7 +103,7 @@ TEST(MachineAtKill, has_the_zones_the_largest_slabs_and_what_is_free) {
   EXPECT_EQ(machine->zones[1].node, 1u);
   EXPECT_EQ(machine->zones[1].min, KiB(40));
   EXPECT_EQ(machine->zones[1].low, std::nullopt);
-  ASSERT_EQ(machine->slabs.size(), MachineAtKill::kMostSlabs);
+  ASSERT_EQ(machine->slabs.size(), MachineAtKill::kMaxSlabs);
   EXPECT_EQ(machine->slabs[0].name, "slab-40");
   auto of_unknown_pages = machine_at_kill(of_the_machine(), std::nullopt);
   ASSERT_TRUE(of_unknown_pages) << "zones are printed in kB";
@@ -140,13 +140,13 @@ TEST(TasksAtKill, are_the_largest_with_their_swap_in_bytes) {
     dump.tasks.push_back(row);
   }
   auto tasks = tasks_at_kill(dump, KiB(64));
-  ASSERT_EQ(tasks.size(), Episode::kMostTasks);
+  ASSERT_EQ(tasks.size(), Episode::kMaxTasks);
   EXPECT_EQ(tasks[0].process.id.tgid, 3u);
   EXPECT_EQ(tasks[0].swap, KiB(64000));
   EXPECT_EQ(tasks[1].process.id.tgid, 100u);
   EXPECT_EQ(tasks[1].rss, KiB(6400));
   dump.tasks[0].rss_pages = ~std::uint64_t{0};
-  EXPECT_EQ(tasks_at_kill(dump, KiB(64)).size(), Episode::kMostTasks)
+  EXPECT_EQ(tasks_at_kill(dump, KiB(64)).size(), Episode::kMaxTasks)
       << "a number that no machine has is none";
 }
 

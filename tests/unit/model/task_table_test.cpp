@@ -149,7 +149,7 @@ TEST(TaskTable, cuts_command_lines_off_when_all_of_them_are_too_much) {
     EXPECT_EQ(state.cmdline.front(), "python3");
     EXPECT_EQ(state.cmdline_truncated, state.cmdline.bytes().size() < 2000);
   }
-  EXPECT_LE(held, TaskTable::kMostArguments + 8000 * TaskTable::kCutOff);
+  EXPECT_LE(held, TaskTable::kMaxArguments + 8000 * TaskTable::kCutOff);
   for (std::uint32_t pid = 1; pid <= 8000; ++pid) table.mark_dead(TaskId{pid, 1}, MonoTime{});
   table.set_cmdline(table.note(TaskId{9000, 1}), wire::Args{{std::string(2000, 'y')}, false},
                     CmdlineSource::exec, MonoTime{});
@@ -171,7 +171,7 @@ TEST(TaskTable, that_has_less_room_forgets_the_dead_and_the_small_and_cuts_comma
   for (std::uint32_t pid = 1; pid <= 100; ++pid) EXPECT_TRUE(table.find(TaskId{pid, 1})) << pid;
   std::size_t held = 0;
   table.for_each([&](const TaskState& task) { held += task.cmdline.bytes().size(); });
-  EXPECT_LE(held, TaskTable::kMostArguments / 8);
+  EXPECT_LE(held, TaskTable::kMaxArguments / 8);
   table.set_room(1);
   for (std::uint32_t pid = 1001; pid <= 1800; ++pid) table.note(TaskId{pid, 1});
   EXPECT_EQ(table.size(), 925u);

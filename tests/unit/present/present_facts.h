@@ -69,8 +69,8 @@ inline Forecast known_forecast() {
   return f;
 }
 
-inline OomFactLine known_oom(const ProcessRef& victim, const CgroupPtr& limit) {
-  OomFactLine line;
+inline OomEvent known_oom(const ProcessRef& victim, const CgroupPtr& limit) {
+  OomEvent line;
   Episode& e = line.episode;
   e.id = "e1";
   e.time = mono_from_ns(5'000'000'000);
@@ -142,7 +142,7 @@ inline std::vector<Fact> unknown_facts() {
   ProcessRef p = unknown_process();
   Sample sample;
   sample.time = t;
-  OomFactLine oom;
+  OomEvent oom;
   oom.episode.time = t;
   Victim victim;
   victim.process = p;
@@ -169,7 +169,7 @@ inline std::vector<Fact> hostile_facts(const std::string& name) {
   Sample sample = known_sample();
   sample.cgroup = at;
   sample.limit_cgroup = cgroup(11, "/" + name);
-  OomFactLine oom = known_oom(p, at);
+  OomEvent oom = known_oom(p, at);
   oom.episode.gfp = name;
   AlertFact alert = known_alert(p, at);
   alert.rule = name;

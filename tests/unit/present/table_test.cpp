@@ -76,7 +76,7 @@ Overview busy() {
                            growing(row(3, "/cache", GiB(1)), {1e6}), row(4, "/small", MiB(5))});
   for (std::uint32_t i = 0; i < 9; ++i)
     out.processes.push_back(process(100 + i, "python3", BytesPerSec{1e6}));
-  OomFactLine oom;
+  OomEvent oom;
   oom.episode.limit_cgroup = out.rows[1].cgroup;
   oom.episode.limit = GiB(8);
   oom.episode.victims.emplace_back();

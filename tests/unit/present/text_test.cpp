@@ -62,7 +62,7 @@ TEST(Text, of_an_oom_kill_tells_who_where_and_how_sure) {
 
 TEST(Text, says_unknown_not_zero) {
   for (const Fact& fact : unknown_facts()) {
-    if (!std::holds_alternative<OomFactLine>(fact) && !std::holds_alternative<Sample>(fact)) continue;
+    if (!std::holds_alternative<OomEvent>(fact) && !std::holds_alternative<Sample>(fact)) continue;
     std::string text = text_of(fact);
     EXPECT_NE(text.find("unknown"), std::string::npos) << text;
     EXPECT_EQ(text.find(" 0 B"), std::string::npos) << text;

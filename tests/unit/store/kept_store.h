@@ -49,8 +49,8 @@ inline ProcessRef process(std::uint32_t pid, const std::string& comm, const Cgro
   return p;
 }
 
-inline OomFactLine kill(std::uint64_t serial, double s, std::uint32_t pid, const CgroupPtr& cgroup) {
-  OomFactLine out;
+inline OomEvent kill(std::uint64_t serial, double s, std::uint32_t pid, const CgroupPtr& cgroup) {
+  OomEvent out;
   Episode& e = out.episode;
   e.serial = serial;
   e.id = "2020-" + std::to_string(pid);

@@ -152,7 +152,7 @@ TEST_F(Recording, keeps_the_moment_at_which_a_cgroup_was_forgotten) {
 }
 
 TEST_F(Recording, says_how_much_is_missing_from_it) {
-  constexpr std::uint64_t kMany = 3 * StoreWriter::kMostWaitingRecorded;
+  constexpr std::uint64_t kMany = 3 * StoreWriter::kMaxWaitingRecorded;
   auto writer = create();
   for (std::uint64_t i = 0; i < kMany; ++i) writer->add(TickFact{at_s(1)});
   ASSERT_TRUE(writer->finish());

@@ -60,7 +60,7 @@ class RetentionTest : public ::testing::Test {
     tables_->write(out);
   }
   void kill(std::uint64_t serial, int s, const CgroupPtr& cgroup) {
-    OomFactLine line;
+    OomEvent line;
     line.episode.serial = serial;
     line.episode.id = "kill-" + std::to_string(serial);
     line.episode.time = at(s);

@@ -161,7 +161,7 @@ TEST_P(OlderStore, is_read_and_gone_on_with) {
     EXPECT_TRUE(e->told.episode.grew_from.empty());
   }
   auto next = keep();
-  OomFactLine second = kill(1, 2000, 200, job_);
+  OomEvent second = kill(1, 2000, 200, job_);
   second.episode.machine.emplace();
   second.episode.machine->mems_allowed = "0-1";
   next->add(EpisodeFact{second});

@@ -12,7 +12,7 @@ using namespace test;
 
 TEST_F(StoreTest, gives_back_what_the_kernels_report_says_of_the_machine) {
   auto writer = keep();
-  OomFactLine told = kill(1, 1000, 77, job_);
+  OomEvent told = kill(1, 1000, 77, job_);
   told.episode.machine = two_zones();
   writer->add(EpisodeFact{told});
   ASSERT_TRUE(writer->finish());
@@ -39,7 +39,7 @@ TEST_F(StoreTest, gives_back_what_the_kernels_report_says_of_the_machine) {
 
 TEST_F(StoreTest, gives_back_an_episode_as_it_was_told) {
   auto writer = keep();
-  OomFactLine told = kill(1, 1000, 77, job_);
+  OomEvent told = kill(1, 1000, 77, job_);
   writer->add(EpisodeFact{told});
   ASSERT_TRUE(writer->finish());
   StoredEpisode stored = last();
@@ -183,7 +183,7 @@ TEST_F(StoreTest, says_how_many_cgroups_it_leaves_out_of_an_episode) {
 
 TEST_F(StoreTest, lists_kills_with_all_that_was_told_of_them_where_that_is_asked_for) {
   auto writer = keep();
-  OomFactLine told = kill(1, 1000, 77, job_);
+  OomEvent told = kill(1, 1000, 77, job_);
   ASSERT_FALSE(told.episode.grew_from.empty() || told.episode.chain.empty());
   writer->add(EpisodeFact{told});
   ASSERT_TRUE(writer->finish());
@@ -217,7 +217,7 @@ TEST_F(StoreTest, finds_an_episode_by_the_beginning_of_its_id_and_names_near_one
 
 TEST_F(StoreTest, knows_earlier_kills_of_the_same_workload_and_those_before_it_at_the_same_limit) {
   auto writer = keep();
-  auto script = [](OomFactLine of, const std::string& name) {
+  auto script = [](OomEvent of, const std::string& name) {
     of.episode.victims[0].process.cmdline = {"/usr/bin/python3", name, "--lr",
                                              std::to_string(of.episode.serial)};
     of.episode.victims[0].process.uid = 1000;

@@ -12,14 +12,14 @@ using namespace test;
 
 TEST_F(StoreTest, has_an_episode_at_once_and_completes_it) {
   auto writer = keep();
-  OomFactLine begun = kill(1, 1000, 77, job_);
+  OomEvent begun = kill(1, 1000, 77, job_);
   begun.episode.victims[0].freed_after.reset();
   writer->add(EpisodeFact{begun, false});
   for (int i = 0; i < 200 && ask("SELECT count(*) FROM episodes") == 0; ++i) usleep(10'000);
   auto all = episodes();
   ASSERT_EQ(all.size(), 1u);
   EXPECT_FALSE(all[0].complete);
-  OomFactLine told = kill(1, 999.5, 77, job_);
+  OomEvent told = kill(1, 999.5, 77, job_);
   told.episode.id = "another, as it began earlier";
   writer->add(EpisodeFact{told});
   ASSERT_TRUE(writer->finish());
@@ -60,7 +60,7 @@ TEST_F(StoreTest, is_not_waited_for_where_its_disk_stands_still) {
 TEST_F(StoreTest, keeps_half_of_the_room_for_what_not_any_user_can_make_without_end) {
   auto writer = keep();
   sqlite3* db = lock();
-  for (std::uint64_t i = 0; i < 2 * StoreWriter::kMostWaiting; ++i) {
+  for (std::uint64_t i = 0; i < 2 * StoreWriter::kMaxWaiting; ++i) {
     Sample idle = sample(group("/idle-" + std::to_string(i), 1000 + i), 999, {});
     idle.usage = KiB(4);
     writer->add(std::move(idle));
@@ -81,7 +81,7 @@ TEST_F(StoreTest, that_has_less_room_lets_the_oldest_samples_go_and_counts_them_
     if (i % 1000 == 0) writer->add(EpisodeFact{kill(1 + i / 1000, 1000. + i, 77 + i, job_)});
   }
   writer->set_room(1.0 / 8);
-  EXPECT_GE(writer->lost(), kSamples - StoreWriter::kMostWaiting / 8 - 2 * StoreWriter::kBatch);
+  EXPECT_GE(writer->lost(), kSamples - StoreWriter::kMaxWaiting / 8 - 2 * StoreWriter::kBatch);
   EXPECT_LE(writer->lost(), static_cast<std::uint64_t>(kSamples));
   std::uint64_t lost = writer->lost();
   writer->set_room(1);
@@ -97,8 +97,8 @@ TEST_F(StoreTest, lets_kills_wait_up_to_a_bound_in_bytes_and_counts_the_rest) {
   sqlite3* db = lock();
   constexpr unsigned kKills = 200;
   for (unsigned i = 1; i <= kKills; ++i) {
-    OomFactLine line = kill(i, 1000 + 20. * i, 77 + i, job_);
-    for (unsigned n = 0; n < Episode::kMostTasks; ++n) {
+    OomEvent line = kill(i, 1000 + 20. * i, 77 + i, job_);
+    for (unsigned n = 0; n < Episode::kMaxTasks; ++n) {
       TaskAtKill task;
       task.process = process(10'000 + n, "worker", job_);
       task.process.cmdline = {std::string(2000, 'x')};
@@ -107,14 +107,14 @@ TEST_F(StoreTest, lets_kills_wait_up_to_a_bound_in_bytes_and_counts_the_rest) {
     writer->add(EpisodeFact{line});
   }
   unlock(db);
-  OomFactLine after = kill(kKills + 1, 9000, 7777, job_);
+  OomEvent after = kill(kKills + 1, 9000, 7777, job_);
   for (int i = 0; i < 500 && ask("SELECT count(*) FROM episodes") == 0; ++i) usleep(10'000);
   writer->add(EpisodeFact{after});
   ASSERT_TRUE(writer->finish());
   auto kept = static_cast<std::uint64_t>(ask("SELECT count(*) FROM episodes"));
   EXPECT_EQ(kept + writer->lost(), kKills + 1);
   EXPECT_GT(writer->lost(), kKills / 2) << "each is 150 KiB";
-  EXPECT_GE(kept, StoreWriter::kMostOfEpisodes / (200 << 10));
+  EXPECT_GE(kept, StoreWriter::kMaxOfEpisodes / (200 << 10));
   EXPECT_EQ(ask("SELECT count(*) FROM episodes WHERE name='2020-7777'"), 1) << "there is room again";
 }
 
@@ -158,7 +158,7 @@ TEST_F(StoreTest, has_the_episode_of_the_oomcast_that_ran_longest) {
 
 TEST_F(StoreTest, takes_an_episode_from_a_log_once_and_completes_the_live_one) {
   auto writer = keep();
-  OomFactLine live = kill(1, 1000, 77, job_);
+  OomEvent live = kill(1, 1000, 77, job_);
   live.episode.gfp.reset();
   writer->add(EpisodeFact{live});
   ASSERT_TRUE(writer->finish());

@@ -31,7 +31,7 @@ struct ScopeRoots {
   std::vector<TaskId> tasks;                  // and their descendants, with the cgroups they are in
 };
 
-struct WorldConfig {
+struct MachineConfig {
   Hierarchy hierarchy = Hierarchy::v2;
   EpisodeSources sources;
   ScopeRoots scope;
@@ -57,9 +57,9 @@ struct CgroupReading {
   std::optional<std::uint64_t> swappiness;  // v1
 };
 
-class World {
+class MachineModel {
  public:
-  explicit World(WorldConfig config);
+  explicit MachineModel(MachineConfig config);
 
   void on_record(const wire::Record& record);
   void on_cgroup(const CgroupEntry& entry);
@@ -129,7 +129,7 @@ class World {
   /// Cgroups whose limit was met since the last call.
   std::vector<CgroupPtr> take_killed() { return std::exchange(killed_, {}); }
   /// Kills that no fact tells of yet, as far as they are known; again with each further victim.
-  std::vector<Episode> take_begun();
+  std::vector<Episode> take_opened();
   /// Those that a fact told of while something of them was open.
   std::vector<Episode> take_completed(MonoTime now);
   /// Cgroups that were removed long enough ago: forget what is kept of them elsewhere.
@@ -161,7 +161,7 @@ class World {
   void sample_gpu(MonoTime time, TaskId task, const GpuHeld& held, bool ended);
   void tell_gpu_sample(GpuSample sample);
 
-  WorldConfig config_;
+  MachineConfig config_;
   CgroupTree cgroups_;
   TaskTable tasks_;
   EpisodeBuilder episodes_;

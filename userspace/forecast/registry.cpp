@@ -1,4 +1,4 @@
-#include "forecast/book.h"
+#include "forecast/registry.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,8 +8,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int kMostFill = 32;  // readings that stand for a time without samples
-constexpr Bytes kLeastFollowed = MiB(16);
+constexpr int kMaxFill = 32;  // readings that stand for a time without samples
+constexpr Bytes kMinFollowed = MiB(16);
 constexpr double kDeadlineMoved = 0.02;
 constexpr double kThrashedLonger = 1.1;
 constexpr Nanos kDeadlineKept = 10s;   // an episode is told after its kill
@@ -19,7 +19,7 @@ constexpr std::size_t kAround = 1024;  // of a series: its last forecasts, and i
 
 // Private memory is measured now and then; in between, what a worker shares with its parent stays what it
 // was. A parent counts all of it: its workers come and go, its memory does not.
-void Book::learn_shared(Entry& entry, const ProcessSampleFact& sample) const {
+void ForecastRegistry::learn_shared(Entry& entry, const ProcessSampleFact& sample) const {
   if (!sample.private_bytes || !sample.process.ppid) return;
   auto parent = processes_.lower_bound({*sample.process.ppid, 0});
   bool worker = parent != processes_.end() && parent->first.tgid == *sample.process.ppid;
@@ -29,11 +29,11 @@ void Book::learn_shared(Entry& entry, const ProcessSampleFact& sample) const {
   entry.shared = std::max(Bytes{}, sample.anon + sample.shmem - *sample.private_bytes);
 }
 
-void Book::add(Entry& entry, const Reading& reading) {
+void ForecastRegistry::add(Entry& entry, const Reading& reading) {
   // No samples between: it did not change.
   Nanos gap = reading.time - entry.last.time;
   if (entry.last.time != MonoTime{} && gap > 3 * config_.interval + 2s) {
-    auto fill = std::min<std::int64_t>(kMostFill, gap / config_.interval - 1), parts = fill + 1;
+    auto fill = std::min<std::int64_t>(kMaxFill, gap / config_.interval - 1), parts = fill + 1;
     for (std::int64_t i = 1; i <= fill; ++i) {
       Reading same = entry.last;
       // In two steps: a recording's times may be centuries apart.
@@ -49,14 +49,14 @@ void Book::add(Entry& entry, const Reading& reading) {
 }
 
 template <typename Map>
-void Book::drop(Map& from, typename Map::iterator at) {
+void ForecastRegistry::drop(Map& from, typename Map::iterator at) {
   if (at == from.end()) return;
   bytes_ -= at->second.bytes;
   from.erase(at);
 }
 
 // Who has thousands of processes or cgroups that hold a little takes nobody's forecast but his own.
-void Book::make_room() {
+void ForecastRegistry::make_room() {
   if (bytes_ <= config_.most_bytes) return;
   struct Row {
     bool loud;
@@ -74,28 +74,28 @@ void Book::make_room() {
   for (const Row& row : rows) {
     if (bytes_ <= config_.most_bytes / 4 * 3) break;
     ++not_followed_;
-    if (row.cgroup != cgroups_.end()) restless_.erase(row.cgroup->first);
+    if (row.cgroup != cgroups_.end()) unsettled_.erase(row.cgroup->first);
     drop(cgroups_, row.cgroup);
     drop(processes_, row.process);
   }
 }
 
-void Book::on(const ForgottenFact& forgotten) {
+void ForecastRegistry::on(const ForgottenFact& forgotten) {
   drop(cgroups_, cgroups_.find(forgotten.cgroup.inode));
-  restless_.erase(forgotten.cgroup.inode);
+  unsettled_.erase(forgotten.cgroup.inode);
   thrashing_.on(forgotten);
 }
 
-void Book::look(Entry& entry, MonoTime now) {
+void ForecastRegistry::analyse(Entry& entry, MonoTime now) {
   entry.newest.time = now;
   entry.newest.forecast = entry.forecaster.forecast();
   if (entry.newest.cgroup) {
     const CgroupId& cgroup = entry.newest.cgroup->id;
     tell_thrashing(entry, now);
     if (entry.quiet())
-      restless_.erase(cgroup.inode);
+      unsettled_.erase(cgroup.inode);
     else
-      restless_.insert(cgroup.inode);
+      unsettled_.insert(cgroup.inode);
   }
   const Forecast& next = entry.newest.forecast;
   if (next.eta) {
@@ -125,7 +125,7 @@ void Book::look(Entry& entry, MonoTime now) {
 }
 
 // What brought it to its limit stays its verdict for as long as it thrashes there.
-void Book::tell_thrashing(Entry& entry, MonoTime now) const {
+void ForecastRegistry::tell_thrashing(Entry& entry, MonoTime now) const {
   Forecast& f = entry.newest.forecast;
   f.evidence.thrashing = thrashing_.of(entry.newest.cgroup->id, now);
   if (!f.evidence.thrashing) return;
@@ -142,13 +142,14 @@ void Book::tell_thrashing(Entry& entry, MonoTime now) const {
   f.why = "it " + describe(*f.evidence.thrashing);
 }
 
-void Book::on(const ReclaimFact& reclaim) {
+void ForecastRegistry::on(const ReclaimFact& reclaim) {
   thrashing_.on(reclaim);
   if (!reclaim.cgroup || !thrashing_.of(reclaim.cgroup->id, reclaim.time)) return;
-  if (auto at = cgroups_.find(reclaim.cgroup->id.inode); at != cgroups_.end()) look(at->second, reclaim.time);
+  if (auto at = cgroups_.find(reclaim.cgroup->id.inode); at != cgroups_.end())
+    analyse(at->second, reclaim.time);
 }
 
-void Book::on(const Sample& sample) {
+void ForecastRegistry::on(const Sample& sample) {
   thrashing_.on(sample);
   if (!sample.cgroup || !sample.pinned) return;
   auto at = cgroups_.find(sample.cgroup->id.inode);
@@ -165,26 +166,26 @@ void Book::on(const Sample& sample) {
   // Usage without the swap that pinned counts may be below it.
   auto total = sample.usage ? std::optional(std::max(*sample.usage, *sample.pinned)) : std::nullopt;
   add(entry, {sample.time, *sample.pinned, sample.headroom_limit, total});
-  look(entry, sample.time);
+  analyse(entry, sample.time);
 }
 
-const Book::Entry* Book::of(const CgroupPtr& cgroup) const {
+const ForecastRegistry::Entry* ForecastRegistry::of(const CgroupPtr& cgroup) const {
   auto at = cgroup ? cgroups_.find(cgroup->id.inode) : cgroups_.end();
   return at == cgroups_.end() ? nullptr : &at->second;
 }
 
 // What a process in `cgroup` may still take if all others stay as they are.
-std::optional<Bytes> Book::room_beside(const Entry* cgroup) {
+std::optional<Bytes> ForecastRegistry::room_beside(const Entry* cgroup) {
   if (!cgroup || !cgroup->last.limit) return std::nullopt;
   return std::max(Bytes{}, *cgroup->last.limit - cgroup->last.value);
 }
 
-void Book::on(ProcessSampleFact& sample) {
+void ForecastRegistry::on(ProcessSampleFact& sample) {
   const TaskId id = sample.process.id;
   sample.growth = std::nullopt;  // it may be a copy of the one before
   Bytes holds = sample.anon + sample.shmem + sample.swap;
   auto at = processes_.find(id);
-  if (at == processes_.end() && holds >= kLeastFollowed) {
+  if (at == processes_.end() && holds >= kMinFollowed) {
     if (processes_.size() < config_.most_processes && has_room())
       at = processes_.try_emplace(id, Surplus::shared).first;
     else
@@ -204,15 +205,16 @@ void Book::on(ProcessSampleFact& sample) {
   const Forecast& next = entry->forecaster.forecast();
   if (next.growth) sample.growth = next.growth->rate;
   // A process that does nothing of note is no news.
-  if (entry->told || next.verdict == Verdict::leak || next.verdict == Verdict::cow) look(*entry, sample.time);
+  if (entry->told || next.verdict == Verdict::leak || next.verdict == Verdict::cow)
+    analyse(*entry, sample.time);
 }
 
-void Book::on(const ExitFact& exit) {
+void ForecastRegistry::on(const ExitFact& exit) {
   drop(processes_, processes_.find(exit.process.id));
   members_.erase(exit.process.id);
 }
 
-void Book::on(const GpuSample& sample) {
+void ForecastRegistry::on(const GpuSample& sample) {
   if (!sample.device) return;
   std::pair key{*sample.device, sample.process ? sample.process->id : TaskId{}};
   if (sample.ended) {
@@ -221,7 +223,7 @@ void Book::on(const GpuSample& sample) {
   }
   auto at = gpu_.find(key);
   if (at == gpu_.end()) {
-    if (sample.process && sample.held < kLeastFollowed) return;
+    if (sample.process && sample.held < kMinFollowed) return;
     if (gpu_.size() >= config_.most_processes) {
       ++not_followed_;
       return;
@@ -236,15 +238,15 @@ void Book::on(const GpuSample& sample) {
     limit = std::max(sample.held, *limit - (card->second.last.value - sample.held));
   add(entry, {sample.time, sample.held, limit});
   const Forecast& next = entry.forecaster.forecast();
-  if (!sample.process || entry.told || next.verdict == Verdict::leak) look(entry, sample.time);
+  if (!sample.process || entry.told || next.verdict == Verdict::leak) analyse(entry, sample.time);
 }
 
-const Forecast* Book::of(const GpuUuid& card) const {
+const Forecast* ForecastRegistry::of(const GpuUuid& card) const {
   auto at = gpu_.find({card, TaskId{}});
   return at == gpu_.end() ? nullptr : &at->second.newest.forecast;
 }
 
-void Book::add_tree(MonoTime now) {
+void ForecastRegistry::add_tree(MonoTime now) {
   if (!config_.tree || members_.empty()) return;
   if (!tree_) tree_.emplace(Surplus::shared);
   auto root = members_.find(*config_.tree);
@@ -268,10 +270,10 @@ void Book::add_tree(MonoTime now) {
   tree_->newest.limit_cgroup = around ? around->newest.limit_cgroup : nullptr;
   auto room = room_beside(around);
   add(*tree_, {now, sum, room ? std::optional(sum + *room) : std::nullopt});
-  look(*tree_, now);
+  analyse(*tree_, now);
 }
 
-void Book::on_kill(const CgroupRef& owner) {
+void ForecastRegistry::on_kill(const CgroupRef& owner) {
   std::string below = owner.path == "/" ? owner.path : owner.path + "/";
   for (auto& [inode, entry] : cgroups_) {
     const std::string& path = entry.newest.cgroup->path;
@@ -281,16 +283,16 @@ void Book::on_kill(const CgroupRef& owner) {
   }
 }
 
-void Book::tick(MonoTime now) {
+void ForecastRegistry::tick(MonoTime now) {
   auto refresh = [&](Entry& entry) {
     if (now - entry.last.time <= 3 * config_.interval + 2s || entry.quiet()) return;
     Reading same = entry.last;
     same.time = now;
     add(entry, same);
-    look(entry, now);
+    analyse(entry, now);
   };
   // Of thousands of cgroups most are quiet.
-  for (auto at = restless_.begin(); at != restless_.end();) refresh(cgroups_.at(*at++));
+  for (auto at = unsettled_.begin(); at != unsettled_.end();) refresh(cgroups_.at(*at++));
   for (auto& [id, entry] : processes_)
     if (entry.told) refresh(entry);
   for (auto& [key, entry] : gpu_)
@@ -299,18 +301,18 @@ void Book::tick(MonoTime now) {
   make_room();
 }
 
-const Forecast* Book::of(const CgroupId& cgroup) const {
+const Forecast* ForecastRegistry::of(const CgroupId& cgroup) const {
   auto at = cgroups_.find(cgroup.inode);
   return at == cgroups_.end() ? nullptr : &at->second.newest.forecast;
 }
 
-std::optional<Bytes> Book::pinned(const CgroupId& cgroup) const {
+std::optional<Bytes> ForecastRegistry::pinned(const CgroupId& cgroup) const {
   auto at = cgroups_.find(cgroup.inode);
   if (at == cgroups_.end()) return std::nullopt;
   return at->second.last.value;
 }
 
-std::optional<ForecastBefore> Book::before(const CgroupId& limit_cgroup, MonoTime kill) const {
+std::optional<ForecastBefore> ForecastRegistry::before(const CgroupId& limit_cgroup, MonoTime kill) const {
   auto at = cgroups_.find(limit_cgroup.inode);
   if (at == cgroups_.end() || !at->second.deadline || at->second.first_deadline >= kill) return std::nullopt;
   const Entry& e = at->second;

@@ -34,7 +34,7 @@ struct ForecastBefore {
   MonoTime first;         // when a deadline was first told
 };
 
-class Book {
+class ForecastRegistry {
  public:
   struct Config {
     Nanos interval = std::chrono::seconds(1);
@@ -48,7 +48,7 @@ class Book {
     /// replay.
     std::size_t most_bytes = 16 << 20;
   };
-  explicit Book(Config config) : config_(config) {}
+  explicit ForecastRegistry(Config config) : config_(config) {}
 
   void on(const Sample& sample);
   /// Fills in the process's growth. Processes that hold less than 16 MiB when first met are not followed.
@@ -110,7 +110,7 @@ class Book {
   template <typename Map>
   void drop(Map& from, typename Map::iterator at);
   void make_room();
-  void look(Entry& entry, MonoTime now);
+  void analyse(Entry& entry, MonoTime now);
   void tell_thrashing(Entry& entry, MonoTime now) const;
   void add_tree(MonoTime now);
   const Entry* of(const CgroupPtr& cgroup) const;
@@ -123,7 +123,7 @@ class Book {
   };
   Config config_;
   std::map<std::uint64_t, Entry> cgroups_;  // by inode, in an order that a replay has too
-  std::set<std::uint64_t> restless_;  // of cgroups_: those whose forecast changes while nothing else does
+  std::set<std::uint64_t> unsettled_;  // of cgroups_: those whose forecast changes while nothing else does
   std::map<TaskId, Entry> processes_;
   std::map<std::pair<GpuUuid, TaskId>, Entry> gpu_;  // task 0: the card
   std::map<TaskId, Member> members_;                 // of the tree

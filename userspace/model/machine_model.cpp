@@ -1,4 +1,4 @@
-#include "model/world.h"
+#include "model/machine_model.h"
 
 #include <algorithm>
 #include <utility>
@@ -13,12 +13,12 @@ constexpr Bytes kSmallProcess = MiB(64);
 constexpr Nanos kKeepRemoved = std::chrono::seconds(3);  // longer than an episode is open
 constexpr Nanos kSweepEvery = std::chrono::milliseconds(500);
 constexpr Nanos kSameSeries = std::chrono::minutes(5);
-constexpr std::size_t kMostSeries = 1024, kMostStalls = 16'384;
+constexpr std::size_t kMaxSeries = 1024, kMaxStalls = 16'384;
 
 CgroupPtr host_root(Hierarchy hierarchy) {
   auto ref = std::make_shared<CgroupRef>();
   ref->id = {hierarchy, 0};
-  ref->path = "/";
+  ref->path = std::string("/");  // GCC 12 sees an overflow in the assignment of the literal
   ref->name = name_cgroup("/");
   return ref;
 }
@@ -43,22 +43,22 @@ std::optional<std::string> series_key(const Episode& episode) {
 
 }  // namespace
 
-World::World(WorldConfig config)
+MachineModel::MachineModel(MachineConfig config)
     : config_(std::move(config)),
       cgroups_(config_.hierarchy),
       episodes_(config_.sources, tasks_, cgroups_),
       host_ref_(host_root(config_.hierarchy)) {}
 
-void World::on_record(const wire::Record& record) {
+void MachineModel::on_record(const wire::Record& record) {
   std::visit([this](const auto& r) { apply(r); }, record);
 }
 
-void World::on_cgroup(const CgroupEntry& entry) {
+void MachineModel::on_cgroup(const CgroupEntry& entry) {
   cgroups_.add(entry.id.inode, entry.parent ? std::optional(entry.parent->inode) : std::nullopt, entry.path);
   if (!entry.parent) host_ref_ = cgroups_.ref(entry.id.inode);
 }
 
-void World::on_tree(const CgroupListing& tree, MonoTime when) {
+void MachineModel::on_tree(const CgroupListing& tree, MonoTime when) {
   std::unordered_set<std::uint64_t> there;
   for (const CgroupEntry& entry : tree.cgroups) {
     on_cgroup(entry);
@@ -72,7 +72,7 @@ void World::on_tree(const CgroupListing& tree, MonoTime when) {
   for (std::uint64_t inode : gone) cgroups_.remove(inode, when);
 }
 
-void World::on_process(const SeenProcess& process) {
+void MachineModel::on_process(const SeenProcess& process) {
   TaskState& task = tasks_.note(process.id);
   if (process.parent) task.parent = process.parent;
   task.comm = process.comm;
@@ -81,12 +81,12 @@ void World::on_process(const SeenProcess& process) {
   if (process.cgroup) task.cgroup = process.cgroup;
 }
 
-void World::on_arguments(const TaskId& id, wire::Args args, MonoTime when) {
+void MachineModel::on_arguments(const TaskId& id, wire::Args args, MonoTime when) {
   if (args.argv.empty() || !tasks_.find(id)) return;
   tasks_.set_cmdline(tasks_.note(id), std::move(args), CmdlineSource::shown, when);
 }
 
-void World::apply(const wire::CgroupSample& r) {
+void MachineModel::apply(const wire::CgroupSample& r) {
   CgroupState* state = cgroups_.find(r.memcg.inode);
   if (!state) {
     bool idle = CgroupTree::is_idle(r.memcg.usage, r.memcg.limit);
@@ -99,7 +99,7 @@ void World::apply(const wire::CgroupSample& r) {
   state->peak = r.memcg.watermark;
 }
 
-void World::apply(const wire::ProcessSample& r) {
+void MachineModel::apply(const wire::ProcessSample& r) {
   TaskState& task = tasks_.note(r.task);
   if (!r.memory) return;
   task.rss.add({r.time, r.memory->rss()});
@@ -114,13 +114,13 @@ void World::apply(const wire::ProcessSample& r) {
                                      m.shmem, m.swap, std::nullopt, std::nullopt, config_.rss_error});
 }
 
-void World::apply(const wire::Exec& r) {
+void MachineModel::apply(const wire::Exec& r) {
   TaskState& task = tasks_.note(r.task);
   task.comm = r.task.comm;
   tasks_.set_cmdline(task, r.args, CmdlineSource::exec, r.time);
 }
 
-void World::apply(const wire::Exit& r) {
+void MachineModel::apply(const wire::Exit& r) {
   tasks_.note(r.task);
   tasks_.mark_dead(r.task.id, r.time);
   if (r.killed_by_kernel) episodes_.on_exit(r);
@@ -129,7 +129,7 @@ void World::apply(const wire::Exit& r) {
   gpu_.on_exit(r.time, r.task.id);
 }
 
-void World::apply(const wire::CgroupEvent& r) {
+void MachineModel::apply(const wire::CgroupEvent& r) {
   switch (r.op) {
     case wire::CgroupEvent::Op::mkdir:
       if (!r.parent || !(cgroups_.add_child(r.inode, *r.parent, r.name) || cgroups_.is_refused(r.inode)))
@@ -144,11 +144,11 @@ void World::apply(const wire::CgroupEvent& r) {
   }
 }
 
-void World::apply(const wire::CgroupAttach& r) {
+void MachineModel::apply(const wire::CgroupAttach& r) {
   tasks_.note(r.task).cgroup = r.to;
 }
 
-void World::apply(const wire::OomMark& r) {
+void MachineModel::apply(const wire::OomMark& r) {
   tasks_.note(r.victim);
   tasks_.note(r.trigger);
   episodes_.on_mark(r);
@@ -162,18 +162,18 @@ void World::apply(const wire::OomMark& r) {
       killed_.push_back(std::move(ref));
 }
 
-void World::apply(const wire::KernelKill& r) {
+void MachineModel::apply(const wire::KernelKill& r) {
   tasks_.note(r.victim);
   episodes_.on_kernel_kill(r);
 }
 
-void World::apply(const wire::Dying& r) {
+void MachineModel::apply(const wire::Dying& r) {
   TaskState& task = tasks_.note(r.task);
   if (r.args) tasks_.set_cmdline(task, r.args, CmdlineSource::shown, r.time);
   episodes_.on_dying(r);
 }
 
-void World::apply(const wire::UserKill& r) {
+void MachineModel::apply(const wire::UserKill& r) {
   tasks_.note(r.victim);
   tasks_.note(r.sender);
   if (!task_in_scope(r.victim.id)) return;
@@ -181,13 +181,13 @@ void World::apply(const wire::UserKill& r) {
                                 process_ref(tasks_, cgroups_, r.sender), cause_of(r)});
 }
 
-bool World::too_soon(std::optional<MonoTime> told, MonoTime now) {
+bool MachineModel::too_soon(std::optional<MonoTime> told, MonoTime now) {
   if (!told || pace_ <= Nanos{} || now - *told >= pace_) return false;
   ++spared_;
   return true;
 }
 
-void World::on_reading(std::uint64_t inode, const CgroupReading& reading, bool show) {
+void MachineModel::on_reading(std::uint64_t inode, const CgroupReading& reading, bool show) {
   CgroupState* state = cgroups_.find(inode);
   if (!state || state->removed) return;
   if (reading.usage) {
@@ -222,8 +222,8 @@ void World::on_reading(std::uint64_t inode, const CgroupReading& reading, bool s
                           pinned, state->headroom_limit, state->peak});
 }
 
-HeadroomInput World::headroom_input(const CgroupState& state, const CgroupReading& reading,
-                                    std::optional<Bytes> limit) const {
+HeadroomInput MachineModel::headroom_input(const CgroupState& state, const CgroupReading& reading,
+                                           std::optional<Bytes> limit) const {
   HeadroomInput in;
   in.usage = state.usage;
   in.stat = state.stat;
@@ -235,7 +235,7 @@ HeadroomInput World::headroom_input(const CgroupState& state, const CgroupReadin
   return in;
 }
 
-void World::on_host(MonoTime time, const MemInfo& info) {
+void MachineModel::on_host(MonoTime time, const MemInfo& info) {
   host_ = info;
   auto room = host_headroom(info);
   if (!cgroup_in_scope(host_ref_->id.inode)) return;  // it stands for the root cgroup
@@ -254,7 +254,7 @@ void World::on_host(MonoTime time, const MemInfo& info) {
   facts_.push_back(std::move(sample));
 }
 
-void World::on_pressure(MonoTime time, std::optional<std::uint64_t> inode, const Pressure& pressure) {
+void MachineModel::on_pressure(MonoTime time, std::optional<std::uint64_t> inode, const Pressure& pressure) {
   if (inode) {
     facts_.push_back(PressureFact{time, cgroups_.ref(inode), pressure});
     return;
@@ -266,10 +266,9 @@ void World::on_pressure(MonoTime time, std::optional<std::uint64_t> inode, const
   if (news && config_.scope.whole_machine) facts_.push_back(PressureFact{time, nullptr, pressure});
 }
 
-bool World::on_stalls(MonoTime time, std::uint64_t inode, const wire::Stalls& sums) {
+bool MachineModel::on_stalls(MonoTime time, std::uint64_t inode, const wire::Stalls& sums) {
   bool known = cgroups_.find(inode) != nullptr;
-  if (!known && stalls_.size() >= kMostStalls)
-    return false;  // nobody says when one that is not followed goes
+  if (!known && stalls_.size() >= kMaxStalls) return false;  // nobody says when one that is not followed goes
   wire::Stalls& told = stalls_[inode];
   if (sums.count == told.count) return false;
   bool tell = known && cgroup_in_scope(inode);
@@ -280,7 +279,7 @@ bool World::on_stalls(MonoTime time, std::uint64_t inode, const wire::Stalls& su
   return tell;
 }
 
-void World::on_gpu(MonoTime time, const wire::Task& task, const GpuOp& op) {
+void MachineModel::on_gpu(MonoTime time, const wire::Task& task, const GpuOp& op) {
   constexpr std::size_t kMaxAncestors = 8;
   // Its end came by another ring: what it held went with it.
   if (const TaskState* known = tasks_.find(task.id); known && known->died) return;
@@ -291,7 +290,7 @@ void World::on_gpu(MonoTime time, const wire::Task& task, const GpuOp& op) {
 }
 
 // Late: the program's exec comes by another ring, and may be read after its calls.
-void World::tell_gpu() {
+void MachineModel::tell_gpu() {
   for (GpuEvent& event : gpu_.take()) {
     if (!event_in_scope(event)) continue;
     std::optional<ProcessRef> process;
@@ -301,7 +300,7 @@ void World::tell_gpu() {
 }
 
 // What befalls a card, befalls all who hold something on it.
-bool World::event_in_scope(const GpuEvent& event) const {
+bool MachineModel::event_in_scope(const GpuEvent& event) const {
   if (event.task.tgid || config_.scope.whole_machine) return task_in_scope(event.task);
   bool out = false;
   gpu_.for_each([&](TaskId task, const GpuHeld& held) {
@@ -311,7 +310,7 @@ bool World::event_in_scope(const GpuEvent& event) const {
 }
 
 // A last sample, for what a process held at its end, is told whether it changed or not.
-void World::tell_gpu_sample(GpuSample s) {
+void MachineModel::tell_gpu_sample(GpuSample s) {
   bool moved = (s.moved_in && s.moved_in->count) || (s.moved_out && s.moved_out->count) ||
                (s.faults && *s.faults) || (s.cpu_faults && *s.cpu_faults);
   auto same = [&](const GpuSample& t) {
@@ -328,7 +327,7 @@ void World::tell_gpu_sample(GpuSample s) {
   facts_.push_back(std::move(s));
 }
 
-void World::sample_gpu(MonoTime time, TaskId task, const GpuHeld& held, bool ended) {
+void MachineModel::sample_gpu(MonoTime time, TaskId task, const GpuHeld& held, bool ended) {
   if (!task_in_scope(task)) return;
   GpuSample s;
   s.time = time;
@@ -363,7 +362,7 @@ void World::sample_gpu(MonoTime time, TaskId task, const GpuHeld& held, bool end
   tell_gpu_sample(std::move(s));
 }
 
-void World::sample_gpu(MonoTime time) {
+void MachineModel::sample_gpu(MonoTime time) {
   auto cards = gpu_.held_by_card();
   std::map<TaskId, const GpuHeld*> processes;
   gpu_.for_each([&](TaskId task, const GpuHeld& held) { processes.emplace(task, &held); });
@@ -398,11 +397,11 @@ void World::sample_gpu(MonoTime time) {
   for (const auto& [task, held] : processes) sample_gpu(time, task, *held, false);
 }
 
-std::optional<KillSeries> World::series_of(const Episode& episode) {
+std::optional<KillSeries> MachineModel::series_of(const Episode& episode) {
   auto key = series_key(episode);
   if (!key) return std::nullopt;
   std::erase_if(series_, [&](const auto& s) { return episode.time - s.second.last > kSameSeries; });
-  if (series_.size() >= kMostSeries && !series_.contains(*key)) return std::nullopt;
+  if (series_.size() >= kMaxSeries && !series_.contains(*key)) return std::nullopt;
   auto [at, is_new] = series_.try_emplace(*key, Repeats{{0, episode.time}, episode.time});
   Repeats& repeats = at->second;
   ++repeats.series.kills;
@@ -410,13 +409,13 @@ std::optional<KillSeries> World::series_of(const Episode& episode) {
   return is_new ? std::nullopt : std::optional(repeats.series);
 }
 
-void World::set_room(double part) {
+void MachineModel::set_room(double part) {
   tasks_.set_room(part);
   cgroups_.set_room(part);
   gpu_.set_room(part);
 }
 
-void World::advance(MonoTime now, bool all) {
+void MachineModel::advance(MonoTime now, bool all) {
   for (std::uint64_t inode : cgroups_.take_evicted()) {
     stalls_.erase(inode);
     forgotten_.push_back(inode);
@@ -434,24 +433,24 @@ void World::advance(MonoTime now, bool all) {
   }
 }
 
-std::vector<Episode> World::take_begun() {
-  std::vector<Episode> begun = episodes_.take_begun();
+std::vector<Episode> MachineModel::take_opened() {
+  std::vector<Episode> begun = episodes_.take_opened();
   std::erase_if(begun, [&](const Episode& episode) { return !episode_in_scope(episode); });
   return begun;
 }
 
-std::vector<Episode> World::take_completed(MonoTime now) {
+std::vector<Episode> MachineModel::take_completed(MonoTime now) {
   std::vector<Episode> completed = episodes_.take_completed(now);
   std::erase_if(completed, [&](const Episode& episode) { return !episode_in_scope(episode); });
   return completed;
 }
 
-std::vector<ModelFact> World::take_facts() {
+std::vector<ModelFact> MachineModel::take_facts() {
   tell_gpu();
   return std::exchange(facts_, {});
 }
 
-bool World::cgroup_in_scope(std::uint64_t inode) const {
+bool MachineModel::cgroup_in_scope(std::uint64_t inode) const {
   if (config_.scope.whole_machine) return true;
   for (std::uint64_t top : config_.scope.cgroups)
     if (cgroups_.is_below(inode, top)) return true;
@@ -460,7 +459,7 @@ bool World::cgroup_in_scope(std::uint64_t inode) const {
   return false;
 }
 
-bool World::task_in_scope(TaskId id) const {
+bool MachineModel::task_in_scope(TaskId id) const {
   if (config_.scope.whole_machine) return true;
   const TaskState* task = tasks_.find(id);
   for (std::uint64_t top : config_.scope.cgroups)
@@ -471,7 +470,7 @@ bool World::task_in_scope(TaskId id) const {
 }
 
 // An episode is told if its limit or one of its victims is in scope; what killed them may be outside.
-bool World::episode_in_scope(const Episode& episode) const {
+bool MachineModel::episode_in_scope(const Episode& episode) const {
   if (config_.scope.whole_machine) return true;
   if (episode.limit_cgroup && cgroup_in_scope(episode.limit_cgroup->id.inode)) return true;
   // A cgroup that was gone before it was seen is known by its path in the log alone.

@@ -1,0 +1,613 @@
+#include "model/machine_model.h"
+
+#include <gtest/gtest.h>
+
+#include "model/machine.h"
+
+namespace oomcast {
+namespace {
+
+using namespace test;
+
+// / (1), /job (10) with /job/step (11), /other (20)
+MachineModel a_model(ScopeRoots scope = {}, Hierarchy hierarchy = Hierarchy::v1) {
+  MachineConfig config;
+  config.hierarchy = hierarchy;
+  config.scope = std::move(scope);
+  config.rss_error = KiB(256);
+  MachineModel model(std::move(config));
+  model.on_cgroup({{hierarchy, 1}, std::nullopt, "/"});
+  model.on_cgroup({{hierarchy, 10}, CgroupId{hierarchy, 1}, "/job"});
+  model.on_cgroup({{hierarchy, 11}, CgroupId{hierarchy, 10}, "/job/step"});
+  model.on_cgroup({{hierarchy, 20}, CgroupId{hierarchy, 1}, "/other"});
+  return model;
+}
+
+template <typename T>
+std::vector<T> facts_of(MachineModel& model) {
+  std::vector<T> out;
+  for (ModelFact& fact : model.take_facts())
+    if (auto* f = std::get_if<T>(&fact)) out.push_back(std::move(*f));
+  return out;
+}
+
+CgroupReading reading(std::int64_t at_ms, Bytes usage) {
+  CgroupReading r;
+  r.time = ms(at_ms);
+  r.usage = usage;
+  MemoryStat stat;
+  stat.anon = usage;
+  stat.active_file = stat.inactive_file = Bytes{};
+  r.stat = stat;
+  return r;
+}
+
+void oom_kill(MachineModel& model, std::int64_t at_ms, const wire::Task& victim,
+              std::vector<wire::Memcg> chain) {
+  model.on_record(kernel_kill(ms(at_ms), victim, victim));
+  model.on_record(mark(ms(at_ms), victim, victim, std::move(chain)));
+}
+
+std::vector<wire::Memcg> job_is_full() {
+  return {level(11, MiB(99), std::nullopt, true), level(10, MiB(100), MiB(100), true),
+          level(1, GiB(1), std::nullopt)};
+}
+
+wire::ProcessSample process_sample(std::int64_t at_ms, wire::Task of, Bytes anon) {
+  return {ms(at_ms), std::move(of), memory(anon)};
+}
+
+GpuUuid card_one() {
+  GpuUuid uuid;
+  uuid.bytes.fill(1);
+  return uuid;
+}
+
+GpuOp gpu_op(GpuOp::What what) {
+  GpuOp op;
+  op.what = what;
+  if (what == GpuOp::What::managed_map)
+    op.kind = GpuMemoryKind::managed;
+  else
+    op.device = card_one();
+  op.address = 0x7e0000000000;
+  op.bytes = MiB(64);
+  return op;
+}
+
+TEST(MachineModel, names_the_program_of_a_gpu_call_that_was_read_before_its_exec) {
+  MachineModel model = a_model();
+  wire::Task trainer = task(100);
+  model.on_gpu(ms(1010), trainer, gpu_op(GpuOp::What::context));
+  model.on_record(wire::Exec{ms(1000), trainer, wire::Args{{"python3", "train.py"}, false}});
+  auto told = facts_of<GpuFact>(model);
+  ASSERT_EQ(told.size(), 1u);
+  ASSERT_TRUE(told[0].process);
+  EXPECT_EQ(told[0].process->cmdline, (std::vector<std::string>{"python3", "train.py"}));
+}
+
+TEST(MachineModel, tells_of_an_oversubscribed_card_with_the_reading_that_shows_it) {
+  MachineModel model = a_model();
+  GpuCard card;
+  card.uuid = card_one();
+  card.memory = MiB(8);
+  card.migrated_pages_out = 0;
+  model.gpu().on_cards(ms(1000), {card}, KiB(4));
+  model.on_gpu(ms(1010), task(100), gpu_op(GpuOp::What::context));
+  model.on_gpu(ms(1010), task(100), gpu_op(GpuOp::What::managed_map));
+  facts_of<GpuFact>(model);
+  card.migrated_pages_out = 512;
+  model.gpu().on_cards(ms(2000), {card}, KiB(4));
+  model.sample_gpu(ms(2000));
+  auto told = facts_of<GpuFact>(model);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].event.op, GpuEvent::Op::oversubscribed);
+  EXPECT_EQ(told[0].event.bytes, MiB(2));
+}
+
+TEST(MachineModel, gpu_calls_that_are_read_after_the_end_of_who_made_them_hold_nothing) {
+  MachineModel model = a_model();
+  model.on_gpu(ms(1000), task(100), gpu_op(GpuOp::What::context));
+  model.on_record(death(ms(1020), task(100)));
+  model.on_gpu(ms(1010), task(100), gpu_op(GpuOp::What::managed_map));
+  EXPECT_EQ(model.gpu().of(task(100).id), nullptr) << "nobody would end it again";
+}
+
+TEST(MachineModel, tells_an_error_of_a_card_to_whoever_has_something_on_it) {
+  ScopeRoots scope;
+  scope.whole_machine = false;
+  scope.cgroups = {10};
+  MachineModel model = a_model(scope);
+  auto tells = [&] {
+    model.gpu().on_xid({ms(2000), 79, "0000:01:00.0", ""}, card_one(), std::nullopt);
+    return facts_of<GpuFact>(model);
+  };
+  EXPECT_TRUE(tells().empty()) << "nobody in scope has";
+  wire::Task elsewhere = task(200);
+  elsewhere.cgroup = 20;
+  model.on_gpu(ms(1000), elsewhere, gpu_op(GpuOp::What::context));
+  EXPECT_TRUE(tells().empty()) << "nobody in scope has";
+  wire::Task trainer = task(100);
+  trainer.cgroup = 11;
+  model.on_gpu(ms(1000), trainer, gpu_op(GpuOp::What::context));
+  auto told = tells();
+  ASSERT_EQ(told.size(), 2u) << "its context, and the error";
+  EXPECT_EQ(told[1].event.op, GpuEvent::Op::xid);
+  EXPECT_FALSE(told[1].process) << "the driver blames nobody";
+}
+
+TEST(MachineModel, samples_of_a_process_say_what_its_pages_did_where_they_are_followed) {
+  MachineModel model = a_model();
+  model.on_gpu(ms(1010), task(100), gpu_op(GpuOp::What::context));
+  auto samples = [&](std::int64_t at) {
+    model.sample_gpu(ms(at));
+    auto all = facts_of<GpuSample>(model);
+    std::erase_if(all, [](const GpuSample& s) { return !s.process; });
+    return all;
+  };
+  auto first = samples(1100);
+  ASSERT_EQ(first.size(), 1u);
+  EXPECT_FALSE(first[0].moved_in || first[0].evicted || first[0].faults) << "not followed is not none";
+  model.gpu().on_activity(task(100).id, GpuActivity{MiB(2), MiB(4), MiB(3), 7, 1});
+  auto busy = samples(2000);
+  ASSERT_EQ(busy.size(), 1u);
+  EXPECT_EQ(busy[0].moved_in, MiB(2));
+  EXPECT_EQ(busy[0].moved_out, MiB(4));
+  EXPECT_EQ(busy[0].evicted, MiB(3));
+  EXPECT_EQ(busy[0].faults, 7u);
+  EXPECT_EQ(busy[0].cpu_faults, 1u);
+  model.gpu().on_activity(task(100).id, GpuActivity{MiB(2), MiB(4), MiB(3), 7, 1});
+  EXPECT_TRUE(samples(3000).empty()) << "nothing moved since";
+}
+
+TEST(MachineModel, shows_a_sample_only_when_something_changed) {
+  MachineModel model = a_model();
+  model.on_reading(10, reading(1000, MiB(5)));
+  ASSERT_EQ(facts_of<Sample>(model).size(), 1u);
+  model.on_reading(10, reading(2000, MiB(5)));
+  EXPECT_TRUE(facts_of<Sample>(model).empty());
+  model.on_reading(10, reading(3000, MiB(6)));
+  EXPECT_EQ(facts_of<Sample>(model).size(), 1u);
+  model.on_reading(10, reading(4000, MiB(6)), true);
+  EXPECT_EQ(facts_of<Sample>(model).size(), 1u) << "asked for";
+  CgroupReading limited = reading(5000, MiB(6));
+  limited.limit = std::optional(MiB(64));
+  model.on_reading(10, limited);
+  auto samples = facts_of<Sample>(model);
+  ASSERT_EQ(samples.size(), 1u) << "the limit changed";
+  EXPECT_EQ(samples[0].limit, MiB(64));
+  EXPECT_EQ(samples[0].limit_cgroup->path, "/job");
+}
+
+TEST(MachineModel, a_parents_new_limit_changes_the_child) {
+  MachineModel model = a_model();
+  model.on_reading(11, reading(1000, MiB(5)));
+  facts_of<Sample>(model);
+  wire::CgroupSample limited;
+  limited.memcg = level(10, MiB(5), MiB(64));
+  model.on_record(limited);
+  model.on_reading(11, reading(2000, MiB(5)));
+  auto samples = facts_of<Sample>(model);
+  ASSERT_EQ(samples.size(), 1u);
+  EXPECT_EQ(samples[0].limit_cgroup->path, "/job");
+}
+
+// What /job/step can still take, of 100 MiB that /job may, on a machine with 1 GiB of swap.
+Bytes room_of_the_step(MachineModel& model, std::optional<SwapUse> of_job, std::optional<SwapUse> of_step,
+                       std::optional<std::uint64_t> swappiness = {}) {
+  MemInfo info;
+  info.total = GiB(8);
+  info.swap_total = info.swap_free = GiB(1);
+  model.on_host(ms(500), info);
+  CgroupReading job = reading(1000, MiB(60)), step = reading(1000, MiB(50));
+  job.limit = std::optional(MiB(100));
+  job.swap = of_job;
+  step.swap = of_step;
+  step.swappiness = swappiness;
+  model.on_reading(10, job);
+  model.on_reading(11, step);
+  const CgroupState* state = model.cgroups().find(11);
+  return *state->headroom_limit - state->pinned->value;
+}
+
+TEST(MachineModel, swap_that_an_ancestor_may_not_use_is_no_room) {
+  MachineModel model = a_model({}, Hierarchy::v2);
+  EXPECT_EQ(room_of_the_step(model, SwapUse{}, SwapUse{}), MiB(50) + GiB(1));
+  EXPECT_EQ(room_of_the_step(model, SwapUse{{}, Bytes{}, {}}, SwapUse{}), MiB(50));
+  EXPECT_EQ(room_of_the_step(model, SwapUse{MiB(5), MiB(25), {}}, SwapUse{}), MiB(70));
+}
+
+TEST(MachineModel, swap_is_no_room_where_reclaim_for_a_limit_may_not_use_it) {
+  MachineModel model = a_model({}, Hierarchy::v2);
+  model.on_swappiness(60);
+  EXPECT_EQ(room_of_the_step(model, SwapUse{}, SwapUse{}), MiB(50) + GiB(1));
+  model.on_swappiness(0);
+  EXPECT_EQ(room_of_the_step(model, SwapUse{}, SwapUse{}), MiB(50));
+}
+
+TEST(MachineModel, on_v1_each_cgroup_has_a_swappiness_and_memory_with_swap_a_limit) {
+  MachineModel model = a_model();
+  model.on_swappiness(0);  // of the machine: not theirs
+  EXPECT_EQ(room_of_the_step(model, SwapUse{}, SwapUse{}, 60), MiB(50) + GiB(1));
+  EXPECT_EQ(room_of_the_step(model, SwapUse{{}, {}, MiB(120)}, SwapUse{}, 60), MiB(70));
+  EXPECT_EQ(room_of_the_step(model, SwapUse{}, SwapUse{}, 0), MiB(50));
+}
+
+TEST(MachineModel, tells_no_peak_below_what_is_used_now) {
+  MachineModel model = a_model();
+  wire::CgroupSample sample;
+  sample.memcg.inode = 10;
+  sample.memcg.watermark = MiB(4);
+  model.on_record(sample);
+  model.on_reading(10, reading(1000, MiB(5)));
+  model.on_reading(10, reading(2000, MiB(3)));
+  auto samples = facts_of<Sample>(model);
+  ASSERT_EQ(samples.size(), 2u);
+  EXPECT_EQ(samples[0].peak, MiB(5));
+  EXPECT_EQ(samples[1].peak, MiB(5));
+}
+
+TEST(MachineModel, leaves_unknown_what_was_not_read) {
+  MachineModel model = a_model();
+  CgroupReading nothing;
+  nothing.time = ms(1000);
+  model.on_reading(10, nothing);
+  auto samples = facts_of<Sample>(model);
+  ASSERT_EQ(samples.size(), 1u);
+  EXPECT_EQ(samples[0].usage, std::nullopt);
+  EXPECT_EQ(samples[0].pinned, std::nullopt);
+  EXPECT_EQ(samples[0].limit, std::nullopt);
+  EXPECT_EQ(samples[0].peak, std::nullopt);
+  EXPECT_EQ(samples[0].stat.anon, std::nullopt);
+  EXPECT_FALSE(model.cgroups().find(10)->pinned);
+}
+
+TEST(MachineModel, a_failed_read_keeps_what_was_known) {
+  MachineModel model = a_model();
+  model.on_reading(10, reading(1000, MiB(5)));
+  CgroupReading nothing;
+  nothing.time = ms(2000);
+  model.on_reading(10, nothing, true);
+  EXPECT_EQ(facts_of<Sample>(model).back().usage, MiB(5));
+  EXPECT_EQ(model.cgroups().find(10)->pinned->time, ms(1000)) << "an old reading is no new point";
+}
+
+TEST(MachineModel, does_not_show_what_is_removed_or_unknown) {
+  MachineModel model = a_model();
+  wire::CgroupEvent gone;
+  gone.op = wire::CgroupEvent::Op::rmdir;
+  gone.inode = 10;
+  gone.time = ms(500);
+  model.on_record(gone);
+  model.on_reading(10, reading(1000, MiB(5)));
+  model.on_reading(99, reading(1000, MiB(5)));
+  EXPECT_TRUE(model.take_facts().empty());
+}
+
+TEST(MachineModel, tells_that_a_record_named_a_cgroup_it_does_not_know) {
+  MachineModel model = a_model();
+  EXPECT_FALSE(model.take_unknown_cgroups());
+  wire::CgroupSample sample;
+  sample.memcg = level(77, MiB(5), std::nullopt);
+  model.on_record(sample);
+  EXPECT_TRUE(model.take_unknown_cgroups());
+  EXPECT_FALSE(model.take_unknown_cgroups()) << "told once";
+  wire::CgroupEvent made;
+  made.inode = 78;
+  made.parent = 77;
+  made.name = "x";
+  model.on_record(made);
+  EXPECT_TRUE(model.take_unknown_cgroups());
+}
+
+TEST(MachineModel, follows_the_life_of_a_cgroup) {
+  MachineModel model = a_model();
+  wire::CgroupEvent event;
+  event.op = wire::CgroupEvent::Op::mkdir;
+  event.inode = 30;
+  event.parent = 11;
+  event.name = "task";
+  model.on_record(event);
+  EXPECT_EQ(model.cgroups().find(30)->ref->path, "/job/step/task");
+  event.op = wire::CgroupEvent::Op::rename;
+  event.inode = 11;
+  event.name = "phase";
+  model.on_record(event);
+  EXPECT_EQ(model.cgroups().find(30)->ref->path, "/job/phase/task");
+  event.op = wire::CgroupEvent::Op::rmdir;
+  event.inode = 30;
+  event.time = ms(1000);
+  model.on_record(event);
+  model.advance(ms(2000));
+  EXPECT_TRUE(model.take_forgotten().empty()) << "records about it still arrive";
+  model.advance(ms(60'000));
+  EXPECT_EQ(model.take_forgotten(), std::vector<std::uint64_t>{30});
+}
+
+TEST(MachineModel, argv_of_a_victim_is_what_it_last_showed) {
+  MachineModel model = a_model();
+  wire::Task victim = task(100, 11);
+  model.on_record(wire::Exec{ms(1000), victim, wire::Args{{"python3", "start.py"}, false}});
+  // Its death can be recorded before the mark is.
+  wire::Dying dying;
+  dying.time = ms(4999);
+  dying.task = victim;
+  dying.args = wire::Args{{"renamed: step 7"}, true};
+  model.on_record(dying);
+  oom_kill(model, 5000, victim, job_is_full());
+  model.on_record(death(ms(5001), victim));
+  model.advance(ms(7000));
+  auto episodes = facts_of<Episode>(model);
+  ASSERT_EQ(episodes.size(), 1u);
+  const ProcessRef& p = episodes[0].victims[0].process;
+  EXPECT_EQ(p.cmdline, std::vector<std::string>{"renamed: step 7"});
+  EXPECT_EQ(p.cmdline_source, CmdlineSource::shown);
+  EXPECT_TRUE(p.cmdline_truncated);
+}
+
+TEST(MachineModel, argv_that_cannot_be_read_falls_back_to_execs_and_says_so) {
+  MachineModel model = a_model();
+  wire::Task victim = task(100, 11);
+  model.on_record(wire::Exec{ms(1000), victim, wire::Args{{"python3", "start.py"}, false}});
+  wire::Dying dying;
+  dying.time = ms(4999);
+  dying.task = victim;
+  model.on_record(dying);
+  oom_kill(model, 5000, victim, job_is_full());
+  model.advance(ms(7000));
+  auto episodes = facts_of<Episode>(model);
+  ASSERT_EQ(episodes.size(), 1u);
+  const ProcessRef& p = episodes[0].victims[0].process;
+  EXPECT_EQ(p.cmdline, (std::vector<std::string>{"python3", "start.py"}));
+  EXPECT_EQ(p.cmdline_source, CmdlineSource::exec);
+}
+
+TEST(MachineModel, argv_of_another_program_is_not_kept_over_an_exec) {
+  MachineModel model = a_model();
+  wire::Task p = task(100, 11);
+  model.on_record(wire::Exec{ms(1000), p, wire::Args{{"sh"}, false}});
+  model.on_record(wire::Exec{ms(2000), p, std::nullopt});
+  const TaskState* state = model.tasks().find(p.id);
+  ASSERT_TRUE(state);
+  EXPECT_TRUE(state->cmdline.empty());
+  EXPECT_FALSE(state->cmdline_source);
+}
+
+TEST(MachineModel, a_process_that_shows_no_arguments_keeps_those_that_are_known) {
+  MachineModel model = a_model();
+  wire::Task p = task(100, 11);
+  model.on_record(wire::Exec{ms(1000), p, wire::Args{{"sh", "-c", "x"}, false}});
+  model.on_arguments(p.id, {}, ms(2000));
+  EXPECT_EQ(model.tasks().find(p.id)->cmdline.size(), 3u);
+  model.on_arguments(p.id, {{"older"}, false}, ms(999));
+  EXPECT_EQ(model.tasks().find(p.id)->cmdline.size(), 3u) << "they were read before it executed this";
+  model.on_arguments(p.id, {{"newer"}, false}, ms(2000));
+  EXPECT_EQ(model.tasks().find(p.id)->cmdline.size(), 1u);
+  model.on_arguments({999, 9}, {{"nobody"}, false}, ms(2000));
+  EXPECT_EQ(model.tasks().find({999, 9}), nullptr);
+}
+
+TEST(MachineModel, of_the_whole_machine_tells_of_every_large_process_and_the_host) {
+  MachineModel model = a_model();
+  model.on_record(process_sample(1000, task(100, 11), MiB(65)));
+  model.on_record(process_sample(1000, task(200), MiB(65)));
+  model.on_record(process_sample(1000, task(300), MiB(62)));  // with 1 MiB of files still under 64
+  MemInfo info;
+  info.total = GiB(8);
+  info.free = GiB(3);
+  model.on_host(ms(1000), info);
+  auto facts = model.take_facts();
+  ASSERT_EQ(facts.size(), 3u);
+  const auto& process = std::get<ProcessSampleFact>(facts[0]);
+  EXPECT_EQ(process.rss, MiB(66)) << "with 1 MiB of files";
+  EXPECT_EQ(process.rss_error, KiB(256));
+  EXPECT_EQ(process.private_bytes, std::nullopt);
+  const auto& host = std::get<Sample>(facts[2]);
+  EXPECT_EQ(host.usage, GiB(5));
+  EXPECT_EQ(host.cgroup->path, "/");
+  EXPECT_EQ(host.stat.swap, std::nullopt);
+  EXPECT_EQ(host.pinned, std::nullopt) << "file lists were not read";
+}
+
+TEST(MachineModel, a_process_without_memory_is_no_sample) {
+  MachineModel model = a_model();
+  model.on_record(wire::ProcessSample{ms(1000), task(100, 11), std::nullopt});
+  EXPECT_TRUE(model.take_facts().empty());
+}
+
+TEST(Scope, of_a_cgroup_has_its_children_and_their_processes) {
+  ScopeRoots scope;
+  scope.whole_machine = false;
+  scope.cgroups = {10};
+  MachineModel model = a_model(scope);
+  for (std::uint64_t inode : {1, 10, 11, 20}) model.on_reading(inode, reading(1000, MiB(5)));
+  auto samples = facts_of<Sample>(model);
+  ASSERT_EQ(samples.size(), 2u);
+  EXPECT_EQ(samples[0].cgroup->path, "/job");
+  EXPECT_EQ(samples[1].cgroup->path, "/job/step");
+  model.on_record(process_sample(1000, task(100, 11), MiB(5)));
+  model.on_record(process_sample(1000, task(200, 20), MiB(5)));
+  model.on_record(process_sample(1000, task(201), MiB(5)));
+  auto processes = facts_of<ProcessSampleFact>(model);
+  ASSERT_EQ(processes.size(), 1u);
+  EXPECT_EQ(processes[0].process.id.tgid, 100u);
+  MemInfo info;
+  info.total = GiB(8);
+  model.on_host(ms(1000), info);
+  model.on_pressure(ms(1000), std::nullopt, {});
+  EXPECT_TRUE(model.take_facts().empty()) << "the host is not in it";
+}
+
+TEST(Scope, of_a_process_has_its_descendants_and_its_cgroup) {
+  wire::Task top = task(100, 11), child = task(101, 20), stranger = task(102, 11);
+  child.parent = top.id;
+  ScopeRoots scope;
+  scope.whole_machine = false;
+  scope.tasks = {top.id};
+  MachineModel model = a_model(scope);
+  for (const wire::Task& t : {top, child, stranger}) model.on_record(process_sample(1000, t, MiB(5)));
+  auto processes = facts_of<ProcessSampleFact>(model);
+  ASSERT_EQ(processes.size(), 2u);
+  EXPECT_EQ(processes[0].process.id, top.id);
+  EXPECT_EQ(processes[1].process.id, child.id);
+  EXPECT_TRUE(model.cgroup_in_scope(11));
+  EXPECT_FALSE(model.cgroup_in_scope(10)) << "a parent is not its child's scope";
+  wire::Task recycled = top;
+  recycled.id.start_ticks += 1;
+  model.on_record(process_sample(2000, recycled, MiB(5)));
+  EXPECT_TRUE(model.take_facts().empty()) << "another process of that pid";
+}
+
+TEST(Scope, tells_an_episode_whose_victim_is_in_it_though_the_limit_is_above) {
+  ScopeRoots scope;
+  scope.whole_machine = false;
+  scope.cgroups = {11};
+  MachineModel model = a_model(scope);
+  oom_kill(model, 5000, task(100, 11), job_is_full());
+  model.advance(ms(7000));
+  EXPECT_EQ(facts_of<Episode>(model).size(), 1u);
+}
+
+TEST(Scope, does_not_tell_an_episode_elsewhere) {
+  ScopeRoots scope;
+  scope.whole_machine = false;
+  scope.cgroups = {20};
+  MachineModel model = a_model(scope);
+  oom_kill(model, 5000, task(100, 11), job_is_full());
+  model.advance(ms(7000));
+  EXPECT_TRUE(model.take_facts().empty());
+  EXPECT_FALSE(model.episodes().any_open()) << "though it was followed";
+}
+
+TEST(UserKill, names_its_cause_where_it_can_be_told) {
+  MachineModel model = a_model();
+  auto cause = [&](std::string sender, std::optional<int> si_code) {
+    model.on_record(wire::UserKill{ms(1000), task(100, 11), task(200, 20, std::move(sender)), si_code});
+    auto kills = facts_of<UserKillFact>(model);
+    return kills.size() == 1 ? kills[0].cause : "no fact";
+  };
+  EXPECT_EQ(cause("bash", 0), std::nullopt);
+  EXPECT_EQ(cause("earlyoom", 0), "earlyoom");
+  EXPECT_EQ(cause("systemd-oomd", 0), "systemd-oomd");
+  EXPECT_EQ(cause("bash", std::nullopt), "cgroup.kill");
+}
+
+TEST(UserKill, of_a_process_out_of_scope_is_not_told) {
+  ScopeRoots scope;
+  scope.whole_machine = false;
+  scope.cgroups = {20};
+  MachineModel model = a_model(scope);
+  model.on_record(wire::UserKill{ms(1000), task(100, 11), task(200, 20), 0});
+  EXPECT_TRUE(model.take_facts().empty());
+  model.on_record(wire::UserKill{ms(1000), task(200, 20), task(100, 11), 0});
+  EXPECT_EQ(model.take_facts().size(), 1u);
+}
+
+TEST(Stalls, are_told_by_what_is_new_since_the_last_look) {
+  MachineModel model = a_model();
+  model.on_stalls(ms(1000), 10, {3, milliseconds(30), MiB(3)});
+  model.on_stalls(ms(2000), 10, {3, milliseconds(30), MiB(3)});
+  model.on_stalls(ms(3000), 10, {5, milliseconds(50), MiB(4)});
+  auto facts = facts_of<ReclaimFact>(model);
+  ASSERT_EQ(facts.size(), 2u);
+  EXPECT_EQ(facts[0].stalls, 3u);
+  EXPECT_EQ(facts[1].stalls, 2u);
+  EXPECT_EQ(facts[1].stalled, Seconds(0.02));
+  EXPECT_EQ(facts[1].reclaimed, MiB(1));
+  EXPECT_EQ(facts[1].cgroup->path, "/job");
+}
+
+TEST(Exit, of_the_dead_keeps_its_name_for_what_still_arrives) {
+  MachineModel model = a_model();
+  wire::Task p = task(100, 11, "short");
+  wire::Exit exit = death(ms(1000), p, 0);
+  exit.killed_by_kernel = false;
+  model.on_record(exit);
+  ASSERT_TRUE(model.tasks().find(p.id));
+  EXPECT_TRUE(model.tasks().find(p.id)->died);
+  EXPECT_EQ(model.tasks().find(p.id)->comm, "short");
+}
+
+}  // namespace
+TEST(MachineModel, tells_of_the_hosts_pressure_when_somebody_stalled_since_the_last_look) {
+  MachineModel model = a_model();
+  Pressure calm;
+  calm.some = PressureLine{0, 0, 0, 100};
+  Pressure stalled;
+  stalled.some = PressureLine{1.5, 0, 0, 900};
+  model.on_pressure(ms(1000), std::nullopt, calm);
+  model.on_pressure(ms(2000), std::nullopt, calm);
+  EXPECT_TRUE(model.take_facts().empty());
+  model.on_pressure(ms(3000), std::nullopt, stalled);
+  auto facts = model.take_facts();
+  ASSERT_EQ(facts.size(), 1u);
+  EXPECT_EQ(std::get<PressureFact>(facts[0]).cgroup, nullptr);
+}
+
+CgroupListing listing(const std::vector<std::pair<std::uint64_t, std::string>>& found) {
+  CgroupListing out;
+  for (const auto& [inode, path] : found) out.cgroups.push_back({{Hierarchy::v1, inode}, std::nullopt, path});
+  return out;
+}
+
+TEST(Tree, forgets_what_a_walk_does_not_find) {
+  MachineModel model = a_model();
+  model.on_tree(listing({{1, "/"}, {10, "/job"}, {30, "/new"}}), ms(1000));
+  EXPECT_TRUE(model.cgroups().find(30));
+  EXPECT_FALSE(model.cgroups().find(10)->removed);
+  EXPECT_TRUE(model.cgroups().find(20)->removed);
+  model.advance(ms(10'000));
+  EXPECT_FALSE(model.cgroups().find(20));
+  EXPECT_EQ(model.take_forgotten().size(), 2u);
+}
+
+TEST(Tree, forgets_nothing_because_of_a_walk_that_did_not_see_all) {
+  MachineModel model = a_model();
+  CgroupListing deep = listing({{1, "/"}});
+  deep.too_deep = 1;
+  model.on_tree(deep, ms(1000));
+  EXPECT_FALSE(model.cgroups().find(20)->removed);
+}
+
+TEST(Series, counts_the_kills_of_a_limit_and_begins_again_after_a_calm) {
+  MachineModel model = a_model();
+  auto kill_at = [&](std::int64_t at_ms, std::uint32_t pid) {
+    oom_kill(model, at_ms, task(pid, 11), job_is_full());
+    model.advance(ms(at_ms + 1800));
+    auto told = facts_of<Episode>(model);
+    EXPECT_EQ(told.size(), 1u);
+    return told.at(0).series;
+  };
+  EXPECT_FALSE(kill_at(5000, 100));
+  auto second = kill_at(65'000, 101);
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->kills, 2u);
+  EXPECT_EQ(second->since, ms(5000));
+  auto third = kill_at(300'000, 102);
+  ASSERT_TRUE(third);
+  EXPECT_EQ(third->kills, 3u);
+  EXPECT_FALSE(kill_at(700'000, 103)) << "more than five minutes of calm";
+}
+
+TEST(Pace, leaves_samples_out_and_counts_them_until_there_is_time_again) {
+  MachineModel model = a_model();
+  model.on_reading(10, reading(1000, MiB(10)));
+  model.on_record(process_sample(1000, task(100, 11), MiB(70)));
+  EXPECT_EQ(model.take_facts().size(), 2u) << "the first of each";
+  model.set_pace(milliseconds(500));
+  for (int at = 1100; at < 1500; at += 100) {
+    model.on_reading(10, reading(at, MiB(at)), true);
+    model.on_record(process_sample(at, task(100, 11), MiB(70 + at)));
+  }
+  EXPECT_TRUE(model.take_facts().empty());
+  EXPECT_EQ(model.spared(), 8u);
+  EXPECT_EQ(model.cgroups().find(10)->usage, MiB(1400)) << "it is known all the same";
+  model.on_reading(10, reading(1500, MiB(1500)));
+  EXPECT_EQ(facts_of<Sample>(model).size(), 1u);
+  model.set_pace(Nanos{});
+  model.on_reading(10, reading(1501, MiB(1501)));
+  EXPECT_EQ(facts_of<Sample>(model).size(), 1u);
+  EXPECT_EQ(model.spared(), 8u);
+}
+
+}  // namespace oomcast
