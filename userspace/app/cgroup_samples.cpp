@@ -49,8 +49,7 @@ void CgroupSamples::on_usage(std::uint64_t inode, Bytes usage, MonoTime when, Mo
 
 void CgroupSamples::read(CgroupState& state, CgroupReading reading, bool told_by_kernel, MonoTime now) {
   CgroupEntry entry = entry_of(state);
-  bool new_limits = !told_by_kernel || !state.limit_known;
-  if (new_limits)
+  if (!told_by_kernel || !state.limit_known)
     if (auto limit = reader_.limit(entry)) reading.limit = *limit;
   read_limits_above(state);
   if (!reading.stat)
@@ -60,8 +59,7 @@ void CgroupSamples::read(CgroupState& state, CgroupReading reading, bool told_by
     }
   if (machine_swaps()) {
     if (auto swap = reader_.swap(entry); swap && *swap) reading.swap = **swap;
-    if (new_limits)
-      if (auto swappiness = reader_.swappiness(entry)) reading.swappiness = *swappiness;
+    if (auto swappiness = reader_.swappiness(entry)) reading.swappiness = *swappiness;
   }
   model_.on_reading(state.ref->id.inode, reading, told_by_kernel);
 }

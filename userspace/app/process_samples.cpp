@@ -19,6 +19,8 @@ using namespace std::chrono_literals;
 constexpr std::size_t kMaxRead = 64;  // of /proc in one interval
 constexpr std::size_t kMaxOfTree = 1024;
 constexpr Bytes kMoved = KiB(128);
+constexpr Bytes kLookFrom = MiB(16);  // growth of a cgroup
+constexpr std::size_t kMaxGrownIn = 64;
 // Walks: of each process at most this often and at 1/200 of one CPU, less often while its private memory
 // stays; all together at 1/100, 2 ms or one walk at a time.
 constexpr Nanos kWalkEvery = 3s, kWalkAtMost = 60s, kWalksFor = 2ms;
@@ -87,15 +89,20 @@ std::optional<ProcessSampleFact> ProcessSamples::ask(const ProcessSampleFact& la
   return fact;
 }
 
+void ProcessSamples::look_in(std::uint64_t cgroup, Bytes grown) {
+  if (grown < kLookFrom || (grown_in_.size() >= kMaxGrownIn && !grown_in_.contains(cgroup))) return;
+  grown_in_[cgroup] = std::max(grown_in_[cgroup], grown);
+}
+
 std::vector<ProcessSampleFact> ProcessSamples::moved(MonoTime now) {
   std::vector<ProcessSampleFact> out;
   std::size_t asked = 0;
-  auto look = [&](const ProcessSampleFact& last) {
+  auto look = [&](const ProcessSampleFact& last, Bytes least = kMoved) {
     ++asked;
     auto fact = ask(last, now);
     if (!fact) return;
     Bytes by = fact->rss - last.rss;
-    if (by < kMoved && -by < kMoved) return;
+    if (by < least && -by < least) return;
     fact->process = process_ref(model_.tasks(), model_.cgroups(), last.process.id);
     out.push_back(*std::move(fact));
   };
@@ -107,6 +114,24 @@ std::vector<ProcessSampleFact> ProcessSamples::moved(MonoTime now) {
         else
           look(last);
       }
+    auto grown = std::exchange(grown_in_, {});
+    if (grown.empty()) return out;
+    model_.tasks().for_each([&](const TaskState& task) {
+      auto in = task.cgroup ? grown.find(*task.cgroup) : grown.end();
+      if (task.died || in == grown.end() || asked >= kMaxRead || !model_.task_in_scope(task.id)) return;
+      auto known = newest_.find(task.id);
+      if (known != newest_.end() && now - known->second.time <= 3 * interval_ + 2s) return;
+      ProcessSampleFact last;
+      if (known != newest_.end()) last = known->second;
+      last.process = process_ref(model_.tasks(), model_.cgroups(), task.id);
+      last.rss_error = rss_error();
+      Bytes least = std::max(kMoved, Bytes{in->second.count / 4});
+      if (model_.scope().whole_machine) least = std::max(least, MachineModel::kSmallProcess - last.rss);
+      if (is_near_a_kill(last.process))
+        ++asked;
+      else
+        look(last, least);
+    });
     return out;
   }
   model_.tasks().for_each([&](const TaskState& task) {

@@ -32,9 +32,14 @@ class ProcessSamples {
 
   /// Of those that ended, once.
   std::vector<ExitFact> ended(MonoTime now);
-  /// Of those that were sampled a moment ago and moved since: they grew and sleep now; none near a kill. Of a
-  /// process tree all counts, also what holds memory and never ran.
+  /// Of those that were sampled a moment ago and moved since: they grew and sleep now; and of those in a
+  /// cgroup that grew, as look_in() says. None near a kill. Of a process tree all counts, also what holds
+  /// memory and never ran.
   std::vector<ProcessSampleFact> moved(MonoTime now);
+  /// A cgroup holds so much more that cannot be dropped, and no tick met who took it: what grows within a few
+  /// ticks and sleeps then may be on no CPU at any of them. moved() looks for it: for a quarter of that, of
+  /// 16 MiB at least.
+  void look_in(std::uint64_t cgroup, Bytes grown);
   /// Whose private memory is to be measured now: workers that copy what they share with their parent keep
   /// their RSS. Only of those whose RSS stays, that have no locked memory and no large page tables; none near
   /// a kill.
@@ -62,6 +67,7 @@ class ProcessSamples {
   const ProcFs& procfs_;
   Nanos interval_;
   std::unordered_map<TaskId, ProcessSampleFact> newest_;
+  std::unordered_map<std::uint64_t, Bytes> grown_in_;  // cgroups, by how much
   std::unordered_map<TaskId, Walk> walks_;
   MonoTime walks_from_{};
   Bytes most_tables_ = kMaxTables;  // less on a machine that needs longer for them

@@ -69,7 +69,10 @@ void Session::on_cgroup_sample(const wire::CgroupSample& sample) {
   CgroupState* state = model_.cgroups().find(inode);
   // What grows between two sleeps may be on no CPU at any tick: the walk finds it.
   bool moved = sample.moved || (state && cgroups_.moved_far(*state, sample.memcg.usage));
+  auto before = state ? state->pinned : std::nullopt;
   cgroups_.on_usage(inode, sample.memcg.usage, sample.time, now());
+  if (!sample.moved && before && state->pinned)
+    processes_.look_in(inode, state->pinned->value - before->value);
   if (state) state->told_by_kernel = true;
   if (moved) mark_hot(inode, sample.time);
 }

@@ -9,7 +9,6 @@
 namespace oomcast {
 namespace {
 
-constexpr Bytes kSmallProcess = MiB(64);
 constexpr Nanos kKeepRemoved = std::chrono::seconds(3);  // longer than an episode is open
 constexpr Nanos kSweepEvery = std::chrono::milliseconds(500);
 constexpr Nanos kSameSeries = std::chrono::minutes(5);

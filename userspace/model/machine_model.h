@@ -59,6 +59,9 @@ struct CgroupReading {
 
 class MachineModel {
  public:
+  /// Of the whole machine, smaller processes are not told.
+  static constexpr Bytes kSmallProcess = MiB(64);
+
   explicit MachineModel(MachineConfig config);
 
   void on_record(const wire::Record& record);

@@ -96,6 +96,29 @@ TEST(ProcessSamples, asks_without_a_tree_only_for_those_that_were_sampled_a_mome
   EXPECT_TRUE(f.samples.moved(at(60)).empty());
 }
 
+TEST(ProcessSamples, looks_for_who_grew_in_a_cgroup_although_no_tick_met_it) {
+  Fixture f(false);
+  for (std::uint32_t pid : {7u, 8u, 9u}) {
+    wire::Task task;
+    task.id = {pid, 1000 + pid};
+    task.cgroup = pid == 9 ? 20 : 10;
+    f.model.on_record(wire::Fork{at(0), task});
+  }
+  f.holds(8, 20, 20);
+  f.samples.look_in(10, MiB(15));
+  EXPECT_TRUE(f.samples.moved(at(1)).empty()) << "that may be anybody";
+  f.samples.look_in(10, MiB(90));
+  auto told = f.interval(2);
+  ASSERT_EQ(told.size(), 1u) << "8 is too small for a quarter of it, 9 is elsewhere";
+  EXPECT_EQ(told[0].process.id.tgid, 7u);
+  EXPECT_EQ(told[0].anon, MiB(100));
+  EXPECT_TRUE(f.samples.moved(at(30)).empty());
+  f.holds(7, 300, 300);
+  EXPECT_TRUE(f.samples.moved(at(60)).empty()) << "nobody has said that its cgroup grew";
+  f.samples.look_in(10, MiB(200));
+  EXPECT_EQ(f.samples.moved(at(61)).size(), 1u);
+}
+
 TEST(ProcessSamples, measures_private_memory_now_and_then_and_it_stands_in_between) {
   Fixture f(true);
   f.holds(8, 100, 20);
