@@ -165,8 +165,15 @@ std::vector<Reader::Answer> Reader::advance(MonoTime now) {
     asked_.reset();
   }
   // Its own timer has ended it, or it crashed on what it read.
-  bool gone = pid_ > 0 && waitpid(pid_, nullptr, WNOHANG) != 0;
+  int status = 0;
+  bool gone = pid_ > 0 && waitpid(pid_, &status, WNOHANG) != 0;
   if (gone) pid_ = -1;
+  // Or somebody else has: then the process that it was to look at is not at fault.
+  bool from_outside = gone && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+  if (asked_ && from_outside && !std::exchange(asked_->again, true)) {
+    end();
+    waiting_.push_front(*std::exchange(asked_, std::nullopt));
+  }
   if (asked_ && (gone || now - asked_at_ >= kPatience)) {
     end();
     ++given_up_;

@@ -66,6 +66,7 @@ class Reader {
     What what;
     TaskId id;
     MonoTime asked;
+    bool again = false;  // the reader was killed from outside meanwhile
   };
   bool start();
   void send_next(MonoTime now);

@@ -5,6 +5,10 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <string>
 #include <thread>
 
 #include "base/clock.h"
@@ -55,6 +59,30 @@ TEST(Reader, that_cannot_be_run_gives_up_what_it_was_asked_and_counts_it) {
   ASSERT_EQ(answers.size(), 1u);
   EXPECT_TRUE(answers[0].given_up);
   EXPECT_EQ(reader.given_up(), 1u);
+}
+
+TEST(Reader, is_asked_once_more_when_somebody_else_has_killed_it) {
+  auto children = [] {
+    std::ifstream file("/proc/self/task/" + std::to_string(gettid()) + "/children");
+    return std::set<pid_t>(std::istream_iterator<pid_t>(file), {});
+  };
+  const std::set<pid_t> others = children();
+  auto started = [&] {
+    std::set<pid_t> now = children();
+    for (pid_t other : others) now.erase(other);
+    return now;
+  };
+  Reader reader("", "0");
+  ASSERT_TRUE(reader.ask(Reader::What::private_memory, {1, 1}, mono_now()));
+  ASSERT_EQ(started().size(), 1u);
+  pid_t first = *started().begin();
+  kill(first, SIGKILL);
+  siginfo_t ended{};
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(first), &ended, WEXITED | WNOWAIT), 0);
+  EXPECT_TRUE(reader.advance(mono_now()).empty());
+  EXPECT_EQ(started().size(), 1u);
+  EXPECT_FALSE(started().contains(first));
+  EXPECT_EQ(reader.given_up(), 0u);
 }
 
 TEST(Reader, takes_nothing_while_it_rests_and_drops_what_waits) {
