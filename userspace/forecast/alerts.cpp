@@ -55,6 +55,51 @@ bool is_inside(const AlertInput& inner, const AlertInput& outer) {
   return outer.host || (inner.cgroup && outer.cgroup && in_scope(inner.cgroup->path, outer.cgroup->path));
 }
 
+// Subjects by their place in the tree of cgroups: of thousands that come true at once each is compared with
+// those above and below it alone. A card has no place.
+template <typename Subject>
+class ByPlace {
+ public:
+  void add(std::size_t rule, const AlertInput& in, Subject* subject) {
+    if (in.device) return;
+    if (in.host)
+      hosts_.emplace(rule, subject);
+    else if (in.cgroup)
+      by_path_.emplace(std::pair(rule, place(*in.cgroup)), subject);
+    else
+      without_cgroup_.emplace(rule, subject);
+  }
+  /// Whether `f` is true of one of those at its place, above or below it.
+  template <typename F>
+  bool any_near(std::size_t rule, const AlertInput& in, F f) const {
+    if (in.host)
+      return any(by_path_.lower_bound({rule, ""}), by_path_.lower_bound({rule + 1, ""}), f) ||
+             any(without_cgroup_.lower_bound(rule), without_cgroup_.upper_bound(rule), f);
+    if (any(hosts_.lower_bound(rule), hosts_.upper_bound(rule), f)) return true;
+    if (!in.cgroup) return false;
+    std::string path = place(*in.cgroup);
+    // '0' follows '/'.
+    if (any(by_path_.lower_bound({rule, path + "/"}), by_path_.lower_bound({rule, path + "0"}), f))
+      return true;
+    for (;;) {
+      auto [from, to] = by_path_.equal_range({rule, path});
+      if (any(from, to, f)) return true;
+      if (path.empty()) return false;
+      std::size_t parent = path.rfind('/');
+      path.resize(parent == std::string::npos ? 0 : parent);
+    }
+  }
+
+ private:
+  static std::string place(const CgroupRef& cgroup) { return cgroup.path == "/" ? "" : cgroup.path; }
+  template <typename At, typename F>
+  static bool any(At from, At to, F f) {
+    return std::any_of(from, to, [&](const auto& entry) { return f(*entry.second); });
+  }
+  std::multimap<std::pair<std::size_t, std::string>, Subject*> by_path_;
+  std::multimap<std::size_t, Subject*> hosts_, without_cgroup_;
+};
+
 // How much of the outer one's memory is the inner one's. What cannot be compared counts as all of it.
 double part(const AlertRule& rule, const AlertInput& inner, const AlertInput& outer) {
   auto value = [&](const AlertInput& in) -> std::optional<double> {
@@ -138,24 +183,27 @@ bool AlertEngine::is_of_outer(std::size_t rule, const State& inner, const State&
 
 // The innermost first, so that the exact news is told.
 std::vector<Alert> AlertEngine::publish(MonoTime now, std::vector<States::iterator> due) {
+  if (due.empty()) return {};
   std::stable_sort(due.begin(), due.end(), [](const auto& a, const auto& b) {
     return depth(a->second.newest) > depth(b->second.newest);
   });
+  ByPlace<State> active;
+  for (auto& [key, state] : states_)
+    if (state.active) active.add(key.rule, state.newest, &state);
   std::vector<Alert> out;
   for (auto& it : due) {
     State& state = it->second;
     std::size_t rule = it->first.rule;
-    bool told_inside = false, acted_outside = false;
     state.active_since = now;
-    for (const auto& [key, other] : states_) {
-      if (key.rule != rule || !other.active) continue;
-      if (is_inside(other.newest, state.newest))
-        told_inside = told_inside || is_of_outer(rule, other, state);
-      else if (is_inside(state.newest, other.newest))
-        acted_outside = acted_outside || (other.acted && is_of_outer(rule, state, other));
-    }
+    bool told_inside = active.any_near(rule, state.newest, [&](const State& other) {
+      return is_inside(other.newest, state.newest) && is_of_outer(rule, other, state);
+    });
+    bool acted_outside = active.any_near(rule, state.newest, [&](const State& other) {
+      return other.acted && is_inside(state.newest, other.newest) && is_of_outer(rule, state, other);
+    });
     state.active = true;
     state.acted = !told_inside && !acted_outside;
+    active.add(rule, state.newest, &state);
     if (told_inside) continue;
     out.push_back({rules_[rule], state.newest, message_of(rules_[rule], state.newest), state.acted});
   }

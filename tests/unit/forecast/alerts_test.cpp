@@ -194,6 +194,15 @@ TEST(Alerts, tell_once_of_what_a_parent_and_its_child_hold_together) {
   EXPECT_EQ(watch.told({host(MiB(130)), cgroup("/a", MiB(122)), cgroup("/a/b", MiB(120))}, 100), 0u);
 }
 
+TEST(Alerts, take_a_cgroup_whose_name_begins_alike_for_another) {
+  Watch watch({"level>1M"});
+  auto told = watch({host(MiB(31)), cgroup("/", MiB(30)), cgroup("/a", MiB(10)), cgroup("/a-b", MiB(10)),
+                     cgroup("/a/b", MiB(9)), cgroup("/a0", MiB(2))});
+  std::vector<std::string> paths;
+  for (const Alert& alert : told) paths.push_back(alert.of.cgroup->path);
+  EXPECT_EQ(paths, (std::vector<std::string>{"/a-b", "/a/b", "/a0", "/"}));
+}
+
 TEST(Alerts, act_once_when_the_child_comes_after_its_parent) {
   Watch watch({"level>100M"});
   auto parent = watch({cgroup("/a", MiB(101)), cgroup("/a/b", MiB(99))});
