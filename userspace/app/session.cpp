@@ -31,7 +31,7 @@ std::optional<std::string> first_line_of(const Roots& roots, const char* sysctl)
   return std::getline(file, line) && !line.empty() ? std::optional(line) : std::nullopt;
 }
 
-MachineConfig world_config(const Options& options, const Sources& sources) {
+MachineConfig model_config(const Options& options, const Sources& sources) {
   MachineConfig config;
   config.hierarchy = sources.cgroupfs.mount().hierarchy;
   config.rss_error = rss_error();
@@ -49,7 +49,7 @@ Session::Session(const Options& options, Sources sources)
       sources_(std::move(sources)),
       clock_{wall_ahead_of(CLOCK_MONOTONIC), wall_ahead_of(CLOCK_BOOTTIME),
              Nanos(1'000'000'000 / sysconf(_SC_CLK_TCK))},
-      model_(world_config(options, sources_)),
+      model_(model_config(options, sources_)),
       losses_([this](const std::string& reason, std::uint64_t count) {
         if (publisher_.started()) publisher_.publish(LostFact{now(), reason, count});
       }),
@@ -73,8 +73,9 @@ Session::Session(const Options& options, Sources sources)
 Session::~Session() = default;
 
 Result<std::unique_ptr<Session>> Session::open(const Options& options,
-                                               const std::function<void(const std::string&)>& diagnostics) {
-  auto sources = Sources::open(options, diagnostics);
+                                               const std::function<void(const std::string&)>& diagnostics,
+                                               const Sources::Load& load) {
+  auto sources = Sources::open(options, diagnostics, load);
   if (!sources) return sources.error();
   std::unique_ptr<Session> s(new Session(options, *std::move(sources)));
   if (auto ok = s->loop_.open(); !ok) return ok.error();
@@ -139,7 +140,7 @@ void Session::set_process(TaskId id) {
   if (alerts_) alerts_->set_process(id);
 }
 
-ForecastRegistry::Config Session::book_config() const {
+ForecastRegistry::Config Session::forecast_config() const {
   ForecastRegistry::Config config;
   config.interval = options_.sources.interval;
   if (!model_.scope().tasks.empty()) config.tree = model_.scope().tasks.front();
@@ -155,13 +156,13 @@ RunInfo Session::run_info() const {
           clock_.wall_of_mono_zero,
           clock_.wall_of_boot_zero,
           clock_.tick,
-          book_config().tree,
+          forecast_config().tree,
           0,
           first_line_of(sources_.roots, "kernel/random/boot_id").value_or("")};
 }
 
 void Session::start(Sink sink) {
-  publisher_.start(book_config(), std::move(sink));
+  publisher_.start(forecast_config(), std::move(sink));
   count_kills();  // what is killed once we say that we follow is more than this
   publisher_.publish(StartFact{now(), OOMCAST_VERSION, run_info().kernel, sources_.names});
   for (const auto& [reason, count] : losses_.totals()) publisher_.publish(LostFact{now(), reason, count});

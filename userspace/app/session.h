@@ -36,7 +36,8 @@ class Session {
   /// Opens every source that the options ask for, and reads what exists now. The scope is resolved later.
   /// Error: the contract's exit code is in it. `diagnostics` takes one line per thing that is degraded.
   static Result<std::unique_ptr<Session>> open(const Options& options,
-                                               const std::function<void(const std::string&)>& diagnostics);
+                                               const std::function<void(const std::string&)>& diagnostics,
+                                               const Sources::Load& load = BpfSource::load);
   ~Session();
 
   /// What to tell about. Error (exit 1): nothing matches, with near matches.
@@ -89,7 +90,7 @@ class Session {
  private:
   Session(const Options& options, Sources sources);
   void read_what_exists();
-  ForecastRegistry::Config book_config() const;
+  ForecastRegistry::Config forecast_config() const;
   void scan_tree();
   std::optional<Nanos> poll_timeout() const;
 

@@ -10,7 +10,8 @@
 namespace oomcast {
 namespace {
 
-Result<std::unique_ptr<BpfSource>> load_programs(const Sources& sources, Nanos interval) {
+Result<std::unique_ptr<BpfSource>> load_programs(const Sources& sources, Nanos interval,
+                                                 const Sources::Load& load) {
   const Roots& roots = sources.roots;
   BpfOptions bpf;
   bpf.btf_path = roots.at("/sys/kernel/btf/vmlinux");
@@ -22,7 +23,7 @@ Result<std::unique_ptr<BpfSource>> load_programs(const Sources& sources, Nanos i
       read_file_at(AT_FDCWD, roots.at("/sys/devices/system/cpu/nohz_full").c_str(), 4096).value_or("");
   bpf.units = {sysconf(_SC_PAGESIZE), 1'000'000'000 / sysconf(_SC_CLK_TCK)};
   if (auto info = sources.procfs.read_meminfo(); info && info->total) bpf.host_memory = *info->total;
-  auto source = BpfSource::load(bpf);
+  auto source = load(bpf);
   if (source) return source;
   Error error = source.error();
   error.message +=
@@ -33,7 +34,7 @@ Result<std::unique_ptr<BpfSource>> load_programs(const Sources& sources, Nanos i
 }  // namespace
 
 Result<Sources> Sources::open(const Options& options,
-                              const std::function<void(const std::string&)>& diagnostics) {
+                              const std::function<void(const std::string&)>& diagnostics, const Load& load) {
   Roots roots;
   roots.root = options.sources.root;
   auto cgroupfs = CgroupFs::open(roots);
@@ -49,7 +50,7 @@ Result<Sources> Sources::open(const Options& options,
     }
   }
   if (options.sources.use_bpf) {
-    auto bpf = load_programs(out, options.sources.interval);
+    auto bpf = load_programs(out, options.sources.interval, load);
     if (!bpf) return bpf.error();
     out.bpf = *std::move(bpf);
     out.names.push_back("bpf");

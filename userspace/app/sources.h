@@ -24,10 +24,13 @@ struct Sources {
   std::unique_ptr<BpfSource> bpf;  // nullptr: not asked for
   std::vector<std::string> names;  // as they are told
 
+  using Load = std::function<Result<std::unique_ptr<BpfSource>>(const BpfOptions&)>;
   /// All that the options ask for. Error: with the contract's exit code; without any source of kills, too.
-  /// `diagnostics` takes one line per thing that is degraded.
+  /// `diagnostics` takes one line per thing that is degraded. `load`: of the kernel programs; a test has its
+  /// own.
   static Result<Sources> open(const Options& options,
-                              const std::function<void(const std::string&)>& diagnostics);
+                              const std::function<void(const std::string&)>& diagnostics,
+                              const Load& load = BpfSource::load);
 };
 
 }  // namespace oomcast

@@ -1,11 +1,14 @@
-// A whole run on a machine of files: no root, no kernel programs.
+// A whole run on a machine of files: no root, and kernel programs that a test speaks for.
 #include "app/session.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <fstream>
 
+#include "app/fake_bpf_source.h"
 #include "fixture_tree.h"
+#include "model/machine.h"
 
 namespace oomcast {
 namespace {
@@ -17,13 +20,16 @@ struct Machine {
   Options options;
   std::unique_ptr<Session> session;
   std::vector<Fact> told;
+  std::shared_ptr<test::FakePrograms> programs;  // null: there are none
   std::uint64_t seq = 0;
   std::uint64_t kills = 5;
 
   Machine() {
     tree.mount_v1();
     holds("job", MiB(100));
-    tree.write("proc/meminfo", "MemTotal: 8388608 kB\nMemFree: 4194304 kB\nMemAvailable: 4194304 kB\n");
+    tree.write("proc/meminfo",
+               "MemTotal: 8388608 kB\nMemFree: 4194304 kB\nMemAvailable: 4194304 kB\n"
+               "SwapTotal: 0 kB\nSwapFree: 0 kB\n");
     tree.write("dev/kmsg", "");
     count(kills);
     options.sources.root = tree.path();
@@ -36,6 +42,18 @@ struct Machine {
                 {{"memory.usage_in_bytes", bytes},
                  {"memory.limit_in_bytes", "1073741824\n"},
                  {"memory.stat", "total_rss " + bytes + "total_active_file 0\ntotal_inactive_file 0\n"}});
+  }
+  // Kernel programs alone tell of kills.
+  test::FakePrograms& with_programs() {
+    options.sources.use_bpf = true;
+    options.sources.use_kmsg = false;
+    programs = std::make_shared<test::FakePrograms>();
+    return *programs;
+  }
+  std::uint64_t inode(const std::string& path) const {
+    struct stat file {};
+    EXPECT_EQ(::stat(tree.path("sys/fs/cgroup/memory/" + path).c_str(), &file), 0);
+    return file.st_ino;
   }
   void count(std::uint64_t oom_kills) {
     tree.write("proc/vmstat", "oom_kill " + std::to_string(oom_kills) + "\n");
@@ -52,7 +70,11 @@ struct Machine {
           "oom_score_adj:0");
   }
   void open() {
-    auto opened = Session::open(options, [](const std::string&) {});
+    auto opened = Session::open(
+        options, [](const std::string&) {},
+        [this](const BpfOptions&) -> Result<std::unique_ptr<BpfSource>> {
+          return std::unique_ptr<BpfSource>(std::make_unique<test::FakeBpfSource>(programs));
+        });
     ASSERT_TRUE(opened.ok()) << opened.error().message;
     session = *std::move(opened);
   }
@@ -162,6 +184,71 @@ TEST(Session, finds_a_scope_that_appears_while_it_is_awaited) {
     ASSERT_TRUE(sample.cgroup);
     EXPECT_EQ(sample.cgroup->path, "/late");
   }
+}
+
+TEST(Session, tells_a_kill_of_the_kernel_programs_with_the_limit_that_it_was_for) {
+  Machine m;
+  test::FakePrograms& programs = m.with_programs();
+  m.start();
+  ASSERT_EQ(std::get<StartFact>(m.told.front()).sources, (std::vector<std::string>{"cgroupfs-v1", "bpf"}));
+  MonoTime when = m.session->now();
+  wire::Task victim = test::task(4312, m.inode("job"));
+  programs.send(test::kernel_kill(when, victim, victim));
+  programs.send(test::mark(when + 20us, victim, victim,
+                           {test::level(m.inode("job"), GiB(1), GiB(1), true), test::level(1, GiB(3), {})}));
+  m.count(++m.kills);
+  programs.send(test::death(when + 5ms, victim));
+  programs.send(test::reaped(when + 6ms, 4312));
+  m.run([&] { return !m.all<OomEvent>().empty(); });
+  m.session->finish();
+  auto kills = m.all<OomEvent>();
+  ASSERT_EQ(kills.size(), 1u);
+  const Episode& kill = kills[0].episode;
+  ASSERT_TRUE(kill.limit_cgroup);
+  EXPECT_EQ(kill.limit_cgroup->path, "/job");
+  ASSERT_EQ(kill.victims.size(), 1u);
+  EXPECT_EQ(kill.victims[0].anon, MiB(90));
+  EXPECT_EQ(kill.victims[0].killed, true);
+  EXPECT_TRUE(m.session->lost().empty());
+}
+
+TEST(Session, tells_what_the_kernel_programs_lost_by_reason) {
+  Machine m;
+  test::FakePrograms& programs = m.with_programs();
+  m.start();
+  programs.lost.at(1) = 7;
+  m.run([&] { return !m.all<LostFact>().empty(); });
+  EXPECT_EQ(m.all<LostFact>()[0].reason, "events_ring_full");
+  EXPECT_EQ(m.all<LostFact>()[0].count, 7u);
+}
+
+TEST(Session, believes_the_kernels_usage_before_a_file_says_it) {
+  Machine m;
+  test::FakePrograms& programs = m.with_programs();
+  m.start();
+  wire::CgroupSample sample;
+  sample.time = m.session->now();
+  sample.memcg = test::level(m.inode("job"), MiB(108), GiB(1));
+  sample.moved = true;
+  programs.send(sample);
+  m.run([&] {
+    auto samples = m.all<Sample>();
+    return std::ranges::any_of(samples, [](const Sample& s) { return s.usage == MiB(108); });
+  });
+}
+
+TEST(Session, asks_for_every_change_of_rss_while_a_cgroup_is_nearly_full) {
+  Machine m;
+  test::FakePrograms& programs = m.with_programs();
+  m.start();
+  m.run([&] { return programs.walks > 2; });
+  EXPECT_FALSE(programs.exact);
+  m.holds("job", MiB(1020));
+  wire::CgroupSample sample;
+  sample.time = m.session->now();
+  sample.memcg = test::level(m.inode("job"), MiB(1020), GiB(1));
+  programs.send(sample);
+  m.run([&] { return programs.exact; });
 }
 
 TEST(Session, needs_a_source_of_kills) {
