@@ -34,7 +34,7 @@ void CgroupSamples::sample(std::uint64_t inode, MonoTime now) {
   CgroupReading reading;
   if (auto usage = reader_.usage(entry_of(*state))) reading.usage = *usage;
   reading.time = mono_now();
-  read(*state, std::move(reading), false, now);
+  read(*state, reading, false, now);
 }
 
 void CgroupSamples::on_usage(std::uint64_t inode, Bytes usage, MonoTime when, MonoTime now) {
@@ -44,7 +44,7 @@ void CgroupSamples::on_usage(std::uint64_t inode, Bytes usage, MonoTime when, Mo
   reading.time = when;
   reading.usage = usage;
   if (state->stat_read && now - *state->stat_read < kStatServes) reading.stat = state->stat;
-  read(*state, std::move(reading), true, now);
+  read(*state, reading, true, now);
 }
 
 void CgroupSamples::read(CgroupState& state, CgroupReading reading, bool told_by_kernel, MonoTime now) {

@@ -88,6 +88,7 @@ class Doctor {
     }
     const CgroupMount& mount = fs->mount();
     hierarchy_ = mount.hierarchy_id;
+    v1_ = mount.hierarchy == Hierarchy::v1;
     cgroup_mount_ = mount.mount_point;
     cgroups_ = true;
     auto tree = fs->list();
@@ -203,10 +204,15 @@ class Doctor {
       add("pressure (PSI)", Level::degraded, "/proc/pressure/memory is not there (CONFIG_PSI, or psi=0)",
           "no pressure lines; stalls in reclaim are still measured");
     auto info = procfs_.read_meminfo();
-    if (info && info->swap_total)
-      add("swap", Level::ok,
-          info->swap_total->count ? format_size(*info->swap_total) + ": forecasts count what is left of it"
-                                  : "none");
+    if (!info || !info->swap_total) return;
+    std::string swap = info->swap_total->count ? format_size(*info->swap_total) : "none";
+    auto swappiness = procfs_.read_swappiness();
+    if (info->swap_total->count == 0)
+      add("swap", Level::ok, swap);
+    else if (cgroups_ && !v1_ && swappiness && *swappiness == 0)
+      add("swap", Level::ok, swap + ": of no use at a cgroup's limit, because vm.swappiness is 0");
+    else
+      add("swap", Level::ok, swap + ": forecasts count what is left of it");
   }
 
   void check_mounts() {
@@ -283,7 +289,7 @@ class Doctor {
   std::vector<Finding> findings_;
   std::uint32_t hierarchy_ = 0;
   std::string cgroup_mount_;
-  bool cgroups_ = false, bpf_ = false, log_ = false, kprobe_attached_ = false;
+  bool cgroups_ = false, v1_ = false, bpf_ = false, log_ = false, kprobe_attached_ = false;
   std::string kprobe_why_not_;
 };
 
