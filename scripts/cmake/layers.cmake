@@ -21,9 +21,9 @@ function(oomcast_layer name)
     set_target_properties(oomcast_${name} PROPERTIES UNITY_BUILD ${OOMCAST_UNITY} UNITY_BUILD_BATCH_SIZE 8)
     set(headers_of oomcast_base)
     # Their unit tests are the long ones: optimised, and everything else compiles in half of the time.
-    if(OOMCAST_SANITIZE AND name MATCHES "^(collect|forecast)$")
+    if(OOMCAST_SANITIZE AND name MATCHES "^(parse|forecast)$")
       target_compile_options(oomcast_${name} PRIVATE -O1)
-      set(headers_of oomcast_collect)
+      set(headers_of oomcast_parse)
     endif()
     oomcast_headers_once(oomcast_${name} ${headers_of} <algorithm> <array> <chrono> <functional> <map> <memory> <optional>
                          <set> <span> <string> <tuple> <unordered_map> <variant> <vector> <fmt/format.h>)

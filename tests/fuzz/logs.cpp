@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "collect/oom_reports.h"
 #include "model/logged_kill.h"
+#include "parse/oom_reports.h"
 
 namespace {
 

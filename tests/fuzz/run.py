@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-LOGS = HERE.parent / "unit/collect/logs"
+LOGS = HERE.parent / "unit/parse/logs"
 # A library that grows, a CPython's symbols, and what C++ makes for its exceptions.
 LIBRARIES = {
     "grows": ("c", ["-shared", "-fPIC", "-g1"], "#include <stdlib.h>\nstatic void *kept[9];\n"

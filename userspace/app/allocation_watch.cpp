@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/clock.h"
-#include "collect/headroom.h"
+#include "model/headroom.h"
 
 namespace oomcast {
 namespace {

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <span>
 
+#include "collect/files.h"
 #include "collect/procfs.h"
-#include "collect/text.h"
 
 namespace oomcast {
 

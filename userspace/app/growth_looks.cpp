@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "app/child_process.h"
-#include "collect/headroom.h"
+#include "model/headroom.h"
 #include "present/blame_brief.h"
 #include "present/blame_diff.h"
 

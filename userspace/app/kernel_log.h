@@ -10,8 +10,8 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "collect/kmsg.h"
-#include "collect/oom_log.h"
 #include "collect/roots.h"
+#include "parse/oom_log.h"
 
 namespace oomcast {
 

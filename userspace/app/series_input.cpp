@@ -7,7 +7,7 @@
 #include <map>
 
 #include "base/escape.h"
-#include "collect/memory_stat.h"
+#include "parse/memory_stat.h"
 #include "store/recording.h"
 
 namespace oomcast {

@@ -3,7 +3,7 @@
 #include <optional>
 #include <utility>
 
-#include "collect/headroom.h"
+#include "model/headroom.h"
 
 namespace oomcast {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "collect/text.h"
+#include "collect/files.h"
 
 namespace oomcast {
 namespace {

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "collect/files.h"
 #include "collect/process_memory.h"
-#include "collect/text.h"
 
 namespace oomcast {
 namespace {

@@ -23,7 +23,7 @@
 #include "base/clock.h"
 #include "base/unique_fd.h"
 #include "collect/procfs.h"
-#include "collect/text.h"
+#include "parse/text.h"
 
 namespace oomcast {
 namespace {

@@ -19,9 +19,10 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "collect/files.h"
 #include "collect/perf_event.h"
 #include "collect/procfs.h"
-#include "collect/text.h"
+#include "parse/text.h"
 
 namespace oomcast {
 namespace {

@@ -6,7 +6,8 @@
 #include <sys/vfs.h>
 
 #include "base/escape.h"
-#include "collect/text.h"
+#include "collect/files.h"
+#include "parse/text.h"
 
 namespace oomcast {
 namespace {

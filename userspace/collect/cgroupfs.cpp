@@ -17,7 +17,8 @@
 #include <utility>
 
 #include "base/escape.h"
-#include "collect/text.h"
+#include "collect/files.h"
+#include "parse/text.h"
 
 namespace oomcast {
 namespace {

@@ -15,9 +15,8 @@
 #include "base/unique_fd.h"
 #include "base/units.h"
 #include "collect/cgroup_mount.h"
-#include "collect/headroom.h"
-#include "collect/memory_stat.h"
 #include "collect/roots.h"
+#include "parse/memory_stat.h"
 
 namespace oomcast {
 

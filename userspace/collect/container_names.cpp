@@ -7,7 +7,8 @@
 #include <optional>
 #include <string_view>
 
-#include "collect/text.h"
+#include "collect/files.h"
+#include "parse/text.h"
 
 namespace oomcast {
 namespace {

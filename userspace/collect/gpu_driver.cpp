@@ -6,7 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "collect/text.h"
+#include "collect/files.h"
+#include "parse/text.h"
 
 namespace oomcast {
 namespace {

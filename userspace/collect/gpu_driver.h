@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/units.h"
-#include "collect/gpu_calls.h"
 #include "collect/roots.h"
+#include "parse/gpu_calls.h"
 
 namespace oomcast {
 

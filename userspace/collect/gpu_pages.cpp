@@ -10,8 +10,9 @@
 #include <span>
 #include <vector>
 
+#include "collect/files.h"
 #include "collect/libbpf.h"
-#include "collect/text.h"
+#include "parse/text.h"
 #include "wire/gpu_maps.h"
 
 namespace oomcast {

@@ -10,9 +10,9 @@
 
 #include "base/result.h"
 #include "base/task_id.h"
-#include "collect/gpu_page_events.h"
 #include "collect/gpu_source.h"
 #include "collect/roots.h"
+#include "parse/gpu_page_events.h"
 
 namespace oomcast {
 

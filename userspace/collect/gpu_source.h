@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "collect/gpu_calls.h"
+#include "parse/gpu_calls.h"
 #include "wire/records.h"
 
 namespace oomcast {

@@ -8,8 +8,9 @@
 #include <charconv>
 #include <cstring>
 
+#include "collect/files.h"
 #include "collect/libbpf.h"
-#include "collect/text.h"
+#include "parse/text.h"
 
 namespace oomcast {
 namespace {

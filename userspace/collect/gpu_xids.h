@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "collect/gpu_calls.h"
 #include "collect/roots.h"
+#include "parse/gpu_calls.h"
 #include "wire/records.h"
 
 namespace oomcast {

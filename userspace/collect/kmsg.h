@@ -1,4 +1,4 @@
-// /dev/kmsg: the kernel's log, one record per read. What the records mean is oom_log.h's business.
+// /dev/kmsg: the kernel's log, one record per read.
 #pragma once
 
 #include <sys/types.h>
@@ -8,34 +8,12 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "base/result.h"
 #include "base/unique_fd.h"
-#include "base/units.h"
+#include "parse/kmsg_record.h"
 
 namespace oomcast {
-
-/// One record of the kernel's log.
-struct KmsgRecord {
-  std::uint8_t level = 0;  ///< 0 emergency … 7 debug
-  std::uint8_t facility =
-      0;                  ///< 0 = written by the kernel; user space can write records too, but never with 0
-  std::uint64_t seq = 0;  ///< counts up by one per record since boot
-  Nanos since_boot{};     ///< the kernel's log clock, printed in whole microseconds
-  bool continuation =
-      false;  ///< a piece of a line begun by an earlier record; a hint, as the kernel documents it
-  std::optional<std::string> caller;  ///< "T123" thread or "C4" CPU; only with CONFIG_PRINTK_CALLER
-  std::string text;                   ///< unescaped: any byte but NUL may be in it, '\n' included
-  bool cut = false;  ///< the record did not end in a newline: its last word may be incomplete
-
-  bool from_kernel() const { return facility == 0; }
-};
-
-/// What one read() of /dev/kmsg gave: "level,seq,usec,flags[,…];text\n" and then dictionary lines, which
-/// begin with a space and are ignored. \xNN escapes are decoded; a malformed escape stays as it is. nullopt:
-/// not of that form. Cost: one pass over `raw`, one copy of the text.
-std::optional<KmsgRecord> parse_kmsg_record(std::string_view raw);
 
 enum class KmsgFrom : std::uint8_t {
   start,  ///< everything the ring still holds, then what follows

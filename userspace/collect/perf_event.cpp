@@ -9,7 +9,8 @@
 #include <string_view>
 
 #include "base/capabilities.h"
-#include "collect/text.h"
+#include "collect/files.h"
+#include "parse/text.h"
 
 namespace oomcast {
 namespace {

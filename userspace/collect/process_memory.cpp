@@ -11,7 +11,8 @@
 #include <array>
 #include <charconv>
 
-#include "collect/text.h"
+#include "collect/files.h"
+#include "parse/text.h"
 
 namespace oomcast {
 namespace {

@@ -11,8 +11,9 @@
 
 #include "base/escape.h"
 #include "base/unique_fd.h"
+#include "collect/files.h"
 #include "collect/process_memory.h"
-#include "collect/text.h"
+#include "parse/text.h"
 
 namespace oomcast {
 namespace {

@@ -11,8 +11,8 @@
 #include "base/result.h"
 #include "base/task_id.h"
 #include "base/units.h"
-#include "collect/memory_stat.h"
 #include "collect/roots.h"
+#include "parse/memory_stat.h"
 
 namespace oomcast {
 

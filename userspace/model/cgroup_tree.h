@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "collect/headroom.h"
 #include "model/facts.h"
+#include "model/headroom.h"
 #include "model/series.h"
 
 namespace oomcast {

@@ -12,10 +12,10 @@
 #include "base/arguments.h"
 #include "base/task_id.h"
 #include "base/units.h"
-#include "collect/memory_stat.h"
-#include "collect/oom_log.h"
 #include "model/cgroup_name.h"
 #include "model/gpu_memory.h"
+#include "parse/memory_stat.h"
+#include "parse/oom_log.h"
 
 namespace oomcast {
 

@@ -24,9 +24,9 @@
 
 #include "base/task_id.h"
 #include "base/units.h"
-#include "collect/gpu_calls.h"
 #include "collect/gpu_driver.h"
-#include "collect/gpu_page_events.h"
+#include "parse/gpu_calls.h"
+#include "parse/gpu_page_events.h"
 #include "wire/records.h"
 
 namespace oomcast {

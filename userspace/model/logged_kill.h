@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "collect/oom_reports.h"
 #include "model/facts.h"
+#include "parse/oom_reports.h"
 
 namespace oomcast {
 

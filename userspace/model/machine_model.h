@@ -12,13 +12,13 @@
 #include "base/task_id.h"
 #include "base/units.h"
 #include "collect/cgroupfs.h"
-#include "collect/headroom.h"
-#include "collect/memory_stat.h"
 #include "collect/procfs.h"
 #include "model/cgroup_tree.h"
 #include "model/episodes.h"
 #include "model/facts.h"
+#include "model/headroom.h"
 #include "model/task_table.h"
+#include "parse/memory_stat.h"
 #include "wire/records.h"
 
 namespace oomcast {

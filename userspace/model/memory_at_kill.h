@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "collect/oom_log.h"
 #include "model/facts.h"
+#include "parse/oom_log.h"
 
 namespace oomcast {
 

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "base/escape.h"
-#include "collect/text.h"
+#include "parse/text.h"
 
 namespace oomcast {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/units.h"
-#include "collect/oom_reports.h"
+#include "parse/oom_reports.h"
 #include "store/store.h"
 
 namespace oomcast {

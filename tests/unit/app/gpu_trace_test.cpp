@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "collect/gpu_calls.h"
 #include "model/gpu_memory.h"
+#include "parse/gpu_calls.h"
 
 namespace oomcast {
 namespace {

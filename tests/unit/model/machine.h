@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "collect/oom_log.h"
 #include "model/cgroup_tree.h"
 #include "model/episodes.h"
 #include "model/task_table.h"
+#include "parse/oom_log.h"
 #include "wire/records.h"
 
 namespace oomcast::test {

@@ -53,14 +53,14 @@ class HistoryOf : public testing::Test {
 };
 
 TEST_F(HistoryOf, the_run_that_dies_every_eight_days) {
-  auto kills = kills_of("collect/logs/incident-1.syslog");
+  auto kills = kills_of("parse/logs/incident-1.syslog");
   expect_golden("history-incident-1.txt", history_text(kills, facts_, {}));
   expect_golden("history-incident-1.json", history_json(kills, facts_));
 }
 
 std::vector<PastKill> regular(std::size_t times) {
   std::vector<PastKill> kills;
-  auto one = kills_of("collect/logs/6.12-memcg.log").at(0);
+  auto one = kills_of("parse/logs/6.12-memcg.log").at(0);
   for (std::size_t i = 0; i < times; ++i) {
     PastKill kill = one;
     kill.episode.victims[0].tid += static_cast<std::uint32_t>(i);

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "collect/oom_reports.h"
+#include "parse/oom_reports.h"
 #include "store/past_kills.h"
 
 namespace oomcast {

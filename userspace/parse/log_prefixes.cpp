@@ -1,0 +1,324 @@
+// What stands before the kernel's words, in each form of a log.
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "parse/kmsg_record.h"
+#include "parse/log_lines.h"
+#include "parse/log_stamps.h"
+#include "parse/log_wrapping.h"
+#include "parse/text.h"
+
+namespace oomcast {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr int kMaxTurns = 50;
+constexpr Nanos kSlowestReader = seconds(10);
+constexpr int kFirstOfOurs = 100;  // years since 1900; see kYearsApart
+
+// "[   T12]" or "[    C3]" behind a stamp
+std::string_view take_caller(std::string_view& text) {
+  std::string_view rest = text;
+  if (!take(rest, "[")) return {};
+  take_spaces(rest);
+  std::size_t end = rest.find(']');
+  if (end == npos || end < 2 || (rest[0] != 'T' && rest[0] != 'C')) return {};
+  std::string_view caller = rest.substr(0, end);
+  if (caller.find_first_not_of("0123456789", 1) != npos) return {};
+  text = rest.substr(end + 1);
+  return caller;
+}
+
+std::string text_of(const nlohmann::json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  std::string out;  // what is not UTF-8 comes as an array of bytes
+  if (value.is_array())
+    for (const auto& byte : value)
+      if (byte.is_number_unsigned() && byte.get<std::uint64_t>() < 256)
+        out += static_cast<char>(byte.get<std::uint64_t>());
+  return out;
+}
+
+std::optional<Nanos> microseconds_of(const nlohmann::json& record, const char* key) {
+  auto at = record.find(key);
+  if (at == record.end() || !at->is_string()) return std::nullopt;
+  auto value = parse_u64(at->get_ref<const std::string&>());
+  if (!value || *value > INT64_MAX / 2000) return std::nullopt;
+  return microseconds(static_cast<std::int64_t>(*value));
+}
+
+}  // namespace
+
+void LogLineReader::note_month(std::string_view raw) {
+  if (raw.size() < 4 || raw[3] != ' ') return;
+  int month = take_month(raw);
+  if (month < 0 || month == month_) return;
+  constexpr int half_a_year = 6;  // less is disorder
+  if (month_ - month >= half_a_year && turns_ < kMaxTurns) ++turns_;
+  month_ = month;
+}
+
+LogPrefix LogLineReader::read_kmsg(std::string_view raw, bool cut, LogLine& line) {
+  auto record = parse_kmsg_record(raw);
+  LogPrefix out;
+  if (!record) return out;
+  kmsg_ = std::move(*record);
+  out.any = true;
+  out.kernel = kmsg_.from_kernel();
+  out.since_boot = kmsg_.since_boot;
+  line.text = kmsg_.text;
+  line.cut = cut;
+  if (kmsg_.caller) line.caller = *kmsg_.caller;
+  line.continuation = kmsg_.continuation;
+  return out;
+}
+
+// nullopt: it is none of journald's.
+std::optional<LogPrefix> LogLineReader::read_json(std::string_view raw, LogLine& line) {
+  LogPrefix out;
+  out.any = true;
+  auto record = nlohmann::json::parse(raw, nullptr, false);
+  auto member = [&](const char* key) -> const nlohmann::json* {
+    auto at = record.is_object() ? record.find(key) : record.end();
+    return at == record.end() ? nullptr : &*at;
+  };
+  const auto* transport = record.is_object() ? member("_TRANSPORT") : nullptr;
+  if (!transport) return std::nullopt;
+  const auto* message = member("MESSAGE");
+  out.kernel = message && *transport == "kernel";
+  // What user space wrote to /dev/kmsg, journald keeps apart by its facility.
+  if (const auto* facility = out.kernel ? member("SYSLOG_FACILITY") : nullptr) out.kernel = *facility == "0";
+  if (message) message_ = text_of(*message);
+  if (message) line.text = message_;
+  if (!out.kernel) return out;
+  if (const auto* boot = member("_BOOT_ID"); boot && boot->is_string())
+    out.boot_id = boot->get<std::string>();
+  out.since_boot = microseconds_of(record, "_SOURCE_MONOTONIC_TIMESTAMP");
+  auto received = microseconds_of(record, "__REALTIME_TIMESTAMP");
+  auto received_mono = microseconds_of(record, "__MONOTONIC_TIMESTAMP");
+  if (!received) return out;
+  // journald reads a record soon after it is printed, or, at boot, all that were printed before.
+  Nanos late = out.since_boot && received_mono ? *received_mono - *out.since_boot : Nanos{};
+  if (late > kSlowestReader)
+    out.wall = WallStamp{*received - late, kDriftOfDmesg};
+  else
+    out.wall = WallStamp{*received, std::max<Nanos>(late > Nanos{} ? late : -late, milliseconds(1))};
+  return out;
+}
+
+// "kernel: ", "host kernel: ", "kern.err kernel: ", "host kern.err kernel: ", "host kernel[0]: ", "host
+// program[12]: "
+void LogLineReader::take_tag(std::string_view& rest, LogPrefix& out) {
+  auto at_kernel = [&] {
+    std::string_view tag = rest.substr(0, rest.find(' '));
+    bool is = tag == "kernel:" || (tag.starts_with("kernel[") && tag.ends_with("]:"));
+    if (is) rest.remove_prefix(tag.size());
+    return is;
+  };
+  auto take_word = [&] {
+    std::string_view word = rest.substr(0, rest.find(' '));
+    rest.remove_prefix(std::min(word.size() + 1, rest.size()));
+    return word;
+  };
+  auto is_facility = [](std::string_view word) {
+    std::size_t dot = word.find('.');
+    constexpr std::array<std::string_view, 8> levels = {"emerg", "alert",  "crit", "err",
+                                                        "warn",  "notice", "info", "debug"};
+    std::string_view level = dot == npos ? std::string_view() : word.substr(dot + 1);
+    return level == "warning" || std::ranges::find(levels, level) != levels.end();
+  };
+  out.kernel = at_kernel();
+  bool facility = !out.kernel && is_facility(rest.substr(0, rest.find(' ')));
+  if (!out.kernel && !facility && rest.find(' ') != npos) out.host = std::string(take_word());
+  if (!out.kernel && is_facility(rest.substr(0, rest.find(' ')))) take_word();
+  out.kernel = out.kernel || at_kernel();
+  if (std::size_t tag = rest.find(": "); !out.kernel && tag != npos) rest.remove_prefix(tag + 1);
+  take(rest, " ");
+}
+
+// "Nov 21 03:04:05 ", "2026-11-21T03:04:05+00:00 ", "Fri 2026-11-21 03:04:05 UTC ", "1754970843.123456 ",
+// "Fri Nov 21 03:04:05 2026 ", and a tag
+bool LogLineReader::take_syslog(std::string_view& text, LogPrefix& out) {
+  std::string_view rest = text;
+  std::tm t{};
+  Fraction fraction;
+  constexpr std::size_t comma_at = 19;  // dmesg's; what follows is text
+  if (rest.size() > comma_at && rest[comma_at] == ',') return false;
+  constexpr std::size_t kDay = 4;  // "Fri "
+  std::string_view behind_day = rest.size() > kDay && rest[kDay - 1] == ' ' ? rest.substr(kDay) : rest;
+  if (auto iso = take_iso(rest)) {
+    out.wall = iso;
+  } else if (auto full = take_iso(behind_day)) {
+    out.wall = full;
+    rest = behind_day;
+  } else if (auto ctime = take_ctime(rest)) {
+    out.wall = ctime;
+  } else if (auto since_1970 = take_unix(rest)) {
+    out.wall = since_1970;
+  } else if (take_yearless(rest, t, fraction)) {
+    t.tm_year = kFirstOfOurs + kYearsApart * turns_;
+    out.wall = WallStamp{seconds(timegm(&t)) + fraction.value, fraction.unit, true};
+    last_yearless_ = out.wall->since_epoch;
+  } else {
+    return false;
+  }
+  if (!take(rest, " ") || rest.find(' ') == npos) {
+    out.wall.reset();
+    return false;
+  }
+  // syslog's stamp is the reader's; the kernel's own, where it is printed, only tells the boot's clock.
+  out.wall->error += seconds(1);
+  out.any = true;
+  text = rest;
+  take_spaces(rest);
+  std::string_view sender = rest.substr(0, rest.find(' ')), sentence = rest;
+  take(sentence, "... ");
+  bool netconsole = sender.find(':') != npos && sender.find('.') != npos &&
+                    sender.find_first_not_of("0123456789.:") == npos &&
+                    rest.substr(sender.size()).starts_with(" [");
+  if (netconsole) {  // "192.0.2.17:6665 [ 123.456789] text"
+    out.host = std::string(sender.substr(0, sender.find(':')));
+    text = rest.substr(sender.size() + 1);
+  } else if (begins_sentence(sentence)) {  // a paste without host and tag
+    text = sentence;
+  } else {
+    take_tag(text, out);
+  }
+  return true;
+}
+
+// "1 2026-11-21T03:04:05Z host kernel - - - text"; behind a priority, if there is one
+bool LogLineReader::take_rfc5424(std::string_view& text, LogPrefix& out) {
+  std::string_view rest = text;
+  if (!take(rest, "1 ")) return false;
+  auto wall = take_iso(rest);
+  if (!wall || !take(rest, " ")) return false;
+  std::string_view host = next_field(rest), program = next_field(rest);
+  (void)next_field(rest);  // the process's number
+  (void)next_field(rest);  // the message's kind
+  if (!take(rest, " ")) return false;
+  if (!take(rest, "-"))
+    while (rest.starts_with('[')) rest.remove_prefix(std::min(rest.find(']'), rest.size() - 1) + 1);
+  take(rest, " ");
+  constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+  take(rest, byte_order_mark);
+  out.wall = wall;
+  out.wall->error += seconds(1);
+  out.host = std::string(host);
+  out.kernel = program == "kernel";
+  out.any = true;
+  text = rest;
+  return true;
+}
+
+// "[host: ]kern: err: [2026-11-21T03:04:05Z]: text"
+bool LogLineReader::take_talos(std::string_view& text, LogPrefix& out) {
+  std::string_view rest = text;
+  std::string_view words[3];
+  std::size_t count = 0;
+  while (count < 3 && !rest.starts_with('[')) {
+    std::size_t end = rest.find(": ");
+    if (end == npos || rest.substr(0, end).find(' ') != npos) return false;
+    words[count++] = rest.substr(0, end);
+    rest.remove_prefix(end + 2);
+    take_spaces(rest);
+  }
+  if (count < 2 || !take(rest, "[")) return false;
+  auto wall = take_iso(rest);
+  if (!wall || !take(rest, "]: ")) return false;
+  out.wall = wall;
+  out.wall->error += kDriftOfDmesg;
+  out.kernel = words[count - 2] == "kern";
+  if (count == 3) out.host = std::string(words[0]);
+  out.any = true;
+  text = rest;
+  return true;
+}
+
+// journalctl -o short-monotonic names the host behind the boot's clock, in the first line as in all others.
+// Later it is not believed: a process called "Out kernel: x" would make each "Out of memory" a line of the
+// host "Out".
+void LogLineReader::take_host_of_boot(std::string_view& text, LogPrefix& out) {
+  constexpr std::string_view kTag = " kernel: ";
+  std::size_t end = text.find(' ');
+  bool first = !std::exchange(has_boot_stamps_, true);
+  if (end == npos || end == 0) return;
+  if (first && text.substr(end).starts_with(kTag)) host_of_boot_ = text.substr(0, end);
+  if (host_of_boot_.empty() || text.substr(0, end) != host_of_boot_) return;
+  out.host = host_of_boot_;
+  out.kernel = text.substr(end).starts_with(kTag);
+  text.remove_prefix(out.kernel ? end + kTag.size() : end + 1);
+}
+
+// "[  123.456789] ", "[Fri Nov 21 03:04:05 2026] ", "[  123.456789][   T12] "
+bool LogLineReader::take_dmesg(std::string_view& text, LogPrefix& out, LogLine& line) {
+  std::string_view rest = text;
+  if (!take(rest, "[")) return false;
+  std::string_view stamp = rest;
+  if (auto since_boot = take_since_boot(rest)) {
+    out.since_boot = since_boot;
+  } else if (auto wall = take_ctime(rest)) {
+    out.wall = wall;
+  } else if (auto iso = take_iso(rest)) {
+    out.wall = iso;
+    out.wall->error += kDriftOfDmesg;
+  }
+  if (rest.starts_with(" <")) rest.remove_prefix(std::min(rest.find(']'), rest.size()));  // dmesg -d
+  if (!rest.starts_with(']')) {
+    // In another language, or damaged: it costs the time.
+    constexpr std::size_t kLongest = 48, kShortest = 5;
+    out.since_boot.reset();
+    out.wall.reset();
+    rest = stamp;
+    std::size_t end = rest.substr(0, kLongest).find(']');
+    if (end == npos || end < kShortest) return false;
+    std::string_view inside = trim(rest.substr(0, end));
+    bool damaged = inside.find('.') != npos && inside.find_first_of("0123456789") == 0 &&
+                   inside.find_first_of("=(,") == npos;
+    if (!has_clock(inside) && !damaged) return false;
+    rest.remove_prefix(end);
+  }
+  take(rest, "]");
+  if (rest.starts_with('[') || rest.starts_with(" [")) {
+    std::string_view at = rest.substr(rest.find('['));
+    line.caller = take_caller(at);
+    if (!line.caller.empty()) rest = at;
+  }
+  if (!take(rest, " ")) take(rest, "\t");
+  out.any = true;
+  if (out.since_boot) take_host_of_boot(rest, out);
+  text = rest;
+  return true;
+}
+
+// What some put behind the stamp: the kernel's own, "[kernel]", "kernel:", or "[..]" where they left one out.
+// Only where the first line has it: a process called "[1.5] x" is none.
+void LogLineReader::take_marks(std::string_view& text, LogPrefix& out, LogLine& line) {
+  constexpr int kMax = 3;
+  constexpr std::array<std::string_view, 4> kMarks = {"[kernel] ", "kernel: ", "[..] ", "[...] "};
+  bool any = false;
+  for (int n = 0; n < kMax && has_marks_.value_or(true); ++n) {
+    auto take_mark = [&](std::string_view mark) { return take(text, mark); };
+    if (std::ranges::any_of(kMarks, take_mark)) {
+      any = true;
+      continue;
+    }
+    LogPrefix stamp;
+    std::string_view rest = text;
+    bool second = rest.starts_with('[') && out.wall && !out.since_boot && take_dmesg(rest, stamp, line);
+    if (!second || !stamp.since_boot) break;
+    out.since_boot = stamp.since_boot;
+    text = rest;
+    any = true;
+  }
+  if (!has_marks_) has_marks_ = any;
+}
+
+}  // namespace oomcast

@@ -1,0 +1,89 @@
+// The OOM reports of a log file, of journalctl's output, or of /dev/kmsg.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/units.h"
+#include "parse/log_lines.h"
+#include "parse/oom_log.h"
+
+namespace oomcast {
+
+/// A report with when and in which boot it was printed, as far as its log tells.
+struct LoggedOom {
+  OomDump dump;
+  std::optional<Nanos> since_boot;
+  std::optional<WallStamp> wall;
+  std::optional<std::string> boot_id;
+  std::string host;  // as the log names it; empty: it does not
+};
+
+/// What was met beside the reports.
+struct LogCounts {
+  std::uint64_t lines = 0;
+  std::uint64_t others = 0;      ///< that user space wrote, though they read like a report's; not believed
+  std::uint64_t lost_dumps = 0;  ///< over a limit of OomLogParser
+  std::uint64_t unread = 0;      ///< that speak of an OOM kill in a form that is not read here
+  std::string first_unread;
+};
+
+/// Fed the lines of one log in order, of one host or of several. A boot's end (another boot id, or its clock
+/// beginning anew) ends the reports that are open. Lines without a prefix are believed only in a log that has
+/// none: `dmesg -t`; and as the rest of one that a mail program has broken.
+///
+/// Cost: a search for three short words in lines that no report is open for, whatever the log's size.
+class OomReports {
+ public:
+  void line(std::string_view raw, bool cut = false);
+  /// A record of /dev/kmsg.
+  void record(const KmsgRecord& record);
+
+  /// Those that are complete. A stamp without a year needs resolve() when the log has ended.
+  std::vector<LoggedOom> take();
+  /// The log has ended.
+  std::vector<LoggedOom> finish();
+  WallStamp resolve(const WallStamp& stamp, WallTime now) const { return reader_.resolve(stamp, now); }
+
+  const LogCounts& counts() const { return counts_; }
+
+ private:
+  /// The kernel of one host.
+  struct Kernel {
+    explicit Kernel(std::string name);
+    std::string host;
+    OomLogParser parser;
+    std::optional<std::string> boot_id;
+    std::optional<Nanos> last;
+    bool since_boot = false;  // the clock that the parser is fed
+  };
+  Kernel& kernel_of(const std::optional<std::string>& host);
+  bool idle() const;
+  /// Whether it told something, or has begun to.
+  bool feed(const LogPrefix& prefix, const LogLine& line);
+  bool feed_lines(const LogPrefix& prefix, LogLine line);
+  void plain_line(std::string_view raw, bool cut, bool could_begin);
+  bool take_quoted_printable(std::string_view raw, bool cut);
+  void end_begun(bool cut);
+  void end_boot(Kernel& kernel);
+  void collect(Kernel& kernel, std::vector<OomDump> dumps);
+  void feed_first();
+  void note_unread(std::string_view raw, const LogPrefix& prefix);
+
+  LogLineReader reader_;
+  std::deque<Kernel> kernels_;  // the first: of lines that name no host
+  std::vector<LoggedOom> found_;
+  LogCounts counts_;
+  std::optional<std::string> first_;  // a first line without a prefix: believed if the second has none either
+  bool first_cut_ = false;
+  bool has_prefixes_ = false;
+  bool quoted_printable_ = false;
+  std::string begun_;  // a line of it that goes on
+  LogPrefix last_prefix_;
+};
+
+}  // namespace oomcast
