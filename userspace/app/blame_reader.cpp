@@ -356,9 +356,11 @@ void BlameReader::advance(MonoTime now) {
   if (lost_ || !ours_) return;
   bool moved = false;
   in_.resize(kMaxMessage);
-  UniqueFd file;
-  for (ssize_t n; (n = receive(ours_.get(), in_, file)) != -1 || errno == EINTR;) {
-    if (n == -1) continue;
+  for (;;) {
+    UniqueFd file;
+    ssize_t n = receive(ours_.get(), in_, file);
+    if (n == -1 && errno == EINTR) continue;
+    if (n == -1) break;
     if (n == 0) {
       lost_ = true;
       int status = 0;

@@ -246,7 +246,7 @@ class RecordingReplay {
           if constexpr (std::is_same_v<T, RecordedEvent>)
             return TickFact{i.time};
           else
-            return std::move(i);
+            return std::forward<decltype(i)>(i);
         },
         std::move(item));
     analyse(forecasts_, fact, [this](const Fact& told) {

@@ -254,15 +254,15 @@ void Session::publish(ModelFact fact) {
       [this](auto&& f) {
         using T = std::decay_t<decltype(f)>;
         if constexpr (std::is_same_v<T, Episode>) {
-          publisher_.publish(with_forecast(std::move(f)));
+          publisher_.publish(with_forecast(std::forward<decltype(f)>(f)));
         } else if constexpr (std::is_same_v<T, ProcessSampleFact>) {
-          publish_process(std::move(f));
+          publish_process(std::forward<decltype(f)>(f));
         } else {
           if constexpr (std::is_same_v<T, Sample>) {
             check_levels(f);
             if (looks_) looks_->on(f);
           }
-          publisher_.publish(Fact(std::move(f)));
+          publisher_.publish(Fact(std::forward<decltype(f)>(f)));
         }
       },
       std::move(fact));

@@ -39,7 +39,7 @@ class AllocationProbes {
     bool whole_process = false;             // as probes_whole_processes() says
     Roots roots;
   };
-  explicit AllocationProbes(Programs programs) : programs_(programs) {}
+  explicit AllocationProbes(Programs programs) : programs_(std::move(programs)) {}
   AllocationProbes(const AllocationProbes&) = delete;
 
   /// Watches all of it from now on, for a while that tells what it costs. About 1 ms a function. Error: why

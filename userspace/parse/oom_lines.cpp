@@ -302,7 +302,7 @@ std::optional<ParsedLine> parse_usage(std::string_view text) {
   if (!is_no_limit(*limit)) out.limit = from_kb(limit);
   if (take(text, ", failcnt ")) out.failcnt = whole_number<std::uint64_t>(text);
   bool complete = out.failcnt.has_value();
-  return ParsedLine{std::move(out), complete};
+  return ParsedLine{out, complete};
 }
 
 std::optional<ParsedLine> parse_memcg_task(std::string_view text, bool cut) {

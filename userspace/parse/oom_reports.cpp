@@ -10,6 +10,7 @@
 namespace oomcast {
 namespace {
 
+constexpr std::size_t kLongestLine = 64 * 1024;
 constexpr unsigned kFirstLines = 8;
 // Records of one boot are printed in order, but for what CPUs do at the same time.
 constexpr Nanos kDisorder = std::chrono::seconds(1);

@@ -223,12 +223,10 @@ void to_ascii(Line& line) {
       rest.remove_prefix(c.text.size());
       if (c.code < 0x7f)
         out += c.text;
-      else if (c.code == U'…')
+      else if (c.code == U'…' || c.code == U'±')
         out += '~';
       else if (c.code == U'–')
         out += '-';
-      else if (c.code == U'±')
-        out += '~';
       else if (c.code == U'█')
         out += '#';
       else if (c.code == U'▒')

@@ -91,7 +91,7 @@ std::optional<std::pair<double, Forecast>> forecast_at(const StoredEpisode& e, d
   return out;
 }
 
-std::string short_name(std::string name) {
+std::string short_name(const std::string& name) {
   return cut_middle(name, kLongestName);
 }
 

@@ -30,7 +30,7 @@ struct ProcessSeries {
 };
 
 // Of too many moments: those of the extremes of the first series in each of equal parts, and the last.
-std::vector<MonoTime> choose_moments(std::set<MonoTime> all, const std::vector<const Sample*>& first) {
+std::vector<MonoTime> choose_moments(const std::set<MonoTime>& all, const std::vector<const Sample*>& first) {
   if (all.size() <= kMaxMoments) return {all.begin(), all.end()};
   std::set<MonoTime> out;
   std::size_t parts = kMaxMoments / 4;
@@ -264,7 +264,7 @@ Timeline make_timeline(const PostMortem& report) {
   if (all.empty()) return out;
   all.insert(e.told.episode.time);
   std::vector<MonoTime> moments =
-      choose_moments(std::move(all), groups.empty() ? std::vector<const Sample*>() : groups.front()->samples);
+      choose_moments(all, groups.empty() ? std::vector<const Sample*>() : groups.front()->samples);
   for (MonoTime t : moments) out.at.push_back(from_kill(e, t));
   for (const CgroupSeries* g : groups) out.curves.push_back(curve_of(*g, moments, e));
   for (const ProcessSeries* p : members) out.curves.push_back(curve_of(*p, moments, report));
