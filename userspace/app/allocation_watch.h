@@ -49,10 +49,9 @@ class AllocationWatch {
 
   /// Why no process's allocations were watched; empty: they were, or that process's own answer says why.
   const std::string& why_not() const { return why_not_; }
-  /// Processes of this machine wait for memory.
-  bool pressed() const;
 
  private:
+  bool pressed() const;  // processes of this machine wait for memory
   void watch(FaultSource* source, std::uint32_t pid, const Result<Allocator>& allocator);
   bool has_room_for(std::uint32_t pid) const;
 

@@ -203,7 +203,8 @@ class Watch {
     begun_ = true;
     if (!std::exchange(told_, true)) {
       for (const std::string& line : drop_privileges(false)) say_(line);
-      say_(fmt::format("watching {} processes of {} for {}", scope_.pids.size(), options_.scope.describe(),
+      say_(fmt::format("watching {} process{} of {} for {}", scope_.pids.size(),
+                       scope_.pids.size() == 1 ? "" : "es", options_.scope.describe(),
                        format_duration(duration())));
     }
     MonoTime end = end_of(begin);

@@ -346,9 +346,11 @@ std::string to_text(const Frame& frame) {
 }
 
 std::string to_text(const BlameReport& report) {
-  std::string out = fmt::format("{}: processes grew by {} in {}, {}", escape_for_terminal(report.scope),
-                                signed_size(report.grown), format_duration(report.window),
-                                format_rate(rate(report.grown, report.window)));
+  bool left = report.processes.empty() || !std::ranges::all_of(report.processes, &BlameProcess::exited);
+  std::string out = escape_for_terminal(report.scope);
+  out += left ? fmt::format(": processes grew by {} in {}, {}", signed_size(report.grown),
+                            format_duration(report.window), format_rate(rate(report.grown, report.window)))
+              : std::string(": every process has ended, what they grew by is not known");
   if (report.cgroup_grown)
     out += fmt::format("; the cgroup by {} (difference {})", signed_size(*report.cgroup_grown),
                        signed_size(*report.cgroup_grown - report.grown));

@@ -82,6 +82,17 @@ TEST(BlameText, names_who_ended_before_its_growth_was_known) {
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
 }
 
+TEST(BlameText, says_no_growth_where_every_process_has_ended) {
+  BlameReport r;
+  r.scope = "process 20";
+  r.processes.emplace_back();
+  r.processes.back().process.id = {20, 1};
+  r.processes.back().exited = true;
+  std::string text = to_text(r);
+  EXPECT_EQ(text.find("process 20: every process has ended, what they grew by is not known"), 0u) << text;
+  EXPECT_EQ(text.find("grew by +"), std::string::npos) << text;
+}
+
 TEST(BlameText, says_of_a_line_whether_its_blocks_stay_or_it_only_touched_the_pages) {
   BlameReport r = report();
   BlameProcess& p = r.processes.front();
