@@ -35,7 +35,7 @@ struct StandIn {
     fstat(file.get(), &info);
     // The kernel's own form of a device number.
     std::uint64_t device = static_cast<std::uint64_t>(major(info.st_dev)) << 20 | minor(info.st_dev);
-    options.btf_path = "/sys/kernel/btf/vmlinux";
+    options.btf_path = Roots{}.kernel_types();
     options.version = GpuDriverVersion{535, 54, 3};
     options.units = {sysconf(_SC_PAGESIZE), 1'000'000'000 / sysconf(_SC_CLK_TCK)};
     options.test_files = {{device, info.st_ino, wire::GpuCall::Device::uvm}};

@@ -35,8 +35,6 @@ std::optional<std::string> obstacle() {
 
 BpfOptions options() {
   BpfOptions out;
-  out.btf_path = Roots{}.at("/sys/kernel/btf/vmlinux");
-  out.kprobes = has_kprobes(Roots{});
   auto fs = CgroupFs::open(Roots{});
   out.memory_hierarchy = fs->mount().hierarchy_id;
   out.cgroup_mount = fs->mount().mount_point;
@@ -416,11 +414,11 @@ TEST(Sleep, of_the_reader_is_ended_by_a_record_that_otherwise_waits_for_the_next
 TEST(Load, without_the_kernels_types_says_what_is_missing) {
   SKIP_IF_IMPOSSIBLE();
   BpfOptions wrong = options();
-  wrong.btf_path = "/nonexistent/btf";
+  wrong.roots.root = "/nonexistent";
   auto loaded = BpfSource::load(wrong);
   ASSERT_FALSE(loaded.ok());
   EXPECT_EQ(loaded.error().exit_code, 3);
-  EXPECT_NE(loaded.error().message.find("/nonexistent/btf"), std::string::npos);
+  EXPECT_NE(loaded.error().message.find("/nonexistent/sys/kernel/btf/vmlinux"), std::string::npos);
   EXPECT_NE(loaded.error().message.find("CONFIG_DEBUG_INFO_BTF"), std::string::npos);
 }
 

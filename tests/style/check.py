@@ -17,8 +17,9 @@ TOP_LEVEL = {"CMakeLists.txt", "CMakePresets.json", "README.md", "LICENSE",
 SOURCE_SUFFIXES = {".c", ".h", ".cpp", ".hpp"}
 TEXT_SUFFIXES = SOURCE_SUFFIXES | {".py", ".sh", ".cmake", ".md", ".json", ".js", ".css", ".html", ".yml", ".service", ""}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
-SOURCES_OF_PROGRAMS = {f"userspace/collect/{name}" for name in ("libbpf.h", "bpf_source.cpp", "bpf_source_faults.cpp", "bpf_source_allocations.cpp",
-                                                                "gpu_source.cpp", "gpu_pages.cpp", "gpu_xids.cpp")}
+SOURCES_OF_PROGRAMS = {f"userspace/collect/{name}" for name in (
+    "libbpf.h", "kernel_features.cpp", "bpf_source.cpp", "bpf_source_faults.cpp", "bpf_source_allocations.cpp",
+    "gpu_source.cpp", "gpu_pages.cpp", "gpu_xids.cpp")}
 THIS_FILE = "tests/style/check.py"
 
 root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "../..").resolve()

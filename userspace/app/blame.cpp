@@ -78,7 +78,7 @@ class Watch {
         say_(std::move(say)),
         reader_(options.sources.root, score_before_protection(), events()),
         allocations_(scope, procfs_, fs, reader_) {
-    fault_.btf_path = roots.at("/sys/kernel/btf/vmlinux");
+    fault_.roots = roots;
     fault_.units = {sysconf(_SC_PAGESIZE), kTick.count()};
     for (const CgroupEntry& c : scope.cgroups) fault_.cgroups.push_back(c.id.inode);
     if (options.scope.pid) fault_.processes = scope.pids;

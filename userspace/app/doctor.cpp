@@ -33,7 +33,7 @@ namespace {
 
 enum class Level { ok, degraded, missing };
 
-struct Finding {
+struct DoctorFinding {
   std::string what;
   Level level = Level::ok;
   std::string detail;  // what was seen
@@ -59,7 +59,7 @@ class Doctor {
  public:
   explicit Doctor(const Options& options) : roots_{options.sources.root}, procfs_(roots_) {}
 
-  std::vector<Finding> examine() {
+  std::vector<DoctorFinding> examine() {
     check_cgroups();
     check_programs();
     check_kprobes();
@@ -104,20 +104,14 @@ class Doctor {
   }
 
   void check_programs() {
-    std::string btf = roots_.at("/sys/kernel/btf/vmlinux");
     BpfOptions bpf;
-    bpf.btf_path = btf;
-    bpf.kprobes = has_kprobes(roots_);
+    bpf.roots = roots_;
+    bpf.features = check_kernel();
     bpf.memory_hierarchy = hierarchy_;
     bpf.interval = std::chrono::seconds(1);
     bpf.cgroup_mount = cgroup_mount_;
     bpf.units = {sysconf(_SC_PAGESIZE), 1'000'000'000 / sysconf(_SC_CLK_TCK)};
     if (auto info = procfs_.read_meminfo(); info && info->total) bpf.host_memory = *info->total;
-    if (!readable(btf))
-      add("kernel types (BTF)", Level::missing, fmt::format("{}: {}", btf, std::strerror(errno)),
-          "kernel programs cannot be loaded; needs CONFIG_DEBUG_INFO_BTF=y");
-    else
-      add("kernel types (BTF)", Level::ok, btf);
     auto source = BpfSource::load(bpf);
     if (!source) {
       add("kernel programs", Level::missing, source.error().message,
@@ -126,7 +120,7 @@ class Doctor {
       return;
     }
     bpf_ = true;
-    check_blame(btf, bpf.units);
+    check_blame(bpf);
     std::size_t attached = 0;
     for (const ProgramState& p : (*source)->programs()) attached += p.attached;
     add("kernel programs", Level::ok, fmt::format("{} attached", attached));
@@ -149,10 +143,30 @@ class Doctor {
     }
   }
 
-  void check_blame(const std::string& btf, const wire::Units& units) {
+  std::optional<KernelFeatures> check_kernel() {
+    auto features = read_kernel_features(roots_);
+    if (!features) {
+      add("kernel types (BTF)", Level::missing, features.error().message, "kernel programs cannot be loaded");
+      return std::nullopt;
+    }
+    add("kernel types (BTF)", Level::ok, roots_.kernel_types());
+    std::string has, lacks;
+    for (const KernelFeature& f : kernel_features()) {
+      if (*features.*f.there)
+        has += fmt::format("{}{} ({})", has.empty() ? "" : ", ", f.name, f.since);
+      else
+        lacks += fmt::format("{}{} ({}, {}): {}", lacks.empty() ? "not " : "; not ", f.name, f.since,
+                             f.commit, f.without);
+    }
+    add("kernel features", Level::ok, has + (has.empty() || lacks.empty() ? "" : "; ") + lacks);
+    return *std::move(features);
+  }
+
+  void check_blame(const BpfOptions& bpf) {
     FaultOptions options;
-    options.btf_path = btf;
-    options.units = units;
+    options.roots = roots_;
+    options.features = bpf.features;
+    options.units = bpf.units;
     auto source = FaultSource::open(options);
     if (Status begun = source ? (*source)->begin(MonoTime{}) : Status(source.error()); !begun)
       add("blame", Level::degraded, begun.error().message,
@@ -233,7 +247,7 @@ class Doctor {
       return;
     }
     GpuSourceOptions options;
-    options.btf_path = roots_.at("/sys/kernel/btf/vmlinux");
+    options.btf_path = roots_.kernel_types();
     options.uvm_major = driver.uvm_major;
     options.version = driver.version;
     options.units = {sysconf(_SC_PAGESIZE), 1'000'000'000 / sysconf(_SC_CLK_TCK)};
@@ -286,7 +300,7 @@ class Doctor {
 
   Roots roots_;
   ProcFs procfs_;
-  std::vector<Finding> findings_;
+  std::vector<DoctorFinding> findings_;
   std::uint32_t hierarchy_ = 0;
   std::string cgroup_mount_;
   bool cgroups_ = false, v1_ = false, bpf_ = false, log_ = false, kprobe_attached_ = false;
@@ -297,7 +311,7 @@ class Doctor {
 
 Result<int> doctor(const Options& options) {
   Doctor doctor(options);
-  std::vector<Finding> findings = doctor.examine();
+  std::vector<DoctorFinding> findings = doctor.examine();
   std::string text;
   if (options.output.json) {
     nlohmann::ordered_json out{{"type", "doctor"},
@@ -307,7 +321,7 @@ Result<int> doctor(const Options& options) {
     if (!doctor.kernel().empty()) out["kernel"] = doctor.kernel();
     out["can_trace"] = doctor.anything();
     out["findings"] = nlohmann::ordered_json::array();
-    for (const Finding& f : findings)
+    for (const DoctorFinding& f : findings)
       out["findings"].push_back({{"what", f.what},
                                  {"state", word(f.level)},
                                  {"detail", to_valid_utf8(f.detail)},
@@ -316,7 +330,7 @@ Result<int> doctor(const Options& options) {
     text = out.dump() + "\n";
   } else {
     text = fmt::format("oomcast {} on Linux {}\n", OOMCAST_VERSION, doctor.kernel());
-    for (const Finding& f : findings) {
+    for (const DoctorFinding& f : findings) {
       text += fmt::format("{:<9} {:<26} {}\n", word(f.level), f.what, f.detail);
       if (!f.cost.empty()) text += fmt::format("{:<9} {:<26} → {}\n", "", "", f.cost);
     }

@@ -35,7 +35,7 @@ void write_trace(std::FILE* to, const wire::GpuCall& call) {
 
 GpuFollower::GpuFollower(const Options& options, const Roots& roots, MachineModel& model)
     : roots_(roots), model_(model) {
-  source_options_.btf_path = roots.at("/sys/kernel/btf/vmlinux");
+  source_options_.btf_path = roots.kernel_types();
   source_options_.units = {sysconf(_SC_PAGESIZE), 1'000'000'000 / sysconf(_SC_CLK_TCK)};
   source_options_.tracepoint_ids = read_tracepoint_ids(roots, GpuSource::tracepoints());
   source_options_.test_files = options.sources.gpu_test.files;

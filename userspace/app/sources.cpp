@@ -14,8 +14,7 @@ Result<std::unique_ptr<BpfSource>> load_programs(const Sources& sources, Nanos i
                                                  const Sources::Load& load) {
   const Roots& roots = sources.roots;
   BpfOptions bpf;
-  bpf.btf_path = roots.at("/sys/kernel/btf/vmlinux");
-  bpf.kprobes = has_kprobes(roots);
+  bpf.roots = roots;
   bpf.memory_hierarchy = sources.cgroupfs.mount().hierarchy_id;
   bpf.interval = interval;
   bpf.cgroup_mount = sources.cgroupfs.mount().mount_point;

@@ -1,7 +1,6 @@
 #include "collect/bpf_source.h"
 
 #include <bpf/bpf.h>
-#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -16,7 +15,6 @@
 #include <charconv>
 #include <cstring>
 #include <ctime>
-#include <set>
 
 #include "base/unique_fd.h"
 #include "collect/libbpf.h"
@@ -24,27 +22,8 @@
 namespace oomcast {
 namespace {
 
-constexpr std::string_view kTraceSection = "tp_btf/";
-constexpr std::string_view kWalkSection = "iter/cgroup";
 // At the memory of what a CPU runs; at each tick if the kernel ticks more slowly.
 constexpr Nanos kLookEvery = std::chrono::milliseconds(4);
-
-// oom:mark_victim passed a thread id before it passed the task; both forms are in stable kernels of the same
-// version.
-bool passes_task(const btf& kernel, const char* tracepoint) {
-  int id = btf__find_by_name_kind(&kernel, fmt::format("btf_trace_{}", tracepoint).c_str(), BTF_KIND_TYPEDEF);
-  if (id < 0) return false;
-  const btf_type* type = btf__type_by_id(&kernel, static_cast<__u32>(id));
-  type = btf__type_by_id(&kernel, type->type);                   // pointer
-  type = type ? btf__type_by_id(&kernel, type->type) : nullptr;  // function
-  if (!type || !btf_is_func_proto(type) || btf_vlen(type) < 2) return false;
-  const btf_type* argument = btf__type_by_id(&kernel, btf_params(type)[1].type);
-  return argument && btf_is_ptr(argument);
-}
-
-bool has_tracepoint(const btf& kernel, std::string_view name) {
-  return btf__find_by_name_kind(&kernel, fmt::format("btf_trace_{}", name).c_str(), BTF_KIND_TYPEDEF) > 0;
-}
 
 bool is_optional(std::string_view program) {
   // Without these there is nothing to show, or no way to tell a kill from a mark; all others add to a record.
@@ -87,7 +66,13 @@ class LoadedBpfSource final : public BpfSource {
   }
 
   Status start() {
+    if (!options_.features) {
+      auto read = read_kernel_features(options_.roots);
+      if (!read) return read.error();
+      options_.features = *std::move(read);
+    }
     if (auto s = load_skeleton(); !s) return s;
+    options_.features.reset();  // a thousand names
     attach_all();
     open_clocks();
     open_walk();
@@ -181,11 +166,12 @@ class LoadedBpfSource final : public BpfSource {
 
   Status load_skeleton() {
     LibbpfLog log;
+    std::string types = options_.roots.kernel_types();
     // A program that the verifier refuses is left out and the rest is tried again: at most once per program.
     for (;;) {
       // Named, libbpf takes the kernel's types from this file alone and does not ask for those of modules,
       // which takes CAP_SYS_ADMIN.
-      LIBBPF_OPTS(bpf_object_open_opts, open_options, .btf_custom_path = options_.btf_path.c_str());
+      LIBBPF_OPTS(bpf_object_open_opts, open_options, .btf_custom_path = types.c_str());
       skeleton_.reset(oomcast_bpf__open_opts(&open_options));
       if (!skeleton_) return Error::from_errno("opening the kernel programs");
       skeleton_->rodata->oc_memory_hierarchy_id = options_.memory_hierarchy;
@@ -198,7 +184,6 @@ class LoadedBpfSource final : public BpfSource {
         return Error::failed(
             fmt::format("kernel programs of record version {}, user space of version {}: rebuild",
                         skeleton_->rodata->oc_wire_version, wire::version()));
-      if (auto ok = read_hooks(); !ok) return ok;
       choose_programs();
       int err = oomcast_bpf__load(skeleton_.get());
       if (!err) break;
@@ -210,44 +195,12 @@ class LoadedBpfSource final : public BpfSource {
     return Ok{};
   }
 
-  // What the kernel's types tell of the hooks, once; the types themselves are 6 MiB and go at once.
-  Status read_hooks() {
-    if (hooks_) return Ok{};
-    std::unique_ptr<btf, BtfDeleter> kernel(btf__parse(options_.btf_path.c_str(), nullptr));
-    if (!kernel)
-      return Error::forbidden(
-          fmt::format("reading the kernel's types from {}: {}. oomcast needs a kernel built with "
-                      "CONFIG_DEBUG_INFO_BTF=y (5.10 or newer in Debian)",
-                      options_.btf_path, std::strerror(errno)));
-    hooks_ = Hooks{{}, false, false};
-    hooks_->mark_passes_task = passes_task(*kernel, "mark_victim");
-    hooks_->cgroup_iterator = btf__find_by_name_kind(kernel.get(), "bpf_iter_cgroup", BTF_KIND_FUNC) > 0;
-    bpf_program* program = nullptr;
-    bpf_object__for_each_program(program, skeleton_->obj) {
-      std::string_view section = bpf_program__section_name(program);
-      if (section.starts_with(kTraceSection) && has_tracepoint(*kernel, section.substr(kTraceSection.size())))
-        hooks_->tracepoints.emplace(section.substr(kTraceSection.size()));
-    }
-    return Ok{};
-  }
-
   void choose_programs() {
     programs_.clear();
     bpf_program* program = nullptr;
     bpf_object__for_each_program(program, skeleton_->obj) {
       ProgramState state{bpf_program__name(program), false, {}};
-      std::string_view section = bpf_program__section_name(program);
-      if (section.starts_with(kTraceSection) &&
-          !hooks_->tracepoints.contains(std::string(section.substr(kTraceSection.size()))))
-        state.why_not = fmt::format("this kernel has no tracepoint {}", section.substr(kTraceSection.size()));
-      if (section == kWalkSection && !hooks_->cgroup_iterator)
-        state.why_not = "this kernel has no cgroup iterator";
-      if (state.name == "on_mark_victim" && !hooks_->mark_passes_task)
-        state.why_not = "this kernel's mark_victim passes a thread id: on_mark_victim_pid is used";
-      if (state.name == "on_mark_victim_pid" && state.why_not.empty() && hooks_->mark_passes_task)
-        state.why_not = "this kernel's mark_victim passes the task: on_mark_victim is used";
-      if (section.starts_with("kprobe/") && !options_.kprobes)
-        state.why_not = "this kernel has no usable kprobes";
+      state.why_not = why_not_used(state.name, bpf_program__section_name(program), *options_.features);
       for (const auto& [name, why] : refused_)
         if (name == state.name) state.why_not = why;
       bpf_program__set_autoload(program, state.why_not.empty());
@@ -363,14 +316,7 @@ class LoadedBpfSource final : public BpfSource {
     return more;
   }
 
-  struct Hooks {
-    std::set<std::string> tracepoints;
-    bool mark_passes_task = false;
-    bool cgroup_iterator = false;
-  };
-
   BpfOptions options_;
-  std::optional<Hooks> hooks_;
   std::unique_ptr<oomcast_bpf, Destroys<oomcast_bpf__destroy>> skeleton_;
   std::vector<std::pair<std::string, std::string>> refused_;
   std::vector<ProgramState> programs_;

@@ -12,6 +12,8 @@
 
 #include "base/result.h"
 #include "base/units.h"
+#include "collect/kernel_features.h"
+#include "collect/roots.h"
 #include "wire/records.h"
 
 namespace oomcast {
@@ -24,13 +26,13 @@ struct ProgramState {
 };
 
 struct BpfOptions {
-  std::string btf_path;                // the kernel's own BTF
-  std::uint32_t memory_hierarchy = 0;  // of /proc/cgroups
+  Roots roots;
+  std::optional<KernelFeatures> features;  // nullopt: the kernel is asked
+  std::uint32_t memory_hierarchy = 0;      // of /proc/cgroups
   Nanos interval{};
   Bytes host_memory;
   std::string cgroup_mount;   // of the memory hierarchy, as this process reaches it
   std::string tickless_cpus;  // as the kernel lists them ("1-3,5"): they may run without its tick (nohz_full)
-  bool kprobes = true;        // try the probes that only add to a record
   wire::Units units;
 };
 
@@ -54,7 +56,7 @@ class BpfSource {
                      std::size_t max_records = 4096) = 0;
 
   /// Records for every cgroup below the mount whose usage or limit is not what was told last; about 0.6 ms
-  /// for 1,000. false: this kernel has no cgroup iterator (before 6.1); read the files.
+  /// for 1,000. false: this kernel has no cgroup iterator; read the files.
   virtual bool walk_cgroups() = 0;
 
   /// Until when nobody will call drain() unless fd() becomes readable; records that can wait do so for 100 ms

@@ -67,11 +67,6 @@ std::optional<std::uint64_t> offset_of(const void* code) {
 
 }  // namespace
 
-bool probes_whole_processes(const std::string& kernel_btf) {
-  std::unique_ptr<btf, BtfDeleter> kernel(btf__parse(kernel_btf.c_str(), nullptr));
-  return kernel && btf__find_by_name_kind(kernel.get(), "bpf_uprobe_multi_link", BTF_KIND_STRUCT) > 0;
-}
-
 Result<std::vector<AllocationProbes::Handle>> AllocationProbes::attach(const bpf_program* program,
                                                                        std::span<const std::uint64_t> offsets,
                                                                        bool at_return, std::uint32_t tgid,

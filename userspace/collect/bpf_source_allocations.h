@@ -36,7 +36,7 @@ class AllocationProbes {
     int calls = -1;                                                   // map of calls by function and CPU
     volatile unsigned long long *sample = nullptr, *extra = nullptr;  // as in AllocationPlan
     volatile unsigned int* told = nullptr;  // bits of functions that records are made of
-    bool whole_process = false;             // as probes_whole_processes() says
+    bool whole_process = false;             // as KernelFeatures::process_uprobes says
     Roots roots;
   };
   explicit AllocationProbes(Programs programs) : programs_(std::move(programs)) {}
@@ -98,9 +98,5 @@ class AllocationProbes {
   bool all_watched_ = true;  // no function has been stopped: what is counted is all of it
   MonoTime counted_from_{}, count_at_{}, end_{};
 };
-
-/// Whether this kernel has links to uprobes of a whole process, for which CAP_PERFMON is enough; perf's
-/// events want CAP_SYS_ADMIN. The programs are loaded for the one or the other (kUprobeMulti).
-bool probes_whole_processes(const std::string& kernel_btf);
 
 }  // namespace oomcast

@@ -26,12 +26,15 @@ class LoadedFaultSource final : public FaultSource {
   explicit LoadedFaultSource(const FaultOptions& options) : options_(options) {}
 
   Status start() {
-    whole_process_ = probes_whole_processes(options_.btf_path);
-    LibbpfLog log;
-    if (auto ok = load(true); !ok) {
-      LibbpfLog older;
-      if (!load(false)) return ok.error();
+    if (!options_.features) {
+      auto read = read_kernel_features(options_.roots);
+      if (!read) return read.error();
+      options_.features = *std::move(read);
     }
+    whole_process_ = options_.features->process_uprobes;
+    LibbpfLog log;
+    if (auto ok = load(); !ok) return ok;
+    options_.features.reset();  // a thousand names
     int cpus = libbpf_num_possible_cpus();
     if (cpus <= 0) return Error::failed("counting the CPUs");
     counted_.resize(static_cast<std::size_t>(cpus));
@@ -92,7 +95,7 @@ class LoadedFaultSource final : public FaultSource {
     programs.enter_free = all[programs.enter.size()];
     programs.leave = all.back();
     programs.whole_process = whole_process_;
-    programs.roots.root = options_.btf_path.substr(0, options_.btf_path.find("/sys/kernel"));
+    programs.roots = options_.roots;
     programs.calls = bpf_map__fd(skeleton_->maps.allocator_calls);
     programs.sample = &skeleton_->bss->oc_sample_bytes;
     programs.extra = &skeleton_->bss->oc_sample_extra;
@@ -140,8 +143,9 @@ class LoadedFaultSource final : public FaultSource {
   }
 
  private:
-  Status load(bool modern) {
-    LIBBPF_OPTS(bpf_object_open_opts, open_options, .btf_custom_path = options_.btf_path.c_str());
+  Status load() {
+    std::string types = options_.roots.kernel_types();
+    LIBBPF_OPTS(bpf_object_open_opts, open_options, .btf_custom_path = types.c_str());
     skeleton_.reset(oomcast_faults_bpf__open_opts(&open_options));
     if (!skeleton_) return Error::from_errno("opening the page-fault program");
     if (skeleton_->rodata->oc_faults_wire_version != wire::version())
@@ -154,12 +158,15 @@ class LoadedFaultSource final : public FaultSource {
     skeleton_->data->oc_sample_pages =
         static_cast<__u64>(options_.sample_bytes.count / options_.units.page_bytes);
     bpf_map__set_map_flags(skeleton_->maps.pythons, 0);  // see fault_scope
-    bpf_program__set_autoload(skeleton_->progs.on_fault, modern);
-    bpf_program__set_autoload(skeleton_->progs.on_fault_before_5_15, !modern);
+    for (bpf_program* p : {skeleton_->progs.on_fault, skeleton_->progs.on_fault_before_5_15}) {
+      bool used =
+          why_not_used(bpf_program__name(p), bpf_program__section_name(p), *options_.features).empty();
+      bpf_program__set_autoload(p, used);
+      if (used) program_ = p;
+    }
     if (whole_process_)
       for (bpf_program* p : allocation_programs())
         bpf_program__set_expected_attach_type(p, static_cast<bpf_attach_type>(kUprobeMulti));
-    program_ = modern ? skeleton_->progs.on_fault : skeleton_->progs.on_fault_before_5_15;
     if (int err = oomcast_faults_bpf__load(skeleton_.get()); err)
       return Error::forbidden("loading the page-fault program: " + LibbpfLog::failure(-err));
     return Ok{};

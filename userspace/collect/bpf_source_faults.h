@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,17 +15,20 @@
 #include "base/units.h"
 #include "collect/allocation_budget.h"
 #include "collect/fault_budget.h"
+#include "collect/kernel_features.h"
+#include "collect/roots.h"
 #include "wire/fault.h"
 
 namespace oomcast {
 
 struct FaultOptions {
-  std::string btf_path;                  // the kernel's own BTF
-  std::vector<std::uint64_t> cgroups;    // inodes in the memory hierarchy, with what is below them
-  std::vector<std::uint32_t> processes;  // with their descendants; both empty: the whole machine
-  FaultBudget::Limits budget;            // of faults that are looked at
-  Bytes sample_bytes = KiB(256);         // a fault is recorded when its process has grown by about so much,
-  std::uint64_t records_per_s = 1000;    // or by more, so that there are not many more records than this
+  Roots roots;
+  std::optional<KernelFeatures> features;  // nullopt: the kernel is asked
+  std::vector<std::uint64_t> cgroups;      // inodes in the memory hierarchy, with what is below them
+  std::vector<std::uint32_t> processes;    // with their descendants; both empty: the whole machine
+  FaultBudget::Limits budget;              // of faults that are looked at
+  Bytes sample_bytes = KiB(256);           // a fault is recorded when its process has grown by about so much,
+  std::uint64_t records_per_s = 1000;      // or by more, so that there are not many more records than this
   wire::Units units;
 };
 

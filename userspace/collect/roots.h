@@ -14,6 +14,8 @@ struct Roots {
 
   bool rerooted() const { return !root.empty(); }
   std::string proc() const { return root + "/proc"; }
+  /// The kernel's own types (BTF).
+  std::string kernel_types() const { return root + "/sys/kernel/btf/vmlinux"; }
   /// Where a path of the (re-rooted) machine is found from here.
   std::string at(const std::string& path) const { return root + path; }
 };
