@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <map>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 
@@ -11,31 +12,18 @@
 #include "base/print.h"
 #include "present/json.h"
 #include "present/text.h"
+#include "store/recording.h"
 #include "store/writer.h"
 
 namespace oomcast {
 namespace {
-
-std::string_view type_of(const Fact& fact) {
-  if (std::holds_alternative<StartFact>(fact)) return "start";
-  if (std::holds_alternative<OomEvent>(fact)) return "oom";
-  if (std::holds_alternative<UserKillFact>(fact)) return "kill";
-  if (std::holds_alternative<PressureFact>(fact)) return "pressure";
-  if (std::holds_alternative<GpuFact>(fact)) return "gpu";
-  if (std::holds_alternative<AlertFact>(fact)) return "alert";
-  if (std::holds_alternative<LostFact>(fact)) return "lost";
-  return "end";
-}
 
 // As it was told, for a replay, of what the forecasts do not depend on.
 std::optional<RecordedEvent> event_of(const Fact& fact, const ClockMap& clock) {
   return std::visit(
       [&](const auto& f) -> std::optional<RecordedEvent> {
         using T = std::decay_t<decltype(f)>;
-        if constexpr (std::is_same_v<T, Sample> || std::is_same_v<T, ProcessSampleFact> ||
-                      std::is_same_v<T, ExitFact> || std::is_same_v<T, ForecastFact> ||
-                      std::is_same_v<T, ForgottenFact> || std::is_same_v<T, TickFact> ||
-                      std::is_same_v<T, GpuSample> || std::is_same_v<T, ReclaimFact>)
+        if constexpr (std::is_constructible_v<RecordedItem, T>)  // it has rows of its own
           return std::nullopt;
         else if constexpr (std::is_same_v<T, OomEvent>)
           return RecordedEvent{f.episode.time, "oom", to_json(fact, clock),
@@ -54,9 +42,7 @@ class News {
     if (auto* f = std::get_if<ForgottenFact>(&fact)) cgroups_.erase(f->cgroup.inode);
     if (auto* f = std::get_if<ExitFact>(&fact)) processes_.erase(f->process.id);
     if (auto* f = std::get_if<ForecastFact>(&fact)) return turned(*f);
-    if (auto* f = std::get_if<GpuFact>(&fact)) return is_news(f->event.op);
-    return std::holds_alternative<OomEvent>(fact) || std::holds_alternative<UserKillFact>(fact) ||
-           std::holds_alternative<AlertFact>(fact) || std::holds_alternative<LostFact>(fact);
+    return kind_of(fact) == FactKind::event;
   }
 
  private:

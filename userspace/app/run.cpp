@@ -184,12 +184,9 @@ class Progress {
         victim_ = fmt::format("{}[{}]", escape_for_terminal(v.process.comm), v.process.id.tgid);
       }
     }
-    bool detail = std::holds_alternative<Sample>(fact) || std::holds_alternative<ProcessSampleFact>(fact) ||
-                  std::holds_alternative<ReclaimFact>(fact) || std::holds_alternative<PressureFact>(fact) ||
-                  std::holds_alternative<StartFact>(fact) || std::holds_alternative<ExitFact>(fact) ||
-                  std::holds_alternative<GpuSample>(fact) ||
-                  (std::holds_alternative<GpuFact>(fact) && !is_news(std::get<GpuFact>(fact).event.op));
-    if (output_.json() || !detail) output_.write(fact, clock_);
+    bool wanted = kind_of(fact) == FactKind::event || std::holds_alternative<ForecastFact>(fact) ||
+                  std::holds_alternative<EndFact>(fact);
+    if (output_.json() || wanted) output_.write(fact, clock_);
   }
 
   /// What its cgroup says itself: samples do not see all that comes and goes.

@@ -16,11 +16,7 @@ int watch_plainly(const Options& options, Session& s, StopSignals& stop, MonoTim
   Output output(options);
   ChangeLog log;
   s.start([&](const Fact& fact) {
-    bool state = std::holds_alternative<Sample>(fact) || std::holds_alternative<ProcessSampleFact>(fact) ||
-                 std::holds_alternative<ForecastFact>(fact) || std::holds_alternative<PressureFact>(fact) ||
-                 std::holds_alternative<ReclaimFact>(fact) ||
-                 (std::holds_alternative<GpuFact>(fact) && !is_news(std::get<GpuFact>(fact).event.op));
-    if (options.output.json || !state) output.write(fact, s.clock());
+    if (options.output.json || kind_of(fact) != FactKind::state) output.write(fact, s.clock());
   });
   MonoTime next = s.now();
   while (!stop.pending() && !output.failed() && s.now() < end) {

@@ -35,6 +35,17 @@ using Fact = std::variant<StartFact, Sample, ProcessSampleFact, ExitFact, Foreca
                           UserKillFact, ReclaimFact, PressureFact, GpuFact, GpuSample, AlertFact, LostFact,
                           TickFact, ForgottenFact, EndFact>;
 
+enum class FactKind {
+  stream,    // its start and its end
+  state,     // how something is now, or that it is gone: the next such fact takes its place
+  event,     // what a person wants to read of
+  internal,  // for forecasts alone, never written
+};
+FactKind kind_of(const Fact& fact);
+
+/// The `type` of its line; empty for what is never written.
+std::string_view type_of(const Fact& fact);
+
 /// Turns the model's clocks into wall time, once per process.
 struct ClockMap {
   Nanos wall_of_mono_zero{};

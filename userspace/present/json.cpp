@@ -410,7 +410,7 @@ Json fact_json(const Fact& fact, const ClockMap& clock) {
 }
 
 std::string to_json(const Fact& fact, const ClockMap& clock) {
-  if (std::holds_alternative<TickFact>(fact) || std::holds_alternative<ForgottenFact>(fact)) return "";
+  if (kind_of(fact) == FactKind::internal) return "";
   return dump(fact_json(fact, clock));
 }
 

@@ -1,0 +1,75 @@
+#include "present/facts.h"
+
+namespace oomcast {
+namespace {
+
+struct About {
+  std::string_view type;
+  FactKind kind;
+};
+
+// One for each type of fact: without it nothing compiles.
+About about(const StartFact&) {
+  return {"start", FactKind::stream};
+}
+About about(const EndFact&) {
+  return {"end", FactKind::stream};
+}
+About about(const Sample&) {
+  return {"sample", FactKind::state};
+}
+About about(const ProcessSampleFact&) {
+  return {"process", FactKind::state};
+}
+About about(const ExitFact&) {
+  return {"exit", FactKind::state};
+}
+About about(const ForecastFact&) {
+  return {"forecast", FactKind::state};
+}
+About about(const ReclaimFact&) {
+  return {"reclaim", FactKind::state};
+}
+About about(const PressureFact&) {
+  return {"pressure", FactKind::state};
+}
+About about(const GpuSample&) {
+  return {"gpu_sample", FactKind::state};
+}
+About about(const GpuFact& f) {
+  return {"gpu", is_news(f.event.op) ? FactKind::event : FactKind::state};
+}
+About about(const OomEvent&) {
+  return {"oom", FactKind::event};
+}
+About about(const UserKillFact&) {
+  return {"kill", FactKind::event};
+}
+About about(const AlertFact&) {
+  return {"alert", FactKind::event};
+}
+About about(const LostFact&) {
+  return {"lost", FactKind::event};
+}
+About about(const TickFact&) {
+  return {"", FactKind::internal};
+}
+About about(const ForgottenFact&) {
+  return {"", FactKind::internal};
+}
+
+About about_any(const Fact& fact) {
+  return std::visit([](const auto& f) { return about(f); }, fact);
+}
+
+}  // namespace
+
+FactKind kind_of(const Fact& fact) {
+  return about_any(fact).kind;
+}
+
+std::string_view type_of(const Fact& fact) {
+  return about_any(fact).type;
+}
+
+}  // namespace oomcast
