@@ -7,6 +7,7 @@
  * sampled blocks alone.
  */
 
+#include "record.bpf.h"
 #include "task.bpf.h"
 #include "user_stack.bpf.h"
 
@@ -78,10 +79,7 @@ static __always_inline u64 weigh_block(u64 size) {
 
 static __always_inline void tell_freed(u32 tgid, u64 address) {
   struct oc_freed freed = {};
-  freed.header.type = OC_FREED;
-  freed.header.size = sizeof(freed);
-  freed.header.cpu = bpf_get_smp_processor_id();
-  freed.header.time_ns = bpf_ktime_get_ns();
+  oc_fill_header(&freed.header, OC_FREED, sizeof(freed));
   freed.tgid = tgid;
   freed.address = address;
   send_record(&freed, sizeof(freed), freed.header.time_ns, OC_LOST_FREES_RING_FULL);
@@ -162,9 +160,6 @@ static __always_inline bool tell_allocated(struct pt_regs* ctx, const struct oc_
   *owner = thread;
   struct oc_allocation* r = &buffer->record;
   struct task_struct* task = (void*)bpf_get_current_task();
-  r->header.type = OC_ALLOCATION;
-  r->header.cpu = bpf_get_smp_processor_id();
-  r->header.time_ns = now;
   oc_fill_task(&r->task, task);
   r->address = address;
   r->bytes = a->size;
@@ -176,7 +171,7 @@ static __always_inline bool tell_allocated(struct pt_regs* ctx, const struct oc_
   copy_stack(&r->user, saved[RSP]);
   oc_read_python(&r->user.python, task);
   u32 size = __builtin_offsetof(struct oc_allocation, user.stack) + r->user.stack_bytes;
-  r->header.size = size;
+  oc_fill_header_at(&r->header, OC_ALLOCATION, size, now);
   if (*owner != thread) {
     count_lost(OC_LOST_ALLOCATIONS_BUSY);
     return false;

@@ -58,4 +58,33 @@ static __always_inline bool oc_has_oom_lock(void) {
   return bpf_core_field_exists(struct mem_cgroup, oom_lock);
 }
 
+/* Of the next three `modern` is constant in each program: since 5.12 (5ffa25502b5a) BPF has an exchange,
+ * since 5.15 (dd6e10fbd9fb) bpf_task_pt_regs(). Older verifiers refuse the exchange where nothing reaches it,
+ * so that the program for them has none, and user space chooses (KernelFeatures::task_registers).
+ *
+ * Without one, two threads that fault at the same moment may both take what came before: a sum is right again
+ * with the next fault, as it is taken off twice as well; of resident pages what came in that moment counts
+ * twice. */
+static __always_inline u64 oc_take(u64* sum, bool modern) {
+  if (modern) return __sync_lock_test_and_set(sum, 0);
+  u64 all = *sum;
+  __sync_fetch_and_add(sum, -all);
+  return all;
+}
+
+static __always_inline s64 oc_replace(s64* value, s64 by, bool modern) {
+  if (modern) return __sync_lock_test_and_set(value, by);
+  s64 before = *value;
+  *value = by;
+  return before;
+}
+
+/* The registers of user space lie at the top of the thread's kernel stack: four pages since 4.x, without
+ * padding on the kernels that have no helper to tell. */
+#define OC_KERNEL_STACK (4 * 4096)
+static __always_inline void* oc_user_registers(struct task_struct* task, u32 bytes, bool modern) {
+  if (modern) return (void*)bpf_task_pt_regs(bpf_get_current_task_btf());
+  return BPF_CORE_READ(task, stack) + OC_KERNEL_STACK - bytes;
+}
+
 #endif

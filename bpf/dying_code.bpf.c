@@ -3,7 +3,6 @@
 #include "python.bpf.h"
 #include "task.bpf.h"
 
-#define OC_SIGKILL 9
 #define OC_TOLD_THREADS 8         /* of one victim */
 #define OC_ROOM_FOR_MARKS 0xc0000 /* of the ring: what says who was killed matters more */
 

@@ -1,19 +1,14 @@
-/* The only place where a record can be dropped, and is counted. */
+/* Records of the object that is always loaded: reserved here, or counted as lost. (The walk over cgroups
+ * drops what finds no room, and tells it the next time.) */
 #ifndef OOMCAST_EMIT_BPF_H
 #define OOMCAST_EMIT_BPF_H
 
 #include "maps.bpf.h"
+#include "record.bpf.h"
 
 static __always_inline void oc_count_lost(u32 reason) {
   u64* count = bpf_map_lookup_elem(&lost, &reason);
   if (count) (*count)++;
-}
-
-static __always_inline void oc_fill_header(struct oc_header* h, u16 type, u16 size) {
-  h->type = type;
-  h->size = size;
-  h->cpu = bpf_get_smp_processor_id();
-  h->time_ns = bpf_ktime_get_ns();
 }
 
 /* Reserves a record of fixed size; the caller returns at once if it got none, and otherwise fills everything

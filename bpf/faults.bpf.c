@@ -6,6 +6,7 @@
  * faults but what the process grew by since the one before.
  */
 
+#include "record.bpf.h"
 #include "task.bpf.h"
 #include "user_stack.bpf.h"
 
@@ -88,25 +89,8 @@ struct weight {
   u64 pages, faults;
 };
 
-/* Kernels before 5.12 know no exchange. There two threads that fault at the same moment may both take what
- * came before: a sum is right again with the next fault, as it is taken off twice as well; of the resident
- * pages what came in that moment counts twice. */
-static __always_inline u64 take(u64* sum, bool exchange) {
-  if (exchange) return __sync_lock_test_and_set(sum, 0);
-  u64 all = *sum;
-  __sync_fetch_and_add(sum, -all);
-  return all;
-}
-
-static __always_inline s64 replace(s64* value, s64 by, bool exchange) {
-  if (exchange) return __sync_lock_test_and_set(value, by);
-  s64 before = *value;
-  *value = by;
-  return before;
-}
-
 /* What this fault stands for; no pages: not yet worth a record. */
-static __always_inline struct weight weigh(struct task_struct* task, struct mm_struct* mm, bool exchange) {
+static __always_inline struct weight weigh(struct task_struct* task, struct mm_struct* mm, bool modern) {
   struct weight none = {};
   u32 tgid = BPF_CORE_READ(task, tgid);
   s64 resident = oc_rss_pages(mm, OC_MM_ANON) + oc_rss_pages(mm, OC_MM_SHMEM) + oc_rss_pages(mm, OC_MM_SWAP);
@@ -118,7 +102,7 @@ static __always_inline struct weight weigh(struct task_struct* task, struct mm_s
     bpf_map_update_elem(&growth, &tgid, &first, BPF_ANY);
     return none;
   }
-  s64 grown = resident - replace(&g->resident_pages, resident, exchange);
+  s64 grown = resident - oc_replace(&g->resident_pages, resident, modern);
   if (g->window != oc_window) {
     g->window = oc_window;
     g->thread = 0; /* what it counted while nobody watched is no sample's */
@@ -140,18 +124,13 @@ static __always_inline struct weight weigh(struct task_struct* task, struct mm_s
   __sync_fetch_and_add(&g->gathered, credit);
   if (g->gathered < g->wanted) return none;
   g->wanted = oc_sample_pages / 2 + bpf_get_prandom_u32() % (u32)(oc_sample_pages | 1);
-  struct weight out = {.pages = take(&g->gathered, exchange), .faults = take(&g->faults, exchange)};
+  struct weight out = {.pages = oc_take(&g->gathered, modern), .faults = oc_take(&g->faults, modern)};
   return out;
 }
 
-/* The registers of user space lie at the top of the thread's kernel stack: four pages since 4.x, without
- * padding on the kernels that have no helper to tell. */
-#define OC_KERNEL_STACK (4 * 4096)
-static __always_inline void find_registers(struct oc_user_stack* r, struct task_struct* task, bool helper) {
+static __always_inline void find_registers(struct oc_user_stack* r, struct task_struct* task, bool modern) {
   u64 saved[SAVED];
-  void* at = helper ? (void*)bpf_task_pt_regs(bpf_get_current_task_btf())
-                    : BPF_CORE_READ(task, stack) + OC_KERNEL_STACK - sizeof(saved);
-  if (bpf_probe_read_kernel(saved, sizeof(saved), at)) {
+  if (bpf_probe_read_kernel(saved, sizeof(saved), oc_user_registers(task, sizeof(saved), modern))) {
     __builtin_memset(r->registers, 0, sizeof(r->registers));
     return;
   }
@@ -173,9 +152,7 @@ static __always_inline int sample(struct oc_fault_context* ctx, bool modern) {
   if (!weight.pages) return 0;
   struct oc_fault* r = bpf_map_lookup_elem(&fault_buffer, &zero);
   if (!r) return 0;
-  r->header.type = OC_FAULT;
-  r->header.cpu = bpf_get_smp_processor_id();
-  r->header.time_ns = bpf_ktime_get_ns();
+  u64 now = bpf_ktime_get_ns();
   oc_fill_task(&r->task, task);
   oc_fill_memory(&r->memory, task);
   r->address = ctx->addr;
@@ -187,8 +164,8 @@ static __always_inline int sample(struct oc_fault_context* ctx, bool modern) {
   oc_read_python(&r->user.python, task);
   u32 size = __builtin_offsetof(struct oc_fault, user.stack) + r->user.stack_bytes;
   if (size > sizeof(*r)) return 0;
-  r->header.size = size;
-  send_record(r, size, r->header.time_ns, OC_LOST_FAULTS_RING_FULL);
+  oc_fill_header_at(&r->header, OC_FAULT, size, now);
+  send_record(r, size, now, OC_LOST_FAULTS_RING_FULL);
   return 0;
 }
 

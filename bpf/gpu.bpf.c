@@ -9,6 +9,7 @@
  */
 
 #include "gpu_maps.bpf.h"
+#include "record.bpf.h"
 #include "task.bpf.h"
 
 #define SYSCALL_MMAP 9
@@ -21,16 +22,6 @@
 #define S_IFMT 0170000
 #define S_IFCHR 0020000
 
-#define RM_ALLOC_MEMORY 0x27
-#define RM_FREE 0x29
-#define RM_CONTROL 0x2A
-#define RM_ALLOC 0x2B
-#define RM_DUP_OBJECT 0x34
-#define RM_VID_HEAP_CONTROL 0x4A
-#define CHECK_VERSION 0xD2
-#define XFER_CMD 0xD3
-#define UVM_INITIALIZE 0x30000001u
-#define UVM_DEINITIALIZE 0x30000002u
 #define FB_GET_INFO_V2 0x20801303u
 
 const volatile unsigned int oc_gpu_wire_version = OC_WIRE_VERSION;
@@ -109,10 +100,7 @@ static __always_inline struct oc_gpu_call* reserve(u32 syscall, const struct tar
     __sync_fetch_and_add(&oc_gpu_lost, 1);
     return 0;
   }
-  r->header.type = OC_GPU_CALL;
-  r->header.size = sizeof(*r);
-  r->header.cpu = bpf_get_smp_processor_id();
-  r->header.time_ns = bpf_ktime_get_ns();
+  oc_fill_header(&r->header, OC_GPU_CALL, sizeof(*r));
   oc_fill_task(&r->task, (struct task_struct*)bpf_get_current_task());
   r->syscall = syscall;
   r->device = target->device;
@@ -163,10 +151,10 @@ static __always_inline void remember_va_space(const struct target* target, bool 
 }
 
 static __always_inline void uvm_call(u32 command, u64 argument, const struct target* target, long result) {
-  u32 at = command == UVM_INITIALIZE ? 128 : command == UVM_DEINITIALIZE ? 129 : command;
+  u32 at = command == OC_UVM_INITIALIZE ? 128 : command == OC_UVM_DEINITIALIZE ? 129 : command;
   struct oc_gpu_layout* layout = bpf_map_lookup_elem(&gpu_layouts, &at);
   remember_process();
-  remember_va_space(target, command == UVM_INITIALIZE);
+  remember_va_space(target, command == OC_UVM_INITIALIZE);
   if (!layout || !layout->head_bytes) return;
   u32 head = layout->head_bytes, tail = layout->tail_bytes;
   u64 tail_at = layout->tail_at;
@@ -179,7 +167,8 @@ static __always_inline void uvm_call(u32 command, u64 argument, const struct tar
 }
 
 static __always_inline bool is_memory_class(u32 class) {
-  return class == 0x40 || class == 0x3E || class == 0x71 || class == 0xF8;
+  return class == OC_RM_MEMORY_SYSTEM || class == OC_RM_MEMORY_DEVICE || class == OC_RM_MEMORY_DESCRIPTOR ||
+         class == OC_RM_MEMORY_FABRIC;
 }
 
 static __always_inline void rm_call(u32 number, u32 size, u64 argument, const struct target* target,
@@ -187,14 +176,14 @@ static __always_inline void rm_call(u32 number, u32 size, u64 argument, const st
   /* Most calls of these two are of no interest: ask before anything is reserved. */
   u64 pointer = 0;
   u32 params = 0;
-  if (number == RM_CONTROL) {
+  if (number == OC_RM_CONTROL) {
     u32 command = 0;
     if (bpf_probe_read_user(&command, sizeof(command), (char*)argument + 8) || command != FB_GET_INFO_V2)
       return;
     if (bpf_probe_read_user(&pointer, sizeof(pointer), (char*)argument + 16) ||
         bpf_probe_read_user(&params, sizeof(params), (char*)argument + 24))
       return;
-  } else if (number == RM_ALLOC) {
+  } else if (number == OC_RM_ALLOC) {
     u32 class = 0;
     if (bpf_probe_read_user(&class, sizeof(class), (char*)argument + 12) || !is_memory_class(class)) return;
     if (bpf_probe_read_user(&pointer, sizeof(pointer), (char*)argument + 16)) return;
@@ -210,14 +199,14 @@ static __always_inline void rm_call(u32 number, u32 size, u64 argument, const st
 }
 
 static __always_inline bool is_rm_number(u32 number) {
-  return number == RM_ALLOC_MEMORY || number == RM_FREE || number == RM_CONTROL || number == RM_ALLOC ||
-         number == RM_DUP_OBJECT || number == RM_VID_HEAP_CONTROL || number == CHECK_VERSION ||
-         number == XFER_CMD;
+  return number == OC_RM_ALLOC_MEMORY || number == OC_RM_FREE || number == OC_RM_CONTROL ||
+         number == OC_RM_ALLOC || number == OC_RM_DUP_OBJECT || number == OC_RM_VID_HEAP_CONTROL ||
+         number == OC_RM_CHECK_VERSION || number == OC_RM_TRANSFER;
 }
 
 /* Cheapest first: two compares turn away the ioctls of terminals, sockets and other drivers. */
 static __always_inline void on_ioctl(u32 fd, u32 command, u64 argument, long result) {
-  bool uvm = command < 128 || command == UVM_INITIALIZE || command == UVM_DEINITIALIZE;
+  bool uvm = command < 128 || command == OC_UVM_INITIALIZE || command == OC_UVM_DEINITIALIZE;
   u32 number = command & 0xff, size = command >> 16 & 0x3fff;
   bool rm = command >> 30 == 3 && (command >> 8 & 0xff) == 'F' && is_rm_number(number);
   if (!uvm && !rm) return;
@@ -227,13 +216,13 @@ static __always_inline void on_ioctl(u32 fd, u32 command, u64 argument, long res
     uvm_call(command, argument, &target, result);
     return;
   }
-  if (number == XFER_CMD) { /* an ioctl in an envelope: opened once */
+  if (number == OC_RM_TRANSFER) { /* an ioctl in an envelope: opened once */
     struct {
       u32 command, size;
       u64 pointer;
     } inside = {};
     if (bpf_probe_read_user(&inside, sizeof(inside), (void*)argument)) return;
-    if (inside.command == XFER_CMD || inside.size > 0x3fff || !is_rm_number(inside.command)) return;
+    if (inside.command == OC_RM_TRANSFER || inside.size > 0x3fff || !is_rm_number(inside.command)) return;
     number = inside.command;
     size = inside.size;
     argument = inside.pointer;

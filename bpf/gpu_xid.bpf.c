@@ -2,8 +2,7 @@
  * which newer drivers have. Attached by name: a module's types are not needed, and rarely there.
  */
 
-#include "kernel.bpf.h"
-#include "wire.h"
+#include "record.bpf.h"
 
 const volatile unsigned int oc_xid_wire_version = OC_WIRE_VERSION;
 unsigned long long oc_xids_lost = 0; /* the ring was full */
@@ -20,10 +19,7 @@ int BPF_PROG(on_xid, struct pci_dev* card, u32 code, const char* message) {
     __sync_fetch_and_add(&oc_xids_lost, 1);
     return 0;
   }
-  r->header.type = OC_GPU_XID;
-  r->header.size = sizeof(*r);
-  r->header.cpu = bpf_get_smp_processor_id();
-  r->header.time_ns = bpf_ktime_get_ns();
+  oc_fill_header(&r->header, OC_GPU_XID, sizeof(*r));
   r->code = code;
   r->_pad = 0;
   r->bus[0] = r->message[0] = 0;

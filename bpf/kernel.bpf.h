@@ -25,6 +25,7 @@ typedef __u32 __be32;
 typedef __u32 __wsum;
 #define true 1
 #define false 0
+#define OC_SIGKILL 9
 
 enum bpf_map_type {
   BPF_MAP_TYPE_HASH = 1,
@@ -204,17 +205,12 @@ struct bpf_perf_event_data;
 struct bpf_iter__cgroup {
   struct cgroup* cgroup;
 };
-#if defined(__TARGET_ARCH_x86)
+/* x86-64 */
 struct pt_regs {
   unsigned long r10, r9, r8, dx, si, di; /* a system call's arguments: di, si, dx, r10, r8, r9 */
   unsigned long ax, orig_ax;             /* its result, its number */
   unsigned long sp;
 };
-#elif defined(__TARGET_ARCH_arm64)
-struct user_pt_regs {
-  u64 regs[31];
-};
-#endif
 
 #pragma clang attribute pop
 

@@ -3,7 +3,6 @@
 #include "emit.bpf.h"
 #include "task.bpf.h"
 
-#define OC_SIGKILL 9
 #define OC_SEND_SIG_NOINFO 0
 #define OC_SEND_SIG_PRIV 1
 #define OC_SIGNAL_DELIVERED 0

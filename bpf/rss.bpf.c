@@ -8,19 +8,16 @@
 
 #include "accounting.bpf.h"
 #include "emit.bpf.h"
+#include "last_sent.bpf.h"
 #include "task.bpf.h"
 
-#define IDLE_PAGES 256
-
-static __always_inline bool is_idle(u64 pages, u64 limit_pages) {
-  return pages < IDLE_PAGES && pages < limit_pages / 2;
-}
-
-/* Nonzero: no room. */
-static __always_inline long keep(u64 id, const struct oc_last* now, bool idle, u64 flags) {
-  if (idle) return bpf_map_update_elem(&last_idle, &id, now, flags);
-  bpf_map_delete_elem(&last_idle, &id);
-  return bpf_map_update_elem(&last_cgroup, &id, now, flags);
+/* Whether it is worth a record; what was last sent is this, then. */
+static __always_inline enum oc_send next_to_send(struct oc_last* last, u64 pages, u64 now, u64 step_pages) {
+  enum oc_send send = oc_worth_sending(last->pages, last->time_ns, pages, now, step_pages, oc_interval_ns);
+  if (send == OC_SEND_NOTHING) return send;
+  last->pages = pages;
+  last->time_ns = now;
+  return send;
 }
 
 /* A global function, verified once and by itself: inlined into the walk up the tree it takes the verifier 160
@@ -33,17 +30,15 @@ __noinline int sample_cgroup(u64 css_address, u64 parent_address, u64 step_pages
   struct mem_cgroup* memcg = (struct mem_cgroup*)css;
   u64 usage = BPF_CORE_READ(memcg, memory.usage.counter);
   enum oc_send send = OC_SEND_MOVED;
-  bool idle = is_idle(usage, BPF_CORE_READ(memcg, memory.max));
+  bool idle = oc_is_idle(usage, BPF_CORE_READ(memcg, memory.max));
   struct oc_last* last = bpf_map_lookup_elem(&last_cgroup, &id);
   if (!last && idle) last = bpf_map_lookup_elem(&last_idle, &id);
   if (last) {
-    send = oc_worth_sending(last->pages, last->time_ns, usage, now, step_pages, oc_interval_ns);
+    send = next_to_send(last, usage, now, step_pages);
     if (send == OC_SEND_NOTHING) return 0;
-    last->pages = usage;
-    last->time_ns = now;
   } else {
     struct oc_last first = {.pages = usage, .time_ns = now};
-    if (keep(id, &first, idle, BPF_ANY)) {
+    if (oc_keep_last(id, &first, idle, BPF_ANY)) {
       oc_count_lost(OC_LOST_CGROUP_TABLE_FULL);
       return 0;
     }
@@ -69,10 +64,7 @@ __noinline int sample_process(u64 task_address, u64 step_pages, u64 now) {
   u64 pages = oc_rss_pages(mm, OC_MM_ANON) + oc_rss_pages(mm, OC_MM_FILE) + oc_rss_pages(mm, OC_MM_SHMEM);
   struct oc_last* last = bpf_map_lookup_elem(&last_process, &tgid);
   if (last) {
-    enum oc_send send = oc_worth_sending(last->pages, last->time_ns, pages, now, step_pages, oc_interval_ns);
-    if (send == OC_SEND_NOTHING) return 0;
-    last->pages = pages;
-    last->time_ns = now;
+    if (next_to_send(last, pages, now, step_pages) == OC_SEND_NOTHING) return 0;
   } else {
     struct oc_last first = {.pages = pages, .time_ns = now};
     if (bpf_map_update_elem(&last_process, &tgid, &first, BPF_ANY)) {
@@ -154,50 +146,6 @@ struct {
 } last_exact_look SEC(".maps");
 
 #define EXACT_LOOK_PAGES 128 /* half the least step */
-
-#define WALKS_A_ROUND 16
-unsigned long long oc_walks; /* counted by user space */
-
-/* Whenever user space asks: every cgroup whose usage or limit is not what was last told. No tick sees those
- * whose tasks sleep, and none sees a limit change. A record that finds no room is told at the next walk. */
-SEC("iter/cgroup")
-int walk_cgroups(struct bpf_iter__cgroup* ctx) {
-  struct cgroup* cgroup = ctx->cgroup;
-  if (!cgroup) return 0;
-  if (!cgroup->level) return 0; /* the root is not charged */
-  struct cgroup_subsys_state* css = oc_memory_css_of(cgroup);
-  if (!css) return 0;
-  u64 id = cgroup->kn->id; /* the verifier knows this pointer: no copy by a helper */
-  struct mem_cgroup* memcg = (struct mem_cgroup*)css;
-  struct oc_last now = {.pages = BPF_CORE_READ(memcg, memory.usage.counter),
-                        .time_ns = bpf_ktime_get_ns(),
-                        .limit_pages = BPF_CORE_READ(memcg, memory.max)};
-  struct oc_last untold = {.limit_pages = ~0ULL}; /* no limit is that */
-  bool idle = is_idle(now.pages, now.limit_pages);
-  struct oc_last* last = bpf_map_lookup_elem(&last_cgroup, &id);
-  if (last && idle) { /* it was not when it was told */
-    struct oc_last told = *last;
-    keep(id, &told, true, BPF_ANY);
-    bpf_map_delete_elem(&last_cgroup, &id);
-    last = NULL;
-  }
-  if (!last && idle) last = bpf_map_lookup_elem(&last_idle, &id);
-  if (last && last->pages == now.pages && last->limit_pages == now.limit_pages) return 0;
-  /* Of cgroups for which there is no room it is not known what was told: each is told in one of so
-   * many walks, or thousands of idle ones would be told in all, and fill the ring in front of the others. */
-  bool no_room = !last && keep(id, &untold, idle, BPF_NOEXIST);
-  if (no_room && (id + oc_walks) % WALKS_A_ROUND) return 0;
-  struct oc_cgroup_sample* r = bpf_ringbuf_reserve(&samples, sizeof(*r), 0);
-  if (!r) return 0;
-  oc_fill_header(&r->header, OC_CGROUP_SAMPLE, sizeof(*r));
-  oc_fill_memcg(&r->memcg, css);
-  r->parent_id = oc_css_id(BPF_CORE_READ(css, parent));
-  r->moved = 0;
-  r->_pad = 0;
-  bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP); /* who asked reads it */
-  keep(id, &now, idle, BPF_ANY);
-  return 0;
-}
 
 SEC("tp_btf/rss_stat")
 int BPF_PROG(on_rss_stat, struct mm_struct* mm) {

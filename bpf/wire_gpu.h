@@ -4,6 +4,27 @@
 
 #include "wire_common.h"
 
+/* The driver's own numbers that both sides know: of calls to the resource manager (the low byte of an ioctl),
+ * of its classes of memory, of UVM's calls outside of the plain ones. */
+enum oc_rm_call {
+  OC_RM_ALLOC_MEMORY = 0x27,
+  OC_RM_FREE = 0x29,
+  OC_RM_CONTROL = 0x2A,
+  OC_RM_ALLOC = 0x2B,
+  OC_RM_DUP_OBJECT = 0x34,
+  OC_RM_VID_HEAP_CONTROL = 0x4A,
+  OC_RM_CHECK_VERSION = 0xD2,
+  OC_RM_TRANSFER = 0xD3
+};
+enum oc_rm_class {
+  OC_RM_MEMORY_SYSTEM = 0x3E,
+  OC_RM_MEMORY_DEVICE = 0x40,
+  OC_RM_MEMORY_DESCRIPTOR = 0x71,
+  OC_RM_MEMORY_FABRIC = 0xF8
+};
+#define OC_UVM_INITIALIZE 0x30000001u
+#define OC_UVM_DEINITIALIZE 0x30000002u
+
 /* A system call on one of the NVIDIA driver's files, after it returned: what the program's memory held then,
  * with the driver's answer in it. */
 #define OC_GPU_HEAD_LEN 184 /* NVOS32, the largest of interest */

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <span>
 
+#include "wire/gpu_numbers.h"
+
 namespace oomcast {
 namespace {
 
@@ -21,14 +23,8 @@ constexpr GpuDriverVersion kPreferredStatusMoved{550, 40, 7};  // 32 to 36
 constexpr GpuDriverVersion kMapExternalGrew{550, 40, 53};      // UVM_MAX_GPUS 32 to 256
 constexpr GpuDriverVersion kFreeLostLength{590, 44, 1};
 
-constexpr std::uint32_t kUvmInitialize = 0x30000001;
 constexpr std::uint32_t kMapExternal = 33, kFree = 34, kSetPreferred = 42, kMigrate = 51;
 constexpr std::uint16_t kTailBytes = 24;
-
-constexpr std::uint32_t kRmAllocMemory = 0x27, kRmFree = 0x29, kRmControl = 0x2A, kRmAlloc = 0x2B,
-                        kRmDupObject = 0x34, kRmVidHeapControl = 0x4A, kCheckVersion = 0xD2;
-constexpr std::uint32_t kClassDevice = 0x40, kClassSystem = 0x3E, kClassDescriptor = 0x71,
-                        kClassFabric = 0xF8;
 
 // Little-endian, as all machines with this driver are. nullopt: not among the bytes that were read.
 template <typename T>

@@ -1,0 +1,21 @@
+/* Two tables of what was last sent of a cgroup: of those that hold next to nothing there may be thousands,
+ * and they must not keep out the others. */
+#ifndef OOMCAST_LAST_SENT_BPF_H
+#define OOMCAST_LAST_SENT_BPF_H
+
+#include "maps.bpf.h"
+
+#define OC_IDLE_PAGES 256
+
+static __always_inline bool oc_is_idle(u64 pages, u64 limit_pages) {
+  return pages < OC_IDLE_PAGES && pages < limit_pages / 2;
+}
+
+/* Nonzero: no room. */
+static __always_inline long oc_keep_last(u64 id, const struct oc_last* now, bool idle, u64 flags) {
+  if (idle) return bpf_map_update_elem(&last_idle, &id, now, flags);
+  bpf_map_delete_elem(&last_idle, &id);
+  return bpf_map_update_elem(&last_cgroup, &id, now, flags);
+}
+
+#endif

@@ -1,0 +1,52 @@
+/* What no tick sees: cgroups whose tasks sleep, and limits that change. Where the kernel has no iterator over
+ * cgroups, user space reads their files. */
+
+#include "emit.bpf.h"
+#include "last_sent.bpf.h"
+#include "task.bpf.h"
+
+#define WALKS_A_ROUND 16
+unsigned long long oc_walks; /* counted by user space */
+
+/* Whenever user space asks: every cgroup whose usage or limit is not what was last told. No tick sees those
+ * whose tasks sleep, and none sees a limit change. A record that finds no room is told at the next walk. */
+SEC("iter/cgroup")
+int walk_cgroups(struct bpf_iter__cgroup* ctx) {
+  struct cgroup* cgroup = ctx->cgroup;
+  if (!cgroup) return 0;
+  if (!cgroup->level) return 0; /* the root is not charged */
+  struct cgroup_subsys_state* css = oc_memory_css_of(cgroup);
+  if (!css) return 0;
+  u64 id = cgroup->kn->id; /* the verifier knows this pointer: no copy by a helper */
+  struct mem_cgroup* memcg = (struct mem_cgroup*)css;
+  struct oc_last now = {.pages = BPF_CORE_READ(memcg, memory.usage.counter),
+                        .time_ns = bpf_ktime_get_ns(),
+                        .limit_pages = BPF_CORE_READ(memcg, memory.max)};
+  struct oc_last untold = {.limit_pages = ~0ULL}; /* no limit is that */
+  bool idle = oc_is_idle(now.pages, now.limit_pages);
+  struct oc_last* last = bpf_map_lookup_elem(&last_cgroup, &id);
+  if (last && idle) { /* it was not when it was told */
+    struct oc_last told = *last;
+    oc_keep_last(id, &told, true, BPF_ANY);
+    bpf_map_delete_elem(&last_cgroup, &id);
+    last = NULL;
+  }
+  if (!last && idle) last = bpf_map_lookup_elem(&last_idle, &id);
+  if (last && last->pages == now.pages && last->limit_pages == now.limit_pages) return 0;
+  /* Of cgroups for which there is no room it is not known what was told: each is told in one of so
+   * many walks, or thousands of idle ones would be told in all, and fill the ring in front of the others. */
+  bool no_room = !last && oc_keep_last(id, &untold, idle, BPF_NOEXIST);
+  if (no_room && (id + oc_walks) % WALKS_A_ROUND) return 0;
+  struct oc_cgroup_sample* r = bpf_ringbuf_reserve(&samples, sizeof(*r), 0);
+  if (!r) return 0;
+  oc_fill_header(&r->header, OC_CGROUP_SAMPLE, sizeof(*r));
+  oc_fill_memcg(&r->memcg, css);
+  r->parent_id = oc_css_id(BPF_CORE_READ(css, parent));
+  r->moved = 0;
+  r->_pad = 0;
+  bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP); /* who asked reads it */
+  oc_keep_last(id, &now, idle, BPF_ANY);
+  return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";
