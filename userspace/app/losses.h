@@ -18,7 +18,8 @@ class Losses {
 
   void add(const std::string& reason, std::uint64_t count);
   /// `total`: a count of its owner's since the beginning. What it grew by since the last call is lost.
-  void track(std::string_view reason, std::uint64_t total);
+  /// Whether that is anything.
+  bool track(std::string_view reason, std::uint64_t total);
 
   /// Since the beginning.
   const std::map<std::string, std::uint64_t>& totals() const { return totals_; }

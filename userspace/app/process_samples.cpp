@@ -90,6 +90,7 @@ std::optional<ProcessSampleFact> ProcessSamples::ask(const ProcessSampleFact& la
 }
 
 void ProcessSamples::look_in(std::uint64_t cgroup, Bytes grown) {
+  if (!model_.scope().tasks.empty()) return;  // moved() asks every process of a tree
   if (grown < kLookFrom || (grown_in_.size() >= kMaxGrownIn && !grown_in_.contains(cgroup))) return;
   grown_in_[cgroup] = std::max(grown_in_[cgroup], grown);
 }
@@ -143,6 +144,42 @@ std::vector<ProcessSampleFact> ProcessSamples::moved(MonoTime now) {
     look(none);
   });
   return out;
+}
+
+void ProcessSamples::ends_were_lost() {
+  to_find_.clear();
+  model_.tasks().for_each([&](const TaskState& task) {
+    if (!task.died) to_find_.push_back(task.id);
+  });
+}
+
+std::vector<TaskId> ProcessSamples::gone() {
+  std::vector<TaskId> near_a_kill;
+  for (std::size_t asked = 0; asked < kMaxRead && !to_find_.empty(); to_find_.pop_back()) {
+    TaskId id = to_find_.back();
+    const TaskState* task = model_.tasks().find(id);
+    if (!task || task->died) continue;
+    ++asked;
+    if (is_near_a_kill(process_ref(model_.tasks(), model_.cgroups(), id))) {
+      near_a_kill.push_back(id);
+      continue;
+    }
+    auto stat = procfs_.read_stat(id.tgid);
+    if (!stat) continue;
+    // A first thread that ended before the others is a zombie of a process that lives.
+    bool lives = *stat && (*stat)->start_ticks == id.start_ticks &&
+                 !((*stat)->state == 'Z' && (*stat)->num_threads <= 1);
+    if (lives)
+      found_any_ = true;
+    else
+      not_found_.push_back(id);
+  }
+  to_find_.insert(to_find_.begin(), near_a_kill.begin(), near_a_kill.end());
+  if (!found_any_) {
+    if (to_find_.empty()) not_found_.clear();
+    return {};
+  }
+  return std::exchange(not_found_, {});
 }
 
 std::vector<TaskId> ProcessSamples::to_measure(MonoTime now) {

@@ -40,6 +40,12 @@ class ProcessSamples {
   /// ticks and sleeps then may be on no CPU at any of them. moved() looks for it: for a quarter of that, of
   /// 16 MiB at least.
   void look_in(std::uint64_t cgroup, Bytes grown);
+  /// Records were lost, of ends among them: who lives as far as is known is looked for in /proc, at most 64
+  /// an interval, none near a kill.
+  void ends_were_lost();
+  /// Of those who is not there any more, as far as this machine's processes are seen at all: none of them is
+  /// in a /proc of another pid namespace.
+  std::vector<TaskId> gone();
   /// Whose private memory is to be measured now: workers that copy what they share with their parent keep
   /// their RSS. Only of those whose RSS stays, that have no locked memory and no large page tables; none near
   /// a kill.
@@ -68,6 +74,8 @@ class ProcessSamples {
   Nanos interval_;
   std::unordered_map<TaskId, ProcessSampleFact> newest_;
   std::unordered_map<std::uint64_t, Bytes> grown_in_;  // cgroups, by how much
+  std::vector<TaskId> to_find_, not_found_;
+  bool found_any_ = false;
   std::unordered_map<TaskId, Walk> walks_;
   MonoTime walks_from_{};
   Bytes most_tables_ = kMaxTables;  // less on a machine that needs longer for them

@@ -181,6 +181,11 @@ void Session::poll_pressure(MonoTime when) {
 }
 
 void Session::poll_processes(MonoTime when) {
+  for (TaskId id : processes_.gone()) {
+    if (gpu_) gpu_->on_exit(id);
+    if (pythons_) pythons_->forget(id);
+    model_.on_gone(now(), id);
+  }
   for (ExitFact& exit : processes_.ended(now())) publisher_.publish(std::move(exit));
   for (ProcessSampleFact& sample : processes_.moved(now())) publish_process(std::move(sample));
   if (is_short_of_memory()) reader_.rest(now() + options_.sources.interval + kReaderRests);
@@ -255,7 +260,9 @@ void Session::count_losses() {
   publisher_.tell_notices();
   if (!sources_.bpf) return;
   LostCounts counts = sources_.bpf->lost();
-  for (std::size_t i = 0; i < counts.size(); ++i) losses_.track(wire::lost_reasons()[i], counts[i]);
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    if (losses_.track(wire::lost_reasons()[i], counts[i]) && wire::lost_reasons()[i] == "samples_ring_full")
+      processes_.ends_were_lost();
   losses_.track("program_interrupted_itself", sources_.bpf->missed_runs());
   losses_.track("undecodable_record", sources_.bpf->undecodable());
   losses_.track("growth_look_given_up", looks_->given_up());

@@ -121,11 +121,15 @@ void MachineModel::apply(const wire::Exec& r) {
 
 void MachineModel::apply(const wire::Exit& r) {
   tasks_.note(r.task);
-  tasks_.mark_dead(r.task.id, r.time);
   if (r.killed_by_kernel) episodes_.on_exit(r);
+  on_gone(r.time, r.task.id);
+}
+
+void MachineModel::on_gone(MonoTime time, TaskId id) {
+  tasks_.mark_dead(id, time);
   tell_gpu();
-  if (const GpuHeld* held = gpu_.of(r.task.id)) sample_gpu(r.time, r.task.id, *held, true);
-  gpu_.on_exit(r.time, r.task.id);
+  if (const GpuHeld* held = gpu_.of(id)) sample_gpu(time, id, *held, true);
+  gpu_.on_exit(time, id);
 }
 
 void MachineModel::apply(const wire::CgroupEvent& r) {

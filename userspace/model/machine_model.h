@@ -69,6 +69,8 @@ class MachineModel {
   /// A walk of the whole tree, after all that was heard before it: what it did not find is gone.
   void on_tree(const CgroupListing& tree, MonoTime when);
   void on_process(const SeenProcess& process);
+  /// It has ended, and no record told of it.
+  void on_gone(MonoTime time, TaskId id);
   /// What it showed as its arguments at `when`, or later.
   void on_arguments(const TaskId& id, wire::Args args, MonoTime when);
   /// Shows a Sample if something changed since the last one, or if `show` insists.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 
@@ -117,6 +118,42 @@ TEST(ProcessSamples, looks_for_who_grew_in_a_cgroup_although_no_tick_met_it) {
   EXPECT_TRUE(f.samples.moved(at(60)).empty()) << "nobody has said that its cgroup grew";
   f.samples.look_in(10, MiB(200));
   EXPECT_EQ(f.samples.moved(at(61)).size(), 1u);
+}
+
+TEST(ProcessSamples, finds_who_has_ended_where_records_of_ends_were_lost) {
+  Fixture f(false);
+  EXPECT_TRUE(f.samples.gone().empty());
+  f.tree.remove("proc/8");
+  f.holds(9, 100, 100, 5000);  // another has its number
+  EXPECT_TRUE(f.samples.gone().empty()) << "nothing was lost";
+  f.samples.ends_were_lost();
+  auto gone = f.samples.gone();
+  std::ranges::sort(gone, {}, &TaskId::tgid);
+  EXPECT_EQ(gone, (std::vector<TaskId>{{8, 1008}, {9, 1009}}));
+  for (TaskId id : gone) f.model.on_gone(at(1), id);
+  f.samples.ends_were_lost();
+  EXPECT_TRUE(f.samples.gone().empty()) << "7 is there";
+}
+
+TEST(ProcessSamples, take_nobody_for_ended_where_none_is_in_this_proc) {
+  Fixture f(false);
+  for (const char* pid : {"7", "8", "9"}) f.tree.remove(std::string("proc/") + pid);
+  f.samples.ends_were_lost();
+  EXPECT_TRUE(f.samples.gone().empty()) << "as in another pid namespace";
+}
+
+TEST(ProcessSamples, take_a_zombie_for_ended_only_if_all_its_threads_have) {
+  Fixture f(false);
+  auto zombie = [&](int pid, int threads) {
+    f.tree.write("proc/" + std::to_string(pid) + "/stat",
+                 std::to_string(pid) + " (python3) Z 1 1 1 0 -1 4194572 120 0 3 0 5 7 0 0 20 0 " +
+                     std::to_string(threads) + " 0 " + std::to_string(1000 + pid) +
+                     " 0 0 18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0\n");
+  };
+  zombie(8, 1);
+  zombie(9, 2);
+  f.samples.ends_were_lost();
+  EXPECT_EQ(f.samples.gone(), (std::vector<TaskId>{{8, 1008}}));
 }
 
 TEST(ProcessSamples, measures_private_memory_now_and_then_and_it_stands_in_between) {

@@ -222,6 +222,23 @@ TEST(Session, tells_what_the_kernel_programs_lost_by_reason) {
   EXPECT_EQ(m.all<LostFact>()[0].count, 7u);
 }
 
+TEST(Session, tells_the_end_of_a_process_although_its_record_was_lost) {
+  Machine m;
+  test::FakePrograms& programs = m.with_programs();
+  m.start();
+  for (std::uint32_t pid : {50u, 51u})
+    programs.send(
+        wire::ProcessSample{m.session->now(), test::task(pid, m.inode("job")), test::memory(MiB(90))});
+  m.tree.write("proc/50/stat",
+               "50 (python3) S 1 1 1 0 -1 4194560 120 0 3 0 5 7 0 0 20 0 9 0 1050 3133440 427 "
+               "18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0\n");
+  m.run([&] { return m.all<ProcessSampleFact>().size() == 2; });
+  programs.lost.at(0) = 1;
+  m.run([&] { return !m.all<ExitFact>().empty(); });
+  ASSERT_EQ(m.all<ExitFact>().size(), 1u);
+  EXPECT_EQ(m.all<ExitFact>()[0].process.id.tgid, 51u) << "50 is there";
+}
+
 TEST(Session, believes_the_kernels_usage_before_a_file_says_it) {
   Machine m;
   test::FakePrograms& programs = m.with_programs();
