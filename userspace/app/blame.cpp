@@ -53,11 +53,11 @@ std::optional<Bytes> usage_of(const CgroupFs& fs, const ScopeNow& scope) {
 }
 
 // A machine-wide blame of thousands of processes is some tens of MiB.
-constexpr std::size_t kMaxRead = 256 << 20;
+constexpr std::size_t kMaxFile = 256 << 20;
 
 Result<BlameReport> read_blame(const std::string& path) {
   std::string shown = escape_for_terminal(path);
-  auto text = read_file_at(AT_FDCWD, path.c_str(), kMaxRead);
+  auto text = read_file_at(AT_FDCWD, path.c_str(), kMaxFile);
   if (!text) return Error::from_errno("reading " + shown);
   return parse_blame(*text, shown);
 }

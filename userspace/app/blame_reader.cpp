@@ -54,7 +54,7 @@ struct Request {
   std::uint32_t what = 0, pid = 0;
   double share = 0, window = 0;
 };
-struct Reply {
+struct BlameReply {
   std::uint32_t said = 0, pid = 0;
   std::int64_t bytes = 0;
 };
@@ -202,7 +202,7 @@ class Server {
     auto found = blame_->find_allocator(pid);
     if (found) {
       AllocatorPlaces places{found->allocates, found->free, found->others};
-      std::string bytes = message(Reply{kAllocator, pid, 0}, std::as_bytes(std::span(&places, 1)));
+      std::string bytes = message(BlameReply{kAllocator, pid, 0}, std::as_bytes(std::span(&places, 1)));
       send_with_file(socket_, bytes, found->file.fd.get());
     } else {
       say({kNoAllocator, pid, 0}, std::as_bytes(std::span(found.error().message)));
@@ -225,7 +225,7 @@ class Server {
     return std::make_shared<CgroupRef>(CgroupRef{entry->id, entry->path, name_cgroup(entry->path)});
   }
 
-  void say(const Reply& reply, std::span<const std::byte> payload = {}) {
+  void say(const BlameReply& reply, std::span<const std::byte> payload = {}) {
     std::string bytes = message(reply, payload);
     if (send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0) _exit(1);  // nobody listens any more
   }
@@ -392,7 +392,7 @@ void BlameReader::advance(MonoTime now) {
 }
 
 void BlameReader::take(std::span<const std::byte> in, UniqueFd file) {
-  Reply reply;
+  BlameReply reply;
   if (in.size() < sizeof(reply)) return;
   std::memcpy(&reply, in.data(), sizeof(reply));
   auto payload = in.subspan(sizeof(reply));

@@ -29,12 +29,12 @@ constexpr Nanos kMinGap = 5s, kMaxGap = 5min;
 constexpr int kPerCost = 50;
 constexpr std::size_t kMaxLevels = 4096, kMaxPaths = 1 << 20;  // twice that before they are forgotten
 
-constexpr Nanos kPatience = 20s;  // for a look: then it is stopped
-constexpr Nanos kHurry = 300ms;   // for what it has, when somebody is killed
-constexpr Nanos kEndWait = 50ms;  // for its end
+constexpr Nanos kPatience = 20s;   // for a look: then it is stopped
+constexpr Nanos kHurry = 300ms;    // for what it has, when somebody is killed
+constexpr Nanos kReapWait = 50ms;  // for its end
 constexpr std::size_t kMaxText = 5 << 20;
-constexpr rlim_t kMaxData = 512 << 20;  // symbols of large libraries
-constexpr Bytes kNeeds = MiB(256);      // of the machine
+constexpr rlim_t kMaxLookData = 512 << 20;  // symbols of large libraries
+constexpr Bytes kNeeds = MiB(256);          // of the machine
 
 constexpr std::size_t kMaxProcesses = 64, kMaxSites = 16, kMaxFrames = 8;  // 5 MiB in all
 constexpr std::size_t kMaxTold = 3;                                        // sites of a process
@@ -167,7 +167,7 @@ std::vector<GrewFrom> GrowthFound::of(const std::vector<ProcessRef>& processes) 
 GrowthLooks::~GrowthLooks() {
   if (!look_) return;
   kill(look_->pid, SIGKILL);
-  (void)reap_within(look_->pid, kEndWait);
+  (void)reap_within(look_->pid, kReapWait);
 }
 
 // Of a scope that is a process tree its cgroups are not asked about: others are in them.
@@ -255,7 +255,7 @@ bool GrowthLooks::start(const LookPlan::Target& target, MonoTime now) {
   pid_t pid = fork();
   if (pid == 0) {
     become_child(oom_score_adj_, write_end.get());
-    rlimit most{kMaxData, kMaxData};
+    rlimit most{kMaxLookData, kMaxLookData};
     setrlimit(RLIMIT_DATA, &most);
     execv("/proc/self/exe", argv.data());
     _exit(126);
@@ -280,7 +280,7 @@ bool GrowthLooks::read() {
 void GrowthLooks::end(MonoTime now) {
   rusage used{};
   // Its output is closed: it is at its end, unless the kernel holds it.
-  if (!reap_within(look_->pid, kEndWait, &used)) unreaped_.push_back(look_->pid);
+  if (!reap_within(look_->pid, kReapWait, &used)) unreaped_.push_back(look_->pid);
   std::erase_if(unreaped_, [](pid_t pid) { return reap_within(pid, Nanos{}); });
   auto time = [](const timeval& t) {
     return std::chrono::seconds(t.tv_sec) + std::chrono::microseconds(t.tv_usec);

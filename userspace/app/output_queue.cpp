@@ -11,7 +11,7 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kPart = 65536;
+constexpr std::size_t kMaxPart = 65536;
 
 }  // namespace
 
@@ -49,9 +49,9 @@ void OutputQueue::write(const std::string& line, bool evidence) {
     return;
   }
   auto& parts = shared_->waiting;
-  if (parts.empty() || parts.back().size() + line.size() > kPart) {
+  if (parts.empty() || parts.back().size() + line.size() > kMaxPart) {
     parts.emplace_back();
-    parts.back().reserve(std::max(line.size(), kPart));
+    parts.back().reserve(std::max(line.size(), kMaxPart));
   }
   parts.back() += line;
   shared_->unwritten += line.size();
@@ -90,7 +90,7 @@ void OutputQueue::work(int fd, const std::shared_ptr<Shared>& shared) {
     for (std::size_t at = 0; at < part.size() && !shared->failed;) {
       lock.unlock();
       // Piece by piece, so that a reader who is slow is seen to read.
-      ssize_t n = ::write(fd, part.data() + at, std::min(part.size() - at, kPart));
+      ssize_t n = ::write(fd, part.data() + at, std::min(part.size() - at, kMaxPart));
       const int err = errno;
       // Whoever shares the pipe may have made it so that a write does not wait.
       pollfd room{fd, POLLOUT, 0};

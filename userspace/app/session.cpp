@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 
 constexpr Nanos kCountEvery = 50ms;  // while a kill is open
 constexpr Nanos kFirstAnswers = 300ms;
-constexpr Nanos kEndWait = 700ms;        // for what is still open of a kill
+constexpr Nanos kOpenWait = 700ms;       // for what is still open of a kill
 constexpr std::size_t kMaxUntold = 512;  // facts
 
 std::optional<std::string> first_line_of(const Roots& roots, const char* sysctl) {
@@ -210,7 +210,7 @@ std::optional<Nanos> Session::poll_timeout() const {
 }
 
 void Session::finish() {
-  MonoTime asked = now(), latest = asked + kEndWait;
+  MonoTime asked = now(), latest = asked + kOpenWait;
   auto counted = count_kills();  // what it counts was said by now; what comes later may still be on its way
   do drain();
   while (more_records_ && now() < latest);

@@ -167,7 +167,7 @@ std::string gzip(const std::string& bytes) {
 
 // ---- the page ------------------------------------------------------------------------------------------
 
-constexpr std::size_t kMaxNodes = 6000, kMaxLetters = 160, kMaxLines = 40;
+constexpr std::size_t kMaxNodes = 6000, kMaxLabel = 160, kMaxLines = 40;
 constexpr double kMinOfPage = 0.001;
 
 struct Branch {
@@ -191,8 +191,7 @@ class PageTree {
   explicit PageTree(std::int64_t whole) : whole_(whole) {}
 
   Json json(const Branch& branch) {
-    Json out = {
-        {"n", cut_middle(branch.name, kMaxLetters)}, {"w", branch.width()}, {"values", branch.values}};
+    Json out = {{"n", cut_middle(branch.name, kMaxLabel)}, {"w", branch.width()}, {"values", branch.values}};
     out["k"] = !branch.frame ? "process" : branch.frame->kind == Frame::Kind::python ? "python" : "native";
     std::vector<const Branch*> children;
     for (const auto& [name, child] : branch.children) children.push_back(&child);
@@ -238,8 +237,8 @@ Json lines_json(const StackProfile& profile) {
   Json out = Json::array();
   for (const Line* line : lines)
     if (weight(line) > 0)
-      out.push_back({{"process", cut_middle(line->first.first, kMaxLetters)},
-                     {"line", cut_middle(line->first.second, kMaxLetters)},
+      out.push_back({{"process", cut_middle(line->first.first, kMaxLabel)},
+                     {"line", cut_middle(line->first.second, kMaxLabel)},
                      {"values", line->second}});
   return out;
 }

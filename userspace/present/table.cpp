@@ -119,11 +119,11 @@ class Body {
   // Growing processes and recent events, in what the table of `rows` leaves free, but at least two fifths of
   // a screen that is not tiny. A kill that happened has room before a process that grows.
   std::vector<Line> below_the_table(std::size_t rows) const {
-    constexpr std::size_t kMaxProcesses = 5, kMaxEvents = 4;
+    constexpr std::size_t kMaxGrowing = 5, kMaxEvents = 4;
     std::vector<Line> growing, recent;
     ProcessColumns columns = choose_process_columns(size_.width);
     for (const ProcessSampleFact* p : by_growth(o_)) {
-      if (growing.size() == kMaxProcesses || !p->growth || *p->growth < kSlowestGrowth) break;
+      if (growing.size() == kMaxGrowing || !p->growth || *p->growth < kSlowestGrowth) break;
       growing.push_back(process_line(*p, columns));
     }
     for (auto event = o_.events.rbegin(); event != o_.events.rend() && recent.size() < kMaxEvents; ++event)
