@@ -1,7 +1,6 @@
-/* Every map, with its byte budget. Weak, because each program file includes this and the linker keeps one.
- * All are preallocated and none is per-CPU but the counters, so the cost does not grow with the number of
- * CPUs.
- */
+/* The maps that several files use, with their byte budgets. Weak, because each program file includes this and
+ * the linker keeps one. All are preallocated and none is per-CPU but the counters, so the cost does not grow
+ * with the number of CPUs. */
 #ifndef OOMCAST_MAPS_BPF_H
 #define OOMCAST_MAPS_BPF_H
 

@@ -69,7 +69,7 @@ void Alerts::check(MonoTime now, std::span<const AlertInput> all) {
 
 void Alerts::on_sample(const Sample& sample, const Forecast* forecast) {
   AlertInput in;
-  in.host = !sample.cgroup || sample.cgroup->name.kind == CgroupKind::root;  // as Session::check_rules
+  in.host = !sample.cgroup || sample.cgroup->name.kind == CgroupKind::root;  // as alert_inputs() says it
   in.cgroup = sample.cgroup;
   in.level = sample.pinned;
   in.limit = sample.headroom_limit;

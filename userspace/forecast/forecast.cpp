@@ -5,8 +5,9 @@
 namespace oomcast {
 
 std::string_view to_string(Verdict verdict) {
-  constexpr std::array<std::string_view, 8> names = {"stable", "leak", "spikes", "step",
-                                                     "ramp",   "cow",  "cache",  "unknown"};
+  constexpr std::array<std::string_view, kVerdicts> names = {"stable", "leak", "spikes", "step",
+                                                             "ramp",   "cow",  "cache",  "unknown"};
+  static_assert(!names.back().empty());
   return names[static_cast<std::size_t>(verdict)];
 }
 

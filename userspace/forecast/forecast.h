@@ -27,8 +27,9 @@ enum class Verdict : std::uint8_t {
   ramp,     // start-up
   cow,      // private memory of forked workers grows while their RSS is flat
   cache,    // what grows can be dropped
-  unknown,  // too early
+  unknown,  // too early; the last one
 };
+constexpr std::size_t kVerdicts = static_cast<std::size_t>(Verdict::unknown) + 1;
 std::string_view to_string(Verdict verdict);
 
 /// It stands near its limit, higher than ever, and has just risen by more than is left.

@@ -145,7 +145,7 @@ std::optional<BytesPerSec> rate(const OverviewRow& row) {
 }
 
 std::string_view meaning(Verdict verdict) {
-  constexpr std::array<std::string_view, 8> meanings = {
+  constexpr std::array<std::string_view, kVerdicts> meanings = {
       "does not grow",
       "keeps growing and gives nothing back",
       "jumps up and comes back",
@@ -155,6 +155,7 @@ std::string_view meaning(Verdict verdict) {
       "grows by file cache, which the kernel takes back when it needs to",
       "too early to say",
   };
+  static_assert(!meanings.back().empty());
   return meanings[static_cast<std::size_t>(verdict)];
 }
 

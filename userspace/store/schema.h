@@ -20,7 +20,10 @@
 //   others          of an episode: role 'also_killed' (shared a victim's memory) or 'grew'
 //   ancestors       of an episode: the chain of cgroups at the kill, innermost first
 //   kept            cgroups whose samples an episode keeps, those that matter most first
+//   thinned         up to which row of samples and process_samples those of each step_s are thinned out
 //   victim_code     the Python frames of a victim (its nr), innermost first
+//   victim_times, kill_series
+//                   when each victim of a group died; of a crash loop, how many kills an episode is one of
 //   growth_sites    of an episode: from where a process (all that it grew by: of) grew, in the whiles, watched_s in
 //                   all, in which its page faults were sampled; growth_code: the line of a site, then its callers;
 //                   growth_holders: the container that holds what it keeps, where one is known

@@ -1,4 +1,4 @@
-// Facts as rows of a database of schema 2.
+// Facts as rows of a database (schema.h).
 #pragma once
 
 #include <cstdint>
