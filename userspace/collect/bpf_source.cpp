@@ -66,11 +66,7 @@ class LoadedBpfSource final : public BpfSource {
   }
 
   Status start() {
-    if (!options_.features) {
-      auto read = read_kernel_features(options_.roots);
-      if (!read) return read.error();
-      options_.features = *std::move(read);
-    }
+    if (auto ok = complete(options_.features, options_.roots); !ok) return ok;
     if (auto s = load_skeleton(); !s) return s;
     options_.features.reset();  // a thousand names
     attach_all();

@@ -26,11 +26,7 @@ class LoadedFaultSource final : public FaultSource {
   explicit LoadedFaultSource(const FaultOptions& options) : options_(options) {}
 
   Status start() {
-    if (!options_.features) {
-      auto read = read_kernel_features(options_.roots);
-      if (!read) return read.error();
-      options_.features = *std::move(read);
-    }
+    if (auto ok = complete(options_.features, options_.roots); !ok) return ok;
     whole_process_ = options_.features->process_uprobes;
     LibbpfLog log;
     if (auto ok = load(); !ok) return ok;

@@ -84,6 +84,14 @@ Result<KernelFeatures> read_kernel_features(const Roots& roots) {
   return out;
 }
 
+Status complete(std::optional<KernelFeatures>& features, const Roots& roots) {
+  if (features) return Ok{};
+  auto read = read_kernel_features(roots);
+  if (!read) return read.error();
+  features = *std::move(read);
+  return Ok{};
+}
+
 std::string why_not_used(std::string_view name, std::string_view section, const KernelFeatures& features) {
   if (section.starts_with(kTraceSection)) {
     std::string_view tracepoint = section.substr(kTraceSection.size());

@@ -2,6 +2,7 @@
 // its types (BTF) and never of its version: distributions take changes back to older ones.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -33,6 +34,9 @@ std::span<const KernelFeature> kernel_features();
 /// Error::forbidden: the types cannot be read. Cost: 30 ms and a transient 25 MiB, nearly all of it the
 /// types.
 Result<KernelFeatures> read_kernel_features(const Roots& roots);
+
+/// Reads them where nobody has handed them in.
+Status complete(std::optional<KernelFeatures>& features, const Roots& roots);
 
 /// Why the kernel program `name`, in `section` of its object file, is not used on this kernel; empty: it is.
 std::string why_not_used(std::string_view name, std::string_view section, const KernelFeatures& features);
