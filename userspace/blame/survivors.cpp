@@ -18,8 +18,9 @@ constexpr std::size_t kMaxReadAtOnce = 100, kMaxCheckedAtOnce = 500;
 constexpr std::uint32_t kMaxGap = 8, kMinChecks = 6;
 constexpr Nanos kReadAfter = std::chrono::milliseconds(500);
 constexpr double kLongerThanLives = 1.5;
-constexpr double kMaxTaken = 0.95;  // of a program's time, by breakpoints,
-constexpr double kDearer = 3;       // which in a program with records and cold caches cost up to so much more
+constexpr std::uint64_t kMinOlder = 3;  // blocks of a site that is known by itself
+constexpr double kMaxTaken = 0.95;      // of a program's time, by breakpoints,
+constexpr double kDearer = 3;  // which in a program with records and cold caches cost up to so much more
 
 std::size_t size_of(const wire::Allocation& a) {
   return sizeof(a) + a.stack.size() + a.python.size() * sizeof(wire::PythonFrame);
@@ -66,7 +67,8 @@ void Survivors::freed(const wire::Freed& freed) {
   }
   // Where calls of free() are not watched any more, that another block has its place is told long after.
   Nanos age = freed.time - block->second.born;
-  if (freed_ages_.empty() || age > freed_ages_.back().second) freed_ages_.emplace_back(freed.time, age);
+  freed_.add(freed.time, age);
+  (block->second.site ? freed_of_[*block->second.site] : freed_unread_).add(freed.time, age);
   if (block->second.bytes >= bytes_of(kTellsFrom)) oldest_large_ = std::max(oldest_large_, age);
   if (block->second.site) gone_[*block->second.site] += block->second.weight;
   drop(freed.address);
@@ -128,10 +130,10 @@ bool Survivors::drop(std::uint64_t address) {
   return true;
 }
 
-Nanos Survivors::oldest_freed_until(MonoTime end) const {
-  auto after = std::upper_bound(freed_ages_.begin(), freed_ages_.end(), end,
+Nanos Survivors::Oldest::until(MonoTime end) const {
+  auto after = std::upper_bound(grown_.begin(), grown_.end(), end,
                                 [](MonoTime t, const auto& freed) { return t < freed.first; });
-  return after == freed_ages_.begin() ? Nanos{} : std::prev(after)->second;
+  return after == grown_.begin() ? Nanos{} : std::prev(after)->second;
 }
 
 // Where what was freed was seen until `end`, and no block that is as old as `age` is going to be.
@@ -161,13 +163,34 @@ bool Survivors::is_looked_at(const Block& block, const WatchedAllocations& w) {
 Survivors::Known Survivors::known_by_looks(std::size_t function, const WatchedAllocations& w,
                                            Seconds window) const {
   MonoTime end = w.until[function];
-  Nanos oldest = std::max(oldest_freed_until(w.frees_until), oldest_large_);
+  Nanos oldest = std::max(freed_.until(w.frees_until), oldest_large_);
   auto age = std::chrono::duration_cast<Nanos>(kLongerThanLives * oldest);
   for (const auto& [address, block] : blocks_)  // too young to have been looked at often
     if (static_cast<std::size_t>(block.function) == function && block.bytes >= bytes_of(kTellsFrom) &&
         !is_looked_at(block, w))
       age = std::max<Nanos>(age, end - block.born);
   return known_until(end, age, w, window);
+}
+
+// One buffer of seconds that is freed would make every site unsure.
+std::map<std::uint32_t, Survivors::Known> Survivors::known_by_themselves(const Known& by_frees,
+                                                                         const WatchedAllocations& w,
+                                                                         Seconds window) const {
+  std::map<std::uint32_t, Known> out;
+  if (by_frees.sure) return out;
+  std::map<std::uint32_t, std::uint64_t> older;
+  MonoTime outlives = w.frees_until - freed_.until(w.frees_until);
+  for (const auto& [address, block] : blocks_)
+    if (block.site && !block.grew && !is_looked_at(block, w) && block.born < outlives) ++older[*block.site];
+  for (auto [site, blocks] : older) {
+    if (blocks < kMinOlder) continue;
+    Nanos oldest = freed_unread_.until(w.frees_until);
+    if (auto own = freed_of_.find(site); own != freed_of_.end())
+      oldest = std::max(oldest, own->second.until(w.frees_until));
+    auto age = std::chrono::duration_cast<Nanos>(kLongerThanLives * oldest);
+    if (Known known = known_until(w.frees_until, age, w, window); known.sure) out.emplace(site, known);
+  }
+  return out;
 }
 
 /// What stays of a site, as a sum over its blocks.
@@ -224,13 +247,16 @@ std::map<std::uint32_t, Survivors::Ages> Survivors::ages_by_site(const WatchedAl
 
 Survivors::Estimate Survivors::estimate(const WatchedAllocations& w, Seconds window) const {
   const Known by_frees = known_until(
-      w.frees_until, std::chrono::duration_cast<Nanos>(kLongerThanLives * oldest_freed_until(w.frees_until)),
-      w, window);
+      w.frees_until, std::chrono::duration_cast<Nanos>(kLongerThanLives * freed_.until(w.frees_until)), w,
+      window);
   std::array<Known, wire::kAllocates> by_looks;
   for (std::size_t f = 0; f < by_looks.size(); ++f)
     if (w.until[f] > w.frees_until) by_looks[f] = known_by_looks(f, w, window);
+  const std::map<std::uint32_t, Known> by_site = known_by_themselves(by_frees, w, window);
   const KnownOf known_of = [&](const Block& block) -> const Known& {
-    return is_looked_at(block, w) ? by_looks[static_cast<std::size_t>(block.function)] : by_frees;
+    if (is_looked_at(block, w)) return by_looks[static_cast<std::size_t>(block.function)];
+    auto by_itself = block.site ? by_site.find(*block.site) : by_site.end();
+    return by_itself == by_site.end() ? by_frees : by_itself->second;
   };
   Estimate out;
   out.outlived = by_frees.outlived;
@@ -275,13 +301,14 @@ Survivors::Estimate Survivors::estimate(const WatchedAllocations& w, Seconds win
       if (!known.sure) sum->unsure += weight * scale;
     }
   }
-  add_what_went(w, by_frees, sites, all);
+  add_what_went(w, by_frees, by_site, sites, all);
   for (const auto& [site, sum] : sites) out.sites[site] = sum.kept(true);
   out.all = all.kept(false);
   return out;
 }
 
 void Survivors::add_what_went(const WatchedAllocations& w, const Known& by_frees,
+                              const std::map<std::uint32_t, Known>& by_site,
                               std::map<std::uint32_t, Sum>& sites, Sum& all) const {
   // None of a kind may be seen although some stay: one of a common size.
   double most = *std::max_element(by_frees.of_function.begin(), by_frees.of_function.end());
@@ -289,7 +316,7 @@ void Survivors::add_what_went(const WatchedAllocations& w, const Known& by_frees
   // A queue frees the oldest first: how many of those stay that were made early says nothing of the later
   // ones, of which none may have gone yet.
   for (const auto& [site, bytes] : gone_) {
-    double may_stay = by_frees.sure ? 0 : static_cast<double>(bytes) * most;
+    double may_stay = by_frees.sure || by_site.contains(site) ? 0 : static_cast<double>(bytes) * most;
     all.doubt += may_stay;
     if (auto sum = sites.find(site); sum != sites.end())
       sum->second.unsure = std::max(sum->second.unsure, may_stay);

@@ -31,6 +31,8 @@ struct Kept {
 /// A block has stayed if it lives at the end of what was watched, and is older by then than blocks become
 /// that are freed: half as old again as the oldest of them, or as old as half of what was watched where they
 /// grow as old as that. A step of a program that frees its temporaries is shorter than that, and leaves none.
+/// Where only some sites free blocks as old as that, another is known by itself: some of its blocks have
+/// outlived all that went, and none of its own went that was half as old.
 /// That it was freed is told by a call of free(), or by another block in its place; where calls of free() are
 /// too many to watch, a large block is looked at again and again (check()), and of smaller ones nothing is
 /// known from there on.
@@ -99,6 +101,17 @@ class Survivors {
     std::array<double, wire::kAllocates> of_function{};  // and of blocks that were born;
     std::array<double, wire::kAllocates> of_young{};     // its part in which they were born too late to tell
   };
+  /// The oldest that were freed, and when that was told.
+  class Oldest {
+   public:
+    void add(MonoTime time, Nanos age) {
+      if (grown_.empty() || age > grown_.back().second) grown_.emplace_back(time, age);
+    }
+    Nanos until(MonoTime end) const;
+
+   private:
+    std::vector<std::pair<MonoTime, Nanos>> grown_;
+  };
   struct Sum;
   struct Ages {
     double old = 0, young = 0;  // bytes of a site's blocks that can be told, and that cannot yet
@@ -108,8 +121,10 @@ class Survivors {
   std::map<std::uint32_t, Ages> ages_by_site(const WatchedAllocations& watched,
                                              const KnownOf& known_of) const;
   void add_what_went(const WatchedAllocations& watched, const Known& by_frees,
-                     std::map<std::uint32_t, Sum>& sites, Sum& all) const;
-  Nanos oldest_freed_until(MonoTime end) const;
+                     const std::map<std::uint32_t, Known>& by_site, std::map<std::uint32_t, Sum>& sites,
+                     Sum& all) const;
+  std::map<std::uint32_t, Known> known_by_themselves(const Known& by_frees, const WatchedAllocations& watched,
+                                                     Seconds window) const;
   static Known known_until(MonoTime end, Nanos age, const WatchedAllocations& watched, Seconds window);
   Known known_by_looks(std::size_t function, const WatchedAllocations& watched, Seconds window) const;
   static bool is_looked_at(const Block& block, const WatchedAllocations& watched);
@@ -120,7 +135,8 @@ class Survivors {
 
   Blocks blocks_;                                             // by address
   std::unordered_map<std::uint64_t, MonoTime> freed_before_;  // told of
-  std::vector<std::pair<MonoTime, Nanos>> freed_ages_;        // when an older one than before was freed
+  Oldest freed_, freed_unread_;                               // of all; of those whose site is not known
+  std::unordered_map<std::uint32_t, Oldest> freed_of_;        // by site
   std::unordered_map<std::uint32_t, std::uint64_t>
       gone_;              // weights of freed blocks, by site where it is known
   Nanos oldest_large_{};  // as late as it was looked at

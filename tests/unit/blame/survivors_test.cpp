@@ -38,9 +38,12 @@ struct Fixture {
     return next - 0x100000;
   }
   void free(Nanos when, std::uint64_t address) { survivors.freed({at(when), 7, address}); }
-  Survivors::Estimate estimate() {
+  void read(Nanos now) {
     survivors.read_stacks(
-        at(10s), true, [](const wire::Allocation& a) { return static_cast<std::uint32_t>(a.registers[0]); });
+        at(now), true, [](const wire::Allocation& a) { return static_cast<std::uint32_t>(a.registers[0]); });
+  }
+  Survivors::Estimate estimate() {
+    read(10s);
     return survivors.estimate(watched, 10s);
   }
   // A step of 50 ms allocates a temporary, and frees it.
@@ -274,6 +277,33 @@ TEST(Survivors, where_blocks_go_that_were_as_old_as_half_of_the_time_others_may_
   EXPECT_GT(kept.error, kept.bytes);
   EXPECT_LT(estimate.all.error, estimate.all.bytes)
       << "by which it is told whether it is more than has grown";
+}
+
+TEST(Survivors, a_site_whose_blocks_outlived_all_that_went_is_known_by_itself) {
+  Fixture f;
+  f.steps(0s, 10s);
+  std::uint64_t buffer = f.allocate(500ms, 3);  // lives for 6 s: every block may, as far as it tells
+  std::vector<std::uint64_t> temporaries;
+  for (Nanos t = 100ms; t < 900ms; t += 50ms) temporaries.push_back(f.allocate(t, 2));
+  for (Nanos t = 100ms; t < 10s; t += 500ms) f.allocate(t, 2);
+  for (Nanos t = 4s; t < 10s; t += 500ms) f.allocate(t, 4);  // none has outlived it
+  f.read(1s);
+  for (std::uint64_t temporary : temporaries) f.free(1500ms, temporary);
+  f.free(6500ms, buffer);
+  auto estimate = f.estimate();
+  EXPECT_NEAR(estimate.sites.at(2).bytes.as_double(), KiB(1280).as_double(), KiB(128).as_double());
+  EXPECT_LT(estimate.sites.at(2).error, KiB(512));
+  EXPECT_GE(estimate.sites.at(4).error, estimate.sites.at(4).bytes) << "it may be as the buffer's";
+}
+
+TEST(Survivors, a_site_of_which_old_blocks_went_is_not_known_by_itself) {
+  Fixture f;
+  std::vector<std::uint64_t> made;
+  for (Nanos t = 100ms; t < 10s; t += 500ms) made.push_back(f.allocate(t, 2));
+  f.read(9s);
+  f.free(8s, made[4]);  // born at 2.1 s; the four before it live
+  auto estimate = f.estimate();
+  EXPECT_GE(estimate.sites.at(2).error, estimate.sites.at(2).bytes);
 }
 
 TEST(Survivors, stacks_of_blocks_that_go_soon_are_not_read) {
