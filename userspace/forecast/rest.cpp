@@ -53,14 +53,24 @@ std::optional<Growth> growth_of(const Floor& floor) {
   return Growth{{slope}, {slope - 1.645 * sd}, {slope + 1.645 * sd}, Seconds(length), n};
 }
 
+// More than noise.
+double least_rise(const Floor& floor) {
+  return std::max({6 * floor.shape.noise, 0.08 * floor.level, floor.least_change});
+}
+
+bool is_young(const History& history) {
+  return history.samples() < kYoung || history.newest_time() < kYoungFor;
+}
+
 // Standard deviation around one straight line.
 double wander_of(std::span<const Dot> dots) {
   if (dots.size() < 3) return 0;
   return std::sqrt(fit_line(dots, 0, dots.size()).error / static_cast<double>(dots.size()));
 }
 
-// In the window that shows most of them.
-bool tell_spikes(std::span<const Window> windows, const Floor& floor, Forecast& out) {
+// In the window that shows most of them. Whether what is between the first two or three of them rises for
+// good, nobody can tell yet.
+bool tell_spikes(std::span<const Window> windows, const Floor& floor, const History& history, Forecast& out) {
   const Window* spiky = nullptr;
   for (const Window& w : windows)
     if (w.shape.excursions.size() >= 2 &&
@@ -76,12 +86,17 @@ bool tell_spikes(std::span<const Window> windows, const Floor& floor, Forecast& 
   if (dwarfed || mean <= std::max(0.05 * floor.level, floor.least_change) || mean <= kSpikeWander * wander ||
       waves(e, wander, floor.level))
     return false;
-  out.verdict = Verdict::spikes;
+  bool rises = floor.newer.rise() > least_rise(floor), early = rises && is_young(history);
+  out.verdict = early ? Verdict::unknown : Verdict::spikes;
   out.evidence.peak_above = whole_bytes(mean);
   out.evidence.period = Seconds(period);
   out.evidence.peaks = e.size();
-  out.why = fmt::format("{} peaks of {} every {} came back, the floor between them does not rise", e.size(),
-                        format_size(whole_bytes(mean)), format_duration(Seconds(period)));
+  out.why = fmt::format("{}{} peaks of {} every {} came back, {}",
+                        early ? "too early to tell spikes from a leak: " : "", e.size(),
+                        format_size(whole_bytes(mean)), format_duration(Seconds(period)),
+                        early   ? "and the floor between them rises"
+                        : rises ? "the floor between them moves, but does not rise steadily"
+                                : "the floor between them does not rise");
   return true;
 }
 
@@ -111,10 +126,9 @@ bool tell_step(const Floor& floor, double now, Forecast& out) {
 // Below the later level at first.
 bool tell_start_up(const Floor& floor, const History& history, Forecast& out) {
   double rise = floor.later - floor.begin, now = history.newest_time();
-  if (rise <= std::max({6 * floor.shape.noise, 0.08 * floor.level, floor.least_change})) return false;
+  if (rise <= least_rise(floor)) return false;
   double risen = floor.shape.floor.back().value - floor.begin;
-  bool young = history.samples() < kYoung || now < kYoungFor;
-  if (young && floor.newer.rise() > kStillRises * rise && risen > 0) {
+  if (is_young(history) && floor.newer.rise() > kStillRises * rise && risen > 0) {
     out.verdict = Verdict::unknown;
     out.why = fmt::format("too early to tell a start-up from a leak: {} in {}, and it still rises",
                           format_size(whole_bytes(risen)), format_duration(Seconds(now)));
@@ -135,7 +149,8 @@ void tell_rest(std::span<const Window> windows, const History& history, double l
   Floor floor = floor_of(shape, least_change);
   out.evidence.floor = whole_bytes(shape.floor.back().value);
   out.growth = growth_of(floor);
-  if (tell_spikes(windows, floor, out) || tell_step(floor, now, out) || tell_start_up(floor, history, out))
+  if (tell_spikes(windows, floor, history, out) || tell_step(floor, now, out) ||
+      tell_start_up(floor, history, out))
     return;
   out.why = fmt::format("no rise above noise in {}", format_duration(Seconds(now)));
 }

@@ -171,6 +171,18 @@ TEST(Forecaster, calls_spikes_that_come_back_spikes) {
   EXPECT_FALSE(f.forecast().eta);
 }
 
+// A validation's buffers leave holes in the heap, which what is kept then fills.
+TEST(Forecaster, does_not_say_of_a_floor_that_rose_between_two_peaks_that_it_does_not) {
+  Forecaster f;
+  auto floor = [](double t) { return t < 19.2 ? 0.13 + 0.003 * t : 0.26; };
+  feed(f, 0, 26, 0.25, 4, [&](double t) {
+    double in_peak = std::fmod(t, 9) - 7.8;
+    return t < 2 ? 0.065 * t : floor(t) + (t > 5 && in_peak >= 0 && t < 19.2 ? 0.2 * in_peak / 1.2 : 0);
+  });
+  EXPECT_NE(f.forecast().verdict, Verdict::spikes) << f.forecast().why;
+  EXPECT_EQ(f.forecast().why.find("does not rise"), std::string::npos) << f.forecast().why;
+}
+
 TEST(Forecaster, calls_a_collectors_sawtooth_with_a_flat_floor_no_leak) {
   Noise noise;
   Forecaster f;
