@@ -354,10 +354,12 @@ TEST(Walk, tells_of_a_changed_limit_although_nothing_runs_in_the_cgroup_and_not_
   ASSERT_TRUE(walk_of(watch));
   if (!walk_of(watch)->why_not.empty()) GTEST_SKIP() << walk_of(watch)->why_not;
   auto fs = CgroupFs::open(Roots{});
+  std::optional<ChildCgroup> cgroup;  // goes after the child, which must have left it
   Child child([] { pause(); });
   auto made = ChildCgroup::make(*fs, MiB(64), child.pid());
   ASSERT_TRUE(made) << made.error().message;
-  std::uint64_t inode = fs->lookup(made->path())->id.inode;
+  cgroup.emplace(*std::move(made));
+  std::uint64_t inode = fs->lookup(cgroup->path())->id.inode;
   auto samples_of_a_walk = [&] {
     watch.records.clear();
     EXPECT_TRUE(watch.source->walk_cgroups());
@@ -374,7 +376,7 @@ TEST(Walk, tells_of_a_changed_limit_although_nothing_runs_in_the_cgroup_and_not_
   EXPECT_TRUE(samples_of_a_walk().empty());
 
   const CgroupMount& mount = fs->mount();
-  std::string file = mount.mount_point + *mount.relative_path(made->path()) +
+  std::string file = mount.mount_point + *mount.relative_path(cgroup->path()) +
                      (mount.hierarchy == Hierarchy::v1 ? "/memory.limit_in_bytes" : "/memory.max");
   UniqueFd limit(open(file.c_str(), O_WRONLY | O_CLOEXEC));
   ASSERT_TRUE(limit) << file;
