@@ -1,5 +1,6 @@
 """Each CPython that can be had here: blame names the line. Those of other Debian releases run in a root of their own."""
 
+import json
 import pathlib
 import shutil
 import subprocess
@@ -52,6 +53,50 @@ def blames_the_line(t, version, command, script, seen_as, kind="list"):
     t.check(top["python"].startswith(f"CPython {version}"), f"it is said to be {top['python']}")
     t.equal("stacks without some Python frame", report["python_incomplete"], 0)
     judge_holder(t, report, HELD_BY[kind])
+
+
+# What nobody holds and the collector, which is off, would take: no container has it.
+CYCLES = '''
+import gc, os, time
+gc.disable()
+class Cycle:
+    def __init__(self):
+        self.itself = self
+made = 0
+print('{"event": "ready"}', flush=True)
+while True:
+    for i in range(50):
+        Cycle()
+    made += 50
+    os.write(1, b'{"event": "made", "cycles": %d}\\n' % made)
+    time.sleep(0.02)
+'''
+
+
+def tells_which_types_grow(t, version, command):
+    child = t.start(None, *command, "-c", CYCLES)
+    child.wait_for("ready", timeout=20)
+    code, out, err = t.run_oomcast("blame", "--json", "--for", "2s", "--pid", child.pid, timeout=30)
+    t.equal(f"exit code of blame ({err})", code, 0)
+    top = json.loads(out)["processes"][0]
+    t.check(top["python"].startswith(f"CPython {version}"), f"it is said to be {top['python']}")
+    made = [line["cycles"] for line in child.truth if line["event"] == "made"][-1]
+    cycles = [kind for kind in top["grown_types"] or [] if kind["type"] == "Cycle"]
+    t.equal("types called Cycle among those that grew", len(cycles), 1)
+    t.check(100 <= cycles[0]["added"] <= cycles[0]["objects"] <= made, f"{cycles} of {made} that were made")
+    t.check(not any("Cycle" in (holder["of"] or "") for holder in top["holders"]), f"holders are {top['holders']}")
+
+
+def pyenv_types(t, version):
+    found = sorted(pathlib.Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}"))
+    if not found:
+        t.skip(f"pyenv has no CPython {version} here")
+    tells_which_types_grow(t, version, [found[-1]])
+
+
+def debian_types(t, suite, version, ffi="libffi8"):
+    root = release_root(suite, version, ffi)
+    tells_which_types_grow(t, version, ["/usr/sbin/chroot", root, f"/usr/bin/python{version}", "-B"])
 
 
 def pyenv(t, version):
@@ -119,9 +164,10 @@ def add(name, run, *arguments):
 
 for version in ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14"):
     add(f"pyenv_{version.replace('.', '_')}", pyenv, version)
-add("debian_bullseye_3_9", debian_release, "bullseye", "3.9", "libffi7")
-add("debian_trixie_3_13", debian_release, "trixie", "3.13")
-add("debian_sid_3_14", debian_release, "sid", "3.14")
-add("debian_sid_3_15", debian_release, "sid", "3.15")
+    add(f"types_of_pyenv_{version.replace('.', '_')}", pyenv_types, version)
+for release in (("bullseye", "3.9", "libffi7"), ("trixie", "3.13"), ("sid", "3.14"), ("sid", "3.15")):
+    name = "_".join(release[:2]).replace(".", "_")
+    add(f"debian_{name}", debian_release, *release)
+    add(f"types_of_debian_{name}", debian_types, *release)
 for version in ("3.8", "3.13"):
     add(f"at_a_kill_of_{version.replace('.', '_')}", at_a_kill_of, version)

@@ -58,8 +58,9 @@ struct BlameHolder {
 };
 
 struct BlameHolders {
-  std::vector<BlameHolder> all;  // by blocks, then by what they hold at least
-  bool cut = false;              // there was no time for all of its objects
+  std::vector<BlameHolder> all;                 // by blocks, then by what they hold at least
+  bool cut = false;                             // there was no time for all of its objects
+  std::optional<std::vector<GrownType>> types;  // whose objects became more; nullopt: they were not counted
 };
 
 /// How far a process's allocations were watched, and what of them has stayed.

@@ -176,6 +176,7 @@ void Blame::judge_holders(const Process& p, const Survivors::Estimate& kept, Bla
   if (!p.holders || !p.view->python_heap()) return;
   PythonHeap& heap = *p.view->python_heap();
   out.holders.emplace().cut = heap.cut();
+  out.holders->types = heap.grown_types();
   struct Lead {
     std::uint64_t blocks = 0;
     std::uint32_t holder = 0;

@@ -18,7 +18,7 @@ constexpr std::size_t kMaxAdded = 512, kMaxHolders = 16;
 PythonHeap::PythonHeap(const ProcessMemory& memory, const Python& python)
     : PythonHeap(memory, python, Limits()) {}
 PythonHeap::PythonHeap(const ProcessMemory& memory, const Python& python, Limits limits)
-    : limits_(limits), reader_(memory, python) {}
+    : limits_(limits), reader_(memory, python), census_(reader_, {}) {}
 
 bool PythonHeap::begin() {
   const PythonObjects& o = reader_.python().objects;
@@ -31,11 +31,16 @@ bool PythonHeap::begin() {
   for (const Walk::Node& node : walk.nodes)
     if (const auto* type = reader_.type_of(node.address))
       if (auto length = reader_.length(node.address, *type)) lengths_[node.address] = *length;
+  counts_ = census_.count();
   return true;
 }
 
 std::optional<std::vector<Holder>> PythonHeap::end() {
   reader_.pages().forget();
+  if (auto counts = counts_ ? census_.count() : std::nullopt) {
+    grown_types_ = oomcast::grown_types(*counts_, *counts);
+    counts_.reset();
+  }
   Walk walk(reader_, limits_);
   if (!walk.add_threads()) return std::nullopt;
   walk.run();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "blame/python_census.h"
 #include "blame/python_objects.h"
 #include "collect/process_memory.h"
 
@@ -47,6 +48,8 @@ class PythonHeap {
   bool begin();
   /// Those that are longer since, with what was added most first. Once. nullopt: as begin().
   std::optional<std::vector<Holder>> end();
+  /// Behind end(): which types' objects became more, whoever holds them. nullopt: they could not be counted.
+  const std::optional<std::vector<GrownType>>& grown_types() const { return grown_types_; }
   /// Of the blocks that `block_at` knows by an address in them, those that the holder with this number in
   /// end()'s answer leads to by what was added to it: by their begin. About 1 µs an object, 50 ms in all.
   using BlockAt = std::function<std::optional<std::uint64_t>(std::uint64_t address)>;
@@ -67,6 +70,9 @@ class PythonHeap {
   PythonReader reader_;
   std::unordered_map<std::uint64_t, std::uint64_t> lengths_;  // when it began, by address
   std::vector<std::vector<std::uint64_t>> added_;             // of end()'s answer: objects, a sample
+  PythonCensus census_;
+  std::optional<PythonCensus::Counts> counts_;  // when it began
+  std::optional<std::vector<GrownType>> grown_types_;
   bool cut_ = false;
 };
 

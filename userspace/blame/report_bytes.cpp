@@ -201,9 +201,18 @@ void pass(A& a, BlameHolder& h) {
 }
 
 template <typename A>
+void pass(A& a, GrownType& t) {
+  a(t.type);
+  a(t.objects);
+  a(t.added);
+  pass(a, t.least);
+}
+
+template <typename A>
 void pass(A& a, BlameHolders& h) {
   pass(a, h.all);
   a(h.cut);
+  pass(a, h.types);
 }
 
 template <typename A>

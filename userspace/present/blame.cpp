@@ -128,6 +128,20 @@ std::string other_holders(const BlameProcess& p) {
   return out;
 }
 
+// "objects: +1480 Tensor of 2100, +1480 AccumulateGrad of 1480": whoever holds them.
+std::string grown_types_text(const BlameProcess& p) {
+  constexpr std::size_t kMax = 3;
+  if (!p.holders || !p.holders->types) return "";
+  std::string out;
+  std::size_t told = 0;
+  for (const GrownType& t : *p.holders->types) {
+    if (told == kMax || share(t.least, p.grown()) < kMinShare) break;
+    out += fmt::format("{}+{} {} of {}", told++ ? ", " : "  objects: ", t.added, escape_for_terminal(t.type),
+                       t.objects);
+  }
+  return out.empty() ? out : out + "\n";
+}
+
 // The lines that most of it comes from, whatever led there.
 std::string top_lines(const BlameProcess& p, Seconds window) {
   constexpr std::size_t kMax = 5;
@@ -166,6 +180,7 @@ std::string top_lines(const BlameProcess& p, Seconds window) {
       out += fmt::format("  {:31}  {}\n", "", holder_text(p.holders->all[i].holder));
   }
   out += other_holders(p);
+  out += grown_types_text(p);
   return out.empty() ? out : out + "  by stack, outermost first:\n";
 }
 
@@ -237,6 +252,11 @@ Json holder_json(const BlameHolder& h) {
           {"of", h.holder.of.empty() ? Json(nullptr) : text(h.holder.of)},
           {"bytes_at_least", h.holder.least.count},
           {"kept_blocks", h.blocks}};
+}
+
+Json grown_type_json(const GrownType& t) {
+  return {
+      {"type", text(t.type)}, {"objects", t.objects}, {"added", t.added}, {"bytes_at_least", t.least.count}};
 }
 
 Json frame_json(const Frame& frame) {
@@ -418,10 +438,13 @@ Json site_json(const BlameSite& site, const BlameProcess& p, const BlameReport& 
 Json blamed_process_json(const BlameProcess& p, const BlameReport& report, const ClockMap& clock) {
   Json sites = Json::array();
   for (const BlameSite& site : p.sites) sites.push_back(site_json(site, p, report));
-  Json holders;  // null
+  Json holders, types;  // null
   if (p.holders) {
     holders = Json::array();
     for (const BlameHolder& h : p.holders->all) holders.push_back(holder_json(h));
+    if (p.holders->types) types = Json::array();
+    for (const GrownType& t : p.holders->types.value_or(std::vector<GrownType>()))
+      types.push_back(grown_type_json(t));
   }
   return {{"process", process_json(p.process, clock)},
           {"exited", p.exited},
@@ -442,7 +465,8 @@ Json blamed_process_json(const BlameProcess& p, const BlameReport& report, const
           {"rank", p.role.rank ? Json(*p.role.rank) : Json(nullptr)},
           {"python", p.python.empty() ? Json(nullptr) : Json(to_valid_utf8(p.python))},
           {"sites", std::move(sites)},
-          {"holders", std::move(holders)}};
+          {"holders", std::move(holders)},
+          {"grown_types", std::move(types)}};
 }
 
 }  // namespace

@@ -97,6 +97,8 @@ BlameReport in_brief(BlameReport report) {
       shorten(each.holder.type);
       shorten(each.holder.of);
     }
+    if (process.holders->types)
+      for (GrownType& each : *process.holders->types) shorten(each.type);
   }
   return report;
 }

@@ -36,6 +36,7 @@ BlameReport report() {
                      0});
   p.holders.emplace().all.push_back({{"kept in __main__", "list", 9, 4, "Tensor", KiB(3)}, 5});
   p.holders->cut = true;
+  p.holders->types = {{"Tensor", 2100, 1480, KiB(9)}};
   p.free_in_heap = MiB(1);
   p.kept = KeptOfProcess{{MiB(6), MiB(2), 5}, Seconds(.5), Seconds(.1), Seconds(2), 3600};
   p.why_not_kept = "no allocator";
@@ -75,6 +76,7 @@ TEST(ReportBytes, a_report_comes_back_as_it_was) {
   EXPECT_EQ(b.holders->all[0].holder, a.holders->all[0].holder);
   EXPECT_EQ(b.holders->all[0].blocks, 5u);
   EXPECT_TRUE(b.holders->cut);
+  EXPECT_EQ(b.holders->types, a.holders->types);
   EXPECT_EQ(b.free_in_heap, a.free_in_heap);
   ASSERT_TRUE(b.kept);
   EXPECT_EQ(b.kept->all, a.kept->all);

@@ -117,6 +117,29 @@ TEST(BlameText, says_of_a_line_whether_its_blocks_stay_or_it_only_touched_the_pa
       << text;
 }
 
+TEST(BlameText, names_the_types_that_grew_if_what_they_take_matters) {
+  BlameReport r = report();
+  r.processes[0].holders.emplace().types = {{"Cycle\x1b", 41'000, 40'000, MiB(9)},
+                                            {"dict", 700, 300, KiB(90)}};
+  std::string text = to_text(r);
+  EXPECT_NE(text.find("  objects: +40000 Cycle"), std::string::npos) << text;
+  EXPECT_EQ(text.find('\x1b'), std::string::npos) << text;
+  EXPECT_EQ(text.find("dict"), std::string::npos) << text;
+}
+
+TEST(BlameJson, has_types_that_grew_and_null_where_they_were_not_counted) {
+  BlameReport r = report();
+  auto types = [&] {
+    return nlohmann::json::parse(to_json(r, ClockMap{}, MonoTime{}))["processes"][0]["grown_types"];
+  };
+  EXPECT_TRUE(types().is_null());
+  r.processes[0].holders.emplace();
+  EXPECT_TRUE(types().is_null());
+  r.processes[0].holders->types = {{"Cycle", 41'000, 40'000, KiB(9)}};
+  EXPECT_EQ(types(), nlohmann::json::parse(
+                         R"([{"type":"Cycle","objects":41000,"added":40000,"bytes_at_least":9216}])"));
+}
+
 TEST(BlameText, is_safe_on_a_terminal) {
   BlameReport r = report();
   r.processes[0].sites[0].stack[2].function = "evil\x1b[2J";
