@@ -289,16 +289,19 @@ def pprof_and_html_hold_what_grew_and_rights_are_dropped(t):
         t.equal("mode of the file", oct(file.stat().st_mode & 0o777), "0o640")
         child.end()
         if form == "pprof":
-            sums = {}
+            sums, objects = {}, {}
             for values, frames in read_pprof(file.read_bytes()):
                 on_top = next((f for f in frames if f[1] == str(script)), None)
-                sums[on_top] = sums.get(on_top, 0) + values["grown"]
+                sums[on_top] = sums.get(on_top, 0) + values["inuse_space"]
+                objects[on_top] = objects.get(on_top, 0) + values["inuse_objects"]
             best = max(sums, key=sums.get)
             t.equal("line on top", best, ("leak_list.<locals>.keep" if best and "." in best[0] else "keep", str(script), line))
             ratio = sums[best] / grown["bytes"]
             spent = b"of the time was watched" in gzip.decompress(file.read_bytes())
             t.premise(0.85 <= ratio <= 1.15 or not spent, "other programs spend the budget of faults")
             t.check(0.85 <= ratio <= 1.15, f"{ratio:.3f} of the growth is in the profile")
+            blocks = objects[best] * (64 << 10) / grown["bytes"]  # 0: its allocator could not be watched
+            t.check(not blocks or 0.7 <= blocks <= 1.3, f"{blocks:.3f} of its blocks are in the profile")
         else:
             text = file.read_text()
             t.check(text.startswith("<!doctype html>") and f"{script}:{line}" in text, "the page does not hold the line")

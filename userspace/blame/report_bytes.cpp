@@ -160,6 +160,7 @@ void pass(A& a, Kept& k) {
   pass(a, k.bytes);
   pass(a, k.error);
   a(k.blocks);
+  a(k.objects);
 }
 
 template <typename A>

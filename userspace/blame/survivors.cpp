@@ -202,12 +202,14 @@ struct Survivors::Sum {
   std::array<double, kParts> parts{};  // the bytes by when they were allocated
   double unwatched = 0;
   std::uint64_t blocks = 0;
+  double objects = 0;
 
   // A block that stands for more than itself was met by chance, and so was each in a part of the window.
   void add(double weight, double size, double scale) {
     bytes += weight * scale;
     unwatched += weight * std::max(0.0, scale - 1);
     ++blocks;
+    objects += scale * weight / std::max(size, 1.0);
     variance += scale * weight * (scale * std::max(0.0, weight - size) + std::max(0.0, scale - 1) * weight);
     largest = std::max(largest, weight * scale);
   }
@@ -219,10 +221,13 @@ struct Survivors::Sum {
     return squares * kParts / (kParts - 1) * unwatched / bytes;
   }
   Kept kept(bool with_unsure) const {
-    double chance = 2 * std::sqrt(std::max(variance, uneven())) + largest;
-    if (bytes > 0) chance *= (bytes + slowed) / bytes;
+    double faster = bytes > 0 ? (bytes + slowed) / bytes : 1;
+    double chance = faster * (2 * std::sqrt(std::max(variance, uneven())) + largest);
     double error = chance + doubt + (with_unsure ? unsure : 0);
-    return {{std::llround(bytes + slowed)}, {std::llround(error)}, blocks};
+    return {{std::llround(bytes + slowed)},
+            {std::llround(error)},
+            blocks,
+            static_cast<std::uint64_t>(std::llround(faster * objects))};
   }
 };
 

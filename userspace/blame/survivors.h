@@ -24,7 +24,8 @@ struct Kept {
   Bytes bytes;
   Bytes error;  // two standard deviations, of sampling and of the part that was watched, and a block; where
                 // blocks become as old as half of what was watched, also what may still go, and all that went
-  std::uint64_t blocks = 0;  // that were seen to stay
+  std::uint64_t blocks = 0;  // that were seen to stay,
+  std::uint64_t objects{};   // and an estimate of how many did
   auto operator<=>(const Kept&) const = default;
 };
 

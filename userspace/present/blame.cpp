@@ -232,7 +232,10 @@ std::string family(const BlameReport& report) {
 }  // namespace
 
 Json kept_json(const Kept& kept) {
-  return {{"bytes", kept.bytes.count}, {"error_bytes", kept.error.count}, {"blocks", kept.blocks}};
+  return {{"bytes", kept.bytes.count},
+          {"error_bytes", kept.error.count},
+          {"blocks", kept.blocks},
+          {"objects", kept.objects}};
 }
 
 Json kept_json(const KeptOfProcess& kept) {

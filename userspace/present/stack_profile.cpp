@@ -249,7 +249,12 @@ StackProfile profile_of(const BlameReport& report, const ClockMap& clock, MonoTi
   StackProfile out;
   out.title = fmt::format("{}: {} in {}", escape_for_terminal(report.scope), format_size(report.grown),
                           format_duration(report.window));
-  out.kinds = {{"grown", "bytes"}, {"touched", "bytes"}, {"kept", "bytes"}, {"samples", "count"}};
+  // The first two as profiles of heaps call them.
+  out.kinds = {{"inuse_space", "bytes"},
+               {"inuse_objects", "count"},
+               {"touched", "bytes"},
+               {"kept", "bytes"},
+               {"samples", "count"}};
   out.time = clock.wall(now);
   out.window = report.window;
   for (const BlameProcess& p : report.processes) {
@@ -257,14 +262,14 @@ StackProfile profile_of(const BlameReport& report, const ClockMap& clock, MonoTi
       out.rows.push_back({p.process.comm,
                           p.process.id.tgid,
                           site.stack,
-                          {site.grown.count, site.touched.count, site.kept.bytes.count,
-                           static_cast<std::int64_t>(site.samples)}});
+                          {site.grown.count, static_cast<std::int64_t>(site.kept.objects), site.touched.count,
+                           site.kept.bytes.count, static_cast<std::int64_t>(site.samples)}});
     for (auto [bytes, what] : {std::pair(p.unseen, kUnseenByFaults), std::pair(p.free_in_heap, kFreeInHeap)})
       if (bytes > Bytes{})
         out.rows.push_back({p.process.comm,
                             p.process.id.tgid,
                             {{Frame::Kind::native, std::string(what), {}, std::nullopt}},
-                            {bytes.count, 0, 0, 0}});
+                            {bytes.count, 0, 0, 0, 0}});
   }
   out.notes = doubts_of(report);
   return out;

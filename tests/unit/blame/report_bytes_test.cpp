@@ -32,7 +32,7 @@ BlameReport report() {
                      MiB(7),
                      MiB(9),
                      3,
-                     {MiB(6), MiB(2), 5},
+                     {MiB(6), MiB(2), 5, 90},
                      0});
   p.holders.emplace().all.push_back({{"kept in __main__", "list", 9, 4, "Tensor", KiB(3)}, 5});
   p.holders->cut = true;

@@ -60,6 +60,7 @@ TEST(Survivors, blocks_that_are_not_freed_are_their_sites_and_temporaries_are_no
   ASSERT_EQ(estimate.sites.size(), 1u);
   const Kept& kept = estimate.sites.at(2);
   EXPECT_EQ(kept.blocks, 10u);
+  EXPECT_EQ(kept.objects, 10u);
   EXPECT_NEAR(kept.bytes.as_double(), KiB(640).as_double(), kept.error.as_double());
   EXPECT_LT(kept.error, KiB(100)) << "each was met: only the part that was not watched is left to chance";
   EXPECT_EQ(estimate.outlived, 60ms);
@@ -110,6 +111,7 @@ TEST(Survivors, a_block_that_was_met_by_chance_stands_for_others_with_an_error) 
   auto estimate = f.estimate();
   EXPECT_NEAR(estimate.sites.at(2).bytes.as_double(), KiB(640).as_double(), KiB(64).as_double());
   EXPECT_GT(estimate.sites.at(2).error, KiB(300));
+  EXPECT_NEAR(static_cast<double>(estimate.sites.at(2).objects), 640, 64);
 }
 
 TEST(Survivors, of_functions_that_were_watched_for_a_part_the_whole_is_estimated) {

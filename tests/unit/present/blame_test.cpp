@@ -210,6 +210,8 @@ TEST(BlamePprof, is_gzipped_and_holds_each_stack_innermost_first) {
   EXPECT_NE(stacks[0][2], stacks[1][0]) << "another line of <module>";
   EXPECT_EQ(locations, 7u);
   EXPECT_NE(std::find(strings.begin(), strings.end(), "py;thon\\n"), strings.end());
+  EXPECT_EQ(strings.at(1), "inuse_space") << "is shown first";
+  EXPECT_NE(std::find(strings.begin(), strings.end(), "inuse_objects"), strings.end());
 }
 
 TEST(BlameHtml, keeps_a_hostile_name_within_its_data) {
