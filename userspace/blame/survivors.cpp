@@ -239,6 +239,16 @@ WatchedAllocations::Faster Survivors::when_not_watched(const WatchedAllocations&
   return {std::min(w.faster->by, most_faster), w.faster->doubt};
 }
 
+// How much more than a window's worth of what was seen it is: what was seen of a function's `made`, which
+// began with the part in which everything was watched, and the program was slow. No less than 0.
+double Survivors::more_when_not_watched(const WatchedAllocations& w, double made, Seconds window,
+                                        double faster) {
+  double slow = std::min(Seconds(w.all_watched()).count(), made);
+  if (made <= 0 || slow <= 0 || window.count() <= made) return 0;
+  double paced = slow / (1 + faster);
+  return (paced + window.count() - slow) / (paced + made - slow) / (window.count() / made) - 1;
+}
+
 std::map<std::uint32_t, Survivors::Ages> Survivors::ages_by_site(const WatchedAllocations& w,
                                                                  const KnownOf& known_of) const {
   std::map<std::uint32_t, Ages> out;
@@ -293,16 +303,17 @@ Survivors::Estimate Survivors::estimate(const WatchedAllocations& w, Seconds win
       double young = of_site.old > 0 ? std::min(known.of_young[f], of_site.young / of_site.old) : 0;
       scale = known.of_function[f] - known.of_young[f] + young;
     }
+    double made = block.grew ? window.count() / std::max(known.of_grown, 1.0)
+                             : window.count() / std::max(known.of_function[f], 1.0);
+    double more = more_when_not_watched(w, made, window, unwatched.by);
+    double most = more_when_not_watched(w, made, window, unwatched.by + unwatched.doubt);
     Seconds after = block.born - w.begin;
     auto part = static_cast<std::size_t>(after.count() * scale / window.count() * Sum::kParts);
     for (Sum* sum : {&sites[*block.site], &all}) {
       sum->add(weight, size, scale);
       sum->parts[std::min(part, Sum::kParts - 1)] += weight * scale;
-      // Those that were looked at are from all of the window, most of which had few breakpoints.
-      if (!looked_at) {
-        sum->slowed += weight * std::max(0.0, scale - 1) * unwatched.by;
-        sum->doubt += weight * std::max(0.0, scale - 1) * unwatched.doubt;
-      }
+      sum->slowed += weight * scale * more;
+      sum->doubt += weight * scale * std::max(0.0, most - more);
       if (!known.sure) sum->unsure += weight * scale;
     }
   }

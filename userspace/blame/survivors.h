@@ -119,6 +119,8 @@ class Survivors {
   };
   using KnownOf = std::function<const Known&(const Block&)>;
   static WatchedAllocations::Faster when_not_watched(const WatchedAllocations& watched);
+  static double more_when_not_watched(const WatchedAllocations& watched, double made, Seconds window,
+                                      double faster);
   std::map<std::uint32_t, Ages> ages_by_site(const WatchedAllocations& watched,
                                              const KnownOf& known_of) const;
   void add_what_went(const WatchedAllocations& watched, const Known& by_frees,

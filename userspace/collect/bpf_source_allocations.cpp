@@ -225,7 +225,7 @@ AllocationProbes::Progress AllocationProbes::progress(MonoTime now) const {
 }
 
 void AllocationProbes::compare_growth(const Progress& now) {
-  constexpr double kMinPages = 16, kPagesInDoubt = 8, kDoubt = 0.3;
+  constexpr double kMinPages = 4, kPagesInDoubt = 8, kDoubt = 0.3;
   if (!began_.pages || !stopped_.pages || !now.pages || now.at <= stopped_.at || stopped_.at <= began_.at)
     return;
   double before = static_cast<double>(*stopped_.pages) - static_cast<double>(*began_.pages);

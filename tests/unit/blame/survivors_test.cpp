@@ -269,6 +269,26 @@ TEST(Survivors, what_breakpoints_took_of_its_time_is_in_the_error) {
   EXPECT_GT(known.error.as_double(), 0.5 * 9 * watched);
 }
 
+// Large blocks are looked at again and again, and were born while nearly everything was watched.
+TEST(Survivors, blocks_of_the_slow_part_are_fewer_than_others_although_they_were_looked_at) {
+  auto kept_of = [](Nanos until, Nanos frees_until) {
+    Fixture f;
+    f.watched.until.fill(at(frees_until));
+    f.watched.until[0] = at(until);
+    f.watched.frees_until = at(frees_until);
+    f.watched.taken = 0.3;
+    f.watched.faster = {1, 0};  // twice as fast without breakpoints
+    for (Nanos t = 10ms; t < frees_until; t += 20ms) f.allocate(t, 2);
+    for (Nanos t = frees_until; t < until; t += 10ms) f.allocate(t, 2);
+    for (int look = 0; look < 100; ++look)
+      f.survivors.check(at(until + look * 1ms), [](std::uint64_t, Bytes) { return std::optional(true); });
+    return f.estimate().sites.at(2).bytes.as_double();
+  };
+  double a_second = 100 * KiB(64).as_double(), slow = a_second / 2;
+  EXPECT_NEAR(kept_of(1100ms, 1s), slow + 9 * a_second, 0.5 * a_second);
+  EXPECT_NEAR(kept_of(10s, 1s), slow + 9 * a_second, 0.5 * a_second) << "most of these were seen";
+}
+
 TEST(Survivors, where_blocks_go_that_were_as_old_as_half_of_the_time_others_may_go_too) {
   Fixture f;
   for (Nanos t = 0s; t < 3s; t += 100ms) f.free(t + 6s, f.allocate(t, 2));
