@@ -7,9 +7,9 @@
  * sampled blocks alone.
  */
 
+#include "fault_ring.bpf.h"
 #include "record.bpf.h"
 #include "task.bpf.h"
-#include "user_stack.bpf.h"
 
 unsigned long long oc_sample_bytes = 0; /* none; both may change while it runs */
 unsigned long long oc_sample_extra = 0;

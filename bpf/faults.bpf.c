@@ -6,9 +6,9 @@
  * faults but what the process grew by since the one before.
  */
 
+#include "fault_ring.bpf.h"
 #include "record.bpf.h"
 #include "task.bpf.h"
-#include "user_stack.bpf.h"
 
 struct oc_fault_context { /* struct bpf_perf_event_data, which BPF sees in this form */
   u64 registers[SAVED];

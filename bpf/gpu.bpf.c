@@ -9,8 +9,10 @@
  */
 
 #include "gpu_maps.bpf.h"
+#include "python_code.bpf.h"
 #include "record.bpf.h"
 #include "task.bpf.h"
+#include "user_stack.bpf.h"
 
 #define SYSCALL_MMAP 9
 #define SYSCALL_MUNMAP 11
@@ -23,10 +25,16 @@
 #define S_IFCHR 0020000
 
 #define FB_GET_INFO_V2 0x20801303u
+/* Functions of OC_RM_VID_HEAP_CONTROL, told at this offset, that ask for memory. */
+#define HEAP_FUNCTION_AT 8
+#define HEAP_ALLOC_SIZE 2
+#define HEAP_ALLOC_SIZE_RANGE 14
 
 const volatile unsigned int oc_gpu_wire_version = OC_WIRE_VERSION;
 const volatile bool oc_gpu_has_test_files = false;
-volatile unsigned int oc_uvm_major = 0; /* 0: the driver is not loaded yet */
+const volatile bool oc_gpu_wants_stacks = false; /* of calls that ask for memory, */
+const volatile bool oc_gpu_wants_code = false;   /* or the Python lines that made them */
+volatile unsigned int oc_uvm_major = 0;          /* 0: the driver is not loaded yet */
 /* The low bits of a uvm file's private_data where the rest is its va_space; -1: nobody asks whose they are.
  */
 volatile int oc_uvm_tag = -1;
@@ -60,6 +68,20 @@ struct {
   __type(key, struct oc_gpu_test_file);
   __type(value, u32);
 } gpu_test_files SEC(".maps");
+
+struct { /* made only where stacks are wanted */
+  __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+  __uint(max_entries, 1);
+  __type(key, u32);
+  __type(value, struct oc_gpu_stack);
+} gpu_stack_buffer SEC(".maps");
+
+struct { /* made only where Python lines are wanted */
+  __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+  __uint(max_entries, 1);
+  __type(key, u32);
+  __type(value, struct oc_python_stack);
+} gpu_python_stack SEC(".maps");
 
 struct target {
   u32 device, minor;
@@ -117,6 +139,41 @@ static __always_inline void submit(struct oc_gpu_call* r) {
   bpf_ringbuf_submit(r, 0);
 }
 
+/* `user`: what the thread came into the kernel with. */
+static __always_inline void send_stack(const struct pt_regs* user) {
+  u32 zero = 0;
+  u64 saved[SAVED];
+  struct oc_gpu_stack* r = bpf_map_lookup_elem(&gpu_stack_buffer, &zero);
+  if (!r || bpf_probe_read_kernel(saved, sizeof(saved), user)) return;
+  struct task_struct* task = (struct task_struct*)bpf_get_current_task();
+  fill_registers(&r->user, saved);
+  oc_fill_task(&r->task, task);
+  copy_stack(&r->user, r->user.registers[7]);
+  oc_read_python(&r->user.python, task);
+  u32 size = __builtin_offsetof(struct oc_gpu_stack, user.stack) + r->user.stack_bytes;
+  if (size > sizeof(*r)) return;
+  oc_fill_header(&r->header, OC_GPU_STACK, size);
+  if (bpf_ringbuf_output(&gpu_calls, r, size, 0)) __sync_fetch_and_add(&oc_gpu_lost, 1);
+}
+
+/* 27 KiB: calls matter more than where they were made. */
+#define ROOM_FOR_CALLS 0x100000
+static __always_inline void send_code(void) {
+  u32 zero = 0;
+  struct task_struct* task = (struct task_struct*)bpf_get_current_task();
+  struct oc_python_layout* layout = oc_python_layout_of(task);
+  struct oc_python_stack* stack = bpf_map_lookup_elem(&gpu_python_stack, &zero);
+  if (!layout || !stack || bpf_ringbuf_query(&gpu_calls, BPF_RB_AVAIL_DATA) > ROOM_FOR_CALLS) return;
+  oc_read_python(stack, task);
+  if (!stack->count) return;
+  struct oc_dying_code* r = bpf_ringbuf_reserve(&gpu_calls, sizeof(*r), 0);
+  if (!r) return;
+  oc_fill_header(&r->header, OC_GPU_CODE, sizeof(*r));
+  oc_fill_task(&r->task, task);
+  oc_copy_code(r, stack, layout);
+  bpf_ringbuf_submit(r, 0);
+}
+
 /* How many bytes were read: all or none. The barrier keeps the compiler from folding the bound into another
  * compare that the verifier does not follow. */
 static __always_inline u16 read_argument(void* to, u32 room, u32 bytes, u64 from) {
@@ -171,8 +228,16 @@ static __always_inline bool is_memory_class(u32 class) {
          class == OC_RM_MEMORY_FABRIC;
 }
 
+/* Whether it asks for memory, as its argument says. */
+static __always_inline bool asks_for_memory(u32 number, const struct oc_gpu_call* r) {
+  if (number == OC_RM_ALLOC || number == OC_RM_ALLOC_MEMORY) return true;
+  u32 function = *(const u32*)&r->head[HEAP_FUNCTION_AT];
+  return number == OC_RM_VID_HEAP_CONTROL && r->head_bytes &&
+         (function == HEAP_ALLOC_SIZE || function == HEAP_ALLOC_SIZE_RANGE);
+}
+
 static __always_inline void rm_call(u32 number, u32 size, u64 argument, const struct target* target,
-                                    long result) {
+                                    long result, const struct pt_regs* user) {
   /* Most calls of these two are of no interest: ask before anything is reserved. */
   u64 pointer = 0;
   u32 params = 0;
@@ -195,6 +260,13 @@ static __always_inline void rm_call(u32 number, u32 size, u64 argument, const st
   if (size) r->head_bytes = read_argument(r->head, OC_GPU_HEAD_LEN, size, argument);
   if (params > OC_GPU_PARAMS_LEN) params = OC_GPU_PARAMS_LEN;
   if (pointer && params) r->params_bytes = read_argument(r->params, OC_GPU_PARAMS_LEN, params, pointer);
+  /* Before the call is submitted, which stands before it: whoever reads the call finds this behind it. */
+  if ((oc_gpu_wants_stacks || oc_gpu_wants_code) && asks_for_memory(number, r)) {
+    if (oc_gpu_wants_stacks)
+      send_stack(user);
+    else
+      send_code();
+  }
   submit(r);
 }
 
@@ -205,7 +277,8 @@ static __always_inline bool is_rm_number(u32 number) {
 }
 
 /* Cheapest first: two compares turn away the ioctls of terminals, sockets and other drivers. */
-static __always_inline void on_ioctl(u32 fd, u32 command, u64 argument, long result) {
+static __always_inline void on_ioctl(u32 fd, u32 command, u64 argument, long result,
+                                     const struct pt_regs* user) {
   bool uvm = command < 128 || command == OC_UVM_INITIALIZE || command == OC_UVM_DEINITIALIZE;
   u32 number = command & 0xff, size = command >> 16 & 0x3fff;
   bool rm = command >> 30 == 3 && (command >> 8 & 0xff) == 'F' && is_rm_number(number);
@@ -227,7 +300,7 @@ static __always_inline void on_ioctl(u32 fd, u32 command, u64 argument, long res
     size = inside.size;
     argument = inside.pointer;
   }
-  rm_call(number, size, argument, &target, result);
+  rm_call(number, size, argument, &target, result, user);
 }
 
 static __always_inline void on_mmap(u64 length, u32 fd, u64 offset, long result) {
@@ -257,7 +330,7 @@ static __always_inline void on_munmap(u64 address, u64 length, long result) {
 /* Where functions can be traced, other system calls pay nothing. */
 SEC("fexit/__x64_sys_ioctl")
 int BPF_PROG(on_ioctl_return, struct pt_regs* regs, long result) {
-  on_ioctl((u32)regs->di, (u32)regs->si, regs->dx, result);
+  on_ioctl((u32)regs->di, (u32)regs->si, regs->dx, result, regs);
   return 0;
 }
 SEC("fexit/__x64_sys_mmap")
@@ -279,7 +352,7 @@ static __always_inline struct pt_regs* own_registers(void) {
 SEC("tracepoint/syscalls/sys_exit_ioctl")
 int on_ioctl_exit(void* ctx) {
   struct pt_regs* regs = own_registers();
-  on_ioctl((u32)regs->di, (u32)regs->si, regs->dx, (long)regs->ax);
+  on_ioctl((u32)regs->di, (u32)regs->si, regs->dx, (long)regs->ax, regs);
   return 0;
 }
 SEC("tracepoint/syscalls/sys_exit_mmap")
@@ -300,7 +373,7 @@ SEC("tp_btf/sys_exit")
 int BPF_PROG(on_syscall_return, struct pt_regs* regs, long result) {
   u64 number = regs->orig_ax;
   if (number == SYSCALL_IOCTL)
-    on_ioctl((u32)regs->di, (u32)regs->si, regs->dx, result);
+    on_ioctl((u32)regs->di, (u32)regs->si, regs->dx, result, regs);
   else if (number == SYSCALL_MMAP)
     on_mmap(regs->si, (u32)regs->r8, regs->r9, result);
   else if (number == SYSCALL_MUNMAP)

@@ -2,7 +2,7 @@
 #ifndef OOMCAST_WIRE_COMMON_H
 #define OOMCAST_WIRE_COMMON_H
 
-#define OC_WIRE_VERSION 6u
+#define OC_WIRE_VERSION 7u
 
 #define OC_COMM_LEN 16
 /* PAGE_COUNTER_MAX is LONG_MAX / PAGE_SIZE: 2^51 or, with 64 KiB pages, 2^47. No machine has half of that. */
@@ -32,6 +32,8 @@ enum oc_record_type {
   OC_USER_KILL = 20,
   /* ring "gpu_calls", only while an NVIDIA device is in use */
   OC_GPU_CALL = 32,
+  OC_GPU_STACK = 37, /* only while blame runs */
+  OC_GPU_CODE = 38,  /* only where it does not: struct oc_dying_code */
   /* ring "faults", only while blame runs */
   OC_FAULT = 33,
   OC_ALLOCATION = 35,

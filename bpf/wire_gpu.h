@@ -2,7 +2,7 @@
 #ifndef OOMCAST_WIRE_GPU_H
 #define OOMCAST_WIRE_GPU_H
 
-#include "wire_common.h"
+#include "wire_faults.h"
 
 /* The driver's own numbers that both sides know: of calls to the resource manager (the low byte of an ioctl),
  * of its classes of memory, of UVM's calls outside of the plain ones. */
@@ -50,6 +50,14 @@ struct oc_gpu_call {
   unsigned char head[OC_GPU_HEAD_LEN]; /* the ioctl's argument */
   unsigned char tail[OC_GPU_TAIL_LEN]; /* of UVM_MAP_EXTERNAL_ALLOCATION, whose middle is of no interest */
   unsigned char params[OC_GPU_PARAMS_LEN]; /* what NV_ESC_RM_ALLOC and NV_ESC_RM_CONTROL point to */
+};
+
+/* Behind the OC_GPU_CALL of the same thread that asked for memory: where that was. Sent as far as the stack
+ * is filled. */
+struct oc_gpu_stack {
+  struct oc_header header;
+  struct oc_task task;
+  struct oc_user_stack user;
 };
 
 /* Where a UVM call's argument is of interest, by the driver's version: set by user space. */
@@ -105,6 +113,7 @@ struct oc_gpu_xid {
 };
 
 OC_ASSERT_SIZE(oc_gpu_call, 480);
+OC_ASSERT_SIZE(oc_gpu_stack, 88 + sizeof(struct oc_user_stack));
 OC_ASSERT_SIZE(oc_gpu_layout, 8);
 OC_ASSERT_SIZE(oc_gpu_test_file, 16);
 OC_ASSERT_SIZE(oc_gpu_owner, 16);

@@ -34,6 +34,7 @@ union oc_any_record {
   struct oc_block block;
   struct oc_growth growth;
   struct oc_gpu_call gpu_call;
+  struct oc_gpu_stack gpu_stack;
   struct oc_gpu_layout gpu_layout;
   struct oc_gpu_test_file gpu_test_file;
   struct oc_gpu_owner gpu_owner;

@@ -107,6 +107,7 @@ const std::vector<Layout>& layouts() {
              ahead),
       LAYOUT(17, oc_gpu_call, header, task, syscall, device, minor, command, result, file, address,
              length_bytes, head_bytes, tail_bytes, params_bytes, _pad, head, tail, params),
+      LAYOUT(3, oc_gpu_stack, header, task, user),
       LAYOUT(4, oc_gpu_layout, head_bytes, tail_at, tail_bytes, _pad),
       LAYOUT(2, oc_gpu_test_file, device, inode),
       LAYOUT(3, oc_gpu_owner, start_ns, tgid, _pad),

@@ -354,6 +354,53 @@ def a_run_ends_with_the_most_that_its_command_held_on_cards(t):
     t.check("GPU memory peak 512 MiB with 8.00 MiB of pinned host memory" in done.stdout, f"the summary: {done.stdout[-600:]}")
 
 
+@case(limit_s=60)
+def the_python_line_that_asked_for_memory_is_told(t):
+    child, tracer = begin(t, "pool_that_grows")
+    child.go()
+    # Once its interpreter has been looked at.
+    told = tracer.wait_for_line("gpu", lambda line: line["op"] == "alloc" and line["python"], timeout=30)
+    functions = [frame["function"] for frame in told["python"]]
+    t.check(functions[:3] in (["call", "heap_alloc", "pool_that_grows"], ["call", "rm_alloc", "pool_that_grows"]),
+            f"the frames are {told['python']}")
+    program = pathlib.Path(t.workload("gpu_program.py"))
+    line = program.read_text().splitlines()[told["python"][2]["line"] - 1]
+    size = {"kept": 8, "kept, too": 2, "given back": 16}[line.partition("#")[2].strip()]
+    t.equal("bytes of the line", told["bytes"], size * MiB)
+    child.end()
+    tracer.stop()
+    t.check_stream(tracer)
+
+
+@case(limit_s=90)
+def blame_names_the_line_for_which_a_pool_took_more(t):
+    if not os.path.exists("/dev/fuse"):
+        t.skip("no /dev/fuse: nothing can stand in for the driver")
+    program = pathlib.Path(t.workload("gpu_program.py"))
+    child = t.start(None, sys.executable, t.workload("gpu_driver.py"), sys.executable, program, "pool_that_grows")
+    ready = child.wait_for("ready")
+    child.go()
+    pid = child.wait_for("begin")["pid"]
+    code, out, err = t.run_oomcast("blame", "--json", "--for", "4s", "--pid", pid, "--gpu-test", f"control={ready['control']}",
+                                   "--gpu-test", f"uvm={ready['uvm']}", "--gpu-test", f"version={VERSION}", timeout=40)
+    t.equal(f"exit code ({err})", code, 0)
+    report = json.loads(out)
+    t.equal("calls lost", report["lost"]["gpu_ring_full"], 0)
+    top = next(p for p in report["processes"] if p["process"]["pid"] == pid)
+    lines = program.read_text().splitlines()
+    taken = {}
+    for site in top["gpu"]:
+        frames = [f["line"] for f in site["stack"] if f["kind"] == "python" and f["function"] == "pool_that_grows"]
+        t.equal(f"frames of pool_that_grows in {site['stack']}", len(frames), 1)
+        what = lines[frames[0] - 1].partition("#")[2].strip()
+        bytes_, calls = taken.get(what, (0, 0))
+        taken[what] = bytes_ + site["taken_bytes"], calls + site["calls"]
+    t.equal("lines whose memory stays", sorted(taken), ["kept", "kept, too"])
+    for what, size in ("kept", 8 * MiB), ("kept, too", 2 * MiB):
+        t.equal(f"bytes of each call of '{what}'", taken[what][0], taken[what][1] * size)
+    t.check(abs(taken["kept"][1] - taken["kept, too"][1]) <= 1 and taken["kept"][1] >= 8, f"calls: {taken}")
+
+
 @case(vm="never", limit_s=60)
 def the_live_screen_and_the_doctor_say_how_a_gpu_is_followed(t):
     child, tracer = begin(t, "many", *card(t.folder()), command=("watch", "--json"))

@@ -250,6 +250,17 @@ def grows():
     say("step")
 
 
+def pool_that_grows():
+    """Ten times a second: takes and keeps 8 MiB at one line and 2 MiB at another; a third one gives back what it takes."""
+    context()
+    for step in range(1, 150):
+        heap_alloc(3 * step, 8 * MiB)  # kept
+        rm_alloc(3 * step + 1, 2 * MiB)  # kept, too
+        heap_alloc(3 * step + 2, 16 * MiB)  # given back
+        rm_free(3 * step + 2)
+        time.sleep(0.1)
+
+
 def killed_by_its_limit():
     """Holds memory of a card, and pinned host memory, and then more host memory than it may."""
     context()

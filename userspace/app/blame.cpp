@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <unordered_set>
@@ -15,6 +16,7 @@
 #include "app/allocation_watch.h"
 #include "app/blame_reader.h"
 #include "app/commands.h"
+#include "app/gpu_growth.h"
 #include "app/output_file.h"
 #include "app/privileges.h"
 #include "app/scope.h"
@@ -77,7 +79,8 @@ class Watch {
         fs_(fs),
         say_(std::move(say)),
         reader_(options.sources.root, score_before_protection(), events()),
-        allocations_(scope, procfs_, fs, reader_) {
+        allocations_(scope, procfs_, fs, reader_),
+        gpu_(reader_) {
     fault_.roots = roots;
     fault_.units = {sysconf(_SC_PAGESIZE), kTick.count()};
     for (const CgroupEntry& c : scope.cgroups) fault_.cgroups.push_back(c.id.inode);
@@ -87,6 +90,7 @@ class Watch {
   /// Once more without what could not be looked at, as long as that leads anywhere.
   Result<BlameReport> run() {
     setpriority(PRIO_PROCESS, 0, -10);  // late, it would watch for longer than it should
+    if (!options_.blame.brief) follow_gpu();
     MonoTime until = mono_now() + duration();
     for (int lost = 0;; ++lost) {
       if (auto ok = open_source(); !ok) return ok.error();
@@ -122,6 +126,7 @@ class Watch {
 
   BlameReader::Events events() {
     return {[this](std::uint32_t pid, std::span<const std::byte> layout) {
+              gpu_.set_python(pid, layout);
               if (!source_) return;
               if (auto ok = source_->set_python(pid, layout); !ok) say_(ok.error().message);
             },
@@ -132,6 +137,11 @@ class Watch {
             [this](std::uint32_t pid, Result<Allocator> allocator) {
               allocations_.on_allocator(source_.get(), pid, std::move(allocator));
             }};
+  }
+
+  void follow_gpu() {
+    if (auto ok = gpu_.open(options_.sources.gpu_test, fault_.roots); !ok)
+      say_("no lines for memory of cards: " + ok.error().message);
   }
 
   Status do_without_source(const Error& why) {
@@ -161,6 +171,7 @@ class Watch {
       MonoTime now = mono_now();
       if (source_ && begun_)
         if (auto ok = source_->drain(take, now); !ok) return ok.error();
+      if (begun_) gpu_.drain();
       reader_.advance(now);
       if (reader_.lost()) return false;
       if (until) allocations_.choose(now);
@@ -173,12 +184,13 @@ class Watch {
       short reads_and_writes = reader_.wants_to_write() ? POLLIN | POLLOUT : POLLIN;
       pollfd wait[] = {{reader_.fd(), reads_and_writes, 0},
                        {source_ && begun_ ? source_->fd() : -1, POLLIN, 0},
+                       {begun_ ? gpu_.fd() : -1, POLLIN, 0},
                        {until ? stop_.fd() : -1, POLLIN, 0}};
       Nanos left = source_ && begun_ ? std::min(source_->next_look(), kNoteEvery) : kNoteEvery;
       if (until)
         left = std::min<Nanos>(left, std::min(*until, std::max(allocations_.next_choice(), now)) - now);
       timespec timeout{static_cast<time_t>(left / 1s), static_cast<long>((left % 1s).count())};
-      ppoll(wait, 3, &timeout, nullptr);
+      ppoll(wait, std::size(wait), &timeout, nullptr);
     }
   }
 
@@ -200,6 +212,7 @@ class Watch {
     if (source_)
       if (auto ok = source_->begin(begin); !ok)
         if (auto still = do_without_source(ok.error()); !still) return still.error();
+    gpu_.begin();
     begun_ = true;
     if (!std::exchange(told_, true)) {
       for (const std::string& line : drop_privileges(false)) say_(line);
@@ -210,6 +223,7 @@ class Watch {
     MonoTime end = end_of(begin);
     allocations_.begin(source_.get(), begin, end, !chosen);
     if (auto went = go_on(end); !went || !*went) return went;
+    gpu_.end();
     reader_.end();
     if (auto went = go_on(std::nullopt); !went || !*went) return went;
     ended_ = mono_now();
@@ -227,6 +241,8 @@ class Watch {
     if (source_) report.lost = source_->lost();
     for (const auto& [reason, count] : reader_.losses()) report.lost[reason] += count;
     report.no_stacks = no_stacks_;
+    report.gpu_followed = gpu_.followed();
+    if (gpu_.followed()) report.lost["gpu_ring_full"] = gpu_.lost();
     // One process's allocations are watched: what is said of it has weight for the others that grow as well.
     for (BlameProcess& p : report.processes) {
       bool grew = p.grown().as_double() >= kMinToldOf * report.grown.as_double() && report.grown > Bytes{};
@@ -248,6 +264,7 @@ class Watch {
   std::unique_ptr<FaultSource> source_;
   BlameReader reader_;
   AllocationWatch allocations_;
+  GpuGrowth gpu_;
   std::vector<std::uint32_t> unread_;
   std::unordered_set<std::uint32_t> late_;
   std::string no_stacks_;

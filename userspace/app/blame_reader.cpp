@@ -30,6 +30,8 @@ enum What : std::uint32_t {  // asked
   kNote,
   kBegin,
   kFault,
+  kGpuTaken,
+  kGpuGone,
   kLook,
   kBeginObjects,
   kFindAllocator,
@@ -70,6 +72,16 @@ struct AllocatorPlaces {
   std::uint64_t free = 0;
   OtherFunctions others{};
 };
+
+struct GpuTakenHead {
+  GpuObject object;
+  std::int64_t bytes = 0;
+};
+
+// A storm of them shall not wait for an answer each.
+bool is_answered(std::uint32_t what) {
+  return what != kFault && what != kGpuTaken;
+}
 
 template <typename Head>
 std::string message(const Head& head, std::span<const std::byte> payload = {}) {
@@ -142,7 +154,7 @@ class Server {
       Request request;
       std::memcpy(&request, in.data(), sizeof(request));
       answer(request, std::span(in).subspan(sizeof(request), static_cast<std::size_t>(n) - sizeof(request)));
-      if (request.what != kFault) say({kDone, request.what, 0});
+      if (is_answered(request.what)) say({kDone, request.what, 0});
     }
   }
 
@@ -164,12 +176,16 @@ class Server {
         else
           say({kUndecodable, 0, 0});
         return;
+      case kGpuTaken:
+        return add_gpu(payload);
+      case kGpuGone:
+        return blame_->gpu_gone(request.pid, all_of<GpuObject>(payload));
       case kBeginObjects:
         return blame_->sample_objects(request.pid);
       case kFindAllocator:
         return find_allocator(request.pid);
       case kLiving:
-        return blame_->add_living(request.pid, blocks_of(payload));
+        return blame_->add_living(request.pid, all_of<wire::LivingBlock>(payload));
       case kWatched:
         if (WatchedAllocations watched; payload.size() == sizeof(watched)) {
           std::memcpy(&watched, payload.data(), sizeof(watched));
@@ -192,10 +208,21 @@ class Server {
     }
   }
 
-  static std::vector<wire::LivingBlock> blocks_of(std::span<const std::byte> payload) {
-    std::vector<wire::LivingBlock> out(payload.size() / sizeof(wire::LivingBlock));
-    std::memcpy(out.data(), payload.data(), out.size() * sizeof(wire::LivingBlock));
+  template <typename T>
+  static std::vector<T> all_of(std::span<const std::byte> payload) {
+    std::vector<T> out(payload.size() / sizeof(T));
+    std::memcpy(out.data(), payload.data(), out.size() * sizeof(T));
     return out;
+  }
+
+  void add_gpu(std::span<const std::byte> payload) {
+    GpuTakenHead head;
+    if (payload.size() < sizeof(head)) return;
+    std::memcpy(&head, payload.data(), sizeof(head));
+    if (auto stack = wire::decode_gpu_stack(payload.subspan(sizeof(head)), units_))
+      blame_->add_gpu(*stack, head.object, {head.bytes});
+    else
+      say({kUndecodable, 0, 0});
   }
 
   void find_allocator(std::uint32_t pid) {
@@ -343,13 +370,28 @@ void BlameReader::look(double watched_share) {
 
 void BlameReader::add(std::span<const std::byte> record) {
   // Without its end a block seems to stay: there is room for those behind others.
-  std::size_t most = record.size() <= kShortRecord ? 2 * kMaxQueued : kMaxQueued;
-  if (queued_bytes_ + record.size() > most || sizeof(Request) + record.size() > kMaxMessage) {
+  enqueue(message(Request{kFault}, record), record.size() <= kShortRecord ? 2 * kMaxQueued : kMaxQueued);
+}
+
+void BlameReader::add_gpu(std::uint32_t pid, const GpuObject& object, Bytes bytes,
+                          std::span<const std::byte> record) {
+  std::string payload = message(GpuTakenHead{object, bytes.count}, record);
+  enqueue(message(Request{kGpuTaken, pid}, std::as_bytes(std::span(payload))), kMaxQueued);
+}
+
+void BlameReader::gpu_gone(std::uint32_t pid, std::span<const GpuObject> objects) {
+  constexpr std::size_t most = kPart / sizeof(GpuObject);
+  for (std::size_t at = 0; at < objects.size(); at += most)
+    ask(kGpuGone, pid, 0, 0, std::as_bytes(objects.subspan(at, std::min(most, objects.size() - at))));
+}
+
+void BlameReader::enqueue(std::string message, std::size_t most) {
+  if (queued_bytes_ + message.size() > most || message.size() > kMaxMessage) {
     ++full_;
     return;
   }
-  queue_.push_back(message(Request{kFault}, record));
-  queued_bytes_ += queue_.back().size();
+  queued_bytes_ += message.size();
+  queue_.push_back(std::move(message));
 }
 
 void BlameReader::advance(MonoTime now) {

@@ -18,6 +18,7 @@
 #include "base/units.h"
 #include "blame/blame.h"
 #include "collect/allocation_budget.h"
+#include "parse/gpu_calls.h"
 
 namespace oomcast {
 
@@ -51,6 +52,10 @@ class BlameReader {
   void begin();
   /// A record of FaultSource. One for which there is no room is lost: "reader_full".
   void add(std::span<const std::byte> record);
+  /// Device memory that the process took from the driver, and where: a record as wire::decode_gpu_stack()
+  /// takes it; and what of it was given back.
+  void add_gpu(std::uint32_t pid, const GpuObject& object, Bytes bytes, std::span<const std::byte> record);
+  void gpu_gone(std::uint32_t pid, std::span<const GpuObject> objects);
   /// Then Events::on_allocator is called.
   void find_allocator(std::uint32_t pid);
   void set_watched(const WatchedAllocations& watched, std::span<const wire::LivingBlock> living);
@@ -82,6 +87,7 @@ class BlameReader {
  private:
   void ask(std::uint32_t what, std::uint32_t pid = 0, double share = 0, double window = 0,
            std::span<const std::byte> payload = {});
+  void enqueue(std::string message, std::size_t most);  // one that is not answered
   void take(std::span<const std::byte> message, UniqueFd file);
   void stop();
 

@@ -178,7 +178,8 @@ void add_blame_flags(CLI::App& app, Options& o, Texts& t) {
       ->type_name("A B")
       ->expected(2);
   app.add_flag("--json", o.output.json, "the same as --format json");
-  app.add_flag("--brief", o.blame.brief)->group("");  // for the looks that trace takes
+  app.add_flag("--brief", o.blame.brief)->group("");    // for the looks that trace takes
+  app.add_option("--gpu-test", t.gpu_test)->group("");  // the tests' stand-in for the NVIDIA driver
   app.add_option("--root", o.sources.root,
                  "where the machine's /proc and /sys are, for use inside a container")
       ->type_name("DIR");

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "base/clock.h"
+#include "blame/python.h"
 #include "collect/gpu_users.h"
 #include "collect/tracepoint_ids.h"
 
@@ -33,12 +35,14 @@ void write_trace(std::FILE* to, const wire::GpuCall& call) {
 
 }  // namespace
 
-GpuFollower::GpuFollower(const Options& options, const Roots& roots, MachineModel& model)
+GpuFollower::GpuFollower(const Options& options, const Roots& roots, MachineModel& model, int pythons)
     : roots_(roots), model_(model) {
   source_options_.btf_path = roots.kernel_types();
   source_options_.units = {sysconf(_SC_PAGESIZE), 1'000'000'000 / sysconf(_SC_CLK_TCK)};
   source_options_.tracepoint_ids = read_tracepoint_ids(roots, GpuSource::tracepoints());
   source_options_.test_files = options.sources.gpu_test.files;
+  source_options_.pythons = pythons;
+  if (pythons >= 0) source_options_.on_code = [this](const wire::DyingCode& code) { on_code(code); };
   version_ = options.sources.gpu_test.version;
   if (!options.sources.gpu_test.trace.empty())
     trace_.reset(std::fopen(options.sources.gpu_test.trace.c_str(), "we"));
@@ -152,22 +156,48 @@ std::string GpuFollower::tier() const {
                        : ", not per process: " + no_pages_);
 }
 
+void GpuFollower::on_call(const wire::GpuCall& call) {
+  if (trace_) write_trace(trace_.get(), call);
+  // What its process asked for before comes before this, with its code or without.
+  std::erase_if(without_code_, [&](const auto& before) {
+    const auto& [tid, alloc] = before;
+    if (alloc.task.id != call.task.id) return false;
+    model_.on_gpu(alloc.time, alloc.task, alloc.op);
+    return true;
+  });
+  auto op = decode_gpu_call(call, version_);
+  if (!op) return;
+  if (op->version && !version_) {
+    version_ = op->version;
+    source_options_.version = version_;
+    source_->set_driver(source_options_.uvm_major, version_);
+  }
+  if (op->what == GpuOp::What::alloc && source_options_.on_code)
+    without_code_.insert_or_assign(call.task.tid, WithoutCode{call.time, call.task, *op});
+  else
+    model_.on_gpu(call.time, call.task, *op);
+}
+
+void GpuFollower::on_code(const wire::DyingCode& code) {
+  auto call = without_code_.extract(code.task.tid);
+  if (!call) return;
+  std::vector<CodePlace> places;
+  for (Frame& frame : frames_of(code))
+    places.push_back({std::move(frame.function), std::move(frame.file), frame.line});
+  model_.on_gpu(call.mapped().time, call.mapped().task, call.mapped().op, std::move(places));
+}
+
 bool GpuFollower::drain() {
   if (!source_) return false;
   bool news = false;
   auto take = [&](const wire::GpuCall& call) {
     news = true;
-    if (trace_) write_trace(trace_.get(), call);
-    auto op = decode_gpu_call(call, version_);
-    if (!op) return;
-    if (op->version && !version_) {
-      version_ = op->version;
-      source_options_.version = version_;
-      source_->set_driver(source_options_.uvm_major, version_);
-    }
-    model_.on_gpu(call.time, call.task, *op);
+    on_call(call);
   };
   more_calls_ = source_->drain(take, kMaxCalls);
+  if (!more_calls_)
+    for (const auto& [tid, call] : std::exchange(without_code_, {}))
+      model_.on_gpu(call.time, call.task, call.op);
   if (xids_)
     xids_->drain([&](const wire::GpuXid& xid) {
       news = true;

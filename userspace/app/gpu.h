@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "app/options.h"
@@ -23,7 +24,8 @@ namespace oomcast {
 
 class GpuFollower {
  public:
-  GpuFollower(const Options& options, const Roots& roots, MachineModel& model);
+  /// `pythons`: BpfSource::pythons(), so that the Python line of an allocation is told; -1: it is not.
+  GpuFollower(const Options& options, const Roots& roots, MachineModel& model, int pythons);
 
   /// Looks whether the driver is there, once per interval. True: its calls are followed from now on, by fd().
   bool find_driver();
@@ -52,6 +54,14 @@ class GpuFollower {
   const std::optional<std::string>& failure() const { return failure_; }
 
  private:
+  // An allocation whose Python lines are in the next records.
+  struct WithoutCode {
+    MonoTime time;
+    wire::Task task;
+    GpuOp op;
+  };
+  void on_call(const wire::GpuCall& call);
+  void on_code(const wire::DyingCode& code);
   void look_for_pages_and_xids();
   void read_pages();
 
@@ -69,7 +79,8 @@ class GpuFollower {
   std::optional<std::pair<std::uint32_t, std::optional<GpuDriverVersion>>> tried_;  // of which uvm driver
   std::uint64_t page_events_lost_ = 0;  // of those that were closed
   bool more_calls_ = false;
-  MonoTime next_last_look_{};  // at the pages of one that ends
+  std::unordered_map<std::uint32_t, WithoutCode> without_code_;  // by thread
+  MonoTime next_last_look_{};                                    // at the pages of one that ends
   std::optional<std::string> failure_;
 };
 

@@ -12,7 +12,11 @@ constexpr std::size_t kMaxKnown = 65536;
 }  // namespace
 
 void Pythons::on_sample(const TaskId& id, Bytes resident, MonoTime now) {
-  if (resident < kFrom || known_.contains(id)) return;
+  if (resident >= kFrom) look_at(id, now);
+}
+
+void Pythons::look_at(const TaskId& id, MonoTime now) {
+  if (known_.contains(id)) return;
   if (now - second_ >= 1s) {
     second_ = now;
     looked_ = 0;

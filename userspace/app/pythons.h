@@ -17,12 +17,16 @@ class Pythons {
   /// A process that holds so much was sampled: the reader looks at it once, about 5 ms, at most ten processes
   /// a second.
   void on_sample(const TaskId& id, Bytes resident, MonoTime now);
+  /// So is one that uses a card, however little host memory it has.
+  void on_gpu_user(const TaskId& id, MonoTime now) { look_at(id, now); }
   /// What the reader found. Who was dropped is asked for again; at whom the reader failed is not.
   void on_answer(const Reader::Answer& answer);
   /// It executed something else, or ended.
   void forget(const TaskId& id);
 
  private:
+  void look_at(const TaskId& id, MonoTime now);
+
   Reader& reader_;
   BpfSource& bpf_;
   std::unordered_set<TaskId> known_, pythons_;

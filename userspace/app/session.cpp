@@ -61,7 +61,7 @@ Session::Session(const Options& options, Sources sources)
   if (sources_.bpf) {
     pythons_.emplace(reader_, *sources_.bpf);
     looks_.emplace(model_, options.sources.root, score_before_protection());
-    gpu_.emplace(options, sources_.roots, model_);
+    gpu_.emplace(options, sources_.roots, model_, sources_.bpf->pythons());
   }
   if (options.alert.any())
     alerts_ =

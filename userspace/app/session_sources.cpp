@@ -147,6 +147,8 @@ void Session::poll_all() {
   poll_processes(when);
   look_for_gpu();
   if (gpu_) gpu_->sample(now());
+  if (gpu_ && pythons_)
+    model_.gpu().for_each([&](TaskId task, const GpuHeld&) { pythons_->on_gpu_user(task, now()); });
   publisher_.publish(TickFact{now()});
   if (alerts_)
     alerts_->check(now(), alert_inputs(model_, publisher_.forecasts(),

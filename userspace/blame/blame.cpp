@@ -140,6 +140,8 @@ Blame::Process& Blame::process_of(const wire::Fault& fault) {
     p.survivors = {};
     p.objects_known = false;
     p.holders.reset();
+    p.gpu.clear();
+    p.gpu_sites.clear();
   }
   if (fresh || executed) {
     p.ref.id = fault.task.id;
@@ -153,7 +155,7 @@ Blame::Process& Blame::process_of(const wire::Fault& fault) {
   return p;
 }
 
-std::uint32_t Blame::site_of(Process& p, const wire::UserStack& at, MonoTime now) {
+Stack Blame::read_stack(Process& p, const wire::UserStack& at, MonoTime now) {
   ReadStack stack = p.view->read(at, now);
   ++report_.samples;
   report_.incomplete_stacks += !stack.complete;
@@ -161,8 +163,26 @@ std::uint32_t Blame::site_of(Process& p, const wire::UserStack& at, MonoTime now
   report_.misplaced_python += !stack.python_placed;
   report_.unnamed_frames += stack.unnamed;
   report_.frames += stack.frames.size();
-  return p.sites.try_emplace(std::move(stack.frames), static_cast<std::uint32_t>(p.sites.size()))
+  return std::move(stack.frames);
+}
+
+std::uint32_t Blame::site_of(Process& p, const wire::UserStack& at, MonoTime now) {
+  return p.sites.try_emplace(read_stack(p, at, now), static_cast<std::uint32_t>(p.sites.size()))
       .first->second;
+}
+
+void Blame::add_gpu(const wire::GpuStack& at, const GpuObject& object, Bytes bytes) {
+  auto found = processes_.find(at.task.id);
+  if (found == processes_.end() || !about_to_read(at.task.id.tgid)) return;
+  Process& p = found->second;
+  auto site =
+      p.gpu_sites.try_emplace(read_stack(p, at, at.time), static_cast<std::uint32_t>(p.gpu_sites.size()));
+  p.gpu[object] = {site.first->second, bytes};
+}
+
+void Blame::gpu_gone(std::uint32_t pid, std::span<const GpuObject> objects) {
+  if (Process* p = known(pid))
+    for (const GpuObject& object : objects) p->gpu.erase(object);
 }
 
 void Blame::add(const wire::Fault& fault) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "base/task_id.h"
@@ -22,6 +23,7 @@
 #include "blame/survivors.h"
 #include "collect/procfs.h"
 #include "model/facts.h"
+#include "parse/gpu_calls.h"
 #include "wire/fault.h"
 
 namespace oomcast {
@@ -63,6 +65,14 @@ struct BlameHolders {
   std::optional<std::vector<GrownType>> types;  // whose objects became more; nullopt: they were not counted
 };
 
+/// Device memory that a process took from the NVIDIA driver in the window and still has: what a pool grew by.
+/// The line is the one that it grew for, which need not be the one that fills it.
+struct BlameGpuSite {
+  Stack stack;
+  Bytes bytes;
+  std::uint64_t calls = 0;  // to the driver
+};
+
 /// How far a process's allocations were watched, and what of them has stayed.
 struct KeptOfProcess {
   Kept all;
@@ -90,6 +100,7 @@ struct BlameProcess {
   std::string why_not_kept;      // why its allocations could not be watched, or say nothing; empty: not tried
   std::vector<BlameSite> sites;  // by growth, then by what was touched
   std::optional<BlameHolders> holders;  // nullopt: it is no Python, or none that was looked at
+  std::vector<BlameGpuSite> gpu;        // by bytes
   std::string python;                   // "CPython 3.11.2", why its frames cannot be read, or empty
   ProcessRole role;
   Bytes grown() const { return grown_anon + grown_shmem + unshared; }
@@ -113,6 +124,7 @@ struct BlameReport {
   std::uint64_t unnamed_frames = 0, frames = 0;
   std::vector<std::string> unread;            // processes that could not be looked at: "python3[4711]"
   std::map<std::string, std::uint64_t> lost;  // by reason
+  bool gpu_followed = false;                  // the NVIDIA driver is there, and its calls were read
   std::string
       no_stacks;  // why faults could not be watched: growth by process is all there is; empty: they were
 };
@@ -140,6 +152,9 @@ class Blame {
   void add(const wire::Fault& fault);
   void add(wire::Allocation allocation);
   void add(const wire::Freed& freed);
+  /// Device memory that a known process took, where; and what of it was given back before the end.
+  void add_gpu(const wire::GpuStack& at, const GpuObject& object, Bytes bytes);
+  void gpu_gone(std::uint32_t pid, std::span<const GpuObject> objects);
   /// Where the allocator of a process is that was noted. Error: not found, or it may not be read.
   Result<FoundAllocator> find_allocator(std::uint32_t pid);
   /// Remembers how long a Python program's containers are. Up to half a second.
@@ -191,14 +206,18 @@ class Blame {
     std::string why_not_watched;
     bool objects_known = false;
     std::optional<std::vector<Holder>> holders;
+    std::map<Stack, std::uint32_t> gpu_sites;
+    std::map<GpuObject, std::pair<std::uint32_t, Bytes>> gpu;  // what it took: its site and size
   };
   Process* known(std::uint32_t pid);
+  Stack read_stack(Process& process, const wire::UserStack& at, MonoTime now);
   std::uint32_t site_of(Process& process, const wire::UserStack& at, MonoTime now);
   void read_stacks(Process& process, bool all);
   /// Of all that its growth may be: first what was kept, then what was touched.
   static void follow_moved(Process& p, const wire::Allocation& allocation);
   static void judge_touched(const Process& p, double watched_share, BlameProcess& out);
   static void judge_kept(const Process& process, Seconds window, BlameProcess& out);
+  static std::vector<BlameGpuSite> judge_gpu(const Process& process);
   static void judge_holders(const Process& process, const Survivors::Estimate& kept, BlameProcess& out);
   static std::vector<double> parts_in_pools(const Process& process, const BlameProcess& out);
   Process& process_of(const wire::Fault& fault);

@@ -64,9 +64,24 @@ BlameProcess Blame::judge(Process& p, Seconds window, double watched_share) cons
   judge_touched(p, watched_share, out);
   judge_kept(p, window, out);
   if (!out.exited) join_small_objects(out, parts_in_pools(p, out));
+  if (!out.exited) out.gpu = judge_gpu(p);
   std::sort(out.sites.begin(), out.sites.end(), [](const BlameSite& a, const BlameSite& b) {
     return std::tuple(a.grown, a.kept.bytes, a.touched) > std::tuple(b.grown, b.kept.bytes, b.touched);
   });
+  return out;
+}
+
+// Every call is seen: nothing has to be weighed.
+std::vector<BlameGpuSite> Blame::judge_gpu(const Process& p) {
+  std::vector<BlameGpuSite> out(p.gpu_sites.size());
+  for (const auto& [stack, number] : p.gpu_sites) out[number].stack = stack;
+  for (const auto& [object, taken] : p.gpu) {
+    out[taken.first].bytes += taken.second;
+    ++out[taken.first].calls;
+  }
+  std::erase_if(out, [](const BlameGpuSite& site) { return !site.calls; });
+  std::stable_sort(out.begin(), out.end(),
+                   [](const BlameGpuSite& a, const BlameGpuSite& b) { return a.bytes > b.bytes; });
   return out;
 }
 

@@ -1,5 +1,6 @@
 #include "blame/report_bytes.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -217,6 +218,13 @@ void pass(A& a, BlameHolders& h) {
 }
 
 template <typename A>
+void pass(A& a, BlameGpuSite& s) {
+  pass(a, s.stack);
+  pass(a, s.bytes);
+  a(s.calls);
+}
+
+template <typename A>
 void pass(A& a, ProcessRole& r) {
   a(r.kind);
   a(r.what);
@@ -242,6 +250,7 @@ void pass(A& a, BlameProcess& p) {
   a(p.why_not_kept);
   pass(a, p.sites);
   pass(a, p.holders);
+  pass(a, p.gpu);
   a(p.python);
   pass(a, p.role);
 }
@@ -260,6 +269,11 @@ void pass(A& a, BlameReport& r) {
   a(r.unnamed_frames);
   a(r.frames);
   pass(a, r.unread);
+}
+
+bool all_known(const Stack& stack) {
+  return std::all_of(stack.begin(), stack.end(),
+                     [](const Frame& f) { return f.kind <= Frame::Kind::python; });
 }
 
 bool known(ProcessRole::Kind kind) {
@@ -289,8 +303,9 @@ std::optional<BlameReport> decode_report(std::string_view bytes) {
         sane = sane && std::isfinite(value) && value >= 0;
     for (const BlameSite& site : p.sites) {
       sane = sane && (!site.held_by || (p.holders && *site.held_by < p.holders->all.size()));
-      for (const Frame& frame : site.stack) sane = sane && frame.kind <= Frame::Kind::python;
+      sane = sane && all_known(site.stack);
     }
+    for (const BlameGpuSite& site : p.gpu) sane = sane && all_known(site.stack);
   }
   return sane ? std::optional(std::move(out)) : std::nullopt;
 }

@@ -121,6 +121,8 @@ class LoadedBpfSource final : public BpfSource {
       bpf_map_delete_elem(map, &tgid);
   }
 
+  int pythons() const override { return bpf_map__fd(skeleton_->maps.pythons); }
+
   LostCounts lost() const override {
     std::size_t reasons = wire::lost_reasons().size();
     LostCounts out(reasons, 0);

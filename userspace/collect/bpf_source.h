@@ -70,6 +70,9 @@ class BpfSource {
   /// of children which execute nothing else. nullptr: it is none (any more). At most 4,096 processes.
   virtual void set_python(std::uint32_t tgid, const std::vector<std::byte>* layout) = 0;
 
+  /// The map that has them, for other kernel programs.
+  virtual int pythons() const = 0;
+
   virtual LostCounts lost() const = 0;
   /// Records that did not decode; a bug or a mismatched build, never normal.
   virtual std::uint64_t undecodable() const = 0;

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "collect/libbpf.h"
+#include "wire/fault.h"
 #include "wire/gpu_maps.h"
 
 namespace oomcast {
@@ -59,6 +60,11 @@ class LoadedGpuSource final : public GpuSource {
   void learn_va_spaces(int tag) override { skeleton_->data->oc_uvm_tag = tag; }
   int va_spaces() const override { return bpf_map__fd(skeleton_->maps.gpu_va_spaces); }
 
+  void set_python(std::uint32_t tgid, std::span<const std::byte> layout) override {
+    if (options_.on_stack && layout.size() == bpf_map__value_size(skeleton_->maps.pythons))
+      bpf_map_update_elem(bpf_map__fd(skeleton_->maps.pythons), &tgid, layout.data(), BPF_ANY);
+  }
+
   void forget(std::uint32_t tgid) override {
     bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.gpu_processes), &tgid);
   }
@@ -74,6 +80,14 @@ class LoadedGpuSource final : public GpuSource {
     skeleton_.reset(gpu_bpf__open_opts(&open_options));
     if (!skeleton_) return -errno;
     skeleton_->rodata->oc_gpu_has_test_files = !options_.test_files.empty();
+    bool stacks = options_.on_stack != nullptr;
+    skeleton_->rodata->oc_gpu_wants_stacks = stacks;
+    bpf_map__set_autocreate(skeleton_->maps.gpu_stack_buffer, stacks);
+    bool code = !stacks && options_.on_code && options_.pythons >= 0 &&
+                bpf_map__reuse_fd(skeleton_->maps.pythons, options_.pythons) == 0;
+    skeleton_->rodata->oc_gpu_wants_code = code;
+    bpf_map__set_autocreate(skeleton_->maps.gpu_python_stack, code);
+    bpf_map__set_autocreate(skeleton_->maps.pythons, stacks || code);
     bpf_program* program = nullptr;
     bpf_object__for_each_program(program, skeleton_->obj) {
       std::string_view section = bpf_program__section_name(program);
@@ -111,11 +125,17 @@ class LoadedGpuSource final : public GpuSource {
 
   static int take(void* self, void* data, std::size_t size) {
     auto& source = *static_cast<LoadedGpuSource*>(self);
-    auto call = wire::decode_gpu_call({static_cast<const std::byte*>(data), size}, source.options_.units);
-    if (!call)
+    std::span record{static_cast<const std::byte*>(data), size};
+    if (wire::is_gpu_stack(record)) {
+      if (source.options_.on_stack) source.options_.on_stack(record);
+    } else if (wire::is_gpu_code(record)) {
+      auto code = wire::decode_gpu_code(record, source.options_.units);
+      if (code && source.options_.on_code) source.options_.on_code(*code);
+    } else if (auto call = wire::decode_gpu_call(record, source.options_.units); !call) {
       ++source.undecodable_;
-    else if (source.sink_)
+    } else if (source.sink_) {
       (*source.sink_)(*call);
+    }
     return source.left_ > 0 && --source.left_ > 0 ? 0 : -EAGAIN;
   }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,13 @@ struct GpuSourceOptions {
     wire::GpuCall::Device kind;
   };
   std::vector<TestFile> test_files;
+  /// Told where each call that asks for memory was made, behind it: a record as wire::decode_gpu_stack()
+  /// takes it. Empty: nobody wants to know, and nothing is copied.
+  std::function<void(std::span<const std::byte> record)> on_stack;
+  /// Told the Python lines of such a call, behind it, where on_stack is empty and `pythons` is the map that
+  /// BpfSource::set_python() writes to.
+  std::function<void(const wire::DyingCode&)> on_code;
+  int pythons = -1;
 };
 
 class GpuSource {
@@ -56,6 +64,9 @@ class GpuSource {
   virtual void learn_va_spaces(int tag) = 0;
   /// The map that has them.
   virtual int va_spaces() const = 0;
+  /// The frames of this process, and of children that it forks, are in its stacks from now on.
+  /// `layout`: a wire::PythonLayout, encoded.
+  virtual void set_python(std::uint32_t tgid, std::span<const std::byte> layout) = 0;
   /// A process ended.
   virtual void forget(std::uint32_t tgid) = 0;
   /// Calls that found the ring full, or could not be followed, since load.

@@ -13,6 +13,7 @@
 #include "base/task_id.h"
 #include "base/units.h"
 #include "model/cgroup_name.h"
+#include "model/code_place.h"
 #include "model/gpu_memory.h"
 #include "parse/memory_stat.h"
 #include "parse/oom_log.h"
@@ -77,13 +78,6 @@ struct ExitFact {
 struct ForgottenFact {
   MonoTime time;
   CgroupId cgroup;
-};
-
-/// A line of a program, or a function of a mapped file; bytes of the process's choice.
-struct CodePlace {
-  std::string function, file;
-  std::optional<std::uint32_t> line;  // of the source `file`
-  auto operator<=>(const CodePlace&) const = default;
 };
 
 struct Victim {

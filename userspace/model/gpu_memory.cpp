@@ -67,6 +67,11 @@ const GpuHeld* GpuMemory::of(TaskId task) const {
   return known == processes_.end() ? nullptr : &known->second.held;
 }
 
+bool GpuMemory::holds(TaskId task, const GpuObject& object) const {
+  auto known = processes_.find(task);
+  return known != processes_.end() && known->second.handles.contains(object);
+}
+
 GpuEvent& GpuMemory::add_event(MonoTime time, TaskId task, Op op, const GpuOp& from) {
   GpuEvent event;
   event.time = time;

@@ -20,11 +20,13 @@
 #include <span>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/task_id.h"
 #include "base/units.h"
 #include "collect/gpu_driver.h"
+#include "model/code_place.h"
 #include "parse/gpu_calls.h"
 #include "parse/gpu_page_events.h"
 #include "wire/records.h"
@@ -62,6 +64,7 @@ struct GpuEvent {
   std::optional<MonoTime> first;
   std::optional<Bytes> managed, pinned;  // of close
   std::string bus, message;              // of an xid; bytes of the driver's
+  std::vector<CodePlace> code;  // of an allocation: the Python lines that asked for it, innermost first
 };
 std::string_view to_string(GpuEvent::Op op);
 /// What a person wants to read of, among thousands of allocations.
@@ -128,9 +131,17 @@ class GpuMemory {
   void on_xid(const wire::GpuXid& xid, std::optional<GpuUuid> card, std::optional<std::uint32_t> blamed);
   void on_exit(MonoTime time, TaskId task);
 
+  /// Where the allocation was made that came last; behind it may stand what it brought about.
+  void set_code(std::vector<CodePlace> code) {
+    for (auto event = events_.rbegin(); event != events_.rend() && !code.empty(); ++event)
+      if (event->op == GpuEvent::Op::alloc) return void(event->code = std::move(code));
+  }
+
   std::vector<GpuEvent> take() { return std::exchange(events_, {}); }
   /// nullptr: it does not use a GPU.
   const GpuHeld* of(TaskId task) const;
+  /// Whether it has this handle to memory.
+  bool holds(TaskId task, const GpuObject& object) const;
   template <typename F>
   void for_each(F f) const {
     for (const auto& [task, process] : processes_) f(task, process.held);

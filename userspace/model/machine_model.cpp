@@ -282,7 +282,8 @@ bool MachineModel::on_stalls(MonoTime time, std::uint64_t inode, const wire::Sta
   return tell;
 }
 
-void MachineModel::on_gpu(MonoTime time, const wire::Task& task, const GpuOp& op) {
+void MachineModel::on_gpu(MonoTime time, const wire::Task& task, const GpuOp& op,
+                          std::vector<CodePlace> code) {
   constexpr std::size_t kMaxAncestors = 8;
   // Its end came by another ring: what it held went with it.
   if (const TaskState* known = tasks_.find(task.id); known && known->died) return;
@@ -290,6 +291,7 @@ void MachineModel::on_gpu(MonoTime time, const wire::Task& task, const GpuOp& op
   // What a forked child has from those above it, it can map and free.
   bool of_others = op.what == GpuOp::What::free || op.what == GpuOp::What::map;
   gpu_.on(time, task.id, op, of_others ? tasks_.ancestors(task.id, kMaxAncestors) : std::vector<TaskId>());
+  gpu_.set_code(std::move(code));
 }
 
 // Late: the program's exec comes by another ring, and may be read after its calls.

@@ -145,6 +145,7 @@ class TextRenderer {
     if (e.op == GpuEvent::Op::xid) what = xid(e);
     if (e.overhead) what += " (context overhead)";
     if (e.device) what += " on " + to_string(*e.device);
+    if (const CodePlace* place = culprit(e.code)) what += "  for " + to_text(*place);
     bool bad = is_news(e.op) && e.op != GpuEvent::Op::recovered;
     std::string who = f.process ? describe(*f.process) + "  " : "";
     return at(f.time, "gpu") + who + paint(bad ? kYellow : "", what);

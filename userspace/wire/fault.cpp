@@ -51,6 +51,13 @@ bool take_record(std::span<const std::byte> bytes, unsigned type, Record& out) {
          out.user.stack_bytes == bytes.size() - fixed && out.user.python.count <= OC_PYTHON_DEPTH;
 }
 
+bool is_of_type(std::span<const std::byte> bytes, unsigned type) {
+  oc_header header{};
+  if (bytes.size() < sizeof(header)) return false;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  return header.type == type;
+}
+
 std::optional<Fault> fault_of(std::span<const std::byte> bytes, const Decoder& d) {
   oc_fault r;
   if (!take_record(bytes, OC_FAULT, r)) return std::nullopt;
@@ -94,10 +101,22 @@ std::optional<Freed> freed_of(std::span<const std::byte> bytes) {
 }  // namespace
 
 bool is_fault(std::span<const std::byte> bytes) {
-  oc_header header{};
-  if (bytes.size() < sizeof(header)) return false;
-  std::memcpy(&header, bytes.data(), sizeof(header));
-  return header.type == OC_FAULT;
+  return is_of_type(bytes, OC_FAULT);
+}
+
+bool is_gpu_stack(std::span<const std::byte> bytes) {
+  return is_of_type(bytes, OC_GPU_STACK);
+}
+
+Result<GpuStack> decode_gpu_stack(std::span<const std::byte> bytes, const Units& units) {
+  oc_gpu_stack r;
+  if (!take_record(bytes, OC_GPU_STACK, r))
+    return Error::failed(fmt::format("reading a stack of a GPU call of {} bytes: not one", bytes.size()));
+  GpuStack out;
+  take_stack(r.user, bytes.last(r.user.stack_bytes), out);
+  out.time = mono_from_ns(r.header.time_ns);
+  out.task = Decoder(units).task(r.task);
+  return out;
 }
 
 Result<FaultRecord> decode_fault(std::span<const std::byte> bytes, const Units& units) {

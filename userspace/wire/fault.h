@@ -76,6 +76,16 @@ struct LivingBlock {
 };
 using FaultRecord = std::variant<Fault, Allocation, Freed>;
 
+/// Where a thread asked the NVIDIA driver for memory: that of its last GpuCall.
+struct GpuStack : UserStack {
+  MonoTime time;
+  Task task;
+};
+/// Without decoding the rest.
+bool is_gpu_stack(std::span<const std::byte> bytes);
+/// Error: not such a record. Cost: one copy.
+Result<GpuStack> decode_gpu_stack(std::span<const std::byte> bytes, const Units& units);
+
 /// Without decoding the rest: a Fault, and neither an Allocation nor a Freed.
 bool is_fault(std::span<const std::byte> bytes);
 /// Error: not such a record. Cost: one copy.

@@ -205,6 +205,19 @@ Result<GpuCall> decode_gpu_call(std::span<const std::byte> bytes, const Units& u
   return out;
 }
 
+bool is_gpu_code(std::span<const std::byte> bytes) {
+  auto r = as<oc_dying_code>(bytes);
+  return r && r->header.type == OC_GPU_CODE;
+}
+
+Result<DyingCode> decode_gpu_code(std::span<const std::byte> bytes, const Units& units) {
+  auto r = as<oc_dying_code>(bytes);
+  if (!r || r->header.type != OC_GPU_CODE || r->header.size != bytes.size())
+    return Error::failed(fmt::format("reading Python code of {} bytes: not one of contract version {}",
+                                     bytes.size(), version()));
+  return make_dying_code(mono_from_ns(r->header.time_ns), *r, Decoder(units));
+}
+
 Result<GpuXid> decode_gpu_xid(std::span<const std::byte> bytes) {
   auto r = as<oc_gpu_xid>(bytes);
   if (!r || r->header.type != OC_GPU_XID || r->header.size != bytes.size())

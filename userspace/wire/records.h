@@ -194,6 +194,9 @@ using Record = std::variant<CgroupSample, ProcessSample, Fork, Exec, Exit, Cgrou
 Result<Record> decode(std::span<const std::byte> bytes, const Units& units);
 
 /// The same of the ring that only the GPU programs write.
+/// Where the GpuCall of the same thread before it was made, in Python. Error: not such a record.
+Result<DyingCode> decode_gpu_code(std::span<const std::byte> bytes, const Units& units);
+bool is_gpu_code(std::span<const std::byte> bytes);
 Result<GpuCall> decode_gpu_call(std::span<const std::byte> bytes, const Units& units);
 Result<GpuXid> decode_gpu_xid(std::span<const std::byte> bytes);
 

@@ -49,6 +49,7 @@ class FakeBpfSource final : public BpfSource {
     return true;
   }
   void sleep_until(MonoTime) override {}
+  int pythons() const override { return -1; }
   bool set_exact(bool on) override {
     programs_->exact = on;
     return true;

@@ -37,6 +37,7 @@ BlameReport report() {
   p.holders.emplace().all.push_back({{"kept in __main__", "list", 9, 4, "Tensor", KiB(3)}, 5});
   p.holders->cut = true;
   p.holders->types = {{"Tensor", 2100, 1480, KiB(9)}};
+  p.gpu = {{{{Frame::Kind::python, "load", "t.py", 31}}, MiB(512), 2}};
   p.free_in_heap = MiB(1);
   p.kept = KeptOfProcess{{MiB(6), MiB(2), 5}, Seconds(.5), Seconds(.1), Seconds(2), 3600};
   p.why_not_kept = "no allocator";
@@ -78,6 +79,10 @@ TEST(ReportBytes, a_report_comes_back_as_it_was) {
   EXPECT_TRUE(b.holders->cut);
   EXPECT_EQ(b.holders->types, a.holders->types);
   EXPECT_EQ(b.free_in_heap, a.free_in_heap);
+  ASSERT_EQ(b.gpu.size(), 1u);
+  EXPECT_EQ(b.gpu[0].stack, a.gpu[0].stack);
+  EXPECT_EQ(b.gpu[0].bytes, MiB(512));
+  EXPECT_EQ(b.gpu[0].calls, 2u);
   ASSERT_TRUE(b.kept);
   EXPECT_EQ(b.kept->all, a.kept->all);
   EXPECT_EQ(b.kept->all_watched, a.kept->all_watched);

@@ -82,6 +82,16 @@ TEST(GpuMemory, counts_device_and_pinned_bytes_until_they_are_freed) {
   EXPECT_EQ(m.held().pinned, MiB(8));
 }
 
+TEST(GpuMemory, knows_which_handles_a_process_still_has) {
+  Machine m;
+  m.alloc(1, MiB(2));
+  EXPECT_TRUE(m.memory.holds(kTrainer, {kClient, 1}));
+  EXPECT_FALSE(m.memory.holds(kTrainer, {kClient, 2}));
+  EXPECT_FALSE(m.memory.holds(kOther, {kClient, 1}));
+  m.free(1);
+  EXPECT_FALSE(m.memory.holds(kTrainer, {kClient, 1}));
+}
+
 TEST(GpuMemory, a_free_that_the_driver_refused_frees_nothing) {
   Machine m;
   m.alloc(1, MiB(64));

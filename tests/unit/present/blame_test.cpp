@@ -117,6 +117,26 @@ TEST(BlameText, says_of_a_line_whether_its_blocks_stay_or_it_only_touched_the_pa
       << text;
 }
 
+TEST(BlameText, says_for_which_line_memory_of_a_card_was_taken_from_the_driver) {
+  BlameReport r;
+  r.gpu_followed = true;
+  BlameProcess& p = r.processes.emplace_back();
+  p.process.comm = "python3";
+  p.gpu = {{{python("load", "/app/train.py", 12), native("ioctl", "/lib/libc.so.6")}, MiB(384), 3},
+           {{python("step", "/app/train.py", 30)}, MiB(128), 1}};
+  std::string text = to_text(r);
+  EXPECT_NE(text.find("GPU memory +512 MiB, by the line for which it was taken from the driver:\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("75%  load (/app/train.py:12)  3 calls\n"), std::string::npos) << text;
+  auto json = nlohmann::json::parse(to_json(r, ClockMap{}, MonoTime{}))["processes"][0];
+  ASSERT_EQ(json["gpu"].size(), 2u);
+  EXPECT_EQ(json["gpu"][0]["taken_bytes"], MiB(384).count);
+  EXPECT_EQ(json["gpu"][0]["culprit"]["line"], 12);
+  r.gpu_followed = false;
+  EXPECT_TRUE(nlohmann::json::parse(to_json(r, ClockMap{}, MonoTime{}))["processes"][0]["gpu"].is_null());
+}
+
 TEST(BlameText, names_the_types_that_grew_if_what_they_take_matters) {
   BlameReport r = report();
   r.processes[0].holders.emplace().types = {{"Cycle\x1b", 41'000, 40'000, MiB(9)},

@@ -96,6 +96,32 @@ TEST(DecodeFault, an_allocation_says_what_it_stands_for_and_since_when_it_lives)
   EXPECT_FALSE(decode()) << "no function that is known";
 }
 
+TEST(DecodeGpuStack, has_the_thread_and_its_stack_and_is_no_fault) {
+  auto r = std::make_unique<oc_gpu_stack>();
+  std::memset(r.get(), 0, sizeof(*r));
+  constexpr std::size_t fixed = offsetof(oc_gpu_stack, user) + offsetof(oc_user_stack, stack);
+  r->header.type = OC_GPU_STACK;
+  r->header.size = fixed + 16;
+  r->task.tgid = 7;
+  r->task.tid = 9;
+  r->user.stack_bytes = 16;
+  r->user.registers[16] = 0x401000;
+  auto bytes = [&](std::size_t size) {
+    return std::as_bytes(std::span(reinterpret_cast<const char*>(r.get()), size));
+  };
+  auto stack = decode_gpu_stack(bytes(fixed + 16), kUnits);
+  ASSERT_TRUE(stack) << stack.error().message;
+  EXPECT_EQ(stack->task.tid, 9u);
+  EXPECT_EQ(stack->registers[16], 0x401000u);
+  EXPECT_EQ(stack->stack.size(), 16u);
+  EXPECT_TRUE(is_gpu_stack(bytes(fixed + 16)));
+  EXPECT_FALSE(decode_gpu_stack(bytes(fixed + 8), kUnits)) << "cut";
+  EXPECT_FALSE(decode_fault(bytes(fixed + 16), kUnits));
+  r->header.type = OC_GPU_CALL;
+  EXPECT_FALSE(is_gpu_stack(bytes(fixed + 16)));
+  EXPECT_FALSE(decode_gpu_stack(bytes(fixed + 16), kUnits));
+}
+
 TEST(DecodeFault, a_block_that_was_freed_is_told_by_its_address) {
   oc_freed r{};
   r.header.type = OC_FREED;

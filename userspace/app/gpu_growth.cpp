@@ -1,0 +1,98 @@
+#include "app/gpu_growth.h"
+
+#include <unistd.h>
+
+#include <utility>
+#include <vector>
+
+#include "collect/gpu_driver.h"
+#include "collect/tracepoint_ids.h"
+#include "wire/fault.h"
+
+namespace oomcast {
+namespace {
+
+constexpr std::size_t kMaxCallsAtOnce = 4096, kMaxTaken = 1 << 14;
+
+}  // namespace
+
+Status GpuGrowth::open(const GpuTestOptions& test, const Roots& roots) {
+  GpuDriver driver = find_gpu_driver(roots);
+  if (!driver.present() && test.files.empty()) return Ok{};
+  GpuSourceOptions options;
+  options.btf_path = roots.kernel_types();
+  options.uvm_major = driver.uvm_major;
+  options.version = version_ = test.version ? test.version : driver.version;
+  options.units = units_ = {sysconf(_SC_PAGESIZE), 1'000'000'000 / sysconf(_SC_CLK_TCK)};
+  options.tracepoint_ids = read_tracepoint_ids(roots, GpuSource::tracepoints());
+  options.test_files = test.files;
+  options.on_stack = [this](std::span<const std::byte> record) { on_stack(record); };
+  auto loaded = GpuSource::load(options);
+  if (!loaded) return loaded.error();
+  source_ = *std::move(loaded);
+  return Ok{};
+}
+
+void GpuGrowth::set_python(std::uint32_t pid, std::span<const std::byte> layout) {
+  if (source_) source_->set_python(pid, layout);
+}
+
+void GpuGrowth::begin() {
+  drain();
+  in_window_ = true;
+}
+
+void GpuGrowth::drain() {
+  if (!source_) return;
+  source_->drain([this](const wire::GpuCall& call) { on_call(call); }, kMaxCallsAtOnce);
+  (void)memory_.take();  // events: nobody is told of them here
+}
+
+void GpuGrowth::on_call(const wire::GpuCall& call) {
+  auto op = decode_gpu_call(call, version_);
+  if (!op) return;
+  if (op->version && !version_) {
+    version_ = op->version;
+    source_->set_driver(std::nullopt, version_);
+  }
+  memory_.on(call.time, call.task.id, *op);
+  bool takes =
+      op->what == GpuOp::What::alloc && op->kind == GpuMemoryKind::device && !failed(op->status) && op->bytes;
+  if (!takes) {
+    without_stack_.erase(call.task.tid);
+    return;
+  }
+  // A thread whose stack was lost has made another call since.
+  auto [at, fresh] = without_stack_.insert_or_assign(
+      call.task.tid, Taken{call.task.id, call.task.tid, op->object, *op->bytes});
+  (void)at;
+  unplaced_ += !fresh;
+  if (without_stack_.size() > kMaxTaken) without_stack_.clear();
+}
+
+void GpuGrowth::on_stack(std::span<const std::byte> record) {
+  auto stack = wire::decode_gpu_stack(record, units_);
+  auto call = stack ? without_stack_.extract(stack->task.tid) : decltype(without_stack_)::node_type();
+  if (!call || call.mapped().task != stack->task.id || !in_window_) return;
+  const Taken& taken = call.mapped();
+  auto& of_process = taken_[taken.task];
+  if (of_process.size() >= kMaxTaken || !of_process.try_emplace(taken.object, taken.bytes).second) {
+    ++unplaced_;
+    return;
+  }
+  reader_.add_gpu(taken.task.tgid, taken.object, taken.bytes, record);
+}
+
+void GpuGrowth::end() {
+  drain();
+  in_window_ = false;
+  for (const auto& [task, objects] : taken_) {
+    std::vector<GpuObject> gone;
+    for (const auto& [object, bytes] : objects)
+      if (!memory_.holds(task, object)) gone.push_back(object);
+    reader_.gpu_gone(task.tgid, gone);
+  }
+  taken_.clear();
+}
+
+}  // namespace oomcast
