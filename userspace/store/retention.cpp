@@ -85,8 +85,10 @@ Retention::Retention(sqlite3* db, std::string path, const StoreLimits& limits, L
       most_bytes_(limits.size.count),
       age_ns_(limits.age.count()),
       slice_(std::min(kSlice, most_bytes_ / 2048)) {
-  execute(db_,
-          fmt::format("PRAGMA wal_autocheckpoint={}", std::min<std::int64_t>(1000, most_bytes_ / 65536)));
+  // The log keeps its largest size as a file, up to this, and is part of the store's.
+  execute(db_, fmt::format("PRAGMA wal_autocheckpoint={}; PRAGMA journal_size_limit={}",
+                           std::min<std::int64_t>(1000, most_bytes_ / 65536),
+                           std::min<std::int64_t>(4 << 20, most_bytes_ / 8)));
   // One that is larger already keeps its size until it has shrunk.
   auto page = ask(db_, "PRAGMA page_size");
   execute(db_, fmt::format("PRAGMA max_page_count={}", most_bytes_ / 8 * 7 / page.value_or(4096)));
@@ -262,7 +264,9 @@ bool Retention::drop_before(std::int64_t time, std::int64_t most) {
         return false;
     if (!execute(db_, "DELETE FROM gpu_evictions WHERE sample NOT IN (SELECT seq FROM gpu_samples)"))
       return false;
-    if (!execute(db_, "DELETE FROM gpu_errors WHERE event NOT IN (SELECT seq FROM gpu_events)")) return false;
+    for (const char* table : {"gpu_errors", "gpu_event_code"})
+      if (!execute(db_, fmt::format("DELETE FROM {} WHERE event NOT IN (SELECT seq FROM gpu_events)", table)))
+        return false;
     for (const Curves* curves : {&samples_, &process_samples_}) {
       if (most >= 0) continue;
       auto first = ask(
