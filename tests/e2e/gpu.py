@@ -359,14 +359,22 @@ def the_python_line_that_asked_for_memory_is_told(t):
     child, tracer = begin(t, "pool_that_grows")
     child.go()
     # Once its interpreter has been looked at.
-    told = tracer.wait_for_line("gpu", lambda line: line["op"] == "alloc" and line["python"], timeout=30)
-    functions = [frame["function"] for frame in told["python"]]
-    t.check(functions[:3] in (["call", "heap_alloc", "pool_that_grows"], ["call", "rm_alloc", "pool_that_grows"]),
-            f"the frames are {told['python']}")
-    program = pathlib.Path(t.workload("gpu_program.py"))
-    line = program.read_text().splitlines()[told["python"][2]["line"] - 1]
-    size = {"kept": 8, "kept, too": 2, "given back": 16}[line.partition("#")[2].strip()]
-    t.equal("bytes of the line", told["bytes"], size * MiB)
+    tracer.wait_for_line("gpu", lambda line: line["op"] == "oom" and line["python"], timeout=30)
+    tracer.wait_for_line("gpu", lambda line: line["op"] == "oom", mark=len(tracer.lines.items))
+    lines = pathlib.Path(t.workload("gpu_program.py")).read_text().splitlines()
+    sizes = {"kept": 8 * MiB, "kept, too": 2 * MiB, "given back": 16 * MiB, "refused": 32 * MiB}
+    seen = set()
+    for told in tracer.all("gpu"):
+        if not told.get("python"):
+            continue
+        functions = [frame["function"] for frame in told["python"]]
+        t.check(functions[:3] in (["call", "heap_alloc", "pool_that_grows"], ["call", "rm_alloc", "pool_that_grows"]),
+                f"the frames are {told['python']}")
+        what = lines[told["python"][2]["line"] - 1].partition("#")[2].strip()
+        t.equal(f"bytes, and whether it was refused, of the line '{what}'", (told["bytes"], told["op"] == "oom"),
+                (sizes[what], what == "refused"))
+        seen.add(what)
+    t.equal("lines that were told", seen, set(sizes))
     child.end()
     tracer.stop()
     t.check_stream(tracer)

@@ -251,13 +251,15 @@ def grows():
 
 
 def pool_that_grows():
-    """Ten times a second: takes and keeps 8 MiB at one line and 2 MiB at another; a third one gives back what it takes."""
+    """Ten times a second: takes and keeps 8 MiB at one line and 2 MiB at another; a third one gives back what it takes, and
+    a fourth one is refused."""
     context()
     for step in range(1, 150):
         heap_alloc(3 * step, 8 * MiB)  # kept
         rm_alloc(3 * step + 1, 2 * MiB)  # kept, too
         heap_alloc(3 * step + 2, 16 * MiB)  # given back
         rm_free(3 * step + 2)
+        heap_alloc(1000 + step, 32 * MiB, status=NO_MEMORY)  # refused
         time.sleep(0.1)
 
 

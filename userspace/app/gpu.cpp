@@ -35,15 +35,25 @@ void write_trace(std::FILE* to, const wire::GpuCall& call) {
 
 }  // namespace
 
+GpuSourceOptions gpu_source_options(const GpuTestOptions& test, const Roots& roots) {
+  GpuDriver driver = find_gpu_driver(roots);
+  GpuSourceOptions out;
+  out.btf_path = roots.kernel_types();
+  out.uvm_major = driver.uvm_major;
+  out.version = test.version ? test.version : driver.version;
+  out.units = {sysconf(_SC_PAGESIZE), 1'000'000'000 / sysconf(_SC_CLK_TCK)};
+  out.tracepoint_ids = read_tracepoint_ids(roots, GpuSource::tracepoints());
+  out.test_files = test.files;
+  return out;
+}
+
 GpuFollower::GpuFollower(const Options& options, const Roots& roots, MachineModel& model, int pythons)
-    : roots_(roots), model_(model) {
-  source_options_.btf_path = roots.kernel_types();
-  source_options_.units = {sysconf(_SC_PAGESIZE), 1'000'000'000 / sysconf(_SC_CLK_TCK)};
-  source_options_.tracepoint_ids = read_tracepoint_ids(roots, GpuSource::tracepoints());
-  source_options_.test_files = options.sources.gpu_test.files;
+    : roots_(roots),
+      model_(model),
+      source_options_(gpu_source_options(options.sources.gpu_test, roots)),
+      version_(options.sources.gpu_test.version) {
   source_options_.pythons = pythons;
   if (pythons >= 0) source_options_.on_code = [this](const wire::DyingCode& code) { on_code(code); };
-  version_ = options.sources.gpu_test.version;
   if (!options.sources.gpu_test.trace.empty())
     trace_.reset(std::fopen(options.sources.gpu_test.trace.c_str(), "we"));
   cards_path_ = options.sources.gpu_test.cards.empty() ? roots.at(kGpuCards) : options.sources.gpu_test.cards;
@@ -180,11 +190,7 @@ void GpuFollower::on_call(const wire::GpuCall& call) {
 
 void GpuFollower::on_code(const wire::DyingCode& code) {
   auto call = without_code_.extract(code.task.tid);
-  if (!call) return;
-  std::vector<CodePlace> places;
-  for (Frame& frame : frames_of(code))
-    places.push_back({std::move(frame.function), std::move(frame.file), frame.line});
-  model_.on_gpu(call.mapped().time, call.mapped().task, call.mapped().op, std::move(places));
+  if (call) model_.on_gpu(call.mapped().time, call.mapped().task, call.mapped().op, places_of(code));
 }
 
 bool GpuFollower::drain() {

@@ -22,6 +22,9 @@
 
 namespace oomcast {
 
+/// Without what is to be told: all callbacks are empty, and the driver's version and number as it is now.
+GpuSourceOptions gpu_source_options(const GpuTestOptions& test, const Roots& roots);
+
 class GpuFollower {
  public:
   /// `pythons`: BpfSource::pythons(), so that the Python line of an allocation is told; -1: it is not.

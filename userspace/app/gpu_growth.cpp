@@ -1,12 +1,9 @@
 #include "app/gpu_growth.h"
 
-#include <unistd.h>
-
 #include <utility>
 #include <vector>
 
-#include "collect/gpu_driver.h"
-#include "collect/tracepoint_ids.h"
+#include "app/gpu.h"
 #include "wire/fault.h"
 
 namespace oomcast {
@@ -17,15 +14,10 @@ constexpr std::size_t kMaxCallsAtOnce = 4096, kMaxTaken = 1 << 14;
 }  // namespace
 
 Status GpuGrowth::open(const GpuTestOptions& test, const Roots& roots) {
-  GpuDriver driver = find_gpu_driver(roots);
-  if (!driver.present() && test.files.empty()) return Ok{};
-  GpuSourceOptions options;
-  options.btf_path = roots.kernel_types();
-  options.uvm_major = driver.uvm_major;
-  options.version = version_ = test.version ? test.version : driver.version;
-  options.units = units_ = {sysconf(_SC_PAGESIZE), 1'000'000'000 / sysconf(_SC_CLK_TCK)};
-  options.tracepoint_ids = read_tracepoint_ids(roots, GpuSource::tracepoints());
-  options.test_files = test.files;
+  if (!find_gpu_driver(roots).present() && test.files.empty()) return Ok{};
+  GpuSourceOptions options = gpu_source_options(test, roots);
+  version_ = options.version;
+  units_ = options.units;
   options.on_stack = [this](std::span<const std::byte> record) { on_stack(record); };
   auto loaded = GpuSource::load(options);
   if (!loaded) return loaded.error();
@@ -37,8 +29,10 @@ void GpuGrowth::set_python(std::uint32_t pid, std::span<const std::byte> layout)
   if (source_) source_->set_python(pid, layout);
 }
 
+// Not for the first time where the reader was lost: growth counts from here on then.
 void GpuGrowth::begin() {
   drain();
+  taken_.clear();
   in_window_ = true;
 }
 
@@ -63,10 +57,8 @@ void GpuGrowth::on_call(const wire::GpuCall& call) {
     return;
   }
   // A thread whose stack was lost has made another call since.
-  auto [at, fresh] = without_stack_.insert_or_assign(
-      call.task.tid, Taken{call.task.id, call.task.tid, op->object, *op->bytes});
-  (void)at;
-  unplaced_ += !fresh;
+  unplaced_ +=
+      !without_stack_.insert_or_assign(call.task.tid, Taken{call.task.id, op->object, *op->bytes}).second;
   if (without_stack_.size() > kMaxTaken) without_stack_.clear();
 }
 

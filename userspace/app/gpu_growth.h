@@ -41,7 +41,6 @@ class GpuGrowth {
  private:
   struct Taken {
     TaskId task;
-    std::uint32_t tid = 0;
     GpuObject object;
     Bytes bytes;
   };

@@ -52,12 +52,8 @@ void Session::on_record(const wire::Record& record) {
   }
   if (auto* exec = std::get_if<wire::Exec>(&record)) pythons_->forget(exec->task.id);
   if (std::holds_alternative<wire::OomMark>(record)) reader_.rest(now() + kReaderRests);
-  if (auto* code = std::get_if<wire::DyingCode>(&record)) {
-    std::vector<CodePlace> places;
-    for (Frame& frame : frames_of(*code))
-      places.push_back({std::move(frame.function), std::move(frame.file), frame.line});
-    model_.on_code(code->task.id, code->task.tid, std::move(places));
-  }
+  if (auto* code = std::get_if<wire::DyingCode>(&record))
+    model_.on_code(code->task.id, code->task.tid, places_of(*code));
   model_.on_record(record);
   if (auto* sample = std::get_if<wire::CgroupSample>(&record)) on_cgroup_sample(*sample);
   publish_if_many();

@@ -331,13 +331,13 @@ std::optional<Frame> PythonCode::resolve(const wire::PythonFrame& frame) {
               objects_.code_instructions ? frame.code + objects_.code_instructions : 0, frame.instruction)};
 }
 
-std::vector<Frame> frames_of(const wire::DyingCode& code) {
-  std::vector<Frame> out;
+std::vector<CodePlace> places_of(const wire::DyingCode& code) {
+  std::vector<CodePlace> out;
   if (code.lines > static_cast<unsigned>(PythonObjects::Lines::locations)) return out;
   auto text = [](const wire::DyingCode::Text& t) { return (t.cut ? "…" : "") + utf8_of(t.data, t.width); };
   for (const wire::DyingCode::Frame& f : code.frames) {
     if (!f.file || !f.name) continue;
-    out.push_back({Frame::Kind::python, text(*f.name), text(*f.file),
+    out.push_back({text(*f.name), text(*f.file),
                    line_at(static_cast<PythonObjects::Lines>(code.lines), f.lines, f.first_line,
                            code.code_instructions ? f.code + code.code_instructions : 0, f.instruction)});
   }

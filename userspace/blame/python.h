@@ -14,6 +14,7 @@
 #include "blame/frame.h"
 #include "blame/python_layout.h"
 #include "collect/process_memory.h"
+#include "model/code_place.h"
 #include "wire/fault.h"
 
 namespace oomcast {
@@ -32,7 +33,7 @@ std::optional<std::uint32_t> line_of(PythonObjects::Lines kind, std::span<const 
                                      std::uint32_t first_line, std::uint64_t instruction);
 
 /// What the kernel programs read of a dying process. Frames whose name or file was unreadable are left out.
-std::vector<Frame> frames_of(const wire::DyingCode& code);
+std::vector<CodePlace> places_of(const wire::DyingCode& code);
 
 /// What a str says. nullopt: it is none, or longer than any name.
 std::optional<std::string> python_text(const ProcessMemory& memory, const PythonObjects& objects,

@@ -49,6 +49,10 @@ bool is_news(Op op) {
   return op == Op::oom || op == Op::recovered || op == Op::again || op == Op::oversubscribed || op == Op::xid;
 }
 
+bool is_asked_for(GpuEvent::Op op) {
+  return op == Op::alloc || op == Op::oom || op == Op::recovered || op == Op::again;
+}
+
 std::string_view to_string(GpuMemoryKind kind) {
   constexpr std::array<std::string_view, 4> names = {"device", "managed", "pinned", "external"};
   return names[static_cast<std::size_t>(kind)];
@@ -182,6 +186,7 @@ std::optional<GpuUuid> GpuMemory::card_of(const Process& process) const {
 }
 
 void GpuMemory::on(MonoTime time, TaskId task, const GpuOp& op, std::span<const TaskId> ancestors) {
+  first_of_call_ = events_.size();
   Process& p = process(task);
   if (p.context_at) {
     if (time - *p.context_at > kContextQuiet)

@@ -64,9 +64,11 @@ struct GpuEvent {
   std::optional<MonoTime> first;
   std::optional<Bytes> managed, pinned;  // of close
   std::string bus, message;              // of an xid; bytes of the driver's
-  std::vector<CodePlace> code;  // of an allocation: the Python lines that asked for it, innermost first
+  std::vector<CodePlace> code;  // where is_asked_for(op): the Python lines that asked for it, innermost first
 };
 std::string_view to_string(GpuEvent::Op op);
+/// Whether a call that asks for memory brings it about.
+bool is_asked_for(GpuEvent::Op op);
 /// What a person wants to read of, among thousands of allocations.
 bool is_news(GpuEvent::Op op);
 std::string_view to_string(GpuMemoryKind kind);
@@ -131,13 +133,16 @@ class GpuMemory {
   void on_xid(const wire::GpuXid& xid, std::optional<GpuUuid> card, std::optional<std::uint32_t> blamed);
   void on_exit(MonoTime time, TaskId task);
 
-  /// Where the allocation was made that came last; behind it may stand what it brought about.
-  void set_code(std::vector<CodePlace> code) {
-    for (auto event = events_.rbegin(); event != events_.rend() && !code.empty(); ++event)
-      if (event->op == GpuEvent::Op::alloc) return void(event->code = std::move(code));
+  /// Where the last call of on() was made, of all that it brought about.
+  void set_code(const std::vector<CodePlace>& code) {
+    for (std::size_t i = first_of_call_; i < events_.size() && !code.empty(); ++i)
+      if (is_asked_for(events_[i].op)) events_[i].code = code;
   }
 
-  std::vector<GpuEvent> take() { return std::exchange(events_, {}); }
+  std::vector<GpuEvent> take() {
+    first_of_call_ = 0;
+    return std::exchange(events_, {});
+  }
   /// nullptr: it does not use a GPU.
   const GpuHeld* of(TaskId task) const;
   /// Whether it has this handle to memory.
@@ -211,6 +216,7 @@ class GpuMemory {
   Process nobody_;  // of one process too many: what is written to it is not read
   std::size_t most_objects_ = kMaxObjects, objects_ = 0;  // handles of all
   std::vector<GpuEvent> events_;
+  std::size_t first_of_call_ = 0;  // among them, that the last call brought about
   std::map<GpuUuid, GpuCardState> cards_;
   std::optional<GpuUuid> only_device_;
   std::uint64_t dropped_ = 0;

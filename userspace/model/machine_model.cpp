@@ -283,7 +283,7 @@ bool MachineModel::on_stalls(MonoTime time, std::uint64_t inode, const wire::Sta
 }
 
 void MachineModel::on_gpu(MonoTime time, const wire::Task& task, const GpuOp& op,
-                          std::vector<CodePlace> code) {
+                          const std::vector<CodePlace>& code) {
   constexpr std::size_t kMaxAncestors = 8;
   // Its end came by another ring: what it held went with it.
   if (const TaskState* known = tasks_.find(task.id); known && known->died) return;
@@ -291,7 +291,7 @@ void MachineModel::on_gpu(MonoTime time, const wire::Task& task, const GpuOp& op
   // What a forked child has from those above it, it can map and free.
   bool of_others = op.what == GpuOp::What::free || op.what == GpuOp::What::map;
   gpu_.on(time, task.id, op, of_others ? tasks_.ancestors(task.id, kMaxAncestors) : std::vector<TaskId>());
-  gpu_.set_code(std::move(code));
+  gpu_.set_code(code);
 }
 
 // Late: the program's exec comes by another ring, and may be read after its calls.

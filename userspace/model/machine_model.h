@@ -83,7 +83,8 @@ class MachineModel {
   void on_dump(const OomDump& dump, MonoTime when) { episodes_.on_dump(dump, when); }
   void on_log_read(MonoTime until) { episodes_.on_log_read(until); }
   /// `code`: the Python lines that made the call, if they are known.
-  void on_gpu(MonoTime time, const wire::Task& task, const GpuOp& op, std::vector<CodePlace> code = {});
+  void on_gpu(MonoTime time, const wire::Task& task, const GpuOp& op,
+              const std::vector<CodePlace>& code = {});
   void on_code(const TaskId& id, std::uint32_t tid, std::vector<CodePlace> code) {
     episodes_.on_code(id, tid, std::move(code));
   }

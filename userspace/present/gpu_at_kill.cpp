@@ -48,7 +48,10 @@ std::optional<std::string> news_of(const StoredEpisode& e, const std::vector<Gpu
   std::string who = fmt::format("{} {}", clock_at(e, f.time), name_of(*f.process));
   if (g.op == GpuEvent::Op::again && g.first)
     return fmt::format("{}: the same {} allocated again, first at {}", who, bytes, clock_at(e, *g.first));
-  if (g.op == GpuEvent::Op::oom) return fmt::format("{}: out of GPU memory, asked for {}", who, bytes);
+  const CodePlace* line = culprit(g.code);
+  if (g.op == GpuEvent::Op::oom)
+    return fmt::format("{}: out of GPU memory, asked for {}{}", who, bytes,
+                       line ? " in " + to_text(*line) : std::string());
   if (g.op == GpuEvent::Op::recovered) return fmt::format("{}: got {} a moment later", who, bytes);
   if (g.op == GpuEvent::Op::oversubscribed)
     return fmt::format("{}: more than the card has, {} of managed memory pushed out", who, bytes);

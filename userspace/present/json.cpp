@@ -314,7 +314,7 @@ class JsonRenderer {
     out["kind"] = to_string(e.kind);
     out["status"] = maybe(e.status);
     out["overhead"] = e.overhead;
-    if (e.op == GpuEvent::Op::alloc) out["python"] = e.code.empty() ? Json(nullptr) : places(e.code);
+    if (is_asked_for(e.op)) out["python"] = e.code.empty() ? Json(nullptr) : places(e.code);
     if (e.op == GpuEvent::Op::free_seen) out["free_bytes"] = maybe(e.free_bytes);
     if (e.op == GpuEvent::Op::close) {
       out["managed_bytes"] = maybe(e.managed);

@@ -255,9 +255,13 @@ StackProfile profile_of(const BlameReport& report, const ClockMap& clock, MonoTi
                {"touched", "bytes"},
                {"kept", "bytes"},
                {"samples", "count"}};
+  bool gpu = std::ranges::any_of(report.processes, [](const BlameProcess& p) { return !p.gpu.empty(); });
+  if (gpu) out.kinds.push_back({"gpu_space", "bytes"});
   out.time = clock.wall(now);
   out.window = report.window;
   for (const BlameProcess& p : report.processes) {
+    for (const BlameGpuSite& site : p.gpu)
+      out.rows.push_back({p.process.comm, p.process.id.tgid, site.stack, {0, 0, 0, 0, 0, site.bytes.count}});
     for (const BlameSite& site : p.sites)
       out.rows.push_back({p.process.comm,
                           p.process.id.tgid,
@@ -271,6 +275,7 @@ StackProfile profile_of(const BlameReport& report, const ClockMap& clock, MonoTi
                             {{Frame::Kind::native, std::string(what), {}, std::nullopt}},
                             {bytes.count, 0, 0, 0, 0}});
   }
+  for (StackProfile::Row& row : out.rows) row.values.resize(out.kinds.size());
   out.notes = doubts_of(report);
   return out;
 }

@@ -16,6 +16,8 @@ constexpr std::array kGpuTables = {
               " bytes INTEGER, status INTEGER, first_ns INTEGER, managed INTEGER, pinned INTEGER"},
     TableText{"gpu_evictions", "sample INTEGER PRIMARY KEY, evicted INTEGER, cpu_faults INTEGER"},
     TableText{"gpu_errors", "event INTEGER PRIMARY KEY, bus TEXT, message TEXT"},
+    TableText{"gpu_event_code",
+              "event INTEGER, nr INTEGER, function TEXT, file TEXT, line INTEGER, PRIMARY KEY(event, nr)"},
     TableText{"forecast_devices", "forecast INTEGER PRIMARY KEY, device TEXT"},
 };
 

@@ -6,7 +6,8 @@
 //   gpu_events       what a person reads of: contexts, out of memory, copies, ends, errors of a card (process
 //                    NULL: the driver blames nobody)
 //   gpu_errors       of the gpu_events that are errors: the card's place on the bus, the driver's words
-//   forecast_devices the forecasts that are of a card, or of what a process has on it
+//   gpu_event_code   of the gpu_events that a call for memory brought about: its Python frames, innermost
+//   first forecast_devices the forecasts that are of a card, or of what a process has on it
 #pragma once
 
 #include "store/database.h"

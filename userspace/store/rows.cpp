@@ -48,7 +48,8 @@ Rows::Rows(sqlite3* db, const RunInfo& run)
       process_(db,
                "SELECT pid, start_ticks, comm, cmdline, cmdline_source, cmdline_truncated, uid, ppid, "
                "ns_pid, cgroup"
-               " FROM processes WHERE id=?") {}
+               " FROM processes WHERE id=?"),
+      gpu_code_(db, "SELECT function, file, line FROM gpu_event_code WHERE event=? AND nr<8 ORDER BY nr") {}
 
 CgroupPtr Rows::cgroup(const Statement& row, int c) {
   if (row.null(c)) return nullptr;
@@ -196,6 +197,10 @@ GpuFact Rows::gpu_event(const Statement& r) {
   e.pinned = r.bytes(9);
   if (!r.null(10)) e.bus = r.text(10);
   if (!r.null(11)) e.message = r.text(11);
+  if (!gpu_code_) return f;
+  gpu_code_ << r.integer(12);
+  while (gpu_code_.row()) e.code.push_back({gpu_code_.text(0), gpu_code_.text(1), gpu_code_.number(2)});
+  gpu_code_.again();
   return f;
 }
 

@@ -43,7 +43,7 @@ inline const std::string gpu_sample =
 inline const std::string gpu_event =
     "time_ns, process, op, kind, device, bytes, status, first_ns, managed, pinned, "
     "(SELECT bus FROM gpu_errors g WHERE g.event=gpu_events.seq), "
-    "(SELECT message FROM gpu_errors g WHERE g.event=gpu_events.seq)";
+    "(SELECT message FROM gpu_errors g WHERE g.event=gpu_events.seq), seq";
 inline const std::string exit = "time_ns, process";
 inline const std::string alert = "time_ns, rule, cgroup, message, forecast, seq";
 inline const std::string victim =
@@ -81,7 +81,7 @@ class Rows {
   sqlite3* db_;
   Hierarchy hierarchy_;
   Nanos offset_;
-  Statement cgroup_, process_;
+  Statement cgroup_, process_, gpu_code_;
   std::map<std::int64_t, CgroupPtr> cgroups_;
   std::map<std::int64_t, ProcessRef> processes_;
 };

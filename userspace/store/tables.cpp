@@ -55,7 +55,8 @@ Tables::Tables(sqlite3* db, std::int64_t run, const RunInfo& info, bool ordered)
       gpu_sample_(db, "INSERT INTO gpu_samples VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"),
       gpu_event_(db, "INSERT INTO gpu_events VALUES(?,?,?,?,?,?,?,?,?,?,?)"),
       gpu_eviction_(db, "INSERT INTO gpu_evictions VALUES(?,?,?)"),
-      gpu_error_(db, "INSERT INTO gpu_errors VALUES(?,?,?)") {}
+      gpu_error_(db, "INSERT INTO gpu_errors VALUES(?,?,?)"),
+      gpu_code_(db, "INSERT INTO gpu_event_code VALUES(?,?,?,?,?)") {}
 
 std::optional<std::int64_t> Tables::next_seq() {
   return ordered_ ? std::optional(++seq_) : std::nullopt;
@@ -263,8 +264,14 @@ void Tables::write(const GpuFact& g) {
   gpu_event_ << next_seq() << wall(g.time) << process << to_string(e.op) << to_string(e.kind)
              << name_of(e.device) << e.bytes << e.status << first << e.managed << e.pinned;
   run(gpu_event_);
+  std::int64_t event{sqlite3_last_insert_rowid(db_)};
+  int nr = 0;
+  for (const CodePlace& place : e.code) {
+    gpu_code_ << event << nr++ << place.function << place.file << place.line;
+    run(gpu_code_);
+  }
   if (e.op != Op::xid) return;
-  gpu_error_ << std::int64_t{sqlite3_last_insert_rowid(db_)} << e.bus << e.message;
+  gpu_error_ << event << e.bus << e.message;
   run(gpu_error_);
 }
 

@@ -149,7 +149,7 @@ class Tables {
   bool ordered_;
   std::int64_t seq_ = 0;
   Statement cgroup_, process_, sample_, process_sample_, exit_, removal_, tick_, forecast_, reclaim_,
-      pressure_, kill_, loss_, event_, gpu_sample_, gpu_event_, gpu_eviction_, gpu_error_;
+      pressure_, kill_, loss_, event_, gpu_sample_, gpu_event_, gpu_eviction_, gpu_error_, gpu_code_;
   std::unordered_map<std::uint64_t, KnownCgroup> cgroups_;
   std::map<TaskId, KnownProcess> processes_;
   Passing killed_, killer_;

@@ -74,12 +74,12 @@ TEST(DyingCode, has_lines_and_names_and_leaves_out_what_could_not_be_read) {
   code.frames.push_back({0x1000, 0x1000 + 184 + 2 * 12, 1, text("/train.py", true), text("f"), kLocations});
   code.frames.push_back({0x2000, 0x2000, 1, std::nullopt, text("g"), kLocations});
   code.frames.push_back({0x3000, 0x3000 + 184 + 2 * 500, 1, text("a.py"), text("h"), kLocations});
-  auto frames = frames_of(code);
-  ASSERT_EQ(frames.size(), 2u);
-  EXPECT_EQ(frames[0], (Frame{Frame::Kind::python, "f", "…/train.py", 3}));
-  EXPECT_EQ(frames[1], (Frame{Frame::Kind::python, "h", "a.py", std::nullopt}));
+  auto places = places_of(code);
+  ASSERT_EQ(places.size(), 2u);
+  EXPECT_EQ(places[0], (CodePlace{"f", "…/train.py", 3}));
+  EXPECT_EQ(places[1], (CodePlace{"h", "a.py", std::nullopt}));
   code.lines = 77;
-  EXPECT_TRUE(frames_of(code).empty());
+  EXPECT_TRUE(places_of(code).empty());
 }
 
 }  // namespace

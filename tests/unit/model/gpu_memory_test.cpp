@@ -322,6 +322,23 @@ TEST(GpuMemory, a_second_copy_of_a_model_is_named_with_the_time_of_the_first) {
   EXPECT_EQ(events.back().first, first);
 }
 
+TEST(GpuMemory, the_lines_of_a_call_are_those_of_what_it_brought_about_and_of_nothing_before_it) {
+  Machine m;
+  const std::vector<CodePlace> load{{"load", "/job/model.py", 12}}, step{{"step", "/job/train.py", 41}};
+  m.alloc(1, MiB(64));
+  m.memory.set_code(load);
+  m.alloc(2, GiB(2), GpuMemoryKind::device, 0x51);
+  m.memory.set_code(step);
+  m.free(1);
+  m.memory.set_code(step);
+  auto events = m.memory.take();
+  ASSERT_EQ(events.size(), 3u);
+  EXPECT_EQ(events[0].code, load);
+  EXPECT_EQ(events[1].op, GpuEvent::Op::oom);
+  EXPECT_EQ(events[1].code, step);
+  EXPECT_TRUE(events[2].code.empty());
+}
+
 TEST(GpuMemory, a_model_that_is_loaded_again_after_it_was_freed_is_no_copy) {
   Machine m;
   for (std::uint32_t i = 0; i < 6; ++i) m.alloc(i + 1, GiB(1));

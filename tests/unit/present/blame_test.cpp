@@ -234,6 +234,21 @@ TEST(BlamePprof, is_gzipped_and_holds_each_stack_innermost_first) {
   EXPECT_NE(std::find(strings.begin(), strings.end(), "inuse_objects"), strings.end());
 }
 
+TEST(BlameProfile, has_memory_of_cards_as_a_kind_of_its_own_that_adds_to_nothing_else) {
+  BlameReport r = report();
+  std::string without = to_folded(profile_of(r, {}, MonoTime{}));
+  r.processes[0].gpu.push_back({r.processes[0].sites[0].stack, GiB(2), 3});
+  StackProfile p = profile_of(r, {}, MonoTime{});
+  EXPECT_EQ(p.kinds.back().name, "gpu_space");
+  std::int64_t sum = 0;
+  for (const StackProfile::Row& row : p.rows) {
+    ASSERT_EQ(row.values.size(), p.kinds.size());
+    sum += row.values.back();
+  }
+  EXPECT_EQ(sum, GiB(2).count);
+  EXPECT_EQ(to_folded(p), without);
+}
+
 TEST(BlameHtml, keeps_a_hostile_name_within_its_data) {
   BlameReport r = report();
   r.processes[0].sites[0].stack[2].function = "</script><script>alert(1)";

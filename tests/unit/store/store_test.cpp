@@ -244,6 +244,7 @@ TEST_F(StoreTest, keeps_what_a_victim_held_on_its_card_and_how_it_came_to_it) {
   again.event.op = GpuEvent::Op::again;
   again.event.bytes = GiB(6);
   again.event.first = at_s(900);
+  again.event.code = {{"load", "/job/model.py", 12}, {"main", "/job/train.py", std::nullopt}};
   GpuFact alloc = again;
   alloc.event.op = GpuEvent::Op::alloc;
   writer->add(again);
@@ -260,6 +261,7 @@ TEST_F(StoreTest, keeps_what_a_victim_held_on_its_card_and_how_it_came_to_it) {
   ASSERT_EQ(stored.gpu_events.size(), 1u) << "allocations are not kept one by one";
   EXPECT_EQ(stored.gpu_events[0].event.op, GpuEvent::Op::again);
   EXPECT_EQ(stored.gpu_events[0].event.first, at_s(900));
+  EXPECT_EQ(stored.gpu_events[0].event.code, again.event.code);
   ASSERT_EQ(stored.gpu.size(), 3u) << "the victim's and the card's, not those of another cgroup";
   EXPECT_EQ(stored.gpu.back().held, GiB(23));
   EXPECT_EQ(stored.gpu.back().pinned, GiB(4));
