@@ -16,6 +16,10 @@ constexpr std::size_t kMaxFrames = 256;
 constexpr pid_t kThread = 1;  // one thread is enough: each sample is its state
 constexpr int kStackPointer = 7, kInstruction = 16;
 
+// Of all of them. dwfl_attach_state() passes over modules whose name ends with " (deleted)", which it could
+// not open by it, and fails where all do: after an upgrade, or as a tenant likes.
+constexpr const char* kModule = "mapped";
+
 // .eh_frame is in the file itself: no search for separate debug information, which may ask the network.
 int no_debuginfo(Dwfl_Module*, void**, const char*, Dwarf_Addr, const char*, const char*, GElf_Word, char**) {
   return -1;
@@ -103,7 +107,7 @@ Unwinder::Unwinder(const ProcessMemory& memory, std::span<const Mapping> maps)
     auto file = memory.open_file(*head);
     if (!file) continue;
     auto fd = std::make_unique<UniqueFd>(std::move(file->fd));
-    Dwfl_Module* module = dwfl_report_module(state_->dwfl.get(), head->path.c_str(), head->begin, end);
+    Dwfl_Module* module = dwfl_report_module(state_->dwfl.get(), kModule, head->begin, end);
     void** own = nullptr;
     if (!module || !dwfl_module_info(module, &own, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr))
       continue;
