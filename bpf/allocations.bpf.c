@@ -1,6 +1,7 @@
-/* Which blocks a process allocates, and which of them it frees: samples of calls of its allocator, with the
- * stack and the Python frames of the caller. Uprobes of one process, attached only while someone looks
- * (collect/bpf_source_allocations.h): each call that is watched takes its program some microseconds longer.
+/* Which blocks some processes allocate, and which of them they free: samples of calls of their allocators,
+ * with the stack and the Python frames of the caller. Uprobes of these processes, attached only while someone
+ * looks (collect/bpf_source_allocations.h): each call that is watched takes its program some microseconds
+ * longer.
  *
  * A block of S bytes is sampled with a chance of (S + oc_sample_extra) / oc_sample_bytes, and stands for S
  * over that chance: large blocks are met, and small ones too where there are many. What is freed is told of
@@ -11,10 +12,12 @@
 #include "record.bpf.h"
 #include "task.bpf.h"
 
-unsigned long long oc_sample_bytes = 0; /* none; both may change while it runs */
-unsigned long long oc_sample_extra = 0;
+/* By process that is watched; all of it may change while it runs. */
+unsigned int oc_watched_tgids[OC_WATCHED] = {}; /* 0: none */
+unsigned long long oc_sample_bytes[OC_WATCHED] = {};
+unsigned long long oc_sample_extra[OC_WATCHED] = {};
 /* Bits by function: of the others calls are counted, and no more. To take a breakpoint away lasts 40 ms. */
-unsigned int oc_functions_told = 0;
+unsigned int oc_functions_told[OC_WATCHED] = {};
 
 struct { /* 6 MiB; an entry goes when its block is freed */
   __uint(type, BPF_MAP_TYPE_HASH);
@@ -25,14 +28,14 @@ struct { /* 6 MiB; an entry goes when its block is freed */
 
 struct {
   __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-  __uint(max_entries, OC_ALLOCATOR_FUNCTIONS);
+  __uint(max_entries, OC_WATCHED* OC_ALLOCATOR_FUNCTIONS);
   __type(key, u32);
   __type(value, struct oc_allocator_calls);
 } allocator_calls SEC(".maps");
 
 struct {
   __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-  __uint(max_entries, 1);
+  __uint(max_entries, OC_WATCHED);
   __type(key, u32);
   __type(value, s64);
 } bytes_to_sample SEC(".maps");
@@ -50,22 +53,31 @@ struct {
   __type(value, struct allocation_buffer);
 } allocation_buffers SEC(".maps");
 
+/* OC_WATCHED: it is not watched, as a child that has its parent's breakpoints for a moment. */
+static __always_inline u32 number_of(u32 tgid) {
+  for (u32 number = 0; number < OC_WATCHED; ++number)
+    if (oc_watched_tgids[number] == tgid) return number;
+  return OC_WATCHED;
+}
+
 /* Whether to go on with it. */
-static __always_inline bool count_call(u32 function, u64 size) {
-  struct oc_allocator_calls* c = bpf_map_lookup_elem(&allocator_calls, &function);
+static __always_inline bool count_call(u32 number, u32 function, u64 size) {
+  if (number >= OC_WATCHED) return false;
+  u32 key = number * OC_ALLOCATOR_FUNCTIONS + function;
+  struct oc_allocator_calls* c = bpf_map_lookup_elem(&allocator_calls, &key);
   if (!c) return false;
   c->calls += 1;
   c->bytes += size;
-  return oc_functions_told >> function & 1;
+  return oc_functions_told[number] >> function & 1;
 }
 
 /* What a block of this size stands for; 0: it is not sampled. Points of a renewal process along the bytes
  * that are allocated and what is added for each block, oc_sample_bytes apart on average. */
-static __always_inline u64 weigh_block(u64 size) {
-  u64 each = oc_sample_bytes, length = size + oc_sample_extra;
+static __always_inline u64 weigh_block(u32 number, u64 size) {
+  if (number >= OC_WATCHED) return 0;
+  u64 each = oc_sample_bytes[number], length = size + oc_sample_extra[number];
   if (length >= 2 * each) return size; /* always sampled */
-  u32 zero = 0;
-  s64* left = bpf_map_lookup_elem(&bytes_to_sample, &zero);
+  s64* left = bpf_map_lookup_elem(&bytes_to_sample, &number);
   if (!left) return 0;
   s64 now = *left - (s64)length;
   u64 points = 0;
@@ -88,12 +100,13 @@ static __always_inline void tell_freed(u32 tgid, u64 address) {
 static __always_inline int enter(struct pt_regs* ctx, u32 function, u64 size, u64 out, u64 old) {
   u64 thread = bpf_get_current_pid_tgid();
   u64 sp = PT_REGS_SP(ctx);
-  if (!count_call(function, size)) return 0;
+  u32 number = number_of(thread >> 32);
+  if (!count_call(number, function, size)) return 0;
   struct oc_allocating* outer = bpf_map_lookup_elem(&allocating, &thread);
   if (outer && outer->sp > sp) return 0; /* the allocator's own call */
   struct oc_allocating a = {.size = size, .sp = sp, .out = out, .function = function};
   bpf_probe_read_user(&a.caller, sizeof(a.caller), (void*)sp);
-  a.weight = weigh_block(size);
+  a.weight = weigh_block(number, size);
   if (old) {
     struct oc_block_key key = {.address = old, .tgid = thread >> 32};
     struct oc_block* known = bpf_map_lookup_elem(&blocks, &key);
@@ -137,7 +150,7 @@ int enter_memalign(struct pt_regs* ctx) {
 SEC("uprobe")
 int enter_free(struct pt_regs* ctx) {
   struct oc_block_key key = {.address = PT_REGS_PARM1(ctx), .tgid = bpf_get_current_pid_tgid() >> 32};
-  if (!count_call(OC_FREE, 0)) return 0;
+  if (!count_call(number_of(key.tgid), OC_FREE, 0)) return 0;
   if (key.address && !bpf_map_delete_elem(&blocks, &key)) tell_freed(key.tgid, key.address);
   return 0;
 }

@@ -28,6 +28,8 @@ struct oc_fault {
   struct oc_user_stack user;
 };
 
+#define OC_WATCHED 4 /* processes whose allocators are watched at a time */
+
 enum oc_allocator_function {
   OC_MALLOC = 0,
   OC_CALLOC = 1,
@@ -61,7 +63,8 @@ struct oc_freed {
   unsigned long long address;
 };
 
-/* Calls of one function of the allocator; a value of map "allocator_calls". */
+/* Calls of one function of an allocator; a value of map "allocator_calls": all functions of one process, then
+ * those of the next one. */
 struct oc_allocator_calls {
   unsigned long long calls;
   unsigned long long bytes;

@@ -92,15 +92,21 @@ def tell(process, report, lines, keepers, truth):
         "outlived_s": kept.get("outlived_s"), "faults": report["watched_share"]}), flush=True)
 
 
-def judge(t, child, scope):
-    child.wait_for("ready", timeout=30)
+def judge(t, child, scope, keepers=1):
+    """`keepers`: processes that leak alike."""
+    def ready():
+        return {line["pid"]: line for line in child.truth if line["event"] == "ready"}
+    if not child.lines.wait(lambda: len(ready()) == keepers, lib.seconds(30)):
+        raise lib.Failed(f"{len(ready())} processes are ready, not {keepers}")
     report, begin, end = blamed(t, scope)
-    process = report["processes"][0]
-    pid = process["process"]["pid"]
-    ready = next((line for line in child.truth if line["event"] == "ready" and line["pid"] == pid), None)
-    if not ready:
-        raise lib.Failed(f"the process on top is {process['process']}")
-    truth = kept_between(child, ready["pid"], begin, end)
+    for process in report["processes"][:keepers]:
+        said = ready().get(process["process"]["pid"])
+        if not said:
+            raise lib.Failed(f"the process on top is {process['process']}")
+        judge_process(t, child, report, process, said, kept_between(child, said["pid"], begin, end))
+
+
+def judge_process(t, child, report, process, ready, truth):
     lines = by_line(process)
 
     def is_keeper(culprit):
@@ -144,25 +150,35 @@ def native(name, preload=None):
     case(vm="never", limit_s=60)(run)
 
 
-def python(name, module=None):
+def python(name, module=None, keepers=1):
     def run(t):
         if module and subprocess.run([PYTHON, "-c", f"import {module}"], capture_output=True).returncode:
             t.skip(f"{PYTHON} has no {module}")
         child = t.start(None, PYTHON, "-B", t.workload(f"corpus/{name}.py"))
-        judge(t, child, ("--pid", str(child.pid)))
+        judge(t, child, ("--pid", str(child.pid)), keepers)
     run.__name__ = name
     case(vm="never", limit_s=90)(run)
 
 
 for each in ("tenth_of_temporaries", "journal_realloc", "no_destructor", "thread_pool", "tile_maps", "aging_sizes",
-             "request_loop", "busy_counter", "log_list"):
+             "request_loop", "busy_counter", "log_list", "wraps_malloc"):
     native(each)
+
+
+@case(vm="never", limit_s=60)
+def of_four_that_leak_alike_the_line_that_keeps(t):
+    program = t.workload("corpus/tenth_of_temporaries")
+    group = t.cgroup()
+    child = t.start(group, "/bin/sh", "-c", f"for i in 1 2 3 4; do {program} & done; wait")
+    judge(t, child, ("--cgroup", group.path), keepers=4)
+
+
 native("sessions", "libjemalloc.so.2")
 native("index_words", "libtcmalloc*.so.4")
 native("parse_trees", "libmimalloc.so.2")
-for each in ("torch_outputs", "torch_hook", "torch_loss_graph", "torch_optimizer", "torch_accumulation",
-             "torch_loader"):
+for each in ("torch_outputs", "torch_hook", "torch_loss_graph", "torch_optimizer", "torch_accumulation"):
     python(each, "torch")
+python("torch_loader", "torch", keepers=2)
 for each in ("responses_dict", "render_lru", "callbacks_closure", "handles_ctypes", "frames_tmpfs",
              "upload_bytearray", "rows_of_batches"):
     python(each)

@@ -35,8 +35,8 @@ import lib  # noqa: E402
 import witness  # noqa: E402
 
 FILES = ["kills", "samples", "run_command", "alerts", "gpu", "recordings", "store", "input", "containers",
-         "global_oom", "no_harm", "report", "history", "totals", "blame", "blame_kept", "blame_corpus", "pythons", "blame_hostile", "blame_fence",
-         "watch", "storm", "hostile"]
+         "global_oom", "no_harm", "report", "history", "totals", "blame", "blame_kept", "blame_corpus", "pythons",
+         "blame_hostile", "blame_faults", "blame_fence", "watch", "storm", "hostile"]
 # Of those before them, those that are run again too.
 TOTALS = "totals"
 # Behind all others: a thousand kills use up the ten reports in 5 s that the kernel writes into its log, and fill that

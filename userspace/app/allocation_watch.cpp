@@ -1,5 +1,7 @@
 #include "app/allocation_watch.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/clock.h"
@@ -9,8 +11,11 @@ namespace oomcast {
 namespace {
 
 constexpr std::uint64_t kMinChosen = 64;  // pages that a process has grown by
+constexpr std::size_t kMaxUnfit = 16;     // that are looked at at once
+constexpr std::uint64_t kMostToOne = 10;  // one that grows by less than a tenth of the fastest is not chosen
 constexpr Nanos kCheckRoom = std::chrono::milliseconds(200);
 constexpr const char* kNoRoom = "its cgroup is near its limit, and breakpoints take some pages";
+constexpr const char* kTraced = "it runs under a debugger or strace, whose breakpoints these could undo";
 
 }  // namespace
 
@@ -37,9 +42,19 @@ bool AllocationWatch::has_room_for(std::uint32_t pid) const {
   return true;
 }
 
+const char* AllocationWatch::why_unfit(std::uint32_t pid) const {
+  auto status = procfs_.read_status(pid);
+  bool traced = status && *status && (*status)->tracer && *(*status)->tracer != 0;
+  if (traced) return kTraced;
+  return has_room_for(pid) ? nullptr : kNoRoom;
+}
+
 void AllocationWatch::prepare(const FaultSource* source) {
   begun_ = false;
-  watched_.reset();
+  chosen_.clear();
+  watched_.clear();
+  most_ = 0;
+  unfit_.clear();
   found_.reset();
   choose_at_ = MonoTime::max();
   why_not_.clear();
@@ -47,7 +62,7 @@ void AllocationWatch::prepare(const FaultSource* source) {
   // its names along.
   if (scope_.pids.size() != 1 || pressed()) return;
   reader_.begin_objects(scope_.pids.front());
-  if (source && has_room_for(scope_.pids.front())) reader_.find_allocator(scope_.pids.front());
+  if (source && !why_unfit(scope_.pids.front())) reader_.find_allocator(scope_.pids.front());
 }
 
 void AllocationWatch::on_allocator(FaultSource* source, std::uint32_t pid, Result<Allocator> allocator) {
@@ -58,9 +73,11 @@ void AllocationWatch::on_allocator(FaultSource* source, std::uint32_t pid, Resul
 void AllocationWatch::watch(FaultSource* source, std::uint32_t pid, const Result<Allocator>& allocator) {
   if (!source) return;
   MonoTime now = mono_now();
-  Status ok = allocator ? source->watch_allocations(pid, *allocator, now, end_) : Status(allocator.error());
+  double share = 1.0 / static_cast<double>(std::max<std::size_t>(chosen_.size(), 1));
+  Status ok =
+      allocator ? source->watch_allocations(pid, *allocator, share, now, end_) : Status(allocator.error());
   if (!ok) return reader_.set_unwatched(pid, ok.error().message);
-  watched_ = pid;
+  watched_.push_back(pid);
   next_check_ = mono_now() + kCheckRoom;
 }
 
@@ -89,47 +106,72 @@ void AllocationWatch::begin(const FaultSource* source, MonoTime begin, MonoTime 
   choose_at_ = levels_.size() > 1 ? begin + choose_again_ : begin;
 }
 
-void AllocationWatch::choose(MonoTime now) {
-  if (now < choose_at_) return;
-  choose_at_ = MonoTime::max();
-  std::optional<std::uint32_t> chosen;
-  std::uint64_t most = kMinChosen;
+std::vector<std::pair<std::uint64_t, std::uint32_t>> AllocationWatch::grown() const {
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> out;
   for (auto [pid, before] : levels_) {
+    if (chosen_.contains(pid)) continue;
     auto held = procfs_.read_statm(pid);
     if (!held || !*held) continue;
     std::uint64_t grown = (*held)->resident_pages > before ? (*held)->resident_pages - before : 0;
-    if (levels_.size() == 1 || grown > most) chosen = pid;
-    most = std::max(most, grown);
+    if (levels_.size() == 1 || grown > kMinChosen) out.emplace_back(grown, pid);
   }
-  if (chosen && !has_room_for(*chosen)) {
-    why_not_ = kNoRoom;
-  } else if (chosen) {
-    reader_.find_allocator(*chosen);
-    if (scope_.pids.size() > 1) reader_.begin_objects(*chosen);
-  } else if (now < choose_until_) {
-    choose_at_ = now + choose_again_;
-  } else {
-    why_not_ = "no process had grown by half of the time";
-  }
+  std::sort(out.rbegin(), out.rend());
+  return out;
 }
 
-// Its functions take turns, each with a breakpoint of its own.
+// Those that grow late, or in steps, are found when they do.
+void AllocationWatch::choose(MonoTime now) {
+  if (now < choose_at_) return;
+  choose_at_ = MonoTime::max();
+  std::vector<std::uint32_t> fresh;
+  std::size_t unfit = 0;
+  for (auto [grown, pid] : grown()) {
+    most_ = std::max(most_, grown);
+    if (chosen_.size() >= wire::kWatched || grown * kMostToOne < most_) break;
+    if (const char* why = why_unfit(pid)) {
+      unfit_[pid] = why;
+      if (++unfit >= kMaxUnfit) break;
+      continue;
+    }
+    unfit_.erase(pid);
+    chosen_.insert(pid);
+    fresh.push_back(pid);
+  }
+  for (std::uint32_t pid : fresh) reader_.find_allocator(pid);
+  if (scope_.pids.size() > 1)
+    for (std::uint32_t pid : fresh) reader_.begin_objects(pid);
+  if (chosen_.size() >= std::min(levels_.size(), wire::kWatched)) return;
+  if (now < choose_until_) choose_at_ = now + choose_again_;
+}
+
+std::string AllocationWatch::why_not(std::uint32_t pid) const {
+  if (!why_not_.empty()) return why_not_;
+  if (auto why = unfit_.find(pid); why != unfit_.end()) return why->second;
+  if (!levels_.contains(pid)) return "it began while others were watched";
+  if (chosen_.size() < wire::kWatched) return "by half of the time it had grown little";
+  return fmt::format("those of {} processes are watched, and others had grown more", wire::kWatched);
+}
+
+// Their functions take turns, each with a breakpoint of its own.
 void AllocationWatch::check_room(FaultSource& source, MonoTime now) {
-  if (!watched_ || now < next_check_) return;
+  if (watched_.empty() || now < next_check_) return;
   next_check_ = now + kCheckRoom;
-  if (has_room_for(*watched_)) return;
-  (void)source.end_allocations(now);
-  reader_.set_unwatched(*watched_, kNoRoom);
-  watched_.reset();
+  std::erase_if(watched_, [&](std::uint32_t pid) {
+    const char* why = why_unfit(pid);
+    if (!why) return false;
+    source.drop_allocations(pid, now);
+    reader_.set_unwatched(pid, why);
+    return true;
+  });
 }
 
 void AllocationWatch::end(FaultSource& source, MonoTime now) {
-  auto watched = source.end_allocations(now);
-  if (!watched) return;
-  if (auto living = source.living_blocks(watched->tgid))
-    reader_.set_watched(*watched, *living);
-  else
-    reader_.set_unwatched(watched->tgid, living.error().message);
+  for (const WatchedAllocations& watched : source.end_allocations(now)) {
+    if (auto living = source.living_blocks(watched.tgid))
+      reader_.set_watched(watched, *living);
+    else
+      reader_.set_unwatched(watched.tgid, living.error().message);
+  }
 }
 
 }  // namespace oomcast

@@ -1,12 +1,14 @@
-// Of one process in a look of `blame` the allocations are watched, by breakpoints: of which, from when on,
-// and whether there is room for them.
+// Of a few processes in a look of `blame` the allocations are watched, by breakpoints: of which, from when
+// on, and whether there is room for them.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "app/blame_reader.h"
 #include "app/scope.h"
@@ -21,10 +23,13 @@ namespace oomcast {
 /// For a breakpoint the kernel copies a page of the program, charges it to the program's cgroup, and takes
 /// the mmap_lock of whoever has the file mapped. So none is set in a cgroup that is nearly full, where the
 /// copy would be what makes the kernel kill (seen on 6.18, the trigger was the tracer), nor where processes
-/// wait for memory, and hold that lock meanwhile.
+/// wait for memory, and hold that lock meanwhile; nor under a debugger: of a breakpoint of its own in the
+/// same place the kernel takes the hits, and clears it with ours.
 ///
-/// Of several processes the one is chosen that grows most in the first half of the window. Cost: a line of
-/// /proc/PID/statm for each process at most ten times, its cgroup's files five times a second.
+/// Of many processes those are chosen that grow most in the first half of the window, wire::kWatched at most:
+/// the ranks of a training, or the workers of its loader, often leak alike. Cost: a line of /proc/PID/statm
+/// for each process at most five times, the files of the cgroups of those that are watched five times a
+/// second.
 class AllocationWatch {
  public:
   /// All of them outlive it.
@@ -47,13 +52,16 @@ class AllocationWatch {
   /// Takes the breakpoints away and hands on what they saw.
   void end(FaultSource& source, MonoTime now);
 
-  /// Why no process's allocations were watched; empty: they were, or that process's own answer says why.
-  const std::string& why_not() const { return why_not_; }
+  /// Why this process was not chosen.
+  std::string why_not(std::uint32_t pid) const;
 
  private:
   bool pressed() const;  // processes of this machine wait for memory
   void watch(FaultSource* source, std::uint32_t pid, const Result<Allocator>& allocator);
   bool has_room_for(std::uint32_t pid) const;
+  const char* why_unfit(std::uint32_t pid) const;  // for breakpoints, now; nullptr: it is fit
+  /// Those that have grown since the window began and were not chosen, with by how many pages, most first.
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> grown() const;
 
   const ScopeNow& scope_;
   const ProcFs& procfs_;
@@ -61,9 +69,12 @@ class AllocationWatch {
   BlameReader& reader_;
   bool begun_ = false;                                                // the window
   std::optional<std::pair<std::uint32_t, Result<Allocator>>> found_;  // before it
-  std::optional<std::uint32_t> watched_;
+  std::unordered_set<std::uint32_t> chosen_;
+  std::vector<std::uint32_t> watched_;                       // those of them whose allocator was found
   std::unordered_map<std::uint32_t, std::uint64_t> levels_;  // resident pages when it began
-  std::string why_not_;
+  std::uint64_t most_ = 0;                                   // pages that a chosen one had grown by
+  std::unordered_map<std::uint32_t, const char*> unfit_;     // why, when it was their turn
+  std::string why_not_;                                      // nobody is watched
   MonoTime next_check_{}, choose_at_ = MonoTime::max(), choose_until_{}, end_{};
   Nanos choose_again_{};
 };

@@ -243,13 +243,11 @@ class Watch {
     report.no_stacks = no_stacks_;
     report.gpu_followed = gpu_.followed();
     if (gpu_.followed()) report.lost["gpu_ring_full"] = gpu_.lost();
-    // One process's allocations are watched: what is said of it has weight for the others that grow as well.
+    // A few processes' allocations are watched: what is said of them has weight for others that grow as well.
     for (BlameProcess& p : report.processes) {
       bool grew = p.grown().as_double() >= kMinToldOf * report.grown.as_double() && report.grown > Bytes{};
       if (!source_ || p.kept || p.exited || !p.why_not_kept.empty() || !grew) continue;
-      p.why_not_kept = allocations_.why_not().empty()
-                           ? "those of one process are watched, and another was chosen"
-                           : allocations_.why_not();
+      p.why_not_kept = allocations_.why_not(p.process.id.tgid);
     }
     return report;
   }

@@ -200,7 +200,7 @@ class Server {
       case kEnd:
         return blame_->end();
       case kEndObjects:
-        return blame_->sample_objects_again();
+        return blame_->sample_objects_again(request.pid);
       case kFinish:
         return report(blame_->finish(Seconds(request.window), request.share));
       default:
@@ -296,6 +296,7 @@ Status BlameReader::start(const std::vector<std::uint32_t>& unread) {
   for (int fd : fds) setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &kMaxSocket, sizeof(kMaxSocket));
   fcntl(ours_.get(), F_SETFL, O_NONBLOCK);
   queue_.clear();
+  with_objects_.clear();
   report_.clear();
   queued_bytes_ = unanswered_ = 0;
   looking_ = lost_ = late_ = false;
@@ -340,10 +341,11 @@ void BlameReader::end() {
   ask(kEnd);
 }
 void BlameReader::begin_objects(std::uint32_t pid) {
+  with_objects_.push_back(pid);
   ask(kBeginObjects, pid);
 }
 void BlameReader::end_objects() {
-  ask(kEndObjects);
+  for (std::uint32_t pid : std::exchange(with_objects_, {})) ask(kEndObjects, pid);
 }
 void BlameReader::finish(Seconds window, double watched_share) {
   ask(kFinish, 0, watched_share, window.count());

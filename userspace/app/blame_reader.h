@@ -64,7 +64,7 @@ class BlameReader {
   void look(double watched_share);
   void end();
   void begin_objects(std::uint32_t pid);
-  void end_objects();
+  void end_objects();  // of all of those
   void finish(Seconds window, double watched_share);
 
   int fd() const { return ours_.get(); }
@@ -97,6 +97,7 @@ class BlameReader {
   pid_t pid_ = -1;
   std::vector<pid_t> ending_;  // killed, not yet gone: what hangs in the kernel is not waited for
   std::deque<std::string> queue_;
+  std::vector<std::uint32_t> with_objects_;  // begin_objects()
   std::size_t queued_bytes_ = 0, unanswered_ = 0;
   bool looking_ = false, lost_ = false, late_ = false;
   std::optional<std::uint32_t> looked_at_;

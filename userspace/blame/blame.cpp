@@ -118,9 +118,9 @@ void Blame::end() {
     if (p.after) p.after->set_private(own[id]);
 }
 
-void Blame::sample_objects_again() {
-  for (auto& [id, p] : processes_)
-    if (p.objects_known && p.after && about_to_read(id.tgid)) p.holders = p.view->python_heap()->end();
+void Blame::sample_objects_again(std::uint32_t pid) {
+  Process* p = known(pid);
+  if (p && p->objects_known && p->after && about_to_read(pid)) p->holders = p->view->python_heap()->end();
 }
 
 Blame::Process& Blame::process_of(const wire::Fault& fault) {

@@ -160,7 +160,7 @@ class Blame {
   /// Remembers how long a Python program's containers are. Up to half a second.
   void sample_objects(std::uint32_t pid);
   /// Behind end(): which of them have grown.
-  void sample_objects_again();
+  void sample_objects_again(std::uint32_t pid);
   /// Until when these records were made; before finish().
   /// A block that is not among these is gone, if there is no record of it.
   void add_living(std::uint32_t pid, std::span<const wire::LivingBlock> living);

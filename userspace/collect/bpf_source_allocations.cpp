@@ -131,6 +131,7 @@ Status AllocationProbes::measure() {
   auto return_of = attach(programs_.leave, {&*offset, 1}, true, self, "/proc/self/exe");
   if (!return_of) return return_of.error();
   reset_counts();
+  *programs_.tgid = self;
   *programs_.told = 1;  // as of malloc(0), of which there is no record
   void (*volatile call)(std::uint64_t) = &oomcast_measured_call;
   // Some kernels up to 6.9 mean a process's first thread by its number, and free() is any thread's.
@@ -146,20 +147,24 @@ Status AllocationProbes::measure() {
     std::ranges::nth_element(each, each.begin() + kRounds / 2);
     budget_.each_call = each[kRounds / 2] / 2;
   }).join();
+  *programs_.tgid = 0;
   *programs_.told = 0;
   return rates(std::chrono::seconds(1)).calls_per_s[0] >= kCalls
              ? Status(Ok{})
              : Error::failed("this kernel watches one thread of a process, not the process");
 }
 
-Status AllocationProbes::begin(std::uint32_t tgid, const Allocator& allocator, MonoTime now, MonoTime end) {
+Status AllocationProbes::begin(std::uint32_t tgid, const Allocator& allocator, const AllocationBudget& budget,
+                               MonoTime now, MonoTime end) {
+  budget_ = budget;
   if (!programs_.whole_process) {
     auto text = read_file_at(AT_FDCWD, kType, 64);
     if (!text) return Error::failed("this kernel has no uprobes, or hides them");
     std::string_view digits = trim(*text);
     std::from_chars(digits.data(), digits.data() + digits.size(), type_);
   }
-  if (auto ok = measure(); !ok) return ok;
+  if (budget_.each_call == Nanos{})
+    if (auto ok = measure(); !ok) return ok;
   std::string path = fmt::format("/proc/self/fd/{}", allocator.file.get());
   Links links;
   auto add = [&](const bpf_program* program, std::size_t function, bool at_return) {
@@ -180,6 +185,7 @@ Status AllocationProbes::begin(std::uint32_t tgid, const Allocator& allocator, M
   watched_->tgid = tgid;
   watched_->begin = std::max(now, mono_now());
   reset_counts();
+  *programs_.tgid = tgid;
   counted_from_ = watched_->begin;
   all_watched_ = true;
   count_at_ = watched_->begin + kCountEvery;
@@ -190,8 +196,10 @@ Status AllocationProbes::begin(std::uint32_t tgid, const Allocator& allocator, M
 void AllocationProbes::reset_counts() {
   const std::vector<wire::AllocatorCalls> none(
       static_cast<std::size_t>(std::max(1, libbpf_num_possible_cpus())));
-  for (__u32 f = 0; f < wire::kAllocatorFunctions; ++f)
-    bpf_map_update_elem(programs_.calls, &f, none.data(), BPF_ANY);
+  for (__u32 f = 0; f < wire::kAllocatorFunctions; ++f) {
+    __u32 key = key_of(f);
+    bpf_map_update_elem(programs_.calls, &key, none.data(), BPF_ANY);
+  }
 }
 
 AllocatorRates AllocationProbes::rates(Nanos seen) const {
@@ -200,7 +208,8 @@ AllocatorRates AllocationProbes::rates(Nanos seen) const {
   std::vector<wire::AllocatorCalls> per_cpu(
       static_cast<std::size_t>(std::max(1, libbpf_num_possible_cpus())));
   for (__u32 f = 0; f < wire::kAllocatorFunctions; ++f) {
-    if (bpf_map_lookup_elem(programs_.calls, &f, per_cpu.data()) != 0) continue;
+    __u32 key = key_of(f);
+    if (bpf_map_lookup_elem(programs_.calls, &key, per_cpu.data()) != 0) continue;
     double calls = 0, bytes = 0;
     for (const wire::AllocatorCalls& c : per_cpu) {
       calls += static_cast<double>(c.calls);
@@ -310,13 +319,18 @@ Nanos AllocationProbes::next(MonoTime now) const {
   return next;
 }
 
-std::optional<WatchedAllocations> AllocationProbes::end(MonoTime now) {
-  if (!watched_) return std::nullopt;
+void AllocationProbes::stop_all(MonoTime now) {
+  if (!watched_ || watched_->end != MonoTime{}) return;
   if (!all_watched_) compare_growth(progress(now));
   for (std::size_t f = 0; f < links_.size(); ++f) stop(f, now);
   take_away();
-  closing_.clear();  // waits for them
   watched_->end = now;
+}
+
+std::optional<WatchedAllocations> AllocationProbes::end(MonoTime now) {
+  if (!watched_) return std::nullopt;
+  stop_all(now);
+  closing_.clear();  // waits for them
   auto watched = std::exchange(watched_, std::nullopt);
   return plan_ ? watched : std::nullopt;
 }

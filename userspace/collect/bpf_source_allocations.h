@@ -33,7 +33,9 @@ class AllocationProbes {
     std::array<bpf_program*, wire::kAllocates> enter{};
     bpf_program* leave = nullptr;
     bpf_program* enter_free = nullptr;
-    int calls = -1;                                                   // map of calls by function and CPU
+    int calls = -1;            // map of calls by process, function and CPU
+    std::uint32_t number = 0;  // of this process there; what follows is for it alone
+    volatile unsigned int* tgid = nullptr;
     volatile unsigned long long *sample = nullptr, *extra = nullptr;  // as in AllocationPlan
     volatile unsigned int* told = nullptr;  // bits of functions that records are made of
     bool whole_process = false;             // as KernelFeatures::process_uprobes says
@@ -43,12 +45,16 @@ class AllocationProbes {
   AllocationProbes(const AllocationProbes&) = delete;
 
   /// Watches all of it from now on, for a while that tells what it costs. About 1 ms a function. Error: why
-  /// not.
-  Status begin(std::uint32_t tgid, const Allocator& allocator, MonoTime now, MonoTime end);
+  /// not. The budget's `each_call` of 0 is measured first, which takes 100 ms more.
+  Status begin(std::uint32_t tgid, const Allocator& allocator, const AllocationBudget& budget, MonoTime now,
+               MonoTime end);
+  const AllocationBudget& budget() const { return budget_; }
   /// Keeps to the budget: to be called by next().
   void advance(MonoTime now);
   Nanos next(MonoTime now) const;
-  /// Takes everything away, in half a second. What was watched until `now`; nullopt: nothing was.
+  /// Nothing is told of any more; the breakpoints go, in half a second.
+  void stop_all(MonoTime now);
+  /// That, and waits until they are gone. What was watched; nullopt: nothing was.
   std::optional<WatchedAllocations> end(MonoTime now);
 
  private:
@@ -67,6 +73,9 @@ class AllocationProbes {
   Result<Handle> attach_to_process(const bpf_program* program, std::span<const std::uint64_t> offsets,
                                    bool at_return, std::uint32_t tgid, const std::string& path) const;
   Status measure();
+  std::uint32_t key_of(std::size_t function) const {
+    return static_cast<std::uint32_t>(programs_.number * wire::kAllocatorFunctions + function);
+  }
   AllocatorRates rates(Nanos seen) const;
   void reset_counts();
   void count(MonoTime now);

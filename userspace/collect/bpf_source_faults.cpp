@@ -56,14 +56,15 @@ class LoadedFaultSource final : public FaultSource {
     sink_ = &sink;
     ring_buffer__consume(ring_.get());
     sink_ = nullptr;
-    if (allocations_) allocations_->advance(now);
+    for (auto& [tgid, probes] : allocations_) probes.advance(now);
     pace(now);
     return Ok{};
   }
 
   Nanos next_look() const override {
     Nanos next = budget_->next_look();
-    return allocations_ ? std::min(next, allocations_->next(now_)) : next;
+    for (const auto& [tgid, probes] : allocations_) next = std::min(next, probes.next(now_));
+    return next;
   }
   double watched_share() const override { return budget_->watched_share(); }
 
@@ -83,8 +84,11 @@ class LoadedFaultSource final : public FaultSource {
     return Ok{};
   }
 
-  Status watch_allocations(std::uint32_t tgid, const Allocator& allocator, MonoTime now,
+  Status watch_allocations(std::uint32_t tgid, const Allocator& allocator, double share, MonoTime now,
                            MonoTime end) override {
+    if (allocations_.size() >= wire::kWatched || allocations_.contains(tgid))
+      return Error::failed(fmt::format("those of {} processes are watched already", allocations_.size()));
+    auto number = static_cast<std::uint32_t>(allocations_.size());
     auto all = allocation_programs();
     AllocationProbes::Programs programs;
     std::copy_n(all.begin(), programs.enter.size(), programs.enter.begin());
@@ -93,15 +97,31 @@ class LoadedFaultSource final : public FaultSource {
     programs.whole_process = whole_process_;
     programs.roots = options_.roots;
     programs.calls = bpf_map__fd(skeleton_->maps.allocator_calls);
-    programs.sample = &skeleton_->bss->oc_sample_bytes;
-    programs.extra = &skeleton_->bss->oc_sample_extra;
-    programs.told = &skeleton_->bss->oc_functions_told;
-    allocations_.emplace(programs);
-    return allocations_->begin(tgid, allocator, now, end);
+    programs.number = number;
+    programs.tgid = &skeleton_->bss->oc_watched_tgids[number];
+    programs.sample = &skeleton_->bss->oc_sample_bytes[number];
+    programs.extra = &skeleton_->bss->oc_sample_extra[number];
+    programs.told = &skeleton_->bss->oc_functions_told[number];
+    AllocationBudget budget;
+    budget.each_call = each_call_;
+    budget.records_per_s *= share;
+    AllocationProbes& probes = allocations_.try_emplace(tgid, std::move(programs)).first->second;
+    Status ok = probes.begin(tgid, allocator, budget, now, end);
+    if (ok) each_call_ = probes.budget().each_call;
+    if (!ok) allocations_.erase(tgid);
+    return ok;
   }
 
-  std::optional<WatchedAllocations> end_allocations(MonoTime now) override {
-    return allocations_ ? allocations_->end(now) : std::nullopt;
+  void drop_allocations(std::uint32_t tgid, MonoTime now) override {
+    if (auto at = allocations_.find(tgid); at != allocations_.end()) (void)at->second.end(now);
+  }
+
+  std::vector<WatchedAllocations> end_allocations(MonoTime now) override {
+    std::vector<WatchedAllocations> out;
+    for (auto& [tgid, probes] : allocations_) probes.stop_all(now);
+    for (auto& [tgid, probes] : allocations_)
+      if (auto watched = probes.end(now)) out.push_back(*watched);
+    return out;
   }
 
   Result<std::vector<wire::LivingBlock>> living_blocks(std::uint32_t tgid) const override {
@@ -270,7 +290,8 @@ class LoadedFaultSource final : public FaultSource {
   Ring ring_;
   std::vector<Link> links_;
   bool whole_process_ = false;
-  std::optional<AllocationProbes> allocations_;
+  std::map<std::uint32_t, AllocationProbes> allocations_;  // by tgid
+  Nanos each_call_{};                                      // what a watched call of theirs takes
   const Sink* sink_ = nullptr;
   std::uint64_t records_ = 0;
   std::uint64_t faults_ = 0;  // among them since the last pace()

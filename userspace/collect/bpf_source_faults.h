@@ -1,5 +1,5 @@
-// Page faults of the processes in scope, and allocations of one of them, sampled by kernel programs of their
-// own that run only while this lives.
+// Page faults of the processes in scope, and allocations of a few of them, sampled by kernel programs of
+// their own that run only while this lives.
 #pragma once
 
 #include <cstdint>
@@ -54,11 +54,14 @@ class FaultSource {
   virtual Status set_python(std::uint32_t tgid, std::span<const std::byte> layout) = 0;
   /// What it holds of its own (anonymous, shared, swapped): from there on its growth is counted.
   virtual Status set_baseline(std::uint32_t tgid, Bytes resident) = 0;
-  /// Samples this process's allocations, too, until `end`. Error: why it cannot.
-  virtual Status watch_allocations(std::uint32_t tgid, const Allocator& allocator, MonoTime now,
+  /// Samples this process's allocations, too, until `end`; those of wire::kWatched processes since open().
+  /// `share`: of the records of allocations that there may be. Error: why it cannot.
+  virtual Status watch_allocations(std::uint32_t tgid, const Allocator& allocator, double share, MonoTime now,
                                    MonoTime end) = 0;
-  /// Ends it. nullopt: none were watched.
-  virtual std::optional<WatchedAllocations> end_allocations(MonoTime now) = 0;
+  /// Ends that of one process. What was seen of it is of no use.
+  virtual void drop_allocations(std::uint32_t tgid, MonoTime now) = 0;
+  /// Ends it for all, in half a second.
+  virtual std::vector<WatchedAllocations> end_allocations(MonoTime now) = 0;
   /// Then: of the blocks that it was told of, those that were not freed, although a record may be lost.
   virtual Result<std::vector<wire::LivingBlock>> living_blocks(std::uint32_t tgid) const = 0;
   /// By reason, since open().

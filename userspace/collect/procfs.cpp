@@ -120,6 +120,7 @@ ProcStatus parse_status(std::string_view text) {
   ProcStatus out;
   out.tgid = find_u32(text, "Tgid");
   out.threads = find_u32(text, "Threads");
+  out.tracer = find_u32(text, "TracerPid");
   out.rss = find_kib(text, "VmRSS");
   out.rss_anon = find_kib(text, "RssAnon");
   out.rss_file = find_kib(text, "RssFile");

@@ -41,6 +41,7 @@ struct ProcStatus {
   std::optional<std::uint32_t> uid;   // effective
   std::vector<std::uint32_t> ns_pid;  // outermost (host) first; the last is the pid inside its container
   std::optional<std::uint32_t> threads;
+  std::optional<std::uint32_t> tracer;  // process that traces its first thread (ptrace); 0: none
   std::optional<Bytes> rss;
   std::optional<Bytes> rss_anon;
   std::optional<Bytes> rss_file;

@@ -14,8 +14,9 @@ namespace {
 constexpr std::array<std::string_view, OC_FAULT_LOST_REASONS> kFaultLostReasons = {
     "faults_ring_full", "allocations_busy", "block_table_full", "frees_ring_full"};
 
-static_assert(kAllocates == OC_ALLOCATING_FUNCTIONS && kAllocatorFunctions == OC_ALLOCATOR_FUNCTIONS &&
-              kAllocates == OC_FREE && static_cast<int>(Allocates::memalign) == OC_MEMALIGN);
+static_assert(kWatched == OC_WATCHED && kAllocates == OC_ALLOCATING_FUNCTIONS &&
+              kAllocatorFunctions == OC_ALLOCATOR_FUNCTIONS && kAllocates == OC_FREE &&
+              static_cast<int>(Allocates::memalign) == OC_MEMALIGN);
 static_assert(sizeof(AllocatorCalls) == sizeof(oc_allocator_calls) &&
               offsetof(AllocatorCalls, bytes) == offsetof(oc_allocator_calls, bytes));
 

@@ -47,7 +47,9 @@ struct Fault : UserStack {
 /// The allocator's functions, as far as they are watched.
 enum class Allocates { malloc, calloc, realloc, posix_memalign, aligned_alloc, memalign };
 constexpr std::size_t kAllocates = 6;
-/// What the kernel programs count of each of them, and of free(), which comes behind them.
+/// Processes whose allocators are watched at a time, each by its number.
+constexpr std::size_t kWatched = 4;
+/// What the kernel programs count of each of them, and of free(), which comes behind them; of each process.
 struct AllocatorCalls {
   std::uint64_t calls = 0, bytes = 0;
 };

@@ -79,8 +79,9 @@ TEST(ProcStatus, memory_identity_and_pids_of_every_namespace) {
       "2000 kB\n"
       "VmRSS:\t    1708 kB\nRssAnon:\t     112 kB\nRssFile:\t    1596 kB\nRssShmem:\t       0 kB\nVmSwap:\t "
       "4 kB\nHugetlbPages:\t    2048 kB\n"
-      "Threads:\t3\n");
+      "Threads:\t3\nTracerPid:\t77\n");
   EXPECT_EQ(s.tgid, 4312u);
+  EXPECT_EQ(s.tracer, 77u);
   EXPECT_EQ(s.uid, 1001u);
   EXPECT_EQ(s.ns_pid, (std::vector<std::uint32_t>{4312, 17, 1}));
   EXPECT_EQ(s.rss, KiB(1708));
