@@ -107,7 +107,7 @@ void Blame::begin() {
     if (!p.before) continue;
     p.before->set_private(own[id]);
     if (config_.on_baseline) config_.on_baseline(id.tgid, p.before->anon + p.before->shmem);
-    p.settled_counted = p.before->faults;
+    p.settled.counted = p.before->faults;
   }
 }
 
@@ -132,9 +132,9 @@ Blame::Process& Blame::process_of(const wire::Fault& fault) {
     auto stat = procfs_.read_stat(p.ref.id.tgid);
     p.before = ProcessLevel{{}, {}, Bytes(), Bytes(), {}, stat && *stat ? (*stat)->faults : 0};
     p.after.reset();
-    p.faults = p.settled_faults = 0;
-    p.settled_from = p.settled_to = 0;
-    p.settled_counted = p.before->faults;
+    p.faults = p.settled.faults = 0;
+    p.settled.from = p.settled.to = 0;
+    p.settled.counted = p.before->faults;
     p.samples.clear();
     p.sites.clear();
     p.survivors = {};
@@ -262,24 +262,24 @@ void Blame::read_stacks(Process& p, bool all) {
 
 // What was not watched is like what was watched next, and at the end like what was watched last.
 void Blame::settle(Process& p, std::uint64_t counted, bool last) {
-  std::uint64_t faults = p.faults - p.settled_faults, all = counted - p.settled_counted;
-  bool fresh = p.samples.size() > p.settled_to && faults;
+  std::uint64_t faults = p.faults - p.settled.faults, all = counted - p.settled.counted;
+  bool fresh = p.samples.size() > p.settled.to && faults;
   if (!fresh && !last) return;
   if (fresh) {
-    p.settled_from = p.settled_to;
-    p.settled_to = p.samples.size();
+    p.settled.from = p.settled.to;
+    p.settled.to = p.samples.size();
   } else {
-    for (std::size_t i = p.settled_from; i < p.settled_to; ++i) faults += p.samples[i].faults;
+    for (std::size_t i = p.settled.from; i < p.settled.to; ++i) faults += p.samples[i].faults;
     all += faults;
   }
   double each = faults ? std::max(1.0, static_cast<double>(all) / static_cast<double>(faults)) : 1;
-  for (std::size_t i = p.settled_from; i < p.settled_to; ++i) {
+  for (std::size_t i = p.settled.from; i < p.settled.to; ++i) {
     Sample& sample = p.samples[i];
     sample.weight = scaled(sample.weight, each);
     sample.faults = static_cast<std::uint64_t>(static_cast<double>(sample.faults) * each);
   }
-  p.settled_faults = p.faults;
-  p.settled_counted = counted;
+  p.settled.faults = p.faults;
+  p.settled.counted = counted;
 }
 
 void Blame::look(double watched_share) {
@@ -293,9 +293,9 @@ void Blame::look(double watched_share) {
       if (watched_share < 1) {
         settle(p, (*stat)->faults, false);
       } else {
-        if (p.samples.size() > p.settled_to) p.settled_from = std::exchange(p.settled_to, p.samples.size());
-        p.settled_faults = p.faults;
-        p.settled_counted = (*stat)->faults;
+        if (p.samples.size() > p.settled.to) p.settled.from = std::exchange(p.settled.to, p.samples.size());
+        p.settled.faults = p.faults;
+        p.settled.counted = (*stat)->faults;
       }
     }
     if (!about_to_read(id.tgid)) continue;

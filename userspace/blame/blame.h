@@ -194,9 +194,11 @@ class Blame {
     std::optional<wire::Memory> last;
     std::vector<Sample> samples;
     std::uint64_t faults = 0;  // that the samples stand for
-    // What was weighed last: its samples, and the counts of faults behind it.
-    std::size_t settled_from = 0, settled_to = 0;
-    std::uint64_t settled_faults = 0, settled_counted = 0;
+    struct Settled {           // what was weighed last: its samples, and the counts of faults behind it
+      std::size_t from = 0, to = 0;
+      std::uint64_t faults = 0, counted = 0;
+    };
+    Settled settled;
     std::uint64_t resident_pages = 0;  // at the last look
     std::map<Stack, std::uint32_t> sites;
     Survivors survivors;

@@ -260,6 +260,15 @@ std::map<std::uint32_t, Survivors::Ages> Survivors::ages_by_site(const WatchedAl
   return out;
 }
 
+// As many of those that are too young to tell will stay as of the others, but no more than there are: a
+// program that has stopped growing has none.
+double Survivors::scale_of(const Block& block, const Known& known, const Ages& of_site) {
+  auto f = static_cast<std::size_t>(block.function);
+  if (block.grew) return known.of_grown;
+  double young = of_site.old > 0 ? std::min(known.of_young[f], of_site.young / of_site.old) : 0;
+  return known.of_function[f] - known.of_young[f] + young;
+}
+
 Survivors::Estimate Survivors::estimate(const WatchedAllocations& w, Seconds window) const {
   const Known by_frees = known_until(
       w.frees_until, std::chrono::duration_cast<Nanos>(kLongerThanLives * freed_.until(w.frees_until)), w,
@@ -295,14 +304,7 @@ Survivors::Estimate Survivors::estimate(const WatchedAllocations& w, Seconds win
     }
     double weight = static_cast<double>(block.weight);
     double size = block.grew ? weight : static_cast<double>(block.bytes);
-    double scale = known.of_grown;
-    if (!block.grew) {
-      // As many of those that are too young to tell will stay as of the others, but no more than there are: a
-      // program that has stopped growing has none.
-      const Ages& of_site = ages[*block.site];
-      double young = of_site.old > 0 ? std::min(known.of_young[f], of_site.young / of_site.old) : 0;
-      scale = known.of_function[f] - known.of_young[f] + young;
-    }
+    double scale = scale_of(block, known, ages[*block.site]);
     double made = block.grew ? window.count() / std::max(known.of_grown, 1.0)
                              : window.count() / std::max(known.of_function[f], 1.0);
     double more = more_when_not_watched(w, made, window, unwatched.by);

@@ -128,6 +128,8 @@ class Survivors {
                      Sum& all) const;
   std::map<std::uint32_t, Known> known_by_themselves(const Known& by_frees, const WatchedAllocations& watched,
                                                      Seconds window) const;
+  /// What a block that stayed stands for, of all the window.
+  static double scale_of(const Block& block, const Known& known, const Ages& of_site);
   static Known known_until(MonoTime end, Nanos age, const WatchedAllocations& watched, Seconds window);
   Known known_by_looks(std::size_t function, const WatchedAllocations& watched, Seconds window) const;
   static bool is_looked_at(const Block& block, const WatchedAllocations& watched);

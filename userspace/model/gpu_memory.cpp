@@ -49,10 +49,6 @@ bool is_news(Op op) {
   return op == Op::oom || op == Op::recovered || op == Op::again || op == Op::oversubscribed || op == Op::xid;
 }
 
-bool is_asked_for(GpuEvent::Op op) {
-  return op == Op::alloc || op == Op::oom || op == Op::recovered || op == Op::again;
-}
-
 std::string_view to_string(GpuMemoryKind kind) {
   constexpr std::array<std::string_view, 4> names = {"device", "managed", "pinned", "external"};
   return names[static_cast<std::size_t>(kind)];

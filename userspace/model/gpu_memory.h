@@ -68,7 +68,10 @@ struct GpuEvent {
 };
 std::string_view to_string(GpuEvent::Op op);
 /// Whether a call that asks for memory brings it about.
-bool is_asked_for(GpuEvent::Op op);
+constexpr bool is_asked_for(GpuEvent::Op op) {
+  using enum GpuEvent::Op;
+  return op == alloc || op == oom || op == recovered || op == again;
+}
 /// What a person wants to read of, among thousands of allocations.
 bool is_news(GpuEvent::Op op);
 std::string_view to_string(GpuMemoryKind kind);
