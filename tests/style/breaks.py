@@ -21,6 +21,7 @@ SOUND = {
     "userspace/base/units.h": "#include <vector>\n// uname() and value_or(0) are words here\nint many = 1'000;  // it's\n",
     "userspace/wire/decode.cpp": '#include "wire.h"\n#include "base/units.h"\n',
     "userspace/collect/bpf_source.cpp": '#include <bpf/libbpf.h>\n#include "oomcast.skel.h"\n#include "wire/decode.h"\n',
+    "userspace/model/long.h": "int x;\n" * 500,
     "userspace/model/tree.cpp": '#include "model/tree.h"\n#include <sys/stat.h>\nauto x = name.value_or(1);\n',
     "userspace/app/options.cpp": 'const char* root = "/proc";\n',
     "scripts/setup": "#!/usr/bin/env bash\nset -euo pipefail\n",
@@ -60,6 +61,8 @@ BREAKS = {
     "documents_are_short_and_narrow": [
         ("README.md", "text\n" * 131), ("bpf/README.md", "text " * 30 + "\n"),
         ("packaging/doc/a.md", "- " + "text " * 30 + "\n")],
+    "sources_have_500_lines_at_most": [
+        ("bpf/rss.bpf.c", "int x;\n" * 501), ("userspace/model/a.cpp", "int x;\n" * 501)],
     "the_top_level_holds_only_what_belongs_there": [
         ("notes.txt", "text\n"), ("tools/x.py", "text\n")],
 }

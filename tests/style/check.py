@@ -185,11 +185,17 @@ def documents_are_short_and_narrow():
                 yield file, number, f"{len(line)} columns"
 
 
+def sources_have_500_lines_at_most():
+    for file, text in sources.items():
+        if len(text.splitlines()) > 500:
+            yield file, 501, "a file of more lines has more than one subject"
+
+
 RULES = [an_include_names_only_layers_to_the_left, only_the_sources_of_programs_see_libbpf_and_the_skeletons,
          only_wire_reads_the_wire_header, absent_is_not_zero, kernels_differ_by_capability_not_by_version,
          nothing_is_left_to_do, the_machine_is_named_only_where_roots_are_chosen, bash_scripts_stop_at_the_first_error,
          the_top_level_holds_only_what_belongs_there, full_holds_all_of_the_gate, cases_wait_for_conditions_and_do_not_sleep,
-         documents_are_short_and_narrow]
+         documents_are_short_and_narrow, sources_have_500_lines_at_most]
 
 
 def main():
