@@ -253,6 +253,33 @@ def the_line_that_grew_is_named(t):
     t.check(f"grew in <module> (leak.py:{line})" in words, f"the report does not say where it grew: {words}")
 
 
+def looks_of(tracer):
+    """Pids of what it has started to look at what grows."""
+    out = []
+    with open(f"/proc/{tracer.pid}/task/{tracer.pid}/children") as f:
+        pids = [int(pid) for pid in f.read().split()]
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, FileNotFoundError):
+            with open(f"/proc/{pid}/cmdline", "rb") as f:
+                if b"blame" in f.read().split(b"\0"):  # no reader of other processes' memory
+                    out.append(pid)
+    return out
+
+
+@case(vm="never", limit_s=60)
+def a_look_ends_with_a_tracer_that_is_killed(t):
+    tracer = t.trace("--cgroup", lib.base().path)
+    group = t.cgroup().limit(256 * MiB)
+    t.needs_memory(512 * MiB)
+    t.start(group, "grow", "--rate", "20M", "--anon", "96M", "--forever")
+    looks = []
+    t.check(lib.wait_until(lambda: looks.extend(looks_of(tracer)) or looks, lib.seconds(20)), "it does not look")
+    tracer.process.kill()
+    tracer.process.wait()
+    t.check(lib.wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in looks), lib.seconds(2)),
+            "it looks on without its tracer")
+
+
 @case(vm="never", limit_s=60, timing=True)
 def a_look_that_takes_too_long_is_given_up_and_counted(t):
     tracer = t.trace("--cgroup", lib.base().path)
@@ -262,13 +289,8 @@ def a_look_that_takes_too_long_is_given_up_and_counted(t):
 
     def stopped_one():
         """The pid of a look that was stopped while it went on."""
-        with open(f"/proc/{tracer.pid}/task/{tracer.pid}/children") as f:
-            pids = [int(pid) for pid in f.read().split()]
-        for pid in pids:
+        for pid in looks_of(tracer):
             with contextlib.suppress(ProcessLookupError, FileNotFoundError):
-                with open(f"/proc/{pid}/cmdline", "rb") as f:
-                    if b"blame" not in f.read().split(b"\0"):
-                        continue  # the reader of other processes' memory
                 os.kill(pid, signal.SIGSTOP)
                 with open(f"/proc/{pid}/stat") as f:
                     if f.read().rpartition(")")[2].split()[0] in "tT":

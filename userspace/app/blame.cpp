@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -337,6 +338,7 @@ Result<int> blame(const Options& options) {
   if (auto ok = open_file(); !ok) return ok.error();
   auto stop = StopSignals::block();
   if (!stop) return stop.error();
+  if (options.blame.brief) prctl(PR_SET_PDEATHSIG, SIGKILL);  // a look ends with its tracer
   raise_file_limit();
   Roots roots{options.sources.root};
   ProcFs procfs(roots);

@@ -58,10 +58,10 @@ Reply answer(const Question& q, const Roots& roots, const ProcFs& procfs) {
     if (auto found = maps ? find_python(memory, *maps).python : std::nullopt)
       out.hold(wire::encode(found->layout, found->objects));
   } else if (q.what == Reader::What::arguments) {
-    if (auto cmdline = procfs.read_cmdline(q.tgid); cmdline && *cmdline) {
-      std::string text = joined(**cmdline);
+    if (auto cmdline = ProcessMemory(roots, q.tgid).arguments()) {
+      std::string text = joined(*cmdline);
       out.hold(std::as_bytes(std::span(text)));
-      out.truncated = (*cmdline)->truncated;
+      out.truncated = cmdline->truncated;
     }
   }
   // What another process with this number said is of no use.

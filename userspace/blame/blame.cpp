@@ -1,6 +1,5 @@
 #include "blame/blame.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +10,6 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "collect/files.h"
 #include "collect/process_memory.h"
 
 namespace oomcast {
@@ -67,10 +65,10 @@ void Blame::describe(Process& process) const {
   ProcessRef& ref = process.ref;
   if (config_.cgroup_of) ref.cgroup = config_.cgroup_of(ref.id.tgid);
   if (about_to_read(ref.id.tgid))
-    if (auto cmdline = procfs_.read_cmdline(ref.id.tgid); cmdline && *cmdline) {
-      ref.cmdline = (*cmdline)->args;
+    if (auto cmdline = ProcessMemory(config_.roots, ref.id.tgid).arguments()) {
+      ref.cmdline = cmdline->args;
       ref.cmdline_source = CmdlineSource::shown;
-      ref.cmdline_truncated = (*cmdline)->truncated;
+      ref.cmdline_truncated = cmdline->truncated;
     }
   if (auto status = procfs_.read_status(ref.id.tgid); status && *status) {
     ref.uid = (*status)->uid;
@@ -338,11 +336,10 @@ BlameReport Blame::finish(Seconds window, double watched_share) {
   std::vector<std::string> environments;
   for (const BlameProcess& p : out.processes) {
     refs.push_back(p.process);
-    std::string path = config_.roots.proc() + "/" + std::to_string(p.process.id.tgid) + "/environ";
     environments.emplace_back();
     if (p.exited || !about_to_read(p.process.id.tgid)) continue;
-    Look look;
-    environments.back() = read_file_at(AT_FDCWD, path.c_str(), kMaxEnvironment).value_or(std::string());
+    ProcessMemory memory(config_.roots, p.process.id.tgid);
+    environments.back() = memory.environment(kMaxEnvironment).value_or(std::string());
   }
   auto roles = find_roles(refs, environments);
   for (std::size_t i = 0; i < roles.size(); ++i) out.processes[i].role = std::move(roles[i]);

@@ -81,7 +81,9 @@ void ProcessView::open() {
   symbols_ = std::make_unique<Symbols>(*memory_, maps_);
   if (python_.python) return;
   python_ = find_python(*memory_, maps_);
-  if (python_.python) code_.emplace(*memory_, *python_.python);
+  if (!python_.python) return;
+  memory_->set_file(std::move(python_.file));
+  code_.emplace(*memory_, *python_.python);
 }
 
 bool ProcessView::is_mapped(std::uint64_t address) const {

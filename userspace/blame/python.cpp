@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
 #include <string_view>
+#include <utility>
 
 #include "blame/symbols.h"
 
@@ -143,7 +145,14 @@ std::optional<PythonSymbols> python_symbols(const std::string& path, std::uint64
   return out;
 }
 
-Result<Python> identify(const ProcessMemory& memory, const PythonSymbols& symbols) {
+MappedFile mapped_file(UniqueFd fd, std::span<const Mapping> maps, const Mapping& head) {
+  MappedFile out{std::move(fd), {}};
+  std::ranges::copy_if(maps, std::back_inserter(out.mappings),
+                       [&](const Mapping& m) { return m.inode == head.inode && m.device == head.device; });
+  return out;
+}
+
+Result<Python> identify(const ProcessMemory& memory, const MappedFile& file, const PythonSymbols& symbols) {
   auto with_types = [&](Python python) {
     python.objects.code_type = symbols.code_type;
     python.objects.text_type = symbols.text_type;
@@ -160,9 +169,10 @@ Result<Python> identify(const ProcessMemory& memory, const PythonSymbols& symbol
   }
   PythonVersion version{3, 0, std::nullopt};
   if (symbols.number) {
-    auto hex = memory.read<std::uint32_t>(symbols.number);
-    if (!hex) return Error::failed("a CPython whose version cannot be read");
-    version = {*hex >> 24 & 255, *hex >> 16 & 255, *hex >> 8 & 255};
+    std::uint32_t hex = 0;  // a constant
+    if (!file.read(symbols.number, std::as_writable_bytes(std::span(&hex, 1))))
+      return Error::failed("a CPython whose version cannot be read");
+    version = {hex >> 24 & 255, hex >> 16 & 255, hex >> 8 & 255};
   } else if (symbols.since) {
     version.minor = *symbols.since;
   } else {
@@ -229,11 +239,13 @@ PythonFinding find_python(const ProcessMemory& memory, std::span<const Mapping> 
     auto file = memory.open_file(m);
     auto symbols = file ? python_symbols(file->path, m.begin) : std::nullopt;
     if (!symbols) continue;
-    auto python = identify(memory, *symbols);
+    MappedFile mapped = mapped_file(std::move(file->fd), maps, m);
+    auto python = identify(memory, mapped, *symbols);
     if (!python) {
       out.why_not = python.error().message;
       continue;
     }
+    out.file = std::move(mapped);
     out.python = *std::move(python);
     out.python->file = m.path;
     out.python->layout.interpreters += symbols->runtime;

@@ -23,6 +23,7 @@ namespace oomcast {
 struct PythonFinding {
   std::optional<Python> python;
   std::string why_not;  // it is a CPython whose frames cannot be read: why; empty: it is none
+  MappedFile file;      // of the interpreter
 };
 /// About 5 ms for a process that has one, 1 ms for one that has none.
 PythonFinding find_python(const ProcessMemory& memory, std::span<const Mapping> maps);

@@ -136,8 +136,8 @@ std::optional<ProcessMemory::File> ProcessMemory::open_in_root(const std::string
   return open_regular(at, owner);
 }
 
-// Where pagemap cannot be read nothing is known to be.
-bool ProcessMemory::is_swapped(std::uint64_t address, std::size_t size) const {
+// Where pagemap cannot be read all is taken for present.
+ProcessMemory::Where ProcessMemory::where_is(std::uint64_t address, std::size_t size) const {
   constexpr std::size_t kAtOnce = 64;
   std::array<std::uint64_t, kAtOnce> entries{};
   std::uint64_t page = address / page_size(),
@@ -148,19 +148,69 @@ bool ProcessMemory::is_swapped(std::uint64_t address, std::size_t size) const {
     auto read = got > 0 ? static_cast<std::size_t>(got) / sizeof(entries[0]) : 0;
     if (read == 0) break;
     for (std::uint64_t entry : std::span(entries).first(read))
-      if (entry >> 62 & 1) return true;
+      if (!(entry >> 63)) return entry >> 62 & 1 ? Where::swapped : Where::nowhere;
     page += read;
+  }
+  return Where::here;
+}
+
+bool ProcessMemory::strings_present(std::uint64_t ProcStrings::*begin, std::uint64_t ProcStrings::*end,
+                                    std::size_t most) const {
+  auto stat = read_file_at(AT_FDCWD, (dir_ + "/stat").c_str(), 4096);
+  auto strings = stat ? parse_proc_strings(*stat) : std::nullopt;
+  if (!strings || (*strings).*end <= (*strings).*begin) return true;
+  std::uint64_t size = (*strings).*end - (*strings).*begin;
+  return where_is((*strings).*begin, std::min<std::size_t>(most, size)) == Where::here;
+}
+
+std::optional<ProcCmdline> ProcessMemory::arguments() const {
+  constexpr std::size_t kMax = 4096;
+  // Of one that has written over its title the kernel reads on, into the environment.
+  if (!strings_present(&ProcStrings::arguments, &ProcStrings::environment_end, kMax + 1)) return std::nullopt;
+  Look look;
+  auto text = read_file_at(AT_FDCWD, (dir_ + "/cmdline").c_str(), kMax + 1);
+  return text ? std::optional(parse_cmdline(*text, kMax)) : std::nullopt;
+}
+
+std::optional<std::string> ProcessMemory::environment(std::size_t most) const {
+  if (!strings_present(&ProcStrings::environment, &ProcStrings::environment_end, most)) return std::nullopt;
+  Look look;
+  return read_file_at(AT_FDCWD, (dir_ + "/environ").c_str(), most);
+}
+
+bool MappedFile::read(std::uint64_t address, std::span<std::byte> to) const {
+  for (const Mapping& m : mappings) {
+    if (address < m.begin || address >= m.end || m.end - address < to.size()) continue;
+    auto at = static_cast<off_t>(m.offset + (address - m.begin));
+    return pread(fd.get(), to.data(), to.size(), at) == static_cast<ssize_t>(to.size());
   }
   return false;
 }
 
-bool ProcessMemory::read(std::uint64_t address, std::span<std::byte> to) const {
-  Look look;
-  if (is_swapped(address, to.size())) return false;
+bool ProcessMemory::read_here(std::uint64_t address, std::span<std::byte> to) const {
   iovec local{to.data(), to.size()};
   iovec remote{reinterpret_cast<void*>(address), to.size()};
   return process_vm_readv(static_cast<pid_t>(pid_), &local, 1, &remote, 1, 0) ==
          static_cast<ssize_t>(to.size());
+}
+
+bool ProcessMemory::read(std::uint64_t address, std::span<std::byte> to) const {
+  auto take = [&](std::uint64_t from, std::span<std::byte> part) -> std::optional<bool> {
+    Look look;
+    Where where = where_is(from, part.size());
+    if (where == Where::nowhere) return std::nullopt;
+    return where == Where::here && read_here(from, part);
+  };
+  if (auto all = take(address, to); all || !file_.fd) return all == true;
+  // Of a large object some pages may have been written to, and others never met.
+  for (std::size_t at = 0; at < to.size();) {
+    std::uint64_t from = address + at;
+    auto part = to.subspan(at, std::min<std::size_t>(to.size() - at, page_size() - from % page_size()));
+    auto here = take(from, part);
+    if (here ? !*here : !file_.read(from, part)) return false;
+    at += part.size();
+  }
+  return true;
 }
 
 std::uint32_t ProcessMemory::read_present(std::uint64_t begin, std::span<std::byte> to) const {

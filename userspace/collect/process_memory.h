@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -43,6 +44,14 @@ struct Mapping {
 };
 std::vector<Mapping> parse_maps(std::string_view text);
 
+/// A file, and where a process has it mapped: where nobody wrote, its bytes stand there.
+struct MappedFile {
+  UniqueFd fd;
+  std::vector<Mapping> mappings;
+  /// False: it is not all in one of these, or not in the file.
+  bool read(std::uint64_t address, std::span<std::byte> to) const;
+};
+
 class ProcessMemory {
  public:
   ProcessMemory(const Roots& roots, std::uint32_t pid);
@@ -67,8 +76,9 @@ class ProcessMemory {
   /// nullopt: it is gone.
   std::optional<ProcStatus> status() const;
 
-  /// All of `to` from `address`; false: not readable, gone, or some of it is swapped out: to read that would
-  /// wait for a disk, and charge it to the process's cgroup, which may have no room. Two system calls.
+  /// All of `to` from `address`; false: not readable, gone, or some of it is not in memory: to read that
+  /// would wait for a disk, or for a file system that never answers, while its memory is held, and charge it
+  /// to the process's cgroup, which may have no room. Two system calls.
   bool read(std::uint64_t address, std::span<std::byte> to) const;
   template <typename T>
   std::optional<T> read(std::uint64_t address) const {
@@ -76,6 +86,9 @@ class ProcessMemory {
     if (!read(address, std::as_writable_bytes(std::span(&value, 1)))) return std::nullopt;
     return value;
   }
+
+  /// What of these mappings is not in memory is read from the file, which holds nobody's memory.
+  void set_file(MappedFile file) { file_ = std::move(file); }
 
   /// Of up to 32 pages from a page's begin those that are in memory now: to read another one would bring it
   /// there, and count as this process's growth. Which were read, by bit. Two system calls.
@@ -88,6 +101,11 @@ class ProcessMemory {
   };
   std::optional<Page> page_at(std::uint64_t address) const;
 
+  /// What it shows as its arguments (4 KiB at most) and its environment. The kernel takes both from its
+  /// memory, and swaps them in: nullopt, too, where they are not in it.
+  std::optional<ProcCmdline> arguments() const;
+  std::optional<std::string> environment(std::size_t most) const;
+
   /// What no other process maps: Private_Clean and Private_Dirty of smaps_rollup, but for what may not be
   /// touched (PROT_NONE). smaps_rollup holds the lock for one mapping, however large; this, by pagemap, for
   /// 2 MiB of addresses, .1 ms. nullopt: gone, not allowed, or it has more than `most` mapped, touched or
@@ -97,8 +115,15 @@ class ProcessMemory {
 
  private:
   bool open_pagemap() const;
-  bool is_swapped(std::uint64_t address, std::size_t size) const;
+  enum class Where { here, nowhere, swapped };
+  /// All of it here, or the first page that is not.
+  Where where_is(std::uint64_t address, std::size_t size) const;
+  bool read_here(std::uint64_t address, std::span<std::byte> to) const;
+  /// As far as it is told where they stand, and `most` bytes of each.
+  bool strings_present(std::uint64_t ProcStrings::*begin, std::uint64_t ProcStrings::*end,
+                       std::size_t most) const;
   std::string dir_;
+  MappedFile file_;
   mutable UniqueFd pagemap_;  // opened at the first question
   std::uint32_t pid_;
 };

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <memory>
@@ -12,13 +13,11 @@
 #include "base/escape.h"
 #include "base/unique_fd.h"
 #include "collect/files.h"
-#include "collect/process_memory.h"
 #include "parse/text.h"
 
 namespace oomcast {
 namespace {
 
-constexpr std::size_t max_cmdline = 4096;
 constexpr std::size_t max_small = 16384;
 constexpr std::size_t max_large = 262144;
 
@@ -84,6 +83,21 @@ bool names_memory(std::string_view controllers) {
 }
 
 }  // namespace
+
+std::optional<ProcStrings> parse_proc_strings(std::string_view text) {
+  constexpr int kFirst = 48;  // field, from 1 on; behind the name comes the third one
+  std::size_t close = text.rfind(')');
+  if (close == std::string_view::npos) return std::nullopt;
+  std::string_view rest = trim(text.substr(close + 1));
+  for (int field = 3; field < kFirst; ++field) next_field(rest);
+  std::array<std::uint64_t, 4> at{};
+  for (std::uint64_t& address : at) {
+    auto number = parse_u64(next_field(rest));
+    if (!number || *number == 0) return std::nullopt;
+    address = *number;
+  }
+  return ProcStrings{at[0], at[1], at[2], at[3]};
+}
 
 std::optional<ProcStat> parse_proc_stat(std::string_view text) {
   // "12 (any ) bytes) S 1 …": comm may hold parentheses, spaces and newlines, what follows holds none.
@@ -197,14 +211,6 @@ MemInfo parse_meminfo(std::string_view text) {
 
 Result<std::optional<ProcStat>> ProcFs::read_stat(std::uint32_t pid) const {
   return read_parsed<ProcStat>(pid_file(proc_, pid, "stat"), max_small, parse_proc_stat);
-}
-
-Result<std::optional<ProcCmdline>> ProcFs::read_cmdline(std::uint32_t pid) const {
-  Look look;
-  auto text = read_of_pid(pid_file(proc_, pid, "cmdline"), max_cmdline + 1);
-  if (!text.ok()) return text.error();
-  if (!*text) return std::optional<ProcCmdline>();
-  return std::optional(parse_cmdline(**text, max_cmdline));
 }
 
 Result<std::optional<ProcStatus>> ProcFs::read_status(std::uint32_t pid) const {

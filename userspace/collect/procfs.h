@@ -29,6 +29,11 @@ struct ProcStat {
   bool exiting() const { return (flags & 0x4) != 0 || state == 'Z' || state == 'X'; }
 };
 
+/// Where a process's arguments and environment stand in its memory.
+struct ProcStrings {
+  std::uint64_t arguments = 0, arguments_end = 0, environment = 0, environment_end = 0;
+};
+
 /// /proc/PID/cmdline.
 struct ProcCmdline {
   Arguments args;          // empty for kernel threads and zombies
@@ -97,6 +102,8 @@ struct MemInfo {
 
 /// Pure parsers of the files above; nullopt: not such a text.
 std::optional<ProcStat> parse_proc_stat(std::string_view text);
+/// Of the same text. nullopt also: it is not told to everybody.
+std::optional<ProcStrings> parse_proc_strings(std::string_view text);
 ProcCmdline parse_cmdline(std::string_view text, std::size_t max);
 ProcStatus parse_status(std::string_view text);
 std::optional<ProcStatm> parse_statm(std::string_view text);
@@ -110,7 +117,6 @@ class ProcFs {
   explicit ProcFs(const Roots& roots) : proc_(roots.proc()) {}
 
   Result<std::optional<ProcStat>> read_stat(std::uint32_t pid) const;
-  Result<std::optional<ProcCmdline>> read_cmdline(std::uint32_t pid) const;
   Result<std::optional<ProcStatus>> read_status(std::uint32_t pid) const;
   Result<std::optional<ProcStatm>> read_statm(std::uint32_t pid) const;
   /// nullopt also when the process has no line for the hierarchy.

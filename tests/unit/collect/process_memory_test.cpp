@@ -8,6 +8,7 @@
 
 #include <array>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <sstream>
@@ -53,6 +54,71 @@ TEST_F(OwnMemory, is_read_as_it_stands) {
 
 TEST_F(OwnMemory, is_unknown_where_nothing_is_mapped) {
   EXPECT_EQ(memory_.read<std::uint64_t>(16), std::nullopt);
+}
+
+TEST(Arguments, of_more_than_the_bound_are_cut_and_that_is_said) {
+  FixtureTree tree;
+  tree.write("proc/7/cmdline", std::string(4096, 'a'));
+  tree.write("proc/8/cmdline", std::string(5000, 'a'));
+  EXPECT_FALSE(ProcessMemory(tree.roots(), 7).arguments()->truncated);
+  auto cut = ProcessMemory(tree.roots(), 8).arguments();
+  EXPECT_TRUE(cut->truncated);
+  EXPECT_EQ(cut->args[0].size(), 4096u);
+  EXPECT_EQ(ProcessMemory(tree.roots(), 9).arguments(), std::nullopt);
+}
+
+TEST(Arguments, and_environment_are_read_only_where_they_are_in_memory) {
+  FixtureTree tree;
+  std::string stat = "7 (a) S";
+  for (int field = 4; field <= 52; ++field) {
+    const std::uint64_t at[] = {4096 + 100, 4096 + 200, 4096 + 200, 2 * 4096 + 50};
+    stat += " " + std::to_string(field >= 48 && field <= 51 ? at[field - 48] : 1);
+  }
+  tree.write("proc/7/stat", stat + "\n");
+  tree.write("proc/7/cmdline", "a");
+  tree.write("proc/7/environ", "B=1");
+  auto shows = [&](std::vector<std::uint64_t> entries) {
+    tree.write("proc/7/pagemap",
+               {reinterpret_cast<const char*>(entries.data()), entries.size() * sizeof(entries[0])});
+    ProcessMemory memory(tree.roots(), 7);
+    return std::pair(memory.arguments().has_value(), memory.environment(4096).has_value());
+  };
+  constexpr std::uint64_t kHere = std::uint64_t{1} << 63;
+  EXPECT_EQ(shows({0, kHere, kHere}), std::pair(true, true));
+  EXPECT_EQ(shows({0, kHere, 0}), std::pair(false, false)) << "both may be read up to there";
+  EXPECT_EQ(shows({0, 0, kHere}), std::pair(false, false));
+}
+
+TEST_F(OwnMemory, that_was_never_touched_is_not_brought_there) {
+  auto* page =
+      static_cast<char*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(page, MAP_FAILED);
+  auto at = reinterpret_cast<std::uint64_t>(page);
+  EXPECT_FALSE(memory_.read<std::uint64_t>(at));
+  EXPECT_FALSE(memory_.page_at(at)->held);
+  page[0] = 1;
+  EXPECT_EQ(memory_.read<std::uint64_t>(at), 1u);
+  munmap(page, 4096);
+}
+
+TEST_F(OwnMemory, of_a_file_that_was_never_touched_is_as_the_file_has_it) {
+  char name[] = "/tmp/oomcast-mapped-XXXXXX";
+  UniqueFd fd(mkstemp(name));
+  std::string bytes(2 * 4096, 'f');
+  ASSERT_EQ(write(fd.get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+  auto* at =
+      static_cast<char*>(mmap(nullptr, bytes.size(), PROT_READ | PROT_WRITE, MAP_PRIVATE, fd.get(), 0));
+  ASSERT_NE(at, MAP_FAILED);
+  auto begin = reinterpret_cast<std::uint64_t>(at);
+  at[4095] = 'm';  // the other page does not come with it
+  std::array<std::byte, 2> both{};
+  ASSERT_FALSE(memory_.read(begin + 4095, both));
+  memory_.set_file({std::move(fd), {{begin, begin + bytes.size(), 0, true, false, false, 1, "", name}}});
+  ASSERT_TRUE(memory_.read(begin + 4095, both));
+  EXPECT_EQ(both[0], std::byte{'m'});
+  EXPECT_EQ(both[1], std::byte{'f'});
+  munmap(at, bytes.size());
+  unlink(name);
 }
 
 TEST(SwappedMemory, is_not_brought_back) {

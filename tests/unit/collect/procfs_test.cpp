@@ -63,14 +63,17 @@ TEST(Cmdline, arguments_are_separated_by_nul_and_may_be_empty) {
   EXPECT_EQ(parse_cmdline("nginx: worker", 4096).args, std::vector<std::string>{"nginx: worker"});
 }
 
-TEST(Cmdline, more_than_the_bound_is_cut_and_said) {
-  FixtureTree tree;
-  tree.write("proc/7/cmdline", std::string(4096, 'a'));
-  tree.write("proc/8/cmdline", std::string(5000, 'a'));
-  ProcFs proc(tree.roots());
-  EXPECT_FALSE((*proc.read_cmdline(7))->truncated);
-  EXPECT_TRUE((*proc.read_cmdline(8))->truncated);
-  EXPECT_EQ((*proc.read_cmdline(8))->args[0].size(), 4096u);
+TEST(ProcStrings, are_the_fields_from_the_48th_on) {
+  std::string text = "7 (a ) b) S";
+  for (int field = 4; field <= 52; ++field) text += " " + std::to_string(field);
+  auto strings = parse_proc_strings(text + "\n");
+  ASSERT_TRUE(strings);
+  EXPECT_EQ(strings->arguments, 48u);
+  EXPECT_EQ(strings->arguments_end, 49u);
+  EXPECT_EQ(strings->environment, 50u);
+  EXPECT_EQ(strings->environment_end, 51u);
+  EXPECT_FALSE(parse_proc_strings(stat_line("cat"))) << "0: they are not told";
+  EXPECT_FALSE(parse_proc_strings("7 (cat) S 1 2 3"));
 }
 
 TEST(ProcStatus, memory_identity_and_pids_of_every_namespace) {
@@ -132,7 +135,6 @@ TEST(ProcFs, a_process_that_is_gone_is_a_normal_answer) {
   ASSERT_TRUE(stat.ok());
   EXPECT_EQ(*stat, std::nullopt);
   EXPECT_EQ(*proc.read_status(1234), std::nullopt);
-  EXPECT_EQ(*proc.read_cmdline(1234), std::nullopt);
   EXPECT_EQ(*proc.read_statm(1234), std::nullopt);
   EXPECT_EQ(*proc.read_cgroup(1234, Hierarchy::v1), std::nullopt);
   EXPECT_EQ(*proc.read_task_id(1234), std::nullopt);
