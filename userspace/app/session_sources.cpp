@@ -153,8 +153,10 @@ void Session::poll_all() {
   count_losses();
 }
 
+// For a walk the kernel takes 32 KiB: on a full machine that invoked the OOM killer (seen on 6.1). What is
+// idle can wait, and its files are as dear.
 void Session::poll_cgroups(MonoTime when) {
-  bool walked = sources_.bpf && sources_.bpf->walk_cgroups();
+  bool walked = sources_.bpf && (is_short_of_memory() || sources_.bpf->walk_cgroups());
   if (walked) drain();
   cgroups_.sample_all(when, walked, [this] { publish_if_many(); });
   for (std::uint64_t inode : model_.take_forgotten()) {

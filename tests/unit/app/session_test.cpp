@@ -254,6 +254,22 @@ TEST(Session, believes_the_kernels_usage_before_a_file_says_it) {
   });
 }
 
+TEST(Session, walks_no_cgroups_while_the_machine_has_hardly_any_memory_left) {
+  Machine m;
+  test::FakePrograms& programs = m.with_programs();
+  m.tree.write("proc/meminfo",
+               "MemTotal: 8388608 kB\nMemFree: 131072 kB\nMemAvailable: 131072 kB\n"
+               "SwapTotal: 0 kB\nSwapFree: 0 kB\n");
+  m.start();
+  m.run([&] { return m.all<TickFact>().size() > 3; });
+  int walks = programs.walks;
+  EXPECT_LE(walks, 1) << "before the first look at the machine";
+  m.tree.write("proc/meminfo",
+               "MemTotal: 8388608 kB\nMemFree: 4194304 kB\nMemAvailable: 4194304 kB\n"
+               "SwapTotal: 0 kB\nSwapFree: 0 kB\n");
+  m.run([&] { return programs.walks > walks + 2; });
+}
+
 TEST(Session, asks_for_every_change_of_rss_while_a_cgroup_is_nearly_full) {
   Machine m;
   test::FakePrograms& programs = m.with_programs();
