@@ -53,8 +53,12 @@ def as_without_it(t, make_group, how, policy="default", hogs=1):
     alone = [kills_of(t, hogs, make_group, how, policy) for _ in range(ROUNDS)]
     t.premise(alone == [(hogs, [])] * ROUNDS, f"without oomcast there are more than the hog's: {alone}")
     tracer = t.trace("--interval", "200ms")
+    log_mark = t.log.mark()
     beside = [kills_of(t, hogs, make_group, how, policy) for _ in range(ROUNDS)]
-    t.equal("kills and innocents beside oomcast", beside, alone)
+    said = t.log.since(log_mark)
+    who = [f"{k.comm.decode(errors='replace')} {k.tid}" for k in said["kills"]]
+    t.equal(f"kills and innocents beside oomcast (killed: {', '.join(who)}; the killer was invoked by "
+            f"{', '.join(comm.decode(errors='replace') for comm, _, _ in said['invoked'])})", beside, alone)
     victims = hogs * ROUNDS
     tracer.wait_for("record of each victim", lambda: sum(len(o["victims"]) for o in tracer.all("oom")) >= victims, 10)
     t.equal("victims that are told", sum(len(o["victims"]) for o in tracer.all("oom")), victims)

@@ -99,6 +99,8 @@ class Results:
         if verdict != "UNFIT" or self.unfit[case.name] == 1:
             self.counts[verdict] += 1
         print(f"{verdict} {case.name}" + (f": {why}" if why else ""), flush=True)
+        if verdict == "FAIL" and lib.VM:
+            witness.whole_log_to("/dev/ttyS0")  # the host keeps the console
 
     def run(self, case):
         started = time.monotonic()

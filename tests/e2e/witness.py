@@ -1,5 +1,6 @@
 """What the kernel itself says about OOM kills, read without any of oomcast's code: /dev/kmsg and /proc/vmstat."""
 
+import contextlib
 import dataclasses
 import os
 import re
@@ -48,6 +49,15 @@ class ConstraintLine:
 def vmstat_oom_kills():
     with open("/proc/vmstat") as f:
         return next((int(line.split()[1]) for line in f if line.startswith("oom_kill ")), None)
+
+
+def whole_log_to(path):
+    """Writes what the kernel still has of its log, so that a failure can be understood where the machine is gone."""
+    log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(path, "wb") as out, contextlib.closing(os.fdopen(log, "rb", buffering=0)) as records:
+        while record := records.read(16384):
+            head, _, text = record.partition(b";")
+            out.write(b"[%12.6f] %s\n" % (int(head.split(b",")[2]) / 1e6, text.split(b"\n", 1)[0]))
 
 
 class KernelLog:

@@ -31,6 +31,7 @@ void GpuGrowth::set_python(std::uint32_t pid, std::span<const std::byte> layout)
 
 // Not for the first time where the reader was lost: growth counts from here on then.
 void GpuGrowth::begin() {
+  in_window_ = false;  // what was taken before goes to nobody
   drain();
   taken_.clear();
   in_window_ = true;

@@ -231,6 +231,10 @@ void GrowthLooks::end_soon(MonoTime now) {
   kill(look_->pid, SIGINT);
 }
 
+void GrowthLooks::stand_still(bool still) const {
+  if (look_) kill(look_->pid, still ? SIGSTOP : SIGCONT);
+}
+
 bool GrowthLooks::start(const LookPlan::Target& target, MonoTime now) {
   std::vector<std::string> words{"oomcast",
                                  "blame",

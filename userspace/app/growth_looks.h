@@ -97,6 +97,8 @@ class GrowthLooks {
   }
   /// What grew is being killed: what was seen is to be told now.
   void end_soon(MonoTime now);
+  /// The look that runs stands still, or goes on.
+  void stand_still(bool still) const;
 
   const GrowthFound& found() const { return found_; }
   /// Looks that took too long on this machine, and were stopped without a result.

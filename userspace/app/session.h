@@ -95,6 +95,7 @@ class Session {
   std::optional<Nanos> poll_timeout() const;
 
   bool drain();
+  void give_way();
   bool read_log();
   void on_record(const wire::Record& record);
   void on_cgroup_sample(const wire::CgroupSample& sample);
@@ -148,7 +149,8 @@ class Session {
   Pace pace_;
   Ceiling ceiling_{memory_in_use};
   std::uint64_t records_ = 0;
-  bool more_records_ = false;  // than could be read in kDrain
+  bool more_records_ = false;   // than could be read in kDrain
+  bool machine_kills_ = false;  // somebody was marked for no limit of a cgroup
   struct Times {
     MonoTime next_poll{}, next_scan{}, next_urgent_scan{};
     MonoTime counted{};      // the kernel's kills were

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 #include <variant>
 
@@ -19,6 +20,11 @@ constexpr Nanos kExactFor = 5s;        // of what is nearly full
 constexpr Nanos kClockSet = 20ms;      // more than a reading of it can be off
 constexpr Nanos kReaderRests = 200ms;  // after a sign of an OOM
 constexpr double kShort = 0.03;        // of a host's memory, available
+constexpr Nanos kGivesWay = 500ms, kLooksAgain = 10ms;
+
+bool is_short(const MemInfo& host) {
+  return host.available && host.total && host.available->as_double() < kShort * host.total->as_double();
+}
 
 }  // namespace
 
@@ -30,18 +36,36 @@ bool Session::drain() {
   bool logged = read_log(), news = logged;
   if (gpu_ && gpu_->drain()) news = true;
   bool more = sources_.bpf != nullptr;
-  while (more && now() - began < kDrain)
+  while (more && !machine_kills_ && now() - began < kDrain)
     more = sources_.bpf->drain([&](const wire::Record& record) {
       news = true;
       on_record(record);
     });
   more_records_ = more || (gpu_ && gpu_->has_more());
+  give_way();
   take_reports();
   times_.heard = began;
   bool urgent = now() >= times_.next_urgent_scan && model_.take_urgent_scan();
   if (urgent || (now() >= times_.next_scan && model_.take_unknown_cgroups())) scan_tree();
   if (news) times_.look_until = std::max(times_.look_until, now() + (logged ? kLogSettles : kMoreSoon));
   return news;
+}
+
+// A victim has to run for its memory to come back, and a kernel from 6.0 on passes over it when most of its
+// pages are about to be free: who wants one then has the next process killed (seen on 6.1, beside a loop that
+// was at work on the kill). So nothing is done meanwhile.
+void Session::give_way() {
+  if (!std::exchange(machine_kills_, false)) return;
+  auto still_full = [this] {
+    auto host = sources_.procfs.read_meminfo();
+    return host && is_short(*host);
+  };
+  if (!still_full()) return;
+  if (looks_) looks_->stand_still(true);
+  MonoTime until = now() + kGivesWay;
+  do std::this_thread::sleep_for(kLooksAgain);
+  while (now() < until && still_full());
+  if (looks_) looks_->stand_still(false);
 }
 
 void Session::on_record(const wire::Record& record) {
@@ -51,7 +75,10 @@ void Session::on_record(const wire::Record& record) {
     pythons_->forget(exit->task.id);
   }
   if (auto* exec = std::get_if<wire::Exec>(&record)) pythons_->forget(exec->task.id);
-  if (std::holds_alternative<wire::OomMark>(record)) reader_.rest(now() + kReaderRests);
+  if (auto* mark = std::get_if<wire::OomMark>(&record)) {
+    reader_.rest(now() + kReaderRests);
+    machine_kills_ |= !mark->owner;
+  }
   if (auto* code = std::get_if<wire::DyingCode>(&record))
     model_.on_code(code->task.id, code->task.tid, places_of(*code));
   model_.on_record(record);
@@ -246,8 +273,7 @@ void Session::set_rss_tracing() {
 // As good as nothing is left: the next that wants a page may be the one for which somebody is killed.
 bool Session::is_short_of_memory() const {
   const auto& host = model_.host();
-  return host && host->available && host->total &&
-         host->available->as_double() < kShort * host->total->as_double();
+  return host && is_short(*host);
 }
 
 void Session::count_losses() {

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -263,9 +264,12 @@ Result<std::vector<std::uint32_t>> ProcFs::list_pids() const {
 
 Result<MemInfo> ProcFs::read_meminfo() const {
   const std::string path = proc_ + "/meminfo";
-  auto text = read_file_at(AT_FDCWD, path.c_str(), max_small);
-  if (!text) return Error::from_errno("reading " + make_harmless(path));
-  MemInfo info = parse_meminfo(*text);
+  if (!meminfo_) meminfo_.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  std::array<char, max_small> buffer;
+  ssize_t size = meminfo_ ? ::pread(meminfo_.get(), buffer.data(), buffer.size(), 0) : -1;
+  if (size < 0) return Error::from_errno("reading " + make_harmless(path));
+  std::string_view text(buffer.data(), static_cast<std::size_t>(size));
+  MemInfo info = parse_meminfo(text);
   if (!info.total) return garbled(path);
   return info;
 }

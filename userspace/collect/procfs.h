@@ -10,6 +10,7 @@
 #include "base/arguments.h"
 #include "base/result.h"
 #include "base/task_id.h"
+#include "base/unique_fd.h"
 #include "base/units.h"
 #include "collect/roots.h"
 #include "parse/memory_stat.h"
@@ -130,6 +131,7 @@ class ProcFs {
   /// Every process, ascending. About 1 µs each.
   Result<std::vector<std::uint32_t>> list_pids() const;
 
+  /// From a file that stays open: nothing is taken of a machine that has nothing left.
   Result<MemInfo> read_meminfo() const;
   /// OOM kills since boot, whatever their scope. nullopt: the kernel does not count them (before 4.13).
   Result<std::optional<std::uint64_t>> read_vmstat_oom_kill() const;
@@ -140,6 +142,7 @@ class ProcFs {
 
  private:
   std::string proc_;
+  mutable UniqueFd meminfo_;
 };
 
 }  // namespace oomcast

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <fstream>
+#include <thread>
 
 #include "app/fake_bpf_source.h"
 #include "fixture_tree.h"
@@ -268,6 +270,41 @@ TEST(Session, walks_no_cgroups_while_the_machine_has_hardly_any_memory_left) {
                "MemTotal: 8388608 kB\nMemFree: 4194304 kB\nMemAvailable: 4194304 kB\n"
                "SwapTotal: 0 kB\nSwapFree: 0 kB\n");
   m.run([&] { return programs.walks > walks + 2; });
+}
+
+// What is done meanwhile takes the CPU from the victim, and memory that the kernel has the next one killed
+// for.
+TEST(Session, does_nothing_until_the_memory_of_a_victim_of_the_machine_is_back) {
+  constexpr auto kFull = "MemTotal: 8388608 kB\nMemFree: 131072 kB\nMemAvailable: 131072 kB\n";
+  Machine m;
+  test::FakePrograms& programs = m.with_programs();
+  m.start();
+  m.tree.write("proc/meminfo", kFull);
+  auto killed_with = [&](std::uint32_t pid) {
+    wire::Task victim = test::task(pid, m.inode("job"));
+    MonoTime began = mono_now();
+    programs.send(test::kernel_kill(began, victim, victim));
+    programs.send(test::mark(began + 20us, victim, victim, {test::level(m.inode("job"), MiB(100), {})}));
+    m.count(++m.kills);
+    m.session->step(began);
+    return mono_now() - began;
+  };
+  EXPECT_GE(killed_with(50), 500ms) << "it does not come back";
+
+  std::atomic<bool> back = false;
+  std::thread frees([&] {
+    std::this_thread::sleep_for(50ms);
+    back = true;
+    m.tree.write("proc/meminfo", "MemTotal: 8388608 kB\nMemFree: 4194304 kB\nMemAvailable: 4194304 kB\n");
+  });
+  Nanos took = killed_with(51);
+  EXPECT_TRUE(back || took >= 500ms);
+  frees.join();
+  m.session->finish();
+  std::vector<std::uint32_t> victims;
+  for (const OomEvent& kill : m.all<OomEvent>())
+    for (const Victim& victim : kill.episode.victims) victims.push_back(victim.process.id.tgid);
+  EXPECT_EQ(victims, (std::vector<std::uint32_t>{50, 51}));
 }
 
 TEST(Session, asks_for_every_change_of_rss_while_a_cgroup_is_nearly_full) {
