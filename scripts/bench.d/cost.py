@@ -422,7 +422,13 @@ def run(options):
         name, _, pieces = extra.partition("=")
         arms[name] = (pieces, True)
     about = machine.describe()
+    print(f"kernel {about['kernel']}, {about['cpus']} CPUs, {about['cpu']}, load {about['load_before']:.1f}")
     figures, programs = [], []
+
+    def measured(more):
+        figures.extend(more)
+        print_table(more)
+
     failed = None
     try:
         with machine.Cgroups() as cgroups:
@@ -441,25 +447,22 @@ def run(options):
                             raise
                         say(f"bench: {load}: {why}; its rows are left out")
                         continue
-                    figures += more
+                    measured(more)
                     programs += counts
             if wanted(options, "observers"):
                 say("bench: whole observers")
-                figures += measure_observers(options, cgroups.load, ["fault", "malloc", "fork"])
+                measured(measure_observers(options, cgroups.load, ["fault", "malloc", "fork"]))
             if options.oomcast and wanted(options, "blame", *(f"blame-{load}" for load in blame.LOADS)):
-                figures += blame.measure(options, say)
+                measured(blame.measure(options, say))
             if options.oomcast and wanted(options, "start"):
                 say("bench: start")
-                figures += measure_start(options, cgroups)
+                measured(measure_start(options, cgroups))
             if options.oomcast and wanted(options, "idle"):
                 say("bench: idle")
-                figures += measure_idle(options, cgroups)
-    except CannotMeasure as why:  # what was measured before is not lost
+                measured(measure_idle(options, cgroups))
+    except CannotMeasure as why:  # what was measured before is in the file, too
         failed = why
     about["load_after"] = os.getloadavg()[0]
-    print(f"kernel {about['kernel']}, {about['cpus']} CPUs, {about['cpu']}, load {about['load_before']:.1f} to "
-          f"{about['load_after']:.1f}")
-    print_table(figures)
     if programs:
         print_programs(programs)
     judged = [figure for figure in figures if figure.bar is not None]

@@ -63,13 +63,14 @@ def print_table(figures):
     for figure in figures:
         if figure.group != group:
             group = figure.group
-            print(f"\n{group}")
+            print(f"\n{group}", flush=True)
         interval = ""
         if figure.low is not None:
             interval = f"[{shown(figure.low, figure.unit)}, {shown(figure.high, figure.unit)}]"
         bar = f"<= {figure.bar:g}" if figure.bar is not None else ""
         value = f"{shown(figure.value, figure.unit)} {figure.unit}".strip()
-        print(f"  {figure.name:<44} {value:>12} {interval:<20} {bar:<8} {figure.verdict:<5} {figure.note}".rstrip())
+        print(f"  {figure.name:<44} {value:>12} {interval:<20} {bar:<8} {figure.verdict:<5} {figure.note}".rstrip(),
+              flush=True)
 
 
 def write_json(path, machine, figures, extra):

@@ -148,6 +148,7 @@ bool Programs::load_gpu(std::string_view sections) {
   bpf_program* program = nullptr;
   bpf_object__for_each_program(program, gpu_->obj) bpf_program__set_autoload(
       program, std::string_view(bpf_program__section_name(program)).starts_with(sections));
+  oomcast::LibbpfLog quiet;  // the next form is tried
   if (gpu_bpf__load(gpu_) == 0) return true;
   gpu_bpf__destroy(gpu_);
   gpu_ = nullptr;

@@ -120,44 +120,50 @@ Reading ProcessSum::reading(double time_s, std::optional<Bytes> limit) const {
   return out;
 }
 
-Result<SeriesFacts> read_series(const std::string& path, const SeriesChoice& choice,
-                                const std::function<void(const Reading&, Surplus)>& take,
-                                const std::function<void()>& another) {
-  if (RecordingReader::is_recording(path)) {
-    auto chosen = choose(path, choice);
-    if (!chosen) return chosen.error();
-    auto reader = RecordingReader::open(path);
-    if (!reader) return reader.error();
-    SeriesFacts facts{"", 0, true};
-    std::optional<Reading> last;
-    CgroupId chosen_id;
-    for (;;) {
-      auto item = reader->next();
-      if (!item) return item.error();
-      if (!*item) break;
-      if (auto* event = std::get_if<RecordedEvent>(&**item)) {
-        facts.torn = event->type != "end";
-        *facts.oom_kills += event->type == "oom";
-      }
-      if (auto* tick = std::get_if<TickFact>(&**item)) {
-        if (tick->killed && is_below(*chosen, tick->killed->path)) another();
-        // No samples: it has not changed.
-        if (!tick->killed && last && tick->time - last->time > 3 * reader->info().interval) {
-          last->time = tick->time;
-          take(*last, Surplus::droppable);
-        }
-      }
-      if (auto* gone = std::get_if<ForgottenFact>(&**item); gone && gone->cgroup == chosen_id) last.reset();
-      auto* s = std::get_if<Sample>(&**item);
-      if (!s || !s->cgroup || !s->pinned || s->cgroup->path != *chosen) continue;
-      chosen_id = s->cgroup->id;
-      facts.name = shown(*s->cgroup);
-      auto total = s->usage ? std::optional(std::max(*s->usage, *s->pinned)) : std::nullopt;
-      last = Reading{s->time, *s->pinned, choice.limit ? choice.limit : s->headroom_limit, total};
-      take(*last, Surplus::droppable);
+namespace {
+
+using Take = std::function<void(const Reading&, Surplus)>;
+using Another = std::function<void()>;
+
+Result<SeriesFacts> read_recorded(const std::string& path, const SeriesChoice& choice, const Take& take,
+                                  const Another& another) {
+  auto chosen = choose(path, choice);
+  if (!chosen) return chosen.error();
+  auto reader = RecordingReader::open(path);
+  if (!reader) return reader.error();
+  SeriesFacts facts{"", 0, true};
+  std::optional<Reading> last;
+  CgroupId chosen_id;
+  for (;;) {
+    auto item = reader->next();
+    if (!item) return item.error();
+    if (!*item) break;
+    if (auto* event = std::get_if<RecordedEvent>(&**item)) {
+      facts.torn = event->type != "end";
+      *facts.oom_kills += event->type == "oom";
     }
-    return facts;
+    if (auto* tick = std::get_if<TickFact>(&**item)) {
+      if (tick->killed && is_below(*chosen, tick->killed->path)) another();
+      // No samples: it has not changed.
+      if (!tick->killed && last && tick->time - last->time > 3 * reader->info().interval) {
+        last->time = tick->time;
+        take(*last, Surplus::droppable);
+      }
+    }
+    if (auto* gone = std::get_if<ForgottenFact>(&**item); gone && gone->cgroup == chosen_id) last.reset();
+    auto* s = std::get_if<Sample>(&**item);
+    if (!s || !s->cgroup || !s->pinned || s->cgroup->path != *chosen) continue;
+    chosen_id = s->cgroup->id;
+    facts.name = shown(*s->cgroup);
+    auto total = s->usage ? std::optional(std::max(*s->usage, *s->pinned)) : std::nullopt;
+    last = Reading{s->time, *s->pinned, choice.limit ? choice.limit : s->headroom_limit, total};
+    take(*last, Surplus::droppable);
   }
+  return facts;
+}
+
+Result<SeriesFacts> read_csv(const std::string& path, const SeriesChoice& choice, const Take& take,
+                             const Another& another) {
   auto series = CsvSeries::open(path);
   if (!series) return series.error();
   CsvReadings readings;
@@ -185,6 +191,15 @@ Result<SeriesFacts> read_series(const std::string& path, const SeriesChoice& cho
     take(reading, Surplus::droppable);
   }
   return SeriesFacts{escape_for_terminal(path), std::nullopt, false};
+}
+
+}  // namespace
+
+Result<SeriesFacts> read_series(const std::string& path, const SeriesChoice& choice,
+                                const std::function<void(const Reading&, Surplus)>& take,
+                                const std::function<void()>& another) {
+  return RecordingReader::is_recording(path) ? read_recorded(path, choice, take, another)
+                                             : read_csv(path, choice, take, another);
 }
 
 }  // namespace oomcast
