@@ -460,7 +460,7 @@ def run(options):
             if options.oomcast and wanted(options, "idle"):
                 say("bench: idle")
                 measured(measure_idle(options, cgroups))
-    except CannotMeasure as why:  # what was measured before is in the file, too
+    except CannotMeasure as why:  # what was measured before is written all the same
         failed = why
     about["load_after"] = os.getloadavg()[0]
     if programs:

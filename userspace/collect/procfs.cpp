@@ -264,9 +264,13 @@ Result<std::vector<std::uint32_t>> ProcFs::list_pids() const {
 
 Result<MemInfo> ProcFs::read_meminfo() const {
   const std::string path = proc_ + "/meminfo";
-  if (!meminfo_) meminfo_.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   std::array<char, max_small> buffer;
-  ssize_t size = meminfo_ ? ::pread(meminfo_.get(), buffer.data(), buffer.size(), 0) : -1;
+  auto take = [&] { return ::pread(meminfo_.get(), buffer.data(), buffer.size(), 0); };
+  ssize_t size = take();
+  if (size < 0) {  // for the first time, or lxcfs, whose file it is in a container, was started again
+    meminfo_.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (meminfo_) size = take();
+  }
   if (size < 0) return Error::from_errno("reading " + make_harmless(path));
   std::string_view text(buffer.data(), static_cast<std::size_t>(size));
   MemInfo info = parse_meminfo(text);

@@ -169,6 +169,16 @@ TEST(ProcFs, counters_of_the_machine) {
   EXPECT_EQ(proc.read_pressure()->has_value(), false);
 }
 
+TEST(ProcFs, opens_meminfo_anew_where_the_file_that_it_had_cannot_be_read_any_more) {
+  FixtureTree tree;
+  tree.make_dir("proc/meminfo");  // opens, and fails at each read
+  ProcFs proc(tree.roots());
+  EXPECT_FALSE(proc.read_meminfo().ok());
+  tree.remove("proc/meminfo");
+  tree.write("proc/meminfo", "MemTotal: 1024 kB\n");
+  EXPECT_EQ(proc.read_meminfo()->total, MiB(1));
+}
+
 TEST(ProcFs, reads_this_very_process) {
   ProcFs proc(Roots{});
   auto pid = static_cast<std::uint32_t>(::getpid());
