@@ -215,6 +215,10 @@ def a_machine_without_cgroups_or_btf_is_3(t):
     refused(t, 3, ["trace", "--json", "--root", root], "cgroup")
     code, _, _ = t.run_oomcast("doctor", "--root", root)
     t.equal("exit code of doctor", code, 3)
+    (root / "dev").mkdir()
+    (root / "dev/kmsg").touch()
+    code, _, _ = t.run_oomcast("doctor", "--root", root)
+    t.equal("exit code of doctor where there is a kernel log, but no cgroups", code, 3)
     refused(t, 3, ["trace", "--json", "--root", "/nonexistent-root"], "/nonexistent-root")
 
 

@@ -1,9 +1,12 @@
 """`oomcast record`, `replay` and `compare`: what was said live is said again, and nothing is lost with the process."""
 
+import array
 import contextlib
+import fcntl
 import json
 import signal
 import sqlite3
+import termios
 
 import lib
 from lib import MiB, case
@@ -272,6 +275,36 @@ def one_forecast_for_each_time_that_was_asked_for(t):
     t.equal("verdict", last["verdict"], "leak")
     t.check(abs(last["eta_s"] - (924 - 240) * 5) < 100, f"eta_s is {last['eta_s']}, truly {(924 - 240) * 5}")
     t.check(last["eta_low_s"] <= last["eta_s"] <= last["eta_high_s"], f"interval {last['eta_low_s']} {last['eta_high_s']}")
+
+
+@case(vm="never", tier="gate")
+def a_series_that_is_still_written_is_told_as_it_grows_and_a_signal_ends_it_with_an_end(t):
+    """Row by row on a pipe; and whoever does not read the output keeps no signal from ending it."""
+    pipe = lib.subprocess.PIPE
+    tracer = lib.subprocess.Popen([str(t.oomcast_path), "replay", "-", "--json"], stdin=pipe, stdout=pipe)
+    t.later(tracer.kill)
+    told = lib.Lines(tracer.stdout, json.loads)
+    tracer.stdin.write(b"time_s,used_bytes\n")
+    for row in range(3):
+        tracer.stdin.write(b"%d,%d\n" % (row, (row + 1) << 20))
+        tracer.stdin.flush()
+        t.check(told.wait(lambda: len(told.items) == row + 2, 10), f"{len(told.items)} lines after {row + 1} rows")
+    tracer.send_signal(signal.SIGINT)
+    t.equal("exit code", tracer.wait(lib.seconds(5)), 0)
+    told.join(5)
+    t.equal("types", [line["type"] for line in told.items], ["start"] + 3 * ["forecast"] + ["end"])
+    unread = lib.subprocess.Popen([str(t.oomcast_path), "replay", "-", "--json"], stdin=pipe, stdout=pipe)
+    t.later(unread.kill)
+    unread.stdin.write(b"time_s,used_bytes\n" + b"".join(b"%d,1048576\n" % row for row in range(4000)))
+    unread.stdin.flush()
+    unread_bytes = array.array("i", [0])
+
+    def is_full():
+        fcntl.ioctl(unread.stdout, termios.FIONREAD, unread_bytes)
+        return unread_bytes[0] > 60_000
+    t.check(lib.wait_until(is_full, 10), f"only {unread_bytes[0]} bytes were written")
+    unread.send_signal(signal.SIGTERM)
+    t.equal("exit code of one whose output nobody reads", unread.wait(lib.seconds(5)), 1)
 
 
 @case(vm="never")

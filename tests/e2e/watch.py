@@ -79,6 +79,7 @@ def a_key_tells_from_which_line_a_cgroup_grows(t):
     screen.wait_for(f"(leak.py:{line})")
     screen.press("q")
     t.equal("exit code of watch", screen.process.wait(10), 0)
+    t.check(lib.wait_until(lambda: "records, lost: " in screen.text(), 5), f"no summary: {screen.text()[-300:]!r}")
 
 
 @case(vm="never", limit_s=60, timing=True)

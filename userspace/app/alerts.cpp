@@ -42,7 +42,7 @@ std::vector<std::string> variables(const Alert& alert) {
           "OOMCAST_LIMIT_BYTES=" + bytes(alert.of.limit),
           "OOMCAST_GROWTH_BYTES_PER_S=" +
               (f.growth ? fmt::format("{:.0f}", f.growth->rate.value) : std::string()),
-          "OOMCAST_VERDICT=" + std::string(to_string(f.verdict)),
+          "OOMCAST_VERDICT=" + (alert.of.forecast ? std::string(to_string(f.verdict)) : std::string()),
           "OOMCAST_ETA_S=" + seconds(f.eta),
           "OOMCAST_ETA_LOW_S=" + seconds(f.eta_low),
           "OOMCAST_ETA_HIGH_S=" + seconds(f.eta_high)};

@@ -14,10 +14,18 @@
 namespace oomcast {
 namespace {
 
+// Of a file or directory of a cgroup.
+Error refused(std::string what) {
+  int error = errno;
+  if (error != EACCES && error != EPERM && error != EROFS) return Error::from_errno(std::move(what), error);
+  return Error::forbidden(Error::from_errno(std::move(what), error).message +
+                          ": run as root with cgroups mounted for writing, or without --memory");
+}
+
 Status write_file(const std::string& path, const std::string& text) {
   UniqueFd fd(open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!fd || write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
-    return Error::from_errno(fmt::format("writing {} to {}", text, path));
+    return refused(fmt::format("writing {} to {}", text, path));
   return Ok{};
 }
 
@@ -39,8 +47,11 @@ Result<std::string> parent_for_child(const CgroupFs& fs) {
   std::string parent = parent_of(at);
   std::string control = mount.mount_point + parent + "/cgroup.subtree_control";
   if (auto s = write_file(control, "+memory"); !s)
-    return Error::forbidden(s.error().message +
-                            ": the memory controller cannot be used for a cgroup beside oomcast's");
+    return s.error().exit_code == 3
+               ? s.error()
+               : Error::forbidden(s.error().message +
+                                  ": the memory controller cannot be used for a cgroup beside oomcast's; "
+                                  "start oomcast in a cgroup whose parent has it, or without --memory");
   return parent;
 }
 
@@ -52,7 +63,7 @@ Result<ChildCgroup> ChildCgroup::make(const CgroupFs& fs, Bytes limit, pid_t pid
   const CgroupMount& mount = fs.mount();
   std::string relative = fmt::format("{}/oomcast-run-{}", *parent, pid);
   std::string directory = mount.mount_point + relative;
-  if (mkdir(directory.c_str(), 0755) != 0) return Error::from_errno("making the memory cgroup " + directory);
+  if (mkdir(directory.c_str(), 0755) != 0) return refused("making the memory cgroup " + directory);
   ChildCgroup child(directory, mount.kernel_path(relative));
   const char* limit_file = mount.hierarchy == Hierarchy::v1 ? "/memory.limit_in_bytes" : "/memory.max";
   if (auto s = write_file(directory + limit_file, fmt::format("{}", limit.count)); !s) return s.error();

@@ -26,6 +26,11 @@ void add_scope(CLI::App& app, Options& o) {
   app.add_flag("--wait", o.scope.wait, "wait for the scope to appear instead of failing")->group("Scope");
 }
 
+void add_diagnostics(CLI::App& app, Options& o) {
+  app.add_flag("--quiet,-q", o.output.quiet, "no diagnostics on stderr but errors");
+  app.add_flag("-v", o.output.verbose, "more diagnostics on stderr");
+}
+
 void add_common(CLI::App& app, Options& o, Texts& t) {
   app.add_flag("--json", o.output.json, "JSON Lines on stdout");
   app.add_option("--for", t.duration, "stop after this long: 500ms 10s 5m 2h 3d")->type_name("DURATION");
@@ -43,8 +48,7 @@ void add_common(CLI::App& app, Options& o, Texts& t) {
   app.add_option("--root", o.sources.root,
                  "where the machine's /proc and /sys are, for use inside a container")
       ->type_name("DIR");
-  app.add_flag("--quiet,-q", o.output.quiet, "no diagnostics on stderr but errors");
-  app.add_flag("-v", o.output.verbose, "more diagnostics on stderr");
+  add_diagnostics(app, o);
   app.add_flag_callback(
       "--no-bpf", [&o] { o.sources.use_bpf = false; },
       "do without kernel programs: kernel log and cgroup files only");
@@ -113,6 +117,7 @@ void add_report_flags(CLI::App& app, Options& o, Texts& t) {
       ->type_name("DIR|FILE");
   app.add_flag("--json", o.output.json, "--format json");
   app.add_option("--color", t.color, "auto, always or never")->type_name("WHEN");
+  add_diagnostics(app, o);
 }
 
 void add_compare_flags(CLI::App& app, Options& o, Texts& t) {
@@ -124,6 +129,7 @@ void add_compare_flags(CLI::App& app, Options& o, Texts& t) {
   app.add_option("--limit", t.limit, "what series without a limit run against")->type_name("SIZE");
   app.add_flag("--json", o.output.json, "one JSON object on stdout");
   app.add_option("--color", t.color, "auto, always or never")->type_name("WHEN");
+  add_diagnostics(app, o);
 }
 
 void add_replay_flags(CLI::App& app, Options& o, Texts& t) {
@@ -137,8 +143,7 @@ void add_replay_flags(CLI::App& app, Options& o, Texts& t) {
       ->type_name("DURATION");
   app.add_flag("--json", o.output.json, "JSON Lines on stdout");
   app.add_option("--color", t.color, "auto, always or never")->type_name("WHEN");
-  app.add_flag("--quiet,-q", o.output.quiet, "no diagnostics on stderr but errors");
-  app.add_flag("-v", o.output.verbose, "more diagnostics on stderr");
+  add_diagnostics(app, o);
 }
 
 void add_history_flags(CLI::App& app, Options& o, Texts& t) {
@@ -161,8 +166,7 @@ void add_history_flags(CLI::App& app, Options& o, Texts& t) {
       ->type_name("DIR");
   app.add_option("--root", o.sources.root, "where the machine's /proc, /dev and /var are")->type_name("DIR");
   app.add_option("--color", t.color, "auto, always or never")->type_name("WHEN");
-  app.add_flag("--quiet,-q", o.output.quiet, "no diagnostics on stderr but errors");
-  app.add_flag("-v", o.output.verbose, "more diagnostics on stderr");
+  add_diagnostics(app, o);
 }
 
 void add_blame_flags(CLI::App& app, Options& o, Texts& t) {
@@ -184,13 +188,14 @@ void add_blame_flags(CLI::App& app, Options& o, Texts& t) {
                  "where the machine's /proc and /sys are, for use inside a container")
       ->type_name("DIR");
   app.add_option("--color", t.color, "auto, always or never")->type_name("WHEN");
-  app.add_flag("--quiet,-q", o.output.quiet, "no diagnostics on stderr but errors");
+  add_diagnostics(app, o);
 }
 
 void add_doctor_flags(CLI::App& app, Options& o, Texts& t) {
   app.add_flag("--json", o.output.json, "one JSON object on stdout");
   app.add_option("--root", o.sources.root, "where the machine's /proc and /sys are")->type_name("DIR");
   app.add_option("--color", t.color, "auto, always or never")->type_name("WHEN");
+  add_diagnostics(app, o);
 }
 
 constexpr std::array kCommands = {

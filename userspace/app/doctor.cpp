@@ -71,7 +71,7 @@ class Doctor {
     check_self();
     return std::move(findings_);
   }
-  bool anything() const { return bpf_ || log_; }
+  bool anything() const { return cgroups_ && (bpf_ || log_); }
   std::string kernel() const { return first_line(roots_.proc() + "/sys/kernel/osrelease"); }
 
  private:

@@ -1,6 +1,9 @@
 #include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <deque>
 #include <map>
@@ -11,7 +14,6 @@
 #include "app/series_input.h"
 #include "app/tracing.h"
 #include "base/escape.h"
-#include "base/print.h"
 #include "collect/csv_series.h"
 #include "forecast/forecaster.h"
 #include "present/json.h"
@@ -23,6 +25,22 @@ namespace {
 
 constexpr std::size_t kFlushAt = 1 << 16;
 
+/// To stdout, all of it. A signal ends the wait for a reader that does not read. false: not all was written.
+bool write_all(std::string_view text, StopSignals& stop) {
+  constexpr std::size_t kFitsAlways = 4096;  // where a pipe has room at all
+  constexpr int kLastWait = 1000;            // ms
+  while (!text.empty()) {
+    pollfd wait[] = {{STDOUT_FILENO, POLLOUT, 0}, {stop.fd(), POLLIN, 0}};
+    poll(wait, std::size(wait), stop.pending() ? kLastWait : -1);
+    if (!wait[0].revents && !stop.pending()) continue;
+    if (!wait[0].revents) return false;
+    ssize_t wrote = write(STDOUT_FILENO, text.data(), std::min(text.size(), kFitsAlways));
+    if (wrote < 0 && errno != EINTR && errno != EAGAIN) return false;
+    text.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(wrote, 0)));
+  }
+  return true;
+}
+
 struct Process {
   Forecaster forecaster{Surplus::shared};
   double seen_at = 0;
@@ -30,8 +48,11 @@ struct Process {
 
 class Replay {
  public:
-  Replay(const Options& options, CsvSeries& series)
-      : options_(options), series_(series), style_{!options.output.json && Output(options).color()} {}
+  Replay(const Options& options, CsvSeries& series, StopSignals& stop)
+      : options_(options),
+        series_(series),
+        stop_(stop),
+        style_{!options.output.json && Output(options).color()} {}
 
   Result<int> run() {
     Result<int> read = read_all();
@@ -46,6 +67,8 @@ class Replay {
 
   Result<int> read_all() {
     while (!closed_) {
+      if (series_.would_wait()) await_rows();
+      if (closed_ || stop_.pending()) break;
       auto row = series_.next();
       if (!row) return row.error();
       if (!*row) break;
@@ -67,6 +90,13 @@ class Replay {
       if (out_.size() > kFlushAt) closed_ = !write_out();
     }
     return 0;
+  }
+
+  // Of a series that is still being written each forecast is told as it is made.
+  void await_rows() {
+    closed_ = !write_out();
+    pollfd wait[] = {{series_.fd(), POLLIN, 0}, {stop_.fd(), POLLIN, 0}};
+    if (!closed_) poll(wait, std::size(wait), -1);
   }
 
   void finish(bool whole) {
@@ -144,13 +174,14 @@ class Replay {
   }
 
   bool write_out() {
-    bool ok = print(stdout, out_);
+    bool ok = write_all(out_, stop_);
     out_.clear();
     return ok;
   }
 
   const Options& options_;
   CsvSeries& series_;
+  StopSignals& stop_;
   TextStyle style_;
   ClockMap clock_;
   Forecaster whole_{series_.per_process() ? Surplus::shared : Surplus::droppable};
@@ -184,18 +215,19 @@ bool is_json_line(std::string_view line) {
 // Facts and ticks go through the same analysis as in the live run.
 class RecordingReplay {
  public:
-  RecordingReplay(const Options& options, RecordingReader& reader)
+  RecordingReplay(const Options& options, RecordingReader& reader, StopSignals& stop)
       : options_(options),
         reader_(reader),
+        stop_(stop),
         clock_{reader.info().wall_of_mono_zero, reader.info().wall_of_boot_zero, reader.info().tick},
         forecasts_({reader.info().interval, reader.info().tree}),
         style_{Output(options).color()} {}
 
   Result<int> run() {
-    while (ok_) {
+    while (ok_ && !stop_.pending()) {
       auto item = reader_.next();
       if (!item) {
-        print(stdout, out_);
+        write_all(out_, stop_);
         return item.error();
       }
       if (!*item) break;
@@ -206,7 +238,7 @@ class RecordingReplay {
       else
         on_fact(std::move(**item));
     }
-    if (!ok_ || !print(stdout, out_)) return Error::failed("stdout was closed or is full: stopped");
+    if (!ok_ || !write_all(out_, stop_)) return Error::failed("stdout was closed or is full: stopped");
     say_what_is_missing();
     return 0;
   }
@@ -217,7 +249,7 @@ class RecordingReplay {
     out_ += line;
     out_ += '\n';
     if (out_.size() < kFlushAt) return;
-    ok_ = print(stdout, out_);
+    ok_ = write_all(out_, stop_);
     out_.clear();
   }
 
@@ -257,7 +289,9 @@ class RecordingReplay {
 
   void say_what_is_missing() const {
     auto say = diagnostics(options_);
-    if (!ended_)
+    if (stop_.pending())
+      say("stopped before the end of the recording");
+    else if (!ended_)
       say("the recording has no end: oomcast was killed, or it is still being written; its last second may "
           "be "
           "missing");
@@ -273,6 +307,7 @@ class RecordingReplay {
 
   const Options& options_;
   RecordingReader& reader_;
+  StopSignals& stop_;
   ClockMap clock_;
   ForecastRegistry forecasts_;
   TextStyle style_;
@@ -291,11 +326,15 @@ Result<int> replay(const Options& options) {
       return Error::usage("--limit and --every are for series in CSV; a recording is replayed as it was");
     auto reader = RecordingReader::open(options.series.file);
     if (!reader) return reader.error();
-    return RecordingReplay(options, *reader).run();
+    auto stop = StopSignals::block();
+    if (!stop) return stop.error();
+    return RecordingReplay(options, *reader, *stop).run();
   }
   auto series = CsvSeries::open(options.series.file);
   if (!series) return series.error();
-  return Replay(options, *series).run();
+  auto stop = StopSignals::block();
+  if (!stop) return stop.error();
+  return Replay(options, *series, *stop).run();
 }
 
 }  // namespace oomcast

@@ -306,7 +306,7 @@ class FollowedRun {
     auto session = open_session(options_, stop_, false, start);
     if (!session) return session.error();
     session_ = *std::move(session);
-    if (auto ok = open_store(); !ok) return ok.error();
+    open_store();
     if (child_->pidfd) session_->also_wait_for(child_->pidfd.get());
     if (auto ok = put_in_scope(); !ok) return ok.error();
     if (auto ok = let_go(); !ok) return ok.error();
@@ -316,14 +316,15 @@ class FollowedRun {
 
  private:
   // A kill is explained also where nothing is to be kept.
-  Status open_store() {
+  void open_store() {
     store_ = options_.store.path;
-    if (session_->has_store() || options_.output.json) return Ok{};
+    if (session_->has_store() || options_.output.json) return;
     store_ = temporary_.emplace().path();
     auto kept = StoreWriter::keep(store_, session_->run_info());
-    if (!kept) return Error::failed("keeping what leads to a kill: " + kept.error().message);
-    session_->keep_in(*std::move(kept), error_lines());
-    return Ok{};
+    if (kept)
+      session_->keep_in(*std::move(kept), error_lines());
+    else
+      tell_error("what leads to a kill is not kept, so there will be no post-mortem: " + kept.error().message);
   }
 
   Status put_in_scope() {

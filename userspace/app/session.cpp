@@ -149,7 +149,7 @@ ForecastRegistry::Config Session::forecast_config() const {
 
 RunInfo Session::run_info() const {
   return {OOMCAST_VERSION,
-          first_line_of(sources_.roots, "kernel/osrelease").value_or("unknown"),
+          first_line_of(sources_.roots, "kernel/osrelease").value_or(""),
           options_.scope.describe(),
           sources_.cgroupfs.mount().hierarchy,
           options_.sources.interval,

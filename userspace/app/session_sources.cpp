@@ -62,9 +62,9 @@ void Session::give_way() {
   };
   if (!still_full()) return;
   if (looks_) looks_->stand_still(true);
-  MonoTime until = now() + kGivesWay;
+  MonoTime until = now() + kGivesWay;  // an earlier kill may be due to be told before
   do std::this_thread::sleep_for(kLooksAgain);
-  while (now() < until && still_full());
+  while (now() < until && still_full() && model_.episodes().due(now()).empty());
   if (looks_) looks_->stand_still(false);
 }
 

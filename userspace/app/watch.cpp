@@ -31,9 +31,8 @@ int watch_plainly(const Options& options, Session& s, StopSignals& stop, MonoTim
   return output.finish() ? 0 : 1;
 }
 
-int watch_screen(const Options& options, Session& s, StopSignals& stop, MonoTime end, Screen& screen) {
+void watch_screen(const Options& options, Session& s, StopSignals& stop, MonoTime end, Screen& screen) {
   s.also_wait_for(screen.input_fd());
-  s.start([](const Fact&) {});
   MonoTime next = s.now();
   while (!stop.pending() && s.now() < end) {
     Screen::Action action = screen.on_input();
@@ -48,7 +47,6 @@ int watch_screen(const Options& options, Session& s, StopSignals& stop, MonoTime
     }
     s.step(std::min(end, next));
   }
-  return 0;
 }
 
 }  // namespace
@@ -63,12 +61,15 @@ Result<int> watch(const Options& options) {
   MonoTime end = options.duration ? s.now() + *options.duration : MonoTime::max();
   if (options.output.json || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO))
     return watch_plainly(options, s, *stop, end);
-  int code = 0;
+  std::optional<EndFact> ended;
   {
     auto screen = Screen::open(s.clock(), Output(options).color());
     if (!screen) return screen.error();
     s.hold_notices(true);
-    code = watch_screen(options, s, *stop, end, **screen);
+    s.start([&ended](const Fact& fact) {
+      if (auto* last = std::get_if<EndFact>(&fact)) ended = *last;
+    });
+    watch_screen(options, s, *stop, end, **screen);
     s.hold_notices(false);
   }
   s.finish();
@@ -76,7 +77,8 @@ Result<int> watch(const Options& options) {
   Output output(options);
   for (const Fact& event : s.overview().events)
     if (!std::holds_alternative<UserKillFact>(event)) output.write(event, s.clock());
-  return code;
+  if (ended) output.write(*ended, s.clock());
+  return 0;
 }
 
 }  // namespace oomcast

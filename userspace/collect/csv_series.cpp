@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -58,6 +59,12 @@ Result<CsvSeries> CsvSeries::open(const std::string& path) {
   }
   if (auto ok = out.read_header(); !ok) return ok.error();
   return out;
+}
+
+bool CsvSeries::would_wait() const {
+  if (ended_ || buffer_.find('\n', begin_) != std::string::npos) return false;
+  pollfd readable = {fd_, POLLIN, 0};
+  return poll(&readable, 1, 0) == 0;
 }
 
 Result<std::optional<std::string_view>> CsvSeries::read_line() {

@@ -37,6 +37,9 @@ class CsvSeries {
   bool has_limit() const { return columns_.limit >= 0; }
   /// nullopt: the end.
   Result<std::optional<CsvRow>> next();
+  /// No whole line is there, and who writes the file has not closed it: next() would wait for them.
+  bool would_wait() const;
+  int fd() const { return fd_; }
   std::uint64_t line() const { return line_; }
   /// An error of the line that was read last, with its file and number.
   Error wrong(std::string_view what) const;

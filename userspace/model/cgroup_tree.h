@@ -93,6 +93,7 @@ class CgroupTree {
   /// What the machine's free swap, the cgroup and its ancestors leave to it, as far as that was read.
   void limit_swap(const CgroupState& cgroup, Bytes host_free, HeadroomInput& in) const;
 
+  Hierarchy hierarchy() const { return hierarchy_; }
   std::size_t size() const { return cgroups_.size(); }
   bool is_refused(std::uint64_t inode) const { return refused_.contains(inode); }
   /// It is worth a place after all. False: there is none that it could take.

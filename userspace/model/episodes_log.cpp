@@ -101,6 +101,7 @@ CgroupPtr EpisodeBuilder::limit_of(const OomDump& dump) const {
   if (!path) return nullptr;
   if (const CgroupState* known = cgroups_.by_path(*path)) return known->ref;
   auto ref = std::make_shared<CgroupRef>();
+  ref->id.hierarchy = cgroups_.hierarchy();
   ref->path = *path;
   ref->name = name_cgroup(*path);
   return ref;

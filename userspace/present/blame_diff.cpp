@@ -193,6 +193,7 @@ std::string to_json(const StackProfile& difference) {
                      {"stack", std::move(stack)}});
   }
   return dump({{"type", "blame_difference"},
+               {"time", format_rfc3339(difference.time)},
                {"before_bytes_per_s", sum_of(difference, 0)},
                {"after_bytes_per_s", sum_of(difference, 1)},
                {"difference_bytes_per_s", sum_of(difference, 2)},

@@ -84,6 +84,7 @@ Json gpu_json(const BlameProcess& p, const BlameReport& report) {
 }
 
 Json blamed_process_json(const BlameProcess& p, const BlameReport& report, const ClockMap& clock) {
+  auto unless_ended = [&p](Bytes size) { return p.exited ? Json(nullptr) : Json(size.count); };
   Json sites = Json::array();
   for (const BlameSite& site : p.sites) sites.push_back(site_json(site, p, report));
   Json holders, types;  // null
@@ -96,14 +97,14 @@ Json blamed_process_json(const BlameProcess& p, const BlameReport& report, const
   }
   return {{"process", process_json(p.process, clock)},
           {"exited", p.exited},
-          {"grown_bytes", p.exited ? Json(nullptr) : Json(p.grown().count)},
+          {"grown_bytes", unless_ended(p.grown())},
           {"grown_bytes_per_s", p.exited ? Json(nullptr) : Json(rate(p.grown(), report.window).value)},
-          {"grown_anon_bytes", p.grown_anon.count},
-          {"grown_shmem_bytes", p.grown_shmem.count},
+          {"grown_anon_bytes", unless_ended(p.grown_anon)},
+          {"grown_shmem_bytes", unless_ended(p.grown_shmem)},
           {"grown_private_bytes", maybe(p.grown_uss)},
-          {"unshared_bytes", p.unshared.count},
-          {"unseen_bytes", p.unseen.count},
-          {"free_in_heap_bytes", p.free_in_heap.count},
+          {"unshared_bytes", unless_ended(p.unshared)},
+          {"unseen_bytes", unless_ended(p.unseen)},
+          {"free_in_heap_bytes", unless_ended(p.free_in_heap)},
           {"kept", p.kept ? kept_json(*p.kept) : Json(nullptr)},
           {"kept_unknown", p.why_not_kept.empty() ? Json(nullptr) : text(p.why_not_kept)},
           {"grown_hugetlb_bytes", maybe(p.grown_hugetlb)},
@@ -136,7 +137,7 @@ std::string to_json(const BlameReport& report, const ClockMap& clock, MonoTime n
               {"cgroup_grown_bytes", maybe(report.cgroup_grown)},
               {"processes", std::move(processes)},
               {"no_stacks", report.no_stacks.empty() ? Json(nullptr) : text(report.no_stacks)},
-              {"watched_share", report.watched_share},
+              {"watched_share", report.no_stacks.empty() ? Json(report.watched_share) : Json(nullptr)},
               {"samples", report.samples},
               {"stacks_incomplete", report.incomplete_stacks},
               {"python_incomplete", report.incomplete_python},

@@ -146,7 +146,7 @@ class JsonRenderer {
 
   Json victim(const Victim& v) const {
     Json out = process(v.process);
-    out["tid"] = v.tid;
+    out["tid"] = v.tid ? Json(v.tid) : Json(nullptr);
     out["time"] = v.time ? Json(format_rfc3339(clock_.wall(*v.time))) : Json(nullptr);
     out["anon_bytes"] = maybe(v.anon);
     out["file_bytes"] = maybe(v.file);

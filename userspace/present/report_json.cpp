@@ -94,11 +94,11 @@ Json gpu_json(const StoredEpisode& e, const ClockMap& clock) {
     Json cards = Json::array();
     for (const GpuSample& s : g.cards)
       cards.push_back({{"device", s.device ? Json(to_string(*s.device)) : Json(nullptr)},
-                       {"device_bytes", s.held.count},
+                       {"device_bytes", s.since_before && s.held.count == 0 ? Json(nullptr) : Json(s.held.count)},
                        {"limit_bytes", maybe(s.limit)}});
     out.push_back({{"process", process_json(g.process, clock)},
                    {"victim", g.victim},
-                   {"device_bytes", g.held.count},
+                   {"device_bytes", g.since_before && g.held.count == 0 ? Json(nullptr) : Json(g.held.count)},
                    {"managed_bytes", maybe(g.managed)},
                    {"pinned_bytes", maybe(g.pinned)},
                    {"since_before", g.since_before},

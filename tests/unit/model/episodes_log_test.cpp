@@ -110,6 +110,7 @@ TEST(KernelLog, of_a_limit_that_is_not_in_the_tree_still_names_it) {
   ASSERT_TRUE(e && e->limit_cgroup);
   EXPECT_EQ(e->limit_cgroup->path, "/gone/job");
   EXPECT_EQ(e->limit_cgroup->id.inode, 0u) << "which is shown as unknown";
+  EXPECT_EQ(e->limit_cgroup->id.hierarchy, Hierarchy::v1) << "the machine's";
 }
 
 TEST(KernelLog, alone_takes_the_process_from_the_reports_table) {

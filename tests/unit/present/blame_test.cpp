@@ -91,6 +91,10 @@ TEST(BlameText, says_no_growth_where_every_process_has_ended) {
   std::string text = to_text(r);
   EXPECT_EQ(text.find("process 20: every process has ended, what they grew by is not known"), 0u) << text;
   EXPECT_EQ(text.find("grew by +"), std::string::npos) << text;
+  auto process = nlohmann::json::parse(to_json(r, {}, MonoTime{}))["processes"][0];
+  for (const char* key : {"grown_bytes", "grown_anon_bytes", "grown_shmem_bytes", "unshared_bytes",
+                          "unseen_bytes", "free_in_heap_bytes"})
+    EXPECT_TRUE(process.at(key).is_null()) << key;
 }
 
 TEST(BlameText, says_of_a_line_whether_its_blocks_stay_or_it_only_touched_the_pages) {
@@ -273,7 +277,9 @@ TEST(BlameDifference, is_of_growth_a_second_by_stack) {
   EXPECT_NE(text.find("+8.00 MiB/s   +16.0 MiB/s   +8.00 MiB/s  py;thon\\n: keep (/app/train.py:3)"),
             std::string::npos)
       << text;
-  EXPECT_EQ(nlohmann::json::parse(to_json(d))["sites"][0]["difference_bytes_per_s"], MiB(8).count);
+  auto json = nlohmann::json::parse(to_json(d));
+  EXPECT_EQ(json["sites"][0]["difference_bytes_per_s"], MiB(8).count);
+  EXPECT_EQ(json["time"], "1970-01-01T00:00:00.000000000Z") << "as every object has one";
   std::string folded = to_folded(d);
   EXPECT_NE(folded.find(" 8388608 16777216\n"), std::string::npos) << folded;
 }
