@@ -218,6 +218,30 @@ def the_tightest_limit_and_whose_it_is(t):
     t.equal("limit_cgroup after the limit moved", line["limit_cgroup"]["path"], top.path)
 
 
+@case(tier="gate")
+def what_others_hold_is_not_left_to_a_cgroup(t):
+    """Below a limit of 192 MiB a neighbour holds 96; on the machine, another a gigabyte. No deadline counts on that."""
+    t.needs_memory(2 << 30)
+    top = t.cgroup().limit(192 * MiB)
+    neighbour, grows, alone, giant = top.child("neighbour"), top.child("grows"), t.cgroup(), t.cgroup()
+    t.start(neighbour, "grow", "--anon", "96M", "--forever").wait_for("holds")
+    t.start(giant, "grow", "--step", "64M", "--anon", "1G", "--forever").wait_for("holds")
+    for group in (grows, alone):
+        t.start(group, "grow", "--rate", "2M", "--anon", "80M", "--forever")
+    with open("/proc/meminfo") as f:
+        machine = {name: 1024 * int(rest.split()[0]) for name, rest in (line.split(":") for line in f)}
+    of_machine = machine["MemTotal"] + machine["SwapTotal"]
+    for scope, group, least, most, owner in ((top, grows, 88 * MiB, 97 * MiB, top.path),
+                                             (grows, grows, 88 * MiB, 97 * MiB, top.path),
+                                             (alone, alone, 64 * MiB, of_machine - (1 << 30), None)):
+        tracer = t.trace("--cgroup", scope.path, "--interval", "300ms")
+        line = tracer.wait_for_line("forecast", lambda f: (f["cgroup"] or {}).get("id") == group.id and
+                                    least <= (f["limit_bytes"] or 0) <= most, timeout=15)
+        t.equal(f"whose limit {group.path} runs into, followed by {scope.path}",
+                line["limit_cgroup"] and line["limit_cgroup"]["path"], owner)
+        tracer.stop()
+
+
 @case(vm="all")
 def swap_that_a_cgroup_may_not_use_is_no_room(t):
     """What is forecast to: memory of the limit alone where an ancestor may not swap, and where nobody may (only in an

@@ -94,8 +94,10 @@ void CgroupSamples::sample_all(MonoTime now, bool told, const std::function<void
     std::uint64_t inode = state.ref->id.inode;
     if (state.ref->name.kind == CgroupKind::root) return;  // the host's sample stands for it
     if (state.removed || !model_.cgroup_in_scope(inode)) {
-      // Limits of ancestors outside of the scope matter all the same.
-      if (!state.removed && (!state.limit_known || rounds_ % kLimitEvery == 0)) read_limits(state);
+      // Limits of ancestors outside of the scope matter all the same, and what others hold below them.
+      if (state.removed) return;
+      if (!state.limit_known || rounds_ % kLimitEvery == 0) read_limits(state);
+      if (state.limit && model_.is_above_scope(inode)) changed.insert(changed.begin(), inode);
       return;
     }
     bool moved = false;

@@ -66,7 +66,7 @@ std::vector<AlertInput> alert_inputs(const MachineModel& model, const ForecastRe
     in.cgroup = c.ref;
     in.level = c.pinned->value;
     in.limit = c.headroom_limit;
-    in.limit_cgroup = model.cgroups().tightest_limit(c.ref->id.inode, memory_of_host(model)).owner;
+    in.limit_cgroup = c.headroom_cgroup;
     in.forecast = known(forecasts.of(c.ref->id));
     out.push_back(std::move(in));
   });

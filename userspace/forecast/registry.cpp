@@ -162,7 +162,7 @@ void ForecastRegistry::on(const Sample& sample) {
   }
   Entry& entry = at->second;
   entry.newest.cgroup = sample.cgroup;
-  entry.newest.limit_cgroup = sample.limit_cgroup;
+  entry.newest.limit_cgroup = sample.headroom_cgroup;
   // Usage without the swap that pinned counts may be below it.
   auto total = sample.usage ? std::optional(std::max(*sample.usage, *sample.pinned)) : std::nullopt;
   add(entry, {sample.time, *sample.pinned, sample.headroom_limit, total});

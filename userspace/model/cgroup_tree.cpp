@@ -6,7 +6,6 @@
 namespace oomcast {
 namespace {
 
-constexpr int kMaxDepth = 128;
 constexpr std::size_t kMaxRefused = 100'000;
 
 std::string join(std::string_view parent, std::string_view name) {

@@ -27,6 +27,9 @@ struct CgroupState {
   std::optional<MonoTime> stat_read;
   std::optional<Point> pinned;  // the newest
   std::optional<Bytes> headroom_limit;
+  CgroupPtr headroom_cgroup;                // whose: see Sample
+  std::optional<std::uint64_t> beneath;     // inode of the nearest limit above that is known, 0: the host's
+  HeldByOthers others;                      // below that
   std::optional<SwapUse> swap;              // nullopt: not read, or not accounted
   bool swap_known = false;                  // it was read
   std::optional<std::uint64_t> swappiness;  // v1
@@ -43,6 +46,7 @@ struct CgroupState {
 class CgroupTree {
  public:
   static constexpr std::size_t kMaxPath = 4096, kMaxBytes = 8 << 20;
+  static constexpr int kMaxDepth = 128;  // of ancestors that are asked for their limit
   /// As the kernel programs have it.
   static bool is_idle(Bytes usage, std::optional<Bytes> limit) {
     return usage < MiB(1) && (!limit || usage.count < limit->count / 2);

@@ -53,9 +53,11 @@ struct Sample {
   std::optional<Bytes> limit;  // tightest of the cgroup and its ancestors; nullopt: the host's
   CgroupPtr limit_cgroup;      // whose it is
   MemoryStat stat;
-  std::optional<Bytes> pinned;          // what reclaim cannot drop, with swap; the series that is forecast
-  std::optional<Bytes> headroom_limit;  // what `pinned` runs against: the limit with the swap that is left
+  std::optional<Bytes> pinned;  // what reclaim cannot drop, with swap; the series that is forecast
+  /// What `pinned` runs against: the limit with the swap that is left, or what others leave of a larger one.
+  std::optional<Bytes> headroom_limit;
   std::optional<Bytes> peak;            // the highest usage the kernel has seen
+  CgroupPtr headroom_cgroup = nullptr;  // whose limit `headroom_limit` is, or is of; null: the host's
 };
 
 /// A process's memory at one moment. Counters lag the kernel's exact sums by at most `rss_error`.

@@ -62,6 +62,12 @@ Bytes swap_left(std::span<const SwapUse> self_and_ancestors, Bytes host_free) {
   return at_least_zero(left);
 }
 
+Bytes HeldByOthers::typical() const {
+  std::array<Bytes, 3> sorted = newest_;
+  std::ranges::sort(sorted);
+  return added_ < 3 ? sorted[2] : sorted[1];
+}
+
 std::optional<Headroom> host_headroom(const MemInfo& info) {
   if (!info.total || !info.free || !info.active_file || !info.inactive_file || !info.slab_reclaimable ||
       !info.swap_total || !info.swap_free)

@@ -2,6 +2,9 @@
 // forecast to. Pure arithmetic.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <cstdint>
 #include <optional>
 #include <span>
 
@@ -53,6 +56,23 @@ bool has_room(std::optional<Bytes> usage, const MemoryStat& stat, std::optional<
 
 /// Swap that `host_free` and the v2 limits of a cgroup and its ancestors leave to it; never negative.
 Bytes swap_left(std::span<const SwapUse> self_and_ancestors, Bytes host_free);
+
+/// What others hold below a limit beside one cgroup: the difference of two levels that never stand still and
+/// are read one after the other. Of the last three pairs the median counts: a spike that only one of the two
+/// readings has is in none.
+class HeldByOthers {
+ public:
+  /// The levels of the limit's owner and of the cgroup, read within kTogether of each other.
+  static constexpr Nanos kTogether = std::chrono::milliseconds(50);
+  void add(Bytes of_all, Bytes own) { newest_[added_++ % newest_.size()] = std::max(Bytes{}, of_all - own); }
+  bool any() const { return added_ > 0; }
+  /// Of two the larger; 0 where there is none.
+  Bytes typical() const;
+
+ private:
+  std::array<Bytes, 3> newest_{};
+  std::uint64_t added_ = 0;
+};
 
 /// The same for the whole machine: pinned = MemTotal − MemFree − file lists − SReclaimable + swap in use,
 /// limit = MemTotal + SwapTotal. Huge pages set aside count as pinned. nullopt: one of them is unknown.

@@ -111,6 +111,8 @@ class MachineModel {
   std::size_t untaken() const { return facts_.size(); }
 
   bool cgroup_in_scope(std::uint64_t inode) const;
+  /// Something in scope is below it, or it is in scope.
+  bool is_above_scope(std::uint64_t inode) const;
   bool task_in_scope(TaskId id) const;
   void set_scope(ScopeRoots scope) { config_.scope = std::move(scope); }
   const ScopeRoots& scope() const { return config_.scope; }
@@ -161,6 +163,14 @@ class MachineModel {
   bool too_soon(std::optional<MonoTime> told, MonoTime now);
   HeadroomInput headroom_input(const CgroupState& state, const CgroupReading& reading,
                                std::optional<Bytes> limit) const;
+  struct LimitAbove {
+    std::uint64_t inode;  // 0: the machine's memory
+    MonoTime read;
+    Bytes pinned, limit;
+    CgroupPtr whose;
+  };
+  std::optional<LimitAbove> limit_above(const CgroupState& state) const;
+  void leave_to_others(CgroupState& state, Headroom& room, MonoTime when);
   bool episode_in_scope(const Episode& episode) const;
   std::optional<KillSeries> series_of(const Episode& episode);
   void tell_gpu();
@@ -175,6 +185,7 @@ class MachineModel {
   GpuMemory gpu_;
   std::map<std::pair<TaskId, std::optional<GpuUuid>>, GpuSample> gpu_told_;  // task 0: a card
   std::optional<MemInfo> host_;
+  MonoTime host_read_{};
   std::optional<std::uint64_t> swappiness_;
   CgroupPtr host_ref_;
   std::unordered_map<std::uint64_t, wire::Stalls> stalls_;

@@ -106,8 +106,9 @@ std::vector<Line> details_of(const Overview& o, const OverviewRow& row, std::siz
   say("Usage", usage_of_limit(row), full_style(row));
   say("Pinned", row.pinned ? format_size(*row.pinned) + " that the kernel cannot drop" : "unknown",
       full_style(row));
-  if (row.forecast.limit && row.forecast.limit != row.limit)
-    say("", fmt::format("runs into {}, with the swap that is left", format_size(*row.forecast.limit)));
+  if (const auto& limit = row.forecast.limit; limit && row.limit && *limit != *row.limit)
+    say("", fmt::format("runs into {}, {}", format_size(*limit),
+                        *limit > *row.limit ? "with the swap that is left" : "as others hold the rest"));
   if (f.growth)
     say("Growth",
         fmt::format("{} (90 % interval {} to {}), from {} samples over {}", format_rate(f.growth->rate),

@@ -107,6 +107,9 @@ Sample Rows::sample(const Statement& r, int c) {
   s.pinned = r.bytes(c + 10);
   s.headroom_limit = r.bytes(c + 11);
   s.peak = r.bytes(c + 12);
+  s.headroom_cgroup = r.null(c + 13)                       ? s.limit_cgroup
+                      : r.integer(c + 13) == kOfTheMachine ? nullptr
+                                                           : cgroup(r, c + 13);
   return s;
 }
 

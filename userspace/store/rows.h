@@ -8,6 +8,7 @@
 #include "model/facts.h"
 #include "store/database.h"
 #include "store/run_info.h"
+#include "store/schema.h"
 
 namespace oomcast {
 
@@ -15,7 +16,7 @@ namespace oomcast {
 namespace columns {
 inline const std::string sample =
     "time_ns, cgroup, usage, usage_limit, limit_cgroup, anon, file, shmem, kernel, swap, pinned, "
-    "headroom_limit, peak";
+    "headroom_limit, peak, (SELECT cgroup FROM headroom_cgroups h WHERE h.sample=samples.seq)";
 inline const std::string process_sample =
     "time_ns, process, rss, anon, file, shmem, swap, private, rss_error";
 inline const std::string forecast =

@@ -91,6 +91,7 @@ constexpr std::array kOfKills = {
     TableText{"forecast_evidence",
               "forecast INTEGER PRIMARY KEY, limit_left INTEGER, limit_moved INTEGER, limit_within_s REAL,"
               " thrashes_s REAL, thrashes_waiting REAL, thrashes_reclaimed REAL"},
+    TableText{"headroom_cgroups", "sample INTEGER PRIMARY KEY, cgroup INTEGER"},
     TableText{"growth_code",
               "episode INTEGER, site INTEGER, nr INTEGER, function TEXT, file TEXT, line INTEGER,"
               " PRIMARY KEY(episode, site, nr)"},

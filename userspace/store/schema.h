@@ -34,12 +34,15 @@
 //                   and swap; each zone with its watermarks; the largest slabs that cannot be reclaimed
 //   gpu_samples, gpu_evictions, gpu_events, gpu_errors, forecast_devices: gpu_tables.h
 // Only in recordings:
+//   headroom_cgroups (of samples: whose limit headroom_limit is of, 0: the machine's, where that is not limit_cgroup),
 //   removals (a cgroup was forgotten), ticks (killed: whose limit was met), events (json, text: as it was told)
 //
 // What a file of an earlier version lacks of these open_store() adds; one that is only read does as if they were empty.
 // clang-format on
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -57,6 +60,8 @@ constexpr const char* kTablesOfEpisodes[] = {
     "growth_sites",   "growth_code",     "growth_holders", "victim_times"};
 /// Only the first telling of an episode knows it: it stays when the rest is written again.
 constexpr const char* kSeriesTable = "kill_series";
+/// In headroom_cgroups.
+constexpr std::optional<std::int64_t> kOfTheMachine = 0;
 /// Cgroups whose samples an episode keeps.
 constexpr std::size_t kMaxKept = 256;
 /// Of an episode's curves, before the kill and after it.

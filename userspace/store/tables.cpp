@@ -42,6 +42,7 @@ Tables::Tables(sqlite3* db, std::int64_t run, const RunInfo& info, bool ordered)
       cgroup_(db, "INSERT INTO cgroups VALUES(NULL,?,?,?,?,?,?,?,?,?,?)"),
       process_(db, "INSERT INTO processes VALUES(NULL,?,?,?,?,?,?,?,?,?,?,?)"),
       sample_(db, "INSERT INTO samples VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,NULL)"),
+      headroom_(db, "INSERT INTO headroom_cgroups VALUES(?,?)"),
       process_sample_(db, "INSERT INTO process_samples VALUES(?,?,?,?,?,?,?,?,?,?,NULL)"),
       exit_(db, "INSERT INTO exits VALUES(?,?,?)"),
       removal_(db, "INSERT INTO removals VALUES(?,?,?)"),
@@ -160,6 +161,12 @@ void Tables::write(const Sample& s) {
           << s.stat.file << s.stat.shmem << s.stat.kernel << s.stat.swap << s.pinned << s.headroom_limit
           << s.peak;
   run(sample_);
+  auto whose = [](const CgroupPtr& owner) { return owner ? owner->id : CgroupId{}; };
+  if (!ordered_ || !s.pinned || whose(s.headroom_cgroup) == whose(s.limit_cgroup)) return;
+  std::int64_t sample = sqlite3_last_insert_rowid(db_);
+  auto owner = s.headroom_cgroup ? id_of(s.headroom_cgroup) : kOfTheMachine;
+  headroom_ << sample << owner;
+  run(headroom_);
 }
 
 void Tables::write(const ProcessSampleFact& s) {

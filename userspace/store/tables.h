@@ -15,6 +15,7 @@
 #include "model/facts.h"
 #include "store/database.h"
 #include "store/run_info.h"
+#include "store/schema.h"
 #include "store/store.h"
 
 namespace oomcast {
@@ -148,8 +149,9 @@ class Tables {
   Nanos offset_;
   bool ordered_;
   std::int64_t seq_ = 0;
-  Statement cgroup_, process_, sample_, process_sample_, exit_, removal_, tick_, forecast_, reclaim_,
-      pressure_, kill_, loss_, event_, gpu_sample_, gpu_event_, gpu_eviction_, gpu_error_, gpu_code_;
+  Statement cgroup_, process_, sample_, headroom_, process_sample_, exit_, removal_, tick_, forecast_,
+      reclaim_, pressure_, kill_, loss_, event_, gpu_sample_, gpu_event_, gpu_eviction_, gpu_error_,
+      gpu_code_;
   std::unordered_map<std::uint64_t, KnownCgroup> cgroups_;
   std::map<TaskId, KnownProcess> processes_;
   Passing killed_, killer_;

@@ -111,6 +111,19 @@ TEST(CgroupSamples, knows_what_swap_is_left_by_who_is_above_the_scope) {
   EXPECT_EQ(limit(21), MiB(1020)) << "the 20 MiB of it that are there stay there";
 }
 
+TEST(CgroupSamples, knows_what_is_held_below_the_same_limit_outside_of_the_scope) {
+  Fixture f(true);
+  MemInfo host;
+  host.total = GiB(8);
+  host.swap_total = host.swap_free = Bytes{};
+  f.model->on_host(at(0), host);
+  f.holds("job", 300, 1000);
+  for (int s = 1; s < 3; ++s) f.samples->sample_all(at(1000 * s), false);
+  EXPECT_EQ(f.model->cgroups().find(f.step)->headroom_limit, MiB(780))
+      << "220 MiB of the job's are not the step's";
+  EXPECT_EQ(f.told(), (Told{{"/job/step", {80, 1000}}})) << "and that is nobody's sample";
+}
+
 TEST(CgroupSamples, believes_the_kernels_word_on_usage) {
   Fixture f;
   f.samples->on_usage(f.step, MiB(85), at(0), at(0));

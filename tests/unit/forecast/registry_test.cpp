@@ -57,7 +57,7 @@ TEST(ForecastRegistry, says_of_a_process_whose_limit_it_is_held_against) {
   std::vector<ForecastFact> of_it;
   for (int i = 0; i < 30; ++i) {
     Sample around = sample(cgroup, i, Bytes{i * MiB(20).count});
-    around.limit_cgroup = cgroup;
+    around.limit_cgroup = around.headroom_cgroup = cgroup;
     forecasts.on(around);
     ProcessSampleFact p = process(7, i, Bytes{i * MiB(20).count});
     p.process.cgroup = cgroup;

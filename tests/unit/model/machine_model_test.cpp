@@ -192,7 +192,8 @@ TEST(MachineModel, a_parents_new_limit_changes_the_child) {
   EXPECT_EQ(samples[0].limit_cgroup->path, "/job");
 }
 
-// What /job/step can still take, of 100 MiB that /job may, on a machine with 1 GiB of swap.
+// What /job/step can still take, of 100 MiB that /job may and of which 10 MiB are others', on a machine with
+// 1 GiB of swap.
 Bytes room_of_the_step(MachineModel& model, std::optional<SwapUse> of_job, std::optional<SwapUse> of_step,
                        std::optional<std::uint64_t> swappiness = {}) {
   MemInfo info;
@@ -212,25 +213,91 @@ Bytes room_of_the_step(MachineModel& model, std::optional<SwapUse> of_job, std::
 
 TEST(MachineModel, swap_that_an_ancestor_may_not_use_is_no_room) {
   MachineModel model = a_model({}, Hierarchy::v2);
-  EXPECT_EQ(room_of_the_step(model, SwapUse{}, SwapUse{}), MiB(50) + GiB(1));
-  EXPECT_EQ(room_of_the_step(model, SwapUse{{}, Bytes{}, {}}, SwapUse{}), MiB(50));
-  EXPECT_EQ(room_of_the_step(model, SwapUse{MiB(5), MiB(25), {}}, SwapUse{}), MiB(70));
+  EXPECT_EQ(room_of_the_step(model, SwapUse{}, SwapUse{}), MiB(40) + GiB(1));
+  EXPECT_EQ(room_of_the_step(model, SwapUse{{}, Bytes{}, {}}, SwapUse{}), MiB(40));
+  MachineModel another = a_model({}, Hierarchy::v2);
+  EXPECT_EQ(room_of_the_step(another, SwapUse{MiB(5), MiB(25), {}}, SwapUse{}), MiB(60));
 }
 
 TEST(MachineModel, swap_is_no_room_where_reclaim_for_a_limit_may_not_use_it) {
   MachineModel model = a_model({}, Hierarchy::v2);
   model.on_swappiness(60);
-  EXPECT_EQ(room_of_the_step(model, SwapUse{}, SwapUse{}), MiB(50) + GiB(1));
+  EXPECT_EQ(room_of_the_step(model, SwapUse{}, SwapUse{}), MiB(40) + GiB(1));
   model.on_swappiness(0);
-  EXPECT_EQ(room_of_the_step(model, SwapUse{}, SwapUse{}), MiB(50));
+  EXPECT_EQ(room_of_the_step(model, SwapUse{}, SwapUse{}), MiB(40));
 }
 
 TEST(MachineModel, on_v1_each_cgroup_has_a_swappiness_and_memory_with_swap_a_limit) {
   MachineModel model = a_model();
   model.on_swappiness(0);  // of the machine: not theirs
-  EXPECT_EQ(room_of_the_step(model, SwapUse{}, SwapUse{}, 60), MiB(50) + GiB(1));
-  EXPECT_EQ(room_of_the_step(model, SwapUse{{}, {}, MiB(120)}, SwapUse{}, 60), MiB(70));
-  EXPECT_EQ(room_of_the_step(model, SwapUse{}, SwapUse{}, 0), MiB(50));
+  EXPECT_EQ(room_of_the_step(model, SwapUse{}, SwapUse{}, 60), MiB(40) + GiB(1));
+  EXPECT_EQ(room_of_the_step(model, SwapUse{{}, {}, MiB(120)}, SwapUse{}, 60), MiB(60));
+  EXPECT_EQ(room_of_the_step(model, SwapUse{}, SwapUse{}, 0), MiB(50)) << "which it has without any swap";
+}
+
+MemInfo machine_of(Bytes total, Bytes held) {
+  MemInfo info;
+  info.total = total;
+  info.free = total - held;
+  info.active_file = info.inactive_file = info.slab_reclaimable = info.swap_total = info.swap_free = Bytes{};
+  return info;
+}
+
+TEST(MachineModel, a_cgroup_without_a_limit_runs_against_what_others_leave_of_the_machine) {
+  MachineModel model = a_model();
+  model.on_host(ms(1000), machine_of(GiB(32), GiB(20)));
+  model.on_reading(10, reading(1001, GiB(8)));
+  auto samples = facts_of<Sample>(model);
+  EXPECT_EQ(samples.back().headroom_limit, GiB(20)) << "others hold 12 GiB";
+  EXPECT_EQ(samples.back().headroom_cgroup, nullptr);
+  EXPECT_EQ(samples.back().limit, std::nullopt);
+  model.on_reading(10, reading(1500, GiB(9)));
+  EXPECT_EQ(facts_of<Sample>(model).back().headroom_limit, GiB(20))
+      << "since the machine was read it has grown";
+}
+
+TEST(MachineModel, a_limit_that_the_machine_cannot_give_is_not_the_one_that_is_met) {
+  MachineModel model = a_model();
+  model.on_host(ms(1000), machine_of(GiB(32), GiB(20)));
+  CgroupReading of_job = reading(1001, GiB(8));
+  of_job.limit = std::optional(GiB(24));
+  model.on_reading(10, of_job);
+  Sample sample = facts_of<Sample>(model).back();
+  EXPECT_EQ(sample.headroom_limit, GiB(20));
+  EXPECT_EQ(sample.headroom_cgroup, nullptr) << "the machine's";
+  EXPECT_EQ(sample.limit_cgroup->path, "/job");
+  of_job.time = ms(2001);
+  of_job.limit = std::optional(GiB(12));
+  model.on_reading(10, of_job);
+  sample = facts_of<Sample>(model).back();
+  EXPECT_EQ(sample.headroom_limit, GiB(12));
+  EXPECT_EQ(sample.headroom_cgroup->path, "/job");
+}
+
+TEST(MachineModel, what_others_hold_below_a_parents_limit_is_not_left_to_the_child) {
+  MachineModel model = a_model();
+  model.on_host(ms(500), machine_of(GiB(32), GiB(2)));
+  CgroupReading of_job = reading(1000, MiB(700)), of_step = reading(1001, MiB(300));
+  of_job.limit = std::optional(GiB(1));
+  of_step.limit = std::optional(MiB(900));
+  model.on_reading(10, of_job);
+  model.on_reading(11, of_step);
+  Sample sample = facts_of<Sample>(model).back();
+  EXPECT_EQ(sample.headroom_limit, MiB(624));
+  EXPECT_EQ(sample.headroom_cgroup->path, "/job");
+  EXPECT_EQ(sample.limit_cgroup->path, "/job/step") << "the smaller";
+}
+
+TEST(MachineModel, a_spike_that_one_of_two_readings_missed_moves_no_limit) {
+  MachineModel model = a_model();
+  auto limit_after = [&](std::int64_t at_ms, Bytes of_machine, Bytes of_job) {
+    model.on_host(ms(at_ms), machine_of(GiB(32), of_machine));
+    model.on_reading(10, reading(at_ms + 1, of_job));
+    return *facts_of<Sample>(model).back().headroom_limit;
+  };
+  for (int s = 1; s < 4; ++s) limit_after(1000 * s, GiB(20) + MiB(s), GiB(8) + MiB(s));
+  EXPECT_EQ(limit_after(4000, GiB(26), GiB(8)), GiB(20));
+  EXPECT_EQ(limit_after(5000, GiB(20), GiB(14)), GiB(20));
 }
 
 TEST(MachineModel, tells_no_peak_below_what_is_used_now) {

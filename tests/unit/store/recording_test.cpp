@@ -134,6 +134,28 @@ TEST_F(Recording, gives_back_what_was_written_in_the_same_order) {
   EXPECT_EQ(std::get<ExitFact>(items[5]).process.id, (TaskId{7, 70}));
 }
 
+TEST_F(Recording, knows_whose_limit_a_sample_runs_into_also_where_that_is_not_the_smallest) {
+  Sample own, of_pod, of_machine;
+  own.cgroup = own.limit_cgroup = own.headroom_cgroup = job();
+  own.pinned = MiB(90);
+  of_pod = of_machine = own;
+  auto pod = std::make_shared<CgroupRef>(*own.cgroup);
+  pod->id.inode += 1;
+  pod->path = "/pod";
+  of_pod.headroom_cgroup = pod;
+  of_machine.headroom_cgroup = nullptr;
+  auto writer = create();
+  for (const Sample& s : {own, of_pod, of_machine, own}) writer->add(s);
+  ASSERT_TRUE(writer->finish());
+  auto items = read();
+  ASSERT_EQ(items.size(), 4u);
+  auto whose = [&](std::size_t i) { return std::get<Sample>(items[i]).headroom_cgroup; };
+  EXPECT_EQ(whose(0)->id, own.cgroup->id);
+  EXPECT_EQ(whose(1)->path, "/pod");
+  EXPECT_EQ(whose(2), nullptr);
+  EXPECT_EQ(whose(3)->id, own.cgroup->id);
+}
+
 TEST_F(Recording, keeps_the_moment_at_which_a_cgroup_was_forgotten) {
   Sample s;
   s.time = at_s(1);

@@ -1,0 +1,124 @@
+// What cgroups and the machine hold, and how far each is from its end.
+#include <algorithm>
+#include <chrono>
+
+#include "model/machine_model.h"
+
+namespace oomcast {
+namespace {
+
+constexpr std::int64_t kNoNews = 256;  // a limit that others lower by less than this part is as it was
+
+}  // namespace
+
+void MachineModel::on_reading(std::uint64_t inode, const CgroupReading& reading, bool show) {
+  CgroupState* state = cgroups_.find(inode);
+  if (!state || state->removed) return;
+  if (reading.usage) {
+    state->usage = reading.usage;
+    episodes_.on_usage(inode, reading.time, *reading.usage);
+  }
+  // The kernel's own figure came with an event before.
+  if (state->peak && reading.usage) state->peak = std::max(*state->peak, *reading.usage);
+  if (reading.stat) state->stat = *reading.stat;
+  if (reading.limit) {
+    state->limit = *reading.limit;
+    state->limit_known = true;
+  }
+  std::optional<Bytes> host_total = host_ ? host_->total : std::nullopt;
+  auto tightest = cgroups_.tightest_limit(inode, host_total);
+  if (reading.swap) state->swap = reading.swap;
+  if (reading.swappiness) state->swappiness = reading.swappiness;
+  std::optional<Bytes> pinned;
+  if (auto room = headroom(headroom_input(*state, reading, tightest.limit)); room && reading.stat) {
+    pinned = room->pinned;
+    state->headroom_cgroup = tightest.owner;
+    leave_to_others(*state, *room, reading.time);
+    state->headroom_limit = room->limit;
+    if (!state->pinned || reading.time >= state->pinned->time)
+      state->pinned = Point{reading.time, room->pinned};
+  }
+  bool changed = state->usage != state->shown_usage || tightest.limit != state->shown_limit;
+  if (!cgroup_in_scope(inode) || !(show || changed || !state->shown_at)) return;
+  if (too_soon(state->shown_at, reading.time)) return;
+  state->shown_usage = state->usage;
+  state->shown_limit = tightest.limit;
+  state->shown_at = reading.time;
+  facts_.push_back(Sample{reading.time, state->ref, state->usage, tightest.limit, tightest.owner, state->stat,
+                          pinned, state->headroom_limit, state->peak, state->headroom_cgroup});
+}
+
+// The nearest above it with a limit of its own, or the machine, as far as their levels are known.
+std::optional<MachineModel::LimitAbove> MachineModel::limit_above(const CgroupState& state) const {
+  std::optional<std::uint64_t> at = state.parent;
+  for (int depth = 0; at && depth < CgroupTree::kMaxDepth; ++depth) {
+    const CgroupState* above = cgroups_.find(*at);
+    if (!above) break;
+    if (above->limit && above->pinned && above->headroom_limit)
+      return LimitAbove{*at, above->pinned->time, above->pinned->value, *above->headroom_limit,
+                        above->headroom_cgroup};
+    at = above->parent;
+  }
+  auto room = host_ ? host_headroom(*host_) : std::nullopt;
+  if (!room || !room->limit) return std::nullopt;
+  return LimitAbove{0, host_read_, room->pinned, *room->limit, nullptr};
+}
+
+// A limit holds for all that is below it together: what others hold is not there to be taken.
+void MachineModel::leave_to_others(CgroupState& state, Headroom& room, MonoTime when) {
+  auto above = limit_above(state);
+  if (!above) return;
+  if (state.beneath != above->inode) state.others = {};
+  state.beneath = above->inode;
+  if (!state.others.any() || std::chrono::abs(when - above->read) <= HeldByOthers::kTogether)
+    state.others.add(above->pinned, room.pinned);
+  Bytes left = std::max(room.pinned, above->limit - state.others.typical());
+  if (room.limit && *room.limit - left <= Bytes{room.limit->count / kNoNews}) return;
+  room.limit = left;
+  state.headroom_cgroup = above->whose;
+}
+
+HeadroomInput MachineModel::headroom_input(const CgroupState& state, const CgroupReading& reading,
+                                           std::optional<Bytes> limit) const {
+  HeadroomInput in;
+  in.usage = state.usage;
+  in.stat = state.stat;
+  in.limit = limit || !host_ ? limit : host_->total;
+  in.swap = reading.swap;
+  if (host_ && host_->swap_free) cgroups_.limit_swap(state, *host_->swap_free, in);
+  // At the machine's own end even 0 swaps.
+  if (limit) in.swappiness = state.ref->id.hierarchy == Hierarchy::v1 ? state.swappiness : swappiness_;
+  return in;
+}
+
+void MachineModel::on_host(MonoTime time, const MemInfo& info) {
+  host_ = info;
+  host_read_ = time;
+  auto room = host_headroom(info);
+  if (!cgroup_in_scope(host_ref_->id.inode)) return;  // it stands for the root cgroup
+  Sample sample;
+  sample.time = time;
+  sample.cgroup = host_ref_;
+  if (info.total && info.free) sample.usage = *info.total - *info.free;
+  sample.stat.anon = info.anon;
+  sample.stat.shmem = info.shmem;
+  if (info.cached && info.shmem) sample.stat.file = *info.cached - *info.shmem;
+  if (info.swap_total && info.swap_free) sample.stat.swap = *info.swap_total - *info.swap_free;
+  if (room) {
+    sample.pinned = room->pinned;
+    sample.headroom_limit = room->limit;
+  }
+  facts_.push_back(std::move(sample));
+}
+
+bool MachineModel::is_above_scope(std::uint64_t inode) const {
+  for (std::uint64_t top : config_.scope.cgroups)
+    if (cgroups_.is_below(top, inode)) return true;
+  for (TaskId top : config_.scope.tasks)
+    if (const TaskState* task = tasks_.find(top);
+        task && task->cgroup && cgroups_.is_below(*task->cgroup, inode))
+      return true;
+  return false;
+}
+
+}  // namespace oomcast
