@@ -1,7 +1,10 @@
 #include "model/episodes.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "model/process_ref.h"
 #include "model/recent.h"
@@ -11,6 +14,8 @@ namespace {
 
 // A group is killed in one go, but a slow console holds up each line of it.
 constexpr Nanos kGroupPause = std::chrono::seconds(1);
+constexpr int kNeverKilled = -1000;  // oom_score_adj
+
 std::optional<OomScope> scope_of(const wire::OomDecision& decision) {
   if (decision.order == -1) return OomScope::sysrq;
   if (!decision.constraint) return std::nullopt;
@@ -74,14 +79,17 @@ void EpisodeBuilder::let_go(Open* open) {
     if (index_.find(v.victim.tid).open == open) index_.by_tid.erase(v.victim.tid);
     if (index_.find(v.task.id).open == open) index_.by_task.erase(v.task.id);
   }
-  if (open->usage_before && open->limit_inode) {
-    auto [from, to] = by_limit_.equal_range(*open->limit_inode);
-    auto own = std::find_if(from, to, [&](const auto& entry) { return entry.second == open; });
-    if (own != to) by_limit_.erase(own);
-  }
+  forget_usage_before(*open);
   victims_ -= open->victims.size();
   if (!open->told) --untold_;
   open_.remove_if([&](const Open& o) { return &o == open; });
+}
+
+void EpisodeBuilder::forget_usage_before(Open& open) {
+  if (!std::exchange(open.usage_before, std::nullopt) || !open.limit_inode) return;
+  auto [from, to] = by_limit_.equal_range(*open.limit_inode);
+  auto own = std::find_if(from, to, [&](const auto& entry) { return entry.second == &open; });
+  if (own != to) by_limit_.erase(own);
 }
 
 // Its report, or its mark, which comes by another way, is of the same kill.
@@ -203,11 +211,13 @@ EpisodeBuilder::At EpisodeBuilder::take_mark(At at, Open* group, const wire::Oom
 
 // What the same thread kills of the same group, one after the other. A thread that is in the group itself
 // dies with it, and one whose decision was seen has not made another: then it may take as long as the machine
-// lets it (1.3 s between two victims on a CPU that six programs share).
+// lets it (1.3 s between two victims on a CPU that six programs share). With oom_score_adj -1000 it is spared
+// by the kill of its group, and goes on to the next (the postmaster of a database).
 EpisodeBuilder::Open* EpisodeBuilder::open_group(const wire::OomMark& mark,
                                                  std::optional<std::uint64_t> owner, std::uint64_t group,
                                                  const wire::OomDecision* decision) {
-  bool dies_with_it = std::ranges::any_of(mark.chain, [&](const wire::Memcg& m) { return m.inode == group; });
+  bool dies_with_it = mark.trigger.oom_score_adj != kNeverKilled &&
+                      std::ranges::any_of(mark.chain, [&](const wire::Memcg& m) { return m.inode == group; });
   auto at = std::find_if(open_.rbegin(), open_.rend(), [&](const Open& open) {
     bool same_decision = decision && decision->time <= open.first;
     return open.marked && open.group == group && open.limit_inode == owner &&
@@ -271,6 +281,7 @@ void EpisodeBuilder::on_mark(const wire::OomMark& mark) {
   open->episode.group_kill = group.has_value();
   if (decision) {
     open->episode.order = decision->order;
+    if (!open->episode.gfp) open->episode.gfp = fmt::format("{:#x}", decision->gfp_mask);
     if (auto scope = scope_of(*decision)) open->episode.scope = scope;
   }
 }

@@ -164,6 +164,8 @@ class EpisodeBuilder {
   void add_logged_victim(Open& open, const OomDump& dump, const OomVictimLine& line, MonoTime when);
   Open* open_logged(const OomDump& dump, MonoTime when);
   CgroupPtr limit_of(const OomDump& dump) const;
+  void take_owner(Open& open, const OomDump& dump);
+  void forget_usage_before(Open& open);
   void take_report(Open& open, const OomDump& dump);
   wire::Task logged_trigger(const Open& open, const OomDump& dump) const;
   bool complete(const Open& open) const;

@@ -107,14 +107,30 @@ CgroupPtr EpisodeBuilder::limit_of(const OomDump& dump) const {
   return ref;
 }
 
+// The marks tell the owner by what was locked or full at that moment, as far as sixteen levels up; the report
+// is of the decision. A container that the page cache keeps at its limit is not why the machine's killer, or
+// SysRq, chose somebody in it.
+void EpisodeBuilder::take_owner(Open& open, const OomDump& dump) {
+  auto scope = dump.interleaved ? std::nullopt : dump.scope();
+  if (!scope) return;
+  Episode& episode = open.episode;
+  CgroupPtr owner = *scope == OomScope::memcg ? limit_of(dump) : nullptr;
+  bool told = open.limit_inode || episode.limit_cgroup;
+  // In a cgroup namespace the same one has another path, which is none of the tree's.
+  bool same = owner && told &&
+              (!owner->id.inode || owner->id.inode == open.limit_inode ||
+               (episode.limit_cgroup && owner->path == episode.limit_cgroup->path));
+  if (same || (!owner && (!told || *scope == OomScope::memcg))) return;
+  forget_usage_before(open);
+  if (told) episode.usage = episode.limit = std::nullopt;
+  open.limit_inode = owner && owner->id.inode ? std::optional(owner->id.inode) : std::nullopt;
+  episode.limit_cgroup = std::move(owner);
+  episode.grew_most = growth_.grew_most(open.limit_inode, open.first);
+}
+
 void EpisodeBuilder::take_report(Open& open, const OomDump& dump) {
   Episode& episode = open.episode;
-  // The programs see sixteen levels of cgroups.
-  if (!open.limit_inode && !episode.limit_cgroup && !dump.interleaved) {
-    episode.limit_cgroup = limit_of(dump);
-    if (episode.limit_cgroup && episode.limit_cgroup->id.inode)
-      open.limit_inode = episode.limit_cgroup->id.inode;
-  }
+  take_owner(open, dump);
   if (auto scope = dump.scope()) episode.scope = scope;
   if (dump.invoked) {
     if (dump.invoked->order) episode.order = dump.invoked->order;

@@ -18,20 +18,28 @@ std::optional<std::uint64_t> topmost_locked(const std::vector<wire::Memcg>& chai
   return owner;
 }
 
+// Whoever a limit kills is below its owner.
+bool may_kill_for(const wire::OomMark& mark, std::uint64_t owner) {
+  constexpr std::size_t kAllLevels = 16;  // further up the victim's are not known
+  return mark.victim_chain.empty() || mark.victim_chain.size() >= kAllLevels ||
+         std::ranges::find(mark.victim_chain, owner, &wire::Memcg::inode) != mark.victim_chain.end();
+}
+
 // A charge is tried in batches of 64 pages per CPU, so a full cgroup can stand that far below its limit.
-std::optional<std::uint64_t> lowest_full(const std::vector<wire::Memcg>& chain) {
+std::optional<std::uint64_t> lowest_full(const wire::OomMark& mark, const std::vector<wire::Memcg>& chain) {
   for (const wire::Memcg& level : chain)
-    if (level.limit && level.usage + KiB(4 * 64) >= *level.limit) return level.inode;
+    if (level.limit && level.usage + KiB(4 * 64) >= *level.limit && may_kill_for(mark, level.inode))
+      return level.inode;
   return std::nullopt;
 }
 
 }  // namespace
 
 std::optional<std::uint64_t> limit_owner(const wire::OomMark& mark) {
-  if (mark.owner) return mark.owner->inode;
-  if (auto owner = topmost_locked(mark.chain)) return owner;
-  if (auto owner = lowest_full(mark.chain)) return owner;
-  return lowest_full(mark.victim_chain);
+  auto locked = mark.owner ? std::optional(mark.owner->inode) : topmost_locked(mark.chain);
+  if (locked && may_kill_for(mark, *locked)) return locked;
+  if (auto owner = lowest_full(mark, mark.chain)) return owner;
+  return lowest_full(mark, mark.victim_chain);
 }
 
 std::optional<std::uint64_t> group_of(const wire::OomMark& mark, std::optional<std::uint64_t> owner) {

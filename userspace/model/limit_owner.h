@@ -12,9 +12,9 @@ namespace oomcast {
 
 /// Whose limit fired, told from the memcgs at the mark; nullopt: no memory cgroup's. The kernel locks the
 /// whole subtree of the limit's owner while it decides, so the topmost locked ancestor of the trigger is the
-/// owner. Where that lock does not exist (a kernel without v1), or two decisions overlap: the lowest cgroup
-/// at its limit above the trigger, or, for a limit lowered below the usage, whose kill runs in the writer's
-/// context, above the victim.
+/// owner. Where that lock does not exist (a kernel without v1), or is another decision's, which the victim
+/// is not below: the lowest cgroup at its limit above trigger and victim, or, for a limit lowered below the
+/// usage, whose kill runs in the writer's context, above the victim.
 std::optional<std::uint64_t> limit_owner(const wire::OomMark& mark);
 /// Whose memory.oom.group has the victim's kill be that of a group: the topmost that is set from the victim
 /// up to the owner, the owner included. nullopt: the victim is killed alone.

@@ -270,7 +270,10 @@ TEST(Episode, of_an_owner_above_the_levels_that_are_shown_has_its_usage_and_limi
   Machine m;
   wire::Task victim = task(100, 11), trigger = task(500, 11);
   m.builder.on_kernel_kill(kernel_kill(ms(5000), victim, trigger));
-  wire::OomMark deep = mark(ms(5001), victim, trigger, {level(11, MiB(9), std::nullopt, true)});
+  std::vector<wire::Memcg> shown = {level(11, MiB(9), std::nullopt, true)};
+  for (std::uint64_t inode = 50; shown.size() < 16; ++inode)
+    shown.push_back(level(inode, MiB(9), std::nullopt, true));
+  wire::OomMark deep = mark(ms(5001), victim, trigger, shown);
   deep.owner = level(10, MiB(20), MiB(21), true);
   m.builder.on_mark(deep);
   auto e = m.only_episode(ms(7000));
@@ -278,6 +281,19 @@ TEST(Episode, of_an_owner_above_the_levels_that_are_shown_has_its_usage_and_limi
   EXPECT_EQ(e->limit_cgroup->path, "/job");
   EXPECT_EQ(e->usage, MiB(20));
   EXPECT_EQ(e->limit, MiB(21));
+}
+
+TEST(Episode, whose_trigger_is_spared_by_the_kill_of_its_group_is_over_when_that_triggers_the_next) {
+  Machine m;
+  wire::Task postmaster = task(500, 11);
+  postmaster.oom_score_adj = -1000;
+  for (std::uint32_t i = 0; i < 4; ++i)
+    m.kill(ms(5000 + i), task(100 + i, 11), postmaster, Machine::chain_of_job(true));
+  m.kill(ms(9000), task(200, 11), postmaster, Machine::chain_of_job(true));
+  auto closed = m.builder.take_closed(ms(20'000));
+  ASSERT_EQ(closed.size(), 2u);
+  EXPECT_EQ(closed[0].victims.size(), 4u);
+  EXPECT_EQ(closed[1].victims.size(), 1u);
 }
 
 TEST(Episode, of_the_whole_machine_has_no_limits_owner) {
@@ -399,6 +415,17 @@ TEST(LimitOwner, of_a_limit_lowered_below_the_usage_is_above_the_victim) {
                                   {level(3, MiB(80), std::nullopt), level(2, MiB(80), MiB(40)),
                                    level(1, GiB(1), std::nullopt)})),
             2u);
+}
+
+TEST(LimitOwner, is_none_that_the_victim_is_not_below) {
+  std::vector<wire::Memcg> elsewhere = {level(5, MiB(80), std::nullopt), level(1, GiB(1), std::nullopt)};
+  EXPECT_EQ(limit_owner(mark_with({level(2, MiB(100), MiB(100)), level(1, GiB(1), std::nullopt)}, elsewhere)),
+            std::nullopt)
+      << "the trigger's container is full of page cache, the machine of somebody else's memory";
+  EXPECT_EQ(
+      limit_owner(mark_with({level(2, MiB(100), MiB(100), true), level(1, GiB(1), std::nullopt)}, elsewhere)),
+      std::nullopt)
+      << "another thread has locked it, and waits";
 }
 
 TEST(LimitOwner, is_none_when_no_cgroup_is_full) {

@@ -103,6 +103,21 @@ TEST(KernelLog, of_no_limit_that_was_read_before_its_mark_is_of_the_group_that_t
   EXPECT_EQ(e->checks.kmsg, 1u);
 }
 
+TEST(KernelLog, of_a_kill_of_the_machine_takes_back_the_limit_that_the_mark_seemed_to_tell) {
+  Machine m;
+  m.kill(ms(5000), task(100, 11), task(500, 11), Machine::chain_of_job());
+  OomDump report = dump({line(100)});
+  report.constraint = OomConstraint{};
+  report.constraint->scope = OomConstraintScope::cpuset;
+  m.builder.on_dump(report, ms(5100));
+  auto e = m.only_episode(ms(7300));
+  ASSERT_TRUE(e);
+  EXPECT_EQ(e->scope, OomScope::cpuset);
+  EXPECT_EQ(e->limit_cgroup, nullptr);
+  EXPECT_EQ(e->usage, std::nullopt);
+  EXPECT_EQ(e->limit, std::nullopt);
+}
+
 TEST(KernelLog, of_a_limit_that_is_not_in_the_tree_still_names_it) {
   Machine m;
   m.builder.on_dump(dump({line(100)}, "/gone/job"), ms(5300));
