@@ -15,8 +15,11 @@
 #include <charconv>
 #include <cstring>
 #include <ctime>
+#include <memory>
+#include <optional>
 
 #include "base/unique_fd.h"
+#include "collect/cgroup_walk.h"
 #include "collect/libbpf.h"
 
 namespace oomcast {
@@ -59,6 +62,16 @@ std::vector<int> cpus_in(std::string_view list) {
   return cpus;
 }
 
+bool walk_all(int link) {
+  UniqueFd walk(bpf_iter_create(link));
+  if (!walk) return false;
+  std::array<char, 64> nothing{};  // it tells by records
+  ssize_t got = 0;
+  while ((got = read(walk.get(), nothing.data(), nothing.size())) > 0 || (got < 0 && errno == EAGAIN)) {
+  }
+  return got == 0;
+}
+
 class LoadedBpfSource final : public BpfSource {
  public:
   explicit LoadedBpfSource(const BpfOptions& options) : options_(options) {
@@ -86,15 +99,10 @@ class LoadedBpfSource final : public BpfSource {
   }
 
   bool walk_cgroups() override {
+    constexpr Nanos kPatience = std::chrono::milliseconds(50);
     if (!walk_) return false;
-    ++skeleton_->bss->oc_walks;
-    UniqueFd walk(bpf_iter_create(bpf_link__fd(walk_.get())));
-    if (!walk) return false;
-    std::array<char, 64> nothing{};  // it tells by records
-    ssize_t got = 0;
-    while ((got = read(walk.get(), nothing.data(), nothing.size())) > 0 || (got < 0 && errno == EAGAIN)) {
-    }
-    return got == 0;
+    if (!walk_->is_late()) ++skeleton_->bss->oc_walks;
+    return walk_->run(kPatience);
   }
 
   void sleep_until(MonoTime until) override {
@@ -231,9 +239,13 @@ class LoadedBpfSource final : public BpfSource {
     where.cgroup.order = BPF_CGROUP_ITER_DESCENDANTS_PRE;
     where.cgroup.cgroup_fd = static_cast<__u32>(top.get());
     LIBBPF_OPTS(bpf_iter_attach_opts, attach, .link_info = &where, .link_info_len = sizeof(where));
-    if (top) walk_.reset(bpf_program__attach_iter(skeleton_->progs.walk_cgroups, &attach));
-    state->attached = walk_ != nullptr;
-    if (!walk_) state->why_not = fmt::format("it did not attach: {}", std::strerror(errno));
+    std::shared_ptr<bpf_link> link;
+    if (top) link.reset(bpf_program__attach_iter(skeleton_->progs.walk_cgroups, &attach), bpf_link__destroy);
+    state->attached = link != nullptr;
+    if (link)
+      walk_.emplace([link] { return walk_all(bpf_link__fd(link.get())); });
+    else
+      state->why_not = fmt::format("it did not attach: {}", std::strerror(errno));
   }
 
   // Where the kernel's tick may be stopped, a clock of ours in its place.
@@ -319,7 +331,8 @@ class LoadedBpfSource final : public BpfSource {
   std::vector<std::pair<std::string, std::string>> refused_;
   std::vector<ProgramState> programs_;
   std::vector<Link> links_;
-  Link exact_, walk_;
+  Link exact_;
+  std::optional<CgroupWalk> walk_;
   Ring events_, samples_, user_kills_;
   UniqueFd epoll_;
   std::vector<std::byte> pending_;

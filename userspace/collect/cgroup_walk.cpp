@@ -1,0 +1,68 @@
+#include "collect/cgroup_walk.h"
+
+#include <condition_variable>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace oomcast {
+
+struct CgroupWalk::Shared {
+  std::function<bool()> walk;
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool wanted = false, ended = false, succeeded = false, over = false;
+
+  void work() {
+    std::unique_lock lock(mutex);
+    for (;;) {
+      changed.wait(lock, [this] { return wanted || over; });
+      if (over) return;
+      lock.unlock();
+      bool good = walk();
+      lock.lock();
+      wanted = false;
+      ended = true;
+      succeeded = good;
+      changed.notify_all();
+    }
+  }
+};
+
+CgroupWalk::CgroupWalk(std::function<bool()> walk) : shared_(std::make_shared<Shared>()) {
+  shared_->walk = std::move(walk);
+  try {
+    std::thread([shared = shared_] { shared->work(); }).detach();
+  } catch (const std::system_error&) {
+    shared_.reset();
+  }
+}
+
+CgroupWalk::~CgroupWalk() {
+  if (!shared_) return;
+  std::lock_guard lock(shared_->mutex);
+  shared_->over = true;
+  shared_->changed.notify_all();
+}
+
+bool CgroupWalk::is_late() const {
+  if (!shared_) return false;
+  std::lock_guard lock(shared_->mutex);
+  return shared_->wanted;
+}
+
+bool CgroupWalk::run(Nanos patience) {
+  if (!shared_) return false;
+  std::unique_lock lock(shared_->mutex);
+  bool late = shared_->wanted;
+  if (!late) {
+    shared_->wanted = true;
+    shared_->ended = false;
+    shared_->changed.notify_all();
+  }
+  bool ended = shared_->changed.wait_for(lock, patience, [this] { return shared_->ended; });
+  return ended && !late && shared_->succeeded;
+}
+
+}  // namespace oomcast

@@ -1,0 +1,33 @@
+// The kernel's walk of all cgroups, in a thread of its own.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "base/units.h"
+
+namespace oomcast {
+
+/// The walk takes cgroup_mutex, which is held, reclaim and all, while somebody makes a cgroup below one that
+/// is at its limit: for seconds, and nothing ends that wait. So the caller waits for the walk, not for the
+/// mutex.
+class CgroupWalk {
+ public:
+  /// `walk`: does one; false: it failed. Whatever it uses must live in it: a walk that hangs outlives this.
+  explicit CgroupWalk(std::function<bool()> walk);
+  CgroupWalk(const CgroupWalk&) = delete;
+  /// Waits for nobody.
+  ~CgroupWalk();
+
+  /// Begins one, and waits for it for `patience`. false: it failed, or has not ended; one that has not is
+  /// waited for again by the next call, which is false, too: what it told is older.
+  bool run(Nanos patience);
+  /// The last one has not ended.
+  bool is_late() const;
+
+ private:
+  struct Shared;
+  std::shared_ptr<Shared> shared_;
+};
+
+}  // namespace oomcast
