@@ -293,7 +293,8 @@ def a_series_that_is_still_written_is_told_as_it_grows_and_a_signal_ends_it_with
     t.equal("exit code", tracer.wait(lib.seconds(5)), 0)
     told.join(5)
     t.equal("types", [line["type"] for line in told.items], ["start"] + 3 * ["forecast"] + ["end"])
-    unread = lib.subprocess.Popen([str(t.oomcast_path), "replay", "-", "--json"], stdin=pipe, stdout=pipe)
+    unread = lib.subprocess.Popen([str(t.oomcast_path), "replay", "-", "--json"], stdin=pipe, stdout=pipe,
+                                  stderr=lib.subprocess.DEVNULL)
     t.later(unread.kill)
     unread.stdin.write(b"time_s,used_bytes\n" + b"".join(b"%d,1048576\n" % row for row in range(4000)))
     unread.stdin.flush()

@@ -324,7 +324,8 @@ class FollowedRun {
     if (kept)
       session_->keep_in(*std::move(kept), error_lines());
     else
-      tell_error("what leads to a kill is not kept, so there will be no post-mortem: " + kept.error().message);
+      tell_error("what leads to a kill is not kept, so there will be no post-mortem: " +
+                 kept.error().message);
   }
 
   Status put_in_scope() {

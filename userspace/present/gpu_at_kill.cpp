@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "present/blame.h"
 #include "present/cells.h"
 #include "present/gpu_xid.h"
 #include "present/post_mortem_parts.h"

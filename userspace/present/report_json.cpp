@@ -93,9 +93,10 @@ Json gpu_json(const StoredEpisode& e, const ClockMap& clock) {
   for (const GpuAtKill& g : gpu_at_kill(e)) {
     Json cards = Json::array();
     for (const GpuSample& s : g.cards)
-      cards.push_back({{"device", s.device ? Json(to_string(*s.device)) : Json(nullptr)},
-                       {"device_bytes", s.since_before && s.held.count == 0 ? Json(nullptr) : Json(s.held.count)},
-                       {"limit_bytes", maybe(s.limit)}});
+      cards.push_back(
+          {{"device", s.device ? Json(to_string(*s.device)) : Json(nullptr)},
+           {"device_bytes", s.since_before && s.held.count == 0 ? Json(nullptr) : Json(s.held.count)},
+           {"limit_bytes", maybe(s.limit)}});
     out.push_back({{"process", process_json(g.process, clock)},
                    {"victim", g.victim},
                    {"device_bytes", g.since_before && g.held.count == 0 ? Json(nullptr) : Json(g.held.count)},

@@ -99,6 +99,7 @@ struct Store::Impl {
   template <typename Kill>
   void read_forecast(Statement& episode, Rows& rows, Kill& out);
   void read_machine(std::int64_t episode, Episode& out);
+  std::string cgroups_of(std::int64_t episode, std::int64_t run_id, StoredEpisode& out);
   void read_lists(std::int64_t episode, std::int64_t run_id, Rows& rows, Nanos window, StoredEpisode& out);
   Result<std::int64_t> find(const std::optional<std::string>& id);
   Result<StoredEpisode> read(std::int64_t row, Nanos window);
@@ -301,8 +302,8 @@ std::string both_ages(const std::string& wanted, const std::string& table, const
       wanted, table, whose, kMaxRows);
 }
 
-void Store::Impl::read_lists(std::int64_t episode, std::int64_t run_id, Rows& rows, Nanos window,
-                             StoredEpisode& out) {
+// Those whose samples the episode keeps, or else all of its limit's tree: ids with commas between them.
+std::string Store::Impl::cgroups_of(std::int64_t episode, std::int64_t run_id, StoredEpisode& out) {
   std::string ids;
   Statement kept(db.get(), "SELECT cgroup FROM kept WHERE episode=? ORDER BY nr LIMIT ?");
   kept << episode << kMaxCgroups;
@@ -312,14 +313,19 @@ void Store::Impl::read_lists(std::int64_t episode, std::int64_t run_id, Rows& ro
     out.cgroups_left_out = static_cast<std::size_t>(*all - kMaxCgroups);
     out.more_left_out = static_cast<std::size_t>(*all) >= kMaxKept;
   }
-  if (ids.empty() && out.told.episode.limit_cgroup) {
-    Statement related(
-        db.get(),
-        "SELECT id FROM cgroups WHERE run=?1 AND (path=?2 OR ?2='/' OR path='/' OR"
-        " substr(path,1,length(?2)+1)=?2||'/' OR substr(?2,1,length(path)+1)=path||'/') LIMIT ?3");
-    related << run_id << out.told.episode.limit_cgroup->path << kMaxCgroups;
-    while (related.row()) ids += fmt::format("{}{}", ids.empty() ? "" : ",", related.integer(0));
-  }
+  if (!ids.empty() || !out.told.episode.limit_cgroup) return ids;
+  Statement related(
+      db.get(),
+      "SELECT id FROM cgroups WHERE run=?1 AND (path=?2 OR ?2='/' OR path='/' OR"
+      " substr(path,1,length(?2)+1)=?2||'/' OR substr(?2,1,length(path)+1)=path||'/') LIMIT ?3");
+  related << run_id << out.told.episode.limit_cgroup->path << kMaxCgroups;
+  while (related.row()) ids += fmt::format("{}{}", ids.empty() ? "" : ",", related.integer(0));
+  return ids;
+}
+
+void Store::Impl::read_lists(std::int64_t episode, std::int64_t run_id, Rows& rows, Nanos window,
+                             StoredEpisode& out) {
+  std::string ids = cgroups_of(episode, run_id, out);
   std::int64_t kill = (out.told.episode.time.time_since_epoch() + out.run.wall_of_mono_zero).count();
   std::int64_t from = kill - window.count(), until = kill + kKeptAfter.count();
   std::string groups = fmt::format("cgroup IN ({})", ids);

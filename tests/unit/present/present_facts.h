@@ -146,7 +146,6 @@ inline std::vector<Fact> unknown_facts() {
   oom.episode.time = t;
   Victim victim;
   victim.process = p;
-  victim.tid = 77;
   oom.episode.victims.push_back(victim);
   return {StartFact{t, "", "", {}},
           sample,
