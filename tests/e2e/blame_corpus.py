@@ -185,6 +185,13 @@ for each in ("responses_dict", "render_lru", "callbacks_closure", "handles_ctype
 python("spectra_numpy", "numpy")
 
 
+@case(vm="never", limit_s=60, tier="gate")
+def a_program_that_catches_what_its_operator_new_throws_goes_on(t):
+    child = t.start(None, t.workload("corpus/catches_bad_alloc"))
+    judge(t, child, ("--pid", str(child.pid)))
+    t.check(child.exited_ns is None, "it has ended")
+
+
 @case(vm="never", limit_s=60)
 def one_of_twenty(t):
     child = t.start(None, "corpus/one_of_twenty")

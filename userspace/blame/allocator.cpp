@@ -23,16 +23,14 @@ constexpr std::array<std::string_view, wire::kAllocates> kFunctionNames = {
     "malloc", "calloc", "realloc", "posix_memalign", "aligned_alloc", "memalign"};
 // What jemalloc, tcmalloc and mimalloc have beside them: their operator new and delete lead to none of those
 // above.
-constexpr std::array<std::string_view, 9> kLikeMalloc = {"_Znwm",
-                                                         "_Znam",
-                                                         "_ZnwmRKSt9nothrow_t",
-                                                         "_ZnamRKSt9nothrow_t",
-                                                         "_ZnwmSt11align_val_t",
-                                                         "_ZnamSt11align_val_t",
+constexpr std::array<std::string_view, 5> kLikeMalloc = {"_ZnwmRKSt9nothrow_t", "_ZnamRKSt9nothrow_t",
                                                          "_ZnwmSt11align_val_tRKSt9nothrow_t",
-                                                         "_ZnamSt11align_val_tRKSt9nothrow_t",
-                                                         "mallocx"};
-constexpr std::array<std::string_view, 15> kLikeFree = {"_ZdlPv",
+                                                         "_ZnamSt11align_val_tRKSt9nothrow_t", "mallocx"};
+// To probe a return the kernel puts an address of its own in the caller's place, and no unwinder gets past
+// that: a std::bad_alloc that the program catches would end it. So these are never watched.
+constexpr std::array<std::string_view, 4> kThrowing = {"_Znwm", "_Znam", "_ZnwmSt11align_val_t",
+                                                       "_ZnamSt11align_val_t"};
+constexpr std::array<std::string_view, 17> kLikeFree = {"_ZdlPv",
                                                         "_ZdaPv",
                                                         "_ZdlPvm",
                                                         "_ZdaPvm",
@@ -45,6 +43,8 @@ constexpr std::array<std::string_view, 15> kLikeFree = {"_ZdlPv",
                                                         "_ZdlPvSt11align_val_tRKSt9nothrow_t",
                                                         "_ZdaPvSt11align_val_tRKSt9nothrow_t",
                                                         "cfree",
+                                                        "free_sized",
+                                                        "free_aligned_sized",
                                                         "dallocx",
                                                         "sdallocx"};
 constexpr std::string_view kLikeRealloc = "rallocx", kOfLibc = "_int_malloc";
@@ -96,6 +96,7 @@ std::optional<std::size_t> like_which(std::string_view name) {
 
 struct Others {
   std::map<std::uint64_t, std::size_t> functions;  // by place
+  std::set<std::uint64_t> throwing;                // places
   bool of_libc = false;
 };
 
@@ -120,6 +121,8 @@ void take_symbols(Elf* elf, Elf_Scn* section, const GElf_Shdr& header, bool loca
     if (std::string_view(name) == "free") out.free = place_of(elf, symbol.st_value);
     if (std::string_view(name) == kOfLibc) others.of_libc = true;
     if (auto like = like_which(name)) others.functions[place_of(elf, symbol.st_value)] = *like;
+    if (std::find(kThrowing.begin(), kThrowing.end(), std::string_view(name)) != kThrowing.end())
+      others.throwing.insert(place_of(elf, symbol.st_value));
   }
 }
 
@@ -128,7 +131,7 @@ std::optional<FoundAllocator> allocator_in(ProcessMemory::File file, bool progra
   std::unique_ptr<Elf, decltype(&elf_end)> elf(elf_begin(file.fd.get(), ELF_C_READ, nullptr), &elf_end);
   if (!elf || elf_kind(elf.get()) != ELF_K_ELF) return std::nullopt;
   bool local = program && !needs_libraries(elf.get());
-  FoundAllocator out{std::move(file), {}, 0, {}, false};
+  FoundAllocator out{std::move(file), {}, 0, {}, false, false};
   Others others;
   for (Elf_Scn* at = elf_nextscn(elf.get(), nullptr); at; at = elf_nextscn(elf.get(), at)) {
     GElf_Shdr header;
@@ -141,10 +144,12 @@ std::optional<FoundAllocator> allocator_in(ProcessMemory::File file, bool progra
     if (place && !places.insert(place).second) place = 0;
   places.insert({0, out.free});
   // Where malloc() is libc's, operator new is libstdc++'s, which calls it.
-  auto next = out.others.begin();
-  if (!others.of_libc)
+  if (!others.of_libc) {
+    for (std::uint64_t place : others.throwing) out.has_own_new |= places.insert(place).second;
+    auto next = out.others.begin();
     for (auto [place, function] : others.functions)
       if (places.insert(place).second) *next++ = {place, function};
+  }
   return out.allocates[0] && out.free ? std::optional(std::move(out)) : std::nullopt;
 }
 

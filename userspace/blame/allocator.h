@@ -18,8 +18,9 @@ struct FoundAllocator {
   ProcessMemory::File file;
   std::array<std::uint64_t, wire::kAllocates> allocates{};  // places in the file; 0: it has no such function
   std::uint64_t free = 0;
-  OtherFunctions others{};  // operator new and delete, where they are the allocator's own
-  bool glibc = false;       // its blocks have headers that block_held() reads
+  OtherFunctions others{};   // operator delete, and new that does not throw, where they are its own
+  bool has_own_new = false;  // that may throw, and is not watched: C++ allocates by it
+  bool glibc = false;        // its blocks have headers that block_held() reads
 };
 
 /// Whether a block of glibc's is still one of this size, by its header and the next one's, which free() marks

@@ -227,6 +227,7 @@ Result<FoundAllocator> Blame::find_allocator(std::uint32_t pid) {
   if (!p || !about_to_read(pid)) return Error::failed("it may not be read");
   auto found = p->view->find_allocator();
   p->blocks_tell = found && found->glibc;
+  p->has_own_new = found && found->has_own_new;
   return found;
 }
 

@@ -76,10 +76,11 @@ struct BlameGpuSite {
 /// How far a process's allocations were watched, and what of them has stayed.
 struct KeptOfProcess {
   Kept all;
-  Seconds outlived{};      // blocks that were older by the end count as kept
-  Seconds all_watched{};   // in which every call of the allocator was watched,
-  Seconds watched{};       // and those that allocate most for longest
-  double calls_per_s = 0;  // of the allocator
+  Seconds outlived{};        // blocks that were older by the end count as kept
+  Seconds all_watched{};     // in which every call of the allocator was watched,
+  Seconds watched{};         // and those that allocate most for longest
+  double calls_per_s = 0;    // of the allocator
+  bool without_new = false;  // what the allocator's own operator new made is not in it
 };
 
 struct BlameProcess {
@@ -203,6 +204,7 @@ class Blame {
     std::map<Stack, std::uint32_t> sites;
     Survivors survivors;
     bool blocks_tell = false;  // block_held() knows
+    bool has_own_new = false;  // as FoundAllocator has it
     std::optional<WatchedAllocations> watched;
     std::unordered_map<std::uint64_t, MonoTime> living;  // by address: when it was born
     std::string why_not_watched;

@@ -147,8 +147,8 @@ void Blame::judge_kept(const Process& p, Seconds window, BlameProcess& out) {
     out.why_not_kept = "blocks that outlived others went later";
     return judge_holders(p, {}, out);
   }
-  out.kept = {estimate.all, estimate.outlived, p.watched->all_watched(), estimate.watched,
-              p.watched->calls_per_s};
+  out.kept = {estimate.all,     estimate.outlived,      p.watched->all_watched(),
+              estimate.watched, p.watched->calls_per_s, p.has_own_new};
   for (const auto& [site, of_site] : estimate.sites)
     if (site < out.sites.size()) out.sites[site].kept = of_site;
   judge_holders(p, estimate, out);

@@ -178,6 +178,7 @@ void pass(A& a, KeptOfProcess& k) {
   pass(a, k.all_watched);
   pass(a, k.watched);
   a(k.calls_per_s);
+  a(k.without_new);
 }
 
 template <typename A>

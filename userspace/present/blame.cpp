@@ -288,6 +288,11 @@ std::vector<std::string> doubts_of(const BlameReport& report) {
     if (p.holders && p.holders->cut)
       out.push_back(fmt::format(
           "{} has more objects than there was time to look at: another container may hold more", who));
+    if (p.kept && p.kept->without_new)
+      out.push_back(fmt::format(
+          "of what the allocator of {} gives by an operator new of its own only who touched it is known: a "
+          "breakpoint there would end a program that catches std::bad_alloc",
+          who));
     if (p.kept && p.kept->all_watched < kMinOfWindow * report.window)
       out.push_back(fmt::format(
           "{} calls its allocator {:.0f} times a second: all of it was watched for {}, by a budget, and the "

@@ -32,6 +32,7 @@ Json kept_json(const KeptOfProcess& kept) {
   out["watched_s"] = kept.all_watched.count();
   out["watched_longest_s"] = kept.watched.count();
   out["calls_per_s"] = kept.calls_per_s;
+  out["without_operator_new"] = kept.without_new;
   return out;
 }
 

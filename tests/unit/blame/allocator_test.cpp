@@ -1,7 +1,10 @@
 #include "blame/allocator.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <gelf.h>
 #include <gtest/gtest.h>
+#include <libelf.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,9 +14,11 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -73,7 +78,32 @@ class Preloaded {
   pid_t pid_;
 };
 
-TEST(FindAllocator, an_allocator_with_operator_new_and_delete_of_its_own_has_them_watched) {
+// Of an exported function in its file; 0: there is none of that name.
+std::uint64_t place_in(const std::string& library, std::string_view function) {
+  elf_version(EV_CURRENT);
+  UniqueFd fd(open(library.c_str(), O_RDONLY | O_CLOEXEC));
+  std::unique_ptr<Elf, decltype(&elf_end)> elf(elf_begin(fd.get(), ELF_C_READ, nullptr), &elf_end);
+  std::uint64_t address = 0;
+  for (Elf_Scn* at = elf_nextscn(elf.get(), nullptr); at; at = elf_nextscn(elf.get(), at)) {
+    GElf_Shdr header;
+    if (!gelf_getshdr(at, &header) || header.sh_type != SHT_DYNSYM) continue;
+    GElf_Sym symbol;
+    for (int i = 0; gelf_getsym(elf_getdata(at, nullptr), i, &symbol); ++i)
+      if (elf_strptr(elf.get(), header.sh_link, symbol.st_name) == function) address = symbol.st_value;
+  }
+  GElf_Phdr part;
+  for (int i = 0; gelf_getphdr(elf.get(), i, &part); ++i)
+    if (part.p_type == PT_LOAD && address >= part.p_vaddr && address - part.p_vaddr < part.p_filesz)
+      return address - part.p_vaddr + part.p_offset;
+  return 0;
+}
+
+bool contains(const std::vector<std::uint64_t>& all, std::uint64_t one) {
+  return std::find(all.begin(), all.end(), one) != all.end();
+}
+
+// While its return is probed, no exception passes it.
+TEST(FindAllocator, an_allocator_has_its_operator_delete_watched_and_no_operator_new_that_throws) {
   for (std::string name : {"jemalloc.so.2", "tcmalloc_minimal.so.4", "mimalloc.so.2"}) {
     std::string library = "/usr/lib/x86_64-linux-gnu/lib" + name;
     if (access(library.c_str(), R_OK) != 0) continue;  // scripts/setup --full
@@ -83,6 +113,10 @@ TEST(FindAllocator, an_allocator_with_operator_new_and_delete_of_its_own_has_the
     auto makes = all.places(static_cast<std::size_t>(wire::Allocates::malloc));
     auto frees = all.places(wire::kAllocates);
     EXPECT_GT(makes.size(), 1u) << name;
+    EXPECT_TRUE(found->has_own_new) << name;
+    for (const char* throwing : {"_Znwm", "_Znam", "_ZnwmSt11align_val_t", "_ZnamSt11align_val_t"})
+      EXPECT_FALSE(contains(makes, place_in(library, throwing))) << throwing << " of " << name;
+    EXPECT_TRUE(contains(makes, place_in(library, "_ZnwmRKSt9nothrow_t"))) << name;
     EXPECT_GT(frees.size(), 1u) << name;
     std::set<std::uint64_t> places(makes.begin(), makes.end());
     places.insert(frees.begin(), frees.end());

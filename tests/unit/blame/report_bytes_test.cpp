@@ -39,7 +39,7 @@ BlameReport report() {
   p.holders->types = {{"Tensor", 2100, 1480, KiB(9)}};
   p.gpu = {{{{Frame::Kind::python, "load", "t.py", 31}}, MiB(512), 2}};
   p.free_in_heap = MiB(1);
-  p.kept = KeptOfProcess{{MiB(6), MiB(2), 5}, Seconds(.5), Seconds(.1), Seconds(2), 3600};
+  p.kept = KeptOfProcess{{MiB(6), MiB(2), 5}, Seconds(.5), Seconds(.1), Seconds(2), 3600, true};
   p.why_not_kept = "no allocator";
   return out;
 }
@@ -87,6 +87,7 @@ TEST(ReportBytes, a_report_comes_back_as_it_was) {
   EXPECT_EQ(b.kept->all, a.kept->all);
   EXPECT_EQ(b.kept->all_watched, a.kept->all_watched);
   EXPECT_EQ(b.kept->watched, a.kept->watched);
+  EXPECT_TRUE(b.kept->without_new);
   EXPECT_EQ(b.why_not_kept, a.why_not_kept);
 }
 

@@ -121,6 +121,14 @@ TEST(BlameText, says_of_a_line_whether_its_blocks_stay_or_it_only_touched_the_pa
       << text;
 }
 
+TEST(BlameText, says_that_an_operator_new_of_the_allocators_own_is_not_watched) {
+  BlameReport r = report();
+  r.processes[0].kept.emplace();
+  EXPECT_EQ(to_text(r).find("operator new"), std::string::npos);
+  r.processes[0].kept->without_new = true;
+  EXPECT_NE(to_text(r).find("operator new"), std::string::npos);
+}
+
 TEST(BlameText, says_for_which_line_memory_of_a_card_was_taken_from_the_driver) {
   BlameReport r;
   r.gpu_followed = true;
