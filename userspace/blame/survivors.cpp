@@ -19,8 +19,7 @@ constexpr std::uint32_t kMaxGap = 8, kMinChecks = 6;
 constexpr Nanos kReadAfter = std::chrono::milliseconds(500);
 constexpr double kLongerThanLives = 1.5;
 constexpr std::uint64_t kMinOlder = 3;  // blocks of a site that is known by itself
-constexpr double kMaxTaken = 0.95;      // of a program's time, by breakpoints,
-constexpr double kDearer = 3;  // which in a program with records and cold caches cost up to so much more
+constexpr double kDearer = 3;           // is a breakpoint in a program with records and cold caches, at most
 
 std::size_t size_of(const wire::Allocation& a) {
   return sizeof(a) + a.stack.size() + a.python.size() * sizeof(wire::PythonFrame);

@@ -39,6 +39,8 @@ struct Kept {
 /// known from there on.
 class Survivors {
  public:
+  static constexpr double kMaxTaken = 0.95;                   // of a program's time, by breakpoints
+  static constexpr double kMostFaster = 1 / (1 - kMaxTaken);  // without them
   /// The number of the site that its stack leads to.
   using Read = std::function<std::uint32_t(const wire::Allocation&)>;
 

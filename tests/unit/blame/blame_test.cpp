@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fixture_tree.h"
@@ -185,6 +187,85 @@ TEST(Blame, who_loses_its_memory_while_its_pages_are_looked_at_has_not_grown) {
     EXPECT_LE(p.grown(), Bytes{}) << p.process.id.tgid;
     EXPECT_EQ(p.unseen, Bytes{}) << "growth of which no stack tells";
   }
+}
+
+// A program of which two lines are seen, told apart by how many Python frames lead there.
+struct Watched : Fixture {
+  static constexpr std::size_t kKeeper = 1, kToucher = 2;
+  WatchedAllocations watched;
+  std::vector<wire::LivingBlock> living;
+
+  static MonoTime at(Nanos since) { return MonoTime{} + std::chrono::seconds(100) + since; }
+  static wire::Task task() {
+    wire::Task out;
+    out.id = {7, 173001};
+    return out;
+  }
+  explicit Watched(Nanos until) {
+    process(7, 10, 500);
+    begin_with({7});
+    watched.tgid = 7;
+    watched.begin = at({});
+    watched.until.fill(at(until));
+    watched.frees_until = at(until);
+    watched.end = at(std::chrono::seconds(10));
+    watched.sample = Bytes{1};
+  }
+  void touch(std::uint64_t address, Bytes weight, std::size_t frames = kToucher) {
+    wire::Fault fault;
+    fault.task = task();
+    fault.time = at({});
+    fault.address = address;
+    fault.weight = weight;
+    fault.faults = 1;
+    fault.python.resize(frames);
+    blame.add(fault);
+  }
+  void keep(Nanos born, std::uint64_t address, Bytes size) {
+    wire::Allocation a;
+    a.task = task();
+    a.time = a.born = at(born);
+    a.address = address;
+    a.size = a.weight = size;
+    a.python.resize(kKeeper);
+    blame.add(std::move(a));
+    living.push_back({address, at(born)});
+  }
+  BlameProcess after(int grown_mib) {
+    process(7, 10 + grown_mib, 500);
+    blame.end();
+    blame.add_living(7, living);
+    blame.set_watched(watched);
+    return blame.finish(Seconds(10)).processes.front();
+  }
+  static Bytes grown(const BlameProcess& process, std::size_t frames) {
+    for (const BlameSite& site : process.sites)
+      if (static_cast<std::size_t>(std::ranges::count(site.stack, Frame::Kind::python, &Frame::kind)) ==
+          frames)
+        return site.grown;
+    return {};
+  }
+};
+
+using namespace std::chrono_literals;
+
+TEST(Blame, of_a_program_that_was_slowed_small_blocks_that_stay_do_not_explain_all_that_it_grew_by) {
+  Watched f(440ms);
+  f.watched.taken = 0.225;
+  for (int i = 0; i < 44; ++i) f.keep(i * 10ms, 0x40000000 + static_cast<std::uint64_t>(i) * 0x10000, KiB(4));
+  for (int i = 0; i < 200; ++i) f.touch(static_cast<std::uint64_t>(MiB(i).count), MiB(1));
+  BlameProcess process = f.after(204);
+  EXPECT_GT(Watched::grown(process, Watched::kToucher), MiB(190));
+  EXPECT_LT(Watched::grown(process, Watched::kKeeper), MiB(14));
+}
+
+TEST(Blame, of_a_program_that_was_slowed_what_breakpoints_may_explain_is_its_kept_blocks) {
+  Watched f(440ms);
+  f.watched.taken = 0.225;
+  for (int i = 0; i < 44; ++i)
+    f.keep(i * 10ms, 0x40000000 + static_cast<std::uint64_t>(i) * 0x10000, KiB(64));
+  for (int i = 0; i < 200; ++i) f.touch(static_cast<std::uint64_t>(MiB(i).count), MiB(1));
+  EXPECT_EQ(Watched::grown(f.after(204), Watched::kKeeper), MiB(204));
 }
 
 }  // namespace
