@@ -32,7 +32,17 @@ std::uint64_t bytes_of(Bytes bytes) {
 }  // namespace
 
 void Survivors::add(wire::Allocation a) {
-  bool grew = drop(a.replaces) || a.born < a.time;
+  Block block;
+  // Who grows in each call of realloc() is looked at as often as who does not.
+  auto before = blocks_.find(a.replaces);
+  bool grew = a.born < a.time;
+  if (before != blocks_.end() && before->second.born <= a.born) {  // else it is another thread's by now
+    grew = true;
+    block.checks = before->second.checks;
+    block.next_check = before->second.next_check;
+    block.gap = before->second.gap;
+    drop(a.replaces);
+  }
   if (auto gone = freed_before_.find(a.address); gone != freed_before_.end() && gone->second >= a.time)
     return;
   drop_overlapped(a.address, bytes_of(a.size));
@@ -41,7 +51,6 @@ void Survivors::add(wire::Allocation a) {
     ++dropped_;
     return;
   }
-  Block block;
   block.born = a.born;
   block.bytes = bytes_of(a.size);
   block.weight = bytes_of(a.weight);
@@ -143,7 +152,8 @@ Survivors::Known Survivors::known_until(MonoTime end, Nanos age, const WatchedAl
   out.sure = age <= all / 2;
   out.outlived = std::min(age, all / 2);
   out.before = end - out.outlived;
-  if (all > Nanos{}) out.of_grown = window.count() / Seconds(all).count();
+  Nanos grown = w.until[static_cast<std::size_t>(wire::Allocates::realloc)] - w.begin;
+  if (grown > Nanos{}) out.of_grown = window.count() / Seconds(grown).count();
   for (std::size_t f = 0; f < out.of_function.size(); ++f) {
     Nanos made = std::min(w.until[f], out.before) - w.begin;
     out.watched = std::max(out.watched, made);

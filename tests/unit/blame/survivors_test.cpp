@@ -185,6 +185,64 @@ TEST(Survivors, a_vector_that_grows_in_realloc_has_stayed_since_it_was_seen_firs
   EXPECT_NEAR(estimate.sites.at(5).bytes.as_double(), KiB(64 * 99).as_double(), KiB(100).as_double());
 }
 
+// A journal that gets 10 KiB longer every 100 ms.
+void grow_a_journal(Fixture& f, Nanos until, Nanos look_every) {
+  std::uint64_t before = 0;
+  for (Nanos t = 100ms; t < until; t += 100ms) {
+    std::int64_t grown = (t - 100ms) / 100ms;
+    wire::Allocation a;
+    a.born = at(100ms);
+    a.time = at(t);
+    a.address = 0x900000000 + static_cast<std::uint64_t>(t / 100ms) * 0x1000000;
+    a.replaces = std::exchange(before, a.address);
+    a.size = MiB(1) + KiB(10 * grown);
+    a.weight = KiB(10 * grown);
+    a.function = wire::Allocates::realloc;
+    a.registers[0] = 5;
+    f.survivors.add(std::move(a));
+    for (Nanos look = t; look < t + 100ms; look += look_every)
+      f.survivors.check(at(look), [](std::uint64_t, Bytes) { return std::optional(true); });
+  }
+}
+
+TEST(Survivors, growth_in_realloc_is_told_for_as_long_as_realloc_is_watched_not_free) {
+  Fixture few;
+  few.watched.until[2] = at(2s);
+  grow_a_journal(few, 2s, 1s);
+  EXPECT_NEAR(few.estimate().sites.at(5).bytes.as_double(), KiB(1000).as_double(), KiB(110).as_double());
+  Fixture long_ago;
+  long_ago.watched.frees_until = at(440ms);
+  grow_a_journal(long_ago, 10s, 1s);
+  EXPECT_NEAR(long_ago.estimate().sites.at(5).bytes.as_double(), KiB(1000).as_double(), KiB(110).as_double());
+}
+
+TEST(Survivors, a_block_that_grows_again_and_again_has_been_looked_at) {
+  Fixture f;
+  f.watched.frees_until = at(50ms);  // before it was seen
+  grow_a_journal(f, 10s, 50ms);
+  EXPECT_NEAR(f.estimate().sites.at(5).bytes.as_double(), KiB(1000).as_double(), KiB(110).as_double());
+}
+
+TEST(Survivors, a_block_that_another_thread_has_got_in_the_place_of_a_moved_one_lives) {
+  Fixture f;
+  f.steps(0s, 10s);
+  std::uint64_t before = f.allocate(1s, 2);
+  f.next = before;
+  f.allocate(2001ms, 3);  // told of before the call of realloc() that made room for it
+  wire::Allocation moved;
+  moved.born = at(1s);
+  moved.time = at(2s);
+  moved.address = 0x900000000;
+  moved.replaces = before;
+  moved.size = moved.weight = KiB(128);
+  moved.function = wire::Allocates::realloc;
+  moved.registers[0] = 2;
+  f.survivors.add(std::move(moved));
+  auto estimate = f.estimate();
+  EXPECT_TRUE(estimate.sites.contains(2));
+  EXPECT_TRUE(estimate.sites.contains(3));
+}
+
 TEST(Survivors, touched_pages_tell_more_of_a_block_in_realloc_up_to_its_size) {
   Fixture f;
   f.steps(0s, 10s);
