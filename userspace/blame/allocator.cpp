@@ -196,7 +196,10 @@ std::optional<bool> block_held(const ProcessMemory& memory, std::uint64_t addres
   constexpr std::uint64_t kMaxBeyond = 2 * 4096;  // of what was asked for: rounded up to pages
   auto asked = static_cast<std::uint64_t>(size.count);
   auto header = memory.read<std::uint64_t>(address - 8);
-  if (!header) return std::nullopt;
+  if (!header) {  // that of a block that lives was written to: without memory behind it, it was unmapped
+    auto page = memory.page_at(address - 8);
+    return page && !page->held ? std::optional(false) : std::nullopt;
+  }
   std::uint64_t bytes = *header & ~kFlags;
   if (bytes < asked || bytes > asked + kMaxBeyond) return false;
   if (*header & kMapped) return true;

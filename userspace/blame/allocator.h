@@ -24,7 +24,7 @@ struct FoundAllocator {
 };
 
 /// Whether a block of glibc's is still one of this size, by its header and the next one's, which free() marks
-/// but for blocks of up to about 1 KiB (kTellsFrom). nullopt: not readable. Two system calls.
+/// but for blocks of up to about 1 KiB (kTellsFrom). nullopt: not in memory, but in swap. Four system calls.
 std::optional<bool> block_held(const ProcessMemory& memory, std::uint64_t address, Bytes size);
 constexpr Bytes kTellsFrom = KiB(2);
 

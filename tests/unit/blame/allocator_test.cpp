@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <libelf.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -137,6 +138,19 @@ TEST(FindAllocator, a_process_without_one_is_said_to_have_none) {
   Self self;
   std::erase_if(self.maps, [](const Mapping& m) { return m.inode != 0; });
   EXPECT_FALSE(find_allocator(self.memory, self.maps));
+}
+
+TEST(BlockHeld, a_block_whose_mapping_is_gone_was_freed) {
+  Self self;
+  constexpr std::size_t kSize = 2 << 20;
+  void* mapping = mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(mapping, MAP_FAILED);
+  std::uint64_t header = kSize | 2;  // as of a block with a mapping of its own
+  std::memcpy(static_cast<char*>(mapping) + 8, &header, sizeof(header));
+  auto address = reinterpret_cast<std::uint64_t>(mapping) + 16;
+  EXPECT_EQ(block_held(self.memory, address, MiB(2) - Bytes{16}), true);
+  munmap(mapping, kSize);
+  EXPECT_EQ(block_held(self.memory, address, MiB(2) - Bytes{16}), false);
 }
 
 TEST(BlockHeld, a_header_of_glibc_tells_whether_a_large_block_lives) {
