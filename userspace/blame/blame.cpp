@@ -330,6 +330,11 @@ BlameReport Blame::finish(Seconds window, double watched_share) {
     if (process.view->blind()) out.unread.push_back(fmt::format("{}[{}]", process.ref.comm, id.tgid));
     if (process.watched) process.survivors.keep_only(process.living);
     read_stacks(process, true);
+    if (process.watched && about_to_read(id.tgid))
+      process.survivors.look_into_large([&p = process](std::uint64_t address) {
+        auto page = p.view->page_at(address);
+        return page ? std::optional(page->held) : std::nullopt;
+      });
     out.processes.push_back(judge(process, window, watched_share));
     out.grown += out.processes.back().grown();
   }

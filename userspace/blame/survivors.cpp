@@ -19,7 +19,10 @@ constexpr std::uint32_t kMaxGap = 8, kMinChecks = 6;
 constexpr Nanos kReadAfter = std::chrono::milliseconds(500);
 constexpr double kLongerThanLives = 1.5;
 constexpr std::uint64_t kMinOlder = 3;  // blocks of a site that is known by itself
-constexpr double kDearer = 3;           // is a breakpoint in a program with records and cold caches, at most
+constexpr Bytes kLarge = MiB(1);
+constexpr std::size_t kMaxLookedInto = 4096;
+constexpr std::uint64_t kPagesEach = 64;
+constexpr double kDearer = 3;  // is a breakpoint in a program with records and cold caches, at most
 
 std::size_t size_of(const wire::Allocation& a) {
   return sizeof(a) + a.stack.size() + a.python.size() * sizeof(wire::PythonFrame);
@@ -110,6 +113,23 @@ void Survivors::check(MonoTime now, const Held& held) {
     ++block->second.checks;
     block->second.next_check = checks_ + block->second.gap;
     block->second.gap = std::min(2 * block->second.gap, kMaxGap);
+  }
+}
+
+void Survivors::look_into_large(const Page& page) {
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> large;  // by size
+  for (const auto& [address, block] : blocks_)
+    if (block.bytes >= bytes_of(kLarge)) large.emplace_back(block.bytes, address);
+  std::sort(large.rbegin(), large.rend());
+  if (large.size() > kMaxLookedInto) large.resize(kMaxLookedInto);
+  for (auto [bytes, address] : large) {
+    unsigned held = 0, known = 0;
+    for (std::uint64_t i = 0; i < kPagesEach; ++i) {
+      auto is = page(address + bytes / kPagesEach * i + bytes / (2 * kPagesEach));
+      known += is.has_value();
+      held += is.value_or(false);
+    }
+    if (known) blocks_.at(address).held = static_cast<double>(held) / known;
   }
 }
 
@@ -278,6 +298,13 @@ double Survivors::scale_of(const Block& block, const Known& known, const Ages& o
   return known.of_function[f] - known.of_young[f] + young;
 }
 
+// Of what it stands for: what grew in realloc() is its end, which is touched last.
+double Survivors::part_held(const Block& block) {
+  double told = static_cast<double>(block.grew ? std::min(block.weight, block.bytes) : block.bytes);
+  double untouched = (1 - block.held) * static_cast<double>(block.bytes);
+  return told > 0 ? std::max(0.0, told - untouched) / told : 1;
+}
+
 Survivors::Estimate Survivors::estimate(const WatchedAllocations& w, Seconds window) const {
   const Known by_frees = known_until(
       w.frees_until, std::chrono::duration_cast<Nanos>(kLongerThanLives * freed_.until(w.frees_until)), w,
@@ -301,7 +328,8 @@ Survivors::Estimate Survivors::estimate(const WatchedAllocations& w, Seconds win
   for (const auto& [address, block] : blocks_) {
     auto f = static_cast<std::size_t>(block.function);
     const Known& known = known_of(block);
-    bool stayed = block.site && block.born <= w.until[f] && block.born <= known.before;
+    double held = part_held(block);
+    bool stayed = block.site && block.born <= w.until[f] && block.born <= known.before && held > 0;
     out.living[address] = {address + block.bytes, stayed ? Place::kept : Place::living,
                            stayed ? *block.site : 0,
                            block.grew || block.function == wire::Allocates::realloc};
@@ -311,8 +339,8 @@ Survivors::Estimate Survivors::estimate(const WatchedAllocations& w, Seconds win
       out.outlived = std::max(out.outlived, known.outlived);
       out.watched = std::max(out.watched, known.watched);
     }
-    double weight = static_cast<double>(block.weight);
-    double size = block.grew ? weight : static_cast<double>(block.bytes);
+    double weight = held * static_cast<double>(block.weight);
+    double size = block.grew ? weight : held * static_cast<double>(block.bytes);
     double scale = scale_of(block, known, ages[*block.site]);
     double made = block.grew ? window.count() / std::max(known.of_grown, 1.0)
                              : window.count() / std::max(known.of_function[f], 1.0);
@@ -322,6 +350,7 @@ Survivors::Estimate Survivors::estimate(const WatchedAllocations& w, Seconds win
     auto part = static_cast<std::size_t>(after.count() * scale / window.count() * Sum::kParts);
     for (Sum* sum : {&sites[*block.site], &all}) {
       sum->add(weight, size, scale);
+      if (held < 1) sum->variance += std::pow(scale * static_cast<double>(block.bytes) / kPagesEach, 2);
       sum->parts[std::min(part, Sum::kParts - 1)] += weight * scale;
       sum->slowed += weight * scale * more;
       sum->doubt += weight * scale * std::max(0.0, most - more);

@@ -58,6 +58,11 @@ class Survivors {
   using Held = std::function<std::optional<bool>(std::uint64_t address, Bytes size)>;
   void check(MonoTime now, const Held& held);
 
+  /// Of large blocks (1 MiB or more, the 4,096 largest) which part there is memory behind, by what `page`
+  /// says of 64 addresses in each: who asks for much may touch little of it. nullopt: not known.
+  using Page = std::function<std::optional<bool>(std::uint64_t address)>;
+  void look_into_large(const Page& page);
+
   /// What is at an address, as far as it is known.
   enum class Place { kept, living, elsewhere };  // a block that has stayed, one that only lives, or none
   struct Estimate {
@@ -93,6 +98,7 @@ class Survivors {
     wire::Allocates function{};
     bool grew = false;  // in realloc()
     std::uint32_t checks = 0, next_check = 0, gap = 1;
+    double held = 1;  // the part of it that there is memory behind
     std::optional<std::uint32_t> site;
     std::unique_ptr<wire::Allocation> unread;
   };
@@ -134,6 +140,7 @@ class Survivors {
   static double scale_of(const Block& block, const Known& known, const Ages& of_site);
   static Known known_until(MonoTime end, Nanos age, const WatchedAllocations& watched, Seconds window);
   Known known_by_looks(std::size_t function, const WatchedAllocations& watched, Seconds window) const;
+  static double part_held(const Block& block);
   static bool is_looked_at(const Block& block, const WatchedAllocations& watched);
   using Blocks = std::map<std::uint64_t, Block>;
   bool drop(std::uint64_t address);  // false: there is none

@@ -201,8 +201,9 @@ struct Watched : Fixture {
     out.id = {7, 173001};
     return out;
   }
-  explicit Watched(Nanos until) {
-    process(7, 10, 500);
+  int own_mib;  // of addresses from 0 on there is memory behind so many
+  explicit Watched(Nanos until, int own = 500) : own_mib(own) {
+    process(7, 10, own);
     begin_with({7});
     watched.tgid = 7;
     watched.begin = at({});
@@ -232,7 +233,7 @@ struct Watched : Fixture {
     living.push_back({address, at(born)});
   }
   BlameProcess after(int grown_mib) {
-    process(7, 10 + grown_mib, 500);
+    process(7, 10 + grown_mib, own_mib);
     blame.end();
     blame.add_living(7, living);
     blame.set_watched(watched);
@@ -266,6 +267,15 @@ TEST(Blame, of_a_program_that_was_slowed_what_breakpoints_may_explain_is_its_kep
     f.keep(i * 10ms, 0x40000000 + static_cast<std::uint64_t>(i) * 0x10000, KiB(64));
   for (int i = 0; i < 200; ++i) f.touch(static_cast<std::uint64_t>(MiB(i).count), MiB(1));
   EXPECT_EQ(Watched::grown(f.after(204), Watched::kKeeper), MiB(204));
+}
+
+TEST(Blame, a_large_block_that_nobody_touches_is_not_kept) {
+  Watched f(10s, 100);
+  f.keep(1s, static_cast<std::uint64_t>(MiB(128).count), MiB(256));
+  for (int i = 0; i < 50; ++i) f.touch(static_cast<std::uint64_t>(MiB(i).count), MiB(1));
+  BlameProcess process = f.after(50);
+  EXPECT_EQ(Watched::grown(process, Watched::kKeeper), Bytes{});
+  EXPECT_EQ(Watched::grown(process, Watched::kToucher), MiB(50));
 }
 
 }  // namespace

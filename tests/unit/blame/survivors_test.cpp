@@ -243,6 +243,43 @@ TEST(Survivors, a_block_that_another_thread_has_got_in_the_place_of_a_moved_one_
   EXPECT_TRUE(estimate.sites.contains(3));
 }
 
+TEST(Survivors, of_a_large_block_that_part_has_stayed_which_was_touched) {
+  Fixture f;
+  f.steps(0s, 10s);
+  std::uint64_t reserve = f.allocate(1s, 2, GiB(1));
+  f.next += 0x80000000;
+  std::uint64_t half = f.allocate(2s, 3, MiB(64));
+  f.allocate(3s, 4, KiB(512));
+  f.survivors.look_into_large([&](std::uint64_t address) -> std::optional<bool> {
+    return address >= half && address < half + (std::uint64_t{32} << 20);
+  });
+  auto estimate = f.estimate();
+  EXPECT_FALSE(estimate.sites.contains(2)) << "nothing of it is memory";
+  EXPECT_EQ(estimate.at(reserve), Survivors::Place::living) << "who touches it later is told";
+  EXPECT_NEAR(estimate.sites.at(3).bytes.as_double(), MiB(32).as_double(), MiB(1).as_double());
+  EXPECT_GE(estimate.sites.at(3).error, MiB(2)) << "of one page in each MiB it is known";
+  EXPECT_LT(estimate.all.error, MiB(100));
+  EXPECT_EQ(estimate.sites.at(4).bytes, KiB(512));
+}
+
+TEST(Survivors, of_what_grew_in_realloc_the_end_is_not_touched_yet) {
+  Fixture f;
+  f.steps(0s, 10s);
+  wire::Allocation a;
+  a.born = at(1s);
+  a.time = at(2s);
+  a.address = 0x900000000;
+  a.size = MiB(128);  // doubled, and filled to 80
+  a.weight = MiB(64);
+  a.function = wire::Allocates::realloc;
+  a.registers[0] = 5;
+  f.survivors.add(std::move(a));
+  f.survivors.look_into_large([](std::uint64_t address) -> std::optional<bool> {
+    return address < 0x900000000 + (std::uint64_t{80} << 20);
+  });
+  EXPECT_NEAR(f.estimate().sites.at(5).bytes.as_double(), MiB(16).as_double(), MiB(1).as_double());
+}
+
 TEST(Survivors, touched_pages_tell_more_of_a_block_in_realloc_up_to_its_size) {
   Fixture f;
   f.steps(0s, 10s);
