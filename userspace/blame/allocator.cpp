@@ -191,7 +191,7 @@ Result<FoundAllocator> find_allocator(const ProcessMemory& memory, std::span<con
 
 // malloc.c, "A chunk of memory": before a block stands its size, whose low bits are flags, and the next one's
 // size says whether this one is in use.
-std::optional<bool> block_held(const ProcessMemory& memory, std::uint64_t address, Bytes size) {
+std::optional<bool> block_held(const ProcessMemory& memory, std::uint64_t address, Bytes size, bool resized) {
   constexpr std::uint64_t kFlags = 7, kPreviousInUse = 1, kMapped = 2;
   constexpr std::uint64_t kMaxBeyond = 2 * 4096;  // of what was asked for: rounded up to pages
   auto asked = static_cast<std::uint64_t>(size.count);
@@ -201,7 +201,7 @@ std::optional<bool> block_held(const ProcessMemory& memory, std::uint64_t addres
     return page && !page->held ? std::optional(false) : std::nullopt;
   }
   std::uint64_t bytes = *header & ~kFlags;
-  if (bytes < asked || bytes > asked + kMaxBeyond) return false;
+  if (bytes < asked || (!resized && bytes > asked + kMaxBeyond)) return false;
   if (*header & kMapped) return true;
   auto next = memory.read<std::uint64_t>(address - 8 + bytes);
   if (!next) return std::nullopt;

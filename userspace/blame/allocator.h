@@ -25,7 +25,9 @@ struct FoundAllocator {
 
 /// Whether a block of glibc's is still one of this size, by its header and the next one's, which free() marks
 /// but for blocks of up to about 1 KiB (kTellsFrom). nullopt: not in memory, but in swap. Four system calls.
-std::optional<bool> block_held(const ProcessMemory& memory, std::uint64_t address, Bytes size);
+/// `resized`: realloc() may have made it longer where it is.
+std::optional<bool> block_held(const ProcessMemory& memory, std::uint64_t address, Bytes size,
+                               bool resized = false);
 constexpr Bytes kTellsFrom = KiB(2);
 
 /// The one whose malloc() the program's calls lead to: its own if it has one, else that of a library that is

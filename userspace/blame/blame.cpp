@@ -255,8 +255,9 @@ void Blame::read_stacks(Process& p, bool all) {
   if (!p.view || !about_to_read(p.ref.id.tgid)) return;
   p.survivors.read_stacks(mono_now(), all, [&](const wire::Allocation& a) { return site_of(p, a, a.time); });
   if (p.blocks_tell && !all)
-    p.survivors.check(mono_now(),
-                      [&](std::uint64_t address, Bytes size) { return p.view->block_held(address, size); });
+    p.survivors.check(mono_now(), [&](std::uint64_t address, Bytes size, bool resized) {
+      return p.view->block_held(address, size, resized);
+    });
 }
 
 // What was not watched is like what was watched next, and at the end like what was watched last.
@@ -328,7 +329,10 @@ BlameReport Blame::finish(Seconds window, double watched_share) {
   out.watched_share = watched_share;
   for (auto& [id, process] : processes_) {
     if (process.view->blind()) out.unread.push_back(fmt::format("{}[{}]", process.ref.comm, id.tgid));
-    if (process.watched) process.survivors.keep_only(process.living);
+    if (process.watched) {
+      process.survivors.keep_only(process.living);
+      process.survivors.settle_gone(*process.watched);
+    }
     read_stacks(process, true);
     if (process.watched && about_to_read(id.tgid))
       process.survivors.look_into_large([&p = process](std::uint64_t address) {

@@ -63,8 +63,8 @@ std::pair<std::uint64_t, std::uint64_t> ProcessView::heap() const {
   return heap == maps->end() ? std::pair<std::uint64_t, std::uint64_t>{} : std::pair(heap->begin, heap->end);
 }
 
-std::optional<bool> ProcessView::block_held(std::uint64_t address, Bytes size) const {
-  return blind_ ? std::nullopt : oomcast::block_held(*memory_, address, size);
+std::optional<bool> ProcessView::block_held(std::uint64_t address, Bytes size, bool resized) const {
+  return blind_ ? std::nullopt : oomcast::block_held(*memory_, address, size, resized);
 }
 
 PythonHeap* ProcessView::python_heap() {

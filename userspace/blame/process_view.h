@@ -43,7 +43,7 @@ class ProcessView {
   /// From the first address of the heap that ends at the program break to its last; none: {0, 0}. Reads its
   /// mappings.
   std::pair<std::uint64_t, std::uint64_t> heap() const;
-  std::optional<bool> block_held(std::uint64_t address, Bytes size) const;
+  std::optional<bool> block_held(std::uint64_t address, Bytes size, bool resized) const;
   const PythonFinding& python() const { return python_; }
   /// nullptr: it is no CPython that can be read.
   PythonHeap* python_heap();

@@ -101,11 +101,16 @@ void Survivors::check(MonoTime now, const Held& held) {
   std::size_t left = kMaxCheckedAtOnce;
   for (auto at = blocks_.begin(); at != blocks_.end() && left > 0;) {
     auto block = at++;
-    if (block->second.next_check > checks_) continue;
+    if (block->second.next_check > checks_ || block->second.gone != MonoTime{}) continue;
     auto size = Bytes{static_cast<std::int64_t>(block->second.bytes)};
     if (size < kTellsFrom) continue;
     --left;
-    if (auto is = held(block->first, size); is && !*is) {
+    if (auto is = held(block->first, size, block->second.resized()); is && !*is) {
+      // The record of a move may be on its way; and once realloc() is not watched, there is none.
+      if (block->second.resized()) {
+        block->second.gone = now;
+        continue;
+      }
       oldest_large_ = std::max<Nanos>(oldest_large_, now - block->second.born);
       drop(block->first);
       continue;
@@ -119,7 +124,7 @@ void Survivors::check(MonoTime now, const Held& held) {
 void Survivors::look_into_large(const Page& page) {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> large;  // by size
   for (const auto& [address, block] : blocks_)
-    if (block.bytes >= bytes_of(kLarge)) large.emplace_back(block.bytes, address);
+    if (block.bytes >= bytes_of(kLarge) && block.gone == MonoTime{}) large.emplace_back(block.bytes, address);
   std::sort(large.rbegin(), large.rend());
   if (large.size() > kMaxLookedInto) large.resize(kMaxLookedInto);
   for (auto [bytes, address] : large) {
@@ -146,6 +151,16 @@ void Survivors::drop_overlapped(std::uint64_t address, std::uint64_t size) {
   while (at != blocks_.begin()) {
     auto block = std::prev(at);
     if (block->first + std::max<std::uint64_t>(block->second.bytes, 1) <= address) return;
+    drop(block->first);
+  }
+}
+
+void Survivors::settle_gone(const WatchedAllocations& w) {
+  for (auto at = blocks_.begin(); at != blocks_.end();) {
+    auto block = at++;
+    MonoTime gone = block->second.gone;
+    if (gone == MonoTime{} || gone > w.until[static_cast<std::size_t>(wire::Allocates::realloc)]) continue;
+    oldest_large_ = std::max<Nanos>(oldest_large_, gone - block->second.born);
     drop(block->first);
   }
 }
@@ -330,9 +345,9 @@ Survivors::Estimate Survivors::estimate(const WatchedAllocations& w, Seconds win
     const Known& known = known_of(block);
     double held = part_held(block);
     bool stayed = block.site && block.born <= w.until[f] && block.born <= known.before && held > 0;
-    out.living[address] = {address + block.bytes, stayed ? Place::kept : Place::living,
-                           stayed ? *block.site : 0,
-                           block.grew || block.function == wire::Allocates::realloc};
+    if (block.gone == MonoTime{})
+      out.living[address] = {address + block.bytes, stayed ? Place::kept : Place::living,
+                             stayed ? *block.site : 0, block.resized()};
     if (!stayed) continue;
     bool looked_at = is_looked_at(block, w);
     if (looked_at) {
@@ -354,7 +369,7 @@ Survivors::Estimate Survivors::estimate(const WatchedAllocations& w, Seconds win
       sum->parts[std::min(part, Sum::kParts - 1)] += weight * scale;
       sum->slowed += weight * scale * more;
       sum->doubt += weight * scale * std::max(0.0, most - more);
-      if (!known.sure) sum->unsure += weight * scale;
+      if (!known.sure || block.gone != MonoTime{}) sum->unsure += weight * scale;
     }
   }
   add_what_went(w, by_frees, by_site, sites, all);

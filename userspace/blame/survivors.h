@@ -55,8 +55,13 @@ class Survivors {
   void keep_only(const std::unordered_map<std::uint64_t, MonoTime>& born_by_address);
 
   /// Looks at blocks that `held` may tell of: each after 1, 2, 4 and then every 8 calls, at most 500 a call.
-  using Held = std::function<std::optional<bool>(std::uint64_t address, Bytes size)>;
+  /// `resized`: it has been in realloc(), and may be longer by now.
+  using Held = std::function<std::optional<bool>(std::uint64_t address, Bytes size, bool resized)>;
   void check(MonoTime now, const Held& held);
+
+  /// Behind the last record: what was not in its place while realloc() was watched, and was not told to have
+  /// been moved, was freed.
+  void settle_gone(const WatchedAllocations& watched);
 
   /// Of large blocks (1 MiB or more, the 4,096 largest) which part there is memory behind, by what `page`
   /// says of 64 addresses in each: who asks for much may touch little of it. nullopt: not known.
@@ -99,8 +104,10 @@ class Survivors {
     bool grew = false;  // in realloc()
     std::uint32_t checks = 0, next_check = 0, gap = 1;
     double held = 1;  // the part of it that there is memory behind
+    MonoTime gone{};  // was not in its place then: freed, or moved by realloc()
     std::optional<std::uint32_t> site;
     std::unique_ptr<wire::Allocation> unread;
+    bool resized() const { return grew || function == wire::Allocates::realloc; }
   };
   struct Known {
     MonoTime before{};  // what was born until then and lives has stayed

@@ -149,6 +149,8 @@ TEST(BlockHeld, a_block_whose_mapping_is_gone_was_freed) {
   std::memcpy(static_cast<char*>(mapping) + 8, &header, sizeof(header));
   auto address = reinterpret_cast<std::uint64_t>(mapping) + 16;
   EXPECT_EQ(block_held(self.memory, address, MiB(2) - Bytes{16}), true);
+  EXPECT_EQ(block_held(self.memory, address, MiB(1), false), false) << "another one in its place";
+  EXPECT_EQ(block_held(self.memory, address, MiB(1), true), true) << "it has grown";
   munmap(mapping, kSize);
   EXPECT_EQ(block_held(self.memory, address, MiB(2) - Bytes{16}), false);
 }

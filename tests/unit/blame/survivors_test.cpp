@@ -44,6 +44,7 @@ struct Fixture {
   }
   Survivors::Estimate estimate() {
     read(10s);
+    survivors.settle_gone(watched);
     return survivors.estimate(watched, 10s);
   }
   // A step of 50 ms allocates a temporary, and frees it.
@@ -140,7 +141,7 @@ TEST(Survivors, large_blocks_are_looked_at_where_frees_are_not_watched) {
   std::uint64_t stays = f.allocate(1s, 2), goes = f.allocate(1s, 3);
   f.allocate(9900ms, 4);
   for (int look = 0; look < 100; ++look)
-    f.survivors.check(at(1s + look * 50ms), [&](std::uint64_t address, Bytes) {
+    f.survivors.check(at(1s + look * 50ms), [&](std::uint64_t address, Bytes, bool) {
       return std::optional(address != goes || look < 20);
     });
   auto estimate = f.estimate();
@@ -157,7 +158,7 @@ TEST(Survivors, a_look_tells_nothing_where_another_block_may_have_taken_the_plac
   f.allocate(900ms, 2);
   f.free(700ms, f.allocate(200ms, 1));
   for (int look = 0; look < 100; ++look)
-    f.survivors.check(at(1s + look * 50ms), [](std::uint64_t, Bytes) { return std::optional(true); });
+    f.survivors.check(at(1s + look * 50ms), [](std::uint64_t, Bytes, bool) { return std::optional(true); });
   EXPECT_TRUE(f.estimate().sites.empty())
       << "at 1 s it was younger than the other, and in its place lives any";
 }
@@ -201,7 +202,7 @@ void grow_a_journal(Fixture& f, Nanos until, Nanos look_every) {
     a.registers[0] = 5;
     f.survivors.add(std::move(a));
     for (Nanos look = t; look < t + 100ms; look += look_every)
-      f.survivors.check(at(look), [](std::uint64_t, Bytes) { return std::optional(true); });
+      f.survivors.check(at(look), [](std::uint64_t, Bytes, bool) { return std::optional(true); });
   }
 }
 
@@ -221,6 +222,40 @@ TEST(Survivors, a_block_that_grows_again_and_again_has_been_looked_at) {
   f.watched.frees_until = at(50ms);  // before it was seen
   grow_a_journal(f, 10s, 50ms);
   EXPECT_NEAR(f.estimate().sites.at(5).bytes.as_double(), KiB(1000).as_double(), KiB(110).as_double());
+}
+
+// In its place there is another size by then, or another block.
+TEST(Survivors, what_realloc_moves_when_it_is_not_watched_has_not_gone) {
+  Fixture f;
+  f.watched.frees_until = at(50ms);
+  f.watched.until[2] = at(2s);
+  grow_a_journal(f, 2s, 50ms);
+  f.survivors.check(at(5s), [](std::uint64_t, Bytes, bool) { return std::optional(false); });
+  f.allocate(1s, 2);
+  for (int look = 0; look < 40; ++look)
+    f.survivors.check(at(5s + look * 50ms), [](std::uint64_t, Bytes, bool) { return std::optional(true); });
+  auto estimate = f.estimate();
+  ASSERT_TRUE(estimate.sites.contains(5));
+  EXPECT_NEAR(estimate.sites.at(5).bytes.as_double(), KiB(1000).as_double(), KiB(110).as_double());
+  EXPECT_GE(estimate.sites.at(5).error, estimate.sites.at(5).bytes) << "it may have been freed, too";
+  EXPECT_TRUE(estimate.sites.contains(2)) << "its age says nothing of how old blocks become that are freed";
+}
+
+TEST(Survivors, a_look_between_a_move_and_its_record_does_not_end_a_block) {
+  Fixture f;
+  f.watched.frees_until = at(50ms);
+  grow_a_journal(f, 5s, 50ms);
+  f.survivors.check(at(5s), [](std::uint64_t, Bytes, bool) { return std::optional(false); });
+  grow_a_journal(f, 10s, 50ms);
+  EXPECT_TRUE(f.estimate().sites.contains(5));
+}
+
+TEST(Survivors, what_was_in_realloc_and_is_gone_while_that_is_watched_was_freed) {
+  Fixture f;
+  f.watched.frees_until = at(50ms);
+  grow_a_journal(f, 5s, 50ms);
+  f.survivors.check(at(5s), [](std::uint64_t, Bytes, bool) { return std::optional(false); });
+  EXPECT_FALSE(f.estimate().sites.contains(5));
 }
 
 TEST(Survivors, a_block_that_another_thread_has_got_in_the_place_of_a_moved_one_lives) {
@@ -376,7 +411,8 @@ TEST(Survivors, blocks_of_the_slow_part_are_fewer_than_others_although_they_were
     for (Nanos t = 10ms; t < frees_until; t += 20ms) f.allocate(t, 2);
     for (Nanos t = frees_until; t < until; t += 10ms) f.allocate(t, 2);
     for (int look = 0; look < 100; ++look)
-      f.survivors.check(at(until + look * 1ms), [](std::uint64_t, Bytes) { return std::optional(true); });
+      f.survivors.check(at(until + look * 1ms),
+                        [](std::uint64_t, Bytes, bool) { return std::optional(true); });
     return f.estimate().sites.at(2).bytes.as_double();
   };
   double a_second = 100 * KiB(64).as_double(), slow = a_second / 2;
