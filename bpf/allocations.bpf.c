@@ -8,6 +8,7 @@
  * sampled blocks alone.
  */
 
+#include "accounting.bpf.h"
 #include "fault_ring.bpf.h"
 #include "record.bpf.h"
 #include "task.bpf.h"
@@ -19,7 +20,7 @@ unsigned long long oc_sample_extra[OC_WATCHED] = {};
 /* Bits by function: of the others calls are counted, and no more. To take a breakpoint away lasts 40 ms. */
 unsigned int oc_functions_told[OC_WATCHED] = {};
 
-struct { /* 6 MiB; an entry goes when its block is freed */
+struct { /* 7 MiB; an entry goes when its block is freed */
   __uint(type, BPF_MAP_TYPE_HASH);
   __uint(max_entries, 65536);
   __type(key, struct oc_block_key);
@@ -112,9 +113,7 @@ static __always_inline int enter(struct pt_regs* ctx, u32 function, u64 size, u6
     struct oc_block* known = bpf_map_lookup_elem(&blocks, &key);
     a.old = old;
     if (known) {
-      a.old_born = known->born_ns;
-      a.old_base = known->base;
-      a.old_scale = known->scale;
+      a.known = *known;
       bpf_map_delete_elem(&blocks, &key);
     }
   }
@@ -176,9 +175,10 @@ static __always_inline bool tell_allocated(struct pt_regs* ctx, const struct oc_
   oc_fill_task(&r->task, task);
   r->address = address;
   r->bytes = a->size;
-  r->weight_bytes = a->size > block->base ? ((a->size - block->base) * block->scale) >> 8 : 0;
+  r->base_bytes = block->base;
+  r->weight_bytes = block->weight_bytes;
   r->born_ns = block->born_ns;
-  r->replaces = a->old_born ? a->old : 0;
+  r->replaces = a->known.born_ns ? a->old : 0;
   r->function = a->function;
   fill_registers(&r->user, saved);
   copy_stack(&r->user, saved[RSP]);
@@ -210,26 +210,27 @@ int leave(struct pt_regs* ctx) {
   struct oc_block_key key = {.address = address ? address : a.old, .tgid = thread >> 32};
   /* What lay there was freed, and nobody saw it. */
   if (address && !bpf_map_delete_elem(&blocks, &key)) tell_freed(key.tgid, address);
-  if (!a.weight && !a.old_born) return 0;
+  if (!a.weight && !a.known.born_ns) return 0;
   u64 now = bpf_ktime_get_ns();
-  struct oc_block block = {.born_ns = now};
-  if (a.old_born) { /* a sampled block goes on, whatever its size is now */
-    block.born_ns = a.old_born;
-    block.base = a.old_base;
-    block.scale = a.old_scale;
-  } else {
+  struct oc_block block = a.known; /* a sampled block goes on, whatever its size is now */
+  if (!a.known.born_ns) {
+    block.born_ns = now;
     block.base = a.old ? a.size : 0;
+    block.weight_bytes = a.old ? 0 : a.weight;
+    block.bytes = a.size;
     block.scale = a.size ? (a.weight << 8) / a.size : 0;
+  } else if (address) { /* else it failed, and the block is what it was */
+    oc_resize_block(&block, a.size, a.weight);
   }
   if (!key.address) return 0;
-  if (!address && !a.old_born) return 0;
+  if (!address && !a.known.born_ns) return 0;
   if (!address && a.size == 0) { /* realloc(p, 0) frees */
     tell_freed(key.tgid, a.old);
     return 0;
   }
   if (bpf_map_update_elem(&blocks, &key, &block, BPF_ANY)) {
     count_lost(OC_LOST_BLOCK_TABLE_FULL);
-    if (a.old_born) tell_freed(key.tgid, a.old);
+    if (a.known.born_ns) tell_freed(key.tgid, a.old);
     return 0;
   }
   if (address && !tell_allocated(ctx, &a, address, &block, now)) bpf_map_delete_elem(&blocks, &key);

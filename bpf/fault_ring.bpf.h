@@ -24,8 +24,8 @@ struct oc_allocating {
   u64 caller; /* and that address: a probe of returns puts the kernel's own in its place */
   u64 out;    /* posix_memalign's first argument */
   u64 weight;
-  u64 old; /* realloc's first argument, and what was known of it; born 0: nothing */
-  u64 old_born, old_base, old_scale;
+  u64 old;               /* realloc's first argument, */
+  struct oc_block known; /* and what was known of it; born 0: nothing */
   u32 function;
   u32 _pad;
 };

@@ -47,11 +47,12 @@ struct oc_allocation {
   struct oc_header header; /* its time: when the block got this size */
   struct oc_task task;
   unsigned long long address;
-  unsigned long long bytes;        /* of the block */
-  unsigned long long weight_bytes; /* 0: it was there before, and has not grown since it was seen */
-  unsigned long long born_ns;      /* when it was seen first: realloc() keeps that */
-  unsigned long long replaces;     /* the block's address before realloc(); 0: none that was told of */
-  unsigned int function;           /* enum oc_allocator_function */
+  unsigned long long bytes;      /* of the block, */
+  unsigned long long base_bytes; /* and of these what it had when it was seen first, in realloc() */
+  long long weight_bytes;        /* less than 0: of what realloc() made smaller */
+  unsigned long long born_ns;    /* when it was seen first: realloc() keeps that */
+  unsigned long long replaces;   /* the block's address before realloc(); 0: none that was told of */
+  unsigned int function;         /* enum oc_allocator_function */
   unsigned int _pad;
   struct oc_user_stack user; /* of the caller */
 };
@@ -78,7 +79,9 @@ struct oc_block_key {
 struct oc_block {
   unsigned long long born_ns;
   unsigned long long base;  /* bytes that it had when it was seen first, if that was in realloc() */
-  unsigned long long scale; /* what a byte of it stands for, in 256ths */
+  unsigned long long bytes; /* that it has */
+  long long weight_bytes;   /* that it stands for */
+  unsigned long long scale; /* what a byte stands for by which it grows in the next call, in 256ths */
 };
 
 /* What a process has grown by; the value of map "growth", keyed by tgid. */
@@ -105,10 +108,10 @@ enum oc_fault_lost_reason {
 OC_ASSERT_SIZE(oc_growth, 72);
 OC_ASSERT_SIZE(oc_user_stack, 8 * OC_REGISTERS + 8 + sizeof(struct oc_python_stack) + OC_STACK_BYTES);
 OC_ASSERT_SIZE(oc_fault, 168 + sizeof(struct oc_user_stack));
-OC_ASSERT_SIZE(oc_allocation, 136 + sizeof(struct oc_user_stack));
+OC_ASSERT_SIZE(oc_allocation, 144 + sizeof(struct oc_user_stack));
 OC_ASSERT_SIZE(oc_freed, 32);
 OC_ASSERT_SIZE(oc_allocator_calls, 16);
 OC_ASSERT_SIZE(oc_block_key, 16);
-OC_ASSERT_SIZE(oc_block, 24);
+OC_ASSERT_SIZE(oc_block, 40);
 
 #endif

@@ -56,7 +56,8 @@ void Survivors::add(wire::Allocation a) {
   }
   block.born = a.born;
   block.bytes = bytes_of(a.size);
-  block.weight = bytes_of(a.weight);
+  block.base = bytes_of(a.base);
+  block.weight = a.weight.count;
   block.function = a.function;
   block.grew = grew;
   std::uint64_t address = a.address;
@@ -81,7 +82,7 @@ void Survivors::freed(const wire::Freed& freed) {
   freed_.add(freed.time, age);
   (block->second.site ? freed_of_[*block->second.site] : freed_unread_).add(freed.time, age);
   if (block->second.bytes >= bytes_of(kTellsFrom)) oldest_large_ = std::max(oldest_large_, age);
-  if (block->second.site) gone_[*block->second.site] += block->second.weight;
+  if (block->second.site) gone_[*block->second.site] += bytes_of({block->second.weight});
   drop(freed.address);
 }
 
@@ -249,12 +250,14 @@ struct Survivors::Sum {
   double objects = 0;
 
   // A block that stands for more than itself was met by chance, and so was each in a part of the window.
-  void add(double weight, double size, double scale) {
+  // `in_doubt`: bytes between two pages of it that were looked at.
+  void add(double weight, double size, double scale, double in_doubt) {
     bytes += weight * scale;
     unwatched += weight * std::max(0.0, scale - 1);
     ++blocks;
-    objects += scale * weight / std::max(size, 1.0);
-    variance += scale * weight * (scale * std::max(0.0, weight - size) + std::max(0.0, scale - 1) * weight);
+    double more = std::max(0.0, std::abs(weight) - std::abs(size));
+    variance += scale * std::abs(weight) * (scale * more + std::max(0.0, scale - 1) * std::abs(weight));
+    variance += scale * scale * in_doubt * in_doubt;
     largest = std::max(largest, weight * scale);
   }
   // A program works now more, now less: by how uneven the parts are, what was not watched may be otherwise.
@@ -265,10 +268,10 @@ struct Survivors::Sum {
     return squares * kParts / (kParts - 1) * unwatched / bytes;
   }
   Kept kept(bool with_unsure) const {
-    double faster = bytes > 0 ? (bytes + slowed) / bytes : 1;
+    double faster = bytes > 0 ? std::clamp((bytes + slowed) / bytes, 1.0, kMostFaster) : 1;
     double chance = faster * (2 * std::sqrt(std::max(variance, uneven())) + largest);
     double error = chance + doubt + (with_unsure ? unsure : 0);
-    return {{std::llround(bytes + slowed)},
+    return {{std::llround(std::max(0.0, bytes + slowed))},
             {std::llround(error)},
             blocks,
             static_cast<std::uint64_t>(std::llround(faster * objects))};
@@ -313,10 +316,13 @@ double Survivors::scale_of(const Block& block, const Known& known, const Ages& o
   return known.of_function[f] - known.of_young[f] + young;
 }
 
+double Survivors::told_bytes(const Block& block) {
+  return static_cast<double>(block.bytes) - (block.grew ? static_cast<double>(block.base) : 0);
+}
+
 // Of what it stands for: what grew in realloc() is its end, which is touched last.
 double Survivors::part_held(const Block& block) {
-  double told = static_cast<double>(block.grew ? std::min(block.weight, block.bytes) : block.bytes);
-  double untouched = (1 - block.held) * static_cast<double>(block.bytes);
+  double told = told_bytes(block), untouched = (1 - block.held) * static_cast<double>(block.bytes);
   return told > 0 ? std::max(0.0, told - untouched) / told : 1;
 }
 
@@ -349,13 +355,12 @@ Survivors::Estimate Survivors::estimate(const WatchedAllocations& w, Seconds win
       out.living[address] = {address + block.bytes, stayed ? Place::kept : Place::living,
                              stayed ? *block.site : 0, block.resized()};
     if (!stayed) continue;
-    bool looked_at = is_looked_at(block, w);
-    if (looked_at) {
+    if (is_looked_at(block, w)) {
       out.outlived = std::max(out.outlived, known.outlived);
       out.watched = std::max(out.watched, known.watched);
     }
-    double weight = held * static_cast<double>(block.weight);
-    double size = block.grew ? weight : held * static_cast<double>(block.bytes);
+    double weight = held * static_cast<double>(block.weight), size = held * told_bytes(block);
+    double in_doubt = held < 1 ? static_cast<double>(block.bytes) / kPagesEach : 0;
     double scale = scale_of(block, known, ages[*block.site]);
     double made = block.grew ? window.count() / std::max(known.of_grown, 1.0)
                              : window.count() / std::max(known.of_function[f], 1.0);
@@ -364,16 +369,19 @@ Survivors::Estimate Survivors::estimate(const WatchedAllocations& w, Seconds win
     Seconds after = block.born - w.begin;
     auto part = static_cast<std::size_t>(after.count() * scale / window.count() * Sum::kParts);
     for (Sum* sum : {&sites[*block.site], &all}) {
-      sum->add(weight, size, scale);
-      if (held < 1) sum->variance += std::pow(scale * static_cast<double>(block.bytes) / kPagesEach, 2);
+      sum->add(weight, size, scale, in_doubt);
+      sum->objects += block.grew ? scale : scale * weight / std::max(size, 1.0);
       sum->parts[std::min(part, Sum::kParts - 1)] += weight * scale;
       sum->slowed += weight * scale * more;
-      sum->doubt += weight * scale * std::max(0.0, most - more);
-      if (!known.sure || block.gone != MonoTime{}) sum->unsure += weight * scale;
+      sum->doubt += std::abs(weight) * scale * std::max(0.0, most - more);
+      if (!known.sure || block.gone != MonoTime{}) sum->unsure += std::abs(weight) * scale;
     }
   }
   add_what_went(w, by_frees, by_site, sites, all);
-  for (const auto& [site, sum] : sites) out.sites[site] = sum.kept(true);
+  for (const auto& [site, sum] : sites) {
+    out.sites[site] = sum.kept(true);
+    all.bytes += std::max(0.0, -sum.bytes);  // as none of them is less than nothing
+  }
   out.all = all.kept(false);
   return out;
 }

@@ -99,7 +99,8 @@ class Survivors {
  private:
   struct Block {
     MonoTime born;
-    std::uint64_t bytes = 0, weight = 0;
+    std::uint64_t bytes = 0, base = 0;  // base: of these it had when it was seen first, in realloc()
+    std::int64_t weight = 0;            // less than 0: realloc() made it smaller
     wire::Allocates function{};
     bool grew = false;  // in realloc()
     std::uint32_t checks = 0, next_check = 0, gap = 1;
@@ -147,6 +148,7 @@ class Survivors {
   static double scale_of(const Block& block, const Known& known, const Ages& of_site);
   static Known known_until(MonoTime end, Nanos age, const WatchedAllocations& watched, Seconds window);
   Known known_by_looks(std::size_t function, const WatchedAllocations& watched, Seconds window) const;
+  static double told_bytes(const Block& block);  // of itself, that it was told for
   static double part_held(const Block& block);
   static bool is_looked_at(const Block& block, const WatchedAllocations& watched);
   using Blocks = std::map<std::uint64_t, Block>;

@@ -75,7 +75,10 @@ std::optional<Fault> fault_of(std::span<const std::byte> bytes, const Decoder& d
 
 std::optional<Allocation> allocation_of(std::span<const std::byte> bytes, const Decoder& d) {
   // A process may ask for any size; sums of these do not overflow.
-  constexpr std::uint64_t kMax = std::uint64_t{1} << 46;
+  constexpr std::int64_t kMax = std::int64_t{1} << 46;
+  auto at_most = [](std::uint64_t count) {
+    return Bytes{static_cast<std::int64_t>(std::min<std::uint64_t>(count, kMax))};
+  };
   oc_allocation r;
   if (!take_record(bytes, OC_ALLOCATION, r) || r.function >= OC_ALLOCATING_FUNCTIONS) return std::nullopt;
   Allocation out;
@@ -85,8 +88,9 @@ std::optional<Allocation> allocation_of(std::span<const std::byte> bytes, const 
   out.task = d.task(r.task);
   out.address = r.address;
   out.replaces = r.replaces;
-  out.size = {static_cast<std::int64_t>(std::min<std::uint64_t>(r.bytes, kMax))};
-  out.weight = {static_cast<std::int64_t>(std::min<std::uint64_t>(r.weight_bytes, kMax))};
+  out.size = at_most(r.bytes);
+  out.base = at_most(r.base_bytes);
+  out.weight = {std::clamp<std::int64_t>(r.weight_bytes, -kMax, kMax)};
   out.function = static_cast<Allocates>(r.function);
   return out;
 }

@@ -63,7 +63,8 @@ struct Allocation : UserStack {
   std::uint64_t address = 0;
   std::uint64_t replaces = 0;  // the address that it had before realloc(); 0: none that was told of
   Bytes size;
-  Bytes weight;
+  Bytes base;    // of these it had when it was seen first, in realloc()
+  Bytes weight;  // less than 0: of what realloc() made smaller
   Allocates function = Allocates::malloc;
 };
 struct Freed {

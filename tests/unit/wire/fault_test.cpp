@@ -4,6 +4,7 @@
 #include <wire.h>
 
 #include <cstring>
+#include <limits>
 #include <memory>
 
 namespace oomcast::wire {
@@ -78,7 +79,8 @@ TEST(DecodeFault, an_allocation_says_what_it_stands_for_and_since_when_it_lives)
   r->born_ns = 500;
   r->address = 0x7000;
   r->bytes = 100;
-  r->weight_bytes = ~0ull;
+  r->base_bytes = 60;
+  r->weight_bytes = std::numeric_limits<long long>::max();
   r->function = OC_REALLOC;
   auto decode = [&] {
     return decode_fault(std::as_bytes(std::span(reinterpret_cast<const char*>(r.get()), fixed)), kUnits);
@@ -92,6 +94,9 @@ TEST(DecodeFault, an_allocation_says_what_it_stands_for_and_since_when_it_lives)
   EXPECT_EQ(out->size, Bytes{100});
   EXPECT_GT(out->weight, GiB(1)) << "as much as it says,";
   EXPECT_LT(out->weight.count, std::int64_t{1} << 50) << "but sums of it do not overflow";
+  EXPECT_EQ(out->base, Bytes{60});
+  r->weight_bytes = -40;
+  EXPECT_EQ(std::get<Allocation>(*decode()).weight, Bytes{-40}) << "realloc() made it smaller";
   r->function = OC_ALLOCATING_FUNCTIONS;
   EXPECT_FALSE(decode()) << "no function that is known";
 }
@@ -150,7 +155,7 @@ TEST(DecodeFault, a_fault_is_told_from_the_allocators_records_by_its_header) {
 
 TEST(DecodeLiving, of_what_the_kernel_programs_know_it_tells_the_blocks_of_one_process) {
   oc_block_key keys[] = {{0x7000, 7}, {0x8000, 8}, {0x9000, 7}};
-  oc_block blocks[] = {{5, 0, 0}, {6, 0, 0}, {9, 0, 0}};
+  oc_block blocks[] = {{5, 0, 0, 0, 0}, {6, 0, 0, 0, 0}, {9, 0, 0, 0, 0}};
   auto living = decode_living(std::as_bytes(std::span(keys)), std::as_bytes(std::span(blocks)), 7);
   ASSERT_EQ(living.size(), 2u);
   EXPECT_EQ(living[0].address, 0x7000u);
