@@ -80,6 +80,7 @@ static __always_inline u64 weigh_block(u32 number, u64 size) {
   if (length >= 2 * each) return size; /* always sampled */
   s64* left = bpf_map_lookup_elem(&bytes_to_sample, &number);
   if (!left) return 0;
+  if (!*left) *left = bpf_get_prandom_u32() % (u32)(each | 1); /* in the midst of a gap */
   s64 now = *left - (s64)length;
   u64 points = 0;
   for (int point = 0; point < 4 && now <= 0; ++point) {
@@ -104,8 +105,9 @@ static __always_inline int enter(struct pt_regs* ctx, u32 function, u64 size, u6
   u32 number = number_of(thread >> 32);
   if (!count_call(number, function, size)) return 0;
   struct oc_allocating* outer = bpf_map_lookup_elem(&allocating, &thread);
-  if (outer && outer->sp > sp) return 0; /* the allocator's own call */
+  if (outer && outer->sp > sp && goes_on(outer)) return 0; /* the allocator's own call */
   struct oc_allocating a = {.size = size, .sp = sp, .out = out, .function = function};
+  a.since_ns = bpf_ktime_get_ns();
   bpf_probe_read_user(&a.caller, sizeof(a.caller), (void*)sp);
   a.weight = weigh_block(number, size);
   if (old) {

@@ -24,6 +24,7 @@ struct oc_allocating {
   u64 caller; /* and that address: a probe of returns puts the kernel's own in its place */
   u64 out;    /* posix_memalign's first argument */
   u64 weight;
+  u64 since_ns;
   u64 old;               /* realloc's first argument, */
   struct oc_block known; /* and what was known of it; born 0: nothing */
   u32 function;
@@ -37,12 +38,19 @@ struct { /* 1 MiB; removed at the return */
   __type(value, struct oc_allocating);
 } allocating __weak SEC(".maps");
 
+/* Where the breakpoint at its return was taken away while a thread was in the function, nothing ends its
+ * entry. */
+#define OC_LONGEST_CALL_NS 1000000000ull
+static __always_inline bool goes_on(const struct oc_allocating* a) {
+  return bpf_ktime_get_ns() - a->since_ns < OC_LONGEST_CALL_NS;
+}
+
 /* While a thread is in a function whose return is probed, its stack has the kernel's trampoline in place of
  * the caller: no unwinder gets past that. */
 static __always_inline void mend_stack(struct oc_user_stack* r, u64 sp) {
   u64 thread = bpf_get_current_pid_tgid();
   struct oc_allocating* a = bpf_map_lookup_elem(&allocating, &thread);
-  if (!a || a->sp < sp) return;
+  if (!a || a->sp < sp || !goes_on(a)) return;
   u64 at = a->sp - sp;
   if (at > OC_STACK_BYTES - sizeof(u64)) return;
   u64 caller = a->caller;
