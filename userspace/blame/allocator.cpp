@@ -201,8 +201,9 @@ std::optional<bool> block_held(const ProcessMemory& memory, std::uint64_t addres
     return page && !page->held ? std::optional(false) : std::nullopt;
   }
   std::uint64_t bytes = *header & ~kFlags;
-  if (bytes < asked || (!resized && bytes > asked + kMaxBeyond)) return false;
-  if (*header & kMapped) return true;
+  if (bytes < asked) return false;
+  if (*header & kMapped) return true;  // with a large alignment it has the rest of its mapping
+  if (!resized && bytes > asked + kMaxBeyond) return false;
   auto next = memory.read<std::uint64_t>(address - 8 + bytes);
   if (!next) return std::nullopt;
   return (*next & kPreviousInUse) != 0;

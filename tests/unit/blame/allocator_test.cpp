@@ -149,10 +149,25 @@ TEST(BlockHeld, a_block_whose_mapping_is_gone_was_freed) {
   std::memcpy(static_cast<char*>(mapping) + 8, &header, sizeof(header));
   auto address = reinterpret_cast<std::uint64_t>(mapping) + 16;
   EXPECT_EQ(block_held(self.memory, address, MiB(2) - Bytes{16}), true);
-  EXPECT_EQ(block_held(self.memory, address, MiB(1), false), false) << "another one in its place";
-  EXPECT_EQ(block_held(self.memory, address, MiB(1), true), true) << "it has grown";
+  EXPECT_EQ(block_held(self.memory, address, MiB(1)), true) << "aligned to 1 MiB";
+  EXPECT_EQ(block_held(self.memory, address, MiB(3)), false) << "another one in its place";
   munmap(mapping, kSize);
   EXPECT_EQ(block_held(self.memory, address, MiB(2) - Bytes{16}), false);
+}
+
+// Two blocks of the heap, as they stand in memory.
+TEST(BlockHeld, a_longer_block_is_another_one_unless_realloc_may_have_made_it_longer) {
+  Self self;
+  alignas(16) static std::array<std::uint64_t, 16 * 1024> chunks{};
+  constexpr std::uint64_t kSize = 64 * 1024;
+  chunks[1] = kSize | 1;
+  chunks[1 + kSize / sizeof(chunks[0])] = 32 | 1;
+  auto address = reinterpret_cast<std::uint64_t>(&chunks[2]);
+  EXPECT_EQ(block_held(self.memory, address, KiB(63), false), true);
+  EXPECT_EQ(block_held(self.memory, address, KiB(16), false), false);
+  EXPECT_EQ(block_held(self.memory, address, KiB(16), true), true);
+  chunks[1 + kSize / sizeof(chunks[0])] = 32;
+  EXPECT_EQ(block_held(self.memory, address, KiB(16), true), false) << "free";
 }
 
 TEST(BlockHeld, a_header_of_glibc_tells_whether_a_large_block_lives) {
