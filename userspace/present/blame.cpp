@@ -24,18 +24,44 @@ constexpr std::size_t kMaxShown = 20;
 constexpr std::size_t kMaxEnded = 5;  // by name
 constexpr std::size_t kMaxDepth = 64;
 
+// "void std::vector<int>::_M_realloc_insert<int const&>(…)": names of templates begin with what they return.
+std::string_view without_return_type(std::string_view function) {
+  constexpr std::string_view kUnnamed = "(anonymous namespace)", kOperator = "operator";
+  std::size_t begin = 0;
+  int depth = 0;
+  for (std::size_t i = 0; i < function.size(); ++i) {
+    char c = function[i];
+    if (function.substr(i).starts_with(kUnnamed)) {
+      i += kUnnamed.size() - 1;
+      continue;
+    }
+    bool word = i == 0 || function[i - 1] == ' ' || function[i - 1] == ':';
+    if (depth == 0 && (c == '(' || (word && function.substr(i).starts_with(kOperator)))) break;
+    if (depth == 0 && c == ' ') begin = i + 1;
+    depth += c == '<' || c == '(' ? 1 : c == '>' || c == ')' ? -1 : 0;
+  }
+  return function.substr(begin);
+}
+
 // What every program allocates by: the line that matters is its caller's.
 bool is_plumbing(const Frame& frame) {
-  constexpr std::array<std::string_view, 4> kFiles = {"libc.so", "libc-2.", "libstdc++.so", "ld-linux"};
-  constexpr std::array<std::string_view, 10> kFunctions = {"malloc",    "calloc",       "realloc", "memset",
-                                                           "memcpy",    "operator new", "std::",   "_int_",
-                                                           "sysmalloc", "__libc_"};
-  std::string_view file = base_name(frame.file);
+  constexpr std::array<std::string_view, 9> kFiles = {"libc.so",     "libc-2.",     "libstdc++.so",
+                                                      "ld-linux",    "libjemalloc", "libtcmalloc",
+                                                      "libmimalloc", "ld-musl",     "libc.musl"};
+  constexpr std::array<std::string_view, 6> kBeginnings = {
+      "operator new", "std::", "__gnu_cxx::", "_int_", "sysmalloc", "__libc_"};
+  constexpr std::array<std::string_view, 10> kFunctions = {
+      "malloc",   "calloc", "realloc", "posix_memalign", "aligned_alloc",
+      "memalign", "memset", "memcpy",  "memmove",        "malloc_consolidate"};
+  std::string_view file = base_name(frame.file), name = without_return_type(frame.function);
   auto begins = [](std::string_view text) {
     return [text](std::string_view p) { return text.starts_with(p); };
   };
+  // "malloc@plt", "realloc.part.0"
+  std::string_view word = name.substr(0, name.find_first_of("(@."));
   return std::any_of(kFiles.begin(), kFiles.end(), begins(file)) ||
-         std::any_of(kFunctions.begin(), kFunctions.end(), begins(frame.function));
+         std::any_of(kBeginnings.begin(), kBeginnings.end(), begins(name)) ||
+         std::find(kFunctions.begin(), kFunctions.end(), word) != kFunctions.end();
 }
 
 // A library's Python: what a person wrote calls it.

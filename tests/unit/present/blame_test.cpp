@@ -58,6 +58,35 @@ TEST(Culprit, of_native_code_is_the_caller_of_the_allocator) {
   EXPECT_EQ(culprit(Stack{}), nullptr);
 }
 
+TEST(Culprit, is_no_template_of_the_library_but_who_calls_it) {
+  for (const char* function :
+       {"void std::vector<int, std::allocator<int> >::_M_realloc_insert<int const&>(int const&)",
+        "int& std::vector<int, std::allocator<int> >::emplace_back<int>(int&&)",
+        "std::enable_if<(true), std::pair<int, int> >::type std::map<int, int>::insert<int>(int)",
+        "std::pair<int, int>* __gnu_cxx::new_allocator<int>::allocate(unsigned long, void const*)",
+        "operator new[](unsigned long)", "malloc@plt", "realloc.part.0",
+        "memcpy(void*, void const*, unsigned long)"}) {
+    Stack stack = {native("main", "prog"), native("grow(int)", "prog"), native(function, "prog")};
+    EXPECT_EQ(culprit(stack)->function, "grow(int)") << function;
+  }
+  for (const char* file : {"libjemalloc.so.2", "/usr/lib/libtcmalloc_minimal.so.4", "libmimalloc.so.2.0",
+                           "/lib/ld-musl-x86_64.so.1", "libc.musl-x86_64.so.1"}) {
+    Stack stack = {native("grow", "prog"), native("chunk_alloc", file)};
+    EXPECT_EQ(culprit(stack)->function, "grow") << file;
+  }
+}
+
+TEST(Culprit, is_a_programs_own_function_whose_name_begins_as_an_allocators) {
+  for (const char* function :
+       {"reallocate_table", "malloc_pool_grow", "memcpy_rows(int)", "std::vector<int> rows<int>(int)",
+        "void (anonymous namespace)::grow<int>(int)", "Pool::operator new(unsigned long)",
+        "std::string (anonymous namespace)::Table::operator()<char>(std::vector<int> const&)",
+        "Table::operator std::string<char>() const"}) {
+    Stack stack = {native("main", "prog"), native(function, "prog"), native("malloc", "prog")};
+    EXPECT_EQ(culprit(stack)->function, function);
+  }
+}
+
 TEST(BlameText, names_the_line_its_bytes_and_what_no_fault_showed) {
   std::string text = to_text(report());
   EXPECT_NE(text.find("keep (/app/train.py:3)"), std::string::npos) << text;
