@@ -6,6 +6,8 @@
 #include <sys/vfs.h>
 
 #include <algorithm>
+#include <cstring>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
@@ -187,6 +189,51 @@ Result<FoundAllocator> find_allocator(const ProcessMemory& memory, std::span<con
     }
   }
   return Error::failed("no allocator is found in it");
+}
+
+bool Heap::may_be_free(std::uint64_t address) const {
+  if (address < begin || address >= end) return false;
+  auto after = living.upper_bound(address);
+  return after == living.begin() || address >= std::prev(after)->second;
+}
+
+// As block_held() reads them. The last one is what has not been given out yet.
+Heap read_heap(const ProcessMemory& memory, std::uint64_t begin, std::uint64_t end, Bytes least) {
+  constexpr std::uint64_t kFlags = 7, kPreviousInUse = 1, kSmallest = 32, kAlignment = 16, kHeader = 8;
+  constexpr std::uint64_t kPageSize = 4096, kAtOnce = 32 * kPageSize;
+  constexpr std::uint64_t kMaxReads = (1 << 30) / kAtOnce;
+  constexpr int kTries = 3;
+  std::vector<std::byte> bytes(kAtOnce);
+  std::uint64_t reads = 0;
+  Heap best;
+  for (int tries = 0; tries < kTries && best.end < end; ++tries) {
+    std::uint64_t there = 0;
+    std::uint32_t present = 0;
+    auto header_of = [&](std::uint64_t block) -> std::optional<std::uint64_t> {
+      std::uint64_t at = block + kHeader, page = at / kPageSize * kPageSize;
+      if (!there || page < there || page >= there + kAtOnce) {
+        if (++reads > kMaxReads) return std::nullopt;
+        there = page;
+        present = memory.read_present(there, bytes);
+      }
+      if (!(present >> (page - there) / kPageSize & 1)) return std::nullopt;
+      std::uint64_t header = 0;
+      std::memcpy(&header, bytes.data() + (at - there), sizeof(header));
+      return header;
+    };
+    Heap found{begin, begin, {}};
+    for (auto header = header_of(begin); header && found.end < end;) {
+      std::uint64_t size = *header & ~kFlags, next = found.end + size;
+      if (size < kSmallest || size % kAlignment || size > end - found.end) break;
+      header = next + kSmallest <= end ? header_of(next) : std::optional(std::uint64_t{0});
+      if (!header) break;
+      if ((*header & kPreviousInUse) && size >= static_cast<std::uint64_t>(least.count))
+        found.living.emplace(found.end, next);
+      found.end = next + kSmallest <= end ? next : end;
+    }
+    if (found.end >= best.end) best = std::move(found);
+  }
+  return best;
 }
 
 // malloc.c, "A chunk of memory": before a block stands its size, whose low bits are flags, and the next one's

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -29,6 +30,17 @@ struct FoundAllocator {
 std::optional<bool> block_held(const ProcessMemory& memory, std::uint64_t address, Bytes size,
                                bool resized = false);
 constexpr Bytes kTellsFrom = KiB(2);
+
+/// The heap of glibc's that ends at the program break, as far as its headers could be followed.
+struct Heap {
+  std::uint64_t begin = 0, end = 0;
+  std::map<std::uint64_t, std::uint64_t> living;  // its large blocks that are in use: begin, end
+  /// It is in the heap, and in none of these.
+  bool may_be_free(std::uint64_t address) const;
+};
+/// Blocks from `least` on. It changes while it is read: three tries. Cost: 15 µs for each 128 KiB of small
+/// blocks or for a large one, 1 GiB of them at most.
+Heap read_heap(const ProcessMemory& memory, std::uint64_t begin, std::uint64_t end, Bytes least);
 
 /// The one whose malloc() the program's calls lead to: its own if it has one, else that of a library that is
 /// called an allocator (jemalloc, tcmalloc, mimalloc), else that of libc. What it reads the process has

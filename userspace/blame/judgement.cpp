@@ -17,6 +17,7 @@ namespace {
 constexpr Bytes kMinCopied = MiB(1);
 constexpr double kMaxBeyondGrowth = 1.5;  // of kept blocks, which may lie where there was room
 constexpr double kSureOfHeap = 3;
+constexpr Bytes kAlwaysTold = KiB(64);  // at least: few of these are allocated while nobody watches
 constexpr double kSlowed = 0.2;
 constexpr double kMinHeld = 0.01;  // of what its process grew by
 constexpr std::uint64_t kEnoughBlocks = 5;
@@ -165,16 +166,17 @@ void Blame::judge_kept(const Process& p, Seconds window, BlameProcess& out) {
       left <= scaled(kept + estimate.all.error, Survivors::kMostFaster))
     left = {};
   // Without that much more than the error, what is not seen to live may live.
-  std::pair<std::uint64_t, std::uint64_t> heap{};
-  if (p.blocks_tell && !slowed && left > scaled(error, kSureOfHeap)) heap = p.view->heap();
+  // A large block that lives, and was not told of, is one from before.
+  Heap heap;
+  if (p.blocks_tell && !slowed && left > scaled(error, kSureOfHeap))
+    heap = p.view->heap(std::max(scaled(p.watched->sample, 2), kAlwaysTold));
   Bytes touched, in_heap;
   for (BlameSite& site : out.sites) site.grown = {};
   for (const Sample& sample : p.samples) {
     if (sample.gone || (sample.shared && out.grown_shmem <= Bytes{})) continue;
     auto place = estimate.at(sample.address);
     if (place == Survivors::Place::kept) continue;
-    bool free =
-        place == Survivors::Place::elsewhere && sample.address >= heap.first && sample.address < heap.second;
+    bool free = place == Survivors::Place::elsewhere && heap.may_be_free(sample.address);
     (free ? in_heap : touched) += sample.weight;
     if (!free) out.sites[sample.site].grown += sample.weight;
   }

@@ -56,11 +56,11 @@ Result<FoundAllocator> ProcessView::find_allocator() const {
   return oomcast::find_allocator(*memory_, maps_);
 }
 
-std::pair<std::uint64_t, std::uint64_t> ProcessView::heap() const {
+Heap ProcessView::heap(Bytes least) const {
   auto maps = blind_ ? Result<std::vector<Mapping>>(Error{}) : memory_->maps();
   if (!maps) return {};
   auto heap = std::find_if(maps->begin(), maps->end(), [](const Mapping& m) { return m.path == "[heap]"; });
-  return heap == maps->end() ? std::pair<std::uint64_t, std::uint64_t>{} : std::pair(heap->begin, heap->end);
+  return heap == maps->end() ? Heap{} : read_heap(*memory_, heap->begin, heap->end, least);
 }
 
 std::optional<bool> ProcessView::block_held(std::uint64_t address, Bytes size, bool resized) const {

@@ -40,9 +40,8 @@ class ProcessView {
   ReadStack read(const wire::UserStack& at, MonoTime now);
   /// As oomcast::find_allocator() has it.
   Result<FoundAllocator> find_allocator() const;
-  /// From the first address of the heap that ends at the program break to its last; none: {0, 0}. Reads its
-  /// mappings.
-  std::pair<std::uint64_t, std::uint64_t> heap() const;
+  /// As read_heap() has it, behind a look at the mappings; empty: it has none.
+  Heap heap(Bytes least) const;
   std::optional<bool> block_held(std::uint64_t address, Bytes size, bool resized) const;
   const PythonFinding& python() const { return python_; }
   /// nullptr: it is no CPython that can be read.

@@ -170,6 +170,48 @@ TEST(BlockHeld, a_longer_block_is_another_one_unless_realloc_may_have_made_it_lo
   EXPECT_EQ(block_held(self.memory, address, KiB(16), true), false) << "free";
 }
 
+// A heap as it stands in memory: living blocks of 64 KiB and 48 bytes, a free one of 64 KiB, a living one,
+// and what was not given out.
+struct FakeHeap {
+  static constexpr std::uint64_t kSize = 1 << 20, kLarge = 64 << 10;
+  alignas(4096) static inline std::array<std::uint64_t, kSize / sizeof(std::uint64_t)> words{};
+  std::uint64_t begin = reinterpret_cast<std::uint64_t>(words.data()), end = begin + kSize;
+  std::uint64_t small = begin + kLarge, free = small + 48, last = free + kLarge, top = last + kLarge;
+  FakeHeap() {
+    header(begin) = kLarge | 1;
+    header(small) = 48 | 1;
+    header(free) = kLarge | 1;
+    header(last) = kLarge;
+    header(top) = (end - top) | 1;
+  }
+  std::uint64_t& header(std::uint64_t block) { return words[(block - begin) / sizeof(words[0]) + 1]; }
+};
+
+TEST(ReadHeap, tells_large_blocks_that_live_from_what_is_free) {
+  Self self;
+  FakeHeap f;
+  Heap heap = read_heap(self.memory, f.begin, f.end, KiB(16));
+  EXPECT_EQ(heap.end, f.end);
+  EXPECT_FALSE(heap.may_be_free(f.begin + 4096));
+  EXPECT_TRUE(heap.may_be_free(f.small + 20)) << "a small one is met by chance only";
+  EXPECT_TRUE(heap.may_be_free(f.free + 4096));
+  EXPECT_FALSE(heap.may_be_free(f.last + 4096));
+  EXPECT_TRUE(heap.may_be_free(f.top + 4096));
+  EXPECT_FALSE(heap.may_be_free(f.end));
+}
+
+TEST(ReadHeap, knows_nothing_behind_what_is_no_header) {
+  Self self;
+  FakeHeap f;
+  f.header(f.last) = 0x7fff12345678;
+  Heap heap = read_heap(self.memory, f.begin, f.end, KiB(16));
+  EXPECT_EQ(heap.end, f.last);
+  EXPECT_TRUE(heap.may_be_free(f.free + 4096));
+  EXPECT_FALSE(heap.may_be_free(f.top + 4096));
+  f.header(f.begin) = 0;
+  EXPECT_FALSE(read_heap(self.memory, f.begin, f.end, KiB(16)).may_be_free(f.free + 4096));
+}
+
 TEST(BlockHeld, a_header_of_glibc_tells_whether_a_large_block_lives) {
   Self self;
   auto found = find_allocator(self.memory, self.maps);
