@@ -92,6 +92,19 @@ def a_process_that_executes_another_program(t):
 
 
 @case(vm="never", limit_s=60)
+def a_shell_that_executes_a_python_before_it_has_touched_anything(t):
+    path = t.folder() / "late.py"
+    path.write_text("import time\nkept = []\ndef culprit():\n    kept.append(bytearray(65536))\n"
+                    "for i in range(1024):\n    culprit()\nprint('{\"event\":\"grown\"}', flush=True)\ntime.sleep(60)\n")
+    child = t.start(None, "/bin/sh", "-c", f"echo '{{\"event\":\"ready\"}}'; head -c 1 >/dev/null; exec {PYTHON} {path}")
+    child.wait_for("ready")
+    blame = Blame(t, "--pid", child.pid)
+    child.go()
+    child.wait_for("grown", timeout=20)
+    check_names_culprit(t, blame, child)
+
+
+@case(vm="never", limit_s=60)
 def a_library_whose_name_is_a_fifo_by_now(t):
     """Opening it would wait for ever for somebody who writes to it."""
     library = t.folder() / "library.so"

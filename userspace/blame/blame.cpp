@@ -79,8 +79,21 @@ void Blame::describe(Process& process) const {
 void Blame::open_view(Process& process) {
   std::uint32_t pid = process.ref.id.tgid;
   process.view = std::make_unique<ProcessView>(config_.roots, pid, !about_to_read(pid));
-  if (const auto& python = process.view->python().python; python && config_.on_python)
-    config_.on_python(process.ref.id.tgid, python->layout);
+  process.python_told = false;
+  tell_python(process);
+}
+
+void Blame::tell_python(Process& process) const {
+  const auto& python = process.view->python().python;
+  if (!python || !config_.on_python || std::exchange(process.python_told, true)) return;
+  config_.on_python(process.ref.id.tgid, python->layout);
+}
+
+bool Blame::has_executed(Process& process) const {
+  auto stat = procfs_.read_stat(process.ref.id.tgid);
+  if (!stat || !*stat || !(*stat)->stack) return false;
+  auto before = std::exchange(process.stack, (*stat)->stack);
+  return before && before != process.stack;
 }
 
 void Blame::note(std::uint32_t pid) {
@@ -91,6 +104,7 @@ void Blame::note(std::uint32_t pid) {
   p.ref.id = **id;
   p.ref.comm = (*stat)->comm;
   p.ref.ppid = (*stat)->ppid;
+  p.stack = (*stat)->stack;
   describe(p);
   open_view(p);
   processes_.insert_or_assign(p.ref.id, std::move(p));
@@ -101,6 +115,10 @@ void Blame::note(std::uint32_t pid) {
 void Blame::begin() {
   auto own = private_bytes();
   for (auto& [id, p] : processes_) {
+    if (has_executed(p)) {
+      describe(p);
+      open_view(p);
+    }
     p.before = level_of(id);
     if (!p.before) continue;
     p.before->set_private(own[id]);
@@ -125,8 +143,9 @@ Blame::Process& Blame::process_of(const wire::Fault& fault) {
   auto [at, fresh] = processes_.try_emplace(fault.task.id);
   Process& p = at->second;
   std::uint64_t mm = fault.memory ? fault.memory->mm_key : 0;
-  bool executed = !fresh && p.mm_key && p.mm_key != mm;  // another program: its stacks are others
-  if (executed) {                                        // nothing is left of what it had
+  // Another program: its stacks are others, and nothing is left of what it had.
+  bool executed = !fresh && (p.mm_key ? p.mm_key != mm : has_executed(p));
+  if (executed) {
     auto stat = procfs_.read_stat(p.ref.id.tgid);
     p.before = ProcessLevel{{}, {}, Bytes(), Bytes(), {}, stat && *stat ? (*stat)->faults : 0};
     p.after.reset();
@@ -155,6 +174,7 @@ Blame::Process& Blame::process_of(const wire::Fault& fault) {
 
 Stack Blame::read_stack(Process& p, const wire::UserStack& at, MonoTime now) {
   ReadStack stack = p.view->read(at, now);
+  tell_python(p);  // its library may have been loaded just now
   ++report_.samples;
   report_.incomplete_stacks += !stack.complete;
   report_.incomplete_python += !stack.python_complete;

@@ -189,7 +189,9 @@ class Blame {
   };
   struct Process {
     ProcessRef ref;
-    std::uint64_t mm_key = 0;  // 0: not sampled yet
+    std::uint64_t mm_key = 0;            // 0: not sampled yet; until then
+    std::optional<std::uint64_t> stack;  // tells of another program, as ProcStat has it
+    bool python_told = false;
     std::unique_ptr<ProcessView> view;
     std::optional<ProcessLevel> before, after;
     std::optional<wire::Memory> last;
@@ -226,6 +228,9 @@ class Blame {
   static std::vector<double> parts_in_pools(const Process& process, const BlameProcess& out);
   Process& process_of(const wire::Fault& fault);
   void open_view(Process& process);
+  void tell_python(Process& process) const;
+  /// Since this was asked last.
+  bool has_executed(Process& process) const;
   void describe(Process& process) const;
   std::optional<ProcessLevel> level_of(const TaskId& id) const;  // without uss
   std::optional<Bytes> private_bytes_of(const TaskId& id) const;

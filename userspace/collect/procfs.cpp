@@ -111,7 +111,7 @@ std::optional<ProcStat> parse_proc_stat(std::string_view text) {
   std::string_view state = next_field(rest);
   if (state.size() != 1) return std::nullopt;
   stat.state = state[0];
-  std::string_view fields[20];  // field 4 (ppid) is fields[0], field 22 (starttime) fields[18]
+  std::string_view fields[25];  // field 4 (ppid) is fields[0], field 22 (starttime) fields[18]
   for (std::string_view& field : fields) field = next_field(rest);
   auto ppid = parse_u32(fields[0]);
   auto flags = parse_u64(fields[5]), minor = parse_u64(fields[6]), major = parse_u64(fields[8]);
@@ -123,6 +123,8 @@ std::optional<ProcStat> parse_proc_stat(std::string_view text) {
   stat.faults = *minor + *major;
   stat.num_threads = *threads;
   stat.start_ticks = *start;
+  stat.stack = parse_u64(fields[24]);
+  if (stat.stack == 0) stat.stack.reset();
   return stat;
 }
 

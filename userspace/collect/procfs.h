@@ -26,6 +26,8 @@ struct ProcStat {
   std::uint64_t faults = 0;  // of all its threads so far, minor and major
   std::uint32_t num_threads = 0;
   std::uint64_t start_ticks = 0;  // clock ticks since boot, as in TaskId
+  /// Where its stack begins: each exec makes another one. nullopt: exiting, or this process may not look.
+  std::optional<std::uint64_t> stack;
   bool kernel_thread() const { return (flags & 0x200000) != 0; }
   bool exiting() const { return (flags & 0x4) != 0 || state == 'Z' || state == 'X'; }
 };

@@ -31,12 +31,13 @@ struct Fixture {
     return config;
   }
 
-  void process(int pid, int anon_mib, int own_mib) {
+  void process(int pid, int anon_mib, int own_mib, const std::string& stack = "0") {
     std::string dir = "proc/" + std::to_string(pid);
     tree.write(dir + "/stat",
                std::to_string(pid) +
                    " (python3) S 1 1 1 0 -1 4194560 120 0 3 0 5 7 0 0 20 0 9 0 173001 3133440 427 "
-                   "18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0\n");
+                   "18446744073709551615 1 1 " +
+                   stack + " 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0\n");
     auto kib = [](int mib) { return std::to_string(mib * 1024); };
     tree.write(dir + "/status",
                "Name:\tpython3\nTgid:\t7\nPid:\t7\nRssAnon:\t" + kib(anon_mib) +
@@ -54,6 +55,26 @@ struct Fixture {
     blame.begin();
   }
 };
+
+// As `sh -c 'sleep 5; exec python app.py'` does under a look.
+TEST(Blame, a_program_that_is_executed_before_any_fault_was_seen_begins_with_nothing) {
+  Fixture f;
+  f.process(7, 100, 100, "4096");
+  f.process(8, 100, 100, "4096");
+  f.begin_with({7, 8});
+  f.process(7, 130, 130, "8192");
+  f.process(8, 130, 130, "4096");
+  for (std::uint32_t pid : {7, 8}) {
+    wire::Fault fault;
+    fault.task.id = {pid, 173001};
+    fault.weight = MiB(1);
+    fault.faults = 1;
+    f.blame.add(fault);
+  }
+  f.blame.end();
+  for (const BlameProcess& p : f.blame.finish(Seconds(1)).processes)
+    EXPECT_EQ(p.grown_anon, p.process.id.tgid == 7 ? MiB(130) : MiB(30));
+}
 
 TEST(Blame, whose_page_tables_are_large_is_not_walked) {
   Fixture f;

@@ -29,6 +29,18 @@ TEST(ProcStat, fields_are_counted_from_the_last_parenthesis) {
   }
 }
 
+TEST(ProcStat, where_its_stack_begins_is_unknown_to_who_may_not_look) {
+  auto stack_in = [](const char* stack) {
+    return parse_proc_stat(
+               std::string("7 (sh) S 1 1 1 0 -1 4194560 120 0 3 0 5 7 0 0 20 0 9 0 173001 3133440 427 "
+                           "18446744073709551615 94 95 ") +
+               stack + " 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0\n")
+        ->stack;
+  };
+  EXPECT_EQ(stack_in("140720000000"), 140720000000u);
+  EXPECT_EQ(stack_in("0"), std::nullopt);
+}
+
 TEST(ProcStat, what_is_cut_or_does_not_fit_is_refused) {
   EXPECT_FALSE(parse_proc_stat(""));
   EXPECT_FALSE(parse_proc_stat("12 (cat"));
