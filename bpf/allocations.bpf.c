@@ -19,6 +19,8 @@ unsigned long long oc_sample_bytes[OC_WATCHED] = {};
 unsigned long long oc_sample_extra[OC_WATCHED] = {};
 /* Bits by function: of the others calls are counted, and no more. To take a breakpoint away lasts 40 ms. */
 unsigned int oc_functions_told[OC_WATCHED] = {};
+/* Bits of the functions that call malloc() in their turn, as musl's calloc() does. */
+unsigned int oc_calling_malloc[OC_WATCHED] = {};
 
 struct { /* 7 MiB; an entry goes when its block is freed */
   __uint(type, BPF_MAP_TYPE_HASH);
@@ -105,7 +107,11 @@ static __always_inline int enter(struct pt_regs* ctx, u32 function, u64 size, u6
   u32 number = number_of(thread >> 32);
   if (!count_call(number, function, size)) return 0;
   struct oc_allocating* outer = bpf_map_lookup_elem(&allocating, &thread);
-  if (outer && outer->sp > sp && goes_on(outer)) return 0; /* the allocator's own call */
+  if (outer && outer->sp > sp && goes_on(outer)) { /* the allocator's own call */
+    if (function == OC_MALLOC && number < OC_WATCHED)
+      oc_calling_malloc[number] |= 1U << (outer->function & 31);
+    return 0;
+  }
   struct oc_allocating a = {.size = size, .sp = sp, .out = out, .function = function};
   a.since_ns = bpf_ktime_get_ns();
   bpf_probe_read_user(&a.caller, sizeof(a.caller), (void*)sp);

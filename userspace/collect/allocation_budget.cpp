@@ -64,6 +64,9 @@ AllocationPlan plan_allocations(const AllocatorRates& rates, const AllocationBud
     plan.watched[f] = std::max(plan.watched[f], part < 1 ? part_of(dear, part) : window);
     left = std::max(0.0, left - cost[f] * part);
   }
+  Nanos& of_malloc = plan.watched[static_cast<std::size_t>(wire::Allocates::malloc)];
+  for (std::size_t f = 0; f < cost.size(); ++f)
+    if (rates.calling_malloc >> f & 1) of_malloc = std::min(of_malloc, plan.watched[f]);
   double calls = std::accumulate(rates.calls_per_s.begin(), rates.calls_per_s.end(), 0.0);
   double bytes = std::accumulate(rates.bytes_per_s.begin(), rates.bytes_per_s.end(), 0.0);
   if (calls > 0) plan.extra.count = static_cast<std::int64_t>(bytes / calls);

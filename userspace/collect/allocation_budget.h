@@ -18,6 +18,7 @@ namespace oomcast {
 struct AllocatorRates {
   std::array<double, wire::kAllocates> calls_per_s{}, bytes_per_s{};
   double frees_per_s = 0;
+  std::uint32_t calling_malloc = 0;  // bits of the functions that call malloc() in their turn
 };
 
 /// Times from the beginning on.
@@ -77,7 +78,7 @@ struct WatchedAllocations {
 /// Where all of it is within the budget, all is watched to the end. Else, of what the frees leave, or of half
 /// of it where they leave little, the functions with the most bytes a call are watched for longest; and with
 /// the other half, or a quarter of what the frees leave, everything for a first part of the window, at full
-/// cost.
+/// cost. malloc() is watched no longer than who calls it: else the same blocks would be counted as both's.
 AllocationPlan plan_allocations(const AllocatorRates& rates, const AllocationBudget& budget, Nanos window);
 
 }  // namespace oomcast

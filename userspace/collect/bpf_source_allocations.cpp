@@ -185,6 +185,7 @@ Status AllocationProbes::begin(std::uint32_t tgid, const Allocator& allocator, c
   watched_->tgid = tgid;
   watched_->begin = std::max(now, mono_now());
   reset_counts();
+  *programs_.calling_malloc = 0;
   *programs_.tgid = tgid;
   counted_from_ = watched_->begin;
   all_watched_ = true;
@@ -204,6 +205,7 @@ void AllocationProbes::reset_counts() {
 
 AllocatorRates AllocationProbes::rates(Nanos seen) const {
   AllocatorRates out;
+  out.calling_malloc = *programs_.calling_malloc;
   double s = std::max(Seconds(seen).count(), 1e-6);
   std::vector<wire::AllocatorCalls> per_cpu(
       static_cast<std::size_t>(std::max(1, libbpf_num_possible_cpus())));

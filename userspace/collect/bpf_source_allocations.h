@@ -37,8 +37,9 @@ class AllocationProbes {
     std::uint32_t number = 0;  // of this process there; what follows is for it alone
     volatile unsigned int* tgid = nullptr;
     volatile unsigned long long *sample = nullptr, *extra = nullptr;  // as in AllocationPlan
-    volatile unsigned int* told = nullptr;  // bits of functions that records are made of
-    bool whole_process = false;             // as KernelFeatures::process_uprobes says
+    volatile unsigned int* told = nullptr;            // bits of functions that records are made of
+    volatile unsigned int* calling_malloc = nullptr;  // as in AllocatorRates, once records are made
+    bool whole_process = false;                       // as KernelFeatures::process_uprobes says
     Roots roots;
   };
   explicit AllocationProbes(Programs programs) : programs_(std::move(programs)) {}

@@ -102,6 +102,7 @@ class LoadedFaultSource final : public FaultSource {
     programs.sample = &skeleton_->bss->oc_sample_bytes[number];
     programs.extra = &skeleton_->bss->oc_sample_extra[number];
     programs.told = &skeleton_->bss->oc_functions_told[number];
+    programs.calling_malloc = &skeleton_->bss->oc_calling_malloc[number];
     AllocationBudget budget;
     budget.each_call = each_call_;
     budget.records_per_s *= share;

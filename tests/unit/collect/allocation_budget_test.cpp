@@ -56,6 +56,19 @@ TEST(AllocationBudget, a_loop_of_tensors_has_the_calls_watched_that_make_them) {
   EXPECT_LE(plan.sample, KiB(512)) << "nearly each tensor is told of";
 }
 
+// As musl's calloc(): inner calls are known for such while the outer one's are told of.
+TEST(AllocationBudget, malloc_is_watched_no_longer_than_who_calls_it) {
+  AllocatorRates rates;
+  calls(rates, Allocates::malloc, 4000, KiB(4));
+  calls(rates, Allocates::calloc, 4000, Bytes{100});
+  rates.frees_per_s = 100;
+  AllocationPlan apart = plan_allocations(rates, budget(), kWindow);
+  ASSERT_GT(watched(apart, Allocates::malloc), watched(apart, Allocates::calloc));
+  rates.calling_malloc = 1U << static_cast<unsigned>(Allocates::calloc);
+  AllocationPlan plan = plan_allocations(rates, budget(), kWindow);
+  EXPECT_EQ(watched(plan, Allocates::malloc), watched(apart, Allocates::calloc));
+}
+
 TEST(AllocationBudget, what_frees_leave_goes_to_the_calls_with_most_bytes) {
   AllocatorRates rates;
   calls(rates, Allocates::malloc, 3000, Bytes{100});
