@@ -69,10 +69,11 @@ void GpuGrowth::on_stack(std::span<const std::byte> record) {
   if (!call || call.mapped().task != stack->task.id || !in_window_) return;
   const Taken& taken = call.mapped();
   auto& of_process = taken_[taken.task];
-  if (of_process.size() >= kMaxTaken || !of_process.try_emplace(taken.object, taken.bytes).second) {
+  if (of_process.size() >= kMaxTaken && !of_process.contains(taken.object)) {
     ++unplaced_;
     return;
   }
+  of_process.insert_or_assign(taken.object, taken.bytes);  // a handle that was freed is given out again
   reader_.add_gpu(taken.task.tgid, taken.object, taken.bytes, record);
 }
 
