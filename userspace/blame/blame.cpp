@@ -15,7 +15,6 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kMaxSamples = 200'000;  // of one process; later ones only count as touched
 constexpr std::uint64_t kPage = 4096;
 constexpr Bytes kMaxTables = MiB(32);  // of what private memory is counted: 16 GiB, .2 s
 constexpr Nanos kWalksFor = std::chrono::seconds(1);
@@ -208,8 +207,21 @@ void Blame::add(const wire::Fault& fault) {
   (void)about_to_read(p.ref.id.tgid);
   p.faults += fault.faults;
   std::uint32_t site = site_of(p, fault, fault.time);
-  if (p.samples.size() < kMaxSamples)
-    p.samples.push_back({fault.address, fault.weight, fault.faults, site, looks_});
+  if (p.samples.size() >= config_.max_samples) thin_samples(p);
+  p.samples.push_back({fault.address, fault.weight, fault.faults, site, looks_});
+}
+
+// Every second one stands for two, from the first or the second on in turn.
+void Blame::thin_samples(Process& p) {
+  std::size_t first = p.thinned++ % 2, kept = 0;
+  for (std::size_t i = first; i < p.samples.size(); i += 2) {
+    Sample sample = p.samples[i];
+    sample.weight += sample.weight;
+    sample.faults *= 2;
+    p.samples[kept++] = sample;
+  }
+  p.samples.resize(kept);
+  for (std::size_t* end : {&p.settled.from, &p.settled.to}) *end = (*end + 1 - first) / 2;
 }
 
 Blame::Process* Blame::known(std::uint32_t pid) {

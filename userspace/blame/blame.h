@@ -141,6 +141,8 @@ class Blame {
     std::function<void(std::uint32_t tgid)> on_read;
     /// Of these neither files nor memory are touched: only their counters count.
     std::unordered_set<std::uint32_t> unread;
+    /// Of one process; when there are as many, every second one goes, and the others weigh double.
+    std::size_t max_samples = 200'000;
   };
   explicit Blame(Config config);
 
@@ -196,6 +198,7 @@ class Blame {
     std::optional<ProcessLevel> before, after;
     std::optional<wire::Memory> last;
     std::vector<Sample> samples;
+    std::size_t thinned = 0;
     std::uint64_t faults = 0;  // that the samples stand for
     struct Settled {           // what was weighed last: its samples, and the counts of faults behind it
       std::size_t from = 0, to = 0;
@@ -227,6 +230,7 @@ class Blame {
   static void judge_holders(const Process& process, const Survivors::Estimate& kept, BlameProcess& out);
   static std::vector<double> parts_in_pools(const Process& process, const BlameProcess& out);
   Process& process_of(const wire::Fault& fault);
+  static void thin_samples(Process& process);
   void open_view(Process& process);
   void tell_python(Process& process) const;
   /// Since this was asked last.

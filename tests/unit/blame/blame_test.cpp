@@ -26,6 +26,7 @@ struct Fixture {
     Blame::Config config;
     config.roots = tree.roots();
     config.unread = std::move(unread);
+    config.max_samples = 256;
     config.on_read = [this](std::uint32_t pid) { read.insert(pid); };
     config.on_baseline = [this](std::uint32_t pid, Bytes resident) { baselines[pid] = resident; };
     return config;
@@ -64,7 +65,7 @@ TEST(Blame, a_program_that_is_executed_before_any_fault_was_seen_begins_with_not
   f.begin_with({7, 8});
   f.process(7, 130, 130, "8192");
   f.process(8, 130, 130, "4096");
-  for (std::uint32_t pid : {7, 8}) {
+  for (std::uint32_t pid : {7U, 8U}) {
     wire::Fault fault;
     fault.task.id = {pid, 173001};
     fault.weight = MiB(1);
@@ -285,9 +286,23 @@ TEST(Blame, of_a_program_that_was_slowed_what_breakpoints_may_explain_is_its_kep
   Watched f(440ms);
   f.watched.taken = 0.225;
   for (int i = 0; i < 44; ++i)
-    f.keep(i * 10ms, 0x40000000 + static_cast<std::uint64_t>(i) * 0x10000, KiB(64));
+    f.keep(i * 10ms, 0x40000000 + static_cast<std::uint64_t>(i) * 0x10000, KiB(32));
   for (int i = 0; i < 200; ++i) f.touch(static_cast<std::uint64_t>(MiB(i).count), MiB(1));
   EXPECT_EQ(Watched::grown(f.after(204), Watched::kKeeper), MiB(204));
+}
+
+TEST(Blame, of_a_long_look_all_growth_has_its_samples) {
+  Watched f(10s);
+  for (int i = 0; i < 480; ++i)
+    f.touch(static_cast<std::uint64_t>(MiB(i).count), MiB(1), i < 120 ? Watched::kKeeper : Watched::kToucher);
+  f.process(7, 490, f.own_mib);
+  f.blame.end();
+  BlameProcess process = f.blame.finish(Seconds(3600)).processes.front();
+  EXPECT_EQ(process.unseen, Bytes{});
+  EXPECT_NEAR(Watched::grown(process, Watched::kKeeper).as_double(), MiB(120).as_double(),
+              MiB(4).as_double());
+  EXPECT_NEAR(Watched::grown(process, Watched::kToucher).as_double(), MiB(360).as_double(),
+              MiB(4).as_double());
 }
 
 TEST(Blame, a_large_block_that_nobody_touches_is_not_kept) {
