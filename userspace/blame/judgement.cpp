@@ -159,11 +159,11 @@ void Blame::judge_kept(const Process& p, Seconds window, BlameProcess& out) {
   Bytes error = std::max(estimate.all.error, kUntold);
   if (left <= error && kept > error) left = {};
   // While it was watched it went so much slower that it kept less in that time than it does otherwise: that
-  // tells of which, not how much. More than all of its time breakpoints do not take: a few small blocks that
-  // stay are no sign of who grew by a hundred times as much. Nor where C++ blocks are not among them.
+  // tells of which, not how much. Only as far as breakpoints may have slowed it: a few small blocks that stay
+  // do not explain a hundred times as much. Nor where C++ blocks are not among them.
   bool slowed = p.watched->taken > kSlowed;
   if (slowed && !p.has_own_new && estimate.all.blocks >= kEnoughBlocks &&
-      left <= scaled(kept + estimate.all.error, Survivors::kMostFaster))
+      left <= scaled(kept + estimate.all.error, Survivors::most_faster(*p.watched)))
     left = {};
   // Without that much more than the error, what is not seen to live may live.
   // A large block that lives, and was not told of, is one from before.

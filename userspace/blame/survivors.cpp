@@ -22,7 +22,8 @@ constexpr std::uint64_t kMinOlder = 3;  // blocks of a site that is known by its
 constexpr Bytes kLarge = MiB(1);
 constexpr std::size_t kMaxLookedInto = 4096;
 constexpr std::uint64_t kPagesEach = 64;
-constexpr double kDearer = 3;  // is a breakpoint in a program with records and cold caches, at most
+constexpr double kMaxTaken = 0.95;  // of a program's time, by breakpoints,
+constexpr double kDearer = 3;       // which in a program with records and cold caches cost up to so much more
 
 std::size_t size_of(const wire::Allocation& a) {
   return sizeof(a) + a.stack.size() + a.python.size() * sizeof(wire::PythonFrame);
@@ -268,7 +269,7 @@ struct Survivors::Sum {
     return squares * kParts / (kParts - 1) * unwatched / bytes;
   }
   Kept kept(bool with_unsure) const {
-    double faster = bytes > 0 ? std::clamp((bytes + slowed) / bytes, 1.0, kMostFaster) : 1;
+    double faster = bytes > 0 ? std::clamp((bytes + slowed) / bytes, 1.0, 1 / (1 - kMaxTaken)) : 1;
     double chance = faster * (2 * std::sqrt(std::max(variance, uneven())) + largest);
     double error = chance + doubt + (with_unsure ? unsure : 0);
     return {{std::llround(std::max(0.0, bytes + slowed))},
@@ -278,12 +279,16 @@ struct Survivors::Sum {
   }
 };
 
+double Survivors::most_faster(const WatchedAllocations& w) {
+  return 1 / (1 - std::clamp(kDearer * w.taken, 0.0, kMaxTaken));
+}
+
 // Where it is not known, without the breakpoints it was as much faster as they took of its time, or no
 // faster: who waits between its steps has that time.
 WatchedAllocations::Faster Survivors::when_not_watched(const WatchedAllocations& w) {
-  const double most_faster = 1 / (1 - std::clamp(kDearer * w.taken, 0.0, kMaxTaken)) - 1;
-  if (!w.faster) return {most_faster / 2, most_faster / 2};
-  return {std::min(w.faster->by, most_faster), w.faster->doubt};
+  const double most = most_faster(w) - 1;
+  if (!w.faster) return {most / 2, most / 2};
+  return {std::min(w.faster->by, most), w.faster->doubt};
 }
 
 // How much more than a window's worth of what was seen it is: what was seen of a function's `made`, which

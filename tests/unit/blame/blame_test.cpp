@@ -288,7 +288,7 @@ TEST(Blame, of_a_program_that_was_slowed_what_breakpoints_may_explain_is_its_kep
   for (int i = 0; i < 44; ++i)
     f.keep(i * 10ms, 0x40000000 + static_cast<std::uint64_t>(i) * 0x10000, KiB(32));
   for (int i = 0; i < 200; ++i) f.touch(static_cast<std::uint64_t>(MiB(i).count), MiB(1));
-  EXPECT_EQ(Watched::grown(f.after(204), Watched::kKeeper), MiB(204));
+  EXPECT_GT(Watched::grown(f.after(204), Watched::kKeeper), MiB(203));
 }
 
 TEST(Blame, of_a_long_look_all_growth_has_its_samples) {
