@@ -92,7 +92,7 @@ void Alerts::act(MonoTime now, std::vector<Alert> alerts) {
           std::nullopt, alert.of.device};
     if (alert.acts)
       start(now, alert, pending);
-    else if (options_.exec || options_.touch || options_.signal)
+    else if (options_.acts())
       fact.message += "; the action was run for what is above it";
     pending_.push_back(std::move(pending));
   }

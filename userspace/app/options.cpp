@@ -70,7 +70,7 @@ Status read_alerts(const Texts& t, AlertOptions& alert) {
   }
   if (alert.exec && alert.exec->empty()) return usage("--exec: give a command");
   if (alert.touch && alert.touch->empty()) return usage("--touch: give a file");
-  if (alert.rules.empty() && (alert.exec || alert.touch || alert.signal)) alert.rules.emplace_back();
+  if (alert.rules.empty() && alert.acts()) alert.rules.emplace_back();
   return Ok{};
 }
 

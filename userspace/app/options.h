@@ -35,6 +35,7 @@ struct AlertOptions {
   std::optional<std::string> exec, touch;
   std::optional<int> signal;
   bool any() const { return !rules.empty(); }
+  bool acts() const { return exec || touch || signal; }
 };
 
 struct OutputOptions {

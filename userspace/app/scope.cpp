@@ -9,12 +9,17 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/escape.h"
 #include "collect/container_names.h"
 
 namespace oomcast {
 
-Result<std::vector<CgroupId>> match_cgroups(const ScopeOptions& scope, std::vector<KnownCgroup> known,
-                                            const CgroupMount& mount, const Roots& roots) {
+namespace {
+
+constexpr std::size_t kMaxTold = 5;
+
+Result<std::vector<CgroupId>> match(const ScopeOptions& scope, std::vector<KnownCgroup> known,
+                                    const CgroupMount& mount, const Roots& roots) {
   if (scope.cgroup) return match_cgroup(known, mount, *scope.cgroup);
   if (scope.unit) return match_unit(known, *scope.unit);
   if (scope.slurm_job) return match_slurm_job(known, *scope.slurm_job);
@@ -28,19 +33,20 @@ Result<std::vector<CgroupId>> match_cgroups(const ScopeOptions& scope, std::vect
   return match_container(known, *scope.container);
 }
 
-namespace {
+bool goes_by_name(const ScopeOptions& scope) {
+  return scope.unit || scope.container || scope.slurm_job;
+}
 
-Result<std::vector<CgroupEntry>> topmost(const ScopeOptions& scope, const CgroupFs& fs, const Roots& roots) {
-  auto tree = fs.list();
-  if (!tree) return tree.error();
-  std::vector<KnownCgroup> known;
-  for (const CgroupEntry& c : tree->cgroups) known.push_back({c.id, c.path, name_cgroup(c.path), {}});
-  auto matches = match_cgroups(scope, std::move(known), fs.mount(), roots);
-  if (!matches) return matches.error();
-  std::vector<CgroupEntry> out;
-  for (const CgroupEntry& c : tree->cgroups)
-    if (std::ranges::find(*matches, c.id) != matches->end()) out.push_back(c);
-  return out;
+// Root of a container is root to the files, too.
+std::pair<std::optional<std::uint32_t>, std::optional<std::string>> owner_of(const CgroupEntry& cgroup) {
+  return {cgroup.named_by, name_cgroup(cgroup.path.substr(0, cgroup.path.rfind('/'))).container};
+}
+
+std::string with_owner(const CgroupEntry& cgroup) {
+  std::string path = make_harmless(cgroup.path);
+  if (!cgroup.named_by) return path + " (below a directory of several users)";
+  return *cgroup.named_by == 0 ? path
+                               : fmt::format("{} (below a directory of uid {})", path, *cgroup.named_by);
 }
 
 // The process and its descendants.
@@ -67,6 +73,43 @@ bool is_in(std::uint32_t pid, const std::vector<CgroupEntry>& cgroups, const Cgr
 
 }  // namespace
 
+Result<std::vector<CgroupEntry>> cgroups_of(const ScopeOptions& scope, const CgroupFs& fs,
+                                            const Roots& roots) {
+  auto tree = fs.list();
+  if (!tree) return tree.error();
+  std::vector<KnownCgroup> known;
+  for (const CgroupEntry& c : tree->cgroups)
+    known.push_back({c.id, c.path, name_cgroup(c.path), {}, c.named_by});
+  auto matches = match(scope, std::move(known), fs.mount(), roots);
+  if (!matches) return matches.error();
+  std::vector<CgroupEntry> out;
+  for (const CgroupEntry& c : tree->cgroups)
+    if (std::ranges::find(*matches, c.id) != matches->end()) out.push_back(c);
+  return out;
+}
+
+std::string tell_matches(const ScopeOptions& scope, std::span<const CgroupEntry> cgroups) {
+  if (!goes_by_name(scope)) return {};
+  std::string out = make_harmless(scope.describe()) + " is ";
+  for (std::size_t i = 0; i < cgroups.size() && i < kMaxTold; ++i)
+    out += (i ? ", " : "") + with_owner(cgroups[i]);
+  return out + (cgroups.size() > kMaxTold ? fmt::format(" and {} more", cgroups.size() - kMaxTold) : "");
+}
+
+Status may_act_for(const ScopeOptions& scope, std::span<const CgroupEntry> cgroups) {
+  if (!goes_by_name(scope) || cgroups.empty()) return Ok{};
+  for (const CgroupEntry& other : cgroups)
+    if (owner_of(other) != owner_of(cgroups[0]))
+      return Error::failed(
+          fmt::format("{}, which have not one owner: say with --cgroup for which of them "
+                      "--exec, --touch or --signal is",
+                      tell_matches(scope, cgroups)));
+  if (scope.wait && cgroups[0].named_by != 0)
+    return Error::failed(fmt::format("{}, but any user can use this name: --cgroup says that it is meant",
+                                     tell_matches(scope, cgroups)));
+  return Ok{};
+}
+
 Result<ScopeNow> scope_now(const ScopeOptions& scope, const CgroupFs& fs, const ProcFs& procfs,
                            const Roots& roots) {
   auto all = procfs.list_pids();
@@ -79,7 +122,7 @@ Result<ScopeNow> scope_now(const ScopeOptions& scope, const CgroupFs& fs, const 
     std::erase_if(*all, [&](std::uint32_t pid) { return !family.contains(pid); });
     return ScopeNow{{}, *std::move(all)};
   }
-  auto cgroups = topmost(scope, fs, roots);
+  auto cgroups = cgroups_of(scope, fs, roots);
   if (!cgroups) return cgroups.error();
   std::erase_if(*all, [&](std::uint32_t pid) { return !is_in(pid, *cgroups, fs, procfs); });
   return ScopeNow{*std::move(cgroups), *std::move(all)};

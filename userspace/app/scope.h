@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "app/options.h"
@@ -12,10 +14,18 @@
 
 namespace oomcast {
 
-/// The topmost cgroups that a scope other than --pid names. `known` without aliases: --container gets those
-/// of `roots`. Error (exit 1): nothing matches, with near matches.
-Result<std::vector<CgroupId>> match_cgroups(const ScopeOptions& scope, std::vector<KnownCgroup> known,
-                                            const CgroupMount& mount, const Roots& roots);
+/// The topmost cgroups that a scope other than --pid names. Error (exit 1): nothing matches, with near
+/// matches. Cost: a walk of the tree.
+Result<std::vector<CgroupEntry>> cgroups_of(const ScopeOptions& scope, const CgroupFs& fs,
+                                            const Roots& roots);
+
+/// What --unit, --container or --slurm-job turned out to mean, for a person to check; empty for other scopes.
+std::string tell_matches(const ScopeOptions& scope, std::span<const CgroupEntry> cgroups);
+
+/// What is done on an alert of these cgroups is done for one owner: any user may give a cgroup of his own the
+/// name that another's has, and fill it. Error (exit 1): they have several; or it is waited for the name, and
+/// it is not root who gave it. A path (--cgroup) means what it says.
+Status may_act_for(const ScopeOptions& scope, std::span<const CgroupEntry> cgroups);
 
 /// What a scope means at one moment.
 struct ScopeNow {

@@ -113,8 +113,9 @@ void Session::refresh() {
   scan_tree();
 }
 
-Status Session::resolve_scope(const ScopeOptions& scope) {
-  if (scope.whole_machine()) return Ok{};
+Result<std::vector<CgroupEntry>> Session::resolve_scope(const ScopeOptions& scope) {
+  std::vector<CgroupEntry> none;
+  if (scope.whole_machine()) return none;
   ScopeRoots roots;
   roots.whole_machine = false;
   if (scope.pid) {
@@ -123,17 +124,16 @@ Status Session::resolve_scope(const ScopeOptions& scope) {
     roots.tasks.push_back(*id);
     set_process(*id);
     set_scope(std::move(roots));
-    return Ok{};
+    return none;
   }
-  std::vector<KnownCgroup> known;
-  model_.cgroups().for_each([&](const CgroupState& c) {
-    if (!c.removed) known.push_back({c.ref->id, c.ref->path, c.ref->name, {}});
-  });
-  auto matches = match_cgroups(scope, std::move(known), sources_.cgroupfs.mount(), sources_.roots);
-  if (!matches) return matches.error();
-  for (const CgroupId& id : *matches) roots.cgroups.insert(id.inode);
+  auto matches = cgroups_of(scope, sources_.cgroupfs, sources_.roots);
+  if (!matches) return matches;
+  for (const CgroupEntry& cgroup : *matches) {
+    model_.on_cgroup(cgroup);
+    roots.cgroups.insert(cgroup.id.inode);
+  }
   set_scope(std::move(roots));
-  return Ok{};
+  return matches;
 }
 
 void Session::set_process(TaskId id) {

@@ -40,8 +40,9 @@ class Session {
                                                const Sources::Load& load = BpfSource::load);
   ~Session();
 
-  /// What to tell about. Error (exit 1): nothing matches, with near matches.
-  Status resolve_scope(const ScopeOptions& scope);
+  /// What to tell about: these cgroups and all below, the whole machine or a process where there are none.
+  /// Error (exit 1): nothing matches, with near matches.
+  Result<std::vector<CgroupEntry>> resolve_scope(const ScopeOptions& scope);
   void set_scope(ScopeRoots roots) { model_.set_scope(std::move(roots)); }
 
   /// The process that a person named: --signal is for it, or for its descendants.

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "app/privileges.h"
+#include "app/scope.h"
 #include "base/print.h"
 #include "present/json.h"
 
@@ -116,13 +117,20 @@ Result<std::unique_ptr<Session>> open_session(const Options& options, StopSignal
   };
   for (const Refused& refused : protect_self()) verbose({refused.what + ": " + refused.cost});
   if (has_scope) {
-    bool again = false;
-    Status scope = await_scope(options.scope, stop, say, [&] {
+    bool again = false, refused = false, acts = options.alert.acts();
+    std::string meant;
+    Status scope = await_scope(options.scope, stop, say, [&]() -> Status {
       if (std::exchange(again, true)) (*session)->refresh();
-      return (*session)->resolve_scope(options.scope);
+      auto found = (*session)->resolve_scope(options.scope);
+      if (!found) return found.error();
+      meant = tell_matches(options.scope, *found);
+      Status may = acts ? may_act_for(options.scope, *found) : Ok{};
+      if (!may && options.scope.wait && !std::exchange(refused, true)) say(may.error().message);
+      return may;
     });
     if (!scope && stop.pending()) return std::unique_ptr<Session>();
     if (!scope) return scope.error();
+    if (!meant.empty()) say(meant);
   }
   if (before_drop)
     if (Status ok = before_drop(**session); !ok) return ok.error();

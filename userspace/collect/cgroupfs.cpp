@@ -37,6 +37,16 @@ std::optional<CgroupId> id_of(int fd, Hierarchy hierarchy) {
   return CgroupId{hierarchy, st.st_ino};
 }
 
+using NamedBy = decltype(CgroupEntry::named_by);
+
+// Of what is in a directory that `above` could name.
+NamedBy named_in(const struct stat& directory, NamedBy above) {
+  if (above != 0) return above;
+  if (directory.st_uid != 0) return directory.st_uid;
+  bool others = (directory.st_mode & S_IWOTH) || (directory.st_gid != 0 && (directory.st_mode & S_IWGRP));
+  return others ? std::nullopt : above;
+}
+
 // nullopt: it has to be done one component at a time. Before 5.6 there is no such call, some containers'
 // filters refuse it, and a path may be too long for it.
 std::optional<UniqueFd> open_at_once(int top, const std::string& path) {
@@ -107,12 +117,14 @@ struct Walk {
 
   void skip(int err) { ++(means_gone(err) ? tree.vanished : tree.unreadable); }
 
-  void enter(const DirStream& dir, std::optional<CgroupId> parent, const std::string& path,
-             std::size_t depth) {
+  void enter(const DirStream& dir, std::optional<CgroupId> parent, const std::string& path, std::size_t depth,
+             NamedBy named_by) {
     const int fd = ::dirfd(dir.get());
-    auto id = id_of(fd, hierarchy);
-    if (!id) return skip(errno);
-    tree.cgroups.push_back({*id, parent, path.empty() ? "/" : path});
+    struct stat st {};
+    if (::fstat(fd, &st) != 0) return skip(errno);
+    const CgroupId id{hierarchy, st.st_ino};
+    tree.cgroups.push_back({id, parent, path.empty() ? "/" : path, named_by});
+    const NamedBy inside = named_in(st, named_by);
     paths += path.size();
 
     auto names = child_dirs(dir.get());
@@ -123,7 +135,7 @@ struct Walk {
         continue;
       }
       if (DirStream child = open_stream_at(fd, name.c_str()))
-        enter(child, id, path + "/" + name, depth + 1);
+        enter(child, id, path + "/" + name, depth + 1, inside);
       else if (errno != ENOTDIR &&
                errno != ELOOP)  // a file or symlink where the file system does not tell types
         skip(errno);
@@ -330,7 +342,8 @@ Result<CgroupListing> CgroupFs::list(std::string_view path) const {
   DirStream dir = fd ? open_stream_at(fd.get(), ".") : nullptr;
   if (!dir) return Error::from_errno("opening cgroup " + make_harmless(top->path));
   Walk walk{{}, mount_.hierarchy};
-  walk.enter(dir, top->parent, top->path == "/" ? "" : top->path, 0);
+  walk.enter(dir, top->parent, top->path == "/" ? "" : top->path, 0,
+             relative->empty() ? NamedBy(0) : NamedBy());
   return std::move(walk.tree);
 }
 

@@ -24,6 +24,9 @@ struct CgroupEntry {
   CgroupId id;
   std::optional<CgroupId> parent;  // nullopt: the top of what is mounted
   std::string path;                // as the kernel log prints it; bytes, may be anything
+  /// Who could give it its name: the owner of the outermost directory above it that is not root's, whose also
+  /// all below that is. nullopt: several can.
+  std::optional<std::uint32_t> named_by = std::nullopt;
 };
 
 /// One walk. Parents stand before their children, siblings in byte order of their names.

@@ -104,17 +104,24 @@ enum class Above { other, lxc, slurm, slurm_job };
 // Walks a path from the outside in.
 class Namer {
  public:
-  void component(std::string_view c) {
+  // `end`: where it ends in the path.
+  void component(std::string_view c, std::size_t end) {
+    end_ = end;
     const Above above = std::exchange(above_, Above::other);
-    if (is_unit(c)) name_.unit = c;
+    if (is_unit(c)) {
+      name_.unit = c;
+      unit_end_ = end;
+    }
 
     bool is_pod = true;
     if (auto pod = kubernetes_pod(c)) {
       decide(CgroupKind::pod, "pod " + *pod);
       name_.pod = std::move(pod);
+      pod_end_ = end;
     } else if (auto podman = podman_pod(c)) {
       decide(CgroupKind::pod, "pod " + std::string(podman->substr(0, short_id_digits)));
       name_.pod = *podman;
+      pod_end_ = end;
     } else {
       is_pod = false;
     }
@@ -128,6 +135,7 @@ class Namer {
   }
 
   CgroupName finish() && {
+    name_.series_bytes = pod_end_ ? pod_end_ : job_end_ ? job_end_ : name_.container ? 0 : unit_end_;
     if (!decided_) {
       name_.kind = tail_.empty() ? CgroupKind::root : CgroupKind::plain;
       name_.name = tail_.empty() ? "/" : tail_.back();
@@ -174,6 +182,7 @@ class Namer {
       above_ = Above::slurm_job;
       name_.slurm_job = rest;
       name_.slurm_step.reset();
+      job_end_ = end_;
       decide(CgroupKind::slurm, "job " + std::string(rest));
       return true;
     }
@@ -186,6 +195,7 @@ class Namer {
   }
 
   CgroupName name_;
+  std::size_t end_ = 0, pod_end_ = 0, job_end_ = 0, unit_end_ = 0;
   std::vector<std::string> tail_;  // components since the one that decided
   bool decided_ = false;
   Above above_ = Above::other;
@@ -213,11 +223,9 @@ std::string_view to_string(CgroupKind kind) {
 
 CgroupName name_cgroup(std::string_view path) {
   Namer namer;
-  while (!path.empty()) {
-    std::size_t end = path.find('/');
-    std::string_view component = path.substr(0, end);
-    path.remove_prefix(end == std::string_view::npos ? path.size() : end + 1);
-    if (!component.empty()) namer.component(component);
+  for (std::size_t at = 0, end = 0; at < path.size(); at = end + 1) {
+    end = std::min(path.find('/', at), path.size());
+    if (end > at) namer.component(path.substr(at, end - at), end);
   }
   return std::move(namer).finish();
 }

@@ -1,6 +1,7 @@
 // What a cgroup is to a person, told from its path alone. Pure.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,6 +27,8 @@ struct CgroupName {
   std::optional<std::string> unit;       // the unit's file name, escapes left as they are
   std::optional<std::string> slurm_job;
   std::optional<std::string> slurm_step;
+  std::size_t series_bytes =
+      0;  // of the path, down to the pod, job or unit that a restart comes back in; 0: none
 };
 
 /// `path` as the kernel log prints it.

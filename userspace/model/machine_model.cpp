@@ -29,15 +29,13 @@ std::optional<std::string> cause_of(const wire::UserKill& kill) {
   return std::nullopt;
 }
 
-// What is restarted after its kill has another cgroup, but the same pod, job or unit.
+// What is restarted after its kill has another cgroup, but in the same pod, job or unit. Its path, not its
+// name: anybody can give that to a cgroup of his own.
 std::optional<std::string> series_key(const Episode& episode) {
   if (!episode.limit_cgroup)
     return episode.scope == OomScope::global ? std::optional<std::string>("the machine") : std::nullopt;
-  const CgroupName& name = episode.limit_cgroup->name;
-  if (name.pod) return "pod " + *name.pod;
-  if (name.slurm_job) return "job " + *name.slurm_job;
-  if (name.unit && !name.container) return "unit " + *name.unit;
-  return episode.limit_cgroup->path;
+  const CgroupRef& limit = *episode.limit_cgroup;
+  return limit.name.series_bytes ? limit.path.substr(0, limit.name.series_bytes) : limit.path;
 }
 
 }  // namespace

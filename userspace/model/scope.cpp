@@ -111,6 +111,17 @@ std::vector<const KnownCgroup*> select(std::span<const KnownCgroup> known, Match
   return out;
 }
 
+bool is_named_by_root(const KnownCgroup& cgroup) {
+  return cgroup.named_by == 0;
+}
+
+// By a name, which a user can give to a cgroup of his own as well: root's, if it has any.
+template <typename Matches>
+std::vector<const KnownCgroup*> select_named(std::span<const KnownCgroup> known, Matches matches) {
+  auto out = select(known, [&](const KnownCgroup& c) { return is_named_by_root(c) && matches(c); });
+  return out.empty() ? select(known, matches) : out;
+}
+
 // One leading slash, none at the end: "/a/b", or "/".
 std::string normal_path(std::string_view path) {
   while (path.ends_with('/')) path.remove_suffix(1);
@@ -137,6 +148,37 @@ bool has_container_name(const KnownCgroup& cgroup, std::string_view wanted) {
          std::find(cgroup.aliases.begin(), cgroup.aliases.end(), wanted) != cgroup.aliases.end();
 }
 
+// nullopt: nothing that `takes` takes is a container of this name or id.
+std::optional<Result<std::vector<CgroupId>>> containers_among(std::span<const KnownCgroup> known,
+                                                              std::string_view wanted,
+                                                              bool (*takes)(const KnownCgroup&)) {
+  auto named = select(known, [&](const KnownCgroup& c) { return has_container_name(c, wanted) && takes(c); });
+  if (!named.empty()) return topmost(std::move(named));
+
+  if (wanted.size() >= min_id_prefix && is_hex_number(wanted)) {
+    auto found = select(known, [&](const KnownCgroup& c) {
+      return c.name.container && c.name.container->starts_with(wanted) && takes(c);
+    });
+    std::vector<std::string> ids;
+    for (const KnownCgroup* cgroup : found) ids.push_back(*cgroup->name.container);
+    std::sort(ids.begin(), ids.end());
+    ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+    if (ids.size() == 1) return topmost(std::move(found));
+    if (ids.size() > 1) {
+      std::string message = fmt::format("--container '{}' is short for {} containers: ", wanted, ids.size());
+      for (std::size_t i = 0; i < ids.size() && i < max_near; ++i)
+        message += (i ? ", " : "") + make_harmless(ids[i]);
+      return Error::failed(message + (ids.size() > max_near ? ", …" : ""));
+    }
+  }
+
+  auto plain = select(known, [&](const KnownCgroup& c) {
+    return c.name.kind == CgroupKind::plain && last_component(c.path) == wanted && takes(c);
+  });
+  if (!wanted.empty() && !plain.empty()) return topmost(std::move(plain));
+  return std::nullopt;
+}
+
 }  // namespace
 
 bool in_scope(std::string_view path, std::string_view top) {
@@ -160,30 +202,8 @@ Result<std::vector<CgroupId>> match_cgroup(std::span<const KnownCgroup> known, c
 }
 
 Result<std::vector<CgroupId>> match_container(std::span<const KnownCgroup> known, std::string_view wanted) {
-  auto named = select(known, [&](const KnownCgroup& c) { return has_container_name(c, wanted); });
-  if (!named.empty()) return topmost(std::move(named));
-
-  if (wanted.size() >= min_id_prefix && is_hex_number(wanted)) {
-    auto found = select(known, [&](const KnownCgroup& c) {
-      return c.name.container && c.name.container->starts_with(wanted);
-    });
-    std::vector<std::string> ids;
-    for (const KnownCgroup* cgroup : found) ids.push_back(*cgroup->name.container);
-    std::sort(ids.begin(), ids.end());
-    ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
-    if (ids.size() == 1) return topmost(std::move(found));
-    if (ids.size() > 1) {
-      std::string message = fmt::format("--container '{}' is short for {} containers: ", wanted, ids.size());
-      for (std::size_t i = 0; i < ids.size() && i < max_near; ++i)
-        message += (i ? ", " : "") + make_harmless(ids[i]);
-      return Error::failed(message + (ids.size() > max_near ? ", …" : ""));
-    }
-  }
-
-  auto plain = select(known, [&](const KnownCgroup& c) {
-    return c.name.kind == CgroupKind::plain && last_component(c.path) == wanted;
-  });
-  if (!wanted.empty() && !plain.empty()) return topmost(std::move(plain));
+  for (auto takes : {&is_named_by_root, +[](const KnownCgroup&) { return true; }})
+    if (auto found = containers_among(known, wanted, takes)) return *std::move(found);
 
   std::vector<std::string> candidates;
   for (const KnownCgroup& cgroup : known) {
@@ -197,7 +217,7 @@ Result<std::vector<CgroupId>> match_container(std::span<const KnownCgroup> known
 Result<std::vector<CgroupId>> match_unit(std::span<const KnownCgroup> known, std::string_view wanted) {
   const std::string service = std::string(wanted) + ".service";
   auto is_wanted = [&](const std::string& name) { return name == wanted || name == service; };
-  auto found = select(known, [&](const KnownCgroup& c) {
+  auto found = select_named(known, [&](const KnownCgroup& c) {
     return c.name.unit &&
            (is_wanted(*c.name.unit) || (c.name.kind == CgroupKind::unit && is_wanted(c.name.name)));
   });
@@ -211,7 +231,7 @@ Result<std::vector<CgroupId>> match_unit(std::span<const KnownCgroup> known, std
 Result<std::vector<CgroupId>> match_slurm_job(std::span<const KnownCgroup> known, std::string_view wanted) {
   const std::string_view job = wanted.substr(0, wanted.find('.'));
   const std::string_view step = wanted.substr(std::min(wanted.size(), job.size() + 1));
-  auto found = select(known, [&](const KnownCgroup& c) {
+  auto found = select_named(known, [&](const KnownCgroup& c) {
     return c.name.slurm_job == job && (step.empty() || c.name.slurm_step == step);
   });
   if (!found.empty()) return topmost(std::move(found));

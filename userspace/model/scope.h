@@ -1,6 +1,8 @@
 // --cgroup, --container, --unit, --slurm-job: which cgroups a person means. Pure.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,11 +19,13 @@ struct KnownCgroup {
   CgroupId id;
   std::string path;  // as the kernel log prints it
   CgroupName name;
-  std::vector<std::string> aliases;  // names a runtime gave the container, where known
+  std::vector<std::string> aliases;         // names a runtime gave the container, where known
+  std::optional<std::uint32_t> named_by{};  // uid: see CgroupEntry
 };
 
 /// Each answers the topmost matching cgroups, whose children are in scope with them (see in_scope): never
-/// empty. Error (exit 1) when nothing matches: names up to 5 near matches. Cost: one pass over `known`.
+/// empty. A name that any user can give to a cgroup of his own is taken only where root gave it to none.
+/// Error (exit 1) when nothing matches: names up to 5 near matches. Cost: one pass over `known`.
 
 /// `wanted`: path in the hierarchy, with or without leading and trailing slashes, or the same below the mount
 /// point as the shell shows it ("/sys/fs/cgroup/memory/foo"). A path of the hierarchy itself comes first.

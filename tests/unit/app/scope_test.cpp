@@ -74,5 +74,44 @@ TEST(ScopeNow, that_is_not_there_is_an_error) {
   EXPECT_NE(near.error().message.find("/job"), std::string::npos) << near.error().message;
 }
 
+CgroupEntry named(const std::string& path, std::optional<std::uint32_t> by) {
+  return {{Hierarchy::v2, path.size()}, std::nullopt, path, by};
+}
+
+TEST(MayActFor, several_cgroups_of_a_name_only_if_they_have_one_owner) {
+  ScopeOptions scope;
+  scope.unit = "trainer";
+  const std::string root = "/system.slice/trainer.service", user = "/user.slice/user-1000.slice/";
+  const std::string container = "/docker/" + std::string(64, 'a') + root;
+  EXPECT_TRUE(may_act_for(scope, std::vector{named(root, 0), named("/other.slice/trainer.service", 0)}));
+  EXPECT_TRUE(may_act_for(scope, std::vector{named(user + "trainer.service", 1000)}));
+  auto refused = may_act_for(scope, std::vector{named(root, 0), named(container, 0)});
+  ASSERT_FALSE(refused) << "root of a container is not the machine's";
+  EXPECT_NE(refused.error().message.find(container), std::string::npos) << refused.error().message;
+  EXPECT_FALSE(may_act_for(scope, std::vector{named(user + "trainer.service", 1000), named(root, 1001)}));
+}
+
+TEST(MayActFor, who_is_waited_for_is_not_the_first_user_who_takes_the_name) {
+  ScopeOptions scope;
+  scope.slurm_job = "42";
+  scope.wait = true;
+  EXPECT_FALSE(may_act_for(scope, std::vector{named("/user.slice/slurm/uid_1000/job_42", 1000)}));
+  EXPECT_TRUE(may_act_for(scope, std::vector{named("/slurm/uid_1000/job_42", 0)}));
+  scope.slurm_job.reset();
+  scope.cgroup = "/user.slice/job";
+  EXPECT_TRUE(may_act_for(scope, std::vector{named("/user.slice/job", 1000)})) << "a path says what is meant";
+}
+
+TEST(TellMatches, says_what_a_name_was_taken_for_and_whose_it_is) {
+  ScopeOptions scope;
+  scope.unit = "trainer";
+  EXPECT_EQ(tell_matches(scope, std::vector{named("/system.slice/trainer.service", 0)}),
+            "--unit trainer is /system.slice/trainer.service");
+  EXPECT_EQ(tell_matches(scope, std::vector{named("/a\x1b/trainer.service", 1000)}),
+            "--unit trainer is /a\\x1b/trainer.service (below a directory of uid 1000)");
+  scope = {};
+  EXPECT_EQ(tell_matches(scope, {}), "");
+}
+
 }  // namespace
 }  // namespace oomcast

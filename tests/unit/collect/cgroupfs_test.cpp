@@ -127,6 +127,26 @@ TEST(CgroupWalk, stops_where_a_path_is_longer_than_the_kernels_own_and_counts_wh
   for (const std::string& path : paths(*walk)) EXPECT_LT(path.size(), 4096u);
 }
 
+TEST(CgroupWalk, knows_who_could_give_a_cgroup_its_name) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give directories away";
+  FixtureTree tree;
+  tree.mount_v2();
+  for (const char* path : {"/job", "/job/step", "/users/deep", "/shared/x"}) tree.cgroup(v2_top + path);
+  ASSERT_EQ(chown(tree.path(v2_top + "/job").c_str(), 1000, 1000), 0) << "root's, which a user may work in";
+  ASSERT_EQ(chown(tree.path(v2_top + "/users").c_str(), 1001, 1001), 0);
+  ASSERT_EQ(chmod(tree.path(v2_top + "/shared").c_str(), 0777), 0);
+  auto walk = open_fs(tree).list();
+  ASSERT_TRUE(walk.ok());
+  std::map<std::string, std::optional<std::uint32_t>> named;
+  for (const CgroupEntry& cgroup : walk->cgroups) named[cgroup.path] = cgroup.named_by;
+  EXPECT_EQ(named["/job"], 0u);
+  EXPECT_EQ(named["/job/step"], 1000u);
+  EXPECT_EQ(named["/users"], 0u);
+  EXPECT_EQ(named["/users/deep"], 1001u);
+  EXPECT_EQ(named["/shared"], 0u);
+  EXPECT_EQ(named["/shared/x"], std::nullopt);
+}
+
 TEST(CgroupWalk, can_start_below_the_top) {
   FixtureTree tree;
   tree.mount_v2();

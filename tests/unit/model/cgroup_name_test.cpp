@@ -205,5 +205,15 @@ TEST(CgroupName, hostile_names_pass_as_bytes) {
   EXPECT_EQ(name_cgroup("/x/" + std::string(100000, 'y')).name.size(), 100000u);
 }
 
+TEST(CgroupName, a_series_goes_on_in_the_pod_job_or_unit_that_comes_back) {
+  auto series = [](const std::string& path) { return path.substr(0, name_cgroup(path).series_bytes); };
+  EXPECT_EQ(series("/system.slice/nginx.service/worker"), "/system.slice/nginx.service");
+  EXPECT_EQ(series("/slurm/uid_1000/job_42/step_0/task_0"), "/slurm/uid_1000/job_42");
+  const std::string pod = "/kubepods/burstable/pod01234567-0123-0123-0123-0123456789ab";
+  EXPECT_EQ(series(pod + "/" + std::string(64, 'a')), pod);
+  EXPECT_EQ(series("/docker/" + std::string(64, 'a')), "") << "another container is another series";
+  EXPECT_EQ(series("/a/b"), "");
+}
+
 }  // namespace
 }  // namespace oomcast

@@ -656,6 +656,20 @@ TEST(Series, counts_the_kills_of_a_limit_and_begins_again_after_a_calm) {
   EXPECT_FALSE(kill_at(700'000, 103)) << "more than five minutes of calm";
 }
 
+TEST(Series, is_not_joined_by_a_cgroup_of_the_same_name_elsewhere) {
+  MachineModel model = a_model();
+  auto series_of_kill = [&](std::int64_t at_ms, std::uint64_t inode, const std::string& path) {
+    model.on_cgroup({{Hierarchy::v1, inode}, CgroupId{Hierarchy::v1, 1}, path});
+    oom_kill(model, at_ms, task(static_cast<std::uint32_t>(inode), inode),
+             {level(inode, MiB(64), MiB(64), true), level(1, GiB(3), {})});
+    model.advance(ms(at_ms + 1800));
+    return facts_of<Episode>(model).at(0).series;
+  };
+  EXPECT_FALSE(series_of_kill(5000, 50, "/system.slice/trainer.service"));
+  EXPECT_FALSE(series_of_kill(10'000, 51, "/user.slice/user-1000.slice/trainer.service"));
+  EXPECT_TRUE(series_of_kill(15'000, 52, "/system.slice/trainer.service")) << "restarted";
+}
+
 TEST(Pace, leaves_samples_out_and_counts_them_until_there_is_time_again) {
   MachineModel model = a_model();
   model.on_reading(10, reading(1000, MiB(10)));

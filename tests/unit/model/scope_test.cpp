@@ -15,10 +15,13 @@ CgroupId id(std::uint64_t inode) {
 }
 using Ids = std::vector<CgroupId>;
 
-// Inodes count from 1 in the order given.
+// Inodes count from 1 in the order given. Root named all but those that are below a user's directory.
 std::vector<KnownCgroup> known(const std::vector<std::string>& paths) {
   std::vector<KnownCgroup> out;
-  for (const std::string& path : paths) out.push_back({id(out.size() + 1), path, name_cgroup(path), {}});
+  for (const std::string& path : paths) {
+    std::uint32_t uid = path.starts_with("/user.slice/user-1000.slice/") ? 1000 : 0;
+    out.push_back({id(out.size() + 1), path, name_cgroup(path), {}, uid});
+  }
   return out;
 }
 
@@ -87,6 +90,15 @@ TEST(MatchContainer, runcs_containers_are_plain_directories) {
   EXPECT_EQ(*match_container(known({"/", "/mybox", "/mybox/x"}), "mybox"), Ids{id(2)});
 }
 
+TEST(MatchContainer, a_users_cgroup_of_the_same_name_or_id_is_not_meant) {
+  const std::string user = "/user.slice/user-1000.slice/user@1000.service/";
+  auto all = known({user + "lxc/abcd1", "/docker/" + id_1, user + id_1, user + "mybox", "/mybox"});
+  EXPECT_EQ(*match_container(all, "abcd1"), Ids{id(2)}) << "an id of root's comes before a name of another's";
+  EXPECT_EQ(*match_container(all, id_1), Ids{id(2)});
+  EXPECT_EQ(*match_container(all, "mybox"), Ids{id(5)});
+  EXPECT_EQ(*match_container(known({user + id_1}), "abcd1"), Ids{id(1)}) << "rootless, and the only one";
+}
+
 TEST(MatchContainer, near_names_are_named) {
   auto all = known({"/lxc/web1", "/lxc/db"});
   auto found = match_container(all, "web2");
@@ -112,6 +124,13 @@ TEST(MatchUnit, the_unit_of_a_container_is_found_and_so_are_units_inside) {
   EXPECT_EQ(*match_unit(all, "nginx"), (Ids{id(1), id(3)}));
 }
 
+TEST(MatchUnit, a_users_unit_is_meant_only_where_root_has_none_of_the_name) {
+  const std::string user = "/user.slice/user-1000.slice/user@1000.service/app.slice/";
+  EXPECT_EQ(*match_unit(known({user + "trainer.service", "/system.slice/trainer.service"}), "trainer"),
+            Ids{id(2)});
+  EXPECT_EQ(*match_unit(known({user + "trainer.service", "/system.slice"}), "trainer"), Ids{id(1)});
+}
+
 TEST(MatchUnit, near_units_are_named_nearest_first) {
   auto found = match_unit(
       known({"/system.slice/ssh.service", "/system.slice/sshd.service", "/system.slice/postgresql.service"}),
@@ -135,6 +154,11 @@ TEST(MatchUnit, hostile_names_do_not_reach_the_terminal) {
   std::string message = match_unit(known({"/x\x1b[2J.service"}), "x\x1b[3J").error().message;
   EXPECT_EQ(message.find('\x1b'), std::string::npos);
   EXPECT_NE(message.find("\\x1b[2J"), std::string::npos);
+}
+
+TEST(MatchSlurmJob, a_directory_of_a_users_own_is_no_job) {
+  auto all = known({"/user.slice/user-1000.slice/slurm/uid_1000/job_42", "/slurm/uid_1000/job_42"});
+  EXPECT_EQ(*match_slurm_job(all, "42"), Ids{id(2)});
 }
 
 TEST(MatchSlurmJob, a_job_or_one_of_its_steps) {
