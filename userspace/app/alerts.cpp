@@ -176,10 +176,11 @@ std::vector<TaskId> Alerts::receivers(const Alert& alert) const {
   };
   std::sort(found.begin(), found.end(), more);
   if (found.size() > kMaxAsked) found.resize(kMaxAsked);
+  const std::int64_t page = sysconf(_SC_PAGESIZE);
   for (Candidate& c : found)  // those that no sample told of
     if (c.task->rss.empty())
-      if (auto status = procfs_.read_status(c.task->id.tgid); status && *status && (*status)->rss)
-        c.rss = *(*status)->rss;
+      if (auto holds = procfs_.read_statm(c.task->id.tgid); holds && *holds)
+        c.rss = Bytes{static_cast<std::int64_t>((*holds)->resident_pages) * page};
   std::sort(found.begin(), found.end(), more);
 
   std::vector<TaskId> out;

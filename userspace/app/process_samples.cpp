@@ -186,8 +186,9 @@ std::vector<TaskId> ProcessSamples::to_measure(MonoTime now) {
   std::vector<TaskId> out;
   if (now < walks_from_) return out;
   Nanos cost{};
+  std::size_t asked = 0;
   for (const auto& [id, last] : newest_) {
-    if (cost > kWalksFor) break;
+    if (cost > kWalksFor || asked == kMaxRead) break;
     Walk& walk = walks_[id];
     // What grows by its RSS needs no walk: the walk is for what becomes private while the RSS stays.
     bool moves = std::abs((last.rss - walk.rss).as_double()) > kStays * last.rss.as_double();
@@ -196,6 +197,7 @@ std::vector<TaskId> ProcessSamples::to_measure(MonoTime now) {
     walk.next = now + kWalkEvery;
     if (is_near_a_kill(last.process)) continue;
     walk.next = now + kWalkAtMost;
+    ++asked;
     auto status = procfs_.read_status(id.tgid);
     if (!status || !*status) continue;
     if (!(*status)->quick_to_walk(std::min(most_tables_, walk.most_tables))) continue;

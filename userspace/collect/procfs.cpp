@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::size_t max_small = 16384;
 constexpr std::size_t max_large = 262144;
+constexpr std::size_t max_status = 1 << 20;  // with 65,536 groups
 
 std::string pid_file(const std::string& proc, std::uint32_t pid, const char* name) {
   return fmt::format("{}/{}/{}", proc, pid, name);
@@ -217,10 +218,34 @@ Result<std::optional<ProcStat>> ProcFs::read_stat(std::uint32_t pid) const {
 }
 
 Result<std::optional<ProcStatus>> ProcFs::read_status(std::uint32_t pid) const {
-  return read_parsed<ProcStatus>(pid_file(proc_, pid, "status"), max_small, [](std::string_view text) {
-    ProcStatus status = parse_status(text);
-    return status.tgid ? std::optional(std::move(status)) : std::nullopt;
+  const std::string path = pid_file(proc_, pid, "status");
+  if (is_slow_to_tell(pid)) return Error::failed(make_harmless(path) + " takes too long to read");
+  const Nanos began = cpu_time_();
+  auto status = read_parsed<ProcStatus>(path, max_status, [](std::string_view text) {
+    ProcStatus parsed = parse_status(text);
+    return parsed.tgid ? std::optional(std::move(parsed)) : std::nullopt;
   });
+  if (Nanos took = cpu_time_() - began; took > kSlowStatus) note_slow(pid, took);
+  return status;
+}
+
+bool ProcFs::is_slow_to_tell(std::uint32_t pid) const {
+  if (auto known = slow_.find(pid); known != slow_.end()) {
+    auto same = read_task_id(pid);
+    if (same && *same && (*same)->start_ticks == known->second) return true;
+    slow_.erase(known);
+  }
+  return slow_in_second_ >= kSlowInAll && mono_now() - slow_second_ < std::chrono::seconds(1);
+}
+
+void ProcFs::note_slow(std::uint32_t pid, Nanos took) const {
+  if (slow_.size() >= kMaxSlow) slow_.clear();
+  if (auto id = read_task_id(pid); id && *id) slow_[pid] = (*id)->start_ticks;
+  if (mono_now() - slow_second_ >= std::chrono::seconds(1)) {
+    slow_second_ = mono_now();
+    slow_in_second_ = {};
+  }
+  slow_in_second_ += took;
 }
 
 Result<std::optional<ProcStatm>> ProcFs::read_statm(std::uint32_t pid) const {

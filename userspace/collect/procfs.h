@@ -2,12 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/arguments.h"
+#include "base/clock.h"
 #include "base/result.h"
 #include "base/task_id.h"
 #include "base/unique_fd.h"
@@ -117,10 +121,17 @@ MemInfo parse_meminfo(std::string_view text);
 /// prints.
 class ProcFs {
  public:
-  explicit ProcFs(const Roots& roots) : proc_(roots.proc()) {}
+  /// `cpu_time`: what this thread has used so far.
+  explicit ProcFs(const Roots& roots, std::function<Nanos()> cpu_time = thread_cpu_time)
+      : proc_(roots.proc()), cpu_time_(std::move(cpu_time)) {}
 
   Result<std::optional<ProcStat>> read_stat(std::uint32_t pid) const;
+  /// A file that is as long as its process likes: 65,536 groups, which any user can have in a namespace of
+  /// his own, take the kernel 5 ms at each read, while which it holds the process's memory. Error also: it
+  /// took kSlowStatus before, or such reads have taken kSlowInAll within this second.
   Result<std::optional<ProcStatus>> read_status(std::uint32_t pid) const;
+  static constexpr Nanos kSlowStatus = std::chrono::milliseconds(1),
+                         kSlowInAll = std::chrono::milliseconds(50);
   Result<std::optional<ProcStatm>> read_statm(std::uint32_t pid) const;
   /// nullopt also when the process has no line for the hierarchy.
   Result<std::optional<ProcCgroup>> read_cgroup(std::uint32_t pid, Hierarchy hierarchy) const;
@@ -143,8 +154,17 @@ class ProcFs {
   Result<std::uint64_t> read_swappiness() const;
 
  private:
+  static Nanos thread_cpu_time() { return clock_now(CLOCK_THREAD_CPUTIME_ID); }
+  bool is_slow_to_tell(std::uint32_t pid) const;
+  void note_slow(std::uint32_t pid, Nanos took) const;
+
+  static constexpr std::size_t kMaxSlow = 65536;
   std::string proc_;
+  std::function<Nanos()> cpu_time_;
   mutable UniqueFd meminfo_;
+  mutable std::unordered_map<std::uint32_t, std::uint64_t> slow_;  // pids with their start, in ticks
+  mutable MonoTime slow_second_{};
+  mutable Nanos slow_in_second_{};
 };
 
 }  // namespace oomcast

@@ -20,7 +20,7 @@ MonoTime at(int s) {
 // A trainer (7) with a worker (8), and a process beside them (9).
 struct Fixture {
   FixtureTree tree;
-  ProcFs procfs{tree.roots()};
+  ProcFs procfs{tree.roots(), [] { return Nanos{}; }};  // however slow the machine is
   MachineModel model;
   ProcessSamples samples{model, procfs, 1s};
   std::map<std::uint32_t, Bytes> own;  // private memory, as a reader would find it

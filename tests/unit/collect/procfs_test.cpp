@@ -160,6 +160,45 @@ TEST(ProcFs, a_file_that_is_not_the_kernels_is_an_error_that_names_it) {
   EXPECT_NE(stat.error().message.find("/proc/9/stat"), std::string::npos);
 }
 
+struct SlowStatus {
+  FixtureTree tree;
+  Nanos cpu{}, each{};  // of a reading
+  ProcFs procfs{tree.roots(), [this] { return cpu += each; }};
+  void process(std::uint32_t pid, int start) {
+    std::string dir = "proc/" + std::to_string(pid), line = stat_line("a");
+    line.replace(line.find("173001"), 6, std::to_string(start));
+    tree.write(dir + "/stat", line);
+    std::string groups;
+    for (int i = 0; i < 65536; ++i) groups += "4000000000 ";
+    tree.write(dir + "/status", "Tgid:\t" + std::to_string(pid) + "\nGroups:\t" + groups +
+                                    "\nVmRSS:\t100 kB\nSigCgt:\t0000000000000200\n");
+  }
+};
+
+TEST(ProcFs, what_stands_behind_65536_groups_is_read_and_who_takes_long_to_tell_is_not_asked_again) {
+  SlowStatus f;
+  f.process(7, 1000);
+  f.each = ProcFs::kSlowStatus + Nanos(1);
+  auto first = f.procfs.read_status(7);
+  ASSERT_TRUE(first.ok() && *first);
+  EXPECT_EQ((*first)->rss, KiB(100));
+  EXPECT_EQ((*first)->caught, 0x200u);
+  EXPECT_FALSE(f.procfs.read_status(7).ok());
+  f.process(7, 2000);
+  EXPECT_TRUE(f.procfs.read_status(7).ok()) << "another process of that number";
+}
+
+TEST(ProcFs, many_who_take_long_to_tell_take_a_part_of_a_second) {
+  SlowStatus f;
+  f.each = std::chrono::milliseconds(10);
+  int read = 0;
+  for (std::uint32_t pid = 10; pid < 40; ++pid) {
+    f.process(pid, 1000);
+    read += f.procfs.read_status(pid).ok();
+  }
+  EXPECT_LE(read, 2 * (ProcFs::kSlowInAll / f.each)) << "of one second, or of two";
+}
+
 TEST(ProcFs, pids_are_the_directories_that_are_numbers) {
   FixtureTree tree;
   for (auto name : {"proc/12", "proc/3", "proc/self", "proc/99999999999", "proc/1x"}) tree.make_dir(name);
