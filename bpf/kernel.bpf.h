@@ -143,7 +143,6 @@ struct signal_struct {
   atomic_t live;
   short oom_score_adj;
   unsigned int flags;
-  unsigned long maxrss;
 };
 typedef struct {
   unsigned int val;

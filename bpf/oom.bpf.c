@@ -211,15 +211,6 @@ int BPF_PROG(on_skip_task_reaping, int tid) {
   return 0;
 }
 
-SEC("tp_btf/oom_score_adj_update")
-int BPF_PROG(on_oom_score_adj_update, struct task_struct* task) {
-  struct oc_score_adj* r = OC_RESERVE_SAMPLE(OC_SCORE_ADJ, oc_score_adj);
-  if (!r) return 0;
-  oc_fill_task(&r->task, task);
-  oc_submit_lazily(r);
-  return 0;
-}
-
 /* Order, gfp mask, constraint and the limit's owner as the kernel passes them; only where it can be probed.
  */
 SEC("kprobe/oom_kill_process")

@@ -42,7 +42,6 @@ static __always_inline void fill_exit(struct oc_exit* r, struct task_struct* tas
   oc_fill_task_argument(&r->task, task);
   r->exit_code = task->exit_code;
   r->_pad = 0;
-  r->max_rss_bytes = task->signal->maxrss * 1024;
 }
 
 SEC("tp_btf/sched_process_exit")

@@ -66,7 +66,6 @@ struct oc_exit {
   struct oc_task task;
   int exit_code; /* as wait() gives it: low 7 bits the signal */
   unsigned int _pad;
-  unsigned long long max_rss_bytes; /* highest resident size, 0 if the kernel has not kept it */
 };
 
 struct oc_cgroup_event {
@@ -82,11 +81,6 @@ struct oc_cgroup_attach {
   struct oc_header header;
   struct oc_task task;
   unsigned long long to_id;
-};
-
-struct oc_score_adj {
-  struct oc_header header;
-  struct oc_task task;
 };
 
 struct oc_oom_mark {
@@ -157,10 +151,9 @@ OC_ASSERT_SIZE(oc_cgroup_sample, 72);
 OC_ASSERT_SIZE(oc_process_sample, 144);
 OC_ASSERT_SIZE(oc_fork, 88);
 OC_ASSERT_SIZE(oc_exec, 96 + OC_ARGS_LEN);
-OC_ASSERT_SIZE(oc_exit, 104);
+OC_ASSERT_SIZE(oc_exit, 96);
 OC_ASSERT_SIZE(oc_cgroup_event, 40 + OC_NAME_LEN);
 OC_ASSERT_SIZE(oc_cgroup_attach, 96);
-OC_ASSERT_SIZE(oc_score_adj, 88);
 OC_ASSERT_SIZE(oc_oom_mark, 216 + (2 * OC_CHAIN_LEN + 1) * 40);
 OC_ASSERT_SIZE(oc_kernel_kill, 216);
 OC_ASSERT_SIZE(oc_dying, 160 + 8 * OC_STACK_DEPTH + OC_ARGS_LEN);

@@ -19,7 +19,6 @@ enum oc_record_type {
   OC_EXIT = 5,
   OC_CGROUP_EVENT = 6,
   OC_CGROUP_ATTACH = 7,
-  OC_SCORE_ADJ = 8,
   /* ring "events": small and rare, never pushed out by samples */
   OC_OOM_MARK = 16,
   OC_KERNEL_KILL = 17,

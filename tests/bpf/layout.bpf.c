@@ -11,7 +11,6 @@ union oc_any_record {
   struct oc_exit exit;
   struct oc_cgroup_event cgroup_event;
   struct oc_cgroup_attach cgroup_attach;
-  struct oc_score_adj score_adj;
   struct oc_oom_mark oom_mark;
   struct oc_kernel_kill kernel_kill;
   struct oc_dying dying;

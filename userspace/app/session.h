@@ -151,6 +151,7 @@ class Session {
   Ceiling ceiling_{memory_in_use};
   std::uint64_t records_ = 0;
   bool more_records_ = false;   // than could be read in kDrain
+  bool samples_lost_ = false;   // since the cgroups were last read
   bool machine_kills_ = false;  // somebody was marked for no limit of a cgroup
   struct Times {
     MonoTime next_poll{}, next_scan{}, next_urgent_scan{};

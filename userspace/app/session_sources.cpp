@@ -185,7 +185,9 @@ void Session::poll_all() {
 void Session::poll_cgroups(MonoTime when) {
   bool walked = sources_.bpf && (is_short_of_memory() || sources_.bpf->walk_cgroups());
   if (walked) drain();
-  cgroups_.sample_all(when, walked, [this] { publish_if_many(); });
+  // Where records were lost, the kernel programs take for told what nobody heard.
+  bool told = walked && !std::exchange(samples_lost_, false);
+  cgroups_.sample_all(when, told, [this] { publish_if_many(); });
   for (std::uint64_t inode : model_.take_forgotten()) {
     CgroupId id{sources_.cgroupfs.mount().hierarchy, inode};
     cgroups_.forget(id);
@@ -287,8 +289,10 @@ void Session::count_losses() {
   if (!sources_.bpf) return;
   LostCounts counts = sources_.bpf->lost();
   for (std::size_t i = 0; i < counts.size(); ++i)
-    if (losses_.track(wire::lost_reasons()[i], counts[i]) && wire::lost_reasons()[i] == "samples_ring_full")
+    if (losses_.track(wire::lost_reasons()[i], counts[i]) && wire::lost_reasons()[i] == "samples_ring_full") {
       processes_.ends_were_lost();
+      samples_lost_ = true;
+    }
   losses_.track("program_interrupted_itself", sources_.bpf->missed_runs());
   losses_.track("undecodable_record", sources_.bpf->undecodable());
   losses_.track("growth_look_given_up", looks_->given_up());

@@ -152,7 +152,6 @@ class MachineModel {
   void apply(const wire::Exit& r);
   void apply(const wire::CgroupEvent& r);
   void apply(const wire::CgroupAttach& r);
-  void apply(const wire::ScoreAdj& r) { tasks_.note(r.task); }
   void apply(const wire::OomMark& r);
   void apply(const wire::KernelKill& r);
   void apply(const wire::Dying& r);

@@ -51,13 +51,7 @@ void TaskTable::set_room(double part) {
   most_tasks_ = static_cast<std::size_t>(part * static_cast<double>(max_tasks_));
   most_arguments_ = static_cast<std::size_t>(part * static_cast<double>(kMaxArguments));
   while (tasks_.size() > most_tasks_ && !dead_.empty()) make_room();
-  // Then who never held enough to be sampled, and the oldest at last.
-  std::vector<TaskId> small;
-  for (const auto& [id, task] : tasks_)
-    if (task.rss.empty()) small.push_back(id);
-  for (auto at = small.begin(); at != small.end() && tasks_.size() > most_tasks_; ++at) {
-    forget(*at);
-    ++forgotten_;
+  while (tasks_.size() > most_tasks_ && drop_small(tasks_.size() - most_tasks_) > 0) {
   }
   while (tasks_.size() > most_tasks_) make_room();
   for (auto at = tasks_.begin(); at != tasks_.end() && argument_bytes_ > most_arguments_; ++at)
@@ -99,8 +93,44 @@ void TaskTable::make_room() {
     }
     return false;
   };
-  if (!drop(dead_)) drop(seen_);
-  ++forgotten_;
+  if (drop(dead_)) {
+    ++forgotten_;
+  } else if (drop_small(std::max<std::size_t>(1, most_tasks_ / 64)) == 0) {  // some, for it looks at all
+    drop(seen_);
+    ++forgotten_;
+  }
+}
+
+// Who makes thousands of processes that do nothing must push out his own: the users who have most such are
+// cut down to one number, the oldest first. Not the newest, which is being made.
+std::size_t TaskTable::drop_small(std::size_t most) {
+  auto user = [](const TaskState& task) { return task.uid ? std::int64_t{*task.uid} : -1; };
+  std::unordered_map<std::int64_t, std::size_t> small;
+  std::size_t level = 0;
+  for (const auto& [id, task] : tasks_)
+    if (task.rss.empty()) level = std::max(level, ++small[user(task)]);
+  auto above = [&] {
+    std::size_t sum = 0;
+    for (const auto& [uid, count] : small) sum += count > level ? count - level : 0;
+    return sum;
+  };
+  do level /= 2;
+  while (level > 0 && above() < most);
+  std::size_t dropped = 0;
+  const TaskId newest = seen_.empty() ? TaskId{} : seen_.back();
+  for (TaskId id : seen_) {
+    if (dropped == most) break;
+    auto task = tasks_.find(id);
+    if (task == tasks_.end() || id == newest || !task->second.rss.empty()) continue;
+    if (std::size_t& count = small[user(task->second)]; count > level) {
+      --count;
+      ++dropped;
+      forget(id);
+    }
+  }
+  if (dropped) std::erase_if(seen_, [&](TaskId seen) { return !tasks_.contains(seen); });
+  forgotten_ += dropped;
+  return dropped;
 }
 
 const TaskState* TaskTable::find(TaskId id) const {

@@ -32,8 +32,9 @@ struct TaskState {
   std::optional<MonoTime> told;  // its newest sample
 };
 
-/// Bounded: at most `max_tasks`, then the oldest dead and after them the oldest seen go; those are counted. A
-/// dead task stays until then, because its records arrive after its death. Command lines are bounded in sum:
+/// Bounded: at most `max_tasks`, then the oldest dead go, after them some of those that never held enough to
+/// be sampled, of the users who have most of them, and the oldest seen at last; those are counted. A dead
+/// task stays until then, because its records arrive after its death. Command lines are bounded in sum:
 /// beyond, one is cut off after its first words. A victim's is read once more as it dies.
 class TaskTable {
  public:
@@ -71,6 +72,7 @@ class TaskTable {
 
  private:
   void make_room();
+  std::size_t drop_small(std::size_t most);
   void forget(TaskId id);
   void cut_arguments(TaskState& task);
 

@@ -49,9 +49,7 @@ std::optional<Record> decode_exec(MonoTime time, std::span<const std::byte> byte
 }
 
 Exit make_exit(MonoTime time, const oc_exit& r, const Decoder& d) {
-  Exit out{time, d.task(r.task), r.exit_code, std::nullopt, r.header.type == OC_VICTIM_EXIT};
-  if (r.max_rss_bytes) out.max_rss = Bytes{static_cast<std::int64_t>(r.max_rss_bytes)};
-  return out;
+  return {time, d.task(r.task), r.exit_code, r.header.type == OC_VICTIM_EXIT};
 }
 
 Dying make_dying(MonoTime time, const oc_dying& r, const Decoder& d) {
@@ -104,8 +102,6 @@ std::optional<Record> decode_sample(const oc_header& h, std::span<const std::byt
     case OC_CGROUP_ATTACH:
       if (auto r = as<oc_cgroup_attach>(bytes)) return CgroupAttach{time, d.task(r->task), r->to_id};
       break;
-    case OC_SCORE_ADJ:
-      if (auto r = as<oc_score_adj>(bytes)) return ScoreAdj{time, d.task(r->task)};
       break;
     default:
       break;

@@ -82,7 +82,6 @@ struct Exit {
   MonoTime time;
   Task task;
   int exit_code = 0;
-  std::optional<Bytes> max_rss;
   bool killed_by_kernel = false;
   bool by_sigkill() const { return (exit_code & 0x7f) == 9; }
 };
@@ -98,10 +97,6 @@ struct CgroupAttach {
   MonoTime time;
   Task task;
   std::uint64_t to = 0;
-};
-struct ScoreAdj {
-  MonoTime time;
-  Task task;
 };
 struct OomMark {
   MonoTime time;
@@ -146,7 +141,8 @@ struct DyingCode {
 struct UserKill {
   MonoTime time;
   Task victim, sender;
-  std::optional<int> si_code;  // nullopt: sent without siginfo, as cgroup.kill does
+  std::optional<int> si_code;     // nullopt: sent without siginfo, as cgroup.kill does
+  bool may_kill_anybody = false;  // the sender: CAP_KILL outside of containers
 };
 struct Reaper {
   enum class Op { queued, started, done, skipped };
@@ -186,8 +182,8 @@ struct GpuXid {
   std::string bus, message;  // "0000:01:00.0"; bytes
 };
 
-using Record = std::variant<CgroupSample, ProcessSample, Fork, Exec, Exit, CgroupEvent, CgroupAttach,
-                            ScoreAdj, OomMark, KernelKill, Dying, DyingCode, UserKill, Reaper, OomDecision>;
+using Record = std::variant<CgroupSample, ProcessSample, Fork, Exec, Exit, CgroupEvent, CgroupAttach, OomMark,
+                            KernelKill, Dying, DyingCode, UserKill, Reaper, OomDecision>;
 
 /// One record of a ring. Error: it is shorter than it says, of an unknown type, or not of its type's size:
 /// the two sides were built from different contracts. Cost: one copy of what the record holds.

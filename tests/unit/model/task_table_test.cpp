@@ -77,6 +77,23 @@ TEST(TaskTable, is_bounded_and_counts_what_it_forgot) {
   EXPECT_EQ(table.by_pid(0), nullptr);
 }
 
+TEST(TaskTable, who_makes_thousands_of_processes_pushes_out_his_own) {
+  TaskTable table(256);
+  auto note = [&](std::uint32_t pid, std::uint32_t uid) {
+    wire::Task t = task({pid, 100});
+    t.uid = uid;
+    return &table.note(t);
+  };
+  note(1, 1000)->rss.add({MonoTime{}, MiB(100)});
+  note(2, 1000);  // a shell between two of them
+  for (std::uint32_t pid = 3; pid < 9000; ++pid) note(pid, 2000);
+  EXPECT_EQ(table.size() + table.forgotten(), 8999u);
+  EXPECT_LE(table.size(), 256u);
+  EXPECT_TRUE(table.find({1, 100}));
+  EXPECT_TRUE(table.find({2, 100}));
+  EXPECT_TRUE(table.find({8999, 100}));
+}
+
 TEST(TaskTable, forgets_the_dead_before_the_living) {
   TaskTable table(64);
   for (std::uint32_t i = 0; i < 64; ++i) table.note(task({i, 1}));

@@ -83,7 +83,6 @@ std::vector<std::vector<std::byte>> one_of_each() {
   event.op = OC_CGROUP_MKDIR;
   out.push_back(bytes_of(event));
   out.push_back(bytes_of(record_of<oc_cgroup_attach>(OC_CGROUP_ATTACH)));
-  out.push_back(bytes_of(record_of<oc_score_adj>(OC_SCORE_ADJ)));
   out.push_back(bytes_of(record_of<oc_oom_mark>(OC_OOM_MARK)));
   out.push_back(bytes_of(record_of<oc_kernel_kill>(OC_KERNEL_KILL)));
   out.push_back(bytes_of(record_of<oc_dying>(OC_DYING)));
@@ -115,13 +114,13 @@ TEST(Decode, reads_a_task_with_its_units) {
 }
 
 TEST(Decode, makes_a_task_without_parent_or_cgroup_unknown_not_zero) {
-  auto r = record_of<oc_score_adj>(OC_SCORE_ADJ);
-  r.task = a_task();
-  r.task.parent_tgid = 0;
-  r.task.cgroup_id = OC_NO_CGROUP;
-  ScoreAdj out = decoded<ScoreAdj>(r);
-  EXPECT_EQ(out.task.parent, std::nullopt);
-  EXPECT_EQ(out.task.cgroup, std::nullopt);
+  auto r = record_of<oc_fork>(OC_FORK);
+  r.child = a_task();
+  r.child.parent_tgid = 0;
+  r.child.cgroup_id = OC_NO_CGROUP;
+  Fork out = decoded<Fork>(r);
+  EXPECT_EQ(out.child.parent, std::nullopt);
+  EXPECT_EQ(out.child.cgroup, std::nullopt);
 }
 
 TEST(Decode, does_not_read_past_a_comm_without_its_nul) {
@@ -249,18 +248,14 @@ TEST(Decode, tells_that_arguments_were_cut) {
 TEST(Decode, tells_the_exit_of_a_victim_from_another) {
   auto r = record_of<oc_exit>(OC_VICTIM_EXIT);
   r.exit_code = 9 | 0x80;
-  r.max_rss_bytes = 123;
   Exit victim = decoded<Exit>(r);
   EXPECT_TRUE(victim.killed_by_kernel);
   EXPECT_TRUE(victim.by_sigkill());
-  EXPECT_EQ(victim.max_rss, Bytes{123});
   r.header.type = OC_EXIT;
   r.exit_code = 9 << 8;
-  r.max_rss_bytes = 0;
   Exit plain = decoded<Exit>(r);
   EXPECT_FALSE(plain.killed_by_kernel);
   EXPECT_FALSE(plain.by_sigkill()) << "exit status 9 is no signal";
-  EXPECT_EQ(plain.max_rss, std::nullopt);
 }
 
 TEST(Decode, reads_what_happened_to_a_cgroup) {
