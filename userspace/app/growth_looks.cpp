@@ -12,6 +12,7 @@
 
 #include "app/child_process.h"
 #include "model/headroom.h"
+#include "model/scope.h"
 #include "present/blame_brief.h"
 #include "present/blame_diff.h"
 
@@ -221,6 +222,19 @@ std::optional<int> GrowthLooks::advance(MonoTime now) {
     return std::nullopt;
   }
   return look_->output.get();
+}
+
+bool GrowthLooks::is_at(const Episode& episode) const {
+  if (!look_) return false;
+  if (!episode.limit_cgroup) return true;
+  const LookPlan::Target& target = look_->target;
+  if (!target.pid)
+    return in_scope(target.cgroup, episode.limit_cgroup->path) ||
+           in_scope(episode.limit_cgroup->path, target.cgroup);
+  const TaskState* top = model_.tasks().by_pid(*target.pid);
+  return !top || std::ranges::any_of(episode.victims, [&](const Victim& v) {
+    return model_.tasks().descends_from(v.process.id, top->id);
+  });
 }
 
 // It says what it has, unless that takes it long: whoever reads the maps of a victim may wait for its lock,

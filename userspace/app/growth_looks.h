@@ -95,6 +95,8 @@ class GrowthLooks {
   std::optional<Nanos> wait() const {
     return look_ && look_->hurried ? std::optional<Nanos>(std::chrono::milliseconds(50)) : std::nullopt;
   }
+  /// The look that runs is at somebody who may be killed in it.
+  bool is_at(const Episode& episode) const;
   /// What grew is being killed: what was seen is to be told now.
   void end_soon(MonoTime now);
   /// The look that runs stands still, or goes on.

@@ -76,8 +76,10 @@ Reply answer(const Question& q, const Roots& roots, const ProcFs& procfs) {
 
 }  // namespace
 
-Reader::Reader(std::string root, std::string oom_score_adj)
-    : root_(std::move(root)), oom_score_adj_(std::move(oom_score_adj)) {
+Reader::Reader(std::string root, std::string oom_score_adj, std::function<bool(const TaskId&)> near_a_kill)
+    : root_(std::move(root)),
+      oom_score_adj_(std::move(oom_score_adj)),
+      near_a_kill_(std::move(near_a_kill)) {
   int fds[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) != 0) return;
   ours_.reset(fds[0]);
@@ -92,7 +94,7 @@ Reader::~Reader() {
 }
 
 bool Reader::ask(What what, const TaskId& id, MonoTime now) {
-  if (!ours_ || now < rests_until_ || waiting_.size() >= kMaxWaiting) return false;
+  if (!ours_ || now < rests_until_ || waiting_.size() >= kMaxWaiting || near_a_kill_(id)) return false;
   waiting_.push_back({what, id, now});
   if (!asked_) send_next(now);
   return true;
@@ -119,6 +121,7 @@ bool Reader::start() {
 }
 
 void Reader::send_next(MonoTime now) {
+  for (; !waiting_.empty() && near_a_kill_(waiting_.front().id); waiting_.pop_front()) drop(waiting_.front());
   if (waiting_.empty()) return;
   if (!start()) return rest(now + kRestsUnstarted);  // who asked may ask again
   Request next = waiting_.front();
@@ -186,12 +189,18 @@ std::vector<Reader::Answer> Reader::advance(MonoTime now) {
 
 void Reader::rest(MonoTime until) {
   rests_until_ = std::max(rests_until_, until);
-  for (const Request& request : waiting_) dropped_.push_back({request.what, request.id, false, true});
+  for (const Request& request : waiting_) drop(request);
   waiting_.clear();
-  if (!asked_) return;
+  if (asked_) drop_asked();
+}
+
+void Reader::keep_away() {
+  if (asked_ && near_a_kill_(asked_->id)) drop_asked();
+}
+
+void Reader::drop_asked() {
   end();
-  dropped_.push_back({asked_->what, asked_->id, false, true});
-  asked_.reset();
+  drop(*std::exchange(asked_, std::nullopt));
 }
 
 std::string joined(const ProcCmdline& cmdline) {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,8 +21,8 @@ namespace oomcast {
 /// Whoever looks at another process's memory map holds that process's memory and waits for its mmap_lock. If
 /// the other one is being OOM-killed, nothing of it is freed meanwhile, and the kernel kills the next. So the
 /// tracer never looks. It asks this: a process that is started when it is needed, ends by itself when one
-/// look takes 50 ms (limit_looks()), is killed when a request takes 2 s and at the first sign of an OOM, and
-/// has 256 MiB of address space. One request at a time, the others wait.
+/// look takes 50 ms (limit_looks()), is killed when a request takes 2 s and at the first sign of an OOM around
+/// it, and has 256 MiB of address space. One request at a time, the others wait.
 class Reader {
  public:
   static constexpr Nanos kLongestLook = std::chrono::milliseconds(50), kPatience = std::chrono::seconds(2);
@@ -35,7 +36,7 @@ class Reader {
     What what{};
     TaskId id;
     bool given_up = false;                 // it took too long, or the reader crashed on it; the rest is empty
-    bool dropped = false;                  // by rest(); the rest is empty
+    bool dropped = false;                  // by rest(), or near a kill; the rest is empty
     std::optional<Bytes> private_bytes{};  // nullopt: it is gone, or may not be looked at
     std::vector<std::byte> python{};       // empty: none was found
     std::optional<ProcCmdline> arguments{};  // nullopt: it is gone, or has none
@@ -43,14 +44,16 @@ class Reader {
     Nanos cost{};                            // of CPU
   };
 
-  /// `root` and `oom_score_adj` are for the process. It is started with the first request.
-  Reader(std::string root, std::string oom_score_adj);
+  /// `root` and `oom_score_adj` are for the process. It is started with the first request. `near_a_kill`: a
+  /// process of which nothing may be read now.
+  Reader(std::string root, std::string oom_score_adj,
+         std::function<bool(const TaskId&)> near_a_kill = [](const TaskId&) { return false; });
   ~Reader();
   Reader(const Reader&) = delete;
 
   /// Readable when there is something for advance(). -1: there is no reader, and ask() is always false.
   int fd() const { return ours_.get(); }
-  /// false: it rests, or too many wait.
+  /// false: it rests, the process is near a kill, or too many wait.
   bool ask(What what, const TaskId& id, MonoTime now);
   /// What came, and what was given up. Does not wait.
   std::vector<Answer> advance(MonoTime now);
@@ -58,6 +61,8 @@ class Reader {
   std::optional<Nanos> wait() const { return asked_ ? std::optional(kLongestLook) : std::nullopt; }
   /// A sign of an OOM: whatever is being read is given up at once, and nothing is asked until `until`.
   void rest(MonoTime until);
+  /// Somebody is near a kill now: if that is being read, it is given up at once.
+  void keep_away();
   /// Requests whose look took too long, or whose reader died. Not those of rest().
   std::uint64_t given_up() const { return given_up_; }
 
@@ -70,9 +75,12 @@ class Reader {
   };
   bool start();
   void send_next(MonoTime now);
+  void drop(const Request& request) { dropped_.push_back({request.what, request.id, false, true}); }
+  void drop_asked();
   void end();
 
   std::string root_, oom_score_adj_;
+  std::function<bool(const TaskId&)> near_a_kill_;
   UniqueFd ours_, theirs_;  // both kept, so that the next reader has the same
   pid_t pid_ = -1;
   std::vector<pid_t> ending_;  // killed, not yet gone: what hangs in the kernel is not waited for

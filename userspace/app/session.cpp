@@ -53,7 +53,8 @@ Session::Session(const Options& options, Sources sources)
       losses_([this](const std::string& reason, std::uint64_t count) {
         if (publisher_.started()) publisher_.publish(LostFact{now(), reason, count});
       }),
-      reader_(options.sources.root, score_before_protection()),
+      reader_(options.sources.root, score_before_protection(),
+              [this](const TaskId& id) { return is_near_a_kill(id); }),
       finder_(model_, sources_.procfs, sources_.cgroupfs.mount(),
               [this](const TaskId& id) { return reader_.ask(Reader::What::arguments, id, now()); }),
       cgroups_(model_, sources_.cgroupfs, descriptor_budget()),
@@ -279,7 +280,7 @@ void Session::publish_process(ProcessSampleFact sample) {
 // before the line: a machine without memory may not live that long.
 void Session::store_opened() {
   for (Episode& episode : model_.take_opened()) {
-    if (looks_) looks_->end_soon(now());
+    if (looks_ && looks_->is_at(episode)) looks_->end_soon(now());
     publisher_.store(EpisodeFact{with_forecast(std::move(episode)), false});
   }
 }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "app/alerts.h"
@@ -99,6 +100,7 @@ class Session {
   void give_way();
   bool read_log();
   void on_record(const wire::Record& record);
+  void on_mark(const wire::OomMark& mark);
   void on_cgroup_sample(const wire::CgroupSample& sample);
   void take_reports(bool all = false);
   void take_answers();
@@ -113,6 +115,7 @@ class Session {
   void read_clock();
   void set_rss_tracing();
   bool is_short_of_memory() const;
+  bool is_near_a_kill(const TaskId& id) const;
   void count_losses();
   void check_levels(const Sample& sample);
 
@@ -149,6 +152,7 @@ class Session {
   std::unique_ptr<Alerts> alerts_;    // nullptr: no rule was given
   Pace pace_;
   Ceiling ceiling_{memory_in_use};
+  std::unordered_map<std::uint64_t, MonoTime> limits_met_;  // until when nothing below them is read
   std::uint64_t records_ = 0;
   bool more_records_ = false;   // than could be read in kDrain
   bool samples_lost_ = false;   // since the cgroups were last read
@@ -158,6 +162,8 @@ class Session {
     MonoTime counted{};      // the kernel's kills were
     MonoTime exact_until{};  // every change of RSS is asked for
     MonoTime look_until{};   // records that are not urgent may still come
+    MonoTime next_rest{};    // the reader rests for a kill of the machine again
+    MonoTime next_way{};     // it stands still for a kill of the machine again
     MonoTime heard{};        // all that the log and the kernel programs said until then was read
   } times_;
 };

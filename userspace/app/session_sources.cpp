@@ -9,6 +9,7 @@
 #include "app/session.h"
 #include "app/snapshots.h"
 #include "blame/python.h"
+#include "model/limit_owner.h"
 
 namespace oomcast {
 namespace {
@@ -19,8 +20,9 @@ constexpr Nanos kLogSettles = 500ms;   // after a line of the kernel log
 constexpr Nanos kExactFor = 5s;        // of what is nearly full
 constexpr Nanos kClockSet = 20ms;      // more than a reading of it can be off
 constexpr Nanos kReaderRests = 200ms;  // after a sign of an OOM
-constexpr double kShort = 0.03;        // of a host's memory, available
-constexpr Nanos kGivesWay = 500ms, kLooksAgain = 10ms;
+constexpr std::size_t kMaxMet = 256;
+constexpr double kShort = 0.03;  // of a host's memory, available
+constexpr Nanos kGivesWay = 500ms, kLooksAgain = 10ms, kBetweenWays = 5s;
 
 bool is_short(const MemInfo& host) {
   return host.available && host.total && host.available->as_double() < kShort * host.total->as_double();
@@ -56,6 +58,7 @@ bool Session::drain() {
 // was at work on the kill). So nothing is done meanwhile.
 void Session::give_way() {
   if (!std::exchange(machine_kills_, false)) return;
+  times_.next_way = now() + kBetweenWays;
   auto still_full = [this] {
     auto host = sources_.procfs.read_meminfo();
     return host && is_short(*host);
@@ -75,15 +78,36 @@ void Session::on_record(const wire::Record& record) {
     pythons_->forget(exit->task.id);
   }
   if (auto* exec = std::get_if<wire::Exec>(&record)) pythons_->forget(exec->task.id);
-  if (auto* mark = std::get_if<wire::OomMark>(&record)) {
-    reader_.rest(now() + kReaderRests);
-    machine_kills_ |= !mark->owner;
-  }
   if (auto* code = std::get_if<wire::DyingCode>(&record))
     model_.on_code(code->task.id, code->task.tid, places_of(*code));
   model_.on_record(record);
+  if (auto* mark = std::get_if<wire::OomMark>(&record)) on_mark(*mark);
   if (auto* sample = std::get_if<wire::CgroupSample>(&record)) on_cgroup_sample(*sample);
   publish_if_many();
+}
+
+// A container that is killed in a loop must not keep the reader from all others.
+void Session::on_mark(const wire::OomMark& mark) {
+  MonoTime when = now();
+  if (auto owner = limit_owner(mark)) {
+    std::erase_if(limits_met_, [when](const auto& limit) { return limit.second <= when; });
+    if (limits_met_.size() < kMaxMet || limits_met_.contains(*owner))
+      limits_met_[*owner] = when + kReaderRests;
+    return reader_.keep_away();
+  }
+  // For half of the time at most: who is bound to one node of memory can have it full again and again.
+  bool rests = when >= times_.next_rest;
+  reader_.rest(rests ? when + kReaderRests : when);
+  if (rests) times_.next_rest = when + 2 * kReaderRests;
+  machine_kills_ = machine_kills_ || when >= times_.next_way;
+}
+
+bool Session::is_near_a_kill(const TaskId& id) const {
+  const TaskState* task = model_.tasks().find(id);
+  return std::ranges::any_of(limits_met_, [&, when = now()](const auto& limit) {
+    return when < limit.second &&
+           (!task || !task->cgroup || model_.cgroups().is_below(*task->cgroup, limit.first));
+  });
 }
 
 void Session::on_cgroup_sample(const wire::CgroupSample& sample) {

@@ -99,6 +99,26 @@ TEST(Reader, takes_nothing_while_it_rests_and_drops_what_waits) {
   EXPECT_TRUE(reader.ask(Reader::What::python, {3, 3}, now + 3s));
 }
 
+TEST(Reader, keeps_away_from_who_is_near_a_kill_and_from_nobody_else) {
+  std::set<std::uint32_t> near;
+  Reader reader("", "0", [&](const TaskId& id) { return near.contains(id.tgid); });
+  MonoTime now = mono_now();
+  for (std::uint32_t pid : {1, 2, 3}) ASSERT_TRUE(reader.ask(Reader::What::python, {pid, 1}, now));
+  near = {2};
+  reader.keep_away();
+  EXPECT_TRUE(reader.ask(Reader::What::python, {4, 1}, now)) << "the one that is read is another";
+  EXPECT_FALSE(reader.ask(Reader::What::python, {2, 1}, now));
+  near = {1, 2};
+  reader.keep_away();
+  auto answers = reader.advance(now);
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_EQ(answers[0].id.tgid, 1u);
+  EXPECT_TRUE(answers[0].dropped);
+  answers = reader.advance(now);
+  ASSERT_EQ(answers.size(), 1u) << "it waited, and is not asked for";
+  EXPECT_EQ(answers[0].id.tgid, 2u);
+}
+
 TEST(Reader, hands_arguments_over_as_they_are) {
   for (const std::string& text : {std::string("python3\0train.py\0\0", 18), std::string("one"),
                                   std::string("\0", 1), std::string(4096, 'x'), std::string(5000, 'x')}) {

@@ -274,37 +274,55 @@ TEST(Session, walks_no_cgroups_while_the_machine_has_hardly_any_memory_left) {
 
 // What is done meanwhile takes the CPU from the victim, and memory that the kernel has the next one killed
 // for.
-TEST(Session, does_nothing_until_the_memory_of_a_victim_of_the_machine_is_back) {
-  constexpr auto kFull = "MemTotal: 8388608 kB\nMemFree: 131072 kB\nMemAvailable: 131072 kB\n";
-  Machine m;
-  test::FakePrograms& programs = m.with_programs();
-  m.start();
-  m.tree.write("proc/meminfo", kFull);
-  auto killed_with = [&](std::uint32_t pid) {
-    wire::Task victim = test::task(pid, m.inode("job"));
+struct FullMachine : Machine {
+  test::FakePrograms& programs = with_programs();
+  FullMachine() {
+    start();
+    tree.write("proc/meminfo", "MemTotal: 8388608 kB\nMemFree: 131072 kB\nMemAvailable: 131072 kB\n");
+  }
+  Nanos killed_with(std::uint32_t pid, std::optional<Bytes> limit = {}) {
+    wire::Task victim = test::task(pid, inode("job"));
     MonoTime began = mono_now();
     programs.send(test::kernel_kill(began, victim, victim));
-    programs.send(test::mark(began + 20us, victim, victim, {test::level(m.inode("job"), MiB(100), {})}));
-    m.count(++m.kills);
-    m.session->step(began);
+    programs.send(test::mark(began + 20us, victim, victim, {test::level(inode("job"), MiB(100), limit)}));
+    count(++kills);
+    session->step(began);
     return mono_now() - began;
-  };
-  EXPECT_GE(killed_with(50), 500ms) << "it does not come back";
+  }
+  std::vector<std::uint32_t> victims() {
+    session->finish();
+    std::vector<std::uint32_t> out;
+    for (const OomEvent& kill : all<OomEvent>())
+      for (const Victim& victim : kill.episode.victims) out.push_back(victim.process.id.tgid);
+    return out;
+  }
+};
 
+TEST(Session, does_nothing_until_the_memory_of_a_victim_of_the_machine_is_back) {
+  FullMachine m;
   std::atomic<bool> back = false;
   std::thread frees([&] {
     std::this_thread::sleep_for(50ms);
     back = true;
     m.tree.write("proc/meminfo", "MemTotal: 8388608 kB\nMemFree: 4194304 kB\nMemAvailable: 4194304 kB\n");
   });
-  Nanos took = killed_with(51);
+  Nanos took = m.killed_with(51);
   EXPECT_TRUE(back || took >= 500ms);
   frees.join();
-  m.session->finish();
-  std::vector<std::uint32_t> victims;
-  for (const OomEvent& kill : m.all<OomEvent>())
-    for (const Victim& victim : kill.episode.victims) victims.push_back(victim.process.id.tgid);
-  EXPECT_EQ(victims, (std::vector<std::uint32_t>{50, 51}));
+  EXPECT_EQ(m.victims(), (std::vector<std::uint32_t>{51}));
+}
+
+TEST(Session, does_nothing_for_half_a_second_at_most_and_not_again_at_once) {
+  FullMachine m;
+  EXPECT_GE(m.killed_with(50), 500ms) << "it does not come back";
+  EXPECT_LT(m.killed_with(51), 500ms);
+  EXPECT_EQ(m.victims(), (std::vector<std::uint32_t>{50, 51}));
+}
+
+// It takes no lock, so that the mark does not say whose limit it was.
+TEST(Session, goes_on_beside_a_kill_for_a_limit_that_was_lowered) {
+  FullMachine m;
+  EXPECT_LT(m.killed_with(50, MiB(100)), 500ms);
 }
 
 TEST(Session, asks_for_every_change_of_rss_while_a_cgroup_is_nearly_full) {
