@@ -146,22 +146,24 @@ std::vector<ProcessSampleFact> ProcessSamples::moved(MonoTime now) {
   return out;
 }
 
+// Not anew while some of the last time are left: those that come first would be asked for again and again.
 void ProcessSamples::ends_were_lost() {
-  to_find_.clear();
+  if (!to_find_.empty()) return;
+  near_a_kill_.clear();
   model_.tasks().for_each([&](const TaskState& task) {
     if (!task.died) to_find_.push_back(task.id);
   });
 }
 
 std::vector<TaskId> ProcessSamples::gone() {
-  std::vector<TaskId> near_a_kill;
+  if (to_find_.empty()) to_find_ = std::exchange(near_a_kill_, {});
   for (std::size_t asked = 0; asked < kMaxRead && !to_find_.empty(); to_find_.pop_back()) {
     TaskId id = to_find_.back();
     const TaskState* task = model_.tasks().find(id);
     if (!task || task->died) continue;
     ++asked;
     if (is_near_a_kill(process_ref(model_.tasks(), model_.cgroups(), id))) {
-      near_a_kill.push_back(id);
+      near_a_kill_.push_back(id);
       continue;
     }
     auto stat = procfs_.read_stat(id.tgid);
@@ -174,7 +176,6 @@ std::vector<TaskId> ProcessSamples::gone() {
     else
       not_found_.push_back(id);
   }
-  to_find_.insert(to_find_.begin(), near_a_kill.begin(), near_a_kill.end());
   if (!found_any_) {
     if (to_find_.empty()) not_found_.clear();
     return {};

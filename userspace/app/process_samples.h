@@ -74,7 +74,7 @@ class ProcessSamples {
   Nanos interval_;
   std::unordered_map<TaskId, ProcessSampleFact> newest_;
   std::unordered_map<std::uint64_t, Bytes> grown_in_;  // cgroups, by how much
-  std::vector<TaskId> to_find_, not_found_;
+  std::vector<TaskId> to_find_, near_a_kill_, not_found_;
   bool found_any_ = false;
   std::unordered_map<TaskId, Walk> walks_;
   MonoTime walks_from_{};

@@ -135,6 +135,26 @@ TEST(ProcessSamples, finds_who_has_ended_where_records_of_ends_were_lost) {
   EXPECT_TRUE(f.samples.gone().empty()) << "7 is there";
 }
 
+TEST(ProcessSamples, finds_who_has_ended_behind_hundreds_that_live_while_records_are_being_lost) {
+  Fixture f(false);
+  for (std::uint32_t pid = 100; pid < 400; ++pid) {
+    SeenProcess seen;
+    seen.id = {pid, 1000 + pid};
+    f.model.on_process(seen);
+    f.holds(pid, 1, 1);
+  }
+  std::size_t found = 0;
+  for (std::uint32_t pid : {120u, 220u, 320u}) f.tree.remove("proc/" + std::to_string(pid));
+  for (int s = 0; s < 6; ++s) {
+    f.samples.ends_were_lost();
+    for (TaskId id : f.samples.gone()) {
+      ++found;
+      f.model.on_gone(at(s), id);
+    }
+  }
+  EXPECT_EQ(found, 3u);
+}
+
 TEST(ProcessSamples, take_nobody_for_ended_where_none_is_in_this_proc) {
   Fixture f(false);
   for (const char* pid : {"7", "8", "9"}) f.tree.remove(std::string("proc/") + pid);
