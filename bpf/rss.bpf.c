@@ -30,7 +30,7 @@ __noinline int sample_cgroup(u64 css_address, u64 parent_address, u64 step_pages
   struct mem_cgroup* memcg = (struct mem_cgroup*)css;
   u64 usage = BPF_CORE_READ(memcg, memory.usage.counter);
   enum oc_send send = OC_SEND_MOVED;
-  bool idle = oc_is_idle(usage, BPF_CORE_READ(memcg, memory.max));
+  bool idle = oc_is_idle(usage);
   struct oc_last* last = bpf_map_lookup_elem(&last_cgroup, &id);
   if (!last && idle) last = bpf_map_lookup_elem(&last_idle, &id);
   if (last) {

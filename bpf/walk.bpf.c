@@ -23,7 +23,7 @@ int walk_cgroups(struct bpf_iter__cgroup* ctx) {
                         .time_ns = bpf_ktime_get_ns(),
                         .limit_pages = BPF_CORE_READ(memcg, memory.max)};
   struct oc_last untold = {.limit_pages = ~0ULL}; /* no limit is that */
-  bool idle = oc_is_idle(now.pages, now.limit_pages);
+  bool idle = oc_is_idle(now.pages);
   struct oc_last* last = bpf_map_lookup_elem(&last_cgroup, &id);
   if (last && idle) { /* it was not when it was told */
     struct oc_last told = *last;

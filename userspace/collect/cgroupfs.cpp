@@ -89,21 +89,6 @@ DirStream open_stream_at(int dirfd, const char* name) {
   return dir;
 }
 
-// Child directories' names in byte order; nullopt sets errno.
-std::optional<std::vector<std::string>> child_dirs(DIR* dir) {
-  std::vector<std::string> names;
-  errno = 0;
-  while (const dirent* entry = ::readdir(dir)) {
-    std::string_view name = entry->d_name;
-    if ((entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN) && name != "." && name != "..")
-      names.emplace_back(name);
-    errno = 0;
-  }
-  if (errno != 0) return std::nullopt;
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 // errno values that mean: was there when listed, is not now.
 bool means_gone(int err) {
   return err == ENOENT || err == ENODEV;
@@ -115,31 +100,42 @@ struct Walk {
   Hierarchy hierarchy;
   std::size_t paths = 0;
 
-  void skip(int err) { ++(means_gone(err) ? tree.vanished : tree.unreadable); }
+  bool is_full() const { return paths > kMaxPaths || tree.cgroups.size() >= CgroupFs::max_listed; }
+
+  // Of a directory in `parent`.
+  void skip(int err, std::optional<CgroupId> parent) {
+    if (means_gone(err)) {
+      ++tree.vanished;
+    } else {
+      ++tree.unreadable;
+      if (parent) tree.not_all_below.insert(parent->inode);
+    }
+  }
 
   void enter(const DirStream& dir, std::optional<CgroupId> parent, const std::string& path, std::size_t depth,
              NamedBy named_by) {
-    const int fd = ::dirfd(dir.get());
     struct stat st {};
-    if (::fstat(fd, &st) != 0) return skip(errno);
+    if (::fstat(::dirfd(dir.get()), &st) != 0) return skip(errno, parent);
     const CgroupId id{hierarchy, st.st_ino};
     tree.cgroups.push_back({id, parent, path.empty() ? "/" : path, named_by});
-    const NamedBy inside = named_in(st, named_by);
     paths += path.size();
-
-    auto names = child_dirs(dir.get());
-    if (!names) return skip(errno);
-    for (const std::string& name : *names) {
-      if (depth == CgroupFs::max_depth || path.size() + name.size() >= PATH_MAX || paths > kMaxPaths) {
+    const NamedBy inside = named_in(st, named_by);
+    // Entered as they are read: whoever makes a million of them has no list of their names made.
+    for (errno = 0; const dirent* entry = ::readdir(dir.get()); errno = 0) {
+      std::string name = entry->d_name;
+      if ((entry->d_type != DT_DIR && entry->d_type != DT_UNKNOWN) || name == "." || name == "..") continue;
+      if (depth == CgroupFs::max_depth || path.size() + name.size() >= PATH_MAX || is_full()) {
         ++tree.too_deep;
+        tree.not_all_below.insert(id.inode);
+        if (is_full()) return;
         continue;
       }
-      if (DirStream child = open_stream_at(fd, name.c_str()))
+      if (DirStream child = open_stream_at(::dirfd(dir.get()), name.c_str()))
         enter(child, id, path + "/" + name, depth + 1, inside);
-      else if (errno != ENOTDIR &&
-               errno != ELOOP)  // a file or symlink where the file system does not tell types
-        skip(errno);
+      else if (errno != ENOTDIR && errno != ELOOP)  // a file or symlink where the file system tells no types
+        skip(errno, id);
     }
+    if (errno != 0) skip(errno, id);
   }
 };
 

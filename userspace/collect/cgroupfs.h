@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/result.h"
@@ -29,12 +30,13 @@ struct CgroupEntry {
   std::optional<std::uint32_t> named_by = std::nullopt;
 };
 
-/// One walk. Parents stand before their children, siblings in byte order of their names.
+/// One walk. Parents stand before their children.
 struct CgroupListing {
   std::vector<CgroupEntry> cgroups;
   std::size_t vanished = 0;    // directories gone between being listed and being opened: normal
   std::size_t unreadable = 0;  // directories that could not be opened or listed for another reason
-  std::size_t too_deep = 0;    // directories below the depth limit, not entered
+  std::size_t too_deep = 0;    // directories below the depth limit, or past the bounds of a walk; not entered
+  std::unordered_set<std::uint64_t> not_all_below;  // inodes of those in which such a directory is
 };
 
 /// An open cgroup directory. Reads open, read and close a file each (about 15 µs); a removed cgroup answers
@@ -66,6 +68,8 @@ class CgroupDir {
 class CgroupFs {
  public:
   static constexpr std::size_t max_depth = 64;
+  /// As many memory cgroups as a kernel has room for: their ids have 16 bits.
+  static constexpr std::size_t max_listed = 65536;
 
   /// find_memory_hierarchy and open.
   static Result<CgroupFs> open(const Roots& roots);
@@ -73,7 +77,7 @@ class CgroupFs {
 
   const CgroupMount& mount() const { return mount_; }
 
-  /// Every cgroup at and below `path`. About 20 µs a cgroup. Error: `path` itself cannot be opened.
+  /// Every cgroup at and below `path`, up to max_listed and 8 MiB of paths. About 20 µs a cgroup. Error: `path` itself cannot be opened.
   Result<CgroupListing> list(std::string_view path = {}) const;
   /// `path` as the kernel log prints it; empty = the top of the mount.
   Result<CgroupDir> open_dir(std::string_view path) const;

@@ -52,7 +52,7 @@ bool CgroupTree::make_room(bool idle_alone) {
   std::vector<std::tuple<bool, bool, std::int64_t, std::uint64_t>> leaves;
   for (const auto& [inode, state] : cgroups_) {
     Bytes usage = state.usage ? *state.usage : Bytes{};
-    bool idle = is_idle(usage, state.limit);
+    bool idle = is_idle(usage);
     if (state.parent && !parents.contains(inode) && !state.removed && (idle || !idle_alone))
       leaves.emplace_back(!idle, idle && state.limit, usage.count, inode);
   }
@@ -176,14 +176,23 @@ CgroupPtr CgroupTree::ref(std::optional<std::uint64_t> inode) const {
   return state ? state->ref : nullptr;
 }
 
-bool CgroupTree::is_below(std::uint64_t inode, std::uint64_t top) const {
+template <typename IsTop>
+bool CgroupTree::climb(std::uint64_t inode, IsTop is_top) const {
   std::optional<std::uint64_t> at = inode;
   for (int depth = 0; at && depth < kMaxDepth; ++depth) {
-    if (*at == top) return true;
+    if (is_top(*at)) return true;
     const CgroupState* state = find(*at);
     at = state ? state->parent : std::nullopt;
   }
   return false;
+}
+
+bool CgroupTree::is_below(std::uint64_t inode, std::uint64_t top) const {
+  return climb(inode, [top](std::uint64_t at) { return at == top; });
+}
+
+bool CgroupTree::is_below_any(std::uint64_t inode, const std::unordered_set<std::uint64_t>& tops) const {
+  return !tops.empty() && climb(inode, [&](std::uint64_t at) { return tops.contains(at); });
 }
 
 bool CgroupTree::Below::operator()(std::uint64_t inode) {

@@ -41,16 +41,14 @@ struct CgroupState {
 
 /// Bounded: paths of 4 KiB at most, as the kernel's own, and 8 MiB in all, some 6,000 cgroups. Who makes
 /// many, or nests them with long names, shall not keep others from being followed: a new one takes the place
-/// of those that hold next to nothing, of a limit of their own as well, and have nothing below them. Those
-/// are not followed, and counted, until they are said to hold more.
+/// of those that hold next to nothing, whatever their limit is, and have nothing below them. Those are not
+/// followed, and counted, until they are said to hold more.
 class CgroupTree {
  public:
   static constexpr std::size_t kMaxPath = 4096, kMaxBytes = 8 << 20;
   static constexpr int kMaxDepth = 128;  // of ancestors that are asked for their limit
   /// As the kernel programs have it.
-  static bool is_idle(Bytes usage, std::optional<Bytes> limit) {
-    return usage < MiB(1) && (!limit || usage.count < limit->count / 2);
-  }
+  static bool is_idle(Bytes usage) { return usage < MiB(1); }
 
   explicit CgroupTree(Hierarchy hierarchy, std::size_t most_bytes = kMaxBytes)
       : hierarchy_(hierarchy), bound_(most_bytes) {}
@@ -76,6 +74,7 @@ class CgroupTree {
   const CgroupState* by_path(std::string_view path) const;
   CgroupPtr ref(std::optional<std::uint64_t> inode) const;
   bool is_below(std::uint64_t inode, std::uint64_t top) const;
+  bool is_below_any(std::uint64_t inode, const std::unordered_set<std::uint64_t>& tops) const;
   /// The same for many processes at once: each cgroup's ancestors are walked once.
   class Below {
    public:
@@ -115,6 +114,8 @@ class CgroupTree {
   }
 
  private:
+  template <typename IsTop>
+  bool climb(std::uint64_t inode, IsTop is_top) const;
   bool has_room(const CgroupState* known, std::size_t path) const;
   bool make_room(bool idle_alone);
   void refuse(std::uint64_t inode);

@@ -61,10 +61,11 @@ void MachineModel::on_tree(const CgroupListing& tree, MonoTime when) {
     on_cgroup(entry);
     there.insert(entry.id.inode);
   }
-  if (tree.unreadable || tree.too_deep) return;  // not all of it
   std::vector<std::uint64_t> gone;
   cgroups_.for_each([&](const CgroupState& state) {
-    if (!state.removed && !there.contains(state.ref->id.inode)) gone.push_back(state.ref->id.inode);
+    std::uint64_t inode = state.ref->id.inode;
+    if (!state.removed && !there.contains(inode) && !cgroups_.is_below_any(inode, tree.not_all_below))
+      gone.push_back(inode);
   });
   for (std::uint64_t inode : gone) cgroups_.remove(inode, when);
 }
@@ -86,7 +87,7 @@ void MachineModel::on_arguments(const TaskId& id, wire::Args args, MonoTime when
 void MachineModel::apply(const wire::CgroupSample& r) {
   CgroupState* state = cgroups_.find(r.memcg.inode);
   if (!state) {
-    bool idle = CgroupTree::is_idle(r.memcg.usage, r.memcg.limit);
+    bool idle = CgroupTree::is_idle(r.memcg.usage);
     if (!cgroups_.is_refused(r.memcg.inode) || (!idle && cgroups_.reconsider(r.memcg.inode)))
       unknown_cgroups_ = true;
     return;

@@ -58,7 +58,7 @@ std::size_t bytes_of(const StoreItem& item) {
 bool is_cheap(const StoreItem& item) {
   if (std::holds_alternative<UserKillFact>(item)) return true;
   auto* s = std::get_if<Sample>(&item);
-  return s && s->usage && CgroupTree::is_idle(*s->usage, s->limit);
+  return s && s->usage && CgroupTree::is_idle(*s->usage);
 }
 
 bool is_end(const StoreItem& item) {

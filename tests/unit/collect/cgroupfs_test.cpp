@@ -46,12 +46,19 @@ TEST(CgroupWalk, parents_come_first_and_identity_is_the_directorys_inode) {
   tree.cgroup(v1_top + "/a");
   auto walk = open_fs(tree).list();
   ASSERT_TRUE(walk.ok());
-  EXPECT_EQ(paths(*walk), (std::vector<std::string>{"/", "/a", "/a/x", "/b"}));
+  std::vector<std::string> seen = paths(*walk);
+  auto at = [&](const char* path) {
+    return static_cast<std::size_t>(std::ranges::find(seen, path) - seen.begin());
+  };
+  ASSERT_EQ(seen.size(), 4u);
+  EXPECT_EQ(at("/"), 0u);
+  ASSERT_LT(at("/a"), at("/a/x"));
   const auto& cgroups = walk->cgroups;
-  EXPECT_EQ(cgroups[2].id, (CgroupId{Hierarchy::v1, inode(tree.path(v1_top + "/a/x"))}));
-  EXPECT_EQ(cgroups[2].parent, cgroups[1].id);
-  EXPECT_EQ(cgroups[3].parent, cgroups[0].id);
+  EXPECT_EQ(cgroups.at(at("/a/x")).id, (CgroupId{Hierarchy::v1, inode(tree.path(v1_top + "/a/x"))}));
+  EXPECT_EQ(cgroups.at(at("/a/x")).parent, cgroups.at(at("/a")).id);
+  EXPECT_EQ(cgroups.at(at("/b")).parent, cgroups[0].id);
   EXPECT_EQ(cgroups[0].parent, std::nullopt);
+  EXPECT_TRUE(walk->not_all_below.empty());
   EXPECT_EQ(walk->vanished + walk->unreadable + walk->too_deep, 0u);
 }
 
@@ -108,6 +115,7 @@ TEST(CgroupWalk, stops_at_its_depth_limit_and_counts_what_is_below) {
   auto walk = open_fs(tree).list();
   EXPECT_EQ(walk->cgroups.size(), CgroupFs::max_depth + 1);
   EXPECT_EQ(walk->too_deep, 1u);
+  EXPECT_EQ(walk->not_all_below, (std::unordered_set<std::uint64_t>{walk->cgroups.back().id.inode}));
 }
 
 TEST(CgroupWalk, stops_where_a_path_is_longer_than_the_kernels_own_and_counts_what_is_below) {

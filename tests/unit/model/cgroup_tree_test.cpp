@@ -199,18 +199,16 @@ TEST(Bounds, who_makes_ten_thousand_cgroups_keeps_nobody_elses_from_being_follow
   EXPECT_TRUE(tree.add_child(evicted[0], 1, "idle no more"));
 }
 
-TEST(Bounds, idle_ones_with_limits_of_their_own_keep_nobody_out) {
+TEST(Bounds, ones_with_tiny_limits_of_their_own_keep_nobody_out) {
   CgroupTree tree(Hierarchy::v2, 256 << 10);
   tree.add(1, std::nullopt, "/");
-  tree.add_child(2, 1, "about to meet its limit")->limit = KiB(64);
-  tree.find(2)->usage = KiB(60);
   for (std::uint64_t i = 100; i < 5'100; ++i) {
-    CgroupState* added = tree.add_child(i, 1, "idle-" + std::to_string(i));
+    CgroupState* added = tree.add_child(i, 1, "tiny-" + std::to_string(i));
     ASSERT_TRUE(added) << i;
-    added->limit = MiB(64);
-    added->usage = KiB(200);
+    added->limit = KiB(512);
+    added->usage = KiB(500);
   }
-  EXPECT_TRUE(tree.find(2));
+  EXPECT_TRUE(tree.add_child(2, 1, "somebody else's"));
 }
 
 TEST(Bounds, with_less_room_the_idle_go_and_then_who_holds_least) {

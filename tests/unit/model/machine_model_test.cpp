@@ -632,8 +632,21 @@ TEST(Tree, forgets_nothing_because_of_a_walk_that_did_not_see_all) {
   MachineModel model = a_model();
   CgroupListing deep = listing({{1, "/"}});
   deep.too_deep = 1;
+  deep.not_all_below = {1};
   model.on_tree(deep, ms(1000));
   EXPECT_FALSE(model.cgroups().find(20)->removed);
+}
+
+TEST(Tree, forgets_what_is_gone_although_a_walk_did_not_see_all_of_another_part) {
+  MachineModel model = a_model();
+  model.on_cgroup({{Hierarchy::v1, 60}, CgroupId{Hierarchy::v1, 1}, "/deep"});
+  model.on_cgroup({{Hierarchy::v1, 61}, CgroupId{Hierarchy::v1, 60}, "/deep/x"});
+  CgroupListing walk = listing({{1, "/"}, {60, "/deep"}});
+  walk.too_deep = 1;
+  walk.not_all_below = {60};
+  model.on_tree(walk, ms(1000));
+  EXPECT_TRUE(model.cgroups().find(20)->removed);
+  EXPECT_FALSE(model.cgroups().find(61)->removed);
 }
 
 TEST(Series, counts_the_kills_of_a_limit_and_begins_again_after_a_calm) {
