@@ -3,8 +3,8 @@
 #include "python_code.bpf.h"
 #include "task.bpf.h"
 
-#define OC_TOLD_THREADS 8         /* of one victim */
-#define OC_ROOM_FOR_MARKS 0xc0000 /* of the ring: what says who was killed matters more */
+#define OC_TOLD_THREADS 8          /* of one victim */
+#define OC_MOST_IN_RING (3u << 20) /* of its 4 MiB: what says who was killed matters more */
 
 struct { /* 1.6 KiB a CPU */
   __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -26,7 +26,10 @@ int BPF_PROG(on_dying_code, int sig) {
   if (!layout || !stack) return 0;
   oc_read_python(stack, task);
   if (!stack->count) return 0;
-  if (bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) > OC_ROOM_FOR_MARKS) return 0;
+  if (bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) > OC_MOST_IN_RING) {
+    oc_count_lost(OC_LOST_DYING_CODE_NO_ROOM);
+    return 0;
+  }
   struct oc_dying_code* r = OC_RESERVE_EVENT(OC_DYING_CODE, oc_dying_code);
   if (!r) return 0;
   victim->told++;

@@ -147,8 +147,16 @@ struct signal_struct {
 typedef struct {
   unsigned int val;
 } kuid_t;
+typedef struct {
+  u32 cap[2];
+} kernel_cap_t;
+struct user_namespace {
+  int level;
+};
 struct cred {
   kuid_t uid;
+  kernel_cap_t cap_effective;
+  struct user_namespace* user_ns;
 };
 struct pid_namespace;
 struct upid {

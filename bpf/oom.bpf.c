@@ -88,21 +88,8 @@ int BPF_PROG(on_mark_victim_pid, int pid) {
   return 0;
 }
 
-static __always_inline void kernel_sent_kill(struct task_struct* task) {
-  u32 tid = BPF_CORE_READ(task, pid);
-  u64 address = (u64)task;
-  bpf_map_update_elem(&kernel_killed, &tid, &address, BPF_ANY);
-  follow_victim(task);
-  struct oc_kernel_kill* r = OC_RESERVE_EVENT(OC_KERNEL_KILL, oc_kernel_kill);
-  if (!r) return;
-  oc_fill_task(&r->victim, task);
-  oc_fill_memory(&r->memory, task);
-  oc_fill_task(&r->sender, (struct task_struct*)bpf_get_current_task());
-  oc_submit_now(r);
-}
-
-/* What a user, and all users but root together, may have told in a second. Two CPUs that count at once let
- * one more pass. */
+/* What a user, and all users together, may have told in a second. Two CPUs that count at once let one more
+ * pass. */
 #define OC_KILLS_OF_USER 100
 #define OC_KILLS_OF_ALL 500
 #define OC_ALL_USERS (~0u)
@@ -116,12 +103,18 @@ struct {
   __type(key, u32); /* uid */
   __type(value, struct oc_killer);
 } killers SEC(".maps");
+struct { /* the same of those that exit */
+  __uint(type, BPF_MAP_TYPE_LRU_HASH);
+  __uint(max_entries, 1024);
+  __type(key, u32); /* uid */
+  __type(value, struct oc_killer);
+} exiting_killers SEC(".maps");
 
-static __always_inline bool is_within_rate(u32 uid, u64 second, u64 most) {
-  struct oc_killer* killer = bpf_map_lookup_elem(&killers, &uid);
+static __always_inline bool is_within_rate(void* of, u32 uid, u64 second, u64 most) {
+  struct oc_killer* killer = bpf_map_lookup_elem(of, &uid);
   if (!killer) {
     struct oc_killer first = {.second = second, .sent = 1};
-    bpf_map_update_elem(&killers, &uid, &first, BPF_ANY);
+    bpf_map_update_elem(of, &uid, &first, BPF_ANY);
     return true;
   }
   if (killer->second != second) {
@@ -133,19 +126,58 @@ static __always_inline bool is_within_rate(u32 uid, u64 second, u64 most) {
   return true;
 }
 
-static __always_inline void user_sent_kill(struct task_struct* task, struct kernel_siginfo* info) {
-  if (is_zombie(task)) return;
+static __always_inline bool may_be_told(void* of, bool trusted) {
   u32 uid = bpf_get_current_uid_gid();
   u64 second = bpf_ktime_get_ns() / 1000000000;
-  if (!is_within_rate(uid, second, uid ? OC_KILLS_OF_USER : OC_KILLS_OF_ALL) ||
-      (uid && !is_within_rate(OC_ALL_USERS, second, OC_KILLS_OF_ALL))) {
+  return is_within_rate(of, uid, second, trusted ? OC_KILLS_OF_ALL : OC_KILLS_OF_USER) &&
+         (trusted || is_within_rate(of, OC_ALL_USERS, second, OC_KILLS_OF_ALL));
+}
+
+/* Who exits takes those with it that it traced so, or that were in its pid namespace: any user can have
+ * thousands of them. A kill for memory that one who exits has invoked is told with them. */
+static __always_inline void kernel_sent_kill(struct task_struct* task) {
+  struct task_struct* sender = (struct task_struct*)bpf_get_current_task();
+  if (BPF_CORE_READ(sender, flags) & OC_PF_EXITING) {
+    if (is_zombie(task)) return;
+    if (!may_be_told(&exiting_killers, false)) {
+      oc_count_lost(OC_LOST_EXIT_KILLS_OVER_RATE);
+      return;
+    }
+  }
+  u32 tid = BPF_CORE_READ(task, pid);
+  u64 address = (u64)task;
+  bpf_map_update_elem(&kernel_killed, &tid, &address, BPF_ANY);
+  follow_victim(task);
+  struct oc_kernel_kill* r = OC_RESERVE_EVENT(OC_KERNEL_KILL, oc_kernel_kill);
+  if (!r) return;
+  oc_fill_task(&r->victim, task);
+  oc_fill_memory(&r->memory, task);
+  oc_fill_task(&r->sender, sender);
+  oc_submit_now(r);
+}
+
+#define OC_CAP_KILL 5
+
+/* Who ends others to save memory, as systemd-oomd and earlyoom do: of the machine, not of a container. */
+static __always_inline bool may_kill_anybody(struct task_struct* task) {
+  const struct cred* cred = BPF_CORE_READ(task, real_cred);
+  u32 caps = 0; /* the first 32, whatever type the kernel has for all of them */
+  bpf_probe_read_kernel(&caps, sizeof(caps), (char*)cred + bpf_core_field_offset(struct cred, cap_effective));
+  return (caps & 1u << OC_CAP_KILL) && !BPF_CORE_READ(cred, user_ns, level) &&
+         !BPF_CORE_READ(task, thread_pid, level);
+}
+
+static __always_inline void user_sent_kill(struct task_struct* task, struct kernel_siginfo* info) {
+  struct task_struct* sender = (struct task_struct*)bpf_get_current_task();
+  if (is_zombie(task)) return;
+  if (!may_be_told(&killers, may_kill_anybody(sender))) {
     oc_count_lost(OC_LOST_USER_KILLS_OVER_RATE);
     return;
   }
   struct oc_user_kill* r = OC_RESERVE(user_kills, OC_LOST_USER_KILLS_RING_FULL, OC_USER_KILL, oc_user_kill);
   if (!r) return;
   oc_fill_task(&r->victim, task);
-  oc_fill_task(&r->sender, (struct task_struct*)bpf_get_current_task());
+  oc_fill_task(&r->sender, sender);
   r->no_siginfo = (u64)info == OC_SEND_SIG_NOINFO;
   r->si_code = r->no_siginfo ? 0 : BPF_CORE_READ(info, si_code);
   bpf_ringbuf_submit(r, oc_wakeup_soon());

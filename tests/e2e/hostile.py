@@ -103,6 +103,14 @@ def sigkills_to_ones_own_children_are_told_up_to_a_rate_and_counted_beyond(t):
 
 
 @case(vm="never", limit_s=90)
+def sigkills_of_the_kernel_to_what_one_who_exits_traced_are_told_up_to_a_rate_and_counted_beyond(t):
+    did, lost = flood(t, "exit_kills_living", count=2)
+    t.premise(did > 1000, f"only {did} SIGKILLs")
+    t.check("events_ring_full" not in lost, f"lost is {lost}")
+    t.check(lost.get("exit_kills_over_rate", 0) > 0, f"lost is {lost}")
+
+
+@case(vm="never", limit_s=90)
 def calls_to_the_gpu_without_end_keep_no_kill_from_being_told(t):
     folder = t.folder()
     folder.chmod(0o755)

@@ -4,6 +4,7 @@
  *   kills_zombie   SIGKILLs to a child of its own that has ended
  *   kills_living   children that are made to be killed
  *   exit_kills     ends while it traces the zombies of its children: the kernel kills those, 300 each time
+ *   exit_kills_living  the same of children that live
  *   renames        gives itself another name all the time, with 70 MiB to be worth looking at
  *   gpu_calls      maps a page of the file that its first word names where its offset says, and unmaps it, as
  *                  managed memory of a GPU is
@@ -51,7 +52,7 @@ static uint64_t kills_living(void) {
 }
 
 /* The tracer is not their parent: a zombie is the tracer's until that ends, and is killed with it. */
-static uint64_t exit_kills(void) {
+static uint64_t exit_kills(int living) {
   enum { MANY = 300 };
   uint64_t count = 0;
   while (goes_on()) {
@@ -62,6 +63,7 @@ static uint64_t exit_kills(void) {
         if (child == 0) {
           ptrace(PTRACE_TRACEME, 0, 0, 0);
           raise(SIGSTOP);
+          while (living) pause();
           _exit(0);
         }
         int status;
@@ -69,7 +71,7 @@ static uint64_t exit_kills(void) {
         ptrace(PTRACE_SETOPTIONS, child, 0, PTRACE_O_EXITKILL);
         ptrace(PTRACE_CONT, child, 0, 0);
         siginfo_t info;
-        waitid(P_PID, child, &info, WEXITED | WNOWAIT);
+        if (!living) waitid(P_PID, child, &info, WEXITED | WNOWAIT);
       }
       _exit(0);
     }
@@ -144,7 +146,9 @@ int main(int argc, char** argv) {
   else if (!strcmp(argv[1], "kills_living"))
     count = kills_living();
   else if (!strcmp(argv[1], "exit_kills"))
-    count = exit_kills();
+    count = exit_kills(0);
+  else if (!strcmp(argv[1], "exit_kills_living"))
+    count = exit_kills(1);
   else if (!strcmp(argv[1], "renames"))
     count = renames();
   else if (!strcmp(argv[1], "gpu_calls") && argc > 3)

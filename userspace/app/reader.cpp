@@ -77,9 +77,7 @@ Reply answer(const Question& q, const Roots& roots, const ProcFs& procfs) {
 }  // namespace
 
 Reader::Reader(std::string root, std::string oom_score_adj, std::function<bool(const TaskId&)> near_a_kill)
-    : root_(std::move(root)),
-      oom_score_adj_(std::move(oom_score_adj)),
-      near_a_kill_(std::move(near_a_kill)) {
+    : root_(std::move(root)), oom_score_adj_(std::move(oom_score_adj)), near_a_kill_(std::move(near_a_kill)) {
   int fds[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) != 0) return;
   ours_.reset(fds[0]);

@@ -21,8 +21,8 @@ namespace oomcast {
 /// Whoever looks at another process's memory map holds that process's memory and waits for its mmap_lock. If
 /// the other one is being OOM-killed, nothing of it is freed meanwhile, and the kernel kills the next. So the
 /// tracer never looks. It asks this: a process that is started when it is needed, ends by itself when one
-/// look takes 50 ms (limit_looks()), is killed when a request takes 2 s and at the first sign of an OOM around
-/// it, and has 256 MiB of address space. One request at a time, the others wait.
+/// look takes 50 ms (limit_looks()), is killed when a request takes 2 s and at the first sign of an OOM
+/// around it, and has 256 MiB of address space. One request at a time, the others wait.
 class Reader {
  public:
   static constexpr Nanos kLongestLook = std::chrono::milliseconds(50), kPatience = std::chrono::seconds(2);
@@ -46,8 +46,9 @@ class Reader {
 
   /// `root` and `oom_score_adj` are for the process. It is started with the first request. `near_a_kill`: a
   /// process of which nothing may be read now.
-  Reader(std::string root, std::string oom_score_adj,
-         std::function<bool(const TaskId&)> near_a_kill = [](const TaskId&) { return false; });
+  Reader(
+      std::string root, std::string oom_score_adj,
+      std::function<bool(const TaskId&)> near_a_kill = [](const TaskId&) { return false; });
   ~Reader();
   Reader(const Reader&) = delete;
 

@@ -77,7 +77,8 @@ class CgroupFs {
 
   const CgroupMount& mount() const { return mount_; }
 
-  /// Every cgroup at and below `path`, up to max_listed and 8 MiB of paths. About 20 µs a cgroup. Error: `path` itself cannot be opened.
+  /// Every cgroup at and below `path`, up to max_listed and 8 MiB of paths. About 20 µs a cgroup. Error:
+  /// `path` itself cannot be opened.
   Result<CgroupListing> list(std::string_view path = {}) const;
   /// `path` as the kernel log prints it; empty = the top of the mount.
   Result<CgroupDir> open_dir(std::string_view path) const;

@@ -483,6 +483,8 @@ TEST(LostReasons, name_every_counter_of_the_kernel_side) {
   EXPECT_EQ(lost_reasons()[OC_LOST_STALL_TABLE_FULL], "stall_table_full");
   EXPECT_EQ(lost_reasons()[OC_LOST_USER_KILLS_RING_FULL], "user_kills_ring_full");
   EXPECT_EQ(lost_reasons()[OC_LOST_USER_KILLS_OVER_RATE], "user_kills_over_rate");
+  EXPECT_EQ(lost_reasons()[OC_LOST_EXIT_KILLS_OVER_RATE], "exit_kills_over_rate");
+  EXPECT_EQ(lost_reasons()[OC_LOST_DYING_CODE_NO_ROOM], "dying_code_no_room");
 }
 
 TEST(DecodeStalls, has_units_and_survives_a_short_value) {
