@@ -74,8 +74,10 @@ struct { /* 1.4 MiB */
   __type(value, struct oc_last);
 } last_idle __weak SEC(".maps");
 
+/* Of this and the next two what was not used for longest makes way, whoever filled them first. User space
+ * makes them larger where there are many CPUs, each of which keeps some free places to itself. */
 struct { /* 1.4 MiB */
-  __uint(type, BPF_MAP_TYPE_HASH);
+  __uint(type, BPF_MAP_TYPE_LRU_HASH);
   __uint(max_entries, OC_TRACKED_PROCESSES);
   __type(key, u32); /* tgid; removed at its exit */
   __type(value, struct oc_last);
@@ -97,18 +99,18 @@ struct { /* 0.4 MiB; an entry goes at its process's exit, or for want of room wh
   __type(value, struct oc_victim);
 } victims __weak SEC(".maps");
 
+struct { /* 0.4 MiB */
+  __uint(type, BPF_MAP_TYPE_LRU_HASH);
+  __uint(max_entries, OC_TRACKED_STALLS);
+  __type(key, u64); /* cgroup id; user space removes it with the cgroup */
+  __type(value, struct oc_stalls);
+} stalls __weak SEC(".maps");
+
 struct { /* 0.3 MiB */
   __uint(type, BPF_MAP_TYPE_HASH);
   __uint(max_entries, OC_TRACKED_STALLS);
   __type(key, u32); /* tid */
   __type(value, u64);
 } reclaim_since __weak SEC(".maps");
-
-struct { /* 0.4 MiB */
-  __uint(type, BPF_MAP_TYPE_HASH);
-  __uint(max_entries, OC_TRACKED_STALLS);
-  __type(key, u64); /* cgroup id; user space removes it with the cgroup */
-  __type(value, struct oc_stalls);
-} stalls __weak SEC(".maps");
 
 #endif

@@ -31,13 +31,15 @@ void Pythons::on_answer(const Reader::Answer& answer) {
   if (answer.dropped) known_.erase(answer.id);
   // Forgotten meanwhile: what was found is of another program.
   if (answer.python.empty() || !known_.contains(answer.id)) return;
-  bpf_.set_python(answer.id.tgid, &answer.python);
-  pythons_.insert(answer.id);
+  if (bpf_.set_python(answer.id.tgid, &answer.python))
+    pythons_.insert(answer.id);
+  else
+    ++no_room_;
 }
 
 void Pythons::forget(const TaskId& id) {
   known_.erase(id);
-  if (pythons_.erase(id)) bpf_.set_python(id.tgid, nullptr);
+  if (pythons_.erase(id)) (void)bpf_.set_python(id.tgid, nullptr);
 }
 
 }  // namespace oomcast

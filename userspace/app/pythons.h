@@ -1,6 +1,7 @@
 // The CPython processes in scope, known to the kernel programs before one of them is killed.
 #pragma once
 
+#include <cstdint>
 #include <unordered_set>
 
 #include "app/reader.h"
@@ -23,6 +24,8 @@ class Pythons {
   void on_answer(const Reader::Answer& answer);
   /// It executed something else, or ended.
   void forget(const TaskId& id);
+  /// Those that the kernel programs do not know for want of room.
+  std::uint64_t no_room() const { return no_room_; }
 
  private:
   void look_at(const TaskId& id, MonoTime now);
@@ -32,6 +35,7 @@ class Pythons {
   std::unordered_set<TaskId> known_, pythons_;
   MonoTime second_{};
   int looked_ = 0;
+  std::uint64_t no_room_ = 0;
 };
 
 }  // namespace oomcast

@@ -318,6 +318,7 @@ void Session::count_losses() {
       samples_lost_ = true;
     }
   losses_.track("program_interrupted_itself", sources_.bpf->missed_runs());
+  losses_.track("python_table_full", pythons_->no_room());
   losses_.track("undecodable_record", sources_.bpf->undecodable());
   losses_.track("growth_look_given_up", looks_->given_up());
   losses_.track("gpu_ring_full", gpu_->lost());

@@ -121,12 +121,12 @@ class LoadedBpfSource final : public BpfSource {
     return on == (exact_ != nullptr);
   }
 
-  void set_python(std::uint32_t tgid, const std::vector<std::byte>* layout) override {
+  bool set_python(std::uint32_t tgid, const std::vector<std::byte>* layout) override {
     int map = bpf_map__fd(skeleton_->maps.pythons);
     if (layout && layout->size() == bpf_map__value_size(skeleton_->maps.pythons))
-      bpf_map_update_elem(map, &tgid, layout->data(), BPF_ANY);
-    else
-      bpf_map_delete_elem(map, &tgid);
+      return bpf_map_update_elem(map, &tgid, layout->data(), BPF_ANY) == 0;
+    bpf_map_delete_elem(map, &tgid);
+    return true;
   }
 
   int pythons() const override { return bpf_map__fd(skeleton_->maps.pythons); }
@@ -190,6 +190,7 @@ class LoadedBpfSource final : public BpfSource {
         return Error::failed(
             fmt::format("kernel programs of record version {}, user space of version {}: rebuild",
                         skeleton_->rodata->oc_wire_version, wire::version()));
+      give_each_cpu_room();
       choose_programs();
       int err = oomcast_bpf__load(skeleton_.get());
       if (!err) break;
@@ -199,6 +200,13 @@ class LoadedBpfSource final : public BpfSource {
       refused_.emplace_back(*program, fmt::format("the kernel refused it: {}", LibbpfLog::verdict()));
     }
     return Ok{};
+  }
+
+  // Of a table that drops what was not used for longest each CPU keeps up to 128 places free for itself.
+  void give_each_cpu_room() {
+    auto least = static_cast<__u32>(256 * std::max(1, libbpf_num_possible_cpus()));
+    for (bpf_map* map : {skeleton_->maps.victims, skeleton_->maps.last_process, skeleton_->maps.stalls})
+      if (bpf_map__max_entries(map) < least) bpf_map__set_max_entries(map, least);
   }
 
   void choose_programs() {

@@ -68,8 +68,9 @@ class BpfSource {
   virtual bool set_exact(bool on) = 0;
 
   /// How the CPython of a process keeps what it executes, so that its line is told if it is killed, and that
-  /// of children which execute nothing else. nullptr: it is none (any more). At most 4,096 processes.
-  virtual void set_python(std::uint32_t tgid, const std::vector<std::byte>* layout) = 0;
+  /// of children which execute nothing else. nullptr: it is none (any more). false: there is no room, which
+  /// 4,096 processes have.
+  virtual bool set_python(std::uint32_t tgid, const std::vector<std::byte>* layout) = 0;
 
   /// The map that has them, for other kernel programs.
   virtual int pythons() const = 0;

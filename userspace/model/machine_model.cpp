@@ -206,6 +206,7 @@ bool MachineModel::on_stalls(MonoTime time, std::uint64_t inode, const wire::Sta
   if (!known && stalls_.size() >= kMaxStalls) return false;  // nobody says when one that is not followed goes
   wire::Stalls& told = stalls_[inode];
   if (sums.count == told.count) return false;
+  if (sums.count < told.count) told = {};  // they made way in the kernel meanwhile, and began anew
   bool tell = known && cgroup_in_scope(inode);
   if (tell)
     facts_.push_back(ReclaimFact{time, cgroups_.ref(inode), sums.count - told.count, sums.time - told.time,

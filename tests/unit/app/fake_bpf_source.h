@@ -54,7 +54,7 @@ class FakeBpfSource final : public BpfSource {
     programs_->exact = on;
     return true;
   }
-  void set_python(std::uint32_t, const std::vector<std::byte>*) override {}
+  bool set_python(std::uint32_t, const std::vector<std::byte>*) override { return true; }
   LostCounts lost() const override { return programs_->lost; }
   std::uint64_t undecodable() const override { return 0; }
   std::uint64_t missed_runs() const override { return 0; }

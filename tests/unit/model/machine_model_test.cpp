@@ -584,6 +584,16 @@ TEST(Stalls, are_told_by_what_is_new_since_the_last_look) {
   EXPECT_EQ(facts[1].cgroup->path, "/job");
 }
 
+TEST(Stalls, are_told_from_the_beginning_where_their_sums_made_way_in_the_kernel) {
+  MachineModel model = a_model();
+  model.on_stalls(ms(1000), 10, {30, milliseconds(300), MiB(30)});
+  model.on_stalls(ms(2000), 10, {2, milliseconds(20), MiB(2)});
+  auto facts = facts_of<ReclaimFact>(model);
+  ASSERT_EQ(facts.size(), 2u);
+  EXPECT_EQ(facts[1].stalls, 2u);
+  EXPECT_EQ(facts[1].reclaimed, MiB(2));
+}
+
 TEST(Exit, of_the_dead_keeps_its_name_for_what_still_arrives) {
   MachineModel model = a_model();
   wire::Task p = task(100, 11, "short");
