@@ -144,8 +144,10 @@ bool Alerts::takes_signal(std::uint32_t pid) const {
 }
 
 // And never became another program. What was forked while it was followed has shown no arguments of its own.
+// Name and arguments are the child's choice, its user and its cgroup are not.
 static bool is_fork_of(const TaskState& child, const TaskState& parent) {
-  return child.comm == parent.comm && (child.cmdline.empty() || child.cmdline == parent.cmdline);
+  return child.comm == parent.comm && (child.cmdline.empty() || child.cmdline == parent.cmdline) &&
+         child.uid && child.uid == parent.uid && child.cgroup && child.cgroup == parent.cgroup;
 }
 
 // Of the process that a person named, or of the alert's memory: who grew, or holds, most comes first. A
