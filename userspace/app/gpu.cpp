@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "base/clock.h"
@@ -113,11 +114,13 @@ void GpuFollower::read_pages() {
   drain();
   std::map<TaskId, std::optional<GpuActivity>> known;
   model_.gpu().for_each([&](TaskId task, const GpuHeld&) { known[task]; });
+  std::set<TaskId> ended;
   for (const auto& [task, total] : read)
     if (auto at = known.find(task); at != known.end())
       at->second = total;
     else if (!more_calls_)
-      pages_->forget(task);
+      ended.insert(task);
+  if (!ended.empty()) pages_->forget(ended);
   for (const auto& [task, total] : known) model_.gpu().on_activity(task, total);
 }
 
@@ -213,8 +216,9 @@ bool GpuFollower::drain() {
 }
 
 void GpuFollower::on_exit(TaskId task) {
-  if (!source_ || !model_.gpu().of(task)) return;
-  source_->forget(task.tgid);
+  if (!source_) return;
+  source_->forget(task.tgid);  // the kernel programs know each that called the driver, whatever came of it
+  if (!model_.gpu().of(task)) return;
   MonoTime began = mono_now();
   // Where thousands end at once, the last look at all tells of them, and forgets who is gone.
   if (!pages_ || began < next_last_look_) return;
@@ -222,7 +226,7 @@ void GpuFollower::on_exit(TaskId task) {
     auto read = pages_->read();
     if (auto at = read.find(task); at != read.end()) model_.gpu().on_activity(task, at->second);
   }
-  pages_->forget(task);
+  pages_->forget({task});
   MonoTime ended = mono_now();
   next_last_look_ = ended + (kLastLooksShare - 1) * (ended - began);
 }

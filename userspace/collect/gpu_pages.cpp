@@ -68,15 +68,15 @@ class LoadedGpuPages final : public GpuPages {
     return out;
   }
 
-  void forget(TaskId task) override {
+  void forget(const std::set<TaskId>& tasks) override {
     std::vector<std::uint64_t> spaces;
     each_owner([&](std::uint64_t space, TaskId owner) {
-      if (owner == task) spaces.push_back(space);
+      if (tasks.contains(owner)) spaces.push_back(space);
     });
     for (std::uint64_t space : spaces) bpf_map_delete_elem(source_.va_spaces(), &space);
     std::vector<Key> rows;
     each_row([&](const Key& key, const wire::GpuPageEvents& events) {
-      if (events.task == task) rows.push_back(key);
+      if (events.task && tasks.contains(*events.task)) rows.push_back(key);
     });
     for (const Key& key : rows) bpf_map_delete_elem(activity(), key.data());
   }
