@@ -78,32 +78,51 @@ void LookPlan::make_room() {
   paths_ = 0;
 }
 
+bool LookPlan::is_due(const Level& level, MonoTime now) const {
+  double share = level.grown().as_double() / std::max(1.0, level.limit.as_double());
+  return level.grown() >= kMinGrown && share >= kMinShare && now - level.since >= kMinAge &&
+         (now >= next_ || share >= kSurge);
+}
+
+// One is the other, or in it.
+bool LookPlan::are_one(const Target& a, const Target& b) {
+  if (a.pid || b.pid) return a == b;
+  return in_scope(a.cgroup, b.cgroup) || in_scope(b.cgroup, a.cgroup);
+}
+
 std::optional<LookPlan::Target> LookPlan::due(MonoTime now) const {
   if (!any_grown_ || now < next_by_cost_) return std::nullopt;
-  Bytes most;
+  Bytes most, most_of_others;
   for (const auto& [target, level] : levels_) {
-    double share = level.grown().as_double() / std::max(1.0, level.limit.as_double());
-    bool enough = level.grown() >= kMinGrown && share >= kMinShare && now - level.since >= kMinAge;
-    if (enough && (now >= next_ || share >= kSurge)) most = std::max(most, level.grown());
+    if (!is_due(level, now)) continue;
+    most = std::max(most, level.grown());
+    if (!last_ || !are_one(target, *last_)) most_of_others = std::max(most_of_others, level.grown());
   }
   if (most == Bytes{}) return std::nullopt;
+  bool others = most_of_others > Bytes{};
+  if (others) most = most_of_others;
   const Target* chosen = nullptr;
   for (const auto& [target, level] : levels_)
     if (level.grown().as_double() >= kMax * most.as_double() &&
+        !(others && last_ && are_one(target, *last_)) &&
         (!chosen || target.cgroup.size() > chosen->cgroup.size()))
       chosen = &target;
   return *chosen;
 }
 
-void LookPlan::looked(MonoTime began, MonoTime now, Nanos cpu) {
+void LookPlan::looked(const Target& target, MonoTime began, MonoTime now, Nanos cpu) {
   if (!first_) first_ = began;
   next_ = now + std::clamp<Nanos>((now - *first_) / 4, kMinGap, kMaxGap);
   next_by_cost_ = now + kPerCost * cpu;
-  for (auto& [target, level] : levels_) {
-    level.from = level.now;
-    level.since = now;
-  }
+  last_ = target;
   any_grown_ = false;
+  for (auto& [other, level] : levels_) {
+    if (are_one(other, target)) {
+      level.from = level.now;
+      level.since = now;
+    }
+    any_grown_ = any_grown_ || level.grown() >= kMinGrown;
+  }
 }
 
 void GrowthFound::add(const BlameReport& report, const TaskTable& tasks, MonoTime from, MonoTime to) {
@@ -218,7 +237,7 @@ std::optional<int> GrowthLooks::advance(MonoTime now) {
   if (look_ || !next_ || !has_room()) return std::nullopt;
   LookPlan::Target target = *std::exchange(next_, std::nullopt);
   if (!start(target, now)) {
-    plan_.looked(now, now, 1s);  // not at once again
+    plan_.looked(target, now, now, 1s);  // not at once again
     return std::nullopt;
   }
   return look_->output.get();
@@ -303,7 +322,7 @@ void GrowthLooks::end(MonoTime now) {
   auto time = [](const timeval& t) {
     return std::chrono::seconds(t.tv_sec) + std::chrono::microseconds(t.tv_usec);
   };
-  plan_.looked(look_->began, now, time(used.ru_utime) + time(used.ru_stime));
+  plan_.looked(look_->target, look_->began, now, time(used.ru_utime) + time(used.ru_stime));
   if (look_->text.size() >= kMaxText)
     ++given_up_;
   else if (auto report = parse_blame(look_->text, "a look"))

@@ -32,23 +32,27 @@ class LookPlan {
 
   /// `limit`: what it runs against.
   void on_level(const Target& target, Bytes level, Bytes limit, MonoTime now);
-  /// What to look at now: of what grew most, the innermost cgroup.
+  /// What to look at now: of what grew most, the innermost cgroup. What was looked at last, and what is
+  /// around or below it, stands behind others that are due.
   std::optional<Target> due(MonoTime now) const;
-  /// A look at it has ended.
-  void looked(MonoTime began, MonoTime now, Nanos cpu);
+  /// A look at `target` has ended.
+  void looked(const Target& target, MonoTime began, MonoTime now, Nanos cpu);
 
  private:
   struct Level {
-    Bytes from, now, limit;  // from: the lowest since the last look
+    Bytes from, now, limit;  // from: the lowest since the last look at it
     MonoTime since;          // of `from`
     Bytes grown() const { return now - from; }
   };
   void make_room();
+  bool is_due(const Level& level, MonoTime now) const;
+  static bool are_one(const Target& a, const Target& b);
 
   std::map<Target, Level> levels_;
   std::size_t paths_ = 0;   // bytes of their cgroups' paths
   bool any_grown_ = false;  // some level by kMinGrown, since the last look
   std::optional<MonoTime> first_;
+  std::optional<Target> last_;  // the newest that was looked at
   MonoTime next_{}, next_by_cost_{};
 };
 

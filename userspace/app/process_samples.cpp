@@ -186,17 +186,25 @@ std::vector<TaskId> ProcessSamples::gone() {
 std::vector<TaskId> ProcessSamples::to_measure(MonoTime now) {
   std::vector<TaskId> out;
   if (now < walks_from_) return out;
-  Nanos cost{};
-  std::size_t asked = 0;
+  // Who has waited longest comes first: all have one budget, and whose walks are dear must not have all of
+  // it.
+  std::vector<std::pair<MonoTime, const ProcessSampleFact*>> due;
   for (const auto& [id, last] : newest_) {
-    if (cost > kWalksFor || asked == kMaxRead) break;
     Walk& walk = walks_[id];
     // What grows by its RSS needs no walk: the walk is for what becomes private while the RSS stays.
     bool moves = std::abs((last.rss - walk.rss).as_double()) > kStays * last.rss.as_double();
     walk.rss = last.rss;
-    if (moves || last.rss < kWalkFrom || now < walk.next) continue;
+    if (!moves && last.rss >= kWalkFrom && now >= walk.next) due.emplace_back(walk.next, &last);
+  }
+  std::ranges::sort(due);
+  Nanos cost{};
+  std::size_t asked = 0;
+  for (const auto& [since, last] : due) {
+    if (cost > kWalksFor || asked == kMaxRead) break;
+    TaskId id = last->process.id;
+    Walk& walk = walks_[id];
     walk.next = now + kWalkEvery;
-    if (is_near_a_kill(last.process)) continue;
+    if (is_near_a_kill(last->process)) continue;
     walk.next = now + kWalkAtMost;
     ++asked;
     auto status = procfs_.read_status(id.tgid);

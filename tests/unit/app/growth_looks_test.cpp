@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+
 namespace oomcast {
 namespace {
 
@@ -82,7 +85,7 @@ TEST(LookPlan, looks_ever_less_often_at_growth_that_goes_on) {
     plan.on_level(cgroup("/job"), mib(t * 5), mib(65536), at(t));
     if (plan.due(at(t))) {
       looks.push_back(t);
-      plan.looked(at(t), at(t + 2), 100ms);
+      plan.looked(cgroup("/job"), at(t), at(t + 2), 100ms);
     }
   }
   ASSERT_GE(looks.size(), 3u);
@@ -90,10 +93,27 @@ TEST(LookPlan, looks_ever_less_often_at_growth_that_goes_on) {
     EXPECT_GE(looks[i] - looks[i - 1], std::min(300.0, (looks[i - 1] - looks[0]) / 4)) << i;
 }
 
+TEST(LookPlan, who_was_just_looked_at_stands_behind_the_others) {
+  LookPlan plan;
+  std::map<std::string, int> looks;
+  for (double t = 0; t < 600; t += 0.5) {
+    plan.on_level(cgroup("/tenant"), mib(100 + 40 * t), mib(65536), at(t));
+    plan.on_level(cgroup("/tenant/in"), mib(100 + 40 * t), mib(65536), at(t));
+    plan.on_level(cgroup("/job"), mib(100 + 10 * t), mib(65536), at(t));
+    auto due = plan.due(at(t));
+    if (!due) continue;
+    ++looks[due->cgroup];
+    plan.looked(*due, at(t), at(t + 2), 100ms);
+  }
+  EXPECT_GE(looks["/job"], 2);
+  EXPECT_GE(looks["/tenant/in"], 2);
+  EXPECT_EQ(looks["/tenant"], 0);
+}
+
 TEST(LookPlan, looks_at_a_surge_at_once) {
   LookPlan plan;
   grows(plan, "/job", 0, 4, 20);
-  plan.looked(at(4), at(6), 10ms);
+  plan.looked(cgroup("/job"), at(4), at(6), 10ms);
   grows(plan, "/job", 6.5, 9, 20);
   EXPECT_FALSE(plan.due(at(9)));
   for (double t = 9; t < 11; t += 0.5)
@@ -107,7 +127,7 @@ TEST(LookPlan, takes_two_percent_of_a_cpu_at_most) {
   for (double t = 0; t < 1000; t += 0.5) {
     plan.on_level(cgroup("/job"), mib(t * 100), mib(1024), at(t));
     if (!plan.due(at(t))) continue;
-    plan.looked(at(t), at(t + 2), 1500ms);
+    plan.looked(cgroup("/job"), at(t), at(t + 2), 1500ms);
     spent += 1.5;
   }
   EXPECT_LE(spent, 0.02 * 1000 + 1.5);

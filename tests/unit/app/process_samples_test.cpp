@@ -233,6 +233,24 @@ TEST(ProcessSamples, walks_take_a_hundredth_of_a_cpu_however_many_are_large) {
   EXPECT_EQ(asked(83), 1u) << "7: 8 is due after 100 s";
 }
 
+TEST(ProcessSamples, those_whose_walks_are_dear_do_not_keep_the_others_from_theirs) {
+  Fixture f(false);
+  std::map<std::uint32_t, int> measured;
+  for (std::uint32_t pid = 100; pid < 110; ++pid) {
+    f.holds(pid, 100, 100);
+    ProcessSampleFact seen;
+    seen.process.id = {pid, 1000 + pid};
+    seen.rss = MiB(100);
+    f.samples.on(seen);
+  }
+  for (int s = 1; s < 600; ++s)
+    for (const TaskId& id : f.samples.to_measure(at(s))) {
+      ++measured[id.tgid];
+      (void)f.samples.measured(id, MiB(100), 50ms, at(s));
+    }
+  for (std::uint32_t pid = 100; pid < 110; ++pid) EXPECT_GE(measured[pid], 3) << pid;
+}
+
 TEST(ProcessSamples, does_not_walk_again_what_was_given_up_while_it_is_as_large) {
   Fixture f(true);
   f.holds(7, 100, 20, 1000, 0, 6);
