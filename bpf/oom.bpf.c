@@ -170,7 +170,8 @@ static __always_inline bool may_kill_anybody(struct task_struct* task) {
 static __always_inline void user_sent_kill(struct task_struct* task, struct kernel_siginfo* info) {
   struct task_struct* sender = (struct task_struct*)bpf_get_current_task();
   if (is_zombie(task)) return;
-  if (!may_be_told(&killers, may_kill_anybody(sender))) {
+  bool trusted = may_kill_anybody(sender);
+  if (!may_be_told(&killers, trusted)) {
     oc_count_lost(OC_LOST_USER_KILLS_OVER_RATE);
     return;
   }
@@ -179,6 +180,8 @@ static __always_inline void user_sent_kill(struct task_struct* task, struct kern
   oc_fill_task(&r->victim, task);
   oc_fill_task(&r->sender, sender);
   r->no_siginfo = (u64)info == OC_SEND_SIG_NOINFO;
+  r->may_kill_anybody = trusted;
+  r->_pad = 0;
   r->si_code = r->no_siginfo ? 0 : BPF_CORE_READ(info, si_code);
   bpf_ringbuf_submit(r, oc_wakeup_soon());
 }

@@ -122,6 +122,8 @@ struct oc_user_kill {
   int si_code;
   unsigned int
       no_siginfo; /* 1: sent by the kernel on behalf of the sender without siginfo, as cgroup.kill does */
+  unsigned int may_kill_anybody; /* the sender, outside of containers */
+  unsigned int _pad;
 };
 
 struct oc_reaper {
@@ -159,7 +161,7 @@ OC_ASSERT_SIZE(oc_cgroup_attach, 96);
 OC_ASSERT_SIZE(oc_oom_mark, 216 + (2 * OC_CHAIN_LEN + 1) * 40);
 OC_ASSERT_SIZE(oc_kernel_kill, 216);
 OC_ASSERT_SIZE(oc_dying, 160 + 8 * OC_STACK_DEPTH + OC_ARGS_LEN);
-OC_ASSERT_SIZE(oc_user_kill, 168);
+OC_ASSERT_SIZE(oc_user_kill, 176);
 OC_ASSERT_SIZE(oc_reaper, 24);
 OC_ASSERT_SIZE(oc_oom_decision, 192);
 OC_ASSERT_SIZE(oc_stalls, 24);

@@ -24,6 +24,7 @@ CgroupPtr host_root(Hierarchy hierarchy) {
 
 std::optional<std::string> cause_of(const wire::UserKill& kill) {
   if (!kill.si_code) return "cgroup.kill";
+  if (!kill.may_kill_anybody) return std::nullopt;  // anybody can give himself such a name
   for (std::string_view killer : {"systemd-oomd", "earlyoom", "nohang", "oomd"})
     if (kill.sender.comm == killer) return std::string(killer);
   return std::nullopt;

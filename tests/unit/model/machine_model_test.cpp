@@ -548,14 +548,16 @@ TEST(Scope, does_not_tell_an_episode_elsewhere) {
 
 TEST(UserKill, names_its_cause_where_it_can_be_told) {
   MachineModel model = a_model();
-  auto cause = [&](std::string sender, std::optional<int> si_code) {
-    model.on_record(wire::UserKill{ms(1000), task(100, 11), task(200, 20, std::move(sender)), si_code});
+  auto cause = [&](std::string sender, std::optional<int> si_code, bool may_kill_anybody = true) {
+    model.on_record(
+        wire::UserKill{ms(1000), task(100, 11), task(200, 20, std::move(sender)), si_code, may_kill_anybody});
     auto kills = facts_of<UserKillFact>(model);
     return kills.size() == 1 ? kills[0].cause : "no fact";
   };
   EXPECT_EQ(cause("bash", 0), std::nullopt);
   EXPECT_EQ(cause("earlyoom", 0), "earlyoom");
   EXPECT_EQ(cause("systemd-oomd", 0), "systemd-oomd");
+  EXPECT_EQ(cause("systemd-oomd", 0, false), std::nullopt) << "who may not kill others gave himself the name";
   EXPECT_EQ(cause("bash", std::nullopt), "cgroup.kill");
 }
 
