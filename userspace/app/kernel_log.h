@@ -39,6 +39,9 @@ class KernelLog {
   /// All that was logged until then has been read; once.
   std::optional<MonoTime> take_read_until() { return std::exchange(read_until_, std::nullopt); }
 
+  /// Reports of kills since the beginning of which nothing could be made, or for which there was no room.
+  std::uint64_t unread() const { return parser_.given_up() + parser_.lost_dumps(); }
+
  private:
   void keep(std::vector<OomDump> finished);
 

@@ -39,12 +39,12 @@ void OutputQueue::start() {
   }
 }
 
-void OutputQueue::write(const std::string& line, bool evidence) {
+void OutputQueue::write(const std::string& line, std::size_t most) {
   // With the first line: what the process does to itself before that is not the thread's.
   if (!thread_.joinable()) start();
   std::lock_guard lock(shared_->mutex);
   if (shared_->failed) return;
-  if (shared_->unwritten + line.size() > (evidence ? kMaxEvidence : kMaxBytes)) {
+  if (shared_->unwritten + line.size() > most) {
     ++dropped_;
     return;
   }

@@ -15,11 +15,12 @@
 namespace oomcast {
 
 /// A pipe whose reader sleeps, a terminal after Ctrl-S and a full disk of a network take a write and do not
-/// return. A thread of its own waits there; who writes here never does. 2 MiB may wait, and 6 MiB with what
-/// must not be missed; what is over is dropped and counted, whole lines.
+/// return. A thread of its own waits there; who writes here never does. 2 MiB may wait, 4 MiB with alerts, of
+/// which any user can have thousands, and 6 MiB with kills and what else must not be missed; what is over is
+/// dropped and counted, whole lines.
 class OutputQueue {
  public:
-  static constexpr std::size_t kMaxBytes = 2 << 20, kMaxEvidence = 6 << 20;
+  static constexpr std::size_t kMaxBytes = 2 << 20, kMaxAlerts = 4 << 20, kMaxEvidence = 6 << 20;
   /// Who takes nothing for so long at the end is not waited for.
   static constexpr Nanos kPatience = std::chrono::milliseconds(700);
 
@@ -28,7 +29,8 @@ class OutputQueue {
   ~OutputQueue();
   OutputQueue(const OutputQueue&) = delete;
 
-  void write(const std::string& line, bool evidence = false);
+  /// `most`: bytes that may wait with it.
+  void write(const std::string& line, std::size_t most = kMaxBytes);
   /// A write failed: the reader is gone, or the disk is full. Nothing more is written.
   bool failed() const;
   /// Lines that were dropped since the last call; 0 while there is no room to tell of them.

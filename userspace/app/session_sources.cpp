@@ -308,6 +308,7 @@ void Session::count_losses() {
   losses_.track("oom_kill_no_room", model_.episodes().dropped());
   losses_.track("oom_kill_unseen", model_.episodes().unseen(now()));
   losses_.track("samples_spared", model_.spared());
+  if (sources_.log) losses_.track("kernel_log_unreadable", sources_.log->unread());
   losses_.track("oom_victim_late", model_.episodes().late_victims());
   publisher_.tell_notices();
   if (!sources_.bpf) return;

@@ -61,13 +61,15 @@ Output::Output(const Options& options)
       queue_(STDOUT_FILENO) {}
 
 void Output::write(const Fact& fact, const ClockMap& clock) {
-  bool evidence = std::holds_alternative<OomEvent>(fact) || std::holds_alternative<AlertFact>(fact) ||
-                  std::holds_alternative<EndFact>(fact);
-  write_line(json_ ? to_json(fact, clock) : to_text(fact, clock, style_), evidence);
+  bool evidence = std::holds_alternative<OomEvent>(fact) || std::holds_alternative<EndFact>(fact);
+  std::size_t most = evidence                                  ? OutputQueue::kMaxEvidence
+                     : std::holds_alternative<AlertFact>(fact) ? OutputQueue::kMaxAlerts
+                                                               : OutputQueue::kMaxBytes;
+  write_line(json_ ? to_json(fact, clock) : to_text(fact, clock, style_), most);
 }
 
-void Output::write_line(const std::string& line, bool evidence) {
-  if (!line.empty()) queue_.write(line + '\n', evidence);
+void Output::write_line(const std::string& line, std::size_t most) {
+  if (!line.empty()) queue_.write(line + '\n', most);
 }
 
 Status Output::finish() {
@@ -82,7 +84,7 @@ void tell_error(const std::string& line) {
 
 std::function<void(const std::string&)> error_lines() {
   return [queue = std::make_shared<OutputQueue>(STDERR_FILENO)](const std::string& line) {
-    queue->write("oomcast: " + line + "\n", true);
+    queue->write("oomcast: " + line + "\n", OutputQueue::kMaxEvidence);
   };
 }
 

@@ -38,7 +38,7 @@ class Output {
  public:
   explicit Output(const Options& options);
   void write(const Fact& fact, const ClockMap& clock);
-  void write_line(const std::string& line, bool evidence = false);
+  void write_line(const std::string& line, std::size_t most = OutputQueue::kMaxBytes);
   bool failed() const { return queue_.failed(); }
   /// Counts what was dropped as lost by the session.
   void tell_losses(Session& session) { session.count_lost("output", queue_.take_dropped()); }

@@ -44,7 +44,8 @@ Result<KmsgDrain> KmsgReader::drain(const std::function<void(const KmsgRecord&)>
       ++out.unreadable;
       continue;
     }
-    if (n < 0) return Error::from_errno("cannot read the kernel log");
+    if (n < 0 && reads == 0) return Error::from_errno("cannot read the kernel log");
+    if (n < 0) break;  // what was counted is told first; the next time it is the error
     auto record = parse_kmsg_record({buffer.data(), static_cast<std::size_t>(n)});
     if (!record) {
       ++out.unreadable;

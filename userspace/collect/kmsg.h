@@ -46,8 +46,8 @@ class KmsgReader {
   int fd() const { return fd_.get(); }
 
   /// Hands at most `max_records` waiting records to `on_record`, in order, and returns at once when none is
-  /// left. Error only if the descriptor itself fails; overwritten or unreadable records are counted and
-  /// passed over. Cost: one system call per record, no allocation but the record's text.
+  /// left. Error only if the descriptor itself fails at once; overwritten or unreadable records are counted
+  /// and passed over. Cost: one system call per record, no allocation but the record's text.
   Result<KmsgDrain> drain(const std::function<void(const KmsgRecord&)>& on_record,
                           std::size_t max_records = 4096);
 

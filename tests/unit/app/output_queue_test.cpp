@@ -74,7 +74,9 @@ TEST(OutputQueue, keeps_room_for_what_must_not_be_missed) {
   OutputQueue queue(pipe.write.get());
   const std::string line = std::string(1023, 'x') + '\n';
   for (std::size_t i = 0; i < 2 * OutputQueue::kMaxBytes / line.size(); ++i) queue.write(line);
-  for (int i = 0; i < 1000; ++i) queue.write(std::string(1023, 'k') + '\n', true);
+  for (std::size_t i = 0; i < 2 * OutputQueue::kMaxAlerts / line.size(); ++i)
+    queue.write(std::string(1023, 'a') + '\n', OutputQueue::kMaxAlerts);
+  for (int i = 0; i < 1000; ++i) queue.write(std::string(1023, 'k') + '\n', OutputQueue::kMaxEvidence);
   std::string all;
   fcntl(pipe.read.get(), F_SETFL, O_NONBLOCK);
   for (bool written = false; !written;) {
