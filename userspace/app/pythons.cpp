@@ -1,33 +1,59 @@
 #include "app/pythons.h"
 
+#include <algorithm>
+
 namespace oomcast {
 namespace {
 
 using namespace std::chrono_literals;
 
 constexpr Bytes kFrom = MiB(8);  // an idle interpreter
-constexpr int kMaxLooks = 10;    // in a second
-constexpr std::size_t kMaxKnown = 65536;
+constexpr int kPerUser = 50, kPerLook = 5;
+constexpr Nanos kLostAfter = 5s;  // an answer that does not come
+constexpr std::size_t kMaxKnown = 65536, kMaxUsers = 1024, kMaxWaiting = 1024;
+constexpr std::ptrdiff_t kMaxOfUser = 64;
 
 }  // namespace
 
-void Pythons::on_sample(const TaskId& id, Bytes resident, MonoTime now) {
-  if (resident >= kFrom) look_at(id, now);
+void Pythons::on_sample(const ProcessRef& process, Bytes resident, MonoTime now) {
+  if (resident >= kFrom) look_at(process.id, process.uid, now);
 }
 
-void Pythons::look_at(const TaskId& id, MonoTime now) {
-  if (known_.contains(id)) return;
-  if (now - second_ >= 1s) {
-    second_ = now;
-    looked_ = 0;
-  }
-  if (looked_ >= kMaxLooks || !reader_.ask(Reader::What::python, id, now)) return;
-  ++looked_;
+void Pythons::look_at(const TaskId& id, std::optional<std::uint32_t> uid, MonoTime now) {
+  if (known_.contains(id) || waiting_.size() >= kMaxWaiting) return;
+  auto of_user = [uid](const Wanted& w) { return w.uid == uid; };
+  if (std::ranges::count_if(waiting_, of_user) >= kMaxOfUser) return;  // it is sampled again
   if (known_.size() >= kMaxKnown) known_.clear();
   known_.insert(id);
+  waiting_.push_back({id, uid, now});
+  advance(now);
 }
 
-void Pythons::on_answer(const Reader::Answer& answer) {
+void Pythons::advance(MonoTime now) {
+  if (now < next_ || (asked_ && now - asked_->when < kLostAfter)) return;
+  for (auto at = waiting_.begin(); at != waiting_.end(); ++at) {
+    if (auto of_user = next_of_.find(at->uid); of_user != next_of_.end() && now < of_user->second) continue;
+    Wanted next = *at;
+    waiting_.erase(at);
+    if (!known_.contains(next.id)) return;  // it is gone
+    next.when = now;
+    if (reader_.ask(Reader::What::python, next.id, now))
+      asked_ = next;
+    else
+      known_.erase(next.id);
+    return;
+  }
+}
+
+void Pythons::on_answer(const Reader::Answer& answer, MonoTime now) {
+  if (asked_ && asked_->id == answer.id) {
+    next_ = now + kPerLook * answer.took;
+    if (next_of_.size() >= kMaxUsers)
+      std::erase_if(next_of_, [now](const auto& n) { return n.second <= now; });
+    if (next_of_.size() < kMaxUsers || next_of_.contains(asked_->uid))
+      next_of_[asked_->uid] = now + kPerUser * answer.took;
+    asked_.reset();
+  }
   if (answer.dropped) known_.erase(answer.id);
   // Forgotten meanwhile: what was found is of another program.
   if (answer.python.empty() || !known_.contains(answer.id)) return;

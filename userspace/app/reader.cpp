@@ -154,6 +154,7 @@ std::vector<Reader::Answer> Reader::advance(MonoTime now) {
     Answer a{asked_->what, asked_->id};
     a.asked = asked_->asked;
     a.cost = Nanos(std::max<std::int64_t>(0, r.cost_ns));
+    a.took = now - asked_at_;
     if (r.private_bytes >= 0) a.private_bytes = Bytes{r.private_bytes};
     auto payload = std::span(r.payload).first(r.payload_bytes);
     if (a.what == What::python) a.python.assign(payload.begin(), payload.end());
@@ -175,10 +176,11 @@ std::vector<Reader::Answer> Reader::advance(MonoTime now) {
     end();
     waiting_.push_front(*std::exchange(asked_, std::nullopt));
   }
-  if (asked_ && (gone || now - asked_at_ >= kPatience)) {
+  if (asked_ && (gone || now - asked_at_ >= (asked_->what == What::python ? kPythonPatience : kPatience))) {
     end();
     ++given_up_;
     out.push_back({asked_->what, asked_->id, true});
+    out.back().took = now - asked_at_;
     asked_.reset();
   }
   if (!asked_) send_next(now);

@@ -25,7 +25,8 @@ namespace oomcast {
 /// around it, and has 256 MiB of address space. One request at a time, the others wait.
 class Reader {
  public:
-  static constexpr Nanos kLongestLook = std::chrono::milliseconds(50), kPatience = std::chrono::seconds(2);
+  static constexpr Nanos kLongestLook = std::chrono::milliseconds(50), kPatience = std::chrono::seconds(2),
+                         kPythonPatience = std::chrono::milliseconds(500);  // others wait meanwhile
   static constexpr std::size_t kMaxWaiting = 8192;  // all processes of a machine, at the start
   enum class What : std::uint32_t {
     private_memory = 1,  // Answer::private_bytes
@@ -42,6 +43,7 @@ class Reader {
     std::optional<ProcCmdline> arguments{};  // nullopt: it is gone, or has none
     MonoTime asked{};                        // before anything was read
     Nanos cost{};                            // of CPU
+    Nanos took{};
   };
 
   /// `root` and `oom_score_adj` are for the process. It is started with the first request. `near_a_kill`: a

@@ -176,7 +176,8 @@ void Session::start(Sink sink) {
 void Session::step(MonoTime deadline) {
   // One timer serves the interval, the look at lazy records and the end.
   MonoTime until = std::min(deadline, times_.next_poll);
-  for (auto wait : {poll_timeout(), reader_.wait(), looks_ ? looks_->wait() : std::nullopt})
+  for (auto wait : {poll_timeout(), reader_.wait(), looks_ ? looks_->wait() : std::nullopt,
+                    pythons_ ? pythons_->wait() : std::nullopt})
     if (wait) until = std::min(until, now() + *wait);
   if (sources_.bpf) {
     sources_.bpf->sleep_until(until);
@@ -186,6 +187,7 @@ void Session::step(MonoTime deadline) {
 
   drain();
   take_answers();
+  if (pythons_) pythons_->advance(now());
   if (cgroups_.any_hot()) cgroups_.poll_hot(now());
   if (!model_.episodes().watched().empty()) cgroups_.poll_kills(now());
   if (now() >= times_.next_poll) poll_all();
@@ -270,7 +272,7 @@ void Session::publish(ModelFact fact) {
 }
 
 void Session::publish_process(ProcessSampleFact sample) {
-  if (pythons_) pythons_->on_sample(sample.process.id, sample.rss, sample.time);
+  if (pythons_) pythons_->on_sample(sample.process, sample.rss, sample.time);
   ProcessSampleFact told = publisher_.publish(std::move(sample));
   if (looks_) looks_->on(told);
   processes_.on(told);

@@ -161,7 +161,7 @@ void Session::take_answers() {
       if (answer.arguments)
         model_.on_arguments(answer.id, {answer.arguments->args, answer.arguments->truncated}, answer.asked);
     } else if (answer.what == Reader::What::python) {
-      if (pythons_) pythons_->on_answer(answer);
+      if (pythons_) pythons_->on_answer(answer, now());
     } else if (answer.given_up) {
       processes_.gave_up(answer.id);
     } else if (auto sample = processes_.measured(answer.id, answer.private_bytes, answer.cost, now())) {
@@ -195,7 +195,10 @@ void Session::poll_all() {
   look_for_gpu();
   if (gpu_) gpu_->sample(now());
   if (gpu_ && pythons_)
-    model_.gpu().for_each([&](TaskId task, const GpuHeld&) { pythons_->on_gpu_user(task, now()); });
+    model_.gpu().for_each([&](TaskId id, const GpuHeld&) {
+      const TaskState* task = model_.tasks().find(id);
+      pythons_->on_gpu_user(id, task ? task->uid : std::nullopt, now());
+    });
   publisher_.publish(TickFact{now()});
   if (alerts_)
     alerts_->check(now(), alert_inputs(model_, publisher_.forecasts(),
