@@ -130,9 +130,33 @@ void Alerts::start(MonoTime now, const Alert& alert, Pending& pending) {
       newest_touch_at_ = now;
     }
   }
-  if (options_.exec)
-    spawn({.kind = ActionRun::Kind::exec, .what = *options_.exec},
-          [&] { return runner_.exec(*options_.exec, variables(alert), now); });
+  if (!options_.exec) return;
+  bool waits = runner_.full(ActionRun::Kind::exec);
+  spawn({.kind = ActionRun::Kind::exec, .what = *options_.exec},
+        [&] { return runner_.exec(*options_.exec, variables(alert), now); });
+  if (!waits) return;
+  AlertFact again = pending.fact;
+  again.actions.clear();
+  waiting_.add({alert, std::move(again)});
+}
+
+// What was told as not started is told again when it was.
+void Alerts::start_waiting(MonoTime now) {
+  while (!waiting_.empty() && !runner_.full(ActionRun::Kind::exec)) {
+    auto next = waiting_.next([this](const Alert& alert) { return engine_.is_still_true(alert); });
+    if (!next) return;
+    ActionRun run{.kind = ActionRun::Kind::exec, .what = *options_.exec};
+    Result<ActionRunner::Id> id = runner_.exec(*options_.exec, variables(next->alert), now);
+    if (!id) {
+      run.result = ActionRun::Result::failed;
+      run.error = id.error().message;
+    }
+    Pending pending;
+    pending.fact = std::move(next->fact);
+    pending.fact.actions.push_back(std::move(run));
+    pending.ids.push_back(id ? *id : 0);
+    pending_.push_back(std::move(pending));
+  }
 }
 
 bool Alerts::takes_signal(std::uint32_t pid) const {
@@ -248,6 +272,7 @@ void Alerts::advance(MonoTime now) {
           run.error = ended.error;
           run.took = ended.took;
         }
+  start_waiting(now);
   for (Pending& p : pending_)
     if (!p.running() || (!p.told && now - p.fact.time >= kTellWithin)) {
       out_.emit(p.fact);

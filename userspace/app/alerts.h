@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "app/action_queue.h"
 #include "app/actions.h"
 #include "app/options.h"
 #include "collect/procfs.h"
@@ -54,6 +55,7 @@ class Alerts {
 
   void act(MonoTime now, std::vector<Alert> alerts);
   void start(MonoTime now, const Alert& alert, Pending& pending);
+  void start_waiting(MonoTime now);
   ActionRun send_signal(const Alert& alert) const;
   std::vector<TaskId> receivers(const Alert& alert) const;
   Status send(TaskId id) const;
@@ -67,6 +69,7 @@ class Alerts {
   ProcFs procfs_;
   std::optional<TaskId> process_;
   std::deque<Pending> pending_;
+  ActionQueue waiting_;
   ActionRunner::Id newest_touch_ = 0;
   MonoTime newest_touch_at_{};
 };

@@ -146,11 +146,16 @@ std::string message_of(const AlertRule& rule, const AlertInput& in) {
 
 }  // namespace
 
+AlertEngine::Key AlertEngine::key_of(std::size_t rule, const AlertInput& input) {
+  Key key{rule, input.host, input.cgroup && !input.host ? input.cgroup->id.inode : 0, {}, input.device};
+  if (input.process) key.process = input.process->id;
+  return key;
+}
+
 void AlertEngine::observe(MonoTime now, std::size_t rule, const AlertInput& input,
                           std::vector<States::iterator>& due) {
   Truth truth = test(rules_[rule], input);
-  Key key{rule, input.host, input.cgroup && !input.host ? input.cgroup->id.inode : 0, {}, input.device};
-  if (input.process) key.process = input.process->id;
+  Key key = key_of(rule, input);
   auto at = states_.find(key);
   if (at == states_.end()) {
     if (truth != Truth::yes) return;
@@ -225,6 +230,15 @@ std::vector<Alert> AlertEngine::check_one(MonoTime now, const AlertInput& one) {
     if (rules_[rule].quantity == Quantity::level || rules_[rule].quantity == Quantity::share)
       observe(now, rule, one, due);
   return publish(now, std::move(due));
+}
+
+bool AlertEngine::is_still_true(const Alert& alert) const {
+  for (std::size_t rule = 0; rule < rules_.size(); ++rule) {
+    if (rules_[rule].text != alert.rule.text) continue;
+    auto at = states_.find(key_of(rule, alert.of));
+    if (at != states_.end() && at->second.active && !at->second.false_since) return true;
+  }
+  return false;
 }
 
 }  // namespace oomcast

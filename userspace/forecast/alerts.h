@@ -60,6 +60,8 @@ class AlertEngine {
   std::vector<Alert> check(MonoTime now, std::span<const AlertInput> all);
   /// One subject between two looks: for rules on levels only.
   std::vector<Alert> check_one(MonoTime now, const AlertInput& one);
+  /// It came true, and is not over or about to be.
+  bool is_still_true(const Alert& alert) const;
 
  private:
   struct Key {
@@ -79,6 +81,7 @@ class AlertEngine {
   };
   using States = std::map<Key, State>;
 
+  static Key key_of(std::size_t rule, const AlertInput& input);
   void observe(MonoTime now, std::size_t rule, const AlertInput& input, std::vector<States::iterator>& due);
   bool is_of_outer(std::size_t rule, const State& inner, const State& outer) const;
   std::vector<Alert> publish(MonoTime now, std::vector<States::iterator> due);

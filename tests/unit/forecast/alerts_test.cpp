@@ -47,6 +47,7 @@ class Watch {
     for (int i = 0; i < seconds; ++i) count += (*this)(all).size();
     return count;
   }
+  bool still(const Alert& alert) const { return engine_.is_still_true(alert); }
   std::vector<Alert> between(const AlertInput& one) { return engine_.check_one(now_ += 1ms, one); }
 
  private:
@@ -69,6 +70,19 @@ TEST(Alerts, fire_once_while_a_level_stays_above) {
   EXPECT_EQ(first[0].rule.text, "level>100M");
   EXPECT_TRUE(first[0].acts);
   EXPECT_EQ(watch.told({cgroup("/a", MiB(150))}, 3600), 0u);
+}
+
+TEST(Alerts, are_known_to_be_true_still_until_they_are_not) {
+  Watch watch({"level>100M", "level>50M"});
+  auto first = watch({cgroup("/a", MiB(101)), cgroup("/b", MiB(60))});
+  ASSERT_EQ(first.size(), 3u);
+  for (const Alert& alert : first) EXPECT_TRUE(watch.still(alert));
+  (void)watch({cgroup("/a", MiB(60)), cgroup("/b", MiB(60))});
+  for (const Alert& alert : first)
+    EXPECT_EQ(watch.still(alert), alert.rule.text == "level>50M") << alert.rule.text;
+  (void)watch({cgroup("/a", MiB(60))});
+  for (const Alert& alert : first)
+    EXPECT_EQ(watch.still(alert), alert.rule.text == "level>50M" && alert.of.cgroup->path == "/a");
 }
 
 TEST(Alerts, do_not_fire_again_for_a_level_that_swings_around_the_threshold) {
