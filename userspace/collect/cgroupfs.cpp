@@ -95,12 +95,11 @@ bool means_gone(int err) {
 }
 
 struct Walk {
-  static constexpr std::size_t kMaxPaths = 8 << 20;  // bytes in all
+  static constexpr std::size_t kPathOfOne = 128;  // bytes; who has a longer one counts for several
+  static constexpr std::size_t kAnyone = 512;     // that each directory has room for, if there is any
   CgroupListing tree;
   Hierarchy hierarchy;
-  std::size_t paths = 0;
-
-  bool is_full() const { return paths > kMaxPaths || tree.cgroups.size() >= CgroupFs::max_listed; }
+  std::size_t listed = 0;  // as they count
 
   // Of a directory in `parent`.
   void skip(int err, std::optional<CgroupId> parent) {
@@ -113,25 +112,28 @@ struct Walk {
   }
 
   void enter(const DirStream& dir, std::optional<CgroupId> parent, const std::string& path, std::size_t depth,
-             NamedBy named_by) {
+             NamedBy named_by, std::size_t most) {
+    const std::size_t end = listed + most;
     struct stat st {};
     if (::fstat(::dirfd(dir.get()), &st) != 0) return skip(errno, parent);
     const CgroupId id{hierarchy, st.st_ino};
     tree.cgroups.push_back({id, parent, path.empty() ? "/" : path, named_by});
-    paths += path.size();
+    listed += 1 + path.size() / kPathOfOne;
     const NamedBy inside = named_in(st, named_by);
     // Entered as they are read: whoever makes a million of them has no list of their names made.
     for (errno = 0; const dirent* entry = ::readdir(dir.get()); errno = 0) {
       std::string name = entry->d_name;
       if ((entry->d_type != DT_DIR && entry->d_type != DT_UNKNOWN) || name == "." || name == "..") continue;
-      if (depth == CgroupFs::max_depth || path.size() + name.size() >= PATH_MAX || is_full()) {
+      const bool is_full = listed >= end;
+      if (depth == CgroupFs::max_depth || path.size() + name.size() >= PATH_MAX || is_full) {
         ++tree.too_deep;
         tree.not_all_below.insert(id.inode);
-        if (is_full()) return;
+        if (is_full) return;
         continue;
       }
+      const std::size_t room = end - listed;
       if (DirStream child = open_stream_at(::dirfd(dir.get()), name.c_str()))
-        enter(child, id, path + "/" + name, depth + 1, inside);
+        enter(child, id, path + "/" + name, depth + 1, inside, std::max(room / 2, std::min(room, kAnyone)));
       else if (errno != ENOTDIR && errno != ELOOP)  // a file or symlink where the file system tells no types
         skip(errno, id);
     }
@@ -330,7 +332,7 @@ Result<CgroupEntry> CgroupFs::lookup(std::string_view path) const {
   return entry;
 }
 
-Result<CgroupListing> CgroupFs::list(std::string_view path) const {
+Result<CgroupListing> CgroupFs::list(std::string_view path, std::size_t most) const {
   auto top = lookup(path);
   if (!top.ok()) return top.error();
   auto relative = mount_.relative_path(top->path);
@@ -339,7 +341,7 @@ Result<CgroupListing> CgroupFs::list(std::string_view path) const {
   if (!dir) return Error::from_errno("opening cgroup " + make_harmless(top->path));
   Walk walk{{}, mount_.hierarchy};
   walk.enter(dir, top->parent, top->path == "/" ? "" : top->path, 0,
-             relative->empty() ? NamedBy(0) : NamedBy());
+             relative->empty() ? NamedBy(0) : NamedBy(), most);
   return std::move(walk.tree);
 }
 

@@ -77,9 +77,10 @@ class CgroupFs {
 
   const CgroupMount& mount() const { return mount_; }
 
-  /// Every cgroup at and below `path`, up to max_listed and 8 MiB of paths. About 20 µs a cgroup. Error:
-  /// `path` itself cannot be opened.
-  Result<CgroupListing> list(std::string_view path = {}) const;
+  /// Every cgroup at and below `path`, up to `most`, of which one with a path of n KiB counts for 8n; below
+  /// each directory half of what is left for the one that it is in, so that who makes thousands is not all
+  /// that is found. About 20 µs a cgroup. Error: `path` itself cannot be opened.
+  Result<CgroupListing> list(std::string_view path = {}, std::size_t most = max_listed) const;
   /// `path` as the kernel log prints it; empty = the top of the mount.
   Result<CgroupDir> open_dir(std::string_view path) const;
   /// Identity and parent of the cgroup at `path`.

@@ -155,6 +155,23 @@ TEST(CgroupWalk, knows_who_could_give_a_cgroup_its_name) {
   EXPECT_EQ(named["/shared/x"], std::nullopt);
 }
 
+TEST(CgroupWalk, finds_others_beside_who_makes_more_than_can_be_listed) {
+  FixtureTree tree;
+  tree.mount_v2();
+  tree.make_dir(v2_top + "/before/x");
+  for (int i = 0; i < 800; ++i) tree.make_dir(v2_top + "/tenant/in/" + std::to_string(i));
+  tree.make_dir(v2_top + "/after/x");
+  auto walk = open_fs(tree).list({}, 1000);
+  ASSERT_TRUE(walk.ok());
+  auto seen = paths(*walk);
+  for (const char* path : {"/before/x", "/after/x"})
+    EXPECT_EQ(std::count(seen.begin(), seen.end(), path), 1) << path;
+  EXPECT_LT(seen.size(), 600u);
+  EXPECT_GT(walk->too_deep, 0u);
+  EXPECT_EQ(walk->not_all_below,
+            (std::unordered_set<std::uint64_t>{inode(tree.path(v2_top + "/tenant/in"))}));
+}
+
 TEST(CgroupWalk, can_start_below_the_top) {
   FixtureTree tree;
   tree.mount_v2();
