@@ -22,7 +22,7 @@ constexpr Nanos kClockSet = 20ms;      // more than a reading of it can be off
 constexpr Nanos kReaderRests = 200ms;  // after a sign of an OOM
 constexpr std::size_t kMaxMet = 256;
 constexpr double kShort = 0.03;  // of a host's memory, available
-constexpr Nanos kGivesWay = 500ms, kLooksAgain = 10ms, kBetweenWays = 5s;
+constexpr Nanos kGivesWay = 500ms, kLooksAgain = 10ms;
 
 bool is_short(const MemInfo& host) {
   return host.available && host.total && host.available->as_double() < kShort * host.total->as_double();
@@ -58,17 +58,17 @@ bool Session::drain() {
 // was at work on the kill). So nothing is done meanwhile.
 void Session::give_way() {
   if (!std::exchange(machine_kills_, false)) return;
-  times_.next_way = now() + kBetweenWays;
   auto still_full = [this] {
     auto host = sources_.procfs.read_meminfo();
     return host && is_short(*host);
   };
   if (!still_full()) return;
   if (looks_) looks_->stand_still(true);
-  MonoTime until = now() + kGivesWay;  // an earlier kill may be due to be told before
+  MonoTime began = now(), until = began + kGivesWay;  // an earlier kill may be due to be told before
   do std::this_thread::sleep_for(kLooksAgain);
   while (now() < until && still_full() && model_.episodes().due(now()).empty());
   if (looks_) looks_->stand_still(false);
+  times_.next_way = now() + (now() - began);  // for half of the time at most
 }
 
 void Session::on_record(const wire::Record& record) {
