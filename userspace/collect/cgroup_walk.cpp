@@ -6,6 +6,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/clock.h"
+
 namespace oomcast {
 
 struct CgroupWalk::Shared {
@@ -13,6 +15,7 @@ struct CgroupWalk::Shared {
   std::mutex mutex;
   std::condition_variable changed;
   bool wanted = false, ended = false, succeeded = false, over = false;
+  MonoTime began{};
 
   void work() {
     std::unique_lock lock(mutex);
@@ -52,17 +55,17 @@ bool CgroupWalk::is_late() const {
   return shared_->wanted;
 }
 
-bool CgroupWalk::run(Nanos patience) {
+bool CgroupWalk::run(Nanos patience, Nanos believed) {
   if (!shared_) return false;
   std::unique_lock lock(shared_->mutex);
-  bool late = shared_->wanted;
-  if (!late) {
+  if (!shared_->wanted) {
     shared_->wanted = true;
     shared_->ended = false;
+    shared_->began = mono_now();
     shared_->changed.notify_all();
   }
   bool ended = shared_->changed.wait_for(lock, patience, [this] { return shared_->ended; });
-  return ended && !late && shared_->succeeded;
+  return ended ? shared_->succeeded : mono_now() - shared_->began < believed;
 }
 
 }  // namespace oomcast

@@ -19,9 +19,10 @@ class CgroupWalk {
   /// Waits for nobody.
   ~CgroupWalk();
 
-  /// Begins one, and waits for it for `patience`. false: it failed, or has not ended; one that has not is
-  /// waited for again by the next call, which is false, too: what it told is older.
-  bool run(Nanos patience);
+  /// Begins one, and waits for it for `patience`. One that has not ended then is still at work, of 40,000
+  /// cgroups it takes as long, or it hangs: it is waited for again by the next call, and until it has lasted
+  /// for `believed` what it tells is taken to come. false: it failed, or has lasted longer.
+  bool run(Nanos patience, Nanos believed);
   /// The last one has not ended.
   bool is_late() const;
 
