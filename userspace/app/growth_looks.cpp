@@ -84,7 +84,6 @@ bool LookPlan::is_due(const Level& level, MonoTime now) const {
          (now >= next_ || share >= kSurge);
 }
 
-// One is the other, or in it.
 bool LookPlan::are_one(const Target& a, const Target& b) {
   if (a.pid || b.pid) return a == b;
   return in_scope(a.cgroup, b.cgroup) || in_scope(b.cgroup, a.cgroup);
@@ -247,9 +246,7 @@ bool GrowthLooks::is_at(const Episode& episode) const {
   if (!look_) return false;
   if (!episode.limit_cgroup) return true;
   const LookPlan::Target& target = look_->target;
-  if (!target.pid)
-    return in_scope(target.cgroup, episode.limit_cgroup->path) ||
-           in_scope(episode.limit_cgroup->path, target.cgroup);
+  if (!target.pid) return LookPlan::are_one(target, {episode.limit_cgroup->path, std::nullopt});
   const TaskState* top = model_.tasks().by_pid(*target.pid);
   return !top || std::ranges::any_of(episode.victims, [&](const Victim& v) {
     return model_.tasks().descends_from(v.process.id, top->id);

@@ -29,6 +29,8 @@ class LookPlan {
     std::optional<std::uint32_t> pid;
     auto operator<=>(const Target&) const = default;
   };
+  /// One is the other, or around it.
+  static bool are_one(const Target& a, const Target& b);
 
   /// `limit`: what it runs against.
   void on_level(const Target& target, Bytes level, Bytes limit, MonoTime now);
@@ -46,7 +48,6 @@ class LookPlan {
   };
   void make_room();
   bool is_due(const Level& level, MonoTime now) const;
-  static bool are_one(const Target& a, const Target& b);
 
   std::map<Target, Level> levels_;
   std::size_t paths_ = 0;   // bytes of their cgroups' paths

@@ -101,7 +101,7 @@ class LoadedBpfSource final : public BpfSource {
   bool walk_cgroups() override {
     constexpr Nanos kPatience = std::chrono::milliseconds(50), kBelieved = std::chrono::seconds(2);
     if (!walk_) return false;
-    if (!walk_->is_late()) ++skeleton_->bss->oc_walks;
+    ++skeleton_->bss->oc_walks;
     return walk_->run(kPatience, kBelieved);
   }
 

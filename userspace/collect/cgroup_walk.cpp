@@ -49,12 +49,6 @@ CgroupWalk::~CgroupWalk() {
   shared_->changed.notify_all();
 }
 
-bool CgroupWalk::is_late() const {
-  if (!shared_) return false;
-  std::lock_guard lock(shared_->mutex);
-  return shared_->wanted;
-}
-
 bool CgroupWalk::run(Nanos patience, Nanos believed) {
   if (!shared_) return false;
   std::unique_lock lock(shared_->mutex);

@@ -23,8 +23,6 @@ class CgroupWalk {
   /// cgroups it takes as long, or it hangs: it is waited for again by the next call, and until it has lasted
   /// for `believed` what it tells is taken to come. false: it failed, or has lasted longer.
   bool run(Nanos patience, Nanos believed);
-  /// The last one has not ended.
-  bool is_late() const;
 
  private:
   struct Shared;

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <future>
 #include <memory>
-#include <thread>
 
 namespace oomcast {
 namespace {
@@ -19,7 +18,6 @@ TEST(CgroupWalk, tells_of_its_end_and_whether_it_was_whole) {
   EXPECT_TRUE(walk.run(10s, 0s));
   whole = false;
   EXPECT_FALSE(walk.run(10s, 0s));
-  EXPECT_FALSE(walk.is_late());
 }
 
 TEST(CgroupWalk, that_hangs_holds_up_nobody_and_is_begun_once) {
@@ -31,13 +29,12 @@ TEST(CgroupWalk, that_hangs_holds_up_nobody_and_is_begun_once) {
     return true;
   });
   EXPECT_TRUE(walk->run(10ms, 60s)) << "it may be at work on many";
-  EXPECT_FALSE(walk->run(10ms, 20ms));
-  EXPECT_TRUE(walk->is_late());
+  EXPECT_FALSE(walk->run(10ms, 10ms));
   EXPECT_EQ(*begun, 1);
   let_go.set_value();
-  while (walk->is_late()) std::this_thread::yield();
-  EXPECT_TRUE(walk->run(10s, 0s)) << "the next one is of its own";
-  EXPECT_EQ(*begun, 2);
+  EXPECT_TRUE(walk->run(10s, 0s)) << "it may have ended before it is waited for again";
+  EXPECT_TRUE(walk->run(10s, 0s));
+  EXPECT_GE(*begun, 2) << "of those that come later at least one is of its own";
 }
 
 TEST(CgroupWalk, that_hangs_does_not_keep_its_owner) {
