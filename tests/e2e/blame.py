@@ -143,7 +143,7 @@ def shows_the_line(t, child, is_culprit):
     # An emulated machine beside others may not read its files in the time that a reader has: then it says so.
     unread = lib.VM and any(f"[{grown['pid']}]" in who for who in report["unread"])
     t.premise(process["sites"] and not unread, f"this machine was too slow for stacks to be read, {report['samples']} "
-              f"were seen; not looked at: {report['unread']}")
+              f"were seen, {report['watched_share']} of the time; not looked at: {report['unread']}")
     top = process["sites"][0]["culprit"]
     t.check(top and is_culprit(top), f"the line on top is {top}; not looked at: {report['unread']}")
 
