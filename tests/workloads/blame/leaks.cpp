@@ -161,6 +161,25 @@ extern "C" {
 }
 }
 
+void step(const std::string& kind, std::size_t i) {
+  passing_work();
+  usleep(kPauseUs);
+  if (kind == "malloc") culprit_malloc(i);
+  if (kind == "hole") culprit_hole(i);
+  if (kind == "realloc") culprit_realloc(i);
+  if (kind == "mmap") culprit_mmap(i);
+  if (kind == "huge") culprit_huge(i);
+  if (kind == "method") cache.culprit_method(i);
+  if (kind == "churn") {
+    if (i % 4 == 0) innocent_churn();
+    culprit_churn(i);
+  }
+  if (kind == "returns") culprit_malloc(i);
+  if (kind == "populate") culprit_populate(i);
+  if (kind == "hugetlb") culprit_hugetlb(i);
+  if (kind == "tmpfs") culprit_tmpfs(i);
+}
+
 int main(int argc, char** argv) {
   if (argc < 3) return 2;
   bool ends = argc > 3;  // for tools that tell when their program has ended
@@ -169,6 +188,7 @@ int main(int argc, char** argv) {
   setvbuf(stdout, nullptr, _IOLBF, 0);
   printf("{\"event\":\"ready\"}\n");
   char go = 0;
+  std::size_t chunks = 0;
   if (read(0, &go, 1) < 0) return 1;
   if (kind == "thread") {
     pthread_t thread;
@@ -176,26 +196,10 @@ int main(int argc, char** argv) {
     pthread_join(thread, nullptr);
   } else {
     if (kind == "returns") innocent_returns();
-    for (std::size_t i = 0; i < total / kChunk; ++i) {
-      passing_work();
-      usleep(kPauseUs);
-      if (kind == "malloc") culprit_malloc(i);
-      if (kind == "hole") culprit_hole(i);
-      if (kind == "realloc") culprit_realloc(i);
-      if (kind == "mmap") culprit_mmap(i);
-      if (kind == "huge") culprit_huge(i);
-      if (kind == "method") cache.culprit_method(i);
-      if (kind == "churn") {
-        if (i % 4 == 0) innocent_churn();
-        culprit_churn(i);
-      }
-      if (kind == "returns") culprit_malloc(i);
-      if (kind == "populate") culprit_populate(i);
-      if (kind == "hugetlb") culprit_hugetlb(i);
-      if (kind == "tmpfs") culprit_tmpfs(i);
-    }
+    for (; chunks < total / kChunk; ++chunks) step(kind, chunks);
   }
   printf("{\"event\":\"grown\",\"pid\":%d,\"bytes\":%zu}\n", getpid(), total);
-  while (!ends) pause();
-  return 0;
+  if (ends) return 0;
+  while (read(0, &go, 1) == 1) step(kind, chunks++);
+  for (;;) pause();
 }

@@ -1,4 +1,5 @@
-"""leaks.py KIND BYTES: grows by BYTES at the one line marked `# culprit KIND`, after a byte on stdin, and stays so.
+"""leaks.py KIND BYTES: grows by BYTES at the one line marked `# culprit KIND`, after a byte on stdin, and then by
+64 KiB for each further byte.
 
 Says {"event":"ready"}, then {"event":"grown","pid":whose memory it is,"bytes":how much}. Each kind also works in other
 lines that keep nothing."""
@@ -177,4 +178,7 @@ if kind == "child":
 else:
     globals()[f"leak_{kind}"]()
     tell("grown", pid=os.getpid(), bytes=resident() - before)
+    total = CHUNK
+    while os.read(0, 1):
+        globals()[f"leak_{kind}"]()
     threading.Event().wait()
