@@ -35,22 +35,27 @@ struct CgroupWalk::Shared {
 
 CgroupWalk::CgroupWalk(std::function<bool()> walk) : shared_(std::make_shared<Shared>()) {
   shared_->walk = std::move(walk);
-  try {
-    std::thread([shared = shared_] { shared->work(); }).detach();
-  } catch (const std::system_error&) {
-    shared_.reset();
-  }
 }
 
 CgroupWalk::~CgroupWalk() {
-  if (!shared_) return;
   std::lock_guard lock(shared_->mutex);
   shared_->over = true;
   shared_->changed.notify_all();
 }
 
+// With the first walk: a thread keeps the rights that its process had when it began, which drops them later.
+bool CgroupWalk::start() {
+  if (started_) return true;
+  try {
+    std::thread([shared = shared_] { shared->work(); }).detach();
+    started_ = true;
+  } catch (const std::system_error&) {
+  }
+  return started_;
+}
+
 bool CgroupWalk::run(Nanos patience, Nanos believed) {
-  if (!shared_) return false;
+  if (!start()) return false;
   std::unique_lock lock(shared_->mutex);
   if (!shared_->wanted) {
     shared_->wanted = true;

@@ -26,7 +26,10 @@ class CgroupWalk {
 
  private:
   struct Shared;
+  bool start();
+
   std::shared_ptr<Shared> shared_;
+  bool started_ = false;
 };
 
 }  // namespace oomcast
