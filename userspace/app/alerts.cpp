@@ -73,7 +73,7 @@ void Alerts::on_sample(const Sample& sample, const Forecast* forecast) {
   in.cgroup = sample.cgroup;
   in.level = sample.pinned;
   in.limit = sample.headroom_limit;
-  in.limit_cgroup = sample.limit_cgroup;
+  in.limit_cgroup = sample.headroom_cgroup;
   if (forecast) in.forecast = *forecast;
   act(sample.time, engine_.check_one(sample.time, in));
 }

@@ -37,6 +37,7 @@ class Alerts {
 
   /// Everything in scope, once per interval.
   void check(MonoTime now, std::span<const AlertInput> all);
+  void on_kill(const CgroupRef& owner) { engine_.on_kill(owner); }
   /// A cgroup between two of these, with its newest forecast if there is one.
   void on_sample(const Sample& sample, const Forecast* forecast);
   /// Ends of actions. Never waits.

@@ -71,7 +71,7 @@ void Publisher::remember(const Fact& fact) {
     std::erase_if(events_, [&](const Fact& event) {
       auto* before = std::get_if<AlertFact>(&event);
       bool same = before && before->time == alert->time && before->rule == alert->rule &&
-                  before->cgroup == alert->cgroup;
+                  before->cgroup == alert->cgroup && before->message == alert->message;
       if (same) bytes_of_events_ -= bytes_of(event);
       return same;
     });

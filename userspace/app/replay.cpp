@@ -58,7 +58,7 @@ class Replay {
     Result<int> read = read_all();
     if (closed_) return closed();
     // Up to a bad line, too.
-    if (began_ || read) finish(bool(read));
+    if (began_) finish(bool(read));
     return write_out() ? read : closed();
   }
 
@@ -71,7 +71,8 @@ class Replay {
       if (closed_ || stop_.pending()) break;
       auto row = series_.next();
       if (!row) return row.error();
-      if (!*row) break;
+      at_end_ = !*row;
+      if (at_end_) break;
       std::optional<Bytes> limit = (*row)->limit;
       if (options_.series.limit) limit = options_.series.limit;
       if (!began_) begin((*row)->time_s);
@@ -100,7 +101,7 @@ class Replay {
   }
 
   void finish(bool whole) {
-    if (series_.per_process()) tick();
+    if (series_.per_process() && at_end_) tick();  // else some of the last moment's may be missing
     if (!told_last_) tell_all();
     emit(EndFact{{}, rows_, {}, now_});
     if (whole && !options_.output.json) summary();
@@ -191,7 +192,7 @@ class Replay {
   std::map<std::uint32_t, Told> told_;
   std::optional<Bytes> limit_;
   std::string out_;
-  bool began_ = false, told_last_ = false, closed_ = false;
+  bool began_ = false, told_last_ = false, closed_ = false, at_end_ = false;
   double now_ = 0, due_ = 0, first_ = 0;
   std::uint64_t rows_ = 0;
 };

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "app/options.h"
@@ -18,6 +19,10 @@ namespace oomcast {
 /// matches. Cost: a walk of the tree.
 Result<std::vector<CgroupEntry>> cgroups_of(const ScopeOptions& scope, const CgroupFs& fs,
                                             const Roots& roots);
+
+/// The path in the hierarchy that is meant by one with or without leading and trailing slashes, or below
+/// /sys/fs/cgroup: of cgroups that need not be on this machine.
+std::string path_of_typed(std::string_view typed);
 
 /// What --unit, --container or --slurm-job turned out to mean, for a person to check; empty for other scopes.
 std::string tell_matches(const ScopeOptions& scope, std::span<const CgroupEntry> cgroups);

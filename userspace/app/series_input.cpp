@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "app/scope.h"
 #include "base/escape.h"
 #include "parse/memory_stat.h"
 #include "store/recording.h"
@@ -37,12 +38,8 @@ Result<std::string> choose(const std::string& path, const SeriesChoice& choice) 
   if (paths.empty())
     return Error::failed(fmt::format("{}: no cgroup was sampled in it", escape_for_terminal(path)));
   if (choice.cgroup) {
-    std::string wanted = *choice.cgroup;
-    for (const char* mount : {"/sys/fs/cgroup/memory", "/sys/fs/cgroup"})
-      if (!paths.contains(wanted) && wanted.rfind(mount, 0) == 0) wanted.erase(0, std::string(mount).size());
-    if (wanted.empty()) wanted = "/";
-    if (wanted.size() > 1 && wanted.back() == '/') wanted.pop_back();
-    if (paths.contains(wanted)) return wanted;
+    for (const std::string& wanted : {*choice.cgroup, path_of_typed(*choice.cgroup)})
+      if (paths.contains(wanted)) return wanted;
     std::string there;
     std::size_t n = 0;
     for (const auto& [p, any] : paths)
@@ -153,6 +150,7 @@ Result<SeriesFacts> read_recorded(const std::string& path, const SeriesChoice& c
     if (auto* gone = std::get_if<ForgottenFact>(&**item); gone && gone->cgroup == chosen_id) last.reset();
     auto* s = std::get_if<Sample>(&**item);
     if (!s || !s->cgroup || !s->pinned || s->cgroup->path != *chosen) continue;
+    if (last && s->cgroup->id != chosen_id) another();  // a cgroup of the same path
     chosen_id = s->cgroup->id;
     facts.name = shown(*s->cgroup);
     auto total = s->usage ? std::optional(std::max(*s->usage, *s->pinned)) : std::nullopt;

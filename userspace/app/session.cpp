@@ -20,7 +20,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Nanos kCountEvery = 50ms;  // while a kill is open
+constexpr Nanos kForeseenKept = std::chrono::minutes(1);  // beyond what an episode is followed for
+constexpr Nanos kCountEvery = 50ms;                       // while a kill is open
 constexpr Nanos kFirstAnswers = 300ms;
 constexpr Nanos kOpenWait = 700ms;       // for what is still open of a kill
 constexpr std::size_t kMaxUntold = 512;  // facts
@@ -241,7 +242,10 @@ void Session::publish_all(bool last) {
   store_opened();
   model_.set_store_behind(publisher_.behind());
   model_.advance(times_.heard, last);
-  for (CgroupPtr& cgroup : model_.take_killed()) publisher_.publish(TickFact{when, std::move(cgroup)});
+  for (CgroupPtr& cgroup : model_.take_killed()) {
+    if (alerts_) alerts_->on_kill(*cgroup);
+    publisher_.publish(TickFact{when, std::move(cgroup)});
+  }
   store_completed(last);
   for (ModelFact& fact : model_.take_facts()) publish(std::move(fact));
 }
@@ -291,9 +295,14 @@ void Session::store_opened() {
 void Session::store_completed(bool last) {
   for (Episode& episode : model_.take_completed(last ? times_.heard + EpisodeBuilder::kFollow : times_.heard))
     publisher_.store(EpisodeFact{with_forecast(std::move(episode))});
+  std::erase_if(foreseen_, [&](const auto& f) {
+    return times_.heard - f.second.forecast.time > EpisodeBuilder::kFollow + kForeseenKept;
+  });
 }
 
-OomEvent Session::with_forecast(Episode episode) const {
+// What had been foreseen is looked up when the kill is first told of: what is foreseen half a minute later is
+// of the next life.
+OomEvent Session::with_forecast(Episode episode) {
   episode.id = episode_id(clock_.wall(episode.time), episode);
   if (looks_) {
     std::vector<ProcessRef> of;
@@ -302,11 +311,14 @@ OomEvent Session::with_forecast(Episode episode) const {
     episode.grew_from = looks_->found().of(of);
   }
   OomEvent line{std::move(episode), std::nullopt, std::nullopt};
-  if (line.episode.limit_cgroup)
-    if (auto before = publisher_.forecasts().before(line.episode.limit_cgroup->id, line.episode.time)) {
-      line.forecast_before = before->forecast;
-      line.first_forecast = before->first;
-    }
+  auto known = foreseen_.find(line.episode.serial);
+  if (known == foreseen_.end() && line.episode.limit_cgroup)
+    if (auto before = publisher_.forecasts().before(line.episode.limit_cgroup->id, line.episode.time))
+      known = foreseen_.emplace(line.episode.serial, *std::move(before)).first;
+  if (known != foreseen_.end()) {
+    line.forecast_before = known->second.forecast;
+    line.first_forecast = known->second.first;
+  }
   return line;
 }
 

@@ -125,7 +125,7 @@ class Session {
   void publish_process(ProcessSampleFact sample);
   void store_opened();
   void store_completed(bool last);
-  OomEvent with_forecast(Episode episode) const;
+  OomEvent with_forecast(Episode episode);
 
   /// Records that are not urgent wait so long.
   static constexpr Nanos kLook = std::chrono::milliseconds(100);
@@ -146,10 +146,11 @@ class Session {
   ProcessFinder finder_;
   CgroupSamples cgroups_;
   ProcessSamples processes_;
-  std::optional<Pythons> pythons_;    // with kernel programs
-  std::optional<GrowthLooks> looks_;  // likewise
-  std::optional<GpuFollower> gpu_;    // likewise
-  std::unique_ptr<Alerts> alerts_;    // nullptr: no rule was given
+  std::optional<Pythons> pythons_;                    // with kernel programs
+  std::optional<GrowthLooks> looks_;                  // likewise
+  std::optional<GpuFollower> gpu_;                    // likewise
+  std::unique_ptr<Alerts> alerts_;                    // nullptr: no rule was given
+  std::map<std::uint64_t, ForecastBefore> foreseen_;  // by an episode's serial
   Pace pace_;
   Ceiling ceiling_{memory_in_use};
   std::unordered_map<std::uint64_t, MonoTime> limits_met_;  // until when nothing below them is read

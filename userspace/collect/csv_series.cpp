@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kChunk = 1 << 18;
 constexpr std::size_t kLongestRow = 1 << 20;
 constexpr std::size_t kMaxFields = 4096;
-constexpr double kMaxTime = 9e9;     // s: nanoseconds fit into 63 bits
+constexpr double kMaxTime = 4.6e9;   // s: nanoseconds between any two fit into 63 bits
 constexpr double kNoLimit = 0x1p60;  // v1 writes its "no limit" as a number
 
 std::string shown(std::string_view field) {
@@ -186,7 +186,7 @@ Result<std::optional<Bytes>> CsvSeries::size(int column, std::string_view name) 
   auto value = number(field);
   if (!value) return wrong(fmt::format("{} is '{}', which is no number", name, shown(field)));
   if (*value < 0) return wrong(fmt::format("{} is negative: {}", name, shown(field)));
-  if (*value > 0x1p62) return wrong(fmt::format("{} is more than 4 EiB: {}", name, shown(field)));
+  if (*value > 0x1p61) return wrong(fmt::format("{} is more than 2 EiB: {}", name, shown(field)));
   return std::optional(Bytes{std::llround(*value)});
 }
 

@@ -60,6 +60,9 @@ class AlertEngine {
   std::vector<Alert> check(MonoTime now, std::span<const AlertInput> all);
   /// One subject between two looks: for rules on levels only.
   std::vector<Alert> check_one(MonoTime now, const AlertInput& one);
+  /// The limit of `owner` was met: what was foreseen below it has happened, and comes true anew. A level may
+  /// stand where it was.
+  void on_kill(const CgroupRef& owner);
   /// It came true, and is not over or about to be.
   bool is_still_true(const Alert& alert) const;
 

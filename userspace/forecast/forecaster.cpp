@@ -20,6 +20,8 @@ constexpr std::uint64_t kMinSamples = 5;
 constexpr double kMinSpan = 2;                                   // s
 constexpr double kAtOnce = 1e-6;                                 // s
 constexpr double kAnalyseEvery = 0.01, kSurpriseEvery = 0.0005;  // of the age
+constexpr double kSinceSurprise = 0.1;                           // of the time since the first of several
+constexpr double kUntilDeadline = 0.05;                          // of what was left until then
 // s: what fills the memory of a machine moves with every tick, and each is a surprise.
 constexpr double kMinApart = 0.1;
 constexpr std::uint64_t kFirst = 12;   // samples, each looked at
@@ -34,8 +36,16 @@ void Forecaster::add(const Reading& reading) {
   limit_ = reading.limit;
   double now = history_.newest_time();
   double off = std::abs(history_.newest_value() - expected_ - slope_ * (now - analysed_at_));
-  bool soon = now - analysed_at_ >= std::max(kSurpriseEvery * now, kMinApart);
-  bool due = now - looked_at_ >= std::max(kAnalyseEvery * now, kMinApart);
+  // After days of calm a surprise may be the beginning of two minutes that lead to a kill, and a deadline of
+  // an hour is over before its age has grown by a hundredth.
+  double rare = kSurpriseEvery * now, every = kAnalyseEvery * now;
+  if (off <= noise_band_ && now - analysed_at_ > rare) surprised_at_.reset();
+  if (off > noise_band_ && !surprised_at_) surprised_at_ = now;
+  if (surprised_at_) rare = std::min(rare, kSinceSurprise * (now - *surprised_at_));
+  if (meets_ && meets_->median > analysed_at_)
+    every = std::min(every, kUntilDeadline * (meets_->median - analysed_at_));
+  bool soon = now - analysed_at_ >= std::max(rare, kMinApart);
+  bool due = now - looked_at_ >= std::max(every, kMinApart);
   bool surprise = off > band_ && soon;
   if (history_.samples() <= kFirst || due || surprise || limit_moved()) {
     looked_at_ = now;
@@ -157,7 +167,7 @@ void Forecaster::analyse(bool may_alert) {
   meets_.reset();
   expected_ = history_.newest_value();
   slope_ = 0;
-  band_ = 0;
+  band_ = noise_band_ = 0;
   if (history_.samples() < kMinSamples || now < kMinSpan) {
     latest_.why = history_.samples() <= 1 ? "too early: one sample"
                                           : fmt::format("too early: {} samples in {}", history_.samples(),
@@ -168,10 +178,13 @@ void Forecaster::analyse(bool may_alert) {
   life_began_ = restarts.count > 0 && restarts.count <= 2 ? restarts.since : 0;
   std::vector<Window> windows = windows_until(history_, life_began_, now);
   band_ = 6 * windows.front().shape.noise;
+  for (const Window& window : windows) noise_band_ = std::max(noise_band_, 6 * window.shape.noise);
   LeakFinder finder(history_, limit_, life_began_, least_change());
   std::optional<Leak> leak = finder.find(windows, now);
   if (!leak) leak = finder.find_arrived();
-  if (tell_surplus(surplus_, history_, total_, least_change(), latest_)) {
+  // Where what cannot be dropped heads for the limit, what the page cache does beside it changes nothing.
+  bool heads_for_limit = leak && surplus_ == Surplus::droppable && limit_;
+  if (!heads_for_limit && tell_surplus(surplus_, history_, total_, least_change(), latest_)) {
     const auto& shared = latest_.evidence.shared;
     bool bounded = !shared || !limit_ || history_.newest_value() + shared->as_double() <= limit_->as_double();
     if (bounded)
@@ -184,7 +197,7 @@ void Forecaster::analyse(bool may_alert) {
     tell_leak(*leak);
     slope_ = leak->trend.slope(now);
     expected_ = leak->trend.value(now);
-    band_ = std::max(6 * leak->trend.residual_sd(), 2 * leak->peaks.mean);
+    band_ = noise_band_ = std::max(6 * leak->trend.residual_sd(), 2 * leak->peaks.mean);
   } else {
     tell_rest(windows, history_, least_change(), latest_);
   }

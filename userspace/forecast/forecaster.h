@@ -26,8 +26,9 @@ struct Reading {
 
 /// The forecast depends on the readings alone: not on when or how often it is asked for. A full analysis
 /// (about a millisecond for a leak, some tenths of one for anything else) is made when the series is about 1
-/// % older than at the last one, when a reading is not what was expected, and of what leaks near its limit 20
-/// times as often; in between the deadline stands and comes closer.
+/// % older than at the last one, or a twentieth nearer to its deadline; when a reading is not what was
+/// expected, 60 times in the minutes after the first such one; and of what leaks near its limit 20 times as
+/// often. In between the deadline stands and comes closer.
 class Forecaster {
  public:
   explicit Forecaster(Surplus surplus = Surplus::droppable) : surplus_(surplus) {}
@@ -55,9 +56,11 @@ class Forecaster {
   Forecast latest_;
   double life_began_ = 0;                     // s since the first reading
   double analysed_at_ = -1, looked_at_ = -1;  // s since the first reading; the latter: by its own pace
+  std::optional<double> surprised_at_;        // by the first of the readings that were not expected
   std::optional<Meeting> meets_;              // its limit
   std::optional<Bytes> limit_then_;
-  double expected_ = 0, slope_ = 0, band_ = 0;  // for the next readings
+  double expected_ = 0, slope_ = 0;   // for the next readings
+  double band_ = 0, noise_band_ = 0;  // of the mean over a while, of a single one
   bool alert_ = false, near_limit_ = false;
 };
 

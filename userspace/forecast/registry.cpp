@@ -63,13 +63,17 @@ void ForecastRegistry::make_room() {
     Bytes held;
     decltype(cgroups_)::iterator cgroup;
     decltype(processes_)::iterator process;
+    decltype(gpu_)::iterator on_card;
     auto rank() const { return std::pair(loud, held.count); }
   };
   std::vector<Row> rows;
   for (auto at = cgroups_.begin(); at != cgroups_.end(); ++at)
-    rows.push_back({!at->second.quiet(), at->second.last.value, at, processes_.end()});
+    rows.push_back({!at->second.quiet(), at->second.last.value, at, processes_.end(), gpu_.end()});
   for (auto at = processes_.begin(); at != processes_.end(); ++at)
-    rows.push_back({!at->second.quiet(), at->second.last.value, cgroups_.end(), at});
+    rows.push_back({!at->second.quiet(), at->second.last.value, cgroups_.end(), at, gpu_.end()});
+  for (auto at = gpu_.begin(); at != gpu_.end(); ++at)
+    if (at->second.newest.process)  // a card stays
+      rows.push_back({!at->second.quiet(), at->second.last.value, cgroups_.end(), processes_.end(), at});
   std::ranges::stable_sort(rows, {}, &Row::rank);
   for (const Row& row : rows) {
     if (bytes_ <= config_.most_bytes / 4 * 3) break;
@@ -77,6 +81,7 @@ void ForecastRegistry::make_room() {
     if (row.cgroup != cgroups_.end()) unsettled_.erase(row.cgroup->first);
     drop(cgroups_, row.cgroup);
     drop(processes_, row.process);
+    drop(gpu_, row.on_card);
   }
 }
 
@@ -224,7 +229,7 @@ void ForecastRegistry::on(const GpuSample& sample) {
   auto at = gpu_.find(key);
   if (at == gpu_.end()) {
     if (sample.process && sample.held < kMinFollowed) return;
-    if (gpu_.size() >= config_.most_processes) {
+    if (gpu_.size() >= config_.most_processes || (sample.process && !has_room())) {
       ++not_followed_;
       return;
     }
@@ -279,6 +284,8 @@ void ForecastRegistry::on_kill(const CgroupRef& owner) {
     const std::string& path = entry.newest.cgroup->path;
     if (path != owner.path && path.rfind(below, 0) != 0) continue;
     entry.forecaster = Forecaster(Surplus::droppable);
+    entry.deadline.reset();
+    entry.deadline_before.reset();
     thrashing_.on_kill(entry.newest.cgroup->id);
   }
 }
@@ -317,7 +324,7 @@ std::optional<ForecastBefore> ForecastRegistry::before(const CgroupId& limit_cgr
   if (at == cgroups_.end() || !at->second.deadline || at->second.first_deadline >= kill) return std::nullopt;
   const Entry& e = at->second;
   const auto& last = e.deadline->time < kill ? e.deadline : e.deadline_before;
-  if (!last) return std::nullopt;
+  if (!last || last->time >= kill) return std::nullopt;
   return ForecastBefore{*last, e.first_deadline};
 }
 

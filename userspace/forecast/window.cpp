@@ -6,6 +6,7 @@ namespace oomcast {
 namespace {
 
 constexpr std::ptrdiff_t kMinOfLife = 5;  // buckets
+constexpr double kSameSpan = 0.02;        // of it
 
 }  // namespace
 
@@ -17,8 +18,8 @@ std::vector<Window> windows_until(const History& history, double life_began, dou
       buckets = buckets.first(buckets.size() - 1);
     if (buckets.empty()) break;  // finer ones are newer still
     // A finer level that begins at the same time says the same with more dots: it takes the place.
-    if (!windows.empty() && windows.back().buckets.front().time >= buckets.front().time * 0.98 - 1)
-      windows.pop_back();
+    double begins = buckets.front().time, about = kSameSpan * (until - begins) + 1;
+    if (!windows.empty() && windows.back().buckets.front().time >= begins - about) windows.pop_back();
     windows.push_back({buckets, {}});
   }
   for (Window& w : windows) {

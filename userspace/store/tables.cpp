@@ -156,7 +156,9 @@ std::optional<std::int64_t> Tables::list_in_use() {
 
 void Tables::write(const Sample& s) {
   auto group = id_of(s.cgroup), limit_group = id_of(s.limit_cgroup);
-  if (s.cgroup) cgroups_[s.cgroup->id.inode].usage = s.usage;
+  // The second name may have emptied the table.
+  if (auto at = s.cgroup ? cgroups_.find(s.cgroup->id.inode) : cgroups_.end(); at != cgroups_.end())
+    at->second.usage = s.usage;
   sample_ << next_seq() << wall(s.time) << group << s.usage << s.limit << limit_group << s.stat.anon
           << s.stat.file << s.stat.shmem << s.stat.kernel << s.stat.swap << s.pinned << s.headroom_limit
           << s.peak;
@@ -297,13 +299,13 @@ void Tables::write(const AlertFact& a) {
   auto group = id_of(a.cgroup);
   std::optional<std::int64_t> forecast;
   if (a.forecast) forecast = write_forecast(*a.forecast, false);
-  // It is told again when its actions have ended.
+  // It is told again when its actions have ended. Of several cards and trees the message has the name.
   for (const char* sql :
        {"DELETE FROM alert_actions WHERE alert IN (SELECT seq FROM alerts WHERE time_ns=? AND run=?"
-        " AND rule=? AND cgroup IS ?)",
-        "DELETE FROM alerts WHERE time_ns=? AND run=? AND rule=? AND cgroup IS ?"}) {
+        " AND rule=? AND cgroup IS ? AND message=?)",
+        "DELETE FROM alerts WHERE time_ns=? AND run=? AND rule=? AND cgroup IS ? AND message=?"}) {
     Statement before(db_, sql);
-    before << wall(a.time) << run_ << a.rule << group;
+    before << wall(a.time) << run_ << a.rule << group << a.message;
     run(before);
   }
   Statement alert(db_, "INSERT INTO alerts VALUES(?,?,?,?,?,?,?)");

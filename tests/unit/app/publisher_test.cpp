@@ -104,10 +104,13 @@ TEST(Publisher, keeps_the_newest_events_and_of_an_alert_its_last_result) {
   AlertFact alert;
   alert.time = MonoTime(1s);
   s.publisher.publish(alert);
-  alert.message = "the command ended";
+  alert.actions.resize(1);
   s.publisher.publish(alert);
   ASSERT_EQ(s.publisher.events().size(), 1u);
-  EXPECT_EQ(std::get<AlertFact>(s.publisher.events().front()).message, "the command ended");
+  EXPECT_EQ(std::get<AlertFact>(s.publisher.events().front()).actions.size(), 1u);
+  alert.message = "another card is full";
+  s.publisher.publish(alert);
+  EXPECT_EQ(s.publisher.events().size(), 2u) << "of the same moment and rule";
   for (std::size_t i = 0; i < 3 * Publisher::kMaxEvents; ++i) s.publisher.publish(UserKillFact{});
   EXPECT_EQ(s.publisher.events().size(), Publisher::kMaxEvents);
   EXPECT_EQ(s.count<UserKillFact>(), 3 * Publisher::kMaxEvents) << "all are told";

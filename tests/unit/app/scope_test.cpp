@@ -34,6 +34,14 @@ struct Machine {
   Result<ScopeNow> now(const ScopeOptions& scope) { return scope_now(scope, *fs, *procfs, tree.roots()); }
 };
 
+TEST(PathOfTyped, is_the_one_in_the_hierarchy_however_a_person_wrote_it) {
+  for (const char* typed : {"/a/b", "a/b", "/a/b/", "/sys/fs/cgroup/a/b", "/sys/fs/cgroup/memory/a/b/"})
+    EXPECT_EQ(path_of_typed(typed), "/a/b") << typed;
+  for (const char* typed : {"/", "", "/sys/fs/cgroup", "/sys/fs/cgroup/memory/"})
+    EXPECT_EQ(path_of_typed(typed), "/") << typed;
+  EXPECT_EQ(path_of_typed("/sys/fs/cgroups"), "/sys/fs/cgroups");
+}
+
 TEST(ScopeNow, of_the_machine_is_every_process) {
   Machine m;
   auto now = m.now({});

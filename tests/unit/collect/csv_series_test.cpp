@@ -68,7 +68,7 @@ TEST_F(CsvFile, tells_file_line_and_reason_of_everything_that_is_wrong) {
   EXPECT_EQ(read("time_s,used_bytes\n0,1\n1,inf\n"), ":3: used_bytes is 'inf', which is no number");
   EXPECT_EQ(read("time_s,used_bytes\n0,1\nsoon,2\n"), ":3: time_s is 'soon', which is no number");
   EXPECT_EQ(read("time_s,used_bytes\n0,1\n1,-5\n"), ":3: used_bytes is negative: -5");
-  EXPECT_EQ(read("time_s,used_bytes\n0,1\n1,1e30\n"), ":3: used_bytes is more than 4 EiB: 1e30");
+  EXPECT_EQ(read("time_s,used_bytes\n0,1\n1,1e30\n"), ":3: used_bytes is more than 2 EiB: 1e30");
   EXPECT_EQ(read("time_s,used_bytes\n0,1\n1,\n"), ":3: used_bytes is empty");
   EXPECT_EQ(read("time_s,used_bytes\n0,1\n1\n"), ":3: 1 fields, 2 are needed");
   EXPECT_EQ(read("time_s,used_bytes\n5,1\n4,1\n"), ":3: time runs backwards, from 5 to 4");

@@ -48,6 +48,7 @@ class Watch {
     return count;
   }
   bool still(const Alert& alert) const { return engine_.is_still_true(alert); }
+  void kill_at(const AlertInput& one) { engine_.on_kill(*one.cgroup); }
   std::vector<Alert> between(const AlertInput& one) { return engine_.check_one(now_ += 1ms, one); }
 
  private:
@@ -180,6 +181,23 @@ TEST(Alerts, fire_for_a_deadline_that_comes_near_and_end_when_it_is_out_of_sight
   EXPECT_EQ(watch.told({growing(cgroup("/a"), 1e6, 60)}), 0u);
   EXPECT_EQ(watch.told({growing(cgroup("/a"), 1e6)}, 31), 0u);
   EXPECT_EQ(watch.told({growing(cgroup("/a"), 1e6, 60)}), 1u);
+}
+
+TEST(Alerts, fire_anew_for_the_next_life_after_a_kill_but_not_for_a_level_that_stands) {
+  AlertInput full = cgroup("/job", MiB(90), MiB(100));
+  for (const char* rule : {"eta<20m", "growth>1M/s"}) {
+    Watch watch({rule});
+    EXPECT_EQ(watch.told({growing(full, 2e6, 600)}, 5), 1u) << rule;
+    watch.kill_at(cgroup("/jo"));
+    EXPECT_EQ(watch.told({growing(full, 2e6, 60)}, 5), 0u) << rule << ": another's kill";
+    watch.kill_at(full);
+    EXPECT_EQ(watch.told({cgroup("/job", MiB(10), MiB(100))}, 3), 0u) << rule;
+    EXPECT_EQ(watch.told({growing(full, 2e6, 60)}, 5), 1u) << rule;
+  }
+  Watch level({"level>80%"});
+  EXPECT_EQ(level.told({full}, 5), 1u);
+  level.kill_at(full);
+  EXPECT_EQ(level.told({full}, 5), 0u);
 }
 
 TEST(Alerts, follow_the_forecasts_own_alert) {

@@ -365,6 +365,37 @@ TEST(Forecaster, sees_a_balloon_of_seconds_after_hours_of_calm) {
   EXPECT_NEAR(eta(f), 35, 10);
 }
 
+TEST(Forecaster, sees_a_balloon_of_two_minutes_after_eight_days_of_calm) {
+  for (double begins : {691'000.0, 691'170.0, 691'333.0}) {  // whenever it was last looked at
+    Noise noise;
+    Forecaster f;
+    feed(f, 0, begins - 1'000, 600, 61, [&](double) { return 6.4 + 0.02 * noise(); });
+    feed(f, begins - 1'000, begins, 5, 61, [&](double) { return 6.4 + 0.02 * noise(); });
+    feed(f, begins, begins + 60, 1, 61,
+         [&](double t) { return 6.4 + 54.6 * (t - begins) / 120 + 0.02 * noise(); });
+    EXPECT_EQ(f.forecast().verdict, Verdict::leak) << begins << ": " << f.forecast().why;
+    EXPECT_TRUE(f.forecast().alert) << begins;
+    EXPECT_NEAR(eta(f), 61, 15) << begins;
+  }
+}
+
+// Its teeth are as high as what it grows by in four hours.
+TEST(Forecaster, moves_a_deadline_after_eight_days_while_a_leak_stands_still) {
+  Noise noise;
+  Forecaster f;
+  constexpr double kStops = 691'200, kHour = 3'600;
+  auto level = [&](double t) {
+    return 20 + std::min(t, kStops) / kHour + 4 * std::fmod(t, 2'100) / 2'100 + 0.02 * noise();
+  };
+  double limit = 20 + kStops / kHour + 4 + 2;
+  feed(f, 0, kStops, 300, limit, level);
+  ASSERT_EQ(f.forecast().verdict, Verdict::leak) << f.forecast().why;
+  EXPECT_NEAR(eta(f), 2.3 * kHour, 0.5 * kHour);
+  feed(f, kStops, kStops + 1.5 * kHour, 60, limit, level);
+  EXPECT_TRUE(eta(f) < 0 || eta(f) > kHour)
+      << eta(f) << " s are told; 0.8 h are left of what was told before";
+}
+
 TEST(Forecaster, sees_a_leak_that_begins_late) {
   Noise noise;
   Forecaster f;
@@ -445,6 +476,17 @@ TEST(Forecaster, tells_page_cache_from_a_leak) {
     f.add({at_s(i * 5), GiB(4), GiB(32), Bytes{GiB(4).count + i * MiB(60).count}});
   EXPECT_EQ(f.forecast().verdict, Verdict::cache);
   EXPECT_FALSE(f.forecast().eta);
+}
+
+TEST(Forecaster, sees_the_leak_of_a_loader_that_fills_the_page_cache_ten_times_as_fast) {
+  Forecaster f(Surplus::droppable);
+  Noise noise;
+  for (int i = 0; i < 24; ++i) {
+    auto held = Bytes{GiB(9).count + static_cast<std::int64_t>((i * 50 + noise()) * 1048576)};
+    f.add({at_s(i * 5), held, GiB(32), std::min(held + MiB(1024 + i * 500), GiB(31))});
+  }
+  ASSERT_EQ(f.forecast().verdict, Verdict::leak) << f.forecast().why;
+  EXPECT_NEAR(eta(f), (23 * 1024 - 1150) / 10.0, 120);
 }
 
 TEST(Forecaster, names_copy_on_write_while_the_rss_is_flat) {

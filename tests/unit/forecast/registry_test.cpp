@@ -126,11 +126,12 @@ TEST(ForecastRegistry, begins_anew_below_a_limit_that_was_met_and_nowhere_else) 
   for (int i = 0; i < 30; ++i)
     for (const CgroupPtr& c : {cgroup, CgroupPtr(other)})
       forecasts.on(sample(c, i, Bytes{i * MiB(20).count}));
+  EXPECT_TRUE(forecasts.before(cgroup->id, at_s(30)));
   forecasts.on_kill(*cgroup);
   for (const CgroupPtr& c : {cgroup, CgroupPtr(other)}) forecasts.on(sample(c, 30, MiB(10)));
   EXPECT_EQ(forecasts.of(cgroup->id)->verdict, Verdict::unknown);
   EXPECT_NE(forecasts.of(other->id)->verdict, Verdict::unknown);
-  EXPECT_TRUE(forecasts.before(cgroup->id, at_s(30))) << "what had been predicted stays known";
+  EXPECT_FALSE(forecasts.before(cgroup->id, at_s(31))) << "of this life nothing is";
 }
 
 TEST(ForecastRegistry, alerts_of_a_cgroup_that_thrashes_at_its_limit_and_tells_how_long_until_it_is_over) {
