@@ -370,8 +370,9 @@ bool Retention::shrink(std::int64_t now, double above) {
       std::optional<std::int64_t> at, other;
       if (!sweep(samples_, newest, at)) return false;
       if (!sweep(process_samples_, at ? *at : newest, other)) return false;
+      int before = sqlite3_total_changes(db_);
       if (!drop_before(at ? *at : newest, slice_)) return false;
-      if (at || other) continue;
+      if (at || other || sqlite3_total_changes(db_) != before) continue;
       bool found = false;
       if (round == 0) {
         samples_.swept = process_samples_.swept = 0;

@@ -151,7 +151,8 @@ Result<Store> Store::open(const std::string& path) {
 
 Result<std::vector<EpisodeSummary>> Store::episodes(EpisodeParts parts) {
   std::vector<EpisodeSummary> out;
-  Statement s(impl_->db.get(), "SELECT " + kEpisodeColumns + " FROM episodes e ORDER BY e.time_ns, e.id");
+  Statement s(impl_->db.get(),
+              "SELECT " + kEpisodeColumns + " FROM episodes e ORDER BY e.time_ns DESC, e.id DESC");
   if (!s) return impl_->failed();
   while (out.size() < kMaxEpisodes && s.row()) {
     Impl::Run* run = impl_->run(s.integer(1));
@@ -172,6 +173,7 @@ Result<std::vector<EpisodeSummary>> Store::episodes(EpisodeParts parts) {
     out.push_back(std::move(e));
   }
   if (s.failed()) return impl_->failed();
+  std::ranges::reverse(out);
   return out;
 }
 

@@ -96,17 +96,18 @@ struct StoreWriter::Target {
   std::vector<StoreItem> pending;
   std::uint64_t lost_since = 0;
 
-  bool begin_run() {
+  std::optional<Tables::Failure> begin_run() {
     struct stat what {};
     inode = stat(path.c_str(), &what) == 0 ? what.st_ino : 0;
     if (!execute(db.get(), "BEGIN IMMEDIATE") || !add_run(db.get(), info, wall_ns(), run) ||
         !execute(db.get(), "COMMIT")) {
+      Tables::Failure failure{sqlite3_extended_errcode(db.get()), why_failed(db.get())};
       execute(db.get(), "ROLLBACK");
-      return false;
+      return failure;
     }
     tables.emplace(db.get(), run, info, !limits);
     if (limits) retention.emplace(db.get(), path, *limits, [this] { return tables->list_in_use(); });
-    return true;
+    return std::nullopt;
   }
   void close() {
     retention.reset();
@@ -125,10 +126,12 @@ struct StoreWriter::Target {
 
 // A damaged file is put aside first. What it still gives of episodes is taken over.
 std::optional<std::string> StoreWriter::Target::reopen(std::vector<std::string>& notices) {
+  // Another oomcast may have put it aside already: what is there now is not damaged.
+  damaged = damaged && !(inode && is_gone());
   close();
   busy = false;
-  std::optional<std::string> aside;
-  for (int attempt = 0; attempt < 2; ++attempt) {
+  std::optional<std::string> aside, why;
+  for (int attempt = 0; !db && attempt < 2; ++attempt) {
     if (std::exchange(damaged, false)) {
       auto moved = put_aside(path);
       if (!moved) return moved.error().message;
@@ -136,11 +139,17 @@ std::optional<std::string> StoreWriter::Target::reopen(std::vector<std::string>&
     }
     StoreOpening opened = open_store(directory);
     db = std::move(opened.db);
-    if (db) break;
     damaged = opened.broken;
-    if (!damaged) return opened.why;
+    if (!db) {
+      why = opened.why;
+    } else if (auto failure = begin_run()) {  // the first that is written to it
+      why = failure->what;
+      damaged = is_damage(failure->code);
+      close();
+    }
+    if (!db && !damaged) return why;
   }
-  if (!db || !begin_run()) return std::string(db ? why_failed(db.get()) : "it cannot be read");
+  if (std::exchange(damaged, false)) return why;
   if (aside) {
     std::size_t saved = take_over(*aside, db.get());
     notices.push_back(
@@ -205,9 +214,8 @@ Result<std::unique_ptr<StoreWriter>> StoreWriter::record(const std::string& path
   target->path = path;
   target->info = info;
   target->db = *std::move(db);
-  if (!target->begin_run())
-    return Error::failed(
-        fmt::format("writing {}: {}", escape_for_terminal(path), why_failed(target->db.get())));
+  if (auto failure = target->begin_run())
+    return Error::failed(fmt::format("writing {}: {}", escape_for_terminal(path), failure->what));
   return begin(std::move(target));
 }
 
@@ -339,7 +347,7 @@ bool StoreWriter::write(std::vector<StoreItem> items, bool last) {
   // What waits for the next attempt: kills, and everything if another oomcast only has the store locked.
   auto set_aside = [&](bool all) {
     for (StoreItem& item : items)
-      if (!last && t.pending.size() < kMaxWaiting && (all || is_episode(item))) {
+      if (!last && (is_episode(item) || (all && t.pending.size() < kMaxWaiting))) {
         t.pending.push_back(std::move(item));
       } else {
         bytes_of_episodes_ -= bytes_of(item);
@@ -374,7 +382,9 @@ bool StoreWriter::write(std::vector<StoreItem> items, bool last) {
   }
   std::string said = fmt::format("writing {}: {}", escape_for_terminal(t.path), *why);
   if (t.limits) {
-    if (!t.failing && !t.busy)
+    if (last && has_episode(items))
+      notice(fmt::format("{}; the last OOM kills are not in it", said));
+    else if (!t.failing && !t.busy)
       notice(fmt::format("{}; tracing goes on, what it sees is not stored until that works again", said));
     t.failing = t.failing || !t.busy;
     t.retry_at = now + (t.damaged ? Nanos{} : kRetry);

@@ -189,6 +189,27 @@ TEST_F(RetentionTest, stays_within_its_size_and_lets_the_kills_go_last) {
   EXPECT_GT(of("/job/50", 2 * 3600 - 300, 2 * 3600), 50) << "the newest stays";
 }
 
+TEST_F(RetentionTest, what_an_episode_keeps_outlives_any_number_of_rows_about_reclaim) {
+  StoreLimits limits;
+  limits.size = MiB(40);
+  limit(limits);
+  for (int s = 0; s <= 60; ++s) sample(job_, s, MiB(100));
+  kill(1, 60, job_);
+  look_at(60);
+  constexpr int kMinutes = 60, kRows = 20'000;
+  for (int minute = 21; minute <= 20 + kMinutes; ++minute) {
+    ASSERT_TRUE(execute(db_.get(), "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i<" +
+                                       std::to_string(kRows) +
+                                       ") INSERT INTO reclaim(time_ns,cgroup,stalls,stalled_s,reclaimed)"
+                                       " SELECT " +
+                                       std::to_string(wall(minute * 60)) + "+i,1,i,0.125,i*4096 FROM n"));
+    look_at(minute * 60);
+  }
+  EXPECT_LT(count("reclaim"), kMinutes * kRows) << "else it was never full";
+  EXPECT_EQ(count("kept"), 1);
+  EXPECT_EQ(of("/job", 0, 61), 61);
+}
+
 TEST_F(RetentionTest, whoever_has_most_kills_lets_his_own_go_first) {
   StoreLimits limits;
   limits.size = KiB(512);

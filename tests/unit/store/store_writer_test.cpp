@@ -1,6 +1,9 @@
 // Who writes to a store, one or several, and what waits.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "store/import.h"
 #include "store/kept_store.h"
 #include "store/writer.h"
@@ -43,6 +46,37 @@ TEST_F(StoreTest, waits_for_another_that_has_it_locked_and_loses_nothing) {
   EXPECT_EQ(writer->lost(), 0u);
   EXPECT_TRUE(writer->take_notices().empty());
   EXPECT_EQ(last().samples.size(), 2u);
+}
+
+TEST_F(StoreTest, of_which_another_took_the_place_and_is_locked_is_tried_again) {
+  auto writer = keep();
+  writer->add(EpisodeFact{kill(1, 1000, 77, job_)});
+  for (int i = 0; i < 500 && writer->behind(); ++i) usleep(10'000);
+  std::filesystem::rename(dir_ + "/oomcast.db", dir_ + "/elsewhere.db");
+  ASSERT_TRUE(keep()->finish());
+  sqlite3* db = lock();
+  writer->add(EpisodeFact{kill(2, 1010, 78, job_)});
+  sleep(3);  // longer than SQLite itself waits
+  unlock(db);
+  ASSERT_TRUE(writer->finish());
+  EXPECT_EQ(ask("SELECT count(*) FROM episodes"), 1) << "the second";
+  EXPECT_EQ(writer->lost(), 0u);
+}
+
+TEST_F(StoreTest, whose_list_of_runs_is_damaged_is_put_aside_at_the_start) {
+  ASSERT_TRUE(keep()->finish());
+  std::int64_t page = ask("SELECT rootpage FROM sqlite_schema WHERE name='runs'");
+  std::int64_t size = ask("PRAGMA page_size");
+  {
+    std::fstream file(dir_ + "/oomcast.db", std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp((page - 1) * size);
+    file << std::string(static_cast<std::size_t>(size), '\xff');
+  }
+  auto writer = keep();
+  ASSERT_TRUE(writer);
+  EXPECT_EQ(writer->take_notices().size(), 1u);
+  ASSERT_TRUE(writer->finish());
+  EXPECT_EQ(ask("SELECT count(*) FROM runs"), 1);
 }
 
 TEST_F(StoreTest, is_not_waited_for_where_its_disk_stands_still) {
