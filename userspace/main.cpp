@@ -16,6 +16,7 @@ int main(int argc, char** argv) {
   mallopt(M_ARENA_MAX, 1);        // a second one for the store's thread keeps 4 MiB that nobody uses
   prctl(PR_SET_NAME, "oomcast");  // "exe", where it starts itself
   std::signal(SIGPIPE, SIG_IGN);  // a reader that went away is an error of its own
+  std::signal(SIGCHLD, SIG_DFL);  // where whoever started it ignores them, nobody hears how a child ended
   // Not commands: how it starts the processes that look at others' memory.
   if (std::string_view first = argc >= 2 ? argv[1] : ""; first == "--reader" || first == "--blame-reader")
     return (first == "--reader" ? serve_reader : serve_blame)(argc > 2 ? argv[2] : "");

@@ -77,6 +77,21 @@ def a_kill_is_one_however_many_tell_of_it(t):
         t.equal(f"in the store after it", kills_of(store, pid), [(told["id"], "live")])
 
 
+@case(vm="never", limit_s=60)
+def a_cgroup_may_be_written_as_everywhere_and_a_store_that_is_not_there_is_an_error(t):
+    store = t.folder() / "store"
+    tracer = t.trace("--store", store, "--cgroup", lib.base().path)
+    group, pid = one_kill(t)
+    tracer.wait_for_line("oom", lambda line: (line["limit_cgroup"] or {}).get("id") == group.id)
+    tracer.stop()
+    for typed in (group.path, group.path[1:], group.path + "/", f"/sys/fs/cgroup{group.path}"):
+        lines = history(t, store, "--no-kmsg", "--no-import", "--cgroup", typed)
+        t.equal(f"kills of {typed}", [line["type"] for line in lines].count("oom"), 1)
+    code, out, err = t.run_oomcast("history", "--no-kmsg", "--no-import", "--store", t.folder() / "none")
+    t.equal("exit code of a store that is not there", code, 1)
+    t.check("none" in err and not out, f"it says {err!r} and {out!r}")
+
+
 @case(vm="never", limit_s=60, tier="gate")
 def a_kill_of_a_log_has_a_report(t):
     _, pid = one_kill(t)

@@ -116,6 +116,14 @@ def needs_rights(t):
         t.skip(f"the tests themselves lack {', '.join(missing)}: nothing could be dropped")
 
 
+@case(vm="never")
+def a_tracer_below_nohup_goes_on_when_its_terminal_is_gone(t):
+    tracer = t.trace("--cgroup", lib.base().path, prefix=["nohup"])
+    tracer.process.send_signal(signal.SIGHUP)
+    one_kill_seen(t, tracer)
+    t.equal("exit code", tracer.stop(signal.SIGTERM), 0)
+
+
 @case(tier="gate")
 def rights_that_are_needed_only_at_the_start_are_dropped(t):
     needs_rights(t)
@@ -125,7 +133,7 @@ def rights_that_are_needed_only_at_the_start_are_dropped(t):
         tracer.stop()
 
 
-@case(vm="never")
+@case(vm="never", tier="gate")
 def rights_are_dropped_by_each_thread(t):
     needs_rights(t)
     tracer = t.trace("--cgroup", lib.base().path)

@@ -376,9 +376,9 @@ class Child:
                         f"{[line['event'] for line in self.truth][-5:]} {self.stderr() if self.lines.closed else ''}")
         return matching()[count - 1]
 
-    def go(self):
+    def go(self, bytes_=1):
         with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.write(b"x")
+            self.process.stdin.write(b"x" * bytes_)
             self.process.stdin.flush()
 
     def wait(self, timeout=20):
@@ -508,6 +508,11 @@ def open_files(pid):
 def status_bytes(pid, field):
     with open(f"/proc/{pid}/status") as f:
         return next((int(line.split()[1]) << 10 for line in f if line.startswith(field + ":")), None)
+
+
+def cpu_seconds(pid):
+    with open(f"/proc/{pid}/stat") as f:
+        return sum(map(int, f.read().rpartition(")")[2].split()[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def one_line(text):

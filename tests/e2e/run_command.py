@@ -1,8 +1,13 @@
 """`oomcast run`: the command's exit code, the growth, the deadline, the kill, and nothing left behind."""
 
+import fcntl
+import os
+import pty
+import resource
 import signal
 import statistics
 import subprocess
+import termios
 
 import lib
 from lib import MiB, VM, case
@@ -13,6 +18,11 @@ LEAK = ("import sys, time\nfrom time import sleep\nkept = []\nstart = time.monot
         " kept.append(b'x' * (1 << 20))\n"
         " print(time.monotonic_ns(), len(kept) << 20, file=sys.stderr, flush=True)\n"
         f" sleep(max(0, start + len(kept) * (1 << 20) / {RATE} - time.monotonic()))\n")
+COUNTS_INTERRUPTS = ("import signal, time\ncount = 0\ndef interrupt(*_):\n global count\n count += 1\n"
+                     "signal.signal(signal.SIGINT, interrupt)\nprint('ready', flush=True)\n"
+                     "while not count: time.sleep(0.01)\n"
+                     "end = time.monotonic() + 1\nwhile time.monotonic() < end: time.sleep(0.1)\n"
+                     "print(count, 'interrupts', flush=True)\n")
 
 
 def said_by(run):
@@ -155,6 +165,38 @@ def what_became_of_the_command_is_told_as_it_was(t):
     t.check("sh exited with 0; its process grow[" in line, f"the command itself was not killed: {line!r}")
     line = last_line("--memory", "64M", "--for", "1s", "--", "sh", "-c", "trap '' TERM; while :; do sleep 0.2; done", code=137)
     t.check("sh was ended by signal 9" in line, f"what ignores SIGTERM at the end of --for: {line!r}")
+    line = last_line("--", "sh", "-c", "exit 255", code=255)
+    t.check("sh exited with 255" in line, f"a code is no signal: {line!r}")
+
+
+@case(vm="never")
+def one_press_of_ctrl_c_is_one_signal_to_the_command(t):
+    here, there = pty.openpty()
+    words = [t.oomcast_path, "run", "--", "python3", "-c", COUNTS_INTERRUPTS]
+    run = subprocess.Popen(words, stdin=there, stdout=there, stderr=subprocess.PIPE, start_new_session=True,
+                           preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+    os.close(there)
+    t.later(run.kill)
+    said = b""
+    while b"ready" not in said:
+        said += os.read(here, 4096)
+    os.write(here, b"\x03")
+    while b"interrupts" not in said:
+        said += os.read(here, 4096)
+    t.check(b"1 interrupts" in said, f"the command had more than one: {said!r}")
+    t.equal("exit code", run.wait(lib.seconds(10)), 0)
+
+
+@case(vm="never")
+def the_command_has_what_the_caller_had(t):
+    """Its limit on open files, which oomcast raises for itself; its end is heard where the caller ignores SIGCHLD."""
+    def caller():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (512, 4096))
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    done = subprocess.run([t.oomcast_path, "run", "--", "sh", "-c", "ulimit -n >&2; exit 7"], capture_output=True,
+                          timeout=lib.seconds(15), stdin=subprocess.DEVNULL, preexec_fn=caller)
+    t.equal("exit code", done.returncode, 7)
+    t.check("512" in done.stderr.decode().split(), f"its limit on open files: {done.stderr[-200:]!r}")
 
 
 @case(vm="never", tier="gate")

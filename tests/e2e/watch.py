@@ -106,3 +106,18 @@ def kills_of_a_crash_loop_come_onto_the_screen_and_alerts_go_on(t):
         t.check(touched.stat().st_mtime - began < 2.3, f"the alert came after {touched.stat().st_mtime - began:.2f} s")
     screen.press("q")
     t.equal("exit code of watch", screen.process.wait(10), 0)
+
+
+@case(vm="never", limit_s=60)
+def a_screen_that_is_paused_and_a_stream_of_json_stand_still(t):
+    terminal = Terminal(t, "watch", "--cgroup", lib.base().path)
+    terminal.wait_for("quit")
+    terminal.press(" ")
+    stream = t.oomcast("watch", "--json", "--cgroup", lib.base().path).started()
+    for what, pid in (("screen", terminal.process.pid), ("stream", stream.pid)):
+        before = lib.cpu_seconds(pid)
+        lib.pause(3, "what it takes of a CPU meanwhile")
+        took = lib.cpu_seconds(pid) - before
+        t.check(took < 1, f"the {what} took {took:.1f} s of a CPU in 3 s in which nothing is to do")
+    terminal.press("q")
+    stream.stop()

@@ -14,7 +14,7 @@ namespace oomcast {
 
 void become_child(const std::string& oom_score_adj, int output, bool our_priority) {
   setsid();
-  take_priority(our_priority);
+  take_limits(our_priority);
   for (int signal = 1; signal < NSIG; ++signal) std::signal(signal, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);

@@ -10,6 +10,7 @@
 #include <map>
 
 #include "app/commands.h"
+#include "app/scope.h"
 #include "app/tracing.h"
 #include "base/clock.h"
 #include "base/escape.h"
@@ -21,6 +22,7 @@
 #include "parse/text.h"
 #include "present/past_kills.h"
 #include "store/import.h"
+#include "store/open.h"
 #include "store/past_kills.h"
 
 namespace oomcast {
@@ -28,8 +30,8 @@ namespace {
 
 using std::chrono::seconds;
 
-// What is kept of one log: the newest.
-constexpr std::size_t kMaxKills = 20'000;
+// What is kept of one log: the newest, and some more while it is read.
+constexpr std::size_t kMaxKills = 20'000, kTrim = kMaxKills / 4;
 // The kernel's log clock is not disciplined, and runs away from the wall's by up to this part of the time
 // since.
 constexpr std::int64_t kDrift = 10'000;
@@ -56,7 +58,11 @@ class KillHistory {
     }
     // Nothing could be read, and for want of a right: then no kill that is found is no answer.
     if (facts_.sources.empty() && forbidden_) return *forbidden_;
+    if (facts_.sources.empty() && missing_store_) return *missing_store_;
     auto kills = each_once(std::move(kills_));
+    // Kills may be in it: without any from elsewhere, none is no answer.
+    if (unread_store_ && kills.empty()) return *unread_store_;
+    if (unread_store_) tell_error(unread_store_->message);
     facts_.without_victim = std::erase_if(kills, [](const PastKill& kill) { return kill.no_victim; });
     for (PastKill& kill : kills)
       if (kill.episode.id.empty()) kill.episode.id = name_of(kill);
@@ -66,7 +72,7 @@ class KillHistory {
     bool ok = print(stdout, options_.output.json ? history_json(kills, facts_)
                                                  : history_text(kills, facts_, TextStyle{output.color()}));
     if (!ok) return Error::failed("stdout was closed or is full: stopped");
-    if (kills.empty() && unread_) return Error::failed(*unread_);
+    if (kills.empty() && unread_) return *unread_;
     return 0;
   }
 
@@ -74,11 +80,21 @@ class KillHistory {
   void read_store() {
     auto store = Store::open(options_.store.path);
     if (!store) {
-      if (options_.output.verbose) say_(store.error().message);
+      struct stat what {};
+      bool there = stat((options_.store.path + "/" + kStoreFile).c_str(), &what) == 0 || errno != ENOENT;
+      if (there)
+        unread_store_ = store.error();
+      else if (options_.store.named)
+        missing_store_ = store.error();  // or one to be made, of what logs tell
+      else if (options_.output.verbose)
+        say_(store.error().message);
       return;
     }
     auto episodes = store->episodes(options_.output.json ? EpisodeParts::all : EpisodeParts::victims);
-    if (!episodes) return say_(episodes.error().message);
+    if (!episodes) {
+      unread_store_ = episodes.error();
+      return;
+    }
     facts_.sources.push_back("store");
     for (EpisodeSummary& stored : *episodes) {
       PastKill kill;
@@ -132,15 +148,16 @@ class KillHistory {
         });
     if (told) (void)print(stderr, "\r\033[K");
     take(reports.finish(), source, file, before);
+    keep_newest(before);
     for (std::size_t i = before; i < kills_.size(); ++i)
       if (yearless_.contains(i)) set_time(kills_[i], reports.resolve(yearless_[i], facts_.now));
     yearless_.clear();
     if (source == EpisodeSource::file && kills_.size() == before && reports.counts().unread && !unread_)
-      unread_ = fmt::format(
+      unread_ = Error::failed(fmt::format(
           "{}: {} speak{} of an OOM kill in a form that is not read here, the first: {}",
           escape_for_terminal(name),
           reports.counts().unread == 1 ? "1 line" : fmt::format("{} lines", reports.counts().unread),
-          reports.counts().unread == 1 ? "s" : "", escape_for_terminal(reports.counts().first_unread));
+          reports.counts().unread == 1 ? "s" : "", escape_for_terminal(reports.counts().first_unread)));
     if (reports.counts().others)
       say_(fmt::format(
           "{}: {} read like a report of an OOM kill, but were not written by the kernel: left out",
@@ -154,14 +171,24 @@ class KillHistory {
     for (const LoggedOom& oom : found) {
       auto kill = past_kill(oom, source);
       if (!kill) continue;
-      if (kills_.size() - before >= kMaxKills) {
-        ++dropped_;
-        continue;
-      }
       if (!file.empty()) kill->files = {file};
       if (oom.wall && oom.wall->yearless) yearless_[kills_.size()] = *oom.wall;
       kills_.push_back(*std::move(kill));
+      if (kills_.size() - before >= kMaxKills + kTrim) keep_newest(before);
     }
+  }
+
+  // Of those of one log, which begin at `before`.
+  void keep_newest(std::size_t before) {
+    std::size_t gone = kills_.size() - std::min(kills_.size(), before + kMaxKills);
+    if (gone == 0) return;
+    auto first = kills_.begin() + static_cast<std::ptrdiff_t>(before);
+    kills_.erase(first, first + static_cast<std::ptrdiff_t>(gone));
+    std::map<std::size_t, WallStamp> rest;
+    for (const auto& [at, stamp] : yearless_)
+      if (at >= before + gone) rest.emplace(at - gone, stamp);
+    yearless_ = std::move(rest);
+    facts_.left_out += gone;
   }
 
   void read_kmsg() {
@@ -257,16 +284,18 @@ class KillHistory {
 
   void choose(std::vector<PastKill>& kills) {
     facts_.filtered = options_.scope.cgroup || options_.history.since;
+    std::string path = path_of_typed(options_.scope.cgroup.value_or("/"));
     std::erase_if(kills, [&](const PastKill& kill) {
       if (options_.history.since && (!kill.time || *kill.time < *options_.history.since)) return true;
       if (!options_.scope.cgroup) return false;
-      const std::string& path = *options_.scope.cgroup;
       const Episode& e = kill.episode;
       return !is_below(e.limit_cgroup, path) && std::ranges::none_of(e.victims, [&](const Victim& v) {
         return is_below(v.process.cgroup, path);
       });
     });
-    if (dropped_) say_(fmt::format("{} kills are left out: more than {} in one log", dropped_, kMaxKills));
+    if (facts_.left_out)
+      say_(fmt::format("the oldest {} kills are left out: more than {} in one log", facts_.left_out,
+                       kMaxKills));
   }
 
   const Options& options_;
@@ -275,8 +304,7 @@ class KillHistory {
   std::vector<PastKill> kills_;
   std::map<std::size_t, WallStamp> yearless_;  // by index of kills_
   std::optional<Error> forbidden_;
-  std::optional<std::string> unread_;
-  std::uint64_t dropped_ = 0;
+  std::optional<Error> unread_, unread_store_, missing_store_;
 };
 
 }  // namespace

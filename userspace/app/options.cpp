@@ -54,6 +54,8 @@ Status check_scope(const ScopeOptions& scope) {
   if (scope.pid && *scope.pid == 0) return usage("--pid: 0 is no process");
   if (scopes + scope.pid.has_value() > 1)
     return usage("give one of --cgroup, --pid, --container, --unit, --slurm-job");
+  if (scope.wait && scope.whole_machine())
+    return usage("--wait: say what to wait for, by --cgroup or another scope");
   return Ok{};
 }
 

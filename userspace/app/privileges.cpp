@@ -35,6 +35,7 @@ constexpr cap_value_t kKeep[] = {
 
 constexpr int kNice = -10;
 std::optional<rlimit> nice_limit_before;  // of protect_self()
+std::optional<rlimit> file_limit_before;  // of raise_file_limit()
 
 }  // namespace
 
@@ -62,7 +63,7 @@ std::vector<Refused> protect_self() {
   // chose otherwise. Whoever it starts is as it was.
   const sched_param none{};
   bool as_usual = getpriority(PRIO_PROCESS, 0) == 0;
-  // For take_priority(), which has no capability any more.
+  // For take_limits(), which has no capability any more.
   if (rlimit before{}; as_usual && getrlimit(RLIMIT_NICE, &before) == 0) {
     rlimit more{before.rlim_cur, std::max<rlim_t>(before.rlim_max, 20 - kNice)};
     if (setrlimit(RLIMIT_NICE, &more) == 0) nice_limit_before = before;
@@ -75,7 +76,8 @@ std::vector<Refused> protect_self() {
   return refused;
 }
 
-void take_priority(bool ours) {
+void take_limits(bool ours) {
+  if (!ours && file_limit_before) setrlimit(RLIMIT_NOFILE, &*file_limit_before);
   if (ours && getpriority(PRIO_PROCESS, 0) == 0) {
     rlimit now{};
     if (nice_limit_before && getrlimit(RLIMIT_NICE, &now) == 0) {
@@ -219,6 +221,7 @@ std::vector<std::string> keep_reader_privileges() {
 void raise_file_limit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  file_limit_before = limit;
   limit.rlim_cur = limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &limit);
 }

@@ -15,9 +15,10 @@ std::vector<Refused> protect_self();
 /// The oom_score_adj from before protect_self(), which children must not inherit; "0" if it was not read.
 const std::string& score_before_protection();
 
-/// Between fork and exec: the child's claim to a CPU is what the caller's was; or, `ours`, this process's.
-/// Who has hold of another's memory while it waits for a CPU keeps the kernel from freeing it.
-void take_priority(bool ours);
+/// Between fork and exec: the child's claim to a CPU and the number of files that it may open are what the
+/// caller's were; or, `ours`, this process's. Who has hold of another's memory while it waits for a CPU keeps
+/// the kernel from freeing it.
+void take_limits(bool ours);
 
 /// Keeps only the capabilities that are used after start: to switch kernel programs on and off, to read other
 /// users' /proc entries and what they have mapped, and to send signals; and with `writes_files`, to change

@@ -90,14 +90,19 @@ Result<int> record(const Options& options) {
   std::uint64_t items = 0, kills = 0;
   bool told_failure = false;
   News news;
+  bool terminal = isatty(STDERR_FILENO) && !options.output.quiet && !options.output.json;
+  auto clear_progress = [terminal] {
+    if (terminal) print(stderr, "\r\033[K");
+  };
   s.record_in(*writer);
   s.start([&](const Fact& fact) {
     if (auto event = event_of(fact, s.clock())) writer->add(*std::move(event));
     ++items;
     kills += std::holds_alternative<OomEvent>(fact);
-    if (options.output.json || news.is(fact)) output.write(fact, s.clock());
+    if (!options.output.json && !news.is(fact)) return;
+    clear_progress();
+    output.write(fact, s.clock());
   });
-  bool terminal = isatty(STDERR_FILENO) && !options.output.quiet && !options.output.json;
   MonoTime next = begin;
   while (!stop->pending() && !output.failed() && s.now() < end) {
     s.step(std::min(end, next));
@@ -106,11 +111,12 @@ Result<int> record(const Options& options) {
     next = s.now() + std::chrono::seconds(1);
     for (const std::string& failure : writer->take_notices()) {
       told_failure = true;
+      clear_progress();
       tell_error(failure);
     }
     if (terminal)
-      print(stderr, fmt::format("\r{} recorded, {} lines, {} OOM kills ", format_duration(s.now() - begin),
-                                items, kills));
+      print(stderr, fmt::format("\r{} recorded, {} lines, {} OOM kill{}", format_duration(s.now() - begin),
+                                items, kills, kills == 1 ? "" : "s"));
   }
   s.finish();
   if (terminal) print(stderr, "\n");

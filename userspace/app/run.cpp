@@ -76,7 +76,7 @@ Result<Child> start_waiting(const std::vector<std::string>& words, const StopSig
     UniqueFd adj(open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
     if (adj && write(adj.get(), score.data(), score.size()) < 0) _exit(125);
     adj.reset();
-    take_priority(false);
+    take_limits(false);
     execvp(argv[0], argv.data());
     int err = errno;
     _exit(write(child.failed.write.get(), &err, sizeof(err)) < 0 ? 126 : 127);
@@ -195,10 +195,10 @@ class Progress {
   /// The id of the last kill.
   const std::optional<std::string>& killed() const { return killed_; }
 
-  /// `largest`: RSS of the largest of its processes. `end`: of the command.
-  std::string summary(const std::string& command, int code, Bytes largest, MonoTime end) const {
-    std::string how =
-        code > 128 ? fmt::format("was ended by signal {}", code - 128) : fmt::format("exited with {}", code);
+  /// `status`: as of wait4(). `largest`: RSS of the largest of its processes. `end`: of the command.
+  std::string summary(const std::string& command, int status, Bytes largest, MonoTime end) const {
+    std::string how = WIFSIGNALED(status) ? fmt::format("was ended by signal {}", WTERMSIG(status))
+                                          : fmt::format("exited with {}", WEXITSTATUS(status));
     std::string out = fmt::format("{} {}", command, command_killed_ ? "was OOM-killed" : how);
     if (killed_ && !command_killed_) out += fmt::format("; its process {} was OOM-killed", victim_);
     if (!own_cgroup_ && largest.count) out += fmt::format("; largest process {}", format_size(largest));
@@ -358,8 +358,9 @@ class FollowedRun {
     return Ok{};
   }
 
-  // Signals to us go on to the command, which decides; the third one ends it. At the end of --for it has a
-  // while to end by itself.
+  // Signals to us go on to the command, which decides; the third one ends it. The terminal sends its own to
+  // both: twice, many a trainer would end without its checkpoint. At the end of --for it has a while to end
+  // by itself.
   void follow() {
     Session& s = *session_;
     int signals = 0;
@@ -367,7 +368,11 @@ class FollowedRun {
     while (wait4(child_->pid, &status_, WNOHANG, &usage_) == 0) {
       s.step(end_);
       output_.tell_losses(s);
-      if (int signal = stop_.next()) kill(child_->pid, ++signals < 3 ? signal : SIGKILL);
+      if (int signal = stop_.next()) {
+        bool has_it = stop_.is_from_kernel() && getpgid(child_->pid) == getpgrp();
+        if (++signals == 3) signal = SIGKILL;
+        if (!has_it || signal == SIGKILL) kill(child_->pid, signal);
+      }
       if (s.now() < end_) continue;
       kill(child_->pid, timed_out ? SIGKILL : SIGTERM);
       timed_out = true;
@@ -387,7 +392,7 @@ class FollowedRun {
                    exec_error_ == ENOENT ? 127 : 126};
     int code = exit_code(status_);
     if (output_.json()) return code;
-    output_.write_line(progress_->summary(command, code, {usage_.ru_maxrss * 1024}, ended_));
+    output_.write_line(progress_->summary(command, status_, {usage_.ru_maxrss * 1024}, ended_));
     if (const auto& killed = progress_->killed()) {
       session_->close_store();
       output_.write_line("\n" + post_mortem(store_, *killed, output_.color()));

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "app/privileges.h"
@@ -22,7 +23,9 @@ namespace {
 
 bool wants_color(const Options& options) {
   if (options.output.color != ColorChoice::automatic) return options.output.color == ColorChoice::always;
-  return isatty(STDOUT_FILENO) && !std::getenv("NO_COLOR");
+  const char *refused = std::getenv("NO_COLOR"), *terminal = std::getenv("TERM");
+  bool can = terminal && *terminal && std::string_view(terminal) != "dumb";
+  return isatty(STDOUT_FILENO) && can && !(refused && *refused);
 }
 
 }  // namespace
@@ -31,7 +34,10 @@ Result<StopSignals> StopSignals::block() {
   StopSignals out;
   sigset_t wanted;
   sigemptyset(&wanted);
-  for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&wanted, signal);
+  for (int signal : {SIGINT, SIGTERM, SIGQUIT}) sigaddset(&wanted, signal);
+  // Below nohup it is ignored, and has to stay so: one that is blocked is delivered all the same.
+  struct sigaction hang_up {};
+  if (sigaction(SIGHUP, nullptr, &hang_up) != 0 || hang_up.sa_handler != SIG_IGN) sigaddset(&wanted, SIGHUP);
   if (sigprocmask(SIG_BLOCK, &wanted, &out.old_) != 0) return Error::from_errno("blocking signals");
   std::signal(SIGPIPE, SIG_IGN);
   out.fd_.reset(signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
@@ -42,6 +48,7 @@ Result<StopSignals> StopSignals::block() {
 int StopSignals::next() {
   signalfd_siginfo info{};
   if (read(fd_.get(), &info, sizeof(info)) != static_cast<ssize_t>(sizeof(info))) return 0;
+  from_kernel_ = info.ssi_code == SI_KERNEL;
   return seen_ = static_cast<int>(info.ssi_signo);
 }
 

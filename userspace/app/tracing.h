@@ -14,7 +14,8 @@
 
 namespace oomcast {
 
-/// SIGINT, SIGTERM and SIGHUP as a readable descriptor, SIGPIPE ignored, so that every command ends in order.
+/// SIGINT, SIGTERM, SIGQUIT and, unless it is ignored, SIGHUP as a readable descriptor, SIGPIPE ignored, so
+/// that every command ends in order.
 class StopSignals {
  public:
   static Result<StopSignals> block();
@@ -23,6 +24,8 @@ class StopSignals {
   int pending();
   /// One that came since the last call; 0: none.
   int next();
+  /// Whether that one was sent by a terminal, which sends it to all of its foreground processes.
+  bool is_from_kernel() const { return from_kernel_; }
   /// For a child process: the mask as it was.
   void restore_in_child() const;
 
@@ -30,6 +33,7 @@ class StopSignals {
   UniqueFd fd_;
   sigset_t old_{};
   int seen_ = 0;
+  bool from_kernel_ = false;
 };
 
 /// stdout: JSON Lines or text, line by line. Failing once (a closed pipe, a full disk) ends the command; a

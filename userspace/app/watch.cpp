@@ -22,8 +22,9 @@ int watch_plainly(const Options& options, Session& s, StopSignals& stop, MonoTim
   while (!stop.pending() && !output.failed() && s.now() < end) {
     s.step(std::min(end, next));
     output.tell_losses(s);
-    if (options.output.json || s.now() < next) continue;
+    if (s.now() < next) continue;
     next = s.now() + options.sources.interval;
+    if (options.output.json) continue;
     for (const Line& line : log.changes(s.overview(), s.clock()))
       output.write_line(to_text(line, TextStyle{output.color()}));
   }
@@ -41,8 +42,8 @@ void watch_screen(const Options& options, Session& s, StopSignals& stop, MonoTim
       s.look_for_growth(*screen.selected());
       next = s.now();
     }
-    if (s.now() >= next && !screen.paused()) {
-      screen.draw(s.overview());
+    if (s.now() >= next) {
+      if (!screen.paused()) screen.draw(s.overview());
       next = s.now() + options.sources.interval;
     }
     s.step(std::min(end, next));

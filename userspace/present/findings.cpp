@@ -355,9 +355,9 @@ std::optional<Finding> how_it_stalled(const PostMortem& r) {
       fmt::format("Before it died it was slow: its tasks stood still for {} in all, waiting for memory.",
                   format_duration(stalled));
   if (stalls)
-    out.evidence.push_back(fmt::format("{} waits in the last {}, {} reclaimed", stalls,
-                                       format_duration(Seconds(std::max(1.0, -first))),
-                                       format_size(reclaimed)));
+    out.evidence.push_back(
+        fmt::format("{} wait{} in the last {}, {} reclaimed", stalls, stalls == 1 ? "" : "s",
+                    format_duration(Seconds(std::max(1.0, -first))), format_size(reclaimed)));
   if (pressure && pressure->pressure.some)
     out.evidence.push_back(fmt::format("memory pressure {:.0f} % of the 10 s to {}",
                                        pressure->pressure.some->avg10, ago(-from_kill(e, pressure->time))));

@@ -27,18 +27,20 @@ std::tm local(WallTime t) {
   return out;
 }
 
-std::string format_local(WallTime t, const char* form = "%Y-%m-%d %H:%M:%S") {
+std::string format_local(WallTime t, const char* form) {
   std::tm when = local(t);
   std::array<char, 64> text{};
   return {text.data(), std::strftime(text.data(), text.size(), form, &when)};
 }
 
-std::string time_of(const PastKill& kill) {
+// In the time of its day, which may be another than today's.
+std::string time_of(const PastKill& kill, WallTime now) {
   if (!kill.time)
     return kill.since_boot ? format_duration(*kill.since_boot) + " after boot" : std::string("time unknown");
   std::string error;
   if (kill.error > std::chrono::seconds(2)) error = " ±" + format_duration(kill.error);
-  return format_local(*kill.time) + error;
+  bool same = local(*kill.time).tm_gmtoff == local(now).tm_gmtoff;
+  return format_local(*kill.time, same ? "%Y-%m-%d %H:%M:%S" : "%Y-%m-%d %H:%M:%S %z") + error;
 }
 
 std::string who(const Episode& e) {
@@ -253,7 +255,7 @@ std::string history_text(const std::vector<PastKill>& kills, const HistoryFacts&
   for (const PastKill& kill : kills) {
     timeless = timeless || !kill.time;
     const Episode& e = kill.episode;
-    rows.push_back({time_of(kill), several_hosts ? displayable(kill.host) : "", who(e), size_of(e),
+    rows.push_back({time_of(kill, facts.now), several_hosts ? displayable(kill.host) : "", who(e), size_of(e),
                     limit_of(e), trigger_of(e), sources_of(kill), escape_for_terminal(e.id)});
   }
   std::string out = fmt::format("{} in {}{}\n\n", count(kills.size(), "OOM kill"), read, others);
@@ -291,7 +293,7 @@ std::string history_json(const std::vector<PastKill>& kills, const HistoryFacts&
        {"time", time_json(facts.now)},
        {"records", kills.size()},
        {"without_victim", facts.without_victim},
-       {"lost", Json::object()}});
+       {"lost", facts.left_out ? Json{{"too_many_kills", facts.left_out}} : Json::object()}});
   return out;
 }
 

@@ -30,6 +30,7 @@ struct HistoryFacts {
   std::vector<std::string> sources;  // that were read: "store", "kmsg", "journal", or files
   WallTime now;
   bool filtered = false;           // --cgroup or --since: others may be there
+  std::size_t left_out = 0;        // the oldest, of logs with too many
   std::size_t without_victim = 0;  // OOMs in which nobody could be killed: they are not in the list
 };
 

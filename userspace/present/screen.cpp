@@ -127,7 +127,7 @@ void Screen::State::draw() {
                static_cast<int>(attributes(cell.style, color) | (line.selected ? A_REVERSE : A_NORMAL)));
       waddnstr(stdscr, cell.text.data(), static_cast<int>(cell.text.size()));
     }
-    if (line.selected) wchgat(stdscr, -1, A_REVERSE, 0, nullptr);  // to the edge
+    if (line.selected && getcury(stdscr) == y) wchgat(stdscr, -1, A_REVERSE, 0, nullptr);  // to the edge
     ++y;
   }
   wattrset(stdscr, A_NORMAL);
@@ -196,12 +196,12 @@ Screen::Action Screen::State::on_key(int kind, wint_t key) {
     return Action::none;
   }
   if (special) return key == KEY_ENTER ? on_key(OK, kNewline) : (on_arrow(key), Action::none);
-  if (key == 'q') return Action::quit;
   if (view.help) {
     view.help = false;
     view.first = 0;
     return Action::none;
   }
+  if (key == 'q') return Action::quit;
   return on_letter(key);
 }
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "present/event_lines.h"
 #include "present/rows.h"
@@ -124,10 +125,9 @@ Line footer(const View& view, std::size_t total) {
   if (view.help) return out.add("any key goes back", Style::dim);
   switch (view.page) {
     case Page::cgroups:
-      out.add("q quit  ? help  / filter  Enter details  ", Style::dim);
-      out.add(fmt::format("s order: {}{}", to_string(view.order), view.reverse ? ", reversed" : ""),
-              Style::dim);
-      return out.add("  b lines  p processes  e events", Style::dim);
+      out.add("q quit  ? help  / filter  Enter details  b lines  p processes  e events", Style::dim);
+      return out.add(fmt::format("  s order: {}{}", to_string(view.order), view.reverse ? ", reversed" : ""),
+                     Style::dim);
     case Page::processes:
       return out.add("p or Esc: back  e events  q quit  ? help", Style::dim);
     case Page::events:
@@ -162,6 +162,7 @@ std::vector<Line> help_lines(std::size_t width) {
       {"cow", meaning(Verdict::cow)},
       {"cache", meaning(Verdict::cache)},
   }};
+  constexpr std::size_t kWhat = 20;
   std::vector<Line> out;
   for (const auto& [what, text] : keys) {
     if (width < 60 && !what.empty()) {
@@ -170,9 +171,11 @@ std::vector<Line> help_lines(std::size_t width) {
         out.push_back(Line().add(std::move(part)));
       continue;
     }
-    out.push_back(Line()
-                      .add(align_left(what, 20), Style::strong)
-                      .add(cut_end(text, width - std::min<std::size_t>(width, 20))));
+    std::string_view begins = what;
+    for (std::string& part : wrap(std::string(text), width - std::min(width, kWhat), 0))
+      out.push_back(
+          Line().add(align_left(std::exchange(begins, ""), kWhat), Style::strong).add(std::move(part)));
+    if (text.empty()) out.emplace_back();
   }
   return out;
 }

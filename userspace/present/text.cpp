@@ -13,6 +13,7 @@
 namespace oomcast {
 namespace {
 
+constexpr std::size_t kMostOfArgument = 40;  // bytes
 constexpr std::string_view kRed = "\033[1;31m", kYellow = "\033[33m", kDim = "\033[2m", kOff = "\033[0m";
 
 std::string size_or(const std::optional<Bytes>& size, std::string_view unknown = "unknown") {
@@ -226,7 +227,7 @@ class TextRenderer {
     return style_.color && !color.empty() ? fmt::format("{}{}{}", color, line, kOff) : line;
   }
   std::string at(MonoTime time, std::string_view type, std::optional<double> time_s = std::nullopt) const {
-    std::string when = time_s ? fmt::format("{:>12.6g} s", *time_s) : format_clock(clock_.wall(time));
+    std::string when = time_s ? fmt::format("{:>12.13g} s", *time_s) : format_clock(clock_.wall(time));
     return paint(kDim, when) + fmt::format(" {:<9}", type);
   }
 
@@ -256,8 +257,10 @@ std::string describe(const ProcessRef& process) {
     bool code = before == "-c";
     before = arg;
     if (std::exchange(first, false) || arg.empty() || arg[0] == '-') continue;
-    std::string shown = escape_for_terminal(arg.substr(0, 40));
-    return out + (code ? " -c '" : " ") + shown + (arg.size() > 40 ? "…" : "") + (code ? "'" : "");
+    std::size_t most = std::min<std::size_t>(arg.size(), kMostOfArgument);
+    while (most > 0 && most < arg.size() && (arg[most] & 0xc0) == 0x80) --most;  // not inside a character
+    std::string shown = escape_for_terminal(arg.substr(0, most));
+    return out + (code ? " -c '" : " ") + shown + (most < arg.size() ? "…" : "") + (code ? "'" : "");
   }
   return out;
 }

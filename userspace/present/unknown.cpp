@@ -41,8 +41,11 @@ std::vector<std::string> make_unknown(const PostMortem& r) {
   std::size_t unseen = 0;
   for (const Victim& v : told.victims) unseen += !v.killed;
   if (e.source == EpisodeSource::live && unseen)
-    out.push_back(
-        fmt::format("Whether {} ended: the exit was not seen.", unseen == 1 ? "the victim" : "all victims"));
+    out.push_back(fmt::format("Whether {} ended: the exit was not seen.",
+                              told.victims.size() == 1 ? "the victim"
+                              : unseen == told.victims.size()
+                                  ? "the victims"
+                                  : fmt::format("{} of {} victims", unseen, told.victims.size())));
   if (!e.complete)
     out.push_back("What came after the kill: oomcast ended with it, or has not written it yet.");
   const EpisodeChecks& c = told.checks;

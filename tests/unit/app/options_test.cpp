@@ -100,6 +100,7 @@ TEST(Options, of_watch_and_trace_choose_a_scope) {
     EXPECT_EQ(scope("--slurm-job", "42.0").slurm_job, "42.0");
     EXPECT_FALSE(scope("--unit", "sshd").wait);
     EXPECT_TRUE(options({command, "--unit", "sshd", "--wait"}).scope.wait);
+    expect_usage_error({command, "--wait"}, "--wait");
   }
 }
 
