@@ -232,7 +232,7 @@ void GpuFollower::on_exit(TaskId task) {
 }
 
 std::uint64_t GpuFollower::lost() const {
-  return source_ ? source_->lost() + source_->undecodable() : 0;
+  return (source_ ? source_->lost() + source_->undecodable() : 0) + (xids_ ? xids_->lost() : 0);
 }
 
 std::uint64_t GpuFollower::page_events_lost() const {

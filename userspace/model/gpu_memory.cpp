@@ -86,54 +86,6 @@ GpuEvent& GpuMemory::add_event(MonoTime time, TaskId task, Op op, const GpuOp& f
   return events_.emplace_back(std::move(event));
 }
 
-void GpuMemory::on_cards(MonoTime time, const std::vector<GpuCard>& cards, Bytes page) {
-  for (const GpuCard& now : cards) {
-    if (cards_.size() >= kMaxCards && !cards_.contains(now.uuid)) continue;
-    GpuCardState& card = cards_[now.uuid];
-    bool is_new = !card.memory && !card.counters.faults && !card.counters.migrated_pages_in;
-    card.counters_before = is_new ? now : card.counters;
-    card.counters = now;
-    if (now.memory) card.memory = now.memory;
-  }
-  for (const GpuCard& now : cards)
-    if (auto at = cards_.find(now.uuid); at != cards_.end())
-      look_for_oversubscription(time, at->first, at->second, page);
-  if (cards.size() == 1) only_device_ = cards.front().uuid;
-  if (cards.size() > 1) only_device_.reset();
-}
-
-// Possible where more is held than the card has; it is when the driver pushes pages out as well. What is
-// known to be evicted needs no other proof: it was pushed out because the card was full.
-void GpuMemory::look_for_oversubscription(MonoTime time, const GpuUuid& uuid, GpuCardState& card,
-                                          Bytes page) {
-  auto before = card.counters_before.migrated_pages_out, now = card.counters.migrated_pages_out;
-  if (!before || !now || *now <= *before) return;
-  Bytes asked{};
-  std::pair<Bytes, TaskId> most, most_evicted;
-  for (const auto& [task, process] : processes_) {
-    auto on_card = process.held.by_device.find(uuid);
-    if (on_card == process.held.by_device.end()) continue;
-    asked += on_card->second + process.held.managed;
-    most = std::max(most, {process.held.managed, task});
-    // The card's counters and the events of pages are not read at the same moment.
-    Bytes evicted = process.evicted_before;
-    if (process.held.activity) evicted += process.held.activity->evicted;
-    most_evicted = std::max(most_evicted, {evicted, task});
-  }
-  if (most_evicted.first.count > 0)
-    most = most_evicted;
-  else if (!card.memory || asked <= *card.memory || most.first.count == 0)
-    return;
-  bool is_news = !card.oversubscribed || time - *card.oversubscribed > kOversubscribed;
-  card.oversubscribed = time;
-  if (!is_news) return;
-  GpuOp what;
-  what.kind = GpuMemoryKind::managed;
-  what.device = uuid;
-  what.bytes = Bytes{static_cast<std::int64_t>(*now - *before) * page.count};
-  add_event(time, most.second, Op::oversubscribed, what);
-}
-
 void GpuMemory::on_activity(TaskId task, const std::optional<GpuActivity>& total) {
   auto known = processes_.find(task);
   if (known == processes_.end()) return;
@@ -159,26 +111,12 @@ void GpuMemory::on_xid(const wire::GpuXid& xid, std::optional<GpuUuid> card,
   told.message = xid.message;
 }
 
-std::map<GpuUuid, GpuMemory::OnCard> GpuMemory::held_by_card() const {
-  std::map<GpuUuid, OnCard> out;
-  for (const auto& [uuid, card] : cards_) out.try_emplace(uuid);
-  for (const auto& [task, process] : processes_)
-    for (const auto& [uuid, bytes] : process.held.by_device) {
-      auto at = out.find(uuid);
-      // What a program claims of a card that nobody else knows is its own invention.
-      if (at == out.end() && out.size() < 2 * kMaxCards) at = out.try_emplace(uuid).first;
-      if (at == out.end()) continue;
-      at->second.held += bytes;
-      at->second.since_before = at->second.since_before || process.held.since_before;
-    }
-  return out;
-}
-
-// Which card a call was about that does not say so.
+// Which card a call was about that does not say so: that of the process's only context, or the only one that
+// the driver lists, which are those in use.
 std::optional<GpuUuid> GpuMemory::card_of(const Process& process) const {
-  if (only_device_) return only_device_;
   const auto& by_device = process.held.by_device;
-  return by_device.size() == 1 ? std::optional(by_device.begin()->first) : std::nullopt;
+  if (by_device.size() == 1) return by_device.begin()->first;
+  return by_device.empty() ? only_device_ : std::nullopt;
 }
 
 void GpuMemory::on(MonoTime time, TaskId task, const GpuOp& op, std::span<const TaskId> ancestors) {
@@ -241,13 +179,6 @@ void GpuMemory::on(MonoTime time, TaskId task, const GpuOp& op, std::span<const 
   add_event(time, task, op_of(op.what), op);
 }
 
-void GpuMemory::on_free_seen(const std::optional<GpuUuid>& card, const GpuOp& op) {
-  if (!card || (!cards_.contains(*card) && cards_.size() >= kMaxCards)) return;
-  GpuCardState& state = cards_[*card];
-  state.free = op.free_bytes;
-  if (!state.memory) state.memory = op.bytes;
-}
-
 void GpuMemory::count(const Memory& memory, std::int64_t sign) {
   auto known = processes_.find(memory.owner);
   if (known == processes_.end()) return;
@@ -272,7 +203,7 @@ void GpuMemory::allocate(MonoTime time, TaskId task, const GpuOp& op) {
     }
     Memory memory{task, op.kind, *op.bytes, p.context_at.has_value(), {}};
     if (op.kind == GpuMemoryKind::device) memory.device = card_of(p);
-    memory.assumed = memory.device && !only_device_;
+    memory.assumed = memory.device.has_value();
     count(memory, 1);
     add(task, p, op.object, {std::make_shared<Memory>(memory), op.parent});
   }

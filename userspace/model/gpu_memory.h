@@ -196,6 +196,8 @@ class GpuMemory {
 
   Process& process(TaskId task);
   std::optional<GpuUuid> card_of(const Process& process) const;
+  void forget_counters_of_others(const std::vector<GpuCard>& cards);
+  bool has_room_for_card(const GpuUuid& uuid);
   GpuEvent& add_event(MonoTime time, TaskId task, GpuEvent::Op op, const GpuOp& from);
   void allocate(MonoTime time, TaskId task, const GpuOp& op);
   void on_free_seen(const std::optional<GpuUuid>& card, const GpuOp& op);

@@ -51,7 +51,7 @@ std::optional<std::string> news_of(const StoredEpisode& e, const std::vector<Gpu
     return fmt::format("{}: the same {} allocated again, first at {}", who, bytes, clock_at(e, *g.first));
   const CodePlace* line = culprit(g.code);
   if (g.op == GpuEvent::Op::oom)
-    return fmt::format("{}: out of GPU memory, asked for {}{}", who, bytes,
+    return fmt::format("{}: out of {}, asked for {}{}", who, memory_of(g.kind), bytes,
                        line ? " in " + to_text(*line) : std::string());
   if (g.op == GpuEvent::Op::recovered) return fmt::format("{}: got {} a moment later", who, bytes);
   if (g.op == GpuEvent::Op::oversubscribed)

@@ -136,7 +136,8 @@ class TextRenderer {
                          size_or(e.pinned));
     if (e.op == GpuEvent::Op::free_seen)
       what = fmt::format("sees {} free of {}", size_or(e.free_bytes), size_or(e.bytes));
-    if (e.op == GpuEvent::Op::oom) what = fmt::format("out of GPU memory: asked for {}", size_or(e.bytes));
+    if (e.op == GpuEvent::Op::oom)
+      what = fmt::format("out of {}: asked for {}", memory_of(e.kind), size_or(e.bytes));
     if (e.op == GpuEvent::Op::recovered) what = fmt::format("recovered: got {}", size_or(e.bytes));
     if (e.op == GpuEvent::Op::again)
       what = fmt::format("the same {} allocated again, first at {}", size_or(e.bytes),
@@ -263,6 +264,11 @@ std::string describe(const ProcessRef& process) {
     return out + (code ? " -c '" : " ") + shown + (most < arg.size() ? "…" : "") + (code ? "'" : "");
   }
   return out;
+}
+
+std::string_view memory_of(GpuMemoryKind kind) {
+  if (kind == GpuMemoryKind::device) return "GPU memory";
+  return kind == GpuMemoryKind::pinned ? "host memory" : "memory";
 }
 
 std::string describe_deadline(const Forecast& f) {

@@ -20,6 +20,9 @@ std::string format_clock(WallTime t);
 /// "python3[1234] train.py": the name, the pid and the most telling argument.
 std::string describe(const ProcessRef& process);
 
+/// "GPU memory", "host memory", or "memory" where the kind does not tell.
+std::string_view memory_of(GpuMemoryKind kind);
+
 /// "OOM in 13 s (11 s to 15 s)", "no OOM in sight".
 std::string describe_deadline(const Forecast& forecast);
 

@@ -394,6 +394,40 @@ TEST(GpuMemory, what_is_not_mapped_yet_is_on_the_card_of_the_only_context_until_
   EXPECT_EQ(m.memory.held_by_card().at(card(4)).held, MiB(64));
 }
 
+TEST(GpuMemory, a_process_with_a_context_of_its_own_is_on_that_card_while_the_driver_lists_only_another) {
+  Machine m;
+  m.memory.on_cards(m.now, {counters(3, GiB(1), 0)}, KiB(4));  // those in use, as of a second ago
+  GpuOp context;
+  context.what = What::context;
+  context.device = card(4);
+  m.call(context);
+  m.alloc(1, MiB(64));
+  EXPECT_EQ(m.held().by_device.at(card(4)), MiB(64));
+  EXPECT_FALSE(m.held().by_device.contains(card(3)));
+}
+
+TEST(GpuMemory, what_moved_on_a_card_is_told_once_when_nobody_uses_it_any_more) {
+  Machine m;
+  m.memory.on_cards(m.now, {counters(3, GiB(1), 100)}, KiB(4));
+  m.memory.on_cards(m.now, {counters(3, GiB(1), 356)}, KiB(4));
+  m.memory.on_cards(m.now, {}, KiB(4));
+  EXPECT_FALSE(m.memory.cards().at(card(3)).counters.migrated_pages_out);
+}
+
+TEST(GpuMemory, cards_that_programs_make_up_keep_out_none_that_the_driver_lists) {
+  Machine m;
+  for (std::uint8_t n = 0; n < 64; ++n) {
+    GpuOp seen;
+    seen.what = What::free_seen;
+    seen.device = card(static_cast<std::uint8_t>(100 + n));
+    seen.free_bytes = seen.bytes = MiB(1);
+    m.call(seen);
+  }
+  m.memory.on_cards(m.now, {counters(3, GiB(1), 0)}, KiB(4));
+  ASSERT_TRUE(m.memory.cards().contains(card(3)));
+  EXPECT_EQ(m.memory.cards().at(card(3)).memory, GiB(1));
+}
+
 TEST(GpuMemory, a_card_that_is_asked_for_more_than_it_has_and_pushes_pages_out_is_oversubscribed_once) {
   Machine m;
   m.memory.on_cards(m.now, {counters(3, GiB(1), 100)}, KiB(4));
