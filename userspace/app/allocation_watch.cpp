@@ -15,6 +15,7 @@ constexpr std::size_t kMaxUnfit = 16;     // that are looked at at once
 constexpr std::uint64_t kMostToOne = 10;  // one that grows by less than a tenth of the fastest is not chosen
 constexpr Nanos kCheckRoom = std::chrono::milliseconds(200);
 constexpr const char* kNoRoom = "its cgroup is near its limit, and breakpoints take some pages";
+constexpr const char* kUnseen = "its cgroup cannot be seen from here, and breakpoints take some of its pages";
 constexpr const char* kTraced = "it runs under a debugger or strace, whose breakpoints these could undo";
 
 }  // namespace
@@ -42,10 +43,16 @@ bool AllocationWatch::has_room_for(std::uint32_t pid) const {
   return true;
 }
 
+bool AllocationWatch::sees_cgroup_of(std::uint32_t pid) const {
+  auto cgroup = procfs_.read_cgroup(pid, fs_.mount().hierarchy);
+  return !cgroup || !*cgroup || fs_.mount().from_proc_path((*cgroup)->path);
+}
+
 const char* AllocationWatch::why_unfit(std::uint32_t pid) const {
   auto status = procfs_.read_status(pid);
   bool traced = status && *status && (*status)->tracer && *(*status)->tracer != 0;
   if (traced) return kTraced;
+  if (!sees_cgroup_of(pid)) return kUnseen;
   return has_room_for(pid) ? nullptr : kNoRoom;
 }
 

@@ -58,6 +58,7 @@ class AllocationWatch {
  private:
   bool pressed() const;  // processes of this machine wait for memory
   void watch(FaultSource* source, std::uint32_t pid, const Result<Allocator>& allocator);
+  bool sees_cgroup_of(std::uint32_t pid) const;
   bool has_room_for(std::uint32_t pid) const;
   const char* why_unfit(std::uint32_t pid) const;  // for breakpoints, now; nullptr: it is fit
   /// Those that have grown since the window began and were not chosen, with by how many pages, most first.

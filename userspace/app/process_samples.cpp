@@ -17,6 +17,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t kMaxRead = 64;  // of /proc in one interval
+constexpr std::size_t kMaxInGrown = kMaxRead / 2;
 constexpr std::size_t kMaxOfTree = 1024;
 constexpr Bytes kMoved = KiB(128);
 constexpr Bytes kLookFrom = MiB(16);  // growth of a cgroup
@@ -95,6 +96,18 @@ void ProcessSamples::look_in(std::uint64_t cgroup, Bytes grown) {
   grown_in_[cgroup] = std::max(grown_in_[cgroup], grown);
 }
 
+// In turns: a server has more workers than are asked in one interval.
+std::vector<TaskId> ProcessSamples::sampled_lately(MonoTime now, std::size_t most) {
+  std::vector<TaskId> out;
+  for (const auto& [id, last] : newest_)
+    if (now - last.time <= 3 * interval_ + 2s) out.push_back(id);
+  std::ranges::sort(out);
+  std::ranges::rotate(out, std::ranges::upper_bound(out, last_asked_));
+  out.resize(std::min(out.size(), most));
+  if (!out.empty()) last_asked_ = out.back();
+  return out;
+}
+
 std::vector<ProcessSampleFact> ProcessSamples::moved(MonoTime now) {
   std::vector<ProcessSampleFact> out;
   std::size_t asked = 0;
@@ -108,18 +121,10 @@ std::vector<ProcessSampleFact> ProcessSamples::moved(MonoTime now) {
     out.push_back(*std::move(fact));
   };
   if (model_.scope().tasks.empty()) {
-    for (const auto& [id, last] : newest_)
-      if (now - last.time <= 3 * interval_ + 2s && asked < kMaxRead) {
-        if (is_near_a_kill(last.process))
-          ++asked;
-        else
-          look(last);
-      }
     auto grown = std::exchange(grown_in_, {});
-    if (grown.empty()) return out;
-    model_.tasks().for_each([&](const TaskState& task) {
+    auto look_there = [&](const TaskState& task) {
       auto in = task.cgroup ? grown.find(*task.cgroup) : grown.end();
-      if (task.died || in == grown.end() || asked >= kMaxRead || !model_.task_in_scope(task.id)) return;
+      if (task.died || in == grown.end() || asked >= kMaxInGrown || !model_.task_in_scope(task.id)) return;
       auto known = newest_.find(task.id);
       if (known != newest_.end() && now - known->second.time <= 3 * interval_ + 2s) return;
       ProcessSampleFact last;
@@ -132,7 +137,10 @@ std::vector<ProcessSampleFact> ProcessSamples::moved(MonoTime now) {
         ++asked;
       else
         look(last, least);
-    });
+    };
+    if (!grown.empty()) model_.tasks().for_each(look_there);
+    for (TaskId id : sampled_lately(now, kMaxRead - asked))
+      if (const ProcessSampleFact& last = newest_.at(id); !is_near_a_kill(last.process)) look(last);
     return out;
   }
   model_.tasks().for_each([&](const TaskState& task) {

@@ -68,12 +68,14 @@ class ProcessSamples {
   };
   bool is_near_a_kill(const ProcessRef& process) const;
   std::optional<ProcessSampleFact> ask(const ProcessSampleFact& last, MonoTime now) const;
+  std::vector<TaskId> sampled_lately(MonoTime now, std::size_t most);
 
   MachineModel& model_;
   const ProcFs& procfs_;
   Nanos interval_;
   std::unordered_map<TaskId, ProcessSampleFact> newest_;
   std::unordered_map<std::uint64_t, Bytes> grown_in_;  // cgroups, by how much
+  TaskId last_asked_;
   std::vector<TaskId> to_find_, near_a_kill_, not_found_;
   bool found_any_ = false;
   std::unordered_map<TaskId, Walk> walks_;

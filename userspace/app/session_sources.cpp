@@ -22,10 +22,12 @@ constexpr Nanos kClockSet = 20ms;      // more than a reading of it can be off
 constexpr Nanos kReaderRests = 200ms;  // after a sign of an OOM
 constexpr std::size_t kMaxMet = 256;
 constexpr double kShort = 0.03;  // of a host's memory, available
+constexpr Bytes kShortAtMost = GiB(2);
 constexpr Nanos kGivesWay = 500ms, kLooksAgain = 10ms;
 
 bool is_short(const MemInfo& host) {
-  return host.available && host.total && host.available->as_double() < kShort * host.total->as_double();
+  if (!host.available || !host.total) return false;
+  return host.available->as_double() < std::min(kShort * host.total->as_double(), kShortAtMost.as_double());
 }
 
 }  // namespace

@@ -73,7 +73,7 @@ void MachineModel::on_tree(const CgroupListing& tree, MonoTime when) {
 
 void MachineModel::on_process(const SeenProcess& process) {
   TaskState& task = tasks_.note(process.id);
-  if (process.parent) task.parent = process.parent;
+  if (process.parent) task.set_parent(*process.parent);
   task.comm = process.comm;
   task.uid = process.uid;
   task.ns_pid = process.ns_pid;
@@ -114,6 +114,7 @@ void MachineModel::apply(const wire::ProcessSample& r) {
 }
 
 void MachineModel::apply(const wire::Exec& r) {
+  end_gpu_use(r.time, r.task.id);  // the driver's files are closed by it, and what they held is free
   TaskState& task = tasks_.note(r.task);
   task.comm = r.task.comm;
   tasks_.set_cmdline(task, r.args, CmdlineSource::exec, r.time);
@@ -127,6 +128,10 @@ void MachineModel::apply(const wire::Exit& r) {
 
 void MachineModel::on_gone(MonoTime time, TaskId id) {
   tasks_.mark_dead(id, time);
+  end_gpu_use(time, id);
+}
+
+void MachineModel::end_gpu_use(MonoTime time, TaskId id) {
   tell_gpu();
   if (const GpuHeld* held = gpu_.of(id)) sample_gpu(time, id, *held, true);
   gpu_.on_exit(time, id);

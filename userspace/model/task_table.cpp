@@ -20,7 +20,7 @@ TaskState& TaskTable::note(TaskId id) {
 
 TaskState& TaskTable::note(const wire::Task& task) {
   TaskState& state = note(task.id);
-  if (task.parent) state.parent = task.parent;
+  if (task.parent) state.set_parent(*task.parent);
   // A thread's name is not its process's.
   if (state.comm.empty() || task.tid == task.id.tgid) state.comm = task.comm;
   if (task.uid) state.uid = task.uid;
@@ -147,17 +147,17 @@ bool TaskTable::descends_from(TaskId id, TaskId top) const {
   for (int depth = 0; depth < 64; ++depth) {
     if (id == top) return true;
     const TaskState* task = find(id);
-    if (!task || !task->parent || *task->parent == id) return false;
-    id = *task->parent;
+    if (!task || !task->maker || *task->maker == id) return false;
+    id = *task->maker;
   }
   return false;
 }
 
 std::vector<TaskId> TaskTable::ancestors(TaskId id, std::size_t max) const {
   std::vector<TaskId> out;
-  for (const TaskState* task = find(id); task && task->parent && out.size() < max; task = find(out.back())) {
-    if (*task->parent == task->id) break;
-    out.push_back(*task->parent);
+  for (const TaskState* task = find(id); task && task->maker && out.size() < max; task = find(out.back())) {
+    if (*task->maker == task->id) break;
+    out.push_back(*task->maker);
   }
   return out;
 }

@@ -19,7 +19,13 @@ namespace oomcast {
 
 struct TaskState {
   TaskId id;
-  std::optional<TaskId> parent;
+  std::optional<TaskId> parent;  // now
+  /// Who made it, as far as it was seen: it descends from that one also when another has adopted it.
+  std::optional<TaskId> maker;
+  void set_parent(TaskId id) {
+    parent = id;
+    if (!maker) maker = id;
+  }
   std::string comm;
   Arguments cmdline;
   std::optional<CmdlineSource> cmdline_source;

@@ -22,6 +22,8 @@ void ThrashingFinder::on(const Sample& sample) {
   if (!sample.cgroup) return;
   State& state = states_[sample.cgroup->id];
   state.pinned = sample.pinned;
+  // What is in swap does not fill the limit on memory.
+  if (state.pinned && sample.stat.swap) state.pinned = std::max(Bytes{}, *state.pinned - *sample.stat.swap);
   state.limit = sample.limit;
   state.owner.reset();
   if (sample.limit_cgroup) state.owner = sample.limit_cgroup->id;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 
 #include "fixture_tree.h"
@@ -95,6 +96,28 @@ TEST(ProcessSamples, asks_without_a_tree_only_for_those_that_were_sampled_a_mome
   f.samples.on(ran);
   EXPECT_EQ(f.samples.moved(at(2)).size(), 1u);
   EXPECT_TRUE(f.samples.moved(at(60)).empty());
+}
+
+TEST(ProcessSamples, asks_for_more_than_fit_into_one_interval_in_turns_and_for_who_grew_first) {
+  Fixture f(false);
+  constexpr std::uint32_t kFirst = 1000, kMany = 130;
+  for (std::uint32_t pid = kFirst; pid < kFirst + kMany; ++pid) {
+    f.holds(pid, 100, 100);
+    ProcessSampleFact ran;
+    ran.time = at(1);
+    ran.process.id = {pid, 1000 + pid};
+    f.samples.on(ran);
+  }
+  wire::Task task;
+  task.id = {8, 1008};
+  task.cgroup = 10;
+  f.model.on_record(wire::Fork{at(0), task});
+  f.samples.look_in(10, MiB(100));
+  std::set<std::uint32_t> asked;
+  for (int i = 0; i < 3; ++i)
+    for (const auto& fact : f.samples.moved(at(2))) asked.insert(fact.process.id.tgid);
+  EXPECT_EQ(asked.size(), kMany + 1);
+  EXPECT_TRUE(asked.contains(8));
 }
 
 TEST(ProcessSamples, looks_for_who_grew_in_a_cgroup_although_no_tick_met_it) {

@@ -146,6 +146,15 @@ TEST(TaskTable, follows_parents_to_the_top) {
   EXPECT_FALSE(table.descends_from({3, 1}, {1, 2})) << "another process of that pid";
 }
 
+TEST(TaskTable, takes_an_orphan_for_a_descendant_of_who_made_it) {
+  TaskTable table;
+  table.note(task({20, 200}, TaskId{10, 100}));
+  table.note(task({30, 300}, TaskId{20, 200}));
+  table.note(task({30, 300}, TaskId{1, 1}));  // 20 has ended
+  EXPECT_TRUE(table.descends_from({30, 300}, {10, 100}));
+  EXPECT_EQ(table.find({30, 300})->parent, (TaskId{1, 1}));
+}
+
 TEST(TaskTable, ends_its_search_in_a_circle_of_parents) {
   TaskTable table;
   table.note(task({1, 1}, TaskId{2, 1}));

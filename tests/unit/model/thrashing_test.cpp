@@ -59,6 +59,15 @@ TEST(Thrashing, is_not_reading_files_at_the_limit) {
   EXPECT_FALSE(m.of(kJob));
 }
 
+TEST(Thrashing, is_not_reading_files_beside_half_a_limit_of_swap) {
+  Machine m;
+  Sample half = sample(kJob, MiB(95), MiB(96), kJob);
+  half.stat.swap = MiB(48);
+  m.finder.on(half);
+  for (int i = 0; i < 10; ++i) m.reclaim(kJob, Seconds(0.75));
+  EXPECT_FALSE(m.of(kJob));
+}
+
 TEST(Thrashing, ends_when_its_tasks_run_again_or_nothing_more_is_heard) {
   Machine m;
   m.finder.on(sample(kJob, MiB(95), MiB(96), kJob));
