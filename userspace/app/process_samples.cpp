@@ -102,7 +102,7 @@ std::vector<TaskId> ProcessSamples::sampled_lately(MonoTime now, std::size_t mos
   for (const auto& [id, last] : newest_)
     if (now - last.time <= 3 * interval_ + 2s) out.push_back(id);
   std::ranges::sort(out);
-  std::ranges::rotate(out, std::ranges::upper_bound(out, last_asked_));
+  std::rotate(out.begin(), std::ranges::upper_bound(out, last_asked_), out.end());
   out.resize(std::min(out.size(), most));
   if (!out.empty()) last_asked_ = out.back();
   return out;

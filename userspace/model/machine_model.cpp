@@ -114,7 +114,6 @@ void MachineModel::apply(const wire::ProcessSample& r) {
 }
 
 void MachineModel::apply(const wire::Exec& r) {
-  end_gpu_use(r.time, r.task.id);  // the driver's files are closed by it, and what they held is free
   TaskState& task = tasks_.note(r.task);
   task.comm = r.task.comm;
   tasks_.set_cmdline(task, r.args, CmdlineSource::exec, r.time);
@@ -128,10 +127,6 @@ void MachineModel::apply(const wire::Exit& r) {
 
 void MachineModel::on_gone(MonoTime time, TaskId id) {
   tasks_.mark_dead(id, time);
-  end_gpu_use(time, id);
-}
-
-void MachineModel::end_gpu_use(MonoTime time, TaskId id) {
   tell_gpu();
   if (const GpuHeld* held = gpu_.of(id)) sample_gpu(time, id, *held, true);
   gpu_.on_exit(time, id);

@@ -173,7 +173,6 @@ class MachineModel {
   bool episode_in_scope(const Episode& episode) const;
   std::optional<KillSeries> series_of(const Episode& episode);
   void tell_gpu();
-  void end_gpu_use(MonoTime time, TaskId id);
   bool event_in_scope(const GpuEvent& event) const;
   void sample_gpu(MonoTime time, TaskId task, const GpuHeld& held, bool ended);
   void tell_gpu_sample(GpuSample sample);

@@ -22,9 +22,9 @@ struct TaskState {
   std::optional<TaskId> parent;  // now
   /// Who made it, as far as it was seen: it descends from that one also when another has adopted it.
   std::optional<TaskId> maker;
-  void set_parent(TaskId id) {
-    parent = id;
-    if (!maker) maker = id;
+  void set_parent(TaskId other) {
+    parent = other;
+    if (!maker) maker = other;
   }
   std::string comm;
   Arguments cmdline;
