@@ -67,6 +67,21 @@ class News {
   std::map<std::pair<GpuUuid, TaskId>, Said> cards_;
 };
 
+// What was recorded so far: on a terminal a line that is written over.
+struct Progress {
+  bool terminal;
+  std::uint64_t items = 0, kills = 0;
+
+  std::string all_kills() const { return fmt::format("{} OOM kill{}", kills, kills == 1 ? "" : "s"); }
+  void draw(Nanos lasts) const {
+    if (terminal)
+      print(stderr, fmt::format("\r{} recorded, {} lines, {}", format_duration(lasts), items, all_kills()));
+  }
+  void clear() const {
+    if (terminal) print(stderr, "\r\033[K");
+  }
+};
+
 }  // namespace
 
 Result<int> record(const Options& options) {
@@ -87,20 +102,16 @@ Result<int> record(const Options& options) {
   Session& s = **session;
   MonoTime begin = s.now();
   MonoTime end = options.duration ? begin + *options.duration : MonoTime::max();
-  std::uint64_t items = 0, kills = 0;
   bool told_failure = false;
   News news;
-  bool terminal = isatty(STDERR_FILENO) && !options.output.quiet && !options.output.json;
-  auto clear_progress = [terminal] {
-    if (terminal) print(stderr, "\r\033[K");
-  };
+  Progress progress{isatty(STDERR_FILENO) && !options.output.quiet && !options.output.json};
   s.record_in(*writer);
   s.start([&](const Fact& fact) {
     if (auto event = event_of(fact, s.clock())) writer->add(*std::move(event));
-    ++items;
-    kills += std::holds_alternative<OomEvent>(fact);
+    ++progress.items;
+    progress.kills += std::holds_alternative<OomEvent>(fact);
     if (!options.output.json && !news.is(fact)) return;
-    clear_progress();
+    progress.clear();
     output.write(fact, s.clock());
   });
   MonoTime next = begin;
@@ -111,22 +122,20 @@ Result<int> record(const Options& options) {
     next = s.now() + std::chrono::seconds(1);
     for (const std::string& failure : writer->take_notices()) {
       told_failure = true;
-      clear_progress();
+      progress.clear();
       tell_error(failure);
     }
-    if (terminal)
-      print(stderr, fmt::format("\r{} recorded, {} lines, {} OOM kill{}", format_duration(s.now() - begin),
-                                items, kills, kills == 1 ? "" : "s"));
+    progress.draw(s.now() - begin);
   }
   s.finish();
-  if (terminal) print(stderr, "\n");
+  if (progress.terminal) print(stderr, "\n");
   Status written = writer->finish();
   if (!written && told_failure) return 1;
   if (!written) return written.error();
   if (writer->lost()) tell_error(fmt::format("{} lines were lost: the disk was too slow", writer->lost()));
   if (!options.output.json)
-    output.write_line(fmt::format("{} lines over {} with {} OOM kill{} in {}; read on: oomcast replay {}",
-                                  items, format_duration(s.now() - begin), kills, kills == 1 ? "" : "s",
+    output.write_line(fmt::format("{} lines over {} with {} in {}; read on: oomcast replay {}",
+                                  progress.items, format_duration(s.now() - begin), progress.all_kills(),
                                   escape_for_terminal(options.record.file),
                                   escape_for_terminal(options.record.file)));
   if (auto told = output.finish(); !told) return told.error();
