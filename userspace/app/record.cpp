@@ -68,7 +68,7 @@ class News {
 };
 
 // What was recorded so far: on a terminal a line that is written over.
-struct Progress {
+struct Recorded {
   bool terminal;
   std::uint64_t items = 0, kills = 0;
 
@@ -104,7 +104,7 @@ Result<int> record(const Options& options) {
   MonoTime end = options.duration ? begin + *options.duration : MonoTime::max();
   bool told_failure = false;
   News news;
-  Progress progress{isatty(STDERR_FILENO) && !options.output.quiet && !options.output.json};
+  Recorded progress{isatty(STDERR_FILENO) && !options.output.quiet && !options.output.json};
   s.record_in(*writer);
   s.start([&](const Fact& fact) {
     if (auto event = event_of(fact, s.clock())) writer->add(*std::move(event));
