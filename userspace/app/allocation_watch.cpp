@@ -26,34 +26,29 @@ bool AllocationWatch::pressed() const {
   return pressure && *pressure && (*pressure)->some && (*pressure)->some->avg10 > kMaxWaiting;
 }
 
-bool AllocationWatch::has_room_for(std::uint32_t pid) const {
+const char* AllocationWatch::why_no_room(std::uint32_t pid) const {
   auto cgroup = procfs_.read_cgroup(pid, fs_.mount().hierarchy);
-  auto path = cgroup && *cgroup ? fs_.mount().from_proc_path((*cgroup)->path) : std::nullopt;
-  for (std::string level = path.value_or(""); !level.empty();) {
+  if (!cgroup || !*cgroup) return nullptr;  // it has ended
+  auto path = fs_.mount().from_proc_path((*cgroup)->path);
+  if (!path) return kUnseen;
+  for (std::string level = *path; !level.empty();) {
     auto dir = fs_.open_dir(level);
     auto limit = dir ? dir->read_limit() : Result<std::optional<Bytes>>(dir.error());
     if (limit && *limit) {
       auto usage = dir->read_usage();
       auto stat = dir->read_stat();
       if (!has_room(usage ? std::optional(*usage) : std::nullopt, stat ? *stat : MemoryStat{}, *limit))
-        return false;
+        return kNoRoom;
     }
     level = level == "/" ? "" : level.substr(0, std::max<std::size_t>(level.rfind('/'), 1));
   }
-  return true;
-}
-
-bool AllocationWatch::sees_cgroup_of(std::uint32_t pid) const {
-  auto cgroup = procfs_.read_cgroup(pid, fs_.mount().hierarchy);
-  return !cgroup || !*cgroup || fs_.mount().from_proc_path((*cgroup)->path);
+  return nullptr;
 }
 
 const char* AllocationWatch::why_unfit(std::uint32_t pid) const {
   auto status = procfs_.read_status(pid);
   bool traced = status && *status && (*status)->tracer && *(*status)->tracer != 0;
-  if (traced) return kTraced;
-  if (!sees_cgroup_of(pid)) return kUnseen;
-  return has_room_for(pid) ? nullptr : kNoRoom;
+  return traced ? kTraced : why_no_room(pid);
 }
 
 void AllocationWatch::prepare(const FaultSource* source) {

@@ -58,9 +58,8 @@ class AllocationWatch {
  private:
   bool pressed() const;  // processes of this machine wait for memory
   void watch(FaultSource* source, std::uint32_t pid, const Result<Allocator>& allocator);
-  bool sees_cgroup_of(std::uint32_t pid) const;
-  bool has_room_for(std::uint32_t pid) const;
-  const char* why_unfit(std::uint32_t pid) const;  // for breakpoints, now; nullptr: it is fit
+  const char* why_no_room(std::uint32_t pid) const;  // in its cgroup; nullptr: there is some
+  const char* why_unfit(std::uint32_t pid) const;    // for breakpoints, now; nullptr: it is fit
   /// Those that have grown since the window began and were not chosen, with by how many pages, most first.
   std::vector<std::pair<std::uint64_t, std::uint32_t>> grown() const;
 

@@ -37,8 +37,7 @@ constexpr std::size_t kMaxKills = 20'000, kTrim = kMaxKills / 4;
 constexpr std::int64_t kDrift = 10'000;
 
 bool is_below(const CgroupPtr& cgroup, const std::string& path) {
-  if (!cgroup || path == "/") return cgroup != nullptr;
-  return cgroup->path == path || cgroup->path.starts_with(path + "/");
+  return cgroup && in_scope(cgroup->path, path);
 }
 
 class KillHistory {

@@ -75,13 +75,8 @@ bool is_in(std::uint32_t pid, const std::vector<CgroupEntry>& cgroups, const Cgr
 
 std::string path_of_typed(std::string_view typed) {
   for (std::string_view mount : {"/sys/fs/cgroup/memory", "/sys/fs/cgroup"})
-    if (in_scope(typed, mount)) {
-      typed.remove_prefix(mount.size());
-      break;
-    }
-  while (typed.ends_with('/')) typed.remove_suffix(1);
-  while (typed.starts_with('/')) typed.remove_prefix(1);
-  return "/" + std::string(typed);
+    if (in_scope(typed, mount)) return normal_path(typed.substr(mount.size()));
+  return normal_path(typed);
 }
 
 Result<std::vector<CgroupEntry>> cgroups_of(const ScopeOptions& scope, const CgroupFs& fs,

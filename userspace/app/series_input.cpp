@@ -20,10 +20,6 @@ std::string shown(const CgroupRef& cgroup) {
   return cgroup.name.kind == CgroupKind::root ? "the host" : escape_for_terminal(cgroup.path);
 }
 
-bool is_below(const std::string& path, const std::string& top) {
-  return top == "/" || path == top || path.rfind(top + "/", 0) == 0;
-}
-
 // Which cgroup of the recording is meant, by path.
 Result<std::string> choose(const std::string& path, const SeriesChoice& choice) {
   auto reader = RecordingReader::open(path);
@@ -140,7 +136,7 @@ Result<SeriesFacts> read_recorded(const std::string& path, const SeriesChoice& c
       *facts.oom_kills += event->type == "oom";
     }
     if (auto* tick = std::get_if<TickFact>(&**item)) {
-      if (tick->killed && is_below(*chosen, tick->killed->path)) another();
+      if (tick->killed && in_scope(*chosen, tick->killed->path)) another();
       // No samples: it has not changed.
       if (!tick->killed && last && tick->time - last->time > 3 * reader->info().interval) {
         last->time = tick->time;

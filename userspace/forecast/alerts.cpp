@@ -233,13 +233,12 @@ std::vector<Alert> AlertEngine::check_one(MonoTime now, const AlertInput& one) {
 }
 
 void AlertEngine::on_kill(const CgroupRef& owner) {
-  std::string below = owner.path == "/" ? owner.path : owner.path + "/";
   std::erase_if(states_, [&](const auto& entry) {
     const AlertInput& in = entry.second.newest;
     Quantity quantity = rules_[entry.first.rule].quantity;
     if (in.host || in.device || in.process || !in.cgroup) return false;
     if (quantity == Quantity::level || quantity == Quantity::share) return false;
-    return in.cgroup->path == owner.path || in.cgroup->path.starts_with(below);
+    return in_scope(in.cgroup->path, owner.path);
   });
 }
 

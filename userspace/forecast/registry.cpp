@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/scope.h"
+
 namespace oomcast {
 namespace {
 
@@ -279,10 +281,8 @@ void ForecastRegistry::add_tree(MonoTime now) {
 }
 
 void ForecastRegistry::on_kill(const CgroupRef& owner) {
-  std::string below = owner.path == "/" ? owner.path : owner.path + "/";
   for (auto& [inode, entry] : cgroups_) {
-    const std::string& path = entry.newest.cgroup->path;
-    if (path != owner.path && path.rfind(below, 0) != 0) continue;
+    if (!in_scope(entry.newest.cgroup->path, owner.path)) continue;
     entry.forecaster = Forecaster(Surplus::droppable);
     entry.deadline.reset();
     entry.deadline_before.reset();

@@ -122,13 +122,6 @@ std::vector<const KnownCgroup*> select_named(std::span<const KnownCgroup> known,
   return out.empty() ? select(known, matches) : out;
 }
 
-// One leading slash, none at the end: "/a/b", or "/".
-std::string normal_path(std::string_view path) {
-  while (path.ends_with('/')) path.remove_suffix(1);
-  while (path.starts_with('/')) path.remove_prefix(1);
-  return "/" + std::string(path);
-}
-
 // What is below `point` of `path`, both normal; nullopt: not below it.
 std::optional<std::string_view> below(std::string_view path, std::string_view point) {
   if (point == "/" || !in_scope(path, point)) return std::nullopt;
@@ -180,6 +173,12 @@ std::optional<Result<std::vector<CgroupId>>> containers_among(std::span<const Kn
 }
 
 }  // namespace
+
+std::string normal_path(std::string_view path) {
+  while (path.ends_with('/')) path.remove_suffix(1);
+  while (path.starts_with('/')) path.remove_prefix(1);
+  return "/" + std::string(path);
+}
 
 bool in_scope(std::string_view path, std::string_view top) {
   if (top == "/") return path.starts_with('/');

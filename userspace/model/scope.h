@@ -44,6 +44,9 @@ Result<std::vector<CgroupId>> match_unit(std::span<const KnownCgroup> known, std
 /// `wanted`: "42" or, for one step, "42.0" or "42.batch".
 Result<std::vector<CgroupId>> match_slurm_job(std::span<const KnownCgroup> known, std::string_view wanted);
 
+/// One leading slash, none at the end: "/a/b", or "/".
+std::string normal_path(std::string_view path);
+
 /// `path` is `top` or below it.
 bool in_scope(std::string_view path, std::string_view top);
 

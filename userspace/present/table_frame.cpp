@@ -175,7 +175,6 @@ std::vector<Line> help_lines(std::size_t width) {
     for (std::string& part : wrap(std::string(text), width - std::min(width, kWhat), 0))
       out.push_back(
           Line().add(align_left(std::exchange(begins, ""), kWhat), Style::strong).add(std::move(part)));
-    if (text.empty()) out.emplace_back();
   }
   return out;
 }

@@ -54,6 +54,12 @@ struct Machine {
     op.status = 0;
     call(op, task);
   }
+  void context(const GpuUuid& on, TaskId task = kTrainer) {
+    GpuOp op;
+    op.what = What::context;
+    op.device = on;
+    call(op, task);
+  }
   void managed(What what, std::uint64_t address, Bytes bytes, std::uint32_t status = 0) {
     GpuOp op;
     op.what = what;
@@ -378,10 +384,7 @@ GpuCard counters(std::uint8_t n, Bytes memory, std::uint64_t pushed_out_pages) {
 
 TEST(GpuMemory, what_is_not_mapped_yet_is_on_the_card_of_the_only_context_until_a_map_says_otherwise) {
   Machine m;
-  GpuOp context;
-  context.what = What::context;
-  context.device = card(3);
-  m.call(context);
+  m.context(card(3));
   m.alloc(1, MiB(64));
   EXPECT_EQ(m.held().by_device.at(card(3)), MiB(64));
   GpuOp map;
@@ -397,10 +400,7 @@ TEST(GpuMemory, what_is_not_mapped_yet_is_on_the_card_of_the_only_context_until_
 TEST(GpuMemory, a_process_with_a_context_of_its_own_is_on_that_card_while_the_driver_lists_only_another) {
   Machine m;
   m.memory.on_cards(m.now, {counters(3, GiB(1), 0)}, KiB(4));  // those in use, as of a second ago
-  GpuOp context;
-  context.what = What::context;
-  context.device = card(4);
-  m.call(context);
+  m.context(card(4));
   m.alloc(1, MiB(64));
   EXPECT_EQ(m.held().by_device.at(card(4)), MiB(64));
   EXPECT_FALSE(m.held().by_device.contains(card(3)));
@@ -463,10 +463,7 @@ TEST(GpuMemory, pages_that_move_while_there_is_room_are_no_oversubscription) {
 
 TEST(GpuMemory, the_free_memory_that_a_program_asked_for_is_known_of_its_card) {
   Machine m;
-  GpuOp context;
-  context.what = What::context;
-  context.device = card(3);
-  m.call(context);
+  m.context(card(3));
   GpuOp seen;
   seen.what = What::free_seen;
   seen.bytes = GiB(32);
@@ -500,11 +497,8 @@ TEST(GpuMemory, of_pages_tells_what_is_new_since_the_last_look_and_nothing_where
 TEST(GpuMemory, an_oversubscribed_card_names_who_lost_pages_even_if_another_holds_more) {
   Machine m;
   m.memory.on_cards(m.now, {counters(3, GiB(1), 0)}, KiB(4));
-  GpuOp context;
-  context.what = What::context;
-  context.device = card(3);
-  m.call(context);
-  m.call(context, kOther);
+  m.context(card(3));
+  m.context(card(3), kOther);
   m.managed(What::managed_map, 0x7e0000000000, GiB(4));
   m.memory.take();
   m.memory.on_activity(kOther, activity(MiB(2)));
@@ -517,10 +511,7 @@ TEST(GpuMemory, an_oversubscribed_card_names_who_lost_pages_even_if_another_hold
 TEST(GpuMemory, an_eviction_that_was_read_a_look_before_the_cards_counters_still_names_its_process) {
   Machine m;
   m.memory.on_cards(m.now, {counters(3, GiB(8), 0)}, KiB(4));
-  GpuOp context;
-  context.what = What::context;
-  context.device = card(3);
-  m.call(context, kOther);
+  m.context(card(3), kOther);
   m.memory.take();
   m.memory.on_activity(kOther, activity(MiB(2)));
   m.memory.on_cards(m.now, {counters(3, GiB(8), 0)}, KiB(4));
