@@ -27,6 +27,8 @@ constexpr double kMinApart = 0.1;
 constexpr std::uint64_t kFirst = 12;   // samples, each looked at
 constexpr double kLimitMoved = 0.005;  // of the limit
 constexpr double kLittleOfRss = 0.03;  // of it
+constexpr double kLoads = 30;          // s: what programs load, they load by then, …
+constexpr double kFarAhead = 20;       // … unless so many times what they have goes on to fit
 
 }  // namespace
 
@@ -140,6 +142,14 @@ double Forecaster::least_change() const {
   return surplus_ == Surplus::shared && !total_.empty() ? kLittleOfRss * total_.newest_value() : 0;
 }
 
+// A program that loads its libraries would fill any machine if it went on. Two of its seconds tell nothing of
+// the next three minutes.
+bool Forecaster::starts_up(const Leak& leak) const {
+  double now = history_.newest_time();
+  if (!limit_ || now - life_began_ > kLoads) return false;
+  return limit_->as_double() - history_.newest_value() > kFarAhead * leak.rise;
+}
+
 // The limit comes before all is copied.
 void Forecaster::tell_copies(const Leak& leak) {
   Forecast copies = latest_;
@@ -194,10 +204,10 @@ void Forecaster::analyse(bool may_alert) {
   } else if (leak && leak->arrived) {
     tell_arrived(*leak);
   } else if (leak) {
-    tell_leak(*leak);
     slope_ = leak->trend.slope(now);
     expected_ = leak->trend.value(now);
     band_ = noise_band_ = std::max(6 * leak->trend.residual_sd(), 2 * leak->peaks.mean);
+    starts_up(*leak) ? tell_early(leak->rise, now, latest_) : tell_leak(*leak);
   } else {
     tell_rest(windows, history_, least_change(), latest_);
   }

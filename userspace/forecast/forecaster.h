@@ -49,6 +49,7 @@ class Forecaster {
   void tell_copies(const Leak& leak);
   void tell_near();
   double least_change() const;
+  bool starts_up(const Leak& leak) const;
 
   Surplus surplus_;
   History history_, total_;

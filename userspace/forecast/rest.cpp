@@ -129,9 +129,7 @@ bool tell_start_up(const Floor& floor, const History& history, Forecast& out) {
   if (rise <= least_rise(floor)) return false;
   double risen = floor.shape.floor.back().value - floor.begin;
   if (is_young(history) && floor.newer.rise() > kStillRises * rise && risen > 0) {
-    out.verdict = Verdict::unknown;
-    out.why = fmt::format("too early to tell a start-up from a leak: {} in {}, and it still rises",
-                          format_size(whole_bytes(risen)), format_duration(Seconds(now)));
+    tell_early(risen, now, out);
     return true;
   }
   out.verdict = Verdict::ramp;
@@ -140,6 +138,12 @@ bool tell_start_up(const Floor& floor, const History& history, Forecast& out) {
 }
 
 }  // namespace
+
+void tell_early(double risen, double now, Forecast& out) {
+  out.verdict = Verdict::unknown;
+  out.why = fmt::format("too early to tell a start-up from a leak: {} in {}, and it still rises",
+                        format_size(whole_bytes(risen)), format_duration(Seconds(now)));
+}
 
 void tell_rest(std::span<const Window> windows, const History& history, double least_change, Forecast& out) {
   const Shape& shape = windows.front().shape;

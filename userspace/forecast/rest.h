@@ -13,4 +13,7 @@ namespace oomcast {
 /// `least_change` bytes is not worth telling.
 void tell_rest(std::span<const Window> windows, const History& history, double least_change, Forecast& out);
 
+/// Of what rose by `risen` bytes in its first `now` s: nobody can tell how it goes on.
+void tell_early(double risen, double now, Forecast& out);
+
 }  // namespace oomcast

@@ -239,6 +239,26 @@ TEST(Forecaster, does_not_alert_where_it_may_as_well_never_meet_its_limit) {
   }
 }
 
+TEST(Forecaster, the_seconds_in_which_a_program_loads_its_libraries_give_no_deadline_of_minutes) {
+  Forecaster f;
+  for (double t = 0; t < 4; t += 0.5) {
+    feed(f, t, t + 0.5, 0.5, 32, [](double at) { return 0.15 * at; });
+    EXPECT_FALSE(f.forecast().eta) << "at " << t << " s: " << f.forecast().why;
+    EXPECT_EQ(f.forecast().verdict, Verdict::unknown);
+  }
+  EXPECT_NE(f.forecast().why.find("start-up"), std::string::npos) << f.forecast().why;
+  feed(f, 4, 32, 0.5, 32, [](double at) { return 0.15 * at; });
+  EXPECT_EQ(f.forecast().verdict, Verdict::leak)
+      << "half a minute of it is no start-up: " << f.forecast().why;
+}
+
+TEST(Forecaster, a_program_that_fills_its_limit_in_two_minutes_has_its_deadline_in_six_seconds) {
+  Forecaster f;
+  feed(f, 0, 7, 0.5, 54, [](double at) { return 0.45 * at; });
+  ASSERT_TRUE(f.forecast().eta) << f.forecast().why;
+  EXPECT_NEAR(eta(f), 120 - 6.5, 6);
+}
+
 TEST(Forecaster, calls_a_second_copy_of_a_model_a_step) {
   Noise noise;
   Forecaster f;
