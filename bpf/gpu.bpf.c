@@ -24,7 +24,6 @@
 #define S_IFMT 0170000
 #define S_IFCHR 0020000
 
-#define FB_GET_INFO_V2 0x20801303u
 /* Functions of OC_RM_VID_HEAP_CONTROL, told at this offset, that ask for memory. */
 #define HEAP_FUNCTION_AT 8
 #define HEAP_ALLOC_SIZE 2
@@ -54,12 +53,13 @@ struct {
   __type(value, struct oc_gpu_layout);
 } gpu_layouts SEC(".maps");
 
+enum gpu_process { GPU_USER = 1, GPU_MAKES_CONTEXT = 2, GPU_HAS_CONTEXT = 3 };
 struct { /* processes that use nvidia-uvm, so that nobody else's munmap is told; user space removes the dead
           */
   __uint(type, BPF_MAP_TYPE_HASH);
   __uint(max_entries, 4096);
-  __type(key, u32); /* tgid */
-  __type(value, u32);
+  __type(key, u32);   /* tgid */
+  __type(value, u32); /* enum gpu_process */
 } gpu_processes SEC(".maps");
 
 struct {
@@ -156,8 +156,8 @@ static __always_inline void send_stack(const struct pt_regs* user) {
   if (bpf_ringbuf_output(&gpu_calls, r, size, 0)) __sync_fetch_and_add(&oc_gpu_lost, 1);
 }
 
-/* 27 KiB: calls matter more than where they were made. */
-#define ROOM_FOR_CALLS 0x100000
+/* 54 KiB: calls matter more than where they were made. */
+#define ROOM_FOR_CALLS 0x200000
 static __always_inline void send_code(void) {
   u32 zero = 0;
   struct task_struct* task = (struct task_struct*)bpf_get_current_task();
@@ -182,11 +182,23 @@ static __always_inline u16 read_argument(void* to, u32 room, u32 bytes, u64 from
   return bpf_probe_read_user(to, bytes, (void*)from) ? 0 : (u16)bytes;
 }
 
-static __always_inline void remember_process(void) {
-  u32 tgid = bpf_get_current_pid_tgid() >> 32, yes = 1;
-  if (!bpf_map_lookup_elem(&gpu_processes, &tgid) &&
-      bpf_map_update_elem(&gpu_processes, &tgid, &yes, BPF_ANY))
+static __always_inline void remember_process(bool makes_context) {
+  u32 tgid = bpf_get_current_pid_tgid() >> 32, now = makes_context ? GPU_MAKES_CONTEXT : GPU_USER;
+  if ((makes_context || !bpf_map_lookup_elem(&gpu_processes, &tgid)) &&
+      bpf_map_update_elem(&gpu_processes, &tgid, &now, BPF_ANY))
     __sync_fetch_and_add(&oc_gpu_untracked, 1);
+}
+
+/* Whether the answer is of interest. Memory is registered at each allocation: the first behind a context says
+ * that it is complete. */
+static __always_inline bool is_wanted(u32 command) {
+  if (command == OC_RM_MEMORY_INFO || command == OC_RM_CARD_ID) return true;
+  if (command != OC_RM_REGISTER_MEMORY) return false;
+  u32 tgid = bpf_get_current_pid_tgid() >> 32;
+  u32* process = bpf_map_lookup_elem(&gpu_processes, &tgid);
+  if (!process || *process != GPU_MAKES_CONTEXT) return false;
+  *process = GPU_HAS_CONTEXT;
+  return true;
 }
 
 /* So that what the driver does later, in threads of its own, can be laid to who asked for it. Of a process
@@ -210,7 +222,7 @@ static __always_inline void remember_va_space(const struct target* target, bool 
 static __always_inline void uvm_call(u32 command, u64 argument, const struct target* target, long result) {
   u32 at = command == OC_UVM_INITIALIZE ? 128 : command == OC_UVM_DEINITIALIZE ? 129 : command;
   struct oc_gpu_layout* layout = bpf_map_lookup_elem(&gpu_layouts, &at);
-  remember_process();
+  remember_process(command == OC_UVM_REGISTER_VASPACE);
   remember_va_space(target, command == OC_UVM_INITIALIZE);
   if (!layout || !layout->head_bytes) return;
   u32 head = layout->head_bytes, tail = layout->tail_bytes;
@@ -243,8 +255,7 @@ static __always_inline void rm_call(u32 number, u32 size, u64 argument, const st
   u32 params = 0;
   if (number == OC_RM_CONTROL) {
     u32 command = 0;
-    if (bpf_probe_read_user(&command, sizeof(command), (char*)argument + 8) || command != FB_GET_INFO_V2)
-      return;
+    if (bpf_probe_read_user(&command, sizeof(command), (char*)argument + 8) || !is_wanted(command)) return;
     if (bpf_probe_read_user(&pointer, sizeof(pointer), (char*)argument + 16) ||
         bpf_probe_read_user(&params, sizeof(params), (char*)argument + 24))
       return;
@@ -307,7 +318,7 @@ static __always_inline void on_mmap(u64 length, u32 fd, u64 offset, long result)
   if ((u64)result != offset || !offset) return; /* managed memory is mapped where its offset says */
   struct target target = target_of(fd);
   if (target.device != OC_GPU_UVM) return;
-  remember_process();
+  remember_process(false);
   remember_va_space(&target, false);
   struct oc_gpu_call* r = reserve(OC_GPU_MMAP, &target, 0);
   if (!r) return;

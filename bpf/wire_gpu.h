@@ -16,12 +16,21 @@ enum oc_rm_call {
   OC_RM_CHECK_VERSION = 0xD2,
   OC_RM_TRANSFER = 0xD3
 };
+/* Questions to it (OC_RM_CONTROL), at offset 8 of the argument: what memory a card has, which card an object
+ * stands for; and that memory may be read by other devices, which CUDA says of what a program asked for and
+ * not of what a context takes. */
+enum oc_rm_control {
+  OC_RM_MEMORY_INFO = 0x20801303,
+  OC_RM_CARD_ID = 0x2080014A,
+  OC_RM_REGISTER_MEMORY = 0x503C0104
+};
 enum oc_rm_class {
   OC_RM_MEMORY_SYSTEM = 0x3E,
   OC_RM_MEMORY_DEVICE = 0x40,
   OC_RM_MEMORY_DESCRIPTOR = 0x71,
   OC_RM_MEMORY_FABRIC = 0xF8
 };
+#define OC_UVM_REGISTER_VASPACE 25u /* a context */
 #define OC_UVM_INITIALIZE 0x30000001u
 #define OC_UVM_DEINITIALIZE 0x30000002u
 

@@ -67,7 +67,7 @@ struct oc_python_stack {
   struct oc_python_frame frames[OC_PYTHON_DEPTH]; /* innermost first */
 };
 
-#define OC_CODE_DEPTH 8
+#define OC_CODE_DEPTH 16
 #define OC_CODE_TEXT 128
 #define OC_CODE_LINES 3072
 struct oc_python_text {
@@ -92,7 +92,7 @@ struct oc_dying_code {
   struct oc_task task;
   unsigned int lines; /* of oc_python_objects */
   unsigned int code_instructions;
-  struct oc_python_code frames[OC_CODE_DEPTH]; /* innermost first */
+  struct oc_python_code frames[OC_CODE_DEPTH]; /* of each function its innermost, innermost first */
 };
 
 OC_ASSERT_SIZE(oc_python_objects, 40);

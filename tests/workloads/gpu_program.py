@@ -18,10 +18,11 @@ import threading
 import time
 
 MiB = 1 << 20
-CLIENT, DEVICE = 0xC1D00000 | os.getpid() & 0xFFFF, 0x5C000001
+CLIENT, DEVICE, SUBDEVICE = 0xC1D00000 | os.getpid() & 0xFFFF, 0x5C000001, 0x5C000003
 UUID = bytes(range(0x10, 0x20))
 OK, NO_MEMORY, NOTHING_TO_DO, INVALID_ADDRESS = 0, 0x51, 0x10006, 0x1E
 RM_FREE, RM_ALLOC, HEAP_CONTROL, ALLOC_MEMORY, XFER = 0xC0104629, 0xC030462B, 0xC0B8464A, 0xC0384627, 0xC01046D3
+RM_CONTROL = 0xC020462A
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.mmap.restype = ctypes.c_void_p
@@ -58,7 +59,20 @@ def call(fd, number, argument):
         raise OSError(ctypes.get_errno(), f"ioctl {number:#x}")
 
 
-def context():
+def ask(command, size, *answer):
+    """A question about the card; the stand-in leaves the answer as it is."""
+    answer = image(size, *answer)
+    pointer = (ctypes.c_char * size).from_buffer(answer)
+    call(control, RM_CONTROL, image(32, (0, "I", CLIENT), (4, "I", SUBDEVICE), (8, "I", command),
+                                    (16, "Q", ctypes.addressof(pointer)), (24, "I", size), (28, "I", OK)))
+
+
+def context(memory=None):
+    """As libcuda makes it (580.159): with `memory`, it asks for the card's name and memory first."""
+    if memory:
+        ask(0x2080014A, 268, (4, "I", 2), (8, "I", 16), (12, "16s", UUID))
+        ask(0x20801303, 1028, (0, "I", 3), (4, "I", 0x16), (8, "I", memory >> 10), (12, "I", 9), (16, "I", memory >> 10),
+            (20, "I", 0x10))
     call(uvm, 0x30000001, image(16))
     call(uvm, 25, image(32, (0, "16s", UUID), (20, "I", CLIENT), (28, "I", OK)))
 
@@ -239,8 +253,8 @@ def dies():
 
 
 def grows():
-    """A leak: 64 MiB each half second."""
-    context()
+    """A leak on a card of 4 GiB: 64 MiB each half second."""
+    context(memory=4 << 30)
     time.sleep(0.3)
     for handle in range(1, 25):
         heap_alloc(handle, 64 * MiB)
@@ -251,15 +265,15 @@ def grows():
 
 
 def pool_that_grows():
-    """Ten times a second: takes and keeps 8 MiB at one line and 2 MiB at another; a third one gives back what it takes, and
-    a fourth one is refused."""
+    """Ten times a second, for longer than anyone looks: takes and keeps 8 MiB at one line and 2 MiB at another; a third
+    one gives back what it takes, and a fourth one is refused."""
     context()
-    for step in range(1, 150):
+    for step in range(1, 1200):
         heap_alloc(3 * step, 8 * MiB)  # kept
         rm_alloc(3 * step + 1, 2 * MiB)  # kept, too
         heap_alloc(3 * step + 2, 16 * MiB)  # given back
         rm_free(3 * step + 2)
-        heap_alloc(1000 + step, 32 * MiB, status=NO_MEMORY)  # refused
+        heap_alloc(100000 + step, 32 * MiB, status=NO_MEMORY)  # refused
         time.sleep(0.1)
 
 

@@ -278,7 +278,11 @@ class Doctor {
           fmt::format("by the counters of {} card{}: per card, not per process", cards.size(),
                       cards.size() == 1 ? "" : "s"));
     else
-      add("GPU faults", Level::degraded, fmt::format("no card's counters below {}", kGpuCards),
+      add("GPU faults", Level::degraded,
+          fmt::format(
+              "no card's counters below {}: nvidia_uvm shows those of cards in use, and only where it was "
+              "loaded with uvm_enable_debug_procfs=1",
+              kGpuCards),
           "page faults and evictions are unknown: oversubscription of a card is not seen");
     if (!source) return;
     if (auto pages = GpuPages::open(roots_, **source, options))

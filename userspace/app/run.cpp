@@ -24,6 +24,7 @@
 #include "app/privileges.h"
 #include "app/tracing.h"
 #include "base/escape.h"
+#include "present/blame.h"
 #include "present/report.h"
 #include "present/text.h"
 #include "store/store.h"
@@ -156,26 +157,19 @@ class Progress {
         if (thrashes_longer(*thrashing) || output_.json()) output_.write(fact, clock_);
         return;
       }
-      // The command's own cgroup says it all; without one, its process tree does.
+      // The command's own cgroup says it all; without one, its process tree does. Beside it, each card.
+      bool on_card = forecast->device && !forecast->process;
       bool about_it =
           own_cgroup_ ? forecast->cgroup != nullptr : forecast->process.has_value() && !forecast->device;
-      if (!about_it) {
-        if (output_.json()) output_.write(fact, clock_);
-        return;
-      }
-      keep(*forecast);
-      auto eta = forecast->forecast.eta;
-      // Each tenth of the time that is left, so that eight days give no more lines than forty minutes.
-      bool closer = eta && (!told_eta_ || eta->count() < 0.9 * told_eta_->count() ||
-                            eta->count() > 1.5 * told_eta_->count());
-      bool changed = forecast->forecast.verdict != told_verdict_;
-      told_verdict_ = forecast->forecast.verdict;
-      bool unknown = forecast->forecast.verdict == Verdict::unknown;  // nothing to read for a person
-      closer = closer && forecast->time - told_at_ >= std::chrono::seconds(1);
-      if (!output_.json() && ((!closer && !changed) || unknown)) return;
-      told_at_ = forecast->time;
-      if (closer) told_eta_ = eta;
-      if (!eta) told_eta_.reset();
+      if (about_it) keep(*forecast);
+      // Once there is no memory left, nothing grows any more.
+      if (on_card && !refused_) on_cards_[*forecast->device] = forecast->forecast;
+      bool is_read = (about_it || on_card) && told_[forecast->device].is_news(*forecast);
+      if (!output_.json() && !is_read) return;
+    }
+    if (auto* gpu = std::get_if<GpuFact>(&fact)) {
+      if (gpu->event.op == GpuEvent::Op::oom) refused_ = gpu->event;
+      if (gpu->event.op == GpuEvent::Op::recovered) refused_.reset();
     }
     if (auto* oom = std::get_if<OomEvent>(&fact)) {
       killed_ = oom->episode.id;
@@ -205,6 +199,7 @@ class Progress {
     out += peaks_.summary(own_cgroup_);
     if (thrashed_.count() > 0)
       out += fmt::format("; its cgroup thrashed at its limit for over {}", format_duration(thrashed_));
+    out += on_cards();
     auto last = verdict_on_the_run(end);
     out += last ? fmt::format("; verdict: {} ({})", to_string(last->forecast.verdict), last->forecast.why)
                 : "; verdict: unknown (it ended too early to tell)";
@@ -212,19 +207,56 @@ class Progress {
   }
 
  private:
+  // What a person has read of one series.
+  class Told {
+   public:
+    bool is_news(const ForecastFact& fact) {
+      auto eta = fact.forecast.eta;
+      Verdict verdict = fact.forecast.verdict;
+      // Each tenth of the time that is left, so that eight days give no more lines than forty minutes.
+      bool closer =
+          eta && (!eta_ || eta->count() < 0.9 * eta_->count() || eta->count() > 1.5 * eta_->count());
+      bool changed = std::exchange(verdict_, verdict) != verdict;
+      closer = closer && fact.time - at_ >= std::chrono::seconds(1);
+      if ((!closer && !changed) || verdict == Verdict::unknown) return false;
+      at_ = fact.time;
+      if (closer) eta_ = eta;
+      if (!eta) eta_.reset();
+      return true;
+    }
+
+   private:
+    MonoTime at_{};
+    std::optional<Seconds> eta_;
+    Verdict verdict_ = Verdict::unknown;
+  };
+
+  // "; ran out of GPU memory: asked for 512 MiB for main (train.py:11); on GPU-8f6e…: leak (its floor …)"
+  std::string on_cards() const {
+    std::string out;
+    if (refused_) {
+      out += fmt::format("; ran out of {}", memory_of(refused_->kind));
+      if (refused_->bytes) out += fmt::format(": asked for {}", format_size(*refused_->bytes));
+      if (const CodePlace* place = culprit(refused_->code)) out += " for " + to_text(*place);
+    }
+    for (const auto& [card, forecast] : on_cards_)
+      if (forecast.verdict == Verdict::leak)
+        out += fmt::format("; on {}: leak ({})", to_string(card), forecast.why);
+    return out;
+  }
   void holds(MonoTime time, Bytes level) {
     level_ = level;
-    if (told_) until_the_end_.add(time, level, told_);
+    if (last_) until_the_end_.add(time, level, last_);
   }
   // After a kill nothing is known any more: that is no verdict on the run.
   void keep(const ForecastFact& forecast) {
     if (forecast.forecast.verdict == Verdict::unknown) return;
-    told_ = std::make_shared<const ForecastFact>(forecast);
-    until_the_end_.add(forecast.time, level_, told_);
+    last_ = std::make_shared<const ForecastFact>(forecast);
+    until_the_end_.add(forecast.time, level_, last_);
   }
   // Whom the kernel killed had not begun to end.
   std::shared_ptr<const ForecastFact> verdict_on_the_run(MonoTime end) const {
-    return killed_ ? told_ : until_the_end_.said(began_, end).value_or(nullptr);
+    return killed_ ? last_ : until_the_end_.said(began_, end).value_or(nullptr);
   }
   // At first, and whenever it has lasted twice as long.
   bool thrashes_longer(const Thrashing& now) {
@@ -241,16 +273,16 @@ class Progress {
   bool own_cgroup_;
   TaskId command_;
   MonoTime began_;
-  MonoTime told_at_{};
-  std::shared_ptr<const ForecastFact> told_;  // the newest
+  std::map<std::optional<GpuUuid>, Told> told_;  // of the host's memory, and of each card
+  std::map<GpuUuid, Forecast> on_cards_;         // the newest
+  std::optional<GpuEvent> refused_;              // the last, unless it got as much a moment later
+  std::shared_ptr<const ForecastFact> last_;     // of the command
   BeforeTheEnd<std::shared_ptr<const ForecastFact>> until_the_end_;
   Bytes level_;                      // of its cgroup, or the sum of held_by_
   std::map<TaskId, Bytes> held_by_;  // without a cgroup of its own
   std::optional<std::string> killed_;
   bool command_killed_ = false;
   std::string victim_;  // the last, of all its processes
-  std::optional<Seconds> told_eta_;
-  Verdict told_verdict_ = Verdict::unknown;
   Peaks peaks_;
   MonoTime thrashing_since_{};
   Seconds told_thrashing_{}, thrashed_{};

@@ -130,7 +130,7 @@ void GpuMemory::on(MonoTime time, TaskId task, const GpuOp& op, std::span<const 
   }
   bool asks = op.what == What::alloc || op.what == What::map || op.what == What::reserve;
   if (is_out_of_memory(op.status, asks)) {
-    p.refused = add_event(time, task, Op::oom, op);
+    on_refused(time, task, op);
     return;
   }
   if (op.what == What::check_range) {
@@ -138,13 +138,25 @@ void GpuMemory::on(MonoTime time, TaskId task, const GpuOp& op, std::span<const 
     if (failed(op.status)) unmap_managed(time, task, op);
     return;
   }
-  if (failed(op.status)) return;
+  if (!failed(op.status)) succeeded(time, task, op, ancestors);
+}
+
+void GpuMemory::succeeded(MonoTime time, TaskId task, const GpuOp& op, std::span<const TaskId> ancestors) {
+  Process& p = process(task);
   switch (op.what) {
     case What::open:
     case What::version:
       return;
+    case What::card:
+      if (p.cards.size() >= kMaxCards) p.cards.clear();
+      if (op.device) p.cards[op.object] = *op.device;
+      return;
+    case What::registers:
+      on_own_memory(time, task, op);
+      return;
     case What::context:
       ++p.held.contexts;
+      p.held.took = true;
       p.context_at = time;
       if (op.device && may_be_on(p.held, *op.device)) p.held.by_device.try_emplace(*op.device);
       break;
@@ -171,12 +183,37 @@ void GpuMemory::on(MonoTime time, TaskId task, const GpuOp& op, std::span<const 
       unmap_managed(time, task, op);
       return;
     case What::free_seen:
-      on_free_seen(op.device ? op.device : card_of(p), op);
+      on_free_seen(p, op);
       break;
     default:
       break;
   }
   add_event(time, task, op_of(op.what), op);
+}
+
+// libcuda tries again, and so does PyTorch: one refusal, four calls.
+void GpuMemory::on_refused(MonoTime time, TaskId task, const GpuOp& op) {
+  Process& p = process(task);
+  bool same = p.refused_last && p.refused && p.refused->bytes == op.bytes && p.refused->kind == op.kind;
+  if (same && time - p.refused->time <= kRecovered)
+    p.refused->time = time;
+  else
+    p.refused = add_event(time, task, Op::oom, op);
+  p.refused_last = true;
+}
+
+// The first that a program asks for ends the making of its context, however close behind it comes.
+void GpuMemory::on_own_memory(MonoTime time, TaskId task, const GpuOp& op) {
+  Process& p = process(task);
+  p.context_at.reset();
+  auto known = p.handles.find(op.object);
+  if (known == p.handles.end() || !known->second.memory->overhead) return;
+  Memory& memory = *known->second.memory;
+  if (memory.owner != task) return;
+  count(memory, -1);
+  memory.overhead = false;
+  count(memory, 1);
+  if (memory.kind == GpuMemoryKind::device) look_for_copies(time, task, p, memory.bytes);
 }
 
 void GpuMemory::count(const Memory& memory, std::int64_t sign) {
@@ -194,6 +231,10 @@ void GpuMemory::count(const Memory& memory, std::int64_t sign) {
 
 void GpuMemory::allocate(MonoTime time, TaskId task, const GpuOp& op) {
   Process& p = process(task);
+  // For a kernel that needs more local memory than any before, a context gives back what it has and takes
+  // more.
+  auto makes_room = std::exchange(p.makes_room, std::nullopt);
+  bool overhead = p.context_at || (makes_room && time - *makes_room <= kMakesRoom);
   if (op.kind != GpuMemoryKind::external && op.bytes) {
     if (auto before = p.handles.find(op.object); before != p.handles.end())
       release(task, p, before);  // reused
@@ -201,21 +242,21 @@ void GpuMemory::allocate(MonoTime time, TaskId task, const GpuOp& op) {
       if (&p != &nobody_) ++dropped_;
       return;
     }
-    Memory memory{task, op.kind, *op.bytes, p.context_at.has_value(), {}};
+    Memory memory{task, op.kind, *op.bytes, overhead, {}};
     if (op.kind == GpuMemoryKind::device) memory.device = card_of(p);
     memory.assumed = memory.device.has_value();
     count(memory, 1);
     add(task, p, op.object, {std::make_shared<Memory>(memory), op.parent});
   }
+  p.refused_last = false;
   GpuEvent& told = add_event(time, task, Op::alloc, op);
-  told.overhead = p.context_at.has_value();
+  told.overhead = overhead;
   if (!told.device && op.kind == GpuMemoryKind::device) told.device = card_of(p);
   if (p.refused && op.bytes && time - p.refused->time <= kRecovered && op.bytes >= p.refused->bytes) {
     add_event(time, task, Op::recovered, op);
     p.refused.reset();
   }
-  if (op.kind == GpuMemoryKind::device && op.bytes && !p.context_at)
-    look_for_copies(time, task, p, *op.bytes);
+  if (op.kind == GpuMemoryKind::device && op.bytes && !overhead) look_for_copies(time, task, p, *op.bytes);
 }
 
 // A second copy of a model comes as a burst of allocations that together are as much as an earlier burst.
@@ -246,6 +287,7 @@ bool GpuMemory::has_room(const Process& process) const {
 
 void GpuMemory::add(TaskId task, Process& process, const GpuObject& object, Handle handle) {
   ++handle.memory->handles[task];
+  process.held.took = true;
   process.below.emplace(object.client, handle.parent, object.object);
   process.handles[object] = std::move(handle);
   by_client_[object.client].insert(task);
@@ -324,6 +366,7 @@ bool GpuMemory::free_of(MonoTime time, TaskId holder, const GpuOp& op) {
   auto release_all = [&](std::map<GpuObject, Handle>::iterator at) {
     auto memory = release(holder, p, at);
     if (!memory) return;
+    if (memory->overhead && memory->kind == GpuMemoryKind::device) p.makes_room = time;
     GpuOp what;
     what.kind = memory->kind;
     what.bytes = memory->bytes;
@@ -372,6 +415,7 @@ void GpuMemory::map_managed(MonoTime time, TaskId task, const GpuOp& op) {
   events_.resize(before);
   p.managed[*op.address] = static_cast<std::uint64_t>(op.bytes->count);
   p.held.managed += *op.bytes;
+  p.held.took = true;
   add_event(time, task, Op::alloc, op);
 }
 
@@ -414,12 +458,14 @@ void GpuMemory::on_exit(MonoTime time, TaskId task) {
   auto known = processes_.find(task);
   if (known == processes_.end()) return;
   const GpuHeld& held = known->second.held;
-  GpuOp all;
-  all.bytes = held.device;
-  all.device = card_of(known->second);
-  GpuEvent& told = add_event(time, task, Op::close, all);
-  told.managed = held.managed;
-  told.pinned = held.pinned;
+  if (held.is_of_interest()) {
+    GpuOp all;
+    all.bytes = held.device;
+    all.device = card_of(known->second);
+    GpuEvent& told = add_event(time, task, Op::close, all);
+    told.managed = held.managed;
+    told.pinned = held.pinned;
+  }
   auto& handles = known->second.handles;
   while (!handles.empty()) release(task, known->second, handles.begin());
   processes_.erase(known);

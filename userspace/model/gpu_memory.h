@@ -87,11 +87,17 @@ struct GpuHeld {
   std::optional<GpuActivity> activity = {};
   /// Device memory by card; what is not mapped yet is on none of them.
   std::map<GpuUuid, Bytes> by_device;
+  /// It took some, or has a context. Who only asks the driver, as nvidia-smi does, is of no interest.
+  bool took = false;
+  bool is_of_interest() const { return took || since_before; }
 };
 
 /// What is known of a card beside its allocations.
 struct GpuCardState {
-  std::optional<Bytes> memory, free;
+  std::optional<Bytes> memory;
+  /// As the driver told a program last, and what was known to be held then.
+  std::optional<Bytes> free;
+  Bytes held_then;
   /// The driver's counters now, and when the last look() was.
   GpuCard counters = {}, counters_before = {};
   std::optional<MonoTime> oversubscribed;  // when it was last
@@ -108,6 +114,7 @@ class GpuMemory {
   static constexpr Nanos kRecovered = std::chrono::seconds(1);
   static constexpr Nanos kOversubscribed = std::chrono::seconds(30);  // without it: the next time is news
   static constexpr Nanos kContextQuiet = std::chrono::milliseconds(100);
+  static constexpr Nanos kMakesRoom = std::chrono::milliseconds(10);
   static constexpr Bytes kMinCopy = MiB(256);  // a copy is looked for from here on
 
   /// The part of its bounds that it may use from now on: what is over stays, and nothing is added to it.
@@ -122,6 +129,7 @@ class GpuMemory {
   /// those that programs alone speak of.
   struct OnCard {
     Bytes held;
+    std::optional<Bytes> free;  // as the driver told last, less what was taken since
     bool since_before = false;  // some hold more than is known
   };
   std::map<GpuUuid, OnCard> held_by_card() const;
@@ -184,8 +192,11 @@ class GpuMemory {
     std::set<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>> below;  // client, parent, object
     std::map<std::uint64_t, std::uint64_t> managed;                           // address, length
     std::optional<MonoTime> context_at;  // while a context is being made: its last call
+    std::optional<MonoTime> makes_room;  // since a context gave memory back, for more of it
     std::optional<GpuEvent> refused;
-    std::vector<Burst> bursts;  // the newest is last; at most kMaxBursts
+    bool refused_last = false;           // nothing was allocated since
+    std::vector<Burst> bursts;           // the newest is last; at most kMaxBursts
+    std::map<GpuObject, GpuUuid> cards;  // what it says its objects stand for; at most kMaxCards
     std::optional<MonoTime> told_again;
     std::optional<GpuActivity> activity;  // the total at the last look
     Bytes evicted_before;                 // between the two looks before it
@@ -200,7 +211,10 @@ class GpuMemory {
   bool has_room_for_card(const GpuUuid& uuid);
   GpuEvent& add_event(MonoTime time, TaskId task, GpuEvent::Op op, const GpuOp& from);
   void allocate(MonoTime time, TaskId task, const GpuOp& op);
-  void on_free_seen(const std::optional<GpuUuid>& card, const GpuOp& op);
+  void succeeded(MonoTime time, TaskId task, const GpuOp& op, std::span<const TaskId> ancestors);
+  void on_refused(MonoTime time, TaskId task, const GpuOp& op);
+  void on_own_memory(MonoTime time, TaskId task, const GpuOp& op);
+  void on_free_seen(const Process& process, const GpuOp& op);
   void count(const Memory& memory, std::int64_t sign);
   bool has_room(const Process& process) const;
   void add(TaskId task, Process& process, const GpuObject& object, Handle handle);

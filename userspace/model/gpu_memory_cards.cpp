@@ -88,13 +88,23 @@ std::map<GpuUuid, GpuMemory::OnCard> GpuMemory::held_by_card() const {
       at->second.held += bytes;
       at->second.since_before = at->second.since_before || process.held.since_before;
     }
+  for (const auto& [uuid, card] : cards_)
+    if (auto at = out.find(uuid); card.free && at != out.end())
+      at->second.free = std::max(Bytes{}, *card.free - (at->second.held - card.held_then));
   return out;
 }
 
-void GpuMemory::on_free_seen(const std::optional<GpuUuid>& card, const GpuOp& op) {
+// CUDA asks for it as it begins, before it makes a context, and has the driver name the card before that.
+void GpuMemory::on_free_seen(const Process& p, const GpuOp& op) {
+  auto named = p.cards.find(op.object);
+  auto card = op.device ? op.device : named != p.cards.end() ? std::optional(named->second) : card_of(p);
   if (!card || (!cards_.contains(*card) && cards_.size() >= kMaxCards)) return;
   GpuCardState& state = cards_[*card];
   state.free = op.free_bytes;
+  state.held_then = {};
+  for (const auto& [task, process] : processes_)
+    if (auto on_card = process.held.by_device.find(*card); on_card != process.held.by_device.end())
+      state.held_then += on_card->second;
   if (!state.memory) state.memory = op.bytes;
 }
 

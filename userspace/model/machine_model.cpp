@@ -267,7 +267,7 @@ void MachineModel::tell_gpu_sample(GpuSample s) {
 }
 
 void MachineModel::sample_gpu(MonoTime time, TaskId task, const GpuHeld& held, bool ended) {
-  if (!task_in_scope(task)) return;
+  if (!task_in_scope(task) || !held.is_of_interest()) return;
   GpuSample s;
   s.time = time;
   s.process = process_ref(tasks_, cgroups_, task);
@@ -315,10 +315,10 @@ void MachineModel::sample_gpu(MonoTime time) {
     s.device = uuid;
     s.held = on_card.held;
     s.since_before = on_card.since_before;
+    s.free = on_card.free;
     if (auto known = gpu_.cards().find(uuid); known != gpu_.cards().end()) {
       const GpuCardState& card = known->second;
       s.limit = card.memory;
-      s.free = card.free;
       auto since = [](const std::optional<std::uint64_t>& before, const std::optional<std::uint64_t>& now) {
         return before && now && *now >= *before ? std::optional(*now - *before) : std::nullopt;
       };

@@ -213,13 +213,11 @@ std::optional<GpuOp> decode_heap(const wire::GpuCall& call) {
   return out.bytes ? std::optional(out) : std::nullopt;
 }
 
-// The answer that cudaMemGetInfo reads: pairs of an index and a number of KiB.
-std::optional<GpuOp> decode_info(const wire::GpuCall& call) {
+// The answer that CUDA reads as it begins, and cudaMemGetInfo later: pairs of an index and a number of KiB.
+// The heap is what can be had; what is beside it the card keeps for itself.
+std::optional<GpuOp> decode_memory_info(Field params, GpuOp out) {
   constexpr std::uint32_t kTotalRam = 0x08, kHeapSize = 0x09, kHeapFree = 0x16;
-  Field head(call.head), params(call.params);
-  GpuOp out;
   out.what = What::free_seen;
-  out.status = at<std::uint32_t>(head, 28);
   auto pairs = at<std::uint32_t>(params, 0);
   std::optional<Bytes> heap, ram;
   for (std::uint32_t i = 0; pairs && i < *pairs; ++i) {
@@ -230,8 +228,39 @@ std::optional<GpuOp> decode_info(const wire::GpuCall& call) {
     if (*index == kHeapSize) heap = KiB(*kib);
     if (*index == kTotalRam) ram = KiB(*kib);
   }
-  out.bytes = ram ? ram : heap;
+  out.bytes = heap ? heap : ram;
   return out.free_bytes ? std::optional(out) : std::nullopt;
+}
+
+// NV2080_CTRL_GPU_GET_GID_INFO_PARAMS, in either form: sixteen bytes, or "GPU-8f6e…".
+std::optional<GpuOp> decode_card_id(Field params, GpuOp out) {
+  constexpr std::size_t kData = 12;
+  auto length = at<std::uint32_t>(params, 8);
+  if (!length || params.size() < kData) return std::nullopt;
+  out.what = What::card;
+  if (*length == 16)
+    out.device = uuid_at(params, kData);
+  else
+    out.device = parse_gpu_uuid({reinterpret_cast<const char*>(params.data()) + kData,
+                                 std::min<std::size_t>(*length, params.size() - kData)});
+  return out.device ? std::optional(out) : std::nullopt;
+}
+
+std::optional<GpuOp> decode_control(const wire::GpuCall& call) {
+  Field head(call.head), params(call.params);
+  auto client = at<std::uint32_t>(head, 0), object = at<std::uint32_t>(head, 4),
+       command = at<std::uint32_t>(head, 8);
+  if (!client || !object || !command) return std::nullopt;
+  GpuOp out;
+  out.object = {*client, *object};
+  out.status = at<std::uint32_t>(head, 28);
+  if (*command == kRmMemoryInfo) return decode_memory_info(params, out);
+  if (*command == kRmCardId) return decode_card_id(params, out);
+  auto memory = at<std::uint32_t>(params, 0);
+  if (*command != kRmRegisterMemory || !memory) return std::nullopt;
+  out.what = What::registers;
+  out.object.object = *memory;
+  return out;
 }
 
 std::optional<GpuOp> decode_rm(const wire::GpuCall& call, std::optional<GpuDriverVersion> version) {
@@ -271,7 +300,7 @@ std::optional<GpuOp> decode_rm(const wire::GpuCall& call, std::optional<GpuDrive
     case kRmVidHeapControl:
       return decode_heap(call);
     case kRmControl:
-      return decode_info(call);
+      return decode_control(call);
     case kCheckVersion: {
       if (head.size() != 72) return std::nullopt;
       const char* text = reinterpret_cast<const char*>(head.data()) + 8;

@@ -71,7 +71,9 @@ struct GpuOp {
     check_range,  // the driver was asked whether it knows a managed mapping
     migrate,      // to `device`; the CPU has no uuid
     advise,
-    free_seen,  // the driver told `free_bytes` of `bytes`
+    free_seen,  // the driver told `free_bytes` of `bytes`, of the card that `object` stands for
+    card,       // `object` stands for `device`
+    registers,  // memory `object`, which a program asked for: the context before it is complete
     version,    // the driver told its version
   };
   What what = What::open;

@@ -19,6 +19,8 @@ std::vector<std::byte> bytes_of(const T& value) {
 
 static_assert(kRmAllocMemory == OC_RM_ALLOC_MEMORY && kRmFree == OC_RM_FREE && kRmControl == OC_RM_CONTROL);
 static_assert(kRmAlloc == OC_RM_ALLOC && kRmDupObject == OC_RM_DUP_OBJECT);
+static_assert(kRmMemoryInfo == OC_RM_MEMORY_INFO && kRmCardId == OC_RM_CARD_ID &&
+              kRmRegisterMemory == OC_RM_REGISTER_MEMORY);
 static_assert(kRmVidHeapControl == OC_RM_VID_HEAP_CONTROL && kCheckVersion == OC_RM_CHECK_VERSION);
 static_assert(kClassSystem == OC_RM_MEMORY_SYSTEM && kClassDevice == OC_RM_MEMORY_DEVICE);
 static_assert(kClassDescriptor == OC_RM_MEMORY_DESCRIPTOR && kClassFabric == OC_RM_MEMORY_FABRIC);

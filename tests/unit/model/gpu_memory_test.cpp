@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 
 namespace oomcast {
@@ -471,6 +472,102 @@ TEST(GpuMemory, the_free_memory_that_a_program_asked_for_is_known_of_its_card) {
   m.call(seen);
   EXPECT_EQ(m.memory.cards().at(card(3)).memory, GiB(32));
   EXPECT_EQ(m.memory.cards().at(card(3)).free, GiB(9));
+}
+
+GpuOp free_seen(GpuObject object, Bytes total, Bytes free) {
+  GpuOp seen;
+  seen.what = What::free_seen;
+  seen.object = object;
+  seen.bytes = total;
+  seen.free_bytes = free;
+  return seen;
+}
+
+TEST(GpuMemory, what_cards_have_is_known_of_each_before_there_is_a_context) {
+  Machine m;
+  for (std::uint8_t n : {std::uint8_t{3}, std::uint8_t{4}}) {
+    GpuOp names;
+    names.what = What::card;
+    names.object = {kClient, n};
+    names.device = card(n);
+    m.call(names);
+    m.call(free_seen({kClient, n}, GiB(10 * n), GiB(9)));
+  }
+  EXPECT_EQ(m.memory.cards().at(card(3)).memory, GiB(30));
+  EXPECT_EQ(m.memory.cards().at(card(4)).memory, GiB(40));
+}
+
+TEST(GpuMemory, what_is_free_on_a_card_is_what_was_told_last_less_what_was_taken_since) {
+  Machine m;
+  m.context(card(3));
+  m.alloc(1, GiB(1));
+  m.call(free_seen({kClient, 9}, GiB(32), GiB(30)));
+  m.alloc(2, GiB(4));
+  EXPECT_EQ(m.memory.held_by_card().at(card(3)).free, GiB(26));
+  m.free(1);
+  EXPECT_EQ(m.memory.held_by_card().at(card(3)).free, GiB(27));
+  m.alloc(3, GiB(40));
+  EXPECT_EQ(m.memory.held_by_card().at(card(3)).free, Bytes{}) << "others gave back what nobody told of";
+}
+
+TEST(GpuMemory, one_refusal_that_libcuda_tries_again_and_again_is_told_once) {
+  Machine m;
+  for (std::uint32_t n = 1; n <= 4; ++n) m.alloc(n, GiB(4), GpuMemoryKind::device, 0x51);
+  EXPECT_EQ(m.ops(), std::vector{GpuEvent::Op::oom});
+  m.alloc(5, GiB(2), GpuMemoryKind::device, 0x51);
+  EXPECT_EQ(m.ops(), std::vector{GpuEvent::Op::oom}) << "less";
+  m.now += 2s;
+  m.alloc(6, GiB(2), GpuMemoryKind::device, 0x51);
+  EXPECT_EQ(m.ops(), std::vector{GpuEvent::Op::oom}) << "later";
+  m.alloc(7, GiB(1));
+  m.alloc(8, GiB(2), GpuMemoryKind::device, 0x51);
+  EXPECT_EQ(m.ops(), (std::vector{GpuEvent::Op::alloc, GpuEvent::Op::oom})) << "it had something between";
+}
+
+TEST(GpuMemory, memory_that_a_program_takes_at_once_is_its_own_and_not_its_contexts) {
+  Machine m;
+  m.context(card(3));
+  m.alloc(1, MiB(400));
+  m.alloc(2, GiB(1));
+  GpuOp own;
+  own.what = What::registers;
+  own.object = {kClient, 2};
+  m.call(own);
+  m.alloc(3, GiB(1));
+  EXPECT_EQ(m.held().overhead, MiB(400));
+  EXPECT_EQ(m.held().device, GiB(2) + MiB(400));
+}
+
+TEST(GpuMemory, a_copy_of_a_model_is_named_although_its_context_grew_beside_the_first) {
+  Machine m;
+  m.context(card(3));
+  m.alloc(90, MiB(414));
+  m.alloc(1, GiB(1));
+  GpuOp own;
+  own.what = What::registers;
+  own.object = {kClient, 1};
+  m.call(own);
+  m.now += 50ms;
+  m.free(90);
+  m.now -= 5ms;
+  m.alloc(91, MiB(504));
+  EXPECT_EQ(m.held().overhead, MiB(504));
+  m.alloc(2, GiB(1));
+  m.now += 5s;
+  m.memory.take();
+  m.alloc(11, GiB(1));
+  m.alloc(12, GiB(1));
+  auto told = m.memory.take();
+  EXPECT_EQ(told.back().op, GpuEvent::Op::again);
+  EXPECT_EQ(told.back().bytes, GiB(2));
+}
+
+TEST(GpuMemory, who_asks_the_driver_and_takes_nothing_ends_without_a_word) {
+  Machine m;
+  m.call(free_seen({kClient, 9}, GiB(32), GiB(30)));
+  m.memory.take();
+  m.memory.on_exit(m.now, kTrainer);
+  EXPECT_TRUE(m.ops().empty());
 }
 
 GpuActivity activity(Bytes evicted, std::uint64_t faults = 0) {

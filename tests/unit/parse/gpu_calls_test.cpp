@@ -337,14 +337,48 @@ TEST(GpuRmCall, the_answer_about_free_memory_is_read_from_its_pairs) {
       .put(16, 1048576u)
       .put(20, 0x09u)
       .put(24, 30000000u);
-  auto op = decode_gpu_call(rm(0xc020462a, Image(32).put(8, 0x20801303u), params), std::nullopt);
+  Image head = Image(32).put(0, 1u).put(4, 3u).put(8, 0x20801303u);
+  auto op = decode_gpu_call(rm(0xc020462a, head, params), std::nullopt);
   ASSERT_TRUE(op);
   EXPECT_EQ(op->what, What::free_seen);
-  EXPECT_EQ(op->bytes, GiB(32));
+  EXPECT_EQ(op->object, (GpuObject{1, 3}));
+  EXPECT_EQ(op->bytes, KiB(30000000)) << "what can be had, not what is soldered to the card";
   EXPECT_EQ(op->free_bytes, GiB(1));
   params.put(0, ~0u);
-  EXPECT_TRUE(decode_gpu_call(rm(0xc020462a, Image(32), params), std::nullopt))
+  EXPECT_TRUE(decode_gpu_call(rm(0xc020462a, head, params), std::nullopt))
       << "a count of any size ends with the bytes";
+}
+
+TEST(GpuRmCall, which_card_an_object_stands_for_is_read_as_bytes_and_as_text) {
+  Image head = Image(32).put(0, 1u).put(4, 3u).put(8, 0x2080014au);
+  Image bytes(128), text(128), cut(20);
+  bytes.put(4, 2u).put(8, 16u);
+  for (std::size_t i = 0; i < 16; ++i) bytes.put(12 + i, static_cast<std::uint8_t>(0xa0 + i));
+  std::string uuid = "GPU-a0a1a2a3-a4a5-a6a7-a8a9-aaabacadaeaf";
+  text.put(8, static_cast<std::uint32_t>(uuid.size() + 1));
+  for (std::size_t i = 0; i < uuid.size(); ++i) text.put(12 + i, uuid[i]);
+  for (const Image& params : {bytes, text}) {
+    auto op = decode_gpu_call(rm(0xc020462a, head, params), std::nullopt);
+    ASSERT_TRUE(op);
+    EXPECT_EQ(op->what, What::card);
+    EXPECT_EQ(op->object, (GpuObject{1, 3}));
+    ASSERT_TRUE(op->device);
+    EXPECT_EQ(to_string(*op->device), uuid);
+  }
+  cut.put(8, 16u);
+  EXPECT_FALSE(decode_gpu_call(rm(0xc020462a, head, cut), std::nullopt));
+}
+
+TEST(GpuRmCall, memory_that_other_devices_may_read_is_what_a_program_asked_for) {
+  auto op = decode_gpu_call(
+      rm(0xc020462a, Image(32).put(0, 1u).put(4, 13u).put(8, 0x503c0104u), Image(32).put(0, 7u)),
+      std::nullopt);
+  ASSERT_TRUE(op);
+  EXPECT_EQ(op->what, What::registers);
+  EXPECT_EQ(op->object, (GpuObject{1, 7}));
+  EXPECT_FALSE(decode_gpu_call(rm(0xc020462a, Image(32).put(0, 1u).put(4, 1u).put(8, 0x20800102u), Image(32)),
+                               std::nullopt))
+      << "another question";
 }
 
 TEST(GpuRmCall, a_size_that_no_machine_has_is_not_believed) {
