@@ -221,11 +221,14 @@ Result<std::optional<ProcStatus>> ProcFs::read_status(std::uint32_t pid) const {
   const std::string path = pid_file(proc_, pid, "status");
   if (is_slow_to_tell(pid)) return Error::failed(make_harmless(path) + " takes too long to read");
   const Nanos began = cpu_time_();
-  auto status = read_parsed<ProcStatus>(path, max_status, [](std::string_view text) {
+  std::size_t length = 0;
+  auto status = read_parsed<ProcStatus>(path, max_status, [&](std::string_view text) {
+    length = text.size();
     ProcStatus parsed = parse_status(text);
     return parsed.tgid ? std::optional(std::move(parsed)) : std::nullopt;
   });
-  if (Nanos took = cpu_time_() - began; took > kSlowStatus) note_slow(pid, took);
+  Nanos took = cpu_time_() - began;
+  if (length > kLongStatus && took > kSlowStatus) note_slow(pid, took);
   return status;
 }
 

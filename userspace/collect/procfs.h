@@ -128,10 +128,12 @@ class ProcFs {
   Result<std::optional<ProcStat>> read_stat(std::uint32_t pid) const;
   /// A file that is as long as its process likes: 65,536 groups, which any user can have in a namespace of
   /// his own, take the kernel 5 ms at each read, while which it holds the process's memory. Error also: it
-  /// took kSlowStatus before, or such reads have taken kSlowInAll within this second.
+  /// was longer than kLongStatus before and took kSlowStatus, or such reads have taken kSlowInAll within this
+  /// second. A short one that took as long met a slow machine.
   Result<std::optional<ProcStatus>> read_status(std::uint32_t pid) const;
   static constexpr Nanos kSlowStatus = std::chrono::milliseconds(1),
                          kSlowInAll = std::chrono::milliseconds(50);
+  static constexpr std::size_t kLongStatus = 32 << 10;  // bytes; 5 KiB where a kernel is made for 8,192 CPUs
   Result<std::optional<ProcStatm>> read_statm(std::uint32_t pid) const;
   /// nullopt also when the process has no line for the hierarchy.
   Result<std::optional<ProcCgroup>> read_cgroup(std::uint32_t pid, Hierarchy hierarchy) const;

@@ -273,7 +273,7 @@ std::string_view memory_of(GpuMemoryKind kind) {
 
 std::string describe_deadline(const Forecast& f) {
   if (f.evidence.thrashing) return describe(*f.evidence.thrashing);
-  if (f.verdict == Verdict::leak && !f.limit) return "its limit is not known";
+  if (!f.eta && !f.eta_low && !f.limit && f.verdict == Verdict::leak) return "its limit is not known";
   if (!f.eta)
     return f.eta_low ? fmt::format("OOM in {} at the earliest, may never", format_duration(*f.eta_low))
                      : "no OOM in sight";
