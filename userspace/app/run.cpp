@@ -162,8 +162,10 @@ class Progress {
       bool about_it =
           own_cgroup_ ? forecast->cgroup != nullptr : forecast->process.has_value() && !forecast->device;
       if (about_it) keep(*forecast);
-      // Once there is no memory left, nothing grows any more.
-      if (on_card && !refused_) on_cards_[*forecast->device] = forecast->forecast;
+      // Once there is no memory left nothing grows any more, until the program ends of it or goes on with
+      // less.
+      bool ran_out = refused_ && forecast->time - refused_->time < kEndsOfIt;
+      if (on_card && !ran_out) on_cards_[*forecast->device] = forecast->forecast;
       bool is_read = (about_it || on_card) && told_[forecast->device].is_news(*forecast);
       if (!output_.json() && !is_read) return;
     }
@@ -207,6 +209,7 @@ class Progress {
   }
 
  private:
+  static constexpr Nanos kEndsOfIt = std::chrono::seconds(10);
   // What a person has read of one series.
   class Told {
    public:

@@ -105,7 +105,8 @@ void GpuMemory::on_free_seen(const Process& p, const GpuOp& op) {
   for (const auto& [task, process] : processes_)
     if (auto on_card = process.held.by_device.find(*card); on_card != process.held.by_device.end())
       state.held_then += on_card->second;
-  if (!state.memory) state.memory = op.bytes;
+  // The newest word of a program, so that a false one lasts until the next one asks; the driver's own stands.
+  if (op.bytes && !state.counters.memory) state.memory = op.bytes;
 }
 
 }  // namespace oomcast

@@ -39,6 +39,12 @@ struct Machine {
     op.status = status;
     call(op, task);
   }
+  void registers(std::uint32_t object) {
+    GpuOp op;
+    op.what = What::registers;
+    op.object = {kClient, object};
+    call(op);
+  }
   void free(std::uint32_t object) { free_of(kTrainer, {kClient, object}); }
   void free_of(TaskId task, GpuObject object) {
     GpuOp op;
@@ -495,6 +501,8 @@ TEST(GpuMemory, what_cards_have_is_known_of_each_before_there_is_a_context) {
   }
   EXPECT_EQ(m.memory.cards().at(card(3)).memory, GiB(30));
   EXPECT_EQ(m.memory.cards().at(card(4)).memory, GiB(40));
+  m.call(free_seen({kClient, 4}, GiB(41), GiB(9)));
+  EXPECT_EQ(m.memory.cards().at(card(4)).memory, GiB(41)) << "a false word lasts until the next";
 }
 
 TEST(GpuMemory, what_is_free_on_a_card_is_what_was_told_last_less_what_was_taken_since) {
@@ -529,10 +537,7 @@ TEST(GpuMemory, memory_that_a_program_takes_at_once_is_its_own_and_not_its_conte
   m.context(card(3));
   m.alloc(1, MiB(400));
   m.alloc(2, GiB(1));
-  GpuOp own;
-  own.what = What::registers;
-  own.object = {kClient, 2};
-  m.call(own);
+  m.registers(2);
   m.alloc(3, GiB(1));
   EXPECT_EQ(m.held().overhead, MiB(400));
   EXPECT_EQ(m.held().device, GiB(2) + MiB(400));
@@ -543,10 +548,7 @@ TEST(GpuMemory, a_copy_of_a_model_is_named_although_its_context_grew_beside_the_
   m.context(card(3));
   m.alloc(90, MiB(414));
   m.alloc(1, GiB(1));
-  GpuOp own;
-  own.what = What::registers;
-  own.object = {kClient, 1};
-  m.call(own);
+  m.registers(1);
   m.now += 50ms;
   m.free(90);
   m.now -= 5ms;
