@@ -57,9 +57,11 @@ struct ForetoldDeadline {
 
 /// All curves on one axis.
 struct Timeline {
-  std::vector<double> at;     // s from the kill, ascending
-  std::vector<Curve> curves;  // the limit's cgroup first, then what mattered most
+  std::vector<double> at;            // s from the kill, ascending; the kill itself, 0, is one of them
+  std::size_t moments_left_out = 0;  // of too many: the curves but the first may lack a peak
+  std::vector<Curve> curves;         // the limit's cgroup first, then what mattered most
   std::vector<TimelineEvent> events;
+  std::size_t events_left_out = 0;
   std::vector<ForetoldDeadline> forecasts;
 };
 

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <ctime>
+#include <limits>
 
 #include "base/escape.h"
 #include "present/cells.h"
@@ -126,6 +127,7 @@ Moments thinned(const Moments& moments, const Timeline& timeline) {
   auto level = [&](std::size_t i) {
     if (timeline.curves.empty()) return std::int64_t{-1};
     const Column& total = timeline.curves[0].total;
+    if (timeline.at[i] == 0) return std::numeric_limits<std::int64_t>::max();  // the kill itself
     return i < total.size() && total[i] ? total[i]->count : std::int64_t{-1};
   };
   Moments out;
@@ -210,8 +212,9 @@ Json page_timeline(const Timeline& timeline) {
           {"events", std::move(events.elements)},
           {"forecasts", std::move(forecasts)},
           {"every", every},
+          {"moments_left_out", timeline.moments_left_out},
           {"curves_left_out", timeline.curves.size() - drawn},
-          {"events_left_out", timeline.events.size() - drawn_events}};
+          {"events_left_out", timeline.events_left_out + timeline.events.size() - drawn_events}};
 }
 
 Json sentences_json(const std::vector<std::string>& lines) {
@@ -348,6 +351,7 @@ Result<std::string> to_html(const PostMortem& report) {
       {"version", shown(displayable(stored.run.version))},
       {"kernel", shown(displayable(stored.run.kernel))},
       {"source", name_of(stored.source)},
+      {"live", stored.source == EpisodeSource::live},
       {"id", shown(displayable(e.id))},
       {"time", page_time(clock.wall(e.time))},
       {"scope", e.scope ? Json(to_string(*e.scope)) : Json(nullptr)},

@@ -41,8 +41,10 @@ Json timeline_json(const Timeline& timeline) {
   constexpr std::array<std::string_view, 8> kinds = {"kill", "user_kill", "alert", "verdict",
                                                      "exit", "reclaim",   "limit", "lost"};
   Json out = {{"at_s", timeline.at},
+              {"moments_left_out", timeline.moments_left_out},
               {"curves", Json::array()},
               {"events", Json::array()},
+              {"events_left_out", timeline.events_left_out},
               {"forecasts", Json::array()}};
   for (const Curve& curve : timeline.curves) out["curves"].push_back(curve_json(curve));
   for (const TimelineEvent& event : timeline.events)

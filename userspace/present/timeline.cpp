@@ -29,8 +29,10 @@ struct ProcessSeries {
   std::optional<MonoTime> exited;
 };
 
-// Of too many moments: those of the extremes of the first series in each of equal parts, and the last.
-std::vector<MonoTime> choose_moments(const std::set<MonoTime>& all, const std::vector<const Sample*>& first) {
+// Of too many moments: those of the extremes of the first series in each of equal parts, the last, and the
+// kill's.
+std::vector<MonoTime> choose_moments(const std::set<MonoTime>& all, const std::vector<const Sample*>& first,
+                                     MonoTime kill) {
   if (all.size() <= kMaxMoments) return {all.begin(), all.end()};
   std::set<MonoTime> out;
   std::size_t parts = kMaxMoments / 4;
@@ -45,7 +47,7 @@ std::vector<MonoTime> choose_moments(const std::set<MonoTime>& all, const std::v
   std::int64_t last = -1;
   for (MonoTime t : all)
     if (std::int64_t part = (t - *all.begin()) / width; std::exchange(last, part) != part) out.insert(t);
-  out.insert(*all.rbegin());
+  out.insert({*all.rbegin(), kill});
   return {out.begin(), out.end()};
 }
 
@@ -111,6 +113,26 @@ Curve curve_of(const ProcessSeries& series, const std::vector<MonoTime>& moments
   return out;
 }
 
+// Of too many events those that say why, then the newest: a job that is torn down after its kill ends
+// hundreds of processes.
+void keep_what_matters(Timeline& out) {
+  auto weight = [](const TimelineEvent& e) {
+    using Kind = TimelineEvent::Kind;
+    if (e.kind == Kind::kill) return e.at == 0 ? 0 : 1;
+    return e.kind == Kind::alert || e.kind == Kind::verdict || e.kind == Kind::limit ? 1 : 2;
+  };
+  auto in_time = [](const TimelineEvent& a, const TimelineEvent& b) { return a.at < b.at; };
+  if (out.events.size() > kMaxEvents) {
+    std::stable_sort(out.events.begin(), out.events.end(),
+                     [&](const TimelineEvent& a, const TimelineEvent& b) {
+                       return weight(a) != weight(b) ? weight(a) < weight(b) : a.at > b.at;
+                     });
+    out.events_left_out = out.events.size() - kMaxEvents;
+    out.events.resize(kMaxEvents);
+  }
+  std::stable_sort(out.events.begin(), out.events.end(), in_time);
+}
+
 void add_events(const StoredEpisode& e, const std::set<TaskId>& shown, Timeline& out) {
   auto add = [&](TimelineEvent::Kind kind, MonoTime at, std::string text) {
     out.events.push_back({kind, from_kill(e, at), std::move(text)});
@@ -153,11 +175,7 @@ void add_events(const StoredEpisode& e, const std::set<TaskId>& shown, Timeline&
           fmt::format("the limit changed from {} to {}", format_size(*limit), format_size(*s.limit)));
     limit = s.limit;
   }
-  std::stable_sort(out.events.begin(), out.events.end(),
-                   [](const TimelineEvent& a, const TimelineEvent& b) { return a.at < b.at; });
-  // The newest say most.
-  if (out.events.size() > kMaxEvents)
-    out.events.erase(out.events.begin(), out.events.end() - static_cast<std::ptrdiff_t>(kMaxEvents));
+  keep_what_matters(out);
 }
 
 void set_kernels_word(const PostMortem& report, std::size_t i, Curve& owner) {
@@ -229,10 +247,13 @@ std::map<TaskId, ProcessSeries> process_series(const StoredEpisode& e) {
   return out;
 }
 
+// Those that stood until the kill: one that was withdrawn before foretold nothing.
 std::vector<ForetoldDeadline> deadlines_of(const StoredEpisode& e) {
   std::vector<ForetoldDeadline> out;
+  if (!e.told.first_forecast) return out;
   for (const ForecastFact& f : e.forecasts) {
     if (!f.cgroup || f.process || !is_owner(e, f.cgroup) || !f.forecast.eta) continue;
+    if (f.time < *e.told.first_forecast) continue;
     double at = from_kill(e, f.time);
     if (at > 0) break;
     out.push_back({at, at + f.forecast.eta->count(),
@@ -263,8 +284,9 @@ Timeline make_timeline(const PostMortem& report) {
   out.forecasts = deadlines_of(e);
   if (all.empty()) return out;
   all.insert(e.told.episode.time);
-  std::vector<MonoTime> moments =
-      choose_moments(all, groups.empty() ? std::vector<const Sample*>() : groups.front()->samples);
+  std::vector<MonoTime> moments = choose_moments(
+      all, groups.empty() ? std::vector<const Sample*>() : groups.front()->samples, e.told.episode.time);
+  out.moments_left_out = all.size() - moments.size();
   for (MonoTime t : moments) out.at.push_back(from_kill(e, t));
   for (const CgroupSeries* g : groups) out.curves.push_back(curve_of(*g, moments, e));
   for (const ProcessSeries* p : members) out.curves.push_back(curve_of(*p, moments, report));

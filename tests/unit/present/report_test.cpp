@@ -280,6 +280,53 @@ TEST_F(Report, calls_a_leak_a_leak_and_tells_how_well_it_was_foreseen) {
   EXPECT_TRUE(has(better, "one of 1.00 GiB lasts 8 min 32 s longer")) << better;
 }
 
+TEST_F(Report, draws_no_deadline_that_was_withdrawn_before_the_kill) {
+  Scene scene;
+  StoredEpisode e = scene.step();
+  e.forecasts = {scene.forecast(-380, Verdict::leak, 300, "its floor rises"),
+                 scene.forecast(-340, Verdict::stable, {}, "no rise above noise in 60 s")};
+  EXPECT_TRUE(make_post_mortem(e).timeline.forecasts.empty());
+  e.forecasts.push_back(scene.forecast(-60, Verdict::leak, 58, "its floor rises"));
+  e.told.first_forecast = at(-60);
+  auto drawn = make_post_mortem(e).timeline.forecasts;
+  ASSERT_EQ(drawn.size(), 1u);
+  EXPECT_EQ(drawn[0].at, -60);
+}
+
+TEST_F(Report, keeps_the_kill_among_hundreds_of_events_and_counts_the_others) {
+  Scene scene;
+  StoredEpisode e = scene.leak();
+  for (int n = 0; n < 300; ++n) {
+    UserKillFact kill;
+    kill.time = at(1 + n * 0.1);
+    kill.victim = scene.loader_;
+    kill.sender = scene.trainer_;
+    e.kills.push_back(kill);
+  }
+  Timeline timeline = make_post_mortem(e).timeline;
+  auto is = [](TimelineEvent::Kind kind) {
+    return [kind](const TimelineEvent& event) { return event.kind == kind; };
+  };
+  EXPECT_EQ(std::ranges::count_if(timeline.events, is(TimelineEvent::Kind::kill)), 1);
+  EXPECT_EQ(std::ranges::count_if(timeline.events, is(TimelineEvent::Kind::alert)), 1);
+  EXPECT_EQ(timeline.events.size(), 200u);
+  EXPECT_GT(timeline.events_left_out, 100u);
+  EXPECT_TRUE(std::ranges::is_sorted(timeline.events, {}, &TimelineEvent::at));
+}
+
+TEST_F(Report, has_the_moment_of_the_kill_however_many_there_are) {
+  Scene scene;
+  StoredEpisode e = scene.leak();
+  for (int t = 0; t < 5000; ++t) scene.holds(-500 + t * 0.1001, scene.loader_, 20);
+  e.processes = scene.e_.processes;
+  PostMortem report = make_post_mortem(e);
+  const Timeline& timeline = report.timeline;
+  EXPECT_GT(timeline.moments_left_out, 1000u);
+  auto kill = std::ranges::find(timeline.at, 0.);
+  ASSERT_NE(kill, timeline.at.end());
+  EXPECT_EQ(timeline.curves[0].total[static_cast<std::size_t>(kill - timeline.at.begin())], mib(512));
+}
+
 TEST_F(Report, takes_no_word_of_the_life_after_the_kill) {
   Scene scene;
   StoredEpisode e = scene.leak();

@@ -24,7 +24,8 @@ function header() {
   if (data.limit !== null) facts.push(fact('Limit', size(data.limit), data.usage === null ? null : `in use: ${size(data.usage)}`));
   if (data.scope !== null) facts.push(fact('What ran out', SCOPES[data.scope]));
   facts.push(fact('Killed', `${data.victims} ${data.victims === 1 ? 'process' : 'processes'}`, data.group_kill ? 'the whole group' : null));
-  facts.push(fact('First foretold', data.foretold_s === null ? 'not foretold' : `${duration(data.foretold_s)} before`));
+  const none = data.live ? 'not foretold' : 'not known: oomcast did not run';
+  facts.push(fact('First foretold', data.foretold_s === null ? none : `${duration(data.foretold_s)} before`));
   if (data.freed_s !== null) facts.push(fact('Memory was back', `${duration(data.freed_s)} later`));
   if (data.order !== null) facts.push(fact('Asked for', `order ${data.order}`, data.gfp));
   return element('header', element('div.bar', element('span.brand', 'oomcast'), element('span.kind', 'post-mortem'), themeButton()),
@@ -73,6 +74,8 @@ function charts() {
   const rest = others.slice(AT_FIRST);
   const box = element('div.charts', first.map(({figure}) => figure));
   const notes = [];
+  if (data.timeline.moments_left_out)
+    notes.push(`${data.timeline.moments_left_out} moments are left out: of the limit's own cgroup no peak is among them.`);
   if (data.timeline.every > 1) notes.push(`One of ${data.timeline.every} samples is drawn, of each the highest.`);
   if (data.timeline.curves_left_out) notes.push(`${data.timeline.curves_left_out} smaller curves are left out.`);
   const made = section('memory', 'Memory before the kill',
@@ -198,9 +201,11 @@ function checks() {
       : known.length === 1 ? 'Only one source counted; nothing checks it.'
       : same ? `${known.length} sources agree.` : 'The sources differ.';
   const {lost} = data;
+  // Without a timeline the losses of that time are not kept either.
+  const none = data.live && !timeline.empty() ? 'No record was lost.' : 'Whether records were lost is not known.';
   return section('checks', 'Checks', element('p', verdict),
                  element('dl.facts', counts.map(([name, count]) => fact(name, count === null ? 'not known' : `${count} killed`))),
-                 element('p.note', lost.length === 0 ? 'No record was lost.'
+                 element('p.note', lost.length === 0 ? none
                                                       : `Lost records: ${lost.map(([reason, count]) => `${count} (${reason})`).join(', ')}.`));
 }
 
