@@ -388,12 +388,18 @@ def the_machines_memory(t):
     t.need_vm()
     scene = scene_with_store(t, whole_machine=True)
     group = t.cgroup()
-    child = t.start(group, "grow", "--step", "16M", "--anon", "6G", adj=500)
-    t.killed(child, 60)
+    child = t.start(group, "grow", "--rate", "100M", "--anon", "6G", adj=500)
+    t.killed(child, 90)
     scene.knows(child)
     scene.wait(1)
     post = check_report(t, scene, None, None, [child.pid], culprit=child.pid)
     t.equal("scope", post["oom"]["scope"], "global")
+    told = [line for line in scene.tracer.all("forecast", scene.mark)
+            if line["cgroup"] and line["cgroup"]["path"] == "/" and line["time"] < post["oom"]["time"]]
+    if told and told[-1]["eta_s"] is not None:  # as it stood when the kill came
+        before = post["oom"]["forecast_before"]
+        t.check(before and before["eta_s"] is not None, f"forecast_before is {lib.shortened(before)}")
+        t.check(any("It was foreseen" in f["text"] for f in post["findings"]), "it is not said that it was foreseen")
     t.check("the machine ran out of memory" in post["headline"], post["headline"])
     machine = post["oom"]["machine"] or {"zones": []}
     zones = {f"{zone['node']}/{zone['zone']}": [zone[f"{level}_bytes"] for level in ("free", "min", "low", "high")]

@@ -113,6 +113,14 @@ void Session::scan_tree() {
 void Session::refresh() {
   drain();
   scan_tree();
+  // Nobody has asked yet for what happens now; kept, the kills of hours would fill the room of those to come.
+  model_.advance(times_.heard);
+  (void)model_.take_opened();
+  (void)model_.take_killed();
+  (void)model_.take_completed(times_.heard);
+  (void)model_.take_facts();
+  for (std::uint64_t inode : model_.take_forgotten())
+    cgroups_.forget({sources_.cgroupfs.mount().hierarchy, inode});
 }
 
 Result<std::vector<CgroupEntry>> Session::resolve_scope(const ScopeOptions& scope) {
@@ -311,9 +319,12 @@ OomEvent Session::with_forecast(Episode episode) {
     episode.grew_from = looks_->found().of(of);
   }
   OomEvent line{std::move(episode), std::nullopt, std::nullopt};
+  // The machine's own limit has no cgroup in the kernel's words.
+  bool whole_machine = line.episode.scope == OomScope::global;
+  const CgroupPtr& owner = whole_machine ? model_.host_ref() : line.episode.limit_cgroup;
   auto known = foreseen_.find(line.episode.serial);
-  if (known == foreseen_.end() && line.episode.limit_cgroup)
-    if (auto before = publisher_.forecasts().before(line.episode.limit_cgroup->id, line.episode.time))
+  if (known == foreseen_.end() && owner)
+    if (auto before = publisher_.forecasts().before(owner->id, line.episode.time))
       known = foreseen_.emplace(line.episode.serial, *std::move(before)).first;
   if (known != foreseen_.end()) {
     line.forecast_before = known->second.forecast;

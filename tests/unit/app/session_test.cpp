@@ -172,6 +172,24 @@ TEST(Session, tells_at_its_start_what_was_lost_before_it) {
   EXPECT_EQ(lost[0].count, 3u);
 }
 
+TEST(Session, keeps_no_kill_of_others_while_its_scope_is_awaited) {
+  Machine m;
+  test::FakePrograms& programs = m.with_programs();
+  m.open();
+  MonoTime began = m.session->now() - 3h;
+  for (std::uint32_t n = 0; n < 3000; ++n) {
+    wire::Task victim = test::task(5000 + n, m.inode("job"));
+    MonoTime when = began + n * 1s;
+    programs.send(test::kernel_kill(when, victim, victim));
+    programs.send(
+        test::mark(when + 20us, victim, victim, {test::level(m.inode("job"), GiB(1), GiB(1), true)}));
+    if (n % 100 == 0) m.session->refresh();
+  }
+  m.session->start([&](const Fact& fact) { m.told.push_back(fact); });
+  m.session->finish();
+  EXPECT_EQ(std::get<EndFact>(m.told.back()).lost.count("oom_kill_no_room"), 0u);
+}
+
 TEST(Session, finds_a_scope_that_appears_while_it_is_awaited) {
   Machine m;
   m.open();
