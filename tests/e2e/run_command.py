@@ -187,6 +187,51 @@ def one_press_of_ctrl_c_is_one_signal_to_the_command(t):
     t.equal("exit code", run.wait(lib.seconds(10)), 0)
 
 
+COUNTS = """
+import signal, sys, time
+seen = []
+for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP):
+    signal.signal(number, lambda number, frame: seen.append(number))
+print("ready", flush=True)
+while len(seen) < int(sys.argv[1]):
+    time.sleep(0.01)
+time.sleep(0.3)
+sys.stderr.write("counted " + " ".join(signal.Signals(n).name for n in seen) + "\\n")
+"""
+
+
+@case(vm="never")
+def signals_for_a_checkpoint_go_on_to_the_command(t):
+    run = subprocess.Popen([t.oomcast_path, "run", "--", "python3", "-c", COUNTS, "4"], stdin=subprocess.DEVNULL,
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    t.later(run.kill)
+    run.stdout.readline()
+    for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGUSR1, signal.SIGUSR2):
+        run.send_signal(number)
+        lib.pause(0.2, "it passes on each")
+    _, told = run.communicate(timeout=lib.seconds(15))
+    t.equal("exit code", run.returncode, 0)
+    t.check(b"counted SIGUSR1 SIGUSR2 SIGUSR1 SIGUSR2" in told, f"the command had others: {told[-300:]!r}")
+
+
+@case(vm="never")
+def the_end_of_its_terminal_is_told_to_the_command_once(t):
+    """Where oomcast leads the session the kernel tells oomcast alone."""
+    told = t.folder() / "told"
+    here, there = pty.openpty()
+    run = subprocess.Popen([t.oomcast_path, "run", "--", "sh", "-c", f"exec python3 -c '{COUNTS}' 1 2>{told}"], stdin=there,
+                           stdout=there, stderr=subprocess.DEVNULL, start_new_session=True,
+                           preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+    os.close(there)
+    t.later(run.kill)
+    said = b""
+    while b"ready" not in said:
+        said += os.read(here, 4096)
+    os.close(here)
+    run.wait(lib.seconds(15))
+    t.equal("what the command had", told.read_text().strip(), "counted SIGHUP")
+
+
 @case(vm="never")
 def the_command_has_what_the_caller_had(t):
     """Its limit on open files, which oomcast raises for itself; its end is heard where the caller ignores SIGCHLD."""

@@ -1,10 +1,12 @@
 """The live screen, on a terminal of its own."""
 
+import contextlib
 import fcntl
 import os
 import pathlib
 import pty
 import re
+import sqlite3
 import struct
 import subprocess
 import termios
@@ -121,3 +123,20 @@ def a_screen_that_is_paused_and_a_stream_of_json_stand_still(t):
         t.check(took < 1, f"the {what} took {took:.1f} s of a CPU in 3 s in which nothing is to do")
     terminal.press("q")
     stream.stop()
+
+
+@case(vm="never", limit_s=60)
+def a_terminal_that_was_stopped_holds_up_neither_the_tracing_nor_its_end(t):
+    group, store = t.cgroup().limit(24 * MiB), t.folder() / "store"
+    screen = Terminal(t, "watch", "--cgroup", group.path, "--store", store)
+    screen.wait_for(group.path)
+    screen.press("\x13")  # Ctrl-S: from now on a write to it does not return
+    t.start(group, "grow", "--anon", "64M").wait()
+
+    def kills():
+        with contextlib.suppress(sqlite3.OperationalError), \
+                sqlite3.connect(f"file:{store}/oomcast.db?mode=ro", uri=True, timeout=10) as db:
+            return db.execute("select count(*) from episodes").fetchone()[0]
+    t.check(lib.wait_until(lambda: kills() == 1, 10), "the kill is not in the store")
+    screen.process.terminate()
+    t.equal("exit code of watch", screen.process.wait(lib.seconds(10)), 0)

@@ -9,7 +9,6 @@
 #include "app/commands.h"
 #include "app/tracing.h"
 #include "base/escape.h"
-#include "base/print.h"
 #include "present/json.h"
 #include "present/text.h"
 #include "store/recording.h"
@@ -67,19 +66,36 @@ class News {
   std::map<std::pair<GpuUuid, TaskId>, Said> cards_;
 };
 
-// What was recorded so far: on a terminal a line that is written over.
-struct Recorded {
-  bool terminal;
+// What was recorded so far: on a terminal a line that is written over. In one queue with the lines that come
+// between, where these go to the same terminal; neither waits for a terminal that was stopped.
+class Recorded {
+ public:
+  Recorded(Output& output, bool quiet) : output_(output), shown_(!quiet && isatty(STDERR_FILENO)) {}
+
   std::uint64_t items = 0, kills = 0;
 
   std::string all_kills() const { return fmt::format("{} OOM kill{}", kills, kills == 1 ? "" : "s"); }
-  void draw(Nanos lasts) const {
-    if (terminal)
-      print(stderr, fmt::format("\r{} recorded, {} lines, {}", format_duration(lasts), items, all_kills()));
+  void draw(Nanos lasts) {
+    write(fmt::format("\r{} recorded, {} lines, {}", format_duration(lasts), items, all_kills()),
+          kMaxWaiting);
   }
-  void clear() const {
-    if (terminal) print(stderr, "\r\033[K");
+  void clear() { write("\r\033[K", OutputQueue::kMaxBytes); }
+  void end() { write("\n", OutputQueue::kMaxBytes); }
+
+ private:
+  static constexpr std::size_t kMaxWaiting = 4096;
+
+  void write(const std::string& text, std::size_t most) {
+    if (!shown_) return;
+    if (same_)
+      output_.write_part(text, most);
+    else
+      errors_.write(text, most);
   }
+
+  Output& output_;
+  OutputQueue errors_{STDERR_FILENO};
+  bool shown_, same_ = isatty(STDOUT_FILENO) != 0;
 };
 
 }  // namespace
@@ -104,7 +120,8 @@ Result<int> record(const Options& options) {
   MonoTime end = options.duration ? begin + *options.duration : MonoTime::max();
   bool told_failure = false;
   News news;
-  Recorded progress{isatty(STDERR_FILENO) && !options.output.quiet && !options.output.json};
+  Recorded progress(output, options.output.quiet || options.output.json);
+  auto tell = error_lines();
   s.record_in(*writer);
   s.start([&](const Fact& fact) {
     if (auto event = event_of(fact, s.clock())) writer->add(*std::move(event));
@@ -123,12 +140,12 @@ Result<int> record(const Options& options) {
     for (const std::string& failure : writer->take_notices()) {
       told_failure = true;
       progress.clear();
-      tell_error(failure);
+      tell(failure);
     }
     progress.draw(s.now() - begin);
   }
   s.finish();
-  if (progress.terminal) print(stderr, "\n");
+  progress.end();
   Status written = writer->finish();
   if (!written && told_failure) return 1;
   if (!written) return written.error();

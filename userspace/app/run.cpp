@@ -69,18 +69,21 @@ Result<Child> start_waiting(const std::vector<std::string>& words, const StopSig
   child.pid = fork();
   if (child.pid < 0) return Error::from_errno("starting a process");
   if (child.pid == 0) {
+    auto give_up = [&] {
+      int err = errno;
+      _exit(write(child.failed.write.get(), &err, sizeof(err)) < 0 ? 126 : 127);
+    };
     stop.restore_in_child();
-    if (json && dup2(STDERR_FILENO, STDOUT_FILENO) < 0) _exit(125);
     child.go.write.reset();
     char byte = 0;
-    if (read(child.go.read.get(), &byte, 1) != 1) _exit(125);  // the parent ended first
+    if (read(child.go.read.get(), &byte, 1) != 1) _exit(126);  // the parent ended first
+    if (json && dup2(STDERR_FILENO, STDOUT_FILENO) < 0) give_up();
     UniqueFd adj(open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
-    if (adj && write(adj.get(), score.data(), score.size()) < 0) _exit(125);
+    if (adj && write(adj.get(), score.data(), score.size()) < 0) give_up();
     adj.reset();
     take_limits(false);
     execvp(argv[0], argv.data());
-    int err = errno;
-    _exit(write(child.failed.write.get(), &err, sizeof(err)) < 0 ? 126 : 127);
+    give_up();
   }
   child.go.read.reset();
   child.failed.write.reset();
@@ -393,9 +396,9 @@ class FollowedRun {
     return Ok{};
   }
 
-  // Signals to us go on to the command, which decides; the third one ends it. The terminal sends its own to
-  // both: twice, many a trainer would end without its checkpoint. At the end of --for it has a while to end
-  // by itself.
+  // Signals to us go on to the command, which decides; the third that asks to stop ends it. The terminal
+  // sends its own to both: twice, many a trainer would end without its checkpoint. Only that it hangs up is
+  // told to the leader of the session alone. At the end of --for it has a while to end by itself.
   void follow() {
     Session& s = *session_;
     int signals = 0;
@@ -404,8 +407,10 @@ class FollowedRun {
       s.step(end_);
       output_.tell_losses(s);
       if (int signal = stop_.next()) {
-        bool has_it = stop_.is_from_kernel() && getpgid(child_->pid) == getpgrp();
-        if (++signals == 3) signal = SIGKILL;
+        bool for_leader = signal == SIGHUP && getsid(0) == getpid();
+        bool has_it = stop_.is_from_kernel() && !for_leader && getpgid(child_->pid) == getpgrp();
+        bool stops = signal != SIGUSR1 && signal != SIGUSR2;
+        if (stops && ++signals == 3) signal = SIGKILL;
         if (!has_it || signal == SIGKILL) kill(child_->pid, signal);
       }
       if (s.now() < end_) continue;
@@ -456,7 +461,8 @@ class FollowedRun {
 }  // namespace
 
 Result<int> run(const Options& options) {
-  auto stop = StopSignals::block();
+  // Schedulers send these two to what they started, for a checkpoint.
+  auto stop = StopSignals::block({SIGUSR1, SIGUSR2});
   if (!stop) return stop.error();
   return FollowedRun(options, *stop).run();
 }

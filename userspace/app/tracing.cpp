@@ -30,11 +30,12 @@ bool wants_color(const Options& options) {
 
 }  // namespace
 
-Result<StopSignals> StopSignals::block() {
+Result<StopSignals> StopSignals::block(std::initializer_list<int> more) {
   StopSignals out;
   sigset_t wanted;
   sigemptyset(&wanted);
   for (int signal : {SIGINT, SIGTERM, SIGQUIT}) sigaddset(&wanted, signal);
+  for (int signal : more) sigaddset(&wanted, signal);
   // Below nohup it is ignored, and has to stay so: one that is blocked is delivered all the same.
   struct sigaction hang_up {};
   if (sigaction(SIGHUP, nullptr, &hang_up) != 0 || hang_up.sa_handler != SIG_IGN) sigaddset(&wanted, SIGHUP);
@@ -151,8 +152,9 @@ Result<std::unique_ptr<Session>> open_session(const Options& options, StopSignal
       tell_error(fmt::format("nothing is stored: {}; --store DIR chooses another place, --store none none",
                              store.error().message));
   }
-  verbose(drop_privileges(options.run.memory.has_value() || options.alert.touch.has_value(),
-                          options.alert.exec.has_value()));
+  // A recording's log is removed at its end, from a directory that may be a user's.
+  bool writes = options.run.memory || options.alert.touch || !options.record.file.empty();
+  verbose(drop_privileges(writes, options.alert.exec.has_value()));
   (*session)->also_wait_for(stop.fd());
   return session;
 }

@@ -18,7 +18,8 @@ namespace oomcast {
 /// that every command ends in order.
 class StopSignals {
  public:
-  static Result<StopSignals> block();
+  /// SIGINT, SIGTERM, SIGQUIT and SIGHUP, and these.
+  static Result<StopSignals> block(std::initializer_list<int> more = {});
   int fd() const { return fd_.get(); }
   /// The signal that asked to stop, 0 if none did. Stays once seen.
   int pending();
@@ -43,6 +44,8 @@ class Output {
   explicit Output(const Options& options);
   void write(const Fact& fact, const ClockMap& clock);
   void write_line(const std::string& line, std::size_t most = OutputQueue::kMaxBytes);
+  /// As it is, without an end of line.
+  void write_part(const std::string& text, std::size_t most) { queue_.write(text, most); }
   bool failed() const { return queue_.failed(); }
   /// Counts what was dropped as lost by the session.
   void tell_losses(Session& session) { session.count_lost("output", queue_.take_dropped()); }

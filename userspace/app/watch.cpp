@@ -3,16 +3,16 @@
 #include <cerrno>
 
 #include "app/commands.h"
+#include "app/live_screen.h"
 #include "app/tracing.h"
 #include "present/change_log.h"
-#include "present/screen.h"
 #include "present/table.h"
 
 namespace oomcast {
 namespace {
 
 // On a pipe: a line for every cgroup at first, then for those that changed or grow, and every kill.
-int watch_plainly(const Options& options, Session& s, StopSignals& stop, MonoTime end) {
+Result<int> watch_plainly(const Options& options, Session& s, StopSignals& stop, MonoTime end) {
   Output output(options);
   ChangeLog log;
   s.start([&](const Fact& fact) {
@@ -29,21 +29,19 @@ int watch_plainly(const Options& options, Session& s, StopSignals& stop, MonoTim
       output.write_line(to_text(line, TextStyle{output.color()}));
   }
   s.finish();
-  return output.finish() ? 0 : 1;
+  if (auto told = output.finish(); !told) return told.error();
+  return 0;
 }
 
-void watch_screen(const Options& options, Session& s, StopSignals& stop, MonoTime end, Screen& screen) {
-  s.also_wait_for(screen.input_fd());
+void watch_screen(const Options& options, Session& s, StopSignals& stop, MonoTime end, LiveScreen& screen) {
+  s.also_wait_for(screen.asked_fd());
   MonoTime next = s.now();
   while (!stop.pending() && s.now() < end) {
-    Screen::Action action = screen.on_input();
-    if (action == Screen::Action::quit) break;
-    if (action == Screen::Action::look && screen.selected()) {
-      s.look_for_growth(*screen.selected());
-      next = s.now();
-    }
-    if (s.now() >= next) {
-      if (!screen.paused()) screen.draw(s.overview());
+    LiveScreen::Asked asked = screen.asked();
+    if (asked.quit) break;
+    if (asked.look) s.look_for_growth(*asked.look);
+    if (s.now() >= next || asked.look) {
+      if (!screen.paused()) screen.show(s.overview());
       next = s.now() + options.sources.interval;
     }
     s.step(std::min(end, next));
@@ -53,6 +51,8 @@ void watch_screen(const Options& options, Session& s, StopSignals& stop, MonoTim
 }  // namespace
 
 Result<int> watch(const Options& options) {
+  bool plainly = options.output.json || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO);
+  if (!plainly) LiveScreen::leave_its_signals_alone();
   auto stop = StopSignals::block();
   if (!stop) return stop.error();
   auto session = open_session(options, *stop);
@@ -60,11 +60,10 @@ Result<int> watch(const Options& options) {
   if (!*session) return 0;
   Session& s = **session;
   MonoTime end = options.duration ? s.now() + *options.duration : MonoTime::max();
-  if (options.output.json || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO))
-    return watch_plainly(options, s, *stop, end);
+  if (plainly) return watch_plainly(options, s, *stop, end);
   std::optional<EndFact> ended;
   {
-    auto screen = Screen::open(s.clock(), Output(options).color());
+    auto screen = LiveScreen::open(s.clock(), Output(options).color());
     if (!screen) return screen.error();
     s.hold_notices(true);
     s.start([&ended](const Fact& fact) {
