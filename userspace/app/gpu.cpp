@@ -61,9 +61,12 @@ GpuFollower::GpuFollower(const Options& options, const Roots& roots, MachineMode
 }
 
 bool GpuFollower::find_driver() {
-  if (failure_) return false;
   GpuDriver driver = find_gpu_driver(roots_);
   if (driver.version) version_ = driver.version;
+  // Another driver, another answer.
+  if (failure_ && driver.uvm_major == source_options_.uvm_major && version_ == source_options_.version)
+    return false;
+  failure_.reset();
   if (source_) {
     if (driver.uvm_major != source_options_.uvm_major || version_ != source_options_.version)
       source_->set_driver(driver.uvm_major, version_);
@@ -75,6 +78,7 @@ bool GpuFollower::find_driver() {
   auto loaded = GpuSource::load(source_options_);
   if (!loaded) {
     failure_ = loaded.error().message;
+    ++failures_;
     return false;
   }
   source_ = *std::move(loaded);
@@ -161,7 +165,7 @@ std::vector<OverviewCard> GpuFollower::cards() const {
 }
 
 std::string GpuFollower::tier() const {
-  if (!source_) return "";
+  if (!source_) return failure_ ? "not followed: " + *failure_ : "";
   std::string out = fmt::format("driver calls by {}, faults and evictions ", source_->hook());
   if (pages_ && !pages_->stopped()) return out + "per process by uvm_perf_event_notify";
   out += counters_ ? "by the cards' counters" : "not followed";

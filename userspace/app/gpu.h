@@ -53,8 +53,8 @@ class GpuFollower {
   std::uint64_t lost() const;
   /// Events of pages that were not counted since load: for want of room, or because they made no sense.
   std::uint64_t page_events_lost() const;
-  /// Why it is not followed although it is there.
-  const std::optional<std::string>& failure() const { return failure_; }
+  /// How often it could not be followed although it is there; tier() says why.
+  std::uint64_t failures() const { return failures_; }
 
  private:
   // An allocation whose Python lines are in the next records.
@@ -85,6 +85,7 @@ class GpuFollower {
   std::unordered_map<std::uint32_t, WithoutCode> without_code_;  // by thread
   MonoTime next_last_look_{};                                    // at the pages of one that ends
   std::optional<std::string> failure_;
+  std::uint64_t failures_ = 0;
 };
 
 }  // namespace oomcast
