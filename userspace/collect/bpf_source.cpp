@@ -171,10 +171,10 @@ class LoadedBpfSource final : public BpfSource {
   static constexpr std::size_t kBatchBytes = 256 * 1024;
 
   Status load_skeleton() {
-    LibbpfLog log;
     std::string types = options_.roots.kernel_types();
     // A program that the verifier refuses is left out and the rest is tried again: at most once per program.
     for (;;) {
+      LibbpfLog log;  // of this try: the one before names another program
       // Named, libbpf takes the kernel's types from this file alone and does not ask for those of modules,
       // which takes CAP_SYS_ADMIN.
       LIBBPF_OPTS(bpf_object_open_opts, open_options, .btf_custom_path = types.c_str());
