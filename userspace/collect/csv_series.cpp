@@ -50,8 +50,11 @@ Result<CsvSeries> CsvSeries::open(const std::string& path) {
     out.fd_ = STDIN_FILENO;
   } else {
     out.file_.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
-    if (!out.file_)
-      return Error::usage(fmt::format("{}: {}", escape_for_terminal(path), std::strerror(errno)));
+    if (!out.file_) {
+      int err = errno;
+      std::string why = fmt::format("{}: {}", escape_for_terminal(path), std::strerror(err));
+      return err == EACCES ? Error::forbidden(std::move(why)) : Error::usage(std::move(why));
+    }
     struct stat info {};
     if (fstat(out.file_.get(), &info) == 0 && S_ISDIR(info.st_mode))
       return Error::usage(fmt::format("{}: is a directory", escape_for_terminal(path)));
