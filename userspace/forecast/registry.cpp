@@ -14,8 +14,10 @@ constexpr int kMaxFill = 32;  // readings that stand for a time without samples
 constexpr Bytes kMinFollowed = MiB(16);
 constexpr double kDeadlineMoved = 0.02;
 constexpr double kThrashedLonger = 1.1;
-constexpr Nanos kDeadlineKept = 10s;   // an episode is told after its kill
-constexpr std::size_t kAround = 1024;  // of a series: its last forecasts, and its place in a map
+constexpr Nanos kDeadlineKept = 10s;      // an episode is told after its kill
+constexpr Nanos kFrees = 30s;             // a kill's memory, at the most
+constexpr std::int64_t kFreedStep = 256;  // a fall by such a part of its limit is still of that
+constexpr std::size_t kAround = 1024;     // of a series: its last forecasts, and its place in a map
 
 }  // namespace
 
@@ -31,10 +33,22 @@ void ForecastRegistry::learn_shared(Entry& entry, const ProcessSampleFact& sampl
   entry.shared = std::max(Bytes{}, sample.anon + sample.shmem - *sample.private_bytes);
 }
 
+// What was killed goes over many readings, hundreds of milliseconds apart or seconds: the life that comes
+// begins when it has gone. The height of the one before would be taken for the ground that the new one rises
+// to again.
+bool ForecastRegistry::still_frees(Entry& entry, const Reading& reading) {
+  if (!entry.killed_at) return false;
+  Bytes part{reading.limit.value_or(entry.last.value).count / kFreedStep};
+  if (reading.time - *entry.killed_at > kFrees) entry.killed_at.reset();
+  return entry.killed_at && entry.last.value - reading.value > part;
+}
+
 void ForecastRegistry::add(Entry& entry, const Reading& reading) {
+  bool of_a_new_life = entry.killed_at.has_value();
+  if (still_frees(entry, reading)) entry.forecaster = Forecaster(Surplus::droppable);
   // No samples between: it did not change.
   Nanos gap = reading.time - entry.last.time;
-  if (entry.last.time != MonoTime{} && gap > 3 * config_.interval + 2s) {
+  if (entry.last.time != MonoTime{} && gap > 3 * config_.interval + 2s && !of_a_new_life) {
     auto fill = std::min<std::int64_t>(kMaxFill, gap / config_.interval - 1), parts = fill + 1;
     for (std::int64_t i = 1; i <= fill; ++i) {
       Reading same = entry.last;
@@ -284,6 +298,7 @@ void ForecastRegistry::on_kill(const CgroupRef& owner) {
   for (auto& [inode, entry] : cgroups_) {
     if (!in_scope(entry.newest.cgroup->path, owner.path)) continue;
     entry.forecaster = Forecaster(Surplus::droppable);
+    entry.killed_at = entry.last.time;
     entry.deadline.reset();
     entry.deadline_before.reset();
     thrashing_.on_kill(entry.newest.cgroup->id);

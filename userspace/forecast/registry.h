@@ -103,8 +103,11 @@ class ForecastRegistry {
     // Since a deadline came in sight.
     std::shared_ptr<const ForecastFact> deadline, deadline_before;
     MonoTime first_deadline{};
+    /// Of the last reading before a kill: what it frees is going.
+    std::optional<MonoTime> killed_at;
   };
   void learn_shared(Entry& entry, const ProcessSampleFact& sample) const;
+  static bool still_frees(Entry& entry, const Reading& reading);
   void add(Entry& entry, const Reading& reading);
   bool has_room() const { return bytes_ < config_.most_bytes / 8 * 7; }
   template <typename Map>

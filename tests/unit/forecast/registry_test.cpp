@@ -51,6 +51,22 @@ TEST(ForecastRegistry, tells_a_verdict_when_it_is_new_and_a_deadline_when_it_mov
   EXPECT_NEAR(all.back().forecast.eta->count(), 51.2 - 29, 3);
 }
 
+// The worker that had leaked was killed, and its memory is going while the next one begins.
+TEST(ForecastRegistry, sees_the_next_leak_though_the_killed_ones_memory_was_seen_to_go) {
+  ForecastRegistry forecasts({});
+  auto cgroup = job();
+  auto leaks = [&](double from, double lasts) {
+    for (double t = 0; t < lasts; ++t)
+      forecasts.on(sample(cgroup, from + t, MiB(410) + Bytes{static_cast<std::int64_t>(t * 2.05 * 1048576)}));
+  };
+  leaks(0, 300);
+  forecasts.on_kill(*cgroup);
+  for (auto [after, held] : {std::pair(0.1, MiB(1018)), {0.3, MiB(720)}, {1.0, MiB(420)}})
+    forecasts.on(sample(cgroup, 300 + after, held));
+  leaks(302, 200);
+  EXPECT_TRUE(forecasts.of(cgroup->id)->alert) << forecasts.of(cgroup->id)->why;
+}
+
 TEST(ForecastRegistry, says_of_a_process_whose_limit_it_is_held_against) {
   ForecastRegistry forecasts({});
   auto cgroup = job();
