@@ -1,6 +1,8 @@
 #include "forecast/near_limit.h"
 
 #include <algorithm>
+#include <cmath>
+#include <span>
 
 #include "forecast/numbers.h"
 
@@ -10,6 +12,27 @@ namespace {
 constexpr std::uint64_t kMinReadings = 5;
 constexpr double kNearShare = 0.05, kNearLeast = 10, kNearMost = 1800;  // of the life; s
 constexpr double kNearStays = 0.5, kNearMore = 3;
+constexpr double kBegun = 0.25;  // of its rise
+
+// Whether it goes on to its limit if the second half of its rise, in time, is followed by one that is as much
+// smaller, or larger, as that was than the first: what jumped up and settles below its limit has arrived.
+// Steps that shrink by q each are d q / (1 - q) in sum, a damped trend (Gardner and McKenzie, Why the damped
+// trend works, J. Oper. Res. Soc. 62, 2011). `recent` has all of the rise.
+bool goes_on(const History& history, std::span<const Bucket> recent, double lowest, double left) {
+  auto finest = history.level(0);
+  if (finest.size() < 2) return false;
+  double now = history.newest_time(), value = history.newest_value(),
+         apart = now - finest[finest.size() - 2].time;
+  double began = recent.front().time;
+  for (const Bucket& b : recent)
+    if (b.low <= lowest + kBegun * (value - lowest)) began = b.time;
+  double half = (now - began) / 2;
+  if (half < 0.9 * apart) return false;  // it has only just jumped
+  auto distance = [&](const Bucket& b) { return std::abs(b.time - (now - half)); };
+  double middle = std::ranges::min_element(recent, {}, distance)->mean;
+  double q = (value - middle) / std::max(middle - lowest, 1.0);
+  return q >= 1 || (q > 0 && (value - middle) * q / (1 - q) >= left);
+}
 
 }  // namespace
 
@@ -32,6 +55,7 @@ std::optional<NearLimit> near_limit(const History& history, Bytes limit, double 
     for (std::size_t k = j; k <= i; ++k) before = std::max<double>(before, all[i].high - all[k].low);
   }
   if (!was_near && (value <= highest || moved < kNearMore * before)) return std::nullopt;
+  if (!was_near && !goes_on(history, history.level(level), lowest, left)) return std::nullopt;
   return NearLimit{whole_bytes(left), whole_bytes(moved), Seconds(std::min(within, now))};
 }
 

@@ -583,6 +583,18 @@ TEST(Forecaster, tells_of_a_level_near_its_limit_that_rises_by_more_than_is_left
   EXPECT_NEAR(f.forecast().evidence.near_limit->moved.as_double() / 1073741824.0, 19, 1);
 }
 
+// As seen in a pod: an hour at the same level, one jump, and what settles below its limit.
+TEST(Forecaster, a_jump_to_a_level_near_its_limit_that_settles_there_is_no_alert) {
+  const double after[] = {124.8, 128.3, 129.6, 130.1, 130.2, 130.2, 130.3, 130.3};
+  Noise noise;
+  Forecaster f;
+  feed(f, 0, 3600, 60, 134.2, [&](double) { return 48.9 + 0.1 * noise(); });
+  for (int i = 0; i < 8; ++i) {
+    feed(f, 3600 + 60 * i, 3660 + 60 * i, 60, 134.2, [&](double) { return after[i]; });
+    EXPECT_FALSE(f.forecast().alert) << i << ": " << f.forecast().why;
+  }
+}
+
 TEST(Forecaster, a_level_near_its_limit_that_stays_is_no_alert) {
   Noise noise;
   Forecaster f;
