@@ -113,8 +113,7 @@ void Forecaster::tell_leak(const Leak& leak) {
   if (leak.peaks.recurring) {
     // No later than without a peak.
     auto floor = outlook.crossing(limit_->as_double(), leak.noise, now);
-    c = {std::min(c.low, floor.low), std::min(c.median, floor.median), std::min(c.high, floor.high),
-         std::min(c.never, floor.never)};
+    c = {std::min(c.low, floor.low), std::min(c.median, floor.median), std::min(c.high, floor.high)};
   }
   if (!std::isfinite(c.median)) return;
   meets_ = Meeting{c.median, c.low};

@@ -345,7 +345,7 @@ Outlook::Crossing Outlook::crossing(double limit, const Peaks& peaks, double now
     }
     return (low + high) / 2;
   };
-  Crossing out{when(0.05), when(0.5), when(0.95), 1 - most};
+  Crossing out{when(0.05), when(0.5), when(0.95)};
   // The shortest interval, where a few curves say much later than all others.
   for (double below : {0.035, 0.02, 0.01}) {
     if (out.high - out.median < kLopsided * (out.median - out.low)) break;

@@ -38,7 +38,6 @@ class Outlook {
 
   struct Crossing {
     double low = 0, median = 0, high = 0;  // times, s; infinity: not in sight
-    double never = 0;                      // probability
   };
   /// When trend and peaks together meet `limit`; as of `now`, given that they have not yet. `low` and `high`
   /// hold 90 %: with equal tails, but the shortest such interval where those reach much further up than down.

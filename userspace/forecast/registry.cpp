@@ -101,6 +101,35 @@ void ForecastRegistry::make_room() {
   }
 }
 
+void ForecastRegistry::find_spare() {
+  spare_.clear();
+  for (const auto& [inode, entry] : cgroups_)
+    if (entry.quiet()) spare_.push_back({entry.last.value, inode, {}});
+  for (const auto& [id, entry] : processes_)
+    if (entry.quiet()) spare_.push_back({entry.last.value, std::nullopt, id});
+  std::ranges::stable_sort(spare_, std::ranges::greater{}, [](const Spare& s) { return s.held.count; });
+}
+
+// Hundreds of idle cgroups keep nobody from the one job that matters.
+bool ForecastRegistry::has_room_for(Bytes held) {
+  if (bytes_ < config_.most_bytes / 8 * 7) return true;
+  if (!std::exchange(spare_known_, true)) find_spare();
+  while (!spare_.empty() && spare_.back().held.count < held.count / 2) {
+    Spare spare = spare_.back();
+    spare_.pop_back();
+    auto cgroup = spare.cgroup ? cgroups_.find(*spare.cgroup) : cgroups_.end();
+    auto process = spare.cgroup ? processes_.end() : processes_.find(spare.process);
+    bool still = cgroup != cgroups_.end() ? cgroup->second.quiet()
+                                          : process != processes_.end() && process->second.quiet();
+    if (!still) continue;
+    ++not_followed_;
+    drop(cgroups_, cgroup);
+    drop(processes_, process);
+    return true;
+  }
+  return false;
+}
+
 void ForecastRegistry::on(const ForgottenFact& forgotten) {
   drop(cgroups_, cgroups_.find(forgotten.cgroup.inode));
   unsettled_.erase(forgotten.cgroup.inode);
@@ -175,7 +204,7 @@ void ForecastRegistry::on(const Sample& sample) {
   if (!sample.cgroup || !sample.pinned) return;
   auto at = cgroups_.find(sample.cgroup->id.inode);
   if (at == cgroups_.end()) {
-    if (!has_room()) {
+    if (!has_room_for(*sample.pinned)) {
       ++not_followed_;
       return;
     }
@@ -207,7 +236,7 @@ void ForecastRegistry::on(ProcessSampleFact& sample) {
   Bytes holds = sample.anon + sample.shmem + sample.swap;
   auto at = processes_.find(id);
   if (at == processes_.end() && holds >= kMinFollowed) {
-    if (processes_.size() < config_.most_processes && has_room())
+    if (processes_.size() < config_.most_processes && has_room_for(holds))
       at = processes_.try_emplace(id, Surplus::shared).first;
     else
       ++not_followed_;
@@ -245,7 +274,7 @@ void ForecastRegistry::on(const GpuSample& sample) {
   auto at = gpu_.find(key);
   if (at == gpu_.end()) {
     if (sample.process && sample.held < kMinFollowed) return;
-    if (gpu_.size() >= config_.most_processes || (sample.process && !has_room())) {
+    if (gpu_.size() >= config_.most_processes || (sample.process && !has_room_for(sample.held))) {
       ++not_followed_;
       return;
     }
@@ -321,6 +350,7 @@ void ForecastRegistry::tick(MonoTime now) {
     if (entry.told) refresh(entry);
   add_tree(now);
   make_room();
+  spare_known_ = false;
 }
 
 const Forecast* ForecastRegistry::of(const CgroupId& cgroup) const {

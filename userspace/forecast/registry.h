@@ -43,9 +43,9 @@ class ForecastRegistry {
     /// around it; its limit is what their cgroup leaves to them (not known if they are in several).
     std::optional<TaskId> tree;
     std::size_t most_processes = 4096;
-    /// Of all series together. What is new is not followed from 7/8 on; beyond, those go that do nothing of
-    /// note, the smallest first, and if need be the smallest of the others. Counted, and the same in a
-    /// replay.
+    /// Of all series together. From 7/8 on, what is new is followed only in the place of one that does
+    /// nothing of note and holds less than half as much; beyond, those go that do nothing of note, the
+    /// smallest first, and if need be the smallest of the others. Counted, and the same in a replay.
     std::size_t most_bytes = 16 << 20;
   };
   explicit ForecastRegistry(Config config) : config_(config) {}
@@ -109,7 +109,8 @@ class ForecastRegistry {
   void learn_shared(Entry& entry, const ProcessSampleFact& sample) const;
   static bool still_frees(Entry& entry, const Reading& reading);
   void add(Entry& entry, const Reading& reading);
-  bool has_room() const { return bytes_ < config_.most_bytes / 8 * 7; }
+  bool has_room_for(Bytes held);
+  void find_spare();
   template <typename Map>
   void drop(Map& from, typename Map::iterator at);
   void make_room();
@@ -132,6 +133,14 @@ class ForecastRegistry {
   std::map<TaskId, Member> members_;                 // of the tree
   std::optional<Entry> tree_;
   ThrashingFinder thrashing_;
+  // Quiet series that would go for a larger one, the smallest last. As of the last tick, if any asked since.
+  struct Spare {
+    Bytes held;
+    std::optional<std::uint64_t> cgroup;  // otherwise a process
+    TaskId process;
+  };
+  std::vector<Spare> spare_;
+  bool spare_known_ = false;
   std::vector<ForecastFact> news_;
   std::uint64_t not_followed_ = 0;
   std::size_t bytes_ = 0;

@@ -39,6 +39,20 @@ Floor floor_of(const Shape& shape, double least_change) {
   return out;
 }
 
+// By how much neighbours that are alike widen a standard error: memory that wanders stays where it is for a
+// while.
+double spread_of_alike(std::span<const Dot> dots, const Segment& line) {
+  double lagged = 0, square = 0, previous = 0;
+  for (std::size_t i = 0; i < dots.size(); ++i) {
+    double r = dots[i].value - line.at_begin - line.slope * (dots[i].time - dots.front().time);
+    if (i) lagged += r * previous;
+    square += r * r;
+    previous = r;
+  }
+  double rho = square > 0 ? std::clamp(lagged / square, 0.0, 0.95) : 0;
+  return std::sqrt((1 + rho) / (1 - rho));
+}
+
 // The newer half says how it stands now, start-ups and earlier levels left behind.
 std::optional<Growth> growth_of(const Floor& floor) {
   const auto& dots = floor.shape.floor;
@@ -47,7 +61,7 @@ std::optional<Growth> growth_of(const Floor& floor) {
   double length = dots.back().time - dots[middle].time;
   // Of n dots at even distances, the sum of squared distances from their middle is about n length² / 12.
   double sd = std::sqrt(floor.newer.error / static_cast<double>(n - 2) * 12 / static_cast<double>(n)) /
-              std::max(length, 1e-9);
+              std::max(length, 1e-9) * spread_of_alike(std::span(dots).subspan(middle), floor.newer);
   // Less than a byte in all that time is arithmetic.
   double slope = std::abs(floor.newer.slope * length) < 1 ? 0 : floor.newer.slope;
   return Growth{{slope}, {slope - 1.645 * sd}, {slope + 1.645 * sd}, Seconds(length), n};

@@ -583,6 +583,26 @@ TEST(Forecaster, tells_of_a_level_near_its_limit_that_rises_by_more_than_is_left
   EXPECT_NEAR(f.forecast().evidence.near_limit->moved.as_double() / 1073741824.0, 19, 1);
 }
 
+// Nine in ten; noise that is new each time would have it in four of ten of these.
+TEST(Forecaster, the_growth_of_a_level_that_wanders_about_it_may_be_none) {
+  Noise noise;
+  int holds = 0, all = 0;
+  for (int series = 0; series < 60; ++series) {
+    Forecaster f;
+    double above = 0;
+    feed(f, 0, 300, 1, 100, [&](double) {
+      above = 0.9 * above + 0.05 * noise();
+      return 20 + above;
+    });
+    const auto& growth = f.forecast().growth;
+    if (f.forecast().verdict == Verdict::leak || !growth) continue;
+    ++all;
+    holds += growth->low.value <= 0 && 0 <= growth->high.value;
+  }
+  EXPECT_GT(all, 40);
+  EXPECT_GT(holds, all * 3 / 4);
+}
+
 // As seen in a pod: an hour at the same level, one jump, and what settles below its limit.
 TEST(Forecaster, a_jump_to_a_level_near_its_limit_that_settles_there_is_no_alert) {
   const double after[] = {124.8, 128.3, 129.6, 130.1, 130.2, 130.2, 130.3, 130.3};

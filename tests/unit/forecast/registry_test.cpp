@@ -440,5 +440,23 @@ TEST(ForecastRegistry, lets_go_of_the_small_and_quiet_when_its_memory_is_full) {
   EXPECT_EQ(forecasts.bytes(), 0u);
 }
 
+TEST(ForecastRegistry, follows_a_large_newcomer_in_the_place_of_a_small_one_that_does_nothing) {
+  ForecastRegistry::Config config;
+  config.most_bytes = 512 << 10;
+  ForecastRegistry forecasts(config);
+  auto group = [](std::uint64_t n) {
+    return std::make_shared<CgroupRef>(CgroupRef{{Hierarchy::v2, n}, "/o" + std::to_string(n), {}});
+  };
+  std::uint64_t n = 100;
+  for (int i = 0; i < 10; ++i) forecasts.on(sample(group(n), i, MiB(1)));
+  while (forecasts.bytes() < config.most_bytes / 8 * 7) forecasts.on(sample(group(++n), 10, MiB(1)));
+  auto small = group(n + 1), large = group(n + 2);
+  forecasts.on(sample(small, 11, MiB(1)));
+  EXPECT_FALSE(forecasts.of(small->id));
+  forecasts.on(sample(large, 11, MiB(500)));
+  EXPECT_TRUE(forecasts.of(large->id));
+  EXPECT_LE(forecasts.bytes(), config.most_bytes);
+}
+
 }  // namespace
 }  // namespace oomcast
