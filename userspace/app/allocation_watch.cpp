@@ -16,6 +16,8 @@ constexpr std::uint64_t kMostToOne = 10;  // one that grows by less than a tenth
 constexpr Nanos kCheckRoom = std::chrono::milliseconds(200);
 constexpr const char* kNoRoom = "its cgroup is near its limit, and breakpoints take some pages";
 constexpr const char* kUnseen = "its cgroup cannot be seen from here, and breakpoints take some of its pages";
+constexpr const char* kUnread = "its cgroup could not be read, and breakpoints take some of its pages";
+constexpr const char* kWaits = "processes of this machine wait for memory";
 constexpr const char* kTraced = "it runs under a debugger or strace, whose breakpoints these could undo";
 
 }  // namespace
@@ -28,7 +30,8 @@ bool AllocationWatch::pressed() const {
 
 const char* AllocationWatch::why_no_room(std::uint32_t pid) const {
   auto cgroup = procfs_.read_cgroup(pid, fs_.mount().hierarchy);
-  if (!cgroup || !*cgroup) return nullptr;  // it has ended
+  if (!cgroup) return kUnread;
+  if (!*cgroup) return nullptr;  // it has ended
   auto path = fs_.mount().from_proc_path((*cgroup)->path);
   if (!path) return kUnseen;
   for (std::string level = *path; !level.empty();) {
@@ -74,10 +77,12 @@ void AllocationWatch::on_allocator(FaultSource* source, std::uint32_t pid, Resul
 
 void AllocationWatch::watch(FaultSource* source, std::uint32_t pid, const Result<Allocator>& allocator) {
   if (!source) return;
+  if (!allocator) return reader_.set_unwatched(pid, allocator.error().message);
+  // The reader answers when it has done what it was asked for before, up to seconds after there was room.
+  if (const char* why = pressed() ? kWaits : why_unfit(pid)) return reader_.set_unwatched(pid, why);
   MonoTime now = mono_now();
   double share = 1.0 / static_cast<double>(std::max<std::size_t>(chosen_.size(), 1));
-  Status ok =
-      allocator ? source->watch_allocations(pid, *allocator, share, now, end_) : Status(allocator.error());
+  Status ok = source->watch_allocations(pid, *allocator, share, now, end_);
   if (!ok) return reader_.set_unwatched(pid, ok.error().message);
   watched_.push_back(pid);
   next_check_ = mono_now() + kCheckRoom;
@@ -96,10 +101,6 @@ void AllocationWatch::begin(const FaultSource* source, MonoTime begin, MonoTime 
   end_ = end;
   levels_.clear();
   if (!choose || !source) return;
-  if (pressed()) {
-    why_not_ = "processes of this machine wait for memory";
-    return;
-  }
   for (std::uint32_t pid : scope_.pids)
     if (auto held = procfs_.read_statm(pid); held && *held) levels_[pid] = (*held)->resident_pages;
   choose_again_ = (end - begin) / 10;
@@ -121,10 +122,13 @@ std::vector<std::pair<std::uint64_t, std::uint32_t>> AllocationWatch::grown() co
   return out;
 }
 
-// Those that grow late, or in steps, are found when they do.
+// Those that grow late, or in steps, are found when they do. Nobody is chosen while processes wait for
+// memory.
 void AllocationWatch::choose(MonoTime now) {
   if (now < choose_at_) return;
-  choose_at_ = MonoTime::max();
+  choose_at_ = now < choose_until_ ? now + choose_again_ : MonoTime::max();
+  why_not_ = pressed() ? kWaits : "";
+  if (!why_not_.empty()) return;
   std::vector<std::uint32_t> fresh;
   std::size_t unfit = 0;
   for (auto [grown, pid] : grown()) {
@@ -142,8 +146,7 @@ void AllocationWatch::choose(MonoTime now) {
   for (std::uint32_t pid : fresh) reader_.find_allocator(pid);
   if (scope_.pids.size() > 1)
     for (std::uint32_t pid : fresh) reader_.begin_objects(pid);
-  if (chosen_.size() >= std::min(levels_.size(), wire::kWatched)) return;
-  if (now < choose_until_) choose_at_ = now + choose_again_;
+  if (chosen_.size() >= std::min(levels_.size(), wire::kWatched)) choose_at_ = MonoTime::max();
 }
 
 std::string AllocationWatch::why_not(std::uint32_t pid) const {

@@ -38,7 +38,8 @@ class AllocationWatch {
 
   /// A new look: nobody is chosen. Before its window a process that is alone is asked for its allocator.
   void prepare(const FaultSource* source);
-  /// The reader's answer; before the window begins it is kept. `source` null: there are no breakpoints.
+  /// The reader's answer; before the window begins it is kept. `source` null: there are no breakpoints. Room
+  /// and pressure are asked once more: other work of the reader may have come before it.
   void on_allocator(FaultSource* source, std::uint32_t pid, Result<Allocator> allocator);
   /// Watches what was found before, until `end`; false: nothing was.
   bool watch_found(FaultSource* source, MonoTime end);
@@ -74,7 +75,7 @@ class AllocationWatch {
   std::unordered_map<std::uint32_t, std::uint64_t> levels_;  // resident pages when it began
   std::uint64_t most_ = 0;                                   // pages that a chosen one had grown by
   std::unordered_map<std::uint32_t, const char*> unfit_;     // why, when it was their turn
-  std::string why_not_;                                      // nobody is watched
+  std::string why_not_;                                      // nobody was chosen the last time
   MonoTime next_check_{}, choose_at_ = MonoTime::max(), choose_until_{}, end_{};
   Nanos choose_again_{};
 };

@@ -1,0 +1,141 @@
+#include "app/allocation_watch.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fixture_tree.h"
+
+namespace oomcast {
+namespace {
+
+/// Says whose allocations it was to watch.
+class ProbedFaultSource final : public FaultSource {
+ public:
+  std::vector<std::uint32_t> watched;
+
+  Status begin(MonoTime) override { return Ok{}; }
+  int fd() const override { return -1; }
+  Status drain(const Sink&, MonoTime) override { return Ok{}; }
+  Nanos next_look() const override { return Nanos{}; }
+  double watched_share() const override { return 1; }
+  Status set_python(std::uint32_t, std::span<const std::byte>) override { return Ok{}; }
+  Status set_baseline(std::uint32_t, Bytes) override { return Ok{}; }
+  Status watch_allocations(std::uint32_t tgid, const Allocator&, double, MonoTime, MonoTime) override {
+    watched.push_back(tgid);
+    return Ok{};
+  }
+  void drop_allocations(std::uint32_t, MonoTime) override {}
+  std::vector<WatchedAllocations> end_allocations(MonoTime) override { return {}; }
+  Result<std::vector<wire::LivingBlock>> living_blocks(std::uint32_t) const override {
+    return std::vector<wire::LivingBlock>{};
+  }
+  std::map<std::string, std::uint64_t> lost() const override { return {}; }
+};
+
+// Processes 7 and 8 in /job, which has a limit of 2 GiB.
+struct WatchedJob {
+  FixtureTree tree;
+  std::optional<ProcFs> procfs;
+  std::optional<CgroupFs> fs;
+  ScopeNow scope;
+  BlameReader reader{"", "0", {}};  // never started: what it is asked for stays in its queue
+  ProbedFaultSource source;
+  std::optional<AllocationWatch> watch;
+  const MonoTime begin{std::chrono::seconds(100)}, end{std::chrono::seconds(110)};
+
+  explicit WatchedJob(std::vector<std::uint32_t> pids) {
+    tree.mount_v2();
+    uses(50);
+    pressure(0);
+    for (std::uint32_t pid : {7u, 8u}) {
+      std::string dir = "proc/" + std::to_string(pid);
+      tree.write(dir + "/cgroup", "0::/job\n");
+      tree.write(dir + "/status", "Tgid:\t" + std::to_string(pid) + "\nTracerPid:\t0\n");
+      resident(pid, 1000);
+    }
+    procfs.emplace(tree.roots());
+    fs.emplace(*CgroupFs::open(tree.roots()));
+    scope.pids = std::move(pids);
+    watch.emplace(scope, *procfs, *fs, reader);
+  }
+  void uses(int percent) const {
+    tree.cgroup("sys/fs/cgroup/job", {{"memory.max", std::to_string(GiB(2).count) + "\n"},
+                                      {"memory.current", std::to_string(GiB(2).count / 100 * percent) + "\n"},
+                                      {"memory.stat", "active_file 0\ninactive_file 0\n"}});
+  }
+  void pressure(double percent) const {
+    std::string average = std::to_string(percent);
+    tree.write("proc/pressure/memory", "some avg10=" + average +
+                                           " avg60=0.00 avg300=0.00 total=0\nfull avg10=" + average +
+                                           " avg60=0.00 avg300=0.00 total=0\n");
+  }
+  void resident(std::uint32_t pid, int pages) const {
+    std::string number = std::to_string(pages);
+    tree.write("proc/" + std::to_string(pid) + "/statm", number + " " + number + " 0 0 0 0 0\n");
+  }
+  void answer(std::uint32_t pid) { watch->on_allocator(&source, pid, Allocator{}); }
+};
+
+using Watched = std::vector<std::uint32_t>;
+
+TEST(AllocationWatch, sets_breakpoints_in_a_process_whose_cgroup_has_room) {
+  WatchedJob job({7});
+  job.watch->prepare(&job.source);
+  job.answer(7);
+  EXPECT_TRUE(job.watch->watch_found(&job.source, job.end));
+  EXPECT_EQ(job.source.watched, Watched{7});
+}
+
+TEST(AllocationWatch, sets_none_where_the_room_has_gone_while_the_allocator_was_looked_for) {
+  WatchedJob job({7});
+  job.watch->prepare(&job.source);
+  job.answer(7);
+  job.uses(99);
+  EXPECT_TRUE(job.watch->watch_found(&job.source, job.end)) << "it is not asked for again";
+  EXPECT_EQ(job.source.watched, Watched{});
+}
+
+TEST(AllocationWatch, sets_none_where_processes_have_begun_to_wait_for_memory_meanwhile) {
+  WatchedJob job({7});
+  job.watch->begin(&job.source, job.begin, job.end, true);
+  job.watch->choose(job.begin);
+  job.pressure(2.5);
+  job.answer(7);
+  EXPECT_EQ(job.source.watched, Watched{});
+}
+
+TEST(AllocationWatch, chooses_nobody_while_processes_wait_for_memory_and_somebody_when_that_is_over) {
+  WatchedJob job({7, 8});
+  job.watch->begin(&job.source, job.begin, job.end, true);
+  job.resident(8, 9000);
+  job.pressure(2.5);
+  MonoTime first = job.watch->next_choice();
+  job.watch->choose(first);
+  EXPECT_FALSE(job.reader.wants_to_write());
+  EXPECT_EQ(job.watch->why_not(8), "processes of this machine wait for memory");
+  MonoTime second = job.watch->next_choice();
+  ASSERT_GT(second, first);
+  ASSERT_LT(second, job.end);
+  job.pressure(0);
+  job.watch->choose(second);
+  EXPECT_TRUE(job.reader.wants_to_write());
+  EXPECT_EQ(job.watch->why_not(7), "by half of the time it had grown little");
+}
+
+TEST(AllocationWatch, has_no_room_in_a_cgroup_that_cannot_be_read) {
+  WatchedJob job({7});
+  job.tree.remove("proc/7/cgroup");
+  job.tree.make_dir("proc/7/cgroup");
+  job.watch->begin(&job.source, job.begin, job.end, true);
+  job.watch->choose(job.begin);
+  EXPECT_FALSE(job.reader.wants_to_write());
+  EXPECT_EQ(job.watch->why_not(7), "its cgroup could not be read, and breakpoints take some of its pages");
+}
+
+}  // namespace
+}  // namespace oomcast
