@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "app/child_process.h"
+#include "app/file_message.h"
 #include "app/privileges.h"
 #include "base/clock.h"
 #include "blame/report_bytes.h"
@@ -87,44 +88,6 @@ template <typename Head>
 std::string message(const Head& head, std::span<const std::byte> payload = {}) {
   std::string out(reinterpret_cast<const char*>(&head), sizeof(head));
   return out.append(reinterpret_cast<const char*>(payload.data()), payload.size());
-}
-
-/// A message with room for one file beside it.
-struct FileMessage {
-  explicit FileMessage(std::span<std::byte> bytes) : part{bytes.data(), bytes.size()} {
-    head.msg_iov = &part;
-    head.msg_iovlen = 1;
-    head.msg_control = control.data();
-    head.msg_controllen = control.size();
-  }
-  FileMessage(const FileMessage&) = delete;
-  iovec part;
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-  msghdr head{};
-};
-
-void send_with_file(int socket, std::string& bytes, int fd) {
-  FileMessage message(std::as_writable_bytes(std::span(bytes)));
-  cmsghdr* file = CMSG_FIRSTHDR(&message.head);
-  file->cmsg_level = SOL_SOCKET;
-  file->cmsg_type = SCM_RIGHTS;
-  file->cmsg_len = CMSG_LEN(sizeof(int));
-  std::memcpy(CMSG_DATA(file), &fd, sizeof(fd));
-  if (sendmsg(socket, &message.head, MSG_NOSIGNAL) < 0) _exit(1);  // nobody listens any more
-}
-
-// As recv(), with the file that came along.
-ssize_t receive(int socket, std::span<std::byte> in, UniqueFd& file) {
-  FileMessage message(in);
-  ssize_t n = recvmsg(socket, &message.head, MSG_CMSG_CLOEXEC);
-  const cmsghdr* came = n > 0 ? CMSG_FIRSTHDR(&message.head) : nullptr;
-  if (came && came->cmsg_level == SOL_SOCKET && came->cmsg_type == SCM_RIGHTS &&
-      came->cmsg_len == CMSG_LEN(sizeof(int))) {
-    int fd = -1;
-    std::memcpy(&fd, CMSG_DATA(came), sizeof(fd));
-    file.reset(fd);
-  }
-  return n;
 }
 
 /// The other side of it.
@@ -230,7 +193,7 @@ class Server {
     if (found) {
       AllocatorPlaces places{found->allocates, found->free, found->others};
       std::string bytes = message(BlameReply{kAllocator, pid, 0}, std::as_bytes(std::span(&places, 1)));
-      send_with_file(socket_, bytes, found->file.fd.get());
+      if (send_with_file(socket_, std::as_bytes(std::span(bytes)), found->file.fd.get()) < 0) _exit(1);
     } else {
       say({kNoAllocator, pid, 0}, std::as_bytes(std::span(found.error().message)));
     }
@@ -297,6 +260,7 @@ Status BlameReader::start(const std::vector<std::uint32_t>& unread) {
   fcntl(ours_.get(), F_SETFL, O_NONBLOCK);
   queue_.clear();
   with_objects_.clear();
+  asked_allocators_.clear();
   report_.clear();
   queued_bytes_ = unanswered_ = 0;
   looking_ = lost_ = late_ = false;
@@ -352,6 +316,7 @@ void BlameReader::finish(Seconds window, double watched_share) {
 }
 
 void BlameReader::find_allocator(std::uint32_t pid) {
+  asked_allocators_.insert(pid);
   ask(kFindAllocator, pid);
 }
 void BlameReader::set_watched(const WatchedAllocations& watched, std::span<const wire::LivingBlock> living) {
@@ -402,7 +367,7 @@ void BlameReader::advance(MonoTime now) {
   in_.resize(kMaxMessage);
   for (;;) {
     UniqueFd file;
-    ssize_t n = receive(ours_.get(), in_, file);
+    ssize_t n = receive_with_file(ours_.get(), in_, file);
     if (n == -1 && errno == EINTR) continue;
     if (n == -1) break;
     if (n == 0) {
@@ -455,16 +420,8 @@ void BlameReader::take(std::span<const std::byte> in, UniqueFd file) {
       if (events_.on_baseline && reply.bytes >= 0) events_.on_baseline(reply.pid, Bytes{reply.bytes});
       break;
     case kAllocator:
-      if (AllocatorPlaces places; file && payload.size() == sizeof(places) && events_.on_allocator) {
-        std::memcpy(&places, payload.data(), sizeof(places));
-        events_.on_allocator(reply.pid,
-                             Allocator{std::move(file), places.allocates, places.free, places.others});
-      }
-      break;
     case kNoAllocator:
-      if (events_.on_allocator)
-        events_.on_allocator(reply.pid, Error::failed({reinterpret_cast<const char*>(payload.data()),
-                                                       std::min(payload.size(), kMaxReason)}));
+      take_allocator(reply.said == kAllocator, reply.pid, payload, std::move(file));
       break;
     case kReport:
       if (report_.size() + payload.size() <= kMaxReport)
@@ -475,6 +432,21 @@ void BlameReader::take(std::span<const std::byte> in, UniqueFd file) {
       break;
     default:
       break;
+  }
+}
+
+// It may be in the hands of a tenant whose file it parsed, and what it answers becomes breakpoints: in no
+// process that nobody asked about, and once for each.
+void BlameReader::take_allocator(bool found, std::uint32_t pid, std::span<const std::byte> payload,
+                                 UniqueFd file) {
+  if (asked_allocators_.erase(pid) == 0 || !events_.on_allocator) return;
+  AllocatorPlaces places;
+  if (!found) {
+    events_.on_allocator(pid, Error::failed({reinterpret_cast<const char*>(payload.data()),
+                                             std::min(payload.size(), kMaxReason)}));
+  } else if (file && payload.size() == sizeof(places)) {
+    std::memcpy(&places, payload.data(), sizeof(places));
+    events_.on_allocator(pid, Allocator{std::move(file), places.allocates, places.free, places.others});
   }
 }
 

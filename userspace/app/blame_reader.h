@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "base/unique_fd.h"
@@ -36,7 +37,8 @@ class BlameReader {
   struct Events {
     std::function<void(std::uint32_t tgid, std::span<const std::byte> layout)> on_python;
     std::function<void(std::uint32_t tgid, Bytes resident)> on_baseline;
-    /// Its file is a regular one that the process has mapped, and no more is known of it.
+    /// Of a process that find_allocator() asked for. It is the reader's word, which a tenant may have:
+    /// neither the file nor the places in it need be this process's.
     std::function<void(std::uint32_t tgid, Result<Allocator>)> on_allocator;
   };
 
@@ -56,7 +58,7 @@ class BlameReader {
   /// takes it; and what of it was given back.
   void add_gpu(std::uint32_t pid, const GpuObject& object, Bytes bytes, std::span<const std::byte> record);
   void gpu_gone(std::uint32_t pid, std::span<const GpuObject> objects);
-  /// Then Events::on_allocator is called.
+  /// Then Events::on_allocator is called, once.
   void find_allocator(std::uint32_t pid);
   void set_watched(const WatchedAllocations& watched, std::span<const wire::LivingBlock> living);
   void set_unwatched(std::uint32_t pid, const std::string& why);
@@ -89,6 +91,7 @@ class BlameReader {
            std::span<const std::byte> payload = {});
   void enqueue(std::string message, std::size_t most);  // one that is not answered
   void take(std::span<const std::byte> message, UniqueFd file);
+  void take_allocator(bool found, std::uint32_t pid, std::span<const std::byte> payload, UniqueFd file);
   void stop();
 
   std::string root_, oom_score_adj_;
@@ -97,7 +100,8 @@ class BlameReader {
   pid_t pid_ = -1;
   std::vector<pid_t> ending_;  // killed, not yet gone: what hangs in the kernel is not waited for
   std::deque<std::string> queue_;
-  std::vector<std::uint32_t> with_objects_;  // begin_objects()
+  std::vector<std::uint32_t> with_objects_;             // begin_objects()
+  std::unordered_set<std::uint32_t> asked_allocators_;  // find_allocator(), not answered yet
   std::size_t queued_bytes_ = 0, unanswered_ = 0;
   bool looking_ = false, lost_ = false, late_ = false;
   std::optional<std::uint32_t> looked_at_;
