@@ -86,6 +86,27 @@ def a_file_that_ends_its_reader_costs_the_names_of_that_process_alone(t):
 
 
 @case(vm="never", limit_s=60)
+def a_dozen_files_that_end_their_reader_cost_the_names_and_not_the_answer(t):
+    """Behind the eighth nobody is looked at any more: what the counters tell is told all the same."""
+    group = t.cgroup()
+    path = open_folder(t) / "a.out"
+    body, _ = elf(8192, entsize=0)
+    path.write_bytes(body)
+    path.chmod(0o755)
+    hostile = [t.start(group, "maps_first", path) for _ in range(12)]
+    for child in hostile:
+        child.wait_for("ready")
+    healthy, _ = python(t, group, "tell('ready')\nos.read(0, 1)\nculprit()\ntell('grown')\nos.read(0, 1)\n")
+    blame = Blame(t, "--cgroup", group.path)
+    healthy.go()
+    healthy.wait_for("grown")
+    report = blame.report()
+    t.check(len(report["unread"]) > 12, f"could not be looked at: {report['unread']}")
+    grown = of_pid(report, healthy.pid)["grown_bytes"] / (64 * MiB)
+    t.check(0.9 < grown < 1.4, f"the healthy process grew by {grown:.2f} of what it did")
+
+
+@case(vm="never", limit_s=60)
 def a_build_id_of_sixteen_thousand_bytes(t):
     folder = open_folder(t)
     library, source = folder / "library.so", folder / "library.c"

@@ -88,28 +88,33 @@ class Watch {
     if (options.scope.pid) fault_.processes = scope.pids;
   }
 
-  /// Once more without what could not be looked at, as long as that leads anywhere.
+  /// Once more without what could not be looked at; behind kMaxLost of those without looking at anybody: who
+  /// has a few files that end the reader takes the names along, and no answer.
   Result<BlameReport> run() {
     setpriority(PRIO_PROCESS, 0, -10);  // late, it would watch for longer than it should
     if (!options_.blame.brief) follow_gpu();
     MonoTime until = mono_now() + duration();
-    for (int lost = 0;; ++lost) {
+    bool blind = false;
+    for (std::optional<MonoTime> again;; again = until) {
       if (auto ok = open_source(); !ok) return ok.error();
-      if (auto ok = reader_.start(unread_); !ok) return ok.error();
-      auto done = watch(lost == 0 ? std::nullopt : std::optional(until));
+      if (auto ok = reader_.start(unread_, blind); !ok) return ok.error();
+      auto done = watch(again);
       if (!done) return done.error();
       if (*done)
         if (auto report = reader_.report()) return completed(*std::move(report));
       auto by = reader_.looked_at();
       if (by && stop_.pending())
         return Error::failed(fmt::format("stopped without a result: process {} could not be looked at", *by));
-      if (!by || lost >= kMaxLost)
-        return Error::failed(
-            "the process that reads others' memory ended before it had a result" +
-            (by ? fmt::format(", {} times; the last one that it looked at was {}", lost + 1, *by)
-                : std::string()));
-      if (reader_.was_late() && late_.insert(*by).second) {
+      if (!by || blind)
+        return Error::failed("the process that reads others' memory ended before it had a result");
+      if (reader_.was_late() && late_.size() < kMaxLost && late_.insert(*by).second) {
         say_(fmt::format("a look at process {} took too long: once more", *by));
+        continue;
+      }
+      if (unread_.size() >= kMaxLost) {
+        blind = true;
+        say_(fmt::format("{} processes could not be looked at: once more, without anybody's files and memory",
+                         unread_.size() + 1));
         continue;
       }
       say_(fmt::format("process {} could not be looked at: once more, without its files and memory", *by));
@@ -119,7 +124,7 @@ class Watch {
   MonoTime ended() const { return ended_; }
 
  private:
-  static constexpr int kMaxLost = 8;
+  static constexpr std::size_t kMaxLost = 8;
   static constexpr Nanos kMinAgain = 5s;
   static constexpr double kMinToldOf = 0.1;  // of all growth
 

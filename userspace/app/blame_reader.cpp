@@ -28,6 +28,7 @@ namespace {
 // Two processes of one binary: no layout crosses a version.
 enum What : std::uint32_t {  // asked
   kLeaveOut,
+  kLeaveOutAll,
   kNote,
   kBegin,
   kFault,
@@ -125,6 +126,10 @@ class Server {
   void answer(const Request& request, std::span<const std::byte> payload) {
     if (request.what == kLeaveOut) {
       config_.unread.insert(request.pid);
+      return;
+    }
+    if (request.what == kLeaveOutAll) {
+      config_.blind = true;
       return;
     }
     if (!blame_) blame_.emplace(config_);
@@ -249,7 +254,7 @@ void BlameReader::stop() {
   pid_ = -1;
 }
 
-Status BlameReader::start(const std::vector<std::uint32_t>& unread) {
+Status BlameReader::start(const std::vector<std::uint32_t>& unread, bool blind) {
   stop();
   int fds[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0)
@@ -285,6 +290,7 @@ Status BlameReader::start(const std::vector<std::uint32_t>& unread) {
   }
   if (pid_ < 0) return Error::from_errno("starting the process that reads others' memory");
   for (std::uint32_t pid : unread) ask(kLeaveOut, pid);
+  if (blind) ask(kLeaveOutAll);
   return Ok{};
 }
 

@@ -47,8 +47,8 @@ class BlameReader {
   ~BlameReader();
   BlameReader(const BlameReader&) = delete;
 
-  /// A new one that never looks at `unread`.
-  Status start(const std::vector<std::uint32_t>& unread);
+  /// A new one that never looks at `unread`; `blind`: at nobody, so that only counters are told.
+  Status start(const std::vector<std::uint32_t>& unread, bool blind = false);
   // What to do, in this order; as Blame has it. Queued, nothing waits.
   void note(std::uint32_t pid);
   void begin();

@@ -40,7 +40,7 @@ std::optional<ProcessLevel> Blame::level_of(const TaskId& id) const {
 }
 
 bool Blame::about_to_read(std::uint32_t tgid) const {
-  if (config_.unread.contains(tgid)) return false;
+  if (config_.blind || config_.unread.contains(tgid)) return false;
   if (config_.on_read) config_.on_read(tgid);
   return true;
 }

@@ -141,6 +141,7 @@ class Blame {
     std::function<void(std::uint32_t tgid)> on_read;
     /// Of these neither files nor memory are touched: only their counters count.
     std::unordered_set<std::uint32_t> unread;
+    bool blind = false;  // of none
     /// Of one process; when there are as many, every second one goes, and the others weigh double.
     std::size_t max_samples = 200'000;
   };

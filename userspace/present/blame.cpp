@@ -21,7 +21,8 @@ constexpr double kMinShare = 0.01;    // of the process's growth, to be told of
 constexpr double kMinBranch = 0.03;   // to have a branch in the tree
 constexpr double kMinOfWindow = 0.2;  // in which allocations were watched; else it is said
 constexpr std::size_t kMaxShown = 20;
-constexpr std::size_t kMaxEnded = 5;  // by name
+constexpr std::size_t kMaxEnded = 5;    // by name
+constexpr std::size_t kMaxUnread = 16;  // by name
 constexpr std::size_t kMaxDepth = 64;
 
 // "void std::vector<int>::_M_realloc_insert<int const&>(…)": names of templates begin with what they return.
@@ -326,11 +327,15 @@ std::vector<std::string> doubts_of(const BlameReport& report) {
           "that allocate most for {}",
           who, p.kept->calls_per_s, format_duration(p.kept->all_watched), format_duration(p.kept->watched)));
   }
+  std::size_t told = 0;
   for (const std::string& who : report.unread)
-    out.push_back(
-        fmt::format("the files or the memory of {} could not be read in time, or not at all: only its "
-                    "growth is known",
-                    escape_for_terminal(who)));
+    if (told++ < kMaxUnread)
+      out.push_back(
+          fmt::format("the files or the memory of {} could not be read in time, or not at all: only its "
+                      "growth is known",
+                      escape_for_terminal(who)));
+  if (told > kMaxUnread)
+    out.push_back(fmt::format("nor could those of {} more processes", told - kMaxUnread));
   for (const auto& [reason, count] : report.lost)
     if (count) out.push_back(fmt::format("{} samples lost: {}", count, reason));
   return out;

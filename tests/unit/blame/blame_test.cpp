@@ -20,12 +20,14 @@ struct Fixture {
   std::map<std::uint32_t, Bytes> baselines;
   std::set<std::uint32_t> read;
   Blame blame;
-  explicit Fixture(std::unordered_set<std::uint32_t> unread = {}) : blame(config_with(std::move(unread))) {}
+  explicit Fixture(std::unordered_set<std::uint32_t> unread = {}, bool blind = false)
+      : blame(config_with(std::move(unread), blind)) {}
 
-  Blame::Config config_with(std::unordered_set<std::uint32_t> unread) {
+  Blame::Config config_with(std::unordered_set<std::uint32_t> unread, bool blind) {
     Blame::Config config;
     config.roots = tree.roots();
     config.unread = std::move(unread);
+    config.blind = blind;
     config.max_samples = 256;
     config.on_read = [this](std::uint32_t pid) { read.insert(pid); };
     config.on_baseline = [this](std::uint32_t pid, Bytes resident) { baselines[pid] = resident; };
@@ -87,6 +89,19 @@ TEST(Blame, whose_page_tables_are_large_is_not_walked) {
   BlameReport report = f.blame.finish(Seconds(1));
   EXPECT_EQ(report.processes.front().grown_anon, MiB(30));
   EXPECT_EQ(report.processes.front().grown_uss, std::nullopt);
+}
+
+TEST(Blame, that_is_blind_reads_nobody_and_tells_of_all_what_they_grew_by) {
+  Fixture f({}, true);
+  for (int pid : {7, 8}) f.process(pid, 100, 100);
+  f.begin_with({7, 8});
+  for (int pid : {7, 8}) f.process(pid, 130, 130);
+  f.blame.end();
+  BlameReport report = f.blame.finish(Seconds(1));
+  EXPECT_TRUE(f.read.empty());
+  ASSERT_EQ(report.processes.size(), 2u);
+  for (const BlameProcess& p : report.processes) EXPECT_EQ(p.grown_anon, MiB(30));
+  EXPECT_EQ(report.unread.size(), 2u);
 }
 
 // Two lines below one caller, with what each has grown by.

@@ -111,6 +111,15 @@ TEST(BlameText, names_who_ended_before_its_growth_was_known) {
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
 }
 
+TEST(BlameText, names_some_of_the_many_that_could_not_be_read_and_counts_the_others) {
+  BlameReport r = report();
+  for (int pid = 100; pid < 120; ++pid) r.unread.push_back("worker[" + std::to_string(pid) + "]");
+  std::string text = to_text(r);
+  EXPECT_NE(text.find("the memory of worker[115] could not be read"), std::string::npos) << text;
+  EXPECT_EQ(text.find("worker[116]"), std::string::npos) << text;
+  EXPECT_NE(text.find("nor could those of 4 more processes\n"), std::string::npos) << text;
+}
+
 TEST(BlameText, says_no_growth_where_every_process_has_ended) {
   BlameReport r;
   r.scope = "process 20";
