@@ -33,6 +33,8 @@ constexpr std::size_t kMaxLevels = 4096, kMaxPaths = 1 << 20;  // twice that bef
 constexpr Nanos kPatience = 20s;   // for a look: then it is stopped
 constexpr Nanos kHurry = 300ms;    // for what it has, when somebody is killed
 constexpr Nanos kReapWait = 50ms;  // for its end
+constexpr Nanos kStopWait = 2s;    // for the end of one that was stopped
+constexpr std::size_t kMaxUnreaped = 4;
 constexpr std::size_t kMaxText = 5 << 20;
 constexpr rlim_t kMaxLookData = 512 << 20;  // symbols of large libraries
 constexpr Bytes kNeeds = MiB(256);          // of the machine
@@ -227,13 +229,18 @@ void GrowthLooks::ask(CgroupId cgroup) {
 std::optional<int> GrowthLooks::advance(MonoTime now) {
   if (look_) {
     bool late = now - look_->began >= kPatience || (look_->hurried && now - *look_->hurried >= kHurry);
-    if (late && !std::exchange(look_->stopped, true)) {
+    if (late && !look_->stopped) {
+      look_->stopped = now;
       ++given_up_;
       kill(look_->pid, SIGKILL);
     }
-    if (read()) end(now);
+    if (read())
+      end(now);
+    else if (look_->stopped && now - *look_->stopped >= kStopWait)
+      leave(now);
   }
-  if (look_ || !next_ || !has_room()) return std::nullopt;
+  std::erase_if(unreaped_, [](pid_t pid) { return reap_within(pid, Nanos{}); });
+  if (look_ || !next_ || unreaped_.size() >= kMaxUnreaped || !has_room()) return std::nullopt;
   LookPlan::Target target = *std::exchange(next_, std::nullopt);
   if (!start(target, now)) {
     plan_.looked(target, now, now, 1s);  // not at once again
@@ -295,7 +302,7 @@ bool GrowthLooks::start(const LookPlan::Target& target, MonoTime now) {
     _exit(126);
   }
   if (pid < 0) return false;
-  look_ = Look{target, pid, std::move(read_end), {}, now, {}, false};
+  look_ = Look{target, pid, std::move(read_end), {}, now, {}, {}};
   return true;
 }
 
@@ -315,7 +322,6 @@ void GrowthLooks::end(MonoTime now) {
   rusage used{};
   // Its output is closed: it is at its end, unless the kernel holds it.
   if (!reap_within(look_->pid, kReapWait, &used)) unreaped_.push_back(look_->pid);
-  std::erase_if(unreaped_, [](pid_t pid) { return reap_within(pid, Nanos{}); });
   auto time = [](const timeval& t) {
     return std::chrono::seconds(t.tv_sec) + std::chrono::microseconds(t.tv_usec);
   };
@@ -324,6 +330,14 @@ void GrowthLooks::end(MonoTime now) {
     ++given_up_;
   else if (auto report = parse_blame(look_->text, "a look"))
     found_.add(*report, model_.tasks(), look_->began, now);
+  look_.reset();
+}
+
+// Killed, and its output is still open: the kernel holds it, on a page that does not come or for a lock. That
+// may be for ever, and others are to be looked at. What it took of a CPU is not known.
+void GrowthLooks::leave(MonoTime now) {
+  unreaped_.push_back(look_->pid);
+  plan_.looked(look_->target, look_->began, now, 1s);
   look_.reset();
 }
 

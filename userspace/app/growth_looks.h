@@ -93,8 +93,9 @@ class GrowthLooks {
   void plan(MonoTime now);
   /// A person asks: after the look that goes on.
   void ask(CgroupId cgroup);
-  /// Starts what is planned or asked for, and reads what goes on. Never waits. The descriptor of a look that
-  /// was started, to wait for: readable when there is something to do.
+  /// Starts what is planned or asked for, and reads what goes on. Waits 50 ms at most, for the end of a look
+  /// that has closed its output; one that does not end when it is killed is left behind. The descriptor of a
+  /// look that was started, to wait for: readable when there is something to do.
   std::optional<int> advance(MonoTime now);
   /// How long advance() may wait although nothing comes.
   std::optional<Nanos> wait() const {
@@ -118,6 +119,7 @@ class GrowthLooks {
   bool start(const LookPlan::Target& target, MonoTime now);
   bool read();
   void end(MonoTime now);
+  void leave(MonoTime now);
 
   const MachineModel& model_;
   std::string root_, oom_score_adj_;
@@ -130,11 +132,11 @@ class GrowthLooks {
     std::string text;
     MonoTime began;
     std::optional<MonoTime> hurried;
-    bool stopped = false;
+    std::optional<MonoTime> stopped;
   };
   std::optional<Look> look_;
   std::optional<LookPlan::Target> next_;
-  std::vector<pid_t> unreaped_;
+  std::vector<pid_t> unreaped_;  // killed, and held by the kernel; four at most, then no look is started
   std::uint64_t given_up_ = 0;
 };
 
