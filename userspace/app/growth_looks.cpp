@@ -128,7 +128,7 @@ void LookPlan::looked(const Target& target, MonoTime began, MonoTime now, Nanos 
 
 void GrowthFound::add(const BlameReport& report, const TaskTable& tasks, MonoTime from, MonoTime to) {
   for (const BlameProcess& p : report.processes) {
-    const TaskState* task = tasks.by_pid(p.process.id.tgid);
+    const TaskState* task = tasks.find(p.process.id);
     if (!task) continue;
     // Of one that has ended nothing is left: what it touched is the next best, where nothing better is known.
     if (p.exited && processes_.contains(task->id)) continue;

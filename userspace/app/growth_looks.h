@@ -60,6 +60,7 @@ class LookPlan {
 /// What the looks found, per process.
 class GrowthFound {
  public:
+  /// Of the processes that `tasks` knows, by number and start.
   void add(const BlameReport& report, const TaskTable& tasks, MonoTime from, MonoTime to);
   /// Of these processes, in their order, the largest growth first.
   std::vector<GrewFrom> of(const std::vector<ProcessRef>& processes) const;

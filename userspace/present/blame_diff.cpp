@@ -116,6 +116,7 @@ Result<BlameReport> parse_blame(std::string_view text, const std::string& name) 
       process.process.comm = string_at(*ref, "comm");
       process.process.id.tgid = static_cast<std::uint32_t>(number_at(*ref, "pid"));
     }
+    process.process.id.start_ticks = static_cast<std::uint64_t>(number_at(each, "start_ticks"));
     process.grown_anon = {number_at(each, "grown_anon_bytes")};
     process.unshared = {number_at(each, "unshared_bytes")};
     process.exited = each.value("exited", Json()) == true;

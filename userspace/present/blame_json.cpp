@@ -97,6 +97,7 @@ Json blamed_process_json(const BlameProcess& p, const BlameReport& report, const
       types.push_back(grown_type_json(t));
   }
   return {{"process", process_json(p.process, clock)},
+          {"start_ticks", p.process.id.start_ticks},
           {"exited", p.exited},
           {"grown_bytes", unless_ended(p.grown())},
           {"grown_bytes_per_s", p.exited ? Json(nullptr) : Json(rate(p.grown(), report.window).value)},

@@ -177,7 +177,7 @@ TEST(GrowthLooks, goes_on_without_a_look_that_does_not_end_when_it_is_killed) {
 struct Found : testing::Test {
   BlameProcess process(std::uint32_t pid, double grown, std::vector<std::pair<Stack, double>> sites) {
     BlameProcess p;
-    p.process.id.tgid = pid;
+    p.process.id = {pid, 10 * pid};  // as SetUp() has them
     p.grown_anon = mib(grown);
     for (auto& [stack, bytes] : sites) {
       BlameSite& site = p.sites.emplace_back();
@@ -234,6 +234,13 @@ TEST_F(Found, tells_of_the_processes_that_are_asked_for_alone) {
   EXPECT_EQ(found_.of(process_of(8, 80)).size(), 1u);
   EXPECT_TRUE(found_.of(process_of(7, 71)).empty()) << "another process of that number";
   EXPECT_TRUE(found_.of(process_of(9, 90)).empty());
+}
+
+TEST_F(Found, gives_nothing_to_a_process_that_took_over_the_number_meanwhile) {
+  BlameProcess p = process(7, 40, {{python("cache", 41), 30}});
+  p.process.id.start_ticks = 60;
+  found_.add(report({p}), tasks_, at(10), at(12));
+  EXPECT_TRUE(found_.of(process_of(7, 70)).empty());
 }
 
 TEST_F(Found, leaves_out_what_is_below_every_program) {

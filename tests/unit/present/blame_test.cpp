@@ -311,6 +311,7 @@ TEST(BlameHtml, keeps_a_hostile_name_within_its_data) {
 TEST(BlameDifference, is_of_growth_a_second_by_stack) {
   auto before = parse_blame(to_json(report(), {}, MonoTime{}), "a");
   ASSERT_TRUE(before) << before.error().message;
+  EXPECT_EQ(before->processes.at(0).process.id, (TaskId{7, 1}));
   BlameReport after = report();
   after.window = Seconds(5);
   after.processes[0].process.id = {8, 2};  // another run of the program
