@@ -127,6 +127,8 @@ void LookPlan::looked(const Target& target, MonoTime began, MonoTime now, Nanos 
 }
 
 void GrowthFound::add(const BlameReport& report, const TaskTable& tasks, MonoTime from, MonoTime to) {
+  std::uint64_t lost = 0;
+  for (const auto& [reason, count] : report.lost) lost += count;
   for (const BlameProcess& p : report.processes) {
     const TaskState* task = tasks.find(p.process.id);
     if (!task) continue;
@@ -147,6 +149,9 @@ void GrowthFound::add(const BlameReport& report, const TaskTable& tasks, MonoTim
     known.to = to;
     known.grown += grown;
     known.watched += report.window;
+    known.faults_watched += report.window * report.watched_share;
+    known.samples += report.samples;
+    known.lost += lost;
     for (const BlameSite& site : p.sites) {
       Bytes bytes = p.exited ? site.touched : site.grown;
       if (bytes <= Bytes{}) continue;
@@ -178,7 +183,7 @@ std::vector<GrewFrom> GrowthFound::of(const std::vector<ProcessRef>& processes) 
     if (sites.size() > kMaxTold) sites.resize(kMaxTold);
     for (const auto* site : sites)
       if (GrewFrom from{process, site->first, site->second.grown, p.grown, p.watched, p.from, p.to,
-                        site->second.held_by};
+                        site->second.held_by, p.samples, p.lost, p.faults_watched / p.watched};
           from.share() >= kMinTold && out.size() < kMaxOfAll)
         out.push_back(std::move(from));
   }

@@ -69,6 +69,8 @@ class GrowthFound {
   struct Process {
     Bytes grown;
     Seconds watched{};
+    Seconds faults_watched{};             // of these; the rest was over the budget
+    std::uint64_t samples = 0, lost = 0;  // of those looks, whomever they were of
     MonoTime from, to;
     struct Site {
       Bytes grown;

@@ -113,6 +113,9 @@ struct GrewFrom {
   MonoTime from, to;            // the first's begin, the last's end
   std::string
       held_by{};  // the container that leads to what it keeps, by its program's names; empty: none is known
+  /// Of all processes of those looks. nullopt: not known, as of what a store has kept.
+  std::optional<std::uint64_t> samples{}, lost{};
+  std::optional<double> faults_watched{};  // part of the time, by a budget
   double share() const { return of.count > 0 ? grown.as_double() / of.as_double() : 0; }
 };
 

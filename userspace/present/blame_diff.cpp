@@ -22,6 +22,9 @@ std::int64_t number_at(const Json& object, const char* key) {
   auto at = object.find(key);
   return at != object.end() && at->is_number_integer() ? at->get<std::int64_t>() : 0;
 }
+std::uint64_t count_of(const Json& number) {
+  return number.is_number_unsigned() ? number.get<std::uint64_t>() : 0;
+}
 const Json& list_at(const Json& object, const char* key) {
   static const Json none = Json::array();
   auto at = object.find(key);
@@ -109,6 +112,11 @@ Result<BlameReport> parse_blame(std::string_view text, const std::string& name) 
   if (window == json.end() || !window->is_number() || !(window->get<double>() > 0))
     return Error::failed(fmt::format("{} does not say for how long it watched (window_s)", name));
   out.window = Seconds(window->get<double>());
+  out.samples = count_of(json.value("samples", Json()));
+  if (auto lost = json.find("lost"); lost != json.end() && lost->is_object())
+    for (const auto& [reason, count] : lost->items()) out.lost[reason] = count_of(count);
+  if (auto watched = json.find("watched_share"); watched != json.end() && watched->is_number())
+    out.watched_share = std::clamp(watched->get<double>(), 0.0, 1.0);
   for (const Json& each : list_at(json, "processes")) {
     if (!each.is_object()) continue;
     BlameProcess& process = out.processes.emplace_back();

@@ -64,6 +64,8 @@ void add_growth_of(const Overview& o, const OverviewRow& row, std::size_t width,
       add_wrapped(out, width, "       called by " + callers, 9, Style::dim);
     if (!g.held_by.empty())
       add_wrapped(out, width, "       held by " + escape_for_terminal(g.held_by), 9, Style::dim);
+    if (std::string doubts = doubts_of(g); !doubts.empty())
+      add_wrapped(out, width, "       " + doubts, 9, Style::dim);
   }
   if (o.looking_at == row.cgroup->path)
     out.push_back(Line().add(fmt::format("looking for {} s", kLookLasts.count()), Style::dim));

@@ -183,6 +183,7 @@ std::optional<Finding> where_it_grew(const PostMortem& r) {
   out.evidence.push_back(fmt::format("{} in the {} that were looked at, between {} and {} before the kill",
                                      format_size(most.of), format_duration(most.watched),
                                      format_duration(before(most.from)), format_duration(before(most.to))));
+  if (std::string doubts = doubts_of(most); !doubts.empty()) out.evidence.push_back(std::move(doubts));
   constexpr double kWorthALine = 0.1;
   for (std::size_t i = 1; i < all.size() && i < 4; ++i)
     if (!all[i].code.empty() && all[i].share() >= kWorthALine)

@@ -233,6 +233,9 @@ class JsonRenderer {
                                   {"grown_bytes", g.grown.count},
                                   {"of_bytes", g.of.count},
                                   {"watched_s", g.watched.count()},
+                                  {"samples", maybe(g.samples)},
+                                  {"samples_lost", maybe(g.lost)},
+                                  {"watched_share", maybe(g.faults_watched)},
                                   {"from", format_rfc3339(clock_.wall(g.from))},
                                   {"to", format_rfc3339(clock_.wall(g.to))},
                                   {"stack", places(g.code)}});

@@ -228,6 +228,21 @@ TEST_F(Found, adds_up_what_the_looks_saw) {
   EXPECT_EQ(told[1].code[0].function, "load");
 }
 
+TEST_F(Found, tells_what_the_looks_lost_beside_what_they_saw) {
+  BlameReport first = report({process(7, 40, {{python("cache", 41), 30}})}), second = first;
+  first.samples = 60;
+  first.lost = {{"faults_ring_full", 10}, {"reader_full", 50}};
+  first.watched_share = 0.5;
+  second.samples = 20;
+  found_.add(first, tasks_, at(10), at(12));
+  found_.add(second, tasks_, at(20), at(22));
+  auto told = found_.of(process_of(7, 70));
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].samples, 80u);
+  EXPECT_EQ(told[0].lost, 60u);
+  EXPECT_EQ(told[0].faults_watched, 0.75);
+}
+
 TEST_F(Found, tells_of_the_processes_that_are_asked_for_alone) {
   found_.add(report({process(7, 40, {{python("cache", 41), 30}}), process(8, 4, {{python("load", 9), 4}})}),
              tasks_, at(10), at(12));

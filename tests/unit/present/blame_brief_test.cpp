@@ -59,6 +59,19 @@ TEST(BlameBrief, adds_up_what_differs_inside_of_the_culprit_alone) {
   EXPECT_EQ(brief.processes[0].sites[1].grown, MiB(2));
 }
 
+TEST(BlameBrief, has_what_weakens_it_when_it_is_read_again) {
+  BlameReport report;
+  report.window = Seconds(5);
+  report.samples = 40;
+  report.watched_share = 0.25;
+  report.lost = {{"faults_ring_full", 3}, {"reader_full", 30}};
+  auto again = parse_blame(to_json(in_brief(report), {}, MonoTime{}), "a look");
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->samples, 40u);
+  EXPECT_EQ(again->watched_share, 0.25);
+  EXPECT_EQ(again->lost, report.lost);
+}
+
 TEST(BlameBrief, of_hostile_programs_is_no_more_than_five_mebibytes) {
   BlameReport report;
   report.window = Seconds(10);

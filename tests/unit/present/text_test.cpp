@@ -50,6 +50,19 @@ TEST(Text, has_colour_only_when_asked_for) {
   EXPECT_NE(text_of(known_oom(unknown_process(), nullptr), true).find('\033'), std::string::npos);
 }
 
+TEST(Text, of_where_it_grew_tells_what_the_looks_lost) {
+  OomEvent oom = known_oom(unknown_process(), nullptr);
+  ASSERT_EQ(oom.episode.grew_from.size(), 1u);
+  EXPECT_EQ(text_of(oom).find("samples"), std::string::npos);
+  oom.episode.grew_from[0].samples = 30;
+  oom.episode.grew_from[0].lost = 10;
+  oom.episode.grew_from[0].faults_watched = 0.5;
+  std::string text = text_of(oom);
+  EXPECT_NE(text.find("looking (10 of 40 samples were lost; page faults were watched for 50 % of that time)"),
+            std::string::npos)
+      << text;
+}
+
 TEST(Text, of_an_oom_kill_tells_who_where_and_how_sure) {
   std::string text = text_of(known_oom(
       process(100, "python3", {"python3", "train.py"}, cgroup(11, "/job/step")), cgroup(10, "/job")));
