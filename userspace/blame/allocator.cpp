@@ -4,6 +4,7 @@
 #include <libelf.h>
 #include <linux/magic.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -54,14 +55,23 @@ static_assert(kLikeMalloc.size() + kLikeFree.size() + 1 <= OtherFunctions{}.size
 constexpr std::size_t kMaxSymbols = 4'000'000;
 constexpr std::size_t kMaxParts = 64;
 
-// The kernel reads the file's pages for a breakpoint: from a file system of somebody's program, or of a
-// server that does not answer, they may never come.
+// The kernel reads the file's pages for a breakpoint.
 bool answers(int fd) {
-  constexpr std::array<unsigned long, 4> kMayNot = {0x65735546 /* FUSE */, NFS_SUPER_MAGIC,
-                                                    0xff534d42 /* CIFS */, V9FS_MAGIC};
   struct statfs about {};
-  return fstatfs(fd, &about) == 0 &&
-         std::find(kMayNot.begin(), kMayNot.end(), static_cast<unsigned long>(about.f_type)) == kMayNot.end();
+  return fstatfs(fd, &about) == 0 && reads_by_itself(static_cast<std::uint64_t>(about.f_type));
+}
+
+// Who sets a breakpoint would wait for a page that is not in memory; this process may. Below an overlay, and
+// behind a disk, there may be anything.
+bool brings_in_code(const FoundAllocator& found) {
+  std::array<char, 16> instruction{};  // the longest one: it may go on in the next page
+  auto reads = [&](std::uint64_t place) {
+    return place == 0 ||
+           pread(found.file.fd.get(), instruction.data(), instruction.size(), static_cast<off_t>(place)) > 0;
+  };
+  return reads(found.free) && std::all_of(found.allocates.begin(), found.allocates.end(), reads) &&
+         std::all_of(found.others.begin(), found.others.end(),
+                     [&](const OtherFunction& other) { return reads(other.place); });
 }
 
 // By the parts of the file that are loaded.
@@ -166,6 +176,16 @@ int rank_of(std::string_view file, bool program) {
 
 }  // namespace
 
+bool reads_by_itself(std::uint64_t file_system) {
+  constexpr std::array<std::uint64_t, 18> kDo = {
+      EXT4_SUPER_MAGIC,     XFS_SUPER_MAGIC,   BTRFS_SUPER_MAGIC,      F2FS_SUPER_MAGIC,
+      TMPFS_MAGIC,          RAMFS_MAGIC,       OVERLAYFS_SUPER_MAGIC,  SQUASHFS_MAGIC,
+      EROFS_SUPER_MAGIC_V1, CRAMFS_MAGIC,      ISOFS_SUPER_MAGIC,      MSDOS_SUPER_MAGIC,
+      REISERFS_SUPER_MAGIC, NILFS_SUPER_MAGIC, 0x2011bab0 /* exFAT */, 0x3153464a /* JFS */,
+      0x2fc12fc1 /* ZFS */, 0xca451a4e /* bcachefs */};
+  return std::find(kDo.begin(), kDo.end(), file_system) != kDo.end();
+}
+
 Result<FoundAllocator> find_allocator(const ProcessMemory& memory, std::span<const Mapping> maps) {
   std::vector<std::pair<int, const Mapping*>> candidates;
   std::set<std::pair<std::string, std::uint64_t>> seen;
@@ -185,6 +205,7 @@ Result<FoundAllocator> find_allocator(const ProcessMemory& memory, std::span<con
     if (auto found = allocator_in(*std::move(file), rank == 0)) {
       std::string_view name = base_name(mapping->path);
       found->glibc = name.starts_with("libc.so.6") || name.starts_with("libc-2.");
+      if (!brings_in_code(*found)) return Error::failed("its allocator's code cannot be read");
       return *std::move(found);
     }
   }

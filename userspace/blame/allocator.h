@@ -42,10 +42,15 @@ struct Heap {
 /// blocks or for a large one, 1 GiB of them at most.
 Heap read_heap(const ProcessMemory& memory, std::uint64_t begin, std::uint64_t end, Bytes least);
 
+/// Whether a file system of this kind (statfs() f_type) reads from a disk or from memory. Others ask a
+/// program or a server, which may never answer, or are not known. An overlay hides what is below it.
+bool reads_by_itself(std::uint64_t file_system);
+
 /// The one whose malloc() the program's calls lead to: its own if it has one, else that of a library that is
 /// called an allocator (jemalloc, tcmalloc, mimalloc), else that of libc. What it reads the process has
-/// chosen: for a process that can be lost. 1 ms, more where a large program has its symbols in it. Error: it
-/// has none that is found, or in a file that may not answer.
+/// chosen: for a process that can be lost. 1 ms, more where a large program has its symbols in it. The pages
+/// of its functions are in the page cache then: who sets a breakpoint reads them. Error: it has none that is
+/// found, or in a file that may not answer.
 Result<FoundAllocator> find_allocator(const ProcessMemory& memory, std::span<const Mapping> maps);
 
 }  // namespace oomcast

@@ -126,6 +126,18 @@ TEST(FindAllocator, an_allocator_has_its_operator_delete_watched_and_no_operator
   }
 }
 
+// By magic number, as linux/magic.h and the file systems' own sources have it.
+TEST(ReadsByItself, is_what_a_disk_or_memory_holds_and_nothing_that_asks_a_server_or_a_program) {
+  for (std::uint64_t disk : {0xef53ull /* ext4 */, 0x58465342ull /* XFS */, 0x9123683eull /* Btrfs */,
+                             0x01021994ull /* tmpfs */, 0x794c7630ull /* overlay */, 0x2fc12fc1ull /* ZFS */})
+    EXPECT_TRUE(reads_by_itself(disk)) << std::hex << disk;
+  for (std::uint64_t other :
+       {0x65735546ull /* FUSE */, 0x6969ull /* NFS */, 0xff534d42ull /* CIFS */, 0xfe534d42ull /* SMB2 */,
+        0x01021997ull /* 9p */, 0x00c36400ull /* Ceph */, 0x0bd00bd0ull /* Lustre */, 0x5346414full /* AFS */,
+        0x47504653ull /* GPFS */, 0x19830326ull /* BeeGFS */, 0x12345678ull /* what comes next */})
+    EXPECT_FALSE(reads_by_itself(other)) << std::hex << other;
+}
+
 TEST(FindAllocator, libc_has_no_others) {
   Self self;
   auto found = find_allocator(self.memory, self.maps);
