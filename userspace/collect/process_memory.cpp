@@ -145,8 +145,10 @@ ProcessMemory::Where ProcessMemory::where_is(std::uint64_t address, std::size_t 
   while (page < end && open_pagemap()) {
     std::size_t want = std::min<std::uint64_t>(kAtOnce, end - page) * sizeof(entries[0]);
     ssize_t got = pread(pagemap_.get(), entries.data(), want, static_cast<off_t>(page * sizeof(entries[0])));
-    auto read = got > 0 ? static_cast<std::size_t>(got) / sizeof(entries[0]) : 0;
-    if (read == 0) break;
+    if (got < 0) break;
+    auto read = static_cast<std::size_t>(got) / sizeof(entries[0]);
+    // Of an address space that has gone pagemap is empty, and whoever has this pid by now has another one.
+    if (read == 0) return Where::nowhere;
     for (std::uint64_t entry : std::span(entries).first(read))
       if (!(entry >> 63)) return entry >> 62 & 1 ? Where::swapped : Where::nowhere;
     page += read;

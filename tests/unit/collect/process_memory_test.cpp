@@ -142,6 +142,19 @@ TEST(SwappedMemory, is_not_brought_back) {
   munmap(at, kPages * kPage);
 }
 
+TEST(GoneMemory, is_not_read_from_whoever_has_its_pid_by_now) {
+  FixtureTree tree;
+  std::string dir = fmt::format("proc/{}", getpid());
+  tree.write(dir + "/pagemap", "");
+  volatile std::uint64_t value = 7;
+  ProcessMemory memory(tree.roots(), static_cast<std::uint32_t>(getpid()));
+  EXPECT_EQ(memory.read<std::uint64_t>(reinterpret_cast<std::uint64_t>(&value)), std::nullopt);
+  tree.remove(dir + "/pagemap");
+  ProcessMemory untold(tree.roots(), static_cast<std::uint32_t>(getpid()));
+  EXPECT_EQ(untold.read<std::uint64_t>(reinterpret_cast<std::uint64_t>(&value)), 7u)
+      << "where pagemap cannot be read";
+}
+
 TEST_F(OwnMemory, holds_a_page_from_its_first_write_until_it_is_given_back) {
   auto* page =
       static_cast<char*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
