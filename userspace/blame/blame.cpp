@@ -79,6 +79,7 @@ void Blame::open_view(Process& process) {
   std::uint32_t pid = process.ref.id.tgid;
   process.view = std::make_unique<ProcessView>(config_.roots, pid, !about_to_read(pid));
   process.python_told = false;
+  process.objects_known = process.blocks_tell = process.has_own_new = false;  // they were of another program
   tell_python(process);
 }
 
@@ -135,7 +136,8 @@ void Blame::end() {
 
 void Blame::sample_objects_again(std::uint32_t pid) {
   Process* p = known(pid);
-  if (p && p->objects_known && p->after && about_to_read(pid)) p->holders = p->view->python_heap()->end();
+  if (!p || !p->objects_known || !p->after || !about_to_read(pid)) return;
+  if (PythonHeap* heap = p->view->python_heap()) p->holders = heap->end();
 }
 
 Blame::Process& Blame::process_of(const wire::Fault& fault) {
@@ -154,7 +156,6 @@ Blame::Process& Blame::process_of(const wire::Fault& fault) {
     p.samples.clear();
     p.sites.clear();
     p.survivors = {};
-    p.objects_known = false;
     p.holders.reset();
     p.gpu.clear();
     p.gpu_sites.clear();
