@@ -40,8 +40,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Nanos kDefaultWindow = 10s;
-constexpr Nanos kNoteEvery = 50ms;      // a process that ends takes the names of its functions with it
-constexpr std::size_t kMaxNoted = 512;  // processes that are read when the window begins
+constexpr Nanos kNoteEvery = 50ms;  // a process that ends takes the names of its functions with it
 
 std::optional<Bytes> usage_of(const CgroupFs& fs, const ScopeNow& scope) {
   if (scope.cgroups.empty()) return std::nullopt;
@@ -204,9 +203,8 @@ class Watch {
   // `until`: it is not the first time. false: the reader is lost.
   Result<bool> watch(std::optional<MonoTime> until) {
     begun_ = false;
-    std::size_t noted = 0;
     for (std::uint32_t pid : scope_.pids)
-      if (pid != static_cast<std::uint32_t>(getpid()) && noted++ < kMaxNoted) reader_.note(pid);
+      if (pid != static_cast<std::uint32_t>(getpid())) reader_.note(pid);
     allocations_.prepare(source_.get());
     reader_.begin();
     if (auto went = go_on(std::nullopt); !went || !*went) return went;

@@ -1,6 +1,7 @@
 #include "blame/blame.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -20,6 +21,7 @@ constexpr Bytes kMaxTables = MiB(32);  // of what private memory is counted: 16 
 constexpr Nanos kWalksFor = std::chrono::seconds(1);
 constexpr std::size_t kMaxEnvironment = 64 * 1024;
 constexpr std::uint64_t kShrunkPages = 256;
+const Nanos kClockTick{1'000'000'000 / sysconf(_SC_CLK_TCK)};
 
 }  // namespace
 
@@ -97,11 +99,11 @@ bool Blame::has_executed(Process& process) const {
 }
 
 void Blame::note(std::uint32_t pid) {
-  auto id = procfs_.read_task_id(pid);
+  if (processes_.size() >= config_.max_noted) return;
   auto stat = procfs_.read_stat(pid);
-  if (!id || !*id || !stat || !*stat || (*stat)->kernel_thread()) return;
+  if (!stat || !*stat || (*stat)->kernel_thread()) return;
   Process p;
-  p.ref.id = **id;
+  p.ref.id = {pid, (*stat)->start_ticks};
   p.ref.comm = (*stat)->comm;
   p.ref.ppid = (*stat)->ppid;
   p.stack = (*stat)->stack;
@@ -125,6 +127,21 @@ void Blame::begin() {
     if (config_.on_baseline) config_.on_baseline(id.tgid, p.before->anon + p.before->shmem);
     p.settled.counted = p.before->faults;
   }
+  began_ticks_ = static_cast<std::uint64_t>(config_.boot_time() / kClockTick);
+}
+
+bool Blame::began_before(const Process& p) const {
+  return p.ref.id.start_ticks < began_ticks_;
+}
+
+// What it held when the window began is not known, and is no growth: that counts from this fault on.
+void Blame::begin_late(Process& p, const wire::Fault& fault) const {
+  auto stat = procfs_.read_stat(p.ref.id.tgid);
+  std::uint64_t counted = stat && *stat ? (*stat)->faults : 0;
+  const auto& m = fault.memory;
+  p.before = m ? ProcessLevel{m->anon + m->swap, m->shmem, std::nullopt, std::nullopt, m->swap, counted}
+               : level_of(p.ref.id);
+  p.settled.counted = counted - std::min(counted, fault.faults);  // among these are its own
 }
 
 void Blame::end() {
@@ -166,6 +183,7 @@ Blame::Process& Blame::process_of(const wire::Fault& fault) {
     describe(p);
     open_view(p);
   }
+  if (!p.before && began_before(p)) begin_late(p, fault);
   p.mm_key = mm;
   p.ref.comm = fault.task.comm;
   p.last = fault.memory;

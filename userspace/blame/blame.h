@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/task_id.h"
 #include "base/units.h"
 #include "blame/allocator.h"
@@ -144,10 +145,16 @@ class Blame {
     bool blind = false;  // of none
     /// Of one process; when there are as many, every second one goes, and the others weigh double.
     std::size_t max_samples = 200'000;
+    /// Processes that are read before the window begins. What others held then is what they hold at their
+    /// first fault that is told of.
+    std::size_t max_noted = 512;
+    /// Since boot, by the clock that processes' starts are told in.
+    std::function<Nanos()> boot_time = [] { return clock_now(CLOCK_BOOTTIME); };
   };
   explicit Blame(Config config);
 
-  /// A process that exists before the window begins. About 5 ms.
+  /// A process that exists before the window begins. About 5 ms; of a kernel's thread, and where there are
+  /// max_noted already, nothing is noted.
   void note(std::uint32_t pid);
   /// Reads every process's counters, once all are noted: growth counts from here on, and faults are to be
   /// watched from now. About 0.1 ms a process, and 10 ms per GiB that it has. Private memory only of those
@@ -231,6 +238,8 @@ class Blame {
   static void judge_holders(const Process& process, const Survivors::Estimate& kept, BlameProcess& out);
   static std::vector<double> parts_in_pools(const Process& process, const BlameProcess& out);
   Process& process_of(const wire::Fault& fault);
+  bool began_before(const Process& process) const;  // the window
+  void begin_late(Process& process, const wire::Fault& fault) const;
   static void thin_samples(Process& process);
   void open_view(Process& process);
   void tell_python(Process& process) const;
@@ -251,6 +260,7 @@ class Blame {
   Config config_;
   ProcFs procfs_;
   std::unordered_map<TaskId, Process> processes_;
+  std::uint64_t began_ticks_ = 0;  // the window, in clock ticks since boot
   std::uint32_t looks_ = 0;
   BlameReport report_;
 };

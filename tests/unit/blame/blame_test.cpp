@@ -20,27 +20,29 @@ struct Fixture {
   std::map<std::uint32_t, Bytes> baselines;
   std::set<std::uint32_t> read;
   Blame blame;
-  explicit Fixture(std::unordered_set<std::uint32_t> unread = {}, bool blind = false)
-      : blame(config_with(std::move(unread), blind)) {}
+  explicit Fixture(std::unordered_set<std::uint32_t> unread = {}, bool blind = false,
+                   std::size_t max_noted = 512)
+      : blame(config_with(std::move(unread), blind, max_noted)) {}
 
-  Blame::Config config_with(std::unordered_set<std::uint32_t> unread, bool blind) {
+  Blame::Config config_with(std::unordered_set<std::uint32_t> unread, bool blind, std::size_t max_noted) {
     Blame::Config config;
     config.roots = tree.roots();
     config.unread = std::move(unread);
     config.blind = blind;
     config.max_samples = 256;
+    config.max_noted = max_noted;
+    config.boot_time = [] { return std::chrono::seconds(2000); };
     config.on_read = [this](std::uint32_t pid) { read.insert(pid); };
     config.on_baseline = [this](std::uint32_t pid, Bytes resident) { baselines[pid] = resident; };
     return config;
   }
 
-  void process(int pid, int anon_mib, int own_mib, const std::string& stack = "0") {
+  void process(int pid, int anon_mib, int own_mib, const std::string& stack = "0", int start = 173001) {
     std::string dir = "proc/" + std::to_string(pid);
-    tree.write(dir + "/stat",
-               std::to_string(pid) +
-                   " (python3) S 1 1 1 0 -1 4194560 120 0 3 0 5 7 0 0 20 0 9 0 173001 3133440 427 "
-                   "18446744073709551615 1 1 " +
-                   stack + " 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0\n");
+    tree.write(dir + "/stat", std::to_string(pid) +
+                                  " (python3) S 1 1 1 0 -1 4194560 120 0 3 0 5 7 0 0 20 0 9 0 " +
+                                  std::to_string(start) + " 3133440 427 18446744073709551615 1 1 " + stack +
+                                  " 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0\n");
     auto kib = [](int mib) { return std::to_string(mib * 1024); };
     tree.write(dir + "/status",
                "Name:\tpython3\nTgid:\t7\nPid:\t7\nRssAnon:\t" + kib(anon_mib) +
@@ -58,6 +60,55 @@ struct Fixture {
     blame.begin();
   }
 };
+
+wire::Fault fault_of(std::uint32_t pid, std::uint64_t start, Bytes anon) {
+  wire::Fault fault;
+  fault.task.id = {pid, start};
+  fault.weight = MiB(1);
+  fault.faults = 1;
+  fault.memory.emplace().anon = anon;
+  return fault;
+}
+
+TEST(Blame, what_a_process_held_that_there_was_no_room_to_note_is_no_growth) {
+  Fixture f({}, false, 1);
+  f.process(6, 10, 10);
+  f.process(7, 1000, 500);
+  f.begin_with({6, 7});
+  EXPECT_FALSE(f.baselines.contains(7));
+  f.blame.add(fault_of(7, 173001, MiB(1000)));
+  f.blame.add(fault_of(7, 173001, MiB(1005)));
+  f.process(7, 1010, 510);
+  f.blame.end();
+  BlameReport report = f.blame.finish(Seconds(1), 0.5);
+  ASSERT_EQ(report.processes.size(), 2u);
+  const BlameProcess& p = report.processes.front();
+  EXPECT_EQ(p.process.id.tgid, 7u);
+  EXPECT_EQ(p.grown(), MiB(10));
+  Bytes touched;
+  for (const BlameSite& site : p.sites) touched += site.touched;
+  EXPECT_LE(touched, MiB(10)) << "123 faults of its life are not what two samples stand for";
+}
+
+TEST(Blame, a_kernel_thread_takes_no_place_of_a_process) {
+  Fixture f({}, false, 1);
+  f.tree.write(
+      "proc/2/stat",
+      "2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 20 0 1 0 1 0 0 18446744073709551615 0 0 0 0\n");
+  f.process(7, 100, 100);
+  f.begin_with({2, 7});
+  EXPECT_EQ(f.baselines.count(7), 1u);
+}
+
+TEST(Blame, a_process_that_began_in_the_window_began_with_nothing) {
+  Fixture f;
+  f.process(6, 10, 10);
+  f.begin_with({6});
+  f.process(7, 100, 100, "0", 200001);
+  f.blame.add(fault_of(7, 200001, MiB(60)));
+  f.blame.end();
+  EXPECT_EQ(f.blame.finish(Seconds(1)).processes.front().grown(), MiB(100));
+}
 
 // As `sh -c 'sleep 5; exec python app.py'` does under a look.
 TEST(Blame, a_program_that_is_executed_before_any_fault_was_seen_begins_with_nothing) {
