@@ -28,17 +28,29 @@ const Nanos kClockTick{1'000'000'000 / sysconf(_SC_CLK_TCK)};
 Blame::Blame(Config config) : config_(std::move(config)), procfs_(config_.roots) {}
 
 std::optional<ProcessLevel> Blame::level_of(const TaskId& id) const {
-  auto status = procfs_.read_status(id.tgid);
+  ProcessLevel out;
+  if (auto status = procfs_.read_status(id.tgid); !status) {
+    // As long as its process likes, and refused then. This one is short, and has less.
+    auto statm = procfs_.read_statm(id.tgid);
+    if (!statm || !*statm || (*statm)->resident_pages < (*statm)->shared_pages || (*statm)->size_pages == 0)
+      return std::nullopt;
+    out.anon.count = static_cast<std::int64_t>(((*statm)->resident_pages - (*statm)->shared_pages) * kPage);
+  } else {
+    if (!*status || !(*status)->rss_anon || !(*status)->rss_shmem || !(*status)->swap) return std::nullopt;
+    out.anon = *(*status)->rss_anon + *(*status)->swap;
+    out.shmem = (*status)->rss_shmem;
+    out.hugetlb = (*status)->hugetlb;
+    out.swap = (*status)->swap;
+  }
   auto stat = procfs_.read_stat(id.tgid);
-  if (!status || !*status || !stat || !*stat || (*stat)->start_ticks != id.start_ticks ||
-      !(*status)->rss_anon || !(*status)->rss_shmem || !(*status)->swap)
-    return std::nullopt;
-  return ProcessLevel{*(*status)->rss_anon + *(*status)->swap,
-                      *(*status)->rss_shmem,
-                      std::nullopt,
-                      (*status)->hugetlb,
-                      *(*status)->swap,
-                      (*stat)->faults};
+  if (!stat || !*stat || (*stat)->start_ticks != id.start_ticks) return std::nullopt;
+  out.faults = (*stat)->faults;
+  return out;
+}
+
+bool Blame::has_ended(const TaskId& id) const {
+  auto stat = procfs_.read_stat(id.tgid);
+  return stat && (!*stat || (*stat)->start_ticks != id.start_ticks || (*stat)->exiting());
 }
 
 bool Blame::about_to_read(std::uint32_t tgid) const {
@@ -124,7 +136,8 @@ void Blame::begin() {
     p.before = level_of(id);
     if (!p.before) continue;
     p.before->set_private(own[id]);
-    if (config_.on_baseline) config_.on_baseline(id.tgid, p.before->anon + p.before->shmem);
+    if (config_.on_baseline && p.before->shmem)
+      config_.on_baseline(id.tgid, p.before->anon + *p.before->shmem);
     p.settled.counted = p.before->faults;
   }
   began_ticks_ = static_cast<std::uint64_t>(config_.boot_time() / kClockTick);
@@ -165,7 +178,7 @@ Blame::Process& Blame::process_of(const wire::Fault& fault) {
   bool executed = !fresh && (p.mm_key ? p.mm_key != mm : has_executed(p));
   if (executed) {
     auto stat = procfs_.read_stat(p.ref.id.tgid);
-    p.before = ProcessLevel{{}, {}, Bytes(), Bytes(), {}, stat && *stat ? (*stat)->faults : 0};
+    p.before = ProcessLevel{{}, Bytes(), Bytes(), Bytes(), Bytes(), stat && *stat ? (*stat)->faults : 0};
     p.after.reset();
     p.faults = p.settled.faults = 0;
     p.settled.from = p.settled.to = 0;

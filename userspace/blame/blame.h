@@ -31,14 +31,14 @@ namespace oomcast {
 
 /// A process's own counters at one moment.
 struct ProcessLevel {
-  Bytes anon;                    // with what is in swap
-  Bytes shmem;                   // mapped shared memory, tmpfs and pinned memory too: counted in each process
+  Bytes anon;                    // with what is in swap, where that is known
+  std::optional<Bytes> shmem;    // mapped shared memory, tmpfs and pinned memory too: counted in each process
   std::optional<Bytes> uss;      // private memory, with swap
   std::optional<Bytes> hugetlb;  // huge pages of the pool, which are in none of these
-  Bytes swap;                    // in anon and uss
+  std::optional<Bytes> swap;     // in anon and uss
   std::uint64_t faults = 0;      // so far
   void set_private(std::optional<Bytes> own) {
-    if (own) uss = *own + swap;
+    if (own && swap) uss = *own + *swap;
   }
 };
 
@@ -87,8 +87,10 @@ struct KeptOfProcess {
 struct BlameProcess {
   ProcessRef process;
   bool exited = false;
+  bool growth_unknown = false;  // its counters could not be read when the window began, or at its end
   std::optional<ProcessLevel> before, after;  // before: nullopt if it began in the window; after: if it ended
-  Bytes grown_anon, grown_shmem;
+  Bytes grown_anon;
+  std::optional<Bytes> grown_shmem = Bytes();  // nullopt: unknown, and not in grown()
   std::optional<Bytes> grown_uss;
   std::optional<Bytes> grown_hugetlb;  // not in grown(): neither RSS nor a cgroup's memory counts it
   // Pages that it shared with those it was forked from, or that were forked from it, and has copies of now.
@@ -105,7 +107,7 @@ struct BlameProcess {
   std::vector<BlameGpuSite> gpu;        // by bytes
   std::string python;                   // "CPython 3.11.2", why its frames cannot be read, or empty
   ProcessRole role;
-  Bytes grown() const { return grown_anon + grown_shmem + unshared; }
+  Bytes grown() const { return grown_anon + grown_shmem.value_or(Bytes()) + unshared; }
 };
 
 /// Joins what several lines of a Python program touched in pages of small objects to one site, whose culprit
@@ -246,7 +248,9 @@ class Blame {
   /// Since this was asked last.
   bool has_executed(Process& process) const;
   void describe(Process& process) const;
-  std::optional<ProcessLevel> level_of(const TaskId& id) const;  // without uss
+  /// Without uss. nullopt: it has ended, or cannot be read.
+  std::optional<ProcessLevel> level_of(const TaskId& id) const;
+  bool has_ended(const TaskId& id) const;
   std::optional<Bytes> private_bytes_of(const TaskId& id) const;
   /// Of as many as a second is enough for.
   std::unordered_map<TaskId, std::optional<Bytes>> private_bytes() const;

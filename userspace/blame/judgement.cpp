@@ -29,13 +29,26 @@ const Frame* innermost_python(const Stack& stack) {
   return frame == stack.rend() ? nullptr : &*frame;
 }
 
+std::optional<Bytes> more_than(std::optional<Bytes> before, std::optional<Bytes> after) {
+  return before && after ? std::optional(*after - *before) : std::nullopt;
+}
+
+// Where what is in swap is not known of both, without it.
+Bytes more_anon(const ProcessLevel& before, const ProcessLevel& after) {
+  if (before.swap && after.swap) return after.anon - before.anon;
+  return after.anon - after.swap.value_or(Bytes()) - (before.anon - before.swap.value_or(Bytes()));
+}
+
 }  // namespace
 
 // Its counters at the end of the window, or now if less is left since: who was killed meanwhile has lost the
-// pages that were looked at. nullopt: it has ended.
+// pages that were looked at. nullopt: as level_of().
 std::optional<ProcessLevel> Blame::still_held(const Process& p) const {
   auto now = level_of(p.ref.id);
-  if (now && p.after && now->anon + now->shmem + kUntold >= p.after->anon + p.after->shmem) return p.after;
+  if (now && p.after) {
+    Bytes lost = more_anon(*now, *p.after) + more_than(now->shmem, p.after->shmem).value_or(Bytes());
+    if (lost <= kUntold) return p.after;
+  }
   if (now) now->set_private(private_bytes_of(p.ref.id));
   return now;
 }
@@ -46,25 +59,27 @@ BlameProcess Blame::judge(Process& p, Seconds window, double watched_share) cons
   out.before = p.before;
   read_pages(p);
   out.after = still_held(p);
-  out.exited = !out.after;
+  out.exited = !out.after && has_ended(p.ref.id);
+  out.growth_unknown = !out.exited && (!out.after || (!out.before && began_before(p)));
   if (watched_share < 1 && out.after) settle(p, out.after->faults, true);
   if (const auto& python = p.view->python(); python.python) {
     out.python = to_string(*python.python);
   } else {
     out.python = python.why_not;
   }
-  if (out.after) {
+  if (out.growth_unknown) out.grown_shmem.reset();
+  if (out.after && !out.growth_unknown) {
     // A process that began in the window began with nothing of its own, but may hold what a fork shares.
-    ProcessLevel before = out.before.value_or(ProcessLevel{{}, {}, Bytes(), Bytes(), {}, 0});
-    if (out.after->uss && before.uss) out.grown_uss = *out.after->uss - *before.uss;
-    if (out.after->hugetlb && before.hugetlb) out.grown_hugetlb = *out.after->hugetlb - *before.hugetlb;
-    out.grown_anon = out.before ? out.after->anon - before.anon : out.grown_uss.value_or(out.after->anon);
-    out.grown_shmem = out.after->shmem - before.shmem;
+    ProcessLevel before = out.before.value_or(ProcessLevel{{}, Bytes(), Bytes(), Bytes(), Bytes(), 0});
+    out.grown_uss = more_than(before.uss, out.after->uss);
+    out.grown_hugetlb = more_than(before.hugetlb, out.after->hugetlb);
+    out.grown_anon = out.before ? more_anon(before, *out.after) : out.grown_uss.value_or(out.after->anon);
+    out.grown_shmem = more_than(before.shmem, out.after->shmem);
   }
 
   judge_touched(p, watched_share, out);
   judge_kept(p, window, out);
-  if (!out.exited) join_small_objects(out, parts_in_pools(p, out));
+  if (!out.exited && !out.growth_unknown) join_small_objects(out, parts_in_pools(p, out));
   if (!out.exited) out.gpu = judge_gpu(p);
   std::sort(out.sites.begin(), out.sites.end(), [](const BlameSite& a, const BlameSite& b) {
     return std::tuple(a.grown, a.kept.bytes, a.touched) > std::tuple(b.grown, b.kept.bytes, b.touched);
@@ -99,7 +114,7 @@ void Blame::judge_touched(const Process& p, double watched_share, BlameProcess& 
     BlameSite& site = out.sites[sample.site];
     site.touched += sample.weight;
     ++site.samples;
-    if (out.exited || sample.gone) continue;
+    if (out.exited || out.growth_unknown || sample.gone) continue;
     if (sample.shared && out.grown_shmem <= Bytes{}) continue;  // a file's pages: cache, not growth
     site.grown += sample.weight;
     staying += sample.weight;
@@ -132,7 +147,7 @@ void Blame::judge_touched(const Process& p, double watched_share, BlameProcess& 
 // than what was touched. The counters say how much there is to explain.
 void Blame::judge_kept(const Process& p, Seconds window, BlameProcess& out) {
   out.why_not_kept = p.why_not_watched;
-  if (out.exited) return;
+  if (out.exited || out.growth_unknown) return;
   if (!p.watched) return judge_holders(p, {}, out);
   if (p.survivors.dropped()) {
     out.why_not_kept = fmt::format("there was no room for {} of its blocks", p.survivors.dropped());

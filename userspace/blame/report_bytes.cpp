@@ -86,6 +86,7 @@ template <typename A, typename T>
 void pass(A& a, std::optional<T>& value) {
   bool is = value.has_value();
   a(is);
+  if (A::kReads) value.reset();
   if (A::kReads && is) value.emplace();
   if (value) pass(a, *value);
 }
@@ -238,6 +239,7 @@ template <typename A>
 void pass(A& a, BlameProcess& p) {
   pass(a, p.process);
   a(p.exited);
+  a(p.growth_unknown);
   pass(a, p.before);
   pass(a, p.after);
   pass(a, p.grown_anon);

@@ -309,6 +309,11 @@ std::vector<std::string> doubts_of(const BlameReport& report) {
         fmt::format("{} of {} frames could not be symbolised", report.unnamed_frames, report.frames));
   for (const BlameProcess& p : report.processes) {
     std::string who = fmt::format("{}[{}]", escape_for_terminal(p.process.comm), p.process.id.tgid);
+    if (p.growth_unknown)
+      out.push_back(fmt::format("what {} grew by is not known: its counters could not be read", who));
+    else if (!p.exited && !p.grown_shmem)
+      out.push_back(
+          fmt::format("of {} only anonymous memory in RAM is counted: the rest takes too long to read", who));
     if (!p.why_not_kept.empty())
       out.push_back(fmt::format("which allocations of {} stay is not known, only who touched new pages: {}",
                                 who, escape_for_terminal(p.why_not_kept)));
@@ -392,11 +397,16 @@ std::string to_text(const Frame& frame) {
 }
 
 std::string to_text(const BlameReport& report) {
-  bool left = report.processes.empty() || !std::ranges::all_of(report.processes, &BlameProcess::exited);
+  auto is_known = [](const BlameProcess& p) { return !p.exited && !p.growth_unknown; };
+  bool known = report.processes.empty() || std::ranges::any_of(report.processes, is_known);
+  bool ended_all = std::ranges::all_of(report.processes, &BlameProcess::exited);
   std::string out = escape_for_terminal(report.scope);
-  out += left ? fmt::format(": processes grew by {} in {}, {}", signed_size(report.grown),
-                            format_duration(report.window), format_rate(rate(report.grown, report.window)))
-              : std::string(": every process has ended, what they grew by is not known");
+  if (known)
+    out += fmt::format(": processes grew by {} in {}, {}", signed_size(report.grown),
+                       format_duration(report.window), format_rate(rate(report.grown, report.window)));
+  else
+    out += fmt::format(": {}what they grew by is not known",
+                       ended_all ? "every process has ended, " : "no process's counters could be read, ");
   if (report.cgroup_grown)
     out += fmt::format("; the cgroup by {} (difference {})", signed_size(*report.cgroup_grown),
                        signed_size(*report.cgroup_grown - report.grown));
@@ -408,20 +418,21 @@ std::string to_text(const BlameReport& report) {
     bool worth = huge || !p.gpu.empty() || share(p.grown(), report.grown) >= kMinShare ||
                  (shown == 0 && p.grown() > Bytes{});
     if (!worth || shown >= kMaxShown) {
-      ++(p.exited ? ended : hidden);
+      if (!p.growth_unknown) ++(p.exited ? ended : hidden);
       if (p.exited && ended <= kMaxEnded) names += (ended > 1 ? ", " : "") + describe(p.process);
       continue;
     }
     ++shown;
     out += fmt::format("\n{}  {}  {}  {:.0f}%", describe(p.process), signed_size(p.grown()),
                        format_rate(rate(p.grown(), report.window)), 100 * share(p.grown(), report.grown));
-    if (p.grown_shmem != Bytes{}) out += fmt::format("  shared {}", signed_size(p.grown_shmem));
+    if (p.grown_shmem.value_or(Bytes{}) != Bytes{})
+      out += fmt::format("  shared {}", signed_size(*p.grown_shmem));
     if (p.grown_uss) out += fmt::format("  private {}", signed_size(*p.grown_uss));
     if (p.unshared != Bytes{}) out += fmt::format("  copied on write {}", signed_size(p.unshared));
     if (huge) out += fmt::format("  and huge pages of the pool {}", signed_size(*p.grown_hugetlb));
     if (p.role.rank) out += fmt::format("  rank {}", *p.role.rank);
     if (!p.python.empty()) out += "  " + escape_for_terminal(p.python);
-    if (p.exited) out += "  ended";
+    out += p.exited ? "  ended" : p.growth_unknown ? "  growth not known" : "";
     out += "\n";
     out += top_lines(p, report.window);
     Node root;

@@ -128,7 +128,7 @@ Result<BlameReport> parse_blame(std::string_view text, const std::string& name) 
     process.grown_anon = {number_at(each, "grown_anon_bytes")};
     process.unshared = {number_at(each, "unshared_bytes")};
     process.exited = each.value("exited", Json()) == true;
-    process.grown_shmem = {number_at(each, "grown_shmem_bytes")};
+    process.grown_shmem = Bytes{number_at(each, "grown_shmem_bytes")};
     process.unseen = {number_at(each, "unseen_bytes")};
     process.free_in_heap = {number_at(each, "free_in_heap_bytes")};
     for (const Json& holder : list_at(each, "holders"))

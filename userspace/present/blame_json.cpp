@@ -85,7 +85,8 @@ Json gpu_json(const BlameProcess& p, const BlameReport& report) {
 }
 
 Json blamed_process_json(const BlameProcess& p, const BlameReport& report, const ClockMap& clock) {
-  auto unless_ended = [&p](Bytes size) { return p.exited ? Json(nullptr) : Json(size.count); };
+  bool unknown = p.exited || p.growth_unknown;
+  auto if_known = [&](Bytes size) { return unknown ? Json(nullptr) : Json(size.count); };
   Json sites = Json::array();
   for (const BlameSite& site : p.sites) sites.push_back(site_json(site, p, report));
   Json holders, types;  // null
@@ -99,14 +100,14 @@ Json blamed_process_json(const BlameProcess& p, const BlameReport& report, const
   return {{"process", process_json(p.process, clock)},
           {"start_ticks", p.process.id.start_ticks},
           {"exited", p.exited},
-          {"grown_bytes", unless_ended(p.grown())},
-          {"grown_bytes_per_s", p.exited ? Json(nullptr) : Json(rate(p.grown(), report.window).value)},
-          {"grown_anon_bytes", unless_ended(p.grown_anon)},
-          {"grown_shmem_bytes", unless_ended(p.grown_shmem)},
+          {"grown_bytes", if_known(p.grown())},
+          {"grown_bytes_per_s", unknown ? Json(nullptr) : Json(rate(p.grown(), report.window).value)},
+          {"grown_anon_bytes", if_known(p.grown_anon)},
+          {"grown_shmem_bytes", unknown ? Json(nullptr) : maybe(p.grown_shmem)},
           {"grown_private_bytes", maybe(p.grown_uss)},
-          {"unshared_bytes", unless_ended(p.unshared)},
-          {"unseen_bytes", unless_ended(p.unseen)},
-          {"free_in_heap_bytes", unless_ended(p.free_in_heap)},
+          {"unshared_bytes", if_known(p.unshared)},
+          {"unseen_bytes", if_known(p.unseen)},
+          {"free_in_heap_bytes", if_known(p.free_in_heap)},
           {"kept", p.kept ? kept_json(*p.kept) : Json(nullptr)},
           {"kept_unknown", p.why_not_kept.empty() ? Json(nullptr) : text(p.why_not_kept)},
           {"grown_hugetlb_bytes", maybe(p.grown_hugetlb)},

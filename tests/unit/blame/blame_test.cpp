@@ -55,6 +55,17 @@ struct Fixture {
     tree.write(dir + "/pagemap", {reinterpret_cast<const char*>(pages.data()), pages.size() * sizeof(kOwn)});
   }
 
+  // As one whose status takes the kernel too long to read.
+  void has_no_status(int pid, int anon_mib) {
+    std::string dir = "proc/" + std::to_string(pid);
+    tree.write(dir + "/status", "refused");
+    tree.write(dir + "/statm", "400000 " + std::to_string(anon_mib * 256 + 1000) + " 1000 0 0 0 0\n");
+  }
+  void cannot_be_read(int pid) {
+    has_no_status(pid, 0);
+    tree.write("proc/" + std::to_string(pid) + "/statm", "refused");
+  }
+
   void begin_with(std::initializer_list<std::uint32_t> pids) {
     for (std::uint32_t pid : pids) blame.note(pid);
     blame.begin();
@@ -256,6 +267,75 @@ TEST(Blame, a_process_that_is_gone_at_the_end_has_exited) {
   ASSERT_EQ(report.processes.size(), 1u);
   EXPECT_TRUE(report.processes.front().exited);
   EXPECT_EQ(report.grown, Bytes{});
+}
+
+TEST(Blame, a_zombie_has_exited) {
+  Fixture f;
+  f.process(7, 100, 100);
+  f.begin_with({7});
+  f.tree.write(
+      "proc/7/stat",
+      "7 (python3) Z 1 1 1 0 -1 4194564 120 0 3 0 5 7 0 0 20 0 1 0 173001 0 0 18446744073709551615 0 0 "
+      "0 0\n");
+  f.tree.write("proc/7/status", "Name:\tpython3\nTgid:\t7\nPid:\t7\n");
+  f.blame.end();
+  EXPECT_TRUE(f.blame.finish(Seconds(1)).processes.front().exited);
+}
+
+TEST(Blame, who_takes_too_long_to_tell_is_told_by_its_pages_and_has_not_exited) {
+  Fixture f;
+  f.process(7, 100, 100);
+  f.has_no_status(7, 100);
+  f.begin_with({7});
+  EXPECT_FALSE(f.baselines.contains(7));
+  f.has_no_status(7, 140);
+  f.blame.end();
+  BlameReport report = f.blame.finish(Seconds(1));
+  const BlameProcess& p = report.processes.front();
+  EXPECT_FALSE(p.exited);
+  EXPECT_FALSE(p.growth_unknown);
+  EXPECT_EQ(p.grown(), MiB(40));
+  EXPECT_EQ(p.grown_shmem, std::nullopt);
+}
+
+TEST(Blame, what_was_in_swap_when_its_status_could_be_read_has_not_gone_when_it_cannot) {
+  Fixture f;
+  f.process(7, 100, 100);
+  f.tree.write("proc/7/status",
+               "Tgid:\t7\nRssAnon:\t102400 kB\nRssFile:\t0 kB\nRssShmem:\t1024 kB\nVmSwap:\t512000 kB\n");
+  f.begin_with({7});
+  f.has_no_status(7, 140);
+  f.blame.end();
+  EXPECT_EQ(f.blame.finish(Seconds(1)).processes.front().grown(), MiB(40));
+}
+
+TEST(Blame, growth_of_who_could_not_be_read_is_unknown_and_it_has_not_exited) {
+  Fixture f;
+  for (int pid : {7, 8}) f.process(pid, 100, 100);
+  f.cannot_be_read(7);
+  f.begin_with({7, 8});
+  f.process(7, 100, 100);
+  f.cannot_be_read(8);
+  f.blame.end();
+  BlameReport report = f.blame.finish(Seconds(1));
+  ASSERT_EQ(report.processes.size(), 2u);
+  EXPECT_EQ(report.grown, Bytes{});
+  for (const BlameProcess& p : report.processes) {
+    EXPECT_FALSE(p.exited) << p.process.id.tgid;
+    EXPECT_TRUE(p.growth_unknown) << p.process.id.tgid;
+    EXPECT_EQ(p.grown_shmem, std::nullopt);
+  }
+}
+
+TEST(Blame, who_could_not_be_read_when_the_window_began_grows_from_its_first_fault_on) {
+  Fixture f;
+  f.process(7, 100, 100);
+  f.cannot_be_read(7);
+  f.begin_with({7});
+  f.blame.add(fault_of(7, 173001, MiB(100)));
+  f.process(7, 130, 130);
+  f.blame.end();
+  EXPECT_EQ(f.blame.finish(Seconds(1)).processes.front().grown(), MiB(30));
 }
 
 TEST(Blame, who_loses_its_memory_while_its_pages_are_looked_at_has_not_grown) {

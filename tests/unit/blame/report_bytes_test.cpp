@@ -23,7 +23,9 @@ BlameReport report() {
   p.process.uid = 1000;
   p.process.cgroup = std::make_shared<CgroupRef>(CgroupRef{{Hierarchy::v1, 99}, "/docker/abc", {}});
   p.after = ProcessLevel{MiB(3), MiB(1), MiB(2), std::nullopt, {}, 17};
+  p.growth_unknown = true;
   p.grown_anon = MiB(7);
+  p.grown_shmem.reset();
   p.grown_uss = MiB(-1);
   p.python = "CPython 3.11.2";
   p.role.kind = ProcessRole::Kind::worker;
@@ -66,6 +68,8 @@ TEST(ReportBytes, a_report_comes_back_as_it_was) {
   EXPECT_EQ(b.before.has_value(), false);
   EXPECT_EQ(b.after->uss, a.after->uss);
   EXPECT_EQ(b.after->faults, a.after->faults);
+  EXPECT_EQ(b.growth_unknown, true);
+  EXPECT_EQ(b.grown_shmem, std::nullopt);
   EXPECT_EQ(b.grown_uss, a.grown_uss);
   EXPECT_EQ(b.role.of, a.role.of);
   ASSERT_EQ(b.sites.size(), 1u);

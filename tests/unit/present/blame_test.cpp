@@ -135,6 +135,34 @@ TEST(BlameText, says_no_growth_where_every_process_has_ended) {
     EXPECT_TRUE(process.at(key).is_null()) << key;
 }
 
+TEST(BlameText, says_whose_growth_is_not_known_and_of_whom_a_part) {
+  BlameReport r;
+  r.scope = "process 20";
+  BlameProcess& p = r.processes.emplace_back();
+  p.process.id = {20, 1};
+  p.process.comm = "worker";
+  p.growth_unknown = true;
+  p.grown_shmem.reset();
+  std::string text = to_text(r);
+  EXPECT_EQ(text.find("process 20: no process's counters could be read, what they grew by is not known"), 0u)
+      << text;
+  EXPECT_NE(text.find("what worker[20] grew by is not known: its counters could not be read"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("other process"), std::string::npos) << text;
+  auto json = nlohmann::json::parse(to_json(r, {}, MonoTime{}))["processes"][0];
+  EXPECT_EQ(json.at("exited"), false);
+  for (const char* key : {"grown_bytes", "grown_anon_bytes", "grown_shmem_bytes", "unseen_bytes"})
+    EXPECT_TRUE(json.at(key).is_null()) << key;
+
+  p.growth_unknown = false;
+  p.grown_anon = MiB(3);
+  EXPECT_NE(to_text(r).find("of worker[20] only anonymous memory in RAM is counted"), std::string::npos);
+  json = nlohmann::json::parse(to_json(r, {}, MonoTime{}))["processes"][0];
+  EXPECT_EQ(json.at("grown_bytes"), MiB(3).count);
+  EXPECT_TRUE(json.at("grown_shmem_bytes").is_null());
+}
+
 TEST(BlameText, says_of_a_line_whether_its_blocks_stay_or_it_only_touched_the_pages) {
   BlameReport r = report();
   BlameProcess& p = r.processes.front();
