@@ -15,11 +15,7 @@ constexpr std::size_t kMaxDepth = 24;
 }  // namespace
 
 bool PythonHeap::Walk::go_on() {
-  constexpr std::size_t kAskEvery = 256;
-  bool late =
-      (next_near + next_far) % kAskEvery == 0 &&
-      (clock_now(CLOCK_THREAD_CPUTIME_ID) - since > limits.time || mono_now() - began > 2 * limits.time);
-  cut = cut || late || seen.size() >= limits.objects;
+  cut = cut || allowance.over() || seen.size() >= limits.objects;
   return !cut;
 }
 
@@ -120,6 +116,7 @@ bool PythonHeap::Walk::add_threads() {
 void PythonHeap::Walk::follow_dict(std::uint64_t dict, std::uint32_t at, bool attributes, std::size_t most) {
   objects.entries(dict, kMaxLength, most, [&](std::uint64_t key, std::uint64_t value) {
     add(value, at, attributes ? Edge::attribute : Edge::key, key);
+    return go_on();
   });
 }
 
@@ -198,7 +195,8 @@ void PythonHeap::Walk::follow(std::uint32_t at) {
   const Node node = nodes[at];
   if (node.edge == Edge::globals) {
     objects.entries(node.address, kMaxLength, kMaxLength, [&](std::uint64_t key, std::uint64_t value) {
-      if (go_on()) add(value, at, Edge::global, key);
+      add(value, at, Edge::global, key);
+      return go_on();
     });
     return;
   }
@@ -247,7 +245,10 @@ void PythonHeap::Walk::follow(std::uint32_t at) {
 void PythonHeap::Walk::added(std::uint64_t o, const Type& type, std::uint64_t last, std::size_t most,
                              const std::function<void(std::uint64_t)>& each) {
   if (type.kind == Kind::dict) {
-    objects.entries(o, last, most, [&](std::uint64_t, std::uint64_t value) { each(value); });
+    objects.entries(o, last, most, [&](std::uint64_t, std::uint64_t value) {
+      if (value) each(value);
+      return true;
+    });
   } else if (type.kind == Kind::list) {
     std::uint64_t size = std::min(objects.size(o), kMaxLength), items = objects.items(o, type);
     std::uint64_t from = size > last ? size - last : 0;

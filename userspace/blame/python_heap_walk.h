@@ -14,6 +14,23 @@
 
 namespace oomcast {
 
+/// So much of a CPU's time, and as long again in waiting for one; the clock is asked every so many times.
+class Allowance {
+ public:
+  explicit Allowance(Nanos time, unsigned ask_every = 256) : time_(time), ask_every_(ask_every) {}
+  bool over() {
+    if (!over_ && asked_++ % ask_every_ == 0)
+      over_ = clock_now(CLOCK_THREAD_CPUTIME_ID) - since_ > time_ || mono_now() - began_ > 2 * time_;
+    return over_;
+  }
+
+ private:
+  Nanos time_, since_ = clock_now(CLOCK_THREAD_CPUTIME_ID);
+  MonoTime began_ = mono_now();
+  unsigned ask_every_, asked_ = 0;
+  bool over_ = false;
+};
+
 /// Breadth first: what is near to the program's own names comes before modules and classes. Nothing of it is
 /// believed: every address is checked, every loop is bounded, and the whole by time and number of objects.
 struct PythonHeap::Walk {
@@ -51,8 +68,7 @@ struct PythonHeap::Walk {
   PresentPages& pages = objects.pages();
   const Python& python = objects.python();
   const Limits& limits;
-  Nanos since = clock_now(CLOCK_THREAD_CPUTIME_ID);
-  MonoTime began = mono_now();
+  Allowance allowance{limits.time};
   std::vector<Node> nodes;
   std::unordered_set<std::uint64_t> seen;
   std::vector<std::uint32_t> near, far;  // to be followed; modules and classes come last
@@ -60,7 +76,7 @@ struct PythonHeap::Walk {
   std::vector<std::pair<std::uint64_t, std::uint32_t>> unnamed;  // and its parent; for when all near are done
   bool cut = false;
 
-  bool go_on();
+  bool go_on();  // once for each step of a loop that memory may make long
 
   std::uint32_t note(std::uint64_t address, std::uint32_t parent, Edge edge, std::uint64_t detail);
   void add(std::uint64_t address, std::uint32_t parent, Edge edge, std::uint64_t detail = 0);

@@ -72,6 +72,7 @@ const PythonReader::Type* PythonReader::type_at(std::uint64_t address, unsigned 
   auto known = types_.find(address);
   if (known != types_.end()) return known->second.get();
   if (types_.size() >= kMaxTypes) return nullptr;
+  types_[address] = nullptr;  // for what leads back here meanwhile
   std::unique_ptr<Type> type;
   if (is_type(address)) type = read_type(address, depth);
   return (types_[address] = std::move(type)).get();
@@ -141,8 +142,9 @@ std::uint64_t PythonReader::find_shared_keys(std::uint64_t type) {
     std::uint64_t keys = pages_.word(type + at);
     auto table = keys_at(keys);
     if (!table || !table->count || pages_.get<std::uint8_t>(keys + 10) != kSplit) continue;
-    const Type* first = type_of(pages_.word(table->entries));
-    if (first && first->name == "str") return keys;
+    // By its type's name alone: to read that type would lead to its first key, and so on without an end.
+    std::uint64_t first = pages_.word(table->entries), is = may_be_object(first) ? pages_.word(first + 8) : 0;
+    if (is_type(is) && c_text(pages_.word(is + kTypeName)) == "str") return keys;
   }
   return 0;
 }
@@ -164,6 +166,20 @@ std::uint64_t PythonReader::size(std::uint64_t object) {
 // A tuple's type says how large one without items is.
 std::uint64_t PythonReader::items(std::uint64_t object, const Type& type) {
   return type.kind == Kind::tuple ? object + type.size : pages_.word(object + kSize + 8);
+}
+
+// A deque's are many.
+std::uint64_t PythonReader::storage(std::uint64_t object, const Type& type) {
+  switch (type.kind) {
+    case Kind::list:
+      return items(object, type);
+    case Kind::dict:
+      return pages_.word(object + 32);
+    case Kind::set:
+      return pages_.word(object + 40);
+    default:
+      return 0;
+  }
 }
 
 std::optional<std::uint64_t> PythonReader::length(std::uint64_t object, const Type& type) {
@@ -203,8 +219,19 @@ void PythonReader::entries(std::uint64_t dict, std::uint64_t last, std::uint64_t
     std::uint64_t behind = table->entries + (i + 1) * table->entry_size;
     std::uint64_t key = pages_.word(behind - 16);
     std::uint64_t value = pages_.word(values ? values + 8 * i : behind - 8);
-    if (key && value) each(key, value);
+    if (!each(key, key ? value : 0)) return;
   }
+}
+
+std::uint64_t PythonReader::first_key(std::uint64_t dict) {
+  constexpr int kMaxDeleted = 64;
+  std::uint64_t first = 0;
+  int met = 0;
+  entries(dict, kMaxLength, kMaxLength, [&](std::uint64_t key, std::uint64_t value) {
+    first = value ? key : 0;
+    return !first && ++met < kMaxDeleted;
+  });
+  return first;
 }
 
 std::vector<std::uint64_t> PythonReader::shared_names(const Type& type) {

@@ -101,9 +101,14 @@ class PythonReader {
   std::uint64_t items(std::uint64_t object, const Type& type);
   /// Of a list, dict, set or deque. nullopt: it is none.
   std::optional<std::uint64_t> length(std::uint64_t object, const Type& type);
-  /// Calls `each` for up to `most` entries of a dict's last `last`, evenly.
-  using Entry = std::function<void(std::uint64_t key, std::uint64_t value)>;
+  /// Where a list, dict or set has its elements; 0: another one, or it cannot be read.
+  std::uint64_t storage(std::uint64_t object, const Type& type);
+  /// Calls `each` for up to `most` entries of a dict's last `last`, evenly, until it returns false. 0:
+  /// deleted, or not in memory; of these there can be 2^40.
+  using Entry = std::function<bool(std::uint64_t key, std::uint64_t value)>;
   void entries(std::uint64_t dict, std::uint64_t last, std::uint64_t most, const Entry& each);
+  /// Of a dict; 0: it has none, or many before it were deleted.
+  std::uint64_t first_key(std::uint64_t dict);
   /// Names of attributes that a type's instances share, in the order of their values.
   std::vector<std::uint64_t> shared_names(const Type& type);
   /// The value of "__name__", which a module's dict has among the first; 0: it has none.

@@ -39,6 +39,30 @@ TEST(PythonHeap, a_container_that_grows_is_told_by_the_names_that_lead_to_it) {
   EXPECT_FALSE(heap.cut());
 }
 
+TEST(PythonHeap, attributes_that_stand_in_an_object_are_called_as_its_type_says) {
+  Interpreter py;
+  constexpr std::uint64_t kManagedDict = 1 << 4;
+  std::uint64_t type = py.make_type("Trainer", 64, 0, Interpreter::kCollected | kManagedDict);
+  std::uint64_t keys = py.memory_of(32), values = py.memory_of(2), trainer = py.memory_of(32) + 64;
+  std::uint64_t history = py.make_list(1000, py.object(py.make_type("Tensor", 64, 0, 0)));
+  py.word(keys, 8) = 6 | 6 << 8 | 2 << 16;  // they are shared
+  py.word(keys, 24) = 1;
+  py.word(keys, 32 + 64) = py.text("history");
+  py.word(type, 304) = keys;
+  py.word(trainer, 0) = 1;
+  py.word(trainer, 8) = type;
+  py.word(trainer - 32, 0) = values;
+  py.word(values, 0) = history;
+  py.run("main", py.make_dict({{"__name__", py.text("__main__")}}), {{"trainer", trainer}});
+  py.word(history, 16) = 100;
+  PythonHeap heap(py.memory, py.python);
+  ASSERT_TRUE(heap.begin());
+  py.word(history, 16) = 1000;
+  auto told = heap.end();
+  ASSERT_TRUE(told && told->size() == 1);
+  EXPECT_EQ(told->front().path, "trainer.history in main()");
+}
+
 TEST(PythonHeap, a_block_of_c_code_is_reached_through_what_leads_to_it) {
   Interpreter py;
   std::uint64_t tensor = py.object(py.make_type("Tensor", 64, 0, 0)), storage = py.memory_of(8);
@@ -120,6 +144,42 @@ TEST(PythonHeap, what_leads_to_itself_ends) {
   ASSERT_TRUE(heap.begin());
   py.word(kept, 16) = 3;
   EXPECT_TRUE(heap.end()->empty());
+}
+
+TEST(PythonHeap, a_type_whose_attributes_are_called_by_an_object_of_its_own_ends) {
+  Interpreter py;
+  std::uint64_t type = py.make_type("Loop", 64, 0, Interpreter::kCollected | 1 << 4), keys = py.memory_of(32);
+  std::uint64_t loop = py.memory_of(32) + 64;
+  py.word(loop, 0) = 1;
+  py.word(loop, 8) = type;
+  py.word(keys, 8) = 6 | 6 << 8 | 2 << 16;
+  py.word(keys, 24) = 1;
+  py.word(keys, 32 + 64) = loop;
+  py.word(type, 304) = keys;
+  py.run("main", py.make_dict({{"__name__", py.text("__main__")}}), {{"loop", loop}});
+  PythonHeap heap(py.memory, py.python);
+  EXPECT_TRUE(heap.begin());
+}
+
+TEST(PythonHeap, a_dict_of_2_to_the_40_entries_that_are_not_there_takes_no_longer_than_a_walk_may) {
+  Interpreter py;
+  constexpr std::uint64_t kSize = 40, kPage = 4096;
+  std::uint64_t keys = py.memory_of(8), globals = py.object(py.dict);
+  py.word(keys, 8) = kSize | kSize << 8 | 1 << 16;
+  py.word(keys, 24) = std::uint64_t{1} << kSize;
+  py.word(globals, 16) = 1;
+  py.word(globals, 32) = keys;
+  std::uint64_t first = keys + 32 + (std::uint64_t{1} << kSize), page = first / kPage * kPage;
+  void* at = mmap(reinterpret_cast<void*>(page), 2 * kPage, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  if (address_of(at) != page) GTEST_SKIP() << "something else is mapped there";
+  py.word(first, 0) = py.text("__name__");
+  py.word(first, 8) = py.text("__main__");
+  py.run("main", globals, {});
+  PythonHeap heap(py.memory, py.python, {20'000, std::chrono::milliseconds(50)});
+  EXPECT_TRUE(heap.begin());
+  EXPECT_TRUE(heap.cut());
+  munmap(at, 2 * kPage);
 }
 
 TEST(PythonHeap, one_without_frames_or_without_the_global_lock_is_not_guessed) {
