@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 #include <unordered_set>
-#include <utility>
 
 #include "blame/python_heap_walk.h"
 
@@ -28,10 +28,86 @@ bool PythonHeap::begin() {
   if (!walk.add_threads()) return false;
   walk.run();
   cut_ = walk.cut;
-  for (const Walk::Node& node : walk.nodes)
-    if (const auto* type = reader_.type_of(node.address))
-      if (auto length = reader_.length(node.address, *type)) lengths_[node.address] = *length;
+  Allowance allowance(limits_.time / 2);
+  for (const Walk::Node& node : walk.nodes) {
+    if (allowance.over()) {
+      cut_ = true;
+      break;
+    }
+    const auto* type = reader_.type_of(node.address);
+    auto length = type ? reader_.length(node.address, *type) : std::nullopt;
+    if (!length || type->name == "frozenset") continue;
+    Known& known = known_[node.address];
+    known = {type, *length, 0, 0};
+    std::tie(known.first, known.last) = ends_of(node.address, known);
+  }
   counts_ = census_.count();
+  return true;
+}
+
+// A list that grows keeps its ends in their places, and a dict the first of its keys. A set has no order, and
+// of a deque the first may go.
+std::pair<std::uint64_t, std::uint64_t> PythonHeap::ends_of(std::uint64_t address, const Known& known) {
+  if (!known.length) return {};
+  if (known.type->kind == PythonReader::Kind::dict) return {reader_.first_key(address), 0};
+  if (known.type->kind != PythonReader::Kind::list) return {};
+  std::uint64_t items = reader_.items(address, *known.type);
+  return {reader_.pages().word(items), reader_.pages().word(items + 8 * (known.length - 1))};
+}
+
+// A list that is freed leaves its place to the next one, which a loop makes in the same line. One that lost
+// its first element only, or its last, is itself; both, as a queue does, and it cannot be told from another.
+bool PythonHeap::is_another(std::uint64_t address, const PythonReader::Type& type, const Known& known) {
+  if (&type != known.type) return true;
+  auto [first, last] = ends_of(address, known);
+  bool same_last = known.last && last == known.last;
+  return known.first && first && first != known.first && !same_last;
+}
+
+std::vector<PythonHeap::Grown> PythonHeap::grown_of(const Walk& walk) {
+  std::vector<Grown> out;
+  Allowance allowance(limits_.time / 2);
+  for (std::uint32_t at = 0; at < walk.nodes.size(); ++at) {
+    std::uint64_t address = walk.nodes[at].address;
+    auto known = known_.find(address);
+    if (known == known_.end()) continue;
+    if (allowance.over()) {
+      cut_ = true;
+      break;
+    }
+    const auto* type = reader_.type_of(address);
+    auto length = type ? reader_.length(address, *type) : std::nullopt;
+    if (!length || *length <= known->second.length || is_another(address, *type, known->second)) continue;
+    Grown grown{at, address, {}, {}};
+    grown.holder.type = type->name;
+    grown.holder.length = *length;
+    grown.holder.added = *length - known->second.length;
+    out.push_back(std::move(grown));
+  }
+  std::stable_sort(out.begin(), out.end(),
+                   [](const Grown& a, const Grown& b) { return a.holder.added > b.holder.added; });
+  return out;
+}
+
+bool PythonHeap::sample_added(Walk& walk, Grown& grown) {
+  const auto* type = reader_.type_of(grown.address);
+  if (!type) return false;
+  Holder& holder = grown.holder;
+  std::vector<std::uint64_t>& added = grown.added;
+  std::map<std::string, std::size_t> types;
+  std::uint64_t bytes = 0;
+  walk.added(grown.address, *type, holder.added, kMaxAdded, [&](std::uint64_t element) {
+    const auto* of = reader_.type_of(element);
+    if (!of) return;
+    added.push_back(element);
+    bytes += reader_.bytes_of(element, *of);
+    if (2 * ++types[of->name] > added.size()) holder.of = of->name;
+  });
+  if (added.empty()) return false;
+  if (2 * types[holder.of] < added.size()) holder.of.clear();
+  double each = static_cast<double>(bytes) / static_cast<double>(added.size());
+  holder.least = {
+      static_cast<std::int64_t>(each * static_cast<double>(std::min(holder.added, Walk::kMaxLength >> 8)))};
   return true;
 }
 
@@ -45,45 +121,26 @@ std::optional<std::vector<Holder>> PythonHeap::end() {
   if (!walk.add_threads()) return std::nullopt;
   walk.run();
   cut_ = cut_ || walk.cut;
-  std::vector<std::pair<Holder, std::vector<std::uint64_t>>> all;
-  for (std::uint32_t at = 0; at < walk.nodes.size(); ++at) {
-    std::uint64_t address = walk.nodes[at].address;
-    auto known = lengths_.find(address);
-    const auto* type = known == lengths_.end() ? nullptr : reader_.type_of(address);
-    auto length = type ? reader_.length(address, *type) : std::nullopt;
-    if (!length || *length <= known->second) continue;
-    Holder holder;
-    holder.type = type->name;
-    holder.length = *length;
-    holder.added = *length - known->second;
-    std::vector<std::uint64_t> added;
-    std::map<std::string, std::size_t> types;
-    std::uint64_t bytes = 0;
-    walk.added(address, *type, holder.added, kMaxAdded, [&](std::uint64_t element) {
-      const auto* of = reader_.type_of(element);
-      if (!of) return;
-      added.push_back(element);
-      bytes += reader_.bytes_of(element, *of);
-      if (2 * ++types[of->name] > added.size()) holder.of = of->name;
-    });
-    if (added.empty()) continue;
-    if (2 * types[holder.of] < added.size()) holder.of.clear();
-    double each = static_cast<double>(bytes) / static_cast<double>(added.size());
-    holder.least = {
-        static_cast<std::int64_t>(each * static_cast<double>(std::min(holder.added, Walk::kMaxLength >> 8)))};
-    holder.path = walk.path(at);
-    all.emplace_back(std::move(holder), std::move(added));
+  told_.clear();
+  std::vector<Grown> all = grown_of(walk);
+  Allowance allowance(limits_.time / 2, 1);
+  for (Grown& grown : all) {
+    if (allowance.over()) {
+      cut_ = true;
+      break;
+    }
+    if (!sample_added(walk, grown)) continue;
+    auto place = std::upper_bound(told_.begin(), told_.end(), grown.holder.least,
+                                  [](Bytes least, const Grown& other) { return least > other.holder.least; });
+    told_.insert(place, std::move(grown));
+    if (told_.size() > kMaxHolders) told_.pop_back();
   }
-  std::stable_sort(all.begin(), all.end(),
-                   [](const auto& a, const auto& b) { return a.first.least > b.first.least; });
-  if (all.size() > kMaxHolders) all.resize(kMaxHolders);
   std::vector<Holder> out;
-  added_.clear();
-  for (auto& [holder, added] : all) {
-    out.push_back(std::move(holder));
-    added_.push_back(std::move(added));
+  for (Grown& grown : told_) {
+    grown.holder.path = walk.path(grown.node);  // only of those that are told: it reads past the cache
+    out.push_back(grown.holder);
   }
-  lengths_.clear();
+  known_.clear();
   return out;
 }
 
@@ -113,14 +170,17 @@ PythonHeap::Reached PythonHeap::reach(std::size_t holder, const BlockAt& block_a
   constexpr unsigned kMaxSteps = 4;
   constexpr Nanos kMaxTime = std::chrono::milliseconds(50);
   Reached out;
-  if (holder >= added_.size()) return out;
+  if (holder >= told_.size()) return out;
+  std::uint64_t container = told_[holder].address;
+  if (const auto* type = reader_.type_of(container))
+    if (std::uint64_t storage = reader_.storage(container, *type)) out.own = block_at(storage);
   std::set<std::uint64_t> blocks;
   Nanos since = clock_now(CLOCK_THREAD_CPUTIME_ID);
   struct Step {
     std::uint64_t address;
     unsigned depth;
   };
-  for (std::uint64_t object : added_[holder]) {
+  for (std::uint64_t object : told_[holder].added) {
     if (clock_now(CLOCK_THREAD_CPUTIME_ID) - since > kMaxTime) break;
     ++out.looked_at;
     std::vector<Step> steps{{object, 0}};
@@ -145,6 +205,7 @@ PythonHeap::Reached PythonHeap::reach(std::size_t holder, const BlockAt& block_a
       }
     }
   }
+  if (out.own) blocks.erase(*out.own);
   out.blocks.assign(blocks.begin(), blocks.end());
   return out;
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/units.h"
@@ -38,7 +39,7 @@ class PythonHeap {
   /// For a walk; a walk of 100,000 objects takes 50 ms.
   struct Limits {
     std::size_t objects = 400'000;
-    Nanos time = std::chrono::milliseconds(400);  // of a CPU, as long again in waiting for one
+    Nanos time = std::chrono::milliseconds(400);  // as Allowance has it; half of it again for what was found
   };
   /// Both must outlive this.
   PythonHeap(const ProcessMemory& memory, const Python& python);
@@ -54,8 +55,9 @@ class PythonHeap {
   /// end()'s answer leads to by what was added to it: by their begin. About 1 µs an object, 50 ms in all.
   using BlockAt = std::function<std::optional<std::uint64_t>(std::uint64_t address)>;
   struct Reached {
-    std::vector<std::uint64_t> blocks;
-    std::uint64_t looked_at = 0;  // of what was added
+    std::vector<std::uint64_t> blocks;   // without its own
+    std::optional<std::uint64_t> own{};  // the block that has its elements in it
+    std::uint64_t looked_at = 0;         // of what was added
   };
   Reached reach(std::size_t holder, const BlockAt& block_at);
   /// Whether objects of up to 512 bytes stand at this address: in a pool of the interpreter's own (CPython's
@@ -66,10 +68,29 @@ class PythonHeap {
 
  private:
   struct Walk;
+  /// A container when it began.
+  struct Known {
+    const PythonReader::Type* type = nullptr;
+    std::uint64_t length = 0;
+    std::uint64_t first = 0, last = 0;  // what stood there, as ends_of() has it
+  };
+  struct Grown {
+    std::uint32_t node = 0;  // of the walk
+    std::uint64_t address = 0;
+    Holder holder;                     // without its path
+    std::vector<std::uint64_t> added;  // objects, a sample
+  };
+  std::pair<std::uint64_t, std::uint64_t> ends_of(std::uint64_t address, const Known& known);
+  bool is_another(std::uint64_t address, const PythonReader::Type& type, const Known& known);
+  /// By how much they grew, the most first: without what was added.
+  std::vector<Grown> grown_of(const Walk& walk);
+  /// false: nothing of what was added can be read.
+  bool sample_added(Walk& walk, Grown& grown);
+
   Limits limits_;
   PythonReader reader_;
-  std::unordered_map<std::uint64_t, std::uint64_t> lengths_;  // when it began, by address
-  std::vector<std::vector<std::uint64_t>> added_;             // of end()'s answer: objects, a sample
+  std::unordered_map<std::uint64_t, Known> known_;  // by address
+  std::vector<Grown> told_;                         // end()'s answer
   PythonCensus census_;
   std::optional<PythonCensus::Counts> counts_;  // when it began
   std::optional<std::vector<GrownType>> grown_types_;

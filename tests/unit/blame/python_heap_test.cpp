@@ -63,6 +63,73 @@ TEST(PythonHeap, attributes_that_stand_in_an_object_are_called_as_its_type_says)
   EXPECT_EQ(told->front().path, "trainer.history in main()");
 }
 
+// The interpreter gives the place of a list or dict that was freed to the next one.
+TEST(PythonHeap, a_container_in_the_place_of_another_one_has_not_grown) {
+  Interpreter py;
+  std::uint64_t type = py.make_type("Row", 64, 0, 0), row = py.object(type), next = py.object(type);
+  std::uint64_t batch = py.make_list(100, row), retyped = py.make_list(200, row),
+                edited = py.make_list(200, row);
+  std::uint64_t counts = py.make_dict({{"a", row}}), cache = py.make_dict({{"a", row}, {"b", row}});
+  py.run("main", py.make_dict({{"__name__", py.text("__main__")}}),
+         {{"batch", batch}, {"retyped", retyped}, {"edited", edited}, {"counts", counts}, {"cache", cache}});
+  auto set_length = [&](std::uint64_t dict, std::uint64_t length) {
+    py.word(dict, 16) = length;
+    py.word(py.word(dict, 32), 24) = length;
+  };
+  py.word(retyped, 16) = py.word(edited, 16) = 100;
+  set_length(cache, 1);
+  PythonHeap heap(py.memory, py.python);
+  ASSERT_TRUE(heap.begin());
+  py.set_items(batch, py.word(py.make_list(400, next), 24), 400);
+  py.word(retyped, 8) = py.make_type("Rows", 40, 0, Interpreter::kCollected | Interpreter::kList);
+  py.word(retyped, 16) = py.word(edited, 16) = 200;
+  py.word(py.word(edited, 24), 0) = next;
+  py.word(counts, 32) = py.word(py.make_dict({{"c", next}, {"d", next}}), 32);
+  py.word(counts, 16) = 2;
+  set_length(cache, 2);
+  auto told = heap.end();
+  ASSERT_TRUE(told);
+  ASSERT_EQ(told->size(), 2u);
+  EXPECT_EQ((*told)[0].path, "edited in main()");
+  EXPECT_EQ((*told)[1].path, "cache in main()");
+}
+
+TEST(PythonHeap, of_many_that_grew_those_are_told_that_hold_most) {
+  Interpreter py;
+  std::uint64_t element = py.object(py.make_type("Tensor", 64, 0, 0)), all = py.make_list(40, 0);
+  for (std::uint64_t i = 0; i < 40; ++i) py.word(py.word(all, 24), 8 * i) = py.make_list(100 + i, element);
+  auto set_lengths = [&](std::uint64_t more) {
+    for (std::uint64_t i = 0; i < 40; ++i)
+      py.word(py.word(py.word(all, 24), 8 * i), 16) = 50 + more * (i + 1);
+  };
+  py.run("main", py.make_dict({{"__name__", py.text("__main__")}}), {{"all", all}});
+  set_lengths(0);
+  PythonHeap heap(py.memory, py.python);
+  ASSERT_TRUE(heap.begin());
+  set_lengths(1);
+  auto told = heap.end();
+  ASSERT_TRUE(told);
+  ASSERT_EQ(told->size(), 16u);
+  EXPECT_EQ(told->front().path, "all[39] in main()");
+  EXPECT_EQ(told->back().path, "all[24] in main()");
+}
+
+TEST(PythonHeap, a_list_leads_to_the_block_that_its_elements_stand_in) {
+  Interpreter py;
+  std::uint64_t kept = py.make_list(8, py.object(py.make_type("Tensor", 64, 0, 0)));
+  py.run("main", py.make_dict({{"__name__", py.text("__main__")}}), {{"kept", kept}});
+  py.word(kept, 16) = 4;
+  PythonHeap heap(py.memory, py.python);
+  ASSERT_TRUE(heap.begin());
+  py.word(kept, 16) = 8;
+  ASSERT_EQ(heap.end()->size(), 1u);
+  std::uint64_t items = py.word(kept, 24);
+  auto reached =
+      heap.reach(0, [&](std::uint64_t at) { return at == items ? std::optional(at) : std::nullopt; });
+  EXPECT_EQ(reached.own, items);
+  EXPECT_TRUE(reached.blocks.empty());
+}
+
 TEST(PythonHeap, a_block_of_c_code_is_reached_through_what_leads_to_it) {
   Interpreter py;
   std::uint64_t tensor = py.object(py.make_type("Tensor", 64, 0, 0)), storage = py.memory_of(8);
