@@ -110,6 +110,11 @@ struct BlameProcess {
   Bytes grown() const { return grown_anon + grown_shmem.value_or(Bytes()) + unshared; }
 };
 
+/// Whether a container holds what a site keeps: of `blocks` the `part` of all that was added to it that was
+/// looked at leads to `reached`, and to `own` (0 or 1) as the place of its elements. false where that tells
+/// nothing: an object that all elements refer to is reached however few are looked at.
+bool holds_site(std::uint64_t reached, std::uint64_t own, std::uint64_t blocks, double part);
+
 /// Joins what several lines of a Python program touched in pages of small objects to one site, whose culprit
 /// is who calls them, held by the container that holds most, if that is a quarter at least. `in_pools`: of
 /// each site the part of its growth that lies in such pages, 0 to 1.
@@ -170,7 +175,7 @@ class Blame {
   void gpu_gone(std::uint32_t pid, std::span<const GpuObject> objects);
   /// Where the allocator of a process is that was noted. Error: not found, or it may not be read.
   Result<FoundAllocator> find_allocator(std::uint32_t pid);
-  /// Remembers how long a Python program's containers are. Up to half a second.
+  /// Remembers how long a Python program's containers are. Up to a second.
   void sample_objects(std::uint32_t pid);
   /// Behind end(): which of them have grown.
   void sample_objects_again(std::uint32_t pid);

@@ -206,6 +206,13 @@ void Blame::judge_kept(const Process& p, Seconds window, BlameProcess& out) {
   out.unseen = left - scaled(both, of_touched);
 }
 
+bool holds_site(std::uint64_t reached, std::uint64_t own, std::uint64_t blocks, double part) {
+  constexpr double kMost = 0.5;
+  if (own && 2 * own >= blocks) return true;
+  double likely = part * static_cast<double>(blocks - own);
+  return (part >= kMost || likely >= 1) && static_cast<double>(reached) >= likely / 2;
+}
+
 // Whoever leads to at least half as many of a site's blocks as the sample of what was added makes likely.
 void Blame::judge_holders(const Process& p, const Survivors::Estimate& kept, BlameProcess& out) {
   if (!p.holders || !p.view->python_heap()) return;
@@ -222,17 +229,20 @@ void Blame::judge_holders(const Process& p, const Survivors::Estimate& kept, Bla
   for (std::size_t i = 0; i < p.holders->size(); ++i) {
     PythonHeap::Reached reached;
     if (!kept.living.empty()) reached = heap.reach(i, [&](std::uint64_t at) { return kept.kept_at(at); });
-    std::uint64_t blocks = reached.blocks.size();
+    std::uint64_t blocks = reached.blocks.size() + reached.own.has_value();
     if (!blocks && (*p.holders)[i].least < least) continue;
     std::map<std::uint32_t, std::uint64_t> by_site;
-    for (std::uint64_t block : reached.blocks) ++by_site[kept.living.at(block).site];
+    auto site_at = [&](std::uint64_t block) { return kept.living.at(block).site; };
+    for (std::uint64_t block : reached.blocks) ++by_site[site_at(block)];
+    std::optional<std::uint32_t> of_own;
+    if (reached.own) by_site.try_emplace(*(of_own = site_at(*reached.own)));
     double part =
         std::min(1.0, static_cast<double>(reached.looked_at) / static_cast<double>((*p.holders)[i].added));
     for (auto [site, count] : by_site) {
-      double likely = part * static_cast<double>(kept.sites.at(site).blocks);
+      std::uint64_t own = of_own == site;
       Lead& lead = leads[site];
-      if (static_cast<double>(count) >= likely / 2 && count > lead.blocks)
-        lead = {count, static_cast<std::uint32_t>(all.size())};
+      if (holds_site(count, own, kept.sites.at(site).blocks, part) && count + own > lead.blocks)
+        lead = {count + own, static_cast<std::uint32_t>(all.size())};
     }
     all.push_back({(*p.holders)[i], blocks});
   }

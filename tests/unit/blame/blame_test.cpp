@@ -166,6 +166,25 @@ TEST(Blame, that_is_blind_reads_nobody_and_tells_of_all_what_they_grew_by) {
   EXPECT_EQ(report.unread.size(), 2u);
 }
 
+TEST(HoldsSite, whoever_was_looked_at_for_the_most_part_leads_to_half_of_its_blocks) {
+  EXPECT_TRUE(holds_site(1, 0, 1, 1));
+  EXPECT_TRUE(holds_site(1, 0, 1, 0.75)) << "one of four could not be read";
+  EXPECT_TRUE(holds_site(2, 0, 4, 1));
+  EXPECT_FALSE(holds_site(1, 0, 4, 1));
+}
+
+TEST(HoldsSite, one_block_that_a_small_sample_leads_to_tells_nothing) {
+  EXPECT_FALSE(holds_site(1, 0, 100, 0.005));
+  EXPECT_TRUE(holds_site(3, 0, 1000, 0.005));
+  EXPECT_FALSE(holds_site(2, 0, 1000, 0.005));
+}
+
+TEST(HoldsSite, the_block_that_elements_stand_in_is_no_sample) {
+  EXPECT_TRUE(holds_site(0, 1, 1, 0.005));
+  EXPECT_TRUE(holds_site(0, 1, 2, 0.005));
+  EXPECT_FALSE(holds_site(0, 1, 100, 0.005)) << "of lists that others have";
+}
+
 // Two lines below one caller, with what each has grown by.
 BlameProcess of_two_lines(Bytes first, Bytes second) {
   auto python = [](const char* function, std::uint32_t line) {
