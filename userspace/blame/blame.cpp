@@ -111,9 +111,12 @@ bool Blame::has_executed(Process& process) const {
 }
 
 void Blame::note(std::uint32_t pid) {
-  if (processes_.size() >= config_.max_noted) return;
   auto stat = procfs_.read_stat(pid);
   if (!stat || !*stat || (*stat)->kernel_thread()) return;
+  if (processes_.size() >= config_.max_noted) {
+    ++report_.not_noted;
+    return;
+  }
   Process p;
   p.ref.id = {pid, (*stat)->start_ticks};
   p.ref.comm = (*stat)->comm;

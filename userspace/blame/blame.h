@@ -131,6 +131,8 @@ struct BlameReport {
   std::uint64_t incomplete_stacks = 0;  // outer frames are missing
   std::uint64_t incomplete_python = 0, misplaced_python = 0;
   std::uint64_t unnamed_frames = 0, frames = 0;
+  std::uint64_t not_noted =
+      0;  // processes for which there was no room: of these only what they touch is told
   std::vector<std::string> unread;            // processes that could not be looked at: "python3[4711]"
   std::map<std::string, std::uint64_t> lost;  // by reason
   bool gpu_followed = false;                  // the NVIDIA driver is there, and its calls were read

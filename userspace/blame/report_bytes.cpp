@@ -271,6 +271,7 @@ void pass(A& a, BlameReport& r) {
   a(r.misplaced_python);
   a(r.unnamed_frames);
   a(r.frames);
+  a(r.not_noted);
   pass(a, r.unread);
 }
 

@@ -332,6 +332,11 @@ std::vector<std::string> doubts_of(const BlameReport& report) {
           "that allocate most for {}",
           who, p.kept->calls_per_s, format_duration(p.kept->all_watched), format_duration(p.kept->watched)));
   }
+  if (report.not_noted)
+    out.push_back(
+        fmt::format("of {} processes more only what they touched is told, if anything: there was no "
+                    "room for what they had before",
+                    report.not_noted));
   std::size_t told = 0;
   for (const std::string& who : report.unread)
     if (told++ < kMaxUnread)

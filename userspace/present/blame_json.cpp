@@ -147,6 +147,7 @@ std::string to_json(const BlameReport& report, const ClockMap& clock, MonoTime n
               {"python_misplaced", report.misplaced_python},
               {"frames", report.frames},
               {"frames_unnamed", report.unnamed_frames},
+              {"not_noted", report.not_noted},
               {"unread", std::move(unread)},
               {"lost", std::move(lost)}};
   return dump(out) + "\n";

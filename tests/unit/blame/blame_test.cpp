@@ -92,6 +92,7 @@ TEST(Blame, what_a_process_held_that_there_was_no_room_to_note_is_no_growth) {
   f.process(7, 1010, 510);
   f.blame.end();
   BlameReport report = f.blame.finish(Seconds(1), 0.5);
+  EXPECT_EQ(report.not_noted, 1u);
   ASSERT_EQ(report.processes.size(), 2u);
   const BlameProcess& p = report.processes.front();
   EXPECT_EQ(p.process.id.tgid, 7u);
