@@ -91,6 +91,19 @@ def a_process_that_executes_another_program(t):
     t.check(process and "culprit" not in functions(process), "stacks of the first program are shown for the second")
 
 
+@case(vm="never", limit_s=120)
+def a_python_that_executes_another_program_while_its_objects_are_looked_at(t):
+    """At one of these moments it has been looked at, and the window has not begun."""
+    for tenths in range(8):
+        child, _ = python(t, None, "import time\nmany = [[n] for n in range(400000)]\ntell('ready')\nos.read(0, 1)\n"
+                                   f"time.sleep({tenths / 10})\nos.execv('/bin/sleep', ['sleep', '60'])\n")
+        child.go()
+        done = subprocess.run([t.oomcast_path, "blame", "--json", "--for", "1s", "--pid", str(child.pid)],
+                              capture_output=True, timeout=lib.seconds(20))
+        t.equal("exit code of blame", done.returncode, 0)
+        t.check(b"could not be looked at" not in done.stderr, f"after {tenths / 10} s: {done.stderr.decode(errors='replace')[-300:]}")
+
+
 @case(vm="never", limit_s=60)
 def a_shell_that_executes_a_python_before_it_has_touched_anything(t):
     path = t.folder() / "late.py"
