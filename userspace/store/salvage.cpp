@@ -15,22 +15,26 @@ constexpr std::int64_t kWithCurves = 20;
 
 }  // namespace
 
-std::size_t take_over(const std::string& from, sqlite3* to) {
+Salvaged take_over(const std::string& from, sqlite3* to) {
+  Salvaged out;
   auto store = Store::open(from);
-  if (!store) return 0;
+  if (!store) return out;
   struct Run {
     RunInfo info;
     std::unique_ptr<Tables> tables;
   };
   std::map<std::tuple<std::string, Nanos, std::string>, Run> runs;
-  std::size_t count = 0;
-  if (!execute(to, "BEGIN IMMEDIATE")) return 0;
-  std::int64_t last = store->last_row();
-  for (std::int64_t row = std::max<std::int64_t>(1, last - kMaxSalvaged); row <= last; ++row) {
+  if (!execute(to, "BEGIN IMMEDIATE")) return out;
+  std::int64_t last = store->last_row(), row = std::max<std::int64_t>(1, last - kMaxSalvaged);
+  for (; row <= last; ++row) {
     bool whole = row > last - kWithCurves;
     auto episode = store->episode_at(row, whole ? kKeptBefore : Nanos{});
-    if (!episode) continue;
-    StoredEpisode& e = *episode;
+    if (!episode) {
+      ++out.lost;
+      continue;
+    }
+    if (!*episode) continue;
+    StoredEpisode& e = **episode;
     auto& run = runs[{e.run.boot_id, e.run.wall_of_mono_zero, e.run.version}];
     if (!run.tables) {
       std::int64_t id = 0, began = (e.told.episode.time.time_since_epoch() + e.run.wall_of_mono_zero).count();
@@ -53,14 +57,16 @@ std::size_t take_over(const std::string& from, sqlite3* to) {
       write(e.gpu);
       write(e.gpu_events);
     }
-    e.told.episode.serial = count + 1;
+    e.told.episode.serial = out.episodes + 1;
     run.tables->write(EpisodeFact{std::move(e.told), e.complete, e.source});
     if (run.tables->failed()) break;
-    ++count;
+    ++out.episodes;
   }
-  if (execute(to, "COMMIT")) return count;
+  // It ended early: the new store cannot be written.
+  if (row <= last) out.lost += static_cast<std::size_t>(last - row + 1);
+  if (execute(to, "COMMIT")) return out;
   execute(to, "ROLLBACK");
-  return 0;
+  return {0, out.lost + out.episodes};
 }
 
 }  // namespace oomcast

@@ -103,7 +103,7 @@ struct Store::Impl {
   void read_lists(std::int64_t episode, std::int64_t run_id, Rows& rows, Nanos window, StoredEpisode& out);
   Result<std::int64_t> find(const std::optional<std::string>& id);
   Result<StoredEpisode> read(std::int64_t row, Nanos window);
-  Status read_before(std::int64_t row, std::int64_t time_ns, StoredEpisode& out);
+  Status read_before(std::int64_t row, StoredEpisode& out);
 
   std::string shown;
   DatabaseHandle db;
@@ -390,18 +390,16 @@ Result<StoredEpisode> Store::Impl::read(std::int64_t row, Nanos window) {
   read_parts(row, own->rows, out.told.episode);
   out.from = out.told.episode.time - window;
   if (out.source == EpisodeSource::live) read_lists(row, s.integer(1), own->rows, window, out);
-
-  if (auto read = read_before(row, s.integer(2), out); !read) return read.error();
   return out;
 }
 
 // Those before it, in any run: in the window those of the same limit, and the newest of the same workload.
-Status Store::Impl::read_before(std::int64_t row, std::int64_t time_ns, StoredEpisode& out) {
+Status Store::Impl::read_before(std::int64_t row, StoredEpisode& out) {
   Statement s(db.get(), "SELECT " + kEpisodeColumns +
                             " FROM episodes e WHERE e.time_ns<? AND e.id<>? ORDER BY e.time_ns DESC LIMIT ?");
   if (!s) return failed();
-  s << time_ns << row << kMaxLookedAt;
   const Episode& e = out.told.episode;
+  s << (e.time.time_since_epoch() + out.run.wall_of_mono_zero).count() << row << kMaxLookedAt;
   while (out.earlier.size() < kMaxEarlier && s.row()) {
     Run* theirs = run(s.integer(1));
     if (!theirs) continue;
@@ -428,12 +426,18 @@ Result<StoredEpisode> Store::episode(const std::optional<std::string>& id, Nanos
   execute(impl_->db.get(), "BEGIN");  // one moment
   auto row = impl_->find(id);
   auto out = row ? impl_->read(*row, window) : Result<StoredEpisode>(row.error());
+  Status before = out ? impl_->read_before(*row, *out) : Status(Ok{});
   execute(impl_->db.get(), "COMMIT");
+  if (!before) return before.error();
   return out;
 }
 
-Result<StoredEpisode> Store::episode_at(std::int64_t row, Nanos window) {
-  return impl_->read(row, window);
+Result<std::optional<StoredEpisode>> Store::episode_at(std::int64_t row, Nanos window) {
+  Statement there(impl_->db.get(), "SELECT 1 FROM episodes WHERE id=?");
+  if (!(there << row).row() && !there.failed()) return std::optional<StoredEpisode>();
+  auto out = impl_->read(row, window);
+  if (!out) return out.error();
+  return std::optional(*std::move(out));
 }
 
 std::int64_t Store::last_row() {

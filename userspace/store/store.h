@@ -84,8 +84,9 @@ class Store {
   Result<StoredEpisode> episode(const std::optional<std::string>& id,
                                 Nanos window = std::chrono::minutes(30));
 
-  /// By its row, which of a damaged file may read where a list does not. Rows are 1 to last_row().
-  Result<StoredEpisode> episode_at(std::int64_t row, Nanos window);
+  /// By its row, which of a damaged file may read where a list does not: alone, without those before it
+  /// (`earlier`, `at_limit`), which may be what is damaged. Rows are 1 to last_row(). nullopt: there is none.
+  Result<std::optional<StoredEpisode>> episode_at(std::int64_t row, Nanos window);
   std::int64_t last_row();
 
  private:

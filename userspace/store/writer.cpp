@@ -151,10 +151,13 @@ std::optional<std::string> StoreWriter::Target::reopen(std::vector<std::string>&
   }
   if (std::exchange(damaged, false)) return why;
   if (aside) {
-    std::size_t saved = take_over(*aside, db.get());
-    notices.push_back(
-        fmt::format("the store {} was damaged: it is now {}, a new one was begun with {} OOM episode{} of it",
-                    escape_for_terminal(path), escape_for_terminal(*aside), saved, saved == 1 ? "" : "s"));
+    Salvaged saved = take_over(*aside, db.get());
+    std::string lost =
+        saved.lost ? fmt::format("; up to {} more could not be taken over", saved.lost) : std::string();
+    notices.push_back(fmt::format(
+        "the store {} was damaged: it is now {}, a new one was begun with {} OOM episode{} of it{}",
+        escape_for_terminal(path), escape_for_terminal(*aside), saved.episodes,
+        saved.episodes == 1 ? "" : "s", lost));
   }
   return std::nullopt;
 }

@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -160,6 +161,15 @@ class StoreTest : public ::testing::Test {
   void unlock(sqlite3* db) {
     EXPECT_EQ(sqlite3_exec(db, "COMMIT", nullptr, nullptr, nullptr), SQLITE_OK);
     sqlite3_close(db);
+  }
+  // Of a table or an index: nothing below its root can be read then. Nobody may have it open.
+  void damage(const std::string& name) {
+    std::int64_t page = ask("SELECT rootpage FROM sqlite_schema WHERE name='" + name + "'");
+    std::int64_t size = ask("PRAGMA page_size");
+    ASSERT_GT(page, 0) << name;
+    std::fstream file(dir_ + "/oomcast.db", std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp((page - 1) * size);
+    file << std::string(static_cast<std::size_t>(size), '\xff');
   }
   Store read() {
     auto store = Store::open(dir_);

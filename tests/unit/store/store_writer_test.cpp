@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 
 #include "store/import.h"
 #include "store/kept_store.h"
@@ -65,18 +64,50 @@ TEST_F(StoreTest, of_which_another_took_the_place_and_is_locked_is_tried_again) 
 
 TEST_F(StoreTest, whose_list_of_runs_is_damaged_is_put_aside_at_the_start) {
   ASSERT_TRUE(keep()->finish());
-  std::int64_t page = ask("SELECT rootpage FROM sqlite_schema WHERE name='runs'");
-  std::int64_t size = ask("PRAGMA page_size");
-  {
-    std::fstream file(dir_ + "/oomcast.db", std::ios::binary | std::ios::in | std::ios::out);
-    file.seekp((page - 1) * size);
-    file << std::string(static_cast<std::size_t>(size), '\xff');
-  }
+  damage("runs");
   auto writer = keep();
   ASSERT_TRUE(writer);
   EXPECT_EQ(writer->take_notices().size(), 1u);
   ASSERT_TRUE(writer->finish());
   EXPECT_EQ(ask("SELECT count(*) FROM runs"), 1);
+}
+
+// The notices of a writer that met the damage with a kill, and has ended since.
+std::string met_by_a_kill(std::unique_ptr<StoreWriter> writer, const OomEvent& met) {
+  writer->add(EpisodeFact{met});
+  for (int i = 0; i < 1000 && writer->behind(); ++i) usleep(10'000);
+  EXPECT_FALSE(writer->behind());
+  EXPECT_TRUE(writer->finish());
+  std::string out;
+  for (const std::string& notice : writer->take_notices()) out += notice + "\n";
+  return out;
+}
+
+TEST_F(StoreTest, whose_index_is_damaged_loses_no_kill) {
+  auto writer = keep();
+  for (std::uint32_t i = 1; i <= 30; ++i) {
+    OomEvent each = kill(i, 100 + 20. * i, 100 + 10 * i, job_);
+    each.episode.victims[0].process.comm = "job" + std::to_string(i);
+    writer->add(EpisodeFact{each});
+  }
+  ASSERT_TRUE(writer->finish());
+  writer.reset();
+  damage("episodes_by_time");
+  std::string told = met_by_a_kill(keep(), kill(1, 1000, 7777, job_));
+  EXPECT_EQ(ask("SELECT count(*) FROM episodes"), 31) << told;
+  EXPECT_NE(told.find("with 30 OOM episodes of it"), std::string::npos) << told;
+  EXPECT_EQ(told.find("could not be taken over"), std::string::npos) << told;
+}
+
+TEST_F(StoreTest, whose_kills_are_damaged_says_how_many_could_not_be_taken_over) {
+  auto writer = keep();
+  for (std::uint32_t i = 1; i <= 3; ++i) writer->add(EpisodeFact{kill(i, 100 + 20. * i, 100 + 10 * i, job_)});
+  ASSERT_TRUE(writer->finish());
+  writer.reset();
+  damage("episodes");
+  std::string told = met_by_a_kill(keep(), kill(1, 1000, 7777, job_));
+  EXPECT_EQ(ask("SELECT count(*) FROM episodes"), 1) << told;
+  EXPECT_NE(told.find("up to 3 more could not be taken over"), std::string::npos) << told;
 }
 
 TEST_F(StoreTest, is_not_waited_for_where_its_disk_stands_still) {
