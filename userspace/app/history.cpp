@@ -94,6 +94,8 @@ class KillHistory {
       unread_store_ = episodes.error();
       return;
     }
+    for (const std::string& part : store->take_unread())
+      tell_error(fmt::format("of the store not read: {}", escape_for_terminal(part)));
     facts_.sources.push_back("store");
     for (EpisodeSummary& stored : *episodes) {
       PastKill kill;

@@ -17,21 +17,27 @@ std::vector<std::string> make_unknown(const PostMortem& r) {
                               e.source == EpisodeSource::kmsg      ? "the kernel log"
                               : e.source == EpisodeSource::journal ? "the journal"
                                                                    : "a log file"));
-  else if (!r.rise)
+  else if (!r.rise && e.unread.empty())
     out.push_back(fmt::format("What led to it: no sample of {} before the kill was kept.", owner_name(told)));
-  else if (r.rise->seen < Seconds(30))
+  else if (r.rise && r.rise->seen < Seconds(30))
     out.push_back(fmt::format("What was before: the curve begins {}.", ago(r.rise->seen)));
   if (e.source == EpisodeSource::live && !told.memory)
     out.push_back(
         "Where the memory was exactly at the kill: the kernel log has no statistics of it (it prints 10 "
         "reports in "
         "5 s at most).");
+  if (!e.unread.empty()) {
+    std::string parts;
+    for (const std::string& part : e.unread) parts += (parts.empty() ? "" : "; ") + displayable(part);
+    out.push_back(fmt::format("What of the store could not be read: {}.", parts));
+  }
   if (told.tasks.empty())
     out.push_back("The kernel's table of processes: the log has none of this kill.");
   else if (told.tasks_listed > told.tasks.size())
     out.push_back(fmt::format("{} smaller processes of the kernel's table of {}: only the largest are kept.",
                               told.tasks_listed - told.tasks.size(), told.tasks_listed));
-  if (!r.culprit) out.push_back("Who grew: no process was seen to grow before the kill.");
+  if (!r.culprit)
+    out.push_back(e.unread.empty() ? "Who grew: no process was seen to grow before the kill." : "Who grew.");
   if (told.victims.empty()) out.push_back("Who was killed: the log names no victim.");
   if (!told.trigger) out.push_back("Whose request could not be met.");
   if (!told.order && !told.gfp)

@@ -64,6 +64,7 @@ CgroupPtr Rows::cgroup(const Statement& row, int c) {
     ref->name = name_cgroup(ref->path);
     out = std::move(ref);
   }
+  note(cgroup_);
   cgroup_.again();
   cgroups_[id] = out;
   return out;
@@ -87,6 +88,7 @@ ProcessRef Rows::process(const Statement& row, int c) {
     out.ns_pid = process_.number(8);
     out.cgroup = cgroup(process_, 9);
   }
+  note(process_);
   process_.again();
   processes_[id] = out;
   return out;
@@ -159,7 +161,9 @@ ForecastFact Rows::forecast(const Statement& r, int c) {
 std::optional<ForecastFact> Rows::forecast_of(const Statement& row, int c) {
   if (row.null(c)) return std::nullopt;
   Statement f(db_, "SELECT " + columns::forecast + " FROM forecasts WHERE seq=?");
-  if (!f || !(f << row.integer(c)).row()) return std::nullopt;
+  bool there = (f << row.integer(c)).row();
+  note(f);
+  if (!there) return std::nullopt;
   return forecast(f);
 }
 
@@ -203,6 +207,7 @@ GpuFact Rows::gpu_event(const Statement& r) {
   if (!gpu_code_) return f;
   gpu_code_ << r.integer(12);
   while (gpu_code_.row()) e.code.push_back({gpu_code_.text(0), gpu_code_.text(1), gpu_code_.number(2)});
+  note(gpu_code_);
   gpu_code_.again();
   return f;
 }
@@ -227,7 +232,6 @@ AlertFact Rows::alert(const Statement& r) {
   Statement action(db_,
                    "SELECT kind, what, result, exit_code, signal, error, process, took_s FROM alert_actions"
                    " WHERE alert=? ORDER BY nr");
-  if (!action) return f;
   action << r.integer(5);
   while (f.actions.size() < kMaxActions && action.row()) {
     ActionRun run;
@@ -241,6 +245,7 @@ AlertFact Rows::alert(const Statement& r) {
     run.took = action.seconds(7);
     f.actions.push_back(std::move(run));
   }
+  note(action);
   return f;
 }
 

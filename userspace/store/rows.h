@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 
 #include "forecast/told.h"
 #include "model/facts.h"
@@ -77,12 +78,19 @@ class Rows {
   UserKillFact kill(const Statement& row);
   AlertFact alert(const Statement& row);
   Victim victim(const Statement& row);
+  /// Why something that rows name could not be read since the last call; "": all could.
+  std::string take_failure() { return std::exchange(failure_, {}); }
 
  private:
+  void note(const Statement& looked_up) {
+    if (looked_up.failed()) failure_ = why_failed(db_);
+  }
+
   sqlite3* db_;
   Hierarchy hierarchy_;
   Nanos offset_;
   Statement cgroup_, process_, gpu_code_;
+  std::string failure_;
   std::map<std::int64_t, CgroupPtr> cgroups_;
   std::map<std::int64_t, ProcessRef> processes_;
 };

@@ -82,11 +82,23 @@ struct Store::Impl {
     return &at->second;
   }
   Error failed() const { return Error::failed(fmt::format("reading {}: {}", shown, why_failed(db.get()))); }
+  // After its rows: whether they ended, or what comes behind them could not be read.
+  void note(const Statement& rows, std::string_view what) {
+    if (rows.failed()) note(what, why_failed(db.get()));
+  }
+  void note(std::string_view what, std::string_view why) {
+    std::string text = fmt::format("{}: {}", what, why);
+    if (std::ranges::find(unread, text) == unread.end()) unread.push_back(std::move(text));
+  }
+  // What the rows of a run name.
+  void note_names(Rows& rows) {
+    if (std::string why = rows.take_failure(); !why.empty()) note("names, commands and forecasts", why);
+  }
   void read_victims(std::int64_t episode, Rows& rows, Episode& out) {
     Statement s(db.get(), "SELECT " + columns::victim + " FROM victims WHERE episode=? ORDER BY nr");
-    if (!s) return;
     s << episode;
     while (out.victims.size() < kMaxVictims && s.row()) out.victims.push_back(rows.victim(s));
+    note(s, "victims");
     Statement code(db.get(),
                    "SELECT victim, function, file, line FROM victim_code WHERE episode=? AND nr<8 ORDER BY "
                    "victim, nr LIMIT 8192");
@@ -94,6 +106,7 @@ struct Store::Impl {
     while (code.row())
       if (auto victim = code.number(0); victim && *victim < out.victims.size())
         out.victims[*victim].code.push_back({code.text(1), code.text(2), code.number(3)});
+    note(code, "where the victims were");
   }
   void read_parts(std::int64_t episode, Rows& rows, Episode& out);
   template <typename Kill>
@@ -103,11 +116,12 @@ struct Store::Impl {
   void read_lists(std::int64_t episode, std::int64_t run_id, Rows& rows, Nanos window, StoredEpisode& out);
   Result<std::int64_t> find(const std::optional<std::string>& id);
   Result<StoredEpisode> read(std::int64_t row, Nanos window);
-  Status read_before(std::int64_t row, StoredEpisode& out);
+  void read_before(std::int64_t row, StoredEpisode& out);
 
   std::string shown;
   DatabaseHandle db;
   std::map<std::int64_t, Run> runs;
+  std::vector<std::string> unread;  // by what is being read now
 };
 
 Store::Store(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -151,12 +165,16 @@ Result<Store> Store::open(const std::string& path) {
 
 Result<std::vector<EpisodeSummary>> Store::episodes(EpisodeParts parts) {
   std::vector<EpisodeSummary> out;
+  impl_->unread.clear();
   Statement s(impl_->db.get(),
               "SELECT " + kEpisodeColumns + " FROM episodes e ORDER BY e.time_ns DESC, e.id DESC");
   if (!s) return impl_->failed();
   while (out.size() < kMaxEpisodes && s.row()) {
     Impl::Run* run = impl_->run(s.integer(1));
-    if (!run) continue;
+    if (!run) {
+      impl_->note("kills", "the run that saw them cannot be read");
+      continue;
+    }
     EpisodeSummary e;
     e.source = source_of(s);
     e.complete = s.integer(5) != 0;
@@ -170,11 +188,18 @@ Result<std::vector<EpisodeSummary>> Store::episodes(EpisodeParts parts) {
       impl_->read_victims(s.integer(0), run->rows, e.episode);
     }
     for (Victim& v : e.episode.victims) v.stack.clear();
+    impl_->note_names(run->rows);
     out.push_back(std::move(e));
   }
+  bool more = out.size() == kMaxEpisodes && s.row();
   if (s.failed()) return impl_->failed();
+  if (more) impl_->note("the oldest kills", fmt::format("only the newest {} are listed", kMaxEpisodes));
   std::ranges::reverse(out);
   return out;
+}
+
+std::vector<std::string> Store::take_unread() {
+  return std::exchange(impl_->unread, {});
 }
 
 Result<std::int64_t> Store::Impl::find(const std::optional<std::string>& id) {
@@ -214,16 +239,17 @@ void Store::Impl::read_forecast(Statement& episode, Rows& rows, Kill& out) {
 void Store::Impl::read_parts(std::int64_t episode, Rows& rows, Episode& out) {
   read_victims(episode, rows, out);
   Statement other(db.get(), "SELECT role, process, grew, over_s FROM others WHERE episode=? ORDER BY nr");
-  if (other) other << episode;
+  other << episode;
   while (out.also_killed.size() + out.grew_most.size() < kMaxVictims && other.row())
     if (other.text(0) == "grew")
       out.grew_most.push_back({rows.process(other, 1), other.size(2), other.duration(3)});
     else
       out.also_killed.push_back(rows.process(other, 1));
+  note(other, "who else was killed, and who grew");
   Statement site(
       db.get(),
       "SELECT process, grown, of, watched_s, from_ns, to_ns FROM growth_sites WHERE episode=? ORDER BY nr");
-  if (site) site << episode;
+  site << episode;
   while (out.grew_from.size() < kMaxSites && site.row())
     out.grew_from.push_back({rows.process(site, 0),
                              {},
@@ -232,50 +258,58 @@ void Store::Impl::read_parts(std::int64_t episode, Rows& rows, Episode& out) {
                              site.duration(3),
                              rows.time(site, 4),
                              rows.time(site, 5)});
+  note(site, "from where processes grew");
   Statement holder(db.get(), "SELECT site, path FROM growth_holders WHERE episode=? LIMIT 64");
-  if (holder) holder << episode;
+  holder << episode;
   while (holder.row())
     if (auto of = holder.number(0); of && *of < out.grew_from.size())
       out.grew_from[*of].held_by = holder.text(1);
+  note(holder, "what holds it");
   Statement code(
       db.get(),
       "SELECT site, function, file, line FROM growth_code WHERE episode=? AND nr<8 ORDER BY site, nr"
       " LIMIT 1024");
-  if (code) code << episode;
+  code << episode;
   while (code.row())
     if (auto of = code.number(0); of && *of < out.grew_from.size())
       out.grew_from[*of].code.push_back({code.text(1), code.text(2), code.number(3)});
+  note(code, "the lines that grew");
   Statement level(db.get(), "SELECT cgroup, usage, usage_limit FROM ancestors WHERE episode=? ORDER BY nr");
-  if (level) level << episode;
+  level << episode;
   while (out.chain.size() < kMaxVictims && level.row())
     out.chain.push_back({rows.cgroup(level, 0), level.size(1), level.bytes(2)});
+  note(level, "the cgroups above");
   Statement memory(db.get(),
                    "SELECT anon, file, shmem, kernel, slab, swap, tasks FROM memory_at_kill WHERE episode=?");
-  if (memory) memory << episode;
+  memory << episode;
   if (memory.row()) {
     MemoryAtKill kinds{memory.bytes(0), memory.bytes(1), memory.bytes(2),
                        memory.bytes(3), memory.bytes(4), memory.bytes(5)};
     if (kinds.anon || kinds.file || kinds.kernel) out.memory = kinds;
     out.tasks_listed = static_cast<std::size_t>(memory.integer(6));
   }
+  note(memory, "memory at the kill");
   read_machine(episode, out);
   Statement task(db.get(),
                  "SELECT process, rss, anon, file, shmem, swap, pgtables, oom_score_adj FROM tasks"
                  " WHERE episode=? ORDER BY nr");
-  if (task) task << episode;
+  task << episode;
   while (out.tasks.size() < Episode::kMaxTasks && task.row()) {
     std::optional<int> adj;
     if (!task.null(7)) adj = static_cast<int>(task.integer(7));
     out.tasks.push_back({rows.process(task, 0), task.bytes(1), task.bytes(2), task.bytes(3), task.bytes(4),
                          task.bytes(5), task.bytes(6), adj});
   }
+  note(task, "the kernel's table of processes");
 }
 
 void Store::Impl::read_machine(std::int64_t episode, Episode& out) {
   Statement s(db.get(),
               "SELECT cpuset, mems_allowed, nodemask, ram, free, swap_total, swap_free FROM machine_at_kill"
               " WHERE episode=?");
-  if (!s || !(s << episode).row()) return;
+  bool there = (s << episode).row();
+  note(s, "the machine at the kill");
+  if (!there) return;
   auto text = [&](int c) { return s.null(c) ? std::nullopt : std::optional(s.text(c)); };
   MachineAtKill& m = out.machine.emplace();
   m.cpuset = text(0), m.mems_allowed = text(1), m.nodemask = text(2);
@@ -283,14 +317,16 @@ void Store::Impl::read_machine(std::int64_t episode, Episode& out) {
   Statement zone(db.get(),
                  "SELECT node, zone, free, min, low, high, present, managed FROM zones_at_kill"
                  " WHERE episode=? ORDER BY nr");
-  if (zone) zone << episode;
+  zone << episode;
   while (m.zones.size() < MachineAtKill::kMaxZones && zone.row())
     m.zones.push_back({zone.number(0), zone.text(1), zone.bytes(2), zone.bytes(3), zone.bytes(4),
                        zone.bytes(5), zone.bytes(6), zone.bytes(7)});
+  note(zone, "zones at the kill");
   Statement slab(db.get(), "SELECT name, used, total FROM slabs_at_kill WHERE episode=? ORDER BY nr");
-  if (slab) slab << episode;
+  slab << episode;
   while (m.slabs.size() < MachineAtKill::kMaxSlabs && slab.row())
     m.slabs.push_back({slab.text(0), slab.size(1), slab.size(2)});
+  note(slab, "slabs at the kill");
 }
 
 // What is not thinned yet stands at the end of its table, the rest is found by whose it is.
@@ -310,6 +346,7 @@ std::string Store::Impl::cgroups_of(std::int64_t episode, std::int64_t run_id, S
   Statement kept(db.get(), "SELECT cgroup FROM kept WHERE episode=? ORDER BY nr LIMIT ?");
   kept << episode << kMaxCgroups;
   while (kept.row()) ids += fmt::format("{}{}", ids.empty() ? "" : ",", kept.integer(0));
+  note(kept, "whose curves it keeps");
   if (auto all = ask(db.get(), fmt::format("SELECT count(*) FROM kept WHERE episode={}", episode));
       all > kMaxCgroups) {
     out.cgroups_left_out = static_cast<std::size_t>(*all - kMaxCgroups);
@@ -322,6 +359,7 @@ std::string Store::Impl::cgroups_of(std::int64_t episode, std::int64_t run_id, S
       " substr(path,1,length(?2)+1)=?2||'/' OR substr(?2,1,length(path)+1)=path||'/') LIMIT ?3");
   related << run_id << out.told.episode.limit_cgroup->path << kMaxCgroups;
   while (related.row()) ids += fmt::format("{}{}", ids.empty() ? "" : ",", related.integer(0));
+  note(related, "whose curves it keeps");
   return ids;
 }
 
@@ -335,45 +373,51 @@ void Store::Impl::read_lists(std::int64_t episode, std::int64_t run_id, Rows& ro
       "(SELECT id FROM processes WHERE run={} AND cgroup IN ({}) UNION"
       " SELECT process FROM victims WHERE episode={})",
       run_id, ids, episode);
-  auto each = [&](const std::string& sql, auto&& take) {
+  auto each = [&](std::string_view what, const std::string& sql, auto&& take) {
     Statement s(db.get(), sql);
-    if (!s) return;
     s << from << until;
     while (s.row()) take(s);
+    note(s, what);
   };
   auto between = [&](const std::string& wanted, const std::string& table, const std::string& whose) {
     return fmt::format(
         "SELECT {} FROM {} WHERE time_ns BETWEEN ?1 AND ?2 AND {} ORDER BY time_ns, seq LIMIT {}", wanted,
         table, whose, kMaxRows);
   };
-  each(both_ages(columns::sample, "samples", groups),
+  each("samples", both_ages(columns::sample, "samples", groups),
        [&](const auto& r) { out.samples.push_back(rows.sample(r)); });
-  each(both_ages(columns::process_sample, "process_samples", "process IN " + members),
+  each("samples of processes", both_ages(columns::process_sample, "process_samples", "process IN " + members),
        [&](const auto& r) { out.processes.push_back(rows.process_sample(r)); });
-  each(between(columns::exit, "exits", "process IN " + members), [&](const auto& r) {
+  each("exits", between(columns::exit, "exits", "process IN " + members), [&](const auto& r) {
     out.exits.push_back({rows.time(r, 0), rows.process(r, 1)});
   });
   each(
+      "forecasts",
       between(columns::forecast, "forecasts", fmt::format("told AND ({} OR process IN {})", groups, members)),
       [&](const auto& r) { out.forecasts.push_back(rows.forecast(r)); });
-  each(between(columns::reclaim, "reclaim", groups),
+  each("reclaim", between(columns::reclaim, "reclaim", groups),
        [&](const auto& r) { out.reclaim.push_back(rows.reclaim(r)); });
-  each(between(columns::pressure, "pressure",
+  each("pressure",
+       between(columns::pressure, "pressure",
                fmt::format("run={} AND (cgroup IS NULL OR {})", run_id, groups)),
        [&](const auto& r) { out.pressure.push_back(rows.pressure(r)); });
-  each(between(columns::kill, "kills", fmt::format("victim IN {}", members)),
+  each("SIGKILLs", between(columns::kill, "kills", fmt::format("victim IN {}", members)),
        [&](const auto& r) { out.kills.push_back(rows.kill(r)); });
-  each(between(columns::alert, "alerts", fmt::format("run={} AND (cgroup IS NULL OR {})", run_id, groups)),
+  each("alerts",
+       between(columns::alert, "alerts", fmt::format("run={} AND (cgroup IS NULL OR {})", run_id, groups)),
        [&](const auto& r) { out.alerts.push_back(rows.alert(r)); });
-  each(between(columns::gpu_sample, "gpu_samples",
+  each("GPU samples",
+       between(columns::gpu_sample, "gpu_samples",
                fmt::format("run={} AND (process IS NULL OR process IN {})", run_id, members)),
        [&](const auto& r) { out.gpu.push_back(rows.gpu_sample(r)); });
-  each(between(columns::gpu_event, "gpu_events", fmt::format("(process IN {} OR process IS NULL)", members)),
+  each("GPU events",
+       between(columns::gpu_event, "gpu_events", fmt::format("(process IN {} OR process IS NULL)", members)),
        [&](const auto& r) { out.gpu_events.push_back(rows.gpu_event(r)); });
   Statement lost(
       db.get(), "SELECT reason, sum(count) FROM losses WHERE run=? AND time_ns<=? GROUP BY reason LIMIT 100");
-  if (lost) lost << run_id << kill;
+  lost << run_id << kill;
   while (lost.row()) out.lost[lost.text(0)] = static_cast<std::uint64_t>(lost.integer(1));
+  note(lost, "what was lost");
 }
 
 Result<StoredEpisode> Store::Impl::read(std::int64_t row, Nanos window) {
@@ -381,6 +425,7 @@ Result<StoredEpisode> Store::Impl::read(std::int64_t row, Nanos window) {
   if (!s || !(s << row).row()) return failed();
   Run* own = run(s.integer(1));
   if (!own) return Error::failed(fmt::format("{}: the run that saw this kill cannot be read", shown));
+  unread.clear();
   StoredEpisode out;
   out.source = source_of(s);
   out.complete = s.integer(5) != 0;
@@ -390,14 +435,15 @@ Result<StoredEpisode> Store::Impl::read(std::int64_t row, Nanos window) {
   read_parts(row, own->rows, out.told.episode);
   out.from = out.told.episode.time - window;
   if (out.source == EpisodeSource::live) read_lists(row, s.integer(1), own->rows, window, out);
+  note_names(own->rows);
+  out.unread = std::exchange(unread, {});
   return out;
 }
 
 // Those before it, in any run: in the window those of the same limit, and the newest of the same workload.
-Status Store::Impl::read_before(std::int64_t row, StoredEpisode& out) {
+void Store::Impl::read_before(std::int64_t row, StoredEpisode& out) {
   Statement s(db.get(), "SELECT " + kEpisodeColumns +
                             " FROM episodes e WHERE e.time_ns<? AND e.id<>? ORDER BY e.time_ns DESC LIMIT ?");
-  if (!s) return failed();
   const Episode& e = out.told.episode;
   s << (e.time.time_since_epoch() + out.run.wall_of_mono_zero).count() << row << kMaxLookedAt;
   while (out.earlier.size() < kMaxEarlier && s.row()) {
@@ -405,6 +451,7 @@ Status Store::Impl::read_before(std::int64_t row, StoredEpisode& out) {
     if (!theirs) continue;
     Episode before = episode_of(s, theirs->rows);
     read_victims(s.integer(0), theirs->rows, before);
+    note_names(theirs->rows);
     bool again = !e.victims.empty() && !before.victims.empty() &&
                  same_workload(e.victims.front().process, before.victims.front().process);
     bool here = e.limit_cgroup && before.limit_cgroup && e.limit_cgroup->path == before.limit_cgroup->path;
@@ -416,19 +463,19 @@ Status Store::Impl::read_before(std::int64_t row, StoredEpisode& out) {
     if (here && before.time >= out.from && out.at_limit.size() < kMaxEarlier) out.at_limit.push_back(before);
     if (again) out.earlier.push_back(std::move(before));
   }
-  if (s.failed()) return failed();
+  note(s, "kills before it");
   std::ranges::reverse(out.earlier);
   std::ranges::reverse(out.at_limit);
-  return Ok{};
+  out.unread.insert(out.unread.end(), unread.begin(), unread.end());
+  unread.clear();
 }
 
 Result<StoredEpisode> Store::episode(const std::optional<std::string>& id, Nanos window) {
   execute(impl_->db.get(), "BEGIN");  // one moment
   auto row = impl_->find(id);
   auto out = row ? impl_->read(*row, window) : Result<StoredEpisode>(row.error());
-  Status before = out ? impl_->read_before(*row, *out) : Status(Ok{});
+  if (out) impl_->read_before(*row, *out);
   execute(impl_->db.get(), "COMMIT");
-  if (!before) return before.error();
   return out;
 }
 

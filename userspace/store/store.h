@@ -51,6 +51,7 @@ struct StoredEpisode {
   // kept none.
   std::size_t cgroups_left_out = 0;
   bool more_left_out = false;
+  std::vector<std::string> unread;  // parts that are not whole: "samples: disk I/O error: ..."
 };
 
 /// An episode in a list. Its times and identities are of `run`; victims come without their stacks, and the
@@ -77,8 +78,10 @@ class Store {
   Store& operator=(Store&&) noexcept;
   ~Store();
 
-  /// All, oldest first.
+  /// All, oldest first; of more than 100,000 the newest.
   Result<std::vector<EpisodeSummary>> episodes(EpisodeParts parts = EpisodeParts::victims);
+  /// What episodes() left out, and why: "victims: database disk image is malformed".
+  std::vector<std::string> take_unread();
   /// By its id, or by the beginning of one that no other has; nullopt: the last. The lists go back by
   /// `window`. Error (exit 1): there is none, with near matches.
   Result<StoredEpisode> episode(const std::optional<std::string>& id,

@@ -584,6 +584,18 @@ TEST_F(Report, says_what_it_does_not_know) {
     EXPECT_TRUE(has(unknown, part)) << unknown;
 }
 
+TEST_F(Report, says_what_of_the_store_could_not_be_read_and_not_that_nothing_was_kept) {
+  StoredEpisode e = Scene().step();
+  e.samples.clear();
+  e.unread = {"samples: disk I/O error", "exits: disk I/O error"};
+  std::string unknown;
+  for (const std::string& line : make_post_mortem(e).unknown) unknown += line + "\n";
+  EXPECT_TRUE(
+      has(unknown, "What of the store could not be read: samples: disk I/O error; exits: disk I/O error."))
+      << unknown;
+  EXPECT_FALSE(has(unknown, "was kept")) << unknown;
+}
+
 TEST_F(Report, takes_the_newest_sample_where_the_log_has_no_statistics_and_says_so) {
   StoredEpisode e = Scene().leak();
   e.told.episode.memory.reset();

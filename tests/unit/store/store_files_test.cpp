@@ -159,6 +159,7 @@ TEST_P(OlderStore, is_read_and_gone_on_with) {
     ASSERT_TRUE(e) << e.error().message;
     EXPECT_FALSE(e->told.episode.machine);
     EXPECT_TRUE(e->told.episode.grew_from.empty());
+    EXPECT_TRUE(e->unread.empty()) << e->unread.front();
   }
   auto next = keep();
   OomEvent second = kill(1, 2000, 200, job_);
@@ -244,6 +245,7 @@ TEST_F(StoreTest, opens_a_recording_of_schema_1) {
   EXPECT_EQ(e->samples[0].time, at_s(999));
   EXPECT_EQ(e->forecasts.size(), 1u);
   EXPECT_EQ(e->lost["model_full"], 4u);
+  EXPECT_TRUE(e->unread.empty()) << e->unread.front();
 }
 
 TEST_F(StoreTest, of_before_gpus_were_followed_is_read_and_gets_their_tables_when_it_is_written_again) {

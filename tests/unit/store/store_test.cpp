@@ -181,6 +181,34 @@ TEST_F(StoreTest, says_how_many_cgroups_it_leaves_out_of_an_episode) {
   EXPECT_FALSE(e.more_left_out);
 }
 
+TEST_F(StoreTest, says_which_parts_of_an_episode_could_not_be_read) {
+  auto writer = keep();
+  for (int s = 0; s < 10; ++s) writer->add(sample(job_, 980 + s, MiB(100 + s)));
+  writer->add(EpisodeFact{kill(1, 1000, 77, job_)});
+  ASSERT_TRUE(writer->finish());
+  writer.reset();
+  EXPECT_TRUE(last().unread.empty());
+  damage("samples");
+  damage("cgroups");
+  StoredEpisode e = last();
+  ASSERT_EQ(e.told.episode.victims.size(), 1u);
+  EXPECT_TRUE(e.samples.empty());
+  ASSERT_EQ(e.unread.size(), 2u);
+  EXPECT_EQ(e.unread[0], "samples: database disk image is malformed");
+  EXPECT_EQ(e.unread[1], "names, commands and forecasts: database disk image is malformed");
+}
+
+TEST_F(StoreTest, says_that_kills_are_missing_in_its_list) {
+  auto writer = keep();
+  writer->add(EpisodeFact{kill(1, 1000, 77, job_)});
+  ASSERT_TRUE(writer->finish());
+  ask("DELETE FROM runs RETURNING 1");
+  Store store = read();
+  EXPECT_TRUE(store.episodes()->empty());
+  EXPECT_EQ(store.take_unread(), (std::vector<std::string>{"kills: the run that saw them cannot be read"}));
+  EXPECT_TRUE(store.take_unread().empty());
+}
+
 TEST_F(StoreTest, lists_kills_with_all_that_was_told_of_them_where_that_is_asked_for) {
   auto writer = keep();
   OomEvent told = kill(1, 1000, 77, job_);
