@@ -99,6 +99,7 @@ class KillHistory {
     facts_.sources.push_back("store");
     for (EpisodeSummary& stored : *episodes) {
       PastKill kill;
+      if (stored.source == EpisodeSource::live) kill.mono = stored.episode.time.time_since_epoch();
       kill.episode = std::move(stored.episode);
       kill.sources = {stored.source};
       kill.kept = true;
@@ -210,6 +211,8 @@ class KillHistory {
     } while (drain.more);
     take(reports.finish(), EpisodeSource::kmsg, "", before);
     Nanos now = clock_now(CLOCK_MONOTONIC);
+    // The log's clock stands while the machine is suspended, before a kill or since.
+    Nanos slept = std::max(clock_now(CLOCK_BOOTTIME) - now, Nanos{});
     auto boot_id =
         read_file_at(AT_FDCWD, (options_.sources.root + "/proc/sys/kernel/random/boot_id").c_str(), 64);
     for (std::size_t i = before; i < kills_.size(); ++i) {
@@ -217,7 +220,8 @@ class KillHistory {
       if (boot_id) kill.boot_id = plain_boot_id(*boot_id);
       if (!kill.since_boot) continue;
       Nanos ago = std::max(now - *kill.since_boot, Nanos{});
-      set_time(kill, {(facts_.now - ago).time_since_epoch(), ago / kDrift + std::chrono::milliseconds(10)});
+      set_time(kill,
+               {(facts_.now - ago).time_since_epoch(), ago / kDrift + std::chrono::milliseconds(10) + slept});
     }
   }
 

@@ -12,6 +12,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
+// The clock of the kernel's log is near CLOCK_MONOTONIC, but not disciplined: it runs away from it by up to
+// this part of the time since the boot.
+constexpr std::int64_t kLogDrift = 10'000;
+
 bool same_name(const std::string& a, const std::string& b) {
   return a.empty() || b.empty() || a == b;
 }
@@ -26,17 +30,26 @@ bool cites(const PastKill& kill, const Victim& named) {
   return !kill.time && !kill.since_boot && kill.host.empty() && !has_size && !named.process.comm.empty();
 }
 
+bool within(Nanos apart, Nanos allowed) {
+  return apart <= allowed && apart >= -allowed;
+}
+
+bool on_one_clock(const PastKill& live, const PastKill& logged) {
+  return live.mono && logged.since_boot &&
+         within(*live.mono - *logged.since_boot, kSameKill + *logged.since_boot / kLogDrift);
+}
+
+// Within a boot its clocks decide: the time of day that was told moves when the clock is set and while the
+// machine is suspended.
 bool same_time(const PastKill& a, const PastKill& b, bool sizes_agree) {
-  if (a.boot_id && b.boot_id && *a.boot_id != *b.boot_id) return false;
+  bool boots_known = a.boot_id && b.boot_id, same_boot = boots_known && *a.boot_id == *b.boot_id;
+  if (boots_known && !same_boot) return false;
   if (a.since_boot && b.since_boot) {
-    Nanos apart = *a.since_boot - *b.since_boot;
-    if (apart > milliseconds(1) || apart < -milliseconds(1)) return false;
-    if (!a.time || !b.time) return true;
+    if (!within(*a.since_boot - *b.since_boot, milliseconds(1))) return false;
+    if (same_boot || !a.time || !b.time) return true;
   }
-  if (a.time && b.time) {
-    Nanos apart = *a.time - *b.time, allowed = kSameKill + a.error + b.error;
-    return apart <= allowed && apart >= -allowed;
-  }
+  if (same_boot && (on_one_clock(a, b) || on_one_clock(b, a))) return true;
+  if (a.time && b.time) return within(*a.time - *b.time, kSameKill + a.error + b.error);
   return sizes_agree;
 }
 
@@ -112,6 +125,7 @@ void join(PastKill& to, PastKill from) {
     to.error = from.error;
   }
   fill(to.since_boot, from.since_boot);
+  fill(to.mono, from.mono);
   fill(to.boot_id, from.boot_id);
   if (to.host.empty()) to.host = std::move(from.host);
   to.no_victim = to.no_victim && from.no_victim;

@@ -24,6 +24,7 @@ struct PastKill {
   std::optional<WallTime> time;        // nullopt: its log only counts from a boot whose time is unknown
   Nanos error{};                       // of `time`
   std::optional<Nanos> since_boot;     // on the clock of the kernel's log
+  std::optional<Nanos> mono;           // CLOCK_MONOTONIC, of who saw it live
   std::optional<std::string> boot_id;
   std::string host;        // as a log names it; empty: this one's, or it does not say
   bool no_victim = false;  // nobody could be killed: an OOM, and no kill
@@ -38,9 +39,10 @@ std::string name_of(const PastKill& kill);
 
 /// Each kill once, newest first; those without a time of day last. Two are the same if they have a victim
 /// (or, of two without victims, the trigger) in common, by thread and name, and: were printed in the same
-/// millisecond of the same boot; or, where one has no such stamp, within 10 s and both errors of each other;
-/// or, where one has no time at all, with the same sizes. Never two of different hosts. Of the live one all
-/// is kept, and what it lacks is taken from the others. Cost: n log n.
+/// millisecond of the same boot; or, where one has no such stamp, were seen live and printed within 10 s (and
+/// the drift of the log's clock) in the same boot, or within 10 s and both errors of each other by the time
+/// of day; or, where one has no time at all, with the same sizes. Never two of different hosts. Of the live
+/// one all is kept, and what it lacks is taken from the others. Cost: n log n.
 std::vector<PastKill> each_once(std::vector<PastKill> kills);
 
 /// RSS: what of the victim was in memory; nullopt: not told.

@@ -71,6 +71,23 @@ TEST(PastKills, who_cites_the_line_below_the_log_or_above_it_tells_of_no_other) 
   EXPECT_EQ(each_once({logged, cited}).size(), 2u);
 }
 
+TEST(PastKills, seen_live_and_in_the_log_is_one_also_when_the_clock_was_set_between) {
+  auto live = kill(7, EpisodeSource::live, 1000s);
+  live.mono = 2000000s;
+  auto logged = kill(7, EpisodeSource::kmsg, 4600s, 2000100s), journal = logged;
+  journal.sources = {EpisodeSource::journal};
+  set_time(journal, {1001s, 0s});
+  for (PastKill* each : {&live, &logged, &journal}) each->boot_id = "a";
+  EXPECT_EQ(each_once({logged, live}).size(), 1u);
+  EXPECT_EQ(each_once({logged, journal}).size(), 1u);
+  EXPECT_EQ(each_once({logged, journal, live}).size(), 1u);
+  auto later = logged;
+  later.since_boot = 2001000s;
+  EXPECT_EQ(each_once({later, live}).size(), 2u) << "further apart than the clocks drift";
+  logged.boot_id.reset();
+  EXPECT_EQ(each_once({logged, live}).size(), 2u) << "it may be of another boot";
+}
+
 TEST(PastKills, another_name_is_another_process) {
   auto a = kill(7, EpisodeSource::kmsg, 1000s), b = kill(7, EpisodeSource::file, 1000s);
   b.episode.victims[0].process.comm = "java";
