@@ -7,9 +7,9 @@
 //   runs            each run of oomcast: version, kernel, boot_id, scope; ended_ns NULL: it runs, or was killed
 //   cgroups         id: what the columns cgroup and limit_cgroup of other tables name; one row per path
 //   processes       one row per change; cmdline: each word with a NUL behind it
-//   samples         a cgroup's memory; step_s NULL: each moment that was told. Older: of each step_s seconds
-//                   the highest and lowest that cannot be dropped, and the highest usage; 0: an episode keeps
-//                   it whole
+//   samples         a cgroup's memory; no column of it known: it is gone. step_s NULL: each moment that was told.
+//                   Older: of each step_s seconds the highest and lowest that cannot be dropped, and the highest
+//                   usage; 0: an episode keeps it whole
 //   process_samples the same of processes (a store has only those that hold much)
 //   exits, kills (SIGKILL from user space), reclaim, pressure, alerts, alert_actions, losses
 //   forecasts       as told; told=0: not told by itself, but with an episode or an alert

@@ -152,6 +152,13 @@ void Sieve::pass(StoreItem item) {
   if (auto* gone = std::get_if<ForgottenFact>(&item)) {
     if (auto at = cgroups_.find(gone->cgroup.inode); at != cgroups_.end()) {
       flush_series(at->second);
+      // Without an end its curve would go on at the last level.
+      if (at->second.written) {
+        Sample end;
+        end.time = gone->time;
+        end.cgroup = at->second.written->cgroup;
+        out_(std::move(end));
+      }
       cgroups_.erase(at);
     }
   }

@@ -12,7 +12,8 @@
 namespace oomcast {
 
 /// A sample that moved by less than a 1/1024 of the limit is left out, the last of those before a move not: a
-/// curve stays true within that, corners included. Reclaim is summed and pressure told once per 10 s. Memory:
+/// curve stays true within that, corners included. That of a cgroup that is gone ends with a sample of which
+/// only the time is known. Reclaim is summed and pressure told once per 10 s. Memory:
 /// two samples per cgroup, bounded.
 class Sieve {
  public:

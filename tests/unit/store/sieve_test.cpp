@@ -118,7 +118,19 @@ TEST_F(SieveTest, takes_another_cgroup_with_the_same_inode_for_another) {
   sieve_.pass(sample(0, MiB(100)));
   sieve_.pass(ForgottenFact{at_s(1), job_->id});
   sieve_.pass(sample(2, MiB(100)));
-  EXPECT_EQ(times().size(), 2u);
+  EXPECT_EQ(times(), (std::vector<double>{0, 1, 2}));
+}
+
+TEST_F(SieveTest, ends_the_curve_of_a_cgroup_that_is_gone) {
+  sieve_.pass(ForgottenFact{at_s(0), job_->id});
+  EXPECT_TRUE(times().empty()) << "nothing of it was kept";
+  sieve_.pass(sample(1, MiB(100)));
+  sieve_.pass(sample(2, MiB(100) + KiB(4)));
+  sieve_.pass(ForgottenFact{at_s(3), job_->id});
+  ASSERT_EQ(times(), (std::vector<double>{1, 2, 3}));
+  Sample end = kept<Sample>().back();
+  EXPECT_EQ(end.cgroup, job_);
+  EXPECT_FALSE(end.usage || end.pinned || end.limit || end.stat.anon) << "unknown is not 0";
 }
 
 }  // namespace
