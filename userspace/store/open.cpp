@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <ctime>
 
@@ -17,6 +18,7 @@ namespace oomcast {
 namespace {
 
 constexpr int kBusyMs = 2000;
+constexpr std::chrono::seconds kLockPatience(5);  // nothing is traced before the store is open
 
 // Missing parents too. "": done; otherwise why not.
 std::string make_directory(const std::string& path) {
@@ -119,16 +121,16 @@ StoreOpening open_store(const std::string& directory) {
   // Before anything is changed in it, and again when nobody else can.
   if (auto why = why_not_ours(db); !why.empty()) return wrong(path, why);
   // Two that begin at once: the change to WAL does not wait for the other.
-  bool ok = false;
-  for (int i = 0; i < 50 && !ok; ++i) {
-    ok = execute(db,
-                 "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA cache_size=-512;"
-                 "PRAGMA auto_vacuum=INCREMENTAL; PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
-                 "PRAGMA journal_size_limit=4194304; BEGIN IMMEDIATE");
-    if (!ok && (sqlite3_errcode(db) & 0xff) != SQLITE_BUSY) return failed();
-    if (!ok) sqlite3_sleep(100);
+  auto until = std::chrono::steady_clock::now() + kLockPatience;
+  while (!execute(db,
+                  "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA cache_size=-512;"
+                  "PRAGMA auto_vacuum=INCREMENTAL; PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
+                  "PRAGMA journal_size_limit=4194304; BEGIN IMMEDIATE")) {
+    if ((sqlite3_errcode(db) & 0xff) != SQLITE_BUSY) return failed();
+    out.busy = std::chrono::steady_clock::now() >= until;
+    if (out.busy) return failed();
+    sqlite3_sleep(100);
   }
-  if (!ok) return failed();
   if (auto why = why_not_ours(db); !why.empty()) return wrong(path, why);
   auto tables = ask(db, "SELECT count(*) FROM sqlite_schema");
   if (!tables) return failed();

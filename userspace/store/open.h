@@ -17,10 +17,12 @@ Result<DatabaseHandle> create_recording(const std::string& path, bool overwrite)
 struct StoreOpening {
   DatabaseHandle db;
   bool broken = false;  // the file is no database, or damaged: put_aside() it
+  bool busy = false;    // another held it locked for all that time
   std::string why;      // `db` is null
 };
 /// The store in `directory`; both are made if they are missing: 0750, and 0640 for the file. Links and files
-/// with several names are refused: in a directory of others they could aim root at any file.
+/// with several names are refused: in a directory of others they could aim root at any file. Waits for a lock
+/// for 5 s, and what SQLite waits beyond (2 s at a time).
 StoreOpening open_store(const std::string& directory);
 
 /// Renames the database with what belongs to it to PATH.corrupt-TIME.

@@ -140,11 +140,13 @@ std::optional<std::string> StoreWriter::Target::reopen(std::vector<std::string>&
     StoreOpening opened = open_store(directory);
     db = std::move(opened.db);
     damaged = opened.broken;
+    busy = opened.busy;
     if (!db) {
       why = opened.why;
     } else if (auto failure = begin_run()) {  // the first that is written to it
       why = failure->what;
       damaged = is_damage(failure->code);
+      busy = (failure->code & 0xff) == SQLITE_BUSY;
       close();
     }
     if (!db && !damaged) return why;
@@ -234,7 +236,8 @@ Result<std::unique_ptr<StoreWriter>> StoreWriter::keep(const std::string& direct
     if (t->sifted.size() >= kBatch && t->on_full) t->on_full();
   });
   std::vector<std::string> notices;
-  if (auto why = target->reopen(notices)) return Error::failed(*why);
+  // Where another only has it locked, it is opened with the first that is written.
+  if (auto why = target->reopen(notices); why && !target->busy) return Error::failed(*why);
   auto out = begin(std::move(target));
   for (std::string& text : notices) (*out)->notice(std::move(text));
   return out;

@@ -43,7 +43,7 @@ class StoreWriter {
                                                      bool overwrite);
   /// The store in `directory` (made with 0750 if it is missing), which others may write at the same time:
   /// what changed and mattered, thinned with age. A failure is told and retried; a broken file is put aside.
-  /// Error: it cannot be used now.
+  /// One that stays locked is opened later. Error: it cannot be used now.
   static Result<std::unique_ptr<StoreWriter>> keep(const std::string& directory, const RunInfo& info,
                                                    StoreLimits limits = {});
   ~StoreWriter();

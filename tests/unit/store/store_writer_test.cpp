@@ -47,6 +47,20 @@ TEST_F(StoreTest, waits_for_another_that_has_it_locked_and_loses_nothing) {
   EXPECT_EQ(last().samples.size(), 2u);
 }
 
+TEST_F(StoreTest, that_is_locked_holds_the_start_up_for_seconds_only_and_is_opened_later) {
+  ASSERT_TRUE(keep()->finish());
+  sqlite3* db = lock();
+  auto began = std::chrono::steady_clock::now();
+  auto writer = keep();
+  EXPECT_LT(std::chrono::steady_clock::now() - began, 8s);
+  writer->add(EpisodeFact{kill(1, 1000, 77, job_)});
+  unlock(db);
+  ASSERT_TRUE(writer->finish());
+  EXPECT_EQ(writer->lost(), 0u);
+  EXPECT_TRUE(writer->take_notices().empty());
+  EXPECT_EQ(ask("SELECT count(*) FROM episodes"), 1);
+}
+
 TEST_F(StoreTest, of_which_another_took_the_place_and_is_locked_is_tried_again) {
   auto writer = keep();
   writer->add(EpisodeFact{kill(1, 1000, 77, job_)});
