@@ -3,12 +3,14 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <ctime>
+#include <utility>
 
 #include "base/escape.h"
 #include "base/unique_fd.h"
@@ -37,6 +39,11 @@ std::string make_directory(const std::string& path) {
   return "";
 }
 
+std::string_view shared_system_of(int fd) {
+  struct statfs about {};
+  return fstatfs(fd, &about) == 0 ? shared_file_system(static_cast<std::uint32_t>(about.f_type)) : "";
+}
+
 // "": a regular file of one name is there now.
 std::string make_file(const std::string& path) {
   constexpr int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
@@ -46,6 +53,9 @@ std::string make_file(const std::string& path) {
   if (fstat(file.get(), &what) != 0) return std::strerror(errno);
   if (!S_ISREG(what.st_mode)) return "it is no regular file";
   if (what.st_nlink > 1) return "it has another name";
+  if (auto shared = shared_system_of(file.get()); !shared.empty())
+    return fmt::format("it is on {}, which other machines may share: choose a local directory with --store",
+                       shared);
   return "";
 }
 
@@ -70,6 +80,17 @@ std::string why_not_ours(sqlite3* db) {
 
 }  // namespace
 
+std::string_view shared_file_system(std::uint32_t type) {
+  constexpr std::pair<std::uint32_t, std::string_view> known[] = {
+      {0x6969, "NFS"},        {0xff534d42, "CIFS"},  {0xfe534d42, "SMB"},    {0x517b, "SMB"},
+      {0x01021997, "9P"},     {0x65735546, "FUSE"},  {0x00c36400, "Ceph"},   {0x5346414f, "AFS"},
+      {0x6b414653, "AFS"},    {0x73757245, "Coda"},  {0x0bd00bd0, "Lustre"}, {0x47504653, "GPFS"},
+      {0x19830326, "BeeGFS"}, {0x7461636f, "OCFS2"}, {0x01161970, "GFS2"},   {0x20030528, "OrangeFS"}};
+  for (const auto& [magic, name] : known)
+    if (magic == type) return name;
+  return "";
+}
+
 Result<DatabaseHandle> create_recording(const std::string& path, bool overwrite) {
   std::string shown = escape_for_terminal(path);
   if (overwrite)
@@ -84,14 +105,17 @@ Result<DatabaseHandle> create_recording(const std::string& path, bool overwrite)
     return Error::failed(fmt::format("{} exists: choose another name{}", shown,
                                      overwrite ? "; only a file is replaced" : ", or --force to replace it"));
   if (!made) return Error::from_errno("making " + shown);
+  // Alone it needs no memory that is shared with readers, which other machines would not see.
+  bool alone = !shared_system_of(made.get()).empty();
+  made.reset();  // closed later, it would take SQLite's locks with it
   sqlite3* raw = nullptr;
   int code = sqlite3_open_v2(path.c_str(), &raw, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
   DatabaseHandle db(raw);
   // Whose it is stands in the file itself, also while all else is in the log beside it.
   if (code != SQLITE_OK ||
-      !execute(raw, fmt::format("PRAGMA application_id={}; PRAGMA user_version={}; PRAGMA journal_mode=WAL;"
-                                "PRAGMA synchronous=NORMAL; BEGIN",
-                                kApplicationId, kSchema)) ||
+      !execute(raw, fmt::format("PRAGMA locking_mode={}; PRAGMA application_id={}; PRAGMA user_version={};"
+                                "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; BEGIN",
+                                alone ? "EXCLUSIVE" : "NORMAL", kApplicationId, kSchema)) ||
       !make_tables(raw) || !execute(raw, "COMMIT"))
     return Error::failed(fmt::format("writing {}: {}", shown, why_failed(raw)));
   return db;

@@ -1,7 +1,9 @@
 // The files of recordings and stores, opened for writing.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "store/database.h"
@@ -10,8 +12,13 @@ namespace oomcast {
 
 inline constexpr const char* kStoreFile = "oomcast.db";
 
-/// A new file of mode 0640 with the tables in it, never through a link. Error: it exists (unless
-/// `overwrite`), or cannot be written.
+/// The name of a file system that several machines may write to, by statfs(2)'s f_type; "": it is local.
+/// There SQLite's log must not be shared: "all processes using a database must be on the same host computer;
+/// WAL does not work over a network filesystem" (sqlite.org/wal.html).
+std::string_view shared_file_system(std::uint32_t type);
+
+/// A new file of mode 0640 with the tables in it, never through a link; on a shared_file_system() nobody can
+/// read it before it is closed. Error: it exists (unless `overwrite`), or cannot be written.
 Result<DatabaseHandle> create_recording(const std::string& path, bool overwrite);
 
 struct StoreOpening {
@@ -21,8 +28,8 @@ struct StoreOpening {
   std::string why;      // `db` is null
 };
 /// The store in `directory`; both are made if they are missing: 0750, and 0640 for the file. Links and files
-/// with several names are refused: in a directory of others they could aim root at any file. Waits for a lock
-/// for 5 s, and what SQLite waits beyond (2 s at a time).
+/// with several names are refused: in a directory of others they could aim root at any file. So is a
+/// shared_file_system(). Waits for a lock for 5 s, and what SQLite waits beyond (2 s at a time).
 StoreOpening open_store(const std::string& directory);
 
 /// Renames the database with what belongs to it to PATH.corrupt-TIME.

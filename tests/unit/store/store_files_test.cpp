@@ -57,6 +57,18 @@ TEST_F(StoreTest, refuses_links_and_directories_that_anybody_may_write_to) {
   EXPECT_FALSE(StoreWriter::keep(dir_, info()));
 }
 
+TEST(StoreFiles, are_not_shared_with_other_machines) {
+  EXPECT_EQ(shared_file_system(0x6969), "NFS");
+  EXPECT_EQ(shared_file_system(0xff534d42), "CIFS");
+  EXPECT_EQ(shared_file_system(0x0bd00bd0), "Lustre");
+  EXPECT_EQ(shared_file_system(0x47504653), "GPFS");
+  EXPECT_EQ(shared_file_system(0x01021997), "9P");
+  // ext4, XFS, btrfs, ZFS, tmpfs, ramfs, overlayfs
+  for (std::uint32_t local :
+       {0xef53u, 0x58465342u, 0x9123683eu, 0x2fc12fc1u, 0x01021994u, 0x858458f6u, 0x794c7630u})
+    EXPECT_EQ(shared_file_system(local), "") << local;
+}
+
 TEST_F(StoreTest, says_that_nothing_is_there) {
   auto store = Store::open(dir_);
   ASSERT_FALSE(store);
