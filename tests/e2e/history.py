@@ -120,6 +120,23 @@ def a_kill_of_a_log_has_a_report(t):
 
 
 @case(vm="never", limit_s=40)
+def a_kill_of_another_host_is_told_and_not_kept(t):
+    folder = t.folder()
+    with open(folder / "syslog", "w") as log:
+        for host, pid in (("node-b", 901), (os.uname().nodename, 902)):
+            log.write(f"2026-07-01T10:00:0{pid % 10}.000000+00:00 {host} kernel: [ 1000.00000{pid % 10}] Out of memory: Killed "
+                      f"process {pid} (job) total-vm:2000kB, anon-rss:1000kB, file-rss:0kB, shmem-rss:0kB, UID:0 "
+                      "pgtables:8kB oom_score_adj:0\n")
+    lines = history(t, folder / "store", "--from", folder / "syslog")
+    told = {victim["tid"] for line in lines if line["type"] == "oom" for victim in line["victims"]}
+    t.equal("kills that are told", told, {901, 902})
+    t.equal("of the other host in the store", kills_of(folder / "store", 901), [])
+    t.equal("of this one in the store", len(kills_of(folder / "store", 902)), 1)
+    code, _, err = t.run_oomcast("history", "--json", "--store", folder / "store", "--from", folder / "syslog")
+    t.check("1 kill of other hosts is not kept" in err, f"stderr is {err!r}")
+
+
+@case(vm="never", limit_s=40)
 def a_store_of_a_strange_schema_is_left_alone(t):
     folder = t.folder()
     with sqlite3.connect(folder / "oomcast.db") as db:

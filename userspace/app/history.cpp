@@ -275,7 +275,13 @@ class KillHistory {
 
   // What only logs know, into the store; not being able to is no reason to say less.
   void keep(std::vector<PastKill>& kills) {
-    auto is_new = [](const PastKill& kill) { return !kill.kept && kill.time; };
+    std::array<char, 256> own{};
+    if (gethostname(own.data(), own.size() - 1) != 0) own[0] = '\0';
+    auto is_other = [&](const PastKill& kill) { return !kill.kept && is_of_another_host(kill, own.data()); };
+    auto is_new = [&](const PastKill& kill) { return !kill.kept && kill.time && !is_other(kill); };
+    if (auto others = std::ranges::count_if(kills, is_other))
+      say_(fmt::format("{} of other hosts {} not kept: a store is of one machine",
+                       others == 1 ? "1 kill" : fmt::format("{} kills", others), others == 1 ? "is" : "are"));
     if (std::ranges::none_of(kills, is_new)) return;
     auto import = EpisodeImport::open(options_.store.path, OOMCAST_VERSION);
     if (!import) return say_("nothing is kept: " + import.error().message);

@@ -201,6 +201,14 @@ std::vector<PastKill> each_once(std::vector<PastKill> kills) {
   return out;
 }
 
+bool is_of_another_host(const PastKill& kill, const std::string& own) {
+  const std::string& host = kill.host;
+  if (host.empty() || own.empty() || host == own) return false;
+  std::size_t theirs = host.find('.'), ours = own.find('.');
+  bool both_whole = theirs != std::string::npos && ours != std::string::npos;
+  return both_whole || host.substr(0, theirs) != own.substr(0, ours);
+}
+
 std::optional<Bytes> resident(const Victim& victim) {
   if (!victim.anon || !victim.file) return std::nullopt;
   Bytes sum = *victim.anon + *victim.file;  // shared memory is in the file pages before 4.5

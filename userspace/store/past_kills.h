@@ -26,7 +26,7 @@ struct PastKill {
   std::optional<Nanos> since_boot;     // on the clock of the kernel's log
   std::optional<Nanos> mono;           // CLOCK_MONOTONIC, of who saw it live
   std::optional<std::string> boot_id;
-  std::string host;        // as a log names it; empty: this one's, or it does not say
+  std::string host;        // as a log names it; empty: this machine's, or it does not say
   bool no_victim = false;  // nobody could be killed: an OOM, and no kill
 };
 
@@ -44,6 +44,10 @@ std::string name_of(const PastKill& kill);
 /// of day; or, where one has no time at all, with the same sizes. Never two of different hosts. Of the live
 /// one all is kept, and what it lacks is taken from the others. Cost: n log n.
 std::vector<PastKill> each_once(std::vector<PastKill> kills);
+
+/// Whether its log says that another machine than the one of this name (by gethostname(2)) told of it.
+/// Either name may be without its domain.
+bool is_of_another_host(const PastKill& kill, const std::string& own);
 
 /// RSS: what of the victim was in memory; nullopt: not told.
 std::optional<Bytes> resident(const Victim& victim);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 namespace oomcast {
 namespace {
 
@@ -112,6 +114,20 @@ TEST(PastKills, the_newest_comes_first_and_those_without_a_time_last) {
   ASSERT_EQ(once.size(), 3u);
   EXPECT_EQ(once[0].episode.victims[0].tid, 3u);
   EXPECT_EQ(once[2].episode.victims[0].tid, 1u);
+}
+
+TEST(PastKills, are_of_another_host_where_the_log_names_another_with_or_without_its_domain) {
+  auto logged = kill(7, EpisodeSource::file, 1000s);
+  EXPECT_FALSE(is_of_another_host(logged, "a1")) << "it does not say";
+  for (auto [host, own, other] : {std::tuple("a1", "a1", false),
+                                  {"a1", "a1.example.org", false},
+                                  {"a1.example.org", "a1", false},
+                                  {"a1.example.org", "a1.example.com", true},
+                                  {"a1", "a10", true},
+                                  {"b1", "a1.example.org", true}}) {
+    logged.host = host;
+    EXPECT_EQ(is_of_another_host(logged, own), other) << host << " " << own;
+  }
 }
 
 TEST(PastKills, a_size_that_is_not_told_whole_is_not_told) {
