@@ -2,7 +2,8 @@
 // The tables of a store and of a recording, which are the same.
 //
 // Schema 3 (PRAGMA user_version). Times are CLOCK_REALTIME in ns as the run's own clock gives it: a run's
-// wall_of_mono_zero_ns taken off is CLOCK_MONOTONIC, exactly. Sizes are bytes; NULL: unknown, or no limit.
+// wall_of_mono_zero_ns taken off is CLOCK_MONOTONIC, exactly; in a store only until the clock is set or the machine
+// sleeps. Sizes are bytes; NULL: unknown, or no limit.
 // `seq` orders the rows of a table; in a recording it counts the rows of all tables that have it together.
 //   runs            each run of oomcast: version, kernel, boot_id, scope; ended_ns NULL: it runs, or was killed
 //   cgroups         id: what the columns cgroup and limit_cgroup of other tables name; one row per path

@@ -86,8 +86,11 @@ class Tables {
   void on_rollback();
   /// For Retention: fills temp.cgroups_in_use and temp.processes_in_use, in the transaction that is open.
   std::optional<std::int64_t> list_in_use();
-  /// The clock was set, or the machine slept: what comes now is told by this.
-  void set_clock(Nanos wall_of_mono_zero) { offset_ = wall_of_mono_zero; }
+  /// The clock was set, or the machine slept: what comes now is told by this. Not of `ordered` ones: a replay
+  /// takes the clock of the beginning off again, and CLOCK_MONOTONIC would jump, or go back.
+  void set_clock(Nanos wall_of_mono_zero) {
+    if (!ordered_) offset_ = wall_of_mono_zero;
+  }
 
  private:
   struct KnownCgroup {

@@ -56,7 +56,8 @@ class StoreWriter {
     std::uint64_t done = episodes_done_;
     return done != kNoMore && done != episodes_added_;
   }
-  /// The clock was set, or the machine slept: times are told by this from the next write on.
+  /// The clock was set, or the machine slept: a store's times are told by this from the next write on. A
+  /// recording goes on by the clock of its beginning.
   void set_clock(Nanos wall_of_mono_zero) { clock_ = wall_of_mono_zero.count(); }
   /// The part of its bound that it may use from now on. Of what waits and is over, the oldest is lost, kills
   /// and ends not; a recording keeps all of it.

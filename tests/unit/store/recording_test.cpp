@@ -134,6 +134,23 @@ TEST_F(Recording, gives_back_what_was_written_in_the_same_order) {
   EXPECT_EQ(std::get<ExitFact>(items[5]).process.id, (TaskId{7, 70}));
 }
 
+TEST_F(Recording, goes_on_by_its_own_clock_when_the_machines_is_set) {
+  Sample s;
+  s.cgroup = job();
+  s.usage = s.pinned = MiB(100);
+  auto writer = create();
+  s.time = at_s(10);
+  writer->add(s);
+  writer->set_clock(info().wall_of_mono_zero + std::chrono::hours(1));
+  s.time = at_s(11);
+  writer->add(s);
+  ASSERT_TRUE(writer->finish());
+  auto items = read();
+  ASSERT_EQ(items.size(), 2u);
+  EXPECT_EQ(std::get<Sample>(items[0]).time, at_s(10));
+  EXPECT_EQ(std::get<Sample>(items[1]).time, at_s(11));
+}
+
 TEST_F(Recording, knows_whose_limit_a_sample_runs_into_also_where_that_is_not_the_smallest) {
   Sample own, of_pod, of_machine;
   own.cgroup = own.limit_cgroup = own.headroom_cgroup = job();
