@@ -22,6 +22,8 @@ constexpr std::int64_t kThinEvery = 60 * kSecond;
 constexpr std::int64_t kExpireEvery = 3600 * kSecond;
 constexpr std::int64_t kSlice = 20'000;  // rows of one transaction, which its log has to hold
 constexpr std::int64_t kVacuumPages = 2000;
+constexpr int kStepsBetweenLooks = 20'000;             // of SQLite's machine: a millisecond or so
+constexpr std::int64_t kRestAfterStop = 10 * kSecond;  // in a storm of kills nothing is begun over and over
 // Tables whose rows are few; each has an index on its time.
 constexpr const char* kSmall[] = {"exits",  "forecasts", "reclaim",     "pressure",  "kills",
                                   "alerts", "losses",    "gpu_samples", "gpu_events"};
@@ -71,6 +73,7 @@ struct Retention::Kept {
 // Commits if `work` says so.
 template <typename Work>
 bool Retention::transaction(Work&& work) {
+  if (stop_ && stop_()) return false;
   bool begun = execute(db_, "BEGIN IMMEDIATE");
   if (begun && work() && execute(db_, "COMMIT")) return true;
   code_ = sqlite3_extended_errcode(db_);
@@ -106,19 +109,33 @@ double Retention::fill() const {
   return static_cast<double>((*pages - *free) * *size) / static_cast<double>(room);
 }
 
-std::optional<int> Retention::keep_within(std::int64_t now) {
-  auto due = [&](std::optional<std::int64_t>& last, std::int64_t every) {
-    if (last && now - *last < every && now >= *last) return false;
-    last = now;
-    return true;
+std::optional<int> Retention::keep_within(std::int64_t now, const Stop& stop) {
+  auto recent = [&](const std::optional<std::int64_t>& last, std::int64_t every) {
+    return last && now - *last < every && now >= *last;
   };
-  bool ok = true;
+  if (recent(stopped_, kRestAfterStop)) return std::nullopt;
   now_ = now;
-  if (due(thinned_, kThinEvery)) ok = thin(now);
-  if (ok && due(expired_, kExpireEvery)) ok = drop_before(now - age_ns_, -1) && drop_names();
-  if (ok && due(measured_, kSecond)) ok = drop_user_kills(kMaxUserKills) && shrink(now);
+  bool stopped = false;
+  if (stop) {
+    stop_ = [&] { return stopped = stopped || stop(); };
+    sqlite3_progress_handler(
+        db_, kStepsBetweenLooks, [](void* asked) { return (*static_cast<Stop*>(asked))() ? 1 : 0; }, &stop_);
+  }
+  bool ok = true;
+  auto each = [&](std::int64_t every, std::optional<std::int64_t>& last, auto&& work) {
+    if (!ok || recent(last, every)) return;
+    ok = work();
+    if (ok || !stopped) last = now;
+  };
+  each(kThinEvery, thinned_, [&] { return thin(now); });
+  each(kExpireEvery, expired_, [&] { return expire(now - age_ns_) && drop_names(); });
+  each(kSecond, measured_, [&] { return drop_user_kills(kMaxUserKills) && shrink(now); });
+  sqlite3_progress_handler(db_, 0, nullptr, nullptr);
+  stop_ = nullptr;
   forget_kept();
-  return ok ? std::nullopt : std::optional(code_);
+  if (!ok && !stopped) return code_;
+  if (!ok) stopped_ = now;
+  return std::nullopt;
 }
 
 bool Retention::make_room(std::int64_t now) {
@@ -236,17 +253,27 @@ bool Retention::thin(Curves& curves, std::int64_t step_s, std::int64_t older_tha
   return true;
 }
 
-// Of the small tables, at most `most` rows that no episode keeps; or, if it is negative, all that is older
-// but the episodes themselves.
-bool Retention::drop_before(std::int64_t time, std::int64_t most) {
-  if (most < 0) forget_kept();
+// All that is older but the episodes themselves.
+bool Retention::expire(std::int64_t time) {
+  forget_kept();
+  int before = 0;
+  do {
+    before = sqlite3_total_changes(db_);
+    if (!drop_before(time, true)) return false;
+  } while (sqlite3_total_changes(db_) != before);
+  return true;
+}
+
+// A slice of each of the small tables of what no episode keeps; `expired`: whoever keeps it, and of the
+// curves.
+bool Retention::drop_before(std::int64_t time, bool expired) {
   return transaction([&] {
     std::string spared =
-        most < 0 ? ""
-                 : fmt::format(
-                       " AND NOT EXISTS(SELECT 1 FROM episodes e WHERE e.time_ns BETWEEN t.time_ns-{} AND"
-                       " t.time_ns+{} AND EXISTS(SELECT 1 FROM kept k WHERE k.episode=e.id))",
-                       kKeptAfter.count(), kKeptBefore.count());
+        expired ? ""
+                : fmt::format(
+                      " AND NOT EXISTS(SELECT 1 FROM episodes e WHERE e.time_ns BETWEEN t.time_ns-{} AND"
+                      " t.time_ns+{} AND EXISTS(SELECT 1 FROM kept k WHERE k.episode=e.id))",
+                      kKeptAfter.count(), kKeptBefore.count());
     for (std::string_view table : kSmall) {
       const char* named = table == "forecasts"
                               ? " AND seq NOT IN (SELECT forecast FROM episodes WHERE forecast IS NOT NULL)"
@@ -254,7 +281,7 @@ bool Retention::drop_before(std::int64_t time, std::int64_t most) {
       if (!execute(db_,
                    fmt::format("DELETE FROM {0} WHERE seq IN (SELECT seq FROM {0} t WHERE time_ns<{1}{2}{3}"
                                " LIMIT {4})",
-                               table, time, named, spared, most)))
+                               table, time, named, spared, slice_)))
         return false;
     }
     if (!execute(db_, "DELETE FROM alert_actions WHERE alert NOT IN (SELECT seq FROM alerts)")) return false;
@@ -267,22 +294,29 @@ bool Retention::drop_before(std::int64_t time, std::int64_t most) {
     for (const char* table : {"gpu_errors", "gpu_event_code"})
       if (!execute(db_, fmt::format("DELETE FROM {} WHERE event NOT IN (SELECT seq FROM gpu_events)", table)))
         return false;
-    for (const Curves* curves : {&samples_, &process_samples_}) {
-      if (most >= 0) continue;
-      auto first = ask(
-          db_, fmt::format("SELECT seq FROM {} WHERE time_ns>={} ORDER BY seq LIMIT 1", curves->table, time));
-      auto end = first ? first : ask(db_, fmt::format("SELECT max(seq)+1 FROM {}", curves->table));
-      if (end && !execute(db_, fmt::format("DELETE FROM {} WHERE seq<{}", curves->table, *end))) return false;
-    }
-    return execute(db_,
-                   fmt::format("DELETE FROM kept WHERE episode IN (SELECT id FROM episodes WHERE time_ns<{})",
-                               most < 0 ? time : INT64_MIN));
+    if (!expired) return true;
+    return drop_oldest(samples_, time) && drop_oldest(process_samples_, time) &&
+           execute(db_,
+                   fmt::format("DELETE FROM kept WHERE episode IN (SELECT id FROM episodes e WHERE"
+                               " time_ns<{} AND EXISTS(SELECT 1 FROM kept k WHERE k.episode=e.id) LIMIT {})",
+                               time, slice_ / static_cast<std::int64_t>(kMaxKept) + 1));
   });
+}
+
+// In a transaction, a slice.
+bool Retention::drop_oldest(const Curves& curves, std::int64_t time) {
+  std::optional<std::int64_t> last;
+  Statement rows(db_, fmt::format("SELECT seq, time_ns FROM {} ORDER BY seq LIMIT {}", curves.table, slice_));
+  while (rows.row() && rows.integer(1) < time) last = rows.integer(0);
+  if (rows.failed()) return false;
+  rows.again();
+  return !last || execute(db_, fmt::format("DELETE FROM {} WHERE seq<={}", curves.table, *last));
 }
 
 bool Retention::sweep(Curves& curves, std::int64_t until, std::optional<std::int64_t>& at) {
   at.reset();
-  return transaction([&] {
+  std::int64_t before = curves.swept;
+  bool ok = transaction([&] {
     auto kept = kept_in(curves);
     if (!kept) return false;
     Statement rows(db_, fmt::format("SELECT seq, time_ns, {} FROM {} WHERE seq>? ORDER BY seq LIMIT ?",
@@ -300,6 +334,8 @@ bool Retention::sweep(Curves& curves, std::int64_t until, std::optional<std::int
       if (!(drop << seq).run()) return false;
     return true;
   });
+  if (!ok) curves.swept = before;
+  return ok;
 }
 
 // In temp.going: a tenth of the episodes for which `among` is true, or half of those of one part of the tree
@@ -371,7 +407,7 @@ bool Retention::shrink(std::int64_t now, double above) {
       if (!sweep(samples_, newest, at)) return false;
       if (!sweep(process_samples_, at ? *at : newest, other)) return false;
       int before = sqlite3_total_changes(db_);
-      if (!drop_before(at ? *at : newest, slice_)) return false;
+      if (!drop_before(at ? *at : newest, false)) return false;
       if (at || other || sqlite3_total_changes(db_) != before) continue;
       bool found = false;
       if (round == 0) {

@@ -30,10 +30,12 @@ class Retention {
   using ListInUse = std::function<std::optional<std::int64_t>()>;
   Retention(sqlite3* db, std::string path, const StoreLimits& limits, ListInUse list_in_use);
 
+  /// Whether to leave off within milliseconds, because somebody waits for the database.
+  using Stop = std::function<bool()>;
   /// What is due at `now` (ns since the epoch), in transactions of its own of bounded size. Cost: nothing
-  /// most times; each minute a pass over the rows that came in one. nullopt: all is well; otherwise SQLite's
-  /// code.
-  std::optional<int> keep_within(std::int64_t now);
+  /// most times; each minute a pass over the rows that came in one, each hour two over the whole store. What
+  /// was stopped goes on in a call some seconds later. nullopt: all is well; otherwise SQLite's code.
+  std::optional<int> keep_within(std::int64_t now, const Stop& stop = {});
   /// The file is at its bound: makes room now. Whether there is some.
   bool make_room(std::int64_t now);
 
@@ -57,7 +59,9 @@ class Retention {
   /// Deletes the next rows that no episode keeps; where it stopped. nullopt: nothing older than `until` is
   /// left.
   bool sweep(Curves& curves, std::int64_t until, std::optional<std::int64_t>& at);
-  bool drop_before(std::int64_t time, std::int64_t most);
+  bool expire(std::int64_t time);
+  bool drop_before(std::int64_t time, bool expired);
+  bool drop_oldest(const Curves& curves, std::int64_t time);
   bool choose_going(const char* among, bool& found);
   bool let_go_of_curves(bool& found);
   bool let_go_of_episodes(bool& found);
@@ -76,7 +80,8 @@ class Retention {
   int code_ = 0;
   Curves samples_{"samples", "cgroup", "coalesce(pinned,usage)", "usage"};
   Curves process_samples_{"process_samples", "process", "rss", "rss+swap"};
-  std::optional<std::int64_t> measured_, thinned_, expired_;
+  std::optional<std::int64_t> measured_, thinned_, expired_, stopped_;
+  Stop stop_;  // during keep_within()
 };
 
 }  // namespace oomcast

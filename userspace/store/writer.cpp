@@ -342,8 +342,14 @@ void StoreWriter::write_all() {
       return;
     }
     if (t.retention && !t.failing && !last)
-      if (auto code = t.retention->keep_within(wall_ns())) t.damaged = is_damage(*code);
+      if (auto code = t.retention->keep_within(wall_ns(), [this] { return is_awaited(); }))
+        t.damaged = is_damage(*code);
   }
+}
+
+bool StoreWriter::is_awaited() const {
+  std::lock_guard lock(mutex_);
+  return urgent_ || ending_;
 }
 
 // False: nothing more can be written.

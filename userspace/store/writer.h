@@ -79,6 +79,8 @@ class StoreWriter {
   void start();
   void work();
   void write_all();
+  /// A kill waits, or the end.
+  bool is_awaited() const;
   void close_file();
   bool write(std::vector<StoreItem> items, bool last);
   void notice(std::string text);

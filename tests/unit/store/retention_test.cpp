@@ -281,6 +281,24 @@ TEST_F(RetentionTest, makes_no_name_of_each_change_of_a_name) {
   EXPECT_EQ(count("process_samples"), 500);
 }
 
+TEST_F(RetentionTest, leaves_off_for_a_kill_that_waits_and_goes_on_later) {
+  limit({MiB(8), 1h});
+  constexpr int kRows = 10'000;
+  for (int s = 0; s < kRows; ++s) sample(job_, s, MiB(100));
+  execute(db_.get(), "COMMIT");
+  int now = kRows + 4000;
+  EXPECT_EQ(retention_->keep_within(wall(now), [] { return true; }), std::nullopt);
+  EXPECT_EQ(count("samples"), kRows);
+  for (int patience = 1; patience < 16; ++patience) {
+    int asked = 0;
+    EXPECT_EQ(retention_->keep_within(wall(now += 60), [&] { return ++asked > patience; }), std::nullopt);
+    EXPECT_EQ(sqlite3_get_autocommit(db_.get()), 1) << "nothing is left open";
+  }
+  look_at(now + 60);
+  EXPECT_EQ(count("samples"), 0);
+  EXPECT_EQ(ask(db_.get(), "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check='ok'"), 1);
+}
+
 TEST_F(RetentionTest, has_the_time_of_day_as_it_is_told_after_the_clock_was_set) {
   sample(job_, 10, MiB(1));
   tables_->set_clock(kZero + 200 * 24h);
