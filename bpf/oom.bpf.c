@@ -126,8 +126,7 @@ static __always_inline bool is_within_rate(void* of, u32 uid, u64 second, u64 mo
   return true;
 }
 
-static __always_inline bool may_be_told(void* of, bool trusted) {
-  u32 uid = bpf_get_current_uid_gid();
+static __always_inline bool may_be_told(void* of, u32 uid, bool trusted) {
   u64 second = bpf_ktime_get_ns() / 1000000000;
   return is_within_rate(of, uid, second, trusted ? OC_KILLS_OF_ALL : OC_KILLS_OF_USER) &&
          (trusted || is_within_rate(of, OC_ALL_USERS, second, OC_KILLS_OF_ALL));
@@ -139,7 +138,7 @@ static __always_inline void kernel_sent_kill(struct task_struct* task) {
   struct task_struct* sender = (struct task_struct*)bpf_get_current_task();
   if (BPF_CORE_READ(sender, flags) & OC_PF_EXITING) {
     if (is_zombie(task)) return;
-    if (!may_be_told(&exiting_killers, false)) {
+    if (!may_be_told(&exiting_killers, bpf_get_current_uid_gid(), false)) {
       oc_count_lost(OC_LOST_EXIT_KILLS_OVER_RATE);
       return;
     }
@@ -167,11 +166,28 @@ static __always_inline bool may_kill_anybody(struct task_struct* task) {
          !BPF_CORE_READ(task, thread_pid, level);
 }
 
-static __always_inline void user_sent_kill(struct task_struct* task, struct kernel_siginfo* info) {
-  struct task_struct* sender = (struct task_struct*)bpf_get_current_task();
+#define OC_SI_TIMER -2
+#define OC_SI_ASYNCIO -4
+
+/* Whether the running task has sent it. Timers and files send theirs in whatever task an interrupt, or a
+ * writer to the file, happens to be. A code above 0 is the kernel's alone. One below 0 can be made up, by
+ * rt_sigqueueinfo(), and stands on the stack of the system call then. */
+static __always_inline bool is_sent_by(struct task_struct* running, u64 info, s32 code) {
+  if (code > 0) return false;
+  if (code != OC_SI_TIMER && code != OC_SI_ASYNCIO) return true;
+  return info - (u64)BPF_CORE_READ(running, stack) < OC_KERNEL_STACK;
+}
+
+static __always_inline void user_sent_kill(struct task_struct* task, u64 info) {
+  u64 running = bpf_get_current_task();
   if (is_zombie(task)) return;
-  bool trusted = may_kill_anybody(sender);
-  if (!may_be_told(&killers, trusted)) {
+  bool no_siginfo = info == OC_SEND_SIG_NOINFO;
+  s32 code = no_siginfo ? 0 : BPF_CORE_READ((struct kernel_siginfo*)info, si_code);
+  bool by_running = no_siginfo || is_sent_by((struct task_struct*)running, info, code);
+  /* A timer can only signal the process that made it, and hardly anybody has a file signal another one. */
+  struct task_struct* sender = (struct task_struct*)(by_running ? running : oc_as_number(task));
+  bool trusted = by_running && may_kill_anybody(sender);
+  if (!may_be_told(&killers, BPF_CORE_READ(sender, real_cred, uid.val), trusted)) {
     oc_count_lost(OC_LOST_USER_KILLS_OVER_RATE);
     return;
   }
@@ -179,10 +195,10 @@ static __always_inline void user_sent_kill(struct task_struct* task, struct kern
   if (!r) return;
   oc_fill_task(&r->victim, task);
   oc_fill_task(&r->sender, sender);
-  r->no_siginfo = (u64)info == OC_SEND_SIG_NOINFO;
+  r->si_code = code;
+  r->no_siginfo = no_siginfo;
   r->may_kill_anybody = trusted;
   r->_pad = 0;
-  r->si_code = r->no_siginfo ? 0 : BPF_CORE_READ(info, si_code);
   bpf_ringbuf_submit(r, oc_wakeup_soon());
 }
 
@@ -192,8 +208,8 @@ int BPF_PROG(on_signal_generate, int sig, struct kernel_siginfo* info, struct ta
   if (sig != OC_SIGKILL) return 0;
   if ((u64)info == OC_SEND_SIG_PRIV)
     kernel_sent_kill(task);
-  else if (result == OC_SIGNAL_DELIVERED) /* not: ignored, or pending already */
-    user_sent_kill(task, info);
+  else if (result == OC_SIGNAL_DELIVERED)     /* not: ignored, or pending already */
+    user_sent_kill(task, oc_as_number(info)); /* newer verifiers take the pointer itself for never null */
   return 0;
 }
 

@@ -6,11 +6,13 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <ctime>
 #include <functional>
 #include <utility>
 
@@ -272,6 +274,49 @@ TEST(Programs, tell_who_sent_a_sigkill) {
   EXPECT_EQ(find()->sender.id.tgid, static_cast<std::uint32_t>(getpid()));
   EXPECT_EQ(find()->si_code, SI_USER);
   EXPECT_FALSE(watch.find<wire::KernelKill>([&](auto& r) { return r.victim.id.tgid == child.tgid(); }));
+}
+
+TEST(Programs, lay_a_sigkill_by_a_timer_to_the_process_that_made_it_not_to_what_it_interrupted) {
+  SKIP_IF_IMPOSSIBLE();
+  Watch watch;
+  ASSERT_TRUE(watch.source);
+  Child child([] {
+    sigevent how{};
+    how.sigev_notify = SIGEV_SIGNAL;
+    how.sigev_signo = SIGKILL;
+    timer_t timer{};
+    itimerspec soon{};
+    soon.it_value.tv_nsec = 50'000'000;  // until it sleeps
+    if (timer_create(CLOCK_MONOTONIC, &how, &timer) == 0 && timer_settime(timer, 0, &soon, nullptr) == 0)
+      pause();
+  });
+  child.go();
+  int status = child.wait();
+  ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
+  auto find = [&] {
+    return watch.find<wire::UserKill>([&](auto& r) { return r.victim.id.tgid == child.tgid(); });
+  };
+  ASSERT_TRUE(watch.read_until([&] { return find() != nullptr; }));
+  EXPECT_EQ(find()->sender.id, find()->victim.id);
+  EXPECT_EQ(find()->si_code, SI_TIMER);
+  EXPECT_FALSE(find()->may_kill_anybody);
+}
+
+TEST(Programs, lay_a_sigkill_that_claims_to_be_a_timers_to_who_sent_it) {
+  SKIP_IF_IMPOSSIBLE();
+  Watch watch;
+  ASSERT_TRUE(watch.source);
+  Child child(pause);
+  child.go();
+  siginfo_t made_up{};
+  made_up.si_code = SI_TIMER;
+  ASSERT_EQ(syscall(SYS_rt_sigqueueinfo, child.pid(), SIGKILL, &made_up), 0);
+  child.wait();
+  auto find = [&] {
+    return watch.find<wire::UserKill>([&](auto& r) { return r.victim.id.tgid == child.tgid(); });
+  };
+  ASSERT_TRUE(watch.read_until([&] { return find() != nullptr; }));
+  EXPECT_EQ(find()->sender.id.tgid, static_cast<std::uint32_t>(getpid()));
 }
 
 TEST(Programs, tell_of_fork_exec_and_exit_with_the_same_identity_as_proc) {
