@@ -178,6 +178,8 @@ struct task_struct {
   u64 start_boottime;
   u64 real_start_time;
   struct task_struct* real_parent;
+  struct task_struct* parent; /* who traces it, if anybody does */
+  unsigned int ptrace;
   struct task_struct* group_leader;
   struct mm_struct* mm;
   struct signal_struct* signal;

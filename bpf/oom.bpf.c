@@ -198,7 +198,7 @@ static __always_inline void user_sent_kill(struct task_struct* task, u64 info) {
   r->si_code = code;
   r->no_siginfo = no_siginfo;
   r->may_kill_anybody = trusted;
-  r->_pad = 0;
+  r->by_tracer = BPF_CORE_READ(task, ptrace) && (u64)BPF_CORE_READ(task, parent) == running;
   bpf_ringbuf_submit(r, oc_wakeup_soon());
 }
 

@@ -120,10 +120,9 @@ struct oc_user_kill {
   struct oc_task victim;
   struct oc_task sender;
   int si_code;
-  unsigned int
-      no_siginfo; /* 1: sent by the kernel on behalf of the sender without siginfo, as cgroup.kill does */
+  unsigned int no_siginfo;       /* 1: sent by the kernel on behalf of the sender, as cgroup.kill does */
   unsigned int may_kill_anybody; /* the sender, outside of containers */
-  unsigned int _pad;
+  unsigned int by_tracer;        /* 1: the sender traces the victim */
 };
 
 struct oc_reaper {

@@ -302,6 +302,29 @@ TEST(Programs, lay_a_sigkill_by_a_timer_to_the_process_that_made_it_not_to_what_
   EXPECT_FALSE(find()->may_kill_anybody);
 }
 
+TEST(Programs, tell_of_a_sigkill_by_the_death_of_a_parent_that_the_sender_was_exiting) {
+  SKIP_IF_IMPOSSIBLE();
+  Watch watch;
+  ASSERT_TRUE(watch.source);
+  Child parent([] {
+    pid_t pid = fork();
+    if (pid == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      pause();
+    }
+    usleep(50'000);  // until it has asked for the signal
+  });
+  parent.go();
+  parent.wait();
+  auto find = [&] {
+    return watch.find<wire::UserKill>([&](auto& r) { return r.sender.id.tgid == parent.tgid(); });
+  };
+  ASSERT_TRUE(watch.read_until([&] { return find() != nullptr; }));
+  EXPECT_EQ(find()->si_code, std::nullopt);
+  EXPECT_TRUE(find()->sender.exiting);
+  EXPECT_FALSE(find()->by_tracer);
+}
+
 TEST(Programs, lay_a_sigkill_that_claims_to_be_a_timers_to_who_sent_it) {
   SKIP_IF_IMPOSSIBLE();
   Watch watch;

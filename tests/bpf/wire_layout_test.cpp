@@ -79,7 +79,7 @@ const std::vector<Layout>& layouts() {
       LAYOUT(7, oc_oom_mark, header, victim, memory, trigger, chain, victim_chain, owner),
       LAYOUT(4, oc_kernel_kill, header, victim, memory, sender),
       LAYOUT(9, oc_dying, header, task, memory, args_bytes, args_truncated, stack_frames, _pad, stack, args),
-      LAYOUT(7, oc_user_kill, header, victim, sender, si_code, no_siginfo, may_kill_anybody, _pad),
+      LAYOUT(7, oc_user_kill, header, victim, sender, si_code, no_siginfo, may_kill_anybody, by_tracer),
       LAYOUT(3, oc_reaper, header, op, tid),
       LAYOUT(9, oc_oom_decision, header, trigger, victim, limit_cgroup_id, total_pages, gfp_mask, order,
              constraint, _pad),

@@ -23,7 +23,10 @@ CgroupPtr host_root(Hierarchy hierarchy) {
 }
 
 std::optional<std::string> cause_of(const wire::UserKill& kill) {
-  if (!kill.si_code) return "cgroup.kill";
+  if (!kill.si_code) {  // as cgroup.kill, PR_SET_PDEATHSIG and, since 5.19, PTRACE_KILL send it
+    if (kill.sender.exiting) return "PR_SET_PDEATHSIG";
+    return kill.by_tracer ? std::nullopt : std::optional<std::string>("cgroup.kill");
+  }
   if (!kill.may_kill_anybody) return std::nullopt;  // anybody can give himself such a name
   for (std::string_view killer : {"systemd-oomd", "earlyoom", "nohang", "oomd"})
     if (kill.sender.comm == killer) return std::string(killer);

@@ -139,8 +139,12 @@ std::optional<Record> decode_event(const oc_header& h, std::span<const std::byte
       break;
     case OC_USER_KILL:
       if (auto r = as<oc_user_kill>(bytes))
-        return UserKill{time, d.task(r->victim), d.task(r->sender),
-                        r->no_siginfo ? std::nullopt : std::optional(r->si_code), r->may_kill_anybody != 0};
+        return UserKill{time,
+                        d.task(r->victim),
+                        d.task(r->sender),
+                        r->no_siginfo ? std::nullopt : std::optional(r->si_code),
+                        r->may_kill_anybody != 0,
+                        r->by_tracer != 0};
       break;
     case OC_REAPER:
       if (auto r = as<oc_reaper>(bytes); r && r->op >= OC_REAP_QUEUED && r->op <= OC_REAP_SKIPPED)

@@ -143,6 +143,7 @@ struct UserKill {
   Task victim, sender;
   std::optional<int> si_code;     // nullopt: sent without siginfo, as cgroup.kill does
   bool may_kill_anybody = false;  // the sender: CAP_KILL outside of containers
+  bool by_tracer = false;         // the sender traces the victim
 };
 struct Reaper {
   enum class Op { queued, started, done, skipped };

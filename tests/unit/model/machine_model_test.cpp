@@ -561,6 +561,20 @@ TEST(UserKill, names_its_cause_where_it_can_be_told) {
   EXPECT_EQ(cause("bash", std::nullopt), "cgroup.kill");
 }
 
+TEST(UserKill, without_siginfo_is_not_taken_for_cgroup_kill_where_parent_or_tracer_may_have_sent_it) {
+  MachineModel model = a_model();
+  wire::UserKill kill{ms(1000), task(100, 11), task(200, 20), std::nullopt};
+  kill.by_tracer = true;
+  model.on_record(kill);
+  kill.by_tracer = false;
+  kill.sender.exiting = true;
+  model.on_record(kill);
+  auto kills = facts_of<UserKillFact>(model);
+  ASSERT_EQ(kills.size(), 2u);
+  EXPECT_EQ(kills[0].cause, std::nullopt);
+  EXPECT_EQ(kills[1].cause, "PR_SET_PDEATHSIG");
+}
+
 TEST(UserKill, of_a_process_out_of_scope_is_not_told) {
   ScopeRoots scope;
   scope.whole_machine = false;

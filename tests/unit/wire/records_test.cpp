@@ -327,8 +327,11 @@ TEST(Decode, reads_the_kernels_kill_and_users) {
   EXPECT_EQ(u.victim.id.tgid, 3u);
   EXPECT_EQ(u.sender.id.tgid, 4u);
   EXPECT_EQ(u.si_code, 0) << "SI_USER is known, and is zero";
-  user.no_siginfo = 1;
+  EXPECT_FALSE(u.may_kill_anybody || u.by_tracer);
+  user.no_siginfo = user.by_tracer = 1;
   EXPECT_EQ(decoded<UserKill>(user).si_code, std::nullopt);
+  EXPECT_TRUE(decoded<UserKill>(user).by_tracer);
+  EXPECT_FALSE(decoded<UserKill>(user).may_kill_anybody);
 }
 
 TEST(Decode, reads_last_words_and_never_more_frames_than_there_are) {
