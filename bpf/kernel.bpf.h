@@ -141,7 +141,9 @@ struct mm_struct___atomic {
 };
 struct signal_struct {
   atomic_t live;
+  int nr_threads;
   short oom_score_adj;
+  int group_exit_code;
   unsigned int flags;
 };
 typedef struct {

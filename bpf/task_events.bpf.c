@@ -38,15 +38,44 @@ int BPF_PROG(on_exec, struct task_struct* task) {
   return 0;
 }
 
+#define OC_EEXIST 17
+#define OC_SIGNAL_GROUP_EXIT 0x00000004
+/* The process's, not that of the thread which happens to be here: as wait_task_zombie() chooses it. */
 static __always_inline void fill_exit(struct oc_exit* r, struct task_struct* task) {
   oc_fill_task_argument(&r->task, task);
-  r->exit_code = task->exit_code;
+  if (task->signal->flags & OC_SIGNAL_GROUP_EXIT)
+    r->exit_code = task->signal->group_exit_code;
+  else
+    r->exit_code = task->group_leader->exit_code;
   r->_pad = 0;
+}
+
+struct oc_ended {
+  u64 start_ns;
+  u32 tgid;
+  u32 _pad;
+};
+struct { /* processes of several threads */
+  __uint(type, BPF_MAP_TYPE_LRU_HASH);
+  __uint(max_entries, 1024);
+  __type(key, struct oc_ended);
+  __type(value, u32);
+} ended SEC(".maps");
+
+/* Up to 6.15 each thread gives back the memory between its end and this tracepoint, and may wait for long: of
+ * a thousand threads hundreds come here when none is left. (A leader that comes when all others are gone is
+ * told again.) */
+static __always_inline bool was_told(struct task_struct* task) {
+  if (task->signal->nr_threads < 2) return false;
+  struct oc_ended key = {.start_ns = task->group_leader->start_boottime, .tgid = task->tgid};
+  u32 yes = 1;
+  return bpf_map_update_elem(&ended, &key, &yes, BPF_NOEXIST) == -OC_EEXIST;
 }
 
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct* task) {
   if (task->signal->live.counter) return 0; /* threads are left */
+  if (was_told(task)) return 0;
   u32 tgid = task->tgid;
   /* Looking is cheaper than deleting, and few are in either. */
   if (bpf_map_lookup_elem(&last_process, &tgid)) bpf_map_delete_elem(&last_process, &tgid);

@@ -14,6 +14,7 @@
 #include <array>
 #include <ctime>
 #include <functional>
+#include <thread>
 #include <utility>
 
 #include "app/child_cgroup.h"
@@ -363,6 +364,44 @@ TEST(Programs, tell_of_fork_exec_and_exit_with_the_same_identity_as_proc) {
   EXPECT_EQ(exec->task.comm, "sh");
   EXPECT_EQ(exit_of()->exit_code, 3 << 8);
   EXPECT_FALSE(exit_of()->killed_by_kernel);
+}
+
+TEST(Programs, tell_the_exit_code_that_wait_gives_and_not_that_of_the_last_thread) {
+  SKIP_IF_IMPOSSIBLE();
+  Watch watch;
+  ASSERT_TRUE(watch.source);
+  Child child([] {
+    std::thread([] {
+      usleep(100'000);
+      syscall(SYS_exit, 5);
+    }).detach();
+    syscall(SYS_exit, 3);
+  });
+  child.go();
+  int status = child.wait();  // 3 or, since 5.19, 5
+  auto find = [&] { return watch.find<wire::Exit>([&](auto& r) { return r.task.id.tgid == child.tgid(); }); };
+  ASSERT_TRUE(watch.read_until([&] { return find() != nullptr; }));
+  EXPECT_EQ(find()->exit_code, status);
+}
+
+TEST(Programs, tell_the_end_of_a_process_of_many_threads_once) {
+  SKIP_IF_IMPOSSIBLE();
+  Watch watch;
+  ASSERT_TRUE(watch.source);
+  Child child([] {
+    for (int i = 0; i < 200; ++i) std::thread(pause).detach();
+    _exit(0);
+  });
+  child.go();
+  child.wait();  // and so for all its threads
+  auto ends = [&] {
+    return std::count_if(watch.records.begin(), watch.records.end(), [&](auto& r) {
+      auto* exit = std::get_if<wire::Exit>(&r);
+      return exit && exit->task.id.tgid == child.tgid();
+    });
+  };
+  ASSERT_TRUE(watch.read_until([&] { return ends() > 0; }));
+  EXPECT_LE(ends(), 2) << "its leader may come when all others are gone";
 }
 
 TEST(Programs, cut_a_long_argv_and_say_so) {
