@@ -146,6 +146,7 @@ static __always_inline int sample(struct oc_fault_context* ctx, bool modern) {
   u64* allowance = bpf_map_lookup_elem(&fault_allowance, &zero);
   if (!mm || !allowance || !*allowance) return 0;
   --*allowance;
+  if (BPF_CORE_READ(task, flags) & OC_PF_KTHREAD) return 0; /* the memory is another's, as of vhost */
   if (oc_scope_by_cgroup && !cgroup_in_scope(task)) return 0;
   if (oc_scope_by_process && !process_in_scope(task)) return 0;
   struct weight weight = weigh(task, mm, modern);

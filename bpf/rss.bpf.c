@@ -59,8 +59,9 @@ __noinline int sample_cgroup(u64 css_address, u64 parent_address, u64 step_pages
 __noinline int sample_process(u64 task_address, u64 step_pages, u64 now) {
   struct task_struct* task = (struct task_struct*)task_address;
   struct mm_struct* mm = BPF_CORE_READ(task, mm);
-  /* on_exit may have been: nobody would remove what is kept from now on. */
-  if (!mm || (BPF_CORE_READ(task, flags) & OC_PF_EXITING)) return 0;
+  /* A kernel thread borrows a process's memory to work for it, as vhost does. And of who exits on_exit may
+   * have been: nobody would remove what is kept from now on. */
+  if (!mm || (BPF_CORE_READ(task, flags) & (OC_PF_EXITING | OC_PF_KTHREAD))) return 0;
   u32 tgid = bpf_get_current_pid_tgid() >> 32;
   u64 pages = oc_rss_pages(mm, OC_MM_ANON) + oc_rss_pages(mm, OC_MM_FILE) + oc_rss_pages(mm, OC_MM_SHMEM);
   struct oc_last* last = bpf_map_lookup_elem(&last_process, &tgid);

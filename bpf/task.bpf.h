@@ -30,8 +30,8 @@ static __always_inline u32 oc_pid_number(struct pid* pid, u32 level) {
 }
 
 static __always_inline void oc_fill_task_rest(struct oc_task* out, struct task_struct* task, u32 flags) {
-  out->flags = (flags & OC_PF_KTHREAD ? OC_TASK_KTHREAD : 0) | (flags & OC_PF_EXITING ? OC_TASK_EXITING : 0) |
-               (flags & OC_PF_WQ_WORKER ? OC_TASK_WORKQUEUE : 0);
+  out->flags =
+      (flags & OC_PF_EXITING ? OC_TASK_EXITING : 0) | (flags & OC_PF_WQ_WORKER ? OC_TASK_WORKQUEUE : 0);
   out->_pad = 0;
   bpf_probe_read_kernel(out->comm, sizeof(out->comm),
                         (char*)task + bpf_core_field_offset(struct task_struct, comm));

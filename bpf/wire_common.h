@@ -42,7 +42,6 @@ enum oc_record_type {
 };
 
 enum oc_task_flags {
-  OC_TASK_KTHREAD = 1u << 0,
   OC_TASK_EXITING = 1u << 1,
   OC_TASK_WORKQUEUE = 1u << 2,
 };

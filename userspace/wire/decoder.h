@@ -38,7 +38,6 @@ class Decoder {
     out.cgroup = cgroup(t.cgroup_id);
     out.uid = t.uid;
     out.oom_score_adj = t.oom_score_adj;
-    out.kthread = t.flags & OC_TASK_KTHREAD;
     out.exiting = t.flags & OC_TASK_EXITING;
     out.workqueue = t.flags & OC_TASK_WORKQUEUE;
     out.comm = bounded_string(t.comm, sizeof(t.comm));

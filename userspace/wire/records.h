@@ -32,7 +32,6 @@ struct Task {
   std::optional<std::uint64_t> cgroup;  // inode in the memory hierarchy
   std::optional<std::uint32_t> uid;
   int oom_score_adj = 0;
-  bool kthread = false;
   bool exiting = false;
   bool workqueue = false;
   std::string comm;  // bytes, at most 15

@@ -107,7 +107,6 @@ TEST(Decode, reads_a_task_with_its_units) {
   EXPECT_EQ(fork.child.cgroup, 4242u);
   EXPECT_EQ(fork.child.uid, 1000u);
   EXPECT_EQ(fork.child.oom_score_adj, -500);
-  EXPECT_FALSE(fork.child.kthread);
   EXPECT_TRUE(fork.child.exiting);
   EXPECT_TRUE(fork.child.workqueue);
   EXPECT_EQ(fork.child.comm, "python3");
