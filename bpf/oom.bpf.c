@@ -43,51 +43,6 @@ static __always_inline void follow_victim(struct task_struct* task) {
   }
 }
 
-static __always_inline void marked(struct task_struct* victim) {
-  u32 tgid = BPF_CORE_READ(victim, tgid);
-  if (!bpf_map_lookup_elem(&victims, &tgid)) follow_victim(victim);
-  struct oc_oom_mark* r = OC_RESERVE_EVENT(OC_OOM_MARK, oc_oom_mark);
-  if (!r) return;
-  struct task_struct* trigger = (struct task_struct*)bpf_get_current_task();
-  oc_fill_task(&r->victim, victim);
-  oc_fill_memory(&r->memory, victim);
-  oc_fill_task(&r->trigger, trigger);
-  fill_chain(r->chain, oc_memory_css(trigger));
-  fill_chain(r->victim_chain, oc_memory_css(victim));
-  fill_owner(&r->owner, oc_memory_css(trigger));
-  oc_submit_now(r);
-}
-
-SEC("tp_btf/mark_victim")
-int BPF_PROG(on_mark_victim, struct task_struct* task) {
-  marked(task);
-  return 0;
-}
-
-/* The form before the task was passed: only a thread id. The SIGKILL just before it left the task's address;
- * without one the victim was exiting by itself and is the trigger. */
-struct {
-  __uint(type, BPF_MAP_TYPE_LRU_HASH);
-  __uint(max_entries, 1024);
-  __type(key, u32); /* tid */
-  __type(value, u64);
-} kernel_killed SEC(".maps");
-
-SEC("tp_btf/mark_victim")
-int BPF_PROG(on_mark_victim_pid, int pid) {
-  struct task_struct* current = (struct task_struct*)bpf_get_current_task();
-  u32 tid = pid;
-  u64* killed = bpf_map_lookup_elem(&kernel_killed, &tid);
-  struct task_struct* task = killed ? (struct task_struct*)*killed : 0;
-  if (task && BPF_CORE_READ(task, pid) == pid)
-    marked(task);
-  else if (BPF_CORE_READ(current, pid) == pid)
-    marked(current);
-  else
-    oc_count_lost(OC_LOST_VICTIM_TABLE_FULL);
-  return 0;
-}
-
 /* What a user, and all users together, may have told in a second. Two CPUs that count at once let one more
  * pass. */
 #define OC_KILLS_OF_USER 100
@@ -103,12 +58,12 @@ struct {
   __type(key, u32); /* uid */
   __type(value, struct oc_killer);
 } killers SEC(".maps");
-struct { /* the same of those that exit */
+struct { /* the same of those for which the kernel sends them */
   __uint(type, BPF_MAP_TYPE_LRU_HASH);
   __uint(max_entries, 1024);
   __type(key, u32); /* uid */
   __type(value, struct oc_killer);
-} exiting_killers SEC(".maps");
+} kernel_killers SEC(".maps");
 
 static __always_inline bool is_within_rate(void* of, u32 uid, u64 second, u64 most) {
   struct oc_killer* killer = bpf_map_lookup_elem(of, &uid);
@@ -132,27 +87,102 @@ static __always_inline bool may_be_told(void* of, u32 uid, bool trusted) {
          (trusted || is_within_rate(of, OC_ALL_USERS, second, OC_KILLS_OF_ALL));
 }
 
-/* Who exits takes those with it that it traced so, or that were in its pid namespace: any user can have
- * thousands of them. A kill for memory that one who exits has invoked is told with them. */
-static __always_inline void kernel_sent_kill(struct task_struct* task) {
-  struct task_struct* sender = (struct task_struct*)bpf_get_current_task();
-  if (BPF_CORE_READ(sender, flags) & OC_PF_EXITING) {
-    if (is_zombie(task)) return;
-    if (!may_be_told(&exiting_killers, bpf_get_current_uid_gid(), false)) {
-      oc_count_lost(OC_LOST_EXIT_KILLS_OVER_RATE);
-      return;
-    }
-  }
-  u32 tid = BPF_CORE_READ(task, pid);
-  u64 address = (u64)task;
-  bpf_map_update_elem(&kernel_killed, &tid, &address, BPF_ANY);
+/* The SIGKILLs that the kernel sent last, by the thread that was passed. A mark in the same context that
+ * follows is of this one. */
+struct oc_sent_kill {
+  u64 task;
+  u32 sender;   /* tid */
+  u32 withheld; /* the reason for which it was counted as lost; 0: it was told */
+};
+struct {
+  __uint(type, BPF_MAP_TYPE_LRU_HASH);
+  __uint(max_entries, 1024);
+  __type(key, u32); /* tid */
+  __type(value, struct oc_sent_kill);
+} kernel_killed SEC(".maps");
+
+/* Global functions, as sample_cgroup() is. */
+__noinline int tell_kernel_kill(u64 task_address) {
+  struct task_struct* task = (struct task_struct*)task_address;
   follow_victim(task);
   struct oc_kernel_kill* r = OC_RESERVE_EVENT(OC_KERNEL_KILL, oc_kernel_kill);
-  if (!r) return;
+  if (!r) return 0;
   oc_fill_task(&r->victim, task);
   oc_fill_memory(&r->memory, task);
-  oc_fill_task(&r->sender, sender);
+  oc_fill_task(&r->sender, (struct task_struct*)bpf_get_current_task());
   oc_submit_now(r);
+  return 0;
+}
+
+/* The mark of a kill shows that it was for memory. */
+__noinline int tell_withheld_kill(u64 task_address) {
+  struct task_struct* task = (struct task_struct*)task_address;
+  u32 tid = BPF_CORE_READ(task, pid);
+  struct oc_sent_kill* sent = bpf_map_lookup_elem(&kernel_killed, &tid);
+  if (!sent || sent->task != task_address || sent->sender != (u32)bpf_get_current_pid_tgid()) return 0;
+  u32 reason = sent->withheld;
+  if (!reason) return 0;
+  sent->withheld = 0;
+  u64* count = bpf_map_lookup_elem(&lost, &reason);
+  if (count) (*count)--; /* maybe another CPU's than it was counted on: their sum is right */
+  return tell_kernel_kill(task_address);
+}
+
+/* Any user can have the kernel send SIGKILLs without end that are not for memory: to who uses up a limit of
+ * CPU time, which may be 0; by reboot() in a pid namespace of its own; to what one who exits traced, or had
+ * in such a namespace. Only the mark, which follows at once, tells which are for memory. So all of them have
+ * this bound, and a mark has the kill told that was kept back. */
+static __always_inline void kernel_sent_kill(struct task_struct* task) {
+  struct task_struct* sender = (struct task_struct*)bpf_get_current_task();
+  bool exits = BPF_CORE_READ(sender, flags) & OC_PF_EXITING;
+  if (exits && is_zombie(task)) return;
+  u32 tid = BPF_CORE_READ(task, pid);
+  struct oc_sent_kill sent = {.task = oc_as_number(task), .sender = bpf_get_current_pid_tgid()};
+  if (!may_be_told(&kernel_killers, bpf_get_current_uid_gid(), false)) {
+    sent.withheld = exits ? OC_LOST_EXIT_KILLS_OVER_RATE : OC_LOST_KERNEL_KILLS_OVER_RATE;
+    oc_count_lost(sent.withheld);
+  }
+  bpf_map_update_elem(&kernel_killed, &tid, &sent, BPF_ANY);
+  if (!sent.withheld) tell_kernel_kill(sent.task);
+}
+
+static __always_inline void marked(struct task_struct* victim) {
+  tell_withheld_kill(oc_as_number(victim));
+  u32 tgid = BPF_CORE_READ(victim, tgid);
+  if (!bpf_map_lookup_elem(&victims, &tgid)) follow_victim(victim);
+  struct oc_oom_mark* r = OC_RESERVE_EVENT(OC_OOM_MARK, oc_oom_mark);
+  if (!r) return;
+  struct task_struct* trigger = (struct task_struct*)bpf_get_current_task();
+  oc_fill_task(&r->victim, victim);
+  oc_fill_memory(&r->memory, victim);
+  oc_fill_task(&r->trigger, trigger);
+  fill_chain(r->chain, oc_memory_css(trigger));
+  fill_chain(r->victim_chain, oc_memory_css(victim));
+  fill_owner(&r->owner, oc_memory_css(trigger));
+  oc_submit_now(r);
+}
+
+SEC("tp_btf/mark_victim")
+int BPF_PROG(on_mark_victim, struct task_struct* task) {
+  marked(task);
+  return 0;
+}
+
+/* The form before the task was passed: only a thread id. The SIGKILL just before it left the task's address;
+ * without one the victim was exiting by itself and is the trigger. */
+SEC("tp_btf/mark_victim")
+int BPF_PROG(on_mark_victim_pid, int pid) {
+  struct task_struct* current = (struct task_struct*)bpf_get_current_task();
+  u32 tid = pid;
+  struct oc_sent_kill* killed = bpf_map_lookup_elem(&kernel_killed, &tid);
+  struct task_struct* task = killed ? (struct task_struct*)killed->task : 0;
+  if (task && BPF_CORE_READ(task, pid) == pid)
+    marked(task);
+  else if (BPF_CORE_READ(current, pid) == pid)
+    marked(current);
+  else
+    oc_count_lost(OC_LOST_VICTIM_TABLE_FULL);
+  return 0;
 }
 
 #define OC_CAP_KILL 5

@@ -30,7 +30,9 @@ enum oc_lost_reason {
   OC_LOST_USER_KILLS_OVER_RATE = 7, /* more than a user may have told in a second */
   OC_LOST_EXIT_KILLS_OVER_RATE = 8, /* of processes that one which exits takes with it, likewise */
   OC_LOST_DYING_CODE_NO_ROOM = 9,   /* Python lines of a victim */
-  OC_LOST_REASONS = 10,
+  OC_LOST_KERNEL_KILLS_OVER_RATE =
+      10, /* of other SIGKILLs of the kernel that no mark shows to be for memory */
+  OC_LOST_REASONS = 11,
 };
 
 enum oc_cgroup_op { OC_CGROUP_MKDIR = 1, OC_CGROUP_RMDIR = 2, OC_CGROUP_RENAME = 3 };

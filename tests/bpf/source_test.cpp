@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -221,6 +222,41 @@ TEST(Programs, tell_the_whole_story_of_an_oom_kill) {
   EXPECT_TRUE(exit_of()->by_sigkill());
   EXPECT_EQ(exit_of()->task.id, mark->victim.id);
   EXPECT_EQ(watch.source->undecodable(), 0u);
+}
+
+TEST(Programs, tell_of_an_oom_kill_though_its_user_has_the_kernel_send_more_sigkills_than_may_be_told) {
+  SKIP_IF_IMPOSSIBLE();
+  Watch watch;
+  ASSERT_TRUE(watch.source);
+  std::vector<std::unique_ptr<Child>> limited;
+  for (int i = 0; i < 400; ++i) {
+    limited.push_back(std::make_unique<Child>([] {
+      rlimit none{0, 0};
+      setrlimit(RLIMIT_CPU, &none);
+      for (volatile bool forever = true; forever;) {
+      }
+    }));
+    limited.back()->go();
+  }
+  OomKill oom;
+  for (auto& child : limited) child->wait();
+  std::uint32_t pid = oom.child.tgid();
+  EXPECT_TRUE(watch.read_until([&] {
+    return watch.find<wire::Exit>([&](auto& r) { return r.task.id.tgid == pid && r.killed_by_kernel; });
+  }));
+  auto* sent = watch.find<wire::KernelKill>([&](auto& r) { return r.victim.id.tgid == pid; });
+  auto* mark = watch.find<wire::OomMark>([&](auto& r) { return r.victim.id.tgid == pid; });
+  ASSERT_TRUE(sent && mark);
+  EXPECT_LE(sent->time, mark->time);
+  EXPECT_TRUE(watch.find<wire::Dying>([&](auto& r) { return r.task.id.tgid == pid; }));
+  auto told =
+      static_cast<std::uint64_t>(std::count_if(watch.records.begin(), watch.records.end(), [](auto& r) {
+        return std::holds_alternative<wire::KernelKill>(r);
+      }));
+  auto reasons = wire::lost_reasons();
+  auto reason = std::find(reasons.begin(), reasons.end(), "kernel_kills_over_rate") - reasons.begin();
+  std::uint64_t lost = watch.source->lost().at(static_cast<std::size_t>(reason));
+  EXPECT_GE(told + lost, limited.size() + 1) << "each one is told or counted";
 }
 
 TEST(Programs, tell_of_an_oom_kill_though_nobody_reads_the_samples) {

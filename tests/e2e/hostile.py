@@ -111,6 +111,14 @@ def sigkills_of_the_kernel_to_what_one_who_exits_traced_are_told_up_to_a_rate_an
 
 
 @case(vm="never", limit_s=90)
+def sigkills_of_the_kernel_at_a_limit_of_cpu_time_are_told_up_to_a_rate_and_counted_beyond(t):
+    did, lost = flood(t, "cpu_limit_kills", count=4)
+    t.premise(did > 1200, f"only {did} SIGKILLs")
+    t.check("events_ring_full" not in lost, f"lost is {lost}")
+    t.check(lost.get("kernel_kills_over_rate", 0) > 0, f"lost is {lost}")
+
+
+@case(vm="never", limit_s=90)
 def calls_to_the_gpu_without_end_keep_no_kill_from_being_told(t):
     folder = t.folder()
     folder.chmod(0o755)

@@ -5,6 +5,7 @@
  *   kills_living   children that are made to be killed
  *   exit_kills     ends while it traces the zombies of its children: the kernel kills those, 300 each time
  *   exit_kills_living  the same of children that live
+ *   cpu_limit_kills  children that the kernel kills because they may use no CPU time
  *   renames        gives itself another name all the time, with 70 MiB to be worth looking at
  *   gpu_calls      maps a page of the file that its first word names where its offset says, and unmaps it, as
  *                  managed memory of a GPU is
@@ -18,6 +19,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -77,6 +79,23 @@ static uint64_t exit_kills(int living) {
     }
     waitpid(tracer, NULL, 0);
     count += MANY;
+  }
+  return count;
+}
+
+static uint64_t cpu_limit_kills(void) {
+  uint64_t count = 0;
+  while (goes_on()) {
+    pid_t child = fork();
+    if (child < 0) continue;
+    if (child == 0) {
+      struct rlimit none = {0, 0};
+      setrlimit(RLIMIT_CPU, &none);
+      for (;;) { /* until the kernel's next tick */
+      }
+    }
+    waitpid(child, NULL, 0);
+    count++;
   }
   return count;
 }
@@ -149,6 +168,8 @@ int main(int argc, char** argv) {
     count = exit_kills(0);
   else if (!strcmp(argv[1], "exit_kills_living"))
     count = exit_kills(1);
+  else if (!strcmp(argv[1], "cpu_limit_kills"))
+    count = cpu_limit_kills();
   else if (!strcmp(argv[1], "renames"))
     count = renames();
   else if (!strcmp(argv[1], "gpu_calls") && argc > 3)

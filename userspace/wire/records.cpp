@@ -13,9 +13,9 @@ namespace oomcast::wire {
 namespace {
 
 constexpr std::array<std::string_view, OC_LOST_REASONS> kLostReasons = {
-    "samples_ring_full",    "events_ring_full",  "cgroup_table_full",    "process_table_full",
-    "victim_table_full",    "stall_table_full",  "user_kills_ring_full", "user_kills_over_rate",
-    "exit_kills_over_rate", "dying_code_no_room"};
+    "samples_ring_full",    "events_ring_full",   "cgroup_table_full",     "process_table_full",
+    "victim_table_full",    "stall_table_full",   "user_kills_ring_full",  "user_kills_over_rate",
+    "exit_kills_over_rate", "dying_code_no_room", "kernel_kills_over_rate"};
 
 // A copy: behind a record of odd length the next one of a batch is not aligned.
 template <typename T>

@@ -487,6 +487,7 @@ TEST(LostReasons, name_every_counter_of_the_kernel_side) {
   EXPECT_EQ(lost_reasons()[OC_LOST_USER_KILLS_OVER_RATE], "user_kills_over_rate");
   EXPECT_EQ(lost_reasons()[OC_LOST_EXIT_KILLS_OVER_RATE], "exit_kills_over_rate");
   EXPECT_EQ(lost_reasons()[OC_LOST_DYING_CODE_NO_ROOM], "dying_code_no_room");
+  EXPECT_EQ(lost_reasons()[OC_LOST_KERNEL_KILLS_OVER_RATE], "kernel_kills_over_rate");
 }
 
 TEST(DecodeStalls, has_units_and_survives_a_short_value) {
