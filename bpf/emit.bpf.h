@@ -1,5 +1,4 @@
-/* Records of the object that is always loaded: reserved here, or counted as lost. (The walk over cgroups
- * drops what finds no room, and tells it the next time.) */
+/* Records of the object that is always loaded: reserved here, or counted as lost. */
 #ifndef OOMCAST_EMIT_BPF_H
 #define OOMCAST_EMIT_BPF_H
 

@@ -9,7 +9,8 @@
 unsigned long long oc_walks; /* counted by user space */
 
 /* Whenever user space asks: every cgroup whose usage or limit is not what was last told. No tick sees those
- * whose tasks sleep, and none sees a limit change. A record that finds no room is told at the next walk. */
+ * whose tasks sleep, and none sees a limit change. What finds no room, at the same place of each walk, is
+ * told when user space has seen the loss, and reads the files. */
 SEC("iter/cgroup")
 int walk_cgroups(struct bpf_iter__cgroup* ctx) {
   struct cgroup* cgroup = ctx->cgroup;
@@ -36,10 +37,12 @@ int walk_cgroups(struct bpf_iter__cgroup* ctx) {
   /* Of cgroups for which there is no room it is not known what was told: each is told in one of so
    * many walks, or thousands of idle ones would be told in all, and fill the ring in front of the others. */
   bool no_room = !last && oc_keep_last(id, &untold, idle, BPF_NOEXIST);
-  if (no_room && (id + oc_walks) % WALKS_A_ROUND) return 0;
-  struct oc_cgroup_sample* r = bpf_ringbuf_reserve(&samples, sizeof(*r), 0);
+  if (no_room && (id + oc_walks) % WALKS_A_ROUND) {
+    oc_count_lost(OC_LOST_CGROUP_TABLE_FULL);
+    return 0;
+  }
+  struct oc_cgroup_sample* r = OC_RESERVE_SAMPLE(OC_CGROUP_SAMPLE, oc_cgroup_sample);
   if (!r) return 0;
-  oc_fill_header(&r->header, OC_CGROUP_SAMPLE, sizeof(*r));
   oc_fill_memcg(&r->memcg, css);
   r->parent_id = oc_css_id(BPF_CORE_READ(css, parent));
   r->moved = 0;

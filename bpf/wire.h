@@ -22,7 +22,7 @@
 enum oc_lost_reason {
   OC_LOST_SAMPLES_RING_FULL = 0,
   OC_LOST_EVENTS_RING_FULL = 1,
-  OC_LOST_CGROUP_TABLE_FULL = 2, /* a cgroup that ticks cannot follow; it is still polled */
+  OC_LOST_CGROUP_TABLE_FULL = 2, /* looks at a cgroup without a place: it is told in one walk of 16 */
   OC_LOST_PROCESS_TABLE_FULL = 3,
   OC_LOST_VICTIM_TABLE_FULL = 4, /* argv and confirmation of a victim */
   OC_LOST_STALL_TABLE_FULL = 5,  /* reclaim stalls */
