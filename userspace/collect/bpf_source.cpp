@@ -143,17 +143,7 @@ class LoadedBpfSource final : public BpfSource {
   }
   std::uint64_t undecodable() const override { return undecodable_; }
 
-  std::uint64_t missed_runs() const override {
-    std::uint64_t missed = 0;
-    bpf_program* program = nullptr;
-    bpf_object__for_each_program(program, skeleton_->obj) {
-      bpf_prog_info info{};
-      __u32 size = sizeof(info);
-      if (int fd = bpf_program__fd(program); fd >= 0 && bpf_obj_get_info_by_fd(fd, &info, &size) == 0)
-        missed += info.recursion_misses;
-    }
-    return missed;
-  }
+  std::uint64_t missed_runs() const override { return oomcast::missed_runs(skeleton_->obj); }
 
   void for_each_stall(const std::function<void(std::uint64_t, const wire::Stalls&)>& sink) const override {
     int map = bpf_map__fd(skeleton_->maps.stalls);

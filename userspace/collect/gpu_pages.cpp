@@ -83,7 +83,9 @@ class LoadedGpuPages final : public GpuPages {
 
   std::uint64_t implausible() const override { return skeleton_->bss->oc_implausible; }
   bool stopped() const override { return implausible() >= kMaxImplausible; }
-  std::uint64_t lost() const override { return skeleton_->bss->oc_activity_lost; }
+  std::uint64_t lost() const override {
+    return skeleton_->bss->oc_activity_lost + missed_runs(skeleton_->obj);
+  }
 
  private:
   using Key = std::array<std::byte, wire::kGpuActivityKeyBytes>;

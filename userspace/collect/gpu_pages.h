@@ -33,7 +33,7 @@ class GpuPages {
   /// Events that made no sense; 16 of them, and the program has stopped for good.
   virtual std::uint64_t implausible() const = 0;
   virtual bool stopped() const = 0;
-  /// Events that found no room in the table.
+  /// Events that found no room in the table, or came while the program ran on that CPU.
   virtual std::uint64_t lost() const = 0;
 };
 

@@ -70,7 +70,7 @@ class LoadedGpuSource final : public GpuSource {
   }
 
   std::uint64_t lost() const override {
-    return skeleton_->bss->oc_gpu_lost + skeleton_->bss->oc_gpu_untracked;
+    return skeleton_->bss->oc_gpu_lost + skeleton_->bss->oc_gpu_untracked + missed_runs(skeleton_->obj);
   }
   std::uint64_t undecodable() const override { return undecodable_; }
 

@@ -69,7 +69,8 @@ class GpuSource {
   virtual void set_python(std::uint32_t tgid, std::span<const std::byte> layout) = 0;
   /// A process ended.
   virtual void forget(std::uint32_t tgid) = 0;
-  /// Calls that found the ring full, or could not be followed, since load.
+  /// Calls that found the ring full, or could not be followed, or were made while a program of theirs ran on
+  /// that CPU, since load.
   virtual std::uint64_t lost() const = 0;
   virtual std::uint64_t undecodable() const = 0;
 };

@@ -54,6 +54,19 @@ inline bpf_link* attach(bpf_program* program, const std::map<std::string, std::u
   return link;
 }
 
+/// Times the kernel skipped one of the programs because it interrupted itself, since load.
+inline std::uint64_t missed_runs(const bpf_object* object) {
+  std::uint64_t missed = 0;
+  bpf_program* program = nullptr;
+  bpf_object__for_each_program(program, object) {
+    bpf_prog_info info{};
+    __u32 size = sizeof(info);
+    if (int fd = bpf_program__fd(program); fd >= 0 && bpf_obj_get_info_by_fd(fd, &info, &size) == 0)
+      missed += info.recursion_misses;
+  }
+  return missed;
+}
+
 // libbpf prints what it finds; only the last failure is of use, and only when something failed.
 class LibbpfLog {
  public:
