@@ -117,6 +117,11 @@ struct Watch {
     }
     return false;
   }
+  std::uint64_t lost(std::string_view reason) const {
+    auto reasons = wire::lost_reasons();
+    return source->lost().at(
+        static_cast<std::size_t>(std::find(reasons.begin(), reasons.end(), reason) - reasons.begin()));
+  }
   template <typename T, typename F>
   const T* find(F matches) const {
     for (const auto& record : records)
@@ -148,6 +153,17 @@ struct OomKill {
   Child child;
   std::uint64_t inode = 0;
 };
+
+// Each process is two samples of 88 and 96 bytes: 920 KB for a ring of 512.
+constexpr std::uint64_t kForks = 5'000;
+void fill_samples() {
+  for (std::uint64_t i = 0; i < kForks; ++i) {
+    pid_t pid = fork();
+    ASSERT_GE(pid, 0);
+    if (pid == 0) _exit(0);
+    ASSERT_EQ(waitpid(pid, nullptr, 0), pid);
+  }
+}
 
 TEST(Programs, all_load_and_attach_where_their_hook_exists) {
   SKIP_IF_IMPOSSIBLE();
@@ -253,30 +269,15 @@ TEST(Programs, tell_of_an_oom_kill_though_its_user_has_the_kernel_send_more_sigk
       static_cast<std::uint64_t>(std::count_if(watch.records.begin(), watch.records.end(), [](auto& r) {
         return std::holds_alternative<wire::KernelKill>(r);
       }));
-  auto reasons = wire::lost_reasons();
-  auto reason = std::find(reasons.begin(), reasons.end(), "kernel_kills_over_rate") - reasons.begin();
-  std::uint64_t lost = watch.source->lost().at(static_cast<std::size_t>(reason));
-  EXPECT_GE(told + lost, limited.size() + 1) << "each one is told or counted";
+  EXPECT_GE(told + watch.lost("kernel_kills_over_rate"), limited.size() + 1) << "each one is told or counted";
 }
 
 TEST(Programs, tell_of_an_oom_kill_though_nobody_reads_the_samples) {
   SKIP_IF_IMPOSSIBLE();
   Watch watch;
   ASSERT_TRUE(watch.source);
-  // Each process is two samples of 88 and 96 bytes: 920 KB for a ring of 512.
-  constexpr std::uint64_t kForks = 5'000;
-  for (std::uint64_t i = 0; i < kForks; ++i) {
-    pid_t pid = fork();
-    ASSERT_GE(pid, 0);
-    if (pid == 0) _exit(0);
-    ASSERT_EQ(waitpid(pid, nullptr, 0), pid);
-  }
-  auto lost = [&](std::string_view reason) {
-    auto reasons = wire::lost_reasons();
-    return watch.source->lost().at(
-        static_cast<std::size_t>(std::find(reasons.begin(), reasons.end(), reason) - reasons.begin()));
-  };
-  ASSERT_GT(lost("samples_ring_full"), 0u) << "the ring did not fill";
+  fill_samples();
+  ASSERT_GT(watch.lost("samples_ring_full"), 0u) << "the ring did not fill";
 
   OomKill oom;
   std::uint32_t pid = oom.child.tgid();
@@ -285,14 +286,14 @@ TEST(Programs, tell_of_an_oom_kill_though_nobody_reads_the_samples) {
   }));
   EXPECT_TRUE(watch.find<wire::OomMark>([&](auto& r) { return r.victim.id.tgid == pid; }));
   EXPECT_TRUE(watch.find<wire::Dying>([&](auto& r) { return r.task.id.tgid == pid; }));
-  EXPECT_EQ(lost("events_ring_full"), 0u);
+  EXPECT_EQ(watch.lost("events_ring_full"), 0u);
   auto own_tgid = static_cast<std::uint32_t>(getpid());
   auto kept =
       static_cast<std::uint64_t>(std::count_if(watch.records.begin(), watch.records.end(), [&](auto& r) {
         auto* fork = std::get_if<wire::Fork>(&r);
         return fork && fork->child.parent && fork->child.parent->tgid == own_tgid;
       }));
-  EXPECT_GE(kept + lost("samples_ring_full"), kForks) << "each one is delivered or counted";
+  EXPECT_GE(kept + watch.lost("samples_ring_full"), kForks) << "each one is delivered or counted";
   EXPECT_LT(kept, kForks);
 }
 
@@ -528,6 +529,30 @@ TEST(Walk, tells_of_a_changed_limit_although_nothing_runs_in_the_cgroup_and_not_
   ASSERT_EQ(changed.size(), 1u);
   EXPECT_EQ(changed.front().memcg.limit, MiB(96));
   child.go();
+}
+
+TEST(Walk, counts_what_finds_no_room_so_that_the_files_are_read) {
+  SKIP_IF_IMPOSSIBLE();
+  Watch watch;
+  ASSERT_TRUE(watch.source);
+  ASSERT_TRUE(walk_of(watch));
+  if (!walk_of(watch)->why_not.empty()) GTEST_SKIP() << walk_of(watch)->why_not;
+  struct Limited {
+    std::optional<ChildCgroup> cgroup;  // goes after the child, which must have left it
+    Child child{[] { pause(); }};
+  };
+  std::array<Limited, 3> news;  // of which one may just fit
+  auto fs = CgroupFs::open(Roots{});
+  for (Limited& l : news) {
+    auto made = ChildCgroup::make(*fs, MiB(64), l.child.pid());
+    ASSERT_TRUE(made) << made.error().message;
+    l.cgroup.emplace(*std::move(made));
+  }
+  fill_samples();
+  auto before = watch.lost("samples_ring_full");
+  ASSERT_GT(before, 0u) << "the ring did not fill";
+  EXPECT_TRUE(watch.source->walk_cgroups());
+  EXPECT_GT(watch.lost("samples_ring_full"), before);
 }
 
 TEST(Sleep, of_the_reader_is_ended_by_a_record_that_otherwise_waits_for_the_next_look) {
