@@ -38,6 +38,7 @@ volatile unsigned int oc_uvm_major = 0;          /* 0: the driver is not loaded 
  */
 volatile int oc_uvm_tag = -1;
 unsigned long long oc_gpu_lost = 0;      /* the ring was full; sum over all CPUs */
+unsigned long long oc_gpu_code_lost = 0; /* Python lines of calls: there was no room */
 unsigned long long oc_gpu_untracked = 0; /* processes and va_spaces that found no room in their tables */
 
 struct { /* a context is about 250 records of 480 bytes; a pool that is freed, thousands within milliseconds
@@ -163,11 +164,18 @@ static __always_inline void send_code(void) {
   struct task_struct* task = (struct task_struct*)bpf_get_current_task();
   struct oc_python_layout* layout = oc_python_layout_of(task);
   struct oc_python_stack* stack = bpf_map_lookup_elem(&gpu_python_stack, &zero);
-  if (!layout || !stack || bpf_ringbuf_query(&gpu_calls, BPF_RB_AVAIL_DATA) > ROOM_FOR_CALLS) return;
+  if (!layout || !stack) return;
+  if (bpf_ringbuf_query(&gpu_calls, BPF_RB_AVAIL_DATA) > ROOM_FOR_CALLS) {
+    __sync_fetch_and_add(&oc_gpu_code_lost, 1);
+    return;
+  }
   oc_read_python(stack, task);
   if (!stack->count) return;
   struct oc_dying_code* r = bpf_ringbuf_reserve(&gpu_calls, sizeof(*r), 0);
-  if (!r) return;
+  if (!r) {
+    __sync_fetch_and_add(&oc_gpu_code_lost, 1);
+    return;
+  }
   oc_fill_header(&r->header, OC_GPU_CODE, sizeof(*r));
   oc_fill_task(&r->task, task);
   oc_copy_code(r, stack, layout);

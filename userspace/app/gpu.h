@@ -51,6 +51,8 @@ class GpuFollower {
   void on_exit(TaskId task);
   /// Calls that were lost since load.
   std::uint64_t lost() const;
+  /// Python lines of allocations that were lost since load.
+  std::uint64_t code_lost() const { return source_ ? source_->code_lost() : 0; }
   /// Events of pages that were not counted since load: for want of room, or because they made no sense.
   std::uint64_t page_events_lost() const;
   /// How often it could not be followed although it is there; tier() says why.

@@ -328,6 +328,7 @@ void Session::count_losses() {
   losses_.track("undecodable_record", sources_.bpf->undecodable());
   losses_.track("growth_look_given_up", looks_->given_up());
   losses_.track("gpu_ring_full", gpu_->lost());
+  losses_.track("gpu_code_no_room", gpu_->code_lost());
   losses_.track("gpu_page_events", gpu_->page_events_lost());
   losses_.track("gpu_not_followed", gpu_->failures());
   losses_.track("model_full", model_.tasks().forgotten() + model_.cgroups().not_followed() +

@@ -72,6 +72,7 @@ class LoadedGpuSource final : public GpuSource {
   std::uint64_t lost() const override {
     return skeleton_->bss->oc_gpu_lost + skeleton_->bss->oc_gpu_untracked + missed_runs(skeleton_->obj);
   }
+  std::uint64_t code_lost() const override { return skeleton_->bss->oc_gpu_code_lost; }
   std::uint64_t undecodable() const override { return undecodable_; }
 
  private:
@@ -130,7 +131,10 @@ class LoadedGpuSource final : public GpuSource {
       if (source.options_.on_stack) source.options_.on_stack(record);
     } else if (wire::is_gpu_code(record)) {
       auto code = wire::decode_gpu_code(record, source.options_.units);
-      if (code && source.options_.on_code) source.options_.on_code(*code);
+      if (!code)
+        ++source.undecodable_;
+      else if (source.options_.on_code)
+        source.options_.on_code(*code);
     } else if (auto call = wire::decode_gpu_call(record, source.options_.units); !call) {
       ++source.undecodable_;
     } else if (source.sink_) {

@@ -72,6 +72,8 @@ class GpuSource {
   /// Calls that found the ring full, or could not be followed, or were made while a program of theirs ran on
   /// that CPU, since load.
   virtual std::uint64_t lost() const = 0;
+  /// Python lines of calls that found no room in the half of the ring that they may fill.
+  virtual std::uint64_t code_lost() const = 0;
   virtual std::uint64_t undecodable() const = 0;
 };
 
