@@ -19,8 +19,11 @@ struct oc_fault_context { /* struct bpf_perf_event_data, which BPF sees in this 
 const volatile unsigned int oc_faults_wire_version = OC_WIRE_VERSION;
 const volatile unsigned int oc_scope_by_cgroup = 0;
 const volatile unsigned int oc_scope_by_process = 0;
+const volatile unsigned long long oc_ns_per_tick = 10000000; /* of user space, in which TaskId has it */
 unsigned long long oc_sample_pages = 64; /* a record for about so much; may change while it runs */
 unsigned long long oc_window = 1;        /* number of the window of watching */
+/* Descendants of a process in scope that found no room: told only while those between live. */
+unsigned long long oc_scope_lost = 0;
 /* What the counters lag by at most: each CPU keeps as much of a change to itself. */
 const volatile long long oc_lag_pages = 64;
 
@@ -45,7 +48,8 @@ struct { /* on each CPU: how many more may be looked at, should user space come 
   __type(value, u64);
 } fault_allowance SEC(".maps");
 
-struct { /* cgroup ids or tgids; all there from the beginning, as 5.10 wants it of perf_event programs */
+struct { /* cgroup ids, or oc_scope_of_process(); all there from the beginning, as 5.10 wants it of perf_event
+            programs */
   __uint(type, BPF_MAP_TYPE_HASH);
   __uint(max_entries, 16384);
   __type(key, u64);
@@ -69,18 +73,26 @@ static __always_inline bool cgroup_in_scope(struct task_struct* task) {
   return false;
 }
 
+static __always_inline u64 scope_key(struct task_struct* task) {
+  return oc_scope_of_process(BPF_CORE_READ(task, tgid),
+                             BPF_CORE_READ(task, group_leader, start_boottime) / oc_ns_per_tick);
+}
+
 #define OC_ANCESTORS 8
 static __always_inline bool process_in_scope(struct task_struct* task) {
-  u64 self = BPF_CORE_READ(task, tgid);
+  u64 self = scope_key(task), key = self;
   for (int level = 0; level < OC_ANCESTORS; ++level) {
-    u64 tgid = BPF_CORE_READ(task, tgid);
-    if (tgid <= 1) return false;
-    if (bpf_map_lookup_elem(&fault_scope, &tgid)) {
+    if (BPF_CORE_READ(task, tgid) <= 1) return false;
+    if (bpf_map_lookup_elem(&fault_scope, &key)) {
+      if (!level) return true;
       u32 yes = 1; /* known by itself from now on: its parent may end before it does */
-      if (level) bpf_map_update_elem(&fault_scope, &self, &yes, BPF_ANY);
+      long failed = bpf_map_update_elem(&fault_scope, &self, &yes, BPF_ANY);
+      __sync_fetch_and_add(&oc_scope_lost,
+                           (u64)failed >> 63); /* the verifier would walk both ways of an if */
       return true;
     }
     task = BPF_CORE_READ(task, real_parent);
+    key = scope_key(task);
   }
   return false;
 }

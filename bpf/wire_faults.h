@@ -84,6 +84,12 @@ struct oc_block {
   unsigned long long scale; /* what a byte stands for by which it grows in the next call, in 256ths */
 };
 
+/* Of map "fault_scope": a process by its identity, for its number may be another's soon. A cgroup's is its
+ * id, which has not the highest bit. */
+static inline unsigned long long oc_scope_of_process(unsigned int tgid, unsigned long long start_ticks) {
+  return 1ull << 63 | start_ticks << 22 | tgid; /* no kernel has process numbers of more than 22 bits */
+}
+
 /* What a process has grown by; the value of map "growth", keyed by tgid. */
 struct oc_growth {
   unsigned long long mm;            /* 0: not seen by the kernel program yet */

@@ -15,6 +15,7 @@
 #include "collect/bpf_source_allocations.h"
 #include "collect/libbpf.h"
 #include "collect/perf_event.h"
+#include "collect/procfs.h"
 
 namespace oomcast {
 namespace {
@@ -35,7 +36,9 @@ class LoadedFaultSource final : public FaultSource {
     if (cpus <= 0) return Error::failed("counting the CPUs");
     counted_.resize(static_cast<std::size_t>(cpus));
     for (std::uint64_t id : options_.cgroups) add_to_scope(id);
-    for (std::uint32_t tgid : options_.processes) add_to_scope(tgid);
+    ProcFs procfs(options_.roots);
+    for (std::uint32_t tgid : options_.processes)
+      if (auto id = procfs.read_task_id(tgid); id && *id) add_to_scope(wire::scope_key(**id));
     ring_.reset(
         ring_buffer__new(bpf_map__fd(skeleton_->maps.faults), &LoadedFaultSource::take, this, nullptr));
     if (!ring_) return Error::from_errno("opening the page-fault program's ring buffer");
@@ -156,6 +159,7 @@ class LoadedFaultSource final : public FaultSource {
         for (__u64 n : per_cpu) sum += n;
       ++reason;
     }
+    out["scope_table_full"] = skeleton_->bss->oc_scope_lost;
     return out;
   }
 
@@ -169,6 +173,7 @@ class LoadedFaultSource final : public FaultSource {
       return Error::failed("the page-fault program and user space are of different builds: rebuild");
     skeleton_->rodata->oc_scope_by_cgroup = !options_.cgroups.empty();
     skeleton_->rodata->oc_scope_by_process = !options_.processes.empty();
+    skeleton_->rodata->oc_ns_per_tick = static_cast<std::uint64_t>(options_.units.ns_per_tick);
     // Each CPU keeps as much of a counter's change to itself, before others see it.
     int batch = std::max(32, 2 * libbpf_num_possible_cpus());
     skeleton_->rodata->oc_lag_pages = 2 * batch;

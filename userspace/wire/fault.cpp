@@ -186,6 +186,10 @@ std::vector<std::byte> encode(const PythonLayout& l, const PythonObjects& o) {
   return bytes;
 }
 
+std::uint64_t scope_key(const TaskId& process) {
+  return oc_scope_of_process(process.tgid, process.start_ticks);
+}
+
 std::vector<std::byte> encode_baseline(Bytes resident, const Units& units) {
   oc_growth out{};
   out.window = 1;

@@ -132,6 +132,9 @@ std::uint64_t python_identity(std::uint64_t file, std::uint64_t name, std::uint6
 /// As the kernel programs take it; `objects` for those that read names and lines.
 std::vector<std::byte> encode(const PythonLayout& layout, const PythonObjects& objects = {});
 
+/// How the kernel programs know a process that is in scope.
+std::uint64_t scope_key(const TaskId& process);
+
 /// What a process holds of its own when the window begins, as the kernel programs take it.
 std::vector<std::byte> encode_baseline(Bytes resident, const Units& units);
 

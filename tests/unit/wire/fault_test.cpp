@@ -28,6 +28,14 @@ std::unique_ptr<oc_fault> fault() {
   return r;
 }
 
+TEST(ScopeKey, is_of_one_process_of_a_number_and_of_no_cgroup) {
+  EXPECT_EQ(scope_key({100, 1234}), oc_scope_of_process(100, 1234));
+  EXPECT_NE(scope_key({100, 1234}), scope_key({100, 1235})) << "another process of that number";
+  EXPECT_NE(scope_key({100, 1234}), scope_key({101, 1234}));
+  EXPECT_NE(scope_key({(1u << 22) - 1, 1}), scope_key({0, 2}));
+  EXPECT_GE(scope_key({1, 0}), 1ull << 63) << "no cgroup's id";
+}
+
 TEST(DecodeFault, carries_weight_registers_stack_and_python_frames) {
   auto r = fault();
   r->task.tgid = 7;
