@@ -67,7 +67,6 @@ struct cgroup_root {
 };
 struct cgroup_subsys_state;
 struct cgroup {
-  struct cgroup_subsys_state* self_unused;
   struct cgroup_subsys_state* subsys[16];
   struct kernfs_node* kn;
   struct cgroup_root* root;
@@ -132,7 +131,6 @@ struct mm_struct {
   struct percpu_counter rss_stat[4];
   atomic_long_t pgtables_bytes;
   unsigned long total_vm;
-  unsigned long hiwater_rss;
   unsigned long arg_start, arg_end;
   struct task_struct* owner;
 };
@@ -178,7 +176,6 @@ struct task_struct {
   unsigned int flags;
   pid_t pid, tgid;
   u64 start_boottime;
-  u64 real_start_time;
   struct task_struct* real_parent;
   struct task_struct* parent; /* who traces it, if anybody does */
   unsigned int ptrace;
@@ -192,12 +189,7 @@ struct task_struct {
   int exit_code;
   char comm[16];
 };
-struct task_struct___real_start_time {
-  u64 real_start_time;
-};
 struct kernel_siginfo {
-  int si_signo;
-  int si_errno;
   int si_code;
 };
 enum oom_constraint { CONSTRAINT_NONE };
@@ -208,9 +200,6 @@ struct oom_control {
   unsigned long totalpages;
   struct task_struct* chosen;
   enum oom_constraint constraint;
-};
-struct linux_binprm {
-  struct mm_struct* mm;
 };
 struct bpf_perf_event_data;
 struct bpf_iter__cgroup {

@@ -36,7 +36,7 @@ enum oc_lost_reason {
 };
 
 enum oc_cgroup_op { OC_CGROUP_MKDIR = 1, OC_CGROUP_RMDIR = 2, OC_CGROUP_RENAME = 3 };
-enum oc_reaper_op { OC_REAP_QUEUED = 1, OC_REAP_START = 2, OC_REAP_DONE = 3, OC_REAP_SKIPPED = 4 };
+enum oc_reaper_op { OC_REAP_QUEUED = 1, OC_REAP_DONE = 2, OC_REAP_SKIPPED = 3 };
 
 struct oc_cgroup_sample {
   struct oc_header header;

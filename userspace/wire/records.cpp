@@ -103,7 +103,6 @@ std::optional<Record> decode_sample(const oc_header& h, std::span<const std::byt
     case OC_CGROUP_ATTACH:
       if (auto r = as<oc_cgroup_attach>(bytes)) return CgroupAttach{time, d.task(r->task), r->to_id};
       break;
-      break;
     default:
       break;
   }

@@ -145,7 +145,7 @@ struct UserKill {
   bool by_tracer = false;         // the sender traces the victim
 };
 struct Reaper {
-  enum class Op { queued, started, done, skipped };
+  enum class Op { queued, done, skipped };
   MonoTime time;
   Op op = Op::queued;
   std::uint32_t tid = 0;

@@ -168,7 +168,6 @@ TEST(FreedAfter, is_the_first_of_reaper_and_usage) {
   Machine m;
   m.kill(ms(5000), task(100, 11));
   m.builder.on_reaper({ms(5001), wire::Reaper::Op::queued, 100});
-  m.builder.on_reaper({ms(5002), wire::Reaper::Op::started, 100});
   m.builder.on_reaper({ms(5003), wire::Reaper::Op::skipped, 100});
   m.builder.on_reaper(reaped(ms(5004), 999));
   m.builder.on_reaper(reaped(ms(5050), 100));
