@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -361,6 +362,31 @@ TEST(Programs, tell_of_a_sigkill_by_the_death_of_a_parent_that_the_sender_was_ex
   EXPECT_EQ(find()->si_code, std::nullopt);
   EXPECT_TRUE(find()->sender.exiting);
   EXPECT_FALSE(find()->by_tracer);
+}
+
+TEST(Programs, tell_of_a_sigkill_whether_its_sender_traces_the_victim) {
+  SKIP_IF_IMPOSSIBLE();
+  Watch watch;
+  ASSERT_TRUE(watch.source);
+  Child traced([] {
+    ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+    raise(SIGSTOP);
+  });
+  Child other(pause);
+  traced.go();
+  int status = 0;
+  ASSERT_EQ(waitpid(traced.pid(), &status, 0), traced.pid());
+  ASSERT_TRUE(WIFSTOPPED(status));
+  for (Child* child : {&traced, &other}) {
+    kill(child->pid(), SIGKILL);
+    child->wait();
+  }
+  auto find = [&](const Child& child) {
+    return watch.find<wire::UserKill>([&](auto& r) { return r.victim.id.tgid == child.tgid(); });
+  };
+  ASSERT_TRUE(watch.read_until([&] { return find(traced) && find(other); }));
+  EXPECT_TRUE(find(traced)->by_tracer);
+  EXPECT_FALSE(find(other)->by_tracer);
 }
 
 TEST(Programs, lay_a_sigkill_that_claims_to_be_a_timers_to_who_sent_it) {
