@@ -10,6 +10,15 @@ function(oomcast_headers_once target from)
   endif()
 endfunction()
 
+# oomcast_unity(TARGET SOURCE...): with OOMCAST_UNITY its files are compiled together, in as many parts of the same size
+# as it takes for at most 24 files each: in one for eight, it was half as much again to compile.
+function(oomcast_unity target)
+  list(LENGTH ARGN files)
+  math(EXPR parts "(${files} + 23) / 24")
+  math(EXPR size "(${files} + ${parts} - 1) / ${parts}")
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${OOMCAST_UNITY} UNITY_BUILD_BATCH_SIZE ${size})
+endfunction()
+
 # oomcast_layer(NAME [LEFT...]): the folder userspace/NAME as a library that may use the layers named after it.
 # Data flows one way; tests/style checks that no include points the other way.
 function(oomcast_layer name)
@@ -18,12 +27,7 @@ function(oomcast_layer name)
   if(sources)
     add_library(oomcast_${name} STATIC ${sources})
     target_link_libraries(oomcast_${name} PRIVATE oomcast_flags)
-    # In as many parts of the same size as it takes for at most 24 files each: in one for eight, it was half as much
-    # again to compile.
-    list(LENGTH sources files)
-    math(EXPR parts "(${files} + 23) / 24")
-    math(EXPR size "(${files} + ${parts} - 1) / ${parts}")
-    set_target_properties(oomcast_${name} PROPERTIES UNITY_BUILD ${OOMCAST_UNITY} UNITY_BUILD_BATCH_SIZE ${size})
+    oomcast_unity(oomcast_${name} ${sources})
     set(headers_of oomcast_base)
     # Their unit tests are the long ones: optimised, and everything else compiles in half of the time.
     if(OOMCAST_SANITIZE AND name MATCHES "^(parse|forecast)$")

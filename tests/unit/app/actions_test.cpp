@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
-using Result = ActionRun::Result;
+using RunResult = ActionRun::Result;
 
 class Actions : public testing::Test {
  protected:
@@ -56,13 +56,13 @@ class Actions : public testing::Test {
 
 TEST_F(Actions, tell_how_a_command_ended) {
   auto ok = exec("exit 0");
-  EXPECT_EQ(ok.result, Result::ok);
+  EXPECT_EQ(ok.result, RunResult::ok);
   EXPECT_EQ(ok.exit_code, 0);
   auto failed = exec("exit 3");
-  EXPECT_EQ(failed.result, Result::failed);
+  EXPECT_EQ(failed.result, RunResult::failed);
   EXPECT_EQ(failed.exit_code, 3);
   auto killed = exec("kill -TERM $$");
-  EXPECT_EQ(killed.result, Result::failed);
+  EXPECT_EQ(killed.result, RunResult::failed);
   EXPECT_EQ(killed.signal, SIGTERM);
   EXPECT_EQ(killed.exit_code, std::nullopt);
   EXPECT_EQ(exec("/nonexistent/command").exit_code, 127);
@@ -101,7 +101,7 @@ TEST_F(Actions, are_killed_with_their_group_when_they_take_too_long) {
   while (contents("pid").empty()) usleep(1000);
   EXPECT_TRUE(runner_.reap(MonoTime(29s)).empty());
   auto ended = end(MonoTime(30s));
-  EXPECT_EQ(ended.result, Result::timed_out);
+  EXPECT_EQ(ended.result, RunResult::timed_out);
   EXPECT_EQ(ended.took, 30s);
   EXPECT_FALSE(runner_.busy());
   pid_t child = std::stoi(contents("pid"));
@@ -125,13 +125,13 @@ TEST_F(Actions, know_when_there_are_too_many_of_them) {
 }
 
 TEST_F(Actions, flood_nobody) {
-  EXPECT_EQ(exec("head -c 100000000 /dev/zero; head -c 100000000 /dev/zero >&2").result, Result::ok);
+  EXPECT_EQ(exec("head -c 100000000 /dev/zero; head -c 100000000 /dev/zero >&2").result, RunResult::ok);
 }
 
 TEST_F(Actions, make_a_file_or_give_it_the_present_time) {
   fs::path file = folder_ / ".stop";
   ActionRunner::Ended ended = touch(file);
-  EXPECT_EQ(ended.result, Result::ok);
+  EXPECT_EQ(ended.result, RunResult::ok);
   EXPECT_FALSE(ended.exit_code) << "no command was run";
   struct stat made {};
   ASSERT_EQ(stat(file.c_str(), &made), 0);
@@ -144,7 +144,7 @@ TEST_F(Actions, make_a_file_or_give_it_the_present_time) {
   std::ofstream(file) << "kept";
   timespec old[2] = {{1000, 0}, {1000, 0}};
   ASSERT_EQ(utimensat(AT_FDCWD, file.c_str(), old, 0), 0);
-  EXPECT_EQ(touch(file).result, Result::ok);
+  EXPECT_EQ(touch(file).result, RunResult::ok);
   ASSERT_EQ(stat(file.c_str(), &made), 0);
   EXPECT_GT(made.st_mtim.tv_sec, 1000);
   EXPECT_EQ(contents(".stop"), "kept");
@@ -154,19 +154,19 @@ TEST_F(Actions, touch_no_symlink_fifo_or_folder) {
   fs::path target = folder_ / "target", link = folder_ / "link", fifo = folder_ / "fifo";
   fs::create_symlink(target, link);
   auto dangling = touch(link);
-  EXPECT_EQ(dangling.result, Result::failed);
+  EXPECT_EQ(dangling.result, RunResult::failed);
   EXPECT_NE(dangling.error.value_or("").find("symlink"), std::string::npos) << dangling.error.value_or("");
   EXPECT_FALSE(fs::exists(target));
   std::ofstream(target) << "x";
   timespec old[2] = {{1000, 0}, {1000, 0}};
   ASSERT_EQ(utimensat(AT_FDCWD, target.c_str(), old, 0), 0);
-  EXPECT_EQ(touch(link).result, Result::failed);
+  EXPECT_EQ(touch(link).result, RunResult::failed);
   struct stat seen {};
   ASSERT_EQ(stat(target.c_str(), &seen), 0);
   EXPECT_EQ(seen.st_mtim.tv_sec, 1000);
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
-  EXPECT_EQ(touch(fifo).result, Result::failed);
-  EXPECT_EQ(touch(folder_).result, Result::failed);
+  EXPECT_EQ(touch(fifo).result, RunResult::failed);
+  EXPECT_EQ(touch(folder_).result, RunResult::failed);
   EXPECT_EQ(touch(folder_ / "missing" / "file").error, "No such file or directory");
 }
 
@@ -175,18 +175,18 @@ TEST_F(Actions, touch_through_links_of_their_own_and_of_root_and_no_other_users)
   fs::create_directories(folder_ / "run" / "job");
   fs::create_directory_symlink("run", folder_ / "relative");
   fs::create_directory_symlink(folder_ / "relative", folder_ / "var");
-  EXPECT_EQ(touch(folder_ / "var" / "job" / ".." / ".stop").result, Result::ok);
+  EXPECT_EQ(touch(folder_ / "var" / "job" / ".." / ".stop").result, RunResult::ok);
   EXPECT_TRUE(fs::exists(folder_ / "run" / ".stop"));
 
   fs::path theirs = folder_ / "theirs";
   fs::create_directory_symlink(folder_ / "run", theirs);
   ASSERT_EQ(lchown(theirs.c_str(), 65534, 65534), 0);
   auto led = touch(theirs / "led");
-  EXPECT_EQ(led.result, Result::failed);
+  EXPECT_EQ(led.result, RunResult::failed);
   EXPECT_NE(led.error.value_or("").find("symlink"), std::string::npos) << led.error.value_or("");
   EXPECT_FALSE(fs::exists(folder_ / "run" / "led"));
   fs::create_directory_symlink(folder_ / "endless", folder_ / "endless");
-  EXPECT_EQ(touch(folder_ / "endless" / "x").result, Result::failed);
+  EXPECT_EQ(touch(folder_ / "endless" / "x").result, RunResult::failed);
 }
 
 }  // namespace

@@ -12,19 +12,19 @@ namespace {
 
 using namespace std::chrono_literals;
 
-MonoTime at(int ms) {
+MonoTime at_ms(int ms) {
   return MonoTime(std::chrono::milliseconds(ms));
 }
 
 // /job with a limit, and /job/step in it.
-struct Fixture {
+struct CgroupSampling {
   FixtureTree tree;
   std::optional<CgroupFs> fs;
   std::optional<MachineModel> model;
   std::optional<CgroupSamples> samples;
   std::uint64_t job = 0, step = 0;
 
-  explicit Fixture(bool only_the_step = false) {
+  explicit CgroupSampling(bool only_the_step = false) {
     tree.mount_v1();
     holds("job", 100, 1000);
     holds("job/step", 80, 1'000'000);
@@ -60,43 +60,43 @@ struct Fixture {
 using Told = std::map<std::string, std::pair<std::int64_t, std::int64_t>>;
 
 TEST(CgroupSamples, tells_of_all_at_first_and_then_of_what_moved) {
-  Fixture f;
-  f.samples->sample_all(at(0), false);
+  CgroupSampling f;
+  f.samples->sample_all(at_ms(0), false);
   EXPECT_EQ(f.told(), (Told{{"/job", {100, 1000}}, {"/job/step", {80, 1000}}}));
-  f.samples->sample_all(at(1000), false);
+  f.samples->sample_all(at_ms(1000), false);
   EXPECT_EQ(f.told(), Told{});
   f.holds("job/step", 90, 1'000'000);
-  f.samples->sample_all(at(2000), false);
+  f.samples->sample_all(at_ms(2000), false);
   EXPECT_EQ(f.told(), (Told{{"/job/step", {90, 1000}}}));
 }
 
 TEST(CgroupSamples, notices_a_limit_that_was_changed_while_nothing_moved) {
-  Fixture f;
-  f.samples->sample_all(at(0), false);
+  CgroupSampling f;
+  f.samples->sample_all(at_ms(0), false);
   f.told();
   f.holds("job", 100, 500);
   Told seen;
   for (int s = 1; s <= 11; ++s) {
-    f.samples->sample_all(at(1000 * s), false);
+    f.samples->sample_all(at_ms(1000 * s), false);
     seen.merge(f.told());
   }
   EXPECT_EQ(seen, (Told{{"/job", {100, 500}}, {"/job/step", {80, 500}}}));
 }
 
 TEST(CgroupSamples, knows_the_limit_above_what_is_in_scope) {
-  Fixture f(true);
-  f.samples->sample(f.step, at(0));
+  CgroupSampling f(true);
+  f.samples->sample(f.step, at_ms(0));
   EXPECT_EQ(f.told(), (Told{{"/job/step", {80, 1000}}}));
 }
 
 TEST(CgroupSamples, knows_what_swap_is_left_by_who_is_above_the_scope) {
-  Fixture f(true);
+  CgroupSampling f(true);
   MemInfo host;
   host.total = GiB(8);
   host.swap_total = host.swap_free = GiB(1);
-  f.model->on_host(at(0), host);
+  f.model->on_host(at_ms(0), host);
   auto limit = [&](int now_s) {
-    f.samples->sample(f.step, at(1000 * now_s));
+    f.samples->sample(f.step, at_ms(1000 * now_s));
     return *f.model->cgroups().find(f.step)->headroom_limit;
   };
   EXPECT_EQ(limit(1), MiB(1000) + GiB(1));
@@ -105,71 +105,71 @@ TEST(CgroupSamples, knows_what_swap_is_left_by_who_is_above_the_scope) {
                   {{"memory.memsw.usage_in_bytes", std::to_string(MiB(100).count) + "\n"},
                    {"memory.memsw.limit_in_bytes", std::to_string(MiB(1200).count) + "\n"},
                    {"memory.swappiness", "60\n"}});
-  for (int s = 2; s < 13; ++s) f.samples->sample_all(at(1000 * s), false);
+  for (int s = 2; s < 13; ++s) f.samples->sample_all(at_ms(1000 * s), false);
   EXPECT_EQ(limit(20), MiB(1200));
   f.tree.write("sys/fs/cgroup/memory/job/step/memory.swappiness", "0\n");
   EXPECT_EQ(limit(21), MiB(1020)) << "the 20 MiB of it that are there stay there";
 }
 
 TEST(CgroupSamples, knows_what_is_held_below_the_same_limit_outside_of_the_scope) {
-  Fixture f(true);
+  CgroupSampling f(true);
   MemInfo host;
   host.total = GiB(8);
   host.swap_total = host.swap_free = Bytes{};
-  f.model->on_host(at(0), host);
+  f.model->on_host(at_ms(0), host);
   f.holds("job", 300, 1000);
-  for (int s = 1; s < 3; ++s) f.samples->sample_all(at(1000 * s), false);
+  for (int s = 1; s < 3; ++s) f.samples->sample_all(at_ms(1000 * s), false);
   EXPECT_EQ(f.model->cgroups().find(f.step)->headroom_limit, MiB(780))
       << "220 MiB of the job's are not the step's";
   EXPECT_EQ(f.told(), (Told{{"/job/step", {80, 1000}}})) << "and that is nobody's sample";
 }
 
 TEST(CgroupSamples, believes_the_kernels_word_on_usage) {
-  Fixture f;
-  f.samples->on_usage(f.step, MiB(85), at(0), at(0));
+  CgroupSampling f;
+  f.samples->on_usage(f.step, MiB(85), at_ms(0), at_ms(0));
   EXPECT_EQ(f.told(), (Told{{"/job/step", {85, 1000}}}));
 }
 
 TEST(CgroupSamples, reads_the_statistics_once_for_what_the_kernel_tells_of_a_moment) {
-  Fixture f;
+  CgroupSampling f;
   auto anon = [&](int usage_mib, MonoTime when, MonoTime now) {
     f.samples->on_usage(f.step, MiB(usage_mib), when, now);
     auto facts = f.model->take_facts();
     return std::get<Sample>(facts.at(0)).stat.anon;
   };
-  EXPECT_EQ(anon(81, at(10), at(1000)), MiB(80));
+  EXPECT_EQ(anon(81, at_ms(10), at_ms(1000)), MiB(80));
   f.holds("job/step", 90, 1'000'000);
-  EXPECT_EQ(anon(82, at(500), at(1003)), MiB(80)) << "a record that waited";
-  EXPECT_EQ(anon(90, at(1004), at(1004)), MiB(90));
+  EXPECT_EQ(anon(82, at_ms(500), at_ms(1003)), MiB(80)) << "a record that waited";
+  EXPECT_EQ(anon(90, at_ms(1004), at_ms(1004)), MiB(90));
 }
 
 TEST(CgroupSamples, follows_for_a_moment_what_moved) {
-  Fixture f;
-  f.samples->sample_all(at(0), false);
+  CgroupSampling f;
+  f.samples->sample_all(at_ms(0), false);
   f.told();
-  f.samples->mark_hot(f.step, at(0));
+  f.samples->mark_hot(f.step, at_ms(0));
   f.holds("job/step", 81, 1'000'000);
-  f.samples->poll_hot(at(50));
+  f.samples->poll_hot(at_ms(50));
   EXPECT_EQ(f.told(), Told{}) << "a step that no tick tells of either";
   f.holds("job/step", 90, 1'000'000);
-  f.samples->poll_hot(at(100));
+  f.samples->poll_hot(at_ms(100));
   EXPECT_EQ(f.told(), (Told{{"/job/step", {90, 1000}}}));
   EXPECT_TRUE(f.samples->any_hot());
   f.holds("job/step", 200, 1'000'000);
-  f.samples->poll_hot(at(200));
+  f.samples->poll_hot(at_ms(200));
   EXPECT_EQ(f.told(), Told{});
   EXPECT_FALSE(f.samples->any_hot());
 }
 
 TEST(CgroupSamples, lives_with_a_cgroup_that_has_gone) {
-  Fixture f;
-  f.samples->sample_all(at(0), false);
+  CgroupSampling f;
+  f.samples->sample_all(at_ms(0), false);
   f.told();
-  f.samples->mark_hot(f.step, at(0));
+  f.samples->mark_hot(f.step, at_ms(0));
   f.samples->forget({Hierarchy::v1, f.step});
   f.tree.remove("sys/fs/cgroup/memory/job/step");
-  f.samples->poll_hot(at(10));
-  f.samples->sample_all(at(1000), false);
+  f.samples->poll_hot(at_ms(10));
+  f.samples->sample_all(at_ms(1000), false);
   EXPECT_EQ(f.told(), Told{});
 }
 

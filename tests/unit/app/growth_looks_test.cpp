@@ -9,70 +9,70 @@
 #include <string>
 
 #include "collect/files.h"
+#include "moment.h"
 
 namespace oomcast {
 namespace {
 
+using test::at_s;
 using namespace std::chrono_literals;
 using Target = LookPlan::Target;
 
-MonoTime at(double s) {
-  return MonoTime(std::chrono::duration_cast<Nanos>(Seconds(s)));
-}
 Bytes mib(double n) {
   return {static_cast<std::int64_t>(n * (1 << 20))};
 }
-Target cgroup(const std::string& path) {
+Target target(const std::string& path) {
   return {path, std::nullopt};
 }
 
 // From `from` on, `rate` MiB/s of a limit of 1 GiB.
 void grows(LookPlan& plan, const std::string& path, double from, double to, double rate) {
-  for (double t = from; t <= to; t += 0.5) plan.on_level(cgroup(path), mib(100 + rate * t), mib(1024), at(t));
+  for (double t = from; t <= to; t += 0.5)
+    plan.on_level(target(path), mib(100 + rate * t), mib(1024), at_s(t));
 }
 
 TEST(LookPlan, looks_at_what_has_grown_for_two_seconds_and_by_2_percent_of_its_limit) {
   LookPlan plan;
   grows(plan, "/job", 0, 1.5, 20);
-  EXPECT_FALSE(plan.due(at(1.5))) << "30 MiB are enough, 1.5 s are not";
+  EXPECT_FALSE(plan.due(at_s(1.5))) << "30 MiB are enough, 1.5 s are not";
   grows(plan, "/job", 2, 2, 20);
-  EXPECT_EQ(plan.due(at(2)), cgroup("/job"));
+  EXPECT_EQ(plan.due(at_s(2)), target("/job"));
   LookPlan slow;
   grows(slow, "/job", 0, 20, 1);
-  EXPECT_FALSE(slow.due(at(20))) << "20 MiB of 1 GiB";
+  EXPECT_FALSE(slow.due(at_s(20))) << "20 MiB of 1 GiB";
   grows(slow, "/job", 21, 21, 1);
-  EXPECT_EQ(slow.due(at(21)), cgroup("/job"));
+  EXPECT_EQ(slow.due(at_s(21)), target("/job"));
 }
 
 TEST(LookPlan, never_looks_at_what_comes_back) {
   LookPlan plan;
   for (double t = 0; t < 100; t += 0.5)
-    plan.on_level(cgroup("/job"), mib(static_cast<int>(t) % 2 ? 100 : 500), mib(1024), at(t));
-  plan.on_level(cgroup("/job"), mib(100), mib(1024), at(100));
-  EXPECT_FALSE(plan.due(at(100)));
+    plan.on_level(target("/job"), mib(static_cast<int>(t) % 2 ? 100 : 500), mib(1024), at_s(t));
+  plan.on_level(target("/job"), mib(100), mib(1024), at_s(100));
+  EXPECT_FALSE(plan.due(at_s(100)));
 }
 
 TEST(LookPlan, keeps_what_grows_when_cgroups_come_and_go_by_the_thousand) {
   LookPlan plan;
   int made = 0;
   for (double t = 0; t <= 20; t += 0.5) {
-    plan.on_level(cgroup("/job"), mib(100 + 2 * t), mib(1024), at(t));
+    plan.on_level(target("/job"), mib(100 + 2 * t), mib(1024), at_s(t));
     for (int i = 0; i < 1000 && t >= 10; ++i)
-      plan.on_level(cgroup("/made-" + std::to_string(made++)), mib(1), mib(64), at(t));
+      plan.on_level(target("/made-" + std::to_string(made++)), mib(1), mib(64), at_s(t));
   }
-  EXPECT_EQ(plan.due(at(20)), cgroup("/job"));
+  EXPECT_EQ(plan.due(at_s(20)), target("/job"));
 }
 
 TEST(LookPlan, keeps_what_grows_when_cgroups_with_paths_of_4_KiB_come_and_go) {
   LookPlan plan;
   int made = 0;
   for (double t = 0; t <= 20; t += 0.5) {
-    plan.on_level(cgroup("/job"), mib(100 + 2 * t), mib(1024), at(t));
+    plan.on_level(target("/job"), mib(100 + 2 * t), mib(1024), at_s(t));
     for (int i = 0; i < 200 && t >= 10; ++i)
-      plan.on_level(cgroup("/made-" + std::to_string(made++) + std::string(4000, 'x')), mib(1), mib(64),
-                    at(t));
+      plan.on_level(target("/made-" + std::to_string(made++) + std::string(4000, 'x')), mib(1), mib(64),
+                    at_s(t));
   }
-  EXPECT_EQ(plan.due(at(20)), cgroup("/job"));
+  EXPECT_EQ(plan.due(at_s(20)), target("/job"));
 }
 
 TEST(LookPlan, takes_the_innermost_cgroup_that_has_most_of_the_growth) {
@@ -80,17 +80,17 @@ TEST(LookPlan, takes_the_innermost_cgroup_that_has_most_of_the_growth) {
   grows(plan, "/pod", 0, 10, 30);
   grows(plan, "/pod/train", 0, 10, 28);
   grows(plan, "/pod/sidecar", 0, 10, 2);
-  EXPECT_EQ(plan.due(at(10)), cgroup("/pod/train"));
+  EXPECT_EQ(plan.due(at_s(10)), target("/pod/train"));
 }
 
 TEST(LookPlan, looks_ever_less_often_at_growth_that_goes_on) {
   LookPlan plan;
   std::vector<double> looks;
   for (double t = 0; t < 4000; t += 0.5) {
-    plan.on_level(cgroup("/job"), mib(t * 5), mib(65536), at(t));
-    if (plan.due(at(t))) {
+    plan.on_level(target("/job"), mib(t * 5), mib(65536), at_s(t));
+    if (plan.due(at_s(t))) {
       looks.push_back(t);
-      plan.looked(cgroup("/job"), at(t), at(t + 2), 100ms);
+      plan.looked(target("/job"), at_s(t), at_s(t + 2), 100ms);
     }
   }
   ASSERT_GE(looks.size(), 3u);
@@ -102,13 +102,13 @@ TEST(LookPlan, who_was_just_looked_at_stands_behind_the_others) {
   LookPlan plan;
   std::map<std::string, int> looks;
   for (double t = 0; t < 600; t += 0.5) {
-    plan.on_level(cgroup("/tenant"), mib(100 + 40 * t), mib(65536), at(t));
-    plan.on_level(cgroup("/tenant/in"), mib(100 + 40 * t), mib(65536), at(t));
-    plan.on_level(cgroup("/job"), mib(100 + 10 * t), mib(65536), at(t));
-    auto due = plan.due(at(t));
+    plan.on_level(target("/tenant"), mib(100 + 40 * t), mib(65536), at_s(t));
+    plan.on_level(target("/tenant/in"), mib(100 + 40 * t), mib(65536), at_s(t));
+    plan.on_level(target("/job"), mib(100 + 10 * t), mib(65536), at_s(t));
+    auto due = plan.due(at_s(t));
     if (!due) continue;
     ++looks[due->cgroup];
-    plan.looked(*due, at(t), at(t + 2), 100ms);
+    plan.looked(*due, at_s(t), at_s(t + 2), 100ms);
   }
   EXPECT_GE(looks["/job"], 2);
   EXPECT_GE(looks["/tenant/in"], 2);
@@ -118,21 +118,21 @@ TEST(LookPlan, who_was_just_looked_at_stands_behind_the_others) {
 TEST(LookPlan, looks_at_a_surge_at_once) {
   LookPlan plan;
   grows(plan, "/job", 0, 4, 20);
-  plan.looked(cgroup("/job"), at(4), at(6), 10ms);
+  plan.looked(target("/job"), at_s(4), at_s(6), 10ms);
   grows(plan, "/job", 6.5, 9, 20);
-  EXPECT_FALSE(plan.due(at(9)));
+  EXPECT_FALSE(plan.due(at_s(9)));
   for (double t = 9; t < 11; t += 0.5)
-    plan.on_level(cgroup("/job"), mib(280 + 60 * (t - 9)), mib(1024), at(t));
-  EXPECT_TRUE(plan.due(at(11)));
+    plan.on_level(target("/job"), mib(280 + 60 * (t - 9)), mib(1024), at_s(t));
+  EXPECT_TRUE(plan.due(at_s(11)));
 }
 
 TEST(LookPlan, takes_two_percent_of_a_cpu_at_most) {
   LookPlan plan;
   double spent = 0;
   for (double t = 0; t < 1000; t += 0.5) {
-    plan.on_level(cgroup("/job"), mib(t * 100), mib(1024), at(t));
-    if (!plan.due(at(t))) continue;
-    plan.looked(cgroup("/job"), at(t), at(t + 2), 1500ms);
+    plan.on_level(target("/job"), mib(t * 100), mib(1024), at_s(t));
+    if (!plan.due(at_s(t))) continue;
+    plan.looked(target("/job"), at_s(t), at_s(t + 2), 1500ms);
     spent += 1.5;
   }
   EXPECT_LE(spent, 0.02 * 1000 + 1.5);
@@ -157,21 +157,21 @@ TEST(GrowthLooks, goes_on_without_a_look_that_does_not_end_when_it_is_killed) {
   model.on_cgroup({{Hierarchy::v2, 5}, std::nullopt, "/job"});
   GrowthLooks looks(model, "", "0");
   looks.ask({Hierarchy::v2, 5});
-  auto output = looks.advance(at(0));
+  auto output = looks.advance(at_s(0));
   ASSERT_TRUE(output);
   pollfd wait{*output, POLLIN, 0};
   ASSERT_EQ(poll(&wait, 1, 20'000), 1);
   if (!(wait.revents & POLLIN))
     GTEST_SKIP() << "this program does not run within 512 MiB of data, as with a sanitizer";
-  looks.advance(at(20));
+  looks.advance(at_s(20));
   EXPECT_EQ(looks.given_up(), 1u);
-  looks.advance(at(21.9));
+  looks.advance(at_s(21.9));
   EXPECT_EQ(looks.looking_at(), "/job") << "it may still end";
-  looks.advance(at(22));
+  looks.advance(at_s(22));
   EXPECT_EQ(looks.looking_at(), "");
   EXPECT_EQ(looks.given_up(), 1u);
   looks.ask({Hierarchy::v2, 5});
-  EXPECT_TRUE(looks.advance(at(23)));
+  EXPECT_TRUE(looks.advance(at_s(23)));
 }
 
 struct Found : testing::Test {
@@ -213,9 +213,9 @@ struct Found : testing::Test {
 };
 
 TEST_F(Found, adds_up_what_the_looks_saw) {
-  found_.add(report({process(7, 40, {{python("cache", 41), 30}, {python("load", 9), 10}})}), tasks_, at(10),
-             at(12));
-  found_.add(report({process(7, 20, {{python("cache", 41), 20}})}), tasks_, at(20), at(22));
+  found_.add(report({process(7, 40, {{python("cache", 41), 30}, {python("load", 9), 10}})}), tasks_, at_s(10),
+             at_s(12));
+  found_.add(report({process(7, 20, {{python("cache", 41), 20}})}), tasks_, at_s(20), at_s(22));
   auto told = found_.of(process_of(7, 70));
   ASSERT_EQ(told.size(), 2u);
   EXPECT_EQ(told[0].code,
@@ -223,8 +223,8 @@ TEST_F(Found, adds_up_what_the_looks_saw) {
   EXPECT_EQ(told[0].grown, mib(50));
   EXPECT_EQ(told[0].of, mib(60));
   EXPECT_EQ(told[0].watched, Seconds(4));
-  EXPECT_EQ(told[0].from, at(10));
-  EXPECT_EQ(told[0].to, at(22));
+  EXPECT_EQ(told[0].from, at_s(10));
+  EXPECT_EQ(told[0].to, at_s(22));
   EXPECT_EQ(told[1].code[0].function, "load");
 }
 
@@ -234,8 +234,8 @@ TEST_F(Found, tells_what_the_looks_lost_beside_what_they_saw) {
   first.lost = {{"faults_ring_full", 10}, {"reader_full", 50}};
   first.watched_share = 0.5;
   second.samples = 20;
-  found_.add(first, tasks_, at(10), at(12));
-  found_.add(second, tasks_, at(20), at(22));
+  found_.add(first, tasks_, at_s(10), at_s(12));
+  found_.add(second, tasks_, at_s(20), at_s(22));
   auto told = found_.of(process_of(7, 70));
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(told[0].samples, 80u);
@@ -245,7 +245,7 @@ TEST_F(Found, tells_what_the_looks_lost_beside_what_they_saw) {
 
 TEST_F(Found, tells_of_the_processes_that_are_asked_for_alone) {
   found_.add(report({process(7, 40, {{python("cache", 41), 30}}), process(8, 4, {{python("load", 9), 4}})}),
-             tasks_, at(10), at(12));
+             tasks_, at_s(10), at_s(12));
   EXPECT_EQ(found_.of(process_of(8, 80)).size(), 1u);
   EXPECT_TRUE(found_.of(process_of(7, 71)).empty()) << "another process of that number";
   EXPECT_TRUE(found_.of(process_of(9, 90)).empty());
@@ -254,7 +254,7 @@ TEST_F(Found, tells_of_the_processes_that_are_asked_for_alone) {
 TEST_F(Found, gives_nothing_to_a_process_that_took_over_the_number_meanwhile) {
   BlameProcess p = process(7, 40, {{python("cache", 41), 30}});
   p.process.id.start_ticks = 60;
-  found_.add(report({p}), tasks_, at(10), at(12));
+  found_.add(report({p}), tasks_, at_s(10), at_s(12));
   EXPECT_TRUE(found_.of(process_of(7, 70)).empty());
 }
 
@@ -265,7 +265,7 @@ TEST_F(Found, leaves_out_what_is_below_every_program) {
                      function,
                      function == std::string("malloc") ? "/lib/libc.so.6" : "/bin/job",
                      {}});
-  found_.add(report({process(7, 40, {{stack, 40}})}), tasks_, at(10), at(12));
+  found_.add(report({process(7, 40, {{stack, 40}})}), tasks_, at_s(10), at_s(12));
   auto told = found_.of(process_of(7, 70));
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(told[0].code, (std::vector<CodePlace>{{"keep", "/bin/job", {}}, {"main", "/bin/job", {}}}));
@@ -274,25 +274,25 @@ TEST_F(Found, leaves_out_what_is_below_every_program) {
 TEST_F(Found, takes_what_was_touched_of_one_that_ended_meanwhile) {
   BlameProcess p = process(7, 0, {{python("cache", 41), 5}});
   p.exited = true;
-  found_.add(report({p}), tasks_, at(10), at(11));
+  found_.add(report({p}), tasks_, at_s(10), at_s(11));
   auto told = found_.of(process_of(7, 70));
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(told[0].grown, mib(10));
 }
 
 TEST_F(Found, keeps_to_what_stayed_when_the_last_look_saw_it_end) {
-  found_.add(report({process(7, 40, {{python("cache", 41), 40}})}), tasks_, at(10), at(12));
+  found_.add(report({process(7, 40, {{python("cache", 41), 40}})}), tasks_, at_s(10), at_s(12));
   BlameProcess p = process(7, 0, {{python("churn", 9), 400}});
   p.exited = true;
-  found_.add(report({p}), tasks_, at(20), at(21));
+  found_.add(report({p}), tasks_, at_s(20), at_s(21));
   auto told = found_.of(process_of(7, 70));
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(told[0].of, mib(40));
-  EXPECT_EQ(told[0].to, at(12));
+  EXPECT_EQ(told[0].to, at_s(12));
 }
 
 TEST_F(Found, says_nothing_of_what_shrank) {
-  found_.add(report({process(7, -40, {{python("cache", 41), 3}})}), tasks_, at(10), at(12));
+  found_.add(report({process(7, -40, {{python("cache", 41), 3}})}), tasks_, at_s(10), at_s(12));
   EXPECT_TRUE(found_.of(process_of(7, 70)).empty());
 }
 

@@ -7,10 +7,10 @@
 namespace oomcast {
 namespace {
 
-using Told = std::vector<std::pair<std::string, std::uint64_t>>;
+using Counts = std::vector<std::pair<std::string, std::uint64_t>>;
 
 struct Ledger {
-  Told told;
+  Counts told;
   Losses losses{[this](const std::string& reason, std::uint64_t count) { told.emplace_back(reason, count); }};
 };
 
@@ -19,7 +19,7 @@ TEST(Losses, tell_each_loss_and_keep_the_sum_by_reason) {
   l.losses.add("output", 3);
   l.losses.add("output", 0);
   l.losses.add("output", 4);
-  EXPECT_EQ(l.told, (Told{{"output", 3}, {"output", 4}}));
+  EXPECT_EQ(l.told, (Counts{{"output", 3}, {"output", 4}}));
   EXPECT_EQ(l.losses.totals().at("output"), 7u);
 }
 
@@ -31,7 +31,7 @@ TEST(Losses, of_a_counter_tell_what_it_grew_by_since_it_was_read_last) {
   l.losses.track("model_full", 10);
   l.losses.track("samples_ring_full", 10);
   l.losses.track("samples_ring_full", 12);
-  EXPECT_EQ(l.told, (Told{{"samples_ring_full", 10}, {"model_full", 10}, {"samples_ring_full", 2}}));
+  EXPECT_EQ(l.told, (Counts{{"samples_ring_full", 10}, {"model_full", 10}, {"samples_ring_full", 2}}));
 }
 
 TEST(Losses, of_a_counter_that_began_anew_are_what_it_counts_from_there) {

@@ -47,7 +47,8 @@ TEST(ReaderPrivileges, do_without_system_call_filters_where_the_kernel_has_none)
   if (pid == 0) {
     scmp_filter_ctx none = seccomp_init(SCMP_ACT_ALLOW);
     seccomp_rule_add(none, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(seccomp), 0);
-    seccomp_rule_add(none, SCMP_ACT_ERRNO(EINVAL), SCMP_SYS(prctl), 1, SCMP_A0(SCMP_CMP_EQ, PR_SET_SECCOMP));
+    seccomp_rule_add(none, SCMP_ACT_ERRNO(EINVAL), SCMP_SYS(prctl), 1,
+                     SCMP_A0(SCMP_CMP_EQ, PR_SET_SECCOMP, 0));
     int code = seccomp_load(none) != 0 ? 2 : keep_reader_privileges().empty() ? 0 : 1;
     syscall(SYS_exit_group, code);
   }

@@ -10,7 +10,7 @@ namespace oomcast {
 namespace {
 
 // A machine with /job on v1 and processes as they are written.
-struct Machine {
+struct FinderMachine {
   FixtureTree tree;
   std::optional<CgroupFs> fs;
   std::optional<ProcFs> procfs;
@@ -24,7 +24,7 @@ struct Machine {
   std::optional<ProcessFinder> finder;
   std::uint64_t job = 0;
 
-  Machine() {
+  FinderMachine() {
     tree.mount_v1();
     tree.cgroup("sys/fs/cgroup/memory/job");
     fs.emplace(*CgroupFs::open(tree.roots()));
@@ -50,7 +50,7 @@ struct Machine {
 };
 
 TEST(ProcessFinder, tells_the_model_who_it_is_where_it_is_and_asks_for_its_arguments) {
-  Machine m;
+  FinderMachine m;
   m.process(42, "/job");
   EXPECT_EQ(m.finder->find(42), (TaskId{42, 5000}));
   EXPECT_EQ(m.task(42).comm, "grow");
@@ -62,7 +62,7 @@ TEST(ProcessFinder, tells_the_model_who_it_is_where_it_is_and_asks_for_its_argum
 
 // The kernel shows it in the root by then: its kill would be of no cgroup that anybody asked for.
 TEST(ProcessFinder, leaves_one_that_exits_where_it_was_and_does_not_look_at_its_memory) {
-  Machine m;
+  FinderMachine m;
   m.process(42, "/job");
   m.finder->find(42);
   m.asked.clear();
@@ -73,14 +73,14 @@ TEST(ProcessFinder, leaves_one_that_exits_where_it_was_and_does_not_look_at_its_
 }
 
 TEST(ProcessFinder, knows_neither_kernel_threads_nor_who_is_not_there) {
-  Machine m;
+  FinderMachine m;
   m.process(2, "/", 'S', 0x200000);
   EXPECT_EQ(m.finder->find(2), std::nullopt);
   EXPECT_EQ(m.finder->find(3), std::nullopt);
 }
 
 TEST(ProcessFinder, asks_later_for_what_a_resting_reader_did_not_take) {
-  Machine m;
+  FinderMachine m;
   m.process(42, "/job");
   m.process(43, "/job");
   m.reader_rests = true;

@@ -10,12 +10,12 @@ namespace {
 using Pids = std::vector<std::uint32_t>;
 
 // /job with 10 and its child 11, /job/step with 12, /other with 13, a child of 11.
-struct Machine {
+struct ScopeMachine {
   FixtureTree tree;
   std::optional<CgroupFs> fs;
   std::optional<ProcFs> procfs;
 
-  Machine() {
+  ScopeMachine() {
     tree.mount_v2();
     for (const char* path : {"job", "job/step", "other"}) tree.cgroup(std::string("sys/fs/cgroup/") + path);
     process(10, 1, "/job");
@@ -43,7 +43,7 @@ TEST(PathOfTyped, is_the_one_in_the_hierarchy_however_a_person_wrote_it) {
 }
 
 TEST(ScopeNow, of_the_machine_is_every_process) {
-  Machine m;
+  ScopeMachine m;
   auto now = m.now({});
   ASSERT_TRUE(now.ok());
   EXPECT_EQ(now->pids, (Pids{1, 10, 11, 12, 13}));
@@ -51,7 +51,7 @@ TEST(ScopeNow, of_the_machine_is_every_process) {
 }
 
 TEST(ScopeNow, of_a_cgroup_is_what_is_in_it_and_below) {
-  Machine m;
+  ScopeMachine m;
   ScopeOptions scope;
   scope.cgroup = "/job";
   auto now = m.now(scope);
@@ -62,7 +62,7 @@ TEST(ScopeNow, of_a_cgroup_is_what_is_in_it_and_below) {
 }
 
 TEST(ScopeNow, of_a_process_is_it_and_its_descendants_wherever_they_are) {
-  Machine m;
+  ScopeMachine m;
   ScopeOptions scope;
   scope.pid = 10;
   auto now = m.now(scope);
@@ -71,7 +71,7 @@ TEST(ScopeNow, of_a_process_is_it_and_its_descendants_wherever_they_are) {
 }
 
 TEST(ScopeNow, that_is_not_there_is_an_error) {
-  Machine m;
+  ScopeMachine m;
   ScopeOptions scope;
   scope.pid = 99;
   EXPECT_FALSE(m.now(scope).ok());

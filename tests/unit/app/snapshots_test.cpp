@@ -10,7 +10,7 @@ namespace {
 using namespace std::chrono_literals;
 
 // The root, /job with a limit, and /job/step in it, on a host of 8 GiB.
-struct Machine {
+struct SnapshotMachine {
   MachineModel model{[] {
     MachineConfig config;
     config.hierarchy = Hierarchy::v1;
@@ -18,7 +18,7 @@ struct Machine {
   }()};
   ForecastRegistry forecasts{{}};
 
-  Machine() {
+  SnapshotMachine() {
     add(1, std::nullopt, "/");
     add(2, 1, "/job");
     add(3, 2, "/job/step");
@@ -59,7 +59,7 @@ const T* find(const std::vector<T>& all, const std::string& path) {
 }
 
 TEST(AlertInputs, have_each_cgroup_with_the_limit_it_runs_against_and_the_host) {
-  Machine m;
+  SnapshotMachine m;
   auto all = alert_inputs(m.model, m.forecasts, {});
   ASSERT_EQ(all.size(), 3u);
   const AlertInput *job = find(all, "/job"), *step = find(all, "/job/step");
@@ -74,7 +74,7 @@ TEST(AlertInputs, have_each_cgroup_with_the_limit_it_runs_against_and_the_host) 
 }
 
 TEST(AlertInputs, of_a_scope_have_what_is_in_it_and_no_host) {
-  Machine m;
+  SnapshotMachine m;
   ScopeRoots scope;
   scope.whole_machine = false;
   scope.cgroups = {3};
@@ -85,7 +85,7 @@ TEST(AlertInputs, of_a_scope_have_what_is_in_it_and_no_host) {
 }
 
 TEST(OverviewRows, begin_with_the_host_and_leave_the_root_out) {
-  Machine m;
+  SnapshotMachine m;
   auto rows = overview_rows(m.model, m.forecasts);
   ASSERT_EQ(rows.size(), 3u);
   EXPECT_EQ(rows[0].cgroup, nullptr);
@@ -96,7 +96,7 @@ TEST(OverviewRows, begin_with_the_host_and_leave_the_root_out) {
 }
 
 TEST(OverviewRows, have_no_cgroup_that_was_removed) {
-  Machine m;
+  SnapshotMachine m;
   m.model.cgroups().remove(3, MonoTime(2s));
   EXPECT_EQ(overview_rows(m.model, m.forecasts).size(), 2u);
 }

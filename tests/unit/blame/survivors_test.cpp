@@ -10,25 +10,25 @@ namespace {
 
 using namespace std::chrono_literals;
 
-MonoTime at(Nanos since) {
+MonoTime moment(Nanos since) {
   return MonoTime{} + 100s + since;
 }
 
-struct Fixture {
+struct SurvivorLook {
   Survivors survivors;
   WatchedAllocations watched;
   std::uint64_t next = 0x10000;
 
-  Fixture() {
-    watched.begin = at(0s);
-    watched.until.fill(at(10s));
-    watched.frees_until = watched.end = at(10s);
+  SurvivorLook() {
+    watched.begin = moment(0s);
+    watched.until.fill(moment(10s));
+    watched.frees_until = watched.end = moment(10s);
     watched.sample = Bytes{1};
   }
   // Its site is the number that its first register has.
   std::uint64_t allocate(Nanos when, std::uint64_t site, Bytes size = KiB(64), Bytes weight = {}) {
     wire::Allocation a;
-    a.time = a.born = at(when);
+    a.time = a.born = moment(when);
     a.address = next;
     a.size = size;
     a.weight = weight > Bytes{} ? weight : size;
@@ -37,10 +37,11 @@ struct Fixture {
     survivors.add(std::move(a));
     return next - 0x100000;
   }
-  void free(Nanos when, std::uint64_t address) { survivors.freed({at(when), 7, address}); }
+  void free(Nanos when, std::uint64_t address) { survivors.freed({moment(when), 7, address}); }
   void read(Nanos now) {
-    survivors.read_stacks(
-        at(now), true, [](const wire::Allocation& a) { return static_cast<std::uint32_t>(a.registers[0]); });
+    survivors.read_stacks(moment(now), true, [](const wire::Allocation& a) {
+      return static_cast<std::uint32_t>(a.registers[0]);
+    });
   }
   Survivors::Estimate estimate() {
     read(10s);
@@ -54,7 +55,7 @@ struct Fixture {
 };
 
 TEST(Survivors, blocks_that_are_not_freed_are_their_sites_and_temporaries_are_nobodys) {
-  Fixture f;
+  SurvivorLook f;
   f.steps(0s, 10s);
   for (Nanos t = 500ms; t < 10s; t += 1s) f.allocate(t, 2);
   auto estimate = f.estimate();
@@ -68,14 +69,14 @@ TEST(Survivors, blocks_that_are_not_freed_are_their_sites_and_temporaries_are_no
 }
 
 TEST(Survivors, a_program_that_has_stopped_growing_is_not_told_to_go_on) {
-  Fixture f;
+  SurvivorLook f;
   f.free(3s, f.allocate(0s, 1));  // what lives for 3 s may be freed
   for (Nanos t = 250ms; t < 5s; t += 500ms) f.allocate(t, 2);
   EXPECT_EQ(f.estimate().sites.at(2).bytes, KiB(640)) << "none of the last 4.5 s";
 }
 
 TEST(Survivors, of_those_too_young_to_tell_as_many_stay_as_of_the_others) {
-  Fixture f;
+  SurvivorLook f;
   f.free(3s, f.allocate(0s, 1));
   for (Nanos t = 250ms; t < 10s; t += 500ms) f.allocate(t, 2);
   EXPECT_NEAR(f.estimate().sites.at(2).bytes.as_double(), KiB(1280).as_double(), KiB(64).as_double());
@@ -83,12 +84,12 @@ TEST(Survivors, of_those_too_young_to_tell_as_many_stay_as_of_the_others) {
 
 // Blocks live for 6 s, and calls of malloc() were watched for 2 s only.
 TEST(Survivors, of_a_queue_that_was_watched_for_less_than_its_blocks_live_little_is_sure) {
-  Fixture f;
-  f.watched.until.fill(at(2s));
+  SurvivorLook f;
+  f.watched.until.fill(moment(2s));
   std::vector<std::pair<Nanos, std::uint64_t>> made;
   for (Nanos t = 0s; t < 2s; t += 20ms) made.emplace_back(t, f.allocate(t, 2));
   f.survivors.read_stacks(
-      at(3s), true, [](const wire::Allocation& a) { return static_cast<std::uint32_t>(a.registers[0]); });
+      moment(3s), true, [](const wire::Allocation& a) { return static_cast<std::uint32_t>(a.registers[0]); });
   for (auto [born, address] : made)
     if (born < 1800ms) f.free(born + 6s, address);
   auto estimate = f.estimate();
@@ -100,14 +101,14 @@ TEST(Survivors, of_a_queue_that_was_watched_for_less_than_its_blocks_live_little
 }
 
 TEST(Survivors, what_is_alive_at_the_end_but_younger_than_others_become_has_not_stayed) {
-  Fixture f;
+  SurvivorLook f;
   f.steps(0s, 10s);
   f.allocate(9990ms, 1);  // the step in which it ends
   EXPECT_TRUE(f.estimate().sites.empty());
 }
 
 TEST(Survivors, a_block_that_was_met_by_chance_stands_for_others_with_an_error) {
-  Fixture f;
+  SurvivorLook f;
   for (Nanos t = 100ms; t < 10s; t += 1s) f.allocate(t, 2, KiB(1), KiB(64));
   auto estimate = f.estimate();
   EXPECT_NEAR(estimate.sites.at(2).bytes.as_double(), KiB(640).as_double(), KiB(64).as_double());
@@ -116,8 +117,8 @@ TEST(Survivors, a_block_that_was_met_by_chance_stands_for_others_with_an_error) 
 }
 
 TEST(Survivors, of_functions_that_were_watched_for_a_part_the_whole_is_estimated) {
-  Fixture f;
-  f.watched.until[0] = at(2s);
+  SurvivorLook f;
+  f.watched.until[0] = moment(2s);
   for (Nanos t = 100ms; t < 2s; t += 200ms) f.allocate(t, 2);
   auto estimate = f.estimate();
   EXPECT_NEAR(estimate.sites.at(2).bytes.as_double(), 5 * KiB(640).as_double(), KiB(64).as_double());
@@ -125,8 +126,8 @@ TEST(Survivors, of_functions_that_were_watched_for_a_part_the_whole_is_estimated
 }
 
 TEST(Survivors, after_frees_are_watched_no_more_a_small_block_is_known_until_then_alone) {
-  Fixture f;
-  f.watched.frees_until = at(1s);
+  SurvivorLook f;
+  f.watched.frees_until = moment(1s);
   std::uint64_t old = f.allocate(100ms, 2, Bytes{100});
   f.allocate(1500ms, 3, Bytes{100});  // nobody would see it freed
   auto estimate = f.estimate();
@@ -136,12 +137,12 @@ TEST(Survivors, after_frees_are_watched_no_more_a_small_block_is_known_until_the
 }
 
 TEST(Survivors, large_blocks_are_looked_at_where_frees_are_not_watched) {
-  Fixture f;
-  f.watched.frees_until = at(200ms);
+  SurvivorLook f;
+  f.watched.frees_until = moment(200ms);
   std::uint64_t stays = f.allocate(1s, 2), goes = f.allocate(1s, 3);
   f.allocate(9900ms, 4);
   for (int look = 0; look < 100; ++look)
-    f.survivors.check(at(1s + look * 50ms), [&](std::uint64_t address, Bytes, bool) {
+    f.survivors.check(moment(1s + look * 50ms), [&](std::uint64_t address, Bytes, bool) {
       return std::optional(address != goes || look < 20);
     });
   auto estimate = f.estimate();
@@ -153,24 +154,25 @@ TEST(Survivors, large_blocks_are_looked_at_where_frees_are_not_watched) {
 }
 
 TEST(Survivors, a_look_tells_nothing_where_another_block_may_have_taken_the_place) {
-  Fixture f;
-  f.watched.frees_until = f.watched.until[0] = at(1s);  // calls of malloc() are not seen after that
+  SurvivorLook f;
+  f.watched.frees_until = f.watched.until[0] = moment(1s);  // calls of malloc() are not seen after that
   f.allocate(900ms, 2);
   f.free(700ms, f.allocate(200ms, 1));
   for (int look = 0; look < 100; ++look)
-    f.survivors.check(at(1s + look * 50ms), [](std::uint64_t, Bytes, bool) { return std::optional(true); });
+    f.survivors.check(moment(1s + look * 50ms),
+                      [](std::uint64_t, Bytes, bool) { return std::optional(true); });
   EXPECT_TRUE(f.estimate().sites.empty())
       << "at 1 s it was younger than the other, and in its place lives any";
 }
 
 TEST(Survivors, a_vector_that_grows_in_realloc_has_stayed_since_it_was_seen_first) {
-  Fixture f;
+  SurvivorLook f;
   f.steps(0s, 10s);
   std::uint64_t before = 0;
   for (int i = 0; i < 100; ++i) {
     wire::Allocation a;
-    a.born = at(50ms);
-    a.time = at(50ms + i * 99ms);
+    a.born = moment(50ms);
+    a.time = moment(50ms + i * 99ms);
     a.address = 0x900000000 + static_cast<std::uint64_t>(i) * 0x10000;
     a.replaces = before;
     a.size = KiB(64) + KiB(64 * i);
@@ -189,13 +191,13 @@ TEST(Survivors, a_vector_that_grows_in_realloc_has_stayed_since_it_was_seen_firs
 // By a draw in each of its calls.
 TEST(Survivors, growth_in_realloc_that_was_met_by_chance_has_an_error) {
   auto kept = [](Bytes weight, Bytes other) {
-    Fixture f;
+    SurvivorLook f;
     f.steps(0s, 10s);
     std::uint64_t address = 0x900000000;
     for (Bytes stands_for : {weight, other}) {
       wire::Allocation a;
-      a.born = at(1s);
-      a.time = at(2s);
+      a.born = moment(1s);
+      a.time = moment(2s);
       a.address = address += 0x10000000;
       a.size = KiB(96);
       a.base = KiB(32);
@@ -214,20 +216,20 @@ TEST(Survivors, growth_in_realloc_that_was_met_by_chance_has_an_error) {
   EXPECT_EQ(kept(MiB(1), MiB(-24)).bytes, Bytes{});
 }
 
-void look(Fixture& f, Nanos from, Nanos until, bool held) {
+void look(SurvivorLook& f, Nanos from, Nanos until, bool held) {
   for (Nanos t = from; t < until; t += 50ms)
-    f.survivors.check(at(t), [&](std::uint64_t, Bytes, bool) { return std::optional(held); });
+    f.survivors.check(moment(t), [&](std::uint64_t, Bytes, bool) { return std::optional(held); });
 }
 
 // Gets 10 KiB longer every 100 ms, in another place each time, and is looked at.
 struct Journal {
-  Fixture& f;
+  SurvivorLook& f;
   std::uint64_t before = 0;
   void grow(Nanos from, Nanos until) {
     for (Nanos t = from; t < until; t += 100ms) {
       wire::Allocation a;
-      a.born = at(100ms);
-      a.time = at(t);
+      a.born = moment(100ms);
+      a.time = moment(t);
       a.address = 0x900000000 + static_cast<std::uint64_t>(t / 100ms) * 0x1000000;
       a.replaces = std::exchange(before, a.address);
       a.base = MiB(1);
@@ -242,28 +244,28 @@ struct Journal {
 };
 
 TEST(Survivors, growth_in_realloc_is_told_for_as_long_as_realloc_is_watched_not_free) {
-  Fixture few;
-  few.watched.until[2] = at(2s);
+  SurvivorLook few;
+  few.watched.until[2] = moment(2s);
   Journal{few}.grow(100ms, 2s);
   EXPECT_NEAR(few.estimate().sites.at(5).bytes.as_double(), KiB(1000).as_double(), KiB(110).as_double());
-  Fixture long_ago;
-  long_ago.watched.frees_until = at(440ms);
+  SurvivorLook long_ago;
+  long_ago.watched.frees_until = moment(440ms);
   Journal{long_ago}.grow(100ms, 10s);
   EXPECT_NEAR(long_ago.estimate().sites.at(5).bytes.as_double(), KiB(1000).as_double(), KiB(110).as_double());
 }
 
 TEST(Survivors, a_block_that_grows_again_and_again_has_been_looked_at) {
-  Fixture f;
-  f.watched.frees_until = at(50ms);  // before it was seen
+  SurvivorLook f;
+  f.watched.frees_until = moment(50ms);  // before it was seen
   Journal{f}.grow(100ms, 10s);
   EXPECT_NEAR(f.estimate().sites.at(5).bytes.as_double(), KiB(1000).as_double(), KiB(110).as_double());
 }
 
 // In its place there is another size by then, or another block.
 TEST(Survivors, what_realloc_moves_when_it_is_not_watched_has_not_gone) {
-  Fixture f;
-  f.watched.frees_until = at(50ms);
-  f.watched.until[2] = at(2s);
+  SurvivorLook f;
+  f.watched.frees_until = moment(50ms);
+  f.watched.until[2] = moment(2s);
   Journal{f}.grow(100ms, 2s);
   look(f, 5s, 6s, false);
   f.allocate(1s, 2);
@@ -277,8 +279,8 @@ TEST(Survivors, what_realloc_moves_when_it_is_not_watched_has_not_gone) {
 }
 
 TEST(Survivors, a_look_between_a_move_and_its_record_does_not_end_a_block) {
-  Fixture f;
-  f.watched.frees_until = at(50ms);
+  SurvivorLook f;
+  f.watched.frees_until = moment(50ms);
   Journal journal{f};
   journal.grow(100ms, 5s);
   look(f, 5s, 6s, false);
@@ -287,22 +289,22 @@ TEST(Survivors, a_look_between_a_move_and_its_record_does_not_end_a_block) {
 }
 
 TEST(Survivors, what_was_in_realloc_and_is_gone_while_that_is_watched_was_freed) {
-  Fixture f;
-  f.watched.frees_until = at(50ms);
+  SurvivorLook f;
+  f.watched.frees_until = moment(50ms);
   Journal{f}.grow(100ms, 5s);
   look(f, 5s, 6s, false);
   EXPECT_FALSE(f.estimate().sites.contains(5));
 }
 
 TEST(Survivors, a_block_that_another_thread_has_got_in_the_place_of_a_moved_one_lives) {
-  Fixture f;
+  SurvivorLook f;
   f.steps(0s, 10s);
   std::uint64_t before = f.allocate(1s, 2);
   f.next = before;
   f.allocate(2001ms, 3);  // told of before the call of realloc() that made room for it
   wire::Allocation moved;
-  moved.born = at(1s);
-  moved.time = at(2s);
+  moved.born = moment(1s);
+  moved.time = moment(2s);
   moved.address = 0x900000000;
   moved.replaces = before;
   moved.size = moved.weight = KiB(128);
@@ -315,7 +317,7 @@ TEST(Survivors, a_block_that_another_thread_has_got_in_the_place_of_a_moved_one_
 }
 
 TEST(Survivors, of_a_large_block_that_part_has_stayed_which_was_touched) {
-  Fixture f;
+  SurvivorLook f;
   f.steps(0s, 10s);
   std::uint64_t reserve = f.allocate(1s, 2, GiB(1));
   f.next += 0x80000000;
@@ -335,11 +337,11 @@ TEST(Survivors, of_a_large_block_that_part_has_stayed_which_was_touched) {
 }
 
 TEST(Survivors, of_what_grew_in_realloc_the_end_is_not_touched_yet) {
-  Fixture f;
+  SurvivorLook f;
   f.steps(0s, 10s);
   wire::Allocation a;
-  a.born = at(1s);
-  a.time = at(2s);
+  a.born = moment(1s);
+  a.time = moment(2s);
   a.address = 0x900000000;
   a.size = MiB(128);  // doubled, and filled to 80
   a.base = a.weight = MiB(64);
@@ -353,10 +355,10 @@ TEST(Survivors, of_what_grew_in_realloc_the_end_is_not_touched_yet) {
 }
 
 TEST(Survivors, touched_pages_tell_more_of_a_block_in_realloc_up_to_its_size) {
-  Fixture f;
+  SurvivorLook f;
   f.steps(0s, 10s);
   wire::Allocation a;
-  a.time = a.born = at(1s);
+  a.time = a.born = moment(1s);
   a.address = 0x900000000;
   a.size = MiB(8);  // nearly all of it was there before
   a.weight = KiB(64);
@@ -376,7 +378,7 @@ TEST(Survivors, touched_pages_tell_more_of_a_block_in_realloc_up_to_its_size) {
 }
 
 TEST(Survivors, who_touched_the_place_of_a_block_before_tells_nothing_of_it) {
-  Fixture f;
+  SurvivorLook f;
   f.steps(0s, 10s);
   std::uint64_t address = f.allocate(1s, 2);
   auto estimate = f.estimate();
@@ -388,7 +390,7 @@ TEST(Survivors, who_touched_the_place_of_a_block_before_tells_nothing_of_it) {
 }
 
 TEST(Survivors, a_free_that_is_told_before_its_block_ends_it) {
-  Fixture f;
+  SurvivorLook f;
   std::uint64_t address = f.next;
   f.free(101ms, address);
   f.allocate(100ms, 2);
@@ -396,10 +398,10 @@ TEST(Survivors, a_free_that_is_told_before_its_block_ends_it) {
 }
 
 TEST(Survivors, a_block_whose_end_was_not_told_of_is_gone_if_it_lives_no_more) {
-  Fixture f;
+  SurvivorLook f;
   f.steps(0s, 10s);
   std::uint64_t stays = f.allocate(1s, 2), goes = f.allocate(1s, 3), replaced = f.allocate(1s, 4);
-  f.survivors.keep_only({{stays, at(1s)}, {replaced, at(2s)}});
+  f.survivors.keep_only({{stays, moment(1s)}, {replaced, moment(2s)}});
   auto estimate = f.estimate();
   ASSERT_EQ(estimate.sites.size(), 1u);
   EXPECT_EQ(estimate.sites.begin()->first, 2u);
@@ -407,7 +409,7 @@ TEST(Survivors, a_block_whose_end_was_not_told_of_is_gone_if_it_lives_no_more) {
 }
 
 TEST(Survivors, what_lay_in_the_place_of_another_block_has_gone) {
-  Fixture f;
+  SurvivorLook f;
   f.steps(0s, 10s);
   std::uint64_t before = f.allocate(1s, 2, KiB(64));
   std::uint64_t beside = f.allocate(1s, 3, KiB(64));
@@ -420,9 +422,9 @@ TEST(Survivors, what_lay_in_the_place_of_another_block_has_gone) {
 }
 
 TEST(Survivors, what_breakpoints_took_of_its_time_is_in_the_error) {
-  Fixture f;
-  f.watched.until[0] = at(1s);
-  f.watched.frees_until = at(1s);
+  SurvivorLook f;
+  f.watched.until[0] = moment(1s);
+  f.watched.frees_until = moment(1s);
   f.watched.taken = 0.25;  // without them it may have been four times as fast
   for (Nanos t = 10ms; t < 1s; t += 10ms) f.allocate(t, 2, KiB(1));
   const Kept kept = f.estimate().sites.at(2);
@@ -439,16 +441,16 @@ TEST(Survivors, what_breakpoints_took_of_its_time_is_in_the_error) {
 // Large blocks are looked at again and again, and were born while nearly everything was watched.
 TEST(Survivors, blocks_of_the_slow_part_are_fewer_than_others_although_they_were_looked_at) {
   auto kept_of = [](Nanos until, Nanos frees_until) {
-    Fixture f;
-    f.watched.until.fill(at(frees_until));
-    f.watched.until[0] = at(until);
-    f.watched.frees_until = at(frees_until);
+    SurvivorLook f;
+    f.watched.until.fill(moment(frees_until));
+    f.watched.until[0] = moment(until);
+    f.watched.frees_until = moment(frees_until);
     f.watched.taken = 0.3;
     f.watched.faster = {1, 0};  // twice as fast without breakpoints
     for (Nanos t = 10ms; t < frees_until; t += 20ms) f.allocate(t, 2);
     for (Nanos t = frees_until; t < until; t += 10ms) f.allocate(t, 2);
     for (int look = 0; look < 100; ++look)
-      f.survivors.check(at(until + look * 1ms),
+      f.survivors.check(moment(until + look * 1ms),
                         [](std::uint64_t, Bytes, bool) { return std::optional(true); });
     return f.estimate().sites.at(2).bytes.as_double();
   };
@@ -458,7 +460,7 @@ TEST(Survivors, blocks_of_the_slow_part_are_fewer_than_others_although_they_were
 }
 
 TEST(Survivors, where_blocks_go_that_were_as_old_as_half_of_the_time_others_may_go_too) {
-  Fixture f;
+  SurvivorLook f;
   for (Nanos t = 0s; t < 3s; t += 100ms) f.free(t + 6s, f.allocate(t, 2));
   for (Nanos t = 3s; t < 10s; t += 100ms) f.allocate(t, 2);
   auto estimate = f.estimate();
@@ -470,7 +472,7 @@ TEST(Survivors, where_blocks_go_that_were_as_old_as_half_of_the_time_others_may_
 }
 
 TEST(Survivors, a_site_whose_blocks_outlived_all_that_went_is_known_by_itself) {
-  Fixture f;
+  SurvivorLook f;
   f.steps(0s, 10s);
   std::uint64_t buffer = f.allocate(500ms, 3);  // lives for 6 s: every block may, as far as it tells
   std::vector<std::uint64_t> temporaries;
@@ -487,7 +489,7 @@ TEST(Survivors, a_site_whose_blocks_outlived_all_that_went_is_known_by_itself) {
 }
 
 TEST(Survivors, a_site_of_which_old_blocks_went_is_not_known_by_itself) {
-  Fixture f;
+  SurvivorLook f;
   std::vector<std::uint64_t> made;
   for (Nanos t = 100ms; t < 10s; t += 500ms) made.push_back(f.allocate(t, 2));
   f.read(9s);
@@ -497,15 +499,15 @@ TEST(Survivors, a_site_of_which_old_blocks_went_is_not_known_by_itself) {
 }
 
 TEST(Survivors, stacks_of_blocks_that_go_soon_are_not_read) {
-  Fixture f;
+  SurvivorLook f;
   int read = 0;
   auto count = [&](const wire::Allocation&) { return static_cast<std::uint32_t>(++read); };
   std::uint64_t goes = f.allocate(100ms, 1);
   f.allocate(100ms, 2);
-  f.survivors.read_stacks(at(200ms), false, count);
+  f.survivors.read_stacks(moment(200ms), false, count);
   EXPECT_EQ(read, 0);
   f.free(300ms, goes);
-  f.survivors.read_stacks(at(2s), false, count);
+  f.survivors.read_stacks(moment(2s), false, count);
   EXPECT_EQ(read, 1);
 }
 

@@ -18,7 +18,7 @@ __attribute__((noinline, used)) void function_of_this_program() {
 
 namespace {
 
-struct Self {
+struct OwnSymbols {
   ProcessMemory memory{Roots{}, static_cast<std::uint32_t>(getpid())};
   std::vector<Mapping> maps = memory.maps().ok() ? *memory.maps() : std::vector<Mapping>{};
   Symbols symbols{memory, maps};
@@ -31,7 +31,7 @@ struct Self {
 };
 
 TEST(Symbols, a_function_has_the_name_that_its_file_gives_it) {
-  Self self;
+  OwnSymbols self;
   auto* code = reinterpret_cast<const void*>(&function_of_this_program);
   const Mapping* mapping = self.of(code);
   ASSERT_TRUE(mapping);
@@ -45,7 +45,7 @@ TEST(Symbols, code_that_is_made_at_run_time_has_the_name_of_its_perf_map) {
   void* code = mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(code, MAP_FAILED);
   auto at = reinterpret_cast<std::uint64_t>(code);
-  Self self;
+  OwnSymbols self;
   std::string path = "/tmp/perf-" + std::to_string(self.memory.status()->ns_pid.back()) + ".map";
   std::ofstream(path) << std::hex << at << " 10 py::load:/srv/train.py\nnonsense\n"
                       << at + 0x10 << " 20 next\n";
@@ -63,7 +63,7 @@ TEST(Symbols, a_perf_map_that_is_a_link_is_not_followed) {
   void* code = mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(code, MAP_FAILED);
   auto at = reinterpret_cast<std::uint64_t>(code);
-  Self self;
+  OwnSymbols self;
   std::string path = "/tmp/perf-" + std::to_string(self.memory.status()->ns_pid.back()) + ".map",
               other = path + ".other";
   std::ofstream(other) << std::hex << at << " 10 elsewhere\n";

@@ -7,7 +7,7 @@ namespace {
 
 const std::string id_a(64, 'a');
 const std::string id_b = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
-const std::string uid = "1b2c3d4e-1111-2222-3333-444455556666";
+const std::string kPodUid = "1b2c3d4e-1111-2222-3333-444455556666";
 const std::string uid_systemd = "1b2c3d4e_1111_2222_3333_444455556666";
 
 TEST(CgroupName, the_root_is_a_slash) {
@@ -62,20 +62,20 @@ TEST(CgroupName, what_is_nearly_an_id_is_none) {
 
 TEST(CgroupName, kubernetes_pods_of_both_drivers) {
   for (const std::string& path : {
-           "/kubepods/burstable/pod" + uid,
-           "/kubepods/pod" + uid,
+           "/kubepods/burstable/pod" + kPodUid,
+           "/kubepods/pod" + kPodUid,
            "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + uid_systemd + ".slice",
            "/kubepods.slice/kubepods-pod" + uid_systemd + ".slice",
            "/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-besteffort-pod" + uid_systemd + ".slice",
        }) {
     CgroupName n = name_cgroup(path);
     EXPECT_EQ(n.kind, CgroupKind::pod) << path;
-    EXPECT_EQ(n.pod, uid) << path;
-    EXPECT_EQ(n.name, "pod " + uid) << path;
+    EXPECT_EQ(n.pod, kPodUid) << path;
+    EXPECT_EQ(n.name, "pod " + kPodUid) << path;
     EXPECT_FALSE(n.container) << path;
     n = name_cgroup(path + "/" + id_b);
     EXPECT_EQ(n.kind, CgroupKind::container) << path;
-    EXPECT_EQ(n.pod, uid) << path;
+    EXPECT_EQ(n.pod, kPodUid) << path;
     EXPECT_EQ(n.container, id_b) << path;
   }
 }
@@ -90,7 +90,7 @@ TEST(CgroupName, a_pod_and_container_in_one_component_are_both) {
   CgroupName n = name_cgroup("/system.slice/containerd.service/kubepods-burstable-pod" + uid_systemd +
                              ".slice:cri-containerd:" + id_b);
   EXPECT_EQ(n.kind, CgroupKind::container);
-  EXPECT_EQ(n.pod, uid);
+  EXPECT_EQ(n.pod, kPodUid);
   EXPECT_EQ(n.container, id_b);
   EXPECT_EQ(n.unit, "containerd.service");
 }
@@ -183,7 +183,7 @@ TEST(CgroupName, the_innermost_decides_and_the_rest_stays_known) {
                   uid_systemd + ".slice/cri-containerd-" + id_b + ".scope");
   EXPECT_EQ(n.kind, CgroupKind::container);
   EXPECT_EQ(n.container, id_b);
-  EXPECT_EQ(n.pod, uid);
+  EXPECT_EQ(n.pod, kPodUid);
 
   n = name_cgroup("/docker/" + id_a + "/system.slice/nginx.service");
   EXPECT_EQ(n.kind, CgroupKind::unit);
@@ -194,7 +194,7 @@ TEST(CgroupName, the_innermost_decides_and_the_rest_stays_known) {
 TEST(CgroupName, what_is_below_the_deciding_component_follows_it) {
   EXPECT_EQ(name_cgroup("/system.slice/nginx.service/worker/1").name, "nginx.service/worker/1");
   EXPECT_EQ(name_cgroup("/docker/" + id_b + "/init").name, "0123456789ab/init");
-  EXPECT_EQ(name_cgroup("/kubepods/pod" + uid + "/odd").name, "pod " + uid + "/odd");
+  EXPECT_EQ(name_cgroup("/kubepods/pod" + kPodUid + "/odd").name, "pod " + kPodUid + "/odd");
 }
 
 TEST(CgroupName, hostile_names_pass_as_bytes) {

@@ -2,12 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include "moment.h"
+
 namespace oomcast {
 namespace {
 
-MonoTime at(std::int64_t seconds) {
-  return MonoTime(std::chrono::seconds(seconds));
-}
+using test::at_s;
 
 // 1: /   2: /job   3: /job/step   4: /job/step/task   5: /jobs
 CgroupTree a_tree() {
@@ -122,21 +122,21 @@ TEST(TightestLimit, is_none_without_limits_and_for_a_stranger) {
 
 TEST(CgroupTree, keeps_the_removed_for_records_that_still_arrive) {
   CgroupTree tree = a_tree();
-  tree.remove(4, at(10));
+  tree.remove(4, at_s(10));
   EXPECT_EQ(tree.ref(4)->path, "/job/step/task");
-  EXPECT_TRUE(tree.forget_removed(at(10)).empty());
-  EXPECT_EQ(tree.forget_removed(at(11)), std::vector<std::uint64_t>{4});
+  EXPECT_TRUE(tree.forget_removed(at_s(10)).empty());
+  EXPECT_EQ(tree.forget_removed(at_s(11)), std::vector<std::uint64_t>{4});
   EXPECT_EQ(tree.find(4), nullptr);
-  EXPECT_TRUE(tree.forget_removed(at(100)).empty());
+  EXPECT_TRUE(tree.forget_removed(at_s(100)).empty());
 }
 
 TEST(CgroupTree, a_path_that_was_made_again_means_the_living_one) {
   CgroupTree tree = a_tree();
-  tree.remove(4, at(10));
+  tree.remove(4, at_s(10));
   EXPECT_EQ(tree.by_path("/job/step/task"), tree.find(4)) << "while there is no other";
   tree.add_child(40, 3, "task");
   EXPECT_EQ(tree.by_path("/job/step/task"), tree.find(40));
-  tree.remove(40, at(20));
+  tree.remove(40, at_s(20));
   EXPECT_EQ(tree.by_path("/job/step/task"), tree.find(40)) << "the one that was removed last";
 }
 
@@ -145,9 +145,9 @@ TEST(CgroupTree, an_inode_that_comes_again_is_a_new_cgroup) {
   CgroupState* old = tree.find(4);
   old->limit = MiB(64);
   old->usage = MiB(60);
-  old->pinned = Point{at(1), MiB(60)};
-  old->shown_at = at(1);
-  tree.remove(4, at(10));
+  old->pinned = Point{at_s(1), MiB(60)};
+  old->shown_at = at_s(1);
+  tree.remove(4, at_s(10));
   CgroupState* again = tree.add_child(4, 1, "other");
   ASSERT_TRUE(again);
   EXPECT_EQ(again->ref->path, "/other");

@@ -20,7 +20,7 @@ GpuUuid card(std::uint8_t n) {
   return out;
 }
 
-struct Machine {
+struct GpuMachine {
   GpuMemory memory;
   MonoTime now{1h};
 
@@ -85,7 +85,7 @@ struct Machine {
 };
 
 TEST(GpuMemory, counts_device_and_pinned_bytes_until_they_are_freed) {
-  Machine m;
+  GpuMachine m;
   m.alloc(1, MiB(64));
   m.alloc(2, MiB(8), GpuMemoryKind::pinned);
   EXPECT_EQ(m.held().device, MiB(64));
@@ -96,7 +96,7 @@ TEST(GpuMemory, counts_device_and_pinned_bytes_until_they_are_freed) {
 }
 
 TEST(GpuMemory, knows_which_handles_a_process_still_has) {
-  Machine m;
+  GpuMachine m;
   m.alloc(1, MiB(2));
   EXPECT_TRUE(m.memory.holds(kTrainer, {kClient, 1}));
   EXPECT_FALSE(m.memory.holds(kTrainer, {kClient, 2}));
@@ -106,7 +106,7 @@ TEST(GpuMemory, knows_which_handles_a_process_still_has) {
 }
 
 TEST(GpuMemory, a_free_that_the_driver_refused_frees_nothing) {
-  Machine m;
+  GpuMachine m;
   m.alloc(1, MiB(64));
   GpuOp op;
   op.what = What::free;
@@ -117,14 +117,14 @@ TEST(GpuMemory, a_free_that_the_driver_refused_frees_nothing) {
 }
 
 TEST(GpuMemory, an_allocation_with_a_warning_counts_and_one_that_failed_does_not) {
-  Machine m;
+  GpuMachine m;
   m.alloc(1, MiB(2), GpuMemoryKind::device, 0x10006);
   m.alloc(2, MiB(4), GpuMemoryKind::device, 0x1E);
   EXPECT_EQ(m.held().device, MiB(2));
 }
 
 TEST(GpuMemory, the_free_of_a_device_or_client_frees_what_lies_below_it) {
-  Machine m;
+  GpuMachine m;
   m.alloc(1, MiB(64));
   m.alloc(2, MiB(32));
   m.free(kDevice);
@@ -135,7 +135,7 @@ TEST(GpuMemory, the_free_of_a_device_or_client_frees_what_lies_below_it) {
 }
 
 TEST(GpuMemory, memory_with_two_handles_is_counted_once_and_goes_to_who_has_the_last) {
-  Machine m;
+  GpuMachine m;
   m.alloc(1, MiB(64));
   m.give(kOther, {kClient + 1, 7}, {kClient, 1});
   EXPECT_EQ(m.held().device, MiB(64));
@@ -149,7 +149,7 @@ TEST(GpuMemory, memory_with_two_handles_is_counted_once_and_goes_to_who_has_the_
 }
 
 TEST(GpuMemory, what_was_given_to_another_is_that_ones_when_the_process_ends) {
-  Machine m;
+  GpuMachine m;
   m.alloc(1, MiB(64));
   m.alloc(2, MiB(8));
   m.give(kOther, {kClient + 1, 7}, {kClient, 1});
@@ -162,7 +162,7 @@ TEST(GpuMemory, what_was_given_to_another_is_that_ones_when_the_process_ends) {
 
 // Arguments are read from memory of the program's, which can say anything.
 TEST(GpuMemory, no_process_frees_or_takes_over_what_another_holds) {
-  Machine m;
+  GpuMachine m;
   m.alloc(1, MiB(64));
   m.free_of(kOther, {kClient, 1});
   m.free_of(kOther, {kClient, kDevice});
@@ -182,7 +182,7 @@ TEST(GpuMemory, no_process_frees_or_takes_over_what_another_holds) {
 }
 
 TEST(GpuMemory, a_forked_child_has_its_parents_handles) {
-  Machine m;
+  GpuMachine m;
   m.alloc(1, MiB(64));
   m.alloc(2, MiB(8));
   constexpr TaskId kChild{101, 3}, kGrandchild{102, 4};
@@ -204,7 +204,7 @@ TEST(GpuMemory, a_forked_child_has_its_parents_handles) {
 }
 
 TEST(GpuMemory, a_process_that_claims_more_than_its_address_space_is_not_believed) {
-  Machine m;
+  GpuMachine m;
   for (std::uint32_t i = 0; i < 1000; ++i) m.alloc(i + 1, GiB(1 << 16));
   EXPECT_EQ(m.held().device, GpuMemory::kMaxOfOne);
   EXPECT_EQ(m.memory.dropped(), 998u);
@@ -213,7 +213,7 @@ TEST(GpuMemory, a_process_that_claims_more_than_its_address_space_is_not_believe
 }
 
 TEST(GpuMemory, a_process_that_names_cards_without_end_is_on_a_bounded_number) {
-  Machine m;
+  GpuMachine m;
   for (std::uint32_t i = 0; i < 200; ++i) {
     m.alloc(i + 1, MiB(2));
     GpuOp op;
@@ -226,14 +226,14 @@ TEST(GpuMemory, a_process_that_names_cards_without_end_is_on_a_bounded_number) {
 }
 
 TEST(GpuMemory, a_handle_that_is_given_out_again_replaces_the_old_one) {
-  Machine m;
+  GpuMachine m;
   m.alloc(1, MiB(64));
   m.alloc(1, MiB(2));
   EXPECT_EQ(m.held().device, MiB(2));
 }
 
 TEST(GpuMemory, a_mapping_tells_which_card_the_memory_is_on) {
-  Machine m;
+  GpuMachine m;
   m.alloc(1, MiB(64));
   EXPECT_TRUE(m.held().by_device.empty());
   GpuOp op;
@@ -253,7 +253,7 @@ TEST(GpuMemory, a_mapping_tells_which_card_the_memory_is_on) {
 }
 
 TEST(GpuMemory, managed_memory_goes_with_munmap_also_in_part_and_across_ranges) {
-  Machine m;
+  GpuMachine m;
   m.managed(What::managed_map, 0x10000000, MiB(8));
   m.managed(What::managed_map, 0x20000000, MiB(4));
   EXPECT_EQ(m.held().managed, MiB(12));
@@ -268,7 +268,7 @@ TEST(GpuMemory, managed_memory_goes_with_munmap_also_in_part_and_across_ranges) 
 }
 
 TEST(GpuMemory, a_range_that_is_cut_into_ever_smaller_ones_is_followed_up_to_a_bound) {
-  Machine m;
+  GpuMachine m;
   const Bytes piece{4096};
   auto pieces = static_cast<std::int64_t>(3 * GpuMemory::kMaxRanges);
   m.managed(What::managed_map, 0x10000000, Bytes{pieces * piece.count});
@@ -280,21 +280,21 @@ TEST(GpuMemory, a_range_that_is_cut_into_ever_smaller_ones_is_followed_up_to_a_b
 }
 
 TEST(GpuMemory, a_mapping_that_the_driver_does_not_know_is_not_managed_memory) {
-  Machine m;
+  GpuMachine m;
   m.managed(What::managed_map, 0x10000000, MiB(8));
   m.managed(What::check_range, 0x10000000, MiB(8), 0x1E);
   EXPECT_EQ(m.held().managed, Bytes{});
 }
 
 TEST(GpuMemory, a_mapping_over_an_older_one_replaces_it) {
-  Machine m;
+  GpuMachine m;
   m.managed(What::managed_map, 0x10000000, MiB(8));
   m.managed(What::managed_map, 0x10000000, MiB(2));
   EXPECT_EQ(m.held().managed, MiB(8)) << "2 MiB new and 6 MiB left";
 }
 
 TEST(GpuMemory, an_out_of_memory_is_told_and_recovered_if_as_much_is_had_within_a_second) {
-  Machine m;
+  GpuMachine m;
   m.alloc(1, MiB(64), GpuMemoryKind::device, 0x51);
   EXPECT_EQ(m.ops(), std::vector{GpuEvent::Op::oom});
   m.alloc(1, MiB(32));
@@ -308,7 +308,7 @@ TEST(GpuMemory, an_out_of_memory_is_told_and_recovered_if_as_much_is_had_within_
 }
 
 TEST(GpuMemory, what_a_context_takes_is_its_overhead_until_the_calls_pause) {
-  Machine m;
+  GpuMachine m;
   GpuOp context;
   context.what = What::context;
   context.status = 0;
@@ -322,7 +322,7 @@ TEST(GpuMemory, what_a_context_takes_is_its_overhead_until_the_calls_pause) {
 }
 
 TEST(GpuMemory, a_second_copy_of_a_model_is_named_with_the_time_of_the_first) {
-  Machine m;
+  GpuMachine m;
   MonoTime first = m.now;
   for (std::uint32_t i = 0; i < 6; ++i) m.alloc(i + 1, GiB(1));
   m.now += 1min;
@@ -336,7 +336,7 @@ TEST(GpuMemory, a_second_copy_of_a_model_is_named_with_the_time_of_the_first) {
 }
 
 TEST(GpuMemory, the_lines_of_a_call_are_those_of_what_it_brought_about_and_of_nothing_before_it) {
-  Machine m;
+  GpuMachine m;
   const std::vector<CodePlace> load{{"load", "/job/model.py", 12}}, step{{"step", "/job/train.py", 41}};
   m.alloc(1, MiB(64));
   m.memory.set_code(load);
@@ -353,7 +353,7 @@ TEST(GpuMemory, the_lines_of_a_call_are_those_of_what_it_brought_about_and_of_no
 }
 
 TEST(GpuMemory, a_model_that_is_loaded_again_after_it_was_freed_is_no_copy) {
-  Machine m;
+  GpuMachine m;
   for (std::uint32_t i = 0; i < 6; ++i) m.alloc(i + 1, GiB(1));
   for (std::uint32_t i = 0; i < 6; ++i) m.free(i + 1);
   m.now += 1min;
@@ -363,7 +363,7 @@ TEST(GpuMemory, a_model_that_is_loaded_again_after_it_was_freed_is_no_copy) {
 }
 
 TEST(GpuMemory, the_end_of_a_process_closes_all_that_it_held_and_nothing_of_others) {
-  Machine m;
+  GpuMachine m;
   m.alloc(1, MiB(64));
   m.alloc(2, MiB(32), GpuMemoryKind::device, 0, kOther);
   m.memory.on_exit(m.now, kTrainer);
@@ -375,7 +375,7 @@ TEST(GpuMemory, the_end_of_a_process_closes_all_that_it_held_and_nothing_of_othe
 }
 
 TEST(GpuMemory, a_program_that_makes_more_handles_than_are_followed_is_counted_and_leaves_room_for_others) {
-  Machine m;
+  GpuMachine m;
   for (std::uint32_t i = 0; i < GpuMemory::kMaxObjectsOfOne + 5; ++i) m.alloc(i + 1, KiB(64));
   EXPECT_EQ(m.memory.dropped(), 5u);
   m.alloc(1, MiB(2), GpuMemoryKind::device, 0, kOther);
@@ -390,7 +390,7 @@ GpuCard counters(std::uint8_t n, Bytes memory, std::uint64_t pushed_out_pages) {
 }
 
 TEST(GpuMemory, what_is_not_mapped_yet_is_on_the_card_of_the_only_context_until_a_map_says_otherwise) {
-  Machine m;
+  GpuMachine m;
   m.context(card(3));
   m.alloc(1, MiB(64));
   EXPECT_EQ(m.held().by_device.at(card(3)), MiB(64));
@@ -405,7 +405,7 @@ TEST(GpuMemory, what_is_not_mapped_yet_is_on_the_card_of_the_only_context_until_
 }
 
 TEST(GpuMemory, a_process_with_a_context_of_its_own_is_on_that_card_while_the_driver_lists_only_another) {
-  Machine m;
+  GpuMachine m;
   m.memory.on_cards(m.now, {counters(3, GiB(1), 0)}, KiB(4));  // those in use, as of a second ago
   m.context(card(4));
   m.alloc(1, MiB(64));
@@ -414,7 +414,7 @@ TEST(GpuMemory, a_process_with_a_context_of_its_own_is_on_that_card_while_the_dr
 }
 
 TEST(GpuMemory, what_moved_on_a_card_is_told_once_when_nobody_uses_it_any_more) {
-  Machine m;
+  GpuMachine m;
   m.memory.on_cards(m.now, {counters(3, GiB(1), 100)}, KiB(4));
   m.memory.on_cards(m.now, {counters(3, GiB(1), 356)}, KiB(4));
   m.memory.on_cards(m.now, {}, KiB(4));
@@ -422,7 +422,7 @@ TEST(GpuMemory, what_moved_on_a_card_is_told_once_when_nobody_uses_it_any_more) 
 }
 
 TEST(GpuMemory, cards_that_programs_make_up_keep_out_none_that_the_driver_lists) {
-  Machine m;
+  GpuMachine m;
   for (std::uint8_t n = 0; n < 64; ++n) {
     GpuOp seen;
     seen.what = What::free_seen;
@@ -436,7 +436,7 @@ TEST(GpuMemory, cards_that_programs_make_up_keep_out_none_that_the_driver_lists)
 }
 
 TEST(GpuMemory, a_card_that_is_asked_for_more_than_it_has_and_pushes_pages_out_is_oversubscribed_once) {
-  Machine m;
+  GpuMachine m;
   m.memory.on_cards(m.now, {counters(3, GiB(1), 100)}, KiB(4));
   m.alloc(1, MiB(512));
   GpuOp map;
@@ -460,7 +460,7 @@ TEST(GpuMemory, a_card_that_is_asked_for_more_than_it_has_and_pushes_pages_out_i
 }
 
 TEST(GpuMemory, pages_that_move_while_there_is_room_are_no_oversubscription) {
-  Machine m;
+  GpuMachine m;
   m.memory.on_cards(m.now, {counters(3, GiB(8), 0)}, KiB(4));
   m.managed(What::managed_map, 0x7e0000000000, GiB(1));
   m.memory.take();
@@ -469,7 +469,7 @@ TEST(GpuMemory, pages_that_move_while_there_is_room_are_no_oversubscription) {
 }
 
 TEST(GpuMemory, the_free_memory_that_a_program_asked_for_is_known_of_its_card) {
-  Machine m;
+  GpuMachine m;
   m.context(card(3));
   GpuOp seen;
   seen.what = What::free_seen;
@@ -490,7 +490,7 @@ GpuOp free_seen(GpuObject object, Bytes total, Bytes free) {
 }
 
 TEST(GpuMemory, what_cards_have_is_known_of_each_before_there_is_a_context) {
-  Machine m;
+  GpuMachine m;
   for (std::uint8_t n : {std::uint8_t{3}, std::uint8_t{4}}) {
     GpuOp names;
     names.what = What::card;
@@ -506,7 +506,7 @@ TEST(GpuMemory, what_cards_have_is_known_of_each_before_there_is_a_context) {
 }
 
 TEST(GpuMemory, what_is_free_on_a_card_is_what_was_told_last_less_what_was_taken_since) {
-  Machine m;
+  GpuMachine m;
   m.context(card(3));
   m.alloc(1, GiB(1));
   m.call(free_seen({kClient, 9}, GiB(32), GiB(30)));
@@ -519,7 +519,7 @@ TEST(GpuMemory, what_is_free_on_a_card_is_what_was_told_last_less_what_was_taken
 }
 
 TEST(GpuMemory, one_refusal_that_libcuda_tries_again_and_again_is_told_once) {
-  Machine m;
+  GpuMachine m;
   for (std::uint32_t n = 1; n <= 4; ++n) m.alloc(n, GiB(4), GpuMemoryKind::device, 0x51);
   EXPECT_EQ(m.ops(), std::vector{GpuEvent::Op::oom});
   m.alloc(5, GiB(2), GpuMemoryKind::device, 0x51);
@@ -533,7 +533,7 @@ TEST(GpuMemory, one_refusal_that_libcuda_tries_again_and_again_is_told_once) {
 }
 
 TEST(GpuMemory, memory_that_a_program_takes_at_once_is_its_own_and_not_its_contexts) {
-  Machine m;
+  GpuMachine m;
   m.context(card(3));
   m.alloc(1, MiB(400));
   m.alloc(2, GiB(1));
@@ -544,7 +544,7 @@ TEST(GpuMemory, memory_that_a_program_takes_at_once_is_its_own_and_not_its_conte
 }
 
 TEST(GpuMemory, a_copy_of_a_model_is_named_although_its_context_grew_beside_the_first) {
-  Machine m;
+  GpuMachine m;
   m.context(card(3));
   m.alloc(90, MiB(414));
   m.alloc(1, GiB(1));
@@ -565,7 +565,7 @@ TEST(GpuMemory, a_copy_of_a_model_is_named_although_its_context_grew_beside_the_
 }
 
 TEST(GpuMemory, who_asks_the_driver_and_takes_nothing_ends_without_a_word) {
-  Machine m;
+  GpuMachine m;
   m.call(free_seen({kClient, 9}, GiB(32), GiB(30)));
   m.memory.take();
   m.memory.on_exit(m.now, kTrainer);
@@ -580,7 +580,7 @@ GpuActivity activity(Bytes evicted, std::uint64_t faults = 0) {
 }
 
 TEST(GpuMemory, of_pages_tells_what_is_new_since_the_last_look_and_nothing_where_they_are_not_followed) {
-  Machine m;
+  GpuMachine m;
   m.alloc(1, MiB(1));
   EXPECT_FALSE(m.held().activity);
   m.memory.on_activity(kTrainer, activity(MiB(2), 100));
@@ -594,7 +594,7 @@ TEST(GpuMemory, of_pages_tells_what_is_new_since_the_last_look_and_nothing_where
 }
 
 TEST(GpuMemory, an_oversubscribed_card_names_who_lost_pages_even_if_another_holds_more) {
-  Machine m;
+  GpuMachine m;
   m.memory.on_cards(m.now, {counters(3, GiB(1), 0)}, KiB(4));
   m.context(card(3));
   m.context(card(3), kOther);
@@ -608,7 +608,7 @@ TEST(GpuMemory, an_oversubscribed_card_names_who_lost_pages_even_if_another_hold
 }
 
 TEST(GpuMemory, an_eviction_that_was_read_a_look_before_the_cards_counters_still_names_its_process) {
-  Machine m;
+  GpuMachine m;
   m.memory.on_cards(m.now, {counters(3, GiB(8), 0)}, KiB(4));
   m.context(card(3), kOther);
   m.memory.take();
@@ -623,7 +623,7 @@ TEST(GpuMemory, an_eviction_that_was_read_a_look_before_the_cards_counters_still
 }
 
 TEST(GpuMemory, an_xid_is_of_the_process_that_it_blames_if_that_one_uses_a_card) {
-  Machine m;
+  GpuMachine m;
   m.alloc(1, MiB(1));
   m.memory.take();
   m.memory.on_xid({m.now, 31, "0000:01:00.0", "pid=100, MMU Fault"}, card(3), kTrainer.tgid);

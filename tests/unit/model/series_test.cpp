@@ -2,16 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include "moment.h"
+
 namespace oomcast {
 namespace {
 
-MonoTime at(std::int64_t seconds) {
-  return MonoTime(std::chrono::seconds(seconds));
-}
+using test::at_s;
 
 Series counting(std::size_t capacity, std::int64_t points) {
   Series s(capacity);
-  for (std::int64_t i = 0; i < points; ++i) s.add({at(i), Bytes{i}});
+  for (std::int64_t i = 0; i < points; ++i) s.add({at_s(static_cast<double>(i)), Bytes{i}});
   return s;
 }
 
@@ -46,33 +46,33 @@ TEST(Series, never_has_a_capacity_too_small_to_tell_a_trend) {
 
 TEST(Series, drops_time_that_runs_backwards) {
   Series s = counting(16, 3);
-  s.add({at(1), Bytes{100}});
+  s.add({at_s(1), Bytes{100}});
   ASSERT_EQ(s.points().size(), 3u);
   EXPECT_EQ(s.points().back().value, Bytes{2});
 }
 
 TEST(Series, replaces_a_point_of_the_same_time) {
   Series s = counting(16, 3);
-  s.add({at(2), Bytes{100}});
+  s.add({at_s(2), Bytes{100}});
   ASSERT_EQ(s.points().size(), 3u);
   EXPECT_EQ(s.points().back().value, Bytes{100});
 }
 
 TEST(Series, since_begins_with_the_first_point_that_is_not_older) {
   Series s = counting(16, 10);
-  EXPECT_EQ(s.since(at(7)).size(), 3u);
-  EXPECT_EQ(s.since(at(7) - Nanos(1)).size(), 3u);
-  EXPECT_EQ(s.since(at(7) + Nanos(1)).size(), 2u);
-  EXPECT_EQ(s.since(at(-5)).size(), 10u);
-  EXPECT_TRUE(s.since(at(10)).empty());
-  EXPECT_TRUE(Series().since(at(0)).empty());
+  EXPECT_EQ(s.since(at_s(7)).size(), 3u);
+  EXPECT_EQ(s.since(at_s(7) - Nanos(1)).size(), 3u);
+  EXPECT_EQ(s.since(at_s(7) + Nanos(1)).size(), 2u);
+  EXPECT_EQ(s.since(at_s(-5)).size(), 10u);
+  EXPECT_TRUE(s.since(at_s(10)).empty());
+  EXPECT_TRUE(Series().since(at_s(0)).empty());
 }
 
 TEST(Series, is_empty_after_it_was_cleared) {
   Series s = counting(16, 10);
   s.clear();
   EXPECT_TRUE(s.empty());
-  s.add({at(0), Bytes{1}});
+  s.add({at_s(0), Bytes{1}});
   EXPECT_EQ(s.points().size(), 1u) << "old times are allowed again";
 }
 

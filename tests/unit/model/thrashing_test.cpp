@@ -25,7 +25,7 @@ Sample sample(const CgroupPtr& of, Bytes pinned, Bytes limit, const CgroupPtr& o
   return s;
 }
 
-struct Machine {
+struct ThrashingMachine {
   ThrashingFinder finder;
   MonoTime now{1h};
 
@@ -38,7 +38,7 @@ struct Machine {
 };
 
 TEST(Thrashing, is_waiting_for_memory_for_seconds_in_a_cgroup_full_of_what_cannot_be_dropped) {
-  Machine m;
+  ThrashingMachine m;
   m.finder.on(sample(kJob, MiB(95), MiB(96), kJob));
   for (int i = 0; i < 5; ++i) {
     m.reclaim(kJob, Seconds(0.75));
@@ -53,14 +53,14 @@ TEST(Thrashing, is_waiting_for_memory_for_seconds_in_a_cgroup_full_of_what_canno
 }
 
 TEST(Thrashing, is_not_reading_files_at_the_limit) {
-  Machine m;
+  ThrashingMachine m;
   m.finder.on(sample(kJob, MiB(20), MiB(96), kJob));
   for (int i = 0; i < 10; ++i) m.reclaim(kJob, Seconds(0.75));
   EXPECT_FALSE(m.of(kJob));
 }
 
 TEST(Thrashing, is_not_reading_files_beside_half_a_limit_of_swap) {
-  Machine m;
+  ThrashingMachine m;
   Sample half = sample(kJob, MiB(95), MiB(96), kJob);
   half.stat.swap = MiB(48);
   m.finder.on(half);
@@ -69,7 +69,7 @@ TEST(Thrashing, is_not_reading_files_beside_half_a_limit_of_swap) {
 }
 
 TEST(Thrashing, ends_when_its_tasks_run_again_or_nothing_more_is_heard) {
-  Machine m;
+  ThrashingMachine m;
   m.finder.on(sample(kJob, MiB(95), MiB(96), kJob));
   for (int i = 0; i < 10; ++i) m.reclaim(kJob, Seconds(0.75));
   ASSERT_TRUE(m.of(kJob));
@@ -81,7 +81,7 @@ TEST(Thrashing, ends_when_its_tasks_run_again_or_nothing_more_is_heard) {
 }
 
 TEST(Thrashing, at_a_limit_above_is_told_of_the_cgroup_whose_tasks_wait) {
-  Machine m;
+  ThrashingMachine m;
   m.finder.on(sample(kStep, MiB(40), MiB(96), kJob));
   m.finder.on(sample(kJob, MiB(95), MiB(96), kJob));
   for (int i = 0; i < 10; ++i) m.reclaim(kStep, Seconds(1.5));

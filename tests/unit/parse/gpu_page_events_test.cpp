@@ -8,7 +8,7 @@
 namespace oomcast {
 namespace {
 
-using What = wire::GpuPageEvents::What;
+using PageWhat = wire::GpuPageEvents::What;
 
 std::optional<GpuPageLayout> of(const std::string& version) {
   return gpu_page_layout(*parse_gpu_driver_version(version));
@@ -35,7 +35,7 @@ TEST(GpuPageLayout, of_a_driver_older_or_newer_than_those_whose_events_are_known
     EXPECT_FALSE(of(driver)) << driver;
 }
 
-wire::GpuPageEvents events(What what, std::uint64_t count, std::uint64_t bytes, std::uint16_t cause = 0) {
+wire::GpuPageEvents events(PageWhat what, std::uint64_t count, std::uint64_t bytes, std::uint16_t cause = 0) {
   wire::GpuPageEvents out;
   out.what = what;
   out.count = count;
@@ -47,26 +47,27 @@ wire::GpuPageEvents events(What what, std::uint64_t count, std::uint64_t bytes, 
 TEST(GpuActivity, adds_up_faults_by_who_missed_the_page_and_moves_by_direction) {
   GpuActivity sum;
   EXPECT_FALSE(sum.any());
-  sum.add(events(What::cpu_fault, 3, 0));
-  sum.add(events(What::card_fault, 1000, 0));
-  sum.add(events(What::to_card, 2, 8192));
-  sum.add(events(What::from_card, 1, 4096, 3));
+  sum.add(events(PageWhat::cpu_fault, 3, 0));
+  sum.add(events(PageWhat::card_fault, 1000, 0));
+  sum.add(events(PageWhat::to_card, 2, 8192));
+  sum.add(events(PageWhat::from_card, 1, 4096, 3));
   EXPECT_EQ(sum, (GpuActivity{KiB(8), KiB(4), Bytes{}, 1000, 3}));
   EXPECT_TRUE(sum.any());
 }
 
 TEST(GpuActivity, counts_as_evicted_what_left_a_card_because_it_was_full_and_nothing_else) {
   GpuActivity sum;
-  for (std::uint16_t cause = 0; cause < 9; ++cause) sum.add(events(What::from_card, 1, 1 << cause, cause));
+  for (std::uint16_t cause = 0; cause < 9; ++cause)
+    sum.add(events(PageWhat::from_card, 1, 1 << cause, cause));
   EXPECT_EQ(sum.evicted, Bytes{1 << 4});
   EXPECT_EQ(sum.moved_out, Bytes{(1 << 9) - 1});
-  sum.add(events(What::to_card, 1, 4096, 4));
+  sum.add(events(PageWhat::to_card, 1, 4096, 4));
   EXPECT_EQ(sum.evicted, Bytes{1 << 4}) << "what comes in is not evicted";
 }
 
 TEST(GpuActivity, counts_what_moves_between_two_cards_as_leaving_the_one_and_coming_to_the_other) {
   GpuActivity sum;
-  sum.add(events(What::between_cards, 1, 4096, 6));
+  sum.add(events(PageWhat::between_cards, 1, 4096, 6));
   EXPECT_EQ(sum, (GpuActivity{KiB(4), KiB(4), Bytes{}, 0, 0}));
 }
 
@@ -77,7 +78,7 @@ TEST(GpuActivity, of_a_while_is_the_difference_of_two_sums) {
 
 TEST(GpuActivity, does_not_believe_more_bytes_than_any_machine_moves) {
   GpuActivity sum;
-  sum.add(events(What::to_card, 1, ~0ull));
+  sum.add(events(PageWhat::to_card, 1, ~0ull));
   EXPECT_FALSE(sum.any());
 }
 

@@ -6,16 +6,13 @@
 
 #include "present/blame.h"
 #include "present/blame_diff.h"
+#include "present/frames.h"
 
 namespace oomcast {
 namespace {
 
-Frame native(std::string function, const char* file) {
-  return {Frame::Kind::native, std::move(function), file, std::nullopt};
-}
-Frame python(std::string function, std::string file, std::uint32_t line) {
-  return {Frame::Kind::python, std::move(function), std::move(file), line};
-}
+using test::native;
+using test::python;
 
 BlameSite site(Stack stack, Bytes grown) {
   BlameSite out;

@@ -7,17 +7,14 @@
 #include <protozero/pbf_reader.hpp>
 
 #include "present/blame_diff.h"
+#include "present/frames.h"
 #include "present/stack_profile.h"
 
 namespace oomcast {
 namespace {
 
-Frame native(const char* function, const char* file) {
-  return {Frame::Kind::native, function, file, std::nullopt};
-}
-Frame python(const char* function, const char* file, std::uint32_t line) {
-  return {Frame::Kind::python, function, file, line};
-}
+using test::native;
+using test::python;
 
 BlameReport report() {
   BlameReport out;

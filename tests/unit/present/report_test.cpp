@@ -16,10 +16,10 @@
 namespace oomcast {
 namespace {
 
-constexpr double kKill = 1000;  // s
+constexpr double kKillSecond = 1000;  // s
 
 MonoTime at(double from_kill) {
-  return MonoTime(std::chrono::duration_cast<Nanos>(Seconds(kKill + from_kill)));
+  return MonoTime(std::chrono::duration_cast<Nanos>(Seconds(kKillSecond + from_kill)));
 }
 
 Bytes mib(double n) {

@@ -11,7 +11,7 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-CgroupPtr cgroup(std::uint64_t inode, const std::string& path) {
+CgroupPtr shown_cgroup(std::uint64_t inode, const std::string& path) {
   auto out = std::make_shared<CgroupRef>();
   out->id = {Hierarchy::v2, inode};
   out->path = path;
@@ -21,7 +21,7 @@ CgroupPtr cgroup(std::uint64_t inode, const std::string& path) {
 
 OverviewRow row(std::uint64_t inode, const std::string& path, Bytes usage) {
   OverviewRow out;
-  out.cgroup = cgroup(inode, path);
+  out.cgroup = shown_cgroup(inode, path);
   out.usage = usage;
   out.limit = GiB(8);
   out.pinned = usage;
@@ -54,7 +54,8 @@ OverviewRow host() {
   return out;
 }
 
-ProcessSampleFact process(std::uint32_t pid, const std::string& comm, std::optional<BytesPerSec> growth) {
+ProcessSampleFact growing_process(std::uint32_t pid, const std::string& comm,
+                                  std::optional<BytesPerSec> growth) {
   ProcessSampleFact out;
   out.process.id = {pid, 1};
   out.process.comm = comm;
@@ -75,7 +76,7 @@ Overview busy() {
   Overview out = overview({row(1, "/idle", GiB(3)), dying(row(2, "/train", GiB(7)), 13), host(),
                            growing(row(3, "/cache", GiB(1)), {1e6}), row(4, "/small", MiB(5))});
   for (std::uint32_t i = 0; i < 9; ++i)
-    out.processes.push_back(process(100 + i, "python3", BytesPerSec{1e6}));
+    out.processes.push_back(growing_process(100 + i, "python3", BytesPerSec{1e6}));
   OomEvent oom;
   oom.episode.limit_cgroup = out.rows[1].cgroup;
   oom.episode.limit = GiB(8);
@@ -326,7 +327,7 @@ TEST(Screen, at_200_columns_tells_whose_limit_and_why) {
 
 TEST(Screen, what_is_unknown_is_a_dash_and_never_zero) {
   OverviewRow unknown;
-  unknown.cgroup = cgroup(1, "/a");
+  unknown.cgroup = shown_cgroup(1, "/a");
   std::string line = line_with(shown(overview({unknown}), {}, {120, 24}), "/a");
   EXPECT_FALSE(contains(line, "0")) << line;
   EXPECT_TRUE(contains(line, "–        –    –")) << line;
@@ -347,7 +348,7 @@ TEST(Screen, a_share_below_one_percent_is_not_called_zero) {
 TEST(Screen, hostile_names_break_neither_the_line_nor_the_terminal) {
   Overview o = busy();
   o.rows.push_back(dying(row(9, "/ev\033[2Jil\n\xff\u202e", GiB(1)), 1));
-  o.processes = {process(7, "a\033]0;x\007\\", BytesPerSec{1e6})};
+  o.processes = {growing_process(7, "a\033]0;x\007\\", BytesPerSec{1e6})};
   o.scope = "--cgroup /x\ny";
   for (Page page : {Page::cgroups, Page::processes, Page::events, Page::details}) {
     View view;
@@ -388,7 +389,7 @@ TEST(Screen, a_kill_has_room_beside_many_cgroups) {
 
 TEST(Screen, processes_that_do_not_grow_are_on_their_own_page_only) {
   Overview o = overview({row(1, "/a", GiB(1))});
-  o.processes = {process(7, "idle", std::nullopt), process(8, "noisy", BytesPerSec{100})};
+  o.processes = {growing_process(7, "idle", std::nullopt), growing_process(8, "noisy", BytesPerSec{100})};
   EXPECT_FALSE(contains(shown(o, {}), "idle"));
   View view;
   view.page = Page::processes;
@@ -432,9 +433,9 @@ TEST(Details, of_nothing_selected_are_the_most_urgent_cgroups) {
 
 TEST(Details, show_only_processes_within_the_cgroup) {
   Overview o = overview({row(1, "/a", GiB(1))});
-  o.processes = {process(7, "child", std::nullopt), process(8, "other", std::nullopt)};
-  o.processes[0].process.cgroup = cgroup(2, "/a/b");
-  o.processes[1].process.cgroup = cgroup(3, "/ab");
+  o.processes = {growing_process(7, "child", std::nullopt), growing_process(8, "other", std::nullopt)};
+  o.processes[0].process.cgroup = shown_cgroup(2, "/a/b");
+  o.processes[1].process.cgroup = shown_cgroup(3, "/ab");
   View view;
   open_details(view, o);
   EXPECT_TRUE(contains(shown(o, view), "child[7]"));
@@ -452,15 +453,15 @@ TEST(Details, tell_from_which_lines_its_processes_grew) {
   o.looking_at = "/a";
   EXPECT_TRUE(contains(shown(o, view), "looking for 5 s"));
   GrewFrom from;
-  from.process = process(7, "python3", std::nullopt).process;
-  from.process.cgroup = cgroup(2, "/a/b");
+  from.process = growing_process(7, "python3", std::nullopt).process;
+  from.process.cgroup = shown_cgroup(2, "/a/b");
   from.code = {{"keep\033[2J", "/job/train.py", 41}, {"step", "/job/train.py", 50}};
   from.grown = MiB(30);
   from.of = MiB(40);
   from.watched = Seconds(4);
   from.to = mono_from_ns(50'000'000'000);
   o.grew_from = {from, from};
-  o.grew_from[1].process.cgroup = cgroup(3, "/ab");
+  o.grew_from[1].process.cgroup = shown_cgroup(3, "/ab");
   o.grew_from[1].code[0].function = "another";
   std::string page = shown(o, view);
   EXPECT_TRUE(contains(page, " 75 %  keep\\x1b[2J (train.py:41): of 40.0 MiB by python3[7]")) << page;
@@ -505,7 +506,7 @@ TEST(Changes, that_creep_are_told_once_they_add_up) {
 TEST(Changes, unknown_values_are_named) {
   ChangeLog log;
   OverviewRow unknown;
-  unknown.cgroup = cgroup(1, "/a");
+  unknown.cgroup = shown_cgroup(1, "/a");
   EXPECT_TRUE(contains(text(log.changes(overview({unknown}), {}))[0],
                        "/a  unknown, not reclaimable unknown, growth unknown, unknown, no OOM in sight"));
 }

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "moment.h"
 #include "store/store.h"
 #include "store/writer.h"
 
@@ -20,10 +21,6 @@ using namespace std::chrono_literals;
 
 // Wall time of the monotonic zero, so that the kill at 1000 s is now: a store thins and forgets what is old.
 inline const Nanos kZero = std::chrono::system_clock::now().time_since_epoch() - std::chrono::seconds(1010);
-
-inline MonoTime at_s(double s) {
-  return MonoTime(Nanos(static_cast<std::int64_t>(s * 1e9)));
-}
 
 inline CgroupPtr group(const std::string& path, std::uint64_t inode) {
   return std::make_shared<CgroupRef>(CgroupRef{{Hierarchy::v2, inode}, path, name_cgroup(path)});

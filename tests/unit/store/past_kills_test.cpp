@@ -9,8 +9,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-PastKill kill(std::uint32_t tid, EpisodeSource source, std::optional<Nanos> wall,
-              std::optional<Nanos> since_boot = {}) {
+PastKill past_kill(std::uint32_t tid, EpisodeSource source, std::optional<Nanos> wall,
+                   std::optional<Nanos> since_boot = {}) {
   PastKill out;
   Victim v;
   v.tid = v.process.id.tgid = tid;
@@ -26,39 +26,44 @@ PastKill kill(std::uint32_t tid, EpisodeSource source, std::optional<Nanos> wall
 }
 
 TEST(PastKills, seen_live_in_kmsg_in_the_journal_and_in_a_file_is_one) {
-  auto once = each_once({kill(7, EpisodeSource::file, 1001s), kill(7, EpisodeSource::journal, 1000s, 50s),
-                         kill(7, EpisodeSource::kmsg, 1002s, 50s), kill(7, EpisodeSource::live, 1000s)});
+  auto once =
+      each_once({past_kill(7, EpisodeSource::file, 1001s), past_kill(7, EpisodeSource::journal, 1000s, 50s),
+                 past_kill(7, EpisodeSource::kmsg, 1002s, 50s), past_kill(7, EpisodeSource::live, 1000s)});
   ASSERT_EQ(once.size(), 1u);
   EXPECT_EQ(once[0].sources, (std::vector{EpisodeSource::live, EpisodeSource::kmsg, EpisodeSource::journal,
                                           EpisodeSource::file}));
 }
 
 TEST(PastKills, the_same_pid_on_another_day_is_another) {
-  EXPECT_EQ(each_once({kill(7, EpisodeSource::file, 1000s), kill(7, EpisodeSource::file, 90000s)}).size(),
-            2u);
+  EXPECT_EQ(
+      each_once({past_kill(7, EpisodeSource::file, 1000s), past_kill(7, EpisodeSource::file, 90000s)}).size(),
+      2u);
 }
 
 TEST(PastKills, the_same_stamp_of_another_boot_is_another) {
-  auto a = kill(7, EpisodeSource::journal, 1000s, 50s), b = kill(7, EpisodeSource::journal, 1001s, 50s);
+  auto a = past_kill(7, EpisodeSource::journal, 1000s, 50s),
+       b = past_kill(7, EpisodeSource::journal, 1001s, 50s);
   a.boot_id = "a";
   b.boot_id = "b";
   EXPECT_EQ(each_once({a, b}).size(), 2u);
 }
 
 TEST(PastKills, two_kills_of_one_pid_in_one_boot_are_told_apart_by_the_kernels_stamp) {
-  EXPECT_EQ(
-      each_once({kill(7, EpisodeSource::kmsg, 1000s, 50s), kill(7, EpisodeSource::kmsg, 1005s, 55s)}).size(),
-      2u);
+  EXPECT_EQ(each_once({past_kill(7, EpisodeSource::kmsg, 1000s, 50s),
+                       past_kill(7, EpisodeSource::kmsg, 1005s, 55s)})
+                .size(),
+            2u);
 }
 
 TEST(PastKills, a_log_without_time_of_day_is_joined_by_the_boots_clock) {
-  auto once = each_once({kill(7, EpisodeSource::file, {}, 50s), kill(7, EpisodeSource::journal, 1000s, 50s)});
+  auto once = each_once(
+      {past_kill(7, EpisodeSource::file, {}, 50s), past_kill(7, EpisodeSource::journal, 1000s, 50s)});
   ASSERT_EQ(once.size(), 1u);
   EXPECT_EQ(once[0].time, WallTime(1000s));
 }
 
 TEST(PastKills, who_cites_the_line_below_the_log_or_above_it_tells_of_no_other) {
-  auto logged = kill(7, EpisodeSource::file, 1000s), cited = kill(7, EpisodeSource::file, {});
+  auto logged = past_kill(7, EpisodeSource::file, 1000s), cited = past_kill(7, EpisodeSource::file, {});
   logged.host = "a1";
   Victim& named = cited.episode.victims[0];
   named.anon = named.file = named.total_vm = std::nullopt;
@@ -74,9 +79,9 @@ TEST(PastKills, who_cites_the_line_below_the_log_or_above_it_tells_of_no_other) 
 }
 
 TEST(PastKills, seen_live_and_in_the_log_is_one_also_when_the_clock_was_set_between) {
-  auto live = kill(7, EpisodeSource::live, 1000s);
+  auto live = past_kill(7, EpisodeSource::live, 1000s);
   live.mono = 2000000s;
-  auto logged = kill(7, EpisodeSource::kmsg, 4600s, 2000100s), journal = logged;
+  auto logged = past_kill(7, EpisodeSource::kmsg, 4600s, 2000100s), journal = logged;
   journal.sources = {EpisodeSource::journal};
   set_time(journal, {1001s, 0s});
   for (PastKill* each : {&live, &logged, &journal}) each->boot_id = "a";
@@ -91,16 +96,16 @@ TEST(PastKills, seen_live_and_in_the_log_is_one_also_when_the_clock_was_set_betw
 }
 
 TEST(PastKills, another_name_is_another_process) {
-  auto a = kill(7, EpisodeSource::kmsg, 1000s), b = kill(7, EpisodeSource::file, 1000s);
+  auto a = past_kill(7, EpisodeSource::kmsg, 1000s), b = past_kill(7, EpisodeSource::file, 1000s);
   b.episode.victims[0].process.comm = "java";
   EXPECT_EQ(each_once({a, b}).size(), 2u);
 }
 
 TEST(PastKills, what_one_lacks_the_other_tells) {
-  auto live = kill(7, EpisodeSource::live, 1000s), file = kill(7, EpisodeSource::file, 1000s);
+  auto live = past_kill(7, EpisodeSource::live, 1000s), file = past_kill(7, EpisodeSource::file, 1000s);
   live.episode.victims[0].anon.reset();
   file.episode.gfp = "0xcc0(GFP_KERNEL)";
-  file.episode.victims.push_back(kill(8, EpisodeSource::file, {}).episode.victims[0]);
+  file.episode.victims.push_back(past_kill(8, EpisodeSource::file, {}).episode.victims[0]);
   auto once = each_once({file, live});
   ASSERT_EQ(once.size(), 1u);
   EXPECT_EQ(once[0].episode.gfp, "0xcc0(GFP_KERNEL)");
@@ -109,15 +114,15 @@ TEST(PastKills, what_one_lacks_the_other_tells) {
 }
 
 TEST(PastKills, the_newest_comes_first_and_those_without_a_time_last) {
-  auto once = each_once({kill(1, EpisodeSource::file, {}, 9s), kill(2, EpisodeSource::file, 1000s),
-                         kill(3, EpisodeSource::file, 2000s)});
+  auto once = each_once({past_kill(1, EpisodeSource::file, {}, 9s), past_kill(2, EpisodeSource::file, 1000s),
+                         past_kill(3, EpisodeSource::file, 2000s)});
   ASSERT_EQ(once.size(), 3u);
   EXPECT_EQ(once[0].episode.victims[0].tid, 3u);
   EXPECT_EQ(once[2].episode.victims[0].tid, 1u);
 }
 
 TEST(PastKills, are_of_another_host_where_the_log_names_another_with_or_without_its_domain) {
-  auto logged = kill(7, EpisodeSource::file, 1000s);
+  auto logged = past_kill(7, EpisodeSource::file, 1000s);
   EXPECT_FALSE(is_of_another_host(logged, "a1")) << "it does not say";
   for (auto [host, own, other] : {std::tuple("a1", "a1", false),
                                   {"a1", "a1.example.org", false},
@@ -137,7 +142,8 @@ TEST(PastKills, a_size_that_is_not_told_whole_is_not_told) {
 }
 
 TEST(PastKills, knows_of_one_log_what_another_lost) {
-  PastKill cut = kill(7, EpisodeSource::file, 1000s), whole = kill(7, EpisodeSource::journal, 1000s);
+  PastKill cut = past_kill(7, EpisodeSource::file, 1000s),
+           whole = past_kill(7, EpisodeSource::journal, 1000s);
   whole.episode.memory = MemoryAtKill{MiB(1), {}, {}, {}, {}, {}};
   whole.episode.machine.emplace().mems_allowed = "0-1";
   whole.episode.tasks.resize(2);

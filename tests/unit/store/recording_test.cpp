@@ -8,14 +8,13 @@
 #include <cstdio>
 #include <fstream>
 
+#include "moment.h"
 #include "store/writer.h"
 
 namespace oomcast {
 namespace {
 
-MonoTime at_s(double s) {
-  return MonoTime(Nanos(static_cast<std::int64_t>(s * 1e9)));
-}
+using test::at_s;
 
 class Recording : public ::testing::Test {
  protected:
@@ -74,7 +73,7 @@ CgroupPtr job() {
   return std::make_shared<CgroupRef>(CgroupRef{{Hierarchy::v1, 1ull << 40}, path, name_cgroup(path)});
 }
 
-ProcessSampleFact process(const std::string& comm) {
+ProcessSampleFact process_sample(const std::string& comm) {
   ProcessSampleFact p;
   p.time = at_s(2);
   p.process.id = {7, 70};
@@ -101,10 +100,10 @@ TEST_F(Recording, gives_back_what_was_written_in_the_same_order) {
   auto writer = create();
   writer->add(RecordedEvent{at_s(1), "start", "{\"type\":\"start\"}", "begin"});
   writer->add(s);
-  writer->add(process("a"));
+  writer->add(process_sample("a"));
   writer->add(TickFact{at_s(3)});
-  writer->add(process("b"));
-  writer->add(ExitFact{at_s(4), process("b").process});
+  writer->add(process_sample("b"));
+  writer->add(ExitFact{at_s(4), process_sample("b").process});
   ASSERT_TRUE(writer->finish());
 
   auto items = read();
@@ -280,7 +279,7 @@ TEST_F(Recording, runs_no_sql_of_the_file) {
 
 TEST_F(Recording, survives_torn_and_hostile_files) {
   auto writer = create();
-  for (int i = 0; i < 2000; ++i) writer->add(process("p" + std::to_string(i)));
+  for (int i = 0; i < 2000; ++i) writer->add(process_sample("p" + std::to_string(i)));
   ASSERT_TRUE(writer->finish());
   struct stat what {};
   ASSERT_EQ(stat(path_.c_str(), &what), 0);

@@ -16,7 +16,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::int64_t kSecond = 1'000'000'000;
-constexpr Nanos kZero = std::chrono::hours(24 * 365 * 50);
+constexpr Nanos kBegan = std::chrono::hours(24 * 365 * 50);
 
 CgroupPtr group(const std::string& path, std::uint64_t inode) {
   return std::make_shared<CgroupRef>(CgroupRef{{Hierarchy::v2, inode}, path, name_cgroup(path)});
@@ -31,10 +31,10 @@ class RetentionTest : public ::testing::Test {
     StoreOpening opened = open_store(dir_);
     EXPECT_TRUE(opened.db) << opened.why;
     db_ = std::move(opened.db);
-    RunInfo info{"0.1.0",      "6.1", "whole machine", Hierarchy::v2, 1s, kZero, kZero, 10ms,
+    RunInfo info{"0.1.0",      "6.1", "whole machine", Hierarchy::v2, 1s, kBegan, kBegan, 10ms,
                  std::nullopt, 0,     "boot"};
     std::int64_t run = 0;
-    EXPECT_TRUE(add_run(db_.get(), info, kZero.count(), run));
+    EXPECT_TRUE(add_run(db_.get(), info, kBegan.count(), run));
     tables_.emplace(db_.get(), run, info, false);
     limit(StoreLimits{});
   }
@@ -49,7 +49,7 @@ class RetentionTest : public ::testing::Test {
   }
 
   static MonoTime at(int s) { return MonoTime(std::chrono::seconds(s)); }
-  static std::int64_t wall(int s) { return kZero.count() + s * kSecond; }
+  static std::int64_t wall(int s) { return kBegan.count() + s * kSecond; }
   // Written together until the clock turns.
   void sample(const CgroupPtr& cgroup, int s, Bytes pinned) {
     if (sqlite3_get_autocommit(db_.get())) execute(db_.get(), "BEGIN");
@@ -301,7 +301,7 @@ TEST_F(RetentionTest, leaves_off_for_a_kill_that_waits_and_goes_on_later) {
 
 TEST_F(RetentionTest, has_the_time_of_day_as_it_is_told_after_the_clock_was_set) {
   sample(job_, 10, MiB(1));
-  tables_->set_clock(kZero + 200 * 24h);
+  tables_->set_clock(kBegan + 200 * 24h);
   sample(job_, 11, MiB(2));
   EXPECT_EQ(ask(db_.get(), "SELECT time_ns FROM samples WHERE usage=" + std::to_string(MiB(1).count)),
             wall(10));

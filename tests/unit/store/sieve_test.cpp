@@ -2,14 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include "moment.h"
+
 namespace oomcast {
 namespace {
 
+using test::at_s;
 using namespace std::chrono_literals;
-
-MonoTime at_s(double s) {
-  return MonoTime(Nanos(static_cast<std::int64_t>(s * 1e9)));
-}
 
 class SieveTest : public ::testing::Test {
  protected:

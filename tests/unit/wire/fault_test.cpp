@@ -10,10 +10,10 @@
 namespace oomcast::wire {
 namespace {
 
-constexpr Units kUnits{4096, 10'000'000};
+constexpr Units kFaultUnits{4096, 10'000'000};
 constexpr std::size_t kFixed = offsetof(oc_fault, user) + offsetof(oc_user_stack, stack);
 
-std::vector<std::byte> bytes_of(oc_fault& r, std::size_t stack) {
+std::vector<std::byte> record_bytes(oc_fault& r, std::size_t stack) {
   r.header.type = OC_FAULT;
   r.header.size = static_cast<unsigned short>(kFixed + stack);
   r.user.stack_bytes = static_cast<unsigned>(stack);
@@ -50,7 +50,7 @@ TEST(DecodeFault, carries_weight_registers_stack_and_python_frames) {
   r->user.python.frames[0] = {0x10, 0x20, 0x30};
   r->user.python.frames[1] = {0, 0, 0};
   r->user.python.frames[2] = {0x40, 0x50, 0x60};
-  auto record = decode_fault(bytes_of(*r, 2), kUnits);
+  auto record = decode_fault(record_bytes(*r, 2), kFaultUnits);
   ASSERT_TRUE(record) << record.error().message;
   const auto* out = std::get_if<Fault>(&*record);
   ASSERT_TRUE(out);
@@ -68,12 +68,12 @@ TEST(DecodeFault, carries_weight_registers_stack_and_python_frames) {
 
 TEST(DecodeFault, refuses_a_record_that_contradicts_itself) {
   auto r = fault();
-  auto good = bytes_of(*r, 8);
-  EXPECT_TRUE(decode_fault(good, kUnits));
-  EXPECT_FALSE(decode_fault(std::span(good).first(good.size() - 1), kUnits));
-  EXPECT_FALSE(decode_fault(std::span(good).first(kFixed - 1), kUnits));
+  auto good = record_bytes(*r, 8);
+  EXPECT_TRUE(decode_fault(good, kFaultUnits));
+  EXPECT_FALSE(decode_fault(std::span(good).first(good.size() - 1), kFaultUnits));
+  EXPECT_FALSE(decode_fault(std::span(good).first(kFixed - 1), kFaultUnits));
   r->user.python.count = OC_PYTHON_DEPTH + 1;
-  EXPECT_FALSE(decode_fault(bytes_of(*r, 8), kUnits));
+  EXPECT_FALSE(decode_fault(record_bytes(*r, 8), kFaultUnits));
 }
 
 TEST(DecodeFault, an_allocation_says_what_it_stands_for_and_since_when_it_lives) {
@@ -91,7 +91,7 @@ TEST(DecodeFault, an_allocation_says_what_it_stands_for_and_since_when_it_lives)
   r->weight_bytes = std::numeric_limits<long long>::max();
   r->function = OC_REALLOC;
   auto decode = [&] {
-    return decode_fault(std::as_bytes(std::span(reinterpret_cast<const char*>(r.get()), fixed)), kUnits);
+    return decode_fault(std::as_bytes(std::span(reinterpret_cast<const char*>(r.get()), fixed)), kFaultUnits);
   };
   auto record = decode();
   ASSERT_TRUE(record) << record.error().message;
@@ -122,17 +122,17 @@ TEST(DecodeGpuStack, has_the_thread_and_its_stack_and_is_no_fault) {
   auto bytes = [&](std::size_t size) {
     return std::as_bytes(std::span(reinterpret_cast<const char*>(r.get()), size));
   };
-  auto stack = decode_gpu_stack(bytes(fixed + 16), kUnits);
+  auto stack = decode_gpu_stack(bytes(fixed + 16), kFaultUnits);
   ASSERT_TRUE(stack) << stack.error().message;
   EXPECT_EQ(stack->task.tid, 9u);
   EXPECT_EQ(stack->registers[16], 0x401000u);
   EXPECT_EQ(stack->stack.size(), 16u);
   EXPECT_TRUE(is_gpu_stack(bytes(fixed + 16)));
-  EXPECT_FALSE(decode_gpu_stack(bytes(fixed + 8), kUnits)) << "cut";
-  EXPECT_FALSE(decode_fault(bytes(fixed + 16), kUnits));
+  EXPECT_FALSE(decode_gpu_stack(bytes(fixed + 8), kFaultUnits)) << "cut";
+  EXPECT_FALSE(decode_fault(bytes(fixed + 16), kFaultUnits));
   r->header.type = OC_GPU_CALL;
   EXPECT_FALSE(is_gpu_stack(bytes(fixed + 16)));
-  EXPECT_FALSE(decode_gpu_stack(bytes(fixed + 16), kUnits));
+  EXPECT_FALSE(decode_gpu_stack(bytes(fixed + 16), kFaultUnits));
 }
 
 TEST(DecodeFault, a_block_that_was_freed_is_told_by_its_address) {
@@ -141,7 +141,7 @@ TEST(DecodeFault, a_block_that_was_freed_is_told_by_its_address) {
   r.header.size = sizeof(r);
   r.tgid = 7;
   r.address = 0x7000;
-  auto record = decode_fault(std::as_bytes(std::span(&r, 1)), kUnits);
+  auto record = decode_fault(std::as_bytes(std::span(&r, 1)), kFaultUnits);
   ASSERT_TRUE(record) << record.error().message;
   const auto* out = std::get_if<Freed>(&*record);
   ASSERT_TRUE(out);
