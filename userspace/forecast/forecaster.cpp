@@ -26,6 +26,9 @@ constexpr double kUntilDeadline = 0.05;                          // of what was 
 constexpr double kMinApart = 0.1;
 constexpr std::uint64_t kFirst = 12;   // samples, each looked at
 constexpr double kLimitMoved = 0.005;  // of the limit
+// A curve that has the limit met in less than this part of the time that its fastest pace takes goes tenfold
+// beyond what was seen of it.
+constexpr double kAgrees = 0.25;
 constexpr double kLittleOfRss = 0.03;  // of it
 constexpr double kLoads = 30;          // s: what programs load, they load by then, …
 constexpr double kFarAhead = 20;       // … unless so many times what they have goes on to fit
@@ -115,7 +118,11 @@ void Forecaster::tell_leak(const Leak& leak) {
     auto floor = outlook.crossing(limit_->as_double(), leak.noise, now);
     c = {std::min(c.low, floor.low), std::min(c.median, floor.median), std::min(c.high, floor.high)};
   }
-  if (!std::isfinite(c.median)) return;
+  // What is extrapolated further than was seen has to agree with the growth that is told beside it.
+  double fastest = latest_.growth->high.value;
+  double room = limit_->as_double() - leak.floor - (leak.peaks.recurring ? leak.peaks.mean : 0);
+  bool agrees = room < leak.rise || (c.median - now) * fastest >= kAgrees * room;
+  if (!std::isfinite(c.median) || !agrees) return;
   meets_ = Meeting{c.median, c.low};
   if (std::isfinite(c.high)) meets_->high = c.high;
 }

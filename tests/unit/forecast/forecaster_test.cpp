@@ -569,6 +569,27 @@ TEST(Forecaster, takes_what_rests_again_and_again_for_a_staircase) {
   EXPECT_NEAR(eta(f), (32 - 8) * 20 - 290, 40);
 }
 
+// As seen in a pod: five hours that look like the beginning of an exponential, and then hours of calm.
+TEST(Forecaster, no_deadline_is_sooner_than_a_fourth_of_what_the_growth_beside_it_leaves) {
+  int deadlines = 0;
+  for (double bend : {0.5, 2.0, 3.0, 5.0}) {
+    Noise noise;
+    Forecaster f;
+    for (double t = 0; t < 18900; t += 300) {
+      feed(f, t, t + 300, 60, 2000, [&](double at) {
+        return 428 + 56 * (std::exp(bend * at / 18900) - 1) / (std::exp(bend) - 1) + 1.5 * noise();
+      });
+      const Forecast& said = f.forecast();
+      if (!said.eta || !said.growth) continue;
+      ++deadlines;
+      double room = 2000 * 1073741824.0 - said.evidence.floor->as_double();
+      if (room < 100 * 1073741824.0) continue;  // no further than it has come
+      EXPECT_GE(said.eta->count() * said.growth->high.value, 0.24 * room) << bend << " at " << t;
+    }
+  }
+  EXPECT_GT(deadlines, 0);
+}
+
 // As seen in a pod: nine hours at the same level, and then 13 minutes.
 TEST(Forecaster, tells_of_a_level_near_its_limit_that_rises_by_more_than_is_left) {
   Noise noise;
