@@ -107,7 +107,8 @@ struct BlameProcess {
   std::vector<BlameGpuSite> gpu;        // by bytes
   std::string python;                   // "CPython 3.11.2", why its frames cannot be read, or empty
   ProcessRole role;
-  Bytes grown() const { return grown_anon + grown_shmem.value_or(Bytes()) + unshared; }
+  /// As far as it is known: without shared memory where that could not be read.
+  Bytes grown() const { return grown_anon + unshared + (grown_shmem ? *grown_shmem : Bytes{}); }
 };
 
 /// Whether a container holds what a site keeps: of `blocks` the `part` of all that was added to it that was

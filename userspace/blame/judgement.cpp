@@ -33,10 +33,15 @@ std::optional<Bytes> more_than(std::optional<Bytes> before, std::optional<Bytes>
   return before && after ? std::optional(*after - *before) : std::nullopt;
 }
 
+// It has what is in swap in it, where that is known.
+Bytes resident_anon(const ProcessLevel& level) {
+  return level.swap ? level.anon - *level.swap : level.anon;
+}
+
 // Where what is in swap is not known of both, without it.
 Bytes more_anon(const ProcessLevel& before, const ProcessLevel& after) {
   if (before.swap && after.swap) return after.anon - before.anon;
-  return after.anon - after.swap.value_or(Bytes()) - (before.anon - before.swap.value_or(Bytes()));
+  return resident_anon(after) - resident_anon(before);
 }
 
 }  // namespace
@@ -46,7 +51,8 @@ Bytes more_anon(const ProcessLevel& before, const ProcessLevel& after) {
 std::optional<ProcessLevel> Blame::still_held(const Process& p) const {
   auto now = level_of(p.ref.id);
   if (now && p.after) {
-    Bytes lost = more_anon(*now, *p.after) + more_than(now->shmem, p.after->shmem).value_or(Bytes());
+    Bytes lost = more_anon(*now, *p.after);
+    if (auto shmem = more_than(now->shmem, p.after->shmem)) lost += *shmem;
     if (lost <= kUntold) return p.after;
   }
   if (now) now->set_private(private_bytes_of(p.ref.id));

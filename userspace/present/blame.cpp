@@ -430,7 +430,7 @@ std::string to_text(const BlameReport& report) {
     ++shown;
     out += fmt::format("\n{}  {}  {}  {:.0f}%", describe(p.process), signed_size(p.grown()),
                        format_rate(rate(p.grown(), report.window)), 100 * share(p.grown(), report.grown));
-    if (p.grown_shmem.value_or(Bytes{}) != Bytes{})
+    if (p.grown_shmem && *p.grown_shmem != Bytes{})
       out += fmt::format("  shared {}", signed_size(*p.grown_shmem));
     if (p.grown_uss) out += fmt::format("  private {}", signed_size(*p.grown_uss));
     if (p.unshared != Bytes{}) out += fmt::format("  copied on write {}", signed_size(p.unshared));
