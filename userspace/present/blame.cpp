@@ -288,8 +288,9 @@ std::vector<const Frame*> readable(const Stack& stack) {
   return out;
 }
 
-std::vector<std::string> doubts_of(const BlameReport& report) {
-  std::vector<std::string> out;
+namespace {
+
+void doubt_stacks(const BlameReport& report, std::vector<std::string>& out) {
   if (!report.no_stacks.empty())
     out.push_back("no stacks, only the processes' own counters: " + escape_for_terminal(report.no_stacks));
   if (report.watched_share < 1)
@@ -307,31 +308,39 @@ std::vector<std::string> doubts_of(const BlameReport& report) {
   if (report.unnamed_frames)
     out.push_back(
         fmt::format("{} of {} frames could not be symbolised", report.unnamed_frames, report.frames));
-  for (const BlameProcess& p : report.processes) {
-    std::string who = fmt::format("{}[{}]", escape_for_terminal(p.process.comm), p.process.id.tgid);
-    if (p.growth_unknown)
-      out.push_back(fmt::format("what {} grew by is not known: its counters could not be read", who));
-    else if (!p.exited && !p.grown_shmem)
-      out.push_back(
-          fmt::format("of {} only anonymous memory in RAM is counted: the rest takes too long to read", who));
-    if (!p.why_not_kept.empty())
-      out.push_back(fmt::format("which allocations of {} stay is not known, only who touched new pages: {}",
-                                who, escape_for_terminal(p.why_not_kept)));
-    if (p.holders && p.holders->cut)
-      out.push_back(fmt::format(
-          "{} has more objects than there was time to look at: another container may hold more", who));
-    if (p.kept && p.kept->without_new)
-      out.push_back(fmt::format(
-          "of what the allocator of {} gives by an operator new of its own only who touched it is known: a "
-          "breakpoint there would end a program that catches std::bad_alloc",
-          who));
-    if (p.kept && p.kept->all_watched < kMinOfWindow * report.window)
-      out.push_back(fmt::format(
-          "{} calls its allocator {:.0f} times a second: all of it was watched for {}, by a budget, and the "
-          "calls "
-          "that allocate most for {}",
-          who, p.kept->calls_per_s, format_duration(p.kept->all_watched), format_duration(p.kept->watched)));
-  }
+}
+
+void doubt_process(const BlameProcess& p, Seconds window, std::vector<std::string>& out) {
+  std::string who = fmt::format("{}[{}]", escape_for_terminal(p.process.comm), p.process.id.tgid);
+  if (p.growth_unknown)
+    out.push_back(fmt::format("what {} grew by is not known: its counters could not be read", who));
+  else if (!p.exited && !p.grown_shmem)
+    out.push_back(
+        fmt::format("of {} only anonymous memory in RAM is counted: the rest takes too long to read", who));
+  if (!p.why_not_kept.empty())
+    out.push_back(fmt::format("which allocations of {} stay is not known, only who touched new pages: {}",
+                              who, escape_for_terminal(p.why_not_kept)));
+  if (p.holders && p.holders->cut)
+    out.push_back(fmt::format(
+        "{} has more objects than there was time to look at: another container may hold more", who));
+  if (p.kept && p.kept->without_new)
+    out.push_back(fmt::format(
+        "of what the allocator of {} gives by an operator new of its own only who touched it is known: a "
+        "breakpoint there would end a program that catches std::bad_alloc",
+        who));
+  if (p.kept && p.kept->all_watched < kMinOfWindow * window)
+    out.push_back(fmt::format(
+        "{} calls its allocator {:.0f} times a second: all of it was watched for {}, by a budget, and the "
+        "calls that allocate most for {}",
+        who, p.kept->calls_per_s, format_duration(p.kept->all_watched), format_duration(p.kept->watched)));
+}
+
+}  // namespace
+
+std::vector<std::string> doubts_of(const BlameReport& report) {
+  std::vector<std::string> out;
+  doubt_stacks(report, out);
+  for (const BlameProcess& p : report.processes) doubt_process(p, report.window, out);
   if (report.not_noted)
     out.push_back(
         fmt::format("of {} processes more only what they touched is told, if anything: there was no "

@@ -8,24 +8,33 @@
 
 namespace oomcast {
 
-std::vector<std::string> make_unknown(const PostMortem& r) {
+namespace {
+
+void before_the_kill(const PostMortem& r, std::vector<std::string>& out) {
   const StoredEpisode& e = r.episode;
-  const Episode& told = e.told.episode;
-  std::vector<std::string> out;
   if (e.source != EpisodeSource::live)
     out.push_back(fmt::format("What led to it: oomcast did not run; all of this is from {}.",
                               e.source == EpisodeSource::kmsg      ? "the kernel log"
                               : e.source == EpisodeSource::journal ? "the journal"
                                                                    : "a log file"));
   else if (!r.rise && e.unread.empty())
-    out.push_back(fmt::format("What led to it: no sample of {} before the kill was kept.", owner_name(told)));
+    out.push_back(
+        fmt::format("What led to it: no sample of {} before the kill was kept.", owner_name(e.told.episode)));
   else if (r.rise && r.rise->seen < Seconds(30))
     out.push_back(fmt::format("What was before: the curve begins {}.", ago(r.rise->seen)));
+}
+
+}  // namespace
+
+std::vector<std::string> make_unknown(const PostMortem& r) {
+  const StoredEpisode& e = r.episode;
+  const Episode& told = e.told.episode;
+  std::vector<std::string> out;
+  before_the_kill(r, out);
   if (e.source == EpisodeSource::live && !told.memory)
     out.push_back(
         "Where the memory was exactly at the kill: the kernel log has no statistics of it (it prints 10 "
-        "reports in "
-        "5 s at most).");
+        "reports in 5 s at most).");
   if (!e.unread.empty()) {
     std::string parts;
     for (const std::string& part : e.unread) parts += (parts.empty() ? "" : "; ") + displayable(part);

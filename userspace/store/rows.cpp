@@ -227,6 +227,10 @@ UserKillFact Rows::kill(const Statement& r) {
   return f;
 }
 
+GrewFrom Rows::growth_site(const Statement& r) {
+  return {process(r, 0), {}, r.size(1), r.size(2), r.duration(3), time(r, 4), time(r, 5)};
+}
+
 AlertFact Rows::alert(const Statement& r) {
   AlertFact f{time(r, 0), r.text(1), cgroup(r, 2), r.text(3), forecast_of(r, 4), {}};
   Statement action(db_,

@@ -48,6 +48,7 @@ inline const std::string gpu_event =
     "(SELECT message FROM gpu_errors g WHERE g.event=gpu_events.seq), seq";
 inline const std::string exit = "time_ns, process";
 inline const std::string alert = "time_ns, rule, cgroup, message, forecast, seq";
+inline const std::string growth_site = "process, grown, of, watched_s, from_ns, to_ns";
 inline const std::string victim =
     "process, tid, anon, file, shmem, swap, pgtables, total_vm, oom_score_adj, killed, freed_after_s, stack, "
     "marked, logged, "
@@ -77,6 +78,8 @@ class Rows {
   PressureFact pressure(const Statement& row);
   UserKillFact kill(const Statement& row);
   AlertFact alert(const Statement& row);
+  /// Without its code and what holds it.
+  GrewFrom growth_site(const Statement& row);
   Victim victim(const Statement& row);
   /// Why something that rows name could not be read since the last call; "": all could.
   std::string take_failure() { return std::exchange(failure_, {}); }

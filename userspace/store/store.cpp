@@ -108,6 +108,7 @@ struct Store::Impl {
         out.victims[*victim].code.push_back({code.text(1), code.text(2), code.number(3)});
     note(code, "where the victims were");
   }
+  void read_growth(std::int64_t episode, Rows& rows, Episode& out);
   void read_parts(std::int64_t episode, Rows& rows, Episode& out);
   template <typename Kill>
   void read_forecast(Statement& episode, Rows& rows, Kill& out);
@@ -236,28 +237,11 @@ void Store::Impl::read_forecast(Statement& episode, Rows& rows, Kill& out) {
   if (!episode.null(18)) out.first_forecast = rows.time(episode, 18);
 }
 
-void Store::Impl::read_parts(std::int64_t episode, Rows& rows, Episode& out) {
-  read_victims(episode, rows, out);
-  Statement other(db.get(), "SELECT role, process, grew, over_s FROM others WHERE episode=? ORDER BY nr");
-  other << episode;
-  while (out.also_killed.size() + out.grew_most.size() < kMaxVictims && other.row())
-    if (other.text(0) == "grew")
-      out.grew_most.push_back({rows.process(other, 1), other.size(2), other.duration(3)});
-    else
-      out.also_killed.push_back(rows.process(other, 1));
-  note(other, "who else was killed, and who grew");
-  Statement site(
-      db.get(),
-      "SELECT process, grown, of, watched_s, from_ns, to_ns FROM growth_sites WHERE episode=? ORDER BY nr");
+void Store::Impl::read_growth(std::int64_t episode, Rows& rows, Episode& out) {
+  Statement site(db.get(),
+                 "SELECT " + columns::growth_site + " FROM growth_sites WHERE episode=? ORDER BY nr");
   site << episode;
-  while (out.grew_from.size() < kMaxSites && site.row())
-    out.grew_from.push_back({rows.process(site, 0),
-                             {},
-                             site.size(1),
-                             site.size(2),
-                             site.duration(3),
-                             rows.time(site, 4),
-                             rows.time(site, 5)});
+  while (out.grew_from.size() < kMaxSites && site.row()) out.grew_from.push_back(rows.growth_site(site));
   note(site, "from where processes grew");
   Statement holder(db.get(), "SELECT site, path FROM growth_holders WHERE episode=? LIMIT 64");
   holder << episode;
@@ -274,6 +258,19 @@ void Store::Impl::read_parts(std::int64_t episode, Rows& rows, Episode& out) {
     if (auto of = code.number(0); of && *of < out.grew_from.size())
       out.grew_from[*of].code.push_back({code.text(1), code.text(2), code.number(3)});
   note(code, "the lines that grew");
+}
+
+void Store::Impl::read_parts(std::int64_t episode, Rows& rows, Episode& out) {
+  read_victims(episode, rows, out);
+  Statement other(db.get(), "SELECT role, process, grew, over_s FROM others WHERE episode=? ORDER BY nr");
+  other << episode;
+  while (out.also_killed.size() + out.grew_most.size() < kMaxVictims && other.row())
+    if (other.text(0) == "grew")
+      out.grew_most.push_back({rows.process(other, 1), other.size(2), other.duration(3)});
+    else
+      out.also_killed.push_back(rows.process(other, 1));
+  note(other, "who else was killed, and who grew");
+  read_growth(episode, rows, out);
   Statement level(db.get(), "SELECT cgroup, usage, usage_limit FROM ancestors WHERE episode=? ORDER BY nr");
   level << episode;
   while (out.chain.size() < kMaxVictims && level.row())
