@@ -63,14 +63,20 @@ def open_folder(t):
     return folder
 
 
-@case(vm="never", limit_s=60, tier="gate")
-def a_file_that_ends_its_reader_costs_the_names_of_that_process_alone(t):
-    """BCC divides by the size of a symbol: 0 here. What is named python is looked into when it is first seen."""
-    group = t.cgroup()
+def ends_its_reader(t):
+    """BCC divides by the size of a symbol: 0 here."""
     path = open_folder(t) / "a.out"
     body, _ = elf(8192, entsize=0)
     path.write_bytes(body)
     path.chmod(0o755)
+    return path
+
+
+@case(vm="never", limit_s=60, tier="gate")
+def a_file_that_ends_its_reader_costs_the_names_of_that_process_alone(t):
+    """What is named python is looked into when it is first seen."""
+    group = t.cgroup()
+    path = ends_its_reader(t)
     hostile = t.start(group, "maps_first", path)
     hostile.wait_for("ready")
     healthy, _ = python(t, group, "tell('ready')\nos.read(0, 1)\nculprit()\ntell('grown')\nos.read(0, 1)\n")
@@ -89,10 +95,7 @@ def a_file_that_ends_its_reader_costs_the_names_of_that_process_alone(t):
 def a_dozen_files_that_end_their_reader_cost_the_names_and_not_the_answer(t):
     """Behind the eighth nobody is looked at any more: what the counters tell is told all the same."""
     group = t.cgroup()
-    path = open_folder(t) / "a.out"
-    body, _ = elf(8192, entsize=0)
-    path.write_bytes(body)
-    path.chmod(0o755)
+    path = ends_its_reader(t)
     hostile = [t.start(group, "maps_first", path) for _ in range(12)]
     for child in hostile:
         child.wait_for("ready")

@@ -94,28 +94,26 @@ def sigkills_to_ones_own_zombie_are_nothing(t):
     t.check("events_ring_full" not in lost, f"lost is {lost}")
 
 
+def told_up_to_a_rate(t, reason, least, *load, count):
+    did, lost = flood(t, *load, count=count)
+    t.premise(did > least, f"only {did} SIGKILLs")
+    t.check("events_ring_full" not in lost, f"lost is {lost}")
+    t.check(lost.get(reason, 0) > 0, f"lost is {lost}")
+
+
 @case(vm="never", limit_s=90)
 def sigkills_to_ones_own_children_are_told_up_to_a_rate_and_counted_beyond(t):
-    did, lost = flood(t, "kills_living", *[""] * 2000, count=2)
-    t.premise(did > 2000, f"only {did} SIGKILLs")
-    t.check("events_ring_full" not in lost, f"lost is {lost}")
-    t.check(lost.get("user_kills_over_rate", 0) > 0, f"lost is {lost}")
+    told_up_to_a_rate(t, "user_kills_over_rate", 2000, "kills_living", *[""] * 2000, count=2)
 
 
 @case(vm="never", limit_s=90)
 def sigkills_of_the_kernel_to_what_one_who_exits_traced_are_told_up_to_a_rate_and_counted_beyond(t):
-    did, lost = flood(t, "exit_kills_living", count=2)
-    t.premise(did > 1000, f"only {did} SIGKILLs")
-    t.check("events_ring_full" not in lost, f"lost is {lost}")
-    t.check(lost.get("exit_kills_over_rate", 0) > 0, f"lost is {lost}")
+    told_up_to_a_rate(t, "exit_kills_over_rate", 1000, "exit_kills_living", count=2)
 
 
 @case(vm="never", limit_s=90)
 def sigkills_of_the_kernel_at_a_limit_of_cpu_time_are_told_up_to_a_rate_and_counted_beyond(t):
-    did, lost = flood(t, "cpu_limit_kills", count=4)
-    t.premise(did > 1200, f"only {did} SIGKILLs")
-    t.check("events_ring_full" not in lost, f"lost is {lost}")
-    t.check(lost.get("kernel_kills_over_rate", 0) > 0, f"lost is {lost}")
+    told_up_to_a_rate(t, "kernel_kills_over_rate", 1200, "cpu_limit_kills", count=4)
 
 
 @case(vm="never", limit_s=90)

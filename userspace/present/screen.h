@@ -12,8 +12,9 @@ namespace oomcast {
 /// One at a time: curses owns the terminal from open() to the destructor, which gives it back as it was.
 /// While it is open nobody else may write to stdout or to a stderr that is the terminal.
 ///
-/// Curses handles SIGWINCH and SIGTSTP; whoever blocks signals leaves these two alone. Ctrl-C is a SIGINT,
-/// for the owner of the program's signals; where the terminal sends none, it is a key that quits.
+/// Curses handles SIGWINCH and SIGTSTP: the thread that calls this must not block them, the others should.
+/// Ctrl-C is a SIGINT, for the owner of the program's signals; where the terminal sends none, it is a key
+/// that quits.
 class Screen {
  public:
   /// look: from which lines the cgroup of selected() grows.
