@@ -32,6 +32,9 @@ constexpr double kAgrees = 0.25;
 constexpr double kLittleOfRss = 0.03;  // of it
 constexpr double kLoads = 30;          // s: what programs load, they load by then, …
 constexpr double kFarAhead = 20;       // … unless so many times what they have goes on to fit
+constexpr double kLoadsOfOne = 5;      // s: no load is longer along one line, …
+constexpr double kOneLine = 0.03;      // … from which it strays by such a part of its rise, …
+constexpr double kLoaded = 2;          // s: … or begins another pace behind the first
 
 }  // namespace
 
@@ -149,11 +152,15 @@ double Forecaster::least_change() const {
 }
 
 // A program that loads its libraries would fill any machine if it went on. Two of its seconds tell nothing of
-// the next three minutes.
+// the next three minutes. It loads in fits and starts; what rises behind that, or along a line, is no load.
 bool Forecaster::starts_up(const Leak& leak) const {
   double now = history_.newest_time();
   if (!limit_ || now - life_began_ > kLoads) return false;
-  return limit_->as_double() - history_.newest_value() > kFarAhead * leak.rise;
+  if (limit_->as_double() - history_.newest_value() <= kFarAhead * leak.rise) return false;
+  const Trend& t = leak.trend;
+  bool along_one_line = t.residual_sd() <= kOneLine * leak.rise;
+  bool of_its_own = t.begin() - life_began_ >= kLoaded;
+  return t.end() - t.begin() < kLoadsOfOne || !(along_one_line || of_its_own);
 }
 
 // The limit comes before all is copied.

@@ -252,6 +252,21 @@ TEST(Forecaster, the_seconds_in_which_a_program_loads_its_libraries_give_no_dead
       << "half a minute of it is no start-up: " << f.forecast().why;
 }
 
+TEST(Forecaster, five_seconds_along_one_line_or_behind_a_load_are_no_load) {
+  Forecaster line, behind, fits;
+  feed(line, 0, 8, 1, 24, [](double at) { return 0.02 * at; });
+  EXPECT_EQ(line.forecast().verdict, Verdict::leak) << line.forecast().why;
+  Noise noise;
+  feed(behind, 0, 20, 1, 24,
+       [&](double at) { return std::min(0.08 * at, 0.3 + 0.003 * (at - 4)) + 0.0004 * noise(); });
+  EXPECT_EQ(behind.forecast().verdict, Verdict::leak) << behind.forecast().why;
+  const double loads[] = {0, .03, .03, .1, .11, .11, .2, .21, .26, .31, .31, .4};
+  for (int i = 0; i < 12; ++i) {
+    feed(fits, i, i + 1, 1, 24, [&](double) { return loads[i]; });
+    EXPECT_NE(fits.forecast().verdict, Verdict::leak) << "at " << i << " s: " << fits.forecast().why;
+  }
+}
+
 TEST(Forecaster, a_program_that_fills_its_limit_in_two_minutes_has_its_deadline_in_six_seconds) {
   Forecaster f;
   feed(f, 0, 7, 0.5, 54, [](double at) { return 0.45 * at; });
