@@ -127,7 +127,12 @@ struct files_struct {
   struct fdtable* fdt;
 };
 struct task_struct;
+struct rw_semaphore {
+  atomic_long_t count;
+  atomic_long_t owner; /* who took it last, with flags in the lowest bits */
+};
 struct mm_struct {
+  struct rw_semaphore mmap_lock;
   struct percpu_counter rss_stat[4];
   atomic_long_t pgtables_bytes;
   unsigned long total_vm;
@@ -169,8 +174,12 @@ struct pid {
 struct thread_struct {
   unsigned long fsbase; /* x86: where the C library finds its thread */
 };
+struct sched_entity {
+  u64 sum_exec_runtime;
+};
 struct task_struct {
   void* stack;
+  struct sched_entity se;
   unsigned long min_flt, maj_flt;
   struct thread_struct thread;
   unsigned int flags;
@@ -202,6 +211,14 @@ struct oom_control {
   enum oom_constraint constraint;
 };
 struct bpf_perf_event_data;
+struct seq_file;
+struct bpf_iter_meta {
+  struct seq_file* seq;
+};
+struct bpf_iter__task {
+  struct bpf_iter_meta* meta;
+  struct task_struct* task;
+};
 struct bpf_iter__cgroup {
   struct cgroup* cgroup;
 };

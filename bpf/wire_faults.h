@@ -103,6 +103,14 @@ struct oc_growth {
   long long ahead;                  /* pages in `gathered` that the counters do not show yet */
 };
 
+/* A process whose memory is locked; what the iterator "held_locks" writes. */
+struct oc_held_lock {
+  unsigned long long tgid;
+  unsigned long long owner; /* an address that stands for the thread that took the lock last */
+  unsigned long long
+      ran_ns; /* for how long that has had a CPU so far: who sleeps with it has no more of it */
+};
+
 enum oc_fault_lost_reason {
   OC_LOST_FAULTS_RING_FULL = 0, /* of allocations, too */
   OC_LOST_ALLOCATIONS_BUSY = 1, /* another thread was interrupted while it told of one on this CPU */
@@ -119,5 +127,6 @@ OC_ASSERT_SIZE(oc_freed, 32);
 OC_ASSERT_SIZE(oc_allocator_calls, 16);
 OC_ASSERT_SIZE(oc_block_key, 16);
 OC_ASSERT_SIZE(oc_block, 40);
+OC_ASSERT_SIZE(oc_held_lock, 24);
 
 #endif

@@ -31,6 +31,7 @@ union oc_any_record {
   struct oc_allocator_calls allocator_calls;
   struct oc_block_key block_key;
   struct oc_block block;
+  struct oc_held_lock held_lock;
   struct oc_growth growth;
   struct oc_gpu_call gpu_call;
   struct oc_gpu_stack gpu_stack;

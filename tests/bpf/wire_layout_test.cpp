@@ -102,6 +102,7 @@ const std::vector<Layout>& layouts() {
       LAYOUT(2, oc_allocator_calls, calls, bytes),
       LAYOUT(2, oc_block_key, address, tgid),
       LAYOUT(5, oc_block, born_ns, base, bytes, weight_bytes, scale),
+      LAYOUT(3, oc_held_lock, tgid, owner, ran_ns),
       LAYOUT(9, oc_growth, mm, resident_pages, gathered, faults, wanted, window, thread, thread_faults,
              ahead),
       LAYOUT(17, oc_gpu_call, header, task, syscall, device, minor, command, result, file, address,

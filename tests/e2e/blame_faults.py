@@ -2,6 +2,7 @@
 named that is not the one."""
 
 import ctypes
+import fcntl
 import json
 import os
 import shutil
@@ -14,6 +15,8 @@ from blame_kept import BREAKPOINT, code_at_malloc
 from lib import case
 
 SEIZE, INTERRUPT = 0x4206, 0x4207  # of ptrace(), include/uapi/linux/ptrace.h
+FREEZE, THAW = 0xC0045877, 0xC0045878  # FIFREEZE and FITHAW, include/uapi/linux/fs.h
+POPULATE_WRITE = 23  # of madvise()
 
 
 def watched_at_malloc(pid):
@@ -114,3 +117,97 @@ def an_allocator_that_lies_is_believed_nothing(t):
 def of_four_thousand_threads_the_line_that_keeps(t):
     child = t.start(None, "corpus/many_threads", 4000)
     judge(t, child, ("--pid", str(child.pid)))
+
+
+class Disk:
+    """A file system that can be frozen, as for a snapshot: who writes into a mapping of it then sleeps with the lock of
+    his memory until it is thawed."""
+
+    def __init__(self, t):
+        folder = t.folder()
+        image, self.mounted = folder / "image", folder / "mounted"
+        self.mounted.mkdir()
+        with open(image, "wb") as f:
+            f.truncate(16 << 20)
+        for command in (["mkfs.ext4", "-q", image], ["mount", "-o", "loop", image, self.mounted]):
+            if not shutil.which(command[0]) or subprocess.run(command, capture_output=True).returncode:
+                t.skip("no file system can be made and mounted here")
+        t.later(subprocess.run, ["umount", self.mounted])
+        self.fd = os.open(self.mounted, os.O_RDONLY)
+        t.later(os.close, self.fd)
+        # Nothing that this process does may be left to free what it froze.
+        guard = subprocess.Popen(["sh", "-c", 'sleep 40; exec fsfreeze --unfreeze "$0"', self.mounted],
+                                 stderr=subprocess.DEVNULL)
+        t.later(guard.wait)
+        t.later(guard.kill)
+
+    def freeze(self):
+        fcntl.ioctl(self.fd, FREEZE, 0)
+
+    def thaw(self):
+        try:
+            fcntl.ioctl(self.fd, THAW, 0)
+        except OSError:  # it is not frozen
+            pass
+
+    def writer(self, t, name):
+        child, _ = python(t, None, f"file = os.open({str(self.mounted / name)!r}, os.O_RDWR | os.O_CREAT)\n"
+                          "os.ftruncate(file, 1 << 20)\nmapped = mmap.mmap(file, 1 << 20)\ntell('ready')\n"
+                          f"os.read(0, 1)\nmapped.madvise({POPULATE_WRITE})\ntell('written')\n")
+        t.later(self.thaw)  # before it is waited for
+        return child
+
+    def freeze_with(self, t, writer):
+        self.freeze()
+        writer.go()
+        sleeps = lib.wait_until(lambda: lib.state_of(writer.pid) == "D", 10)
+        t.premise(sleeps, "who writes to a frozen file system does not wait")
+
+
+@case(vm="never", limit_s=90)
+def who_sleeps_with_the_lock_of_his_memory_keeps_no_fork_waiting(t):
+    disk = Disk(t)
+    child, _ = python(t, None, "import time\ntell('ready')\nos.read(0, 1)\n"
+                      "while True:\n    culprit(1)\n    time.sleep(.01)\n")
+    forks, _ = python(t, None, "import time\ntell('ready')\nos.read(0, 1)\nlongest = 0\nwhile True:\n"
+                      "    began = time.monotonic()\n    child = os.fork()\n    if child == 0:\n        os._exit(0)\n"
+                      "    os.waitpid(child, 0)\n    longest = max(longest, time.monotonic() - began)\n"
+                      "    tell('forked', longest_s=longest)\n    time.sleep(.05)\n")
+    first, second = disk.writer(t, "first"), disk.writer(t, "second")
+    report = t.folder() / "report"
+
+    def blame():
+        command = [t.oomcast_path, "blame", "--json", "--for", "4s", "--pid", str(child.pid), "-o", report]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        t.later(process.kill)
+        return process
+
+    def answer():
+        return of_pid(json.loads(report.read_text()), child.pid)
+
+    child.go()
+    forks.go()
+    disk.freeze_with(t, first)
+    looks = blame()
+    t.equal("exit code of blame", looks.wait(lib.seconds(30)), 0)
+    t.equal("what was kept", answer()["kept"], None)
+    why = answer()["kept_unknown"]
+    t.check(why and "lock of its memory" in why, f"why it is not known: {why}")
+    disk.thaw()
+    first.wait_for("written")
+    report.unlink()
+
+    looks = blame()
+    t.check(lib.wait_until(lambda: watched_at_malloc(child.pid), 10), "malloc() is not watched")
+    disk.freeze_with(t, second)
+    said = next((line for line in looks.stderr if "lock of its memory" in line), "")
+    t.check(f"process {second.pid} sleeps with" in said, f"it said: {said}")
+    t.check(answer()["kept"] is not None, f"what was kept is not known: {answer()['kept_unknown']}")
+    t.check(watched_at_malloc(child.pid), "the breakpoint is gone")
+    t.check(looks.poll() is None, "blame has ended")
+    disk.thaw()
+    second.wait_for("written")
+    t.equal("exit code of blame", looks.wait(lib.seconds(30)), 0)
+    t.check(not watched_at_malloc(child.pid), "a breakpoint is left")
+    longest = [line["longest_s"] for line in forks.truth if line["event"] == "forked"][-1]
+    t.check(longest < 3, f"a fork took {longest:.1f} s")

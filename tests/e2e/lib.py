@@ -510,9 +510,18 @@ def status_bytes(pid, field):
         return next((int(line.split()[1]) << 10 for line in f if line.startswith(field + ":")), None)
 
 
-def cpu_seconds(pid):
+def stat_of(pid):
+    """What stands behind its name in /proc/PID/stat."""
     with open(f"/proc/{pid}/stat") as f:
-        return sum(map(int, f.read().rpartition(")")[2].split()[11:13])) / os.sysconf("SC_CLK_TCK")
+        return f.read().rpartition(")")[2].split()
+
+
+def state_of(pid):
+    return stat_of(pid)[0]
+
+
+def cpu_seconds(pid):
+    return sum(map(int, stat_of(pid)[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def one_line(text):

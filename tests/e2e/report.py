@@ -292,9 +292,8 @@ def a_look_that_takes_too_long_is_given_up_and_counted(t):
         for pid in looks_of(tracer):
             with contextlib.suppress(ProcessLookupError, FileNotFoundError):
                 os.kill(pid, signal.SIGSTOP)
-                with open(f"/proc/{pid}/stat") as f:
-                    if f.read().rpartition(")")[2].split()[0] in "tT":
-                        return pid
+                if lib.state_of(pid) in "tT":
+                    return pid
         return None
 
     t.check(lib.wait_until(stopped_one, 20), "it does not look at what grows")

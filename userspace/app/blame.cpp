@@ -122,6 +122,15 @@ class Watch {
     }
   }
   MonoTime ended() const { return ended_; }
+  /// To be called when all else is done: its end may wait.
+  void tell_why_it_lasts() const {
+    auto keeper = source_ ? source_->waits_for() : std::nullopt;
+    if (keeper)
+      say_(fmt::format(
+          "process {} sleeps with the lock of its memory: the breakpoints go when it lets go of it, "
+          "in a minute at the latest",
+          *keeper));
+  }
 
  private:
   static constexpr std::size_t kMaxLost = 8;
@@ -203,7 +212,8 @@ class Watch {
   // `until`: it is not the first time. false: the reader is lost.
   Result<bool> watch(std::optional<MonoTime> until) {
     begun_ = false;
-    for (std::uint32_t pid : scope_.pids)
+    // There is room for some hundreds of them (Blame::Config), and who grows is seldom among the small.
+    for (std::uint32_t pid : largest_first(scope_.pids, procfs_))
       if (pid != static_cast<std::uint32_t>(getpid())) reader_.note(pid);
     allocations_.prepare(source_.get());
     reader_.begin();
@@ -370,6 +380,7 @@ Result<int> blame(const Options& options) {
                             options.output.format, profile_of(report, clock, now),
                             [&] { return to_text(report); }, [&] { return to_json(report, clock, now); });
   if (auto ok = deliver(file, text); !ok) return ok.error();
+  watch.tell_why_it_lasts();
   return 0;
 }
 

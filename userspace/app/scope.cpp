@@ -134,4 +134,13 @@ Result<ScopeNow> scope_now(const ScopeOptions& scope, const CgroupFs& fs, const 
   return ScopeNow{*std::move(cgroups), *std::move(all)};
 }
 
+std::vector<std::uint32_t> largest_first(std::vector<std::uint32_t> pids, const ProcFs& procfs) {
+  std::unordered_map<std::uint32_t, std::uint64_t> resident;
+  for (std::uint32_t pid : pids)
+    if (auto memory = procfs.read_statm(pid); memory && *memory) resident[pid] = (*memory)->resident_pages;
+  std::stable_sort(pids.begin(), pids.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return resident[a] > resident[b]; });
+  return pids;
+}
+
 }  // namespace oomcast

@@ -42,4 +42,7 @@ struct ScopeNow {
 Result<ScopeNow> scope_now(const ScopeOptions& scope, const CgroupFs& fs, const ProcFs& procfs,
                            const Roots& roots);
 
+/// The same, by what each has resident. About 10 µs each.
+std::vector<std::uint32_t> largest_first(std::vector<std::uint32_t> pids, const ProcFs& procfs);
+
 }  // namespace oomcast

@@ -62,16 +62,6 @@ std::vector<int> cpus_in(std::string_view list) {
   return cpus;
 }
 
-bool walk_all(int link) {
-  UniqueFd walk(bpf_iter_create(link));
-  if (!walk) return false;
-  std::array<char, 64> nothing{};  // it tells by records
-  ssize_t got = 0;
-  while ((got = read(walk.get(), nothing.data(), nothing.size())) > 0 || (got < 0 && errno == EAGAIN)) {
-  }
-  return got == 0;
-}
-
 class LoadedBpfSource final : public BpfSource {
  public:
   explicit LoadedBpfSource(const BpfOptions& options) : options_(options) {
@@ -241,7 +231,7 @@ class LoadedBpfSource final : public BpfSource {
     if (top) link.reset(bpf_program__attach_iter(skeleton_->progs.walk_cgroups, &attach), bpf_link__destroy);
     state->attached = link != nullptr;
     if (link)
-      walk_.emplace([link] { return walk_all(bpf_link__fd(link.get())); });
+      walk_.emplace([link] { return run_iterator(bpf_link__fd(link.get()), [](auto) {}); });  // by records
     else
       state->why_not = fmt::format("it did not attach: {}", std::strerror(errno));
   }

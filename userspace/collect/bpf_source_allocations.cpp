@@ -30,6 +30,9 @@ namespace {
 constexpr const char* kType = "/sys/bus/event_source/devices/uprobe/type";
 constexpr std::uint64_t kAtReturn = 1;  // of config, as format/retprobe beside that file has it
 
+constexpr Nanos kMaxKept = std::chrono::minutes(1);  // breakpoints, for somebody's lock
+constexpr Nanos kPatience = std::chrono::seconds(1);
+
 /// A link to uprobes of one process, of all its threads: union bpf_attr's link_create.uprobe_multi since 6.6
 /// (89ae89f53d20), which the headers of older systems lack.
 constexpr std::uint32_t kMultiAtReturn = 1;
@@ -165,6 +168,10 @@ Status AllocationProbes::begin(std::uint32_t tgid, const Allocator& allocator, c
   }
   if (budget_.each_call == Nanos{})
     if (auto ok = measure(); !ok) return ok;
+  if (auto keeper = programs_.locks ? programs_.locks->keeper() : std::nullopt)
+    return Error::failed(fmt::format(
+        "process {} sleeps with the lock of its memory, and for a breakpoint every fork would wait for it",
+        *keeper));
   std::string path = fmt::format("/proc/self/fd/{}", allocator.file.get());
   Links links;
   auto add = [&](const bpf_program* program, std::size_t function, bool at_return) {
@@ -294,11 +301,22 @@ void AllocationProbes::advance(MonoTime now) {
 }
 
 void AllocationProbes::take_away() {
+  std::vector<Handle> going;
   for (std::size_t f = 0; f < links_.size(); ++f) {
     if (*programs_.told >> f & 1) continue;
-    for (Handle& link : links_[f]) closing_.emplace_back([closed = std::move(link)] {});
+    std::move(links_[f].begin(), links_[f].end(), std::back_inserter(going));
     links_[f].clear();
   }
+  if (!going.empty()) close(std::move(going));
+}
+
+void AllocationProbes::close(std::vector<Handle> links) {
+  closing_.push_back(
+      std::async(std::launch::async, [links = std::move(links), locks = programs_.locks]() mutable {
+        if (locks) locks->wait(kMaxKept);
+        std::vector<std::jthread> each;
+        for (Handle& link : links) each.emplace_back([closed = std::move(link)] {});
+      }));
 }
 
 // What is watched to the end is stopped by end().
@@ -332,7 +350,10 @@ void AllocationProbes::stop_all(MonoTime now) {
 std::optional<WatchedAllocations> AllocationProbes::end(MonoTime now) {
   if (!watched_) return std::nullopt;
   stop_all(now);
-  closing_.clear();  // waits for them
+  MonoTime until = mono_now() + kPatience;
+  std::erase_if(closing_, [&](const std::future<void>& each) {
+    return each.wait_for(until - mono_now()) == std::future_status::ready;
+  });
   auto watched = std::exchange(watched_, std::nullopt);
   return plan_ ? watched : std::nullopt;
 }

@@ -3,10 +3,11 @@
 
 #include <array>
 #include <cstdint>
+#include <future>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <thread>
 #include <variant>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "base/unique_fd.h"
 #include "base/units.h"
 #include "collect/allocation_budget.h"
+#include "collect/held_locks.h"
 #include "collect/libbpf.h"
 #include "collect/roots.h"
 #include "wire/fault.h"
@@ -26,7 +28,8 @@ constexpr std::uint32_t kUprobeMulti = 48;  // enum bpf_attach_type: BPF_TRACE_U
 
 /// A probe is a breakpoint in the program's code: to set or clear one the kernel takes the mmap_lock of each
 /// process that has the file mapped, for some microseconds, and waits for who holds it. So only where nobody
-/// waits for memory, and few times. They end with this, or with this process however it ends.
+/// waits for memory, nor sleeps with such a lock (HeldLocks), and few times. They end with this, or with this
+/// process however it ends.
 class AllocationProbes {
  public:
   struct Programs {
@@ -40,6 +43,7 @@ class AllocationProbes {
     volatile unsigned int* told = nullptr;            // bits of functions that records are made of
     volatile unsigned int* calling_malloc = nullptr;  // as in AllocatorRates, once records are made
     bool whole_process = false;                       // as KernelFeatures::process_uprobes says
+    std::shared_ptr<const HeldLocks> locks;           // null: who holds them cannot be told
     Roots roots;
   };
   explicit AllocationProbes(Programs programs) : programs_(std::move(programs)) {}
@@ -55,8 +59,12 @@ class AllocationProbes {
   Nanos next(MonoTime now) const;
   /// Nothing is told of any more; the breakpoints go, in half a second.
   void stop_all(MonoTime now);
-  /// That, and waits until they are gone. What was watched; nullopt: nothing was.
+  /// That, and waits until they are gone, or for a second where somebody keeps a lock: then they go later,
+  /// with this at the latest, whose end waits for them up to a minute. What was watched; nullopt: nothing
+  /// was.
   std::optional<WatchedAllocations> end(MonoTime now);
+  /// Whether breakpoints are left that should be gone.
+  bool closing() const { return !closing_.empty(); }
 
  private:
   // What it costs is known after a second's quarter, or so many calls: a step of a program may be as long,
@@ -95,13 +103,14 @@ class AllocationProbes {
   /// The breakpoints that records are made of no more. Each takes 40 ms, in which it goes on to cost, and the
   /// records that wait are to be read: all at once, and in the background.
   void take_away();
+  void close(std::vector<Handle> links);
   MonoTime stops_at(std::size_t function) const;
 
   Programs programs_;
   std::uint32_t type_ = 0;  // of perf's uprobe events
   AllocationBudget budget_;
   Links links_;
-  std::vector<std::jthread> closing_;
+  std::vector<std::future<void>> closing_;
   std::optional<WatchedAllocations> watched_;
   std::optional<AllocationPlan> plan_;
   Progress began_, stopped_;

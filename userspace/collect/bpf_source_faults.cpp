@@ -8,11 +8,13 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <random>
 
 #include "base/unique_fd.h"
 #include "collect/bpf_source_allocations.h"
+#include "collect/held_locks.h"
 #include "collect/libbpf.h"
 #include "collect/perf_event.h"
 #include "collect/procfs.h"
@@ -21,6 +23,7 @@ namespace oomcast {
 namespace {
 
 constexpr Nanos kPaceEvery = std::chrono::milliseconds(100);
+constexpr std::size_t kMaxHeld = 1 << 20;  // bytes that tell of locks
 
 class LoadedFaultSource final : public FaultSource {
  public:
@@ -39,6 +42,7 @@ class LoadedFaultSource final : public FaultSource {
     ProcFs procfs(options_.roots);
     for (std::uint32_t tgid : options_.processes)
       if (auto id = procfs.read_task_id(tgid); id && *id) add_to_scope(wire::scope_key(**id));
+    ask_for_locks();
     ring_.reset(
         ring_buffer__new(bpf_map__fd(skeleton_->maps.faults), &LoadedFaultSource::take, this, nullptr));
     if (!ring_) return Error::from_errno("opening the page-fault program's ring buffer");
@@ -98,6 +102,7 @@ class LoadedFaultSource final : public FaultSource {
     programs.enter_free = all[programs.enter.size()];
     programs.leave = all.back();
     programs.whole_process = whole_process_;
+    programs.locks = locks_;
     programs.roots = options_.roots;
     programs.calls = bpf_map__fd(skeleton_->maps.allocator_calls);
     programs.number = number;
@@ -126,6 +131,11 @@ class LoadedFaultSource final : public FaultSource {
     for (auto& [tgid, probes] : allocations_)
       if (auto watched = probes.end(now)) out.push_back(*watched);
     return out;
+  }
+
+  std::optional<std::uint32_t> waits_for() const override {
+    bool closing = std::ranges::any_of(allocations_, [](const auto& each) { return each.second.closing(); });
+    return closing && locks_ ? locks_->keeper() : std::nullopt;
   }
 
   Result<std::vector<wire::LivingBlock>> living_blocks(std::uint32_t tgid) const override {
@@ -199,6 +209,19 @@ class LoadedFaultSource final : public FaultSource {
     const auto& p = skeleton_->progs;
     return {p.enter_malloc,        p.enter_calloc,   p.enter_realloc, p.enter_posix_memalign,
             p.enter_aligned_alloc, p.enter_memalign, p.enter_free,    p.leave};
+  }
+
+  void ask_for_locks() {
+    std::shared_ptr<bpf_link> link(bpf_program__attach_iter(skeleton_->progs.held_locks, nullptr),
+                                   bpf_link__destroy);
+    if (!link) return;
+    locks_ = std::make_shared<HeldLocks>([link] {
+      std::vector<std::byte> held;
+      run_iterator(bpf_link__fd(link.get()), [&](std::span<const std::byte> some) {
+        if (held.size() < kMaxHeld) held.insert(held.end(), some.begin(), some.end());
+      });
+      return wire::decode_held_locks(held);
+    });
   }
 
   void add_to_scope(std::uint64_t key) {
@@ -296,6 +319,7 @@ class LoadedFaultSource final : public FaultSource {
   Ring ring_;
   std::vector<Link> links_;
   bool whole_process_ = false;
+  std::shared_ptr<const HeldLocks> locks_;                 // null: they cannot be asked for
   std::map<std::uint32_t, AllocationProbes> allocations_;  // by tgid
   Nanos each_call_{};                                      // what a watched call of theirs takes
   const Sink* sink_ = nullptr;

@@ -60,8 +60,11 @@ class FaultSource {
                                    MonoTime end) = 0;
   /// Ends that of one process. What was seen of it is of no use.
   virtual void drop_allocations(std::uint32_t tgid, MonoTime now) = 0;
-  /// Ends it for all, in half a second.
+  /// Ends it for all, in half a second, or one where breakpoints have to be left for a while.
   virtual std::vector<WatchedAllocations> end_allocations(MonoTime now) = 0;
+  /// The process that these wait for, as it sleeps with the lock of its memory; so does the end of this, up
+  /// to a minute.
+  virtual std::optional<std::uint32_t> waits_for() const = 0;
   /// Then: of the blocks that it was told of, those that were not freed, although a record may be lost.
   virtual Result<std::vector<wire::LivingBlock>> living_blocks(std::uint32_t tgid) const = 0;
   /// By reason, since open().

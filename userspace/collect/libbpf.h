@@ -8,14 +8,17 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdarg>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -52,6 +55,18 @@ inline bpf_link* attach(bpf_program* program, const std::map<std::string, std::u
   bpf_link* link = fd ? bpf_program__attach_perf_event(program, fd.get()) : nullptr;
   if (link) fd.release();  // the link's
   return link;
+}
+
+/// Runs an iterator's program for all there is; what it writes goes to `take`. false: it failed.
+template <typename Take>
+bool run_iterator(int link, Take&& take) {
+  UniqueFd iterator(bpf_iter_create(link));
+  if (!iterator) return false;
+  std::array<std::byte, 4096> some;
+  ssize_t got = 0;
+  while ((got = read(iterator.get(), some.data(), some.size())) > 0 || (got < 0 && errno == EAGAIN))
+    if (got > 0) take(std::span<const std::byte>(some).first(static_cast<std::size_t>(got)));
+  return got == 0;
 }
 
 /// Times the kernel skipped one of the programs because it interrupted itself, since load.

@@ -147,6 +147,17 @@ std::vector<LivingBlock> decode_living(std::span<const std::byte> keys, std::spa
   return out;
 }
 
+std::vector<HeldLock> decode_held_locks(std::span<const std::byte> bytes) {
+  std::vector<HeldLock> out;
+  for (; bytes.size() >= sizeof(oc_held_lock); bytes = bytes.subspan(sizeof(oc_held_lock))) {
+    oc_held_lock lock;
+    std::memcpy(&lock, bytes.data(), sizeof(lock));
+    out.push_back(
+        {static_cast<std::uint32_t>(lock.tgid), lock.owner, Nanos(static_cast<std::int64_t>(lock.ran_ns))});
+  }
+  return out;
+}
+
 std::size_t max_fault_bytes() {
   return std::max(sizeof(oc_fault), sizeof(oc_allocation));
 }

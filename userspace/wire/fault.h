@@ -79,6 +79,15 @@ struct LivingBlock {
 };
 using FaultRecord = std::variant<Fault, Allocation, Freed>;
 
+/// The lock of a process's memory, held at the moment of a look. `owner` stands for the thread that took it
+/// last, which has had a CPU for `ran` so far: two looks that are the same saw one that slept.
+struct HeldLock {
+  std::uint32_t tgid = 0;
+  std::uint64_t owner = 0;
+  Nanos ran{};
+  bool operator==(const HeldLock&) const = default;
+};
+
 /// Where a thread asked the NVIDIA driver for memory: that of its last GpuCall.
 struct GpuStack : UserStack {
   MonoTime time;
@@ -96,6 +105,8 @@ Result<FaultRecord> decode_fault(std::span<const std::byte> bytes, const Units& 
 /// Of a map's keys and values, those of one process.
 std::vector<LivingBlock> decode_living(std::span<const std::byte> keys, std::span<const std::byte> values,
                                        std::uint32_t tgid);
+/// Of what the iterator wrote, whole ones.
+std::vector<HeldLock> decode_held_locks(std::span<const std::byte> bytes);
 std::size_t max_fault_bytes();
 std::span<const std::string_view> fault_lost_reasons();
 

@@ -31,6 +31,7 @@ class ProbedFaultSource final : public FaultSource {
   }
   void drop_allocations(std::uint32_t, MonoTime) override {}
   std::vector<WatchedAllocations> end_allocations(MonoTime) override { return {}; }
+  std::optional<std::uint32_t> waits_for() const override { return std::nullopt; }
   Result<std::vector<wire::LivingBlock>> living_blocks(std::uint32_t) const override {
     return std::vector<wire::LivingBlock>{};
   }

@@ -70,6 +70,14 @@ TEST(ScopeNow, of_a_process_is_it_and_its_descendants_wherever_they_are) {
   EXPECT_EQ(now->pids, (Pids{10, 11, 13}));
 }
 
+TEST(LargestFirst, those_whose_size_is_not_known_last_and_as_they_were) {
+  ScopeMachine m;
+  m.tree.write("proc/10/statm", "900 20 5 1 0 100 0\n");
+  m.tree.write("proc/12/statm", "900 300 5 1 0 100 0\n");
+  m.tree.write("proc/13/statm", "2000 100 5 1 0 100 0\n");
+  EXPECT_EQ(largest_first({1, 10, 11, 12, 13}, *m.procfs), (Pids{12, 13, 10, 1, 11}));
+}
+
 TEST(ScopeNow, that_is_not_there_is_an_error) {
   ScopeMachine m;
   ScopeOptions scope;

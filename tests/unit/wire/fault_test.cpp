@@ -161,6 +161,14 @@ TEST(DecodeFault, a_fault_is_told_from_the_allocators_records_by_its_header) {
   EXPECT_FALSE(is_fault({}));
 }
 
+TEST(DecodeHeldLocks, of_what_was_written_the_last_that_is_not_whole_is_left_out) {
+  oc_held_lock locks[] = {{7, 0xffff888100000000, 5'000'000}, {8, 1, 2}};
+  auto bytes = std::as_bytes(std::span(locks));
+  EXPECT_EQ(decode_held_locks(bytes),
+            (std::vector<HeldLock>{{7, 0xffff888100000000, Nanos(5'000'000)}, {8, 1, Nanos(2)}}));
+  EXPECT_EQ(decode_held_locks(bytes.first(sizeof(locks) - 1)).size(), 1u);
+}
+
 TEST(DecodeLiving, of_what_the_kernel_programs_know_it_tells_the_blocks_of_one_process) {
   oc_block_key keys[] = {{0x7000, 7}, {0x8000, 8}, {0x9000, 7}};
   oc_block blocks[] = {{5, 0, 0, 0, 0}, {6, 0, 0, 0, 0}, {9, 0, 0, 0, 0}};
