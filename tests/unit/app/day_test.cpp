@@ -11,16 +11,10 @@
 #include "app/publisher.h"
 #include "model/machine.h"
 #include "model/machine_model.h"
+#include "sanitized.h"
 #include "store/kept_store.h"
 
-// A compiler says in one of two ways that it sanitizes, and Debian's GCC has the function without its header.
-#if defined(__SANITIZE_ADDRESS__)
-#define OOMCAST_SANITIZED
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define OOMCAST_SANITIZED
-#endif
-#endif
+// Debian's GCC has the function without its header.
 #ifdef OOMCAST_SANITIZED
 extern "C" std::size_t __sanitizer_get_current_allocated_bytes();
 #endif
@@ -177,12 +171,7 @@ class Day : public StoreTest {
 
 TEST_F(Day, of_a_busy_service_leaves_no_more_behind_than_its_first_hours) {
   constexpr Bytes kMaxStore = MiB(8), kIndex = KiB(64);  // kIndex: of the log, in memory that is shared
-  constexpr std::int64_t kHour = 3600, kFirst = 2;
-#ifdef OOMCAST_SANITIZED
-  constexpr std::int64_t kHours = 3;  // each of its hours takes seconds
-#else
-  constexpr std::int64_t kHours = 24;
-#endif
+  constexpr std::int64_t kHour = 3600, kFirst = 2, kHours = kSanitized ? 3 : 24;
   std::size_t before = allocated(), first = 0, opened = 0;
   Service service(dir_, {.size = kMaxStore});
   for (std::int64_t s = 0; s <= kHours * kHour; ++s) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "parse/oom_reports.h"
+#include "sanitized.h"
 
 namespace oomcast {
 namespace {
@@ -213,6 +214,7 @@ TEST(Corpus, gives_the_same_facts_in_every_form_of_log) {
 }
 
 TEST(Corpus, loses_no_line_and_says_nothing_wrong_when_a_log_is_cut_at_any_byte) {
+  std::size_t step = test::kSanitized ? 7 : 1, from = 0;
   for (const fs::path& log : logs()) {
     Json whole = facts_beside(log);
     OomReports before;
@@ -220,7 +222,8 @@ TEST(Corpus, loses_no_line_and_says_nothing_wrong_when_a_log_is_cut_at_any_byte)
     for (const std::string& line : lines_of(log)) {
       OomReports so_far = before;
       Json told_before = facts_of(so_far.finish());
-      for (std::size_t size = 1; size <= line.size(); ++size) {
+      from = from % step + 1;  // another one in each line
+      for (std::size_t size = from; size <= line.size(); size += step) {
         OomReports reports = before;
         cut = line.substr(0, size);
         reports.line(cut, true);
