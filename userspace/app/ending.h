@@ -23,7 +23,10 @@ template <class Said>
 class BeforeTheEnd {
  public:
   void add(MonoTime time, Bytes level, Said said) {
-    if (!kept_.empty() && time - kept_.back().time < kApart && level <= kept_.back().level) {
+    // What is said of a moment comes behind it; what is said of a fall is another's.
+    bool same = !kept_.empty() && level <= kept_.back().level &&
+                level.as_double() >= kHigh * kept_.back().level.as_double();
+    if (same && time - kept_.back().time < kApart) {
       kept_.back().said = std::move(said);
       return;
     }

@@ -254,9 +254,11 @@ class Progress {
     level_ = level;
     if (last_) until_the_end_.add(time, level, last_);
   }
-  // After a kill nothing is known any more: that is no verdict on the run.
+  // After a kill nothing is known any more: that is no verdict on the run. Of one that was flat, and rises,
+  // it is.
   void keep(const ForecastFact& forecast) {
-    if (forecast.forecast.verdict == Verdict::unknown) return;
+    bool rises = forecast.forecast.evidence.regime && !(last_ && last_->forecast.verdict == Verdict::leak);
+    if (forecast.forecast.verdict == Verdict::unknown && !rises) return;
     last_ = std::make_shared<const ForecastFact>(forecast);
     until_the_end_.add(forecast.time, level_, last_);
   }

@@ -34,7 +34,8 @@ constexpr double kLoads = 30;          // s: what programs load, they load by th
 constexpr double kFarAhead = 20;       // … unless so many times what they have goes on to fit
 constexpr double kLoadsOfOne = 5;      // s: no load is longer along one line, …
 constexpr double kOneLine = 0.03;      // … from which it strays by such a part of its rise, …
-constexpr double kLoaded = 2;          // s: … or begins another pace behind the first
+constexpr double kLoaded = 0.5;        // s: … or comes behind it, …
+constexpr double kSlowedTo = 0.5;      // … at less than so much of its pace
 
 }  // namespace
 
@@ -158,9 +159,10 @@ bool Forecaster::starts_up(const Leak& leak) const {
   if (!limit_ || now - life_began_ > kLoads) return false;
   if (limit_->as_double() - history_.newest_value() <= kFarAhead * leak.rise) return false;
   const Trend& t = leak.trend;
-  bool along_one_line = t.residual_sd() <= kOneLine * leak.rise;
-  bool of_its_own = t.begin() - life_began_ >= kLoaded;
-  return t.end() - t.begin() < kLoadsOfOne || !(along_one_line || of_its_own);
+  bool along_one_line = t.residual_sd() <= kOneLine * leak.rise && t.end() - t.begin() >= kLoadsOfOne;
+  double before = t.begin() - life_began_;
+  bool behind_it = before >= kLoaded && t.slope(now) * before < kSlowedTo * t.value(t.begin());
+  return now - life_began_ < kLoadsOfOne || !(along_one_line || behind_it);
 }
 
 // The limit comes before all is copied.

@@ -126,7 +126,7 @@ bool LeakFinder::Search::goes_on(const Leak& leak, std::size_t first) const {
   bool slows = segments_.back().slope < kStalls * leak.trend.slope(now_);
   return !(slows && stalled(dots_, first, segments_.back(), shape_.noise)) &&
          !rests(segments_, dots_, first, shape_.noise) &&
-         !by_jumps(segments_, dots_, first, shape_.noise, leak.rise);
+         !by_jumps(segments_, dots_, first, shape_.noise, leak.rise) && !by_shifts(leak.dots, leak.trend);
 }
 
 std::optional<Leak> LeakFinder::Search::judge(std::size_t first) const {

@@ -155,6 +155,7 @@ bool tell_start_up(const Floor& floor, const History& history, Forecast& out) {
 
 void tell_early(double risen, double now, Forecast& out) {
   out.verdict = Verdict::unknown;
+  out.evidence.regime = Seconds(now);
   out.why = fmt::format("too early to tell a start-up from a leak: {} in {}, and it still rises",
                         format_size(whole_bytes(risen)), format_duration(Seconds(now)));
 }

@@ -5,6 +5,7 @@
 
 #include "forecast/numbers.h"
 #include "forecast/trend.h"
+#include "leak/levels.h"
 
 namespace oomcast {
 namespace {
@@ -15,6 +16,8 @@ constexpr double kRestsFor = 0.05;  // … for so much of the rise
 constexpr double kRestsAlike = 0.5, kRestsLonger = 1.5;
 constexpr std::size_t kFewDots = 4, kFewDotsOf = 32;  // too few of so many to tell that it stands still
 constexpr double kSteep = 1.5;                        // times the pace of the whole rise
+constexpr std::size_t kFewShifts = 3;
+constexpr double kShiftsBetter = 0.25;  // of the squares that the trend leaves
 
 }  // namespace
 
@@ -92,6 +95,28 @@ bool by_jumps(const std::vector<Segment>& segments, std::span<const Dot> dots, s
     jumps += short_one || jumped;
   }
   return within < 0.5 * rise && jumps < 4 && jumping < 0.5 * span;
+}
+
+bool by_shifts(std::span<const Dot> dots, const Trend& trend) {
+  Levels levels = find_levels(dots, 0);
+  if (levels.shifts.empty() || levels.shifts.size() > kFewShifts) return false;
+  double error = 0;
+  std::vector<double> values;
+  auto at = dots.begin();
+  for (std::size_t k = 0; k <= levels.shifts.size(); ++k) {
+    auto end =
+        k == levels.shifts.size() ? dots.end() : std::ranges::find(dots, levels.shifts[k].time, &Dot::time);
+    // The dots beside a shift may be of a bucket in which it came.
+    auto from = at + (k > 0 ? 1 : 0), to = end - (end == dots.end() ? 0 : 1);
+    values.clear();
+    for (auto dot = from; dot < to; ++dot) values.push_back(dot->value);
+    at = end;
+    if (values.empty()) return false;
+    auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::nth_element(values.begin(), middle, values.end());
+    for (double value : values) error += (value - *middle) * (value - *middle);
+  }
+  return error < kShiftsBetter * trend.error();
 }
 
 bool swings(std::span<const Dot> dots, std::size_t first, std::size_t middle) {

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "forecast/trend.h"
 #include "leak/shape.h"
 
 namespace oomcast {
@@ -30,6 +31,10 @@ bool bends(const std::vector<Segment>& segments, std::size_t first, std::span<co
 /// Whether the rise is a few jumps between flat stretches.
 bool by_jumps(const std::vector<Segment>& segments, std::span<const Dot> dots, std::size_t first,
               double noise, double rise);
+
+/// Whether two or three sudden shifts between flat stretches explain these dots much better than their trend
+/// does.
+bool by_shifts(std::span<const Dot> dots, const Trend& trend);
 
 /// Whether dots [first, middle) swing around the line through all from `first` on as far as those from
 /// `middle` on: at least one and a half times to and fro, or the newest swing begins with a fall, as a

@@ -40,14 +40,25 @@ double noise_of(std::span<const Dot> dots) {
   return kMadToSigma * median(rest);
 }
 
-// The higher of the lowest values that are reached within `reach` buckets before and after: what a rise comes
-// from and goes back to. The newest bucket has no after: it counts as its own.
-std::vector<double> base_of(const std::vector<double>& low, std::size_t reach, bool both) {
+// How far to both sides: so many buckets, and all that are as near in time. What moves is sampled more often
+// than what stands still, so that a peak of a second may have as many buckets as the ten seconds around it.
+struct Reach {
+  std::size_t buckets;
+  double s;
+};
+
+// The higher of the lowest values that are reached before and after: what a rise comes from and goes back to.
+// The newest bucket has no after: it counts as its own.
+std::vector<double> base_of(const std::vector<double>& low, std::span<const Bucket> at, Reach reach,
+                            bool both) {
   std::vector<double> out(low.size());
   for (std::size_t i = 0; i < low.size(); ++i) {
     double before = std::numeric_limits<double>::infinity(), after = before;
-    for (std::size_t j = i >= reach ? i - reach : 0; j < i; ++j) before = std::min(before, low[j]);
-    for (std::size_t j = i + 1; j < std::min(low.size(), i + reach + 1); ++j) after = std::min(after, low[j]);
+    for (std::size_t j = i; j-- > 0 && (i - j <= reach.buckets || at[i].time - at[j].time <= reach.s);)
+      before = std::min(before, low[j]);
+    for (std::size_t j = i + 1;
+         j < low.size() && (j - i <= reach.buckets || at[j].time - at[i].time <= reach.s); ++j)
+      after = std::min(after, low[j]);
     out[i] = both ? std::max(before, after) : before;
   }
   return out;
@@ -123,12 +134,14 @@ struct Excursions {
   bool dots_are_low;
   double threshold;
 
-  std::size_t reach() const { return std::max<std::size_t>(2, window.size() / 8); }
+  Reach reach() const {
+    return {std::max<std::size_t>(2, window.size() / 8), (window.back().time - window.front().time) / 8};
+  }
 
   // Marks in `off` the dots that belong to one.
   std::vector<Excursion> find(std::vector<bool>& off) const {
     std::size_t n = window.size();
-    auto base = base_of(low, reach(), true);
+    auto base = base_of(low, window, reach(), true);
     auto above = [&](std::size_t k) { return window[k].high - base[k]; };
     std::vector<Excursion> out;
     for (std::size_t i = 0; i < n;) {
@@ -153,7 +166,7 @@ struct Excursions {
     double highest = 0, longest = 0;
     for (const Excursion& e : earlier)
       highest = std::max(highest, e.height), longest = std::max(longest, e.to - e.from);
-    auto base = base_of(low, reach(), false);
+    auto base = base_of(low, window, reach(), false);
     std::size_t n = window.size(), begin = n;
     double height = 0;
     while (begin > 1 && !off[begin - 1] && window[begin - 1].high - base[begin - 1] > threshold)

@@ -26,6 +26,13 @@ TEST(BeforeTheEnd, that_may_take_a_fourth_of_it) {
   EXPECT_EQ(life.said(at_s(0), at_s(11)), "leak");
 }
 
+TEST(BeforeTheEnd, what_is_said_of_its_last_milliseconds_is_none_of_the_moment_before) {
+  BeforeTheEnd<std::string> life;
+  for (int s = 1; s <= 20; ++s) life.add(at_s(s), MiB(10 * s), "leak");
+  for (int k = 1; k <= 10; ++k) life.add(at_s(20 + 0.004 * k), MiB(200 - 18 * k), "ramp");
+  EXPECT_EQ(life.said(at_s(0), at_s(21.5)), "leak");
+}
+
 TEST(BeforeTheEnd, a_level_that_went_down_and_stayed_is_one) {
   BeforeTheEnd<std::string> life;
   for (int s = 1; s <= 20; ++s) life.add(at_s(s), MiB(200), "stable");

@@ -274,6 +274,34 @@ TEST(Forecaster, a_program_that_fills_its_limit_in_two_minutes_has_its_deadline_
   EXPECT_NEAR(eta(f), 120 - 6.5, 6);
 }
 
+// As seen of a PyTorch program: each of these in the second after it, or at once.
+TEST(Forecaster, two_copies_of_a_model_five_seconds_apart_are_no_leak) {
+  const std::pair<double, double> holds[] = {
+      {0, .001},     {.16, .018},   {.29, .051}, {.47, .083},   {.7, .115},    {.81, .211}, {1, .216},
+      {10.83, .238}, {10.85, .286}, {11, .311},  {15.82, .327}, {15.85, .376}, {16, .407},  {25, .407}};
+  Forecaster f;
+  for (std::size_t i = 0; i + 1 < std::size(holds); ++i) {
+    double level = holds[i].second;
+    for (double t = holds[i].first; t < holds[i + 1].first; ++t) {
+      feed(f, t, t + 0.1, 1, 4, [&](double) { return level; });
+      EXPECT_NE(f.forecast().verdict, Verdict::leak) << "at " << t << " s: " << f.forecast().why;
+    }
+  }
+  EXPECT_EQ(f.forecast().verdict, Verdict::step) << f.forecast().why;
+}
+
+// What moves has more samples: its second has more of them than the ten around it.
+TEST(Forecaster, sees_the_floor_under_a_peak_that_has_more_samples_than_the_rest) {
+  auto floor = [](double t) { return 0.125 + 0.003 * t; };
+  Forecaster f;
+  feed(f, 0, 8.6, 1, 4, floor);
+  feed(f, 8.7, 9.9, 0.1, 4, [&](double t) { return floor(t) + 0.18 * (t - 8.6); });
+  feed(f, 10, 18, 1, 4, floor);
+  EXPECT_EQ(f.forecast().verdict, Verdict::leak) << f.forecast().why;
+  ASSERT_TRUE(f.forecast().growth);
+  EXPECT_NEAR(f.forecast().growth->rate.value / GiB(1).as_double(), 0.003, 0.0003);
+}
+
 TEST(Forecaster, calls_a_second_copy_of_a_model_a_step) {
   Noise noise;
   Forecaster f;
