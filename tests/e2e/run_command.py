@@ -172,8 +172,12 @@ def what_became_of_the_command_is_told_as_it_was(t):
 def leads_a_terminal(t, *command):
     """`oomcast run` of it as the leader of a session: the run, our end of its terminal, and what it said until ready."""
     here, there = pty.openpty()
+
+    def lead():
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run below nohup
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     run = subprocess.Popen([t.oomcast_path, "run", "--", *command], stdin=there, stdout=there, stderr=subprocess.PIPE,
-                           start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+                           start_new_session=True, preexec_fn=lead)
     os.close(there)
     t.later(run.kill)
     said = b""
