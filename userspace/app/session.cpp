@@ -110,6 +110,15 @@ void Session::scan_tree() {
   times_.next_scan = std::max(times_.next_urgent_scan, now() + 1s);
 }
 
+// A tree of tens of thousands is walked every quarter of a minute. What grows by then may have been killed.
+void Session::find_growing() {
+  MonoTime began = now();
+  for (auto [inode, parent] : model_.take_growing_unknown())
+    if (CgroupPtr above = model_.cgroups().ref(parent))
+      if (auto found = sources_.cgroupfs.find_below(above->path, inode)) model_.on_cgroup(*found);
+  times_.next_search = now() + kPerScan * (now() - began);
+}
+
 void Session::refresh() {
   drain();
   scan_tree();

@@ -94,6 +94,7 @@ class Session {
   void read_what_exists();
   ForecastRegistry::Config forecast_config() const;
   void scan_tree();
+  void find_growing();
   std::optional<Nanos> poll_timeout() const;
 
   bool drain();
@@ -159,7 +160,7 @@ class Session {
   bool samples_lost_ = false;   // since the cgroups were last read
   bool machine_kills_ = false;  // somebody was marked for no limit of a cgroup
   struct Times {
-    MonoTime next_poll{}, next_scan{}, next_urgent_scan{};
+    MonoTime next_poll{}, next_scan{}, next_urgent_scan{}, next_search{};
     MonoTime counted{};      // the kernel's kills were
     MonoTime exact_until{};  // every change of RSS is asked for
     MonoTime look_until{};   // records that are not urgent may still come

@@ -49,6 +49,7 @@ bool Session::drain() {
   give_way();
   take_reports();
   times_.heard = began;
+  if (now() >= times_.next_search) find_growing();
   bool urgent = now() >= times_.next_urgent_scan && model_.take_urgent_scan();
   if (urgent || (now() >= times_.next_scan && model_.take_unknown_cgroups())) scan_tree();
   if (news) times_.look_until = std::max(times_.look_until, now() + (logged ? kLogSettles : kMoreSoon));

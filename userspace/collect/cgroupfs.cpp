@@ -332,6 +332,19 @@ Result<CgroupEntry> CgroupFs::lookup(std::string_view path) const {
   return entry;
 }
 
+Result<CgroupEntry> CgroupFs::find_below(std::string_view parent, std::uint64_t inode) const {
+  auto above = lookup(parent);
+  if (!above.ok()) return above.error();
+  UniqueFd fd = open_below(top_.get(), *mount_.relative_path(above->path));
+  DirStream dir = fd ? open_stream_at(fd.get(), ".") : nullptr;
+  if (!dir) return Error::from_errno("opening cgroup " + make_harmless(above->path));
+  std::string prefix = above->path == "/" ? above->path : above->path + '/';
+  while (const dirent* entry = ::readdir(dir.get()))
+    if (std::string_view name = entry->d_name; entry->d_ino == inode && name != "." && name != "..")
+      return CgroupEntry{{mount_.hierarchy, inode}, above->id, prefix + std::string(name)};
+  return Error::failed("no such cgroup below " + make_harmless(above->path));
+}
+
 Result<CgroupListing> CgroupFs::list(std::string_view path, std::size_t most) const {
   auto top = lookup(path);
   if (!top.ok()) return top.error();

@@ -85,6 +85,9 @@ class CgroupFs {
   Result<CgroupDir> open_dir(std::string_view path) const;
   /// Identity and parent of the cgroup at `path`.
   Result<CgroupEntry> lookup(std::string_view path) const;
+  /// The one with this number right below `parent`; without named_by. Error: there is none. About 0.2 µs for
+  /// each that is there.
+  Result<CgroupEntry> find_below(std::string_view parent, std::uint64_t inode) const;
 
  private:
   friend struct ReaderSource;

@@ -293,7 +293,8 @@ void EpisodeBuilder::first_mark(Open& open, const wire::OomMark& mark, std::opti
   episode.trigger = process_ref(tasks_, cgroups_, mark.trigger);
   if (owner) {
     open.limit_inode = owner;
-    if (auto ref = cgroups_.ref(owner)) episode.limit_cgroup = ref;
+    if (auto ref = episode.limit_cgroup ? with_number(*episode.limit_cgroup, owner) : cgroups_.ref(owner))
+      episode.limit_cgroup = ref;
   }
   bool above_trigger = !owner || std::any_of(mark.chain.begin(), mark.chain.end(),
                                              [&](const wire::Memcg& m) { return m.inode == owner; });
@@ -386,13 +387,17 @@ void EpisodeBuilder::close(Open& open) {
   open.news = false;
   --untold_;
   if (!episode.limit_cgroup) episode.limit_cgroup = cgroups_.ref(open.limit_inode);
+  auto cgroup_of = [&](const wire::Task& task) {
+    auto known = cgroups_.ref(task.cgroup);
+    return known || !task.cgroup || task.cgroup != open.limit_inode ? known : episode.limit_cgroup;
+  };
   if (open.trigger && (!episode.trigger || tasks_.find(open.trigger->id)))
     episode.trigger = process_ref(tasks_, cgroups_, *open.trigger);
   if (episode.trigger && open.trigger && !episode.trigger->cgroup)
-    episode.trigger->cgroup = cgroups_.ref(open.trigger->cgroup);
+    episode.trigger->cgroup = cgroup_of(*open.trigger);
   for (OpenVictim& v : open.victims) {
     if (tasks_.find(v.task.id)) v.victim.process = process_ref(tasks_, cgroups_, v.task);
-    if (!v.victim.process.cgroup) v.victim.process.cgroup = cgroups_.ref(v.task.cgroup);
+    if (!v.victim.process.cgroup) v.victim.process.cgroup = cgroup_of(v.task);
     stacks_.fill_in(v.victim, v.task.id, open.trigger ? std::optional(open.trigger->tid) : std::nullopt);
   }
   std::set<TaskId> told;

@@ -164,6 +164,7 @@ class EpisodeBuilder {
   void add_logged_victim(Open& open, const OomDump& dump, const OomVictimLine& line, MonoTime when);
   Open* open_logged(const OomDump& dump, MonoTime when);
   CgroupPtr limit_of(const OomDump& dump) const;
+  CgroupPtr with_number(const CgroupRef& logged, std::optional<std::uint64_t> inode) const;
   void take_owner(Open& open, const OomDump& dump);
   void forget_usage_before(Open& open);
   void take_report(Open& open, const OomDump& dump);

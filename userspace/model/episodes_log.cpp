@@ -107,6 +107,16 @@ CgroupPtr EpisodeBuilder::limit_of(const OomDump& dump) const {
   return ref;
 }
 
+// A cgroup that the tree has no room for, or was gone before it was seen: the mark has its number, the log
+// its path.
+CgroupPtr EpisodeBuilder::with_number(const CgroupRef& logged, std::optional<std::uint64_t> inode) const {
+  auto known = cgroups_.ref(inode);
+  if (known || !inode) return known;
+  auto ref = std::make_shared<CgroupRef>(logged);
+  ref->id.inode = *inode;
+  return ref;
+}
+
 // The marks tell the owner by what was locked or full at that moment, as far as sixteen levels up; the report
 // is of the decision. A container that the page cache keeps at its limit is not why the machine's killer, or
 // SysRq, chose somebody in it.
@@ -120,6 +130,8 @@ void EpisodeBuilder::take_owner(Open& open, const OomDump& dump) {
   bool same = owner && told &&
               (!owner->id.inode || owner->id.inode == open.limit_inode ||
                (episode.limit_cgroup && owner->path == episode.limit_cgroup->path));
+  if (same && !owner->id.inode && !episode.limit_cgroup)
+    episode.limit_cgroup = with_number(*owner, open.limit_inode);
   if (same || (!owner && (!told || *scope == OomScope::memcg))) return;
   forget_usage_before(open);
   if (told) episode.usage = episode.limit = std::nullopt;

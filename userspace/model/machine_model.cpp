@@ -12,7 +12,7 @@ namespace {
 constexpr Nanos kKeepRemoved = std::chrono::seconds(3);  // longer than an episode is open
 constexpr Nanos kSweepEvery = std::chrono::milliseconds(500);
 constexpr Nanos kSameSeries = std::chrono::minutes(5);
-constexpr std::size_t kMaxSeries = 1024, kMaxStalls = 16'384;
+constexpr std::size_t kMaxSeries = 1024, kMaxStalls = 16'384, kMaxGrowingUnknown = 16;
 
 CgroupPtr host_root(Hierarchy hierarchy) {
   auto ref = std::make_shared<CgroupRef>();
@@ -92,8 +92,10 @@ void MachineModel::apply(const wire::CgroupSample& r) {
   CgroupState* state = cgroups_.find(r.memcg.inode);
   if (!state) {
     bool idle = CgroupTree::is_idle(r.memcg.usage);
-    if (!cgroups_.is_refused(r.memcg.inode) || (!idle && cgroups_.reconsider(r.memcg.inode)))
-      unknown_cgroups_ = true;
+    if (cgroups_.is_refused(r.memcg.inode) && (idle || !cgroups_.reconsider(r.memcg.inode))) return;
+    unknown_cgroups_ = true;
+    if (!idle && r.parent && cgroups_.find(*r.parent) && growing_unknown_.size() < kMaxGrowingUnknown)
+      growing_unknown_.emplace(r.memcg.inode, *r.parent);
     return;
   }
   state->limit = r.memcg.limit;
@@ -416,7 +418,7 @@ bool MachineModel::episode_in_scope(const Episode& episode) const {
   if (config_.scope.whole_machine) return true;
   if (episode.limit_cgroup && cgroup_in_scope(episode.limit_cgroup->id.inode)) return true;
   // A cgroup that was gone before it was seen is known by its path in the log alone.
-  if (episode.limit_cgroup && !episode.limit_cgroup->id.inode)
+  if (episode.limit_cgroup && !cgroups_.find(episode.limit_cgroup->id.inode))
     for (std::uint64_t top : config_.scope.cgroups)
       if (const CgroupState* root = cgroups_.find(top);
           root && in_scope(episode.limit_cgroup->path, root->ref->path))

@@ -131,6 +131,10 @@ class MachineModel {
   const std::optional<MemInfo>& host() const { return host_; }
   const CgroupPtr& host_ref() const { return host_ref_; }
   /// Cgroups that a record named but whose path is not known: look for them in the tree.
+  /// Of these, such as hold something, below a known one: number and parent. 16 at most since the last call.
+  std::map<std::uint64_t, std::uint64_t> take_growing_unknown() {
+    return std::exchange(growing_unknown_, {});
+  }
   bool take_unknown_cgroups() { return std::exchange(unknown_cgroups_, false); }
   bool unknown_cgroups() const { return unknown_cgroups_; }
   /// The same of a victim's or trigger's: look at once.
@@ -201,6 +205,7 @@ class MachineModel {
   Nanos pace_{};
   std::uint64_t spared_ = 0;
   bool unknown_cgroups_ = false;
+  std::map<std::uint64_t, std::uint64_t> growing_unknown_;
   bool urgent_scan_ = false;
 };
 

@@ -135,6 +135,21 @@ TEST(CgroupWalk, stops_where_a_path_is_longer_than_the_kernels_own_and_counts_wh
   for (const std::string& path : paths(*walk)) EXPECT_LT(path.size(), 4096u);
 }
 
+TEST(CgroupFs, finds_one_below_its_parent_by_its_number) {
+  FixtureTree tree;
+  tree.mount_v2();
+  for (const char* path : {"/job", "/job/step", "/other"}) tree.cgroup(v2_top + path);
+  CgroupFs fs = open_fs(tree);
+  CgroupEntry step = *fs.lookup("/job/step");
+  auto found = fs.find_below("/job", step.id.inode);
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_EQ(found->path, "/job/step");
+  EXPECT_EQ(found->parent, step.parent);
+  EXPECT_EQ(fs.find_below("/", fs.lookup("/other")->id.inode)->path, "/other");
+  EXPECT_FALSE(fs.find_below("/", step.id.inode)) << "it is not right below it";
+  EXPECT_FALSE(fs.find_below("/gone", step.id.inode));
+}
+
 TEST(CgroupWalk, knows_who_could_give_a_cgroup_its_name) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can give directories away";
   FixtureTree tree;

@@ -128,6 +128,23 @@ TEST(KernelLog, of_a_limit_that_is_not_in_the_tree_still_names_it) {
   EXPECT_EQ(e->limit_cgroup->id.hierarchy, Hierarchy::v1) << "the machine's";
 }
 
+TEST(KernelLog, has_the_path_of_a_limit_that_is_not_in_the_tree_and_of_which_the_mark_has_the_number) {
+  for (bool log_first : {false, true}) {
+    Machine m;
+    auto logged = [&] { m.builder.on_dump(dump({line(100)}, "/pods/late"), ms(5040)); };
+    if (log_first) logged();
+    m.kill(ms(5000), task(100, 77), task(100, 77),
+           {level(77, MiB(64), MiB(64), true), level(1, GiB(2), std::nullopt)});
+    if (!log_first) logged();
+    auto e = m.only_episode(ms(7100));
+    ASSERT_TRUE(e && e->limit_cgroup) << log_first;
+    EXPECT_EQ(e->limit_cgroup->path, "/pods/late") << log_first;
+    EXPECT_EQ(e->limit_cgroup->id.inode, 77u) << log_first;
+    ASSERT_TRUE(e->victims[0].process.cgroup) << log_first;
+    EXPECT_EQ(e->victims[0].process.cgroup->path, "/pods/late") << log_first;
+  }
+}
+
 TEST(KernelLog, alone_takes_the_process_from_the_reports_table) {
   Machine m({false, true});
   OomDump report = dump({line(107)}, "/job");

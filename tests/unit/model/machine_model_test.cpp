@@ -339,6 +339,24 @@ TEST(MachineModel, a_failed_read_keeps_what_was_known) {
   EXPECT_EQ(model.cgroups().find(10)->pinned->time, ms(1000)) << "an old reading is no new point";
 }
 
+TEST(MachineModel, tells_the_parent_of_an_unknown_cgroup_that_holds_something) {
+  MachineModel model = a_model();
+  auto sample = [&](std::uint64_t inode, Bytes usage, std::uint64_t parent) {
+    wire::CgroupSample one;
+    one.memcg = level(inode, usage, std::nullopt);
+    one.parent = parent;
+    model.on_record(one);
+  };
+  sample(77, MiB(5), 10);
+  sample(78, KiB(5), 10);
+  sample(79, MiB(5), 99);
+  EXPECT_EQ(model.take_growing_unknown(), (std::map<std::uint64_t, std::uint64_t>{{77, 10}}))
+      << "neither an idle one, nor one below another that is not known";
+  EXPECT_TRUE(model.take_growing_unknown().empty());
+  for (std::uint64_t inode = 100; inode < 200; ++inode) sample(inode, MiB(5), 10);
+  EXPECT_EQ(model.take_growing_unknown().size(), 16u);
+}
+
 TEST(MachineModel, does_not_show_what_is_removed_or_unknown) {
   MachineModel model = a_model();
   wire::CgroupEvent gone;
