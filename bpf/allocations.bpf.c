@@ -59,7 +59,7 @@ struct {
 /* OC_WATCHED: it is not watched, as a child that has its parent's breakpoints for a moment. */
 static __always_inline u32 number_of(u32 tgid) {
   for (u32 number = 0; number < OC_WATCHED; ++number)
-    if (oc_watched_tgids[number] == tgid) return number;
+    if (tgid && oc_watched_tgids[number] == tgid) return number;
   return OC_WATCHED;
 }
 
@@ -104,7 +104,8 @@ static __always_inline void tell_freed(u32 tgid, u64 address) {
 static __always_inline int enter(struct pt_regs* ctx, u32 function, u64 size, u64 out, u64 old) {
   u64 thread = bpf_get_current_pid_tgid();
   u64 sp = PT_REGS_SP(ctx);
-  u32 number = number_of(thread >> 32);
+  u32 tgid = oc_seen_tgid_of_current();
+  u32 number = number_of(tgid);
   if (!count_call(number, function, size)) return 0;
   struct oc_allocating* outer = bpf_map_lookup_elem(&allocating, &thread);
   if (outer && outer->sp > sp && goes_on(outer)) { /* the allocator's own call */
@@ -117,7 +118,7 @@ static __always_inline int enter(struct pt_regs* ctx, u32 function, u64 size, u6
   bpf_probe_read_user(&a.caller, sizeof(a.caller), (void*)sp);
   a.weight = weigh_block(number, size);
   if (old) {
-    struct oc_block_key key = {.address = old, .tgid = thread >> 32};
+    struct oc_block_key key = {.address = old, .tgid = tgid};
     struct oc_block* known = bpf_map_lookup_elem(&blocks, &key);
     a.old = old;
     if (known) {
@@ -156,7 +157,7 @@ int enter_memalign(struct pt_regs* ctx) {
 
 SEC("uprobe")
 int enter_free(struct pt_regs* ctx) {
-  struct oc_block_key key = {.address = PT_REGS_PARM1(ctx), .tgid = bpf_get_current_pid_tgid() >> 32};
+  struct oc_block_key key = {.address = PT_REGS_PARM1(ctx), .tgid = oc_seen_tgid_of_current()};
   if (!count_call(number_of(key.tgid), OC_FREE, 0)) return 0;
   if (key.address && !bpf_map_delete_elem(&blocks, &key)) tell_freed(key.tgid, key.address);
   return 0;
@@ -180,7 +181,7 @@ static __always_inline bool tell_allocated(struct pt_regs* ctx, const struct oc_
   *owner = thread;
   struct oc_allocation* r = &buffer->record;
   struct task_struct* task = (void*)bpf_get_current_task();
-  oc_fill_task(&r->task, task);
+  oc_fill_seen_task(&r->task, task);
   r->address = address;
   r->bytes = a->size;
   r->base_bytes = block->base;
@@ -215,7 +216,7 @@ int leave(struct pt_regs* ctx) {
     address = 0;
     if (!failed) bpf_probe_read_user(&address, sizeof(address), (void*)a.out);
   }
-  struct oc_block_key key = {.address = address ? address : a.old, .tgid = thread >> 32};
+  struct oc_block_key key = {.address = address ? address : a.old, .tgid = oc_seen_tgid_of_current()};
   /* What lay there was freed, and nobody saw it. */
   if (address && !bpf_map_delete_elem(&blocks, &key)) tell_freed(key.tgid, address);
   if (!a.weight && !a.known.born_ns) return 0;

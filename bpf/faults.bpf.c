@@ -74,7 +74,7 @@ static __always_inline bool cgroup_in_scope(struct task_struct* task) {
 }
 
 static __always_inline u64 scope_key(struct task_struct* task) {
-  return oc_scope_of_process(BPF_CORE_READ(task, tgid),
+  return oc_scope_of_process(oc_seen_tgid(task),
                              BPF_CORE_READ(task, group_leader, start_boottime) / oc_ns_per_tick);
 }
 
@@ -104,7 +104,8 @@ struct weight {
 /* What this fault stands for; no pages: not yet worth a record. */
 static __always_inline struct weight weigh(struct task_struct* task, struct mm_struct* mm, bool modern) {
   struct weight none = {};
-  u32 tgid = BPF_CORE_READ(task, tgid);
+  u32 tgid = oc_seen_tgid(task);
+  if (!tgid) return none;
   s64 resident = oc_rss_pages(mm, OC_MM_ANON) + oc_rss_pages(mm, OC_MM_SHMEM) + oc_rss_pages(mm, OC_MM_SWAP);
   struct oc_growth* g = bpf_map_lookup_elem(&growth, &tgid);
   if (g && !g->mm) g->mm = (u64)mm; /* user space knew it when the first window began */
@@ -166,7 +167,7 @@ static __always_inline int sample(struct oc_fault_context* ctx, bool modern) {
   struct oc_fault* r = bpf_map_lookup_elem(&fault_buffer, &zero);
   if (!r) return 0;
   u64 now = bpf_ktime_get_ns();
-  oc_fill_task(&r->task, task);
+  oc_fill_seen_task(&r->task, task);
   oc_fill_memory(&r->memory, task);
   r->address = ctx->addr;
   r->weight_pages = weight.pages;

@@ -163,9 +163,15 @@ struct cred {
   kernel_cap_t cap_effective;
   struct user_namespace* user_ns;
 };
-struct pid_namespace;
+struct ns_common {
+  unsigned int inum;
+};
+struct pid_namespace {
+  struct ns_common ns;
+};
 struct upid {
   int nr;
+  struct pid_namespace* ns;
 };
 struct pid {
   unsigned int level;

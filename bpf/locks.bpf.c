@@ -2,7 +2,7 @@
  * (collect/held_locks.h). Nothing is waited for, so each answer may be wrong of its moment; several that are
  * the same are not. */
 
-#include "kernel.bpf.h"
+#include "numbers.bpf.h"
 #include "wire_faults.h"
 
 /* Of rw_semaphore.count. A kernel with PREEMPT_RT has another lock, of which nothing is told. */
@@ -21,7 +21,7 @@ int held_locks(struct bpf_iter__task* ctx) {
   if (!mm) return 0;
   u64 count = BPF_CORE_READ(mm, mmap_lock.count.counter);
   if (!(count & (OC_LOCK_WRITER | OC_LOCK_READERS))) return 0;
-  struct oc_held_lock held = {.tgid = task->tgid};
+  struct oc_held_lock held = {.tgid = oc_seen_tgid(task)};
   held.owner = BPF_CORE_READ(mm, mmap_lock.owner.counter) & ~OC_LOCK_OWNER_FLAGS;
   struct task_struct* owner = (struct task_struct*)held.owner;
   held.ran_ns = BPF_CORE_READ(owner, se.sum_exec_runtime);

@@ -3,7 +3,7 @@
 #ifndef OOMCAST_PYTHON_BPF_H
 #define OOMCAST_PYTHON_BPF_H
 
-#include "compat.bpf.h"
+#include "numbers.bpf.h"
 
 struct { /* by tgid, written by user space */
   __uint(type, BPF_MAP_TYPE_HASH);
@@ -17,7 +17,7 @@ struct { /* by tgid, written by user space */
 /* A child that has not executed anything has its parent's memory, at the same addresses. */
 static __always_inline struct oc_python_layout* oc_python_layout_of(struct task_struct* task) {
   for (int level = 0; level < 4; ++level) {
-    u32 tgid = BPF_CORE_READ(task, tgid);
+    u32 tgid = oc_seen_tgid(task);
     struct oc_python_layout* layout = bpf_map_lookup_elem(&pythons, &tgid);
     if (layout) return layout;
     task = BPF_CORE_READ(task, group_leader);

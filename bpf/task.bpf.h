@@ -2,7 +2,7 @@
 #ifndef OOMCAST_TASK_BPF_H
 #define OOMCAST_TASK_BPF_H
 
-#include "compat.bpf.h"
+#include "numbers.bpf.h"
 
 #define OC_PF_EXITING 0x00000004
 #define OC_PF_WQ_WORKER 0x00000020
@@ -18,15 +18,6 @@ static __always_inline u64 oc_as_number(const void* pointer) {
 
 static __always_inline u64 oc_css_id(struct cgroup_subsys_state* css) {
   return css ? BPF_CORE_READ(css, cgroup, kn, id) : OC_NO_CGROUP;
-}
-
-/* A process's number in its own pid namespace, which is the innermost. */
-static __always_inline u32 oc_pid_number(struct pid* pid, u32 level) {
-  int nr = 0;
-  u64 at = bpf_core_field_offset(struct pid, numbers) + (u64)(level & 31) * bpf_core_type_size(struct upid) +
-           bpf_core_field_offset(struct upid, nr);
-  if (pid) bpf_probe_read_kernel(&nr, sizeof(nr), (char*)pid + at);
-  return nr;
 }
 
 static __always_inline void oc_fill_task_rest(struct oc_task* out, struct task_struct* task, u32 flags) {
@@ -72,6 +63,15 @@ static __always_inline void oc_fill_task_argument(struct oc_task* out, struct ta
   out->uid = task->real_cred->uid.val;
   out->oom_score_adj = task->signal->oom_score_adj;
   oc_fill_task_rest(out, task, task->flags);
+}
+
+/* By the numbers that user space knows. */
+static __always_inline void oc_fill_seen_task(struct oc_task* out, struct task_struct* task) {
+  oc_fill_task(out, task);
+  if (!oc_pid_namespace) return;
+  out->tgid = oc_seen_tgid(task);
+  out->tid = oc_number_in_namespace(BPF_CORE_READ(task, thread_pid));
+  out->parent_tgid = oc_seen_tgid(BPF_CORE_READ(task, group_leader, real_parent));
 }
 
 static __always_inline void oc_fill_memory(struct oc_memory* out, struct task_struct* task) {

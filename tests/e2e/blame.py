@@ -175,6 +175,39 @@ def a_kernel_shows_the_python_line_that_grows(t):
     shows_the_line(t, t.start(None, PYTHON, script, "list", 0), lambda f: f["line"] == line)
 
 
+# 160 MiB in 16 s.
+GROWS = """import time
+kept = []
+def culprit():
+    kept.append(bytearray(1 << 20))
+while len(kept) < 160:
+    culprit()
+    time.sleep(.1)
+time.sleep(60)
+"""
+
+
+@case(limit_s=60, tier="gate")
+def in_a_pid_namespace_lines_are_told_by_its_own_numbers(t):
+    script = t.folder() / "grows.py"
+    script.write_text(GROWS)
+    inside = f'{PYTHON} {script} & "$0" blame --json --for 4s --pid $!; status=$?; kill -9 $!; exit $status'
+    lib.wait_until(lib.calm, 60)
+    ran = subprocess.run(["unshare", "-p", "-f", "--mount-proc", "sh", "-c", inside, t.oomcast_path],
+                         capture_output=True, timeout=lib.seconds(50))
+    t.equal(f"blame's exit code, which says {lib.one_line(ran.stderr.decode()[-500:])}", ran.returncode, 0)
+    report = json.loads(ran.stdout)
+    process = report["processes"][0]
+    t.check(1 < process["process"]["pid"] < 9, f"its number is {process['process']['pid']}, in a namespace of four")
+    unread = lib.VM and report["unread"]
+    t.premise(process["sites"] and not unread, f"this machine was too slow for stacks to be read, {report['samples']} "
+              f"were seen, {report['watched_share']} of the time; not looked at: {report['unread']}")
+    top = process["sites"][0]
+    t.equal("line on top", (top["culprit"] or {}).get("line"), 4)
+    premise_of_budget(t, report, top["grown_bytes"] >= process["grown_bytes"] / 2)
+    t.check(top["grown_bytes"] >= process["grown_bytes"] / 2, f"it has {top['grown_bytes']} of {process['grown_bytes']}")
+
+
 for kind in ("list", "dict", "closure", "cache", "small", "thread", "ctypes", "mmap", "shm", "numpy", "torch", "generator"):
     python_case(kind)
 python_case("child", 32 * MiB, scope_by_cgroup=True)

@@ -255,6 +255,41 @@ def without_tracefs_debugfs_and_bpffs(t):
     one_kill_seen(t, in_mount_namespace(t, script, "trace", "--json", "--cgroup", lib.base().path))
 
 
+ENTER_CGROUP = """
+import ctypes, os, subprocess, sys
+procs, mount, kind, *command = sys.argv[1:]
+open(procs, "w").write("0")
+if ctypes.CDLL(None).unshare(0x02020000):  # CLONE_NEWCGROUP, CLONE_NEWNS
+    sys.exit("no cgroup namespace")
+for words in (["mount", "--make-rprivate", "/"], ["umount", "-l", mount], ["mount", *kind.split(), "none", mount]):
+    subprocess.check_call(words)
+os.execv(command[0], command)
+"""
+
+
+@case(tier="gate")
+def in_a_cgroup_namespace_the_top_is_a_cgroup_with_its_limit(t):
+    group = t.cgroup().limit(160 * MiB)
+    kind = "-t cgroup2" if group.version == 2 else "-t cgroup -o memory"
+    tracer = lib.Oomcast("/usr/bin/python3", ["-c", ENTER_CGROUP, group.procs_file, group.mount, kind,
+                                              t.oomcast_path, "trace", "--json"])
+    t.later(tracer.kill)
+    tracer.started()
+
+    def is_top(cgroup):
+        return cgroup and (cgroup["id"], cgroup["path"], cgroup["kind"]) == (group.id, "/", "plain")
+    sample = tracer.wait_for_line("sample", lambda line: is_top(line["cgroup"]))
+    t.equal("its limit", sample["limit_bytes"], group.limit_bytes)
+    t.check(sample["usage_bytes"] <= group.limit_bytes, f"the machine's usage is told as its own: {sample}")
+    child = t.start(group, "grow", "--anon", "320M")
+    t.killed(child)
+    oom = tracer.wait_for_line("oom", lambda line: any(v["pid"] == child.pid for v in line["victims"]))
+    t.check(is_top(oom["limit_cgroup"]), f"the limit's cgroup is {oom['limit_cgroup']}")
+    t.equal("limit of the kill", oom["limit_bytes"], group.limit_bytes)
+    tracer.stop()
+    t.check_stream(tracer)
+
+
 @case()
 def with_read_only_cgroups(t):
     _, mount = lib.memory_mount()

@@ -91,6 +91,7 @@ class Watch {
   /// Once more without what could not be looked at; behind kMaxLost of those without looking at anybody: who
   /// has a few files that end the reader takes the names along, and no answer.
   Result<BlameReport> run() {
+    if (procfs_.pid_numbers().foreign) return Error::forbidden(what_it_costs(procfs_.pid_numbers()));
     setpriority(PRIO_PROCESS, 0, -10);  // late, it would watch for longer than it should
     if (!options_.blame.brief) follow_gpu();
     MonoTime until = mono_now() + duration();

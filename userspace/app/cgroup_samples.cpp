@@ -107,8 +107,8 @@ void CgroupSamples::sample_all(MonoTime now, bool told, const std::function<void
       moved = usage && state.usage != *usage;
       if ((rounds_ + inode) % kLimitEvery == 0) read_limits(state);
     }
-    bool limit_moved = model_.cgroups().tightest_limit(inode, host_total(model_)).limit != state.shown_limit;
-    if (moved || limit_moved || !state.shown_at || !state.limit_known) changed.push_back(inode);
+    bool limit_moved = model_.cgroups().tightest_limit(inode, host_total(model_)).limit != state.shown.limit;
+    if (moved || limit_moved || !state.shown.at || !state.limit_known) changed.push_back(inode);
   });
   for (std::uint64_t inode : changed) {
     sample(inode, now);
@@ -119,10 +119,10 @@ void CgroupSamples::sample_all(MonoTime now, bool told, const std::function<void
 }
 
 bool CgroupSamples::moved_far(const CgroupState& state, Bytes usage) const {
-  if (!state.shown_usage) return false;
+  if (!state.shown.usage) return false;
   auto limit = model_.cgroups().tightest_limit(state.ref->id.inode, host_total(model_)).limit;
   Bytes step = std::max(MiB(1), Bytes{limit ? limit->count / 256 : MiB(64).count});
-  Bytes moved = usage - *state.shown_usage;
+  Bytes moved = usage - *state.shown.usage;
   return moved >= step || -moved >= step;
 }
 
@@ -138,7 +138,7 @@ void CgroupSamples::poll_hot(MonoTime now) {
     auto usage = reader_.usage(entry_of(*state));
     if (!usage) continue;
     state->told_by_kernel = false;
-    if (!state->shown_usage || moved_far(*state, *usage)) on_usage(inode, *usage, now, now);
+    if (!state->shown.usage || moved_far(*state, *usage)) on_usage(inode, *usage, now, now);
   }
 }
 

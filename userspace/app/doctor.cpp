@@ -95,9 +95,11 @@ class Doctor {
     add("memory cgroups", Level::ok,
         fmt::format("{} at {}, {} cgroups", mount.hierarchy == Hierarchy::v1 ? "v1" : "v2",
                     escape_for_terminal(mount.mount_point), tree ? tree->cgroups.size() : 0));
-    if (mount.namespaced || mount.mount_root != "/")
+    if (!mount.sees_root)
       add("cgroup paths", Level::degraded, "this process is in a cgroup namespace",
           "paths are not from the host's root; run on the host, or with its /sys and /proc under --root");
+    if (auto cost = what_it_costs(procfs_.pid_numbers()); !cost.empty())
+      add("process numbers", Level::degraded, "/proc, the kernel and this process have not the same", cost);
     if (mount.hierarchy == Hierarchy::v1)
       add("memory.oom.group", Level::degraded, "cgroup v1 has no group kill",
           "nothing is lost: each victim is recorded by itself");

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "app/gpu.h"
+#include "collect/procfs.h"
 #include "wire/fault.h"
 
 namespace oomcast {
@@ -15,6 +16,8 @@ constexpr std::size_t kMaxCallsAtOnce = 4096, kMaxTaken = 1 << 14;
 
 Status GpuGrowth::open(const GpuTestOptions& test, const Roots& roots) {
   if (!find_gpu_driver(roots).present() && test.files.empty()) return Ok{};
+  if (ProcFs(roots).pid_numbers().space)
+    return Error::failed("in a pid namespace, where processes have other numbers than the kernel's");
   GpuSourceOptions options = gpu_source_options(test, roots);
   version_ = options.version;
   units_ = options.units;

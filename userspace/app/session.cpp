@@ -34,7 +34,9 @@ std::optional<std::string> first_line_of(const Roots& roots, const char* sysctl)
 
 MachineConfig model_config(const Options& options, const Sources& sources) {
   MachineConfig config;
-  config.hierarchy = sources.cgroupfs.mount().hierarchy;
+  const CgroupMount& mount = sources.cgroupfs.mount();
+  config.hierarchy = mount.hierarchy;
+  config.sees_root = mount.sees_root;
   config.rss_error = rss_error();
   config.scope.whole_machine = options.scope.whole_machine();  // nothing is in any other until it is resolved
   config.sources = {sources.bpf != nullptr, sources.log.has_value(), Bytes{sysconf(_SC_PAGESIZE)}};
@@ -62,7 +64,8 @@ Session::Session(const Options& options, Sources sources)
       processes_(model_, sources_.procfs, options.sources.interval) {
   if (sources_.bpf) {
     pythons_.emplace(reader_, *sources_.bpf);
-    looks_.emplace(model_, options.sources.root, score_before_protection());
+    if (!sources_.procfs.pid_numbers().foreign)
+      looks_.emplace(model_, options.sources.root, score_before_protection());
     gpu_.emplace(options, sources_.roots, model_, sources_.bpf->pythons());
   }
   if (options.alert.any())
@@ -222,7 +225,7 @@ void Session::step(MonoTime deadline) {
 
 // nullopt: nothing is going on; a source that has something wakes us.
 std::optional<Nanos> Session::poll_timeout() const {
-  if (more_records_) return Nanos{};
+  if (heard_.more) return Nanos{};
   if (cgroups_.any_hot()) return CgroupSamples::kHotPoll;
   if (!model_.episodes().watched().empty()) return CgroupSamples::kKillPoll;
   bool busy = now() < times_.look_until || model_.episodes().any_open() || model_.unknown_cgroups() ||
@@ -234,7 +237,7 @@ void Session::finish() {
   MonoTime asked = now(), latest = asked + kOpenWait;
   auto counted = count_kills();  // what it counts was said by now; what comes later may still be on its way
   do drain();
-  while (more_records_ && now() < latest);
+  while (heard_.more && now() < latest);
   publish_all();
   // In a storm others begin all the time.
   while (model_.episodes().any_open_of(asked) && now() < latest) step(std::min(latest, now() + kMoreSoon));
@@ -245,7 +248,7 @@ void Session::finish() {
   if (counted) model_.episodes().count_unseen(*counted);
   count_losses();
   if (alerts_) alerts_->finish();
-  publisher_.publish(EndFact{now(), records_, losses_.totals()});
+  publisher_.publish(EndFact{now(), heard_.count, losses_.totals()});
   publisher_.close_store();
 }
 

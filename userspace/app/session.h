@@ -154,11 +154,13 @@ class Session {
   std::map<std::uint64_t, ForecastBefore> foreseen_;  // by an episode's serial
   Pace pace_;
   Ceiling ceiling_{memory_in_use};
-  std::unordered_map<std::uint64_t, MonoTime> limits_met_;  // until when nothing below them is read
-  std::uint64_t records_ = 0;
-  bool more_records_ = false;   // than could be read in kDrain
-  bool samples_lost_ = false;   // since the cgroups were last read
-  bool machine_kills_ = false;  // somebody was marked for no limit of a cgroup
+  struct Heard {  // in the records
+    std::uint64_t count = 0;
+    bool more = false;                                       // than could be read in kDrain
+    bool samples_lost = false;                               // since the cgroups were last read
+    bool machine_kills = false;                              // somebody was marked for no limit of a cgroup
+    std::unordered_map<std::uint64_t, MonoTime> limits_met;  // until when nothing below them is read
+  } heard_;
   struct Times {
     MonoTime next_poll{}, next_scan{}, next_urgent_scan{}, next_search{};
     MonoTime counted{};      // the kernel's kills were

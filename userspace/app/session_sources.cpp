@@ -21,14 +21,7 @@ constexpr Nanos kExactFor = 5s;        // of what is nearly full
 constexpr Nanos kClockSet = 20ms;      // more than a reading of it can be off
 constexpr Nanos kReaderRests = 200ms;  // after a sign of an OOM
 constexpr std::size_t kMaxMet = 256;
-constexpr double kShort = 0.03;  // of a host's memory, available
-constexpr Bytes kShortAtMost = GiB(2);
 constexpr Nanos kGivesWay = 500ms, kLooksAgain = 10ms;
-
-bool is_short(const MemInfo& host) {
-  if (!host.available || !host.total) return false;
-  return host.available->as_double() < std::min(kShort * host.total->as_double(), kShortAtMost.as_double());
-}
 
 }  // namespace
 
@@ -40,12 +33,12 @@ bool Session::drain() {
   bool logged = read_log(), news = logged;
   if (gpu_ && gpu_->drain()) news = true;
   bool more = sources_.bpf != nullptr;
-  while (more && !machine_kills_ && now() - began < kDrain)
+  while (more && !heard_.machine_kills && now() - began < kDrain)
     more = sources_.bpf->drain([&](const wire::Record& record) {
       news = true;
       on_record(record);
     });
-  more_records_ = more || (gpu_ && gpu_->has_more());
+  heard_.more = more || (gpu_ && gpu_->has_more());
   give_way();
   take_reports();
   times_.heard = began;
@@ -60,10 +53,10 @@ bool Session::drain() {
 // pages are about to be free: who wants one then has the next process killed (seen on 6.1, beside a loop that
 // was at work on the kill). So nothing is done meanwhile.
 void Session::give_way() {
-  if (!std::exchange(machine_kills_, false)) return;
+  if (!std::exchange(heard_.machine_kills, false)) return;
   auto still_full = [this] {
     auto host = sources_.procfs.read_meminfo();
-    return host && is_short(*host);
+    return host && host->is_short();
   };
   if (!still_full()) return;
   if (looks_) looks_->stand_still(true);
@@ -75,7 +68,7 @@ void Session::give_way() {
 }
 
 void Session::on_record(const wire::Record& record) {
-  ++records_;
+  ++heard_.count;
   if (auto* exit = std::get_if<wire::Exit>(&record)) {
     gpu_->on_exit(exit->task.id);
     pythons_->forget(exit->task.id);
@@ -93,21 +86,21 @@ void Session::on_record(const wire::Record& record) {
 void Session::on_mark(const wire::OomMark& mark) {
   MonoTime when = now();
   if (auto owner = limit_owner(mark)) {
-    std::erase_if(limits_met_, [when](const auto& limit) { return limit.second <= when; });
-    if (limits_met_.size() < kMaxMet || limits_met_.contains(*owner))
-      limits_met_[*owner] = when + kReaderRests;
+    std::erase_if(heard_.limits_met, [when](const auto& limit) { return limit.second <= when; });
+    if (heard_.limits_met.size() < kMaxMet || heard_.limits_met.contains(*owner))
+      heard_.limits_met[*owner] = when + kReaderRests;
     return reader_.keep_away();
   }
   // For half of the time at most: who is bound to one node of memory can have it full again and again.
   bool rests = when >= times_.next_rest;
   reader_.rest(rests ? when + kReaderRests : when);
   if (rests) times_.next_rest = when + 2 * kReaderRests;
-  machine_kills_ = machine_kills_ || when >= times_.next_way;
+  heard_.machine_kills = heard_.machine_kills || when >= times_.next_way;
 }
 
 bool Session::is_near_a_kill(const TaskId& id) const {
   const TaskState* task = model_.tasks().find(id);
-  return std::ranges::any_of(limits_met_, [&, when = now()](const auto& limit) {
+  return std::ranges::any_of(heard_.limits_met, [&, when = now()](const auto& limit) {
     return when < limit.second &&
            (!task || !task->cgroup || model_.cgroups().is_below(*task->cgroup, limit.first));
   });
@@ -153,7 +146,7 @@ void Session::take_reports(bool all) {
   std::vector<OomDump> reports =
       all ? sources_.log->take_all() : sources_.log->take(when, model_.episodes().due(when + kLook));
   if (!sources_.bpf && !reports.empty()) scan_tree();  // nobody else tells of a new cgroup
-  for (const OomDump& dump : reports) model_.on_dump(dump, dump.kill_time ? MonoTime(*dump.kill_time) : when);
+  for (const OomDump& dump : reports) model_.on_dump(dump, dump.time.kill ? MonoTime(*dump.time.kill) : when);
   if (auto until = sources_.log->take_read_until()) model_.on_log_read(*until);
 }
 
@@ -216,7 +209,7 @@ void Session::poll_cgroups(MonoTime when) {
   bool walked = sources_.bpf && (is_short_of_memory() || sources_.bpf->walk_cgroups());
   if (walked) drain();
   // Where records were lost, the kernel programs take for told what nobody heard.
-  bool told = walked && !std::exchange(samples_lost_, false);
+  bool told = walked && !std::exchange(heard_.samples_lost, false);
   cgroups_.sample_all(when, told, [this] { publish_if_many(); });
   for (std::uint64_t inode : model_.take_forgotten()) {
     CgroupId id{sources_.cgroupfs.mount().hierarchy, inode};
@@ -305,7 +298,7 @@ void Session::set_rss_tracing() {
 // As good as nothing is left: the next that wants a page may be the one for which somebody is killed.
 bool Session::is_short_of_memory() const {
   const auto& host = model_.host();
-  return host && is_short(*host);
+  return host && host->is_short();
 }
 
 void Session::count_losses() {
@@ -322,12 +315,12 @@ void Session::count_losses() {
   for (std::size_t i = 0; i < counts.size(); ++i)
     if (losses_.track(wire::lost_reasons()[i], counts[i]) && wire::lost_reasons()[i] == "samples_ring_full") {
       processes_.ends_were_lost();
-      samples_lost_ = true;
+      heard_.samples_lost = true;
     }
   losses_.track("program_interrupted_itself", sources_.bpf->missed_runs());
   losses_.track("python_table_full", pythons_->no_room());
   losses_.track("undecodable_record", sources_.bpf->undecodable());
-  losses_.track("growth_look_given_up", looks_->given_up());
+  losses_.track("growth_look_given_up", looks_ ? looks_->given_up() : 0);
   losses_.track("gpu_ring_full", gpu_->lost());
   losses_.track("gpu_code_no_room", gpu_->code_lost());
   losses_.track("gpu_page_events", gpu_->page_events_lost());

@@ -39,6 +39,7 @@ Result<Sources> Sources::open(const Options& options,
   auto cgroupfs = CgroupFs::open(roots);
   if (!cgroupfs) return cgroupfs.error();
   Sources out{roots, *std::move(cgroupfs), ProcFs(roots), {}, {}, {}};
+  if (auto cost = what_it_costs(out.procfs.pid_numbers()); !cost.empty()) diagnostics(cost);
   out.names.push_back(out.cgroupfs.mount().hierarchy == Hierarchy::v1 ? "cgroupfs-v1" : "cgroupfs-v2");
   if (options.sources.use_kmsg) {
     if (auto log = KernelLog::open(roots)) {

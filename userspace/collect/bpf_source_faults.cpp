@@ -33,13 +33,13 @@ class LoadedFaultSource final : public FaultSource {
     if (auto ok = complete(options_.features, options_.roots); !ok) return ok;
     whole_process_ = options_.features->process_uprobes;
     LibbpfLog log;
-    if (auto ok = load(); !ok) return ok;
+    ProcFs procfs(options_.roots);
+    if (auto ok = load(procfs.pid_numbers().space); !ok) return ok;
     options_.features.reset();  // a thousand names
     int cpus = libbpf_num_possible_cpus();
     if (cpus <= 0) return Error::failed("counting the CPUs");
     counted_.resize(static_cast<std::size_t>(cpus));
     for (std::uint64_t id : options_.cgroups) add_to_scope(id);
-    ProcFs procfs(options_.roots);
     for (std::uint32_t tgid : options_.processes)
       if (auto id = procfs.read_task_id(tgid); id && *id) add_to_scope(wire::scope_key(**id));
     ask_for_locks();
@@ -174,13 +174,14 @@ class LoadedFaultSource final : public FaultSource {
   }
 
  private:
-  Status load() {
+  Status load(std::uint32_t pid_namespace) {
     std::string types = options_.roots.kernel_types();
     LIBBPF_OPTS(bpf_object_open_opts, open_options, .btf_custom_path = types.c_str());
     skeleton_.reset(oomcast_faults_bpf__open_opts(&open_options));
     if (!skeleton_) return Error::from_errno("opening the page-fault program");
     if (skeleton_->rodata->oc_faults_wire_version != wire::version())
       return Error::failed("the page-fault program and user space are of different builds: rebuild");
+    skeleton_->rodata->oc_pid_namespace = pid_namespace;
     skeleton_->rodata->oc_scope_by_cgroup = !options_.cgroups.empty();
     skeleton_->rodata->oc_scope_by_process = !options_.processes.empty();
     skeleton_->rodata->oc_ns_per_tick = static_cast<std::uint64_t>(options_.units.ns_per_tick);

@@ -208,6 +208,7 @@ Result<CgroupMount> find_memory_hierarchy(const Roots& roots) {
   std::string_view root = best->mount_root;
   const bool above = take_parents(root) > 0;
   best->namespaced = above ? top != true : best->mount_root == "/" && top == false;
+  best->sees_root = top.value_or(best->mount_root == "/");
   return *std::move(best);
 }
 

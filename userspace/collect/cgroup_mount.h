@@ -21,6 +21,7 @@ struct CgroupMount {
   std::uint32_t hierarchy_id = 0;   // /proc/cgroups; 0 = v2
   /// Paths are not from the host's root: this process is in a cgroup namespace and cannot know what is above.
   bool namespaced = false;
+  bool sees_root = true;  // what is mounted begins with the machine's root cgroup
 
   /// The kernel log's path of `relative` ("" or "/a/b") below the mount point.
   std::string kernel_path(std::string_view relative) const;

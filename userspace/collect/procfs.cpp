@@ -3,6 +3,8 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/magic.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -37,6 +39,13 @@ Result<std::optional<std::string>> read_of_pid(const std::string& path, std::siz
   auto text = read_file_at(AT_FDCWD, path.c_str(), max);
   if (text || means_exited(errno)) return text;
   return Error::from_errno("reading " + make_harmless(path));
+}
+
+std::optional<std::string> read_short_link(const std::string& path) {
+  std::array<char, 64> target;
+  ssize_t size = ::readlink(path.c_str(), target.data(), target.size());
+  if (size < 0) return std::nullopt;
+  return std::string(target.data(), static_cast<std::size_t>(size));
 }
 
 Error garbled(const std::string& path) {
@@ -278,6 +287,32 @@ Result<std::optional<TaskId>> ProcFs::read_task_id(std::uint32_t pid) const {
   return std::optional(TaskId{pid, (*stat)->start_ticks});
 }
 
+std::string what_it_costs(PidNumbers numbers) {
+  if (numbers.foreign)
+    return "this is another pid namespace than that of the processes of --root: no lines of code are told, "
+           "and "
+           "no signals sent (docker run --pid=host, hostPID: true)";
+  if (numbers.space)
+    return "this is a pid namespace: kills are told with the machine's process numbers, and without the "
+           "lines that "
+           "grew before (docker run --pid=host, hostPID: true)";
+  return {};
+}
+
+PidNumbers ProcFs::pid_numbers() const {
+  constexpr std::uint32_t kMachines = 0xEFFFFFFC;  // PROC_PID_INIT_INO, on every kernel
+  auto self = read_short_link(proc_ + "/self");
+  struct statfs fs {};
+  if (!self)  // this process has no number there; or it is a tree of files
+    return {.foreign = statfs(proc_.c_str(), &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC};
+  if (parse_u32(*self) != static_cast<std::uint32_t>(::getpid())) return {.foreign = true};
+  constexpr std::string_view kBefore = "pid:[";
+  auto ns = read_short_link(proc_ + "/self/ns/pid");
+  if (!ns || !ns->starts_with(kBefore) || !ns->ends_with(']')) return {};
+  auto inode = parse_u32(std::string_view(*ns).substr(kBefore.size(), ns->size() - kBefore.size() - 1));
+  return {.space = inode && *inode != kMachines ? *inode : 0};
+}
+
 Result<std::vector<std::uint32_t>> ProcFs::list_pids() const {
   DirStream dir(::opendir(proc_.c_str()));
   if (!dir) return Error::from_errno("listing " + make_harmless(proc_));
@@ -290,6 +325,14 @@ Result<std::vector<std::uint32_t>> ProcFs::list_pids() const {
   if (errno != 0) return Error::from_errno("listing " + make_harmless(proc_));
   std::sort(pids.begin(), pids.end());
   return pids;
+}
+
+bool MemInfo::is_short() const {
+  return available && total && available->as_double() < std::min(0.03 * total->as_double(), 2.0 * (1 << 30));
+}
+
+bool MemInfo::has_room() const {
+  return available && total && available->as_double() >= std::min(total->as_double() / 16, 4.0 * (1 << 30));
 }
 
 Result<MemInfo> ProcFs::read_meminfo() const {

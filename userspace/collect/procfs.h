@@ -105,7 +105,23 @@ struct MemInfo {
   std::optional<Bytes> kernel_stack;
   std::optional<Bytes> page_tables;
   std::optional<Bytes> hugetlb;  // Hugetlb: set aside for huge pages of all sizes
+
+  /// Hardly any of the machine's memory is available: 3 %, 2 GiB at most. Unknown is not short.
+  bool is_short() const;
+  /// It surely gives some pages at once: a sixteenth is available, or 4 GiB. Unknown is no room.
+  bool has_room() const;
 };
+
+/// Whether a number means the same process to the kernel's programs and log, to /proc, and to this process's
+/// system calls.
+struct PidNumbers {
+  /// Inode of the pid namespace whose numbers /proc and this process have, while the kernel has the
+  /// machine's; 0: they have the machine's, too, or it is not told.
+  std::uint32_t space = 0;
+  bool foreign = false;  // /proc is another pid namespace's than this process
+};
+/// What is not told there, and what helps, for a person; empty: nothing.
+std::string what_it_costs(PidNumbers numbers);
 
 /// Pure parsers of the files above; nullopt: not such a text.
 std::optional<ProcStat> parse_proc_stat(std::string_view text);
@@ -142,6 +158,8 @@ class ProcFs {
   Result<std::optional<ProcCgroup>> read_cgroup_of(const TaskId& id, Hierarchy hierarchy) const;
   /// The process's identity: its tgid is `pid`, which must be a process and not another thread of one.
   Result<std::optional<TaskId>> read_task_id(std::uint32_t pid) const;
+
+  PidNumbers pid_numbers() const;
 
   /// Every process, ascending. About 1 µs each.
   Result<std::vector<std::uint32_t>> list_pids() const;

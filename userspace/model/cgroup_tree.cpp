@@ -15,10 +15,11 @@ std::string join(std::string_view parent, std::string_view name) {
   return path;
 }
 
-CgroupPtr make_ref(CgroupId id, std::string path) {
+CgroupPtr make_ref(CgroupId id, std::string path, bool sees_root) {
   auto ref = std::make_shared<CgroupRef>();
   ref->id = id;
   ref->name = name_cgroup(path);
+  if (!sees_root && ref->name.kind == CgroupKind::root) ref->name.kind = CgroupKind::plain;
   ref->path = std::move(path);
   return ref;
 }
@@ -79,7 +80,7 @@ void CgroupTree::set_ref(CgroupState& state, std::uint64_t inode, std::string pa
     bytes_ -= bytes_of(state);
     by_path_.erase({state.ref->path, inode});
   }
-  state.ref = make_ref({hierarchy_, inode}, std::move(path));
+  state.ref = make_ref({hierarchy_, inode}, std::move(path), sees_root_);
   bytes_ += bytes_of(state);
   by_path_.emplace(state.ref->path, inode);
 }

@@ -35,8 +35,10 @@ struct CgroupState {
   std::optional<std::uint64_t> swappiness;  // v1
   std::optional<MonoTime> removed;
   // What was last shown, so that idle cgroups stay quiet.
-  std::optional<Bytes> shown_usage, shown_limit;
-  std::optional<MonoTime> shown_at;
+  struct Shown {
+    std::optional<Bytes> usage, limit;
+    std::optional<MonoTime> at;
+  } shown;
 };
 
 /// Bounded: paths of 4 KiB at most, as the kernel's own, and 8 MiB in all, some 6,000 cgroups. Who makes
@@ -50,8 +52,9 @@ class CgroupTree {
   /// As the kernel programs have it.
   static bool is_idle(Bytes usage) { return usage < MiB(1); }
 
-  explicit CgroupTree(Hierarchy hierarchy, std::size_t most_bytes = kMaxBytes)
-      : hierarchy_(hierarchy), bound_(most_bytes) {}
+  /// `sees_root`: "/" is the machine's; else, as in a container, a cgroup like others.
+  explicit CgroupTree(Hierarchy hierarchy, std::size_t most_bytes = kMaxBytes, bool sees_root = true)
+      : hierarchy_(hierarchy), sees_root_(sees_root), bound_(most_bytes) {}
 
   /// The part of its bound that it may use from now on. Of what is over the idle go, then those that hold
   /// least.
@@ -125,6 +128,7 @@ class CgroupTree {
   Cgroups::iterator forget(Cgroups::iterator at);
 
   Hierarchy hierarchy_;
+  bool sees_root_;
   Cgroups cgroups_;
   std::set<std::pair<std::string_view, std::uint64_t>> by_path_;  // paths of their refs, inodes
   std::unordered_set<std::uint64_t> refused_;                     // until they are removed

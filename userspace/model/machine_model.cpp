@@ -46,9 +46,10 @@ std::optional<std::string> series_key(const Episode& episode) {
 
 MachineModel::MachineModel(MachineConfig config)
     : config_(std::move(config)),
-      cgroups_(config_.hierarchy),
-      episodes_(config_.sources, tasks_, cgroups_),
-      host_ref_(host_root(config_.hierarchy)) {}
+      cgroups_(config_.hierarchy, CgroupTree::kMaxBytes, config_.sees_root),
+      episodes_(config_.sources, tasks_, cgroups_) {
+  host_.ref = host_root(config_.hierarchy);
+}
 
 void MachineModel::on_record(const wire::Record& record) {
   std::visit([this](const auto& r) { apply(r); }, record);
@@ -56,7 +57,7 @@ void MachineModel::on_record(const wire::Record& record) {
 
 void MachineModel::on_cgroup(const CgroupEntry& entry) {
   cgroups_.add(entry.id.inode, entry.parent ? std::optional(entry.parent->inode) : std::nullopt, entry.path);
-  if (!entry.parent) host_ref_ = cgroups_.ref(entry.id.inode);
+  if (!entry.parent && config_.sees_root) host_.ref = cgroups_.ref(entry.id.inode);
 }
 
 void MachineModel::on_tree(const CgroupListing& tree, MonoTime when) {
@@ -93,9 +94,9 @@ void MachineModel::apply(const wire::CgroupSample& r) {
   if (!state) {
     bool idle = CgroupTree::is_idle(r.memcg.usage);
     if (cgroups_.is_refused(r.memcg.inode) && (idle || !cgroups_.reconsider(r.memcg.inode))) return;
-    unknown_cgroups_ = true;
-    if (!idle && r.parent && cgroups_.find(*r.parent) && growing_unknown_.size() < kMaxGrowingUnknown)
-      growing_unknown_.emplace(r.memcg.inode, *r.parent);
+    unknown_.any = true;
+    if (!idle && r.parent && cgroups_.find(*r.parent) && unknown_.growing.size() < kMaxGrowingUnknown)
+      unknown_.growing.emplace(r.memcg.inode, *r.parent);
     return;
   }
   state->limit = r.memcg.limit;
@@ -141,7 +142,7 @@ void MachineModel::apply(const wire::CgroupEvent& r) {
   switch (r.op) {
     case wire::CgroupEvent::Op::mkdir:
       if (!r.parent || !(cgroups_.add_child(r.inode, *r.parent, r.name) || cgroups_.is_refused(r.inode)))
-        unknown_cgroups_ = true;
+        unknown_.any = true;
       break;
     case wire::CgroupEvent::Op::rmdir:
       cgroups_.remove(r.inode, r.time);
@@ -164,7 +165,7 @@ void MachineModel::apply(const wire::OomMark& r) {
   for (const auto* task : {&r.victim, &r.trigger})
     if (task->cgroup && !cgroups_.find(*task->cgroup) &&
         (!cgroups_.is_refused(*task->cgroup) || cgroups_.reconsider(*task->cgroup)))
-      urgent_scan_ = true;
+      unknown_.urgent = true;
   if (auto owner = limit_owner(r))
     if (auto ref = cgroups_.ref(*owner); ref && std::ranges::find(killed_, ref) == killed_.end())
       killed_.push_back(std::move(ref));
@@ -202,8 +203,8 @@ void MachineModel::on_pressure(MonoTime time, std::optional<std::uint64_t> inode
   }
   std::optional<std::uint64_t> stalled;
   if (pressure.some) stalled = pressure.some->total_us;
-  bool news = host_stalled_us_ && stalled != host_stalled_us_;
-  host_stalled_us_ = stalled;
+  bool news = host_.stalled_us && stalled != host_.stalled_us;
+  host_.stalled_us = stalled;
   if (news && config_.scope.whole_machine) facts_.push_back(PressureFact{time, nullptr, pressure});
 }
 

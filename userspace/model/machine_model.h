@@ -35,7 +35,8 @@ struct MachineConfig {
   Hierarchy hierarchy = Hierarchy::v2;
   EpisodeSources sources;
   ScopeRoots scope;
-  Bytes rss_error;  // how far a process's counters may lag
+  Bytes rss_error;        // how far a process's counters may lag
+  bool sees_root = true;  // the top of the tree is the machine's root, and not a container's
 };
 
 /// A process as /proc shows it, but for its arguments: those are in its own memory.
@@ -77,7 +78,7 @@ class MachineModel {
   void on_reading(std::uint64_t inode, const CgroupReading& reading, bool show = false);
   void on_host(MonoTime time, const MemInfo& info);
   /// vm.swappiness, which rules all cgroups of v2.
-  void on_swappiness(std::optional<std::uint64_t> value) { swappiness_ = value; }
+  void on_swappiness(std::optional<std::uint64_t> value) { host_.swappiness = value; }
   /// Of a cgroup, or of the host (nullopt); told if somebody stalled since the last time.
   void on_pressure(MonoTime time, std::optional<std::uint64_t> inode, const Pressure& pressure);
   void on_dump(const OomDump& dump, MonoTime when) { episodes_.on_dump(dump, when); }
@@ -128,17 +129,17 @@ class MachineModel {
   }
   GpuMemory& gpu() { return gpu_; }
   const GpuMemory& gpu() const { return gpu_; }
-  const std::optional<MemInfo>& host() const { return host_; }
-  const CgroupPtr& host_ref() const { return host_ref_; }
+  const std::optional<MemInfo>& host() const { return host_.info; }
+  const CgroupPtr& host_ref() const { return host_.ref; }
   /// Cgroups that a record named but whose path is not known: look for them in the tree.
   /// Of these, such as hold something, below a known one: number and parent. 16 at most since the last call.
   std::map<std::uint64_t, std::uint64_t> take_growing_unknown() {
-    return std::exchange(growing_unknown_, {});
+    return std::exchange(unknown_.growing, {});
   }
-  bool take_unknown_cgroups() { return std::exchange(unknown_cgroups_, false); }
-  bool unknown_cgroups() const { return unknown_cgroups_; }
+  bool take_unknown_cgroups() { return std::exchange(unknown_.any, false); }
+  bool unknown_cgroups() const { return unknown_.any; }
   /// The same of a victim's or trigger's: look at once.
-  bool take_urgent_scan() { return std::exchange(urgent_scan_, false); }
+  bool take_urgent_scan() { return std::exchange(unknown_.urgent, false); }
   /// Cgroups whose limit was met since the last call.
   std::vector<CgroupPtr> take_killed() { return std::exchange(killed_, {}); }
   /// Kills that no fact tells of yet, as far as they are known; again with each further victim.
@@ -187,12 +188,13 @@ class MachineModel {
   EpisodeBuilder episodes_;
   GpuMemory gpu_;
   std::map<std::pair<TaskId, std::optional<GpuUuid>>, GpuSample> gpu_told_;  // task 0: a card
-  std::optional<MemInfo> host_;
-  MonoTime host_read_{};
-  std::optional<std::uint64_t> swappiness_;
-  CgroupPtr host_ref_;
+  struct Host {
+    CgroupPtr ref;
+    std::optional<MemInfo> info;
+    MonoTime read{};  // that
+    std::optional<std::uint64_t> swappiness, stalled_us;
+  } host_;
   std::unordered_map<std::uint64_t, wire::Stalls> stalls_;
-  std::optional<std::uint64_t> host_stalled_us_;
   std::vector<ModelFact> facts_;
   std::vector<std::uint64_t> forgotten_;
   std::vector<CgroupPtr> killed_;
@@ -204,9 +206,11 @@ class MachineModel {
   std::optional<MonoTime> swept_;
   Nanos pace_{};
   std::uint64_t spared_ = 0;
-  bool unknown_cgroups_ = false;
-  std::map<std::uint64_t, std::uint64_t> growing_unknown_;
-  bool urgent_scan_ = false;
+  struct UnknownCgroups {
+    bool any = false;
+    bool urgent = false;                             // a walk of the tree is
+    std::map<std::uint64_t, std::uint64_t> growing;  // with their parents, which are known
+  } unknown_;
 };
 
 }  // namespace oomcast

@@ -25,7 +25,7 @@ void MachineModel::on_reading(std::uint64_t inode, const CgroupReading& reading,
     state->limit = *reading.limit;
     state->limit_known = true;
   }
-  std::optional<Bytes> host_total = host_ ? host_->total : std::nullopt;
+  std::optional<Bytes> host_total = host_.info ? host_.info->total : std::nullopt;
   auto tightest = cgroups_.tightest_limit(inode, host_total);
   if (reading.swap) state->swap = reading.swap;
   if (reading.swappiness) state->swappiness = reading.swappiness;
@@ -38,12 +38,12 @@ void MachineModel::on_reading(std::uint64_t inode, const CgroupReading& reading,
     if (!state->pinned || reading.time >= state->pinned->time)
       state->pinned = Point{reading.time, room->pinned};
   }
-  bool changed = state->usage != state->shown_usage || tightest.limit != state->shown_limit;
-  if (!cgroup_in_scope(inode) || !(show || changed || !state->shown_at)) return;
-  if (too_soon(state->shown_at, reading.time)) return;
-  state->shown_usage = state->usage;
-  state->shown_limit = tightest.limit;
-  state->shown_at = reading.time;
+  bool changed = state->usage != state->shown.usage || tightest.limit != state->shown.limit;
+  if (!cgroup_in_scope(inode) || !(show || changed || !state->shown.at)) return;
+  if (too_soon(state->shown.at, reading.time)) return;
+  state->shown.usage = state->usage;
+  state->shown.limit = tightest.limit;
+  state->shown.at = reading.time;
   facts_.push_back(Sample{reading.time, state->ref, state->usage, tightest.limit, tightest.owner, state->stat,
                           pinned, state->headroom_limit, state->peak, state->headroom_cgroup});
 }
@@ -59,9 +59,9 @@ std::optional<MachineModel::LimitAbove> MachineModel::limit_above(const CgroupSt
                         above->headroom_cgroup};
     at = above->parent;
   }
-  auto room = host_ ? host_headroom(*host_) : std::nullopt;
+  auto room = host_.info ? host_headroom(*host_.info) : std::nullopt;
   if (!room || !room->limit) return std::nullopt;
-  return LimitAbove{0, host_read_, room->pinned, *room->limit, nullptr};
+  return LimitAbove{0, host_.read, room->pinned, *room->limit, nullptr};
 }
 
 // A limit holds for all that is below it together: what others hold is not there to be taken.
@@ -83,22 +83,22 @@ HeadroomInput MachineModel::headroom_input(const CgroupState& state, const Cgrou
   HeadroomInput in;
   in.usage = state.usage;
   in.stat = state.stat;
-  in.limit = limit || !host_ ? limit : host_->total;
+  in.limit = limit || !host_.info ? limit : host_.info->total;
   in.swap = reading.swap;
-  if (host_ && host_->swap_free) cgroups_.limit_swap(state, *host_->swap_free, in);
+  if (host_.info && host_.info->swap_free) cgroups_.limit_swap(state, *host_.info->swap_free, in);
   // At the machine's own end even 0 swaps.
-  if (limit) in.swappiness = state.ref->id.hierarchy == Hierarchy::v1 ? state.swappiness : swappiness_;
+  if (limit) in.swappiness = state.ref->id.hierarchy == Hierarchy::v1 ? state.swappiness : host_.swappiness;
   return in;
 }
 
 void MachineModel::on_host(MonoTime time, const MemInfo& info) {
-  host_ = info;
-  host_read_ = time;
+  host_.info = info;
+  host_.read = time;
   auto room = host_headroom(info);
-  if (!cgroup_in_scope(host_ref_->id.inode)) return;  // it stands for the root cgroup
+  if (!cgroup_in_scope(host_.ref->id.inode)) return;  // it stands for the root cgroup
   Sample sample;
   sample.time = time;
-  sample.cgroup = host_ref_;
+  sample.cgroup = host_.ref;
   if (info.total && info.free) sample.usage = *info.total - *info.free;
   sample.stat.anon = info.anon;
   sample.stat.shmem = info.shmem;

@@ -62,6 +62,8 @@ CgroupPtr Rows::cgroup(const Statement& row, int c) {
     ref->id = {hierarchy_, static_cast<std::uint64_t>(cgroup_.integer(0))};
     ref->path = cgroup_.text(1);
     ref->name = name_cgroup(ref->path);
+    // In a cgroup namespace; the machine's root is 1, or 0 where it was not seen.
+    if (ref->name.kind == CgroupKind::root && ref->id.inode > 1) ref->name.kind = CgroupKind::plain;
     out = std::move(ref);
   }
   note(cgroup_);

@@ -18,6 +18,13 @@ TEST(MemoryHierarchy, v1_is_the_mount_with_the_memory_option) {
   EXPECT_EQ(mount->mount_root, "/");
   EXPECT_EQ(mount->hierarchy_id, 4u);
   EXPECT_FALSE(mount->namespaced);
+  EXPECT_TRUE(mount->sees_root);
+}
+
+TEST(MemoryHierarchy, of_a_container_begins_with_the_containers_cgroup) {
+  FixtureTree tree;
+  tree.mount_v1("/docker/abc");
+  EXPECT_FALSE(find_memory_hierarchy(tree.roots())->sees_root);
 }
 
 TEST(MemoryHierarchy, v2_is_the_mount_whose_controllers_list_memory) {

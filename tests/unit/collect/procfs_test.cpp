@@ -228,6 +228,24 @@ TEST(ProcFs, counters_of_the_machine) {
   EXPECT_EQ(proc.read_pressure()->has_value(), false);
 }
 
+TEST(ProcFs, knows_whether_the_machine_has_memory_left) {
+  auto machine = [](Bytes total, Bytes available) {
+    MemInfo info;
+    info.total = total;
+    info.available = available;
+    return info;
+  };
+  EXPECT_TRUE(machine(GiB(16), GiB(1)).has_room());
+  EXPECT_FALSE(machine(GiB(16), MiB(1000)).has_room());
+  EXPECT_TRUE(machine(GiB(1024), GiB(4)).has_room());
+  EXPECT_FALSE(machine(GiB(1024), GiB(3)).has_room());
+  EXPECT_FALSE(machine(GiB(16), MiB(500)).is_short());
+  EXPECT_TRUE(machine(GiB(16), MiB(400)).is_short());
+  EXPECT_FALSE(machine(GiB(1024), GiB(2)).is_short());
+  EXPECT_FALSE(MemInfo{}.is_short()) << "unknown";
+  EXPECT_FALSE(MemInfo{}.has_room()) << "unknown";
+}
+
 TEST(ProcFs, opens_meminfo_anew_where_the_file_that_it_had_cannot_be_read_any_more) {
   FixtureTree tree;
   tree.make_dir("proc/meminfo");  // opens, and fails at each read
@@ -236,6 +254,28 @@ TEST(ProcFs, opens_meminfo_anew_where_the_file_that_it_had_cannot_be_read_any_mo
   tree.remove("proc/meminfo");
   tree.write("proc/meminfo", "MemTotal: 1024 kB\n");
   EXPECT_EQ(proc.read_meminfo()->total, MiB(1));
+}
+
+TEST(ProcFs, knows_whether_numbers_of_processes_are_the_kernels) {
+  FixtureTree tree;
+  ProcFs proc(tree.roots());
+  auto is = [&](std::uint32_t space, bool foreign) {
+    PidNumbers numbers = proc.pid_numbers();
+    return numbers.space == space && numbers.foreign == foreign;
+  };
+  EXPECT_TRUE(is(0, false));  // nothing is told
+  std::string self = std::to_string(::getpid());
+  tree.make_dir("proc/" + self + "/ns");
+  tree.link("proc/self", self);
+  EXPECT_TRUE(is(0, false));
+  tree.link("proc/" + self + "/ns/pid", "pid:[4026531836]");
+  EXPECT_TRUE(is(0, false));
+  tree.remove("proc/" + self + "/ns/pid");
+  tree.link("proc/" + self + "/ns/pid", "pid:[4026532221]");
+  EXPECT_TRUE(is(4026532221, false));
+  tree.remove("proc/self");
+  tree.link("proc/self", std::to_string(::getpid() + 1));
+  EXPECT_TRUE(is(0, true));
 }
 
 TEST(ProcFs, reads_this_very_process) {

@@ -146,7 +146,7 @@ TEST(CgroupTree, an_inode_that_comes_again_is_a_new_cgroup) {
   old->limit = MiB(64);
   old->usage = MiB(60);
   old->pinned = Point{at_s(1), MiB(60)};
-  old->shown_at = at_s(1);
+  old->shown.at = at_s(1);
   tree.remove(4, at_s(10));
   CgroupState* again = tree.add_child(4, 1, "other");
   ASSERT_TRUE(again);
@@ -155,7 +155,7 @@ TEST(CgroupTree, an_inode_that_comes_again_is_a_new_cgroup) {
   EXPECT_EQ(again->limit, std::nullopt) << "the limit of another";
   EXPECT_EQ(again->usage, std::nullopt);
   EXPECT_FALSE(again->pinned);
-  EXPECT_FALSE(again->shown_at);
+  EXPECT_FALSE(again->shown.at);
 }
 
 TEST(CgroupTree, adding_what_is_there_keeps_what_is_known) {

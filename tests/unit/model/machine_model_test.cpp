@@ -494,6 +494,27 @@ TEST(MachineModel, of_the_whole_machine_tells_of_every_large_process_and_the_hos
   EXPECT_EQ(host.pinned, std::nullopt) << "file lists were not read";
 }
 
+TEST(MachineModel, takes_the_top_of_a_containers_tree_for_a_cgroup_and_not_for_the_host) {
+  MachineConfig config;
+  config.sees_root = false;
+  MachineModel model(std::move(config));
+  model.on_cgroup({{Hierarchy::v2, 4711}, std::nullopt, "/"});
+  MemInfo info;
+  info.total = GiB(8);
+  info.free = GiB(3);
+  model.on_host(ms(500), info);
+  CgroupReading top = reading(1000, MiB(60));
+  top.limit = std::optional(MiB(100));
+  model.on_reading(4711, top);
+  auto samples = facts_of<Sample>(model);
+  ASSERT_EQ(samples.size(), 2u);
+  EXPECT_EQ(samples[0].cgroup->name.kind, CgroupKind::root);
+  EXPECT_NE(samples[0].cgroup->id.inode, 4711u);
+  EXPECT_EQ(samples[1].cgroup->id.inode, 4711u);
+  EXPECT_EQ(samples[1].cgroup->name.kind, CgroupKind::plain);
+  EXPECT_EQ(samples[1].limit, MiB(100));
+}
+
 TEST(MachineModel, a_process_without_memory_is_no_sample) {
   MachineModel model = a_model();
   model.on_record(wire::ProcessSample{ms(1000), task(100, 11), std::nullopt});
