@@ -23,8 +23,9 @@ namespace oomcast {
 /// For a breakpoint the kernel copies a page of the program, charges it to the program's cgroup, and takes
 /// the mmap_lock of whoever has the file mapped. So none is set in a cgroup that is nearly full, where the
 /// copy would be what makes the kernel kill (seen on 6.18, the trigger was the tracer), nor where processes
-/// wait for memory, and hold that lock meanwhile; nor under a debugger: of a breakpoint of its own in the
-/// same place the kernel takes the hits, and clears it with ours.
+/// wait for memory, and hold that lock meanwhile, nor on a machine that is nearly full: while the kernel
+/// waits for that page, with the lock held, the memory of a victim cannot be freed; nor under a debugger: of
+/// a breakpoint of its own in the same place the kernel takes the hits, and clears it with ours.
 ///
 /// Of many processes those are chosen that grow most in the first half of the window, wire::kWatched at most:
 /// the ranks of a training, or the workers of its loader, often leak alike. Cost: a line of /proc/PID/statm
@@ -59,7 +60,7 @@ class AllocationWatch {
  private:
   bool pressed() const;  // processes of this machine wait for memory
   void watch(FaultSource* source, std::uint32_t pid, const Result<Allocator>& allocator);
-  const char* why_no_room(std::uint32_t pid) const;  // in its cgroup; nullptr: there is some
+  const char* why_no_room(std::uint32_t pid) const;  // on the machine, in its cgroup; nullptr: there is
   const char* why_unfit(std::uint32_t pid) const;    // for breakpoints, now; nullptr: it is fit
   /// Those that have grown since the window began and were not chosen, with by how many pages, most first.
   std::vector<std::pair<std::uint64_t, std::uint32_t>> grown() const;

@@ -34,6 +34,7 @@ constexpr Nanos kPatience = 20s;   // for a look: then it is stopped
 constexpr Nanos kHurry = 300ms;    // for what it has, when somebody is killed
 constexpr Nanos kReapWait = 50ms;  // for its end
 constexpr Nanos kStopWait = 2s;    // for the end of one that was stopped
+constexpr Nanos kMaxFull = 60s;    // for memory on the machine, before it is stopped
 constexpr std::size_t kMaxUnreaped = 4;
 constexpr std::size_t kMaxText = 5 << 20;
 constexpr rlim_t kMaxLookData = 512 << 20;  // symbols of large libraries
@@ -226,6 +227,11 @@ bool GrowthLooks::has_room() const {
   return !room || !room->limit || *room->limit - room->pinned >= kNeeds;
 }
 
+// With its end the kernel clears the breakpoints that it has set, and takes pages for that.
+bool GrowthLooks::has_pages() const {
+  return !model_.host() || model_.host()->has_room();
+}
+
 void GrowthLooks::ask(CgroupId cgroup) {
   const CgroupState* state = model_.cgroups().find(cgroup.inode);
   if (state && !state->removed) next_ = LookPlan::Target{state->ref->path, std::nullopt};
@@ -233,8 +239,9 @@ void GrowthLooks::ask(CgroupId cgroup) {
 
 std::optional<int> GrowthLooks::advance(MonoTime now) {
   if (look_) {
-    bool late = now - look_->began >= kPatience || (look_->hurried && now - *look_->hurried >= kHurry);
-    if (late && !look_->stopped) {
+    MonoTime due = look_->began + kPatience;
+    if (look_->hurried) due = std::min(due, *look_->hurried + kHurry);
+    if (now >= due && !look_->stopped && (has_pages() || now >= due + kMaxFull)) {
       look_->stopped = now;
       ++given_up_;
       kill(look_->pid, SIGKILL);

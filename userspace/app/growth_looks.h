@@ -119,6 +119,7 @@ class GrowthLooks {
 
  private:
   bool has_room() const;
+  bool has_pages() const;  // the machine does
   bool start(const LookPlan::Target& target, MonoTime now);
   bool read();
   void end(MonoTime now);

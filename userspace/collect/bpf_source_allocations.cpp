@@ -68,6 +68,14 @@ std::optional<std::uint64_t> offset_of(const void* code) {
   return search.found;
 }
 
+// To clear a breakpoint, too, the kernel takes a page (6.1: uprobe_write_opcode), and waits for it with the
+// mmap_lock held: of an OOM victim nothing can be freed meanwhile, and the kernel kills the next one.
+void wait_for_room(const ProcFs& procfs, MonoTime until) {
+  constexpr Nanos kAgain = std::chrono::milliseconds(50);
+  for (; mono_now() < until; std::this_thread::sleep_for(kAgain))
+    if (auto host = procfs.read_meminfo(); !host || host->has_room()) return;
+}
+
 }  // namespace
 
 Result<std::vector<AllocationProbes::Handle>> AllocationProbes::attach(const bpf_program* program,
@@ -311,12 +319,14 @@ void AllocationProbes::take_away() {
 }
 
 void AllocationProbes::close(std::vector<Handle> links) {
-  closing_.push_back(
-      std::async(std::launch::async, [links = std::move(links), locks = programs_.locks]() mutable {
-        if (locks) locks->wait(kMaxKept);
-        std::vector<std::jthread> each;
-        for (Handle& link : links) each.emplace_back([closed = std::move(link)] {});
-      }));
+  closing_.push_back(std::async(std::launch::async, [links = std::move(links), locks = programs_.locks,
+                                                     procfs = ProcFs(programs_.roots)]() mutable {
+    MonoTime until = mono_now() + kMaxKept;
+    wait_for_room(procfs, until);
+    if (locks) locks->wait(until - mono_now());
+    std::vector<std::jthread> each;
+    for (Handle& link : links) each.emplace_back([closed = std::move(link)] {});
+  }));
 }
 
 // What is watched to the end is stopped by end().

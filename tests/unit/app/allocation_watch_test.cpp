@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "fixture_tree.h"
 
 namespace oomcast {
@@ -16,7 +17,7 @@ namespace {
 /// Says whose allocations it was to watch.
 class ProbedFaultSource final : public FaultSource {
  public:
-  std::vector<std::uint32_t> watched;
+  std::vector<std::uint32_t> watched, dropped;
 
   Status begin(MonoTime) override { return Ok{}; }
   int fd() const override { return -1; }
@@ -29,7 +30,7 @@ class ProbedFaultSource final : public FaultSource {
     watched.push_back(tgid);
     return Ok{};
   }
-  void drop_allocations(std::uint32_t, MonoTime) override {}
+  void drop_allocations(std::uint32_t tgid, MonoTime) override { dropped.push_back(tgid); }
   std::vector<WatchedAllocations> end_allocations(MonoTime) override { return {}; }
   std::optional<std::uint32_t> waits_for() const override { return std::nullopt; }
   Result<std::vector<wire::LivingBlock>> living_blocks(std::uint32_t) const override {
@@ -53,6 +54,7 @@ struct WatchedJob {
     tree.mount_v2();
     uses(50);
     pressure(0);
+    available(GiB(4));
     for (std::uint32_t pid : {7u, 8u}) {
       std::string dir = "proc/" + std::to_string(pid);
       tree.write(dir + "/cgroup", "0::/job\n");
@@ -68,6 +70,10 @@ struct WatchedJob {
     tree.cgroup("sys/fs/cgroup/job", {{"memory.max", std::to_string(GiB(2).count) + "\n"},
                                       {"memory.current", std::to_string(GiB(2).count / 100 * percent) + "\n"},
                                       {"memory.stat", "active_file 0\ninactive_file 0\n"}});
+  }
+  void available(Bytes left) const {  // of 64 GiB
+    tree.write("proc/meminfo",
+               "MemTotal: 67108864 kB\nMemAvailable: " + std::to_string(left.count >> 10) + " kB\n");
   }
   void pressure(double percent) const {
     std::string average = std::to_string(percent);
@@ -99,6 +105,24 @@ TEST(AllocationWatch, sets_none_where_the_room_has_gone_while_the_allocator_was_
   job.uses(99);
   EXPECT_TRUE(job.watch->watch_found(&job.source, job.end)) << "it is not asked for again";
   EXPECT_EQ(job.source.watched, Watched{});
+}
+
+TEST(AllocationWatch, sets_none_on_a_machine_that_has_become_nearly_full_and_takes_away_those_that_are_set) {
+  WatchedJob job({7});
+  job.watch->prepare(&job.source);
+  job.answer(7);
+  job.available(GiB(3));
+  job.watch->watch_found(&job.source, job.end);
+  EXPECT_EQ(job.source.watched, Watched{});
+  job.available(GiB(4));
+  job.answer(7);
+  job.watch->watch_found(&job.source, job.end);
+  EXPECT_EQ(job.source.watched, Watched{7});
+  job.watch->check_room(job.source, mono_now() + std::chrono::seconds(1));
+  EXPECT_EQ(job.source.dropped, Watched{});
+  job.available(GiB(3));
+  job.watch->check_room(job.source, mono_now() + std::chrono::seconds(2));
+  EXPECT_EQ(job.source.dropped, Watched{7});
 }
 
 TEST(AllocationWatch, sets_none_where_processes_have_begun_to_wait_for_memory_meanwhile) {
