@@ -107,8 +107,8 @@ OomEvent kill(std::uint64_t serial, double s, const CgroupPtr& cgroup, const Cgr
   e.limit_cgroup = cgroup;
   e.usage = e.limit = MiB(512);
   e.trigger = process(pid, cgroup);
-  e.order = 0;
-  e.gfp = "0xcc0(GFP_KERNEL)";
+  e.request.order = 0;
+  e.request.gfp = "0xcc0(GFP_KERNEL)";
   e.group_kill = false;
   Victim v;
   v.process = process(pid, cgroup);
@@ -136,8 +136,8 @@ OomEvent kill(std::uint64_t serial, double s, const CgroupPtr& cgroup, const Cgr
   machine.zones.resize(2);
   machine.slabs.resize(2);
   if (serial == 2) e.machine = machine;
-  e.tasks.push_back({process(pid, cgroup), MiB(500), MiB(499), MiB(1), MiB(0), MiB(0), MiB(1), 0});
-  e.tasks_listed = 9;
+  e.tasks.rows.push_back({process(pid, cgroup), MiB(500), MiB(499), MiB(1), MiB(0), MiB(0), MiB(1), 0});
+  e.tasks.listed = 9;
   e.checks = {1, 1, 1};
   if (serial == 2) e.series = KillSeries{2, at_s(s - 30)};
   out.forecast_before = forecast(s - 3, cgroup);

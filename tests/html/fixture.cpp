@@ -80,8 +80,8 @@ PostMortem typical() {
   e.limit_cgroup = job;
   e.usage = e.limit = GiB(16);
   e.trigger = trainer;
-  e.order = 0;
-  e.gfp = "0xcc0(GFP_KERNEL)";
+  e.request.order = 0;
+  e.request.gfp = "0xcc0(GFP_KERNEL)";
   e.group_kill = false;
   Victim victim;
   victim.process = loader;
@@ -230,7 +230,7 @@ PostMortem hostile() {
   machine.slabs = {{all, MiB(1), MiB(2)}};
   out.headline = all;
   out.episode.told.episode.id = all;
-  out.episode.told.episode.gfp = all;
+  out.episode.told.episode.request.gfp = all;
   out.episode.told.episode.limit_cgroup = test::cgroup(10, "/" + all);
   out.episode.run.version = out.episode.run.kernel = all;
   return out;

@@ -23,6 +23,8 @@ SOUND = {
     "userspace/collect/bpf_source.cpp": '#include <bpf/libbpf.h>\n#include "oomcast.skel.h"\n#include "wire/decode.h"\n',
     "userspace/model/long.h": "int x;\n" * 500,
     "userspace/model/tree.cpp": '#include "model/tree.h"\n#include <sys/stat.h>\nauto x = name.value_or(1);\n',
+    "userspace/model/many.h": "struct Many {\n  struct Of {\n" + "    int x = 0;\n" * 20 + "  };\n" +
+                              "  void f(int a, int b) { int x; x = a; }\n  static int s;\n" + "  int x{};\n" * 20 + "};\n",
     "userspace/app/options.cpp": 'const char* root = "/proc";\n',
     "scripts/setup": "#!/usr/bin/env bash\nset -euo pipefail\n",
     "tests/vm/init": "#!/bin/busybox sh\n",
@@ -63,6 +65,9 @@ BREAKS = {
         ("packaging/doc/a.md", "- " + "text " * 30 + "\n")],
     "sources_have_500_lines_at_most": [
         ("bpf/rss.bpf.c", "int x;\n" * 501), ("userspace/model/a.cpp", "int x;\n" * 501)],
+    "classes_have_20_members_at_most": [
+        ("userspace/model/a.h", "class Many {\n" + "  int x;\n" * 21 + "};\n"),
+        ("userspace/model/b.h", "struct Many {\n  Many(int a) : a_{a} {}\n" + "  std::map<int, char> x{}, y_;\n" * 11 + "};\n")],
     "the_top_level_holds_only_what_belongs_there": [
         ("notes.txt", "text\n"), ("tools/x.py", "text\n")],
 }

@@ -185,6 +185,58 @@ def documents_are_short_and_narrow():
                 yield file, number, f"{len(line)} columns"
 
 
+def block_end(text, begin):
+    """Behind the brace that closes the one before `begin`."""
+    depth = 1
+    for at in range(begin, len(text)):
+        depth += {"{": 1, "}": -1}.get(text[at], 0)
+        if not depth:
+            return at + 1
+    return len(text)
+
+
+def statements_of(body):
+    """Of a class, with all that is in braces, parentheses or angle brackets taken out of them."""
+    flat, at = "", 0
+    while at < len(body):
+        flat += body[at]
+        if body[at] == "{":
+            at = block_end(body, at + 1) - 1
+            flat += "}"
+        at += 1
+    for inner in (r"\([^()]+\)", r"<[^<>;]*>"):
+        before = None
+        while before != flat:
+            before, flat = flat, re.sub(inner, lambda m: "()" if m[0][0] == "(" else "", flat)
+    # A function's body ends its statement; what initializes a member does not.
+    flat = re.sub(r"(\)[^;{}=]*(?:\w\{\}\s*,[^;{}]*)*(?:\w\{\}\s*)?)\{\}(?!\s*[;,])", r"\1;", flat)
+    return [re.sub(r"\b(public|private|protected)\s*:", "", statement).strip() for statement in flat.split(";")]
+
+
+def members_of(statement):
+    if re.match(r"(using|static|friend|typedef|template|explicit|virtual|constexpr|public|operator)\b", statement):
+        return 0
+    if re.match(r"(class|struct|enum|union)\b", statement):
+        names = statement.partition("{}")[2]
+        return len(names.split(",")) if names.strip() else 0
+    if "(" in re.split(r"=|\{", statement)[0] or not re.search(r"\w[\w:>*&]*\s+[&*]*\w", statement):
+        return 0
+    return statement.count(",") + 1
+
+
+def classes_have_20_members_at_most():
+    for file, text in sources.items():
+        if file.parts[0] != "userspace":
+            continue
+        code = re.sub(r'"(?:\\.|[^"\\\n])*"', '""', without_comments(text))
+        code = re.sub(r"'(?:\\.|[^'\\\n])'", "0", code)
+        for match in re.finditer(r"\b(?:class|struct)\s+(\w+)[^;{}()=]*\{", code):
+            body = code[match.end():block_end(code, match.end()) - 1]
+            count = sum(members_of(statement) for statement in statements_of(body))
+            if count > 20:
+                yield file, code.count("\n", 0, match.start()) + 1, f"{match[1]} has {count} data members"
+
+
 def sources_have_500_lines_at_most():
     for file, text in sources.items():
         if len(text.splitlines()) > 500:
@@ -195,7 +247,8 @@ RULES = [an_include_names_only_layers_to_the_left, only_the_sources_of_programs_
          only_wire_reads_the_wire_header, absent_is_not_zero, kernels_differ_by_capability_not_by_version,
          nothing_is_left_to_do, the_machine_is_named_only_where_roots_are_chosen, bash_scripts_stop_at_the_first_error,
          the_top_level_holds_only_what_belongs_there, full_holds_all_of_the_gate, cases_wait_for_conditions_and_do_not_sleep,
-         documents_are_short_and_narrow, sources_have_500_lines_at_most]
+         documents_are_short_and_narrow, sources_have_500_lines_at_most,
+         classes_have_20_members_at_most]
 
 
 def main():

@@ -79,7 +79,7 @@ void Publisher::remember(const Fact& fact) {
       !std::holds_alternative<AlertFact>(fact))
     return;
   events_.push_back(fact);
-  if (auto* oom = std::get_if<OomEvent>(&events_.back())) oom->episode.tasks.clear();
+  if (auto* oom = std::get_if<OomEvent>(&events_.back())) oom->episode.tasks.rows.clear();
   bytes_of_events_ += bytes_of(events_.back());
   while (events_.size() > kMaxEvents || (bytes_of_events_ > kMaxOfEvents && events_.size() > 1)) {
     bytes_of_events_ -= bytes_of(events_.front());

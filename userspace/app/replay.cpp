@@ -58,7 +58,7 @@ class Replay {
     Result<int> read = read_all();
     if (closed_) return closed();
     // Up to a bad line, too.
-    if (began_) finish(bool(read));
+    if (first_) finish(bool(read));
     return write_out() ? read : closed();
   }
 
@@ -75,7 +75,7 @@ class Replay {
       if (at_end_) break;
       std::optional<Bytes> limit = (*row)->limit;
       if (options_.series.limit) limit = options_.series.limit;
-      if (!began_) begin((*row)->time_s);
+      if (!first_) begin((*row)->time_s);
       if (series_.per_process()) {
         if ((*row)->time_s > now_) tick();
         if (auto ok = add_process(**row, limit); !ok) return ok.error();
@@ -108,8 +108,7 @@ class Replay {
   }
 
   void begin(double time_s) {
-    began_ = true;
-    now_ = due_ = first_ = time_s;
+    first_ = now_ = due_ = time_s;
     emit(StartFact{{}, OOMCAST_VERSION, "", {"csv"}, time_s});
   }
 
@@ -134,7 +133,7 @@ class Replay {
     tell_all();
     if (!options_.series.every) return;
     double every = Seconds(*options_.series.every).count();
-    due_ = first_ + (std::floor((now_ - first_) / every) + 1) * every;
+    due_ = *first_ + (std::floor((now_ - *first_) / every) + 1) * every;
   }
 
   void tell_all() {
@@ -170,7 +169,7 @@ class Replay {
 
   void summary() {
     const Forecast& f = whole_.forecast();
-    out_ += fmt::format("{} samples over {}: {}: {}\n", rows_, format_duration(Seconds(now_ - first_)),
+    out_ += fmt::format("{} samples over {}: {}: {}\n", rows_, format_duration(Seconds(now_ - *first_)),
                         to_string(f.verdict), f.why);
   }
 
@@ -192,8 +191,9 @@ class Replay {
   std::map<std::uint32_t, Told> told_;
   std::optional<Bytes> limit_;
   std::string out_;
-  bool began_ = false, told_last_ = false, closed_ = false, at_end_ = false;
-  double now_ = 0, due_ = 0, first_ = 0;
+  bool told_last_ = false, closed_ = false, at_end_ = false;
+  std::optional<double> first_;
+  double now_ = 0, due_ = 0;
   std::uint64_t rows_ = 0;
 };
 

@@ -93,7 +93,8 @@ void Blame::open_view(Process& process) {
   std::uint32_t pid = process.ref.id.tgid;
   process.view = std::make_unique<ProcessView>(config_.roots, pid, !about_to_read(pid));
   process.python_told = false;
-  process.objects_known = process.blocks_tell = process.has_own_new = false;  // they were of another program
+  process.objects_known = process.allocations.blocks_tell = process.allocations.has_own_new =
+      false;  // they were of another program
   tell_python(process);
 }
 
@@ -293,8 +294,8 @@ Result<FoundAllocator> Blame::find_allocator(std::uint32_t pid) {
   Process* p = known(pid);
   if (!p || !about_to_read(pid)) return Error::failed("it may not be read");
   auto found = p->view->find_allocator();
-  p->blocks_tell = found && found->glibc;
-  p->has_own_new = found && found->has_own_new;
+  p->allocations.blocks_tell = found && found->glibc;
+  p->allocations.has_own_new = found && found->has_own_new;
   return found;
 }
 
@@ -307,21 +308,21 @@ void Blame::sample_objects(std::uint32_t pid) {
 
 void Blame::add_living(std::uint32_t pid, std::span<const wire::LivingBlock> living) {
   if (Process* p = known(pid))
-    for (const wire::LivingBlock& block : living) p->living[block.address] = block.born;
+    for (const wire::LivingBlock& block : living) p->allocations.living[block.address] = block.born;
 }
 
 void Blame::set_watched(const WatchedAllocations& watched) {
-  if (Process* p = known(watched.tgid)) p->watched = watched;
+  if (Process* p = known(watched.tgid)) p->allocations.watched = watched;
 }
 
 void Blame::set_unwatched(std::uint32_t pid, const std::string& why) {
-  if (Process* p = known(pid)) p->why_not_watched = why;
+  if (Process* p = known(pid)) p->allocations.why_not_watched = why;
 }
 
 void Blame::read_stacks(Process& p, bool all) {
   if (!p.view || !about_to_read(p.ref.id.tgid)) return;
   p.survivors.read_stacks(mono_now(), all, [&](const wire::Allocation& a) { return site_of(p, a, a.time); });
-  if (p.blocks_tell && !all)
+  if (p.allocations.blocks_tell && !all)
     p.survivors.check(mono_now(), [&](std::uint64_t address, Bytes size, bool resized) {
       return p.view->block_held(address, size, resized);
     });
@@ -396,12 +397,12 @@ BlameReport Blame::finish(Seconds window, double watched_share) {
   out.watched_share = watched_share;
   for (auto& [id, process] : processes_) {
     if (process.view->blind()) out.unread.push_back(fmt::format("{}[{}]", process.ref.comm, id.tgid));
-    if (process.watched) {
-      process.survivors.keep_only(process.living);
-      process.survivors.settle_gone(*process.watched);
+    if (process.allocations.watched) {
+      process.survivors.keep_only(process.allocations.living);
+      process.survivors.settle_gone(*process.allocations.watched);
     }
     read_stacks(process, true);
-    if (process.watched && about_to_read(id.tgid))
+    if (process.allocations.watched && about_to_read(id.tgid))
       process.survivors.look_into_large([&p = process](std::uint64_t address) {
         auto page = p.view->page_at(address);
         return page ? std::optional(page->held) : std::nullopt;

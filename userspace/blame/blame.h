@@ -226,11 +226,14 @@ class Blame {
     std::uint64_t resident_pages = 0;  // at the last look
     std::map<Stack, std::uint32_t> sites;
     Survivors survivors;
-    bool blocks_tell = false;  // block_held() knows
-    bool has_own_new = false;  // as FoundAllocator has it
-    std::optional<WatchedAllocations> watched;
-    std::unordered_map<std::uint64_t, MonoTime> living;  // by address: when it was born
-    std::string why_not_watched;
+    struct Allocations {
+      bool blocks_tell = false;  // block_held() knows
+      bool has_own_new = false;  // as FoundAllocator has it
+      std::optional<WatchedAllocations> watched;
+      std::unordered_map<std::uint64_t, MonoTime> living;  // by address: when it was born
+      std::string why_not_watched;
+    };
+    Allocations allocations;
     bool objects_known = false;
     std::optional<std::vector<Holder>> holders;
     std::map<Stack, std::uint32_t> gpu_sites;

@@ -152,14 +152,15 @@ void Blame::judge_touched(const Process& p, double watched_share, BlameProcess& 
 // A leak's blocks lie in holes that others left, and others touch new pages then: what has stayed says more
 // than what was touched. The counters say how much there is to explain.
 void Blame::judge_kept(const Process& p, Seconds window, BlameProcess& out) {
-  out.why_not_kept = p.why_not_watched;
+  out.why_not_kept = p.allocations.why_not_watched;
   if (out.exited || out.growth_unknown) return;
-  if (!p.watched) return judge_holders(p, {}, out);
+  if (!p.allocations.watched) return judge_holders(p, {}, out);
   if (p.survivors.dropped()) {
     out.why_not_kept = fmt::format("there was no room for {} of its blocks", p.survivors.dropped());
     return judge_holders(p, {}, out);
   }
-  Survivors::Estimate estimate = p.survivors.estimate(*p.watched, window);
+  const WatchedAllocations& watched = *p.allocations.watched;
+  Survivors::Estimate estimate = p.survivors.estimate(watched, window);
   std::vector<std::pair<std::uint64_t, Bytes>> pages;
   for (const Sample& sample : p.samples)
     if (!sample.gone) pages.emplace_back(sample.address, sample.weight);
@@ -169,8 +170,8 @@ void Blame::judge_kept(const Process& p, Seconds window, BlameProcess& out) {
     out.why_not_kept = "blocks that outlived others went later";
     return judge_holders(p, {}, out);
   }
-  out.kept = {estimate.all,     estimate.outlived,      p.watched->all_watched(),
-              estimate.watched, p.watched->calls_per_s, p.has_own_new};
+  out.kept = {estimate.all,     estimate.outlived,   watched.all_watched(),
+              estimate.watched, watched.calls_per_s, p.allocations.has_own_new};
   for (const auto& [site, of_site] : estimate.sites)
     if (site < out.sites.size()) out.sites[site].kept = of_site;
   judge_holders(p, estimate, out);
@@ -182,15 +183,15 @@ void Blame::judge_kept(const Process& p, Seconds window, BlameProcess& out) {
   // While it was watched it went so much slower that it kept less in that time than it does otherwise: that
   // tells of which, not how much. Only as far as breakpoints may have slowed it: a few small blocks that stay
   // do not explain a hundred times as much. Nor where C++ blocks are not among them.
-  bool slowed = p.watched->taken > kSlowed;
-  if (slowed && !p.has_own_new && estimate.all.blocks >= kEnoughBlocks &&
-      left <= scaled(kept + estimate.all.error, Survivors::most_faster(*p.watched)))
+  bool slowed = watched.taken > kSlowed;
+  if (slowed && !p.allocations.has_own_new && estimate.all.blocks >= kEnoughBlocks &&
+      left <= scaled(kept + estimate.all.error, Survivors::most_faster(watched)))
     left = {};
   // Without that much more than the error, what is not seen to live may live.
   // A large block that lives, and was not told of, is one from before.
   Heap heap;
-  if (p.blocks_tell && !slowed && left > scaled(error, kSureOfHeap))
-    heap = p.view->heap(std::max(scaled(p.watched->sample, 2), kAlwaysTold));
+  if (p.allocations.blocks_tell && !slowed && left > scaled(error, kSureOfHeap))
+    heap = p.view->heap(std::max(scaled(watched.sample, 2), kAlwaysTold));
   Bytes touched, in_heap;
   for (BlameSite& site : out.sites) site.grown = {};
   for (const Sample& sample : p.samples) {

@@ -280,8 +280,8 @@ void EpisodeBuilder::on_mark(const wire::OomMark& mark) {
   open->group = group;
   open->episode.group_kill = group.has_value();
   if (decision) {
-    open->episode.order = decision->order;
-    if (!open->episode.gfp) open->episode.gfp = fmt::format("{:#x}", decision->gfp_mask);
+    open->episode.request.order = decision->order;
+    if (!open->episode.request.gfp) open->episode.request.gfp = fmt::format("{:#x}", decision->gfp_mask);
     if (auto scope = scope_of(*decision)) open->episode.scope = scope;
   }
 }

@@ -145,19 +145,19 @@ void EpisodeBuilder::take_report(Open& open, const OomDump& dump) {
   take_owner(open, dump);
   if (auto scope = dump.scope()) episode.scope = scope;
   if (dump.invoked) {
-    if (dump.invoked->order) episode.order = dump.invoked->order;
-    if (dump.invoked->gfp_text) episode.gfp = dump.invoked->gfp_text;
+    if (dump.invoked->order) episode.request.order = dump.invoked->order;
+    if (dump.invoked->gfp_text) episode.request.gfp = dump.invoked->gfp_text;
     if (!open.trigger && dump.trigger_tid) open.trigger = logged_trigger(open, dump);
     if (open.trigger && !episode.trigger) episode.trigger = process_ref(tasks_, cgroups_, *open.trigger);
   }
   if (dump.group_kill) episode.group_kill = true;
   if (!episode.memory) episode.memory = memory_at_kill(dump, sources_.page);
   if (!episode.machine) episode.machine = machine_at_kill(dump, sources_.page);
-  if (episode.tasks.empty() && !dump.tasks.empty()) {
-    episode.tasks = tasks_at_kill(dump, sources_.page);
-    episode.tasks_listed = dump.tasks.size() + dump.dropped;
+  if (episode.tasks.rows.empty() && !dump.tasks.empty()) {
+    episode.tasks.rows = tasks_at_kill(dump, sources_.page);
+    episode.tasks.listed = dump.tasks.size() + dump.dropped;
     // Now: at the end of the episode the victims are gone, and their numbers may be others'.
-    for (TaskAtKill& task : episode.tasks)
+    for (TaskAtKill& task : episode.tasks.rows)
       if (const TaskState* known = tasks_.by_pid(task.process.id.tgid)) {
         std::string comm = std::move(task.process.comm);
         task.process = process_ref(tasks_, cgroups_, known->id);

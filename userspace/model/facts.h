@@ -173,8 +173,10 @@ struct Episode {
   CgroupPtr limit_cgroup;
   std::optional<Bytes> usage, limit;
   std::optional<ProcessRef> trigger;
-  std::optional<int> order;
-  std::optional<std::string> gfp;
+  struct Request {  // for which there was no memory
+    std::optional<int> order;
+    std::optional<std::string> gfp;
+  } request;
   std::optional<bool> group_kill;
   std::vector<Victim> victims;
   std::vector<ProcessRef> also_killed;
@@ -183,8 +185,10 @@ struct Episode {
   std::vector<ChainLevel> chain;
   std::optional<MemoryAtKill> memory;
   std::optional<MachineAtKill> machine;
-  std::vector<TaskAtKill> tasks;  // the largest, `kMaxTasks` at most; empty: the log has no table
-  std::size_t tasks_listed = 0;   // rows that the table had
+  struct Tasks {
+    std::vector<TaskAtKill> rows;  // the largest, `kMaxTasks` at most; empty: the log has no table
+    std::size_t listed = 0;        // rows that the table had
+  } tasks;
   EpisodeChecks checks;
   std::optional<KillSeries> series;  // nullopt: it is the first of its limit for a while
 };

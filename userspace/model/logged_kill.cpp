@@ -195,15 +195,15 @@ std::optional<Episode> logged_kill(const OomDump& dump) {
     out.limit = usage->limit;
   }
   if (dump.invoked) {
-    out.order = dump.invoked->order;
-    out.gfp = dump.invoked->gfp_text;
+    out.request.order = dump.invoked->order;
+    out.request.gfp = dump.invoked->gfp_text;
     if (dump.trigger_tid || !dump.invoked->trigger_comm.empty()) out.trigger = trigger_of(dump);
   }
   if (dump.group_kill) out.group_kill = true;
   out.memory = memory_at_kill(dump, page_size);
   out.machine = machine_at_kill(dump, page_size);
-  if (page_size) out.tasks = tasks_at_kill(dump, *page_size);
-  if (!out.tasks.empty()) out.tasks_listed = dump.tasks.size() + dump.dropped;
+  if (page_size) out.tasks.rows = tasks_at_kill(dump, *page_size);
+  if (!out.tasks.rows.empty()) out.tasks.listed = dump.tasks.size() + dump.dropped;
   std::set<std::uint32_t> logged;
   for (const Victim& v : out.victims)
     if (v.logged) logged.insert(v.process.id.tgid);

@@ -189,8 +189,8 @@ OomLogParser::Open* OomLogParser::owner_of_task(std::string_view caller, std::ui
 OomLogParser::Open* OomLogParser::owner_of(const LogEvent& fact, std::string_view caller, const When& when) {
   // People cite the kill first and how it came about below: the stamps tell.
   Open* newest = newest_of(caller);
-  bool was_before = limits_.lone_lines && newest && when.time && newest->dump.kill_time &&
-                    *when.time < *newest->dump.kill_time;
+  bool was_before = limits_.lone_lines && newest && when.time && newest->dump.time.kill &&
+                    *when.time < *newest->dump.time.kill;
   if (is<OomInvoked>(fact)) return was_before && !newest->dump.invoked ? newest : nullptr;
   if (const auto* victim = std::get_if<OomVictimLine>(&fact)) return owner_of_task(caller, victim->tid);
   if (const auto* reaped = std::get_if<OomReaped>(&fact)) {
@@ -212,7 +212,7 @@ OomLogParser::Open& OomLogParser::begin(const When& when, std::string_view calle
   if (open_.size() >= std::max<std::size_t>(limits_.open_dumps, 1)) close(open_.begin());
   Open& open = open_.emplace_back();
   open.caller = caller;
-  open.dump.first_time = when.time;
+  open.dump.time.first = when.time;
   open.dump.wall = when.wall;
   return open;
 }
@@ -254,7 +254,7 @@ void OomLogParser::settle(Nanos now, std::vector<LogEvent>& out) {
   while (!begun_.empty() && is_old(begun_.front().when.time)) give_up(0, out);
   for (auto open = open_.begin(); open != open_.end();) {
     auto next = std::next(open);
-    auto last = open->dump.last_time;
+    auto last = open->dump.time.last;
     if (is_old(last) && (!goes_on(open->dump) || now - *last > limits_.unfinished)) close(open);
     open = next;
   }
@@ -272,7 +272,7 @@ void OomLogParser::append(Open& open, std::vector<T>& list, std::size_t limit, c
 
 void OomLogParser::store_victim(Open& open, const OomVictimLine& victim, const When& when) {
   if (open.dump.victims.empty()) {
-    open.dump.kill_time = open.dump.last_time;
+    open.dump.time.kill = open.dump.time.last;
     if (when.wall) open.dump.wall = when.wall;
   }
   if (has_victim(open.dump, victim.tid))
@@ -326,7 +326,7 @@ void OomLogParser::accept(const When& when, std::string_view caller, LogEvent fa
   if (is_other_task) return;
   if (!is_stray) {
     if (!open) open = &begin(when, caller);
-    if (when.time) open->dump.last_time = when.time;
+    if (when.time) open->dump.time.last = when.time;
     store(*open, fact, when);
   }
   out.push_back(std::move(fact));

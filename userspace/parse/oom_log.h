@@ -59,10 +59,11 @@ std::string_view to_string(OomScope scope);
 /// One decision of the OOM killer, as far as the log tells. Every part may be missing: the kernel prints the
 /// report only 10 times in 5 s (then victims stand alone), and logs are cut and overwritten.
 struct OomDump {
-  std::optional<Nanos> first_time;  ///< of its first and last line, as given
-  std::optional<Nanos> last_time;
-  std::optional<Nanos> kill_time;  ///< of the first victim's line
-  std::optional<WallStamp> wall;   ///< of the first victim's line, or else of the first line
+  struct Times {
+    std::optional<Nanos> first, last;  ///< of its first and last line, as given
+    std::optional<Nanos> kill;         ///< of the first victim's line
+  } time;
+  std::optional<WallStamp> wall;  ///< of the first victim's line, or else of the first line
   std::optional<OomInvoked> invoked;
   std::optional<std::uint32_t> trigger_tid;
   std::optional<OomConstraint> constraint;

@@ -59,7 +59,7 @@ void OomReports::end_boot(Kernel& kernel) {
 void OomReports::collect(Kernel& kernel, std::vector<OomDump> dumps) {
   for (OomDump& dump : dumps) {
     LoggedOom& found = found_.emplace_back();
-    if (kernel.since_boot) found.since_boot = dump.kill_time ? dump.kill_time : dump.first_time;
+    if (kernel.since_boot) found.since_boot = dump.time.kill ? dump.time.kill : dump.time.first;
     found.wall = dump.wall;
     found.boot_id = kernel.boot_id;
     found.host = kernel.host;

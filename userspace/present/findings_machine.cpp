@@ -40,9 +40,9 @@ std::string sentence(const Episode& e, const MachineAtKill& m, const ZoneLine* l
                        m.cpuset && *m.cpuset != "/" ? fmt::format(" ({})", displayable(*m.cpuset)) : "");
   if (!largest || !largest->free) return "What the machine had left, by the kernel's report:";
   bool spent = largest->min && *largest->free <= (largest->low ? *largest->low : *largest->min);
-  if (!spent && e.order && *e.order > 0)
+  if (!spent && e.request.order && *e.request.order > 0)
     return fmt::format("Free memory was in pieces: {} had {} free, but not {} pages in a row.",
-                       name_of(*largest), format_size(*largest->free), 1LL << std::min(*e.order, 20));
+                       name_of(*largest), format_size(*largest->free), 1LL << std::min(*e.request.order, 20));
   if (!largest->min)
     return fmt::format("The largest part of the memory, {}, had {} free.", name_of(*largest),
                        format_size(*largest->free));

@@ -210,8 +210,8 @@ class JsonRenderer {
     out["usage_bytes"] = maybe(e.usage);
     out["limit_bytes"] = maybe(e.limit);
     out["trigger"] = e.trigger ? process(*e.trigger) : Json(nullptr);
-    out["order"] = maybe(e.order);
-    out["gfp"] = maybe(e.gfp);
+    out["order"] = maybe(e.request.order);
+    out["gfp"] = maybe(e.request.gfp);
     out["group_kill"] = maybe(e.group_kill);
     out["series"] = nullptr;
     if (e.series)

@@ -186,7 +186,7 @@ ProcessesByPid sampled_processes(const StoredEpisode& e) {
 
 // The kernel's own table and lines are exact at the kill.
 void take_kernels_word(const Episode& told, ProcessesByPid& all) {
-  for (const TaskAtKill& t : told.tasks) {
+  for (const TaskAtKill& t : told.tasks.rows) {
     PostMortemProcess& p = process_at(all, t.process);
     p.ended_before = false;
     auto take = [](auto& to, const auto& from) {
@@ -360,10 +360,11 @@ std::string owner_name(const Episode& e) {
 }
 
 std::string request_of(const Episode& e) {
-  if (!e.order || *e.order < 0 || *e.order > 20) return "";
-  std::string out = *e.order == 0 ? "1 page (order 0)"
-                                  : fmt::format("{} pages in a row (order {})", 1 << *e.order, *e.order);
-  if (e.gfp) out += ", " + displayable(*e.gfp);
+  if (!e.request.order || *e.request.order < 0 || *e.request.order > 20) return "";
+  std::string out = *e.request.order == 0 ? "1 page (order 0)"
+                                          : fmt::format("{} pages in a row (order {})", 1 << *e.request.order,
+                                                        *e.request.order);
+  if (e.request.gfp) out += ", " + displayable(*e.request.gfp);
   return out;
 }
 

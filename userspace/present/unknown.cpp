@@ -40,16 +40,16 @@ std::vector<std::string> make_unknown(const PostMortem& r) {
     for (const std::string& part : e.unread) parts += (parts.empty() ? "" : "; ") + displayable(part);
     out.push_back(fmt::format("What of the store could not be read: {}.", parts));
   }
-  if (told.tasks.empty())
+  if (told.tasks.rows.empty())
     out.push_back("The kernel's table of processes: the log has none of this kill.");
-  else if (told.tasks_listed > told.tasks.size())
+  else if (told.tasks.listed > told.tasks.rows.size())
     out.push_back(fmt::format("{} smaller processes of the kernel's table of {}: only the largest are kept.",
-                              told.tasks_listed - told.tasks.size(), told.tasks_listed));
+                              told.tasks.listed - told.tasks.rows.size(), told.tasks.listed));
   if (!r.culprit)
     out.push_back(e.unread.empty() ? "Who grew: no process was seen to grow before the kill." : "Who grew.");
   if (told.victims.empty()) out.push_back("Who was killed: the log names no victim.");
   if (!told.trigger) out.push_back("Whose request could not be met.");
-  if (!told.order && !told.gfp)
+  if (!told.request.order && !told.request.gfp)
     out.push_back("What was asked for (order, gfp): the kernel log does not tell.");
   if (told.scope && *told.scope != OomScope::memcg && !told.machine)
     out.push_back("Which zone or NUMA node ran out: the kernel log does not tell.");
@@ -67,9 +67,9 @@ std::vector<std::string> make_unknown(const PostMortem& r) {
   if (c.mark_victim && c.kmsg && *c.mark_victim != *c.kmsg)
     out.push_back(fmt::format("Why the sources differ: the kernel's event counts {} victims, its log {}.",
                               *c.mark_victim, *c.kmsg));
-  if (e.cgroups_left_out)
+  if (e.left_out.cgroups)
     out.push_back(fmt::format("The curves of {}{} smaller cgroups: those of the largest are read.",
-                              e.cgroups_left_out, e.more_left_out ? " or more" : ""));
+                              e.left_out.cgroups, e.left_out.more ? " or more" : ""));
   std::uint64_t lost = 0;
   std::string reasons;
   for (const auto& [reason, count] : e.lost) {

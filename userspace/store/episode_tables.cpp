@@ -64,8 +64,8 @@ void Tables::fill_in(std::int64_t id, const Episode& e) {
                  " usage=coalesce(usage,?), usage_limit=coalesce(usage_limit,?), trigger=coalesce(trigger,?),"
                  " page_order=coalesce(page_order,?), gfp=coalesce(gfp,?), group_kill=coalesce(group_kill,?),"
                  " logged=coalesce(logged,?) WHERE id=?");
-  fill << scope << limit_group << e.usage << e.limit << trigger << e.order << e.gfp << e.group_kill
-       << e.checks.kmsg << id;
+  fill << scope << limit_group << e.usage << e.limit << trigger << e.request.order << e.request.gfp
+       << e.group_kill << e.checks.kmsg << id;
   run(fill);
   auto no_row_in = [&](const char* table) {
     return ask(db_, fmt::format("SELECT count(*) FROM {} WHERE episode={}", table, id)) == 0;
@@ -108,8 +108,9 @@ bool Tables::write(const EpisodeFact& fact) {
   if (fact.line.first_forecast) first = wall(*fact.line.first_forecast);
   Statement row(db_, "REPLACE INTO episodes VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
   row << (id ? std::optional(id) : std::nullopt) << run_ << wall(e.time) << e.id << to_string(fact.source)
-      << fact.complete << scope << limit_group << e.usage << e.limit << trigger << e.order << e.gfp
-      << e.group_kill << e.checks.mark_victim << e.checks.kmsg << e.checks.vmstat << forecast << first;
+      << fact.complete << scope << limit_group << e.usage << e.limit << trigger << e.request.order
+      << e.request.gfp << e.group_kill << e.checks.mark_victim << e.checks.kmsg << e.checks.vmstat << forecast
+      << first;
   run(row);
   id = sqlite3_last_insert_rowid(db_);
   if (e.serial && !episodes_.contains(e.serial)) {
@@ -210,14 +211,14 @@ void Tables::write_growth(std::int64_t id, const Episode& e) {
 void Tables::write_log_parts(std::int64_t id, const Episode& e) {
   Statement memory(db_, "INSERT INTO memory_at_kill VALUES(?,?,?,?,?,?,?,?)");
   MemoryAtKill kinds = e.memory.value_or(MemoryAtKill{});
-  if (e.memory || !e.tasks.empty()) {
+  if (e.memory || !e.tasks.rows.empty()) {
     memory << id << kinds.anon << kinds.file << kinds.shmem << kinds.kernel << kinds.slab << kinds.swap
-           << static_cast<std::int64_t>(e.tasks_listed);
+           << static_cast<std::int64_t>(e.tasks.listed);
     run(memory);
   }
   int nr = 0;
   Statement task(db_, "INSERT INTO tasks VALUES(?,?,?,?,?,?,?,?,?,?)");
-  for (const TaskAtKill& t : e.tasks) {
+  for (const TaskAtKill& t : e.tasks.rows) {
     auto process = id_of(t.process);
     task << id << nr++ << process << t.rss << t.anon << t.file << t.shmem << t.swap << t.pgtables
          << t.oom_score_adj;

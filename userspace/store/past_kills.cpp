@@ -92,16 +92,13 @@ void fill(Episode& to, const Episode& from) {
   fill(to.usage, from.usage);
   fill(to.limit, from.limit);
   fill(to.trigger, from.trigger);
-  fill(to.order, from.order);
-  fill(to.gfp, from.gfp);
+  fill(to.request.order, from.request.order);
+  fill(to.request.gfp, from.request.gfp);
   fill(to.group_kill, from.group_kill);
   fill(to.checks.kmsg, from.checks.kmsg);
   fill(to.memory, from.memory);
   fill(to.machine, from.machine);
-  if (to.tasks.empty()) {
-    to.tasks = from.tasks;
-    to.tasks_listed = from.tasks_listed;
-  }
+  if (to.tasks.rows.empty()) to.tasks = from.tasks;
   for (const Victim& v : from.victims) {
     auto known = std::ranges::find(to.victims, v.tid, &Victim::tid);
     if (known != to.victims.end())

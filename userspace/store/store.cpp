@@ -51,8 +51,8 @@ Episode episode_of(const Statement& r, Rows& rows) {
   e.usage = r.bytes(8);
   e.limit = r.bytes(9);
   if (!r.null(10)) e.trigger = rows.process(r, 10);
-  if (!r.null(11)) e.order = static_cast<int>(r.integer(11));
-  if (!r.null(12)) e.gfp = r.text(12);
+  if (!r.null(11)) e.request.order = static_cast<int>(r.integer(11));
+  if (!r.null(12)) e.request.gfp = r.text(12);
   if (!r.null(13)) e.group_kill = r.integer(13) != 0;
   e.checks = {r.count(14), r.count(15), r.count(16)};
   if (auto kills = r.count(19); kills && !r.null(20)) e.series = KillSeries{*kills, rows.time(r, 20)};
@@ -283,7 +283,7 @@ void Store::Impl::read_parts(std::int64_t episode, Rows& rows, Episode& out) {
     MemoryAtKill kinds{memory.bytes(0), memory.bytes(1), memory.bytes(2),
                        memory.bytes(3), memory.bytes(4), memory.bytes(5)};
     if (kinds.anon || kinds.file || kinds.kernel) out.memory = kinds;
-    out.tasks_listed = static_cast<std::size_t>(memory.integer(6));
+    out.tasks.listed = static_cast<std::size_t>(memory.integer(6));
   }
   note(memory, "memory at the kill");
   read_machine(episode, out);
@@ -291,11 +291,11 @@ void Store::Impl::read_parts(std::int64_t episode, Rows& rows, Episode& out) {
                  "SELECT process, rss, anon, file, shmem, swap, pgtables, oom_score_adj FROM tasks"
                  " WHERE episode=? ORDER BY nr");
   task << episode;
-  while (out.tasks.size() < Episode::kMaxTasks && task.row()) {
+  while (out.tasks.rows.size() < Episode::kMaxTasks && task.row()) {
     std::optional<int> adj;
     if (!task.null(7)) adj = static_cast<int>(task.integer(7));
-    out.tasks.push_back({rows.process(task, 0), task.bytes(1), task.bytes(2), task.bytes(3), task.bytes(4),
-                         task.bytes(5), task.bytes(6), adj});
+    out.tasks.rows.push_back({rows.process(task, 0), task.bytes(1), task.bytes(2), task.bytes(3),
+                              task.bytes(4), task.bytes(5), task.bytes(6), adj});
   }
   note(task, "the kernel's table of processes");
 }
@@ -346,8 +346,8 @@ std::string Store::Impl::cgroups_of(std::int64_t episode, std::int64_t run_id, S
   note(kept, "whose curves it keeps");
   if (auto all = ask(db.get(), fmt::format("SELECT count(*) FROM kept WHERE episode={}", episode));
       all > kMaxCgroups) {
-    out.cgroups_left_out = static_cast<std::size_t>(*all - kMaxCgroups);
-    out.more_left_out = static_cast<std::size_t>(*all) >= kMaxKept;
+    out.left_out.cgroups = static_cast<std::size_t>(*all - kMaxCgroups);
+    out.left_out.more = static_cast<std::size_t>(*all) >= kMaxKept;
   }
   if (!ids.empty() || !out.told.episode.limit_cgroup) return ids;
   Statement related(

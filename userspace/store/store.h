@@ -47,10 +47,10 @@ struct StoredEpisode {
   std::vector<Episode> earlier;               // of the same workload (model/workload.h), oldest first
   std::vector<Episode> at_limit;              // in the window, of the same limit, oldest first
   std::map<std::string, std::uint64_t> lost;  // in the run until the kill, by reason
-  // Related cgroups, the smallest, whose samples are not in the list. `more_left_out`: of others the store
-  // kept none.
-  std::size_t cgroups_left_out = 0;
-  bool more_left_out = false;
+  struct LeftOut {  // related cgroups, the smallest, whose samples are not in the list
+    std::size_t cgroups = 0;
+    bool more = false;  // the store kept none of others
+  } left_out;
   std::vector<std::string> unread;  // parts that are not whole: "samples: disk I/O error: ..."
 };
 

@@ -34,30 +34,29 @@ void bind(Statement& to, const std::optional<PressureLine>& line) {
 
 }  // namespace
 
+Tables::Inserts::Inserts(sqlite3* db)
+    : cgroup(db, "INSERT INTO cgroups VALUES(NULL,?,?,?,?,?,?,?,?,?,?)"),
+      process(db, "INSERT INTO processes VALUES(NULL,?,?,?,?,?,?,?,?,?,?,?)"),
+      sample(db, "INSERT INTO samples VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,NULL)"),
+      headroom(db, "INSERT INTO headroom_cgroups VALUES(?,?)"),
+      process_sample(db, "INSERT INTO process_samples VALUES(?,?,?,?,?,?,?,?,?,?,NULL)"),
+      exit(db, "INSERT INTO exits VALUES(?,?,?)"),
+      removal(db, "INSERT INTO removals VALUES(?,?,?)"),
+      tick(db, "INSERT INTO ticks VALUES(?,?,?)"),
+      forecast(db, "INSERT INTO forecasts VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"),
+      reclaim(db, "INSERT INTO reclaim VALUES(?,?,?,?,?,?)"),
+      pressure(db, "INSERT INTO pressure VALUES(?,?,?,?,?,?,?,?,?,?,?,?)"),
+      kill(db, "INSERT INTO kills VALUES(?,?,?,?,?)"),
+      loss(db, "INSERT INTO losses VALUES(?,?,?,?,?)"),
+      event(db, "INSERT INTO events VALUES(?,?,?,?,?)"),
+      gpu_sample(db, "INSERT INTO gpu_samples VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"),
+      gpu_event(db, "INSERT INTO gpu_events VALUES(?,?,?,?,?,?,?,?,?,?,?)"),
+      gpu_eviction(db, "INSERT INTO gpu_evictions VALUES(?,?,?)"),
+      gpu_error(db, "INSERT INTO gpu_errors VALUES(?,?,?)"),
+      gpu_code(db, "INSERT INTO gpu_event_code VALUES(?,?,?,?,?)") {}
+
 Tables::Tables(sqlite3* db, std::int64_t run, const RunInfo& info, bool ordered)
-    : db_(db),
-      run_(run),
-      offset_(info.wall_of_mono_zero),
-      ordered_(ordered),
-      cgroup_(db, "INSERT INTO cgroups VALUES(NULL,?,?,?,?,?,?,?,?,?,?)"),
-      process_(db, "INSERT INTO processes VALUES(NULL,?,?,?,?,?,?,?,?,?,?,?)"),
-      sample_(db, "INSERT INTO samples VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,NULL)"),
-      headroom_(db, "INSERT INTO headroom_cgroups VALUES(?,?)"),
-      process_sample_(db, "INSERT INTO process_samples VALUES(?,?,?,?,?,?,?,?,?,?,NULL)"),
-      exit_(db, "INSERT INTO exits VALUES(?,?,?)"),
-      removal_(db, "INSERT INTO removals VALUES(?,?,?)"),
-      tick_(db, "INSERT INTO ticks VALUES(?,?,?)"),
-      forecast_(db, "INSERT INTO forecasts VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"),
-      reclaim_(db, "INSERT INTO reclaim VALUES(?,?,?,?,?,?)"),
-      pressure_(db, "INSERT INTO pressure VALUES(?,?,?,?,?,?,?,?,?,?,?,?)"),
-      kill_(db, "INSERT INTO kills VALUES(?,?,?,?,?)"),
-      loss_(db, "INSERT INTO losses VALUES(?,?,?,?,?)"),
-      event_(db, "INSERT INTO events VALUES(?,?,?,?,?)"),
-      gpu_sample_(db, "INSERT INTO gpu_samples VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"),
-      gpu_event_(db, "INSERT INTO gpu_events VALUES(?,?,?,?,?,?,?,?,?,?,?)"),
-      gpu_eviction_(db, "INSERT INTO gpu_evictions VALUES(?,?,?)"),
-      gpu_error_(db, "INSERT INTO gpu_errors VALUES(?,?,?)"),
-      gpu_code_(db, "INSERT INTO gpu_event_code VALUES(?,?,?,?,?)") {}
+    : db_(db), run_(run), offset_(info.wall_of_mono_zero), ordered_(ordered), insert_(db) {}
 
 std::optional<std::int64_t> Tables::next_seq() {
   return ordered_ ? std::optional(++seq_) : std::nullopt;
@@ -77,18 +76,19 @@ std::optional<std::int64_t> Tables::id_of(const CgroupPtr& ref) {
   auto& known = cgroups_[ref->id.inode];
   if (known.id && (known.ref == ref || known.ref->path == ref->path)) return known.id;
   const CgroupName& n = ref->name;
-  cgroup_ << run_ << ref->id.inode << ref->path << n.name << to_string(n.kind) << n.container << n.pod
-          << n.unit << n.slurm_job << n.slurm_step;
-  run(cgroup_);
+  insert_.cgroup << run_ << ref->id.inode << ref->path << n.name << to_string(n.kind) << n.container << n.pod
+                 << n.unit << n.slurm_job << n.slurm_step;
+  run(insert_.cgroup);
   known = {sqlite3_last_insert_rowid(db_), ref, std::nullopt};
   fresh_cgroups_.push_back(ref->id.inode);
   return known.id;
 }
 
 std::int64_t Tables::add(const ProcessRef& p, std::optional<std::int64_t> group) {
-  (process_ << run_ << p.id.tgid << p.id.start_ticks << p.comm).blob(p.cmdline.bytes());
-  process_ << as_number(p.cmdline_source) << p.cmdline_truncated << p.uid << p.ppid << p.ns_pid << group;
-  run(process_);
+  (insert_.process << run_ << p.id.tgid << p.id.start_ticks << p.comm).blob(p.cmdline.bytes());
+  insert_.process << as_number(p.cmdline_source) << p.cmdline_truncated << p.uid << p.ppid << p.ns_pid
+                  << group;
+  run(insert_.process);
   return sqlite3_last_insert_rowid(db_);
 }
 
@@ -159,29 +159,29 @@ void Tables::write(const Sample& s) {
   // The second name may have emptied the table.
   if (auto at = s.cgroup ? cgroups_.find(s.cgroup->id.inode) : cgroups_.end(); at != cgroups_.end())
     at->second.usage = s.usage;
-  sample_ << next_seq() << wall(s.time) << group << s.usage << s.limit << limit_group << s.stat.anon
-          << s.stat.file << s.stat.shmem << s.stat.kernel << s.stat.swap << s.pinned << s.headroom_limit
-          << s.peak;
-  run(sample_);
+  insert_.sample << next_seq() << wall(s.time) << group << s.usage << s.limit << limit_group << s.stat.anon
+                 << s.stat.file << s.stat.shmem << s.stat.kernel << s.stat.swap << s.pinned
+                 << s.headroom_limit << s.peak;
+  run(insert_.sample);
   auto whose = [](const CgroupPtr& owner) { return owner ? owner->id : CgroupId{}; };
   if (!ordered_ || !s.pinned || whose(s.headroom_cgroup) == whose(s.limit_cgroup)) return;
   std::int64_t sample = sqlite3_last_insert_rowid(db_);
   auto owner = s.headroom_cgroup ? id_of(s.headroom_cgroup) : kOfTheMachine;
-  headroom_ << sample << owner;
-  run(headroom_);
+  insert_.headroom << sample << owner;
+  run(insert_.headroom);
 }
 
 void Tables::write(const ProcessSampleFact& s) {
   auto id = id_of(s.process, s.time);
-  process_sample_ << next_seq() << wall(s.time) << id << s.rss << s.anon << s.file << s.shmem << s.swap
-                  << s.private_bytes << s.rss_error;
-  run(process_sample_);
+  insert_.process_sample << next_seq() << wall(s.time) << id << s.rss << s.anon << s.file << s.shmem << s.swap
+                         << s.private_bytes << s.rss_error;
+  run(insert_.process_sample);
 }
 
 void Tables::write(const ExitFact& e) {
   auto id = id_of(e.process);
-  exit_ << next_seq() << wall(e.time) << id;
-  run(exit_);
+  insert_.exit << next_seq() << wall(e.time) << id;
+  run(insert_.exit);
   processes_.erase(e.process.id);
 }
 
@@ -189,8 +189,8 @@ void Tables::write(const ForgottenFact& f) {
   auto at = cgroups_.find(f.cgroup.inode);
   if (at == cgroups_.end()) return;
   if (ordered_) {
-    removal_ << next_seq() << wall(f.time) << at->second.id;
-    run(removal_);
+    insert_.removal << next_seq() << wall(f.time) << at->second.id;
+    run(insert_.removal);
   }
   cgroups_.erase(at);
 }
@@ -212,11 +212,11 @@ std::int64_t Tables::write_forecast(const ForecastFact& f, bool told) {
   const Evidence& e = c.evidence;
   std::optional<std::uint64_t> peaks;
   if (e.peaks) peaks = *e.peaks;
-  forecast_ << next_seq() << wall(f.time) << group << process << to_string(c.verdict) << rate << low << high
-            << span << samples << c.limit << limit_group << c.eta << c.eta_low << c.eta_high << c.alert
-            << c.why << e.floor << e.peak_above << e.period << peaks << e.regime << e.stepped << e.step_ago
-            << e.shared << told;
-  run(forecast_);
+  insert_.forecast << next_seq() << wall(f.time) << group << process << to_string(c.verdict) << rate << low
+                   << high << span << samples << c.limit << limit_group << c.eta << c.eta_low << c.eta_high
+                   << c.alert << c.why << e.floor << e.peak_above << e.period << peaks << e.regime
+                   << e.stepped << e.step_ago << e.shared << told;
+  run(insert_.forecast);
   std::int64_t id = sqlite3_last_insert_rowid(db_);
   if (f.device) {
     Statement device(db_, "INSERT INTO forecast_devices VALUES(?,?)");
@@ -239,28 +239,28 @@ std::int64_t Tables::write_forecast(const ForecastFact& f, bool told) {
 
 void Tables::write(const TickFact& t) {
   auto killed = id_of(t.killed);
-  tick_ << next_seq() << wall(t.time) << killed;
-  run(tick_);
+  insert_.tick << next_seq() << wall(t.time) << killed;
+  run(insert_.tick);
 }
 
 void Tables::write(const UserKillFact& k) {
   auto victim = id_of_passing(k.victim, killed_), sender = id_of_passing(k.sender, killer_);
-  kill_ << next_seq() << wall(k.time) << victim << sender << k.cause;
-  run(kill_);
+  insert_.kill << next_seq() << wall(k.time) << victim << sender << k.cause;
+  run(insert_.kill);
 }
 
 void Tables::write(const ReclaimFact& r) {
   auto group = id_of(r.cgroup);
-  reclaim_ << next_seq() << wall(r.time) << group << r.stalls << r.stalled << r.reclaimed;
-  run(reclaim_);
+  insert_.reclaim << next_seq() << wall(r.time) << group << r.stalls << r.stalled << r.reclaimed;
+  run(insert_.reclaim);
 }
 
 void Tables::write(const PressureFact& p) {
   auto group = id_of(p.cgroup);
-  pressure_ << next_seq() << wall(p.time) << run_ << group;
-  bind(pressure_, p.pressure.some);
-  bind(pressure_, p.pressure.full);
-  run(pressure_);
+  insert_.pressure << next_seq() << wall(p.time) << run_ << group;
+  bind(insert_.pressure, p.pressure.some);
+  bind(insert_.pressure, p.pressure.full);
+  run(insert_.pressure);
 }
 
 void Tables::write(const GpuFact& g) {
@@ -270,29 +270,29 @@ void Tables::write(const GpuFact& g) {
   auto process = id_of(g.process);
   std::optional<std::int64_t> first;
   if (e.first) first = wall(*e.first);
-  gpu_event_ << next_seq() << wall(g.time) << process << to_string(e.op) << to_string(e.kind)
-             << name_of(e.device) << e.bytes << e.status << first << e.managed << e.pinned;
-  run(gpu_event_);
+  insert_.gpu_event << next_seq() << wall(g.time) << process << to_string(e.op) << to_string(e.kind)
+                    << name_of(e.device) << e.bytes << e.status << first << e.managed << e.pinned;
+  run(insert_.gpu_event);
   std::int64_t event{sqlite3_last_insert_rowid(db_)};
   int nr = 0;
   for (const CodePlace& place : e.code) {
-    gpu_code_ << event << nr++ << place.function << place.file << place.line;
-    run(gpu_code_);
+    insert_.gpu_code << event << nr++ << place.function << place.file << place.line;
+    run(insert_.gpu_code);
   }
   if (e.op != Op::xid) return;
-  gpu_error_ << event << e.bus << e.message;
-  run(gpu_error_);
+  insert_.gpu_error << event << e.bus << e.message;
+  run(insert_.gpu_error);
 }
 
 void Tables::write(const GpuSample& s) {
   auto process = id_of(s.process);
-  gpu_sample_ << next_seq() << wall(s.time) << run_ << process << name_of(s.device) << s.held << s.overhead
-              << s.managed << s.pinned << s.limit << s.free << s.moved_in << s.moved_out << s.faults
-              << s.since_before << s.ended;
-  run(gpu_sample_);
+  insert_.gpu_sample << next_seq() << wall(s.time) << run_ << process << name_of(s.device) << s.held
+                     << s.overhead << s.managed << s.pinned << s.limit << s.free << s.moved_in << s.moved_out
+                     << s.faults << s.since_before << s.ended;
+  run(insert_.gpu_sample);
   if (!s.evicted && !s.cpu_faults) return;
-  gpu_eviction_ << std::int64_t{sqlite3_last_insert_rowid(db_)} << s.evicted << s.cpu_faults;
-  run(gpu_eviction_);
+  insert_.gpu_eviction << std::int64_t{sqlite3_last_insert_rowid(db_)} << s.evicted << s.cpu_faults;
+  run(insert_.gpu_eviction);
 }
 
 void Tables::write(const AlertFact& a) {
@@ -323,13 +323,13 @@ void Tables::write(const AlertFact& a) {
 }
 
 void Tables::write(const LostFact& l) {
-  loss_ << next_seq() << wall(l.time) << run_ << l.reason << l.count;
-  run(loss_);
+  insert_.loss << next_seq() << wall(l.time) << run_ << l.reason << l.count;
+  run(insert_.loss);
 }
 
 void Tables::write(const RecordedEvent& e) {
-  event_ << next_seq() << wall(e.time) << e.type << e.json << e.text;
-  run(event_);
+  insert_.event << next_seq() << wall(e.time) << e.type << e.json << e.text;
+  run(insert_.event);
 }
 
 }  // namespace oomcast

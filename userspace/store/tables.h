@@ -152,9 +152,11 @@ class Tables {
   Nanos offset_;
   bool ordered_;
   std::int64_t seq_ = 0;
-  Statement cgroup_, process_, sample_, headroom_, process_sample_, exit_, removal_, tick_, forecast_,
-      reclaim_, pressure_, kill_, loss_, event_, gpu_sample_, gpu_event_, gpu_eviction_, gpu_error_,
-      gpu_code_;
+  struct Inserts {
+    explicit Inserts(sqlite3* db);
+    Statement cgroup, process, sample, headroom, process_sample, exit, removal, tick, forecast, reclaim,
+        pressure, kill, loss, event, gpu_sample, gpu_event, gpu_eviction, gpu_error, gpu_code;
+  } insert_;
   std::unordered_map<std::uint64_t, KnownCgroup> cgroups_;
   std::map<TaskId, KnownProcess> processes_;
   Passing killed_, killer_;

@@ -50,7 +50,7 @@ std::size_t bytes_of(const StoreItem& item) {
     out += of(g.process) + g.held_by.size();
     for (const CodePlace& place : g.code) out += sizeof(place) + place.function.size() + place.file.size();
   }
-  for (const TaskAtKill& task : e.tasks) out += of(task.process);
+  for (const TaskAtKill& task : e.tasks.rows) out += of(task.process);
   return out;
 }
 

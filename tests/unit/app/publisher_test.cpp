@@ -78,7 +78,7 @@ TEST(Publisher, keeps_kills_of_a_thousand_processes_as_far_as_they_take_two_mebi
     Victim& victim = kill.episode.victims.emplace_back();
     victim.process.cmdline = {std::string(600, 'x')};
   }
-  kill.episode.tasks.resize(64);
+  kill.episode.tasks.rows.resize(64);
   for (int i = 0; i < 50; ++i) {
     kill.episode.time = MonoTime(std::chrono::seconds(i));
     s.publisher.publish(kill);
@@ -88,8 +88,9 @@ TEST(Publisher, keeps_kills_of_a_thousand_processes_as_far_as_they_take_two_mebi
   const Episode& newest = std::get<OomEvent>(s.publisher.events().back()).episode;
   EXPECT_EQ(newest.time, MonoTime(49s));
   EXPECT_EQ(newest.victims.size(), 1000u);
-  EXPECT_TRUE(newest.tasks.empty());
-  EXPECT_EQ(std::get<OomEvent>(s.told.back()).episode.tasks.size(), 64u) << "whoever is told has all of it";
+  EXPECT_TRUE(newest.tasks.rows.empty());
+  EXPECT_EQ(std::get<OomEvent>(s.told.back()).episode.tasks.rows.size(), 64u)
+      << "whoever is told has all of it";
   AlertFact alert;
   for (int i = 0; i < 200; ++i) {
     alert.time = MonoTime(std::chrono::seconds(100 + i));

@@ -168,7 +168,7 @@ TEST(Episode, takes_limit_order_and_scope_from_the_decision_where_it_can_be_prob
   auto e = m.only_episode(ms(7000));
   ASSERT_TRUE(e);
   EXPECT_EQ(e->limit_cgroup, nullptr) << "a cgroup that happens to be full is not the limit that fired";
-  EXPECT_EQ(e->order, -1);
+  EXPECT_EQ(e->request.order, -1);
   EXPECT_EQ(e->scope, OomScope::sysrq);
 }
 
@@ -327,7 +327,7 @@ TEST(Episode, takes_order_and_scope_from_the_decision_where_it_can_be_probed) {
   m.builder.on_decision(decision);
   m.kill(ms(5000), task(100, 11));
   auto e = m.only_episode(ms(7000));
-  EXPECT_EQ(e->order, 3);
+  EXPECT_EQ(e->request.order, 3);
   EXPECT_EQ(e->scope, OomScope::cpuset);
 }
 
@@ -342,7 +342,7 @@ TEST(Episode, does_not_take_the_decision_of_another_trigger_or_time) {
   decision.trigger = task(500, 11);
   m.builder.on_decision(decision);
   m.kill(ms(5000), task(100, 11));
-  EXPECT_EQ(m.only_episode(ms(7000))->order, std::nullopt);
+  EXPECT_EQ(m.only_episode(ms(7000))->request.order, std::nullopt);
 }
 
 TEST(Episode, names_who_died_because_they_shared_a_victims_memory) {

@@ -26,8 +26,8 @@ TEST(KernelLog, overrides_the_numbers_it_prints_and_confirms_the_mark) {
   EXPECT_EQ(e->victims[0].total_vm, MiB(110)) << "what the line lacks stays as recorded";
   EXPECT_EQ(e->victims[0].pgtables, KiB(200));
   EXPECT_EQ(e->checks.kmsg, 1u);
-  EXPECT_EQ(e->order, 0);
-  EXPECT_EQ(e->gfp, "0xcc0(GFP_KERNEL)");
+  EXPECT_EQ(e->request.order, 0);
+  EXPECT_EQ(e->request.gfp, "0xcc0(GFP_KERNEL)");
 }
 
 TEST(KernelLog, names_the_marked_thread_not_the_process) {
@@ -240,7 +240,7 @@ TEST(KernelLog, joins_nothing_but_what_has_its_victim) {
   auto closed = m.builder.take_closed(ms(7000));
   ASSERT_EQ(closed.size(), 2u);
   EXPECT_EQ(closed[0].limit_cgroup, nullptr);
-  EXPECT_EQ(closed[0].gfp, std::nullopt);
+  EXPECT_EQ(closed[0].request.gfp, std::nullopt);
   ASSERT_TRUE(closed[1].limit_cgroup);
   EXPECT_EQ(closed[1].limit_cgroup->path, "/gone/job");
 }

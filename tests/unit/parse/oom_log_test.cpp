@@ -461,8 +461,8 @@ TEST(OomLogParser, hands_a_dump_out_once_when_it_has_settled) {
   EXPECT_TRUE(parser.take_finished(seconds(12)).empty());
   auto dumps = parser.take_finished(seconds(12) + milliseconds(6));
   ASSERT_EQ(dumps.size(), 1u);
-  EXPECT_EQ(dumps[0].first_time, seconds(10));
-  EXPECT_EQ(dumps[0].kill_time, seconds(10) + milliseconds(5));
+  EXPECT_EQ(dumps[0].time.first, seconds(10));
+  EXPECT_EQ(dumps[0].time.kill, seconds(10) + milliseconds(5));
   EXPECT_TRUE(parser.finish().empty());
 }
 

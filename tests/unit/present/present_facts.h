@@ -79,8 +79,8 @@ inline OomEvent known_oom(const ProcessRef& victim, const CgroupPtr& limit) {
   e.usage = MiB(100);
   e.limit = MiB(100);
   e.trigger = victim;
-  e.order = 0;
-  e.gfp = "0xcc0(GFP_KERNEL)";
+  e.request.order = 0;
+  e.request.gfp = "0xcc0(GFP_KERNEL)";
   e.group_kill = false;
   Victim v;
   v.process = victim;
@@ -169,7 +169,7 @@ inline std::vector<Fact> hostile_facts(const std::string& name) {
   sample.cgroup = at;
   sample.limit_cgroup = cgroup(11, "/" + name);
   OomEvent oom = known_oom(p, at);
-  oom.episode.gfp = name;
+  oom.episode.request.gfp = name;
   AlertFact alert = known_alert(p, at);
   alert.rule = name;
   for (ActionRun& run : alert.actions) run.what = name, run.error = name;

@@ -46,15 +46,15 @@ class Scene {
     e.limit_cgroup = job_;
     e.usage = e.limit = mib(512);
     e.trigger = trainer_;
-    e.order = 0;
-    e.gfp = "0xcc0(GFP_KERNEL)";
+    e.request.order = 0;
+    e.request.gfp = "0xcc0(GFP_KERNEL)";
     e.group_kill = false;
     e.chain = {{job_, mib(512), mib(512)}, {above_, mib(700), GiB(4)}, {test::cgroup(1, "/"), GiB(2), {}}};
     e.checks = {1, 1, 1};
     e.memory = MemoryAtKill{mib(500), mib(2), Bytes{}, mib(6), mib(3), Bytes{}};
-    e.tasks = {{trainer_, mib(490), mib(480), mib(10), Bytes{}, Bytes{}, mib(1), 0},
-               {loader_, mib(25), mib(20), mib(5), Bytes{}, Bytes{}, mib(1), 0}};
-    e.tasks_listed = 2;
+    e.tasks.rows = {{trainer_, mib(490), mib(480), mib(10), Bytes{}, Bytes{}, mib(1), 0},
+                    {loader_, mib(25), mib(20), mib(5), Bytes{}, Bytes{}, mib(1), 0}};
+    e.tasks.listed = 2;
     e_.from = at(-600);
   }
   void killed(const ProcessRef& who, Bytes anon, int adj = 0) {
@@ -535,7 +535,7 @@ TEST_F(Report, tells_which_zone_had_nothing_left_and_which_slab_took_it) {
   EXPECT_TRUE(has(why, "1.37 GiB of the 1.91 GiB in use on the machine")) << why;
   EXPECT_TRUE(has(why, "its largest slabs: dentry 910 MiB, kmalloc-64 301 MiB")) << why;
   e.told.episode.machine->zones[1].free = mib(300);
-  e.told.episode.order = 4;
+  e.told.episode.request.order = 4;
   why = words(make_post_mortem(e).findings);
   EXPECT_TRUE(has(why, "Free memory was in pieces: zone Normal of node 1 had 300 MiB free, but not 16 pages"))
       << why;
@@ -556,8 +556,8 @@ TEST_F(Report, names_the_numa_nodes_that_a_request_had_to_be_met_from) {
 TEST_F(Report, says_that_the_log_does_not_tell_what_ran_out) {
   StoredEpisode e = Scene().machine();
   e.told.episode.machine.reset();
-  e.told.episode.order.reset();
-  e.told.episode.gfp.reset();
+  e.told.episode.request.order.reset();
+  e.told.episode.request.gfp.reset();
   std::string unknown;
   for (const std::string& line : make_post_mortem(e).unknown) unknown += line + "\n";
   EXPECT_TRUE(has(unknown, "What was asked for")) << unknown;
@@ -570,10 +570,10 @@ TEST_F(Report, says_what_it_does_not_know) {
   imported.samples.clear();
   imported.forecasts.clear();
   imported.told.episode.grew_most.clear();
-  imported.told.episode.tasks.clear();
+  imported.told.episode.tasks.rows.clear();
   imported.lost = {{"samples_ring_full", 7}};
-  imported.cgroups_left_out = 192;
-  imported.more_left_out = true;
+  imported.left_out.cgroups = 192;
+  imported.left_out.more = true;
   PostMortem report = make_post_mortem(imported);
   EXPECT_FALSE(report.rise);
   std::string unknown;
@@ -613,7 +613,7 @@ TEST_F(Report, counts_how_many_workers_would_have_fitted) {
   for (std::uint32_t pid = 5000; pid < 5006; ++pid) {
     ProcessRef worker = test::process(pid, "pt_data_worker", {}, scene.job_);
     worker.ppid = 4301;
-    scene.e_.told.episode.tasks.push_back({worker, mib(85), mib(80), mib(5), Bytes{}, Bytes{}, {}, 0});
+    scene.e_.told.episode.tasks.rows.push_back({worker, mib(85), mib(80), mib(5), Bytes{}, Bytes{}, {}, 0});
   }
   std::string better = words(make_post_mortem(scene.e_).prevention);
   EXPECT_TRUE(has(better, "5 instead of 6 processes of pt_data_worker would have fitted")) << better;

@@ -57,8 +57,8 @@ inline OomEvent kill(std::uint64_t serial, double s, std::uint32_t pid, const Cg
   e.limit_cgroup = cgroup;
   e.usage = e.limit = MiB(512);
   e.trigger = process(pid, "asks", cgroup);
-  e.order = 0;
-  e.gfp = "0xcc0(GFP_KERNEL)";
+  e.request.order = 0;
+  e.request.gfp = "0xcc0(GFP_KERNEL)";
   e.group_kill = false;
   Victim v;
   v.process = process(pid, "python3", cgroup);

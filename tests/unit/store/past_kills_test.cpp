@@ -104,11 +104,11 @@ TEST(PastKills, another_name_is_another_process) {
 TEST(PastKills, what_one_lacks_the_other_tells) {
   auto live = past_kill(7, EpisodeSource::live, 1000s), file = past_kill(7, EpisodeSource::file, 1000s);
   live.episode.victims[0].anon.reset();
-  file.episode.gfp = "0xcc0(GFP_KERNEL)";
+  file.episode.request.gfp = "0xcc0(GFP_KERNEL)";
   file.episode.victims.push_back(past_kill(8, EpisodeSource::file, {}).episode.victims[0]);
   auto once = each_once({file, live});
   ASSERT_EQ(once.size(), 1u);
-  EXPECT_EQ(once[0].episode.gfp, "0xcc0(GFP_KERNEL)");
+  EXPECT_EQ(once[0].episode.request.gfp, "0xcc0(GFP_KERNEL)");
   EXPECT_EQ(once[0].episode.victims[0].anon, GiB(50));
   EXPECT_EQ(once[0].episode.victims.size(), 2u);
 }
@@ -146,14 +146,14 @@ TEST(PastKills, knows_of_one_log_what_another_lost) {
            whole = past_kill(7, EpisodeSource::journal, 1000s);
   whole.episode.memory = MemoryAtKill{MiB(1), {}, {}, {}, {}, {}};
   whole.episode.machine.emplace().mems_allowed = "0-1";
-  whole.episode.tasks.resize(2);
-  whole.episode.tasks_listed = 3;
+  whole.episode.tasks.rows.resize(2);
+  whole.episode.tasks.listed = 3;
   auto once = each_once({cut, whole});
   ASSERT_EQ(once.size(), 1u);
   EXPECT_EQ(once[0].episode.memory->anon, MiB(1));
   EXPECT_EQ(once[0].episode.machine->mems_allowed, "0-1");
-  EXPECT_EQ(once[0].episode.tasks.size(), 2u);
-  EXPECT_EQ(once[0].episode.tasks_listed, 3u);
+  EXPECT_EQ(once[0].episode.tasks.rows.size(), 2u);
+  EXPECT_EQ(once[0].episode.tasks.listed, 3u);
 }
 
 }  // namespace

@@ -234,7 +234,7 @@ TEST_F(StoreTest, opens_a_recording_of_schema_1) {
   EXPECT_EQ(told.limit_cgroup->path, "/job");
   EXPECT_EQ(told.limit_cgroup->id, (CgroupId{Hierarchy::v1, 7}));
   EXPECT_FALSE(told.trigger);
-  EXPECT_EQ(told.gfp, "0xcc0");
+  EXPECT_EQ(told.request.gfp, "0xcc0");
   ASSERT_EQ(told.victims.size(), 1u);
   const Victim& v = told.victims[0];
   EXPECT_EQ(v.process.id, (TaskId{55, 112})) << "1.12 s after boot, in ticks";

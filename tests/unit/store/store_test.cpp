@@ -53,8 +53,8 @@ TEST_F(StoreTest, gives_back_an_episode_as_it_was_told) {
   EXPECT_EQ(b.limit_cgroup->path, "/job");
   EXPECT_EQ(b.limit, a.limit);
   EXPECT_EQ(b.trigger->comm, "asks");
-  EXPECT_EQ(b.order, 0);
-  EXPECT_EQ(b.gfp, a.gfp);
+  EXPECT_EQ(b.request.order, 0);
+  EXPECT_EQ(b.request.gfp, a.request.gfp);
   EXPECT_EQ(b.group_kill, false);
   ASSERT_EQ(b.victims.size(), 1u);
   EXPECT_EQ(b.victims[0].process.id, a.victims[0].process.id);
@@ -177,8 +177,8 @@ TEST_F(StoreTest, says_how_many_cgroups_it_leaves_out_of_an_episode) {
   writer->add(EpisodeFact{kill(1, 1000, 100, job_)});
   ASSERT_TRUE(writer->finish());
   StoredEpisode e = last();
-  EXPECT_EQ(e.cgroups_left_out, 102u - 64u) << "100, the owner and the root, which had no samples";
-  EXPECT_FALSE(e.more_left_out);
+  EXPECT_EQ(e.left_out.cgroups, 102u - 64u) << "100, the owner and the root, which had no samples";
+  EXPECT_FALSE(e.left_out.more);
 }
 
 TEST_F(StoreTest, says_which_parts_of_an_episode_could_not_be_read) {

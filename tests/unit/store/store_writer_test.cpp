@@ -181,7 +181,7 @@ TEST_F(StoreTest, lets_kills_wait_up_to_a_bound_in_bytes_and_counts_the_rest) {
       TaskAtKill task;
       task.process = process(10'000 + n, "worker", job_);
       task.process.cmdline = {std::string(2000, 'x')};
-      line.episode.tasks.push_back(task);
+      line.episode.tasks.rows.push_back(task);
     }
     writer->add(EpisodeFact{line});
   }
@@ -238,7 +238,7 @@ TEST_F(StoreTest, has_the_episode_of_the_oomcast_that_ran_longest) {
 TEST_F(StoreTest, takes_an_episode_from_a_log_once_and_completes_the_live_one) {
   auto writer = keep();
   OomEvent live = kill(1, 1000, 77, job_);
-  live.episode.gfp.reset();
+  live.episode.request.gfp.reset();
   writer->add(EpisodeFact{live});
   ASSERT_TRUE(writer->finish());
   auto wall = [](double s) { return WallTime(at_s(s).time_since_epoch() + kZero); };
@@ -269,7 +269,7 @@ TEST_F(StoreTest, takes_an_episode_from_a_log_once_and_completes_the_live_one) {
   EXPECT_EQ(all[0].run->boot_id, "boot-0");
   EXPECT_EQ(all[0].run->hierarchy, Hierarchy::v1) << "this store's own runs are on v2";
   EXPECT_EQ(all[1].source, EpisodeSource::live);
-  EXPECT_EQ(all[1].episode.gfp, "0xcc0(GFP_KERNEL)") << "only the log knew";
+  EXPECT_EQ(all[1].episode.request.gfp, "0xcc0(GFP_KERNEL)") << "only the log knew";
   EXPECT_EQ(all[1].episode.usage, MiB(512)) << "what is known stays";
   auto completed = Store::open(dir_)->episode(all[1].episode.id);
   ASSERT_TRUE(completed);
