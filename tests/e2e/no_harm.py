@@ -149,8 +149,8 @@ class KernelTrace:
         t.later((self.dir / "current_tracer").write_text, "nop")
 
     def holds(self):
-        """(how long, by what) of each time that oomcast held another's memory, and of each time that this thread did,
-        without the time for which others had its CPU although it could run."""
+        """(how long, by what, task, from when to when) of each time that oomcast held another's memory, and of each time
+        that this thread did, without the time for which others had its CPU although it could run."""
         began, out, own, off, waited = {}, [], [], {}, Counter()
         (self.dir / "tracing_on").write_text("0", encoding="ascii")
         with open(self.dir / "trace", encoding="utf-8", errors="replace") as trace:
@@ -169,12 +169,20 @@ class KernelTrace:
                     waited[task] = 0
                 elif caller not in OWN and (comm, task) in began:
                     since, function = began.pop((comm, task))
-                    held = float(at) - since - waited[task], function
+                    held = float(at) - since - waited[task], function, task, since, float(at)
                     if comm.startswith("oomcast"):
                         out.append(held)
                     elif int(task) == self.own:
                         own.append(held)
         return out, own
+
+    def lines_of(self, task, since, until):
+        """What the trace has of a task in that time."""
+        with open(self.dir / "trace", encoding="utf-8", errors="replace") as trace:
+            for line in trace:
+                at = re.search(r" (\d+\.\d+): ", line)
+                if at and since <= float(at[1]) <= until and re.search(rf"(-|_pid=){task}\b", line):
+                    yield line.strip()
 
 
 def looks_itself(pid):
@@ -210,10 +218,11 @@ def no_ones_memory_is_held_for_more_than_50_ms(t):
                 looks_itself(pid)
         lib.pause(0.2, "between two rounds")
     held, own = trace.holds()
-    by = Counter(function for _, function in held)
+    by = Counter(function for _, function, *_ in held)
     t.premise(by["pagemap_read"] > 200, f"hardly anything was looked at: {by}")
     t.premise(len(own) > 2000, f"this program has looked only {len(own)} times")
     t.premise(max(own)[0] < 0.025,
               f"this machine stands still: {max(own)[1]} by this program held another's memory for {1000 * max(own)[0]:.1f} ms")
-    longest, function = max(held)
-    t.check(longest < 0.050, f"{function} held another's memory for {1000 * longest:.1f} ms, the longest of {by}")
+    longest, function, *when = max(held)
+    t.check(longest < 0.050, f"{function} held another's memory for {1000 * longest:.1f} ms, the longest of {by}: "
+            f"{'; '.join(trace.lines_of(*when))[:2000] if longest >= 0.050 else ''}")

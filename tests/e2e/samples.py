@@ -218,7 +218,7 @@ def the_tightest_limit_and_whose_it_is(t):
     t.equal("limit_cgroup after the limit moved", line["limit_cgroup"]["path"], top.path)
 
 
-@case(tier="gate")
+@case(vm="never", tier="gate")
 def what_others_hold_is_not_left_to_a_cgroup(t):
     """Below a limit of 192 MiB a neighbour holds 96; on the machine, another a gigabyte. No deadline counts on that."""
     t.needs_memory(2 << 30)
