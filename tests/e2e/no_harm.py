@@ -117,8 +117,10 @@ def eight_at_once_below_one_limit(t):
 
 # Whoever calls one of these holds another's memory until its mmput().
 TAKES = ["pagemap_read", "m_start", "show_smaps_rollup", "get_task_mm", "mm_access", "environ_read"]
+ASKS_LOCK = "rwsem_down_read_slowpath"
 OWN = {"exit_mm", "exec_mmap", "begin_new_exec", "do_exit", "free_bprm"}
 TRACED = re.compile(r"^\s*(\S.*)-(\d+) +\[\d+\] .* (\d+\.\d+): (\w+) <-([\w.]+)")
+WOKEN = re.compile(r" (\d+\.\d+): sched_wakeup: .*\bpid=(\d+) ")
 SWITCHED = re.compile(r" (\d+\.\d+): sched_switch: .*prev_pid=(\d+) .*prev_state=(\S+) ==> .*next_pid=(\d+)")
 
 
@@ -136,13 +138,13 @@ class KernelTrace:
             self.dir.mkdir()
             t.later(self.dir.rmdir)
             names = set((here / "available_filter_functions").read_text(encoding="ascii").split())
-            (self.dir / "set_ftrace_filter").write_text(" ".join(names & {*TAKES, "mmput"}), encoding="ascii")
+            (self.dir / "set_ftrace_filter").write_text(" ".join(names & {*TAKES, ASKS_LOCK, "mmput"}), encoding="ascii")
             (self.dir / "buffer_size_kb").write_text("16384", encoding="ascii")
-            switches = self.dir / "events" / "sched" / "sched_switch"
             self.own = threading.get_native_id()
-            either = 'prev_comm ~ "oomcast*" || next_comm ~ "oomcast*" || prev_pid == {0} || next_pid == {0}'
-            (switches / "filter").write_text(either.format(self.own), encoding="ascii")
-            (switches / "enable").write_text("1", encoding="ascii")
+            for event, who in ("sched_switch", ("prev_", "next_")), ("sched_wakeup", ("",)):
+                either = " || ".join(f'{one}comm ~ "oomcast*" || {one}pid == {self.own}' for one in who)
+                (self.dir / "events" / "sched" / event / "filter").write_text(either, encoding="ascii")
+                (self.dir / "events" / "sched" / event / "enable").write_text("1", encoding="ascii")
             (self.dir / "current_tracer").write_text("function", encoding="ascii")
         except OSError as why:
             t.skip(f"functions cannot be traced here: {why}")
@@ -150,20 +152,28 @@ class KernelTrace:
 
     def holds(self):
         """(how long, by what, task, from when to when) of each time that oomcast held another's memory, and of each time
-        that this thread did, without the time for which others had its CPU although it could run."""
-        began, out, own, off, waited = {}, [], [], {}, Counter()
+        that this thread did, without the time for which others had its CPU although it could run, and for which it
+        waited for the memory's lock: one whose lock is taken cannot be freed, whoever looks at it."""
+        began, out, own, off, waited, asks = {}, [], [], {}, Counter(), set()
         (self.dir / "tracing_on").write_text("0", encoding="ascii")
         with open(self.dir / "trace", encoding="utf-8", errors="replace") as trace:
             for line in trace:
                 if switch := SWITCHED.search(line):
                     at, before, state, after = switch.groups()
-                    if state.startswith("R"):
+                    off.pop(before, None)  # it was woken on its way out
+                    if state.startswith("R") or before in asks:
                         off[before] = float(at)
                     if after in off:
                         waited[after] += float(at) - off.pop(after)
+                elif woken := WOKEN.search(line):
+                    off.setdefault(woken[2], float(woken[1]))
                 if not (called := TRACED.match(line)):
                     continue
                 comm, task, at, function, caller = called.groups()
+                off.pop(task, None)
+                (asks.add if function == ASKS_LOCK else asks.discard)(task)
+                if function == ASKS_LOCK:
+                    continue
                 if function != "mmput":
                     began[comm, task] = float(at), function
                     waited[task] = 0
@@ -226,3 +236,30 @@ def no_ones_memory_is_held_for_more_than_50_ms(t):
     longest, function, *when = max(held)
     t.check(longest < 0.050, f"{function} held another's memory for {1000 * longest:.1f} ms, the longest of {by}: "
             f"{'; '.join(trace.lines_of(*when))[:2000] if longest >= 0.050 else ''}")
+
+
+def realtime_limit(text):
+    return next(line.split()[3] for line in text.splitlines() if line.startswith("Max realtime priority"))
+
+
+@case(limit_s=60)
+def a_look_may_take_pages_from_the_reserve_and_no_command_may(t):
+    folder = t.folder()
+    group = t.cgroup().limit(400 * MiB)
+    tracer = t.trace("--cgroup", group.path, "--alert", "level>20M", "--exec", f"cat /proc/self/limits > {folder}/limits")
+    if realtime_limit(pathlib.Path(f"/proc/{tracer.pid}/limits").read_text(encoding="ascii")) == "0":
+        t.skip("this program may not raise its own limits (CAP_SYS_RESOURCE)")
+
+    def of_look():
+        for pid in pathlib.Path(f"/proc/{tracer.pid}/task/{tracer.pid}/children").read_text(encoding="ascii").split():
+            with contextlib.suppress(OSError):
+                if b"--brief" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
+                    return realtime_limit(pathlib.Path(f"/proc/{pid}/limits").read_text(encoding="ascii"))
+        return None
+
+    child = t.start(group, "leaks_omit", "malloc", 300 * MiB)
+    child.wait_for("ready")
+    child.go()
+    t.equal("limit of a look", lib.wait_until(of_look, 20), "1")
+    tracer.wait_for("end of the command", lambda: (folder / "limits").exists() and (folder / "limits").stat().st_size, 20)
+    t.equal("limit of a command", realtime_limit((folder / "limits").read_text(encoding="ascii")), "0")

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/clock.h"
+#include "collect/bpf_source_allocations.h"
 #include "model/headroom.h"
 
 namespace oomcast {
@@ -14,8 +15,6 @@ constexpr std::uint64_t kMinChosen = 64;  // pages that a process has grown by
 constexpr std::size_t kMaxUnfit = 16;     // that are looked at at once
 constexpr std::uint64_t kMostToOne = 10;  // one that grows by less than a tenth of the fastest is not chosen
 constexpr Nanos kCheckRoom = std::chrono::milliseconds(200);
-constexpr const char* kFull =
-    "the machine has little memory left, and the kernel takes a page for each breakpoint";
 constexpr const char* kNoRoom = "its cgroup is near its limit, and breakpoints take some pages";
 constexpr const char* kUnseen = "its cgroup cannot be seen from here, and breakpoints take some of its pages";
 constexpr const char* kUnread = "its cgroup could not be read, and breakpoints take some of its pages";
@@ -32,7 +31,7 @@ bool AllocationWatch::pressed() const {
 
 const char* AllocationWatch::why_no_room(std::uint32_t pid) const {
   auto host = procfs_.read_meminfo();
-  if (!host || !host->has_room()) return kFull;
+  if (!host || !host->has_room()) return kNoPages;
   auto cgroup = procfs_.read_cgroup(pid, fs_.mount().hierarchy);
   if (!cgroup) return kUnread;
   if (!*cgroup) return nullptr;  // it has ended

@@ -355,6 +355,7 @@ Result<int> blame(const Options& options) {
   if (!stop) return stop.error();
   if (options.blame.brief) prctl(PR_SET_PDEATHSIG, SIGKILL);  // a look ends with its tracer
   raise_file_limit();
+  allow_reserves();
   Roots roots{options.sources.root};
   ProcFs procfs(roots);
   auto fs = CgroupFs::open(roots);

@@ -7,14 +7,13 @@
 #include <cerrno>
 #include <csignal>
 
-#include "app/privileges.h"
 #include "base/clock.h"
 
 namespace oomcast {
 
-void become_child(const std::string& oom_score_adj, int output, bool our_priority) {
+void become_child(const std::string& oom_score_adj, int output, StartedAs child) {
   setsid();
-  take_limits(our_priority);
+  take_limits(child);
   for (int signal = 1; signal < NSIG; ++signal) std::signal(signal, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);

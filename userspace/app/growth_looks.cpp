@@ -307,7 +307,7 @@ bool GrowthLooks::start(const LookPlan::Target& target, MonoTime now) {
   if (fcntl(read_end.get(), F_SETFL, O_NONBLOCK) != 0) return false;
   pid_t pid = fork();
   if (pid == 0) {
-    become_child(oom_score_adj_, write_end.get());
+    become_child(oom_score_adj_, write_end.get(), StartedAs::look);
     rlimit most{kMaxLookData, kMaxLookData};
     setrlimit(RLIMIT_DATA, &most);
     execv("/proc/self/exe", argv.data());

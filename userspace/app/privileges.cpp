@@ -37,6 +37,7 @@ constexpr cap_value_t kKeep[] = {
 constexpr int kNice = -10;
 std::optional<rlimit> nice_limit_before;  // of protect_self()
 std::optional<rlimit> file_limit_before;  // of raise_file_limit()
+std::optional<rlimit> reserves_before;    // of allow_reserves()
 
 }  // namespace
 
@@ -77,7 +78,16 @@ std::vector<Refused> protect_self() {
   return refused;
 }
 
-void take_limits(bool ours) {
+void allow_reserves() {
+  rlimit before{};
+  if (getrlimit(RLIMIT_RTPRIO, &before) != 0) return;
+  rlimit more{std::max<rlim_t>(before.rlim_cur, 1), std::max<rlim_t>(before.rlim_max, 1)};
+  if (setrlimit(RLIMIT_RTPRIO, &more) == 0) reserves_before = before;
+}
+
+void take_limits(StartedAs child) {
+  bool ours = child == StartedAs::reader;
+  if (child != StartedAs::look && reserves_before) setrlimit(RLIMIT_RTPRIO, &*reserves_before);
   if (!ours && file_limit_before) setrlimit(RLIMIT_NOFILE, &*file_limit_before);
   if (ours && getpriority(PRIO_PROCESS, 0) == 0) {
     rlimit now{};

@@ -15,10 +15,16 @@ std::vector<Refused> protect_self();
 /// The oom_score_adj from before protect_self(), which children must not inherit; "0" if it was not read.
 const std::string& score_before_protection();
 
+/// Lets this process, and looks that it starts, make threads real-time ones (the lowest priority of them):
+/// pages that they wait for with the lock of another's memory come from the kernel's reserves
+/// (AllocationProbes). Without CAP_SYS_RESOURCE it stays as it is.
+void allow_reserves();
+
 /// Between fork and exec: the child's claim to a CPU and the number of files that it may open are what the
-/// caller's were; or, `ours`, this process's. Who has hold of another's memory while it waits for a CPU keeps
-/// the kernel from freeing it.
-void take_limits(bool ours);
+/// caller's were. Of a reader both are this process's: who has hold of another's memory while it waits for a
+/// CPU keeps the kernel from freeing it. Only a look keeps what allow_reserves() gave.
+enum class StartedAs { command, look, reader };
+void take_limits(StartedAs child);
 
 /// Keeps only the capabilities that are used after start: to switch kernel programs on and off, to read other
 /// users' /proc entries and what they have mapped, and to send signals; and with `writes_files`, to change

@@ -108,7 +108,7 @@ bool Reader::start() {
   if (pid == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(0);
-    become_child(oom_score_adj_, theirs_.get(), true);
+    become_child(oom_score_adj_, theirs_.get(), StartedAs::reader);
     rlimit most{kMaxAddresses, kMaxAddresses};
     setrlimit(RLIMIT_AS, &most);
     execv("/proc/self/exe", argv);

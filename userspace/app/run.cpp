@@ -81,7 +81,7 @@ Result<Child> start_waiting(const std::vector<std::string>& words, const StopSig
     UniqueFd adj(open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
     if (adj && write(adj.get(), score.data(), score.size()) < 0) give_up();
     adj.reset();
-    take_limits(false);
+    take_limits(StartedAs::command);
     execvp(argv[0], argv.data());
     give_up();
   }

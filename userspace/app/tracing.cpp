@@ -119,6 +119,7 @@ Result<std::unique_ptr<Session>> open_session(const Options& options, StopSignal
                                               const std::function<Status(const Session&)>& before_drop) {
   auto say = diagnostics(options);
   raise_file_limit();
+  allow_reserves();
   auto session = Session::open(options, say);
   if (!session) return session.error();
   auto verbose = [&](const std::vector<std::string>& lines) {

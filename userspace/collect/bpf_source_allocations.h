@@ -24,12 +24,14 @@ struct bpf_program;
 
 namespace oomcast {
 
+constexpr const char* kNoPages =
+    "the machine has little memory left, and the kernel takes a page for each breakpoint";
 constexpr std::uint32_t kUprobeMulti = 48;  // enum bpf_attach_type: BPF_TRACE_UPROBE_MULTI
 
 /// A probe is a breakpoint in the program's code: to set or clear one the kernel takes the mmap_lock of each
 /// process that has the file mapped, for some microseconds, and waits for who holds it. So only where nobody
-/// waits for memory, nor sleeps with such a lock (HeldLocks), and few times. They end with this, or with this
-/// process however it ends.
+/// waits for memory, nor sleeps with such a lock (HeldLocks), and few times, by threads that may be real-time
+/// ones where RLIMIT_RTPRIO has it. They end with this, or with this process however it ends.
 class AllocationProbes {
  public:
   struct Programs {
@@ -74,9 +76,9 @@ class AllocationProbes {
   static constexpr double kCallsEnough = 2000;
   using Handle = std::variant<Link, UniqueFd>;
   using Links = std::array<std::vector<Handle>, wire::kAllocatorFunctions>;  // free() comes last
-  /// To each of these places.
-  Result<std::vector<Handle>> attach(const bpf_program* program, std::span<const std::uint64_t> offsets,
-                                     bool at_return, std::uint32_t tgid, const std::string& path) const;
+  /// To each of these places, as long as the machine has room. What was set before an error is in `to`, too.
+  Status attach(const bpf_program* program, std::span<const std::uint64_t> offsets, bool at_return,
+                std::uint32_t tgid, const std::string& path, std::vector<Handle>& to) const;
   Result<Handle> attach_to_event(const bpf_program* program, std::uint64_t offset, bool at_return,
                                  std::uint32_t tgid, const std::string& path) const;
   Result<Handle> attach_to_process(const bpf_program* program, std::span<const std::uint64_t> offsets,

@@ -117,7 +117,7 @@ class LoadedFaultSource final : public FaultSource {
     AllocationProbes& probes = allocations_.try_emplace(tgid, std::move(programs)).first->second;
     Status ok = probes.begin(tgid, allocator, budget, now, end);
     if (ok) each_call_ = probes.budget().each_call;
-    if (!ok) allocations_.erase(tgid);
+    if (!ok && !probes.closing()) allocations_.erase(tgid);
     return ok;
   }
 

@@ -290,12 +290,10 @@ Result<std::optional<TaskId>> ProcFs::read_task_id(std::uint32_t pid) const {
 std::string what_it_costs(PidNumbers numbers) {
   if (numbers.foreign)
     return "this is another pid namespace than that of the processes of --root: no lines of code are told, "
-           "and "
-           "no signals sent (docker run --pid=host, hostPID: true)";
+           "and no signals sent (docker run --pid=host, hostPID: true)";
   if (numbers.space)
     return "this is a pid namespace: kills are told with the machine's process numbers, and without the "
-           "lines that "
-           "grew before (docker run --pid=host, hostPID: true)";
+           "lines that grew before (docker run --pid=host, hostPID: true)";
   return {};
 }
 
