@@ -6,12 +6,16 @@ import pathlib
 import re
 import subprocess
 import tempfile
+import sys
 import threading
+import time
 from collections import Counter
 
+import gpu
 import lib
 import witness
 from lib import case
+from watch import Terminal
 
 MiB = lib.MiB
 IDLE = 25
@@ -263,3 +267,41 @@ def a_look_may_take_pages_from_the_reserve_and_no_command_may(t):
     t.equal("limit of a look", lib.wait_until(of_look, 20), "1")
     tracer.wait_for("end of the command", lambda: (folder / "limits").exists() and (folder / "limits").stat().st_size, 20)
     t.equal("limit of a command", realtime_limit((folder / "limits").read_text(encoding="ascii")), "0")
+
+
+HOLDS_LOCK_FOR_30_S = """
+import mmap, os, stat, sys
+held = b"x" * (100 << 20)
+major = next(int(line.split()[0]) for line in open("/proc/devices") if line.split()[1:] == ["nvidia-uvm"])
+os.mknod(sys.argv[1], 0o600 | stat.S_IFCHR, os.makedev(major, 0))
+file = os.open(sys.argv[1], os.O_RDWR)
+print('{"event": "ready"}', flush=True)
+sys.stdin.buffer.read(1)
+mmap.mmap(file, 4096, offset=30 * 4096)
+"""
+
+
+@case(limit_s=120)
+def who_holds_the_lock_of_its_memory_for_30_s_holds_up_neither_kills_nor_the_screen(t):
+    gpu.load_driver(t)
+    group = t.cgroup()
+    tracer = t.trace("--cgroup", lib.base().path, "--interval", "200ms")
+    screen = Terminal(t, "watch", "--cgroup", lib.base().path, "--store", "none")
+    holder = t.start(group, sys.executable, "-c", HOLDS_LOCK_FOR_30_S, t.folder() / "uvm")
+    holder.wait_for("ready")
+    screen.wait_for(group.path)
+    screen.press("e")
+    holder.go()
+    t.check(lib.wait_until(lambda: lib.state_of(holder.pid) == "D", 5), "it does not sleep with the lock")
+    ages = []
+    for _ in range(2):
+        child = t.start(t.cgroup().limit(24 * MiB), "grow", "--anon", "64M")
+        t.killed(child)
+        died = time.monotonic()
+        tracer.wait_for_line("oom", lambda line, pid=child.pid: line["victims"][0]["pid"] == pid)
+        told = time.monotonic() - died
+        t.check(lib.wait_until(lambda pid=child.pid: f"[{pid}]" in screen.redrawn(), 5, every=0.1), "it is not on the screen")
+        ages.append((told, time.monotonic() - died))
+    t.premise(lib.state_of(holder.pid) == "D", "the lock was let go before all were killed")
+    t.check(max(told for told, _ in ages) < lib.seconds(2), f"told, and on the screen, after s: {ages}")
+    t.check(max(shown for _, shown in ages) < lib.seconds(2.5), f"told, and on the screen, after s: {ages}")
