@@ -158,13 +158,12 @@ def measure_load(options, load):
 
 
 def measure(options, say):
-    figures = []
+    """The figures of one load after the other: each takes some minutes."""
     for load in LOADS:
         if options.only and not {"blame", f"blame-{load}"} & set(options.only):
             continue
         say(f"bench: blame, {load}")
         try:
-            figures += measure_load(options, load)
+            yield measure_load(options, load)
         except CannotMeasure as why:
             say(f"bench: blame, {load}: {why}; its rows are left out")
-    return figures

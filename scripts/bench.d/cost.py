@@ -453,7 +453,8 @@ def run(options):
                 say("bench: whole observers")
                 measured(measure_observers(options, cgroups.load, ["fault", "malloc", "fork"]))
             if options.oomcast and wanted(options, "blame", *(f"blame-{load}" for load in blame.LOADS)):
-                measured(blame.measure(options, say))
+                for of_load in blame.measure(options, say):
+                    measured(of_load)
             if options.oomcast and wanted(options, "start"):
                 say("bench: start")
                 measured(measure_start(options, cgroups))
