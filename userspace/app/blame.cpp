@@ -91,6 +91,7 @@ class Watch {
   /// Once more without what could not be looked at; behind kMaxLost of those without looking at anybody: who
   /// has a few files that end the reader takes the names along, and no answer.
   Result<BlameReport> run() {
+    allow_reserves();
     if (procfs_.pid_numbers().foreign) return Error::forbidden(what_it_costs(procfs_.pid_numbers()));
     setpriority(PRIO_PROCESS, 0, -10);  // late, it would watch for longer than it should
     if (!options_.blame.brief) follow_gpu();
@@ -355,7 +356,6 @@ Result<int> blame(const Options& options) {
   if (!stop) return stop.error();
   if (options.blame.brief) prctl(PR_SET_PDEATHSIG, SIGKILL);  // a look ends with its tracer
   raise_file_limit();
-  allow_reserves();
   Roots roots{options.sources.root};
   ProcFs procfs(roots);
   auto fs = CgroupFs::open(roots);
