@@ -79,8 +79,8 @@ std::optional<bool> has_room(const ProcFs& procfs) {
 
 // And where it comes to that while the lock is waited for: of what the kernel keeps below its watermarks a
 // real-time thread may have a part (gfp_to_alloc_flags). For the rest of this thread's life; where that is
-// not allowed, nothing. Seen on 6.1, full and its victim without a CPU: up to 2.2 s for a page, and .3 ms
-// with this.
+// not allowed, nothing. Measured on 6.1, full and its victim without a CPU, at a lookup in map_files: up to
+// 2.2 s for a page, and .3 ms with this.
 void take_from_reserves() {
   const sched_param lowest{.sched_priority = 1};
   sched_setscheduler(0, SCHED_FIFO, &lowest);

@@ -123,9 +123,12 @@ std::string evidence(const Kept& kept) {
                      format_size(kept.bytes), format_size(kept.error));
 }
 
-// "held by trainer.history['loss'] in __main__, list of 9120: +1480 Tensor": its program's names.
+// "held by trainer.history['loss'] in __main__, list of 9120: +1480 Tensor": its program's names. "+50 bytes"
+// would be read as a size.
 std::string holder_text(const Holder& holder) {
-  std::string of = holder.of.empty() ? "objects" : escape_for_terminal(holder.of);
+  std::string of = holder.of.empty()      ? "objects"
+                   : holder.of == "bytes" ? "objects (bytes)"
+                                          : escape_for_terminal(holder.of);
   return fmt::format("held by {}, {} of {}: +{} {}", escape_for_terminal(holder.path),
                      escape_for_terminal(holder.type), holder.length, holder.added, of);
 }

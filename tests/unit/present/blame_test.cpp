@@ -222,6 +222,17 @@ TEST(BlameText, names_the_types_that_grew_if_what_they_take_matters) {
   EXPECT_EQ(text.find("dict"), std::string::npos) << text;
 }
 
+TEST(BlameText, says_objects_where_the_name_of_a_holders_type_would_be_read_as_a_size) {
+  BlameReport r = report();
+  Holder& holder = r.processes[0].holders.emplace().all.emplace_back().holder;
+  holder = {"cache in __main__", "list", 62, 50, "bytes", MiB(9)};
+  EXPECT_NE(to_text(r).find("held by cache in __main__, list of 62: +50 objects (bytes)\n"),
+            std::string::npos)
+      << to_text(r);
+  holder.of = "bytearray";
+  EXPECT_NE(to_text(r).find(", list of 62: +50 bytearray\n"), std::string::npos) << to_text(r);
+}
+
 TEST(BlameJson, has_types_that_grew_and_null_where_they_were_not_counted) {
   BlameReport r = report();
   auto types = [&] {
