@@ -29,8 +29,9 @@ struct AllocationPlan {
 };
 
 struct AllocationBudget {
-  double share = 0.02;  // of a CPU, on average over the window: what all calls that are watched may take
-  Nanos each_call{};    // what one takes: half of that of an allocation, which has a call and a return
+  double share = 0.015;  // of a CPU, on average over the window: what calls that are watched and records take
+  Nanos each_call{};     // what one takes: half of that of an allocation, which has a call and a return
+  Nanos counted{};       // for as long all was watched already, before the window, and nothing told of
   double records_per_s = 400;
 };
 
@@ -78,7 +79,8 @@ struct WatchedAllocations {
 /// Where all of it is within the budget, all is watched to the end. Else, of what the frees leave, or of half
 /// of it where they leave little, the functions with the most bytes a call are watched for longest; and with
 /// the other half, or a quarter of what the frees leave, everything for a first part of the window, at full
-/// cost. malloc() is watched no longer than who calls it: else the same blocks would be counted as both's.
+/// cost. The rates are those of a program that is slowed by all of it: calls come faster when only some are
+/// watched. malloc() is watched no longer than who calls it: else the same blocks would be counted as both's.
 AllocationPlan plan_allocations(const AllocatorRates& rates, const AllocationBudget& budget, Nanos window);
 
 }  // namespace oomcast

@@ -300,6 +300,7 @@ void AllocationProbes::count(MonoTime now) {
   count_at_ = now + kCountEvery;
   if (seen < kLongestCount && calls * Seconds(seen).count() < kCallsEnough) return;
   watched_->begin = now;
+  budget_.counted = seen;
   began_ = progress(now);
   plan(now);
   *programs_.told = (1U << wire::kAllocatorFunctions) - 1;

@@ -52,8 +52,31 @@ TEST(AllocationBudget, a_loop_of_tensors_has_the_calls_watched_that_make_them) {
   AllocationPlan plan = plan_allocations(rates, budget(), kWindow);
   EXPECT_EQ(watched(plan, Allocates::posix_memalign), kWindow);
   EXPECT_LT(watched(plan, Allocates::malloc), kWindow / 2);
-  EXPECT_LE(cost(rates, plan), 0.021 * 10);
+  EXPECT_LE(cost(rates, plan), budget().share * 10 * 1.05);
   EXPECT_LE(plan.sample, KiB(512)) << "nearly each tensor is told of";
+}
+
+// As a PyTorch loop with small tensors: what is watched alone makes a fifth more calls than it did beside all
+// the others, which slowed it.
+TEST(AllocationBudget, a_program_that_was_slowed_by_the_counting_is_still_slowed_by_no_more_than_the_share) {
+  constexpr double kMallocs = 15'000, kTensors = 2200, kFrees = 17'000;
+  AllocationBudget some = budget();
+  some.counted = 100ms;
+  double each = Seconds(some.each_call).count();
+  double all = (2 * (kMallocs + kTensors) + kFrees) * each, slowed = 1 / (1 + all);
+  AllocatorRates rates;
+  calls(rates, Allocates::malloc, slowed * kMallocs, Bytes{100});
+  calls(rates, Allocates::posix_memalign, slowed * kTensors, KiB(110));
+  rates.frees_per_s = slowed * kFrees;
+  AllocationPlan plan = plan_allocations(rates, some, kWindow);
+  ASSERT_GT(watched(plan, Allocates::posix_memalign), 1s);
+  double tensors = 2 * kTensors * each;
+  double lost = Seconds(some.counted + plan.frees_watched).count() * all * slowed +
+                Seconds(watched(plan, Allocates::posix_memalign) - plan.frees_watched).count() * tensors /
+                    (1 + tensors);
+  double records = some.records_per_s * 10 * each;
+  EXPECT_LE(lost + records, some.share * 10);
+  EXPECT_GE(lost + records, 0.8 * some.share * 10) << "the budget is there to be used";
 }
 
 // As musl's calloc(): inner calls are known for such while the outer one's are told of.
@@ -73,12 +96,12 @@ TEST(AllocationBudget, what_frees_leave_goes_to_the_calls_with_most_bytes) {
   AllocatorRates rates;
   calls(rates, Allocates::malloc, 3000, Bytes{100});
   calls(rates, Allocates::calloc, 400, KiB(64));
-  rates.frees_per_s = 2000;
+  rates.frees_per_s = 1400;
   AllocationPlan plan = plan_allocations(rates, budget(), kWindow);
   EXPECT_EQ(plan.frees_watched, kWindow);
   EXPECT_EQ(watched(plan, Allocates::calloc), kWindow);
   EXPECT_GT(watched(plan, Allocates::malloc), 0s);
-  EXPECT_LE(cost(rates, plan), 0.021 * 10);
+  EXPECT_LE(cost(rates, plan), budget().share * 10 * 1.05);
 }
 
 TEST(AllocationBudget, of_a_long_look_what_slows_a_program_is_no_longer_than_of_ten_seconds) {
@@ -99,12 +122,12 @@ TEST(AllocationBudget, no_function_goes_without_a_look) {
   AllocatorRates rates;
   calls(rates, Allocates::malloc, 3000, Bytes{100});
   calls(rates, Allocates::realloc, 3000, KiB(64));
-  rates.frees_per_s = 2700;
+  rates.frees_per_s = 1600;
   AllocationPlan plan = plan_allocations(rates, budget(), kWindow);
   EXPECT_EQ(plan.frees_watched, kWindow);
   EXPECT_GT(watched(plan, Allocates::malloc), 100ms);
   EXPECT_GT(watched(plan, Allocates::realloc), watched(plan, Allocates::malloc));
-  EXPECT_LE(cost(rates, plan), 0.021 * 10);
+  EXPECT_LE(cost(rates, plan), budget().share * 10 * 1.05);
 }
 
 TEST(Allocator, functions_that_do_the_same_are_one_and_have_several_places) {
@@ -125,7 +148,7 @@ TEST(AllocationBudget, a_program_that_only_allocates_is_held_for_a_moment) {
   AllocationPlan plan = plan_allocations(rates, budget(), kWindow);
   EXPECT_LT(plan.frees_watched, 300ms);
   EXPECT_GE(plan.frees_watched, 20ms) << "less would tell nothing";
-  EXPECT_LE(cost(rates, plan), 0.021 * 10);
+  EXPECT_LE(cost(rates, plan), budget().share * 10 * 1.05);
   double records = 60'000 * Seconds(watched(plan, Allocates::malloc)).count() *
                    std::min(1.0, (100 + plan.extra.as_double()) / plan.sample.as_double());
   EXPECT_GT(records, 500);
