@@ -16,6 +16,7 @@
 #include <iterator>
 #include <memory>
 #include <numeric>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -86,6 +87,17 @@ void take_from_reserves() {
   sched_setscheduler(0, SCHED_FIFO, &lowest);
 }
 
+// Waits for its end.
+template <typename Work>
+Status on_its_own_thread(Work&& work) {
+  try {
+    std::thread(std::forward<Work>(work)).join();
+    return Ok{};
+  } catch (const std::system_error& error) {
+    return Error::failed(fmt::format("no thread can be started: {}", error.what()));
+  }
+}
+
 void wait_for_room(const ProcFs& procfs, MonoTime until) {
   constexpr Nanos kAgain = std::chrono::milliseconds(50);
   while (mono_now() < until && has_room(procfs) == false) std::this_thread::sleep_for(kAgain);
@@ -106,15 +118,15 @@ Status AllocationProbes::attach(const bpf_program* program, std::span<const std:
     return Status(Ok{});
   };
   Status done = Ok{};
-  std::thread([&] {
+  Status ran = on_its_own_thread([&] {
     take_from_reserves();
     if (programs_.whole_process) {
       done = add(offsets);
       return;
     }
     for (std::size_t i = 0; i < offsets.size() && done; ++i) done = add(offsets.subspan(i, 1));
-  }).join();
-  return done;
+  });
+  return ran ? done : ran;
 }
 
 Result<AllocationProbes::Handle> AllocationProbes::attach_to_event(const bpf_program* program,
@@ -168,7 +180,7 @@ Status AllocationProbes::measure() {
   *programs_.told = 1;  // as of malloc(0), of which there is no record
   void (*volatile call)(std::uint64_t) = &oomcast_measured_call;
   // Some kernels up to 6.9 mean a process's first thread by its number, and free() is any thread's.
-  std::thread([&] {
+  Status ran = on_its_own_thread([&] {
     call(0);
     // Of several rounds the middle one: while another program has the CPU, a call takes milliseconds.
     std::array<Nanos, kRounds> each{};
@@ -179,9 +191,10 @@ Status AllocationProbes::measure() {
     }
     std::ranges::nth_element(each, each.begin() + kRounds / 2);
     budget_.each_call = each[kRounds / 2] / 2;
-  }).join();
+  });
   *programs_.tgid = 0;
   *programs_.told = 0;
+  if (!ran) return ran;
   return rates(std::chrono::seconds(1)).calls_per_s[0] >= kCalls
              ? Status(Ok{})
              : Error::failed("this kernel watches one thread of a process, not the process");
@@ -342,18 +355,29 @@ void AllocationProbes::take_away() {
 }
 
 void AllocationProbes::close(std::vector<Handle> links) {
-  closing_.push_back(std::async(std::launch::async, [links = std::move(links), locks = programs_.locks,
-                                                     procfs = ProcFs(programs_.roots)]() mutable {
+  auto work = [links = std::move(links), locks = programs_.locks,
+               procfs = ProcFs(programs_.roots)]() mutable {
     MonoTime until = mono_now() + kMaxKept;
     wait_for_room(procfs, until);
     if (locks) locks->wait(until - mono_now());
     std::vector<std::jthread> each;
-    for (Handle& link : links)
-      each.emplace_back([&link] {
+    for (Handle& link : links) {
+      auto close_one = [&link] {
         take_from_reserves();
         Handle closed = std::move(link);
-      });
-  }));
+      };
+      try {
+        each.emplace_back(close_one);
+      } catch (const std::system_error&) {
+        close_one();
+      }
+    }
+  };
+  try {
+    closing_.push_back(std::async(std::launch::async, std::move(work)));
+  } catch (const std::system_error&) {
+    // No thread can be started: they were closed with `work`, by this one.
+  }
 }
 
 // What is watched to the end is stopped by end().
