@@ -5,6 +5,7 @@ import ctypes
 import fcntl
 import json
 import os
+import pathlib
 import shutil
 import subprocess
 
@@ -17,6 +18,7 @@ from lib import case
 SEIZE, INTERRUPT = 0x4206, 0x4207  # of ptrace(), include/uapi/linux/ptrace.h
 FREEZE, THAW = 0xC0045877, 0xC0045878  # FIFREEZE and FITHAW, include/uapi/linux/fs.h
 POPULATE_WRITE = 23  # of madvise()
+BYTES_A_THREAD = 48 << 10  # its stack's pages, and what the kernel has of it: about 35 KiB
 
 
 def watched_at_malloc(pid):
@@ -113,10 +115,56 @@ def an_allocator_that_lies_is_believed_nothing(t):
     t.check(child.exited_ns is None, "the program has ended")
 
 
+def of_threads_the_line_that_keeps(t, count):
+    most = {name: int(pathlib.Path("/proc/sys/kernel", name).read_text()) for name in ("pid_max", "threads-max")}
+    few = [f"kernel.{name} is {value}" for name, value in most.items() if value < count * 1.05]
+    memory = lib.memory_bytes()
+    if memory < count * BYTES_A_THREAD:
+        few.append(f"{memory >> 20} MiB are available")
+    if few:
+        t.skip(f"no room for {count:,} threads: {', '.join(few)}")
+    child = t.start(None, "corpus/many_threads", count)
+    judge(t, child, ("--pid", str(child.pid)))
+
+
 @case(vm="never", limit_s=60)
 def of_four_thousand_threads_the_line_that_keeps(t):
-    child = t.start(None, "corpus/many_threads", 4000)
-    judge(t, child, ("--pid", str(child.pid)))
+    of_threads_the_line_that_keeps(t, 4000)
+
+
+@case(vm="never", limit_s=120)
+def of_a_hundred_thousand_threads_the_line_that_keeps(t):
+    of_threads_the_line_that_keeps(t, 100_000)
+
+
+def cgroup_of_tasks(t, most):
+    """procs file of a cgroup in which there can be `most` processes and threads."""
+    hierarchy = pathlib.Path("/sys/fs/cgroup/pids")
+    if hierarchy.is_dir():
+        folder = hierarchy / f"oomcast-e2e-tasks-{os.getpid()}"
+        folder.mkdir()
+        t.later(folder.rmdir)
+    else:
+        group = t.cgroup()
+        folder = group.dir
+        for above in reversed(folder.parents):
+            if above.is_relative_to(group.mount):
+                (above / "cgroup.subtree_control").write_text("+pids")
+    (folder / "pids.max").write_text(str(most))
+    return folder / "cgroup.procs"
+
+
+@case(vm="never", limit_s=60)
+def where_it_may_start_no_thread_it_looks_without_breakpoints_and_says_why(t):
+    child = t.start(None, "corpus/journal_realloc")
+    child.wait_for("ready")
+    # Two processes it needs: the tracer, and the reader of others' memory.
+    blame = subprocess.run([t.workload("enter"), cgroup_of_tasks(t, 2), "--", t.oomcast_path, "blame", "--json", "--for",
+                            "2s", "--pid", str(child.pid)], capture_output=True, timeout=lib.seconds(30))
+    t.equal("exit code of blame", blame.returncode, 0)
+    report = json.loads(blame.stdout)
+    unknown = of_pid(report, child.pid)["kept_unknown"]
+    t.check("no thread can be started" in (unknown or ""), f"why it does not know what stays: {unknown}")
 
 
 class Disk:
