@@ -73,6 +73,7 @@ struct AllocatorPlaces {
   std::array<std::uint64_t, wire::kAllocates> allocates{};
   std::uint64_t free = 0;
   OtherFunctions others{};
+  std::uint32_t stepped = 0, _pad = 0;
 };
 
 struct GpuTakenHead {
@@ -196,7 +197,7 @@ class Server {
   void find_allocator(std::uint32_t pid) {
     auto found = blame_->find_allocator(pid);
     if (found) {
-      AllocatorPlaces places{found->allocates, found->free, found->others};
+      AllocatorPlaces places{found->allocates, found->free, found->others, found->stepped};
       std::string bytes = message(BlameReply{kAllocator, pid, 0}, std::as_bytes(std::span(&places, 1)));
       if (send_with_file(socket_, std::as_bytes(std::span(bytes)), found->file.fd.get()) < 0) _exit(1);
     } else {
@@ -452,7 +453,8 @@ void BlameReader::take_allocator(bool found, std::uint32_t pid, std::span<const 
                                              std::min(payload.size(), kMaxReason)}));
   } else if (file && payload.size() == sizeof(places)) {
     std::memcpy(&places, payload.data(), sizeof(places));
-    events_.on_allocator(pid, Allocator{std::move(file), places.allocates, places.free, places.others});
+    events_.on_allocator(
+        pid, Allocator{std::move(file), places.allocates, places.free, places.others, places.stepped});
   }
 }
 

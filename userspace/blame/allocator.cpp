@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "blame/breakpoint_place.h"
 #include "blame/frame.h"
 
 namespace oomcast {
@@ -61,17 +62,29 @@ bool answers(int fd) {
   return fstatfs(fd, &about) == 0 && reads_by_itself(static_cast<std::uint64_t>(about.f_type));
 }
 
+// That its breakpoint reads, as wire::Allocates counts the functions; free() comes last.
+constexpr std::array<unsigned, wire::kAllocatorFunctions> kArguments = {
+    kRdi, kRdi | kRsi, kRdi | kRsi, kRdi | kRdx, kRsi, kRsi, kRdi};
+
 // Who sets a breakpoint would wait for a page that is not in memory; this process may. Below an overlay, and
 // behind a disk, there may be anything.
-bool brings_in_code(const FoundAllocator& found) {
-  std::array<char, 16> instruction{};  // the longest one: it may go on in the next page
-  auto reads = [&](std::uint64_t place) {
-    return place == 0 ||
-           pread(found.file.fd.get(), instruction.data(), instruction.size(), static_cast<off_t>(place)) > 0;
+bool bring_in_code(FoundAllocator& found) {
+  auto move = [&](std::uint64_t& entry, std::size_t function) {
+    if (entry == 0 || function >= kArguments.size()) return true;
+    std::array<std::uint8_t, 512> code{};  // with the page that the last instruction goes on in
+    ssize_t got = pread(found.file.fd.get(), code.data(), code.size(), static_cast<off_t>(entry));
+    if (got <= 0) return false;
+    BreakpointPlace place =
+        find_breakpoint_place(std::span(code).first(static_cast<std::size_t>(got)), kArguments[function]);
+    entry += place.behind_entry;
+    if (place.stepped) found.stepped |= 1U << function;
+    return true;
   };
-  return reads(found.free) && std::all_of(found.allocates.begin(), found.allocates.end(), reads) &&
+  for (std::size_t f = 0; f < found.allocates.size(); ++f)
+    if (!move(found.allocates[f], f)) return false;
+  return move(found.free, wire::kAllocates) &&
          std::all_of(found.others.begin(), found.others.end(),
-                     [&](const OtherFunction& other) { return reads(other.place); });
+                     [&](OtherFunction& other) { return move(other.place, other.function); });
 }
 
 // By the parts of the file that are loaded.
@@ -143,7 +156,7 @@ std::optional<FoundAllocator> allocator_in(ProcessMemory::File file, bool progra
   std::unique_ptr<Elf, decltype(&elf_end)> elf(elf_begin(file.fd.get(), ELF_C_READ, nullptr), &elf_end);
   if (!elf || elf_kind(elf.get()) != ELF_K_ELF) return std::nullopt;
   bool local = program && !needs_libraries(elf.get());
-  FoundAllocator out{std::move(file), {}, 0, {}, false, false};
+  FoundAllocator out{std::move(file), {}, 0, {}, 0, false, false};
   Others others;
   for (Elf_Scn* at = elf_nextscn(elf.get(), nullptr); at; at = elf_nextscn(elf.get(), at)) {
     GElf_Shdr header;
@@ -205,7 +218,7 @@ Result<FoundAllocator> find_allocator(const ProcessMemory& memory, std::span<con
     if (auto found = allocator_in(*std::move(file), rank == 0)) {
       std::string_view name = base_name(mapping->path);
       found->glibc = name.starts_with("libc.so.6") || name.starts_with("libc-2.");
-      if (!brings_in_code(*found)) return Error::failed("its allocator's code cannot be read");
+      if (!bring_in_code(*found)) return Error::failed("its allocator's code cannot be read");
       return *std::move(found);
     }
   }

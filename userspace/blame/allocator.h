@@ -17,11 +17,13 @@ namespace oomcast {
 
 struct FoundAllocator {
   ProcessMemory::File file;
-  std::array<std::uint64_t, wire::kAllocates> allocates{};  // places in the file; 0: it has no such function
+  // Places in the file, at the function's entry or little behind it; 0: it has no such function.
+  std::array<std::uint64_t, wire::kAllocates> allocates{};
   std::uint64_t free = 0;
-  OtherFunctions others{};   // operator delete, and new that does not throw, where they are its own
-  bool has_own_new = false;  // that may throw, and is not watched: C++ allocates by it
-  bool glibc = false;        // its blocks have headers that block_held() reads
+  OtherFunctions others{};    // operator delete, and new that does not throw, where they are its own
+  std::uint32_t stepped = 0;  // bits of functions: as BreakpointPlace says
+  bool has_own_new = false;   // that may throw, and is not watched: C++ allocates by it
+  bool glibc = false;         // its blocks have headers that block_held() reads
 };
 
 /// Whether a block of glibc's is still one of this size, by its header and the next one's, which free() marks
@@ -49,7 +51,8 @@ bool reads_by_itself(std::uint64_t file_system);
 /// The one whose malloc() the program's calls lead to: its own if it has one, else that of a library that is
 /// called an allocator (jemalloc, tcmalloc, mimalloc), else that of libc. What it reads the process has
 /// chosen: for a process that can be lost. 1 ms, more where a large program has its symbols in it. The pages
-/// of its functions are in the page cache then: who sets a breakpoint reads them. Error: it has none that is
+/// of its functions are in the page cache then: who sets a breakpoint reads them. The places are those where
+/// one costs least (find_breakpoint_place()). Error: it has none that is
 /// found, or in a file that may not answer.
 Result<FoundAllocator> find_allocator(const ProcessMemory& memory, std::span<const Mapping> maps);
 

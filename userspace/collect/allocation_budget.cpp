@@ -10,13 +10,20 @@ constexpr double kMaxForFrees = 0.7;       // of the budget
 constexpr double kForEachFunction = 0.25;  // of what these leave: none is to be unknown altogether
 constexpr Nanos kMinWatched = std::chrono::milliseconds(20), kMaxAtOnce = std::chrono::seconds(10);
 constexpr double kRecordsAtOnce = 2000;
-// Calls: one takes 4 to 5 µs where a call takes 5, as a stack is copied and Python's frames are read.
-constexpr double kEachRecord = 1;
+constexpr double kForAll = 2.0 / 3;   // of the budget, where frees take more than that of it
+constexpr double kDense = 0.1;        // of a program's time: its calls find the kernel's code in the caches
 constexpr double kMaxOfOthers = 0.9;  // of a program's time; what is measured may add up to more than all
 constexpr Bytes kMinSample{16}, kMaxSample = MiB(64);
 
 Nanos part_of(Nanos whole, double part) {
   return std::chrono::duration_cast<Nanos>(whole * std::clamp(part, 0.0, 1.0));
+}
+
+// Seconds a call. An allocation has its return watched, too.
+double cost_of(std::size_t function, const AllocationBudget& budget) {
+  double traps = function < wire::kAllocates ? 2 : 1;
+  return traps * Seconds(budget.each.trap).count() +
+         (budget.stepped >> function & 1 ? Seconds(budget.each.step).count() : 0);
 }
 
 Bytes sample_for(const AllocationPlan& plan, const AllocatorRates& rates, const AllocationBudget& budget,
@@ -48,17 +55,22 @@ std::vector<std::uint64_t> Allocator::places(std::size_t function) const {
   return out;
 }
 
+double share_taken(const AllocatorRates& rates, const AllocationBudget& budget) {
+  double sum = rates.frees_per_s * cost_of(wire::kAllocates, budget);
+  for (std::size_t f = 0; f < rates.calls_per_s.size(); ++f) sum += rates.calls_per_s[f] * cost_of(f, budget);
+  return sum;
+}
+
 AllocationPlan plan_allocations(const AllocatorRates& rates, const AllocationBudget& budget, Nanos window) {
-  double each = Seconds(budget.each_call).count();
-  double frees = rates.frees_per_s * each;
+  double frees = rates.frees_per_s * cost_of(wire::kAllocates, budget);
   std::array<double, wire::kAllocates> cost{};
-  for (std::size_t f = 0; f < cost.size(); ++f) cost[f] = 2 * rates.calls_per_s[f] * each;
-  double all = std::accumulate(cost.begin(), cost.end(), frees);
+  for (std::size_t f = 0; f < cost.size(); ++f) cost[f] = rates.calls_per_s[f] * cost_of(f, budget);
+  double all = share_taken(rates, budget);
 
   // What slows the program does so at once: in an hour not for minutes.
   Nanos dear = std::min(window, kMaxAtOnce);
   AllocationPlan plan;
-  double left = budget.share;
+  double left = all > kDense ? 2 * budget.share : budget.share;
   // What takes `part` of the program's time while all is watched takes more by itself: it comes more often.
   auto alone = [&](double part) { return part / (1 - std::min(all - part, kMaxOfOthers)); };
   if (all <= left) {
@@ -66,9 +78,7 @@ AllocationPlan plan_allocations(const AllocatorRates& rates, const AllocationBud
     plan.watched.fill(window);
     left = 0;
   } else {
-    double records = kEachRecord * budget.records_per_s * each,
-           counted = all * (Seconds(budget.counted) / dear);
-    left = std::max(0.0, left - records - counted);
+    left = std::max(0.0, left - all * (Seconds(budget.counted) / dear));
     if (alone(frees) <= kMaxForFrees * left) {
       plan.frees_watched = window;
       left -= alone(frees);
@@ -76,9 +86,9 @@ AllocationPlan plan_allocations(const AllocatorRates& rates, const AllocationBud
       plan.watched.fill(std::max(kMinWatched, part_of(dear, first / (all - frees))));
       left -= first;
     } else {
-      left /= 2;
-      plan.frees_watched = std::max(kMinWatched, part_of(dear, left / all));
+      plan.frees_watched = std::max(kMinWatched, part_of(dear, kForAll * left / all));
       plan.watched.fill(plan.frees_watched);
+      left *= 1 - kForAll;
     }
     for (double& of_function : cost) of_function = alone(of_function);
   }
@@ -99,7 +109,7 @@ AllocationPlan plan_allocations(const AllocatorRates& rates, const AllocationBud
     if (rates.calling_malloc >> f & 1) of_malloc = std::min(of_malloc, plan.watched[f]);
   double calls = std::accumulate(rates.calls_per_s.begin(), rates.calls_per_s.end(), 0.0);
   double bytes = std::accumulate(rates.bytes_per_s.begin(), rates.bytes_per_s.end(), 0.0);
-  if (calls > 0) plan.extra.count = static_cast<std::int64_t>(bytes / calls);
+  if (calls > 0) plan.extra.count = static_cast<std::int64_t>(bytes / calls / 2);
   plan.sample = sample_for(plan, rates, budget, window);
   return plan;
 }

@@ -44,10 +44,27 @@ struct UprobeMulti {
   std::uint32_t count = 0, flags = 0, pid = 0, _pad = 0;
 };
 
-/// What a watched call takes is measured with this one, of this very process.
-extern "C" [[gnu::noinline, gnu::used]] void oomcast_measured_call(std::uint64_t size) {
-  asm volatile("" : : "r"(size) : "memory");
-}
+// What a watched call takes is measured with these, of this very process: the kernel does itself what the
+// first instruction of one would do, and executes that of the other in a step of its own.
+extern "C" void oomcast_call_emulated(std::uint64_t size);
+extern "C" void oomcast_call_stepped(std::uint64_t size);
+asm(R"(
+  .pushsection .text
+  .globl oomcast_call_emulated, oomcast_call_stepped
+  .hidden oomcast_call_emulated, oomcast_call_stepped
+  .type oomcast_call_emulated, @function
+oomcast_call_emulated:
+  push %rbx
+  pop %rbx
+  ret
+  .size oomcast_call_emulated, . - oomcast_call_emulated
+  .type oomcast_call_stepped, @function
+oomcast_call_stepped:
+  test %rdi, %rdi
+  ret
+  .size oomcast_call_stepped, . - oomcast_call_stepped
+  .popsection
+)");
 
 // Where this process's own code stands in its file.
 std::optional<std::uint64_t> offset_of(const void* code) {
@@ -163,10 +180,18 @@ Result<AllocationProbes::Handle> AllocationProbes::attach_to_process(const bpf_p
   return Handle(UniqueFd(fd));
 }
 
-// 5 µs on a virtual machine of 2025, a fifth of that on bare hardware.
 Status AllocationProbes::measure() {
+  auto emulated = measure(&oomcast_call_emulated);
+  if (!emulated) return emulated.error();
+  auto stepped = measure(&oomcast_call_stepped);
+  if (!stepped) return stepped.error();
+  budget_.each = {*emulated / 2, std::max(Nanos{}, *stepped - *emulated)};
+  return Ok{};
+}
+
+Result<Nanos> AllocationProbes::measure(void (*function)(std::uint64_t)) {
   constexpr int kCalls = 200, kRounds = 10;
-  auto offset = offset_of(reinterpret_cast<const void*>(&oomcast_measured_call));
+  auto offset = offset_of(reinterpret_cast<const void*>(function));
   if (!offset) return Error::failed("this program's own code is not found in its file");
   auto self = static_cast<std::uint32_t>(getpid());
   std::vector<Handle> both;
@@ -174,30 +199,28 @@ Status AllocationProbes::measure() {
     if (auto ok = attach(at_return ? programs_.leave : programs_.enter[0], {&*offset, 1}, at_return, self,
                          "/proc/self/exe", both);
         !ok)
-      return ok;
+      return ok.error();
   reset_counts();
   *programs_.tgid = self;
   *programs_.told = 1;  // as of malloc(0), of which there is no record
-  void (*volatile call)(std::uint64_t) = &oomcast_measured_call;
+  std::array<Nanos, kRounds> each{};
   // Some kernels up to 6.9 mean a process's first thread by its number, and free() is any thread's.
   Status ran = on_its_own_thread([&] {
-    call(0);
+    function(0);
     // Of several rounds the middle one: while another program has the CPU, a call takes milliseconds.
-    std::array<Nanos, kRounds> each{};
     for (Nanos& round : each) {
       MonoTime before = mono_now();
-      for (int i = 0; i < kCalls / kRounds; ++i) call(0);
+      for (int i = 0; i < kCalls / kRounds; ++i) function(0);
       round = (mono_now() - before) / (kCalls / kRounds);
     }
-    std::ranges::nth_element(each, each.begin() + kRounds / 2);
-    budget_.each_call = each[kRounds / 2] / 2;
   });
   *programs_.tgid = 0;
   *programs_.told = 0;
-  if (!ran) return ran;
-  return rates(std::chrono::seconds(1)).calls_per_s[0] >= kCalls
-             ? Status(Ok{})
-             : Error::failed("this kernel watches one thread of a process, not the process");
+  if (!ran) return ran.error();
+  if (rates(std::chrono::seconds(1)).calls_per_s[0] < kCalls)
+    return Error::failed("this kernel watches one thread of a process, not the process");
+  std::ranges::nth_element(each, each.begin() + kRounds / 2);
+  return each[kRounds / 2];
 }
 
 Status AllocationProbes::begin(std::uint32_t tgid, const Allocator& allocator, const AllocationBudget& budget,
@@ -209,7 +232,8 @@ Status AllocationProbes::begin(std::uint32_t tgid, const Allocator& allocator, c
     std::string_view digits = trim(*text);
     std::from_chars(digits.data(), digits.data() + digits.size(), type_);
   }
-  if (budget_.each_call == Nanos{})
+  budget_.stepped = allocator.stepped;
+  if (budget_.each.trap == Nanos{})
     if (auto ok = measure(); !ok) return ok;
   if (auto keeper = programs_.locks ? programs_.locks->keeper() : std::nullopt)
     return Error::failed(fmt::format(
@@ -316,6 +340,7 @@ void AllocationProbes::count(MonoTime now) {
   budget_.counted = seen;
   began_ = progress(now);
   plan(now);
+  sample_as_planned();
   *programs_.told = (1U << wire::kAllocatorFunctions) - 1;
 }
 
@@ -324,7 +349,12 @@ void AllocationProbes::plan(MonoTime now) {
   plan_ = plan_allocations(rates, budget_, end_ - watched_->begin);
   double allocations = std::accumulate(rates.calls_per_s.begin(), rates.calls_per_s.end(), 0.0);
   watched_->calls_per_s = rates.frees_per_s + allocations;
-  watched_->taken = (rates.frees_per_s + 2 * allocations) * Seconds(budget_.each_call).count();
+  watched_->taken = share_taken(rates, budget_);
+  constexpr int kPlansPerDoubling = 8;
+  count_at_ = now + std::max<Nanos>(kCountEvery, (now - watched_->begin) / kPlansPerDoubling);
+}
+
+void AllocationProbes::sample_as_planned() {
   *programs_.extra = static_cast<unsigned long long>(plan_->extra.count);
   *programs_.sample = static_cast<unsigned long long>(plan_->sample.count);
   watched_->sample = plan_->sample;
@@ -334,11 +364,15 @@ void AllocationProbes::advance(MonoTime now) {
   if (!watched_) return;
   if (!plan_ && now >= count_at_) count(now);
   if (!plan_) return;
+  if (all_watched_ && now >= count_at_) plan(now);
   auto due = [&](std::size_t f) { return !links_[f].empty() && now >= stops_at(f); };
   std::array<std::size_t, wire::kAllocatorFunctions> all{};
   std::iota(all.begin(), all.end(), std::size_t{0});
   if (std::none_of(all.begin(), all.end(), due)) return;
-  if (all_watched_) plan(now);
+  if (all_watched_) {
+    plan(now);
+    sample_as_planned();
+  }
   for (std::size_t f = 0; f < links_.size(); ++f)
     if (now >= stops_at(f)) stop(f, now);
   take_away();
@@ -393,7 +427,7 @@ Nanos AllocationProbes::next(MonoTime now) const {
   auto at_most = [&](MonoTime at) {
     if (at < now + next) next = std::max<Nanos>(at - now, Nanos{});
   };
-  if (!plan_) at_most(count_at_);
+  if (!plan_ || all_watched_) at_most(count_at_);
   if (!plan_) return next;
   for (std::size_t f = 0; f < links_.size(); ++f)
     if (!links_[f].empty()) at_most(stops_at(f));

@@ -52,7 +52,7 @@ class AllocationProbes {
   AllocationProbes(const AllocationProbes&) = delete;
 
   /// Watches all of it from now on, for a while that tells what it costs. About 1 ms a function. Error: why
-  /// not. The budget's `each_call` of 0 is measured first, which takes 100 ms more.
+  /// not. What each call takes, if the budget has it as 0, is measured first, in 100 ms.
   Status begin(std::uint32_t tgid, const Allocator& allocator, const AllocationBudget& budget, MonoTime now,
                MonoTime end);
   const AllocationBudget& budget() const { return budget_; }
@@ -70,10 +70,11 @@ class AllocationProbes {
 
  private:
   // What it costs is known after a second's quarter, or so many calls: a step of a program may be as long,
-  // and one that does nothing but allocate is not to be held for longer than that takes.
+  // and one that does nothing but allocate is not to be held for longer than that takes. While all is watched
+  // it is planned anew: its steps differ.
   static constexpr Nanos kLongestCount = std::chrono::milliseconds(250);
   static constexpr Nanos kCountEvery = std::chrono::milliseconds(20);
-  static constexpr double kCallsEnough = 2000;
+  static constexpr double kCallsEnough = 500;
   using Handle = std::variant<Link, UniqueFd>;
   using Links = std::array<std::vector<Handle>, wire::kAllocatorFunctions>;  // free() comes last
   /// To each of these places, as long as the machine has room. What was set before an error is in `to`, too.
@@ -84,6 +85,8 @@ class AllocationProbes {
   Result<Handle> attach_to_process(const bpf_program* program, std::span<const std::uint64_t> offsets,
                                    bool at_return, std::uint32_t tgid, const std::string& path) const;
   Status measure();
+  /// What a call of one of this process's own functions takes with both breakpoints.
+  Result<Nanos> measure(void (*function)(std::uint64_t));
   std::uint32_t key_of(std::size_t function) const {
     return static_cast<std::uint32_t>(programs_.number * wire::kAllocatorFunctions + function);
   }
@@ -93,6 +96,7 @@ class AllocationProbes {
   /// By what was counted since begin(), in which the program was in more of its steps than when it was
   /// planned.
   void plan(MonoTime now);
+  void sample_as_planned();
   void stop(std::size_t function, MonoTime now);
   /// How far the program has grown.
   struct Progress {

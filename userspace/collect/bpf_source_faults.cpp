@@ -112,11 +112,11 @@ class LoadedFaultSource final : public FaultSource {
     programs.told = &skeleton_->bss->oc_functions_told[number];
     programs.calling_malloc = &skeleton_->bss->oc_calling_malloc[number];
     AllocationBudget budget;
-    budget.each_call = each_call_;
+    budget.each = each_;
     budget.records_per_s *= share;
     AllocationProbes& probes = allocations_.try_emplace(tgid, std::move(programs)).first->second;
     Status ok = probes.begin(tgid, allocator, budget, now, end);
-    if (ok) each_call_ = probes.budget().each_call;
+    if (ok) each_ = probes.budget().each;
     if (!ok && !probes.closing()) allocations_.erase(tgid);
     return ok;
   }
@@ -322,7 +322,7 @@ class LoadedFaultSource final : public FaultSource {
   bool whole_process_ = false;
   std::shared_ptr<const HeldLocks> locks_;                 // null: they cannot be asked for
   std::map<std::uint32_t, AllocationProbes> allocations_;  // by tgid
-  Nanos each_call_{};                                      // what a watched call of theirs takes
+  CallCost each_;                                          // what a watched call of theirs takes
   const Sink* sink_ = nullptr;
   std::uint64_t records_ = 0;
   std::uint64_t faults_ = 0;  // among them since the last pace()
