@@ -66,16 +66,20 @@ bool answers(int fd) {
 constexpr std::array<unsigned, wire::kAllocatorFunctions> kArguments = {
     kRdi, kRdi | kRsi, kRdi | kRsi, kRdi | kRdx, kRsi, kRsi, kRdi};
 
+using FunctionSizes = std::map<std::uint64_t, std::uint64_t>;  // by place in the file
+
 // Who sets a breakpoint would wait for a page that is not in memory; this process may. Below an overlay, and
 // behind a disk, there may be anything.
-bool bring_in_code(FoundAllocator& found) {
+bool bring_in_code(FoundAllocator& found, const FunctionSizes& sizes) {
   auto move = [&](std::uint64_t& entry, std::size_t function) {
     if (entry == 0 || function >= kArguments.size()) return true;
     std::array<std::uint8_t, 512> code{};  // with the page that the last instruction goes on in
     ssize_t got = pread(found.file.fd.get(), code.data(), code.size(), static_cast<off_t>(entry));
     if (got <= 0) return false;
+    auto size = sizes.find(entry);
     BreakpointPlace place =
-        find_breakpoint_place(std::span(code).first(static_cast<std::size_t>(got)), kArguments[function]);
+        find_breakpoint_place(std::span(code).first(static_cast<std::size_t>(got)),
+                              size == sizes.end() ? 0 : size->second, kArguments[function]);
     entry += place.behind_entry;
     if (place.stepped) found.stepped |= 1U << function;
     return true;
@@ -125,7 +129,12 @@ struct Others {
   bool of_libc = false;
 };
 
-void take_symbols(Elf* elf, Elf_Scn* section, const GElf_Shdr& header, bool local, FoundAllocator& out,
+struct InFile {
+  FoundAllocator allocator;
+  FunctionSizes sizes;
+};
+
+void take_symbols(Elf* elf, Elf_Scn* section, const GElf_Shdr& header, bool local, InFile& out,
                   Others& others) {
   Elf_Data* data = header.sh_entsize ? elf_getdata(section, nullptr) : nullptr;
   if (!data) return;
@@ -140,28 +149,33 @@ void take_symbols(Elf* elf, Elf_Scn* section, const GElf_Shdr& header, bool loca
     const char* name = elf_strptr(elf, header.sh_link, symbol.st_name);
     if (!name) continue;
     auto function = std::find(kFunctionNames.begin(), kFunctionNames.end(), std::string_view(name));
+    bool frees = std::string_view(name) == "free";
+    bool throws = std::find(kThrowing.begin(), kThrowing.end(), std::string_view(name)) != kThrowing.end();
+    auto like = like_which(name);
+    others.of_libc |= std::string_view(name) == kOfLibc;
+    if (function == kFunctionNames.end() && !frees && !throws && !like) continue;
+    std::uint64_t place = place_of(elf, symbol.st_value);
+    out.sizes.emplace(place, symbol.st_size);
     if (function != kFunctionNames.end())
-      out.allocates[static_cast<std::size_t>(function - kFunctionNames.begin())] =
-          place_of(elf, symbol.st_value);
-    if (std::string_view(name) == "free") out.free = place_of(elf, symbol.st_value);
-    if (std::string_view(name) == kOfLibc) others.of_libc = true;
-    if (auto like = like_which(name)) others.functions[place_of(elf, symbol.st_value)] = *like;
-    if (std::find(kThrowing.begin(), kThrowing.end(), std::string_view(name)) != kThrowing.end())
-      others.throwing.insert(place_of(elf, symbol.st_value));
+      out.allocator.allocates[static_cast<std::size_t>(function - kFunctionNames.begin())] = place;
+    if (frees) out.allocator.free = place;
+    if (like) others.functions[place] = *like;
+    if (throws) others.throwing.insert(place);
   }
 }
 
-std::optional<FoundAllocator> allocator_in(ProcessMemory::File file, bool program) {
+std::optional<InFile> allocator_in(ProcessMemory::File file, bool program) {
   elf_version(EV_CURRENT);
   std::unique_ptr<Elf, decltype(&elf_end)> elf(elf_begin(file.fd.get(), ELF_C_READ, nullptr), &elf_end);
   if (!elf || elf_kind(elf.get()) != ELF_K_ELF) return std::nullopt;
   bool local = program && !needs_libraries(elf.get());
-  FoundAllocator out{std::move(file), {}, 0, {}, 0, false, false};
+  InFile in_file{{std::move(file), {}, 0, {}, 0, false, false}, {}};
+  FoundAllocator& out = in_file.allocator;
   Others others;
   for (Elf_Scn* at = elf_nextscn(elf.get(), nullptr); at; at = elf_nextscn(elf.get(), at)) {
     GElf_Shdr header;
     if (gelf_getshdr(at, &header) && (header.sh_type == SHT_DYNSYM || header.sh_type == SHT_SYMTAB))
-      take_symbols(elf.get(), at, header, local, out, others);
+      take_symbols(elf.get(), at, header, local, in_file, others);
   }
   // Two names of one function would count each of its calls twice.
   std::set<std::uint64_t> places;
@@ -175,7 +189,7 @@ std::optional<FoundAllocator> allocator_in(ProcessMemory::File file, bool progra
     for (auto [place, function] : others.functions)
       if (places.insert(place).second) *next++ = {place, function};
   }
-  return out.allocates[0] && out.free ? std::optional(std::move(out)) : std::nullopt;
+  return out.allocates[0] && out.free ? std::optional(std::move(in_file)) : std::nullopt;
 }
 
 int rank_of(std::string_view file, bool program) {
@@ -215,11 +229,12 @@ Result<FoundAllocator> find_allocator(const ProcessMemory& memory, std::span<con
     if (!file) continue;
     if (!answers(file->fd.get()))
       return Error::failed("its allocator is on a file system that may not answer");
-    if (auto found = allocator_in(*std::move(file), rank == 0)) {
+    if (auto in_file = allocator_in(*std::move(file), rank == 0)) {
+      FoundAllocator& found = in_file->allocator;
       std::string_view name = base_name(mapping->path);
-      found->glibc = name.starts_with("libc.so.6") || name.starts_with("libc-2.");
-      if (!bring_in_code(*found)) return Error::failed("its allocator's code cannot be read");
-      return *std::move(found);
+      found.glibc = name.starts_with("libc.so.6") || name.starts_with("libc-2.");
+      if (!bring_in_code(found, in_file->sizes)) return Error::failed("its allocator's code cannot be read");
+      return std::move(found);
     }
   }
   return Error::failed("no allocator is found in it");

@@ -110,8 +110,9 @@ bool jumps_to(const Code& code, std::size_t place) {
 
 }  // namespace
 
-BreakpointPlace find_breakpoint_place(std::span<const std::uint8_t> code, unsigned arguments) {
-  for (std::size_t at = 0; at < code.size() && at <= kMaxAhead;) {
+BreakpointPlace find_breakpoint_place(std::span<const std::uint8_t> code, std::size_t size,
+                                      unsigned arguments) {
+  for (std::size_t at = 0; at < code.size() && at <= kMaxAhead && (at == 0 || at < size);) {
     Code rest{code.subspan(at)};
     if (emulated(rest)) {
       if (at && jumps_to(Code{code}, at)) break;

@@ -109,7 +109,7 @@ std::uint64_t breakpoint_in(const std::string& library, const char* function) {
   std::array<std::uint8_t, 512> code{};
   UniqueFd fd(open(library.c_str(), O_RDONLY | O_CLOEXEC));
   EXPECT_GT(pread(fd.get(), code.data(), code.size(), static_cast<off_t>(entry)), 0);
-  return entry + find_breakpoint_place(code, kRdi).behind_entry;
+  return entry + find_breakpoint_place(code, code.size(), kRdi).behind_entry;
 }
 
 bool contains(const std::vector<std::uint64_t>& all, std::uint64_t one) {

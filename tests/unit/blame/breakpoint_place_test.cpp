@@ -12,7 +12,7 @@ namespace {
 using Code = std::vector<std::uint8_t>;
 
 void expect_place(const Code& code, unsigned arguments, std::size_t behind_entry, bool stepped) {
-  BreakpointPlace place = find_breakpoint_place(code, arguments);
+  BreakpointPlace place = find_breakpoint_place(code, code.size(), arguments);
   EXPECT_EQ(place.behind_entry, behind_entry);
   EXPECT_EQ(place.stepped, stepped);
 }
@@ -62,6 +62,14 @@ TEST(BreakpointPlace, is_the_entry_where_a_jump_leads_behind_it) {
   expect_place({0x48, 0x85, 0xff, 0x74, 0x08, 0x0f, 0x85, 0xf8, 0xff, 0xff, 0xff}, kRdi, 0, true);
 }
 
+// test %rdi,%rdi; add $8,%rsi, and the next function: push %rbp
+TEST(BreakpointPlace, is_not_in_the_function_that_this_one_goes_on_in) {
+  Code code{0x48, 0x85, 0xff, 0x48, 0x83, 0xc6, 0x08, 0x55};
+  EXPECT_EQ(find_breakpoint_place(code, 8, kRdi).behind_entry, 7u);
+  EXPECT_EQ(find_breakpoint_place(code, 7, kRdi).behind_entry, 0u);
+  EXPECT_EQ(find_breakpoint_place(code, 0, kRdi).behind_entry, 0u) << "a symbol without a size";
+}
+
 TEST(BreakpointPlace, of_code_that_ends_or_is_none_is_the_entry) {
   expect_place({}, kRdi, 0, true);
   expect_place({0x48, 0x85}, kRdi, 0, true);
@@ -74,7 +82,7 @@ TEST(BreakpointPlace, of_any_bytes_is_within_a_few_instructions_of_the_entry) {
   for (int i = 0; i < 200'000; ++i) {
     Code code(random() % 64);
     for (std::uint8_t& byte : code) byte = static_cast<std::uint8_t>(random());
-    BreakpointPlace place = find_breakpoint_place(code, kRdi);
+    BreakpointPlace place = find_breakpoint_place(code, code.size(), kRdi);
     EXPECT_LE(place.behind_entry, code.size());
     EXPECT_LE(place.behind_entry, 32u);
     if (place.stepped) EXPECT_EQ(place.behind_entry, 0u);
