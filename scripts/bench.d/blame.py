@@ -110,6 +110,17 @@ def interleaved(on, off, pairs):
     return ratios
 
 
+def surrounded(on, off, times):
+    """on() between two off() each. Ratios of on() to the mean of these, and as a control of off() to the mean of those
+    before and behind it: a load gets slower and faster by itself, for half a minute and by more than is to be seen."""
+    offs, ratios = [off()], []
+    for _ in range(times):
+        took = on()
+        offs.append(off())
+        ratios.append(2 * took / (offs[-2] + offs[-1]))
+    return ratios, [2 * b / (a + c) for a, b, c in zip(offs, offs[1:], offs[2:])]
+
+
 def measure_load(options, load):
     pairs, rival_pairs = (5, 3) if options.quick else (options.blame_pairs, 6)
     group = f"`oomcast blame` and other ways to the line that allocates: {LOADS[load]}"
@@ -124,8 +135,9 @@ def measure_load(options, load):
         def control():
             return loop.whole_ns(LOOK_S)
 
-        figures.append(of_median(group, "A/A", interleaved(lambda: control(), control, pairs)))
-        figure = of_median(group, "oomcast blame", interleaved(blamed, control, pairs), bar=BARS.get(load))
+        ratios, controls = surrounded(blamed, control, pairs)
+        figures.append(of_median(group, "A/A", controls))
+        figure = of_median(group, "oomcast blame", ratios, bar=BARS.get(load))
         if figure.bar and figures[0].high > figure.bar:
             figure.resolved, figure.note = False, "the A/A row would miss this bar, too: a quieter machine, more pairs"
         figures.append(figure)

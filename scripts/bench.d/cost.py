@@ -65,7 +65,7 @@ def add_arguments(parser):
     parser.add_argument("--pairs", type=int, help="least pairs of slices an arm (default 300, quick 60)")
     parser.add_argument("--most-pairs", type=int,
                         help=f"go on to this many until intervals are within ±{WITHIN} (default 1000, quick: --pairs)")
-    parser.add_argument("--blame-pairs", type=int, default=15, help="pairs of ten seconds each of the part blame")
+    parser.add_argument("--blame-pairs", type=int, default=30, help="looks of ten seconds each of the part blame")
     parser.add_argument("--slice-ms", type=float, default=50)
     parser.add_argument("--arm", action="append", default=[], metavar="NAME=PIECES",
                         help="one more row; pieces as in bench.d/programs.h, for example clock=default,clock:1000000")
