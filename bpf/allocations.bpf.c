@@ -21,6 +21,8 @@ unsigned long long oc_sample_extra[OC_WATCHED] = {};
 unsigned int oc_functions_told[OC_WATCHED] = {};
 /* Bits of the functions that call malloc() in their turn, as musl's calloc() does. */
 unsigned int oc_calling_malloc[OC_WATCHED] = {};
+/* Records of blocks; two CPUs may count one. */
+unsigned long long oc_blocks_told[OC_WATCHED] = {};
 
 struct { /* 7 MiB; an entry goes when its block is freed */
   __uint(type, BPF_MAP_TYPE_HASH);
@@ -242,7 +244,13 @@ int leave(struct pt_regs* ctx) {
     if (a.known.born_ns) tell_freed(key.tgid, a.old);
     return 0;
   }
-  if (address && !tell_allocated(ctx, &a, address, &block, now)) bpf_map_delete_elem(&blocks, &key);
+  if (!address) return 0;
+  if (!tell_allocated(ctx, &a, address, &block, now)) {
+    bpf_map_delete_elem(&blocks, &key);
+    return 0;
+  }
+  u32 number = number_of(key.tgid);
+  if (number < OC_WATCHED) oc_blocks_told[number] += 1;
   return 0;
 }
 

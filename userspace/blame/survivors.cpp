@@ -82,7 +82,8 @@ void Survivors::freed(const wire::Freed& freed) {
   Nanos age = freed.time - block->second.born;
   freed_.add(freed.time, age);
   (block->second.site ? freed_of_[*block->second.site] : freed_unread_).add(freed.time, age);
-  if (block->second.bytes >= bytes_of(kTellsFrom)) oldest_large_ = std::max(oldest_large_, age);
+  if (block->second.bytes >= bytes_of(kTellsFrom))
+    large_gone_.add(block->second.function, block->second.born, freed.time);
   if (block->second.site) gone_[*block->second.site] += bytes_of({block->second.weight});
   drop(freed.address);
 }
@@ -113,7 +114,7 @@ void Survivors::check(MonoTime now, const Held& held) {
         block->second.gone = now;
         continue;
       }
-      oldest_large_ = std::max<Nanos>(oldest_large_, now - block->second.born);
+      large_gone_.add(block->second.function, block->second.born, now);
       drop(block->first);
       continue;
     }
@@ -162,7 +163,7 @@ void Survivors::settle_gone(const WatchedAllocations& w) {
     auto block = at++;
     MonoTime gone = block->second.gone;
     if (gone == MonoTime{} || gone > w.until[static_cast<std::size_t>(wire::Allocates::realloc)]) continue;
-    oldest_large_ = std::max<Nanos>(oldest_large_, gone - block->second.born);
+    large_gone_.add(block->second.function, block->second.born, gone);
     drop(block->first);
   }
 }
@@ -179,6 +180,23 @@ Nanos Survivors::Oldest::until(MonoTime end) const {
   auto after = std::upper_bound(grown_.begin(), grown_.end(), end,
                                 [](MonoTime t, const auto& freed) { return t < freed.first; });
   return after == grown_.begin() ? Nanos{} : std::prev(after)->second;
+}
+
+void Survivors::LargeGone::add(wire::Allocates function, MonoTime born, MonoTime gone) {
+  Span& span = spans_[{function, gone.time_since_epoch() / kTogether}];
+  span.first_born = std::min(span.first_born, born);
+  span.last_gone = std::max(span.last_gone, gone);
+  span.oldest = std::max<Nanos>(span.oldest, gone - born);
+}
+
+Nanos Survivors::LargeGone::oldest(const WatchedAllocations& w) const {
+  Nanos out{};
+  for (const auto& [key, span] : spans_) {
+    MonoTime until = w.until[static_cast<std::size_t>(key.first)];
+    out = std::max<Nanos>(
+        out, span.last_gone <= until ? span.oldest : std::min<Nanos>(span.oldest, until - span.first_born));
+  }
+  return out;
 }
 
 // Where what was freed was seen until `end`, and no block that is as old as `age` is going to be.
@@ -209,7 +227,7 @@ bool Survivors::is_looked_at(const Block& block, const WatchedAllocations& w) {
 Survivors::Known Survivors::known_by_looks(std::size_t function, const WatchedAllocations& w,
                                            Seconds window) const {
   MonoTime end = w.until[function];
-  Nanos oldest = std::max(freed_.until(w.frees_until), oldest_large_);
+  Nanos oldest = std::max(freed_.until(w.frees_until), large_gone_.oldest(w));
   auto age = std::chrono::duration_cast<Nanos>(kLongerThanLives * oldest);
   for (const auto& [address, block] : blocks_)  // too young to have been looked at often
     if (static_cast<std::size_t>(block.function) == function && block.bytes >= bytes_of(kTellsFrom) &&

@@ -129,6 +129,22 @@ class Survivors {
    private:
     std::vector<std::pair<MonoTime, Nanos>> grown_;
   };
+  /// Large blocks that went, however that was seen. Once their function was not watched any more another one
+  /// in the place of such a block was not seen, and it may be found gone long after it went: how old it
+  /// became is not known then, but how old it was while it was watched.
+  class LargeGone {
+   public:
+    void add(wire::Allocates function, MonoTime born, MonoTime gone);
+    Nanos oldest(const WatchedAllocations& watched) const;
+
+   private:
+    static constexpr Nanos kTogether = std::chrono::milliseconds(50);  // are kept as one
+    struct Span {
+      MonoTime first_born = MonoTime::max(), last_gone{};
+      Nanos oldest{};
+    };
+    std::map<std::pair<wire::Allocates, std::int64_t>, Span> spans_;
+  };
   struct Sum;
   struct Ages {
     double old = 0, young = 0;  // bytes of a site's blocks that can be told, and that cannot yet
@@ -161,8 +177,8 @@ class Survivors {
   Oldest freed_, freed_unread_;                               // of all; of those whose site is not known
   std::unordered_map<std::uint32_t, Oldest> freed_of_;        // by site
   std::unordered_map<std::uint32_t, std::uint64_t>
-      gone_;              // weights of freed blocks, by site where it is known
-  Nanos oldest_large_{};  // as late as it was looked at
+      gone_;  // weights of freed blocks, by site where it is known
+  LargeGone large_gone_;
   std::uint32_t checks_ = 0;
   std::size_t unread_bytes_ = 0;
   std::uint64_t dropped_ = 0;

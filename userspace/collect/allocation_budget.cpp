@@ -26,25 +26,6 @@ double cost_of(std::size_t function, const AllocationBudget& budget) {
          (budget.stepped >> function & 1 ? Seconds(budget.each.step).count() : 0);
 }
 
-Bytes sample_for(const AllocationPlan& plan, const AllocatorRates& rates, const AllocationBudget& budget,
-                 Nanos window) {
-  // What large blocks are always told of costs little where there are few of them.
-  auto records = [&](Bytes sample) {
-    double sum = 0;
-    for (std::size_t f = 0; f < plan.watched.size(); ++f)
-      sum += Seconds(plan.watched[f]).count() *
-             std::min(
-                 rates.calls_per_s[f],
-                 (rates.bytes_per_s[f] + rates.calls_per_s[f] * plan.extra.as_double()) / sample.as_double());
-    return sum;
-  };
-  Bytes out = kMaxSample;
-  double most = std::min(budget.records_per_s * Seconds(window).count(),
-                         kRecordsAtOnce + 10 * budget.records_per_s * Seconds(plan.frees_watched).count());
-  for (Bytes next = kMaxSample; next >= kMinSample && records(next) <= most; next.count /= 2) out = next;
-  return out;
-}
-
 }  // namespace
 
 std::vector<std::uint64_t> Allocator::places(std::size_t function) const {
@@ -110,8 +91,33 @@ AllocationPlan plan_allocations(const AllocatorRates& rates, const AllocationBud
   double calls = std::accumulate(rates.calls_per_s.begin(), rates.calls_per_s.end(), 0.0);
   double bytes = std::accumulate(rates.bytes_per_s.begin(), rates.bytes_per_s.end(), 0.0);
   if (calls > 0) plan.extra.count = static_cast<std::int64_t>(bytes / calls / 2);
-  plan.sample = sample_for(plan, rates, budget, window);
+  plan.sample = plan_sample(plan, rates, budget, window, {});
   return plan;
+}
+
+// What large blocks are always told of costs little where there are few of them.
+double planned_records(const AllocationPlan& plan, const AllocatorRates& rates, Bytes sample, Nanos from,
+                       Nanos to) {
+  double sum = 0;
+  for (std::size_t f = 0; f < plan.watched.size(); ++f) {
+    double bytes = rates.bytes_per_s[f] + rates.calls_per_s[f] * plan.extra.as_double();
+    sum += Seconds(std::max(Nanos{}, std::min(to, plan.watched[f]) - from)).count() *
+           std::min(rates.calls_per_s[f], bytes / sample.as_double());
+  }
+  return sum;
+}
+
+Bytes plan_sample(const AllocationPlan& plan, const AllocatorRates& rates, const AllocationBudget& budget,
+                  Nanos window, const RecordsSoFar& so_far) {
+  double most = std::min(budget.records_per_s * Seconds(window).count(),
+                         kRecordsAtOnce + 10 * budget.records_per_s * Seconds(plan.frees_watched).count());
+  double left = most - static_cast<double>(so_far.count);
+  auto fits = [&](Bytes sample) {
+    return budget.told * planned_records(plan, rates, sample, so_far.at, window) <= left;
+  };
+  Bytes out = kMaxSample;
+  for (Bytes next = kMaxSample; next >= kMinSample && fits(next); next.count /= 2) out = next;
+  return out;
 }
 
 }  // namespace oomcast

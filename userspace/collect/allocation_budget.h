@@ -44,6 +44,13 @@ struct AllocationBudget {
   std::uint32_t stepped = 0;  // as Allocator has it
   Nanos counted{};            // for as long all was watched already, before the window, and nothing told of
   double records_per_s = 400;
+  double told = 1;  // records for each that was planned: a large block is one, however little it stands for
+};
+
+/// Of a window.
+struct RecordsSoFar {
+  Nanos at{};  // since its beginning
+  std::uint64_t count = 0;
 };
 
 /// One more function that does what one of the usual ones does; function wire::kAllocates: what free() does.
@@ -60,8 +67,7 @@ struct Allocator {
   std::array<std::uint64_t, wire::kAllocates> allocates{};
   std::uint64_t free = 0;
   OtherFunctions others{};
-  std::uint32_t stepped =
-      0;  // bits of functions whose breakpoint's instruction is executed in a step of its own
+  std::uint32_t stepped = 0;  // bits of functions: the kernel executes its breakpoint's instruction in a step
   /// All that do what this one does, wire::kAllocates: what free() does.
   std::vector<std::uint64_t> places(std::size_t function) const;
 };
@@ -98,5 +104,12 @@ double share_taken(const AllocatorRates& rates, const AllocationBudget& budget);
 /// cost. The rates are those of a program that is slowed by all of it: calls come faster when only some are
 /// watched. malloc() is watched no longer than who calls it: else the same blocks would be counted as both's.
 AllocationPlan plan_allocations(const AllocatorRates& rates, const AllocationBudget& budget, Nanos window);
+
+/// Between two times of the window, with that sample.
+double planned_records(const AllocationPlan& plan, const AllocatorRates& rates, Bytes sample, Nanos from,
+                       Nanos to);
+/// The smallest sample with which what is left of the budget lasts to the window's end.
+Bytes plan_sample(const AllocationPlan& plan, const AllocatorRates& rates, const AllocationBudget& budget,
+                  Nanos window, const RecordsSoFar& so_far);
 
 }  // namespace oomcast

@@ -340,24 +340,39 @@ void AllocationProbes::count(MonoTime now) {
   budget_.counted = seen;
   began_ = progress(now);
   plan(now);
-  sample_as_planned();
+  *programs_.records = 0;
+  records_ = {};
+  sample(plan_->sample);
+  sample_at_ = now + kSampleEvery;
   *programs_.told = (1U << wire::kAllocatorFunctions) - 1;
 }
 
 void AllocationProbes::plan(MonoTime now) {
-  AllocatorRates rates = this->rates(now - counted_from_);
-  plan_ = plan_allocations(rates, budget_, end_ - watched_->begin);
-  double allocations = std::accumulate(rates.calls_per_s.begin(), rates.calls_per_s.end(), 0.0);
-  watched_->calls_per_s = rates.frees_per_s + allocations;
-  watched_->taken = share_taken(rates, budget_);
+  rates_ = rates(now - counted_from_);
+  plan_ = plan_allocations(rates_, budget_, end_ - watched_->begin);
+  double allocations = std::accumulate(rates_.calls_per_s.begin(), rates_.calls_per_s.end(), 0.0);
+  watched_->calls_per_s = rates_.frees_per_s + allocations;
+  watched_->taken = share_taken(rates_, budget_);
   constexpr int kPlansPerDoubling = 8;
   count_at_ = now + std::max<Nanos>(kCountEvery, (now - watched_->begin) / kPlansPerDoubling);
 }
 
-void AllocationProbes::sample_as_planned() {
+void AllocationProbes::sample(Bytes each) {
   *programs_.extra = static_cast<unsigned long long>(plan_->extra.count);
-  *programs_.sample = static_cast<unsigned long long>(plan_->sample.count);
-  watched_->sample = plan_->sample;
+  *programs_.sample = static_cast<unsigned long long>(each.count);
+  watched_->sample = each;
+}
+
+void AllocationProbes::sample_again(MonoTime now) {
+  sample_at_ = now + kSampleEvery;
+  RecordsSoFar records{now - watched_->begin, *programs_.records};
+  double planned = planned_records(*plan_, rates_, watched_->sample, records_.at, records.at);
+  constexpr double kEnough = 30;
+  if (planned < kEnough) return;
+  budget_.told = static_cast<double>(records.count - records_.count) / planned;
+  records_ = records;
+  Bytes each = plan_sample(*plan_, rates_, budget_, end_ - watched_->begin, records);
+  sample(std::clamp(each, scaled(watched_->sample, 0.5), scaled(watched_->sample, 2)));
 }
 
 void AllocationProbes::advance(MonoTime now) {
@@ -365,14 +380,12 @@ void AllocationProbes::advance(MonoTime now) {
   if (!plan_ && now >= count_at_) count(now);
   if (!plan_) return;
   if (all_watched_ && now >= count_at_) plan(now);
+  if (now >= sample_at_) sample_again(now);
   auto due = [&](std::size_t f) { return !links_[f].empty() && now >= stops_at(f); };
   std::array<std::size_t, wire::kAllocatorFunctions> all{};
   std::iota(all.begin(), all.end(), std::size_t{0});
   if (std::none_of(all.begin(), all.end(), due)) return;
-  if (all_watched_) {
-    plan(now);
-    sample_as_planned();
-  }
+  if (all_watched_) plan(now);
   for (std::size_t f = 0; f < links_.size(); ++f)
     if (now >= stops_at(f)) stop(f, now);
   take_away();
@@ -429,6 +442,7 @@ Nanos AllocationProbes::next(MonoTime now) const {
   };
   if (!plan_ || all_watched_) at_most(count_at_);
   if (!plan_) return next;
+  at_most(sample_at_);
   for (std::size_t f = 0; f < links_.size(); ++f)
     if (!links_[f].empty()) at_most(stops_at(f));
   return next;

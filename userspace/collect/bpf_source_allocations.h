@@ -44,6 +44,7 @@ class AllocationProbes {
     volatile unsigned long long *sample = nullptr, *extra = nullptr;  // as in AllocationPlan
     volatile unsigned int* told = nullptr;            // bits of functions that records are made of
     volatile unsigned int* calling_malloc = nullptr;  // as in AllocatorRates, once records are made
+    volatile unsigned long long* records = nullptr;   // that were made
     bool whole_process = false;                       // as KernelFeatures::process_uprobes says
     std::shared_ptr<const HeldLocks> locks;           // null: who holds them cannot be told
     Roots roots;
@@ -75,6 +76,7 @@ class AllocationProbes {
   static constexpr Nanos kLongestCount = std::chrono::milliseconds(250);
   static constexpr Nanos kCountEvery = std::chrono::milliseconds(20);
   static constexpr double kCallsEnough = 500;
+  static constexpr Nanos kSampleEvery = std::chrono::milliseconds(200);
   using Handle = std::variant<Link, UniqueFd>;
   using Links = std::array<std::vector<Handle>, wire::kAllocatorFunctions>;  // free() comes last
   /// To each of these places, as long as the machine has room. What was set before an error is in `to`, too.
@@ -96,7 +98,9 @@ class AllocationProbes {
   /// By what was counted since begin(), in which the program was in more of its steps than when it was
   /// planned.
   void plan(MonoTime now);
-  void sample_as_planned();
+  void sample(Bytes each);
+  /// By how many records there were since it was asked last.
+  void sample_again(MonoTime now);
   void stop(std::size_t function, MonoTime now);
   /// How far the program has grown.
   struct Progress {
@@ -118,10 +122,12 @@ class AllocationProbes {
   Links links_;
   std::vector<std::future<void>> closing_;
   std::optional<WatchedAllocations> watched_;
+  AllocatorRates rates_;  // while all was watched
   std::optional<AllocationPlan> plan_;
+  RecordsSoFar records_;  // when the sample was chosen last
   Progress began_, stopped_;
   bool all_watched_ = true;  // no function has been stopped: what is counted is all of it
-  MonoTime counted_from_{}, count_at_{}, end_{};
+  MonoTime counted_from_{}, count_at_{}, sample_at_{}, end_{};
 };
 
 }  // namespace oomcast

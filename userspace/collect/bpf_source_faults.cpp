@@ -111,6 +111,7 @@ class LoadedFaultSource final : public FaultSource {
     programs.extra = &skeleton_->bss->oc_sample_extra[number];
     programs.told = &skeleton_->bss->oc_functions_told[number];
     programs.calling_malloc = &skeleton_->bss->oc_calling_malloc[number];
+    programs.records = &skeleton_->bss->oc_blocks_told[number];
     AllocationBudget budget;
     budget.each = each_;
     budget.records_per_s *= share;

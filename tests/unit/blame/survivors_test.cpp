@@ -153,6 +153,25 @@ TEST(Survivors, large_blocks_are_looked_at_where_frees_are_not_watched) {
   EXPECT_EQ(estimate.at(goes), Survivors::Place::elsewhere);
 }
 
+// Once its function is not watched, who takes its place is not seen.
+TEST(Survivors, a_temporary_that_is_found_gone_late_was_as_old_as_its_function_was_watched) {
+  SurvivorLook f;
+  f.watched.frees_until = moment(200ms);
+  f.watched.until.fill(moment(2s));
+  f.steps(0s, 1950ms);
+  std::uint64_t last = f.allocate(1970ms, 1);
+  for (Nanos t = 100ms; t < 2s; t += 100ms) f.allocate(t, 2);
+  for (int look = 0; look < 100; ++look)
+    f.survivors.check(moment(2s + look * 80ms), [&](std::uint64_t address, Bytes, bool) {
+      return std::optional(address != last || look < 60);
+    });
+  auto estimate = f.estimate();
+  const Kept kept = estimate.sites.at(2);
+  EXPECT_EQ(estimate.outlived, 60ms);
+  EXPECT_NEAR(kept.bytes.as_double(), 100 * KiB(64).as_double(), kept.error.as_double());
+  EXPECT_LT(kept.error, KiB(3200));
+}
+
 TEST(Survivors, a_look_tells_nothing_where_another_block_may_have_taken_the_place) {
   SurvivorLook f;
   f.watched.frees_until = f.watched.until[0] = moment(1s);  // calls of malloc() are not seen after that

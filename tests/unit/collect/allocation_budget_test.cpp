@@ -117,6 +117,22 @@ TEST(AllocationBudget, of_a_long_look_what_slows_a_program_is_no_longer_than_of_
       << "what costs nothing goes on";
 }
 
+TEST(AllocationBudget, where_fewer_records_come_than_was_planned_a_block_stands_for_less) {
+  AllocatorRates rates;
+  calls(rates, Allocates::posix_memalign, 2000, KiB(100));
+  AllocationBudget some = budget();
+  AllocationPlan plan = plan_allocations(rates, some, kWindow);
+  ASSERT_EQ(watched(plan, Allocates::posix_memalign), kWindow);
+  double planned = planned_records(plan, rates, plan.sample, 0s, kWindow);
+  EXPECT_LE(planned, some.records_per_s * 10);
+  EXPECT_DOUBLE_EQ(planned_records(plan, rates, Bytes{16}, 2s, 3s), 2000) << "there is one of each at most";
+  some.told = 0.25;
+  RecordsSoFar few{2s, static_cast<std::uint64_t>(planned / 5 * some.told)};
+  EXPECT_EQ(plan_sample(plan, rates, some, kWindow, few).count, plan.sample.count / 4);
+  some.told = 1;
+  EXPECT_EQ(plan_sample(plan, rates, some, kWindow, {5s, 4000}), MiB(64)) << "all were made already";
+}
+
 TEST(AllocationBudget, no_function_goes_without_a_look) {
   AllocatorRates rates;
   calls(rates, Allocates::malloc, 3000, Bytes{100});
