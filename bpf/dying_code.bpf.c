@@ -3,8 +3,8 @@
 #include "python_code.bpf.h"
 #include "task.bpf.h"
 
-#define OC_TOLD_THREADS 8          /* of one victim */
-#define OC_MOST_IN_RING (3u << 20) /* of its 4 MiB: what says who was killed matters more */
+#define OC_TOLD_THREADS 8                         /* of one victim */
+#define OC_MOST_IN_RING (OC_EVENTS_BYTES / 4 * 3) /* what says who was killed matters more */
 
 struct { /* 1.6 KiB a CPU */
   __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

@@ -48,5 +48,9 @@ static __always_inline void oc_submit_lazily(void* record) {
 static __always_inline void oc_submit_now(void* record) {
   bpf_ringbuf_submit(record, BPF_RB_FORCE_WAKEUP);
 }
+/* One that was built elsewhere, and is as long as what is in it. */
+static __always_inline void oc_send_event(void* record, u32 size) {
+  if (bpf_ringbuf_output(&events, record, size, BPF_RB_FORCE_WAKEUP)) oc_count_lost(OC_LOST_EVENTS_RING_FULL);
+}
 
 #endif

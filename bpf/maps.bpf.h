@@ -32,11 +32,12 @@ struct { /* 512 KiB; drained ten times a second while something comes, and at on
   __uint(max_entries, 512 * 1024);
 } samples __weak SEC(".maps");
 
+#define OC_EVENTS_BYTES (1024 * 1024)
 /* All that waits between the kernel and user space, which on a slow or busy machine may not run for seconds
  * of a storm of kills. */
-struct { /* 4 MiB: about 900 kills with their last words */
+struct { /* 1 MiB: some 800 kills with their last words, or 1,400 at once of one cgroup */
   __uint(type, BPF_MAP_TYPE_RINGBUF);
-  __uint(max_entries, 4 * 1024 * 1024);
+  __uint(max_entries, OC_EVENTS_BYTES);
 } events __weak SEC(".maps");
 
 struct { /* 128 KiB */

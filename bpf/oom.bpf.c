@@ -7,9 +7,10 @@
 #define OC_SEND_SIG_PRIV 1
 #define OC_SIGNAL_DELIVERED 0
 
-static __always_inline void fill_chain(struct oc_memcg* out, struct cgroup_subsys_state* css) {
+static __always_inline void fill_chain(struct oc_memcg* out, u32* levels, struct cgroup_subsys_state* css) {
   for (u32 i = 0; i < OC_CHAIN_LEN; i++) {
     oc_fill_memcg(&out[i], css);
+    if (css) *levels = i + 1;
     css = BPF_CORE_READ(css, parent);
   }
 }
@@ -146,20 +147,53 @@ static __always_inline void kernel_sent_kill(struct task_struct* task) {
   if (!sent.withheld) tell_kernel_kill(sent.task);
 }
 
+/* Records are as long as what is in them, so they are built here first. */
+struct {
+  __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+  __uint(max_entries, 1);
+  __type(key, u32);
+  __type(value, struct oc_oom_mark);
+} mark_scratch SEC(".maps");
+struct {
+  __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+  __uint(max_entries, 1);
+  __type(key, u32);
+  __type(value, struct oc_dying);
+} dying_scratch SEC(".maps");
+
+/* What the compiler knows of a number's bound, the verifier is to see again. */
+#define OC_AT_MOST(number, most)    \
+  ({                                \
+    u32 n_ = (number);              \
+    asm volatile("" : "+r"(n_));    \
+    n_ > (most) ? (u32)(most) : n_; \
+  })
+
 static __always_inline void marked(struct task_struct* victim) {
   tell_withheld_kill(oc_as_number(victim));
   u32 tgid = BPF_CORE_READ(victim, tgid);
   if (!bpf_map_lookup_elem(&victims, &tgid)) follow_victim(victim);
-  struct oc_oom_mark* r = OC_RESERVE_EVENT(OC_OOM_MARK, oc_oom_mark);
+  u32 zero = 0;
+  struct oc_oom_mark* r = bpf_map_lookup_elem(&mark_scratch, &zero);
   if (!r) return;
   struct task_struct* trigger = (struct task_struct*)bpf_get_current_task();
+  struct cgroup_subsys_state *of_trigger = oc_memory_css(trigger), *of_victim = oc_memory_css(victim);
   oc_fill_task(&r->victim, victim);
   oc_fill_memory(&r->memory, victim);
   oc_fill_task(&r->trigger, trigger);
-  fill_chain(r->chain, oc_memory_css(trigger));
-  fill_chain(r->victim_chain, oc_memory_css(victim));
-  fill_owner(&r->owner, oc_memory_css(trigger));
-  oc_submit_now(r);
+  fill_owner(&r->owner, of_trigger);
+  r->levels = r->victim_levels = 0;
+  fill_chain(r->chains, &r->levels, of_trigger);
+  u32 levels = OC_AT_MOST(r->levels, OC_CHAIN_LEN);
+  if (of_victim == of_trigger) {
+    r->victim_levels = OC_SAME_CHAIN;
+  } else {
+    fill_chain(&r->chains[levels], &r->victim_levels, of_victim);
+    levels += OC_AT_MOST(r->victim_levels, OC_CHAIN_LEN);
+  }
+  u32 size = __builtin_offsetof(struct oc_oom_mark, chains) + levels * sizeof(struct oc_memcg);
+  oc_fill_header(&r->header, OC_OOM_MARK, size);
+  oc_send_event(r, OC_AT_MOST(size, sizeof(*r)));
 }
 
 SEC("tp_btf/mark_victim")
@@ -253,16 +287,20 @@ int BPF_PROG(on_signal_deliver, int sig) {
   victim->shown = 1;
   struct task_struct* task = (struct task_struct*)bpf_get_current_task();
   struct mm_struct* mm = BPF_CORE_READ(task, mm);
-  struct oc_dying* r = OC_RESERVE_EVENT(OC_DYING, oc_dying);
+  u32 zero = 0;
+  struct oc_dying* r = bpf_map_lookup_elem(&dying_scratch, &zero);
   if (!r) return 0;
   oc_fill_task(&r->task, task);
   oc_fill_memory(&r->memory, task);
+  long got = bpf_get_stack(ctx, r->words, OC_STACK_DEPTH * sizeof(u64), BPF_F_USER_STACK);
+  u32 stack_bytes = OC_AT_MOST(got > 0 ? got : 0, OC_STACK_DEPTH * sizeof(u64));
+  r->stack_frames = stack_bytes / sizeof(u64);
   r->args_truncated = 0;
-  r->args_bytes = mm ? oc_read_args(r->args, &r->args_truncated, mm) : 0;
-  long stack_bytes = bpf_get_stack(ctx, r->stack, sizeof(r->stack), BPF_F_USER_STACK);
-  r->stack_frames = stack_bytes > 0 ? stack_bytes / sizeof(u64) : 0;
-  r->_pad = 0;
-  oc_submit_now(r);
+  u32 args_bytes = mm ? oc_read_args((char*)&r->words[stack_bytes], &r->args_truncated, mm) : 0;
+  r->args_bytes = OC_AT_MOST(args_bytes, OC_ARGS_LEN);
+  u32 size = __builtin_offsetof(struct oc_dying, words) + stack_bytes + r->args_bytes;
+  oc_fill_header(&r->header, OC_DYING, size);
+  oc_send_event(r, OC_AT_MOST(size, sizeof(*r)));
   return 0;
 }
 

@@ -92,11 +92,13 @@ struct oc_oom_mark {
   struct oc_task victim;
   struct oc_memory memory;
   struct oc_task trigger;
-  struct oc_memcg chain[OC_CHAIN_LEN]; /* the trigger's cgroup, then its ancestors; id OC_NO_CGROUP ends it */
-  struct oc_memcg victim_chain[OC_CHAIN_LEN];
   struct oc_memcg
-      owner; /* the topmost above the trigger with oom_lock, at any depth; id OC_NO_CGROUP: none */
+      owner;           /* the topmost above the trigger with oom_lock, at any depth; id OC_NO_CGROUP: none */
+  unsigned int levels; /* of `chains`: the trigger's cgroup, then its ancestors, */
+  unsigned int victim_levels; /* and behind these the victim's; OC_SAME_CHAIN: it has the trigger's */
+  struct oc_memcg chains[2 * OC_CHAIN_LEN]; /* sent as far as they are filled */
 };
+#define OC_SAME_CHAIN (~0u)
 
 struct oc_kernel_kill { /* the kernel sent SIGKILL by itself */
   struct oc_header header;
@@ -113,8 +115,8 @@ struct oc_dying { /* in the victim's own context, memory still mapped */
   unsigned int args_truncated;
   unsigned int stack_frames;
   unsigned int _pad;
-  unsigned long long stack[OC_STACK_DEPTH];
-  char args[OC_ARGS_LEN];
+  unsigned char
+      words[8 * OC_STACK_DEPTH + OC_ARGS_LEN]; /* the frames, then argv; sent as far as it is filled */
 };
 
 struct oc_user_kill {
@@ -159,7 +161,7 @@ OC_ASSERT_SIZE(oc_exec, 96 + OC_ARGS_LEN);
 OC_ASSERT_SIZE(oc_exit, 96);
 OC_ASSERT_SIZE(oc_cgroup_event, 40 + OC_NAME_LEN);
 OC_ASSERT_SIZE(oc_cgroup_attach, 96);
-OC_ASSERT_SIZE(oc_oom_mark, 216 + (2 * OC_CHAIN_LEN + 1) * 40);
+OC_ASSERT_SIZE(oc_oom_mark, 264 + 2 * OC_CHAIN_LEN * 40);
 OC_ASSERT_SIZE(oc_kernel_kill, 216);
 OC_ASSERT_SIZE(oc_dying, 160 + 8 * OC_STACK_DEPTH + OC_ARGS_LEN);
 OC_ASSERT_SIZE(oc_user_kill, 176);

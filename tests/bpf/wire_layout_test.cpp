@@ -76,9 +76,9 @@ const std::vector<Layout>& layouts() {
       LAYOUT(4, oc_exit, header, task, exit_code, _pad),
       LAYOUT(6, oc_cgroup_event, header, op, _pad, id, parent_id, name),
       LAYOUT(3, oc_cgroup_attach, header, task, to_id),
-      LAYOUT(7, oc_oom_mark, header, victim, memory, trigger, chain, victim_chain, owner),
+      LAYOUT(8, oc_oom_mark, header, victim, memory, trigger, owner, levels, victim_levels, chains),
       LAYOUT(4, oc_kernel_kill, header, victim, memory, sender),
-      LAYOUT(9, oc_dying, header, task, memory, args_bytes, args_truncated, stack_frames, _pad, stack, args),
+      LAYOUT(8, oc_dying, header, task, memory, args_bytes, args_truncated, stack_frames, _pad, words),
       LAYOUT(7, oc_user_kill, header, victim, sender, si_code, no_siginfo, may_kill_anybody, by_tracer),
       LAYOUT(3, oc_reaper, header, op, tid),
       LAYOUT(9, oc_oom_decision, header, trigger, victim, limit_cgroup_id, total_pages, gfp_mask, order,
@@ -160,8 +160,8 @@ TEST(WireLayout, in_the_kernel_programs_is_the_headers) {
       found += std::string(layout.name) + " ";
     }
   EXPECT_EQ(found,
-            "oc_header oc_task oc_exec oc_stalls oc_python_layout oc_python_objects oc_python_stack "
-            "oc_python_frame ")
+            "oc_header oc_task oc_memory oc_memcg oc_exec oc_oom_mark oc_dying oc_stalls oc_python_layout "
+            "oc_python_objects oc_python_stack oc_python_frame ")
       << "those that a map mentions";
 }
 

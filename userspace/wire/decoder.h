@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "wire/records.h"
 
@@ -66,10 +67,9 @@ class Decoder {
     return out;
   }
 
-  std::vector<Memcg> chain(const oc_memcg* levels) const {
+  std::vector<Memcg> chain(std::span<const oc_memcg> levels) const {
     std::vector<Memcg> out;
-    for (const oc_memcg* level = levels; level != levels + OC_CHAIN_LEN && level->id != OC_NO_CGROUP; ++level)
-      out.push_back(memcg(*level));
+    for (const oc_memcg& level : levels) out.push_back(memcg(level));
     return out;
   }
 

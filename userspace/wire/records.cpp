@@ -39,25 +39,64 @@ DyingCode::Frame code_frame(const oc_python_code& f) {
   return {f.code, f.instruction, f.first_line, code_text(f.file), code_text(f.name), {lines, lines + size}};
 }
 
-// The only record of variable length: it ends with its arguments.
+// Of a record that is as long as what is in it: all of it, and what fills its end.
+template <typename T>
+struct Filled {
+  T record{};
+  std::size_t bytes = 0;  // behind the fixed part
+};
+template <typename T>
+std::optional<Filled<T>> filled(std::span<const std::byte> bytes, std::size_t fixed) {
+  if (bytes.size() < fixed || bytes.size() > sizeof(T)) return std::nullopt;
+  std::optional<Filled<T>> out(std::in_place);
+  std::memcpy(&out->record, bytes.data(), bytes.size());
+  out->bytes = bytes.size() - fixed;
+  return out;
+}
+
 std::optional<Record> decode_exec(MonoTime time, std::span<const std::byte> bytes, const Decoder& d) {
-  constexpr std::size_t fixed = sizeof(oc_exec) - OC_ARGS_LEN;
-  oc_exec r{};
-  if (bytes.size() < fixed || bytes.size() > sizeof(r)) return std::nullopt;
-  std::memcpy(&r, bytes.data(), bytes.size());
-  if (r.args_bytes != bytes.size() - fixed) return std::nullopt;
+  auto got = filled<oc_exec>(bytes, offsetof(oc_exec, args));
+  if (!got || got->record.args_bytes != got->bytes) return std::nullopt;
+  const oc_exec& r = got->record;
   return Exec{time, d.task(r.task), Decoder::args(r.args, r.args_bytes, r.args_truncated != 0)};
+}
+
+std::optional<Record> decode_mark(MonoTime time, std::span<const std::byte> bytes, const Decoder& d) {
+  auto got = filled<oc_oom_mark>(bytes, offsetof(oc_oom_mark, chains));
+  if (!got) return std::nullopt;
+  const oc_oom_mark& r = got->record;
+  bool same = r.victim_levels == OC_SAME_CHAIN;
+  std::size_t of_victim = same ? 0 : r.victim_levels;
+  if (r.levels > OC_CHAIN_LEN || of_victim > OC_CHAIN_LEN ||
+      got->bytes != (r.levels + of_victim) * sizeof(oc_memcg))
+    return std::nullopt;
+  auto chains = std::span(r.chains).first(r.levels + of_victim);
+  auto chain = chains.first(r.levels);
+  return OomMark{time,
+                 d.task(r.victim),
+                 d.memory(r.memory),
+                 d.task(r.trigger),
+                 d.chain(chain),
+                 d.chain(same ? chain : chains.subspan(r.levels)),
+                 d.owner(r.owner)};
 }
 
 Exit make_exit(MonoTime time, const oc_exit& r, const Decoder& d) {
   return {time, d.task(r.task), r.exit_code, r.header.type == OC_VICTIM_EXIT};
 }
 
-Dying make_dying(MonoTime time, const oc_dying& r, const Decoder& d) {
-  auto frames = std::min<std::uint32_t>(r.stack_frames, OC_STACK_DEPTH);
-  return {time, d.task(r.task), d.memory(r.memory),
-          Decoder::args(r.args, r.args_bytes, r.args_truncated != 0),
-          std::vector<std::uint64_t>(r.stack, r.stack + frames)};
+std::optional<Record> decode_dying(MonoTime time, std::span<const std::byte> bytes, const Decoder& d) {
+  auto got = filled<oc_dying>(bytes, offsetof(oc_dying, words));
+  if (!got) return std::nullopt;
+  const oc_dying& r = got->record;
+  if (r.stack_frames > OC_STACK_DEPTH || r.args_bytes > OC_ARGS_LEN) return std::nullopt;
+  std::vector<std::uint64_t> stack(r.stack_frames);
+  std::size_t stack_bytes = stack.size() * sizeof(stack[0]);
+  if (got->bytes != stack_bytes + r.args_bytes) return std::nullopt;
+  std::memcpy(stack.data(), r.words, stack_bytes);
+  auto* args = reinterpret_cast<const char*>(r.words + stack_bytes);
+  return Dying{time, d.task(r.task), d.memory(r.memory),
+               Decoder::args(args, r.args_bytes, r.args_truncated != 0), std::move(stack)};
 }
 
 DyingCode make_dying_code(MonoTime time, const oc_dying_code& r, const Decoder& d) {
@@ -114,22 +153,13 @@ std::optional<Record> decode_event(const oc_header& h, std::span<const std::byte
   MonoTime time = mono_from_ns(h.time_ns);
   switch (h.type) {
     case OC_OOM_MARK:
-      if (auto r = as<oc_oom_mark>(bytes))
-        return OomMark{time,
-                       d.task(r->victim),
-                       d.memory(r->memory),
-                       d.task(r->trigger),
-                       d.chain(r->chain),
-                       d.chain(r->victim_chain),
-                       d.owner(r->owner)};
-      break;
+      return decode_mark(time, bytes, d);
     case OC_KERNEL_KILL:
       if (auto r = as<oc_kernel_kill>(bytes))
         return KernelKill{time, d.task(r->victim), d.memory(r->memory), d.task(r->sender)};
       break;
     case OC_DYING:
-      if (auto r = as<oc_dying>(bytes)) return make_dying(time, *r, d);
-      break;
+      return decode_dying(time, bytes, d);
     case OC_VICTIM_EXIT:
       if (auto r = as<oc_exit>(bytes)) return make_exit(time, *r, d);
       break;

@@ -30,9 +30,18 @@ std::vector<std::byte> bytes_of(const T& r) {
   return out;
 }
 
+// Of a record that is sent as far as it is filled.
+template <typename T>
+std::vector<std::byte> bytes_of(T r, std::size_t size) {
+  r.header.size = static_cast<unsigned short>(size);
+  auto out = bytes_of(r);
+  out.resize(size);
+  return out;
+}
+
 template <typename Out, typename In>
-Out decoded(const In& r, const Units& units = kUnits) {
-  auto result = decode(bytes_of(r), units);
+Out decoded(const In& r, std::size_t size = sizeof(In), const Units& units = kUnits) {
+  auto result = decode(bytes_of(r, size), units);
   if (!result) {
     ADD_FAILURE() << result.error().message;
     return {};
@@ -83,9 +92,14 @@ std::vector<std::vector<std::byte>> one_of_each() {
   event.op = OC_CGROUP_MKDIR;
   out.push_back(bytes_of(event));
   out.push_back(bytes_of(record_of<oc_cgroup_attach>(OC_CGROUP_ATTACH)));
-  out.push_back(bytes_of(record_of<oc_oom_mark>(OC_OOM_MARK)));
+  auto mark = record_of<oc_oom_mark>(OC_OOM_MARK);
+  mark.levels = mark.victim_levels = OC_CHAIN_LEN;
+  out.push_back(bytes_of(mark));
   out.push_back(bytes_of(record_of<oc_kernel_kill>(OC_KERNEL_KILL)));
-  out.push_back(bytes_of(record_of<oc_dying>(OC_DYING)));
+  auto dying = record_of<oc_dying>(OC_DYING);
+  dying.stack_frames = OC_STACK_DEPTH;
+  dying.args_bytes = OC_ARGS_LEN;
+  out.push_back(bytes_of(dying));
   out.push_back(bytes_of(record_of<oc_user_kill>(OC_USER_KILL)));
   auto reaper = record_of<oc_reaper>(OC_REAPER);
   reaper.op = OC_REAP_DONE;
@@ -131,7 +145,7 @@ TEST(Decode, does_not_read_past_a_comm_without_its_nul) {
 TEST(Decode, multiplies_memory_by_the_page_size_it_was_told) {
   auto r = record_of<oc_process_sample>(OC_PROCESS_SAMPLE);
   r.memory = some_memory();
-  auto out = decoded<ProcessSample>(r, Units{65536, 10'000'000});
+  auto out = decoded<ProcessSample>(r, sizeof(r), Units{65536, 10'000'000});
   ASSERT_TRUE(out.memory);
   EXPECT_EQ(out.memory->anon.count, 10 * 65536);
   EXPECT_EQ(out.memory->file.count, 20 * 65536);
@@ -149,12 +163,15 @@ TEST(Decode, a_task_without_mm_has_no_memory) {
   EXPECT_EQ(decoded<ProcessSample>(sample).memory, std::nullopt);
   auto mark = record_of<oc_oom_mark>(OC_OOM_MARK);
   mark.memory = no_memory();
+  mark.levels = mark.victim_levels = OC_CHAIN_LEN;
   EXPECT_EQ(decoded<OomMark>(mark).memory, std::nullopt);
   auto kill = record_of<oc_kernel_kill>(OC_KERNEL_KILL);
   kill.memory = no_memory();
   EXPECT_EQ(decoded<KernelKill>(kill).memory, std::nullopt);
   auto dying = record_of<oc_dying>(OC_DYING);
   dying.memory = no_memory();
+  dying.stack_frames = OC_STACK_DEPTH;
+  dying.args_bytes = OC_ARGS_LEN;
   EXPECT_EQ(decoded<Dying>(dying).memory, std::nullopt);
 }
 
@@ -287,15 +304,21 @@ TEST(Decode, reads_a_move_between_cgroups) {
   EXPECT_EQ(out.to, 99u);
 }
 
+std::size_t mark_of(std::size_t levels) {
+  return offsetof(oc_oom_mark, chains) + levels * sizeof(oc_memcg);
+}
+
 TEST(Decode, reads_a_mark_with_both_chains_up_to_their_ends) {
   auto r = record_of<oc_oom_mark>(OC_OOM_MARK);
   r.victim = a_task(200);
   r.trigger = a_task(201);
   r.memory = some_memory();
-  r.chain[0] = {30, 5, 6, 7, 0, 0};
-  r.chain[1] = {20, 5, OC_NO_LIMIT_FROM_PAGES, 7, 1, 0};
-  for (std::size_t i = 0; i < OC_CHAIN_LEN; ++i) r.victim_chain[i] = {i + 1, 1, 2, 3, 0, 0};
-  auto out = decoded<OomMark>(r);
+  r.levels = 2;
+  r.chains[0] = {30, 5, 6, 7, 0, 0};
+  r.chains[1] = {20, 5, OC_NO_LIMIT_FROM_PAGES, 7, 1, 0};
+  r.victim_levels = OC_CHAIN_LEN;
+  for (std::size_t i = 0; i < OC_CHAIN_LEN; ++i) r.chains[2 + i] = {i + 1, 1, 2, 3, 0, 0};
+  auto out = decoded<OomMark>(r, mark_of(2 + OC_CHAIN_LEN));
   EXPECT_EQ(out.victim.id.tgid, 200u);
   EXPECT_EQ(out.trigger.id.tgid, 201u);
   ASSERT_TRUE(out.memory);
@@ -305,7 +328,30 @@ TEST(Decode, reads_a_mark_with_both_chains_up_to_their_ends) {
   EXPECT_FALSE(out.chain[0].oom_lock);
   EXPECT_EQ(out.chain[1].limit, std::nullopt);
   EXPECT_TRUE(out.chain[1].oom_lock);
-  EXPECT_EQ(out.victim_chain.size(), std::size_t{OC_CHAIN_LEN}) << "a full array needs no end";
+  ASSERT_EQ(out.victim_chain.size(), std::size_t{OC_CHAIN_LEN});
+  EXPECT_EQ(out.victim_chain[0].inode, 1u);
+}
+
+TEST(Decode, a_victim_of_the_triggers_cgroup_has_its_chain) {
+  auto r = record_of<oc_oom_mark>(OC_OOM_MARK);
+  r.levels = 1;
+  r.victim_levels = OC_SAME_CHAIN;
+  r.chains[0] = {30, 5, 6, 7, 0, 0};
+  auto out = decoded<OomMark>(r, mark_of(1));
+  ASSERT_EQ(out.chain.size(), 1u);
+  ASSERT_EQ(out.victim_chain.size(), 1u);
+  EXPECT_EQ(out.victim_chain[0].inode, 30u);
+}
+
+TEST(Decode, refuses_a_mark_that_claims_other_chains_than_it_has) {
+  for (auto [levels, victim_levels] :
+       {std::pair(2u, 1u), std::pair(1u, 0u), std::pair(0u, 3u), std::pair(3u, unsigned{OC_SAME_CHAIN}),
+        std::pair(OC_CHAIN_LEN + 1u, 0u), std::pair(0xffffffffu, 3u), std::pair(1u, 0xfffffffeu)}) {
+    auto r = record_of<oc_oom_mark>(OC_OOM_MARK);
+    r.levels = levels;
+    r.victim_levels = victim_levels;
+    EXPECT_FALSE(decode(bytes_of(r, mark_of(2)), kUnits).ok()) << levels << ", " << victim_levels;
+  }
 }
 
 TEST(Decode, reads_the_kernels_kill_and_users) {
@@ -333,24 +379,26 @@ TEST(Decode, reads_the_kernels_kill_and_users) {
   EXPECT_FALSE(decoded<UserKill>(user).may_kill_anybody);
 }
 
-TEST(Decode, reads_last_words_and_never_more_frames_than_there_are) {
+TEST(Decode, reads_last_words_and_refuses_them_where_they_claim_more_than_there_is) {
   auto r = record_of<oc_dying>(OC_DYING);
   r.task = a_task();
   r.memory = some_memory();
-  std::memcpy(r.args, "a\0b", 4);
-  r.args_bytes = 4;
-  r.stack[0] = 0x1000;
-  r.stack[1] = 0x2000;
+  const std::uint64_t stack[] = {0x1000, 0x2000};
+  std::memcpy(r.words, stack, sizeof(stack));
   r.stack_frames = 2;
-  auto out = decoded<Dying>(r);
+  std::memcpy(r.words + sizeof(stack), "a\0b", 4);
+  r.args_bytes = 4;
+  const std::size_t size = offsetof(oc_dying, words) + sizeof(stack) + 4;
+  auto out = decoded<Dying>(r, size);
   ASSERT_TRUE(out.args);
   EXPECT_EQ(out.args->argv, (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(out.stack, (std::vector<std::uint64_t>{0x1000, 0x2000}));
-  r.stack_frames = 0xffffffff;
-  r.args_bytes = OC_ARGS_LEN + 1;
-  out = decoded<Dying>(r);
-  EXPECT_EQ(out.stack.size(), std::size_t{OC_STACK_DEPTH});
-  EXPECT_FALSE(out.args);
+  for (auto [frames, args] : {std::pair(2u, 5u), std::pair(1u, 4u), std::pair(0xffffffffu, 12u),
+                              std::pair(0u, OC_ARGS_LEN + 1u), std::pair(3u, 0xfffffffcu)}) {
+    r.stack_frames = frames;
+    r.args_bytes = args;
+    EXPECT_FALSE(decode(bytes_of(r, size), kUnits).ok()) << frames << ", " << args;
+  }
 }
 
 TEST(Decode, reads_the_reaper) {
