@@ -205,6 +205,11 @@ def fifteen_hundred_kills_in_one_cgroup(t):
     t.check(recorded >= (0.95 if VM else 1) * counted, f"{recorded} of {counted} are recorded")
 
 
+@case(vm="v2", limit_s=120)
+def fifteen_hundred_kills_in_one_cgroup_by_the_kernel_log_alone(t):
+    many(t, 1, 1500, 4, "--no-bpf")
+
+
 @case(vm="v2", limit_s=60, timing=True)
 def each_kill_of_a_crash_loop_is_told_within_two_seconds(t):
     folder = t.folder()

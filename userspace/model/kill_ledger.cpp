@@ -28,14 +28,17 @@ std::uint64_t KillLedger::short_of(const KillCount& count) const {
 }
 
 std::uint64_t KillLedger::unseen(MonoTime now, bool waiting) {
-  if (counts_.empty()) return unseen_;
-  std::uint64_t missing = short_of(counts_.back());
-  if (!missing || waiting) {
-    short_since_.reset();
-    return unseen_;
+  if (waiting) waited_for_.reset();
+  if (counts_.empty() || waiting) return unseen_;
+  if (waited_for_ && now - waited_since_ > kPatience) {
+    unseen_ += short_of(*waited_for_);
+    waited_for_.reset();
   }
-  if (!short_since_) short_since_ = now;
-  if (now - *short_since_ > kPatience) unseen_ += missing;
+  // This count and no later one: in a storm some are always on their way, and each time others.
+  if (!waited_for_ && short_of(counts_.back())) {
+    waited_for_ = counts_.back();
+    waited_since_ = now;
+  }
   return unseen_;
 }
 

@@ -43,7 +43,8 @@ class KillLedger {
   std::deque<KillCount> counts_;
   std::optional<std::uint64_t> from_;  // the count when nothing was known
   std::uint64_t known_ = 0, sent_again_ = 0, logged_again_ = 0, unseen_ = 0;
-  std::optional<MonoTime> short_since_;
+  std::optional<KillCount> waited_for_;  // some of it were not known at waited_since_
+  MonoTime waited_since_{};
 };
 
 }  // namespace oomcast
