@@ -192,7 +192,7 @@ static __always_inline bool tell_allocated(struct pt_regs* ctx, const struct oc_
   r->replaces = a->known.born_ns ? a->old : 0;
   r->function = a->function;
   fill_registers(&r->user, saved);
-  copy_stack(&r->user, saved[RSP]);
+  copy_stack(&r->user, task, saved[RSP]);
   oc_read_python(&r->user.python, task);
   u32 size = __builtin_offsetof(struct oc_allocation, user.stack) + r->user.stack_bytes;
   oc_fill_header_at(&r->header, OC_ALLOCATION, size, now);

@@ -73,26 +73,59 @@ static __always_inline bool cgroup_in_scope(struct task_struct* task) {
   return false;
 }
 
+/* What is asked at each fault. The verifier knows the task that runs, so that this takes loads: with a helper
+ * for each it was most of what the program took. Before 5.11 it takes the helpers. */
+struct faulting {
+  struct mm_struct* mm;
+  u64 start_ns; /* of the process */
+  u64 faults;   /* of the thread, with those that the event has not: the kernel's for a system call,
+                   MAP_POPULATE's */
+  u32 flags, thread;
+  u32 tgid; /* 0: user space sees no such process */
+};
+
+static __always_inline bool look(struct faulting* f, bool modern) {
+  struct task_struct* task = (void*)bpf_get_current_task();
+  if (modern) {
+    struct task_struct* known = (void*)bpf_get_current_task_btf();
+    f->mm = known->mm;
+    if (!f->mm) return false;
+    f->flags = known->flags;
+    f->thread = known->pid;
+    f->tgid = oc_pid_namespace ? oc_seen_tgid(task) : known->tgid;
+    f->start_ns = known->group_leader->start_boottime;
+    f->faults = known->min_flt + known->maj_flt;
+  } else {
+    f->mm = BPF_CORE_READ(task, mm);
+    f->flags = BPF_CORE_READ(task, flags);
+    f->thread = BPF_CORE_READ(task, pid);
+    f->tgid = oc_seen_tgid(task);
+    f->start_ns = BPF_CORE_READ(task, group_leader, start_boottime);
+    f->faults = BPF_CORE_READ(task, min_flt) + BPF_CORE_READ(task, maj_flt);
+  }
+  return f->mm;
+}
+
 static __always_inline u64 scope_key(struct task_struct* task) {
   return oc_scope_of_process(oc_seen_tgid(task),
                              BPF_CORE_READ(task, group_leader, start_boottime) / oc_ns_per_tick);
 }
 
 #define OC_ANCESTORS 8
-static __always_inline bool process_in_scope(struct task_struct* task) {
-  u64 self = scope_key(task), key = self;
-  for (int level = 0; level < OC_ANCESTORS; ++level) {
+static __always_inline bool process_in_scope(struct task_struct* task, const struct faulting* f) {
+  u64 self = oc_scope_of_process(f->tgid, f->start_ns / oc_ns_per_tick);
+  if (bpf_map_lookup_elem(&fault_scope, &self)) return true;
+  for (int level = 1; level < OC_ANCESTORS; ++level) {
+    task = BPF_CORE_READ(task, real_parent);
     if (BPF_CORE_READ(task, tgid) <= 1) return false;
+    u64 key = scope_key(task);
     if (bpf_map_lookup_elem(&fault_scope, &key)) {
-      if (!level) return true;
       u32 yes = 1; /* known by itself from now on: its parent may end before it does */
       long failed = bpf_map_update_elem(&fault_scope, &self, &yes, BPF_ANY);
       __sync_fetch_and_add(&oc_scope_lost,
                            (u64)failed >> 63); /* the verifier would walk both ways of an if */
       return true;
     }
-    task = BPF_CORE_READ(task, real_parent);
-    key = scope_key(task);
   }
   return false;
 }
@@ -102,16 +135,17 @@ struct weight {
 };
 
 /* What this fault stands for; no pages: not yet worth a record. */
-static __always_inline struct weight weigh(struct task_struct* task, struct mm_struct* mm, bool modern) {
+static __always_inline struct weight weigh(const struct faulting* f, bool modern) {
   struct weight none = {};
-  u32 tgid = oc_seen_tgid(task);
+  u32 tgid = f->tgid;
+  u64 mm = (u64)f->mm;
   if (!tgid) return none;
-  s64 resident = oc_rss_pages(mm, OC_MM_ANON) + oc_rss_pages(mm, OC_MM_SHMEM) + oc_rss_pages(mm, OC_MM_SWAP);
+  s64 resident = oc_kept_pages(f->mm, modern);
   struct oc_growth* g = bpf_map_lookup_elem(&growth, &tgid);
-  if (g && !g->mm) g->mm = (u64)mm; /* user space knew it when the first window began */
-  if (!g || g->mm != (u64)mm) {
+  if (g && !g->mm) g->mm = mm; /* user space knew it when the first window began */
+  if (!g || g->mm != mm) {
     struct oc_growth first = {
-        .mm = (u64)mm, .resident_pages = resident, .gathered = 1, .faults = 1, .window = oc_window};
+        .mm = mm, .resident_pages = resident, .gathered = 1, .faults = 1, .window = oc_window};
     bpf_map_update_elem(&growth, &tgid, &first, BPF_ANY);
     return none;
   }
@@ -121,14 +155,10 @@ static __always_inline struct weight weigh(struct task_struct* task, struct mm_s
     g->thread = 0; /* what it counted while nobody watched is no sample's */
     grown = 0;
   }
-  /* The thread's own count has faults that the event has not: the kernel's for a system call, MAP_POPULATE's.
-   * What they brought is not this one's. */
-  u64 thread = BPF_CORE_READ(task, pid);
-  u64 thread_faults = BPF_CORE_READ(task, min_flt) + BPF_CORE_READ(task, maj_flt);
-  u64 between =
-      g->thread == thread && thread_faults > g->thread_faults ? thread_faults - g->thread_faults : 1;
-  g->thread = thread;
-  g->thread_faults = thread_faults;
+  /* What the thread's other faults brought is not this one's. */
+  u64 between = g->thread == f->thread && f->faults > g->thread_faults ? f->faults - g->thread_faults : 1;
+  g->thread = f->thread;
+  g->thread_faults = f->faults;
   s64 share = grown > 0 ? (u64)grown / between : 0;
   s64 credit = share - g->ahead > 1 ? share - g->ahead : 1;
   s64 ahead = g->ahead + credit - share;
@@ -152,17 +182,18 @@ static __always_inline void find_registers(struct oc_user_stack* r, struct task_
 
 static __always_inline int sample(struct oc_fault_context* ctx, bool modern) {
   struct task_struct* task = (void*)bpf_get_current_task();
-  struct mm_struct* mm = BPF_CORE_READ(task, mm);
   u32 zero = 0;
   u64* count = bpf_map_lookup_elem(&fault_count, &zero);
   if (count) ++*count;
   u64* allowance = bpf_map_lookup_elem(&fault_allowance, &zero);
-  if (!mm || !allowance || !*allowance) return 0;
+  if (!allowance || !*allowance) return 0;
+  struct faulting faulting;
+  if (!look(&faulting, modern)) return 0;
   --*allowance;
-  if (BPF_CORE_READ(task, flags) & OC_PF_KTHREAD) return 0; /* the memory is another's, as of vhost */
+  if (faulting.flags & OC_PF_KTHREAD) return 0; /* the memory is another's, as of vhost */
   if (oc_scope_by_cgroup && !cgroup_in_scope(task)) return 0;
-  if (oc_scope_by_process && !process_in_scope(task)) return 0;
-  struct weight weight = weigh(task, mm, modern);
+  if (oc_scope_by_process && !process_in_scope(task, &faulting)) return 0;
+  struct weight weight = weigh(&faulting, modern);
   if (!weight.pages) return 0;
   struct oc_fault* r = bpf_map_lookup_elem(&fault_buffer, &zero);
   if (!r) return 0;
@@ -173,7 +204,7 @@ static __always_inline int sample(struct oc_fault_context* ctx, bool modern) {
   r->weight_pages = weight.pages;
   r->faults = weight.faults;
   find_registers(&r->user, task, modern);
-  copy_stack(&r->user, r->user.registers[7]);
+  copy_stack(&r->user, task, r->user.registers[7]);
   mend_stack(&r->user, r->user.registers[7]);
   oc_read_python(&r->user.python, task);
   u32 size = __builtin_offsetof(struct oc_fault, user.stack) + r->user.stack_bytes;

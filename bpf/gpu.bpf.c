@@ -149,7 +149,7 @@ static __always_inline void send_stack(const struct pt_regs* user) {
   struct task_struct* task = (struct task_struct*)bpf_get_current_task();
   fill_registers(&r->user, saved);
   oc_fill_task(&r->task, task);
-  copy_stack(&r->user, r->user.registers[7]);
+  copy_stack(&r->user, task, r->user.registers[7]);
   oc_read_python(&r->user.python, task);
   u32 size = __builtin_offsetof(struct oc_gpu_stack, user.stack) + r->user.stack_bytes;
   if (size > sizeof(*r)) return;

@@ -136,7 +136,7 @@ struct mm_struct {
   struct percpu_counter rss_stat[4];
   atomic_long_t pgtables_bytes;
   unsigned long total_vm;
-  unsigned long arg_start, arg_end;
+  unsigned long start_stack, arg_start, arg_end;
   struct task_struct* owner;
 };
 struct mm_struct___atomic {

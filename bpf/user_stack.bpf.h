@@ -32,24 +32,41 @@ enum {
 };
 
 /* What is left above the last whole chunk is read in halves of halves: a thread's first functions have less
- * than a chunk above them. */
-static __always_inline u32 copy_end(struct oc_user_stack* r, u64 sp, u32 filled, u32 size) {
+ * than a chunk above them. How far that has come stands in memory, of which the verifier knows nothing: of a
+ * number that it knows it would walk each value's way. */
+static __always_inline void copy_end(struct oc_user_stack* r, u64 sp, u32 size) {
+  u32 filled = *(volatile u32*)&r->stack_bytes;
   if (filled > OC_STACK_BYTES - size || bpf_probe_read_user(&r->stack[filled], size, (void*)(sp + filled)))
-    return filled;
-  return filled + size;
+    return;
+  r->stack_bytes = filled + size;
+}
+
+/* Where frames end for sure: the first thread's below its arguments and environment, another's below what the
+ * C library knows of it. Nothing above that is copied, which is most of what there is. */
+static __always_inline u32 stack_size(struct task_struct* task, u64 sp) {
+  u64 to_arguments = BPF_CORE_READ(task, mm, start_stack) - sp; /* huge where that lies below */
+  u64 to_thread = BPF_CORE_READ(task, thread.fsbase) - sp;
+  u64 size = to_arguments < to_thread ? to_arguments : to_thread;
+  return size < OC_STACK_BYTES ? size : OC_STACK_BYTES;
 }
 
 #define OC_STACK_CHUNK 1024
-static __always_inline void copy_stack(struct oc_user_stack* r, u64 sp) {
-  u32 filled = 0;
+static __always_inline void copy_stack(struct oc_user_stack* r, struct task_struct* task, u64 sp) {
+  u32 size = stack_size(task, sp);
+  barrier_var(size);
+  size &= 32767; /* for the verifier */
+  if (size <= OC_STACK_BYTES && bpf_probe_read_user(r->stack, size, (void*)sp) == 0) {
+    r->stack_bytes = size;
+    return;
+  }
+  r->stack_bytes = 0; /* some of it is not in memory, or it ends before */
   for (int chunk = 0; chunk < OC_STACK_BYTES / OC_STACK_CHUNK; ++chunk) {
     if (bpf_probe_read_user(&r->stack[chunk * OC_STACK_CHUNK], OC_STACK_CHUNK,
                             (void*)(sp + chunk * OC_STACK_CHUNK)))
       break;
-    filled += OC_STACK_CHUNK;
+    r->stack_bytes = (chunk + 1) * OC_STACK_CHUNK;
   }
-  for (u32 size = OC_STACK_CHUNK / 2; size >= 8; size /= 2) filled = copy_end(r, sp, filled, size);
-  r->stack_bytes = filled;
+  for (u32 rest = OC_STACK_CHUNK / 2; rest >= 8; rest /= 2) copy_end(r, sp, rest);
 }
 
 static __always_inline void fill_registers(struct oc_user_stack* r, const u64* saved) {

@@ -1,4 +1,4 @@
-// When page faults are watched. A watched fault takes its program some 0.5 µs longer, so that the busiest CPU
+// When page faults are watched. A watched fault takes its program some 0.3 µs longer, so that the busiest CPU
 // has a budget of them; while it is spent nobody is watched.
 #pragma once
 
@@ -10,7 +10,7 @@ namespace oomcast {
 
 class FaultBudget {
  public:
-  /// A program that does nothing but fault is slowed by about `per_s` × 0.5 µs: 0.3 %. A process that grows
+  /// A program that does nothing but fault is slowed by about `per_s` × 0.3 µs: 0.15 %. A process that grows
   /// by less than 20 MB/s is watched all the time; the first 128 MiB of any are.
   struct Limits {
     double per_s = 5000;   // of one CPU

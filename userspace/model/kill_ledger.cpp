@@ -28,8 +28,14 @@ std::uint64_t KillLedger::short_of(const KillCount& count) const {
 }
 
 std::uint64_t KillLedger::unseen(MonoTime now, bool waiting) {
-  if (waiting) waited_for_.reset();
-  if (counts_.empty() || waiting) return unseen_;
+  if (waiting)
+    waited_for_.reset();
+  else if (!counts_.empty())
+    wait_for_counts(now);
+  return unseen_;
+}
+
+void KillLedger::wait_for_counts(MonoTime now) {
   if (waited_for_ && now - waited_since_ > kPatience) {
     unseen_ += short_of(*waited_for_);
     waited_for_.reset();
@@ -39,7 +45,6 @@ std::uint64_t KillLedger::unseen(MonoTime now, bool waiting) {
     waited_for_ = counts_.back();
     waited_since_ = now;
   }
-  return unseen_;
 }
 
 void KillLedger::close(const KillCount& count) {

@@ -39,6 +39,7 @@ class KillLedger {
 
  private:
   std::uint64_t short_of(const KillCount& count) const;
+  void wait_for_counts(MonoTime now);
 
   std::deque<KillCount> counts_;
   std::optional<std::uint64_t> from_;  // the count when nothing was known
