@@ -15,14 +15,17 @@ static __always_inline void fill_chain(struct oc_memcg* out, u32* levels, struct
   }
 }
 
-/* The whole subtree of a limit's owner is locked while its kill is decided. */
+/* The whole subtree of a limit's owner is locked while its kill is decided. Chosen without a branch, of which
+ * the verifier would walk both ways at each level. */
 static __always_inline void fill_owner(struct oc_memcg* out, struct cgroup_subsys_state* css) {
-  struct cgroup_subsys_state* owner = 0;
+  u64 owner = 0;
   for (u32 i = 0; i < OC_DEEPEST && css; i++) {
-    if (oc_has_oom_lock() && BPF_CORE_READ((struct mem_cgroup*)css, oom_lock)) owner = css;
+    u64 locked = oc_has_oom_lock() ? BPF_CORE_READ((struct mem_cgroup*)css, oom_lock) : 0;
+    barrier_var(locked);
+    owner = ((u64)css & -locked) | (owner & (locked - 1));
     css = BPF_CORE_READ(css, parent);
   }
-  oc_fill_memcg(out, owner);
+  oc_fill_memcg(out, (void*)owner);
 }
 
 /* All its threads have ended: what is left is a zombie, whose exit was told. */

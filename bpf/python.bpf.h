@@ -51,42 +51,39 @@ static __always_inline u64 oc_python_thread(struct oc_python_layout* l, u64 thre
   return 0;
 }
 
+/* 1 where x is negative, else 0; without a branch: of each one the verifier would walk both ways. */
+static __always_inline u64 oc_is_negative(s64 x) {
+  barrier_var(x);
+  return (u64)x >> 63;
+}
+
 static __noinline int oc_walk_python(struct oc_python_stack* r, struct oc_python_layout* l, u64 thread_id) {
   u64 thread = oc_python_thread(l, thread_id);
   if (!thread) return OC_PYTHON_NO_THREAD;
   u64 frame = oc_user_word(thread + l->thread_frame);
   if (frame && l->cframe_frame != OC_PYTHON_NO_FIELD) frame = oc_user_word(frame + l->cframe_frame);
+  s64 kind = l->entry_kind;
+  u64 each = oc_is_negative(kind - OC_PYTHON_ENTRY_FLAG), owned = oc_is_negative(OC_PYTHON_ENTRY_FLAG - kind);
   u32 depth = 0;
   u64 entries = 0;
   while (depth < OC_PYTHON_DEPTH && frame) {
-    u8 entry = 1;
+    u8 mark = 0;
     u64 code = 0;
     if (bpf_probe_read_user(&code, sizeof(code), (void*)(frame + l->frame_code))) break;
     code &= ~7ull; /* since 3.14 the pointer has marks in its low bits */
-    if (l->entry_kind != OC_PYTHON_ENTRY_EACH)
-      bpf_probe_read_user(&entry, sizeof(entry), (void*)(frame + l->frame_entry));
-    u64 next = oc_user_word(frame + l->frame_previous);
-    if (l->entry_kind == OC_PYTHON_ENTRY_OWNER) {
-      if (entry >= l->entry_owner) { /* the shim between two native frames */
-        if (depth) entries |= 1ull << ((depth - 1) & 63);
-        frame = next;
-        /* A shim counts as a step, so that the loop ends; its slot says nothing. */
-        r->frames[depth & 63].code = 0;
-        r->frames[depth & 63].instruction = 0;
-        r->frames[depth & 63].identity = 0;
-        ++depth;
-        continue;
-      }
-      entry = 0;
-    }
-    r->frames[depth & 63].code = code;
-    r->frames[depth & 63].instruction = oc_user_word(frame + l->frame_instruction);
-    r->frames[depth & 63].identity =
-        oc_python_identity(oc_user_word(code + l->code_file), oc_user_word(code + l->code_name),
-                           oc_user_word(code + l->code_lines));
-    if (entry) entries |= 1ull << (depth & 63);
+    bpf_probe_read_user(&mark, sizeof(mark), (void*)(frame + l->frame_entry));
+    /* The shim between two native frames counts as a step, so that the loop ends; its slot says nothing. */
+    u64 shim = owned & (oc_is_negative((s64)mark - l->entry_owner) ^ 1);
+    u64 entry = each | (oc_is_negative(-(s64)mark) & (owned ^ 1));
+    entries |= entry << (depth & 63) | shim << (depth & 63) >> 1; /* of the frame before the shim */
+    struct oc_python_frame* out = &r->frames[depth & 63];
+    out->code = code & (shim - 1);
+    out->instruction = oc_user_word(frame + l->frame_instruction) & (shim - 1);
+    out->identity = oc_python_identity(oc_user_word(code + l->code_file), oc_user_word(code + l->code_name),
+                                       oc_user_word(code + l->code_lines)) &
+                    (shim - 1);
     ++depth;
-    frame = next;
+    frame = oc_user_word(frame + l->frame_previous);
   }
   r->count = depth;
   r->entries = entries;

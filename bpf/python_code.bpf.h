@@ -40,16 +40,10 @@ static __always_inline void read_lines(struct oc_python_code* to, u64 lines, str
   if (bpf_probe_read_user(to->lines, bytes, (void*)(lines + o->bytes_data)) == 0) to->lines_bytes = bytes;
 }
 
-/* 1 where x is negative, else 0; without a branch: of each one the verifier would walk both ways. */
-static __always_inline u64 oc_is_negative(s64 x) {
-  barrier_var(x);
-  return (u64)x >> 63;
-}
-
-/* Moves to the front the innermost frames that are each of another function; how many. A layer of a model is
- * three frames, two of them always the same, and between them are slots that are no Python code: the
- * program's own line lies far below. */
-static __noinline u32 oc_choose_frames(struct oc_python_stack* stack) {
+/* Moves to the front the innermost frames that are each of another function; behind them code is 0. A layer
+ * of a model is three frames, two of them always the same, and between them are slots that are no Python
+ * code: the program's own line lies far below. */
+static __noinline int oc_choose_frames(struct oc_python_stack* stack) {
   u64 chosen = 0;
   for (u32 i = 0; i < OC_PYTHON_DEPTH; ++i) {
     u64 code = stack->frames[i].code, known = oc_is_negative((s64)code - 1) | oc_is_negative((s64)code);
@@ -60,7 +54,8 @@ static __noinline u32 oc_choose_frames(struct oc_python_stack* stack) {
     stack->frames[chosen & (OC_PYTHON_DEPTH - 1)] = stack->frames[i];
     chosen += oc_is_negative((s64)i - stack->count) & ~known & 1;
   }
-  return chosen;
+  for (u32 k = 0; k < OC_CODE_DEPTH; ++k) stack->frames[k].code &= -oc_is_negative((s64)k - (s64)chosen);
+  return 0;
 }
 
 /* The innermost functions of `stack`, which was read of this thread and is spoilt. */
@@ -68,10 +63,10 @@ static __always_inline void oc_copy_code(struct oc_dying_code* r, struct oc_pyth
                                          struct oc_python_layout* layout) {
   r->lines = layout->objects.lines;
   r->code_instructions = layout->objects.code_instructions;
-  u32 chosen = oc_choose_frames(stack);
+  oc_choose_frames(stack);
   for (u32 i = 0; i < OC_CODE_DEPTH; ++i) {
     struct oc_python_code* to = &r->frames[i];
-    u64 code = i < chosen ? stack->frames[i].code : 0;
+    u64 code = stack->frames[i].code;
     to->code = code;
     if (!code) continue;
     to->instruction = stack->frames[i].instruction;
