@@ -19,6 +19,8 @@ struct oc_fault_context { /* struct bpf_perf_event_data, which BPF sees in this 
 const volatile unsigned int oc_faults_wire_version = OC_WIRE_VERSION;
 const volatile unsigned int oc_scope_by_cgroup = 0;
 const volatile unsigned int oc_scope_by_process = 0;
+/* Who asks, and its children: to read what they do makes them do more. */
+const volatile unsigned int oc_asking_tgid = 0;
 const volatile unsigned long long oc_ns_per_tick = 10000000; /* of user space, in which TaskId has it */
 unsigned long long oc_sample_pages = 64; /* a record for about so much; may change while it runs */
 unsigned long long oc_window = 1;        /* number of the window of watching */
@@ -81,7 +83,7 @@ struct faulting {
   u64 faults;   /* of the thread, with those that the event has not: the kernel's for a system call,
                    MAP_POPULATE's */
   u32 flags, thread;
-  u32 tgid; /* 0: user space sees no such process */
+  u32 tgid, parent; /* 0: user space sees no such process */
 };
 
 static __always_inline bool look(struct faulting* f, bool modern) {
@@ -93,6 +95,7 @@ static __always_inline bool look(struct faulting* f, bool modern) {
     f->flags = known->flags;
     f->thread = known->pid;
     f->tgid = oc_pid_namespace ? oc_seen_tgid(task) : known->tgid;
+    f->parent = oc_pid_namespace ? oc_seen_tgid(BPF_CORE_READ(task, real_parent)) : known->real_parent->tgid;
     f->start_ns = known->group_leader->start_boottime;
     f->faults = known->min_flt + known->maj_flt;
   } else {
@@ -100,6 +103,7 @@ static __always_inline bool look(struct faulting* f, bool modern) {
     f->flags = BPF_CORE_READ(task, flags);
     f->thread = BPF_CORE_READ(task, pid);
     f->tgid = oc_seen_tgid(task);
+    f->parent = oc_seen_tgid(BPF_CORE_READ(task, real_parent));
     f->start_ns = BPF_CORE_READ(task, group_leader, start_boottime);
     f->faults = BPF_CORE_READ(task, min_flt) + BPF_CORE_READ(task, maj_flt);
   }
@@ -191,6 +195,7 @@ static __always_inline int sample(struct oc_fault_context* ctx, bool modern) {
   if (!look(&faulting, modern)) return 0;
   --*allowance;
   if (faulting.flags & OC_PF_KTHREAD) return 0; /* the memory is another's, as of vhost */
+  if (oc_asking_tgid && (faulting.tgid == oc_asking_tgid || faulting.parent == oc_asking_tgid)) return 0;
   if (oc_scope_by_cgroup && !cgroup_in_scope(task)) return 0;
   if (oc_scope_by_process && !process_in_scope(task, &faulting)) return 0;
   struct weight weight = weigh(&faulting, modern);

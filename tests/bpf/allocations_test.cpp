@@ -84,6 +84,42 @@ TEST(Breakpoints, are_set_while_the_machine_has_room) {
   EXPECT_EQ(code_at_malloc(), before);
 }
 
+// What is done with a record may be what makes the next one: of a look at all processes, its own.
+TEST(Records, are_left_by_a_reader_although_each_makes_another) {
+  if (geteuid() != 0) GTEST_SKIP() << "loading kernel programs needs root";
+  FaultOptions options;
+  options.processes = {static_cast<std::uint32_t>(getpid())};
+  options.units = {sysconf(_SC_PAGESIZE), 1'000'000'000 / sysconf(_SC_CLK_TCK)};
+  auto source = FaultSource::open(options);
+  if (!source) GTEST_SKIP() << source.error().message;
+  auto allocator = own_allocator();
+  ASSERT_TRUE(allocator);
+  MonoTime now = mono_now();
+  if (auto ok = (*source)->begin(now); !ok) GTEST_SKIP() << ok.error().message;
+  if (auto ok = (*source)->watch_allocations(options.processes[0], *allocator, 1, now, now + 60s); !ok)
+    GTEST_SKIP() << ok.error().message;
+  constexpr std::size_t kAlwaysTold = 128 << 20, kTooMany = 20'000;
+  void* volatile block = nullptr;
+  auto allocate = [&] {
+    std::free(block);
+    block = std::malloc(kAlwaysTold);
+  };
+  std::size_t records = 0;
+  // At first calls are only counted.
+  for (MonoTime until = now + 10s; records == 0 && mono_now() < until;) {
+    allocate();
+    ASSERT_TRUE((*source)->drain(
+        [&](std::span<const std::byte> record) {
+          if (!wire::is_fault(record) && ++records < kTooMany) allocate();
+        },
+        mono_now()));
+  }
+  (*source)->end_allocations(mono_now());
+  std::free(block);
+  EXPECT_GT(records, 0U);
+  EXPECT_LT(records, kTooMany / 2);
+}
+
 TEST(Breakpoints, are_not_set_where_the_kernel_may_have_no_page_for_one) {
   if (geteuid() != 0) GTEST_SKIP() << "loading kernel programs needs root";
   unsigned char before = code_at_malloc();

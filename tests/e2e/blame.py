@@ -175,6 +175,67 @@ def a_kernel_shows_the_python_line_that_grows(t):
     shows_the_line(t, t.start(None, PYTHON, script, "list", 0), lambda f: f["line"] == line)
 
 
+@case(limit_s=60, tier="gate")
+def of_the_whole_machine_who_looks_is_nobody(t):
+    looks = subprocess.Popen([t.oomcast_path, "blame", "--json", "--for", "2s"], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    t.later(looks.kill)
+    out, _ = looks.communicate(timeout=40)
+    t.equal("exit code", looks.returncode, 0)
+    own = [p["process"] for p in json.loads(out)["processes"] if looks.pid in (p["process"]["pid"], p["process"]["ppid"])]
+    t.equal("processes of its own that it tells of", own, [])
+
+
+GENERATORS = """import time
+def rows(n):
+    yield n
+    yield n + 1
+cursors = []
+print('{"event": "ready"}', flush=True)
+while True:
+    for n in range(150):
+        cursors.append(rows(n))
+        next(cursors[-1])
+    time.sleep(.01)
+"""
+
+
+@case(limit_s=60, tier="gate")
+def what_a_list_of_generators_holds_is_no_more_than_there_is(t):
+    child = t.start(None, PYTHON, "-c", GENERATORS)
+    child.wait_for("ready")
+    code, out, err = t.run_oomcast("blame", "--json", "--for", "3s", "--pid", child.pid, timeout=40)
+    t.equal(f"exit code ({err})", code, 0)
+    held = {h["path"]: h["bytes_at_least"] for h in json.loads(out)["processes"][0]["holders"]}
+    t.check(any("cursors" in path for path in held), f"holders are {held}")
+    t.check(all(size <= 1 << 30 for size in held.values()), f"it has a few tens of MiB: {held}")
+
+
+INSTANCES = """import os, time
+class Record:
+    def __init__(self):
+        self.data = os.urandom(30000)  # culprit
+kept = []
+print('{"event": "ready"}', flush=True)
+while True:
+    kept.append(Record())
+    time.sleep(.004)
+"""
+
+
+@case(limit_s=60, tier="gate")
+def a_list_holds_what_attributes_of_its_objects_lead_to(t):
+    script = t.folder() / "instances.py"
+    script.write_text(INSTANCES)
+    child = t.start(None, PYTHON, script)
+    child.wait_for("ready")
+    code, out, err = t.run_oomcast("blame", "--json", "--for", "3s", "--pid", child.pid, timeout=40)
+    t.equal(f"exit code ({err})", code, 0)
+    top = json.loads(out)["processes"][0]
+    line = INSTANCES.splitlines().index("        self.data = os.urandom(30000)  # culprit") + 1
+    t.equal("line on top", top["sites"][0]["culprit"]["line"], line)
+    t.equal("who holds what it keeps", top["sites"][0]["held_by"], "kept in __main__")
+
+
 # 160 MiB in 16 s.
 GROWS = """import time
 kept = []

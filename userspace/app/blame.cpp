@@ -83,6 +83,7 @@ class Watch {
         allocations_(scope, procfs_, fs, reader_),
         gpu_(reader_) {
     fault_.roots = roots;
+    fault_.asking = static_cast<std::uint32_t>(getpid());
     fault_.units = {sysconf(_SC_PAGESIZE), kTick.count()};
     for (const CgroupEntry& c : scope.cgroups) fault_.cgroups.push_back(c.id.inode);
     if (options.scope.pid) fault_.processes = scope.pids;
@@ -215,8 +216,7 @@ class Watch {
   Result<bool> watch(std::optional<MonoTime> until) {
     begun_ = false;
     // There is room for some hundreds of them (Blame::Config), and who grows is seldom among the small.
-    for (std::uint32_t pid : largest_first(scope_.pids, procfs_))
-      if (pid != static_cast<std::uint32_t>(getpid())) reader_.note(pid);
+    for (std::uint32_t pid : largest_first(scope_.pids, procfs_)) reader_.note(pid);
     allocations_.prepare(source_.get());
     reader_.begin();
     if (auto went = go_on(std::nullopt); !went || !*went) return went;
@@ -366,6 +366,7 @@ Result<int> blame(const Options& options) {
     auto looked = scope_now(options.scope, *fs, procfs, roots);
     if (!looked) return looked.error();
     scope = *std::move(looked);
+    std::erase(scope->pids, static_cast<std::uint32_t>(getpid()));  // would be busy with what it does itself
     return Ok{};
   });
   if (!found && stop->pending()) return 0;

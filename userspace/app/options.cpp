@@ -298,6 +298,12 @@ Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const
     if (app.got_subcommand(std::string(spec.name))) o.command = spec.command;
   o.run.command = *std::move(command);
   if (auto s = read_texts(t, o); !s) return s.error();
+  // CLI11 takes an empty number for an option that was not given: --pid "$PID" of an unset variable would be
+  // the whole machine.
+  for (const CLI::App* chosen : app.get_subcommands())
+    for (const CLI::Option* option : chosen->get_options())
+      if (std::ranges::find(option->results(), "") != option->results().end())
+        return usage(fmt::format("{}: give a value", option->get_name()));
   return out;
 }
 

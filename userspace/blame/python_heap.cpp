@@ -192,17 +192,21 @@ PythonHeap::Reached PythonHeap::reach(std::size_t holder, const BlockAt& block_a
       std::uint64_t from = type ? Walk::kHead : 0, size = type ? type->size : kUnknownSize;
       if (type && type->item == 8)
         size += 8 * std::min<std::uint64_t>(reader_.size(address), Walk::kFewElements);
-      for (std::uint64_t at = from; at < std::min<std::uint64_t>(size, kMaxOfObject); at += 8) {
-        std::uint64_t word = reader_.pages().word(address + at);
-        if (word < 4096 || word >= kUserAddresses) continue;
+      auto follow = [&, depth = depth](std::uint64_t word) {
+        if (word < 4096 || word >= kUserAddresses) return;
         if (auto block = block_at(word)) blocks.insert(*block);
-        if (word % 8 || depth >= kMaxSteps || seen.size() >= kMaxOfOne || !seen.insert(word).second) continue;
+        if (word % 8 || depth >= kMaxSteps || seen.size() >= kMaxOfOne || !seen.insert(word).second) return;
         const auto* is = reader_.type_of(word);
         if (is && (is->kind == PythonReader::Kind::type || is->kind == PythonReader::Kind::module ||
                    is->kind == PythonReader::Kind::function))
-          continue;
+          return;
         steps.push_back({word, depth + 1});
-      }
+      };
+      // An instance's are before it, or behind it.
+      auto attributes = type ? reader_.attributes(address, *type) : PythonReader::Attributes{};
+      for (std::uint64_t word : {attributes.dict, attributes.values}) follow(word);
+      for (std::uint64_t at = from; at < std::min<std::uint64_t>(size, kMaxOfObject); at += 8)
+        follow(reader_.pages().word(address + at));
     }
   }
   if (out.own) blocks.erase(*out.own);

@@ -121,18 +121,7 @@ void PythonHeap::Walk::follow_dict(std::uint64_t dict, std::uint32_t at, bool at
 }
 
 void PythonHeap::Walk::follow_attributes(std::uint64_t object, std::uint32_t at, const Type& type) {
-  std::uint64_t dict = 0, values = 0;
-  if (type.has_managed_dict()) {
-    std::uint64_t word = pages.word(object - 24);
-    if (python.version.minor == 11) values = pages.word(object - 32);
-    if (python.version.minor == 12 && (word & 1))
-      values = word + 1;
-    else
-      dict = word;
-    if (python.version.minor >= 13 && !dict && type.has_inline_values()) values = object + type.size + 8;
-  } else if (type.dict > 0) {
-    dict = pages.word(object + static_cast<std::uint64_t>(type.dict));
-  }
+  auto [dict, values] = objects.attributes(object, type);
   if (dict) {
     const Type* is = objects.type_of(dict);
     if (is && is->kind == Kind::dict && seen.insert(dict).second) follow_dict(dict, at, true, kMaxBody);

@@ -134,6 +134,23 @@ PythonReader::Kind PythonReader::kind_of(const Type& type, std::uint64_t base, u
   return of ? of->kind : Kind::other;
 }
 
+PythonReader::Attributes PythonReader::attributes(std::uint64_t object, const Type& type) {
+  Attributes out;
+  if (type.has_managed_dict()) {
+    std::uint64_t word = pages_.word(object - 24);
+    if (python_.version.minor == 11) out.values = pages_.word(object - 32);
+    if (python_.version.minor == 12 && (word & 1))
+      out.values = word + 1;
+    else
+      out.dict = word;
+    bool is_inline = python_.version.minor >= 13 && type.has_inline_values();
+    if (is_inline && !out.dict) out.values = object + type.size + 8;
+  } else if (type.dict > 0) {
+    out.dict = pages_.word(object + static_cast<std::uint64_t>(type.dict));
+  }
+  return out;
+}
+
 // Somewhere in the part of a type that only a class has.
 std::uint64_t PythonReader::find_shared_keys(std::uint64_t type) {
   constexpr std::uint64_t kEnd = 1024;
@@ -154,7 +171,9 @@ std::uint64_t PythonReader::bytes_of(std::uint64_t object, const Type& type) {
   std::uint64_t bytes = type.size + (type.holds() ? kCollectorHead : 0);
   if (type.kind == Kind::list) bytes += 8 * std::min(pages_.word(object + 32), kMax);
   if (type.name == "int") return bytes + 4;  // since 3.12 its size has other bits beside it
-  if (type.item) bytes += type.item * std::min(size(object), kMax);
+  // These have items, but not their number where others do.
+  bool counted = type.kind != Kind::frame && type.kind != Kind::generator;
+  if (type.item && counted) bytes += type.item * std::min(size(object), kMax);
   if (type.name == "str") bytes += std::min(pages_.word(object + python_.objects.text_length), kMax);
   return std::min(bytes, kMax);
 }

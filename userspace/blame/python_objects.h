@@ -103,6 +103,12 @@ class PythonReader {
   std::optional<std::uint64_t> length(std::uint64_t object, const Type& type);
   /// Where a list, dict or set has its elements; 0: another one, or it cannot be read.
   std::uint64_t storage(std::uint64_t object, const Type& type);
+  /// Where the attributes of an instance of a class are: a dict, or values in the order of shared_names(); 0:
+  /// it has none there.
+  struct Attributes {
+    std::uint64_t dict = 0, values = 0;
+  };
+  Attributes attributes(std::uint64_t object, const Type& type);
   /// Calls `each` for up to `most` entries of a dict's last `last`, evenly, until it returns false. 0:
   /// deleted, or not in memory; of these there can be 2^40.
   using Entry = std::function<bool(std::uint64_t key, std::uint64_t value)>;

@@ -23,7 +23,8 @@ namespace oomcast {
 namespace {
 
 constexpr Nanos kPaceEvery = std::chrono::milliseconds(100);
-constexpr std::size_t kMaxHeld = 1 << 20;  // bytes that tell of locks
+constexpr std::size_t kMaxHeld = 1 << 20;      // bytes that tell of locks
+constexpr std::size_t kMaxFaultRecords = 512;  // so that signals are read, however fast others come
 
 class LoadedFaultSource final : public FaultSource {
  public:
@@ -61,6 +62,7 @@ class LoadedFaultSource final : public FaultSource {
     now_ = now;
     if (auto ok = keep_to_budget(); !ok) return ok;
     sink_ = &sink;
+    left_ = kMaxFaultRecords;
     ring_buffer__consume(ring_.get());
     sink_ = nullptr;
     for (auto& [tgid, probes] : allocations_) probes.advance(now);
@@ -183,6 +185,7 @@ class LoadedFaultSource final : public FaultSource {
     if (skeleton_->rodata->oc_faults_wire_version != wire::version())
       return Error::failed("the page-fault program and user space are of different builds: rebuild");
     skeleton_->rodata->oc_pid_namespace = pid_namespace;
+    skeleton_->rodata->oc_asking_tgid = options_.asking;
     skeleton_->rodata->oc_scope_by_cgroup = !options_.cgroups.empty();
     skeleton_->rodata->oc_scope_by_process = !options_.processes.empty();
     skeleton_->rodata->oc_ns_per_tick = static_cast<std::uint64_t>(options_.units.ns_per_tick);
@@ -312,7 +315,7 @@ class LoadedFaultSource final : public FaultSource {
     std::span record{static_cast<const std::byte*>(data), size};
     source.faults_ += wire::is_fault(record);
     if (source.sink_) (*source.sink_)(record);
-    return 0;
+    return --source.left_ ? 0 : -EAGAIN;
   }
 
   FaultOptions options_;
@@ -325,6 +328,7 @@ class LoadedFaultSource final : public FaultSource {
   std::map<std::uint32_t, AllocationProbes> allocations_;  // by tgid
   CallCost each_;                                          // what a watched call of theirs takes
   const Sink* sink_ = nullptr;
+  std::size_t left_ = 0;  // records until drain() returns
   std::uint64_t records_ = 0;
   std::uint64_t faults_ = 0;  // among them since the last pace()
   MonoTime next_pace_{}, now_{};

@@ -26,6 +26,7 @@ struct FaultOptions {
   std::optional<KernelFeatures> features;  // nullopt: the kernel is asked
   std::vector<std::uint64_t> cgroups;      // inodes in the memory hierarchy, with what is below them
   std::vector<std::uint32_t> processes;    // with their descendants; both empty: the whole machine
+  std::uint32_t asking = 0;                // whose faults, and whose children's, are nobody's; 0: none
   FaultBudget::Limits budget;              // of faults that are looked at
   Bytes sample_bytes = KiB(256);           // a fault is recorded when its process has grown by about so much,
   std::uint64_t records_per_s = 1000;      // or by more, so that there are not many more records than this
@@ -42,8 +43,9 @@ class FaultSource {
   virtual Status begin(MonoTime now) = 0;
   /// Becomes readable when records should be read at once; others wait for the next look.
   virtual int fd() const = 0;
-  /// Hands all waiting records to `sink`, as wire::decode_fault() takes them, and keeps to the budget. Call
-  /// it again within next_look().
+  /// Hands waiting records to `sink`, as wire::decode_fault() takes them, and keeps to the budget. Some
+  /// hundreds at most, so that it ends however fast others come: fd() stays readable then. Call it again
+  /// within next_look().
   using Sink = std::function<void(std::span<const std::byte> record)>;
   virtual Status drain(const Sink& sink, MonoTime now) = 0;
   virtual Nanos next_look() const = 0;

@@ -206,6 +206,14 @@ TEST(WrongUse, of_words_that_mean_nothing_is_told) {
   expect_usage_error({"watch", "trace"}, "trace");
 }
 
+TEST(WrongUse, is_an_empty_value_as_of_a_variable_that_is_not_set) {
+  for (const Words& words : {Words{"trace", "--pid", ""}, Words{"blame", "--pid", ""},
+                             Words{"record", "-o", ""}, Words{"report", "-o", ""}, Words{"replay", ""}})
+    expect_usage_error(words, "give a value");
+  expect_usage_error({"blame", "--pid="}, "--pid");
+  expect_usage_error({"trace", "--for", ""}, "not a duration");
+}
+
 TEST(WrongUse, message_is_safe_to_print) {
   auto parsed = parse({"\x1b[2J\xff"});
   ASSERT_FALSE(parsed.ok());
