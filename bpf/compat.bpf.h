@@ -34,8 +34,8 @@ static __always_inline s64 oc_resident_pages(struct mm_struct* mm) {
   return mm->rss_stat[OC_MM_ANON].count + mm->rss_stat[OC_MM_FILE].count + mm->rss_stat[OC_MM_SHMEM].count;
 }
 
-/* What a process has that could be kept from others: anonymous, shared and swapped. Of an mm that the
- * verifier knows if `known`. */
+/* What a process cannot be made to drop: anonymous, shared and swapped. `known`: the verifier knows this mm's
+ * type, so that it takes loads. */
 static __always_inline s64 oc_kept_pages(struct mm_struct* mm, bool known) {
   if (!known || bpf_core_type_exists(struct mm_rss_stat))
     return oc_rss_pages(mm, OC_MM_ANON) + oc_rss_pages(mm, OC_MM_SHMEM) + oc_rss_pages(mm, OC_MM_SWAP);

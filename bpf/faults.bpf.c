@@ -76,7 +76,7 @@ static __always_inline bool cgroup_in_scope(struct task_struct* task) {
 }
 
 /* What is asked at each fault. The verifier knows the task that runs, so that this takes loads: with a helper
- * for each it was most of what the program took. Before 5.11 it takes the helpers. */
+ * for each it was most of what the program took. on_fault_before_5_15 takes the helpers. */
 struct faulting {
   struct mm_struct* mm;
   u64 start_ns; /* of the process */
