@@ -17,6 +17,20 @@ struct {
   __type(value, u64);
 } faults_lost __weak SEC(".maps");
 
+struct oc_event_context { /* struct bpf_perf_event_data, which BPF sees in this form */
+  u64 registers[SAVED];
+  u64 sample_period;
+  u64 addr;
+};
+
+/* Of the programs of perf events, which the kernel does not let interrupt each other on a CPU. */
+struct {
+  __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+  __uint(max_entries, 1);
+  __type(key, u32);
+  __type(value, struct oc_fault);
+} event_buffer __weak SEC(".maps");
+
 /* A call of the allocator that goes on. */
 struct oc_allocating {
   u64 size;

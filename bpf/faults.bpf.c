@@ -10,12 +10,6 @@
 #include "record.bpf.h"
 #include "task.bpf.h"
 
-struct oc_fault_context { /* struct bpf_perf_event_data, which BPF sees in this form */
-  u64 registers[SAVED];
-  u64 sample_period;
-  u64 addr;
-};
-
 const volatile unsigned int oc_faults_wire_version = OC_WIRE_VERSION;
 const volatile unsigned int oc_scope_by_cgroup = 0;
 const volatile unsigned int oc_scope_by_process = 0;
@@ -28,13 +22,6 @@ unsigned long long oc_window = 1;        /* number of the window of watching */
 unsigned long long oc_scope_lost = 0;
 /* What the counters lag by at most: each CPU keeps as much of a change to itself. */
 const volatile long long oc_lag_pages = 64;
-
-struct {
-  __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-  __uint(max_entries, 1);
-  __type(key, u32);
-  __type(value, struct oc_fault);
-} fault_buffer SEC(".maps");
 
 struct { /* on each CPU, in or out of scope: what watching has cost */
   __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -184,7 +171,7 @@ static __always_inline void find_registers(struct oc_user_stack* r, struct task_
   fill_registers(r, saved);
 }
 
-static __always_inline int sample(struct oc_fault_context* ctx, bool modern) {
+static __always_inline int sample(struct oc_event_context* ctx, bool modern) {
   struct task_struct* task = (void*)bpf_get_current_task();
   u32 zero = 0;
   u64* count = bpf_map_lookup_elem(&fault_count, &zero);
@@ -200,7 +187,7 @@ static __always_inline int sample(struct oc_fault_context* ctx, bool modern) {
   if (oc_scope_by_process && !process_in_scope(task, &faulting)) return 0;
   struct weight weight = weigh(&faulting, modern);
   if (!weight.pages) return 0;
-  struct oc_fault* r = bpf_map_lookup_elem(&fault_buffer, &zero);
+  struct oc_fault* r = bpf_map_lookup_elem(&event_buffer, &zero);
   if (!r) return 0;
   u64 now = bpf_ktime_get_ns();
   oc_fill_seen_task(&r->task, task);
@@ -220,12 +207,12 @@ static __always_inline int sample(struct oc_fault_context* ctx, bool modern) {
 }
 
 SEC("perf_event")
-int on_fault(struct oc_fault_context* ctx) {
+int on_fault(struct oc_event_context* ctx) {
   return sample(ctx, true);
 }
 
 SEC("?perf_event") /* before 5.15: no bpf_task_pt_regs() */
-int on_fault_before_5_15(struct oc_fault_context* ctx) {
+int on_fault_before_5_15(struct oc_event_context* ctx) {
   return sample(ctx, false);
 }
 

@@ -2,7 +2,7 @@
 #ifndef OOMCAST_WIRE_COMMON_H
 #define OOMCAST_WIRE_COMMON_H
 
-#define OC_WIRE_VERSION 10u
+#define OC_WIRE_VERSION 11u
 
 #define OC_COMM_LEN 16
 /* PAGE_COUNTER_MAX is LONG_MAX / PAGE_SIZE: 2^51 or, with 64 KiB pages, 2^47. No machine has half of that. */
@@ -37,6 +37,7 @@ enum oc_record_type {
   OC_FAULT = 33,
   OC_ALLOCATION = 35,
   OC_FREED = 36,
+  OC_ADDITION = 39,
   /* ring "gpu_xids", only where the driver tells of them */
   OC_GPU_XID = 34,
 };

@@ -64,6 +64,23 @@ struct oc_freed {
   unsigned long long address;
 };
 
+#define OC_WATCHED_LENGTHS 8 /* of containers, at a time */
+
+/* A container that became longer: where its program was just after. */
+struct oc_addition {
+  struct oc_header header;
+  struct oc_task task;
+  unsigned long long length_at; /* where its length stands, */
+  unsigned long long length;    /* and what it is now */
+  struct oc_user_stack user;
+};
+
+/* Key of map "lengths". */
+struct oc_length_key {
+  unsigned long long at;
+  unsigned long long tgid;
+};
+
 /* Calls of one function of an allocator; a value of map "allocator_calls": all functions of one process, then
  * those of the next one. */
 struct oc_allocator_calls {
@@ -124,6 +141,7 @@ OC_ASSERT_SIZE(oc_user_stack, 8 * OC_REGISTERS + 8 + sizeof(struct oc_python_sta
 OC_ASSERT_SIZE(oc_fault, 168 + sizeof(struct oc_user_stack));
 OC_ASSERT_SIZE(oc_allocation, 144 + sizeof(struct oc_user_stack));
 OC_ASSERT_SIZE(oc_freed, 32);
+OC_ASSERT_SIZE(oc_addition, 104 + sizeof(struct oc_user_stack));
 OC_ASSERT_SIZE(oc_allocator_calls, 16);
 OC_ASSERT_SIZE(oc_block_key, 16);
 OC_ASSERT_SIZE(oc_block, 40);

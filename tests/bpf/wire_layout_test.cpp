@@ -99,6 +99,8 @@ const std::vector<Layout>& layouts() {
       LAYOUT(11, oc_allocation, header, task, address, bytes, base_bytes, weight_bytes, born_ns, replaces,
              function, _pad, user),
       LAYOUT(4, oc_freed, header, tgid, _pad, address),
+      LAYOUT(5, oc_addition, header, task, length_at, length, user),
+      LAYOUT(2, oc_length_key, at, tgid),
       LAYOUT(2, oc_allocator_calls, calls, bytes),
       LAYOUT(2, oc_block_key, address, tgid),
       LAYOUT(5, oc_block, born_ns, base, bytes, weight_bytes, scale),

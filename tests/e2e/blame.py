@@ -175,6 +175,43 @@ def a_kernel_shows_the_python_line_that_grows(t):
     shows_the_line(t, t.start(None, PYTHON, script, "list", 0), lambda f: f["line"] == line)
 
 
+ADDS_SMALL = """import time
+kept = []
+def step(n):
+    words = [str(n) + str(i) for i in range(50)]
+    return len(words)
+def keep(n):
+    kept.append({"n": n * 1.5})
+print('{"event": "ready"}', flush=True)
+n = 0
+while True:
+    for _ in range(20):
+        n += 1
+        step(n)
+        keep(n)
+    time.sleep(.01)
+"""
+
+
+@case(vm="v2", limit_s=90)
+def a_kernel_shows_who_adds_to_a_container(t):
+    child = t.start(None, PYTHON, "-c", ADDS_SMALL)
+    child.wait_for("ready", timeout=30)
+    blame = subprocess.Popen([t.oomcast_path, "blame", "--for", "8s", "--json", "--pid", str(child.pid)],
+                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    t.later(blame.kill)
+    out, _ = blame.communicate(timeout=lib.seconds(40))
+    t.equal("exit code", blame.returncode, 0)
+    process = json.loads(out)["processes"][0]
+    t.premise(process["holders"], f"this machine was too slow for its objects to be read: {process['holders']}")
+    t.equal("why nobody watched who adds", process["additions_unknown"], None)
+    holder = process["holders"][0]
+    t.equal("who holds", holder["path"], "kept in __main__")
+    t.check(holder["additions"], "nobody was seen to add to it")
+    top = holder["additions"][0]["culprit"]
+    t.equal("who adds", (top["function"], top["line"]), ("keep", 7))
+
+
 @case(limit_s=60, tier="gate")
 def of_the_whole_machine_who_looks_is_nobody(t):
     looks = subprocess.Popen([t.oomcast_path, "blame", "--json", "--for", "2s"], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -150,14 +150,14 @@ def native(name, preload=None):
     case(vm="never", limit_s=60)(run)
 
 
-def python(name, module=None, keepers=1):
+def python(name, module=None, keepers=1, tier="full"):
     def run(t):
         if module and subprocess.run([PYTHON, "-c", f"import {module}"], capture_output=True).returncode:
             t.skip(f"{PYTHON} has no {module}")
         child = t.start(None, PYTHON, "-B", t.workload(f"corpus/{name}.py"))
         judge(t, child, ("--pid", str(child.pid)), keepers)
     run.__name__ = name
-    case(vm="never", limit_s=90)(run)
+    case(vm="never", limit_s=90, tier=tier)(run)
 
 
 for each in ("tenth_of_temporaries", "journal_realloc", "no_destructor", "thread_pool", "tile_maps", "aging_sizes",
@@ -183,6 +183,7 @@ for each in ("responses_dict", "render_lru", "callbacks_closure", "handles_ctype
              "upload_bytearray", "rows_of_batches"):
     python(each)
 python("spectra_numpy", "numpy")
+python("trail_of_users", tier="gate")
 
 
 @case(vm="never", limit_s=60, tier="gate")

@@ -19,7 +19,7 @@ TEXT_SUFFIXES = SOURCE_SUFFIXES | {".py", ".sh", ".cmake", ".md", ".json", ".js"
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 SOURCES_OF_PROGRAMS = {f"userspace/collect/{name}" for name in (
     "libbpf.h", "kernel_features.cpp", "bpf_source.cpp", "bpf_source_faults.cpp", "bpf_source_allocations.cpp",
-    "gpu_source.cpp", "gpu_pages.cpp", "gpu_xids.cpp")}
+    "bpf_source_additions.cpp", "gpu_source.cpp", "gpu_pages.cpp", "gpu_xids.cpp")}
 THIS_FILE = "tests/style/check.py"
 
 root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "../..").resolve()

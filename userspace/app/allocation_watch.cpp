@@ -15,6 +15,7 @@ constexpr std::uint64_t kMinChosen = 64;  // pages that a process has grown by
 constexpr std::size_t kMaxUnfit = 16;     // that are looked at at once
 constexpr std::uint64_t kMostToOne = 10;  // one that grows by less than a tenth of the fastest is not chosen
 constexpr Nanos kCheckRoom = std::chrono::milliseconds(200);
+constexpr Nanos kAskGrowing = std::chrono::seconds(1);  // then twice as late each time
 constexpr const char* kNoRoom = "its cgroup is near its limit, and breakpoints take some pages";
 constexpr const char* kUnseen = "its cgroup cannot be seen from here, and breakpoints take some of its pages";
 constexpr const char* kUnread = "its cgroup could not be read, and breakpoints take some of its pages";
@@ -63,8 +64,9 @@ void AllocationWatch::prepare(const FaultSource* source) {
   watched_.clear();
   most_ = 0;
   unfit_.clear();
+  not_added_.clear();
   found_.reset();
-  choose_at_ = MonoTime::max();
+  choose_at_ = ask_growing_at_ = MonoTime::max();
   why_not_.clear();
   // While objects are looked at, and breakpoints set, no stacks are read, and whoever ends meanwhile takes
   // its names along.
@@ -102,6 +104,8 @@ bool AllocationWatch::watch_found(FaultSource* source, MonoTime end) {
 void AllocationWatch::begin(const FaultSource* source, MonoTime begin, MonoTime end, bool choose) {
   begun_ = true;
   end_ = end;
+  ask_growing_again_ = std::min<Nanos>(kAskGrowing, (end - begin) / 3);
+  if (source) ask_growing_at_ = begin + ask_growing_again_;
   levels_.clear();
   if (!choose || !source) return;
   for (std::uint32_t pid : scope_.pids)
@@ -128,6 +132,11 @@ std::vector<std::pair<std::uint64_t, std::uint32_t>> AllocationWatch::grown() co
 // Those that grow late, or in steps, are found when they do. Nobody is chosen while processes wait for
 // memory.
 void AllocationWatch::choose(MonoTime now) {
+  if (now >= ask_growing_at_) {
+    ask_growing_again_ *= 2;
+    ask_growing_at_ = now + ask_growing_again_ < end_ ? now + ask_growing_again_ : MonoTime::max();
+    reader_.ask_growing();
+  }
   if (now < choose_at_) return;
   choose_at_ = now < choose_until_ ? now + choose_again_ : MonoTime::max();
   why_not_ = pressed() ? kWaits : "";
@@ -152,6 +161,21 @@ void AllocationWatch::choose(MonoTime now) {
   if (chosen_.size() >= std::min(levels_.size(), wire::kWatched)) choose_at_ = MonoTime::max();
 }
 
+void AllocationWatch::on_growing(FaultSource* source, std::uint32_t pid,
+                                 std::span<const std::uint64_t> lengths) {
+  if (!source || !begun_) return;
+  if (const char* why = pressed() ? kWaits : why_unfit(pid)) {
+    not_added_[pid] = why;
+    return;
+  }
+  if (auto ok = source->watch_additions(pid, lengths, mono_now()); !ok) not_added_[pid] = ok.error().message;
+}
+
+std::string AllocationWatch::why_not_added(std::uint32_t pid) const {
+  auto at = not_added_.find(pid);
+  return at == not_added_.end() ? std::string() : at->second;
+}
+
 std::string AllocationWatch::why_not(std::uint32_t pid) const {
   if (!why_not_.empty()) return why_not_;
   if (auto why = unfit_.find(pid); why != unfit_.end()) return why->second;
@@ -174,6 +198,7 @@ void AllocationWatch::check_room(FaultSource& source, MonoTime now) {
 }
 
 void AllocationWatch::end(FaultSource& source, MonoTime now) {
+  source.end_additions();
   for (const WatchedAllocations& watched : source.end_allocations(now)) {
     if (auto living = source.living_blocks(watched.tgid))
       reader_.set_watched(watched, *living);

@@ -2,8 +2,10 @@
 // on, and whether there is room for them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -47,8 +49,10 @@ class AllocationWatch {
   /// The window begins; `choose`: nobody is watched yet.
   void begin(const FaultSource* source, MonoTime begin, MonoTime end, bool choose);
   /// When choose() has something to do.
-  MonoTime next_choice() const { return choose_at_; }
+  MonoTime next_choice() const { return std::min(choose_at_, ask_growing_at_); }
   void choose(MonoTime now);
+  /// The reader's answer: who adds there is watched, if this process is still fit for it.
+  void on_growing(FaultSource* source, std::uint32_t pid, std::span<const std::uint64_t> lengths);
   /// Ends it where its cgroup came near its limit.
   void check_room(FaultSource& source, MonoTime now);
   /// Takes the breakpoints away and hands on what they saw.
@@ -56,6 +60,8 @@ class AllocationWatch {
 
   /// Why this process was not chosen.
   std::string why_not(std::uint32_t pid) const;
+  /// Why nobody watched who adds to its containers; empty: somebody did, or none grew.
+  std::string why_not_added(std::uint32_t pid) const;
 
  private:
   bool pressed() const;  // processes of this machine wait for memory
@@ -77,7 +83,10 @@ class AllocationWatch {
   std::uint64_t most_ = 0;                                   // pages that a chosen one had grown by
   std::unordered_map<std::uint32_t, const char*> unfit_;     // why, when it was their turn
   std::string why_not_;                                      // nobody was chosen the last time
+  std::unordered_map<std::uint32_t, std::string> not_added_;
   MonoTime next_check_{}, choose_at_ = MonoTime::max(), choose_until_{}, end_{};
+  MonoTime ask_growing_at_ = MonoTime::max();
+  Nanos ask_growing_again_{};
   Nanos choose_again_{};
 };
 

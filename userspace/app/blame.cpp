@@ -154,6 +154,9 @@ class Watch {
             },
             [this](std::uint32_t pid, Result<Allocator> allocator) {
               allocations_.on_allocator(source_.get(), pid, std::move(allocator));
+            },
+            [this](std::uint32_t pid, std::span<const std::uint64_t> lengths) {
+              allocations_.on_growing(source_.get(), pid, lengths);
             }};
   }
 
@@ -262,6 +265,7 @@ class Watch {
     if (gpu_.followed()) report.lost["gpu_ring_full"] = gpu_.lost();
     // A few processes' allocations are watched: what is said of them has weight for others that grow as well.
     for (BlameProcess& p : report.processes) {
+      p.why_not_added = allocations_.why_not_added(p.process.id.tgid);
       bool grew = p.grown().as_double() >= kMinToldOf * report.grown.as_double() && report.grown > Bytes{};
       if (!source_ || p.kept || p.exited || !p.why_not_kept.empty() || !grew) continue;
       p.why_not_kept = allocations_.why_not(p.process.id.tgid);
@@ -322,36 +326,40 @@ Status deliver(std::optional<OutputFile>& file, const Result<std::string>& text)
   return Ok{};
 }
 
+Status open_file(const std::string& path, std::optional<OutputFile>& file) {
+  if (path.empty() || path == "-") return Ok{};
+  auto opened = OutputFile::open(path);
+  if (!opened) return opened.error();
+  file = *std::move(opened);
+  return Ok{};
+}
+
+Result<int> tell_difference(const Options& options) {
+  WallTime started = wall_now();
+  auto before = read_blame(options.blame.diff[0]), after = read_blame(options.blame.diff[1]);
+  if (!before) return before.error();
+  if (!after) return after.error();
+  std::optional<OutputFile> file;
+  if (auto ok = open_file(options.blame.file, file); !ok) return ok.error();
+  if (auto ok = deliver(file, render_difference(*before, *after, options.output.format, started)); !ok)
+    return ok.error();
+  return 0;
+}
+
 }  // namespace
 
 Result<int> blame(const Options& options) {
   if (options.output.format == Format::pprof && options.blame.file.empty() && isatty(STDOUT_FILENO))
     return Error::usage("blame --format pprof is not for a terminal: give -o FILE, or send it to one");
-  std::optional<OutputFile> file;
-  auto open_file = [&]() -> Status {
-    if (options.blame.file.empty() || options.blame.file == "-") return Ok{};
-    auto opened = OutputFile::open(options.blame.file);
-    if (!opened) return opened.error();
-    file = *std::move(opened);
-    return Ok{};
-  };
-  WallTime started = wall_now();
-  if (!options.blame.diff.empty()) {
-    auto before = read_blame(options.blame.diff[0]), after = read_blame(options.blame.diff[1]);
-    if (!before) return before.error();
-    if (!after) return after.error();
-    if (auto ok = open_file(); !ok) return ok.error();
-    if (auto ok = deliver(file, render_difference(*before, *after, options.output.format, started)); !ok)
-      return ok.error();
-    return 0;
-  }
+  if (!options.blame.diff.empty()) return tell_difference(options);
   std::optional<BlameReport> earlier;
   if (!options.blame.earlier.empty()) {
     auto read = read_blame(options.blame.earlier);
     if (!read) return read.error();
     earlier = *std::move(read);
   }
-  if (auto ok = open_file(); !ok) return ok.error();
+  std::optional<OutputFile> file;
+  if (auto ok = open_file(options.blame.file, file); !ok) return ok.error();
   auto stop = StopSignals::block();
   if (!stop) return stop.error();
   if (options.blame.brief) prctl(PR_SET_PDEATHSIG, SIGKILL);  // a look ends with its tracer

@@ -18,6 +18,7 @@
 #include "app/privileges.h"
 #include "base/clock.h"
 #include "blame/report_bytes.h"
+#include "collect/bpf_source_additions.h"
 #include "collect/cgroupfs.h"
 #include "collect/process_memory.h"
 #include "wire/fault.h"
@@ -36,6 +37,7 @@ enum What : std::uint32_t {  // asked
   kGpuGone,
   kLook,
   kBeginObjects,
+  kGrowing,
   kFindAllocator,
   kLiving,
   kWatched,
@@ -51,6 +53,7 @@ enum Said : std::uint32_t {
   kBaseline,
   kReport,
   kUndecodable,
+  kGrowingLengths,
   kAllocator,  // with its file
   kNoAllocator
 };
@@ -62,10 +65,8 @@ struct BlameReply {
   std::uint32_t said = 0, pid = 0;
   std::int64_t bytes = 0;
 };
-constexpr std::size_t kPart = 32 << 10;
-constexpr std::size_t kMaxMessage = 64 << 10;
-constexpr std::size_t kMaxReason = 200;
-constexpr std::size_t kShortRecord = 64;
+constexpr std::size_t kPart = 32 << 10, kMaxMessage = 64 << 10;
+constexpr std::size_t kMaxReason = 200, kShortRecord = 64;
 constexpr rlim_t kMaxData = 512 << 20;
 constexpr int kMaxSocket = 1 << 20;
 
@@ -81,9 +82,8 @@ struct GpuTakenHead {
   std::int64_t bytes = 0;
 };
 
-// A storm of them shall not wait for an answer each.
 bool is_answered(std::uint32_t what) {
-  return what != kFault && what != kGpuTaken;
+  return what != kFault && what != kGpuTaken;  // a storm of them shall not wait for an answer each
 }
 
 template <typename Head>
@@ -151,6 +151,10 @@ class Server {
         return blame_->gpu_gone(request.pid, all_of<GpuObject>(payload));
       case kBeginObjects:
         return blame_->sample_objects(request.pid);
+      case kGrowing: {
+        auto lengths = blame_->growing_lengths(request.pid, AdditionProbes::kMaxLengths);
+        return say({kGrowingLengths, request.pid, 0}, std::as_bytes(std::span(lengths)));
+      }
       case kFindAllocator:
         return find_allocator(request.pid);
       case kLiving:
@@ -266,7 +270,7 @@ Status BlameReader::start(const std::vector<std::uint32_t>& unread, bool blind) 
   fcntl(ours_.get(), F_SETFL, O_NONBLOCK);
   queue_.clear();
   with_objects_.clear();
-  asked_allocators_.clear();
+  asked_.clear();
   report_.clear();
   queued_bytes_ = unanswered_ = 0;
   looking_ = lost_ = late_ = false;
@@ -315,6 +319,12 @@ void BlameReader::begin_objects(std::uint32_t pid) {
   with_objects_.push_back(pid);
   ask(kBeginObjects, pid);
 }
+void BlameReader::ask_growing() {
+  for (std::uint32_t pid : with_objects_) {
+    asked_.emplace(kGrowing, pid);
+    ask(kGrowing, pid);
+  }
+}
 void BlameReader::end_objects() {
   for (std::uint32_t pid : std::exchange(with_objects_, {})) ask(kEndObjects, pid);
 }
@@ -323,7 +333,7 @@ void BlameReader::finish(Seconds window, double watched_share) {
 }
 
 void BlameReader::find_allocator(std::uint32_t pid) {
-  asked_allocators_.insert(pid);
+  asked_.emplace(kFindAllocator, pid);
   ask(kFindAllocator, pid);
 }
 void BlameReader::set_watched(const WatchedAllocations& watched, std::span<const wire::LivingBlock> living) {
@@ -430,6 +440,9 @@ void BlameReader::take(std::span<const std::byte> in, UniqueFd file) {
     case kNoAllocator:
       take_allocator(reply.said == kAllocator, reply.pid, payload, std::move(file));
       break;
+    case kGrowingLengths:
+      take_growing(reply.pid, payload);
+      break;
     case kReport:
       if (report_.size() + payload.size() <= kMaxReport)
         report_.append(reinterpret_cast<const char*>(payload.data()), payload.size());
@@ -442,11 +455,19 @@ void BlameReader::take(std::span<const std::byte> in, UniqueFd file) {
   }
 }
 
+void BlameReader::take_growing(std::uint32_t pid, std::span<const std::byte> payload) {
+  std::array<std::uint64_t, AdditionProbes::kMaxLengths> lengths{};
+  std::size_t count = payload.size() / sizeof(lengths[0]);
+  if (asked_.erase({kGrowing, pid}) == 0 || !events_.on_growing || !count || count > lengths.size()) return;
+  std::memcpy(lengths.data(), payload.data(), count * sizeof(lengths[0]));
+  events_.on_growing(pid, std::span(lengths).first(count));
+}
+
 // It may be in the hands of a tenant whose file it parsed, and what it answers becomes breakpoints: in no
 // process that nobody asked about, and once for each.
 void BlameReader::take_allocator(bool found, std::uint32_t pid, std::span<const std::byte> payload,
                                  UniqueFd file) {
-  if (asked_allocators_.erase(pid) == 0 || !events_.on_allocator) return;
+  if (asked_.erase({kFindAllocator, pid}) == 0 || !events_.on_allocator) return;
   AllocatorPlaces places;
   if (!found) {
     events_.on_allocator(pid, Error::failed({reinterpret_cast<const char*>(payload.data()),

@@ -10,9 +10,10 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
-#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "base/unique_fd.h"
@@ -40,6 +41,8 @@ class BlameReader {
     /// Of a process that find_allocator() asked for. It is the reader's word, which a tenant may have:
     /// neither the file nor the places in it need be this process's.
     std::function<void(std::uint32_t tgid, Result<Allocator>)> on_allocator;
+    /// Where lengths of containers stand in a process that ask_growing() asked for: its word as well.
+    std::function<void(std::uint32_t tgid, std::span<const std::uint64_t> lengths)> on_growing;
   };
 
   /// `root` and `oom_score_adj` are for the process.
@@ -66,7 +69,8 @@ class BlameReader {
   void look(double watched_share);
   void end();
   void begin_objects(std::uint32_t pid);
-  void end_objects();  // of all of those
+  void ask_growing();  // of all of those: then Events::on_growing is called, once for each
+  void end_objects();
   void finish(Seconds window, double watched_share);
 
   int fd() const { return ours_.get(); }
@@ -91,6 +95,7 @@ class BlameReader {
            std::span<const std::byte> payload = {});
   void enqueue(std::string message, std::size_t most);  // one that is not answered
   void take(std::span<const std::byte> message, UniqueFd file);
+  void take_growing(std::uint32_t pid, std::span<const std::byte> payload);
   void take_allocator(bool found, std::uint32_t pid, std::span<const std::byte> payload, UniqueFd file);
   void stop();
 
@@ -100,8 +105,8 @@ class BlameReader {
   pid_t pid_ = -1;
   std::vector<pid_t> ending_;  // killed, not yet gone: what hangs in the kernel is not waited for
   std::deque<std::string> queue_;
-  std::vector<std::uint32_t> with_objects_;             // begin_objects()
-  std::unordered_set<std::uint32_t> asked_allocators_;  // find_allocator(), not answered yet
+  std::vector<std::uint32_t> with_objects_;                  // begin_objects()
+  std::set<std::pair<std::uint32_t, std::uint32_t>> asked_;  // what of whom, not answered yet
   std::size_t queued_bytes_ = 0, unanswered_ = 0;
   bool looking_ = false, lost_ = false, late_ = false;
   std::optional<std::uint32_t> looked_at_;

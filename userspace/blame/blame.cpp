@@ -93,7 +93,7 @@ void Blame::open_view(Process& process) {
   std::uint32_t pid = process.ref.id.tgid;
   process.view = std::make_unique<ProcessView>(config_.roots, pid, !about_to_read(pid));
   process.python_told = false;
-  process.objects_known = process.allocations.blocks_tell = process.allocations.has_own_new =
+  process.containers.known = process.allocations.blocks_tell = process.allocations.has_own_new =
       false;  // they were of another program
   tell_python(process);
 }
@@ -170,8 +170,8 @@ void Blame::end() {
 
 void Blame::sample_objects_again(std::uint32_t pid) {
   Process* p = known(pid);
-  if (!p || !p->objects_known || !p->after || !about_to_read(pid)) return;
-  if (PythonHeap* heap = p->view->python_heap()) p->holders = heap->end();
+  if (!p || !p->containers.known || !p->after || !about_to_read(pid)) return;
+  if (PythonHeap* heap = p->view->python_heap()) p->containers.grown = heap->end();
 }
 
 Blame::Process& Blame::process_of(const wire::Fault& fault) {
@@ -190,7 +190,7 @@ Blame::Process& Blame::process_of(const wire::Fault& fault) {
     p.samples.clear();
     p.sites.clear();
     p.survivors = {};
-    p.holders.reset();
+    p.containers = {};
     p.gpu.clear();
     p.gpu_sites.clear();
   }
@@ -290,6 +290,19 @@ void Blame::add(const wire::Freed& freed) {
   if (Process* p = known(freed.tgid)) p->survivors.freed(freed);
 }
 
+void Blame::add(const wire::Addition& addition) {
+  auto found = processes_.find(addition.task.id);
+  if (found == processes_.end() || !about_to_read(addition.task.id.tgid)) return;
+  Process& p = found->second;
+  ++p.containers.additions[addition.length_at][read_stack(p, addition, addition.time)];
+}
+
+std::vector<std::uint64_t> Blame::growing_lengths(std::uint32_t pid, std::size_t most) {
+  Process* p = known(pid);
+  PythonHeap* heap = p && p->containers.known && about_to_read(pid) ? p->view->python_heap() : nullptr;
+  return heap ? heap->growing(most) : std::vector<std::uint64_t>();
+}
+
 Result<FoundAllocator> Blame::find_allocator(std::uint32_t pid) {
   Process* p = known(pid);
   if (!p || !about_to_read(pid)) return Error::failed("it may not be read");
@@ -303,7 +316,7 @@ void Blame::sample_objects(std::uint32_t pid) {
   Process* p = known(pid);
   if (!p || !about_to_read(pid)) return;
   PythonHeap* heap = p->view->python_heap();
-  p->objects_known = heap && heap->begin();
+  p->containers.known = heap && heap->begin();
 }
 
 void Blame::add_living(std::uint32_t pid, std::span<const wire::LivingBlock> living) {

@@ -49,15 +49,24 @@ struct BlameSite {
   std::uint64_t samples = 0;
   Kept kept{};  // what was allocated there and not freed; may be more than the process grew by
   std::optional<std::uint32_t> held_by{};  // of the process's holders the one that leads to most of that
-  // Small objects of several lines: their stacks as far as they agree. Who touched a page of such is not who
-  // keeps what stands in it.
-  bool small_objects = false;
+  // Objects in the interpreter's own pools. Who touched a page of those is not who keeps what stands in it: a
+  // line that makes some for a moment meets each new page before the one whose objects stay. So the stack is
+  // where they are added to what holds them, if that was seen; or else of all who touched such pages what
+  // they have in common, without a line.
+  bool adds = false, small_objects = false;
+};
+
+/// Where a container became longer, and how often that was seen.
+struct BlameAddition {
+  Stack stack;
+  std::uint64_t seen = 0;
 };
 
 /// A container of a Python program that has grown.
 struct BlameHolder {
   Holder holder;
-  std::uint64_t blocks = 0;  // that have stayed, and what was added to it leads to
+  std::uint64_t blocks = 0;                // that have stayed, and what was added to it leads to
+  std::vector<BlameAddition> additions{};  // a sample, most first; empty: none was seen
 };
 
 struct BlameHolders {
@@ -101,8 +110,9 @@ struct BlameProcess {
   // around it, or is not.
   Bytes free_in_heap;
   std::optional<KeptOfProcess> kept;
-  std::string why_not_kept;      // why its allocations could not be watched, or say nothing; empty: not tried
-  std::vector<BlameSite> sites;  // by growth, then by what was touched
+  std::string why_not_kept;   // why its allocations could not be watched, or say nothing; empty: not tried
+  std::string why_not_added;  // why nobody saw who adds to its containers; empty: was tried, or had no need
+  std::vector<BlameSite> sites;         // by growth, then by what was touched
   std::optional<BlameHolders> holders;  // nullopt: it is no Python, or none that was looked at
   std::vector<BlameGpuSite> gpu;        // by bytes
   std::string python;                   // "CPython 3.11.2", why its frames cannot be read, or empty
@@ -116,9 +126,9 @@ struct BlameProcess {
 /// nothing: an object that all elements refer to is reached however few are looked at.
 bool holds_site(std::uint64_t reached, std::uint64_t own, std::uint64_t blocks, double part);
 
-/// Joins what several lines of a Python program touched in pages of small objects to one site, whose culprit
-/// is who calls them, held by the container that holds most, if that is a quarter at least. `in_pools`: of
-/// each site the part of its growth that lies in such pages, 0 to 1.
+/// Gives what was touched in pages of small objects of a Python program to the container that holds most, if
+/// that is a fifth at least, and to the lines that add to it; as BlameSite::small_objects has it. `in_pools`:
+/// of each site the part of its growth that lies in such pages, 0 to 1.
 void join_small_objects(BlameProcess& process, std::span<const double> in_pools);
 
 struct BlameReport {
@@ -173,6 +183,7 @@ class Blame {
   void add(const wire::Fault& fault);
   void add(wire::Allocation allocation);
   void add(const wire::Freed& freed);
+  void add(const wire::Addition& addition);
   /// Device memory that a known process took, where; and what of it was given back before the end.
   void add_gpu(const wire::GpuStack& at, const GpuObject& object, Bytes bytes);
   void gpu_gone(std::uint32_t pid, std::span<const GpuObject> objects);
@@ -180,6 +191,8 @@ class Blame {
   Result<FoundAllocator> find_allocator(std::uint32_t pid);
   /// Remembers how long a Python program's containers are. Up to a second.
   void sample_objects(std::uint32_t pid);
+  /// In the window: where the lengths of those are that grow most, for who makes them longer.
+  std::vector<std::uint64_t> growing_lengths(std::uint32_t pid, std::size_t most);
   /// Behind end(): which of them have grown.
   void sample_objects_again(std::uint32_t pid);
   /// Until when these records were made; before finish().
@@ -234,8 +247,12 @@ class Blame {
       std::string why_not_watched;
     };
     Allocations allocations;
-    bool objects_known = false;
-    std::optional<std::vector<Holder>> holders;
+    struct Containers {    // of a Python program
+      bool known = false;  // how long they were
+      std::optional<std::vector<Holder>> grown;
+      std::map<std::uint64_t, std::map<Stack, std::uint64_t>> additions;  // by where the length stands
+    };
+    Containers containers;
     std::map<Stack, std::uint32_t> gpu_sites;
     std::map<GpuObject, std::pair<std::uint32_t, Bytes>> gpu;  // what it took: its site and size
   };
@@ -249,6 +266,7 @@ class Blame {
   static void judge_kept(const Process& process, Seconds window, BlameProcess& out);
   static std::vector<BlameGpuSite> judge_gpu(const Process& process);
   static void judge_holders(const Process& process, const Survivors::Estimate& kept, BlameProcess& out);
+  static std::vector<BlameAddition> additions_to(const Process& process, std::size_t holder);
   static std::vector<double> parts_in_pools(const Process& process, const BlameProcess& out);
   Process& process_of(const wire::Fault& fault);
   bool began_before(const Process& process) const;  // the window

@@ -220,9 +220,23 @@ bool holds_site(std::uint64_t reached, std::uint64_t own, std::uint64_t blocks, 
   return (part >= kMost || likely >= 1) && static_cast<double>(reached) >= likely / 2;
 }
 
+std::vector<BlameAddition> Blame::additions_to(const Process& p, std::size_t holder) {
+  constexpr std::size_t kMax = 8;
+  std::map<Stack, std::uint64_t> all;
+  for (const auto& [length_at, stacks] : p.containers.additions) {
+    if (!p.view->python_heap()->has_length_at(holder, length_at)) continue;
+    for (const auto& [stack, seen] : stacks) all[stack] += seen;
+  }
+  std::vector<BlameAddition> out;
+  for (const auto& [stack, seen] : all) out.push_back({stack, seen});
+  std::ranges::stable_sort(out, std::greater(), &BlameAddition::seen);
+  if (out.size() > kMax) out.resize(kMax);
+  return out;
+}
+
 // Whoever leads to at least half as many of a site's blocks as the sample of what was added makes likely.
 void Blame::judge_holders(const Process& p, const Survivors::Estimate& kept, BlameProcess& out) {
-  if (!p.holders || !p.view->python_heap()) return;
+  if (!p.containers.grown || !p.view->python_heap()) return;
   PythonHeap& heap = *p.view->python_heap();
   out.holders.emplace().cut = heap.cut();
   out.holders->types = heap.grown_types();
@@ -233,25 +247,25 @@ void Blame::judge_holders(const Process& p, const Survivors::Estimate& kept, Bla
   std::map<std::uint32_t, Lead> leads;  // by site
   std::vector<BlameHolder> all;
   Bytes least = scaled(std::max(out.grown(), Bytes{}), kMinHeld);
-  for (std::size_t i = 0; i < p.holders->size(); ++i) {
+  for (std::size_t i = 0; i < p.containers.grown->size(); ++i) {
     PythonHeap::Reached reached;
     if (!kept.living.empty()) reached = heap.reach(i, [&](std::uint64_t at) { return kept.kept_at(at); });
     std::uint64_t blocks = reached.blocks.size() + reached.own.has_value();
-    if (!blocks && (*p.holders)[i].least < least) continue;
+    if (!blocks && (*p.containers.grown)[i].least < least) continue;
     std::map<std::uint32_t, std::uint64_t> by_site;
     auto site_at = [&](std::uint64_t block) { return kept.living.at(block).site; };
     for (std::uint64_t block : reached.blocks) ++by_site[site_at(block)];
     std::optional<std::uint32_t> of_own;
     if (reached.own) by_site.try_emplace(*(of_own = site_at(*reached.own)));
-    double part =
-        std::min(1.0, static_cast<double>(reached.looked_at) / static_cast<double>((*p.holders)[i].added));
+    double part = std::min(
+        1.0, static_cast<double>(reached.looked_at) / static_cast<double>((*p.containers.grown)[i].added));
     for (auto [site, count] : by_site) {
       std::uint64_t own = of_own == site;
       Lead& lead = leads[site];
       if (holds_site(count, own, kept.sites.at(site).blocks, part) && count + own > lead.blocks)
         lead = {count + own, static_cast<std::uint32_t>(all.size())};
     }
-    all.push_back({(*p.holders)[i], blocks});
+    all.push_back({(*p.containers.grown)[i], blocks, additions_to(p, i)});
   }
   std::vector<std::uint32_t> order(all.size());
   std::iota(order.begin(), order.end(), 0U);
@@ -264,33 +278,62 @@ void Blame::judge_holders(const Process& p, const Survivors::Estimate& kept, Bla
   }
 }
 
-// Objects that come and go leave holes in the interpreter's pools, what stays lies in them, and what comes
-// next touches new pages. Where one line alone fills the pools, it is the one that keeps.
+namespace {
+
+// What the parts have in common, without the line: below it some came and went, and the next line may be the
+// one that keeps.
+Stack common_to(const BlameProcess& process, std::span<const std::size_t> parts) {
+  Stack out = process.sites[parts.front()].stack;
+  const Frame& first = *innermost_python(process.sites[parts.front()].stack);
+  bool alone = true;
+  for (std::size_t i : parts) {
+    const Stack& stack = process.sites[i].stack;
+    out.erase(std::mismatch(out.begin(), out.end(), stack.begin(), stack.end()).first, out.end());
+    alone = alone && *innermost_python(stack) == first;
+  }
+  auto behind_python = [&] {
+    auto last = std::find_if(out.rbegin(), out.rend(),
+                             [](const Frame& frame) { return frame.kind == Frame::Kind::python; });
+    return last.base();
+  };
+  if (auto behind = behind_python(); alone && behind != out.begin()) out.erase(std::prev(behind), out.end());
+  out.erase(behind_python(), out.end());
+  if (!out.empty()) out.back().line.reset();
+  return out;
+}
+
+// To each container what was added to it takes of them, by its number; to nullopt what none is known to hold.
+std::map<std::optional<std::uint32_t>, Bytes> by_holder(const BlameProcess& process, Bytes small_objects) {
+  constexpr double kMinOfThem = 0.05, kNearlyAll = 0.8;
+  std::map<std::optional<std::uint32_t>, Bytes> out;
+  Bytes held;
+  for (std::uint32_t i = 0; process.holders && i < process.holders->all.size(); ++i) {
+    Bytes small = process.holders->all[i].holder.small;
+    if (small < scaled(small_objects, kMinOfThem)) continue;
+    out[i] = small;
+    held += small;
+  }
+  if (held >= scaled(small_objects, kNearlyAll))
+    for (auto& [holder, bytes] : out) bytes = scaled(bytes, small_objects.as_double() / held.as_double());
+  else
+    out[std::nullopt] = small_objects - held;
+  return out;
+}
+
+}  // namespace
+
 void join_small_objects(BlameProcess& process, std::span<const double> in_pools) {
-  constexpr double kAlone = 0.9, kMinOfGrowth = 0.1;
-  // Without what its elements refer to, which is more than they are.
-  constexpr double kMinHeldOfThem = 0.2;
+  constexpr double kMinOfGrowth = 0.1;
   BlameSite joined;
   joined.small_objects = true;
-  std::map<std::pair<std::string, std::optional<std::uint32_t>>, Bytes>
-      lines;  // a comprehension's is its line's
   std::vector<std::size_t> parts;
   for (std::size_t i = 0; i < process.sites.size(); ++i) {
-    const BlameSite& site = process.sites[i];
-    const Frame* line = innermost_python(site.stack);
-    if (in_pools[i] <= 0 || !line) continue;
-    if (parts.empty()) joined.stack = site.stack;
-    auto differs =
-        std::mismatch(joined.stack.begin(), joined.stack.end(), site.stack.begin(), site.stack.end());
-    joined.stack.erase(differs.first, joined.stack.end());
-    joined.grown += scaled(site.grown, in_pools[i]);
-    lines[{line->file, line->line}] += scaled(site.grown, in_pools[i]);
+    if (in_pools[i] <= 0 || !innermost_python(process.sites[i].stack)) continue;
+    joined.grown += scaled(process.sites[i].grown, in_pools[i]);
     parts.push_back(i);
   }
-  Bytes most;
-  for (const auto& [line, bytes] : lines) most = std::max(most, bytes);
-  bool matters = joined.grown > Bytes{} && joined.grown >= scaled(process.grown(), kMinOfGrowth);
-  if (!matters || most >= scaled(joined.grown, kAlone)) return;
+  if (joined.grown <= Bytes{} || joined.grown < scaled(process.grown(), kMinOfGrowth)) return;
+  joined.stack = common_to(process, parts);
   for (std::size_t i : parts) {
     BlameSite& site = process.sites[i];
     site.grown -= scaled(site.grown, in_pools[i]);
@@ -298,21 +341,36 @@ void join_small_objects(BlameProcess& process, std::span<const double> in_pools)
     site.touched -= touched;
     joined.touched += touched;
   }
-  const auto holders = process.holders ? std::span(process.holders->all) : std::span<BlameHolder>();
-  auto least = [](const BlameHolder& holder) { return holder.holder.least; };
-  auto holder = std::ranges::max_element(holders, {}, least);
-  if (holder != holders.end() && least(*holder) >= scaled(joined.grown, kMinHeldOfThem))
-    joined.held_by = static_cast<std::uint32_t>(holder - holders.begin());
-  process.sites.push_back(std::move(joined));
+  auto add = [&](BlameSite site, Bytes grown) {
+    site.touched = scaled(joined.touched, grown.as_double() / joined.grown.as_double());
+    site.grown = grown;
+    process.sites.push_back(std::move(site));
+  };
+  for (auto [holder, bytes] : by_holder(process, joined.grown)) {
+    BlameSite site = joined;
+    site.held_by = holder;
+    std::span<const BlameAddition> additions;
+    if (holder) additions = process.holders->all[*holder].additions;
+    std::uint64_t seen = 0;
+    for (const BlameAddition& each : additions) seen += each.seen;
+    if (!seen) add(site, bytes);
+    site.small_objects = false;
+    site.adds = true;
+    for (const BlameAddition& each : additions) {
+      site.stack = each.stack;
+      add(site, scaled(bytes, static_cast<double>(each.seen) / static_cast<double>(seen)));
+    }
+  }
 }
 
 // Of each site.
 std::vector<double> Blame::parts_in_pools(const Process& p, const BlameProcess& out) {
   std::vector<double> pools(out.sites.size()), all(out.sites.size());
   // 32 MiB of cache each: of who was looked at alone.
-  PythonHeap* heap = p.holders ? p.view->python_heap() : nullptr;
+  PythonHeap* heap = p.containers.grown ? p.view->python_heap() : nullptr;
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = out.sites[i].kept.bytes.as_double();
   for (const Sample& sample : p.samples) {
-    if (!heap || sample.gone || sample.shared || out.sites[sample.site].kept.blocks) continue;
+    if (!heap || sample.gone || sample.shared) continue;
     all[sample.site] += sample.weight.as_double();
     if (heap->has_small_objects(sample.address)) pools[sample.site] += sample.weight.as_double();
   }

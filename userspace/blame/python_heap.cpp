@@ -1,17 +1,20 @@
 #include "blame/python_heap.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <tuple>
 #include <unordered_set>
 
 #include "blame/python_heap_walk.h"
+#include "blame/python_owned.h"
 
 namespace oomcast {
 namespace {
 
 constexpr std::size_t kMaxAdded = 512, kMaxHolders = 16;
+constexpr std::size_t kSiblings = 8;  // so many are told as one
 
 }  // namespace
 
@@ -29,17 +32,18 @@ bool PythonHeap::begin() {
   walk.run();
   cut_ = walk.cut;
   Allowance allowance(limits_.time / 2);
-  for (const Walk::Node& node : walk.nodes) {
+  for (std::uint32_t at = 0; at < walk.nodes.size(); ++at) {
     if (allowance.over()) {
       cut_ = true;
       break;
     }
-    const auto* type = reader_.type_of(node.address);
-    auto length = type ? reader_.length(node.address, *type) : std::nullopt;
+    std::uint64_t address = walk.nodes[at].address;
+    const auto* type = reader_.type_of(address);
+    auto length = type ? reader_.length(address, *type) : std::nullopt;
     if (!length || type->name == "frozenset") continue;
-    Known& known = known_[node.address];
-    known = {type, *length, 0, 0};
-    std::tie(known.first, known.last) = ends_of(node.address, known);
+    Known& known = known_[address];
+    known = {type, *length, 0, 0, walk.shape(at)};
+    std::tie(known.first, known.last) = ends_of(address, known);
   }
   counts_ = census_.count();
   return true;
@@ -78,7 +82,7 @@ std::vector<PythonHeap::Grown> PythonHeap::grown_of(const Walk& walk) {
     const auto* type = reader_.type_of(address);
     auto length = type ? reader_.length(address, *type) : std::nullopt;
     if (!length || *length <= known->second.length || is_another(address, *type, known->second)) continue;
-    Grown grown{at, address, {}, {}};
+    Grown grown{at, address, {}, {}, {reader_.length_at(address, *type)}};
     grown.holder.type = type->name;
     grown.holder.length = *length;
     grown.holder.added = *length - known->second.length;
@@ -89,26 +93,121 @@ std::vector<PythonHeap::Grown> PythonHeap::grown_of(const Walk& walk) {
   return out;
 }
 
-bool PythonHeap::sample_added(Walk& walk, Grown& grown) {
+bool PythonHeap::sample_added(Walk& walk, Grown& grown, std::size_t most) {
+  constexpr std::size_t kMaxFollowed = 64;
   const auto* type = reader_.type_of(grown.address);
   if (!type) return false;
   Holder& holder = grown.holder;
   std::vector<std::uint64_t>& added = grown.added;
   std::map<std::string, std::size_t> types;
-  std::uint64_t bytes = 0;
-  walk.added(grown.address, *type, holder.added, kMaxAdded, [&](std::uint64_t element) {
+  walk.added(grown.address, *type, holder.added, most, [&](std::uint64_t element) {
     const auto* of = reader_.type_of(element);
     if (!of) return;
     added.push_back(element);
-    bytes += reader_.bytes_of(element, *of);
     if (2 * ++types[of->name] > added.size()) holder.of = of->name;
   });
   if (added.empty()) return false;
   if (2 * types[holder.of] < added.size()) holder.of.clear();
-  double each = static_cast<double>(bytes) / static_cast<double>(added.size());
-  holder.least = {
-      static_cast<std::int64_t>(each * static_cast<double>(std::min(holder.added, Walk::kMaxLength >> 8)))};
+  std::size_t step = (added.size() + kMaxFollowed - 1) / kMaxFollowed, followed = 0;
+  OwnedBytes sum;
+  for (std::size_t i = 0; i < added.size(); i += step, ++followed) {
+    OwnedBytes owned = owned_bytes(reader_, added[i]);
+    sum.all += owned.all;
+    sum.small += owned.small;
+  }
+  double times =
+      static_cast<double>(std::min(holder.added, Walk::kMaxLength >> 8)) / static_cast<double>(followed);
+  holder.least = {static_cast<std::int64_t>(sum.all * times)};
+  holder.small = {static_cast<std::int64_t>(sum.small * times)};
   return true;
+}
+
+std::vector<std::uint64_t> PythonHeap::growing(std::size_t most) {
+  constexpr std::size_t kElements = 16;
+  struct Shape {
+    std::uint64_t longest = 0, added = 0, all_added = 0;
+    double bytes = 0;
+  };
+  reader_.pages().forget();
+  std::unordered_map<std::uint64_t, Shape> shapes;
+  Allowance allowance(limits_.time / 4);
+  for (const auto& [address, known] : known_) {
+    if (allowance.over()) break;
+    const auto* type = reader_.type_of(address);
+    auto length = type ? reader_.length(address, *type) : std::nullopt;
+    if (!length || *length <= known.length || is_another(address, *type, known)) continue;
+    Shape& shape = shapes[known.shape];
+    std::uint64_t added = *length - known.length;
+    shape.all_added += added;
+    if (added > shape.added) shape.added = added, shape.longest = address;
+  }
+  std::vector<Shape> all;
+  for (const auto& [key, shape] : shapes) all.push_back(shape);
+  auto first = std::min(all.size(), 8 * most);
+  std::ranges::partial_sort(all, all.begin() + static_cast<std::ptrdiff_t>(first), std::greater(),
+                            &Shape::all_added);
+  all.resize(first);
+  Walk walk(reader_, limits_);
+  for (Shape& shape : all) {
+    Grown grown{0, shape.longest, {}, {}};
+    grown.holder.added = shape.added;
+    if (sample_added(walk, grown, kElements))
+      shape.bytes = grown.holder.least.as_double() / static_cast<double>(shape.added) *
+                    static_cast<double>(shape.all_added);
+  }
+  std::ranges::sort(all, std::greater(), &Shape::bytes);
+  std::vector<std::uint64_t> out;
+  for (const Shape& shape : all)
+    if (out.size() < most && shape.bytes > 0)
+      out.push_back(PythonReader::length_at(shape.longest, *reader_.type_of(shape.longest)));
+  return out;
+}
+
+bool PythonHeap::has_length_at(std::size_t holder, std::uint64_t address) const {
+  return holder < told_.size() &&
+         std::ranges::find(told_[holder].lengths, address) != told_[holder].lengths.end();
+}
+
+std::vector<PythonHeap::Grown> PythonHeap::largest(Walk& walk, std::vector<Grown> all) {
+  std::unordered_map<std::uint64_t, std::vector<std::size_t>> shapes;
+  for (std::size_t i = 0; i < all.size(); ++i) shapes[walk.shape(all[i].node)].push_back(i);
+  std::vector<Grown> out;
+  auto take = [&](Grown&& grown) {
+    auto place = std::upper_bound(out.begin(), out.end(), grown.holder.least,
+                                  [](Bytes least, const Grown& other) { return least > other.holder.least; });
+    out.insert(place, std::move(grown));
+    if (out.size() > kMaxHolders) out.pop_back();
+  };
+  Allowance allowance(limits_.time / 2, 1);
+  for (std::size_t i = 0; i < all.size() && !allowance.over(); ++i) {
+    const auto& alike = shapes[walk.shape(all[i].node)];
+    bool joined = alike.size() >= kSiblings;
+    std::size_t most = joined ? std::max<std::size_t>(kMaxAdded / alike.size(), 1) : kMaxAdded;
+    if (!sample_added(walk, all[i], most)) all[i].holder.least = {};
+    if (!joined && !all[i].added.empty()) take(std::move(all[i]));
+  }
+  cut_ = cut_ || allowance.over();
+  for (const auto& [shape, alike] : shapes) {
+    if (alike.size() < kSiblings) continue;
+    Grown sum = all[alike.front()];
+    sum.holder = {"", sum.holder.type, 0, 0, sum.holder.of, {}, {}, 0};
+    sum.added.clear();
+    sum.lengths.clear();
+    for (std::size_t i : alike) {
+      const Grown& one = all[i];
+      std::uint64_t weight = walk.weight(one.node);
+      sum.holder.length += weight * one.holder.length;
+      sum.holder.added += weight * one.holder.added;
+      sum.holder.least += scaled(one.holder.least, static_cast<double>(weight));
+      sum.holder.small += scaled(one.holder.small, static_cast<double>(weight));
+      sum.holder.containers += weight;
+      if (one.holder.of != sum.holder.of) sum.holder.of.clear();
+      sum.added.insert(sum.added.end(), one.added.begin(), one.added.end());
+      sum.lengths.push_back(one.lengths.front());
+    }
+    if (!sum.added.empty()) take(std::move(sum));
+  }
+  return out;
 }
 
 std::optional<std::vector<Holder>> PythonHeap::end() {
@@ -121,50 +220,22 @@ std::optional<std::vector<Holder>> PythonHeap::end() {
   if (!walk.add_threads()) return std::nullopt;
   walk.run();
   cut_ = cut_ || walk.cut;
-  told_.clear();
-  std::vector<Grown> all = grown_of(walk);
-  Allowance allowance(limits_.time / 2, 1);
-  for (Grown& grown : all) {
-    if (allowance.over()) {
-      cut_ = true;
-      break;
-    }
-    if (!sample_added(walk, grown)) continue;
-    auto place = std::upper_bound(told_.begin(), told_.end(), grown.holder.least,
-                                  [](Bytes least, const Grown& other) { return least > other.holder.least; });
-    told_.insert(place, std::move(grown));
-    if (told_.size() > kMaxHolders) told_.pop_back();
-  }
+  told_ = largest(walk, grown_of(walk));
   std::vector<Holder> out;
   for (Grown& grown : told_) {
-    grown.holder.path = walk.path(grown.node);  // only of those that are told: it reads past the cache
+    // Only of those that are told: it reads past the cache.
+    grown.holder.path = walk.path(grown.node, grown.holder.containers > 1);
     out.push_back(grown.holder);
   }
   known_.clear();
   return out;
 }
 
-// Objects of Python and of C alike: words that point to memory.
 bool PythonHeap::has_small_objects(std::uint64_t address) {
-  // The head of a pool: how many are in use, the first that is free, neighbours, its arena, its class of
-  // sizes, where the next that never was one would be, and the last such place.
-  constexpr std::uint64_t kPools[] = {4096, 16384};  // before 3.10, and since
-  constexpr std::uint64_t kHeadOfPool = 48, kStep = 16, kClasses = 32;
-  for (std::uint64_t pool_size : kPools) {
-    std::uint64_t pool = address / pool_size * pool_size;
-    std::uint64_t of_class = reader_.pages().word(pool + 32) >> 32, next = reader_.pages().word(pool + 40);
-    std::uint64_t size = (of_class + 1) * kStep, last = next >> 32,
-                  used = reader_.pages().word(pool) & UINT32_MAX;
-    next &= UINT32_MAX;
-    std::uint64_t free = reader_.pages().word(pool + 8);
-    if (of_class < kClasses && last == pool_size - size && next >= kHeadOfPool + size &&
-        next <= last + size && (next - kHeadOfPool) % size == 0 && used * size <= pool_size - kHeadOfPool &&
-        (free == 0 || free / pool_size * pool_size == pool))
-      return true;
-  }
-  return false;
+  return reader_.size_in_pool(address) != 0;
 }
 
+// Objects of Python and of C alike: words that point to memory.
 PythonHeap::Reached PythonHeap::reach(std::size_t holder, const BlockAt& block_at) {
   constexpr std::size_t kMaxOfOne = 64, kUnknownSize = 192, kMaxOfObject = 512;
   constexpr unsigned kMaxSteps = 4;

@@ -17,13 +17,18 @@
 
 namespace oomcast {
 
-/// A list, dict, set or deque that has grown.
+/// A list, dict, set or deque that has grown; or many of one container, as of a dict of lists: then all that
+/// follows is of all of them.
 struct Holder {
-  std::string path;  // as its program would write it: "trainer.history['loss'] in __main__"
+  std::string
+      path;  // as its program would write it: "trainer.history['loss'] in __main__"; "by_user[…] in …"
   std::string type;  // "list"
   std::uint64_t length = 0, added = 0;
   std::string of;  // the type that most of what was added has; empty: nothing of it could be read
-  Bytes least;     // what was added takes, without what it refers to in turn
+  Bytes
+      least;  // what was added takes, with what nothing else refers to, as far as a sample of it was followed
+  Bytes small;  // of that what stands in pools of small objects
+  std::uint64_t containers = 1;
   auto operator<=>(const Holder&) const = default;
 };
 
@@ -49,6 +54,11 @@ class PythonHeap {
   bool begin();
   /// Those that are longer since, with what was added most first. Once. nullopt: as begin().
   std::optional<std::vector<Holder>> end();
+  /// Between the two: where those that grew most until now have their lengths, `most` of them; of several in
+  /// one container the one that grew most. About 1 µs a container.
+  std::vector<std::uint64_t> growing(std::size_t most);
+  /// Whether this length, one of growing()'s, is of the holder with this number in end()'s answer.
+  bool has_length_at(std::size_t holder, std::uint64_t address) const;
   /// Behind end(): which types' objects became more, whoever holds them. nullopt: they could not be counted.
   const std::optional<std::vector<GrownType>>& grown_types() const { return grown_types_; }
   /// Of the blocks that `block_at` knows by an address in them, those that the holder with this number in
@@ -73,19 +83,23 @@ class PythonHeap {
     const PythonReader::Type* type = nullptr;
     std::uint64_t length = 0;
     std::uint64_t first = 0, last = 0;  // what stood there, as ends_of() has it
+    std::uint64_t shape = 0;            // as of a walk
   };
   struct Grown {
     std::uint32_t node = 0;  // of the walk
     std::uint64_t address = 0;
-    Holder holder;                     // without its path
-    std::vector<std::uint64_t> added;  // objects, a sample
+    Holder holder;                         // without its path
+    std::vector<std::uint64_t> added;      // objects, a sample
+    std::vector<std::uint64_t> lengths{};  // where they stand: its own, or those of all
   };
   std::pair<std::uint64_t, std::uint64_t> ends_of(std::uint64_t address, const Known& known);
   bool is_another(std::uint64_t address, const PythonReader::Type& type, const Known& known);
   /// By how much they grew, the most first: without what was added.
   std::vector<Grown> grown_of(const Walk& walk);
   /// false: nothing of what was added can be read.
-  bool sample_added(Walk& walk, Grown& grown);
+  bool sample_added(Walk& walk, Grown& grown, std::size_t most);
+  /// Those that hold most, by that; many of one shape are one.
+  std::vector<Grown> largest(Walk& walk, std::vector<Grown> all);
 
   Limits limits_;
   PythonReader reader_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <map>
 
 namespace oomcast {
@@ -284,12 +285,38 @@ std::string PythonHeap::Walk::key(std::uint64_t key) {
   return one && value ? fmt::format("[{}]", digits ? *value : 0) : "[int]";
 }
 
-std::string PythonHeap::Walk::path(std::uint32_t at) {
+std::uint64_t PythonHeap::Walk::shape(std::uint32_t at) const {
+  constexpr std::uint64_t kPrime = 0x9e3779b97f4a7c15;
+  std::uint64_t out = 0;
+  for (std::size_t depth = 0; at != kNone && depth < kMaxDepth; at = nodes[at].parent, ++depth) {
+    const Node& n = nodes[at];
+    bool any = is_element(n.edge), begins = n.parent == kNone;
+    for (std::uint64_t part : {static_cast<std::uint64_t>(any ? Edge::member : n.edge), any ? 0 : n.detail,
+                               begins ? n.address : 0})
+      out = (std::rotl(out, 23) ^ part) * kPrime;
+  }
+  return out;
+}
+
+std::uint64_t PythonHeap::Walk::weight(std::uint32_t at) {
+  constexpr std::uint64_t kMost = 1 << 20;
+  std::uint64_t out = 1;
+  for (std::size_t depth = 0; at != kNone && depth < kMaxDepth; at = nodes[at].parent, ++depth) {
+    if (!is_element(nodes[at].edge) || nodes[at].parent == kNone) continue;
+    std::uint64_t in = nodes[nodes[at].parent].address;
+    const Type* type = objects.type_of(in);
+    std::uint64_t all = type ? objects.length(in, *type).value_or(1) : 1;
+    out = std::min(out * std::max<std::uint64_t>(1, all / kFewElements), kMost);
+  }
+  return out;
+}
+
+std::string PythonHeap::Walk::path(std::uint32_t at, bool any) {
   std::vector<std::string> parts;
   std::string in;
   for (std::size_t depth = 0; at != kNone && depth < kMaxDepth; at = nodes[at].parent, ++depth) {
     const Node& n = nodes[at];
-    switch (n.edge) {
+    switch (any && is_element(n.edge) ? Edge::member : n.edge) {
       case Edge::frame:
         in = " in " + objects.name(pages.word(n.address + python.layout.code_name)) + "()";
         break;

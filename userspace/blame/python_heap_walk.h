@@ -52,6 +52,9 @@ struct PythonHeap::Walk {
     inside,     // none: C code knows
     content     // none: of a cell
   };
+  static bool is_element(Edge edge) {
+    return edge == Edge::key || edge == Edge::index || edge == Edge::member;
+  }
   struct Node {
     std::uint64_t address = 0, detail = 0;
     std::uint32_t parent = 0;
@@ -108,8 +111,13 @@ struct PythonHeap::Walk {
 
   void run();
 
+  // Equal for all that are reached by the same names, whatever the keys and indices between them are.
+  std::uint64_t shape(std::uint32_t at) const;
+  // How many of these it stands for: of a long container some elements are followed.
+  std::uint64_t weight(std::uint32_t at);
   std::string key(std::uint64_t key);
-  std::string path(std::uint32_t at);
+  // `any`: without keys and indices.
+  std::string path(std::uint32_t at, bool any = false);
 };
 
 }  // namespace oomcast

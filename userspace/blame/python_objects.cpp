@@ -18,6 +18,7 @@ constexpr std::uint64_t kInlineValues = 1 << 2, kManagedDict = 1 << 4, kCollecte
 constexpr std::uint64_t kListType = 1 << 25, kTupleType = 1 << 26, kDictType = 1 << 29;
 constexpr std::uint64_t kTypeType = std::uint64_t{1} << 31;
 constexpr std::uint64_t kCollectorHead = 16, kSize = 16;
+constexpr std::string_view kByteArray = "bytearray";
 constexpr std::size_t kMaxTypes = 65536, kMaxName = 100, kMaxShared = 64;
 constexpr unsigned kMaxBases = 16;
 
@@ -197,14 +198,52 @@ std::uint64_t PythonReader::storage(std::uint64_t object, const Type& type) {
     case Kind::set:
       return pages_.word(object + 40);
     default:
-      return 0;
+      return type.name == kByteArray ? pages_.word(object + kSize + 16) : 0;
   }
 }
 
-std::optional<std::uint64_t> PythonReader::length(std::uint64_t object, const Type& type) {
+std::uint64_t PythonReader::size_in_pool(std::uint64_t address) {
+  // The head of a pool: how many are in use, the first that is free, neighbours, its arena, its class of
+  // sizes, where the next that never was one would be, and the last such place.
+  constexpr std::uint64_t kPools[] = {4096, 16384};  // before 3.10, and since
+  constexpr std::uint64_t kHeadOfPool = 48, kStep = 16, kClasses = 32;
+  for (std::uint64_t pool_size : kPools) {
+    std::uint64_t pool = address / pool_size * pool_size;
+    std::uint64_t of_class = pages_.word(pool + 32) >> 32, next = pages_.word(pool + 40);
+    std::uint64_t size = (of_class + 1) * kStep, last = next >> 32, used = pages_.word(pool) & UINT32_MAX;
+    next &= UINT32_MAX;
+    std::uint64_t free = pages_.word(pool + 8);
+    if (of_class < kClasses && last == pool_size - size && next >= kHeadOfPool + size &&
+        next <= last + size && (next - kHeadOfPool) % size == 0 && used * size <= pool_size - kHeadOfPool &&
+        (free == 0 || free / pool_size * pool_size == pool))
+      return size;
+  }
+  return 0;
+}
+
+std::uint64_t PythonReader::storage_bytes(std::uint64_t object, const Type& type) {
+  constexpr std::uint64_t kAllocated = 32, kMask = 32, kSlot = 16;
+  std::uint64_t at = storage(object, type);
+  if (!may_be_object(at)) return 0;
+  if (type.name == kByteArray) return std::min(pages_.word(object + kSize + 8), kMaxLength);
+  if (type.kind == Kind::list) return 8 * std::min(pages_.word(object + kAllocated), kMaxLength);
+  if (type.kind == Kind::set)
+    return at > object && at < object + type.size
+               ? 0
+               : kSlot * (std::min(pages_.word(object + kMask), kMaxLength) + 1);
+  auto table = type.kind == Kind::dict ? keys_at(at) : std::nullopt;
+  if (!table || pages_.word(at) != 1) return 0;
+  return table->entries - at + 2 * table->slots / 3 * table->entry_size;
+}
+
+std::uint64_t PythonReader::length_at(std::uint64_t object, const Type& type) {
   bool counted = type.kind == Kind::list || type.kind == Kind::deque || type.kind == Kind::dict;
-  if (!counted && type.kind != Kind::set) return std::nullopt;
-  auto length = pages_.get<std::uint64_t>(object + (counted ? kSize : kSize + 8));
+  return counted ? object + kSize : type.kind == Kind::set ? object + kSize + 8 : 0;
+}
+
+std::optional<std::uint64_t> PythonReader::length(std::uint64_t object, const Type& type) {
+  std::uint64_t at = length_at(object, type);
+  auto length = at ? pages_.get<std::uint64_t>(at) : std::nullopt;
   return length && *length < kMaxLength ? length : std::nullopt;
 }
 
@@ -216,14 +255,15 @@ std::optional<PythonReader::Keys> PythonReader::keys_at(std::uint64_t keys) {
     std::uint64_t size = pages_.word(keys + 8);
     if (!size || (size & (size - 1)) || size > kMaxLength) return std::nullopt;
     std::uint64_t index = size <= 0xff ? 1 : size <= 0xffff ? 2 : size <= 0xffffffff ? 4 : 8;
-    Keys out{keys + 40 + size * index, 24, pages_.word(keys + 32)};
+    Keys out{keys + 40 + size * index, 24, pages_.word(keys + 32), size};
     return out.count <= size ? std::optional(out) : std::nullopt;
   }
   auto head = pages_.get<std::array<std::uint8_t, 3>>(keys + 8);  // logarithms of its sizes, and its kind
   if (!head) return std::nullopt;
   auto [size, index, kind] = *head;
   if (size > 40 || index > 43 || index < size || kind > 2) return std::nullopt;
-  Keys out{keys + 32 + (std::uint64_t{1} << index), kind ? 16u : 24u, pages_.word(keys + 24)};
+  Keys out{keys + 32 + (std::uint64_t{1} << index), kind ? 16u : 24u, pages_.word(keys + 24),
+           std::uint64_t{1} << size};
   return out.count <= std::uint64_t{1} << size ? std::optional(out) : std::nullopt;
 }
 

@@ -101,8 +101,15 @@ class PythonReader {
   std::uint64_t items(std::uint64_t object, const Type& type);
   /// Of a list, dict, set or deque. nullopt: it is none.
   std::optional<std::uint64_t> length(std::uint64_t object, const Type& type);
-  /// Where a list, dict or set has its elements; 0: another one, or it cannot be read.
+  /// Where that stands; 0: it is none.
+  static std::uint64_t length_at(std::uint64_t object, const Type& type);
+  /// Where a list, dict, set or bytearray has its elements; 0: another one, or it cannot be read.
   std::uint64_t storage(std::uint64_t object, const Type& type);
+  /// Bytes of that: 0 where it stands in the object itself, or others share it.
+  std::uint64_t storage_bytes(std::uint64_t object, const Type& type);
+  /// Bytes of the block that stands at this address in a pool of the interpreter's own, for those of up to
+  /// 512 bytes (CPython's Objects/obmalloc.c, 3.8 to 3.15); 0: it is none, or cannot be read.
+  std::uint64_t size_in_pool(std::uint64_t address);
   /// Where the attributes of an instance of a class are: a dict, or values in the order of shared_names(); 0:
   /// it has none there.
   struct Attributes {
@@ -128,6 +135,7 @@ class PythonReader {
  private:
   struct Keys {
     std::uint64_t entries = 0, entry_size = 0, count = 0;
+    std::uint64_t slots = 0;  // of which two thirds are used at most
   };
   std::optional<Keys> keys_at(std::uint64_t keys);
   const Type* type_at(std::uint64_t address, unsigned depth = 0);

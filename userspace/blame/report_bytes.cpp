@@ -190,7 +190,14 @@ void pass(A& a, BlameSite& s) {
   pass(a, s.kept);
   pass(a, s.held_by);
   a(s.small_objects);
+  a(s.adds);
   a(s.samples);
+}
+
+template <typename A>
+void pass(A& a, BlameAddition& addition) {
+  pass(a, addition.stack);
+  a(addition.seen);
 }
 
 template <typename A>
@@ -201,7 +208,10 @@ void pass(A& a, BlameHolder& h) {
   a(h.holder.added);
   a(h.holder.of);
   pass(a, h.holder.least);
+  pass(a, h.holder.small);
+  a(h.holder.containers);
   a(h.blocks);
+  pass(a, h.additions);
 }
 
 template <typename A>
@@ -310,6 +320,9 @@ std::optional<BlameReport> decode_report(std::string_view bytes) {
       sane = sane && all_known(site.stack);
     }
     for (const BlameGpuSite& site : p.gpu) sane = sane && all_known(site.stack);
+    if (p.holders)
+      for (const BlameHolder& holder : p.holders->all)
+        for (const BlameAddition& addition : holder.additions) sane = sane && all_known(addition.stack);
   }
   return sane ? std::optional(std::move(out)) : std::nullopt;
 }

@@ -13,6 +13,7 @@
 #include <random>
 
 #include "base/unique_fd.h"
+#include "collect/bpf_source_additions.h"
 #include "collect/bpf_source_allocations.h"
 #include "collect/held_locks.h"
 #include "collect/libbpf.h"
@@ -66,6 +67,7 @@ class LoadedFaultSource final : public FaultSource {
     ring_buffer__consume(ring_.get());
     sink_ = nullptr;
     for (auto& [tgid, probes] : allocations_) probes.advance(now);
+    for (auto& [tgid, probes] : additions_) probes.advance(now);
     pace(now);
     return Ok{};
   }
@@ -73,6 +75,7 @@ class LoadedFaultSource final : public FaultSource {
   Nanos next_look() const override {
     Nanos next = budget_->next_look();
     for (const auto& [tgid, probes] : allocations_) next = std::min(next, probes.next(now_));
+    for (const auto& [tgid, probes] : additions_) next = std::min(next, probes.next(now_));
     return next;
   }
   double watched_share() const override { return budget_->watched_share(); }
@@ -135,6 +138,17 @@ class LoadedFaultSource final : public FaultSource {
       if (auto watched = probes.end(now)) out.push_back(*watched);
     return out;
   }
+
+  Status watch_additions(std::uint32_t tgid, std::span<const std::uint64_t> lengths, MonoTime now) override {
+    AdditionProbes::Programs programs{skeleton_->progs.on_addition, bpf_map__fd(skeleton_->maps.lengths),
+                                      options_.roots};
+    AdditionProbes& probes = additions_.try_emplace(tgid, std::move(programs), tgid).first->second;
+    Status ok = probes.watch(lengths, now);
+    if (!ok) additions_.erase(tgid);
+    return ok;
+  }
+
+  void end_additions() override { additions_.clear(); }
 
   std::optional<std::uint32_t> waits_for() const override {
     bool closing = std::ranges::any_of(allocations_, [](const auto& each) { return each.second.closing(); });
@@ -326,6 +340,7 @@ class LoadedFaultSource final : public FaultSource {
   bool whole_process_ = false;
   std::shared_ptr<const HeldLocks> locks_;                 // null: they cannot be asked for
   std::map<std::uint32_t, AllocationProbes> allocations_;  // by tgid
+  std::map<std::uint32_t, AdditionProbes> additions_;      // by tgid
   CallCost each_;                                          // what a watched call of theirs takes
   const Sink* sink_ = nullptr;
   std::size_t left_ = 0;  // records until drain() returns

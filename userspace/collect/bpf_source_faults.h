@@ -64,6 +64,11 @@ class FaultSource {
   virtual void drop_allocations(std::uint32_t tgid, MonoTime now) = 0;
   /// Ends it for all, in half a second, or one where breakpoints have to be left for a while.
   virtual std::vector<WatchedAllocations> end_allocations(MonoTime now) = 0;
+  /// Tells of who makes these 8 bytes larger, which stand at addresses of the process, from now on: where a
+  /// container has its length. Of AdditionProbes::kMaxLengths, the first of them. Error: why it cannot.
+  virtual Status watch_additions(std::uint32_t tgid, std::span<const std::uint64_t> lengths,
+                                 MonoTime now) = 0;
+  virtual void end_additions() = 0;
   /// The process that these wait for, as it sleeps with the lock of its memory; so does the end of this, up
   /// to a minute.
   virtual std::optional<std::uint32_t> waits_for() const = 0;

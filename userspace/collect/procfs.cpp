@@ -311,18 +311,31 @@ PidNumbers ProcFs::pid_numbers() const {
   return {.space = inode && *inode != kMachines ? *inode : 0};
 }
 
-Result<std::vector<std::uint32_t>> ProcFs::list_pids() const {
-  DirStream dir(::opendir(proc_.c_str()));
-  if (!dir) return Error::from_errno("listing " + make_harmless(proc_));
-  std::vector<std::uint32_t> pids;
+namespace {
+
+// Ascending.
+Result<std::vector<std::uint32_t>> numbers_in(const std::string& directory, std::size_t most) {
+  DirStream dir(::opendir(directory.c_str()));
+  if (!dir) return Error::from_errno("listing " + make_harmless(directory));
+  std::vector<std::uint32_t> out;
   errno = 0;
-  while (const dirent* entry = ::readdir(dir.get())) {
-    if (auto pid = parse_u32(entry->d_name)) pids.push_back(*pid);
+  while (const dirent* entry = out.size() < most ? ::readdir(dir.get()) : nullptr) {
+    if (auto number = parse_u32(entry->d_name)) out.push_back(*number);
     errno = 0;
   }
-  if (errno != 0) return Error::from_errno("listing " + make_harmless(proc_));
-  std::sort(pids.begin(), pids.end());
-  return pids;
+  if (errno != 0) return Error::from_errno("listing " + make_harmless(directory));
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+}  // namespace
+
+Result<std::vector<std::uint32_t>> ProcFs::list_pids() const {
+  return numbers_in(proc_, SIZE_MAX);
+}
+
+Result<std::vector<std::uint32_t>> ProcFs::list_threads(std::uint32_t pid, std::size_t most) const {
+  return numbers_in(fmt::format("{}/{}/task", proc_, pid), most);
 }
 
 bool MemInfo::is_short() const {

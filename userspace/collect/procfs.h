@@ -163,6 +163,8 @@ class ProcFs {
 
   /// Every process, ascending. About 1 µs each.
   Result<std::vector<std::uint32_t>> list_pids() const;
+  /// The process's threads, the first `most` of them: they are in the order in which they began.
+  Result<std::vector<std::uint32_t>> list_threads(std::uint32_t pid, std::size_t most) const;
 
   /// From a file that stays open: nothing is taken of a machine that has nothing left.
   Result<MemInfo> read_meminfo() const;

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "base/escape.h"
@@ -20,10 +21,8 @@ namespace {
 constexpr double kMinShare = 0.01;    // of the process's growth, to be told of
 constexpr double kMinBranch = 0.03;   // to have a branch in the tree
 constexpr double kMinOfWindow = 0.2;  // in which allocations were watched; else it is said
-constexpr std::size_t kMaxShown = 20;
-constexpr std::size_t kMaxEnded = 5;    // by name
-constexpr std::size_t kMaxUnread = 16;  // by name
-constexpr std::size_t kMaxDepth = 64;
+constexpr std::size_t kMaxShown = 20, kMaxDepth = 64;
+constexpr std::size_t kMaxEnded = 5, kMaxUnread = 16, kMaxAdders = 3;  // by name
 
 // "void std::vector<int>::_M_realloc_insert<int const&>(…)": names of templates begin with what they return.
 std::string_view without_return_type(std::string_view function) {
@@ -123,14 +122,35 @@ std::string evidence(const Kept& kept) {
                      format_size(kept.bytes), format_size(kept.error));
 }
 
+// Of those that were seen, most first; which holder's line stands above it is not told again.
+std::string adders(const BlameHolder& holder, std::string_view line) {
+  std::map<std::string, std::uint64_t> sums;
+  std::uint64_t all = 0;
+  for (const BlameAddition& each : holder.additions) {
+    const Frame* frame = culprit(each.stack);
+    sums[frame ? to_text(*frame) : "?"] += each.seen;
+    all += each.seen;
+  }
+  if (sums.empty() || (sums.size() == 1 && sums.begin()->first == line)) return "";
+  std::vector<std::pair<std::string, std::uint64_t>> order(sums.begin(), sums.end());
+  std::ranges::stable_sort(order, std::greater(), &std::pair<std::string, std::uint64_t>::second);
+  std::string out;
+  for (const auto& [text, seen] : std::span(order).first(std::min(order.size(), kMaxAdders)))
+    out += fmt::format("{}{} ({} of {} seen)", out.empty() ? ", added by " : ", ", text, seen, all);
+  return out;
+}
+
 // "held by trainer.history['loss'] in __main__, list of 9120: +1480 Tensor": its program's names. "+50 bytes"
-// would be read as a size.
-std::string holder_text(const Holder& holder) {
+// would be read as a size. `line`: what stands above it.
+std::string holder_text(const BlameHolder& of_process, std::string_view line) {
+  const Holder& holder = of_process.holder;
   std::string of = holder.of.empty()      ? "objects"
                    : holder.of == "bytes" ? "objects (bytes)"
                                           : escape_for_terminal(holder.of);
-  return fmt::format("held by {}, {} of {}: +{} {}", escape_for_terminal(holder.path),
-                     escape_for_terminal(holder.type), holder.length, holder.added, of);
+  std::string type = holder.containers > 1 ? fmt::format("{} × ", holder.containers) : "";
+  type += escape_for_terminal(holder.type);
+  return fmt::format("held by {}, {} of {}: +{} {}{}", escape_for_terminal(holder.path), type, holder.length,
+                     holder.added, of, adders(of_process, line));
 }
 
 // Those that no line is held by.
@@ -142,8 +162,8 @@ std::string other_holders(const BlameProcess& p) {
     auto is = [&](const BlameSite& site) { return site.held_by == i; };
     if (std::any_of(p.sites.begin(), p.sites.end(), is)) continue;
     ++told;
-    const Holder& h = p.holders->all[i].holder;
-    out += fmt::format("  {:>10} at least, {}\n", format_size(h.least), holder_text(h));
+    const BlameHolder& h = p.holders->all[i];
+    out += fmt::format("  {:>10} at least, {}\n", format_size(h.holder.least), holder_text(h, ""));
   }
   return out;
 }
@@ -169,19 +189,20 @@ std::string top_lines(const BlameProcess& p, Seconds window) {
     Bytes grown;
     Kept kept;
     std::set<std::uint32_t> held_by;
-    bool small_objects = false;
+    bool small_objects = false, adds = false;
   };
   std::map<std::string, Line> sums;
   for (const BlameSite& site : p.sites) {
     const Frame* frame = culprit(site.stack);
-    if (!frame || site.grown <= Bytes{}) continue;
-    Line& line = sums[to_text(*frame)];
+    if ((!frame && !site.small_objects) || site.grown <= Bytes{}) continue;
+    Line& line = sums[frame ? to_text(*frame) : "(no line)"];
     line.grown += site.grown;
     line.kept.bytes += site.kept.bytes;
     line.kept.error += site.kept.error;
     line.kept.blocks += site.kept.blocks;
     if (site.held_by) line.held_by.insert(*site.held_by);
     line.small_objects = line.small_objects || site.small_objects;
+    line.adds = line.adds || site.adds;
   }
   std::vector<std::pair<Line, std::string>> lines;
   for (const auto& [text, line] : sums)
@@ -193,11 +214,12 @@ std::string top_lines(const BlameProcess& p, Seconds window) {
   for (const auto& [line, text] : lines) {
     out += fmt::format("  {:>10} {:>13} {:>4.0f}%  {}{}\n", format_size(line.grown),
                        format_rate(rate(line.grown, window)), 100 * share(line.grown, p.grown()), text,
-                       line.small_objects ? "  and what it calls: small objects of several lines"
-                       : p.kept           ? "  " + evidence(line.kept)
-                                          : "");
+                       line.adds            ? "  small objects, added here"
+                       : line.small_objects ? "  and what it calls: small objects"
+                       : p.kept             ? "  " + evidence(line.kept)
+                                            : "");
     for (std::uint32_t i : line.held_by)
-      out += fmt::format("  {:31}  {}\n", "", holder_text(p.holders->all[i].holder));
+      out += fmt::format("  {:31}  {}\n", "", holder_text(p.holders->all[i], text));
   }
   out += other_holders(p);
   out += grown_types_text(p);
@@ -326,6 +348,9 @@ void doubt_process(const BlameProcess& p, Seconds window, std::vector<std::strin
   if (p.holders && p.holders->cut)
     out.push_back(fmt::format(
         "{} has more objects than there was time to look at: another container may hold more", who));
+  if (!p.why_not_added.empty())
+    out.push_back(fmt::format("which lines add to the containers of {} is not known: {}", who,
+                              escape_for_terminal(p.why_not_added)));
   if (p.kept && p.kept->without_new)
     out.push_back(fmt::format(
         "of what the allocator of {} gives by an operator new of its own only who touched it is known: a "
@@ -450,8 +475,7 @@ std::string to_text(const BlameReport& report) {
     if (p.role.rank) out += fmt::format("  rank {}", *p.role.rank);
     if (!p.python.empty()) out += "  " + escape_for_terminal(p.python);
     out += p.exited ? "  ended" : p.growth_unknown ? "  growth not known" : "";
-    out += "\n";
-    out += top_lines(p, report.window);
+    out += "\n" + top_lines(p, report.window);
     Node root;
     for (const BlameSite& site : p.sites)
       if (site.grown > Bytes{}) insert(root, readable(site.stack), 0, site.grown);

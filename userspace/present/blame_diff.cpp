@@ -36,7 +36,8 @@ BlameHolder holder_of(const Json& json) {
     return static_cast<std::uint64_t>(std::max<std::int64_t>(0, number_at(json, name)));
   };
   return {{string_at(json, "path"), string_at(json, "type"), count("length"), count("added"),
-           string_at(json, "of"), Bytes{number_at(json, "bytes_at_least")}},
+           string_at(json, "of"), Bytes{number_at(json, "bytes_at_least")},
+           Bytes{number_at(json, "small_bytes")}, count("containers")},
           count("kept_blocks")};
 }
 

@@ -36,25 +36,37 @@ Json kept_json(const KeptOfProcess& kept) {
   return out;
 }
 
+Json stack_json(const Stack& stack) {
+  Json out = Json::array();
+  for (const Frame& frame : stack) out.push_back(frame_json(frame));
+  return out;
+}
+
+Json addition_json(const BlameAddition& addition) {
+  const Frame* top = culprit(addition.stack);
+  return {{"seen", addition.seen},
+          {"culprit", top ? frame_json(*top) : Json(nullptr)},
+          {"stack", stack_json(addition.stack)}};
+}
+
 Json holder_json(const BlameHolder& h) {
-  return {{"path", text(h.holder.path)},
+  Json additions = Json::array();
+  for (const BlameAddition& each : h.additions) additions.push_back(addition_json(each));
+  return {{"containers", h.holder.containers},
+          {"additions", std::move(additions)},
+          {"path", text(h.holder.path)},
           {"type", text(h.holder.type)},
           {"length", h.holder.length},
           {"added", h.holder.added},
           {"of", h.holder.of.empty() ? Json(nullptr) : text(h.holder.of)},
           {"bytes_at_least", h.holder.least.count},
+          {"small_bytes", h.holder.small.count},
           {"kept_blocks", h.blocks}};
 }
 
 Json grown_type_json(const GrownType& t) {
   return {
       {"type", text(t.type)}, {"objects", t.objects}, {"added", t.added}, {"bytes_at_least", t.least.count}};
-}
-
-Json stack_json(const Stack& stack) {
-  Json out = Json::array();
-  for (const Frame& frame : stack) out.push_back(frame_json(frame));
-  return out;
 }
 
 Json site_json(const BlameSite& site, const BlameProcess& p, const BlameReport& report) {
@@ -66,6 +78,7 @@ Json site_json(const BlameSite& site, const BlameProcess& p, const BlameReport& 
           {"kept", p.kept ? kept_json(site.kept) : Json(nullptr)},
           {"held_by", site.held_by ? text(p.holders->all[*site.held_by].holder.path) : Json(nullptr)},
           {"small_objects", site.small_objects},
+          {"adds", site.adds},
           {"samples", site.samples},
           {"culprit", top ? frame_json(*top) : Json(nullptr)},
           {"stack", stack_json(site.stack)}};
@@ -110,6 +123,7 @@ Json blamed_process_json(const BlameProcess& p, const BlameReport& report, const
           {"free_in_heap_bytes", if_known(p.free_in_heap)},
           {"kept", p.kept ? kept_json(*p.kept) : Json(nullptr)},
           {"kept_unknown", p.why_not_kept.empty() ? Json(nullptr) : text(p.why_not_kept)},
+          {"additions_unknown", p.why_not_added.empty() ? Json(nullptr) : text(p.why_not_added)},
           {"grown_hugetlb_bytes", maybe(p.grown_hugetlb)},
           {"role", to_string(p.role.kind)},
           {"worker_of", p.role.of ? Json(*p.role.of) : Json(nullptr)},

@@ -95,6 +95,18 @@ std::optional<Allocation> allocation_of(std::span<const std::byte> bytes, const 
   return out;
 }
 
+std::optional<Addition> addition_of(std::span<const std::byte> bytes, const Decoder& d) {
+  oc_addition r;
+  if (!take_record(bytes, OC_ADDITION, r)) return std::nullopt;
+  Addition out;
+  take_stack(r.user, bytes.last(r.user.stack_bytes), out);
+  out.time = mono_from_ns(r.header.time_ns);
+  out.task = d.task(r.task);
+  out.length_at = r.length_at;
+  out.length = r.length;
+  return out;
+}
+
 std::optional<Freed> freed_of(std::span<const std::byte> bytes) {
   oc_freed r;
   if (bytes.size() != sizeof(r)) return std::nullopt;
@@ -129,6 +141,7 @@ Result<FaultRecord> decode_fault(std::span<const std::byte> bytes, const Units& 
   if (auto freed = freed_of(bytes)) return FaultRecord(*freed);
   if (auto fault = fault_of(bytes, d)) return FaultRecord(*std::move(fault));
   if (auto allocation = allocation_of(bytes, d)) return FaultRecord(*std::move(allocation));
+  if (auto addition = addition_of(bytes, d)) return FaultRecord(*std::move(addition));
   return Error::failed(
       fmt::format("reading a page fault or an allocation of {} bytes: not one", bytes.size()));
 }
@@ -199,6 +212,13 @@ std::vector<std::byte> encode(const PythonLayout& l, const PythonObjects& o) {
 
 std::uint64_t scope_key(const TaskId& process) {
   return oc_scope_of_process(process.tgid, process.start_ticks);
+}
+
+std::vector<std::byte> length_key(std::uint32_t tgid, std::uint64_t length_at) {
+  oc_length_key out{length_at, tgid};
+  std::vector<std::byte> bytes(sizeof(out));
+  std::memcpy(bytes.data(), &out, sizeof(out));
+  return bytes;
 }
 
 std::vector<std::byte> encode_baseline(Bytes resident, const Units& units) {

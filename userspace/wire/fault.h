@@ -77,7 +77,14 @@ struct LivingBlock {
   std::uint64_t address = 0;
   MonoTime born;
 };
-using FaultRecord = std::variant<Fault, Allocation, Freed>;
+/// A container that became longer, by the thread whose stack it is.
+struct Addition : UserStack {
+  MonoTime time;
+  Task task;
+  std::uint64_t length_at = 0;  // where its length stands
+  std::uint64_t length = 0;     // now
+};
+using FaultRecord = std::variant<Fault, Allocation, Freed, Addition>;
 
 /// The lock of a process's memory, held at the moment of a look. `owner` stands for the thread that took it
 /// last, which has had a CPU for `ran` so far: two looks that are the same saw one that slept.
@@ -98,7 +105,7 @@ bool is_gpu_stack(std::span<const std::byte> bytes);
 /// Error: not such a record. Cost: one copy.
 Result<GpuStack> decode_gpu_stack(std::span<const std::byte> bytes, const Units& units);
 
-/// Without decoding the rest: a Fault, and neither an Allocation nor a Freed.
+/// Without decoding the rest: a Fault, and no other record.
 bool is_fault(std::span<const std::byte> bytes);
 /// Error: not such a record. Cost: one copy.
 Result<FaultRecord> decode_fault(std::span<const std::byte> bytes, const Units& units);
@@ -145,6 +152,9 @@ std::vector<std::byte> encode(const PythonLayout& layout, const PythonObjects& o
 
 /// How the kernel programs know a process that is in scope.
 std::uint64_t scope_key(const TaskId& process);
+
+/// How the kernel programs know a length that is watched.
+std::vector<std::byte> length_key(std::uint32_t tgid, std::uint64_t length_at);
 
 /// What a process holds of its own when the window begins, as the kernel programs take it.
 std::vector<std::byte> encode_baseline(Bytes resident, const Units& units);

@@ -17,7 +17,8 @@ namespace {
 /// Says whose allocations it was to watch.
 class ProbedFaultSource final : public FaultSource {
  public:
-  std::vector<std::uint32_t> watched, dropped;
+  std::vector<std::uint32_t> watched, dropped, adding;
+  bool refuses = false;
 
   Status begin(MonoTime) override { return Ok{}; }
   int fd() const override { return -1; }
@@ -30,6 +31,11 @@ class ProbedFaultSource final : public FaultSource {
     watched.push_back(tgid);
     return Ok{};
   }
+  Status watch_additions(std::uint32_t tgid, std::span<const std::uint64_t>, MonoTime) override {
+    adding.push_back(tgid);
+    return refuses ? Status(Error::failed("no data breakpoints")) : Ok{};
+  }
+  void end_additions() override {}
   void drop_allocations(std::uint32_t tgid, MonoTime) override { dropped.push_back(tgid); }
   std::vector<WatchedAllocations> end_allocations(MonoTime) override { return {}; }
   std::optional<std::uint32_t> waits_for() const override { return std::nullopt; }
@@ -150,6 +156,36 @@ TEST(AllocationWatch, chooses_nobody_while_processes_wait_for_memory_and_somebod
   job.watch->choose(second);
   EXPECT_TRUE(job.reader.wants_to_write());
   EXPECT_EQ(job.watch->why_not(7), "by half of the time it had grown little");
+}
+
+TEST(AllocationWatch, asks_what_grows_each_time_after_twice_as_long_and_watches_who_adds_to_it) {
+  WatchedJob job({7});
+  job.watch->prepare(&job.source);
+  job.answer(7);
+  job.watch->watch_found(&job.source, job.end);
+  job.watch->begin(&job.source, job.begin, job.end, false);
+  for (int after : {1, 3, 7}) {
+    EXPECT_EQ(job.watch->next_choice(), job.begin + std::chrono::seconds(after));
+    job.watch->choose(job.watch->next_choice());
+  }
+  EXPECT_EQ(job.watch->next_choice(), MonoTime::max()) << "it ends before that";
+  constexpr std::uint64_t kLengths[] = {0x7000};
+  job.watch->on_growing(&job.source, 7, kLengths);
+  EXPECT_EQ(job.source.adding, Watched{7});
+  EXPECT_EQ(job.watch->why_not_added(7), "");
+  job.source.refuses = true;
+  job.watch->on_growing(&job.source, 7, kLengths);
+  EXPECT_EQ(job.watch->why_not_added(7), "no data breakpoints");
+}
+
+TEST(AllocationWatch, watches_nobody_who_adds_under_a_debugger_which_needs_data_breakpoints_itself) {
+  WatchedJob job({7});
+  job.watch->begin(&job.source, job.begin, job.end, false);
+  job.tree.write("proc/7/status", "Tgid:\t7\nTracerPid:\t9\n");
+  constexpr std::uint64_t kLengths[] = {0x7000};
+  job.watch->on_growing(&job.source, 7, kLengths);
+  EXPECT_EQ(job.source.adding, Watched{});
+  EXPECT_NE(job.watch->why_not_added(7), "");
 }
 
 TEST(AllocationWatch, has_no_room_in_a_cgroup_that_cannot_be_read) {

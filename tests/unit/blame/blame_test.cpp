@@ -200,45 +200,71 @@ BlameProcess of_two_lines(Bytes first, Bytes second) {
   site.stack = {python("run", 9), python("index", 5)};
   site.grown = site.touched = second;
   out.sites.push_back(site);
-  out.holders.emplace().all.push_back({Holder{"rows in __main__", "dict", 90, 80, "Row", MiB(8)}, 0});
+  out.holders.emplace().all.push_back(
+      {Holder{"rows in __main__", "dict", 90, 80, "Row", MiB(20), MiB(19)}, 0});
   return out;
 }
 
-TEST(SmallObjects, of_several_lines_are_no_lines) {
+TEST(SmallObjects, whose_adding_nobody_saw_are_of_no_line_but_of_a_container) {
   BlameProcess process = of_two_lines(MiB(14), MiB(6));
   join_small_objects(process, std::vector<double>{1, 0.5});
   ASSERT_EQ(process.sites.size(), 3u);
   const BlameSite& joined = process.sites[2];
   EXPECT_TRUE(joined.small_objects);
+  EXPECT_FALSE(joined.adds);
   EXPECT_EQ(joined.grown, MiB(17));
   EXPECT_EQ(process.sites[0].grown, Bytes{});
   EXPECT_EQ(process.sites[1].grown, MiB(3));
   ASSERT_EQ(joined.stack.size(), 1u);
   EXPECT_EQ(joined.stack[0].function, "run");
+  EXPECT_EQ(joined.stack[0].line, std::nullopt) << "the next line may be the one that keeps";
   EXPECT_EQ(joined.held_by, 0u);
 }
 
-TEST(SmallObjects, of_one_line_alone_and_those_that_are_few_stay_where_they_are) {
-  BlameProcess alone = of_two_lines(MiB(92), MiB(8));
-  join_small_objects(alone, std::vector<double>{1, 1});
-  EXPECT_EQ(alone.sites.size(), 2u);
+// A comprehension of strings that go meets each new page before the line whose dicts stay.
+TEST(SmallObjects, that_one_line_alone_meets_need_not_be_those_that_it_keeps) {
+  BlameProcess process = of_two_lines(MiB(20), Bytes{});
+  process.sites.pop_back();
+  join_small_objects(process, std::vector<double>{1});
+  ASSERT_EQ(process.sites.size(), 2u);
+  ASSERT_EQ(process.sites[1].stack.size(), 1u);
+  EXPECT_EQ(process.sites[1].stack[0].function, "run");
+  EXPECT_EQ(process.sites[1].stack[0].line, std::nullopt);
+}
+
+TEST(SmallObjects, are_of_the_lines_that_were_seen_to_add_them_to_what_holds_them) {
+  BlameProcess process = of_two_lines(MiB(14), MiB(6));
+  const Stack keeps = {{Frame::Kind::python, "keep", "/train.py", 7}},
+              imports = {{Frame::Kind::python, "load", "/train.py", 2}};
+  process.holders->all[0].additions = {{keeps, 30}, {imports, 10}};
+  join_small_objects(process, std::vector<double>{1, 1});
+  ASSERT_EQ(process.sites.size(), 4u);
+  const BlameSite &first = process.sites[2], &second = process.sites[3];
+  EXPECT_EQ(first.stack, keeps);
+  EXPECT_EQ(first.grown, MiB(15));
+  EXPECT_TRUE(first.adds);
+  EXPECT_FALSE(first.small_objects);
+  EXPECT_EQ(first.held_by, 0u);
+  EXPECT_EQ(second.stack, imports);
+  EXPECT_EQ(second.grown, MiB(5));
+}
+
+TEST(SmallObjects, more_than_their_containers_hold_are_of_nobody) {
+  BlameProcess process = of_two_lines(MiB(70), MiB(30));
+  const Stack keeps = {{Frame::Kind::python, "keep", "/train.py", 7}};
+  process.holders->all[0].additions = {{keeps, 30}};
+  join_small_objects(process, std::vector<double>{1, 1});
+  ASSERT_EQ(process.sites.size(), 4u);
+  EXPECT_EQ(process.sites[2].held_by, std::nullopt);
+  EXPECT_EQ(process.sites[2].grown, MiB(81));
+  EXPECT_EQ(process.sites[3].held_by, 0u);
+  EXPECT_EQ(process.sites[3].grown, MiB(19));
+}
+
+TEST(SmallObjects, that_are_few_stay_where_they_are) {
   BlameProcess few = of_two_lines(MiB(5), MiB(5));
   join_small_objects(few, std::vector<double>{0.05, 0.05});
   EXPECT_EQ(few.sites.size(), 2u);
-}
-
-TEST(SmallObjects, of_a_comprehension_are_of_the_line_that_it_is_in) {
-  BlameProcess process = of_two_lines(MiB(14), MiB(6));
-  process.sites[1].stack.back() = {Frame::Kind::python, "parse.<locals>.<listcomp>", "/train.py", 3};
-  join_small_objects(process, std::vector<double>{1, 1});
-  EXPECT_EQ(process.sites.size(), 2u);
-}
-
-TEST(SmallObjects, are_held_by_nobody_who_holds_less_than_a_fifth) {
-  BlameProcess process = of_two_lines(MiB(70), MiB(30));
-  join_small_objects(process, std::vector<double>{1, 1});
-  ASSERT_EQ(process.sites.size(), 3u);
-  EXPECT_FALSE(process.sites[2].held_by);
 }
 
 TEST(Blame, of_what_may_not_be_read_only_the_counters_count) {

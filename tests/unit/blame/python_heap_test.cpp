@@ -8,6 +8,7 @@
 #include <random>
 
 #include "blame/fake_interpreter.h"
+#include "blame/python_owned.h"
 
 namespace oomcast {
 namespace {
@@ -33,9 +34,9 @@ TEST(PythonHeap, a_container_that_grows_is_told_by_the_names_that_lead_to_it) {
   ASSERT_TRUE(told);
   const std::vector<Holder>& holders = *told;
   ASSERT_EQ(holders.size(), 3u);
-  EXPECT_EQ(holders[0], (Holder{"kept in __main__", "list", 1000, 900, "Tensor", Bytes{900 * 64}}));
-  EXPECT_EQ(holders[1], (Holder{"mine in main()", "list", 500, 400, "Tensor", Bytes{400 * 64}}));
-  EXPECT_EQ(holders[2], (Holder{"history['loss'] in __main__", "list", 110, 10, "Tensor", Bytes{640}}));
+  EXPECT_EQ(holders[0], (Holder{"kept in __main__", "list", 1000, 900, "Tensor", Bytes{900 * 64}, {}}));
+  EXPECT_EQ(holders[1], (Holder{"mine in main()", "list", 500, 400, "Tensor", Bytes{400 * 64}, {}}));
+  EXPECT_EQ(holders[2], (Holder{"history['loss'] in __main__", "list", 110, 10, "Tensor", Bytes{640}, {}}));
   EXPECT_FALSE(heap.cut());
 }
 
@@ -96,13 +97,14 @@ TEST(PythonHeap, a_container_in_the_place_of_another_one_has_not_grown) {
 
 TEST(PythonHeap, of_many_that_grew_those_are_told_that_hold_most) {
   Interpreter py;
-  std::uint64_t element = py.object(py.make_type("Tensor", 64, 0, 0)), all = py.make_list(40, 0);
-  for (std::uint64_t i = 0; i < 40; ++i) py.word(py.word(all, 24), 8 * i) = py.make_list(100 + i, element);
+  std::uint64_t element = py.object(py.make_type("Tensor", 64, 0, 0));
+  std::vector<std::pair<std::string_view, std::uint64_t>> all;
+  for (std::uint64_t i = 0; i < 40; ++i)
+    all.emplace_back(py.texts.emplace_back("list" + std::to_string(i)), py.make_list(100 + i, element));
   auto set_lengths = [&](std::uint64_t more) {
-    for (std::uint64_t i = 0; i < 40; ++i)
-      py.word(py.word(py.word(all, 24), 8 * i), 16) = 50 + more * (i + 1);
+    for (std::uint64_t i = 0; i < 40; ++i) py.word(all[i].second, 16) = 50 + more * (i + 1);
   };
-  py.run("main", py.make_dict({{"__name__", py.text("__main__")}}), {{"all", all}});
+  py.run("main", py.make_dict({{"__name__", py.text("__main__")}}), all);
   set_lengths(0);
   PythonHeap heap(py.memory, py.python);
   ASSERT_TRUE(heap.begin());
@@ -110,8 +112,93 @@ TEST(PythonHeap, of_many_that_grew_those_are_told_that_hold_most) {
   auto told = heap.end();
   ASSERT_TRUE(told);
   ASSERT_EQ(told->size(), 16u);
-  EXPECT_EQ(told->front().path, "all[39] in main()");
-  EXPECT_EQ(told->back().path, "all[24] in main()");
+  EXPECT_EQ(told->front().path, "list39 in main()");
+  EXPECT_EQ(told->back().path, "list24 in main()");
+}
+
+// A dict of lists, one for each user.
+TEST(PythonHeap, of_one_container_those_that_grow_are_told_as_one) {
+  Interpreter py;
+  std::uint64_t element = py.object(py.make_type("Tensor", 64, 0, 0)), users = py.make_list(10, 0),
+                log = py.make_list(100, element);
+  std::vector<std::uint64_t> lists;
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    lists.push_back(py.make_list(100, element));
+    py.word(py.word(users, 24), 8 * i) = lists.back();
+  }
+  py.run("main", py.make_dict({{"__name__", py.text("__main__")}}), {{"log", log}, {"users", users}});
+  for (std::uint64_t list : lists) py.word(list, 16) = 50;
+  py.word(log, 16) = 40;
+  PythonHeap heap(py.memory, py.python);
+  ASSERT_TRUE(heap.begin());
+  for (std::uint64_t list : lists) py.word(list, 16) = 60;
+  py.word(lists[3], 16) = 70;
+  py.word(log, 16) = 90;
+  EXPECT_EQ(heap.growing(1), (std::vector<std::uint64_t>{lists[3] + 16})) << "of those that grew most";
+  EXPECT_EQ(heap.growing(2), (std::vector<std::uint64_t>{lists[3] + 16, log + 16}));
+  auto told = heap.end();
+  ASSERT_TRUE(told);
+  ASSERT_EQ(told->size(), 2u);
+  EXPECT_EQ((*told)[0], (Holder{"users[…] in main()", "list", 610, 110, "Tensor", Bytes{110 * 64}, {}, 10}));
+  EXPECT_EQ((*told)[1].path, "log in main()");
+  EXPECT_EQ((*told)[1].containers, 1u);
+  EXPECT_TRUE(heap.has_length_at(0, lists[7] + 16));
+  EXPECT_FALSE(heap.has_length_at(0, log + 16));
+  EXPECT_TRUE(heap.has_length_at(1, log + 16));
+  EXPECT_FALSE(heap.has_length_at(2, log + 16)) << "no such holder";
+}
+
+TEST(OwnedBytes, are_of_what_nothing_else_refers_to) {
+  Interpreter py;
+  std::uint64_t tensor = py.make_type("Tensor", 64, 0, 0);
+  std::uint64_t own = py.object(tensor), shared = py.object(tensor);
+  std::uint64_t record = py.make_list(2, own);
+  py.word(record, 32) = 100;  // an array of 800 bytes
+  py.word(py.word(record, 24), 8) = shared;
+  constexpr double kListAndArray = 40 + 16 + 800;
+  auto bytes = [&] {
+    PythonReader reader(py.memory, py.python);
+    return owned_bytes(reader, record).all;
+  };
+  py.word(own, 0) = py.word(shared, 0) = 2;
+  EXPECT_EQ(bytes(), kListAndArray);
+  py.word(own, 0) = 1;
+  EXPECT_EQ(bytes(), kListAndArray + 64);
+  py.word(shared, 0) = 1;
+  EXPECT_EQ(bytes(), kListAndArray + 2 * 64);
+  py.word(py.word(record, 24), 8) = own;
+  EXPECT_EQ(bytes(), kListAndArray + 64) << "once";
+  py.word(own, 0) = 2;
+  EXPECT_EQ(bytes(), kListAndArray + 64) << "both references come from what goes with it";
+  PythonReader reader(py.memory, py.python);
+  EXPECT_EQ(owned_bytes(reader, address_of(&reader)).all, 0) << "no object";
+}
+
+TEST(OwnedBytes, of_a_long_list_a_few_elements_stand_for_all) {
+  Interpreter py;
+  std::uint64_t tensor = py.make_type("Tensor", 64, 0, 0), record = py.make_list(3200, 0);
+  for (std::uint64_t i = 0; i < 3200; ++i) py.word(py.word(record, 24), 8 * i) = py.object(tensor, 8);
+  py.word(record, 32) = 3200;
+  PythonReader reader(py.memory, py.python);
+  EXPECT_EQ(owned_bytes(reader, record).all, 40 + 16 + 3200 * (8 + 64));
+}
+
+TEST(OwnedBytes, are_small_in_a_pool_whose_blocks_may_be_larger_than_what_stands_in_them) {
+  Interpreter py;
+  constexpr std::uint64_t kPool = 16384, kBlock = 96;
+  auto* at = static_cast<std::byte*>(std::aligned_alloc(kPool, kPool));
+  std::memset(at, 0, kPool);
+  std::uint64_t pool = address_of(at), object = pool + 48;
+  Interpreter::word(pool, 0) = 1;
+  Interpreter::word(pool, 32) = (kBlock / 16 - 1) << 32;
+  Interpreter::word(pool, 40) = (kPool - kBlock) << 32 | (48 + kBlock);
+  Interpreter::word(object, 0) = 1;
+  Interpreter::word(object, 8) = py.make_type("Tensor", 84, 0, 0);
+  PythonReader reader(py.memory, py.python);
+  OwnedBytes owned = owned_bytes(reader, object);
+  EXPECT_EQ(owned.all, kBlock);
+  EXPECT_EQ(owned.small, kBlock);
+  std::free(at);
 }
 
 TEST(PythonHeap, a_list_leads_to_the_block_that_its_elements_stand_in) {

@@ -37,7 +37,9 @@ BlameReport report() {
                      3,
                      {MiB(6), MiB(2), 5, 90},
                      0});
-  p.holders.emplace().all.push_back({{"kept in __main__", "list", 9, 4, "Tensor", KiB(3)}, 5});
+  p.sites[0].adds = true;
+  p.holders.emplace().all.push_back({{"kept in __main__", "list", 9, 4, "Tensor", KiB(3), KiB(2), 3}, 5});
+  p.holders->all[0].additions = {{{{Frame::Kind::python, "load", "t.py", 31}}, 12}};
   p.holders->cut = true;
   p.holders->types = {{"Tensor", 2100, 1480, KiB(9)}};
   p.gpu = {{{{Frame::Kind::python, "load", "t.py", 31}}, MiB(512), 2}};
@@ -82,6 +84,10 @@ TEST(ReportBytes, a_report_comes_back_as_it_was) {
   ASSERT_TRUE(b.holders && b.holders->all.size() == 1);
   EXPECT_EQ(b.holders->all[0].holder, a.holders->all[0].holder);
   EXPECT_EQ(b.holders->all[0].blocks, 5u);
+  EXPECT_TRUE(b.sites[0].adds);
+  ASSERT_EQ(b.holders->all[0].additions.size(), 1u);
+  EXPECT_EQ(b.holders->all[0].additions[0].stack, a.holders->all[0].additions[0].stack);
+  EXPECT_EQ(b.holders->all[0].additions[0].seen, 12u);
   EXPECT_TRUE(b.holders->cut);
   EXPECT_EQ(b.holders->types, a.holders->types);
   EXPECT_EQ(b.free_in_heap, a.free_in_heap);
@@ -112,6 +118,9 @@ TEST(ReportBytes, whatever_is_cut_off_or_changed_makes_no_report_or_a_sane_one) 
         EXPECT_LE(p.role.kind, ProcessRole::Kind::worker);
         for (const BlameSite& site : p.sites)
           for (const Frame& frame : site.stack) EXPECT_LE(frame.kind, Frame::Kind::python);
+        for (const BlameHolder& holder : p.holders ? p.holders->all : std::vector<BlameHolder>())
+          for (const BlameAddition& addition : holder.additions)
+            for (const Frame& frame : addition.stack) EXPECT_LE(frame.kind, Frame::Kind::python);
       }
     }
 }

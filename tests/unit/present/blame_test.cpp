@@ -225,12 +225,44 @@ TEST(BlameText, names_the_types_that_grew_if_what_they_take_matters) {
 TEST(BlameText, says_objects_where_the_name_of_a_holders_type_would_be_read_as_a_size) {
   BlameReport r = report();
   Holder& holder = r.processes[0].holders.emplace().all.emplace_back().holder;
-  holder = {"cache in __main__", "list", 62, 50, "bytes", MiB(9)};
+  holder = {"cache in __main__", "list", 62, 50, "bytes", MiB(9), {}};
   EXPECT_NE(to_text(r).find("held by cache in __main__, list of 62: +50 objects (bytes)\n"),
             std::string::npos)
       << to_text(r);
   holder.of = "bytearray";
   EXPECT_NE(to_text(r).find(", list of 62: +50 bytearray\n"), std::string::npos) << to_text(r);
+}
+
+TEST(BlameText, names_who_adds_to_a_container_where_that_is_another_line) {
+  BlameReport r = report();
+  BlameHolder& holder = r.processes[0].holders.emplace().all.emplace_back();
+  holder.holder = {"users[…] in __main__", "list", 9120, 1480, "dict", MiB(9), MiB(9), 40};
+  Frame note{Frame::Kind::python, "note\x1b", "audit.py", 7},
+      load{Frame::Kind::python, "load", "audit.py", 2};
+  holder.additions = {{{note}, 40}, {{load}, 23}, {{load, note}, 1}};
+  std::string text = to_text(r);
+  EXPECT_NE(text.find("held by users[…] in __main__, 40 × list of 9120: +1480 dict, added by note\\x1b "
+                      "(audit.py:7) (41 of 64 seen), load (audit.py:2) (23 of 64 seen)\n"),
+            std::string::npos)
+      << text;
+  r.processes[0].sites[0].stack = {note};
+  r.processes[0].sites[0].adds = true;
+  r.processes[0].sites[0].held_by = 0;
+  holder.additions = {{{note}, 64}};
+  text = to_text(r);
+  EXPECT_NE(text.find("(audit.py:7)  small objects, added here\n"), std::string::npos) << text;
+  EXPECT_NE(text.find(": +1480 dict\n"), std::string::npos) << "by the line that stands above: " << text;
+}
+
+TEST(BlameText, says_of_small_objects_that_their_line_is_not_known) {
+  BlameReport r = report();
+  r.processes[0].sites[0].stack.clear();
+  r.processes[0].sites[0].small_objects = true;
+  r.processes[0].why_not_added = "no data breakpoints";
+  std::string text = to_text(r);
+  EXPECT_NE(text.find("(no line)  and what it calls: small objects\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("which lines add to the containers of"), std::string::npos) << text;
+  EXPECT_NE(text.find("is not known: no data breakpoints"), std::string::npos) << text;
 }
 
 TEST(BlameJson, has_types_that_grew_and_null_where_they_were_not_counted) {

@@ -109,6 +109,32 @@ TEST(DecodeFault, an_allocation_says_what_it_stands_for_and_since_when_it_lives)
   EXPECT_FALSE(decode()) << "no function that is known";
 }
 
+TEST(DecodeFault, an_addition_says_which_length_grew_to_what) {
+  auto r = std::make_unique<oc_addition>();
+  std::memset(r.get(), 0, sizeof(*r));
+  constexpr std::size_t fixed = offsetof(oc_addition, user) + offsetof(oc_user_stack, stack);
+  r->header.type = OC_ADDITION;
+  r->header.size = fixed + 8;
+  r->task.tgid = 7;
+  r->length_at = 0x7010;
+  r->length = 41;
+  r->user.stack_bytes = 8;
+  r->user.registers[16] = 0x401000;
+  auto decode = [&](std::size_t size) {
+    return decode_fault(std::as_bytes(std::span(reinterpret_cast<const char*>(r.get()), size)), kFaultUnits);
+  };
+  auto record = decode(fixed + 8);
+  ASSERT_TRUE(record) << record.error().message;
+  const auto* out = std::get_if<Addition>(&*record);
+  ASSERT_TRUE(out);
+  EXPECT_EQ(out->task.id.tgid, 7u);
+  EXPECT_EQ(out->length_at, 0x7010u);
+  EXPECT_EQ(out->length, 41u);
+  EXPECT_EQ(out->registers[16], 0x401000u);
+  EXPECT_EQ(out->stack.size(), 8u);
+  EXPECT_FALSE(decode(fixed + 7)) << "cut";
+}
+
 TEST(DecodeGpuStack, has_the_thread_and_its_stack_and_is_no_fault) {
   auto r = std::make_unique<oc_gpu_stack>();
   std::memset(r.get(), 0, sizeof(*r));

@@ -1,0 +1,115 @@
+// The data breakpoints by which blame learns who adds to a container.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "base/clock.h"
+#include "collect/bpf_source_faults.h"
+
+namespace oomcast {
+namespace {
+
+constexpr std::size_t kRip = 16;
+
+class Additions : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (geteuid() != 0) GTEST_SKIP() << "loading kernel programs needs root";
+    options_.processes = {static_cast<std::uint32_t>(getpid())};
+    options_.units = {sysconf(_SC_PAGESIZE), 1'000'000'000 / sysconf(_SC_CLK_TCK)};
+    auto source = FaultSource::open(options_);
+    if (!source) GTEST_SKIP() << source.error().message;
+    source_ = *std::move(source);
+    if (auto begun = source_->begin(mono_now()); !begun) GTEST_SKIP() << begun.error().message;
+    if (auto ok = watch(length_); !ok) GTEST_SKIP() << ok.error().message;
+  }
+
+  Status watch(const volatile std::uint64_t& length) {
+    std::uint64_t at = reinterpret_cast<std::uint64_t>(&length);
+    return source_->watch_additions(options_.processes[0], {&at, 1}, mono_now());
+  }
+
+  // What was told since, at `now` by the clock of those that are armed again.
+  std::vector<wire::Addition> seen(MonoTime now = mono_now()) {
+    std::vector<wire::Addition> out;
+    Status drained = source_->drain(
+        [&](std::span<const std::byte> record) {
+          auto decoded = wire::decode_fault(record, options_.units);
+          auto* addition = decoded ? std::get_if<wire::Addition>(&*decoded) : nullptr;
+          if (addition) out.push_back(std::move(*addition));
+        },
+        now);
+    EXPECT_TRUE(drained);
+    return out;
+  }
+
+  FaultOptions options_;
+  std::unique_ptr<FaultSource> source_;
+  alignas(8) volatile std::uint64_t length_ = 100;
+};
+
+TEST_F(Additions, are_told_with_the_place_where_the_length_grew_and_what_it_is_then) {
+  length_ = 101;  // what was there before is not known
+  length_ = 102;
+  length_ = 90;
+  length_ = 91;
+  auto told = seen();
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_EQ(told[0].length, 102u);
+  EXPECT_EQ(told[1].length, 91u) << "to make it shorter is no addition";
+  for (const auto& addition : told) {
+    EXPECT_EQ(addition.length_at, reinterpret_cast<std::uint64_t>(&length_));
+    EXPECT_EQ(addition.task.id.tgid, options_.processes[0]);
+    EXPECT_GT(addition.registers[kRip], 0u);
+    EXPECT_FALSE(addition.stack.empty());
+  }
+}
+
+TEST_F(Additions, are_a_few_at_a_time_however_many_there_are) {
+  constexpr std::uint64_t kWrites = 100'000;
+  for (std::uint64_t i = 0; i < kWrites; ++i) length_ = length_ + 1;
+  std::size_t first = seen().size();
+  EXPECT_GT(first, 4u);
+  EXPECT_LT(first, 100u);
+  std::size_t all = first;
+  for (int second = 1; second <= 60; ++second) {
+    (void)seen(mono_now() + std::chrono::seconds(second));
+    for (std::uint64_t i = 0; i < kWrites / 100; ++i) length_ = length_ + 1;
+    all += seen().size();
+  }
+  EXPECT_GT(all, 2 * first) << "they are armed again";
+  EXPECT_LT(all, 20 * first) << "but not for ever";
+}
+
+TEST_F(Additions, of_a_thread_that_runs_already_are_seen_too) {
+  alignas(8) static volatile std::uint64_t shared = 0;
+  std::atomic<bool> go = false;
+  std::thread thread([&] {
+    go.wait(false);
+    for (int i = 0; i < 4; ++i) shared = shared + 1;
+  });
+  Status ok = watch(shared);
+  go = true;
+  go.notify_one();
+  thread.join();
+  ASSERT_TRUE(ok) << ok.error().message;
+  auto told = seen();
+  ASSERT_EQ(told.size(), 3u);
+  EXPECT_NE(told[0].task.tid, options_.processes[0]);
+}
+
+TEST_F(Additions, end_with_who_watches) {
+  source_->end_additions();
+  for (int i = 0; i < 10; ++i) length_ = length_ + 1;
+  EXPECT_TRUE(seen().empty());
+}
+
+}  // namespace
+}  // namespace oomcast
