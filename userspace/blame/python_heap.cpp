@@ -16,6 +16,12 @@ namespace {
 constexpr std::size_t kMaxAdded = 512, kMaxHolders = 16;
 constexpr std::size_t kSiblings = 8;  // so many are told as one
 
+// What a hostile one claims; sums of such do not overflow.
+Bytes bounded(double bytes) {
+  constexpr double kMost = std::int64_t{1} << 46;
+  return {static_cast<std::int64_t>(std::min(bytes, kMost))};
+}
+
 }  // namespace
 
 PythonHeap::PythonHeap(const ProcessMemory& memory, const Python& python)
@@ -115,10 +121,9 @@ bool PythonHeap::sample_added(Walk& walk, Grown& grown, std::size_t most) {
     sum.all += owned.all;
     sum.small += owned.small;
   }
-  double times =
-      static_cast<double>(std::min(holder.added, Walk::kMaxLength >> 8)) / static_cast<double>(followed);
-  holder.least = {static_cast<std::int64_t>(sum.all * times)};
-  holder.small = {static_cast<std::int64_t>(sum.small * times)};
+  double times = static_cast<double>(holder.added) / static_cast<double>(followed);
+  holder.least = bounded(sum.all * times);
+  holder.small = bounded(sum.small * times);
   return true;
 }
 
@@ -157,9 +162,11 @@ std::vector<std::uint64_t> PythonHeap::growing(std::size_t most) {
   }
   std::ranges::sort(all, std::greater(), &Shape::bytes);
   std::vector<std::uint64_t> out;
-  for (const Shape& shape : all)
-    if (out.size() < most && shape.bytes > 0)
-      out.push_back(PythonReader::length_at(shape.longest, *reader_.type_of(shape.longest)));
+  for (const Shape& shape : all) {
+    const auto* type = reader_.type_of(shape.longest);
+    if (type && shape.bytes > 0 && out.size() < most)
+      out.push_back(PythonReader::length_at(shape.longest, *type));
+  }
   return out;
 }
 
@@ -196,10 +203,11 @@ std::vector<PythonHeap::Grown> PythonHeap::largest(Walk& walk, std::vector<Grown
     for (std::size_t i : alike) {
       const Grown& one = all[i];
       std::uint64_t weight = walk.weight(one.node);
+      auto times = static_cast<double>(weight);
       sum.holder.length += weight * one.holder.length;
       sum.holder.added += weight * one.holder.added;
-      sum.holder.least += scaled(one.holder.least, static_cast<double>(weight));
-      sum.holder.small += scaled(one.holder.small, static_cast<double>(weight));
+      sum.holder.least = bounded(sum.holder.least.as_double() + times * one.holder.least.as_double());
+      sum.holder.small = bounded(sum.holder.small.as_double() + times * one.holder.small.as_double());
       sum.holder.containers += weight;
       if (one.holder.of != sum.holder.of) sum.holder.of.clear();
       sum.added.insert(sum.added.end(), one.added.begin(), one.added.end());

@@ -24,6 +24,7 @@ class Owned {
                                  kMaxSmall = 512;
   static constexpr std::uint64_t kTags = 7;  // 3.14 marks what a frame has borrowed
   static constexpr std::size_t kMaxObjects = 128;
+  static constexpr double kMaxWeight = 1 << 20;
   static constexpr std::uint32_t kMaxReferences = 8;
   struct Step {
     std::uint64_t object = 0;
@@ -44,7 +45,8 @@ class Owned {
     if (!references || *references > kMaxReferences) return;
     if (++met_[object] != *references) return;
     const Type* type = reader_.type_of(object);
-    if (type && type->kind != Kind::type && type->kind != Kind::module) steps_.push_back({object, weight});
+    if (type && type->kind != Kind::type && type->kind != Kind::module)
+      steps_.push_back({object, std::min(weight, kMaxWeight)});
   }
 
   void follow_all(std::uint64_t words, std::uint64_t count, double weight) {
