@@ -7,23 +7,25 @@
 #include "record.bpf.h"
 #include "task.bpf.h"
 
-struct { /* what was there at the write before; user space takes it away where it may have missed some */
+struct { /* written by user space, too */
   __uint(type, BPF_MAP_TYPE_HASH);
-  __uint(max_entries, 2 * OC_WATCHED_LENGTHS);
+  __uint(max_entries, OC_WATCHED_LENGTHS);
   __type(key, struct oc_length_key);
-  __type(value, u64);
+  __type(value, struct oc_length);
 } lengths SEC(".maps");
 
-/* What is left out or taken away is no addition, nor is the first write, for nobody knows what was there. */
+/* What is taken away is no addition, nor is the first write, for nobody knows what was there. While any
+ * thread's writes may be missed nothing is: who takes away would seem to add what others added unseen. */
 static __always_inline bool is_longer(const struct oc_length_key* key, u64 length) {
-  u64* before = bpf_map_lookup_elem(&lengths, key);
-  if (!before) {
-    bpf_map_update_elem(&lengths, key, &length, BPF_ANY);
-    return false;
-  }
-  bool longer = length > *before;
-  *before = length;
-  return longer;
+  struct oc_length* known = bpf_map_lookup_elem(&lengths, key);
+  if (!known) return false;
+  u32 number = known->writes; /* who writes to a container has a lock for it: the interpreter's */
+  known->writes = number + 1;
+  if (known->state != OC_LENGTH_OPEN) return false;
+  u64 before = known->length;
+  known->length = length;
+  if (number + 1 >= OC_LENGTH_WRITES) known->state = OC_LENGTH_DONE;
+  return number && length > before;
 }
 
 /* 1: the kernel is to count it, and to disarm the breakpoint after as many as it was armed for. */
@@ -31,19 +33,16 @@ SEC("perf_event")
 int on_addition(struct oc_event_context* ctx) {
   struct task_struct* task = (void*)bpf_get_current_task();
   struct oc_length_key key = {.at = ctx->addr, .tgid = oc_seen_tgid(task)};
-  u64 length = 0;
+  u64 length = 0, now = bpf_ktime_get_ns();
   u32 zero = 0;
   if (bpf_probe_read_user(&length, sizeof(length), (void*)key.at) || !is_longer(&key, length)) return 1;
   struct oc_addition* r = bpf_map_lookup_elem(&event_buffer, &zero);
   if (!r) return 1;
-  u64 saved[SAVED], now = bpf_ktime_get_ns();
-#pragma unroll
-  for (int i = 0; i < SAVED; ++i) saved[i] = ctx->registers[i];
   oc_fill_seen_task(&r->task, task);
   r->length_at = key.at;
   r->length = length;
-  fill_registers(&r->user, saved);
-  copy_stack(&r->user, task, saved[RSP]);
+  fill_registers(&r->user, ctx->registers);
+  copy_stack(&r->user, task, ctx->registers[RSP]);
   oc_read_python(&r->user.python, task);
   u32 size = __builtin_offsetof(struct oc_addition, user.stack) + r->user.stack_bytes;
   if (size > sizeof(*r)) return 1;

@@ -64,8 +64,6 @@ struct oc_freed {
   unsigned long long address;
 };
 
-#define OC_WATCHED_LENGTHS 8 /* of containers, at a time */
-
 /* A container that became longer: where its program was just after. */
 struct oc_addition {
   struct oc_header header;
@@ -75,10 +73,22 @@ struct oc_addition {
   struct oc_user_stack user;
 };
 
-/* Key of map "lengths". */
+/* Where a container's length stands that is watched; key and value of map "lengths". */
+#define OC_WATCHED_LENGTHS 8 /* two of each process */
 struct oc_length_key {
   unsigned long long at;
   unsigned long long tgid;
+};
+#define OC_LENGTH_WRITES 16 /* that are looked at; then it is done */
+enum oc_length_state {
+  OC_LENGTH_ARMING = 0, /* some threads' writes are not seen yet: they are counted, and no more */
+  OC_LENGTH_OPEN = 1,
+  OC_LENGTH_DONE = 2,
+};
+struct oc_length {
+  unsigned long long length; /* at the last write; nothing before the first */
+  unsigned int writes;       /* in this state */
+  unsigned int state;        /* enum oc_length_state */
 };
 
 /* Calls of one function of an allocator; a value of map "allocator_calls": all functions of one process, then
@@ -142,6 +152,7 @@ OC_ASSERT_SIZE(oc_fault, 168 + sizeof(struct oc_user_stack));
 OC_ASSERT_SIZE(oc_allocation, 144 + sizeof(struct oc_user_stack));
 OC_ASSERT_SIZE(oc_freed, 32);
 OC_ASSERT_SIZE(oc_addition, 104 + sizeof(struct oc_user_stack));
+OC_ASSERT_SIZE(oc_length, 16);
 OC_ASSERT_SIZE(oc_allocator_calls, 16);
 OC_ASSERT_SIZE(oc_block_key, 16);
 OC_ASSERT_SIZE(oc_block, 40);

@@ -3,9 +3,8 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <functional>
 #include <memory>
-#include <string>
+#include <semaphore>
 #include <thread>
 #include <variant>
 #include <vector>
@@ -103,6 +102,40 @@ TEST_F(Additions, of_a_thread_that_runs_already_are_seen_too) {
   auto told = seen();
   ASSERT_EQ(told.size(), 3u);
   EXPECT_NE(told[0].task.tid, options_.processes[0]);
+}
+
+// A queue's consumer: behind several additions that nobody saw, what it leaves would be more than before.
+TEST_F(Additions, are_never_of_a_thread_that_only_takes_away) {
+  alignas(8) static volatile std::uint64_t shared = 1000;
+  std::binary_semaphore mine(0), theirs(0);
+  std::uint32_t taker = 0;
+  bool done = false;
+  std::thread thread([&] {
+    taker = static_cast<std::uint32_t>(gettid());
+    for (mine.release(), theirs.acquire(); !done; mine.release(), theirs.acquire()) shared = shared - 1;
+  });
+  auto take_one = [&] {
+    theirs.release();
+    mine.acquire();
+  };
+  mine.acquire();
+  Status ok = watch(shared);
+  std::size_t all = 0;
+  for (int round = 1; ok && round <= 6; ++round) {
+    for (int i = 0; i < 200; ++i) {
+      for (int added = 0; added < 3; ++added) shared = shared + 1;
+      take_one();
+    }
+    for (const auto& addition : seen(mono_now() + std::chrono::seconds(round))) {
+      ++all;
+      EXPECT_NE(addition.task.tid, taker) << addition.length;
+    }
+  }
+  done = true;
+  theirs.release();
+  thread.join();
+  ASSERT_TRUE(ok) << ok.error().message;
+  EXPECT_GT(all, 16u) << "of more than one round";
 }
 
 TEST_F(Additions, end_with_who_watches) {

@@ -30,6 +30,7 @@ union oc_any_record {
   struct oc_freed freed;
   struct oc_addition addition;
   struct oc_length_key length_key;
+  struct oc_length length;
   struct oc_allocator_calls allocator_calls;
   struct oc_block_key block_key;
   struct oc_block block;

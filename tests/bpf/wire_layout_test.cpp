@@ -101,6 +101,7 @@ const std::vector<Layout>& layouts() {
       LAYOUT(4, oc_freed, header, tgid, _pad, address),
       LAYOUT(5, oc_addition, header, task, length_at, length, user),
       LAYOUT(2, oc_length_key, at, tgid),
+      LAYOUT(3, oc_length, length, writes, state),
       LAYOUT(2, oc_allocator_calls, calls, bytes),
       LAYOUT(2, oc_block_key, address, tgid),
       LAYOUT(5, oc_block, born_ns, base, bytes, weight_bytes, scale),

@@ -242,7 +242,9 @@ def what_a_list_of_generators_holds_is_no_more_than_there_is(t):
     child.wait_for("ready")
     code, out, err = t.run_oomcast("blame", "--json", "--for", "3s", "--pid", child.pid, timeout=40)
     t.equal(f"exit code ({err})", code, 0)
-    held = {h["path"]: h["bytes_at_least"] for h in json.loads(out)["processes"][0]["holders"]}
+    process = json.loads(out)["processes"][0]
+    t.premise(process["holders_cut"] is False, "this machine had no time for the program's objects")
+    held = {h["path"]: h["bytes_at_least"] for h in process["holders"]}
     t.check(any("cursors" in path for path in held), f"holders are {held}")
     t.check(all(size <= 1 << 30 for size in held.values()), f"it has a few tens of MiB: {held}")
 

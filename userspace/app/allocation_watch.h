@@ -1,5 +1,5 @@
-// Of a few processes in a look of `blame` the allocations are watched, by breakpoints: of which, from when
-// on, and whether there is room for them.
+// Of a few processes in a look of `blame` the allocations are watched, and who adds to their containers, by
+// breakpoints: of which, from when on, and whether there is room for them.
 #pragma once
 
 #include <algorithm>

@@ -51,8 +51,8 @@ struct BlameSite {
   std::optional<std::uint32_t> held_by{};  // of the process's holders the one that leads to most of that
   // Objects in the interpreter's own pools. Who touched a page of those is not who keeps what stands in it: a
   // line that makes some for a moment meets each new page before the one whose objects stay. So the stack is
-  // where they are added to what holds them, if that was seen; or else of all who touched such pages what
-  // they have in common, without a line.
+  // where they are added to what holds them, if that was seen; or else what all who touched such pages have
+  // in common, without the functions that did, and without a line.
   bool adds = false, small_objects = false;
 };
 

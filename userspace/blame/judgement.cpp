@@ -5,6 +5,8 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <set>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -280,24 +282,21 @@ void Blame::judge_holders(const Process& p, const Survivors::Estimate& kept, Bla
 
 namespace {
 
-// What the parts have in common, without the line: below it some came and went, and the next line may be the
-// one that keeps.
+// What the parts have in common: of functions that touched none themselves, and without the line. Who touched
+// some made them for a moment, perhaps, and what is called by the next line keeps.
 Stack common_to(const BlameProcess& process, std::span<const std::size_t> parts) {
   Stack out = process.sites[parts.front()].stack;
-  const Frame& first = *innermost_python(process.sites[parts.front()].stack);
-  bool alone = true;
+  std::set<std::pair<std::string, std::string>> touched;
   for (std::size_t i : parts) {
     const Stack& stack = process.sites[i].stack;
     out.erase(std::mismatch(out.begin(), out.end(), stack.begin(), stack.end()).first, out.end());
-    alone = alone && *innermost_python(stack) == first;
+    const Frame& inner = *innermost_python(stack);
+    touched.emplace(inner.file, inner.function);
   }
-  auto behind_python = [&] {
-    auto last = std::find_if(out.rbegin(), out.rend(),
-                             [](const Frame& frame) { return frame.kind == Frame::Kind::python; });
-    return last.base();
+  auto calls = [&](const Frame& frame) {
+    return frame.kind == Frame::Kind::python && !touched.contains({frame.file, frame.function});
   };
-  if (auto behind = behind_python(); alone && behind != out.begin()) out.erase(std::prev(behind), out.end());
-  out.erase(behind_python(), out.end());
+  out.erase(std::find_if(out.rbegin(), out.rend(), calls).base(), out.end());
   if (!out.empty()) out.back().line.reset();
   return out;
 }

@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::size_t kMaxAdded = 512, kMaxHolders = 16;
 constexpr std::size_t kSiblings = 8;  // so many are told as one
+constexpr std::size_t kMaxAnew = 4;   // that are read once more
 
 // What a hostile one claims; sums of such do not overflow.
 Bytes bounded(double bytes) {
@@ -185,12 +186,20 @@ std::vector<PythonHeap::Grown> PythonHeap::largest(Walk& walk, std::vector<Grown
     out.insert(place, std::move(grown));
     if (out.size() > kMaxHolders) out.pop_back();
   };
+  std::size_t anew = 0;
   Allowance allowance(limits_.time / 2, 1);
   for (std::size_t i = 0; i < all.size() && !allowance.over(); ++i) {
     const auto& alike = shapes[walk.shape(all[i].node)];
     bool joined = alike.size() >= kSiblings;
     std::size_t most = joined ? std::max<std::size_t>(kMaxAdded / alike.size(), 1) : kMaxAdded;
-    if (!sample_added(walk, all[i], most)) all[i].holder.least = {};
+    // A list that grows may have moved its elements since its head was read.
+    bool read = sample_added(walk, all[i], most);
+    if (!read && anew < kMaxAnew) {
+      ++anew;
+      reader_.pages().forget();
+      read = sample_added(walk, all[i], most);
+    }
+    if (!read) all[i].holder.least = {};
     if (!joined && !all[i].added.empty()) take(std::move(all[i]));
   }
   cut_ = cut_ || allowance.over();

@@ -17,17 +17,16 @@
 
 namespace oomcast {
 
-/// A list, dict, set or deque that has grown; or many of one container, as of a dict of lists: then all that
-/// follows is of all of them.
+/// A list, dict, set or deque that has grown; or many that are reached by the same names, as those of a dict
+/// of lists: then all that follows is of all of them.
 struct Holder {
-  std::string
-      path;  // as its program would write it: "trainer.history['loss'] in __main__"; "by_user[…] in …"
+  // As its program would write it: "trainer.history['loss'] in __main__". Of many "by_user[…] in __main__".
+  std::string path;
   std::string type;  // "list"
   std::uint64_t length = 0, added = 0;
   std::string of;  // the type that most of what was added has; empty: nothing of it could be read
-  Bytes
-      least;  // what was added takes, with what nothing else refers to, as far as a sample of it was followed
-  Bytes small;  // of that what stands in pools of small objects
+  Bytes least;     // what was added takes, with all that nothing else refers to, by a sample
+  Bytes small;     // of that what stands in pools of small objects
   std::uint64_t containers = 1;
   auto operator<=>(const Holder&) const = default;
 };

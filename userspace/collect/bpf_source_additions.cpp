@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 
 #include "collect/perf_event.h"
 #include "collect/procfs.h"
@@ -17,61 +19,88 @@ namespace oomcast {
 
 Status AdditionProbes::watch(std::span<const std::uint64_t> lengths, MonoTime now) {
   lengths = lengths.first(std::min(lengths.size(), kMaxLengths));
-  std::erase_if(probes_,
-                [&](const Probe& probe) { return std::ranges::find(lengths, probe.at) == lengths.end(); });
+  std::erase_if(lengths_, [&](const Length& length) {
+    if (std::ranges::find(lengths, length.at) != lengths.end()) return false;
+    bpf_map_delete_elem(programs_.lengths, wire::length_key(tgid_, length.at).data());
+    return true;
+  });
   auto threads = ProcFs(programs_.roots).list_threads(tgid_, kMaxThreads);
   if (!threads) return threads.error();
-  Status first = Ok{};
-  for (std::uint64_t at : lengths)
-    for (std::uint32_t thread : *threads) {
-      Probe probe{{}, at, thread};
-      bool is_set = std::ranges::any_of(
-          probes_, [&](const Probe& other) { return other.at == at && other.thread == thread; });
-      if (is_set) continue;
-      if (arm(probe))
-        probes_.push_back(std::move(probe));
-      else if (first)
-        first = Error::from_errno("setting a data breakpoint");
+  Status last = Ok{};
+  for (std::uint64_t at : lengths) {
+    auto known = std::ranges::find(lengths_, at, &Length::at);
+    if (known != lengths_.end() && known->threads == *threads) continue;
+    if (known == lengths_.end()) known = lengths_.insert(known, Length{at, {}, {}});
+    known->threads = *threads;
+    if (auto ok = arm(*known); !ok) {
+      last = ok;
+      bpf_map_delete_elem(programs_.lengths, wire::length_key(tgid_, at).data());
+      lengths_.erase(known);
     }
+  }
   arm_at_ = now + kEvery;
-  return probes_.empty() ? first : Ok{};
+  return lengths_.empty() ? last : Ok{};
 }
 
-// By a new event: one that has gone off by itself stays off on 6.18, whatever is asked of it. What was
-// written meanwhile is not known: the first write is no addition.
-bool AdditionProbes::arm(Probe& probe) const {
-  auto key = wire::length_key(tgid_, probe.at);
+// By a new event each time: one that has gone off by itself stays off on 6.18, whatever is asked of it.
+UniqueFd AdditionProbes::open_event(std::uint64_t at, std::uint32_t thread) const {
   perf_event_attr attr{};
   attr.size = sizeof(attr);
   attr.type = PERF_TYPE_BREAKPOINT;
   attr.bp_type = HW_BREAKPOINT_W;
-  attr.bp_addr = probe.at;
+  attr.bp_addr = at;
   attr.bp_len = HW_BREAKPOINT_LEN_8;
   attr.sample_period = 1;
   attr.exclude_kernel = attr.exclude_hv = 1;
   attr.disabled = 1;
-  probe.event.reset();
-  bpf_map_delete_elem(programs_.lengths, key.data());
-  probe.event = open_perf_event(attr, static_cast<pid_t>(probe.thread), -1);
-  ++probe.armed;
-  int program = bpf_program__fd(programs_.on_addition);
-  return probe.event && ioctl(probe.event.get(), PERF_EVENT_IOC_SET_BPF, program) == 0 &&
-         ioctl(probe.event.get(), PERF_EVENT_IOC_REFRESH, kWrites) == 0;
+  UniqueFd event = open_perf_event(attr, static_cast<pid_t>(thread), -1);
+  if (event && ioctl(event.get(), PERF_EVENT_IOC_SET_BPF, bpf_program__fd(programs_.on_addition)) != 0)
+    event.reset();
+  return event;
+}
+
+// While one thread's writes are not seen, another that takes away would seem to add what that one added.
+Status AdditionProbes::arm(Length& length) const {
+  auto key = wire::length_key(tgid_, length.at);
+  auto set = [&](wire::WatchedLength::State state) {
+    auto value = wire::encode(wire::WatchedLength{state, 0});
+    return bpf_map_update_elem(programs_.lengths, key.data(), value.data(), BPF_ANY) == 0;
+  };
+  length.events.clear();
+  ++length.armed;
+  if (!set(wire::WatchedLength::State::arming)) return Error::from_errno("watching a container's length");
+  for (std::uint32_t thread : length.threads) {
+    UniqueFd event = open_event(length.at, thread);
+    if (!event && errno == ESRCH) continue;  // it has ended
+    if (!event) return Error::from_errno("setting a data breakpoint");
+    length.events.push_back(std::move(event));
+  }
+  for (const UniqueFd& event : length.events)
+    if (ioctl(event.get(), PERF_EVENT_IOC_REFRESH, kMostWrites) != 0)
+      return Error::from_errno("arming a data breakpoint");
+  std::array<std::byte, 16> value{};
+  bool read = bpf_map_lookup_elem(programs_.lengths, key.data(), value.data()) == 0;
+  auto now = read ? wire::decode_length(value) : std::nullopt;
+  bool all_seen = now && now->writes <= kMostWhileArmed;
+  set(all_seen ? wire::WatchedLength::State::open : wire::WatchedLength::State::done);
+  return Ok{};
 }
 
 void AdditionProbes::advance(MonoTime now) {
   if (now < arm_at_) return;
   arm_at_ = now + kEvery;
-  for (Probe& probe : probes_) {
-    std::uint64_t writes = 0;
-    bool off = probe.armed < kTimes && probe.event &&
-               read(probe.event.get(), &writes, sizeof(writes)) == sizeof(writes) && writes >= kWrites;
-    if (off) arm(probe);
+  for (Length& length : lengths_) {
+    std::array<std::byte, 16> value{};
+    auto key = wire::length_key(tgid_, length.at);
+    if (length.armed >= kTimes || bpf_map_lookup_elem(programs_.lengths, key.data(), value.data()) != 0)
+      continue;
+    auto state = wire::decode_length(value);
+    if (state && state->state == wire::WatchedLength::State::done) (void)arm(length);
   }
 }
 
 Nanos AdditionProbes::next(MonoTime now) const {
-  return probes_.empty() ? std::chrono::hours(1) : std::max<Nanos>(arm_at_ - now, Nanos{});
+  return lengths_.empty() ? std::chrono::hours(1) : std::max<Nanos>(arm_at_ - now, Nanos{});
 }
 
 }  // namespace oomcast

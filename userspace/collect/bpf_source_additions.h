@@ -18,14 +18,13 @@ namespace oomcast {
 /// no memory of the program is written, no lock of it is taken, and they go with this process however it
 /// ends.
 ///
-/// Each lets a thread go on for kWrites writes and is off then, to be armed again kEvery later, kTimes in
-/// all: by 3 µs a write, and 5 µs more where the write made it longer, a thread that does nothing but append
-/// is held up for less than 2 ms in all (measured on 6.18, in a virtual machine).
+/// In a round kLengthWrites of wire/fault.h are looked at, of whichever threads; each thread's is off after
+/// kMostWrites, and there are kTimes rounds, kEvery apart at least.
 class AdditionProbes {
  public:
   struct Programs {
     const bpf_program* on_addition = nullptr;
-    int lengths = -1;  // the map of what was there before
+    int lengths = -1;  // map
     Roots roots;
   };
   /// A debugger of the program's user needs the other two.
@@ -33,27 +32,31 @@ class AdditionProbes {
 
   AdditionProbes(Programs programs, std::uint32_t tgid) : programs_(std::move(programs)), tgid_(tgid) {}
 
-  /// For each of these addresses, where 8 bytes stand that grow, in each of the first kMaxThreads threads;
-  /// others that were watched are not any more. About 50 µs each. Error: why not one could be set.
+  /// For each of these addresses, where 8 bytes stand that grow, in each of the first kMaxThreads threads:
+  /// what others write is not seen. Other addresses that were watched are not any more. About 50 µs for each
+  /// thread. Error: why none of them could be watched.
   Status watch(std::span<const std::uint64_t> lengths, MonoTime now);
   void advance(MonoTime now);
   Nanos next(MonoTime now) const;
 
  private:
-  static constexpr int kWrites = 16, kTimes = 8;
+  static constexpr int kMostWrites = 64, kTimes = 8;
+  // While they are armed one after the other: more, and the first may be off before the last is armed.
+  static constexpr std::uint32_t kMostWhileArmed = kMostWrites / 2;
   static constexpr Nanos kEvery = std::chrono::milliseconds(100);
   static constexpr std::size_t kMaxThreads = 64;
-  struct Probe {
-    UniqueFd event;
+  struct Length {
     std::uint64_t at = 0;
-    std::uint32_t thread = 0;
+    std::vector<std::uint32_t> threads;
+    std::vector<UniqueFd> events;
     int armed = 0;  // times
   };
-  bool arm(Probe& probe) const;
+  Status arm(Length& length) const;
+  UniqueFd open_event(std::uint64_t at, std::uint32_t thread) const;
 
   Programs programs_;
   std::uint32_t tgid_ = 0;
-  std::vector<Probe> probes_;
+  std::vector<Length> lengths_;
   MonoTime arm_at_{};
 };
 

@@ -5,24 +5,22 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <functional>
 #include <map>
 #include <set>
-#include <span>
 #include <utility>
 
 #include "base/escape.h"
+#include "present/blame_holders.h"
 #include "present/blame_parts.h"
 #include "present/text.h"
 
 namespace oomcast {
 namespace {
 
-constexpr double kMinShare = 0.01;    // of the process's growth, to be told of
 constexpr double kMinBranch = 0.03;   // to have a branch in the tree
 constexpr double kMinOfWindow = 0.2;  // in which allocations were watched; else it is said
 constexpr std::size_t kMaxShown = 20, kMaxDepth = 64;
-constexpr std::size_t kMaxEnded = 5, kMaxUnread = 16, kMaxAdders = 3;  // by name
+constexpr std::size_t kMaxEnded = 5, kMaxUnread = 16;  // by name
 
 // "void std::vector<int>::_M_realloc_insert<int const&>(…)": names of templates begin with what they return.
 std::string_view without_return_type(std::string_view function) {
@@ -122,66 +120,6 @@ std::string evidence(const Kept& kept) {
                      format_size(kept.bytes), format_size(kept.error));
 }
 
-// Of those that were seen, most first; which holder's line stands above it is not told again.
-std::string adders(const BlameHolder& holder, std::string_view line) {
-  std::map<std::string, std::uint64_t> sums;
-  std::uint64_t all = 0;
-  for (const BlameAddition& each : holder.additions) {
-    const Frame* frame = culprit(each.stack);
-    sums[frame ? to_text(*frame) : "?"] += each.seen;
-    all += each.seen;
-  }
-  if (sums.empty() || (sums.size() == 1 && sums.begin()->first == line)) return "";
-  std::vector<std::pair<std::string, std::uint64_t>> order(sums.begin(), sums.end());
-  std::ranges::stable_sort(order, std::greater(), &std::pair<std::string, std::uint64_t>::second);
-  std::string out;
-  for (const auto& [text, seen] : std::span(order).first(std::min(order.size(), kMaxAdders)))
-    out += fmt::format("{}{} ({} of {} seen)", out.empty() ? ", added by " : ", ", text, seen, all);
-  return out;
-}
-
-// "held by trainer.history['loss'] in __main__, list of 9120: +1480 Tensor": its program's names. "+50 bytes"
-// would be read as a size. `line`: what stands above it.
-std::string holder_text(const BlameHolder& of_process, std::string_view line) {
-  const Holder& holder = of_process.holder;
-  std::string of = holder.of.empty()      ? "objects"
-                   : holder.of == "bytes" ? "objects (bytes)"
-                                          : escape_for_terminal(holder.of);
-  std::string type = holder.containers > 1 ? fmt::format("{} × ", holder.containers) : "";
-  type += escape_for_terminal(holder.type);
-  return fmt::format("held by {}, {} of {}: +{} {}{}", escape_for_terminal(holder.path), type, holder.length,
-                     holder.added, of, adders(of_process, line));
-}
-
-// Those that no line is held by.
-std::string other_holders(const BlameProcess& p) {
-  constexpr std::size_t kMax = 3;
-  std::string out;
-  std::size_t told = 0;
-  for (std::uint32_t i = 0; p.holders && i < p.holders->all.size() && told < kMax; ++i) {
-    auto is = [&](const BlameSite& site) { return site.held_by == i; };
-    if (std::any_of(p.sites.begin(), p.sites.end(), is)) continue;
-    ++told;
-    const BlameHolder& h = p.holders->all[i];
-    out += fmt::format("  {:>10} at least, {}\n", format_size(h.holder.least), holder_text(h, ""));
-  }
-  return out;
-}
-
-// "objects: +1480 Tensor of 2100, +1480 AccumulateGrad of 1480": whoever holds them.
-std::string grown_types_text(const BlameProcess& p) {
-  constexpr std::size_t kMax = 3;
-  if (!p.holders || !p.holders->types) return "";
-  std::string out;
-  std::size_t told = 0;
-  for (const GrownType& t : *p.holders->types) {
-    if (told == kMax || share(t.least, p.grown()) < kMinShare) break;
-    out += fmt::format("{}+{} {} of {}", told++ ? ", " : "  objects: ", t.added, escape_for_terminal(t.type),
-                       t.objects);
-  }
-  return out.empty() ? out : out + "\n";
-}
-
 // The lines that most of it comes from, whatever led there.
 std::string top_lines(const BlameProcess& p, Seconds window) {
   constexpr std::size_t kMax = 5;
@@ -195,7 +133,10 @@ std::string top_lines(const BlameProcess& p, Seconds window) {
   for (const BlameSite& site : p.sites) {
     const Frame* frame = culprit(site.stack);
     if ((!frame && !site.small_objects) || site.grown <= Bytes{}) continue;
-    Line& line = sums[frame ? to_text(*frame) : "(no line)"];
+    std::string text = frame ? to_text(*frame) : "";
+    if (site.small_objects)
+      text = frame ? text + "  and what it calls: small objects" : "small objects of no known line";
+    Line& line = sums[text];
     line.grown += site.grown;
     line.kept.bytes += site.kept.bytes;
     line.kept.error += site.kept.error;
@@ -214,10 +155,9 @@ std::string top_lines(const BlameProcess& p, Seconds window) {
   for (const auto& [line, text] : lines) {
     out += fmt::format("  {:>10} {:>13} {:>4.0f}%  {}{}\n", format_size(line.grown),
                        format_rate(rate(line.grown, window)), 100 * share(line.grown, p.grown()), text,
-                       line.adds            ? "  small objects, added here"
-                       : line.small_objects ? "  and what it calls: small objects"
-                       : p.kept             ? "  " + evidence(line.kept)
-                                            : "");
+                       line.adds                       ? "  small objects, added here"
+                       : p.kept && !line.small_objects ? "  " + evidence(line.kept)
+                                                       : "");
     for (std::uint32_t i : line.held_by)
       out += fmt::format("  {:31}  {}\n", "", holder_text(p.holders->all[i], text));
   }

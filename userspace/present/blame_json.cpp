@@ -132,6 +132,7 @@ Json blamed_process_json(const BlameProcess& p, const BlameReport& report, const
           {"python", p.python.empty() ? Json(nullptr) : Json(to_valid_utf8(p.python))},
           {"sites", std::move(sites)},
           {"holders", std::move(holders)},
+          {"holders_cut", p.holders ? Json(p.holders->cut) : Json(nullptr)},
           {"grown_types", std::move(types)},
           {"gpu", gpu_json(p, report)}};
 }

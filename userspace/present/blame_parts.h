@@ -5,6 +5,8 @@
 
 namespace oomcast {
 
+constexpr double kMinShare = 0.01;  // of a process's growth, to be told of
+
 inline BytesPerSec rate(Bytes bytes, Seconds window) {
   return {window.count() > 0 ? bytes.as_double() / window.count() : 0};
 }

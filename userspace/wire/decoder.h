@@ -4,8 +4,10 @@
 #include <wire.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <span>
+#include <vector>
 
 #include "wire/records.h"
 
@@ -13,6 +15,13 @@ namespace oomcast::wire {
 
 inline std::string bounded_string(const char* text, std::size_t size) {
   return {text, strnlen(text, size)};
+}
+
+template <typename T>
+std::vector<std::byte> bytes_of(const T& value) {
+  std::vector<std::byte> out(sizeof(T));
+  std::memcpy(out.data(), &value, sizeof(T));
+  return out;
 }
 
 class Decoder {

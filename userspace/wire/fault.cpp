@@ -42,16 +42,6 @@ void take_stack(const oc_user_stack& r, std::span<const std::byte> stack, UserSt
       out.python.push_back({f.code, f.instruction, f.identity, (r.python.entries >> i & 1) != 0});
 }
 
-// Whether it is a whole record of this kind, its stack cut off where it ends; then it is in `out`.
-template <typename Record>
-bool take_record(std::span<const std::byte> bytes, unsigned type, Record& out) {
-  constexpr std::size_t fixed = offsetof(Record, user) + offsetof(oc_user_stack, stack);
-  if (bytes.size() < fixed || bytes.size() > sizeof(out)) return false;
-  std::memcpy(&out, bytes.data(), bytes.size());
-  return out.header.type == type && out.header.size == bytes.size() &&
-         out.user.stack_bytes == bytes.size() - fixed && out.user.python.count <= OC_PYTHON_DEPTH;
-}
-
 bool is_of_type(std::span<const std::byte> bytes, unsigned type) {
   oc_header header{};
   if (bytes.size() < sizeof(header)) return false;
@@ -59,17 +49,35 @@ bool is_of_type(std::span<const std::byte> bytes, unsigned type) {
   return header.type == type;
 }
 
-std::optional<Fault> fault_of(std::span<const std::byte> bytes, const Decoder& d) {
-  oc_fault r;
-  if (!take_record(bytes, OC_FAULT, r)) return std::nullopt;
-  Fault out;
+// Whether it is a whole record of this kind, its stack cut off where it ends; then it is in `out`.
+template <typename Record>
+bool take_record(std::span<const std::byte> bytes, unsigned type, Record& out) {
+  constexpr std::size_t fixed = offsetof(Record, user) + offsetof(oc_user_stack, stack);
+  if (bytes.size() < fixed || bytes.size() > sizeof(out) || !is_of_type(bytes, type)) return false;
+  std::memcpy(&out, bytes.data(), bytes.size());
+  return out.header.size == bytes.size() && out.user.stack_bytes == bytes.size() - fixed &&
+         out.user.python.count <= OC_PYTHON_DEPTH;
+}
+
+// What all records with a stack have.
+template <typename Out, typename Record>
+std::optional<Out> take_record(std::span<const std::byte> bytes, unsigned type, const Decoder& d, Record& r) {
+  if (!take_record(bytes, type, r)) return std::nullopt;
+  Out out;
   take_stack(r.user, bytes.last(r.user.stack_bytes), out);
   out.time = mono_from_ns(r.header.time_ns);
   out.task = d.task(r.task);
-  out.memory = d.memory(r.memory);
-  out.address = r.address;
-  out.weight = d.pages(static_cast<std::int64_t>(r.weight_pages));
-  out.faults = r.faults;
+  return out;
+}
+
+std::optional<Fault> fault_of(std::span<const std::byte> bytes, const Decoder& d) {
+  oc_fault r;
+  auto out = take_record<Fault>(bytes, OC_FAULT, d, r);
+  if (!out) return out;
+  out->memory = d.memory(r.memory);
+  out->address = r.address;
+  out->weight = d.pages(static_cast<std::int64_t>(r.weight_pages));
+  out->faults = r.faults;
   return out;
 }
 
@@ -80,30 +88,24 @@ std::optional<Allocation> allocation_of(std::span<const std::byte> bytes, const 
     return Bytes{static_cast<std::int64_t>(std::min<std::uint64_t>(count, kMax))};
   };
   oc_allocation r;
-  if (!take_record(bytes, OC_ALLOCATION, r) || r.function >= OC_ALLOCATING_FUNCTIONS) return std::nullopt;
-  Allocation out;
-  take_stack(r.user, bytes.last(r.user.stack_bytes), out);
-  out.time = mono_from_ns(r.header.time_ns);
-  out.born = mono_from_ns(std::min<std::uint64_t>(r.born_ns, r.header.time_ns));
-  out.task = d.task(r.task);
-  out.address = r.address;
-  out.replaces = r.replaces;
-  out.size = at_most(r.bytes);
-  out.base = at_most(r.base_bytes);
-  out.weight = {std::clamp<std::int64_t>(r.weight_bytes, -kMax, kMax)};
-  out.function = static_cast<Allocates>(r.function);
+  auto out = take_record<Allocation>(bytes, OC_ALLOCATION, d, r);
+  if (!out || r.function >= OC_ALLOCATING_FUNCTIONS) return std::nullopt;
+  out->born = mono_from_ns(std::min<std::uint64_t>(r.born_ns, r.header.time_ns));
+  out->address = r.address;
+  out->replaces = r.replaces;
+  out->size = at_most(r.bytes);
+  out->base = at_most(r.base_bytes);
+  out->weight = {std::clamp<std::int64_t>(r.weight_bytes, -kMax, kMax)};
+  out->function = static_cast<Allocates>(r.function);
   return out;
 }
 
 std::optional<Addition> addition_of(std::span<const std::byte> bytes, const Decoder& d) {
   oc_addition r;
-  if (!take_record(bytes, OC_ADDITION, r)) return std::nullopt;
-  Addition out;
-  take_stack(r.user, bytes.last(r.user.stack_bytes), out);
-  out.time = mono_from_ns(r.header.time_ns);
-  out.task = d.task(r.task);
-  out.length_at = r.length_at;
-  out.length = r.length;
+  auto out = take_record<Addition>(bytes, OC_ADDITION, d, r);
+  if (!out) return out;
+  out->length_at = r.length_at;
+  out->length = r.length;
   return out;
 }
 
@@ -127,13 +129,8 @@ bool is_gpu_stack(std::span<const std::byte> bytes) {
 
 Result<GpuStack> decode_gpu_stack(std::span<const std::byte> bytes, const Units& units) {
   oc_gpu_stack r;
-  if (!take_record(bytes, OC_GPU_STACK, r))
-    return Error::failed(fmt::format("reading a stack of a GPU call of {} bytes: not one", bytes.size()));
-  GpuStack out;
-  take_stack(r.user, bytes.last(r.user.stack_bytes), out);
-  out.time = mono_from_ns(r.header.time_ns);
-  out.task = Decoder(units).task(r.task);
-  return out;
+  if (auto out = take_record<GpuStack>(bytes, OC_GPU_STACK, Decoder(units), r)) return *std::move(out);
+  return Error::failed(fmt::format("reading a stack of a GPU call of {} bytes: not one", bytes.size()));
 }
 
 Result<FaultRecord> decode_fault(std::span<const std::byte> bytes, const Units& units) {
@@ -205,29 +202,38 @@ std::vector<std::byte> encode(const PythonLayout& l, const PythonObjects& o) {
   out.objects = {
       o.code_first_line, o.code_instructions, o.bytes_size, o.bytes_data,   o.text_length,
       o.text_state,      o.text_kind_bit,     o.text_ascii, o.text_compact, static_cast<unsigned>(o.lines)};
-  std::vector<std::byte> bytes(sizeof(out));
-  std::memcpy(bytes.data(), &out, sizeof(out));
-  return bytes;
+  return bytes_of(out);
 }
 
 std::uint64_t scope_key(const TaskId& process) {
   return oc_scope_of_process(process.tgid, process.start_ticks);
 }
 
+static_assert(kLengthWrites == OC_LENGTH_WRITES &&
+              static_cast<int>(WatchedLength::State::open) == OC_LENGTH_OPEN &&
+              static_cast<int>(WatchedLength::State::done) == OC_LENGTH_DONE);
+
 std::vector<std::byte> length_key(std::uint32_t tgid, std::uint64_t length_at) {
-  oc_length_key out{length_at, tgid};
-  std::vector<std::byte> bytes(sizeof(out));
-  std::memcpy(bytes.data(), &out, sizeof(out));
-  return bytes;
+  return bytes_of(oc_length_key{length_at, tgid});
+}
+
+std::vector<std::byte> encode(const WatchedLength& length) {
+  return bytes_of(oc_length{0, length.writes, static_cast<unsigned>(length.state)});
+}
+
+std::optional<WatchedLength> decode_length(std::span<const std::byte> bytes) {
+  oc_length in;
+  if (bytes.size() != sizeof(in)) return std::nullopt;
+  std::memcpy(&in, bytes.data(), sizeof(in));
+  if (in.state > OC_LENGTH_DONE) return std::nullopt;
+  return WatchedLength{static_cast<WatchedLength::State>(in.state), in.writes};
 }
 
 std::vector<std::byte> encode_baseline(Bytes resident, const Units& units) {
   oc_growth out{};
   out.window = 1;
   out.resident_pages = resident.count / units.page_bytes;
-  std::vector<std::byte> bytes(sizeof(out));
-  std::memcpy(bytes.data(), &out, sizeof(out));
-  return bytes;
+  return bytes_of(out);
 }
 
 }  // namespace oomcast::wire

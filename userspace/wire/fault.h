@@ -153,8 +153,17 @@ std::vector<std::byte> encode(const PythonLayout& layout, const PythonObjects& o
 /// How the kernel programs know a process that is in scope.
 std::uint64_t scope_key(const TaskId& process);
 
-/// How the kernel programs know a length that is watched.
+/// A length that is watched: what it is in, and the writes to it since.
+struct WatchedLength {
+  enum class State { arming, open, done };
+  State state = State::arming;
+  std::uint32_t writes = 0;
+};
+constexpr std::uint32_t kLengthWrites = 16;  // that are looked at, while it is open
+/// As the kernel programs know it, and what they say of it. nullopt: not such a one.
 std::vector<std::byte> length_key(std::uint32_t tgid, std::uint64_t length_at);
+std::vector<std::byte> encode(const WatchedLength& length);
+std::optional<WatchedLength> decode_length(std::span<const std::byte> bytes);
 
 /// What a process holds of its own when the window begins, as the kernel programs take it.
 std::vector<std::byte> encode_baseline(Bytes resident, const Units& units);

@@ -10,13 +10,6 @@
 namespace oomcast::wire {
 namespace {
 
-template <typename T>
-std::vector<std::byte> bytes_of(const T& value) {
-  std::vector<std::byte> out(sizeof(T));
-  std::memcpy(out.data(), &value, sizeof(T));
-  return out;
-}
-
 static_assert(kRmAllocMemory == OC_RM_ALLOC_MEMORY && kRmFree == OC_RM_FREE && kRmControl == OC_RM_CONTROL);
 static_assert(kRmAlloc == OC_RM_ALLOC && kRmDupObject == OC_RM_DUP_OBJECT);
 static_assert(kRmMemoryInfo == OC_RM_MEMORY_INFO && kRmCardId == OC_RM_CARD_ID &&

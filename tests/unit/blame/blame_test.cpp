@@ -232,6 +232,17 @@ TEST(SmallObjects, that_one_line_alone_meets_need_not_be_those_that_it_keeps) {
   EXPECT_EQ(process.sites[1].stack[0].line, std::nullopt);
 }
 
+TEST(SmallObjects, that_two_lines_of_a_function_meet_are_not_said_to_be_of_that_function) {
+  BlameProcess process = of_two_lines(MiB(14), MiB(6));
+  process.sites[0].stack.insert(process.sites[0].stack.begin() + 2,
+                                {Frame::Kind::python, "parse.<locals>.<listcomp>", "/train.py", 3});
+  process.sites[1].stack.back() = {Frame::Kind::python, "parse", "/train.py", 3};
+  join_small_objects(process, std::vector<double>{1, 1});
+  ASSERT_EQ(process.sites.size(), 3u);
+  ASSERT_EQ(process.sites[2].stack.size(), 1u);
+  EXPECT_EQ(process.sites[2].stack[0].function, "run");
+}
+
 TEST(SmallObjects, are_of_the_lines_that_were_seen_to_add_them_to_what_holds_them) {
   BlameProcess process = of_two_lines(MiB(14), MiB(6));
   const Stack keeps = {{Frame::Kind::python, "keep", "/train.py", 7}},

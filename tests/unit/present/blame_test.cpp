@@ -260,7 +260,7 @@ TEST(BlameText, says_of_small_objects_that_their_line_is_not_known) {
   r.processes[0].sites[0].small_objects = true;
   r.processes[0].why_not_added = "no data breakpoints";
   std::string text = to_text(r);
-  EXPECT_NE(text.find("(no line)  and what it calls: small objects\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("%  small objects of no known line\n"), std::string::npos) << text;
   EXPECT_NE(text.find("which lines add to the containers of"), std::string::npos) << text;
   EXPECT_NE(text.find("is not known: no data breakpoints"), std::string::npos) << text;
 }

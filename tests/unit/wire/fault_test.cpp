@@ -135,6 +135,19 @@ TEST(DecodeFault, an_addition_says_which_length_grew_to_what) {
   EXPECT_FALSE(decode(fixed + 7)) << "cut";
 }
 
+TEST(WatchedLength, comes_back_as_the_kernel_programs_have_it) {
+  oc_length in{41, 7, OC_LENGTH_DONE};
+  auto bytes = std::as_bytes(std::span(&in, 1));
+  auto out = decode_length(bytes);
+  ASSERT_TRUE(out);
+  EXPECT_EQ(out->state, WatchedLength::State::done);
+  EXPECT_EQ(out->writes, 7u);
+  EXPECT_EQ(decode_length(encode({WatchedLength::State::open, 3}))->state, WatchedLength::State::open);
+  in.state = OC_LENGTH_DONE + 1;
+  EXPECT_FALSE(decode_length(bytes)) << "no state that is known";
+  EXPECT_FALSE(decode_length(bytes.first(8)));
+}
+
 TEST(DecodeGpuStack, has_the_thread_and_its_stack_and_is_no_fault) {
   auto r = std::make_unique<oc_gpu_stack>();
   std::memset(r.get(), 0, sizeof(*r));

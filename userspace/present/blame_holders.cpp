@@ -1,0 +1,80 @@
+#include "present/blame_holders.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/escape.h"
+#include "present/blame.h"
+#include "present/blame_parts.h"
+#include "present/text.h"
+
+namespace oomcast {
+namespace {
+
+// Of those that were seen, most first; which holder's line stands above it is not told again.
+std::string adders(const BlameHolder& holder, std::string_view line) {
+  constexpr std::size_t kMax = 3;
+  std::map<std::string, std::uint64_t> sums;
+  std::uint64_t all = 0;
+  for (const BlameAddition& each : holder.additions) {
+    const Frame* frame = culprit(each.stack);
+    sums[frame ? to_text(*frame) : "?"] += each.seen;
+    all += each.seen;
+  }
+  if (sums.empty() || (sums.size() == 1 && sums.begin()->first == line)) return "";
+  std::vector<std::pair<std::string, std::uint64_t>> order(sums.begin(), sums.end());
+  std::ranges::stable_sort(order, std::greater(), &std::pair<std::string, std::uint64_t>::second);
+  std::string out;
+  for (const auto& [text, seen] : std::span(order).first(std::min(order.size(), kMax)))
+    out += fmt::format("{}{} ({} of {} seen)", out.empty() ? ", added by " : ", ", text, seen, all);
+  return out;
+}
+
+}  // namespace
+
+// Of bytes: "+50 bytes" would be read as a size.
+std::string holder_text(const BlameHolder& of_process, std::string_view line) {
+  const Holder& holder = of_process.holder;
+  std::string of = holder.of.empty()      ? "objects"
+                   : holder.of == "bytes" ? "objects (bytes)"
+                                          : escape_for_terminal(holder.of);
+  std::string type = holder.containers > 1 ? fmt::format("{} × ", holder.containers) : "";
+  type += escape_for_terminal(holder.type);
+  return fmt::format("held by {}, {} of {}: +{} {}{}", escape_for_terminal(holder.path), type, holder.length,
+                     holder.added, of, adders(of_process, line));
+}
+
+std::string other_holders(const BlameProcess& p) {
+  constexpr std::size_t kMax = 3;
+  std::string out;
+  std::size_t told = 0;
+  for (std::uint32_t i = 0; p.holders && i < p.holders->all.size() && told < kMax; ++i) {
+    auto is = [&](const BlameSite& site) { return site.held_by == i; };
+    if (std::any_of(p.sites.begin(), p.sites.end(), is)) continue;
+    ++told;
+    const BlameHolder& h = p.holders->all[i];
+    out += fmt::format("  {:>10} at least, {}\n", format_size(h.holder.least), holder_text(h, ""));
+  }
+  return out;
+}
+
+std::string grown_types_text(const BlameProcess& p) {
+  constexpr std::size_t kMax = 3;
+  if (!p.holders || !p.holders->types) return "";
+  std::string out;
+  std::size_t told = 0;
+  for (const GrownType& t : *p.holders->types) {
+    if (told == kMax || share(t.least, p.grown()) < kMinShare) break;
+    out += fmt::format("{}+{} {} of {}", told++ ? ", " : "  objects: ", t.added, escape_for_terminal(t.type),
+                       t.objects);
+  }
+  return out.empty() ? out : out + "\n";
+}
+
+}  // namespace oomcast
