@@ -2,18 +2,24 @@
 the line that allocates."""
 
 import contextlib
+import dataclasses
 import json
+import math
 import pathlib
 import random
+import resource
 import shutil
+import statistics
 import subprocess
 import tempfile
+import time
 
 import machine
 from figures import CannotMeasure, of_median
 
 HERE = pathlib.Path(__file__).resolve().parent
 PYTHON = "/usr/bin/python3"  # Debian's: it has torch
+PYTHON_LOADS = ("torch", "objects", "plain", "plain_torch")
 LOADS = {
     "fault": "page-fault-bound: map, touch each 4 KiB page, unmap",
     "malloc": "malloc-heavy: blocks of 16 B to 512 KiB",
@@ -23,6 +29,10 @@ LOADS = {
 BARS = {"fault": 1.02, "torch": 1.03, "malloc": 1.05}
 SLICE_MS, WARM_MS, SLICES = 300, 300, 3
 LOOK_S = 10  # what blame does by itself; it costs most in its first second
+# How fast the CPU is by itself: what does nothing that a tool here watches, and works as the load does.
+REFERENCES = {"torch": "plain_torch"}
+PIECE_MS, REFERENCE_MS = 50, 3
+REST = 0.08  # of a piece: a program of real-time priority is stopped for the rest of a second of which it took 95 %
 
 
 class Loop:
@@ -30,7 +40,7 @@ class Loop:
 
     def __init__(self, options, load, under=()):
         cpu = str(options.load_cpu)
-        python = load in ("torch", "objects")
+        python = load in PYTHON_LOADS
         command = [PYTHON, HERE / "python_loop.py", cpu] if python else [options.driver, "--here", "--cpu", cpu]
         self.load = load
         self.process = subprocess.Popen([*map(str, under), *map(str, command)], stdin=subprocess.PIPE,
@@ -56,16 +66,7 @@ class Loop:
 
     def slices_ns(self):
         self.slice_ns(WARM_MS)
-        return self.whole_ns(SLICES * SLICE_MS / 1000)
-
-    def whole_ns(self, for_s):
-        """What an iteration took of all this time: a moment in which the program stands still counts."""
-        wall = iterations = 0
-        while wall < for_s * 1e9:
-            done = self.ask("slice", self.load, int(SLICE_MS * 1000))
-            wall += done["wall_ns"]
-            iterations += done["iterations"]
-        return wall / iterations
+        return self.slice_ns(SLICES * SLICE_MS)
 
     def close(self):
         self.process.stdin.close()
@@ -110,37 +111,87 @@ def interleaved(on, off, pairs):
     return ratios
 
 
-def surrounded(on, off, times):
-    """on() between two off() each. Ratios of on() to the mean of these, and as a control of off() to the mean of those
-    before and behind it: a load gets slower and faster by itself, for half a minute and by more than is to be seen."""
-    offs, ratios = [off()], []
-    for _ in range(times):
-        took = on()
-        offs.append(off())
-        ratios.append(2 * took / (offs[-2] + offs[-1]))
-    return ratios, [2 * b / (a + c) for a, b, c in zip(offs, offs[1:], offs[2:])]
+@dataclasses.dataclass
+class Piece:
+    """A short while of the load, and what an iteration of the reference took right before and behind it."""
+    wall_ns: int
+    iterations: int
+    reference_ns: float
+
+
+def pieces_of(loop, reference, for_s):
+    """All of for_s but for some rest: a moment in which the program stands still is in one of them."""
+    pieces, before = [], reference.slice_ns(REFERENCE_MS)
+    until = time.monotonic() + for_s
+    while time.monotonic() < until:
+        done = loop.ask("slice", loop.load, int(PIECE_MS * 1000))
+        behind = reference.slice_ns(REFERENCE_MS)
+        pieces.append(Piece(done["wall_ns"], done["iterations"], (before + behind) / 2))
+        before = behind
+        time.sleep(REST * done["wall_ns"] / 1e9)
+    return pieces
+
+
+def speed_by(pieces):
+    """How much longer an iteration takes where the reference takes longer: the exponent that fits best. 0: it does not."""
+    if len(pieces) < 3:
+        return 0
+    own = [math.log(p.wall_ns / p.iterations) for p in pieces]
+    slope, _ = statistics.linear_regression([math.log(p.reference_ns) for p in pieces], own)
+    return slope
+
+
+def iteration_ns(pieces, exponent=0):
+    """By the reference's speed: what it took, over what it would have taken had all pieces been as fast."""
+    return sum(p.wall_ns for p in pieces) / sum(p.iterations * p.reference_ns ** exponent for p in pieces)
+
+
+def surrounded(with_it, without):
+    """Ratios of each to the mean of the two without around it, and as a control of each without to the mean of those
+    before and behind it: the CPU gets slower and faster by itself, for half a minute and by more than is to be seen."""
+    def ratios(befores, middles, behinds):
+        return [2 * b / (a + c) for a, b, c in zip(befores, middles, behinds)]
+    return ratios(without, with_it, without[1:]), ratios(without, without[1:], without[2:])
+
+
+def own_cpu_s():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def measure_looks(options, group, loop, looks):
+    """What looks cost the load. A virtual machine's CPU is a thread of a core whose other thread is anybody's: a loop
+    that only counts takes twice as long as a moment before, for a second or for ten. So each piece of the load is
+    compared by what the reference says of the CPU's speed just then; as it was is a row beside it."""
+    with_it, without, own = [], [], []
+    with Loop(options, REFERENCES.get(loop.load, "plain")) as reference:
+        reference.slice_ns(WARM_MS)
+        without.append(pieces_of(loop, reference, LOOK_S))
+        for _ in range(looks):
+            used = own_cpu_s()
+            command = [options.oomcast, "blame", "--pid", str(loop.process.pid), "--for", f"{LOOK_S}s"]
+            with running(command, "watching"):
+                with_it.append(pieces_of(loop, reference, LOOK_S))
+            own.append(100 * (own_cpu_s() - used) / LOOK_S)
+            without.append(pieces_of(loop, reference, LOOK_S))
+    exponent = speed_by([piece for block in with_it + without for piece in block])
+    ratios, controls = surrounded(*([iteration_ns(block, exponent) for block in some] for some in (with_it, without)))
+    as_it_was, _ = surrounded(*([iteration_ns(block) for block in some] for some in (with_it, without)))
+    control = of_median(group, "A/A", controls)
+    figure = of_median(group, "oomcast blame", ratios, bar=BARS.get(loop.load))
+    if figure.bar and control.high > figure.bar:
+        figure.resolved, figure.note = False, "the A/A row would miss this bar, too: a quieter machine, more pairs"
+    return [control, figure, of_median(group, "oomcast blame, whatever the CPU's speed", as_it_was),
+            of_median(group, "its own CPU time, of one core", own, unit="%")]
 
 
 def measure_load(options, load):
-    pairs, rival_pairs = (5, 3) if options.quick else (options.blame_pairs, 6)
+    looks, rival_pairs = (5, 3) if options.quick else (options.blame_pairs, 6)
     group = f"`oomcast blame` and other ways to the line that allocates: {LOADS[load]}"
     figures = []
     with Loop(options, load) as loop:
         pid = loop.process.pid
-
-        def blamed():
-            with running([options.oomcast, "blame", "--pid", str(pid), "--for", f"{LOOK_S}s"], "watching"):
-                return loop.whole_ns(LOOK_S)
-
-        def control():
-            return loop.whole_ns(LOOK_S)
-
-        ratios, controls = surrounded(blamed, control, pairs)
-        figures.append(of_median(group, "A/A", controls))
-        figure = of_median(group, "oomcast blame", ratios, bar=BARS.get(load))
-        if figure.bar and figures[0].high > figure.bar:
-            figure.resolved, figure.note = False, "the A/A row would miss this bar, too: a quieter machine, more pairs"
-        figures.append(figure)
+        figures += measure_looks(options, group, loop, looks)
         if shutil.which("bpftrace"):
             libc = "uprobe:/lib/x86_64-linux-gnu/libc.so.6"
             probes = f"{libc}:malloc {{ @[ustack(16)] = sum(arg0); }} {libc}:free {{ @freed = count(); }}"

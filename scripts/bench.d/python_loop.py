@@ -2,6 +2,8 @@
 
   slice torch MICROSECONDS     steps of a small training loop (Debian's python3-torch)
   slice objects MICROSECONDS   rounds that build lists and strings and let them go
+  slice plain MICROSECONDS     rounds that count, and copy memory that they have
+  slice plain_torch MICROSECONDS  products and sums of tensors in place
   tracemalloc on|off"""
 
 import json
@@ -23,6 +25,31 @@ def objects():
     return len({str(row[0]) + "x" * 1000 for row in kept})
 
 
+def plain():
+    data, copy = bytes(4 << 20), bytearray(4 << 20)
+
+    def round_of_it():
+        total = 0
+        for i in range(5000):
+            total += i
+        copy[:] = data
+        return total
+    return round_of_it
+
+
+def plain_torch():
+    import torch
+    torch.set_num_threads(1)
+    batch, out = torch.rand(16, 512), torch.empty(16, 1024)
+    weight, gradient = torch.rand(512, 1024), torch.rand(512, 1024)
+
+    def step():
+        torch.mm(batch, weight, out=out)
+        weight.add_(gradient, alpha=1e-9)
+        weight.addcmul_(gradient, gradient, value=1e-9)
+    return step
+
+
 def torch_step():
     import torch
     torch.set_num_threads(1)
@@ -38,10 +65,10 @@ def torch_step():
     return step
 
 
-loads = {"objects": lambda: objects}
+loads = {"objects": lambda: objects, "plain": plain}
 try:
     import torch  # noqa: F401
-    loads["torch"] = torch_step
+    loads.update(torch=torch_step, plain_torch=plain_torch)
 except ImportError:
     pass
 made = {}
