@@ -116,8 +116,9 @@ class Tree {
 // pages first.
 std::string evidence(const Kept& kept) {
   if (!kept.blocks) return "touched";
-  return fmt::format("kept: {} block{}, {} ± {}", kept.blocks, kept.blocks == 1 ? "" : "s",
-                     format_size(kept.bytes), format_size(kept.error));
+  std::string size = kept.error < kept.bytes ? format_size(kept.bytes) + " ± " + format_size(kept.error)
+                                             : "at most " + format_size(kept.bytes + kept.error);
+  return fmt::format("kept: {} block{}, {}", kept.blocks, kept.blocks == 1 ? "" : "s", size);
 }
 
 // The lines that most of it comes from, whatever led there.

@@ -174,6 +174,8 @@ TEST(BlameText, says_of_a_line_whether_its_blocks_stay_or_it_only_touched_the_pa
   EXPECT_NE(text.find("calls its allocator 250000 times a second: all of it was watched for 200 ms"),
             std::string::npos)
       << text;
+  p.sites[0].kept = {MiB(1), MiB(280), 2};
+  EXPECT_NE(to_text(r).find("kept: 2 blocks, at most 281 MiB\n"), std::string::npos) << to_text(r);
   p.kept.reset();
   p.why_not_kept = "no allocator is found in it";
   text = to_text(r);
