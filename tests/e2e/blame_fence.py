@@ -1,8 +1,10 @@
 """What a tenant has in a process ends, bloats or misleads nobody who blames: what reads it can be lost."""
 
 import ctypes
+import json
 import os
 import shutil
+import signal
 import stat
 import struct
 import subprocess
@@ -207,6 +209,27 @@ def a_lock_that_is_always_held_is_not_waited_for(t):
     healthy.wait_for("grown")
     report = blame.report()
     names_culprit(t, report, of_pid(report, healthy.pid))
+
+
+@case(vm="never", limit_s=60)
+def who_was_looked_at_too_late_twice_is_looked_at_when_the_lock_is_free(t):
+    t.needs_memory(1024 * MiB)
+    holder = t.start(t.cgroup(), "holds_lock", "256M", 64)
+    holder.wait_for("ready")
+    holder.go()
+    blame = subprocess.Popen([t.oomcast_path, "blame", "--for", "1s", "--json", "--pid", str(holder.pid)],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    t.later(blame.kill)
+    late = 0
+    for line in blame.stderr:
+        late += "once more" in line
+        if late == 2 or "watching" in line:
+            break
+    os.kill(holder.pid, signal.SIGSTOP)  # in user space: none of its threads has the lock
+    out, errors = blame.communicate(timeout=lib.seconds(40))
+    t.premise(late == 2, "nobody held the lock for long enough to be late")
+    t.equal(f"exit code ({errors[-300:]})", blame.returncode, 0)
+    t.equal("processes that could not be looked at", json.loads(out)["unread"], [])
 
 
 @case(vm="never", limit_s=60)

@@ -13,7 +13,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
-#include <unordered_set>
+#include <unordered_map>
 
 #include "app/allocation_watch.h"
 #include "app/blame_reader.h"
@@ -90,7 +90,9 @@ class Watch {
   }
 
   /// Once more without what could not be looked at; behind kMaxLost of those without looking at anybody: who
-  /// has a few files that end the reader takes the names along, and no answer.
+  /// has a few files that end the reader takes the names along, and no answer. What was only late is looked
+  /// at some more times first, further and further apart: on busy CPUs a look of a young process, which still
+  /// maps its libraries, waited for more than its 50 ms twice in a row, and its report had no line.
   Result<BlameReport> run() {
     allow_reserves();
     if (procfs_.pid_numbers().foreign) return Error::forbidden(what_it_costs(procfs_.pid_numbers()));
@@ -110,8 +112,9 @@ class Watch {
         return Error::failed(fmt::format("stopped without a result: process {} could not be looked at", *by));
       if (!by || blind)
         return Error::failed("the process that reads others' memory ended before it had a result");
-      if (reader_.was_late() && late_.size() < kMaxLost && late_.insert(*by).second) {
+      if (reader_.was_late() && may_be_late_again(*by)) {
         say_(fmt::format("a look at process {} took too long: once more", *by));
+        wait_after_late_look(*by);
         continue;
       }
       if (unread_.size() >= kMaxLost) {
@@ -137,6 +140,7 @@ class Watch {
 
  private:
   static constexpr std::size_t kMaxLost = 8;
+  static constexpr int kMaxLateOfOne = 3, kFirstWaitMs = 100;
   static constexpr Nanos kMinAgain = 5s;
   static constexpr double kMinToldOf = 0.1;  // of all growth
 
@@ -158,6 +162,20 @@ class Watch {
             [this](std::uint32_t pid, std::span<const std::uint64_t> lengths) {
               allocations_.on_growing(source_.get(), pid, lengths);
             }};
+  }
+
+  bool may_be_late_again(std::uint32_t pid) const {
+    auto so_far = late_of_.find(pid);
+    int most = options_.blame.brief ? 1 : kMaxLateOfOne;  // a tracer waits for a brief one, for 20 s at most
+    return late_ < kMaxLost && (so_far == late_of_.end() || so_far->second < most);
+  }
+
+  void wait_after_late_look(std::uint32_t pid) {
+    ++late_;
+    int wait_ms = kFirstWaitMs << (2 * late_of_[pid]++);
+    source_.reset();  // nothing stays attached meanwhile
+    pollfd stop{stop_.fd(), POLLIN, 0};
+    poll(&stop, 1, wait_ms);
   }
 
   void follow_gpu() {
@@ -285,7 +303,8 @@ class Watch {
   AllocationWatch allocations_;
   GpuGrowth gpu_;
   std::vector<std::uint32_t> unread_;
-  std::unordered_set<std::uint32_t> late_;
+  std::unordered_map<std::uint32_t, int> late_of_;  // looks at a process that took too long
+  std::size_t late_ = 0;                            // in sum
   std::string no_stacks_;
   std::optional<Bytes> before_, after_;
   bool begun_ = false;  // faults are sampled
