@@ -66,6 +66,17 @@ static __always_inline bool oc_has_oom_lock(void) {
   return bpf_core_field_exists(struct mem_cgroup, oom_lock);
 }
 
+/* Set by user space before load (KernelFeatures::cast). */
+__weak const volatile bool oc_can_cast SEC(".rodata") = false;
+extern void* bpf_rdonly_cast(const void* pointer, u32 type) __ksym __weak;
+
+/* Of each field that is a pointer, loaded from a tracepoint's own argument, verifiers since 6.2 ask whether
+ * it is to be trusted, by the names of all the kernel's types: a fifth of the time that trace took to begin.
+ * Of what was cast they ask nothing, and at run time the cast is no instruction. */
+static __always_inline struct task_struct* oc_untrusted(struct task_struct* task) {
+  return oc_can_cast ? bpf_rdonly_cast(task, bpf_core_type_id_kernel(struct task_struct)) : task;
+}
+
 /* Of the next three `modern` is constant in each program: since 5.12 (5ffa25502b5a) BPF has an exchange,
  * since 5.15 (dd6e10fbd9fb) bpf_task_pt_regs(). Older verifiers refuse the exchange where nothing reaches it,
  * so that the program for them has none, and user space chooses (KernelFeatures::task_registers).

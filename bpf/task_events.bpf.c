@@ -4,6 +4,7 @@
 
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct* parent, struct task_struct* child) {
+  child = oc_untrusted(child);
   if (child->pid != child->tgid) return 0;
   struct oc_fork* r = OC_RESERVE_SAMPLE(OC_FORK, oc_fork);
   if (!r) return 0;
@@ -25,6 +26,7 @@ int BPF_PROG(on_exec, struct task_struct* task) {
   u32 zero = 0;
   struct oc_exec* r = bpf_map_lookup_elem(&exec_scratch, &zero);
   if (!r) return 0;
+  task = oc_untrusted(task);
   struct mm_struct* mm = task->mm;
   oc_fill_task_argument(&r->task, task);
   r->args_truncated = 0;
@@ -74,6 +76,7 @@ static __always_inline bool was_told(struct task_struct* task) {
 
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct* task) {
+  task = oc_untrusted(task);
   if (task->signal->live.counter) return 0; /* threads are left */
   if (was_told(task)) return 0;
   u32 tgid = task->tgid;

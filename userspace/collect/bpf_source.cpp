@@ -17,6 +17,7 @@
 #include <ctime>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "base/unique_fd.h"
 #include "collect/cgroup_walk.h"
@@ -153,7 +154,8 @@ class LoadedBpfSource final : public BpfSource {
   Status load_skeleton() {
     std::string types = options_.roots.kernel_types();
     // A program that the verifier refuses is left out and the rest is tried again: at most once per program.
-    for (;;) {
+    // First without casts: a call to one needs a compiler for BPF in the kernel (net.core.bpf_jit_enable).
+    for (bool cast = options_.features->cast;;) {
       LibbpfLog log;  // of this try: the one before names another program
       // Named, libbpf takes the kernel's types from this file alone and does not ask for those of modules,
       // which takes CAP_SYS_ADMIN.
@@ -161,6 +163,7 @@ class LoadedBpfSource final : public BpfSource {
       skeleton_.reset(oomcast_bpf__open_opts(&open_options));
       if (!skeleton_) return Error::from_errno("opening the kernel programs");
       skeleton_->rodata->oc_memory_hierarchy_id = options_.memory_hierarchy;
+      skeleton_->rodata->oc_can_cast = cast;
       skeleton_->rodata->oc_interval_ns = static_cast<std::uint64_t>(options_.interval.count());
       skeleton_->rodata->oc_host_pages =
           static_cast<std::uint64_t>(options_.host_memory.count / options_.units.page_bytes);
@@ -174,6 +177,7 @@ class LoadedBpfSource final : public BpfSource {
       choose_programs();
       int err = oomcast_bpf__load(skeleton_.get());
       if (!err) break;
+      if (std::exchange(cast, false)) continue;
       auto program = LibbpfLog::failed_program();
       if (err == -EPERM || !program || !is_optional(*program) || refused_.size() > 64)
         return Error::forbidden(LibbpfLog::failure(-err));

@@ -15,13 +15,15 @@
 namespace oomcast {
 namespace {
 
-constexpr std::array<KernelFeature, 5> kFeatures = {{
+constexpr std::array<KernelFeature, 6> kFeatures = {{
     {&KernelFeatures::kprobes, "kprobes", "e12f03d7031a", "4.17",
      "order, gfp mask and constraint of a kill are the kernel log's"},
     {&KernelFeatures::task_registers, "a task's registers", "dd6e10fbd9fb", "5.15",
      "blame finds them at the top of the kernel's stack"},
     {&KernelFeatures::cgroup_iterator, "cgroup iterator", "d4ccaf58a847", "6.1",
      "idle cgroups are followed by their files"},
+    {&KernelFeatures::cast, "a cast of kernel pointers", "a35b9af4ec2c", "6.2",
+     "the programs take longer to load"},
     {&KernelFeatures::process_uprobes, "uprobes of a process", "89ae89f53d20", "6.6",
      "blame watches allocations by perf's events"},
     // Stable series took it back: 6.1 and 6.6 have both forms.
@@ -53,6 +55,8 @@ void note(KernelFeatures& out, const btf& types, const btf_type& type, std::stri
     if (name == "mark_victim") out.mark_passes_task = passes_pointer(types, type);
   } else if (btf_is_func(&type) && name == "bpf_iter_cgroup") {
     out.cgroup_iterator = true;
+  } else if (btf_is_func(&type) && name == "bpf_rdonly_cast") {
+    out.cast = true;
   } else if (btf_is_struct(&type) && name == "bpf_uprobe_multi_link") {
     out.process_uprobes = true;
   } else if (btf_is_enum(&type) && name == "bpf_func_id") {

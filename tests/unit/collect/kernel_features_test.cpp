@@ -63,6 +63,7 @@ TEST(KernelFeatures, are_what_the_kernels_types_have) {
   types.helper("BPF_FUNC_task_pt_regs");
   types.structure("bpf_uprobe_multi_link");
   types.function("bpf_iter_cgroup");
+  types.function("bpf_rdonly_cast");
   KernelFeatures f = types.read(true);
   EXPECT_EQ(f.tracepoints, (std::set<std::string, std::less<>>{"mark_victim", "signal_generate"}));
   for (const KernelFeature& feature : kernel_features()) EXPECT_TRUE(f.*feature.there) << feature.name;
@@ -79,6 +80,7 @@ TEST(KernelFeatures, are_none_where_the_types_have_none) {
   types.tracepoint("mark_victim", false);
   types.helper("BPF_FUNC_ringbuf_output");
   types.structure("bpf_iter_cgroup");  // a function is asked for
+  types.structure("bpf_rdonly_cast");
   types.function("bpf_uprobe_multi_link");
   KernelFeatures f = types.read();
   for (const KernelFeature& feature : kernel_features()) EXPECT_FALSE(f.*feature.there) << feature.name;
