@@ -164,9 +164,15 @@ class Watch {
             }};
   }
 
+  // The one that was asked for; others grow unseen while one of many is waited for. A tracer waits for a
+  // brief look, for 20 s at most.
+  bool is_waited_for(std::uint32_t pid) const {
+    return !options_.blame.brief && (scope_.pids.size() == 1 || options_.scope.pid == pid);
+  }
+
   bool may_be_late_again(std::uint32_t pid) const {
     auto so_far = late_of_.find(pid);
-    int most = options_.blame.brief ? 1 : kMaxLateOfOne;  // a tracer waits for a brief one, for 20 s at most
+    int most = is_waited_for(pid) ? kMaxLateOfOne : 1;
     return late_ < kMaxLost && (so_far == late_of_.end() || so_far->second < most);
   }
 
@@ -175,7 +181,7 @@ class Watch {
     int wait_ms = kFirstWaitMs << (2 * late_of_[pid]++);
     source_.reset();  // nothing stays attached meanwhile
     pollfd stop{stop_.fd(), POLLIN, 0};
-    poll(&stop, 1, wait_ms);
+    if (is_waited_for(pid)) poll(&stop, 1, wait_ms);
   }
 
   void follow_gpu() {
