@@ -91,8 +91,9 @@ class Watch {
 
   /// Once more without what could not be looked at; behind kMaxLost of those without looking at anybody: who
   /// has a few files that end the reader takes the names along, and no answer. What was only late is looked
-  /// at some more times first, further and further apart: on busy CPUs a look of a young process, which still
-  /// maps its libraries, waited for more than its 50 ms twice in a row, and its report had no line.
+  /// at once more first, and who was asked for some times, further and further apart: on busy CPUs a look at
+  /// a young process, which still maps its libraries, took more than its 50 ms twice in a row, and its report
+  /// had no line.
   Result<BlameReport> run() {
     allow_reserves();
     if (procfs_.pid_numbers().foreign) return Error::forbidden(what_it_costs(procfs_.pid_numbers()));
