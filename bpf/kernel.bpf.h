@@ -97,6 +97,19 @@ struct percpu_counter {
 struct mm_rss_stat {
   atomic_long_t count[4];
 };
+struct rb_node {
+  unsigned long __rb_parent_color;
+  struct rb_node *rb_right, *rb_left;
+};
+struct rb_root {
+  struct rb_node* rb_node;
+};
+struct rb_root_cached {
+  struct rb_root rb_root;
+};
+struct address_space {
+  struct rb_root_cached i_mmap; /* all mappings of a file */
+};
 struct super_block {
   unsigned int s_dev;
 };
@@ -108,6 +121,7 @@ struct inode {
 };
 struct file {
   struct inode* f_inode;
+  struct address_space* f_mapping;
   void* private_data;
 };
 struct kobject {
@@ -127,6 +141,21 @@ struct files_struct {
   struct fdtable* fdt;
 };
 struct task_struct;
+struct mm_struct;
+struct vm_area_struct {
+  unsigned long vm_start, vm_end, vm_pgoff;
+  struct mm_struct* vm_mm;
+  struct file* vm_file;
+  struct {
+    struct rb_node rb;
+    unsigned long rb_subtree_last; /* the last page of the file below this node */
+  } shared;
+};
+struct vm_area_struct___list { /* up to 6.0 */
+  unsigned long vm_start, vm_end, vm_pgoff;
+  struct file* vm_file;
+  struct vm_area_struct___list* vm_next;
+};
 struct rw_semaphore {
   atomic_long_t count;
   atomic_long_t owner; /* who took it last, with flags in the lowest bits */
@@ -137,7 +166,11 @@ struct mm_struct {
   atomic_long_t pgtables_bytes;
   unsigned long total_vm;
   unsigned long start_stack, arg_start, arg_end;
+  int map_count;
   struct task_struct* owner;
+};
+struct mm_struct___list {
+  struct vm_area_struct___list* mmap;
 };
 struct mm_struct___atomic {
   struct mm_rss_stat rss_stat;

@@ -1,12 +1,14 @@
 // The breakpoints by which blame learns which blocks stay.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <utility>
+#include <vector>
 
 #include "base/clock.h"
 #include "blame/allocator.h"
@@ -127,6 +129,47 @@ TEST(Breakpoints, are_not_set_where_the_kernel_may_have_no_page_for_one) {
   ASSERT_FALSE(watched);
   EXPECT_EQ(watched.error().message, kNoPages);
   EXPECT_EQ(code, before);
+}
+
+// The page in which malloc() begins, in this process.
+class Mapped {
+ public:
+  Mapped(const Allocator& allocator, int times) {
+    auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    for (int i = 0; i < times; ++i) {
+      // Apart from each other: side by side they would be one.
+      int protection = i % 2 ? PROT_READ : PROT_READ | PROT_EXEC;
+      all_.push_back(mmap(nullptr, page, protection, MAP_PRIVATE, allocator.file.get(),
+                          static_cast<off_t>(allocator.allocates[0] / page * page)));
+    }
+  }
+  ~Mapped() {
+    for (void* at : all_) munmap(at, static_cast<std::size_t>(sysconf(_SC_PAGESIZE)));
+  }
+  Mapped(const Mapped&) = delete;
+
+ private:
+  std::vector<void*> all_;
+};
+
+TEST(Breakpoints, are_not_set_in_a_process_that_maps_the_allocators_page_often_nor_the_page_copied) {
+  if (geteuid() != 0) GTEST_SKIP() << "loading kernel programs needs root";
+  auto allocator = own_allocator();
+  ASSERT_TRUE(allocator) << allocator.error().message;
+  unsigned char before = code_at_malloc();
+  auto [usual, code_then] = watched_on(Machine("500000"));
+  if (!usual) GTEST_SKIP() << usual.error().message;
+  {
+    Mapped often(*allocator, static_cast<int>(CodeMappings::kMaxOfProcess));
+    auto [watched, code] = watched_on(Machine("500000"));
+    ASSERT_FALSE(watched);
+    EXPECT_NE(watched.error().message.find("has mapped its allocator 9 times"), std::string::npos)
+        << watched.error().message;
+    EXPECT_EQ(code, before);
+  }
+  auto [watched, code] = watched_on(Machine("500000"));
+  EXPECT_TRUE(watched) << watched.error().message;
+  EXPECT_EQ(code, kBreakpoint) << "once they are unmapped";
 }
 
 }  // namespace

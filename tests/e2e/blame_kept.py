@@ -105,3 +105,79 @@ def an_allocator_that_is_asked_without_end_is_watched_for_a_moment_and_that_is_s
             f"it does not say for how long: {done.stdout}")
     top = next((line for line in done.stdout.splitlines() if "%  " in line and "[" not in line), "")
     t.check("culprit_cache" in top and "kept: " in top, f"the line on top is {top!r}")
+
+
+def maps_allocator(t, group, times):
+    child = t.start(group, "maps_allocator", times)
+    child.wait_for("ready")
+    t.equal("mappings of its allocator's page", child.truth[0]["mapped"], times)
+    return child
+
+
+def copied_in(child):
+    """Bytes of the pages that were copied in these mappings: nothing in them is written to by the program."""
+    copied, inside = 0, False
+    begin, end = child.truth[0]["begin"], child.truth[0]["end"]
+    with open(f"/proc/{child.pid}/smaps") as f:
+        for line in f:
+            first = line.split()[0]
+            if "-" in first and not first.endswith(":"):
+                inside = begin <= int(first.split("-")[0], 16) < end
+            elif inside and first == "Anonymous:":
+                copied += int(line.split()[1]) << 10
+    return copied
+
+
+def blamed_without_breakpoints(t, child, why):
+    """The report of `blame`, which has set no breakpoint in malloc() and says `why`."""
+    before = code_at_malloc(child.pid)
+    t.premise(before is not None and before != BREAKPOINT,
+              f"the first byte of its malloc(), if its libc is this one's, is {before}")
+    blame = subprocess.Popen([t.oomcast_path, "blame", "--json", "--for", "4s", "--pid", str(child.pid)],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    t.later(blame.kill)
+    for line in blame.stderr:
+        if "watching" in line:
+            break
+    child.go()
+    seen = lib.wait_until(lambda: code_at_malloc(child.pid) == BREAKPOINT or blame.poll() is not None, lib.seconds(20))
+    t.check(seen and code_at_malloc(child.pid) == before, "there is a breakpoint in malloc()")
+    out, errors = blame.communicate(timeout=lib.seconds(20))
+    t.equal(f"exit code of blame ({errors[-300:]})", blame.returncode, 0)
+    process = json.loads(out)["processes"][0]
+    t.equal("what was kept", process["kept"], None)
+    t.check(why in (process["kept_unknown"] or ""), f"it says why nothing is known to be kept: {process['kept_unknown']}")
+    return process
+
+
+@case(vm="never", limit_s=60, tier="gate")
+def a_program_that_maps_its_allocator_thousands_of_times_is_given_no_breakpoint_and_no_copies(t):
+    child = maps_allocator(t, t.cgroup().limit(256 * MiB), 4000)
+    process = blamed_without_breakpoints(t, child, "has mapped its allocator 400")
+    t.equal("bytes of copied pages", copied_in(child), 0)
+    t.check(process["grown_bytes"] > 32 * MiB, f"it grew by {process['grown_bytes']}")
+
+
+@case(vm="never", limit_s=60)
+def breakpoints_are_not_set_where_others_have_mapped_the_allocator_ten_thousand_times(t):
+    for _ in range(3):
+        maps_allocator(t, t.cgroup(), 4000)
+    child = t.start(t.cgroup(), "maps_allocator", 0)
+    child.wait_for("ready")
+    blamed_without_breakpoints(t, child, "is mapped more than 8192 times on this machine")
+
+
+@case(vm="never", limit_s=60, tier="gate")
+def a_profile_that_trace_starts_by_itself_sets_no_breakpoint(t):
+    import report
+    group = t.cgroup().limit(256 * MiB)
+    t.needs_memory(512 * MiB)
+    tracer = t.trace("--cgroup", group.path)
+    child = maps_allocator(t, group, 0)
+    before = code_at_malloc(child.pid)
+    t.premise(before is not None and before != BREAKPOINT,
+              f"the first byte of its malloc(), if its libc is this one's, is {before}")
+    child.go()
+    t.check(lib.wait_until(lambda: report.looks_of(tracer), lib.seconds(20)), "what grows is not profiled")
+    seen = lib.wait_until(lambda: code_at_malloc(child.pid) == BREAKPOINT or not report.looks_of(tracer), lib.seconds(30))
+    t.check(seen and code_at_malloc(child.pid) == before, "there is a breakpoint in malloc()")

@@ -17,6 +17,7 @@ constexpr std::uint64_t kMostToOne = 10;  // one that grows by less than a tenth
 constexpr Nanos kCheckRoom = std::chrono::milliseconds(200);
 constexpr Nanos kAskGrowing = std::chrono::seconds(1);  // then twice as late each time
 constexpr const char* kNoRoom = "its cgroup is near its limit, and breakpoints take some pages";
+constexpr const char* kNoEvents = "the machine has little memory left, and each data breakpoint takes some";
 constexpr const char* kUnseen = "its cgroup cannot be seen from here, and breakpoints take some of its pages";
 constexpr const char* kUnread = "its cgroup could not be read, and breakpoints take some of its pages";
 constexpr const char* kWaits = "processes of this machine wait for memory";
@@ -53,9 +54,19 @@ const char* AllocationWatch::why_no_room(std::uint32_t pid) const {
 }
 
 const char* AllocationWatch::why_unfit(std::uint32_t pid) const {
+  return traced(pid) ? kTraced : why_no_room(pid);
+}
+
+// An event of the kernel's for each thread, some KiB, of the machine's memory and not of the cgroup's.
+const char* AllocationWatch::why_not_addable(std::uint32_t pid) const {
+  auto host = procfs_.read_meminfo();
+  if (!host || !host->has_room()) return kNoEvents;
+  return traced(pid) ? kTraced : nullptr;
+}
+
+bool AllocationWatch::traced(std::uint32_t pid) const {
   auto status = procfs_.read_status(pid);
-  bool traced = status && *status && (*status)->tracer && *(*status)->tracer != 0;
-  return traced ? kTraced : why_no_room(pid);
+  return status && *status && (*status)->tracer && *(*status)->tracer != 0;
 }
 
 void AllocationWatch::prepare(const FaultSource* source) {
@@ -66,13 +77,14 @@ void AllocationWatch::prepare(const FaultSource* source) {
   unfit_.clear();
   not_added_.clear();
   found_.reset();
-  choose_at_ = ask_growing_at_ = MonoTime::max();
+  choosing_ = {source && source->sets_breakpoints()};
+  ask_growing_at_ = MonoTime::max();
   why_not_.clear();
   // While objects are looked at, and breakpoints set, no stacks are read, and whoever ends meanwhile takes
   // its names along.
   if (scope_.pids.size() != 1 || pressed()) return;
   reader_.begin_objects(scope_.pids.front());
-  if (source && !why_unfit(scope_.pids.front())) reader_.find_allocator(scope_.pids.front());
+  if (choosing_.breakpoints && !why_unfit(scope_.pids.front())) reader_.find_allocator(scope_.pids.front());
 }
 
 void AllocationWatch::on_allocator(FaultSource* source, std::uint32_t pid, Result<Allocator> allocator) {
@@ -110,10 +122,10 @@ void AllocationWatch::begin(const FaultSource* source, MonoTime begin, MonoTime 
   if (!choose || !source) return;
   for (std::uint32_t pid : scope_.pids)
     if (auto held = procfs_.read_statm(pid); held && *held) levels_[pid] = (*held)->resident_pages;
-  choose_again_ = (end - begin) / 10;
-  choose_until_ = begin + (end - begin) / 2;
+  choosing_.again = (end - begin) / 10;
+  choosing_.until = begin + (end - begin) / 2;
   // Among several it shows in a while.
-  choose_at_ = levels_.size() > 1 ? begin + choose_again_ : begin;
+  choosing_.at = levels_.size() > 1 ? begin + choosing_.again : begin;
 }
 
 std::vector<std::pair<std::uint64_t, std::uint32_t>> AllocationWatch::grown() const {
@@ -137,8 +149,8 @@ void AllocationWatch::choose(MonoTime now) {
     ask_growing_at_ = now + ask_growing_again_ < end_ ? now + ask_growing_again_ : MonoTime::max();
     reader_.ask_growing();
   }
-  if (now < choose_at_) return;
-  choose_at_ = now < choose_until_ ? now + choose_again_ : MonoTime::max();
+  if (now < choosing_.at) return;
+  choosing_.at = now < choosing_.until ? now + choosing_.again : MonoTime::max();
   why_not_ = pressed() ? kWaits : "";
   if (!why_not_.empty()) return;
   std::vector<std::uint32_t> fresh;
@@ -146,7 +158,7 @@ void AllocationWatch::choose(MonoTime now) {
   for (auto [grown, pid] : grown()) {
     most_ = std::max(most_, grown);
     if (chosen_.size() >= wire::kWatched || grown * kMostToOne < most_) break;
-    if (const char* why = why_unfit(pid)) {
+    if (const char* why = choosing_.breakpoints ? why_unfit(pid) : nullptr) {
       unfit_[pid] = why;
       if (++unfit >= kMaxUnfit) break;
       continue;
@@ -155,16 +167,17 @@ void AllocationWatch::choose(MonoTime now) {
     chosen_.insert(pid);
     fresh.push_back(pid);
   }
-  for (std::uint32_t pid : fresh) reader_.find_allocator(pid);
+  if (choosing_.breakpoints)
+    for (std::uint32_t pid : fresh) reader_.find_allocator(pid);
   if (scope_.pids.size() > 1)
     for (std::uint32_t pid : fresh) reader_.begin_objects(pid);
-  if (chosen_.size() >= std::min(levels_.size(), wire::kWatched)) choose_at_ = MonoTime::max();
+  if (chosen_.size() >= std::min(levels_.size(), wire::kWatched)) choosing_.at = MonoTime::max();
 }
 
 void AllocationWatch::on_growing(FaultSource* source, std::uint32_t pid,
                                  std::span<const std::uint64_t> lengths) {
   if (!source || !begun_) return;
-  if (const char* why = pressed() ? kWaits : why_unfit(pid)) {
+  if (const char* why = pressed() ? kWaits : why_not_addable(pid)) {
     not_added_[pid] = why;
     return;
   }
@@ -177,6 +190,7 @@ std::string AllocationWatch::why_not_added(std::uint32_t pid) const {
 }
 
 std::string AllocationWatch::why_not(std::uint32_t pid) const {
+  if (!choosing_.breakpoints) return kNoBreakpoints;
   if (!why_not_.empty()) return why_not_;
   if (auto why = unfit_.find(pid); why != unfit_.end()) return why->second;
   if (!levels_.contains(pid)) return "it began while others were watched";
@@ -189,8 +203,9 @@ void AllocationWatch::check_room(FaultSource& source, MonoTime now) {
   if (watched_.empty() || now < next_check_) return;
   next_check_ = now + kCheckRoom;
   std::erase_if(watched_, [&](std::uint32_t pid) {
-    const char* why = why_unfit(pid);
-    if (!why) return false;
+    const char* unfit = why_unfit(pid);
+    std::string why = unfit ? unfit : source.why_drop(pid);
+    if (why.empty()) return false;
     source.drop_allocations(pid, now);
     reader_.set_unwatched(pid, why);
     return true;

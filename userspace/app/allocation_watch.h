@@ -22,6 +22,9 @@
 
 namespace oomcast {
 
+/// With a source that sets no breakpoints in code, as that of a profile that trace starts by itself, the same
+/// processes are chosen, and only Python's objects and the data breakpoints on their containers are used.
+///
 /// For a breakpoint the kernel copies a page of the program, charges it to the program's cgroup, and takes
 /// the mmap_lock of whoever has the file mapped. So none is set in a cgroup that is nearly full, where the
 /// copy would be what makes the kernel kill (seen on 6.18, the trigger was the tracer), nor where processes
@@ -49,7 +52,7 @@ class AllocationWatch {
   /// The window begins; `choose`: nobody is watched yet.
   void begin(const FaultSource* source, MonoTime begin, MonoTime end, bool choose);
   /// When choose() has something to do.
-  MonoTime next_choice() const { return std::min(choose_at_, ask_growing_at_); }
+  MonoTime next_choice() const { return std::min(choosing_.at, ask_growing_at_); }
   void choose(MonoTime now);
   /// The reader's answer: who adds there is watched, if this process is still fit for it.
   void on_growing(FaultSource* source, std::uint32_t pid, std::span<const std::uint64_t> lengths);
@@ -65,9 +68,11 @@ class AllocationWatch {
 
  private:
   bool pressed() const;  // processes of this machine wait for memory
+  bool traced(std::uint32_t pid) const;
   void watch(FaultSource* source, std::uint32_t pid, const Result<Allocator>& allocator);
-  const char* why_no_room(std::uint32_t pid) const;  // on the machine, in its cgroup; nullptr: there is
-  const char* why_unfit(std::uint32_t pid) const;    // for breakpoints, now; nullptr: it is fit
+  const char* why_no_room(std::uint32_t pid) const;      // on the machine, in its cgroup; nullptr: there is
+  const char* why_unfit(std::uint32_t pid) const;        // for breakpoints, now; nullptr: it is fit
+  const char* why_not_addable(std::uint32_t pid) const;  // the same for data breakpoints, which take no page
   /// Those that have grown since the window began and were not chosen, with by how many pages, most first.
   std::vector<std::pair<std::uint64_t, std::uint32_t>> grown() const;
 
@@ -84,10 +89,14 @@ class AllocationWatch {
   std::unordered_map<std::uint32_t, const char*> unfit_;     // why, when it was their turn
   std::string why_not_;                                      // nobody was chosen the last time
   std::unordered_map<std::uint32_t, std::string> not_added_;
-  MonoTime next_check_{}, choose_at_ = MonoTime::max(), choose_until_{}, end_{};
+  MonoTime next_check_{}, end_{};
+  struct Choosing {
+    bool breakpoints = false;  // the source sets them
+    MonoTime at = MonoTime::max(), until{};
+    Nanos again{};
+  } choosing_;
   MonoTime ask_growing_at_ = MonoTime::max();
   Nanos ask_growing_again_{};
-  Nanos choose_again_{};
 };
 
 }  // namespace oomcast

@@ -84,6 +84,7 @@ class Watch {
         gpu_(reader_) {
     fault_.roots = roots;
     fault_.asking = static_cast<std::uint32_t>(getpid());
+    fault_.breakpoints = !options.blame.brief;
     fault_.units = {sysconf(_SC_PAGESIZE), kTick.count()};
     for (const CgroupEntry& c : scope.cgroups) fault_.cgroups.push_back(c.id.inode);
     if (options.scope.pid) fault_.processes = scope.pids;

@@ -34,6 +34,8 @@ constexpr std::uint64_t kAtReturn = 1;  // of config, as format/retprobe beside 
 
 constexpr Nanos kMaxKept = std::chrono::minutes(1);  // breakpoints, for somebody's lock
 constexpr Nanos kPatience = std::chrono::seconds(1);
+constexpr Nanos kLongestCall = std::chrono::milliseconds(50);  // that sets one
+constexpr const char* kSlow = "setting a breakpoint in its allocator took more than 50 ms";
 
 /// A link to uprobes of one process, of all its threads: union bpf_attr's link_create.uprobe_multi since 6.6
 /// (89ae89f53d20), which the headers of older systems lack.
@@ -123,27 +125,39 @@ void wait_for_room(const ProcFs& procfs, MonoTime until) {
 }  // namespace
 
 Status AllocationProbes::attach(const bpf_program* program, std::span<const std::uint64_t> offsets,
-                                bool at_return, std::uint32_t tgid, const std::string& path,
-                                std::vector<Handle>& to) const {
-  ProcFs procfs(programs_.roots);
-  auto add = [&](std::span<const std::uint64_t> some) {
-    if (!has_room(procfs).value_or(false)) return Status(Error::failed(kNoPages));
-    auto handle = programs_.whole_process ? attach_to_process(program, some, at_return, tgid, path)
-                                          : attach_to_event(program, some.front(), at_return, tgid, path);
-    if (!handle) return Status(handle.error());
-    to.push_back(*std::move(handle));
-    return Status(Ok{});
-  };
+                                bool at_return, std::uint32_t tgid, int file, std::vector<Handle>& to) {
   Status done = Ok{};
   Status ran = on_its_own_thread([&] {
     take_from_reserves();
-    if (programs_.whole_process) {
-      done = add(offsets);
-      return;
+    for (std::uint64_t offset : offsets) {
+      auto handle = attach_one(program, offset, at_return, tgid, file);
+      if (handle) {
+        to.push_back(*std::move(handle));
+      } else {
+        done = handle.error();
+        return;
+      }
     }
-    for (std::size_t i = 0; i < offsets.size() && done; ++i) done = add(offsets.subspan(i, 1));
   });
   return ran ? done : ran;
+}
+
+// Between the count and the call a program can map its allocator's page some more times, a few a
+// microsecond's cost each: this thread is a real-time one, so that nothing else runs here in between. One
+// call that took long shows a process, or a machine, on which others would, too.
+Result<AllocationProbes::Handle> AllocationProbes::attach_one(const bpf_program* program,
+                                                              std::uint64_t offset, bool at_return,
+                                                              std::uint32_t tgid, int file) {
+  if (slow_) return Error::failed(kSlow);
+  if (!has_room(ProcFs(programs_.roots)).value_or(false)) return Error::failed(kNoPages);
+  std::string path = fmt::format("/proc/self/fd/{}", file);
+  if (std::string why = programs_.mappings->why_not(file, offset, tgid); !why.empty())
+    return Error::failed(why);
+  MonoTime before = mono_now();
+  auto handle = programs_.whole_process ? attach_to_process(program, offset, at_return, tgid, path)
+                                        : attach_to_event(program, offset, at_return, tgid, path);
+  slow_ = mono_now() - before > kLongestCall;
+  return handle;
 }
 
 Result<AllocationProbes::Handle> AllocationProbes::attach_to_event(const bpf_program* program,
@@ -165,14 +179,14 @@ Result<AllocationProbes::Handle> AllocationProbes::attach_to_event(const bpf_pro
 }
 
 Result<AllocationProbes::Handle> AllocationProbes::attach_to_process(const bpf_program* program,
-                                                                     std::span<const std::uint64_t> offsets,
-                                                                     bool at_return, std::uint32_t tgid,
+                                                                     std::uint64_t offset, bool at_return,
+                                                                     std::uint32_t tgid,
                                                                      const std::string& path) const {
   UprobeMulti attr;
   attr.program = static_cast<std::uint32_t>(bpf_program__fd(program));
   attr.path = reinterpret_cast<std::uint64_t>(path.c_str());
-  attr.offsets = reinterpret_cast<std::uint64_t>(offsets.data());
-  attr.count = static_cast<std::uint32_t>(offsets.size());
+  attr.offsets = reinterpret_cast<std::uint64_t>(&offset);
+  attr.count = 1;
   attr.flags = at_return ? kMultiAtReturn : 0;
   attr.pid = tgid;
   int fd = static_cast<int>(syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr)));
@@ -192,12 +206,13 @@ Status AllocationProbes::measure() {
 Result<Nanos> AllocationProbes::measure(void (*function)(std::uint64_t)) {
   constexpr int kCalls = 200, kRounds = 10;
   auto offset = offset_of(reinterpret_cast<const void*>(function));
-  if (!offset) return Error::failed("this program's own code is not found in its file");
+  UniqueFd program(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+  if (!offset || !program) return Error::failed("this program's own code is not found in its file");
   auto self = static_cast<std::uint32_t>(getpid());
   std::vector<Handle> both;
   for (bool at_return : {false, true})
     if (auto ok = attach(at_return ? programs_.leave : programs_.enter[0], {&*offset, 1}, at_return, self,
-                         "/proc/self/exe", both);
+                         program.get(), both);
         !ok)
       return ok.error();
   reset_counts();
@@ -226,6 +241,7 @@ Result<Nanos> AllocationProbes::measure(void (*function)(std::uint64_t)) {
 Status AllocationProbes::begin(std::uint32_t tgid, const Allocator& allocator, const AllocationBudget& budget,
                                MonoTime now, MonoTime end) {
   budget_ = budget;
+  slow_ = false;
   if (!programs_.whole_process) {
     auto text = read_file_at(AT_FDCWD, kType, 64);
     if (!text) return Error::failed("this kernel has no uprobes, or hides them");
@@ -239,9 +255,9 @@ Status AllocationProbes::begin(std::uint32_t tgid, const Allocator& allocator, c
     return Error::failed(fmt::format(
         "process {} sleeps with the lock of its memory, and for a breakpoint every fork would wait for it",
         *keeper));
-  std::string path = fmt::format("/proc/self/fd/{}", allocator.file.get());
   auto add = [&](const bpf_program* program, std::size_t function, bool at_return) {
-    return attach(program, allocator.places(function), at_return, tgid, path, links_[function]);
+    return attach(program, allocator.places(function), at_return, tgid, allocator.file.get(),
+                  links_[function]);
   };
   // Frees first: one that is not seen makes its block one that stays.
   Status set = add(programs_.enter_free, wire::kAllocates, false);
@@ -255,6 +271,8 @@ Status AllocationProbes::begin(std::uint32_t tgid, const Allocator& allocator, c
     take_away();
     return set;
   }
+  file_.reset(fcntl(allocator.file.get(), F_DUPFD_CLOEXEC, 0));
+  place_ = allocator.allocates[0];
   watched_.emplace();
   watched_->tgid = tgid;
   watched_->begin = std::max(now, mono_now());
@@ -446,6 +464,10 @@ Nanos AllocationProbes::next(MonoTime now) const {
   for (std::size_t f = 0; f < links_.size(); ++f)
     if (!links_[f].empty()) at_most(stops_at(f));
   return next;
+}
+
+std::string AllocationProbes::why_not_any_more() const {
+  return watched_ && file_ ? programs_.mappings->why_not(file_.get(), place_, watched_->tgid) : std::string();
 }
 
 void AllocationProbes::stop_all(MonoTime now) {

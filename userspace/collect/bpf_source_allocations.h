@@ -15,6 +15,7 @@
 #include "base/unique_fd.h"
 #include "base/units.h"
 #include "collect/allocation_budget.h"
+#include "collect/code_mappings.h"
 #include "collect/held_locks.h"
 #include "collect/libbpf.h"
 #include "collect/roots.h"
@@ -24,6 +25,9 @@ struct bpf_program;
 
 namespace oomcast {
 
+/// Why allocations are unknown to a source that was opened without breakpoints.
+constexpr const char* kNoBreakpoints =
+    "a profile that starts by itself sets no breakpoints in a program; `oomcast blame` does";
 constexpr const char* kNoPages =
     "the machine has little memory left, and the kernel takes a page for each breakpoint";
 constexpr std::uint32_t kUprobeMulti = 48;  // enum bpf_attach_type: BPF_TRACE_UPROBE_MULTI
@@ -47,6 +51,7 @@ class AllocationProbes {
     volatile unsigned long long* records = nullptr;   // that were made
     bool whole_process = false;                       // as KernelFeatures::process_uprobes says
     std::shared_ptr<const HeldLocks> locks;           // null: who holds them cannot be told
+    const CodeMappings* mappings = nullptr;
     Roots roots;
   };
   explicit AllocationProbes(Programs programs) : programs_(std::move(programs)) {}
@@ -66,6 +71,8 @@ class AllocationProbes {
   /// with this at the latest, whose end waits for them up to a minute. What was watched; nullopt: nothing
   /// was.
   std::optional<WatchedAllocations> end(MonoTime now);
+  /// Why no breakpoint would be set there now; empty: one would.
+  std::string why_not_any_more() const;
   /// Whether breakpoints are left that should be gone.
   bool closing() const { return !closing_.empty(); }
 
@@ -80,12 +87,16 @@ class AllocationProbes {
   using Handle = std::variant<Link, UniqueFd>;
   using Links = std::array<std::vector<Handle>, wire::kAllocatorFunctions>;  // free() comes last
   /// To each of these places, as long as the machine has room. What was set before an error is in `to`, too.
+  /// One place a call: what the machine and the cgroup have left, and how often the page is mapped, is asked
+  /// before each.
   Status attach(const bpf_program* program, std::span<const std::uint64_t> offsets, bool at_return,
-                std::uint32_t tgid, const std::string& path, std::vector<Handle>& to) const;
+                std::uint32_t tgid, int file, std::vector<Handle>& to);
+  Result<Handle> attach_one(const bpf_program* program, std::uint64_t offset, bool at_return,
+                            std::uint32_t tgid, int file);
   Result<Handle> attach_to_event(const bpf_program* program, std::uint64_t offset, bool at_return,
                                  std::uint32_t tgid, const std::string& path) const;
-  Result<Handle> attach_to_process(const bpf_program* program, std::span<const std::uint64_t> offsets,
-                                   bool at_return, std::uint32_t tgid, const std::string& path) const;
+  Result<Handle> attach_to_process(const bpf_program* program, std::uint64_t offset, bool at_return,
+                                   std::uint32_t tgid, const std::string& path) const;
   Status measure();
   /// What a call of one of this process's own functions takes with both breakpoints.
   Result<Nanos> measure(void (*function)(std::uint64_t));
@@ -117,6 +128,8 @@ class AllocationProbes {
   MonoTime stops_at(std::size_t function) const;
 
   Programs programs_;
+  UniqueFd file_;  // the allocator's, while there are breakpoints in it
+  std::uint64_t place_ = 0;
   std::uint32_t type_ = 0;  // of perf's uprobe events
   AllocationBudget budget_;
   Links links_;
@@ -126,6 +139,7 @@ class AllocationProbes {
   std::optional<AllocationPlan> plan_;
   RecordsSoFar records_;  // when the sample was chosen last
   Progress began_, stopped_;
+  bool slow_ = false;        // to set a breakpoint took longer than it may
   bool all_watched_ = true;  // no function has been stopped: what is counted is all of it
   MonoTime counted_from_{}, count_at_{}, sample_at_{}, end_{};
 };

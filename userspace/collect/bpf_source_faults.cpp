@@ -15,6 +15,7 @@
 #include "base/unique_fd.h"
 #include "collect/bpf_source_additions.h"
 #include "collect/bpf_source_allocations.h"
+#include "collect/code_mappings.h"
 #include "collect/held_locks.h"
 #include "collect/libbpf.h"
 #include "collect/perf_event.h"
@@ -26,6 +27,13 @@ namespace {
 constexpr Nanos kPaceEvery = std::chrono::milliseconds(100);
 constexpr std::size_t kMaxHeld = 1 << 20;      // bytes that tell of locks
 constexpr std::size_t kMaxFaultRecords = 512;  // so that signals are read, however fast others come
+
+// In this thread's context. Whether it returned 0.
+bool run_here(int program) {
+  bpf_test_run_opts options{};
+  options.sz = sizeof(options);
+  return bpf_prog_test_run_opts(program, &options) == 0 && options.retval == 0;
+}
 
 class LoadedFaultSource final : public FaultSource {
  public:
@@ -44,7 +52,7 @@ class LoadedFaultSource final : public FaultSource {
     for (std::uint64_t id : options_.cgroups) add_to_scope(id);
     for (std::uint32_t tgid : options_.processes)
       if (auto id = procfs.read_task_id(tgid); id && *id) add_to_scope(wire::scope_key(**id));
-    ask_for_locks();
+    if (options_.breakpoints) ask_for_locks();
     ring_.reset(
         ring_buffer__new(bpf_map__fd(skeleton_->maps.faults), &LoadedFaultSource::take, this, nullptr));
     if (!ring_) return Error::from_errno("opening the page-fault program's ring buffer");
@@ -96,8 +104,11 @@ class LoadedFaultSource final : public FaultSource {
     return Ok{};
   }
 
+  bool sets_breakpoints() const override { return options_.breakpoints; }
+
   Status watch_allocations(std::uint32_t tgid, const Allocator& allocator, double share, MonoTime now,
                            MonoTime end) override {
+    if (!options_.breakpoints) return Error::failed(kNoBreakpoints);
     if (allocations_.size() >= wire::kWatched || allocations_.contains(tgid))
       return Error::failed(fmt::format("those of {} processes are watched already", allocations_.size()));
     auto number = static_cast<std::uint32_t>(allocations_.size());
@@ -108,6 +119,7 @@ class LoadedFaultSource final : public FaultSource {
     programs.leave = all.back();
     programs.whole_process = whole_process_;
     programs.locks = locks_;
+    programs.mappings = &*mappings_;
     programs.roots = options_.roots;
     programs.calls = bpf_map__fd(skeleton_->maps.allocator_calls);
     programs.number = number;
@@ -125,6 +137,11 @@ class LoadedFaultSource final : public FaultSource {
     if (ok) each_ = probes.budget().each;
     if (!ok && !probes.closing()) allocations_.erase(tgid);
     return ok;
+  }
+
+  std::string why_drop(std::uint32_t tgid) const override {
+    auto at = allocations_.find(tgid);
+    return at == allocations_.end() ? std::string() : at->second.why_not_any_more();
   }
 
   void drop_allocations(std::uint32_t tgid, MonoTime now) override {
@@ -209,18 +226,35 @@ class LoadedFaultSource final : public FaultSource {
     skeleton_->data->oc_sample_pages =
         static_cast<__u64>(options_.sample_bytes.count / options_.units.page_bytes);
     bpf_map__set_map_flags(skeleton_->maps.pythons, 0);  // see fault_scope
-    for (bpf_program* p : {skeleton_->progs.on_fault, skeleton_->progs.on_fault_before_5_15}) {
-      bool used =
-          why_not_used(bpf_program__name(p), bpf_program__section_name(p), *options_.features).empty();
-      bpf_program__set_autoload(p, used);
-      if (used) program_ = p;
-    }
-    if (whole_process_)
-      for (bpf_program* p : allocation_programs())
+    program_ = the_one_used({skeleton_->progs.on_fault, skeleton_->progs.on_fault_before_5_15});
+    bpf_program__set_autoload(program_, true);
+    bpf_program* begin_walk =
+        the_one_used({skeleton_->progs.begin_walk, skeleton_->progs.begin_walk_before_5_17});
+    for (bpf_program* p : {begin_walk, skeleton_->progs.walk_mappings, skeleton_->progs.held_locks})
+      bpf_program__set_autoload(p, options_.breakpoints);
+    for (bpf_program* p : allocation_programs()) {
+      bpf_program__set_autoload(p, options_.breakpoints);
+      if (whole_process_)
         bpf_program__set_expected_attach_type(p, static_cast<bpf_attach_type>(kUprobeMulti));
+    }
     if (int err = oomcast_faults_bpf__load(skeleton_.get()); err)
       return Error::forbidden("loading the page-fault program: " + LibbpfLog::failure(-err));
+    auto* bss = skeleton_->bss;
+    auto run = [](const bpf_program* program) {
+      return [at = bpf_program__fd(program)] { return run_here(at); };
+    };
+    mappings_.emplace(CodeMappings::Programs{run(begin_walk), run(skeleton_->progs.walk_mappings),
+                                             &bss->oc_walk_address, &bss->oc_walk_node, &bss->oc_walk_tgid,
+                                             &bss->oc_walk_from, &bss->oc_walk_all, &bss->oc_walk_of_process,
+                                             &bss->oc_walk_mappings});
     return Ok{};
+  }
+
+  bpf_program* the_one_used(std::initializer_list<bpf_program*> all) const {
+    for (bpf_program* p : all)
+      if (why_not_used(bpf_program__name(p), bpf_program__section_name(p), *options_.features).empty())
+        return p;
+    return nullptr;  // not so: each has one that is for all other kernels
   }
 
   // As wire::Allocates has them, free() and what runs at their return.
@@ -277,7 +311,7 @@ class LoadedFaultSource final : public FaultSource {
 
   Status keep_to_budget() {
     bool watching = budget_->watching();
-    bool goes_on = budget_->look(now_, faults_of_busiest_cpu(), chance_(random_));
+    bool goes_on = budget_->look(now_, faults_of_busiest_cpu(), chance_());
     if (goes_on) allow();
     if (goes_on == watching) return Ok{};
     if (!watching) {
@@ -338,6 +372,7 @@ class LoadedFaultSource final : public FaultSource {
   Ring ring_;
   std::vector<Link> links_;
   bool whole_process_ = false;
+  std::optional<CodeMappings> mappings_;
   std::shared_ptr<const HeldLocks> locks_;                 // null: they cannot be asked for
   std::map<std::uint32_t, AllocationProbes> allocations_;  // by tgid
   std::map<std::uint32_t, AdditionProbes> additions_;      // by tgid
@@ -349,8 +384,10 @@ class LoadedFaultSource final : public FaultSource {
   MonoTime next_pace_{}, now_{};
   std::optional<FaultBudget> budget_;
   std::vector<__u64> counted_;  // faults looked at, by CPU
-  std::minstd_rand random_{std::random_device{}()};
-  std::uniform_real_distribution<double> chance_;
+  struct Chance {
+    std::minstd_rand random{std::random_device{}()};
+    double operator()() { return std::uniform_real_distribution<double>()(random); }
+  } chance_;
 };
 
 }  // namespace

@@ -30,6 +30,9 @@ struct FaultOptions {
   FaultBudget::Limits budget;              // of faults that are looked at
   Bytes sample_bytes = KiB(256);           // a fault is recorded when its process has grown by about so much,
   std::uint64_t records_per_s = 1000;      // or by more, so that there are not many more records than this
+  /// Whether watch_allocations() may be called: it sets breakpoints in the code of other programs. Their
+  /// programs are most of what the verifier has to do here.
+  bool breakpoints = true;
   wire::Units units;
 };
 
@@ -56,10 +59,15 @@ class FaultSource {
   virtual Status set_python(std::uint32_t tgid, std::span<const std::byte> layout) = 0;
   /// What it holds of its own (anonymous, shared, swapped): from there on its growth is counted.
   virtual Status set_baseline(std::uint32_t tgid, Bytes resident) = 0;
+  /// Of FaultOptions.
+  virtual bool sets_breakpoints() const = 0;
   /// Samples this process's allocations, too, until `end`; those of wire::kWatched processes since open().
   /// `share`: of the records of allocations that there may be. Error: why it cannot.
   virtual Status watch_allocations(std::uint32_t tgid, const Allocator& allocator, double share, MonoTime now,
                                    MonoTime end) = 0;
+  /// Why that of one process should end: its allocator is mapped too often by now, and to clear a breakpoint
+  /// takes as long as to set one. Empty: it may go on.
+  virtual std::string why_drop(std::uint32_t tgid) const = 0;
   /// Ends that of one process. What was seen of it is of no use.
   virtual void drop_allocations(std::uint32_t tgid, MonoTime now) = 0;
   /// Ends it for all, in half a second, or one where breakpoints have to be left for a while.

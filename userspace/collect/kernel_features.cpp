@@ -15,11 +15,13 @@
 namespace oomcast {
 namespace {
 
-constexpr std::array<KernelFeature, 6> kFeatures = {{
+constexpr std::array<KernelFeature, 7> kFeatures = {{
     {&KernelFeatures::kprobes, "kprobes", "e12f03d7031a", "4.17",
      "order, gfp mask and constraint of a kill are the kernel log's"},
     {&KernelFeatures::task_registers, "a task's registers", "dd6e10fbd9fb", "5.15",
      "blame finds them at the top of the kernel's stack"},
+    {&KernelFeatures::find_vma, "search of a mapping", "7c7e3d31e785", "5.17",
+     "blame finds its own in the list of them"},
     {&KernelFeatures::cgroup_iterator, "cgroup iterator", "d4ccaf58a847", "6.1",
      "idle cgroups are followed by their files"},
     {&KernelFeatures::cast, "a cast of kernel pointers", "a35b9af4ec2c", "6.2",
@@ -61,6 +63,7 @@ void note(KernelFeatures& out, const btf& types, const btf_type& type, std::stri
     out.process_uprobes = true;
   } else if (btf_is_enum(&type) && name == "bpf_func_id") {
     out.task_registers = has_value(types, type, "BPF_FUNC_task_pt_regs");
+    out.find_vma = has_value(types, type, "BPF_FUNC_find_vma");
   }
 }
 
@@ -112,6 +115,10 @@ std::string why_not_used(std::string_view name, std::string_view section, const 
     return "this kernel has no bpf_task_pt_regs(): on_fault_before_5_15 is used";
   if (name == "on_fault_before_5_15" && features.task_registers)
     return "this kernel has bpf_task_pt_regs(): on_fault is used";
+  if (name == "begin_walk" && !features.find_vma)
+    return "this kernel has no bpf_find_vma(): begin_walk_before_5_17 is used";
+  if (name == "begin_walk_before_5_17" && features.find_vma)
+    return "this kernel has bpf_find_vma(): begin_walk is used";
   return {};
 }
 

@@ -17,6 +17,7 @@ struct KernelFeatures {
   std::set<std::string, std::less<>> tracepoints;  // that programs attach to by type ("mark_victim")
   bool mark_passes_task = false;
   bool cgroup_iterator = false;
+  bool find_vma = false;         // bpf_find_vma()
   bool cast = false;             // bpf_rdonly_cast()
   bool task_registers = false;   // bpf_task_pt_regs()
   bool process_uprobes = false;  // of all threads of a process, with CAP_PERFMON alone

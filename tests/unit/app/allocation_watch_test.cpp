@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "collect/bpf_source_allocations.h"
 #include "fixture_tree.h"
 
 namespace oomcast {
@@ -18,7 +19,8 @@ namespace {
 class ProbedFaultSource final : public FaultSource {
  public:
   std::vector<std::uint32_t> watched, dropped, adding;
-  bool refuses = false;
+  bool refuses = false, breakpoints = true;
+  std::string why;  // to drop what is watched
 
   Status begin(MonoTime) override { return Ok{}; }
   int fd() const override { return -1; }
@@ -27,6 +29,8 @@ class ProbedFaultSource final : public FaultSource {
   double watched_share() const override { return 1; }
   Status set_python(std::uint32_t, std::span<const std::byte>) override { return Ok{}; }
   Status set_baseline(std::uint32_t, Bytes) override { return Ok{}; }
+  bool sets_breakpoints() const override { return breakpoints; }
+  std::string why_drop(std::uint32_t) const override { return why; }
   Status watch_allocations(std::uint32_t tgid, const Allocator&, double, MonoTime, MonoTime) override {
     watched.push_back(tgid);
     return Ok{};
@@ -133,6 +137,7 @@ TEST(AllocationWatch, sets_none_on_a_machine_that_has_become_nearly_full_and_tak
 
 TEST(AllocationWatch, sets_none_where_processes_have_begun_to_wait_for_memory_meanwhile) {
   WatchedJob job({7});
+  job.watch->prepare(&job.source);
   job.watch->begin(&job.source, job.begin, job.end, true);
   job.watch->choose(job.begin);
   job.pressure(2.5);
@@ -142,6 +147,7 @@ TEST(AllocationWatch, sets_none_where_processes_have_begun_to_wait_for_memory_me
 
 TEST(AllocationWatch, chooses_nobody_while_processes_wait_for_memory_and_somebody_when_that_is_over) {
   WatchedJob job({7, 8});
+  job.watch->prepare(&job.source);
   job.watch->begin(&job.source, job.begin, job.end, true);
   job.resident(8, 9000);
   job.pressure(2.5);
@@ -180,6 +186,7 @@ TEST(AllocationWatch, asks_what_grows_each_time_after_twice_as_long_and_watches_
 
 TEST(AllocationWatch, watches_nobody_who_adds_under_a_debugger_which_needs_data_breakpoints_itself) {
   WatchedJob job({7});
+  job.watch->prepare(&job.source);
   job.watch->begin(&job.source, job.begin, job.end, false);
   job.tree.write("proc/7/status", "Tgid:\t7\nTracerPid:\t9\n");
   constexpr std::uint64_t kLengths[] = {0x7000};
@@ -188,13 +195,44 @@ TEST(AllocationWatch, watches_nobody_who_adds_under_a_debugger_which_needs_data_
   EXPECT_NE(job.watch->why_not_added(7), "");
 }
 
+TEST(AllocationWatch, drops_a_process_that_maps_its_allocator_too_often_meanwhile) {
+  WatchedJob job({7});
+  job.watch->prepare(&job.source);
+  job.answer(7);
+  job.watch->watch_found(&job.source, job.end);
+  job.watch->check_room(job.source, mono_now() + std::chrono::seconds(1));
+  EXPECT_EQ(job.source.dropped, Watched{});
+  job.source.why = "it has mapped its allocator 20000 times";
+  job.watch->check_room(job.source, mono_now() + std::chrono::seconds(2));
+  EXPECT_EQ(job.source.dropped, Watched{7});
+}
+
+TEST(AllocationWatch, asks_for_no_allocator_where_the_source_sets_no_breakpoints_and_says_so) {
+  for (std::vector<std::uint32_t> pids : {std::vector<std::uint32_t>{7}, {7, 8}}) {
+    WatchedJob job(pids);
+    job.source.breakpoints = false;
+    job.uses(99);  // it takes no page of the cgroup
+    job.watch->prepare(&job.source);
+    EXPECT_FALSE(job.watch->watch_found(&job.source, job.end));
+    job.watch->begin(&job.source, job.begin, job.end, true);
+    job.resident(7, 9000);
+    job.watch->choose(job.watch->next_choice());
+    EXPECT_TRUE(job.reader.wants_to_write()) << "Python's objects are counted";
+    EXPECT_EQ(job.source.watched, Watched{});
+    EXPECT_EQ(job.watch->why_not(7), kNoBreakpoints);
+    constexpr std::uint64_t kLengths[] = {0x7000};
+    job.watch->on_growing(&job.source, 7, kLengths);
+    EXPECT_EQ(job.source.adding, Watched{7}) << "nor does a data breakpoint";
+  }
+}
+
 TEST(AllocationWatch, has_no_room_in_a_cgroup_that_cannot_be_read) {
   WatchedJob job({7});
   job.tree.remove("proc/7/cgroup");
   job.tree.make_dir("proc/7/cgroup");
+  job.watch->prepare(&job.source);
   job.watch->begin(&job.source, job.begin, job.end, true);
   job.watch->choose(job.begin);
-  EXPECT_FALSE(job.reader.wants_to_write());
   EXPECT_EQ(job.watch->why_not(7), "its cgroup could not be read, and breakpoints take some of its pages");
 }
 

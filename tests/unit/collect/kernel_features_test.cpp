@@ -61,6 +61,7 @@ TEST(KernelFeatures, are_what_the_kernels_types_have) {
   types.tracepoint("signal_generate", false);
   types.tracepoint("mark_victim", true);
   types.helper("BPF_FUNC_task_pt_regs");
+  types.helper("BPF_FUNC_find_vma");
   types.structure("bpf_uprobe_multi_link");
   types.function("bpf_iter_cgroup");
   types.function("bpf_rdonly_cast");
@@ -73,6 +74,8 @@ TEST(KernelFeatures, are_what_the_kernels_types_have) {
     EXPECT_EQ(why_not_used(name, section, f), "");
   EXPECT_NE(why_not_used("on_mark_victim_pid", "tp_btf/mark_victim", f), "") << "two would tell it twice";
   EXPECT_NE(why_not_used("on_fault_before_5_15", "?perf_event", f), "");
+  EXPECT_EQ(why_not_used("begin_walk", "?raw_tp", f), "");
+  EXPECT_NE(why_not_used("begin_walk_before_5_17", "?raw_tp", f), "");
 }
 
 TEST(KernelFeatures, are_none_where_the_types_have_none) {
@@ -86,6 +89,8 @@ TEST(KernelFeatures, are_none_where_the_types_have_none) {
   for (const KernelFeature& feature : kernel_features()) EXPECT_FALSE(f.*feature.there) << feature.name;
   EXPECT_EQ(why_not_used("on_mark_victim_pid", "tp_btf/mark_victim", f), "");
   EXPECT_EQ(why_not_used("on_fault_before_5_15", "?perf_event", f), "");
+  EXPECT_EQ(why_not_used("begin_walk_before_5_17", "?raw_tp", f), "");
+  EXPECT_NE(why_not_used("begin_walk", "?raw_tp", f), "");
   for (auto [name, section] :
        {std::pair("on_mark_victim", "tp_btf/mark_victim"), std::pair("walk_cgroups", "iter/cgroup"),
         std::pair("on_fault", "?perf_event"), std::pair("on_oom_kill_process", "kprobe/oom_kill_process"),
