@@ -39,7 +39,7 @@ class Unfit(Exception):
 
 TIERS = ("full", "gate")
 # What these claim is true at any pace: they may not fail once.
-TIMELESS = {"kills", "global_oom", "store", "totals", "input", "recordings", "history", "blame_hostile"}
+TIMELESS = {"kills", "global_oom", "store", "files", "totals", "input", "recordings", "history", "blame_hostile"}
 # Without these nothing is known of kills: unfit to the end is failed.
 MUST_BE_FIT = {"kills", "global_oom", "store", "totals"}
 

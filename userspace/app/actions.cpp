@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <climits>
 #include <csignal>
 #include <cstring>
 #include <string_view>
@@ -16,64 +15,42 @@
 
 #include "app/child_process.h"
 #include "base/unique_fd.h"
+#include "collect/safe_path.h"
 
 namespace oomcast {
 namespace {
 
-// The directory that the file is in. Only root's links and our own are followed: in a directory of another
-// user's a link could lead to any other. Error: errno.
-UniqueFd open_directory_of(const std::string& path) {
-  constexpr int kLook = O_PATH | O_NOFOLLOW | O_CLOEXEC, kMaxLinks = 40;
-  auto from = [](const std::string& at) { return open(at.starts_with('/') ? "/" : ".", kLook); };
-  std::string rest = path.substr(0, path.find_last_of('/') + 1);
-  UniqueFd at(from(rest));
-  for (int links = 0; at && !rest.empty();) {
-    std::string name = rest.substr(0, rest.find('/'));
-    rest.erase(0, name.size() + 1);
-    if (name.empty()) continue;
-    UniqueFd next(openat(at.get(), name.c_str(), kLook));
-    struct stat found {};
-    if (!next || fstat(next.get(), &found) != 0) return {};
-    if (!S_ISLNK(found.st_mode)) {
-      at = std::move(next);
-      continue;
-    }
-    std::array<char, PATH_MAX> target{};
-    bool trusted = found.st_uid == 0 || found.st_uid == geteuid();
-    if (!trusted || ++links > kMaxLinks) return errno = ELOOP, UniqueFd();
-    ssize_t size = readlinkat(next.get(), "", target.data(), target.size() - 1);
-    if (size < 0) return {};
-    rest.insert(0, std::string(target.data(), static_cast<std::size_t>(size)) + '/');
-    if (rest.starts_with('/')) at.reset(from(rest));
-  }
-  return at;
+constexpr std::size_t kLongestWord = 1024;
+
+// By a child that has ended.
+std::string what_was_said(int pipe) {
+  std::string text(kLongestWord, '\0');
+  ssize_t n = read(pipe, text.data(), text.size());
+  text.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+  return n > 0 ? text : "its process failed";
 }
 
-// 0, or an errno.
-int touch_file(const std::string& path) {
+// "": done; otherwise why not. What is there is never opened: a FIFO or a device would do something.
+std::string touch_file(const std::string& path) {
   constexpr int kNew = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-  UniqueFd directory = open_directory_of(path);
-  if (!directory) return errno;
-  std::string name = path.substr(path.find_last_of('/') + 1);
-  int dir = directory.get();
+  constexpr const char* kNoFile = "it is no regular file: left alone";
+  auto place = resolve(path, {.writes = true, .last_link = false});
+  if (!place) return place.error().message;
+  int dir = place->directory.get();
+  const char* name = place->name.c_str();
   for (int tries = 0; tries < 3; ++tries) {
-    if (int fd = openat(dir, name.c_str(), kNew, 0640); fd >= 0) return close(fd) == 0 ? 0 : errno;
-    if (errno != EEXIST) return errno;
+    if (int fd = openat(dir, name, kNew, 0640); fd >= 0) return close(fd) == 0 ? "" : std::strerror(errno);
+    if (errno != EEXIST) return std::strerror(errno);
     struct stat found {};
-    if (fstatat(dir, name.c_str(), &found, AT_SYMLINK_NOFOLLOW) == 0) {
-      if (S_ISLNK(found.st_mode)) return ELOOP;
-      if (!S_ISREG(found.st_mode)) return EINVAL;
-      if (utimensat(dir, name.c_str(), nullptr, AT_SYMLINK_NOFOLLOW) == 0) return 0;
+    if (fstatat(dir, name, &found, AT_SYMLINK_NOFOLLOW) == 0) {
+      if (S_ISLNK(found.st_mode)) return "it is a symlink: not followed";
+      if (!S_ISREG(found.st_mode)) return kNoFile;
+      if (found.st_nlink > 1) return "it has another name, which may be any file's: left alone";
+      if (utimensat(dir, name, nullptr, AT_SYMLINK_NOFOLLOW) == 0) return "";
     }
-    if (errno != ENOENT) return errno;  // it was removed meanwhile: make it
+    if (errno != ENOENT) return std::strerror(errno);  // it was removed meanwhile: make it
   }
-  return EBUSY;
-}
-
-std::string touch_error(int err) {
-  if (err == ELOOP) return "it is a symlink, or another user's leads to it: not followed";
-  if (err == EINVAL) return "it is no regular file: left alone";
-  return std::strerror(err);
+  return "it is made and removed all the time";
 }
 
 }  // namespace
@@ -81,13 +58,13 @@ std::string touch_error(int err) {
 bool ActionRunner::full(ActionRun::Kind kind) const {
   bool touches = kind == ActionRun::Kind::touch;
   auto running = std::count_if(running_.begin(), running_.end(),
-                               [touches](const Running& r) { return r.touches == touches; });
+                               [touches](const Running& r) { return static_cast<bool>(r.said) == touches; });
   return static_cast<std::size_t>(running) >= kMaxRunning;
 }
 
-Result<ActionRunner::Id> ActionRunner::started(pid_t pid, bool touches, MonoTime now) {
+Result<ActionRunner::Id> ActionRunner::started(pid_t pid, UniqueFd said, MonoTime now) {
   if (pid < 0) return Error::from_errno("starting a process");
-  running_.push_back({++last_, pid, touches, false, now});
+  running_.push_back({++last_, pid, std::move(said), false, now});
   return last_;
 }
 
@@ -105,16 +82,21 @@ Result<ActionRunner::Id> ActionRunner::exec(const std::string& command,
     execve(argv[0], const_cast<char**>(argv), environment.data());
     _exit(126);
   }
-  return started(pid, false, now);
+  return started(pid, UniqueFd(), now);
 }
 
 Result<ActionRunner::Id> ActionRunner::touch(const std::string& path, MonoTime now) {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) return Error::from_errno("making a pipe");
+  UniqueFd said(ends[0]), says(ends[1]);
   pid_t pid = fork();
   if (pid == 0) {
-    become_child(oom_score_adj_);
-    _exit(touch_file(path));
+    become_child(oom_score_adj_, says.get());
+    std::string why = touch_file(path);
+    bool said_all = why.empty() || write(STDOUT_FILENO, why.data(), std::min(why.size(), kLongestWord)) > 0;
+    _exit(why.empty() ? 0 : said_all ? 1 : 2);
   }
-  return started(pid, true, now);
+  return started(pid, std::move(said), now);
 }
 
 std::vector<ActionRunner::Ended> ActionRunner::reap(MonoTime now) {
@@ -135,9 +117,9 @@ std::vector<ActionRunner::Ended> ActionRunner::reap(MonoTime now) {
       ended.signal = WTERMSIG(status);
     else if (WEXITSTATUS(status) == 0)
       ended.result = ActionRun::Result::ok;
-    else if (r.touches)
-      ended.error = touch_error(WEXITSTATUS(status));
-    if (WIFEXITED(status) && got > 0 && !r.touches) ended.exit_code = WEXITSTATUS(status);
+    else if (r.said)
+      ended.error = what_was_said(r.said.get());
+    if (WIFEXITED(status) && got > 0 && !r.said) ended.exit_code = WEXITSTATUS(status);
     if (r.killed && ended.signal == SIGKILL) ended.result = ActionRun::Result::timed_out;
     out.push_back(std::move(ended));
     return true;

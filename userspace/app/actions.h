@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/unique_fd.h"
 #include "base/units.h"
 #include "present/facts.h"
 
@@ -38,9 +39,9 @@ class ActionRunner {
   /// `/bin/sh -c command` with `variables` ("NAME=value") beside this process's own environment. Error: no
   /// process could be made.
   Result<Id> exec(const std::string& command, const std::vector<std::string>& variables, MonoTime now);
-  /// Creates `path` with mode 0640, or gives it the present time. Only a regular file: a symlink in the last
-  /// component is refused, because whoever may write to the directory could otherwise aim root's hand at any
-  /// other file; what exists is never opened, so that a FIFO or a device does nothing.
+  /// Creates `path` with mode 0640, or gives it the present time. Only a regular file of one name: a
+  /// symlink in the last component is refused, and above it what resolve() refuses, because whoever may write
+  /// to the directory could otherwise aim root's hand at any other file.
   Result<Id> touch(const std::string& path, MonoTime now);
 
   bool full(ActionRun::Kind kind) const;
@@ -52,11 +53,11 @@ class ActionRunner {
   struct Running {
     Id id;
     pid_t pid;
-    bool touches;
+    UniqueFd said;  // of a touch: why it failed
     bool killed = false;
     MonoTime since;
   };
-  Result<Id> started(pid_t pid, bool touches, MonoTime now);
+  Result<Id> started(pid_t pid, UniqueFd said, MonoTime now);
 
   std::string oom_score_adj_;
   std::vector<Running> running_;

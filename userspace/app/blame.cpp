@@ -28,6 +28,7 @@
 #include "base/print.h"
 #include "collect/bpf_source_faults.h"
 #include "collect/files.h"
+#include "collect/safe_path.h"
 #include "parse/text.h"
 #include "present/blame.h"
 #include "present/blame_brief.h"
@@ -60,9 +61,16 @@ constexpr std::size_t kMaxFile = 256 << 20;
 
 Result<BlameReport> read_blame(const std::string& path) {
   std::string shown = escape_for_terminal(path);
-  auto text = read_file_at(AT_FDCWD, path.c_str(), kMaxFile);
+  auto file = open_input(path);
+  if (!file) return Error::failed(fmt::format("reading {}: {}", shown, file.error().message));
+  auto text = read_file(file->get(), kMaxFile);
   if (!text) return Error::from_errno("reading " + shown);
   return parse_blame(*text, shown);
+}
+
+// Of -o.
+bool is_file(const std::string& path) {
+  return !path.empty() && path != "-";
 }
 
 const Nanos kTick{1'000'000'000 / sysconf(_SC_CLK_TCK)};
@@ -261,7 +269,7 @@ class Watch {
     gpu_.begin();
     begun_ = true;
     if (!std::exchange(told_, true)) {
-      for (const std::string& line : drop_privileges(false)) say_(line);
+      for (const std::string& line : drop_privileges(is_file(options_.blame.file))) say_(line);
       say_(fmt::format("watching {} process{} of {} for {}", scope_.pids.size(),
                        scope_.pids.size() == 1 ? "" : "es", options_.scope.describe(),
                        format_duration(duration())));
@@ -354,10 +362,10 @@ Status deliver(std::optional<OutputFile>& file, const Result<std::string>& text)
 }
 
 Status open_file(const std::string& path, std::optional<OutputFile>& file) {
-  if (path.empty() || path == "-") return Ok{};
+  if (!is_file(path)) return Ok{};
   auto opened = OutputFile::open(path);
   if (!opened) return opened.error();
-  file = *std::move(opened);
+  file.emplace(*std::move(opened));
   return Ok{};
 }
 

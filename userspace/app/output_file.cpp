@@ -2,10 +2,14 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <utility>
 
 #include "base/escape.h"
 
@@ -14,15 +18,44 @@ namespace oomcast {
 Result<OutputFile> OutputFile::open(const std::string& path) {
   OutputFile out;
   out.shown_ = escape_for_terminal(path);
-  constexpr int kEmptied = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
-  out.fd_.reset(::open(path.c_str(), kEmptied | O_NOFOLLOW, 0640));
-  if (struct stat link{}; !out.fd_ && errno == ELOOP && lstat(path.c_str(), &link) == 0) {
-    if (link.st_uid != 0 && link.st_uid != geteuid())
-      return Error::failed(fmt::format("writing {}: it is a link that somebody else made", out.shown_));
-    out.fd_.reset(::open(path.c_str(), kEmptied, 0640));
+  auto wrong = [&](const std::string& why) {
+    return Error::failed(fmt::format("writing {}: {}", out.shown_, why));
+  };
+  auto place = resolve(path, {.writes = true});
+  if (!place) return wrong(place.error().message);
+  const auto& found = place->found;
+  int directory = place->directory.get();
+  if (place->is_directory()) return wrong("it is a directory");
+  if (found && !place->is_regular()) {
+    bool trusted = place->is_descriptor || (place->keeps_ours && is_ours(found->st_uid));
+    if (!trusted) return wrong("it is no regular file, but another user's pipe or link: left alone");
+    constexpr int kWrite = O_WRONLY | O_CLOEXEC | O_NOCTTY;
+    out.fd_.reset(openat(directory, place->name.c_str(), kWrite | (place->is_descriptor ? 0 : O_NOFOLLOW)));
+    if (!out.fd_) return Error::from_errno("writing " + out.shown_);
+    return out;
   }
+  // It would be that user's again, to read.
+  if (found && !is_ours(found->st_uid) && place->keeps_ours && !place->only_ours)
+    return wrong(
+        fmt::format("it belongs to uid {}, and {}: choose another name", found->st_uid, place->doubt));
+  std::uint64_t number = 0;
+  if (getrandom(&number, sizeof(number), 0) != sizeof(number))
+    return Error::from_errno("writing " + out.shown_);
+  out.new_name_ = fmt::format(".oomcast-{:016x}", number);
+  out.fd_.reset(
+      openat(directory, out.new_name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0640));
   if (!out.fd_) return Error::from_errno("writing " + out.shown_);
+  // Whoever could read it can read it again, but for a stranger.
+  if (found && (is_ours(found->st_uid) || found->st_uid == place->directory_owner)) {
+    bool given = fchown(out.fd_.get(), found->st_uid, found->st_gid) == 0;
+    if (given || found->st_uid == geteuid()) fchmod(out.fd_.get(), found->st_mode & (given ? 0777 : 0700));
+  }
+  out.place_ = *std::move(place);
   return out;
+}
+
+OutputFile::~OutputFile() {
+  if (fd_ && !new_name_.empty()) unlinkat(place_.directory.get(), new_name_.c_str(), 0);
 }
 
 Status OutputFile::write(const std::string& text) {
@@ -32,6 +65,11 @@ Status OutputFile::write(const std::string& text) {
     if (n <= 0) return Error::from_errno("writing " + shown_);
     done += static_cast<std::size_t>(n);
   }
+  if (new_name_.empty()) return Ok{};
+  int directory = place_.directory.get();
+  if (renameat(directory, new_name_.c_str(), directory, place_.name.c_str()) != 0)
+    return Error::from_errno("writing " + shown_);
+  new_name_.clear();
   return Ok{};
 }
 

@@ -5,20 +5,27 @@
 
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "collect/safe_path.h"
 
 namespace oomcast {
 
+/// A new file that takes the place of what is there when it is whole; until then that stays as it is. Where
+/// the path leads to a terminal, a pipe or a device of root's or one's own, that is written to.
 class OutputFile {
  public:
-  /// Makes it, or empties what is there; before privileges are dropped. Not through another user's link: he
-  /// could aim root at any file.
+  /// Makes it, beside what is there; before privileges are dropped. Error: see resolve(): another user could
+  /// aim root at any file.
   static Result<OutputFile> open(const std::string& path);
-  /// Once.
+  OutputFile(OutputFile&&) noexcept = default;
+  ~OutputFile();
+  /// Once; where another user owns the directory it takes CAP_DAC_OVERRIDE.
   Status write(const std::string& text);
 
  private:
-  std::string shown_;
-  UniqueFd fd_;
+  OutputFile() = default;
+  std::string shown_, new_name_;
+  SafePath place_;
+  UniqueFd fd_;  // without a new_name_ what is there itself
 };
 
 }  // namespace oomcast

@@ -1,9 +1,7 @@
 #include "collect/csv_series.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 #include <cmath>
 
 #include "base/escape.h"
+#include "collect/safe_path.h"
 
 namespace oomcast {
 namespace {
@@ -49,15 +48,13 @@ Result<CsvSeries> CsvSeries::open(const std::string& path) {
   if (path == "-") {
     out.fd_ = STDIN_FILENO;
   } else {
-    out.file_.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
-    if (!out.file_) {
-      int err = errno;
-      std::string why = fmt::format("{}: {}", escape_for_terminal(path), std::strerror(err));
-      return err == EACCES ? Error::forbidden(std::move(why)) : Error::usage(std::move(why));
+    auto file = open_input(path);
+    if (!file) {
+      bool forbidden = errno == EACCES;
+      std::string why = fmt::format("{}: {}", escape_for_terminal(path), file.error().message);
+      return forbidden ? Error::forbidden(std::move(why)) : Error::usage(std::move(why));
     }
-    struct stat info {};
-    if (fstat(out.file_.get(), &info) == 0 && S_ISDIR(info.st_mode))
-      return Error::usage(fmt::format("{}: is a directory", escape_for_terminal(path)));
+    out.file_ = *std::move(file);
     out.fd_ = out.file_.get();
   }
   if (auto ok = out.read_header(); !ok) return ok.error();

@@ -31,20 +31,23 @@ UniqueFd open_file(int dirfd, const char* path) {
 
 }  // namespace
 
-std::optional<std::string> read_file_at(int dirfd, const char* path, std::size_t max) {
-  UniqueFd fd = open_file(dirfd, path);
-  if (!fd) return std::nullopt;
+std::optional<std::string> read_file(int fd, std::size_t max) {
   std::string text;
   while (text.size() < max) {
     std::size_t had = text.size();
     std::size_t want = std::min<std::size_t>(max - had, 4096);
     text.resize(had + want);
-    ssize_t got = read_all(fd.get(), text.data() + had, want);
+    ssize_t got = read_all(fd, text.data() + had, want);
     if (got < 0) return std::nullopt;
     text.resize(had + static_cast<std::size_t>(got));
     if (static_cast<std::size_t>(got) < want) break;
   }
   return text;
+}
+
+std::optional<std::string> read_file_at(int dirfd, const char* path, std::size_t max) {
+  UniqueFd fd = open_file(dirfd, path);
+  return fd ? read_file(fd.get(), max) : std::nullopt;
 }
 
 std::optional<std::string_view> read_file_at(int dirfd, const char* path, std::span<char> buffer) {

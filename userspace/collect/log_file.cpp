@@ -1,14 +1,13 @@
 #include "collect/log_file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <zlib.h>
 
 #include <array>
 #include <memory>
 
 #include "base/escape.h"
+#include "collect/safe_path.h"
 
 namespace oomcast {
 namespace {
@@ -18,12 +17,9 @@ constexpr std::size_t kLongestLine = 64 * 1024, kBuffer = 256 * 1024;
 }  // namespace
 
 Result<UniqueFd> open_log(const std::string& path) {
-  std::string shown = escape_for_terminal(path);
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
-  if (!fd) return Error::from_errno(fmt::format("cannot read {}", shown));
-  struct stat what {};
-  if (::fstat(fd.get(), &what) == 0 && S_ISDIR(what.st_mode))
-    return Error::failed(fmt::format("cannot read {}: it is a directory", shown));
+  auto fd = open_input(path);
+  if (!fd)
+    return Error::failed(fmt::format("cannot read {}: {}", escape_for_terminal(path), fd.error().message));
   return fd;
 }
 

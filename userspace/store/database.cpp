@@ -10,26 +10,9 @@
 namespace oomcast {
 namespace {
 
-constexpr int kLongestValue = 16 << 20;
 constexpr std::int64_t kMaxBytes = std::int64_t{1} << 56;
 constexpr std::int64_t kMaxNanos = 4'000'000'000'000'000'000;  // until 2096
 constexpr double kMaxSeconds = 1e11;
-
-// As a file: URI wants it.
-std::string uri_of(const std::string& path) {
-  constexpr char hex[] = "0123456789abcdef";
-  std::string out = "file:";
-  for (char c : path) {
-    auto byte = static_cast<unsigned char>(c);
-    bool plain = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
-                 (byte >= '0' && byte <= '9') || c == '/' || c == '.' || c == '-' || c == '_';
-    if (plain)
-      out += c;
-    else
-      (out += '%') += {hex[byte >> 4], hex[byte & 15]};
-  }
-  return out;
-}
 
 }  // namespace
 
@@ -111,21 +94,6 @@ bool view_missing(sqlite3* db, std::span<const TableText> tables) {
     if (!there) return false;
     return *there > 0 || execute(db, fmt::format("CREATE TEMP TABLE {}({})", t.name, t.columns));
   });
-}
-
-DatabaseHandle open_to_read(const std::string& path, bool immutable, int& code) {
-  sqlite3* raw = nullptr;
-  std::string uri = uri_of(path) + (immutable ? "?immutable=1" : "");
-  code = sqlite3_open_v2(uri.c_str(), &raw, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI,
-                         nullptr);
-  DatabaseHandle db(raw);
-  if (code != SQLITE_OK) return db;
-  sqlite3_limit(raw, SQLITE_LIMIT_LENGTH, kLongestValue);
-  sqlite3_busy_timeout(raw, 2000);
-  sqlite3_db_config(raw, SQLITE_DBCONFIG_ENABLE_VIEW, 0, nullptr);  // tables only: no SQL of the file runs
-  sqlite3_db_config(raw, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
-  execute(raw, "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA temp_store=MEMORY");
-  return db;
 }
 
 }  // namespace oomcast

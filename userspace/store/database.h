@@ -107,8 +107,4 @@ inline bool is_damage(int code) {
   return (code & 0xff) == SQLITE_CORRUPT || (code & 0xff) == SQLITE_NOTADB;
 }
 
-/// For reading what strangers may have written: nothing of it runs, nothing of it is unbounded. `immutable`:
-/// nobody writes it, and nothing beside it is looked at.
-DatabaseHandle open_to_read(const std::string& path, bool immutable, int& code);
-
 }  // namespace oomcast

@@ -15,6 +15,7 @@
 #include "base/escape.h"
 #include "base/unique_fd.h"
 #include "store/schema.h"
+#include "store/vfs.h"
 
 namespace oomcast {
 namespace {
@@ -22,41 +23,27 @@ namespace {
 constexpr int kBusyMs = 2000;
 constexpr std::chrono::seconds kLockPatience(5);  // nothing is traced before the store is open
 
-// Missing parents too. "": done; otherwise why not.
-std::string make_directory(const std::string& path) {
-  for (std::size_t end = 1; end <= path.size(); ++end) {
-    if (end < path.size() && path[end] != '/') continue;
-    if (mkdir(path.substr(0, end).c_str(), 0750) != 0 && errno != EEXIST) return std::strerror(errno);
-  }
-  struct stat what {};
-  if (lstat(path.c_str(), &what) != 0) return std::strerror(errno);
-  if (S_ISLNK(what.st_mode)) {
-    if (what.st_uid != 0 && what.st_uid != geteuid()) return "it is a link that somebody else made";
-    if (stat(path.c_str(), &what) != 0) return std::strerror(errno);
-  }
-  if (!S_ISDIR(what.st_mode)) return "it is no directory";
-  if (what.st_mode & S_IWOTH) return "anybody may write to it";
-  return "";
-}
-
 std::string_view shared_system_of(int fd) {
   struct statfs about {};
   return fstatfs(fd, &about) == 0 ? shared_file_system(static_cast<std::uint32_t>(about.f_type)) : "";
 }
 
-// "": a regular file of one name is there now.
-std::string make_file(const std::string& path) {
+// "": a regular file of one name is there now, and `place` has it.
+std::string make_file(SafePath& place) {
   constexpr int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
-  UniqueFd file(::open(path.c_str(), flags | O_CREAT, 0640));
+  UniqueFd file(openat(place.directory.get(), place.name.c_str(), flags | O_CREAT, 0640));
   if (!file) return errno == ELOOP ? "it is a link" : std::strerror(errno);
   struct stat what {};
   if (fstat(file.get(), &what) != 0) return std::strerror(errno);
   if (!S_ISREG(what.st_mode)) return "it is no regular file";
   if (what.st_nlink > 1) return "it has another name";
+  if (!is_ours(what.st_uid))
+    return fmt::format("it belongs to uid {}: choose another directory with --store", what.st_uid);
   if (auto shared = shared_system_of(file.get()); !shared.empty())
     return fmt::format("it is on {}, which other machines may share: choose a local directory with --store",
                        shared);
-  return "";
+  place.found = what;
+  return wrong_beside(place, {.writes = true});
 }
 
 // "": it is empty, a store that can be written, or cannot be read yet.
@@ -93,26 +80,33 @@ std::string_view shared_file_system(std::uint32_t type) {
 
 Result<DatabaseHandle> create_recording(const std::string& path, bool overwrite) {
   std::string shown = escape_for_terminal(path);
+  auto place = resolve(path, {.writes = true, .last_link = false});
+  if (!place) return Error::failed(fmt::format("making {}: {}", shown, place.error().message));
+  int directory = place->directory.get();
   if (overwrite)
-    for (const char* part : {"", "-wal", "-shm"}) {
-      struct stat what {};
-      std::string name = path + part;
-      if (lstat(name.c_str(), &what) == 0 && S_ISREG(what.st_mode)) unlink(name.c_str());
-    }
+    for (const char* part : {"", "-wal", "-shm", "-journal"})
+      if (auto what = place->beside(part); what && S_ISREG(what->st_mode))
+        unlinkat(directory, (place->name + part).c_str(), 0);
   // Made here and not by SQLite: never through a link, and for its group to read.
-  UniqueFd made(::open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0640));
+  constexpr int kNew = O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW;
+  UniqueFd made(openat(directory, place->name.c_str(), kNew, 0640));
   if (!made && errno == EEXIST)
     return Error::failed(fmt::format("{} exists: choose another name{}", shown,
                                      overwrite ? "; only a file is replaced" : ", or --force to replace it"));
-  if (!made) return Error::from_errno("making " + shown);
-  // Alone it needs no memory that is shared with readers, which other machines would not see.
-  bool alone = !shared_system_of(made.get()).empty();
+  if (!made || fstat(made.get(), &place->found.emplace()) != 0) return Error::from_errno("making " + shown);
+  if (auto why = wrong_beside(*place, {.writes = true}); !why.empty()) {
+    unlinkat(directory, place->name.c_str(), 0);
+    return Error::failed(fmt::format("making {}: {}", shown, why));
+  }
+  // Alone it needs no memory that is shared with readers, which other machines would not see, and which
+  // another user could take away in a directory of his.
+  bool alone = !shared_system_of(made.get()).empty() || !place->keeps_ours;
   made.reset();  // closed later, it would take SQLite's locks with it
-  sqlite3* raw = nullptr;
-  int code = sqlite3_open_v2(path.c_str(), &raw, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
-  DatabaseHandle db(raw);
+  int code = SQLITE_OK;
+  DatabaseHandle db = open_database(*std::move(place), {.writes = true, .shares = !alone}, code);
+  sqlite3* raw = db.get();
   // Whose it is stands in the file itself, also while all else is in the log beside it.
-  if (code != SQLITE_OK ||
+  if (code != SQLITE_OK || !use_no_journal(raw) ||
       !execute(raw, fmt::format("PRAGMA locking_mode={}; PRAGMA application_id={}; PRAGMA user_version={};"
                                 "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; BEGIN",
                                 alone ? "EXCLUSIVE" : "NORMAL", kApplicationId, kSchema)) ||
@@ -129,11 +123,17 @@ StoreOpening open_store(const std::string& directory) {
     out.why = fmt::format("{}: {}", escape_for_terminal(of), why);
     return std::move(out);
   };
-  if (auto why = make_directory(directory); !why.empty()) return wrong(directory, why);
-  if (auto why = make_file(path); !why.empty()) return wrong(path, why);
-  sqlite3* db = nullptr;
-  int code = sqlite3_open_v2(path.c_str(), &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
-  out.db.reset(db);
+  auto place = resolve(path, {.writes = true, .last_link = false, .makes_directories = true});
+  if (!place) return wrong(directory, place.error().message);
+  if (!place->only_ours)
+    return wrong(directory,
+                 fmt::format("{}, so others could replace the files in it: name with --store a directory "
+                             "that only {} may write to",
+                             place->doubt, geteuid() == 0 ? "root" : "you"));
+  if (auto why = make_file(*place); !why.empty()) return wrong(path, why);
+  int code = SQLITE_OK;
+  out.db = open_database(*std::move(place), {.writes = true}, code);
+  sqlite3* db = out.db.get();
   auto failed = [&] {
     out.broken = is_damage(sqlite3_extended_errcode(db));
     return wrong(path, why_failed(db));
@@ -146,7 +146,8 @@ StoreOpening open_store(const std::string& directory) {
   if (auto why = why_not_ours(db); !why.empty()) return wrong(path, why);
   // Two that begin at once: the change to WAL does not wait for the other.
   auto until = std::chrono::steady_clock::now() + kLockPatience;
-  while (!execute(db,
+  while (!use_no_journal(db) ||
+         !execute(db,
                   "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA cache_size=-512;"
                   "PRAGMA auto_vacuum=INCREMENTAL; PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
                   "PRAGMA journal_size_limit=4194304; BEGIN IMMEDIATE")) {
@@ -171,12 +172,18 @@ Result<std::string> put_aside(const std::string& path) {
   gmtime_r(&now, &utc);
   std::string to = fmt::format("{}.corrupt-{:04}{:02}{:02}T{:02}{:02}{:02}Z", path, utc.tm_year + 1900,
                                utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec);
-  struct stat what {};
-  for (int n = 2; lstat(to.c_str(), &what) == 0; ++n) to = fmt::format("{}-{}", to, n);
+  auto place = resolve(path, {.writes = true, .last_link = false});
+  if (!place)
+    return Error::failed(fmt::format("renaming {}: {}", escape_for_terminal(path), place.error().message));
+  std::size_t base = path.size();
+  for (int n = 2; place->beside(to.substr(base)); ++n) to = fmt::format("{}-{}", to, n);
   // The log first: a database without its log is older, a log without its database is another's.
-  for (const char* part : {"-wal", "-shm", ""})
-    if (rename((path + part).c_str(), (to + part).c_str()) != 0 && errno != ENOENT)
+  int directory = place->directory.get();
+  for (std::string part : {"-wal", "-shm", ""}) {
+    std::string now_named = place->name + part, then = place->name + to.substr(base) + part;
+    if (renameat(directory, now_named.c_str(), directory, then.c_str()) != 0 && errno != ENOENT)
       return Error::from_errno("renaming " + escape_for_terminal(path + part));
+  }
   return to;
 }
 

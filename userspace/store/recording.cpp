@@ -1,17 +1,15 @@
 #include "store/recording.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <cstring>
 
 #include "base/escape.h"
-#include "base/unique_fd.h"
 #include "store/rows.h"
 #include "store/schema.h"
+#include "store/vfs.h"
 
 namespace oomcast {
 
@@ -79,20 +77,23 @@ RecordingReader::RecordingReader(RecordingReader&&) noexcept = default;
 RecordingReader::~RecordingReader() = default;
 
 bool RecordingReader::is_recording(const std::string& path) {
-  struct stat what {};  // a pipe is left to who reads it
-  if (stat(path.c_str(), &what) != 0 || !S_ISREG(what.st_mode)) return false;
-  UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  auto place = resolve(path, {});
+  if (!place || !place->is_regular()) return false;  // a pipe is left to who reads it
+  auto file = open_input(*place);
   char begin[16] = {};
-  return file && pread(file.get(), begin, sizeof(begin), 0) == 16 &&
+  return file && pread(file->get(), begin, sizeof(begin), 0) == 16 &&
          std::memcmp(begin, "SQLite format 3", 16) == 0;
 }
 
 Result<RecordingReader> RecordingReader::open(const std::string& path) {
   std::string shown = escape_for_terminal(path);
   auto wrong = [&](std::string_view what) { return Error::usage(fmt::format("{}: {}", shown, what)); };
-  int code = SQLITE_OK;
-  DatabaseHandle db = open_to_read(path, false, code);
-  if (code != SQLITE_OK) return wrong(why_failed(db.get()));
+  auto place = resolve(path, {});
+  if (!place) return wrong(place.error().message);
+  if (!place->is_regular()) return wrong("it is no file");
+  auto opened = open_to_read(*std::move(place), shown);
+  if (!opened) return opened.error();
+  DatabaseHandle db = *std::move(opened);
   execute(db.get(), "BEGIN");  // one moment of a file that is still written
   if (auto ok = prepare_to_read(db.get(), shown); !ok) return ok.error();
   if (ask(db.get(), "SELECT count(*) FROM (SELECT 1 FROM runs LIMIT 2)") != 1)

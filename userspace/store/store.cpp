@@ -1,10 +1,11 @@
 #include "store/store.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <set>
 
@@ -14,6 +15,7 @@
 #include "store/open.h"
 #include "store/rows.h"
 #include "store/schema.h"
+#include "store/vfs.h"
 
 namespace oomcast {
 namespace {
@@ -131,30 +133,28 @@ Store& Store::operator=(Store&&) noexcept = default;
 Store::~Store() = default;
 
 Result<Store> Store::open(const std::string& path) {
-  struct stat what {};
   std::string file = path;
-  if (stat(path.c_str(), &what) == 0 && S_ISDIR(what.st_mode)) file += std::string("/") + kStoreFile;
+  auto place = resolve(file, {});
+  if (place && place->is_directory()) place = resolve(file += std::string("/") + kStoreFile, {});
+  int error = place ? ENOENT : errno;
   std::string shown = escape_for_terminal(file);
-  if (stat(file.c_str(), &what) != 0)
+  if (!place || !place->found)
     return Error::failed(
-        fmt::format("{}: {}{}", shown, std::strerror(errno),
-                    errno == ENOENT ? "; oomcast watch, trace, run and record write it" : ""));
-  if (!S_ISREG(what.st_mode)) return Error::usage(shown + " is no file");
-  if (access(file.c_str(), R_OK) != 0) return Error::from_errno("reading " + shown);
+        fmt::format("{}: {}{}", shown, place ? std::strerror(ENOENT) : place.error().message,
+                    error == ENOENT ? "; oomcast watch, trace, run and record write it" : ""));
+  if (!place->is_regular()) return Error::usage(shown + " is no file");
+  if (faccessat(place->directory.get(), place->name.c_str(), R_OK, AT_EACCESS) != 0)
+    return Error::from_errno("reading " + shown);
+  auto db = open_to_read(*std::move(place), shown);
+  if (!db) return db.error();
   auto impl = std::make_unique<Impl>();
   impl->shown = shown;
-  int code = SQLITE_OK;
-  impl->db = open_to_read(file, false, code);
-  // A directory where nothing can be made: it reads if nobody writes it.
-  bool log = stat((file + "-wal").c_str(), &what) == 0 && what.st_size > 0;
-  if (code == SQLITE_OK && !log && !ask(impl->db.get(), "SELECT count(*) FROM sqlite_schema"))
-    impl->db = open_to_read(file, true, code);
-  if (code != SQLITE_OK) return Error::usage(fmt::format("{}: {}", shown, why_failed(impl->db.get())));
+  impl->db = *std::move(db);
   // Who made it was killed before anything was in it.
   if (ask(impl->db.get(), "SELECT count(*) FROM sqlite_schema") == 0 &&
       ask(impl->db.get(), "PRAGMA application_id") == 0) {
     sqlite3* nothing = nullptr;
-    code = sqlite3_open(":memory:", &nothing);
+    int code = sqlite3_open(":memory:", &nothing);
     impl->db.reset(nothing);
     if (code != SQLITE_OK || !make_tables(nothing)) return impl->failed();
   }

@@ -418,7 +418,7 @@ void StoreWriter::close_file() {
     execute(t.db.get(), fmt::format("UPDATE runs SET ended_ns={} WHERE id={}", wall_ns(), t.run));
     t.retention.reset();
     t.tables.reset();
-    if (!t.limits) execute(t.db.get(), "PRAGMA journal_mode=DELETE");
+    if (!t.limits) execute(t.db.get(), "PRAGMA journal_mode=MEMORY");
   }
   t.close();
 }
