@@ -17,7 +17,7 @@ SEC("tp_btf/signal_deliver")
 int BPF_PROG(on_dying_code, int sig) {
   if (sig != OC_SIGKILL) return 0;
   u32 tgid = bpf_get_current_pid_tgid() >> 32;
-  struct oc_victim* victim = bpf_map_lookup_elem(&victims, &tgid);
+  struct oc_victim* victim = oc_victim_of(tgid);
   if (!victim || victim->told >= OC_TOLD_THREADS) return 0;
   struct task_struct* task = (struct task_struct*)bpf_get_current_task();
   struct oc_python_layout* layout = oc_python_layout_of(task);

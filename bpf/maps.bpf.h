@@ -25,6 +25,7 @@ __weak volatile unsigned long long oc_next_look_ns = 0;
 #define OC_TRACKED_IDLE 16384
 #define OC_TRACKED_PROCESSES 16384
 #define OC_TRACKED_VICTIMS 4096
+#define OC_TRACKED_MARKED 1024
 #define OC_TRACKED_STALLS 4096
 
 struct { /* 512 KiB; drained ten times a second while something comes, and at once when something moved */
@@ -75,7 +76,7 @@ struct { /* 1.4 MiB */
   __type(value, struct oc_last);
 } last_idle __weak SEC(".maps");
 
-/* Of this and the next two what was not used for longest makes way, whoever filled them first. User space
+/* Of this and the next three what was not used for longest makes way, whoever filled them first. User space
  * makes them larger where there are many CPUs, each of which keeps some free places to itself. */
 struct { /* 1.4 MiB */
   __uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -86,19 +87,31 @@ struct { /* 1.4 MiB */
 
 /* Processes that the kernel itself sent SIGKILL, until they exit. */
 struct oc_victim {
-  u64 task; /* address of the task that was passed to the kill, for the mark that follows at once */
-  u32 tid;
   u32 shown; /* its last words were recorded */
   u32 told;  /* threads whose Python code was */
-  u32 _pad;
 };
 
-struct { /* 0.4 MiB; an entry goes at its process's exit, or for want of room when it is the oldest */
+struct { /* 0.3 MiB; an entry goes at its process's exit, or for want of room when it is the oldest */
   __uint(type, BPF_MAP_TYPE_LRU_HASH);
   __uint(max_entries, OC_TRACKED_VICTIMS);
   __type(key, u32); /* tgid */
   __type(value, struct oc_victim);
 } victims __weak SEC(".maps");
+
+/* Those of them that the OOM killer has marked. Any user can hold thousands that the kernel killed for
+ * something else in their exit, as their tracer, at 100 a second: in one table they would push these out,
+ * whose last words and end would be missed. */
+struct { /* 0.1 MiB */
+  __uint(type, BPF_MAP_TYPE_LRU_HASH);
+  __uint(max_entries, OC_TRACKED_MARKED);
+  __type(key, u32); /* tgid */
+  __type(value, struct oc_victim);
+} marked_victims __weak SEC(".maps");
+
+static __always_inline struct oc_victim* oc_victim_of(u32 tgid) {
+  struct oc_victim* marked = bpf_map_lookup_elem(&marked_victims, &tgid);
+  return marked ? marked : bpf_map_lookup_elem(&victims, &tgid);
+}
 
 struct { /* 0.4 MiB */
   __uint(type, BPF_MAP_TYPE_LRU_HASH);

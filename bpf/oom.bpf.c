@@ -35,16 +35,23 @@ static __always_inline bool is_zombie(struct task_struct* task) {
 
 /* Follows a process from the kernel's SIGKILL to its exit. */
 static __always_inline void follow_victim(struct task_struct* task) {
-  if (is_zombie(task)) return;
   u32 tgid = BPF_CORE_READ(task, tgid);
-  struct oc_victim victim = {.task = (u64)task, .tid = BPF_CORE_READ(task, pid), .shown = 0};
-  struct oc_victim* known = bpf_map_lookup_elem(&victims, &tgid);
-  if (known) {
-    known->task = victim.task;
-    known->tid = victim.tid;
-  } else if (bpf_map_update_elem(&victims, &tgid, &victim, BPF_ANY)) {
-    oc_count_lost(OC_LOST_VICTIM_TABLE_FULL);
-  }
+  if (is_zombie(task) || oc_victim_of(tgid)) return;
+  struct oc_victim victim = {};
+  if (bpf_map_update_elem(&victims, &tgid, &victim, BPF_ANY)) oc_count_lost(OC_LOST_VICTIM_TABLE_FULL);
+}
+
+/* The mark follows the SIGKILL, and the victim may have shown its last words between them. */
+static __always_inline void follow_marked(struct task_struct* task) {
+  u32 tgid = BPF_CORE_READ(task, tgid);
+  if (is_zombie(task) || bpf_map_lookup_elem(&marked_victims, &tgid)) return;
+  struct oc_victim victim = {};
+  struct oc_victim* killed = bpf_map_lookup_elem(&victims, &tgid);
+  if (killed) victim = *killed;
+  if (bpf_map_update_elem(&marked_victims, &tgid, &victim, BPF_ANY))
+    oc_count_lost(OC_LOST_VICTIM_TABLE_FULL); /* and is followed as any other */
+  else if (killed)
+    bpf_map_delete_elem(&victims, &tgid);
 }
 
 /* What a user, and all users together, may have told in a second. Two CPUs that count at once let one more
@@ -174,8 +181,7 @@ struct {
 
 static __always_inline void marked(struct task_struct* victim) {
   tell_withheld_kill(oc_as_number(victim));
-  u32 tgid = BPF_CORE_READ(victim, tgid);
-  if (!bpf_map_lookup_elem(&victims, &tgid)) follow_victim(victim);
+  follow_marked(victim);
   u32 zero = 0;
   struct oc_oom_mark* r = bpf_map_lookup_elem(&mark_scratch, &zero);
   if (!r) return;
@@ -285,7 +291,7 @@ SEC("tp_btf/signal_deliver")
 int BPF_PROG(on_signal_deliver, int sig) {
   if (sig != OC_SIGKILL) return 0;
   u32 tgid = bpf_get_current_pid_tgid() >> 32;
-  struct oc_victim* victim = bpf_map_lookup_elem(&victims, &tgid);
+  struct oc_victim* victim = oc_victim_of(tgid);
   if (!victim || victim->shown) return 0;
   victim->shown = 1;
   struct task_struct* task = (struct task_struct*)bpf_get_current_task();

@@ -82,7 +82,8 @@ int BPF_PROG(on_exit, struct task_struct* task) {
   u32 tgid = task->tgid;
   /* Looking is cheaper than deleting, and few are in either. */
   if (bpf_map_lookup_elem(&last_process, &tgid)) bpf_map_delete_elem(&last_process, &tgid);
-  if (bpf_map_lookup_elem(&victims, &tgid)) {
+  if (oc_victim_of(tgid)) {
+    bpf_map_delete_elem(&marked_victims, &tgid);
     bpf_map_delete_elem(&victims, &tgid);
     struct oc_exit* r = OC_RESERVE_EVENT(OC_VICTIM_EXIT, oc_exit);
     if (!r) return 0;

@@ -189,7 +189,8 @@ class LoadedBpfSource final : public BpfSource {
   // Of a table that drops what was not used for longest each CPU keeps up to 128 places free for itself.
   void give_each_cpu_room() {
     auto least = static_cast<__u32>(256 * std::max(1, libbpf_num_possible_cpus()));
-    for (bpf_map* map : {skeleton_->maps.victims, skeleton_->maps.last_process, skeleton_->maps.stalls})
+    for (bpf_map* map : {skeleton_->maps.victims, skeleton_->maps.marked_victims,
+                         skeleton_->maps.last_process, skeleton_->maps.stalls})
       if (bpf_map__max_entries(map) < least) bpf_map__set_max_entries(map, least);
   }
 
