@@ -364,7 +364,7 @@ def a_process_that_exits(t):
 
 @case(tier="gate")
 def names_with_hostile_bytes(t):
-    name = b'x\x1b[31m"q\\\xff\xc3\xe2\x80\xae\t'
+    name = b'x\x1b[31m"q\\\xff\xc3\xe2\x80\xae\xc2\x9b\x7f\t'
     version, mount = lib.memory_mount()
     path = os.path.join(os.fsencode(str(mount)), os.fsencode(lib.base().path.lstrip("/")), name)
     t.shared_trace("--cgroup", lib.base().path)
@@ -380,6 +380,8 @@ def names_with_hostile_bytes(t):
     group.limit(32 * MiB)
     words = t.oomcast("trace", "--cgroup", lib.base().path)  # in words, beside the JSON stream
     words.wait_for("first line", words.mark)
+    json_lines = t.oomcast("trace", "--json", "--cgroup", lib.base().path)
+    json_lines.wait_for("first line", json_lines.mark)
     scene = Scene(t)
     child = t.start(group, "hostile_name", "grow")
     child.wait_for("ready")
@@ -397,6 +399,12 @@ def names_with_hostile_bytes(t):
     t.check(b"\x1b" not in text, f"an escape byte reaches the terminal: {[l for l in text.splitlines() if b'%c' % 27 in l][:1]}")
     text.decode()
     t.check(b"\xe2\x80\xae" not in text, "a direction override reaches the terminal")
+    json_lines.lines.wait(lambda: any(b'"type":"oom"' in line for line in json_lines.lines.raw), lib.seconds(2.5))
+    json_lines.stop()
+    text_of_json = b"".join(json_lines.lines.raw)
+    t.check(b"\\u202e" in text_of_json and b"\\u009b" in text_of_json, "the JSON stream does not name the cgroup")
+    for raw in (b"\xe2\x80\xae", b"\xc2\x9b", b"\x7f", b"\x1b"):
+        t.check(raw not in text_of_json, f"{raw!r} is raw in the JSON stream")
     t.check(str(child.pid).encode() in text, f"the kill is not told in words: {text[-300:]!r}")
 
 

@@ -322,3 +322,7 @@ def lines_that_a_stranger_wrote_into_a_recording_reach_no_terminal(t):
     t.check("title" in out and not set(out) & set("\x1b\x07\u202e"), f"it wrote {out[:200]!r}")
     code, out, err = t.run_oomcast("replay", file, "--json")
     t.check("\x1b" not in out and "no JSON" in err, f"it wrote {out[:200]!r} and said {err[-300:]!r}")
+    with contextlib.closing(sqlite3.connect(file)) as database, database:
+        database.execute("UPDATE events SET json = ?", ('{"type":"a\u202e\u009b31m\x7fb"}',))
+    code, out, _ = t.run_oomcast("replay", file, "--json")
+    t.check(r'"a\u202e\u009b31m\u007fb"' in out and not set(out) & set("\u202e\u009b\x7f"), f"it wrote {out[:200]!r}")

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 
 #include "app/commands.h"
 #include "app/ending.h"
@@ -11,6 +10,7 @@
 #include "base/clock.h"
 #include "base/escape.h"
 #include "base/print.h"
+#include "present/json_parts.h"
 
 namespace oomcast {
 namespace {
@@ -108,29 +108,29 @@ std::string difference(const Run& a, const Run& b) {
                      format_size(a.highest), format_size(b.highest), kills);
 }
 
-nlohmann::ordered_json json_of(const Run& run) {
-  auto point = [](const std::optional<Moment>& m) -> nlohmann::ordered_json {
+Json json_of(const Run& run) {
+  auto point = [](const std::optional<Moment>& m) -> Json {
     if (!m) return nullptr;
     return {{"level_bytes", m->level.count},
             {"floor_bytes", m->floor.count},
             {"peak_bytes", m->peak.count},
-            {"growth_bytes_per_s", m->growth ? nlohmann::ordered_json(m->growth->value) : nullptr},
+            {"growth_bytes_per_s", m->growth ? Json(m->growth->value) : nullptr},
             {"verdict", to_string(m->verdict)}};
   };
-  nlohmann::ordered_json points = nlohmann::ordered_json::array();
+  Json points = Json::array();
   for (std::size_t i = 0; i < kMinutes.size(); ++i) {
     auto p = point(run.at[i]);
-    nlohmann::ordered_json one = {{"minute", kMinutes[i]}};
+    Json one = {{"minute", kMinutes[i]}};
     for (const char* key : {"level_bytes", "floor_bytes", "peak_bytes", "growth_bytes_per_s", "verdict"})
-      one[key] = p.is_null() ? nlohmann::ordered_json(nullptr) : p[key];
+      one[key] = p.is_null() ? Json(nullptr) : p[key];
     points.push_back(std::move(one));
   }
   return {{"file", run.file},
           {"series", run.name},
           {"lasted_s", run.lasted.count()},
-          {"limit_bytes", run.limit ? nlohmann::ordered_json(run.limit->count) : nullptr},
+          {"limit_bytes", run.limit ? Json(run.limit->count) : nullptr},
           {"highest_bytes", run.highest.count},
-          {"oom_kills", run.oom_kills ? nlohmann::ordered_json(*run.oom_kills) : nullptr},
+          {"oom_kills", run.oom_kills ? Json(*run.oom_kills) : nullptr},
           {"points", std::move(points)},
           {"end", point(run.end)}};
 }
@@ -171,12 +171,12 @@ Result<int> compare(const Options& options) {
   if (!b) return b.error();
   std::string out;
   if (options.output.json) {
-    nlohmann::ordered_json both = {{"type", "compare"},
-                                   {"time", format_rfc3339(wall_now())},
-                                   {"a", json_of(*a)},
-                                   {"b", json_of(*b)},
-                                   {"difference", difference(*a, *b)}};
-    out = both.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+    Json both = {{"type", "compare"},
+                 {"time", format_rfc3339(wall_now())},
+                 {"a", json_of(*a)},
+                 {"b", json_of(*b)},
+                 {"difference", difference(*a, *b)}};
+    out = dump(both) + "\n";
   } else {
     out = table(*a, *b);
   }

@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "app/commands.h"
@@ -27,6 +26,7 @@
 #include "collect/procfs.h"
 #include "collect/roots.h"
 #include "collect/tracepoint_ids.h"
+#include "present/json_parts.h"
 
 namespace oomcast {
 namespace {
@@ -320,20 +320,19 @@ Result<int> doctor(const Options& options) {
   std::vector<DoctorFinding> findings = doctor.examine();
   std::string text;
   if (options.output.json) {
-    nlohmann::ordered_json out{{"type", "doctor"},
-                               {"time", format_rfc3339(wall_now())},
-                               {"version", OOMCAST_VERSION},
-                               {"kernel", nullptr}};
+    Json out{{"type", "doctor"},
+             {"time", format_rfc3339(wall_now())},
+             {"version", OOMCAST_VERSION},
+             {"kernel", nullptr}};
     if (!doctor.kernel().empty()) out["kernel"] = doctor.kernel();
     out["can_trace"] = doctor.anything();
-    out["findings"] = nlohmann::ordered_json::array();
+    out["findings"] = Json::array();
     for (const DoctorFinding& f : findings)
       out["findings"].push_back({{"what", f.what},
                                  {"state", word(f.level)},
                                  {"detail", to_valid_utf8(f.detail)},
-                                 {"cost", f.cost.empty() ? nlohmann::ordered_json(nullptr)
-                                                         : nlohmann::ordered_json(to_valid_utf8(f.cost))}});
-    text = out.dump() + "\n";
+                                 {"cost", f.cost.empty() ? Json(nullptr) : Json(to_valid_utf8(f.cost))}});
+    text = dump(out) + "\n";
   } else {
     text = fmt::format("oomcast {} on Linux {}\n", OOMCAST_VERSION, doctor.kernel());
     for (const DoctorFinding& f : findings) {

@@ -14,6 +14,7 @@
 #include "app/series_input.h"
 #include "app/tracing.h"
 #include "base/escape.h"
+#include "base/escape_json.h"
 #include "collect/csv_series.h"
 #include "forecast/forecaster.h"
 #include "present/json.h"
@@ -259,7 +260,7 @@ class RecordingReplay {
     if (!options_.output.json)
       write(make_harmless(event.text));
     else if (is_json_line(event.json))
-      write(event.json);
+      write(escape_json_for_terminal(event.json));
     else
       ++damaged_;
   }

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
+
+#include "base/escape_json.h"
 
 namespace oomcast {
 namespace {
@@ -24,6 +27,8 @@ std::size_t decode(std::string_view s, std::uint32_t& code) {
   if (code < least[size] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return 0;
   return size;
 }
+
+constexpr std::uint32_t kDelete = 0x7f;
 
 bool is_invisible_format(std::uint32_t c) {
   return (c >= 0x80 && c < 0xa0) || c == 0x61c || (c >= 0x200b && c <= 0x200f) ||
@@ -58,7 +63,7 @@ std::string without_controls(std::string_view bytes, std::string_view backslash)
       out += "\\t";
     else if (code == '\\')
       out += backslash;
-    else if (code < 0x20 || code == 0x7f)
+    else if (code < 0x20 || code == kDelete)
       out += fmt::format("\\x{:02x}", code);
     else if (is_invisible_format(code))
       out += fmt::format("\\u{{{:x}}}", code);
@@ -79,6 +84,18 @@ std::string make_harmless(std::string_view text) {
 
 std::string to_valid_utf8(std::string_view bytes) {
   return rewrite(bytes, [](std::string& out, std::string_view text, std::uint32_t) { out += text; });
+}
+
+std::string escape_json_for_terminal(std::string json) {
+  // Hardly any document has one: what is plain ASCII is passed on as it is.
+  if (std::ranges::none_of(json, [](char c) { return static_cast<unsigned char>(c) >= kDelete; }))
+    return json;
+  return rewrite(json, [](std::string& out, std::string_view text, std::uint32_t code) {
+    if (code == kDelete || is_invisible_format(code))
+      out += fmt::format("\\u{:04x}", code);
+    else
+      out += text;
+  });
 }
 
 }  // namespace oomcast

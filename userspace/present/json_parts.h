@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/escape.h"
+#include "base/escape_json.h"
 #include "base/units.h"
 #include "blame/frame.h"
 #include "present/facts.h"
@@ -42,9 +43,10 @@ Json frame_json(const Frame& frame);
 /// null for a fact that is not shown.
 Json fact_json(const Fact& fact, const ClockMap& clock);
 
-/// Every string went through text(), so the writer meets valid UTF-8 only; replacing is the last resort.
+/// What every command prints as JSON, harmless on a terminal. Every string went through text(), so the writer
+/// meets valid UTF-8 only; replacing is the last resort.
 inline std::string dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return escape_json_for_terminal(json.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 /// ASCII, so that no character in a page is more than what it looks like.
 inline std::string dump_ascii(const Json& json) {
