@@ -136,6 +136,56 @@ def a_kill_of_another_host_is_told_and_not_kept(t):
     t.check("1 kill of other hosts is not kept" in err, f"stderr is {err!r}")
 
 
+def forged(host, minute, pid=902, comm="systemd", anon="99614720kB"):
+    """As `logger -t kernel` by any user has it in a syslog."""
+    return (f"2026-07-01T10:{minute:02d}:00.000000+00:00 {host} kernel: [ {minute}000.000000] Out of memory: Killed process {pid} "
+            f"({comm}) total-vm:199614720kB, anon-rss:{anon}, file-rss:0kB, shmem-rss:0kB, UID:0 pgtables:8kB "
+            "oom_score_adj:0\n")
+
+
+@case(vm="never", limit_s=60, tier="gate")
+def what_any_user_can_write_to_a_log_is_told_as_that_and_makes_no_history(t):
+    folder = t.folder()
+    own = os.uname().nodename
+    (folder / "syslog").write_text("".join(forged(own, minute, pid=900 + minute) for minute in (1, 11, 21, 31)))
+    code, text, err = t.run_oomcast("history", "--from", folder / "syslog")
+    t.equal(f"exit code: {lib.one_line(err)}", code, 0)
+    t.check("this file cannot show that the kernel wrote it" in text, f"no word of doubt: {text}")
+    t.check("doubtful: 95.0 GiB" in text, f"more memory than the machine has is not doubted: {text}")
+    lines = history(t, folder / "store", "--from", folder / "syslog")
+    kills = [line for line in lines if line["type"] == "oom"]
+    t.equal("written_by_kernel", [line["written_by_kernel"] for line in kills], [None] * 4)
+    t.check(all("doubtful" in line["doubt"] for line in kills), f"doubt is {[line['doubt'] for line in kills]}")
+    again = history(t, folder / "store", "--no-kmsg")
+    for told in lines, again:
+        t.equal("recurrences", [line for line in told if line["type"] == "recurrence"], [])
+    t.equal("kills in the store that are told so", [line["written_by_kernel"] for line in again if line["type"] == "oom"], [None] * 4)
+    code, text, err = t.run_oomcast("report", "--store", folder / "store")
+    t.check("this file cannot show that the kernel wrote it" in " ".join(text.split()), f"the report says {text}")
+    code, text, err = t.run_oomcast("report", "--store", folder / "store", "--format", "json")
+    t.equal("written_by_kernel of the report", [json.loads(text)["written_by_kernel"], len(json.loads(text)["earlier"])], [None, 0])
+
+
+@case(vm="never", limit_s=60)
+def a_kill_of_a_text_file_is_confirmed_by_the_kernels_ring_or_the_journal(t):
+    _, pid = one_kill(t)
+    logs = logs_of(t, pid)
+    store = t.folder() / "store"
+
+    def mine(lines):
+        return [line["written_by_kernel"] for line in lines if line["type"] == "oom" and pid in [v["tid"] for v in line["victims"]]]
+    now = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
+    text = next(text for *_, text in reversed(kernel_log()) if f"Killed process {pid} " in text)
+    syslog = logs["dmesg"].with_name("syslog")
+    syslog.write_text(f"{now} {os.uname().nodename} kernel: {text}\n")
+    t.equal("by the syslog alone", mine(history(t, store, "--from", syslog)), [None])
+    t.equal("its source in the store", [source for _, source in kills_of(store, pid)], ["file"])
+    t.equal("by a file of journald's records", mine(history(t, t.folder() / "store", "--from", logs["journal"])), [True])
+    t.equal("by the kernel's ring", mine(history(t, store)), [True])
+    t.equal("its source in the store", [source for _, source in kills_of(store, pid)], ["kmsg"])
+    t.equal("from then on", mine(history(t, store, "--no-kmsg")), [True])
+
+
 @case(vm="never", limit_s=40)
 def a_store_of_a_strange_schema_is_left_alone(t):
     folder = t.folder()

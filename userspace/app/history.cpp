@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <spawn.h>
 #include <sys/stat.h>
+#include <sys/sysinfo.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -48,6 +49,7 @@ class KillHistory {
     facts_.version = OOMCAST_VERSION;
     facts_.now = wall_now();
     bool files_alone = !options_.history.logs.empty() && !options_.store.named;
+    facts_.of_files = files_alone;
     if (!files_alone && !options_.store.path.empty()) read_store();
     for (const std::string& path : options_.history.logs)
       if (auto ok = read_file(path); !ok) return ok.error();
@@ -67,6 +69,7 @@ class KillHistory {
       if (kill.episode.id.empty()) kill.episode.id = name_of(kill);
     if (!files_alone && options_.history.import && !options_.store.path.empty()) keep(kills);
     choose(kills);
+    facts_.machine = machine();
     Output output(options_);
     bool ok = print(stdout, options_.output.json ? history_json(kills, facts_)
                                                  : history_text(kills, facts_, TextStyle{output.color()}));
@@ -103,6 +106,7 @@ class KillHistory {
       kill.episode = std::move(stored.episode);
       kill.sources = {stored.source};
       kill.kept = true;
+      kill.confirmed = kill.kept_confirmed = is_confirmed(stored.source);
       kill.time = stored.time;
       if (stored.run && !stored.run->boot_id.empty()) kill.boot_id = plain_boot_id(stored.run->boot_id);
       kill.run = std::move(stored.run);
@@ -151,6 +155,8 @@ class KillHistory {
     if (told) (void)print(stderr, "\r\033[K");
     take(reports.finish(), source, file, before);
     keep_newest(before);
+    for (std::size_t i = before; i < kills_.size(); ++i)
+      kills_[i].confirmed = kills_[i].confirmed || reports.shows_writer();
     for (std::size_t i = before; i < kills_.size(); ++i)
       if (yearless_.contains(i)) set_time(kills_[i], reports.resolve(yearless_[i], facts_.now));
     yearless_.clear();
@@ -273,12 +279,25 @@ class KillHistory {
     }
   }
 
-  // What only logs know, into the store; not being able to is no reason to say less.
-  void keep(std::vector<PastKill>& kills) {
+  static HistoryFacts::Machine machine() {
     std::array<char, 256> own{};
     if (gethostname(own.data(), own.size() - 1) != 0) own[0] = '\0';
-    auto is_other = [&](const PastKill& kill) { return !kill.kept && is_of_another_host(kill, own.data()); };
-    auto is_new = [&](const PastKill& kill) { return !kill.kept && kill.time && !is_other(kill); };
+    HistoryFacts::Machine out{own.data(), {}};
+    struct sysinfo now {};
+    if (sysinfo(&now) == 0)
+      out.memory = Bytes{static_cast<std::int64_t>(now.totalram) * static_cast<std::int64_t>(now.mem_unit)};
+    return out;
+  }
+
+  // What only logs know, into the store; not being able to is no reason to say less. One that is there as a
+  // file had it is written again where a better source has it, too.
+  void keep(std::vector<PastKill>& kills) {
+    std::string own = machine().host;
+    auto is_other = [&](const PastKill& kill) { return !kill.kept && is_of_another_host(kill, own); };
+    auto is_new = [&](const PastKill& kill) {
+      bool better = kill.confirmed && !kill.kept_confirmed;
+      return (!kill.kept || better) && kill.time && !is_other(kill);
+    };
     if (auto others = std::ranges::count_if(kills, is_other))
       say_(fmt::format("{} of other hosts {} not kept: a store is of one machine",
                        others == 1 ? "1 kill" : fmt::format("{} kills", others), others == 1 ? "is" : "are"));
@@ -287,7 +306,10 @@ class KillHistory {
     if (!import) return say_("nothing is kept: " + import.error().message);
     for (auto kill = kills.rbegin(); kill != kills.rend(); ++kill) {
       if (!is_new(*kill)) continue;
-      auto added = import->add(kill->episode, kill->sources.front(), *kill->time, kill->boot_id);
+      // What a file has of journald's own records is the journal's word.
+      EpisodeSource source = kill->sources.front();
+      if (kill->confirmed && !is_confirmed(source)) source = EpisodeSource::journal;
+      auto added = import->add(kill->episode, source, *kill->time, kill->boot_id);
       if (!added) return say_("nothing is kept: " + added.error().message);
     }
     if (auto ok = import->finish(); !ok) say_("nothing is kept: " + ok.error().message);

@@ -94,6 +94,7 @@ std::optional<LogPrefix> LogLineReader::read_collected(std::string_view raw, boo
   LogPrefix out = read_form(message_, cut, line);
   if (!out.any) line.text = message_;
   out.any = out.wrapped = true;
+  out.shows_writer = false;
   out.kernel = out.kernel && collected->kernel;
   if (!out.host && !collected->host.empty()) out.host = std::move(collected->host);
   if (!out.wall)

@@ -35,9 +35,10 @@ namespace oomcast {
 struct LogPrefix {
   bool any = false;    ///< false: the line is text from its first byte
   bool kernel = true;  ///< false: the source names another writer than the kernel, or the line cannot be read
-  bool indent = false;   ///< no prefix, but it goes on with the record of the line before
-  bool inside = false;   ///< no prefix, but a sentence of the kernel's stands inside of the line
-  bool wrapped = false;  ///< out of a collector's record: the text may have several lines
+  bool shows_writer = false;  ///< journald's own fields say that the kernel wrote it, which no user can fake
+  bool indent = false;        ///< no prefix, but it goes on with the record of the line before
+  bool inside = false;        ///< no prefix, but a sentence of the kernel's stands inside of the line
+  bool wrapped = false;       ///< out of a collector's record: the text may have several lines
   std::optional<Nanos> since_boot;
   std::optional<WallStamp> wall;
   std::optional<std::string> boot_id;

@@ -98,6 +98,8 @@ std::optional<LogPrefix> LogLineReader::read_json(std::string_view raw, LogLine&
   if (message) message_ = text_of(*message);
   if (message) line.text = message_;
   if (!out.kernel) return out;
+  // Only journald sets fields that begin with "_", and it gives out no record without these two.
+  out.shows_writer = member("_BOOT_ID") && member("__REALTIME_TIMESTAMP");
   if (const auto* boot = member("_BOOT_ID"); boot && boot->is_string())
     out.boot_id = boot->get<std::string>();
   out.since_boot = microseconds_of(record, "_SOURCE_MONOTONIC_TIMESTAMP");

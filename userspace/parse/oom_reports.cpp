@@ -151,6 +151,9 @@ void OomReports::plain_line(std::string_view raw, bool cut, bool could) {
   ++counts_.lines;
   constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
   if (counts_.lines == 1 && raw.starts_with(byte_order_mark)) raw.remove_prefix(byte_order_mark.size());
+  // A record among lines of another kind is itself such a line.
+  bool is_record = raw.empty() || raw.starts_with('{') || reader_.collects();
+  shows_writer_ = shows_writer_ && is_record;
   bool matters = counts_.lines <= kFirstLines || !idle() || could || reader_.collects() ||
                  LogLineReader::begins_record(raw);
   if (!matters) return reader_.skip(raw);
@@ -184,6 +187,7 @@ void OomReports::plain_line(std::string_view raw, bool cut, bool could) {
     }
   }
   first_.reset();
+  shows_writer_ = shows_writer_ && prefix.shows_writer;
   if (prefix.any) last_prefix_ = prefix;
   if (!feed_lines(prefix, line)) note_unread(raw, prefix);
 }

@@ -50,6 +50,10 @@ class OomReports {
   WallStamp resolve(const WallStamp& stamp, WallTime now) const { return reader_.resolve(stamp, now); }
 
   const LogCounts& counts() const { return counts_; }
+  /// Every line so far was a record of journald's (`journalctl -o json`) or of /dev/kmsg, and those of the
+  /// reports name the kernel as their writer. Of any other text a user may have written each line, so that
+  /// nothing of it is more than a claim: `logger -t kernel` is enough for syslog.
+  bool shows_writer() const { return shows_writer_; }
 
  private:
   /// The kernel of one host.
@@ -81,6 +85,7 @@ class OomReports {
   std::optional<std::string> first_;  // a first line without a prefix: believed if the second has none either
   bool first_cut_ = false;
   bool has_prefixes_ = false;
+  bool shows_writer_ = true;
   bool quoted_printable_ = false;
   std::string begun_;  // a line of it that goes on
   LogPrefix last_prefix_;

@@ -19,6 +19,7 @@ namespace oomcast {
 namespace {
 
 constexpr std::size_t kWidestPath = 48;
+constexpr const char* kMark = "*";  // at a kill that is not confirmed
 
 std::tm local(WallTime t) {
   std::time_t seconds = std::chrono::floor<std::chrono::seconds>(t.time_since_epoch()).count();
@@ -86,7 +87,7 @@ std::string trigger_of(const Episode& e) {
 std::string sources_of(const PastKill& kill) {
   std::string out;
   for (EpisodeSource source : kill.sources) out += (out.empty() ? "" : ",") + std::string(to_string(source));
-  return out;
+  return out + (kill.confirmed ? "" : kMark);
 }
 
 // "kill", "kills"
@@ -159,7 +160,25 @@ Json time_json(WallTime t) {
   return format_rfc3339(t);
 }
 
-Json kill_json(const PastKill& kill) {
+// Below the table, what it says of the kills in it that are not confirmed.
+std::string unconfirmed_text(const std::vector<PastKill>& kills, const HistoryFacts& facts) {
+  auto n = static_cast<std::size_t>(std::ranges::count(kills, false, &PastKill::confirmed));
+  if (n == 0) return "";
+  std::string out =
+      fmt::format("\n{} {}; any user can write such a line (logger -t kernel)\n", kMark, kCannotShowWriter);
+  if (!facts.of_files) out += fmt::format("  {} so marked: not counted below\n", count(n, "kill"));
+  constexpr std::size_t kMost = 8;
+  std::size_t doubtful = 0;
+  for (const PastKill& kill : kills) {
+    std::string doubt = doubt_of(kill, facts);
+    if (!doubt.empty() && doubtful++ < kMost)
+      out += fmt::format("  {}: {}\n", escape_for_terminal(kill.episode.id), doubt);
+  }
+  if (doubtful > kMost) out += fmt::format("  and {} more like it\n", doubtful - kMost);
+  return out;
+}
+
+Json kill_json(const PastKill& kill, const HistoryFacts& facts) {
   ClockMap clock;
   if (kill.run) clock = {kill.run->wall_of_mono_zero, kill.run->wall_of_boot_zero, kill.run->tick};
   Json out = Json::parse(to_json(OomEvent{kill.episode, kill.forecast_before, kill.first_forecast}, clock));
@@ -173,6 +192,9 @@ Json kill_json(const PastKill& kill) {
   for (const std::string& file : kill.files) files.push_back(to_valid_utf8(file));
   out["sources"] = std::move(sources);
   out["files"] = std::move(files);
+  out["written_by_kernel"] = kill.confirmed ? Json(true) : Json(nullptr);
+  std::string doubt = doubt_of(kill, facts);
+  out["doubt"] = doubt.empty() ? Json(nullptr) : Json(doubt);
   return out;
 }
 
@@ -201,16 +223,28 @@ Json recurrence_json(const Recurring& what, const std::vector<PastKill>& kills) 
       {"next_expected", std::move(next)},
       {"last_sizes_bytes", std::move(sizes)},
       {"trend", to_string(r.trend)},
+      {"written_by_kernel", what.confirmed ? Json(true) : Json(nullptr)},
       {"ids", std::move(ids)}};
 }
 
 }  // namespace
 
-std::vector<Recurring> recurring(const std::vector<PastKill>& kills) {
+std::string doubt_of(const PastKill& kill, const HistoryFacts& facts) {
+  const std::string& own = facts.machine.host;
+  bool is_own = !kill.host.empty() && !own.empty() && !is_of_another_host(kill, own);
+  if (kill.confirmed || !is_own || !facts.machine.memory) return "";
+  std::optional<Bytes> most;  // of file and shared memory each page counts as often as it is mapped
+  for (const Victim& v : kill.episode.victims) most = std::max(most, v.anon);
+  if (!most || *most <= *facts.machine.memory) return "";
+  return fmt::format("doubtful: {} of anonymous memory, and this machine has {}", format_size(*most),
+                     format_size(*facts.machine.memory));
+}
+
+std::vector<Recurring> recurring(const std::vector<PastKill>& kills, bool all) {
   std::map<std::tuple<bool, std::string, std::string>, std::vector<std::size_t>> groups;
   for (std::size_t i = 0; i < kills.size(); ++i) {
     const Episode& e = kills[i].episode;
-    if (!kills[i].time) continue;
+    if (!kills[i].time || (!all && !kills[i].confirmed)) continue;
     std::set<std::string> names;
     for (const Victim& v : e.victims)
       if (!v.process.comm.empty()) names.insert(v.process.comm);
@@ -231,7 +265,8 @@ std::vector<Recurring> recurring(const std::vector<PastKill>& kills) {
         if (!command || v.process.comm == name) size = std::max(size, resident(v));
       points.push_back({*kills[*i].time, size});
     }
-    out.push_back({command, host, name, *recurrence_of(points), std::move(members)});
+    bool confirmed = std::ranges::all_of(members, [&](std::size_t i) { return kills[i].confirmed; });
+    out.push_back({command, host, name, *recurrence_of(points), std::move(members), confirmed});
   }
   std::ranges::stable_sort(out, [](const Recurring& a, const Recurring& b) {
     return std::pair(a.recurrence.kills, a.command) > std::pair(b.recurrence.kills, b.command);
@@ -260,18 +295,20 @@ std::string history_text(const std::vector<PastKill>& kills, const HistoryFacts&
   }
   std::string out = fmt::format("{} in {}{}\n\n", count(kills.size(), "OOM kill"), read, others);
   table(std::move(rows), style, out);
+  out += unconfirmed_text(kills, facts);
   if (timeless)
     out +=
         "\nA log that only counts from a boot does not tell the time of day: dmesg -T or --time-format iso "
         "does.\n";
   bool any = false;
   std::vector<std::vector<std::size_t>> told;
-  for (const Recurring& r : recurring(kills)) {
+  for (const Recurring& r : recurring(kills, facts.of_files)) {
     // A limit that only ever killed one command would be the same sentence again.
     if (std::ranges::find(told, r.kills) != told.end()) continue;
     told.push_back(r.kills);
     if (!std::exchange(any, true)) out += "\nHow often\n";
-    out += fmt::format("  {}: {}\n", name_of(r, several_hosts), describe(r.recurrence, facts.now));
+    out += fmt::format("  {}{}: {}\n", name_of(r, several_hosts), r.confirmed ? "" : kMark,
+                       describe(r.recurrence, facts.now));
   }
   return out;
 }
@@ -287,8 +324,8 @@ std::string history_json(const std::vector<PastKill>& kills, const HistoryFacts&
        {"version", facts.version},
        {"kernel", nullptr},
        {"sources", std::move(sources)}});
-  for (const PastKill& kill : kills) add(kill_json(kill));
-  for (const Recurring& r : recurring(kills)) add(recurrence_json(r, kills));
+  for (const PastKill& kill : kills) add(kill_json(kill, facts));
+  for (const Recurring& r : recurring(kills, facts.of_files)) add(recurrence_json(r, kills));
   add({{"type", "end"},
        {"time", time_json(facts.now)},
        {"records", kills.size()},

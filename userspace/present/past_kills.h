@@ -1,6 +1,7 @@
 // All kills that are known, as a list, and how often they come back.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,9 @@
 
 namespace oomcast {
 
+/// Of a kill that is not confirmed.
+inline constexpr const char* kCannotShowWriter = "this file cannot show that the kernel wrote it";
+
 /// Kills of one command, or of one limit.
 struct Recurring {
   bool command = false;  // else a cgroup's limit, or the machine's
@@ -18,11 +22,13 @@ struct Recurring {
   std::string name;      // bytes: comm, or path; "" the machine
   Recurrence recurrence;
   std::vector<std::size_t> kills;  // indexes into the list, newest first
+  bool confirmed = true;           // each of them is
 };
 
 /// `kills`: newest first. Those that happened twice or more often, most kills first: by the name of each
-/// victim, and by whose limit it was, host by host. Kills without a time of day are in none.
-std::vector<Recurring> recurring(const std::vector<PastKill>& kills);
+/// victim, and by whose limit it was, host by host. Kills without a time of day are in none; those that are
+/// not confirmed only with `all`.
+std::vector<Recurring> recurring(const std::vector<PastKill>& kills, bool all);
 
 /// What `history` tells about itself.
 struct HistoryFacts {
@@ -32,7 +38,16 @@ struct HistoryFacts {
   bool filtered = false;           // --cgroup or --since: others may be there
   std::size_t left_out = 0;        // the oldest, of logs with too many
   std::size_t without_victim = 0;  // OOMs in which nobody could be killed: they are not in the list
+  bool of_files = false;           // of the files that were named, not of this machine
+  struct Machine {
+    std::string host;  // by gethostname(2)
+    std::optional<Bytes> memory;
+  } machine = {};  // this one
 };
+
+/// What makes a kill that is not confirmed unlikely; empty: nothing. A victim with more anonymous memory than
+/// the machine has, if the log is of this one.
+std::string doubt_of(const PastKill& kill, const HistoryFacts& facts);
 
 std::string history_text(const std::vector<PastKill>& kills, const HistoryFacts& facts,
                          const TextStyle& style);

@@ -9,6 +9,7 @@
 
 #include "base/escape.h"
 #include "forecast/forecaster.h"
+#include "present/past_kills.h"
 #include "present/post_mortem_parts.h"
 #include "present/rows.h"
 
@@ -95,7 +96,8 @@ std::string short_name(const std::string& name) {
   return cut_middle(name, kLongestName);
 }
 
-std::string headline(const Episode& e) {
+std::string headline(const StoredEpisode& stored) {
+  const Episode& e = stored.told.episode;
   std::string who = e.victims.empty() ? "A process" : short_name(name_of(e.victims.front().process));
   if (e.victims.size() > 1)
     who +=
@@ -121,7 +123,9 @@ std::string headline(const Episode& e) {
       why = "somebody asked for an OOM kill (SysRq f)";
       break;
   }
-  return fmt::format("{} OOM-killed: {}.", who, why);
+  std::string doubt =
+      is_confirmed(stored.source) ? "" : fmt::format(" A log file tells of it: {}.", kCannotShowWriter);
+  return fmt::format("{} OOM-killed: {}.{}", who, why, doubt);
 }
 
 std::optional<GrewProcess> find_culprit(const StoredEpisode& e) {
@@ -435,7 +439,7 @@ std::optional<Rise> find_rise(const StoredEpisode& e) {
 PostMortem make_post_mortem(StoredEpisode episode) {
   PostMortem out;
   out.episode = std::move(episode);
-  out.headline = headline(out.episode.told.episode);
+  out.headline = headline(out.episode);
   out.memory = find_memory(out.episode);
   out.rise = find_rise(out.episode);
   out.culprit = find_culprit(out.episode);

@@ -4,6 +4,7 @@
 #include "present/json_parts.h"
 #include "present/post_mortem_parts.h"
 #include "present/report.h"
+#include "store/past_kills.h"
 
 namespace oomcast {
 namespace {
@@ -152,6 +153,7 @@ std::string to_json(const PostMortem& report) {
       {"schema", 1},
       {"id", text(told.id)},
       {"source", to_string(e.source)},
+      {"written_by_kernel", is_confirmed(e.source) ? Json(true) : Json(nullptr)},
       {"complete", e.complete},
       {"run",
        {{"version", text(e.run.version)}, {"kernel", text(e.run.kernel)}, {"scope", text(e.run.scope)}}},

@@ -90,9 +90,15 @@ bool Tables::write(const EpisodeFact& fact) {
   bool is_new = id == 0;
   if (auto twin = id ? twin_at(id) : find_twin(fact)) {
     is_new = false;
+    // Anybody may have written what a text file tells: it adds nothing to what another source has, and all of
+    // it goes when there is one.
+    bool was_claim = ask(db_, fmt::format("SELECT source='file' FROM episodes WHERE id={}", twin->id)) == 1;
+    bool claims = fact.source == EpisodeSource::file;
+    if (claims && !was_claim) return false;
     // Of two that saw it, the one that ran longer knows more of what led to it.
-    bool better = fact.source == EpisodeSource::live &&
-                  (!twin->live || (fact.complete == twin->complete ? run_ < twin->run : fact.complete));
+    bool better = (was_claim && !claims) ||
+                  (fact.source == EpisodeSource::live &&
+                   (!twin->live || (fact.complete == twin->complete ? run_ < twin->run : fact.complete)));
     if (!better) {
       fill_in(twin->id, e);
       return false;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "model/logged_kill.h"
 
@@ -110,13 +111,17 @@ void fill(Episode& to, const Episode& from) {
 }
 
 void join(PastKill& to, PastKill from) {
-  fill(to.episode, from.episode);
   to.sources.insert(to.sources.end(), from.sources.begin(), from.sources.end());
   std::ranges::sort(to.sources);
   to.sources.erase(std::unique(to.sources.begin(), to.sources.end()), to.sources.end());
   for (std::string& file : from.files)
     if (std::ranges::find(to.files, file) == to.files.end()) to.files.push_back(std::move(file));
   to.kept = to.kept || from.kept;
+  to.kept_confirmed = to.kept_confirmed || from.kept_confirmed;
+  if (to.episode.id.empty()) to.episode.id = from.episode.id;
+  // Who wrote a line of a text log can add a victim to a kill that was.
+  if (to.confirmed && !from.confirmed) return;
+  fill(to.episode, from.episode);
   if (!to.time || (from.time && !to.run && from.error < to.error)) {
     to.time = from.time;
     to.error = from.error;
@@ -136,6 +141,7 @@ std::optional<PastKill> past_kill(const LoggedOom& oom, EpisodeSource source) {
   PastKill out;
   out.episode = *std::move(episode);
   out.sources = {source};
+  out.confirmed = is_confirmed(source);
   out.since_boot = oom.since_boot;
   out.boot_id = oom.boot_id;
   out.host = oom.host;
@@ -161,7 +167,8 @@ std::string name_of(const PastKill& kill) {
 std::vector<PastKill> each_once(std::vector<PastKill> kills) {
   // The best comes first, and takes the others in.
   std::ranges::stable_sort(kills, {}, [](const PastKill& kill) {
-    return std::pair(kill.sources.empty() ? EpisodeSource::file : kill.sources.front(), !kill.kept);
+    return std::tuple(kill.sources.empty() ? EpisodeSource::file : kill.sources.front(), !kill.confirmed,
+                      !kill.kept);
   });
   std::vector<PastKill> out;
   std::multimap<std::uint32_t, std::size_t> by_task;  // → index in `out`

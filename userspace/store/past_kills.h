@@ -21,6 +21,8 @@ struct PastKill {
   std::vector<EpisodeSource> sources;  // each once, in the order of the enumeration
   std::vector<std::string> files;      // of EpisodeSource::file, in the order they were read
   bool kept = false;                   // is in the store
+  bool confirmed = false;              // by what shows that the kernel told of it: see is_confirmed()
+  bool kept_confirmed = false;         // is in the store as one that is
   std::optional<WallTime> time;        // nullopt: its log only counts from a boot whose time is unknown
   Nanos error{};                       // of `time`
   std::optional<Nanos> since_boot;     // on the clock of the kernel's log
@@ -29,6 +31,12 @@ struct PastKill {
   std::string host;        // as a log names it; empty: this machine's, or it does not say
   bool no_victim = false;  // nobody could be killed: an OOM, and no kill
 };
+
+/// Whether this source shows that the kernel told of the kill: a run of oomcast, the kernel's ring and the
+/// journal do. A text file does not: whoever may write to the log wrote its lines.
+inline bool is_confirmed(EpisodeSource source) {
+  return source != EpisodeSource::file;
+}
 
 /// A kill that a log tells of. nullopt: its report is of none. Without a time while the year is open;
 /// set_time() when it is known.
@@ -42,7 +50,8 @@ std::string name_of(const PastKill& kill);
 /// millisecond of the same boot; or, where one has no such stamp, were seen live and printed within 10 s (and
 /// the drift of the log's clock) in the same boot, or within 10 s and both errors of each other by the time
 /// of day; or, where one has no time at all, with the same sizes. Never two of different hosts. Of the live
-/// one all is kept, and what it lacks is taken from the others. Cost: n log n.
+/// one all is kept, and what it lacks is taken from the others; but a confirmed one takes nothing from one
+/// that is not. Cost: n log n.
 std::vector<PastKill> each_once(std::vector<PastKill> kills);
 
 /// Whether its log says that another machine than the one of this name (by gethostname(2)) told of it.

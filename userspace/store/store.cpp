@@ -205,7 +205,7 @@ std::vector<std::string> Store::take_unread() {
 
 Result<std::int64_t> Store::Impl::find(const std::optional<std::string>& id) {
   Statement s(db.get(), id ? "SELECT id FROM episodes WHERE name=? ORDER BY time_ns DESC, id DESC LIMIT 1"
-                           : "SELECT id FROM episodes ORDER BY time_ns DESC, id DESC LIMIT 1");
+                           : "SELECT id FROM episodes ORDER BY source='file', time_ns DESC, id DESC LIMIT 1");
   if (!s) return failed();
   if (id) s << *id;
   if (s.row()) return s.integer(0);
@@ -438,9 +438,11 @@ Result<StoredEpisode> Store::Impl::read(std::int64_t row, Nanos window) {
 }
 
 // Those before it, in any run: in the window those of the same limit, and the newest of the same workload.
+// Not those that only a text file tells of: whoever may write to a log would make a history for a kill.
 void Store::Impl::read_before(std::int64_t row, StoredEpisode& out) {
   Statement s(db.get(), "SELECT " + kEpisodeColumns +
-                            " FROM episodes e WHERE e.time_ns<? AND e.id<>? ORDER BY e.time_ns DESC LIMIT ?");
+                            " FROM episodes e WHERE e.time_ns<? AND e.id<>? AND e.source<>'file' ORDER BY "
+                            "e.time_ns DESC LIMIT ?");
   const Episode& e = out.told.episode;
   s << (e.time.time_since_epoch() + out.run.wall_of_mono_zero).count() << row << kMaxLookedAt;
   while (out.earlier.size() < kMaxEarlier && s.row()) {

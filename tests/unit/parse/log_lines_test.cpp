@@ -144,6 +144,39 @@ TEST(OomReports, believes_lines_without_a_prefix_only_in_a_log_without_any) {
   EXPECT_EQ(count({"\xef\xbb\xbf[    1.000000] " + kill(1)}), 1u);
 }
 
+// One kill, and whether the log shows who told of it.
+bool shows_writer(const std::vector<std::string>& lines) {
+  OomReports reports;
+  for (const std::string& line : lines) reports.line(line);
+  EXPECT_EQ(reports.finish().size(), 1u);
+  return reports.shows_writer();
+}
+
+TEST(OomReports, only_journalds_own_records_show_that_the_kernel_wrote_a_line) {
+  const std::string line = kill(7);
+  const std::string fields = R"({"_BOOT_ID":"b","__REALTIME_TIMESTAMP":"1785000000000000",)";
+  const std::string journal =
+      fields + R"("_TRANSPORT":"kernel","SYSLOG_FACILITY":"0","MESSAGE":")" + line + "\"}";
+  const std::string user =
+      fields + R"("_TRANSPORT":"syslog","SYSLOG_IDENTIFIER":"kernel","MESSAGE":")" + line + "\"}";
+  const std::string syslog = "Nov 21 03:04:05 a1 kernel: [ 1.5] " + line;
+  EXPECT_TRUE(shows_writer({journal}));
+  EXPECT_TRUE(shows_writer({user, journal, ""})) << "the user's is left out";
+  EXPECT_TRUE(
+      shows_writer({"{", "\t\"_BOOT_ID\" : \"b\",", "\t\"__REALTIME_TIMESTAMP\" : \"1785000000000000\",",
+                    "\t\"_TRANSPORT\" : \"kernel\",", "\t\"MESSAGE\" : \"" + line + "\"", "}"}))
+      << "json-pretty";
+  EXPECT_FALSE(shows_writer({syslog}));
+  EXPECT_FALSE(shows_writer({"[    1.500000] " + line}));
+  EXPECT_FALSE(shows_writer({R"({"_TRANSPORT":"kernel","MESSAGE":")" + line + "\"}"})) << "of somebody else";
+  EXPECT_FALSE(shows_writer({"Nov 21 03:04:04 a1 sshd[12]: hello", journal}))
+      << "a line that a user may print";
+  EXPECT_FALSE(shows_writer({R"({"log":"{\"_TRANSPORT\":\"kernel\",\"_BOOT_ID\":\"b\",)"
+                             R"(\"__REALTIME_TIMESTAMP\":\"1\",\"MESSAGE\":\")" +
+                             line + R"(\"}\n","stream":"stdout","time":"2026-11-21T03:04:05Z"})"}))
+      << "a container's output";
+}
+
 TEST(OomReports, a_boot_ends_the_reports_of_the_one_before) {
   OomReports reports;
   reports.line("[ 9000.000000] a invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0");

@@ -42,7 +42,8 @@ class HistoryOf : public testing::Test {
     setenv("TZ", "UTC", 1);
     tzset();
   }
-  HistoryFacts facts_{"0.0", {"/var/log/syslog"}, kNow, false};
+  HistoryFacts facts_{
+      .version = "0.0", .sources = {"/var/log/syslog"}, .now = kNow, .of_files = true, .machine = {}};
 
   // OOMCAST_WRITE_GOLDEN=1 writes the files anew; look at the difference.
   void expect_golden(const std::string& name, const std::string& text) {
@@ -82,6 +83,47 @@ TEST_F(HistoryOf, a_kill_that_was_due_and_did_not_come) {
   EXPECT_NE(history_text(regular(5), facts_, {}).find("next was due"), std::string::npos);
 }
 
+std::size_t count(const std::string& text, const std::string& what) {
+  std::size_t n = 0;
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++n;
+  return n;
+}
+
+TEST_F(HistoryOf, kills_that_only_a_text_file_tells_of_are_not_counted_to_the_machines) {
+  auto kills = regular(5);
+  facts_.of_files = false;
+  std::string text = history_text(kills, facts_, {}), json = history_json(kills, facts_);
+  EXPECT_NE(text.find(kCannotShowWriter), std::string::npos);
+  EXPECT_NE(text.find("5 kills so marked: not counted below"), std::string::npos);
+  EXPECT_EQ(text.find("How often"), std::string::npos) << text;
+  EXPECT_EQ(count(json, "\"written_by_kernel\":null"), 5u);
+  EXPECT_EQ(count(json, "\"type\":\"recurrence\""), 0u);
+  for (std::size_t i = 0; i < 4; ++i) kills[i].confirmed = true;
+  text = history_text(kills, facts_, {}), json = history_json(kills, facts_);
+  EXPECT_NE(text.find("4 kills, every"), std::string::npos) << text;
+  EXPECT_EQ(count(json, "\"written_by_kernel\":true"), 4 + count(json, "\"type\":\"recurrence\""));
+  kills[4].confirmed = true;
+  EXPECT_EQ(history_text(kills, facts_, {}).find(kCannotShowWriter), std::string::npos);
+}
+
+TEST_F(HistoryOf, more_memory_than_this_machine_has_is_doubtful_in_a_log_of_this_machine_alone) {
+  auto kills = regular(1);
+  Bytes anon = *kills[0].episode.victims[0].anon;
+  kills[0].host = "a1";
+  facts_.machine = {"a1.example.org", Bytes{anon.count - 1}};
+  EXPECT_NE(doubt_of(kills[0], facts_), "");
+  EXPECT_NE(history_text(kills, facts_, {}).find("doubtful"), std::string::npos);
+  facts_.machine.memory = anon;
+  EXPECT_EQ(doubt_of(kills[0], facts_), "");
+  facts_.machine = {"b1", Bytes{1}};
+  EXPECT_EQ(doubt_of(kills[0], facts_), "") << "another machine's";
+  kills[0].host.clear();
+  EXPECT_EQ(doubt_of(kills[0], facts_), "") << "it does not say whose";
+  kills[0].host = "b1";
+  kills[0].confirmed = true;
+  EXPECT_EQ(doubt_of(kills[0], facts_), "") << "the kernel's own word";
+}
+
 TEST_F(HistoryOf, no_kill_is_a_plain_sentence) {
   EXPECT_EQ(history_text({}, facts_, {}), "no OOM kill found in /var/log/syslog\n");
   facts_.filtered = true;
@@ -94,7 +136,7 @@ TEST_F(HistoryOf, a_name_cannot_break_a_line) {
   kills[0].episode.limit_cgroup = nullptr;
   std::string text = history_text(kills, facts_, {});
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
-  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 6);
 }
 
 }  // namespace

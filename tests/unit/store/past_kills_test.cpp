@@ -20,6 +20,7 @@ PastKill past_kill(std::uint32_t tid, EpisodeSource source, std::optional<Nanos>
   v.total_vm = GiB(84);
   out.episode.victims.push_back(v);
   out.sources = {source};
+  out.confirmed = is_confirmed(source);
   out.since_boot = since_boot;
   if (wall) set_time(out, {*wall, 1s});
   return out;
@@ -102,15 +103,51 @@ TEST(PastKills, another_name_is_another_process) {
 }
 
 TEST(PastKills, what_one_lacks_the_other_tells) {
-  auto live = past_kill(7, EpisodeSource::live, 1000s), file = past_kill(7, EpisodeSource::file, 1000s);
+  auto live = past_kill(7, EpisodeSource::live, 1000s), journal = past_kill(7, EpisodeSource::journal, 1000s);
   live.episode.victims[0].anon.reset();
-  file.episode.request.gfp = "0xcc0(GFP_KERNEL)";
-  file.episode.victims.push_back(past_kill(8, EpisodeSource::file, {}).episode.victims[0]);
-  auto once = each_once({file, live});
+  journal.episode.request.gfp = "0xcc0(GFP_KERNEL)";
+  journal.episode.victims.push_back(past_kill(8, EpisodeSource::journal, {}).episode.victims[0]);
+  auto once = each_once({journal, live});
   ASSERT_EQ(once.size(), 1u);
   EXPECT_EQ(once[0].episode.request.gfp, "0xcc0(GFP_KERNEL)");
   EXPECT_EQ(once[0].episode.victims[0].anon, GiB(50));
   EXPECT_EQ(once[0].episode.victims.size(), 2u);
+}
+
+TEST(PastKills, one_that_is_confirmed_takes_nothing_from_a_text_file_but_that_it_has_it) {
+  auto kmsg = past_kill(7, EpisodeSource::kmsg, 1000s), file = past_kill(7, EpisodeSource::file, 1001s);
+  kmsg.episode.victims[0].anon.reset();
+  file.files = {"syslog"};
+  file.episode.victims.push_back(past_kill(1, EpisodeSource::file, {}).episode.victims[0]);
+  auto once = each_once({file, kmsg});
+  ASSERT_EQ(once.size(), 1u);
+  EXPECT_TRUE(once[0].confirmed);
+  EXPECT_EQ(once[0].files, std::vector<std::string>{"syslog"});
+  EXPECT_EQ(once[0].episode.victims.size(), 1u) << "whoever writes to the log names a second victim";
+  EXPECT_FALSE(once[0].episode.victims[0].anon);
+}
+
+TEST(PastKills, two_text_files_do_not_confirm_one_another_and_what_shows_its_writer_does) {
+  auto one = past_kill(7, EpisodeSource::file, 1000s), two = past_kill(7, EpisodeSource::file, 1001s);
+  auto once = each_once({one, two});
+  ASSERT_EQ(once.size(), 1u);
+  EXPECT_FALSE(once[0].confirmed);
+  one.episode.victims.push_back(past_kill(1, EpisodeSource::file, {}).episode.victims[0]);
+  two.confirmed = true;  // of a file of journald's records
+  once = each_once({one, two});
+  ASSERT_EQ(once.size(), 1u);
+  EXPECT_TRUE(once[0].confirmed);
+  EXPECT_EQ(once[0].episode.victims.size(), 1u);
+}
+
+TEST(PastKills, one_that_the_store_has_of_a_text_file_keeps_its_name_when_it_is_confirmed) {
+  auto kept = past_kill(7, EpisodeSource::file, 1001s);
+  kept.kept = true;
+  kept.episode.id = "as-it-was";
+  auto once = each_once({kept, past_kill(7, EpisodeSource::kmsg, 1000s)});
+  ASSERT_EQ(once.size(), 1u);
+  EXPECT_EQ(once[0].episode.id, "as-it-was");
+  EXPECT_TRUE(once[0].confirmed && once[0].kept && !once[0].kept_confirmed);
 }
 
 TEST(PastKills, the_newest_comes_first_and_those_without_a_time_last) {

@@ -278,6 +278,51 @@ TEST_F(StoreTest, takes_an_episode_from_a_log_once_and_completes_the_live_one) {
   EXPECT_EQ(completed->told.episode.memory->anon, MiB(1));
 }
 
+TEST_F(StoreTest, what_a_text_file_tells_adds_to_no_other_and_is_of_the_source_that_confirms_it) {
+  auto wall = [](double s) { return WallTime(at_s(s).time_since_epoch() + kZero); };
+  auto import = EpisodeImport::open(dir_, "0.1.0");
+  ASSERT_TRUE(import) << import.error().message;
+  Episode bare = kill(0, 0, 77, job_).episode, claim = kill(0, 0, 77, job_).episode;
+  bare.request.gfp.reset();
+  ASSERT_TRUE(import->add(bare, EpisodeSource::kmsg, wall(1000), "boot-1"));
+  ASSERT_TRUE(import->add(claim, EpisodeSource::file, wall(1001), std::nullopt));
+  Episode forged = kill(0, 0, 99, job_).episode;
+  forged.victims.push_back(forged.victims.front());
+  forged.victims.back().tid = 1;
+  ASSERT_TRUE(import->add(forged, EpisodeSource::file, wall(2000), std::nullopt));
+  ASSERT_TRUE(import->finish());
+  auto all = episodes();
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_FALSE(all[0].episode.request.gfp);
+  EXPECT_EQ(all[1].source, EpisodeSource::file);
+  auto store = Store::open(dir_);
+  EXPECT_EQ(store->episode(std::nullopt)->source, EpisodeSource::kmsg) << "the newest that is no mere claim";
+  auto later = EpisodeImport::open(dir_, "0.1.0");
+  ASSERT_TRUE(later);
+  auto added = later->add(kill(0, 0, 99, job_).episode, EpisodeSource::journal, wall(2001), "boot-1");
+  ASSERT_TRUE(added && later->finish());
+  EXPECT_FALSE(*added);
+  all = episodes();
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[1].source, EpisodeSource::journal);
+  EXPECT_EQ(all[1].episode.victims.size(), 1u) << "whom only the file names was not killed";
+}
+
+TEST_F(StoreTest, a_kill_that_only_a_text_file_tells_of_is_none_that_came_before) {
+  auto wall = [](double s) { return WallTime(at_s(s).time_since_epoch() + kZero); };
+  auto writer = keep();
+  writer->add(EpisodeFact{kill(1, 1000, 77, job_)});
+  ASSERT_TRUE(writer->finish());
+  auto before_it = [&](EpisodeSource source, double at) {
+    auto import = EpisodeImport::open(dir_, "0.1.0");
+    EXPECT_TRUE(import && import->add(kill(0, 0, 55, job_).episode, source, wall(at), std::nullopt));
+    EXPECT_TRUE(import->finish());
+    return Store::open(dir_)->episode(kill(1, 1000, 77, job_).episode.id)->at_limit.size();
+  };
+  EXPECT_EQ(before_it(EpisodeSource::file, 100), 0u);
+  EXPECT_EQ(before_it(EpisodeSource::journal, 200), 1u);
+}
+
 TEST_F(StoreTest, reads_a_time_that_nobody_can_have_written) {
   auto writer = keep();
   writer->add(EpisodeFact{kill(1, 1000, 77, job_)});
