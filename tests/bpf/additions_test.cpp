@@ -3,31 +3,46 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <semaphore>
+#include <string_view>
 #include <thread>
 #include <variant>
 #include <vector>
 
+#include "../workloads/data_breakpoint.h"
 #include "base/clock.h"
 #include "collect/bpf_source_faults.h"
+#include "collect/data_breakpoint.h"
 
 namespace oomcast {
 namespace {
 
 constexpr std::size_t kRip = 16;
 
-class Additions : public testing::Test {
+// The tests' own word, whatever oomcast says. OOMCAST_TEST_WITHOUT has them run as on a machine without.
+bool they_fire() {
+  const char* without = std::getenv("OOMCAST_TEST_WITHOUT");
+  constexpr std::uint64_t kWrites = 8;
+  return !(without && std::string_view(without) == "data-breakpoints") &&
+         data_breakpoint_sees(kWrites) == kWrites;
+}
+
+class Watched : public testing::Test {
  protected:
-  void SetUp() override {
+  // May skip.
+  void open(Events breakpoints) {
     if (geteuid() != 0) GTEST_SKIP() << "loading kernel programs needs root";
+    options_.breakpoints = breakpoints;
     options_.processes = {static_cast<std::uint32_t>(getpid())};
     options_.units = {sysconf(_SC_PAGESIZE), 1'000'000'000 / sysconf(_SC_CLK_TCK)};
     auto source = FaultSource::open(options_);
     if (!source) GTEST_SKIP() << source.error().message;
     source_ = *std::move(source);
     if (auto begun = source_->begin(mono_now()); !begun) GTEST_SKIP() << begun.error().message;
-    if (auto ok = watch(length_); !ok) GTEST_SKIP() << ok.error().message;
   }
 
   Status watch(const volatile std::uint64_t& length) {
@@ -52,6 +67,22 @@ class Additions : public testing::Test {
   FaultOptions options_;
   std::unique_ptr<FaultSource> source_;
   alignas(8) volatile std::uint64_t length_ = 100;
+};
+
+class Additions : public Watched {
+ protected:
+  void SetUp() override {
+    if (!they_fire()) GTEST_SKIP() << "data breakpoints do not fire on this machine";
+    open(Events::of_this_machine);
+    if (IsSkipped()) return;
+    Status ok = watch(length_);
+    ASSERT_TRUE(ok) << ok.error().message;
+  }
+};
+
+class AdditionsWithoutBreakpoints : public Watched {
+ protected:
+  void SetUp() override { open(Events::that_never_fire); }
 };
 
 TEST_F(Additions, are_told_with_the_place_where_the_length_grew_and_what_it_is_then) {
@@ -136,6 +167,30 @@ TEST_F(Additions, are_never_of_a_thread_that_only_takes_away) {
   thread.join();
   ASSERT_TRUE(ok) << ok.error().message;
   EXPECT_GT(all, 16u) << "of more than one round";
+}
+
+TEST_F(AdditionsWithoutBreakpoints, are_not_looked_for_and_it_is_said_why) {
+  Status ok = watch(length_);
+  ASSERT_FALSE(ok);
+  EXPECT_NE(ok.error().message.find("hardware breakpoints do not fire"), std::string::npos)
+      << ok.error().message;
+  for (int i = 0; i < 10; ++i) length_ = length_ + 1;
+  EXPECT_TRUE(seen().empty());
+  EXPECT_FALSE(watch(length_)) << "nor the next time";
+}
+
+TEST(DataBreakpoint, that_is_set_and_never_fires_is_no_data_breakpoint) {
+  alignas(8) volatile std::uint64_t watched = 0;
+  auto at = reinterpret_cast<std::uint64_t>(&watched);
+  if (!open_data_breakpoint(at, 0, Events::of_this_machine))
+    GTEST_SKIP() << "none can be set: " << std::strerror(errno);
+  EXPECT_TRUE(open_data_breakpoint(at, 0, Events::that_never_fire)) << std::strerror(errno);
+  EXPECT_FALSE(try_data_breakpoint(Events::that_never_fire));
+}
+
+TEST(DataBreakpoint, is_said_to_be_there_where_one_fires) {
+  long seen = data_breakpoint_sees(8);
+  EXPECT_EQ(bool(try_data_breakpoint(Events::of_this_machine)), seen == 8) << seen << " of 8 writes";
 }
 
 TEST_F(Additions, end_with_who_watches) {

@@ -154,5 +154,16 @@ TEST_F(FaultStacks, that_nobody_tells_the_end_of_are_copied_to_the_end_of_their_
   if (!why_.empty()) GTEST_SKIP() << why_;
 }
 
+TEST(FaultSource, does_not_begin_where_its_event_opens_and_never_fires) {
+  FaultOptions options;
+  options.units = {sysconf(_SC_PAGESIZE), 1'000'000'000 / sysconf(_SC_CLK_TCK)};
+  options.page_faults = Events::that_never_fire;
+  auto source = FaultSource::open(options);
+  if (!source) GTEST_SKIP() << source.error().message;
+  Status begun = (*source)->begin(mono_now());
+  ASSERT_FALSE(begun);
+  EXPECT_NE(begun.error().message.find("does not fire"), std::string::npos) << begun.error().message;
+}
+
 }  // namespace
 }  // namespace oomcast

@@ -150,8 +150,11 @@ def native(name, preload=None):
     case(vm="never", limit_s=60)(run)
 
 
-def python(name, module=None, keepers=1, tier="full"):
+def python(name, module=None, keepers=1, tier="full", by_additions=False):
+    """`by_additions`: the line that keeps is found by who adds to a container."""
     def run(t):
+        if by_additions:
+            t.needs_data_breakpoints()
         if module and subprocess.run([PYTHON, "-c", f"import {module}"], capture_output=True).returncode:
             t.skip(f"{PYTHON} has no {module}")
         child = t.start(None, PYTHON, "-B", t.workload(f"corpus/{name}.py"))
@@ -183,7 +186,7 @@ for each in ("responses_dict", "render_lru", "callbacks_closure", "handles_ctype
              "upload_bytearray", "rows_of_batches"):
     python(each)
 python("spectra_numpy", "numpy")
-python("trail_of_users", tier="gate")
+python("trail_of_users", tier="gate", by_additions=True)
 
 
 @case(vm="never", limit_s=60, tier="gate")

@@ -13,6 +13,9 @@ after all others.
 The full tier has every case. The gate's are those that are run before each change lands: on this machine all of them,
 in an emulated one (OOMCAST_VM) those that a particular kernel can tell.
 
+OOMCAST_TEST_WITHOUT=data-breakpoints has oomcast run as on a machine whose data breakpoints do not fire, and the cases
+that need them are skipped as there.
+
 Needs root and nothing but Python's standard library. All kills are in memory cgroups made here; OOMCAST_VM says that
 the whole machine may run out of memory."""
 
@@ -83,6 +86,19 @@ def run_one(case):
     if problems:  # a claim that does not hold is none the better for a premise that fails after it
         return "FAIL", lib.one_line("; ".join(problems + ([f"unfit: {unfit}"] if unfit else [])))
     return ("UNFIT", lib.one_line(unfit)) if unfit is not None else ("PASS", "")
+
+
+def as_without(capability, oomcast, folder):
+    """oomcast as it is on a machine that lacks this."""
+    program = folder / "oomcast"
+    program.write_text(f"""#!/bin/sh
+case $1 in
+  blame | doctor) command=$1; shift; exec {oomcast} $command --test-without-{capability} "$@" ;;
+esac
+exec {oomcast} "$@"
+""")
+    program.chmod(0o755)
+    return program
 
 
 class Results:
@@ -160,6 +176,9 @@ def main():
             parser.error(f"{path} does not exist")
 
     lib.Context.oomcast_path = options.oomcast.resolve()
+    programs = tempfile.TemporaryDirectory(prefix="oomcast-e2e-bin-")
+    if lib.WITHOUT:
+        lib.Context.oomcast_path = as_without(lib.WITHOUT, lib.Context.oomcast_path, pathlib.Path(programs.name))
     lib.Context.workloads_path = options.workloads.resolve()
     lib.Context.log = witness.KernelLog()
     lib.Context.pulse = lib.Pulse()
@@ -182,6 +201,7 @@ def main():
             tracer.kill()
         lib.remove_base()
         store.cleanup()
+        programs.cleanup()
     print("END " + " ".join(map(str, results.counts.values())), flush=True)
     return 1 if results.counts["FAIL"] else 0
 

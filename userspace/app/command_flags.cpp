@@ -31,6 +31,16 @@ void add_diagnostics(CLI::App& app, Options& o) {
   app.add_flag("-v", o.output.verbose, "more diagnostics on stderr");
 }
 
+// What a machine may lack, taken from this one for the tests.
+void add_machine_test(CLI::App& app, Options& o) {
+  app.add_flag_callback("--test-without-page-faults",
+                        [&o] { o.sources.page_faults = Events::that_never_fire; })
+      ->group("");
+  app.add_flag_callback("--test-without-data-breakpoints",
+                        [&o] { o.sources.breakpoints = Events::that_never_fire; })
+      ->group("");
+}
+
 void add_common(CLI::App& app, Options& o, Texts& t) {
   app.add_flag("--json", o.output.json, "JSON Lines on stdout");
   app.add_option("--for", t.duration, "stop after this long: 500ms 10s 5m 2h 3d")->type_name("DURATION");
@@ -182,6 +192,7 @@ void add_blame_flags(CLI::App& app, Options& o, Texts& t) {
       ->type_name("A B")
       ->expected(2);
   app.add_flag("--json", o.output.json, "the same as --format json");
+  add_machine_test(app, o);
   app.add_flag("--brief", o.blame.brief)->group("");    // for the looks that trace takes
   app.add_option("--gpu-test", t.gpu_test)->group("");  // the tests' stand-in for the NVIDIA driver
   app.add_option("--root", o.sources.root,
@@ -196,6 +207,7 @@ void add_doctor_flags(CLI::App& app, Options& o, Texts& t) {
   app.add_option("--root", o.sources.root, "where the machine's /proc and /sys are")->type_name("DIR");
   app.add_option("--color", t.color, "auto, always or never")->type_name("WHEN");
   add_diagnostics(app, o);
+  add_machine_test(app, o);
 }
 
 constexpr std::array kCommands = {

@@ -18,6 +18,7 @@
 #include "collect/bpf_source.h"
 #include "collect/bpf_source_faults.h"
 #include "collect/cgroupfs.h"
+#include "collect/data_breakpoint.h"
 #include "collect/gpu_driver.h"
 #include "collect/gpu_pages.h"
 #include "collect/gpu_source.h"
@@ -57,7 +58,11 @@ bool readable(const std::string& path) {
 
 class Doctor {
  public:
-  explicit Doctor(const Options& options) : roots_{options.sources.root}, procfs_(roots_) {}
+  explicit Doctor(const Options& options)
+      : roots_{options.sources.root},
+        procfs_(roots_),
+        page_faults_(options.sources.page_faults),
+        breakpoints_(options.sources.breakpoints) {}
 
   std::vector<DoctorFinding> examine() {
     check_cgroups();
@@ -169,12 +174,19 @@ class Doctor {
     options.roots = roots_;
     options.features = bpf.features;
     options.units = bpf.units;
+    options.page_faults = page_faults_;
     auto source = FaultSource::open(options);
     if (Status begun = source ? (*source)->begin(MonoTime{}) : Status(source.error()); !begun)
       add("blame", Level::degraded, begun.error().message,
           "blame names the processes that grow, by their counters, but no stack and no line");
     else
-      add("blame", Level::ok, "a perf event at page faults, open only while blame runs");
+      add("blame", Level::ok,
+          "a perf event at page faults, open only while blame runs; one of our own fired");
+    if (auto fired = try_data_breakpoint(breakpoints_); !fired)
+      add("hardware breakpoints", Level::degraded, fired.error().message,
+          "which lines add to a container is not known: blame has no line for small objects of Python");
+    else
+      add("hardware breakpoints", Level::ok, "one on a variable of our own fires at each write");
   }
 
   void check_kprobes() {
@@ -306,6 +318,7 @@ class Doctor {
 
   Roots roots_;
   ProcFs procfs_;
+  Events page_faults_, breakpoints_;
   std::vector<DoctorFinding> findings_;
   std::uint32_t hierarchy_ = 0;
   std::string cgroup_mount_;

@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "collect/gpu_source.h"
+#include "collect/perf_event.h"
 #include "forecast/alert_rule.h"
 #include "store/writer.h"
 
@@ -66,6 +67,7 @@ struct SourceOptions {
   bool use_bpf = true, use_kmsg = true;
   Nanos interval = std::chrono::seconds(1);
   GpuTestOptions gpu_test;
+  Events page_faults = Events::of_this_machine, breakpoints = Events::of_this_machine;  // for tests
 };
 
 struct RunOptions {

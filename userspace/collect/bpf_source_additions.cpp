@@ -2,7 +2,6 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
-#include <linux/hw_breakpoint.h>
 #include <linux/perf_event.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -11,7 +10,6 @@
 #include <array>
 #include <cerrno>
 
-#include "collect/perf_event.h"
 #include "collect/procfs.h"
 #include "wire/fault.h"
 
@@ -44,16 +42,7 @@ Status AdditionProbes::watch(std::span<const std::uint64_t> lengths, MonoTime no
 
 // By a new event each time: one that has gone off by itself stays off on 6.18, whatever is asked of it.
 UniqueFd AdditionProbes::open_event(std::uint64_t at, std::uint32_t thread) const {
-  perf_event_attr attr{};
-  attr.size = sizeof(attr);
-  attr.type = PERF_TYPE_BREAKPOINT;
-  attr.bp_type = HW_BREAKPOINT_W;
-  attr.bp_addr = at;
-  attr.bp_len = HW_BREAKPOINT_LEN_8;
-  attr.sample_period = 1;
-  attr.exclude_kernel = attr.exclude_hv = 1;
-  attr.disabled = 1;
-  UniqueFd event = open_perf_event(attr, static_cast<pid_t>(thread), -1);
+  UniqueFd event = open_data_breakpoint(at, static_cast<pid_t>(thread), programs_.breakpoints);
   if (event && ioctl(event.get(), PERF_EVENT_IOC_SET_BPF, bpf_program__fd(programs_.on_addition)) != 0)
     event.reset();
   return event;

@@ -8,15 +8,15 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "base/units.h"
+#include "collect/data_breakpoint.h"
 #include "collect/roots.h"
 
 struct bpf_program;
 
 namespace oomcast {
 
-/// The processor's own (perf_event_open(2), PERF_TYPE_BREAKPOINT), of which x86-64 has four for each thread:
-/// no memory of the program is written, no lock of it is taken, and they go with this process however it
-/// ends.
+/// No memory of the program is written for them, no lock of it is taken, and they go with this process
+/// however it ends.
 ///
 /// In a round kLengthWrites of wire/fault.h are looked at, of whichever threads; each thread's is off after
 /// kMostWrites, and there are kTimes rounds, kEvery apart at least.
@@ -26,6 +26,7 @@ class AdditionProbes {
     const bpf_program* on_addition = nullptr;
     int lengths = -1;  // map
     Roots roots;
+    Events breakpoints = Events::of_this_machine;
   };
   /// A debugger of the program's user needs the other two.
   static constexpr std::size_t kMaxLengths = 2;

@@ -4,6 +4,7 @@
 #include <bpf/libbpf.h>
 #include <fmt/format.h>
 #include <oomcast_faults.skel.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
@@ -62,7 +63,11 @@ class LoadedFaultSource final : public FaultSource {
   Status begin(MonoTime now) override {
     budget_.emplace(options_.budget, now);
     allow();
-    return watch();
+    if (auto ok = watch(); !ok) return ok;
+    if (sees_a_fault()) return Ok{};
+    links_.clear();
+    return Error::forbidden(
+        "the page-fault event opens on this machine and does not fire: a fault was not seen");
   }
 
   int fd() const override { return ring_buffer__epoll_fd(ring_.get()); }
@@ -157,8 +162,10 @@ class LoadedFaultSource final : public FaultSource {
   }
 
   Status watch_additions(std::uint32_t tgid, std::span<const std::uint64_t> lengths, MonoTime now) override {
+    if (additions_.empty())  // else it was tried for the first of them
+      if (auto ok = try_data_breakpoint(options_.breakpoints); !ok) return ok;
     AdditionProbes::Programs programs{skeleton_->progs.on_addition, bpf_map__fd(skeleton_->maps.lengths),
-                                      options_.roots};
+                                      options_.roots, options_.breakpoints};
     AdditionProbes& probes = additions_.try_emplace(tgid, std::move(programs), tgid).first->second;
     Status ok = probes.watch(lengths, now);
     if (!ok) additions_.erase(tgid);
@@ -292,6 +299,7 @@ class LoadedFaultSource final : public FaultSource {
       attr.config = PERF_COUNT_SW_PAGE_FAULTS_MIN;
       attr.sample_period = 1;
       attr.sample_type = PERF_SAMPLE_ADDR;
+      if (options_.page_faults == Events::that_never_fire) never_fire(attr);
       UniqueFd fd = open_perf_event(attr, -1, static_cast<int>(cpu));
       if (!fd && errno == ENODEV) continue;  // offline
       if (!fd)
@@ -307,6 +315,17 @@ class LoadedFaultSource final : public FaultSource {
       links_.push_back(std::move(link));
     }
     return Ok{};
+  }
+
+  // One of this process's own, if no other comes before it.
+  bool sees_a_fault() {
+    faults_of_busiest_cpu();
+    auto size = static_cast<std::size_t>(options_.units.page_bytes);
+    void* page = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) return true;
+    *static_cast<volatile char*>(page) = 1;
+    munmap(page, size);
+    return faults_of_busiest_cpu() > 0;
   }
 
   Status keep_to_budget() {

@@ -16,6 +16,7 @@
 #include "collect/allocation_budget.h"
 #include "collect/fault_budget.h"
 #include "collect/kernel_features.h"
+#include "collect/perf_event.h"
 #include "collect/roots.h"
 #include "wire/fault.h"
 
@@ -34,6 +35,7 @@ struct FaultOptions {
   /// programs are most of what the verifier has to do here.
   bool breakpoints = true;
   wire::Units units;
+  Events page_faults = Events::of_this_machine, breakpoints = Events::of_this_machine;
 };
 
 class FaultSource {
@@ -42,7 +44,8 @@ class FaultSource {
   static Result<std::unique_ptr<FaultSource>> open(const FaultOptions& options);
   virtual ~FaultSource() = default;
 
-  /// Samples from now on. Error::forbidden: the kernel refuses its page-fault events.
+  /// Samples from now on. Error::forbidden: the kernel refuses its page-fault events, or a fault of this
+  /// process's own fires none.
   virtual Status begin(MonoTime now) = 0;
   /// Becomes readable when records should be read at once; others wait for the next look.
   virtual int fd() const = 0;
@@ -73,7 +76,8 @@ class FaultSource {
   /// Ends it for all, in half a second, or one where breakpoints have to be left for a while.
   virtual std::vector<WatchedAllocations> end_allocations(MonoTime now) = 0;
   /// Tells of who makes these 8 bytes larger, which stand at addresses of the process, from now on: where a
-  /// container has its length. Of AdditionProbes::kMaxLengths, the first of them. Error: why it cannot.
+  /// container has its length. Of AdditionProbes::kMaxLengths, the first of them. Error: why it cannot, as
+  /// where a data breakpoint of this process's own does not fire, which is tried first.
   virtual Status watch_additions(std::uint32_t tgid, std::span<const std::uint64_t> lengths,
                                  MonoTime now) = 0;
   virtual void end_additions() = 0;

@@ -159,8 +159,7 @@ std::string top_lines(const BlameProcess& p, Seconds window) {
                        line.adds                       ? "  small objects, added here"
                        : p.kept && !line.small_objects ? "  " + evidence(line.kept)
                                                        : "");
-    for (std::uint32_t i : line.held_by)
-      out += fmt::format("  {:31}  {}\n", "", holder_text(p.holders->all[i], text));
+    for (std::uint32_t i : line.held_by) out += fmt::format("  {:31}  {}\n", "", holder_text(p, i, text));
   }
   out += other_holders(p);
   out += grown_types_text(p);

@@ -18,7 +18,7 @@ namespace oomcast {
 namespace {
 
 // Of those that were seen, most first; which holder's line stands above it is not told again.
-std::string adders(const BlameHolder& holder, std::string_view line) {
+std::string adders(const BlameHolder& holder, std::string_view line, bool unknown) {
   constexpr std::size_t kMax = 3;
   std::map<std::string, std::uint64_t> sums;
   std::uint64_t all = 0;
@@ -27,6 +27,7 @@ std::string adders(const BlameHolder& holder, std::string_view line) {
     sums[frame ? to_text(*frame) : "?"] += each.seen;
     all += each.seen;
   }
+  if (sums.empty() && unknown) return ", added by a line that is not known (see below)";
   if (sums.empty() || (sums.size() == 1 && sums.begin()->first == line)) return "";
   std::vector<std::pair<std::string, std::uint64_t>> order(sums.begin(), sums.end());
   std::ranges::stable_sort(order, std::greater(), &std::pair<std::string, std::uint64_t>::second);
@@ -39,7 +40,8 @@ std::string adders(const BlameHolder& holder, std::string_view line) {
 }  // namespace
 
 // Of bytes: "+50 bytes" would be read as a size.
-std::string holder_text(const BlameHolder& of_process, std::string_view line) {
+std::string holder_text(const BlameProcess& p, std::size_t number, std::string_view line) {
+  const BlameHolder& of_process = p.holders->all[number];
   const Holder& holder = of_process.holder;
   std::string of = holder.of.empty()      ? "objects"
                    : holder.of == "bytes" ? "objects (bytes)"
@@ -47,7 +49,7 @@ std::string holder_text(const BlameHolder& of_process, std::string_view line) {
   std::string type = holder.containers > 1 ? fmt::format("{} × ", holder.containers) : "";
   type += escape_for_terminal(holder.type);
   return fmt::format("held by {}, {} of {}: +{} {}{}", escape_for_terminal(holder.path), type, holder.length,
-                     holder.added, of, adders(of_process, line));
+                     holder.added, of, adders(of_process, line, !p.why_not_added.empty()));
 }
 
 std::string other_holders(const BlameProcess& p) {
@@ -59,7 +61,7 @@ std::string other_holders(const BlameProcess& p) {
     if (std::any_of(p.sites.begin(), p.sites.end(), is)) continue;
     ++told;
     const BlameHolder& h = p.holders->all[i];
-    out += fmt::format("  {:>10} at least, {}\n", format_size(h.holder.least), holder_text(h, ""));
+    out += fmt::format("  {:>10} at least, {}\n", format_size(h.holder.least), holder_text(p, i, ""));
   }
   return out;
 }

@@ -260,8 +260,13 @@ TEST(BlameText, says_of_small_objects_that_their_line_is_not_known) {
   BlameReport r = report();
   r.processes[0].sites[0].stack.clear();
   r.processes[0].sites[0].small_objects = true;
+  BlameHolder& holder = r.processes[0].holders.emplace().all.emplace_back();
+  holder.holder = {"users[…] in __main__", "list", 9120, 1480, "dict", MiB(9), MiB(9), 40};
+  EXPECT_EQ(to_text(r).find("not known"), std::string::npos) << "nobody needed to know: " << to_text(r);
   r.processes[0].why_not_added = "no data breakpoints";
   std::string text = to_text(r);
+  EXPECT_NE(text.find(": +1480 dict, added by a line that is not known (see below)\n"), std::string::npos)
+      << text;
   EXPECT_NE(text.find("%  small objects of no known line\n"), std::string::npos) << text;
   EXPECT_NE(text.find("which lines add to the containers of"), std::string::npos) << text;
   EXPECT_NE(text.find("is not known: no data breakpoints"), std::string::npos) << text;
