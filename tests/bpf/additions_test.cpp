@@ -36,7 +36,7 @@ class Watched : public testing::Test {
   // May skip.
   void open(Events breakpoints) {
     if (geteuid() != 0) GTEST_SKIP() << "loading kernel programs needs root";
-    options_.breakpoints = breakpoints;
+    options_.data_breakpoints = breakpoints;
     options_.processes = {static_cast<std::uint32_t>(getpid())};
     options_.units = {sysconf(_SC_PAGESIZE), 1'000'000'000 / sysconf(_SC_CLK_TCK)};
     auto source = FaultSource::open(options_);

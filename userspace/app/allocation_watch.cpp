@@ -77,7 +77,7 @@ void AllocationWatch::prepare(const FaultSource* source) {
   unfit_.clear();
   not_added_.clear();
   found_.reset();
-  choosing_ = {source && source->sets_breakpoints()};
+  choosing_ = {source && source->sets_code_breakpoints()};
   ask_growing_at_ = MonoTime::max();
   why_not_.clear();
   // While objects are looked at, and breakpoints set, no stacks are read, and whoever ends meanwhile takes

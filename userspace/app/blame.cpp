@@ -92,10 +92,10 @@ class Watch {
         gpu_(reader_) {
     fault_.roots = roots;
     fault_.asking = static_cast<std::uint32_t>(getpid());
-    fault_.breakpoints = !options.blame.brief;
+    fault_.code_breakpoints = !options.blame.brief;
     fault_.units = {sysconf(_SC_PAGESIZE), kTick.count()};
     fault_.page_faults = options.sources.page_faults;
-    fault_.breakpoints = options.sources.breakpoints;
+    fault_.data_breakpoints = options.sources.data_breakpoints;
     for (const CgroupEntry& c : scope.cgroups) fault_.cgroups.push_back(c.id.inode);
     if (options.scope.pid) fault_.processes = scope.pids;
   }

@@ -37,7 +37,7 @@ void add_machine_test(CLI::App& app, Options& o) {
                         [&o] { o.sources.page_faults = Events::that_never_fire; })
       ->group("");
   app.add_flag_callback("--test-without-data-breakpoints",
-                        [&o] { o.sources.breakpoints = Events::that_never_fire; })
+                        [&o] { o.sources.data_breakpoints = Events::that_never_fire; })
       ->group("");
 }
 

@@ -62,7 +62,7 @@ class Doctor {
       : roots_{options.sources.root},
         procfs_(roots_),
         page_faults_(options.sources.page_faults),
-        breakpoints_(options.sources.breakpoints) {}
+        breakpoints_(options.sources.data_breakpoints) {}
 
   std::vector<DoctorFinding> examine() {
     check_cgroups();

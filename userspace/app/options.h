@@ -67,7 +67,7 @@ struct SourceOptions {
   bool use_bpf = true, use_kmsg = true;
   Nanos interval = std::chrono::seconds(1);
   GpuTestOptions gpu_test;
-  Events page_faults = Events::of_this_machine, breakpoints = Events::of_this_machine;  // for tests
+  Events page_faults = Events::of_this_machine, data_breakpoints = Events::of_this_machine;  // for tests
 };
 
 struct RunOptions {

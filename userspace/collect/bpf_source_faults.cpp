@@ -53,7 +53,7 @@ class LoadedFaultSource final : public FaultSource {
     for (std::uint64_t id : options_.cgroups) add_to_scope(id);
     for (std::uint32_t tgid : options_.processes)
       if (auto id = procfs.read_task_id(tgid); id && *id) add_to_scope(wire::scope_key(**id));
-    if (options_.breakpoints) ask_for_locks();
+    if (options_.code_breakpoints) ask_for_locks();
     ring_.reset(
         ring_buffer__new(bpf_map__fd(skeleton_->maps.faults), &LoadedFaultSource::take, this, nullptr));
     if (!ring_) return Error::from_errno("opening the page-fault program's ring buffer");
@@ -109,11 +109,11 @@ class LoadedFaultSource final : public FaultSource {
     return Ok{};
   }
 
-  bool sets_breakpoints() const override { return options_.breakpoints; }
+  bool sets_code_breakpoints() const override { return options_.code_breakpoints; }
 
   Status watch_allocations(std::uint32_t tgid, const Allocator& allocator, double share, MonoTime now,
                            MonoTime end) override {
-    if (!options_.breakpoints) return Error::failed(kNoBreakpoints);
+    if (!options_.code_breakpoints) return Error::failed(kNoBreakpoints);
     if (allocations_.size() >= wire::kWatched || allocations_.contains(tgid))
       return Error::failed(fmt::format("those of {} processes are watched already", allocations_.size()));
     auto number = static_cast<std::uint32_t>(allocations_.size());
@@ -163,9 +163,9 @@ class LoadedFaultSource final : public FaultSource {
 
   Status watch_additions(std::uint32_t tgid, std::span<const std::uint64_t> lengths, MonoTime now) override {
     if (additions_.empty())  // else it was tried for the first of them
-      if (auto ok = try_data_breakpoint(options_.breakpoints); !ok) return ok;
+      if (auto ok = try_data_breakpoint(options_.data_breakpoints); !ok) return ok;
     AdditionProbes::Programs programs{skeleton_->progs.on_addition, bpf_map__fd(skeleton_->maps.lengths),
-                                      options_.roots, options_.breakpoints};
+                                      options_.roots, options_.data_breakpoints};
     AdditionProbes& probes = additions_.try_emplace(tgid, std::move(programs), tgid).first->second;
     Status ok = probes.watch(lengths, now);
     if (!ok) additions_.erase(tgid);
@@ -238,9 +238,9 @@ class LoadedFaultSource final : public FaultSource {
     bpf_program* begin_walk =
         the_one_used({skeleton_->progs.begin_walk, skeleton_->progs.begin_walk_before_5_17});
     for (bpf_program* p : {begin_walk, skeleton_->progs.walk_mappings, skeleton_->progs.held_locks})
-      bpf_program__set_autoload(p, options_.breakpoints);
+      bpf_program__set_autoload(p, options_.code_breakpoints);
     for (bpf_program* p : allocation_programs()) {
-      bpf_program__set_autoload(p, options_.breakpoints);
+      bpf_program__set_autoload(p, options_.code_breakpoints);
       if (whole_process_)
         bpf_program__set_expected_attach_type(p, static_cast<bpf_attach_type>(kUprobeMulti));
     }

@@ -33,9 +33,9 @@ struct FaultOptions {
   std::uint64_t records_per_s = 1000;      // or by more, so that there are not many more records than this
   /// Whether watch_allocations() may be called: it sets breakpoints in the code of other programs. Their
   /// programs are most of what the verifier has to do here.
-  bool breakpoints = true;
+  bool code_breakpoints = true;
   wire::Units units;
-  Events page_faults = Events::of_this_machine, breakpoints = Events::of_this_machine;
+  Events page_faults = Events::of_this_machine, data_breakpoints = Events::of_this_machine;
 };
 
 class FaultSource {
@@ -63,7 +63,7 @@ class FaultSource {
   /// What it holds of its own (anonymous, shared, swapped): from there on its growth is counted.
   virtual Status set_baseline(std::uint32_t tgid, Bytes resident) = 0;
   /// Of FaultOptions.
-  virtual bool sets_breakpoints() const = 0;
+  virtual bool sets_code_breakpoints() const = 0;
   /// Samples this process's allocations, too, until `end`; those of wire::kWatched processes since open().
   /// `share`: of the records of allocations that there may be. Error: why it cannot.
   virtual Status watch_allocations(std::uint32_t tgid, const Allocator& allocator, double share, MonoTime now,

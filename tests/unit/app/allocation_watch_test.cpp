@@ -29,7 +29,7 @@ class ProbedFaultSource final : public FaultSource {
   double watched_share() const override { return 1; }
   Status set_python(std::uint32_t, std::span<const std::byte>) override { return Ok{}; }
   Status set_baseline(std::uint32_t, Bytes) override { return Ok{}; }
-  bool sets_breakpoints() const override { return breakpoints; }
+  bool sets_code_breakpoints() const override { return breakpoints; }
   std::string why_drop(std::uint32_t) const override { return why; }
   Status watch_allocations(std::uint32_t tgid, const Allocator&, double, MonoTime, MonoTime) override {
     watched.push_back(tgid);
@@ -100,7 +100,7 @@ struct WatchedJob {
 
 using Watched = std::vector<std::uint32_t>;
 
-TEST(AllocationWatch, sets_breakpoints_in_a_process_whose_cgroup_has_room) {
+TEST(AllocationWatch, sets_code_breakpoints_in_a_process_whose_cgroup_has_room) {
   WatchedJob job({7});
   job.watch->prepare(&job.source);
   job.answer(7);
