@@ -117,11 +117,16 @@ bool PythonHeap::sample_added(Walk& walk, Grown& grown, std::size_t most) {
   if (2 * types[holder.of] < added.size()) holder.of.clear();
   std::size_t step = (added.size() + kMaxFollowed - 1) / kMaxFollowed, followed = 0;
   OwnedBytes sum;
+  std::set<std::uint64_t> shared;
   for (std::size_t i = 0; i < added.size(); i += step, ++followed) {
     OwnedBytes owned = owned_bytes(reader_, added[i]);
     sum.all += owned.all;
     sum.small += owned.small;
+    for (auto [block, bytes] : owned.blocks)
+      if (!sum.blocks.try_emplace(block, bytes).second) shared.insert(block);
   }
+  for (auto [block, bytes] : sum.blocks)
+    if (!shared.contains(block)) sum.all += bytes;
   double times = static_cast<double>(holder.added) / static_cast<double>(followed);
   holder.least = bounded(sum.all * times);
   holder.small = bounded(sum.small * times);

@@ -26,6 +26,11 @@ class Owned {
   static constexpr std::size_t kMaxObjects = 128;
   static constexpr double kMaxWeight = 1 << 20;
   static constexpr std::uint32_t kMaxReferences = 8;
+  static constexpr std::uint64_t kLeastData = 1024;
+  static constexpr std::size_t kMaxBlocks = 64;
+  static constexpr unsigned kMaxDepth = 3;
+  // NumPy's PyArrayObject: an array without this flag has the data of another.
+  static constexpr std::uint64_t kArrayFlags = 64, kOwnsData = 4;
   struct Step {
     std::uint64_t object = 0;
     double weight = 1;
@@ -66,7 +71,8 @@ class Owned {
     std::uint64_t elsewhere = reader_.storage_bytes(object, *type);
     if (type->kind == Kind::list) bytes -= std::min(bytes, elsewhere);
     take(object, bytes + (type->has_managed_dict() ? kHead : 0), weight);
-    if (elsewhere) take(reader_.storage(object, *type), elsewhere, weight);
+    std::uint64_t elsewhere_at = elsewhere ? reader_.storage(object, *type) : 0;
+    if (elsewhere) take(elsewhere_at, elsewhere, weight);
     if (type->kind == Kind::list || type->kind == Kind::tuple) {
       follow_all(reader_.items(object, *type), std::min(reader_.size(object), PythonReader::kMaxLength),
                  weight);
@@ -82,11 +88,15 @@ class Owned {
                       });
     } else if (type->kind == Kind::cell) {
       follow(pages_.word(object + kHead), weight);
-    } else if (type->kind == Kind::other || type->kind == Kind::generator) {
-      // Behind a generator stands what its frame has, since 3.11.
-      std::uint64_t all = type->kind == Kind::generator ? reader_.size_in_pool(object) : 0;
-      for (std::uint64_t at = kHead; at < std::min(std::max(all, type->size), kMaxWalked); at += 8)
-        follow(pages_.word(object + at) & ~kTags, weight);
+    } else if (type->kind == Kind::other || type->kind == Kind::generator || type->kind == Kind::frame) {
+      // Behind a frame stand its locals; behind a generator, since 3.11, its frame.
+      std::uint64_t all = type->kind == Kind::other ? 0 : reader_.size_in_pool(object);
+      bool is_view = type->name == "numpy.ndarray" && !(pages_.word(object + kArrayFlags) & kOwnsData);
+      for (std::uint64_t at = kHead; at < std::min(std::max(all, type->size), kMaxWalked); at += 8) {
+        std::uint64_t word = pages_.word(object + at);
+        follow(word & ~kTags, weight);
+        if (type->kind == Kind::other && word != elsewhere_at && !is_view) follow_block(word, weight, 1);
+      }
     }
     auto attributes = reader_.attributes(object, *type);
     if (attributes.dict) {
@@ -98,14 +108,63 @@ class Owned {
     }
   }
 
+  // What an object of C code points to: data, or a small block that points to it.
+  void follow_block(std::uint64_t address, double weight, unsigned depth) {
+    if (address % 16 || seen_ >= kMaxBlocks || sum_.blocks.contains(address)) return;
+    std::uint64_t bytes = living_block(pages_, address);
+    if (!bytes || reader_.type_of(address)) return;
+    ++seen_;
+    if (bytes >= kLeastData) {
+      sum_.blocks[address] = weight * static_cast<double>(bytes) * part_present(address, bytes);
+      return;
+    }
+    if (bytes > kMaxWalked || depth >= kMaxDepth) return;
+    sum_.blocks[address] = weight * static_cast<double>(bytes);
+    for (std::uint64_t at = 0; at + 8 <= bytes; at += 8)
+      follow_block(pages_.word(address + at), weight, depth + 1);
+  }
+
+  // Of a large block there may be little that was ever touched.
+  double part_present(std::uint64_t address, std::uint64_t bytes) {
+    constexpr std::uint64_t kAsked = 4, kSure = 65536;
+    if (bytes < kSure) return 1;
+    std::uint64_t present = 0;
+    for (std::uint64_t i = 0; i < kAsked; ++i)
+      present += pages_.get<std::uint8_t>(address + bytes / kAsked * i + bytes / (2 * kAsked)).has_value();
+    return static_cast<double>(present) / kAsked;
+  }
+
   PythonReader& reader_;
   PresentPages& pages_;
+  std::size_t seen_ = 0;  // blocks
   std::vector<Step> steps_;
   std::unordered_map<std::uint64_t, std::uint32_t> met_;  // references
   OwnedBytes sum_;
 };
 
 }  // namespace
+
+// malloc/malloc.c: 8 bytes before a block its size with three flags: the one before is in use, it is a
+// mapping of its own, it is of another arena. A mapping has before that how far from its begin it starts; of
+// any other the next one says that this one is in use.
+std::uint64_t living_block(PresentPages& pages, std::uint64_t address) {
+  constexpr std::uint64_t kInUse = 1, kMapped = 2, kFlags = 7, kHeader = 16, kPage = 4096, kLeast = 32;
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 40;
+  if (address % 16 || address < kPage || address >= kUserAddresses) return 0;
+  std::uint64_t said = pages.word(address - 8), size = said & ~kFlags;
+  if (size < kLeast || size > kMost) return 0;
+  if (said & kMapped) {
+    std::uint64_t before = pages.word(address - kHeader), begin = address - kHeader - before;
+    return !(said & kInUse) && before < kPage && begin % kPage == 0 && (before + size) % kPage == 0
+               ? size - kHeader
+               : 0;
+  }
+  if (size % 16) return 0;
+  std::uint64_t next = pages.word(address - 8 + size);
+  return next & kInUse && !(next & kMapped) && (next & ~kFlags) >= kLeast / 2 && (next & ~kFlags) <= kMost
+             ? size - kHeader / 2
+             : 0;
+}
 
 OwnedBytes owned_bytes(PythonReader& reader, std::uint64_t object) {
   return Owned(reader).of(object);

@@ -201,6 +201,74 @@ TEST(OwnedBytes, are_small_in_a_pool_whose_blocks_may_be_larger_than_what_stands
   std::free(at);
 }
 
+// As malloc() of glibc lays them out.
+struct Blocks {
+  static constexpr std::uint64_t kData = 8192, kNext = 64;
+  std::vector<std::uint64_t> words = std::vector<std::uint64_t>(4096);
+  std::uint64_t base = (address_of(words.data()) + 15) / 16 * 16;
+  std::uint64_t next = base + 16;
+  std::uint64_t last = 0;
+  /// With room for so many bytes, in use.
+  std::uint64_t add(std::uint64_t bytes) {
+    std::uint64_t size = (bytes + 8 + 15) / 16 * 16;
+    last = next;
+    Interpreter::word(last - 8, 0) = size | 1;
+    next += size;
+    Interpreter::word(next - 8, 0) = kNext | 1;
+    return last;
+  }
+  void free_last() const { Interpreter::word(next - 8, 0) = kNext; }
+};
+
+TEST(LivingBlock, has_the_size_that_the_next_one_fits) {
+  Interpreter py;
+  PythonReader reader(py.memory, py.python);
+  Blocks blocks;
+  std::uint64_t first = blocks.add(5000), second = blocks.add(3000);
+  EXPECT_EQ(living_block(reader.pages(), first), 5000u);
+  EXPECT_EQ(living_block(reader.pages(), second), 3000u);
+  EXPECT_EQ(living_block(reader.pages(), first + 16), 0u) << "within it";
+  EXPECT_EQ(living_block(reader.pages(), first + 8), 0u) << "not aligned";
+  EXPECT_EQ(living_block(reader.pages(), 0), 0u);
+  EXPECT_EQ(living_block(reader.pages(), std::uint64_t{1} << 46), 0u) << "not in memory";
+  blocks.free_last();
+  reader.pages().forget();
+  EXPECT_EQ(living_block(reader.pages(), first), 5000u);
+  EXPECT_EQ(living_block(reader.pages(), second), 0u) << "freed";
+}
+
+TEST(OwnedBytes, are_of_data_that_C_code_has_for_an_object) {
+  Interpreter py;
+  std::uint64_t tensor = py.make_type("Tensor", 64, 0, 0), object = py.object(tensor);
+  Blocks blocks;
+  std::uint64_t storage = blocks.add(88), data = blocks.add(Blocks::kData + 8);
+  py.word(object, 24) = storage;
+  py.word(storage, 16) = data;
+  auto owned = [&] {
+    PythonReader reader(py.memory, py.python);
+    return owned_bytes(reader, object);
+  };
+  EXPECT_EQ(owned().blocks, (std::map<std::uint64_t, double>{{storage, 88}, {data, Blocks::kData + 8}}));
+  EXPECT_EQ(owned().all, 64) << "without them";
+  blocks.free_last();
+  EXPECT_EQ(owned().blocks, (std::map<std::uint64_t, double>{{storage, 88}}));
+}
+
+TEST(OwnedBytes, are_not_of_an_array_that_has_the_data_of_another) {
+  Interpreter py;
+  std::uint64_t array = py.make_type("numpy.ndarray", 80, 0, 0), object = py.object(array, 80);
+  Blocks blocks;
+  py.word(object, 16) = blocks.add(Blocks::kData);
+  auto owned = [&] {
+    PythonReader reader(py.memory, py.python);
+    return owned_bytes(reader, object).blocks.size();
+  };
+  py.word(object, 64) = 4;
+  EXPECT_EQ(owned(), 1u);
+  py.word(object, 64) = 0;
+  EXPECT_EQ(owned(), 0u);
+}
+
 TEST(PythonHeap, a_list_leads_to_the_block_that_its_elements_stand_in) {
   Interpreter py;
   std::uint64_t kept = py.make_list(8, py.object(py.make_type("Tensor", 64, 0, 0)));
