@@ -124,8 +124,20 @@ OomEvent kill(std::uint64_t serial, double s, const CgroupPtr& cgroup, const Cgr
   e.victims.push_back(v);
   e.also_killed.push_back(process(pid + 1, cgroup));
   e.grew_most.push_back({process(pid, cgroup), MiB(400), Seconds(60)});
-  e.grew_from.push_back(
-      {process(pid, cgroup), v.code, MiB(30), MiB(40), Seconds(4), at_s(s - 20), at_s(s - 4)});
+  e.grew_from.sites.push_back(
+      {process(pid, cgroup),
+       v.code,
+       MiB(30),
+       MiB(40),
+       Seconds(4),
+       at_s(s - 20),
+       at_s(s - 4),
+       {.sure = MiB(29), .kept = MiB(29), .kept_error = MiB(1), .kept_unknown = "why", .touched = MiB(70)},
+       200,
+       3,
+       0.75});
+  e.grew_from.holders.push_back({process(pid, cgroup), "cache in __main__", "dict", "Row", 3, 400, 120,
+                                 MiB(28), MiB(40), Seconds(4), at_s(s - 20), at_s(s - 4), v.code, 5, 6});
   e.chain = {{cgroup, MiB(512), MiB(512)}, {root, GiB(2), std::nullopt}};
   e.memory = MemoryAtKill{MiB(500), MiB(1), MiB(2), MiB(3), MiB(1), MiB(4)};
   MachineAtKill machine;

@@ -13,7 +13,6 @@
 #include "app/child_process.h"
 #include "model/headroom.h"
 #include "model/scope.h"
-#include "present/blame_brief.h"
 #include "present/blame_diff.h"
 
 namespace oomcast {
@@ -39,19 +38,6 @@ constexpr std::size_t kMaxUnreaped = 4;
 constexpr std::size_t kMaxText = 5 << 20;
 constexpr rlim_t kMaxLookData = 512 << 20;  // symbols of large libraries
 constexpr Bytes kNeeds = MiB(256);          // of the machine
-
-constexpr std::size_t kMaxProcesses = 64, kMaxSites = 16, kMaxFrames = 8;  // 5 MiB in all
-constexpr std::size_t kMaxTold = 3;                                        // sites of a process
-constexpr double kMinTold = 0.05;                                          // of its growth
-constexpr std::size_t kMaxOfAll = 16;
-
-// From the frame that a person should look at, outwards.
-std::vector<CodePlace> code_of(const Stack& stack) {
-  std::vector<CodePlace> out;
-  for (const Frame* frame : from_culprit(stack, kMaxFrames))
-    out.push_back({frame->function, frame->file, frame->line});
-  return out;
-}
 
 }  // namespace
 
@@ -125,70 +111,6 @@ void LookPlan::looked(const Target& target, MonoTime began, MonoTime now, Nanos 
     }
     any_grown_ = any_grown_ || level.grown() >= kMinGrown;
   }
-}
-
-void GrowthFound::add(const BlameReport& report, const TaskTable& tasks, MonoTime from, MonoTime to) {
-  std::uint64_t lost = 0;
-  for (const auto& [reason, count] : report.lost) lost += count;
-  for (const BlameProcess& p : report.processes) {
-    const TaskState* task = tasks.find(p.process.id);
-    if (!task) continue;
-    // Of one that has ended nothing is left: what it touched is the next best, where nothing better is known.
-    if (p.exited && processes_.contains(task->id)) continue;
-    Bytes grown = p.grown();
-    if (p.exited)
-      for (const BlameSite& site : p.sites) grown += site.touched;
-    if (grown <= Bytes{}) continue;
-    if (processes_.size() >= kMaxProcesses && !processes_.contains(task->id)) {
-      auto oldest = std::min_element(processes_.begin(), processes_.end(),
-                                     [](const auto& a, const auto& b) { return a.second.to < b.second.to; });
-      processes_.erase(oldest);
-    }
-    auto [at, fresh] = processes_.try_emplace(task->id);
-    Process& known = at->second;
-    if (fresh) known.from = from;
-    known.to = to;
-    known.grown += grown;
-    known.watched += report.window;
-    known.faults_watched += report.window * report.watched_share;
-    known.samples += report.samples;
-    known.lost += lost;
-    for (const BlameSite& site : p.sites) {
-      Bytes bytes = p.exited ? site.touched : site.grown;
-      if (bytes <= Bytes{}) continue;
-      auto code = code_of(site.stack);
-      if (code.empty()) continue;
-      auto& sum = known.sites[std::move(code)];
-      sum.grown += bytes;
-      if (site.held_by && p.holders) sum.held_by = p.holders->all[*site.held_by].holder.path;
-    }
-    while (known.sites.size() > kMaxSites)
-      known.sites.erase(
-          std::min_element(known.sites.begin(), known.sites.end(),
-                           [](const auto& a, const auto& b) { return a.second.grown < b.second.grown; }));
-  }
-}
-
-std::vector<GrewFrom> GrowthFound::of(const std::vector<ProcessRef>& processes) const {
-  std::vector<GrewFrom> out;
-  std::vector<TaskId> told;
-  for (const ProcessRef& process : processes) {
-    auto known = processes_.find(process.id);
-    if (known == processes_.end() || std::find(told.begin(), told.end(), process.id) != told.end()) continue;
-    told.push_back(process.id);
-    const Process& p = known->second;
-    std::vector<const std::pair<const std::vector<CodePlace>, Process::Site>*> sites;
-    for (const auto& site : p.sites) sites.push_back(&site);
-    std::sort(sites.begin(), sites.end(),
-              [](const auto* a, const auto* b) { return a->second.grown > b->second.grown; });
-    if (sites.size() > kMaxTold) sites.resize(kMaxTold);
-    for (const auto* site : sites)
-      if (GrewFrom from{process, site->first, site->second.grown, p.grown, p.watched, p.from, p.to,
-                        site->second.held_by, p.samples, p.lost, p.faults_watched / p.watched};
-          from.share() >= kMinTold && out.size() < kMaxOfAll)
-        out.push_back(std::move(from));
-  }
-  return out;
 }
 
 GrowthLooks::~GrowthLooks() {

@@ -8,11 +8,10 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
+#include "app/growth_found.h"
 #include "base/unique_fd.h"
-#include "blame/blame.h"
 #include "model/machine_model.h"
 #include "present/overview.h"
 
@@ -55,30 +54,6 @@ class LookPlan {
   std::optional<MonoTime> first_;
   std::optional<Target> last_;  // the newest that was looked at
   MonoTime next_{}, next_by_cost_{};
-};
-
-/// What the looks found, per process.
-class GrowthFound {
- public:
-  /// Of the processes that `tasks` knows, by number and start.
-  void add(const BlameReport& report, const TaskTable& tasks, MonoTime from, MonoTime to);
-  /// Of these processes, in their order, the largest growth first.
-  std::vector<GrewFrom> of(const std::vector<ProcessRef>& processes) const;
-
- private:
-  struct Process {
-    Bytes grown;
-    Seconds watched{};
-    Seconds faults_watched{};             // of these; the rest was over the budget
-    std::uint64_t samples = 0, lost = 0;  // of those looks, whomever they were of
-    MonoTime from, to;
-    struct Site {
-      Bytes grown;
-      std::string held_by;  // as the last look that knew it has it
-    };
-    std::map<std::vector<CodePlace>, Site> sites;
-  };
-  std::unordered_map<TaskId, Process> processes_;
 };
 
 class GrowthLooks {

@@ -2,6 +2,7 @@
 // against what the processes truly grew by.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -54,6 +55,12 @@ struct BlameSite {
   // where they are added to what holds them, if that was seen; or else what all who touched such pages have
   // in common, without the functions that did, and without a line.
   bool adds = false, small_objects = false;
+  /// Of `grown` what was kept there, or what a container holds. The rest was touched there first, which a
+  /// temporary may have done. A block count that its error swallows is sure of nothing.
+  Bytes sure() const {
+    if (kept.bytes > Bytes{}) return kept.error < kept.bytes ? std::min(grown, kept.bytes) : Bytes{};
+    return held_by ? grown : Bytes{};
+  }
 };
 
 /// Where a container became longer, and how often that was seen.

@@ -148,14 +148,15 @@ class Owned {
 // mapping of its own, it is of another arena. A mapping has before that how far from its begin it starts; of
 // any other the next one says that this one is in use.
 std::uint64_t living_block(PresentPages& pages, std::uint64_t address) {
-  constexpr std::uint64_t kInUse = 1, kMapped = 2, kFlags = 7, kHeader = 16, kPage = 4096, kLeast = 32;
+  constexpr std::uint64_t kInUse = 1, kMapped = 2, kFlags = 7, kHeader = 16, kLeast = 32;
+  constexpr std::uint64_t kBytesOfPage = 4096;
   constexpr std::uint64_t kMost = std::uint64_t{1} << 40;
-  if (address % 16 || address < kPage || address >= kUserAddresses) return 0;
+  if (address % 16 || address < kBytesOfPage || address >= kUserAddresses) return 0;
   std::uint64_t said = pages.word(address - 8), size = said & ~kFlags;
   if (size < kLeast || size > kMost) return 0;
   if (said & kMapped) {
     std::uint64_t before = pages.word(address - kHeader), begin = address - kHeader - before;
-    return !(said & kInUse) && before < kPage && begin % kPage == 0 && (before + size) % kPage == 0
+    return !(said & kInUse) && before < kBytesOfPage && begin % kBytesOfPage == 0 && (before + size) % kBytesOfPage == 0
                ? size - kHeader
                : 0;
   }

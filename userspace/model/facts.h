@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -102,8 +103,29 @@ struct GrewProcess {
   Seconds over{};
 };
 
-/// A place that a process grew from, by its page faults in the whiles that were looked at. Of one that ended
-/// in the only look at it: what it touched there.
+/// What is known of a place that memory came from. Who touches a page first need not keep it: a temporary
+/// does so, and what stays then lies in the hole that it left.
+struct GrowthEvidence {
+  enum class Kind : std::uint8_t { kept, added, held, touched };
+  Bytes sure{};  // of the growth there what was kept, or is held by a container; the rest was only touched
+  std::optional<Bytes> kept{}, kept_error{};  // allocated there and not freed; nullopt: not traced, or not
+  std::string kept_unknown{};                 // recorded; why, where that is known
+  std::optional<Bytes> touched{};             // faulted in there, given back or not; nullopt: not recorded
+  bool adds = false;                          // that line, to the container
+  std::string held_by{};  // the container that leads to what it keeps, by its program's names; empty: unknown
+  Kind kind() const {
+    if (sure > Bytes{} && kept && *kept > Bytes{}) return Kind::kept;
+    if (adds) return Kind::added;
+    return held_by.empty() ? Kind::touched : Kind::held;
+  }
+};
+constexpr std::string_view to_string(GrowthEvidence::Kind kind) {
+  constexpr std::string_view names[] = {"kept", "added", "held", "touched"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+/// A place that a process grew from, in the whiles in which it was profiled. Of one that ended in the only
+/// profile of it: what it touched there.
 struct GrewFrom {
   ProcessRef process;
   std::vector<CodePlace> code;  // the line to look at, then its callers
@@ -111,12 +133,38 @@ struct GrewFrom {
   Bytes of;                     // that the process grew by in those whiles
   Seconds watched{};            // their length in all
   MonoTime from, to;            // the first's begin, the last's end
-  std::string
-      held_by{};  // the container that leads to what it keeps, by its program's names; empty: none is known
-  /// Of all processes of those looks. nullopt: not known, as of what a store has kept.
+  GrowthEvidence evidence{};
+  /// Of all processes of those profiles. nullopt: not recorded.
   std::optional<std::uint64_t> samples{}, lost{};
   std::optional<double> faults_watched{};  // part of the time, by a budget
-  double share() const { return of.count > 0 ? grown.as_double() / of.as_double() : 0; }
+  /// Of what the process grew by, the part that certainly came from there; 0: none is known to.
+  double sure_share() const { return part(evidence.sure, of); }
+  double share() const { return part(grown, of); }
+  static double part(Bytes some, Bytes all) { return all.count > 0 ? some.as_double() / all.as_double() : 0; }
+};
+
+/// A container of a Python program that has grown in such whiles.
+struct GrownHolder {
+  ProcessRef process;
+  std::string path;              // by its program's names: "trainer.history['loss'] in __main__"
+  std::string type;              // "list"
+  std::string added_type{};      // that most of what was added has; empty: unknown, or several
+  std::uint64_t containers = 1;  // that have this name, as the lists of a dict have
+  std::uint64_t length = 0;      // at the end
+  std::uint64_t added = 0;       // in those whiles
+  Bytes least;                   // what was added takes, with all that nothing else refers to
+  Bytes of;                      // that the process grew by
+  Seconds watched{};
+  MonoTime from, to;
+  std::vector<CodePlace> adder{};  // the line that adds most, then its callers; empty: none was seen
+  std::uint64_t adder_seen = 0, adds_seen = 0;  // how often it added, and any line did
+  double share() const { return GrewFrom::part(least, of); }
+};
+
+/// By process, what is surest and largest first; empty: none was profiled.
+struct GrowthOrigins {
+  std::vector<GrewFrom> sites;
+  std::vector<GrownHolder> holders;
 };
 
 /// One level of a chain of memory cgroups at the kill.
@@ -181,7 +229,7 @@ struct Episode {
   std::vector<Victim> victims;
   std::vector<ProcessRef> also_killed;
   std::vector<GrewProcess> grew_most;
-  std::vector<GrewFrom> grew_from;  // by process, largest first; empty: nobody looked
+  GrowthOrigins grew_from;
   std::vector<ChainLevel> chain;
   std::optional<MemoryAtKill> memory;
   std::optional<MachineAtKill> machine;

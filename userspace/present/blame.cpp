@@ -353,22 +353,6 @@ std::string to_text(const CodePlace& place) {
                        std::string(base_name(place.file)), place.line});
 }
 
-std::string describe_callers(const GrewFrom& grew) {
-  std::string out;
-  for (std::size_t i = 1; i < grew.code.size(); ++i) out += (i > 1 ? ", " : "") + to_text(grew.code[i]);
-  return out;
-}
-
-std::string doubts_of(const GrewFrom& grew) {
-  std::string out;
-  if (grew.samples && grew.lost && *grew.lost)
-    out = fmt::format("{} of {} samples were lost", *grew.lost, *grew.samples + *grew.lost);
-  if (grew.faults_watched && *grew.faults_watched < 1)
-    out += fmt::format("{}page faults were watched for {:.0f} % of that time", out.empty() ? "" : "; ",
-                       std::ceil(100 * *grew.faults_watched));
-  return out;
-}
-
 std::string to_text(const Frame& frame) {
   std::string function = frame.function.empty() ? "?" : escape_for_terminal(frame.function);
   if (frame.file.empty()) return function;

@@ -23,11 +23,6 @@ const CodePlace* culprit(const std::vector<CodePlace>& code);
 /// "append_output (train.py:41)", "grow (libfoo.so)". Safe on a terminal.
 std::string to_text(const CodePlace& place);
 
-/// The callers of where it grew, innermost first; empty: none is known.
-std::string describe_callers(const GrewFrom& grew);
-/// What weakens its share, as "120 of 240 samples were lost"; empty: nothing that is known.
-std::string doubts_of(const GrewFrom& grew);
-
 /// Processes by growth, each with a tree of its stacks, outermost first, in bytes, growth per second and
 /// share.
 std::string to_text(const BlameReport& report);

@@ -15,6 +15,7 @@ namespace oomcast {
 namespace {
 
 constexpr std::size_t kMaxProcesses = 16, kMaxSites = 8, kMaxCallers = 8, kMaxName = 256;
+constexpr std::size_t kMaxAddedTo = 8, kMaxAdders = 2, kMaxAdderCallers = 2;
 
 // Below main, or a thread's function: every program has it.
 bool begins_everything(const Frame& frame) {
@@ -33,9 +34,9 @@ void shorten(std::string& name) {
   if (name.size() > kMaxName) name.resize(kMaxName);
 }
 
-Stack in_brief(const Stack& stack) {
+Stack in_brief(const Stack& stack, std::size_t most = kMaxCallers) {
   Stack out;
-  for (const Frame* frame : from_culprit(stack, kMaxCallers)) out.push_back(*frame);
+  for (const Frame* frame : from_culprit(stack, most)) out.push_back(*frame);
   for (Frame& frame : out) {
     shorten(frame.function);
     shorten_path(frame.file);
@@ -44,20 +45,38 @@ Stack in_brief(const Stack& stack) {
   return out;
 }
 
+// Those that add most, and the sum of the others, without a stack.
+void cut_additions(std::vector<BlameAddition>& additions, std::size_t most) {
+  BlameAddition others;
+  for (std::size_t i = 0; i < additions.size(); ++i)
+    if (i < most)
+      additions[i].stack = in_brief(additions[i].stack, kMaxAdderCallers);
+    else
+      others.seen += additions[i].seen;
+  if (additions.size() > most) additions.resize(most);
+  if (others.seen) additions.push_back(std::move(others));
+}
+
 // Sites that differ inside of their culprit only are one, and the largest of them first.
 std::vector<BlameSite> in_brief(const std::vector<BlameSite>& sites) {
-  std::map<std::pair<Stack, std::optional<std::uint32_t>>, BlameSite> joined;
+  std::map<std::tuple<Stack, std::optional<std::uint32_t>, bool, bool>, BlameSite> joined;
   for (const BlameSite& site : sites) {
     Stack stack = in_brief(site.stack);
-    auto [at, fresh] = joined.try_emplace({stack, site.held_by});
+    auto [at, fresh] = joined.try_emplace({stack, site.held_by, site.adds, site.small_objects});
     BlameSite& sum = at->second;
     if (fresh) {
       sum.stack = std::move(stack);
       sum.held_by = site.held_by;
+      sum.adds = site.adds;
+      sum.small_objects = site.small_objects;
     }
     sum.grown += site.grown;
     sum.touched += site.touched;
     sum.samples += site.samples;
+    sum.kept.bytes += site.kept.bytes;
+    sum.kept.error += site.kept.error;
+    sum.kept.blocks += site.kept.blocks;
+    sum.kept.objects += site.kept.objects;
   }
   std::vector<BlameSite> out;
   for (auto& [key, site] : joined) out.push_back(std::move(site));
@@ -90,8 +109,11 @@ BlameReport in_brief(BlameReport report) {
     process.process.cmdline = {};
     process.process.cgroup = nullptr;
     shorten(process.why_not_kept);
+    shorten(process.why_not_added);
     process.sites = in_brief(process.sites);
     if (!process.holders) continue;
+    for (std::size_t i = 0; i < process.holders->all.size(); ++i)
+      cut_additions(process.holders->all[i].additions, i < kMaxAddedTo ? kMaxAdders : 0);
     for (BlameHolder& each : process.holders->all) {
       shorten(each.holder.path);
       shorten(each.holder.type);

@@ -13,7 +13,8 @@ namespace oomcast {
 std::vector<const Frame*> from_culprit(const Stack& stack, std::size_t most);
 
 /// The report of a look that `trace` takes: by growth the first 16 processes, of each the first 8 sites, of
-/// their stacks the culprit and seven callers, names of 256 bytes. That bounds what programs can choose: 5
+/// their stacks the culprit and seven callers, names of 256 bytes; of what adds to each of the first 8
+/// containers two lines and their callers. That bounds what programs can choose: 5
 /// MiB as JSON, of which programs as they are take some 100 KiB.
 BlameReport in_brief(BlameReport report);
 

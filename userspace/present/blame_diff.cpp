@@ -31,27 +31,46 @@ const Json& list_at(const Json& object, const char* key) {
   return at != object.end() && at->is_array() ? *at : none;
 }
 
+Stack stack_of(const Json& json) {
+  Stack out;
+  for (const Json& frame : list_at(json, "stack")) {
+    if (!frame.is_object() || out.size() >= kMaxFrames) continue;
+    out.push_back({string_at(frame, "kind") == "python" ? Frame::Kind::python : Frame::Kind::native,
+                   string_at(frame, "function"), string_at(frame, "file"), std::nullopt});
+    if (frame.contains("line") && frame["line"].is_number_unsigned())
+      out.back().line = frame["line"].get<std::uint32_t>();
+  }
+  return out;
+}
+
 BlameHolder holder_of(const Json& json) {
   auto count = [&](const char* name) {
     return static_cast<std::uint64_t>(std::max<std::int64_t>(0, number_at(json, name)));
   };
-  return {{string_at(json, "path"), string_at(json, "type"), count("length"), count("added"),
-           string_at(json, "of"), Bytes{number_at(json, "bytes_at_least")},
-           Bytes{number_at(json, "small_bytes")}, count("containers")},
-          count("kept_blocks")};
+  BlameHolder out{{string_at(json, "path"), string_at(json, "type"), count("length"), count("added"),
+                   string_at(json, "of"), Bytes{number_at(json, "bytes_at_least")},
+                   Bytes{number_at(json, "small_bytes")}, count("containers")},
+                  count("kept_blocks")};
+  for (const Json& each : list_at(json, "additions"))
+    if (each.is_object()) out.additions.push_back({stack_of(each), count_of(each.value("seen", Json()))});
+  return out;
+}
+
+Kept kept_of(const Json& json) {
+  return {{number_at(json, "bytes")},
+          {number_at(json, "error_bytes")},
+          count_of(json.value("blocks", Json())),
+          count_of(json.value("objects", Json()))};
 }
 
 BlameSite site_of(const Json& json, const BlameProcess& process) {
   BlameSite out;
   out.grown = {number_at(json, "grown_bytes")};
   out.touched = {number_at(json, "touched_bytes")};
-  for (const Json& frame : list_at(json, "stack")) {
-    if (!frame.is_object() || out.stack.size() >= kMaxFrames) continue;
-    out.stack.push_back({string_at(frame, "kind") == "python" ? Frame::Kind::python : Frame::Kind::native,
-                         string_at(frame, "function"), string_at(frame, "file"), std::nullopt});
-    if (frame.contains("line") && frame["line"].is_number_unsigned())
-      out.stack.back().line = frame["line"].get<std::uint32_t>();
-  }
+  out.stack = stack_of(json);
+  out.adds = json.value("adds", Json()) == true;
+  out.small_objects = json.value("small_objects", Json()) == true;
+  if (auto kept = json.find("kept"); kept != json.end() && kept->is_object()) out.kept = kept_of(*kept);
   std::string held_by = string_at(json, "held_by");
   for (std::uint32_t i = 0; process.holders && i < process.holders->all.size() && !held_by.empty(); ++i)
     if (!out.held_by && process.holders->all[i].holder.path == held_by) out.held_by = i;
@@ -132,6 +151,11 @@ Result<BlameReport> parse_blame(std::string_view text, const std::string& name) 
     process.grown_shmem = Bytes{number_at(each, "grown_shmem_bytes")};
     process.unseen = {number_at(each, "unseen_bytes")};
     process.free_in_heap = {number_at(each, "free_in_heap_bytes")};
+    // Of what was watched for how long nothing is asked here.
+    if (auto kept = each.find("kept"); kept != each.end() && kept->is_object())
+      process.kept.emplace().all = kept_of(*kept);
+    process.why_not_kept = string_at(each, "kept_unknown");
+    process.why_not_added = string_at(each, "additions_unknown");
     for (const Json& holder : list_at(each, "holders"))
       if (holder.is_object()) {
         if (!process.holders) process.holders.emplace();

@@ -12,6 +12,7 @@
 #include "base/escape.h"
 #include "present/blame.h"
 #include "present/blame_parts.h"
+#include "present/growth.h"
 #include "present/text.h"
 
 namespace oomcast {
@@ -39,17 +40,17 @@ std::string adders(const BlameHolder& holder, std::string_view line, bool unknow
 
 }  // namespace
 
-// Of bytes: "+50 bytes" would be read as a size.
 std::string holder_text(const BlameProcess& p, std::size_t number, std::string_view line) {
   const BlameHolder& of_process = p.holders->all[number];
   const Holder& holder = of_process.holder;
-  std::string of = holder.of.empty()      ? "objects"
-                   : holder.of == "bytes" ? "objects (bytes)"
-                                          : escape_for_terminal(holder.of);
-  std::string type = holder.containers > 1 ? fmt::format("{} × ", holder.containers) : "";
-  type += escape_for_terminal(holder.type);
-  return fmt::format("held by {}, {} of {}: +{} {}{}", escape_for_terminal(holder.path), type, holder.length,
-                     holder.added, of, adders(of_process, line, !p.why_not_added.empty()));
+  GrownHolder container;
+  container.path = holder.path;
+  container.type = holder.type;
+  container.added_type = holder.of;
+  container.containers = holder.containers;
+  container.length = holder.length;
+  container.added = holder.added;
+  return describe_container(container) + adders(of_process, line, !p.why_not_added.empty());
 }
 
 std::string other_holders(const BlameProcess& p) {

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/escape.h"
-#include "present/blame.h"
+#include "present/growth.h"
 #include "present/rows.h"
 #include "present/text.h"
 
@@ -53,19 +53,18 @@ void add_growth_of(const Overview& o, const OverviewRow& row, std::size_t width,
   out.emplace_back();
   out.push_back(Line().add("IT GREW FROM", Style::strong));
   std::size_t before = out.size();
-  for (const GrewFrom& g : o.grew_from) {
-    if (!g.process.cgroup || !is_within(*g.process.cgroup, *row.cgroup) || g.code.empty()) continue;
+  for (const GrowthSource& source : growth_sources(o.grew_from)) {
+    const ProcessRef& process = source.process();
+    if (!process.cgroup || !is_within(*process.cgroup, *row.cgroup)) continue;
+    MonoTime to = source.site ? source.site->to : source.holder->to;
     add_wrapped(out, width,
-                fmt::format("{:3.0f} %  {}: of {} by {} in {} of looking, {} ago", 100 * g.share(),
-                            to_text(g.code.front()), format_size(g.of), name_of(g.process),
-                            format_duration(g.watched), format_duration(seconds_between(g.to, o.time))),
-                7, Style::normal);
-    if (std::string callers = describe_callers(g); !callers.empty())
-      add_wrapped(out, width, "       called by " + callers, 9, Style::dim);
-    if (!g.held_by.empty())
-      add_wrapped(out, width, "       held by " + escape_for_terminal(g.held_by), 9, Style::dim);
-    if (std::string doubts = doubts_of(g); !doubts.empty())
-      add_wrapped(out, width, "       " + doubts, 9, Style::dim);
+                fmt::format("{}, {} ago", describe(source, o.grew_from.holders),
+                            format_duration(seconds_between(to, o.time))),
+                4, source.sure_share() > 0 ? Style::normal : Style::dim);
+    std::string callers = describe_callers(source.site ? source.site->code : source.holder->adder);
+    if (!callers.empty()) add_wrapped(out, width, "    called by " + callers, 6, Style::dim);
+    if (std::string doubts = source.site ? doubts_of(*source.site) : ""; !doubts.empty())
+      add_wrapped(out, width, "    " + doubts, 6, Style::dim);
   }
   if (o.looking_at == row.cgroup->path)
     out.push_back(Line().add(fmt::format("looking for {} s", kLookLasts.count()), Style::dim));

@@ -11,6 +11,7 @@
 #include "present/blame.h"
 #include "present/findings_parts.h"
 #include "present/gpu_at_kill.h"
+#include "present/growth.h"
 #include "present/rows.h"
 #include "present/text.h"
 
@@ -167,28 +168,58 @@ std::optional<Finding> where_it_was(const PostMortem& r) {
   return out;
 }
 
+std::string where_it_grew_text(const GrowthSource& most) {
+  std::string who = short_name_of(most.process());
+  int percent = static_cast<int>(std::lround(100 * most.sure_share()));
+  if (most.holder)
+    return fmt::format("{}: {} % of what it grew by, at least, is {}.", who, percent, describe(*most.holder));
+  std::string at = to_text(most.site->code.front());
+  if (percent > 0)
+    return fmt::format("{} grew in {}: {} % of what it took while it was profiled.", who, at, percent);
+  if (most.site->evidence.kind() != GrowthEvidence::Kind::touched)
+    return fmt::format("{} grew in {}; which part of it was not recorded.", who, at);
+  return fmt::format("{} touched new pages first in {}; whether that line keeps them is not known.", who, at);
+}
+
 std::optional<Finding> where_it_grew(const PostMortem& r) {
-  const std::vector<GrewFrom>& all = r.episode.told.episode.grew_from;
-  if (all.empty() || all.front().code.empty()) return std::nullopt;
-  const GrewFrom& most = all.front();
-  auto before = [&](MonoTime when) { return Seconds(std::max(0.0, -from_kill(r.episode, when))); };
-  Finding out{fmt::format("{} grew in {}: {:.0f} % of what it took while oomcast looked.",
-                          short_name_of(most.process), to_text(most.code.front()), 100 * most.share()),
-              {}};
-  std::string who = describe_callers(most);
-  if (!who.empty()) who = "called by " + who;
-  if (!most.held_by.empty())
-    who += (who.empty() ? "held by " : "; held by ") + escape_for_terminal(most.held_by);
-  if (!who.empty()) out.evidence.push_back(std::move(who));
-  out.evidence.push_back(fmt::format("{} in the {} that were looked at, between {} and {} before the kill",
-                                     format_size(most.of), format_duration(most.watched),
-                                     format_duration(before(most.from)), format_duration(before(most.to))));
-  if (std::string doubts = doubts_of(most); !doubts.empty()) out.evidence.push_back(std::move(doubts));
   constexpr double kWorthALine = 0.1;
-  for (std::size_t i = 1; i < all.size() && i < 4; ++i)
-    if (!all[i].code.empty() && all[i].share() >= kWorthALine)
-      out.evidence.push_back(fmt::format("{:.0f} % of what {} took: {}", 100 * all[i].share(),
-                                         short_name_of(all[i].process), to_text(all[i].code.front())));
+  constexpr std::size_t kMaxSources = 4;
+  const GrowthOrigins& told = r.episode.told.episode.grew_from;
+  std::vector<GrowthSource> all = growth_sources(told);
+  std::erase_if(all, [](const GrowthSource& s) { return s.site && s.site->code.empty(); });
+  if (all.empty()) return std::nullopt;
+  const GrowthSource& most = all.front();
+  auto before = [&](MonoTime when) { return Seconds(std::max(0.0, -from_kill(r.episode, when))); };
+  Finding out{where_it_grew_text(most), {}};
+  auto add = [&](std::string text) {
+    if (!text.empty()) out.evidence.push_back(std::move(text));
+  };
+  auto add_joined = [&](std::initializer_list<std::string> parts) {
+    std::string joined;
+    for (const std::string& part : parts)
+      if (!part.empty()) joined += (joined.empty() ? "" : "; ") + part;
+    add(std::move(joined));
+  };
+  std::string callers = describe_callers(most.site ? most.site->code : most.holder->adder);
+  if (!callers.empty()) callers = "called by " + callers;
+  auto add_when = [&](const auto& of) {
+    add(fmt::format("{} in {} of profiling, between {} and {} before the kill", format_size(of.of),
+                    format_duration(of.watched), format_duration(before(of.from)),
+                    format_duration(before(of.to))));
+  };
+  if (most.site) {
+    add_joined({callers, describe_evidence(*most.site), describe_holder(*most.site, told.holders)});
+    add(describe_doubt(*most.site));
+    add_when(*most.site);
+    add(doubts_of(*most.site));
+  } else {
+    add_joined({callers, format_size(most.holder->least) + " at least"});
+    add_when(*most.holder);
+  }
+  for (std::size_t i = 1; i < all.size() && i < kMaxSources; ++i) {
+    double share = all[i].site ? all[i].site->share() : all[i].sure_share();
+    if (share >= kWorthALine) add(describe(all[i], told.holders));
+  }
   return out;
 }
 

@@ -160,18 +160,9 @@ class JsonRenderer {
     Json stack = Json::array();
     for (std::uint64_t address : v.stack) stack.push_back(fmt::format("{:#x}", address));
     out["stack"] = std::move(stack);
-    out["python"] = v.code.empty() ? Json(nullptr) : places(v.code);
+    out["python"] = v.code.empty() ? Json(nullptr) : places_json(v.code);
     const CodePlace* at = culprit(v.code);
     out["was_at"] = at ? Json(to_valid_utf8(to_text(*at))) : Json(nullptr);
-    return out;
-  }
-
-  static Json places(const std::vector<CodePlace>& code) {
-    Json out = Json::array();
-    for (const CodePlace& place : code)
-      out.push_back({{"function", to_valid_utf8(place.function)},
-                     {"file", to_valid_utf8(place.file)},
-                     {"line", maybe(place.line)}});
     return out;
   }
 
@@ -226,20 +217,9 @@ class JsonRenderer {
       out["grew_most"].push_back(
           {{"process", process(g.process)}, {"grew_bytes", g.grew.count}, {"over_s", g.over.count()}});
     out["grew_from"] = Json::array();
-    for (const GrewFrom& g : e.grew_from) {
-      out["grew_from"].push_back({{"process", process(g.process)},
-                                  {"at", g.code.empty() ? Json(nullptr) : text(to_text(g.code.front()))},
-                                  {"held_by", g.held_by.empty() ? Json(nullptr) : text(g.held_by)},
-                                  {"grown_bytes", g.grown.count},
-                                  {"of_bytes", g.of.count},
-                                  {"watched_s", g.watched.count()},
-                                  {"samples", maybe(g.samples)},
-                                  {"samples_lost", maybe(g.lost)},
-                                  {"watched_share", maybe(g.faults_watched)},
-                                  {"from", format_rfc3339(clock_.wall(g.from))},
-                                  {"to", format_rfc3339(clock_.wall(g.to))},
-                                  {"stack", places(g.code)}});
-    }
+    for (const GrewFrom& g : e.grew_from.sites) out["grew_from"].push_back(growth_json(g, clock_));
+    out["holders"] = Json::array();
+    for (const GrownHolder& h : e.grew_from.holders) out["holders"].push_back(growth_json(h, clock_));
     out["ancestors"] = Json::array();
     for (const ChainLevel& level : e.chain)
       out["ancestors"].push_back({{"cgroup", cgroup_json(level.cgroup)},
@@ -317,7 +297,7 @@ class JsonRenderer {
     out["kind"] = to_string(e.kind);
     out["status"] = maybe(e.status);
     out["overhead"] = e.overhead;
-    if (is_asked_for(e.op)) out["python"] = e.code.empty() ? Json(nullptr) : places(e.code);
+    if (is_asked_for(e.op)) out["python"] = e.code.empty() ? Json(nullptr) : places_json(e.code);
     if (e.op == GpuEvent::Op::free_seen) out["free_bytes"] = maybe(e.free_bytes);
     if (e.op == GpuEvent::Op::close) {
       out["managed_bytes"] = maybe(e.managed);

@@ -40,6 +40,9 @@ inline Json maybe(const std::optional<BytesPerSec>& value) {
 Json cgroup_json(const CgroupPtr& cgroup);
 Json process_json(const ProcessRef& process, const ClockMap& clock);
 Json frame_json(const Frame& frame);
+Json places_json(const std::vector<CodePlace>& code);
+Json growth_json(const GrewFrom& from, const ClockMap& clock);
+Json growth_json(const GrownHolder& holder, const ClockMap& clock);
 /// null for a fact that is not shown.
 Json fact_json(const Fact& fact, const ClockMap& clock);
 

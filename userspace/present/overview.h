@@ -38,7 +38,7 @@ struct Overview {
   std::vector<OverviewRow> rows;              // unordered; the screen sorts
   std::vector<ProcessSampleFact> processes;   // those in scope that were sampled lately, unordered
   std::vector<OverviewCard> cards;            // those in use; none: there is no GPU, or it is not followed
-  std::vector<GrewFrom> grew_from;            // of `processes`, as far as anybody looked
+  GrowthOrigins grew_from;                    // of `processes`, as far as they were profiled
   bool can_look = false;                      // Screen::Action::look is of use
   std::string looking_at;                     // path of the cgroup that is looked at now; empty: none
   std::string gpu;                            // how they are followed; empty: they are not

@@ -8,6 +8,7 @@
 #include "present/blame.h"
 #include "present/gpu_proxy.h"
 #include "present/gpu_xid.h"
+#include "present/growth.h"
 #include "present/json.h"
 
 namespace oomcast {
@@ -92,13 +93,10 @@ class TextRenderer {
     for (const GrewProcess& g : e.grew_most)
       out += fmt::format("\n    grew      {} by {} in the last {}", describe(g.process), format_size(g.grew),
                          format_duration(g.over));
-    for (const GrewFrom& g : e.grew_from) {
-      std::string doubts = doubts_of(g);
-      out += fmt::format("\n    from      {}: {:.0f} % of the {} that {} grew by in {} of looking{}{}",
-                         g.code.empty() ? "?" : to_text(g.code.front()), 100 * g.share(), format_size(g.of),
-                         describe(g.process), format_duration(g.watched),
-                         g.held_by.empty() ? "" : ", held by " + escape_for_terminal(g.held_by),
-                         doubts.empty() ? "" : " (" + doubts + ")");
+    for (const GrowthSource& source : growth_sources(e.grew_from)) {
+      std::string doubts = source.site ? doubts_of(*source.site) : "";
+      out += "\n    from      " + describe(source, e.grew_from.holders) +
+             (doubts.empty() ? "" : " (" + doubts + ")");
     }
     if (f.forecast_before)
       out += fmt::format("\n    forecast  {} before: {}, {}",

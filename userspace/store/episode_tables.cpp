@@ -200,16 +200,35 @@ void Tables::write_growth(std::int64_t id, const Episode& e) {
   int nr = 0;
   Statement site(db_, "INSERT INTO growth_sites VALUES(?,?,?,?,?,?,?,?)");
   Statement holder(db_, "INSERT INTO growth_holders VALUES(?,?,?)");
+  Statement evidence(db_, "INSERT INTO growth_evidence VALUES(?,?,?,?,?,?,?,?,?,?,?)");
   Statement code(db_, "INSERT INTO growth_code VALUES(?,?,?,?,?,?)");
-  for (const GrewFrom& g : e.grew_from) {
+  auto if_said = [](const std::string& text) {
+    return text.empty() ? std::nullopt : std::optional<std::string_view>(text);
+  };
+  for (const GrewFrom& g : e.grew_from.sites) {
     write_code(code, id, nr, g.code);
-    if (!g.held_by.empty()) {
-      holder << id << nr << g.held_by;
+    const GrowthEvidence& known = g.evidence;
+    if (!known.held_by.empty()) {
+      holder << id << nr << known.held_by;
       run(holder);
     }
+    evidence << id << nr << known.sure << known.kept << known.kept_error << if_said(known.kept_unknown)
+             << known.touched << known.adds << g.samples << g.lost << g.faults_watched;
+    run(evidence);
     auto process = id_of(g.process);
     site << id << nr++ << process << g.grown << g.of << g.watched << wall(g.from) << wall(g.to);
     run(site);
+  }
+  nr = 0;
+  Statement container(db_, "INSERT INTO growth_containers VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+  Statement adder(db_, "INSERT INTO growth_adders VALUES(?,?,?,?,?,?)");
+  for (const GrownHolder& h : e.grew_from.holders) {
+    write_code(adder, id, nr, h.adder);
+    auto process = id_of(h.process);
+    container << id << nr++ << process << h.path << h.type << if_said(h.added_type) << h.containers
+              << h.length << h.added << h.least << h.of << h.watched << wall(h.from) << wall(h.to)
+              << h.adder_seen << h.adds_seen;
+    run(container);
   }
 }
 

@@ -457,7 +457,7 @@ bool Retention::drop_names() {
                    " temp.processes_in_use)) AND id NOT IN (SELECT process FROM"
                    " process_samples UNION SELECT process FROM exits UNION SELECT process FROM victims"
                    " UNION SELECT process FROM others UNION SELECT process FROM growth_sites UNION SELECT "
-                   "process FROM"
+                   "process FROM growth_containers UNION SELECT process FROM"
                    " tasks UNION SELECT "
                    "trigger FROM episodes WHERE trigger"
                    " IS NOT NULL UNION SELECT victim FROM kills UNION SELECT sender FROM kills UNION"

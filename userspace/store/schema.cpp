@@ -88,6 +88,19 @@ constexpr std::array kOfKills = {
               "from_ns INTEGER,"
               " to_ns INTEGER, PRIMARY KEY(episode, nr)"},
     TableText{"growth_holders", "episode INTEGER, site INTEGER, path TEXT, PRIMARY KEY(episode, site)"},
+    TableText{
+        "growth_evidence",
+        "episode INTEGER, site INTEGER, sure INTEGER, kept INTEGER, kept_error INTEGER, kept_unknown TEXT,"
+        " touched INTEGER, adds INTEGER, samples INTEGER, lost INTEGER, faults_watched REAL,"
+        " PRIMARY KEY(episode, site)"},
+    TableText{"growth_containers",
+              "episode INTEGER, nr INTEGER, process INTEGER, path TEXT, type TEXT, added_type TEXT,"
+              " containers INTEGER, length INTEGER, added INTEGER, least INTEGER, of INTEGER, watched_s REAL,"
+              " from_ns INTEGER, to_ns INTEGER, adder_seen INTEGER, adds_seen INTEGER,"
+              " PRIMARY KEY(episode, nr)"},
+    TableText{"growth_adders",
+              "episode INTEGER, container INTEGER, nr INTEGER, function TEXT, file TEXT, line INTEGER,"
+              " PRIMARY KEY(episode, container, nr)"},
     TableText{"forecast_evidence",
               "forecast INTEGER PRIMARY KEY, limit_left INTEGER, limit_moved INTEGER, limit_within_s REAL,"
               " thrashes_s REAL, thrashes_waiting REAL, thrashes_reclaimed REAL"},

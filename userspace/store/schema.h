@@ -27,7 +27,11 @@
 //                   when each victim of a group died; of a crash loop, how many kills an episode is one of
 //   growth_sites    of an episode: from where a process (all that it grew by: of) grew, in the whiles, watched_s in
 //                   all, in which its page faults were sampled; growth_code: the line of a site, then its callers;
-//                   growth_holders: the container that holds what it keeps, where one is known
+//                   growth_holders: the container that holds what it keeps, where one is known;
+//                   growth_evidence: what of it was kept, or touched only, and why more is not known
+//   growth_containers, growth_adders
+//                   of an episode: containers of Python programs that grew meanwhile; the line that adds to
+//                   each, then its callers
 //   memory_at_kill  of an episode, by the kernel's report; tasks: how many rows its table had
 //   tasks           of an episode: the largest of that table
 //   machine_at_kill, zones_at_kill, slabs_at_kill
@@ -56,9 +60,11 @@ constexpr int kSchema = 3;
 constexpr int kApplicationId = 0x6f6f6d63;  // "oomc"
 /// Those whose rows belong to an episode and go with it.
 constexpr const char* kTablesOfEpisodes[] = {
-    "victims",        "others",          "ancestors",      "kept",          "tasks",
-    "memory_at_kill", "machine_at_kill", "zones_at_kill",  "slabs_at_kill", "victim_code",
-    "growth_sites",   "growth_code",     "growth_holders", "victim_times"};
+    "victims",        "others",          "ancestors",         "kept",
+    "tasks",          "memory_at_kill",  "machine_at_kill",   "zones_at_kill",
+    "slabs_at_kill",  "victim_code",     "growth_sites",      "growth_code",
+    "growth_holders", "growth_evidence", "growth_containers", "growth_adders",
+    "victim_times"};
 /// Only the first telling of an episode knows it: it stays when the rest is written again.
 constexpr const char* kSeriesTable = "kill_series";
 /// In headroom_cgroups.

@@ -11,6 +11,7 @@
 
 #include "base/escape.h"
 #include "model/workload.h"
+#include "store/growth_rows.h"
 #include "store/legacy.h"
 #include "store/open.h"
 #include "store/rows.h"
@@ -23,7 +24,6 @@ namespace {
 constexpr int kMaxRows = 300'000;  // of one list
 constexpr std::size_t kMaxEpisodes = 100'000;
 constexpr std::size_t kMaxVictims = 1024;
-constexpr std::size_t kMaxSites = 64;  // from where processes grew
 constexpr std::size_t kMaxEarlier = 100;
 constexpr std::int64_t kMaxLookedAt = 2000;  // episodes, for those
 constexpr std::size_t kMaxNear = 5;
@@ -110,7 +110,6 @@ struct Store::Impl {
         out.victims[*victim].code.push_back({code.text(1), code.text(2), code.number(3)});
     note(code, "where the victims were");
   }
-  void read_growth(std::int64_t episode, Rows& rows, Episode& out);
   void read_parts(std::int64_t episode, Rows& rows, Episode& out);
   template <typename Kill>
   void read_forecast(Statement& episode, Rows& rows, Kill& out);
@@ -237,29 +236,6 @@ void Store::Impl::read_forecast(Statement& episode, Rows& rows, Kill& out) {
   if (!episode.null(18)) out.first_forecast = rows.time(episode, 18);
 }
 
-void Store::Impl::read_growth(std::int64_t episode, Rows& rows, Episode& out) {
-  Statement site(db.get(),
-                 "SELECT " + columns::growth_site + " FROM growth_sites WHERE episode=? ORDER BY nr");
-  site << episode;
-  while (out.grew_from.size() < kMaxSites && site.row()) out.grew_from.push_back(rows.growth_site(site));
-  note(site, "from where processes grew");
-  Statement holder(db.get(), "SELECT site, path FROM growth_holders WHERE episode=? LIMIT 64");
-  holder << episode;
-  while (holder.row())
-    if (auto of = holder.number(0); of && *of < out.grew_from.size())
-      out.grew_from[*of].held_by = holder.text(1);
-  note(holder, "what holds it");
-  Statement code(
-      db.get(),
-      "SELECT site, function, file, line FROM growth_code WHERE episode=? AND nr<8 ORDER BY site, nr"
-      " LIMIT 1024");
-  code << episode;
-  while (code.row())
-    if (auto of = code.number(0); of && *of < out.grew_from.size())
-      out.grew_from[*of].code.push_back({code.text(1), code.text(2), code.number(3)});
-  note(code, "the lines that grew");
-}
-
 void Store::Impl::read_parts(std::int64_t episode, Rows& rows, Episode& out) {
   read_victims(episode, rows, out);
   Statement other(db.get(), "SELECT role, process, grew, over_s FROM others WHERE episode=? ORDER BY nr");
@@ -270,7 +246,8 @@ void Store::Impl::read_parts(std::int64_t episode, Rows& rows, Episode& out) {
     else
       out.also_killed.push_back(rows.process(other, 1));
   note(other, "who else was killed, and who grew");
-  read_growth(episode, rows, out);
+  read_growth(db.get(), episode, rows, out.grew_from,
+              [&](const Statement& s, std::string_view what) { note(s, what); });
   Statement level(db.get(), "SELECT cgroup, usage, usage_limit FROM ancestors WHERE episode=? ORDER BY nr");
   level << episode;
   while (out.chain.size() < kMaxVictims && level.row())

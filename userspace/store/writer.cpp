@@ -46,9 +46,13 @@ std::size_t bytes_of(const StoreItem& item) {
   }
   for (const ProcessRef& p : e.also_killed) out += of(p);
   for (const GrewProcess& g : e.grew_most) out += of(g.process);
-  for (const GrewFrom& g : e.grew_from) {
-    out += of(g.process) + g.held_by.size();
+  for (const GrewFrom& g : e.grew_from.sites) {
+    out += sizeof(g) + of(g.process) + g.evidence.held_by.size() + g.evidence.kept_unknown.size();
     for (const CodePlace& place : g.code) out += sizeof(place) + place.function.size() + place.file.size();
+  }
+  for (const GrownHolder& h : e.grew_from.holders) {
+    out += sizeof(h) + of(h.process) + h.path.size() + h.type.size() + h.added_type.size();
+    for (const CodePlace& place : h.adder) out += sizeof(place) + place.function.size() + place.file.size();
   }
   for (const TaskAtKill& task : e.tasks.rows) out += of(task.process);
   return out;

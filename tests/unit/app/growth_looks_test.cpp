@@ -216,7 +216,7 @@ TEST_F(Found, adds_up_what_the_looks_saw) {
   found_.add(report({process(7, 40, {{python("cache", 41), 30}, {python("load", 9), 10}})}), tasks_, at_s(10),
              at_s(12));
   found_.add(report({process(7, 20, {{python("cache", 41), 20}})}), tasks_, at_s(20), at_s(22));
-  auto told = found_.of(process_of(7, 70));
+  auto told = found_.of(process_of(7, 70)).sites;
   ASSERT_EQ(told.size(), 2u);
   EXPECT_EQ(told[0].code,
             (std::vector<CodePlace>{{"cache", "/job/train.py", 41}, {"main", "/job/train.py", 90}}));
@@ -236,7 +236,7 @@ TEST_F(Found, tells_what_the_looks_lost_beside_what_they_saw) {
   second.samples = 20;
   found_.add(first, tasks_, at_s(10), at_s(12));
   found_.add(second, tasks_, at_s(20), at_s(22));
-  auto told = found_.of(process_of(7, 70));
+  auto told = found_.of(process_of(7, 70)).sites;
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(told[0].samples, 80u);
   EXPECT_EQ(told[0].lost, 60u);
@@ -246,16 +246,16 @@ TEST_F(Found, tells_what_the_looks_lost_beside_what_they_saw) {
 TEST_F(Found, tells_of_the_processes_that_are_asked_for_alone) {
   found_.add(report({process(7, 40, {{python("cache", 41), 30}}), process(8, 4, {{python("load", 9), 4}})}),
              tasks_, at_s(10), at_s(12));
-  EXPECT_EQ(found_.of(process_of(8, 80)).size(), 1u);
-  EXPECT_TRUE(found_.of(process_of(7, 71)).empty()) << "another process of that number";
-  EXPECT_TRUE(found_.of(process_of(9, 90)).empty());
+  EXPECT_EQ(found_.of(process_of(8, 80)).sites.size(), 1u);
+  EXPECT_TRUE(found_.of(process_of(7, 71)).sites.empty()) << "another process of that number";
+  EXPECT_TRUE(found_.of(process_of(9, 90)).sites.empty());
 }
 
 TEST_F(Found, gives_nothing_to_a_process_that_took_over_the_number_meanwhile) {
   BlameProcess p = process(7, 40, {{python("cache", 41), 30}});
   p.process.id.start_ticks = 60;
   found_.add(report({p}), tasks_, at_s(10), at_s(12));
-  EXPECT_TRUE(found_.of(process_of(7, 70)).empty());
+  EXPECT_TRUE(found_.of(process_of(7, 70)).sites.empty());
 }
 
 TEST_F(Found, leaves_out_what_is_below_every_program) {
@@ -266,7 +266,7 @@ TEST_F(Found, leaves_out_what_is_below_every_program) {
                      function == std::string("malloc") ? "/lib/libc.so.6" : "/bin/job",
                      {}});
   found_.add(report({process(7, 40, {{stack, 40}})}), tasks_, at_s(10), at_s(12));
-  auto told = found_.of(process_of(7, 70));
+  auto told = found_.of(process_of(7, 70)).sites;
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(told[0].code, (std::vector<CodePlace>{{"keep", "/bin/job", {}}, {"main", "/bin/job", {}}}));
 }
@@ -275,7 +275,7 @@ TEST_F(Found, takes_what_was_touched_of_one_that_ended_meanwhile) {
   BlameProcess p = process(7, 0, {{python("cache", 41), 5}});
   p.exited = true;
   found_.add(report({p}), tasks_, at_s(10), at_s(11));
-  auto told = found_.of(process_of(7, 70));
+  auto told = found_.of(process_of(7, 70)).sites;
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(told[0].grown, mib(10));
 }
@@ -285,15 +285,97 @@ TEST_F(Found, keeps_to_what_stayed_when_the_last_look_saw_it_end) {
   BlameProcess p = process(7, 0, {{python("churn", 9), 400}});
   p.exited = true;
   found_.add(report({p}), tasks_, at_s(20), at_s(21));
-  auto told = found_.of(process_of(7, 70));
+  auto told = found_.of(process_of(7, 70)).sites;
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(told[0].of, mib(40));
   EXPECT_EQ(told[0].to, at_s(12));
 }
 
+TEST_F(Found, of_a_line_that_only_touched_is_sure_of_nothing_and_says_why) {
+  BlameProcess p = process(7, 40, {{python("temporary", 12), 40}});
+  p.why_not_kept = "no breakpoints";
+  found_.add(report({p}), tasks_, at_s(10), at_s(12));
+  auto told = found_.of(process_of(7, 70)).sites;
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].evidence.kind(), GrowthEvidence::Kind::touched);
+  EXPECT_EQ(told[0].sure_share(), 0);
+  EXPECT_EQ(told[0].evidence.kept, std::nullopt);
+  EXPECT_EQ(told[0].evidence.kept_unknown, "no breakpoints");
+  EXPECT_EQ(told[0].evidence.touched, mib(80));
+}
+
+TEST_F(Found, adds_up_what_those_looks_saw_kept_that_knew_it) {
+  BlameProcess p = process(7, 40, {{python("cache", 41), 30}, {python("load", 9), 10}});
+  p.kept.emplace();
+  p.sites[0].kept = {mib(28), mib(2), 14, 14};
+  found_.add(report({p}), tasks_, at_s(10), at_s(12));
+  found_.add(report({process(7, 20, {{python("load", 9), 20}})}), tasks_, at_s(20), at_s(22));
+  auto told = found_.of(process_of(7, 70)).sites;
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_EQ(told[0].code[0].function, "cache") << "it is sure of nearly half of the growth";
+  EXPECT_EQ(told[0].evidence.kind(), GrowthEvidence::Kind::kept);
+  EXPECT_EQ(told[0].evidence.kept, mib(28));
+  EXPECT_EQ(told[0].evidence.kept_error, mib(2));
+  EXPECT_EQ(told[0].evidence.sure, mib(28));
+  EXPECT_EQ(told[1].evidence.kept, Bytes{}) << "in the look that knew, nothing of it stayed";
+  EXPECT_EQ(told[1].sure_share(), 0);
+}
+
+TEST_F(Found, takes_blocks_that_their_error_swallows_for_nothing_sure) {
+  BlameProcess p = process(7, 40, {{python("cache", 41), 40}});
+  p.kept.emplace();
+  p.sites[0].kept = {mib(10), mib(11), 1, 1};
+  found_.add(report({p}), tasks_, at_s(10), at_s(12));
+  EXPECT_EQ(found_.of(process_of(7, 70)).sites.at(0).evidence.kind(), GrowthEvidence::Kind::touched);
+}
+
+BlameHolder holding(const std::string& path, double least, std::vector<BlameAddition> additions) {
+  BlameHolder out;
+  out.holder.path = path;
+  out.holder.type = "list";
+  out.holder.length = 50;
+  out.holder.added = 20;
+  out.holder.least = mib(least);
+  out.additions = std::move(additions);
+  return out;
+}
+
+TEST_F(Found, tells_of_containers_that_hold_growth_of_no_known_line) {
+  BlameProcess p = process(7, 40, {{python("temporary", 12), 40}});
+  p.holders.emplace().all = {
+      holding("small in __main__", 1, {}),
+      holding("cache in __main__", 30, {{python("note", 20), 3}, {python("put", 21), 1}})};
+  found_.add(report({p}), tasks_, at_s(10), at_s(12));
+  p.holders->all[1].holder.length = 70;
+  found_.add(report({p}), tasks_, at_s(20), at_s(22));
+  auto holders = found_.of(process_of(7, 70)).holders;
+  ASSERT_EQ(holders.size(), 1u) << "what holds a fortieth is not told";
+  EXPECT_EQ(holders[0].path, "cache in __main__");
+  EXPECT_EQ(holders[0].length, 70u);
+  EXPECT_EQ(holders[0].added, 40u);
+  EXPECT_EQ(holders[0].least, mib(60));
+  EXPECT_EQ(holders[0].of, mib(80));
+  ASSERT_FALSE(holders[0].adder.empty());
+  EXPECT_EQ(holders[0].adder[0].function, "note");
+  EXPECT_EQ(holders[0].adder_seen, 6u);
+  EXPECT_EQ(holders[0].adds_seen, 8u);
+  EXPECT_EQ(found_.of(process_of(7, 70)).sites.at(0).sure_share(), 0) << "the temporary has no part in it";
+}
+
+TEST_F(Found, is_sure_of_a_line_that_touches_what_it_adds_to_a_container) {
+  BlameProcess p = process(7, 40, {{python("note", 20), 38}, {python("load", 9), 2}});
+  p.holders.emplace().all = {holding("cache in __main__", 30, {{python("note", 20), 5}})};
+  found_.add(report({p}), tasks_, at_s(10), at_s(12));
+  auto told = found_.of(process_of(7, 70)).sites;
+  ASSERT_FALSE(told.empty());
+  EXPECT_EQ(told[0].evidence.kind(), GrowthEvidence::Kind::added);
+  EXPECT_EQ(told[0].evidence.held_by, "cache in __main__");
+  EXPECT_EQ(told[0].evidence.sure, mib(30)) << "no more than what the container holds";
+}
+
 TEST_F(Found, says_nothing_of_what_shrank) {
   found_.add(report({process(7, -40, {{python("cache", 41), 3}})}), tasks_, at_s(10), at_s(12));
-  EXPECT_TRUE(found_.of(process_of(7, 70)).empty());
+  EXPECT_TRUE(found_.of(process_of(7, 70)).sites.empty());
 }
 
 }  // namespace

@@ -69,6 +69,38 @@ TEST(BlameBrief, has_what_weakens_it_when_it_is_read_again) {
   EXPECT_EQ(again->lost, report.lost);
 }
 
+TEST(BlameBrief, has_what_its_lines_rest_on_when_it_is_read_again) {
+  BlameReport report;
+  report.window = Seconds(5);
+  BlameProcess& p = report.processes.emplace_back();
+  p.kept.emplace().all = {MiB(20), MiB(1), 10, 10};
+  p.why_not_added = "no registers";
+  p.sites.push_back(site({python("keep", "/a.py", 3)}, MiB(20)));
+  p.sites[0].kept = {MiB(20), MiB(1), 10, 10};
+  p.sites.push_back(site({python("note", "/a.py", 9)}, MiB(5)));
+  p.sites[1].adds = true;
+  p.sites[1].held_by = 0;
+  BlameHolder& holder = p.holders.emplace().all.emplace_back();
+  holder.holder.path = "cache in __main__";
+  for (std::uint32_t line : {9, 10, 11, 12})
+    holder.additions.push_back({{python("note", "/a.py", line)}, 20 - line});
+  auto again = parse_blame(to_json(in_brief(report), {}, MonoTime{}), "a look");
+  ASSERT_TRUE(again) << again.error().message;
+  const BlameProcess& read = again->processes.at(0);
+  ASSERT_TRUE(read.kept);
+  EXPECT_EQ(read.why_not_added, "no registers");
+  EXPECT_EQ(read.sites.at(0).kept, p.sites[0].kept);
+  EXPECT_EQ(read.sites.at(0).sure(), MiB(20));
+  EXPECT_TRUE(read.sites.at(1).adds);
+  EXPECT_EQ(read.sites.at(1).held_by, 0u);
+  ASSERT_TRUE(read.holders);
+  const auto& additions = read.holders->all.at(0).additions;
+  ASSERT_EQ(additions.size(), 3u);
+  EXPECT_EQ(culprit(additions[0].stack)->line, 9u);
+  EXPECT_TRUE(additions[2].stack.empty()) << "the sum of the others";
+  EXPECT_EQ(additions[2].seen, 17u);
+}
+
 TEST(BlameBrief, of_hostile_programs_is_no_more_than_five_mebibytes) {
   BlameReport report;
   report.window = Seconds(10);
@@ -81,6 +113,10 @@ TEST(BlameBrief, of_hostile_programs_is_no_more_than_five_mebibytes) {
     for (int i = 0; i < 16; ++i) {
       BlameHolder& each = p.holders->all.emplace_back();
       each.holder.path = each.holder.type = each.holder.of = std::string(4000, '\x02');
+      for (std::uint32_t a = 0; a < 8; ++a)
+        each.additions.push_back(
+            {{python(std::string(4000, '"'), std::string(4000, '\xff'), a), python("caller", "/a.py", a)},
+             1});
     }
     for (std::uint32_t i = 0; i < 20; ++i) {
       Stack stack;

@@ -48,7 +48,7 @@ const std::map<std::string, Words> kContract = {
       "why", "evidence"}},
     {"oom",
      {"id", "scope", "limit_cgroup", "usage_bytes", "limit_bytes", "trigger", "order", "gfp", "group_kill",
-      "victims", "also_killed", "grew_most", "grew_from", "forecast_before", "checks"}},
+      "victims", "also_killed", "grew_most", "grew_from", "holders", "forecast_before", "checks"}},
     {"kill", {"victim", "sender", "cause"}},
     {"reclaim", {"cgroup", "stalls", "stall_s", "reclaimed_bytes"}},
     {"pressure", {"cgroup", "some", "full"}},

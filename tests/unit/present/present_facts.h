@@ -98,7 +98,22 @@ inline OomEvent known_oom(const ProcessRef& victim, const CgroupPtr& limit) {
   e.victims.push_back(v);
   e.also_killed.push_back(victim);
   e.grew_most.push_back({victim, MiB(80), Seconds(20)});
-  e.grew_from.push_back({victim, {{"f", "/a.py", 7}}, MiB(8), MiB(9), Seconds(2), e.time, e.time});
+  e.grew_from.sites.push_back({victim, {{"f", "/a.py", 7}}, MiB(8), MiB(9), Seconds(2), e.time, e.time});
+  e.grew_from.holders.push_back({victim,
+                                 "kept in __main__",
+                                 "list",
+                                 "bytes",
+                                 1,
+                                 55,
+                                 36,
+                                 MiB(5),
+                                 MiB(9),
+                                 Seconds(2),
+                                 e.time,
+                                 e.time,
+                                 {{"f", "/a.py", 7}},
+                                 5,
+                                 6});
   e.chain.push_back({limit, MiB(100), MiB(100)});
   e.checks = {1, 1, 1};
   line.forecast_before =

@@ -127,21 +127,29 @@ class Scene {
     e_.alerts.push_back(alert);
     killed(trainer_, mib(480));
     e_.told.episode.grew_most = {{trainer_, mib(60), Seconds(60)}};
-    e_.told.episode.grew_from = {{trainer_,
-                                  {{"keep_" + name_, "/job/train.py", 41}, {"step", "/job/train.py", 50}},
-                                  mib(11),
-                                  mib(12),
-                                  Seconds(6),
-                                  at(-280),
-                                  at(-30),
-                                  "cache['" + name_ + "'] in __main__"},
-                                 {trainer_,
-                                  {{"at::empty", "/venv/lib/libc10.so", {}}},
-                                  mib(1),
-                                  mib(12),
-                                  Seconds(6),
-                                  at(-280),
-                                  at(-30)}};
+    e_.told.episode.grew_from.sites = {
+        {trainer_,
+         {{"keep_" + name_, "/job/train.py", 41}, {"step", "/job/train.py", 50}},
+         mib(11),
+         mib(12),
+         Seconds(6),
+         at(-280),
+         at(-30),
+         {.sure = mib(11),
+          .kept = mib(11.5),
+          .kept_error = mib(0.5),
+          .touched = mib(3),
+          .held_by = "cache['" + name_ + "'] in __main__"}},
+        {trainer_,
+         {{"at::empty", "/venv/lib/libc10.so", {}}},
+         mib(1),
+         mib(12),
+         Seconds(6),
+         at(-280),
+         at(-30),
+         {.kept = Bytes{}, .kept_error = Bytes{}, .touched = mib(40)}}};
+    e_.told.episode.grew_from.holders = {{trainer_, "cache['" + name_ + "'] in __main__", "dict", name_, 1,
+                                          300, 60, mib(10), mib(12), Seconds(6), at(-280), at(-30)}};
     return e_;
   }
   /// Flat at 200 MiB, then everything in a third of a second.
@@ -241,6 +249,42 @@ TEST_F(Report, is_as_the_golden_files_have_it) {
   nlohmann::ordered_json strange = nlohmann::ordered_json::parse(to_json(hostile));
   strange.erase("timeline");
   is_golden("hostile.json", strange.dump(1) + "\n");
+}
+
+std::string finding_of(const PostMortem& report, const std::string& part) {
+  for (const Finding& f : report.findings) {
+    std::string all = f.text;
+    for (const std::string& line : f.evidence) all += "\n" + line;
+    if (f.text.find(part) != std::string::npos) return all;
+  }
+  return "";
+}
+
+TEST_F(Report, of_a_line_that_only_touched_pages_does_not_say_that_it_grew_there) {
+  StoredEpisode e = Scene().leak();
+  GrewFrom& first = e.told.episode.grew_from.sites[0];
+  first.grown = first.of;
+  first.evidence = {.kept_unknown = "no breakpoints were set"};
+  e.told.episode.grew_from.sites.resize(1);
+  e.told.episode.grew_from.holders.clear();
+  PostMortem report = make_post_mortem(e);
+  std::string found = finding_of(report, "touched new pages first in keep_train.py (train.py:41)");
+  EXPECT_TRUE(has(found, "whether that line keeps them is not known")) << found;
+  EXPECT_TRUE(has(found, "a temporary's; what stays was not traced: no breakpoints were set")) << found;
+  for (const std::string& page : {to_text(report, {}), to_markdown(report), to_json(report)})
+    EXPECT_FALSE(has(page, "100 % of")) << page;
+}
+
+TEST_F(Report, of_a_container_that_holds_it_says_so_before_who_touched) {
+  StoredEpisode e = Scene().leak();
+  e.told.episode.grew_from.sites.resize(1);
+  e.told.episode.grew_from.sites[0].evidence = {};
+  e.told.episode.grew_from.holders[0].adder = {{"note", "/job/train.py", 9}};
+  e.told.episode.grew_from.holders[0].adder_seen = e.told.episode.grew_from.holders[0].adds_seen = 5;
+  std::string found = finding_of(make_post_mortem(e), "83 % of what it grew by, at least, is held by cache");
+  EXPECT_TRUE(has(found, "+60 train.py, added by note (train.py:9).")) << found;
+  EXPECT_TRUE(has(found, "\nfirst touched by keep_train.py (train.py:41): 11.0 MiB of the 12.0 MiB"))
+      << found;
 }
 
 TEST_F(Report, keeps_to_one_screen) {

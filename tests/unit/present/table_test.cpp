@@ -460,11 +460,17 @@ TEST(Details, tell_from_which_lines_its_processes_grew) {
   from.of = MiB(40);
   from.watched = Seconds(4);
   from.to = mono_from_ns(50'000'000'000);
-  o.grew_from = {from, from};
-  o.grew_from[1].process.cgroup = shown_cgroup(3, "/ab");
-  o.grew_from[1].code[0].function = "another";
+  o.grew_from.sites = {from, from};
+  o.grew_from.sites[1].process.cgroup = shown_cgroup(3, "/ab");
+  o.grew_from.sites[1].code[0].function = "another";
   std::string page = shown(o, view);
-  EXPECT_TRUE(contains(page, " 75 %  keep\\x1b[2J (train.py:41): of 40.0 MiB by python3[7]")) << page;
+  EXPECT_TRUE(contains(page, "first touched by keep\\x1b[2J (train.py:41): 30.0 MiB of the 40.0 MiB"))
+      << page;
+  EXPECT_FALSE(contains(page, "75 %")) << "of what was only touched";
+  o.grew_from.sites[0].evidence.sure = MiB(30);
+  o.grew_from.sites[0].evidence.kept = MiB(30);
+  page = shown(o, view);
+  EXPECT_TRUE(contains(page, "kept by keep\\x1b[2J (train.py:41): 30.0 MiB, 75 % of the 40.0 MiB")) << page;
   EXPECT_TRUE(contains(page, "called by step (train.py:50)")) << page;
   EXPECT_FALSE(contains(page, "another"));
 }

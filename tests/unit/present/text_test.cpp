@@ -52,14 +52,16 @@ TEST(Text, has_colour_only_when_asked_for) {
 
 TEST(Text, of_where_it_grew_tells_what_the_looks_lost) {
   OomEvent oom = known_oom(unknown_process(), nullptr);
-  ASSERT_EQ(oom.episode.grew_from.size(), 1u);
+  ASSERT_EQ(oom.episode.grew_from.sites.size(), 1u);
   EXPECT_EQ(text_of(oom).find("samples"), std::string::npos);
-  oom.episode.grew_from[0].samples = 30;
-  oom.episode.grew_from[0].lost = 10;
-  oom.episode.grew_from[0].faults_watched = 0.5;
+  oom.episode.grew_from.sites[0].samples = 30;
+  oom.episode.grew_from.sites[0].lost = 10;
+  oom.episode.grew_from.sites[0].faults_watched = 0.5;
   std::string text = text_of(oom);
-  EXPECT_NE(text.find("looking (10 of 40 samples were lost; page faults were watched for 50 % of that time)"),
-            std::string::npos)
+  EXPECT_NE(
+      text.find(
+          "was not traced) (10 of 40 samples were lost; page faults were watched for 50 % of that time)"),
+      std::string::npos)
       << text;
 }
 

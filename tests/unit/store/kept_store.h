@@ -72,21 +72,45 @@ inline OomEvent kill(std::uint64_t serial, double s, std::uint32_t pid, const Cg
   e.victims.push_back(v);
   e.also_killed.push_back(process(pid + 1, "shares", cgroup));
   e.grew_most.push_back({process(pid, "python3", cgroup), MiB(400), Seconds(60)});
-  e.grew_from.push_back({process(pid, "python3", cgroup),
-                         {{"cache", "/job/train.py", 41}, {"step", "/job/train.py", 50}},
-                         MiB(30),
-                         MiB(40),
-                         Seconds(4),
-                         e.time - 20s,
-                         e.time - 4s,
-                         "cache in __main__"});
-  e.grew_from.push_back({process(pid, "python3", cgroup),
-                         {{"malloc", "/lib/libc.so.6", {}}},
-                         MiB(10),
-                         MiB(40),
-                         Seconds(4),
-                         e.time - 20s,
-                         e.time - 4s});
+  e.grew_from.sites.push_back({process(pid, "python3", cgroup),
+                               {{"cache", "/job/train.py", 41}, {"step", "/job/train.py", 50}},
+                               MiB(30),
+                               MiB(40),
+                               Seconds(4),
+                               e.time - 20s,
+                               e.time - 4s,
+                               {.sure = MiB(29),
+                                .kept = MiB(29),
+                                .kept_error = MiB(1),
+                                .touched = MiB(70),
+                                .adds = true,
+                                .held_by = "cache in __main__"},
+                               200,
+                               3,
+                               0.75});
+  e.grew_from.sites.push_back({process(pid, "python3", cgroup),
+                               {{"malloc", "/lib/libc.so.6", {}}},
+                               MiB(10),
+                               MiB(40),
+                               Seconds(4),
+                               e.time - 20s,
+                               e.time - 4s,
+                               {.kept_unknown = "no breakpoints"}});
+  e.grew_from.holders.push_back({process(pid, "python3", cgroup),
+                                 "cache in __main__",
+                                 "dict",
+                                 "Row",
+                                 3,
+                                 400,
+                                 120,
+                                 MiB(28),
+                                 MiB(40),
+                                 Seconds(4),
+                                 e.time - 20s,
+                                 e.time - 4s,
+                                 {{"cache", "/job/train.py", 41}},
+                                 5,
+                                 6});
   e.chain.push_back({cgroup, MiB(512), MiB(512)});
   e.chain.push_back({group("/", 1), GiB(2), std::nullopt});
   e.checks = {1, 1, std::nullopt};

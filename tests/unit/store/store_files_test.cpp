@@ -141,9 +141,12 @@ TEST_F(StoreTest, survives_damage_anywhere) {
 struct Lack {
   std::string name, sql;
 };
+const std::string kEvidence =
+    "DROP TABLE growth_evidence; DROP TABLE growth_containers; DROP TABLE growth_adders;";
 const std::string kGrowth =
     "DROP TABLE forecast_evidence; DROP TABLE growth_sites; DROP TABLE growth_code; DROP TABLE "
-    "growth_holders;";
+    "growth_holders;" +
+    kEvidence;
 const std::string kMachine = kGrowth +
                              "DROP TABLE machine_at_kill; DROP TABLE zones_at_kill; DROP TABLE slabs_at_kill;"
                              "PRAGMA user_version=2;";
@@ -170,7 +173,13 @@ TEST_P(OlderStore, is_read_and_gone_on_with) {
     auto e = store->episode(std::nullopt);
     ASSERT_TRUE(e) << e.error().message;
     EXPECT_FALSE(e->told.episode.machine);
-    EXPECT_TRUE(e->told.episode.grew_from.empty());
+    const std::vector<GrewFrom>& sites = e->told.episode.grew_from.sites;
+    EXPECT_EQ(sites.size(), GetParam().sql == kEvidence ? 2u : 0u);
+    for (const GrewFrom& site : sites) {
+      EXPECT_EQ(site.evidence.kept, std::nullopt) << "it was not recorded";
+      EXPECT_EQ(site.sure_share(), 0) << "nothing is certain of it";
+    }
+    EXPECT_TRUE(e->told.episode.grew_from.holders.empty());
     EXPECT_TRUE(e->unread.empty()) << e->unread.front();
   }
   auto next = keep();
@@ -186,13 +195,17 @@ TEST_P(OlderStore, is_read_and_gone_on_with) {
   ASSERT_TRUE(e) << e.error().message;
   ASSERT_TRUE(e->told.episode.machine);
   EXPECT_EQ(e->told.episode.machine->mems_allowed, "0-1");
-  ASSERT_EQ(e->told.episode.grew_from.size(), second.episode.grew_from.size());
-  EXPECT_EQ(e->told.episode.grew_from.at(0).code, second.episode.grew_from[0].code);
+  ASSERT_EQ(e->told.episode.grew_from.sites.size(), second.episode.grew_from.sites.size());
+  EXPECT_EQ(e->told.episode.grew_from.sites.at(0).code, second.episode.grew_from.sites[0].code);
+  EXPECT_EQ(e->told.episode.grew_from.sites.at(0).evidence.kept,
+            second.episode.grew_from.sites[0].evidence.kept);
+  EXPECT_EQ(e->told.episode.grew_from.holders.size(), second.episode.grew_from.holders.size());
 }
 
 INSTANTIATE_TEST_SUITE_P(Without, OlderStore,
-                         testing::Values(Lack{"growth", kGrowth}, Lack{"the_machine", kMachine},
-                                         Lack{"the_victims_code", kCode}, Lack{"gpus", kGpu}),
+                         testing::Values(Lack{"evidence", kEvidence}, Lack{"growth", kGrowth},
+                                         Lack{"the_machine", kMachine}, Lack{"the_victims_code", kCode},
+                                         Lack{"gpus", kGpu}),
                          [](const auto& of) { return of.param.name; });
 
 TEST_F(StoreTest, leaves_a_file_of_another_schema_as_it_is_and_says_what_to_do) {

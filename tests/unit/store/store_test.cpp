@@ -70,17 +70,40 @@ TEST_F(StoreTest, gives_back_an_episode_as_it_was_told) {
   EXPECT_EQ(b.also_killed[0].comm, "shares");
   ASSERT_EQ(b.grew_most.size(), 1u);
   EXPECT_EQ(b.grew_most[0].grew, MiB(400));
-  ASSERT_EQ(b.grew_from.size(), 2u);
-  EXPECT_EQ(b.grew_from[0].process.id, a.victims[0].process.id);
-  EXPECT_EQ(b.grew_from[0].code, a.grew_from[0].code);
-  EXPECT_EQ(b.grew_from[0].grown, MiB(30));
-  EXPECT_EQ(b.grew_from[0].of, MiB(40));
-  EXPECT_EQ(b.grew_from[0].watched, Seconds(4));
-  EXPECT_EQ(b.grew_from[0].from, a.grew_from[0].from);
-  EXPECT_EQ(b.grew_from[0].to, a.grew_from[0].to);
-  EXPECT_EQ(b.grew_from[1].code, a.grew_from[1].code);
-  EXPECT_EQ(b.grew_from[0].held_by, "cache in __main__");
-  EXPECT_TRUE(b.grew_from[1].held_by.empty());
+  ASSERT_EQ(b.grew_from.sites.size(), 2u);
+  EXPECT_EQ(b.grew_from.sites[0].process.id, a.victims[0].process.id);
+  EXPECT_EQ(b.grew_from.sites[0].code, a.grew_from.sites[0].code);
+  EXPECT_EQ(b.grew_from.sites[0].grown, MiB(30));
+  EXPECT_EQ(b.grew_from.sites[0].of, MiB(40));
+  EXPECT_EQ(b.grew_from.sites[0].watched, Seconds(4));
+  EXPECT_EQ(b.grew_from.sites[0].from, a.grew_from.sites[0].from);
+  EXPECT_EQ(b.grew_from.sites[0].to, a.grew_from.sites[0].to);
+  EXPECT_EQ(b.grew_from.sites[1].code, a.grew_from.sites[1].code);
+  const GrowthEvidence &kept = b.grew_from.sites[0].evidence, &touched = b.grew_from.sites[1].evidence;
+  EXPECT_EQ(kept.held_by, "cache in __main__");
+  EXPECT_EQ(kept.sure, MiB(29));
+  EXPECT_EQ(kept.kept, MiB(29));
+  EXPECT_EQ(kept.kept_error, MiB(1));
+  EXPECT_EQ(kept.touched, MiB(70));
+  EXPECT_TRUE(kept.adds);
+  EXPECT_EQ(b.grew_from.sites[0].samples, 200u);
+  EXPECT_EQ(b.grew_from.sites[0].lost, 3u);
+  EXPECT_EQ(b.grew_from.sites[0].faults_watched, 0.75);
+  EXPECT_EQ(touched.kept, std::nullopt) << "unknown is not 0";
+  EXPECT_EQ(touched.touched, std::nullopt);
+  EXPECT_EQ(touched.kept_unknown, "no breakpoints");
+  EXPECT_EQ(touched.kind(), GrowthEvidence::Kind::touched);
+  EXPECT_EQ(b.grew_from.sites[1].samples, std::nullopt);
+  EXPECT_TRUE(touched.held_by.empty());
+  ASSERT_EQ(b.grew_from.holders.size(), 1u);
+  const GrownHolder &holder = b.grew_from.holders[0], &was = a.grew_from.holders[0];
+  EXPECT_EQ(holder.process.id, was.process.id);
+  EXPECT_EQ(std::tie(holder.path, holder.type, holder.added_type, holder.containers, holder.length),
+            std::tie(was.path, was.type, was.added_type, was.containers, was.length));
+  EXPECT_EQ(std::tie(holder.added, holder.least, holder.of, holder.watched, holder.from, holder.to),
+            std::tie(was.added, was.least, was.of, was.watched, was.from, was.to));
+  EXPECT_EQ(std::tie(holder.adder, holder.adder_seen, holder.adds_seen),
+            std::tie(was.adder, was.adder_seen, was.adds_seen));
   ASSERT_EQ(b.chain.size(), 2u);
   EXPECT_EQ(b.chain[1].limit, std::nullopt);
   EXPECT_EQ(b.checks.mark_victim, 1u);
@@ -212,7 +235,7 @@ TEST_F(StoreTest, says_that_kills_are_missing_in_its_list) {
 TEST_F(StoreTest, lists_kills_with_all_that_was_told_of_them_where_that_is_asked_for) {
   auto writer = keep();
   OomEvent told = kill(1, 1000, 77, job_);
-  ASSERT_FALSE(told.episode.grew_from.empty() || told.episode.chain.empty());
+  ASSERT_FALSE(told.episode.grew_from.sites.empty() || told.episode.chain.empty());
   writer->add(EpisodeFact{told});
   ASSERT_TRUE(writer->finish());
   auto store = read();
@@ -223,7 +246,7 @@ TEST_F(StoreTest, lists_kills_with_all_that_was_told_of_them_where_that_is_asked
   ASSERT_TRUE(whole.forecast_before);
   EXPECT_EQ(whole.forecast_before->time, told.forecast_before->time);
   EXPECT_EQ(whole.first_forecast, told.first_forecast);
-  EXPECT_EQ(whole.episode.grew_from.size(), told.episode.grew_from.size());
+  EXPECT_EQ(whole.episode.grew_from.sites.size(), told.episode.grew_from.sites.size());
   EXPECT_EQ(whole.episode.grew_most.size(), told.episode.grew_most.size());
   EXPECT_EQ(whole.episode.chain.size(), told.episode.chain.size());
 }
