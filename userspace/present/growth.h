@@ -1,5 +1,5 @@
-// From where processes grew, in words that say what each rests on. What was kept or is held has its part of the
-// growth; what was only touched has none.
+// From where processes grew, in words that say what each rests on. What was kept or is held has its part of
+// the growth; what was only touched has none.
 #pragma once
 
 #include <span>
