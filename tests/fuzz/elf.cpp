@@ -1,6 +1,6 @@
-// Any bytes as a file that a process runs: symbols, unwinding, whether it is a CPython. BCC, libelf and libdw
-// crash on some of them, which is why a process that can be lost reads them; so each input has a process of
-// its own here, and a finding is what goes wrong in oomcast's own code.
+// Any bytes as a file that a process runs: symbols, unwinding, whether it is a CPython. A process that can be
+// lost reads them, as a library's demangler may crash on a name; so each input has a process of its own here,
+// and a finding is what goes wrong in oomcast's own code.
 #include <elf.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -65,8 +65,9 @@ void look(std::size_t size, const std::uint8_t* data) {
                 [&](const Mapping& m) { return m.begin < at || m.begin >= at + size || m.inode == 0; });
   if (maps->empty() || !memory.open_file(maps->front())) _exit(kUnread);
   (void)find_python(memory, *maps);
-  Symbols symbols(memory, *maps);
-  Unwinder unwinder(memory, *maps);
+  MappedFiles files;
+  Symbols symbols(memory, *maps, files);
+  Unwinder unwinder(memory, *maps, files);
   std::array<std::byte, kStack> stack{};
   std::memcpy(stack.data(), data + size - std::min(size, kStack), std::min(size, kStack));
   for (std::uint64_t i = 0; i < 32; ++i) {
@@ -100,10 +101,6 @@ extern "C" const char* __asan_default_options() {
   return "exitcode=77:handle_segv=0:handle_sigbus=0:handle_sigfpe=0:handle_sigill=0:handle_abort=0:"
          "allocator_may_return_null=1:max_allocation_size_mb=512:detect_leaks=0";
 }
-extern "C" const char* __asan_default_suppressions() {
-  return "interceptor_via_lib:libbcc\ninterceptor_via_lib:libelf\ninterceptor_via_lib:libdw\n";
-}
-
 extern "C" int LLVMFuzzerInitialize(int* count, char*** arguments) {
   for (int i = 1; i < *count; ++i) {
     std::error_code none;

@@ -19,6 +19,7 @@
 #include "app/blame_reader.h"
 #include "app/commands.h"
 #include "app/gpu_growth.h"
+#include "app/memory_limits.h"
 #include "app/output_file.h"
 #include "app/privileges.h"
 #include "app/scope.h"
@@ -68,28 +69,26 @@ Result<BlameReport> read_blame(const std::string& path) {
   return parse_blame(*text, shown);
 }
 
-// Of -o.
-bool is_file(const std::string& path) {
-  return !path.empty() && path != "-";
-}
-
 const Nanos kTick{1'000'000'000 / sysconf(_SC_CLK_TCK)};
 
 /// The window: page faults as they are sampled, to the process that knows what they mean.
 class Watch {
  public:
   using Say = std::function<void(const std::string&)>;
+  /// `drop_privileges` is called once it watches.
   Watch(const Options& options, const ScopeNow& scope, StopSignals& stop, const Roots& roots,
-        const CgroupFs& fs, Say say)
+        const CgroupFs& fs, Say say, std::function<void()> drop_privileges)
       : options_(options),
         scope_(scope),
         stop_(stop),
         procfs_(roots),
         fs_(fs),
         say_(std::move(say)),
-        reader_(options.sources.root, score_before_protection(), events()),
+        reader_(options.sources.root, score_before_protection(),
+                options.blame.brief ? MemoryLimits::kLookReader : MemoryLimits::kBlameReader, events()),
         allocations_(scope, procfs_, fs, reader_),
-        gpu_(reader_) {
+        gpu_(reader_),
+        drop_privileges_(std::move(drop_privileges)) {
     fault_.roots = roots;
     fault_.asking = static_cast<std::uint32_t>(getpid());
     fault_.code_breakpoints = !options.blame.brief;
@@ -119,6 +118,9 @@ class Watch {
       if (!done) return done.error();
       if (*done)
         if (auto report = reader_.report()) return completed(*std::move(report));
+      if (reader_.refusal())
+        return Error::forbidden(
+            fmt::format("the process that reads others' memory {}, so it does not serve", reader_.refusal()));
       auto by = reader_.looked_at();
       if (by && stop_.pending())
         return Error::failed(fmt::format("stopped without a result: process {} could not be looked at", *by));
@@ -270,8 +272,8 @@ class Watch {
         if (auto still = do_without_source(ok.error()); !still) return still.error();
     gpu_.begin();
     begun_ = true;
-    if (!std::exchange(told_, true)) {
-      for (const std::string& line : drop_privileges(is_file(options_.blame.file))) say_(line);
+    if (auto drop = std::exchange(drop_privileges_, nullptr)) {
+      drop();
       say_(fmt::format("watching {} process{} of {} for {}", scope_.pids.size(),
                        scope_.pids.size() == 1 ? "" : "es", options_.scope.describe(),
                        format_duration(duration())));
@@ -325,8 +327,8 @@ class Watch {
   std::size_t late_ = 0;                            // in sum
   std::string no_stacks_;
   std::optional<Bytes> before_, after_;
-  bool begun_ = false;  // faults are sampled
-  bool told_ = false;   // that it watches
+  bool begun_ = false;                     // faults are sampled
+  std::function<void()> drop_privileges_;  // empty: done
   MonoTime ended_{};
 };
 
@@ -364,7 +366,7 @@ Status deliver(std::optional<OutputFile>& file, const Result<std::string>& text)
 }
 
 Status open_file(const std::string& path, std::optional<OutputFile>& file) {
-  if (!is_file(path)) return Ok{};
+  if (path.empty() || path == "-") return Ok{};
   auto opened = OutputFile::open(path);
   if (!opened) return opened.error();
   file.emplace(*std::move(opened));
@@ -417,7 +419,10 @@ Result<int> blame(const Options& options) {
   if (!found && stop->pending()) return 0;
   if (!found) return found.error();
 
-  Watch watch(options, *scope, *stop, roots, *fs, say);
+  auto drop = [&] {
+    for (const std::string& line : drop_privileges(file && file->is_beside_others_files())) say(line);
+  };
+  Watch watch(options, *scope, *stop, roots, *fs, say, drop);
   auto watched = watch.run();
   if (!watched) return watched.error();
   BlameReport report = options.blame.brief ? in_brief(*std::move(watched)) : *std::move(watched);

@@ -15,6 +15,7 @@
 
 #include "app/child_process.h"
 #include "app/file_message.h"
+#include "app/memory_limits.h"
 #include "app/privileges.h"
 #include "base/clock.h"
 #include "blame/report_bytes.h"
@@ -67,8 +68,8 @@ struct BlameReply {
 };
 constexpr std::size_t kPart = 32 << 10, kMaxMessage = 64 << 10;
 constexpr std::size_t kMaxReason = 200, kShortRecord = 64;
-constexpr rlim_t kMaxData = 512 << 20;
 constexpr int kMaxSocket = 1 << 20;
+constexpr std::size_t kPartOfReport = 8;  // of what the reader may have
 
 struct AllocatorPlaces {
   std::array<std::uint64_t, wire::kAllocates> allocates{};
@@ -242,8 +243,8 @@ class Server {
 
 }  // namespace
 
-BlameReader::BlameReader(std::string root, std::string oom_score_adj, Events events)
-    : root_(std::move(root)), oom_score_adj_(std::move(oom_score_adj)), events_(std::move(events)) {}
+BlameReader::BlameReader(std::string root, std::string oom_score_adj, Bytes most, Events events)
+    : as_{std::move(root), std::move(oom_score_adj), most}, events_(std::move(events)) {}
 
 BlameReader::~BlameReader() {
   stop();
@@ -277,18 +278,15 @@ Status BlameReader::start(const std::vector<std::uint32_t>& unread, bool blind) 
   looked_at_.reset();
   silent_since_.reset();
   std::string name = "oomcast", word = "--blame-reader";
-  char* argv[] = {name.data(), word.data(), root_.empty() ? nullptr : root_.data(), nullptr};
+  char* argv[] = {name.data(), word.data(), as_.root.empty() ? nullptr : as_.root.data(), nullptr};
   pid_t parent = getpid();
   pid_ = fork();
   if (pid_ == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(0);
-    become_child(oom_score_adj_, theirs.get());
-    rlimit now{}, none{0, 0};
-    getrlimit(RLIMIT_DATA, &now);  // a look that a tracer makes has less already
-    rlim_t data = std::min(now.rlim_max, kMaxData);
-    rlimit most{data, data};
-    setrlimit(RLIMIT_DATA, &most);
+    become_child(as_.oom_score_adj, theirs.get());
+    rlimit none{0, 0};
+    limit_data(as_.most);
     setrlimit(RLIMIT_CORE, &none);
     execv("/proc/self/exe", argv);
     _exit(126);
@@ -392,6 +390,7 @@ void BlameReader::advance(MonoTime now) {
       int status = 0;
       if (reap_within(pid_, kLongestLook, nullptr, &status)) {
         late_ = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM;
+        refusal_ = lacking_privilege(status);
         pid_ = -1;
       }
       return;
@@ -444,7 +443,7 @@ void BlameReader::take(std::span<const std::byte> in, UniqueFd file) {
       take_growing(reply.pid, payload);
       break;
     case kReport:
-      if (report_.size() + payload.size() <= kMaxReport)
+      if (report_.size() + payload.size() <= static_cast<std::size_t>(as_.most.count) / kPartOfReport)
         report_.append(reinterpret_cast<const char*>(payload.data()), payload.size());
       break;
     case kUndecodable:
@@ -492,7 +491,7 @@ std::map<std::string, std::uint64_t> BlameReader::losses() const {
 
 int serve_blame(const std::string& root) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // an exec forgets it
-  if (auto refused = keep_reader_privileges(); !refused.empty()) return 1;
+  if (auto lacking = keep_reader_privileges()) return *lacking;
   limit_looks(BlameReader::kLongestLook);
   return Server(root, STDOUT_FILENO).serve();
 }

@@ -27,14 +27,14 @@ namespace oomcast {
 /// Blame in a process that can be lost. Files that a process has mapped, its memory, its maps, its perf map:
 /// whatever is read there was chosen by whoever runs it. A parser crashes on it or takes all memory that it
 /// can get, a page of a file system that does not answer never comes, an mmap_lock is held for ever. So it
-/// happens in there, with three capabilities, 512 MiB of data, and a timer of 50 ms for each look at
-/// another's address space (limit_looks()). When it dies or is silent for kPatience, the process that it
-/// looked at is known, and the next one is started without that one.
+/// happens in there, with three capabilities, a bound of its data (MemoryLimits), and a timer of 50 ms for
+/// each look at another's address space (limit_looks()). When it dies or is silent for kPatience, the process
+/// that it looked at is known, and the next one is started without that one.
 class BlameReader {
  public:
   static constexpr Nanos kLongestLook = std::chrono::milliseconds(50), kPatience = std::chrono::seconds(5);
-  static constexpr std::size_t kMaxQueued = 16 << 20;   // bytes that wait for it
-  static constexpr std::size_t kMaxReport = 256 << 20;  // a machine-wide one is some tens of MiB
+  /// Bytes that wait for it; ends of blocks up to twice that.
+  static constexpr std::size_t kMaxQueued = 2 << 20;
   struct Events {
     std::function<void(std::uint32_t tgid, std::span<const std::byte> layout)> on_python;
     std::function<void(std::uint32_t tgid, Bytes resident)> on_baseline;
@@ -45,8 +45,8 @@ class BlameReader {
     std::function<void(std::uint32_t tgid, std::span<const std::uint64_t> lengths)> on_growing;
   };
 
-  /// `root` and `oom_score_adj` are for the process.
-  BlameReader(std::string root, std::string oom_score_adj, Events events);
+  /// `root` and `oom_score_adj` are for the process, and `most` is what it may have of data.
+  BlameReader(std::string root, std::string oom_score_adj, Bytes most, Events events);
   ~BlameReader();
   BlameReader(const BlameReader&) = delete;
 
@@ -83,6 +83,8 @@ class BlameReader {
   bool lost() const { return lost_; }
   /// It was lost because of time: another try may have more luck, on a machine whose CPUs are all taken.
   bool was_late() const { return late_; }
+  /// It may not serve, nor will another one: why; nullptr: it does.
+  const char* refusal() const { return refusal_; }
   /// The process that it looked at last.
   std::optional<std::uint32_t> looked_at() const { return looked_at_; }
   /// After finish(), once it is idle. nullopt: what it said is none.
@@ -99,7 +101,10 @@ class BlameReader {
   void take_allocator(bool found, std::uint32_t pid, std::span<const std::byte> payload, UniqueFd file);
   void stop();
 
-  std::string root_, oom_score_adj_;
+  struct {
+    std::string root, oom_score_adj;
+    Bytes most;
+  } as_;  // it is started
   Events events_;
   UniqueFd ours_;
   pid_t pid_ = -1;
@@ -109,6 +114,7 @@ class BlameReader {
   std::set<std::pair<std::uint32_t, std::uint32_t>> asked_;  // what of whom, not answered yet
   std::size_t queued_bytes_ = 0, unanswered_ = 0;
   bool looking_ = false, lost_ = false, late_ = false;
+  const char* refusal_ = nullptr;
   std::optional<std::uint32_t> looked_at_;
   std::optional<MonoTime> silent_since_;  // nullopt: nothing is asked of it
   std::vector<std::byte> in_;             // one message

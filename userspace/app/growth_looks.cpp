@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "app/child_process.h"
+#include "app/memory_limits.h"
 #include "model/headroom.h"
 #include "model/scope.h"
 #include "present/blame_diff.h"
@@ -36,8 +37,6 @@ constexpr Nanos kStopWait = 2s;    // for the end of one that was stopped
 constexpr Nanos kMaxFull = 60s;    // for memory on the machine, before it is stopped
 constexpr std::size_t kMaxUnreaped = 4;
 constexpr std::size_t kMaxText = 5 << 20;
-constexpr rlim_t kMaxLookData = 512 << 20;  // symbols of large libraries
-constexpr Bytes kNeeds = MiB(256);          // of the machine
 
 }  // namespace
 
@@ -141,12 +140,20 @@ void GrowthLooks::on(const ProcessSampleFact& sample) {
 }
 
 void GrowthLooks::plan(MonoTime now) {
-  if (!look_ && !next_ && has_room()) next_ = plan_.due(now);
+  if (look_ || next_) return;
+  next_ = plan_.due(now);
+  bool room = !next_ || has_room();
+  if (room) {
+    waits_for_room_ = waits_for_room_ && !next_;
+    return;
+  }
+  next_.reset();
+  no_room_ += !std::exchange(waits_for_room_, true);
 }
 
 bool GrowthLooks::has_room() const {
   auto room = model_.host() ? host_headroom(*model_.host()) : std::nullopt;
-  return !room || !room->limit || *room->limit - room->pinned >= kNeeds;
+  return !room || !room->limit || *room->limit - room->pinned >= MemoryLimits::kOfLook;
 }
 
 // With its end the kernel clears the breakpoints that it has set, and takes pages for that.
@@ -230,8 +237,6 @@ bool GrowthLooks::start(const LookPlan::Target& target, MonoTime now) {
   pid_t pid = fork();
   if (pid == 0) {
     become_child(oom_score_adj_, write_end.get(), StartedAs::look);
-    rlimit most{kMaxLookData, kMaxLookData};
-    setrlimit(RLIMIT_DATA, &most);
     execv("/proc/self/exe", argv.data());
     _exit(126);
   }
@@ -255,7 +260,11 @@ bool GrowthLooks::read() {
 void GrowthLooks::end(MonoTime now) {
   rusage used{};
   // Its output is closed: it is at its end, unless the kernel holds it.
-  if (!reap_within(look_->pid, kReapWait, &used)) unreaped_.push_back(look_->pid);
+  int status = 0;
+  if (!reap_within(look_->pid, kReapWait, &used, &status))
+    unreaped_.push_back(look_->pid);
+  else if (WIFEXITED(status) && WEXITSTATUS(status) == Error::forbidden("").exit_code)
+    ++not_allowed_;
   auto time = [](const timeval& t) {
     return std::chrono::seconds(t.tv_sec) + std::chrono::microseconds(t.tv_usec);
   };

@@ -89,6 +89,10 @@ class GrowthLooks {
   const GrowthFound& found() const { return found_; }
   /// Looks that took too long on this machine, and were stopped without a result.
   std::uint64_t given_up() const { return given_up_; }
+  /// Times in which one was due, and the machine had no room for it (MemoryLimits::kOfLook).
+  std::uint64_t no_room() const { return no_room_; }
+  /// Looks that the kernel did not allow, or whose reader lacked what keeps it harmless.
+  std::uint64_t not_allowed() const { return not_allowed_; }
   /// Path of the cgroup that is looked at now; empty: none.
   std::string looking_at() const { return look_ ? look_->target.cgroup : ""; }
 
@@ -116,7 +120,8 @@ class GrowthLooks {
   std::optional<Look> look_;
   std::optional<LookPlan::Target> next_;
   std::vector<pid_t> unreaped_;  // killed, and held by the kernel; four at most, then no look is started
-  std::uint64_t given_up_ = 0;
+  std::uint64_t given_up_ = 0, no_room_ = 0, not_allowed_ = 0;
+  bool waits_for_room_ = false;
 };
 
 }  // namespace oomcast

@@ -58,6 +58,10 @@ OutputFile::~OutputFile() {
   if (fd_ && !new_name_.empty()) unlinkat(place_.directory.get(), new_name_.c_str(), 0);
 }
 
+bool OutputFile::is_beside_others_files() const {
+  return !new_name_.empty() && !is_ours(place_.directory_owner);
+}
+
 Status OutputFile::write(const std::string& text) {
   for (std::size_t done = 0; done < text.size();) {
     ssize_t n = ::write(fd_.get(), text.data() + done, text.size() - done);

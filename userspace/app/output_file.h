@@ -18,8 +18,10 @@ class OutputFile {
   static Result<OutputFile> open(const std::string& path);
   OutputFile(OutputFile&&) noexcept = default;
   ~OutputFile();
-  /// Once; where another user owns the directory it takes CAP_DAC_OVERRIDE.
+  /// Once.
   Status write(const std::string& text);
+  /// Whether root needs CAP_DAC_OVERRIDE for that: another user owns the directory.
+  bool is_beside_others_files() const;
 
  private:
   OutputFile() = default;

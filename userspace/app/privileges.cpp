@@ -2,13 +2,13 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <linux/seccomp.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <sys/capability.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -102,12 +102,31 @@ void take_limits(StartedAs child) {
 
 namespace {
 
+// A reader that lacks one of these ends with it. Beyond the exit codes of commands and of shells.
+enum Lacking : int { capabilities = 71, bounding_set, no_new_privs, system_call_filter };
+
+bool is_in(std::span<const cap_value_t> all, cap_value_t cap) {
+  return std::ranges::find(all, cap) != all.end();
+}
+
+bool has_effective(cap_value_t cap) {
+  Capabilities now(cap_get_proc());
+  cap_flag_value_t has = CAP_CLEAR;
+  return now && cap_get_flag(now.get(), cap, CAP_EFFECTIVE, &has) == 0 && has == CAP_SET;
+}
+
 // Whatever is executed from here on has no more than that: by itself an exec as root gives all of them back.
-void bound_to(std::span<const cap_value_t> keep) {
+// Without CAP_SETPCAP, as in a container that was given a few capabilities, nobody can narrow the set. Then
+// it is harmless: it adds nothing but in an exec, where no_new_privs keeps it from that, and which a reader's
+// filter forbids.
+std::optional<Lacking> bound_to(std::span<const cap_value_t> keep) {
+  std::optional<Lacking> out;
+  bool may = has_effective(CAP_SETPCAP);
   for (cap_value_t cap = 0; cap_get_bound(cap) >= 0; ++cap)
-    if (std::ranges::find(keep, cap) == keep.end()) cap_drop_bound(cap);
-  cap_reset_ambient();
-  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    if (!is_in(keep, cap) && cap_get_bound(cap) > 0 && cap_drop_bound(cap) != 0 && may) out = bounding_set;
+  if (cap_reset_ambient() != 0 && errno != EINVAL) out = bounding_set;
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) out = no_new_privs;
+  return out;
 }
 
 // As far as they are there.
@@ -136,9 +155,15 @@ std::vector<std::string> drop_privileges(bool writes_files, bool runs_commands) 
   // Effective where open_perf_event() makes it so; and a look of a process of its own has it to begin with.
   std::vector<cap_value_t> in_reserve, bound = keep;
   if (perf_events_need_admin()) in_reserve.push_back(CAP_SYS_ADMIN);
+  in_reserve.push_back(CAP_SETPCAP);  // it only takes away: a reader narrows its bounding set with it
   bound.insert(bound.end(), in_reserve.begin(), in_reserve.end());
-  if (!runs_commands) bound_to(bound);
-  return keep_only(keep, in_reserve);
+  std::optional<Lacking> lacking;
+  if (!runs_commands) lacking = bound_to(bound);
+  auto refused = keep_only(keep, in_reserve);
+  if (lacking)
+    refused.push_back(*lacking == no_new_privs ? "no_new_privs could not be set"
+                                               : "the bounding set could not be narrowed");
+  return refused;
 }
 
 namespace {
@@ -198,21 +223,15 @@ constexpr const char* kReading[] = {"read",
                                     "fstatfs",
                                     "sched_getaffinity"};
 
-// Of no filter at all a kernel that has them says that it is nowhere, and one without them that there is no
-// such mode.
-bool kernel_has_filters() {
-  return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, nullptr) != 0 && errno == EFAULT;
-}
-
-std::vector<std::string> only_read() {
-  if (!kernel_has_filters()) return {};
+bool only_read() {
   std::unique_ptr<std::remove_pointer_t<scmp_filter_ctx>, decltype(&seccomp_release)> filter(
       seccomp_init(SCMP_ACT_ERRNO(EPERM)), &seccomp_release);
-  if (!filter) return {};
+  if (!filter) return false;
+  bool complete = true;
   // One that this machine lacks needs no rule.
   auto allow = [&](const char* name, auto... only_if) {
     if (int nr = seccomp_syscall_resolve_name(name); nr != __NR_SCMP_ERROR)
-      seccomp_rule_add(filter.get(), SCMP_ACT_ALLOW, nr, sizeof...(only_if), only_if...);
+      complete &= seccomp_rule_add(filter.get(), SCMP_ACT_ALLOW, nr, sizeof...(only_if), only_if...) == 0;
   };
   for (const char* name : kReading) allow(name);
   constexpr unsigned kWrites = O_ACCMODE | O_CREAT | O_TRUNC;
@@ -222,18 +241,33 @@ std::vector<std::string> only_read() {
        {F_GETFL, F_SETFL, F_GETFD, F_SETFD, F_DUPFD_CLOEXEC})  // none that has signals sent
     allow("fcntl", SCMP_CMP(1, SCMP_CMP_EQ, command, 0));
   allow("prlimit64", SCMP_CMP(0, SCMP_CMP_EQ, 0, 0));  // its own
-  if (int err = seccomp_load(filter.get()); err != 0)
-    return {fmt::format("limiting the system calls: {}", std::strerror(-err))};
-  return {};
+  return complete && seccomp_load(filter.get()) == 0;
 }
 
 }  // namespace
 
-std::vector<std::string> keep_reader_privileges() {
+std::optional<int> keep_reader_privileges() {
   constexpr std::array keep{CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_CHECKPOINT_RESTORE};
-  bound_to(keep);
-  auto refused = keep_only(keep);
-  return refused.empty() ? only_read() : refused;
+  if (auto lacking = bound_to(keep)) return *lacking;
+  if (!keep_only(keep).empty()) return capabilities;
+  if (!only_read()) return system_call_filter;
+  return std::nullopt;
+}
+
+const char* lacking_privilege(int status) {
+  switch (WIFEXITED(status) ? WEXITSTATUS(status) : 0) {
+    case capabilities:
+      return "could not give up its capabilities";
+    case bounding_set:
+      return "could not narrow its bounding set of capabilities";
+    case no_new_privs:
+      return "could not set no_new_privs";
+    case system_call_filter:
+      return "got no system call filter (the kernel needs CONFIG_SECCOMP_FILTER, a container its default "
+             "profile)";
+    default:
+      return nullptr;
+  }
 }
 
 void raise_file_limit() {

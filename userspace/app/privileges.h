@@ -1,6 +1,7 @@
 // What the process does to itself: it must live while memory runs out, and need no more rights than it uses.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,13 +32,17 @@ void take_limits(StartedAs child);
 /// directories that even root may not write to: to remove a cgroup, to touch a file beside a user's. No exec
 /// gives more back (bounding set, no_new_privs), unless it `runs_commands`: those have what the caller had.
 /// Where the kernel wants CAP_SYS_ADMIN for perf events (perf_event.h), that stays permitted, and is not
-/// effective. Returns what was not possible.
+/// effective; so does CAP_SETPCAP, for a reader to narrow its own bounding set. Returns what was not
+/// possible.
 std::vector<std::string> drop_privileges(bool writes_files, bool runs_commands = false);
 /// Keeps what it takes to look at other processes' memory, and nothing else: three capabilities, and the
 /// system calls that read (seccomp): no file is opened for writing, no program executed, no process made or
-/// signalled, no socket opened, no other's limits set. What is not allowed fails with EPERM. Returns what was
-/// not possible; a kernel without seccomp is no hindrance.
-std::vector<std::string> keep_reader_privileges();
+/// signalled, no socket opened, no other's limits set. What is not allowed fails with EPERM. Who cannot get
+/// all of that must not serve, and ends with what this returns as its exit code; nullopt: it has it.
+std::optional<int> keep_reader_privileges();
+/// What a reader lacked that ended with this status, as waitpid() gives it; nullptr: it ended for another
+/// reason.
+const char* lacking_privilege(int status);
 
 /// The soft limit on open files up to the hard one: kept-open cgroup files need it.
 void raise_file_limit();

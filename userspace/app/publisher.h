@@ -51,6 +51,7 @@ class Publisher {
   void set_room(double part);
   /// What is wrong with the store is told on stderr, but not while a screen is drawn.
   void hold_notices(bool hold) { hold_notices_ = hold; }
+  bool holds_notices() const { return hold_notices_; }
   void tell_notices();
   /// Writes what waits, and closes the store.
   void close_store();

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "app/child_process.h"
+#include "app/memory_limits.h"
 #include "app/privileges.h"
 #include "base/clock.h"
 #include "blame/python.h"
@@ -44,7 +45,6 @@ struct Reply {
 };
 constexpr std::size_t kMaxEnding = 4;
 constexpr Nanos kRestsUnstarted = std::chrono::seconds(1);  // on a machine that has no process for it
-constexpr rlim_t kMaxAddresses = 256 << 20;
 
 Reply answer(const Question& q, const Roots& roots, const ProcFs& procfs) {
   Reply out;
@@ -92,7 +92,8 @@ Reader::~Reader() {
 }
 
 bool Reader::ask(What what, const TaskId& id, MonoTime now) {
-  if (!ours_ || now < rests_until_ || waiting_.size() >= kMaxWaiting || near_a_kill_(id)) return false;
+  if (!ours_ || refusal_ || now < rests_until_ || waiting_.size() >= kMaxWaiting || near_a_kill_(id))
+    return false;
   waiting_.push_back({what, id, now});
   if (!asked_) send_next(now);
   return true;
@@ -109,8 +110,7 @@ bool Reader::start() {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(0);
     become_child(oom_score_adj_, theirs_.get(), StartedAs::reader);
-    rlimit most{kMaxAddresses, kMaxAddresses};
-    setrlimit(RLIMIT_AS, &most);
+    limit_data(MemoryLimits::kReader);
     execv("/proc/self/exe", argv);
     _exit(126);
   }
@@ -170,6 +170,12 @@ std::vector<Reader::Answer> Reader::advance(MonoTime now) {
   int status = 0;
   bool gone = pid_ > 0 && waitpid(pid_, &status, WNOHANG) != 0;
   if (gone) pid_ = -1;
+  // It may not serve without its filter, and the next one would not either.
+  if (gone && (refusal_ = lacking_privilege(status))) {
+    rest(now);
+    for (Answer& answer : std::exchange(dropped_, {})) out.push_back(std::move(answer));
+    return out;
+  }
   // Or somebody else has: then the process that it was to look at is not at fault.
   bool from_outside = gone && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
   if (asked_ && from_outside && !std::exchange(asked_->again, true)) {
@@ -211,7 +217,7 @@ std::string joined(const ProcCmdline& cmdline) {
 
 int serve_reader(const std::string& root) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // an exec forgets it
-  if (auto refused = keep_reader_privileges(); !refused.empty()) return 1;
+  if (auto lacking = keep_reader_privileges()) return *lacking;
   limit_looks(Reader::kLongestLook);
   Roots roots{root};
   ProcFs procfs(roots);

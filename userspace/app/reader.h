@@ -22,7 +22,7 @@ namespace oomcast {
 /// the other one is being OOM-killed, nothing of it is freed meanwhile, and the kernel kills the next. So the
 /// tracer never looks. It asks this: a process that is started when it is needed, ends by itself when one
 /// look takes 50 ms (limit_looks()), is killed when a request takes 2 s and at the first sign of an OOM
-/// around it, and has 256 MiB of address space. One request at a time, the others wait.
+/// around it, and has 6 MiB of data (MemoryLimits). One request at a time, the others wait.
 class Reader {
  public:
   static constexpr Nanos kLongestLook = std::chrono::milliseconds(50), kPatience = std::chrono::seconds(2),
@@ -66,6 +66,8 @@ class Reader {
   void rest(MonoTime until);
   /// Somebody is near a kill now: if that is being read, it is given up at once.
   void keep_away();
+  /// Why no reader serves, nullptr: one does. Then ask() is always false.
+  const char* refusal() const { return refusal_; }
   /// Requests whose look took too long, or whose reader died. Not those of rest().
   std::uint64_t given_up() const { return given_up_; }
 
@@ -91,6 +93,7 @@ class Reader {
   std::optional<Request> asked_;
   std::vector<Answer> dropped_;
   std::uint64_t serial_ = 0, given_up_ = 0;
+  const char* refusal_ = nullptr;
   MonoTime asked_at_{}, rests_until_{};
 };
 

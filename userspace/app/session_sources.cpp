@@ -1,4 +1,5 @@
 // What a session reads, and when.
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 
 #include "app/session.h"
 #include "app/snapshots.h"
+#include "app/tracing.h"
 #include "blame/python.h"
 #include "model/limit_owner.h"
 
@@ -304,6 +306,11 @@ bool Session::is_short_of_memory() const {
 void Session::count_losses() {
   losses_.track("not_stored", publisher_.not_stored());
   losses_.track("reader_given_up", reader_.given_up());
+  if (losses_.track("reader_refused", reader_.refusal() != nullptr) && !publisher_.holds_notices())
+    tell_error(
+        fmt::format("the reader {}, so it does not serve: no arguments, private memory and Python lines of "
+                    "other processes",
+                    reader_.refusal()));
   losses_.track("oom_kill_no_room", model_.episodes().dropped());
   losses_.track("oom_kill_unseen", model_.episodes().unseen(now()));
   losses_.track("samples_spared", model_.spared());
@@ -320,7 +327,11 @@ void Session::count_losses() {
   losses_.track("program_interrupted_itself", sources_.bpf->missed_runs());
   losses_.track("python_table_full", pythons_->no_room());
   losses_.track("undecodable_record", sources_.bpf->undecodable());
-  losses_.track("growth_look_given_up", looks_ ? looks_->given_up() : 0);
+  if (looks_) {
+    losses_.track("growth_look_given_up", looks_->given_up());
+    losses_.track("growth_look_no_room", looks_->no_room());
+    losses_.track("growth_look_not_allowed", looks_->not_allowed());
+  }
   losses_.track("gpu_ring_full", gpu_->lost());
   losses_.track("gpu_code_no_room", gpu_->code_lost());
   losses_.track("gpu_page_events", gpu_->page_events_lost());

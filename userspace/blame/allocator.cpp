@@ -1,7 +1,5 @@
 #include "blame/allocator.h"
 
-#include <gelf.h>
-#include <libelf.h>
 #include <linux/magic.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -18,6 +16,7 @@
 #include <vector>
 
 #include "blame/breakpoint_place.h"
+#include "blame/elf_file.h"
 #include "blame/frame.h"
 
 namespace oomcast {
@@ -53,8 +52,7 @@ constexpr std::array<std::string_view, 17> kLikeFree = {"_ZdlPv",
                                                         "sdallocx"};
 constexpr std::string_view kLikeRealloc = "rallocx", kOfLibc = "_int_malloc";
 static_assert(kLikeMalloc.size() + kLikeFree.size() + 1 <= OtherFunctions{}.size());
-constexpr std::size_t kMaxSymbols = 4'000'000;
-constexpr std::size_t kMaxParts = 64;
+constexpr std::uint32_t kMaxSymbols = 2'000'000;
 
 // The kernel reads the file's pages for a breakpoint.
 bool answers(int fd) {
@@ -91,29 +89,6 @@ bool bring_in_code(FoundAllocator& found, const FunctionSizes& sizes) {
                      [&](OtherFunction& other) { return move(other.place, other.function); });
 }
 
-// By the parts of the file that are loaded.
-std::uint64_t place_of(Elf* elf, std::uint64_t address) {
-  std::size_t parts = 0;
-  if (elf_getphdrnum(elf, &parts) != 0) return 0;
-  for (std::size_t i = 0; i < std::min(parts, kMaxParts); ++i) {
-    GElf_Phdr part;
-    if (gelf_getphdr(elf, static_cast<int>(i), &part) && part.p_type == PT_LOAD && address >= part.p_vaddr &&
-        address - part.p_vaddr < part.p_filesz)
-      return address - part.p_vaddr + part.p_offset;
-  }
-  return 0;
-}
-
-// A linker may make the functions of a program without libraries its own, local ones.
-bool needs_libraries(Elf* elf) {
-  std::size_t parts = 0;
-  GElf_Phdr part;
-  if (elf_getphdrnum(elf, &parts) != 0) return true;
-  for (std::size_t i = 0; i < std::min(parts, kMaxParts); ++i)
-    if (gelf_getphdr(elf, static_cast<int>(i), &part) && part.p_type == PT_INTERP) return true;
-  return false;
-}
-
 // As wire::Allocates counts them; nullopt: none of these.
 std::optional<std::size_t> like_which(std::string_view name) {
   if (std::find(kLikeMalloc.begin(), kLikeMalloc.end(), name) != kLikeMalloc.end())
@@ -134,49 +109,42 @@ struct InFile {
   FunctionSizes sizes;
 };
 
-void take_symbols(Elf* elf, Elf_Scn* section, const GElf_Shdr& header, bool local, InFile& out,
+// Of a program without libraries a linker may have made the functions its own, local ones.
+void take_symbols(const ElfFile& elf, const ElfFile::Symbols& table, bool local, InFile& out,
                   Others& others) {
-  Elf_Data* data = header.sh_entsize ? elf_getdata(section, nullptr) : nullptr;
-  if (!data) return;
-  std::size_t count = std::min<std::size_t>(header.sh_size / header.sh_entsize, kMaxSymbols);
-  for (std::size_t i = 0; i < count; ++i) {
-    GElf_Sym symbol;
-    if (!gelf_getsym(data, static_cast<int>(i), &symbol)) return;
+  ElfFile::Names names(elf, table);
+  elf.for_each(table, [&](const Elf64_Sym& symbol, std::uint32_t number) {
     // An undefined one may have a value: where a program without PIE calls it.
-    if (symbol.st_shndx == SHN_UNDEF || !symbol.st_value || GELF_ST_TYPE(symbol.st_info) != STT_FUNC ||
-        (GELF_ST_BIND(symbol.st_info) == STB_LOCAL && !local))
-      continue;
-    const char* name = elf_strptr(elf, header.sh_link, symbol.st_name);
-    if (!name) continue;
-    auto function = std::find(kFunctionNames.begin(), kFunctionNames.end(), std::string_view(name));
-    bool frees = std::string_view(name) == "free";
-    bool throws = std::find(kThrowing.begin(), kThrowing.end(), std::string_view(name)) != kThrowing.end();
+    if (symbol.st_shndx == SHN_UNDEF || !symbol.st_value || ELF64_ST_TYPE(symbol.st_info) != STT_FUNC ||
+        (ELF64_ST_BIND(symbol.st_info) == STB_LOCAL && !local))
+      return number < kMaxSymbols;
+    std::string_view name = names.of(symbol);
+    auto function = std::find(kFunctionNames.begin(), kFunctionNames.end(), name);
+    bool frees = name == "free";
+    bool throws = std::find(kThrowing.begin(), kThrowing.end(), name) != kThrowing.end();
     auto like = like_which(name);
-    others.of_libc |= std::string_view(name) == kOfLibc;
-    if (function == kFunctionNames.end() && !frees && !throws && !like) continue;
-    std::uint64_t place = place_of(elf, symbol.st_value);
+    others.of_libc |= name == kOfLibc;
+    if (function == kFunctionNames.end() && !frees && !throws && !like) return number < kMaxSymbols;
+    auto at = elf.offset_of(symbol.st_value);
+    std::uint64_t place = at ? *at : 0;
     out.sizes.emplace(place, symbol.st_size);
     if (function != kFunctionNames.end())
       out.allocator.allocates[static_cast<std::size_t>(function - kFunctionNames.begin())] = place;
     if (frees) out.allocator.free = place;
     if (like) others.functions[place] = *like;
     if (throws) others.throwing.insert(place);
-  }
+    return number < kMaxSymbols;
+  });
 }
 
 std::optional<InFile> allocator_in(ProcessMemory::File file, bool program) {
-  elf_version(EV_CURRENT);
-  std::unique_ptr<Elf, decltype(&elf_end)> elf(elf_begin(file.fd.get(), ELF_C_READ, nullptr), &elf_end);
-  if (!elf || elf_kind(elf.get()) != ELF_K_ELF) return std::nullopt;
-  bool local = program && !needs_libraries(elf.get());
+  auto elf = ElfFile::open(file.fd.get());
+  if (!elf) return std::nullopt;
+  bool local = program && !elf->needs_libraries();
   InFile in_file{{std::move(file), {}, 0, {}, 0, false, false}, {}};
   FoundAllocator& out = in_file.allocator;
   Others others;
-  for (Elf_Scn* at = elf_nextscn(elf.get(), nullptr); at; at = elf_nextscn(elf.get(), at)) {
-    GElf_Shdr header;
-    if (gelf_getshdr(at, &header) && (header.sh_type == SHT_DYNSYM || header.sh_type == SHT_SYMTAB))
-      take_symbols(elf.get(), at, header, local, in_file, others);
-  }
+  for (const ElfFile::Symbols& table : elf->symbols()) take_symbols(*elf, table, local, in_file, others);
   // Two names of one function would count each of its calls twice.
   std::set<std::uint64_t> places;
   for (std::uint64_t& place : out.allocates)

@@ -91,7 +91,7 @@ void Blame::describe(Process& process) const {
 
 void Blame::open_view(Process& process) {
   std::uint32_t pid = process.ref.id.tgid;
-  process.view = std::make_unique<ProcessView>(config_.roots, pid, !about_to_read(pid));
+  process.view = std::make_unique<ProcessView>(config_.roots, pid, files_, !about_to_read(pid));
   process.python_told = false;
   process.containers.known = process.allocations.blocks_tell = process.allocations.has_own_new =
       false;  // they were of another program
@@ -171,7 +171,10 @@ void Blame::end() {
 void Blame::sample_objects_again(std::uint32_t pid) {
   Process* p = known(pid);
   if (!p || !p->containers.known || !p->after || !about_to_read(pid)) return;
-  if (PythonHeap* heap = p->view->python_heap()) p->containers.grown = heap->end();
+  if (PythonHeap* heap = p->view->python_heap()) {
+    p->containers.grown = heap->end();
+    heap->release();
+  }
 }
 
 Blame::Process& Blame::process_of(const wire::Fault& fault) {
@@ -243,8 +246,16 @@ void Blame::add(const wire::Fault& fault) {
   (void)about_to_read(p.ref.id.tgid);
   p.faults += fault.faults;
   std::uint32_t site = site_of(p, fault, fault.time);
-  if (p.samples.size() >= config_.max_samples) thin_samples(p);
+  if (samples_ >= config_.max_samples) thin_most();
+  ++samples_;
   p.samples.push_back({fault.address, fault.weight, fault.faults, site, looks_});
+}
+
+void Blame::thin_most() {
+  auto most = std::ranges::max_element(processes_, {}, [](const auto& p) { return p.second.samples.size(); });
+  thin_samples(most->second);
+  samples_ = 0;
+  for (const auto& [id, p] : processes_) samples_ += p.samples.size();
 }
 
 // Every second one stands for two, from the first or the second on in turn.
@@ -283,6 +294,7 @@ void Blame::add(wire::Allocation allocation) {
   auto found = processes_.find(allocation.task.id);
   if (found == processes_.end()) return;
   follow_moved(found->second, allocation);
+  if (!found->second.survivors.has_room()) read_stacks(found->second, true);
   found->second.survivors.add(std::move(allocation));
 }
 
@@ -300,7 +312,10 @@ void Blame::add(const wire::Addition& addition) {
 std::vector<std::uint64_t> Blame::growing_lengths(std::uint32_t pid, std::size_t most) {
   Process* p = known(pid);
   PythonHeap* heap = p && p->containers.known && about_to_read(pid) ? p->view->python_heap() : nullptr;
-  return heap ? heap->growing(most) : std::vector<std::uint64_t>();
+  if (!heap) return {};
+  auto lengths = heap->growing(most);
+  heap->release();
+  return lengths;
 }
 
 Result<FoundAllocator> Blame::find_allocator(std::uint32_t pid) {
@@ -317,6 +332,7 @@ void Blame::sample_objects(std::uint32_t pid) {
   if (!p || !about_to_read(pid)) return;
   PythonHeap* heap = p->view->python_heap();
   p->containers.known = heap && heap->begin();
+  if (heap) heap->release();  // of one process at a time
 }
 
 void Blame::add_living(std::uint32_t pid, std::span<const wire::LivingBlock> living) {
@@ -421,8 +437,11 @@ BlameReport Blame::finish(Seconds window, double watched_share) {
         return page ? std::optional(page->held) : std::nullopt;
       });
     out.processes.push_back(judge(process, window, watched_share));
+    if (PythonHeap* heap = process.containers.grown ? process.view->python_heap() : nullptr) heap->release();
     out.grown += out.processes.back().grown();
   }
+  out.symbols_unread = files_.unread();
+  for (const auto& [id, process] : processes_) out.symbols_unread += process.view->symbols_cut();
   std::vector<ProcessRef> refs;
   std::vector<std::string> environments;
   for (const BlameProcess& p : out.processes) {

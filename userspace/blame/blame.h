@@ -151,6 +151,7 @@ struct BlameReport {
   std::uint64_t unnamed_frames = 0, frames = 0;
   std::uint64_t not_noted =
       0;  // processes for which there was no room: of these only what they touch is told
+  std::uint64_t symbols_unread = 0;           // tables of symbols and perf maps, longer than what is read
   std::vector<std::string> unread;            // processes that could not be looked at: "python3[4711]"
   std::map<std::string, std::uint64_t> lost;  // by reason
   bool gpu_followed = false;                  // the NVIDIA driver is there, and its calls were read
@@ -170,8 +171,9 @@ class Blame {
     /// Of these neither files nor memory are touched: only their counters count.
     std::unordered_set<std::uint32_t> unread;
     bool blind = false;  // of none
-    /// Of one process; when there are as many, every second one goes, and the others weigh double.
-    std::size_t max_samples = 200'000;
+    /// Of all processes; when there are as many, every second one goes of the process that has most, and its
+    /// others weigh double. 6 MiB.
+    std::size_t max_samples = 100'000;
     /// Processes that are read before the window begins. What others held then is what they hold at their
     /// first fault that is told of.
     std::size_t max_noted = 512;
@@ -279,6 +281,7 @@ class Blame {
   bool began_before(const Process& process) const;  // the window
   void begin_late(Process& process, const wire::Fault& fault) const;
   static void thin_samples(Process& process);
+  void thin_most();
   void open_view(Process& process);
   void tell_python(Process& process) const;
   /// Since this was asked last.
@@ -299,6 +302,8 @@ class Blame {
 
   Config config_;
   ProcFs procfs_;
+  MappedFiles files_;        // outlives their views
+  std::size_t samples_ = 0;  // of all; what goes with a program is counted until some are thinned
   std::unordered_map<TaskId, Process> processes_;
   std::uint64_t began_ticks_ = 0;  // the window, in clock ticks since boot
   std::uint32_t looks_ = 0;

@@ -42,8 +42,8 @@ Stack interleave(const std::vector<Frame>& native, const std::vector<std::option
   return out;
 }
 
-ProcessView::ProcessView(const Roots& roots, std::uint32_t pid, bool blind)
-    : blind_(blind), memory_(std::make_unique<ProcessMemory>(roots, pid)) {
+ProcessView::ProcessView(const Roots& roots, std::uint32_t pid, MappedFiles& files, bool blind)
+    : blind_(blind), files_(files), memory_(std::make_unique<ProcessMemory>(roots, pid)) {
   open();
 }
 
@@ -77,8 +77,8 @@ void ProcessView::open() {
   auto maps = memory_->maps();
   if (!maps || maps->empty()) return;  // what was known of it stays
   maps_ = *std::move(maps);
-  unwinder_ = std::make_unique<Unwinder>(*memory_, maps_);
-  symbols_ = std::make_unique<Symbols>(*memory_, maps_);
+  unwinder_ = std::make_unique<Unwinder>(*memory_, maps_, files_);
+  symbols_ = std::make_unique<Symbols>(*memory_, maps_, files_);
   if (python_.python) return;
   python_ = find_python(*memory_, maps_);
   if (!python_.python) return;

@@ -33,8 +33,8 @@ struct ReadStack {
 class ProcessView {
  public:
   /// Of a process that may be gone already: then every function is unknown. About 5 ms. `blind`: neither its
-  /// files nor its memory are touched, and nothing is known of it.
-  ProcessView(const Roots& roots, std::uint32_t pid, bool blind = false);
+  /// files nor its memory are touched, and nothing is known of it. `files` is for all processes.
+  ProcessView(const Roots& roots, std::uint32_t pid, MappedFiles& files, bool blind = false);
 
   /// Reads its mappings again when the stack leads where nothing was mapped, at most once a second.
   ReadStack read(const wire::UserStack& at, MonoTime now);
@@ -49,12 +49,15 @@ class ProcessView {
   /// nullopt: not known, as of each of a blind one.
   std::optional<ProcessMemory::Page> page_at(std::uint64_t address) const;
   bool blind() const { return blind_; }
+  /// As Symbols::cut().
+  std::uint64_t symbols_cut() const { return symbols_ ? symbols_->cut() : 0; }
 
  private:
   void open();
   bool is_mapped(std::uint64_t address) const;
 
   bool blind_;
+  MappedFiles& files_;
   std::unique_ptr<ProcessMemory> memory_;  // of fixed address: the others refer to it
   std::vector<Mapping> maps_;
   std::unique_ptr<Unwinder> unwinder_;

@@ -124,21 +124,21 @@ struct NewFunction {
 constexpr std::array<NewFunction, 3> kNewFunctions = {
     {{"PyModule_AddObjectRef", 10}, {"PyModule_AddType", 9}, {"PyCode_NewWithPosOnlyArgs", 8}}};
 
-std::optional<PythonSymbols> python_symbols(const std::string& path, std::uint64_t begin) {
+std::optional<PythonSymbols> python_symbols(const ElfFile& elf, std::uint64_t begin) {
   constexpr std::array<std::string_view, 9> kNames = {
       "_PyRuntime",    "Py_Version",          "PyCode_Type",         "PyUnicode_Type",     "PyBytes_Type",
       "Py_GetVersion", kNewFunctions[0].name, kNewFunctions[1].name, kNewFunctions[2].name};
-  ElfSymbols symbols = find_elf_symbols(path, kNames);
+  ElfSymbols symbols = find_elf_symbols(elf, kNames);
   auto at = [&](std::string_view name) -> std::uint64_t {
     auto found = symbols.values.find(std::string(name));
-    return found == symbols.values.end() ? 0 : found->second + (symbols.executable ? 0 : begin);
+    return found == symbols.values.end() ? 0 : found->second + (elf.fixed_address() ? 0 : begin);
   };
   PythonSymbols out{at("_PyRuntime"),  at("Py_Version"),     std::nullopt,
                     at("PyCode_Type"), at("PyUnicode_Type"), at("PyBytes_Type")};
   // A stripped executable keeps its sections.
   if (!out.runtime)
-    if (auto section = find_elf_section(path, ".PyRuntime"))
-      out.runtime = *section + (symbols.executable ? 0 : begin);
+    if (auto section = elf.section_address(".PyRuntime"))
+      out.runtime = *section + (elf.fixed_address() ? 0 : begin);
   if (!out.runtime && !at("Py_GetVersion")) return std::nullopt;
   for (const NewFunction& f : kNewFunctions)
     if (!out.since && at(f.name)) out.since = f.minor;
@@ -237,7 +237,8 @@ PythonFinding find_python(const ProcessMemory& memory, std::span<const Mapping> 
     if (m.inode == 0 || m.offset != 0 || !(first || may_hold_python(m.path))) continue;
     if (++looked_at > 16) break;
     auto file = memory.open_file(m);
-    auto symbols = file ? python_symbols(file->path, m.begin) : std::nullopt;
+    auto elf = file ? ElfFile::open(file->fd.get()) : std::nullopt;
+    auto symbols = elf ? python_symbols(*elf, m.begin) : std::nullopt;
     if (!symbols) continue;
     MappedFile mapped = mapped_file(std::move(file->fd), maps, m);
     auto python = identify(memory, mapped, *symbols);

@@ -40,7 +40,7 @@ bool PythonHeap::begin() {
   cut_ = walk.cut;
   Allowance allowance(limits_.time / 2);
   for (std::uint32_t at = 0; at < walk.nodes.size(); ++at) {
-    if (allowance.over()) {
+    if (allowance.over() || known_.size() >= limits_.containers) {
       cut_ = true;
       break;
     }

@@ -42,8 +42,9 @@ class PythonHeap {
  public:
   /// For a walk; a walk of 100,000 objects takes 50 ms.
   struct Limits {
-    std::size_t objects = 400'000;
+    std::size_t objects = 200'000;                // 20 MiB, while it walks
     Nanos time = std::chrono::milliseconds(400);  // as Allowance has it; half of it again for what was found
+    std::size_t containers = 64'000;              // that are remembered: 5 MiB
   };
   /// Both must outlive this.
   PythonHeap(const ProcessMemory& memory, const Python& python);
@@ -72,6 +73,8 @@ class PythonHeap {
   /// Whether objects of up to 512 bytes stand at this address: in a pool of the interpreter's own (CPython's
   /// Objects/obmalloc.c, 3.8 to 3.15), which serves whoever asks for a size. false, too: it cannot be read.
   bool has_small_objects(std::uint64_t address);
+  /// Forgets what was read of the process's memory, 8 MiB: for who has no question soon.
+  void release() { reader_.pages().release(); }
   /// A walk ended before it had seen all.
   bool cut() const { return cut_; }
 

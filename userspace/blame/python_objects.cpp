@@ -32,7 +32,16 @@ void PresentPages::forget() {
   std::fill(pieces_.begin(), pieces_.end(), Piece{});
 }
 
+void PresentPages::release() {
+  pieces_ = {};
+  bytes_ = {};
+}
+
 bool PresentPages::read(std::uint64_t address, std::span<std::byte> to) {
+  if (pieces_.empty()) {
+    pieces_.resize(kPieces);
+    bytes_.resize(kPieces * kPiece);
+  }
   while (!to.empty()) {
     if (address >= kUserAddresses) return false;
     std::uint64_t number = address / kPiece, offset = address % kPiece;

@@ -18,12 +18,12 @@
 namespace oomcast {
 
 /// What was read of a process's memory since forget(): only pages that are in memory, in pieces of 16 KiB, of
-/// which 32 MiB are held at most.
+/// which 8 MiB are held at most, and none behind release().
 class PresentPages {
  public:
-  explicit PresentPages(const ProcessMemory& memory)
-      : memory_(memory), pieces_(kPieces), bytes_(kPieces * kPiece) {}
+  explicit PresentPages(const ProcessMemory& memory) : memory_(memory) {}
   void forget();
+  void release();
   /// false: some of it cannot be read, or is not in memory.
   bool read(std::uint64_t address, std::span<std::byte> to);
   template <typename T>
@@ -39,7 +39,7 @@ class PresentPages {
   }
 
  private:
-  static constexpr std::size_t kPage = 4096, kPiece = 4 * kPage, kPieces = 2048;
+  static constexpr std::size_t kPage = 4096, kPiece = 4 * kPage, kPieces = 512;
   struct Piece {
     std::uint64_t number = UINT64_MAX;
     std::uint32_t present = 0;

@@ -156,7 +156,8 @@ std::uint64_t living_block(PresentPages& pages, std::uint64_t address) {
   if (size < kLeast || size > kMost) return 0;
   if (said & kMapped) {
     std::uint64_t before = pages.word(address - kHeader), begin = address - kHeader - before;
-    return !(said & kInUse) && before < kBytesOfPage && begin % kBytesOfPage == 0 && (before + size) % kBytesOfPage == 0
+    return !(said & kInUse) && before < kBytesOfPage && begin % kBytesOfPage == 0 &&
+                   (before + size) % kBytesOfPage == 0
                ? size - kHeader
                : 0;
   }

@@ -282,6 +282,7 @@ void pass(A& a, BlameReport& r) {
   a(r.unnamed_frames);
   a(r.frames);
   a(r.not_noted);
+  a(r.symbols_unread);
   pass(a, r.unread);
 }
 

@@ -12,8 +12,9 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kMaxUnread = 64 << 20;  // bytes of stacks
-constexpr std::size_t kMaxBlocks = 1 << 20;
+constexpr std::size_t kMaxUnread = 6 << 20;  // bytes of stacks, 24 KiB each at most
+constexpr std::size_t kMaxUnreadOne = 32 << 10;
+constexpr std::size_t kMaxBlocks = 32 << 10;  // 5 MiB, of 65,536 that the kernel's table has for all
 constexpr std::size_t kMaxReadAtOnce = 100, kMaxCheckedAtOnce = 500;
 constexpr std::uint32_t kMaxGap = 8, kMinChecks = 6;
 constexpr Nanos kReadAfter = std::chrono::milliseconds(500);
@@ -65,6 +66,10 @@ void Survivors::add(wire::Allocation a) {
   block.unread = std::make_unique<wire::Allocation>(std::move(a));
   unread_bytes_ += size;
   blocks_.emplace(address, std::move(block));
+}
+
+bool Survivors::has_room() const {
+  return unread_bytes_ + kMaxUnreadOne <= kMaxUnread;
 }
 
 std::optional<std::uint64_t> Survivors::bytes_at(std::uint64_t address) const {

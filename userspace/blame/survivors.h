@@ -93,6 +93,8 @@ class Survivors {
   Estimate estimate(const WatchedAllocations& watched, Seconds window) const;
   /// Of a block that was told of and is not known to have gone; nullopt: there is none.
   std::optional<std::uint64_t> bytes_at(std::uint64_t address) const;
+  /// false: read_stacks() of all first, or the next one is dropped.
+  bool has_room() const;
   /// Blocks that there was no room for.
   std::uint64_t dropped() const { return dropped_; }
 

@@ -1,19 +1,11 @@
 #include "blame/symbols.h"
 
-#include <bcc/bcc_elf.h>
-#include <bcc/bcc_syms.h>
 #include <cxxabi.h>
-#include <elf.h>
-#include <elfutils/libdwelf.h>
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <gelf.h>
-#include <libelf.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
@@ -21,134 +13,28 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/unique_fd.h"
 #include "collect/procfs.h"
 #include "parse/text.h"
 
 namespace oomcast {
 namespace {
 
-constexpr std::uint32_t kFunctions = 1u << STT_FUNC | 1u << STT_GNU_IFUNC;
-constexpr std::size_t kMaxFunctions = 1'000'000;  // of one file, or one perf-PID.map
+constexpr std::size_t kMaxFiles = 256, kMaxKnown = 16384;  // addresses
 constexpr std::size_t kLongestName = 4096;
+constexpr std::uint32_t kMaxNamed = 2'000'000;
 constexpr off_t kMaxJit = 64 << 20;
+constexpr std::size_t kMaxJitFunctions = 256 << 10;  // 24 bytes each
 constexpr Nanos kJitEvery = std::chrono::seconds(1);
-constexpr std::size_t kShortestBuildId = 4, kLongestBuildId = 64;
 
-using OwnElf = std::unique_ptr<Elf, decltype(&elf_end)>;
-
-// Read piece by piece, never mapped: who truncates a file while it is mapped here would end us with a SIGBUS.
-OwnElf open_elf(int fd) {
-  elf_version(EV_CURRENT);
-  return {fd >= 0 ? elf_begin(fd, ELF_C_READ, nullptr) : nullptr, &elf_end};
-}
-
+// What it is may be 2^30 times as long: then there is no memory for it.
 std::string demangled(const std::string& name) {
   int status = 0;
   std::unique_ptr<char, decltype(&std::free)> plain(
       abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), &std::free);
-  return status == 0 ? plain.get() : name;
-}
-
-// "9a/bc0123….debug" of "9abc0123…"; empty: it has no build id.
-std::string debug_name(int fd) {
-  OwnElf elf = open_elf(fd);
-  const void* id = nullptr;
-  ssize_t size = elf ? dwelf_elf_gnu_build_id(elf.get(), &id) : -1;
-  if (size < static_cast<ssize_t>(kShortestBuildId) || size > static_cast<ssize_t>(kLongestBuildId))
-    return {};
-  std::string out;
-  for (ssize_t i = 0; i < size; ++i)
-    out += fmt::format("{:02x}{}", static_cast<const unsigned char*>(id)[i], i == 0 ? "/" : "");
-  return out + ".debug";
+  return status == 0 ? std::string(plain.get(), strnlen(plain.get(), kLongestName)) : name;
 }
 
 }  // namespace
-
-/// The functions of one file.
-struct Symbols::File {
-  struct Function {
-    std::uint64_t begin, size;
-    std::uint32_t section, name;  // where its name stands: a section, and from where in it
-  };
-  struct Part {
-    std::uint64_t address, size, offset;
-  };
-  std::optional<ProcessMemory::File> file;   // what is mapped
-  std::optional<ProcessMemory::File> debug;  // the file with its symbols, where that is another
-  bool read = false;
-  std::vector<Function> functions;  // by address
-  std::vector<Part> parts;
-  std::map<std::uint32_t, std::uint64_t> names_at;  // of a section its place in the file
-
-  explicit File(std::optional<ProcessMemory::File> opened) : file(std::move(opened)) {}
-
-  // Separate symbols are found by build id alone: a debug link is a path of the file's own choice.
-  void find_debug(const ProcessMemory& memory) {
-    std::string name = debug_name(file->fd.get());
-    if (name.empty()) return;
-    name = "/usr/lib/debug/.build-id/" + name;
-    debug = memory.open_in_root(name, 0);
-    if (!debug) debug = memory.open_of_machine(name);
-  }
-
-  void read_functions(const ProcessMemory& memory) {
-    read = true;
-    find_debug(memory);
-    bcc_symbol_option options{};
-    options.use_symbol_type = kFunctions;
-    auto take = [](std::size_t section, std::size_t name, std::size_t, std::uint64_t begin,
-                   std::uint64_t size, int, void* self) {
-      auto& all = static_cast<File*>(self)->functions;
-      if (size)
-        all.push_back({begin, size, static_cast<std::uint32_t>(section), static_cast<std::uint32_t>(name)});
-      return all.size() < kMaxFunctions ? 0 : -1;
-    };
-    auto take_part = [](std::uint64_t address, std::uint64_t size, std::uint64_t offset, void* self) {
-      static_cast<File*>(self)->parts.push_back({address, size, offset});
-      return 0;
-    };
-    bcc_elf_foreach_load_section(file->path.c_str(), take_part, this);
-    if (debug) bcc_elf_foreach_sym_lazy(debug->path.c_str(), take, &options, this);
-    if (functions.empty()) {
-      debug.reset();
-      bcc_elf_foreach_sym_lazy(file->path.c_str(), take, &options, this);
-    }
-    std::sort(functions.begin(), functions.end(),
-              [](const Function& a, const Function& b) { return a.begin < b.begin; });
-  }
-
-  // A string table of a large library is some hundred MiB: of each name only its own bytes are read.
-  std::string name_of(const Function& function) {
-    int fd = (debug ? debug : file)->fd.get();
-    auto [at, fresh] = names_at.try_emplace(function.section, 0);
-    if (fresh) {
-      OwnElf elf = open_elf(fd);
-      GElf_Shdr header;
-      Elf_Scn* section = elf ? elf_getscn(elf.get(), function.section) : nullptr;
-      if (section && gelf_getshdr(section, &header)) at->second = header.sh_offset;
-    }
-    std::array<char, kLongestName> bytes;
-    ssize_t n = at->second
-                    ? pread(fd, bytes.data(), bytes.size(), static_cast<off_t>(at->second + function.name))
-                    : 0;
-    if (n <= 0) return {};
-    return demangled(std::string(bytes.data(), strnlen(bytes.data(), static_cast<std::size_t>(n))));
-  }
-
-  std::string name_at(std::uint64_t offset) {
-    for (const Part& part : parts) {
-      if (offset < part.offset || offset - part.offset >= part.size) continue;
-      std::uint64_t address = offset - part.offset + part.address;
-      auto after = std::upper_bound(functions.begin(), functions.end(), address,
-                                    [](std::uint64_t at, const Function& f) { return at < f.begin; });
-      if (after == functions.begin() || address - std::prev(after)->begin >= std::prev(after)->size)
-        return {};
-      return name_of(*std::prev(after));
-    }
-    return {};
-  }
-};
 
 /// What a program that makes its code as it runs says of it in /tmp/perf-PID.map: "START SIZE name", in
 /// hexadecimal digits.
@@ -156,52 +42,83 @@ struct Symbols::Jit {
   std::string path;
   std::uint32_t owner = 0;
   MonoTime next_read{};
-  off_t size = 0;
+  std::optional<ProcessMemory::File> file;
+  off_t size = 0;  // of what was read, up to the last line's end
+  std::uint64_t cut = 0;
   struct Function {
     std::uint64_t begin, size;
-    std::string name;
+    std::uint32_t name;  // where it stands in the file
   };
   std::vector<Function> functions;  // by address
 
+  // What was appended. Names stay in the file until one is asked for.
   void read(const ProcessMemory& memory) {
-    auto file = memory.open_in_root(path, owner);
+    auto now = memory.open_in_root(path, owner);
     struct stat about {};
-    if (!file || fstat(file->fd.get(), &about) != 0 || about.st_size == size) return;
-    if (about.st_size > kMaxJit) return;  // sparse, or a mistake
-    size = about.st_size;
-    std::string text(static_cast<std::size_t>(size), '\0');
-    std::size_t had = 0;
-    for (ssize_t n = 1; n > 0 && had < text.size(); had += static_cast<std::size_t>(std::max<ssize_t>(n, 0)))
-      n = pread(file->fd.get(), text.data() + had, text.size() - had, static_cast<off_t>(had));
-    functions.clear();
-    std::string_view rest = std::string_view(text).substr(0, had), line;
-    while (functions.size() < kMaxFunctions && next_line(rest, line)) {
+    if (!now || fstat(now->fd.get(), &about) != 0) return;
+    if (about.st_size < size) {
+      functions.clear();
+      size = 0;
+    }
+    file = std::move(now);
+    if (about.st_size == size) return;
+    std::string piece(64 << 10, '\0');
+    while (size < kMaxJit) {
+      ssize_t n = pread(file->fd.get(), piece.data(), piece.size(), size);
+      auto had = std::string_view(piece).substr(0, static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
+      std::size_t lines = had.rfind('\n') + 1;  // 0: there is none
+      if (!lines) break;
+      take(had.substr(0, lines));
+      size += static_cast<off_t>(lines);
+    }
+    cut += about.st_size > kMaxJit;  // sparse, or a mistake
+    std::ranges::stable_sort(functions, {}, &Function::begin);
+  }
+
+  void take(std::string_view text) {
+    std::string_view rest = text, line;
+    while (next_line(rest, line)) {
       Function f{};
       auto hex = [&](std::uint64_t& value) {
         std::string_view word = next_field(line);
         return std::from_chars(word.data(), word.data() + word.size(), value, 16).ec == std::errc{};
       };
       if (!hex(f.begin) || !hex(f.size)) continue;
-      f.name = trim(line).substr(0, kLongestName);
-      functions.push_back(std::move(f));
+      f.name = static_cast<std::uint32_t>(size + (trim(line).data() - text.data()));
+      if (functions.size() >= kMaxJitFunctions) {
+        ++cut;
+        return;
+      }
+      functions.push_back(f);
     }
-    std::stable_sort(functions.begin(), functions.end(),
-                     [](const Function& a, const Function& b) { return a.begin < b.begin; });
+  }
+
+  std::string name_of(const Function& function) const {
+    std::string out(kLongestName, '\0');
+    ssize_t n = pread(file->fd.get(), out.data(), out.size(), function.name);
+    out.resize(static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
+    return std::string(trim(std::string_view(out).substr(0, out.find('\n'))));
   }
 
   const Function* at(std::uint64_t address) const {
-    auto after = std::upper_bound(functions.begin(), functions.end(), address,
-                                  [](std::uint64_t a, const Function& f) { return a < f.begin; });
+    auto after = std::ranges::upper_bound(functions, address, {}, &Function::begin);
     if (after == functions.begin() || address - std::prev(after)->begin >= std::prev(after)->size)
       return nullptr;
     return &*std::prev(after);
   }
 };
 
-Symbols::Symbols(const ProcessMemory& memory, std::span<const Mapping> maps) : memory_(memory), maps_(maps) {
-  for (const Mapping& m : maps)
-    if (m.inode != 0 && m.executable && !files_.contains({m.device, m.inode}))
-      files_.emplace(std::pair(m.device, m.inode), std::make_unique<File>(memory.open_file(m)));
+Symbols::Symbols(const ProcessMemory& memory, std::span<const Mapping> maps, MappedFiles& files)
+    : memory_(memory), maps_(maps), shared_(files) {
+  for (const Mapping& m : maps) {
+    if (m.inode == 0 || !m.executable || files_.size() >= kMaxFiles) continue;
+    auto [at, fresh] = files_.try_emplace({m.device, m.inode});
+    if (fresh) at->second.mapped = files.open(memory, m);
+  }
+}
+
+std::uint64_t Symbols::cut() const {
+  return jit_ ? jit_->cut : 0;
 }
 
 Symbols::~Symbols() = default;
@@ -212,12 +129,28 @@ const Mapping* Symbols::mapping_at(std::uint64_t address) const {
   return after == maps_.begin() || address >= std::prev(after)->end ? nullptr : &*std::prev(after);
 }
 
+// Separate symbols are found by build id alone: a debug link is a path of the file's own choice.
+void Symbols::find_debug(File& file) const {
+  if (std::exchange(file.searched, true)) return;
+  std::string id = file.mapped->elf->build_id();
+  if (id.empty()) return;
+  std::string name = fmt::format("/usr/lib/debug/.build-id/{}/{}.debug", id.substr(0, 2), id.substr(2));
+  auto debug = memory_.open_in_root(name, 0);
+  if (!debug) debug = memory_.open_of_machine(name);
+  if (debug) file.with_symbols = shared_.share(*std::move(debug));
+}
+
 void Symbols::name_by_file(const Mapping& m, std::uint64_t address, Frame& frame) {
   frame.file = m.path;
   auto found = files_.find({m.device, m.inode});
-  if (found == files_.end() || !found->second->file) return;
-  if (!found->second->read) found->second->read_functions(memory_);
-  frame.function = found->second->name_at(address - m.begin + m.offset);
+  if (found == files_.end() || !found->second.mapped || !found->second.mapped->elf) return;
+  File& file = found->second;
+  auto in_file = file.mapped->elf->address_of(address - m.begin + m.offset);
+  if (!in_file) return;
+  find_debug(file);
+  std::string name = file.with_symbols ? shared_.name_at(*file.with_symbols, *in_file) : std::string();
+  if (name.empty()) name = shared_.name_at(*file.mapped, *in_file);
+  if (!name.empty()) frame.function = demangled(name);
 }
 
 void Symbols::name_by_jit(std::uint64_t address, Frame& frame) {
@@ -237,11 +170,12 @@ void Symbols::name_by_jit(std::uint64_t address, Frame& frame) {
     function = jit_->at(address);
   }
   if (!function) return;
-  frame.function = function->name;
+  frame.function = jit_->name_of(*function);
   frame.file = jit_->path;
 }
 
 const Frame& Symbols::resolve(std::uint64_t address) {
+  if (known_.size() >= kMaxKnown) known_.clear();
   auto [at, fresh] = known_.try_emplace(address);
   if (!fresh) return at->second;
   const Mapping* mapping = mapping_at(address);
@@ -252,35 +186,18 @@ const Frame& Symbols::resolve(std::uint64_t address) {
   return at->second;
 }
 
-ElfSymbols find_elf_symbols(const std::string& path, std::span<const std::string_view> names) {
-  struct Search {
-    std::span<const std::string_view> names;
-    ElfSymbols out;
-  } search{names, {}};
-  search.out.executable = bcc_elf_get_type(path.c_str()) == ET_EXEC;
-  bcc_symbol_option options{};
-  options.use_symbol_type = BCC_SYM_ALL_TYPES;
-  auto take = [](const char* name, std::uint64_t value, std::uint64_t, void* context) {
-    auto& s = *static_cast<Search*>(context);
-    if (value && std::find(s.names.begin(), s.names.end(), name) != s.names.end())
-      s.out.values.emplace(name, value);
-    return s.out.values.size() == s.names.size() ? -1 : 0;
-  };
-  bcc_elf_foreach_sym(path.c_str(), take, &options, &search);
-  return std::move(search.out);
-}
-
-std::optional<std::uint64_t> find_elf_section(const std::string& path, std::string_view name) {
-  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
-  OwnElf elf = open_elf(fd.get());
-  std::size_t names = 0;
-  if (!elf || elf_getshdrstrndx(elf.get(), &names) != 0) return std::nullopt;
-  for (Elf_Scn* at = elf_nextscn(elf.get(), nullptr); at; at = elf_nextscn(elf.get(), at)) {
-    GElf_Shdr header;
-    const char* called = gelf_getshdr(at, &header) ? elf_strptr(elf.get(), names, header.sh_name) : nullptr;
-    if (called && called == name) return header.sh_addr;
+ElfSymbols find_elf_symbols(const ElfFile& elf, std::span<const std::string_view> names) {
+  ElfSymbols out;
+  for (const ElfFile::Symbols& table : elf.symbols()) {
+    ElfFile::Names called(elf, table);
+    elf.for_each(table, [&](const Elf64_Sym& symbol, std::uint32_t number) {
+      if (!symbol.st_value || symbol.st_shndx == SHN_UNDEF) return number < kMaxNamed;
+      std::string_view name = called.of(symbol);
+      if (std::ranges::find(names, name) != names.end()) out.values.emplace(name, symbol.st_value);
+      return number < kMaxNamed && out.values.size() < names.size();
+    });
   }
-  return std::nullopt;
+  return out;
 }
 
 }  // namespace oomcast

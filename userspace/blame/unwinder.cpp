@@ -7,12 +7,17 @@
 #include <string>
 #include <utility>
 
-#include "base/unique_fd.h"
-
 namespace oomcast {
+
+struct UnwoundModule {
+  MappedFiles* files = nullptr;
+  std::shared_ptr<const OpenFile> file;
+  std::shared_ptr<std::vector<char>> image;  // outlives libdwfl
+};
+
 namespace {
 
-constexpr std::size_t kMaxFrames = 256;
+constexpr std::size_t kMaxFrames = 256, kMaxModules = 256;
 constexpr pid_t kThread = 1;  // one thread is enough: each sample is its state
 constexpr int kStackPointer = 7, kInstruction = 16;
 
@@ -24,26 +29,27 @@ constexpr const char* kModule = "mapped";
 int no_debuginfo(Dwfl_Module*, void**, const char*, Dwarf_Addr, const char*, const char*, GElf_Word, char**) {
   return -1;
 }
-// A module's own data is its opened file. Read piece by piece, never mapped: who truncates a library while it
-// is mapped here would end us with a SIGBUS.
+
+// A module's own data. libdwfl would read whole sections, those of debug information among them, as long as
+// the file says that they are: it is given a file of what unwinds alone, of bounded size, and held once for
+// all processes.
 int open_elf(Dwfl_Module*, void** own, const char*, Dwarf_Addr, char** name, Elf** elf) {
-  auto* file = static_cast<UniqueFd*>(*own);
-  if (!file || !*file) return -1;
+  auto* module = static_cast<UnwoundModule*>(*own);
+  if (!module) return -1;
+  module->image = module->files->unwinding_of(*module->file);
+  if (!module->image) return -1;
   elf_version(EV_CURRENT);
-  *elf = elf_begin(file->get(), ELF_C_READ, nullptr);
-  if (!*elf || elf_kind(*elf) != ELF_K_ELF) {
-    elf_end(std::exchange(*elf, nullptr));
-    return -1;
-  }
+  *elf = elf_memory(module->image->data(), module->image->size());
+  if (!*elf) return -1;
   *name = strdup("");
-  return file->release();  // libdwfl closes it
+  return -1;  // there is no descriptor
 }
 const Dwfl_Callbacks kCallbacks = {open_elf, no_debuginfo, nullptr, nullptr};
 
 }  // namespace
 
 struct Unwinder::State {
-  std::vector<std::unique_ptr<UniqueFd>> files;  // of modules that libdwfl has not read yet
+  std::vector<std::unique_ptr<UnwoundModule>> modules;
   std::unique_ptr<Dwfl, Destroys<dwfl_end>> dwfl;
   bool attached = false;
   std::span<const std::uint64_t, 17> registers{std::span<const std::uint64_t, 17>(kNone)};
@@ -84,7 +90,7 @@ struct Unwinder::State {
                                                      set_registers, nullptr,    nullptr};
 };
 
-Unwinder::Unwinder(const ProcessMemory& memory, std::span<const Mapping> maps)
+Unwinder::Unwinder(const ProcessMemory& memory, std::span<const Mapping> maps, MappedFiles& files)
     : state_(std::make_unique<State>()) {
   state_->dwfl.reset(dwfl_begin(&kCallbacks));
   if (!state_->dwfl) return;
@@ -104,15 +110,16 @@ Unwinder::Unwinder(const ProcessMemory& memory, std::span<const Mapping> maps)
     goes_on = true;
   }
   for (const auto& [head, end] : modules) {
-    auto file = memory.open_file(*head);
-    if (!file) continue;
-    auto fd = std::make_unique<UniqueFd>(std::move(file->fd));
+    if (state_->modules.size() >= kMaxModules) break;
+    auto file = files.open(memory, *head);
+    if (!file || !file->elf) continue;
+    auto own_data = std::make_unique<UnwoundModule>(UnwoundModule{&files, std::move(file), nullptr});
     Dwfl_Module* module = dwfl_report_module(state_->dwfl.get(), kModule, head->begin, end);
     void** own = nullptr;
     if (!module || !dwfl_module_info(module, &own, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr))
       continue;
-    *own = fd.get();
-    state_->files.push_back(std::move(fd));
+    *own = own_data.get();
+    state_->modules.push_back(std::move(own_data));
   }
   dwfl_report_end(state_->dwfl.get(), nullptr, nullptr);
   state_->attached = dwfl_attach_state(state_->dwfl.get(), nullptr, kThread, &State::kThreads, state_.get());

@@ -7,14 +7,16 @@
 #include <span>
 #include <vector>
 
+#include "blame/function_table.h"
 #include "collect/process_memory.h"
 
 namespace oomcast {
 
 class Unwinder {
  public:
-  /// Opens each mapped ELF file; what cannot be opened or is none is left out. About 0.1 ms a file.
-  Unwinder(const ProcessMemory& memory, std::span<const Mapping> maps);
+  /// Opens each mapped ELF file, 256 at most; what cannot be opened, is none or has more to unwind by than
+  /// there is room for is left out. About 0.1 ms a file. `files` is for all processes, and outlives this.
+  Unwinder(const ProcessMemory& memory, std::span<const Mapping> maps, MappedFiles& files);
   ~Unwinder();
   Unwinder(const Unwinder&) = delete;
   Unwinder& operator=(const Unwinder&) = delete;

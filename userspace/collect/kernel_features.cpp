@@ -62,8 +62,8 @@ void note(KernelFeatures& out, const btf& types, const btf_type& type, std::stri
   } else if (btf_is_struct(&type) && name == "bpf_uprobe_multi_link") {
     out.process_uprobes = true;
   } else if (btf_is_enum(&type) && name == "bpf_func_id") {
-    out.task_registers = has_value(types, type, "BPF_FUNC_task_pt_regs");
-    out.find_vma = has_value(types, type, "BPF_FUNC_find_vma");
+    out.task_registers |= has_value(types, type, "BPF_FUNC_task_pt_regs");
+    out.find_vma |= has_value(types, type, "BPF_FUNC_find_vma");
   }
 }
 

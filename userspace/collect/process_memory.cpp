@@ -17,7 +17,8 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kMaxMappings = 65536, kMaxMaps = kMaxMappings * 256;
+constexpr std::size_t kMaxMappings = 65536, kLongestMapLine = 32 << 10;
+constexpr std::size_t kMaxBytes = 2 << 20;    // of those that are kept
 constexpr std::size_t kPieceOfPagemap = 512;  // entries: 2 MiB, for which the kernel holds the lock
 constexpr std::uint64_t kUserAddresses = std::uint64_t{1} << 63;  // above it is [vsyscall]
 
@@ -56,46 +57,85 @@ Look::~Look() {
   if (longest_look > Nanos{}) end_this_process_after({});
 }
 
+namespace {
+
+std::optional<Mapping> parse_mapping(std::string_view line) {
+  Mapping m;
+  if (!take_hex(line, m.begin) || !line.starts_with('-')) return std::nullopt;
+  line.remove_prefix(1);
+  if (!take_hex(line, m.end) || m.end <= m.begin) return std::nullopt;
+  std::string_view permissions = next_field(line);
+  if (permissions.size() != 4) return std::nullopt;
+  m.accessible = !permissions.starts_with("---");
+  m.executable = permissions[2] == 'x';
+  m.shared = permissions[3] == 's';
+  std::string_view offset = next_field(line);
+  if (!take_hex(offset, m.offset)) return std::nullopt;
+  m.device = next_field(line);
+  auto inode = parse_u64(next_field(line));
+  if (!inode) return std::nullopt;
+  m.inode = *inode;
+  m.path = trim(line);
+  return m;
+}
+
+// One of a region that was made piece by piece, as a heap or code that is made at run time.
+bool goes_on(const Mapping& m, const Mapping& last) {
+  return m.inode == 0 && last.inode == 0 && m.begin == last.end && m.path == last.path &&
+         m.accessible == last.accessible && m.executable == last.executable && m.shared == last.shared;
+}
+
+}  // namespace
+
 std::vector<Mapping> parse_maps(std::string_view text) {
   std::vector<Mapping> out;
   std::string_view line;
-  while (out.size() < kMaxMappings && next_line(text, line)) {
-    Mapping m;
-    if (!take_hex(line, m.begin) || !line.starts_with('-')) continue;
-    line.remove_prefix(1);
-    if (!take_hex(line, m.end) || m.end <= m.begin) continue;
-    std::string_view permissions = next_field(line);
-    if (permissions.size() != 4) continue;
-    m.accessible = !permissions.starts_with("---");
-    m.executable = permissions[2] == 'x';
-    m.shared = permissions[3] == 's';
-    std::string_view offset = next_field(line);
-    if (!take_hex(offset, m.offset)) continue;
-    m.device = next_field(line);
-    auto inode = parse_u64(next_field(line));
-    if (!inode) continue;
-    m.inode = *inode;
-    m.path = trim(line);
-    out.push_back(std::move(m));
-  }
+  while (out.size() < kMaxMappings && next_line(text, line))
+    if (auto m = parse_mapping(line)) out.push_back(*std::move(m));
   return out;
 }
 
 ProcessMemory::ProcessMemory(const Roots& roots, std::uint32_t pid)
     : dir_(fmt::format("{}/{}", roots.proc(), pid)), pid_(pid) {}
 
-Result<std::vector<Mapping>> ProcessMemory::maps() const {
+Status ProcessMemory::for_each_mapping(const std::function<void(Mapping&&)>& each) const {
   UniqueFd fd(open((dir_ + "/maps").c_str(), O_RDONLY | O_CLOEXEC));
-  std::string text, part(4096, '\0');
-  for (ssize_t n = fd ? 1 : -1; n != 0 && text.size() < kMaxMaps;) {
+  std::string text;
+  std::array<char, 4096> part;
+  std::size_t count = 0;
+  for (ssize_t n = fd ? 1 : -1; n != 0 && count < kMaxMappings;) {
     if (n > 0) {
       Look look;
       n = ::read(fd.get(), part.data(), part.size());
     }
     if (n < 0) return Error::from_errno(fmt::format("reading the mappings of process {}", pid_));
-    text.append(part, 0, static_cast<std::size_t>(n));
+    text.append(part.data(), static_cast<std::size_t>(n));
+    std::size_t lines = text.rfind('\n') + 1;  // 0: not one is whole
+    std::string_view rest = std::string_view(text).substr(0, lines), line;
+    while (count < kMaxMappings && next_line(rest, line))
+      if (auto m = parse_mapping(line)) {
+        each(*std::move(m));
+        ++count;
+      }
+    text.erase(0, lines);
+    if (text.size() > kLongestMapLine) return Error::failed("a mapping has no end");
   }
-  return parse_maps(text);
+  return Ok{};
+}
+
+Result<std::vector<Mapping>> ProcessMemory::maps() const {
+  std::vector<Mapping> out;
+  std::size_t bytes = 0;
+  auto ok = for_each_mapping([&](Mapping&& m) {
+    if (!out.empty() && goes_on(m, out.back())) {
+      out.back().end = m.end;
+    } else if (bytes < kMaxBytes) {
+      bytes += sizeof(m) + m.path.size();
+      out.push_back(std::move(m));
+    }
+  });
+  if (!ok) return ok.error();
+  return out;
 }
 
 namespace {
@@ -259,20 +299,18 @@ std::optional<ProcessMemory::Page> ProcessMemory::page_at(std::uint64_t address)
 }
 
 std::optional<Bytes> ProcessMemory::private_memory(Bytes most) const {
-  auto mappings = maps();
-  if (!mappings.ok()) return std::nullopt;
   struct Range {
     std::uint64_t begin, end;
   };
   std::vector<Range> ranges;
   std::uint64_t mapped = 0, most_mapped = static_cast<std::uint64_t>(most.count);
-  for (const Mapping& m : *mappings) {
-    if (!m.accessible || m.end > kUserAddresses) continue;
+  auto ok = for_each_mapping([&](Mapping&& m) {
+    if (!m.accessible || m.end > kUserAddresses) return;
     mapped += m.end - m.begin;
-    if (mapped > most_mapped) return std::nullopt;
     if (ranges.empty() || ranges.back().end != m.begin) ranges.push_back({m.begin, m.begin});
     ranges.back().end = m.end;
-  }
+  });
+  if (!ok || mapped > most_mapped) return std::nullopt;
   std::vector<std::uint64_t> entries(kPieceOfPagemap);
   std::uint64_t own = 0;
   for (Range r : ranges) {

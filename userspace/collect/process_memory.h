@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -57,7 +58,11 @@ class ProcessMemory {
   ProcessMemory(const Roots& roots, std::uint32_t pid);
 
   std::uint32_t pid() const { return pid_; }
-  /// At most 65,536 mappings; each read of some 60 is a look. Error: gone, or not allowed.
+  /// Calls `each` for one mapping after the other, 65,536 at most; each read of some 60 is a look, and one is
+  /// in memory at a time. Error: gone, or not allowed.
+  Status for_each_mapping(const std::function<void(Mapping&&)>& each) const;
+  /// The first of them, as far as 2 MiB hold them: 10,000 to 16,384. Neighbours without a file and with the
+  /// same rights are one.
   Result<std::vector<Mapping>> maps() const;
   /// The mapped file, whatever its name, its mount namespace, and whether it still has a name; and a name by
   /// which it is found as long as it is open. nullopt: it is no regular file, or gone. What a process has

@@ -314,6 +314,10 @@ std::vector<std::string> doubts_of(const BlameReport& report) {
         fmt::format("of {} processes more only what they touched is told, if anything: there was no "
                     "room for what they had before",
                     report.not_noted));
+  if (report.symbols_unread)
+    out.push_back(fmt::format("functions of {} file{} have no name: {} longer than what is read of symbols",
+                              report.symbols_unread, report.symbols_unread == 1 ? "" : "s",
+                              report.symbols_unread == 1 ? "its table is" : "their tables are"));
   std::size_t told = 0;
   for (const std::string& who : report.unread)
     if (told++ < kMaxUnread)

@@ -163,6 +163,7 @@ std::string to_json(const BlameReport& report, const ClockMap& clock, MonoTime n
               {"frames", report.frames},
               {"frames_unnamed", report.unnamed_frames},
               {"not_noted", report.not_noted},
+              {"symbols_unread", report.symbols_unread},
               {"unread", std::move(unread)},
               {"lost", std::move(lost)}};
   return dump(out) + "\n";

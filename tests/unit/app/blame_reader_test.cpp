@@ -64,7 +64,7 @@ TEST(BlameReader, takes_one_answer_for_a_process_that_it_asked_about_and_none_fo
   std::vector<std::uint32_t> told;
   BlameReader::Events events;
   events.on_allocator = [&](std::uint32_t pid, const Result<Allocator>&) { told.push_back(pid); };
-  BlameReader reader("", "0", std::move(events));
+  BlameReader reader("", "0", GiB(1), std::move(events));
   ASSERT_TRUE(reader.start({}));
   reader.find_allocator(kAskedPid);
   MonoTime begin = mono_now();

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <linux/openat2.h>
 #include <seccomp.h>
+#include <sys/capability.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -13,7 +14,10 @@
 
 #include <cerrno>
 #include <csignal>
+#include <fstream>
 #include <functional>
+#include <string>
+#include <string_view>
 
 #include "base/unique_fd.h"
 
@@ -25,7 +29,7 @@ int as_reader(const std::function<bool()>& works) {
   constexpr int kErrno = 100;  // what ends a program by itself does so with small numbers
   pid_t pid = fork();
   if (pid == 0) {
-    bool only_reads = keep_reader_privileges().empty();
+    bool only_reads = !keep_reader_privileges();
     errno = 0;
     int code = !only_reads ? 1 : works() ? 0 : kErrno + errno;
     syscall(SYS_exit_group, code);  // _exit() makes system calls of its own under a sanitizer
@@ -42,21 +46,37 @@ TEST(ReaderPrivileges, let_it_read) {
   EXPECT_EQ(as_reader([] { return UniqueFd(open("/", O_PATH | O_CLOEXEC)).get() >= 0; }), 0);
 }
 
-TEST(ReaderPrivileges, do_without_system_call_filters_where_the_kernel_has_none) {
+TEST(ReaderPrivileges, are_refused_where_the_kernel_has_no_system_call_filters) {
   pid_t pid = fork();
   if (pid == 0) {
     scmp_filter_ctx none = seccomp_init(SCMP_ACT_ALLOW);
     seccomp_rule_add(none, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(seccomp), 0);
     seccomp_rule_add(none, SCMP_ACT_ERRNO(EINVAL), SCMP_SYS(prctl), 1,
                      SCMP_A0(SCMP_CMP_EQ, PR_SET_SECCOMP, 0));
-    int code = seccomp_load(none) != 0 ? 2 : keep_reader_privileges().empty() ? 0 : 1;
+    int code = seccomp_load(none) != 0 ? 2 : keep_reader_privileges().value_or(1);
     syscall(SYS_exit_group, code);
   }
   int status = 0;
   waitpid(pid, &status, 0);
   ASSERT_TRUE(WIFEXITED(status));
   if (WEXITSTATUS(status) == 2) GTEST_SKIP() << "this kernel takes no filter";
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+  ASSERT_TRUE(lacking_privilege(status));
+  EXPECT_NE(std::string_view(lacking_privilege(status)).find("system call filter"), std::string_view::npos);
+}
+
+// The word behind a name in /proc/self/status.
+std::string status_word(const char* name) {
+  std::ifstream file("/proc/self/status");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with(std::string(name) + ":\t")) return line.substr(line.find('\t') + 1);
+  return "";
+}
+
+TEST(ReaderPrivileges, have_a_bounding_set_of_three) {
+  if (cap_get_bound(CAP_SETPCAP) <= 0 || geteuid() != 0) GTEST_SKIP() << "needs root with CAP_SETPCAP";
+  EXPECT_EQ(as_reader([] { return status_word("CapBnd") == status_word("CapEff"); }), 0);
+  EXPECT_EQ(as_reader([] { return status_word("NoNewPrivs") == "1"; }), 0);
+  EXPECT_EQ(as_reader([] { return status_word("Seccomp") == "2"; }), 0);
 }
 
 TEST(ReaderPrivileges, let_it_write_nothing_not_even_what_is_its_own) {

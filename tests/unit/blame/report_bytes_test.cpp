@@ -15,6 +15,7 @@ BlameReport report() {
   out.samples = 3;
   out.frames = 9;
   out.not_noted = 4;
+  out.symbols_unread = 2;
   out.unread = {"evil[9]"};
   BlameProcess& p = out.processes.emplace_back();
   p.process.id = {7, 12345};
@@ -57,6 +58,7 @@ TEST(ReportBytes, a_report_comes_back_as_it_was) {
   EXPECT_EQ(out->grown, in.grown);
   EXPECT_EQ(out->watched_share, in.watched_share);
   EXPECT_EQ(out->not_noted, 4u);
+  EXPECT_EQ(out->symbols_unread, 2u);
   EXPECT_EQ(out->unread, in.unread);
   ASSERT_EQ(out->processes.size(), 1u);
   const BlameProcess &a = in.processes[0], &b = out->processes[0];

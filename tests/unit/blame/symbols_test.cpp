@@ -21,7 +21,8 @@ namespace {
 struct OwnSymbols {
   ProcessMemory memory{Roots{}, static_cast<std::uint32_t>(getpid())};
   std::vector<Mapping> maps = memory.maps().ok() ? *memory.maps() : std::vector<Mapping>{};
-  Symbols symbols{memory, maps};
+  MappedFiles files;
+  Symbols symbols{memory, maps, files};
 
   const Mapping* of(const void* address) const {
     for (const Mapping& m : maps)

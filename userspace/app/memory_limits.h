@@ -1,0 +1,38 @@
+// What each process of oomcast may hold, and all of them together.
+#pragma once
+
+#include <sys/resource.h>
+
+#include <algorithm>
+
+#include "app/ceiling.h"
+#include "base/units.h"
+
+namespace oomcast {
+
+/// Resident memory. Of the tracer Ceiling's; of readers their data, by RLIMIT_DATA, and what they have in
+/// memory of the program and its libraries; of who starts a reader for `blame` as much by the bounds of its
+/// queues, and the rings of its kernel programs.
+struct MemoryLimits {
+  static constexpr Bytes kFiles = MiB(11), kFilesAndRings = MiB(23);
+  static constexpr Bytes kReader = MiB(6);
+  static constexpr Bytes kLook = MiB(6), kLookReader = MiB(39);     // of the tracer's own
+  static constexpr Bytes kBlame = MiB(40), kBlameReader = MiB(80);  // that a person asks for
+  static constexpr Bytes kAll = MiB(160);
+  static_assert(Ceiling::kMax + kReader + kFiles + kLook + kFilesAndRings + kLookReader + kFiles <= kAll);
+  static_assert(kBlame + kFilesAndRings + kBlameReader + kFiles <= kAll);
+  /// What a look may take of the machine.
+  static constexpr Bytes kOfLook = kLook + kFilesAndRings + kLookReader + kFiles;
+};
+
+/// Of this process and those that it starts; never more than it is already. For a process of one thread: each
+/// other one's stack counts with the 8 MiB that are reserved for it.
+inline void limit_data(Bytes most) {
+  rlimit now{};
+  if (getrlimit(RLIMIT_DATA, &now) != 0) return;
+  now.rlim_max = std::min<rlim_t>(now.rlim_max, static_cast<rlim_t>(most.count));
+  now.rlim_cur = now.rlim_max;
+  setrlimit(RLIMIT_DATA, &now);
+}
+
+}  // namespace oomcast
