@@ -99,6 +99,8 @@ def python_case(kind, growth=GROWTH, scope_by_cgroup=False, python=PYTHON):
         script = t.workload("leaks.py")
         if kind in ("numpy", "torch") and subprocess.run([python, "-c", f"import {kind}"], capture_output=True).returncode:
             t.skip(f"{python} has no {kind}")
+        if kind == "small":  # no blocks of the allocator's
+            t.needs_data_breakpoints()
         lines = script.read_text().splitlines()
         line = next(n for n, text in enumerate(lines, 1) if text.endswith(f"# culprit {kind}"))
         group = t.cgroup() if scope_by_cgroup else None
