@@ -65,7 +65,7 @@ with concurrent.futures.ThreadPoolExecutor(max_workers=jobs) as pool:
             print(f"{kind} {prefix}/{test}" + (f": {why}" if kind != "PASS" else ""), flush=True)
             for line in said[-40:]:
                 print(f"    | {line}", flush=True)
-longest = [f"{test} {seconds:.0f} s" for seconds, test in sorted(took, reverse=True)[:5] if seconds >= 1]
+longest = [f"{test} {seconds:.0f} s" for seconds, test in sorted(took, reverse=True)[:10] if seconds >= 1]
 if longest:
     print("longest:", ", ".join(longest))
 print(f"END {counts['PASS']} {counts['FAIL']} {counts['SKIP']}")
