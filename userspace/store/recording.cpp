@@ -94,7 +94,6 @@ Result<RecordingReader> RecordingReader::open(const std::string& path) {
   auto opened = open_to_read(*std::move(place), shown);
   if (!opened) return opened.error();
   DatabaseHandle db = *std::move(opened);
-  execute(db.get(), "BEGIN");  // one moment of a file that is still written
   if (auto ok = prepare_to_read(db.get(), shown); !ok) return ok.error();
   if (ask(db.get(), "SELECT count(*) FROM (SELECT 1 FROM runs LIMIT 2)") != 1)
     return wrong(

@@ -447,11 +447,9 @@ void Store::Impl::read_before(std::int64_t row, StoredEpisode& out) {
 }
 
 Result<StoredEpisode> Store::episode(const std::optional<std::string>& id, Nanos window) {
-  execute(impl_->db.get(), "BEGIN");  // one moment
   auto row = impl_->find(id);
   auto out = row ? impl_->read(*row, window) : Result<StoredEpisode>(row.error());
   if (out) impl_->read_before(*row, *out);
-  execute(impl_->db.get(), "COMMIT");
   return out;
 }
 

@@ -68,7 +68,8 @@ struct EpisodeSummary {
 /// How much of each kill: who died by which limit, or all that was told of it (ten more queries a kill).
 enum class EpisodeParts : std::uint8_t { victims, all };
 
-/// A store or a recording, to read. Works while others write it. The file is treated as hostile.
+/// A store or a recording, to read, as it is when it is opened. Works while others write it. The file is
+/// treated as hostile.
 class Store {
  public:
   /// `path`: the directory of a store, or a file. Error (exit 1): nothing is there; Error::usage: it is no

@@ -266,6 +266,8 @@ Result<DatabaseHandle> open_to_read(SafePath path, const std::string& shown) {
                     nullptr);  // tables only: no SQL of the file runs
   sqlite3_db_config(db.get(), SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
   execute(db.get(), "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA temp_store=MEMORY");
+  // One moment of what is still written; and without its -shm the whole -wal is read at each beginning.
+  execute(db.get(), "BEGIN");
   return db;
 }
 
