@@ -20,6 +20,7 @@ namespace oomcast {
 namespace {
 
 constexpr int kLongestValue = 16 << 20;
+constexpr std::int64_t kWalHeader = 32;
 constexpr std::string_view kWal = "-wal", kShm = "-shm", kJournal = "-journal";
 
 // Of one connection, until its database is closed.
@@ -27,6 +28,7 @@ struct Opening {
   UniqueFd directory;
   struct stat database {};
   DatabaseAccess access;
+  bool has_index = true;  // a -shm that is in use, where it shares
   const sqlite3_io_methods* base = nullptr;
   sqlite3_io_methods methods{};
 };
@@ -118,26 +120,22 @@ int close_file(sqlite3_file* file) {
   return code;
 }
 
-// Where it is not shared, or cannot be, SQLite makes an index of its own from the -wal.
+// A reader that finds no index that is in use is opened again without one: what SQLite does there tries a
+// torn log for ten seconds at each statement.
 int map_shm(sqlite3_file* file, int region, int size, int extend, void volatile** to) {
   Opening* opening = opening_of(file);
   *to = nullptr;
-  int code = SQLITE_READONLY_CANTINIT;
-  if (opening->access.shares) code = opening->base->xShmMap(file, region, size, extend, to);
-  bool alone = !opening->access.writes && (code & 0xff) == SQLITE_CANTOPEN && region == 0;
-  if (!alone) return code;
-  opening->access.shares = false;
-  return SQLITE_READONLY_CANTINIT;
+  if (!opening->access.shares) return SQLITE_CANTOPEN;
+  int code = opening->base->xShmMap(file, region, size, extend, to);
+  bool none = code == SQLITE_READONLY_CANTINIT || (code & 0xff) == SQLITE_CANTOPEN;
+  if (opening->access.writes || !none || region != 0) return code;
+  opening->has_index = false;
+  return SQLITE_CANTOPEN;
 }
 
-int lock_shm(sqlite3_file* file, int offset, int count, int flags) {
-  Opening* opening = opening_of(file);
-  return opening->access.shares ? opening->base->xShmLock(file, offset, count, flags) : SQLITE_OK;
-}
-
-int unmap_shm(sqlite3_file* file, int removes) {
-  Opening* opening = opening_of(file);
-  return opening->access.shares ? opening->base->xShmUnmap(file, removes) : SQLITE_OK;
+// Nothing is locked against others by who only reads, whatever SQLite wants for an index of its own.
+int lock_shared(sqlite3_file* file, int level) {
+  return level == SQLITE_LOCK_SHARED ? opening_of(file)->base->xLock(file, level) : SQLITE_OK;
 }
 
 int open_file(sqlite3_vfs*, const char* name, sqlite3_file* file, int flags, int* got) {
@@ -156,8 +154,7 @@ int open_file(sqlite3_vfs*, const char* name, sqlite3_file* file, int flags, int
   opening.methods = *file->pMethods;
   opening.methods.xClose = close_file;
   opening.methods.xShmMap = map_shm;
-  opening.methods.xShmLock = lock_shm;
-  opening.methods.xShmUnmap = unmap_shm;
+  if (!opening.access.writes) opening.methods.xLock = lock_shared;
   opening_of(file) = &opening;
   file->pMethods = &opening.methods;
   return code;
@@ -213,6 +210,24 @@ std::string uri_of(const std::string& path) {
   return out;
 }
 
+DatabaseHandle connect(const std::string& name, const std::string& uri,
+                       const std::shared_ptr<Opening>& opening, int& code) {
+  opening->base = nullptr;
+  {
+    std::lock_guard lock(openings().mutex);
+    openings().by_path[name] = opening;
+  }
+  sqlite3* raw = nullptr;
+  int flags = opening->access.writes ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
+  code = sqlite3_open_v2(uri.c_str(), &raw, flags | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, vfs());
+  if (!opening->base) {
+    std::lock_guard lock(openings().mutex);
+    openings().by_path.erase(name);
+  }
+  if (code == SQLITE_OK) sqlite3_limit(raw, SQLITE_LIMIT_ATTACHED, 0);
+  return DatabaseHandle(raw);
+}
+
 }  // namespace
 
 DatabaseHandle open_database(SafePath path, DatabaseAccess access, int& code) {
@@ -220,31 +235,28 @@ DatabaseHandle open_database(SafePath path, DatabaseAccess access, int& code) {
   if (!path.found || sqlite3_initialize() != SQLITE_OK || !base() || !vfs()) return {};
   std::string name = fmt::format("{}/{}", path_of(path.directory.get()), path.name);
   std::string uri = uri_of(name);
+  bool logged = false;
   if (!access.writes) {
-    // Nobody has it open if it has no -wal: nothing is locked, and what is on a disk that cannot be written
-    // is read.
-    uri += path.beside(std::string(kWal)) ? "?readonly_shm=1" : "?immutable=1";
-    auto shm = path.beside(std::string(kShm));
-    access.shares = access.shares && path.keeps_ours && (!shm || is_ours(shm->st_uid));
+    // Without a log nobody has it open, and with its first 32 bytes alone nothing is in it: then nothing is
+    // locked, and what is on a disk that cannot be written is read.
+    auto wal = path.beside(std::string(kWal)), shm = path.beside(std::string(kShm));
+    logged = wal && (wal->st_size == 0 || wal->st_size > kWalHeader);
+    uri += logged ? "?readonly_shm=1" : "?immutable=1";
+    access.shares = access.shares && path.keeps_ours && shm && is_ours(shm->st_uid);
   }
   auto opening = std::make_shared<Opening>();
   opening->directory = std::move(path.directory);
   opening->database = *path.found;
   opening->access = access;
-  {
-    std::lock_guard lock(openings().mutex);
-    openings().by_path[name] = opening;
+  DatabaseHandle db = connect(name, uri, opening, code);
+  if (code != SQLITE_OK || !logged) return db;
+  if (opening->access.shares && !ask(db.get(), "SELECT count(*) FROM sqlite_schema") && !opening->has_index) {
+    db.reset();
+    opening->access.shares = false;
+    db = connect(name, uri, opening, code);
   }
-  sqlite3* raw = nullptr;
-  int flags = SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX;
-  code = sqlite3_open_v2(uri.c_str(), &raw,
-                         flags | (access.writes ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY), vfs());
-  DatabaseHandle db(raw);
-  if (!opening->base) {
-    std::lock_guard lock(openings().mutex);
-    openings().by_path.erase(name);
-  }
-  if (code == SQLITE_OK) sqlite3_limit(raw, SQLITE_LIMIT_ATTACHED, 0);
+  // Its index is in our memory.
+  if (code == SQLITE_OK && !opening->access.shares) execute(db.get(), "PRAGMA locking_mode=EXCLUSIVE");
   return db;
 }
 

@@ -238,6 +238,30 @@ TEST_F(DatabaseFiles, a_store_is_read_with_its_log_and_nothing_is_made_for_it) {
   EXPECT_EQ(read(), "in the log") << "an index that another user made is not looked at";
 }
 
+// SQLite, without an index that is in use, tries some of these for ten seconds at each statement.
+TEST_F(DatabaseFiles, a_log_that_is_torn_anywhere_is_read_at_once) {
+  make_store();
+  std::string copy = elsewhere_ + "/oomcast.db";
+  leave_log(file(), copy);
+  fs::rename(copy + "-wal", elsewhere_ + "/whole");
+  auto reads = [&] {
+    auto began = std::chrono::steady_clock::now();
+    auto store = Store::open(elsewhere_);
+    bool fine = store && store->episode(std::nullopt);
+    return fine && std::chrono::steady_clock::now() - began < 5s;
+  };
+  for (bool stale : {false, true}) {
+    if (stale) std::ofstream(copy + "-shm") << std::string(32768, '\x5a');
+    for (std::uintmax_t size : {0u, 1u, 31u, 32u, 33u, 56u, 4151u, 4152u}) {
+      fs::copy_file(elsewhere_ + "/whole", copy + "-wal", fs::copy_options::overwrite_existing);
+      fs::resize_file(copy + "-wal", size);
+      EXPECT_TRUE(reads()) << size << " bytes of it";
+    }
+    std::ofstream(copy + "-wal") << std::string(9000, '\x5a');
+    EXPECT_TRUE(reads()) << "what is no log";
+  }
+}
+
 TEST_F(DatabaseFiles, a_store_that_is_written_is_read_as_it_is_now) {
   auto writer = keep();
   writer->add(EpisodeFact{test::kill(1, 1000, 77, job_)});
