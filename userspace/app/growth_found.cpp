@@ -29,11 +29,12 @@ void add_to(std::optional<Bytes>& sum, Bytes more) {
   sum = sum ? *sum + more : more;
 }
 
-// From the frame that a person should look at, outwards.
+// From the frame that a person should look at, outwards; empty: nothing is known of that one.
 std::vector<CodePlace> code_of(const Stack& stack, std::size_t most) {
   std::vector<CodePlace> out;
   for (const Frame* frame : from_culprit(stack, most))
     out.push_back({frame->function, frame->file, frame->line});
+  if (!out.empty() && out.front().function.empty() && out.front().file.empty()) out.clear();
   return out;
 }
 

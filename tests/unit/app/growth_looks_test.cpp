@@ -373,6 +373,12 @@ TEST_F(Found, is_sure_of_a_line_that_touches_what_it_adds_to_a_container) {
   EXPECT_EQ(told[0].evidence.sure, mib(30)) << "no more than what the container holds";
 }
 
+TEST_F(Found, has_no_line_where_nothing_is_known_of_the_function) {
+  Stack unknown{{Frame::Kind::native, "", "", {}}};
+  found_.add(report({process(7, 40, {{unknown, 40}})}), tasks_, at_s(10), at_s(12));
+  EXPECT_TRUE(found_.of(process_of(7, 70)).sites.empty());
+}
+
 TEST_F(Found, says_nothing_of_what_shrank) {
   found_.add(report({process(7, -40, {{python("cache", 41), 3}})}), tasks_, at_s(10), at_s(12));
   EXPECT_TRUE(found_.of(process_of(7, 70)).sites.empty());
