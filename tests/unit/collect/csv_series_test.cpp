@@ -91,7 +91,7 @@ TEST_F(CsvFile, names_a_file_that_is_not_there) {
   auto none = CsvSeries::open("/nonexistent/x.csv");
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().exit_code, 2);
-  EXPECT_EQ(none.error().message, "/nonexistent/x.csv: No such file or directory");
+  EXPECT_EQ(none.error().message, "/nonexistent/x.csv: /nonexistent: No such file or directory");
 }
 
 }  // namespace
