@@ -39,6 +39,6 @@ def a_temporary_that_touches_pages_is_not_told_to_have_grown(t):
                 t.equal("its part of the growth", site["share"], None)
         held = {holder["path"] for holder in told["holders"]} | {site["held_by"] for site in told["grew_from"]}
         t.check("supervisor.failures in __main__" in held, f"nothing says who holds it: {sites}, {held}")
-    words = " ".join(f["text"] for f in post["findings"])
+    words = " ".join(" ".join([f["text"], *f["evidence"]]) for f in post["findings"])
     t.check(f"grew in {temporary}" not in words, f"the temporary is told to have grown: {words}")
     t.check("supervisor.failures in __main__" in words, f"the report does not say who holds it: {words}")
