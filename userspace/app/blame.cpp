@@ -118,6 +118,9 @@ class Watch {
       if (!done) return done.error();
       if (*done)
         if (auto report = reader_.report()) return completed(*std::move(report));
+      if (*done && reader_.report_is_too_long())
+        return Error::failed(
+            "the report is longer than there is room for: ask for a part of these processes");
       if (reader_.refusal())
         return Error::forbidden(
             fmt::format("the process that reads others' memory {}, so it does not serve", reader_.refusal()));

@@ -69,7 +69,6 @@ struct BlameReply {
 constexpr std::size_t kPart = 32 << 10, kMaxMessage = 64 << 10;
 constexpr std::size_t kMaxReason = 200, kShortRecord = 64;
 constexpr int kMaxSocket = 1 << 20;
-constexpr std::size_t kPartOfReport = 8;  // of what the reader may have
 
 struct AllocatorPlaces {
   std::array<std::uint64_t, wire::kAllocates> allocates{};
@@ -99,6 +98,7 @@ class Server {
   Server(const std::string& root, int socket)
       : roots_{root}, procfs_(roots_), fs_(CgroupFs::open(roots_)), socket_(socket) {
     config_.roots = roots_;
+    config_.longest_name = longest_name();
     config_.on_python = [this](std::uint32_t pid, const wire::PythonLayout& layout) {
       say({kPython, pid, 0}, wire::encode(layout));
     };
@@ -210,8 +210,8 @@ class Server {
     }
   }
 
-  void report(const BlameReport& report) {
-    std::string bytes = encode_report(report);
+  void report(BlameReport report) {
+    std::string bytes = encode_report(std::move(report));
     auto all = std::as_bytes(std::span(bytes));
     for (std::size_t at = 0; at < all.size(); at += kPart)
       say({kReport, 0, 0}, all.subspan(at, std::min(kPart, all.size() - at)));
@@ -272,7 +272,7 @@ Status BlameReader::start(const std::vector<std::uint32_t>& unread, bool blind) 
   queue_.clear();
   with_objects_.clear();
   asked_.clear();
-  report_.clear();
+  report_.emplace();
   queued_bytes_ = unanswered_ = 0;
   looking_ = lost_ = late_ = false;
   looked_at_.reset();
@@ -443,8 +443,9 @@ void BlameReader::take(std::span<const std::byte> in, UniqueFd file) {
       take_growing(reply.pid, payload);
       break;
     case kReport:
-      if (report_.size() + payload.size() <= static_cast<std::size_t>(as_.most.count) / kPartOfReport)
-        report_.append(reinterpret_cast<const char*>(payload.data()), payload.size());
+      if (report_ && report_->size() + payload.size() > static_cast<std::size_t>(as_.most.count) / 4)
+        report_.reset();
+      if (report_) report_->append(reinterpret_cast<const char*>(payload.data()), payload.size());
       break;
     case kUndecodable:
       ++undecodable_;
@@ -479,7 +480,7 @@ void BlameReader::take_allocator(bool found, std::uint32_t pid, std::span<const 
 }
 
 std::optional<BlameReport> BlameReader::report() const {
-  return decode_report(report_);
+  return report_ ? decode_report(*report_) : std::nullopt;
 }
 
 std::map<std::string, std::uint64_t> BlameReader::losses() const {

@@ -89,6 +89,8 @@ class BlameReader {
   std::optional<std::uint32_t> looked_at() const { return looked_at_; }
   /// After finish(), once it is idle. nullopt: what it said is none.
   std::optional<BlameReport> report() const;
+  /// It was longer than a quarter of what the reader may have: then there is none.
+  bool report_is_too_long() const { return !report_; }
   /// By reason.
   std::map<std::string, std::uint64_t> losses() const;
 
@@ -118,7 +120,7 @@ class BlameReader {
   std::optional<std::uint32_t> looked_at_;
   std::optional<MonoTime> silent_since_;  // nullopt: nothing is asked of it
   std::vector<std::byte> in_;             // one message
-  std::string report_;
+  std::optional<std::string> report_;     // nullopt: too long
   std::uint64_t full_ = 0, undecodable_ = 0;
 };
 

@@ -212,6 +212,7 @@ Blame::Process& Blame::process_of(const wire::Fault& fault) {
 
 Stack Blame::read_stack(Process& p, const wire::UserStack& at, MonoTime now) {
   ReadStack stack = p.view->read(at, now);
+  for (Frame& frame : stack.frames) shorten(frame, config_.longest_name);
   tell_python(p);  // its library may have been loaded just now
   ++report_.samples;
   report_.incomplete_stacks += !stack.complete;
@@ -437,6 +438,7 @@ BlameReport Blame::finish(Seconds window, double watched_share) {
         return page ? std::optional(page->held) : std::nullopt;
       });
     out.processes.push_back(judge(process, window, watched_share));
+    process.containers.additions.clear();
     if (PythonHeap* heap = process.containers.grown ? process.view->python_heap() : nullptr) heap->release();
     out.grown += out.processes.back().grown();
   }

@@ -170,7 +170,8 @@ class Blame {
     std::function<void(std::uint32_t tgid)> on_read;
     /// Of these neither files nor memory are touched: only their counters count.
     std::unordered_set<std::uint32_t> unread;
-    bool blind = false;  // of none
+    bool blind = false;              // of none
+    std::size_t longest_name = 512;  // as shorten() has it
     /// Of all processes; when there are as many, every second one goes of the process that has most, and its
     /// others weigh double. 6 MiB.
     std::size_t max_samples = 100'000;
@@ -271,7 +272,7 @@ class Blame {
   void read_stacks(Process& process, bool all);
   /// Of all that its growth may be: first what was kept, then what was touched.
   static void follow_moved(Process& p, const wire::Allocation& allocation);
-  static void judge_touched(const Process& p, double watched_share, BlameProcess& out);
+  static void judge_touched(Process& p, double watched_share, BlameProcess& out);
   static void judge_kept(const Process& process, Seconds window, BlameProcess& out);
   static std::vector<BlameGpuSite> judge_gpu(const Process& process);
   static void judge_holders(const Process& process, const Survivors::Estimate& kept, BlameProcess& out);

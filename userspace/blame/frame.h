@@ -18,6 +18,10 @@ struct Frame {
   auto operator<=>(const Frame&) const = default;
 };
 
+/// Keeps `most` bytes of each name, of a file's the last: a stack of 64 frames with 4 KiB each, as a tenant
+/// likes, has 512 KiB, and thousands of stacks are kept.
+void shorten(Frame& frame, std::size_t most);
+
 /// Outermost first.
 using Stack = std::vector<Frame>;
 

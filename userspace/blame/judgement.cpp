@@ -110,12 +110,15 @@ std::vector<BlameGpuSite> Blame::judge_gpu(const Process& p) {
 }
 
 // Samples weigh what was touched, counters say what was kept.
-void Blame::judge_touched(const Process& p, double watched_share, BlameProcess& out) {
+void Blame::judge_touched(Process& p, double watched_share, BlameProcess& out) {
   for (const auto& [stack, number] : p.sites) {
     (void)number;
     out.sites.emplace_back();
   }
-  for (auto& [stack, number] : p.sites) out.sites[number].stack = stack;
+  while (!p.sites.empty()) {  // with names of a tenant's length there is no room for a copy
+    auto site = p.sites.extract(p.sites.begin());
+    out.sites[site.mapped()].stack = std::move(site.key());
+  }
   Bytes staying;
   std::size_t counted = 0;
   for (const Sample& sample : p.samples) {

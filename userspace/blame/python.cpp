@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kMaxText = 4096;  // characters of a name or file
 constexpr std::size_t kMaxLineTable = 1024 * 1024;
-constexpr std::size_t kMaxCodes = 65536;
+constexpr std::size_t kMaxCodes = 65536, kMaxCodeBytes = 4 << 20;
 
 bool may_hold_python(std::string_view path) {
   return path.substr(path.rfind('/') + 1).find("python") != std::string_view::npos;
@@ -334,7 +334,11 @@ std::optional<Frame> PythonCode::resolve(const wire::PythonFrame& frame) {
   if (known == known_.end()) {
     auto fresh = read(frame);
     if (!fresh) return std::nullopt;
-    if (known_.size() >= kMaxCodes) known_.clear();
+    if (known_.size() >= kMaxCodes || known_bytes_ >= kMaxCodeBytes) {
+      known_.clear();
+      known_bytes_ = 0;
+    }
+    known_bytes_ += sizeof(*fresh) + fresh->file.size() + fresh->name.size() + fresh->lines.size();
     known = known_.emplace(std::pair(frame.code, frame.identity), *std::move(fresh)).first;
   }
   const Code& code = known->second;

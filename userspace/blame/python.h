@@ -64,6 +64,7 @@ class PythonCode {
   wire::PythonLayout layout_;
   PythonObjects objects_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, Code> known_;  // by address and identity
+  std::size_t known_bytes_ = 0;
 };
 
 }  // namespace oomcast

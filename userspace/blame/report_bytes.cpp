@@ -297,10 +297,9 @@ bool known(ProcessRole::Kind kind) {
 
 }  // namespace
 
-std::string encode_report(const BlameReport& report) {
+std::string encode_report(BlameReport report) {
   Writer writer;
-  BlameReport copy = report;
-  pass(writer, copy);
+  pass(writer, report);
   return writer.take();
 }
 

@@ -9,7 +9,7 @@
 
 namespace oomcast {
 
-std::string encode_report(const BlameReport& report);
+std::string encode_report(BlameReport report);
 /// The bytes may be anybody's: what is made of them takes ten times as much at most. nullopt: they are no
 /// report.
 std::optional<BlameReport> decode_report(std::string_view bytes);

@@ -20,6 +20,7 @@ namespace oomcast {
 namespace {
 
 constexpr std::size_t kMaxFiles = 256, kMaxKnown = 16384;  // addresses
+constexpr std::size_t kMaxKnownBytes = 2 << 20;
 constexpr std::size_t kLongestName = 4096;
 constexpr std::uint32_t kMaxNamed = 2'000'000;
 constexpr off_t kMaxJit = 64 << 20;
@@ -175,7 +176,10 @@ void Symbols::name_by_jit(std::uint64_t address, Frame& frame) {
 }
 
 const Frame& Symbols::resolve(std::uint64_t address) {
-  if (known_.size() >= kMaxKnown) known_.clear();
+  if (known_.size() >= kMaxKnown || known_bytes_ >= kMaxKnownBytes) {
+    known_.clear();
+    known_bytes_ = 0;
+  }
   auto [at, fresh] = known_.try_emplace(address);
   if (!fresh) return at->second;
   const Mapping* mapping = mapping_at(address);
@@ -183,6 +187,7 @@ const Frame& Symbols::resolve(std::uint64_t address) {
     name_by_file(*mapping, address, at->second);
   else if (mapping)
     name_by_jit(address, at->second);
+  known_bytes_ += sizeof(*at) + at->second.function.size() + at->second.file.size();
   return at->second;
 }
 

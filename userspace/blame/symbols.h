@@ -50,6 +50,7 @@ class Symbols {
   std::map<std::pair<std::string, std::uint64_t>, File> files_;  // by device and inode
   std::unique_ptr<Jit> jit_;
   std::unordered_map<std::uint64_t, Frame> known_;
+  std::size_t known_bytes_ = 0;
 };
 
 /// The value of a symbol in an ELF file; 0 is never one.
