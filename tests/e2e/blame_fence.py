@@ -65,26 +65,50 @@ def open_folder(t):
     return folder
 
 
-@case(vm="never", limit_s=60, tier="gate")
-def a_file_whose_symbols_have_no_size_costs_nobody_a_name(t):
-    """A parser that divided by that size once ended with it."""
-    group = t.cgroup()
-    path = open_folder(t) / "a.out"
-    body, _ = elf(8192, entsize=0)
+def file_of_symbols(t, symbols=1, **how):
+    """A library that says how many symbols it has: they lie in a hole, so that it takes two blocks of the disk."""
+    path = open_folder(t) / "python-library"
+    body, _ = elf(8192, symbols=symbols, **how)
     path.write_bytes(body)
     path.chmod(0o755)
+    os.truncate(path, max(8192, symbols * 24 + 4096))
+    return path
+
+
+def beside_one_who_maps(t, path):
+    """A report of two that grow, one of which maps `path`; and the most that was resident of oomcast meanwhile."""
+    group = t.cgroup()
     hostile = t.start(group, "maps_first", path)
     hostile.wait_for("ready")
     healthy, _ = python(t, group, "tell('ready')\nos.read(0, 1)\nculprit()\ntell('grown')\nos.read(0, 1)\n")
     blame = Blame(t, "--cgroup", group.path)
+    memory = Memory(blame.process.pid)
     for child in hostile, healthy:
         child.go()
         child.wait_for("grown")
+        memory.look()
+    for _ in range(20):
+        memory.look()
+        lib.pause(0.05, "its memory over time")
     report = blame.report()
     t.equal("processes that could not be looked at", report["unread"], [])
     names_culprit(t, report, of_pid(report, healthy.pid))
     grown = of_pid(report, hostile.pid)["grown_bytes"] / (64 * MiB)
-    t.check(0.9 < grown < 1.1, f"the hostile process grew by {grown:.2f} of what it did")
+    t.check(0.9 < grown < 1.1, f"who maps it grew by {grown:.2f} of what it did")
+    return memory.most
+
+
+@case(vm="never", limit_s=60, tier="gate")
+def symbols_of_no_size_cost_nothing(t):
+    """BCC divided by it: the reader ended, and what else it read began anew."""
+    beside_one_who_maps(t, file_of_symbols(t, entsize=0))
+
+
+@case(vm="never", limit_s=60, tier="gate")
+def a_sparse_file_of_450_mib_takes_no_memory_of_ours(t):
+    """Read as a whole its symbols took 458 MiB, for 12 KiB of a tenant's disk."""
+    most = beside_one_who_maps(t, file_of_symbols(t, symbols=(450 << 20) // 24))
+    t.check(most < 100 * MiB, f"blame had {most / MiB:.0f} MiB")
 
 
 def readers_of(blame):
@@ -92,14 +116,11 @@ def readers_of(blame):
         return [int(pid) for pid in f.read().split()]
 
 
-def lose_readers(t, blame, times):
-    """As a parser does that crashes on what a tenant has in its process."""
-    lost = set()
-    while len(lost) < times:
-        t.check(lib.wait_until(lambda: set(readers_of(blame)) - lost, lib.seconds(10)), "no reader is started again")
-        for pid in set(readers_of(blame)) - lost:
-            os.kill(pid, signal.SIGKILL)
-            lost.add(pid)
+def lose_reader(t, blame):
+    """As to a parser that crashes on what a tenant has in its process."""
+    t.check(lib.wait_until(lambda: readers_of(blame), lib.seconds(10)), "it has no reader")
+    for pid in readers_of(blame):
+        os.kill(pid, signal.SIGKILL)
 
 
 @case(vm="never", limit_s=60, tier="gate")
@@ -108,7 +129,7 @@ def a_reader_that_is_lost_costs_the_names_of_one_process_at_most(t):
     script = "tell('ready')\nos.read(0, 1)\nculprit()\ntell('grown')\nos.read(0, 1)\n"
     children = [python(t, group, script)[0] for _ in range(2)]
     blame = Blame(t, "--cgroup", group.path)
-    lose_readers(t, blame, 1)
+    lose_reader(t, blame)
     for line in blame.process.stderr:
         if b"once more" in line:
             break
