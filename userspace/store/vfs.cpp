@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -183,7 +184,7 @@ const char* vfs() {
     sqlite3_vfs out = *base();
     out.pNext = nullptr;
     out.zName = "oomcast";
-    out.szOsFile = (base()->szOsFile + 7) / 8 * 8 + static_cast<int>(sizeof(Opening*));
+    out.szOsFile = (base()->szOsFile + 7) / 8 * 8 + static_cast<int>(sizeof(std::uintptr_t));
     out.xOpen = open_file;
     out.xDelete = delete_file;
     out.xAccess = access_file;
