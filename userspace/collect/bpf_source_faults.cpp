@@ -234,7 +234,6 @@ class LoadedFaultSource final : public FaultSource {
         static_cast<__u64>(options_.sample_bytes.count / options_.units.page_bytes);
     bpf_map__set_map_flags(skeleton_->maps.pythons, 0);  // see fault_scope
     program_ = the_one_used({skeleton_->progs.on_fault, skeleton_->progs.on_fault_before_5_15});
-    bpf_program__set_autoload(program_, true);
     bpf_program* begin_walk =
         the_one_used({skeleton_->progs.begin_walk, skeleton_->progs.begin_walk_before_5_17});
     for (bpf_program* p : {begin_walk, skeleton_->progs.walk_mappings, skeleton_->progs.held_locks})
@@ -257,11 +256,16 @@ class LoadedFaultSource final : public FaultSource {
     return Ok{};
   }
 
+  // The others are not loaded: an older kernel refuses what it lacks.
   bpf_program* the_one_used(std::initializer_list<bpf_program*> all) const {
-    for (bpf_program* p : all)
-      if (why_not_used(bpf_program__name(p), bpf_program__section_name(p), *options_.features).empty())
-        return p;
-    return nullptr;  // not so: each has one that is for all other kernels
+    bpf_program* out = nullptr;  // never for long: each has one that is for all other kernels
+    for (bpf_program* p : all) {
+      bool used =
+          why_not_used(bpf_program__name(p), bpf_program__section_name(p), *options_.features).empty();
+      bpf_program__set_autoload(p, used);
+      if (used) out = p;
+    }
+    return out;
   }
 
   // As wire::Allocates has them, free() and what runs at their return.
