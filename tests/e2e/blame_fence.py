@@ -100,7 +100,7 @@ def beside_one_who_maps(t, path):
 
 @case(vm="never", limit_s=60, tier="gate")
 def symbols_of_no_size_cost_nothing(t):
-    """BCC divided by it: the reader ended, and what else it read began anew."""
+    """A parser once divided by it: the reader crashed, and all that it had read was read again."""
     beside_one_who_maps(t, file_of_symbols(t, entsize=0))
 
 

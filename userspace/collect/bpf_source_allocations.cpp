@@ -142,9 +142,9 @@ Status AllocationProbes::attach(const bpf_program* program, std::span<const std:
   return ran ? done : ran;
 }
 
-// Between the count and the call a program can map its allocator's page some more times, a few a
-// microsecond's cost each: this thread is a real-time one, so that nothing else runs here in between. One
-// call that took long shows a process, or a machine, on which others would, too.
+// Between the count and the call a program can map its allocator's page some more times, at about 1 µs each.
+// This thread is a real-time one where that is allowed, so that it is not preempted in between. Where one
+// call took long the next ones would, too.
 Result<AllocationProbes::Handle> AllocationProbes::attach_one(const bpf_program* program,
                                                               std::uint64_t offset, bool at_return,
                                                               std::uint32_t tgid, int file) {

@@ -87,8 +87,7 @@ class AllocationProbes {
   using Handle = std::variant<Link, UniqueFd>;
   using Links = std::array<std::vector<Handle>, wire::kAllocatorFunctions>;  // free() comes last
   /// To each of these places, as long as the machine has room. What was set before an error is in `to`, too.
-  /// One place a call: what the machine and the cgroup have left, and how often the page is mapped, is asked
-  /// before each.
+  /// One place a call: what the machine has left, and how often the page is mapped, is asked before each.
   Status attach(const bpf_program* program, std::span<const std::uint64_t> offsets, bool at_return,
                 std::uint32_t tgid, int file, std::vector<Handle>& to);
   Result<Handle> attach_one(const bpf_program* program, std::uint64_t offset, bool at_return,

@@ -258,7 +258,7 @@ class LoadedFaultSource final : public FaultSource {
 
   // The others are not loaded: an older kernel refuses what it lacks.
   bpf_program* the_one_used(std::initializer_list<bpf_program*> all) const {
-    bpf_program* out = nullptr;  // never for long: each has one that is for all other kernels
+    bpf_program* out = nullptr;  // one of each pair is for every kernel that the other is not for
     for (bpf_program* p : all) {
       bool used =
           why_not_used(bpf_program__name(p), bpf_program__section_name(p), *options_.features).empty();
