@@ -13,6 +13,7 @@
 #include <cstring>
 #include <utility>
 
+#include "app/blame_protocol.h"
 #include "app/child_process.h"
 #include "app/file_message.h"
 #include "app/memory_limits.h"
@@ -27,55 +28,11 @@
 namespace oomcast {
 namespace {
 
-// Two processes of one binary: no layout crosses a version.
-enum What : std::uint32_t {  // asked
-  kLeaveOut,
-  kLeaveOutAll,
-  kNote,
-  kBegin,
-  kFault,
-  kGpuTaken,
-  kGpuGone,
-  kLook,
-  kBeginObjects,
-  kGrowing,
-  kFindAllocator,
-  kLiving,
-  kWatched,
-  kUnwatched,
-  kEnd,
-  kEndObjects,
-  kFinish
-};
-enum Said : std::uint32_t {
-  kDone,
-  kLooksAt,
-  kPython,
-  kBaseline,
-  kReport,
-  kUndecodable,
-  kGrowingLengths,
-  kAllocator,  // with its file
-  kNoAllocator
-};
-struct Request {
-  std::uint32_t what = 0, pid = 0;
-  double share = 0, window = 0;
-};
-struct BlameReply {
-  std::uint32_t said = 0, pid = 0;
-  std::int64_t bytes = 0;
-};
+using namespace blame_protocol;
+
 constexpr std::size_t kPart = 32 << 10, kMaxMessage = 64 << 10;
 constexpr std::size_t kMaxReason = 200, kShortRecord = 64;
 constexpr int kMaxSocket = 1 << 20;
-
-struct AllocatorPlaces {
-  std::array<std::uint64_t, wire::kAllocates> allocates{};
-  std::uint64_t free = 0;
-  OtherFunctions others{};
-  std::uint32_t stepped = 0, _pad = 0;
-};
 
 struct GpuTakenHead {
   GpuObject object;

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "blame/breakpoint_place.h"
+#include "sanitized.h"
 
 namespace oomcast {
 namespace {
@@ -152,9 +153,10 @@ TEST(ReadsByItself, is_what_a_disk_or_memory_holds_and_nothing_that_asks_a_serve
 }
 
 TEST(FindAllocator, libc_has_no_others) {
+  if (test::kSanitized) GTEST_SKIP() << "sanitizers have an allocator of their own";
   Self self;
   auto found = find_allocator(self.memory, self.maps);
-  if (!found || !found->glibc) GTEST_SKIP() << "another allocator, as the sanitizers have one";
+  ASSERT_TRUE(found && found->glibc);
   Allocator all{UniqueFd(), found->allocates, found->free, found->others};
   EXPECT_EQ(all.places(wire::kAllocates), std::vector<std::uint64_t>{found->free});
 }
@@ -238,9 +240,10 @@ TEST(ReadHeap, knows_nothing_behind_what_is_no_header) {
 }
 
 TEST(BlockHeld, a_header_of_glibc_tells_whether_a_large_block_lives) {
+  if (test::kSanitized) GTEST_SKIP() << "sanitizers have an allocator of their own";
   Self self;
   auto found = find_allocator(self.memory, self.maps);
-  if (!found || !found->glibc) GTEST_SKIP() << "another allocator, as the sanitizers have one";
+  ASSERT_TRUE(found && found->glibc);
   for (std::size_t size : {std::size_t{3000}, std::size_t{100'000}, std::size_t{3} << 20}) {
     void* block = std::malloc(size);
     void* behind = std::malloc(size);  // else its place would be the heap's end, and unused
