@@ -33,13 +33,19 @@ def code_at_malloc(pid):
         os.close(memory)
 
 
+def code_before(t, pid):
+    """What is at malloc() in a process in which there is no breakpoint yet."""
+    before = code_at_malloc(pid)
+    t.premise(before is not None and before != BREAKPOINT,
+              f"the first byte of its malloc(), if its libc is this one's, is {before}")
+    return before
+
+
 @case(vm="never", limit_s=60, tier="gate")
 def no_breakpoint_is_left_when_blame_is_killed(t):
     child = t.start(None, "leaks_omit", "hole", 64 * MiB)
     child.wait_for("ready")
-    before = code_at_malloc(child.pid)
-    t.premise(before is not None and before != BREAKPOINT,
-              f"the first byte of its malloc(), if its libc is this one's, is {before}")
+    before = code_before(t, child.pid)
     blame = subprocess.Popen([t.oomcast_path, "blame", "--for", "60s", "--pid", str(child.pid)],
                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     t.later(blame.kill)
@@ -69,9 +75,7 @@ def a_program_that_has_no_room_left_is_given_no_breakpoint(t):
     group = t.cgroup().limit(64 * MiB)
     child = t.start(group, "/usr/bin/python3", "-c", HOLDS_ALL_BUT_3_MIB)
     child.wait_for("holds")
-    before = code_at_malloc(child.pid)
-    t.premise(before is not None and before != BREAKPOINT,
-              f"the first byte of its malloc(), if its libc is this one's, is {before}")
+    before = code_before(t, child.pid)
     blame = subprocess.Popen([t.oomcast_path, "blame", "--json", "--for", "3s", "--pid", str(child.pid)],
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     t.later(blame.kill)
@@ -130,9 +134,7 @@ def copied_in(child):
 
 def blamed_without_breakpoints(t, child, why):
     """The report of `blame`, which has set no breakpoint in malloc() and says `why`."""
-    before = code_at_malloc(child.pid)
-    t.premise(before is not None and before != BREAKPOINT,
-              f"the first byte of its malloc(), if its libc is this one's, is {before}")
+    before = code_before(t, child.pid)
     blame = subprocess.Popen([t.oomcast_path, "blame", "--json", "--for", "4s", "--pid", str(child.pid)],
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     t.later(blame.kill)
@@ -174,9 +176,7 @@ def a_profile_that_trace_starts_by_itself_sets_no_breakpoint(t):
     t.needs_memory(512 * MiB)
     tracer = t.trace("--cgroup", group.path)
     child = maps_allocator(t, group, 0)
-    before = code_at_malloc(child.pid)
-    t.premise(before is not None and before != BREAKPOINT,
-              f"the first byte of its malloc(), if its libc is this one's, is {before}")
+    before = code_before(t, child.pid)
     child.go()
     t.check(lib.wait_until(lambda: report.looks_of(tracer), lib.seconds(20)), "what grows is not profiled")
     seen = lib.wait_until(lambda: code_at_malloc(child.pid) == BREAKPOINT or not report.looks_of(tracer), lib.seconds(30))
