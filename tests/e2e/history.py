@@ -1,10 +1,13 @@
 """`oomcast history`: kills that logs tell of, each once, and `oomcast report` on them."""
 
+import calendar
 import contextlib
 import json
 import os
 import re
+import shutil
 import sqlite3
+import subprocess
 import time
 
 import lib
@@ -120,7 +123,7 @@ def a_kill_of_a_log_has_a_report(t):
 
 
 @case(vm="never", limit_s=40)
-def a_kill_of_another_host_is_told_and_not_kept(t):
+def a_kill_of_another_host_is_kept_with_its_host_where_the_store_is_named(t):
     folder = t.folder()
     with open(folder / "syslog", "w") as log:
         for host, pid in (("node-b", 901), (os.uname().nodename, 902)):
@@ -130,10 +133,19 @@ def a_kill_of_another_host_is_told_and_not_kept(t):
     lines = history(t, folder / "store", "--from", folder / "syslog")
     told = {victim["tid"] for line in lines if line["type"] == "oom" for victim in line["victims"]}
     t.equal("kills that are told", told, {901, 902})
-    t.equal("of the other host in the store", kills_of(folder / "store", 901), [])
-    t.equal("of this one in the store", len(kills_of(folder / "store", 902)), 1)
-    code, _, err = t.run_oomcast("history", "--json", "--store", folder / "store", "--from", folder / "syslog")
-    t.check("1 kill of other hosts is not kept" in err, f"stderr is {err!r}")
+    t.equal("of both in the store", [len(kills_of(folder / "store", pid)) for pid in (901, 902)], [1, 1])
+    hosts = {line["victims"][0]["tid"]: line["host"] for line in history(t, folder / "store", "--no-kmsg") if line["type"] == "oom"}
+    t.equal("hosts in the store", hosts, {901: "node-b", 902: None})
+
+
+@case(vm="never", limit_s=40)
+def a_kill_without_a_time_of_day_is_not_kept_and_that_is_said(t):
+    folder = t.folder()
+    (folder / "dmesg").write_text("[    7.000001] Out of memory: Killed process 4194301 (job) total-vm:2000kB, anon-rss:1000kB, "
+                                  "file-rss:0kB, shmem-rss:0kB, UID:0 pgtables:8kB oom_score_adj:0\n")
+    code, _, err = t.run_oomcast("history", "--quiet", "--store", folder / "store", "--from", folder / "dmesg")
+    t.equal("exit code", code, 0)
+    t.check("1 kill is not kept: a log that only counts from a boot" in err, f"stderr is {err!r}")
 
 
 def forged(host, minute, pid=902, comm="systemd", anon="99614720kB"):
@@ -160,9 +172,9 @@ def what_any_user_can_write_to_a_log_is_told_as_that_and_makes_no_history(t):
     for told in lines, again:
         t.equal("recurrences", [line for line in told if line["type"] == "recurrence"], [])
     t.equal("kills in the store that are told so", [line["written_by_kernel"] for line in again if line["type"] == "oom"], [None] * 4)
-    code, text, err = t.run_oomcast("report", "--store", folder / "store")
+    code, text, err = t.run_oomcast("report", "--no-kmsg", "--store", folder / "store")
     t.check("this file cannot show that the kernel wrote it" in " ".join(text.split()), f"the report says {text}")
-    code, text, err = t.run_oomcast("report", "--store", folder / "store", "--format", "json")
+    code, text, err = t.run_oomcast("report", "--no-kmsg", "--store", folder / "store", "--format", "json")
     t.equal("written_by_kernel of the report", [json.loads(text)["written_by_kernel"], len(json.loads(text)["earlier"])], [None, 0])
 
 
@@ -197,3 +209,87 @@ def a_store_of_a_strange_schema_is_left_alone(t):
     t.check_stream(tracer)
     t.check("schema 1" in tracer.stderr() and "move it away" in tracer.stderr(), f"stderr is {tracer.stderr()!r}")
     t.equal("the file is as it was", (folder / "oomcast.db").read_bytes() == before, True)
+
+
+def until_killed(pid):
+    """The records of the kernel's log up to the end of the report of `pid`'s kill: another may come at any time."""
+    records = kernel_log()
+    last = max(i for i, (*_, text) in enumerate(records) if f"rocess {pid} (" in text)
+    return records[:last + 1]
+
+
+def newest_report(t, *arguments, log=None, **options):
+    command = [str(t.oomcast_path), "report", *map(str, arguments), "--format", "json"]
+    done = subprocess.run(command, capture_output=True, input=log, timeout=30, **options)
+    t.equal(f"exit code of report {lib.one_line(done.stderr.decode())}", done.returncode, 0)
+    return json.loads(done.stdout)
+
+
+@case(vm="never", limit_s=60, tier="gate")
+def a_kill_that_nobody_watched_is_reported_by_the_first_command_ever(t):
+    empty = {**os.environ, "STATE_DIRECTORY": str(t.folder() / "none"), "HOME": str(t.folder())}
+    group, pid = one_kill(t)
+    _, us, _, text = next(record for record in reversed(kernel_log()) if f"Killed process {pid} " in record[3])
+    mine = newest_report(t, env=empty)
+    t.premise(pid in [v["tid"] for v in mine["oom"]["victims"]], "another was killed meanwhile")
+    victim = mine["oom"]["victims"][0]
+    t.equal("victim", [victim["tid"], victim["anon_bytes"]], [pid, int(re.search(r"anon-rss:(\d+)kB", text)[1]) << 10])
+    t.equal("limit", [mine["oom"]["limit_bytes"], mine["oom"]["limit_cgroup"]["path"]], [24 * MiB, group.path])
+    t.equal("who tells", [mine["source"], mine["written_by_kernel"], mine["host"]], ["kmsg", True, None])
+    t.check(abs(mine["since_boot_s"] - us / 1e6) < 1e-5, f"since the boot: {mine['since_boot_s']}, truly {us / 1e6}")
+    for form in ("text", "md"):
+        code, out, err = t.run_oomcast("report", mine["id"], "--format", form, env=empty)
+        t.equal(f"exit code of report --format {form}: {lib.one_line(err)}", code, 0)
+        t.check("24.0 MiB" in out and "WHY" in out.upper(), f"the {form} is {lib.shortened(out)}")
+    t.check(not os.path.exists(empty["STATE_DIRECTORY"]), "a report made a store")
+
+
+@case(vm="never", limit_s=60, tier="gate")
+def a_report_is_the_same_of_each_form_of_the_log(t):
+    group, pid = one_kill(t)
+    records = until_killed(pid)
+    us, text = next((us, text) for _, us, _, text in reversed(records) if f"Killed process {pid} " in text)
+    since_epoch = time.time_ns() // 1000 - time.monotonic_ns() // 1000
+
+    def stamp(at, form):
+        return time.strftime(form, time.localtime((at + since_epoch) // 1_000_000))
+    boot = open("/proc/sys/kernel/random/boot_id").read().strip().replace("-", "")
+    forms = {
+        "dmesg": [f"[{at // 1_000_000:5d}.{at % 1_000_000:06d}] {line}" for _, at, _, line in records],
+        "dmesg -T": [f"[{stamp(at, '%a %b %e %H:%M:%S %Y')}] {line}" for _, at, _, line in records],
+        "kmsg": [f"{head};{line}" for *_, head, line in records],
+        "journalctl -o json": [json.dumps({
+            "_TRANSPORT": "kernel", "_BOOT_ID": boot, "MESSAGE": line, "_SOURCE_MONOTONIC_TIMESTAMP": str(at),
+            "__REALTIME_TIMESTAMP": str(at + since_epoch)}) for _, at, _, line in records]}
+    anon = int(re.search(r"anon-rss:(\d+)kB", text)[1]) << 10
+    folder = t.folder()
+    for name, lines in forms.items():
+        log = "".join(line + "\n" for line in lines).encode()
+        post = newest_report(t, "--from", "-", log=log)
+        victim = post["oom"]["victims"][0]
+        t.equal(f"victim by {name}", [victim["tid"], victim["anon_bytes"]], [pid, anon])
+        t.equal(f"limit by {name}", [post["oom"]["limit_bytes"], post["oom"]["limit_cgroup"]["path"]], [24 * MiB, group.path])
+        told = calendar.timegm(time.strptime(post["time"][:19], "%Y-%m-%dT%H:%M:%S"))
+        t.check(abs(told - (us + since_epoch) // 1_000_000) <= 2, f"by {name} it was at {post['time']}")
+        (folder / name.replace(" ", "")).write_bytes(log)
+    post = newest_report(t, "--from", folder, "--store", folder / "store")
+    t.equal("victim by the folder", post["oom"]["victims"][0]["tid"], pid)
+    t.equal("files that have it", len(post["files"]), len(forms))
+    t.equal("kept in the store that was named", len(kills_of(folder / "store", pid)), 1)
+
+
+@case(vm="never", limit_s=60)
+def who_may_not_read_the_kernel_log_is_told_so(t):
+    setpriv = shutil.which("setpriv")
+    if not setpriv:
+        t.skip("no setpriv")
+    home = t.folder()
+    os.chmod(home, 0o755)
+    binary = home / "oomcast"
+    shutil.copy(t.oomcast_path, binary)
+    for command in ("report", "history"):
+        done = subprocess.run([setpriv, "--reuid", "65534", "--regid", "65534", "--clear-groups", binary, command],
+                              capture_output=True, timeout=30, env={"PATH": os.environ["PATH"], "HOME": str(home)})
+        t.premise(b"kernel log" in done.stderr or done.returncode != 0, "here any user may read the kernel log")
+        t.equal(f"exit code of {command}: {lib.one_line(done.stderr.decode())}", done.returncode, 3)
+        t.check(b"sudo oomcast report" in done.stderr, f"it says {done.stderr!r}")

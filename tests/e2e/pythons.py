@@ -137,7 +137,7 @@ def told_at_a_kill(t, python):
     t.check(told[0] in ("keep", "passing_work", "<genexpr>", "grow"), f"it was in {told[0]}")
     t.check(all(f["file"] == str(script) for f in victim["python"] or []), f"files are {victim['python']}")
     tracer.stop()
-    _, report, _ = t.run_oomcast("report", "--store", store)
+    _, report, _ = t.run_oomcast("report", "--no-kmsg", "--store", store)
     t.check(f"was in {victim['was_at']}" in " ".join(report.split()), f"the report does not say that it was at {victim['was_at']}")
 
 

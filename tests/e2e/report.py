@@ -28,7 +28,7 @@ def scene_with_store(t, whole_machine=False, group=None):
 
 
 def report(t, scene, *arguments):
-    code, out, err = t.run_oomcast("report", "--store", scene.store, *arguments)
+    code, out, err = t.run_oomcast("report", "--no-kmsg", "--store", scene.store, *arguments)
     t.equal(f"exit code of report {' '.join(arguments)}", code, 0)
     return out if code == 0 else (_ for _ in ()).throw(lib.Failed(f"report failed: {lib.one_line(err)}"))
 
@@ -467,21 +467,21 @@ def run_prints_it(t):
 @case(vm="never", tier="gate")
 def what_there_is_no_report_of(t):
     store = t.folder()
-    code, out, err = t.run_oomcast("report", "--store", store / "none")
+    code, out, err = t.run_oomcast("report", "--no-kmsg", "--store", store / "none")
     t.equal("exit code without a store", code, 1)
     t.check(not out and "oomcast" in err, f"it says {out!r} {err!r}")
     scene = scene_with_store(t)
-    code, out, err = t.run_oomcast("report", "--store", scene.store)
+    code, out, err = t.run_oomcast("report", "--no-kmsg", "--store", scene.store)
     t.equal("exit code without a kill", code, 1)
     t.check(not out and "no OOM kill" in err, f"it says {out!r} {err!r}")
     group = t.cgroup().limit(16 * MiB)
     child = t.start(group, "grow", "--anon", "32M")
     killed(t, scene, child)
-    code, out, err = t.run_oomcast("report", "--store", scene.store, "nonsense")
+    code, out, err = t.run_oomcast("report", "--no-kmsg", "--store", scene.store, "nonsense")
     t.equal("exit code of an unknown id", code, 1)
     t.check(not out and scene.episodes()[0]["id"] in err, f"no near match in {err!r}")
     where = t.folder() / "report.md"
     report(t, scene, "-o", str(where))
     t.check(where.read_text().startswith("# "), "a file that ends in .md is no Markdown")
     t.equal("mode of the file", oct(where.stat().st_mode & 0o777), oct(0o640))
-    t.equal("exit code of another format", t.run_oomcast("report", "--store", scene.store, "--format", "pdf")[0], 2)
+    t.equal("exit code of another format", t.run_oomcast("report", "--no-kmsg", "--store", scene.store, "--format", "pdf")[0], 2)

@@ -119,6 +119,15 @@ void add_report_flags(CLI::App& app, Options& o, Texts& t) {
   app.add_option("id", o.report.id,
                  "of the kill, as the oom line and history tell it; its beginning is enough")
       ->type_name("ID");
+  app.add_option("--from", o.history.logs,
+                 "of a kill that this log has, of any host: a file as history reads it, a directory of them, "
+                 "or - for standard input; repeatable. Kept only if --store is given, too")
+      ->type_name("FILE|DIR")
+      ->allow_extra_args(false);
+  app.add_flag_callback(
+      "--no-kmsg", [&o] { o.sources.use_kmsg = false; },
+      "do without the kernel log and the journal: what is stored");
+  app.add_option("--root", o.sources.root, "where the machine's /proc, /dev and /var are")->type_name("DIR");
   app.add_option("--format", t.format, "text, md, json or html (default: by the name of the file, else text)")
       ->type_name("FORMAT");
   app.add_option("-o", o.report.file, "write it there instead of stdout")->type_name("FILE");
@@ -160,8 +169,8 @@ void add_history_flags(CLI::App& app, Options& o, Texts& t) {
   app.add_option(
          "--from", o.history.logs,
          "a log instead of this machine's: of dmesg, syslog, journalctl -o json, /dev/kmsg, gzipped or "
-         "not; - is stdin; repeatable. Kept only if --store is given, too")
-      ->type_name("FILE");
+         "not, or a directory of them; - is stdin; repeatable. Kept only if --store is given, too")
+      ->type_name("FILE|DIR");
   app.add_option("--cgroup", o.scope.cgroup, "only kills of this memory cgroup and those below it")
       ->type_name("PATH");
   app.add_option("--since", t.since, "only kills since then: 7d ago, or 2026-07-13")->type_name("WHEN");
@@ -222,9 +231,11 @@ constexpr std::array kCommands = {
                 record},
     CommandSpec{Command::replay, "replay", "the same analysis of a recording, or of a series in CSV",
                 add_replay_flags, replay},
-    CommandSpec{Command::report, "report",
-                "why a process was OOM-killed, and what would have prevented it (default: the last kill)",
-                add_report_flags, report},
+    CommandSpec{
+        Command::report, "report",
+        "why a process was OOM-killed, and what would have prevented it (default: the newest kill that "
+        "store, kernel log or journal know)",
+        add_report_flags, report},
     CommandSpec{Command::compare, "compare",
                 "two recordings or series on one time axis: before and after a fix", add_compare_flags,
                 compare},
@@ -246,7 +257,7 @@ std::string default_store() {
     return value && *value == '/' ? std::string(value) : std::string();
   };
   if (auto service = named("STATE_DIRECTORY"); !service.empty()) return service.substr(0, service.find(':'));
-  if (geteuid() == 0) return "/var/lib/oomcast";
+  if (geteuid() == 0) return kSystemStore;
   if (auto state = named("XDG_STATE_HOME"); !state.empty()) return state + "/oomcast";
   if (auto home = named("HOME"); !home.empty()) return home + "/.local/state/oomcast";
   return "none";

@@ -34,6 +34,8 @@ struct CommandSpec {
 /// In the order of the help.
 std::span<const CommandSpec> command_specs();
 
+/// Where root's kills are.
+inline constexpr const char* kSystemStore = "/var/lib/oomcast";
 /// As systemd names it for a service, or the system's, or the user's.
 std::string default_store();
 

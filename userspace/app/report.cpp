@@ -1,22 +1,28 @@
-// oomcast report [ID]: the post-mortem of an episode in the store, or in a recording.
+// oomcast report [ID]: the post-mortem of an OOM kill: of the store, of this machine's kernel log and
+// journal, of any log, or of a recording.
 #include "present/report.h"
 
-#include <fcntl.h>
-#include <unistd.h>
+#include <fmt/format.h>
 
-#include <cerrno>
+#include <algorithm>
+#include <cstdlib>
 
 #include "app/commands.h"
+#include "app/known_kills.h"
 #include "app/output_file.h"
 #include "app/tracing.h"
+#include "base/clock.h"
 #include "base/escape.h"
 #include "base/print.h"
-#include "base/unique_fd.h"
+#include "collect/safe_path.h"
+#include "model/workload.h"
 #include "present/report_html.h"
 #include "store/store.h"
 
 namespace oomcast {
 namespace {
+
+constexpr std::size_t kMaxNear = 5, kMaxEarlier = 100;
 
 Result<std::string> render(const PostMortem& report, Format format, bool color) {
   switch (format) {
@@ -32,15 +38,151 @@ Result<std::string> render(const PostMortem& report, Format format, bool color) 
   return to_text(report, TextStyle{color});
 }
 
-}  // namespace
+// "20261121T030405Z-4301": the same kill has another second in its id where another clock dated it.
+bool dates(const PastKill& kill, const std::string& id) {
+  std::size_t dash = id.rfind('-');
+  if (!kill.time || dash == std::string::npos) return false;
+  std::tm utc{};
+  const char* end = strptime(id.substr(0, dash).c_str(), "%Y%m%dT%H%M%SZ", &utc);
+  if (!end || *end) return false;
+  WallTime at{std::chrono::seconds(timegm(&utc))};
+  bool near = std::chrono::abs(*kill.time - at) <= kSameKill + kill.error;
+  return near && std::ranges::any_of(kill.episode.victims, [&](const Victim& v) {
+           return id.substr(dash + 1) == std::to_string(v.process.id.tgid);
+         });
+}
 
-Result<int> report(const Options& options) {
-  if (options.store.path.empty()) return Error::usage("report: --store none has nothing to read");
+std::string read_in(const KnownKills& known) {
+  std::string out;
+  for (const std::string& source : known.sources)
+    out += (out.empty() ? "" : ", ") + escape_for_terminal(source);
+  return out.empty() ? "nothing was there to read" : out;
+}
+
+Error no_such_kill(const KnownKills& known, const std::string& id) {
+  auto names_of = [&](std::string_view part) {
+    std::string out;
+    std::size_t listed = 0;
+    for (const PastKill& kill : known.kills)
+      if (kill.episode.id.find(part) != std::string::npos && listed++ < kMaxNear)
+        out += "\n  " + escape_for_terminal(kill.episode.id);
+    return out;
+  };
+  std::string names = names_of(id);
+  if (names.empty()) names = names_of("");
+  return Error::failed(fmt::format("no OOM kill {} in {}{}{}", escape_for_terminal(id), read_in(known),
+                                   names.empty() ? "" : "; there are:", names));
+}
+
+// By its id, or the beginning of one that no other has. Without: the newest, of a machine's own sources one
+// that the kernel is known to have told of, as long as there is one.
+Result<std::size_t> choose(const KnownKills& known, const Options& options) {
+  const auto& kills = known.kills;
+  const std::string& id = options.report.id;
+  bool of_files = !options.history.logs.empty();
+  auto index = [&](auto at) { return static_cast<std::size_t>(at - kills.begin()); };
+  if (!id.empty()) {
+    auto is_it = [&](const PastKill& k) { return k.episode.id == id; };
+    auto begins = [&](const PastKill& k) { return k.episode.id.starts_with(id); };
+    auto is_dated = [&](const PastKill& k) { return dates(k, id); };
+    if (auto at = std::ranges::find_if(kills, is_it); at != kills.end()) return index(at);
+    if (std::ranges::count_if(kills, begins) == 1) return index(std::ranges::find_if(kills, begins));
+    if (auto at = std::ranges::find_if(kills, is_dated); at != kills.end()) return index(at);
+    return no_such_kill(known, id);
+  }
+  auto wanted = [&](const PastKill& k) { return of_files ? !k.files.empty() : k.confirmed; };
+  if (auto at = std::ranges::find_if(kills, wanted); at != kills.end()) return index(at);
+  if (!of_files && !kills.empty()) return std::size_t{0};
+  if (known.unread) return *known.unread;
+  return Error::failed(fmt::format(
+      "no OOM kill found in {}{}{}", read_in(known),
+      known.without_victim ? ", but an OOM in which no process could be killed" : "",
+      of_files ? ""
+               : "\nA log of another time or machine: oomcast report --from FILE, or - for standard input"));
+}
+
+// The kills before it of the same workload, on the clock of its run. Not those that only a text file tells
+// of: whoever may write to a log would make a history for a kill.
+std::vector<Episode> earlier_than(const StoredEpisode& e, const PastKill& kill,
+                                  const std::vector<PastKill>& all) {
+  std::vector<Episode> out;
+  const auto& victims = kill.episode.victims;
+  if (!kill.time || victims.empty()) return out;
+  for (const PastKill& before : all) {
+    bool counts = before.confirmed && before.time && *before.time < *kill.time && before.host == kill.host;
+    if (!counts || before.episode.victims.empty()) continue;
+    if (!same_workload(victims.front().process, before.episode.victims.front().process)) continue;
+    Episode& episode = out.emplace_back(before.episode);
+    episode.time = MonoTime(before.time->time_since_epoch() - e.run.wall_of_mono_zero);
+    episode.tasks = {};
+    if (out.size() == kMaxEarlier) break;
+  }
+  std::ranges::reverse(out);
+  return out;
+}
+
+// Its times are the wall's: the run is none of oomcast's.
+StoredEpisode of_logs(const PastKill& kill) {
+  StoredEpisode out;
+  out.source = kill.sources.front();
+  if (kill.confirmed && !is_confirmed(out.source)) out.source = EpisodeSource::journal;
+  out.run.version = OOMCAST_VERSION;
+  out.told.episode = kill.episode;
+  out.logged.dated = kill.time.has_value();
+  if (!kill.time) out.told.episode.time = MonoTime(kill.since_boot ? *kill.since_boot : Nanos{});
+  return out;
+}
+
+Result<StoredEpisode> find(const Options& options) {
+  auto known = find_kills(options, wall_now(), EpisodeParts::victims, true);
+  if (!known) return known.error();
+  bool keeps = !options.history.logs.empty() && options.store.named && !options.store.path.empty();
+  if (keeps) keep_kills(options, known->kills);
+  auto at = choose(*known, options);
+  if (!at) return at.error();
+  PastKill& kill = known->kills[*at];
+  StoredEpisode out = of_logs(kill);
+  if (kill.kept && !known->store.empty()) {
+    auto store = Store::open(known->store);
+    if (!store) return store.error();
+    auto stored = store->episode(kill.episode.id);
+    if (!stored) return stored.error();
+    // What a text file alone has is replaced by what shows that the kernel told of it.
+    if (is_confirmed(stored->source) || !kill.confirmed) {
+      out = *std::move(stored);
+      complete(out.told.episode, kill.episode);
+    }
+  }
+  out.before.of_workload = earlier_than(out, kill, known->kills);
+  out.logged.host = kill.host;
+  out.logged.files = kill.files;
+  out.logged.since_boot = kill.since_boot;
+  out.logged.time_error = kill.error;
+  HistoryFacts facts;
+  facts.machine = this_machine();
+  out.logged.doubt = doubt_of(kill, facts);
+  return out;
+}
+
+// A recording, or a file of a store.
+bool is_recording(const StoreOptions& store) {
+  auto place = store.named && !store.path.empty() ? resolve(store.path, {}) : Result<SafePath>(Error{});
+  return place && place->found && !place->is_directory();
+}
+
+Result<StoredEpisode> find_in_recording(const Options& options) {
   auto store = Store::open(options.store.path);
   if (!store) return store.error();
   std::optional<std::string> id;
   if (!options.report.id.empty()) id = options.report.id;
-  auto episode = store->episode(id);
+  return store->episode(id);
+}
+
+}  // namespace
+
+Result<int> report(const Options& options) {
+  bool recording = options.history.logs.empty() && is_recording(options.store);
+  auto episode = recording ? find_in_recording(options) : find(options);
   if (!episode) return episode.error();
   bool color = options.report.file.empty() && Output(options).color();
   auto text = render(make_post_mortem(*std::move(episode)), options.output.format, color);

@@ -410,9 +410,9 @@ std::optional<Finding> who_asked(const PostMortem& r) {
 
 std::optional<Finding> how_often(const PostMortem& r) {
   const StoredEpisode& e = r.episode;
-  if (e.earlier.empty()) return std::nullopt;
-  std::size_t n = e.earlier.size();
-  const Episode& last = e.earlier.back();
+  if (e.before.of_workload.empty()) return std::nullopt;
+  std::size_t n = e.before.of_workload.size();
+  const Episode& last = e.before.of_workload.back();
   double since = -from_kill(e, last.time);
   const Victim *victim = first_victim(e.told.episode), *then = first_victim(last);
   auto name = victim && then ? same_workload(victim->process, then->process) : std::nullopt;
@@ -421,7 +421,7 @@ std::optional<Finding> how_often(const PostMortem& r) {
                          n == 1 ? "" : "s", name ? displayable(name->words) : "the same workload",
                          format_duration(Seconds(since)));
   for (std::size_t i = n > 3 ? n - 3 : 0; i < n; ++i) {
-    const Episode& before = e.earlier[i];
+    const Episode& before = e.before.of_workload[i];
     std::string what = format_rfc3339(clock_of(e.run).wall(before.time)).substr(0, 19) + "Z";
     if (const Victim* v = first_victim(before)) {
       what += "  " + short_name_of(v->process);

@@ -11,6 +11,7 @@
 #include "forecast/forecaster.h"
 #include "present/past_kills.h"
 #include "present/post_mortem_parts.h"
+#include "present/report.h"
 #include "present/rows.h"
 
 namespace oomcast {
@@ -37,7 +38,7 @@ struct Series {
 // After an earlier kill at the same limit it is another life.
 MonoTime life_began(const StoredEpisode& e) {
   MonoTime began = e.from;
-  for (const Episode& before : e.at_limit) began = std::max(began, before.time);
+  for (const Episode& before : e.before.at_limit) began = std::max(began, before.time);
   return began;
 }
 
@@ -125,7 +126,9 @@ std::string headline(const StoredEpisode& stored) {
   }
   std::string doubt =
       is_confirmed(stored.source) ? "" : fmt::format(" A log file tells of it: {}.", kCannotShowWriter);
-  return fmt::format("{} OOM-killed: {}.{}", who, why, doubt);
+  if (!stored.logged.doubt.empty()) doubt += fmt::format(" It is {}.", stored.logged.doubt);
+  std::string host = stored.logged.host.empty() ? "" : " on " + short_name(displayable(stored.logged.host));
+  return fmt::format("{} OOM-killed{}: {}.{}", who, host, why, doubt);
 }
 
 std::optional<GrewProcess> find_culprit(const StoredEpisode& e) {
@@ -377,6 +380,14 @@ bool is_victim(const Episode& e, const ProcessRef& process) {
     const TaskId &a = v.process.id, &b = process.id;
     return a.tgid == b.tgid && (a.start_ticks == b.start_ticks || !a.start_ticks || !b.start_ticks);
   });
+}
+
+std::string moment_of(const StoredEpisode& e) {
+  std::string after = e.logged.since_boot ? format_duration(*e.logged.since_boot) + " after the boot" : "";
+  if (!e.logged.dated) return "time of day not known" + (after.empty() ? "" : ": " + after);
+  std::string out = format_moment(clock_of(e.run).wall(e.told.episode.time));
+  if (e.logged.time_error > std::chrono::seconds(2)) out += " ±" + format_duration(e.logged.time_error);
+  return out;
 }
 
 std::optional<PostMortemMemory> find_memory(const StoredEpisode& e) {

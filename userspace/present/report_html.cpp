@@ -13,6 +13,7 @@
 #include "present/facts.h"
 #include "present/json.h"
 #include "present/json_parts.h"
+#include "present/post_mortem_parts.h"
 #include "present/text.h"
 #include "present/web_page.h"
 
@@ -354,6 +355,7 @@ Result<std::string> to_html(const PostMortem& report) {
       {"live", stored.source == EpisodeSource::live},
       {"id", shown(displayable(e.id))},
       {"time", page_time(clock.wall(e.time))},
+      {"undated", stored.logged.dated ? Json(nullptr) : Json(moment_of(stored))},
       {"scope", e.scope ? Json(to_string(*e.scope)) : Json(nullptr)},
       {"limit_cgroup", e.limit_cgroup ? Json(shown(displayable(e.limit_cgroup->path))) : Json(nullptr)},
       {"usage", maybe(e.usage)},

@@ -149,11 +149,15 @@ std::string to_json(const PostMortem& report) {
   ClockMap clock = clock_of(e.run);
   Json out = {
       {"type", "report"},
-      {"time", format_rfc3339(clock.wall(told.time))},
+      {"time", e.logged.dated ? Json(format_rfc3339(clock.wall(told.time))) : Json(nullptr)},
+      {"time_error_s", e.logged.dated ? Json(Seconds(e.logged.time_error).count()) : Json(nullptr)},
+      {"since_boot_s", e.logged.since_boot ? Json(Seconds(*e.logged.since_boot).count()) : Json(nullptr)},
+      {"host", e.logged.host.empty() ? Json(nullptr) : text(e.logged.host)},
       {"schema", 1},
       {"id", text(told.id)},
       {"source", to_string(e.source)},
       {"written_by_kernel", is_confirmed(e.source) ? Json(true) : Json(nullptr)},
+      {"doubt", e.logged.doubt.empty() ? Json(nullptr) : text(e.logged.doubt)},
       {"complete", e.complete},
       {"run",
        {{"version", text(e.run.version)}, {"kernel", text(e.run.kernel)}, {"scope", text(e.run.scope)}}},
@@ -170,8 +174,11 @@ std::string to_json(const PostMortem& report) {
   out["unknown"] = Json::array();
   for (const std::string& line : report.unknown) out["unknown"].push_back(text(line));
   out["oom"] = fact_json(Fact(e.told), clock);
+  if (!e.logged.dated) out["oom"]["time"] = nullptr;
+  out["files"] = Json::array();
+  for (const std::string& file : e.logged.files) out["files"].push_back(text(file));
   out["processes"] = processes_json(report.processes, clock);
-  out["earlier"] = earlier_json(e.earlier, clock);
+  out["earlier"] = earlier_json(e.before.of_workload, clock);
   out["timeline"] = timeline_json(report.timeline);
   out["lost"] = Json::object();
   for (const auto& [reason, count] : e.lost) out["lost"][std::string(to_valid_utf8(reason))] = count;

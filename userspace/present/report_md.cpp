@@ -110,9 +110,8 @@ std::string processes_md(const std::vector<PostMortemProcess>& processes) {
 std::string to_markdown(const PostMortem& report) {
   const StoredEpisode& e = report.episode;
   const Episode& told = e.told.episode;
-  std::string out =
-      fmt::format("# {}\n\n{} · {}\n", literal(report.headline),
-                  literal(format_moment(clock_of(e.run).wall(told.time))), code(displayable(told.id)));
+  std::string out = fmt::format("# {}\n\n{} · {}\n", literal(report.headline), literal(moment_of(e)),
+                                code(displayable(told.id)));
   if (std::string request = request_of(told); !request.empty())
     out += fmt::format("\nAsked for: {}\n", literal(request));
   out += findings_md("Why", report.findings);

@@ -152,9 +152,7 @@ std::string to_text(const PostMortem& report, const TextStyle& style) {
   TextPage page(style);
   const StoredEpisode& e = report.episode;
   page.paragraph(report.headline, 0, Style::alert);
-  page.paragraph(fmt::format("{}   {}", format_moment(clock_of(e.run).wall(e.told.episode.time)),
-                             displayable(e.told.episode.id)),
-                 0, Style::dim);
+  page.paragraph(fmt::format("{}   {}", moment_of(e), displayable(e.told.episode.id)), 0, Style::dim);
   if (std::string request = request_of(e.told.episode); !request.empty())
     page.paragraph("Asked for: " + request, 0, Style::dim);
   auto findings = [&](std::string_view title, const std::vector<Finding>& all) {

@@ -144,9 +144,10 @@ void add_events(const StoredEpisode& e, const std::set<TaskId>& shown, Timeline&
     if (before.time >= e.from && !before.victims.empty())
       add(TimelineEvent::Kind::kill, before.time, "OOM kill of " + name_of(before.victims.front().process));
   };
-  for (const Episode& before : e.at_limit) killed_before(before);
-  for (const Episode& before : e.earlier)
-    if (std::ranges::find(e.at_limit, before.id, &Episode::id) == e.at_limit.end()) killed_before(before);
+  for (const Episode& before : e.before.at_limit) killed_before(before);
+  for (const Episode& before : e.before.of_workload)
+    if (std::ranges::find(e.before.at_limit, before.id, &Episode::id) == e.before.at_limit.end())
+      killed_before(before);
   for (const UserKillFact& k : e.kills)
     add(TimelineEvent::Kind::user_kill, k.time, name_of(k.victim) + " got SIGKILL from " + name_of(k.sender));
   for (const AlertFact& a : e.alerts)

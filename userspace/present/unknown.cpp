@@ -12,6 +12,10 @@ namespace {
 
 void before_the_kill(const PostMortem& r, std::vector<std::string>& out) {
   const StoredEpisode& e = r.episode;
+  if (!e.logged.dated)
+    out.push_back(
+        "The time of day: the log only counts from a boot. dmesg -T, dmesg --time-format iso and journalctl "
+        "tell it.");
   if (e.source != EpisodeSource::live)
     out.push_back(fmt::format("What led to it: oomcast did not run; all of this is from {}.",
                               e.source == EpisodeSource::kmsg      ? "the kernel log"

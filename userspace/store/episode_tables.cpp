@@ -30,13 +30,14 @@ std::optional<Tables::Twin> Tables::find_twin(const EpisodeFact& fact) {
       "SELECT e.id, e.run, e.complete, e.source='live' FROM episodes e JOIN victims v ON v.episode=e.id"
       " LEFT JOIN runs r ON r.id=e.run LEFT JOIN runs mine ON mine.id=?"
       " WHERE v.tid=? AND e.time_ns BETWEEN ? AND ? AND (e.run<>? OR e.source<>'live')"
+      " AND coalesce((SELECT host FROM kill_hosts h WHERE h.episode=e.id),'')=?"
       " AND (r.boot_id IS NULL OR mine.boot_id IS NULL OR "
       " replace(r.boot_id,'-','')=replace(mine.boot_id,'-',''))"
       " ORDER BY e.source='live' DESC LIMIT 1");
   std::int64_t at = wall(e.time);
   for (const Victim& v : e.victims) {
     find << run_ << v.tid << at - kSameKill.count() << at + kSameKill.count()
-         << (fact.source == EpisodeSource::live ? run_ : std::int64_t{0});
+         << (fact.source == EpisodeSource::live ? run_ : std::int64_t{0}) << fact.host;
     std::optional<Twin> twin;
     if (find.row()) twin = Twin{find.integer(0), find.integer(1), find.integer(2) != 0, find.integer(3) != 0};
     find.again();
@@ -142,6 +143,11 @@ void Tables::write_parts(std::int64_t id, const EpisodeFact& fact) {
   for (const char* table : kTablesOfEpisodes)
     check(execute(db_, fmt::format("DELETE FROM {} WHERE episode={}", table, id)));
   write_victims(id, e);
+  if (!fact.host.empty()) {
+    Statement host(db_, "INSERT INTO kill_hosts VALUES(?,?)");
+    host << id << fact.host;
+    run(host);
+  }
   if (e.series) {
     Statement series(db_, "REPLACE INTO kill_series VALUES(?,?,?)");
     series << id << static_cast<std::int64_t>(e.series->kills) << wall(e.series->since);
@@ -244,6 +250,7 @@ void Tables::write_log_parts(std::int64_t id, const Episode& e) {
   int nr = 0;
   Statement task(db_, "INSERT INTO tasks VALUES(?,?,?,?,?,?,?,?,?,?)");
   for (const TaskAtKill& t : e.tasks.rows) {
+    if (nr == static_cast<int>(Episode::kMaxTasks)) break;  // a log's are the whole table
     auto process = id_of(t.process);
     task << id << nr++ << process << t.rss << t.anon << t.file << t.shmem << t.swap << t.pgtables
          << t.oom_score_adj;

@@ -26,7 +26,7 @@ Error EpisodeImport::failed() const {
 }
 
 Result<bool> EpisodeImport::add(Episode episode, EpisodeSource source, WallTime at,
-                                const std::optional<std::string>& boot_id) {
+                                const std::optional<std::string>& boot_id, const std::string& host) {
   Hierarchy hierarchy = episode.limit_cgroup ? episode.limit_cgroup->id.hierarchy : Hierarchy::v2;
   for (const Victim& v : episode.victims)
     if (v.process.cgroup) hierarchy = v.process.cgroup->id.hierarchy;
@@ -52,7 +52,8 @@ Result<bool> EpisodeImport::add(Episode episode, EpisodeSource source, WallTime 
   }
   episode.time = MonoTime(at.time_since_epoch());
   if (episode.victims.size() == 1) episode.victims[0].time = episode.time;
-  bool is_new = tables->write(EpisodeFact{{std::move(episode), std::nullopt, std::nullopt}, true, source});
+  bool is_new =
+      tables->write(EpisodeFact{{std::move(episode), std::nullopt, std::nullopt}, true, source, host});
   if (auto failure = tables->take_failure())
     return Error::failed(fmt::format("writing {}: {}", shown_, failure->what));
   return is_new;

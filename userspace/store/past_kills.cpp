@@ -87,7 +87,7 @@ void fill(Victim& to, const Victim& from) {
   to.logged = to.logged || from.logged;
 }
 
-void fill(Episode& to, const Episode& from) {
+void fill_episode(Episode& to, const Episode& from) {
   fill(to.scope, from.scope);
   if (!to.limit_cgroup) to.limit_cgroup = from.limit_cgroup;
   fill(to.usage, from.usage);
@@ -99,7 +99,8 @@ void fill(Episode& to, const Episode& from) {
   fill(to.checks.kmsg, from.checks.kmsg);
   fill(to.memory, from.memory);
   fill(to.machine, from.machine);
-  if (to.tasks.rows.empty()) to.tasks = from.tasks;
+  // A store has the largest of the table, a log all of it.
+  if (to.tasks.rows.size() < from.tasks.rows.size()) to.tasks = from.tasks;
   for (const Victim& v : from.victims) {
     auto known = std::ranges::find(to.victims, v.tid, &Victim::tid);
     if (known != to.victims.end())
@@ -121,7 +122,7 @@ void join(PastKill& to, PastKill from) {
   if (to.episode.id.empty()) to.episode.id = from.episode.id;
   // Who wrote a line of a text log can add a victim to a kill that was.
   if (to.confirmed && !from.confirmed) return;
-  fill(to.episode, from.episode);
+  fill_episode(to.episode, from.episode);
   if (!to.time || (from.time && !to.run && from.error < to.error)) {
     to.time = from.time;
     to.error = from.error;
@@ -134,6 +135,10 @@ void join(PastKill& to, PastKill from) {
 }
 
 }  // namespace
+
+void complete(Episode& to, const Episode& from) {
+  fill_episode(to, from);
+}
 
 std::optional<PastKill> past_kill(const LoggedOom& oom, EpisodeSource source) {
   auto episode = logged_kill(oom.dump);

@@ -58,7 +58,7 @@ Salvaged take_over(const std::string& from, sqlite3* to) {
       write(e.gpu_events);
     }
     e.told.episode.serial = out.episodes + 1;
-    run.tables->write(EpisodeFact{std::move(e.told), e.complete, e.source});
+    run.tables->write(EpisodeFact{std::move(e.told), e.complete, e.source, std::move(e.logged.host)});
     if (run.tables->failed()) break;
     ++out.episodes;
   }

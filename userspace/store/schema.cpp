@@ -82,6 +82,7 @@ constexpr std::array kOfKills = {
               "episode INTEGER, victim INTEGER, nr INTEGER, function TEXT, file TEXT, line INTEGER,"
               " PRIMARY KEY(episode, victim, nr)"},
     TableText{"victim_times", "episode INTEGER, nr INTEGER, time_ns INTEGER, PRIMARY KEY(episode, nr)"},
+    TableText{"kill_hosts", "episode INTEGER PRIMARY KEY, host TEXT"},
     TableText{"kill_series", "episode INTEGER PRIMARY KEY, kills INTEGER, since_ns INTEGER"},
     TableText{"growth_sites",
               "episode INTEGER, nr INTEGER, process INTEGER, grown INTEGER, of INTEGER, watched_s REAL, "

@@ -23,8 +23,9 @@
 //   kept            cgroups whose samples an episode keeps, those that matter most first
 //   thinned         up to which row of samples and process_samples those of each step_s are thinned out
 //   victim_code     the Python frames of a victim (its nr), innermost first
-//   victim_times, kill_series
-//                   when each victim of a group died; of a crash loop, how many kills an episode is one of
+//   victim_times, kill_series, kill_hosts
+//                   when each victim of a group died; of a crash loop, how many kills an episode is one of; of
+//                   an imported kill, the other host that its log names
 //   growth_sites    of an episode: from where a process (all that it grew by: of) grew, in the whiles, watched_s in
 //                   all, in which its page faults were sampled; growth_code: the line of a site, then its callers;
 //                   growth_holders: the container that holds what it keeps, where one is known;
@@ -64,7 +65,7 @@ constexpr const char* kTablesOfEpisodes[] = {
     "tasks",          "memory_at_kill",  "machine_at_kill",   "zones_at_kill",
     "slabs_at_kill",  "victim_code",     "growth_sites",      "growth_code",
     "growth_holders", "growth_evidence", "growth_containers", "growth_adders",
-    "victim_times"};
+    "victim_times",   "kill_hosts"};
 /// Only the first telling of an episode knows it: it stays when the rest is written again.
 constexpr const char* kSeriesTable = "kill_series";
 /// In headroom_cgroups.

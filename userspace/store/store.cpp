@@ -34,7 +34,9 @@ const std::string kEpisodeColumns =
     "e.trigger,"
     " e.page_order, e.gfp, e.group_kill, e.marked, e.logged, e.vmstat, e.forecast, e.first_forecast_ns,"
     " (SELECT kills FROM kill_series k WHERE k.episode=e.id),"
-    " (SELECT since_ns FROM kill_series k WHERE k.episode=e.id)";
+    " (SELECT since_ns FROM kill_series k WHERE k.episode=e.id),"
+    " coalesce((SELECT host FROM kill_hosts h WHERE h.episode=e.id),'')";
+constexpr int kHostColumn = 21;
 
 template <typename Enum>
 std::optional<Enum> named(const std::string& name, Enum last) {
@@ -179,6 +181,7 @@ Result<std::vector<EpisodeSummary>> Store::episodes(EpisodeParts parts) {
     e.source = source_of(s);
     e.complete = s.integer(5) != 0;
     e.time = WallTime(s.nanos(2));
+    e.host = s.text(kHostColumn);
     e.run = run->info;
     e.episode = episode_of(s, run->rows);
     if (parts == EpisodeParts::all) {
@@ -404,6 +407,7 @@ Result<StoredEpisode> Store::Impl::read(std::int64_t row, Nanos window) {
   out.source = source_of(s);
   out.complete = s.integer(5) != 0;
   out.run = *own->info;
+  out.logged.host = s.text(kHostColumn);
   out.told.episode = episode_of(s, own->rows);
   read_forecast(s, own->rows, out.told);
   read_parts(row, own->rows, out.told.episode);
@@ -418,11 +422,13 @@ Result<StoredEpisode> Store::Impl::read(std::int64_t row, Nanos window) {
 // Not those that only a text file tells of: whoever may write to a log would make a history for a kill.
 void Store::Impl::read_before(std::int64_t row, StoredEpisode& out) {
   Statement s(db.get(), "SELECT " + kEpisodeColumns +
-                            " FROM episodes e WHERE e.time_ns<? AND e.id<>? AND e.source<>'file' ORDER BY "
+                            " FROM episodes e WHERE e.time_ns<? AND e.id<>? AND e.source<>'file' AND "
+                            "coalesce((SELECT host FROM kill_hosts h WHERE h.episode=e.id),'')=? ORDER BY "
                             "e.time_ns DESC LIMIT ?");
   const Episode& e = out.told.episode;
-  s << (e.time.time_since_epoch() + out.run.wall_of_mono_zero).count() << row << kMaxLookedAt;
-  while (out.earlier.size() < kMaxEarlier && s.row()) {
+  s << (e.time.time_since_epoch() + out.run.wall_of_mono_zero).count() << row << out.logged.host
+    << kMaxLookedAt;
+  while (out.before.of_workload.size() < kMaxEarlier && s.row()) {
     Run* theirs = run(s.integer(1));
     if (!theirs) continue;
     Episode before = episode_of(s, theirs->rows);
@@ -436,12 +442,13 @@ void Store::Impl::read_before(std::int64_t row, StoredEpisode& out) {
     before.time += ahead;
     for (Victim& v : before.victims)
       if (v.time) *v.time += ahead;
-    if (here && before.time >= out.from && out.at_limit.size() < kMaxEarlier) out.at_limit.push_back(before);
-    if (again) out.earlier.push_back(std::move(before));
+    if (here && before.time >= out.from && out.before.at_limit.size() < kMaxEarlier)
+      out.before.at_limit.push_back(before);
+    if (again) out.before.of_workload.push_back(std::move(before));
   }
   note(s, "kills before it");
-  std::ranges::reverse(out.earlier);
-  std::ranges::reverse(out.at_limit);
+  std::ranges::reverse(out.before.of_workload);
+  std::ranges::reverse(out.before.at_limit);
   out.unread.insert(out.unread.end(), unread.begin(), unread.end());
   unread.clear();
 }

@@ -42,16 +42,28 @@ struct StoredEpisode {
   std::vector<PressureFact> pressure;
   std::vector<UserKillFact> kills;
   std::vector<AlertFact> alerts;
-  std::vector<GpuSample> gpu;                 // of the processes, and of all cards
-  std::vector<GpuFact> gpu_events;            // of the processes: contexts, out of memory, copies, ends; xids
-  std::vector<Episode> earlier;               // of the same workload (model/workload.h), oldest first
-  std::vector<Episode> at_limit;              // in the window, of the same limit, oldest first
+  std::vector<GpuSample> gpu;       // of the processes, and of all cards
+  std::vector<GpuFact> gpu_events;  // of the processes: contexts, out of memory, copies, ends; xids
+  /// Kills before it, oldest first.
+  struct Before {
+    std::vector<Episode> of_workload;  // of the same one (model/workload.h)
+    std::vector<Episode> at_limit;     // of the same limit, in the window
+  } before;
   std::map<std::string, std::uint64_t> lost;  // in the run until the kill, by reason
   struct LeftOut {  // related cgroups, the smallest, whose samples are not in the list
     std::size_t cgroups = 0;
     bool more = false;  // the store kept none of others
   } left_out;
   std::vector<std::string> unread;  // parts that are not whole: "samples: disk I/O error: ..."
+  /// What the logs tell of when and where it was.
+  struct Logged {
+    std::string host;                 // as in EpisodeSummary
+    std::vector<std::string> files;   // of EpisodeSource::file
+    bool dated = true;                // false: no time of day; all times are of no date
+    Nanos time_error{};               // of the time of day
+    std::optional<Nanos> since_boot;  // on the clock of the kernel's log
+    std::string doubt;                // why it cannot be as the log has it; empty: nothing speaks against it
+  } logged;
 };
 
 /// An episode in a list. Its times and identities are of `run`; victims come without their stacks, and the
@@ -60,6 +72,7 @@ struct EpisodeSummary {
   EpisodeSource source = EpisodeSource::live;
   bool complete = true;
   WallTime time;
+  std::string host;                    // that its log names, where that is another machine; empty: this one
   std::shared_ptr<const RunInfo> run;  // boot_id and what turns times into wall time
   Episode episode;
   std::optional<ForecastFact> forecast_before;  // as in OomEvent
@@ -89,7 +102,7 @@ class Store {
                                 Nanos window = std::chrono::minutes(30));
 
   /// By its row, which of a damaged file may read where a list does not: alone, without those before it
-  /// (`earlier`, `at_limit`), which may be what is damaged. Rows are 1 to last_row(). nullopt: there is none.
+  /// (`before`), which may be what is damaged. Rows are 1 to last_row(). nullopt: there is none.
   Result<std::optional<StoredEpisode>> episode_at(std::int64_t row, Nanos window);
   std::int64_t last_row();
 

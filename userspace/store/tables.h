@@ -30,6 +30,7 @@ struct EpisodeFact {
   OomEvent line;
   bool complete = true;
   EpisodeSource source = EpisodeSource::live;
+  std::string host = {};  // as in EpisodeSummary
 };
 /// What is large and rare, out of the way: a queue has room for the largest kind in every place.
 template <typename T>

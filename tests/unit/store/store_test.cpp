@@ -280,12 +280,12 @@ TEST_F(StoreTest, knows_earlier_kills_of_the_same_workload_and_those_before_it_a
   writer->add(script(kill(4, 1300, 80, job_), "train.py"));
   ASSERT_TRUE(writer->finish());
   StoredEpisode e = last();
-  ASSERT_EQ(e.earlier.size(), 2u) << "another script has only the name python3 in common";
-  EXPECT_EQ(e.earlier[0].time, at_s(1000)) << "at another limit";
-  EXPECT_EQ(e.earlier[1].time, at_s(1200));
-  ASSERT_EQ(e.at_limit.size(), 2u);
-  EXPECT_EQ(e.at_limit[0].time, at_s(1100));
-  EXPECT_EQ(e.at_limit[1].time, at_s(1200));
+  ASSERT_EQ(e.before.of_workload.size(), 2u) << "another script has only the name python3 in common";
+  EXPECT_EQ(e.before.of_workload[0].time, at_s(1000)) << "at another limit";
+  EXPECT_EQ(e.before.of_workload[1].time, at_s(1200));
+  ASSERT_EQ(e.before.at_limit.size(), 2u);
+  EXPECT_EQ(e.before.at_limit[0].time, at_s(1100));
+  EXPECT_EQ(e.before.at_limit[1].time, at_s(1200));
 }
 
 TEST_F(StoreTest, keeps_what_a_victim_held_on_its_card_and_how_it_came_to_it) {

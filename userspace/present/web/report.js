@@ -19,7 +19,7 @@ function fact(name, ...value) {
 
 function header() {
   const local = clock.local ? `${clock.text(0, 0, 19, clock.offset_s)} ${clock.zone}` : null;
-  const facts = [fact('Killed at', `${clock.text(0, 0, 19, 0)} UTC`, local)];
+  const facts = [data.undated === null ? fact('Killed at', `${clock.text(0, 0, 19, 0)} UTC`, local) : fact('Killed', data.undated)];
   if (data.limit_cgroup !== null) facts.push(fact('Limit of', element('span.name', data.limit_cgroup)));
   if (data.limit !== null) facts.push(fact('Limit', size(data.limit), data.usage === null ? null : `in use: ${size(data.usage)}`));
   if (data.scope !== null) facts.push(fact('What ran out', SCOPES[data.scope]));
