@@ -5,14 +5,54 @@
 
 #include <array>
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "base/escape.h"
 #include "collect/safe_path.h"
+#include "parse/utf16.h"
 
 namespace oomcast {
 namespace {
 
 constexpr std::size_t kLongestLine = 64 * 1024, kBuffer = 256 * 1024;
+
+// Bytes to lines; a long one to pieces.
+class LineCutter {
+ public:
+  explicit LineCutter(const std::function<void(std::string_view, bool)>& on_line) : on_line_(on_line) {}
+
+  void feed(std::string_view rest) {
+    while (!rest.empty()) {
+      std::size_t end = rest.find('\n');
+      std::string_view piece = rest.substr(0, end);
+      bool whole = end != std::string_view::npos;
+      rest.remove_prefix(whole ? end + 1 : rest.size());
+      while (begun_.size() + piece.size() > kLongestLine) {
+        std::size_t room = kLongestLine - begun_.size();
+        begun_.append(piece.substr(0, room));
+        piece.remove_prefix(room);
+        on_line_(begun_, true);
+        begun_.clear();
+      }
+      if (whole && begun_.empty()) {
+        on_line_(piece, false);
+        continue;
+      }
+      begun_.append(piece);
+      if (!whole) continue;
+      on_line_(begun_, false);
+      begun_.clear();
+    }
+  }
+  void finish() {
+    if (!begun_.empty()) on_line_(begun_, true);
+  }
+
+ private:
+  const std::function<void(std::string_view, bool)>& on_line_;
+  std::string begun_;  // of a line whose end is not read yet
+};
 
 }  // namespace
 
@@ -29,39 +69,24 @@ Status read_log(UniqueFd fd, const std::function<void(std::string_view, bool)>& 
   if (!file) return Error::failed("out of memory for reading a log");
   (void)fd.release();
   gzbuffer(file.get(), kBuffer);
-  std::string begun;  // of a line whose end is not read yet
-  bool skipping = false;
+  LineCutter lines(on_line);
+  std::optional<Utf16Decoder> utf16;
+  std::string decoded;
   auto buffer = std::make_unique<std::array<char, kBuffer>>();
   std::uint64_t bytes = 0;
   int got = 0;
   while ((got = gzread(file.get(), buffer->data(), kBuffer)) > 0) {
-    std::string_view rest(buffer->data(), static_cast<std::size_t>(got));
-    bytes += rest.size();
-    while (!rest.empty()) {
-      std::size_t end = rest.find('\n');
-      std::string_view piece = rest.substr(0, end);
-      bool whole = end != std::string_view::npos;
-      rest.remove_prefix(whole ? end + 1 : rest.size());
-      if (skipping) {
-        skipping = !whole;
-      } else if (begun.size() + piece.size() > kLongestLine) {
-        begun.append(piece.substr(0, kLongestLine - begun.size()));
-        on_line(begun, true);
-        begun.clear();
-        skipping = !whole;
-      } else if (!whole) {
-        begun.append(piece);
-      } else if (begun.empty()) {
-        on_line(piece, false);
-      } else {
-        begun.append(piece);
-        on_line(begun, false);
-        begun.clear();
-      }
+    std::string_view piece(buffer->data(), static_cast<std::size_t>(got));
+    if (bytes == 0) utf16 = Utf16Decoder::of(piece);
+    bytes += piece.size();
+    if (utf16) {
+      decoded.clear();
+      utf16->decode(piece, decoded);
     }
+    lines.feed(utf16 ? std::string_view(decoded) : piece);
     if (on_bytes && !on_bytes(bytes)) return Ok{};
   }
-  if (!begun.empty()) on_line(begun, true);
+  lines.finish();
   if (got == 0) return Ok{};
   int code = 0;
   const char* why = gzerror(file.get(), &code);

@@ -4,12 +4,13 @@
 #include <array>
 #include <charconv>
 #include <ctime>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "parse/kmsg_record.h"
+#include "parse/log_record.h"
 #include "parse/log_stamps.h"
 #include "parse/log_wrapping.h"
+#include "parse/oom_lines.h"
 #include "parse/text.h"
 
 namespace oomcast {
@@ -19,7 +20,32 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr std::size_t kLongestRecord = 64 * 1024;
+// A stamp without a year beside one that has it. The clock of the first is a machine's own, of whatever zone:
+// where both tell the same minute, the second says which.
+WallStamp in_year_of(const WallStamp& stamp, const WallStamp& beside) {
+  std::time_t given = std::chrono::floor<seconds>(stamp.since_epoch).count();
+  std::time_t near = std::chrono::floor<seconds>(beside.since_epoch).count();
+  std::tm fields{}, year{};
+  gmtime_r(&given, &fields);
+  localtime_r(&near, &year);
+  std::optional<Nanos> best;
+  for (int apart : {-1, 0, 1}) {
+    std::tm t = fields;
+    t.tm_year = year.tm_year + apart;
+    t.tm_isdst = -1;
+    std::time_t at = std::mktime(&t);
+    if (at == -1 || t.tm_mon != fields.tm_mon) continue;
+    Nanos found = seconds(at);
+    if (!best || std::chrono::abs(found - beside.since_epoch) < std::chrono::abs(*best - beside.since_epoch))
+      best = found;
+  }
+  if (!best) return beside;
+  constexpr Nanos kFarthestZone = std::chrono::hours(14), kZone = std::chrono::minutes(15),
+                  kLate = seconds(30);
+  Nanos apart = std::chrono::abs(beside.since_epoch - *best), odd = apart % kZone;
+  if (apart <= kFarthestZone && apart > kLate && (odd < kLate || kZone - odd < kLate)) return beside;
+  return {*best + (stamp.since_epoch - std::chrono::floor<seconds>(stamp.since_epoch)), stamp.error, false};
+}
 
 }  // namespace
 
@@ -27,14 +53,6 @@ LogPrefix LogLineReader::read_form(std::string_view raw, bool cut, LogLine& line
   line = {};
   line.cut = cut;
   LogPrefix out;
-  if (raw.starts_with('{')) {
-    if (auto journal = read_json(raw, line)) out = *std::move(journal);
-    line.wall = out.wall;
-    return out;
-  }
-  // A container's output, as the kubelet keeps it: from_collector().
-  if (constexpr std::size_t kStamp = 40; raw.substr(0, kStamp).find(" std") != npos && from_collector(raw))
-    return out;
   std::string_view text = raw;
   if (take(text, "<")) {
     auto priority = take_natural(text);
@@ -85,24 +103,20 @@ std::optional<LogPrefix> LogLineReader::read_behind_grep(std::string_view raw, b
   return std::nullopt;
 }
 
-std::optional<LogPrefix> LogLineReader::read_collected(std::string_view raw, bool cut, LogLine& line) {
-  auto collected = from_collector(raw);
-  if (!collected) return std::nullopt;
-  message_ = std::move(collected->text);
-  while (message_.ends_with('\n')) message_.pop_back();
-  std::string_view time = collected->time;
-  LogPrefix out = read_form(message_, cut, line);
-  if (!out.any) line.text = message_;
-  out.any = out.wrapped = true;
-  out.shows_writer = false;
-  out.kernel = out.kernel && collected->kernel;
-  if (!out.host && !collected->host.empty()) out.host = std::move(collected->host);
-  if (!out.wall)
-    if (auto wall = take_iso(time)) {
-      out.wall = wall;
-      out.wall->error += seconds(1);
-    }
-  return out;
+// "INFO: Nov 21 03:04:05 host kernel: text": a program that passes lines on puts words of its own before
+// them.
+std::optional<LogPrefix> LogLineReader::read_behind_words(std::string_view raw, bool cut, LogLine& line) {
+  constexpr std::size_t kFarthest = 80;
+  constexpr int kMaxWords = 8;
+  std::size_t at = raw.find(' ');
+  for (int n = 0; n < kMaxWords && at < kFarthest && at != npos; ++n, at = raw.find(' ', at + 1)) {
+    if (may_hold_cgroup(raw.substr(0, at))) break;
+    std::string_view behind = raw.substr(at + 1);
+    if (behind.empty() || behind[0] == ' ') continue;
+    LogPrefix out = read_form(behind, cut, line);
+    if (out.any && out.wall && out.kernel) return out;
+  }
+  return std::nullopt;
 }
 
 // Of source code and of JSON: what has the form of a log's line, or several lines one of which is a sentence.
@@ -136,19 +150,11 @@ LogPrefix LogLineReader::read_wrapped(std::string_view raw, bool cut, LogLine& l
     return out;
   }
   std::string_view text = without_quotation(raw);
-  if (text.starts_with('{')) text = text.substr(0, text.find_last_not_of(" ,]") + 1);  // in an array
   if (text.size() != raw.size())
     if (LogPrefix out = read_form(text, cut, line); out.any) return out;
-  if (auto out = read_collected(text, cut, line)) return *out;
-  if (text.starts_with('{')) {  // a record that cannot be read
-    line = {};
-    LogPrefix out;
-    out.any = true;
-    out.kernel = false;
-    return out;
-  }
   if (auto out = read_literal(text, cut, line)) return *out;
   if (auto out = read_behind_grep(text, cut, line)) return *out;
+  if (auto out = read_behind_words(text, cut, line)) return *out;
   line = {};
   line.cut = cut;
   line.text = text;
@@ -174,20 +180,7 @@ LogPrefix LogLineReader::read(std::string_view raw, bool cut, LogLine& line) {
   line = {};
   if (raw.ends_with('\r')) raw.remove_suffix(1);
   note_month(raw);
-  bool part_of_record = raw.starts_with(' ') || raw.starts_with('\t') || raw.starts_with('}');
-  if (collects() && (!part_of_record || record_.size() + raw.size() > kLongestRecord)) record_.clear();
-  if (collects() || begins_record(raw)) {
-    record_.append(raw).push_back('\n');
-    if (!raw.starts_with('}')) {
-      LogPrefix part;
-      part.any = true;
-      part.kernel = false;
-      return part;
-    }
-    plain_ = record_.substr(record_.find('{'), record_.rfind('}') + 1 - record_.find('{'));
-    record_.clear();
-    raw = plain_;
-  } else if (raw.find('\x1b') != npos) {
+  if (has_colours(raw)) {
     plain_ = without_colours(raw);
     raw = plain_;
   }
@@ -210,6 +203,34 @@ LogPrefix LogLineReader::read(std::string_view raw, bool cut, LogLine& line) {
   if (!line.time && out.wall) line.time = out.wall->since_epoch;
   line.wall = out.wall;
   return out;
+}
+
+LogPrefix LogLineReader::read_beside(std::string_view text, bool cut, const Beside& beside, LogLine& line) {
+  LogPrefix of = beside.prefix;
+  if (beside.yearless) of.wall = place(beside.yearless->fields, beside.yearless->fraction);
+  if (has_colours(text)) {
+    plain_ = without_colours(text);
+    text = plain_;
+  }
+  LogPrefix own = read_form(text, cut, line);
+  if (!own.any && !parse_oom_line(text, cut) && !(own = read_wrapped(text, cut, line)).any && !own.inside) {
+    line = {};
+    line.cut = cut;
+    line.text = text;
+  }
+  if (own.any && own.wall && own.wall->yearless && of.wall && !of.wall->yearless)
+    own.wall = in_year_of(*own.wall, *of.wall);
+  of.inside = false;
+  of.kernel = own.kernel && of.kernel;
+  of.shows_writer = of.shows_writer && !own.any;
+  if (own.since_boot) of.since_boot = own.since_boot;
+  if (own.wall && !(own.wall->yearless && of.wall)) of.wall = own.wall;
+  if (own.host) of.host = own.host;
+  of.wrapped = own.wrapped;
+  line.time = of.since_boot;
+  if (!line.time && of.wall) line.time = of.wall->since_epoch;
+  line.wall = of.wall;
+  return of;
 }
 
 WallStamp LogLineReader::resolve(const WallStamp& stamp, WallTime now) const {
@@ -242,6 +263,8 @@ WallStamp LogLineReader::resolve(const WallStamp& stamp, WallTime now) const {
   std::tm t = broken_down(stamp.since_epoch);
   auto at = in_year(t, last_year - (last.tm_year - t.tm_year) / kYearsApart);
   if (!at) return stamp;
+  if (*at > now.time_since_epoch() + std::chrono::hours(24))  // lines out of order
+    if (auto before = in_year(t, last_year - (last.tm_year - t.tm_year) / kYearsApart - 1)) at = before;
   Nanos fraction = stamp.since_epoch - std::chrono::floor<seconds>(stamp.since_epoch);
   return {*at + fraction, stamp.error, false};
 }

@@ -1,7 +1,6 @@
 // A line of a log file, whatever program wrote it: its prefix read, its text as the kernel printed it.
 //
 // Forms, told by each line's own content:
-//   {"MESSAGE":…}                                     journalctl -o json
 //   6,1234,5678,-;text                                /dev/kmsg itself
 //   [<6>][kern  :info  : ][  123.456789][[ T12]] text dmesg, -r, -x, -d, with CONFIG_PRINTK_CALLER
 //   [Fri Nov 21 03:04:05 2026] text                   dmesg -T
@@ -18,10 +17,12 @@
 //                                                     they cost the time, not the line
 //   kernel: […] text
 //   text                                              dmesg -t
-// and those inside of what log_wrapping.h unwraps, or behind the names and numbers of grep.
+// and those inside of what log_wrapping.h unwraps, or behind the names and numbers of grep. What keeps lines
+// in records is unwrapped before: log_unwrapper.h.
 #pragma once
 
 #include <cstdint>
+#include <ctime>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,6 +32,9 @@
 
 namespace oomcast {
 
+struct Beside;
+struct Fraction;
+
 /// What stands in front of a line's text.
 struct LogPrefix {
   bool any = false;    ///< false: the line is text from its first byte
@@ -38,7 +42,7 @@ struct LogPrefix {
   bool shows_writer = false;  ///< journald's own fields say that the kernel wrote it, which no user can fake
   bool indent = false;        ///< no prefix, but it goes on with the record of the line before
   bool inside = false;        ///< no prefix, but a sentence of the kernel's stands inside of the line
-  bool wrapped = false;       ///< out of a collector's record: the text may have several lines
+  bool wrapped = false;       ///< out of a string: the text may have several lines
   std::optional<Nanos> since_boot;
   std::optional<WallStamp> wall;
   std::optional<std::string> boot_id;
@@ -53,15 +57,13 @@ struct LogPrefix {
 class LogLineReader {
  public:
   /// `raw`: without its newline; `cut`: the newline was missing. The views in `line` live until the next
-  /// call, or as long as `raw`. Cost: the prefix alone, but for JSON, which is read whole.
+  /// call, or as long as `raw`. Cost: the prefix alone.
   LogPrefix read(std::string_view raw, bool cut, LogLine& line);
 
   /// Must see every line that is not read, so that no turn of the year is missed. Cost: three bytes.
   void skip(std::string_view raw) { note_month(raw); }
-  /// A record of several lines has begun: the next must be read, whatever it is.
-  bool collects() const { return !record_.empty(); }
-  /// A record of several lines may begin with it.
-  static bool begins_record(std::string_view raw) { return raw == "{" || raw == "[{"; }
+  /// The same of a text that a record has beside what `beside` says of it.
+  LogPrefix read_beside(std::string_view text, bool cut, const Beside& beside, LogLine& line);
 
   /// The time of day of a stamp without a year. `now`: no line is later, but for a day's clock error.
   WallStamp resolve(const WallStamp& stamp, WallTime now) const;
@@ -75,8 +77,8 @@ class LogLineReader {
   LogPrefix read_wrapped(std::string_view raw, bool cut, LogLine& line);
   std::optional<LogPrefix> read_behind_grep(std::string_view raw, bool cut, LogLine& line);
   std::optional<LogPrefix> read_literal(std::string_view raw, bool cut, LogLine& line);
-  std::optional<LogPrefix> read_collected(std::string_view raw, bool cut, LogLine& line);
-  std::optional<LogPrefix> read_json(std::string_view raw, LogLine& line);
+  std::optional<LogPrefix> read_behind_words(std::string_view raw, bool cut, LogLine& line);
+  WallStamp place(std::tm fields, const Fraction& fraction);
   LogPrefix read_kmsg(std::string_view raw, bool cut, LogLine& line);
   bool take_syslog(std::string_view& text, LogPrefix& out);
   bool take_rfc5424(std::string_view& text, LogPrefix& out);
@@ -88,7 +90,6 @@ class LogLineReader {
 
   KmsgRecord kmsg_;
   std::string message_, caller_, plain_;
-  std::string record_;        // of several lines, until it ends
   std::string host_of_boot_;  // of lines with the boot's clock and a host
   bool has_boot_stamps_ = false;
   std::optional<bool> has_marks_;  // behind its stamps, as the first line has them

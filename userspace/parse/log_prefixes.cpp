@@ -3,10 +3,10 @@
 #include <array>
 #include <charconv>
 #include <ctime>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "parse/kmsg_record.h"
+#include "parse/log_dates.h"
 #include "parse/log_lines.h"
 #include "parse/log_stamps.h"
 #include "parse/log_wrapping.h"
@@ -20,7 +20,6 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr int kMaxTurns = 50;
-constexpr Nanos kSlowestReader = seconds(10);
 constexpr int kFirstOfOurs = 100;  // years since 1900; see kYearsApart
 
 // "[   T12]" or "[    C3]" behind a stamp
@@ -36,22 +35,26 @@ std::string_view take_caller(std::string_view& text) {
   return caller;
 }
 
-std::string text_of(const nlohmann::json& value) {
-  if (value.is_string()) return value.get<std::string>();
-  std::string out;  // what is not UTF-8 comes as an array of bytes
-  if (value.is_array())
-    for (const auto& byte : value)
-      if (byte.is_number_unsigned() && byte.get<std::uint64_t>() < 256)
-        out += static_cast<char>(byte.get<std::uint64_t>());
-  return out;
-}
-
-std::optional<Nanos> microseconds_of(const nlohmann::json& record, const char* key) {
-  auto at = record.find(key);
-  if (at == record.end() || !at->is_string()) return std::nullopt;
-  auto value = parse_u64(at->get_ref<const std::string&>());
-  if (!value || *value > INT64_MAX / 2000) return std::nullopt;
-  return microseconds(static_cast<std::int64_t>(*value));
+// "janv. 26 01:49:41", "Пт 21 ноя 2025 05:24:41", before a space: in another language, or another order.
+std::optional<LogDate> take_foreign(std::string_view& text) {
+  constexpr std::size_t kFarthest = 48;
+  if (text.empty() || text[0] == '[' || text[0] == '{' || text[0] == ' ') return std::nullopt;
+  std::string_view reach = text.substr(0, kFarthest);
+  std::size_t clock = reach.find(':');
+  if (clock == npos || clock < 3 || reach[clock - 1] < '0' || reach[clock - 1] > '9') return std::nullopt;
+  // Up to the first space behind the clock, or the year behind that.
+  std::size_t end = text.find(' ', clock);
+  if (end == npos) return std::nullopt;
+  std::size_t behind_year = text.find(' ', end + 1);
+  constexpr std::size_t kYear = 5;  // " 2026"
+  for (std::size_t at : {behind_year == end + kYear ? behind_year : npos, end}) {
+    if (at == npos) continue;
+    if (auto date = read_date(text.substr(0, at))) {
+      text.remove_prefix(at);
+      return date;
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -80,38 +83,11 @@ LogPrefix LogLineReader::read_kmsg(std::string_view raw, bool cut, LogLine& line
   return out;
 }
 
-// nullopt: it is none of journald's.
-std::optional<LogPrefix> LogLineReader::read_json(std::string_view raw, LogLine& line) {
-  LogPrefix out;
-  out.any = true;
-  auto record = nlohmann::json::parse(raw, nullptr, false);
-  auto member = [&](const char* key) -> const nlohmann::json* {
-    auto at = record.is_object() ? record.find(key) : record.end();
-    return at == record.end() ? nullptr : &*at;
-  };
-  const auto* transport = record.is_object() ? member("_TRANSPORT") : nullptr;
-  if (!transport) return std::nullopt;
-  const auto* message = member("MESSAGE");
-  out.kernel = message && *transport == "kernel";
-  // What user space wrote to /dev/kmsg, journald keeps apart by its facility.
-  if (const auto* facility = out.kernel ? member("SYSLOG_FACILITY") : nullptr) out.kernel = *facility == "0";
-  if (message) message_ = text_of(*message);
-  if (message) line.text = message_;
-  if (!out.kernel) return out;
-  // Only journald sets fields that begin with "_", and it gives out no record without these two.
-  out.shows_writer = member("_BOOT_ID") && member("__REALTIME_TIMESTAMP");
-  if (const auto* boot = member("_BOOT_ID"); boot && boot->is_string())
-    out.boot_id = boot->get<std::string>();
-  out.since_boot = microseconds_of(record, "_SOURCE_MONOTONIC_TIMESTAMP");
-  auto received = microseconds_of(record, "__REALTIME_TIMESTAMP");
-  auto received_mono = microseconds_of(record, "__MONOTONIC_TIMESTAMP");
-  if (!received) return out;
-  // journald reads a record soon after it is printed, or, at boot, all that were printed before.
-  Nanos late = out.since_boot && received_mono ? *received_mono - *out.since_boot : Nanos{};
-  if (late > kSlowestReader)
-    out.wall = WallStamp{*received - late, kDriftOfDmesg};
-  else
-    out.wall = WallStamp{*received, std::max<Nanos>(late > Nanos{} ? late : -late, milliseconds(1))};
+// A stamp without a year, in the years of this log.
+WallStamp LogLineReader::place(std::tm fields, const Fraction& fraction) {
+  fields.tm_year = kFirstOfOurs + kYearsApart * turns_;
+  WallStamp out{seconds(timegm(&fields)) + fraction.value, fraction.unit, true};
+  last_yearless_ = out.since_epoch;
   return out;
 }
 
@@ -165,9 +141,10 @@ bool LogLineReader::take_syslog(std::string_view& text, LogPrefix& out) {
   } else if (auto since_1970 = take_unix(rest)) {
     out.wall = since_1970;
   } else if (take_yearless(rest, t, fraction)) {
-    t.tm_year = kFirstOfOurs + kYearsApart * turns_;
-    out.wall = WallStamp{seconds(timegm(&t)) + fraction.value, fraction.unit, true};
-    last_yearless_ = out.wall->since_epoch;
+    out.wall = place(t, fraction);
+  } else if (auto foreign = take_foreign(rest)) {
+    out.wall = foreign->year ? foreign->stamp() : place(foreign->fields, foreign->fraction);
+    if (!out.wall) return false;
   } else {
     return false;
   }
@@ -274,7 +251,7 @@ bool LogLineReader::take_dmesg(std::string_view& text, LogPrefix& out, LogLine& 
   }
   if (rest.starts_with(" <")) rest.remove_prefix(std::min(rest.find(']'), rest.size()));  // dmesg -d
   if (!rest.starts_with(']')) {
-    // In another language, or damaged: it costs the time.
+    // In another language; or damaged, which costs the time.
     constexpr std::size_t kLongest = 48, kShortest = 5;
     out.since_boot.reset();
     out.wall.reset();
@@ -285,6 +262,8 @@ bool LogLineReader::take_dmesg(std::string_view& text, LogPrefix& out, LogLine& 
     bool damaged = inside.find('.') != npos && inside.find_first_of("0123456789") == 0 &&
                    inside.find_first_of("=(,") == npos;
     if (!has_clock(inside) && !damaged) return false;
+    if (auto date = read_date(inside)) out.wall = date->stamp();
+    if (out.wall) out.wall->error += kDriftOfDmesg;
     rest.remove_prefix(end);
   }
   take(rest, "]");

@@ -27,19 +27,6 @@ bool take_digits(std::string_view& text, std::size_t digits, int& out) {
   return true;
 }
 
-bool take_fraction(std::string_view& text, Fraction& out) {
-  if (!text.starts_with('.') && !text.starts_with(',')) return true;
-  text.remove_prefix(1);
-  std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
-  if (digits == 0) return false;
-  for (std::size_t i = 0; i < digits && i < 9; ++i) {
-    out.unit /= 10;
-    out.value += out.unit * (text[i] - '0');
-  }
-  text.remove_prefix(digits);
-  return true;
-}
-
 bool take_clock(std::string_view& text, std::tm& out) {
   return take_digits(text, 2, out.tm_hour) && take(text, ":") && take_digits(text, 2, out.tm_min) &&
          take(text, ":") && take_digits(text, 2, out.tm_sec) && out.tm_hour < 24 && out.tm_min < 60 &&
@@ -82,6 +69,19 @@ void take_zone_name(std::string_view& text) {
 }
 
 }  // namespace
+
+bool take_fraction(std::string_view& text, Fraction& out) {
+  if (!text.starts_with('.') && !text.starts_with(',')) return true;
+  text.remove_prefix(1);
+  std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  if (digits == 0) return false;
+  for (std::size_t i = 0; i < digits && i < 9; ++i) {
+    out.unit /= 10;
+    out.value += out.unit * (text[i] - '0');
+  }
+  text.remove_prefix(digits);
+  return true;
+}
 
 void take_spaces(std::string_view& text) {
   text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));

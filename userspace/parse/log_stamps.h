@@ -21,6 +21,8 @@ struct Fraction {
 };
 
 void take_spaces(std::string_view& text);
+/// ".123456" or ",123"; true also where none stands there. false: a point without digits.
+bool take_fraction(std::string_view& text, Fraction& out);
 std::optional<std::int64_t> take_natural(std::string_view& text);
 /// "Nov": 10; -1: no month.
 int take_month(std::string_view& text);

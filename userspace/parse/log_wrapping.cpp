@@ -4,7 +4,6 @@
 #include <array>
 #include <charconv>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
 #include "parse/log_stamps.h"
 #include "parse/oom_kill_lines.h"
@@ -14,110 +13,20 @@
 namespace oomcast {
 namespace {
 
-using Json = nlohmann::json;
-
-constexpr std::array<std::string_view, 8> kTexts = {"MESSAGE", "message",  "msg",           "log",
-                                                    "text",    "@message", "short_message", "textPayload"};
-constexpr std::array<std::string_view, 6> kTimes = {"@timestamp", "timestamp",     "time",
-                                                    "ts",         "lastTimestamp", "eventTime"};
-constexpr std::array<std::string_view, 4> kHosts = {"hostname", "host", "_HOSTNAME", "node"};
-constexpr std::array<std::string_view, 7> kWriters = {
-    "SYSLOG_IDENTIFIER", "syslog_identifier", "ident", "program", "appname", "app_name", "tag"};
-
-template <std::size_t N>
-std::string first_of(const Json& record, const std::array<std::string_view, N>& keys) {
-  for (std::string_view key : keys)
-    if (auto at = record.find(key);
-        at != record.end() && at->is_string() && !at->get_ref<const std::string&>().empty())
-      return at->get<std::string>();
-  return {};
-}
-
-// "kernel", "kernel:", "kern.err", "kmsg.0"
-bool is_kernel(std::string_view writer) {
-  return writer.starts_with("kern") || writer.starts_with("kmsg");
-}
-
-constexpr int kDeepest = 3;  // "event.message" of a watch, "_source.kernel.message"
-// Of the members, each before what is in it.
-std::string text_below(const Json& record, int levels) {
-  for (const auto& member : record)
-    if (member.is_object())
-      if (std::string text = first_of(member, kTexts); !text.empty()) return text;
-  for (const auto& member : record)
-    if (member.is_object() && levels > 1)
-      if (std::string text = text_below(member, levels - 1); !text.empty()) return text;
-  return {};
-}
-
-std::optional<Collected> from_json(std::string_view line) {
-  Json record = Json::parse(line, nullptr, false);
-  if (!record.is_object()) return std::nullopt;
-  Collected out;
-  out.text = first_of(record, kTexts);
-  if (out.text.empty()) out.text = text_below(record, kDeepest);
-  if (out.text.empty()) return std::nullopt;
-  out.time = first_of(record, kTimes);
-  out.host = first_of(record, kHosts);
-  std::string writer = first_of(record, kWriters), transport = record.value("_TRANSPORT", Json()).is_string()
-                                                                   ? record["_TRANSPORT"].get<std::string>()
-                                                                   : std::string();
-  out.kernel = (writer.empty() || is_kernel(writer)) && (transport.empty() || transport == "kernel");
-  return out;
-}
-
-// `"msg"=>"…"`: what fluent-bit prints of a record.
-std::optional<Collected> from_fluent_bit(std::string_view line) {
-  for (std::string_view key : kTexts) {
-    std::string begin = '"' + std::string(key) + "\"=>\"";
-    std::size_t at = line.find(begin);
-    if (at == npos) continue;
-    Collected out;
-    for (std::size_t i = at + begin.size(); i < line.size() && line[i] != '"'; ++i) {
-      if (line[i] == '\\' && i + 1 < line.size()) ++i;
-      out.text += line[i];
-    }
-    return out;
-  }
-  return std::nullopt;
-}
-
-// "2025-08-12T03:54:03.123456789Z stdout F text"
-std::optional<Collected> from_cri(std::string_view line) {
-  std::string_view rest = line;
-  std::string_view time = next_field(rest), stream = next_field(rest), part = next_field(rest);
-  if ((stream != "stdout" && stream != "stderr") || (part != "F" && part != "P") || !rest.starts_with(' '))
-    return std::nullopt;
-  return Collected{std::string(rest.substr(1)), std::string(time), {}, true};
-}
-
-constexpr std::array<std::string_view, 8> kSentences = {"Memory cgroup out of memory: Kill",
+constexpr std::array<std::string_view, 9> kSentences = {"Memory cgroup out of memory: Kill",
                                                         "Out of memory: Kill",
                                                         "Out of Memory: Kill",
                                                         "Out of memory (oom_kill_allocating_task): Kill",
                                                         "oom-kill:constraint=",
                                                         "oom-kill: constraint=",
                                                         "Killed process ",
+                                                        "OOM killed process ",
                                                         "oom_reaper: reaped process "};
+
+constexpr std::array<std::string_view, 5> kEscapes = {"\\u001b[", "\\x1b[", "\\033[", "#033[", "\\e["};
 
 bool contains(std::string_view text, std::string_view words) {
   return memmem(text.data(), text.size(), words.data(), words.size()) != nullptr;
-}
-
-// A cgroup's path, or a file's, may hold whatever its owner likes, a sentence of the kernel's too.
-bool may_hold_path(std::string_view text) {
-  for (std::size_t at = text.find('/'); at != npos; at = text.find('/', at + 1)) {
-    bool begins = at == 0 || std::string_view(" \"'`=(").find(text[at - 1]) != npos;
-    char next = at + 1 < text.size() ? text[at + 1] : '.';
-    if (begins && next != ' ' && next != '/') return true;
-  }
-  return contains(text, "cpuset=");
-}
-
-// The same of what may begin with the name of a log, as grep prints it.
-bool may_hold_cgroup(std::string_view front) {
-  if (front.starts_with('/')) front.remove_prefix(std::min(front.find(' '), front.size()));
-  return may_hold_path(front);
 }
 
 // "[ 123.456789] ", "[Fri Nov 21 03:04:05 2026] "
@@ -183,14 +92,39 @@ bool stands_apart(std::string_view before) {
 
 }  // namespace
 
+bool may_hold_path(std::string_view text) {
+  for (std::size_t at = text.find('/'); at != npos; at = text.find('/', at + 1)) {
+    bool begins = at == 0 || std::string_view(" \"'`=(").find(text[at - 1]) != npos;
+    char next = at + 1 < text.size() ? text[at + 1] : '.';
+    if (begins && next != ' ' && next != '/') return true;
+  }
+  return contains(text, "cpuset=");
+}
+
+bool may_hold_cgroup(std::string_view front) {
+  if (front.starts_with('/')) front.remove_prefix(std::min(front.find(' '), front.size()));
+  return may_hold_path(front);
+}
+
+bool has_colours(std::string_view line) {
+  if (line.find('\x1b') != npos) return true;
+  return std::ranges::any_of(kEscapes, [&](std::string_view one) { return line.find(one) != npos; });
+}
+
 std::string without_colours(std::string_view line) {
   std::string out;
   while (!line.empty()) {
-    std::size_t escape = std::min(line.find('\x1b'), line.size());
+    std::size_t escape = line.find('\x1b'), size = 1;
+    for (std::string_view written : kEscapes)
+      if (std::size_t at = line.find(written); at < escape) {
+        escape = at;
+        size = written.size() - 1;  // the "[" is taken below
+      }
+    escape = std::min(escape, line.size());
     out += line.substr(0, escape);
     line.remove_prefix(escape);
     if (line.empty()) break;
-    line.remove_prefix(1);
+    line.remove_prefix(size);
     if (!take(line, "[")) continue;
     std::size_t end = std::min(line.find_first_not_of("0123456789;:?"), line.size());
     line.remove_prefix(std::min(end + 1, line.size()));
@@ -243,12 +177,6 @@ bool is_quoted_printable(std::string_view line) {
   return false;
 }
 
-std::optional<Collected> from_collector(std::string_view line) {
-  if (line.starts_with('{')) return from_json(line);
-  if (line.find("\"=>") != npos) return from_fluent_bit(line);
-  return from_cri(line);
-}
-
 std::optional<std::string> literal_inside(std::string_view line,
                                           const std::function<bool(const std::string&)>& is_log) {
   constexpr std::size_t kFarthest = 160;
@@ -291,6 +219,11 @@ std::optional<std::string_view> behind_prompt(std::string_view line) {
 
 bool begins_sentence(std::string_view text) {
   return std::ranges::any_of(kSentences, [&](std::string_view one) { return text.starts_with(one); });
+}
+
+bool holds_sentence(std::string_view text) {
+  return std::ranges::any_of(kSentences, [&](std::string_view one) { return contains(text, one); }) ||
+         contains(text, " invoked oom-killer");
 }
 
 std::optional<std::string> fenced_lines(std::string_view line) {

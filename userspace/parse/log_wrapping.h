@@ -9,7 +9,8 @@
 
 namespace oomcast {
 
-/// Without the terminal's colours and other control sequences (ECMA-48).
+/// The terminal's colours and other control sequences (ECMA-48), as they are or as programs escape them.
+bool has_colours(std::string_view line);
 std::string without_colours(std::string_view line);
 
 /// Without spaces, quotation, comment and list marks in front; of inline code only the code.
@@ -25,22 +26,16 @@ std::optional<QuotedPrintable> from_quoted_printable(std::string_view line);
 /// Whether a report's line can only come from such a mail.
 bool is_quoted_printable(std::string_view line);
 
-/// A line in a record of a collector.
-struct Collected {
-  std::string text;    // may have several lines
-  std::string time;    // as it stands there; empty: none
-  std::string host;    // likewise
-  bool kernel = true;  // false: it names another writer
-};
-/// Of JSON (journald's kind apart: log_lines.h), docker's, fluent-bit's, or the kubelet's (CRI). nullopt: it
-/// is none, or has no text. Cost: JSON is read whole.
-std::optional<Collected> from_collector(std::string_view line);
-
 /// The first string of a programming language or of JSON ("…", '…' or `…`) in the line that `is_log` takes
 /// for a log's, its escapes undone: it may have several lines. nullopt: there is none, or it is behind a
 /// path.
 std::optional<std::string> literal_inside(std::string_view line,
                                           const std::function<bool(const std::string&)>& is_log);
+
+/// A cgroup's path, or a file's, may hold whatever its owner likes, a sentence of the kernel's too.
+bool may_hold_path(std::string_view text);
+/// The same of what may begin with the name of a log, as grep prints it.
+bool may_hold_cgroup(std::string_view front);
 
 /// What follows "kernel: " somewhere in the line. nullopt: nothing.
 std::optional<std::string_view> behind_kernel_tag(std::string_view line);
@@ -51,6 +46,8 @@ std::optional<std::string_view> behind_prompt(std::string_view line);
 
 /// Whether a sentence of the kernel's OOM killer begins here.
 bool begins_sentence(std::string_view text);
+/// Whether one is in it, whatever stands around.
+bool holds_sentence(std::string_view text);
 
 /// The lines of a log between a fence of Markdown within the line ("``` [ 1.5] … [ 1.6] …```"), one for each
 /// stamp. nullopt: there is no such fence, or it may be part of a path.

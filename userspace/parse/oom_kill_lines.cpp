@@ -161,8 +161,11 @@ std::optional<ParsedLine> parse_openvz(std::string_view text) {
     text.remove_prefix(end == npos ? text.size() : end + 2);
   }
   if (!take(text, "OOM killed process")) return std::nullopt;
-  OomVictimLine out;
   constexpr std::string_view key = " vm:";
+  // The kernel's own sizes behind a person's words.
+  if (text.find(key) == npos && text.find(" total-vm:") != npos)
+    return parse_victim(std::string(kKilled).append(text), false);
+  OomVictimLine out;
   std::size_t sizes = std::min(text.rfind(key), text.size());
   std::string_view named = text.substr(0, sizes);
   named = named.substr(0, end_of_scored_name(named));
@@ -191,8 +194,10 @@ std::optional<ParsedLine> parse_victim(std::string_view text, bool cut) {
   // A comm has no room for both keys, so a place that has the second behind it is the kernel's.
   std::size_t sizes = std::min(text.rfind(" total-vm:"), text.rfind(" vsz:"));
   // Of one that is cut off all that is whole counts, unless the name may have gone on.
-  bool certain =
-      sizes != npos && (text.find(", anon-rss:", sizes) != npos || (cut && !name_may_go_on(text, sizes)));
+  bool joined =
+      sizes != npos && text.find(",anon-rss:", sizes) != npos;  // of strings whose spaces were left out
+  bool certain = sizes != npos &&
+                 (joined || text.find(", anon-rss:", sizes) != npos || (cut && !name_may_go_on(text, sizes)));
   if (certain) {
     read_victim_name(text.substr(0, sizes), out);
     text.remove_prefix(sizes);
@@ -204,7 +209,12 @@ std::optional<ParsedLine> parse_victim(std::string_view text, bool cut) {
   text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
   // Without a number and sizes it is hearsay.
   if (!out.tid && !begins_rest(text)) return begun();
-  while (!text.empty()) read_size(take_word(text), out);
+  while (!text.empty()) {
+    std::string_view word = take_word(text);
+    for (std::size_t comma; (comma = word.find(',')) < word.size() - 1; word.remove_prefix(comma + 1))
+      read_size(word.substr(0, comma), out);
+    read_size(word, out);
+  }
   out.pgtables = pgtables_of(out, std::nullopt);
   bool complete = out.file_rss.has_value();
   return ParsedLine{std::move(out), complete};

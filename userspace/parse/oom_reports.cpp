@@ -138,28 +138,29 @@ bool OomReports::take_quoted_printable(std::string_view raw, bool cut) {
 
 void OomReports::end_begun(bool cut) {
   std::string whole = std::exchange(begun_, {});
-  if (!whole.empty()) plain_line(whole, cut, could_begin(whole));
+  if (!whole.empty()) physical_line(whole, cut, could_begin(whole));
 }
 
 void OomReports::line(std::string_view raw, bool cut) {
   bool could = could_begin(raw);
   quoted_printable_ = quoted_printable_ || (could && is_quoted_printable(raw));
-  if (!quoted_printable_ || !take_quoted_printable(raw, cut)) plain_line(raw, cut, could);
+  if (!quoted_printable_ || !take_quoted_printable(raw, cut)) physical_line(raw, cut, could);
 }
 
-void OomReports::plain_line(std::string_view raw, bool cut, bool could) {
+void OomReports::physical_line(std::string_view raw, bool cut, bool could) {
   ++counts_.lines;
   constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
   if (counts_.lines == 1 && raw.starts_with(byte_order_mark)) raw.remove_prefix(byte_order_mark.size());
-  // A record among lines of another kind is itself such a line.
-  bool is_record = raw.empty() || raw.starts_with('{') || reader_.collects();
-  shows_writer_ = shows_writer_ && is_record;
-  bool matters = counts_.lines <= kFirstLines || !idle() || could || reader_.collects() ||
-                 LogLineReader::begins_record(raw);
-  if (!matters) return reader_.skip(raw);
+  unwrapper_.line(raw, cut, could || !idle(), *this);
+}
+
+void OomReports::plain(std::string_view raw, bool cut) {
+  shows_writer_ = shows_writer_ && raw.empty();
+  if (!(counts_.lines <= kFirstLines || !idle() || could_begin(raw))) return reader_.skip(raw);
   LogLine line;
   LogPrefix prefix = reader_.read(raw, cut, line);
   has_prefixes_ = has_prefixes_ || prefix.any;
+  if ((!prefix.any || prefix.inside) && LogUnwrapper::inside_line(raw, *this)) return;
   if (!prefix.kernel) {
     if (parse_oom_line(line.text, line.cut)) ++counts_.others;
     return;
@@ -175,7 +176,7 @@ void OomReports::plain_line(std::string_view raw, bool cut, bool could) {
       feed(last_prefix_, line);
       return;
     }
-    if (counts_.lines == 1) {
+    if (counts_.lines == 1 && !first_) {
       first_ = line.text;
       first_cut_ = cut;
       return;
@@ -187,9 +188,30 @@ void OomReports::plain_line(std::string_view raw, bool cut, bool could) {
     }
   }
   first_.reset();
-  shows_writer_ = shows_writer_ && prefix.shows_writer;
   if (prefix.any) last_prefix_ = prefix;
   if (!feed_lines(prefix, line)) note_unread(raw, prefix);
+}
+
+void OomReports::text(std::string_view text, bool cut, const Beside& beside) {
+  // Of the journal a record is one of the kernel's, which may print several lines in it.
+  if (!beside.prefix.wrapped) return text_line(text, cut, beside);
+  std::string_view rest = text, line;
+  while (next_line(rest, line)) text_line(line, cut && rest.empty(), beside);
+}
+
+void OomReports::text_line(std::string_view text, bool cut, const Beside& beside) {
+  if (text.ends_with('\r')) text.remove_suffix(1);
+  LogLine line;
+  LogPrefix prefix = reader_.read_beside(text, cut, beside, line);
+  has_prefixes_ = has_prefixes_ || line.time;  // else a process's name may look like a record
+  if (!prefix.kernel) {
+    if (parse_oom_line(line.text, line.cut)) ++counts_.others;
+    return;
+  }
+  first_.reset();
+  shows_writer_ = shows_writer_ && prefix.shows_writer;
+  last_prefix_ = prefix;
+  if (!feed_lines(prefix, line)) note_unread(text, prefix);
 }
 
 void OomReports::record(const KmsgRecord& record) {
@@ -210,6 +232,7 @@ std::vector<LoggedOom> OomReports::take() {
 
 std::vector<LoggedOom> OomReports::finish() {
   end_begun(true);
+  unwrapper_.finish(*this);
   if (first_) feed_first();
   counts_.lost_dumps = 0;
   for (Kernel& kernel : kernels_) {

@@ -10,6 +10,7 @@
 
 #include "base/units.h"
 #include "parse/log_lines.h"
+#include "parse/log_unwrapper.h"
 #include "parse/oom_log.h"
 
 namespace oomcast {
@@ -37,8 +38,9 @@ struct LogCounts {
 /// none: `dmesg -t`; and as the rest of one that a mail program has broken.
 ///
 /// Cost: a search for three short words in lines that no report is open for, whatever the log's size.
-class OomReports {
+class OomReports : private LogSink {
  public:
+  /// `cut`: its newline was missing; what comes next, if anything, is its rest.
   void line(std::string_view raw, bool cut = false);
   /// A record of /dev/kmsg.
   void record(const KmsgRecord& record);
@@ -70,7 +72,11 @@ class OomReports {
   /// Whether it told something, or has begun to.
   bool feed(const LogPrefix& prefix, const LogLine& line);
   bool feed_lines(const LogPrefix& prefix, LogLine line);
-  void plain_line(std::string_view raw, bool cut, bool could_begin);
+  void physical_line(std::string_view raw, bool cut, bool could_begin);
+  void plain(std::string_view raw, bool cut) override;
+  void text(std::string_view text, bool cut, const Beside& beside) override;
+  void unread(std::string_view piece) override { note_unread(piece, {}); }
+  void text_line(std::string_view text, bool cut, const Beside& beside);
   bool take_quoted_printable(std::string_view raw, bool cut);
   void end_begun(bool cut);
   void end_boot(Kernel& kernel);
@@ -78,6 +84,7 @@ class OomReports {
   void feed_first();
   void note_unread(std::string_view raw, const LogPrefix& prefix);
 
+  LogUnwrapper unwrapper_;
   LogLineReader reader_;
   std::deque<Kernel> kernels_;  // the first: of lines that name no host
   std::vector<LoggedOom> found_;

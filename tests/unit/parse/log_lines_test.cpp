@@ -75,25 +75,6 @@ TEST_F(LogLines, what_others_than_the_kernel_wrote_is_told) {
   EXPECT_FALSE(read("<14>[    1.5] Killed process 1 (a)").kernel);
   EXPECT_FALSE(read("user  :notice: [    1.5] Killed process 1 (a)").kernel);
   EXPECT_FALSE(read("12,1,1500000,-;Killed process 1 (a)").kernel);
-  EXPECT_FALSE(read(R"j({"_TRANSPORT":"syslog","MESSAGE":"Killed process 1 (a)"})j").kernel);
-  EXPECT_FALSE(
-      read(R"j({"_TRANSPORT":"kernel","SYSLOG_FACILITY":"1","MESSAGE":"Killed process 1 (a)"})j").kernel);
-  EXPECT_FALSE(read(R"j({"_TRANSPORT":"kernel","MESSAGE":"Killed)j").kernel);
-}
-
-TEST_F(LogLines, a_journal_record_is_as_late_as_its_reader_was) {
-  auto prefix = read(
-      R"j({"_TRANSPORT":"kernel","MESSAGE":"a\nb","_BOOT_ID":"b1","__REALTIME_TIMESTAMP":"1000000000","__MONOTONIC_TIMESTAMP":"7003000","_SOURCE_MONOTONIC_TIMESTAMP":"7000000"})j");
-  EXPECT_EQ(prefix.wall->since_epoch, 1000s);
-  EXPECT_EQ(prefix.wall->error, 3ms);
-  EXPECT_EQ(prefix.since_boot, 7s);
-  EXPECT_EQ(prefix.boot_id, "b1");
-  EXPECT_EQ(line_.text, "a\nb");
-  // Printed before journald ran.
-  prefix = read(
-      R"j({"_TRANSPORT":"kernel","MESSAGE":[65,255],"__REALTIME_TIMESTAMP":"1000000000","__MONOTONIC_TIMESTAMP":"90000000","_SOURCE_MONOTONIC_TIMESTAMP":"7000000"})j");
-  EXPECT_EQ(prefix.wall->since_epoch, 917s);
-  EXPECT_EQ(line_.text, "A\xff");
 }
 
 TEST_F(LogLines, a_stamp_without_a_year_is_of_the_nearest_past_one) {
@@ -113,6 +94,34 @@ TEST_F(LogLines, january_behind_december_is_another_year) {
   WallTime now(at("2026-03-01 00:00:00"));
   EXPECT_EQ(reader_.resolve(*december, now).since_epoch, at("2025-12-31 23:59:59"));
   EXPECT_EQ(reader_.resolve(*january, now).since_epoch, at("2026-01-01 00:00:01"));
+}
+
+TEST_F(LogLines, a_stamp_without_a_year_is_not_of_the_future_where_lines_are_out_of_order) {
+  auto november = read("Nov 21 03:04:05 host kernel: a").wall;
+  auto september = read("Sep  1 00:00:01 host kernel: b").wall;
+  WallTime now(at("2026-10-01 00:00:00"));
+  EXPECT_EQ(reader_.resolve(*september, now).since_epoch, at("2026-09-01 00:00:01"));
+  EXPECT_EQ(reader_.resolve(*november, now).since_epoch, at("2025-11-21 03:04:05"));
+}
+
+TEST_F(LogLines, dmesg_in_any_language_has_the_time_of_day) {
+  for (const char* stamp :
+       {"[月  1月 26 01:49:41 2026] ", "[Mo Jan 26 01:49:41 2026] ", "[lun. janv. 26 01:49:41 2026] ",
+        "[一 1月 26 01:49:41 2026] ", "[Пн янв 26 01:49:41 2026] ", "[lun ene 26 01:49:41 2026] "}) {
+    auto prefix = read(stamp + std::string("text"));
+    ASSERT_TRUE(prefix.wall) << stamp;
+    EXPECT_EQ(prefix.wall->since_epoch, at("2026-01-26 01:49:41")) << stamp;
+    EXPECT_EQ(line_.text, "text") << stamp;
+  }
+  // French for Tuesday sounds like March.
+  EXPECT_EQ(read("[mar. janv. 27 01:49:41 2026] text").wall->since_epoch, at("2026-01-27 01:49:41"));
+}
+
+TEST_F(LogLines, a_programs_words_before_the_prefix_cost_nothing) {
+  auto prefix = read("INFO: 2026-11-21T03:04:05Z host kernel: text");
+  EXPECT_EQ(prefix.wall->since_epoch, at("2026-11-21 03:04:05"));
+  EXPECT_EQ(prefix.host, "host");
+  EXPECT_EQ(line_.text, "text");
 }
 
 TEST_F(LogLines, the_29th_of_february_is_of_a_leap_year) {
