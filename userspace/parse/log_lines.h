@@ -81,6 +81,7 @@ class LogLineReader {
   WallStamp place(std::tm fields, const Fraction& fraction);
   LogPrefix read_kmsg(std::string_view raw, bool cut, LogLine& line);
   bool take_syslog(std::string_view& text, LogPrefix& out);
+  bool is_prefix_behind_host(std::string_view rest, LogPrefix& inner, std::string_view& text);
   bool take_rfc5424(std::string_view& text, LogPrefix& out);
   bool take_talos(std::string_view& text, LogPrefix& out);
   bool take_dmesg(std::string_view& text, LogPrefix& out, LogLine& line);

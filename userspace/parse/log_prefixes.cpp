@@ -10,6 +10,7 @@
 #include "parse/log_lines.h"
 #include "parse/log_stamps.h"
 #include "parse/log_wrapping.h"
+#include "parse/oom_line_parts.h"
 #include "parse/text.h"
 
 namespace oomcast {
@@ -33,6 +34,12 @@ std::string_view take_caller(std::string_view& text) {
   if (caller.find_first_not_of("0123456789", 1) != npos) return {};
   text = rest.substr(end + 1);
   return caller;
+}
+
+// "COMM invoked oom-killer: gfp_mask=…"
+bool begins_report(std::string_view text) {
+  std::size_t at = text.substr(0, 64).find(" invoked oom-killer: ");
+  return at != npos && at > 0 && at <= kMaxComm && text.substr(0, at).find("kernel: ") == npos;
 }
 
 // "janv. 26 01:49:41", "Пт 21 ноя 2025 05:24:41", before a space: in another language, or another order.
@@ -165,11 +172,24 @@ bool LogLineReader::take_syslog(std::string_view& text, LogPrefix& out) {
   if (netconsole) {  // "192.0.2.17:6665 [ 123.456789] text"
     out.host = std::string(sender.substr(0, sender.find(':')));
     text = rest.substr(sender.size() + 1);
-  } else if (begins_sentence(sentence)) {  // a paste without host and tag
+  } else if (begins_sentence(sentence) || begins_report(sentence)) {  // a paste without host and tag
     text = sentence;
+  } else if (LogPrefix inner; is_prefix_behind_host(rest, inner, text)) {
+    out.kernel = inner.kernel;
+    out.host = std::move(inner.host);
   } else {
     take_tag(text, out);
   }
+  return true;
+}
+
+// "host Nov 21 03:04:05 host kernel: text": a collector's own stamp and host before those of the log.
+bool LogLineReader::is_prefix_behind_host(std::string_view rest, LogPrefix& inner, std::string_view& text) {
+  std::size_t end = rest.find(' ');
+  if (end == npos || rest.substr(0, end).find(':') != npos) return false;
+  std::string_view behind = rest.substr(end + 1);
+  if (behind.empty() || !take_syslog(behind, inner) || !inner.kernel || !inner.wall) return false;
+  text = behind;
   return true;
 }
 

@@ -202,6 +202,7 @@ void LogRecord::add_text(std::string_view key, std::string_view value, bool cut)
     texts_.pop_back();
   }
   while (value.ends_with('\n') || value.ends_with('\r')) value.remove_suffix(1);
+  while (value.starts_with(' ')) value.remove_prefix(1);
   text_bytes_ += value.size();
   texts_.push_back({rank, std::move(plain), std::string(value), cut});
 }
@@ -216,7 +217,7 @@ void LogRecord::add(std::string_view parent, std::string_view key, std::string_v
     add_time(key, value, false);
     if (time_.rank < before || read_date(value)) return;
   }
-  bool is_text = value.find_first_of(" \n") != npos || is_one_of(kTextKeys, plain);
+  bool is_text = value.find_first_of(" \n") != npos || is_one_of(kTextKeys, plain) || holds_sentence(value);
   if (!is_text && !value.starts_with('{')) return;
   if (!cut && add_members(*this, value)) {
     quoted_ = true;

@@ -162,7 +162,8 @@ bool LogUnwrapper::take_pairs(std::string_view line) {
       value = rest.substr(0, rest.find(' '));
       rest.remove_prefix(value.size());
     }
-    has_text = has_text || (LogRecord::is_text_key(key) && value.find(' ') != npos);
+    bool text = value.find(' ') != npos || holds_sentence(value);
+    has_text = has_text || (LogRecord::is_text_key(key) && text);
     record.add({}, key, value);
   }
   if (!has_text) return false;
@@ -184,6 +185,51 @@ bool LogUnwrapper::take_container(std::string_view line) {
   record.add({}, "time", time);
   record.add({}, "log", rest.substr(1));
   record.give_texts(on_text());
+  return true;
+}
+
+// "    MESSAGE=text": journalctl -o export and -o verbose, a line for each member.
+bool LogUnwrapper::take_field(std::string_view line) {
+  std::string_view text = left_trimmed(line);
+  std::size_t equals = text.find('=');
+  constexpr std::size_t kLongestKey = 64;
+  constexpr std::string_view kOfKey = "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+  bool is = equals != npos && equals > 1 && equals <= kLongestKey &&
+            text.substr(0, equals).find_first_not_of(kOfKey) == npos;
+  if (is) {
+    fields_.add({}, text.substr(0, equals), text.substr(equals + 1));
+    return true;
+  }
+  end_fields();
+  // "Fri 2025-11-21 05:24:41.000000 UTC [s=…;i=1]"
+  std::size_t cursor = line.find(" [s=");
+  if (cursor == npos || !line.ends_with(']')) return false;
+  fields_.add({}, "time", line.substr(0, cursor));
+  return fields_.has_time();
+}
+
+void LogUnwrapper::end_fields() {
+  if (fields_.has_text() || fields_.has_time()) {
+    std::exchange(fields_, LogRecord())
+        .give_texts([&](std::string_view text, bool cut, const Beside& beside) {
+          Beside as_fields = beside;
+          as_fields.prefix.shows_writer = false;
+          to_->text(text, cut, as_fields);
+        });
+  }
+}
+
+// Lines that are joined by a written "\n", without quotation marks around them.
+bool LogUnwrapper::take_escaped(std::string_view line) {
+  constexpr std::string_view kNewline = "\\n";
+  std::size_t end = line.find(kNewline);
+  if (end == npos || line.substr(0, end).find_first_of("\"'`") != npos || may_hold_path(line.substr(0, end)))
+    return false;
+  for (std::string_view rest = line; !rest.empty();) {
+    end = std::min(rest.find(kNewline), rest.size());
+    to_->plain(rest.substr(0, end), false);
+    rest.remove_prefix(std::min(end + kNewline.size(), rest.size()));
+  }
   return true;
 }
 
@@ -248,8 +294,10 @@ void LogUnwrapper::record_line(std::string_view raw, bool cut, bool relevant) {
   bool may_be_row = table_.open() || table_.looks_for_head() || (relevant && LogTable::may_be_row(raw));
   if (may_be_row && table_.take(raw, on_text())) return;
   if (LogYaml::may_begin(raw) && yaml_.take(raw, on_text())) return;
-  if ((literals_ || relevant) && take_literal(raw)) return;
+  if (take_field(raw)) return;
   if (relevant && (take_container(raw) || take_pairs(raw))) return;
+  if ((literals_ || relevant) && take_literal(raw)) return;
+  if (relevant && take_escaped(raw)) return;
   to_->plain(raw, cut);
 }
 
@@ -277,6 +325,7 @@ void LogUnwrapper::finish(LogSink& to) {
   table_.finish(on_text());
   if (json_) end_json();
   if (literals_) end_literal();
+  end_fields();
   yaml_.finish(on_text());
 }
 

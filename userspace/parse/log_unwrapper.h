@@ -46,6 +46,9 @@ class LogUnwrapper {
   void end_json();
   bool take_pairs(std::string_view line);
   bool take_container(std::string_view line);
+  bool take_field(std::string_view line);
+  void end_fields();
+  bool take_escaped(std::string_view line);
   bool take_literal(std::string_view line);
   void end_literal();
   void give_json();
@@ -56,6 +59,7 @@ class LogUnwrapper {
   std::optional<JsonScanner> json_;
   LogTable table_;
   LogYaml yaml_;
+  LogRecord fields_;           // of a record with a line for each
   std::string literal_;        // strings of source code that follow each other, joined
   unsigned literals_ = 0;      // how many
   std::string first_literal_;  // the line of the first

@@ -163,15 +163,21 @@ void LogYaml::finish(const OnText& on_text) {
 bool LogYaml::take(std::string_view line, const OnText& on_text) {
   if (open() && take_scalar(line, on_text)) return true;
   std::string_view text = trim(line);
-  if (text == "---" || text == "...") return finish(on_text), true;
+  if (text == "---" || text == "...") {
+    finish(on_text);
+    document_ = text == "---";
+    return true;
+  }
   if (open() && (text.empty() || text.starts_with('#') || text == "-" || text == "[]")) return true;
   auto pair = pair_of(line);
   auto above = std::exchange(parent_, std::nullopt);
+  bool begins_document = std::exchange(document_, false);
   if (pair && pair->value.empty()) parent_ = pair->indent;
   if (!open()) {
     if (!pair) return false;
     bool quoted = pair->value.starts_with('\'') || pair->value.starts_with('"');
-    bool begins = pair->item || (above && (pair->indent > *above)) || pair->key == "apiVersion" ||
+    bool begins = pair->item || begins_document || (above && (pair->indent > *above)) ||
+                  pair->key == "apiVersion" ||
                   (quoted && (LogRecord::is_text_key(pair->key) || LogRecord::is_time_key(pair->key)));
     if (!begins) return false;
   } else if (!pair) {
@@ -185,7 +191,8 @@ bool LogYaml::take(std::string_view line, const OnText& on_text) {
     if (items_.size() >= kDeepest) finish(on_text);
     bool new_item = pair->item || items_.empty();
     LogRecord above_it = items_.empty() ? LogRecord() : items_.back().record.inner();
-    if (new_item) items_.push_back({pair->indent, std::move(above_it), {}, pair->indent});
+    std::size_t indent = !pair->item && above ? std::min(*above, pair->indent) : pair->indent;
+    if (new_item) items_.push_back({indent, std::move(above_it), {}, indent});
   }
   Item& item = items_.back();
   // Two of one name: the dash before the second was not pasted.

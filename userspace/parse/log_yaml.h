@@ -44,6 +44,7 @@ class LogYaml {
 
   std::vector<Item> items_;
   Scalar scalar_;
+  bool document_ = false;              // "---" was the line before
   std::optional<std::size_t> parent_;  // indent of a key without a value, in the line before
 };
 

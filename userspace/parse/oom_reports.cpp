@@ -28,6 +28,12 @@ bool could_begin(std::string_view raw) {
   return false;
 }
 
+bool is_first_line_alone(const OomDump& dump) {
+  return dump.invoked && !dump.trigger_tid && !dump.constraint && !dump.memcg_task && !dump.chosen &&
+         !dump.no_victim && dump.usage.empty() && dump.stats.empty() && dump.tasks.empty() &&
+         dump.victims.empty() && dump.reaped.empty();
+}
+
 }  // namespace
 
 OomReports::Kernel::Kernel(std::string name)
@@ -58,6 +64,7 @@ void OomReports::end_boot(Kernel& kernel) {
 
 void OomReports::collect(Kernel& kernel, std::vector<OomDump> dumps) {
   for (OomDump& dump : dumps) {
+    has_kills_ = has_kills_ || !dump.victims.empty();
     LoggedOom& found = found_.emplace_back();
     if (kernel.since_boot) found.since_boot = dump.time.kill ? dump.time.kill : dump.time.first;
     found.wall = dump.wall;
@@ -118,8 +125,25 @@ void OomReports::feed_first() {
 }
 
 void OomReports::note_unread(std::string_view raw, const LogPrefix& prefix) {
-  if (!prefix.kernel || !speaks_of_kill(raw) || counts_.unread++ > 0) return;
+  if (!prefix.kernel || !speaks_of_kill(raw) || other_killer_in(raw) || counts_.unread++ > 0) return;
   counts_.first_unread = raw.substr(0, kShown);
+}
+
+void OomReports::note_other(std::string_view text, const LogPrefix& prefix) {
+  constexpr std::size_t kMaxKills = 4096;
+  const OtherKiller* killer = other_killer_in(text);
+  if (!killer) return;
+  auto said = std::ranges::find(others_.said, killer, &OtherSaid::killer);
+  if (said == others_.said.end())
+    said = others_.said.insert(said, {killer, 0, std::string(trim(text).substr(0, kShown))});
+  ++said->lines;
+  auto kill = other_kill_in(text, *killer);
+  if (!kill) return;
+  kill->wall = prefix.wall;
+  kill->since_boot = prefix.since_boot;
+  if (prefix.host) kill->host = *prefix.host;
+  if (others_.kills.size() >= kMaxKills) others_.kills.pop_front();
+  others_.kills.push_back(*std::move(kill));
 }
 
 // A mail: its lines are broken and each "=" is "=3D", until one is not.
@@ -151,15 +175,22 @@ void OomReports::physical_line(std::string_view raw, bool cut, bool could) {
   ++counts_.lines;
   constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
   if (counts_.lines == 1 && raw.starts_with(byte_order_mark)) raw.remove_prefix(byte_order_mark.size());
-  unwrapper_.line(raw, cut, could || !idle(), *this);
+  const OtherKiller* killer = other_killer_in(raw);
+  others_.in_line = killer != nullptr;
+  unwrapper_.line(raw, cut, could || !idle() || killer, *this);
+  // A member of a record that has no text ("OOMKilled": true).
+  bool is_said = !killer || std::ranges::find(others_.said, killer, &OtherSaid::killer) != others_.said.end();
+  if (!is_said && !other_kill_in(raw, *killer)) note_other(raw, {});
 }
 
 void OomReports::plain(std::string_view raw, bool cut) {
   shows_writer_ = shows_writer_ && raw.empty();
-  if (!(counts_.lines <= kFirstLines || !idle() || could_begin(raw))) return reader_.skip(raw);
+  if (!(counts_.lines <= kFirstLines || !idle() || others_.in_line || could_begin(raw)))
+    return reader_.skip(raw);
   LogLine line;
   LogPrefix prefix = reader_.read(raw, cut, line);
   has_prefixes_ = has_prefixes_ || prefix.any;
+  if (others_.in_line) note_other(raw, prefix);
   if ((!prefix.any || prefix.inside) && LogUnwrapper::inside_line(raw, *this)) return;
   if (!prefix.kernel) {
     if (parse_oom_line(line.text, line.cut)) ++counts_.others;
@@ -204,6 +235,7 @@ void OomReports::text_line(std::string_view text, bool cut, const Beside& beside
   LogLine line;
   LogPrefix prefix = reader_.read_beside(text, cut, beside, line);
   has_prefixes_ = has_prefixes_ || line.time;  // else a process's name may look like a record
+  note_other(text, prefix);
   if (!prefix.kernel) {
     if (parse_oom_line(line.text, line.cut)) ++counts_.others;
     return;
@@ -241,6 +273,11 @@ std::vector<LoggedOom> OomReports::finish() {
     if (kernel.parser.given_up() && counts_.unread == 0)
       counts_.first_unread = kernel.parser.first_given_up().substr(0, kShown);
     counts_.unread += kernel.parser.given_up();
+  }
+  // Who keeps only first lines has no kills; behind kills the log is cut there.
+  if (has_kills_ && !found_.empty() && is_first_line_alone(found_.back().dump)) {
+    found_.pop_back();
+    counts_.ends_in_report = true;
   }
   return take();
 }

@@ -12,6 +12,7 @@
 #include "parse/log_lines.h"
 #include "parse/log_unwrapper.h"
 #include "parse/oom_log.h"
+#include "parse/other_killers.h"
 
 namespace oomcast {
 
@@ -31,6 +32,7 @@ struct LogCounts {
   std::uint64_t lost_dumps = 0;  ///< over a limit of OomLogParser
   std::uint64_t unread = 0;      ///< that speak of an OOM kill in a form that is not read here
   std::string first_unread;
+  bool ends_in_report = false;  ///< behind reports of kills, in the first line of one: no more of it is there
 };
 
 /// Fed the lines of one log in order, of one host or of several. A boot's end (another boot id, or its clock
@@ -52,6 +54,10 @@ class OomReports : private LogSink {
   WallStamp resolve(const WallStamp& stamp, WallTime now) const { return reader_.resolve(stamp, now); }
 
   const LogCounts& counts() const { return counts_; }
+  /// Who else killed, or only spoke of it; each once.
+  const std::vector<OtherSaid>& others() const { return others_.said; }
+  /// Processes that they named, the newest.
+  const std::deque<OtherKill>& other_kills() const { return others_.kills; }
   /// Every line so far was a record of journald's (`journalctl -o json`) or of /dev/kmsg, and those of the
   /// reports name the kernel as their writer. Of any other text a user may have written each line, so that
   /// nothing of it is more than a claim: `logger -t kernel` is enough for syslog.
@@ -83,12 +89,19 @@ class OomReports : private LogSink {
   void collect(Kernel& kernel, std::vector<OomDump> dumps);
   void feed_first();
   void note_unread(std::string_view raw, const LogPrefix& prefix);
+  void note_other(std::string_view text, const LogPrefix& prefix);
 
   LogUnwrapper unwrapper_;
   LogLineReader reader_;
   std::deque<Kernel> kernels_;  // the first: of lines that name no host
   std::vector<LoggedOom> found_;
+  bool has_kills_ = false;
   LogCounts counts_;
+  struct Others {
+    bool in_line = false;  // of the file, as it is
+    std::vector<OtherSaid> said;
+    std::deque<OtherKill> kills;
+  } others_;
   std::optional<std::string> first_;  // a first line without a prefix: believed if the second has none either
   bool first_cut_ = false;
   bool has_prefixes_ = false;

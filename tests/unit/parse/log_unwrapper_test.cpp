@@ -194,6 +194,17 @@ TEST(Unwrapping, the_year_of_a_bare_stamp_is_the_one_beside_it) {
                 }));
 }
 
+TEST(Unwrapping, the_first_line_of_a_report_that_is_cut_there_is_no_kill) {
+  LogCounts counts;
+  EXPECT_EQ(
+      found_in("[ 1.5] " + kInvoked + "\n[ 1.6] " + kKill + "\n[ 9.5] " + kInvoked + "\n", &counts).size(),
+      1u);
+  EXPECT_TRUE(counts.ends_in_report);
+  EXPECT_EQ(found_in("[ 1.5] " + kInvoked + "\n[ 9.5] " + kInvoked + "\n", &counts).size(), 2u)
+      << "grep invoked";
+  EXPECT_FALSE(counts.ends_in_report);
+}
+
 TEST(Unwrapping, dmesg_j_counts_from_boot) {
   auto found = found_in(
       "{\n   \"dmesg\": [\n      {\n         \"pri\": 3,\n         \"time\":   936.655573,\n"
@@ -264,6 +275,31 @@ TEST(Unwrapping, pairs_of_a_line_have_its_time) {
   expect_report("logfmt", each([](auto& t) {
                   return "time=\"2025-11-21T05:24:41Z\" level=warning msg=\"" + t + "\"\n";
                 }));
+}
+
+TEST(Unwrapping, members_of_a_line_each_are_a_record) {
+  expect_report("journalctl -o export", each([](auto& t) {
+                  return "__REALTIME_TIMESTAMP=1763702681000000\n_TRANSPORT=kernel\nMESSAGE=" + t + "\n\n";
+                }));
+  expect_report(
+      "journalctl -o verbose", each([](auto& t) {
+        return "Fri 2025-11-21 05:24:41.000000 UTC [s=1;i=2]\n    _TRANSPORT=kernel\n    MESSAGE=" + t + "\n";
+      }));
+}
+
+TEST(Unwrapping, a_collectors_stamp_before_the_logs_own_costs_nothing) {
+  expect_report("aws logs tail", each([](auto& t) {
+                  return "2025-11-21T05:24:41+00:00 ip-10 Nov 21 05:24:41 ip-10 kernel: " + t + "\n";
+                }));
+  expect_report("a stamp alone", each([](auto& t) { return "2025-11-21T05:24:41Z " + t + "\n"; }));
+}
+
+TEST(Unwrapping, written_newlines_divide_a_line) {
+  auto found =
+      found_in("output: Nov 21 05:24:41 pve kernel: " + kInvoked + "\\nNov 21 05:24:41 pve kernel: " + kKill);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_TRUE(found[0].dump.invoked);
+  EXPECT_EQ(found[0].dump.victims.at(0).anon_rss, KiB(50688));
 }
 
 TEST(Unwrapping, strings_that_follow_each_other_are_one) {

@@ -1,0 +1,234 @@
+#include "parse/other_killers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "base/escape.h"
+#include "parse/text.h"
+
+namespace oomcast {
+namespace {
+
+constexpr std::string_view kKernelLog =
+    "oomcast history (or oomcast history --from its dmesg) on that machine";
+
+constexpr std::array<OtherKiller, 15> kKillers = {{
+    {"systemd-oomd", Killing::by_it,
+     "it kills a whole cgroup when memory pressure or swap use stays above its limit, before memory is used "
+     "up",
+     "oomctl, and systemctl show -p ManagedOOMMemoryPressure,ManagedOOMMemoryPressureLimit UNIT on that "
+     "machine",
+     "systemd src/oom/oomd-manager.c, src/core/cgroup.c"},
+    {"earlyoom", Killing::by_it,
+     "it kills the process with the highest oom_score when memory and swap are nearly used up",
+     "journalctl -u earlyoom on that machine: its limits are in the first lines", "earlyoom kill.c"},
+    {"nohang", Killing::by_it, "it kills by thresholds of its own of memory, swap and pressure",
+     "journalctl -u nohang on that machine; its thresholds are in /etc/nohang/nohang.conf",
+     "nohang src/nohang"},
+    {"oomd", Killing::by_it, "it kills a whole cgroup by its rules of pressure and swap",
+     "journalctl -u oomd on that machine; its rules are in /etc/oomd.json",
+     "oomd src/oomd/plugins/BaseKillPlugin.cpp"},
+    {"Talos", Killing::by_it, "its controller kills a whole pod when memory pressure passes its trigger",
+     "talosctl -n NODE get oomconfig, and talosctl -n NODE dmesg",
+     "talos internal/app/machined/pkg/controllers/runtime/oom.go"},
+    {"Ray's memory monitor", Killing::by_it,
+     "it kills a worker when the node's memory passes RAY_memory_usage_threshold",
+     "ray logs raylet.out on that node; oomcast watch there shows which worker grows",
+     "ray src/ray/raylet/node_manager.cc"},
+    {"kubelet", Killing::by_it,
+     "it evicted a pod because the node was low on memory: no process reached a limit",
+     "kubectl describe node NODE (MemoryPressure), kubectl top pod; oomcast watch on the node",
+     "kubernetes pkg/kubelet/eviction/helpers.go"},
+    {"slurmstepd", Killing::by_kernel, "it counts the kernel's kills in the cgroup of a job's step",
+     kKernelLog, "slurm src/plugins/task/cgroup/task_cgroup_memory.c"},
+    {"srun", Killing::by_kernel, "Slurm saw the kernel kill in the cgroup of a job's step", kKernelLog,
+     "slurm src/common/slurm_protocol_defs.c"},
+    {"systemd", Killing::by_kernel, "it saw the kernel kill in a unit's cgroup", kKernelLog,
+     "systemd src/core/unit.c, src/core/service.c"},
+    {"container runtime", Killing::by_kernel,
+     "a process of a container was killed at its memory limit (OOMKilled)", kKernelLog,
+     "kubernetes core/v1 ContainerStateTerminated, docker inspect State.OOMKilled, containerd TaskOOM"},
+    {"exit code 137", Killing::by_kernel,
+     "a process ended by SIGKILL: by the kernel for want of memory, or by anybody else", kKernelLog,
+     "128 + SIGKILL, as shells, docker and kubectl describe print it"},
+    {"Java", Killing::none, "a heap reached -Xmx, or the JVM a limit of its own",
+     "raise -Xmx, or look for what it holds in a heap dump (-XX:+HeapDumpOnOutOfMemoryError)",
+     "openjdk src/hotspot/share/utilities/debug.cpp"},
+    {"GPU", Killing::none, "the GPU's memory was used up and a request was refused: no process was killed",
+     "oomcast run -- CMD tells who held the GPU's memory",
+     "pytorch c10/cuda/CUDACachingAllocator.cpp, NVIDIA's NVRM, XLA"},
+    {"lowmemorykiller", Killing::by_it, "Android's killer chose by its own levels",
+     "logcat -b kernel on that device", "linux drivers/staging/android/lowmemorykiller.c, lmkd"},
+}};
+enum Row : std::size_t {
+  kSystemdOomd,
+  kEarlyoom,
+  kNohang,
+  kOomd,
+  kTalos,
+  kRay,
+  kKubelet,
+  kSlurm,
+  kSrun,
+  kSystemd,
+  kContainer,
+  kExit137,
+  kJava,
+  kGpu,
+  kLowMemoryKiller
+};
+
+// All of `words` are in the line, in this order.
+struct Sentence {
+  Row row;
+  std::array<std::string_view, 3> words;
+};
+constexpr std::array<Sentence, 39> kSentencesOfOthers = {{
+    {kSystemdOomd, {"Killed /", " due to memory pressure for "}},
+    {kSystemdOomd, {"Killed /", " due to memory used ("}},
+    {kSystemdOomd, {"Killed /", " due to swap used ("}},
+    {kSystemdOomd, {"Marked /", " for killing due to "}},
+    {kSystemdOomd, {"systemd-oomd killed ", " process(es) in this unit"}},
+    {kEarlyoom, {"sending SIG", " to process ", "VmRSS "}},
+    {kEarlyoom, {"sending SIG", " to process ", "\": "}},
+    {kNohang, {"Sending SIG", " to the victim"}},
+    {kNohang, {"[ OK ] Sending SIG", " to "}},
+    {kNohang, {"Preventing OOM: trying to send the SIG", " signal to "}},
+    {kOomd, {"oomd kill: "}},
+    {kTalos, {"[talos] OOM controller triggered"}},
+    {kTalos, {"[talos] Sending SIGKILL to cgroup"}},
+    {kRay, {"killed due to memory pressure (OOM)"}},
+    {kRay, {"Task was killed due to the node running low on memory"}},
+    {kRay, {"Ray killed this worker"}},
+    {kKubelet, {"The node was low on resource: memory"}},
+    {kKubelet, {"eviction manager: ", "memory"}},
+    {kKubelet, {"The node had condition: [MemoryPressure]"}},
+    {kSlurm, {"Detected ", "oom_kill event"}},
+    {kSlurm, {"Detected ", "oom-kill event"}},
+    {kSlurm, {"slurmstepd", "Exceeded ", "memory limit"}},
+    {kSlurm, {"slurmstepd", "OOM Killed"}},
+    {kSrun, {"srun: error: ", ": Out Of Memory"}},
+    {kSrun, {"srun: error: ", "OUT_OF_MEMORY"}},
+    {kSystemd, {"of this unit has been killed by the OOM killer"}},
+    {kSystemd, {"Failed with result 'oom-kill'"}},
+    {kContainer, {"OOMKilled\": true"}},
+    {kContainer, {"OOMKilled\":true"}},
+    {kContainer, {"eason", "OOMKilled"}},
+    {kContainer, {"OOMKilled", "137"}},
+    {kContainer, {"TaskOOM"}},
+    {kExit137, {"xit", " 137"}},
+    {kJava, {"Terminating due to java.lang.OutOfMemoryError"}},
+    {kJava, {"java.lang.OutOfMemoryError"}},
+    {kGpu, {" out of memory. Tried to allocate "}},
+    {kGpu, {"UDA", "ut of memory"}},
+    {kGpu, {"NVRM: ", "ut of memory"}},
+    {kLowMemoryKiller, {"owmemorykiller: Kill"}},
+}};
+constexpr std::array<std::string_view, 5> kRefusals = {
+    "CUDA_ERROR_OUT_OF_MEMORY", "RESOURCE_EXHAUSTED: Out of memory", "CUDNN_STATUS_ALLOC_FAILED",
+    "cudaErrorMemoryAllocation", "HIP out of memory"};
+
+bool has(std::string_view text, std::string_view words) {
+  return memmem(text.data(), text.size(), words.data(), words.size()) != nullptr;
+}
+
+bool has_all(std::string_view line, const std::array<std::string_view, 3>& words) {
+  for (std::string_view word : words) {
+    std::size_t at = word.empty() ? 0 : line.find(word);
+    if (at == npos) return false;
+    if (!word.empty()) line.remove_prefix(at + word.size());
+  }
+  return true;
+}
+
+// "sending SIGTERM to process 4515 uid 1000 "python3": …"
+std::optional<OtherKill> of_earlyoom(std::string_view line) {
+  constexpr std::string_view kSending = "sending ", kTo = " to process ", kUid = " uid ";
+  std::size_t at = line.find("sending SIG");
+  if (at == npos) return std::nullopt;
+  line.remove_prefix(at + kSending.size());
+  OtherKill out;
+  out.signal = line.substr(0, line.find(' '));
+  at = line.find(kTo);
+  if (at == npos || out.signal.size() != 7) return std::nullopt;
+  line.remove_prefix(at + kTo.size());
+  auto pid = take_number<std::uint32_t>(line);
+  if (!pid || *pid == 0) return std::nullopt;
+  out.pid = *pid;
+  if (take(line, kUid)) out.uid = take_number<std::uint32_t>(line);
+  std::size_t end = line.find("\": ");
+  if (take(line, " \"") && end != npos) out.comm = line.substr(0, end - 2);
+  return out;
+}
+
+// "… name=train, pid=4515, memory used=1.25GB) was running … Ray killed this worker"
+std::optional<OtherKill> of_ray(std::string_view line) {
+  constexpr std::string_view kPid = ", pid=", kName = "name=";
+  std::size_t at = line.find(kPid);
+  if (at == npos || !has(line, "Ray killed this worker")) return std::nullopt;
+  std::string_view number = line.substr(at + kPid.size());
+  auto pid = take_number<std::uint32_t>(number);
+  if (!pid || *pid == 0) return std::nullopt;
+  OtherKill out;
+  out.pid = *pid;
+  out.signal = "SIGKILL";
+  if (std::size_t name = line.rfind(kName, at); name != npos)
+    out.comm = line.substr(name + kName.size(), at - name - kName.size());
+  return out;
+}
+
+// "lowmemorykiller: Kill 'com.example' (4515), …", "Killing 'com.example' (4515), adj 900"
+std::optional<OtherKill> of_lowmemorykiller(std::string_view line) {
+  std::size_t begin = line.find('\''), end = line.find("' (");
+  if (begin == npos || end == npos || end < begin) return std::nullopt;
+  std::string_view number = line.substr(end + 3);
+  auto pid = take_number<std::uint32_t>(number);
+  if (!pid || *pid == 0) return std::nullopt;
+  OtherKill out;
+  out.pid = *pid;
+  out.comm = line.substr(begin + 1, end - begin - 1);
+  out.signal = "SIGKILL";
+  return out;
+}
+
+}  // namespace
+
+std::span<const OtherKiller> other_killers() {
+  return kKillers;
+}
+
+const OtherKiller* other_killer_in(std::string_view line) {
+  constexpr std::array<std::string_view, 9> kAny = {"illed", "SIG",    "OOM",    "oom",  "137",
+                                                    "emory", "MEMORY", "emoryK", "ALLOC"};
+  if (std::ranges::none_of(kAny, [&](std::string_view word) { return has(line, word); })) return nullptr;
+  for (const Sentence& sentence : kSentencesOfOthers)
+    if (has_all(line, sentence.words)) return &kKillers[sentence.row];
+  for (std::string_view refusal : kRefusals)
+    if (has(line, refusal)) return &kKillers[kGpu];
+  return nullptr;
+}
+
+std::optional<OtherKill> other_kill_in(std::string_view line, const OtherKiller& killer) {
+  std::optional<OtherKill> out;
+  if (&killer == &kKillers[kEarlyoom]) out = of_earlyoom(line);
+  if (&killer == &kKillers[kRay]) out = of_ray(line);
+  if (&killer == &kKillers[kLowMemoryKiller]) out = of_lowmemorykiller(line);
+  if (out) out->killer = &killer;
+  return out;
+}
+
+std::string describe(const OtherSaid& said) {
+  const OtherKiller& killer = *said.killer;
+  std::string_view what = killer.killing == Killing::by_it ? "killed, not the kernel"
+                          : killer.killing == Killing::by_kernel
+                              ? "tells of a kill whose record is in the kernel log"
+                              : "ran out of memory, and nobody was killed";
+  return fmt::format("{} {}: {} ({}: {}). Next: {}", killer.name, what, killer.meaning,
+                     said.lines == 1 ? "one line" : fmt::format("{} lines, the first", said.lines),
+                     escape_for_terminal(said.first), killer.next);
+}
+
+}  // namespace oomcast
