@@ -44,16 +44,20 @@ Result<int> history(const Options& options) {
   auto& kills = known->kills;
   if (keeps) keep_kills(options, kills);
   facts.sources = std::move(known->sources);
+  facts.user_kills = std::move(known->user_kills);
   facts.left_out = known->left_out;
   facts.without_victim = known->without_victim;
   facts.filtered = options.scope.cgroup || options.history.since;
   choose(options, kills);
+  std::erase_if(facts.user_kills, [&](const LoggedUserKill& of) {
+    return options.scope.cgroup || (options.history.since && (!of.time || *of.time < *options.history.since));
+  });
   facts.machine = this_machine();
   Output output(options);
   bool ok = print(stdout, options.output.json ? history_json(kills, facts)
                                               : history_text(kills, facts, TextStyle{output.color()}));
   if (!ok) return Error::failed("stdout was closed or is full: stopped");
-  if (kills.empty() && known->unread) return *known->unread;
+  if (known->unread) return *known->unread;
   return 0;
 }
 

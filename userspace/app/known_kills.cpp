@@ -236,6 +236,7 @@ class KillReader {
     for (std::size_t i = before; i < kills_.size(); ++i)
       if (yearless_.contains(i)) set_time(kills_[i], reports.resolve(yearless_[i], now_));
     yearless_.clear();
+    if (source == EpisodeSource::file) take_others(reports, name, kills_.size() == before);
     if (source == EpisodeSource::file && kills_.size() == before && reports.counts().unread && !out_.unread)
       out_.unread = Error::failed(fmt::format(
           "{}: {} speak{} of an OOM kill in a form that is not read here, the first: {}",
@@ -248,6 +249,21 @@ class KillReader {
           escape_for_terminal(name),
           reports.counts().others == 1 ? "1 line" : fmt::format("{} lines", reports.counts().others)));
     return ok;
+  }
+
+  // Those of other killers; what they only say of one is worth telling where nothing else does.
+  void take_others(const OomReports& reports, const std::string& name, bool no_kill) {
+    for (const OtherKill& kill : reports.other_kills()) {
+      std::optional<WallTime> time;
+      if (kill.wall) time = WallTime(reports.resolve(*kill.wall, now_).since_epoch);
+      out_.user_kills.push_back({kill, time, name});
+    }
+    for (const OtherSaid& said : reports.others())
+      if (no_kill || said.killer->killing == Killing::by_it)
+        say_(escape_for_terminal(name) + ": " + describe(said));
+    if (reports.counts().ends_in_report)
+      say_(escape_for_terminal(name) +
+           ": it ends in the first line of another OOM report: was it cut there?");
   }
 
   void take(const std::vector<LoggedOom>& found, EpisodeSource source, const std::string& file,

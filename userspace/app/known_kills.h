@@ -16,13 +16,14 @@
 namespace oomcast {
 
 struct KnownKills {
-  std::vector<PastKill> kills;       // each once, newest first, each with an id
-  std::vector<std::string> sources;  // that were read: "store", "kmsg", "journal", or files
-  std::string store;                 // that was read; empty: none
-  std::size_t left_out = 0;          // the oldest, of logs with too many
-  std::size_t without_victim = 0;    // OOMs in which no process could be killed: they are not in the list
-  std::optional<Error> unread;       // no kill in a file, but lines that speak of one
-  std::optional<Error> forbidden;    // the kernel log, or root's store, may not be read
+  std::vector<PastKill> kills;             // each once, newest first, each with an id
+  std::vector<LoggedUserKill> user_kills;  // by other killers, as files tell of them
+  std::vector<std::string> sources;        // that were read: "store", "kmsg", "journal", or files
+  std::string store;                       // that was read; empty: none
+  std::size_t left_out = 0;                // the oldest, of logs with too many
+  std::size_t without_victim = 0;  // OOMs in which no process could be killed: they are not in the list
+  std::optional<Error> unread;     // no kill in a file, but lines that speak of one
+  std::optional<Error> forbidden;  // the kernel log, or root's store, may not be read
 };
 
 /// Reads what the options name: the files of --from alone, or with the store that --store names; without

@@ -178,11 +178,26 @@ std::string unconfirmed_text(const std::vector<PastKill>& kills, const HistoryFa
   return out;
 }
 
+// A log tells of its hierarchy by what it counts: memory and swap together, or apart.
+bool tells_hierarchy(const PastKill& kill) {
+  bool live = kill.run && std::ranges::find(kill.sources, EpisodeSource::live) != kill.sources.end();
+  const CgroupPtr& limit = kill.episode.limit_cgroup;
+  return live || (limit && limit->id.hierarchy == Hierarchy::v1) ||
+         (kill.episode.memory && kill.episode.memory->swap);
+}
+
+void leave_hierarchy_open(Json& in) {
+  if (in.is_object() && in.contains("hierarchy")) in["hierarchy"] = nullptr;
+  if (in.is_structured())
+    for (Json& member : in) leave_hierarchy_open(member);
+}
+
 Json kill_json(const PastKill& kill, const HistoryFacts& facts) {
   ClockMap clock;
   if (kill.run) clock = {kill.run->wall_of_mono_zero, kill.run->wall_of_boot_zero, kill.run->tick};
   Json out = Json::parse(to_json(OomEvent{kill.episode, kill.forecast_before, kill.first_forecast}, clock));
   out["time"] = kill.time ? time_json(*kill.time) : Json(nullptr);
+  if (!tells_hierarchy(kill)) leave_hierarchy_open(out);
   out["time_error_s"] = kill.time ? Json(Seconds(kill.error).count()) : Json(nullptr);
   out["since_boot_s"] = kill.since_boot ? Json(Seconds(*kill.since_boot).count()) : Json(nullptr);
   out["boot_id"] = kill.boot_id ? Json(to_valid_utf8(*kill.boot_id)) : Json(nullptr);
@@ -195,6 +210,39 @@ Json kill_json(const PastKill& kill, const HistoryFacts& facts) {
   out["written_by_kernel"] = kill.confirmed ? Json(true) : Json(nullptr);
   std::string doubt = doubt_of(kill, facts);
   out["doubt"] = doubt.empty() ? Json(nullptr) : Json(doubt);
+  return out;
+}
+
+Json user_kill_json(const LoggedUserKill& of) {
+  UserKillFact fact;
+  fact.victim.id.tgid = of.kill.pid;
+  if (of.kill.comm) fact.victim.comm = *of.kill.comm;
+  fact.victim.uid = of.kill.uid;
+  fact.cause = std::string(of.kill.killer->name);
+  Json out = Json::parse(to_json(fact, ClockMap{}));
+  out["sender"] = nullptr;  // which process it was, its sentence does not tell
+  out["time"] = of.time ? time_json(*of.time) : Json(nullptr);
+  out["since_boot_s"] = of.kill.since_boot ? Json(Seconds(*of.kill.since_boot).count()) : Json(nullptr);
+  out["signal"] = to_valid_utf8(of.kill.signal);
+  out["host"] = of.kill.host.empty() ? Json(nullptr) : Json(to_valid_utf8(of.kill.host));
+  out["files"] = Json::array({to_valid_utf8(of.file)});
+  return out;
+}
+
+// Below the table.
+std::string user_kills_text(const HistoryFacts& facts) {
+  if (facts.user_kills.empty()) return "";
+  std::string out = "\nKilled by others than the kernel\n";
+  constexpr std::size_t kMost = 64;
+  std::size_t shown = 0;
+  for (const LoggedUserKill& of : facts.user_kills) {
+    if (shown++ == kMost) break;
+    std::string when = of.time ? format_local(*of.time, "%Y-%m-%d %H:%M:%S") : std::string("time unknown");
+    out += fmt::format("  {}  {} ({}) got {} from {}\n", when,
+                       of.kill.comm ? displayable(*of.kill.comm) : std::string("?"), of.kill.pid,
+                       displayable(of.kill.signal), of.kill.killer->name);
+  }
+  if (facts.user_kills.size() > kMost) out += fmt::format("  and {} more\n", facts.user_kills.size() - kMost);
   return out;
 }
 
@@ -281,7 +329,8 @@ std::string history_text(const std::vector<PastKill>& kills, const HistoryFacts&
   std::string others = facts.without_victim ? "; " + without_victim(facts.without_victim) : "";
   if (kills.empty())
     return fmt::format("no OOM kill {}found in {}{}\n", facts.filtered ? "that was asked for " : "",
-                       read.empty() ? "anything: there was nothing to read" : read, others);
+                       read.empty() ? "anything: there was nothing to read" : read, others) +
+           user_kills_text(facts);
   std::vector<std::vector<std::string>> rows = {
       {format_local(facts.now, "TIME (UTC%z)"), "HOST", "WHO", "SIZE", "LIMIT", "TRIGGER", "SEEN BY", "ID"}};
   bool timeless = false;
@@ -296,6 +345,7 @@ std::string history_text(const std::vector<PastKill>& kills, const HistoryFacts&
   std::string out = fmt::format("{} in {}{}\n\n", count(kills.size(), "OOM kill"), read, others);
   table(std::move(rows), style, out);
   out += unconfirmed_text(kills, facts);
+  out += user_kills_text(facts);
   if (timeless)
     out +=
         "\nA log that only counts from a boot does not tell the time of day: dmesg -T or --time-format iso "
@@ -325,10 +375,11 @@ std::string history_json(const std::vector<PastKill>& kills, const HistoryFacts&
        {"kernel", nullptr},
        {"sources", std::move(sources)}});
   for (const PastKill& kill : kills) add(kill_json(kill, facts));
+  for (const LoggedUserKill& kill : facts.user_kills) add(user_kill_json(kill));
   for (const Recurring& r : recurring(kills, facts.of_files)) add(recurrence_json(r, kills));
   add({{"type", "end"},
        {"time", time_json(facts.now)},
-       {"records", kills.size()},
+       {"records", kills.size() + facts.user_kills.size()},
        {"without_victim", facts.without_victim},
        {"lost", facts.left_out ? Json{{"too_many_kills", facts.left_out}} : Json::object()}});
   return out;

@@ -7,6 +7,7 @@
 
 #include "base/units.h"
 #include "model/recurrence.h"
+#include "parse/other_killers.h"
 #include "present/text.h"
 #include "store/past_kills.h"
 
@@ -30,6 +31,13 @@ struct Recurring {
 /// not confirmed only with `all`.
 std::vector<Recurring> recurring(const std::vector<PastKill>& kills, bool all);
 
+/// A kill by another than the kernel, as a log tells of it.
+struct LoggedUserKill {
+  OtherKill kill;
+  std::optional<WallTime> time;
+  std::string file;
+};
+
 /// What `history` tells about itself.
 struct HistoryFacts {
   std::string version;
@@ -38,7 +46,8 @@ struct HistoryFacts {
   bool filtered = false;           // --cgroup or --since: others may be there
   std::size_t left_out = 0;        // the oldest, of logs with too many
   std::size_t without_victim = 0;  // OOMs in which nobody could be killed: they are not in the list
-  bool of_files = false;           // of the files that were named, not of this machine
+  std::vector<LoggedUserKill> user_kills = {};
+  bool of_files = false;  // of the files that were named, not of this machine
   struct Machine {
     std::string host;  // by gethostname(2)
     std::optional<Bytes> memory;
@@ -51,7 +60,8 @@ std::string doubt_of(const PastKill& kill, const HistoryFacts& facts);
 
 std::string history_text(const std::vector<PastKill>& kills, const HistoryFacts& facts,
                          const TextStyle& style);
-/// JSON Lines: `start`, an `oom` per kill, a `recurrence` per name that came back, `end`.
+/// JSON Lines: `start`, an `oom` per kill, a `kill` per one of another than the kernel, a `recurrence` per
+/// name that came back, `end`.
 std::string history_json(const std::vector<PastKill>& kills, const HistoryFacts& facts);
 
 }  // namespace oomcast
