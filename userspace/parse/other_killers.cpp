@@ -63,7 +63,7 @@ constexpr std::array<OtherKiller, 15> kKillers = {{
     {"lowmemorykiller", Killing::by_it, "Android's killer chose by its own levels",
      "logcat -b kernel on that device", "linux drivers/staging/android/lowmemorykiller.c, lmkd"},
 }};
-enum Row : std::size_t {
+enum KillerRow : std::size_t {
   kSystemdOomd,
   kEarlyoom,
   kNohang,
@@ -83,7 +83,7 @@ enum Row : std::size_t {
 
 // All of `words` are in the line, in this order.
 struct Sentence {
-  Row row;
+  KillerRow row;
   std::array<std::string_view, 3> words;
 };
 constexpr std::array<Sentence, 39> kSentencesOfOthers = {{
