@@ -237,6 +237,12 @@ def a_kill_that_nobody_watched_is_reported_by_the_first_command_ever(t):
     t.equal("limit", [mine["oom"]["limit_bytes"], mine["oom"]["limit_cgroup"]["path"]], [24 * MiB, group.path])
     t.equal("who tells", [mine["source"], mine["written_by_kernel"], mine["host"]], ["kmsg", True, None])
     t.check(abs(mine["since_boot_s"] - us / 1e6) < 1e-5, f"since the boot: {mine['since_boot_s']}, truly {us / 1e6}")
+    table = mine["memory_table"]
+    t.equal("the table is of the usage", [table["of"], table["whole_bytes"]], ["cgroup", mine["oom"]["usage_bytes"]])
+    t.check(abs(sum(row["bytes"] for row in table["rows"]) - table["whole_bytes"]) <= 0.02 * table["whole_bytes"],
+            f"it does not sum up to it: {table}")
+    t.equal("processes of the kernel's table", mine["tasks"]["listed"], len(mine["oom"]["victims"]))
+    t.check(mine["prevention"] and mine["next"], f"no advice: {mine['prevention']}, {mine['next']}")
     for form in ("text", "md"):
         code, out, err = t.run_oomcast("report", mine["id"], "--format", form, env=empty)
         t.equal(f"exit code of report --format {form}: {lib.one_line(err)}", code, 0)

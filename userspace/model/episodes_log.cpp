@@ -66,7 +66,7 @@ EpisodeBuilder::Open* EpisodeBuilder::open_logged(const OomDump& dump, MonoTime 
 }
 
 void EpisodeBuilder::on_dump(const OomDump& dump, MonoTime when) {
-  ledger_.add_logged_again(dump.named_again);
+  ledger_.add_logged_again(dump.counts.named_again);
   std::vector<Open*> opens;
   std::vector<const OomVictimLine*> strangers;
   for (const OomVictimLine& line : dump.victims) {
@@ -154,8 +154,7 @@ void EpisodeBuilder::take_report(Open& open, const OomDump& dump) {
   if (!episode.memory) episode.memory = memory_at_kill(dump, sources_.page);
   if (!episode.machine) episode.machine = machine_at_kill(dump, sources_.page);
   if (episode.tasks.rows.empty() && !dump.tasks.empty()) {
-    episode.tasks.rows = tasks_at_kill(dump, sources_.page);
-    episode.tasks.listed = dump.tasks.size() + dump.dropped;
+    episode.tasks = tasks_at_kill(dump, sources_.page);
     // Now: at the end of the episode the victims are gone, and their numbers may be others'.
     for (TaskAtKill& task : episode.tasks.rows)
       if (const TaskState* known = tasks_.by_pid(task.process.id.tgid)) {

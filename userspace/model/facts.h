@@ -178,6 +178,13 @@ struct ChainLevel {
 /// nullopt: it does not say. The kinds do not overlap, but for slab, which is part of `kernel`.
 struct MemoryAtKill {
   std::optional<Bytes> anon, file, shmem, kernel, slab, swap;
+  struct Part {
+    std::string name;  // the kernel's counter, or "anon" and the like where one is made of several
+    Bytes size;
+  };
+  /// All that its report counts, without overlap: of the cgroup's usage, or of the machine's RAM. What they
+  /// do not sum up to is in none of its counters.
+  std::vector<Part> parts{};
 };
 
 /// Without a memory cgroup's limit: what the machine had left, and where the request had to be met from.
@@ -234,8 +241,9 @@ struct Episode {
   std::optional<MemoryAtKill> memory;
   std::optional<MachineAtKill> machine;
   struct Tasks {
-    std::vector<TaskAtKill> rows;  // the largest, `kMaxTasks` at most; empty: the log has no table
-    std::size_t listed = 0;        // rows that the table had
+    std::vector<TaskAtKill> rows;        // the largest, `kMaxTasks` at most; empty: the log has no table
+    std::size_t listed = 0;              // rows that the table had
+    std::optional<Bytes> rss{}, swap{};  // of all of them; what several share is in each
   } tasks;
   EpisodeChecks checks;
   std::optional<KillSeries> series;  // nullopt: it is the first of its limit for a while

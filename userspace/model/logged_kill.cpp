@@ -48,6 +48,19 @@ CgroupPtr cgroup_of(const OomDump& dump, const std::optional<std::string>& path)
   return ref;
 }
 
+// Zones are printed in kB, and their sum in pages.
+std::optional<Bytes> page_size_of_zones(const OomMemInfo& info) {
+  Bytes sum;
+  for (const ZoneLine& zone : info.zones)
+    if (zone.present) sum = add_saturating(sum, *zone.present);
+  if (!info.ram.pages || *info.ram.pages == 0) return std::nullopt;
+  for (Bytes size : {KiB(4), KiB(16), KiB(64)})
+    if (*info.ram.pages == static_cast<std::uint64_t>(sum.count) / static_cast<std::uint64_t>(size.count) &&
+        sum.count % size.count == 0)
+      return size;
+  return std::nullopt;
+}
+
 // The cgroup of the chosen process; those of others are not printed.
 CgroupPtr chosen_cgroup(const OomDump& dump) {
   if (dump.constraint && dump.constraint->task_memcg) return cgroup_of(dump, dump.constraint->task_memcg);
@@ -157,7 +170,7 @@ std::optional<Bytes> page_size_of(const OomDump& dump) {
     if (exact && std::has_single_bit(size) && size >= smallest && size <= largest)
       return Bytes{static_cast<std::int64_t>(size)};
   }
-  return std::nullopt;
+  return page_size_of_zones(dump.mem_info);
 }
 
 std::string episode_id(WallTime time, const Episode& episode) {
@@ -202,8 +215,7 @@ std::optional<Episode> logged_kill(const OomDump& dump) {
   if (dump.group_kill) out.group_kill = true;
   out.memory = memory_at_kill(dump, page_size);
   out.machine = machine_at_kill(dump, page_size);
-  if (page_size) out.tasks.rows = tasks_at_kill(dump, *page_size);
-  if (!out.tasks.rows.empty()) out.tasks.listed = dump.tasks.size() + dump.dropped;
+  if (page_size) out.tasks = tasks_at_kill(dump, *page_size, dump.tasks.size());
   std::set<std::uint32_t> logged;
   for (const Victim& v : out.victims)
     if (v.logged) logged.insert(v.process.id.tgid);

@@ -17,7 +17,8 @@ std::uint32_t tgid_of(const OomDump& dump, const OomVictimLine& victim);
 /// The kernel's own line is the authority on the numbers it prints.
 void take_line(Victim& victim, const OomVictimLine& line);
 
-/// The page size that makes the sizes of a victim's line and of its row the same; nullopt: not told.
+/// The page size that makes the sizes of a victim's line and of its row the same, or those of the zones and
+/// their sum; nullopt: not told.
 std::optional<Bytes> page_size_of(const OomDump& dump);
 
 /// A name for `report`: when in UTC, and who.

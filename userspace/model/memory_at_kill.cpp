@@ -1,5 +1,7 @@
 #include "model/memory_at_kill.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
 #include <initializer_list>
@@ -17,15 +19,44 @@ std::optional<Bytes> in_bytes(std::optional<std::uint64_t> pages, std::optional<
   return Bytes{static_cast<std::int64_t>(*pages) * page->count};
 }
 
+using Parts = std::vector<MemoryAtKill::Part>;
+
+void add_part(Parts& parts, std::string_view name, const std::optional<Bytes>& size) {
+  if (size && *size > Bytes{}) parts.push_back({std::string(name), *size});
+}
+
+// What the statistics count of `kernel`, and what of it they do not name.
+void add_kernel_parts(Parts& parts, const MemoryAtKill& kinds,
+                      const std::function<std::optional<Bytes>(std::string_view)>& count) {
+  std::optional<Bytes> rest = kinds.kernel;
+  auto add = [&](std::string_view name) {
+    auto size = count(name);
+    add_part(parts, name, size);
+    if (rest && size) rest = std::max(Bytes{}, *rest - *size);
+    return size.has_value();
+  };
+  bool both = add("slab_reclaimable");
+  both = add("slab_unreclaimable") || both;
+  if (!both) (void)add("slab");
+  for (const char* name : {"kernel_stack", "pagetables", "sec_pagetables", "percpu", "vmalloc", "zswap"})
+    (void)add(name);
+  add_part(parts, "kernel_other", rest);
+}
+
 std::optional<MemoryAtKill> memory_of_cgroup(const OomDump& dump) {
   // Until 5.2 a block for each cgroup of the tree with what is its own; since, one of all together.
-  auto sum = [&](std::string_view key) -> std::optional<Bytes> {
+  auto sum_of = [&](std::string_view key) -> std::optional<Bytes> {
     std::optional<Bytes> out;
     for (const MemcgStatsHead& block : dump.stats)
       for (const MemcgStat& stat : block.stats)
         if (stat.key == key && stat.value <= std::uint64_t{1} << 60)
           out = add_saturating(out ? *out : Bytes{}, {static_cast<std::int64_t>(stat.value)});
     return out;
+  };
+  // Of the first hierarchy since 5.3: what is the cgroup's own, and then all together.
+  auto sum = [&](std::string_view key) -> std::optional<Bytes> {
+    auto total = sum_of(fmt::format("total_{}", key));
+    return total ? total : sum_of(key);
   };
   auto used = [&](MemcgCounter counter) {
     const MemcgUsageLine* line = dump.usage_of(counter);
@@ -47,6 +78,55 @@ std::optional<MemoryAtKill> memory_of_cgroup(const OomDump& dump) {
   if (!out.swap) out.swap = used(MemcgCounter::swap);
   if (!out.swap) out.swap = without(used(MemcgCounter::memory_swap), used(MemcgCounter::memory));
   if (!out.anon && !out.file && !out.kernel) return std::nullopt;
+  add_part(out.parts, "anon", out.anon);
+  add_part(out.parts, "file", out.file);
+  add_part(out.parts, "shmem", out.shmem);
+  bool counted = sum("kernel") || used(MemcgCounter::kmem);
+  // Without a sum of its own `kernel` is that of these, with sockets.
+  MemoryAtKill kernel = out;
+  if (!counted) kernel.kernel.reset();
+  add_kernel_parts(out.parts, kernel, sum);
+  add_part(out.parts, "sock", sum("sock"));
+  add_part(out.parts, "hugetlb", sum("hugetlb"));
+  return out;
+}
+
+// Each page of the machine once: those on the lists of reclaim, the kernel's own, what is free.
+Parts parts_of_machine(const OomMemInfo& info, Bytes page) {
+  Parts out;
+  auto pages = [&](std::initializer_list<const char*> kinds) {
+    std::optional<Bytes> sum;
+    for (const char* kind : kinds)
+      if (auto part = in_bytes(info.count_of(kind), page)) sum = sum ? add_saturating(*sum, *part) : *part;
+    return sum;
+  };
+  auto each = [](const auto& lines, auto size) {
+    std::optional<Bytes> sum;
+    for (const auto& line : lines)
+      if (auto part = size(line)) sum = sum ? add_saturating(*sum, *part) : *part;
+    return sum;
+  };
+  // Shared memory is on the lists of anonymous memory, or locked.
+  auto shmem = pages({"shmem"}), anon = pages({"active_anon", "inactive_anon", "isolated_anon"});
+  auto locked = pages({"unevictable"});
+  if (shmem && anon && locked && *shmem > *anon) locked = std::max(Bytes{}, *locked - (*shmem - *anon));
+  add_part(out, "anon", without(anon, shmem));
+  add_part(out, "shmem", shmem);
+  add_part(out, "file", pages({"active_file", "inactive_file", "isolated_file"}));
+  add_part(out, "unevictable", locked);
+  for (const char* name : {"slab_reclaimable", "slab_unreclaimable", "pagetables", "sec_pagetables"})
+    add_part(out, name, pages({name}));
+  auto stacks = each(info.nodes, [](const NodeLine& n) { return n.kernel_stack; });
+  if (!stacks) stacks = each(info.zones, [](const ZoneLine& z) { return z.kernel_stack; });
+  add_part(out, "kernel_stack", stacks);
+  add_part(out, "kernel_misc_reclaimable", pages({"kernel_misc_reclaimable"}));
+  add_part(out, "bounce", pages({"bounce"}));
+  add_part(out, "hugetlb",
+           each(info.huge_pages, [](const HugePagesLine& h) { return in_bytes(h.total, h.size); }));
+  add_part(out, "balloon", each(info.nodes, [](const NodeLine& n) { return n.balloon; }));
+  add_part(out, "gpu", each(info.nodes, [](const NodeLine& n) { return n.gpu; }));
+  add_part(out, "free", pages({"free"}));
+  add_part(out, "free_pcp", pages({"free_pcp"}));
   return out;
 }
 
@@ -68,6 +148,7 @@ std::optional<MemoryAtKill> memory_of_machine(const OomMemInfo& info, std::optio
   out.swap = without(info.swap.total, info.swap.free);
   if (!info.swap.free) out.swap.reset();
   if (!out.anon) return std::nullopt;
+  if (page) out.parts = parts_of_machine(info, *page);
   return out;
 }
 
@@ -108,10 +189,16 @@ std::optional<MachineAtKill> machine_at_kill(const OomDump& dump, std::optional<
   return out;
 }
 
-std::vector<TaskAtKill> tasks_at_kill(const OomDump& dump, Bytes page) {
+Episode::Tasks tasks_at_kill(const OomDump& dump, Bytes page, std::size_t most) {
   auto size = [&](const std::optional<std::uint64_t>& pages) { return in_bytes(pages, page); };
-  std::vector<TaskAtKill> out;
-  if (dump.interleaved) return out;
+  Episode::Tasks all;
+  std::vector<TaskAtKill>& out = all.rows;
+  if (dump.interleaved || dump.tasks.empty()) return all;
+  all.listed = std::max(dump.counts.tasks, dump.tasks.size());
+  if (dump.counts.tasks) {
+    all.rss = size(dump.counts.rss_pages);
+    all.swap = size(dump.counts.swap_pages);
+  }
   for (const TaskRow& row : dump.tasks) {
     TaskAtKill& task = out.emplace_back();
     task.process.id.tgid = row.tgid.value_or(row.pid);
@@ -128,8 +215,8 @@ std::vector<TaskAtKill> tasks_at_kill(const OomDump& dump, Bytes page) {
   auto held = [](const TaskAtKill& t) { return (t.rss ? *t.rss : Bytes{}) + (t.swap ? *t.swap : Bytes{}); };
   std::stable_sort(out.begin(), out.end(),
                    [&](const TaskAtKill& a, const TaskAtKill& b) { return held(a) > held(b); });
-  if (out.size() > Episode::kMaxTasks) out.resize(Episode::kMaxTasks);
-  return out;
+  if (out.size() > most) out.resize(most);
+  return all;
 }
 
 }  // namespace oomcast

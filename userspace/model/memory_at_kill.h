@@ -14,7 +14,7 @@ namespace oomcast {
 std::optional<MemoryAtKill> memory_at_kill(const OomDump& dump, std::optional<Bytes> page);
 /// nullopt: it was a memory cgroup's limit, or the report does not tell.
 std::optional<MachineAtKill> machine_at_kill(const OomDump& dump, std::optional<Bytes> page);
-/// The largest of its table, each named by its row alone.
-std::vector<TaskAtKill> tasks_at_kill(const OomDump& dump, Bytes page);
+/// Its table, the largest first, `most` of them, each named by its row alone; and its sums.
+Episode::Tasks tasks_at_kill(const OomDump& dump, Bytes page, std::size_t most = Episode::kMaxTasks);
 
 }  // namespace oomcast

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "parse/memory_stat.h"
 #include "parse/text.h"
 
 namespace oomcast {
@@ -56,7 +57,49 @@ std::optional<MemInfoLine> parse_zone(std::string_view text) {
     if (key == "high") out.high = value;
     if (key == "present") out.present = value;
     if (key == "managed") out.managed = value;
+    if (key == "kernel_stack") out.kernel_stack = value;
   }
+  return out;
+}
+
+// "Node 0", and what follows it.
+bool take_node(std::string_view& text, std::optional<std::uint32_t>& node) {
+  if (!take(text, "Node ")) return false;
+  node = parse_u32(take_token(text));
+  return node && take(text, " ");
+}
+
+std::optional<MemInfoLine> parse_node(std::string_view text) {
+  NodeLine out;
+  if (!take_node(text, out.node) || !text.starts_with("active_anon:")) return std::nullopt;
+  auto add = [](std::optional<Bytes>& sum, const std::optional<Bytes>& part) {
+    if (part) sum = sum ? add_saturating(*sum, *part) : *part;
+  };
+  for (auto word = take_token(text); !word.empty(); word = take_token(text)) {
+    std::size_t colon = word.find(':');
+    if (colon == npos) continue;  // "shmem_thp: 0kB" of 4.8 to 5.10
+    std::string_view key = word.substr(0, colon);
+    auto value = kilobytes(word.substr(colon + 1));
+    if (key == "kernel_stack") out.kernel_stack = value;
+    if (key == "balloon") out.balloon = value;
+    if (key == "gpu_active" || key == "gpu_reclaim") add(out.gpu, value);
+  }
+  return out;
+}
+
+std::optional<MemInfoLine> parse_huge_pages(std::string_view text) {
+  HugePagesLine out;
+  if (text.starts_with("Node ") && !take_node(text, out.node)) return std::nullopt;
+  if (!text.starts_with("hugepages_total=")) return std::nullopt;
+  std::optional<std::uint64_t> total, free;
+  std::optional<Bytes> size;
+  for (auto word = take_token(text); !word.empty(); word = take_token(text)) {
+    if (take(word, "hugepages_total=")) total = parse_u64(word);
+    if (take(word, "hugepages_free=")) free = parse_u64(word);
+    if (take(word, "hugepages_size=")) size = kilobytes(word);
+  }
+  if (!total || !free || !size) return std::nullopt;
+  out.total = *total, out.free = *free, out.size = *size;
   return out;
 }
 
@@ -138,6 +181,8 @@ std::optional<MemInfoLine> parse_mem_info_line(std::string_view text, bool cut) 
     return size ? std::optional<MemInfoLine>(SwapLine{{}, size}) : std::nullopt;
   }
   if (auto zone = parse_zone(text)) return zone;
+  if (auto node = parse_node(text)) return node;
+  if (auto pages = parse_huge_pages(text)) return pages;
   if (auto blocks = parse_blocks(text)) return blocks;
   if (auto ram = parse_ram(text)) return ram;
   if (auto slab = parse_slab(text)) return slab;
@@ -180,6 +225,15 @@ bool OomMemInfo::take(const MemInfoLine& line) {
         zones, kMaxZones, dropped, *zone,
         [&](const auto& z) { return z.node == zone->node && z.zone == zone->zone; },
         [&](const auto& z) { return z.free == zone->free && z.min == zone->min; });
+  } else if (const auto* node = std::get_if<NodeLine>(&line)) {
+    return add(
+        nodes, kMaxZones, dropped, *node, [&](const auto& n) { return n.node == node->node; },
+        [&](const auto& n) { return n.kernel_stack == node->kernel_stack; });
+  } else if (const auto* huge = std::get_if<HugePagesLine>(&line)) {
+    return add(
+        huge_pages, kMaxZones, dropped, *huge,
+        [&](const auto& h) { return h.node == huge->node && h.size == huge->size; },
+        [&](const auto& h) { return h.total == huge->total; });
   } else if (const auto* free = std::get_if<ZoneBlocks>(&line)) {
     return add(
         blocks, kMaxZones, dropped, *free,

@@ -33,6 +33,22 @@ struct ZoneLine {
   std::string zone;
   std::optional<Bytes> free, min, low, high;
   std::optional<Bytes> present, managed;
+  std::optional<Bytes> kernel_stack{};  ///< until 5.8; then it is in the node's line
+};
+
+/// "Node 0 active_anon:136020kB … kernel_stack:672kB …", since 4.8: of it, what no count of all nodes has.
+struct NodeLine {
+  std::optional<std::uint32_t> node;
+  std::optional<Bytes> kernel_stack;
+  std::optional<Bytes> balloon;  ///< since 6.17
+  std::optional<Bytes> gpu;      ///< gpu_active and gpu_reclaim, since 6.19
+};
+
+/// "Node 0 hugepages_total=4 hugepages_free=0 hugepages_surp=0 hugepages_size=2048kB"
+struct HugePagesLine {
+  std::optional<std::uint32_t> node;
+  std::uint64_t total = 0, free = 0;
+  Bytes size;  ///< of one
 };
 
 /// "Node 0 DMA32: 10*4kB (UM) 3*8kB (U) … = 44736kB": free blocks by order, the smallest first.
@@ -61,8 +77,8 @@ struct SlabRow {
   Bytes used, total;
 };
 
-using MemInfoLine =
-    std::variant<MemInfoHead, PageCounts, ZoneLine, ZoneBlocks, SwapLine, RamLine, SlabHead, SlabRow>;
+using MemInfoLine = std::variant<MemInfoHead, PageCounts, ZoneLine, NodeLine, HugePagesLine, ZoneBlocks,
+                                 SwapLine, RamLine, SlabHead, SlabRow>;
 
 /// nullopt: not a line of the block. `cut`: the line's end is missing, so that a number at its very end is
 /// not believed.
@@ -72,6 +88,8 @@ std::optional<MemInfoLine> parse_mem_info_line(std::string_view text, bool cut =
 struct OomMemInfo {
   PageCounts pages;
   std::vector<ZoneLine> zones;
+  std::vector<NodeLine> nodes;
+  std::vector<HugePagesLine> huge_pages;
   std::vector<ZoneBlocks> blocks;
   SwapLine swap;
   RamLine ram;

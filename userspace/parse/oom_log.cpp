@@ -276,7 +276,7 @@ void OomLogParser::store_victim(Open& open, const OomVictimLine& victim, const W
     if (when.wall) open.dump.wall = when.wall;
   }
   if (has_victim(open.dump, victim.tid))
-    ++open.dump.named_again;
+    ++open.dump.counts.named_again;
   else
     append(open, open.dump.victims, limits_.victims, victim);
 }
@@ -285,6 +285,25 @@ void OomLogParser::store_mem_info(Open& open, const MemInfoLine& line) {
   if (open.mem_info_mixed || open.dump.mem_info.take(line)) return;
   open.dump.mem_info = {};
   open.mem_info_mixed = true;
+}
+
+void OomLogParser::store_task(Open& open, const TaskRow& row) {
+  constexpr std::uint64_t most = std::uint64_t{1} << 48;  // a number that no machine has is none
+  auto held = [](const TaskRow& of) {
+    std::uint64_t pages = 0;
+    for (const auto& part : {of.rss_pages, of.swap_pages})
+      if (part && *part < most) pages += *part;
+    return pages;
+  };
+  OomDump::Counts& sums = open.dump.counts;
+  ++sums.tasks;
+  if (row.rss_pages && *row.rss_pages < most) sums.rss_pages += *row.rss_pages;
+  if (row.swap_pages && *row.swap_pages < most) sums.swap_pages += *row.swap_pages;
+  bool full = open.dump.tasks.size() >= limits_.rows;
+  append(open, open.dump.tasks, limits_.rows, row);
+  if (!full) return;
+  auto smallest = std::ranges::min_element(open.dump.tasks, {}, held);
+  if (smallest != open.dump.tasks.end() && held(*smallest) < held(row)) *smallest = row;
 }
 
 void OomLogParser::store(Open& open, const LogEvent& fact, const When& when) {
@@ -305,7 +324,7 @@ void OomLogParser::store(Open& open, const LogEvent& fact, const When& when) {
     if constexpr (std::is_same_v<T, MemcgStatsHead>) append(open, dump.stats, limits_.stats_blocks, item);
     if constexpr (std::is_same_v<T, MemcgStat>) append(open, dump.stats.back().stats, limits_.stats, item);
     if constexpr (std::is_same_v<T, TaskTableHead>) open.columns = item.columns;
-    if constexpr (std::is_same_v<T, TaskRow>) append(open, dump.tasks, limits_.rows, item);
+    if constexpr (std::is_same_v<T, TaskRow>) store_task(open, item);
     if constexpr (std::is_same_v<T, OomCpuset>) dump.cpuset = item;
     if constexpr (std::is_same_v<T, MemInfoLine>) store_mem_info(open, item);
   };

@@ -70,7 +70,7 @@ struct OomDump {
   std::optional<MemcgTaskLine> memcg_task;
   std::vector<MemcgUsageLine> usage;
   std::vector<MemcgStatsHead> stats;   ///< the limit's cgroup first; old kernels print its children too
-  std::vector<TaskRow> tasks;          ///< those that could have been killed
+  std::vector<TaskRow> tasks;          ///< those that could have been killed; of too many, the largest
   std::optional<OomChosen> chosen;     ///< until 5.0
   std::vector<OomVictimLine> victims;  ///< each thread once, though the kernel may name it twice
   std::optional<OomGroupKill> group_kill;
@@ -80,7 +80,11 @@ struct OomDump {
   std::optional<OomCpuset> cpuset;  ///< the trigger's, until 4.20; later it is in the constraint
   OomMemInfo mem_info;              ///< empty unless the machine itself was short of memory
   std::size_t dropped = 0;          ///< rows, victims and numbers over a limit
-  std::size_t named_again = 0;      ///< lines of a victim that had one; the kernel counts a kill for each
+  struct Counts {
+    std::size_t named_again = 0;  ///< lines of a victim that had one; the kernel counts a kill for each
+    std::size_t tasks = 0;        ///< rows of the table, with those over the limit
+    std::uint64_t rss_pages = 0, swap_pages = 0;  ///< of all of them
+  } counts;
   bool interleaved = false;  ///< another report was printed between its lines and nothing tells whose usage,
                              ///< statistics and rows are whose; victims are still right
 
@@ -173,6 +177,7 @@ class OomLogParser {
   void store(Open& open, const LogEvent& fact, const When& when);
   void store_victim(Open& open, const OomVictimLine& victim, const When& when);
   void store_mem_info(Open& open, const MemInfoLine& line);
+  void store_task(Open& open, const TaskRow& row);
   template <typename T>
   void append(Open& open, std::vector<T>& list, std::size_t limit, const T& item);
 

@@ -20,6 +20,7 @@ namespace {
 
 constexpr double kLookBack = 300;  // s, of reclaim
 constexpr double kMinLead = 1;     // s; a later forecast is of no use to anybody
+constexpr double kTimeToAct = 10;  // s
 
 std::string share_of(Bytes part, Bytes whole) {
   return whole.count > 0 ? fmt::format(" ({:.0f} %)", 100 * part.as_double() / whole.as_double()) : "";
@@ -69,17 +70,23 @@ std::optional<Finding> how_it_rose(const PostMortem& r) {
                   clock_at(e, -rise.took.count()), format_size(rise.to), format_duration(rise.took));
   std::vector<std::string> evidence{path};
   std::string came = format_size(rise.to - rise.from);
-  if (rise.before && rise.before->verdict != Verdict::unknown && rise.cause != Verdict::leak &&
-      !rise.before->why.empty())
+  // "leak" beside a step would be two causes of one kill.
+  if (rise.before && rise.before->verdict == Verdict::leak && rise.cause != Verdict::leak &&
+      rise.before->growth)
+    evidence.push_back(fmt::format("{} it grew by {}, too slowly to matter here", ago(rise.before_age),
+                                   speed(rise.before->growth->rate)));
+  else if (rise.before && rise.before->verdict != Verdict::unknown && rise.before->verdict != Verdict::leak &&
+           rise.cause != Verdict::leak && !rise.before->why.empty())
     evidence.push_back(fmt::format("{}, the forecast said {}: {}", ago(rise.before_age),
                                    to_string(rise.before->verdict), displayable(rise.before->why)));
   switch (rise.cause) {
     case Verdict::leak:
       return a_leak(rise, owner, std::move(evidence));
     case Verdict::step:
-      return Finding{fmt::format("A step: {} more came at once, within {}; until then nothing pointed there.",
-                                 came, format_duration(rise.took)),
-                     std::move(evidence)};
+      return Finding{
+          fmt::format("A step: {} more came at once, within {}{}.", came, format_duration(rise.took),
+                      e.told.first_forecast ? "" : "; until then nothing pointed there"),
+          std::move(evidence)};
     case Verdict::spikes: {
       auto peak =
           rise.before && rise.before->evidence.peak_above ? rise.before->evidence.peak_above : rise.came_back;
@@ -244,6 +251,7 @@ std::string source_of(const PostMortemMemory& m) {
 
 std::optional<Finding> what_kind(const PostMortem& r) {
   if (!r.memory) return std::nullopt;
+  if (auto machine = where_the_machines_memory_was(r)) return machine;
   const PostMortemMemory& m = *r.memory;
   struct Kind {
     std::optional<Bytes> size;
@@ -329,8 +337,13 @@ std::optional<Finding> was_foreseen(const PostMortem& r) {
   };
   if (e.told.first_forecast) {
     double lead = -from_kill(e, *e.told.first_forecast);
-    out.text =
-        fmt::format("It was foreseen: the deadline was first told {}, at {}.", ago(lead), clock_at(e, -lead));
+    if (lead >= kTimeToAct)
+      out.text = fmt::format("It was foreseen: the deadline was first told {}, at {}.", ago(lead),
+                             clock_at(e, -lead));
+    else if (lead >= kMinLead)
+      out.text = fmt::format("It was foreseen, but late: the deadline was first told {}.", ago(lead));
+    else
+      out.text = fmt::format("It was not foreseen in time: the deadline was first told {}.", ago(lead));
     if (first) out.evidence.push_back(right(*first));
     if (last && last != first) out.evidence.push_back(right(*last));
     if (first == nullptr && e.told.forecast_before && e.told.forecast_before->forecast.eta)

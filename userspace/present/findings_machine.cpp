@@ -6,6 +6,8 @@
 
 #include "base/escape.h"
 #include "present/findings_parts.h"
+#include "present/gpu_at_kill.h"
+#include "present/memory_table.h"
 #include "present/rows.h"
 #include "present/text.h"
 
@@ -13,6 +15,8 @@ namespace oomcast {
 namespace {
 
 constexpr std::size_t kMaxZones = 4, kMaxSlabs = 4;
+constexpr double kProcessesExplain = 0.5;  // of the RAM
+constexpr double kWorthNaming = 0.03;
 
 Bytes size_of_zone(const ZoneLine& z) {
   return z.managed ? *z.managed : known(z.present);
@@ -64,6 +68,46 @@ std::string largest_slabs(const Episode& e) {
   for (std::size_t i = 0; i < e.machine->slabs.size() && i < kMaxSlabs; ++i)
     out += fmt::format("{}{} {}", i ? ", " : "", displayable(e.machine->slabs[i].name),
                        format_size(e.machine->slabs[i].total));
+  return out;
+}
+
+std::optional<Finding> where_the_machines_memory_was(const PostMortem& r) {
+  const Episode& e = r.episode.told.episode;
+  auto table = memory_table(e);
+  if (!table || !table->of_machine) return std::nullopt;
+  auto is_free = [](const MemoryRow& row) { return row.name.starts_with("free"); };
+  auto row_named = [&](std::string_view name) {
+    auto row = std::ranges::find(table->rows, name, &MemoryRow::name);
+    return row == table->rows.end() ? Bytes{} : row->size;
+  };
+  auto most = std::ranges::find_if_not(table->rows, is_free);
+  if (most == table->rows.end()) return std::nullopt;
+  Finding out;
+  Bytes own = row_named("anon");
+  bool riddle = own.as_double() < kProcessesExplain * table->whole.as_double();
+  if (riddle)
+    out.text =
+        fmt::format("The processes account for only {} of the {} of RAM; most of it is {} ({}).",
+                    format_size(own), format_size(table->whole), most->meaning, format_size(most->size));
+  else
+    out.text =
+        fmt::format("{} of the {} of RAM ({}) is {}.", format_size(most->size), format_size(table->whole),
+                    percent_of_whole(most->size, table->whole), most->meaning);
+  for (const MemoryRow& row : table->rows) {
+    bool large = row.size.as_double() >= kWorthNaming * table->whole.as_double();
+    if (!riddle || is_free(row) || row.name == "anon" || !large) continue;
+    out.evidence.push_back(fmt::format("{} ({}) {}: {}{}", format_size(row.size),
+                                       percent_of_whole(row.size, table->whole), row.name, row.meaning,
+                                       row.command.empty() ? "" : fmt::format("; see {}", row.command)));
+  }
+  if (std::string slabs = largest_slabs(e); !slabs.empty()) out.evidence.push_back(slabs);
+  if (auto pinned = pinned_for_gpus(r.episode))
+    out.evidence.push_back(fmt::format("{} of shared memory is pinned for GPUs", format_size(*pinned)));
+  if (e.tasks.rss && e.tasks.listed > 1)
+    out.evidence.push_back(fmt::format(
+        "RSS of the {} processes of the kernel's table: {} in all{}", e.tasks.listed,
+        format_size(*e.tasks.rss),
+        e.tasks.swap && e.tasks.swap->count ? ", and " + format_size(*e.tasks.swap) + " in swap" : ""));
   return out;
 }
 

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
+#include <string_view>
+
 #include "present/rows.h"
 #include "present/text.h"
 
@@ -49,6 +53,22 @@ std::optional<Bytes> limit_of(const StoredEpisode& e) {
 
 const Victim* first_victim(const Episode& e) {
   return e.victims.empty() ? nullptr : &e.victims.front();
+}
+
+std::string scope_of(const Episode& e) {
+  const Victim* victim = first_victim(e);
+  CgroupPtr cgroup = e.limit_cgroup ? e.limit_cgroup : victim ? victim->process.cgroup : nullptr;
+  // One that a run of oomcast made is gone.
+  if (!cgroup || cgroup->path == "/" || cgroup->name.name.starts_with("oomcast-run-")) return "";
+  auto plain = [](const std::string& text) {
+    return !text.empty() && std::ranges::all_of(text, [](unsigned char c) {
+      return std::isalnum(c) ||
+             std::string_view("/._:@-").find(static_cast<char>(c)) != std::string_view::npos;
+    });
+  };
+  if (cgroup->name.kind == CgroupKind::unit && cgroup->name.unit && plain(*cgroup->name.unit))
+    return " --unit " + *cgroup->name.unit;
+  return plain(cgroup->path) ? " --cgroup " + cgroup->path : "";
 }
 
 bool culprit_is_victim(const PostMortem& r) {

@@ -11,13 +11,12 @@
 #include "forecast/forecaster.h"
 #include "present/past_kills.h"
 #include "present/post_mortem_parts.h"
-#include "present/report.h"
 #include "present/rows.h"
 
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kMaxListed = 200;
+constexpr std::size_t kMaxListed = 1024;
 constexpr std::size_t kLongestName = 64;  // columns, in a sentence
 
 /// What cannot be dropped of the owner's memory, in seconds from the kill; ends with the kill.
@@ -366,28 +365,11 @@ std::string owner_name(const Episode& e) {
   return e.limit_cgroup ? short_name(path_of(e.limit_cgroup)) : "the machine";
 }
 
-std::string request_of(const Episode& e) {
-  if (!e.request.order || *e.request.order < 0 || *e.request.order > 20) return "";
-  std::string out = *e.request.order == 0 ? "1 page (order 0)"
-                                          : fmt::format("{} pages in a row (order {})", 1 << *e.request.order,
-                                                        *e.request.order);
-  if (e.request.gfp) out += ", " + displayable(*e.request.gfp);
-  return out;
-}
-
 bool is_victim(const Episode& e, const ProcessRef& process) {
   return std::any_of(e.victims.begin(), e.victims.end(), [&](const Victim& v) {
     const TaskId &a = v.process.id, &b = process.id;
     return a.tgid == b.tgid && (a.start_ticks == b.start_ticks || !a.start_ticks || !b.start_ticks);
   });
-}
-
-std::string moment_of(const StoredEpisode& e) {
-  std::string after = e.logged.since_boot ? format_duration(*e.logged.since_boot) + " after the boot" : "";
-  if (!e.logged.dated) return "time of day not known" + (after.empty() ? "" : ": " + after);
-  std::string out = format_moment(clock_of(e.run).wall(e.told.episode.time));
-  if (e.logged.time_error > std::chrono::seconds(2)) out += " ±" + format_duration(e.logged.time_error);
-  return out;
 }
 
 std::optional<PostMortemMemory> find_memory(const StoredEpisode& e) {
@@ -459,6 +441,7 @@ PostMortem make_post_mortem(StoredEpisode episode) {
   out.findings = make_findings(out);
   out.prevention = make_prevention(out);
   out.unknown = make_unknown(out);
+  out.next = make_next(out);
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/units.h"
@@ -19,6 +20,7 @@ namespace oomcast {
 struct Finding {
   std::string text;
   std::vector<std::string> evidence;
+  std::string_view kind{};  // of advice: cure, save (the work), delay
 };
 
 /// Values at the times of the Timeline; nullopt: not known at that moment.
@@ -105,6 +107,7 @@ struct PostMortem {
   std::vector<Finding> findings;       // most important first
   std::vector<Finding> prevention;     // what would have prevented it
   std::vector<std::string> unknown;    // what could not be told, and why
+  std::vector<Finding> next;           // what to run, so that it is known next time
   std::vector<PostMortemProcess> processes;
   Timeline timeline;
 };

@@ -37,5 +37,6 @@ std::optional<Rise> find_rise(const StoredEpisode& e);
 std::vector<Finding> make_findings(const PostMortem& report);
 std::vector<Finding> make_prevention(const PostMortem& report);
 std::vector<std::string> make_unknown(const PostMortem& report);
+std::vector<Finding> make_next(const PostMortem& report);
 
 }  // namespace oomcast

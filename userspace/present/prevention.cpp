@@ -6,7 +6,9 @@
 #include <map>
 
 #include "base/escape.h"
+#include "present/blame.h"
 #include "present/findings_parts.h"
+#include "present/growth.h"
 #include "present/rows.h"
 #include "present/text.h"
 
@@ -41,19 +43,58 @@ double nearer_for(const StoredEpisode& e, double eta) {
 }
 
 std::string command(const StoredEpisode& e, const std::string& rule) {
-  std::string scope;
-  if (const CgroupPtr& owner = e.told.episode.limit_cgroup) {
-    bool plain = std::all_of(owner->path.begin(), owner->path.end(), [](unsigned char c) {
-      return std::isalnum(c) ||
-             std::string_view("/._:@-").find(static_cast<char>(c)) != std::string_view::npos;
-    });
-    if (owner->name.name.starts_with("oomcast-run-"))
-      return fmt::format(
-          "oomcast run --memory {} --alert '{}' --signal USR1 -- …",
-          e.told.episode.limit ? fmt::format("{}M", e.told.episode.limit->count >> 20) : "SIZE", rule);
-    if (plain) scope = " --cgroup " + owner->path;
+  const Episode& told = e.told.episode;
+  if (told.limit_cgroup && told.limit_cgroup->name.name.starts_with("oomcast-run-"))
+    return fmt::format("oomcast run --memory {} --alert '{}' --signal USR1 -- …",
+                       told.limit ? fmt::format("{}M", told.limit->count >> 20) : "SIZE", rule);
+  return fmt::format("oomcast watch{} --alert '{}' --touch .stop", told.limit_cgroup ? scope_of(told) : "",
+                     rule);
+}
+
+// Where it is known what keeps the memory; what that rests on stands with the findings. A line that only
+// touched it first may be a temporary's.
+std::optional<Finding> a_cure(const PostMortem& r) {
+  constexpr double kEnough = 0.1;  // of what the process grew by
+  const GrowthOrigins& told = r.episode.told.episode.grew_from;
+  std::vector<GrowthSource> all = growth_sources(told);
+  if (all.empty() || all.front().sure_share() < kEnough) return std::nullopt;
+  const GrowthSource& most = all.front();
+  if (most.holder) {
+    std::string path = displayable(most.holder->path);
+    if (most.holder->adder.empty())
+      return Finding{fmt::format("Bound what {} holds: nothing takes out what was added to it.", path), {}};
+    return Finding{fmt::format("Stop keeping what {} adds to {}, or bound it.",
+                               to_text(most.holder->adder.front()), path),
+                   {}};
   }
-  return fmt::format("oomcast watch{} --alert '{}' --touch .stop", scope, rule);
+  if (most.site->code.empty()) return std::nullopt;
+  std::string at = to_text(most.site->code.front()), held_by = displayable(most.site->evidence.held_by);
+  if (most.site->evidence.adds && !held_by.empty())
+    return Finding{fmt::format("Stop keeping what {} adds to {}, or bound it.", at, held_by), {}};
+  if (!held_by.empty()) return Finding{fmt::format("Stop keeping in {} what {} allocates.", held_by, at), {}};
+  return Finding{fmt::format("Free what {} allocates: it was not freed.", at), {}};
+}
+
+// Nobody saw the curve: what would have.
+std::optional<Finding> an_alert_next_time(const PostMortem& r) {
+  if (r.rise || r.episode.source == EpisodeSource::live) return std::nullopt;
+  return Finding{
+      "A checkpoint, written when an alert tells that the limit is near, would have saved the work:",
+      {"oomcast run --alert 'eta<5m' --signal USR1 -- CMD"}};
+}
+
+std::optional<Finding> some_swap(const PostMortem& r) {
+  const Episode& told = r.episode.told.episode;
+  if (told.limit_cgroup || !told.machine || told.machine->swap_total != Bytes{}) return std::nullopt;
+  return Finding{"Swap would have delayed it: the machine has none.", {}};
+}
+
+std::optional<Finding> another_score(const PostMortem& r) {
+  const Victim* victim = first_victim(r.episode.told.episode);
+  if (!victim || !victim->oom_score_adj || *victim->oom_score_adj <= 0) return std::nullopt;
+  return Finding{fmt::format("Its oom_score_adj of {} made {} a likelier victim than its size.",
+                             *victim->oom_score_adj, short_name_of(victim->process)),
+                 {"choom -n 0 -- CMD starts it without; in a systemd unit: OOMScoreAdjust=0"}};
 }
 
 std::optional<Finding> an_alert(const PostMortem& r) {
@@ -97,10 +138,9 @@ std::optional<Finding> a_limit(const PostMortem& r) {
                       : (rise.to - rise.from).as_double() / std::max(0.1, rise.took.count());
     if (rate <= 0) return std::nullopt;
     Bytes twice{limit->count * 2};
-    return Finding{
-        fmt::format("A higher limit only delays a leak: at {} one of {} lasts {} longer.", speed({rate}),
-                    format_size(twice), format_duration(Seconds(limit->as_double() / rate))),
-        {}};
+    return Finding{fmt::format("A higher limit only delays it: one of {} lasts {} longer.",
+                               format_size(twice), format_duration(Seconds(limit->as_double() / rate))),
+                   {}};
   }
   if (!rise.sudden && rise.cause != Verdict::spikes) return std::nullopt;
   Bytes more = rise.to - rise.from;
@@ -155,8 +195,34 @@ std::optional<Finding> a_limit_of_its_own(const PostMortem& r) {
 
 std::vector<Finding> make_prevention(const PostMortem& r) {
   std::vector<Finding> out;
-  for (auto* find : {an_alert, a_limit, fewer_workers, a_limit_of_its_own})
-    if (auto found = find(r)) out.push_back(*std::move(found));
+  struct Advice {
+    std::string_view kind;
+    std::optional<Finding> (*find)(const PostMortem& r);
+  };
+  // What cures it, then what would have saved the work, then what would have put it off.
+  constexpr Advice all[] = {{"cure", a_cure},     {"save", an_alert},       {"save", an_alert_next_time},
+                            {"delay", a_limit},   {"delay", fewer_workers}, {"delay", a_limit_of_its_own},
+                            {"delay", some_swap}, {"delay", another_score}};
+  for (const Advice& advice : all)
+    if (auto found = advice.find(r)) {
+      found->kind = advice.kind;
+      out.push_back(*std::move(found));
+    }
+  return out;
+}
+
+std::vector<Finding> make_next(const PostMortem& r) {
+  const StoredEpisode& e = r.episode;
+  const Episode& told = e.told.episode;
+  std::vector<Finding> out;
+  if (e.source != EpisodeSource::live)
+    out.push_back(
+        {"Its curve, what grew, and a deadline before it happens:", {"oomcast trace" + scope_of(told)}});
+  auto sources = growth_sources(told.grew_from);
+  bool line_known = !sources.empty() && sources.front().sure_share() > 0;
+  if (e.source == EpisodeSource::live && r.rise && r.rise->cause == Verdict::leak && !line_known)
+    out.push_back({"Which line keeps the memory, while it grows:",
+                   {fmt::format("oomcast blame{} --for 30s", scope_of(told))}});
   return out;
 }
 

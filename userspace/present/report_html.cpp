@@ -13,6 +13,7 @@
 #include "present/facts.h"
 #include "present/json.h"
 #include "present/json_parts.h"
+#include "present/memory_table.h"
 #include "present/post_mortem_parts.h"
 #include "present/text.h"
 #include "present/web_page.h"
@@ -298,6 +299,27 @@ Json page_memory(const PostMortemMemory& memory) {
           {"age_s", maybe(finite(memory.age.count()))}};
 }
 
+/// Every counter of the kernel's report: [name, meaning, bytes].
+Json page_table(const Episode& e) {
+  auto table = memory_table(e);
+  if (!table) return nullptr;
+  Json rows = Json::array();
+  for (const MemoryRow& row : table->rows)
+    rows.push_back(Json::array({shown(displayable(row.name)), row.meaning, row.size.count}));
+  return {{"machine", table->of_machine}, {"whole", table->whole.count}, {"rows", std::move(rows)}};
+}
+
+Json page_tasks(const Episode::Tasks& tasks) {
+  if (!tasks.rss) return nullptr;
+  std::vector<TaskGroup> several;
+  for (TaskGroup& group : task_groups(tasks))
+    if (group.count > 1) several.push_back(std::move(group));
+  Json groups = list_of(several, kMaxSentenceBytes, [](const TaskGroup& group) {
+                  return Json::array({shown(group.name), group.count, group.rss.count});
+                }).elements;
+  return {{"listed", tasks.listed}, {"rss", tasks.rss->count}, {"groups", std::move(groups)}};
+}
+
 Json machine_json(const MachineAtKill& m) {
   Json zones = Json::array(), slabs = Json::array();
   for (const ZoneLine& z : m.zones)
@@ -370,9 +392,12 @@ Result<std::string> to_html(const PostMortem& report) {
       {"findings", page_findings(report.findings)},
       {"prevention", page_findings(report.prevention)},
       {"unknown", sentences_json(report.unknown)},
+      {"next", page_findings(report.next)},
       {"processes", std::move(processes.elements)},
       {"processes_left_out", processes.left_out},
       {"memory", report.memory ? page_memory(*report.memory) : Json(nullptr)},
+      {"memory_table", page_table(e)},
+      {"tasks", page_tasks(e.tasks)},
       {"machine", e.machine ? machine_json(*e.machine) : Json(nullptr)},
       {"chain", std::move(chain.elements)},
       {"checks",

@@ -2,6 +2,7 @@
 
 #include "present/gpu_at_kill.h"
 #include "present/json_parts.h"
+#include "present/memory_table.h"
 #include "present/post_mortem_parts.h"
 #include "present/report.h"
 #include "store/past_kills.h"
@@ -14,7 +15,9 @@ Json findings_json(const std::vector<Finding>& findings) {
   for (const Finding& f : findings) {
     Json evidence = Json::array();
     for (const std::string& line : f.evidence) evidence.push_back(text(line));
-    out.push_back({{"text", text(f.text)}, {"evidence", std::move(evidence)}});
+    Json one = {{"text", text(f.text)}, {"evidence", std::move(evidence)}};
+    if (!f.kind.empty()) one["kind"] = f.kind;
+    out.push_back(std::move(one));
   }
   return out;
 }
@@ -71,6 +74,61 @@ Json memory_json(const std::optional<PostMortemMemory>& memory) {
           {"slab_bytes", maybe(kinds.slab)},
           {"swap_bytes", maybe(kinds.swap)},
           {"unattributed_bytes", maybe(memory->unattributed)}};
+}
+
+/// Every counter of the kernel's report against what there was.
+Json parts_json(const Episode& e) {
+  auto table = memory_table(e);
+  if (!table) return nullptr;
+  Json rows = Json::array();
+  for (const MemoryRow& row : table->rows)
+    rows.push_back({{"name", text(row.name)}, {"meaning", row.meaning}, {"bytes", row.size.count}});
+  return {{"of", table->of_machine ? "machine" : "cgroup"},
+          {"whole_bytes", table->whole.count},
+          {"counted_bytes", table->counted.count},
+          {"rows", std::move(rows)}};
+}
+
+Json machine_at_kill_json(const std::optional<MachineAtKill>& machine) {
+  if (!machine) return nullptr;
+  Json zones = Json::array(), slabs = Json::array();
+  for (const ZoneLine& z : machine->zones)
+    zones.push_back({{"node", maybe(z.node)},
+                     {"zone", text(z.zone)},
+                     {"free_bytes", maybe(z.free)},
+                     {"min_bytes", maybe(z.min)},
+                     {"low_bytes", maybe(z.low)},
+                     {"high_bytes", maybe(z.high)},
+                     {"present_bytes", maybe(z.present)},
+                     {"managed_bytes", maybe(z.managed)}});
+  for (const SlabRow& slab : machine->slabs)
+    slabs.push_back(
+        {{"name", text(slab.name)}, {"used_bytes", slab.used.count}, {"total_bytes", slab.total.count}});
+  auto words = [](const std::optional<std::string>& name) { return name ? text(*name) : Json(nullptr); };
+  return {{"ram_bytes", maybe(machine->ram)},
+          {"free_bytes", maybe(machine->free)},
+          {"swap_total_bytes", maybe(machine->swap_total)},
+          {"swap_free_bytes", maybe(machine->swap_free)},
+          {"cpuset", words(machine->cpuset)},
+          {"mems_allowed", words(machine->mems_allowed)},
+          {"nodemask", words(machine->nodemask)},
+          {"zones", std::move(zones)},
+          {"slabs", std::move(slabs)}};
+}
+
+Json tasks_json(const Episode::Tasks& tasks) {
+  if (tasks.rows.empty()) return nullptr;
+  Json groups = Json::array();
+  for (const TaskGroup& group : task_groups(tasks))
+    groups.push_back({{group.cgroup ? "cgroup" : "comm", text(group.name)},
+                      {"processes", group.count},
+                      {"rss_bytes", group.rss.count},
+                      {"swap_bytes", group.swap.count}});
+  return {{"listed", tasks.listed},
+          {"kept", tasks.rows.size()},
+          {"rss_bytes", maybe(tasks.rss)},
+          {"swap_bytes", maybe(tasks.swap)},
+          {"groups", std::move(groups)}};
 }
 
 Json rise_json(const std::optional<Rise>& rise) {
@@ -166,11 +224,15 @@ std::string to_json(const PostMortem& report) {
   out["rise"] = rise_json(report.rise);
   out["culprit"] = culprit_json(report, clock);
   out["memory"] = memory_json(report.memory);
+  out["memory_table"] = parts_json(told);
+  out["machine"] = machine_at_kill_json(told.machine);
+  out["tasks"] = tasks_json(told.tasks);
   out["gpu"] = gpu_json(e, clock);
   out["gpu_events"] = Json::array();
   for (const GpuFact& f : e.gpu_events) out["gpu_events"].push_back(fact_json(Fact(f), clock));
   out["findings"] = findings_json(report.findings);
   out["prevention"] = findings_json(report.prevention);
+  out["next"] = findings_json(report.next);
   out["unknown"] = Json::array();
   for (const std::string& line : report.unknown) out["unknown"].push_back(text(line));
   out["oom"] = fact_json(Fact(e.told), clock);

@@ -2,12 +2,15 @@
 
 #include "base/escape.h"
 #include "present/cells.h"
+#include "present/memory_table.h"
 #include "present/post_mortem_parts.h"
 #include "present/report.h"
 #include "present/rows.h"
 
 namespace oomcast {
 namespace {
+
+constexpr std::size_t kMaxGroupsMd = 8, kMaxProcessesMd = 200;
 
 /// Text as text: what Markdown or HTML would read as more has a backslash or an entity.
 std::string literal(std::string_view text) {
@@ -56,6 +59,30 @@ std::string memory_md(const PostMortemMemory& memory) {
   return out + "\n";
 }
 
+std::string parts_md(const Episode& e) {
+  auto table = memory_table(e);
+  if (!table) return "";
+  std::string out = fmt::format("\n## Where the memory was\n\n| of {} {} | | |\n|---:|---:|---|\n",
+                                format_size(table->whole), table->of_machine ? "RAM" : "in use");
+  for (const MemoryRow& row : table->rows)
+    out +=
+        fmt::format("| {} | {} | {}: {} |\n", format_size(row.size), percent_of_whole(row.size, table->whole),
+                    literal(displayable(row.name)), literal(row.meaning));
+  return out;
+}
+
+std::string sums_md(const Episode::Tasks& tasks) {
+  if (!tasks.rss) return "";
+  std::string out = fmt::format("\nSum of the {} processes of the kernel's table: {}", tasks.listed,
+                                format_size(*tasks.rss));
+  if (tasks.swap && tasks.swap->count) out += ", swap " + format_size(*tasks.swap);
+  std::size_t shown = 0;
+  for (const TaskGroup& group : task_groups(tasks))
+    if (group.count > 1 && shown++ < kMaxGroupsMd)
+      out += fmt::format("; {} × {} {}", group.count, literal(group.name), format_size(group.rss));
+  return out + "\n";
+}
+
 std::string machine_md(const MachineAtKill& machine) {
   std::string out;
   if (!machine.zones.empty())
@@ -91,7 +118,9 @@ std::string processes_md(const std::vector<PostMortemProcess>& processes) {
   std::string out =
       "\n## Processes\n\n| process | cgroup | RSS | anon | file | shmem | swap | grew | adj | |\n"
       "|---|---|---:|---:|---:|---:|---:|---:|---:|---|\n";
+  std::size_t listed = 0;
   for (const PostMortemProcess& p : processes) {
+    if (listed++ == kMaxProcessesMd) break;
     std::string role;
     for (auto [is, name] : {std::pair(p.victim, "killed"), std::pair(p.culprit, "grew most"),
                             std::pair(p.trigger, "asked"), std::pair(p.ended_before, "ended before")})
@@ -102,6 +131,8 @@ std::string processes_md(const std::vector<PostMortemProcess>& processes) {
                     size_or_none(p.anon), size_or_none(p.file), size_or_none(p.shmem), size_or_none(p.swap),
                     size_or_none(p.grew), p.oom_score_adj ? fmt::format("{}", *p.oom_score_adj) : "–", role);
   }
+  if (processes.size() > kMaxProcessesMd)
+    out += fmt::format("\n{} more are left out.\n", processes.size() - kMaxProcessesMd);
   return out;
 }
 
@@ -117,13 +148,16 @@ std::string to_markdown(const PostMortem& report) {
   out += findings_md("Why", report.findings);
   out += findings_md("What would have prevented it", report.prevention);
   if (report.memory) out += memory_md(*report.memory);
+  out += parts_md(told);
   if (told.machine) out += machine_md(*told.machine);
   out += limits_md(told.chain);
   out += processes_md(report.processes);
+  out += sums_md(told.tasks);
   if (!report.unknown.empty()) {
     out += "\n## Not known\n\n";
     for (const std::string& text : report.unknown) out += fmt::format("- {}\n", literal(text));
   }
+  out += findings_md("So that it is known next time", report.next);
   out += fmt::format("\nWritten by oomcast {}{}.\n", literal(displayable(e.run.version)),
                      e.run.kernel.empty() ? "" : ", on Linux " + literal(displayable(e.run.kernel)));
   return out;

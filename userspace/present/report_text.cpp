@@ -7,6 +7,7 @@
 
 #include "base/escape.h"
 #include "present/cells.h"
+#include "present/memory_table.h"
 #include "present/post_mortem_parts.h"
 #include "present/report.h"
 #include "present/rows.h"
@@ -16,7 +17,8 @@ namespace {
 
 constexpr std::size_t kWidth = 80;
 constexpr std::size_t kChartWidth = 60, kChartHeight = 5;
-constexpr std::size_t kMaxRows = 6;
+constexpr std::size_t kMaxRows = 6, kMaxMemoryRows = 10, kMaxGroups = 3;
+constexpr double kSmallestRow = 0.005;  // of the memory
 
 class TextPage {
  public:
@@ -133,6 +135,47 @@ void processes(TextPage& page, const std::vector<PostMortemProcess>& all) {
   if (all.size() > shown) page.line(fmt::format("{:>9} more", all.size() - shown), Style::dim);
 }
 
+void memory(TextPage& page, const Episode& e) {
+  auto table = memory_table(e);
+  if (!table) return;
+  page.heading(fmt::format("WHERE THE MEMORY WAS, of {} {}", format_size(table->whole),
+                           table->of_machine ? "RAM" : "in use"));
+  std::size_t shown = 0;
+  Bytes rest;
+  std::size_t most = table->of_machine ? kMaxMemoryRows : kMaxRows;
+  for (const MemoryRow& row : table->rows) {
+    bool small = row.size.as_double() < kSmallestRow * table->whole.as_double();
+    if ((small || shown >= most) && row.name != "uncounted") {
+      rest += row.size;
+      continue;
+    }
+    ++shown;
+    page.line(
+        align_right(format_size(row.size), 9) + align_right(percent_of_whole(row.size, table->whole), 8) +
+        "  " +
+        cut_end(std::string(row.meaning.empty() ? std::string_view(row.name) : row.meaning), kWidth - 19));
+  }
+  if (rest.count)
+    page.line(align_right(format_size(rest), 9) + align_right(percent_of_whole(rest, table->whole), 8) +
+                  "  smaller parts",
+              Style::dim);
+}
+
+// Of the kernel's table: its sum, and the commands or cgroups that several rows belong to.
+void sums(TextPage& page, const Episode::Tasks& tasks) {
+  if (!tasks.rss || tasks.listed < 2) return;
+  std::string swap = tasks.swap && tasks.swap->count ? ", swap " + format_size(*tasks.swap) : "";
+  page.line(fmt::format("{}  sum of the {} processes of the kernel's table{}",
+                        align_right(format_size(*tasks.rss), 9), tasks.listed, swap));
+  std::size_t shown = 0;
+  for (const TaskGroup& group : task_groups(tasks)) {
+    if (group.count < 2 || shown == kMaxGroups) continue;
+    ++shown;
+    page.line(fmt::format("{}  of it {} × {}", align_right(format_size(group.rss), 9), group.count,
+                          cut_middle(group.name, kWidth - 25)));
+  }
+}
+
 }  // namespace
 
 std::string format_moment(WallTime t) {
@@ -170,11 +213,14 @@ std::string to_text(const PostMortem& report, const TextStyle& style) {
     for (const std::string& line : lines) page.line(line);
   }
   findings("WHAT WOULD HAVE PREVENTED IT", report.prevention);
+  memory(page, e.told.episode);
   processes(page, report.processes);
+  sums(page, e.told.episode.tasks);
   if (!report.unknown.empty()) {
     page.heading("NOT KNOWN");
     for (const std::string& text : report.unknown) page.bullet(text, Style::dim);
   }
+  findings("SO THAT IT IS KNOWN NEXT TIME", report.next);
   return page.take();
 }
 

@@ -248,6 +248,17 @@ void Tables::write_log_parts(std::int64_t id, const Episode& e) {
     run(memory);
   }
   int nr = 0;
+  Statement part(db_, "INSERT INTO parts_at_kill VALUES(?,?,?,?)");
+  for (const MemoryAtKill::Part& p : kinds.parts) {
+    part << id << nr++ << p.name << p.size;
+    run(part);
+  }
+  if (e.tasks.rss || e.tasks.swap) {
+    Statement sums(db_, "INSERT INTO task_sums VALUES(?,?,?)");
+    sums << id << e.tasks.rss << e.tasks.swap;
+    run(sums);
+  }
+  nr = 0;
   Statement task(db_, "INSERT INTO tasks VALUES(?,?,?,?,?,?,?,?,?,?)");
   for (const TaskAtKill& t : e.tasks.rows) {
     if (nr == static_cast<int>(Episode::kMaxTasks)) break;  // a log's are the whole table

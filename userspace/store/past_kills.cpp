@@ -98,6 +98,7 @@ void fill_episode(Episode& to, const Episode& from) {
   fill(to.group_kill, from.group_kill);
   fill(to.checks.kmsg, from.checks.kmsg);
   fill(to.memory, from.memory);
+  if (to.memory && from.memory && to.memory->parts.empty()) to.memory->parts = from.memory->parts;
   fill(to.machine, from.machine);
   // A store has the largest of the table, a log all of it.
   if (to.tasks.rows.size() < from.tasks.rows.size()) to.tasks = from.tasks;

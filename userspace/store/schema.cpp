@@ -78,6 +78,9 @@ constexpr std::array kOfKills = {
     TableText{
         "slabs_at_kill",
         "episode INTEGER, nr INTEGER, name TEXT, used INTEGER, total INTEGER, PRIMARY KEY(episode, nr)"},
+    TableText{"parts_at_kill",
+              "episode INTEGER, nr INTEGER, name TEXT, size INTEGER, PRIMARY KEY(episode, nr)"},
+    TableText{"task_sums", "episode INTEGER PRIMARY KEY, rss INTEGER, swap INTEGER"},
     TableText{"victim_code",
               "episode INTEGER, victim INTEGER, nr INTEGER, function TEXT, file TEXT, line INTEGER,"
               " PRIMARY KEY(episode, victim, nr)"},

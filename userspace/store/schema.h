@@ -34,7 +34,9 @@
 //                   of an episode: containers of Python programs that grew meanwhile; the line that adds to
 //                   each, then its callers
 //   memory_at_kill  of an episode, by the kernel's report; tasks: how many rows its table had
-//   tasks           of an episode: the largest of that table
+//   parts_at_kill   of an episode: all that the same report counts, without overlap
+//   tasks, task_sums
+//                   of an episode: the largest of that table; the sums of all of it
 //   machine_at_kill, zones_at_kill, slabs_at_kill
 //                   of an episode where no memory cgroup's limit was met, by the same report: NUMA nodes, RAM
 //                   and swap; each zone with its watermarks; the largest slabs that cannot be reclaimed
@@ -65,7 +67,7 @@ constexpr const char* kTablesOfEpisodes[] = {
     "tasks",          "memory_at_kill",  "machine_at_kill",   "zones_at_kill",
     "slabs_at_kill",  "victim_code",     "growth_sites",      "growth_code",
     "growth_holders", "growth_evidence", "growth_containers", "growth_adders",
-    "victim_times",   "kill_hosts"};
+    "victim_times",   "kill_hosts",      "parts_at_kill",     "task_sums"};
 /// Only the first telling of an episode knows it: it stays when the rest is written again.
 constexpr const char* kSeriesTable = "kill_series";
 /// In headroom_cgroups.

@@ -266,6 +266,14 @@ void Store::Impl::read_parts(std::int64_t episode, Rows& rows, Episode& out) {
     out.tasks.listed = static_cast<std::size_t>(memory.integer(6));
   }
   note(memory, "memory at the kill");
+  Statement part(db.get(), "SELECT name, size FROM parts_at_kill WHERE episode=? ORDER BY nr LIMIT 64");
+  part << episode;
+  while (out.memory && part.row()) out.memory->parts.push_back({part.text(0), part.size(1)});
+  note(part, "memory at the kill");
+  Statement sums(db.get(), "SELECT rss, swap FROM task_sums WHERE episode=?");
+  sums << episode;
+  if (sums.row()) out.tasks.rss = sums.bytes(0), out.tasks.swap = sums.bytes(1);
+  note(sums, "the kernel's table of processes");
   read_machine(episode, out);
   Statement task(db.get(),
                  "SELECT process, rss, anon, file, shmem, swap, pgtables, oom_score_adj FROM tasks"

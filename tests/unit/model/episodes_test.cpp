@@ -334,7 +334,7 @@ TEST(KernelsCount, has_the_first_of_a_group_twice_if_the_kernel_kills_it_twice) 
       m.builder.on_kernel_kill(kernel_kill(ms(5001), victim, trigger));
     }
     OomDump report = dump({line(100)}, "/job");
-    report.named_again = 1;
+    report.counts.named_again = 1;
     m.builder.on_dump(report, ms(5005));
     m.builder.count_unseen({ms(6000), ms(6000), 42});
     EXPECT_EQ(m.builder.unseen(ms(6000)), 0u) << bpf;

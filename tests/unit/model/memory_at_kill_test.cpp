@@ -93,6 +93,55 @@ TEST(MemoryAtKill, of_the_machine_is_by_its_lists_of_pages) {
   EXPECT_FALSE(memory_at_kill(cut, KiB(4)));
 }
 
+std::optional<Bytes> part_of(const MemoryAtKill& memory, std::string_view name) {
+  for (const MemoryAtKill::Part& part : memory.parts)
+    if (part.name == name) return part.size;
+  return std::nullopt;
+}
+
+TEST(MemoryAtKill, counts_each_page_of_the_machine_once) {
+  OomDump dump = of_the_machine();
+  dump.mem_info.pages.push_back({"free_pcp", 2});
+  dump.mem_info.nodes = {{0, KiB(16), {}, {}}, {1, KiB(8), MiB(1), {}}};
+  dump.mem_info.huge_pages = {{0, 4, 4, MiB(2)}, {0, 0, 0, GiB(1)}};
+  auto memory = memory_at_kill(dump, KiB(4));
+  ASSERT_TRUE(memory);
+  Bytes sum;
+  for (const MemoryAtKill::Part& part : memory->parts) sum += part.size;
+  // anon and shmem 211, file 7, unevictable 8, slab 120, pagetables 5, free 11
+  EXPECT_EQ(sum, KiB(4 * (211 + 7 + 8 + 120 + 5 + 11)) + KiB(24) + MiB(1) + MiB(8));
+  EXPECT_EQ(part_of(*memory, "hugetlb"), MiB(8));
+  EXPECT_EQ(part_of(*memory, "kernel_stack"), KiB(24));
+  EXPECT_EQ(part_of(*memory, "shmem"), KiB(44));
+}
+
+TEST(MemoryAtKill, of_the_first_hierarchy_counts_the_children_too) {
+  auto memory = memory_at_kill(with_stats({{"cache", 0},
+                                           {"rss", 10},
+                                           {"shmem", 0},
+                                           {"total_cache", 50},
+                                           {"total_rss", 1000},
+                                           {"total_shmem", 20}}),
+                               KiB(4));
+  ASSERT_TRUE(memory);
+  EXPECT_EQ(memory->anon, Bytes{1000});
+  EXPECT_EQ(memory->file, Bytes{30});
+}
+
+TEST(MemoryAtKill, tells_what_of_the_kernels_memory_its_parts_do_not_name) {
+  auto memory = memory_at_kill(with_stats({{"anon", 100},
+                                           {"kernel", 50},
+                                           {"kernel_stack", 5},
+                                           {"slab_unreclaimable", 15},
+                                           {"slab", 15},
+                                           {"sock", 7}}),
+                               KiB(4));
+  ASSERT_TRUE(memory);
+  EXPECT_EQ(part_of(*memory, "kernel_other"), Bytes{30});
+  EXPECT_EQ(part_of(*memory, "sock"), Bytes{7});
+  EXPECT_FALSE(part_of(*memory, "slab")) << "it is counted by its halves";
+}
+
 TEST(MachineAtKill, has_the_zones_the_largest_slabs_and_what_is_free) {
   auto machine = machine_at_kill(of_the_machine(), KiB(4));
   ASSERT_TRUE(machine);
@@ -139,14 +188,14 @@ TEST(TasksAtKill, are_the_largest_with_their_swap_in_bytes) {
     row.swap_pages = pid == 3 ? 1000 : 0;
     dump.tasks.push_back(row);
   }
-  auto tasks = tasks_at_kill(dump, KiB(64));
+  auto tasks = tasks_at_kill(dump, KiB(64)).rows;
   ASSERT_EQ(tasks.size(), Episode::kMaxTasks);
   EXPECT_EQ(tasks[0].process.id.tgid, 3u);
   EXPECT_EQ(tasks[0].swap, KiB(64000));
   EXPECT_EQ(tasks[1].process.id.tgid, 100u);
   EXPECT_EQ(tasks[1].rss, KiB(6400));
   dump.tasks[0].rss_pages = ~std::uint64_t{0};
-  EXPECT_EQ(tasks_at_kill(dump, KiB(64)).size(), Episode::kMaxTasks)
+  EXPECT_EQ(tasks_at_kill(dump, KiB(64)).rows.size(), Episode::kMaxTasks)
       << "a number that no machine has is none";
 }
 

@@ -585,6 +585,83 @@ TEST_F(Report, tells_which_zone_had_nothing_left_and_which_slab_took_it) {
       << why;
 }
 
+TEST_F(Report, tells_where_the_memory_was_that_no_process_had) {
+  StoredEpisode e = Scene().machine();
+  e.told.episode.machine->ram = GiB(64);
+  e.told.episode.memory->parts = {{"anon", GiB(4)}, {"slab_unreclaimable", GiB(3)}, {"free", mib(40)}};
+  PostMortem report = make_post_mortem(e);
+  std::string why = words(report.findings);
+  EXPECT_TRUE(
+      has(why, "The processes account for only 4.00 GiB of the 64.0 GiB of RAM; most of it is in no counter"))
+      << why;
+  EXPECT_TRUE(has(why, "3.00 GiB (4.7 %) slab_unreclaimable")) << why;
+  EXPECT_TRUE(has(to_text(report, {}), "WHERE THE MEMORY WAS, of 64.0 GiB RAM"));
+  auto json = nlohmann::json::parse(to_json(report));
+  EXPECT_EQ(json["memory_table"]["rows"][0]["name"], "uncounted");
+  EXPECT_EQ(json["memory_table"]["whole_bytes"], GiB(64).count);
+}
+
+TEST_F(Report, says_first_what_cures_where_the_line_and_its_holder_are_known) {
+  Scene scene;
+  StoredEpisode e = scene.leak();
+  GrowthEvidence added;
+  added.sure = mib(11);
+  added.adds = true;
+  added.held_by = "history in __main__";
+  e.told.episode.grew_from = {};
+  e.told.episode.grew_from.sites = {{scene.trainer_,
+                                     {{"<module>", "train.py", 4}},
+                                     mib(11),
+                                     mib(12),
+                                     Seconds(6),
+                                     at(-280),
+                                     at(-30),
+                                     added}};
+  PostMortem report = make_post_mortem(e);
+  ASSERT_GE(report.prevention.size(), 3u);
+  EXPECT_EQ(report.prevention[0].kind, "cure");
+  EXPECT_TRUE(
+      has(report.prevention[0].text, "Stop keeping what <module> (train.py:4) adds to history in __main__"))
+      << report.prevention[0].text;
+  EXPECT_EQ(report.prevention[1].kind, "save");
+  EXPECT_EQ(report.prevention[2].kind, "delay");
+  e.told.episode.grew_from.sites[0].evidence = {};
+  EXPECT_NE(make_post_mortem(e).prevention[0].kind, "cure") << "that line only touched pages";
+}
+
+TEST_F(Report, of_a_deadline_that_was_told_as_it_died_does_not_say_that_it_was_foreseen) {
+  Scene scene;
+  StoredEpisode e = scene.leak();
+  e.told.first_forecast = at(-0.117);
+  EXPECT_TRUE(has(words(make_post_mortem(e).findings),
+                  "It was not foreseen in time: the deadline was first told 117 ms"));
+}
+
+TEST_F(Report, of_a_step_does_not_speak_of_a_leak) {
+  Scene scene;
+  StoredEpisode e = scene.step();
+  e.forecasts = {scene.forecast(-60, Verdict::leak, 300, "its floor rises")};
+  e.told.first_forecast = at(-60);
+  std::string why = words(make_post_mortem(e).findings);
+  EXPECT_TRUE(has(why, "A step: ")) << why;
+  EXPECT_FALSE(has(why, "nothing pointed there")) << why;
+}
+
+TEST_F(Report, of_a_log_without_a_time_of_day_has_none) {
+  StoredEpisode e = Scene().machine();
+  e.source = EpisodeSource::file;
+  e.logged.dated = false;
+  e.logged.since_boot = std::chrono::seconds(90);
+  e.logged.host = "node-b";
+  PostMortem report = make_post_mortem(e);
+  EXPECT_TRUE(has(to_text(report, {}), "time of day not known: 1 min 30 s after the boot"));
+  EXPECT_TRUE(has(report.headline, "OOM-killed on node-b: ")) << report.headline;
+  EXPECT_TRUE(has(report.headline, "cannot show that the kernel wrote it")) << report.headline;
+  auto json = nlohmann::json::parse(to_json(report));
+  EXPECT_TRUE(json["time"].is_null() && json["oom"]["time"].is_null());
+  EXPECT_EQ(json["since_boot_s"], 90);
+}
+
 TEST_F(Report, names_the_numa_nodes_that_a_request_had_to_be_met_from) {
   StoredEpisode e = Scene().machine();
   e.told.episode.scope = OomScope::cpuset;

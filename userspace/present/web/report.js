@@ -129,7 +129,7 @@ function processes() {
   ].filter((column) => !column.number || data.processes.some((p) => column.value(p) !== null));
   const rows = data.processes.map((p) => ({...p, kind: p.victim ? 'victim' : null}));
   return section('processes', 'Processes', sortableTable(columns, rows),
-                 data.processes_left_out ? element('p.note', `${data.processes_left_out} more are left out.`) : null);
+                 data.processes_left_out ? element('p.note', `${data.processes_left_out} more are left out.`) : null, taskSums());
 }
 
 function bar(parts, whole) {
@@ -158,6 +158,24 @@ function kinds() {
                          exact ? ', as the kernel reported it at the kill.' : `, as sampled ${fromKill(-age_s)}.`,
                          slab === null ? null : ` Of kernel, ${size(slab)} is slab.`,
                          held.some(({name}) => name === 'swap') ? ' Swap is not part of the usage.' : null));
+}
+
+function memoryTable() {
+  if (data.memory_table === null) return null;
+  const {machine, whole, rows} = data.memory_table;
+  const percent = (value) => `${(value / whole * 100).toFixed(1)} %`;
+  const lines = rows.map(([name, meaning, value]) => element('tr', element('td.number', size(value)), element('td.number', percent(value)),
+                                                             element('td', name), element('td', meaning)));
+  return section('memory-table', `Where the memory was, of ${size(whole)} ${machine ? 'RAM' : 'in use'}`,
+                 element('div.scroll', element('table.narrow', element('tbody', lines))),
+                 element('p.note', "By the counters of the kernel's report; what none of them has is uncounted."));
+}
+
+function taskSums() {
+  if (data.tasks === null) return null;
+  const {listed, rss, groups} = data.tasks;
+  const several = groups.slice(0, 8).map(([name, count, held]) => `${count} × ${name} ${size(held)}`);
+  return element('p.note', [`Sum of the ${listed} processes of the kernel's table: ${size(rss)}.`, several.join(', ')].join(' '));
 }
 
 function chain() {
@@ -219,7 +237,8 @@ document.body.append(element(
     'main', header(),
     data.findings.length ? section('findings', 'What happened, and why', findings(data.findings)) : null,
     data.prevention.length ? section('prevention', 'What would have prevented it', findings(data.prevention)) : null,
-    memory, events(), processes(), columns.length ? element('div.columns', columns) : null, machine(), checks(), unknown(),
+    memory, events(), processes(), columns.length ? element('div.columns', columns) : null, memoryTable(), machine(), checks(), unknown(),
+    data.next.length ? section('next', 'So that it is known next time', findings(data.next)) : null,
     element('footer', `Episode ${data.id}, ${data.source}. `, `oomcast ${data.version || UNKNOWN} on ${data.kernel ? `Linux ${data.kernel}` : 'an unknown kernel'}. `,
             'This file loads and sends nothing.')));
 memory.draw?.();
