@@ -1,23 +1,19 @@
 #include "collect/csv_series.h"
 
 #include <fmt/format.h>
-#include <poll.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cmath>
 
 #include "base/escape.h"
-#include "collect/safe_path.h"
+#include "parse/series_cells.h"
+#include "parse/series_split.h"
+#include "parse/text.h"
 
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kChunk = 1 << 18;
-constexpr std::size_t kLongestRow = 1 << 20;
-constexpr std::size_t kMaxFields = 4096;
 constexpr double kMaxTime = 4.6e9;   // s: nanoseconds between any two fit into 63 bits
 constexpr double kNoLimit = 0x1p60;  // v1 writes its "no limit" as a number
 
@@ -38,115 +34,41 @@ std::optional<double> number(std::string_view text) {
 
 }  // namespace
 
-Error CsvSeries::wrong(std::string_view what) const {
-  return Error::usage(fmt::format("{}:{}: {}", escape_for_terminal(path_), line_, what));
+bool CsvSeries::is_header(std::string_view line) {
+  Fields fields;
+  std::string unquoted;
+  if (split_csv(line, ',', fields, unquoted)) return false;
+  auto there = [&](std::string_view name) {
+    return std::ranges::any_of(fields, [&](std::string_view field) { return trim(field) == name; });
+  };
+  return there("time_s") && (there("used_bytes") || (there("pid") && there("uss_bytes")));
 }
 
 Result<CsvSeries> CsvSeries::open(const std::string& path) {
-  CsvSeries out;
-  out.path_ = path == "-" ? "stdin" : path;
-  if (path == "-") {
-    out.fd_ = STDIN_FILENO;
-  } else {
-    auto file = open_input(path);
-    if (!file) {
-      bool forbidden = errno == EACCES;
-      std::string why = fmt::format("{}: {}", escape_for_terminal(path), file.error().message);
-      return forbidden ? Error::forbidden(std::move(why)) : Error::usage(std::move(why));
-    }
-    out.file_ = *std::move(file);
-    out.fd_ = out.file_.get();
-  }
+  auto file = LineFile::open(path);
+  if (!file) return file.error();
+  return open(*std::move(file));
+}
+
+Result<CsvSeries> CsvSeries::open(LineFile file) {
+  CsvSeries out(std::move(file));
+  out.file_.rewind();
   if (auto ok = out.read_header(); !ok) return ok.error();
   return out;
 }
 
-bool CsvSeries::would_wait() const {
-  if (ended_ || buffer_.find('\n', begin_) != std::string::npos) return false;
-  pollfd readable = {fd_, POLLIN, 0};
-  return poll(&readable, 1, 0) == 0;
-}
-
-Result<std::optional<std::string_view>> CsvSeries::read_line() {
-  std::size_t scanned = begin_;
-  for (;;) {
-    std::size_t end = buffer_.find('\n', scanned);
-    if (end == std::string::npos && !ended_) {
-      scanned = buffer_.size() - begin_;
-      buffer_.erase(0, begin_);
-      begin_ = 0;
-      if (buffer_.size() > kLongestRow) {
-        ++line_;
-        return wrong("the line is longer than 1 MiB: this is no CSV series");
-      }
-      std::size_t have = buffer_.size();
-      buffer_.resize(have + kChunk);
-      ssize_t got;
-      do got = read(fd_, buffer_.data() + have, kChunk);
-      while (got < 0 && errno == EINTR);
-      if (got < 0) return Error::from_errno("reading " + escape_for_terminal(path_));
-      buffer_.resize(have + static_cast<std::size_t>(got));
-      ended_ = got == 0;
-      continue;
-    }
-    if (end == std::string::npos && begin_ == buffer_.size()) return std::optional<std::string_view>();
-    std::string_view line(buffer_.data() + begin_,
-                          (end == std::string::npos ? buffer_.size() : end) - begin_);
-    begin_ = end == std::string::npos ? buffer_.size() : end + 1;
-    ++line_;
-    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-    return std::optional(line);
-  }
-}
-
-// Fields may be quoted; a quoted one has no line break here, and "" in it is one quote.
 Status CsvSeries::split(std::string_view line) {
-  fields_.clear();
-  if (line.find('"') == std::string_view::npos) {
-    for (std::size_t from = 0; from <= line.size();) {
-      std::size_t end = std::min(line.find(',', from), line.size());
-      fields_.push_back(line.substr(from, end - from));
-      if (fields_.size() > kMaxFields) return wrong(fmt::format("more than {} fields", kMaxFields));
-      from = end + 1;
-    }
-    return Ok{};
-  }
-  unquoted_.clear();
-  unquoted_.reserve(line.size());  // the fields point into it
-  for (std::size_t at = 0; at <= line.size();) {
-    std::size_t from = unquoted_.size();
-    if (at < line.size() && line[at] == '"') {
-      for (++at;; ++at) {
-        if (at >= line.size()) return wrong("a quote is not closed");
-        if (line[at] != '"') {
-          unquoted_ += line[at];
-        } else if (at + 1 < line.size() && line[at + 1] == '"') {
-          unquoted_ += line[at++];
-        } else {
-          ++at;
-          break;
-        }
-      }
-      if (at < line.size() && line[at] != ',') return wrong("text follows a quoted field");
-    } else {
-      for (; at < line.size() && line[at] != ','; ++at) unquoted_ += line[at];
-    }
-    fields_.emplace_back(unquoted_.data() + from, unquoted_.size() - from);
-    if (fields_.size() > kMaxFields) return wrong(fmt::format("more than {} fields", kMaxFields));
-    ++at;
-  }
+  if (auto why = split_csv(line, ',', fields_, unquoted_)) return wrong(*why);
   return Ok{};
 }
 
 Status CsvSeries::read_header() {
-  auto line = read_line();
+  auto line = file_.next();
   if (!line) return line.error();
   if (!*line) {
-    line_ = 1;
-    return wrong("the file is empty: a header line with time_s and used_bytes is expected");
+    return file_.wrong_at(1, "the file is empty: a header line with time_s and used_bytes is expected");
   }
   std::string_view header = **line;
-  if (header.substr(0, 3) == "\xef\xbb\xbf") header.remove_prefix(3);
   if (auto ok = split(header); !ok) return ok;
   struct Name {
     std::string_view name;
@@ -190,9 +112,18 @@ Result<std::optional<Bytes>> CsvSeries::size(int column, std::string_view name) 
   return std::optional(Bytes{std::llround(*value)});
 }
 
+Result<double> CsvSeries::time_of(std::string_view text) {
+  if (auto seconds = number(text)) return *seconds;
+  auto stamp = parse_stamp(text);
+  if (!stamp || stamp->kind != StampKind::date)
+    return wrong(fmt::format("time_s is '{}', which is no number", shown(text)));
+  dates_ = true;
+  return stamp->seconds;
+}
+
 Result<std::optional<CsvRow>> CsvSeries::next() {
   for (;;) {
-    auto line = read_line();
+    auto line = file_.next();
     if (!line) return line.error();
     if (!*line) {
       if (!any_) return wrong("there is no sample below the header");
@@ -207,8 +138,8 @@ Result<std::optional<CsvRow>> CsvSeries::next() {
       return wrong(fmt::format("{} fields, {} are needed", fields_.size(), last + 1));
     CsvRow row;
     std::string_view time = fields_[static_cast<std::size_t>(columns_.time)];
-    auto seconds = number(time);
-    if (!seconds) return wrong(fmt::format("time_s is '{}', which is no number", shown(time)));
+    auto seconds = time_of(time);
+    if (!seconds) return seconds.error();
     if (std::abs(*seconds) > kMaxTime) return wrong(fmt::format("time_s is out of range: {}", shown(time)));
     if (any_ && *seconds < last_time_)
       return wrong(fmt::format("time runs backwards, from {} to {}", last_time_, *seconds));

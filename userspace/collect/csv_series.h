@@ -5,11 +5,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
-#include "base/unique_fd.h"
 #include "base/units.h"
+#include "collect/line_file.h"
 
 namespace oomcast {
 
@@ -24,48 +25,47 @@ struct CsvRow {
 
 /// Reads a file of any length in constant memory. Columns are found by name, in any order, others are
 /// ignored: `time_s` and `used_bytes`, or for one line per process `time_s`, `pid` and `uss_bytes`; optional
-/// `limit_bytes`, `pinned_bytes`, `anon_bytes`, `file_bytes`, `shmem_bytes`, `kernel_bytes`, `rss_bytes`. A
-/// byte order mark, CRLF and quoted fields are accepted. Every error is Error::usage (exit 2) and names file,
-/// line and reason: a missing column, text in a number, NaN, a negative size, a time that runs backwards, a
-/// line of more than 1 MiB, a file without samples.
+/// `limit_bytes`, `pinned_bytes`, `anon_bytes`, `file_bytes`, `shmem_bytes`, `kernel_bytes`, `rss_bytes`.
+/// `time_s` is a number of seconds, or a date as ISO 8601 has it. A byte order mark, CRLF and quoted fields
+/// are accepted. Every error is Error::usage (exit 2) and names file, line and reason: a missing column, text
+/// in a number, NaN, a negative size, a time that runs backwards, a line of more than 1 MiB, a file without
+/// samples.
 class CsvSeries {
  public:
+  /// Whether these are the columns of such a file. Of another its names have to be looked at.
+  static bool is_header(std::string_view line);
   /// "-" is stdin.
   static Result<CsvSeries> open(const std::string& path);
+  /// From the file's first line on.
+  static Result<CsvSeries> open(LineFile file);
 
   bool per_process() const { return per_process_; }
-  bool has_limit() const { return columns_.limit >= 0; }
   /// nullopt: the end.
   Result<std::optional<CsvRow>> next();
   /// No whole line is there, and who writes the file has not closed it: next() would wait for them.
-  bool would_wait() const;
-  int fd() const { return fd_; }
-  std::uint64_t line() const { return line_; }
+  bool would_wait() const { return file_.would_wait(); }
+  int fd() const { return file_.fd(); }
   /// An error of the line that was read last, with its file and number.
-  Error wrong(std::string_view what) const;
+  Error wrong(std::string_view what) const { return file_.wrong(what); }
+  /// The times are dates, not numbers.
+  bool has_dates() const { return dates_; }
 
  private:
   struct Columns {
     int time = -1, pid = -1, used = -1, limit = -1, pinned = -1, anon = -1, file = -1, shmem = -1,
         kernel = -1, rss = -1, uss = -1;
   };
-  CsvSeries() = default;
+  explicit CsvSeries(LineFile file) : file_(std::move(file)) {}
   Status read_header();
-  /// The next line without its end; nullopt: the end of the file.
-  Result<std::optional<std::string_view>> read_line();
   Status split(std::string_view line);
+  Result<double> time_of(std::string_view text);
   Result<std::optional<Bytes>> size(int column, std::string_view name) const;
 
-  std::string path_;
-  UniqueFd file_;
-  int fd_ = -1;
-  std::string buffer_;
-  std::size_t begin_ = 0;
-  bool ended_ = false, per_process_ = false, any_ = false;
+  LineFile file_;
+  bool per_process_ = false, any_ = false, dates_ = false;
   Columns columns_;
   std::vector<std::string_view> fields_;
   std::string unquoted_;
-  std::uint64_t line_ = 0;
   double last_time_ = 0;
 };
 

@@ -1,0 +1,248 @@
+#include "collect/series_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/escape.h"
+#include "parse/text.h"
+
+namespace oomcast {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kMostOfDocument = 32 << 20, kMostOfHead = 1 << 20, kUnnamedHead = 40;
+constexpr std::size_t kMostSeries = 4096, kMostPoints = 4'000'000, kMostRows = 200'000, kLongestLabel = 200;
+constexpr double kSurelyBytesFrom = 16 << 20;
+
+std::string shell_quoted(const std::string& path) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,:@=%";
+  if (path == "stdin") return "-";
+  if (!path.empty() && path.find_first_not_of(kPlain) == std::string::npos) return path;
+  std::string out = "'";
+  for (char c : path) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return escape_for_terminal(out + "'");
+}
+
+std::string label_of(const Json& metric) {
+  std::string out;
+  for (const auto& [key, value] : metric.items()) {
+    if (key == "__name__" || !value.is_string() || out.size() > kLongestLabel) continue;
+    out += (out.empty() ? "" : ",") + key + "=" + value.get<std::string>();
+  }
+  if (out.empty() && metric.contains("__name__") && metric["__name__"].is_string())
+    out = metric["__name__"].get<std::string>();
+  return out.substr(0, kLongestLabel);
+}
+
+std::optional<double> number_of(const Json& value) {
+  if (value.is_number()) return value.get<double>();
+  if (!value.is_string()) return std::nullopt;
+  auto amount = parse_amount(value.get_ref<const std::string&>(), false);
+  return amount ? std::optional(amount->number) : std::nullopt;
+}
+
+bool is_pair(const Json& json) {
+  return json.is_array() && json.size() == 2 && json[0].is_number() &&
+         (json[1].is_string() || json[1].is_number());
+}
+
+// What stands in a document, taken out of it as it is parsed: points [time, "value"] with the labels of their
+// object, and the objects of a list.
+struct Parsed {
+  struct Point {
+    std::uint32_t series;
+    double time_s, value;
+  };
+  std::vector<std::string> names;
+  std::vector<Point> points;
+  std::deque<std::string> rows;
+  bool too_many = false, named_bytes = false;
+  std::uint32_t series = 0;
+  std::size_t before = 0;  // points of the series before
+
+  bool keep(int depth, Json::parse_event_t event, Json& json) {
+    too_many =
+        too_many || points.size() >= kMostPoints || names.size() >= kMostSeries || rows.size() >= kMostRows;
+    if (too_many) return false;
+    if (event == Json::parse_event_t::array_end && is_pair(json)) {
+      double time = json[0].get<double>();
+      if (auto value = number_of(json[1]); value && *value >= 0 && *value < 0x1p61 && std::isfinite(time))
+        points.push_back({series, time, *value});
+      return false;
+    }
+    if (event != Json::parse_event_t::object_end) return true;
+    if (json.contains("metric") && json["metric"].is_object()) {
+      if (points.size() == before) return false;
+      const Json& metric = json["metric"];
+      named_bytes = named_bytes || (metric.contains("__name__") && metric["__name__"].is_string() &&
+                                    metric["__name__"].get<std::string>().find("bytes") != std::string::npos);
+      names.push_back(label_of(metric));
+      ++series;
+      before = points.size();
+      return false;
+    }
+    if (depth == 1 && points.empty() && !json.empty()) {
+      rows.push_back(json.dump(-1, ' ', false, Json::error_handler_t::replace));
+      return false;
+    }
+    return true;
+  }
+};
+
+}  // namespace
+
+Error SeriesFile::cannot(const SeriesProblem& problem) const {
+  std::string what = problem.what, columns;
+  for (const std::string& name : problem.columns)
+    columns += (columns.empty() ? "" : ", ") + escape_for_terminal(name);
+  if (!columns.empty()) what += "; the columns are: " + columns;
+  if (!problem.flags.empty())
+    what += fmt::format("\nTo read it: oomcast replay {} {}", shell_quoted(file_.path()),
+                        escape_for_terminal(problem.flags));
+  return file_.wrong_at(problem.line, what);
+}
+
+Result<SeriesFile> SeriesFile::open(LineFile file, const SeriesChoices& choices) {
+  SeriesFile out(std::move(file));
+  out.file_.rewind(true);
+  auto head = out.file_.begin(2);
+  if (!head) return head.error();
+  if (*head == "\xff\xfe" || *head == "\xfe\xff")
+    return out.file_.wrong_at(
+        1, fmt::format("the file is UTF-16\nTo read it: iconv -f UTF-16 -t UTF-8 {} | oomcast "
+                       "replay -",
+                       shell_quoted(out.file_.path())));
+  if (*head == "\x1f\x8b")
+    return out.file_.wrong_at(1, fmt::format("the file is compressed\nTo read it: zcat {} | oomcast replay -",
+                                             shell_quoted(out.file_.path())));
+  if (head->starts_with('{') || head->starts_with('[')) {
+    auto is = out.read_document(choices);
+    if (!is) return is.error();
+    if (*is) return out;
+  }
+  if (auto ok = out.guess(choices); !ok) return ok.error();
+  return out;
+}
+
+// false: the file is no such document.
+Result<bool> SeriesFile::read_document(const SeriesChoices& choices) {
+  auto head = file_.begin(1 << 16);
+  if (!head) return head.error();
+  std::size_t end = head->find('\n');
+  bool lines = end != std::string_view::npos && end + 1 < head->size() && (*head)[end + 1] == '{' &&
+               Json::accept(head->substr(0, end));
+  if (lines) return false;
+  auto text = file_.all(kMostOfDocument);
+  if (!text) return text.error();
+  if (!*text)
+    return head->starts_with('{') ? Result<bool>(file_.wrong_at(1, "a JSON document of more than 32 MiB"))
+                                  : Result<bool>(false);
+  Parsed parsed;
+  auto keep = [&](int depth, Json::parse_event_t event, Json& json) {
+    return parsed.keep(depth, event, json);
+  };
+  Json rest = Json::parse(**text, keep, false);
+  if (rest.is_discarded() && parsed.points.empty() && parsed.rows.empty()) return false;
+  if (!Json::accept(**text)) return false;
+  if (parsed.too_many)
+    return file_.wrong_at(1, fmt::format("more than {} series or {} points", kMostSeries, kMostPoints));
+  if (parsed.points.empty()) {
+    rows_ = std::move(parsed.rows);
+    is_list_ = !rows_.empty();
+    return false;
+  }
+  Document out;
+  if (parsed.names.size() < parsed.series + 1 && parsed.before < parsed.points.size())
+    parsed.names.emplace_back();
+  out.names = std::move(parsed.names);
+  double most = 0;
+  for (const Parsed::Point& point : parsed.points) {
+    out.points.push_back({point.series, point.time_s, point.value});
+    most = std::max(most, point.value);
+  }
+  std::ranges::stable_sort(out.points, {}, &Document::Point::time_s);
+  if (!choices.unit && !parsed.named_bytes && most < kSurelyBytesFrom)
+    return file_.wrong_at(
+        1, fmt::format("the values have no unit, and are at most {}\nTo read it: oomcast replay {} "
+                       "--unit B",
+                       most, shell_quoted(file_.path())));
+  MemoryUnit unit = choices.unit ? *choices.unit : MemoryUnit{};
+  out.unit = unit.bytes;
+  out.read_as = fmt::format(
+      "Prometheus query_range: time in seconds since 1970, memory is the value, in {}, of {} series",
+      describe(unit), out.names.size());
+  document_ = std::move(out);
+  return true;
+}
+
+Status SeriesFile::guess(const SeriesChoices& choices) {
+  auto few = static_cast<std::ptrdiff_t>(std::min(rows_.size(), kUnnamedHead));
+  std::vector<std::string> head(rows_.begin(), rows_.begin() + few);
+  std::size_t bytes = 0, tried = 0;
+  bool ended = is_list_;
+  auto try_now = [&](bool all) {
+    auto guess = SeriesReader::guess(head, choices, all);
+    if (guess.reader) reader_ = std::move(guess.reader);
+    tried = head.size();
+    return guess.problem;
+  };
+  SeriesProblem problem;
+  while (!reader_ && !ended && bytes < kMostOfHead) {
+    auto line = file_.next();
+    if (!line) return line.error();
+    ended = !*line;
+    if (ended) break;
+    head.emplace_back(**line);
+    bytes += head.back().size() + 1;
+    bool early = head.size() <= kUnnamedHead;
+    if (early && head.size() > 1) (void)try_now(false);
+    if (!reader_ && (head.size() == kUnnamedHead || (!early && head.size() >= 2 * tried)))
+      problem = try_now(true);
+  }
+  if (!reader_) problem = try_now(true);
+  if (!reader_) return cannot(problem);
+  file_.rewind();
+  return Ok{};
+}
+
+Result<bool> SeriesFile::next(std::vector<SeriesPoint>& out) {
+  if (document_) {
+    constexpr std::size_t kAtOnce = 1024;
+    bool more = document_->given < document_->points.size();
+    for (std::size_t n = 0; n < kAtOnce && document_->given < document_->points.size(); ++n) {
+      const Document::Point& from = document_->points[document_->given++];
+      SeriesPoint point;
+      if (document_->names.size() > 1) point.name = document_->names[from.series];
+      point.time_s = from.time_s;
+      point.used = Bytes{std::llround(from.value * document_->unit)};
+      out.push_back(std::move(point));
+    }
+    return more;
+  }
+  std::string row;
+  std::optional<std::string_view> text;
+  if (!is_list_) {
+    auto line = file_.next();
+    if (!line) return line.error();
+    text = *line;
+  } else if (!rows_.empty()) {
+    row = std::move(rows_.front());
+    rows_.pop_front();
+    text = row;
+  }
+  if (!text) {
+    if (!any_) return wrong("there is no sample below the header");
+    return false;
+  }
+  std::size_t before = out.size();
+  if (auto why = reader_->line(*text, out)) return wrong(*why);
+  any_ = any_ || out.size() > before;
+  return true;
+}
+
+}  // namespace oomcast
