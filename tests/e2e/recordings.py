@@ -263,6 +263,81 @@ def a_bad_series_is_2_with_its_line(t):
 
 
 @case(vm="never", tier="gate")
+def curves_that_other_tools_wrote_are_forecast(t):
+    """A leak of 1 MiB/s each: verdict, limit and names as the form has them, and how it was read on stderr."""
+    def clock(i):
+        return f"2024-03-01 {10 + i // 3600:02}:{i // 60 % 60:02}:{i % 60:02}"
+    seconds = range(0, 300, 2)
+    prometheus = [[1709287200 + i, str((200 + i) << 20)] for i in seconds]
+    forms = {
+        "docker stats": "".join(f"{clock(i).replace(' ', 'T')}Z web 1.0% {200 + i}.0MiB / 1GiB 20%\n" for i in seconds),
+        "sar -r": "# hostname;interval;timestamp;kbmemfree;kbmemused;%memused;kbbuffers;kbcached\n" + "".join(
+            f"box;2;{clock(i)} UTC;{(824 - i) << 10};{(200 + i) << 10};20.00;0;0\n" for i in seconds),
+        "free": "".join(f"{clock(i)}\n total used free shared buff/cache available\nMem: 1024 9 9 9 9 {824 - i}\n" for i in seconds),
+        "psrecord": "# Elapsed time   CPU (%)     Real (MB)   Virtual (MB)\n" + "".join(
+            f"    {i}.000   20.000   {200 + i}.000   7570.000\n" for i in seconds),
+        "a table": "timestamp;rss_mb;limit_mb\n" + "".join(f"{clock(i)};{200 + i},0;1024\n" for i in seconds),
+        "Prometheus": json.dumps({"data": {"result": [{"metric": {"pod": "a"}, "values": prometheus}]}}),
+    }
+    for form, text in forms.items():
+        file = t.folder() / "curve"
+        file.write_text(text)
+        code, out, err = t.run_oomcast("replay", file, "--json", "--every", "1m", "--limit", "1G")
+        t.equal(f"{form}: exit code", code, 0)
+        lines = [json.loads(line) for line in out.splitlines()]
+        t.check(f"read as {form}" in err and form in lines[0]["read_as"], f"{form}: stderr is {err!r}")
+        last = lines[-2]
+        t.equal(f"{form}: verdict", last["verdict"], "leak")
+        t.check(abs(last["growth_bytes_per_s"] / MiB - 1) < 0.05, f"{form}: {last['growth_bytes_per_s']} bytes per second")
+        t.check(abs(last["eta_s"] - (824 - 298)) < 30, f"{form}: eta_s is {last['eta_s']}, truly {824 - 298}")
+
+
+@case(vm="never")
+def several_curves_of_a_file_are_forecast_each(t):
+    file = t.folder() / "gpus.csv"
+    file.write_text("timestamp, index, memory.used [MiB], memory.total [MiB]\n" + "".join(
+        f"2024/03/01 10:{i // 60:02}:{i % 60:02}.1, {card}, {100 + i * card} MiB, 16384 MiB\n" for i in range(300) for card in (0, 1)))
+    code, out, err = t.run_oomcast("replay", file, "--json", "--every", "1m")
+    t.equal("exit code", code, 0)
+    last = {line["series"]: line for line in map(json.loads, out.splitlines()) if line["type"] == "forecast"}
+    t.equal("verdicts", {name: line["verdict"] for name, line in last.items()}, {"GPU 0": "stable", "GPU 1": "leak"})
+    t.equal("limit", last["GPU 1"]["limit_bytes"], 16384 * MiB)
+    code, out, _ = t.run_oomcast("replay", file)
+    t.check("GPU 1: leak" in out, f"it says {out[-500:]!r}")
+
+
+@case(vm="never", tier="gate")
+def a_curve_that_cannot_be_read_names_the_command_that_reads_it(t):
+    file = t.folder() / "mem.log"
+    file.write_text("".join(f"{1700000000 + i} {200001 + i * 1024}\n" for i in range(200)))
+    code, out, err = t.run_oomcast("replay", file)
+    t.equal("exit code", code, 2)
+    t.check(f"{file}:1: column used_bytes is missing" in err and "the columns are: 1, 2" in err, f"stderr is {err!r}")
+    command = err.splitlines()[-1].partition("To read it: oomcast ")[2].split()
+    t.equal("command", command, ["replay", str(file), "--column", "2", "--unit", "KiB"])
+    code, out, err = t.run_oomcast(*command)
+    t.equal("exit code of that command", code, 0)
+    t.check("leak" in out.splitlines()[-1], f"it says {out[-300:]!r}")
+
+
+@case(vm="never")
+def two_runs_are_compared_to_an_answer(t):
+    def curve(name, seconds, grows):
+        file = t.folder() / name
+        file.write_text("time,rss_mb\n" + "".join(f"{i},{200 + i * grows}\n" for i in range(seconds)))
+        return file
+    before = curve("before.csv", 600, 1)
+    for after, helped in ((curve("cured.csv", 600, 0), True), (curve("same.csv", 600, 1), False), (curve("short.csv", 4, 0), None)):
+        code, out, err = t.run_oomcast("compare", before, after, "--json")
+        t.equal("exit code", code, 0)
+        fix = json.loads(out)["fix"]
+        t.equal(f"{after.name}: helped", fix["helped"], helped)
+        t.check((fix["run_for_s"] is None) == (helped is not None), f"{after.name}: {fix}")
+        code, out, err = t.run_oomcast("compare", before, after)
+        t.equal(f"{after.name}: last line", out.splitlines()[-1], "Did the fix help? " + fix["why"])
+
+
+@case(vm="never", tier="gate")
 def one_forecast_for_each_time_that_was_asked_for(t):
     file = t.folder() / "leak.csv"
     file.write_text("time_s,used_bytes,limit_bytes\n" + "".join(f"{i * 5},{(100 + i) << 20},{1 << 30}\n" for i in range(241)))

@@ -139,27 +139,46 @@ void add_report_flags(CLI::App& app, Options& o, Texts& t) {
   add_diagnostics(app, o);
 }
 
+// Of series that another tool wrote, for what is in no header.
+void add_series_choices(CLI::App& app, Options& o, Texts& t) {
+  app.add_option("--column", o.series.choices.column, "the column with the memory: its name, or its number")
+      ->group("Series of other tools")
+      ->type_name("NAME");
+  app.add_option("--unit", t.unit, "of its numbers: B, KiB, MiB, GiB, or so many bytes")
+      ->group("Series of other tools")
+      ->type_name("UNIT");
+  app.add_option("--time", t.time, "the column with the time, or how far apart the samples are (5s)")
+      ->group("Series of other tools")
+      ->type_name("NAME|DURATION");
+}
+
 void add_compare_flags(CLI::App& app, Options& o, Texts& t) {
-  app.add_option("a", o.series.file, "a recording, or a series in CSV")->type_name("A")->required();
+  app.add_option("a", o.series.file, "a recording, or a series as replay reads it")
+      ->type_name("A")
+      ->required();
   app.add_option("b", o.series.other, "another")->type_name("B")->required();
   app.add_option("--cgroup", o.scope.cgroup,
                  "which cgroup of recordings (default: the host, or the outermost in scope)")
       ->type_name("PATH");
   app.add_option("--limit", t.limit, "what series without a limit run against")->type_name("SIZE");
+  add_series_choices(app, o, t);
   app.add_flag("--json", o.output.json, "one JSON object on stdout");
   app.add_option("--color", t.color, "auto, always or never")->type_name("WHEN");
   add_diagnostics(app, o);
 }
 
 void add_replay_flags(CLI::App& app, Options& o, Texts& t) {
-  app.add_option("file", o.series.file,
-                 "a recording, or CSV with time_s,used_bytes[,limit_bytes]; - is stdin")
+  app.add_option(
+         "file", o.series.file,
+         "a recording, CSV with time_s,used_bytes[,limit_bytes], or what mprof, psrecord, nvidia-smi, sar, "
+         "vmstat -t, free, ps, docker stats, Prometheus, Grafana or W&B wrote; - is stdin")
       ->type_name("FILE")
       ->required();
   app.add_option("--limit", t.limit, "what the series runs against, instead of a limit_bytes column")
       ->type_name("SIZE");
   app.add_option("--every", t.every, "one forecast per this time of the series (default: each sample)")
       ->type_name("DURATION");
+  add_series_choices(app, o, t);
   app.add_flag("--json", o.output.json, "JSON Lines on stdout");
   app.add_option("--color", t.color, "auto, always or never")->type_name("WHEN");
   add_diagnostics(app, o);
@@ -229,7 +248,7 @@ constexpr std::array kCommands = {
                 add_run_flags, run},
     CommandSpec{Command::record, "record", "write a recording, to replay and to compare", add_record_flags,
                 record},
-    CommandSpec{Command::replay, "replay", "the same analysis of a recording, or of a series in CSV",
+    CommandSpec{Command::replay, "replay", "the same analysis of a recording, or of a series of any tool",
                 add_replay_flags, replay},
     CommandSpec{
         Command::report, "report",

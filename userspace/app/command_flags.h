@@ -21,7 +21,7 @@ struct Texts {
       format;
   std::string color = "auto";
   std::vector<std::string> rules, gpu_test;
-  std::optional<std::string> signal;
+  std::optional<std::string> signal, unit, time;
 };
 
 struct CommandSpec {

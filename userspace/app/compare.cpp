@@ -5,6 +5,7 @@
 
 #include "app/commands.h"
 #include "app/ending.h"
+#include "app/fix_answer.h"
 #include "app/series_input.h"
 #include "app/tracing.h"
 #include "base/clock.h"
@@ -20,7 +21,7 @@ constexpr std::array kMinutes = {0, 5, 10, 20, 30, 60};
 // One run at one of the moments. Floor and peak are those since the moment before.
 struct Moment {
   Bytes level, floor, peak;
-  std::optional<BytesPerSec> growth;
+  std::optional<Growth> growth;
   Verdict verdict = Verdict::unknown;
 };
 
@@ -34,7 +35,7 @@ struct Run {
   std::optional<std::uint64_t> oom_kills;  // nullopt: the file does not say
 };
 
-Result<Run> read_run(const std::string& file, const Options& options) {
+Result<Run> read_run(const std::string& file, const Options& options, const std::string& prefer) {
   Run out;
   out.file = escape_for_terminal(file);
   std::optional<Forecaster> forecaster;
@@ -46,7 +47,7 @@ Result<Run> read_run(const std::string& file, const Options& options) {
   auto moment = [&] {
     const Forecast& f = forecaster->forecast();
     Moment m{last.value, floor.value_or(last.value), peak.value_or(last.value), std::nullopt, f.verdict};
-    if (f.growth) m.growth = f.growth->rate;
+    m.growth = f.growth;
     return m;
   };
   auto take = [&](const Reading& r, Surplus surplus) {
@@ -66,9 +67,10 @@ Result<Run> read_run(const std::string& file, const Options& options) {
     last = r;
     until_the_end.add(r.time, r.value, moment());
   };
-  auto facts =
-      read_series(file, {options.scope.cgroup, options.series.limit}, take, [&] { forecaster.emplace(); });
+  auto facts = read_series(file, {options.scope.cgroup, options.series.limit, options.series.choices, prefer},
+                           take, [&] { forecaster.emplace(); });
   if (!facts) return facts.error();
+  if (!facts->read_as.empty()) diagnostics(options)(out.file + ": read as " + facts->read_as);
   if (facts->torn) diagnostics(options)(out.file + " has no end: its last second may be missing");
   out.name = facts->name;
   out.oom_kills = facts->oom_kills;
@@ -81,8 +83,16 @@ Result<Run> read_run(const std::string& file, const Options& options) {
   return out;
 }
 
-std::string rate_or(const std::optional<BytesPerSec>& rate) {
-  return rate ? format_rate(*rate) : "";
+std::string rate_or(const std::optional<Growth>& growth) {
+  return growth ? format_rate(growth->rate) : "";
+}
+
+FixAnswer answer(const Run& a, const Run& b) {
+  auto shown = [](const Run& run) {
+    return RunShown{run.end.verdict, run.end.growth, run.lasted, run.highest, run.end.peak - run.end.floor,
+                    run.oom_kills};
+  };
+  return did_it_help(shown(a), shown(b));
 }
 
 // What a person wants to know: is it better now?
@@ -100,7 +110,8 @@ std::string difference(const Run& a, const Run& b) {
                                         format_size(off < Bytes{} ? -off : off),
                                         off < Bytes{} ? "less" : "more", format_size(x.level));
   auto says = [](const char* who, const Moment& m) {
-    return fmt::format("{} {}{}", who, to_string(m.verdict), m.growth ? " at " + format_rate(*m.growth) : "");
+    return fmt::format("{} {}{}", who, to_string(m.verdict),
+                       m.growth ? " at " + format_rate(m.growth->rate) : "");
   };
   std::string kills =
       a.oom_kills && b.oom_kills ? fmt::format("; OOM kills {} against {}", *a.oom_kills, *b.oom_kills) : "";
@@ -114,14 +125,17 @@ Json json_of(const Run& run) {
     return {{"level_bytes", m->level.count},
             {"floor_bytes", m->floor.count},
             {"peak_bytes", m->peak.count},
-            {"growth_bytes_per_s", m->growth ? Json(m->growth->value) : nullptr},
+            {"growth_bytes_per_s", m->growth ? Json(m->growth->rate.value) : nullptr},
+            {"growth_low_bytes_per_s", m->growth ? Json(m->growth->low.value) : nullptr},
+            {"growth_high_bytes_per_s", m->growth ? Json(m->growth->high.value) : nullptr},
             {"verdict", to_string(m->verdict)}};
   };
   Json points = Json::array();
   for (std::size_t i = 0; i < kMinutes.size(); ++i) {
     auto p = point(run.at[i]);
     Json one = {{"minute", kMinutes[i]}};
-    for (const char* key : {"level_bytes", "floor_bytes", "peak_bytes", "growth_bytes_per_s", "verdict"})
+    for (const char* key : {"level_bytes", "floor_bytes", "peak_bytes", "growth_bytes_per_s",
+                            "growth_low_bytes_per_s", "growth_high_bytes_per_s", "verdict"})
       one[key] = p.is_null() ? Json(nullptr) : p[key];
     points.push_back(std::move(one));
   }
@@ -159,23 +173,28 @@ std::string table(const Run& a, const Run& b) {
   }
   row("end", "A", a.end);
   row("", "B", b.end);
-  return out + "\n" + difference(a, b) + "\n";
+  return out + "\n" + difference(a, b) + "\nDid the fix help? " + answer(a, b).why + "\n";
 }
 
 }  // namespace
 
 Result<int> compare(const Options& options) {
-  auto a = read_run(options.series.file, options);
+  auto a = read_run(options.series.file, options, "");
   if (!a) return a.error();
-  auto b = read_run(options.series.other, options);
+  auto b = read_run(options.series.other, options, a->name);
   if (!b) return b.error();
   std::string out;
   if (options.output.json) {
+    FixAnswer fix = answer(*a, *b);
     Json both = {{"type", "compare"},
                  {"time", format_rfc3339(wall_now())},
                  {"a", json_of(*a)},
                  {"b", json_of(*b)},
-                 {"difference", difference(*a, *b)}};
+                 {"difference", difference(*a, *b)},
+                 {"fix",
+                  {{"helped", fix.helped ? Json(*fix.helped) : nullptr},
+                   {"run_for_s", fix.run_for ? Json(fix.run_for->count()) : nullptr},
+                   {"why", fix.why}}}};
     out = dump(both) + "\n";
   } else {
     out = table(*a, *b);

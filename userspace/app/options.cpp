@@ -164,6 +164,32 @@ Status read_since(const Texts& t, std::optional<WallTime>& since) {
   return usage(fmt::format("--since: '{}' is neither a duration (7d) nor a day (2026-07-13)", *t.since));
 }
 
+// --column, --unit and --time.
+Status read_series_choices(const Texts& t, SeriesOptions& series) {
+  SeriesChoices& choices = series.choices;
+  if (t.unit) {
+    choices.unit = memory_unit(*t.unit);
+    double bytes = 0;
+    auto [end, code] = std::from_chars(t.unit->data(), t.unit->data() + t.unit->size(), bytes);
+    bool number = code == std::errc{} && end == t.unit->data() + t.unit->size();
+    if (!choices.unit && number && bytes > 0 && bytes <= 0x1p50)
+      choices.unit = MemoryUnit{bytes, *t.unit + " B"};
+    if (!choices.unit)
+      return usage(
+          fmt::format("--unit: '{}' is none of B, KiB, MiB, GiB, TiB, and no number of bytes", *t.unit));
+  }
+  if (t.time) {
+    bool letters = std::ranges::any_of(*t.time, [](unsigned char c) { return std::isalpha(c) != 0; });
+    auto apart = letters ? parse_duration(*t.time) : Result<Nanos>(Error::usage(""));
+    if (apart)
+      choices.interval = Seconds(*apart).count();
+    else
+      choices.time = *t.time;
+  }
+  choices.limit = series.limit;
+  return Ok{};
+}
+
 Status check_command(const Options& o) {
   if (o.series.limit && o.series.limit->count == 0) return usage("--limit: 0 is no limit");
   if (!o.blame.diff.empty() && !o.scope.whole_machine())
@@ -184,10 +210,10 @@ Status read_texts(const Texts& t, Options& o) {
        {read_duration("--for", t.duration, o.duration),
         read_duration("--interval", t.interval, o.sources.interval, kShortest),
         read_size("--memory", t.memory, o.run.memory, MiB(1)), read_size("--limit", t.limit, o.series.limit),
-        read_duration("--every", t.every, o.series.every), read_store(t, o.store),
-        read_since(t, o.history.since), read_format(t, o), read_color(t, o.output.color),
-        read_gpu_test(t, o.sources.gpu_test), check_scope(o.scope), read_alerts(t, o.alert),
-        check_command(o)})
+        read_duration("--every", t.every, o.series.every), read_series_choices(t, o.series),
+        read_store(t, o.store), read_since(t, o.history.since), read_format(t, o),
+        read_color(t, o.output.color), read_gpu_test(t, o.sources.gpu_test), check_scope(o.scope),
+        read_alerts(t, o.alert), check_command(o)})
     if (!ok) return ok;
   return Ok{};
 }

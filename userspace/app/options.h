@@ -11,6 +11,7 @@
 #include "collect/gpu_source.h"
 #include "collect/perf_event.h"
 #include "forecast/alert_rule.h"
+#include "parse/series_forms.h"
 #include "store/writer.h"
 
 namespace oomcast {
@@ -85,6 +86,7 @@ struct SeriesOptions {
   std::string file, other;
   std::optional<Bytes> limit;
   std::optional<Nanos> every;
+  SeriesChoices choices;  // of a series of another tool
 };
 
 struct ReportOptions {

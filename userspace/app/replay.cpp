@@ -8,6 +8,7 @@
 #include <deque>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "app/analysis.h"
 #include "app/commands.h"
@@ -15,7 +16,6 @@
 #include "app/tracing.h"
 #include "base/escape.h"
 #include "base/escape_json.h"
-#include "collect/csv_series.h"
 #include "forecast/forecaster.h"
 #include "present/json.h"
 #include "present/text.h"
@@ -42,16 +42,11 @@ bool write_all(std::string_view text, StopSignals& stop) {
   return true;
 }
 
-struct Process {
-  Forecaster forecaster{Surplus::shared};
-  double seen_at = 0;
-};
-
 class Replay {
  public:
-  Replay(const Options& options, CsvSeries& series, StopSignals& stop)
+  Replay(const Options& options, SeriesInput& input, StopSignals& stop)
       : options_(options),
-        series_(series),
+        input_(input),
         stop_(stop),
         style_{!options.output.json && Output(options).color()} {}
 
@@ -64,71 +59,76 @@ class Replay {
   }
 
  private:
+  // A series, or a process of several.
+  struct Followed {
+    explicit Followed(Surplus surplus) : forecaster(surplus) {}
+    Forecaster forecaster;
+    std::optional<double> seen_at;
+    // The last that was told.
+    bool told = false, alert = false;
+    Verdict verdict = Verdict::unknown;
+    std::optional<Seconds> eta;
+  };
+
   static Error closed() { return Error::failed("stdout was closed or is full: stopped"); }
 
   Result<int> read_all() {
     while (!closed_) {
-      if (series_.would_wait()) await_rows();
+      if (input_.would_wait()) await_rows();
       if (closed_ || stop_.pending()) break;
-      auto row = series_.next();
-      if (!row) return row.error();
-      at_end_ = !*row;
+      auto point = input_.next();
+      if (!point) return point.error();
+      at_end_ = !*point;
       if (at_end_) break;
-      std::optional<Bytes> limit = (*row)->limit;
-      if (options_.series.limit) limit = options_.series.limit;
-      if (!first_) begin((*row)->time_s);
-      if (series_.per_process()) {
-        if ((*row)->time_s > now_) tick();
-        if (auto ok = add_process(**row, limit); !ok) return ok.error();
-        now_ = (*row)->time_s;
-      } else {
-        now_ = (*row)->time_s;
-        Reading reading = readings_.of(**row, limit);
-        if (readings_.turned()) whole_ = Forecaster();
-        whole_.add(reading);
-        tick();
-      }
-      ++rows_;
+      take(**point);
       if (out_.size() > kFlushAt) closed_ = !write_out();
     }
     return 0;
   }
 
+  void take(const SeriesInput::Point& point) {
+    if (!first_) begin(point.time_s);
+    // Of several, all of one moment are there.
+    if (input_.many() && point.time_s != now_) tick();
+    if (point.time_s < now_) due_ = point.time_s;  // the next series of the file
+    Followed& followed = of(point.series);
+    if (point.turned) followed.forecaster = Forecaster();
+    followed.forecaster.add(point.reading);
+    followed.seen_at = now_ = point.time_s;
+    if (!input_.many()) tick();
+    rows_ += !input_.many() || point.series != SeriesInput::kWhole;
+  }
+
+  Followed& of(std::uint32_t series) {
+    return followed_.try_emplace(series, Followed(input_.surplus())).first->second;
+  }
+
   // Of a series that is still being written each forecast is told as it is made.
   void await_rows() {
     closed_ = !write_out();
-    pollfd wait[] = {{series_.fd(), POLLIN, 0}, {stop_.fd(), POLLIN, 0}};
+    pollfd wait[] = {{input_.fd(), POLLIN, 0}, {stop_.fd(), POLLIN, 0}};
     if (!closed_) poll(wait, std::size(wait), -1);
   }
 
   void finish(bool whole) {
-    if (series_.per_process() && at_end_) tick();  // else some of the last moment's may be missing
+    if (input_.many() && at_end_) tick();  // else some of the last moment's may be missing
     if (!told_last_) tell_all();
     emit(EndFact{{}, rows_, {}, now_});
+    if (input_.left_out())
+      diagnostics(options_)(fmt::format("{} samples were left out: of more than {} series", input_.left_out(),
+                                        SeriesInput::kMostNames));
     if (whole && !options_.output.json) summary();
   }
 
   void begin(double time_s) {
     first_ = now_ = due_ = time_s;
-    emit(StartFact{{}, OOMCAST_VERSION, "", {"csv"}, time_s});
+    std::string read_as = input_.read_as();
+    if (!read_as.empty()) diagnostics(options_)("read as " + read_as);
+    emit(StartFact{{}, OOMCAST_VERSION, "", {"csv"}, time_s, std::move(read_as)});
+    if (input_.has_whole()) of(SeriesInput::kWhole);
   }
 
-  Status add_process(const CsvRow& row, std::optional<Bytes> limit) {
-    if ((processes_.size() >= ProcessSum::kMax && !processes_.contains(*row.pid)) || !moment_.add(row))
-      return series_.wrong(fmt::format("more than {} processes", ProcessSum::kMax));
-    Process& p = processes_[*row.pid];
-    p.forecaster.add({series_time(row.time_s), *row.uss, std::nullopt, row.rss});
-    p.seen_at = row.time_s;
-    limit_ = limit;
-    return Ok{};
-  }
-
-  // All lines of one moment are there.
   void tick() {
-    if (series_.per_process()) {
-      whole_.add(moment_.reading(now_, limit_));
-      moment_.clear();
-    }
     told_last_ = false;
     if (now_ < due_) return;
     tell_all();
@@ -139,28 +139,36 @@ class Replay {
 
   void tell_all() {
     told_last_ = true;
-    for (auto& [pid, p] : processes_)
-      if (p.seen_at == now_) {
-        ProcessRef ref;
-        ref.id.tgid = pid;
-        publish(ForecastFact{{}, nullptr, ref, nullptr, p.forecaster.forecast(), now_}, told_[pid]);
-      }
-    publish(ForecastFact{{}, nullptr, std::nullopt, nullptr, whole_.forecast(), now_}, told_[0]);
+    for (auto& [series, followed] : followed_)
+      if (series != SeriesInput::kWhole && followed.seen_at == now_) publish(series, followed);
+    if (input_.has_whole()) publish(SeriesInput::kWhole, of(SeriesInput::kWhole));
   }
 
-  struct Told {
-    bool any = false, alert = false;
-    Verdict verdict = Verdict::unknown;
-    std::optional<Seconds> eta;
-  };
+  ForecastFact fact_of(std::uint32_t series, Followed& followed) const {
+    ForecastFact out;
+    if (series != SeriesInput::kWhole && input_.processes()) {
+      out.process.emplace();
+      out.process->id.tgid = series;
+      out.process->comm = input_.name(series);
+    } else {
+      out.series = input_.name(series);
+    }
+    out.forecast = followed.forecaster.forecast();
+    out.time_s = now_;
+    return out;
+  }
+
   // For a person, only what is new.
-  void publish(const ForecastFact& fact, Told& told) {
-    const Forecast& f = fact.forecast;
-    bool moved = f.eta && (!told.eta || std::abs((*f.eta - *told.eta).count()) > 0.25 * told.eta->count());
-    bool news = !told.any || f.verdict != told.verdict || f.alert != told.alert || moved;
+  void publish(std::uint32_t series, Followed& last) {
+    const Forecast& f = last.forecaster.forecast();
+    bool moved = f.eta && (!last.eta || std::abs((*f.eta - *last.eta).count()) > 0.25 * last.eta->count());
+    bool news = !last.told || f.verdict != last.verdict || f.alert != last.alert || moved;
     if (!options_.output.json && !news) return;
-    told = {true, f.alert, f.verdict, f.eta};
-    emit(fact);
+    last.told = true;
+    last.alert = f.alert;
+    last.verdict = f.verdict;
+    last.eta = f.eta;
+    emit(fact_of(series, last));
   }
 
   void emit(const Fact& fact) {
@@ -168,10 +176,27 @@ class Replay {
     if (!out_.empty() && out_.back() != '\n') out_ += '\n';
   }
 
+  // Of several without a sum: those that meet their limit first.
   void summary() {
-    const Forecast& f = whole_.forecast();
-    out_ += fmt::format("{} samples over {}: {}: {}\n", rows_, format_duration(Seconds(now_ - *first_)),
-                        to_string(f.verdict), f.why);
+    std::string over = format_duration(Seconds(now_ - *first_));
+    if (input_.has_whole()) {
+      const Forecast& f = of(SeriesInput::kWhole).forecaster.forecast();
+      out_ += fmt::format("{} samples over {}: {}: {}\n", rows_, over, to_string(f.verdict), f.why);
+      return;
+    }
+    constexpr std::size_t kMostLines = 8;
+    std::vector<std::pair<double, std::uint32_t>> order;
+    for (auto& [series, followed] : followed_) {
+      const Forecast& f = followed.forecaster.forecast();
+      order.emplace_back(f.eta ? f.eta->count() : 1e18, series);
+    }
+    std::ranges::sort(order);
+    out_ += fmt::format("{} samples of {} series over {}\n", rows_, followed_.size(), over);
+    for (const auto& [eta, series] : std::span(order).first(std::min(order.size(), kMostLines))) {
+      const Forecast& f = of(series).forecaster.forecast();
+      out_ += fmt::format("  {}: {}: {}\n", escape_for_terminal(input_.name(series)), to_string(f.verdict),
+                          f.why);
+    }
   }
 
   bool write_out() {
@@ -181,16 +206,11 @@ class Replay {
   }
 
   const Options& options_;
-  CsvSeries& series_;
+  SeriesInput& input_;
   StopSignals& stop_;
   TextStyle style_;
   ClockMap clock_;
-  Forecaster whole_{series_.per_process() ? Surplus::shared : Surplus::droppable};
-  CsvReadings readings_;
-  ProcessSum moment_;
-  std::map<std::uint32_t, Process> processes_;
-  std::map<std::uint32_t, Told> told_;
-  std::optional<Bytes> limit_;
+  std::map<std::uint32_t, Followed> followed_;
   std::string out_;
   bool told_last_ = false, closed_ = false, at_end_ = false;
   std::optional<double> first_;
@@ -324,19 +344,20 @@ class RecordingReplay {
 
 Result<int> replay(const Options& options) {
   if (RecordingReader::is_recording(options.series.file)) {
-    if (options.series.limit || options.series.every)
-      return Error::usage("--limit and --every are for series in CSV; a recording is replayed as it was");
+    if (options.series.limit || options.series.every || options.series.choices.any())
+      return Error::usage(
+          "--limit, --every, --column, --unit and --time are for series; a recording is replayed as it was");
     auto reader = RecordingReader::open(options.series.file);
     if (!reader) return reader.error();
     auto stop = StopSignals::block();
     if (!stop) return stop.error();
     return RecordingReplay(options, *reader, *stop).run();
   }
-  auto series = CsvSeries::open(options.series.file);
-  if (!series) return series.error();
+  auto input = SeriesInput::open(options.series.file, options.series.choices);
+  if (!input) return input.error();
   auto stop = StopSignals::block();
   if (!stop) return stop.error();
-  return Replay(options, *series, *stop).run();
+  return Replay(options, *input, *stop).run();
 }
 
 }  // namespace oomcast

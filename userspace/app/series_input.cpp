@@ -1,6 +1,7 @@
 #include "app/series_input.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cmath>
@@ -113,6 +114,146 @@ Reading ProcessSum::reading(double time_s, std::optional<Bytes> limit) const {
   return out;
 }
 
+// ---- a file's readings
+
+Result<SeriesInput> SeriesInput::open(const std::string& path, const SeriesChoices& choices) {
+  auto file = LineFile::open(path);
+  if (!file) return file.error();
+  SeriesInput out;
+  out.limit_ = choices.limit;
+  bool ours = false;
+  if (!choices.any()) {
+    auto begin = file->begin(1);
+    if (!begin) return begin.error();
+    bool json = begin->starts_with('{') || begin->starts_with('[');  // in one line of any length
+    auto header =
+        json ? Result<std::optional<std::string_view>>(std::optional<std::string_view>("")) : file->next();
+    if (!header) return header.error();
+    ours = !*header || CsvSeries::is_header(**header);
+  }
+  if (ours) {
+    auto csv = CsvSeries::open(*std::move(file));
+    if (!csv) return csv.error();
+    out.csv_ = *std::move(csv);
+    out.processes_ = out.csv_->per_process();
+    return out;
+  }
+  auto found = SeriesFile::open(*std::move(file), choices);
+  if (!found) return found.error();
+  out.found_ = *std::move(found);
+  out.processes_ = out.found_->processes();
+  return out;
+}
+
+bool SeriesInput::would_wait() const {
+  return ready_.empty() && !ended_ && (csv_ ? csv_->would_wait() : found_->would_wait());
+}
+
+int SeriesInput::fd() const {
+  return csv_ ? csv_->fd() : found_->fd();
+}
+
+Error SeriesInput::wrong(std::string_view what) const {
+  return csv_ ? csv_->wrong(what) : found_->wrong(what);
+}
+
+std::string SeriesInput::name(std::uint32_t series) const {
+  auto at = series_.find(series);
+  return at == series_.end() ? "" : at->second.name;
+}
+
+std::string SeriesInput::read_as() const {
+  if (csv_) return csv_->has_dates() ? "time_s as dates, in seconds since 1970" : "";
+  return found_->read_as() + (limit_ || found_->has_limit() ? "" : "; no limit (--limit SIZE gives one)");
+}
+
+void SeriesInput::end_moment() {
+  if (!processes_ || moment_.empty()) return;
+  ready_.push_back({kWhole, moment_.reading(now_, moment_limit_), now_, false});
+  moment_.clear();
+}
+
+Status SeriesInput::take(const CsvRow& row) {
+  auto limit = limit_ ? limit_ : row.limit;
+  if (!processes_) {
+    Reading reading = readings_.of(row, limit);
+    ready_.push_back({kWhole, reading, row.time_s, readings_.turned()});
+    return Ok{};
+  }
+  if (row.time_s > now_) end_moment();
+  bool known = series_.contains(*row.pid);
+  if ((!known && series_.size() >= ProcessSum::kMax) || !moment_.add(row))
+    return wrong(fmt::format("more than {} processes", ProcessSum::kMax));
+  series_[*row.pid].last = row.time_s;
+  now_ = row.time_s;
+  moment_limit_ = limit;
+  ready_.push_back({*row.pid, {series_time(row.time_s), *row.uss, std::nullopt, row.rss}, row.time_s, false});
+  return Ok{};
+}
+
+Status SeriesInput::take(const SeriesPoint& point) {
+  constexpr double kMostTime = 4.6e9;  // s: nanoseconds between any two fit into 63 bits
+  if (std::abs(point.time_s) > kMostTime)
+    return wrong(fmt::format("the time is out of range: {}", point.time_s));
+  std::uint32_t number = kWhole;
+  if (processes_) {
+    number = *point.pid;
+    if (point.time_s > now_) end_moment();
+  } else if (found_->many()) {
+    auto at = numbers_.find(point.name);
+    if (at == numbers_.end() && numbers_.size() < kMostNames)
+      at = numbers_.emplace(point.name, static_cast<std::uint32_t>(numbers_.size()) + 1).first;
+    if (at == numbers_.end()) return ++left_out_, Ok{};
+    number = at->second;
+  }
+  auto known = series_.find(number);
+  if (known == series_.end() && series_.size() >= kMostNames) return ++left_out_, Ok{};
+  bool is_new = known == series_.end();
+  if (is_new) known = series_.emplace(number, Named{point.name, point.time_s}).first;
+  if (point.time_s < known->second.last)
+    return wrong(fmt::format("time runs backwards, from {} to {}", known->second.last, point.time_s));
+  known->second.last = point.time_s;
+  auto limit = limit_ ? limit_ : point.limit;
+  if (processes_) {
+    if (!is_new && point.time_s < now_)
+      return wrong(fmt::format("time runs backwards, from {} to {}", now_, point.time_s));
+    CsvRow row;
+    row.time_s = point.time_s;
+    row.pid = number;
+    row.uss = point.used;
+    if (!moment_.add(row)) return wrong(fmt::format("more than {} processes", ProcessSum::kMax));
+    moment_limit_ = limit;
+    limit.reset();
+  }
+  now_ = point.time_s;
+  ready_.push_back({number, {series_time(point.time_s), point.used, limit}, point.time_s, false});
+  return Ok{};
+}
+
+Result<std::optional<SeriesInput::Point>> SeriesInput::next() {
+  while (ready_.empty() && !ended_) {
+    if (csv_) {
+      auto row = csv_->next();
+      if (!row) return row.error();
+      ended_ = !*row;
+      if (*row)
+        if (auto ok = take(**row); !ok) return ok.error();
+    } else {
+      points_.clear();
+      auto more = found_->next(points_);
+      if (!more) return more.error();
+      ended_ = !*more;
+      for (const SeriesPoint& point : points_)
+        if (auto ok = take(point); !ok) return ok.error();
+    }
+    if (ended_) end_moment();
+  }
+  if (ready_.empty()) return std::optional<Point>();
+  Point out = ready_.front();
+  ready_.pop_front();
+  return std::optional(out);
+}
+
 namespace {
 
 using Take = std::function<void(const Reading&, Surplus)>;
@@ -124,7 +265,7 @@ Result<SeriesFacts> read_recorded(const std::string& path, const SeriesChoice& c
   if (!chosen) return chosen.error();
   auto reader = RecordingReader::open(path);
   if (!reader) return reader.error();
-  SeriesFacts facts{"", 0, true};
+  SeriesFacts facts{"", 0, true, ""};
   std::optional<Reading> last;
   CgroupId chosen_id;
   for (;;) {
@@ -156,35 +297,48 @@ Result<SeriesFacts> read_recorded(const std::string& path, const SeriesChoice& c
   return facts;
 }
 
-Result<SeriesFacts> read_csv(const std::string& path, const SeriesChoice& choice, const Take& take,
-                             const Another& another) {
-  auto series = CsvSeries::open(path);
-  if (!series) return series.error();
-  CsvReadings readings;
-  ProcessSum processes;
-  double now = 0;
-  std::optional<Bytes> limit;
+// Which of several series in a file is meant: the one of that name, or the largest.
+Result<std::uint32_t> choose_series(const std::string& path, const SeriesChoice& choice) {
+  auto input = SeriesInput::open(path, choice.columns);
+  if (!input) return input.error();
+  std::uint32_t best = SeriesInput::kWhole;
+  if (input->has_whole()) return best;
+  struct stat file {};
+  if (fstat(input->fd(), &file) != 0 || !S_ISREG(file.st_mode))
+    return Error::usage(escape_for_terminal(path) +
+                        ": there are several series in it, so it has to be a file: it is read twice");
+  std::optional<Bytes> most;
   for (;;) {
-    auto row = series->next();
-    if (!row) return row.error();
-    bool later = !*row || (*row)->time_s > now;
-    if (later && !processes.empty()) {
-      take(processes.reading(now, limit), Surplus::shared);
-      processes.clear();
-    }
-    if (!*row) break;
-    now = (*row)->time_s;
-    limit = choice.limit ? choice.limit : (*row)->limit;
-    if (series->per_process()) {
-      if (!processes.add(**row))
-        return series->wrong(fmt::format("more than {} processes", ProcessSum::kMax));
-      continue;
-    }
-    Reading reading = readings.of(**row, limit);
-    if (readings.turned()) another();
-    take(reading, Surplus::droppable);
+    auto point = input->next();
+    if (!point) return point.error();
+    if (!*point) break;
+    if (!choice.series.empty() && input->name((*point)->series) == choice.series) return (*point)->series;
+    if (most && (*point)->reading.value <= *most) continue;
+    most = (*point)->reading.value;
+    best = (*point)->series;
   }
-  return SeriesFacts{escape_for_terminal(path), std::nullopt, false};
+  return best;
+}
+
+Result<SeriesFacts> read_found(const std::string& path, const SeriesChoice& choice, const Take& take,
+                               const Another& another) {
+  auto chosen = path == "-" ? Result<std::uint32_t>(SeriesInput::kWhole) : choose_series(path, choice);
+  if (!chosen) return chosen.error();
+  auto input = SeriesInput::open(path, choice.columns);
+  if (!input) return input.error();
+  if (path == "-" && !input->has_whole())
+    return Error::usage("stdin: there are several series in it, so it has to be a file: it is read twice");
+  for (;;) {
+    auto point = input->next();
+    if (!point) return point.error();
+    if (!*point) break;
+    if ((*point)->series != *chosen) continue;
+    if ((*point)->turned) another();
+    take((*point)->reading, input->surplus());
+  }
+  std::string name = input->name(*chosen);
+  if (name.empty()) name = path;
+  return SeriesFacts{escape_for_terminal(name), std::nullopt, false, input->read_as()};
 }
 
 }  // namespace
@@ -193,7 +347,7 @@ Result<SeriesFacts> read_series(const std::string& path, const SeriesChoice& cho
                                 const std::function<void(const Reading&, Surplus)>& take,
                                 const std::function<void()>& another) {
   return RecordingReader::is_recording(path) ? read_recorded(path, choice, take, another)
-                                             : read_csv(path, choice, take, another);
+                                             : read_found(path, choice, take, another);
 }
 
 }  // namespace oomcast

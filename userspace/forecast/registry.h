@@ -26,6 +26,7 @@ struct ForecastFact {
   Forecast forecast;
   std::optional<double> time_s = std::nullopt;  // of a series of another tool, instead of `time`
   std::optional<GpuUuid> device = std::nullopt;
+  std::string series = {};  // of a series of another tool, if there are several in the file
 };
 
 /// What had been predicted when a cgroup met its limit.

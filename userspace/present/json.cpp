@@ -64,6 +64,7 @@ class JsonRenderer {
     out["version"] = f.version;
     out["kernel"] = f.kernel.empty() ? Json(nullptr) : Json(f.kernel);
     out["sources"] = f.sources;
+    if (!f.read_as.empty()) out["read_as"] = to_valid_utf8(f.read_as);
     return out;
   }
 
@@ -109,6 +110,7 @@ class JsonRenderer {
     out["cgroup"] = cgroup_json(f.cgroup);
     out["process"] = f.process && !f.device ? process(*f.process) : Json(nullptr);
     out["device"] = f.device ? Json(to_string(*f.device)) : Json(nullptr);
+    if (!f.series.empty()) out["series"] = to_valid_utf8(f.series);
     if (f.device) out["device_process"] = f.process ? process(*f.process) : Json(nullptr);
     out["verdict"] = to_string(c.verdict);
     out["growth_bytes_per_s"] = c.growth ? Json(c.growth->rate.value) : Json(nullptr);

@@ -57,10 +57,11 @@ class TextRenderer {
   std::string operator()(const ForgottenFact&) const { return ""; }
 
   std::string operator()(const ForecastFact& f) const {
-    std::string who = f.process  ? describe(*f.process)
-                      : f.cgroup ? where(f.cgroup)
-                      : f.device ? ""
-                                 : "series";
+    std::string who = f.process          ? describe(*f.process)
+                      : f.cgroup         ? where(f.cgroup)
+                      : f.device         ? ""
+                      : f.series.empty() ? "series"
+                                         : escape_for_terminal(f.series);
     if (f.device) who += (f.process ? " on " : "") + to_string(*f.device);
     std::string rate = f.forecast.growth ? "  " + format_rate(f.forecast.growth->rate) : "";
     std::string line =

@@ -4,7 +4,11 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <cstdio>
+#include <filesystem>
 #include <fstream>
+#include <string>
+#include <vector>
 
 namespace oomcast {
 namespace {
@@ -155,6 +159,102 @@ TEST(ReadSeries, gives_the_sum_of_a_file_with_a_line_per_process) {
   unlink(path.c_str());
   ASSERT_TRUE(facts) << facts.error().message;
   EXPECT_EQ(values, (std::vector<std::int64_t>{30, 70, 1}));
+}
+
+class SeriesInputFile : public ::testing::Test {
+ protected:
+  SeriesInputFile() : path_("/tmp/oomcast-input-" + std::to_string(getpid()) + ".txt") {}
+  ~SeriesInputFile() override { std::remove(path_.c_str()); }
+
+  struct All {
+    std::vector<SeriesInput::Point> points;
+    std::vector<std::string> names;
+    std::string error;
+    bool whole = false;
+  };
+  All read(const std::string& text, const SeriesChoices& choices = {}) {
+    std::ofstream(path_, std::ios::binary) << text;
+    All out;
+    auto input = SeriesInput::open(path_, choices);
+    if (!input) {
+      out.error = input.error().message;
+      return out;
+    }
+    out.whole = input->has_whole();
+    for (;;) {
+      auto point = input->next();
+      if (!point) {
+        out.error = point.error().message;
+        return out;
+      }
+      if (!*point) return out;
+      out.points.push_back(**point);
+      out.names.push_back(input->name((*point)->series));
+    }
+  }
+
+  std::string path_;
+};
+
+TEST_F(SeriesInputFile, gives_the_sum_behind_the_processes_of_a_moment) {
+  auto all = read(
+      "2024-03-01 10:00:00\n  PID   RSS COMMAND\n   10  1000 a\n   11  2000 b\n"
+      "2024-03-01 10:00:05\n  PID   RSS COMMAND\n   10  1500 a\n");
+  ASSERT_EQ(all.points.size(), 5u) << all.error;
+  EXPECT_TRUE(all.whole);
+  EXPECT_EQ(all.names[0], "a");
+  EXPECT_EQ(all.points[2].series, SeriesInput::kWhole);
+  EXPECT_EQ(all.points[2].reading.value, KiB(3000));
+  EXPECT_EQ(all.points[2].time_s, all.points[0].time_s);
+  EXPECT_EQ(all.points[4].reading.value, KiB(1500));
+}
+
+TEST_F(SeriesInputFile, lets_the_time_begin_again_for_the_next_series_alone) {
+  auto all = read("Series;Time;Value\na;0;20000001\na;5;20000001\nb;0;20000001\nb;5;20000001\n");
+  EXPECT_EQ(all.error, "");
+  EXPECT_EQ(all.points.size(), 4u);
+  EXPECT_EQ(all.points[2].series, 2u);
+  all = read("time,rss_mb\n0,1\n5,1\n4,1\n");
+  EXPECT_NE(all.error.find(":4: time runs backwards, from 5 to 4"), std::string::npos) << all.error;
+}
+
+TEST_F(SeriesInputFile, reads_our_own_columns_as_ever_and_dates_in_them) {
+  auto all = read("time_s,used_bytes,limit_bytes\n2024-03-01T10:00:00Z,5,9\n2024-03-01T10:00:07Z,6,9\n");
+  ASSERT_EQ(all.points.size(), 2u) << all.error;
+  EXPECT_EQ(all.points[1].time_s - all.points[0].time_s, 7);
+  EXPECT_EQ(all.points[0].reading.limit, Bytes{9});
+}
+
+TEST_F(SeriesInputFile, compares_the_largest_of_several_or_that_of_the_other_file) {
+  std::ofstream(path_) << "\"Time\",\"a\",\"b\"\n0,1 GiB,2 GiB\n5,1 GiB,2 GiB\n";
+  std::vector<Bytes> values;
+  auto take = [&](const Reading& r, Surplus) { values.push_back(r.value); };
+  auto facts = read_series(path_, {std::nullopt, std::nullopt, {}, ""}, take, [] {});
+  ASSERT_TRUE(facts) << facts.error().message;
+  EXPECT_EQ(facts->name, "b");
+  facts = read_series(path_, {std::nullopt, std::nullopt, {}, "a"}, take, [] {});
+  ASSERT_TRUE(facts);
+  EXPECT_EQ(values, (std::vector<Bytes>{GiB(2), GiB(2), GiB(1), GiB(1)}));
+}
+
+// Files of these forms that people sent in, where they are.
+TEST(FoundCurves, are_read_each) {
+  std::filesystem::path folder = std::filesystem::path(OOMCAST_TESTS) / "../../shared/found/raw_series";
+  if (!std::filesystem::is_directory(folder)) GTEST_SKIP() << folder << " is not here";
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    auto input = SeriesInput::open(entry.path(), {});
+    ASSERT_TRUE(input) << entry.path() << ": " << input.error().message;
+    std::size_t points = 0;
+    for (;; ++points) {
+      auto point = input->next();
+      ASSERT_TRUE(point) << entry.path() << ": " << point.error().message;
+      if (!*point) break;
+    }
+    EXPECT_GT(points, 20u) << entry.path();
+    ++files;
+  }
+  EXPECT_GT(files, 0u);
 }
 
 }  // namespace
