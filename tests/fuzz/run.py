@@ -46,6 +46,28 @@ def logs(folder):
         shutil.copy(log, folder)
 
 
+# A few lines of each kind of form; the byte before them says which options are given.
+SERIES = [
+    "time_s,used_bytes,limit_bytes\n0,5,9\n1,6,9\n", "timestamp,rss_mb\n2024-03-01T10:00:00,7\n2024-03-01T10:00:01,8\n",
+    "# hostname;interval;timestamp;kbmemfree;kbmemused;%memused;kbbuffers;kbcached\nb;5;2024-03-01 10:00:00 UTC;1;3;75;0;1\n",
+    "10:00:00 AM kbmemfree   kbavail kbmemused  %memused\n10:00:01 AM      1000      2000      1600     40.00\n",
+    " r  b   swpd   free   buff  cache   si                 UTC\n 1  0      0   5000    100    900    0 2024-03-01 10:00:00\n",
+    "Fri Mar  1 10:00:00 UTC 2024\n       total  used  free  shared  buff/cache  available\nMem:  16001 3001 9001 10 4000 12001\n",
+    "2024-03-01 10:00:00\n  PID   RSS COMMAND\n   10  1000 a b\n", "CMDLINE x\nMEM 12.5 1700000000.1\nCHLD 1 3.0 1700000000.2\n",
+    "2024-03-01T10:00:00Z web 12.30% 200.0MiB / 512MiB 39.06%\n", "NAME   MEM USAGE / LIMIT     MEM %\nweb    1.5GiB / 2GiB         75.00%\n",
+    "timestamp, index, memory.used [MiB], memory.total [MiB]\n2024/03/01 10:00:00.100, 0, 100 MiB, 16384 MiB\n",
+    "# Elapsed time   CPU (%)     Real (MB)   Virtual (MB)\n   0.000       20.000      500.000     7570.000\n",
+    '"Time","{pod=""a""}"\n2024-03-01 10:00:00,1.50 GiB\n', "2024-03-01 10:00:01,123 INFO rss=512.5MB vms=900MB\n",
+    '{"data":{"result":[{"metric":{"pod":"a"},"values":[[1700000000,"50000000"]]}]}}', '[{"time": 1, "rss_mb": 5}]',
+    '{"ts": 1700000000, "mem": {"rss_mb": 7}}\n{"ts": 1700000001, "mem": {"rss_mb": 7}}\n',
+]
+
+
+def series(folder):
+    for number, text in enumerate(SERIES):
+        (folder / f"form{number}").write_bytes(b"\0" + text.encode())
+
+
 def nothing(folder):
     (folder / "as-it-is").write_bytes(bytes(16))
 
@@ -57,6 +79,7 @@ PROGRAMS = {
     "answers": (nothing, ["-max_len=65536", "-timeout=10"]),
     "recordings": (nothing, ["-max_len=2048", "-timeout=20"]),
     "stores": (nothing, ["-max_len=2048", "-timeout=20"]),
+    "series": (series, [f"-dict={HERE}/series.dict", "-max_len=8192", "-timeout=10"]),
 }
 
 
