@@ -10,7 +10,7 @@
 namespace oomcast {
 namespace {
 
-constexpr std::array<std::string_view, 24> kMarks = {
+constexpr std::array<std::string_view, 24> kHtmlMarks = {
     "!doctype", "html", "head", "body", "div", "p",    "br", "pre", "code", "span", "table",  "tr",
     "td",       "th",   "li",   "ul",   "ol",  "font", "b",  "i",   "a",    "tt",   "strong", "blockquote"};
 constexpr std::array<std::string_view, 10> kBreaks = {"br",  "p",  "div", "li", "tr",
@@ -32,7 +32,7 @@ std::string take_mark(std::string_view& text) {
     name += c;
     rest.remove_prefix(1);
   }
-  if (std::ranges::find(kMarks, name) == kMarks.end()) return {};
+  if (std::ranges::find(kHtmlMarks, name) == kHtmlMarks.end()) return {};
   if (rest.empty() || std::string_view(" />\t123456").find(rest[0]) == npos) return {};
   std::size_t end = rest.substr(0, kLongest).find('>');
   if (end == npos) return {};

@@ -378,8 +378,8 @@ void RecordsOfJson::string(std::string_view text, bool cut) {
 void RecordsOfJson::scalar(std::string_view text) {
   if (levels_.empty()) return;
   Level& level = levels_.back();
-  constexpr std::size_t kMaxBytes = 64 * 1024;
-  if (level.array && is_natural(text) && text.size() <= 3 && level.bytes.size() < kMaxBytes) {
+  constexpr std::size_t kMaxRecordBytes = 64 * 1024;
+  if (level.array && is_natural(text) && text.size() <= 3 && level.bytes.size() < kMaxRecordBytes) {
     auto byte = parse_u32(text);
     if (byte && *byte < 256) level.bytes += static_cast<char>(*byte);
     return;
