@@ -182,8 +182,8 @@ std::string unconfirmed_text(const std::vector<PastKill>& kills, const HistoryFa
 bool tells_hierarchy(const PastKill& kill) {
   bool live = kill.run && std::ranges::find(kill.sources, EpisodeSource::live) != kill.sources.end();
   const CgroupPtr& limit = kill.episode.limit_cgroup;
-  return live || (limit && limit->id.hierarchy == Hierarchy::v1) ||
-         (kill.episode.memory && kill.episode.memory->swap);
+  const auto& memory = kill.episode.memory;
+  return live || (limit && (limit->id.hierarchy == Hierarchy::v1 || (memory && memory->swap)));
 }
 
 void leave_hierarchy_open(Json& in) {
