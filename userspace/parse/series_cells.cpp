@@ -113,19 +113,20 @@ std::optional<Date> take_date(std::string_view& text) {
   std::string_view rest = text;
   auto a = take_natural(rest);
   char between = rest.empty() ? 0 : rest.front();
-  if (!a || (between != '/' && between != '-')) return std::nullopt;
+  if (!a || (between != '/' && between != '-' && between != '.')) return std::nullopt;
   rest.remove_prefix(1);
   auto b = take_natural(rest);
   if (!b || rest.empty() || rest.front() != between) return std::nullopt;
   rest.remove_prefix(1);
   auto c = take_natural(rest);
+  if (between == '.' && (!c || *c < 1971)) return std::nullopt;  // "1.2.3" is a version
   if (!c || *a > 9999 || *b > 31 || *c > 9999) return std::nullopt;
   Date out;
   if (*a > 31) {
     out = {static_cast<int>(*a), static_cast<int>(*b), static_cast<int>(*c)};
   } else {
     out = {static_cast<int>(*c < 100 ? 2000 + *c : *c), static_cast<int>(*a), static_cast<int>(*b)};
-    if (out.month > 12) std::swap(out.month, out.day);
+    if (out.month > 12 || between == '.') std::swap(out.month, out.day);
   }
   if (out.year < 1971 || out.year > 2200) return std::nullopt;
   text = rest;

@@ -309,6 +309,10 @@ class LayOut {
       return problem("column used_bytes is missing, and no other is known as memory with its unit",
                      memory_flags().empty() ? "--column NAME --unit KiB" : memory_flags().substr(1));
     if (out_.values.size() == 1) find_limit(out_.values[0]);
+    bool headless = parse_u64(out_.names[0]).has_value();
+    if (headless && out_.values.size() > 1)
+      return problem("columns without names, of which several are amounts of memory",
+                     fmt::format("--column {}", out_.values[0].name));
     return std::nullopt;
   }
 

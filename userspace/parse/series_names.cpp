@@ -51,7 +51,9 @@ bool is_limit(std::string_view name) {
 
 bool is_key(std::string_view name) {
   auto words = words_of(name);
-  return name.find_first_of("{=") == npos && !words.empty() && words.size() <= 3 &&
+  constexpr std::string_view kDigits = "0123456789";
+  return name.find_first_of("{=") == npos && !words.empty() && kDigits.find(words.back().back()) == npos &&
+         words.size() <= 3 &&
          has(words, {"name",   "pod",  "container", "instance", "host",    "hostname", "gpu",
                      "index",  "uuid", "process",   "comm",     "command", "device",   "series",
                      "metric", "node", "service",   "job",      "pid",     "rank",     "id"}) &&

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 
 #include "base/escape.h"
@@ -22,7 +23,8 @@ std::string shown_cell(std::string_view cell) {
 }
 
 bool is_blank(std::string_view line) {
-  return bare(line).empty();
+  // A rule of dashes is blank, too.
+  return std::ranges::none_of(line, [](unsigned char c) { return c >= 0x80 || std::isalnum(c); });
 }
 
 bool is_figure(std::string_view cell) {
@@ -30,8 +32,6 @@ bool is_figure(std::string_view cell) {
 }
 
 }  // namespace
-
-// ---- what the file is
 
 SeriesReader::Guess SeriesReader::guess(std::span<const std::string> lines, const SeriesChoices& choices,
                                         bool all) {
@@ -44,10 +44,11 @@ SeriesReader::Guess SeriesReader::guess(std::span<const std::string> lines, cons
   if (done(out = guess_rows(Rows::mprof, lines, choices))) return *std::move(out);
   if (done(out = guess_table(lines, choices, false))) return *std::move(out);
   if (!all) return {std::nullopt, problem ? *std::move(problem) : SeriesProblem{}};
-  for (Rows rows : {Rows::usage, Rows::json})
+  for (Rows rows : {Rows::json, Rows::usage})
     if (done(out = guess_rows(rows, lines, choices))) return *std::move(out);
   if (done(out = guess_table(lines, choices, true))) return *std::move(out);
-  if (done(out = guess_bare(lines, choices))) return *std::move(out);
+  // What has a header is no table without one.
+  if (!out && done(out = guess_bare(lines, choices))) return *std::move(out);
   if (done(out = guess_rows(Rows::named, lines, choices))) return *std::move(out);
   return best_problem(lines, std::move(problem));
 }
@@ -151,7 +152,7 @@ std::optional<SeriesProblem> SeriesReader::settle(std::span<const std::string> l
   decimal_comma_ = split_ != Split::comma;
   SeriesRows rows;
   std::string wrong;
-  bool dates = false, stamped = rows_ == Rows::usage || rows_ == Rows::named;
+  bool dates = false, stamped = rows_ != Rows::table && rows_ != Rows::mprof;
   layout_.clock = SeriesClock::lines;
   for (std::size_t i = 0; i < lines.size() && rows.size() < kSampledRows; ++i) {
     wrong.clear();
@@ -178,8 +179,6 @@ std::optional<SeriesProblem> SeriesReader::settle(std::span<const std::string> l
   fields_.clear();
   return std::nullopt;
 }
-
-// ---- rows
 
 bool SeriesReader::set_row(std::string_view line, std::string& wrong) {
   fields_.clear();
@@ -242,6 +241,8 @@ bool SeriesReader::set_table_row(std::string_view line, std::string& wrong) {
 }
 
 bool SeriesReader::set_json(std::string_view line) {
+  if (!line.starts_with('{'))
+    if (auto stamp = take_stamp(line)) time_.stamp = stamp;
   own_.assign(layout_.names.size(), "");
   bool any = false;
   for (auto& [name, value] : json_values(line))
@@ -306,8 +307,6 @@ std::string_view SeriesReader::cell(std::size_t at) const {
   return line_.substr(from).substr(0, kLongestName);
 }
 
-// ---- time
-
 // nullopt without `wrong`: the row has no time.
 std::optional<double> SeriesReader::time_of_row(const std::string& key, std::string& wrong) {
   if (layout_.clock == SeriesClock::interval) {
@@ -330,8 +329,6 @@ std::optional<double> SeriesReader::time_of_row(const std::string& key, std::str
                         shown_cell(text));
   return std::nullopt;
 }
-
-// ---- memory
 
 // false without `wrong`: there is none in this row.
 bool SeriesReader::amount(std::size_t at, const MemoryUnit& unit, double& bytes, std::optional<double>& limit,

@@ -230,7 +230,11 @@ std::vector<NamedValue> named_values(std::string_view line) {
     std::string name = name_before(line.substr(from, at - from), equals);
     std::size_t begin = std::min(line.find_first_not_of(" \t\"'", at + 1), line.size());
     std::string_view value = value_at(line.substr(begin));
-    if (name.empty() || value.empty()) continue;
+    // "Mem: 33000 4000 …" is a row of a table.
+    std::size_t behind = begin + value.size();
+    bool row =
+        behind < line.size() && line[behind] == ' ' && digit_at(line, line.find_first_not_of(' ', behind));
+    if (name.empty() || value.empty() || row) continue;
     out.push_back({std::move(name), value});
     from = begin + value.size();
     at = from - 1;

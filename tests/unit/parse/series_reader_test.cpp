@@ -359,6 +359,32 @@ TEST(SeriesReader, reads_a_table_without_header_by_the_numbers_of_its_columns) {
   EXPECT_EQ(unit.used(kSeriesMiB), (Values{12, 13}));
 }
 
+TEST(SeriesReader, does_not_take_a_table_whose_names_it_does_not_know_for_one_without) {
+  auto read =
+      read_text("ts,TotalThing,AvailableThing\n1700000000,32000000,20000000\n1700000001,32000000,19000000\n");
+  EXPECT_NE(read.problem.find("column used_bytes is missing"), std::string::npos) << read.read_as;
+  auto two =
+      read_text("2024-03-01 10:00:00, 0, 100 MiB, 8192 MiB\n2024-03-01 10:00:01, 0, 101 MiB, 8192 MiB\n");
+  EXPECT_EQ(two.flags, "--column 3") << two.read_as;
+}
+
+TEST(SeriesReader, reads_docker_stats_as_json_with_a_stamp_before_it) {
+  auto read = read_text(
+      "2024-03-01T10:00:00Z {\"CPUPerc\":\"1%\",\"MemUsage\":\"200MiB / "
+      "2GiB\",\"Name\":\"web\",\"NetIO\":\"1kB / 0B\"}\n"
+      "2024-03-01T10:00:05Z {\"CPUPerc\":\"1%\",\"MemUsage\":\"210MiB / "
+      "2GiB\",\"Name\":\"web\",\"NetIO\":\"1kB / 0B\"}\n");
+  EXPECT_EQ(read.used_of("web", kSeriesMiB), (Values{200, 210})) << read.read_as << read.problem;
+  EXPECT_EQ(read.points.at(1).limit, MiB(2048));
+}
+
+TEST(SeriesReader, skips_a_rule_of_dashes_below_a_header) {
+  auto read = read_text(
+      "Time           RSS(MB)    VSZ(MB)\n--------------------\n10:00:01       7.00      900.00\n10:00:02    "
+      "   8.00      900.00\n");
+  EXPECT_EQ(read.used(kSeriesMiB), (Values{7, 8})) << read.problem << read.wrong;
+}
+
 TEST(SeriesReader, says_what_is_wrong_with_a_row) {
   std::string head = "time,rss_mb\n0,1\n1,2\n";
   EXPECT_EQ(read_text(head + "2,many\n").wrong, "rss_mb is 'many', which is no number");
