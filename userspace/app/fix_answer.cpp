@@ -8,8 +8,8 @@
 namespace oomcast {
 namespace {
 
-constexpr Seconds kShortest{60};
-constexpr Seconds kLongest{30 * 86400.0};
+constexpr Seconds kShortestRun{60};
+constexpr Seconds kLongestRun{30 * 86400.0};
 
 // Its growth goes on; not that of a start.
 bool rises(const RunShown& run) {
@@ -33,7 +33,7 @@ FixAnswer no(std::string why) {
   return {false, std::nullopt, "no: " + why};
 }
 FixAnswer not_yet(Seconds run_for, const std::string& why) {
-  run_for = Seconds(std::ceil(std::clamp(run_for, kShortest, kLongest).count()));
+  run_for = Seconds(std::ceil(std::clamp(run_for, kShortestRun, kLongestRun).count()));
   return {std::nullopt, run_for,
           fmt::format("it cannot be said yet: {}; run both for {}", why, format_duration(run_for))};
 }
@@ -43,7 +43,7 @@ Seconds until_seen(const RunShown& grows, const RunShown& level) {
   constexpr double kLeast = 1 << 20, kStandsOut = 2;
   Seconds onset = std::max(Seconds{}, grows.lasted - grows.growth->span);
   double wobble = std::max(level.wobble.as_double(), kLeast);
-  return std::max(kShortest, onset + Seconds(kStandsOut * wobble / grows.growth->low.value));
+  return std::max(kShortestRun, onset + Seconds(kStandsOut * wobble / grows.growth->low.value));
 }
 
 FixAnswer both_rise(const RunShown& a, const RunShown& b) {
