@@ -15,7 +15,7 @@ constexpr std::array<std::string_view, 24> kHtmlMarks = {
     "td",       "th",   "li",   "ul",   "ol",  "font", "b",  "i",   "a",    "tt",   "strong", "blockquote"};
 constexpr std::array<std::string_view, 10> kBreaks = {"br",  "p",  "div", "li", "tr",
                                                       "pre", "ul", "ol",  "h",  "blockquote"};
-constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kNames = {
+constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kEntityNames = {
     {{"nbsp", " "}, {"lt", "<"}, {"gt", ">"}, {"amp", "&"}, {"quot", "\""}, {"apos", "'"}}};
 
 // "<br/>": "br"; empty: no mark begins here. Takes it off.
@@ -54,8 +54,8 @@ bool take_entity(std::string_view& text, std::string& out) {
     append_utf8(out, *code == kNoBreakSpace ? ' ' : *code);
   } else {
     const auto* named =
-        std::ranges::find(kNames, name, &std::pair<std::string_view, std::string_view>::first);
-    if (named == kNames.end()) return false;
+        std::ranges::find(kEntityNames, name, &std::pair<std::string_view, std::string_view>::first);
+    if (named == kEntityNames.end()) return false;
     out += named->second;
   }
   text.remove_prefix(end + 1);
