@@ -85,7 +85,9 @@ TEST(BreakpointPlace, of_any_bytes_is_within_a_few_instructions_of_the_entry) {
     BreakpointPlace place = find_breakpoint_place(code, code.size(), kRdi);
     EXPECT_LE(place.behind_entry, code.size());
     EXPECT_LE(place.behind_entry, 32u);
-    if (place.stepped) EXPECT_EQ(place.behind_entry, 0u);
+    if (place.stepped) {
+      EXPECT_EQ(place.behind_entry, 0u);
+    }
   }
 }
 
