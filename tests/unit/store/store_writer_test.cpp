@@ -317,7 +317,7 @@ TEST_F(StoreTest, a_kill_that_only_a_text_file_tells_of_is_none_that_came_before
     auto import = EpisodeImport::open(dir_, "0.1.0");
     EXPECT_TRUE(import && import->add(kill(0, 0, 55, job_).episode, source, wall(at), std::nullopt));
     EXPECT_TRUE(import->finish());
-    return Store::open(dir_)->episode(kill(1, 1000, 77, job_).episode.id)->at_limit.size();
+    return Store::open(dir_)->episode(kill(1, 1000, 77, job_).episode.id)->before.at_limit.size();
   };
   EXPECT_EQ(before_it(EpisodeSource::file, 100), 0u);
   EXPECT_EQ(before_it(EpisodeSource::journal, 200), 1u);
