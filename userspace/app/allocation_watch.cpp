@@ -81,12 +81,10 @@ void AllocationWatch::prepare(const FaultSource* source) {
   ask_growing_at_ = MonoTime::max();
   why_not_.clear();
   // While objects are looked at, and breakpoints set, no stacks are read, and whoever ends meanwhile takes
-  // its names along. Objects are read where processes wait for memory, too: there the kill is near that they
-  // are to explain, and what is read is in memory already.
-  if (scope_.pids.size() != 1) return;
+  // its names along.
+  if (scope_.pids.size() != 1 || pressed()) return;
   reader_.begin_objects(scope_.pids.front());
-  if (choosing_.breakpoints && !pressed() && !why_unfit(scope_.pids.front()))
-    reader_.find_allocator(scope_.pids.front());
+  if (choosing_.breakpoints && !why_unfit(scope_.pids.front())) reader_.find_allocator(scope_.pids.front());
 }
 
 void AllocationWatch::on_allocator(FaultSource* source, std::uint32_t pid, Result<Allocator> allocator) {
@@ -143,8 +141,8 @@ std::vector<std::pair<std::uint64_t, std::uint32_t>> AllocationWatch::grown() co
   return out;
 }
 
-// Those that grow late, or in steps, are found when they do. For breakpoints in code no process is chosen
-// while any waits for memory.
+// Those that grow late, or in steps, are found when they do. Nobody is chosen while processes wait for
+// memory.
 void AllocationWatch::choose(MonoTime now) {
   if (now >= ask_growing_at_) {
     ask_growing_again_ *= 2;
@@ -153,7 +151,7 @@ void AllocationWatch::choose(MonoTime now) {
   }
   if (now < choosing_.at) return;
   choosing_.at = now < choosing_.until ? now + choosing_.again : MonoTime::max();
-  why_not_ = choosing_.breakpoints && pressed() ? kWaits : "";
+  why_not_ = pressed() ? kWaits : "";
   if (!why_not_.empty()) return;
   std::vector<std::uint32_t> fresh;
   std::size_t unfit = 0;
@@ -179,7 +177,7 @@ void AllocationWatch::choose(MonoTime now) {
 void AllocationWatch::on_growing(FaultSource* source, std::uint32_t pid,
                                  std::span<const std::uint64_t> lengths) {
   if (!source || !begun_) return;
-  if (const char* why = why_not_addable(pid)) {
+  if (const char* why = pressed() ? kWaits : why_not_addable(pid)) {
     not_added_[pid] = why;
     return;
   }

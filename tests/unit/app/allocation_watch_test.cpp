@@ -211,8 +211,7 @@ TEST(AllocationWatch, asks_for_no_allocator_where_the_source_sets_no_breakpoints
   for (std::vector<std::uint32_t> pids : {std::vector<std::uint32_t>{7}, {7, 8}}) {
     WatchedJob job(pids);
     job.source.breakpoints = false;
-    job.uses(99);       // it takes no page of the cgroup,
-    job.pressure(2.5);  // and none of the machine
+    job.uses(99);  // it takes no page of the cgroup
     job.watch->prepare(&job.source);
     EXPECT_FALSE(job.watch->watch_found(&job.source, job.end));
     job.watch->begin(&job.source, job.begin, job.end, true);
