@@ -204,6 +204,8 @@ std::vector<PastKill> each_once(std::vector<PastKill> kills) {
         by_task.emplace(id, index);
     }
   }
+  // Of one second, which is all that many logs tell, the newest stands last in its log.
+  std::ranges::reverse(out);
   std::ranges::stable_sort(out, [](const PastKill& a, const PastKill& b) {
     if (a.time != b.time) return a.time > b.time;  // nullopt is the least
     return a.since_boot > b.since_boot;
