@@ -127,6 +127,8 @@ std::optional<Finding> where_it_ran_out(const PostMortem& r) {
   else if (m.swap_total && m.swap_free)
     out.evidence.push_back(
         fmt::format("swap: {} free of {}", format_size(*m.swap_free), format_size(*m.swap_total)));
+  // Of a report that was cut down to its first and last lines.
+  if (out.evidence.empty() && e.scope == OomScope::global) return std::nullopt;
   return out;
 }
 

@@ -585,6 +585,13 @@ TEST_F(Report, tells_which_zone_had_nothing_left_and_which_slab_took_it) {
       << why;
 }
 
+TEST_F(Report, says_nothing_of_zones_of_a_log_that_has_none) {
+  StoredEpisode e = Scene().machine();
+  e.told.episode.machine = MachineAtKill{};
+  std::string why = words(make_post_mortem(e).findings);
+  EXPECT_FALSE(has(why, "What the machine had left")) << why;
+}
+
 TEST_F(Report, tells_where_the_memory_was_that_no_process_had) {
   StoredEpisode e = Scene().machine();
   e.told.episode.machine->ram = GiB(64);
