@@ -293,9 +293,11 @@ def who_may_not_read_the_kernel_log_is_told_so(t):
     os.chmod(home, 0o755)
     binary = home / "oomcast"
     shutil.copy(t.oomcast_path, binary)
-    for command in ("report", "history"):
+    closed = t.folder()  # of another user's, as sudo -u leaves it in HOME
+    os.chmod(closed, 0o700)
+    for command, user_home in (("report", home), ("history", home), ("report", closed)):
         done = subprocess.run([setpriv, "--reuid", "65534", "--regid", "65534", "--clear-groups", binary, command],
-                              capture_output=True, timeout=30, env={"PATH": os.environ["PATH"], "HOME": str(home)})
+                              capture_output=True, timeout=30, env={"PATH": os.environ["PATH"], "HOME": str(user_home)})
         t.premise(b"kernel log" in done.stderr or done.returncode != 0, "here any user may read the kernel log")
         t.equal(f"exit code of {command}: {lib.one_line(done.stderr.decode())}", done.returncode, 3)
         t.check(b"sudo oomcast report" in done.stderr, f"it says {done.stderr!r}")

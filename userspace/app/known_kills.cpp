@@ -109,7 +109,9 @@ class KillReader {
     auto store = Store::open(path);
     if (!store) {
       struct stat what {};
-      bool there = stat((path + "/" + kStoreFile).c_str(), &what) == 0 || errno != ENOENT;
+      // $HOME may be another user's (sudo -u, setpriv): a store that was not asked for is not missed there.
+      bool there = stat((path + "/" + kStoreFile).c_str(), &what) == 0 ||
+                   (errno != ENOENT && (errno != EACCES || options_.store.named));
       if (there)
         unread_store_ = store.error();
       else if (options_.store.named)

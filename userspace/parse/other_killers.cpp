@@ -51,14 +51,14 @@ constexpr std::array<OtherKiller, 15> kKillers = {{
     {"container runtime", Killing::by_kernel,
      "a process of a container was killed at its memory limit (OOMKilled)", kKernelLog,
      "kubernetes core/v1 ContainerStateTerminated, docker inspect State.OOMKilled, containerd TaskOOM"},
-    {"exit code 137", Killing::by_kernel,
-     "a process ended by SIGKILL: by the kernel for want of memory, or by anybody else", kKernelLog,
+    {"exit code 137", Killing::unknown,
+     "a process ended by SIGKILL, which the kernel or any user with the right to it can send", kKernelLog,
      "128 + SIGKILL, as shells, docker and kubectl describe print it"},
     {"Java", Killing::none, "a heap reached -Xmx, or the JVM a limit of its own",
      "raise -Xmx, or look for what it holds in a heap dump (-XX:+HeapDumpOnOutOfMemoryError)",
      "openjdk src/hotspot/share/utilities/debug.cpp"},
-    {"GPU", Killing::none, "the GPU's memory was used up and a request was refused: no process was killed",
-     "oomcast run -- CMD tells who held the GPU's memory",
+    {"GPU", Killing::none, "an allocation on the GPU failed",
+     "oomcast run -- CMD shows which processes hold the GPU's memory",
      "pytorch c10/cuda/CUDACachingAllocator.cpp, NVIDIA's NVRM, XLA"},
     {"lowmemorykiller", Killing::by_it, "Android's killer chose by its own levels",
      "logcat -b kernel on that device", "linux drivers/staging/android/lowmemorykiller.c, lmkd"},
@@ -222,10 +222,11 @@ std::optional<OtherKill> other_kill_in(std::string_view line, const OtherKiller&
 
 std::string describe(const OtherSaid& said) {
   const OtherKiller& killer = *said.killer;
-  std::string_view what = killer.killing == Killing::by_it ? "killed, not the kernel"
-                          : killer.killing == Killing::by_kernel
-                              ? "tells of a kill whose record is in the kernel log"
-                              : "ran out of memory, and nobody was killed";
+  std::string_view what =
+      killer.killing == Killing::by_it       ? "killed, not the kernel"
+      : killer.killing == Killing::by_kernel ? "reports a kill whose record is in the kernel log"
+      : killer.killing == Killing::unknown   ? "may be a kill by the kernel, whose log has its record then"
+                                             : "ran out of memory, and no process was killed";
   return fmt::format("{} {}: {} ({}: {}). Next: {}", killer.name, what, killer.meaning,
                      said.lines == 1 ? "one line" : fmt::format("{} lines, the first", said.lines),
                      escape_for_terminal(said.first), killer.next);

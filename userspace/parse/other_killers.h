@@ -1,5 +1,5 @@
-// Who else kills for want of memory, and who only says that there was none: told by a sentence of his own in
-// a log. One row each.
+// Programs other than the kernel that kill when memory runs out, or report that it did. Each is recognised by
+// its own sentences in a log; one row each.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,7 @@ namespace oomcast {
 enum class Killing : std::uint8_t {
   by_it,      ///< user space: the kernel has no record of it
   by_kernel,  ///< its record is in the kernel log of that machine
+  unknown,    ///< its SIGKILL may be the kernel's or a user's
   none,       ///< a request was refused, or a program ended itself
 };
 

@@ -72,7 +72,7 @@ std::string parts_md(const Episode& e) {
 }
 
 std::string sums_md(const Episode::Tasks& tasks) {
-  if (!tasks.rss) return "";
+  if (!tasks.rss || tasks.listed < 2) return "";
   std::string out = fmt::format("\nSum of the {} processes of the kernel's table: {}", tasks.listed,
                                 format_size(*tasks.rss));
   if (tasks.swap && tasks.swap->count) out += ", swap " + format_size(*tasks.swap);

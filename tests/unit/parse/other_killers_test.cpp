@@ -89,6 +89,14 @@ TEST(OtherKillers, each_alone_is_no_kill_of_the_kernels_and_no_line_that_is_not_
   }
 }
 
+TEST(OtherKillers, an_exit_code_of_137_may_be_a_kill_of_the_kernels_and_no_more) {
+  OomReports reports;
+  reports.line("      Exit Code:    137");
+  reports.finish();
+  ASSERT_EQ(reports.others().size(), 1u);
+  EXPECT_NE(describe(reports.others()[0]).find("may be a kill by the kernel"), std::string::npos);
+}
+
 TEST(OtherKillers, a_process_that_they_name_is_a_kill_of_theirs) {
   setenv("TZ", "UTC", 1);
   tzset();

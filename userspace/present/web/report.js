@@ -98,7 +98,7 @@ function charts() {
 function events() {
   if (timeline.events.length === 0) return null;
   const rows = timeline.events.map((event) => {
-    const row = element('tr', element('td.number', axisTime(Math.round(event.at * 10) / 10)), element('td.time', clock.time(event.at)),
+    const row = element('tr', element('td.number', axisTime(Math.round(event.at * 10) / 10)), element('td.time', data.undated === null ? clock.time(event.at) : ''),
                         element('td', element(`span.badge.${event.kind.replace(' ', '-')}`, event.kind)), element('td', event.text));
     row.addEventListener('mouseenter', () => timeline.pointAt(event.at));
     row.addEventListener('mouseleave', () => timeline.pointAt(null));
@@ -172,7 +172,7 @@ function memoryTable() {
 }
 
 function taskSums() {
-  if (data.tasks === null) return null;
+  if (data.tasks === null || data.tasks.listed < 2) return null;
   const {listed, rss, groups} = data.tasks;
   const several = groups.slice(0, 8).map(([name, count, held]) => `${count} × ${name} ${size(held)}`);
   return element('p.note', [`Sum of the ${listed} processes of the kernel's table: ${size(rss)}.`, several.join(', ')].join(' '));
