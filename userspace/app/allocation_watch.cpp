@@ -80,12 +80,18 @@ void AllocationWatch::prepare(const FaultSource* source) {
   unfit_.clear();
   not_added_.clear();
   found_.reset();
-  choosing_ = {source && source->sets_code_breakpoints()};
+  choosing_ = {};
+  choosing_.breakpoints = source && source->sets_code_breakpoints();
   ask_growing_at_ = MonoTime::max();
   why_not_.clear();
   // While objects are looked at, and breakpoints set, no stacks are read, and whoever ends meanwhile takes
   // its names along.
-  if (scope_.pids.size() != 1 || pressed()) return;
+  if (scope_.pids.size() != 1) return;
+  if (pressed()) {
+    not_added_[scope_.pids.front()] = kWaits;
+    return;
+  }
+  choosing_.objects = true;
   reader_.begin_objects(scope_.pids.front());
   if (choosing_.breakpoints && !why_unfit(scope_.pids.front())) reader_.find_allocator(scope_.pids.front());
 }
@@ -172,8 +178,11 @@ void AllocationWatch::choose(MonoTime now) {
   }
   if (choosing_.breakpoints)
     for (std::uint32_t pid : fresh) reader_.find_allocator(pid);
-  if (scope_.pids.size() > 1)
-    for (std::uint32_t pid : fresh) reader_.begin_objects(pid);
+  if (!choosing_.objects)
+    for (std::uint32_t pid : fresh) {
+      reader_.begin_objects(pid);
+      not_added_.erase(pid);
+    }
   if (chosen_.size() >= std::min(levels_.size(), wire::kWatched)) choosing_.at = MonoTime::max();
 }
 

@@ -164,6 +164,24 @@ TEST(AllocationWatch, chooses_nobody_while_processes_wait_for_memory_and_somebod
   EXPECT_EQ(job.watch->why_not(7), "by half of the time it had grown little");
 }
 
+TEST(AllocationWatch, reads_the_objects_of_one_process_later_if_others_waited_for_memory_at_first) {
+  WatchedJob job({7});
+  job.source.breakpoints = false;
+  job.pressure(2.5);
+  job.watch->prepare(&job.source);
+  EXPECT_FALSE(job.reader.wants_to_write());
+  EXPECT_EQ(job.watch->why_not_added(7), "processes of this machine wait for memory");
+  job.watch->begin(&job.source, job.begin, job.end, true);
+  job.watch->choose(job.begin);
+  EXPECT_FALSE(job.reader.wants_to_write()) << "they still wait";
+  job.pressure(0);
+  MonoTime next = job.watch->next_choice();
+  ASSERT_LT(next, job.end);
+  job.watch->choose(next);
+  EXPECT_TRUE(job.reader.wants_to_write());
+  EXPECT_EQ(job.watch->why_not_added(7), "");
+}
+
 TEST(AllocationWatch, asks_what_grows_each_time_after_twice_as_long_and_watches_who_adds_to_it) {
   WatchedJob job({7});
   job.watch->prepare(&job.source);
