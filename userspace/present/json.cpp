@@ -11,6 +11,32 @@
 
 namespace oomcast {
 
+Json machine_at_kill_json(const std::optional<MachineAtKill>& m) {
+  if (!m) return nullptr;
+  Json out = {{"cpuset", maybe(m->cpuset)},
+              {"mems_allowed", maybe(m->mems_allowed)},
+              {"nodemask", maybe(m->nodemask)},
+              {"ram_bytes", maybe(m->ram)},
+              {"free_bytes", maybe(m->free)},
+              {"swap_total_bytes", maybe(m->swap_total)},
+              {"swap_free_bytes", maybe(m->swap_free)},
+              {"zones", Json::array()},
+              {"slabs", Json::array()}};
+  for (const ZoneLine& z : m->zones)
+    out["zones"].push_back({{"node", maybe(z.node)},
+                            {"zone", text(z.zone)},
+                            {"free_bytes", maybe(z.free)},
+                            {"min_bytes", maybe(z.min)},
+                            {"low_bytes", maybe(z.low)},
+                            {"high_bytes", maybe(z.high)},
+                            {"present_bytes", maybe(z.present)},
+                            {"managed_bytes", maybe(z.managed)}});
+  for (const SlabRow& slab : m->slabs)
+    out["slabs"].push_back(
+        {{"name", text(slab.name)}, {"used_bytes", slab.used.count}, {"total_bytes", slab.total.count}});
+  return out;
+}
+
 Json cgroup_json(const CgroupPtr& cgroup) {
   if (!cgroup) return nullptr;
   const CgroupName& name = cgroup->name;
@@ -168,32 +194,6 @@ class JsonRenderer {
     return out;
   }
 
-  static Json machine(const std::optional<MachineAtKill>& m) {
-    if (!m) return nullptr;
-    Json out = {{"cpuset", maybe(m->cpuset)},
-                {"mems_allowed", maybe(m->mems_allowed)},
-                {"nodemask", maybe(m->nodemask)},
-                {"ram_bytes", maybe(m->ram)},
-                {"free_bytes", maybe(m->free)},
-                {"swap_total_bytes", maybe(m->swap_total)},
-                {"swap_free_bytes", maybe(m->swap_free)},
-                {"zones", Json::array()},
-                {"slabs", Json::array()}};
-    for (const ZoneLine& z : m->zones)
-      out["zones"].push_back({{"node", maybe(z.node)},
-                              {"zone", text(z.zone)},
-                              {"free_bytes", maybe(z.free)},
-                              {"min_bytes", maybe(z.min)},
-                              {"low_bytes", maybe(z.low)},
-                              {"high_bytes", maybe(z.high)},
-                              {"present_bytes", maybe(z.present)},
-                              {"managed_bytes", maybe(z.managed)}});
-    for (const SlabRow& slab : m->slabs)
-      out["slabs"].push_back(
-          {{"name", text(slab.name)}, {"used_bytes", slab.used.count}, {"total_bytes", slab.total.count}});
-    return out;
-  }
-
   Json operator()(const OomEvent& f) const {
     const Episode& e = f.episode;
     Json out = line("oom", e.time);
@@ -209,7 +209,7 @@ class JsonRenderer {
     out["series"] = nullptr;
     if (e.series)
       out["series"] = {{"kills", e.series->kills}, {"since", format_rfc3339(clock_.wall(e.series->since))}};
-    out["machine"] = machine(e.machine);
+    out["machine"] = machine_at_kill_json(e.machine);
     out["victims"] = Json::array();
     for (const Victim& v : e.victims) out["victims"].push_back(victim(v));
     out["also_killed"] = Json::array();

@@ -39,6 +39,7 @@ inline Json maybe(const std::optional<BytesPerSec>& value) {
 
 Json cgroup_json(const CgroupPtr& cgroup);
 Json process_json(const ProcessRef& process, const ClockMap& clock);
+Json machine_at_kill_json(const std::optional<MachineAtKill>& machine);
 Json frame_json(const Frame& frame);
 Json places_json(const std::vector<CodePlace>& code);
 Json growth_json(const GrewFrom& from, const ClockMap& clock);

@@ -89,33 +89,6 @@ Json parts_json(const Episode& e) {
           {"rows", std::move(rows)}};
 }
 
-Json machine_at_kill_json(const std::optional<MachineAtKill>& machine) {
-  if (!machine) return nullptr;
-  Json zones = Json::array(), slabs = Json::array();
-  for (const ZoneLine& z : machine->zones)
-    zones.push_back({{"node", maybe(z.node)},
-                     {"zone", text(z.zone)},
-                     {"free_bytes", maybe(z.free)},
-                     {"min_bytes", maybe(z.min)},
-                     {"low_bytes", maybe(z.low)},
-                     {"high_bytes", maybe(z.high)},
-                     {"present_bytes", maybe(z.present)},
-                     {"managed_bytes", maybe(z.managed)}});
-  for (const SlabRow& slab : machine->slabs)
-    slabs.push_back(
-        {{"name", text(slab.name)}, {"used_bytes", slab.used.count}, {"total_bytes", slab.total.count}});
-  auto words = [](const std::optional<std::string>& name) { return name ? text(*name) : Json(nullptr); };
-  return {{"ram_bytes", maybe(machine->ram)},
-          {"free_bytes", maybe(machine->free)},
-          {"swap_total_bytes", maybe(machine->swap_total)},
-          {"swap_free_bytes", maybe(machine->swap_free)},
-          {"cpuset", words(machine->cpuset)},
-          {"mems_allowed", words(machine->mems_allowed)},
-          {"nodemask", words(machine->nodemask)},
-          {"zones", std::move(zones)},
-          {"slabs", std::move(slabs)}};
-}
-
 Json tasks_json(const Episode::Tasks& tasks) {
   if (tasks.rows.empty()) return nullptr;
   Json groups = Json::array();
