@@ -28,6 +28,7 @@ function(oomcast_bpf target)
     DEPENDS ${objects}
     COMMENT "skeleton ${target}.skel.h")
   add_custom_target(${target}_skeleton DEPENDS ${skeleton})
+  add_dependencies(generated_sources ${target}_skeleton)
   set(${target}_SKELETON_DIR ${CMAKE_CURRENT_BINARY_DIR} CACHE INTERNAL "")
   set(${target}_BPF_OBJECT ${linked} CACHE INTERNAL "")
 endfunction()

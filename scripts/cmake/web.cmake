@@ -61,4 +61,6 @@ function(oomcast_web_page target name)
     COMMENT "Embedding ${name}"
     VERBATIM)
   target_sources(${target} PRIVATE ${out})
+  add_custom_target(${name} DEPENDS ${out})
+  add_dependencies(generated_sources ${name})
 endfunction()

@@ -26,10 +26,10 @@ std::string interval(const Growth& g) {
   return fmt::format("{} to {}", format_rate(g.low), format_rate(g.high));
 }
 
-FixAnswer yes(std::string why) {
+FixAnswer yes(const std::string& why) {
   return {true, std::nullopt, "yes: " + why};
 }
-FixAnswer no(std::string why) {
+FixAnswer no(const std::string& why) {
   return {false, std::nullopt, "no: " + why};
 }
 FixAnswer not_yet(Seconds run_for, const std::string& why) {

@@ -140,8 +140,7 @@ bool LogUnwrapper::inside_line(std::string_view line, LogSink& to) {
 bool LogUnwrapper::take_pairs(std::string_view line) {
   std::size_t equals = line.find('=');
   constexpr std::size_t kLongestKey = 32;
-  if (equals == npos || equals > kLongestKey || equals == 0 || line.substr(0, equals).find(' ') != npos)
-    return false;
+  if (equals == 0 || equals > kLongestKey || line.substr(0, equals).find(' ') != npos) return false;
   LogRecord record;
   bool has_text = false;
   std::string_view rest = line;

@@ -193,33 +193,38 @@ std::optional<double> take_date_and_time(std::string_view& text) {
 std::optional<double> words_of_a_date(std::string_view text) {
   int month = -1, day = 0, year = 0;
   std::optional<double> of_day, zone;
+  auto take_number = [&](std::string_view& rest) {
+    auto value = take_natural(rest);
+    if (!value) return false;
+    if (*value > 31 && !year)
+      year = static_cast<int>(std::min<std::int64_t>(*value, 9999));
+    else if (*value <= 31 && !day)
+      day = static_cast<int>(*value);
+    else
+      return false;
+    take(rest, ".");
+    return true;
+  };
   for (text = skip_blanks(text); !text.empty(); text = skip_blanks(text)) {
     std::string_view word = text.substr(0, text.find_first_of(" \t,"));
     std::string_view rest = text;
+    auto skip_word = [&] {
+      rest = text.substr(word.size());
+      return true;
+    };
     if (word.empty()) {
       text.remove_prefix(1);
-    } else if (!of_day && word.find(':') != npos && (of_day = take_time_of_day(rest))) {
-      text = rest;
-    } else if (month < 0 && (month = take_month(rest)) >= 0) {
-      text.remove_prefix(word.size());
-    } else if (is_digit(word.front())) {
-      auto value = take_natural(rest);
-      if (!value) return std::nullopt;
-      if (*value > 31 && !year)
-        year = static_cast<int>(std::min<std::int64_t>(*value, 9999));
-      else if (*value <= 31 && !day)
-        day = static_cast<int>(*value);
-      else
-        return std::nullopt;
-      take(rest, ".");
-      text = rest;
-    } else if (month < 0 && !day && !of_day && word.size() <= 12) {
-      text.remove_prefix(word.size());  // the day's name
-    } else if (of_day && !zone && take_zone_of(rest, zone)) {
-      text = rest;
-    } else {
-      return std::nullopt;
+      continue;
     }
+    bool known = (!of_day && word.find(':') != npos && (of_day = take_time_of_day(rest))) ||
+                 (month < 0 && (month = take_month(rest)) >= 0 && skip_word());
+    if (!known && is_digit(word.front()))
+      known = take_number(rest);
+    else if (!known)  // the day's name, or a zone
+      known = (month < 0 && !day && !of_day && word.size() <= 12 && skip_word()) ||
+              (of_day && !zone && take_zone_of(rest, zone));
+    if (!known) return std::nullopt;
+    text = rest;
   }
   if (month < 0 || !day || !of_day) return std::nullopt;
   return seconds_of(year ? year : 2000, month + 1, day, *of_day, zone);

@@ -245,9 +245,9 @@ bool SeriesReader::set_json(std::string_view line) {
     if (auto stamp = take_stamp(line)) time_.stamp = stamp;
   own_.assign(layout_.names.size(), "");
   bool any = false;
-  for (auto& [name, value] : json_values(line))
+  for (const auto& [name, value] : json_values(line))
     for (std::size_t i = 0; i < own_.size(); ++i)
-      if (layout_.names[i] == name) own_[i] = std::move(value), any = true;
+      if (layout_.names[i] == name) own_[i] = value, any = true;
   fields_.assign(own_.begin(), own_.end());
   return any;
 }
