@@ -82,6 +82,26 @@ std::string make_harmless(std::string_view text) {
   return without_controls(text, "\\");
 }
 
+std::string shell_word(std::string_view bytes) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,:@=%";
+  if (!bytes.empty() && bytes.find_first_not_of(kPlain) == std::string_view::npos) return std::string(bytes);
+  bool harmless = make_harmless(bytes) == bytes;
+  std::string out = harmless ? "'" : "$'";
+  for (char c : bytes) {
+    auto code = static_cast<unsigned char>(c);
+    if (c == '\'')
+      out += harmless ? "'\\''" : "\\'";
+    else if (!harmless && c == '\\')
+      out += "\\\\";
+    else if (!harmless && (code < 0x20 || code >= kDelete))
+      out += fmt::format("\\x{:02x}", code);
+    else
+      out += c;
+  }
+  return out + "'";
+}
+
 std::string to_valid_utf8(std::string_view bytes) {
   return rewrite(bytes, [](std::string& out, std::string_view text, std::uint32_t) { out += text; });
 }

@@ -15,6 +15,10 @@ std::string escape_for_terminal(std::string_view bytes);
 /// recording): a backslash stays one.
 std::string make_harmless(std::string_view text);
 
+/// One word of a command to paste into a shell, and safe on a terminal as it is. What escape_for_terminal()
+/// would change is written as $'\x1b', which bash, zsh and ksh read.
+std::string shell_word(std::string_view bytes);
+
 /// Valid UTF-8 stays as it is; each byte that is not becomes \xNN. For JSON, whose writer escapes the rest.
 std::string to_valid_utf8(std::string_view bytes);
 

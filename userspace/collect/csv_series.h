@@ -32,7 +32,7 @@ struct CsvRow {
 /// samples.
 class CsvSeries {
  public:
-  /// Whether these are the columns of such a file. Of another its names have to be looked at.
+  /// Whether `line` names the columns of such a file; SeriesFile guesses what other headers mean.
   static bool is_header(std::string_view line);
   /// "-" is stdin.
   static Result<CsvSeries> open(const std::string& path);
@@ -42,7 +42,7 @@ class CsvSeries {
   bool per_process() const { return per_process_; }
   /// nullopt: the end.
   Result<std::optional<CsvRow>> next();
-  /// No whole line is there, and who writes the file has not closed it: next() would wait for them.
+  /// No whole line has come, and the file's writer has not closed it: next() would wait.
   bool would_wait() const { return file_.would_wait(); }
   int fd() const { return file_.fd(); }
   /// An error of the line that was read last, with its file and number.

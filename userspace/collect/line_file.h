@@ -21,18 +21,17 @@ class LineFile {
   /// The next line without its end (and the first without a byte order mark); nullopt: the end of the file.
   /// It holds until the next call. A line of more than 1 MiB is an error.
   Result<std::optional<std::string_view>> next();
-  /// To the first line. All that was read since open() was kept until now; from now on it is only with
+  /// Goes back to the first line. What was read is kept from open() until the first call; after it only with
   /// `keeps`.
   void rewind(bool keeps = false);
-  /// All of the file, also what next() has given; nullopt: it is larger than `most`.
+  /// The whole file, with what next() has given; nullopt: it is larger than `most`.
   Result<std::optional<std::string_view>> all(std::size_t most);
-  /// The first bytes, as far as there are any.
+  /// The file's first `count` bytes, or all of a shorter one.
   Result<std::string_view> begin(std::size_t count);
 
-  /// No whole line is there, and who writes the file has not closed it: next() would wait for them.
+  /// No whole line has come, and the file's writer has not closed it: next() would wait.
   bool would_wait() const;
   int fd() const { return fd_; }
-  std::uint64_t line() const { return line_; }
   /// An error of the line that was read last, with the file's name and the line's number: exit 2.
   Error wrong(std::string_view what) const { return wrong_at(line_, what); }
   Error wrong_at(std::uint64_t line, std::string_view what) const;

@@ -7,12 +7,13 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
 #include <string_view>
 #include <tuple>
 
 #include "base/escape.h"
+#include "base/unique_fd.h"
 #include "collect/safe_path.h"
+#include "parse/utf16.h"
 
 namespace oomcast {
 namespace {
@@ -33,23 +34,27 @@ Result<LogDirectory> list_logs(const std::string& directory) {
   std::string shown = escape_for_terminal(directory);
   auto place = resolve(directory, {});
   if (!place) return Error::failed(fmt::format("cannot read {}: {}", shown, place.error().message));
-  int fd =
-      openat(place->directory.get(), place->name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd < 0) return Error::from_errno("cannot read " + shown);
-  std::unique_ptr<DIR, int (*)(DIR*)> entries(fdopendir(fd), closedir);
+  UniqueFd fd(
+      openat(place->directory.get(), place->name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  DirStream entries(fd ? fdopendir(fd.get()) : nullptr);
   if (!entries) return Error::from_errno("cannot read " + shown);
+  int directory_fd = fd.release();  // the stream's now
+  LogDirectory out;
   std::vector<ListedLog> found;
   std::size_t names = 0;
   while (const dirent* entry = readdir(entries.get())) {
-    if (++names > kMaxNames) break;
+    if (++names > kMaxNames) {
+      out.more_names = true;
+      break;
+    }
     struct stat what {};
-    if (fstatat(fd, entry->d_name, &what, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(what.st_mode)) continue;
+    if (fstatat(directory_fd, entry->d_name, &what, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(what.st_mode))
+      continue;
     bool holes = what.st_size > (1 << 20) && what.st_blocks * kBlock < what.st_size / kMostlyHoles;
     if (what.st_size == 0 || holes) continue;
     found.push_back({{what.st_mtim.tv_sec, what.st_mtim.tv_nsec}, what.st_size, entry->d_name});
   }
   std::ranges::sort(found, std::greater{}, &ListedLog::written);
-  LogDirectory out;
   std::uint64_t bytes = 0;
   for (const ListedLog& log : found) {
     bytes += static_cast<std::uint64_t>(log.size);
@@ -71,8 +76,7 @@ LogContent content_of(int fd) {
   for (std::string_view magic : {"\xfd\x37zXZ\0"sv, "\x28\xb5\x2f\xfd"sv, "BZh"sv, "\x04\x22\x4d\x18"sv})
     if (begin.starts_with(magic)) return LogContent::compressed;
   if (begin.starts_with("LPKSHHRH"sv)) return LogContent::journal;
-  for (std::string_view mark : {"\xff\xfe"sv, "\xfe\xff"sv})  // UTF-16
-    if (begin.starts_with(mark)) return LogContent::text;
+  if (Utf16Decoder::of(begin)) return LogContent::text;
   return begin.find('\0') == std::string_view::npos ? LogContent::text : LogContent::binary;
 }
 

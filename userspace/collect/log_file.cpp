@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kLongestLine = 64 * 1024, kBuffer = 256 * 1024;
 
-// Bytes to lines; a long one to pieces.
+// Cuts bytes into lines, and a line of more than kLongestLine into pieces.
 class LineCutter {
  public:
   explicit LineCutter(const std::function<void(std::string_view, bool)>& on_line) : on_line_(on_line) {}

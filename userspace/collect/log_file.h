@@ -17,7 +17,7 @@ Result<UniqueFd> open_log(const std::string& path);
 /// Reads `fd` to its end, decompressing it if it is compressed by gzip; UTF-16 as UTF-8. `on_line`: each line
 /// without its newline, one of more than 64 KiB in pieces (`cut`: the next piece is its rest; or the newline
 /// was missing at the end). `on_bytes`: how much has been read, now and then; false stops. Error: it cannot
-/// be read, or the gzip data is damaged; what came before has been told. Memory: 1.2 MiB, whatever comes.
+/// be read, or the gzip data is damaged; what came before has been given. Memory: 1.2 MiB, whatever comes.
 Status read_log(UniqueFd fd, const std::function<void(std::string_view line, bool cut)>& on_line,
                 const std::function<bool(std::uint64_t bytes)>& on_bytes = {});
 

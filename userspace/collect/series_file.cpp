@@ -18,14 +18,8 @@ constexpr std::size_t kMostOfDocument = 32 << 20, kMostOfHead = 1 << 20, kUnname
 constexpr std::size_t kMostSeries = 4096, kMostPoints = 4'000'000, kMostRows = 200'000, kLongestLabel = 200;
 constexpr double kSurelyBytesFrom = 16 << 20;
 
-std::string shell_quoted(const std::string& path) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,:@=%";
-  if (path == "stdin") return "-";
-  if (!path.empty() && path.find_first_not_of(kPlain) == std::string::npos) return path;
-  std::string out = "'";
-  for (char c : path) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return escape_for_terminal(out + "'");
+std::string file_word(const std::string& path) {
+  return path == "stdin" ? "-" : shell_word(path);
 }
 
 std::string label_of(const Json& metric) {
@@ -51,8 +45,8 @@ bool is_pair(const Json& json) {
          (json[1].is_string() || json[1].is_number());
 }
 
-// What stands in a document, taken out of it as it is parsed: points [time, "value"] with the labels of their
-// object, and the objects of a list.
+// What keep() takes out of a document while the library parses it: points [time, "value"] with the labels of
+// their object, and the objects of a list.
 struct Parsed {
   struct Point {
     std::uint32_t series;
@@ -102,8 +96,7 @@ Error SeriesFile::cannot(const SeriesProblem& problem) const {
     columns += (columns.empty() ? "" : ", ") + escape_for_terminal(name);
   if (!columns.empty()) what += "; the columns are: " + columns;
   if (!problem.flags.empty())
-    what += fmt::format("\nTo read it: oomcast replay {} {}", shell_quoted(file_.path()),
-                        escape_for_terminal(problem.flags));
+    what += fmt::format("\nTo read it: oomcast replay {} {}", file_word(file_.path()), problem.flags);
   return file_.wrong_at(problem.line, what);
 }
 
@@ -116,10 +109,10 @@ Result<SeriesFile> SeriesFile::open(LineFile file, const SeriesChoices& choices)
     return out.file_.wrong_at(
         1, fmt::format("the file is UTF-16\nTo read it: iconv -f UTF-16 -t UTF-8 {} | oomcast "
                        "replay -",
-                       shell_quoted(out.file_.path())));
+                       file_word(out.file_.path())));
   if (*head == "\x1f\x8b")
     return out.file_.wrong_at(1, fmt::format("the file is compressed\nTo read it: zcat {} | oomcast replay -",
-                                             shell_quoted(out.file_.path())));
+                                             file_word(out.file_.path())));
   if (head->starts_with('{') || head->starts_with('[')) {
     auto is = out.read_document(choices);
     if (!is) return is.error();
@@ -150,7 +143,8 @@ Result<bool> SeriesFile::read_document(const SeriesChoices& choices) {
   if (rest.is_discarded() && parsed.points.empty() && parsed.rows.empty()) return false;
   if (!Json::accept(**text)) return false;
   if (parsed.too_many)
-    return file_.wrong_at(1, fmt::format("more than {} series or {} points", kMostSeries, kMostPoints));
+    return file_.wrong_at(1, fmt::format("more than {} series, {} points or {} objects", kMostSeries - 1,
+                                         kMostPoints - 1, kMostRows - 1));
   if (parsed.points.empty()) {
     rows_ = std::move(parsed.rows);
     is_list_ = !rows_.empty();
@@ -170,7 +164,7 @@ Result<bool> SeriesFile::read_document(const SeriesChoices& choices) {
     return file_.wrong_at(
         1, fmt::format("the values have no unit, and are at most {}\nTo read it: oomcast replay {} "
                        "--unit B",
-                       most, shell_quoted(file_.path())));
+                       most, file_word(file_.path())));
   MemoryUnit unit = choices.unit ? *choices.unit : MemoryUnit{};
   out.unit = unit.bytes;
   out.read_as = fmt::format(

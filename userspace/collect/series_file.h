@@ -14,10 +14,10 @@
 
 namespace oomcast {
 
-/// Constant memory for lines, of whatever number; a JSON document is read as a whole and refused above 32
-/// MiB. A table whose form has no name is told by its first 40 lines, which are waited for; a known header is
-/// looked for in the first MiB. Every error is usage (exit 2) with file and line; of a file that cannot be
-/// read it names the columns and the flags that would read it.
+/// Reads lines in constant memory, however many; a JSON document as a whole: above 32 MiB it refuses an
+/// object and reads an array as lines. open() searches the first MiB for a known header; what a table without
+/// one is, it guesses from the first 40 lines, and waits for them. Every error is usage (exit 2) with file
+/// and line; of a file that cannot be read it names the columns and the flags that would read it.
 class SeriesFile {
  public:
   /// From the file's first line on; what was read of it is read again.

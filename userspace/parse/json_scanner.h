@@ -20,7 +20,7 @@ class JsonEvents {
   virtual void key(std::string_view name) = 0;
   /// `cut`: its end is missing.
   virtual void string(std::string_view text, bool cut) = 0;
-  /// A number, true, false, null, as it stands there.
+  /// A number, true, false, null, as it is written.
   virtual void scalar(std::string_view text) = 0;
 };
 

@@ -167,7 +167,8 @@ class DateReader {
       noon_ = word[0] == 'P' || word[0] == 'p';
       return true;
     }
-    // A weekday may sound like a month ("mar." is Tuesday in French): the month stands nearer to the day.
+    // A weekday's abbreviation may be a month's ("mar." is Tuesday in French): the last such word before the
+    // day's number is the month.
     int month = month_named(word);
     if (month >= 0 && (named_ < 0 || day_ < 0)) named_ = month;
     if (month < 0) ++strangers_;

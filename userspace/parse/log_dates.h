@@ -1,4 +1,5 @@
-// A date with a time of day, however a program or a locale spells it: told by its order, not by its format.
+// A date with a time of day, however a program or a locale spells it: known by the order of its parts, not by
+// a format.
 #pragma once
 
 #include <ctime>
@@ -15,8 +16,8 @@ struct LogDate {
   std::tm fields{};  ///< tm_year counts only with `year`
   Fraction fraction;
   bool year = false;
-  std::optional<Nanos> zone;  ///< east of UTC; nullopt: not told, this machine's
-  /// nullopt: the year is not told, or there is no such time.
+  std::optional<Nanos> zone;  ///< east of UTC; nullopt: none is there, this machine's
+  /// nullopt: it has no year, or there is no such time.
   std::optional<WallStamp> stamp() const;
 };
 
@@ -27,7 +28,7 @@ struct LogDate {
 /// bytes.
 std::optional<LogDate> read_date(std::string_view text);
 
-/// "1763702681[.5]", or as many milli-, micro- or nanoseconds, told by its digits. nullopt: no time of 1973
+/// "1763702681[.5]", or as many milli-, micro- or nanoseconds, by the number's size. nullopt: no time of 1973
 /// to 2191.
 std::optional<WallStamp> read_epoch(std::string_view text);
 

@@ -20,8 +20,8 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// A stamp without a year beside one that has it. The clock of the first is a machine's own, of whatever zone:
-// where both tell the same minute, the second says which.
+// A stamp without a year, with the year nearest to `beside`. Its zone is unknown: if the two differ by whole
+// quarters of an hour (but for 30 s), they are of one moment in two zones, and `beside` has the right one.
 WallStamp in_year_of(const WallStamp& stamp, const WallStamp& beside) {
   std::time_t given = std::chrono::floor<seconds>(stamp.since_epoch).count();
   std::time_t near = std::chrono::floor<seconds>(beside.since_epoch).count();

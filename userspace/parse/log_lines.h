@@ -17,8 +17,8 @@
 //                                                     they cost the time, not the line
 //   kernel: […] text
 //   text                                              dmesg -t
-// and those inside of what log_wrapping.h unwraps, or behind the names and numbers of grep. What keeps lines
-// in records is unwrapped before: log_unwrapper.h.
+// and those inside of what log_wrapping.h unwraps, or behind the names and numbers of grep. log_unwrapper.h
+// takes lines out of records before.
 #pragma once
 
 #include <cstdint>
@@ -62,7 +62,7 @@ class LogLineReader {
 
   /// Must see every line that is not read, so that no turn of the year is missed. Cost: three bytes.
   void skip(std::string_view raw) { note_month(raw); }
-  /// The same of a text that a record has beside what `beside` says of it.
+  /// As read(), of a text of a record, which says `beside` of it.
   LogPrefix read_beside(std::string_view text, bool cut, const Beside& beside, LogLine& line);
 
   /// The time of day of a stamp without a year. `now`: no line is later, but for a day's clock error.
@@ -80,7 +80,8 @@ class LogLineReader {
   std::optional<LogPrefix> read_behind_words(std::string_view raw, bool cut, LogLine& line);
   WallStamp place(std::tm fields, const Fraction& fraction);
   LogPrefix read_kmsg(std::string_view raw, bool cut, LogLine& line);
-  bool take_syslog(std::string_view& text, LogPrefix& out);
+  /// `nested`: behind a collector's prefix, where no other is looked for.
+  bool take_syslog(std::string_view& text, LogPrefix& out, bool nested = false);
   bool is_prefix_behind_host(std::string_view rest, LogPrefix& inner, std::string_view& text);
   bool take_rfc5424(std::string_view& text, LogPrefix& out);
   bool take_talos(std::string_view& text, LogPrefix& out);

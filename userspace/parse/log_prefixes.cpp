@@ -130,7 +130,7 @@ void LogLineReader::take_tag(std::string_view& rest, LogPrefix& out) {
 
 // "Nov 21 03:04:05 ", "2026-11-21T03:04:05+00:00 ", "Fri 2026-11-21 03:04:05 UTC ", "1754970843.123456 ",
 // "Fri Nov 21 03:04:05 2026 ", and a tag
-bool LogLineReader::take_syslog(std::string_view& text, LogPrefix& out) {
+bool LogLineReader::take_syslog(std::string_view& text, LogPrefix& out, bool nested) {
   std::string_view rest = text;
   std::tm t{};
   Fraction fraction;
@@ -174,7 +174,7 @@ bool LogLineReader::take_syslog(std::string_view& text, LogPrefix& out) {
     text = rest.substr(sender.size() + 1);
   } else if (begins_sentence(sentence) || begins_report(sentence)) {  // a paste without host and tag
     text = sentence;
-  } else if (LogPrefix inner; is_prefix_behind_host(rest, inner, text)) {
+  } else if (LogPrefix inner; !nested && is_prefix_behind_host(rest, inner, text)) {
     out.kernel = inner.kernel;
     out.host = std::move(inner.host);
   } else {
@@ -188,7 +188,7 @@ bool LogLineReader::is_prefix_behind_host(std::string_view rest, LogPrefix& inne
   std::size_t end = rest.find(' ');
   if (end == npos || rest.substr(0, end).find(':') != npos) return false;
   std::string_view behind = rest.substr(end + 1);
-  if (behind.empty() || !take_syslog(behind, inner) || !inner.kernel || !inner.wall) return false;
+  if (behind.empty() || !take_syslog(behind, inner, true) || !inner.kernel || !inner.wall) return false;
   text = behind;
   return true;
 }

@@ -18,7 +18,7 @@ using std::chrono::seconds;
 constexpr std::size_t kMaxTexts = 64, kMaxTextBytes = 128 * 1024;
 constexpr Nanos kSlowestJournal = seconds(10);
 
-// Before others; in small letters, and without the "_" and "@" in front.
+// Names of the member that is the text, the surest first, as plain_key() spells them.
 constexpr std::array<std::string_view, 24> kTextKeys = {
     "message",     "msg",           "log",      "line",         "raw",         "syslogmessage",
     "textpayload", "short_message", "text",     "body",         "payload",     "fullmsg",
@@ -42,7 +42,7 @@ constexpr std::array<std::string_view, 18> kTimeKeys = {"timestamp",
                                                         "utctime",
                                                         "source_realtime_timestamp",
                                                         "nanos"};
-// Of a record's own way, not of what it tells.
+// Of a record's way through collectors, not of what happened.
 constexpr std::array<std::string_view, 13> kOtherTimes = {"ingest", "receiv", "observed", "index", "creat",
                                                           "first",  "start",  "process",  "end",   "expire",
                                                           "modif",  "updat",  "acknow"};
@@ -285,7 +285,7 @@ LogRecord LogRecord::inner() const {
   out.host_ = host_;
   out.other_writer_ = other_writer_;
   out.quoted_ = true;
-  // Its own time goes before.
+  // A time of its own takes precedence.
   constexpr int kFromAbove = 10;
   if (has_time() && out.time_.rank < kFromAbove) out.time_.rank += kFromAbove;
   return out;

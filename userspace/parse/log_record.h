@@ -17,10 +17,10 @@
 
 namespace oomcast {
 
-/// What stands beside a text. It is believed where the text itself has no prefix that says more.
+/// What a record says of its text. It counts where the text has no prefix of its own that says more.
 struct Beside {
   LogPrefix prefix;                 ///< `any`: the record has said something of a log's record
-  std::optional<LogDate> yearless;  ///< its time, where the year is not told
+  std::optional<LogDate> yearless;  ///< its time, if that has no year
 };
 /// A text, of one line or of several.
 using OnText = std::function<void(std::string_view text, bool cut, const Beside& beside)>;
@@ -31,11 +31,11 @@ class LogRecord {
   void add(std::string_view parent, std::string_view key, std::string_view value, bool cut = false);
   /// A number, or a word without quotation marks.
   void add_scalar(std::string_view key, std::string_view value);
-  /// In an array or a row: what it is, only the value tells.
+  /// A value of an array or a row, without a name that says what it is.
   void add_nameless(std::string_view value) { add({}, {}, value); }
 
-  /// Gives its text, or, where no member is known to be it, all that may be; and forgets them. Nothing: it
-  /// has none.
+  /// Calls `on_text` for its text, or, if no member's name says that it is the text, for each that may be;
+  /// and forgets them. A record without a text: no call.
   void give_texts(const OnText& on_text);
   bool has_text() const { return !texts_.empty(); }
   bool has_time() const { return time_.rank < kNoTime; }
@@ -43,9 +43,9 @@ class LogRecord {
   bool has_member(std::string_view key) const;
   Beside beside() const;
 
-  /// What this one says beside its text, for a record in it.
+  /// A record inside of this one, with what this one says beside its text.
   LogRecord inner() const;
-  /// Of a time that was found inside of it.
+  /// Takes over the time of a record inside of this one, if this one has none.
   void take_time_of(const LogRecord& inner);
 
   /// Whether records have their text under this name.
@@ -86,7 +86,7 @@ class LogRecord {
   bool quoted_ = false;  // not each member is its own: see LogPrefix::shows_writer
 };
 
-/// The records of JSON: each object of an array, and each that stands alone, with the objects that are in it.
+/// The records of JSON: each object of an array, and each that is alone, with the objects that are in it.
 class RecordsOfJson : public JsonEvents {
  public:
   struct Given {

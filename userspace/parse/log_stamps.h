@@ -21,7 +21,7 @@ struct Fraction {
 };
 
 void take_spaces(std::string_view& text);
-/// ".123456" or ",123"; true also where none stands there. false: a point without digits.
+/// ".123456" or ",123"; true also if there is none. false: a point without digits.
 bool take_fraction(std::string_view& text, Fraction& out);
 std::optional<std::int64_t> take_natural(std::string_view& text);
 /// "Nov": 10; -1: no month.

@@ -146,7 +146,7 @@ bool LogTable::take_named_row(std::string_view line, const OnText& on_text) {
     begun_ = std::string(line) + '\n';
     return true;
   }
-  // A text at the end whose commas nobody has quoted.
+  // A last column of text that has commas, without quotation marks around it.
   if (row.cells.size() > names_.size() && between_ == ',' && LogRecord::is_text_key(names_.back())) {
     std::string& last = row.cells[names_.size() - 1];
     for (std::size_t i = names_.size(); i < row.cells.size(); ++i) last += ',' + row.cells[i];
@@ -171,7 +171,7 @@ bool LogTable::take_row(std::string_view line, const OnText& on_text) {
   return is;
 }
 
-// What has begun is no cell: its lines stand for themselves.
+// What has begun is no row: its lines are given one by one.
 void LogTable::finish(const OnText& on_text) {
   std::string begun = std::exchange(begun_, {});
   std::string_view rest = begun, line;
@@ -180,6 +180,13 @@ void LogTable::finish(const OnText& on_text) {
 
 bool LogTable::take(std::string_view line, const OnText& on_text) {
   if (open()) {
+    // Without a quotation mark alone the cell goes on. To read the row anew for each of its lines costs the
+    // square of its length.
+    bool goes_on = std::ranges::count(line, '"') % 2 == 0;
+    if (goes_on && begun_.size() + line.size() < kLongestRow) {
+      begun_.append(line) += '\n';
+      return true;
+    }
     std::string whole = begun_ + std::string(line);
     bool fits = whole.size() <= kLongestRow;
     if (fits && take_row(whole, on_text)) {

@@ -14,14 +14,14 @@ namespace oomcast {
 /// Fed lines in order. Rows are known by the head above them, or by a time of day in a cell beside a text.
 class LogTable {
  public:
-  /// Whether the line is of a table: its head, a rule, or a row, whose record is given then.
+  /// Whether the line is a table's: its head, a rule, or a row, whose texts are given then.
   bool take(std::string_view line, const OnText& on_text);
   void finish(const OnText& on_text);
-  /// A cell has begun that goes on in the next line.
+  /// A cell in quotation marks goes on in the next line.
   bool open() const { return !begun_.empty(); }
-  /// Heads stand near the beginning.
+  /// take() needs every line: a head has been read, or may come, which is so for the first 200 lines.
   bool looks_for_head() const { return heads_tried_ < kHeadsTried || !names_.empty(); }
-  /// Whether take() would have to see it: the first bytes tell.
+  /// Whether the line may be a row without a head above it. Cost: a search for two marks in the line.
   static bool may_be_row(std::string_view line);
 
  private:

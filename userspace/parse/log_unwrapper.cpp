@@ -38,7 +38,7 @@ bool begins_json(std::string_view text) {
   return std::string_view(array ? "{[\"" : "\"'}").find(rest[0]) != npos;
 }
 
-// A line that is a string, or ends with one: what is in it, as it stands there.
+// A line that is a string, or ends with one: what is in it, as it is written.
 struct Literal {
   std::string_view inside;
   bool alone = false;  // nothing else is in the line, but what joins it to another
@@ -91,8 +91,7 @@ void LogUnwrapper::end_json() {
   records_ = {};
 }
 
-// Takes what belongs to the value that has begun off the line. False: nothing does, and the line stands for
-// itself.
+// Takes what belongs to the value that has begun off the line. False: nothing does, and the line is no JSON.
 bool LogUnwrapper::take_json(std::string_view& line, bool cut) {
   const std::size_t before = records_.strings();
   std::string_view rest = line, newline = "\n";
@@ -151,11 +150,7 @@ bool LogUnwrapper::take_pairs(std::string_view line) {
     rest.remove_prefix(end + 1);
     std::string value;
     if (oomcast::take(rest, "\"")) {
-      while (!rest.empty() && rest[0] != '"') {
-        if (rest[0] == '\\' && rest.size() > 1) rest.remove_prefix(1);
-        value += rest[0];
-        rest.remove_prefix(1);
-      }
+      while (!rest.empty() && rest[0] != '"') value += take_unescaped(rest);
       oomcast::take(rest, "\"");
     } else {
       value = rest.substr(0, rest.find(' '));

@@ -14,7 +14,7 @@
 
 namespace oomcast {
 
-/// Who is given what is unwrapped, in its order.
+/// Takes what is unwrapped, in its order.
 class LogSink {
  public:
   virtual ~LogSink() = default;
@@ -29,8 +29,8 @@ class LogSink {
 /// keep, 8 MiB at most and mostly a line, whatever the file's size.
 class LogUnwrapper {
  public:
-  /// `cut`: its newline was missing, and what comes next is its rest. `relevant`: false where a line that
-  /// stands alone need not be given.
+  /// `cut`: its newline was missing, and what comes next is its rest. `relevant`: false if no report is open
+  /// and the line can begin none; an object of JSON that is whole in it is then not given.
   void line(std::string_view raw, bool cut, bool relevant, LogSink& to);
   void finish(LogSink& to);
   /// Records of JSON within a line ("[0] kmsg.0: [[1754970843.1, {}], {"msg"=>"…"}]"). False: there are none

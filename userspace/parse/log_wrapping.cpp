@@ -56,15 +56,9 @@ std::optional<std::string_view> head_inside(std::string_view line) {
 // The string that begins with `quote`, without what ends it, its escapes undone.
 std::string from_literal(std::string_view quote) {
   std::string out;
-  for (std::size_t i = 1; i < quote.size() && quote[i] != quote[0]; ++i) {
-    char c = quote[i];
-    if (c == '\\' && i + 1 < quote.size()) {
-      c = quote[++i];
-      if (c == 'n') c = '\n';
-      if (c == 't') c = '\t';
-    }
-    out += c;
-  }
+  char mark = quote.front();
+  quote.remove_prefix(1);
+  while (!quote.empty() && quote.front() != mark) out += take_unescaped(quote);
   return out;
 }
 

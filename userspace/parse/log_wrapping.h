@@ -1,5 +1,5 @@
-// What people and collectors put around a log's line: quotation and colours, grep's names and numbers, a
-// collector's record. None of it is believed for more than where the line itself is.
+// What people and programs put around a log's line: quotation and colours, grep's names and numbers, a mail's
+// encoding. None of it is believed for more than where the line itself is.
 #pragma once
 
 #include <functional>
@@ -46,7 +46,7 @@ std::optional<std::string_view> behind_prompt(std::string_view line);
 
 /// Whether a sentence of the kernel's OOM killer begins here.
 bool begins_sentence(std::string_view text);
-/// Whether one is in it, whatever stands around.
+/// Whether one is in it, whatever is around it.
 bool holds_sentence(std::string_view text);
 
 /// The lines of a log between a fence of Markdown within the line ("``` [ 1.5] … [ 1.6] …```"), one for each

@@ -12,7 +12,7 @@ constexpr std::size_t kLongestKey = 64, kLongestScalar = 64 * 1024, kDeepest = 3
 
 struct Pair {
   std::size_t indent = 0;  // of the key
-  bool item = false;       // "- " stands before it
+  bool item = false;       // "- " is before it
   std::string_view key, value;
 };
 
@@ -46,15 +46,7 @@ std::optional<Pair> pair_of(std::string_view line) {
 
 std::string from_double_quoted(std::string_view text) {
   std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    char c = text[i];
-    if (c == '\\' && i + 1 < text.size()) {
-      c = text[++i];
-      if (c == 'n') c = '\n';
-      if (c == 't') c = '\t';
-    }
-    out += c;
-  }
+  while (!text.empty()) out += take_unescaped(text);
   return out;
 }
 

@@ -14,12 +14,13 @@ namespace oomcast {
 /// Fed lines in order.
 class LogYaml {
  public:
-  /// Whether the line is YAML's. The text of an item is given when the item has ended.
+  /// Whether the line is YAML's. The text of an item is given when the item has ended; of a block ("|") each
+  /// line at once.
   bool take(std::string_view line, const OnText& on_text);
   /// The file has ended, or what is not YAML begins.
   void finish(const OnText& on_text);
   bool open() const { return !items_.empty(); }
-  /// Whether take() would have to see it: a key stands there.
+  /// Whether take() needs the line: it begins with a key or a dash.
   static bool may_begin(std::string_view line);
 
  private:

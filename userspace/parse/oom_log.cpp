@@ -297,8 +297,12 @@ void OomLogParser::store_task(Open& open, const TaskRow& row) {
   };
   OomDump::Counts& sums = open.dump.counts;
   ++sums.tasks;
-  if (row.rss_pages && *row.rss_pages < most) sums.rss_pages += *row.rss_pages;
-  if (row.swap_pages && *row.swap_pages < most) sums.swap_pages += *row.swap_pages;
+  auto add = [](std::optional<std::uint64_t>& sum, const std::optional<std::uint64_t>& pages) {
+    if (!pages || *pages >= most) return;
+    sum = sum ? *sum + *pages : *pages;
+  };
+  add(sums.rss_pages, row.rss_pages);
+  add(sums.swap_pages, row.swap_pages);
   bool full = open.dump.tasks.size() >= limits_.rows;
   append(open, open.dump.tasks, limits_.rows, row);
   if (!full) return;

@@ -70,7 +70,7 @@ struct OomDump {
   std::optional<MemcgTaskLine> memcg_task;
   std::vector<MemcgUsageLine> usage;
   std::vector<MemcgStatsHead> stats;   ///< the limit's cgroup first; old kernels print its children too
-  std::vector<TaskRow> tasks;          ///< those that could have been killed; of too many, the largest
+  std::vector<TaskRow> tasks;          ///< those that could have been killed; over the limit, the largest
   std::optional<OomChosen> chosen;     ///< until 5.0
   std::vector<OomVictimLine> victims;  ///< each thread once, though the kernel may name it twice
   std::optional<OomGroupKill> group_kill;
@@ -83,7 +83,7 @@ struct OomDump {
   struct Counts {
     std::size_t named_again = 0;  ///< lines of a victim that had one; the kernel counts a kill for each
     std::size_t tasks = 0;        ///< rows of the table, with those over the limit
-    std::uint64_t rss_pages = 0, swap_pages = 0;  ///< of all of them
+    std::optional<std::uint64_t> rss_pages, swap_pages;  ///< of all of them; nullopt: no row has the column
   } counts;
   bool interleaved = false;  ///< another report was printed between its lines and nothing tells whose usage,
                              ///< statistics and rows are whose; victims are still right

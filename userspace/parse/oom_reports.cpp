@@ -178,7 +178,7 @@ void OomReports::physical_line(std::string_view raw, bool cut, bool could) {
   const OtherKiller* killer = other_killer_in(raw);
   others_.in_line = killer != nullptr;
   unwrapper_.line(raw, cut, could || !idle() || killer, *this);
-  // A member of a record that has no text ("OOMKilled": true).
+  // In a record without a text a member may be the sentence ("OOMKilled": true).
   bool is_said = !killer || std::ranges::find(others_.said, killer, &OtherSaid::killer) != others_.said.end();
   if (!is_said && !other_kill_in(raw, *killer)) note_other(raw, {});
 }
@@ -224,7 +224,7 @@ void OomReports::plain(std::string_view raw, bool cut) {
 }
 
 void OomReports::text(std::string_view text, bool cut, const Beside& beside) {
-  // Of the journal a record is one of the kernel's, which may print several lines in it.
+  // A record of the journal is one of the kernel's, which may have several lines.
   if (!beside.prefix.wrapped) return text_line(text, cut, beside);
   std::string_view rest = text, line;
   while (next_line(rest, line)) text_line(line, cut && rest.empty(), beside);
@@ -234,7 +234,7 @@ void OomReports::text_line(std::string_view text, bool cut, const Beside& beside
   if (text.ends_with('\r')) text.remove_suffix(1);
   LogLine line;
   LogPrefix prefix = reader_.read_beside(text, cut, beside, line);
-  has_prefixes_ = has_prefixes_ || line.time;  // else a process's name may look like a record
+  has_prefixes_ = has_prefixes_ || line.time;  // else a process's name may have a record's form
   note_other(text, prefix);
   if (!prefix.kernel) {
     if (parse_oom_line(line.text, line.cut)) ++counts_.others;
@@ -274,7 +274,7 @@ std::vector<LoggedOom> OomReports::finish() {
       counts_.first_unread = kernel.parser.first_given_up().substr(0, kShown);
     counts_.unread += kernel.parser.given_up();
   }
-  // Who keeps only first lines has no kills; behind kills the log is cut there.
+  // A log of first lines alone has no kills; in one with kills, a first line at the end is where it was cut.
   if (has_kills_ && !found_.empty() && is_first_line_alone(found_.back().dump)) {
     found_.pop_back();
     counts_.ends_in_report = true;

@@ -32,14 +32,14 @@ struct LogCounts {
   std::uint64_t lost_dumps = 0;  ///< over a limit of OomLogParser
   std::uint64_t unread = 0;      ///< that speak of an OOM kill in a form that is not read here
   std::string first_unread;
-  bool ends_in_report = false;  ///< behind reports of kills, in the first line of one: no more of it is there
+  bool ends_in_report = false;  ///< behind kills, with no more of another report than its first line
 };
 
 /// Fed the lines of one log in order, of one host or of several. A boot's end (another boot id, or its clock
 /// beginning anew) ends the reports that are open. Lines without a prefix are believed only in a log that has
 /// none: `dmesg -t`; and as the rest of one that a mail program has broken.
 ///
-/// Cost: a search for three short words in lines that no report is open for, whatever the log's size.
+/// Cost: a search for some ten short words in lines that no report is open for, whatever the log's size.
 class OomReports : private LogSink {
  public:
   /// `cut`: its newline was missing; what comes next, if anything, is its rest.
@@ -54,9 +54,9 @@ class OomReports : private LogSink {
   WallStamp resolve(const WallStamp& stamp, WallTime now) const { return reader_.resolve(stamp, now); }
 
   const LogCounts& counts() const { return counts_; }
-  /// Who else killed, or only spoke of it; each once.
+  /// Other programs that killed, or only reported it; each once.
   const std::vector<OtherSaid>& others() const { return others_.said; }
-  /// Processes that they named, the newest.
+  /// Processes that they say they killed; of more than 4,096 the newest.
   const std::deque<OtherKill>& other_kills() const { return others_.kills; }
   /// Every line so far was a record of journald's (`journalctl -o json`) or of /dev/kmsg, and those of the
   /// reports name the kernel as their writer. Of any other text a user may have written each line, so that
@@ -98,7 +98,7 @@ class OomReports : private LogSink {
   bool has_kills_ = false;
   LogCounts counts_;
   struct Others {
-    bool in_line = false;  // of the file, as it is
+    bool in_line = false;  // the file's line that is being read has one's sentence
     std::vector<OtherSaid> said;
     std::deque<OtherKill> kills;
   } others_;

@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view kKernelLog =
     "oomcast history (or oomcast history --from its dmesg) on that machine";
 
-constexpr std::array<OtherKiller, 15> kKillers = {{
+constexpr std::array<OtherKiller, 17> kKillers = {{
     {"systemd-oomd", Killing::by_it,
      "it kills a whole cgroup when memory pressure or swap use stays above its limit, before memory is used "
      "up",
@@ -42,12 +42,18 @@ constexpr std::array<OtherKiller, 15> kKillers = {{
      "it evicted a pod because the node was low on memory: no process reached a limit",
      "kubectl describe node NODE (MemoryPressure), kubectl top pod; oomcast watch on the node",
      "kubernetes pkg/kubelet/eviction/helpers.go"},
+    {"kubelet (admission)", Killing::none, "it refused to start a pod on a node that was short of memory",
+     "kubectl describe node NODE (MemoryPressure); oomcast watch on the node",
+     "kubernetes pkg/kubelet/eviction/eviction_manager.go, Admit"},
     {"slurmstepd", Killing::by_kernel, "it counts the kernel's kills in the cgroup of a job's step",
      kKernelLog, "slurm src/plugins/task/cgroup/task_cgroup_memory.c"},
     {"srun", Killing::by_kernel, "Slurm saw the kernel kill in the cgroup of a job's step", kKernelLog,
      "slurm src/common/slurm_protocol_defs.c"},
     {"systemd", Killing::by_kernel, "it saw the kernel kill in a unit's cgroup", kKernelLog,
      "systemd src/core/unit.c, src/core/service.c"},
+    {"systemd (result)", Killing::unknown,
+     "a unit failed by a kill of the kernel's OOM killer or of systemd-oomd: the result is the same",
+     kKernelLog, "systemd src/core/unit.c, unit_notify_cgroup_oom()"},
     {"container runtime", Killing::by_kernel,
      "a process of a container was killed at its memory limit (OOMKilled)", kKernelLog,
      "kubernetes core/v1 ContainerStateTerminated, docker inspect State.OOMKilled, containerd TaskOOM"},
@@ -71,9 +77,11 @@ enum KillerRow : std::size_t {
   kTalos,
   kRay,
   kKubelet,
+  kKubeletAdmission,
   kSlurm,
   kSrun,
   kSystemd,
+  kSystemdResult,
   kContainer,
   kExit137,
   kJava,
@@ -104,8 +112,8 @@ constexpr std::array<Sentence, 39> kSentencesOfOthers = {{
     {kRay, {"Task was killed due to the node running low on memory"}},
     {kRay, {"Ray killed this worker"}},
     {kKubelet, {"The node was low on resource: memory"}},
-    {kKubelet, {"eviction manager: ", "memory"}},
-    {kKubelet, {"The node had condition: [MemoryPressure]"}},
+    {kKubelet, {"viction manager: must evict pod(s) to reclaim", "memory"}},
+    {kKubeletAdmission, {"The node had condition: [MemoryPressure]"}},
     {kSlurm, {"Detected ", "oom_kill event"}},
     {kSlurm, {"Detected ", "oom-kill event"}},
     {kSlurm, {"slurmstepd", "Exceeded ", "memory limit"}},
@@ -113,7 +121,7 @@ constexpr std::array<Sentence, 39> kSentencesOfOthers = {{
     {kSrun, {"srun: error: ", ": Out Of Memory"}},
     {kSrun, {"srun: error: ", "OUT_OF_MEMORY"}},
     {kSystemd, {"of this unit has been killed by the OOM killer"}},
-    {kSystemd, {"Failed with result 'oom-kill'"}},
+    {kSystemdResult, {"Failed with result 'oom-kill'"}},
     {kContainer, {"OOMKilled\": true"}},
     {kContainer, {"OOMKilled\":true"}},
     {kContainer, {"eason", "OOMKilled"}},
@@ -142,6 +150,19 @@ bool has_all(std::string_view line, const std::array<std::string_view, 3>& words
     if (!word.empty()) line.remove_prefix(at + word.size());
   }
   return true;
+}
+
+// "Exit Code:    137", "exited with code 137", but neither "exit 0, took 137 ms" nor "Exiting after 1370 s".
+bool exits_with_137(std::string_view line) {
+  constexpr std::string_view kExit = "xit", kCode = " 137", kDigits = "0123456789";
+  constexpr std::size_t kFarthest = 24;
+  for (std::size_t code = line.find(kCode); code != npos; code = line.find(kCode, code + 1)) {
+    std::size_t exit = line.rfind(kExit, code);
+    if (exit == npos || code - exit > kFarthest) continue;
+    std::string_view between = line.substr(exit, code - exit), behind = line.substr(code + kCode.size(), 1);
+    if (between.find_first_of("0123456789,;") == npos && behind.find_first_of(kDigits) == npos) return true;
+  }
+  return false;
 }
 
 // "sending SIGTERM to process 4515 uid 1000 "python3": …"
@@ -201,11 +222,12 @@ std::span<const OtherKiller> other_killers() {
 }
 
 const OtherKiller* other_killer_in(std::string_view line) {
-  constexpr std::array<std::string_view, 9> kAny = {"illed", "SIG",    "OOM",    "oom",  "137",
-                                                    "emory", "MEMORY", "emoryK", "ALLOC"};
+  constexpr std::array<std::string_view, 8> kAny = {"illed", "SIG",   "OOM",    "oom",
+                                                    "137",   "emory", "MEMORY", "ALLOC"};
   if (std::ranges::none_of(kAny, [&](std::string_view word) { return has(line, word); })) return nullptr;
   for (const Sentence& sentence : kSentencesOfOthers)
-    if (has_all(line, sentence.words)) return &kKillers[sentence.row];
+    if (has_all(line, sentence.words) && (sentence.row != kExit137 || exits_with_137(line)))
+      return &kKillers[sentence.row];
   for (std::string_view refusal : kRefusals)
     if (has(line, refusal)) return &kKillers[kGpu];
   return nullptr;
@@ -223,10 +245,10 @@ std::optional<OtherKill> other_kill_in(std::string_view line, const OtherKiller&
 std::string describe(const OtherSaid& said) {
   const OtherKiller& killer = *said.killer;
   std::string_view what =
-      killer.killing == Killing::by_it       ? "killed, not the kernel"
+      killer.killing == Killing::by_it       ? "killed, not the kernel's OOM killer"
       : killer.killing == Killing::by_kernel ? "reports a kill whose record is in the kernel log"
       : killer.killing == Killing::unknown   ? "may be a kill by the kernel, whose log has its record then"
-                                             : "ran out of memory, and no process was killed";
+                                             : "reports no kill";
   return fmt::format("{} {}: {} ({}: {}). Next: {}", killer.name, what, killer.meaning,
                      said.lines == 1 ? "one line" : fmt::format("{} lines, the first", said.lines),
                      escape_for_terminal(said.first), killer.next);

@@ -29,7 +29,7 @@ struct OtherKiller {
   std::string_view source;   ///< which prints it
 };
 
-/// A process that one of them killed, as far as its sentence tells.
+/// A process that one of them killed, with what its sentence says.
 struct OtherKill {
   const OtherKiller* killer = nullptr;
   std::uint32_t pid = 0;
@@ -50,12 +50,13 @@ struct OtherSaid {
 
 std::span<const OtherKiller> other_killers();
 
-/// Whose sentence is in the line; nullptr: nobody's. Cost: a search for eight short words in most lines.
+/// The program whose sentence is in the line; nullptr: none is. Cost: a search for eight short words in most
+/// lines.
 const OtherKiller* other_killer_in(std::string_view line);
 /// The process that the sentence of `killer` in this line says it has killed; nullopt: it names none.
 std::optional<OtherKill> other_kill_in(std::string_view line, const OtherKiller& killer);
 
-/// For a person: "systemd-oomd killed, not the kernel (2 lines, the first: …): … Next: …"
+/// For a person: "systemd-oomd killed, not the kernel's OOM killer (2 lines, the first: …): … Next: …"
 std::string describe(const OtherSaid& said);
 
 }  // namespace oomcast

@@ -133,7 +133,7 @@ std::optional<Date> take_date(std::string_view& text) {
   return out;
 }
 
-// "Z", "+01:00", "UTC", "GMT"; "CET": this machine's. false: what stands there is no zone.
+// "Z", "+01:00", "UTC", "GMT"; "CET": this machine's. false: no zone is there.
 bool take_zone_of(std::string_view& text, std::optional<double>& zone) {
   std::string_view rest = skip_blanks(text);
   for (std::string_view zero : {"UTC", "GMT", "Z"})

@@ -40,10 +40,10 @@ double per_second(StampKind kind);
 struct Stamp {
   double seconds = 0;
   StampKind kind = StampKind::number;
-  double number = 0;  // as it stands there, of a number
+  double number = 0;  // as it is written; 0 of a date or a time of day
 };
 /// The whole of `text`: ISO 8601, what date(1) prints, 2026/11/29 10:00:00.5, 11/29/2026 10:00:00, 10:00:00
-/// PM, and numbers, whose size tells seconds, ms, µs and ns since 1970 from seconds of an own clock.
+/// PM, and numbers, by whose size they are seconds, ms, µs or ns since 1970, or seconds of an own clock.
 std::optional<Stamp> parse_stamp(std::string_view text);
 /// A date or a time of day at the beginning of a line, "[" and "," around it. Takes it off.
 std::optional<Stamp> take_stamp(std::string_view& line);

@@ -1,4 +1,4 @@
-// The tables that other tools write, told by the names of their columns.
+// The tables that other tools write, known by the names of their columns.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 namespace oomcast {
 
 /// A row of the table of forms. `used` and `limit` are sums of columns; '|' separates names of which the
-/// first that is there counts. An empty unit is told by the figures.
+/// first that is there counts. Without `unit` names and figures decide.
 struct SeriesForm {
   std::string_view name;
   std::array<std::string_view, 4> needs;

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/escape.h"
 #include "parse/series_form_table.h"
 #include "parse/series_names.h"
 #include "parse/text.h"
@@ -53,7 +54,7 @@ Figures figures_of(const SeriesRows& rows, std::size_t at, bool decimal_comma) {
 
 constexpr double kSurelyBytes = 16 << 20;
 
-// Of a bare number in a column whose name has no unit. nullopt: it cannot be told.
+// Of a bare number in a column whose name has no unit. nullopt: the figures do not say.
 std::optional<MemoryUnit> unit_of_figures(std::string_view name, const Figures& f) {
   if (f.amounts == 0) return std::nullopt;
   if (f.with_unit == f.amounts) return f.unit;
@@ -63,7 +64,7 @@ std::optional<MemoryUnit> unit_of_figures(std::string_view name, const Figures& 
   return f.most >= kSurelyBytes ? memory_unit("B") : std::nullopt;
 }
 
-// free prints KiB, and -b, -m and -g look the same.
+// free prints KiB, and with -b, -m and -g the same header over other units.
 MemoryUnit unit_of_free(const SeriesRows& rows, std::span<const std::size_t> columns) {
   Figures all;
   double total = 0;
@@ -94,14 +95,6 @@ std::vector<std::string> shown_names(std::span<const std::string> names) {
     out.emplace_back(bare(name).substr(0, 60));
   }
   return out;
-}
-
-std::string shell_word(std::string_view name) {
-  bool plain = name.find_first_of(" ()[]{}'\"\\$`*?;&|<>#%") == npos;
-  if (plain) return std::string(name);
-  std::string out = "'";
-  for (char c : name) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
 }
 
 class LayOut {

@@ -1,5 +1,5 @@
 // What the columns of other tools' tables are: which is the time, which memory is nearest to what nothing can
-// take back, what it runs against, and what tells one series from another.
+// take back, what it runs against, and what separates one series from another.
 #pragma once
 
 #include <cstddef>
@@ -31,10 +31,10 @@ struct SeriesProblem {
   std::string what;
   std::size_t line = 1;
   std::vector<std::string> columns;
-  std::string flags;  // "--column rss --unit KiB"
+  std::string flags;  // "--column rss --unit KiB", as a shell takes them, safe to print
 };
 
-/// What a table lacks is known only by what is left: the total, from the first row.
+/// Where the total comes from, in a table that says only how much is left.
 enum class SeriesTotal : std::uint8_t {
   none,
   first,    // what is left in the first row: the series is what was taken since
@@ -65,14 +65,15 @@ struct SeriesLayout {
   double time_scale = 1;  // seconds in one of a bare number
   std::vector<SeriesColumn> values;
   SeriesClock clock = SeriesClock::columns;
-  /// The rows of a card come in bursts, a burst for each look, and no column says which card it is.
+  /// The rows of several cards come in bursts, one for each sample, and no column says which card a row is
+  /// of: a row later than this, in seconds, after a burst's first begins the next burst.
   std::optional<double> burst;
   bool known = false;     // the form has a name
   bool labelled = false;  // each row begins with a label, for which there is no name
   bool skips_empty = false;
 };
 
-/// Fills in what the names alone tell: the form, and how its rows are made.
+/// Fills in what the names alone say: the form, and how its rows are made.
 void name_form(SeriesLayout& out, Split split);
 /// Its rows are whole: fields[i] belongs to names[i], of a labelled form to names[i - 1].
 using SeriesRows = std::vector<std::vector<std::string>>;

@@ -14,7 +14,7 @@ bool has(const std::vector<std::string>& words, std::initializer_list<std::strin
       words, [&](const std::string& word) { return std::ranges::find(any, word) != any.end(); });
 }
 
-// "memory_rss{pod="a"}" of Prometheus, "run-1 - system.memory" of W&B: what is measured, without whose it is.
+// "memory_rss{pod="a"}" of Prometheus, "run-1 - system.memory" of W&B: the metric without labels or run.
 std::string_view metric_of(std::string_view name) {
   name = name.substr(0, name.find('{'));
   if (std::size_t of_run = name.rfind(" - "); of_run != npos) name.remove_prefix(of_run + 3);

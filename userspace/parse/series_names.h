@@ -1,4 +1,4 @@
-// What the name of a column tells of what is in it.
+// What the name of a column says of what is in it.
 #pragma once
 
 #include <optional>
@@ -12,10 +12,10 @@ namespace oomcast {
 /// known to be.
 int memory_rank(std::string_view name);
 bool is_limit(std::string_view name);
-/// What tells one series from another.
+/// What separates one series from another.
 bool is_key(std::string_view name);
 bool is_time(std::string_view name);
-/// Neither memory that is taken nor anything of bytes: a share, a step, what is free.
+/// Anything but used memory: a limit, a key, a share, a step, what is free.
 bool is_no_memory(std::string_view name);
 /// "rss_mb", "rssMB", "memory (MiB)", "memory.used [MiB]", "used_bytes"; nullopt: the name has none.
 std::optional<MemoryUnit> unit_of_name(std::string_view name);

@@ -63,7 +63,7 @@ SeriesReader::Guess SeriesReader::best_problem(std::span<const std::string> line
           {"column time_s is missing: there is no table, and no line with memory in it", 1, {}, ""}};
 }
 
-// By the header: that of a known form wherever it stands, or (`any`) the first line that may be one.
+// By the header: that of a known form wherever it is, or (`any`) the first line that may be one.
 std::optional<SeriesReader::Guess> SeriesReader::guess_table(std::span<const std::string> lines,
                                                              const SeriesChoices& choices, bool any) {
   constexpr std::size_t kTitles = 8, kMostHeaders = 64, kLinesBelow = 2000;

@@ -1,5 +1,5 @@
-// Series of memory in the tables and logs of other tools: lines to points. What a file is, is told by its
-// first lines, not by its name.
+// Series of memory in the tables and logs of other tools: lines to points. A file's first lines decide what
+// it is, not its name.
 #pragma once
 
 #include <cstdint>
@@ -27,12 +27,12 @@ struct SeriesPoint {
 class SeriesReader {
  public:
   /// From the first lines of a file. `all`: no more of them come, and a table may be one whose form has no
-  /// name. Otherwise only known forms are told, as soon as one row below their header is there.
+  /// name. Otherwise only known forms count, as soon as one row below their header is there.
   struct Guess;
   static Guess guess(std::span<const std::string> lines, const SeriesChoices& choices, bool all);
 
   /// The points of the next line, none for what is no row (titles, other tables, dates). Error: what is wrong
-  /// with the row. Lines of guess() are to be given, too.
+  /// with the row. It needs the lines of guess(), too.
   std::optional<std::string> line(std::string_view line, std::vector<SeriesPoint>& out);
 
   /// Several series may come.
@@ -86,7 +86,7 @@ class SeriesReader {
   std::string_view line_;
   Fields fields_;
   std::string unquoted_, clean_;
-  std::vector<std::string> own_;  // cells that stand in no line
+  std::vector<std::string> own_;  // cells that are not a part of line_
   Time time_;
   std::optional<double> total_;
   std::optional<Bytes> limit_;  // --limit

@@ -18,7 +18,7 @@ using Fields = std::vector<std::string_view>;
 std::optional<std::string> split_csv(std::string_view line, char separator, Fields& fields,
                                      std::string& unquoted);
 
-/// What stands between the columns of a line.
+/// What separates the columns of a line.
 enum class Split : std::uint8_t {
   comma,
   semicolon,
@@ -31,7 +31,7 @@ std::string_view describe(Split split);
 std::optional<std::string> split_line(std::string_view line, Split split, Fields& fields,
                                       std::string& unquoted);
 
-/// What may stand between the columns of this line, the surest first.
+/// What may separate the columns of this line, the surest first.
 std::vector<Split> possible_splits(std::string_view line);
 /// The names in a header, without "#" before them.
 std::vector<std::string> header_names(std::string_view line, Split split);

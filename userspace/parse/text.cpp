@@ -51,6 +51,15 @@ bool next_line(std::string_view& rest, std::string_view& line) {
   return true;
 }
 
+char take_unescaped(std::string_view& text) {
+  char c = text.front();
+  text.remove_prefix(1);
+  if (c != '\\' || text.empty()) return c;
+  c = text.front();
+  text.remove_prefix(1);
+  return c == 'n' ? '\n' : c == 't' ? '\t' : c;
+}
+
 std::string_view next_field(std::string_view& rest) {
   std::size_t begin = rest.find_first_not_of(" \t");
   rest.remove_prefix(begin == std::string_view::npos ? rest.size() : begin);

@@ -38,6 +38,9 @@ bool next_line(std::string_view& rest, std::string_view& line);
 /// Takes the next run of bytes that are neither space nor tab off `rest`; empty at the end.
 std::string_view next_field(std::string_view& rest);
 std::string_view trim(std::string_view text);
+/// Takes the first character of a quoted text off it, of an escape what it means: "\n" and "\t" a newline and
+/// a tab, any other the character behind the backslash. `text` is not empty.
+char take_unescaped(std::string_view& text);
 /// The value of the line `key value` (or `key: value`) in `text`, trimmed.
 std::optional<std::string_view> find_value(std::string_view text, std::string_view key);
 

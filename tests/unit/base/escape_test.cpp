@@ -36,6 +36,16 @@ bool is_valid_utf8(std::string_view s) {
   return true;
 }
 
+TEST(ShellWord, is_the_same_word_again_and_harmless) {
+  EXPECT_EQ(shell_word("/var/log/a-1.csv"), "/var/log/a-1.csv");
+  EXPECT_EQ(shell_word(""), "''");
+  EXPECT_EQ(shell_word("rss (KB)"), "'rss (KB)'");
+  EXPECT_EQ(shell_word("it's"), "'it'\\''s'");
+  EXPECT_EQ(shell_word("a\tb'\\ \x1b[2J"), "$'a\\x09b\\'\\\\ \\x1b[2J'");
+  EXPECT_EQ(shell_word("~\xe2\x80\xae"), "$'~\\xe2\\x80\\xae'") << "U+202E turns the text around";
+  EXPECT_EQ(shell_word("größe"), "'größe'");
+}
+
 std::string random_bytes(std::mt19937& random) {
   // Mostly bytes that make sequences, so that nearly valid ones are common.
   constexpr unsigned char often[] = {0x80, 0xbf, 0xc0, 0xc1, 0xc2, 0xdf, 0xe0, 0xa0, 0x9f, 0xed, 0xef,

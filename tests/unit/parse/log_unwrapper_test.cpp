@@ -277,6 +277,12 @@ TEST(Unwrapping, pairs_of_a_line_have_its_time) {
                 }));
 }
 
+TEST(Unwrapping, a_pair_of_several_lines_is_read_line_by_line) {
+  auto found = found_in("time=\"2025-11-21T05:24:41Z\" level=warning msg=\"kernel: " + kInvoked +
+                        "\\nkernel: " + kKill + "\"\n");
+  ASSERT_EQ(found.size(), 1u);
+}
+
 TEST(Unwrapping, members_of_a_line_each_are_a_record) {
   expect_report("journalctl -o export", each([](auto& t) {
                   return "__REALTIME_TIMESTAMP=1763702681000000\n_TRANSPORT=kernel\nMESSAGE=" + t + "\n\n";

@@ -95,6 +95,21 @@ TEST(OomLogParser, reads_a_report_of_3_10) {
   EXPECT_FALSE(d.constraint || d.group_kill || d.interleaved);
 }
 
+TEST(OomLogParser, sums_only_the_columns_that_the_table_has) {
+  auto dumps = dumps_of({
+      "httpd invoked oom-killer: gfp_mask=0x201da, order=0, oom_adj=0, oom_score_adj=0",
+      "[ pid ]   uid  tgid total_vm      rss cpu oom_adj oom_score_adj name",
+      "[ 1905]     0  1905     3236     1714   0     -17         -1000 sshd",
+      "[ 2000]   100  2000   900000   700000   1       0             0 java",
+      "Out of memory: Kill process 2000 (java) score 850 or sacrifice child",
+      "Killed process 2000, UID 100, (java) total-vm:3600000kB, anon-rss:2799000kB, file-rss:1000kB",
+  });
+  ASSERT_EQ(dumps.size(), 1u);
+  EXPECT_EQ(dumps[0].counts.rss_pages, 701714u);
+  EXPECT_EQ(dumps[0].counts.swap_pages, std::nullopt)
+      << "without swapents nobody knows, and 0 would be a claim";
+}
+
 TEST(OomLogParser, reads_a_machine_wide_report_of_4_4) {
   auto dumps = dumps_of({
       "apt invoked oom-killer: gfp_mask=0x24201ca, order=0, oom_score_adj=0",

@@ -42,7 +42,8 @@ const std::vector<Case>& cases() {
       {"srun: error: node6156: task 0: Out Of Memory", "srun"},
       {"Nov 21 05:24:41 a1 systemd[1]: a.service: A process of this unit has been killed by the OOM killer.",
        "systemd"},
-      {"Nov 21 05:24:41 a1 systemd[1]: a.service: Failed with result 'oom-kill'.", "systemd"},
+      {"Nov 21 05:24:41 a1 systemd[1]: a.service: Failed with result 'oom-kill'.", "systemd (result)"},
+      {"  Warning  Evicted  5m  kubelet  The node had condition: [MemoryPressure].", "kubelet (admission)"},
       {"      Reason:       OOMKilled", "container runtime"},
       {"            \"OOMKilled\": true,", "container runtime"},
       {"      Exit Code:    137", "exit code 137"},
@@ -92,6 +93,23 @@ TEST(OtherKillers, each_alone_is_no_kill_of_the_kernels_and_no_line_that_is_not_
 TEST(OtherKillers, an_exit_code_of_137_may_be_a_kill_of_the_kernels_and_no_more) {
   OomReports reports;
   reports.line("      Exit Code:    137");
+  reports.finish();
+  ASSERT_EQ(reports.others().size(), 1u);
+  EXPECT_NE(describe(reports.others()[0]).find("may be a kill by the kernel"), std::string::npos);
+}
+
+TEST(OtherKillers, a_number_137_that_is_no_exit_code_is_none) {
+  for (const char* line : {"worker: exit 0, took 137 ms", "Exiting after 1370 s", "exited with code 1374",
+                           "exit 1 of 137 shards", "[main] exited; queue length was then 137"})
+    EXPECT_FALSE(other_killer_in(line)) << line;
+  for (const char* line :
+       {"exited with code 137", "Main process exited, code=killed: exit status 137.", "exit 137"})
+    EXPECT_TRUE(other_killer_in(line)) << line;
+}
+
+TEST(OtherKillers, a_result_that_systemd_oomd_leaves_too_is_not_called_the_kernels) {
+  OomReports reports;
+  reports.line("Nov 21 05:24:41 a1 systemd[1]: a.service: Failed with result 'oom-kill'.");
   reports.finish();
   ASSERT_EQ(reports.others().size(), 1u);
   EXPECT_NE(describe(reports.others()[0]).find("may be a kill by the kernel"), std::string::npos);
