@@ -179,11 +179,11 @@ struct ChainLevel {
 struct MemoryAtKill {
   std::optional<Bytes> anon, file, shmem, kernel, slab, swap;
   struct Part {
-    std::string name;  // the kernel's counter, or "anon" and the like where one is made of several
+    std::string name;  // the kernel's counter; "anon" and the like for a sum of several
     Bytes size;
   };
-  /// All that its report counts, without overlap: of the cgroup's usage, or of the machine's RAM. What they
-  /// do not sum up to is in none of its counters.
+  /// Every counter of the report, without overlap: of the cgroup's usage, or of the machine's RAM. What is
+  /// missing to that whole is in none of the counters.
   std::vector<Part> parts{};
 };
 
@@ -241,9 +241,11 @@ struct Episode {
   std::optional<MemoryAtKill> memory;
   std::optional<MachineAtKill> machine;
   struct Tasks {
-    std::vector<TaskAtKill> rows;        // the largest, `kMaxTasks` at most; empty: the log has no table
+    /// The largest: of a live or stored kill `kMaxTasks` at most, of a log all that its parser kept. Empty:
+    /// the log has no table.
+    std::vector<TaskAtKill> rows;
     std::size_t listed = 0;              // rows that the table had
-    std::optional<Bytes> rss{}, swap{};  // of all of them; what several share is in each
+    std::optional<Bytes> rss{}, swap{};  // sums over all listed; memory that several share counts for each
   } tasks;
   EpisodeChecks checks;
   std::optional<KillSeries> series;  // nullopt: it is the first of its limit for a while

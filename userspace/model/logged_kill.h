@@ -17,8 +17,8 @@ std::uint32_t tgid_of(const OomDump& dump, const OomVictimLine& victim);
 /// The kernel's own line is the authority on the numbers it prints.
 void take_line(Victim& victim, const OomVictimLine& line);
 
-/// The page size that makes the sizes of a victim's line and of its row the same, or those of the zones and
-/// their sum; nullopt: not told.
+/// The page size by which a victim's line (kB) agrees with its row (pages), or else the zones (kB) with their
+/// sum (pages); nullopt: unknown.
 std::optional<Bytes> page_size_of(const OomDump& dump);
 
 /// A name for `report`: when in UTC, and who.

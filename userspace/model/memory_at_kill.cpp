@@ -25,7 +25,7 @@ void add_part(Parts& parts, std::string_view name, const std::optional<Bytes>& s
   if (size && *size > Bytes{}) parts.push_back({std::string(name), *size});
 }
 
-// What the statistics count of `kernel`, and what of it they do not name.
+// The counters that are part of `kernel`, and as kernel_other what of `kernel` none of them has.
 void add_kernel_parts(Parts& parts, const MemoryAtKill& kinds,
                       const std::function<std::optional<Bytes>(std::string_view)>& count) {
   std::optional<Bytes> rest = kinds.kernel;
@@ -53,7 +53,7 @@ std::optional<MemoryAtKill> memory_of_cgroup(const OomDump& dump) {
           out = add_saturating(out ? *out : Bytes{}, {static_cast<std::int64_t>(stat.value)});
     return out;
   };
-  // Of the first hierarchy since 5.3: what is the cgroup's own, and then all together.
+  // Newer kernels print each counter of cgroup v1 twice: the cgroup's own, and total_* with its descendants.
   auto sum = [&](std::string_view key) -> std::optional<Bytes> {
     auto total = sum_of(fmt::format("total_{}", key));
     return total ? total : sum_of(key);
@@ -82,7 +82,7 @@ std::optional<MemoryAtKill> memory_of_cgroup(const OomDump& dump) {
   add_part(out.parts, "file", out.file);
   add_part(out.parts, "shmem", out.shmem);
   bool counted = sum("kernel") || used(MemcgCounter::kmem);
-  // Without a sum of its own `kernel` is that of these, with sockets.
+  // Without a `kernel` counter out.kernel is the sum of these parts and of sockets: no rest is to be shown.
   MemoryAtKill kernel = out;
   if (!counted) kernel.kernel.reset();
   add_kernel_parts(out.parts, kernel, sum);
@@ -195,10 +195,8 @@ Episode::Tasks tasks_at_kill(const OomDump& dump, Bytes page, std::size_t most) 
   std::vector<TaskAtKill>& out = all.rows;
   if (dump.interleaved || dump.tasks.empty()) return all;
   all.listed = std::max(dump.counts.tasks, dump.tasks.size());
-  if (dump.counts.tasks) {
-    all.rss = size(dump.counts.rss_pages);
-    all.swap = size(dump.counts.swap_pages);
-  }
+  all.rss = size(dump.counts.rss_pages);
+  all.swap = size(dump.counts.swap_pages);
   for (const TaskRow& row : dump.tasks) {
     TaskAtKill& task = out.emplace_back();
     task.process.id.tgid = row.tgid.value_or(row.pid);

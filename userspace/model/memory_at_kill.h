@@ -14,7 +14,8 @@ namespace oomcast {
 std::optional<MemoryAtKill> memory_at_kill(const OomDump& dump, std::optional<Bytes> page);
 /// nullopt: it was a memory cgroup's limit, or the report does not tell.
 std::optional<MachineAtKill> machine_at_kill(const OomDump& dump, std::optional<Bytes> page);
-/// Its table, the largest first, `most` of them, each named by its row alone; and its sums.
+/// The `most` largest rows of the report's table, the largest first, each process named by its row alone; and
+/// the sums over all rows.
 Episode::Tasks tasks_at_kill(const OomDump& dump, Bytes page, std::size_t most = Episode::kMaxTasks);
 
 }  // namespace oomcast

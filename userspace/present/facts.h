@@ -22,7 +22,7 @@ struct StartFact {
   std::string version, kernel;  // kernel empty: there is none, a series of another tool
   std::vector<std::string> sources;
   std::optional<double> time_s = std::nullopt;  // of such a series, instead of `time`
-  std::string read_as = {};                     // how its columns were understood; empty: they are ours
+  std::string read_as = {};                     // how its columns were understood; empty: they are oomcast's
 };
 
 struct EndFact {

@@ -70,7 +70,7 @@ std::optional<Finding> how_it_rose(const PostMortem& r) {
                   clock_at(e, -rise.took.count()), format_size(rise.to), format_duration(rise.took));
   std::vector<std::string> evidence{path};
   std::string came = format_size(rise.to - rise.from);
-  // "leak" beside a step would be two causes of one kill.
+  // To print "leak" beside a step would name two causes of one kill.
   if (rise.before && rise.before->verdict == Verdict::leak && rise.cause != Verdict::leak &&
       rise.before->growth)
     evidence.push_back(fmt::format("{} it grew by {}, too slowly to matter here", ago(rise.before_age),

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kMaxZones = 4, kMaxSlabs = 4;
 constexpr double kProcessesExplain = 0.5;  // of the RAM
-constexpr double kWorthNaming = 0.03;
+constexpr double kWorthNaming = 0.03;      // of the RAM
 
 Bytes size_of_zone(const ZoneLine& z) {
   return z.managed ? *z.managed : known(z.present);
@@ -80,19 +80,20 @@ std::optional<Finding> where_the_machines_memory_was(const PostMortem& r) {
     auto row = std::ranges::find(table->rows, name, &MemoryRow::name);
     return row == table->rows.end() ? Bytes{} : row->size;
   };
-  auto most = std::ranges::find_if_not(table->rows, is_free);
-  if (most == table->rows.end()) return std::nullopt;
   Finding out;
   Bytes own = row_named("anon");
   bool riddle = own.as_double() < kProcessesExplain * table->whole.as_double();
+  auto most = std::ranges::find_if_not(
+      table->rows, [&](const MemoryRow& row) { return is_free(row) || (riddle && row.name == "anon"); });
+  if (most == table->rows.end()) return std::nullopt;
+  std::string_view what = most->meaning.empty() ? std::string_view(most->name) : most->meaning;
   if (riddle)
     out.text =
-        fmt::format("The processes account for only {} of the {} of RAM; most of it is {} ({}).",
-                    format_size(own), format_size(table->whole), most->meaning, format_size(most->size));
+        fmt::format("The processes account for only {} of the {} of RAM; the largest other part is {} ({}).",
+                    format_size(own), format_size(table->whole), what, format_size(most->size));
   else
-    out.text =
-        fmt::format("{} of the {} of RAM ({}) is {}.", format_size(most->size), format_size(table->whole),
-                    percent_of_whole(most->size, table->whole), most->meaning);
+    out.text = fmt::format("{} of the {} of RAM ({}) is {}.", format_size(most->size),
+                           format_size(table->whole), percent_of_whole(most->size, table->whole), what);
   for (const MemoryRow& row : table->rows) {
     bool large = row.size.as_double() >= kWorthNaming * table->whole.as_double();
     if (!riddle || is_free(row) || row.name == "anon" || !large) continue;
@@ -127,7 +128,7 @@ std::optional<Finding> where_it_ran_out(const PostMortem& r) {
   else if (m.swap_total && m.swap_free)
     out.evidence.push_back(
         fmt::format("swap: {} free of {}", format_size(*m.swap_free), format_size(*m.swap_total)));
-  // Of a report that was cut down to its first and last lines.
+  // The log has only the report's first and last lines, without zones and swap.
   if (out.evidence.empty() && e.scope == OomScope::global) return std::nullopt;
   return out;
 }

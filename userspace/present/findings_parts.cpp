@@ -58,7 +58,7 @@ const Victim* first_victim(const Episode& e) {
 std::string scope_of(const Episode& e) {
   const Victim* victim = first_victim(e);
   CgroupPtr cgroup = e.limit_cgroup ? e.limit_cgroup : victim ? victim->process.cgroup : nullptr;
-  // One that a run of oomcast made is gone.
+  // `oomcast run` has removed the cgroup that it made.
   if (!cgroup || cgroup->path == "/" || cgroup->name.name.starts_with("oomcast-run-")) return "";
   auto plain = [](const std::string& text) {
     return !text.empty() && std::ranges::all_of(text, [](unsigned char c) {

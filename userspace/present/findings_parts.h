@@ -19,14 +19,15 @@ std::string clock_at(const StoredEpisode& e, double at);
 std::vector<const ForecastFact*> foretold(const StoredEpisode& e);
 std::optional<Bytes> limit_of(const StoredEpisode& e);
 const Victim* first_victim(const Episode& e);
-/// " --unit NAME", " --cgroup PATH": the scope that a command names the limit's owner or the victim by; "":
-/// none that needs no quotes.
+/// The flag that makes a command follow the limit's owner, or else the victim's cgroup: " --unit NAME" or
+/// " --cgroup PATH". "": that cgroup is unknown, the root or gone, or a shell would need quotes around its
+/// name.
 std::string scope_of(const Episode& e);
 bool culprit_is_victim(const PostMortem& r);
 /// What the kernel says of the machine where no memory cgroup's limit was met: zones, NUMA nodes, swap.
 std::optional<Finding> where_it_ran_out(const PostMortem& report);
-/// Of a kill without a cgroup's limit: which counter of the kernel's report has most, and, where processes
-/// hold a small part only, what has the rest. nullopt: it has no such counters.
+/// Of a kill without a cgroup's limit: the largest counter of the kernel's report, and the others where the
+/// anonymous memory of processes is the smaller part of the RAM. nullopt: the report has no such counters.
 std::optional<Finding> where_the_machines_memory_was(const PostMortem& report);
 /// "zone Normal of node 1".
 std::string name_of(const ZoneLine& zone);

@@ -88,8 +88,13 @@ std::vector<TaskGroup> task_groups(const Episode::Tasks& tasks) {
   }
   std::vector<TaskGroup> out;
   for (auto& [name, group] : groups) out.push_back(std::move(group));
-  std::ranges::stable_sort(out, std::greater{}, [](const TaskGroup& g) { return g.rss + g.swap; });
+  std::ranges::stable_sort(out, std::greater{},
+                           [](const TaskGroup& g) { return add_saturating(g.rss, g.swap); });
   return out;
+}
+
+std::string of_which(const Episode::Tasks& tasks) {
+  return tasks.rows.size() < tasks.listed ? fmt::format("of its {} largest", tasks.rows.size()) : "of it";
 }
 
 }  // namespace oomcast

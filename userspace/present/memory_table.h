@@ -1,5 +1,5 @@
-// Where the memory was at a kill: every counter of the kernel's report against all there was, and the
-// processes of its table together.
+// Where the memory was at a kill: every counter of the kernel's report against the whole, and the processes
+// of its table in groups.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace oomcast {
 struct MemoryRow {
   std::string name;          // as in MemoryAtKill::Part; "uncounted": in no counter of the report
   std::string_view meaning;  // "page tables"
-  std::string_view command;  // that shows who has it; empty: none is of use
+  std::string_view command;  // that shows what holds it; empty: none does
   Bytes size;
 };
 
@@ -26,20 +26,23 @@ struct MemoryTable {
   std::vector<MemoryRow> rows;  // the largest first; with "uncounted", if any is
 };
 
-/// nullopt: the kernel's report has no counters, or does not tell of how much they are.
+/// nullopt: the kernel's report has no counters, or the whole that they are parts of is unknown.
 std::optional<MemoryTable> memory_table(const Episode& e);
 /// "12.3 %"
 std::string percent_of_whole(Bytes part, Bytes whole);
 
-/// Rows of the kernel's table that belong together: of one cgroup where the cgroups of them are known (the
-/// table itself does not tell), else of one command.
+/// Rows of the kernel's table that belong together: of one cgroup where every row's cgroup is known (the
+/// table itself has none), else of one command.
 struct TaskGroup {
   std::string name;  // escaped
   bool cgroup = false;
   std::size_t count = 0;
-  Bytes rss, swap;  // what several share is in each
+  Bytes rss, swap;  // sums of the known ones; memory that several share counts for each
 };
 /// The largest first.
 std::vector<TaskGroup> task_groups(const Episode::Tasks& tasks);
+/// What the groups are parts of: "of it", all of the kernel's table, or "of its 64 largest", the rows that
+/// are kept.
+std::string of_which(const Episode::Tasks& tasks);
 
 }  // namespace oomcast

@@ -178,8 +178,8 @@ std::string unconfirmed_text(const std::vector<PastKill>& kills, const HistoryFa
   return out;
 }
 
-// A log tells of its hierarchy by what it counts: memory and swap together, or apart.
-bool tells_hierarchy(const PastKill& kill) {
+// What a log counts shows its hierarchy: v1 counts memory and swap together, v2 swap alone.
+bool knows_hierarchy(const PastKill& kill) {
   bool live = kill.run && std::ranges::find(kill.sources, EpisodeSource::live) != kill.sources.end();
   const CgroupPtr& limit = kill.episode.limit_cgroup;
   const auto& memory = kill.episode.memory;
@@ -197,7 +197,7 @@ Json kill_json(const PastKill& kill, const HistoryFacts& facts) {
   if (kill.run) clock = {kill.run->wall_of_mono_zero, kill.run->wall_of_boot_zero, kill.run->tick};
   Json out = Json::parse(to_json(OomEvent{kill.episode, kill.forecast_before, kill.first_forecast}, clock));
   out["time"] = kill.time ? time_json(*kill.time) : Json(nullptr);
-  if (!tells_hierarchy(kill)) leave_hierarchy_open(out);
+  if (!knows_hierarchy(kill)) leave_hierarchy_open(out);
   out["time_error_s"] = kill.time ? Json(Seconds(kill.error).count()) : Json(nullptr);
   out["since_boot_s"] = kill.since_boot ? Json(Seconds(*kill.since_boot).count()) : Json(nullptr);
   out["boot_id"] = kill.boot_id ? Json(to_valid_utf8(*kill.boot_id)) : Json(nullptr);
@@ -220,7 +220,7 @@ Json user_kill_json(const LoggedUserKill& of) {
   fact.victim.uid = of.kill.uid;
   fact.cause = std::string(of.kill.killer->name);
   Json out = Json::parse(to_json(fact, ClockMap{}));
-  out["sender"] = nullptr;  // which process it was, its sentence does not tell
+  out["sender"] = nullptr;  // its sentence does not name its own process
   out["time"] = of.time ? time_json(*of.time) : Json(nullptr);
   out["since_boot_s"] = of.kill.since_boot ? Json(Seconds(*of.kill.since_boot).count()) : Json(nullptr);
   out["signal"] = to_valid_utf8(of.kill.signal);
@@ -229,7 +229,7 @@ Json user_kill_json(const LoggedUserKill& of) {
   return out;
 }
 
-// Below the table.
+// Printed below the table.
 std::string user_kills_text(const HistoryFacts& facts) {
   if (facts.user_kills.empty()) return "";
   std::string out = "\nKilled by others than the kernel\n";

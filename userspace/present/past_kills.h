@@ -31,7 +31,7 @@ struct Recurring {
 /// not confirmed only with `all`.
 std::vector<Recurring> recurring(const std::vector<PastKill>& kills, bool all);
 
-/// A kill by another than the kernel, as a log tells of it.
+/// A kill by another killer than the kernel's, as a log has it.
 struct LoggedUserKill {
   OtherKill kill;
   std::optional<WallTime> time;
@@ -60,8 +60,8 @@ std::string doubt_of(const PastKill& kill, const HistoryFacts& facts);
 
 std::string history_text(const std::vector<PastKill>& kills, const HistoryFacts& facts,
                          const TextStyle& style);
-/// JSON Lines: `start`, an `oom` per kill, a `kill` per one of another than the kernel, a `recurrence` per
-/// name that came back, `end`.
+/// JSON Lines: `start`, an `oom` per kill, a `kill` per kill by another killer than the kernel's, a
+/// `recurrence` per name that came back, `end`.
 std::string history_json(const std::vector<PastKill>& kills, const HistoryFacts& facts);
 
 }  // namespace oomcast

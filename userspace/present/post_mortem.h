@@ -20,7 +20,7 @@ namespace oomcast {
 struct Finding {
   std::string text;
   std::vector<std::string> evidence;
-  std::string_view kind{};  // of advice: cure, save (the work), delay
+  std::string_view kind{};  // of advice, what it does: cure, save (the work), delay
 };
 
 /// Values at the times of the Timeline; nullopt: not known at that moment.

@@ -28,7 +28,7 @@ std::string owner_name(const Episode& e);
 /// known.
 std::string request_of(const Episode& e);
 bool is_victim(const Episode& e, const ProcessRef& process);
-/// When the kill was: format_moment(), or what the log tells instead.
+/// When the kill was: format_moment(), or what an undated log has instead.
 std::string moment_of(const StoredEpisode& e);
 
 Timeline make_timeline(const PostMortem& report);

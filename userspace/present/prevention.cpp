@@ -43,20 +43,19 @@ double nearer_for(const StoredEpisode& e, double eta) {
 }
 
 std::string command(const StoredEpisode& e, const std::string& rule) {
-  const Episode& told = e.told.episode;
-  if (told.limit_cgroup && told.limit_cgroup->name.name.starts_with("oomcast-run-"))
+  const Episode& kill = e.told.episode;
+  if (kill.limit_cgroup && kill.limit_cgroup->name.name.starts_with("oomcast-run-"))
     return fmt::format("oomcast run --memory {} --alert '{}' --signal USR1 -- …",
-                       told.limit ? fmt::format("{}M", told.limit->count >> 20) : "SIZE", rule);
-  return fmt::format("oomcast watch{} --alert '{}' --touch .stop", told.limit_cgroup ? scope_of(told) : "",
+                       kill.limit ? fmt::format("{}M", kill.limit->count >> 20) : "SIZE", rule);
+  return fmt::format("oomcast watch{} --alert '{}' --touch .stop", kill.limit_cgroup ? scope_of(kill) : "",
                      rule);
 }
 
-// Where it is known what keeps the memory; what that rests on stands with the findings. A line that only
-// touched it first may be a temporary's.
+// Only where the evidence names what keeps the memory; the findings show that evidence. A line that merely
+// touched the memory first may have allocated a temporary.
 std::optional<Finding> a_cure(const PostMortem& r) {
   constexpr double kEnough = 0.1;  // of what the process grew by
-  const GrowthOrigins& told = r.episode.told.episode.grew_from;
-  std::vector<GrowthSource> all = growth_sources(told);
+  std::vector<GrowthSource> all = growth_sources(r.episode.told.episode.grew_from);
   if (all.empty() || all.front().sure_share() < kEnough) return std::nullopt;
   const GrowthSource& most = all.front();
   if (most.holder) {
@@ -75,7 +74,7 @@ std::optional<Finding> a_cure(const PostMortem& r) {
   return Finding{fmt::format("Free what {} allocates: it was not freed.", at), {}};
 }
 
-// Nobody saw the curve: what would have.
+// No samples were kept: an alert needs oomcast to run.
 std::optional<Finding> an_alert_next_time(const PostMortem& r) {
   if (r.rise || r.episode.source == EpisodeSource::live) return std::nullopt;
   return Finding{
@@ -84,9 +83,9 @@ std::optional<Finding> an_alert_next_time(const PostMortem& r) {
 }
 
 std::optional<Finding> some_swap(const PostMortem& r) {
-  const Episode& told = r.episode.told.episode;
-  if (told.limit_cgroup || !told.machine || told.machine->swap_total != Bytes{}) return std::nullopt;
-  return Finding{"Swap would have delayed it: the machine has none.", {}};
+  const Episode& kill = r.episode.told.episode;
+  if (kill.limit_cgroup || !kill.machine || kill.machine->swap_total != Bytes{}) return std::nullopt;
+  return Finding{"Swap would have delayed it: it had none at the kill.", {}};
 }
 
 std::optional<Finding> another_score(const PostMortem& r) {
@@ -213,16 +212,16 @@ std::vector<Finding> make_prevention(const PostMortem& r) {
 
 std::vector<Finding> make_next(const PostMortem& r) {
   const StoredEpisode& e = r.episode;
-  const Episode& told = e.told.episode;
+  const Episode& kill = e.told.episode;
   std::vector<Finding> out;
   if (e.source != EpisodeSource::live)
     out.push_back(
-        {"Its curve, what grew, and a deadline before it happens:", {"oomcast trace" + scope_of(told)}});
-  auto sources = growth_sources(told.grew_from);
+        {"Its curve, what grew, and a deadline before it happens:", {"oomcast trace" + scope_of(kill)}});
+  auto sources = growth_sources(kill.grew_from);
   bool line_known = !sources.empty() && sources.front().sure_share() > 0;
   if (e.source == EpisodeSource::live && r.rise && r.rise->cause == Verdict::leak && !line_known)
     out.push_back({"Which line keeps the memory, while it grows:",
-                   {fmt::format("oomcast blame{} --for 30s", scope_of(told))}});
+                   {fmt::format("oomcast blame{} --for 30s", scope_of(kill))}});
   return out;
 }
 

@@ -317,7 +317,10 @@ Json page_tasks(const Episode::Tasks& tasks) {
   Json groups = list_of(several, kMaxSentenceBytes, [](const TaskGroup& group) {
                   return Json::array({shown(group.name), group.count, group.rss.count});
                 }).elements;
-  return {{"listed", tasks.listed}, {"rss", tasks.rss->count}, {"groups", std::move(groups)}};
+  return {{"listed", tasks.listed},
+          {"rss", tasks.rss->count},
+          {"of", of_which(tasks)},
+          {"groups", std::move(groups)}};
 }
 
 Json machine_json(const MachineAtKill& m) {

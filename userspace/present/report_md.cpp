@@ -79,7 +79,8 @@ std::string sums_md(const Episode::Tasks& tasks) {
   std::size_t shown = 0;
   for (const TaskGroup& group : task_groups(tasks))
     if (group.count > 1 && shown++ < kMaxGroupsMd)
-      out += fmt::format("; {} × {} {}", group.count, literal(group.name), format_size(group.rss));
+      out += fmt::format("; {} {} × {} {}", of_which(tasks), group.count, literal(group.name),
+                         format_size(group.rss));
   return out + "\n";
 }
 

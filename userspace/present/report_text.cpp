@@ -146,7 +146,7 @@ void memory(TextPage& page, const Episode& e) {
   for (const MemoryRow& row : table->rows) {
     bool small = row.size.as_double() < kSmallestRow * table->whole.as_double();
     if ((small || shown >= most) && row.name != "uncounted") {
-      rest += row.size;
+      rest = add_saturating(rest, row.size);
       continue;
     }
     ++shown;
@@ -171,8 +171,8 @@ void sums(TextPage& page, const Episode::Tasks& tasks) {
   for (const TaskGroup& group : task_groups(tasks)) {
     if (group.count < 2 || shown == kMaxGroups) continue;
     ++shown;
-    page.line(fmt::format("{}  of it {} × {}", align_right(format_size(group.rss), 9), group.count,
-                          cut_middle(group.name, kWidth - 25)));
+    page.line(fmt::format("{}  {} {} × {}", align_right(format_size(group.rss), 9), of_which(tasks),
+                          group.count, cut_middle(group.name, kWidth - 38)));
   }
 }
 

@@ -1,4 +1,4 @@
-// What could not be given, and when, in words.
+// The request that could not be met, and the time of the kill, in words.
 #include <fmt/format.h>
 
 #include <array>
@@ -15,10 +15,12 @@ namespace {
 struct GfpMeaning {
   std::string_view flag, meaning;
 };
-// The first that is among the flags.
+// The first whose name is among the flags counts.
 constexpr std::array kGfpMeanings = {
     GfpMeaning{"GFP_HIGHUSER", "a page for a process's own memory or a file"},
     GfpMeaning{"GFP_TRANSHUGE", "a huge page for a process's own memory"},
+    GfpMeaning{"__GFP_MOVABLE",
+               "a page for a process's own memory or a file"},  // GFP_NOFS for the page cache
     GfpMeaning{"GFP_USER", "memory for a process, which the kernel reads and writes, too"},
     GfpMeaning{"GFP_DMA32", "memory below 4 GiB, for a device"},
     GfpMeaning{"GFP_DMA", "memory below 16 MiB, for a device"},
@@ -28,7 +30,7 @@ constexpr std::array kGfpMeanings = {
     GfpMeaning{"GFP_KERNEL", "the kernel's own memory: a page table, a stack, a buffer"},
 };
 
-// A memory cgroup charges all of a process's memory with GFP_KERNEL.
+// A charge to a memory cgroup has GFP_KERNEL for a process's own memory, too.
 std::string meaning_of_request(const Episode& e) {
   std::string_view flags = *e.request.gfp;
   bool charge = e.limit_cgroup || e.scope == OomScope::memcg;

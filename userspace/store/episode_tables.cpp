@@ -261,7 +261,7 @@ void Tables::write_log_parts(std::int64_t id, const Episode& e) {
   nr = 0;
   Statement task(db_, "INSERT INTO tasks VALUES(?,?,?,?,?,?,?,?,?,?)");
   for (const TaskAtKill& t : e.tasks.rows) {
-    if (nr == static_cast<int>(Episode::kMaxTasks)) break;  // a log's are the whole table
+    if (nr == static_cast<int>(Episode::kMaxTasks)) break;  // of a log there are more
     auto process = id_of(t.process);
     task << id << nr++ << process << t.rss << t.anon << t.file << t.shmem << t.swap << t.pgtables
          << t.oom_score_adj;

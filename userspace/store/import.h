@@ -24,7 +24,7 @@ class EpisodeImport {
   /// Whether it was not there yet. What is there (the same boot as far as both are known, a victim with the
   /// same tid, kills within 10 s) is completed with what only this one knows; a live one keeps all it has. A
   /// text file adds nothing to what another source has, and what is there of a text file alone is replaced.
-  /// `host`: that it was on, where that is not this machine.
+  /// `host`: the machine that the log names, where that is another; empty: this one.
   /// `time` and the other times of `episode` are ignored but for the kill's, `at`; start_ticks of processes
   /// are unknown (0).
   Result<bool> add(Episode episode, EpisodeSource source, WallTime at,

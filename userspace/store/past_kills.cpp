@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
+#include <utility>
 
 #include "model/logged_kill.h"
 
@@ -87,6 +88,20 @@ void fill(Victim& to, const Victim& from) {
   to.logged = to.logged || from.logged;
 }
 
+// A store keeps fewer rows of the table than a log has, but knows command lines and cgroups of them.
+void fill(Episode::Tasks& to, const Episode::Tasks& from) {
+  fill(to.rss, from.rss);
+  fill(to.swap, from.swap);
+  if (to.rows.size() >= from.rows.size()) return;
+  std::vector<TaskAtKill> kept = std::exchange(to.rows, from.rows);
+  to.listed = std::max(to.listed, from.listed);
+  for (TaskAtKill& task : kept) {
+    auto row = std::ranges::find(to.rows, task.process.id.tgid,
+                                 [](const TaskAtKill& t) { return t.process.id.tgid; });
+    if (row != to.rows.end()) row->process = std::move(task.process);
+  }
+}
+
 void fill_episode(Episode& to, const Episode& from) {
   fill(to.scope, from.scope);
   if (!to.limit_cgroup) to.limit_cgroup = from.limit_cgroup;
@@ -100,8 +115,7 @@ void fill_episode(Episode& to, const Episode& from) {
   fill(to.memory, from.memory);
   if (to.memory && from.memory && to.memory->parts.empty()) to.memory->parts = from.memory->parts;
   fill(to.machine, from.machine);
-  // A store has the largest of the table, a log all of it.
-  if (to.tasks.rows.size() < from.tasks.rows.size()) to.tasks = from.tasks;
+  fill(to.tasks, from.tasks);
   for (const Victim& v : from.victims) {
     auto known = std::ranges::find(to.victims, v.tid, &Victim::tid);
     if (known != to.victims.end())
@@ -204,7 +218,7 @@ std::vector<PastKill> each_once(std::vector<PastKill> kills) {
         by_task.emplace(id, index);
     }
   }
-  // Of one second, which is all that many logs tell, the newest stands last in its log.
+  // Many logs have whole seconds only: of kills in one second the newest stands last in its log.
   std::ranges::reverse(out);
   std::ranges::stable_sort(out, [](const PastKill& a, const PastKill& b) {
     if (a.time != b.time) return a.time > b.time;  // nullopt is the least

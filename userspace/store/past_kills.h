@@ -54,7 +54,7 @@ std::string name_of(const PastKill& kill);
 /// that is not. Cost: n log n.
 std::vector<PastKill> each_once(std::vector<PastKill> kills);
 
-/// What `to` lacks, from another account of the same kill.
+/// Fills in what `to` lacks with what another source has of the same kill.
 void complete(Episode& to, const Episode& from);
 
 /// Whether its log says that another machine than the one of this name (by gethostname(2)) told of it.

@@ -34,9 +34,9 @@
 //                   of an episode: containers of Python programs that grew meanwhile; the line that adds to
 //                   each, then its callers
 //   memory_at_kill  of an episode, by the kernel's report; tasks: how many rows its table had
-//   parts_at_kill   of an episode: all that the same report counts, without overlap
+//   parts_at_kill   of an episode: every counter of the same report, without overlap
 //   tasks, task_sums
-//                   of an episode: the largest of that table; the sums of all of it
+//                   of an episode: the largest rows of that table; the sums over all its rows
 //   machine_at_kill, zones_at_kill, slabs_at_kill
 //                   of an episode where no memory cgroup's limit was met, by the same report: NUMA nodes, RAM
 //                   and swap; each zone with its watermarks; the largest slabs that cannot be reclaimed

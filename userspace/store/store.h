@@ -46,8 +46,8 @@ struct StoredEpisode {
   std::vector<GpuFact> gpu_events;  // of the processes: contexts, out of memory, copies, ends; xids
   /// Kills before it, oldest first.
   struct Before {
-    std::vector<Episode> of_workload;  // of the same one (model/workload.h)
-    std::vector<Episode> at_limit;     // of the same limit, in the window
+    std::vector<Episode> of_workload;  // of the same workload (model/workload.h)
+    std::vector<Episode> at_limit;     // at the same limit, in the window
   } before;
   std::map<std::string, std::uint64_t> lost;  // in the run until the kill, by reason
   struct LeftOut {  // related cgroups, the smallest, whose samples are not in the list
@@ -55,14 +55,14 @@ struct StoredEpisode {
     bool more = false;  // the store kept none of others
   } left_out;
   std::vector<std::string> unread;  // parts that are not whole: "samples: disk I/O error: ..."
-  /// What the logs tell of when and where it was.
+  /// When and where it was, as far as the logs say.
   struct Logged {
     std::string host;                 // as in EpisodeSummary
     std::vector<std::string> files;   // of EpisodeSource::file
-    bool dated = true;                // false: no time of day; all times are of no date
+    bool dated = true;                // false: the time of day is unknown; times count from the boot, or 0
     Nanos time_error{};               // of the time of day
     std::optional<Nanos> since_boot;  // on the clock of the kernel's log
-    std::string doubt;                // why it cannot be as the log has it; empty: nothing speaks against it
+    std::string doubt;                // why the log cannot be right; empty: nothing speaks against it
   } logged;
 };
 

@@ -78,5 +78,14 @@ TEST(TaskGroups, are_by_command_where_no_cgroups_are_known) {
   EXPECT_FALSE(groups[0].cgroup);
 }
 
+TEST(TaskGroups, are_parts_of_the_whole_table_only_if_all_of_it_is_kept) {
+  Episode::Tasks tasks;
+  tasks.rows.resize(64);
+  tasks.listed = 64;
+  EXPECT_EQ(of_which(tasks), "of it");
+  tasks.listed = 300;
+  EXPECT_EQ(of_which(tasks), "of its 64 largest");
+}
+
 }  // namespace
 }  // namespace oomcast

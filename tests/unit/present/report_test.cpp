@@ -598,14 +598,25 @@ TEST_F(Report, tells_where_the_memory_was_that_no_process_had) {
   e.told.episode.memory->parts = {{"anon", GiB(4)}, {"slab_unreclaimable", GiB(3)}, {"free", mib(40)}};
   PostMortem report = make_post_mortem(e);
   std::string why = words(report.findings);
-  EXPECT_TRUE(
-      has(why, "The processes account for only 4.00 GiB of the 64.0 GiB of RAM; most of it is in no counter"))
+  EXPECT_TRUE(has(why,
+                  "The processes account for only 4.00 GiB of the 64.0 GiB of RAM; the largest other part is "
+                  "in no counter"))
       << why;
   EXPECT_TRUE(has(why, "3.00 GiB (4.7 %) slab_unreclaimable")) << why;
   EXPECT_TRUE(has(to_text(report, {}), "WHERE THE MEMORY WAS, of 64.0 GiB RAM"));
   auto json = nlohmann::json::parse(to_json(report));
   EXPECT_EQ(json["memory_table"]["rows"][0]["name"], "uncounted");
   EXPECT_EQ(json["memory_table"]["whole_bytes"], GiB(64).count);
+}
+
+TEST_F(Report, names_another_part_beside_processes_that_hold_less_than_half) {
+  StoredEpisode e = Scene().machine();
+  e.told.episode.machine->ram = GiB(100);
+  e.told.episode.memory->parts = {{"anon", GiB(45)}, {"free", GiB(30)}, {"file", GiB(25)}};
+  std::string why = words(make_post_mortem(e).findings);
+  EXPECT_TRUE(has(
+      why, "only 45.0 GiB of the 100 GiB of RAM; the largest other part is page cache of files (25.0 GiB)"))
+      << why;
 }
 
 TEST_F(Report, says_first_what_cures_where_the_line_and_its_holder_are_known) {

@@ -193,5 +193,22 @@ TEST(PastKills, knows_of_one_log_what_another_lost) {
   EXPECT_EQ(once[0].episode.tasks.listed, 3u);
 }
 
+TEST(PastKills, a_logs_longer_table_leaves_what_was_known_of_the_processes) {
+  Episode stored, logged;
+  TaskAtKill& known = stored.tasks.rows.emplace_back();
+  known.process.id.tgid = 7;
+  known.process.cmdline = {"python3", "train.py"};
+  stored.tasks.listed = 2;
+  for (std::uint32_t pid : {3u, 7u}) logged.tasks.rows.emplace_back().process.id.tgid = pid;
+  logged.tasks.rows[1].rss = MiB(5);
+  logged.tasks.listed = 2;
+  logged.tasks.rss = MiB(6);
+  complete(stored, logged);
+  ASSERT_EQ(stored.tasks.rows.size(), 2u);
+  EXPECT_EQ(stored.tasks.rows[1].process.cmdline, (Arguments{"python3", "train.py"}));
+  EXPECT_EQ(stored.tasks.rows[1].rss, MiB(5));
+  EXPECT_EQ(stored.tasks.rss, MiB(6));
+}
+
 }  // namespace
 }  // namespace oomcast

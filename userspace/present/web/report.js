@@ -173,9 +173,10 @@ function memoryTable() {
 
 function taskSums() {
   if (data.tasks === null || data.tasks.listed < 2) return null;
-  const {listed, rss, groups} = data.tasks;
+  const {listed, rss, of, groups} = data.tasks;
   const several = groups.slice(0, 8).map(([name, count, held]) => `${count} × ${name} ${size(held)}`);
-  return element('p.note', [`Sum of the ${listed} processes of the kernel's table: ${size(rss)}.`, several.join(', ')].join(' '));
+  const parts = several.length ? ` ${of}: ${several.join(', ')}` : '';
+  return element('p.note', `Sum of the ${listed} processes of the kernel's table: ${size(rss)}${parts}`);
 }
 
 function chain() {
