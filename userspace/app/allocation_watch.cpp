@@ -25,9 +25,9 @@ constexpr const char* kTraced = "it runs under a debugger or strace, whose break
 
 }  // namespace
 
-// Where reclaim is at work, a page may go between the look whether it is in memory and its being read: then
-// it is faulted in again, charged to the program's cgroup, and the OOM killer may be invoked for oomcast
-// (seen on 6.18, at the limit of a cgroup that thrashed). So nothing of a program is read here.
+// Under reclaim, a page that pagemap showed as present can be evicted before oomcast reads it. The read then
+// faults it in and charges it to the program's cgroup, and oomcast triggers the OOM killer (seen on 6.18, at
+// the limit of a thrashing cgroup). So no memory of a program is read while tasks wait for memory.
 bool AllocationWatch::pressed() const {
   constexpr double kMaxWaiting = 1;  // percent
   auto pressure = procfs_.read_pressure();

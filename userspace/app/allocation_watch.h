@@ -92,7 +92,7 @@ class AllocationWatch {
   MonoTime next_check_{}, end_{};
   struct Choosing {
     bool breakpoints = false;  // the source sets them
-    bool objects = false;      // of the process that is alone are read
+    bool objects = false;      // those of the only process are being read
     MonoTime at = MonoTime::max(), until{};
     Nanos again{};
   } choosing_;

@@ -79,9 +79,9 @@ class KillReader {
     if (out_.forbidden && whole_machine && !read_kernel_log_) {
       if (out_.kills.empty()) return without_rights();
       say_(fmt::format(
-          "newer kills may be in {} and the kernel log, which are root's: sudo oomcast report, sudo "
+          "newer kills may be in {}the kernel log, which this user may not read: sudo oomcast report, sudo "
           "oomcast history",
-          kSystemStore));
+          out_.store == kSystemStore ? "" : fmt::format("{} and ", kSystemStore)));
     }
     out_.without_victim = std::erase_if(out_.kills, [](const PastKill& kill) { return kill.no_victim; });
     for (PastKill& kill : out_.kills)
@@ -115,7 +115,7 @@ class KillReader {
       if (there)
         unread_store_ = store.error();
       else if (options_.store.named)
-        missing_store_ = store.error();  // or one to be made, of what logs tell
+        missing_store_ = store.error();  // or one to be made from the logs
       else if (options_.output.verbose)
         say_(store.error().message);
       return;
@@ -202,6 +202,11 @@ class KillReader {
           fmt::format("{0}: it holds a journal, which journalctl reads: journalctl -k -o json "
                       "--directory={0} | oomcast report --from -",
                       shown));
+    if (logs->more_names)
+      tell_error(
+          fmt::format("{}: it has more than 100,000 names, and only so many are read: name the log itself "
+                      "(--from FILE)",
+                      shown));
     if (logs->left_out)
       tell_error(fmt::format("{}: the oldest {} files are left out: {} files and 8 GiB are read at most",
                              shown, logs->left_out, LogDirectory::kMaxFiles));
@@ -212,7 +217,7 @@ class KillReader {
                     EpisodeSource source, const std::string& file) {
     out_.sources.push_back(name);
     std::size_t before = kills_.size();
-    std::uint64_t told = 0;
+    std::uint64_t printed = 0;
     bool progress = isatty(STDERR_FILENO) && !options_.output.quiet;
     constexpr std::uint64_t step = 64 << 20;
     auto ok = read_log(
@@ -222,15 +227,15 @@ class KillReader {
           take(reports.take(), source, file, before);
         },
         [&](std::uint64_t bytes) {
-          if (progress && bytes - told >= step) {
-            told = bytes;
+          if (progress && bytes - printed >= step) {
+            printed = bytes;
             std::string of = size > bytes ? " of " + format_size(Bytes{static_cast<std::int64_t>(size)}) : "";
             (void)print(stderr, fmt::format("\r{}: {}{} read\033[K", escape_for_terminal(name),
                                             format_size(Bytes{static_cast<std::int64_t>(bytes)}), of));
           }
           return true;
         });
-    if (told) (void)print(stderr, "\r\033[K");
+    if (printed) (void)print(stderr, "\r\033[K");
     take(reports.finish(), source, file, before);
     keep_newest(before);
     for (std::size_t i = before; i < kills_.size(); ++i)
@@ -253,7 +258,7 @@ class KillReader {
     return ok;
   }
 
-  // Those of other killers; what they only say of one is worth telling where nothing else does.
+  // Kills by other killers. A line that only mentions a kill is printed where the log has no kill itself.
   void take_others(const OomReports& reports, const std::string& name, bool no_kill) {
     for (const OtherKill& kill : reports.other_kills()) {
       std::optional<WallTime> time;
@@ -429,7 +434,7 @@ void keep_kills(const Options& options, const std::vector<PastKill>& kills) {
                     others == 1 ? "is" : "are", others == 1 ? "it" : "them"));
   if (undated)
     tell_error(
-        fmt::format("{} {} not kept: a log that only counts from a boot does not tell when that was; "
+        fmt::format("{} {} not kept: a log that only counts from a boot does not say when that was; "
                     "dmesg -T and dmesg --time-format iso do",
                     kill_count(undated), undated == 1 ? "is" : "are"));
   if (wanted.empty()) return;

@@ -17,7 +17,7 @@ namespace oomcast {
 
 struct KnownKills {
   std::vector<PastKill> kills;             // each once, newest first, each with an id
-  std::vector<LoggedUserKill> user_kills;  // by other killers, as files tell of them
+  std::vector<LoggedUserKill> user_kills;  // by other killers, in files
   std::vector<std::string> sources;        // that were read: "store", "kmsg", "journal", or files
   std::string store;                       // that was read; empty: none
   std::size_t left_out = 0;                // the oldest, of logs with too many

@@ -64,8 +64,8 @@ class Replay {
     explicit Followed(Surplus surplus) : forecaster(surplus) {}
     Forecaster forecaster;
     std::optional<double> seen_at;
-    // The last that was told.
-    bool told = false, alert = false;
+    // Of the forecast that was printed last.
+    bool printed = false, alert = false;
     Verdict verdict = Verdict::unknown;
     std::optional<Seconds> eta;
   };
@@ -103,7 +103,7 @@ class Replay {
     return followed_.try_emplace(series, Followed(input_.surplus())).first->second;
   }
 
-  // Of a series that is still being written each forecast is told as it is made.
+  // Of a series that is still being written each forecast is printed as it is made.
   void await_rows() {
     closed_ = !write_out();
     pollfd wait[] = {{input_.fd(), POLLIN, 0}, {stop_.fd(), POLLIN, 0}};
@@ -112,7 +112,7 @@ class Replay {
 
   void finish(bool whole) {
     if (input_.many() && at_end_) tick();  // else some of the last moment's may be missing
-    if (!told_last_) tell_all();
+    if (!published_last_) publish_all();
     emit(EndFact{{}, rows_, {}, now_});
     if (input_.left_out())
       diagnostics(options_)(fmt::format("{} samples were left out: of more than {} series", input_.left_out(),
@@ -129,16 +129,16 @@ class Replay {
   }
 
   void tick() {
-    told_last_ = false;
+    published_last_ = false;
     if (now_ < due_) return;
-    tell_all();
+    publish_all();
     if (!options_.series.every) return;
     double every = Seconds(*options_.series.every).count();
     due_ = *first_ + (std::floor((now_ - *first_) / every) + 1) * every;
   }
 
-  void tell_all() {
-    told_last_ = true;
+  void publish_all() {
+    published_last_ = true;
     for (auto& [series, followed] : followed_)
       if (series != SeriesInput::kWhole && followed.seen_at == now_) publish(series, followed);
     if (input_.has_whole()) publish(SeriesInput::kWhole, of(SeriesInput::kWhole));
@@ -162,9 +162,9 @@ class Replay {
   void publish(std::uint32_t series, Followed& last) {
     const Forecast& f = last.forecaster.forecast();
     bool moved = f.eta && (!last.eta || std::abs((*f.eta - *last.eta).count()) > 0.25 * last.eta->count());
-    bool news = !last.told || f.verdict != last.verdict || f.alert != last.alert || moved;
+    bool news = !last.printed || f.verdict != last.verdict || f.alert != last.alert || moved;
     if (!options_.output.json && !news) return;
-    last.told = true;
+    last.printed = true;
     last.alert = f.alert;
     last.verdict = f.verdict;
     last.eta = f.eta;
@@ -212,7 +212,7 @@ class Replay {
   ClockMap clock_;
   std::map<std::uint32_t, Followed> followed_;
   std::string out_;
-  bool told_last_ = false, closed_ = false, at_end_ = false;
+  bool published_last_ = false, closed_ = false, at_end_ = false;
   std::optional<double> first_;
   double now_ = 0, due_ = 0;
   std::uint64_t rows_ = 0;
@@ -303,9 +303,9 @@ class RecordingReplay {
             return std::forward<decltype(i)>(i);
         },
         std::move(item));
-    analyse(forecasts_, fact, [this](const Fact& told) {
-      if (auto* forecast = std::get_if<ForecastFact>(&told)) made_.push_back(*forecast);
-      write(options_.output.json ? to_json(told, clock_) : to_text(told, clock_, style_));
+    analyse(forecasts_, fact, [this](const Fact& made) {
+      if (auto* forecast = std::get_if<ForecastFact>(&made)) made_.push_back(*forecast);
+      write(options_.output.json ? to_json(made, clock_) : to_text(made, clock_, style_));
     });
   }
 

@@ -74,8 +74,8 @@ Error no_such_kill(const KnownKills& known, const std::string& id) {
                                    names.empty() ? "" : "; there are:", names));
 }
 
-// By its id, or the beginning of one that no other has. Without: the newest, of a machine's own sources one
-// that the kernel is known to have told of, as long as there is one.
+// By its id, or a prefix of one id alone. Without an id: the newest. Of this machine's own sources, the
+// newest that the kernel itself reported; one that only a text file has comes after all of those.
 Result<std::size_t> choose(const KnownKills& known, const Options& options) {
   const auto& kills = known.kills;
   const std::string& id = options.report.id;
@@ -101,8 +101,8 @@ Result<std::size_t> choose(const KnownKills& known, const Options& options) {
                : "\nA log of another time or machine: oomcast report --from FILE, or - for standard input"));
 }
 
-// The kills before it of the same workload, on the clock of its run. Not those that only a text file tells
-// of: whoever may write to a log would make a history for a kill.
+// Earlier kills of the same workload, on the clock of its run. Kills that only a text file has are left out:
+// any user who can write to a log could invent them.
 std::vector<Episode> earlier_than(const StoredEpisode& e, const PastKill& kill,
                                   const std::vector<PastKill>& all) {
   std::vector<Episode> out;
@@ -147,7 +147,7 @@ Result<StoredEpisode> find(const Options& options) {
     if (!store) return store.error();
     auto stored = store->episode(kill.episode.id);
     if (!stored) return stored.error();
-    // What a text file alone has is replaced by what shows that the kernel told of it.
+    // A kill stored from a text file gives way to one that the kernel itself reported.
     if (is_confirmed(stored->source) || !kill.confirmed) {
       out = *std::move(stored);
       complete(out.told.episode, kill.episode);
