@@ -78,6 +78,10 @@ void MachineModel::on_tree(const CgroupListing& tree, MonoTime when) {
 void MachineModel::on_process(const SeenProcess& process) {
   TaskState& task = tasks_.note(process.id);
   if (process.parent) task.set_parent(*process.parent);
+  // /proc shows an exec only as another name: arguments that were read there before may be the last
+  // program's.
+  if (task.comm != process.comm && task.cmdline_source == CmdlineSource::shown)
+    tasks_.set_cmdline(task, std::nullopt, CmdlineSource::shown, task.cmdline_at);
   task.comm = process.comm;
   task.uid = process.uid;
   task.ns_pid = process.ns_pid;

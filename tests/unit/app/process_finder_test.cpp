@@ -60,6 +60,21 @@ TEST(ProcessFinder, tells_the_model_who_it_is_where_it_is_and_asks_for_its_argum
   EXPECT_EQ(m.asked, std::vector<std::uint32_t>{42});
 }
 
+TEST(ProcessFinder, forgets_the_arguments_of_the_program_before_an_exec_and_asks_for_the_new_ones) {
+  FinderMachine m;
+  m.process(42, "/job");
+  m.finder->find(42);
+  m.model.on_arguments({42, 5000}, {{"enter", "grow"}, false}, MonoTime(std::chrono::seconds(1)));
+  m.asked.clear();
+  m.finder->find(42, false);
+  EXPECT_EQ(m.task(42).cmdline, (Arguments{"enter", "grow"}));
+  EXPECT_TRUE(m.asked.empty()) << "known, and of the same name";
+  m.tree.write("proc/42/stat", "42 (train) S 1 1 1 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 5000 0 0 0\n");
+  m.finder->find(42, false);
+  EXPECT_TRUE(m.task(42).cmdline.empty());
+  EXPECT_EQ(m.asked, std::vector<std::uint32_t>{42});
+}
+
 // The kernel shows it in the root by then: its kill would be of no cgroup that anybody asked for.
 TEST(ProcessFinder, leaves_one_that_exits_where_it_was_and_does_not_look_at_its_memory) {
   FinderMachine m;
