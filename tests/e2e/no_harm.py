@@ -1,6 +1,7 @@
 """That as many are killed with oomcast as without it: it must not hold what the kernel needs to free."""
 
 import contextlib
+import json
 import os
 import pathlib
 import re
@@ -305,3 +306,35 @@ def who_holds_the_lock_of_its_memory_for_30_s_holds_up_neither_kills_nor_the_scr
     t.premise(lib.state_of(holder.pid) == "D", "the lock was let go before all were killed")
     t.check(max(told for told, _ in ages) < lib.seconds(2), f"told, and on the screen, after s: {ages}")
     t.check(max(shown for _, shown in ages) < lib.seconds(2.5), f"told, and on the screen, after s: {ages}")
+
+
+# A data loader's worker: its rows are its parent's, and it writes to none of them.
+WORKER = """import gc, os, time
+rows = [[n, str(n)] for n in range(150000)]
+gc.collect()
+gc.freeze()
+if os.fork() == 0:
+    for _ in range(2):
+        time.sleep(.5)
+    print(f'{{"event": "ready", "worker": {os.getpid()}}}', flush=True)
+    while True:
+        time.sleep(1)
+time.sleep(600)
+"""
+
+
+def own_kb(pid):
+    with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as rollup:
+        return sum(int(line.split()[1]) for line in rollup if line.startswith(("Private_", "Swap:")))
+
+
+@case(limit_s=60, tier="gate")
+def to_read_a_workers_objects_copies_nothing_that_it_shares(t):
+    child = t.start(t.cgroup(), "/usr/bin/python3", "-c", WORKER)
+    worker = child.wait_for("ready")["worker"]
+    before = own_kb(worker)
+    code, out, err = t.run_oomcast("blame", "--json", "--for", "2s", "--pid", worker, timeout=40)
+    t.equal(f"exit code ({err})", code, 0)
+    process = json.loads(out)["processes"][0]
+    t.premise(process["holders"] is not None, f"its objects were not read: {process['additions_unknown']}")
+    t.check(own_kb(worker) - before < 2048, f"{own_kb(worker) - before} KiB more are its own, {before} before")

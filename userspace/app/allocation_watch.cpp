@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "app/page_room.h"
 #include "base/clock.h"
 #include "collect/bpf_source_allocations.h"
-#include "model/headroom.h"
 
 namespace oomcast {
 namespace {
@@ -16,48 +16,21 @@ constexpr std::size_t kMaxUnfit = 16;     // that are looked at at once
 constexpr std::uint64_t kMostToOne = 10;  // one that grows by less than a tenth of the fastest is not chosen
 constexpr Nanos kCheckRoom = std::chrono::milliseconds(200);
 constexpr Nanos kAskGrowing = std::chrono::seconds(1);  // then twice as late each time
-constexpr const char* kNoRoom = "its cgroup is near its limit, and breakpoints take some pages";
 constexpr const char* kNoEvents = "the machine has little memory left, and each data breakpoint takes some";
-constexpr const char* kUnseen = "its cgroup cannot be seen from here, and breakpoints take some of its pages";
-constexpr const char* kUnread = "its cgroup could not be read, and breakpoints take some of its pages";
 constexpr const char* kWaits = "processes of this machine wait for memory";
 constexpr const char* kTraced = "it runs under a debugger or strace, whose breakpoints these could undo";
 
 }  // namespace
 
-// Under reclaim, a page that pagemap showed as present can be evicted before oomcast reads it. The read then
-// faults it in and charges it to the program's cgroup, and oomcast triggers the OOM killer (seen on 6.18, at
-// the limit of a thrashing cgroup). So no memory of a program is read while tasks wait for memory.
 bool AllocationWatch::pressed() const {
   constexpr double kMaxWaiting = 1;  // percent
   auto pressure = procfs_.read_pressure();
   return pressure && *pressure && (*pressure)->some && (*pressure)->some->avg10 > kMaxWaiting;
 }
 
-const char* AllocationWatch::why_no_room(std::uint32_t pid) const {
-  auto host = procfs_.read_meminfo();
-  if (!host || !host->has_room()) return kNoPages;
-  auto cgroup = procfs_.read_cgroup(pid, fs_.mount().hierarchy);
-  if (!cgroup) return kUnread;
-  if (!*cgroup) return nullptr;  // it has ended
-  auto path = fs_.mount().from_proc_path((*cgroup)->path);
-  if (!path) return kUnseen;
-  for (std::string level = *path; !level.empty();) {
-    auto dir = fs_.open_dir(level);
-    auto limit = dir ? dir->read_limit() : Result<std::optional<Bytes>>(dir.error());
-    if (limit && *limit) {
-      auto usage = dir->read_usage();
-      auto stat = dir->read_stat();
-      if (!has_room(usage ? std::optional(*usage) : std::nullopt, stat ? *stat : MemoryStat{}, *limit))
-        return kNoRoom;
-    }
-    level = level == "/" ? "" : level.substr(0, std::max<std::size_t>(level.rfind('/'), 1));
-  }
-  return nullptr;
-}
-
 const char* AllocationWatch::why_unfit(std::uint32_t pid) const {
-  return traced(pid) ? kTraced : why_no_room(pid);
+  if (pressed()) return kWaits;
+  return traced(pid) ? kTraced : why_no_room(procfs_, fs_, pid);
 }
 
 // An event of the kernel's for each thread, some KiB, of the machine's memory and not of the cgroup's.
@@ -83,15 +56,11 @@ void AllocationWatch::prepare(const FaultSource* source) {
   choosing_ = {};
   choosing_.breakpoints = source && source->sets_code_breakpoints();
   ask_growing_at_ = MonoTime::max();
-  why_not_.clear();
+  sampled_.clear();
   // While objects are looked at, and breakpoints set, no stacks are read, and whoever ends meanwhile takes
   // its names along.
   if (scope_.pids.size() != 1) return;
-  if (pressed()) {
-    not_added_[scope_.pids.front()] = kWaits;
-    return;
-  }
-  choosing_.objects = true;
+  sampled_.insert(scope_.pids.front());
   reader_.begin_objects(scope_.pids.front());
   if (choosing_.breakpoints && !why_unfit(scope_.pids.front())) reader_.find_allocator(scope_.pids.front());
 }
@@ -105,7 +74,7 @@ void AllocationWatch::watch(FaultSource* source, std::uint32_t pid, const Result
   if (!source) return;
   if (!allocator) return reader_.set_unwatched(pid, allocator.error().message);
   // The reader answers when it has done what it was asked for before, up to seconds after there was room.
-  if (const char* why = pressed() ? kWaits : why_unfit(pid)) return reader_.set_unwatched(pid, why);
+  if (const char* why = why_unfit(pid)) return reader_.set_unwatched(pid, why);
   MonoTime now = mono_now();
   double share = 1.0 / static_cast<double>(std::max<std::size_t>(chosen_.size(), 1));
   Status ok = source->watch_allocations(pid, *allocator, share, now, end_);
@@ -150,8 +119,7 @@ std::vector<std::pair<std::uint64_t, std::uint32_t>> AllocationWatch::grown() co
   return out;
 }
 
-// Those that grow late, or in steps, are found when they do. Nobody is chosen while processes wait for
-// memory.
+// Those that grow late, or in steps, are found when they do.
 void AllocationWatch::choose(MonoTime now) {
   if (now >= ask_growing_at_) {
     ask_growing_again_ *= 2;
@@ -160,13 +128,12 @@ void AllocationWatch::choose(MonoTime now) {
   }
   if (now < choosing_.at) return;
   choosing_.at = now < choosing_.until ? now + choosing_.again : MonoTime::max();
-  why_not_ = pressed() ? kWaits : "";
-  if (!why_not_.empty()) return;
   std::vector<std::uint32_t> fresh;
   std::size_t unfit = 0;
   for (auto [grown, pid] : grown()) {
     most_ = std::max(most_, grown);
     if (chosen_.size() >= wire::kWatched || grown * kMostToOne < most_) break;
+    if (sampled_.size() < wire::kWatched && sampled_.insert(pid).second) fresh.push_back(pid);
     if (const char* why = choosing_.breakpoints ? why_unfit(pid) : nullptr) {
       unfit_[pid] = why;
       if (++unfit >= kMaxUnfit) break;
@@ -174,22 +141,16 @@ void AllocationWatch::choose(MonoTime now) {
     }
     unfit_.erase(pid);
     chosen_.insert(pid);
-    fresh.push_back(pid);
+    if (choosing_.breakpoints) reader_.find_allocator(pid);
   }
-  if (choosing_.breakpoints)
-    for (std::uint32_t pid : fresh) reader_.find_allocator(pid);
-  if (!choosing_.objects)
-    for (std::uint32_t pid : fresh) {
-      reader_.begin_objects(pid);
-      not_added_.erase(pid);
-    }
+  for (std::uint32_t pid : fresh) reader_.begin_objects(pid);  // behind those, as each can take a second
   if (chosen_.size() >= std::min(levels_.size(), wire::kWatched)) choosing_.at = MonoTime::max();
 }
 
 void AllocationWatch::on_growing(FaultSource* source, std::uint32_t pid,
                                  std::span<const std::uint64_t> lengths) {
   if (!source || !begun_) return;
-  if (const char* why = pressed() ? kWaits : why_not_addable(pid)) {
+  if (const char* why = why_not_addable(pid)) {
     not_added_[pid] = why;
     return;
   }
@@ -203,7 +164,6 @@ std::string AllocationWatch::why_not_added(std::uint32_t pid) const {
 
 std::string AllocationWatch::why_not(std::uint32_t pid) const {
   if (!choosing_.breakpoints) return kNoBreakpoints;
-  if (!why_not_.empty()) return why_not_;
   if (auto why = unfit_.find(pid); why != unfit_.end()) return why->second;
   if (!levels_.contains(pid)) return "it began while others were watched";
   if (chosen_.size() < wire::kWatched) return "by half of the time it had grown little";

@@ -30,7 +30,8 @@ namespace oomcast {
 /// copy would be what makes the kernel kill (seen on 6.18, the trigger was the tracer), nor where processes
 /// wait for memory, and hold that lock meanwhile, nor on a machine that is nearly full: while the kernel
 /// waits for that page, with the lock held, the memory of a victim cannot be freed; nor under a debugger: of
-/// a breakpoint of its own in the same place the kernel takes the hits, and clears it with ours.
+/// a breakpoint of its own in the same place the kernel takes the hits, and clears it with ours. Objects are
+/// read all the same, page by page as PageRoom allows.
 ///
 /// Of many processes those are chosen that grow most in the first half of the window, wire::kWatched at most:
 /// the ranks of a training, or the workers of its loader, often leak alike. Cost: a line of /proc/PID/statm
@@ -70,7 +71,6 @@ class AllocationWatch {
   bool pressed() const;  // processes of this machine wait for memory
   bool traced(std::uint32_t pid) const;
   void watch(FaultSource* source, std::uint32_t pid, const Result<Allocator>& allocator);
-  const char* why_no_room(std::uint32_t pid) const;      // on the machine, in its cgroup; nullptr: there is
   const char* why_unfit(std::uint32_t pid) const;        // for breakpoints, now; nullptr: it is fit
   const char* why_not_addable(std::uint32_t pid) const;  // the same for data breakpoints, which take no page
   /// Those that have grown since the window began and were not chosen, with by how many pages, most first.
@@ -82,17 +82,16 @@ class AllocationWatch {
   BlameReader& reader_;
   bool begun_ = false;                                                // the window
   std::optional<std::pair<std::uint32_t, Result<Allocator>>> found_;  // before it
+  std::unordered_set<std::uint32_t> sampled_;                         // whose objects are read
   std::unordered_set<std::uint32_t> chosen_;
   std::vector<std::uint32_t> watched_;                       // those of them whose allocator was found
   std::unordered_map<std::uint32_t, std::uint64_t> levels_;  // resident pages when it began
   std::uint64_t most_ = 0;                                   // pages that a chosen one had grown by
   std::unordered_map<std::uint32_t, const char*> unfit_;     // why, when it was their turn
-  std::string why_not_;                                      // nobody was chosen the last time
   std::unordered_map<std::uint32_t, std::string> not_added_;
   MonoTime next_check_{}, end_{};
   struct Choosing {
     bool breakpoints = false;  // the source sets them
-    bool objects = false;      // those of the only process are being read
     MonoTime at = MonoTime::max(), until{};
     Nanos again{};
   } choosing_;

@@ -306,7 +306,7 @@ class Watch {
     if (gpu_.followed()) report.lost["gpu_ring_full"] = gpu_.lost();
     // A few processes' allocations are watched: what is said of them has weight for others that grow as well.
     for (BlameProcess& p : report.processes) {
-      p.why_not_added = allocations_.why_not_added(p.process.id.tgid);
+      if (p.why_not_added.empty()) p.why_not_added = allocations_.why_not_added(p.process.id.tgid);
       bool grew = p.grown().as_double() >= kMinToldOf * report.grown.as_double() && report.grown > Bytes{};
       if (!source_ || p.kept || p.exited || !p.why_not_kept.empty() || !grew) continue;
       p.why_not_kept = allocations_.why_not(p.process.id.tgid);

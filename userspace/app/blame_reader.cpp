@@ -17,6 +17,7 @@
 #include "app/child_process.h"
 #include "app/file_message.h"
 #include "app/memory_limits.h"
+#include "app/page_room.h"
 #include "app/privileges.h"
 #include "base/clock.h"
 #include "blame/report_bytes.h"
@@ -66,6 +67,7 @@ class Server {
       if (std::exchange(looks_at_, pid) != pid) say({kLooksAt, pid, 0});
     };
     config_.cgroup_of = [this](std::uint32_t pid) { return cgroup_of(pid); };
+    config_.guard_of = [this](std::uint32_t pid) { return room_.guard(pid); };
     units_ = {sysconf(_SC_PAGESIZE), 1'000'000'000 / sysconf(_SC_CLK_TCK)};
   }
 
@@ -191,6 +193,7 @@ class Server {
   Roots roots_;
   ProcFs procfs_;
   Result<CgroupFs> fs_;
+  PageRoom room_{procfs_, fs_};
   int socket_;
   wire::Units units_;
   Blame::Config config_;

@@ -59,6 +59,12 @@ bool Blame::about_to_read(std::uint32_t tgid) const {
   return true;
 }
 
+ProcessMemory Blame::memory_of(std::uint32_t tgid) const {
+  ProcessMemory memory(config_.roots, tgid);
+  if (config_.guard_of) memory.set_guard(config_.guard_of(tgid));
+  return memory;
+}
+
 std::optional<Bytes> Blame::private_bytes_of(const TaskId& id) const {
   auto status = procfs_.read_status(id.tgid);
   if (!status || !*status || !(*status)->quick_to_walk(kMaxTables) || !about_to_read(id.tgid))
@@ -78,7 +84,7 @@ void Blame::describe(Process& process) const {
   ProcessRef& ref = process.ref;
   if (config_.cgroup_of) ref.cgroup = config_.cgroup_of(ref.id.tgid);
   if (about_to_read(ref.id.tgid))
-    if (auto cmdline = ProcessMemory(config_.roots, ref.id.tgid).arguments()) {
+    if (auto cmdline = memory_of(ref.id.tgid).arguments()) {
       ref.cmdline = cmdline->args;
       ref.cmdline_source = CmdlineSource::shown;
       ref.cmdline_truncated = cmdline->truncated;
@@ -91,7 +97,8 @@ void Blame::describe(Process& process) const {
 
 void Blame::open_view(Process& process) {
   std::uint32_t pid = process.ref.id.tgid;
-  process.view = std::make_unique<ProcessView>(config_.roots, pid, files_, !about_to_read(pid));
+  process.view = std::make_unique<ProcessView>(config_.roots, pid, files_, !about_to_read(pid),
+                                               config_.guard_of ? config_.guard_of(pid) : nullptr);
   process.python_told = false;
   process.containers.known = process.allocations.blocks_tell = process.allocations.has_own_new =
       false;  // they were of another program
@@ -172,7 +179,9 @@ void Blame::sample_objects_again(std::uint32_t pid) {
   Process* p = known(pid);
   if (!p || !p->containers.known || !p->after || !about_to_read(pid)) return;
   if (PythonHeap* heap = p->view->python_heap()) {
+    std::uint64_t refused = p->view->refused();
     p->containers.grown = heap->end();
+    p->containers.refused |= p->view->refused() > refused;
     heap->release();
   }
 }
@@ -332,7 +341,9 @@ void Blame::sample_objects(std::uint32_t pid) {
   Process* p = known(pid);
   if (!p || !about_to_read(pid)) return;
   PythonHeap* heap = p->view->python_heap();
+  std::uint64_t refused = p->view->refused();
   p->containers.known = heap && heap->begin();
+  p->containers.refused = heap && p->view->refused() > refused;
   if (heap) heap->release();  // of one process at a time
 }
 
@@ -450,8 +461,7 @@ BlameReport Blame::finish(Seconds window, double watched_share) {
     refs.push_back(p.process);
     environments.emplace_back();
     if (p.exited || !about_to_read(p.process.id.tgid)) continue;
-    ProcessMemory memory(config_.roots, p.process.id.tgid);
-    environments.back() = memory.environment(kMaxEnvironment).value_or(std::string());
+    environments.back() = memory_of(p.process.id.tgid).environment(kMaxEnvironment).value_or(std::string());
   }
   auto roles = find_roles(refs, environments);
   for (std::size_t i = 0; i < roles.size(); ++i) out.processes[i].role = std::move(roles[i]);

@@ -78,7 +78,7 @@ struct BlameHolder {
 
 struct BlameHolders {
   std::vector<BlameHolder> all;                 // by blocks, then by what they hold at least
-  bool cut = false;                             // there was no time for all of its objects
+  bool cut = false;                             // not all of its objects were read, for want of time or room
   std::optional<std::vector<GrownType>> types;  // whose objects became more; nullopt: they were not counted
 };
 
@@ -170,7 +170,9 @@ class Blame {
     std::function<void(std::uint32_t tgid)> on_read;
     /// Of these neither files nor memory are touched: only their counters count.
     std::unordered_set<std::uint32_t> unread;
-    bool blind = false;              // of none
+    bool blind = false;  // of none
+    /// Of each one's memory; none: all of it is read.
+    std::function<ProcessMemory::Guard(std::uint32_t tgid)> guard_of;
     std::size_t longest_name = 512;  // as shorten() has it
     /// Of all processes; when there are as many, every second one goes of the process that has most, and its
     /// others weigh double. 6 MiB.
@@ -257,8 +259,9 @@ class Blame {
       std::string why_not_watched;
     };
     Allocations allocations;
-    struct Containers {    // of a Python program
-      bool known = false;  // how long they were
+    struct Containers {      // of a Python program
+      bool known = false;    // how long they were
+      bool refused = false;  // some of their pages, by the guard
       std::optional<std::vector<Holder>> grown;
       std::map<std::uint64_t, std::map<Stack, std::uint64_t>> additions;  // by where the length stands
     };
@@ -294,6 +297,7 @@ class Blame {
   std::optional<Bytes> private_bytes_of(const TaskId& id) const;
   /// Of as many as a second is enough for.
   std::unordered_map<TaskId, std::optional<Bytes>> private_bytes() const;
+  ProcessMemory memory_of(std::uint32_t tgid) const;
   /// Says so (Config::on_read). false: it may not be.
   bool about_to_read(std::uint32_t tgid) const;
   static void settle(Process& process, std::uint64_t counted, bool last);

@@ -241,9 +241,12 @@ std::vector<BlameAddition> Blame::additions_to(const Process& p, std::size_t hol
 
 // Whoever leads to at least half as many of a site's blocks as the sample of what was added makes likely.
 void Blame::judge_holders(const Process& p, const Survivors::Estimate& kept, BlameProcess& out) {
+  bool refused = p.containers.refused;
+  if (refused && (!p.containers.grown || p.containers.grown->empty()))
+    out.why_not_added = "its cgroup or the machine is nearly full, and not all of its objects were read";
   if (!p.containers.grown || !p.view->python_heap()) return;
   PythonHeap& heap = *p.view->python_heap();
-  out.holders.emplace().cut = heap.cut();
+  out.holders.emplace().cut = heap.cut() || refused;
   out.holders->types = heap.grown_types();
   struct Lead {
     std::uint64_t blocks = 0;

@@ -42,8 +42,10 @@ Stack interleave(const std::vector<Frame>& native, const std::vector<std::option
   return out;
 }
 
-ProcessView::ProcessView(const Roots& roots, std::uint32_t pid, MappedFiles& files, bool blind)
+ProcessView::ProcessView(const Roots& roots, std::uint32_t pid, MappedFiles& files, bool blind,
+                         ProcessMemory::Guard guard)
     : blind_(blind), files_(files), memory_(std::make_unique<ProcessMemory>(roots, pid)) {
+  memory_->set_guard(std::move(guard));
   open();
 }
 

@@ -33,8 +33,10 @@ struct ReadStack {
 class ProcessView {
  public:
   /// Of a process that may be gone already: then every function is unknown. About 5 ms. `blind`: neither its
-  /// files nor its memory are touched, and nothing is known of it. `files` is for all processes.
-  ProcessView(const Roots& roots, std::uint32_t pid, MappedFiles& files, bool blind = false);
+  /// files nor its memory are touched, and nothing is known of it. `files` is for all processes, `guard` as
+  /// ProcessMemory has it.
+  ProcessView(const Roots& roots, std::uint32_t pid, MappedFiles& files, bool blind = false,
+              ProcessMemory::Guard guard = {});
 
   /// Reads its mappings again when the stack leads where nothing was mapped, at most once a second.
   ReadStack read(const wire::UserStack& at, MonoTime now);
@@ -49,6 +51,8 @@ class ProcessView {
   /// nullopt: not known, as of each of a blind one.
   std::optional<ProcessMemory::Page> page_at(std::uint64_t address) const;
   bool blind() const { return blind_; }
+  /// As ProcessMemory::refused().
+  std::uint64_t refused() const { return memory_->refused(); }
   /// As Symbols::cut().
   std::uint64_t symbols_cut() const { return symbols_ ? symbols_->cut() : 0; }
 

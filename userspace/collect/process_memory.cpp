@@ -11,6 +11,7 @@
 #include <array>
 #include <charconv>
 
+#include "base/clock.h"
 #include "collect/files.h"
 #include "parse/text.h"
 
@@ -18,7 +19,10 @@ namespace oomcast {
 namespace {
 
 constexpr std::size_t kMaxMappings = 65536, kLongestMapLine = 32 << 10;
-constexpr std::size_t kMaxBytes = 2 << 20;    // of those that are kept
+constexpr std::size_t kMaxBytes = 2 << 20;  // of those that are kept
+constexpr std::size_t kMaxPages = 32;       // that are read at once
+constexpr std::size_t kMaxAsked = 8192;     // mappings among which a device's may be; 6 ms
+constexpr Nanos kMappedFor = std::chrono::milliseconds(2);
 constexpr std::size_t kPieceOfPagemap = 512;  // entries: 2 MiB, for which the kernel holds the lock
 constexpr std::uint64_t kUserAddresses = std::uint64_t{1} << 63;  // above it is [vsyscall]
 
@@ -32,6 +36,15 @@ bool take_hex(std::string_view& text, std::uint64_t& value) {
   if (err != std::errc{}) return false;
   text.remove_prefix(static_cast<std::size_t>(end - text.data()));
   return true;
+}
+
+// A driver's memory has its file's name, or that of an inode without one; an anonymous mapping may have been
+// given a name, in brackets.
+bool is_device_path(std::string_view path) {
+  bool is_file = path.starts_with('/') && !path.starts_with("/dev") && !path.starts_with("/sys/") &&
+                 !path.starts_with("/proc/") && !path.starts_with("/dmabuf") &&
+                 !path.starts_with("/anon_inode");
+  return !is_file && !path.empty() && path != "[heap]" && path != "[stack]" && !path.starts_with("[anon:");
 }
 
 Nanos longest_look{};
@@ -176,24 +189,29 @@ std::optional<ProcessMemory::File> ProcessMemory::open_in_root(const std::string
   return open_regular(at, owner);
 }
 
-// Where pagemap cannot be read all is taken for present.
-ProcessMemory::Where ProcessMemory::where_is(std::uint64_t address, std::size_t size) const {
-  constexpr std::size_t kAtOnce = 64;
-  std::array<std::uint64_t, kAtOnce> entries{};
-  std::uint64_t page = address / page_size(),
-                end = (address + std::max<std::size_t>(size, 1) - 1) / page_size() + 1;
-  while (page < end && open_pagemap()) {
-    std::size_t want = std::min<std::uint64_t>(kAtOnce, end - page) * sizeof(entries[0]);
-    ssize_t got = pread(pagemap_.get(), entries.data(), want, static_cast<off_t>(page * sizeof(entries[0])));
-    if (got < 0) break;
-    auto read = static_cast<std::size_t>(got) / sizeof(entries[0]);
-    // Of an address space that has gone pagemap is empty, and whoever has this pid by now has another one.
-    if (read == 0) return Where::nowhere;
-    for (std::uint64_t entry : std::span(entries).first(read))
-      if (!(entry >> 63)) return entry >> 62 & 1 ? Where::swapped : Where::nowhere;
-    page += read;
-  }
-  return Where::here;
+std::size_t ProcessMemory::pagemap(std::uint64_t address, std::span<std::uint64_t> to) const {
+  Look look;
+  if (!open_pagemap()) return SIZE_MAX;
+  auto at = static_cast<off_t>(address / page_size() * sizeof(to[0]));
+  ssize_t got = pread(pagemap_.get(), to.data(), to.size_bytes(), at);
+  return got < 0 ? SIZE_MAX : static_cast<std::size_t>(got) / sizeof(to[0]);
+}
+
+ProcessMemory::Kind ProcessMemory::kind_of(std::uint64_t entry, std::uint64_t address) const {
+  bool of_file = entry >> 61 & 1, mapped_once = entry >> 56 & 1;
+  if (!(entry >> 63)) return entry >> 62 & 1 ? Kind::swapped : Kind::nowhere;
+  if (guard_ && !guard_(!of_file)) return Kind::refused;
+  if (of_file) return Kind::of_file;
+  return mapped_once || !may_be_device(address) ? Kind::anon : Kind::refused;
+}
+
+// Of an address space that has gone pagemap is empty, and whoever has this pid by now has another one. Where
+// it cannot be read, all is taken for present.
+ProcessMemory::Kind ProcessMemory::kind_at(std::uint64_t address) const {
+  std::uint64_t entry = 0;
+  std::size_t got = pagemap(address, {&entry, 1});
+  if (got == SIZE_MAX) return Kind::of_file;
+  return got ? kind_of(entry, address) : Kind::nowhere;
 }
 
 bool ProcessMemory::strings_present(std::uint64_t ProcStrings::*begin, std::uint64_t ProcStrings::*end,
@@ -202,7 +220,15 @@ bool ProcessMemory::strings_present(std::uint64_t ProcStrings::*begin, std::uint
   auto strings = stat ? parse_proc_strings(*stat) : std::nullopt;
   if (!strings || (*strings).*end <= (*strings).*begin) return true;
   std::uint64_t size = (*strings).*end - (*strings).*begin;
-  return where_is((*strings).*begin, std::min<std::size_t>(most, size)) == Where::here;
+  std::array<std::uint64_t, kMaxPages> entries{};
+  std::uint64_t first = (*strings).*begin / page_size();
+  std::uint64_t last = ((*strings).*begin + std::min<std::size_t>(most, size) - 1) / page_size();
+  auto asked = std::span(entries).first(std::min<std::uint64_t>(last - first + 1, kMaxPages));
+  std::size_t got = pagemap((*strings).*begin, asked);
+  if (got == SIZE_MAX) return true;
+  return got == asked.size() && std::ranges::all_of(asked, [&](std::uint64_t entry) {
+           return entry >> 63 && (!guard_ || guard_(!(entry >> 61 & 1)));
+         });
 }
 
 std::optional<ProcCmdline> ProcessMemory::arguments() const {
@@ -229,53 +255,83 @@ bool MappedFile::read(std::uint64_t address, std::span<std::byte> to) const {
   return false;
 }
 
-bool ProcessMemory::read_here(std::uint64_t address, std::span<std::byte> to) const {
-  iovec local{to.data(), to.size()};
-  iovec remote{reinterpret_cast<void*>(address), to.size()};
-  return process_vm_readv(static_cast<pid_t>(pid_), &local, 1, &remote, 1, 0) ==
-         static_cast<ssize_t>(to.size());
+// Two ways, and neither is harmless for all pages:
+// - process_vm_readv() pins what it reads. Since Linux 5.19 the kernel first copies an anonymous page that a
+//   forked process shares, charged to its cgroup (seen on 6.18: 64 MiB of a worker read, 64 MiB taken; and at
+//   the limit of a cgroup the reader was what made the kernel kill).
+// - /proc/PID/mem only looks, but goes on to the driver where a device is mapped: that reads registers, and
+//   NVIDIA's has oopsed in it with the process's lock held (595 on 6.18).
+// So files' pages are read by the first, and anonymous ones by the second. One that is mapped once (bit 56)
+// is no device's; where neither bit is set it may be one, and what is mapped there now is asked for.
+std::size_t ProcessMemory::read_here(std::uint64_t address, std::span<std::byte> to, bool of_file) const {
+  Look look;
+  ssize_t got = -1;
+  if (of_file) {
+    iovec local{to.data(), to.size()}, remote{reinterpret_cast<void*>(address), to.size()};
+    got = process_vm_readv(static_cast<pid_t>(pid_), &local, 1, &remote, 1, 0);
+  } else {
+    if (!mem_) mem_.reset(open((dir_ + "/mem").c_str(), O_RDONLY | O_CLOEXEC));
+    if (mem_) got = pread(mem_.get(), to.data(), to.size(), static_cast<off_t>(address));
+  }
+  return got > 0 ? static_cast<std::size_t>(got) : 0;
+}
+
+bool ProcessMemory::may_be_device(std::uint64_t address) const {
+  MonoTime now = mono_now();
+  if (!anon_read_ || now - *anon_read_ >= kMappedFor) {
+    anon_.clear();
+    std::size_t count = 0;
+    auto ok = for_each_mapping([&](Mapping&& m) {
+      ++count;
+      if (m.shared || is_device_path(m.path)) return;
+      if (anon_.empty() || anon_.back().second != m.begin) anon_.emplace_back(m.begin, m.begin);
+      anon_.back().second = m.end;
+    });
+    if (!ok || count > kMaxAsked) anon_.clear();
+    anon_read_ = mono_now();
+  }
+  auto after = std::ranges::upper_bound(anon_, address, {}, &std::pair<std::uint64_t, std::uint64_t>::first);
+  return after == anon_.begin() || address >= std::prev(after)->second;
 }
 
 bool ProcessMemory::read(std::uint64_t address, std::span<std::byte> to) const {
-  auto take = [&](std::uint64_t from, std::span<std::byte> part) -> std::optional<bool> {
-    Look look;
-    Where where = where_is(from, part.size());
-    if (where == Where::nowhere) return std::nullopt;
-    return where == Where::here && read_here(from, part);
-  };
-  if (auto all = take(address, to); all || !file_.fd) return all == true;
   // Of a large object some pages may have been written to, and others never met.
   for (std::size_t at = 0; at < to.size();) {
     std::uint64_t from = address + at;
     auto part = to.subspan(at, std::min<std::size_t>(to.size() - at, page_size() - from % page_size()));
-    auto here = take(from, part);
-    if (here ? !*here : !file_.read(from, part)) return false;
+    Kind kind = kind_at(from);
+    bool read = kind == Kind::anon || kind == Kind::of_file
+                    ? read_here(from, part, kind == Kind::of_file) == part.size()
+                    : (kind == Kind::nowhere || kind == Kind::refused) && file_.read(from, part);
+    if (!read) {
+      refused_ += kind == Kind::refused;
+      return false;
+    }
     at += part.size();
   }
   return true;
 }
 
 std::uint32_t ProcessMemory::read_present(std::uint64_t begin, std::span<std::byte> to) const {
-  constexpr std::size_t kMax = 32;
-  std::array<std::uint64_t, kMax> entries{};
-  std::size_t pages = std::min(to.size() / page_size(), kMax), size = pages * sizeof(entries[0]);
-  Look look;
-  auto at = static_cast<off_t>(begin / page_size() * sizeof(entries[0]));
-  if (!open_pagemap() || pread(pagemap_.get(), entries.data(), size, at) != static_cast<ssize_t>(size))
-    return 0;
-  std::array<iovec, kMax> local{}, remote{};
-  std::array<std::size_t, kMax> number{};
-  std::size_t present = 0;
-  for (std::size_t i = 0; i < pages; ++i) {
-    if (!(entries[i] >> 63)) continue;
-    local[present] = {to.data() + i * page_size(), page_size()};
-    remote[present] = {reinterpret_cast<void*>(begin + i * page_size()), page_size()};
-    number[present++] = i;
-  }
-  ssize_t got = process_vm_readv(static_cast<pid_t>(pid_), local.data(), present, remote.data(), present, 0);
+  std::array<std::uint64_t, kMaxPages> entries{};
+  std::array<Kind, kMaxPages> kinds{};
+  std::size_t pages = std::min(to.size() / page_size(), kMaxPages);
+  if (pagemap(begin, std::span(entries).first(pages)) != pages) return 0;
+  for (std::size_t i = 0; i < pages; ++i) kinds[i] = kind_of(entries[i], begin + i * page_size());
   std::uint32_t read = 0;
-  for (std::size_t i = 0; got > 0 && i < static_cast<std::size_t>(got) / page_size(); ++i)
-    read |= std::uint32_t{1} << number[i];
+  for (std::size_t from = 0, end = 0; from < pages; from = end) {
+    for (end = from + 1; end < pages && kinds[end] == kinds[from];) ++end;
+    auto part = to.subspan(from * page_size(), (end - from) * page_size());
+    std::uint64_t at = begin + from * page_size();
+    std::size_t got = 0;
+    if (kinds[from] == Kind::anon || kinds[from] == Kind::of_file) {
+      got = read_here(at, part, kinds[from] == Kind::of_file) / page_size();
+    } else if (kinds[from] == Kind::refused) {
+      got = file_.read(at, part) ? end - from : 0;
+      refused_ += end - from - got;
+    }
+    for (std::size_t i = from; i < from + got; ++i) read |= std::uint32_t{1} << i;
+  }
   return read;
 }
 
@@ -289,12 +345,8 @@ std::optional<ProcStatus> ProcessMemory::status() const {
 }
 
 std::optional<ProcessMemory::Page> ProcessMemory::page_at(std::uint64_t address) const {
-  Look look;
   std::uint64_t entry = 0;
-  auto page = address / page_size();
-  if (!open_pagemap() ||
-      pread(pagemap_.get(), &entry, sizeof(entry), static_cast<off_t>(page * sizeof(entry))) != sizeof(entry))
-    return std::nullopt;
+  if (pagemap(address, {&entry, 1}) != 1) return std::nullopt;
   return Page{(entry >> 62) != 0, (entry >> 61 & 1) != 0};
 }
 

@@ -83,7 +83,8 @@ class ProcessMemory {
 
   /// All of `to` from `address`; false: not readable, gone, or some of it is not in memory: to read that
   /// would wait for a disk, or for a file system that never answers, while its memory is held, and charge it
-  /// to the process's cgroup, which may have no room. Two system calls.
+  /// to the process's cgroup, which may have no room. Nor is what it shares with a process that it was forked
+  /// from copied, nor a device's memory read. Two system calls for each page.
   bool read(std::uint64_t address, std::span<std::byte> to) const;
   template <typename T>
   std::optional<T> read(std::uint64_t address) const {
@@ -95,8 +96,18 @@ class ProcessMemory {
   /// What of these mappings is not in memory is read from the file, which holds nobody's memory.
   void set_file(MappedFile file) { file_ = std::move(file); }
 
+  /// Of a page that reclaim can take between the question where it is and the read. The read then brings it
+  /// back, charged to the process's cgroup, and where that is full it is the read that makes the kernel kill.
+  /// `anon`: it is no file's page, and only swap can take it. false: such a page is not read
+  /// now. Asked for each, so it has to be cheap. Without a guard all are read.
+  using Guard = std::function<bool(bool anon)>;
+  void set_guard(Guard guard) { guard_ = std::move(guard); }
+  /// Reads that failed so far because the guard refused a page, or a device may be there.
+  std::uint64_t refused() const { return refused_; }
+
   /// Of up to 32 pages from a page's begin those that are in memory now: to read another one would bring it
-  /// there, and count as this process's growth. Which were read, by bit. Two system calls.
+  /// there, and count as this process's growth. Those that the guard refuses are read from the file, if it
+  /// has them. Which were read, by bit. A system call for pagemap, and one for each run of pages.
   std::uint32_t read_present(std::uint64_t begin, std::span<std::byte> to) const;
 
   /// Of one page, as /proc/PID/pagemap tells: is there memory or swap behind it, and is it the process's own?
@@ -120,16 +131,25 @@ class ProcessMemory {
 
  private:
   bool open_pagemap() const;
-  enum class Where { here, nowhere, swapped };
-  /// All of it here, or the first page that is not.
-  Where where_is(std::uint64_t address, std::size_t size) const;
-  bool read_here(std::uint64_t address, std::span<std::byte> to) const;
+  enum class Kind { nowhere, swapped, refused, anon, of_file };
+  /// Entries that were read; SIZE_MAX: none can be.
+  std::size_t pagemap(std::uint64_t address, std::span<std::uint64_t> to) const;
+  Kind kind_of(std::uint64_t pagemap_entry, std::uint64_t address) const;
+  Kind kind_at(std::uint64_t address) const;
+  /// Whether something else than anonymous memory and private mappings of files is there, by the mappings of
+  /// the last 2 ms. Of more than 8,192 it is not asked, and may be anywhere.
+  bool may_be_device(std::uint64_t address) const;
+  std::size_t read_here(std::uint64_t address, std::span<std::byte> to, bool of_file) const;  // bytes
   /// As far as it is told where they stand, and `most` bytes of each.
   bool strings_present(std::uint64_t ProcStrings::*begin, std::uint64_t ProcStrings::*end,
                        std::size_t most) const;
   std::string dir_;
   MappedFile file_;
-  mutable UniqueFd pagemap_;  // opened at the first question
+  Guard guard_;
+  mutable std::uint64_t refused_ = 0;
+  mutable std::vector<std::pair<std::uint64_t, std::uint64_t>> anon_;  // where no device is
+  mutable std::optional<MonoTime> anon_read_;
+  mutable UniqueFd pagemap_, mem_;  // opened at the first question
   std::uint32_t pid_;
 };
 

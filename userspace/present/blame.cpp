@@ -286,8 +286,7 @@ void doubt_process(const BlameProcess& p, Seconds window, std::vector<std::strin
     out.push_back(fmt::format("which allocations of {} stay is not known, only who touched new pages: {}",
                               who, escape_for_terminal(p.why_not_kept)));
   if (p.holders && p.holders->cut)
-    out.push_back(fmt::format(
-        "{} has more objects than there was time to look at: another container may hold more", who));
+    out.push_back(fmt::format("not all objects of {} were read: another container may hold more", who));
   if (!p.why_not_added.empty())
     out.push_back(fmt::format("which lines add to the containers of {} is not known: {}", who,
                               escape_for_terminal(p.why_not_added)));

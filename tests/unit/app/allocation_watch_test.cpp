@@ -145,7 +145,7 @@ TEST(AllocationWatch, sets_none_where_processes_have_begun_to_wait_for_memory_me
   EXPECT_EQ(job.source.watched, Watched{});
 }
 
-TEST(AllocationWatch, chooses_nobody_while_processes_wait_for_memory_and_somebody_when_that_is_over) {
+TEST(AllocationWatch, sets_no_breakpoints_while_processes_wait_for_memory_and_some_when_that_is_over) {
   WatchedJob job({7, 8});
   job.watch->prepare(&job.source);
   job.watch->begin(&job.source, job.begin, job.end, true);
@@ -153,33 +153,32 @@ TEST(AllocationWatch, chooses_nobody_while_processes_wait_for_memory_and_somebod
   job.pressure(2.5);
   MonoTime first = job.watch->next_choice();
   job.watch->choose(first);
-  EXPECT_FALSE(job.reader.wants_to_write());
   EXPECT_EQ(job.watch->why_not(8), "processes of this machine wait for memory");
   MonoTime second = job.watch->next_choice();
   ASSERT_GT(second, first);
   ASSERT_LT(second, job.end);
   job.pressure(0);
   job.watch->choose(second);
-  EXPECT_TRUE(job.reader.wants_to_write());
   EXPECT_EQ(job.watch->why_not(7), "by half of the time it had grown little");
+  EXPECT_EQ(job.watch->why_not(8), "by half of the time it had grown little") << "it was chosen";
+  job.answer(8);
+  EXPECT_EQ(job.source.watched, Watched{8});
 }
 
-TEST(AllocationWatch, reads_the_objects_of_one_process_later_if_others_waited_for_memory_at_first) {
-  WatchedJob job({7});
-  job.source.breakpoints = false;
-  job.pressure(2.5);
-  job.watch->prepare(&job.source);
-  EXPECT_FALSE(job.reader.wants_to_write());
-  EXPECT_EQ(job.watch->why_not_added(7), "processes of this machine wait for memory");
-  job.watch->begin(&job.source, job.begin, job.end, true);
-  job.watch->choose(job.begin);
-  EXPECT_FALSE(job.reader.wants_to_write()) << "they still wait";
-  job.pressure(0);
-  MonoTime next = job.watch->next_choice();
-  ASSERT_LT(next, job.end);
-  job.watch->choose(next);
-  EXPECT_TRUE(job.reader.wants_to_write());
-  EXPECT_EQ(job.watch->why_not_added(7), "");
+TEST(AllocationWatch, reads_objects_and_watches_who_adds_while_processes_wait_for_memory) {
+  for (std::vector<std::uint32_t> pids : {std::vector<std::uint32_t>{7}, {7, 8}}) {
+    WatchedJob job(pids);
+    job.source.breakpoints = false;
+    job.pressure(2.5);
+    job.watch->prepare(&job.source);
+    job.watch->begin(&job.source, job.begin, job.end, true);
+    job.resident(7, 9000);
+    job.watch->choose(job.watch->next_choice());
+    EXPECT_TRUE(job.reader.wants_to_write());
+    constexpr std::uint64_t kLengths[] = {0x7000};
+    job.watch->on_growing(&job.source, 7, kLengths);
+    EXPECT_EQ(job.source.adding, Watched{7});
+  }
 }
 
 TEST(AllocationWatch, asks_what_grows_each_time_after_twice_as_long_and_watches_who_adds_to_it) {

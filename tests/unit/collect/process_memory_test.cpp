@@ -1,11 +1,13 @@
 #include "collect/process_memory.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdlib>
@@ -121,31 +123,161 @@ TEST_F(OwnMemory, of_a_file_that_was_never_touched_is_as_the_file_has_it) {
   unlink(name);
 }
 
-TEST(SwappedMemory, is_not_brought_back) {
-  constexpr std::size_t kPage = 4096, kPages = 3;
-  auto* low = reinterpret_cast<void*>(0x10000000);  // so that its pagemap is a small file
-  auto* at = static_cast<char*>(mmap(low, kPages * kPage, PROT_READ | PROT_WRITE,
-                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0));
-  if (at != low) GTEST_SKIP() << "something else is mapped at " << low;
-  std::memset(at, 7, kPages * kPage);
-  std::vector<std::uint64_t> entries(0x10000000 / kPage + kPages, std::uint64_t{1} << 63);
-  entries[entries.size() - 2] = std::uint64_t{1} << 62;  // the second page
-  FixtureTree tree;
-  tree.write(fmt::format("proc/{}/pagemap", getpid()),
-             {reinterpret_cast<const char*>(entries.data()), entries.size() * sizeof(entries[0])});
-  ProcessMemory memory(tree.roots(), static_cast<std::uint32_t>(getpid()));
+TEST(SharedMemory, of_a_forked_process_is_read_and_stays_shared) {
+  constexpr std::size_t kSize = 64 * 4096;
+  auto* at =
+      static_cast<char*>(mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(at, MAP_FAILED);
+  madvise(at, kSize, MADV_NOHUGEPAGE);
+  std::memset(at, 's', kSize);
+  pid_t child = fork();
+  if (child == 0) {
+    for (;;) pause();
+  }
+  ProcessMemory memory(Roots{}, static_cast<std::uint32_t>(child));
   auto begin = reinterpret_cast<std::uint64_t>(at);
-  EXPECT_TRUE(memory.read<std::uint64_t>(begin + kPage - 8));
-  EXPECT_FALSE(memory.read<std::uint64_t>(begin + kPage - 4)) << "its end is on the second page";
-  EXPECT_FALSE(memory.read<std::uint64_t>(begin + kPage));
-  EXPECT_TRUE(memory.read<std::uint64_t>(begin + 2 * kPage));
-  munmap(at, kPages * kPage);
+  // Bit 56 of pagemap: mapped by one process alone.
+  auto exclusive = [&] {
+    UniqueFd pagemap(open(fmt::format("/proc/{}/pagemap", child).c_str(), O_RDONLY));
+    std::array<std::uint64_t, 64> entries{};
+    EXPECT_EQ(pread(pagemap.get(), entries.data(), sizeof(entries), static_cast<off_t>(begin / 4096 * 8)),
+              static_cast<ssize_t>(sizeof(entries)));
+    return std::ranges::count_if(entries, [](std::uint64_t entry) { return entry >> 56 & 1; });
+  };
+  EXPECT_EQ(exclusive(), 0);
+  std::vector<std::byte> to(kSize / 2);
+  EXPECT_EQ(memory.read_present(begin, to), 0xffffffffu);
+  EXPECT_TRUE(memory.read(begin + kSize / 2, to));
+  EXPECT_EQ(to.back(), std::byte{'s'});
+  EXPECT_EQ(exclusive(), 0) << "a copy was charged to its cgroup";
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  munmap(at, kSize);
+}
+
+// A file's page that is in memory, and one that was written to, which is the process's own.
+struct PagesOfAFile {
+  UniqueFd fd;
+  char* at = nullptr;
+  std::uint64_t begin = 0;
+  std::vector<Mapping> mappings;
+
+  PagesOfAFile() {
+    char name[] = "/tmp/oomcast-mapped-XXXXXX";
+    fd.reset(mkstemp(name));
+    std::string bytes(2 * 4096, 'f');
+    EXPECT_EQ(write(fd.get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+    at = static_cast<char*>(mmap(nullptr, bytes.size(), PROT_READ | PROT_WRITE, MAP_PRIVATE, fd.get(), 0));
+    EXPECT_EQ(*static_cast<volatile char*>(at), 'f');
+    at[4096] = 'm';
+    begin = reinterpret_cast<std::uint64_t>(at);
+    mappings = {{begin, begin + bytes.size(), 0, true, false, false, 1, "", name}};
+    unlink(name);
+  }
+  ~PagesOfAFile() { munmap(at, 2 * 4096); }
+  PagesOfAFile(const PagesOfAFile&) = delete;
+};
+
+TEST_F(OwnMemory, that_reclaim_may_take_before_the_read_is_left_where_its_guard_has_no_room) {
+  PagesOfAFile pages;
+  memory_.set_guard([](bool anon) { return anon; });
+  std::vector<std::byte> to(2 * 4096);
+  EXPECT_EQ(memory_.read_present(pages.begin, to), 2u) << "its own page stays where it is";
+  EXPECT_EQ(to[4096], std::byte{'m'});
+  EXPECT_FALSE(memory_.read<char>(pages.begin));
+  EXPECT_EQ(memory_.read<char>(pages.begin + 4096), 'm');
+  EXPECT_EQ(memory_.refused(), 2u);
+  memory_.set_guard([](bool) { return true; });
+  EXPECT_EQ(memory_.read_present(pages.begin, to), 3u);
+  memory_.set_guard([](bool) { return false; });  // where there is swap
+  EXPECT_EQ(memory_.read_present(pages.begin, to), 0u);
+}
+
+TEST_F(OwnMemory, that_its_guard_refuses_is_read_from_the_file) {
+  PagesOfAFile pages;
+  memory_.set_guard([](bool anon) { return anon; });
+  memory_.set_file({std::move(pages.fd), pages.mappings});
+  std::vector<std::byte> to(2 * 4096);
+  EXPECT_EQ(memory_.read_present(pages.begin, to), 3u);
+  EXPECT_EQ(to[0], std::byte{'f'});
+  EXPECT_EQ(to[4096], std::byte{'m'});
+  EXPECT_EQ(memory_.read<char>(pages.begin), 'f');
+  EXPECT_EQ(memory_.refused(), 0u);
+}
+
+// Three pages of this process at a low address, so that their pagemap is a small file, which the tree shows.
+struct LowPages {
+  static constexpr std::size_t kPage = 4096, kPages = 3;
+  static constexpr std::uint64_t kHere = std::uint64_t{1} << 63, kOnce = std::uint64_t{1} << 56;
+  static constexpr std::uint64_t kBegin = 0x10000000;
+  FixtureTree tree;
+  std::vector<std::uint64_t> entries = std::vector<std::uint64_t>(kBegin / kPage + kPages, kHere | kOnce);
+  bool mapped = false;
+
+  LowPages() {
+    auto* low = reinterpret_cast<void*>(kBegin);
+    mapped = mmap(low, kPages * kPage, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == low;
+    if (mapped) std::memset(low, 7, kPages * kPage);
+    tree.make_dir(dir());
+    tree.link(dir() + "/mem", "/proc/self/mem");
+  }
+  ~LowPages() {
+    if (mapped) munmap(reinterpret_cast<void*>(kBegin), kPages * kPage);
+  }
+  LowPages(const LowPages&) = delete;
+  static std::string dir() { return fmt::format("proc/{}", getpid()); }
+  void show(std::size_t page, std::uint64_t entry) { entries[kBegin / kPage + page] = entry; }
+  ProcessMemory memory() const {
+    tree.write(dir() + "/pagemap",
+               {reinterpret_cast<const char*>(entries.data()), entries.size() * sizeof(entries[0])});
+    return {tree.roots(), static_cast<std::uint32_t>(getpid())};
+  }
+};
+
+TEST(SwappedMemory, is_not_brought_back) {
+  LowPages pages;
+  if (!pages.mapped) GTEST_SKIP() << "something else is mapped there";
+  pages.show(1, std::uint64_t{1} << 62);
+  ProcessMemory memory = pages.memory();
+  std::uint64_t second = LowPages::kBegin + LowPages::kPage;
+  EXPECT_TRUE(memory.read<std::uint64_t>(second - 8));
+  EXPECT_FALSE(memory.read<std::uint64_t>(second - 4)) << "its end is on the second page";
+  EXPECT_FALSE(memory.read<std::uint64_t>(second));
+  EXPECT_TRUE(memory.read<std::uint64_t>(second + LowPages::kPage));
+}
+
+TEST(DeviceMemory, is_never_asked_of_its_driver) {
+  LowPages pages;
+  if (!pages.mapped) GTEST_SKIP() << "something else is mapped there";
+  pages.show(1, LowPages::kHere);  // as memory that a fork shares, and as a device's
+  std::uint64_t second = LowPages::kBegin + LowPages::kPage;
+  auto reads = [&](const char* mapping) {
+    pages.tree.write(LowPages::dir() + "/maps", fmt::format("10000000-10003000 {}\n", mapping));
+    ProcessMemory memory = pages.memory();
+    std::vector<std::byte> to(LowPages::kPages * LowPages::kPage);
+    std::uint32_t read = memory.read_present(LowPages::kBegin, to);
+    EXPECT_EQ(memory.read<char>(second).has_value(), (read & 2) != 0) << mapping;
+    EXPECT_EQ(memory.refused() > 0, !(read & 2)) << mapping;
+    return read;
+  };
+  for (const char* own : {"rw-p 00000000 00:00 0", "rw-p 00000000 00:00 0 [heap]",
+                          "rw-p 00001000 fe:00 131 /usr/lib/libpython3.11.so"})
+    EXPECT_EQ(reads(own), 7u) << own;
+  for (const char* device : {"rw-s 00000000 00:05 77 /dev/nvidia0", "rw-p 00000000 00:05 77 /dev/nvidia0",
+                             "rw-s 00000000 00:0e 12 anon_inode:i915.gem", "r--p 00000000 00:00 0 [vvar]",
+                             "rw-s 00000000 00:15 9 /sys/devices/pci0000:00/0000:00:02.0/resource0",
+                             "rw-s 00000000 00:0a 9 /dmabuf:"})
+    EXPECT_EQ(reads(device), 5u) << device;
+  pages.tree.remove(LowPages::dir() + "/maps");
+  EXPECT_EQ(pages.memory().read<char>(second), std::nullopt) << "where it cannot be known";
 }
 
 TEST(GoneMemory, is_not_read_from_whoever_has_its_pid_by_now) {
   FixtureTree tree;
   std::string dir = fmt::format("proc/{}", getpid());
   tree.write(dir + "/pagemap", "");
+  tree.link(dir + "/mem", "/proc/self/mem");
   volatile std::uint64_t value = 7;
   ProcessMemory memory(tree.roots(), static_cast<std::uint32_t>(getpid()));
   EXPECT_EQ(memory.read<std::uint64_t>(reinterpret_cast<std::uint64_t>(&value)), std::nullopt);
