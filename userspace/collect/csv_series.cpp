@@ -14,8 +14,7 @@
 namespace oomcast {
 namespace {
 
-constexpr double kMaxTime = 4.6e9;   // s: nanoseconds between any two fit into 63 bits
-constexpr double kNoLimit = 0x1p60;  // v1 writes its "no limit" as a number
+constexpr double kMaxTime = 4.6e9;  // s: nanoseconds between any two fit into 63 bits
 
 std::string shown(std::string_view field) {
   std::string text = escape_for_terminal(field.substr(0, 40));
@@ -165,7 +164,7 @@ Result<std::optional<CsvRow>> CsvSeries::next() {
       auto limit = size(columns_.limit, "limit_bytes");
       if (!limit) return limit.error();
       if (*limit && (*limit)->count == 0) return wrong("limit_bytes is 0");
-      if (*limit && (*limit)->as_double() < kNoLimit) row.limit = *limit;
+      if (*limit && (*limit)->as_double() < kNoLimitFrom) row.limit = *limit;
     }
     if (per_process_) {
       std::string_view text = fields_[static_cast<std::size_t>(columns_.pid)];

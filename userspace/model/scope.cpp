@@ -6,6 +6,7 @@
 #include <numeric>
 #include <optional>
 
+#include "base/ascii.h"
 #include "base/escape.h"
 #include "parse/text.h"
 
@@ -19,13 +20,6 @@ constexpr std::size_t max_compared = 256;  // edit distance is quadratic and nam
 bool is_hex_number(std::string_view s) {
   return std::all_of(s.begin(), s.end(),
                      [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
-}
-
-std::string lower(std::string_view s) {
-  std::string out(s.substr(0, max_compared));
-  for (char& c : out)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return out;
 }
 
 // Levenshtein's, on bytes.
@@ -65,7 +59,7 @@ Error no_match(std::string_view option, std::string_view wanted, std::vector<std
                std::string_view suffix = {}) {
   auto comparable = [&](std::string_view text) {
     if (!suffix.empty() && text.ends_with(suffix)) text.remove_suffix(suffix.size());
-    return lower(text);
+    return to_lower(text.substr(0, max_compared));
   };
   std::sort(candidates.begin(), candidates.end());
   candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());

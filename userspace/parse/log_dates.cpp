@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/ascii.h"
 #include "parse/text.h"
 
 namespace oomcast {
@@ -33,12 +34,6 @@ bool is_digit(char c) {
 
 bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (static_cast<unsigned char>(c) & 0x80);
-}
-
-std::string lower_ascii(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
-  return out;
 }
 
 // What has been met of a date, in its order.
@@ -203,7 +198,7 @@ std::optional<WallStamp> LogDate::stamp() const {
 }
 
 int month_named(std::string_view word) {
-  std::string lower = lower_ascii(word);
+  std::string lower = to_lower(word);
   int found = -1;
   std::size_t longest = 0;
   for (std::size_t month = 0; month < kStems.size(); ++month)

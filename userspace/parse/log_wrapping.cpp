@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "base/ascii.h"
 #include "parse/log_stamps.h"
 #include "parse/oom_kill_lines.h"
 #include "parse/oom_line_parts.h"
@@ -284,8 +285,7 @@ std::optional<std::string_view> whole_sentence_inside(std::string_view line, boo
 }
 
 bool speaks_of_kill(std::string_view line) {
-  std::string lower(line);
-  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
+  std::string lower = to_lower(line);
   // Not "OOM killer": the kernel says that it is disabled and enabled at each suspend.
   for (std::string_view words :
        {"out of memory", "oom-kill", "oomkill", "killed process", "oom killed", "vm: killing process"})

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <ctime>
 
+#include "base/ascii.h"
 #include "parse/log_stamps.h"
 #include "parse/text.h"
 
@@ -16,17 +17,7 @@ namespace oomcast {
 namespace {
 
 constexpr std::string_view kBlank = " \t\r\n\v\f";
-constexpr double kDayOfStamps = 86400;
-
-char lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-}
-
-std::string lowered(std::string_view text) {
-  std::string out(text);
-  std::ranges::transform(out, out.begin(), lower);
-  return out;
-}
+constexpr double kDayOfStamps = 86400, kYearOfStamps = 366 * kDayOfStamps;
 
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
@@ -77,7 +68,7 @@ std::optional<double> take_time_of_day(std::string_view& text) {
   }
   while (!rest.empty() && static_cast<unsigned char>(rest.front()) >= 0x80) rest.remove_prefix(1);
   std::string_view half = skip_blanks(rest);
-  std::string word = lowered(half.substr(0, 2));
+  std::string word = to_lower(half.substr(0, 2));
   if ((word == "am" || word == "pm") && (half.size() == 2 || !is_letter(half[2]))) {
     if (part[0] > 12) return std::nullopt;
     part[0] = std::fmod(part[0], 12) + (word == "pm" ? 12 : 0);
@@ -189,8 +180,8 @@ std::optional<double> take_date_and_time(std::string_view& text) {
 }
 
 // "Sun Nov 29 10:00:00 UTC 2026", "Sun 29 Nov 2026 10:00:00 AM UTC", "Sun, 29 Nov 2026 10:00:00 +0000", "Nov
-// 29 10:00:00" (of some year): words in any order, all of them known.
-std::optional<double> words_of_a_date(std::string_view text) {
+// 29 10:00:00" (without a year): words in any order, all of them known.
+std::optional<Stamp> words_of_a_date(std::string_view text) {
   int month = -1, day = 0, year = 0;
   std::optional<double> of_day, zone;
   auto take_number = [&](std::string_view& rest) {
@@ -227,7 +218,13 @@ std::optional<double> words_of_a_date(std::string_view text) {
     text = rest;
   }
   if (month < 0 || !day || !of_day) return std::nullopt;
-  return seconds_of(year ? year : 2000, month + 1, day, *of_day, zone);
+  // One that has each date: which year it is nobody can tell.
+  constexpr int kLeapYear = 2000;
+  auto at = seconds_of(year ? year : kLeapYear, month + 1, day, *of_day, zone);
+  if (at && year) return Stamp{*at, StampKind::date};
+  auto begin = seconds_of(kLeapYear, 1, 1, 0, zone);
+  if (!at || !begin) return std::nullopt;
+  return Stamp{*at - *begin, StampKind::yearless};
 }
 
 Stamp stamp_of_number(double value) {
@@ -261,7 +258,7 @@ constexpr std::array<std::string_view, 6> kBinaryNames = {"B", "KiB", "MiB", "Gi
 }  // namespace
 
 std::optional<MemoryUnit> memory_unit(std::string_view text) {
-  std::string name = lowered(bare(text));
+  std::string name = to_lower(bare(text));
   for (const UnitName& u : kUnitNames)
     if (u.name == name)
       return MemoryUnit{std::ldexp(1.0, 10 * u.power),
@@ -294,7 +291,7 @@ std::optional<Amount> parse_amount(std::string_view text, bool decimal_comma) {
 }
 
 bool is_absent(std::string_view text) {
-  std::string word = lowered(bare(text));
+  std::string word = to_lower(bare(text));
   if (word.starts_with('[') && word.ends_with(']')) word = word.substr(1, word.size() - 2);
   constexpr std::array<std::string_view, 10> kNone = {
       "", "-", "--", "n/a", "na", "null", "none", "not supported", "unknown error", "gpu is lost"};
@@ -322,6 +319,8 @@ std::string_view describe(StampKind kind) {
       return "ns since 1970";
     case StampKind::date:
       return "date and time";
+    case StampKind::yearless:
+      return "dates without a year: seconds of the year";
     case StampKind::clock:
       return "time of day";
   }
@@ -336,8 +335,7 @@ std::optional<Stamp> parse_stamp(std::string_view text) {
   if (auto at = take_date_and_time(rest); at && bare(rest).empty()) return Stamp{*at, StampKind::date};
   rest = text;
   if (auto at = take_time_of_day(rest); at && bare(rest).empty()) return Stamp{*at, StampKind::clock};
-  if (auto at = words_of_a_date(text)) return Stamp{*at, StampKind::date};
-  return std::nullopt;
+  return words_of_a_date(text);
 }
 
 std::optional<Stamp> take_stamp(std::string_view& line) {
@@ -365,7 +363,7 @@ std::optional<Stamp> take_stamp(std::string_view& line) {
           std::string_view longer = ends, next = next_field(longer);
           std::string_view more = rest.substr(0, rest.size() - longer.size());
           if (!next.empty() && words_of_a_date(more)) continue;  // the zone, the year
-          out = Stamp{*date, StampKind::date};
+          out = date;
           text = ends;
         }
       }
@@ -399,8 +397,9 @@ std::optional<Stamp> stamp_of_line(std::string_view line) {
 double StampClock::seconds(const Stamp& stamp, double scale) {
   bool first = !kind_;
   if (first) kind_ = stamp.kind;
-  if (stamp.kind == StampKind::clock) {
-    if (last_ && stamp.seconds + carry_ < *last_ - kDayOfStamps / 2) carry_ += kDayOfStamps;
+  if (stamp.kind == StampKind::clock || stamp.kind == StampKind::yearless) {
+    double period = stamp.kind == StampKind::clock ? kDayOfStamps : kYearOfStamps;
+    if (last_ && stamp.seconds + carry_ < *last_ - period / 2) carry_ += period;
     last_ = stamp.seconds + carry_;
     return *last_;
   }
@@ -417,7 +416,7 @@ std::vector<std::string> words_of(std::string_view name) {
     bool begins = !is_letter(before) && !is_digit(before);
     bool hump = c >= 'A' && c <= 'Z' && before >= 'a' && before <= 'z';
     if (word && (begins || hump || out.empty())) out.emplace_back();
-    if (word) out.back() += lower(c);
+    if (word) out.back() += to_lower(c);
     before = c;
   }
   return out;

@@ -21,6 +21,9 @@ std::optional<MemoryUnit> memory_unit(std::string_view text);
 /// "MiB", or "MB = MiB" where the spelling left it open.
 std::string describe(const MemoryUnit& unit);
 
+/// From here on a number of bytes is no limit: cgroup v1 writes its "none" as one.
+inline constexpr double kNoLimitFrom = 0x1p60;
+
 struct Amount {
   double number = 0;
   std::optional<MemoryUnit> unit;
@@ -30,13 +33,14 @@ std::optional<Amount> parse_amount(std::string_view text, bool decimal_comma);
 /// What tools write for "there is none": nothing, "[N/A]", "-", "null" and the like.
 bool is_absent(std::string_view text);
 
-enum class StampKind { number, seconds, millis, micros, nanos, date, clock };
+enum class StampKind { number, seconds, millis, micros, nanos, date, yearless, clock };
 std::string_view describe(StampKind kind);
 /// How many of a number's units make a second; 1 of what is no number.
 double per_second(StampKind kind);
 
 /// `number`: seconds of an own clock; `clock`: seconds of a day, which the reader has to carry past midnight;
-/// all others: seconds since 1970. Dates without a zone are this machine's.
+/// `yearless`: seconds of a year, to be carried past its end; all others: seconds since 1970. Dates without a
+/// zone are this machine's.
 struct Stamp {
   double seconds = 0;
   StampKind kind = StampKind::number;
@@ -50,8 +54,9 @@ std::optional<Stamp> take_stamp(std::string_view& line);
 /// Of a line that is nothing but a date, as a loop around another command prints it, or top's first.
 std::optional<Stamp> stamp_of_line(std::string_view line);
 
-/// The stamps of one file, in order, as seconds that run on: a time of day past midnight, and numbers all in
-/// the unit of the first, so that a clock that begins near 0 does not become an epoch.
+/// The stamps of one file, in order, as seconds that run on: a time of day past midnight, a date without a
+/// year past the year's end, and numbers all in the unit of the first, so that a clock that begins near 0
+/// does not become an epoch.
 class StampClock {
  public:
   /// `scale`: seconds in one of a number that is no epoch.

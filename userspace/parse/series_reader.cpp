@@ -15,7 +15,7 @@ namespace oomcast {
 namespace {
 
 constexpr std::size_t kSampledRows = 64, kMostSeen = 100'000, kMostCells = 512, kLongestName = 200;
-constexpr double kMostBytes = 0x1p61, kNoLimitFrom = 0x1p60;
+constexpr double kMostBytes = 0x1p61;
 
 std::string shown_cell(std::string_view cell) {
   std::string text = escape_for_terminal(cell.substr(0, 40));
@@ -356,19 +356,20 @@ bool SeriesReader::amount(std::size_t at, const MemoryUnit& unit, double& bytes,
   return true;
 }
 
-double SeriesReader::total_of_row(SeriesTotal total, double left) const {
+std::optional<double> SeriesReader::total_of_row(SeriesTotal total, double left) const {
   if (limit_) return limit_->as_double();
   if (total == SeriesTotal::first) return left;
-  auto of = [&](std::string_view name) {
+  auto of = [&](std::string_view name) -> std::optional<double> {
     auto at = std::ranges::find(layout_.names, name) - layout_.names.begin();
-    auto value = at < std::ssize(layout_.names)
-                     ? parse_amount(cell(static_cast<std::size_t>(at)), decimal_comma_)
-                     : std::optional<Amount>();
-    return value ? value->number : 0;
+    if (at >= std::ssize(layout_.names)) return std::nullopt;
+    auto value = parse_amount(cell(static_cast<std::size_t>(at)), decimal_comma_);
+    return value ? std::optional(value->number) : std::nullopt;
   };
   // Before sysstat 12 all that was not free was used; since then buffers, cache and slabs are left out.
-  double used = of("kbmemused"), whole = of("kbmemfree") + used, percent = of("%memused");
-  double by_percent = percent > 0 ? used * 100 / percent : whole;
+  auto used = of("kbmemused"), free = of("kbmemfree"), percent = of("%memused");
+  if (!used || !free) return std::nullopt;
+  double whole = *free + *used;
+  double by_percent = percent && *percent > 0 ? *used * 100 / *percent : whole;
   return 1024 * (std::fabs(by_percent - whole) < 0.01 * whole ? whole : by_percent);
 }
 
@@ -382,6 +383,7 @@ bool SeriesReader::set_value(const SeriesColumn& value, SeriesPoint& point, std:
   }
   if (value.total != SeriesTotal::none) {
     if (!total_) total_ = total_of_row(value.total, -sum);
+    if (!total_) return false;
     sum += *total_;
     limit = total_;
   } else if (!value.limit.empty()) {

@@ -75,7 +75,7 @@ class SeriesReader {
   bool amount(std::size_t at, const MemoryUnit& unit, double& bytes, std::optional<double>& limit,
               std::string& wrong) const;
   bool set_value(const SeriesColumn& value, SeriesPoint& point, std::string& wrong);
-  double total_of_row(SeriesTotal total, double left) const;
+  std::optional<double> total_of_row(SeriesTotal total, double left) const;
   std::string key_of_row(double now);
 
   Rows rows_ = Rows::table;

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/ascii.h"
 #include "present/cgroup_details.h"
 #include "present/event_lines.h"
 #include "present/table_frame.h"
@@ -13,17 +14,10 @@
 namespace oomcast {
 namespace {
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return out;
-}
-
 bool passes(const OverviewRow& row, const std::string& lower_filter) {
   if (lower_filter.empty() || !row.cgroup) return true;
-  return lower(row.cgroup->path).find(lower_filter) != std::string::npos ||
-         lower(row.cgroup->name.name).find(lower_filter) != std::string::npos;
+  return to_lower(row.cgroup->path).find(lower_filter) != std::string::npos ||
+         to_lower(row.cgroup->name.name).find(lower_filter) != std::string::npos;
 }
 
 class Body {
@@ -159,7 +153,7 @@ class Body {
 std::vector<const OverviewRow*> arrange(const Overview& overview, const View& view) {
   std::vector<const OverviewRow*> out;
   out.reserve(overview.rows.size());
-  const std::string filter = lower(view.filter);
+  const std::string filter = to_lower(view.filter);
   for (const OverviewRow& row : overview.rows)
     if (passes(row, filter)) out.push_back(&row);
   std::sort(out.begin(), out.end(), [&](const OverviewRow* a, const OverviewRow* b) {

@@ -97,6 +97,26 @@ TEST(SeriesReader, reads_sar_of_a_day_with_other_tables_a_restart_and_midnight) 
   EXPECT_EQ(read.points.at(0).limit, KiB(4000));
 }
 
+TEST(SeriesReader, a_first_row_without_a_figure_makes_no_total_of_nothing) {
+  auto read = read_text(
+      "11:58:00 PM kbmemfree   kbavail kbmemused  %memused kbbuffers  kbcached\n"
+      "11:58:30 PM         ?      2000      1600     40.00       400      1000\n"
+      "11:59:00 PM      1000      2000      1600     40.00       400      1000\n"
+      "11:59:30 PM       900      1900      1700     42.50       400      1000\n");
+  EXPECT_EQ(read.used(kSeriesKiB), (Values{2000, 2100}));
+  for (const SeriesPoint& point : read.points) EXPECT_EQ(point.limit, KiB(4000));
+}
+
+TEST(SeriesReader, a_date_without_a_year_is_of_no_year_and_goes_on_past_its_end) {
+  auto read = read_text(
+      "Dec 31 23:59:50 rss=100MiB\nDec 31 23:59:55 rss=101MiB\nJan 1 00:00:00 rss=102MiB\nJan 1 00:00:05 "
+      "rss=103MiB\n");
+  ASSERT_EQ(read.points.size(), 4u) << read.read_as;
+  for (std::size_t i = 1; i < 4; ++i) EXPECT_EQ(read.points[i].time_s - read.points[i - 1].time_s, 5) << i;
+  EXPECT_LT(read.points[0].time_s, 367 * 86400.0) << "not since 1970";
+  EXPECT_TRUE(says(read, "dates without a year")) << read.read_as;
+}
+
 TEST(SeriesReader, reads_sar_in_a_language_that_spells_the_time_out) {
   auto read = read_text(
       "14时40分09秒 kbmemfree   kbavail kbmemused  %memused kbbuffers  kbcached\n"
