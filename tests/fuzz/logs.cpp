@@ -48,6 +48,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const auto& oom : reports.take()) check(oom, reports);
   }
   for (const auto& oom : reports.finish()) check(oom, reports);
-  for (const auto& said : reports.others()) (void)oomcast::describe(said);
+  for (const auto& said : reports.others().said()) (void)oomcast::describe(said);
   return 0;
 }

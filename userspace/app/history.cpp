@@ -1,5 +1,7 @@
 // oomcast history: all OOM kills that are known, and how often they come back.
 #include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -30,6 +32,12 @@ void choose(const Options& options, std::vector<PastKill>& kills) {
   });
 }
 
+std::optional<std::size_t> terminal_columns() {
+  winsize size{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return std::nullopt;
+  return size.ws_col;
+}
+
 }  // namespace
 
 Result<int> history(const Options& options) {
@@ -46,13 +54,17 @@ Result<int> history(const Options& options) {
   facts.sources = std::move(known->sources);
   facts.user_kills = std::move(known->user_kills);
   facts.left_out = known->left_out;
+  facts.user_kills_left_out = known->user_kills_left_out;
   facts.without_victim = known->without_victim;
   facts.filtered = options.scope.cgroup || options.history.since;
   choose(options, kills);
   std::erase_if(facts.user_kills, [&](const LoggedUserKill& of) {
-    return options.scope.cgroup || (options.history.since && (!of.time || *of.time < *options.history.since));
+    bool outside = options.scope.cgroup &&
+                   (!of.kill.cgroup || !in_scope(*of.kill.cgroup, path_of_typed(*options.scope.cgroup)));
+    return outside || (options.history.since && (!of.time || *of.time < *options.history.since));
   });
   facts.machine = this_machine();
+  facts.columns = terminal_columns();
   Output output(options);
   bool ok = print(stdout, options.output.json ? history_json(kills, facts)
                                               : history_text(kills, facts, TextStyle{output.color()}));

@@ -260,12 +260,17 @@ class KillReader {
 
   // Kills by other killers. A line that only mentions a kill is printed where the log has no kill itself.
   void take_others(const OomReports& reports, const std::string& name, bool no_kill) {
-    for (const OtherKill& kill : reports.other_kills()) {
+    const OtherKills& others = reports.others();
+    for (const OtherKill& kill : others.kills()) {
       std::optional<WallTime> time;
       if (kill.wall) time = WallTime(reports.resolve(*kill.wall, now_).since_epoch);
       out_.user_kills.push_back({kill, time, name});
     }
-    for (const OtherSaid& said : reports.others())
+    if (others.dropped())
+      say_(fmt::format("{}: the oldest {} kills by other killers are left out: more than {} in one log",
+                       escape_for_terminal(name), others.dropped(), OtherKills::kMost));
+    out_.user_kills_left_out += others.dropped();
+    for (const OtherSaid& said : others.said())
       if (no_kill || said.killer->killing == Killing::by_it)
         say_(escape_for_terminal(name) + ": " + describe(said));
     if (reports.counts().ends_in_report)

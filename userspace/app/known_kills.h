@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,6 +22,7 @@ struct KnownKills {
   std::vector<std::string> sources;        // that were read: "store", "kmsg", "journal", or files
   std::string store;                       // that was read; empty: none
   std::size_t left_out = 0;                // the oldest, of logs with too many
+  std::uint64_t user_kills_left_out = 0;
   std::size_t without_victim = 0;  // OOMs in which no process could be killed: they are not in the list
   std::optional<Error> unread;     // no kill in a file, but lines that speak of one
   std::optional<Error> forbidden;  // the kernel log, or root's store, may not be read

@@ -104,13 +104,13 @@ Result<std::size_t> choose(const KnownKills& known, const Options& options) {
 // Earlier kills of the same workload, on the clock of its run. Kills that only a text file has are left out:
 // any user who can write to a log could invent them.
 std::vector<Episode> earlier_than(const StoredEpisode& e, const PastKill& kill,
-                                  const std::vector<PastKill>& all) {
+                                  const std::vector<PastKill>& all, const std::string& own) {
   std::vector<Episode> out;
   const auto& victims = kill.episode.victims;
   if (!kill.time || victims.empty()) return out;
   for (const PastKill& before : all) {
-    bool counts = before.confirmed && before.time && *before.time < *kill.time && before.host == kill.host;
-    if (!counts || before.episode.victims.empty()) continue;
+    bool counts = before.confirmed && before.time && *before.time < *kill.time;
+    if (!counts || !are_of_one_host(before, kill, own) || before.episode.victims.empty()) continue;
     if (!same_workload(victims.front().process, before.episode.victims.front().process)) continue;
     Episode& episode = out.emplace_back(before.episode);
     episode.time = MonoTime(before.time->time_since_epoch() - e.run.wall_of_mono_zero);
@@ -153,13 +153,13 @@ Result<StoredEpisode> find(const Options& options) {
       complete(out.told.episode, kill.episode);
     }
   }
-  out.before.of_workload = earlier_than(out, kill, known->kills);
+  HistoryFacts facts;
+  facts.machine = this_machine();
+  out.before.of_workload = earlier_than(out, kill, known->kills, facts.machine.host);
   out.logged.host = kill.host;
   out.logged.files = kill.files;
   out.logged.since_boot = kill.since_boot;
   out.logged.time_error = kill.error;
-  HistoryFacts facts;
-  facts.machine = this_machine();
   out.logged.doubt = doubt_of(kill, facts);
   return out;
 }

@@ -5,6 +5,7 @@
 
 #include "model/process_ref.h"
 #include "model/scope.h"
+#include "parse/other_killers.h"
 
 namespace oomcast {
 namespace {
@@ -28,9 +29,8 @@ std::optional<std::string> cause_of(const wire::UserKill& kill) {
     return kill.by_tracer ? std::nullopt : std::optional<std::string>("cgroup.kill");
   }
   if (!kill.may_kill_anybody) return std::nullopt;  // anybody can give himself such a name
-  for (std::string_view killer : {"systemd-oomd", "earlyoom", "nohang", "oomd"})
-    if (kill.sender.comm == killer) return std::string(killer);
-  return std::nullopt;
+  const OtherKiller* killer = other_killer_named(kill.sender.comm);
+  return killer ? std::optional<std::string>(killer->name) : std::nullopt;
 }
 
 // What is restarted after its kill has another cgroup, but in the same pod, job or unit. Its path, not its

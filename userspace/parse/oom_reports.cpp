@@ -129,23 +129,6 @@ void OomReports::note_unread(std::string_view raw, const LogPrefix& prefix) {
   counts_.first_unread = raw.substr(0, kShown);
 }
 
-void OomReports::note_other(std::string_view text, const LogPrefix& prefix) {
-  constexpr std::size_t kMaxKills = 4096;
-  const OtherKiller* killer = other_killer_in(text);
-  if (!killer) return;
-  auto said = std::ranges::find(others_.said, killer, &OtherSaid::killer);
-  if (said == others_.said.end())
-    said = others_.said.insert(said, {killer, 0, std::string(trim(text).substr(0, kShown))});
-  ++said->lines;
-  auto kill = other_kill_in(text, *killer);
-  if (!kill) return;
-  kill->wall = prefix.wall;
-  kill->since_boot = prefix.since_boot;
-  if (prefix.host) kill->host = *prefix.host;
-  if (others_.kills.size() >= kMaxKills) others_.kills.pop_front();
-  others_.kills.push_back(*std::move(kill));
-}
-
 // A mail: its lines are broken and each "=" is "=3D", until one is not.
 bool OomReports::take_quoted_printable(std::string_view raw, bool cut) {
   if (raw.ends_with('\r')) raw.remove_suffix(1);
@@ -176,22 +159,24 @@ void OomReports::physical_line(std::string_view raw, bool cut, bool could) {
   constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
   if (counts_.lines == 1 && raw.starts_with(byte_order_mark)) raw.remove_prefix(byte_order_mark.size());
   const OtherKiller* killer = other_killer_in(raw);
-  others_.in_line = killer != nullptr;
+  other_in_line_ = killer != nullptr;
+  others_.look_for_choice(raw);
   unwrapper_.line(raw, cut, could || !idle() || killer, *this);
   // In a record without a text a member may be the sentence ("OOMKilled": true).
-  bool is_said = !killer || std::ranges::find(others_.said, killer, &OtherSaid::killer) != others_.said.end();
-  if (!is_said && !other_kill_in(raw, *killer)) note_other(raw, {});
+  if (killer && !others_.has_said(*killer) && !other_kill_in(raw, *killer)) others_.note(raw, {});
 }
 
 void OomReports::plain(std::string_view raw, bool cut) {
   shows_writer_ = shows_writer_ && raw.empty();
-  if (!(counts_.lines <= kFirstLines || !idle() || others_.in_line || could_begin(raw)))
+  if (!(counts_.lines <= kFirstLines || !idle() || other_in_line_ || could_begin(raw)))
     return reader_.skip(raw);
   LogLine line;
   LogPrefix prefix = reader_.read(raw, cut, line);
   has_prefixes_ = has_prefixes_ || prefix.any;
-  if (others_.in_line) note_other(raw, prefix);
-  if ((!prefix.any || prefix.inside) && LogUnwrapper::inside_line(raw, *this)) return;
+  std::uint64_t noted = others_.noted();
+  bool inside = (!prefix.any || prefix.inside) && LogUnwrapper::inside_line(raw, *this);
+  if (other_in_line_ && others_.noted() == noted) others_.note(raw, prefix);
+  if (inside) return;
   if (!prefix.kernel) {
     if (parse_oom_line(line.text, line.cut)) ++counts_.others;
     return;
@@ -235,7 +220,7 @@ void OomReports::text_line(std::string_view text, bool cut, const Beside& beside
   LogLine line;
   LogPrefix prefix = reader_.read_beside(text, cut, beside, line);
   has_prefixes_ = has_prefixes_ || line.time;  // else a process's name may have a record's form
-  note_other(text, prefix);
+  others_.note(text, prefix);
   if (!prefix.kernel) {
     if (parse_oom_line(line.text, line.cut)) ++counts_.others;
     return;

@@ -12,7 +12,7 @@
 #include "parse/log_lines.h"
 #include "parse/log_unwrapper.h"
 #include "parse/oom_log.h"
-#include "parse/other_killers.h"
+#include "parse/other_kills.h"
 
 namespace oomcast {
 
@@ -54,10 +54,8 @@ class OomReports : private LogSink {
   WallStamp resolve(const WallStamp& stamp, WallTime now) const { return reader_.resolve(stamp, now); }
 
   const LogCounts& counts() const { return counts_; }
-  /// Other programs that killed, or only reported it; each once.
-  const std::vector<OtherSaid>& others() const { return others_.said; }
-  /// Processes that they say they killed; of more than 4,096 the newest.
-  const std::deque<OtherKill>& other_kills() const { return others_.kills; }
+  /// Other programs that killed, or only reported it.
+  const OtherKills& others() const { return others_; }
   /// Every line so far was a record of journald's (`journalctl -o json`) or of /dev/kmsg, and those of the
   /// reports name the kernel as their writer. Of any other text a user may have written each line, so that
   /// nothing of it is more than a claim: `logger -t kernel` is enough for syslog.
@@ -89,7 +87,6 @@ class OomReports : private LogSink {
   void collect(Kernel& kernel, std::vector<OomDump> dumps);
   void feed_first();
   void note_unread(std::string_view raw, const LogPrefix& prefix);
-  void note_other(std::string_view text, const LogPrefix& prefix);
 
   LogUnwrapper unwrapper_;
   LogLineReader reader_;
@@ -97,11 +94,8 @@ class OomReports : private LogSink {
   std::vector<LoggedOom> found_;
   bool has_kills_ = false;
   LogCounts counts_;
-  struct Others {
-    bool in_line = false;  // the file's line that is being read has one's sentence
-    std::vector<OtherSaid> said;
-    std::deque<OtherKill> kills;
-  } others_;
+  OtherKills others_;
+  bool other_in_line_ = false;        // the file's line that is being read has a sentence of another killer
   std::optional<std::string> first_;  // a first line without a prefix: believed if the second has none either
   bool first_cut_ = false;
   bool has_prefixes_ = false;

@@ -16,57 +16,57 @@ constexpr std::string_view kKernelLog =
     "oomcast history (or oomcast history --from its dmesg) on that machine";
 
 constexpr std::array<OtherKiller, 17> kKillers = {{
-    {"systemd-oomd", Killing::by_it,
+    {"systemd-oomd", "systemd-oomd", Killing::by_it,
      "it kills a whole cgroup when memory pressure or swap use stays above its limit, before memory is used "
      "up",
      "oomctl, and systemctl show -p ManagedOOMMemoryPressure,ManagedOOMMemoryPressureLimit UNIT on that "
      "machine",
-     "systemd src/oom/oomd-manager.c, src/core/cgroup.c"},
-    {"earlyoom", Killing::by_it,
+     "systemd src/oom/oomd-manager.c, src/core/unit.c"},
+    {"earlyoom", "earlyoom", Killing::by_it,
      "it kills the process with the highest oom_score when memory and swap are nearly used up",
      "journalctl -u earlyoom on that machine: its limits are in the first lines", "earlyoom kill.c"},
-    {"nohang", Killing::by_it, "it kills by thresholds of its own of memory, swap and pressure",
+    {"nohang", "nohang", Killing::by_it, "it kills by thresholds of its own of memory, swap and pressure",
      "journalctl -u nohang on that machine; its thresholds are in /etc/nohang/nohang.conf",
      "nohang src/nohang"},
-    {"oomd", Killing::by_it, "it kills a whole cgroup by its rules of pressure and swap",
+    {"oomd", "oomd", Killing::by_it, "it kills a whole cgroup by its rules of pressure and swap",
      "journalctl -u oomd on that machine; its rules are in /etc/oomd.json",
      "oomd src/oomd/plugins/BaseKillPlugin.cpp"},
-    {"Talos", Killing::by_it, "its controller kills a whole pod when memory pressure passes its trigger",
+    {"Talos", "", Killing::by_it, "its controller kills a whole pod when memory pressure passes its trigger",
      "talosctl -n NODE get oomconfig, and talosctl -n NODE dmesg",
      "talos internal/app/machined/pkg/controllers/runtime/oom.go"},
-    {"Ray's memory monitor", Killing::by_it,
+    {"Ray's memory monitor", "", Killing::by_it,
      "it kills a worker when the node's memory passes RAY_memory_usage_threshold",
      "ray logs raylet.out on that node; oomcast watch there shows which worker grows",
      "ray src/ray/raylet/node_manager.cc"},
-    {"kubelet", Killing::by_it,
+    {"kubelet", "", Killing::by_it,
      "it evicted a pod because the node was low on memory: no process reached a limit",
      "kubectl describe node NODE (MemoryPressure), kubectl top pod; oomcast watch on the node",
      "kubernetes pkg/kubelet/eviction/helpers.go"},
-    {"kubelet (admission)", Killing::none, "it refused to start a pod on a node that was short of memory",
+    {"kubelet (admission)", "", Killing::none, "it refused to start a pod on a node that was short of memory",
      "kubectl describe node NODE (MemoryPressure); oomcast watch on the node",
      "kubernetes pkg/kubelet/eviction/eviction_manager.go, Admit"},
-    {"slurmstepd", Killing::by_kernel, "it counts the kernel's kills in the cgroup of a job's step",
+    {"slurmstepd", "", Killing::by_kernel, "it counts the kernel's kills in the cgroup of a job's step",
      kKernelLog, "slurm src/plugins/task/cgroup/task_cgroup_memory.c"},
-    {"srun", Killing::by_kernel, "Slurm saw the kernel kill in the cgroup of a job's step", kKernelLog,
+    {"srun", "", Killing::by_kernel, "Slurm saw the kernel kill in the cgroup of a job's step", kKernelLog,
      "slurm src/common/slurm_protocol_defs.c"},
-    {"systemd", Killing::by_kernel, "it saw the kernel kill in a unit's cgroup", kKernelLog,
+    {"systemd", "", Killing::by_kernel, "it saw the kernel kill in a unit's cgroup", kKernelLog,
      "systemd src/core/unit.c, src/core/service.c"},
-    {"systemd (result)", Killing::unknown,
+    {"systemd (result)", "", Killing::unknown,
      "a unit failed by a kill of the kernel's OOM killer or of systemd-oomd: the result is the same",
      kKernelLog, "systemd src/core/unit.c, unit_notify_cgroup_oom()"},
-    {"container runtime", Killing::by_kernel,
+    {"container runtime", "", Killing::by_kernel,
      "a process of a container was killed at its memory limit (OOMKilled)", kKernelLog,
      "kubernetes core/v1 ContainerStateTerminated, docker inspect State.OOMKilled, containerd TaskOOM"},
-    {"exit code 137", Killing::unknown,
+    {"exit code 137", "", Killing::unknown,
      "a process ended by SIGKILL, which the kernel or any user with the right to it can send", kKernelLog,
      "128 + SIGKILL, as shells, docker and kubectl describe print it"},
-    {"Java", Killing::none, "a heap reached -Xmx, or the JVM a limit of its own",
+    {"Java", "", Killing::none, "a heap reached -Xmx, or the JVM a limit of its own",
      "raise -Xmx, or look for what it holds in a heap dump (-XX:+HeapDumpOnOutOfMemoryError)",
      "openjdk src/hotspot/share/utilities/debug.cpp"},
-    {"GPU", Killing::none, "an allocation on the GPU failed",
+    {"GPU", "", Killing::none, "an allocation on the GPU failed",
      "oomcast run -- CMD shows which processes hold the GPU's memory",
      "pytorch c10/cuda/CUDACachingAllocator.cpp, NVIDIA's NVRM, XLA"},
-    {"lowmemorykiller", Killing::by_it, "Android's killer chose by its own levels",
+    {"lowmemorykiller", "lmkd", Killing::by_it, "Android's killer chose by its own levels",
      "logcat -b kernel on that device", "linux drivers/staging/android/lowmemorykiller.c, lmkd"},
 }};
 enum KillerRow : std::size_t {
@@ -165,56 +165,6 @@ bool exits_with_137(std::string_view line) {
   return false;
 }
 
-// "sending SIGTERM to process 4515 uid 1000 "python3": …"
-std::optional<OtherKill> of_earlyoom(std::string_view line) {
-  constexpr std::string_view kSending = "sending ", kTo = " to process ", kUid = " uid ";
-  std::size_t at = line.find("sending SIG");
-  if (at == npos) return std::nullopt;
-  line.remove_prefix(at + kSending.size());
-  OtherKill out;
-  out.signal = line.substr(0, line.find(' '));
-  at = line.find(kTo);
-  if (at == npos || out.signal.size() != 7) return std::nullopt;
-  line.remove_prefix(at + kTo.size());
-  auto pid = take_number<std::uint32_t>(line);
-  if (!pid || *pid == 0) return std::nullopt;
-  out.pid = *pid;
-  if (take(line, kUid)) out.uid = take_number<std::uint32_t>(line);
-  std::size_t end = line.find("\": ");
-  if (take(line, " \"") && end != npos) out.comm = line.substr(0, end - 2);
-  return out;
-}
-
-// "… name=train, pid=4515, memory used=1.25GB) was running … Ray killed this worker"
-std::optional<OtherKill> of_ray(std::string_view line) {
-  constexpr std::string_view kPid = ", pid=", kName = "name=";
-  std::size_t at = line.find(kPid);
-  if (at == npos || !has(line, "Ray killed this worker")) return std::nullopt;
-  std::string_view number = line.substr(at + kPid.size());
-  auto pid = take_number<std::uint32_t>(number);
-  if (!pid || *pid == 0) return std::nullopt;
-  OtherKill out;
-  out.pid = *pid;
-  out.signal = "SIGKILL";
-  if (std::size_t name = line.rfind(kName, at); name != npos)
-    out.comm = line.substr(name + kName.size(), at - name - kName.size());
-  return out;
-}
-
-// "lowmemorykiller: Kill 'com.example' (4515), …", "Killing 'com.example' (4515), adj 900"
-std::optional<OtherKill> of_lowmemorykiller(std::string_view line) {
-  std::size_t begin = line.find('\''), end = line.find("' (");
-  if (begin == npos || end == npos || end < begin) return std::nullopt;
-  std::string_view number = line.substr(end + 3);
-  auto pid = take_number<std::uint32_t>(number);
-  if (!pid || *pid == 0) return std::nullopt;
-  OtherKill out;
-  out.pid = *pid;
-  out.comm = line.substr(begin + 1, end - begin - 1);
-  out.signal = "SIGKILL";
-  return out;
-}
-
 }  // namespace
 
 std::span<const OtherKiller> other_killers() {
@@ -233,13 +183,10 @@ const OtherKiller* other_killer_in(std::string_view line) {
   return nullptr;
 }
 
-std::optional<OtherKill> other_kill_in(std::string_view line, const OtherKiller& killer) {
-  std::optional<OtherKill> out;
-  if (&killer == &kKillers[kEarlyoom]) out = of_earlyoom(line);
-  if (&killer == &kKillers[kRay]) out = of_ray(line);
-  if (&killer == &kKillers[kLowMemoryKiller]) out = of_lowmemorykiller(line);
-  if (out) out->killer = &killer;
-  return out;
+const OtherKiller* other_killer_named(std::string_view comm) {
+  if (comm.empty()) return nullptr;
+  auto row = std::ranges::find(kKillers, comm, &OtherKiller::comm);
+  return row == kKillers.end() ? nullptr : &*row;
 }
 
 std::string describe(const OtherSaid& said) {
@@ -249,8 +196,7 @@ std::string describe(const OtherSaid& said) {
       : killer.killing == Killing::by_kernel ? "reports a kill whose record is in the kernel log"
       : killer.killing == Killing::unknown   ? "may be a kill by the kernel, whose log has its record then"
                                              : "reports no kill";
-  return fmt::format("{} {}: {} ({}: {}). Next: {}", killer.name, what, killer.meaning,
-                     said.lines == 1 ? "one line" : fmt::format("{} lines, the first", said.lines),
+  return fmt::format("{} {}: {} (its first line: {}). Next: {}", killer.name, what, killer.meaning,
                      escape_for_terminal(said.first), killer.next);
 }
 

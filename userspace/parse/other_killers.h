@@ -1,16 +1,11 @@
-// Programs other than the kernel that kill when memory runs out, or report that it did. Each is recognised by
-// its own sentences in a log; one row each.
+// Programs other than the kernel that kill when memory runs out, or report that it did: one table for logs
+// and for what is seen live, one row each. In a log each is recognised by its own sentences.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
-
-#include "base/units.h"
-#include "parse/oom_log.h"
 
 namespace oomcast {
 
@@ -23,28 +18,16 @@ enum class Killing : std::uint8_t {
 
 struct OtherKiller {
   std::string_view name;
+  std::string_view comm;  ///< of its process; empty: that has no name of its own, or sends SIGKILL for more
   Killing killing;
   std::string_view meaning;  ///< what happened, as a sentence's end: "systemd-oomd …"
   std::string_view next;     ///< what to run, and where
   std::string_view source;   ///< which prints it
 };
 
-/// A process that one of them killed, with what its sentence says.
-struct OtherKill {
-  const OtherKiller* killer = nullptr;
-  std::uint32_t pid = 0;
-  std::optional<std::string> comm;
-  std::optional<std::uint32_t> uid;
-  std::string signal;  // "SIGKILL", "SIGTERM"
-  std::optional<WallStamp> wall;
-  std::optional<Nanos> since_boot;
-  std::string host;
-};
-
 /// What a log says of one of them.
 struct OtherSaid {
   const OtherKiller* killer = nullptr;
-  std::uint64_t lines = 0;
   std::string first;  // line
 };
 
@@ -53,10 +36,10 @@ std::span<const OtherKiller> other_killers();
 /// The program whose sentence is in the line; nullptr: none is. Cost: a search for eight short words in most
 /// lines.
 const OtherKiller* other_killer_in(std::string_view line);
-/// The process that the sentence of `killer` in this line says it has killed; nullopt: it names none.
-std::optional<OtherKill> other_kill_in(std::string_view line, const OtherKiller& killer);
+/// The one whose process has this name; nullptr: none has. Anyone can take such a name.
+const OtherKiller* other_killer_named(std::string_view comm);
 
-/// For a person: "systemd-oomd killed, not the kernel's OOM killer (2 lines, the first: …): … Next: …"
+/// For a person: "systemd-oomd killed, not the kernel's OOM killer: … (its first line: …). Next: …"
 std::string describe(const OtherSaid& said);
 
 }  // namespace oomcast

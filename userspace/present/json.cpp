@@ -52,6 +52,17 @@ Json cgroup_json(const CgroupPtr& cgroup) {
           {"slurm_step", maybe(name.slurm_step)}};
 }
 
+bool log_shows_hierarchy(const Episode& e) {
+  const CgroupPtr& limit = e.limit_cgroup;
+  return limit && (limit->id.hierarchy == Hierarchy::v1 || (e.memory && e.memory->swap));
+}
+
+void leave_hierarchy_open(Json& in) {
+  if (in.is_object() && in.contains("hierarchy")) in["hierarchy"] = nullptr;
+  if (in.is_structured())
+    for (Json& member : in) leave_hierarchy_open(member);
+}
+
 namespace {
 
 Json cmdline_source(const std::optional<CmdlineSource>& source) {

@@ -38,6 +38,11 @@ inline Json maybe(const std::optional<BytesPerSec>& value) {
 }
 
 Json cgroup_json(const CgroupPtr& cgroup);
+/// Whether a kernel log shows which hierarchy its cgroups are of: v1 counts memory and swap together, v2 swap
+/// alone. Where it does not, leave_hierarchy_open().
+bool log_shows_hierarchy(const Episode& e);
+/// Makes each "hierarchy" in it null.
+void leave_hierarchy_open(Json& in);
 Json process_json(const ProcessRef& process, const ClockMap& clock);
 Json machine_at_kill_json(const std::optional<MachineAtKill>& machine);
 Json frame_json(const Frame& frame);

@@ -6,6 +6,7 @@
 #include <array>
 #include <ctime>
 #include <map>
+#include <memory>
 #include <set>
 #include <tuple>
 
@@ -138,7 +139,9 @@ std::string without_victim(std::size_t n) {
   return fmt::format("{} in which no process could be killed", count(n, "OOM"));
 }
 
-void table(std::vector<std::vector<std::string>> rows, const TextStyle& style, std::string& out) {
+// What is wider than `columns` goes on below.
+void table(const std::vector<std::vector<std::string>>& rows, std::optional<std::size_t> columns,
+           const TextStyle& style, std::string& out) {
   std::vector<std::size_t> widths(rows.front().size(), 0);
   std::vector<bool> used(widths.size(), false);
   for (std::size_t r = 0; r < rows.size(); ++r)
@@ -147,12 +150,18 @@ void table(std::vector<std::vector<std::string>> rows, const TextStyle& style, s
       used[c] = used[c] || (r && !rows[r][c].empty());
     }
   for (std::size_t r = 0; r < rows.size(); ++r) {
-    Line line;
-    std::string text;
-    for (std::size_t c = 0; c < widths.size(); ++c)
-      if (used[c]) text += align_left(rows[r][c], widths[c]) + "  ";
-    line.add(text, r ? Style::normal : Style::strong);
-    out += to_text(line, style) + "\n";
+    std::vector<std::string> lines(1);
+    for (std::size_t c = 0; c < widths.size(); ++c) {
+      if (!used[c]) continue;
+      std::size_t so_far = display_width(lines.back());
+      if (columns && so_far > 0 && so_far + widths[c] > *columns) lines.emplace_back("    ");
+      lines.back() += align_left(rows[r][c], widths[c]) + "  ";
+    }
+    for (const std::string& text : lines) {
+      Line line;
+      line.add(text, r ? Style::normal : Style::strong);
+      out += to_text(line, style) + "\n";
+    }
   }
 }
 
@@ -178,26 +187,13 @@ std::string unconfirmed_text(const std::vector<PastKill>& kills, const HistoryFa
   return out;
 }
 
-// What a log counts shows its hierarchy: v1 counts memory and swap together, v2 swap alone.
-bool knows_hierarchy(const PastKill& kill) {
-  bool live = kill.run && std::ranges::find(kill.sources, EpisodeSource::live) != kill.sources.end();
-  const CgroupPtr& limit = kill.episode.limit_cgroup;
-  const auto& memory = kill.episode.memory;
-  return live || (limit && (limit->id.hierarchy == Hierarchy::v1 || (memory && memory->swap)));
-}
-
-void leave_hierarchy_open(Json& in) {
-  if (in.is_object() && in.contains("hierarchy")) in["hierarchy"] = nullptr;
-  if (in.is_structured())
-    for (Json& member : in) leave_hierarchy_open(member);
-}
-
 Json kill_json(const PastKill& kill, const HistoryFacts& facts) {
   ClockMap clock;
   if (kill.run) clock = {kill.run->wall_of_mono_zero, kill.run->wall_of_boot_zero, kill.run->tick};
   Json out = Json::parse(to_json(OomEvent{kill.episode, kill.forecast_before, kill.first_forecast}, clock));
   out["time"] = kill.time ? time_json(*kill.time) : Json(nullptr);
-  if (!knows_hierarchy(kill)) leave_hierarchy_open(out);
+  bool live = kill.run && std::ranges::find(kill.sources, EpisodeSource::live) != kill.sources.end();
+  if (!live && !log_shows_hierarchy(kill.episode)) leave_hierarchy_open(out);
   out["time_error_s"] = kill.time ? Json(Seconds(kill.error).count()) : Json(nullptr);
   out["since_boot_s"] = kill.since_boot ? Json(Seconds(*kill.since_boot).count()) : Json(nullptr);
   out["boot_id"] = kill.boot_id ? Json(to_valid_utf8(*kill.boot_id)) : Json(nullptr);
@@ -218,8 +214,16 @@ Json user_kill_json(const LoggedUserKill& of) {
   fact.victim.id.tgid = of.kill.pid;
   if (of.kill.comm) fact.victim.comm = *of.kill.comm;
   fact.victim.uid = of.kill.uid;
+  if (of.kill.cgroup || of.kill.unit) {
+    auto cgroup = std::make_shared<CgroupRef>();
+    cgroup->path = of.kill.cgroup ? *of.kill.cgroup : "/" + *of.kill.unit;
+    cgroup->name = name_cgroup(cgroup->path);
+    fact.victim.cgroup = cgroup;
+  }
   fact.cause = std::string(of.kill.killer->name);
   Json out = Json::parse(to_json(fact, ClockMap{}));
+  leave_hierarchy_open(out);
+  if (of.kill.unit && !of.kill.cgroup) out["victim"]["cgroup"]["path"] = nullptr;
   out["sender"] = nullptr;  // its sentence does not name its own process
   out["time"] = of.time ? time_json(*of.time) : Json(nullptr);
   out["since_boot_s"] = of.kill.since_boot ? Json(Seconds(*of.kill.since_boot).count()) : Json(nullptr);
@@ -227,6 +231,14 @@ Json user_kill_json(const LoggedUserKill& of) {
   out["host"] = of.kill.host.empty() ? Json(nullptr) : Json(to_valid_utf8(of.kill.host));
   out["files"] = Json::array({to_valid_utf8(of.file)});
   return out;
+}
+
+// "python3 (4515)", or the cgroup.
+std::string killed_by_other(const OtherKill& kill) {
+  constexpr std::size_t kWidest = 27;  // so that the line has 80 columns
+  if (kill.cgroup) return cut_middle(displayable(*kill.cgroup), kWidest);
+  if (kill.unit) return cut_middle(displayable(*kill.unit), kWidest);
+  return fmt::format("{} ({})", kill.comm ? displayable(*kill.comm) : std::string("?"), kill.pid);
 }
 
 // Printed below the table.
@@ -238,13 +250,32 @@ std::string user_kills_text(const HistoryFacts& facts) {
   for (const LoggedUserKill& of : facts.user_kills) {
     if (shown++ == kMost) break;
     std::string when = of.time ? format_local(*of.time, "%Y-%m-%d %H:%M:%S") : std::string("time unknown");
-    out += fmt::format("  {}  {} ({}) got {} from {}\n", when,
-                       of.kill.comm ? displayable(*of.kill.comm) : std::string("?"), of.kill.pid,
+    out += fmt::format("  {}  {} got {} from {}\n", when, killed_by_other(of.kill),
                        displayable(of.kill.signal), of.kill.killer->name);
   }
   if (facts.user_kills.size() > kMost) out += fmt::format("  and {} more\n", facts.user_kills.size() - kMost);
   return out;
 }
+
+// A host has one name where logs have its short and its whole name: the first that is met.
+class HostNames {
+ public:
+  explicit HostNames(const std::vector<PastKill>& kills) {
+    for (const PastKill& kill : kills) {
+      std::vector<std::string>& alike = by_short_[short_of(kill.host)];
+      if (std::ranges::find(alike, kill.host) == alike.end()) alike.push_back(kill.host);
+    }
+  }
+  // Two whole names are two hosts: whose the short one is, nothing tells.
+  const std::string& name_of(const std::string& host) const {
+    const std::vector<std::string>& alike = by_short_.at(short_of(host));
+    return alike.size() == 2 && !are_different_hosts(alike[0], alike[1]) ? alike[0] : host;
+  }
+
+ private:
+  static std::string short_of(const std::string& host) { return host.substr(0, host.find('.')); }
+  std::map<std::string, std::vector<std::string>> by_short_;
+};
 
 Json recurrence_json(const Recurring& what, const std::vector<PastKill>& kills) {
   const Recurrence& r = what.recurrence;
@@ -290,17 +321,19 @@ std::string doubt_of(const PastKill& kill, const HistoryFacts& facts) {
 
 std::vector<Recurring> recurring(const std::vector<PastKill>& kills, bool all) {
   std::map<std::tuple<bool, std::string, std::string>, std::vector<std::size_t>> groups;
+  HostNames hosts(kills);
   for (std::size_t i = 0; i < kills.size(); ++i) {
     const Episode& e = kills[i].episode;
     if (!kills[i].time || (!all && !kills[i].confirmed)) continue;
     std::set<std::string> names;
     for (const Victim& v : e.victims)
       if (!v.process.comm.empty()) names.insert(v.process.comm);
-    for (const std::string& name : names) groups[{true, name, kills[i].host}].push_back(i);
+    const std::string& host = hosts.name_of(kills[i].host);
+    for (const std::string& name : names) groups[{true, name, host}].push_back(i);
     if (e.limit_cgroup)
-      groups[{false, e.limit_cgroup->path, kills[i].host}].push_back(i);
+      groups[{false, e.limit_cgroup->path, host}].push_back(i);
     else if (e.scope == OomScope::global)
-      groups[{false, "", kills[i].host}].push_back(i);
+      groups[{false, "", host}].push_back(i);
   }
   std::vector<Recurring> out;
   for (auto& [key, members] : groups) {
@@ -334,8 +367,10 @@ std::string history_text(const std::vector<PastKill>& kills, const HistoryFacts&
   std::vector<std::vector<std::string>> rows = {
       {format_local(facts.now, "TIME (UTC%z)"), "HOST", "WHO", "SIZE", "LIMIT", "TRIGGER", "SEEN BY", "ID"}};
   bool timeless = false;
-  bool several_hosts =
-      std::ranges::any_of(kills, [&](const PastKill& kill) { return kill.host != kills.front().host; });
+  bool several_hosts = std::ranges::any_of(kills, [&](const PastKill& kill) {
+    const std::string& first = kills.front().host;
+    return kill.host.empty() != first.empty() || are_different_hosts(kill.host, first);
+  });
   for (const PastKill& kill : kills) {
     timeless = timeless || !kill.time;
     const Episode& e = kill.episode;
@@ -343,7 +378,7 @@ std::string history_text(const std::vector<PastKill>& kills, const HistoryFacts&
                     limit_of(e), trigger_of(e), sources_of(kill), escape_for_terminal(e.id)});
   }
   std::string out = fmt::format("{} in {}{}\n\n", count(kills.size(), "OOM kill"), read, others);
-  table(std::move(rows), style, out);
+  table(rows, facts.columns, style, out);
   out += unconfirmed_text(kills, facts);
   out += user_kills_text(facts);
   if (timeless)
@@ -377,11 +412,14 @@ std::string history_json(const std::vector<PastKill>& kills, const HistoryFacts&
   for (const PastKill& kill : kills) add(kill_json(kill, facts));
   for (const LoggedUserKill& kill : facts.user_kills) add(user_kill_json(kill));
   for (const Recurring& r : recurring(kills, facts.of_files)) add(recurrence_json(r, kills));
+  Json lost = Json::object();
+  if (facts.left_out) lost["too_many_kills"] = facts.left_out;
+  if (facts.user_kills_left_out) lost["too_many_user_kills"] = facts.user_kills_left_out;
   add({{"type", "end"},
        {"time", time_json(facts.now)},
        {"records", kills.size() + facts.user_kills.size()},
        {"without_victim", facts.without_victim},
-       {"lost", facts.left_out ? Json{{"too_many_kills", facts.left_out}} : Json::object()}});
+       {"lost", std::move(lost)}});
   return out;
 }
 

@@ -1,13 +1,14 @@
 // All kills that are known, as a list, and how often they come back.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/units.h"
 #include "model/recurrence.h"
-#include "parse/other_killers.h"
+#include "parse/other_kills.h"
 #include "present/text.h"
 #include "store/past_kills.h"
 
@@ -43,11 +44,13 @@ struct HistoryFacts {
   std::string version;
   std::vector<std::string> sources;  // that were read: "store", "kmsg", "journal", or files
   WallTime now;
-  bool filtered = false;           // --cgroup or --since: others may be there
-  std::size_t left_out = 0;        // the oldest, of logs with too many
-  std::size_t without_victim = 0;  // OOMs in which nobody could be killed: they are not in the list
+  bool filtered = false;     // --cgroup or --since: others may be there
+  std::size_t left_out = 0;  // the oldest, of logs with too many
+  std::uint64_t user_kills_left_out = 0;
+  std::size_t without_victim = 0;  // OOMs in which no process could be killed: they are not in the list
   std::vector<LoggedUserKill> user_kills = {};
-  bool of_files = false;  // of the files that were named, not of this machine
+  bool of_files = false;                    // of the files that were named, not of this machine
+  std::optional<std::size_t> columns = {};  // of the terminal; nullopt: it is none, lines are not broken
   struct Machine {
     std::string host;  // by gethostname(2)
     std::optional<Bytes> memory;

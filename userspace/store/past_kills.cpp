@@ -56,7 +56,7 @@ bool same_time(const PastKill& a, const PastKill& b, bool sizes_agree) {
 }
 
 bool same_kill(const PastKill& a, const PastKill& b) {
-  if (a.host != b.host && !a.host.empty() && !b.host.empty()) return false;
+  if (are_different_hosts(a.host, b.host)) return false;
   for (const Victim& v : a.episode.victims)
     for (const Victim& w : b.episode.victims)
       if (v.tid == w.tid && same_name(v.process.comm, w.process.comm) &&
@@ -227,12 +227,19 @@ std::vector<PastKill> each_once(std::vector<PastKill> kills) {
   return out;
 }
 
+bool are_different_hosts(const std::string& a, const std::string& b) {
+  if (a.empty() || b.empty() || a == b) return false;
+  std::size_t of_a = a.find('.'), of_b = b.find('.');
+  bool both_whole = of_a != std::string::npos && of_b != std::string::npos;
+  return both_whole || a.substr(0, of_a) != b.substr(0, of_b);
+}
+
 bool is_of_another_host(const PastKill& kill, const std::string& own) {
-  const std::string& host = kill.host;
-  if (host.empty() || own.empty() || host == own) return false;
-  std::size_t theirs = host.find('.'), ours = own.find('.');
-  bool both_whole = theirs != std::string::npos && ours != std::string::npos;
-  return both_whole || host.substr(0, theirs) != own.substr(0, ours);
+  return are_different_hosts(kill.host, own);
+}
+
+bool are_of_one_host(const PastKill& a, const PastKill& b, const std::string& own) {
+  return !are_different_hosts(a.host.empty() ? own : a.host, b.host.empty() ? own : b.host);
 }
 
 std::optional<Bytes> resident(const Victim& victim) {

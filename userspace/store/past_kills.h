@@ -57,6 +57,10 @@ std::vector<PastKill> each_once(std::vector<PastKill> kills);
 /// Fills in what `to` lacks with what another source has of the same kill.
 void complete(Episode& to, const Episode& from);
 
+/// "web1" and "web1.example.com" are one host; a name that is empty is that of any.
+bool are_different_hosts(const std::string& a, const std::string& b);
+/// Of two kills that are known on this machine: without a name it is `own` (by gethostname(2)).
+bool are_of_one_host(const PastKill& a, const PastKill& b, const std::string& own);
 /// Whether its log says that another machine than the one of this name (by gethostname(2)) told of it.
 /// Either name may be without its domain.
 bool is_of_another_host(const PastKill& kill, const std::string& own);

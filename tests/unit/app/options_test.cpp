@@ -282,6 +282,42 @@ TEST(Options, refuse_alerts_that_they_do_not_understand) {
   expect_usage_error({"doctor", "--alert", "eta<20m"}, "--alert");
 }
 
+TEST(Options, take_several_logs_and_keep_them_only_in_a_store_that_was_named) {
+  for (const char* command : {"report", "history"}) {
+    Options o = options({command, "--from", "a.log", "--from", "-"});
+    EXPECT_EQ(o.history.logs, (std::vector<std::string>{"a.log", "-"})) << command;
+    EXPECT_FALSE(o.store.named) << command;
+    EXPECT_TRUE(options({command, "--from", "a.log", "--store", "kept"}).store.named) << command;
+    expect_usage_error({command, "--from"}, "--from");
+    expect_usage_error({command, "--from", ""}, "--from");
+  }
+  expect_usage_error({"trace", "--from", "a.log"}, "--from");
+}
+
+TEST(Options, take_how_a_curve_is_read_from_replay_and_compare_alone) {
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"replay", "a.csv"}, {"compare", "a.csv", "b.csv"}}) {
+    auto with = [&](std::vector<std::string> more) {
+      std::vector<std::string> all = command;
+      all.insert(all.end(), more.begin(), more.end());
+      return all;
+    };
+    SeriesChoices choices =
+        options(with({"--column", "rss", "--unit", "MiB", "--time", "5s"})).series.choices;
+    EXPECT_EQ(choices.column, "rss");
+    ASSERT_TRUE(choices.unit);
+    EXPECT_EQ(choices.unit->bytes, 1048576.0);
+    EXPECT_EQ(choices.interval, 5.0);
+    EXPECT_EQ(options(with({"--time", "stamp"})).series.choices.time, "stamp");
+    for (const char* flag : {"--column", "--unit", "--time"}) {
+      expect_usage_error(with({flag}), flag);
+      expect_usage_error(with({flag, ""}), flag);
+    }
+    expect_usage_error(with({"--unit", "parsecs"}), "--unit");
+  }
+  for (const char* flag : {"--column", "--time"}) expect_usage_error({"trace", flag, "x"}, flag);
+}
+
 TEST(Signals, are_known_by_name_and_by_number) {
   EXPECT_EQ(parse_signal("USR1"), 10);
   EXPECT_EQ(parse_signal("SIGUSR1"), 10);

@@ -84,9 +84,9 @@ TEST(OtherKillers, each_alone_is_no_kill_of_the_kernels_and_no_line_that_is_not_
     reports.line(c.line);
     EXPECT_TRUE(reports.finish().empty()) << c.line;
     EXPECT_EQ(reports.counts().unread, 0u) << c.line;
-    ASSERT_EQ(reports.others().size(), 1u) << c.line;
-    EXPECT_EQ(reports.others()[0].killer->name, c.killer) << c.line;
-    EXPECT_NE(describe(reports.others()[0]).find("Next: "), std::string::npos);
+    ASSERT_EQ(reports.others().said().size(), 1u) << c.line;
+    EXPECT_EQ(reports.others().said()[0].killer->name, c.killer) << c.line;
+    EXPECT_NE(describe(reports.others().said()[0]).find("Next: "), std::string::npos);
   }
 }
 
@@ -94,8 +94,8 @@ TEST(OtherKillers, an_exit_code_of_137_may_be_a_kill_of_the_kernels_and_no_more)
   OomReports reports;
   reports.line("      Exit Code:    137");
   reports.finish();
-  ASSERT_EQ(reports.others().size(), 1u);
-  EXPECT_NE(describe(reports.others()[0]).find("may be a kill by the kernel"), std::string::npos);
+  ASSERT_EQ(reports.others().said().size(), 1u);
+  EXPECT_NE(describe(reports.others().said()[0]).find("may be a kill by the kernel"), std::string::npos);
 }
 
 TEST(OtherKillers, a_number_137_that_is_no_exit_code_is_none) {
@@ -111,8 +111,8 @@ TEST(OtherKillers, a_result_that_systemd_oomd_leaves_too_is_not_called_the_kerne
   OomReports reports;
   reports.line("Nov 21 05:24:41 a1 systemd[1]: a.service: Failed with result 'oom-kill'.");
   reports.finish();
-  ASSERT_EQ(reports.others().size(), 1u);
-  EXPECT_NE(describe(reports.others()[0]).find("may be a kill by the kernel"), std::string::npos);
+  ASSERT_EQ(reports.others().said().size(), 1u);
+  EXPECT_NE(describe(reports.others().said()[0]).find("may be a kill by the kernel"), std::string::npos);
 }
 
 TEST(OtherKillers, a_process_that_they_name_is_a_kill_of_theirs) {
@@ -130,7 +130,7 @@ TEST(OtherKillers, a_process_that_they_name_is_a_kill_of_theirs) {
       "Memory on the node (IP: 10.0.0.1) where the task (actor ID: 0d, name=T.train, pid=11362, memory "
       "used=1.25GB) was running was 27.71GB / 28.80GB. Ray killed this worker (ID: 6f)");
   EXPECT_TRUE(reports.finish().empty());
-  const auto& kills = reports.other_kills();
+  const auto& kills = reports.others().kills();
   ASSERT_EQ(kills.size(), 3u);
   EXPECT_EQ(kills[0].pid, 4515u);
   EXPECT_EQ(kills[0].comm, "my \"py\"");
@@ -143,6 +143,107 @@ TEST(OtherKillers, a_process_that_they_name_is_a_kill_of_theirs) {
   EXPECT_EQ(kills[1].wall.value().since_epoch, std::chrono::seconds(1763702681));
   EXPECT_EQ(kills[2].pid, 11362u);
   EXPECT_EQ(kills[2].comm, "T.train");
+}
+
+std::vector<OtherKill> kills_in(const std::vector<std::string>& lines) {
+  setenv("TZ", "UTC", 1);
+  tzset();
+  OomReports reports;
+  for (const std::string& line : lines) reports.line(line);
+  EXPECT_TRUE(reports.finish().empty());
+  return {reports.others().kills().begin(), reports.others().kills().end()};
+}
+
+TEST(OtherKillers, a_cgroup_that_they_name_is_a_kill_of_theirs) {
+  auto kills = kills_in(
+      {"2025-11-21T05:24:41Z a1 systemd-oomd[581]: Killed /user.slice/user-1000.slice/app.slice/a.scope due "
+       "to "
+       "memory pressure for /user.slice being 86.80% > 50.00% for > 20s with reclaim activity",
+       "2025-11-21T06:24:41Z a1 systemd-oomd[581]: Marked /system.slice/b.service for killing due to memory "
+       "used "
+       "(16492552192) / total (16714227712) and swap used (8217554944) / total (8589930496) being more than "
+       "90.00%",
+       "user: warning: [2025-11-21T07:20:38Z]: [talos] Sending SIGKILL to cgroup {\"component\": "
+       "\"controller-runtime\", \"controller\": \"runtime.OOMController\", \"cgroup\": "
+       "\"/sys/fs/cgroup/kubepods/burstable/podc11937f9-989d-48ba-8453-06d2baa9392b\"}",
+       "2025-11-21T08:24:41Z a1 oomd[7]: oomd kill: 47.85 38.77 10.59 workload.slice/c.service 7614464 "
+       "ruleset:[protect] detectorgroup:[io] killer:kill_by_pressure v2"});
+  ASSERT_EQ(kills.size(), 4u);
+  EXPECT_EQ(kills[0].cgroup, "/user.slice/user-1000.slice/app.slice/a.scope");
+  EXPECT_EQ(kills[0].killer->name, "systemd-oomd");
+  EXPECT_EQ(kills[0].pid, 0u);
+  EXPECT_EQ(kills[0].signal, "SIGKILL");
+  EXPECT_EQ(kills[0].host, "a1");
+  EXPECT_EQ(kills[0].wall.value().since_epoch, std::chrono::seconds(1763702681));
+  EXPECT_EQ(kills[1].cgroup, "/system.slice/b.service");
+  EXPECT_EQ(kills[2].cgroup, "/kubepods/burstable/podc11937f9-989d-48ba-8453-06d2baa9392b");
+  EXPECT_EQ(kills[2].killer->name, "Talos");
+  EXPECT_EQ(kills[3].cgroup, "/workload.slice/c.service");
+  EXPECT_EQ(kills[3].killer->name, "oomd");
+}
+
+TEST(OtherKillers, a_dry_run_of_oomd_is_no_kill) {
+  EXPECT_TRUE(kills_in({"oomd kill: 47.85 38.77 10.59 workload.slice/c.service 7614464 ruleset:[a] "
+                        "detectorgroup:[b] killer:(dry)kill_by_pressure v2"})
+                  .empty());
+}
+
+TEST(OtherKillers, a_kill_of_systemd_oomd_that_the_manager_logs_too_is_one) {
+  const std::string
+      own =
+          "Nov 21 05:24:41 a1 systemd-oomd[581]: Killed /user.slice/a.scope due to memory used (9) / "
+          "total (9) and swap used (9) / total (9) being more than 90.00%",
+      manager =
+          "Nov 21 05:24:43 a1 systemd[1]: a.scope: systemd-oomd killed 29 process(es) in this "
+          "unit.",
+      later = "Nov 21 05:25:43 a1 systemd[1]: a.scope: systemd-oomd killed 3 process(es) in this unit.";
+  for (const auto& lines : {std::vector{own, manager}, std::vector{manager, own}}) {
+    auto kills = kills_in(lines);
+    ASSERT_EQ(kills.size(), 1u);
+    EXPECT_EQ(kills[0].cgroup, "/user.slice/a.scope");
+  }
+  auto kills = kills_in({own, manager, later});
+  ASSERT_EQ(kills.size(), 2u) << "a minute later it is another";
+  EXPECT_EQ(kills[1].unit, "a.scope");
+  EXPECT_FALSE(kills[1].cgroup) << "no line has its path";
+}
+
+TEST(OtherKillers, nohang_kills_whom_it_chose_lines_before_and_nobody_where_memory_came_back) {
+  const std::string chosen = "Nov 21 05:24:41 a1 nohang[7]:   PID: 4515, name: my py, badness: 871";
+  auto kills = kills_in({chosen, "Nov 21 05:24:42 a1 nohang[7]:   Sending SIGTERM to the victim",
+                         "Nov 21 05:24:42 a1 nohang[7]:   [ OK ] Sending SIGTERM to my py: 1"});
+  ASSERT_EQ(kills.size(), 1u) << "its statistics are no kill";
+  EXPECT_EQ(kills[0].pid, 4515u);
+  EXPECT_EQ(kills[0].comm, "my py");
+  EXPECT_EQ(kills[0].signal, "SIGTERM");
+  EXPECT_EQ(kills[0].killer->name, "nohang");
+  EXPECT_TRUE(kills_in({chosen, "Nov 21 05:24:41 a1 nohang[7]: Thresholds is not exceeded now"}).empty());
+}
+
+TEST(OtherKillers, a_sentence_in_a_string_within_a_line_is_one_kill) {
+  EXPECT_EQ(kills_in({"[0] app.log: [[1763702681.1, {}], {\"msg\"=>\"sending SIGTERM to process 4516 uid 0 "
+                      "\\\"java\\\": oom_score 900, VmRSS 10 MiB\"}]"})
+                .size(),
+            1u);
+}
+
+TEST(OtherKillers, of_more_kills_than_are_kept_the_number_is_known) {
+  OomReports reports;
+  for (std::size_t i = 0; i < OtherKills::kMost + 3; ++i)
+    reports.line("earlyoom: sending SIGTERM to process " + std::to_string(i + 1) +
+                 " uid 0 \"a\": badness 9, VmRSS 9");
+  reports.finish();
+  EXPECT_EQ(reports.others().kills().size(), OtherKills::kMost);
+  EXPECT_EQ(reports.others().dropped(), 3u);
+  EXPECT_EQ(reports.others().kills().front().pid, 4u);
+}
+
+TEST(OtherKillers, have_one_table_for_logs_and_for_the_names_of_live_senders) {
+  for (const char* name : {"systemd-oomd", "earlyoom", "nohang", "oomd"})
+    EXPECT_EQ(other_killer_named(name)->name, name);
+  EXPECT_EQ(other_killer_named("lmkd")->name, "lowmemorykiller");
+  EXPECT_FALSE(other_killer_named("bash"));
+  EXPECT_FALSE(other_killer_named("")) << "some have no name of their own";
 }
 
 }  // namespace

@@ -78,6 +78,45 @@ TEST_F(HistoryOf, a_regular_kill_in_a_cgroup) {
   expect_golden("history-regular.json", history_json(kills, facts_));
 }
 
+TEST_F(HistoryOf, a_terminal_of_80_columns_breaks_no_cell_and_tells_all) {
+  facts_.columns = 80;
+  std::string text = history_text(kills_of("parse/logs/incident-1.syslog"), facts_, {});
+  std::istringstream lines(text.substr(0, text.find("\n\n*")));
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
+  EXPECT_NE(text.find("python3[2809156]"), std::string::npos);
+  EXPECT_NE(text.find("Z-2809156"), std::string::npos);
+}
+
+TEST_F(HistoryOf, a_host_with_two_names_is_one) {
+  auto kills = regular(4);
+  kills[0].host = kills[2].host = "web1";
+  kills[1].host = kills[3].host = "web1.example.com";
+  auto found = recurring(kills, true);
+  ASSERT_FALSE(found.empty());
+  EXPECT_EQ(found[0].kills.size(), 4u);
+  kills[2].host = "web1.example.org";
+  EXPECT_LT(recurring(kills, true)[0].kills.size(), 4u) << "two whole names";
+}
+
+TEST_F(HistoryOf, a_cgroup_that_another_killer_killed_is_a_line_with_its_path) {
+  OomReports reports;
+  reports.line(
+      "2026-07-21T05:24:41Z a1 systemd-oomd[581]: Killed /user.slice/a.scope due to memory used (9) / total "
+      "(9) and "
+      "swap used (9) / total (9) being more than 90.00%");
+  reports.finish();
+  for (const OtherKill& kill : reports.others().kills())
+    facts_.user_kills.push_back({kill, WallTime(kill.wall->since_epoch), "a.log"});
+  EXPECT_NE(history_text({}, facts_, {})
+                .find("2026-07-21 05:24:41  /user.slice/a.scope got SIGKILL from systemd-oomd\n"),
+            std::string::npos)
+      << history_text({}, facts_, {});
+  std::string json = history_json({}, facts_);
+  for (const char* part : {R"("cause":"systemd-oomd")", R"("pid":null)", R"("path":"/user.slice/a.scope")",
+                           R"("hierarchy":null)", R"("unit":"a.scope")"})
+    EXPECT_NE(json.find(part), std::string::npos) << part << "\n" << json;
+}
+
 TEST_F(HistoryOf, a_kill_that_was_due_and_did_not_come) {
   facts_.now += 24h * 60;
   EXPECT_NE(history_text(regular(5), facts_, {}).find("next was due"), std::string::npos);

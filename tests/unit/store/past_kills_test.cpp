@@ -96,6 +96,19 @@ TEST(PastKills, seen_live_and_in_the_log_is_one_also_when_the_clock_was_set_betw
   EXPECT_EQ(each_once({logged, live}).size(), 2u) << "it may be of another boot";
 }
 
+TEST(PastKills, of_a_host_by_its_short_and_by_its_whole_name_is_one) {
+  auto by_short = past_kill(7, EpisodeSource::journal, 1000s),
+       whole = past_kill(7, EpisodeSource::file, 1001s), other = whole, nameless = whole;
+  by_short.host = "web1";
+  whole.host = "web1.example.com";
+  other.host = "web1.example.org";
+  EXPECT_EQ(each_once({by_short, whole}).size(), 1u);
+  EXPECT_EQ(each_once({whole, other}).size(), 2u) << "two whole names";
+  EXPECT_TRUE(are_of_one_host(by_short, whole, "web2"));
+  EXPECT_TRUE(are_of_one_host(nameless, whole, "web1")) << "the store has no name for its own host";
+  EXPECT_FALSE(are_of_one_host(nameless, whole, "web2"));
+}
+
 TEST(PastKills, another_name_is_another_process) {
   auto a = past_kill(7, EpisodeSource::kmsg, 1000s), b = past_kill(7, EpisodeSource::file, 1000s);
   b.episode.victims[0].process.comm = "java";
@@ -208,6 +221,46 @@ TEST(PastKills, a_logs_longer_table_leaves_what_was_known_of_the_processes) {
   EXPECT_EQ(stored.tasks.rows[1].process.cmdline, (Arguments{"python3", "train.py"}));
   EXPECT_EQ(stored.tasks.rows[1].rss, MiB(5));
   EXPECT_EQ(stored.tasks.rss, MiB(6));
+}
+
+// As Kibana and Elasticsearch list them unless asked otherwise.
+TEST(PastKills, of_a_list_that_is_newest_first_have_each_their_own_victim_limit_and_time) {
+  const std::string kill =
+      "Memory cgroup out of memory: Killed process 4515 (pulse) total-vm:60768kB, anon-rss:50688kB, "
+      "file-rss:512kB, shmem-rss:0kB, UID:0 pgtables:136kB oom_score_adj:0";
+  std::string second = kill;
+  second.replace(second.find("4515"), 4, "9999");
+  auto constraint = [](const std::string& cgroup, const std::string& pid) {
+    return "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=" +
+           cgroup + ",task_memcg=" + cgroup + ",task=pulse,pid=" + pid + ",uid=0";
+  };
+  auto record = [](const std::string& time, const std::string& text) {
+    return R"({"_index":"a","_source":{"@timestamp":"2025-11-21T)" + time + R"(Z","message":")" + text +
+           R"("}},)";
+  };
+  const std::string invoked =
+      "pulse invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0";
+  constexpr Nanos kFirst = 1763702681100ms;  // 2025-11-21 05:24:41.1 UTC
+  for (Nanos later : {Nanos(1h), Nanos(200ms)}) {
+    const std::string late = later == Nanos(1h) ? "06:24:41.100" : "05:24:41.300", early = "05:24:41.100";
+    OomReports reports;
+    reports.line(R"({"took":5,"hits":{"hits":[)" + record(late, second) +
+                 record(late, constraint("/b", "9999")) + record(late, invoked) + record(early, kill) +
+                 record(early, constraint("/a", "4515")) + record(early, invoked) + "]}}");
+    std::vector<PastKill> kills;
+    for (const LoggedOom& oom : reports.finish())
+      if (auto one = past_kill(oom, EpisodeSource::file)) kills.push_back(*std::move(one));
+    kills = each_once(std::move(kills));
+    std::erase_if(kills, [](const PastKill& k) { return k.episode.victims.empty(); });
+    ASSERT_EQ(kills.size(), 2u) << late;
+    EXPECT_EQ(kills[0].episode.victims.at(0).tid, 9999u);
+    EXPECT_EQ(kills[1].episode.victims.at(0).tid, 4515u);
+    ASSERT_TRUE(kills[0].episode.limit_cgroup && kills[1].episode.limit_cgroup) << late;
+    EXPECT_EQ(kills[0].episode.limit_cgroup->path, "/b");
+    EXPECT_EQ(kills[1].episode.limit_cgroup->path, "/a");
+    EXPECT_EQ(kills[0].time, WallTime(kFirst + later));
+    EXPECT_EQ(kills[1].time, WallTime(kFirst));
+  }
 }
 
 }  // namespace
