@@ -194,8 +194,9 @@ class Progress {
   /// The id of the last kill.
   const std::optional<std::string>& killed() const { return killed_; }
 
-  /// `status`: as of wait4(). `largest`: RSS of the largest of its processes. `end`: of the command.
-  std::string summary(const std::string& command, int status, Bytes largest, MonoTime end) const {
+  /// `status`: as of wait4(). `largest`: RSS of the largest of its processes. `end`: of the command. `step`:
+  /// the post-mortem calls what led to the kill a step, which ended while it still looked like a leak.
+  std::string summary(const std::string& command, int status, Bytes largest, MonoTime end, bool step) const {
     std::string how = WIFSIGNALED(status) ? fmt::format("was ended by signal {}", WTERMSIG(status))
                                           : fmt::format("exited with {}", WEXITSTATUS(status));
     std::string out = fmt::format("{} {}", command, command_killed_ ? "was OOM-killed" : how);
@@ -206,6 +207,7 @@ class Progress {
       out += fmt::format("; its cgroup thrashed at its limit for over {}", format_duration(thrashed_));
     out += on_cards();
     auto last = verdict_on_the_run(end);
+    if (step) return out + "; verdict: step (it came at once: see below)";
     out += last ? fmt::format("; verdict: {} ({})", to_string(last->forecast.verdict), last->forecast.why)
                 : "; verdict: unknown (it ended too early to tell)";
     return out;
@@ -315,12 +317,17 @@ class TemporaryStore {
 };
 
 // Read back as `oomcast report` reads it.
-std::string post_mortem(const std::string& store_path, const std::string& id, bool color) {
+Result<PostMortem> post_mortem(const std::string& store_path, const std::string& id) {
   auto store = Store::open(store_path);
-  if (!store) return "no post-mortem: " + store.error().message;
+  if (!store) return store.error();
   auto episode = store->episode(id);
-  if (!episode) return "no post-mortem: " + episode.error().message;
-  std::string text = to_text(make_post_mortem(*std::move(episode)), TextStyle{color});
+  if (!episode) return episode.error();
+  return make_post_mortem(*std::move(episode));
+}
+
+std::string text_of(const Result<PostMortem>& report, bool color) {
+  if (!report) return "no post-mortem: " + report.error().message;
+  std::string text = to_text(*report, TextStyle{color});
   text.pop_back();
   return text;
 }
@@ -434,10 +441,17 @@ class FollowedRun {
                    exec_error_ == ENOENT ? 127 : 126};
     int code = exit_code(status_);
     if (output_.json()) return code;
-    output_.write_line(progress_->summary(command, status_, {usage_.ru_maxrss * 1024}, ended_));
-    if (const auto& killed = progress_->killed()) {
+    const auto& killed = progress_->killed();
+    std::optional<Result<PostMortem>> report;
+    if (killed) {
       session_->close_store();
-      output_.write_line("\n" + post_mortem(store_, *killed, output_.color()));
+      report = post_mortem(store_, *killed);
+    }
+    bool step = report && report->ok() && (*report)->rise && (*report)->rise->sudden &&
+                (*report)->rise->cause == Verdict::step;
+    output_.write_line(progress_->summary(command, status_, {usage_.ru_maxrss * 1024}, ended_, step));
+    if (report) {
+      output_.write_line("\n" + text_of(*report, output_.color()));
       if (!temporary_)
         output_.write_line("\nWith curves, to open in a browser: oomcast report " + *killed +
                            " -o report.html");

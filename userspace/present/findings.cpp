@@ -12,6 +12,7 @@
 #include "present/findings_parts.h"
 #include "present/gpu_at_kill.h"
 #include "present/growth.h"
+#include "present/memory_table.h"
 #include "present/rows.h"
 #include "present/text.h"
 
@@ -21,10 +22,6 @@ namespace {
 constexpr double kLookBack = 300;  // s, of reclaim
 constexpr double kMinLead = 1;     // s; a later forecast is of no use to anybody
 constexpr double kTimeToAct = 10;  // s
-
-std::string share_of(Bytes part, Bytes whole) {
-  return whole.count > 0 ? fmt::format(" ({:.0f} %)", 100 * part.as_double() / whole.as_double()) : "";
-}
 
 const PostMortemProcess* row_of(const PostMortem& r, const ProcessRef& p) {
   for (const PostMortemProcess& row : r.processes)
@@ -277,10 +274,10 @@ std::optional<Finding> what_kind(const PostMortem& r) {
   if (!most || most->size->count == 0) return std::nullopt;
   Bytes whole = m.usage.value_or(sum);
   bool of_machine = !r.episode.told.episode.limit_cgroup && m.usage;
-  Finding out{
-      fmt::format("{} of the {}{}{} is {}.", format_size(*most->size), format_size(whole),
-                  of_machine ? " in use on the machine" : "", share_of(*most->size, whole), most->words),
-      {fmt::format("{}; {}", breakdown(m), source_of(m))}};
+  Finding out{fmt::format("{} of the {}{} ({}) is {}.", format_size(*most->size), format_size(whole),
+                          of_machine ? " in use on the machine" : "", percent_of_whole(*most->size, whole),
+                          most->words),
+              {fmt::format("{}; {}", breakdown(m), source_of(m))}};
   if (std::string slabs = largest_slabs(r.episode.told.episode); most == &kinds[3] && !slabs.empty())
     out.evidence.push_back(slabs);
   if (auto pinned = pinned_for_gpus(r.episode); pinned && m.kinds.shmem)
@@ -338,17 +335,17 @@ std::optional<Finding> was_foreseen(const PostMortem& r) {
   if (e.told.first_forecast) {
     double lead = -from_kill(e, *e.told.first_forecast);
     if (lead >= kTimeToAct)
-      out.text = fmt::format("It was foreseen: the deadline was first told {}, at {}.", ago(lead),
+      out.text = fmt::format("It was foreseen: the deadline was first forecast {}, at {}.", ago(lead),
                              clock_at(e, -lead));
     else if (lead >= kMinLead)
-      out.text = fmt::format("It was foreseen, but late: the deadline was first told {}.", ago(lead));
+      out.text = fmt::format("It was foreseen, but late: the deadline was first forecast {}.", ago(lead));
     else
-      out.text = fmt::format("It was not foreseen in time: the deadline was first told {}.", ago(lead));
+      out.text = fmt::format("It was not foreseen in time: the deadline was first forecast {}.", ago(lead));
     if (first) out.evidence.push_back(right(*first));
     if (last && last != first) out.evidence.push_back(right(*last));
     if (first == nullptr && e.told.forecast_before && e.told.forecast_before->forecast.eta)
       out.evidence.push_back(right(*e.told.forecast_before));
-    if (act) out.evidence.push_back("\"act now\" was told " + ago(-from_kill(e, act->time)));
+    if (act) out.evidence.push_back("\"act now\" was said " + ago(-from_kill(e, act->time)));
   } else if (r.rise && r.rise->sudden) {
     out.text = fmt::format("No curve could foretell it: {} before, {} was at {}{}.",
                            format_duration(r.rise->took), owner_name(e.told.episode),

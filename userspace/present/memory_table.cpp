@@ -51,12 +51,23 @@ MemoryRow row_of(const std::string& name, Bytes size) {
   return {name, known->meaning, known->command, size};
 }
 
+// Where the log does not say whose memory ran out: the counters of the machine are printed of no cgroup's
+// kill.
+bool is_of_machine(const Episode& e) {
+  if (e.limit_cgroup) return false;
+  return e.scope ? *e.scope != OomScope::memcg : e.machine && e.machine->ram && !e.usage;
+}
+
+void add(std::optional<Bytes>& sum, const std::optional<Bytes>& part) {
+  if (part) sum = sum ? add_saturating(*sum, *part) : *part;
+}
+
 }  // namespace
 
 std::optional<MemoryTable> memory_table(const Episode& e) {
   if (!e.memory || e.memory->parts.empty()) return std::nullopt;
   MemoryTable out;
-  out.of_machine = !e.limit_cgroup && e.scope != OomScope::memcg;
+  out.of_machine = is_of_machine(e);
   auto whole = out.of_machine ? (e.machine ? e.machine->ram : std::nullopt) : e.usage;
   if (!whole || whole->count <= 0) return std::nullopt;
   out.whole = *whole;
@@ -83,13 +94,16 @@ std::vector<TaskGroup> task_groups(const Episode::Tasks& tasks) {
     group.name = name;
     group.cgroup = cgroups;
     ++group.count;
-    if (task.rss) group.rss = add_saturating(group.rss, *task.rss);
-    if (task.swap) group.swap = add_saturating(group.swap, *task.swap);
+    add(group.rss, task.rss);
+    add(group.swap, task.swap);
   }
   std::vector<TaskGroup> out;
   for (auto& [name, group] : groups) out.push_back(std::move(group));
-  std::ranges::stable_sort(out, std::greater{},
-                           [](const TaskGroup& g) { return add_saturating(g.rss, g.swap); });
+  std::ranges::stable_sort(out, std::greater{}, [](const TaskGroup& g) {
+    std::optional<Bytes> both = g.rss;
+    add(both, g.swap);
+    return both;
+  });
   return out;
 }
 

@@ -28,7 +28,7 @@ struct MemoryTable {
 
 /// nullopt: the kernel's report has no counters, or the whole that they are parts of is unknown.
 std::optional<MemoryTable> memory_table(const Episode& e);
-/// "12.3 %"
+/// "12.3 %"; empty of a whole that is nothing.
 std::string percent_of_whole(Bytes part, Bytes whole);
 
 /// Rows of the kernel's table that belong together: of one cgroup where every row's cgroup is known (the
@@ -37,7 +37,8 @@ struct TaskGroup {
   std::string name;  // escaped
   bool cgroup = false;
   std::size_t count = 0;
-  Bytes rss, swap;  // sums of the known ones; memory that several share counts for each
+  // Sums of the known ones, nullopt if none is; memory that several share counts for each.
+  std::optional<Bytes> rss, swap;
 };
 /// The largest first.
 std::vector<TaskGroup> task_groups(const Episode::Tasks& tasks);

@@ -124,7 +124,7 @@ std::string headline(const StoredEpisode& stored) {
       break;
   }
   std::string doubt =
-      is_confirmed(stored.source) ? "" : fmt::format(" A log file tells of it: {}.", kCannotShowWriter);
+      is_confirmed(stored.source) ? "" : fmt::format(" It is known from a log file: {}.", kCannotShowWriter);
   if (!stored.logged.doubt.empty()) doubt += fmt::format(" It is {}.", stored.logged.doubt);
   std::string host = stored.logged.host.empty() ? "" : " on " + short_name(displayable(stored.logged.host));
   return fmt::format("{} OOM-killed{}: {}.{}", who, host, why, doubt);

@@ -78,13 +78,21 @@ std::optional<Finding> a_cure(const PostMortem& r) {
 std::optional<Finding> an_alert_next_time(const PostMortem& r) {
   if (r.rise || r.episode.source == EpisodeSource::live) return std::nullopt;
   return Finding{
-      "A checkpoint, written when an alert tells that the limit is near, would have saved the work:",
+      "A checkpoint, written when an alert warns that the limit is near, would have saved the work:",
       {"oomcast run --alert 'eta<5m' --signal USR1 -- CMD"}};
+}
+
+// Whether most of the memory in use is of kinds that the kernel can swap out; of slab nothing can be.
+bool is_mostly_swappable(const PostMortem& r) {
+  if (!r.memory || !r.memory->usage || !r.memory->kinds.anon) return false;
+  Bytes swappable = add_saturating(*r.memory->kinds.anon, known(r.memory->kinds.shmem));
+  return 2 * swappable.as_double() > r.memory->usage->as_double();
 }
 
 std::optional<Finding> some_swap(const PostMortem& r) {
   const Episode& kill = r.episode.told.episode;
   if (kill.limit_cgroup || !kill.machine || kill.machine->swap_total != Bytes{}) return std::nullopt;
+  if (!is_mostly_swappable(r)) return std::nullopt;
   return Finding{"Swap would have delayed it: it had none at the kill.", {}};
 }
 

@@ -14,7 +14,7 @@ std::string to_markdown(const PostMortem& report);
 /// One object on one line, by the contract's names; with its newline.
 std::string to_json(const PostMortem& report);
 
-/// "2026-11-21 10:48:03.123 CET (09:48:03.123 UTC)".
-std::string format_moment(WallTime t);
+/// "2026-11-21 10:48:03.123 CET (09:48:03.123 UTC)", with so many digits of the second.
+std::string format_moment(WallTime t, unsigned digits = 3);
 
 }  // namespace oomcast

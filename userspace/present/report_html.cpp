@@ -313,9 +313,9 @@ Json page_tasks(const Episode::Tasks& tasks) {
   if (!tasks.rss) return nullptr;
   std::vector<TaskGroup> several;
   for (TaskGroup& group : task_groups(tasks))
-    if (group.count > 1) several.push_back(std::move(group));
+    if (group.count > 1 && group.rss) several.push_back(std::move(group));
   Json groups = list_of(several, kMaxSentenceBytes, [](const TaskGroup& group) {
-                  return Json::array({shown(group.name), group.count, group.rss.count});
+                  return Json::array({shown(group.name), group.count, group.rss->count});
                 }).elements;
   return {{"listed", tasks.listed},
           {"rss", tasks.rss->count},

@@ -95,8 +95,8 @@ Json tasks_json(const Episode::Tasks& tasks) {
   for (const TaskGroup& group : task_groups(tasks))
     groups.push_back({{group.cgroup ? "cgroup" : "comm", text(group.name)},
                       {"processes", group.count},
-                      {"rss_bytes", group.rss.count},
-                      {"swap_bytes", group.swap.count}});
+                      {"rss_bytes", maybe(group.rss)},
+                      {"swap_bytes", maybe(group.swap)}});
   return {{"listed", tasks.listed},
           {"kept", tasks.rows.size()},
           {"rss_bytes", maybe(tasks.rss)},
@@ -213,6 +213,7 @@ std::string to_json(const PostMortem& report) {
   out["files"] = Json::array();
   for (const std::string& file : e.logged.files) out["files"].push_back(text(file));
   out["processes"] = processes_json(report.processes, clock);
+  if (e.source != EpisodeSource::live && !log_shows_hierarchy(told)) leave_hierarchy_open(out);
   out["earlier"] = earlier_json(e.before.of_workload, clock);
   out["timeline"] = timeline_json(report.timeline);
   out["lost"] = Json::object();

@@ -80,7 +80,7 @@ std::string sums_md(const Episode::Tasks& tasks) {
   for (const TaskGroup& group : task_groups(tasks))
     if (group.count > 1 && shown++ < kMaxGroupsMd)
       out += fmt::format("; {} {} × {} {}", of_which(tasks), group.count, literal(group.name),
-                         format_size(group.rss));
+                         size_or_none(group.rss));
   return out + "\n";
 }
 

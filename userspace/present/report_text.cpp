@@ -171,24 +171,27 @@ void sums(TextPage& page, const Episode::Tasks& tasks) {
   for (const TaskGroup& group : task_groups(tasks)) {
     if (group.count < 2 || shown == kMaxGroups) continue;
     ++shown;
-    page.line(fmt::format("{}  {} {} × {}", align_right(format_size(group.rss), 9), of_which(tasks),
+    page.line(fmt::format("{}  {} {} × {}", align_right(size_or_none(group.rss), 9), of_which(tasks),
                           group.count, cut_middle(group.name, kWidth - 38)));
   }
 }
 
 }  // namespace
 
-std::string format_moment(WallTime t) {
+std::string format_moment(WallTime t, unsigned digits) {
   std::time_t when = t.time_since_epoch().count() / 1'000'000'000;
   std::tm local{};
   localtime_r(&when, &local);
+  constexpr std::size_t kSeconds = 8;  // "12:03:07"
+  std::size_t length = digits ? kSeconds + 1 + digits : kSeconds;
   std::string utc = format_rfc3339(t);
   std::string date = fmt::format("{:04}-{:02}-{:02}", local.tm_year + 1900, local.tm_mon + 1, local.tm_mday);
   std::string zone = local.tm_zone ? local.tm_zone : "";
-  if (local.tm_gmtoff == 0) return fmt::format("{} {} UTC", date, utc.substr(11, 12));
+  if (local.tm_gmtoff == 0) return fmt::format("{} {} UTC", date, utc.substr(11, length));
   // The day is told again where it is another.
   std::string other = utc.substr(0, 10) == date ? "" : utc.substr(0, 10) + " ";
-  return fmt::format("{} {} {} ({}{} UTC)", date, format_clock(t), zone, other, utc.substr(11, 12));
+  return fmt::format("{} {} {} ({}{} UTC)", date, format_clock(t).substr(0, length), zone, other,
+                     utc.substr(11, length));
 }
 
 std::string to_text(const PostMortem& report, const TextStyle& style) {

@@ -62,6 +62,31 @@ TEST(MemoryTable, has_a_row_for_what_no_counter_has) {
   EXPECT_EQ(table->rows.front().size, GiB(61));
 }
 
+TEST(MemoryTable, of_a_kill_of_unknown_scope_is_the_machines_only_if_its_counters_are_there) {
+  Episode e;
+  e.memory.emplace();
+  e.memory->parts = {{"anon", GiB(2)}};
+  e.usage = GiB(3);
+  e.machine.emplace();
+  e.machine->ram = GiB(64);
+  auto table = memory_table(e);
+  ASSERT_TRUE(table);
+  EXPECT_FALSE(table->of_machine) << "a usage is a cgroup's";
+  EXPECT_EQ(table->whole, GiB(3));
+  e.usage.reset();
+  EXPECT_TRUE(memory_table(e).value().of_machine);
+}
+
+TEST(TaskGroups, without_a_known_size_have_no_sum_rather_than_nothing) {
+  Episode::Tasks tasks;
+  tasks.rows.resize(2);
+  tasks.rows[0].rss = MiB(3);
+  auto groups = task_groups(tasks);
+  ASSERT_EQ(groups.size(), 1u);
+  EXPECT_EQ(groups[0].rss, MiB(3));
+  EXPECT_FALSE(groups[0].swap);
+}
+
 TEST(TaskGroups, are_by_command_where_no_cgroups_are_known) {
   Episode::Tasks tasks;
   for (std::uint32_t pid = 1; pid <= 3; ++pid) {

@@ -316,7 +316,7 @@ TEST_F(Report, calls_a_leak_a_leak_and_tells_how_well_it_was_foreseen) {
   EXPECT_EQ(report.rise->cause, Verdict::leak);
   std::string why = words(report.findings);
   EXPECT_TRUE(has(why, "A leak: ")) << why;
-  EXPECT_TRUE(has(why, "first told 5 min 00 s before")) << why;
+  EXPECT_TRUE(has(why, "first forecast 5 min 00 s before")) << why;
   EXPECT_TRUE(has(why, "right")) << why;
   EXPECT_TRUE(has(why, "alert eta<2m 2 min 00 s before")) << why;
   std::string better = words(report.prevention);
@@ -585,6 +585,41 @@ TEST_F(Report, tells_which_zone_had_nothing_left_and_which_slab_took_it) {
       << why;
 }
 
+TEST_F(Report, advises_swap_only_where_most_of_the_memory_could_be_swapped) {
+  auto advice = [](Bytes anon, Bytes slab) {
+    Scene scene;
+    StoredEpisode e = scene.machine();
+    e.told.episode.memory = MemoryAtKill{anon, mib(2), mib(1), slab + mib(10), slab, Bytes{}};
+    return words(make_post_mortem(e).prevention);
+  };
+  EXPECT_TRUE(has(advice(mib(1500), mib(200)), "Swap would have delayed it"));
+  EXPECT_FALSE(has(advice(mib(490), mib(1390)), "Swap would have delayed it"));
+}
+
+TEST_F(Report, leaves_open_of_which_hierarchy_the_cgroups_of_a_log_are) {
+  StoredEpisode e = Scene().leak();
+  auto hierarchy = [&] {
+    return nlohmann::json::parse(to_json(make_post_mortem(e)))["oom"]["limit_cgroup"]["hierarchy"];
+  };
+  auto second = std::make_shared<CgroupRef>(*e.told.episode.limit_cgroup);
+  second->id.hierarchy = Hierarchy::v2;
+  e.told.episode.limit_cgroup = second;
+  EXPECT_EQ(hierarchy(), "v2");
+  e.source = EpisodeSource::file;
+  e.told.episode.memory->swap.reset();
+  EXPECT_TRUE(hierarchy().is_null());
+}
+
+TEST_F(Report, prints_no_more_digits_of_a_logs_time_than_are_true) {
+  StoredEpisode e = Scene().leak();
+  EXPECT_EQ(moment_of(e), "2026-11-21 03:04:05.123 CET (02:04:05.123 UTC)");
+  e.source = EpisodeSource::kmsg;
+  e.logged.time_error = std::chrono::milliseconds(10);
+  EXPECT_EQ(moment_of(e), "2026-11-21 03:04:05.1 CET (02:04:05.1 UTC)");
+  e.logged.time_error = std::chrono::seconds(1);
+  EXPECT_EQ(moment_of(e), "2026-11-21 03:04:05 CET (02:04:05 UTC)");
+}
+
 TEST_F(Report, says_nothing_of_zones_of_a_log_that_has_none) {
   StoredEpisode e = Scene().machine();
   e.told.episode.machine = MachineAtKill{};
@@ -652,7 +687,7 @@ TEST_F(Report, of_a_deadline_that_was_told_as_it_died_does_not_say_that_it_was_f
   StoredEpisode e = scene.leak();
   e.told.first_forecast = at(-0.117);
   EXPECT_TRUE(has(words(make_post_mortem(e).findings),
-                  "It was not foreseen in time: the deadline was first told 117 ms"));
+                  "It was not foreseen in time: the deadline was first forecast 117 ms"));
 }
 
 TEST_F(Report, of_a_step_does_not_speak_of_a_leak) {
