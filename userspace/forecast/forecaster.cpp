@@ -67,7 +67,7 @@ void Forecaster::add(const Reading& reading) {
 }
 
 std::optional<NearLimit> Forecaster::near() const {
-  return limit_ ? near_limit(history_, *limit_, life_began_, near_limit_) : std::nullopt;
+  return limit_ ? near_limit(history_, *limit_, {life_began_, lives_.ended}, near_limit_) : std::nullopt;
 }
 
 // A limit that moves with what others hold moves a little all the time.
@@ -85,7 +85,8 @@ const Forecast& Forecaster::forecast() {
     latest_.eta_low = left(meets_->low);
     if (meets_->high) latest_.eta_high = left(*meets_->high);
   }
-  latest_.alert = alert_ || near_limit_;
+  latest_.alert = alert_ || near_limit_ || ends_soon_;
+  latest_.why = last_word(told_, history_, limit_, lives_);
   return latest_;
 }
 
@@ -105,15 +106,17 @@ void Forecaster::tell_leak(const Leak& leak) {
   std::string rate = format_rate({slope}), since = format_duration(Seconds(t.end() - t.begin()));
   std::string period = format_duration(Seconds(leak.peaks.period));
   std::string height = format_size(whole_bytes(leak.peaks.mean));
+  told_ = {};
+  told_.rises = true;
   if (leak.of_peaks)
-    latest_.why =
+    told_.said =
         fmt::format("its peaks rise {} for {} now, every {} one of {} above a floor that goes up by steps",
                     rate, since, period, height);
   else if (leak.peaks.recurring)
-    latest_.why = fmt::format("its floor rises {} for {} now, with peaks of {} every {} above it", rate,
-                              since, height, period);
+    told_.said = fmt::format("its floor rises {} for {} now, with peaks of {} every {} above it", rate, since,
+                             height, period);
   else
-    latest_.why = fmt::format("its floor rises {} for {} now", rate, since);
+    told_.said = fmt::format("its floor rises {} for {} now", rate, since);
   if (!limit_) return;
   Outlook outlook = Outlook::of(leak.dots, t);
   auto c = outlook.crossing(limit_->as_double(), leak.peaks, now);
@@ -141,9 +144,9 @@ void Forecaster::tell_arrived(const Leak& leak) {
       Growth{{slope}, {slope - 1.645 * sd}, {slope + 1.645 * sd}, Seconds(t.end() - t.begin()), t.dots()};
   latest_.evidence.floor = whole_bytes(history_.newest_value());
   latest_.evidence.regime = Seconds(now - t.begin());
-  latest_.why =
-      fmt::format("its floor rose {} for {} up to its limit, where it has stood for {}", format_rate({slope}),
-                  format_duration(Seconds(t.end() - t.begin())), format_duration(Seconds(stood)));
+  told_ = {fmt::format("its floor rose {} for {} up to its limit", format_rate({slope}),
+                       format_duration(Seconds(t.end() - t.begin()))),
+           fmt::format(", where it has stood for {}", format_duration(Seconds(stood))), true};
   meets_ = Meeting{now, now, now + stood};
 }
 
@@ -168,9 +171,10 @@ bool Forecaster::starts_up(const Leak& leak) const {
 // The limit comes before all is copied.
 void Forecaster::tell_copies(const Leak& leak) {
   Forecast copies = latest_;
+  Sentence told = told_;
   leak.arrived ? tell_arrived(leak) : tell_leak(leak);
   latest_.verdict = copies.verdict;
-  latest_.why = copies.why;
+  told_ = told;
   latest_.evidence.shared = copies.evidence.shared;
 }
 
@@ -179,9 +183,11 @@ void Forecaster::tell_near() {
   near_limit_ = latest_.evidence.near_limit.has_value();
   if (!near_limit_ || meets_) return;
   const NearLimit& near = *latest_.evidence.near_limit;
-  latest_.why = fmt::format("it stands at {:.0f} % of its limit, and rose by {} in {}: only {} are left",
-                            100 * share(history_.newest_value(), limit_->as_double()),
-                            format_size(near.moved), format_duration(near.within), format_size(near.left));
+  told_ = {};
+  told_.said = fmt::format("it stands at {:.0f} % of its limit, and rose by {} in {}: only {} are left",
+                           100 * share(history_.newest_value(), limit_->as_double()), format_size(near.moved),
+                           format_duration(near.within), format_size(near.left));
+  told_.rises = told_.says_what_is_left = true;
 }
 
 void Forecaster::analyse(bool may_alert) {
@@ -189,19 +195,29 @@ void Forecaster::analyse(bool may_alert) {
   analysed_at_ = now;
   limit_then_ = limit_;
   latest_ = Forecast{};
+  told_ = {};
   meets_.reset();
   expected_ = history_.newest_value();
   slope_ = 0;
   band_ = noise_band_ = 0;
   if (history_.samples() < kMinSamples || now < kMinSpan) {
-    latest_.why = history_.samples() <= 1 ? "too early: one sample"
-                                          : fmt::format("too early: {} samples in {}", history_.samples(),
-                                                        format_duration(Seconds(now)));
+    told_.said = history_.samples() <= 1 ? "too early: one sample"
+                                         : fmt::format("too early: {} samples in {}", history_.samples(),
+                                                       format_duration(Seconds(now)));
     return;
   }
-  Restarts restarts = find_restarts(history_.all(), limit_);
-  life_began_ = restarts.count > 0 && restarts.count <= 2 ? restarts.since : 0;
-  std::vector<Window> windows = windows_until(history_, life_began_, now);
+  Restarts restarts = find_restarts(history_, limit_);
+  life_began_ = restarts.life_began();
+  lives_ = restarts.lives;
+  ends_soon_ = lives_.ends_soon(now - lives_.ended, history_.newest_value());
+  std::vector<Window> windows =
+      windows_until(history_, life_began_, now, life_began_ > 0 && life_began_ == lives_.ended);
+  if (lives_.ended > 0 && windows.back().buckets.front().time < lives_.ended) {
+    told_.said =
+        fmt::format("too early: it was started anew {} ago", format_duration(Seconds(now - lives_.ended)));
+    alert_ = near_limit_ = false;
+    return;
+  }
   band_ = 6 * windows.front().shape.noise;
   for (const Window& window : windows) noise_band_ = std::max(noise_band_, 6 * window.shape.noise);
   LeakFinder finder(history_, limit_, life_began_, least_change());
@@ -210,6 +226,7 @@ void Forecaster::analyse(bool may_alert) {
   // Where what cannot be dropped heads for the limit, what the page cache does beside it changes nothing.
   bool heads_for_limit = leak && surplus_ == Surplus::droppable && limit_;
   if (!heads_for_limit && tell_surplus(surplus_, history_, total_, least_change(), latest_)) {
+    told_.said = latest_.why;
     const auto& shared = latest_.evidence.shared;
     bool bounded = !shared || !limit_ || history_.newest_value() + shared->as_double() <= limit_->as_double();
     if (bounded)
@@ -222,9 +239,12 @@ void Forecaster::analyse(bool may_alert) {
     slope_ = leak->trend.slope(now);
     expected_ = leak->trend.value(now);
     band_ = noise_band_ = std::max(6 * leak->trend.residual_sd(), 2 * leak->peaks.mean);
-    starts_up(*leak) ? tell_early(leak->rise, now, latest_) : tell_leak(*leak);
+    if (starts_up(*leak))
+      told_ = tell_early(leak->rise, now, latest_);
+    else
+      tell_leak(*leak);
   } else {
-    tell_rest(windows, history_, least_change(), latest_);
+    told_ = tell_rest(windows, history_, least_change(), latest_);
   }
   alert_ = leak && meets_ && is_alert(*leak, *meets_, history_, *limit_, alert_, may_alert);
   tell_near();

@@ -5,8 +5,10 @@
 
 #include "base/units.h"
 #include "forecast/forecast.h"
+#include "forecast/last_word.h"
 #include "forecast/leak.h"
 #include "forecast/leak_alert.h"
+#include "forecast/restarts.h"
 #include "forecast/surplus.h"
 #include "model/history.h"
 
@@ -55,14 +57,16 @@ class Forecaster {
   History history_, total_;
   std::optional<Bytes> limit_;
   Forecast latest_;
-  double life_began_ = 0;                     // s since the first reading
+  double life_began_ = 0;  // s since the first reading
+  PastLives lives_;
   double analysed_at_ = -1, looked_at_ = -1;  // s since the first reading; the latter: by its own pace
   std::optional<double> surprised_at_;        // by the first of the readings that were not expected
   std::optional<Meeting> meets_;              // its limit
   std::optional<Bytes> limit_then_;
+  Sentence told_;                     // before the newest readings are held against it
   double expected_ = 0, slope_ = 0;   // for the next readings
   double band_ = 0, noise_band_ = 0;  // of the mean over a while, of a single one
-  bool alert_ = false, near_limit_ = false;
+  bool alert_ = false, near_limit_ = false, ends_soon_ = false;
 };
 
 }  // namespace oomcast

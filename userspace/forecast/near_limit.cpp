@@ -12,7 +12,9 @@ namespace {
 constexpr std::uint64_t kMinReadings = 5;
 constexpr double kNearShare = 0.05, kNearLeast = 10, kNearMost = 1800;  // of the life; s
 constexpr double kNearStays = 0.5, kNearMore = 3;
-constexpr double kBegun = 0.25;  // of its rise
+constexpr double kLoadedBy = 0.1, kLoadedFrom = 0.5;  // of its life; of where it is now
+constexpr double kBegun = 0.25;                       // of its rise
+constexpr double kKeptFor = 0.5;                      // of as long
 
 // Whether it goes on to its limit if the second half of its rise, in time, is followed by one that is as much
 // smaller, or larger, as that was than the first: what jumped up and settles below its limit has arrived.
@@ -36,23 +38,37 @@ bool goes_on(const History& history, std::span<const Bucket> recent, double lowe
 
 }  // namespace
 
-std::optional<NearLimit> near_limit(const History& history, Bytes limit, double life_began, bool was_near) {
+std::optional<NearLimit> near_limit(const History& history, Bytes limit, const Lives& lives, bool was_near) {
   if (history.samples() < kMinReadings) return std::nullopt;
   double now = history.newest_time(), value = history.newest_value(), top = limit.as_double();
   if (value < (was_near ? kTight : kNear) * top) return std::nullopt;
-  double within = std::clamp(kNearShare * (now - life_began), kNearLeast, kNearMost), from = now - within;
+  double within = std::clamp(kNearShare * (now - lives.began), kNearLeast, kNearMost), from = now - within;
   double lowest = value, highest = 0, before = 0;  // before: the greatest rise within as long
   std::size_t level = 0;
   while (level + 1 < history.levels() && history.level(level).front().time > from) ++level;
-  for (const Bucket& b : history.level(level))
+  for (const Bucket& b : history.level(level)) {
+    if (b.time < lives.died) continue;
     b.time < from ? highest = std::max<double>(highest, b.high) : lowest = std::min<double>(lowest, b.low);
+  }
   double moved = value - lowest, left = std::max(0.0, top - value);
   if (moved < (was_near ? kNearStays : 1) * left) return std::nullopt;
   auto all = history.all();
-  for (std::size_t i = 0, j = 0; !was_near && i < all.size() && all[i].time < from; ++i) {
+  double loaded = lives.began + kLoadedBy * (now - lives.began);
+  for (std::size_t i = 0, j = 0, after = 0; !was_near && i < all.size() && all[i].time < from; ++i) {
+    if (all[i].time < lives.died) {
+      j = i + 1;
+      continue;
+    }
     highest = std::max<double>(highest, all[i].high);
     while (all[j].time < all[i].time - within) ++j;
-    for (std::size_t k = j; k <= i; ++k) before = std::max<double>(before, all[i].high - all[k].low);
+    // What it rose by and kept for a while: the tops of spikes are no rises.
+    double kept = all[i].high;
+    for (after = i + 1; after < all.size() && all[after].time <= all[i].time + kKeptFor * within; ++after)
+      kept = std::min<double>(kept, all[after].low);
+    // What it loaded at its start is no measure of what it does later.
+    for (std::size_t k = j; k <= i; ++k)
+      if (all[k].time > loaded || all[k].low > kLoadedFrom * value)
+        before = std::max<double>(before, kept - all[k].low);
   }
   if (!was_near && (value <= highest || moved < kNearMore * before)) return std::nullopt;
   if (!was_near && !goes_on(history, history.level(level), lowest, left)) return std::nullopt;

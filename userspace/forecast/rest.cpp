@@ -84,13 +84,14 @@ double wander_of(std::span<const Dot> dots) {
 
 // In the window that shows most of them. Whether what is between the first two or three of them rises for
 // good, nobody can tell yet.
-bool tell_spikes(std::span<const Window> windows, const Floor& floor, const History& history, Forecast& out) {
+std::optional<Sentence> tell_spikes(std::span<const Window> windows, const Floor& floor,
+                                    const History& history, Forecast& out) {
   const Window* spiky = nullptr;
   for (const Window& w : windows)
     if (w.shape.excursions.size() >= 2 &&
         (!spiky || w.shape.excursions.size() > spiky->shape.excursions.size()))
       spiky = &w;
-  if (!spiky) return false;
+  if (!spiky) return std::nullopt;
   const auto& e = spiky->shape.excursions;
   double mean = 0;
   for (const Excursion& x : e) mean += x.height / static_cast<double>(e.size());
@@ -99,79 +100,78 @@ bool tell_spikes(std::span<const Window> windows, const Floor& floor, const Hist
   double wander = wander_of(spiky->shape.floor);
   if (dwarfed || mean <= std::max(0.05 * floor.level, floor.least_change) || mean <= kSpikeWander * wander ||
       waves(e, wander, floor.level))
-    return false;
+    return std::nullopt;
   bool rises = floor.newer.rise() > least_rise(floor), early = rises && is_young(history);
   out.verdict = early ? Verdict::unknown : Verdict::spikes;
   out.evidence.peak_above = whole_bytes(mean);
   out.evidence.period = Seconds(period);
   out.evidence.peaks = e.size();
-  out.why = fmt::format("{}{} peaks of {} every {} came back, {}",
-                        early ? "too early to tell spikes from a leak: " : "", e.size(),
-                        format_size(whole_bytes(mean)), format_duration(Seconds(period)),
-                        early   ? "and the floor between them rises"
-                        : rises ? "the floor between them moves, but does not rise steadily"
-                                : "the floor between them does not rise");
-  return true;
+  std::string peaks = fmt::format("{} peaks of {} every {} came back", e.size(),
+                                  format_size(whole_bytes(mean)), format_duration(Seconds(period)));
+  if (early)
+    return Sentence{"too early to tell spikes from a leak: " + peaks, ", and the floor between them rises"};
+  return Sentence{peaks, rises ? ", the floor between them moves, but does not rise steadily"
+                               : ", the floor between them does not rise"};
 }
 
 // What a program loads in its first moments is neither a ramp nor a shift.
-bool tell_step(const Floor& floor, double now, Forecast& out) {
+std::optional<Sentence> tell_step(const Floor& floor, double now, Forecast& out) {
   std::span<const Dot> loaded = floor.shape.floor;
   double first = loaded.front().time, span = std::max(1e-9, loaded.back().time - first);
   while (loaded.size() > 12 && loaded.front().time < first + kLoading * span) loaded = loaded.subspan(1);
   double least_shift = std::max({5 * floor.shape.noise, 0.04 * floor.level, floor.least_change});
   Levels levels = find_levels(loaded, least_shift);
-  if (levels.shifts.empty() || levels.explained <= 0.85) return false;
+  if (levels.shifts.empty() || levels.explained <= 0.85) return std::nullopt;
   double at = levels.shifts.front().time, before = loaded.front().value, up = 0;
   for (const Dot& d : loaded)
     if (d.time < first + 0.7 * (at - first)) before = d.value;
   bool early = at - first < 0.1 * span || before - loaded.front().value > 0.2 * levels.shifts.front().by;
   bool slanted = fit_line(loaded, 0, loaded.size()).error < 2 * levels.error;
-  if (early || slanted) return false;
+  if (early || slanted) return std::nullopt;
   for (const auto& s : levels.shifts) up += s.by;
   out.verdict = Verdict::step;
   out.evidence.stepped = whole_bytes(up);
   out.evidence.step_ago = Seconds(now - levels.shifts.back().time);
-  out.why = fmt::format("the level shifted by {}, {} ago, and is flat since", format_size(whole_bytes(up)),
-                        format_duration(*out.evidence.step_ago));
-  return true;
+  return Sentence{fmt::format("the level shifted by {}, {} ago", format_size(whole_bytes(up)),
+                              format_duration(*out.evidence.step_ago)),
+                  ", and is flat since"};
 }
 
 // Below the later level at first.
-bool tell_start_up(const Floor& floor, const History& history, Forecast& out) {
+std::optional<Sentence> tell_start_up(const Floor& floor, const History& history, Forecast& out) {
   double rise = floor.later - floor.begin, now = history.newest_time();
-  if (rise <= least_rise(floor)) return false;
+  if (rise <= least_rise(floor)) return std::nullopt;
   double risen = floor.shape.floor.back().value - floor.begin;
-  if (is_young(history) && floor.newer.rise() > kStillRises * rise && risen > 0) {
-    tell_early(risen, now, out);
-    return true;
-  }
+  if (is_young(history) && floor.newer.rise() > kStillRises * rise && risen > 0)
+    return tell_early(risen, now, out);
   out.verdict = Verdict::ramp;
-  out.why = fmt::format("it rose by {} at the start and levelled off", format_size(whole_bytes(rise)));
-  return true;
+  return Sentence{fmt::format("it rose by {} at the start", format_size(whole_bytes(rise))),
+                  " and levelled off"};
 }
 
 }  // namespace
 
-void tell_early(double risen, double now, Forecast& out) {
+Sentence tell_early(double risen, double now, Forecast& out) {
   out.verdict = Verdict::unknown;
   out.evidence.regime = Seconds(now);
-  out.why = fmt::format("too early to tell a start-up from a leak: {} in {}, and it still rises",
-                        format_size(whole_bytes(risen)), format_duration(Seconds(now)));
+  return {fmt::format("too early to tell a start-up from a leak: {} in {}", format_size(whole_bytes(risen)),
+                      format_duration(Seconds(now))),
+          ", and it still rises", true};
 }
 
-void tell_rest(std::span<const Window> windows, const History& history, double least_change, Forecast& out) {
+Sentence tell_rest(std::span<const Window> windows, const History& history, double least_change,
+                   Forecast& out) {
   const Shape& shape = windows.front().shape;
   double now = history.newest_time();
   out.verdict = Verdict::stable;
-  if (shape.floor.empty()) return;
+  if (shape.floor.empty()) return {};
   Floor floor = floor_of(shape, least_change);
   out.evidence.floor = whole_bytes(shape.floor.back().value);
   out.growth = growth_of(floor);
-  if (tell_spikes(windows, floor, history, out) || tell_step(floor, now, out) ||
-      tell_start_up(floor, history, out))
-    return;
-  out.why = fmt::format("no rise above noise in {}", format_duration(Seconds(now)));
+  if (auto spikes = tell_spikes(windows, floor, history, out)) return *spikes;
+  if (auto step = tell_step(floor, now, out)) return *step;
+  if (auto start_up = tell_start_up(floor, history, out)) return *start_up;
+  return {fmt::format("no rise above noise in {}", format_duration(Seconds(now)))};
 }
 
 }  // namespace oomcast

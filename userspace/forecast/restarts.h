@@ -9,14 +9,33 @@
 
 namespace oomcast {
 
-/// After a fall to a small part of what it was, or, of what had grown far towards its limit, to where it had
-/// begun, as when the job is started anew. Falls that come again and again are its way of life.
-struct Restarts {
-  float since = 0;  // s; 0: there was none
+/// How the newest lives ended, three at most, of those that were seen from their beginning and died at their
+/// limit.
+struct PastLives {
   int count = 0;
+  double ended = 0;                  // s: when the newest of any did; 0: none did
+  double shortest = 0, longest = 0;  // s
+  double lowest = 0, highest = 0;    // where they ended, bytes
+
+  /// Whether a life of that age, s, that holds so many bytes is past the middle of what those before it
+  /// lasted and reached, where these were alike.
+  bool ends_soon(double age, double value) const;
 };
 
-/// One pass over the buckets.
-Restarts find_restarts(std::span<const Bucket> buckets, std::optional<Bytes> limit);
+/// After a fall to a small part of what it was, or, of what had grown far towards its limit, to where it had
+/// begun, as when the job is started anew. A fall from (nearly) the limit itself is a death, however often it
+/// happens. Falls from below, again and again, are how a program works.
+struct Restarts {
+  float since = 0;  // s: the newest of any kind; 0: there was none
+  float died = 0;   // s: the newest death; 0: there was none
+  int count = 0;    // since then, from below the limit
+  PastLives lives;
+
+  /// Where the present life began, s.
+  float life_began() const;
+};
+
+/// A pass over each level: many short lives are seen in the finer ones alone.
+Restarts find_restarts(const History& history, std::optional<Bytes> limit);
 
 }  // namespace oomcast

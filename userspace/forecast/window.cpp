@@ -10,7 +10,7 @@ constexpr double kSameSpan = 0.02;        // of it
 
 }  // namespace
 
-std::vector<Window> windows_until(const History& history, double life_began, double until) {
+std::vector<Window> windows_until(const History& history, double life_began, double until, bool alone) {
   std::vector<Window> windows;
   for (std::size_t k = history.levels(); k-- > 0;) {
     auto buckets = history.level(k);
@@ -22,12 +22,18 @@ std::vector<Window> windows_until(const History& history, double life_began, dou
     if (!windows.empty() && windows.back().buckets.front().time >= begins - about) windows.pop_back();
     windows.push_back({buckets, {}});
   }
+  bool cut = false;
   for (Window& w : windows) {
     auto first = std::find_if(w.buckets.begin(), w.buckets.end(),
                               [&](const Bucket& b) { return b.time >= life_began; });
-    if (w.buckets.end() - first >= kMinOfLife) w.buckets = {first, w.buckets.end()};
-    w.shape = describe(w.buckets);
+    if (w.buckets.end() - first < kMinOfLife) continue;
+    cut = cut || first != w.buckets.begin();
+    w.buckets = {first, w.buckets.end()};
   }
+  // Too coarse to show this life apart from the ones before it.
+  if (cut && alone)
+    std::erase_if(windows, [&](const Window& w) { return w.buckets.front().time < life_began; });
+  for (Window& w : windows) w.shape = describe(w.buckets);
   return windows;
 }
 

@@ -15,7 +15,9 @@ struct Window {
 };
 
 /// What was known at `until`, of the life that began at `life_began` (s since the first reading): the longest
-/// first, each finer than the one before. At least one, of a history with readings.
-std::vector<Window> windows_until(const History& history, double life_began, double until);
+/// first, each finer than the one before. At least one, of a history with readings. `alone`: what is too
+/// coarse to show this life apart from those before it is left out.
+std::vector<Window> windows_until(const History& history, double life_began, double until,
+                                  bool alone = false);
 
 }  // namespace oomcast

@@ -1,0 +1,27 @@
+// The last check of a sentence before it is shown: the newest samples may contradict it by now.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/units.h"
+#include "forecast/restarts.h"
+#include "model/history.h"
+
+namespace oomcast {
+
+/// What is said of a series. `claim`, the end of it, speaks of the present: ", and is flat since".
+struct Sentence {
+  std::string said, claim = {};
+  bool rises = false;  // it says that it rises
+  bool says_what_is_left = false;
+};
+
+/// Where its newest ten samples (those within a quarter of a second are one) rise, fall or are higher than
+/// ever against what is said, that takes the place of the claim. At 97 % of the limit and above it is always
+/// said how much is left; and behind lives that died there, how they ended. A pass over two levels of the
+/// history.
+std::string last_word(const Sentence& sentence, const History& history, std::optional<Bytes> limit,
+                      const PastLives& lives);
+
+}  // namespace oomcast
