@@ -11,7 +11,7 @@
 namespace oomcast {
 namespace {
 
-// A process that faults in memory as fast as it can takes some 20 MiB meanwhile, half of the room of 2 GiB.
+// A program that fills 2 GiB a second takes 20 MiB meanwhile; the room that is asked for is 4 to 64 MiB.
 constexpr Nanos kAskRoom = std::chrono::milliseconds(10);
 constexpr const char* kNoRoom = "its cgroup is near its limit, and breakpoints take some pages";
 constexpr const char* kUnseen = "its cgroup cannot be seen from here, and breakpoints take some of its pages";

@@ -195,7 +195,8 @@ class Progress {
   const std::optional<std::string>& killed() const { return killed_; }
 
   /// `status`: as of wait4(). `largest`: RSS of the largest of its processes. `end`: of the command. `step`:
-  /// the post-mortem calls what led to the kill a step, which ended while it still looked like a leak.
+  /// the post-mortem found a step: the kernel killed before the forecaster had samples enough to tell it from
+  /// a leak.
   std::string summary(const std::string& command, int status, Bytes largest, MonoTime end, bool step) const {
     std::string how = WIFSIGNALED(status) ? fmt::format("was ended by signal {}", WTERMSIG(status))
                                           : fmt::format("exited with {}", WEXITSTATUS(status));

@@ -243,7 +243,9 @@ std::vector<BlameAddition> Blame::additions_to(const Process& p, std::size_t hol
 void Blame::judge_holders(const Process& p, const Survivors::Estimate& kept, BlameProcess& out) {
   bool refused = p.containers.refused;
   if (refused && (!p.containers.grown || p.containers.grown->empty()))
-    out.why_not_added = "its cgroup or the machine is nearly full, and not all of its objects were read";
+    out.why_not_added =
+        "not all of its objects were read: its cgroup or the machine is nearly full, or it has too many "
+        "mappings";
   if (!p.containers.grown || !p.view->python_heap()) return;
   PythonHeap& heap = *p.view->python_heap();
   out.holders.emplace().cut = heap.cut() || refused;

@@ -202,15 +202,15 @@ ProcessMemory::Kind ProcessMemory::kind_of(std::uint64_t entry, std::uint64_t ad
   if (!(entry >> 63)) return entry >> 62 & 1 ? Kind::swapped : Kind::nowhere;
   if (guard_ && !guard_(!of_file)) return Kind::refused;
   if (of_file) return Kind::of_file;
-  return mapped_once || !may_be_device(address) ? Kind::anon : Kind::refused;
+  return mapped_once ? Kind::anon : kind_by_mappings(address);
 }
 
-// Of an address space that has gone pagemap is empty, and whoever has this pid by now has another one. Where
-// it cannot be read, all is taken for present.
+// After an exec or exit the open pagemap reads as empty, also where another process has got the pid. Where it
+// cannot be opened each page is taken for present, and read in the way that no driver answers.
 ProcessMemory::Kind ProcessMemory::kind_at(std::uint64_t address) const {
   std::uint64_t entry = 0;
   std::size_t got = pagemap(address, {&entry, 1});
-  if (got == SIZE_MAX) return Kind::of_file;
+  if (got == SIZE_MAX) return guard_ && !guard_(false) ? Kind::refused : Kind::of_file;
   return got ? kind_of(entry, address) : Kind::nowhere;
 }
 
@@ -259,10 +259,11 @@ bool MappedFile::read(std::uint64_t address, std::span<std::byte> to) const {
 // - process_vm_readv() pins what it reads. Since Linux 5.19 the kernel first copies an anonymous page that a
 //   forked process shares, charged to its cgroup (seen on 6.18: 64 MiB of a worker read, 64 MiB taken; and at
 //   the limit of a cgroup the reader was what made the kernel kill).
-// - /proc/PID/mem only looks, but goes on to the driver where a device is mapped: that reads registers, and
-//   NVIDIA's has oopsed in it with the process's lock held (595 on 6.18).
-// So files' pages are read by the first, and anonymous ones by the second. One that is mapped once (bit 56)
-// is no device's; where neither bit is set it may be one, and what is mapped there now is asked for.
+// - /proc/PID/mem pins and copies nothing, but where a device is mapped the kernel calls the driver's own
+//   access(), which reads registers; NVIDIA's is reported to oops there (595 on 6.18).
+// So files' pages are read by the first, and anonymous ones by the second. A page that is mapped once (bit 56
+// of its pagemap entry) is no device's; one with neither that nor the file's bit may be, and the process's
+// mappings decide.
 std::size_t ProcessMemory::read_here(std::uint64_t address, std::span<std::byte> to, bool of_file) const {
   Look look;
   ssize_t got = -1;
@@ -276,9 +277,9 @@ std::size_t ProcessMemory::read_here(std::uint64_t address, std::span<std::byte>
   return got > 0 ? static_cast<std::size_t>(got) : 0;
 }
 
-bool ProcessMemory::may_be_device(std::uint64_t address) const {
+ProcessMemory::Kind ProcessMemory::kind_by_mappings(std::uint64_t address) const {
   MonoTime now = mono_now();
-  if (!anon_read_ || now - *anon_read_ >= kMappedFor) {
+  if (!anon_read_ || (anon_known_ && now - *anon_read_ >= kMappedFor)) {
     anon_.clear();
     std::size_t count = 0;
     auto ok = for_each_mapping([&](Mapping&& m) {
@@ -287,11 +288,12 @@ bool ProcessMemory::may_be_device(std::uint64_t address) const {
       if (anon_.empty() || anon_.back().second != m.begin) anon_.emplace_back(m.begin, m.begin);
       anon_.back().second = m.end;
     });
-    if (!ok || count > kMaxAsked) anon_.clear();
+    anon_known_ = ok && count <= kMaxAsked;
     anon_read_ = mono_now();
   }
+  if (!anon_known_) return Kind::refused;
   auto after = std::ranges::upper_bound(anon_, address, {}, &std::pair<std::uint64_t, std::uint64_t>::first);
-  return after == anon_.begin() || address >= std::prev(after)->second;
+  return after != anon_.begin() && address < std::prev(after)->second ? Kind::anon : Kind::nowhere;
 }
 
 bool ProcessMemory::read(std::uint64_t address, std::span<std::byte> to) const {

@@ -102,7 +102,7 @@ class ProcessMemory {
   /// now. Asked for each, so it has to be cheap. Without a guard all are read.
   using Guard = std::function<bool(bool anon)>;
   void set_guard(Guard guard) { guard_ = std::move(guard); }
-  /// Reads that failed so far because the guard refused a page, or a device may be there.
+  /// Reads that failed so far because the guard refused a page, or the process has too many mappings.
   std::uint64_t refused() const { return refused_; }
 
   /// Of up to 32 pages from a page's begin those that are in memory now: to read another one would bring it
@@ -136,9 +136,9 @@ class ProcessMemory {
   std::size_t pagemap(std::uint64_t address, std::span<std::uint64_t> to) const;
   Kind kind_of(std::uint64_t pagemap_entry, std::uint64_t address) const;
   Kind kind_at(std::uint64_t address) const;
-  /// Whether something else than anonymous memory and private mappings of files is there, by the mappings of
-  /// the last 2 ms. Of more than 8,192 it is not asked, and may be anywhere.
-  bool may_be_device(std::uint64_t address) const;
+  /// By the mappings of the last 2 ms: anon, or nowhere if a device may be mapped there. refused: they cannot
+  /// be read, or are more than 8,192, after which they are not read again.
+  Kind kind_by_mappings(std::uint64_t address) const;
   std::size_t read_here(std::uint64_t address, std::span<std::byte> to, bool of_file) const;  // bytes
   /// As far as it is told where they stand, and `most` bytes of each.
   bool strings_present(std::uint64_t ProcStrings::*begin, std::uint64_t ProcStrings::*end,
@@ -149,6 +149,7 @@ class ProcessMemory {
   mutable std::uint64_t refused_ = 0;
   mutable std::vector<std::pair<std::uint64_t, std::uint64_t>> anon_;  // where no device is
   mutable std::optional<MonoTime> anon_read_;
+  mutable bool anon_known_ = false;
   mutable UniqueFd pagemap_, mem_;  // opened at the first question
   std::uint32_t pid_;
 };

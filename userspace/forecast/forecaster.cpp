@@ -131,6 +131,7 @@ void Forecaster::tell_leak(const Leak& leak) {
   bool agrees = room < leak.rise || (c.median - now) * fastest >= kAgrees * room;
   if (!std::isfinite(c.median) || !agrees) return;
   meets_ = Meeting{c.median, c.low};
+  told_.says_what_is_left = true;  // the deadline does
   if (std::isfinite(c.high)) meets_->high = c.high;
 }
 

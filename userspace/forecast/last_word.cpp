@@ -33,14 +33,17 @@ double direction(std::span<const Bucket> newest) {
   return pairs > 0 ? static_cast<double>(up) / pairs : 0;
 }
 
-double highest_before(const History& history, double time) {
+// By how much `value` is above all samples before `time`; nullopt: by less than `least`. Every sample of
+// every series comes here, so it returns at the first bucket that is as high: most often the oldest one.
+std::optional<double> above_all_before(const History& history, double time, double value, double least) {
   double highest = 0;
-  for (std::size_t k = 0; k < history.levels(); ++k)
+  for (std::size_t k = history.levels(); k-- > 0;)
     for (const Bucket& b : history.level(k)) {
       if (b.time >= time) break;
       if (b.peak_time < time) highest = std::max<double>(highest, b.high);
+      if (value - highest < least) return std::nullopt;
     }
-  return highest;
+  return value - highest;
 }
 
 // What the newest samples say against it; empty: nothing.
@@ -51,21 +54,22 @@ std::string objection(const Sentence& sentence, const History& history, std::opt
   double value = history.newest_value(), tau = direction(newest);
   double moved = value - newest.front().mean, enough = kMovedBy * std::abs(value);
   if (limit) enough = std::min(enough, kOfLeft * std::max(0.0, limit->as_double() - value));
-  std::string last = format_duration(Seconds(history.newest_time() - newest.front().time));
+  auto last = [&] { return format_duration(Seconds(history.newest_time() - newest.front().time)); };
   enough = std::max(enough, 1.0);
   if (tau <= -kOneWay && -moved >= enough)
-    return fmt::format(", but it fell by {} in the last {}", bytes_text(-moved), last);
+    return fmt::format(", but it fell by {} in the last {}", bytes_text(-moved), last());
   if (sentence.rises) return {};
   if (tau >= kOneWay && moved >= enough)
-    return fmt::format(", but it rose by {} in the last {}", bytes_text(moved), last);
+    return fmt::format(", but it rose by {} in the last {}", bytes_text(moved), last());
   double lowest = std::ranges::min_element(newest, {}, &Bucket::low)->low;
-  double above = lowest - highest_before(history, newest.front().time);
-  if (newest.front().time > 0 && above >= kMovedBy * std::abs(value))
-    return fmt::format(", but for the last {} it stands {} higher than ever before", last, bytes_text(above));
+  auto above = above_all_before(history, newest.front().time, lowest, kMovedBy * std::abs(value));
+  if (newest.front().time > 0 && above)
+    return fmt::format(", but for the last {} it stands {} higher than ever before", last(),
+                       bytes_text(*above));
   return {};
 }
 
-// And by how much it moved within the last hour, as far as that is told apart.
+// The room below the limit, and the range of its samples in the last hour of this life, or since it began.
 std::string what_is_left(const History& history, double limit, double life_began) {
   double value = history.newest_value(), now = history.newest_time(), low = value, high = value;
   double from = std::max(now - kSpreadOver, life_began);

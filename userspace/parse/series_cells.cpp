@@ -218,7 +218,8 @@ std::optional<Stamp> words_of_a_date(std::string_view text) {
     text = rest;
   }
   if (month < 0 || !day || !of_day) return std::nullopt;
-  // One that has each date: which year it is nobody can tell.
+  // The date has no year: it is read in a leap year, which has each day, and only its place in the year
+  // counts.
   constexpr int kLeapYear = 2000;
   auto at = seconds_of(year ? year : kLeapYear, month + 1, day, *of_day, zone);
   if (at && year) return Stamp{*at, StampKind::date};
