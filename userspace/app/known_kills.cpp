@@ -250,12 +250,21 @@ class KillReader {
           escape_for_terminal(name),
           reports.counts().unread == 1 ? "1 line" : fmt::format("{} lines", reports.counts().unread),
           reports.counts().unread == 1 ? "s" : "", escape_for_terminal(reports.counts().first_unread)));
-    if (reports.counts().others)
-      say_(fmt::format(
-          "{}: {} read like a report of an OOM kill, but were not written by the kernel: left out",
-          escape_for_terminal(name),
-          reports.counts().others == 1 ? "1 line" : fmt::format("{} lines", reports.counts().others)));
+    note_left_out(reports.counts(), name, source == EpisodeSource::file && kills_.size() == before);
     return ok;
+  }
+
+  void note_left_out(const LogCounts& counts, const std::string& name, bool nothing_else) {
+    if (!counts.others) return;
+    std::string what =
+        fmt::format("{}: {} like a report of an OOM kill, but {} not written by the kernel: left out",
+                    escape_for_terminal(name),
+                    counts.others == 1 ? "1 line reads" : fmt::format("{} lines read", counts.others),
+                    counts.others == 1 ? "was" : "were");
+    if (nothing_else && !out_.unread)
+      out_.unread = Error::failed(what + ", the first: " + escape_for_terminal(counts.first_other));
+    else
+      say_(what);
   }
 
   // Kills by other killers. A line that only mentions a kill is printed where the log has no kill itself.

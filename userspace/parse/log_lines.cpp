@@ -108,8 +108,9 @@ std::optional<LogPrefix> LogLineReader::read_behind_grep(std::string_view raw, b
 std::optional<LogPrefix> LogLineReader::read_behind_words(std::string_view raw, bool cut, LogLine& line) {
   constexpr std::size_t kFarthest = 80;
   constexpr int kMaxWords = 8;
-  std::size_t at = raw.find(' ');
-  for (int n = 0; n < kMaxWords && at < kFarthest && at != npos; ++n, at = raw.find(' ', at + 1)) {
+  constexpr std::string_view kBetween = " \t";
+  std::size_t at = raw.find_first_of(kBetween);
+  for (int n = 0; n < kMaxWords && at < kFarthest; ++n, at = raw.find_first_of(kBetween, at + 1)) {
     if (may_hold_cgroup(raw.substr(0, at))) break;
     std::string_view behind = raw.substr(at + 1);
     if (behind.empty() || behind[0] == ' ') continue;

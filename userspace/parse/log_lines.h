@@ -4,6 +4,7 @@
 //   6,1234,5678,-;text                                /dev/kmsg itself
 //   [<6>][kern  :info  : ][  123.456789][[ T12]] text dmesg, -r, -x, -d, with CONFIG_PRINTK_CALLER
 //   [Fri Nov 21 03:04:05 2026] text                   dmesg -T
+//   [Nov21 03:04] text, [  +0.000010] text            dmesg -H
 //   2026-11-21T03:04:05,123456+00:00 text             dmesg --time-format iso
 //   Nov 21 03:04:05[.123456] host kernel: […] text    syslog, journalctl -o short, -o short-precise
 //   2026-11-21T03:04:05.123456+00:00 host kernel: […] text  rsyslog, journalctl -o short-iso
@@ -86,6 +87,7 @@ class LogLineReader {
   bool take_rfc5424(std::string_view& text, LogPrefix& out);
   bool take_talos(std::string_view& text, LogPrefix& out);
   bool take_dmesg(std::string_view& text, LogPrefix& out, LogLine& line);
+  bool take_relative(std::string_view& text, LogPrefix& out);
   void take_tag(std::string_view& rest, LogPrefix& out);
   void take_host_of_boot(std::string_view& text, LogPrefix& out);
   void take_marks(std::string_view& text, LogPrefix& out, LogLine& line);
@@ -94,8 +96,9 @@ class LogLineReader {
   std::string message_, caller_, plain_;
   std::string host_of_boot_;  // of lines with the boot's clock and a host
   bool has_boot_stamps_ = false;
-  std::optional<bool> has_marks_;  // behind its stamps, as the first line has them
-  int month_ = -1, turns_ = 0;     // of the newest line without a year; Decembers passed
+  std::optional<WallStamp> relative_;  // of the newest line of dmesg -H
+  std::optional<bool> has_marks_;      // behind its stamps, as the first line has them
+  int month_ = -1, turns_ = 0;         // of the newest line without a year; Decembers passed
   std::optional<Nanos> last_yearless_;
   LogPrefix last_;  // of the newest line that had one
 };

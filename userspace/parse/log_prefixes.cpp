@@ -64,6 +64,45 @@ std::optional<LogDate> take_foreign(std::string_view& text) {
   return std::nullopt;
 }
 
+// What a collector passes on behind its own stamp, if that begins with the kernel's: of `docker logs -t`, of
+// a CI job ("01O [ 1.5] …" is GitLab's), of a guest's console in VMware's log ("In(05) vcpu-5 - Guest: <6>[
+// 1.5] …"). In a line of syslog a host stands there.
+std::optional<std::string_view> record_behind(std::string_view rest) {
+  constexpr std::string_view kGuest = " - Guest: ", kHex = "0123456789abcdef";
+  constexpr std::size_t kStream = 4, kFarthest = 48;
+  bool stream = rest.size() > kStream && kHex.find(rest[0]) != npos && kHex.find(rest[1]) != npos &&
+                (rest[2] == 'O' || rest[2] == 'E') && (rest[3] == ' ' || rest[3] == '+');
+  if (stream) {
+    rest.remove_prefix(kStream);
+    take(rest, " ");
+    if (begins_sentence(rest) || begins_report(rest)) return rest;
+  } else if (rest.starts_with("In(")) {
+    std::size_t at = rest.substr(0, kFarthest).find(kGuest);
+    if (at == npos) return std::nullopt;
+    rest.remove_prefix(at + kGuest.size());
+  }
+  std::string_view priority = rest;
+  if (take(priority, "<") && take_natural(priority) && take(priority, ">")) rest = priority;
+  std::string_view stamp = rest;
+  if (!take(stamp, "[") || !(take_since_boot(stamp) || take_ctime(stamp)) || !stamp.starts_with(']'))
+    return std::nullopt;
+  return rest;
+}
+
+// Android's "[root] 0 0 W tag: text" behind its stamp: what process 0 wrote is the kernel's.
+bool take_logcat(std::string_view& text, LogPrefix& out) {
+  std::string_view rest = text;
+  take(rest, "root ");
+  std::string_view process = next_field(rest), thread = next_field(rest), level = next_field(rest);
+  bool is = parse_u32(process) && parse_u32(thread) && level.size() == 1 &&
+            std::string_view("VDIWEF").find(level[0]) != npos;
+  std::size_t tag = rest.find(": ");
+  if (!is || tag == npos) return false;
+  out.kernel = process == "0" && thread == "0";
+  text = rest.substr(tag + 2);
+  return true;
+}
+
 }  // namespace
 
 void LogLineReader::note_month(std::string_view raw) {
@@ -126,6 +165,9 @@ void LogLineReader::take_tag(std::string_view& rest, LogPrefix& out) {
   out.kernel = out.kernel || at_kernel();
   if (std::size_t tag = rest.find(": "); !out.kernel && tag != npos) rest.remove_prefix(tag + 1);
   take(rest, " ");
+  std::string_view stamp = rest;
+  take_spaces(stamp);
+  if (stamp.starts_with('[')) rest = stamp;
 }
 
 // "Nov 21 03:04:05 ", "2026-11-21T03:04:05+00:00 ", "Fri 2026-11-21 03:04:05 UTC ", "1754970843.123456 ",
@@ -172,11 +214,15 @@ bool LogLineReader::take_syslog(std::string_view& text, LogPrefix& out, bool nes
   if (netconsole) {  // "192.0.2.17:6665 [ 123.456789] text"
     out.host = std::string(sender.substr(0, sender.find(':')));
     text = rest.substr(sender.size() + 1);
+  } else if (auto record = record_behind(rest)) {
+    text = *record;
   } else if (begins_sentence(sentence) || begins_report(sentence)) {  // a paste without host and tag
     text = sentence;
   } else if (LogPrefix inner; !nested && is_prefix_behind_host(rest, inner, text)) {
     out.kernel = inner.kernel;
     out.host = std::move(inner.host);
+  } else if (take_logcat(rest, out)) {
+    text = rest;
   } else {
     take_tag(text, out);
   }
@@ -256,6 +302,34 @@ void LogLineReader::take_host_of_boot(std::string_view& text, LogPrefix& out) {
   text.remove_prefix(out.kernel ? end + kTag.size() : end + 1);
 }
 
+// dmesg -H: "[Nov21 05:24]", and below it "[  +0.000010]" since the line before.
+bool LogLineReader::take_relative(std::string_view& text, LogPrefix& out) {
+  std::string_view rest = text;
+  take_spaces(rest);
+  if (take(rest, "+")) {
+    auto later = take_since_boot(rest);
+    if (!later || !rest.starts_with(']')) return false;
+    if (relative_) relative_->since_epoch += *later;
+  } else {
+    std::tm t{};
+    t.tm_mon = take_month(rest);
+    take_spaces(rest);
+    auto day = take_natural(rest);
+    if (t.tm_mon < 0 || !day || *day < 1 || *day > 31 || !take(rest, " ")) return false;
+    auto hour = take_natural(rest);
+    if (!hour || *hour > 23 || !take(rest, ":")) return false;
+    auto minute = take_natural(rest);
+    if (!minute || *minute > 59 || !rest.starts_with(']')) return false;
+    t.tm_mday = static_cast<int>(*day);
+    t.tm_hour = static_cast<int>(*hour);
+    t.tm_min = static_cast<int>(*minute);
+    relative_ = place(t, {Nanos{}, std::chrono::minutes(1)});
+  }
+  out.wall = relative_;
+  text = rest;
+  return true;
+}
+
 // "[  123.456789] ", "[Fri Nov 21 03:04:05 2026] ", "[  123.456789][   T12] "
 bool LogLineReader::take_dmesg(std::string_view& text, LogPrefix& out, LogLine& line) {
   std::string_view rest = text;
@@ -268,6 +342,8 @@ bool LogLineReader::take_dmesg(std::string_view& text, LogPrefix& out, LogLine& 
   } else if (auto iso = take_iso(rest)) {
     out.wall = iso;
     out.wall->error += kDriftOfDmesg;
+  } else {
+    take_relative(rest, out);
   }
   if (rest.starts_with(" <")) rest.remove_prefix(std::min(rest.find(']'), rest.size()));  // dmesg -d
   if (!rest.starts_with(']')) {
@@ -282,7 +358,8 @@ bool LogLineReader::take_dmesg(std::string_view& text, LogPrefix& out, LogLine& 
     bool damaged = inside.find('.') != npos && inside.find_first_of("0123456789") == 0 &&
                    inside.find_first_of("=(,") == npos;
     if (!has_clock(inside) && !damaged) return false;
-    if (auto date = read_date(inside)) out.wall = date->stamp();
+    if (auto date = read_date(inside))
+      out.wall = date->year ? date->stamp() : place(date->fields, date->fraction);
     if (out.wall) out.wall->error += kDriftOfDmesg;
     rest.remove_prefix(end);
   }

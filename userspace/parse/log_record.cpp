@@ -324,6 +324,7 @@ void RecordsOfJson::end(bool) {
   levels_.pop_back();
   if (!level.bytes.empty() && !levels_.empty())  // journald's, of what is not UTF-8
     return member(level.name, level.bytes, false, false);
+  if (level.only && !levels_.empty()) return member(level.name, *level.only, false, false);
   if (!level.record) return;
   // {"key": "host.name", "value": {"stringValue": "a1"}}
   if (!level.pair_key.empty() && !holds_sentence(level.pair_value)) {
@@ -361,6 +362,18 @@ void RecordsOfJson::string(std::string_view text, bool cut) {
   ++strings_;
   Level& level = levels_.back();
   if (level.array) {
+    // {"message": ["…"], "@timestamp": ["…"]}: the fields of Elasticsearch, lists of one.
+    bool named = LogRecord::is_text_key(level.name) || LogRecord::is_time_key(level.name);
+    bool first = named && !level.any && levels_.size() > 1 && !levels_[levels_.size() - 2].array;
+    level.any = true;
+    if (first) {
+      level.only = text;
+      return;
+    }
+    if (auto only = std::exchange(level.only, std::nullopt)) {
+      level.record_of.add_nameless(*only);
+      give(level.record_of);
+    }
     level.record_of.add_nameless(text);
     return give(level.record_of);
   }

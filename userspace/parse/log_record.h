@@ -109,10 +109,12 @@ class RecordsOfJson : public JsonEvents {
  private:
   struct Level {
     bool array = false;
+    bool any = false;     // an array that has had a string
     bool record = false;  // else its members are those of the nearest level above that is one
     LogRecord record_of;
     std::string key, name;             // of the newest member; its own
     std::string bytes;                 // of an array of numbers
+    std::optional<std::string> only;   // the string of an array with a text's or a time's name
     std::string pair_key, pair_value;  // of {"key": …, "value": …}
   };
   LogRecord& record();

@@ -182,6 +182,51 @@ bool LogUnwrapper::take_container(std::string_view line) {
   return true;
 }
 
+// "2025-11-21 05:24:41.000000000 +0000 kern.err: {"message":"…"}" of fluentd, with tabs between in its files,
+// and `2025-11-21T05:24:41Z {host="a1", transport="kernel"} text` of logcli. In a line of syslog a host
+// stands behind the stamp.
+bool LogUnwrapper::take_tagged(std::string_view line) {
+  constexpr std::size_t kFarthest = 120;
+  constexpr std::string_view kOfStamp = "0123456789-:.,/+TZ";
+  std::size_t at = line.find('{');
+  if (at == npos || at == 0 || at > kFarthest || at + 1 >= line.size()) return false;
+  bool json = line[at + 1] == '"';
+  std::string_view stamp = trim(line.substr(0, at));
+  if (json) {
+    std::size_t tag = stamp.find_last_of(" \t");
+    if (tag == npos) return false;
+    stamp = trim(stamp.substr(0, tag));
+  }
+  for (std::string_view rest = stamp, word = next_field(rest); !word.empty(); word = next_field(rest))
+    if (word != "UTC" && word.find_first_not_of(kOfStamp) != npos) return false;
+  auto date = read_date(stamp);
+  if (!date || !date->year) return false;
+  LogRecord record;
+  record.add({}, "time", stamp);
+  std::string_view behind = line.substr(at);
+  if (!json) {
+    std::size_t end = behind.find("} ");
+    if (end == npos) return false;
+    std::string_view labels = behind.substr(1, end - 1);
+    behind.remove_prefix(end + 2);
+    for (std::size_t equals = labels.find("=\""); equals != npos; equals = labels.find("=\"")) {
+      std::string_view key = trim(labels.substr(0, equals));
+      labels.remove_prefix(equals + 2);
+      std::size_t quote = std::min(labels.find('"'), labels.size());
+      record.add({}, key, labels.substr(0, quote));
+      labels.remove_prefix(std::min(labels.find_first_not_of("\", ", quote), labels.size()));
+    }
+  }
+  record.add({}, "log", behind);
+  if (!record.has_text()) return false;
+  record.give_texts([&](std::string_view text, bool cut, const Beside& beside) {
+    Beside as_tagged = beside;
+    as_tagged.prefix.shows_writer = false;
+    to_->text(text, cut, as_tagged);
+  });
+  return true;
+}
+
 // "    MESSAGE=text": journalctl -o export and -o verbose, a line for each member.
 bool LogUnwrapper::take_field(std::string_view line) {
   std::string_view text = left_trimmed(line);
@@ -289,7 +334,7 @@ void LogUnwrapper::record_line(std::string_view raw, bool cut, bool relevant) {
   if (may_be_row && table_.take(raw, on_text())) return;
   if (LogYaml::may_begin(raw) && yaml_.take(raw, on_text())) return;
   if (take_field(raw)) return;
-  if (relevant && (take_container(raw) || take_pairs(raw))) return;
+  if (relevant && (take_container(raw) || take_tagged(raw) || take_pairs(raw))) return;
   if ((literals_ || relevant) && take_literal(raw)) return;
   if (relevant && take_escaped(raw)) return;
   to_->plain(raw, cut);

@@ -46,6 +46,7 @@ class LogUnwrapper {
   void end_json();
   bool take_pairs(std::string_view line);
   bool take_container(std::string_view line);
+  bool take_tagged(std::string_view line);
   bool take_field(std::string_view line);
   void end_fields();
   bool take_escaped(std::string_view line);

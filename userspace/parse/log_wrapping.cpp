@@ -128,14 +128,21 @@ std::string without_colours(std::string_view line) {
 }
 
 std::string_view without_quotation(std::string_view line) {
-  // The second: where magazines break lines.
-  constexpr std::array<std::string_view, 5> kMarks = {"\u2022", "\u21aa", "\u2502", "\u2192", "\u00bb"};
+  // The second: where magazines break lines. The last: of forums, trackers and pages.
+  constexpr std::array<std::string_view, 12> kMarks = {"\u2022",  "\u21aa", "\u2502",     "\u2192",
+                                                       "\u00bb",  "[code]", "[CODE]",     "[quote]",
+                                                       "[QUOTE]", "{code}", "{noformat}", "<pre>"};
+  constexpr std::size_t kLongestNumber = 7;
   bool code = false;
   for (std::size_t size = 0; size != line.size();) {
     size = line.size();
     std::size_t end = std::min(line.find_first_not_of(" \t>|#`:+*-"), line.size());
     code = end > 0 ? line[end - 1] == '`' : code;
     line.remove_prefix(end);
+    std::size_t digits = line.find_first_not_of("0123456789");
+    bool numbered = digits != npos && digits > 0 && digits <= kLongestNumber && line[digits] == '\t';
+    if (numbered) line.remove_prefix(digits + 1);  // cat -n
+    code = code && !numbered;
     for (std::string_view comment : {"///", "//", "/*"}) code = !take(line, comment) && code;
     for (std::string_view mark : kMarks) code = !take(line, mark) && code;
   }

@@ -191,7 +191,8 @@ OomLogParser::Open* OomLogParser::owner_of(const LogEvent& fact, std::string_vie
   Open* newest = newest_of(caller);
   bool was_before = limits_.lone_lines && newest && when.time && newest->dump.time.kill &&
                     *when.time < *newest->dump.time.kill;
-  if (is<OomInvoked>(fact)) return was_before && !newest->dump.invoked ? newest : nullptr;
+  if (is<OomInvoked>(fact))
+    return newest && !newest->dump.invoked && (was_before || is_reversed(newest->dump)) ? newest : nullptr;
   if (const auto* victim = std::get_if<OomVictimLine>(&fact)) return owner_of_task(caller, victim->tid);
   if (const auto* reaped = std::get_if<OomReaped>(&fact)) {
     auto open = std::ranges::find_if(open_.rbegin(), open_.rend(),
@@ -206,6 +207,14 @@ OomLogParser::Open* OomLogParser::owner_of(const LogEvent& fact, std::string_vie
   Open* open = chosen ? owner_of_task(caller, chosen->tid) : newest_of(caller);
   if (open && is_of_another(fact, open->dump)) return nullptr;
   return open && precedes_kill(fact) && !open->dump.victims.empty() && !was_before ? nullptr : open;
+}
+
+// The newest line is the first of its file, and all have one time: the victim that the dump chose was killed
+// above.
+bool OomLogParser::is_reversed(const OomDump& dump) const {
+  if (!limits_.lone_lines || !dump.victims.empty() || !dump.constraint || !dump.constraint->pid) return false;
+  std::uint32_t pid = *dump.constraint->pid;
+  return std::ranges::any_of(open_, [&](const Open& open) { return has_victim(open.dump, pid); });
 }
 
 OomLogParser::Open& OomLogParser::begin(const When& when, std::string_view caller) {

@@ -160,6 +160,7 @@ class OomLogParser {
   };
 
   bool names_again(const LogEvent& fact, const When& when) const;
+  bool is_reversed(const OomDump& dump) const;
   Open* newest_of(std::string_view caller);
   Open* owner_of_task(std::string_view caller, std::uint32_t tid);
   Open* owner_of(const LogEvent& fact, std::string_view caller, const When& when);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "parse/log_wrapping.h"
 #include "parse/oom_kill_lines.h"
@@ -25,7 +26,13 @@ constexpr std::size_t kShown = 160;  // of a line that is not read
 bool could_begin(std::string_view raw) {
   for (std::string_view word : {"ill", "emory", "oom_"})
     if (memmem(raw.data(), raw.size(), word.data(), word.size())) return true;
-  return false;
+  // What is not UTF-8, journald gives as a list of numbers.
+  constexpr std::string_view kText = "\"MESSAGE\"";
+  const void* at = memmem(raw.data(), raw.size(), kText.data(), kText.size());
+  if (!at) return false;
+  raw.remove_prefix(static_cast<std::size_t>(static_cast<const char*>(at) - raw.data()) + kText.size());
+  raw.remove_prefix(std::min(raw.find_first_not_of(" :"), raw.size()));
+  return raw.starts_with('[');
 }
 
 bool is_first_line_alone(const OomDump& dump) {
@@ -129,6 +136,11 @@ void OomReports::note_unread(std::string_view raw, const LogPrefix& prefix) {
   counts_.first_unread = raw.substr(0, kShown);
 }
 
+void OomReports::note_other(std::string_view raw, const LogLine& line) {
+  if (!parse_oom_line(line.text, line.cut) && !whole_sentence_in(raw)) return;
+  if (counts_.others++ == 0) counts_.first_other = raw.substr(0, kShown);
+}
+
 // A mail: its lines are broken and each "=" is "=3D", until one is not.
 bool OomReports::take_quoted_printable(std::string_view raw, bool cut) {
   if (raw.ends_with('\r')) raw.remove_suffix(1);
@@ -148,7 +160,17 @@ void OomReports::end_begun(bool cut) {
   if (!whole.empty()) physical_line(whole, cut, could_begin(whole));
 }
 
+// A terminal's progress, and some editors, end lines with "\r".
 void OomReports::line(std::string_view raw, bool cut) {
+  while (raw.ends_with("\r\r")) raw.remove_suffix(1);
+  for (std::size_t end = raw.find('\r'); end != npos && end + 1 < raw.size(); end = raw.find('\r')) {
+    whole_line(raw.substr(0, end), false);
+    raw.remove_prefix(end + 1);
+  }
+  whole_line(raw, cut);
+}
+
+void OomReports::whole_line(std::string_view raw, bool cut) {
   bool could = could_begin(raw);
   quoted_printable_ = quoted_printable_ || (could && is_quoted_printable(raw));
   if (!quoted_printable_ || !take_quoted_printable(raw, cut)) physical_line(raw, cut, could);
@@ -173,18 +195,18 @@ void OomReports::plain(std::string_view raw, bool cut) {
   LogLine line;
   LogPrefix prefix = reader_.read(raw, cut, line);
   has_prefixes_ = has_prefixes_ || prefix.any;
+  // Mail programs leave a stamp alone in its line, if no more fits.
+  bool alone = std::exchange(alone_, prefix.any && prefix.kernel && trim(line.text).empty());
   std::uint64_t noted = others_.noted();
   bool inside = (!prefix.any || prefix.inside) && LogUnwrapper::inside_line(raw, *this);
   if (other_in_line_ && others_.noted() == noted) others_.note(raw, prefix);
   if (inside) return;
-  if (!prefix.kernel) {
-    if (parse_oom_line(line.text, line.cut)) ++counts_.others;
-    return;
-  }
+  if (!prefix.kernel) return note_other(raw, line);
   if (!prefix.any && !prefix.indent && !prefix.inside) {
     if (has_prefixes_) {
       // Mail programs break lines: the rest belongs to what has begun.
-      bool is_rest = kernel_of(last_prefix_.host).parser.waits_for_rest() && !line.text.empty();
+      bool goes_on = alone || kernel_of(last_prefix_.host).parser.waits_for_rest();
+      bool is_rest = goes_on && !line.text.empty();
       if (!is_rest) return note_unread(raw, prefix);
       line.continuation = line.broken = true;
       line.time = last_prefix_.since_boot;
@@ -221,10 +243,7 @@ void OomReports::text_line(std::string_view text, bool cut, const Beside& beside
   LogPrefix prefix = reader_.read_beside(text, cut, beside, line);
   has_prefixes_ = has_prefixes_ || line.time;  // else a process's name may have a record's form
   others_.note(text, prefix);
-  if (!prefix.kernel) {
-    if (parse_oom_line(line.text, line.cut)) ++counts_.others;
-    return;
-  }
+  if (!prefix.kernel) return note_other(text, line);
   first_.reset();
   shows_writer_ = shows_writer_ && prefix.shows_writer;
   last_prefix_ = prefix;

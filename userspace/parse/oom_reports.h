@@ -31,7 +31,7 @@ struct LogCounts {
   std::uint64_t others = 0;      ///< that user space wrote, though they read like a report's; not believed
   std::uint64_t lost_dumps = 0;  ///< over a limit of OomLogParser
   std::uint64_t unread = 0;      ///< that speak of an OOM kill in a form that is not read here
-  std::string first_unread;
+  std::string first_unread, first_other;
   bool ends_in_report = false;  ///< behind kills, with no more of another report than its first line
 };
 
@@ -76,6 +76,7 @@ class OomReports : private LogSink {
   /// Whether it told something, or has begun to.
   bool feed(const LogPrefix& prefix, const LogLine& line);
   bool feed_lines(const LogPrefix& prefix, LogLine line);
+  void whole_line(std::string_view raw, bool cut);
   void physical_line(std::string_view raw, bool cut, bool could_begin);
   void plain(std::string_view raw, bool cut) override;
   void text(std::string_view text, bool cut, const Beside& beside) override;
@@ -87,6 +88,7 @@ class OomReports : private LogSink {
   void collect(Kernel& kernel, std::vector<OomDump> dumps);
   void feed_first();
   void note_unread(std::string_view raw, const LogPrefix& prefix);
+  void note_other(std::string_view raw, const LogLine& line);
 
   LogUnwrapper unwrapper_;
   LogLineReader reader_;
@@ -100,6 +102,7 @@ class OomReports : private LogSink {
   bool first_cut_ = false;
   bool has_prefixes_ = false;
   bool shows_writer_ = true;
+  bool alone_ = false;  // the line before was a kernel's stamp without a text
   bool quoted_printable_ = false;
   std::string begun_;  // a line of it that goes on
   LogPrefix last_prefix_;

@@ -94,7 +94,7 @@ struct Sentence {
   KillerRow row;
   std::array<std::string_view, 3> words;
 };
-constexpr std::array<Sentence, 39> kSentencesOfOthers = {{
+constexpr std::array<Sentence, 40> kSentencesOfOthers = {{
     {kSystemdOomd, {"Killed /", " due to memory pressure for "}},
     {kSystemdOomd, {"Killed /", " due to memory used ("}},
     {kSystemdOomd, {"Killed /", " due to swap used ("}},
@@ -102,6 +102,7 @@ constexpr std::array<Sentence, 39> kSentencesOfOthers = {{
     {kSystemdOomd, {"systemd-oomd killed ", " process(es) in this unit"}},
     {kEarlyoom, {"sending SIG", " to process ", "VmRSS "}},
     {kEarlyoom, {"sending SIG", " to process ", "\": "}},
+    {kEarlyoom, {"killing process ", "\" with signal ", "VmRSS "}},
     {kNohang, {"Sending SIG", " to the victim"}},
     {kNohang, {"[ OK ] Sending SIG", " to "}},
     {kNohang, {"Preventing OOM: trying to send the SIG", " signal to "}},
@@ -172,8 +173,8 @@ std::span<const OtherKiller> other_killers() {
 }
 
 const OtherKiller* other_killer_in(std::string_view line) {
-  constexpr std::array<std::string_view, 8> kAny = {"illed", "SIG",   "OOM",    "oom",
-                                                    "137",   "emory", "MEMORY", "ALLOC"};
+  constexpr std::array<std::string_view, 9> kAny = {"illed", "SIG",    "OOM",   "oom",  "137",
+                                                    "emory", "MEMORY", "ALLOC", "VmRSS"};
   if (std::ranges::none_of(kAny, [&](std::string_view word) { return has(line, word); })) return nullptr;
   for (const Sentence& sentence : kSentencesOfOthers)
     if (has_all(line, sentence.words) && (sentence.row != kExit137 || exits_with_137(line)))

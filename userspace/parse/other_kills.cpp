@@ -83,6 +83,18 @@ std::optional<OtherKill> of_nohang(std::string_view line, const std::optional<Ot
 // "sending SIGTERM to process 4515 uid 1000 "python3": …"
 std::optional<OtherKill> of_earlyoom(std::string_view line) {
   constexpr std::string_view kSending = "sending ", kTo = " to process ", kUid = " uid ";
+  // Until 1.2: `killing process 27541 "bash" with signal 15: badness 550, VmRSS 7609 MiB`
+  constexpr std::string_view kKilling = "killing process ", kWith = "\" with signal ";
+  if (std::size_t with = line.find(kWith), begin = line.find(kKilling); begin < with && with != npos) {
+    OtherKill out;
+    std::string_view process = line.substr(begin + kKilling.size(), with - begin - kKilling.size());
+    auto pid = take_number<std::uint32_t>(process);
+    if (!pid || *pid == 0 || !take(process, " \"")) return std::nullopt;
+    out.pid = *pid;
+    out.comm = process;
+    out.signal = line.substr(with + kWith.size()).starts_with("9:") ? kSigkill : std::string_view("SIGTERM");
+    return out;
+  }
   std::size_t at = line.find("sending SIG");
   if (at == npos) return std::nullopt;
   line.remove_prefix(at + kSending.size());

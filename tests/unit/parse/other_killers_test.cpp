@@ -25,6 +25,7 @@ const std::vector<Case>& cases() {
       {"Nov 21 05:24:41 a1 earlyoom[7]: sending SIGTERM to process 4515 uid 1000 \"python3\": badness 871, "
        "VmRSS 11000 MiB",
        "earlyoom"},
+      {"killing process 27541 \"bash\" with signal 15: badness 550, VmRSS 7609 MiB", "earlyoom"},
       {"Nov 21 05:24:41 a1 nohang[7]:   Sending SIGKILL to the victim", "nohang"},
       {"user: warning: [2026-08-11T17:20:40Z]: [talos] OOM controller triggered {\"controller\": "
        "\"runtime.OOMController\"}",
@@ -244,6 +245,15 @@ TEST(OtherKillers, have_one_table_for_logs_and_for_the_names_of_live_senders) {
   EXPECT_EQ(other_killer_named("lmkd")->name, "lowmemorykiller");
   EXPECT_FALSE(other_killer_named("bash"));
   EXPECT_FALSE(other_killer_named("")) << "some have no name of their own";
+}
+
+TEST(OtherKillers, earlyoom_of_2019_names_victim_and_signal) {
+  const std::string line = "killing process 27541 \"bash\" with signal 15: badness 550, VmRSS 7609 MiB";
+  auto kill = other_kill_in(line, *other_killer_in(line));
+  ASSERT_TRUE(kill);
+  EXPECT_EQ(kill->pid, 27541u);
+  EXPECT_EQ(kill->comm, "bash");
+  EXPECT_EQ(kill->signal, "SIGTERM");
 }
 
 }  // namespace
