@@ -210,13 +210,11 @@ Status SeriesInput::take(const SeriesPoint& point) {
   if (known == series_.end() && series_.size() >= kMostNames) return ++left_out_, Ok{};
   bool is_new = known == series_.end();
   if (is_new) known = series_.emplace(number, Named{point.name, point.time_s}).first;
-  if (point.time_s < known->second.last)
-    return wrong(fmt::format("time runs backwards, from {} to {}", known->second.last, point.time_s));
+  if (point.time_s < known->second.last) return found_->runs_backwards(known->second.last, point.time_s);
   known->second.last = point.time_s;
   auto limit = limit_ ? limit_ : point.limit;
   if (processes_) {
-    if (!is_new && point.time_s < now_)
-      return wrong(fmt::format("time runs backwards, from {} to {}", now_, point.time_s));
+    if (!is_new && point.time_s < now_) return found_->runs_backwards(now_, point.time_s);
     CsvRow row;
     row.time_s = point.time_s;
     row.pid = number;

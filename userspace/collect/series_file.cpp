@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/escape.h"
+#include "parse/series_blocks.h"
 #include "parse/text.h"
 
 namespace oomcast {
@@ -56,6 +57,8 @@ struct Parsed {
   std::vector<Point> points;
   std::deque<std::string> rows;
   bool too_many = false, named_bytes = false;
+  bool deep = false;  // the rows are further down than in a list
+  Json sample;
   std::uint32_t series = 0;
   std::size_t before = 0;  // points of the series before
 
@@ -80,11 +83,30 @@ struct Parsed {
       before = points.size();
       return false;
     }
-    if (depth == 1 && points.empty() && !json.empty()) {
-      rows.push_back(json.dump(-1, ' ', false, Json::error_handler_t::replace));
+    const Json* row = depth > 1 ? deep_row(json) : depth == 1 && !deep ? &json : nullptr;
+    if (row && points.empty() && !row->empty()) {
+      deep = deep || depth > 1;
+      rows.push_back(row->dump(-1, ' ', false, Json::error_handler_t::replace));
       return false;
     }
     return true;
+  }
+
+  // A sample further down: sadf -j's, under the names of sar -r, and a hit of Elasticsearch.
+  const Json* deep_row(const Json& json) {
+    auto of = [&](const char* name) {
+      return json.contains(name) && json[name].is_object() ? &json[name] : nullptr;
+    };
+    if (const Json* source = of("_source")) return source;
+    const Json *time = of("timestamp"), *memory = of("memory");
+    if (!time || !memory || !time->contains("date") || !time->contains("time") ||
+        !(*time)["date"].is_string() || !(*time)["time"].is_string())
+      return nullptr;
+    bool utc = time->contains("utc") && (*time)["utc"] == 1;
+    sample = {{"timestamp", (*time)["date"].get<std::string>() + "T" + (*time)["time"].get<std::string>() +
+                                (utc ? "Z" : "")}};
+    for (const auto& [name, value] : memory->items()) sample[sar_name(name)] = value;
+    return &sample;
   }
 };
 
@@ -98,6 +120,17 @@ Error SeriesFile::cannot(const SeriesProblem& problem) const {
   if (!problem.flags.empty())
     what += fmt::format("\nTo read it: oomcast replay {} {}", file_word(file_.path()), problem.flags);
   return file_.wrong_at(problem.line, what);
+}
+
+Error SeriesFile::runs_backwards(double from, double to) const {
+  std::string what = fmt::format("time runs backwards, from {} to {}", from, to);
+  if (reader_ && file_.path() != "stdin") {
+    std::string file = file_word(file_.path());
+    what += fmt::format(
+        "\nTo read it, if its newest line is the first: {} | oomcast replay -",
+        reader_->headed() ? fmt::format("(head -n 1 {0}; tail -n +2 {0} | tac)", file) : "tac " + file);
+  }
+  return wrong(what);
 }
 
 Result<SeriesFile> SeriesFile::open(LineFile file, const SeriesChoices& choices) {
@@ -200,6 +233,13 @@ Status SeriesFile::guess(const SeriesChoices& choices) {
   }
   if (!reader_) problem = try_now(true);
   if (!reader_) return cannot(problem);
+  if (is_list_ && rows_.size() > 1) {  // the newest may be first, as Elasticsearch lists them
+    SeriesReader probe = *reader_;
+    std::vector<SeriesPoint> first, last;
+    (void)probe.line(rows_.front(), first);
+    (void)probe.line(rows_.back(), last);
+    if (!first.empty() && !last.empty() && last[0].time_s < first[0].time_s) std::ranges::reverse(rows_);
+  }
   file_.rewind();
   return Ok{};
 }

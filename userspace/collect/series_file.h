@@ -29,6 +29,8 @@ class SeriesFile {
   bool would_wait() const { return !document_ && file_.would_wait(); }
   int fd() const { return file_.fd(); }
   Error wrong(std::string_view what) const { return file_.wrong(what); }
+  /// A later point is of an earlier time.
+  Error runs_backwards(double from, double to) const;
   bool many() const { return document_ ? document_->names.size() > 1 : reader_->many(); }
   bool processes() const { return !document_ && reader_->processes(); }
   bool has_limit() const { return !document_ && reader_->has_limit(); }

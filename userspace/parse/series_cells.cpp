@@ -384,6 +384,15 @@ std::optional<Stamp> stamp_of_line(std::string_view line) {
   if (std::size_t comma = line.find(','); comma != npos && comma + 1 < line.size() && line[comma + 1] != ' ')
     return std::nullopt;
   std::string_view text = bare(line);
+  if (take(text, "<timestamp date=\"")) {  // sadf -x: <timestamp date="2024-05-01" time="00:10:01" utc="1" …>
+    constexpr std::string_view kTime = "\" time=\"";
+    std::size_t time = text.find(kTime);
+    if (time == npos) return std::nullopt;
+    std::string_view of_day = text.substr(time + kTime.size());
+    std::string zone = text.find("utc=\"1\"") == npos ? "" : "Z";
+    return parse_stamp(std::string(text.substr(0, time)) + "T" +
+                       std::string(of_day.substr(0, of_day.find('"'))) + zone);
+  }
   if (take(text, "top - ")) {
     auto stamp = take_stamp(text);
     return stamp && text.starts_with("up") ? stamp : std::nullopt;

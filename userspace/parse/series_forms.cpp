@@ -171,12 +171,17 @@ class LayOut {
         return;
       }
     }
+    // Without names: a first column that only rises, and is no size in whole pages.
+    if (!own_time && out_.names.size() > 1 && out_.names[0] == "1" && rises(0)) {
+      out_.time = {0};
+      return;
+    }
     // No name says it: the first column of dates, or one whose header is a time itself (sar).
     for (std::size_t i = 0; i < out_.names.size() && !own_time; ++i) {
       Figures f = figures(i);
       bool numbers = f.amounts == f.stamps;
       if (f.stamps == 0 || f.dates < f.stamps) continue;
-      if (numbers && memory_rank(out_.names[i])) continue;
+      if (numbers && (memory_rank(out_.names[i]) || out_.clock != SeriesClock::columns)) continue;
       if (numbers && unit_of_name(out_.names[i])) continue;
       // Bytes as large as an epoch: only a column whose name says nothing.
       if (numbers && !parse_u64(out_.names[i])) continue;
@@ -188,6 +193,16 @@ class LayOut {
         out_.time = {i, i + 1, i + 2};
         return;
       }
+  }
+
+  bool rises(std::size_t at) const {
+    double last = -1;
+    for (const auto& row : rows_) {
+      auto amount = at < row.size() ? parse_amount(row[at], decimal_comma_) : std::nullopt;
+      if (!amount || amount->unit || amount->number <= last) return false;
+      last = amount->number;
+    }
+    return rows_.size() > 1 && !figures(at).pages;
   }
 
   // A date, and its time of day in the next column.
@@ -256,7 +271,9 @@ class LayOut {
     value.name = out_.names[columns.front()];
     out_.values = {std::move(value)};
     if (auto at = first_name_of(out_.names, form.keys)) out_.key = {*at};
-    out_.pid = first_name_of(out_.names, form.skips_empty ? "PID" : form.name == "nvidia-smi" ? "pid" : "");
+    out_.pid = first_name_of(out_.names, form.skips_empty                      ? "PID"
+                                         : form.name.starts_with("nvidia-smi") ? "pid"
+                                                                               : "");
     return std::nullopt;
   }
 

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "base/escape.h"
+#include "parse/series_blocks.h"
 #include "parse/series_cells.h"
 #include "parse/text.h"
 
@@ -27,6 +28,17 @@ bool is_blank(std::string_view line) {
   return std::ranges::none_of(line, [](unsigned char c) { return c >= 0x80 || std::isalnum(c); });
 }
 
+bool is_dated(const std::optional<Stamp>& stamp) {
+  return stamp && (stamp->kind == StampKind::date || stamp->kind == StampKind::yearless ||
+                   stamp->kind == StampKind::clock);
+}
+
+// Below dates a number is no date, however large.
+std::optional<Stamp> date_line(std::string_view line, bool dated) {
+  auto stamp = stamp_of_line(line);
+  return dated && !is_dated(stamp) ? std::nullopt : stamp;
+}
+
 bool is_figure(std::string_view cell) {
   return parse_amount(cell, true) || parse_stamp(cell);
 }
@@ -41,7 +53,8 @@ SeriesReader::Guess SeriesReader::guess(std::span<const std::string> lines, cons
     return guess && guess->reader;
   };
   std::optional<Guess> out;
-  if (done(out = guess_rows(Rows::mprof, lines, choices))) return *std::move(out);
+  for (Rows rows : {Rows::mprof, Rows::block})
+    if (done(out = guess_rows(rows, lines, choices))) return *std::move(out);
   if (done(out = guess_table(lines, choices, false))) return *std::move(out);
   if (!all) return {std::nullopt, problem ? *std::move(problem) : SeriesProblem{}};
   for (Rows rows : {Rows::json, Rows::usage})
@@ -70,7 +83,11 @@ std::optional<SeriesReader::Guess> SeriesReader::guess_table(std::span<const std
   std::optional<Guess> failed;
   std::size_t headers = 0;
   for (std::size_t i = 0; i < lines.size() && (!any || i < kTitles); ++i) {
-    if (is_blank(lines[i]) || lines[i].starts_with("sep=")) continue;
+    std::string_view text = lines[i];
+    if (is_blank(text) || text.starts_with("sep=")) continue;
+    bool annotation =
+        text.starts_with("#group,") || text.starts_with("#datatype,") || text.starts_with("#default,");
+    if (annotation) continue;  // of InfluxDB
     for (Split split : possible_splits(lines[i])) {
       SeriesReader reader;
       reader.split_ = split;
@@ -104,6 +121,14 @@ std::optional<SeriesReader::Guess> SeriesReader::guess_rows(Rows rows, std::span
   if (rows == Rows::mprof) reader.layout_.names = {"name", "mprof", "time"};
   if (rows == Rows::usage) reader.layout_.names = {"name", "MEM USAGE / LIMIT"};
   for (const std::string& line : lines) {
+    if (rows == Rows::block) {
+      auto value = block_line(line);
+      auto& names = reader.layout_.names;
+      if (!value) continue;
+      if (names.size() == kMostCells || std::ranges::find(names, value->name) != names.end()) break;
+      names.push_back(value->name);
+      continue;
+    }
     if (!reader.layout_.names.empty()) break;
     std::vector<std::string> names;
     if (rows == Rows::json && line.find('{') != npos) {
@@ -116,7 +141,8 @@ std::optional<SeriesReader::Guess> SeriesReader::guess_rows(Rows rows, std::span
     reader.layout_.names = std::move(names);
   }
   if (reader.layout_.names.empty()) return std::nullopt;
-  name_form(reader.layout_, reader.split_);
+  name_form(reader.layout_, Split::comma);
+  if (rows == Rows::block && !reader.layout_.known) return std::nullopt;
   auto problem = reader.settle(lines, choices);
   if (!problem) return Guess{std::move(reader), {}};
   if (problem->columns.empty()) return std::nullopt;
@@ -131,9 +157,12 @@ std::optional<SeriesReader::Guess> SeriesReader::guess_bare(std::span<const std:
   for (Split split : {Split::comma, Split::semicolon, Split::tab, Split::blanks}) {
     SeriesReader reader;
     reader.split_ = split;
+    bool dated = false;
     for (std::size_t i = 0; i < lines.size() && reader.layout_.names.empty(); ++i) {
       auto names = header_names(lines[i], split);
-      if (stamp_of_line(lines[i]) || std::ranges::none_of(names, is_figure)) continue;
+      auto stamp = date_line(lines[i], dated);
+      dated = dated || is_dated(stamp);
+      if (stamp || std::ranges::none_of(names, is_figure)) continue;
       reader.skip_ = i;
       for (std::size_t n = 1; n <= names.size() && n <= kMostCells; ++n)
         reader.layout_.names.push_back(fmt::format("{}", n));
@@ -152,12 +181,13 @@ std::optional<SeriesProblem> SeriesReader::settle(std::span<const std::string> l
   decimal_comma_ = split_ != Split::comma;
   SeriesRows rows;
   std::string wrong;
-  bool dates = false, stamped = rows_ != Rows::table && rows_ != Rows::mprof;
+  bool dates = false, dated = false, stamped = rows_ != Rows::table && rows_ != Rows::mprof;
   layout_.clock = SeriesClock::lines;
   for (std::size_t i = 0; i < lines.size() && rows.size() < kSampledRows; ++i) {
     wrong.clear();
-    if (stamp_of_line(lines[i])) {
+    if (auto stamp = date_line(lines[i], dated)) {
       dates = true;
+      dated = dated || is_dated(stamp);
       continue;
     }
     if ((headed_ && i == 0 && !layout_.labelled) || is_blank(lines[i])) continue;
@@ -172,7 +202,8 @@ std::optional<SeriesProblem> SeriesReader::settle(std::span<const std::string> l
     return none;
   }
   layout_.clock = stamped ? SeriesClock::before_row : dates ? SeriesClock::lines : SeriesClock::columns;
-  if (auto problem = lay_out(layout_, split_, rows, decimal_comma_, choices)) return problem;
+  Split of = rows_ == Rows::table ? split_ : Split::comma;  // free and ps print tables
+  if (auto problem = lay_out(layout_, of, rows, decimal_comma_, choices)) return problem;
   time_ = {};
   active_ = true;
   row_due_ = false;
@@ -198,6 +229,8 @@ bool SeriesReader::set_row(std::string_view line, std::string& wrong) {
       return set_usage(line);
     case Rows::mprof:
       return set_mprof(line);
+    case Rows::block:
+      return set_block(line);
   }
   return false;
 }
@@ -208,7 +241,8 @@ bool SeriesReader::set_table_row(std::string_view line, std::string& wrong) {
     if (!headed_) return false;
     auto names = header_names(line, split_);
     bool same = names.size() == layout_.names.size() && std::ranges::equal(names, layout_.names);
-    if (layout_.known) active_ = same;
+    bool units = std::ranges::find(names, "Idx") != names.end();  // below the header of nvidia-smi dmon
+    if (layout_.known && !units) active_ = same;
     return false;
   }
   if (auto why = split_line(line, split_, fields_, unquoted_)) {
@@ -238,46 +272,6 @@ bool SeriesReader::set_table_row(std::string_view line, std::string& wrong) {
   else if (layout_.values.empty() || split_ == Split::blanks || split_ == Split::wide)
     return false;
   return wrong.empty();
-}
-
-bool SeriesReader::set_json(std::string_view line) {
-  if (!line.starts_with('{'))
-    if (auto stamp = take_stamp(line)) time_.stamp = stamp;
-  own_.assign(layout_.names.size(), "");
-  bool any = false;
-  for (const auto& [name, value] : json_values(line))
-    for (std::size_t i = 0; i < own_.size(); ++i)
-      if (layout_.names[i] == name) own_[i] = value, any = true;
-  fields_.assign(own_.begin(), own_.end());
-  return any;
-}
-
-bool SeriesReader::set_named(std::string_view line) {
-  if (auto stamp = take_stamp(line)) time_.stamp = stamp;
-  fields_.assign(layout_.names.size(), {});
-  bool any = false;
-  for (const NamedValue& value : named_values(line))
-    for (std::size_t i = 0; i < fields_.size(); ++i)
-      if (layout_.names[i] == value.name && fields_[i].empty()) fields_[i] = value.value, any = true;
-  return any;
-}
-
-bool SeriesReader::set_usage(std::string_view line) {
-  if (auto stamp = take_stamp(line)) time_.stamp = stamp;
-  auto usage = usage_of_limit(line);
-  if (!usage) return false;
-  fields_ = {usage->name, usage->usage_and_limit};
-  return true;
-}
-
-// "MEM 12.5 1700000000.1", "CHLD 1 12.5 1700000000.1"; FUNC and CMDLINE are none of ours.
-bool SeriesReader::set_mprof(std::string_view line) {
-  std::string_view kind = next_field(line);
-  if (kind != "MEM" && kind != "CHLD") return false;
-  own_ = {kind == "CHLD" ? "child " + std::string(next_field(line)) : "the program"};
-  std::string_view memory = next_field(line), time = next_field(line);
-  fields_ = {own_[0], memory, time};
-  return parse_amount(memory, false) && parse_stamp(time);
 }
 
 bool SeriesReader::is_own_header() const {
@@ -422,7 +416,7 @@ std::string SeriesReader::key_of_row(double now) {
 
 std::optional<std::string> SeriesReader::line(std::string_view line, std::vector<SeriesPoint>& out) {
   if (layout_.clock == SeriesClock::lines)
-    if (auto stamp = stamp_of_line(line)) {
+    if (auto stamp = date_line(line, is_dated(time_.stamp))) {
       time_.stamp = stamp;
       if (skip_ > 0) --skip_;
       return std::nullopt;

@@ -39,13 +39,14 @@ class SeriesReader {
   bool many() const {
     return !layout_.key.empty() || layout_.pid || layout_.burst || layout_.values.size() > 1;
   }
+  bool headed() const { return headed_; }
   bool processes() const { return layout_.pid.has_value(); }
   bool has_limit() const;
   /// "sar -r: time in column 'timestamp' (date and time), memory is …, in KiB"; complete after the first row.
   std::string read_as() const;
 
  private:
-  enum class Rows : std::uint8_t { table, json, named, usage, mprof };
+  enum class Rows : std::uint8_t { table, json, named, usage, mprof, block };
   struct Time {
     std::optional<Stamp> stamp;  // of the last line that was a date, or of the row
     StampClock clock;
@@ -67,6 +68,7 @@ class SeriesReader {
   bool set_named(std::string_view line);
   bool set_usage(std::string_view line);
   bool set_mprof(std::string_view line);
+  bool set_block(std::string_view line);
   bool is_own_header() const;
   bool is_other_header() const;
   bool lenient() const { return layout_.known && (split_ == Split::blanks || split_ == Split::wide); }

@@ -107,5 +107,53 @@ TEST_F(FoundSeries, ends_with_deep_nesting_and_with_lines_of_slashes) {
   EXPECT_FALSE(read(std::string(900'000, '/') + "\n" + std::string(900'000, '=')).empty());
 }
 
+TEST_F(FoundSeries, reads_sadf_as_json) {
+  std::string text =
+      "{\"sysstat\": {\n\t\"hosts\": [\n\t\t{\n\t\t\t\"nodename\": \"h\",\n\t\t\t\"statistics\": [\n";
+  for (int at = 0; at < 3; ++at)
+    text += (at ? ",\n" : "") +
+            ("\t\t\t\t{\n\t\t\t\t\t\"timestamp\": {\"date\": \"2024-05-01\", \"time\": \"00:0" +
+             std::to_string(at) +
+             ":01\", \"utc\": 1, \"interval\": 60},\n\t\t\t\t\t\"memory\": {\"memfree\": 3000, \"avail\": " +
+             std::to_string(2000 - at) +
+             ", \"memused\": 3000, \"memused-percent\": 50.00, \"buffers\": 0, \"cached\": 7}\n\t\t\t\t}");
+  ASSERT_EQ(read(text + "\n\t\t\t]\n\t\t}\n\t]\n}}\n"), "");
+  ASSERT_EQ(points_.size(), 3u);
+  EXPECT_EQ(points_[2].used, KiB(4002));
+  EXPECT_EQ(points_[2].limit, KiB(6000));
+  EXPECT_EQ(points_[2].time_s - points_[0].time_s, 120);
+  EXPECT_NE(read_as_.find("sar -r"), std::string::npos);
+}
+
+TEST_F(FoundSeries, turns_a_list_that_has_the_newest_first) {
+  ASSERT_EQ(read("[{\"@timestamp\": \"2024-05-01T10:00:05Z\", \"memory_mb\": 101},\n"
+                 " {\"@timestamp\": \"2024-05-01T10:00:00Z\", \"memory_mb\": 100}]\n"),
+            "");
+  ASSERT_EQ(points_.size(), 2u);
+  EXPECT_EQ(points_[0].used, MiB(100));
+  EXPECT_EQ(points_[1].used, MiB(101));
+}
+
+TEST_F(FoundSeries, reads_the_hits_of_a_search) {
+  ASSERT_EQ(read("{\"took\": 3, \"hits\": {\"hits\": [\n"
+                 "{\"_source\": {\"@timestamp\": \"2024-05-01T10:00:00Z\", \"memory_mb\": 100}},\n"
+                 "{\"_source\": {\"@timestamp\": \"2024-05-01T10:00:05Z\", \"memory_mb\": 101}}]}}\n"),
+            "");
+  ASSERT_EQ(points_.size(), 2u);
+  EXPECT_EQ(points_[1].used, MiB(101));
+}
+
+TEST_F(FoundSeries, tells_how_a_table_with_its_newest_line_first_is_read) {
+  ASSERT_EQ(read("time,rss_mb\n1,7\n"), "");
+  auto file = LineFile::open(path_);
+  auto series = SeriesFile::open(*std::move(file), {});
+  ASSERT_TRUE(series);
+  std::string told = series->runs_backwards(5, 4).message;
+  EXPECT_NE(told.find("time runs backwards, from 5 to 4"), std::string::npos) << told;
+  EXPECT_NE(told.find("(head -n 1 " + path_ + "; tail -n +2 " + path_ + " | tac) | oomcast replay -"),
+            std::string::npos)
+      << told;
+}
+
 }  // namespace
 }  // namespace oomcast

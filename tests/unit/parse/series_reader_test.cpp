@@ -425,5 +425,107 @@ TEST(SeriesReader, refuses_what_has_no_memory_in_it) {
   EXPECT_EQ(read_text("time,rss_mb\n0,1\n", none).problem, "there is no column 'heap'");
 }
 
+// A line for each value, again and again.
+std::string meminfo(int at, bool available, const std::string& date) {
+  return date + fmt::format("MemTotal:       16000 kB\nMemFree:         {} kB\n", 3000 - at) +
+         (available ? fmt::format("MemAvailable:    {} kB\n", 9000 - at) : "") +
+         "Buffers:          100 kB\nCached:          2000 kB\nSwapCached:        17 kB\nActive(anon):  5 "
+         "kB\n";
+}
+
+TEST(SeriesReader, reads_meminfo_in_a_loop_as_what_is_not_available) {
+  std::string text, old, plain;
+  for (int at = 0; at < 3; ++at) {
+    std::string date = fmt::format("Wed May  1 10:00:0{} UTC 2024\n", at);
+    text += meminfo(at, true, date);
+    old += meminfo(at, false, date);
+    plain += meminfo(at, true, "");
+  }
+  auto read = read_text(text);
+  EXPECT_EQ(read.used(kSeriesKiB), (std::vector<double>{7000, 7001, 7002}));
+  EXPECT_EQ(read.points.at(0).limit, KiB(16000));
+  EXPECT_EQ(read.points.at(2).time_s - read.points.at(0).time_s, 2);
+  EXPECT_EQ(read_text(old).used(kSeriesKiB), (std::vector<double>{10900, 10901, 10902}));
+  EXPECT_EQ(read_text(plain).flags, "--time 1s");
+  SeriesChoices each;
+  each.interval = 2;
+  EXPECT_EQ(read_text(plain, each).times(), (std::vector<double>{0, 2, 4}));
+}
+
+TEST(SeriesReader, takes_the_lines_of_available_memory_alone_for_what_is_left) {
+  auto read = read_text(
+      "Wed May  1 10:00:00 UTC 2024\nMemAvailable:    9000 kB\nWed May  1 10:00:01 UTC 2024\n"
+      "MemAvailable:    8000 kB\n");
+  EXPECT_EQ(read.used(kSeriesKiB), (std::vector<double>{0, 1000}));
+  EXPECT_EQ(read.points.at(1).limit, KiB(9000));
+}
+
+TEST(SeriesReader, reads_a_process_status_in_a_loop) {
+  auto read = read_text(
+      "10:00:00\nName:\tpython3\nVmSize:\t  900 kB\nVmRSS:\t  500 kB\nVmSwap:\t 0 kB\n"
+      "10:00:05\nName:\tpython3\nVmSize:\t  900 kB\nVmRSS:\t  600 kB\nVmSwap:\t 0 kB\n");
+  EXPECT_EQ(read.used(kSeriesKiB), (std::vector<double>{500, 600}));
+}
+
+TEST(SeriesReader, reads_sadf_as_xml) {
+  std::string text = "<?xml version=\"1.0\"?>\n<sysstat>\n<sysdata-version>3.8</sysdata-version>\n";
+  for (int at = 0; at < 2; ++at)
+    text += fmt::format(
+        "\t<timestamp date=\"2024-05-01\" time=\"00:0{}:01\" utc=\"1\" interval=\"60\">\n\t\t<memory "
+        "unit=\"kB\">\n"
+        "\t\t\t<memfree>{}</memfree>\n\t\t\t<avail>{}</avail>\n\t\t\t<memused>3000</memused>\n"
+        "\t\t\t<memused-percent>50.00</memused-percent>\n\t\t\t<buffers>0</buffers>\n\t\t</memory>\n\t</"
+        "timestamp>\n",
+        at, 3000, 2000 - at);
+  auto read = read_text(text);
+  EXPECT_EQ(read.used(kSeriesKiB), (std::vector<double>{4000, 4001}));
+  EXPECT_EQ(read.points.at(1).time_s - read.points.at(0).time_s, 60);
+}
+
+TEST(SeriesReader, takes_a_number_below_a_date_for_memory_however_large) {
+  auto read =
+      read_text("Wed May  1 10:00:00 UTC 2024\n1073741824\nWed May  1 10:00:01 UTC 2024\n1073750016\n");
+  EXPECT_EQ(read.used(1), (std::vector<double>{1073741824, 1073750016}));
+}
+
+TEST(SeriesReader, takes_a_first_column_that_rises_for_the_time_of_a_table_without_header) {
+  auto read = read_text("0,1073741824\n0.5,1073750016\n1,1073758208\n");
+  EXPECT_EQ(read.times(), (std::vector<double>{0, 0.5, 1}));
+  EXPECT_EQ(read.used(1), (std::vector<double>{1073741824, 1073750016, 1073758208}));
+}
+
+TEST(SeriesReader, reads_the_memory_of_nvidia_smi_dmon_and_pmon) {
+  auto dmon = read_text(
+      "#Time        gpu     fb   bar1   ccpm\n#HH:MM:SS    Idx     MB     MB     MB\n 10:00:00     0   1000  "
+      "    3 "
+      "     0\n 10:00:01     0   1010      3      0\n");
+  EXPECT_EQ(dmon.used(kSeriesMiB), (std::vector<double>{1000, 1010}));
+  SeriesChoices each;
+  each.interval = 1;
+  auto pmon = read_text(
+      "# gpu         pid   type     fb   ccpm    command \n# Idx           #    C/G     MB     MB    name \n"
+      "    0       1234     C   1000      0    python3        \n    0       1234     C   1010      0    "
+      "python3\n",
+      each);
+  EXPECT_EQ(pmon.used(kSeriesMiB), (std::vector<double>{1000, 1010}));
+  EXPECT_EQ(pmon.points.at(0).pid, 1234u);
+}
+
+TEST(SeriesReader, takes_values_with_names_in_a_line_for_no_table_of_free) {
+  auto read = read_text(
+      "10:00:00 svmem(total=16000000000, available=8000000000, percent=50.0, used=7000000000, free=1)\n"
+      "10:00:01 svmem(total=16000000000, available=7000000000, percent=50.0, used=7000000000, free=1)\n");
+  EXPECT_EQ(read.used(1), (std::vector<double>{8000000000, 9000000000}));
+  EXPECT_EQ(read.points.at(0).limit, Bytes{16000000000});
+}
+
+TEST(SeriesReader, skips_the_annotations_of_influx) {
+  auto read = read_text(
+      "#group,false,false,true,false\n#datatype,string,long,dateTime:RFC3339,double\n#default,_result,,,\n"
+      ",result,table,_time,_value\n,,0,2024-05-01T10:00:00Z,2000000000\n,,0,2024-05-01T10:00:05Z,"
+      "2000004096\n");
+  EXPECT_EQ(read.used(1), (std::vector<double>{2000000000, 2000004096})) << read.problem;
+}
+
 }  // namespace
 }  // namespace oomcast
