@@ -13,6 +13,13 @@ constexpr double kExcursionNoise = 6;     // times the noise
 constexpr double kExcursionLevel = 0.02;  // of the highest value
 constexpr double kSegmentPenalty = 12;    // times noise² ln n
 constexpr std::size_t kMinSegment = 3;
+// Short dips below a level.
+constexpr std::size_t kMinDips = 4;
+constexpr double kAtLevel = 0.25;       // of a dip's depth: as near as that a value is at its level, …
+constexpr double kLeastAtLevel = 0.7;   // … for so much of the time
+constexpr double kMostInDips = 0.3;     // of the time
+constexpr double kBesideSpikes = 0.66;  // of the dips
+constexpr double kDipsRise = 0.5;       // of what the level rises
 // A shift between two stretches of one rise.
 constexpr std::size_t kMaxShifts = 2;
 constexpr std::size_t kMinStretch = 6;  // dots
@@ -62,6 +69,61 @@ std::vector<double> base_of(const std::vector<double>& low, std::span<const Buck
     out[i] = both ? std::max(before, after) : before;
   }
   return out;
+}
+
+// The level at each bucket of a short dip below it, nullopt elsewhere: training frees what it held for a
+// validation, whose spike stands beside the dip. With dips for its floor, a leak by which the level rose was
+// hidden in "spikes". Only dips that rise with the level count: what is down to one height each time has
+// given everything back. Nor do a collector's teeth, which are at no level for most of the time, and full
+// collections without a spike.
+std::vector<std::optional<double>> dips_of(std::span<const Bucket> window, const std::vector<double>& low,
+                                           Reach reach, double threshold) {
+  std::size_t n = window.size();
+  std::vector<std::optional<double>> none(n), out(n);
+  auto [least, most] = std::minmax_element(low.begin(), low.end());
+  if (*most - *least <= threshold) return none;
+  std::vector<double> level(n), near;
+  for (std::size_t i = 0; i < n; ++i) {
+    near.clear();
+    for (std::size_t j = i - std::min(i, reach.buckets); j < std::min(n, i + reach.buckets + 1); ++j)
+      near.push_back(low[j]);
+    level[i] = median(near);
+  }
+  std::vector<Dot> bottoms, levels;
+  std::vector<double> depths;
+  int beside_spikes = 0;
+  double inside = 0, deepest = 0, longest = 0,
+         all = std::max<double>(1e-9, window.back().time - window.front().time);
+  for (std::size_t i = 1; i < n; ++i) {
+    if (level[i] - low[i] <= threshold) continue;
+    std::size_t begin = i, bottom = i;
+    for (; i < n && level[i] - low[i] > threshold; ++i)
+      if (low[i] < low[bottom]) bottom = i;
+    double depth = level[bottom] - low[bottom], lasts = window[std::min(i, n - 1)].time - window[begin].time;
+    // The newest one is not back yet: it is no news if it is like those before it.
+    if (i == n && (depth > 1.25 * deepest || lasts > 1.5 * longest)) break;
+    for (std::size_t k = begin; k < i; ++k) out[k] = level[k];
+    if (i == n) break;
+    auto around = window.subspan(begin - std::min<std::size_t>(begin, 2),
+                                 std::min<std::size_t>(begin, 2) + i - begin + 1);
+    beside_spikes += std::any_of(around.begin(), around.end(),
+                                 [&](const Bucket& b) { return b.high - level[bottom] > threshold; });
+    bottoms.push_back({window[bottom].time, low[bottom]});
+    levels.push_back({window[bottom].time, level[bottom]});
+    depths.push_back(depth);
+    inside += lasts;
+    deepest = std::max(deepest, depth);
+    longest = std::max(longest, lasts);
+  }
+  if (depths.size() < kMinDips || beside_spikes < kBesideSpikes * static_cast<double>(depths.size()) ||
+      inside > kMostInDips * all)
+    return none;
+  double depth = median(depths), at_level = 0;
+  for (std::size_t i = 0; i + 1 < n; ++i)
+    if (std::abs(low[i] - level[i]) <= kAtLevel * depth) at_level += window[i + 1].time - window[i].time;
+  bool rise =
+      fit_line(bottoms, 0, bottoms.size()).rise() >= kDipsRise * fit_line(levels, 0, levels.size()).rise();
+  return rise && at_level >= kLeastAtLevel * all ? out : none;
 }
 
 // Sums over prefixes, so that the line through any run of dots costs the same.
@@ -261,11 +323,14 @@ Shape describe(std::span<const Bucket> window) {
 
   double threshold = std::max({kExcursionNoise * out.noise, 1.5 * out.spread, kExcursionLevel * highest});
   Excursions excursions{window, dots, low, use_low, threshold};
+  auto dips = dips_of(window, low, excursions.reach(), threshold);
+  for (std::size_t i = 0; i < n; ++i)
+    if (dips[i]) low[i] = *dips[i];
   std::vector<bool> off(n, false);
   out.excursions = excursions.find(off);
   out.under_way = excursions.is_under_way(out.excursions, off);
   for (std::size_t i = 0; i < n; ++i)
-    if (!off[i]) out.floor.push_back(dots[i]);
+    if (!off[i] && !dips[i]) out.floor.push_back(dots[i]);
   out.segments = split(out.floor, out.noise);
   out.reversed_rise = reversed_rise_of(out.floor);
   return out;

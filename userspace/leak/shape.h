@@ -45,9 +45,10 @@ struct Shape {
 
 /// Noise: median absolute second difference (Gasser, Sroka & Jennen-Steinmetz 1986, Biometrika 73:625).
 /// Excursions: what stands above the lowest values on both sides within an eighth of the window
-/// (morphological opening by a segment of free length, Serra 1982). Segments:
-/// optimal partitioning into lines with a penalty per segment (Jackson et al. 2005, IEEE SPL 12:105).
-/// Quadratic in the buckets: about 0.1 ms for 128.
+/// (morphological opening by a segment of free length, Serra 1982), once short dips below the running median
+/// that stand beside spikes and rise with it are filled. Segments: optimal partitioning into lines with a
+/// penalty per segment (Jackson et al. 2005, IEEE SPL 12:105). Quadratic in the buckets: about 0.1 ms for
+/// 128.
 Shape describe(std::span<const Bucket> window);
 
 /// The floor with its earlier parts lifted to where it would be if one or two sudden shifts upwards (a data

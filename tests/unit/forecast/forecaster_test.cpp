@@ -161,6 +161,43 @@ TEST(Forecaster, believes_no_climbing_peaks_over_a_flat_floor) {
   EXPECT_EQ(f.forecast().verdict, Verdict::spikes);
 }
 
+// Each two minutes a spike of 4 GiB, and before the program is back at its level 8 s with 1.4 GiB less.
+double validates(double t, double level) {
+  double k = std::fmod(t, 120);
+  return k >= 100 && k < 105 ? level + 4.3 : k >= 105 && k < 113 ? level - 1.4 : level;
+}
+
+TEST(Forecaster, sees_the_leak_below_spikes_behind_which_the_level_dips) {
+  for (double every : {1.0, 5.0}) {
+    Noise noise;
+    Forecaster f;
+    int leaks = 0;
+    for (double t = 0; t < 1200; t += every) {
+      feed(f, t, t + every, every, 32,
+           [&](double at) { return validates(at, 5.9 + at / 1200) + 0.01 * noise(); });
+      leaks += t >= 600 && f.forecast().verdict == Verdict::leak;
+    }
+    EXPECT_GE(leaks, 0.98 * 600 / every) << "in its second ten minutes, every " << every << " s";
+    ASSERT_TRUE(f.forecast().eta_low) << f.forecast().why;
+    EXPECT_NEAR(f.forecast().growth->rate.value, 1073741824.0 / 1200, 0.05 * 1073741824.0 / 1200);
+    EXPECT_EQ(f.forecast().why.find("does not rise"), std::string::npos) << f.forecast().why;
+  }
+}
+
+TEST(Forecaster, calls_spikes_behind_which_the_level_dips_no_leak_while_it_stands_still) {
+  for (double every : {1.0, 5.0}) {
+    Noise noise;
+    Forecaster f;
+    for (double t = 0; t < 1200; t += every) {
+      feed(f, t, t + every, every, 32,
+           [&](double at) { return validates(at, 5.9 + 0.05 * at / 1200) + 0.01 * noise(); });
+      EXPECT_NE(f.forecast().verdict, Verdict::leak)
+          << "at " << t << " s, every " << every << " s: " << f.forecast().why;
+    }
+    EXPECT_EQ(f.forecast().verdict, Verdict::spikes) << f.forecast().why;
+  }
+}
+
 TEST(Forecaster, calls_spikes_that_come_back_spikes) {
   Noise noise;
   Forecaster f;

@@ -51,6 +51,25 @@ TEST(Shape, knows_a_spike_that_has_not_come_back_from_those_before) {
   EXPECT_FALSE(describe(window(96, spiky)).under_way);
 }
 
+// Every 20th second a spike, and behind it a second in which less is held.
+double validates(int i, double level, double down) {
+  int k = i % 20;
+  return (k == 17 ? level + 4e8 : k == 18 ? down : level) + 1e6 * wiggle(i);
+}
+
+TEST(Shape, has_the_level_for_its_floor_where_dips_below_it_rise_as_it_does) {
+  Shape s = describe(window(100, [](int i) { return validates(i, 1e9 + 2e6 * i, 7e8 + 2e6 * i); }));
+  EXPECT_EQ(s.excursions.size(), 5u);
+  for (const Excursion& e : s.excursions) EXPECT_NEAR(e.height, 4e8, 5e7);
+  for (const Dot& d : s.floor) EXPECT_NEAR(d.value, 1e9 + 2e6 * d.time, 2e7) << d.time;
+}
+
+TEST(Shape, has_dips_to_one_height_for_its_floor_however_the_level_above_them_rises) {
+  Shape s = describe(window(100, [](int i) { return validates(i, 1e9 + 2e6 * i, 7e8); }));
+  auto down = [](const Dot& d) { return d.value < 7.1e8; };
+  EXPECT_EQ(std::count_if(s.floor.begin(), s.floor.end(), down), 5);
+}
+
 TEST(Shape, does_not_take_a_step_for_a_spike) {
   Shape s = describe(window(100, [](int i) { return 1e9 + (i >= 50 ? 4e8 : 0) + 1e6 * wiggle(i); }));
   EXPECT_TRUE(s.excursions.empty());
