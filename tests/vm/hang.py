@@ -3,7 +3,7 @@ which of its warnings a slow emulator gives by itself. Text in, verdict out."""
 
 import re
 
-ALIVE_S = 120      # a guest says every 10 s that it lives
+ALIVE_S = 120      # a guest says each second of its clock that it lives
 PROGRESS_S = 1100  # longer than any case may take; hang_test.py sees to that
 ASKED = "== asked where it stands =="  # in a console: what follows is the answer to sysrq keys, or to an NMI
 
