@@ -38,11 +38,20 @@ void take_row(Victim& victim, const TaskRow& row, std::optional<Bytes> page_size
   take(victim.process.uid, row.uid);
 }
 
+// Only the first hierarchy counts memory and swap together, and prints what a cgroup has with its
+// descendants'. A mail program may have broken one of these lines.
+bool is_of_v1(const OomDump& dump) {
+  auto with_descendants = [](const MemcgStat& stat) { return stat.key == "total_rss"; };
+  return dump.usage_of(MemcgCounter::memory_swap) ||
+         std::ranges::any_of(dump.stats, [&](const MemcgStatsHead& block) {
+           return std::ranges::any_of(block.stats, with_descendants);
+         });
+}
+
 CgroupPtr cgroup_of(const OomDump& dump, const std::optional<std::string>& path) {
   if (!path) return nullptr;
   auto ref = std::make_shared<CgroupRef>();
-  // Only the first hierarchy counts memory and swap together.
-  ref->id.hierarchy = dump.usage_of(MemcgCounter::memory_swap) ? Hierarchy::v1 : Hierarchy::v2;
+  ref->id.hierarchy = is_of_v1(dump) ? Hierarchy::v1 : Hierarchy::v2;
   ref->path = *path;
   ref->name = name_cgroup(*path);
   return ref;

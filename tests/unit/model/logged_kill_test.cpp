@@ -44,6 +44,21 @@ TEST(LoggedKill, of_a_line_alone_is_what_the_line_says) {
   EXPECT_EQ(limit.limit_cgroup->path, "/a");
 }
 
+// Of a mail in which the lines of the counters are broken, "swap 0" stands in both hierarchies.
+TEST(LoggedKill, knows_the_hierarchy_without_the_line_that_a_mail_program_broke) {
+  auto kills =
+      kills_of({"python3 invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0",
+                "Memory cgroup stats for /a:", "cache 0", "rss 100384768", "swap 0", "total_cache 0",
+                "total_rss 100384768", "total_swap 0",
+                "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/a,"
+                "task_memcg=/a,task=python3,pid=7,uid=0",
+                "Memory cgroup out of memory: Killed process 7 (python3) total-vm:40kB, anon-rss:30kB, "
+                "file-rss:20kB, shmem-rss:10kB"});
+  ASSERT_EQ(kills.size(), 1u);
+  ASSERT_TRUE(kills[0].limit_cgroup);
+  EXPECT_EQ(kills[0].limit_cgroup->id.hierarchy, Hierarchy::v1);
+}
+
 TEST(LoggedKill, of_a_line_as_people_paste_it_is_the_same) {
   Episode broken = kill_of(
       "Memory cgroup out of memory: Killed process 2269 (python)               total-vm:40kB, anon-rss:30kB, "
