@@ -250,7 +250,9 @@ class KillReader {
           escape_for_terminal(name),
           reports.counts().unread == 1 ? "1 line" : fmt::format("{} lines", reports.counts().unread),
           reports.counts().unread == 1 ? "s" : "", escape_for_terminal(reports.counts().first_unread)));
-    note_left_out(reports.counts(), name, source == EpisodeSource::file && kills_.size() == before);
+    note_left_out(
+        reports.counts(), name,
+        source == EpisodeSource::file && kills_.size() == before && reports.others().kills().empty());
     return ok;
   }
 
@@ -261,7 +263,7 @@ class KillReader {
                     escape_for_terminal(name),
                     counts.others == 1 ? "1 line reads" : fmt::format("{} lines read", counts.others),
                     counts.others == 1 ? "was" : "were");
-    if (nothing_else && !out_.unread)
+    if (nothing_else && !counts.first_other.empty() && !out_.unread)
       out_.unread = Error::failed(what + ", the first: " + escape_for_terminal(counts.first_other));
     else
       say_(what);

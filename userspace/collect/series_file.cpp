@@ -15,6 +15,7 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr int kDeepest = 64;  // lists and objects in each other
 constexpr std::size_t kMostOfDocument = 32 << 20, kMostOfHead = 1 << 20, kUnnamedHead = 40;
 constexpr std::size_t kMostSeries = 4096, kMostPoints = 4'000'000, kMostRows = 200'000, kLongestLabel = 200;
 constexpr double kSurelyBytesFrom = 16 << 20;
@@ -65,7 +66,9 @@ struct Parsed {
   bool keep(int depth, Json::parse_event_t event, Json& json) {
     too_many =
         too_many || points.size() >= kMostPoints || names.size() >= kMostSeries || rows.size() >= kMostRows;
-    if (too_many) return false;
+    // What writes and copies a value goes down in it by calls: a curve's are not far down.
+    bool begins = event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start;
+    if (too_many || (begins && depth > kDeepest)) return false;
     if (event == Json::parse_event_t::array_end && is_pair(json)) {
       double time = json[0].get<double>();
       if (auto value = number_of(json[1]); value && *value >= 0 && *value < 0x1p61 && std::isfinite(time))
@@ -85,6 +88,7 @@ struct Parsed {
     }
     const Json* row = depth > 1 ? deep_row(json) : depth == 1 && !deep ? &json : nullptr;
     if (row && points.empty() && !row->empty()) {
+      if (depth > 1 && !deep) rows.clear();  // what stands beside the samples
       deep = deep || depth > 1;
       rows.push_back(row->dump(-1, ' ', false, Json::error_handler_t::replace));
       return false;
@@ -124,10 +128,10 @@ Error SeriesFile::cannot(const SeriesProblem& problem) const {
 
 Error SeriesFile::runs_backwards(double from, double to) const {
   std::string what = fmt::format("time runs backwards, from {} to {}", from, to);
-  if (reader_ && file_.path() != "stdin") {
+  if (reader_ && !is_list_ && reader_->stands_alone() && file_.path() != "stdin") {
     std::string file = file_word(file_.path());
     what += fmt::format(
-        "\nTo read it, if its newest line is the first: {} | oomcast replay -",
+        "\nTo read it, if its newest line is the first: {} | oomcast replay -, with the same options",
         reader_->headed() ? fmt::format("(head -n 1 {0}; tail -n +2 {0} | tac)", file) : "tac " + file);
   }
   return wrong(what);

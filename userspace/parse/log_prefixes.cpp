@@ -309,6 +309,8 @@ bool LogLineReader::take_relative(std::string_view& text, LogPrefix& out) {
   if (take(rest, "+")) {
     auto later = take_since_boot(rest);
     if (!later || !rest.starts_with(']')) return false;
+    constexpr Nanos kMost = std::chrono::hours(24 * 366);  // between two lines
+    if (*later > kMost || (relative_ && relative_->since_epoch > Nanos::max() - kMost)) relative_.reset();
     if (relative_) relative_->since_epoch += *later;
   } else {
     std::tm t{};

@@ -362,8 +362,8 @@ void RecordsOfJson::string(std::string_view text, bool cut) {
   ++strings_;
   Level& level = levels_.back();
   if (level.array) {
-    // {"message": ["…"], "@timestamp": ["…"]}: the fields of Elasticsearch, lists of one.
-    bool named = LogRecord::is_text_key(level.name) || LogRecord::is_time_key(level.name);
+    // {"message": ["…"], "appname": ["…"]}: the fields of Elasticsearch, lists of one.
+    bool named = LogRecord::is_text_key(level.name) || !holds_sentence(text);
     bool first = named && !level.any && levels_.size() > 1 && !levels_[levels_.size() - 2].array;
     level.any = true;
     if (first) {

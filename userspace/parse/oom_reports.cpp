@@ -137,8 +137,10 @@ void OomReports::note_unread(std::string_view raw, const LogPrefix& prefix) {
 }
 
 void OomReports::note_other(std::string_view raw, const LogLine& line) {
-  if (!parse_oom_line(line.text, line.cut) && !whole_sentence_in(raw)) return;
-  if (counts_.others++ == 0) counts_.first_other = raw.substr(0, kShown);
+  bool speaks = speaks_of_kill(raw) || whole_sentence_in(raw);
+  if (!speaks && !parse_oom_line(line.text, line.cut)) return;
+  ++counts_.others;
+  if (speaks && counts_.first_other.empty()) counts_.first_other = raw.substr(0, kShown);
 }
 
 // A mail: its lines are broken and each "=" is "=3D", until one is not.
@@ -160,14 +162,28 @@ void OomReports::end_begun(bool cut) {
   if (!whole.empty()) physical_line(whole, cut, could_begin(whole));
 }
 
-// A terminal's progress, and some editors, end lines with "\r".
+// Only of a file that is one line, "\r" ends lines: in another one it is a part of what a process wrote, or
+// of a cgroup's name, and what stands behind it may be made to look like the kernel's.
 void OomReports::line(std::string_view raw, bool cut) {
   while (raw.ends_with("\r\r")) raw.remove_suffix(1);
-  for (std::size_t end = raw.find('\r'); end != npos && end + 1 < raw.size(); end = raw.find('\r')) {
-    whole_line(raw.substr(0, end), false);
-    raw.remove_prefix(end + 1);
+  std::size_t end = raw.find('\r');
+  if (counts_.lines == 0 && !only_ && !cut && end != npos && end + 1 < raw.size()) {
+    only_ = raw;
+    return;
   }
+  if (auto first = std::exchange(only_, std::nullopt)) whole_line(*first, false);
   whole_line(raw, cut);
+}
+
+void OomReports::end_only() {
+  auto only = std::exchange(only_, std::nullopt);
+  if (!only) return;
+  std::string_view rest = *only;
+  while (!rest.empty()) {
+    std::size_t end = std::min(rest.find('\r'), rest.size());
+    whole_line(rest.substr(0, end), false);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
 }
 
 void OomReports::whole_line(std::string_view raw, bool cut) {
@@ -267,6 +283,7 @@ std::vector<LoggedOom> OomReports::take() {
 }
 
 std::vector<LoggedOom> OomReports::finish() {
+  end_only();
   end_begun(true);
   unwrapper_.finish(*this);
   if (first_) feed_first();

@@ -77,6 +77,7 @@ class OomReports : private LogSink {
   bool feed(const LogPrefix& prefix, const LogLine& line);
   bool feed_lines(const LogPrefix& prefix, LogLine line);
   void whole_line(std::string_view raw, bool cut);
+  void end_only();
   void physical_line(std::string_view raw, bool cut, bool could_begin);
   void plain(std::string_view raw, bool cut) override;
   void text(std::string_view text, bool cut, const Beside& beside) override;
@@ -104,7 +105,8 @@ class OomReports : private LogSink {
   bool shows_writer_ = true;
   bool alone_ = false;  // the line before was a kernel's stamp without a text
   bool quoted_printable_ = false;
-  std::string begun_;  // a line of it that goes on
+  std::string begun_;                // a line of it that goes on
+  std::optional<std::string> only_;  // the first line, with "\r" in it, while there is no other one
   LogPrefix last_prefix_;
 };
 

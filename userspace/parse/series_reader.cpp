@@ -102,6 +102,7 @@ std::optional<SeriesReader::Guess> SeriesReader::guess_table(std::span<const std
       auto problem = reader.settle(lines.subspan(i, std::min(lines.size() - i, kLinesBelow)), choices);
       if (!problem) {
         reader.skip_ = i + !reader.layout_.labelled;
+        reader.above_ = i > 0;
         return Guess{std::move(reader), {}};
       }
       problem->line = i + 1;
@@ -164,6 +165,7 @@ std::optional<SeriesReader::Guess> SeriesReader::guess_bare(std::span<const std:
       dated = dated || is_dated(stamp);
       if (stamp || std::ranges::none_of(names, is_figure)) continue;
       reader.skip_ = i;
+      reader.above_ = i > 0;
       for (std::size_t n = 1; n <= names.size() && n <= kMostCells; ++n)
         reader.layout_.names.push_back(fmt::format("{}", n));
     }

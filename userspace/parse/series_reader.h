@@ -40,6 +40,11 @@ class SeriesReader {
     return !layout_.key.empty() || layout_.pid || layout_.burst || layout_.values.size() > 1;
   }
   bool headed() const { return headed_; }
+  /// Each line is a row with its time, below a header in the first line or none.
+  bool stands_alone() const {
+    bool by_line = rows_ == Rows::table || rows_ == Rows::json;
+    return by_line && layout_.clock == SeriesClock::columns && !above_;
+  }
   bool processes() const { return layout_.pid.has_value(); }
   bool has_limit() const;
   /// "sar -r: time in column 'timestamp' (date and time), memory is …, in KiB"; complete after the first row.
@@ -84,6 +89,7 @@ class SeriesReader {
   Split split_ = Split::comma;
   SeriesLayout layout_;
   bool headed_ = false, decimal_comma_ = false, active_ = true, row_due_ = false;
+  bool above_ = false;    // there are lines above the header
   std::size_t skip_ = 0;  // lines above the rows
   std::string_view line_;
   Fields fields_;

@@ -55,6 +55,11 @@ bool SeriesReader::set_block(std::string_view line) {
   auto at = static_cast<std::size_t>(std::ranges::find(layout_.names, value->name) - layout_.names.begin());
   if (at == layout_.names.size()) return false;
   own_.resize(layout_.names.size());
+  // What the next block lacks is not what the last one had.
+  if (!fields_.empty() || !own_[at].empty()) {
+    fields_.clear();
+    std::ranges::fill(own_, std::string());
+  }
   own_[at] = value->value;
   if (at + 1 < own_.size()) return false;
   fields_.assign(own_.begin(), own_.end());

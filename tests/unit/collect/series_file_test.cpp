@@ -104,6 +104,9 @@ TEST_F(FoundSeries, shows_hostile_names_harmlessly) {
 
 TEST_F(FoundSeries, ends_with_deep_nesting_and_with_lines_of_slashes) {
   EXPECT_FALSE(read("{\"a\":" + std::string(200'000, '[')).empty());
+  std::string deep = std::string(150'000, '[') + std::string(150'000, ']');
+  EXPECT_FALSE(read("[{\"a\": " + deep + "}]").empty());
+  EXPECT_FALSE(read("{\"hits\": {\"hits\": [{\"_source\": {\"a\": " + deep + "}}]}}").empty());
   EXPECT_FALSE(read(std::string(900'000, '/') + "\n" + std::string(900'000, '=')).empty());
 }
 
@@ -135,7 +138,7 @@ TEST_F(FoundSeries, turns_a_list_that_has_the_newest_first) {
 }
 
 TEST_F(FoundSeries, reads_the_hits_of_a_search) {
-  ASSERT_EQ(read("{\"took\": 3, \"hits\": {\"hits\": [\n"
+  ASSERT_EQ(read("{\"took\": 3, \"_shards\": {\"total\": 1, \"failed\": 0}, \"hits\": {\"hits\": [\n"
                  "{\"_source\": {\"@timestamp\": \"2024-05-01T10:00:00Z\", \"memory_mb\": 100}},\n"
                  "{\"_source\": {\"@timestamp\": \"2024-05-01T10:00:05Z\", \"memory_mb\": 101}}]}}\n"),
             "");

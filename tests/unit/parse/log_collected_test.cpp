@@ -29,12 +29,12 @@ constexpr std::int64_t kCollectedAt = 1763702681;  // 2025-11-21T05:24:41Z
 
 using Collect = std::function<std::string(std::size_t nr, const std::string& text)>;
 
-struct Found {
+struct CollectedLog {
   std::vector<LoggedOom> ooms;
   LogCounts counts;
 };
 
-Found read_text(const std::string& text) {
+CollectedLog read_collected(const std::string& text) {
   setenv("TZ", "UTC", 1);
   tzset();
   OomReports reports;
@@ -43,7 +43,7 @@ Found read_text(const std::string& text) {
     reports.line(std::string_view(text).substr(from, end - from));
     from = end + 1;
   }
-  Found out;
+  CollectedLog out;
   out.ooms = reports.finish();
   out.counts = reports.counts();
   WallTime now{std::chrono::seconds(kCollectedAt + 86400)};
@@ -52,10 +52,10 @@ Found read_text(const std::string& text) {
   return out;
 }
 
-enum class Time : std::uint8_t { none, second, minute };
+enum class CollectedTime : std::uint8_t { none, second, minute };
 
-void expect_report(const std::string& what, const std::string& text, Time time) {
-  Found found = read_text(text);
+void expect_report(const std::string& what, const std::string& text, CollectedTime time) {
+  CollectedLog found = read_collected(text);
   ASSERT_EQ(found.ooms.size(), 1u) << what;
   const LoggedOom& oom = found.ooms[0];
   ASSERT_EQ(oom.dump.victims.size(), 1u) << what;
@@ -64,14 +64,15 @@ void expect_report(const std::string& what, const std::string& text, Time time) 
   EXPECT_TRUE(oom.dump.invoked) << what;
   EXPECT_EQ(oom.dump.limit_cgroup(), "/lxc/703/pulse.service") << what;
   EXPECT_TRUE(oom.dump.usage_of(MemcgCounter::memory)) << what;
-  EXPECT_EQ(oom.wall.has_value(), time != Time::none) << what;
+  EXPECT_EQ(oom.wall.has_value(), time != CollectedTime::none) << what;
   if (!oom.wall) return;
   std::int64_t apart =
       std::chrono::duration_cast<std::chrono::seconds>(oom.wall->since_epoch).count() - kCollectedAt;
-  EXPECT_LE(std::abs(apart), time == Time::minute ? 60 : 0) << what;
+  EXPECT_LE(std::abs(apart), time == CollectedTime::minute ? 60 : 0) << what;
 }
 
-void expect_collected(const std::string& what, const Collect& collect, Time time = Time::second) {
+void expect_collected(const std::string& what, const Collect& collect,
+                      CollectedTime time = CollectedTime::second) {
   std::string text;
   for (std::size_t i = 0; i < kCollected.size(); ++i) text += collect(i, kCollected[i]) + "\n";
   expect_report(what, text, time);
@@ -96,14 +97,14 @@ TEST(Collected, a_stamp_of_the_kernel_follows_the_collectors_directly) {
 }
 
 TEST(Collected, a_host_behind_the_stamp_makes_the_next_words_its_own) {
-  Found found = read_text("Nov 21 05:24:41 pve [  936.650000] " + kCollected[4] + "\n");
+  CollectedLog found = read_collected("Nov 21 05:24:41 pve [  936.650000] " + kCollected[4] + "\n");
   EXPECT_TRUE(found.ooms.empty());
   EXPECT_EQ(found.counts.others + found.counts.unread, 1u);
 }
 
 TEST(Collected, what_another_writer_says_of_a_kill_is_counted_with_its_first_line) {
-  Found found = read_text("Nov 21 05:24:41 pve app[12]: <3>[1.5] " + kCollected[4] +
-                          "\nNov 21 05:24:42 pve app[12]: x\n");
+  CollectedLog found = read_collected("Nov 21 05:24:41 pve app[12]: <3>[1.5] " + kCollected[4] +
+                                      "\nNov 21 05:24:42 pve app[12]: x\n");
   EXPECT_TRUE(found.ooms.empty());
   EXPECT_EQ(found.counts.others, 1u);
   EXPECT_NE(found.counts.first_other.find("Killed process 3783517"), std::string::npos);
@@ -115,7 +116,7 @@ TEST(Collected, dmesg_in_its_human_form_has_the_minute_and_what_passed_since) {
       [](std::size_t nr, const std::string& text) {
         return (nr == 0 ? "[Nov21 05:24] " : "[  +0.000010] ") + text;
       },
-      Time::minute);
+      CollectedTime::minute);
 }
 
 TEST(Collected, fluentd_and_logcli_put_a_tag_or_labels_before_the_record) {
@@ -128,7 +129,8 @@ TEST(Collected, fluentd_and_logcli_put_a_tag_or_labels_before_the_record) {
     return "2025-11-21T05:24:41Z {host=\"pve\", transport=\"kernel\"} " + text;
   });
   // Where a host stands behind the stamp, a program wrote the record.
-  Found found = read_text("2025-11-21T05:24:41+00:00 pve app: {\"message\":\"" + kCollected[4] + "\"}\n");
+  CollectedLog found =
+      read_collected("2025-11-21T05:24:41+00:00 pve app: {\"message\":\"" + kCollected[4] + "\"}\n");
   EXPECT_TRUE(found.ooms.empty());
 }
 
@@ -138,7 +140,7 @@ TEST(Collected, a_list_of_one_is_its_value) {
     text += fmt::format(
         "{}{{\"fields\":{{\"@timestamp\":[\"2025-11-21T05:24:41.{:03}Z\"],\"message\":[\"{}\"]}}}}",
         i ? "," : "", i, kCollected[i]);
-  expect_report("Elasticsearch's fields", text + "]}}\n", Time::second);
+  expect_report("Elasticsearch's fields", text + "]}}\n", CollectedTime::second);
 }
 
 TEST(Collected, a_text_as_numbers_is_read_wherever_it_is) {
@@ -155,7 +157,7 @@ TEST(Collected, the_newest_line_may_be_the_first_of_one_second) {
   std::string text;
   for (auto line = kCollected.rbegin(); line != kCollected.rend(); ++line)
     text += "Nov 21 05:24:41 pve kernel: " + *line + "\n";
-  Found found = read_text(text);
+  CollectedLog found = read_collected(text);
   bool has_trigger = std::ranges::any_of(
       found.ooms, [](const LoggedOom& oom) { return oom.dump.invoked && oom.dump.constraint; });
   EXPECT_TRUE(has_trigger);
@@ -165,10 +167,55 @@ TEST(Collected, the_newest_line_may_be_the_first_of_one_second) {
 TEST(Collected, a_return_ends_a_line) {
   std::string text;
   for (const std::string& line : kCollected) text += "Nov 21 05:24:41 pve kernel: " + line + "\r";
-  expect_report("\\r alone", text, Time::second);
+  expect_report("\\r alone", text, CollectedTime::second);
   text.clear();
   for (const std::string& line : kCollected) text += "Nov 21 05:24:41 pve kernel: " + line + "\r\r\n";
-  expect_report("\\r\\r\\n", text, Time::second);
+  expect_report("\\r\\r\\n", text, CollectedTime::second);
+}
+
+TEST(Collected, a_return_in_a_line_makes_no_line_of_the_kernels) {
+  const std::string killed =
+      "Out of memory: Killed process 1 (systemd) total-vm:4kB, anon-rss:4kB, file-rss:0kB";
+  CollectedLog app = read_collected(
+      "Nov 21 05:24:40 pve app[12]: up\nNov 21 05:24:41 pve app[12]: hello\rNov 21 05:24:41 pve kernel: " +
+      killed + "\nNov 21 05:24:42 pve app[12]: down\n");
+  EXPECT_TRUE(app.ooms.empty());
+  CollectedLog first =
+      read_collected("Nov 21 05:24:41 pve app[12]: hello\rNov 21 05:24:41 pve kernel: " + killed +
+                     "\nNov 21 05:24:42 pve app[12]: down\n");
+  EXPECT_TRUE(first.ooms.empty()) << "in the first line of several";
+  std::string text = "Nov 21 05:24:40 pve kernel: up\n";
+  for (std::string line : kCollected) {
+    if (auto at = line.find("/lxc/703"); at != std::string::npos)
+      line.insert(at + 8, "\r[    1.5] " + killed + "\r");
+    text += "Nov 21 05:24:41 pve kernel: " + line + "\n";
+  }
+  CollectedLog cgroup = read_collected(text);
+  for (const LoggedOom& oom : cgroup.ooms)
+    for (const OomVictimLine& victim : oom.dump.victims)
+      EXPECT_NE(victim.tid, 1u) << "in the name of a cgroup";
+}
+
+TEST(Collected, a_report_in_the_lists_of_one_of_a_search_is_its_writers) {
+  auto fields = [](const std::string& writer) {
+    return "{\"fields\": {\"@timestamp\": [\"2025-11-21T05:24:41.000Z\"], " + writer +
+           "\"message\": [\"Memory cgroup out of memory: Killed process 17 (x) total-vm:4kB, anon-rss:4kB, "
+           "file-rss:0kB, shmem-rss:0kB\"]}}\n";
+  };
+  EXPECT_EQ(read_collected(fields("")).ooms.size(), 1u);
+  EXPECT_EQ(read_collected(fields("\"host.name\": [\"a1\"], ")).ooms.at(0).host, "a1");
+  for (const char* writer : {"\"appname\": [\"app\"], ", "\"SYSLOG_IDENTIFIER\": [\"app\"], "}) {
+    CollectedLog found = read_collected(fields(writer));
+    EXPECT_TRUE(found.ooms.empty()) << writer;
+    EXPECT_FALSE(found.counts.first_other.empty()) << writer;
+  }
+}
+
+TEST(Collected, a_process_that_prints_a_register_dump_has_no_report_of_a_kill) {
+  CollectedLog found =
+      read_collected("Nov 21 05:24:41 pve app[12]: CPU: 3 PID: 12 Comm: x Not tainted 6.1\n");
+  EXPECT_TRUE(found.ooms.empty());
+  EXPECT_EQ(found.counts.first_other, "");
 }
 
 TEST(Collected, a_mail_leaves_a_stamp_alone_in_its_line) {
@@ -181,7 +228,7 @@ TEST(Collected, marks_of_forums_and_numbers_of_lines_are_none_of_the_log) {
   std::string lines;
   for (const std::string& line : kCollected) lines += "Nov 21 05:24:41 pve kernel: " + line + "\n";
   for (const char* mark : {"[code]", "[quote]", "{noformat}", "<pre>"})
-    expect_report(mark, mark + lines, Time::second);
+    expect_report(mark, mark + lines, CollectedTime::second);
   expect_collected("cat -n", [](std::size_t nr, const std::string& text) {
     return fmt::format("{:6}\tNov 21 05:24:41 pve kernel: {}", nr + 1, text);
   });
@@ -191,11 +238,11 @@ TEST(Collected, android_marks_the_kernel_by_process_0) {
   expect_collected("logcat", [](std::size_t nr, const std::string& text) {
     return fmt::format("11-21 05:24:41.{:03}     0     0 W         : {}", nr, text);
   });
-  EXPECT_TRUE(read_text("11-21 05:24:41.000  4711  4712 W app: " + kCollected[4] + "\n").ooms.empty());
+  EXPECT_TRUE(read_collected("11-21 05:24:41.000  4711  4712 W app: " + kCollected[4] + "\n").ooms.empty());
 }
 
 TEST(Collected, a_stamp_may_lack_its_year_behind_a_bracket) {
-  Found found = read_text("[Fri Nov 21 05:24:41] " + kCollected[4] + "\n");
+  CollectedLog found = read_collected("[Fri Nov 21 05:24:41] " + kCollected[4] + "\n");
   ASSERT_EQ(found.ooms.size(), 1u);
   ASSERT_TRUE(found.ooms[0].wall);
   EXPECT_EQ(found.ooms[0].wall->since_epoch, std::chrono::seconds(kCollectedAt));

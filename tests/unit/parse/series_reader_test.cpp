@@ -467,6 +467,18 @@ TEST(SeriesReader, reads_a_process_status_in_a_loop) {
   EXPECT_EQ(read.used(kSeriesKiB), (std::vector<double>{500, 600}));
 }
 
+TEST(SeriesReader, has_no_value_of_a_block_that_lacks_it) {
+  std::string begin = "Name:\tpython3\nVmSize:\t  900 kB\n", end = "Threads:\t1\n";
+  auto read = read_text("10:00:00\n" + begin + "VmRSS:\t  500 kB\n" + end + "10:00:05\n" + begin +
+                        "VmRSS:\t  600 kB\n" + end + "10:00:10\n" + begin + end + "10:00:15\n" + begin + end);
+  EXPECT_EQ(read.used(kSeriesKiB), (std::vector<double>{500, 600}));
+}
+
+TEST(SeriesReader, takes_no_unit_for_granted_that_a_table_with_the_names_of_meminfo_does_not_say) {
+  auto read = read_text("time,MemTotal,MemAvailable\n1,16000000000,9000000000\n2,16000000000,8000000000\n");
+  for (const auto& point : read.points) EXPECT_LE(point.limit.value_or(Bytes{0}), Bytes{16'000'000'000});
+}
+
 TEST(SeriesReader, reads_sadf_as_xml) {
   std::string text = "<?xml version=\"1.0\"?>\n<sysstat>\n<sysdata-version>3.8</sysdata-version>\n";
   for (int at = 0; at < 2; ++at)
