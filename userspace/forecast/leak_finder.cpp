@@ -22,8 +22,11 @@ constexpr double kRiseCertain = 6;      // … or its own standard error, and
 constexpr double kRiseLevel = 0.012;    // of the level, and
 constexpr double kRiseTooth = 0.25;     // of a collector's tooth, and
 constexpr double kRiseReversed = 1.3;   // times the greatest rise that was taken back
+constexpr double kHigherPeak = 1.3;     // times the highest peak that came back
 constexpr double kFineHeadroom = 0.10;  // of what was left, for what only the newest part shows
 constexpr double kLevelsBelow = 0.5;    // probability: it levels off below its limit
+constexpr double kMostOfRise = 0.66;    // of what was found in a longer window, …
+constexpr double kStraighter = 5;       // … with so many times smaller residuals
 constexpr double kAsWell = 1.1;         // times the residuals' standard deviation
 constexpr double kOneCurve = 2;         // times the squares that straight pieces leave
 constexpr double kToothed = 0.6;        // of the time: its floor is seen between teeth alone
@@ -64,11 +67,11 @@ double certainty_of(const Leak& leak, double at) {
 // The largest part of a window up to now that one trend explains, if that trend is a leak.
 class LeakFinder::Search {
  public:
-  Search(const LeakFinder& finder, const Window& window, bool whole, double explained, double now)
+  Search(const LeakFinder& finder, const Window& window, bool whole, Known known, double now)
       : finder_(finder),
         window_(window),
         whole_(whole),
-        explained_(explained),
+        known_(known),
         now_(now),
         level_(without_shifts(window.shape)),
         shape_(level_ ? *level_ : window.shape),
@@ -90,7 +93,8 @@ class LeakFinder::Search {
   const LeakFinder& finder_;
   const Window& window_;
   bool whole_;
-  double explained_, now_;
+  Known known_;
+  double now_;
   std::optional<Shape> level_;
   const Shape& shape_;
   const std::vector<Segment>& segments_;
@@ -119,7 +123,8 @@ bool LeakFinder::Search::is_new(const Leak& leak, double level_before) const {
   if (whole_) return true;
   if (!finder_.limit_) return false;
   double room = finder_.limit_->as_double() - leak.trend.value(leak.trend.begin());
-  return leak.rise >= kFineHeadroom * room && leak.floor >= explained_;
+  double peak = leak.trend.value(leak.trend.begin()) + kHigherPeak * known_.peak;
+  return leak.rise >= kFineHeadroom * room && leak.floor >= std::max(known_.level, peak);
 }
 
 bool LeakFinder::Search::goes_on(const Leak& leak, std::size_t first) const {
@@ -315,32 +320,40 @@ Peaks LeakFinder::peaks_above(const Trend& trend, const Window& window, double s
 
 // ---- in all windows
 
-// What only the newest part shows must be more than the peaks that are known.
-double LeakFinder::explained(const std::vector<Window>& windows, std::size_t k,
-                             const std::optional<Leak>& leak, double until) const {
-  if (k == 0) return 0;
-  double out = 1.05 * highest_of(history_.all(), life_began_, windows[k].buckets.front().time);
-  if (leak) out = std::max(out, leak->trend.value(until) + leak->peaks.mean + 3 * leak->peaks.sd);
+// What only the newest part shows must be more than what is known from before it.
+LeakFinder::Known LeakFinder::known_before(const std::vector<Window>& windows, std::size_t k) const {
+  if (k == 0) return {};
+  Known out{1.05 * highest_of(history_.all(), life_began_, windows[k].buckets.front().time)};
   for (std::size_t j = 0; j < k; ++j)
-    for (const Excursion& e : windows[j].shape.excursions)
-      if (!windows[j].shape.floor.empty())
-        out = std::max(out, windows[j].shape.floor.back().value + 1.3 * e.height);
+    for (const Excursion& e : windows[j].shape.excursions) out.peak = std::max(out.peak, e.height);
   return out;
+}
+
+// The newest part may rise faster than all of it did, out of its peaks.
+bool LeakFinder::is_faster(const Leak& newest, const Leak& all, double now) const {
+  return limit_ && newest.trend.slope(now) >= 2 * all.trend.slope(now) &&
+         newest.floor >= all.trend.value(now) + all.peaks.mean + 3 * all.peaks.sd;
+}
+
+// Two minutes of spikes before a straight rise bent the curve through both: the deadline was a third too early,
+// between -50 % and +120 %.
+bool LeakFinder::is_straighter(const Leak& newest, const Leak& all) const {
+  return newest.rise >= kMostOfRise * all.rise &&
+         newest.trend.residual_sd() * kStraighter <= all.trend.residual_sd();
 }
 
 std::optional<Leak> LeakFinder::find(const std::vector<Window>& windows, double until) const {
   std::optional<Leak> leak;
   std::size_t at = 0;  // its window
   for (std::size_t k = 0; k < windows.size(); ++k) {
-    auto found = Search(*this, windows[k], k == 0, explained(windows, k, leak, until), until).find();
+    auto found = Search(*this, windows[k], k == 0, known_before(windows, k), until).find();
     if (k == 0) {
       auto of_peaks = find_of_peaks(windows[k]);
       if (of_peaks && (!found || certainty_of(*of_peaks, until) > kTopsBetter * certainty_of(*found, until)))
         found = of_peaks;
     }
     if (!found) continue;
-    // The newest part may rise faster than all of it did.
-    if (leak && (!limit_ || found->trend.slope(until) < 2 * leak->trend.slope(until))) continue;
+    if (leak && !is_faster(*found, *leak, until) && !is_straighter(*found, *leak)) continue;
     leak = std::move(found);
     at = k;
   }

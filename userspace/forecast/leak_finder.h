@@ -27,8 +27,14 @@ class LeakFinder {
  private:
   class Search;
   std::optional<Leak> find_of_peaks(const Window& window) const;
-  double explained(const std::vector<Window>& windows, std::size_t k, const std::optional<Leak>& leak,
-                   double until) const;
+  /// From before a window.
+  struct Known {
+    double level = 0;  // bytes: what was held, and what a slower leak's peaks come to
+    double peak = 0;   // bytes: the highest peak that came back, from where it began
+  };
+  Known known_before(const std::vector<Window>& windows, std::size_t k) const;
+  bool is_faster(const Leak& newest, const Leak& all, double now) const;
+  bool is_straighter(const Leak& newest, const Leak& all) const;
   Peaks noise_above(const Trend& trend, const Window& window, double since, bool with_excursions) const;
   Peaks peaks_above(const Trend& trend, const Window& window, double since) const;
 

@@ -505,6 +505,31 @@ TEST(Forecaster, sees_a_leak_that_begins_late) {
   EXPECT_NEAR(eta(f), 3'800, 400);
 }
 
+// Two minutes of spikes and dips before it were taken for the leak's own, on top of the level that it had
+// reached: an alert came 30 s before the kill.
+TEST(Forecaster, sees_a_leak_that_begins_behind_a_few_spikes_and_dips) {
+  for (double step : {10.0, 30.0}) {
+    Noise noise;
+    Forecaster f;
+    auto level = [&](double t) {
+      double before = t < 3'600 ? 6 : 9, in = std::fmod(t, 120);
+      if (t >= 8'380 && t < 8'500) before += in < 60 ? 5 : in < 90 ? -1.5 : 0;
+      return before + std::max(0.0, t - 8'640) * 0.155 + 0.008 * noise();
+    };
+    feed(f, 0, 8'640, step, 100, level);
+    EXPECT_FALSE(f.forecast().alert) << step;
+    for (double at = 8'640; at < 9'180; at += step) {
+      feed(f, at, at + step, step, 100, level);
+      double truth = 8'640 + 91 / 0.155 - at;
+      if (at < 8'640 + 10 * step) continue;
+      ASSERT_EQ(f.forecast().verdict, Verdict::leak) << step << " " << at << ": " << f.forecast().why;
+      EXPECT_NEAR(eta(f), truth, 0.1 * truth) << step << " " << at << ": " << f.forecast().why;
+      bool expected = truth < 1.7 * (at - 8'640) && at > 8'640 + 12 * step;
+      EXPECT_TRUE(f.forecast().alert || !expected) << step << " " << at;
+    }
+  }
+}
+
 TEST(Forecaster, sees_that_a_leak_has_stopped) {
   Noise noise;
   Forecaster f;
