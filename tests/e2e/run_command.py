@@ -164,7 +164,7 @@ def what_became_of_the_command_is_told_as_it_was(t):
     line = last_line("--memory", "40M", "--", "sh", "-c", f"{t.workload('grow')} --anon 64M; exit 0", code=0)
     t.check("sh exited with 0; its process grow[" in line, f"the command itself was not killed: {line!r}")
     line = last_line("--memory", "64M", "--for", "1s", "--", "sh", "-c", "trap '' TERM; while :; do sleep 0.2; done", code=137)
-    t.check("sh was ended by signal 9" in line, f"what ignores SIGTERM at the end of --for: {line!r}")
+    t.check("sh was ended by oomcast (--for 1.0 s) with signal 9" in line, f"what ignores SIGTERM at the end of --for: {line!r}")
     line = last_line("--", "sh", "-c", "exit 255", code=255)
     t.check("sh exited with 255" in line, f"a code is no signal: {line!r}")
 
@@ -309,3 +309,23 @@ def many_processes_of_the_command_are_followed(t):
     t.equal("exit code", run.finish(20), 5)
     t.equal("comm of the victims", [v["comm"] for e in run.all("oom") for v in e["victims"]], ["grow"])
     t.equal("cgroups left behind", left_behind(home), [])
+
+
+@case(vm="never", tier="gate")
+def the_end_of_for_ends_its_workers_too(t):
+    """Those of a pool ran on, in the limited cgroup, for ever."""
+    home = t.cgroup().child("home")
+    prefix = [t.workload("enter"), home.procs_file, "--", t.oomcast_path, "run", "--store", "none", "--memory", "32M"]
+    workers = "sleep 600 >/dev/null 2>&1 & sleep 600 >/dev/null 2>&1 & "
+    for words, code, said in (
+            (["--for", "1s", "--", "sh", "-c", workers + "exec sleep 600"], 143, "was ended by oomcast (--for 1.0 s)"),
+            (["--for", "2s", "--", "sh", "-c", workers + "exit 7"], 7, "2 processes it started still run")):
+        done = subprocess.run([*prefix, *words], capture_output=True, timeout=lib.seconds(30), stdin=subprocess.DEVNULL)
+        t.equal(f"exit code of run {' '.join(words)}", done.returncode, code)
+        t.check(said in done.stdout.decode(), f"what it said of {' '.join(words)}: {done.stdout[-300:]!r}")
+        for folder in left_behind(home):
+            for pid in open(f"{folder}/cgroup.procs").read().split():
+                t.equal("code of a command that ended by itself", code, 7)
+                os.kill(int(pid), signal.SIGKILL)
+        if code == 143:
+            t.equal("cgroups left behind", left_behind(home), [])

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
+#include <fstream>
 #include <utility>
 
 #include "base/unique_fd.h"
@@ -78,6 +80,20 @@ ChildCgroup::~ChildCgroup() {
   if (directory_.empty()) return;
   // The last process leaves its cgroup a moment after it was reaped.
   for (int tries = 0; tries < 20 && rmdir(directory_.c_str()) != 0 && errno == EBUSY; ++tries) usleep(10'000);
+}
+
+std::vector<pid_t> ChildCgroup::processes() const {
+  std::vector<pid_t> out;
+  std::ifstream file(directory_ + "/cgroup.procs");
+  // A process of a PID namespace that is not below ours is listed as 0, and kill(0) is for our own group.
+  for (pid_t pid = 0; file >> pid;)
+    if (pid > 0) out.push_back(pid);
+  return out;
+}
+
+void ChildCgroup::signal(int signal) const {
+  if (signal == SIGKILL && write_file(directory_ + "/cgroup.kill", "1")) return;
+  for (pid_t pid : processes()) kill(pid, signal);
 }
 
 }  // namespace oomcast

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "base/units.h"
@@ -21,6 +22,12 @@ class ChildCgroup {
   ChildCgroup& operator=(ChildCgroup&&) = delete;
   /// Removes the cgroup if it is empty; processes that the command left behind keep it.
   ~ChildCgroup();
+
+  /// The processes in it, not those in cgroups that the command made below. Empty if they cannot be read.
+  std::vector<pid_t> processes() const;
+  /// Sends `signal` to each of processes(). SIGKILL reaches cgroups below it, too, where the kernel has
+  /// cgroup.kill (v2 from 5.14).
+  void signal(int signal) const;
 
   const std::string& path() const { return path_; }
 

@@ -1,10 +1,8 @@
 // oomcast run [--memory SIZE] -- CMD: the command as a child, outside of its cgroup, from before its first
 // page.
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +21,7 @@
 #include "app/ending.h"
 #include "app/privileges.h"
 #include "app/tracing.h"
+#include "app/waiting_child.h"
 #include "base/escape.h"
 #include "present/blame.h"
 #include "present/report.h"
@@ -33,63 +32,6 @@ namespace oomcast {
 namespace {
 
 constexpr Nanos kEndGrace = std::chrono::seconds(10);  // a trainer writes its checkpoint
-
-// The child waits on this pipe until it is followed; its other end tells whether exec succeeded.
-struct Pipe {
-  UniqueFd read, write;
-  static Result<Pipe> open() {
-    int fds[2];
-    if (pipe2(fds, O_CLOEXEC) != 0) return Error::from_errno("opening a pipe");
-    Pipe out;
-    out.read.reset(fds[0]);
-    out.write.reset(fds[1]);
-    return out;
-  }
-};
-
-struct Child {
-  pid_t pid = -1;
-  UniqueFd pidfd;
-  Pipe go, failed;
-};
-
-// `score` is what this process had before it protected itself; a child must not inherit the protection.
-// With `json`, stdout is one object per line: the command's own output goes to stderr.
-Result<Child> start_waiting(const std::vector<std::string>& words, const StopSignals& stop,
-                            const std::string& score, bool json) {
-  Child child;
-  auto go = Pipe::open(), failed = Pipe::open();
-  if (!go) return go.error();
-  if (!failed) return failed.error();
-  child.go = *std::move(go);
-  child.failed = *std::move(failed);
-  std::vector<char*> argv;
-  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  child.pid = fork();
-  if (child.pid < 0) return Error::from_errno("starting a process");
-  if (child.pid == 0) {
-    auto give_up = [&] {
-      int err = errno;
-      _exit(write(child.failed.write.get(), &err, sizeof(err)) < 0 ? 126 : 127);
-    };
-    stop.restore_in_child();
-    child.go.write.reset();
-    char byte = 0;
-    if (read(child.go.read.get(), &byte, 1) != 1) _exit(126);  // the parent ended first
-    if (json && dup2(STDERR_FILENO, STDOUT_FILENO) < 0) give_up();
-    UniqueFd adj(open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
-    if (adj && write(adj.get(), score.data(), score.size()) < 0) give_up();
-    adj.reset();
-    take_limits(StartedAs::command);
-    execvp(argv[0], argv.data());
-    give_up();
-  }
-  child.go.read.reset();
-  child.failed.write.reset();
-  child.pidfd.reset(static_cast<int>(syscall(SYS_pidfd_open, child.pid, 0)));
-  return child;
-}
 
 // The most that the command held, of what.
 class Peaks {
@@ -194,21 +136,25 @@ class Progress {
   /// The id of the last kill.
   const std::optional<std::string>& killed() const { return killed_; }
 
-  /// `status`: as of wait4(). `largest`: RSS of the largest of its processes. `end`: of the command. `step`:
-  /// the post-mortem found a step: the kernel killed before the forecaster had samples enough to tell it from
-  /// a leak.
-  std::string summary(const std::string& command, int status, Bytes largest, MonoTime end, bool step) const {
-    std::string how = WIFSIGNALED(status) ? fmt::format("was ended by signal {}", WTERMSIG(status))
-                                          : fmt::format("exited with {}", WEXITSTATUS(status));
-    std::string out = fmt::format("{} {}", command, command_killed_ ? "was OOM-killed" : how);
+  struct Ended {
+    std::string command, how;  // "train", "exited with 0", unless it was OOM-killed
+    Bytes largest;             // RSS of the largest of its processes
+    MonoTime at;
+    /// The post-mortem says that memory came at once, which a forecast from samples before the kill cannot
+    /// show.
+    bool step = false;
+  };
+  std::string summary(const Ended& ended) const {
+    std::string out = fmt::format("{} {}", ended.command, command_killed_ ? "was OOM-killed" : ended.how);
     if (killed_ && !command_killed_) out += fmt::format("; its process {} was OOM-killed", victim_);
-    if (!own_cgroup_ && largest.count) out += fmt::format("; largest process {}", format_size(largest));
+    if (!own_cgroup_ && ended.largest.count)
+      out += fmt::format("; largest process {}", format_size(ended.largest));
     out += peaks_.summary(own_cgroup_);
     if (thrashed_.count() > 0)
       out += fmt::format("; its cgroup thrashed at its limit for over {}", format_duration(thrashed_));
     out += on_cards();
-    auto last = verdict_on_the_run(end);
-    if (step) return out + "; verdict: step (it came at once: see below)";
+    auto last = verdict_on_the_run(ended.at);
+    if (ended.step) return out + "; verdict: step (it came at once: see below)";
     out += last ? fmt::format("; verdict: {} ({})", to_string(last->forecast.verdict), last->forecast.why)
                 : "; verdict: unknown (it ended too early to tell)";
     return out;
@@ -346,7 +292,7 @@ class FollowedRun {
     // With what the caller gave us: nothing that is executed later has that any more.
     auto start = [&](const Session&) -> Status {
       auto started =
-          start_waiting(options_.run.command, stop_, score_before_protection(), options_.output.json);
+          WaitingChild::start(options_.run.command, stop_, score_before_protection(), options_.output.json);
       if (!started) return started.error();
       child_ = *std::move(started);
       return Ok{};
@@ -401,19 +347,17 @@ class FollowedRun {
 
   Status let_go() {
     end_ = options_.duration ? session_->now() + *options_.duration : MonoTime::max();
-    if (write(child_->go.write.get(), "g", 1) != 1) return Error::from_errno("starting the command");
-    exec_failed_ = read(child_->failed.read.get(), &exec_error_, sizeof(exec_error_)) == sizeof(exec_error_);
-    return Ok{};
+    return child_->let_go(exec_error_);
   }
 
   // Signals to us go on to the command, which decides; the third that asks to stop ends it. The terminal
   // sends its own to both: twice, many a trainer would end without its checkpoint. Only that it hangs up is
-  // told to the leader of the session alone. At the end of --for it has a while to end by itself.
+  // told to the leader of the session alone. At the end of --for it has a while to end by itself, and so have
+  // the workers in its cgroup: a pool of 40 ran on, without a parent, in the limited cgroup.
   void follow() {
     Session& s = *session_;
     int signals = 0;
-    bool timed_out = false;
-    while (wait4(child_->pid, &status_, WNOHANG, &usage_) == 0) {
+    while (runs() || (ending_ != Ending::none && ending_ != Ending::given_up && !left_behind().empty())) {
       s.step(end_);
       output_.tell_losses(s);
       if (int signal = stop_.next()) {
@@ -421,23 +365,55 @@ class FollowedRun {
         bool has_it = stop_.is_from_kernel() && !for_leader && getpgid(child_->pid) == getpgrp();
         bool stops = signal != SIGUSR1 && signal != SIGUSR2;
         if (stops && ++signals == 3) signal = SIGKILL;
-        if (!has_it || signal == SIGKILL) kill(child_->pid, signal);
+        if (!ended_ && (!has_it || signal == SIGKILL)) kill(child_->pid, signal);
+        if (ending_ != Ending::none && signal == SIGKILL) end_ = s.now();
       }
-      if (s.now() < end_) continue;
-      kill(child_->pid, timed_out ? SIGKILL : SIGTERM);
-      timed_out = true;
-      end_ = s.now() + kEndGrace;
+      if (s.now() >= end_) end_by_force();
     }
-    ended_ = s.now();
     s.finish();
     if (cgroup_)
       if (auto dir = s.cgroupfs().open_dir(cgroup_->path()))
         if (auto peak = dir->read_peak(); peak && *peak) progress_->peak(**peak);
   }
 
+  // The command itself, as of wait4().
+  bool runs() {
+    if (!ended_ && wait4(child_->pid, &status_, WNOHANG, &usage_) != 0) ended_ = session_->now();
+    return !ended_;
+  }
+
+  std::vector<pid_t> left_behind() const { return cgroup_ ? cgroup_->processes() : std::vector<pid_t>{}; }
+
+  // Each time, kEndGrace later, more: a process that waits for a dead disk does not even end by SIGKILL.
+  void end_by_force() {
+    ending_ = ending_ == Ending::none    ? Ending::asked
+              : ending_ == Ending::asked ? Ending::killed
+                                         : Ending::given_up;
+    end_ = session_->now() + kEndGrace;
+    if (ending_ == Ending::given_up) return;
+    int signal = ending_ == Ending::asked ? SIGTERM : SIGKILL;
+    std::vector<pid_t> in_cgroup = left_behind();
+    if (cgroup_) cgroup_->signal(signal);
+    if (!ended_ && std::ranges::find(in_cgroup, child_->pid) == in_cgroup.end()) kill(child_->pid, signal);
+  }
+
+  std::string how_it_ended() const {
+    std::string how = WIFSIGNALED(status_) ? fmt::format("was ended by signal {}", WTERMSIG(status_))
+                                           : fmt::format("exited with {}", WEXITSTATUS(status_));
+    if (ending_ != Ending::none && WIFSIGNALED(status_))
+      how = fmt::format("was ended by oomcast (--for {}) with signal {}", format_duration(*options_.duration),
+                        WTERMSIG(status_));
+    std::size_t left = left_behind().size();
+    if (left)
+      how += fmt::format("; {} it started still {} in its cgroup",
+                         left == 1 ? "a process" : fmt::format("{} processes", left),
+                         left == 1 ? "runs" : "run");
+    return how;
+  }
+
   Result<int> tell_the_end() {
     std::string command = escape_for_terminal(options_.run.command[0]);
-    if (exec_failed_)
+    if (exec_error_)
       return Error{fmt::format("cannot run '{}': {}", command, std::strerror(exec_error_)),
                    exec_error_ == ENOENT ? 127 : 126};
     int code = exit_code(status_);
@@ -450,7 +426,8 @@ class FollowedRun {
     }
     bool step = report && report->ok() && (*report)->rise && (*report)->rise->sudden &&
                 (*report)->rise->cause == Verdict::step;
-    output_.write_line(progress_->summary(command, status_, {usage_.ru_maxrss * 1024}, ended_, step));
+    output_.write_line(
+        progress_->summary({command, how_it_ended(), {usage_.ru_maxrss * 1024}, *ended_, step}));
     if (report) {
       output_.write_line("\n" + text_of(*report, output_.color()));
       if (!temporary_)
@@ -463,15 +440,18 @@ class FollowedRun {
   const Options& options_;
   StopSignals& stop_;
   Output output_;
-  std::optional<Child> child_;
+  std::optional<WaitingChild> child_;
   std::optional<TemporaryStore> temporary_;
   std::unique_ptr<Session> session_;
   std::optional<ChildCgroup> cgroup_;
   std::optional<Progress> progress_;
   std::string store_;
-  MonoTime end_{}, ended_{};
+  /// What oomcast does at the end of --for.
+  enum class Ending { none, asked, killed, given_up };
+  Ending ending_ = Ending::none;
+  MonoTime end_{};
+  std::optional<MonoTime> ended_;  // the command
   int status_ = 0, exec_error_ = 0;
-  bool exec_failed_ = false;
   rusage usage_{};
 };
 
