@@ -71,11 +71,11 @@ std::vector<double> base_of(const std::vector<double>& low, std::span<const Buck
   return out;
 }
 
-// The level at each bucket of a short dip below it, nullopt elsewhere: training frees what it held for a
-// validation, whose spike stands beside the dip. With dips for its floor, a leak by which the level rose was
-// hidden in "spikes". Only dips that rise with the level count: what is down to one height each time has
-// given everything back. Nor do a collector's teeth, which are at no level for most of the time, and full
-// collections without a spike.
+// For each bucket in a short dip: the level around the dip; nullopt elsewhere. Before a validation, training
+// frees memory (the dip), then the validation takes its own (the spike beside it). Taken as the baseline,
+// such dips hid a leak that raised the level, and the verdict was "spikes". Three kinds of dip stay in the
+// baseline: dips to one height each time (all was given back), teeth of a collector (no level for most of the
+// time), and full collections (no spike beside them).
 std::vector<std::optional<double>> dips_of(std::span<const Bucket> window, const std::vector<double>& low,
                                            Reach reach, double threshold) {
   std::size_t n = window.size();

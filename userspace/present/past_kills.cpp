@@ -266,7 +266,7 @@ class HostNames {
       if (std::ranges::find(alike, kill.host) == alike.end()) alike.push_back(kill.host);
     }
   }
-  // A short name stands for a full one only if that is the only one: "web1" may be web1.a or web1.b.
+  // "web1" is taken for web1.a only where no web1.b is known.
   const std::string& name_of(const std::string& host) const {
     const std::vector<std::string>& alike = by_short_.at(short_of(host));
     return alike.size() == 2 && !are_different_hosts(alike[0], alike[1]) ? alike[0] : host;

@@ -146,7 +146,7 @@ TEST_F(FoundSeries, reads_the_hits_of_a_search) {
   EXPECT_EQ(points_[1].used, MiB(101));
 }
 
-TEST_F(FoundSeries, tells_how_a_table_with_its_newest_line_first_is_read) {
+TEST_F(FoundSeries, names_the_command_that_reads_a_table_with_its_newest_line_first) {
   ASSERT_EQ(read("time,rss_mb\n1,7\n"), "");
   auto file = LineFile::open(path_);
   auto series = SeriesFile::open(*std::move(file), {});
