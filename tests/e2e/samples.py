@@ -242,6 +242,41 @@ def what_others_hold_is_not_left_to_a_cgroup(t):
         tracer.stop()
 
 
+@case(tier="gate", kernel=True)
+def what_is_throttled_at_memory_high_has_its_deadline_there(t):
+    """The kernel does not kill at memory.high: whoever allocates there waits. It may be taken back while it runs."""
+    group = t.cgroup().limit(192 * MiB)
+    if group.version == 1:
+        t.skip("cgroup v1 has no memory.high")
+    group.write("memory.high", 96 * MiB)
+    t.start(group, "grow", "--rate", "2M", "--anon", "64M", "--forever")
+    tracer = t.trace("--cgroup", group.path, "--interval", "300ms")
+    told = lambda kind: lambda f: (f["cgroup"] or {}).get("id") == group.id and f["limit_kind"] == kind
+    line = tracer.wait_for_line("forecast", told("high"), timeout=20)
+    t.equal("limit_bytes", line["limit_bytes"], 96 * MiB)
+    t.equal("limit_cgroup", line["limit_cgroup"]["path"], group.path)
+    group.write("memory.high", "max")
+    line = tracer.wait_for_line("limit_changed", lambda c: c["cgroup"]["id"] == group.id, timeout=30)
+    t.equal("the change", [line[k] for k in ("limit_kind", "before_bytes", "limit_bytes")], ["high", 96 * MiB, None])
+    line = tracer.wait_for_line("forecast", told("max"), timeout=20)
+    t.equal("limit_bytes without it", line["limit_bytes"], 192 * MiB)
+
+
+@case(tier="gate")
+def a_limit_that_is_changed_counts_at_once(t):
+    """As a pod is resized in place: of a cgroup that sleeps, too."""
+    group = t.cgroup().limit(192 * MiB)
+    t.start(group, "grow", "--anon", "24M", "--forever").wait_for("holds")
+    tracer = t.trace("--cgroup", group.path, "--interval", "300ms")
+    tracer.wait_for_line("sample", lambda s: s["cgroup"]["id"] == group.id and s["limit_bytes"] == 192 * MiB)
+    for before, limit in ((192 * MiB, 96 * MiB), (96 * MiB, 256 * MiB)):
+        group.limit(limit)
+        line = tracer.wait_for_line("limit_changed", lambda c: c["limit_bytes"] == limit, timeout=10)
+        t.equal("the change", [line["cgroup"]["path"], line["limit_cgroup"]["path"], line["limit_kind"], line["before_bytes"]],
+                [group.path, group.path, "max", before])
+        tracer.wait_for_line("sample", lambda s: s["cgroup"]["id"] == group.id and s["limit_bytes"] == limit, timeout=10)
+
+
 @case(vm="all")
 def swap_that_a_cgroup_may_not_use_is_no_room(t):
     """What is forecast to: memory of the limit alone where an ancestor may not swap, and where nobody may (only in an

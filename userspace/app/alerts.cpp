@@ -72,8 +72,9 @@ void Alerts::on_sample(const Sample& sample, const Forecast* forecast) {
   in.host = !sample.cgroup || sample.cgroup->name.kind == CgroupKind::root;  // as alert_inputs() says it
   in.cgroup = sample.cgroup;
   in.level = sample.pinned;
-  in.limit = sample.headroom_limit;
-  in.limit_cgroup = sample.headroom_cgroup;
+  NextLimit next = next_limit(sample);
+  in.limit = next.limit;
+  in.limit_cgroup = next.owner;
   if (forecast) in.forecast = *forecast;
   act(sample.time, engine_.check_one(sample.time, in));
 }

@@ -10,8 +10,9 @@ namespace {
 
 constexpr Nanos kHotFor = std::chrono::milliseconds(150);
 constexpr std::size_t kMaxHot = 64;
-constexpr double kNearlyFull = 0.95;       // of the limit, not reclaimable
-constexpr std::uint64_t kLimitEvery = 10;  // looks at an idle cgroup between reads of its limit
+constexpr double kNearlyFull = 0.95;                   // of the limit, not reclaimable
+constexpr Nanos kHighEvery = std::chrono::seconds(5);  // of what moves
+constexpr std::uint64_t kLimitEvery = 10;              // looks at an idle cgroup between reads of its limit
 
 CgroupEntry entry_of(const CgroupState& state) {
   return {state.ref->id, std::nullopt, state.ref->path};
@@ -51,7 +52,8 @@ void CgroupSamples::read(CgroupState& state, CgroupReading reading, bool told_by
   CgroupEntry entry = entry_of(state);
   if (!told_by_kernel || !state.limit_known)
     if (auto limit = reader_.limit(entry)) reading.limit = *limit;
-  read_limits_above(state);
+  read_high(state, now);
+  read_limits_above(state, now);
   if (!reading.stat)
     if (auto stat = reader_.stat(entry)) {
       reading.stat = *stat;
@@ -78,11 +80,20 @@ void CgroupSamples::read_limits(CgroupState& cgroup) {
   cgroup.swap_known = true;
 }
 
-void CgroupSamples::read_limits_above(const CgroupState& cgroup) {
+// No record of the kernel programs tells of it.
+void CgroupSamples::read_high(CgroupState& cgroup, MonoTime now) {
+  if (cgroup.high.read && now - *cgroup.high.read < kHighEvery) return;
+  cgroup.high.read = now;
+  auto high = reader_.high(entry_of(cgroup));
+  if (high) cgroup.high.size = *high == Bytes{} ? std::nullopt : *high;
+}
+
+void CgroupSamples::read_limits_above(const CgroupState& cgroup, MonoTime now) {
   for (auto at = cgroup.parent; at;) {
     CgroupState* above = model_.cgroups().find(*at);
     if (!above) return;
     if (!above->limit_known || (machine_swaps() && !above->swap_known)) read_limits(*above);
+    read_high(*above, now);
     at = above->parent;
   }
 }
@@ -96,7 +107,7 @@ void CgroupSamples::sample_all(MonoTime now, bool told, const std::function<void
     if (state.removed || !model_.cgroup_in_scope(inode)) {
       // Limits of ancestors outside of the scope matter all the same, and what others hold below them.
       if (state.removed) return;
-      if (!state.limit_known || rounds_ % kLimitEvery == 0) read_limits(state);
+      if (!state.limit_known || rounds_ % kLimitEvery == 0) read_limits(state), read_high(state, now);
       if (state.limit && model_.is_above_scope(inode)) changed.insert(changed.begin(), inode);
       return;
     }
@@ -105,9 +116,11 @@ void CgroupSamples::sample_all(MonoTime now, bool told, const std::function<void
       CgroupEntry entry = entry_of(state);
       auto usage = reader_.usage(entry);
       moved = usage && state.usage != *usage;
-      if ((rounds_ + inode) % kLimitEvery == 0) read_limits(state);
+      if ((rounds_ + inode) % kLimitEvery == 0) read_limits(state), read_high(state, now);
     }
-    bool limit_moved = model_.cgroups().tightest_limit(inode, host_total(model_)).limit != state.shown.limit;
+    bool limit_moved =
+        model_.cgroups().tightest_limit(inode, host_total(model_)).limit != state.shown.limit ||
+        model_.cgroups().tightest_high(inode).limit != state.shown.high;
     if (moved || limit_moved || !state.shown.at || !state.limit_known) changed.push_back(inode);
   });
   for (std::uint64_t inode : changed) {

@@ -57,7 +57,8 @@ class CgroupSamples {
   void read(CgroupState& state, CgroupReading reading, bool told_by_kernel, MonoTime now);
   bool machine_swaps() const;
   void read_limits(CgroupState& cgroup);
-  void read_limits_above(const CgroupState& cgroup);
+  void read_high(CgroupState& cgroup, MonoTime now);
+  void read_limits_above(const CgroupState& cgroup, MonoTime now);
 
   MachineModel& model_;
   MonoTime next_kill_poll_{};

@@ -27,7 +27,8 @@ void add_fact(StoreWriter& to, const Fact& fact) {
         using T = std::decay_t<decltype(f)>;
         if constexpr (std::is_same_v<T, OomEvent>)
           to.add(EpisodeFact{f});
-        else if constexpr (!std::is_same_v<T, StartFact> && !std::is_same_v<T, EndFact>)
+        else if constexpr (!std::is_same_v<T, StartFact> && !std::is_same_v<T, EndFact> &&
+                           !std::is_same_v<T, LimitChangedFact>)  // the samples have their limits
           to.add(f);
       },
       fact);

@@ -65,8 +65,8 @@ std::vector<AlertInput> alert_inputs(const MachineModel& model, const ForecastRe
     AlertInput in;
     in.cgroup = c.ref;
     in.level = c.pinned->value;
-    in.limit = c.headroom_limit;
-    in.limit_cgroup = c.headroom_cgroup;
+    in.limit = c.high.throttle ? c.high.throttle->limit : c.headroom_limit;
+    in.limit_cgroup = c.high.throttle ? c.high.throttle->owner : c.headroom_cgroup;
     in.forecast = known(forecasts.of(c.ref->id));
     out.push_back(std::move(in));
   });

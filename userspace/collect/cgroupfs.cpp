@@ -143,15 +143,19 @@ struct Walk {
 
 // ---- A cgroup's files ----
 
-enum class File : std::size_t { usage, limit, stat, kmem, swap_usage, swap_limit, swappiness };
+enum class File : std::size_t { usage, limit, stat, kmem, swap_usage, swap_limit, high, swappiness };
 
 const char* file_name(Hierarchy hierarchy, File file) {
-  static constexpr const char* v1[] = {
-      "memory.usage_in_bytes",      "memory.limit_in_bytes",       "memory.stat",
-      "memory.kmem.usage_in_bytes", "memory.memsw.usage_in_bytes", "memory.memsw.limit_in_bytes",
-      "memory.swappiness"};
-  static constexpr const char* v2[] = {"memory.current", "memory.max",          "memory.stat",
-                                       "memory.stat",    "memory.swap.current", "memory.swap.max"};
+  static constexpr const char* v1[] = {"memory.usage_in_bytes",
+                                       "memory.limit_in_bytes",
+                                       "memory.stat",
+                                       "memory.kmem.usage_in_bytes",
+                                       "memory.memsw.usage_in_bytes",
+                                       "memory.memsw.limit_in_bytes",
+                                       nullptr,
+                                       "memory.swappiness"};
+  static constexpr const char* v2[] = {"memory.current",      "memory.max",      "memory.stat", "memory.stat",
+                                       "memory.swap.current", "memory.swap.max", "memory.high"};
   return (hierarchy == Hierarchy::v1 ? v1 : v2)[static_cast<std::size_t>(file)];
 }
 
@@ -445,6 +449,11 @@ Result<Bytes> CgroupReader::usage(const CgroupEntry& cgroup) {
 Result<std::optional<Bytes>> CgroupReader::limit(const CgroupEntry& cgroup) {
   ReaderSource source{*this, cgroup};
   return limit_from(source, File::limit);
+}
+Result<std::optional<Bytes>> CgroupReader::high(const CgroupEntry& cgroup) {
+  if (cgroup.id.hierarchy == Hierarchy::v1) return std::optional<Bytes>();
+  ReaderSource source{*this, cgroup};
+  return limit_from(source, File::high);
 }
 Result<std::optional<SwapUse>> CgroupReader::swap(const CgroupEntry& cgroup) {
   ReaderSource source{*this, cgroup};

@@ -111,6 +111,8 @@ class CgroupReader {
 
   Result<Bytes> usage(const CgroupEntry& cgroup);
   Result<std::optional<Bytes>> limit(const CgroupEntry& cgroup);
+  /// memory.high: above it the kernel does not kill, but throttles whoever allocates. nullopt: none, or v1.
+  Result<std::optional<Bytes>> high(const CgroupEntry& cgroup);
   /// nullopt: this kernel does not account swap to cgroups (or v2's root).
   Result<std::optional<SwapUse>> swap(const CgroupEntry& cgroup);
   /// v1 memory.swappiness; nullopt on v2, where vm.swappiness rules.
@@ -125,7 +127,7 @@ class CgroupReader {
 
  private:
   friend struct ReaderSource;
-  static constexpr std::size_t slots = 7;
+  static constexpr std::size_t slots = 8;
   struct Files {
     std::array<UniqueFd, slots> fds;
     bool read = true;  // since the last close_unread()

@@ -134,8 +134,10 @@ std::string message_of(const AlertRule& rule, const AlertInput& in) {
   if (f.evidence.thrashing) return out + "; " + escape_for_terminal(f.why);
   if (f.growth) out += fmt::format("{} grows {}", in.level ? "," : "", format_rate(f.growth->rate));
   if (f.eta) {
-    out += fmt::format(": OOM in {}", format_duration(*f.eta));
-    if (f.eta_low)
+    bool high = f.limit_kind == LimitKind::high, there = high && f.eta->count() <= 0;
+    out += fmt::format(": {}", high ? "throttled at its memory.high" : "OOM");
+    if (!there) out += fmt::format(" in {}", format_duration(*f.eta));
+    if (f.eta_low && !there)
       out += fmt::format(" ({} to {})", format_duration(*f.eta_low),
                          f.eta_high ? format_duration(*f.eta_high) : "never");
   } else if (rule.quantity == Quantity::forecast && !f.why.empty()) {

@@ -11,4 +11,8 @@ std::string_view to_string(Verdict verdict) {
   return names[static_cast<std::size_t>(verdict)];
 }
 
+std::string_view name_of(std::optional<LimitKind> kind) {
+  return kind == LimitKind::high ? "memory.high" : "limit";
+}
+
 }  // namespace oomcast

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/units.h"
+#include "model/facts.h"
 #include "model/thrashing.h"
 
 namespace oomcast {
@@ -31,6 +32,9 @@ enum class Verdict : std::uint8_t {
 };
 constexpr std::size_t kVerdicts = static_cast<std::size_t>(Verdict::unknown) + 1;
 std::string_view to_string(Verdict verdict);
+
+/// "its …": "limit", "memory.high".
+std::string_view name_of(std::optional<LimitKind> kind);
 
 /// It stands near its limit, higher than ever, and has just risen by more than is left.
 struct NearLimit {
@@ -56,6 +60,7 @@ struct Forecast {
   Verdict verdict = Verdict::unknown;
   std::optional<Growth> growth;
   std::optional<Bytes> limit;
+  std::optional<LimitKind> limit_kind;  // nullopt: there is no limit, or it is a card's or another tool's
   /// From the newest sample to the limit: median and a 90 % interval. eta unset: not in sight. eta_high unset
   /// with eta_low set: may never.
   std::optional<Seconds> eta, eta_low, eta_high;

@@ -43,6 +43,7 @@ void Forecaster::add(const Reading& reading) {
   history_.add(reading.time, reading.value);
   if (reading.total) total_.add(reading.time, *reading.total);
   limit_ = reading.limit;
+  limit_kind_ = reading.limit ? reading.limit_kind : std::nullopt;
   double now = history_.newest_time();
   double off = std::abs(history_.newest_value() - expected_ - slope_ * (now - analysed_at_));
   // After days of calm a surprise may be the beginning of two minutes that lead to a kill, and a deadline of
@@ -79,6 +80,7 @@ bool Forecaster::limit_moved() const {
 const Forecast& Forecaster::forecast() {
   double now = history_.empty() ? 0 : history_.newest_time();
   latest_.limit = limit_;
+  latest_.limit_kind = limit_kind_;
   auto left = [&](double at) { return Seconds(at - now < kAtOnce ? 0 : at - now); };
   if (meets_) {
     latest_.eta = left(meets_->median);
@@ -86,7 +88,7 @@ const Forecast& Forecaster::forecast() {
     if (meets_->high) latest_.eta_high = left(*meets_->high);
   }
   latest_.alert = alert_ || near_limit_ || ends_soon_;
-  latest_.why = last_word(told_, history_, limit_, lives_);
+  latest_.why = last_word(told_, history_, limit_, lives_, name_of(limit_kind_));
   return latest_;
 }
 
@@ -118,6 +120,11 @@ void Forecaster::tell_leak(const Leak& leak) {
   else
     told_.said = fmt::format("its floor rises {} for {} now", rate, since);
   if (!limit_) return;
+  // It is throttled there, and creeps on.
+  if (limit_kind_ == LimitKind::high && leak.floor >= limit_->as_double()) {
+    meets_ = Meeting{now, now, now};
+    return;
+  }
   Outlook outlook = Outlook::of(leak.dots, t);
   auto c = outlook.crossing(limit_->as_double(), leak.peaks, now);
   if (leak.peaks.recurring) {
@@ -145,8 +152,8 @@ void Forecaster::tell_arrived(const Leak& leak) {
       Growth{{slope}, {slope - 1.645 * sd}, {slope + 1.645 * sd}, Seconds(t.end() - t.begin()), t.dots()};
   latest_.evidence.floor = whole_bytes(history_.newest_value());
   latest_.evidence.regime = Seconds(now - t.begin());
-  told_ = {fmt::format("its floor rose {} for {} up to its limit", format_rate({slope}),
-                       format_duration(Seconds(t.end() - t.begin()))),
+  told_ = {fmt::format("its floor rose {} for {} up to its {}", format_rate({slope}),
+                       format_duration(Seconds(t.end() - t.begin())), name_of(limit_kind_)),
            fmt::format(", where it has stood for {}", format_duration(Seconds(stood))), true};
   meets_ = Meeting{now, now, now + stood};
 }
@@ -185,9 +192,9 @@ void Forecaster::tell_near() {
   if (!near_limit_ || meets_) return;
   const NearLimit& near = *latest_.evidence.near_limit;
   told_ = {};
-  told_.said = fmt::format("it stands at {:.0f} % of its limit, and rose by {} in {}: only {} are left",
-                           100 * share(history_.newest_value(), limit_->as_double()), format_size(near.moved),
-                           format_duration(near.within), format_size(near.left));
+  told_.said = fmt::format("it stands at {:.0f} % of its {}, and rose by {} in {}: only {} are left",
+                           100 * share(history_.newest_value(), limit_->as_double()), name_of(limit_kind_),
+                           format_size(near.moved), format_duration(near.within), format_size(near.left));
   told_.rises = told_.says_what_is_left = true;
 }
 

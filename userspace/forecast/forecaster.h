@@ -24,6 +24,7 @@ struct Reading {
   /// `value` with what can be dropped (a cgroup: its usage with the page cache) or is shared (processes: the
   /// RSS). nullopt: not known, and neither `cache` nor `cow` can be told.
   std::optional<Bytes> total = std::nullopt;
+  std::optional<LimitKind> limit_kind = std::nullopt;  // see Forecast
 };
 
 /// The forecast depends on the readings alone: not on when or how often it is asked for. A full analysis
@@ -56,6 +57,7 @@ class Forecaster {
   Surplus surplus_;
   History history_, total_;
   std::optional<Bytes> limit_;
+  std::optional<LimitKind> limit_kind_;
   Forecast latest_;
   double life_began_ = 0;  // s since the first reading
   PastLives lives_;

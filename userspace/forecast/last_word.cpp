@@ -6,6 +6,7 @@
 #include <cmath>
 #include <span>
 
+#include "forecast/forecast.h"
 #include "forecast/numbers.h"
 
 namespace oomcast {
@@ -70,7 +71,7 @@ std::string objection(const Sentence& sentence, const History& history, std::opt
 }
 
 // The room below the limit, and the range of its samples in the last hour of this life, or since it began.
-std::string what_is_left(const History& history, double limit, double life_began) {
+std::string what_is_left(const History& history, double limit, double life_began, std::string_view name) {
   double value = history.newest_value(), now = history.newest_time(), low = value, high = value;
   double from = std::max(now - kSpreadOver, life_began);
   std::size_t k = 0;
@@ -82,7 +83,9 @@ std::string what_is_left(const History& history, double limit, double life_began
   }
   std::string left = value >= limit ? "nothing is" : fmt::format("{} are", bytes_text(limit - value));
   std::string hour = now - from >= kSpreadOver ? "the last hour" : format_duration(Seconds(now - from));
-  return fmt::format("; {} left of its limit, and it moved by {} in {}", left, bytes_text(high - low), hour);
+  if (value >= limit && name == name_of(LimitKind::high)) left = "it is throttled: nothing is";
+  return fmt::format("; {} left of its {}, and it moved by {} in {}", left, name, bytes_text(high - low),
+                     hour);
 }
 
 std::string past_lives(const PastLives& lives, double limit) {
@@ -100,13 +103,14 @@ std::string past_lives(const PastLives& lives, double limit) {
 }  // namespace
 
 std::string last_word(const Sentence& sentence, const History& history, std::optional<Bytes> limit,
-                      const PastLives& lives) {
+                      const PastLives& lives, std::string_view limit_name) {
   if (history.empty()) return sentence.said + sentence.claim;
   std::string against = objection(sentence, history, limit);
   std::string out = sentence.said + (against.empty() ? sentence.claim : against);
   if (!limit || limit->count <= 0) return out;
   bool full = history.newest_value() >= kSayLeftAt * limit->as_double();
-  if (full && !sentence.says_what_is_left) out += what_is_left(history, limit->as_double(), lives.ended);
+  if (full && !sentence.says_what_is_left)
+    out += what_is_left(history, limit->as_double(), lives.ended, limit_name);
   if (lives.count > 0) out += past_lives(lives, limit->as_double());
   return out;
 }

@@ -23,6 +23,6 @@ struct Sentence {
 /// much of the history as it takes to find one sample as high as they are: all of it, about 1,000 buckets, of
 /// what is higher than ever.
 std::string last_word(const Sentence& sentence, const History& history, std::optional<Bytes> limit,
-                      const PastLives& lives);
+                      const PastLives& lives, std::string_view limit_name = "limit");
 
 }  // namespace oomcast

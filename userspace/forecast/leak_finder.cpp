@@ -335,8 +335,8 @@ bool LeakFinder::is_faster(const Leak& newest, const Leak& all, double now) cons
          newest.floor >= all.trend.value(now) + all.peaks.mean + 3 * all.peaks.sd;
 }
 
-// Two minutes of spikes before a straight rise bent the curve through both: the deadline was a third too early,
-// between -50 % and +120 %.
+// Two minutes of spikes before a straight rise bent the curve through both: the deadline was a third too
+// early, between -50 % and +120 %.
 bool LeakFinder::is_straighter(const Leak& newest, const Leak& all) const {
   return newest.rise >= kMostOfRise * all.rise &&
          newest.trend.residual_sd() * kStraighter <= all.trend.residual_sd();

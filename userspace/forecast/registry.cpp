@@ -212,10 +212,11 @@ void ForecastRegistry::on(const Sample& sample) {
   }
   Entry& entry = at->second;
   entry.newest.cgroup = sample.cgroup;
-  entry.newest.limit_cgroup = sample.headroom_cgroup;
+  NextLimit next = next_limit(sample);
+  entry.newest.limit_cgroup = next.owner;
   // Usage without the swap that pinned counts may be below it.
   auto total = sample.usage ? std::optional(std::max(*sample.usage, *sample.pinned)) : std::nullopt;
-  add(entry, {sample.time, *sample.pinned, sample.headroom_limit, total});
+  add(entry, {sample.time, *sample.pinned, next.limit, total, next.kind});
   analyse(entry, sample.time);
 }
 
@@ -251,7 +252,8 @@ void ForecastRegistry::on(ProcessSampleFact& sample) {
   entry->newest.limit_cgroup = around ? around->newest.limit_cgroup : nullptr;
   auto room = room_beside(around);
   auto total = entry->shared ? std::optional(std::max(sample.rss, holds)) : std::nullopt;
-  add(*entry, {sample.time, holds, room ? std::optional(holds + *room) : std::nullopt, total});
+  add(*entry, {sample.time, holds, room ? std::optional(holds + *room) : std::nullopt, total,
+               around ? around->last.limit_kind : std::nullopt});
   const Forecast& next = entry->forecaster.forecast();
   if (next.growth) sample.growth = next.growth->rate;
   // A process that does nothing of note is no news.
@@ -319,7 +321,8 @@ void ForecastRegistry::add_tree(MonoTime now) {
   if (around) sum = std::min(sum, around->last.value);
   tree_->newest.limit_cgroup = around ? around->newest.limit_cgroup : nullptr;
   auto room = room_beside(around);
-  add(*tree_, {now, sum, room ? std::optional(sum + *room) : std::nullopt});
+  add(*tree_, {now, sum, room ? std::optional(sum + *room) : std::nullopt, std::nullopt,
+               around ? around->last.limit_kind : std::nullopt});
   analyse(*tree_, now);
 }
 

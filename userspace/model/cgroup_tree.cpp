@@ -202,17 +202,30 @@ bool CgroupTree::Below::operator()(std::uint64_t inode) {
   return known->second;
 }
 
-CgroupTree::Tightest CgroupTree::tightest_limit(std::uint64_t inode, std::optional<Bytes> host) const {
+template <typename Limit>
+CgroupTree::Tightest CgroupTree::tightest(std::uint64_t inode, Limit limit_of) const {
   Tightest out;
   std::optional<std::uint64_t> at = inode;
   for (int depth = 0; at && depth < kMaxDepth; ++depth) {
     const CgroupState* state = find(*at);
     if (!state) break;
-    if (state->limit && (!out.limit || *state->limit < *out.limit)) out = {state->limit, state->ref};
+    const std::optional<Bytes>& own = limit_of(*state);
+    if (own && (!out.limit || *own < *out.limit)) out = {own, state->ref};
     at = state->parent;
   }
+  return out;
+}
+
+CgroupTree::Tightest CgroupTree::tightest_limit(std::uint64_t inode, std::optional<Bytes> host) const {
+  Tightest out = tightest(
+      inode, [](const CgroupState& c) -> const auto& { return c.limit; });
   if (out.limit && host && *host <= *out.limit) return {};
   return out;
+}
+
+CgroupTree::Tightest CgroupTree::tightest_high(std::uint64_t inode) const {
+  return tightest(
+      inode, [](const CgroupState& c) -> const auto& { return c.high.size; });
 }
 
 void CgroupTree::limit_swap(const CgroupState& cgroup, Bytes host_free, HeadroomInput& in) const {

@@ -27,7 +27,12 @@ struct CgroupState {
   std::optional<MonoTime> stat_read;
   std::optional<Point> pinned;  // the newest
   std::optional<Bytes> headroom_limit;
-  CgroupPtr headroom_cgroup;                // whose: see Sample
+  CgroupPtr headroom_cgroup;  // whose: see Sample
+  struct High {
+    std::optional<Bytes> size;         // memory.high
+    std::optional<MonoTime> read;      // or tried
+    std::optional<Throttle> throttle;  // see Sample
+  } high;
   std::optional<std::uint64_t> beneath;     // inode of the nearest limit above that is known, 0: the host's
   HeldByOthers others;                      // below that
   std::optional<SwapUse> swap;              // nullopt: not read, or not accounted
@@ -36,7 +41,7 @@ struct CgroupState {
   std::optional<MonoTime> removed;
   // What was last shown, so that idle cgroups stay quiet.
   struct Shown {
-    std::optional<Bytes> usage, limit;
+    std::optional<Bytes> usage, limit, high;
     std::optional<MonoTime> at;
   } shown;
 };
@@ -96,6 +101,8 @@ class CgroupTree {
   };
   /// The smallest limit of the cgroup and its ancestors, the nearest owner if several are equal.
   Tightest tightest_limit(std::uint64_t inode, std::optional<Bytes> host) const;
+  /// The same of memory.high. A high of 0 is none: it is written to have everything reclaimed, then reset.
+  Tightest tightest_high(std::uint64_t inode) const;
   /// What the machine's free swap, the cgroup and its ancestors leave to it, as far as that was read.
   void limit_swap(const CgroupState& cgroup, Bytes host_free, HeadroomInput& in) const;
 
@@ -117,6 +124,8 @@ class CgroupTree {
   }
 
  private:
+  template <typename Limit>
+  Tightest tightest(std::uint64_t inode, Limit limit_of) const;
   template <typename IsTop>
   bool climb(std::uint64_t inode, IsTop is_top) const;
   bool has_room(const CgroupState* known, std::size_t path) const;

@@ -46,6 +46,19 @@ struct ProcessRef {
   CgroupPtr cgroup;
 };
 
+enum class LimitKind : std::uint8_t {
+  max,   // memory.max (v1: memory.limit_in_bytes): the kernel reclaims there, then kills
+  high,  // memory.high: it throttles there, and does not kill
+  host,  // the machine's memory
+};
+std::string_view to_string(LimitKind kind);
+
+/// What a cgroup's unreclaimable memory runs against where the kernel throttles it before it would kill.
+struct Throttle {
+  Bytes limit;      // memory.high with the swap that is left, less what others hold below it
+  CgroupPtr owner;  // of that memory.high: the cgroup or one above
+};
+
 /// A cgroup's memory at one moment.
 struct Sample {
   MonoTime time;
@@ -59,6 +72,24 @@ struct Sample {
   std::optional<Bytes> headroom_limit;
   std::optional<Bytes> peak;            // the highest usage the kernel has seen
   CgroupPtr headroom_cgroup = nullptr;  // whose limit `headroom_limit` is, or is of; null: the host's
+  std::optional<Throttle> throttle = std::nullopt;  // only if it is less than `headroom_limit`
+};
+
+/// What `pinned` of a sample meets first.
+struct NextLimit {
+  std::optional<Bytes> limit;
+  CgroupPtr owner;  // null: the host's
+  LimitKind kind = LimitKind::max;
+};
+NextLimit next_limit(const Sample& sample);
+
+/// The limit that is in force for a cgroup is another one.
+struct LimitChangedFact {
+  MonoTime time;
+  CgroupPtr cgroup;
+  CgroupPtr limit_cgroup;  // whose it is now; null: nobody's, or the host's
+  LimitKind kind = LimitKind::max;
+  std::optional<Bytes> before, limit;  // nullopt: none
 };
 
 /// A process's memory at one moment. Counters lag the kernel's exact sums by at most `rss_error`.
@@ -303,7 +334,7 @@ struct GpuSample {
   bool ended = false;         // the process: what it held at its end
 };
 
-using ModelFact = std::variant<Sample, ProcessSampleFact, Episode, UserKillFact, ReclaimFact, PressureFact,
-                               GpuFact, GpuSample>;
+using ModelFact = std::variant<Sample, LimitChangedFact, ProcessSampleFact, Episode, UserKillFact,
+                               ReclaimFact, PressureFact, GpuFact, GpuSample>;
 
 }  // namespace oomcast

@@ -175,6 +175,9 @@ class MachineModel {
   };
   std::optional<LimitAbove> limit_above(const CgroupState& state) const;
   void leave_to_others(CgroupState& state, Headroom& room, MonoTime when);
+  void throttle(CgroupState& state, const CgroupReading& reading, Bytes pinned) const;
+  void tell_limits(CgroupState& state, MonoTime when, const CgroupTree::Tightest& max,
+                   std::optional<Bytes> host);
   bool episode_in_scope(const Episode& episode) const;
   std::optional<KillSeries> series_of(const Episode& episode);
   void tell_gpu();

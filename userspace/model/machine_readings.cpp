@@ -11,6 +11,17 @@ constexpr std::int64_t kNoNews = 256;  // a limit that others lower by less than
 
 }  // namespace
 
+std::string_view to_string(LimitKind kind) {
+  constexpr std::string_view names[] = {"max", "high", "host"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+NextLimit next_limit(const Sample& sample) {
+  if (sample.throttle) return {sample.throttle->limit, sample.throttle->owner, LimitKind::high};
+  return {sample.headroom_limit, sample.headroom_cgroup,
+          sample.headroom_cgroup ? LimitKind::max : LimitKind::host};
+}
+
 void MachineModel::on_reading(std::uint64_t inode, const CgroupReading& reading, bool show) {
   CgroupState* state = cgroups_.find(inode);
   if (!state || state->removed) return;
@@ -35,17 +46,49 @@ void MachineModel::on_reading(std::uint64_t inode, const CgroupReading& reading,
     state->headroom_cgroup = tightest.owner;
     leave_to_others(*state, *room, reading.time);
     state->headroom_limit = room->limit;
+    throttle(*state, reading, room->pinned);
     if (!state->pinned || reading.time >= state->pinned->time)
       state->pinned = Point{reading.time, room->pinned};
   }
   bool changed = state->usage != state->shown.usage || tightest.limit != state->shown.limit;
   if (!cgroup_in_scope(inode) || !(show || changed || !state->shown.at)) return;
   if (too_soon(state->shown.at, reading.time)) return;
+  tell_limits(*state, reading.time, tightest, host_total);
   state->shown.usage = state->usage;
   state->shown.limit = tightest.limit;
   state->shown.at = reading.time;
   facts_.push_back(Sample{reading.time, state->ref, state->usage, tightest.limit, tightest.owner, state->stat,
-                          pinned, state->headroom_limit, state->peak, state->headroom_cgroup});
+                          pinned, state->headroom_limit, state->peak, state->headroom_cgroup,
+                          state->high.throttle});
+}
+
+// Kubernetes sets memory.high by itself (MemoryQoS), below memory.max: what leaks is throttled to a crawl
+// there and never killed, and had a deadline to memory.max.
+void MachineModel::throttle(CgroupState& state, const CgroupReading& reading, Bytes pinned) const {
+  state.high.throttle.reset();
+  auto high = cgroups_.tightest_high(state.ref->id.inode);
+  if (!high.limit) return;
+  auto room = headroom(headroom_input(state, reading, high.limit));
+  if (!room || !room->limit) return;
+  Bytes limit = *room->limit;
+  const CgroupState* owner = cgroups_.find(high.owner->id.inode);
+  if (owner && owner != &state && owner->pinned)
+    limit = std::max(pinned, limit - std::max(Bytes{}, owner->pinned->value - pinned));
+  if (!state.headroom_limit || limit < *state.headroom_limit)
+    state.high.throttle = Throttle{limit, high.owner};
+}
+
+void MachineModel::tell_limits(CgroupState& state, MonoTime when, const CgroupTree::Tightest& max,
+                               std::optional<Bytes> host) {
+  auto high = cgroups_.tightest_high(state.ref->id.inode);
+  auto before = state.shown.limit ? state.shown.limit : host, now = max.limit ? max.limit : host;
+  if (state.shown.at && before != now)
+    facts_.push_back(LimitChangedFact{when, state.ref, max.owner,
+                                      max.owner ? LimitKind::max : LimitKind::host, before, now});
+  if (state.shown.at && state.shown.high != high.limit)
+    facts_.push_back(
+        LimitChangedFact{when, state.ref, high.owner, LimitKind::high, state.shown.high, high.limit});
+  state.shown.high = high.limit;
 }
 
 // The nearest above it with a limit of its own, or the machine, as far as their levels are known.

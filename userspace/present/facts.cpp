@@ -27,6 +27,9 @@ About about(const ExitFact&) {
 About about(const ForecastFact&) {
   return {"forecast", FactKind::state};
 }
+About about(const LimitChangedFact&) {
+  return {"limit_changed", FactKind::event};
+}
 About about(const ReclaimFact&) {
   return {"reclaim", FactKind::state};
 }

@@ -32,9 +32,9 @@ struct EndFact {
   std::optional<double> time_s = std::nullopt;  // as in StartFact
 };
 
-using Fact = std::variant<StartFact, Sample, ProcessSampleFact, ExitFact, ForecastFact, OomEvent,
-                          UserKillFact, ReclaimFact, PressureFact, GpuFact, GpuSample, AlertFact, LostFact,
-                          TickFact, ForgottenFact, EndFact>;
+using Fact = std::variant<StartFact, Sample, LimitChangedFact, ProcessSampleFact, ExitFact, ForecastFact,
+                          OomEvent, UserKillFact, ReclaimFact, PressureFact, GpuFact, GpuSample, AlertFact,
+                          LostFact, TickFact, ForgottenFact, EndFact>;
 
 enum class FactKind {
   stream,    // its start and its end

@@ -121,6 +121,16 @@ class JsonRenderer {
     return out;
   }
 
+  Json operator()(const LimitChangedFact& f) const {
+    Json out = line("limit_changed", f.time);
+    out["cgroup"] = cgroup_json(f.cgroup);
+    out["limit_cgroup"] = cgroup_json(f.limit_cgroup);
+    out["limit_kind"] = to_string(f.kind);
+    out["before_bytes"] = maybe(f.before);
+    out["limit_bytes"] = maybe(f.limit);
+    return out;
+  }
+
   Json operator()(const ProcessSampleFact& f) const {
     Json out = line("process", f.time);
     out["process"] = process(f.process);
@@ -155,6 +165,7 @@ class JsonRenderer {
     out["growth_high_bytes_per_s"] = c.growth ? Json(c.growth->high.value) : Json(nullptr);
     out["limit_bytes"] = maybe(c.limit);
     out["limit_cgroup"] = cgroup_json(f.limit_cgroup);
+    out["limit_kind"] = c.limit_kind ? Json(to_string(*c.limit_kind)) : Json(nullptr);
     out["eta_s"] = maybe(c.eta);
     out["eta_low_s"] = maybe(c.eta_low);
     out["eta_high_s"] = maybe(c.eta_high);

@@ -35,13 +35,15 @@ Line summary(const Overview& o, std::size_t width) {
   std::string growing = rate(*first) ? fmt::format(", growing {}", format_rate(*rate(*first)).substr(1)) : "";
   if (rate(*first) && rate(*first)->value < 0) growing.clear();
   if (f.alert && f.eta) {
-    std::string when =
-        f.eta->count() > 0 ? "OOM in " + format_deadline(f, true) : std::string("OOM any moment");
+    std::string_view now = f.limit_kind == LimitKind::high ? "" : " any moment";
+    std::string when = f.eta->count() > 0 ? fmt::format("{} in {}", end_of(f), format_deadline(f, true))
+                                          : fmt::format("{}{}", end_of(f), now);
     return Line().add(fmt::format("{}: {}{}", who, when, growing), Style::alert);
   }
   if (f.alert) return Line().add(fmt::format("{}: {}", who, displayable(f.why)), Style::alert);
   if (f.eta)
-    return Line().add(fmt::format("No hurry. {}: OOM in {}{}", who, format_deadline(f, true), growing));
+    return Line().add(
+        fmt::format("{}: {} in {}{}, low confidence", who, end_of(f), format_deadline(f, true), growing));
   if (!known) return Line().add("Too early for a forecast: too few samples yet.", Style::dim);
   return Line().add("No OOM in sight.", Style::normal);
 }

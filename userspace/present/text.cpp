@@ -44,6 +44,16 @@ class TextRenderer {
                                               size_or(f.usage), limit, size_or(f.pinned));
   }
 
+  std::string operator()(const LimitChangedFact& f) const {
+    std::string whose = f.limit_cgroup && f.cgroup && f.limit_cgroup->id != f.cgroup->id
+                            ? fmt::format(" (of {})", where(f.limit_cgroup))
+                            : "";
+    return at(f.time, "limit") + fmt::format("{}  {} changed from {} to {}{}", where(f.cgroup),
+                                             f.kind == LimitKind::high ? "memory.high" : "its memory limit",
+                                             size_or(f.before, "none"), size_or(f.limit, "none"),
+                                             f.kind == LimitKind::host ? ", the machine's" : whose);
+  }
+
   std::string operator()(const ProcessSampleFact& f) const {
     std::string growth = f.growth ? "  " + format_rate(*f.growth) : "";
     return at(f.time, "process") + fmt::format("{}  RSS {} (anon {}, file {}, shmem {}){}",
@@ -273,14 +283,20 @@ std::string_view memory_of(GpuMemoryKind kind) {
   return kind == GpuMemoryKind::pinned ? "host memory" : "memory";
 }
 
+std::string_view end_of(const Forecast& f) {
+  return f.limit_kind == LimitKind::high ? "throttled at its memory.high" : "OOM";
+}
+
 std::string describe_deadline(const Forecast& f) {
   if (f.evidence.thrashing) return describe(*f.evidence.thrashing);
   if (!f.eta && !f.eta_low && !f.limit && f.verdict == Verdict::leak) return "its limit is not known";
+  std::string_view what = end_of(f);
   if (!f.eta)
-    return f.eta_low ? fmt::format("OOM in {} at the earliest, may never", format_duration(*f.eta_low))
+    return f.eta_low ? fmt::format("{} in {} at the earliest, may never", what, format_duration(*f.eta_low))
                      : "no OOM in sight";
+  if (f.limit_kind == LimitKind::high && f.eta->count() <= 0) return std::string(what);
   std::string high = f.eta_high ? format_duration(*f.eta_high) : "never";
-  return fmt::format("OOM in {} ({} to {})", format_duration(*f.eta),
+  return fmt::format("{} in {} ({} to {})", what, format_duration(*f.eta),
                      f.eta_low ? format_duration(*f.eta_low) : "not known", high);
 }
 

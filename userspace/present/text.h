@@ -23,6 +23,8 @@ std::string describe(const ProcessRef& process);
 /// "GPU memory", "host memory", or "memory" where the kind does not tell.
 std::string_view memory_of(GpuMemoryKind kind);
 
+/// What a deadline is for: "OOM", "throttled at its memory.high".
+std::string_view end_of(const Forecast& forecast);
 /// "OOM in 13 s (11 s to 15 s)", "no OOM in sight".
 std::string describe_deadline(const Forecast& forecast);
 

@@ -285,7 +285,7 @@ bool Retention::drop_before(std::int64_t time, bool expired) {
         return false;
     }
     if (!execute(db_, "DELETE FROM alert_actions WHERE alert NOT IN (SELECT seq FROM alerts)")) return false;
-    for (const char* table : {"forecast_devices", "forecast_evidence"})
+    for (const char* table : {"forecast_devices", "forecast_evidence", "throttled_forecasts"})
       if (!execute(db_,
                    fmt::format("DELETE FROM {} WHERE forecast NOT IN (SELECT seq FROM forecasts)", table)))
         return false;

@@ -114,6 +114,7 @@ Sample Rows::sample(const Statement& r, int c) {
   s.headroom_cgroup = r.null(c + 13)                       ? s.limit_cgroup
                       : r.integer(c + 13) == kOfTheMachine ? nullptr
                                                            : cgroup(r, c + 13);
+  if (!r.null(c + 14)) s.throttle = Throttle{r.size(c + 14), cgroup(r, c + 15)};
   return s;
 }
 
@@ -157,6 +158,8 @@ ForecastFact Rows::forecast(const Statement& r, int c) {
     e.thrashing =
         Thrashing{f.time - std::chrono::round<Nanos>(lasts), lasts, r.real(c + 29), {r.real(c + 30)}};
   }
+  if (said.limit && !f.device)
+    said.limit_kind = !r.null(c + 31) ? LimitKind::high : f.limit_cgroup ? LimitKind::max : LimitKind::host;
   return f;
 }
 

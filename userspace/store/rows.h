@@ -17,7 +17,9 @@ namespace oomcast {
 namespace columns {
 inline const std::string sample =
     "time_ns, cgroup, usage, usage_limit, limit_cgroup, anon, file, shmem, kernel, swap, pinned, "
-    "headroom_limit, peak, (SELECT cgroup FROM headroom_cgroups h WHERE h.sample=samples.seq)";
+    "headroom_limit, peak, (SELECT cgroup FROM headroom_cgroups h WHERE h.sample=samples.seq),"
+    " (SELECT size FROM throttles t WHERE t.sample=samples.seq),"
+    " (SELECT cgroup FROM throttles t WHERE t.sample=samples.seq)";
 inline const std::string process_sample =
     "time_ns, process, rss, anon, file, shmem, swap, private, rss_error";
 inline const std::string forecast =
@@ -31,7 +33,8 @@ inline const std::string forecast =
     " (SELECT limit_within_s FROM forecast_evidence e WHERE e.forecast=forecasts.seq),"
     " (SELECT thrashes_s FROM forecast_evidence e WHERE e.forecast=forecasts.seq),"
     " (SELECT thrashes_waiting FROM forecast_evidence e WHERE e.forecast=forecasts.seq),"
-    " (SELECT thrashes_reclaimed FROM forecast_evidence e WHERE e.forecast=forecasts.seq)";
+    " (SELECT thrashes_reclaimed FROM forecast_evidence e WHERE e.forecast=forecasts.seq),"
+    " (SELECT forecast FROM throttled_forecasts t WHERE t.forecast=forecasts.seq)";
 inline const std::string reclaim = "time_ns, cgroup, stalls, stalled_s, reclaimed";
 inline const std::string pressure =
     "time_ns, cgroup, some_avg10, some_avg60, some_avg300, some_total_us, full_avg10, full_avg60, "

@@ -108,6 +108,8 @@ constexpr std::array kOfKills = {
     TableText{"forecast_evidence",
               "forecast INTEGER PRIMARY KEY, limit_left INTEGER, limit_moved INTEGER, limit_within_s REAL,"
               " thrashes_s REAL, thrashes_waiting REAL, thrashes_reclaimed REAL"},
+    TableText{"throttles", "sample INTEGER PRIMARY KEY, size INTEGER, cgroup INTEGER"},
+    TableText{"throttled_forecasts", "forecast INTEGER PRIMARY KEY"},
     TableText{"headroom_cgroups", "sample INTEGER PRIMARY KEY, cgroup INTEGER"},
     TableText{"growth_code",
               "episode INTEGER, site INTEGER, nr INTEGER, function TEXT, file TEXT, line INTEGER,"

@@ -14,6 +14,7 @@
 //   process_samples the same of processes (a store has only those that hold much)
 //   exits, kills (SIGKILL from user space), reclaim, pressure, alerts, alert_actions, losses
 //   forecasts       as told; told=0: not told by itself, but with an episode or an alert
+//   throttled_forecasts: those to a memory.high
 //   forecast_evidence of those near a limit (left to it, moved within) and of those that thrash: for how long, the
 //                   share of time that tasks waited, bytes reclaimed a second
 //   episodes        OOM kills; source: live, kmsg, journal, file; complete=0: oomcast ended before it was told
@@ -43,6 +44,7 @@
 //   gpu_samples, gpu_evictions, gpu_events, gpu_errors, forecast_devices: gpu_tables.h
 // Only in recordings:
 //   headroom_cgroups (of samples: whose limit headroom_limit is of, 0: the machine's, where that is not limit_cgroup),
+//   throttles (of samples: the memory.high that they meet before their limit, and whose it is),
 //   removals (a cgroup was forgotten), ticks (killed: whose limit was met), events (json, text: as it was told)
 //
 // What a file of an earlier version lacks of these open_store() adds; one that is only read does as if they were empty.

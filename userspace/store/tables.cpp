@@ -39,6 +39,7 @@ Tables::Inserts::Inserts(sqlite3* db)
       process(db, "INSERT INTO processes VALUES(NULL,?,?,?,?,?,?,?,?,?,?,?)"),
       sample(db, "INSERT INTO samples VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,NULL)"),
       headroom(db, "INSERT INTO headroom_cgroups VALUES(?,?)"),
+      throttle(db, "INSERT INTO throttles VALUES(?,?,?)"),
       process_sample(db, "INSERT INTO process_samples VALUES(?,?,?,?,?,?,?,?,?,?,NULL)"),
       exit(db, "INSERT INTO exits VALUES(?,?,?)"),
       removal(db, "INSERT INTO removals VALUES(?,?,?)"),
@@ -164,8 +165,13 @@ void Tables::write(const Sample& s) {
                  << s.headroom_limit << s.peak;
   run(insert_.sample);
   auto whose = [](const CgroupPtr& owner) { return owner ? owner->id : CgroupId{}; };
-  if (!ordered_ || !s.pinned || whose(s.headroom_cgroup) == whose(s.limit_cgroup)) return;
+  if (!ordered_ || !s.pinned) return;
   std::int64_t sample = sqlite3_last_insert_rowid(db_);
+  if (s.throttle) {
+    insert_.throttle << sample << s.throttle->limit << id_of(s.throttle->owner);
+    run(insert_.throttle);
+  }
+  if (whose(s.headroom_cgroup) == whose(s.limit_cgroup)) return;
   auto owner = s.headroom_cgroup ? id_of(s.headroom_cgroup) : kOfTheMachine;
   insert_.headroom << sample << owner;
   run(insert_.headroom);
@@ -222,6 +228,11 @@ std::int64_t Tables::write_forecast(const ForecastFact& f, bool told) {
     Statement device(db_, "INSERT INTO forecast_devices VALUES(?,?)");
     device << id << to_string(*f.device);
     run(device);
+  }
+  if (c.limit_kind == LimitKind::high) {
+    Statement throttled(db_, "INSERT INTO throttled_forecasts VALUES(?)");
+    throttled << id;
+    run(throttled);
   }
   if (e.near_limit || e.thrashing) {
     Statement evidence(db_, "INSERT INTO forecast_evidence VALUES(?,?,?,?,?,?,?)");

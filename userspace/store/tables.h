@@ -155,8 +155,8 @@ class Tables {
   std::int64_t seq_ = 0;
   struct Inserts {
     explicit Inserts(sqlite3* db);
-    Statement cgroup, process, sample, headroom, process_sample, exit, removal, tick, forecast, reclaim,
-        pressure, kill, loss, event, gpu_sample, gpu_event, gpu_eviction, gpu_error, gpu_code;
+    Statement cgroup, process, sample, headroom, throttle, process_sample, exit, removal, tick, forecast,
+        reclaim, pressure, kill, loss, event, gpu_sample, gpu_event, gpu_eviction, gpu_error, gpu_code;
   } insert_;
   std::unordered_map<std::uint64_t, KnownCgroup> cgroups_;
   std::map<TaskId, KnownProcess> processes_;

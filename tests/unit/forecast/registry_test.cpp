@@ -86,6 +86,30 @@ TEST(ForecastRegistry, says_of_a_process_whose_limit_it_is_held_against) {
   EXPECT_EQ(of_it.back().forecast.limit, GiB(1));
 }
 
+// Kubernetes sets memory.high below memory.max: there a leak is throttled to a crawl, and never killed.
+TEST(ForecastRegistry, gives_the_deadline_of_what_is_throttled_before_it_is_killed) {
+  ForecastRegistry forecasts({});
+  auto cgroup = job();
+  auto leaks = [&](int from, int to, double per_s) {
+    for (int i = from; i < to; ++i) {
+      Sample s = sample(cgroup, i, Bytes{static_cast<std::int64_t>(per_s * i)});
+      s.limit_cgroup = s.headroom_cgroup = cgroup;
+      s.throttle = Throttle{MiB(600), cgroup};
+      forecasts.on(s);
+    }
+    return *forecasts.of(cgroup->id);
+  };
+  constexpr double kRate = 20 * 1048576.0;
+  Forecast f = leaks(0, 20, kRate);
+  EXPECT_EQ(f.limit, MiB(600));
+  EXPECT_EQ(f.limit_kind, LimitKind::high);
+  ASSERT_TRUE(f.eta) << f.why;
+  EXPECT_NEAR(f.eta->count(), 11, 1);
+  f = leaks(20, 32, kRate);
+  EXPECT_TRUE(f.alert) << "it is throttled";
+  EXPECT_NE(f.why.find("it is throttled: nothing is left of its memory.high"), std::string::npos) << f.why;
+}
+
 TEST(ForecastRegistry, knows_what_had_been_predicted_before_a_kill) {
   ForecastRegistry forecasts({});
   auto cgroup = job();

@@ -274,6 +274,55 @@ TEST(MachineModel, a_limit_that_the_machine_cannot_give_is_not_the_one_that_is_m
   EXPECT_EQ(sample.headroom_cgroup->path, "/job");
 }
 
+TEST(MachineModel, what_is_throttled_before_its_limit_runs_against_memory_high) {
+  MachineModel model = a_model();
+  model.on_host(ms(500), machine_of(GiB(32), GiB(2)));
+  CgroupReading of_job = reading(1000, MiB(700)), of_step = reading(1001, MiB(300));
+  of_job.limit = of_step.limit = std::optional(GiB(1));
+  model.cgroups().find(10)->high.size = MiB(800);
+  facts_of<Sample>(model);  // the machine's
+  model.on_reading(10, of_job);
+  model.on_reading(11, of_step);
+  auto samples = facts_of<Sample>(model);
+  ASSERT_EQ(samples.size(), 2u);
+  ASSERT_TRUE(samples[0].throttle && samples[1].throttle);
+  EXPECT_EQ(samples[0].throttle->limit, MiB(800));
+  EXPECT_EQ(samples[0].limit, GiB(1)) << "where it is killed";
+  EXPECT_EQ(samples[1].throttle->limit, MiB(400)) << "others hold 400 MiB below the parent's";
+  EXPECT_EQ(next_limit(samples[1]).owner->path, "/job");
+  EXPECT_EQ(next_limit(samples[1]).kind, LimitKind::high);
+  model.cgroups().find(10)->high.size = GiB(2);
+  of_job.time = ms(3000);
+  model.on_reading(10, of_job, true);
+  Sample sample = facts_of<Sample>(model).back();
+  EXPECT_FALSE(sample.throttle) << "it is killed before";
+  EXPECT_EQ(next_limit(sample).kind, LimitKind::max);
+}
+
+TEST(MachineModel, tells_of_a_limit_that_changed_what_it_was) {
+  MachineModel model = a_model();
+  CgroupReading of_job = reading(1000, MiB(70));
+  of_job.limit = std::optional(GiB(1));
+  model.on_reading(10, of_job);
+  model.on_reading(11, reading(1001, MiB(50)));
+  EXPECT_TRUE(facts_of<LimitChangedFact>(model).empty()) << "it is the first that is known";
+  of_job.time = ms(3000);
+  of_job.limit = std::optional(MiB(512));
+  model.on_reading(10, of_job);
+  model.cgroups().find(11)->high.size = MiB(100);
+  model.on_reading(11, reading(3001, MiB(50)));
+  auto changes = facts_of<LimitChangedFact>(model);
+  ASSERT_EQ(changes.size(), 3u) << "of the job, and of the step that is below both";
+  EXPECT_EQ(changes[0].cgroup->path, "/job");
+  EXPECT_EQ(changes[0].before, GiB(1));
+  EXPECT_EQ(changes[0].limit, MiB(512));
+  EXPECT_EQ(changes[1].cgroup->path, "/job/step");
+  EXPECT_EQ(changes[1].limit_cgroup->path, "/job");
+  EXPECT_EQ(changes[2].kind, LimitKind::high);
+  EXPECT_EQ(changes[2].before, std::nullopt);
+  EXPECT_EQ(changes[2].limit, MiB(100));
+}
+
 TEST(MachineModel, what_others_hold_below_a_parents_limit_is_not_left_to_the_child) {
   MachineModel model = a_model();
   model.on_host(ms(500), machine_of(GiB(32), GiB(2)));
