@@ -34,6 +34,8 @@ constexpr double kLoads = 30;          // s: what programs load, they load by th
 constexpr double kFarAhead = 20;       // … unless so many times what they have goes on to fit
 constexpr double kLoadsOfOne = 5;      // s: no load is longer along one line, …
 constexpr double kOneLine = 0.03;      // … from which it strays by such a part of its rise, …
+constexpr double kLoadsFor = 60;       // s: what is in it has no alert …
+constexpr double kLoadsUpTo = 0.5;     // … below so much of its limit
 constexpr double kLoaded = 0.5;        // s: … or comes behind it, …
 constexpr double kSlowedTo = 0.5;      // … at less than so much of its pace
 
@@ -62,13 +64,14 @@ void Forecaster::add(const Reading& reading) {
     analyse(true);
   } else if (soon && limit_ && history_.newest_value() > kTight * limit_->as_double()) {
     // Near its limit seconds count. Most that stand there do nothing else for days.
-    bool changed = near().has_value() != near_limit_;
+    bool changed = near().has_value() != alarms_.near_limit;
     if (changed || latest_.verdict == Verdict::leak) analyse(false);
   }
 }
 
 std::optional<NearLimit> Forecaster::near() const {
-  return limit_ ? near_limit(history_, *limit_, {life_began_, lives_.ended}, near_limit_) : std::nullopt;
+  return limit_ ? near_limit(history_, *limit_, {life_began_, lives_.ended}, alarms_.near_limit)
+                : std::nullopt;
 }
 
 // A limit that moves with what others hold moves a little all the time.
@@ -87,7 +90,7 @@ const Forecast& Forecaster::forecast() {
     latest_.eta_low = left(meets_->low);
     if (meets_->high) latest_.eta_high = left(*meets_->high);
   }
-  latest_.alert = alert_ || near_limit_ || ends_soon_;
+  latest_.alert = alarms_.leak || alarms_.near_limit || alarms_.ends_soon;
   latest_.why = last_word(told_, history_, limit_, lives_, name_of(limit_kind_));
   return latest_;
 }
@@ -176,6 +179,12 @@ bool Forecaster::starts_up(const Leak& leak) const {
   return now - life_began_ < kLoadsOfOne || !(along_one_line || behind_it);
 }
 
+// A model that loads in its first minute heads for any limit, and most stop below half of it.
+bool Forecaster::loads() const {
+  return history_.newest_time() - life_began_ < kLoadsFor && limit_ &&
+         history_.newest_value() < kLoadsUpTo * limit_->as_double();
+}
+
 // The limit comes before all is copied.
 void Forecaster::tell_copies(const Leak& leak) {
   Forecast copies = latest_;
@@ -188,8 +197,8 @@ void Forecaster::tell_copies(const Leak& leak) {
 
 void Forecaster::tell_near() {
   latest_.evidence.near_limit = near();
-  near_limit_ = latest_.evidence.near_limit.has_value();
-  if (!near_limit_ || meets_) return;
+  alarms_.near_limit = latest_.evidence.near_limit.has_value();
+  if (!alarms_.near_limit || meets_) return;
   const NearLimit& near = *latest_.evidence.near_limit;
   told_ = {};
   told_.said = fmt::format("it stands at {:.0f} % of its {}, and rose by {} in {}: only {} are left",
@@ -217,18 +226,18 @@ void Forecaster::analyse(bool may_alert) {
   Restarts restarts = find_restarts(history_, limit_);
   life_began_ = restarts.life_began();
   lives_ = restarts.lives;
-  ends_soon_ = lives_.ends_soon(now - lives_.ended, history_.newest_value());
+  alarms_.ends_soon = lives_.ends_soon(now - lives_.ended, history_.newest_value());
   std::vector<Window> windows =
       windows_until(history_, life_began_, now, life_began_ > 0 && life_began_ == lives_.ended);
   if (lives_.ended > 0 && windows.back().buckets.front().time < lives_.ended) {
     told_.said =
         fmt::format("too early: it was started anew {} ago", format_duration(Seconds(now - lives_.ended)));
-    alert_ = near_limit_ = false;
+    alarms_.leak = alarms_.near_limit = false;
     return;
   }
   band_ = 6 * windows.front().shape.noise;
   for (const Window& window : windows) noise_band_ = std::max(noise_band_, 6 * window.shape.noise);
-  LeakFinder finder(history_, limit_, life_began_, least_change());
+  LeakFinder finder(history_, limit_, life_began_, restarts.may_have_died, least_change());
   std::optional<Leak> leak = finder.find(windows, now);
   if (!leak) leak = finder.find_arrived();
   // Where what cannot be dropped heads for the limit, what the page cache does beside it changes nothing.
@@ -254,7 +263,8 @@ void Forecaster::analyse(bool may_alert) {
   } else {
     told_ = tell_rest(windows, history_, least_change(), latest_);
   }
-  alert_ = leak && meets_ && is_alert(*leak, *meets_, history_, *limit_, alert_, may_alert);
+  alarms_.leak =
+      leak && meets_ && is_alert(*leak, *meets_, history_, *limit_, alarms_.leak, may_alert && !loads());
   tell_near();
 }
 

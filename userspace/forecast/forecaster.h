@@ -53,6 +53,7 @@ class Forecaster {
   void tell_near();
   double least_change() const;
   bool starts_up(const Leak& leak) const;
+  bool loads() const;
 
   Surplus surplus_;
   History history_, total_;
@@ -68,7 +69,9 @@ class Forecaster {
   Sentence told_;                     // before the newest readings are held against it
   double expected_ = 0, slope_ = 0;   // for the next readings
   double band_ = 0, noise_band_ = 0;  // of the mean over a while, of a single one
-  bool alert_ = false, near_limit_ = false, ends_soon_ = false;
+  struct Alarms {
+    bool leak = false, near_limit = false, ends_soon = false;
+  } alarms_;
 };
 
 }  // namespace oomcast

@@ -145,7 +145,7 @@ std::optional<Leak> LeakFinder::Search::judge(std::size_t first) const {
   if (!stands_out(leak)) return std::nullopt;
   double seen = 0;
   for (std::size_t i = 0; i < first; ++i) seen = std::max(seen, dots_[i].value);
-  leak.new_ground = leak.floor > highest_of(finder_.history_.all(), finder_.life_began_, trend->begin());
+  leak.new_ground = leak.floor > highest_of(finder_.history_.all(), finder_.died_, trend->begin());
   if (!is_new(leak, seen) || !goes_on(leak, first)) return std::nullopt;
   leak.strength = strength(leak.rise, shape_, *trend);
   double level_since = std::max(trend->begin(), shape_.level_since);
@@ -258,7 +258,7 @@ std::optional<Leak> LeakFinder::find_of_peaks(const Window& window) const {
     return std::nullopt;
   if (risen < kRiseReversed * window.shape.reversed_rise) return std::nullopt;
   leak.strength = strength(risen, window.shape, *trend);
-  leak.new_ground = dots.back().value + height >= highest_of(history_.all(), life_began_, dots.back().time);
+  leak.new_ground = dots.back().value + height >= highest_of(history_.all(), died_, dots.back().time);
   std::vector<double> heights, times;
   for (const Dot& d : dots) {
     heights.push_back(d.value + height - trend->value(d.time));

@@ -15,9 +15,12 @@ namespace oomcast {
 /// may be the rise, about a millisecond for a leak and some tenths of one for anything else.
 class LeakFinder {
  public:
-  /// `least_change`: bytes; what grew by less is not worth telling.
-  LeakFinder(const History& history, std::optional<Bytes> limit, double life_began, double least_change)
-      : history_(history), limit_(limit), life_began_(life_began), least_change_(least_change) {}
+  /// `died`: the newest fall from so near the limit that it may have been a kill, s; heights since then were
+  /// survived, also where a fall looks like a restart. `least_change`: bytes; what grew by less is not worth
+  /// telling.
+  LeakFinder(const History& history, std::optional<Bytes> limit, double life_began, double died,
+             double least_change)
+      : history_(history), limit_(limit), life_began_(life_began), died_(died), least_change_(least_change) {}
 
   /// What was known at `until`. The newest part may rise faster than all of it does.
   std::optional<Leak> find(const std::vector<Window>& windows, double until) const;
@@ -40,7 +43,7 @@ class LeakFinder {
 
   const History& history_;
   std::optional<Bytes> limit_;
-  double life_began_, least_change_;
+  double life_began_, died_, least_change_;
 };
 
 }  // namespace oomcast

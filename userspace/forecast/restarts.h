@@ -26,9 +26,10 @@ struct PastLives {
 /// begun, as when the job is started anew. A fall from (nearly) the limit itself is a death, however often it
 /// happens. Falls from below, again and again, are how a program works.
 struct Restarts {
-  float since = 0;  // s: the newest of any kind; 0: there was none
-  float died = 0;   // s: the newest death; 0: there was none
-  int count = 0;    // since then, from below the limit
+  float since = 0;          // s: the newest of any kind; 0: there was none
+  float died = 0;           // s: the newest death; 0: there was none
+  float may_have_died = 0;  // s: the newest death, or fall from so near the limit that it may be one
+  int count = 0;            // since then, from below the limit
   PastLives lives;
 
   /// Where the present life began, s.

@@ -260,6 +260,34 @@ TEST(Forecaster, tells_a_deadline_soon_after_a_job_that_leaks_was_started_again_
   EXPECT_NEAR(eta(f), 6000 - 495, 300);
 }
 
+// Seen of training programs: 70 MiB/s for 20 s up to 45 % of the limit, then hours at 50 %.
+TEST(Forecaster, a_load_in_the_first_minute_is_no_alert_below_half_of_its_limit) {
+  Noise noise;
+  Forecaster loads, leaks;
+  for (int i = 0; i < 400; ++i) {
+    double t = i * 0.1;
+    feed(loads, t, t + 0.1, 0.1, 4,
+         [&](double at) { return 0.2 + 0.07 * std::min(at, 22.0) + 0.002 * noise(); });
+    EXPECT_FALSE(loads.forecast().alert) << t;
+    feed(leaks, t, t + 0.1, 0.1, 4, [&](double at) { return 0.2 + 0.07 * at + 0.002 * noise(); });
+  }
+  EXPECT_TRUE(leaks.forecast().alert) << "at three quarters of it: " << leaks.forecast().why;
+}
+
+// A full collection frees nine tenths of a heap, as a restart would.
+TEST(Forecaster, a_height_from_which_it_was_freed_before_is_no_alert) {
+  Noise noise;
+  Forecaster f;
+  auto tooth = [&](double t) { return 1 + 7 * std::fmod(t, 7'000) / 7'000 + 0.02 * noise(); };
+  feed(f, 0, 6'990, 10, 16, tooth);
+  for (double t = 7'000; t < 13'500; t += 100) {
+    feed(f, t, t + 100, 10, 16, tooth);
+    EXPECT_FALSE(f.forecast().alert) << t << ": " << f.forecast().why;
+  }
+  feed(f, 14'000, 20'900, 10, 16, [&](double t) { return 1 + 13 * (t - 14'000) / 7'000 + 0.02 * noise(); });
+  EXPECT_TRUE(f.forecast().alert) << "beyond it: " << f.forecast().why;
+}
+
 TEST(Forecaster, does_not_alert_where_it_may_as_well_never_meet_its_limit) {
   // A start-up that slows down: on from here, it levels off below the limit or only just does not.
   Noise noise;
