@@ -62,6 +62,7 @@ Session::Session(const Options& options, Sources sources)
               [this](const TaskId& id) { return reader_.ask(Reader::What::arguments, id, now()); }),
       cgroups_(model_, sources_.cgroupfs, descriptor_budget()),
       processes_(model_, sources_.procfs, options.sources.interval) {
+  if (auto own = note_process(static_cast<std::uint32_t>(getpid()))) model_.set_own(*own);
   if (sources_.bpf) {
     pythons_.emplace(reader_, *sources_.bpf);
     if (!sources_.procfs.pid_numbers().foreign)

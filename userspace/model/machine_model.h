@@ -115,6 +115,9 @@ class MachineModel {
   /// Something in scope is below it, or it is in scope.
   bool is_above_scope(std::uint64_t inode) const;
   bool task_in_scope(TaskId id) const;
+  /// The process that asks. Of SIGKILLs by which it and its helpers of the same name end each other nothing
+  /// is told: there were more of them than of anything else.
+  void set_own(TaskId id) { own_ = id; }
   void set_scope(ScopeRoots scope) { config_.scope = std::move(scope); }
   const ScopeRoots& scope() const { return config_.scope; }
 
@@ -164,6 +167,7 @@ class MachineModel {
   void apply(const wire::UserKill& r);
   void apply(const wire::Reaper& r) { episodes_.on_reaper(r); }
   void apply(const wire::OomDecision& r) { episodes_.on_decision(r); }
+  bool is_own(const wire::Task& task) const;
   bool too_soon(std::optional<MonoTime> told, MonoTime now);
   HeadroomInput headroom_input(const CgroupState& state, const CgroupReading& reading,
                                std::optional<Bytes> limit) const;
@@ -214,6 +218,7 @@ class MachineModel {
     bool urgent = false;                             // a walk of the tree is
     std::map<std::uint64_t, std::uint64_t> growing;  // with their parents, which are known
   } unknown_;
+  std::optional<TaskId> own_;
 };
 
 }  // namespace oomcast

@@ -649,6 +649,27 @@ TEST(UserKill, names_its_cause_where_it_can_be_told) {
   EXPECT_EQ(cause("bash", std::nullopt), "cgroup.kill");
 }
 
+TEST(UserKill, of_ones_own_helpers_is_not_told) {
+  MachineModel model = a_model();
+  wire::Task own = task(50, {}, "oomcast"), helper = task(51, {}, "oomcast"),
+             of_helper = task(52, {}, "oomcast"), command = task(53, {}, "train"),
+             other = task(60, {}, "oomcast");
+  helper.parent = command.parent = own.id;
+  of_helper.parent = helper.id;
+  for (const wire::Task& each : {own, helper, of_helper, command, other})
+    model.on_record(wire::Fork{ms(1), each});
+  model.set_own(own.id);
+  auto told = [&](const wire::Task& victim, const wire::Task& sender) {
+    model.on_record(wire::UserKill{ms(1000), victim, sender, 0});
+    return facts_of<UserKillFact>(model).size();
+  };
+  EXPECT_EQ(told(helper, own), 0u);
+  EXPECT_EQ(told(of_helper, helper), 0u);
+  EXPECT_EQ(told(command, own), 1u) << "at the end of run --for";
+  EXPECT_EQ(told(helper, other), 1u);
+  EXPECT_EQ(told(other, own), 1u) << "of the same name, and none of its helpers";
+}
+
 TEST(UserKill, without_siginfo_is_not_taken_for_cgroup_kill_where_parent_or_tracer_may_have_sent_it) {
   MachineModel model = a_model();
   wire::UserKill kill{ms(1000), task(100, 11), task(200, 20), std::nullopt};
