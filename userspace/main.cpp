@@ -22,7 +22,7 @@ int main(int argc, char** argv) {
   if (std::string_view first = argc >= 2 ? argv[1] : ""; first == "--reader" || first == "--blame-reader")
     return (first == "--reader" ? serve_reader : serve_blame)(argc > 2 ? argv[2] : "");
   auto fail = [](const Error& error) {
-    print(stderr, "oomcast: " + error.message + "\n");
+    if (!error.message.empty()) print(stderr, "oomcast: " + error.message + "\n");
     return error.exit_code;
   };
   auto parsed = parse_arguments(argc, argv, OOMCAST_VERSION);

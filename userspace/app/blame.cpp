@@ -364,7 +364,7 @@ Result<std::string> render_difference(const BlameReport& before, const BlameRepo
 Status deliver(std::optional<OutputFile>& file, const Result<std::string>& text) {
   if (!text) return text.error();
   if (file) return file->write(*text);
-  if (!print(stdout, *text)) return Error::failed("stdout was closed or is full");
+  if (!print(stdout, *text)) return stdout_failed();
   return Ok{};
 }
 

@@ -116,8 +116,10 @@ void add_record_flags(CLI::App& app, Options& o, Texts& t) {
 }
 
 void add_report_flags(CLI::App& app, Options& o, Texts& t) {
-  app.add_option("id", o.report.id,
-                 "of the kill, as the oom line and history tell it; its beginning is enough")
+  app.add_option(
+         "id", o.report.id,
+         "of the kill, as the oom line and history tell it; its beginning, or the pid that was killed, "
+         "is enough")
       ->type_name("ID");
   app.add_option("--from", o.history.logs,
                  "of a kill that this log has, of any host: a file as history reads it, a directory of them, "
@@ -128,7 +130,8 @@ void add_report_flags(CLI::App& app, Options& o, Texts& t) {
       "--no-kmsg", [&o] { o.sources.use_kmsg = false; },
       "do without the kernel log and the journal: what is stored");
   app.add_option("--root", o.sources.root, "where the machine's /proc, /dev and /var are")->type_name("DIR");
-  app.add_option("--format", t.format, "text, md, json or html (default: by the name of the file, else text)")
+  app.add_option("--format", t.format,
+                 "text, md, json or html (default: by the ending of the file's name, else text)")
       ->type_name("FORMAT");
   app.add_option("-o", o.report.file, "write it there instead of stdout")->type_name("FILE");
   app.add_option("--store", t.store,
@@ -210,7 +213,8 @@ void add_history_flags(CLI::App& app, Options& o, Texts& t) {
 void add_blame_flags(CLI::App& app, Options& o, Texts& t) {
   add_scope(app, o);
   app.add_option("--for", t.duration, "watch the growth for this long (default 10s)")->type_name("DURATION");
-  app.add_option("--format", t.format, "text, json, folded, pprof or html (default text)")
+  app.add_option("--format", t.format,
+                 "text, json, folded, pprof or html (default: by the ending of the file's name, else text)")
       ->type_name("FORMAT");
   app.add_option("-o", o.blame.file, "write it there instead of stdout")->type_name("FILE");
   app.add_option("--since", o.blame.earlier,

@@ -199,7 +199,7 @@ Result<int> compare(const Options& options) {
   } else {
     out = table(*a, *b);
   }
-  if (!print(stdout, out)) return Error::failed("stdout was closed or is full");
+  if (!print(stdout, out)) return stdout_failed();
   return 0;
 }
 

@@ -353,7 +353,7 @@ Result<int> doctor(const Options& options) {
       if (!f.cost.empty()) text += fmt::format("{:<9} {:<26} → {}\n", "", "", f.cost);
     }
   }
-  if (!print(stdout, text)) return Error::failed("stdout was closed or is full");
+  if (!print(stdout, text)) return stdout_failed();
   if (doctor.anything()) return 0;
   return Error::forbidden("nothing can be traced: see the lines above; mostly it helps to run as root");
 }

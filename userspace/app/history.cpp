@@ -68,7 +68,7 @@ Result<int> history(const Options& options) {
   Output output(options);
   bool ok = print(stdout, options.output.json ? history_json(kills, facts)
                                               : history_text(kills, facts, TextStyle{output.color()}));
-  if (!ok) return Error::failed("stdout was closed or is full: stopped");
+  if (!ok) return stdout_failed();
   if (known->unread) return *known->unread;
   return 0;
 }

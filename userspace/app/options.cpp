@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstring>
 #include <ctime>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -19,7 +20,7 @@ namespace oomcast {
 namespace {
 
 Error usage(std::string_view what) {
-  return Error::usage(escape_for_terminal(what) + "\nTry 'oomcast --help'.");
+  return Error::usage(escape_for_terminal(what));
 }
 
 // `to` keeps what it has where the flag was not given.
@@ -111,29 +112,54 @@ std::optional<WallTime> parse_since(const std::string& text, WallTime now) {
   return at == -1 ? std::nullopt : std::optional(WallTime(std::chrono::seconds(at)));
 }
 
-// --format, --json, or the name of the report's file.
+struct FormatName {
+  std::string_view name, endings;  // of a file's name, each with its dot
+  Format format;
+};
+
+std::vector<FormatName> formats_of(Command command) {
+  std::vector<FormatName> out = {{"text", ".txt.text.log", Format::text}, {"json", ".json", Format::json}};
+  if (command == Command::report)
+    out.insert(out.end(), {{"md", ".md.markdown", Format::markdown}, {"html", ".html.htm", Format::html}});
+  if (command == Command::blame)
+    out.insert(out.end(), {{"folded", ".folded", Format::folded},
+                           {"pprof", ".pprof.pb.gz", Format::pprof},
+                           {"html", ".html.htm", Format::html}});
+  return out;
+}
+
+// ".html" of "a/b.html"; empty: its name has none.
+std::string ending_of(const std::string& file) {
+  std::string name = file.substr(file.rfind('/') + 1);
+  std::size_t dot = name.rfind('.');
+  if (dot == std::string::npos || dot == 0 || dot + 1 == name.size()) return "";
+  bool date_or_number =
+      std::ranges::all_of(name.substr(dot + 1), [](unsigned char c) { return std::isdigit(c); });
+  return date_or_number ? "" : name.substr(dot);
+}
+
+// --format, --json, or the ending of the file's name.
 Status read_format(const Texts& t, Options& o) {
   if (t.format && o.output.json && *t.format != "json")
     return usage(fmt::format("--format {} and --json exclude each other", *t.format));
   std::string format = t.format ? *t.format : o.output.json ? "json" : "text";
-  if (!t.format && !o.output.json && o.command == Command::report)
-    for (std::string_view known : {"html", "md", "json"})
-      if (o.report.file.ends_with(fmt::format(".{}", known))) format = known;
-  using Names = std::vector<std::pair<std::string_view, Format>>;
-  Names names = {{"text", Format::text}, {"json", Format::json}};
-  if (o.command == Command::report)
-    names.insert(names.end(), {{"md", Format::markdown}, {"html", Format::html}});
-  if (o.command == Command::blame)
-    names.insert(names.end(), {{"folded", Format::folded}, {"pprof", Format::pprof}, {"html", Format::html}});
+  const std::string& file = o.command == Command::blame ? o.blame.file : o.report.file;
+  std::string ending = t.format || o.output.json ? "" : ending_of(file);
+  bool found = false;
   std::string all;
-  for (const auto& [name, value] : names) {
-    if (name == format) {
-      o.output.format = value;
-      o.output.json = value == Format::json;
-      return Ok{};
+  for (const FormatName& known : formats_of(o.command)) {
+    bool is_it = ending.empty() ? known.name == format : known.endings.find(ending) != std::string_view::npos;
+    if (is_it && !found) {
+      found = true;
+      o.output.format = known.format;
+      o.output.json = known.format == Format::json;
     }
-    all += fmt::format("{}{}", all.empty() ? "" : ", ", name);
+    all += fmt::format("{}{}", all.empty() ? "" : ", ", known.name);
   }
+  if (found) return Ok{};
+  if (!ending.empty())
+    return usage(
+        fmt::format("-o: no format has files that end in '{}': say which by --format ({})", ending, all));
   return usage(fmt::format("--format: '{}' is none of {}", format, all));
 }
 
@@ -236,7 +262,12 @@ std::size_t find_command(const CLI::App& run, const std::vector<std::string>& wo
 Status name_command(std::vector<std::string>& words) {
   auto names = command_specs();
   std::string_view first = words.empty() ? std::string_view() : words[0];
-  bool global = first == "-h" || first == "--help" || first == "--version";
+  if (first == "help") {
+    words.erase(words.begin());
+    words.push_back("--help");
+    first = words[0];
+  }
+  bool global = first == "-h" || first == "--help" || first == "-V" || first == "--version";
   if (global || std::ranges::find(names, first, &CommandSpec::name) != names.end()) return Ok{};
   if (words.empty() || first.starts_with('-')) {
     words.insert(words.begin(), "watch");
@@ -246,6 +277,71 @@ Status name_command(std::vector<std::string>& words) {
   for (std::size_t i = 0; i < names.size(); ++i)
     all += fmt::format("{}{}", i == 0 ? "" : i + 1 == names.size() ? " and " : ", ", names[i].name);
   return usage(fmt::format("'{}' is not a command; there are {}", first, all));
+}
+
+// One that begins with what was written, or has a letter or two that differ.
+std::string suggestion(const CLI::App& command, std::string_view written) {
+  auto distance = [&](std::string_view name) {
+    std::vector<std::size_t> row(name.size() + 1);
+    for (std::size_t j = 0; j <= name.size(); ++j) row[j] = j;
+    for (std::size_t i = 0; i < written.size(); ++i) {
+      std::size_t diagonal = std::exchange(row[0], i + 1);
+      for (std::size_t j = 0; j < name.size(); ++j) {
+        std::size_t above = row[j + 1];
+        row[j + 1] = std::min({above + 1, row[j] + 1, diagonal + (written[i] != name[j])});
+        diagonal = above;
+      }
+    }
+    return row.back();
+  };
+  std::string best;
+  std::size_t least = 3;  // letters
+  for (const CLI::Option* option : command.get_options()) {
+    std::string name = option->get_name();
+    if (!name.starts_with("--") || option->get_group().empty()) continue;
+    std::size_t apart = written.size() > 3 && name.starts_with(written) ? 0 : distance(name);
+    if (apart < least) least = apart, best = name;
+  }
+  return best.empty() ? "" : fmt::format("; did you mean {}?", best);
+}
+
+// CLI11's messages are about its types and counts: what to type instead.
+std::string in_plain_words(const CLI::App& app, const CLI::Error& e) {
+  std::string what = e.what();
+  auto chosen = app.get_subcommands();
+  const CLI::App& command = chosen.empty() ? app : *chosen[0];
+  auto behind = [&](std::string_view part) {
+    std::size_t at = what.find(part);
+    return at == std::string::npos ? std::string() : what.substr(at + part.size());
+  };
+  if (std::string pair = behind("Could not convert: "); !pair.empty())
+    if (std::size_t at = pair.find(" = "); at != std::string::npos)
+      return fmt::format("{}: '{}' is not a number", pair.substr(0, at), pair.substr(at + 3));
+  if (dynamic_cast<const CLI::ExtrasError*>(&e)) {
+    // In any order: an option that is none comes with its value.
+    std::string word;
+    std::istringstream words(behind("expected: "));
+    for (std::string each; words >> each;)
+      if (word.empty() || !word.starts_with('-')) word = each;
+    return word.starts_with('-') ? fmt::format("'{}' is not an option of {}{}", word, command.get_name(),
+                                               suggestion(command, word))
+                                 : fmt::format("'{}' is more than {} takes", word, command.get_name());
+  }
+  if (dynamic_cast<const CLI::RequiredError*>(&e)) {
+    std::string missing;
+    for (const CLI::Option* option : command.get_options()) {
+      if (!option->get_required() || !option->results().empty()) continue;
+      std::string type = option->get_type_name();
+      missing += missing.empty() ? "" : " and ";
+      missing += option->get_positional() ? type : fmt::format("{} {}", option->get_name(), type);
+    }
+    return fmt::format("{}: give {}", command.get_name(), missing);
+  }
+  if (std::size_t at = what.find(": 1 required "); at != std::string::npos && what.ends_with(" missing")) {
+    std::string type = what.substr(at + 13, what.size() - at - 13 - 8);
+    return fmt::format("{}: give a {}", what.substr(0, at), type);
+  }
+  return what;
 }
 
 // The command of run, out of the words.
@@ -258,6 +354,52 @@ Result<std::vector<std::string>> take_command(std::vector<std::string>& words, c
   std::vector<std::string> command(at != words.end() && *at == "--" ? at + 1 : at, words.end());
   words.erase(at, words.end());
   return command;
+}
+
+// `name`: "trace ", as far as it is known.
+Result<ParsedArguments> parse_words(std::vector<std::string> words, const std::string& version,
+                                    std::string& name) {
+  ParsedArguments out;
+  Options& o = out.options;
+  Texts t;
+  CLI::App app{"See OOM kills coming, and record every one of them.", "oomcast"};
+  app.set_version_flag("-V,--version", "oomcast " + version);
+  app.require_subcommand(0, 1);
+  app.footer(
+      "Exit codes: 0 ok, 1 failed at run time, 2 wrong usage, 3 the kernel or the privileges do not allow "
+      "it;\n"
+      "run gives the command's own, 128+N if signal N ended it.");
+  for (const CommandSpec& spec : command_specs())
+    spec.add_flags(*app.add_subcommand(std::string(spec.name), std::string(spec.help)), o, t);
+
+  if (auto ok = name_command(words); !ok) return ok.error();
+  if (!words[0].starts_with('-')) name = words[0] + " ";
+  auto command = take_command(words, app);
+  if (!command) return command.error();
+  std::reverse(words.begin(), words.end());  // as CLI11 takes a vector
+  try {
+    app.parse(words);
+  } catch (const CLI::CallForHelp&) {
+    auto chosen = app.get_subcommands();
+    out.text = chosen.empty() ? app.help() : chosen[0]->help();
+    return out;
+  } catch (const CLI::CallForVersion& v) {
+    out.text = std::string(v.what()) + "\n";
+    return out;
+  } catch (const CLI::Error& e) {
+    return usage(in_plain_words(app, e));
+  }
+  for (const CommandSpec& spec : command_specs())
+    if (app.got_subcommand(std::string(spec.name))) o.command = spec.command;
+  o.run.command = *std::move(command);
+  if (auto s = read_texts(t, o); !s) return s.error();
+  // CLI11 takes an empty number for an option that was not given: --pid "$PID" of an unset variable would be
+  // the whole machine.
+  for (const CLI::App* chosen : app.get_subcommands())
+    for (const CLI::Option* option : chosen->get_options())
+      if (std::ranges::find(option->results(), "") != option->results().end())
+        return usage(fmt::format("{}: give a value", option->get_name()));
+  return out;
 }
 
 }  // namespace
@@ -291,46 +433,11 @@ std::string ScopeOptions::describe() const {
 
 Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const std::string& version) {
   std::vector<std::string> words(argv + 1, argv + std::max(argc, 1));
-  ParsedArguments out;
-  Options& o = out.options;
-  Texts t;
-  CLI::App app{"See OOM kills coming, and record every one of them.", "oomcast"};
-  app.set_version_flag("--version", "oomcast " + version);
-  app.require_subcommand(0, 1);
-  app.footer(
-      "Exit codes: 0 ok, 1 failed at run time, 2 wrong usage, 3 the kernel or the privileges do not allow "
-      "it;\n"
-      "run gives the command's own, 128+N if signal N ended it.");
-  for (const CommandSpec& spec : command_specs())
-    spec.add_flags(*app.add_subcommand(std::string(spec.name), std::string(spec.help)), o, t);
-
-  if (auto ok = name_command(words); !ok) return ok.error();
-  auto command = take_command(words, app);
-  if (!command) return command.error();
-  std::reverse(words.begin(), words.end());  // as CLI11 takes a vector
-  try {
-    app.parse(words);
-  } catch (const CLI::CallForHelp&) {
-    auto chosen = app.get_subcommands();
-    out.text = chosen.empty() ? app.help() : chosen[0]->help();
-    return out;
-  } catch (const CLI::CallForVersion& v) {
-    out.text = std::string(v.what()) + "\n";
-    return out;
-  } catch (const CLI::Error& e) {
-    return usage(e.what());
-  }
-  for (const CommandSpec& spec : command_specs())
-    if (app.got_subcommand(std::string(spec.name))) o.command = spec.command;
-  o.run.command = *std::move(command);
-  if (auto s = read_texts(t, o); !s) return s.error();
-  // CLI11 takes an empty number for an option that was not given: --pid "$PID" of an unset variable would be
-  // the whole machine.
-  for (const CLI::App* chosen : app.get_subcommands())
-    for (const CLI::Option* option : chosen->get_options())
-      if (std::ranges::find(option->results(), "") != option->results().end())
-        return usage(fmt::format("{}: give a value", option->get_name()));
-  return out;
+  std::string command;
+  auto parsed = parse_words(std::move(words), version, command);
+  if (parsed) return parsed;
+  return Error{fmt::format("{}\nTry 'oomcast {}--help'.", parsed.error().message, command),
+               parsed.error().exit_code};
 }
 
 }  // namespace oomcast

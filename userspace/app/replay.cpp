@@ -16,6 +16,7 @@
 #include "app/tracing.h"
 #include "base/escape.h"
 #include "base/escape_json.h"
+#include "base/print.h"
 #include "forecast/forecaster.h"
 #include "present/json.h"
 #include "present/text.h"
@@ -70,7 +71,7 @@ class Replay {
     std::optional<Seconds> eta;
   };
 
-  static Error closed() { return Error::failed("stdout was closed or is full: stopped"); }
+  static Error closed() { return stdout_failed(); }
 
   Result<int> read_all() {
     while (!closed_) {
@@ -260,7 +261,7 @@ class RecordingReplay {
       else
         on_fact(std::move(**item));
     }
-    if (!ok_ || !write_all(out_, stop_)) return Error::failed("stdout was closed or is full: stopped");
+    if (!ok_ || !write_all(out_, stop_)) return stdout_failed();
     say_what_is_missing();
     return 0;
   }

@@ -68,14 +68,18 @@ Error no_such_kill(const KnownKills& known, const std::string& id) {
         out += "\n  " + escape_for_terminal(kill.episode.id);
     return out;
   };
+  if (std::ranges::any_of(known.kills, [&](const PastKill& k) { return k.episode.id.starts_with(id); }))
+    return Error::failed(
+        fmt::format("several OOM kills begin with {}:{}", escape_for_terminal(id), names_of(id)));
   std::string names = names_of(id);
   if (names.empty()) names = names_of("");
   return Error::failed(fmt::format("no OOM kill {} in {}{}{}", escape_for_terminal(id), read_in(known),
                                    names.empty() ? "" : "; there are:", names));
 }
 
-// By its id, or a prefix of one id alone. Without an id: the newest. Of this machine's own sources, the
-// newest that the kernel itself reported; one that only a text file has comes after all of those.
+// By its id, a prefix of one id alone, or the pid of a victim. Without an id: the newest. Of this machine's
+// own sources, the newest that the kernel itself reported; one that only a text file has comes after all of
+// those.
 Result<std::size_t> choose(const KnownKills& known, const Options& options) {
   const auto& kills = known.kills;
   const std::string& id = options.report.id;
@@ -84,10 +88,16 @@ Result<std::size_t> choose(const KnownKills& known, const Options& options) {
   if (!id.empty()) {
     auto is_it = [&](const PastKill& k) { return k.episode.id == id; };
     auto begins = [&](const PastKill& k) { return k.episode.id.starts_with(id); };
+    auto of_pid = [&](const PastKill& k) {
+      return std::ranges::any_of(k.episode.victims,
+                                 [&](const Victim& v) { return id == std::to_string(v.process.id.tgid); });
+    };
     auto is_dated = [&](const PastKill& k) { return dates(k, id); };
     if (auto at = std::ranges::find_if(kills, is_it); at != kills.end()) return index(at);
     if (std::ranges::count_if(kills, begins) == 1) return index(std::ranges::find_if(kills, begins));
     if (auto at = std::ranges::find_if(kills, is_dated); at != kills.end()) return index(at);
+    // What a person has in hand may be the pid; the newest first, as pids are used again.
+    if (auto at = std::ranges::find_if(kills, of_pid); at != kills.end()) return index(at);
     return no_such_kill(known, id);
   }
   auto wanted = [&](const PastKill& k) { return of_files ? !k.files.empty() : k.confirmed; };
@@ -193,7 +203,7 @@ Result<int> report(const Options& options) {
     if (auto ok = file->write(*text); !ok) return ok.error();
     return 0;
   }
-  if (!print(stdout, *text)) return Error::failed("stdout was closed or is full");
+  if (!print(stdout, *text)) return stdout_failed();
   return 0;
 }
 

@@ -82,8 +82,8 @@ void Output::write_line(const std::string& line, std::size_t most) {
 
 Status Output::finish() {
   if (queue_.flush()) return Ok{};
-  return Error::failed(queue_.failed() ? "stdout was closed or is full: stopped"
-                                       : "nobody reads stdout: the last lines were not written");
+  if (queue_.failed()) return stdout_failed();
+  return Error::failed("nobody reads stdout: the last lines were not written");
 }
 
 void tell_error(const std::string& line) {

@@ -67,15 +67,22 @@ Result<Nanos> parse_duration(std::string_view text) {
     return Error::usage(
         fmt::format("'{}' is not a duration; write for example 500ms, 10s, 5m, 2h or 3d", text));
   };
+  constexpr double kMostDays = 10'000;
   std::string_view rest = text;
   double seconds = 0;
   do {
+    bool first = rest.size() == text.size();
     auto number = take_number(rest);
-    auto scale = number ? seconds_per(take_letters(rest)) : std::nullopt;
+    std::string_view unit = number ? take_letters(rest) : std::string_view();
+    // A number alone is of seconds; behind another one ("1s30") nobody knows what it is of.
+    if (unit.empty() && !(first && rest.empty())) return bad();
+    auto scale = number ? seconds_per(unit) : std::nullopt;
     if (!scale) return bad();
     seconds += *number * *scale;
   } while (!rest.empty());
-  if (seconds * 1e9 < 1 || seconds > 1e4 * 86400) return bad();
+  if (seconds > kMostDays * 86400)
+    return Error::usage(fmt::format("'{}' is too long: {:.0f}d at most", text, kMostDays));
+  if (seconds * 1e9 < 1) return bad();
   return Nanos(static_cast<std::int64_t>(seconds * 1e9));
 }
 

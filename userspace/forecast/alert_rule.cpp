@@ -108,6 +108,10 @@ Result<AlertRule> parse_alert_rule(std::string_view text) {
     rule.quantity = value.ends_with('%') ? Quantity::share : Quantity::level;
     threshold = rule.quantity == Quantity::share ? percentage(value) : size_of(value);
     if (!threshold) return bad(fmt::format("'{}' is neither a size nor a percentage up to 100", value));
+    bool bare = value.find_first_not_of("0123456789.") == std::string::npos;
+    if (bare && *threshold < 1 << 20)
+      return bad(
+          fmt::format("'{}' is {} bytes, hardly what is meant ({}% or {}M)", value, value, value, value));
   }
   rule.threshold = *threshold;
   if (hold != std::string_view::npos) {

@@ -237,10 +237,47 @@ TEST(Help, of_the_command_of_run_is_its_own) {
   EXPECT_EQ(options({"run", "ls", "--help"}).run.command, (Words{"ls", "--help"}));
 }
 
+TEST(Help, has_a_command_of_its_own) {
+  EXPECT_EQ(*parse({"help"})->text, *parse({"--help"})->text);
+  EXPECT_EQ(*parse({"help", "blame"})->text, *parse({"blame", "--help"})->text);
+}
+
 TEST(Version, is_told) {
-  auto parsed = parse({"--version"});
-  ASSERT_TRUE(parsed.ok() && parsed->text);
-  EXPECT_EQ(*parsed->text, "oomcast 1.2.3\n");
+  for (const char* flag : {"--version", "-V"}) {
+    auto parsed = parse({flag});
+    ASSERT_TRUE(parsed.ok() && parsed->text);
+    EXPECT_EQ(*parsed->text, "oomcast 1.2.3\n");
+  }
+}
+
+// What the parsing library says of it is of its types.
+TEST(WrongUse, is_answered_with_what_to_type) {
+  expect_usage_error({"trace", "--pid", "abc"}, "--pid: 'abc' is not a number\nTry 'oomcast trace --help'.");
+  expect_usage_error({"record"}, "record: give -o FILE\nTry 'oomcast record --help'.");
+  expect_usage_error({"compare", "a"}, "compare: give B\n");
+  expect_usage_error({"compare"}, "compare: give A and B\n");
+  expect_usage_error({"trace", "--cgroup"}, "--cgroup: give a PATH\n");
+  expect_usage_error({"report", "--form", "md"},
+                     "'--form' is not an option of report; did you mean --format?");
+  expect_usage_error({"trace", "--cgrup", "/x"}, "did you mean --cgroup?");
+  expect_usage_error({"doctor", "me"}, "'me' is more than doctor takes");
+  expect_usage_error({"histroy"}, "Try 'oomcast --help'.");
+  expect_usage_error({"trace", "--for", "1s30"}, "'1s30' is not a duration");
+  expect_usage_error({"trace", "--for", "99999999999d"}, "'99999999999d' is too long: 10000d at most");
+}
+
+TEST(Format, is_that_of_the_files_ending) {
+  EXPECT_EQ(options({"blame", "-o", "x.html"}).output.format, Format::html);
+  EXPECT_EQ(options({"blame", "-o", "x.pb.gz"}).output.format, Format::pprof);
+  EXPECT_EQ(options({"blame", "-o", "x.folded"}).output.format, Format::folded);
+  EXPECT_TRUE(options({"blame", "-o", "x.json"}).output.json);
+  EXPECT_EQ(options({"report", "-o", "x.md"}).output.format, Format::markdown);
+  for (const char* file : {"x", "x.txt", "/tmp/a.html/x", "x.20261130", ".html", "-"})
+    EXPECT_EQ(options({"report", "-o", file}).output.format, Format::text) << file;
+  EXPECT_EQ(options({"blame", "-o", "x.svg", "--format", "html"}).output.format, Format::html);
+  expect_usage_error({"blame", "-o", "x.svg"},
+                     "-o: no format has files that end in '.svg': say which by --format");
+  expect_usage_error({"report", "-o", "x.folded"}, "--format (text, json, md, html)");
 }
 
 TEST(Options, take_alerts_and_their_actions_on_every_tracing_command) {

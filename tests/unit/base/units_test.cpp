@@ -76,8 +76,26 @@ TEST(ParseDuration, takes_units_and_sums_of_them) {
 }
 
 TEST(ParseDuration, refuses_what_is_no_duration_and_names_it) {
-  for (const char* text : {"", "0", "0s", "-1s", "+1s", "s", "1 s", "1x", "1S", "ms", "1m30x", "1m-30s",
-                           "soon", "10001d", "9999999999999999d", "nan", "inf", "1e3s"}) {
+  for (const char* text : {"",
+                           "0",
+                           "0s",
+                           "-1s",
+                           "+1s",
+                           "s",
+                           "1 s",
+                           "1x",
+                           "1S",
+                           "ms",
+                           "1m30x",
+                           "1s30",
+                           "1h30",
+                           "1m-30s",
+                           "soon",
+                           "10001d",
+                           "9999999999999999d",
+                           "nan",
+                           "inf",
+                           "1e3s"}) {
     auto duration = parse_duration(text);
     ASSERT_FALSE(duration.ok()) << "'" << text << "' was read as " << duration->count();
     EXPECT_EQ(duration.error().exit_code, 2);

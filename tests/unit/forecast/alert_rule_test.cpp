@@ -45,7 +45,8 @@ TEST(AlertRule, takes_the_forms_of_the_contract) {
 TEST(AlertRule, takes_every_unit_of_sizes_rates_and_durations) {
   EXPECT_EQ(rule("level>512M").threshold, 512 << 20);
   EXPECT_EQ(rule("level>32GiB").threshold, 32.0 * (1 << 30));
-  EXPECT_EQ(rule("level>4096").threshold, 4096);
+  EXPECT_EQ(rule("level>4096B").threshold, 4096);
+  EXPECT_EQ(rule("level>42949672960").threshold, 42949672960);
   EXPECT_EQ(rule("level>99.5%").threshold, 0.995);
   EXPECT_EQ(rule("growth>1M/s").threshold, 1 << 20);
   EXPECT_DOUBLE_EQ(rule("growth>1GiB/h").threshold, (1 << 30) / 3600.0);
@@ -76,6 +77,7 @@ TEST(AlertRule, names_the_part_that_it_does_not_understand) {
   expect_refused("level>", "");
   expect_refused("level>lots", "lots");
   expect_refused("level>0", "0");
+  expect_refused("level>80", "80");
   expect_refused("level>-1G", "-1G");
   expect_refused("level>4 0G", "4 0G");
   expect_refused("level>101%", "101%");

@@ -156,7 +156,7 @@ TEST(Alerts, take_a_cgroup_that_thrashes_at_its_limit_for_one_that_has_met_it) {
 }
 
 TEST(Alerts, never_fire_for_what_is_unknown) {
-  Watch watch({"level>1", "level>1%", "growth>1/d", "eta<3d", "forecast"});
+  Watch watch({"level>1B", "level>1%", "growth>1/d", "eta<3d", "forecast"});
   AlertInput early = cgroup("/early");
   early.forecast = Forecast{};
   EXPECT_EQ(watch.told({cgroup("/a"), early, growing(cgroup("/still"), std::nullopt)}, 60), 0u);
