@@ -11,8 +11,8 @@ namespace {
 constexpr Nanos kHotFor = std::chrono::milliseconds(150);
 constexpr std::size_t kMaxHot = 64;
 constexpr double kNearlyFull = 0.95;                   // of the limit, not reclaimable
-constexpr Nanos kHighEvery = std::chrono::seconds(5);  // of what moves
-constexpr std::uint64_t kLimitEvery = 10;              // looks at an idle cgroup between reads of its limit
+constexpr Nanos kHighEvery = std::chrono::seconds(5);  // per cgroup that is sampled
+constexpr std::uint64_t kLimitEvery = 10;              // rounds per read of the limit of an idle cgroup
 
 CgroupEntry entry_of(const CgroupState& state) {
   return {state.ref->id, std::nullopt, state.ref->path};
@@ -80,7 +80,8 @@ void CgroupSamples::read_limits(CgroupState& cgroup) {
   cgroup.swap_known = true;
 }
 
-// No record of the kernel programs tells of it.
+// The kernel programs do not report memory.high, so it is read from its file: one open and read per cgroup
+// and kHighEvery.
 void CgroupSamples::read_high(CgroupState& cgroup, MonoTime now) {
   if (cgroup.high.read && now - *cgroup.high.read < kHighEvery) return;
   cgroup.high.read = now;

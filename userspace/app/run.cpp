@@ -350,10 +350,11 @@ class FollowedRun {
     return child_->let_go(exec_error_);
   }
 
-  // Signals to us go on to the command, which decides; the third that asks to stop ends it. The terminal
-  // sends its own to both: twice, many a trainer would end without its checkpoint. Only that it hangs up is
-  // told to the leader of the session alone. At the end of --for it has a while to end by itself, and so have
-  // the workers in its cgroup: a pool of 40 ran on, without a parent, in the limited cgroup.
+  // Passes signals on to the command, which decides; the third that asks to stop kills it. A terminal signals
+  // the command, too, but for SIGHUP, which the session leader alone gets: a second SIGINT would end many a
+  // trainer before its checkpoint. At the end of --for the command and all processes in its cgroup get
+  // SIGTERM, and SIGKILL kEndGrace later: a pool of 40 workers ran on, without a parent, in the limited
+  // cgroup.
   void follow() {
     Session& s = *session_;
     int signals = 0;

@@ -74,7 +74,7 @@ Result<Nanos> parse_duration(std::string_view text) {
     bool first = rest.size() == text.size();
     auto number = take_number(rest);
     std::string_view unit = number ? take_letters(rest) : std::string_view();
-    // A number alone is of seconds; behind another one ("1s30") nobody knows what it is of.
+    // A lone number means seconds; after a number with a unit ("1s30") it is ambiguous.
     if (unit.empty() && !(first && rest.empty())) return bad();
     auto scale = number ? seconds_per(unit) : std::nullopt;
     if (!scale) return bad();

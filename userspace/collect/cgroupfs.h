@@ -111,7 +111,7 @@ class CgroupReader {
 
   Result<Bytes> usage(const CgroupEntry& cgroup);
   Result<std::optional<Bytes>> limit(const CgroupEntry& cgroup);
-  /// memory.high: above it the kernel does not kill, but throttles whoever allocates. nullopt: none, or v1.
+  /// memory.high: above it the kernel throttles allocating tasks and does not kill. nullopt: none, or v1.
   Result<std::optional<Bytes>> high(const CgroupEntry& cgroup);
   /// nullopt: this kernel does not account swap to cgroups (or v2's root).
   Result<std::optional<SwapUse>> swap(const CgroupEntry& cgroup);

@@ -16,8 +16,8 @@ namespace oomcast {
 class LeakFinder {
  public:
   /// `died`: the newest fall from so near the limit that it may have been a kill, s; heights since then were
-  /// survived, also where a fall looks like a restart. `least_change`: bytes; what grew by less is not worth
-  /// telling.
+  /// survived, also where a fall looks like a restart. `least_change`: bytes; smaller growth is not
+  /// reported.
   LeakFinder(const History& history, std::optional<Bytes> limit, double life_began, double died,
              double least_change)
       : history_(history), limit_(limit), life_began_(life_began), died_(died), least_change_(least_change) {}
@@ -32,7 +32,7 @@ class LeakFinder {
   std::optional<Leak> find_of_peaks(const Window& window) const;
   /// From before a window.
   struct Known {
-    double level = 0;  // bytes: what was held, and what a slower leak's peaks come to
+    double level = 0;  // bytes: a little above the highest level since life_began
     double peak = 0;   // bytes: the highest peak that came back, from where it began
   };
   Known known_before(const std::vector<Window>& windows, std::size_t k) const;

@@ -87,7 +87,7 @@ NextLimit next_limit(const Sample& sample);
 struct LimitChangedFact {
   MonoTime time;
   CgroupPtr cgroup;
-  CgroupPtr limit_cgroup;  // whose it is now; null: nobody's, or the host's
+  CgroupPtr limit_cgroup;  // owner of the new limit; null: none, or the host's
   LimitKind kind = LimitKind::max;
   std::optional<Bytes> before, limit;  // nullopt: none
 };

@@ -115,8 +115,8 @@ class MachineModel {
   /// Something in scope is below it, or it is in scope.
   bool is_above_scope(std::uint64_t inode) const;
   bool task_in_scope(TaskId id) const;
-  /// The process that asks. Of SIGKILLs by which it and its helpers of the same name end each other nothing
-  /// is told: there were more of them than of anything else.
+  /// This oomcast. SIGKILLs between it and its helpers (descendants with its comm) are not reported: they
+  /// were most of the events of an idle machine.
   void set_own(TaskId id) { own_ = id; }
   void set_scope(ScopeRoots scope) { config_.scope = std::move(scope); }
   const ScopeRoots& scope() const { return config_.scope; }
