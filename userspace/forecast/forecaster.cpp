@@ -210,6 +210,7 @@ void Forecaster::tell_near() {
 void Forecaster::analyse(bool may_alert) {
   double now = history_.newest_time();
   analysed_at_ = now;
+  if (limit_moved()) calibration_.clear();
   limit_then_ = limit_;
   latest_ = Forecast{};
   told_ = {};
@@ -225,6 +226,7 @@ void Forecaster::analyse(bool may_alert) {
   }
   Restarts restarts = find_restarts(history_, limit_);
   life_began_ = restarts.life_began();
+  if (restarts.lives.ended != lives_.ended) calibration_.clear();
   lives_ = restarts.lives;
   alarms_.ends_soon = lives_.ends_soon(now - lives_.ended, history_.newest_value());
   std::vector<Window> windows =
@@ -265,6 +267,7 @@ void Forecaster::analyse(bool may_alert) {
   }
   alarms_.leak =
       leak && meets_ && is_alert(*leak, *meets_, history_, *limit_, alarms_.leak, may_alert && !loads());
+  if (leak && meets_) meets_ = calibration_.scaled(*meets_, now, now - leak->trend.begin());
   tell_near();
 }
 

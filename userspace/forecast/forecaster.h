@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/units.h"
+#include "forecast/calibration.h"
 #include "forecast/forecast.h"
 #include "forecast/last_word.h"
 #include "forecast/leak.h"
@@ -41,7 +42,9 @@ class Forecaster {
   /// As of the newest reading. The reference holds until the next call.
   const Forecast& forecast();
   /// What its series take in memory.
-  std::size_t footprint() const { return history_.footprint() + total_.footprint(); }
+  std::size_t footprint() const {
+    return history_.footprint() + total_.footprint() + calibration_.footprint();
+  }
 
  private:
   bool limit_moved() const;
@@ -65,6 +68,7 @@ class Forecaster {
   double analysed_at_ = -1, looked_at_ = -1;  // s since the first reading; the latter: by its own pace
   std::optional<double> surprised_at_;        // by the first of the readings that were not expected
   std::optional<Meeting> meets_;              // its limit
+  Calibration calibration_;                   // of the deadlines of this life, against this limit
   std::optional<Bytes> limit_then_;
   Sentence told_;                     // before the newest readings are held against it
   double expected_ = 0, slope_ = 0;   // for the next readings
