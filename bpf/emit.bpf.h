@@ -39,7 +39,7 @@ static __always_inline u64 oc_wakeup_soon(void) {
 }
 /* Nor if half the ring is taken. */
 static __always_inline u64 oc_lazy_wakeup(void) {
-  if (bpf_ringbuf_query(&samples, BPF_RB_AVAIL_DATA) > 256 * 1024) return BPF_RB_FORCE_WAKEUP;
+  if (bpf_ringbuf_query(&samples, BPF_RB_AVAIL_DATA) > OC_SAMPLES_HALF) return BPF_RB_FORCE_WAKEUP;
   return oc_wakeup_soon();
 }
 static __always_inline void oc_submit_lazily(void* record) {

@@ -28,9 +28,11 @@ __weak volatile unsigned long long oc_next_look_ns = 0;
 #define OC_TRACKED_MARKED 1024
 #define OC_TRACKED_STALLS 4096
 
+#define OC_SAMPLES_BYTES (512 * 1024)
+#define OC_SAMPLES_HALF (OC_SAMPLES_BYTES / 2)
 struct { /* 512 KiB; drained ten times a second while something comes, and at once when something moved */
   __uint(type, BPF_MAP_TYPE_RINGBUF);
-  __uint(max_entries, 512 * 1024);
+  __uint(max_entries, OC_SAMPLES_BYTES);
 } samples __weak SEC(".maps");
 
 #define OC_EVENTS_BYTES (1024 * 1024)

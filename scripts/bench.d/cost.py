@@ -50,8 +50,10 @@ LOADS = {
 WITHIN = 0.004         # half an interval's width that is aimed at
 LOAD_LIMIT = 2 << 30   # of the cgroup that the loads run in
 IDLE_CGROUPS = 1000
+MANY_CGROUPS = 10_000
 IDLE_ENOUGH_PERCENT = 0.1  # half the interval at which enough blocks of an idle machine were compared
-RSS_BAR_MIB, PEAK_BAR_MIB, IDLE_BAR_PERCENT, FIRST_EVENT_BAR_MS = 20, 40, 0.5, 300
+RSS_BAR_MIB, PEAK_BAR_MIB, IDLE_BAR_PERCENT, FIRST_EVENT_BAR_MS = 20, 40, 0.4, 300
+MANY_BARS = 40, 40, 1.5  # MiB, MiB, % of a core
 
 
 def add_arguments(parser):
@@ -241,20 +243,31 @@ def trace_in_background(options):
 
 def measure_idle(options, cgroups):
     group = f"oomcast trace --json with {IDLE_CGROUPS} idle cgroups"
-    parent = cgroups.make(cgroups.top / "idle")
-    if not cgroups.v1:
-        (parent / "cgroup.subtree_control").write_text("+memory")
-    for number in range(IDLE_CGROUPS):
-        (parent / f"job-{number}").mkdir()
+    parent = make_idle(cgroups, IDLE_CGROUPS)
     with machine.Driver(options, cgroups.load, programs=True) as driver:
-        figures = measure_size_and_own(options, group, driver)
+        figures = measure_size_and_own(options, group, driver, (RSS_BAR_MIB, PEAK_BAR_MIB, IDLE_BAR_PERCENT))
     figures += measure_machine(options, group)
     figures += count_gpu_programs(options, group)
+    cgroups.remove(parent)
+    say(f"bench: making {MANY_CGROUPS} cgroups …")
+    parent = make_idle(cgroups, MANY_CGROUPS)
+    with machine.Driver(options, cgroups.load, programs=True) as driver:
+        figures += measure_size_and_own(options, f"the same with {MANY_CGROUPS}", driver, MANY_BARS)
     cgroups.remove(parent)
     return figures
 
 
-def measure_size_and_own(options, group, driver):
+def make_idle(cgroups, count):
+    parent = cgroups.make(cgroups.top / "idle")
+    if not cgroups.v1:
+        (parent / "cgroup.subtree_control").write_text("+memory")
+    for number in range(count):
+        (parent / f"job-{number}").mkdir()
+    return parent
+
+
+def measure_size_and_own(options, group, driver, bars):
+    rss_bar, peak_bar, cpu_bar = bars
     settle, windows, seconds = (10, 3, 5) if options.quick else (30, 8, 10)
     process = trace_in_background(options)
     try:
@@ -274,17 +287,17 @@ def measure_size_and_own(options, group, driver):
         stop_observer(process)
         driver.ask("count", "off")
     figures = [
-        Figure(group, "VmRSS, steady", statistics.median(resident), min(resident), max(resident), RSS_BAR_MIB, "MiB",
+        Figure(group, "VmRSS, steady", statistics.median(resident), min(resident), max(resident), rss_bar, "MiB",
                len(resident)),
-        Figure(group, "VmHWM", peak, bar=PEAK_BAR_MIB, unit="MiB"),
-        of_median(group, "CPU of its threads", threads, unit="%", bar=IDLE_BAR_PERCENT),
+        Figure(group, "VmHWM", peak, bar=peak_bar, unit="MiB"),
+        of_median(group, "CPU of its threads", threads, unit="%", bar=cpu_bar),
     ]
     if programs:
         both = [a + b for a, b in zip(threads, programs)]
         figures += [
             of_median(group, "CPU of its kernel programs", programs, unit="%",
                       note="in interrupts and in what else runs here"),
-            of_median(group, "both", both, unit="%", bar=IDLE_BAR_PERCENT),
+            of_median(group, "both", both, unit="%", bar=cpu_bar),
         ]
     else:
         say("bench: without bpftool the kernel programs of oomcast cannot be told from others; their rows are left out")

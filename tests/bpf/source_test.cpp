@@ -89,8 +89,8 @@ class Child {
   bool waited_ = false;
 };
 
-void eat_memory() {
-  constexpr std::size_t size = std::size_t{512} << 20;
+void eat_memory(Bytes bytes = MiB(512)) {
+  auto size = static_cast<std::size_t>(bytes.count);
   auto* memory = static_cast<volatile char*>(
       mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   for (std::size_t i = 0; i < size; i += 4096) memory[i] = 1;
@@ -133,7 +133,7 @@ struct Watch {
 
 // Kills a child by the limit of a cgroup of its own.
 struct OomKill {
-  OomKill() : child(eat_memory) {
+  OomKill() : child([] { eat_memory(); }) {
     auto fs = CgroupFs::open(Roots{});
     auto made = ChildCgroup::make(*fs, MiB(32), child.pid());
     if (!made) {
@@ -563,22 +563,58 @@ TEST(Walk, counts_what_finds_no_room_so_that_the_files_are_read) {
   ASSERT_TRUE(watch.source);
   ASSERT_TRUE(walk_of(watch));
   if (!walk_of(watch)->why_not.empty()) GTEST_SKIP() << walk_of(watch)->why_not;
-  struct Limited {
+  struct Busy {
     std::optional<ChildCgroup> cgroup;  // goes after the child, which must have left it
-    Child child{[] { pause(); }};
+    Child child{[] {
+      eat_memory(MiB(8));
+      pause();
+    }};
   };
-  std::array<Limited, 3> news;  // of which one may just fit
+  std::array<Busy, 3> news;  // of which one may just fit
   auto fs = CgroupFs::open(Roots{});
-  for (Limited& l : news) {
-    auto made = ChildCgroup::make(*fs, MiB(64), l.child.pid());
+  for (Busy& b : news) {
+    auto made = ChildCgroup::make(*fs, MiB(64), b.child.pid());
     ASSERT_TRUE(made) << made.error().message;
-    l.cgroup.emplace(*std::move(made));
+    b.cgroup.emplace(*std::move(made));
   }
   fill_samples();
+  for (Busy& b : news) {
+    b.child.go();
+    auto usage = [&] { return *fs->open_dir(b.cgroup->path())->read_usage(); };
+    for (int tries = 0; tries < 200 && usage() < MiB(8); ++tries) std::this_thread::sleep_for(50ms);
+    ASSERT_GE(usage(), MiB(8));
+  }
   auto before = watch.lost("samples_ring_full");
   ASSERT_GT(before, 0u) << "the ring did not fill";
   EXPECT_TRUE(watch.source->walk_cgroups());
   EXPECT_GT(watch.lost("samples_ring_full"), before);
+}
+
+TEST(Walk, puts_idle_ones_off_while_the_ring_is_half_full_and_tells_of_them_in_the_next) {
+  SKIP_IF_IMPOSSIBLE();
+  Watch watch;
+  ASSERT_TRUE(watch.source);
+  ASSERT_TRUE(walk_of(watch));
+  if (!walk_of(watch)->why_not.empty()) GTEST_SKIP() << walk_of(watch)->why_not;
+  auto fs = CgroupFs::open(Roots{});
+  std::optional<ChildCgroup> cgroup;  // goes after the child, which must have left it
+  Child child([] { pause(); });
+  fill_samples();
+  auto made = ChildCgroup::make(*fs, MiB(64), child.pid());
+  ASSERT_TRUE(made) << made.error().message;
+  cgroup.emplace(*std::move(made));
+  std::uint64_t inode = fs->lookup(cgroup->path())->id.inode;
+  auto told = [&] {
+    return watch.find<wire::CgroupSample>([&](auto& r) { return r.memcg.inode == inode; }) != nullptr;
+  };
+  EXPECT_TRUE(watch.source->walk_cgroups());
+  while (watch.source->drain([&](const wire::Record& r) { watch.records.push_back(r); })) {
+  }
+  EXPECT_FALSE(told());
+  EXPECT_TRUE(watch.source->walk_cgroups());
+  while (watch.source->drain([&](const wire::Record& r) { watch.records.push_back(r); })) {
+  }
+  EXPECT_TRUE(told());
 }
 
 TEST(Sleep, of_the_reader_is_ended_by_a_record_that_otherwise_waits_for_the_next_look) {

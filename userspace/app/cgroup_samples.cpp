@@ -12,7 +12,7 @@ constexpr Nanos kHotFor = std::chrono::milliseconds(150);
 constexpr std::size_t kMaxHot = 64;
 constexpr double kNearlyFull = 0.95;                   // of the limit, not reclaimable
 constexpr Nanos kHighEvery = std::chrono::seconds(5);  // per cgroup that is sampled
-constexpr std::uint64_t kLimitEvery = 10;              // rounds per read of the limit of an idle cgroup
+constexpr std::uint64_t kLimitEvery = 10;              // rounds per check of the limits of an idle cgroup
 
 CgroupEntry entry_of(const CgroupState& state) {
   return {state.ref->id, std::nullopt, state.ref->path};
@@ -63,7 +63,10 @@ void CgroupSamples::read(CgroupState& state, CgroupReading reading, bool told_by
     if (auto swap = reader_.swap(entry); swap && *swap) reading.swap = **swap;
     if (auto swappiness = reader_.swappiness(entry)) reading.swappiness = *swappiness;
   }
-  model_.on_reading(state.ref->id.inode, reading, told_by_kernel);
+  std::uint64_t inode = state.ref->id.inode;
+  model_.on_reading(inode, reading, told_by_kernel);
+  if (state.limit && state.pinned && is_nearly_full(state) && model_.cgroup_in_scope(inode))
+    nearly_full_ = state.pinned->time;
 }
 
 bool CgroupSamples::machine_swaps() const {
@@ -119,9 +122,12 @@ void CgroupSamples::sample_all(MonoTime now, bool told, const std::function<void
       moved = usage && state.usage != *usage;
       if ((rounds_ + inode) % kLimitEvery == 0) read_limits(state), read_high(state, now);
     }
+    // With thousands of idle ones the limits above each cost more than all that moves.
+    bool quiet = told && state.told_by_kernel && state.usage && CgroupTree::is_idle(*state.usage);
+    bool due = !quiet || (rounds_ + inode) % kLimitEvery == 0;
     bool limit_moved =
-        model_.cgroups().tightest_limit(inode, host_total(model_)).limit != state.shown.limit ||
-        model_.cgroups().tightest_high(inode).limit != state.shown.high;
+        due && (model_.cgroups().tightest_limit(inode, host_total(model_)).limit != state.shown.limit ||
+                model_.cgroups().tightest_high(inode).limit != state.shown.high);
     if (moved || limit_moved || !state.shown.at || !state.limit_known) changed.push_back(inode);
   });
   for (std::uint64_t inode : changed) {

@@ -45,6 +45,8 @@ class CgroupSamples {
   /// A cgroup moved a moment ago: its tasks may sleep at the peak. It is looked at for a while, at most 64 of
   /// them at a time, and told of when it moves on.
   void mark_hot(std::uint64_t inode, MonoTime moved);
+  /// When one in scope was last seen just below its limit.
+  std::optional<MonoTime> nearly_full() const { return nearly_full_; }
   bool any_hot() const { return !hot_.empty(); }
   void poll_hot(MonoTime now);
   /// Where memory of a victim is coming back.
@@ -62,6 +64,7 @@ class CgroupSamples {
 
   MachineModel& model_;
   MonoTime next_kill_poll_{};
+  std::optional<MonoTime> nearly_full_;
   CgroupReader reader_;
   std::unordered_map<std::uint64_t, MonoTime> hot_;  // until when
   std::uint64_t rounds_ = 0;

@@ -287,13 +287,8 @@ void Session::read_clock() {
 void Session::set_rss_tracing() {
   if (!sources_.bpf) return;
   MonoTime when = now();
-  model_.cgroups().for_each([&](const CgroupState& state) {
-    if (state.removed || !state.pinned || !state.limit || !state.headroom_limit ||
-        !model_.cgroup_in_scope(state.ref->id.inode))
-      return;
-    bool fresh = when - state.pinned->time < kExactFor;
-    if (fresh && is_nearly_full(state)) times_.exact_until = when + kExactFor;
-  });
+  if (auto full = cgroups_.nearly_full(); full && when - *full < kExactFor)
+    times_.exact_until = when + kExactFor;
   sources_.bpf->set_exact(when < times_.exact_until);
 }
 
@@ -336,8 +331,11 @@ void Session::count_losses() {
   losses_.track("gpu_code_no_room", gpu_->code_lost());
   losses_.track("gpu_page_events", gpu_->page_events_lost());
   losses_.track("gpu_not_followed", gpu_->failures());
-  losses_.track("model_full", model_.tasks().forgotten() + model_.cgroups().not_followed() +
-                                  publisher_.forecasts().not_followed() + model_.gpu().dropped());
+  // The kernel programs tell of those that are refused while they are idle; without them none is known to be.
+  const CgroupTree& cgroups = model_.cgroups();
+  std::uint64_t refused = sources_.bpf ? cgroups.not_followed() : cgroups.refused();
+  losses_.track("model_full", model_.tasks().forgotten() + refused + publisher_.forecasts().not_followed() +
+                                  model_.gpu().dropped());
 }
 
 void Session::check_levels(const Sample& sample) {

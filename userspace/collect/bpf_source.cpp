@@ -90,9 +90,16 @@ class LoadedBpfSource final : public BpfSource {
   }
 
   bool walk_cgroups() override {
+    constexpr std::uint64_t kAtOnce = 4096;  // cgroups: some 5 ms
     constexpr Nanos kPatience = std::chrono::milliseconds(50), kBelieved = std::chrono::seconds(2);
     if (!walk_) return false;
-    ++skeleton_->bss->oc_walks;
+    auto* bss = skeleton_->bss;
+    if (bss->oc_put_off == 0 && walks_skipped_ < bss->oc_visited / kAtOnce) {
+      ++walks_skipped_;
+      return true;
+    }
+    walks_skipped_ = bss->oc_visited = bss->oc_put_off = 0;
+    ++bss->oc_walks;
     return walk_->run(kPatience, kBelieved);
   }
 
@@ -326,6 +333,7 @@ class LoadedBpfSource final : public BpfSource {
   std::vector<Link> links_;
   Link exact_;
   std::optional<CgroupWalk> walk_;
+  std::uint64_t walks_skipped_ = 0;
   Ring events_, samples_, user_kills_;
   UniqueFd epoll_;
   std::vector<std::byte> pending_;

@@ -39,8 +39,22 @@ bool CgroupTree::has_room(const CgroupState* known, std::size_t path) const {
   return path <= kMaxPath && bytes_ - before + bytes_of({}) + 2 * path <= most_bytes_;
 }
 
-void CgroupTree::refuse(std::uint64_t inode) {
-  if (refused_.size() < kMaxRefused && refused_.insert(inode).second) ++not_followed_;
+void CgroupTree::refuse(std::uint64_t inode, bool idle) {
+  if (refused_.size() >= kMaxRefused && !refused_.contains(inode)) return;
+  auto [at, is_new] = refused_.try_emplace(inode, false);
+  if (is_new) ++refusals_;
+  if (!idle && !std::exchange(at->second, true)) ++not_followed_;
+}
+
+bool CgroupTree::reconsider(std::uint64_t inode) {
+  auto at = refused_.find(inode);
+  if (at == refused_.end()) return false;
+  if (crowded_) {
+    refuse(inode, false);
+    return false;
+  }
+  refused_.erase(at);
+  return true;
 }
 
 // Down to 7/8, so that it is not asked for again with the next. Cost: n log n.
@@ -62,7 +76,7 @@ bool CgroupTree::make_room(bool idle_alone) {
     if (bytes_ <= most_bytes_ / 8 * 7) break;
     forget(cgroups_.find(inode));
     evicted_.push_back(inode);
-    refuse(inode);
+    refuse(inode, !busy);
   }
   crowded_ = leaves.empty();
   return !crowded_;
@@ -85,10 +99,10 @@ void CgroupTree::set_ref(CgroupState& state, std::uint64_t inode, std::string pa
   by_path_.emplace(state.ref->path, inode);
 }
 
-CgroupTree::Cgroups::iterator CgroupTree::forget(Cgroups::iterator at) {
+void CgroupTree::forget(Cgroups::iterator at) {
   bytes_ -= bytes_of(at->second);
   by_path_.erase({at->second.ref->path, at->first});
-  return cgroups_.erase(at);
+  cgroups_.erase(at);
 }
 
 CgroupState* CgroupTree::add(std::uint64_t inode, std::optional<std::uint64_t> parent, std::string path) {
@@ -96,7 +110,7 @@ CgroupState* CgroupTree::add(std::uint64_t inode, std::optional<std::uint64_t> p
   // Who was refused once takes nobody's place: there may be 100,000 of them, found again with each walk.
   if (!has_room(known, path.size()) && (known || is_refused(inode) || path.size() > kMaxPath ||
                                         !make_room(true) || !has_room(known, path.size()))) {
-    refuse(inode);
+    refuse(inode, path.size() <= kMaxPath && !known);  // how much a new one holds is not known yet
     return nullptr;
   }
   refused_.erase(inode);
@@ -113,7 +127,8 @@ CgroupState* CgroupTree::add(std::uint64_t inode, std::optional<std::uint64_t> p
 
 CgroupState* CgroupTree::add_child(std::uint64_t inode, std::uint64_t parent, std::string_view name) {
   const CgroupState* above = find(parent);
-  if (!above && is_refused(parent)) refuse(inode);
+  if (auto refused = refused_.find(parent); !above && refused != refused_.end())
+    refuse(inode, !refused->second);
   return above ? add(inode, parent, join(above->ref->path, name)) : nullptr;
 }
 
@@ -135,19 +150,21 @@ void CgroupTree::rename(std::uint64_t inode, std::string_view name) {
 
 void CgroupTree::remove(std::uint64_t inode, MonoTime now) {
   refused_.erase(inode);
-  if (CgroupState* state = find(inode); state && !state->removed) state->removed = now;
+  if (CgroupState* state = find(inode); state && !state->removed) {
+    state->removed = now;
+    removed_.emplace_back(now, inode);
+  }
 }
 
 std::vector<std::uint64_t> CgroupTree::forget_removed(MonoTime before) {
   std::vector<std::uint64_t> gone;
-  for (auto at = cgroups_.begin(); at != cgroups_.end();) {
-    if (at->second.removed && *at->second.removed < before) {
-      gone.push_back(at->first);
-      at = forget(at);
-      crowded_ = false;  // not before: each that is made in its place would search for room in vain
-    } else {
-      ++at;
-    }
+  for (; !removed_.empty() && removed_.front().first < before; removed_.pop_front()) {
+    auto [when, inode] = removed_.front();
+    auto at = cgroups_.find(inode);
+    if (at == cgroups_.end() || at->second.removed != when) continue;  // it came again
+    gone.push_back(inode);
+    forget(at);
+    crowded_ = false;  // not before: each that is made in its place would search for room in vain
   }
   return gone;
 }

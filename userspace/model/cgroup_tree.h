@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <set>
 #include <string>
@@ -49,7 +50,7 @@ struct CgroupState {
 /// Bounded: paths of 4 KiB at most, as the kernel's own, and 8 MiB in all, some 6,000 cgroups. Who makes
 /// many, or nests them with long names, shall not keep others from being followed: a new one takes the place
 /// of those that hold next to nothing, whatever their limit is, and have nothing below them. Those are not
-/// followed, and counted, until they are said to hold more.
+/// followed until they are said to hold more; what there is no place for then is counted.
 class CgroupTree {
  public:
   static constexpr std::size_t kMaxPath = 4096, kMaxBytes = 8 << 20;
@@ -109,10 +110,12 @@ class CgroupTree {
   Hierarchy hierarchy() const { return hierarchy_; }
   std::size_t size() const { return cgroups_.size(); }
   bool is_refused(std::uint64_t inode) const { return refused_.contains(inode); }
-  /// It is worth a place after all. False: there is none that it could take.
-  bool reconsider(std::uint64_t inode) { return !crowded_ && refused_.erase(inode) > 0; }
+  /// It is worth a place after all. False: there is none that it could take, and it is counted.
+  bool reconsider(std::uint64_t inode);
   /// Those that made way since the last call.
   std::vector<std::uint64_t> take_evicted() { return std::exchange(evicted_, {}); }
+  /// Ever refused, most of them idle; and of these, those that held more.
+  std::uint64_t refused() const { return refusals_; }
   std::uint64_t not_followed() const { return not_followed_; }
   template <typename F>
   void for_each(F f) {
@@ -130,21 +133,22 @@ class CgroupTree {
   bool climb(std::uint64_t inode, IsTop is_top) const;
   bool has_room(const CgroupState* known, std::size_t path) const;
   bool make_room(bool idle_alone);
-  void refuse(std::uint64_t inode);
+  void refuse(std::uint64_t inode, bool idle);
   static std::size_t bytes_of(const CgroupState& state);
   void set_ref(CgroupState& state, std::uint64_t inode, std::string path);
   using Cgroups = std::unordered_map<std::uint64_t, CgroupState>;
-  Cgroups::iterator forget(Cgroups::iterator at);
+  void forget(Cgroups::iterator at);
 
   Hierarchy hierarchy_;
   bool sees_root_;
   Cgroups cgroups_;
   std::set<std::pair<std::string_view, std::uint64_t>> by_path_;  // paths of their refs, inodes
-  std::unordered_set<std::uint64_t> refused_;                     // until they are removed
+  std::unordered_map<std::uint64_t, bool> refused_;               // until they are removed; it is counted
+  std::deque<std::pair<MonoTime, std::uint64_t>> removed_;        // in the order in which they go
   std::vector<std::uint64_t> evicted_;
   std::size_t bound_, most_bytes_ = bound_, bytes_ = 0;
   bool crowded_ = false;  // nobody could make way when last asked
-  std::uint64_t not_followed_ = 0;
+  std::uint64_t refusals_ = 0, not_followed_ = 0;
 };
 
 }  // namespace oomcast

@@ -165,6 +165,19 @@ TEST(CgroupTree, adding_what_is_there_keeps_what_is_known) {
   EXPECT_EQ(tree.find(4)->limit, MiB(64));
 }
 
+TEST(CgroupTree, forgets_what_was_removed_long_ago_but_not_what_came_again) {
+  CgroupTree tree = a_tree();
+  tree.remove(4, at_s(10));
+  tree.remove(3, at_s(20));
+  ASSERT_TRUE(tree.add(4, 3, "/job/step/task"));
+  tree.remove(4, at_s(30));
+  EXPECT_EQ(tree.forget_removed(at_s(20)), std::vector<std::uint64_t>{});
+  EXPECT_EQ(tree.forget_removed(at_s(25)), std::vector<std::uint64_t>{3});
+  EXPECT_TRUE(tree.find(4));
+  EXPECT_EQ(tree.forget_removed(at_s(31)), std::vector<std::uint64_t>{4});
+  EXPECT_FALSE(tree.find(4));
+}
+
 TEST(Bounds, of_paths_hold_however_deep_cgroups_are_nested) {
   CgroupTree tree(Hierarchy::v2);
   tree.add(1, std::nullopt, "/");
@@ -191,7 +204,8 @@ TEST(Bounds, who_makes_ten_thousand_cgroups_keeps_nobody_elses_from_being_follow
   EXPECT_LT(tree.size(), 500u);
   auto evicted = tree.take_evicted();
   EXPECT_EQ(evicted.size() + tree.size(), 10'005u);
-  EXPECT_EQ(tree.not_followed(), evicted.size());
+  EXPECT_EQ(tree.refused(), evicted.size());
+  EXPECT_EQ(tree.not_followed(), 0u) << "none that held anything";
   ASSERT_FALSE(evicted.empty());
   EXPECT_TRUE(tree.is_refused(evicted[0]));
   EXPECT_TRUE(tree.take_evicted().empty());
@@ -223,6 +237,8 @@ TEST(Bounds, with_less_room_the_idle_go_and_then_who_holds_least) {
   tree.set_room(1.0 / 16);
   EXPECT_FALSE(tree.find(4));
   EXPECT_TRUE(tree.find(3000)) << "it holds most";
+  EXPECT_GT(tree.not_followed(), 0u);
+  EXPECT_LE(tree.not_followed(), 750u) << "every fourth";
   tree.set_room(1);
   EXPECT_TRUE(tree.add_child(3, 1, "pod-3"));
 }
@@ -249,7 +265,10 @@ TEST(Bounds, those_that_hold_something_make_way_only_when_they_are_gone) {
     ++last;
   }
   EXPECT_NEAR(static_cast<double>(last), static_cast<double>(CgroupTree::kMaxBytes) / 9500, 200);
+  EXPECT_EQ(tree.not_followed(), 0u) << "what it holds is not known yet";
   EXPECT_FALSE(tree.reconsider(last)) << "there is nobody whose place it could have";
+  EXPECT_FALSE(tree.reconsider(last));
+  EXPECT_EQ(tree.not_followed(), 1u);
   tree.remove(5, MonoTime(Nanos(1000)));
   tree.forget_removed(MonoTime(Nanos(2000)));
   EXPECT_TRUE(tree.reconsider(last));
