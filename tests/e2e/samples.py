@@ -392,6 +392,32 @@ def private_memory_of_a_process_is_measured_now_and_then(t):
     t.check(abs(line["private_bytes"] - private) <= MiB, f"private_bytes is {line['private_bytes']}, truly {private}")
 
 
+@case(vm="never", tier="gate")
+def samples_are_left_out_in_words_and_where_that_is_asked_for(t):
+    group = t.cgroup().limit(64 * MiB)
+    words = t.oomcast("trace", "--cgroup", group.path)
+    all_words = t.oomcast("trace", "--all", "--cgroup", group.path)
+    chosen = t.oomcast("trace", "--json", "--cgroup", group.path, "--only", "start,oom", "--only", "end").started()
+    none = t.oomcast("trace", "--json", "--cgroup", group.path, "--samples", "none").started()
+    words.wait_for("first line", words.mark)
+    all_words.wait_for("first line", all_words.mark)
+    child = t.start(group, "grow", "--anon", "128M")
+    t.killed(child)
+    for tracer in (chosen, none):
+        tracer.wait_for_line("oom")
+    for tracer in (words, all_words):
+        tracer.lines.wait(lambda: any(b" oom " in line for line in tracer.lines.raw), lib.seconds(3))
+    kinds = []
+    for tracer in (words, all_words, chosen, none):
+        tracer.stop()
+        kinds.append([line["type"] for line in tracer.lines.items] if "--json" in tracer.arguments else
+                     [line.split()[1].decode() for line in tracer.lines.raw if line[:1].isdigit()])
+    t.check({"oom", "end"} <= set(kinds[0]) and not {"sample", "process", "exit"} & set(kinds[0]), f"in words: {kinds[0]}")
+    t.check({"oom", "end", "sample"} <= set(kinds[1]), f"in all words: {set(kinds[1])}")
+    t.equal("types that were chosen", kinds[2], ["start", "oom", "end"])
+    t.check({"oom", "end"} <= set(kinds[3]) and not {"sample", "process"} & set(kinds[3]), f"without samples: {set(kinds[3])}")
+
+
 @case(vm="never", limit_s=120)
 def cgroups_beyond_the_table_are_told_in_turn_and_not_in_each_walk(t):
     """The kernel programs remember 16,384; of the others it is not known what was told of them."""

@@ -94,14 +94,42 @@ void add_tracing(CLI::App& app, Options& o, Texts& t) {
   add_alerts(app, o, t);
 }
 
+// What of a stream is printed.
+void add_choice(CLI::App& app, Texts& t) {
+  app.add_option(
+         "--only", t.only,
+         "print these types of lines alone: oom, alert, kill, forecast, ... (oomcast(8) has them all); "
+         "repeatable")
+      ->type_name("TYPE,...")
+      ->allow_extra_args(false);
+  app.add_option(
+         "--samples", t.samples,
+         "print at most one sample of each cgroup, process and GPU in this time, and none with 'none'; "
+         "forecasts likewise, unless verdict or alert change")
+      ->type_name("DURATION|none");
+}
+
+void add_all(CLI::App& app, Options& o) {
+  app.add_flag(
+      "--all", o.output.choice.all,
+      "text: every sample and forecast, too, not only kills, alerts, losses and changes of a verdict");
+}
+
 // watch and trace
 void add_watching(CLI::App& app, Options& o, Texts& t) {
   add_tracing(app, o, t);
   add_scope(app, o);
 }
 
+void add_trace_flags(CLI::App& app, Options& o, Texts& t) {
+  add_watching(app, o, t);
+  add_all(app, o);
+  add_choice(app, t);
+}
+
 void add_run_flags(CLI::App& app, Options& o, Texts& t) {
   add_tracing(app, o, t);
+  add_choice(app, t);
   app.add_option("--memory", t.memory, "put the command into a memory cgroup of its own with this limit")
       ->type_name("SIZE");
   // For the help only: the command's words are taken before the rest is parsed.
@@ -182,6 +210,8 @@ void add_replay_flags(CLI::App& app, Options& o, Texts& t) {
   app.add_option("--every", t.every, "one forecast per this time of the series (default: each sample)")
       ->type_name("DURATION");
   add_series_choices(app, o, t);
+  add_all(app, o);
+  add_choice(app, t);
   app.add_flag("--json", o.output.json, "JSON Lines on stdout");
   app.add_option("--color", t.color, "auto, always or never")->type_name("WHEN");
   add_diagnostics(app, o);
@@ -245,7 +275,9 @@ void add_doctor_flags(CLI::App& app, Options& o, Texts& t) {
 constexpr std::array kCommands = {
     CommandSpec{Command::watch, "watch", "live screen: usage, limit, growth, verdict, time to OOM (default)",
                 add_watching, watch},
-    CommandSpec{Command::trace, "trace", "one event per line until stopped", add_watching, trace},
+    CommandSpec{Command::trace, "trace",
+                "what happens, a line each, until stopped: kills, alerts, changes of a verdict",
+                add_trace_flags, trace},
     CommandSpec{Command::run, "run",
                 "start a command under trace: oomcast run [--memory SIZE] -- CMD ...\n"
                 "(with --json the command's own output goes to stderr)",

@@ -20,8 +20,8 @@ struct Texts {
   std::optional<std::string> duration, interval, memory, limit, every, store, store_max, store_keep, since,
       format;
   std::string color = "auto";
-  std::vector<std::string> rules, gpu_test;
-  std::optional<std::string> signal, unit, time;
+  std::vector<std::string> rules, gpu_test, only;
+  std::optional<std::string> signal, unit, time, samples;
 };
 
 struct CommandSpec {

@@ -1,6 +1,7 @@
 #include "app/options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -216,6 +217,37 @@ Status read_series_choices(const Texts& t, SeriesOptions& series) {
   return Ok{};
 }
 
+// --only, --samples and --all.
+Status read_choice(const Texts& t, Options& o) {
+  FactChoice& choice = o.output.choice;
+  const auto& types = fact_types();
+  for (const std::string& list : t.only)
+    for (std::size_t at = 0; at <= list.size();) {
+      std::size_t end = std::min(list.find(',', at), list.size());
+      std::string type = list.substr(at, end - at);
+      if (std::ranges::find(types, type) == types.end())
+        return usage(
+            fmt::format("--only: '{}' is no type of line; there are {}", type, fmt::join(types, ", ")));
+      choice.only.insert(type);
+      at = end + 1;
+    }
+  if (choice.all && !choice.only.empty()) return usage("give one of --all and --only");
+  if (t.samples && *t.samples == "none") choice.samples = Nanos{};
+  if (t.samples && *t.samples != "none") {
+    auto apart = parse_duration(*t.samples);
+    if (!apart || *apart <= Nanos{})
+      return usage(
+          fmt::format("--samples: '{}' is no time between two samples; write 10s, 1m or none", *t.samples));
+    choice.samples = *apart;
+  }
+  bool chosen = !choice.only.empty() || choice.samples;
+  if (o.command == Command::run && chosen && !o.output.json)
+    return usage("run: --only and --samples choose among JSON Lines: add --json");
+  if (choice.samples && !o.output.json && !choice.all && choice.only.empty())
+    return usage("--samples: text has samples with --all alone: add --all, or --json");
+  return Ok{};
+}
+
 Status check_command(const Options& o) {
   if (o.series.limit && o.series.limit->count == 0) return usage("--limit: 0 is no limit");
   if (!o.blame.diff.empty() && !o.scope.whole_machine())
@@ -238,8 +270,8 @@ Status read_texts(const Texts& t, Options& o) {
         read_size("--memory", t.memory, o.run.memory, MiB(1)), read_size("--limit", t.limit, o.series.limit),
         read_duration("--every", t.every, o.series.every), read_series_choices(t, o.series),
         read_store(t, o.store), read_since(t, o.history.since), read_format(t, o),
-        read_color(t, o.output.color), read_gpu_test(t, o.sources.gpu_test), check_scope(o.scope),
-        read_alerts(t, o.alert), check_command(o)})
+        read_color(t, o.output.color), read_choice(t, o), read_gpu_test(t, o.sources.gpu_test),
+        check_scope(o.scope), read_alerts(t, o.alert), check_command(o)})
     if (!ok) return ok;
   return Ok{};
 }

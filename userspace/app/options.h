@@ -12,6 +12,7 @@
 #include "collect/perf_event.h"
 #include "forecast/alert_rule.h"
 #include "parse/series_forms.h"
+#include "present/fact_filter.h"
 #include "store/writer.h"
 
 namespace oomcast {
@@ -46,6 +47,7 @@ struct OutputOptions {
   ColorChoice color = ColorChoice::automatic;
   bool quiet = false;
   int verbose = 0;
+  FactChoice choice;  // of trace, run and replay
 };
 
 struct StoreOptions {

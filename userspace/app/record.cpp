@@ -1,14 +1,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <map>
 #include <type_traits>
-#include <unordered_map>
 #include <utility>
 
 #include "app/commands.h"
 #include "app/tracing.h"
 #include "base/escape.h"
+#include "present/fact_filter.h"
 #include "present/json.h"
 #include "present/text.h"
 #include "store/recording.h"
@@ -33,38 +32,6 @@ std::optional<RecordedEvent> event_of(const Fact& fact, const ClockMap& clock) {
       },
       fact);
 }
-
-// What a person reads while it records: what happens, not every number.
-class News {
- public:
-  bool is(const Fact& fact) {
-    if (auto* f = std::get_if<ForgottenFact>(&fact)) cgroups_.erase(f->cgroup.inode);
-    if (auto* f = std::get_if<ExitFact>(&fact)) processes_.erase(f->process.id);
-    if (auto* f = std::get_if<ForecastFact>(&fact)) return turned(*f);
-    return kind_of(fact) == FactKind::event;
-  }
-
- private:
-  struct Said {
-    Verdict verdict = Verdict::unknown;
-    bool alert = false;
-    bool operator==(const Said&) const = default;
-  };
-  // Another verdict, or an alert's rise or fall. Too early to tell, and quiet from the start, is no news.
-  bool turned(const ForecastFact& f) {
-    Said now{f.forecast.verdict, f.forecast.alert};
-    Said& said = f.device    ? cards_[{*f.device, f.process ? f.process->id : TaskId{}}]
-                    : f.process ? processes_[f.process->id]
-                             : cgroups_[f.cgroup ? f.cgroup->id.inode : 0];
-    Said before = std::exchange(said, now);
-    bool quiet = now == Said{Verdict::stable, false} && before.verdict == Verdict::unknown;
-    return before != now && !quiet;
-  }
-
-  std::unordered_map<std::uint64_t, Said> cgroups_;
-  std::unordered_map<TaskId, Said> processes_;
-  std::map<std::pair<GpuUuid, TaskId>, Said> cards_;
-};
 
 // What was recorded so far: on a terminal a line that is written over. In one queue with the lines that come
 // between, where these go to the same terminal; neither waits for a terminal that was stopped.

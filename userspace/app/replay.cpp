@@ -49,7 +49,9 @@ class Replay {
       : options_(options),
         input_(input),
         stop_(stop),
-        style_{!options.output.json && Output(options).color()} {}
+        style_{!options.output.json && Output(options).color()},
+        // What is news of a series is decided here.
+        filter_({true, options.output.choice.only, std::nullopt}, !options.output.json) {}
 
   Result<int> run() {
     Result<int> read = read_all();
@@ -164,7 +166,7 @@ class Replay {
     const Forecast& f = last.forecaster.forecast();
     bool moved = f.eta && (!last.eta || std::abs((*f.eta - *last.eta).count()) > 0.25 * last.eta->count());
     bool news = !last.printed || f.verdict != last.verdict || f.alert != last.alert || moved;
-    if (!options_.output.json && !news) return;
+    if (!options_.output.json && !news && !options_.output.choice.all) return;
     last.printed = true;
     last.alert = f.alert;
     last.verdict = f.verdict;
@@ -173,6 +175,7 @@ class Replay {
   }
 
   void emit(const Fact& fact) {
+    if (!filter_.wants(fact)) return;
     out_ += options_.output.json ? to_json(fact, clock_) : to_text(fact, clock_, style_);
     if (!out_.empty() && out_.back() != '\n') out_ += '\n';
   }
@@ -210,6 +213,7 @@ class Replay {
   SeriesInput& input_;
   StopSignals& stop_;
   TextStyle style_;
+  FactFilter filter_;
   ClockMap clock_;
   std::map<std::uint32_t, Followed> followed_;
   std::string out_;
@@ -244,7 +248,8 @@ class RecordingReplay {
         stop_(stop),
         clock_{reader.info().wall_of_mono_zero, reader.info().wall_of_boot_zero, reader.info().tick},
         forecasts_({reader.info().interval, reader.info().tree}),
-        style_{Output(options).color()} {}
+        style_{Output(options).color()},
+        filter_(options.output.choice, !options.output.json) {}
 
   Result<int> run() {
     while (ok_ && !stop_.pending()) {
@@ -278,6 +283,7 @@ class RecordingReplay {
 
   void on_event(const RecordedEvent& event) {
     ended_ = event.type == "end";
+    if (!filter_.wants(event.type, event.json)) return;
     if (!options_.output.json)
       write(make_harmless(event.text));
     else if (is_json_line(event.json))
@@ -306,7 +312,8 @@ class RecordingReplay {
         std::move(item));
     analyse(forecasts_, fact, [this](const Fact& made) {
       if (auto* forecast = std::get_if<ForecastFact>(&made)) made_.push_back(*forecast);
-      write(options_.output.json ? to_json(made, clock_) : to_text(made, clock_, style_));
+      if (filter_.wants(made))
+        write(options_.output.json ? to_json(made, clock_) : to_text(made, clock_, style_));
     });
   }
 
@@ -334,6 +341,7 @@ class RecordingReplay {
   ClockMap clock_;
   ForecastRegistry forecasts_;
   TextStyle style_;
+  FactFilter filter_;
   std::string out_;
   bool ok_ = true, ended_ = false;
   std::deque<ForecastFact> made_;  // until the recorded one comes, right behind
@@ -354,6 +362,9 @@ Result<int> replay(const Options& options) {
     if (!stop) return stop.error();
     return RecordingReplay(options, *reader, *stop).run();
   }
+  if (options.output.choice.samples)
+    return Error::usage(
+        "--samples is for recordings; of a series, --every says how many forecasts there are");
   auto input = SeriesInput::open(options.series.file, options.series.choices);
   if (!input) return input.error();
   auto stop = StopSignals::block();

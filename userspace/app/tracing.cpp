@@ -65,10 +65,12 @@ void StopSignals::restore_in_child() const {
 
 Output::Output(const Options& options)
     : json_(options.output.json),
+      filter_(options.output.choice, !json_ && options.command == Command::trace),
       style_{!options.output.json && wants_color(options)},
       queue_(STDOUT_FILENO) {}
 
 void Output::write(const Fact& fact, const ClockMap& clock) {
+  if (!filter_.wants(fact)) return;
   bool evidence = std::holds_alternative<OomEvent>(fact) || std::holds_alternative<EndFact>(fact);
   std::size_t most = evidence                                  ? OutputQueue::kMaxEvidence
                      : std::holds_alternative<AlertFact>(fact) ? OutputQueue::kMaxAlerts

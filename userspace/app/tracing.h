@@ -37,8 +37,8 @@ class StopSignals {
   bool from_kernel_ = false;
 };
 
-/// stdout: JSON Lines or text, line by line. Failing once (a closed pipe, a full disk) ends the command; a
-/// reader that does not read holds up nobody.
+/// stdout: JSON Lines or text, line by line, of what was chosen. Failing once (a closed pipe, a full disk)
+/// ends the command; a reader that does not read holds up nobody.
 class Output {
  public:
   explicit Output(const Options& options);
@@ -56,6 +56,7 @@ class Output {
 
  private:
   bool json_;
+  FactFilter filter_;
   TextStyle style_;
   OutputQueue queue_;
 };

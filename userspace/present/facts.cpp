@@ -1,5 +1,7 @@
 #include "present/facts.h"
 
+#include <utility>
+
 namespace oomcast {
 namespace {
 
@@ -65,6 +67,16 @@ About about_any(const Fact& fact) {
   return std::visit([](const auto& f) { return about(f); }, fact);
 }
 
+template <std::size_t... I>
+std::vector<About> about_all(std::index_sequence<I...>) {
+  return {about_any(Fact(std::in_place_index<I>))...};
+}
+
+const std::vector<About>& about_each_type() {
+  static const std::vector<About> out = about_all(std::make_index_sequence<std::variant_size_v<Fact>>());
+  return out;
+}
+
 }  // namespace
 
 FactKind kind_of(const Fact& fact) {
@@ -73,6 +85,21 @@ FactKind kind_of(const Fact& fact) {
 
 std::string_view type_of(const Fact& fact) {
   return about_any(fact).type;
+}
+
+const std::vector<std::string_view>& fact_types() {
+  static const std::vector<std::string_view> out = [] {
+    std::vector<std::string_view> names;
+    for (const About& each : about_each_type())
+      if (!each.type.empty()) names.push_back(each.type);
+    return names;
+  }();
+  return out;
+}
+
+std::optional<FactKind> kind_of_type(std::string_view type) {
+  auto at = std::ranges::find(about_each_type(), type, &About::type);
+  return type.empty() || at == about_each_type().end() ? std::nullopt : std::optional(at->kind);
 }
 
 }  // namespace oomcast

@@ -23,6 +23,7 @@ struct StartFact {
   std::vector<std::string> sources;
   std::optional<double> time_s = std::nullopt;  // of such a series, instead of `time`
   std::string read_as = {};                     // how its columns were understood; empty: they are oomcast's
+  std::string host = {}, boot_id = {};          // empty: unknown
 };
 
 struct EndFact {
@@ -46,6 +47,10 @@ FactKind kind_of(const Fact& fact);
 
 /// The `type` of its line; empty for what is never written.
 std::string_view type_of(const Fact& fact);
+/// All that are written, as the manual has them.
+const std::vector<std::string_view>& fact_types();
+/// What lines of that type are; `state` of gpu, which has both. nullopt: no such type.
+std::optional<FactKind> kind_of_type(std::string_view type);
 
 /// Turns the model's clocks into wall time, once per process.
 struct ClockMap {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 namespace oomcast {
 namespace {
 
@@ -264,6 +266,25 @@ TEST(WrongUse, is_answered_with_what_to_type) {
   expect_usage_error({"histroy"}, "Try 'oomcast --help'.");
   expect_usage_error({"trace", "--for", "1s30"}, "'1s30' is not a duration");
   expect_usage_error({"trace", "--for", "99999999999d"}, "'99999999999d' is too long: 10000d at most");
+}
+
+TEST(Choice, of_lines_is_by_type_and_by_the_time_between_samples) {
+  EXPECT_EQ(options({"trace", "--only", "oom,alert", "--only", "end"}).output.choice.only,
+            (std::set<std::string>{"oom", "alert", "end"}));
+  EXPECT_EQ(options({"run", "--json", "--samples", "10s", "--", "true"}).output.choice.samples,
+            std::chrono::seconds(10));
+  EXPECT_EQ(options({"replay", "x", "--json", "--samples", "none"}).output.choice.samples, Nanos{});
+  EXPECT_TRUE(options({"trace", "--all", "--samples", "1m"}).output.choice.all);
+  expect_usage_error({"trace", "--only", "oom,ooms"},
+                     "--only: 'ooms' is no type of line; there are start, sample, limit_changed, process, ");
+  for (const char* wrong : {"oom,", "", ",", "OOM", "all"})
+    expect_usage_error({"trace", "--only", wrong}, "--only: ");
+  for (const char* wrong : {"0s", "often", "-1s", ""})
+    expect_usage_error({"trace", "--json", "--samples", wrong}, "write 10s, 1m or none");
+  expect_usage_error({"trace", "--all", "--only", "oom"}, "give one of --all and --only");
+  expect_usage_error({"trace", "--samples", "10s"}, "add --all, or --json");
+  expect_usage_error({"run", "--only", "oom", "--", "true"}, "add --json");
+  expect_usage_error({"watch", "--only", "oom"}, "--only");
 }
 
 TEST(Format, is_that_of_the_files_ending) {
