@@ -2,10 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <cctype>
 #include <ctime>
+#include <set>
 
 #include "base/escape.h"
 #include "present/blame.h"
+#include "present/cells.h"
 #include "present/gpu_proxy.h"
 #include "present/gpu_xid.h"
 #include "present/growth.h"
@@ -14,16 +19,78 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kMostOfArgument = 40;  // bytes
+constexpr std::size_t kMostOfArgument = 40;                                     // bytes
+constexpr std::size_t kTerminalWidth = 80, kBlockIndent = 14, kHeadWidth = 22;  // kHeadWidth: time and type
 constexpr std::string_view kRed = "\033[1;31m", kYellow = "\033[33m", kDim = "\033[2m", kOff = "\033[0m";
 
 std::string size_or(const std::optional<Bytes>& size, std::string_view unknown = "unknown") {
   return size ? format_size(*size) : std::string(unknown);
 }
 
-std::string where(const CgroupPtr& cgroup) {
-  return cgroup ? escape_for_terminal(cgroup->path) : "unknown cgroup";
+// The 64 digits of a container as its runtime prints them: 12.
+std::string cut_ids(std::string text) {
+  constexpr std::size_t kWhole = 64, kShort = 12;
+  for (std::size_t at = 0; at < text.size();) {
+    std::size_t end = std::min(text.find_first_not_of("0123456789abcdef", at), text.size());
+    if (end - at == kWhole) {
+      text.replace(at + kShort, kWhole - kShort, "…");
+      end = at + kShort;
+    }
+    at = end + 1;
+  }
+  return text;
 }
+
+std::string where(const CgroupPtr& cgroup) {
+  return cgroup ? cut_ids(escape_for_terminal(cgroup->path)) : "unknown cgroup";
+}
+
+// The path, or the name where the line would be wider than a terminal; `others`: columns of the line.
+std::string where(const CgroupPtr& cgroup, std::size_t others) {
+  std::string path = where(cgroup);
+  if (!cgroup || others + display_width(path) <= kTerminalWidth) return path;
+  return cut_ids(escape_for_terminal(cgroup->name.name));
+}
+
+// Wrapped, a number and its unit on one line.
+std::string block(std::string_view label, const std::string& text) {
+  constexpr std::array<std::string_view, 11> units = {"B", "KiB", "MiB", "GiB", "TiB", "%",
+                                                      "s", "ms",  "min", "h",   "d"};
+  constexpr std::string_view joint = "\u00a0";
+  std::string joined;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    std::size_t end = text.find_first_of(" ,.;:)/", at + 1);
+    bool unit = text[at] == ' ' && at > 0 && std::isdigit(static_cast<unsigned char>(text[at - 1])) &&
+                std::ranges::find(units, std::string_view(text).substr(at + 1, end - at - 1)) != units.end();
+    joined += unit ? joint : std::string_view(&text[at], 1);
+  }
+  std::string out;
+  for (std::string line : wrap(fmt::format("    {:<10}{}", label, joined), kTerminalWidth, kBlockIndent)) {
+    for (std::size_t at; (at = line.find(joint)) != std::string::npos;) line.replace(at, joint.size(), " ");
+    out += "\n" + line;
+  }
+  return out;
+}
+
+// The cgroups of a kill. The limit's is in the headline, those in it begin there; another's path is printed
+// once, then its name.
+class Places {
+ public:
+  explicit Places(const CgroupPtr& limit) : limit_(limit) {}
+  // " in step", empty for the limit's own.
+  std::string operator()(const CgroupPtr& cgroup) {
+    if (!cgroup) return " in unknown cgroup";
+    if (limit_ && limit_->path == cgroup->path) return "";
+    if (limit_ && limit_->path != "/" && cgroup->path.starts_with(limit_->path + "/"))
+      return " in " + cut_ids(escape_for_terminal(cgroup->path.substr(limit_->path.size() + 1)));
+    bool first = told_.insert(cgroup->path).second;
+    return " in " + (first ? where(cgroup) : cut_ids(escape_for_terminal(cgroup->name.name)));
+  }
+
+ private:
+  CgroupPtr limit_;
+  std::set<std::string> told_;
+};
 
 class TextRenderer {
  public:
@@ -67,55 +134,48 @@ class TextRenderer {
   std::string operator()(const ForgottenFact&) const { return ""; }
 
   std::string operator()(const ForecastFact& f) const {
+    std::string rate = f.forecast.growth ? "  " + format_rate(f.forecast.growth->rate) : "";
+    std::string what =
+        fmt::format("  {}{}  {}", to_string(f.forecast.verdict), rate, describe_deadline(f.forecast));
     std::string who = f.process          ? describe(*f.process)
-                      : f.cgroup         ? where(f.cgroup)
+                      : f.cgroup         ? where(f.cgroup, kHeadWidth + display_width(what))
                       : f.device         ? ""
                       : f.series.empty() ? "series"
                                          : escape_for_terminal(f.series);
     if (f.device) who += (f.process ? " on " : "") + to_string(*f.device);
-    std::string rate = f.forecast.growth ? "  " + format_rate(f.forecast.growth->rate) : "";
-    std::string line =
-        fmt::format("{}  {}{}  {}", who, to_string(f.forecast.verdict), rate, describe_deadline(f.forecast));
+    std::string line = who + what;
     return at(f.time, "forecast", f.time_s) + paint(f.forecast.alert ? kYellow : "", line);
   }
 
   std::string operator()(const OomEvent& f) const {
     const Episode& e = f.episode;
-    std::string scope = e.scope ? std::string(to_string(*e.scope)) : "unknown scope";
-    std::string head = e.limit_cgroup ? fmt::format("OOM kill: {} met its limit of {}", where(e.limit_cgroup),
-                                                    size_or(e.limit))
-                                      : fmt::format("OOM kill ({})", scope);
-    if (e.series)
-      head += fmt::format(" (kill {} in {})", e.series->kills,
-                          format_duration(seconds_between(e.series->since, e.time)));
-    std::string out = at(e.time, "oom") + paint(kRed, head);
+    std::string out = at(e.time, "oom") + headline(e);
+    Places in(e.limit_cgroup);
     for (const Victim& v : e.victims) {
       std::string state = !v.killed ? "exit not seen" : *v.killed ? "killed" : "exited by itself";
       if (v.freed_after) state += fmt::format(", memory back after {}", format_duration(*v.freed_after));
-      out += fmt::format(
-          "\n    killed    {} in {}: anon {}, file {}, shmem {}, page tables {}, oom_score_adj {} ({})",
-          describe(v.process), where(v.process.cgroup), size_or(v.anon), size_or(v.file), size_or(v.shmem),
-          size_or(v.pgtables), v.oom_score_adj ? fmt::format("{}", *v.oom_score_adj) : "unknown", state);
+      out += block("killed",
+                   fmt::format("{}{}: anon {}, file {}, shmem {}, page tables {}, oom_score_adj {} ({})",
+                               describe(v.process), in(v.process.cgroup), size_or(v.anon), size_or(v.file),
+                               size_or(v.shmem), size_or(v.pgtables),
+                               v.oom_score_adj ? fmt::format("{}", *v.oom_score_adj) : "unknown", state));
     }
-    for (const ProcessRef& p : e.also_killed)
-      out += fmt::format("\n    with it   {} (shared its memory)", describe(p));
-    if (e.trigger)
-      out += fmt::format("\n    trigger   {} in {}", describe(*e.trigger), where(e.trigger->cgroup));
+    for (const ProcessRef& p : e.also_killed) out += block("with it", describe(p) + " (shared its memory)");
+    if (e.trigger) out += block("trigger", describe(*e.trigger) + in(e.trigger->cgroup));
     for (const GrewProcess& g : e.grew_most)
-      out += fmt::format("\n    grew      {} by {} in the last {}", describe(g.process), format_size(g.grew),
-                         format_duration(g.over));
+      out += block("grew", fmt::format("{} by {} in the last {}", describe(g.process), format_size(g.grew),
+                                       format_duration(g.over)));
     for (const GrowthSource& source : growth_sources(e.grew_from)) {
       std::string doubts = source.site ? doubts_of(*source.site) : "";
-      out += "\n    from      " + describe(source, e.grew_from.holders) +
-             (doubts.empty() ? "" : " (" + doubts + ")");
+      out +=
+          block("from", describe(source, e.grew_from.holders) + (doubts.empty() ? "" : " (" + doubts + ")"));
     }
     if (f.forecast_before)
-      out += fmt::format("\n    forecast  {} before: {}, {}",
-                         format_duration(seconds_between(f.forecast_before->time, e.time)),
-                         to_string(f.forecast_before->forecast.verdict),
-                         describe_deadline(f.forecast_before->forecast));
-    out += "\n    counted   " + checks(e.checks);
-    return out;
+      out += block("forecast", fmt::format("{} before: {}, {}",
+                                           format_duration(seconds_between(f.forecast_before->time, e.time)),
+                                           to_string(f.forecast_before->forecast.verdict),
+                                           describe_deadline(f.forecast_before->forecast)));
+    return out + block("counted", checks(e.checks));
   }
 
   std::string operator()(const UserKillFact& f) const {
@@ -134,8 +194,9 @@ class TextRenderer {
     auto percent = [](const std::optional<PressureLine>& p) {
       return p ? fmt::format("{:.1f} %", p->avg10) : std::string("unknown");
     };
+    bool host = !f.cgroup || f.cgroup->name.kind == CgroupKind::root;
     return at(f.time, "pressure") + fmt::format("{}  some {}, full {} of the last 10 s",
-                                                f.cgroup ? where(f.cgroup) : "host", percent(f.pressure.some),
+                                                host ? "host" : where(f.cgroup), percent(f.pressure.some),
                                                 percent(f.pressure.full));
   }
 
@@ -185,8 +246,8 @@ class TextRenderer {
   }
 
   std::string operator()(const AlertFact& f) const {
-    std::string out =
-        at(f.time, "alert") + paint(kYellow, fmt::format("{}: {}", escape_for_terminal(f.rule), f.message));
+    std::string out = at(f.time, "alert") +
+                      paint(kYellow, fmt::format("{}: {}", escape_for_terminal(f.rule), cut_ids(f.message)));
     for (const ActionRun& run : f.actions) out += "\n    " + outcome(run);
     return out;
   }
@@ -204,6 +265,22 @@ class TextRenderer {
   }
 
  private:
+  // The path below it, to be copied, where both do not fit.
+  std::string headline(const Episode& e) const {
+    std::string scope = e.scope ? std::string(to_string(*e.scope)) : "unknown scope";
+    std::string again = e.series ? fmt::format(" (kill {} in {})", e.series->kills,
+                                               format_duration(seconds_between(e.series->since, e.time)))
+                                 : "";
+    auto met = [&](const std::string& whose) {
+      return fmt::format("OOM kill: {} met its limit of {}{}", whose, size_or(e.limit), again);
+    };
+    if (!e.limit_cgroup) return paint(kRed, fmt::format("OOM kill ({}){}", scope, again));
+    std::string path = where(e.limit_cgroup);
+    if (kHeadWidth + display_width(met(path)) <= kTerminalWidth) return paint(kRed, met(path));
+    return paint(kRed, met(cut_ids(escape_for_terminal(e.limit_cgroup->name.name)))) +
+           fmt::format("\n    {:<10}{}", "cgroup", path);
+  }
+
   // "Xid 31 (memory page fault on the card): pid=4711, name=python3, …"
   static std::string xid(const GpuEvent& e) {
     std::string out = e.status ? fmt::format("Xid {}", *e.status) : "Xid";

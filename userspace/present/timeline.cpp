@@ -65,7 +65,7 @@ Curve curve_of(const CgroupSeries& series, const std::vector<MonoTime>& moments,
   Curve out;
   out.limit_owner = is_owner(e, series.cgroup);
   bool host = series.cgroup->name.kind == CgroupKind::root;
-  out.name = host ? "the machine" : path_of(series.cgroup);
+  out.name = host ? "the machine" : label(series.cgroup);
   for (const Victim& v : e.told.episode.victims) out.victim |= same_cgroup(v.process.cgroup, series.cgroup);
   out.kinds = {{"anon", {}}, {"file", {}}, {"shmem", {}}, {"kernel", {}}, {"swap", {}}, {"unattributed", {}}};
   for (auto& kind : out.kinds) kind.values.resize(moments.size());

@@ -10,13 +10,33 @@ namespace oomcast {
 namespace {
 
 using namespace test;
+using Words = std::vector<std::string>;
 
 std::string text_of(const Fact& fact, bool color = false) {
   return to_text(fact, ClockMap{}, TextStyle{color});
 }
 
+Words split_lines(const std::string& text) {
+  Words out{""};
+  for (char c : text)
+    if (c == '\n')
+      out.emplace_back();
+    else
+      out.back() += c;
+  return out;
+}
+
+std::string unwrapped(std::string text) {
+  const std::string joint = "\n" + std::string(14, ' ');
+  for (std::size_t at; (at = text.find(joint)) != std::string::npos;) text.replace(at, joint.size(), " ");
+  return text;
+}
+
+// Without those that go on with the one above, and the path that no line has room for.
 std::ptrdiff_t lines_of(const std::string& text) {
-  return std::count(text.begin(), text.end(), '\n') + 1;
+  return std::ranges::count_if(split_lines(text), [](const std::string& line) {
+    return !line.starts_with(std::string(14, ' ')) && !line.starts_with("    cgroup    ");
+  });
 }
 
 TEST(Text, says_something_of_every_fact_known_or_not) {
@@ -57,7 +77,7 @@ TEST(Text, of_where_it_grew_tells_what_the_looks_lost) {
   oom.episode.grew_from.sites[0].samples = 30;
   oom.episode.grew_from.sites[0].lost = 10;
   oom.episode.grew_from.sites[0].faults_watched = 0.5;
-  std::string text = text_of(oom);
+  std::string text = unwrapped(text_of(oom));
   EXPECT_NE(
       text.find(
           "was not traced) (10 of 40 samples were lost; page faults were watched for 50 % of that time)"),
@@ -66,13 +86,60 @@ TEST(Text, of_where_it_grew_tells_what_the_looks_lost) {
 }
 
 TEST(Text, of_an_oom_kill_tells_who_where_and_how_sure) {
-  std::string text = text_of(known_oom(
-      process(100, "python3", {"python3", "train.py"}, cgroup(11, "/job/step")), cgroup(10, "/job")));
+  std::string text = unwrapped(text_of(known_oom(
+      process(100, "python3", {"python3", "train.py"}, cgroup(11, "/job/step")), cgroup(10, "/job"))));
   for (const char* part :
-       {"/job met its limit of 100 MiB", "python3[100] train.py in /job/step", "anon 90.0 MiB",
+       {"/job met its limit of 100 MiB", "python3[100] train.py in step: anon", "anon 90.0 MiB",
         "memory back after 250 ms", "shared its memory", "trigger", "by 80.0 MiB in the last 20 s",
         "1 by mark_victim, 1 by the kernel log, 1 by vmstat"})
     EXPECT_NE(text.find(part), std::string::npos) << part << " is not in:\n" << text;
+}
+
+// Of a kill in a container's inner cgroup: the path was there five times, and each line 180 columns wide.
+OomEvent container_kill(const std::string& inner) {
+  const std::string path =
+      "/kubepods.slice/kubepods-burstable.slice/docker-" + std::string(64, 'a') + ".scope";
+  return known_oom(process(100, "python3", {"python3", "train.py"}, cgroup(11, path + inner)),
+                   cgroup(10, path));
+}
+
+TEST(Text, of_an_oom_kill_has_the_path_once_and_then_the_name) {
+  for (const std::string inner : {"", "/step", "/deep/step"}) {
+    std::string text = text_of(container_kill(inner));
+    EXPECT_NE(text.find("OOM kill: aaaaaaaaaaaa met its limit of 100 MiB\n"), std::string::npos) << text;
+    std::size_t first = text.find("/kubepods.slice");
+    EXPECT_NE(first, std::string::npos) << text;
+    EXPECT_EQ(text.find("/kubepods.slice", first + 1), std::string::npos) << text;
+    EXPECT_EQ(text.find(std::string(13, 'a')), std::string::npos) << text;
+    std::string killed = inner.empty() ? "python3[100] train.py: anon"
+                                       : "python3[100] train.py in " + inner.substr(1) + ": anon";
+    EXPECT_NE(text.find("killed    " + killed), std::string::npos) << text;
+  }
+}
+
+TEST(Text, of_an_oom_kill_is_no_wider_than_80_columns_but_for_a_path) {
+  for (const std::string& line : split_lines(text_of(container_kill("/step"))))
+    EXPECT_TRUE(line.starts_with("    cgroup    ") || line.size() <= 80) << line;
+}
+
+TEST(Text, of_an_oom_kill_keeps_a_number_and_its_unit_on_one_line) {
+  OomEvent oom = container_kill("/step");
+  for (std::size_t longer = 0; longer < 30; ++longer) {
+    oom.episode.victims[0].process.cmdline = {"python3", std::string(longer + 1, 'x')};
+    for (const std::string& line : split_lines(text_of(oom))) {
+      EXPECT_FALSE(line.starts_with("              MiB") || line.starts_with("              KiB")) << line;
+      EXPECT_EQ(line.find("\u00a0"), std::string::npos) << line;
+    }
+  }
+}
+
+TEST(Text, of_a_forecast_has_the_name_where_the_path_does_not_fit) {
+  auto told = [](const std::string& path) {
+    return text_of(ForecastFact{{}, cgroup(10, path), std::nullopt, nullptr, known_forecast()});
+  };
+  EXPECT_NE(told("/job").find(" /job  leak"), std::string::npos) << told("/job");
+  std::string text = told("/a/very/long/path/to/where/it/is/oomcast-run-1497");
+  EXPECT_NE(text.find("forecast oomcast-run-1497  leak"), std::string::npos) << text;
 }
 
 TEST(Text, says_unknown_not_zero) {
@@ -82,7 +149,7 @@ TEST(Text, says_unknown_not_zero) {
     EXPECT_NE(text.find("unknown"), std::string::npos) << text;
     EXPECT_EQ(text.find(" 0 B"), std::string::npos) << text;
   }
-  EXPECT_NE(text_of(unknown_facts()[4]).find("exit not seen"), std::string::npos);
+  EXPECT_NE(unwrapped(text_of(unknown_facts()[4])).find("exit not seen"), std::string::npos);
   EXPECT_NE(text_of(unknown_facts()[4]).find("- by mark_victim"), std::string::npos);
 }
 
