@@ -30,15 +30,15 @@ def a_temporary_that_touches_pages_is_not_told_to_have_grown(t):
     scene.wait(1)
     episode = scene.episodes()[0]
     post = complete(t, scene)
-    sites = [{key: site[key] for key in ("at", "evidence", "share", "kept_unknown")} for site in episode["grew_from"]]
+    sites = [{key: site[key] for key in ("at", "basis", "share", "kept_unknown")} for site in episode["grew_from"]]
     t.premise(sites, f"no profile had ended when it was killed: {lib.shortened(json.dumps(episode))}")
     for told in (episode, post["oom"]):
         for site in told["grew_from"]:
             if site["at"] == temporary:
-                t.equal("what the temporary's line rests on", site["evidence"], "touched")
+                t.equal("what the temporary's line rests on", site["basis"], "touched")
                 t.equal("its part of the growth", site["share"], None)
         held = {holder["path"] for holder in told["holders"]} | {site["held_by"] for site in told["grew_from"]}
         t.check("supervisor.failures in __main__" in held, f"nothing says who holds it: {sites}, {held}")
-    words = " ".join(" ".join([f["text"], *f["evidence"]]) for f in post["findings"])
+    words = " ".join(" ".join([f["text"], *f["because"]]) for f in post["findings"])
     t.check(f"grew in {temporary}" not in words, f"the temporary is told to have grown: {words}")
     t.check("supervisor.failures in __main__" in words, f"the report does not say who holds it: {words}")

@@ -174,7 +174,7 @@ def a_leak_is_called_a_leak(t):
     t.check(abs(post["rise"]["to_bytes"] - said[-1]["held"]) < 3 * MiB, f"{post['rise']}, truly {said[-1]}")
     words = " ".join(f["text"] for f in post["findings"])
     t.check("It was foreseen" in words, f"no forecast is told: {words}")
-    t.check(any("--alert" in e for f in post["prevention"] for e in f["evidence"]), "no alert rule is proposed")
+    t.check(any("--alert" in e for f in post["prevention"] for e in f["because"]), "no alert rule is proposed")
 
 
 # Grows to its limit, where reclaim finds something to drop for as long as a child reads; then it goes on.

@@ -187,7 +187,11 @@ RunInfo Session::run_info() const {
 void Session::start(Sink sink) {
   publisher_.start(forecast_config(), std::move(sink));
   count_kills();  // what is killed once we say that we follow is more than this
-  publisher_.publish(StartFact{now(), OOMCAST_VERSION, run_info().kernel, sources_.names});
+  StartFact begin{now(), OOMCAST_VERSION, run_info().kernel, sources_.names};
+  begin.host = first_line_of(sources_.roots, "kernel/hostname").value_or("");
+  begin.boot_id = run_info().boot_id;
+  std::erase(begin.boot_id, '-');  // as in history, and the journal
+  publisher_.publish(std::move(begin));
   for (const auto& [reason, count] : losses_.totals()) publisher_.publish(LostFact{now(), reason, count});
   poll_all();
   publish_all();

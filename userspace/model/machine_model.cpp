@@ -214,7 +214,7 @@ void MachineModel::on_pressure(MonoTime time, std::optional<std::uint64_t> inode
   if (pressure.some) stalled = pressure.some->total_us;
   bool news = host_.stalled_us && stalled != host_.stalled_us;
   host_.stalled_us = stalled;
-  if (news && config_.scope.whole_machine) facts_.push_back(PressureFact{time, nullptr, pressure});
+  if (news && config_.scope.whole_machine) facts_.push_back(PressureFact{time, host_.ref, pressure});
 }
 
 bool MachineModel::on_stalls(MonoTime time, std::uint64_t inode, const wire::Stalls& sums) {

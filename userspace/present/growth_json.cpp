@@ -29,7 +29,7 @@ Json growth_json(const GrewFrom& g, const ClockMap& clock) {
   return {{"process", process_json(g.process, clock)},
           {"at", place_text(g.code)},
           {"held_by", text_or_null(known.held_by)},
-          {"evidence", to_string(known.kind())},
+          {"basis", to_string(known.kind())},
           {"share", g.sure_share() > 0 ? Json(g.sure_share()) : Json(nullptr)},
           {"grown_bytes", g.grown.count},
           {"kept_bytes", maybe(known.kept)},

@@ -8,6 +8,7 @@
 #include "present/blame.h"
 #include "present/gpu_proxy.h"
 #include "present/json_parts.h"
+#include "present/post_mortem_parts.h"
 
 namespace oomcast {
 
@@ -100,6 +101,8 @@ class JsonRenderer {
     out["schema"] = 1;
     out["version"] = f.version;
     out["kernel"] = f.kernel.empty() ? Json(nullptr) : Json(f.kernel);
+    out["host"] = f.host.empty() ? Json(nullptr) : text(f.host);
+    out["boot_id"] = f.boot_id.empty() ? Json(nullptr) : text(f.boot_id);
     out["sources"] = f.sources;
     if (!f.read_as.empty()) out["read_as"] = to_valid_utf8(f.read_as);
     return out;
@@ -220,6 +223,7 @@ class JsonRenderer {
     const Episode& e = f.episode;
     Json out = line("oom", e.time);
     out["id"] = e.id;
+    out["message"] = text(oom_message(e));
     out["scope"] = e.scope ? Json(to_string(*e.scope)) : Json(nullptr);
     out["limit_cgroup"] = cgroup_json(e.limit_cgroup);
     out["usage_bytes"] = maybe(e.usage);

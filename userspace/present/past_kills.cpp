@@ -187,13 +187,17 @@ std::string unconfirmed_text(const std::vector<PastKill>& kills, const HistoryFa
   return out;
 }
 
+bool knows_hierarchy(const PastKill& kill) {
+  bool live = kill.run && std::ranges::find(kill.sources, EpisodeSource::live) != kill.sources.end();
+  return live || log_shows_hierarchy(kill.episode);
+}
+
 Json kill_json(const PastKill& kill, const HistoryFacts& facts) {
   ClockMap clock;
   if (kill.run) clock = {kill.run->wall_of_mono_zero, kill.run->wall_of_boot_zero, kill.run->tick};
   Json out = Json::parse(to_json(OomEvent{kill.episode, kill.forecast_before, kill.first_forecast}, clock));
   out["time"] = kill.time ? time_json(*kill.time) : Json(nullptr);
-  bool live = kill.run && std::ranges::find(kill.sources, EpisodeSource::live) != kill.sources.end();
-  if (!live && !log_shows_hierarchy(kill.episode)) leave_hierarchy_open(out);
+  if (!knows_hierarchy(kill)) leave_hierarchy_open(out);
   out["time_error_s"] = kill.time ? Json(Seconds(kill.error).count()) : Json(nullptr);
   out["since_boot_s"] = kill.since_boot ? Json(Seconds(*kill.since_boot).count()) : Json(nullptr);
   out["boot_id"] = kill.boot_id ? Json(to_valid_utf8(*kill.boot_id)) : Json(nullptr);
@@ -277,6 +281,18 @@ class HostNames {
   std::map<std::string, std::vector<std::string>> by_short_;
 };
 
+// As the newest kill has it; a path that came back has another inode.
+Json limit_json(const Recurring& what, const std::vector<PastKill>& kills) {
+  if (what.command || what.name.empty()) return nullptr;
+  const PastKill& newest = kills[what.kills.front()];
+  const CgroupPtr& cgroup = newest.episode.limit_cgroup;
+  Json out = cgroup_json(cgroup);
+  for (std::size_t kill : what.kills)
+    if (kills[kill].episode.limit_cgroup->id != cgroup->id) out["id"] = nullptr;
+  if (!knows_hierarchy(newest)) leave_hierarchy_open(out);
+  return out;
+}
+
 Json recurrence_json(const Recurring& what, const std::vector<PastKill>& kills) {
   const Recurrence& r = what.recurrence;
   auto seconds = [](const std::optional<Seconds>& s) { return s ? Json(s->count()) : Json(nullptr); };
@@ -287,23 +303,22 @@ Json recurrence_json(const Recurring& what, const std::vector<PastKill>& kills) 
   if (r.next)
     next = {
         {"time", time_json(r.next->at)}, {"low", time_json(r.next->low)}, {"high", time_json(r.next->high)}};
-  return {
-      {"type", "recurrence"},
-      {"time", time_json(r.last)},
-      {"command", what.command ? Json(to_valid_utf8(what.name)) : Json(nullptr)},
-      {"limit_cgroup", what.command || what.name.empty() ? Json(nullptr) : Json(to_valid_utf8(what.name))},
-      {"host", what.host.empty() ? Json(nullptr) : Json(to_valid_utf8(what.host))},
-      {"kills", r.kills},
-      {"times", r.times},
-      {"first", time_json(r.first)},
-      {"interval_s", seconds(r.interval)},
-      {"regular", r.regular},
-      {"spread_s", seconds(r.spread)},
-      {"next_expected", std::move(next)},
-      {"last_sizes_bytes", std::move(sizes)},
-      {"trend", to_string(r.trend)},
-      {"written_by_kernel", what.confirmed ? Json(true) : Json(nullptr)},
-      {"ids", std::move(ids)}};
+  return {{"type", "recurrence"},
+          {"time", time_json(r.last)},
+          {"command", what.command ? Json(to_valid_utf8(what.name)) : Json(nullptr)},
+          {"limit_cgroup", limit_json(what, kills)},
+          {"host", what.host.empty() ? Json(nullptr) : Json(to_valid_utf8(what.host))},
+          {"kills", r.kills},
+          {"times", r.times},
+          {"first", time_json(r.first)},
+          {"interval_s", seconds(r.interval)},
+          {"regular", r.regular},
+          {"spread_s", seconds(r.spread)},
+          {"next_expected", std::move(next)},
+          {"last_sizes_bytes", std::move(sizes)},
+          {"trend", to_string(r.trend)},
+          {"written_by_kernel", what.confirmed ? Json(true) : Json(nullptr)},
+          {"ids", std::move(ids)}};
 }
 
 }  // namespace
@@ -408,6 +423,8 @@ std::string history_json(const std::vector<PastKill>& kills, const HistoryFacts&
        {"schema", 1},
        {"version", facts.version},
        {"kernel", nullptr},
+       {"host", facts.machine.host.empty() ? Json(nullptr) : Json(to_valid_utf8(facts.machine.host))},
+       {"boot_id", nullptr},  // of several boots
        {"sources", std::move(sources)}});
   for (const PastKill& kill : kills) add(kill_json(kill, facts));
   for (const LoggedUserKill& kill : facts.user_kills) add(user_kill_json(kill));

@@ -97,37 +97,10 @@ std::string short_name(const std::string& name) {
 }
 
 std::string headline(const StoredEpisode& stored) {
-  const Episode& e = stored.told.episode;
-  std::string who = e.victims.empty() ? "A process" : short_name(name_of(e.victims.front().process));
-  if (e.victims.size() > 1)
-    who +=
-        fmt::format(" and {} more process{} were", e.victims.size() - 1, e.victims.size() == 2 ? "" : "es");
-  else
-    who += " was";
-  std::string why;
-  switch (e.scope.value_or(e.limit_cgroup ? OomScope::memcg : OomScope::global)) {
-    case OomScope::memcg:
-      why = fmt::format("{} met its memory limit{}", short_name(path_of(e.limit_cgroup)),
-                        e.limit ? " of " + format_size(*e.limit) : "");
-      break;
-    case OomScope::global:
-      why = "the machine ran out of memory";
-      break;
-    case OomScope::cpuset:
-      why = "the memory nodes of its cpuset ran out, not those of the whole machine";
-      break;
-    case OomScope::mempolicy:
-      why = "the memory nodes of its NUMA policy ran out, not those of the whole machine";
-      break;
-    case OomScope::sysrq:
-      why = "somebody asked for an OOM kill (SysRq f)";
-      break;
-  }
   std::string doubt =
       is_confirmed(stored.source) ? "" : fmt::format(" It is known from a log file: {}.", kCannotShowWriter);
   if (!stored.logged.doubt.empty()) doubt += fmt::format(" It is {}.", stored.logged.doubt);
-  std::string host = stored.logged.host.empty() ? "" : " on " + short_name(displayable(stored.logged.host));
-  return fmt::format("{} OOM-killed{}: {}.{}", who, host, why, doubt);
+  return oom_message(stored.told.episode, stored.logged.host) + "." + doubt;
 }
 
 std::optional<GrewProcess> find_culprit(const StoredEpisode& e) {
@@ -361,8 +334,39 @@ bool is_owner(const StoredEpisode& e, const CgroupPtr& cgroup) {
   return owner ? same_cgroup(owner, cgroup) : cgroup->name.kind == CgroupKind::root;
 }
 
+std::string oom_message(const Episode& e, const std::string& host) {
+  std::string who = e.victims.empty() ? "A process" : short_name(name_of(e.victims.front().process));
+  if (e.victims.size() > 1)
+    who +=
+        fmt::format(" and {} more process{} were", e.victims.size() - 1, e.victims.size() == 2 ? "" : "es");
+  else
+    who += " was";
+  std::string why;
+  switch (e.scope.value_or(e.limit_cgroup ? OomScope::memcg : OomScope::global)) {
+    case OomScope::memcg:
+      why = fmt::format("{} met its memory limit{}",
+                        e.limit_cgroup ? short_name(label(e.limit_cgroup)) : "a memory cgroup",
+                        e.limit ? " of " + format_size(*e.limit) : "");
+      break;
+    case OomScope::global:
+      why = "the machine ran out of memory";
+      break;
+    case OomScope::cpuset:
+      why = "the memory nodes of its cpuset ran out, not those of the whole machine";
+      break;
+    case OomScope::mempolicy:
+      why = "the memory nodes of its NUMA policy ran out, not those of the whole machine";
+      break;
+    case OomScope::sysrq:
+      why = "somebody asked for an OOM kill (SysRq f)";
+      break;
+  }
+  std::string on = host.empty() ? "" : " on " + short_name(displayable(host));
+  return fmt::format("{} OOM-killed{}: {}", who, on, why);
+}
+
 std::string owner_name(const Episode& e) {
-  return e.limit_cgroup ? short_name(path_of(e.limit_cgroup)) : "the machine";
+  return e.limit_cgroup ? short_name(label(e.limit_cgroup)) : "the machine";
 }
 
 bool is_victim(const Episode& e, const ProcessRef& process) {

@@ -22,6 +22,9 @@ double from_kill(const StoredEpisode& e, MonoTime t);
 bool same_cgroup(const CgroupPtr& a, const CgroupPtr& b);
 /// The cgroup whose limit was met, or the host's root.
 bool is_owner(const StoredEpisode& e, const CgroupPtr& cgroup);
+/// "python3[4301] train.py was OOM-killed: /train met its memory limit of 512 MiB"; `host`: where, empty:
+/// here.
+std::string oom_message(const Episode& e, const std::string& host = "");
 /// "/train", "the machine": as a sentence names the limit's owner.
 std::string owner_name(const Episode& e);
 /// "1 page (order 0), 0xcc0(GFP_KERNEL)": what could not be given; "": nothing was asked for, or it is not

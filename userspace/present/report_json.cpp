@@ -13,9 +13,9 @@ namespace {
 Json findings_json(const std::vector<Finding>& findings) {
   Json out = Json::array();
   for (const Finding& f : findings) {
-    Json evidence = Json::array();
-    for (const std::string& line : f.evidence) evidence.push_back(text(line));
-    Json one = {{"text", text(f.text)}, {"evidence", std::move(evidence)}};
+    Json because = Json::array();
+    for (const std::string& line : f.evidence) because.push_back(text(line));
+    Json one = {{"text", text(f.text)}, {"because", std::move(because)}};
     if (!f.kind.empty()) one["kind"] = f.kind;
     out.push_back(std::move(one));
   }
@@ -93,7 +93,7 @@ Json tasks_json(const Episode::Tasks& tasks) {
   if (tasks.rows.empty()) return nullptr;
   Json groups = Json::array();
   for (const TaskGroup& group : task_groups(tasks))
-    groups.push_back({{group.cgroup ? "cgroup" : "comm", text(group.name)},
+    groups.push_back({{group.cgroup ? "cgroup_path" : "comm", text(group.name)},
                       {"processes", group.count},
                       {"rss_bytes", maybe(group.rss)},
                       {"swap_bytes", maybe(group.swap)}});

@@ -743,7 +743,8 @@ TEST(MachineModel, tells_of_the_hosts_pressure_when_somebody_stalled_since_the_l
   model.on_pressure(ms(3000), std::nullopt, stalled);
   auto facts = model.take_facts();
   ASSERT_EQ(facts.size(), 1u);
-  EXPECT_EQ(std::get<PressureFact>(facts[0]).cgroup, nullptr);
+  EXPECT_EQ(std::get<PressureFact>(facts[0]).cgroup, model.cgroups().ref(1))
+      << "as its samples and forecasts";
 }
 
 CgroupListing listing(const std::vector<std::pair<std::uint64_t, std::string>>& found) {

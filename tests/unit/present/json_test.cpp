@@ -35,7 +35,7 @@ Json of_type(const std::vector<Fact>& facts, const std::string& type) {
 }
 
 const std::map<std::string, Words> kContract = {
-    {"start", {"schema", "version", "kernel", "sources"}},
+    {"start", {"schema", "version", "kernel", "host", "boot_id", "sources"}},
     {"sample",
      {"cgroup", "usage_bytes", "limit_bytes", "limit_cgroup", "anon_bytes", "file_bytes", "shmem_bytes",
       "kernel_bytes", "swap_bytes", "pinned_bytes"}},
@@ -47,8 +47,9 @@ const std::map<std::string, Words> kContract = {
       "growth_high_bytes_per_s", "limit_bytes", "limit_cgroup", "eta_s", "eta_low_s", "eta_high_s", "alert",
       "why", "evidence"}},
     {"oom",
-     {"id", "scope", "limit_cgroup", "usage_bytes", "limit_bytes", "trigger", "order", "gfp", "group_kill",
-      "victims", "also_killed", "grew_most", "grew_from", "holders", "forecast_before", "checks"}},
+     {"id", "message", "scope", "limit_cgroup", "usage_bytes", "limit_bytes", "trigger", "order", "gfp",
+      "group_kill", "victims", "also_killed", "grew_most", "grew_from", "holders", "forecast_before",
+      "checks"}},
     {"kill", {"victim", "sender", "cause"}},
     {"reclaim", {"cgroup", "stalls", "stall_s", "reclaimed_bytes"}},
     {"pressure", {"cgroup", "some", "full"}},
