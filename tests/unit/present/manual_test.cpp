@@ -15,7 +15,7 @@ namespace {
 using Json = nlohmann::json;
 
 std::string unescaped(std::string roff) {
-  for (auto [from, to] : {std::pair("\\-", "-"), {"\\(aq", "'"}, {"\\e", "\\"}})
+  for (auto [from, to] : {std::pair("\\-", "-"), std::pair("\\(aq", "'"), std::pair("\\e", "\\")})
     for (std::size_t at = 0; (at = roff.find(from, at)) != std::string::npos; ++at)
       roff.replace(at, std::string_view(from).size(), to);
   return roff;
