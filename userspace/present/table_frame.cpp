@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "present/event_lines.h"
+#include "present/loss_words.h"
 #include "present/rows.h"
 #include "present/text.h"
 
@@ -93,10 +94,7 @@ std::vector<Line> heading(const Overview& o, const ClockMap& clock, const View& 
   if (kills) title.add(fmt::format("  {} OOM kill{}", kills, kills == 1 ? "" : "s"), Style::alert);
 
   Line lost;
-  for (const auto& [reason, count] : o.lost)
-    if (count)
-      lost.add(fmt::format("{}{} {}", lost.cells.empty() ? "LOST " : ", ", count, displayable(reason)),
-               Style::warn);
+  if (std::string all = summarize_losses(o.lost); !all.empty()) lost.add("LOST " + all, Style::warn);
   Line sources;
   for (const std::string& s : o.sources)
     sources.add((sources.cells.empty() ? "from " : ", ") + displayable(s), Style::dim);

@@ -15,6 +15,7 @@
 #include "present/gpu_xid.h"
 #include "present/growth.h"
 #include "present/json.h"
+#include "present/loss_words.h"
 
 namespace oomcast {
 namespace {
@@ -91,6 +92,23 @@ class Places {
   CgroupPtr limit_;
   std::set<std::string> told_;
 };
+
+std::string_view what_ran_out(const std::optional<OomScope>& scope) {
+  if (!scope) return "of what is not known";
+  switch (*scope) {
+    case OomScope::memcg:
+      return "a cgroup met its limit";
+    case OomScope::global:
+      return "the machine ran out of memory";
+    case OomScope::cpuset:
+      return "the memory nodes of a cpuset ran out";
+    case OomScope::mempolicy:
+      return "the memory nodes of a NUMA policy ran out";
+    case OomScope::sysrq:
+      return "asked for by SysRq f";
+  }
+  return "of what is not known";
+}
 
 class TextRenderer {
  public:
@@ -253,28 +271,27 @@ class TextRenderer {
   }
 
   std::string operator()(const LostFact& f) const {
-    return at(f.time, "lost") + paint(kYellow, fmt::format("{} records: {}", f.count, f.reason));
+    return at(f.time, "lost") + paint(kYellow, describe_loss(f.reason, f.count));
   }
 
   std::string operator()(const EndFact& f) const {
     std::string lost;
     for (const auto& [reason, count] : f.lost)
-      if (count) lost += fmt::format("{}{} {}", lost.empty() ? "" : ", ", count, reason);
+      if (count) lost += "\n    " + describe_loss(reason, count);
     return at(f.time, "end", f.time_s) +
-           fmt::format("{} records, lost: {}", f.records, lost.empty() ? "none" : lost);
+           fmt::format("{} records, lost:{}", f.records, lost.empty() ? " none" : lost);
   }
 
  private:
   // The path below it, to be copied, where both do not fit.
   std::string headline(const Episode& e) const {
-    std::string scope = e.scope ? std::string(to_string(*e.scope)) : "unknown scope";
     std::string again = e.series ? fmt::format(" (kill {} in {})", e.series->kills,
                                                format_duration(seconds_between(e.series->since, e.time)))
                                  : "";
     auto met = [&](const std::string& whose) {
       return fmt::format("OOM kill: {} met its limit of {}{}", whose, size_or(e.limit), again);
     };
-    if (!e.limit_cgroup) return paint(kRed, fmt::format("OOM kill ({}){}", scope, again));
+    if (!e.limit_cgroup) return paint(kRed, fmt::format("OOM kill: {}{}", what_ran_out(e.scope), again));
     std::string path = where(e.limit_cgroup);
     if (kHeadWidth + display_width(met(path)) <= kTerminalWidth) return paint(kRed, met(path));
     return paint(kRed, met(cut_ids(escape_for_terminal(e.limit_cgroup->name.name)))) +
@@ -309,7 +326,7 @@ class TextRenderer {
     auto count = [](const std::optional<std::uint64_t>& n) {
       return n ? fmt::format("{}", *n) : std::string("-");
     };
-    return fmt::format("{} by mark_victim, {} by the kernel log, {} by vmstat", count(c.mark_victim),
+    return fmt::format("{} by the kernel's event, {} by its log, {} by its counter", count(c.mark_victim),
                        count(c.kmsg), count(c.vmstat));
   }
 

@@ -376,7 +376,7 @@ TEST(Screen, losses_are_shown_only_if_there_are_any) {
   o.lost["kernel log overrun"] = 0;
   EXPECT_FALSE(contains(shown(o, {}), "LOST"));
   o.lost["ring buffer full"] = 7;
-  EXPECT_TRUE(contains(shown(o, {}), "LOST 7 ring buffer full"));
+  EXPECT_TRUE(contains(shown(o, {}), "LOST 7 records (ring buffer full)"));
 }
 
 TEST(Screen, a_kill_has_room_beside_many_cgroups) {
