@@ -12,6 +12,8 @@
 #include "base/escape.h"
 #include "present/blame_holders.h"
 #include "present/blame_parts.h"
+#include "present/blame_quiet.h"
+#include "present/loss_words.h"
 #include "present/text.h"
 
 namespace oomcast {
@@ -69,10 +71,6 @@ bool is_library(std::string_view file) {
   return file.starts_with('<') || std::any_of(kParts.begin(), kParts.end(), [&](std::string_view part) {
            return file.find(part) != std::string_view::npos;
          });
-}
-
-std::string signed_size(Bytes bytes) {
-  return bytes < Bytes{} ? "-" + format_size(-bytes) : "+" + format_size(bytes);
 }
 
 struct Node {
@@ -275,13 +273,17 @@ void doubt_stacks(const BlameReport& report, std::vector<std::string>& out) {
         fmt::format("{} of {} frames could not be symbolised", report.unnamed_frames, report.frames));
 }
 
-void doubt_process(const BlameProcess& p, Seconds window, std::vector<std::string>& out) {
-  std::string who = fmt::format("{}[{}]", escape_for_terminal(p.process.comm), p.process.id.tgid);
+void doubt_counters(const BlameProcess& p, std::vector<std::string>& out) {
+  std::string who = name_and_pid(p.process);
   if (p.growth_unknown)
     out.push_back(fmt::format("what {} grew by is not known: its counters could not be read", who));
   else if (!p.exited && !p.grown_shmem)
     out.push_back(
         fmt::format("of {} only anonymous memory in RAM is counted: the rest takes too long to read", who));
+}
+
+void doubt_lines(const BlameProcess& p, Seconds window, std::vector<std::string>& out) {
+  std::string who = name_and_pid(p.process);
   if (!p.why_not_kept.empty())
     out.push_back(fmt::format("which allocations of {} stay is not known, only who touched new pages: {}",
                               who, escape_for_terminal(p.why_not_kept)));
@@ -302,32 +304,70 @@ void doubt_process(const BlameProcess& p, Seconds window, std::vector<std::strin
         who, p.kept->calls_per_s, format_duration(p.kept->all_watched), format_duration(p.kept->watched)));
 }
 
-}  // namespace
-
-std::vector<std::string> doubts_of(const BlameReport& report) {
-  std::vector<std::string> out;
-  doubt_stacks(report, out);
-  for (const BlameProcess& p : report.processes) doubt_process(p, report.window, out);
+void doubt_not_noted(const BlameReport& report, std::vector<std::string>& out) {
   if (report.not_noted)
     out.push_back(
         fmt::format("of {} processes more only what they touched is told, if anything: there was no "
                     "room for what they had before",
                     report.not_noted));
+}
+
+void doubt_unread(const BlameReport& report, std::vector<std::string>& out) {
+  std::size_t named = 0;
+  for (const std::string& process : report.unread)
+    if (named++ < kMaxUnread)
+      out.push_back(
+          fmt::format("the files or the memory of {} could not be read in time, or not at all: only its "
+                      "growth is known",
+                      escape_for_terminal(process)));
+  if (named > kMaxUnread)
+    out.push_back(fmt::format("nor could those of {} more processes", named - kMaxUnread));
+}
+
+// Where nothing grows, what weakens that: not how well lines were found.
+std::vector<std::string> doubts_of_counters(const BlameReport& report) {
+  std::vector<std::string> out;
+  if (!report.no_stacks.empty())
+    out.push_back("no stacks, only the processes' own counters: " + escape_for_terminal(report.no_stacks));
+  for (const BlameProcess& p : report.processes) doubt_counters(p, out);
+  doubt_not_noted(report, out);
+  doubt_unread(report, out);
+  return out;
+}
+
+std::string doubts_text(const std::vector<std::string>& doubts) {
+  std::string out;
+  for (const std::string& doubt : doubts) out += fmt::format("{}  {}\n", out.empty() ? "\n" : "", doubt);
+  return out;
+}
+
+std::string ended_text(const BlameReport& report) {
+  std::size_t ended = 0;
+  std::string names;
+  for (const BlameProcess& p : report.processes)
+    if (p.exited && ++ended <= kMaxEnded) names += (ended > 1 ? ", " : "") + describe(p.process);
+  if (!ended) return "";
+  if (ended > kMaxEnded) names += fmt::format(" and {} more", ended - kMaxEnded);
+  return fmt::format("\nended in this time, and what they had grown with them: {}\n", names);
+}
+
+}  // namespace
+
+std::vector<std::string> doubts_of(const BlameReport& report) {
+  std::vector<std::string> out;
+  doubt_stacks(report, out);
+  for (const BlameProcess& p : report.processes) {
+    doubt_counters(p, out);
+    doubt_lines(p, report.window, out);
+  }
+  doubt_not_noted(report, out);
   if (report.symbols_unread)
     out.push_back(fmt::format("functions of {} file{} have no name: {} longer than what is read of symbols",
                               report.symbols_unread, report.symbols_unread == 1 ? "" : "s",
                               report.symbols_unread == 1 ? "its table is" : "their tables are"));
-  std::size_t told = 0;
-  for (const std::string& who : report.unread)
-    if (told++ < kMaxUnread)
-      out.push_back(
-          fmt::format("the files or the memory of {} could not be read in time, or not at all: only its "
-                      "growth is known",
-                      escape_for_terminal(who)));
-  if (told > kMaxUnread)
-    out.push_back(fmt::format("nor could those of {} more processes", told - kMaxUnread));
+  doubt_unread(report, out);
   for (const auto& [reason, count] : report.lost)
-    if (count) out.push_back(fmt::format("{} samples lost: {}", count, reason));
+    if (count) out.push_back(describe_loss(reason, count));
   return out;
 }
 
@@ -366,6 +406,8 @@ std::string to_text(const Frame& frame) {
 }
 
 std::string to_text(const BlameReport& report) {
+  if (std::string quiet = nothing_grows(report); !quiet.empty())
+    return quiet + ended_text(report) + doubts_text(doubts_of_counters(report));
   auto is_known = [](const BlameProcess& p) { return !p.exited && !p.growth_unknown; };
   bool known = report.processes.empty() || std::ranges::any_of(report.processes, is_known);
   bool ended_all = std::ranges::all_of(report.processes, &BlameProcess::exited);
@@ -380,15 +422,13 @@ std::string to_text(const BlameReport& report) {
     out += fmt::format("; the cgroup by {} (difference {})", signed_size(*report.cgroup_grown),
                        signed_size(*report.cgroup_grown - report.grown));
   out += "\n" + family(report);
-  std::size_t shown = 0, hidden = 0, ended = 0;
-  std::string names;  // of those that ended
+  std::size_t shown = 0, hidden = 0;
   for (const BlameProcess& p : report.processes) {
     bool huge = p.grown_hugetlb && *p.grown_hugetlb != Bytes{};
     bool worth = huge || !p.gpu.empty() || share(p.grown(), report.grown) >= kMinShare ||
                  (shown == 0 && p.grown() > Bytes{});
     if (!worth || shown >= kMaxShown) {
-      if (!p.growth_unknown) ++(p.exited ? ended : hidden);
-      if (p.exited && ended <= kMaxEnded) names += (ended > 1 ? ", " : "") + describe(p.process);
+      hidden += !p.growth_unknown && !p.exited;
       continue;
     }
     ++shown;
@@ -402,6 +442,10 @@ std::string to_text(const BlameReport& report) {
     if (p.role.rank) out += fmt::format("  rank {}", *p.role.rank);
     if (!p.python.empty()) out += "  " + escape_for_terminal(p.python);
     out += p.exited ? "  ended" : p.growth_unknown ? "  growth not known" : "";
+    if (!p.exited && !p.growth_unknown && !grows(p)) {
+      out += "  no more than a program varies by\n";
+      continue;
+    }
     out += "\n" + top_lines(p, report.window);
     Node root;
     for (const BlameSite& site : p.sites)
@@ -416,12 +460,7 @@ std::string to_text(const BlameReport& report) {
   if (hidden)
     out += fmt::format("\n{} other process{} grew by less than {:.0f} % or shrank\n", hidden,
                        hidden == 1 ? "" : "es", 100 * kMinShare);
-  if (ended > kMaxEnded) names += fmt::format(" and {} more", ended - kMaxEnded);
-  if (ended) out += fmt::format("\nended in this time, and what they had grown with them: {}\n", names);
-  std::string_view gap = "\n";
-  for (const std::string& doubt : doubts_of(report))
-    out += fmt::format("{}  {}\n", std::exchange(gap, ""), doubt);
-  return out;
+  return out + ended_text(report) + doubts_text(doubts_of(report));
 }
 
 }  // namespace oomcast

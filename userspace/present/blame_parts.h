@@ -1,6 +1,8 @@
 // What the text and the JSON of a blame report share.
 #pragma once
 
+#include <string>
+
 #include "base/units.h"
 
 namespace oomcast {
@@ -9,6 +11,10 @@ constexpr double kMinShare = 0.01;  // of a process's growth, to be told of
 
 inline BytesPerSec rate(Bytes bytes, Seconds window) {
   return {window.count() > 0 ? bytes.as_double() / window.count() : 0};
+}
+
+inline std::string signed_size(Bytes bytes) {
+  return bytes < Bytes{} ? "-" + format_size(-bytes) : "+" + format_size(bytes);
 }
 
 inline double share(Bytes part, Bytes whole) {

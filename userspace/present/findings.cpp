@@ -191,6 +191,7 @@ std::optional<Finding> where_it_grew(const PostMortem& r) {
   const GrowthOrigins& told = r.episode.told.episode.grew_from;
   std::vector<GrowthSource> all = growth_sources(told);
   std::erase_if(all, [](const GrowthSource& s) { return s.site && s.site->code.empty(); });
+  std::erase_if(all, only_varied);
   if (all.empty()) return std::nullopt;
   const GrowthSource& most = all.front();
   auto before = [&](MonoTime when) { return Seconds(std::max(0.0, -from_kill(r.episode, when))); };

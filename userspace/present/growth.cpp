@@ -8,6 +8,7 @@
 
 #include "base/escape.h"
 #include "present/blame.h"
+#include "present/blame_quiet.h"
 #include "present/text.h"
 
 namespace oomcast {
@@ -59,6 +60,10 @@ std::string touched_beside(const GrewFrom& site) {
 
 bool is_better_known(const GrewFrom& a, const GrewFrom& b) {
   return rank(a.sure_share(), a.share()) > rank(b.sure_share(), b.share());
+}
+
+bool only_varied(const GrowthSource& source) {
+  return source.site && source.site->of < kUsualChange && source.sure_share() <= 0;
 }
 
 std::vector<GrowthSource> growth_sources(const GrowthOrigins& origins) {
@@ -134,6 +139,9 @@ std::string describe(const GrowthSource& source, std::span<const GrownHolder> ho
                        of_what(h));
   }
   const GrewFrom& site = *source.site;
+  if (only_varied(source))
+    return fmt::format("nothing grew in {}: it kept {} more in {} of profiling", describe(site.process),
+                       format_size(site.of), format_duration(site.watched));
   const GrowthEvidence& known = site.evidence;
   std::string share = site.sure_share() > 0 ? ", " + percent_of(site.sure_share()) : " ";
   std::string size = format_size(known.sure > Bytes{} ? known.sure : site.grown);

@@ -27,6 +27,9 @@ struct GrowthSource {
 /// named with the place, if that has most of it. They point into what was given.
 std::vector<GrowthSource> growth_sources(const GrowthOrigins& origins);
 
+/// Its process changed by no more than any program does while it was profiled, so its line explains nothing.
+bool only_varied(const GrowthSource& source);
+
 /// "held by cache in __main__, list of 55: +36 Tensor". Safe on a terminal.
 std::string describe_container(const GrownHolder& holder);
 /// And ", added by hook (train.py:15)", where a line was seen to.
