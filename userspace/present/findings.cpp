@@ -135,11 +135,11 @@ std::optional<Finding> who_grew(const PostMortem& r) {
   const GrewProcess& culprit = *r.culprit;
   std::string who = short_name_of(culprit.process);
   std::string grew =
-      fmt::format("it grew by {} in {}", format_size(culprit.grew), format_duration(culprit.over));
+      fmt::format("its RSS grew by {} in {}", format_size(culprit.grew), format_duration(culprit.over));
   const PostMortemProcess* row = row_of(r, culprit.process);
   // Mapped files are not its own, and may be charged to others.
   if (row && row->anon)
-    grew += fmt::format(" and held {} of its own", format_size(*row->anon + known(row->shmem)));
+    grew += fmt::format("; it held {} of its own", format_size(*row->anon + known(row->shmem)));
   if (culprit_is_victim(r))
     return Finding{fmt::format("The memory was taken by {}, which was killed.", who), {grew}};
   std::vector<std::string> evidence{grew};

@@ -55,7 +55,7 @@ std::string who(const Episode& e) {
 
 std::string size_of(const Episode& e) {
   const Victim* largest = largest_victim(e);
-  auto size = largest ? resident(*largest) : std::nullopt;
+  auto size = largest ? own_memory(*largest) : std::nullopt;
   return size ? format_size(*size) : "unknown";
 }
 
@@ -358,7 +358,7 @@ std::vector<Recurring> recurring(const std::vector<PastKill>& kills, bool all) {
     for (auto i = members.rbegin(); i != members.rend(); ++i) {
       std::optional<Bytes> size;
       for (const Victim& v : kills[*i].episode.victims)
-        if (!command || v.process.comm == name) size = std::max(size, resident(v));
+        if (!command || v.process.comm == name) size = std::max(size, own_memory(v));
       points.push_back({*kills[*i].time, size});
     }
     bool confirmed = std::ranges::all_of(members, [&](std::size_t i) { return kills[i].confirmed; });

@@ -117,7 +117,7 @@ void processes(TextPage& page, const std::vector<PostMortemProcess>& all) {
     return align_right(rss, 9) + (swapped ? " " + align_right(swap, 9) : "") + " " + align_right(grew, 9) +
            " " + align_right(adj, 5) + "  ";
   };
-  page.heading(row("RSS", "SWAP", "GREW", "ADJ") + "PROCESS");
+  page.heading(row("RSS", "SWAP", "RSS GREW", "ADJ") + "PROCESS");
   std::size_t shown = 0;
   for (const PostMortemProcess& p : all) {
     bool part = p.victim || p.culprit || p.trigger;
@@ -199,8 +199,6 @@ std::string to_text(const PostMortem& report, const TextStyle& style) {
   const StoredEpisode& e = report.episode;
   page.paragraph(report.headline, 0, Style::alert);
   page.paragraph(fmt::format("{}   {}", moment_of(e), displayable(e.told.episode.id)), 0, Style::dim);
-  if (std::string request = request_of(e.told.episode); !request.empty())
-    page.paragraph("Asked for: " + request, 0, Style::dim);
   auto findings = [&](std::string_view title, const std::vector<Finding>& all) {
     if (all.empty()) return;
     page.heading(std::string(title));
@@ -224,6 +222,8 @@ std::string to_text(const PostMortem& report, const TextStyle& style) {
     for (const std::string& text : report.unknown) page.bullet(text, Style::dim);
   }
   findings("SO THAT IT IS KNOWN NEXT TIME", report.next);
+  if (std::string request = request_of(e.told.episode); !request.empty())
+    page.paragraph("Asked for: " + request, 0, Style::dim);
   return page.take();
 }
 

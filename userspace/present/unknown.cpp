@@ -1,14 +1,52 @@
 // What could not be told of a kill, and why.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
+#include <utility>
+
 #include "base/escape.h"
 #include "present/findings_parts.h"
+#include "present/loss_words.h"
 #include "present/rows.h"
 #include "present/text.h"
 
 namespace oomcast {
 
 namespace {
+
+// The process that began first of those below the limit, and how long before the kill. nullopt: the machine
+// ran out, or of none it is known.
+std::optional<std::pair<const ProcessRef*, Seconds>> oldest_below_limit(const PostMortem& r) {
+  const Episode& told = r.episode.told.episode;
+  if (!told.limit_cgroup) return std::nullopt;
+  ClockMap clock = clock_of(r.episode.run);
+  std::optional<std::pair<const ProcessRef*, Seconds>> out;
+  for (const PostMortemProcess& p : r.processes) {
+    const ProcessRef& process = p.process;
+    if (!process.id.start_ticks || !process.cgroup || !is_within(*process.cgroup, *told.limit_cgroup))
+      continue;
+    Seconds ran(clock.wall(told.time) - clock.wall_of_start(process.id));
+    if (!out || ran > out->second) out = {&process, ran};
+  }
+  return out;
+}
+
+// What had started when the curve begins has no past that is missing.
+void before_the_curve(const PostMortem& r, std::vector<std::string>& out) {
+  constexpr double kFirstSample = 2;  // s, in which a new process is sampled
+  // After an earlier kill it is another life of the same cgroup.
+  auto is_in_window = [&](const Episode& before) { return before.time >= r.episode.from; };
+  if (std::ranges::any_of(r.episode.before.at_limit, is_in_window)) return;
+  std::string more;
+  if (auto oldest = oldest_below_limit(r)) {
+    double ran = oldest->second.count(), seen = r.rise->seen.count();
+    if (ran <= seen + kFirstSample + Seconds(r.episode.run.interval).count()) return;
+    more = fmt::format("; {} had run for {} by then", short_name_of(*oldest->first),
+                       format_duration(Seconds(ran - seen)));
+  }
+  out.push_back(fmt::format("What was before: the curve begins {}{}.", ago(r.rise->seen), more));
+}
 
 void before_the_kill(const PostMortem& r, std::vector<std::string>& out) {
   const StoredEpisode& e = r.episode;
@@ -25,7 +63,7 @@ void before_the_kill(const PostMortem& r, std::vector<std::string>& out) {
     out.push_back(
         fmt::format("What led to it: no sample of {} before the kill was kept.", owner_name(e.told.episode)));
   else if (r.rise && r.rise->seen < Seconds(30))
-    out.push_back(fmt::format("What was before: the curve begins {}.", ago(r.rise->seen)));
+    before_the_curve(r, out);
 }
 
 }  // namespace
@@ -74,14 +112,10 @@ std::vector<std::string> make_unknown(const PostMortem& r) {
   if (e.left_out.cgroups)
     out.push_back(fmt::format("The curves of {}{} smaller cgroups: those of the largest are read.",
                               e.left_out.cgroups, e.left_out.more ? " or more" : ""));
-  std::uint64_t lost = 0;
-  std::string reasons;
-  for (const auto& [reason, count] : e.lost) {
-    lost += count;
-    reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ", count, displayable(reason));
-  }
-  if (lost) out.push_back(fmt::format("What was lost in this run: {}.", reasons));
-  if (e.run.lost) out.push_back(fmt::format("{} lines that the disk was too slow for.", e.run.lost));
+  for (const auto& [reason, count] : e.lost)
+    if (count) out.push_back(fmt::format("Lost in this run: {}.", describe_loss(reason, count)));
+  if (e.run.lost)
+    out.push_back(fmt::format("Lost in this run: {}.", describe_loss("not_stored", e.run.lost)));
   return out;
 }
 

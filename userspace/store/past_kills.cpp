@@ -242,15 +242,13 @@ bool are_of_one_host(const PastKill& a, const PastKill& b, const std::string& ow
   return !are_different_hosts(a.host.empty() ? own : a.host, b.host.empty() ? own : b.host);
 }
 
-std::optional<Bytes> resident(const Victim& victim) {
-  if (!victim.anon || !victim.file) return std::nullopt;
-  Bytes sum = *victim.anon + *victim.file;  // shared memory is in the file pages before 4.5
-  if (victim.shmem) sum += *victim.shmem;
-  return sum;
+std::optional<Bytes> own_memory(const Victim& victim) {
+  if (!victim.anon || !victim.shmem) return victim.anon;  // before 4.5 shared memory is in the file pages
+  return *victim.anon + *victim.shmem;
 }
 
 const Victim* largest_victim(const Episode& episode) {
-  auto largest = std::ranges::max_element(episode.victims, {}, [](const Victim& v) { return resident(v); });
+  auto largest = std::ranges::max_element(episode.victims, {}, [](const Victim& v) { return own_memory(v); });
   return largest == episode.victims.end() ? nullptr : &*largest;
 }
 

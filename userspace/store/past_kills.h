@@ -65,8 +65,9 @@ bool are_of_one_host(const PastKill& a, const PastKill& b, const std::string& ow
 /// Either name may be without its domain.
 bool is_of_another_host(const PastKill& kill, const std::string& own);
 
-/// RSS: what of the victim was in memory; nullopt: not told.
-std::optional<Bytes> resident(const Victim& victim);
+/// What the victim had of its own in memory, anonymous and shared: its limit's cgroup was charged for that,
+/// but often not for the files it had mapped. nullopt: not told.
+std::optional<Bytes> own_memory(const Victim& victim);
 /// The largest victim; nullptr: none is known.
 const Victim* largest_victim(const Episode& episode);
 

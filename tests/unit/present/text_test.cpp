@@ -90,8 +90,8 @@ TEST(Text, of_an_oom_kill_tells_who_where_and_how_sure) {
       process(100, "python3", {"python3", "train.py"}, cgroup(11, "/job/step")), cgroup(10, "/job"))));
   for (const char* part :
        {"/job met its limit of 100 MiB", "python3[100] train.py in step: anon", "anon 90.0 MiB",
-        "memory back after 250 ms", "shared its memory", "trigger", "by 80.0 MiB in the last 20 s",
-        "1 by mark_victim, 1 by the kernel log, 1 by vmstat"})
+        "memory back after 250 ms", "shared its memory", "trigger", "by 80.0 MiB of RSS in the last 20 s",
+        "1 by the kernel's event, 1 by its log, 1 by its counter"})
     EXPECT_NE(text.find(part), std::string::npos) << part << " is not in:\n" << text;
 }
 
@@ -150,12 +150,13 @@ TEST(Text, says_unknown_not_zero) {
     EXPECT_EQ(text.find(" 0 B"), std::string::npos) << text;
   }
   EXPECT_NE(unwrapped(text_of(unknown_facts()[4])).find("exit not seen"), std::string::npos);
-  EXPECT_NE(text_of(unknown_facts()[4]).find("- by mark_victim"), std::string::npos);
+  EXPECT_NE(text_of(unknown_facts()[4]).find("- by the kernel's event"), std::string::npos);
 }
 
 TEST(Text, at_the_end_names_losses_or_that_there_were_none) {
   EXPECT_NE(text_of(EndFact{{}, 5, {}}).find("5 records, lost: none"), std::string::npos);
-  EXPECT_NE(text_of(EndFact{{}, 5, {{"x", 0}, {"y", 3}}}).find("lost: 3 y"), std::string::npos);
+  EXPECT_NE(text_of(EndFact{{}, 5, {{"x", 0}, {"y", 3}}}).find("lost:\n    3 records (y)"),
+            std::string::npos);
 }
 
 TEST(Describe, names_the_most_telling_argument) {

@@ -185,10 +185,14 @@ TEST(PastKills, are_of_another_host_where_the_log_names_another_with_or_without_
   }
 }
 
-TEST(PastKills, a_size_that_is_not_told_whole_is_not_told) {
+TEST(PastKills, the_size_of_a_victim_is_what_its_limit_was_charged_for_and_not_the_files_it_mapped) {
   Victim v;
-  v.anon = GiB(1);
-  EXPECT_FALSE(resident(v));
+  v.file = MiB(5);
+  EXPECT_FALSE(own_memory(v));
+  v.anon = MiB(199);
+  EXPECT_EQ(own_memory(v), MiB(199));
+  v.shmem = MiB(1);
+  EXPECT_EQ(own_memory(v), MiB(200));
 }
 
 TEST(PastKills, knows_of_one_log_what_another_lost) {
