@@ -12,6 +12,7 @@
 #include "base/escape.h"
 #include "present/blame.h"
 #include "present/blame_diff.h"
+#include "present/curve_trend.h"
 #include "present/present_facts.h"
 #include "present/report_html.h"
 
@@ -157,13 +158,14 @@ PostMortem typical() {
         gib(trainer_anon + wave + 0.3), {}, {});
   }
   t.curves = {owner, load, train, parent};
+  for (Curve& curve : t.curves) curve.trend = describe_trend(curve, t.at);
   t.events = {
       {TimelineEvent::Kind::limit, -600, "limit of /train/job-4711 set to 16.0 GiB, was 18.0 GiB"},
       {TimelineEvent::Kind::verdict, -570, "leak +15.0 MiB/s, OOM in 9 min 42 s (8 min 40 s to 11 min 20 s)"},
       {TimelineEvent::Kind::verdict, -420, "step: the level shifted by 635 MiB"},
       {TimelineEvent::Kind::alert, -300, "eta<5m: /train/job-4711 grows +15.2 MiB/s, OOM in 4 min 58 s"},
       {TimelineEvent::Kind::reclaim, -14, "tasks stood still 1.8 s to reclaim 212 MiB"},
-      {TimelineEvent::Kind::lost, -9, "12 samples lost: samples_ring_full"},
+      {TimelineEvent::Kind::lost, -9, "12 samples dropped: the buffer was full; kills are not affected"},
       {TimelineEvent::Kind::kill, 0, "python3[4312] loader.py killed: the limit of /train/job-4711"},
       {TimelineEvent::Kind::exit, 0.42, "python3[4312] loader.py ended, its memory was back"}};
   for (int s = -570; s < 0; s += 30) {

@@ -123,7 +123,7 @@ const tests = {
     for (const [chart, wanted] of [[0, 40], [0, 485], [2, 700], [3, 784]]) {
       await hover(page, truth.at[wanted], chart);
       // A pixel is about a second: the sample beside it may be the nearer one.
-      const moment = await page.locator('.moment').textContent();
+      const moment = await page.locator('#memory .moment').textContent();
       const index = utc.findIndex((time) => moment.includes(`${time} UTC`));
       assert.ok(Math.abs(index - wanted) <= 1, `${moment}: ${utc[wanted]}`);
       const shown = await readouts(page);
@@ -149,9 +149,9 @@ const tests = {
   async without_a_pointer_the_charts_show_the_kill() {
     const truth = truths('typical');
     const page = await open('typical');
-    assert.match(await page.locator('.moment').textContent(), /^at the kill 02:04:05\.123 UTC/);
+    assert.match(await page.locator('#memory .moment').textContent(), /^at the kill 02:04:05\.123 UTC/);
     await hover(page, -300);
-    assert.match(await page.locator('.moment').textContent(), /^5 min 00 s before the kill/);
+    assert.match(await page.locator('#memory .moment').textContent(), /^5 min 00 s before the kill/);
     await page.mouse.move(2, 2);
     await page.waitForTimeout(30);
     const index = truth.at.indexOf(0);
@@ -161,7 +161,7 @@ const tests = {
   async an_event_of_the_list_is_found_on_the_charts() {
     const page = await open('typical');
     await page.locator('#events tr', {hasText: 'level shifted'}).hover();
-    assert.match(await page.locator('.moment').textContent(), /^(7 min 00|6 min 59|7 min 01) s before the kill.*step: the level shifted/);
+    assert.match(await page.locator('#memory .moment').textContent(), /^(7 min 00|6 min 59|7 min 01) s before the kill.*step: the level shifted/);
   },
 
   async the_view_narrows_to_the_last_minute_on_every_chart() {
@@ -171,6 +171,47 @@ const tests = {
     assert.deepEqual(await ranges(), [-60, -60, -60, -60, -60]);
     await page.getByRole('button', {name: 'All', exact: true}).click();
     assert.ok((await ranges()).every((from) => from < -780));
+  },
+
+  async the_button_of_the_range_that_is_shown_is_pressed() {
+    const page = await open('typical');
+    const pressed = () => page.$$eval('.zoom button', (all) => all.filter((each) => each.getAttribute('aria-pressed') === 'true').map((each) => each.textContent));
+    assert.deepEqual(await pressed(), ['All']);
+    await page.getByRole('button', {name: '1 min', exact: true}).click();
+    await page.waitForTimeout(50);
+    assert.deepEqual(await pressed(), ['1 min']);
+    await hover(page, -40);
+    await page.mouse.down();
+    const box = await page.locator('.u-over').first().boundingBox();
+    await page.mouse.move(box.x + box.width * 0.9, box.y + 40, {steps: 4});
+    await page.mouse.up();
+    await page.waitForTimeout(50);
+    assert.deepEqual(await pressed(), [], 'a range that was dragged is of no button');
+    await page.getByRole('button', {name: 'All', exact: true}).click();
+    await page.waitForTimeout(50);
+    assert.deepEqual(await pressed(), ['All']);
+  },
+
+  async the_headline_the_curve_and_the_findings_come_first_and_in_this_order() {
+    const page = await open('typical');
+    const tops = await page.evaluate(() => ['h1', '#memory .u-over', '#findings'].map(
+        (selector) => document.querySelector(selector).getBoundingClientRect().top + scrollY));
+    assert.ok(tops[0] < tops[1] && tops[1] < tops[2], String(tops));
+    assert.ok(tops[1] < 400, `the curve begins at ${tops[1]} px`);
+  },
+
+  async every_chart_has_a_sentence_that_says_what_it_does() {
+    const page = await open('typical');
+    const labels = await page.$$eval('.plot', (all) => all.map((each) => [each.getAttribute('role'), each.getAttribute('aria-label')]));
+    const shown = await texts(page, 'figcaption .trend');
+    assert.equal(labels.length, 5);
+    assert.equal(shown.length, 5);
+    labels.forEach(([role, label], i) => {
+      assert.equal(role, 'img');
+      assert.ok(label.endsWith(shown[i]), `${label}: ${shown[i]}`);
+    });
+    assert.match(labels[0][1], /^Memory of \/train\/job-4711: rose from .* to 16\.0 GiB in 13 min 00 s, \+.*\/s; the limit is 16\.0 GiB$/);
+    assert.match(labels[1][1], /^When the limit was foretold to be met: first 9 min 30 s before the kill: in .*; last .*; \d+ of 19 ranges held the kill$/);
   },
 
   async dragging_narrows_every_chart_and_a_double_click_widens_them() {
@@ -318,12 +359,12 @@ const tests = {
     const page = await open('bare');
     assert.match(await page.locator('#memory').textContent(), /No samples/);
     assert.match(await page.locator('#checks').textContent(), /No source counted.*Whether records were lost is not known/);
-    assert.match(await page.locator('header').textContent(), /First foretold.*not known: oomcast did not run/);
+    assert.match(await page.locator('#facts').textContent(), /First foretold.*not known: oomcast did not run/);
   },
 
   async times_are_told_in_utc_and_in_the_machines_own_zone() {
     const page = await open('bare', {timezoneId: 'America/New_York'});
-    assert.deepEqual((await texts(page, 'header .facts dd')).slice(0, 2), ['1970-01-01 00:00:00 UTC', '1970-01-01 05:30:00 IST']);
+    assert.deepEqual((await texts(page, '#facts dd')).slice(0, 2), ['1970-01-01 00:00:00 UTC', '1970-01-01 05:30:00 IST']);
     assert.equal(await page.evaluate(() => clock.time(-0.5)), '23:59:59.500 UTC · 05:29:59.500 IST');
   },
 
@@ -426,7 +467,9 @@ const tests = {
 
 const gate = [tests.pages_open_without_a_complaint_or_a_request, tests.charts_hold_the_values,
               tests.what_is_drawn_is_at_the_height_of_its_value, tests.names_of_strangers_stay_text,
-              tests.the_policy_lets_nothing_else_run, tests.a_real_kill_says_what_its_other_formats_say,
+              tests.the_policy_lets_nothing_else_run, tests.the_button_of_the_range_that_is_shown_is_pressed,
+              tests.the_headline_the_curve_and_the_findings_come_first_and_in_this_order,
+              tests.every_chart_has_a_sentence_that_says_what_it_does, tests.a_real_kill_says_what_its_other_formats_say,
               tests.a_flame_graph_shows_each_name_as_text_and_asks_for_nothing];
 const count = {PASS: 0, FAIL: 0, SKIP: 0};
 for (const [name, test] of Object.entries(tests)) {

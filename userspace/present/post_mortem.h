@@ -40,6 +40,7 @@ struct Curve {
   Column total;  // usage, RSS
   Column pinned;
   Column limit;
+  std::string trend;  // describe_trend(); empty: not known
 };
 
 /// Something at a moment, drawn as a mark.

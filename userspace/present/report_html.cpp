@@ -13,6 +13,7 @@
 #include "present/facts.h"
 #include "present/json.h"
 #include "present/json_parts.h"
+#include "present/loss_words.h"
 #include "present/memory_table.h"
 #include "present/post_mortem_parts.h"
 #include "present/text.h"
@@ -148,9 +149,10 @@ Json page_curve(const Curve& curve, const Moments& moments, std::size_t& size) {
   };
   for (const Curve::Kind& kind : curve.kinds)
     if (kinds.size() < kMaxKinds) kinds.push_back({{"name", shown(kind.name)}, {"values", put(kind.values)}});
-  return {{"name", shown(curve.name)}, {"process", curve.process},    {"limit_owner", curve.limit_owner},
-          {"victim", curve.victim},    {"culprit", curve.culprit},    {"kinds", std::move(kinds)},
-          {"total", put(curve.total)}, {"pinned", put(curve.pinned)}, {"limit", put(curve.limit)}};
+  return {{"name", shown(curve.name)}, {"process", curve.process},  {"limit_owner", curve.limit_owner},
+          {"victim", curve.victim},    {"culprit", curve.culprit},  {"kinds", std::move(kinds)},
+          {"trend", curve.trend},      {"total", put(curve.total)}, {"pinned", put(curve.pinned)},
+          {"limit", put(curve.limit)}};
 }
 
 // ---- sections
@@ -370,9 +372,8 @@ Result<std::string> to_html(const PostMortem& report) {
   List processes = list_of(report.processes, kMaxListBytes * 2, page_process);
   List chain = list_of(e.chain, kMaxSentenceBytes,
                        [&](const ChainLevel& level) { return level_json(level, e.limit_cgroup); });
-  List lost = list_of(stored.lost, kMaxSentenceBytes, [](const auto& of) {
-    return Json::array({shown(displayable(of.first)), of.second});
-  });
+  List lost = list_of(stored.lost, kMaxSentenceBytes,
+                      [](const auto& of) { return Json(sentence(describe_loss(of.first, of.second))); });
   Json data = {
       {"version", shown(displayable(stored.run.version))},
       {"kernel", shown(displayable(stored.run.kernel))},

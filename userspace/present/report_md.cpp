@@ -48,6 +48,12 @@ std::string findings_md(std::string_view title, const std::vector<Finding>& all)
   return out;
 }
 
+std::string curve_md(const Timeline& timeline) {
+  if (timeline.curves.empty() || timeline.curves.front().trend.empty()) return "";
+  const Curve& curve = timeline.curves.front();
+  return fmt::format("\n## Memory before the kill\n\n{} {}.\n", literal(curve.name), literal(curve.trend));
+}
+
 std::string memory_md(const PostMortemMemory& memory) {
   const MemoryAtKill& m = memory.kinds;
   std::string out =
@@ -117,7 +123,7 @@ std::string limits_md(const std::vector<ChainLevel>& chain) {
 std::string processes_md(const std::vector<PostMortemProcess>& processes) {
   if (processes.empty()) return "";
   std::string out =
-      "\n## Processes\n\n| process | cgroup | RSS | anon | file | shmem | swap | grew | adj | |\n"
+      "\n## Processes\n\n| process | cgroup | RSS | anon | file | shmem | swap | RSS grew | adj | |\n"
       "|---|---|---:|---:|---:|---:|---:|---:|---:|---|\n";
   std::size_t listed = 0;
   for (const PostMortemProcess& p : processes) {
@@ -144,8 +150,7 @@ std::string to_markdown(const PostMortem& report) {
   const Episode& told = e.told.episode;
   std::string out = fmt::format("# {}\n\n{} · {}\n", literal(report.headline), literal(moment_of(e)),
                                 code(displayable(told.id)));
-  if (std::string request = request_of(told); !request.empty())
-    out += fmt::format("\nAsked for: {}\n", literal(request));
+  out += curve_md(report.timeline);
   out += findings_md("Why", report.findings);
   out += findings_md("What would have prevented it", report.prevention);
   if (report.memory) out += memory_md(*report.memory);
@@ -159,6 +164,8 @@ std::string to_markdown(const PostMortem& report) {
     for (const std::string& text : report.unknown) out += fmt::format("- {}\n", literal(text));
   }
   out += findings_md("So that it is known next time", report.next);
+  if (std::string request = request_of(told); !request.empty())
+    out += fmt::format("\nAsked for: {}\n", literal(request));
   out += fmt::format("\nWritten by oomcast {}{}.\n", literal(displayable(e.run.version)),
                      e.run.kernel.empty() ? "" : ", on Linux " + literal(displayable(e.run.kernel)));
   return out;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/escape.h"
+#include "present/curve_trend.h"
 #include "present/post_mortem_parts.h"
 #include "present/rows.h"
 #include "present/text.h"
@@ -154,7 +155,8 @@ void add_events(const StoredEpisode& e, const std::set<TaskId>& shown, Timeline&
     add(TimelineEvent::Kind::alert, a.time, displayable(a.rule) + ": " + displayable(a.message));
   std::map<std::uint64_t, Verdict> verdicts;
   for (const ForecastFact& f : e.forecasts) {
-    if (!f.cgroup || f.process || !is_owner(e, f.cgroup)) continue;
+    // What comes behind the kill is another life, or what is left of this one.
+    if (!f.cgroup || f.process || !is_owner(e, f.cgroup) || f.time > told.time) continue;
     auto [at, is_new] = verdicts.try_emplace(f.cgroup->id.inode, Verdict::unknown);
     if (std::exchange(at->second, f.forecast.verdict) != f.forecast.verdict)
       add(TimelineEvent::Kind::verdict, f.time,
@@ -295,6 +297,7 @@ Timeline make_timeline(const PostMortem& report) {
   if (!out.curves.empty() && out.curves.front().limit_owner)
     for (std::size_t i = 0; i < moments.size(); ++i)
       if (moments[i] == e.told.episode.time) set_kernels_word(report, i, out.curves.front());
+  for (Curve& curve : out.curves) curve.trend = describe_trend(curve, out.at);
   return out;
 }
 

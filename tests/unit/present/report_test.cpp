@@ -381,6 +381,15 @@ TEST_F(Report, takes_no_word_of_the_life_after_the_kill) {
   EXPECT_TRUE(has(words(report.prevention), "--alert 'eta<5m'")) << words(report.prevention);
 }
 
+TEST_F(Report, has_no_verdict_among_its_events_after_the_kill) {
+  Scene scene;
+  StoredEpisode e = scene.leak();
+  e.forecasts.push_back(scene.forecast(0.8, Verdict::unknown, {}, "too early"));
+  std::vector<TimelineEvent> events = make_post_mortem(e).timeline.events;
+  ASSERT_FALSE(events.empty());
+  EXPECT_EQ(events.back().kind, TimelineEvent::Kind::kill) << events.back().text;
+}
+
 TEST_F(Report, calls_a_step_a_step_and_when_it_was) {
   PostMortem report = make_post_mortem(Scene().step());
   ASSERT_TRUE(report.rise);
@@ -754,8 +763,40 @@ TEST_F(Report, says_what_it_does_not_know) {
   for (const std::string& line : report.unknown) unknown += line + "\n";
   EXPECT_TRUE(has(words(report.findings), "Most was held by python3[4301] train.py, which was killed"));
   for (const char* part : {"all of this is from the kernel log", "table of processes", "Who grew",
-                           "7 samples_ring_full", "curves of 192 or more smaller cgroups"})
+                           "7 samples dropped: the buffer was full; kills are not affected",
+                           "curves of 192 or more smaller cgroups"})
     EXPECT_TRUE(has(unknown, part)) << unknown;
+}
+
+// The last 15 s of a leak, by processes that had run for so long at the kill.
+std::string unknown_of_a_short_curve(double ran, bool killed_before = false) {
+  StoredEpisode e = Scene().leak();
+  std::erase_if(e.samples, [](const Sample& s) { return s.time < at(-15); });
+  std::erase_if(e.processes, [](const ProcessSampleFact& s) { return s.time < at(-15); });
+  e.run.wall_of_boot_zero = e.run.wall_of_mono_zero;
+  auto started = static_cast<std::uint64_t>((kKillSecond - ran) * 100);
+  e.told.episode.trigger->id.start_ticks = started;
+  for (Victim& v : e.told.episode.victims) v.process.id.start_ticks = started;
+  for (GrewProcess& g : e.told.episode.grew_most) g.process.id.start_ticks = started;
+  for (TaskAtKill& t : e.told.episode.tasks.rows) t.process.id.start_ticks = started;
+  for (ProcessSampleFact& s : e.processes) s.process.id.start_ticks = started;
+  if (killed_before) {
+    e.before.at_limit.push_back(e.told.episode);
+    e.before.at_limit.back().time = at(-16);
+  }
+  std::string out;
+  for (const std::string& line : make_post_mortem(e).unknown) out += line + "\n";
+  return out;
+}
+
+TEST_F(Report, misses_no_past_of_a_program_that_began_when_its_curve_does) {
+  EXPECT_FALSE(has(unknown_of_a_short_curve(16), "What was before")) << unknown_of_a_short_curve(16);
+  EXPECT_TRUE(
+      has(unknown_of_a_short_curve(615),
+          "What was before: the curve begins 15 s before the kill; python3[4301] train.py had run for 10 min "
+          "00 s by then."))
+      << unknown_of_a_short_curve(615);
+  EXPECT_FALSE(has(unknown_of_a_short_curve(615, true), "What was before")) << "it was killed and began anew";
 }
 
 TEST_F(Report, says_what_of_the_store_could_not_be_read_and_not_that_nothing_was_kept) {

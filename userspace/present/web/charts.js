@@ -81,6 +81,7 @@ class Timeline {
     this.charts = [];
     this.sync = uPlot.sync('timeline');
     this.listeners = [];
+    this.rangeListeners = [];  // called with the range that is shown, when it changes
   }
 
   empty() { return this.at.length === 0 || this.curves.length === 0; }
@@ -114,10 +115,20 @@ class Timeline {
   }
 
   // The newest `seconds` before the kill; all of it without an argument.
-  zoom(seconds) {
+  rangeOf(seconds) {
     const [min, max] = this.range;
-    const from = seconds === undefined ? min : Math.max(min, -seconds);
-    for (const chart of this.charts) chart.setScale('x', {min: from, max: seconds === undefined ? max : seconds * 0.04});
+    return seconds === undefined ? [min, max] : [Math.max(min, -seconds), seconds * 0.04];
+  }
+
+  zoom(seconds) {
+    const [min, max] = this.rangeOf(seconds);
+    for (const chart of this.charts) chart.setScale('x', {min, max});
+  }
+
+  // Whether zoom(seconds) shows this range.
+  shows(seconds, min, max) {
+    const [from, to] = this.rangeOf(seconds), near = (this.range[1] - this.range[0]) * 1e-6;
+    return Math.abs(min - from) <= near && Math.abs(max - to) <= near;
   }
 
   // To the width of what is around each; or to one that is given.
@@ -155,6 +166,10 @@ class Timeline {
           told(pointed ? u.cursor.idx : null, pointed ? u.posToVal(u.cursor.left, 'x') : null);
           if (u === this.charts[0])
             for (const listener of this.listeners) listener(pointed ? u.data[0][u.cursor.idx] : null);
+        }],
+        setScale: [(u, key) => {
+          if (key !== 'x' || u !== this.charts[0]) return;
+          for (const listener of this.rangeListeners) listener(u.scales.x.min, u.scales.x.max);
         }],
         draw: [(u) => this.drawEvents(u), ...(drawn ? [drawn] : [])],
       },
@@ -250,9 +265,11 @@ function memoryChart(timeline, curve, {height, wedge}) {
   const badges = [curve.limit_owner && ['limit', 'its limit was met'], curve.victim && ['kill', curve.process ? 'killed' : 'victims in it'],
                   curve.culprit && ['culprit', 'grew most']].filter(Boolean);
   const readout = new Readout(entries);
-  const plot = attributes(element('div.plot'), {role: 'img', 'aria-label': `Memory of ${curve.name} over time, up to ${size(most)}`});
+  const plot = attributes(element('div.plot'), {role: 'img', 'aria-label': curve.trend ? `Memory of ${curve.name}: ${curve.trend}`
+                                                                                        : `Memory of ${curve.name} over time, up to ${size(most)}`});
   const figure = element('figure', element('figcaption', element('span.name', curve.name),
-                                           badges.map(([kind, text]) => element(`span.badge.${kind}`, text))),
+                                           badges.map(([kind, text]) => element(`span.badge.${kind}`, text)),
+                                           curve.trend ? element('span.trend', curve.trend) : null),
                          readout.element, plot);
   let hovered = null, chart = null;
   const forecast = () => (hovered === null ? timeline.firstTold() : timeline.forecastAt(timeline.at[hovered]));
@@ -311,6 +328,14 @@ function drawWedge(u, timeline, curve, told) {
   ctx.restore();
 }
 
+// "first 15 s before the kill: in 15 s; last 1.1 s before the kill: in 1.0 s; 2 of 2 ranges held the kill".
+function describeDeadlines(told) {
+  const said = (each) => `${fromKill(each.at)}: in ${duration(each.eta - each.at)}`;
+  const held = told.filter((each) => each.low <= 0 && (each.high === null || each.high >= 0)).length;
+  const last = told.length > 1 ? `; last ${said(told[told.length - 1])}` : '';
+  return `first ${said(told[0])}${last}; ${held} of ${told.length} ${told.length === 1 ? 'range' : 'ranges'} held the kill`;
+}
+
 // When, at each moment, the limit was foretold to be met; the line at 0 is when it was.
 function deadlineChart(timeline, height) {
   const told = timeline.forecasts;
@@ -326,9 +351,10 @@ function deadlineChart(timeline, height) {
     at.push(end), eta.push(last.eta), low.push(last.low), high.push(high[high.length - 1]);
   }
   const readout = new Readout([{name: 'told', mark: 'forecast'}, {name: 'between', mark: 'band'}, {name: 'it came in', mark: 'kill'}]);
-  const plot = attributes(element('div.plot'), {role: 'img', 'aria-label': 'The time of the kill as it was foretold, over time'});
+  const trend = describeDeadlines(told);
+  const plot = attributes(element('div.plot'), {role: 'img', 'aria-label': `When the limit was foretold to be met: ${trend}`});
   const figure = element('figure', element('figcaption', element('span.name', 'When the limit was foretold to be met'),
-                                           element('span.hint', 'the red line is when it was met')),
+                                           element('span.hint', 'the red line is when it was met'), element('span.trend', trend)),
                          readout.element, plot);
   const stepped = uPlot.paths.stepped({align: 1});
   const draw = () => {

@@ -18,6 +18,11 @@ function fact(name, ...value) {
 }
 
 function header() {
+  return element('header', element('div.bar', element('span.brand', 'oomcast'), element('span.kind', 'post-mortem'), themeButton()),
+                 element('h1', data.headline));
+}
+
+function facts() {
   const local = clock.local ? `${clock.text(0, 0, 19, clock.offset_s)} ${clock.zone}` : null;
   const facts = [data.undated === null ? fact('Killed at', `${clock.text(0, 0, 19, 0)} UTC`, local) : fact('Killed', data.undated)];
   if (data.limit_cgroup !== null) facts.push(fact('Limit of', element('span.name', data.limit_cgroup)));
@@ -27,9 +32,7 @@ function header() {
   const none = data.live ? 'not foretold' : 'not known: oomcast did not run';
   facts.push(fact('First foretold', data.foretold_s === null ? none : `${duration(data.foretold_s)} before`));
   if (data.freed_s !== null) facts.push(fact('Memory was back', `${duration(data.freed_s)} later`));
-  if (data.order !== null) facts.push(fact('Asked for', `order ${data.order}`, data.gfp));
-  return element('header', element('div.bar', element('span.brand', 'oomcast'), element('span.kind', 'post-mortem'), themeButton()),
-                 element('h1', data.headline), element('dl.facts', facts));
+  return section('facts', 'The kill', element('dl.facts', facts));
 }
 
 function findings(list) {
@@ -56,20 +59,32 @@ function zoomButtons() {
   const span = -timeline.range[0];
   const choices = [10, 30, 60, 120, 300, 600, 1800, 3600].filter((seconds) => seconds < span * 0.7).slice(-3).reverse();
   const button = (text, seconds) => {
-    const made = attributes(element('button', text), {type: 'button'});
+    const made = attributes(element('button', text), {type: 'button', 'aria-pressed': String(seconds === undefined)});
     made.addEventListener('click', () => timeline.zoom(seconds));
+    // Dragging may have chosen a range that no button has.
+    timeline.rangeListeners.push((min, max) => made.setAttribute('aria-pressed', String(timeline.shows(seconds, min, max))));
     return made;
   };
-  return element('div.zoom', button('All', undefined), choices.map((seconds) => button(duration(seconds).replace(/ 00 \w+$/, ''), seconds)));
+  return attributes(element('div.zoom', button('All', undefined), choices.map((seconds) => button(duration(seconds).replace(/ 00 \w+$/, ''), seconds))),
+                    {role: 'group', 'aria-label': 'What is shown before the kill'});
 }
 
 const AT_FIRST = 6;
 
-function charts() {
+// Shown at once, below the headline: the curve of the cgroup whose limit was met.
+function mainChart() {
   if (timeline.empty()) return section('memory', 'Memory before the kill', element('p.none', 'No samples of it were kept.'));
-  const [main, ...others] = timeline.curves;
-  const first = [memoryChart(timeline, main, {height: 300, wedge: main.limit_owner})];
-  if (timeline.forecasts.length) first.push(deadlineChart(timeline, 150));
+  const main = timeline.curves[0];
+  const {figure, draw} = memoryChart(timeline, main, {height: 300, wedge: main.limit_owner});
+  const made = section('memory', 'Memory before the kill', element('div.pointer', where(), zoomButtons()), element('div.charts', figure));
+  made.draw = draw;
+  return made;
+}
+
+function otherCharts() {
+  if (timeline.empty()) return null;
+  const others = timeline.curves.slice(1);
+  const first = timeline.forecasts.length ? [deadlineChart(timeline, 150)] : [];
   first.push(...others.slice(0, AT_FIRST).map((curve) => memoryChart(timeline, curve, {height: 150})));
   const rest = others.slice(AT_FIRST);
   const box = element('div.charts', first.map(({figure}) => figure));
@@ -78,9 +93,9 @@ function charts() {
     notes.push(`${data.timeline.moments_left_out} moments are left out: of the limit's own cgroup no peak is among them.`);
   if (data.timeline.every > 1) notes.push(`One of ${data.timeline.every} samples is drawn, of each the highest.`);
   if (data.timeline.curves_left_out) notes.push(`${data.timeline.curves_left_out} smaller curves are left out.`);
-  const made = section('memory', 'Memory before the kill',
-                       element('div.pointer', where(), zoomButtons()), box,
-                       notes.length ? element('p.note', notes.join(' ')) : null);
+  if (first.length === 0 && notes.length === 0) return null;
+  const made = section('curves', 'Deadlines, and the memory of others', first.length ? element('div.pointer', where()) : null,
+                       first.length ? box : null, notes.length ? element('p.note', notes.join(' ')) : null);
   made.draw = () => first.forEach(({draw}) => draw());
   if (rest.length) {
     const more = attributes(element('button.show-more', `Show ${rest.length} more`), {type: 'button'});
@@ -122,7 +137,7 @@ function processes() {
   const columns = [
     {title: 'Process', value: (p) => p.name, cell: named},
     {...bytes('rss', 'Resident')}, bytes('anon', 'anon'), bytes('file', 'file'), bytes('shmem', 'shmem'), bytes('swap', 'swap'),
-    {title: 'Grew', number: true, value: (p) => p.grew, cell: (p) => (p.grew > 0 ? '+' : '') + size(p.grew)},
+    {title: 'Resident grew', number: true, value: (p) => p.grew, cell: (p) => (p.grew > 0 ? '+' : '') + size(p.grew)},
     {title: 'Growth', number: true, value: (p) => p.growth, cell: (p) => rate(p.growth)},
     {title: 'oom_score_adj', number: true, value: (p) => p.oom_score_adj,
      cell: (p) => (p.oom_score_adj === null ? UNKNOWN : minus(String(p.oom_score_adj)))},
@@ -225,24 +240,26 @@ function checks() {
   return section('checks', 'Checks', element('p', verdict),
                  element('dl.facts', counts.map(([name, count]) => fact(name, count === null ? 'not known' : `${count} killed`))),
                  element('p.note', lost.length === 0 ? none
-                                                      : `Lost records: ${lost.map(([reason, count]) => `${count} (${reason})`).join(', ')}.`));
+                                                      : `Lost: ${lost.join('. ')}.`));
 }
 
 function unknown() {
   return data.unknown.length ? section('unknown', 'What is not known', element('ul.plain', data.unknown.map((line) => element('li', line)))) : null;
 }
 
-const memory = charts();
+const memory = mainChart(), others = otherCharts();
 const columns = [kinds(), chain()].filter(Boolean);
 document.body.append(element(
-    'main', header(),
+    'main', header(), timeline.empty() ? null : memory,
     data.findings.length ? section('findings', 'What happened, and why', findings(data.findings)) : null,
     data.prevention.length ? section('prevention', 'What would have prevented it', findings(data.prevention)) : null,
-    memory, events(), processes(), columns.length ? element('div.columns', columns) : null, memoryTable(), machine(), checks(), unknown(),
+    facts(), timeline.empty() ? memory : others, events(), processes(), columns.length ? element('div.columns', columns) : null, memoryTable(), machine(), checks(), unknown(),
     data.next.length ? section('next', 'So that it is known next time', findings(data.next)) : null,
     element('footer', `Episode ${data.id}, ${data.source}. `, `oomcast ${data.version || UNKNOWN} on ${data.kernel ? `Linux ${data.kernel}` : 'an unknown kernel'}. `,
+            data.order === null && data.gfp === null ? null : `Asked for: ${[data.order === null ? null : `order ${data.order}`, data.gfp].filter(Boolean).join(', ')}. `,
             'This file loads and sends nothing.')));
 memory.draw?.();
+others?.draw();
 
 themed.push(() => timeline.charts.forEach((chart) => chart.redraw(false, true)));
 new ResizeObserver(() => timeline.resize()).observe(document.querySelector('main'));
