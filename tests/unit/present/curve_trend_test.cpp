@@ -8,7 +8,7 @@ namespace oomcast {
 namespace {
 
 // A value each second of the last `seconds`, in MiB.
-std::string trend(int seconds, const std::function<double(double)>& mib, std::optional<Bytes> limit = {}) {
+std::string trend_of(int seconds, const std::function<double(double)>& mib, std::optional<Bytes> limit = {}) {
   Curve curve;
   std::vector<double> at;
   for (int s = -seconds; s <= 0; ++s) {
@@ -20,28 +20,28 @@ std::string trend(int seconds, const std::function<double(double)>& mib, std::op
 }
 
 TEST(CurveTrend, says_from_where_to_where_it_rose_and_how_fast) {
-  EXPECT_EQ(trend(
+  EXPECT_EQ(trend_of(
                 15, [](double s) { return 20 + 12 * s; }, MiB(200)),
             "rose from 20.0 MiB to 200 MiB in 15 s, +12.0 MiB/s; the limit is 200 MiB");
-  EXPECT_EQ(trend(10, [](double s) { return 200 - 10 * s; }),
+  EXPECT_EQ(trend_of(10, [](double s) { return 200 - 10 * s; }),
             "fell from 200 MiB to 100 MiB in 10 s, -10.0 MiB/s");
 }
 
 TEST(CurveTrend, says_for_how_long_it_stood_before_it_rose) {
-  EXPECT_EQ(trend(60, [](double s) { return s < 50 ? 30 : 30 + 17 * (s - 50); }),
+  EXPECT_EQ(trend_of(60, [](double s) { return s < 50 ? 30 : 30 + 17 * (s - 50); }),
             "stayed near 30.0 MiB for 51 s, then rose to 200 MiB in 9.0 s, +17.0 MiB/s");
 }
 
 TEST(CurveTrend, says_that_it_stayed) {
-  EXPECT_EQ(trend(60, [](double) { return 100; }), "stayed at 100 MiB for 1 min 00 s");
-  EXPECT_EQ(trend(60, [](double s) { return s == 7 ? 103 : 100; }),
+  EXPECT_EQ(trend_of(60, [](double) { return 100; }), "stayed at 100 MiB for 1 min 00 s");
+  EXPECT_EQ(trend_of(60, [](double s) { return s == 7 ? 103 : 100; }),
             "stayed between 100 MiB and 103 MiB for 1 min 00 s");
 }
 
 TEST(CurveTrend, says_that_it_went_up_and_down) {
-  EXPECT_EQ(trend(20, [](double s) { return s <= 10 ? 10 + 10 * s : 210 - 10 * s; }),
+  EXPECT_EQ(trend_of(20, [](double s) { return s <= 10 ? 10 + 10 * s : 210 - 10 * s; }),
             "rose from 10.0 MiB to 110 MiB 10 s before the kill, then fell to 10.0 MiB");
-  EXPECT_EQ(trend(60, [](double s) { return static_cast<int>(s) % 10 < 5 ? 20. : 120.; }),
+  EXPECT_EQ(trend_of(60, [](double s) { return static_cast<int>(s) % 10 < 5 ? 20. : 120.; }),
             "moved between 20.0 MiB and 120 MiB for 1 min 00 s, and ended at 20.0 MiB");
 }
 

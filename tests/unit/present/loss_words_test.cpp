@@ -10,34 +10,34 @@ namespace oomcast {
 namespace {
 
 // Beside those of the kernel programs: of the tracer, and of blame.
-constexpr std::string_view kOthers[] = {"samples_spared",
-                                        "model_full",
-                                        "not_stored",
-                                        "output",
-                                        "reader_given_up",
-                                        "reader_refused",
-                                        "growth_look_given_up",
-                                        "growth_look_no_room",
-                                        "growth_look_not_allowed",
-                                        "too_many_actions",
-                                        "oom_kill_unseen",
-                                        "oom_kill_no_room",
-                                        "oom_victim_late",
-                                        "kernel_log_overwritten",
-                                        "kernel_log_unreadable",
-                                        "program_interrupted_itself",
-                                        "python_table_full",
-                                        "undecodable_record",
-                                        "gpu_ring_full",
-                                        "gpu_code_no_room",
-                                        "gpu_page_events",
-                                        "gpu_not_followed",
-                                        "scope_table_full",
-                                        "reader_full",
-                                        "undecodable"};
+constexpr std::string_view kOtherReasons[] = {"samples_spared",
+                                              "model_full",
+                                              "not_stored",
+                                              "output",
+                                              "reader_given_up",
+                                              "reader_refused",
+                                              "growth_look_given_up",
+                                              "growth_look_no_room",
+                                              "growth_look_not_allowed",
+                                              "too_many_actions",
+                                              "oom_kill_unseen",
+                                              "oom_kill_no_room",
+                                              "oom_victim_late",
+                                              "kernel_log_overwritten",
+                                              "kernel_log_unreadable",
+                                              "program_interrupted_itself",
+                                              "python_table_full",
+                                              "undecodable_record",
+                                              "gpu_ring_full",
+                                              "gpu_code_no_room",
+                                              "gpu_page_events",
+                                              "gpu_not_followed",
+                                              "scope_table_full",
+                                              "reader_full",
+                                              "undecodable"};
 
 TEST(Losses, have_words_for_every_reason_and_never_show_its_name) {
-  std::vector<std::string_view> all(std::begin(kOthers), std::end(kOthers));
+  std::vector<std::string_view> all(std::begin(kOtherReasons), std::end(kOtherReasons));
   for (std::string_view reason : wire::lost_reasons()) all.push_back(reason);
   for (std::string_view reason : wire::fault_lost_reasons()) all.push_back(reason);
   for (std::string_view reason : all) {
