@@ -278,9 +278,9 @@ class TextRenderer {
   std::string operator()(const EndFact& f) const {
     std::string lost;
     for (const auto& [reason, count] : f.lost)
-      if (count) lost += "\n    " + describe_loss(reason, count);
+      if (count) lost += (lost.empty() ? "" : "\n    ") + describe_loss(reason, count);
     return at(f.time, "end", f.time_s) +
-           fmt::format("{} records, lost:{}", f.records, lost.empty() ? " none" : lost);
+           fmt::format("{} records, lost: {}", f.records, lost.empty() ? "none" : lost);
   }
 
  private:
