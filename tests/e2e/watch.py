@@ -140,3 +140,39 @@ def a_terminal_that_was_stopped_holds_up_neither_the_tracing_nor_its_end(t):
     t.check(lib.wait_until(lambda: kills() == 1, 10), "the kill is not in the store")
     screen.process.terminate()
     t.equal("exit code of watch", screen.process.wait(lib.seconds(10)), 0)
+
+
+@case(vm="never", limit_s=60, tier="gate")
+def a_kill_stays_on_the_screen_and_enter_opens_its_post_mortem_there_and_among_the_events(t):
+    group = t.cgroup().limit(24 * MiB)
+    screen = Terminal(t, "watch", "--cgroup", group.path, "--store", t.folder() / "store")
+    screen.wait_for(group.path)
+    victim = t.start(group, "grow", "--anon", "64M")
+    victim.wait()
+    screen.wait_for(f"[{victim.pid}]")
+    lib.pause(3, "a kill must not be gone from the screen by then")
+    t.check("was OOM-killed" in screen.redrawn() and " s ago: Enter" in screen.text(),
+            f"no line of the kill: {lib.shortened(screen.text(), 1500)}")
+    for way in ("\r", "e\r"):
+        screen.press(way)
+        page = screen.wait_for("WHY")
+        t.check(f"[{victim.pid}]" in page and "Esc: back" in page, f"not its post-mortem: {lib.shortened(page, 1500)}")
+        screen.press("\x1b")
+        screen.wait_for("? help")
+    screen.press("q")
+    t.equal("exit code of watch", screen.process.wait(lib.seconds(10)), 0)
+
+
+@case(vm="never", limit_s=60, tier="gate")
+def of_the_whole_machine_the_process_that_grows_is_shown_while_it_is_small(t):
+    group = t.cgroup().limit(200 * MiB)
+    t.needs_memory(256 * MiB)
+    script = pathlib.Path(__file__).parent.parent / "workloads" / "leak.py"
+    screen = Terminal(t, "watch", "--store", "none")
+    screen.wait_for("? help")
+    leak = t.start(group, "/usr/bin/python3", script, t.folder() / "truth", "2")
+    seen = lib.wait_until(lambda: f"python3[{leak.pid}]" in screen.redrawn(), 30, every=0.2)
+    t.check(seen, f"no line of {leak.pid}: {lib.shortened(screen.text(), 2000)}")
+    t.check(lib.status_bytes(leak.pid, "VmRSS") < 64 * MiB, "it was shown only once it was large")
+    screen.press("q")
+    t.equal("exit code of watch", screen.process.wait(lib.seconds(10)), 0)

@@ -14,7 +14,6 @@
 
 #include "app/output_queue.h"
 #include "base/unique_fd.h"
-#include "present/screen.h"
 
 namespace oomcast {
 namespace {
@@ -56,11 +55,12 @@ struct LiveScreen::Shared {
   bool paused = false, ending = false, ended = false;
 };
 
-Result<std::unique_ptr<LiveScreen>> LiveScreen::open(const ClockMap& clock, bool color) {
+Result<std::unique_ptr<LiveScreen>> LiveScreen::open(const ClockMap& clock, bool color,
+                                                     Screen::PostMortemOf post_mortem) {
   auto shared = std::make_shared<Shared>();
   if (!shared->news || !shared->asks) return Error::from_errno("opening an event descriptor");
   tcgetattr(STDIN_FILENO, &shared->before);
-  auto screen = Screen::open(clock, color);
+  auto screen = Screen::open(clock, color, std::move(post_mortem));
   if (!screen) return screen.error();
   shared->screen = *std::move(screen);
   std::unique_ptr<LiveScreen> out(new LiveScreen(std::move(shared)));

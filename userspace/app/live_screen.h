@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "present/overview.h"
+#include "present/screen.h"
 
 namespace oomcast {
 
@@ -18,8 +19,9 @@ class LiveScreen {
   /// Before there is another thread: SIGWINCH and SIGTSTP, which curses handles, reach the screen's thread
   /// alone.
   static void leave_its_signals_alone();
-  /// Error (exit 1): see Screen::open().
-  static Result<std::unique_ptr<LiveScreen>> open(const ClockMap& clock, bool color);
+  /// Error (exit 1): see Screen::open(). `post_mortem` is called in the screen's thread.
+  static Result<std::unique_ptr<LiveScreen>> open(const ClockMap& clock, bool color,
+                                                  Screen::PostMortemOf post_mortem);
   /// Gives the terminal back as it was. Leaves a thread behind that is still stuck in a write: the process
   /// must end after that.
   ~LiveScreen();

@@ -6,7 +6,9 @@
 #include "app/live_screen.h"
 #include "app/tracing.h"
 #include "present/change_log.h"
+#include "present/report.h"
 #include "present/table.h"
+#include "store/store.h"
 
 namespace oomcast {
 namespace {
@@ -31,6 +33,18 @@ Result<int> watch_plainly(const Options& options, Session& s, StopSignals& stop,
   s.finish();
   if (auto told = output.finish(); !told) return told.error();
   return 0;
+}
+
+// As `oomcast report` has it. Without a store, or before it has the kill, there is what is known of the kill
+// itself.
+std::string post_mortem_of(const OomEvent& kill, const std::string& store_path, const RunInfo& run) {
+  StoredEpisode episode;
+  episode.run = run;
+  episode.told = kill;
+  episode.from = kill.episode.time;
+  if (auto store = store_path.empty() ? Result<Store>(Error{}) : Store::open(store_path))
+    if (auto stored = store->episode(kill.episode.id)) episode = *std::move(stored);
+  return to_text(make_post_mortem(std::move(episode)), TextStyle{});
 }
 
 void watch_screen(const Options& options, Session& s, StopSignals& stop, MonoTime end, LiveScreen& screen) {
@@ -63,7 +77,10 @@ Result<int> watch(const Options& options) {
   if (plainly) return watch_plainly(options, s, *stop, end);
   std::optional<EndFact> ended;
   {
-    auto screen = LiveScreen::open(s.clock(), Output(options).color());
+    std::string store = s.has_store() ? options.store.path : "";
+    auto screen = LiveScreen::open(
+        s.clock(), Output(options).color(),
+        [store, run = s.run_info()](const OomEvent& kill) { return post_mortem_of(kill, store, run); });
     if (!screen) return screen.error();
     s.hold_notices(true);
     s.start([&ended](const Fact& fact) {

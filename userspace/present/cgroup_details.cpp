@@ -69,8 +69,7 @@ void add_growth_of(const Overview& o, const OverviewRow& row, std::size_t width,
   if (o.looking_at == row.cgroup->path)
     out.push_back(Line().add(fmt::format("looking for {} s", kLookLasts.count()), Style::dim));
   else if (out.size() == before)
-    out.push_back(
-        Line().add(fmt::format("nobody looked yet: b looks for {} s", kLookLasts.count()), Style::dim));
+    out.push_back(Line().add(fmt::format("not known yet: b looks for {} s", kLookLasts.count()), Style::dim));
 }
 
 void add_processes_of(const Overview& o, const OverviewRow& row, std::size_t width, std::vector<Line>& out) {
@@ -80,7 +79,7 @@ void add_processes_of(const Overview& o, const OverviewRow& row, std::size_t wid
   std::size_t before = out.size();
   for (const ProcessSampleFact* p : by_growth(o))
     if (!row.cgroup || (p->process.cgroup && is_within(*p->process.cgroup, *row.cgroup)))
-      out.push_back(process_line(*p, columns));
+      out.push_back(process_line(*p, o.time, columns));
   if (out.size() == before) out.push_back(Line().add("none was sampled lately", Style::dim));
 }
 
@@ -101,7 +100,9 @@ std::vector<Line> details_of(const Overview& o, const OverviewRow& row, std::siz
   };
   const Forecast& f = row.forecast;
   say("Cgroup", path_of(row.cgroup));
-  say("Forecast", (f.evidence.thrashing ? "it " : "") + describe_deadline(f), urgency(row));
+  say("Forecast",
+      (f.evidence.thrashing ? "it " : "") + describe_deadline(f) + (is_doubtful(f) ? ", low confidence" : ""),
+      urgency(row));
   say("Verdict", fmt::format("{}: {}", to_string(f.verdict), meaning(f.verdict)), urgency(row));
   if (!f.why.empty() && !f.evidence.thrashing) say("Why", displayable(f.why));
   say("Usage", usage_of_limit(row), full_style(row));

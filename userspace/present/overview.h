@@ -19,6 +19,7 @@ struct OverviewRow {
   std::optional<Bytes> usage, limit, pinned;
   CgroupPtr limit_cgroup;  // null: the host's
   Forecast forecast;
+  bool idle = false;  // nothing of it moved lately, and it has no deadline: see IdleRows
 };
 
 /// A card, and who holds most on it.

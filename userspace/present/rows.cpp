@@ -62,6 +62,22 @@ int less_first(const std::optional<T>& a, const std::optional<T>& b) {
   return a && b ? more_first(b, a) : more_first(a, b);
 }
 
+std::optional<BytesPerSec> steady_growth(const ProcessSampleFact& p, MonoTime now) {
+  auto growth = growth_at(p, now);
+  return growth && *growth >= kSlowestGrowth ? growth : std::nullopt;
+}
+
+// "~": no alert would be given for it.
+std::string deadline_cell(const Forecast& f, std::size_t width) {
+  if (f.evidence.thrashing) return "thrashes";
+  for (bool with_interval : {width >= kDeadlineWidth, false}) {
+    std::string out = format_deadline(f, with_interval);
+    if (is_doubtful(f)) out.insert(0, "~");
+    if (display_width(out) <= width) return out;
+  }
+  return format_deadline(f, false);
+}
+
 class Row {
  public:
   void left(std::string_view text, std::size_t width, Style style = Style::normal) {
@@ -175,18 +191,54 @@ int compare(const OverviewRow& a, const OverviewRow& b, Order order) {
   return by;
 }
 
+std::optional<BytesPerSec> growth_at(const ProcessSampleFact& p, MonoTime now) {
+  if (!p.growth || p.growth->value <= 0) return p.growth;
+  // Who grows is sampled again at the latest with each MiB; who stopped is not, and kept its last rate for
+  // ever.
+  double expected = MiB(3).as_double() / p.growth->value;
+  return seconds_between(p.time, now).count() <= std::clamp(expected, 10.0, 60.0) ? p.growth : std::nullopt;
+}
+
 std::vector<const ProcessSampleFact*> by_growth(const Overview& o) {
   std::vector<const ProcessSampleFact*> out;
   out.reserve(o.processes.size());
   for (const ProcessSampleFact& p : o.processes) out.push_back(&p);
-  std::sort(out.begin(), out.end(), [](const ProcessSampleFact* a, const ProcessSampleFact* b) {
-    auto real = [](const ProcessSampleFact* p) {
-      return p->growth && *p->growth >= kSlowestGrowth ? p->growth : std::nullopt;
-    };
+  std::sort(out.begin(), out.end(), [&o](const ProcessSampleFact* a, const ProcessSampleFact* b) {
+    auto real = [&o](const ProcessSampleFact* p) { return steady_growth(*p, o.time); };
     int by = more_first(real(a), real(b));
     if (by) return by < 0;
     return a->rss != b->rss ? a->rss > b->rss : a->process.id < b->process.id;
   });
+  return out;
+}
+
+const ProcessSampleFact* grower_of(const OverviewRow& row,
+                                   const std::vector<const ProcessSampleFact*>& fastest, MonoTime now) {
+  for (const ProcessSampleFact* p : fastest) {
+    if (!steady_growth(*p, now)) break;
+    if (!row.cgroup || (p->process.cgroup && is_within(*p->process.cgroup, *row.cgroup))) return p;
+  }
+  return nullptr;
+}
+
+std::vector<const ProcessSampleFact*> growers(const Overview& o, std::size_t most) {
+  std::vector<const OverviewRow*> rows;
+  for (const OverviewRow& row : o.rows)
+    if (row.cgroup && (row.forecast.eta || row.forecast.eta_low || row.forecast.alert || grows(row)))
+      rows.push_back(&row);
+  std::sort(rows.begin(), rows.end(),
+            [](const OverviewRow* a, const OverviewRow* b) { return compare(*a, *b, Order::deadline) < 0; });
+  rows.resize(std::min(rows.size(), 8 * most));  // each is a pass over the processes
+  const auto fastest = by_growth(o);
+  std::vector<const ProcessSampleFact*> out;
+  auto add = [&](const ProcessSampleFact* p) {
+    if (p && out.size() < most && std::find(out.begin(), out.end(), p) == out.end()) out.push_back(p);
+  };
+  for (const OverviewRow* row : rows) add(grower_of(*row, fastest, o.time));
+  for (const ProcessSampleFact* p : fastest) {
+    if (out.size() == most || !steady_growth(*p, o.time)) break;
+    add(p);
+  }
   return out;
 }
 
@@ -253,8 +305,8 @@ Line cgroup_line(const OverviewRow& row, const Columns& c) {
             unknown_dim(grows(row), urgency(row)));
   out.left(to_string(f.verdict), c.verdict, unknown_dim(grows(row), urgency(row)));
   bool in_sight = f.eta || f.eta_low;
-  out.left(row.forecast.evidence.thrashing ? "thrashes" : format_deadline(f, c.deadline >= kDeadlineWidth),
-           c.deadline, unknown_dim(in_sight || row.forecast.evidence.thrashing, urgency(row)));
+  out.left(deadline_cell(f, c.deadline), c.deadline,
+           unknown_dim(in_sight || row.forecast.evidence.thrashing, urgency(row)));
   out.left(displayable(f.why), c.why, unknown_dim(in_sight));
   return std::move(out.line);
 }
@@ -288,14 +340,15 @@ Line process_head(const ProcessColumns& c, std::string_view title) {
   return std::move(row.line);
 }
 
-Line process_line(const ProcessSampleFact& p, const ProcessColumns& c) {
-  bool growing = p.growth && *p.growth >= kSlowestGrowth;
+Line process_line(const ProcessSampleFact& p, MonoTime now, const ProcessColumns& c) {
+  auto growth = growth_at(p, now);
+  bool growing = steady_growth(p, now).has_value();
   Row row;
   row.left(name_of(p.process), c.name);
   row.right(format_size(p.rss), c.rss);
   row.right(p.rss_error.count ? format_size(p.rss_error) : "exact", c.error, Style::dim);
   row.right(size_or_none(p.private_bytes), c.private_bytes, p.private_bytes ? Style::normal : Style::dim);
-  row.right(p.growth ? format_rate(*p.growth) : std::string(kNone), c.growth,
+  row.right(growth ? format_rate(*growth) : std::string(kNone), c.growth,
             growing ? Style::normal : Style::dim);
   std::string where = p.process.cgroup ? label(p.process.cgroup) : "unknown";
   row.left(cut_middle(where, c.cgroup), c.cgroup, Style::dim);
@@ -321,6 +374,10 @@ bool grows(const OverviewRow& row) {
       break;
   }
   return false;
+}
+
+bool is_doubtful(const Forecast& f) {
+  return f.eta && !f.alert;
 }
 
 std::string format_deadline(const Forecast& f, bool with_interval) {

@@ -28,6 +28,14 @@ CgroupId key(const OverviewRow& row);
 int compare(const OverviewRow& a, const OverviewRow& b, Order order);
 /// Growing ones first, then by size.
 std::vector<const ProcessSampleFact*> by_growth(const Overview& overview);
+/// At most `most` that grow: of each cgroup that has a deadline or grows, in order of urgency, the process
+/// that grows fastest in it; then the others, fastest first.
+std::vector<const ProcessSampleFact*> growers(const Overview& overview, std::size_t most);
+/// Of those in the row's cgroup (the host: of all), the one that grows fastest; null: none is known to grow.
+const ProcessSampleFact* grower_of(const OverviewRow& row,
+                                   const std::vector<const ProcessSampleFact*>& by_growth, MonoTime now);
+/// nullopt: unknown, or from a sample so old that it would have been followed by another if it still grew.
+std::optional<BytesPerSec> growth_at(const ProcessSampleFact& process, MonoTime now);
 /// Growth of a process below this is not worth a line.
 constexpr BytesPerSec kSlowestGrowth{1024};
 
@@ -55,6 +63,8 @@ std::string_view meaning(Verdict verdict);
 /// interval: "13 s". At most 19 columns, 8 without the interval; what is further off than two years is not
 /// told more exactly.
 std::string format_deadline(const Forecast& forecast, bool with_interval);
+/// A time to OOM that no alert would be given for.
+bool is_doubtful(const Forecast& forecast);
 
 /// Widths of the columns of a table; 0 where there was no room. The least important go first.
 struct Columns {
@@ -70,6 +80,6 @@ struct ProcessColumns {
 };
 ProcessColumns choose_process_columns(std::size_t width);
 Line process_head(const ProcessColumns& columns, std::string_view title);
-Line process_line(const ProcessSampleFact& process, const ProcessColumns& columns);
+Line process_line(const ProcessSampleFact& process, MonoTime now, const ProcessColumns& columns);
 
 }  // namespace oomcast

@@ -16,6 +16,8 @@
 #include <string_view>
 
 #include "base/escape.h"
+#include "present/idle_rows.h"
+#include "present/recent_kills.h"
 #include "present/table.h"
 
 // Last, for its macros are named as other things are: lines, columns.
@@ -103,6 +105,8 @@ struct Screen::State {
   bool color = false;
   View view;
   Overview overview;
+  IdleRows idle;
+  PostMortemOf post_mortem;
 
   void draw();
   Action on_key(int kind, wint_t key);
@@ -111,6 +115,8 @@ struct Screen::State {
   Action on_letter(wint_t key);
   void go_to(Page page);
   void back();
+  void enter();
+  void open(const OomEvent* kill);
 };
 
 void Screen::State::draw() {
@@ -141,12 +147,27 @@ void Screen::State::go_to(Page page) {
 
 // One step towards the list as it begins.
 void Screen::State::back() {
-  if (view.page != Page::cgroups)
+  if (view.page == Page::report)
+    close_report(view);
+  else if (view.page != Page::cgroups)
     go_to(Page::cgroups);
   else if (!view.filter.empty())
     view.filter.clear();
   else
     view.selected.reset();
+}
+
+void Screen::State::open(const OomEvent* kill) {
+  if (kill) open_report(view, post_mortem(*kill));
+}
+
+void Screen::State::enter() {
+  if (const OomEvent* kill = kill_to_open(overview, view))
+    open(kill);
+  else if (view.page == Page::cgroups)
+    open_details(view, overview);
+  else
+    back();
 }
 
 void Screen::State::edit_filter(int kind, wint_t key) {
@@ -231,10 +252,13 @@ Screen::Action Screen::State::on_letter(wint_t key) {
       break;
     case kNewline:
     case kReturn:
-      if (view.page == Page::cgroups)
-        open_details(view, overview);
-      else
-        back();
+      enter();
+      break;
+    case 'o':
+      open(newest_kill(overview));
+      break;
+    case 'i':
+      view.show_idle = !view.show_idle;
       break;
     case 'b':
       if (view.page != Page::details) open_details(view, overview);
@@ -262,11 +286,12 @@ Screen::Action Screen::State::on_letter(wint_t key) {
   return Action::none;
 }
 
-Result<std::unique_ptr<Screen>> Screen::open(const ClockMap& clock, bool color) {
+Result<std::unique_ptr<Screen>> Screen::open(const ClockMap& clock, bool color, PostMortemOf post_mortem) {
   setlocale(LC_CTYPE, "");
   if (auto status = check_terminal(); !status) return status.error();
   auto state = std::make_unique<State>();
   state->clock = clock;
+  state->post_mortem = std::move(post_mortem);
   state->terminal = newterm(nullptr, stdout, stdin);
   if (!state->terminal) return Error::failed("could not set the terminal up for the live screen");
   set_term(state->terminal);
@@ -322,6 +347,7 @@ std::optional<CgroupId> Screen::selected() const {
 
 void Screen::draw(Overview overview) {
   if (state_->view.paused) return;
+  state_->idle.mark(overview);
   state_->overview = std::move(overview);
   state_->draw();
 }

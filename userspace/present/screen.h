@@ -1,8 +1,10 @@
 // `oomcast watch` on a terminal: keys in, lines of table.h out. The only user of curses.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "base/result.h"
 #include "present/overview.h"
@@ -20,9 +22,12 @@ class Screen {
   /// look: from which lines the cgroup of selected() grows.
   enum class Action { none, quit, look };
 
+  /// The text of a kill's post-mortem, when a key asks for it.
+  using PostMortemOf = std::function<std::string(const OomEvent&)>;
+
   /// Error (exit 1): stdin or stdout is no terminal, or TERM names none that can place text. Sets the
   /// process's LC_CTYPE from the environment; without a UTF-8 locale what is shown is ASCII.
-  static Result<std::unique_ptr<Screen>> open(const ClockMap& clock, bool color);
+  static Result<std::unique_ptr<Screen>> open(const ClockMap& clock, bool color, PostMortemOf post_mortem);
   ~Screen();
   Screen(const Screen&) = delete;
   Screen& operator=(const Screen&) = delete;

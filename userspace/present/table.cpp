@@ -7,8 +7,10 @@
 #include <cmath>
 
 #include "base/ascii.h"
+#include "base/escape.h"
 #include "present/cgroup_details.h"
 #include "present/event_lines.h"
+#include "present/recent_kills.h"
 #include "present/table_frame.h"
 
 namespace oomcast {
@@ -31,8 +33,9 @@ class Body {
   void cgroups() {
     auto rows = arrange(o_, view_);
     total = rows.size();
-    std::vector<Line> lower = below_the_table(std::max<std::size_t>(rows.size(), 1));
-    std::size_t room = size_.height - std::min(size_.height, lower.size());
+    std::size_t idle = folded(o_, view_), for_idle = idle ? 1 : 0;
+    std::vector<Line> lower = below_the_table(std::max<std::size_t>(rows.size() + for_idle, 1));
+    std::size_t room = size_.height - std::min(size_.height, lower.size() + for_idle);
     view_.visible = room > 0 ? room - 1 : 0;
     keep_selected_visible(rows);
     Columns columns = choose_columns(size_.width);
@@ -41,8 +44,9 @@ class Body {
       lines.push_back(cgroup_line(*rows[i], columns));
       lines.back().selected = view_.selected == key(*rows[i]);
     }
-    bool none =
-        std::none_of(rows.begin(), rows.end(), [](const OverviewRow* row) { return row->cgroup != nullptr; });
+    if (idle) lines.push_back(Line().add(fmt::format("{} idle cgroups: i shows them", idle), Style::dim));
+    bool none = !idle && std::none_of(rows.begin(), rows.end(),
+                                      [](const OverviewRow* row) { return row->cgroup != nullptr; });
     if (none)
       lines.push_back(Line().add(view_.filter.empty() ? "no cgroup in scope" : "no cgroup matches the filter",
                                  Style::dim));
@@ -56,20 +60,39 @@ class Body {
     ProcessColumns columns = choose_process_columns(size_.width);
     lines.push_back(process_head(columns, "PROCESS"));
     for (std::size_t i = view_.first; i < std::min(total, view_.first + view_.visible); ++i)
-      lines.push_back(process_line(*all[i], columns));
+      lines.push_back(process_line(*all[i], o_.time, columns));
     if (all.empty()) lines.push_back(Line().add("no process was sampled yet", Style::dim));
   }
 
   void events() {
     std::vector<Line> all;
+    const Fact* chosen = chosen_event(o_, view_);
+    std::size_t from = 0, to = 0;  // the lines of the chosen one
     for (auto event = o_.events.rbegin(); event != o_.events.rend(); ++event) {
-      Style style = event_style(*event);
-      for (const std::string& text : event_lines(*event, clock_)) {
-        add_wrapped(all, size_.width, text, 14, style);
-        style = Style::normal;
+      if (&*event != chosen) {
+        all.push_back(event_headline(*event, clock_));
+        continue;
       }
+      from = all.size();
+      add_event(all, *event);
+      to = all.size();
     }
     if (all.empty()) all.push_back(Line().add("no OOM kill, no SIGKILL and no alert so far", Style::dim));
+    total = all.size();
+    scroll_within(0);
+    if (to > view_.first + view_.visible) view_.first = to - view_.visible;
+    view_.first = std::min(view_.first, from);
+    scroll(std::move(all));
+  }
+
+  void report() {
+    std::vector<Line> all;
+    for (const std::string& text : view_.report) {
+      std::size_t indent = text.find_first_not_of(' ');
+      add_wrapped(all, size_.width, text, indent == std::string::npos ? 0 : indent + 2, Style::normal);
+    }
+    if (!all.empty())
+      for (Cell& cell : all.front().cells) cell.style = Style::alert;
     scroll(std::move(all));
   }
 
@@ -84,6 +107,17 @@ class Body {
   void help() { scroll(help_lines(size_.width)); }
 
  private:
+  // All that is known of it; its first line is what the keys act on.
+  void add_event(std::vector<Line>& out, const Fact& event) const {
+    Style style = event_style(event);
+    std::size_t begin = out.size();
+    for (const std::string& text : event_lines(event, clock_)) {
+      add_wrapped(out, size_.width, text, 14, style);
+      style = Style::normal;
+    }
+    if (out.size() > begin) out[begin].selected = true;
+  }
+
   void scroll_within(std::size_t above) {
     view_.visible = size_.height - std::min(size_.height, above);
     view_.first = std::min(view_.first, total - std::min(total, view_.visible));
@@ -116,10 +150,8 @@ class Body {
     constexpr std::size_t kMaxGrowing = 5, kMaxEvents = 4;
     std::vector<Line> growing, recent;
     ProcessColumns columns = choose_process_columns(size_.width);
-    for (const ProcessSampleFact* p : by_growth(o_)) {
-      if (growing.size() == kMaxGrowing || !p->growth || *p->growth < kSlowestGrowth) break;
-      growing.push_back(process_line(*p, columns));
-    }
+    for (const ProcessSampleFact* p : growers(o_, kMaxGrowing))
+      growing.push_back(process_line(*p, o_.time, columns));
     for (auto event = o_.events.rbegin(); event != o_.events.rend() && recent.size() < kMaxEvents; ++event)
       recent.push_back(event_headline(*event, clock_));
 
@@ -154,14 +186,26 @@ std::vector<const OverviewRow*> arrange(const Overview& overview, const View& vi
   std::vector<const OverviewRow*> out;
   out.reserve(overview.rows.size());
   const std::string filter = to_lower(view.filter);
-  for (const OverviewRow& row : overview.rows)
-    if (passes(row, filter)) out.push_back(&row);
+  bool folds = folded(overview, view) > 0;
+  for (const OverviewRow& row : overview.rows) {
+    bool hidden = folds && row.idle && view.selected != key(row);
+    if (!hidden && passes(row, filter)) out.push_back(&row);
+  }
   std::sort(out.begin(), out.end(), [&](const OverviewRow* a, const OverviewRow* b) {
     if (!a->cgroup || !b->cgroup) return !a->cgroup && b->cgroup;
     int by = compare(*a, *b, view.order);
     return view.reverse ? by > 0 : by < 0;
   });
   return out;
+}
+
+std::size_t folded(const Overview& overview, const View& view) {
+  if (view.show_idle || !view.filter.empty() || view.editing_filter) return 0;
+  auto idle = std::ranges::count_if(overview.rows, [](const OverviewRow& row) { return row.idle; });
+  if (static_cast<std::size_t>(idle) < kFoldFrom) return 0;
+  bool shown = std::ranges::any_of(
+      overview.rows, [&](const OverviewRow& row) { return row.idle && view.selected == key(row); });
+  return static_cast<std::size_t>(idle) - (shown ? 1 : 0);
 }
 
 void move(View& view, const Overview& overview, std::ptrdiff_t by) {
@@ -171,6 +215,14 @@ void move(View& view, const Overview& overview, std::ptrdiff_t by) {
     // Without overflow, however far.
     return static_cast<std::size_t>(by < 0 ? (by < -at ? 0 : at + by) : (by > last - at ? last : at + by));
   };
+  if (view.page == Page::events && !view.help && !overview.events.empty()) {
+    const auto& events = overview.events;
+    const Fact* chosen = chosen_event(overview, view);
+    auto at = std::ranges::find_if(events, [&](const Fact& event) { return &event == chosen; });
+    auto newer = static_cast<std::size_t>(events.end() - at) - 1;  // the newest is on top
+    view.selected_event = key_of(events[events.size() - 1 - moved(newer, events.size())]);
+    return;
+  }
   if (view.page != Page::cgroups || view.help) {
     view.first = moved(view.first, 1u << 30);  // render() knows where it ends
     return;
@@ -200,6 +252,24 @@ void open_details(View& view, const Overview& overview) {
   view.first = 0;
 }
 
+void open_report(View& view, std::string_view text) {
+  view.report.clear();
+  for (std::size_t at = 0; at < text.size();) {
+    std::size_t end = std::min(text.find('\n', at), text.size());
+    view.report.push_back(settle_marks(make_harmless(text.substr(at, end - at))));
+    at = end + 1;
+  }
+  if (view.page != Page::report) view.report_from = view.page;
+  view.page = Page::report;
+  view.first = 0;
+}
+
+void close_report(View& view) {
+  view.report.clear();
+  view.page = view.report_from;
+  view.first = 0;
+}
+
 std::vector<Line> render(const Overview& overview, const ClockMap& clock, View& view, Size size) {
   if (size.width == 0 || size.height == 0) return {};
   std::vector<Line> out = heading(overview, clock, view, size);
@@ -214,12 +284,14 @@ std::vector<Line> render(const Overview& overview, const ClockMap& clock, View& 
     body.processes();
   else if (view.page == Page::events)
     body.events();
+  else if (view.page == Page::report)
+    body.report();
   else
     body.details();
   std::move(body.lines.begin(), body.lines.end(), std::back_inserter(out));
   if (foot) {
     out.resize(size.height - 1);
-    out.push_back(footer(view, body.total));
+    out.push_back(footer(overview, view, body.total, size.width));
   }
   if (out.size() > size.height) out.resize(size.height);
   for (Line& line : out) {

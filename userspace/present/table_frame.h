@@ -10,10 +10,11 @@
 
 namespace oomcast {
 
-/// The time, losses, cards as far as there is room, and the one sentence to read.
+/// The time, what runs out next and when, what to do, what was killed; below that, as far as there is room,
+/// losses, sources and cards.
 std::vector<Line> heading(const Overview& overview, const ClockMap& clock, const View& view, Size size);
-/// `total`: rows that one can scroll through.
-Line footer(const View& view, std::size_t total);
+/// `total`: rows that one can scroll through. The keys that fit, those that one needs first.
+Line footer(const Overview& overview, const View& view, std::size_t total, std::size_t width);
 std::vector<Line> help_lines(std::size_t width);
 
 }  // namespace oomcast
