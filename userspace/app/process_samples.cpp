@@ -19,6 +19,7 @@ using namespace std::chrono_literals;
 constexpr std::size_t kMaxRead = 64;  // of /proc in one interval
 constexpr std::size_t kMaxInGrown = kMaxRead / 2;
 constexpr std::size_t kMaxOfTree = 1024;
+constexpr std::size_t kMaxNewest = 4096;  // processes that are looked for without a record of them
 constexpr Bytes kMoved = KiB(128);
 constexpr Bytes kLookFrom = MiB(16);  // growth of a cgroup
 constexpr std::size_t kMaxGrownIn = 64;
@@ -44,8 +45,11 @@ Bytes rss_error() {
 void ProcessSamples::on(const ProcessSampleFact& told) {
   ProcessSampleFact& newest = newest_[told.process.id];
   auto before = newest.private_bytes;
+  Bytes rss_before = newest.rss;
   newest = told;
-  if (!newest.private_bytes) newest.private_bytes = before;
+  if (newest.private_bytes || !before) return;
+  // What was measured before much was freed is more than the process has.
+  if (*before <= told.rss + told.rss_error || told.rss >= rss_before) newest.private_bytes = before;
 }
 
 std::vector<ExitFact> ProcessSamples::ended(MonoTime now) {
@@ -108,6 +112,25 @@ std::vector<TaskId> ProcessSamples::sampled_lately(MonoTime now, std::size_t mos
   return out;
 }
 
+// In turns, too: of a cgroup with a thousand workers each has its turn.
+std::vector<TaskId> ProcessSamples::of_growing_cgroups(const std::unordered_map<std::uint64_t, Bytes>& grown,
+                                                       MonoTime now) {
+  std::vector<TaskId> out;
+  if (grown.empty() && !model_.follows_any()) return out;
+  model_.tasks().for_each([&](const TaskState& task) {
+    bool there = task.cgroup && (grown.contains(*task.cgroup) || model_.is_followed(task));
+    if (task.died || !there || !model_.task_in_scope(task.id)) return;
+    auto known = newest_.find(task.id);
+    if (known == newest_.end() ? newest_.size() < kMaxNewest : now - known->second.time > 3 * interval_ + 2s)
+      out.push_back(task.id);
+  });
+  std::ranges::sort(out);
+  std::rotate(out.begin(), std::ranges::upper_bound(out, last_looked_at_), out.end());
+  out.resize(std::min(out.size(), kMaxInGrown));
+  if (!out.empty()) last_looked_at_ = out.back();
+  return out;
+}
+
 std::vector<ProcessSampleFact> ProcessSamples::moved(MonoTime now) {
   std::vector<ProcessSampleFact> out;
   std::size_t asked = 0;
@@ -122,23 +145,23 @@ std::vector<ProcessSampleFact> ProcessSamples::moved(MonoTime now) {
   };
   if (model_.scope().tasks.empty()) {
     auto grown = std::exchange(grown_in_, {});
-    auto look_there = [&](const TaskState& task) {
-      auto in = task.cgroup ? grown.find(*task.cgroup) : grown.end();
-      if (task.died || in == grown.end() || asked >= kMaxInGrown || !model_.task_in_scope(task.id)) return;
-      auto known = newest_.find(task.id);
-      if (known != newest_.end() && now - known->second.time <= 3 * interval_ + 2s) return;
+    for (TaskId id : of_growing_cgroups(grown, now)) {
+      const TaskState& task = *model_.tasks().find(id);
+      auto known = newest_.find(id);
       ProcessSampleFact last;
       if (known != newest_.end()) last = known->second;
-      last.process = process_ref(model_.tasks(), model_.cgroups(), task.id);
+      last.process = process_ref(model_.tasks(), model_.cgroups(), id);
       last.rss_error = rss_error();
-      Bytes least = std::max(kMoved, Bytes{in->second.count / 4});
-      if (model_.scope().whole_machine) least = std::max(least, MachineModel::kSmallProcess - last.rss);
+      Bytes least = kMoved;
+      if (auto in = grown.find(*task.cgroup); in != grown.end())
+        least = std::max(least, Bytes{in->second.count / 4});
+      if (!model_.is_followed(task) && model_.scope().whole_machine)
+        least = std::max(least, MachineModel::kSmallProcess - last.rss);
       if (is_near_a_kill(last.process))
         ++asked;
       else
         look(last, least);
-    };
-    if (!grown.empty()) model_.tasks().for_each(look_there);
+    }
     for (TaskId id : sampled_lately(now, kMaxRead - asked))
       if (const ProcessSampleFact& last = newest_.at(id); !is_near_a_kill(last.process)) look(last);
     return out;
@@ -243,7 +266,13 @@ std::optional<ProcessSampleFact> ProcessSamples::measured(const TaskId& id, std:
   walk.wait = std::clamp(stays ? 2 * walk.wait : kWalkEvery, kWalkEvery, kWalkAtMost);
   walk.next = now + std::max(walk.wait, kWalkShare * cost);
   auto fact = ask(last->second, now);
-  if (fact) fact->private_bytes = holds;
+  auto status = procfs_.read_status(id.tgid);
+  if (!fact || !status || !*status) return std::nullopt;
+  // Huge pages of a hugetlbfs are private and not RSS. What is more than both was freed after the walk.
+  Bytes most = fact->rss + fact->rss_error;
+  if ((*status)->hugetlb) most += *(*status)->hugetlb;
+  if (*holds > most) return std::nullopt;
+  fact->private_bytes = holds;
   return fact;
 }
 

@@ -18,7 +18,7 @@ namespace oomcast {
 Bytes rss_error();
 
 /// The newest sample of each process that was sampled, and those that are due. Cost: about 20 µs for each
-/// process that is asked for, at most 64 an interval (1,024 of a process tree).
+/// process that is asked for, at most 64 an interval (1,024 of a process tree), and a pass over the tasks.
 class ProcessSamples {
  public:
   static constexpr Bytes kMaxTables = MiB(128);  // page tables of what is walked: ProcStatus::quick_to_walk()
@@ -33,8 +33,8 @@ class ProcessSamples {
   /// Of those that ended, once.
   std::vector<ExitFact> ended(MonoTime now);
   /// Of those that were sampled a moment ago and moved since: they grew and sleep now; and of those in a
-  /// cgroup that grew, as look_in() says. None near a kill. Of a process tree all counts, also what holds
-  /// memory and never ran.
+  /// cgroup that grew, as look_in() says, or that the model follows. None near a kill. Of a process tree all
+  /// counts, also what holds memory and never ran.
   std::vector<ProcessSampleFact> moved(MonoTime now);
   /// A cgroup holds so much more that cannot be dropped, and no tick met who took it: what grows within a few
   /// ticks and sleeps then may be on no CPU at any of them. moved() looks for it: for a quarter of that, of
@@ -69,13 +69,14 @@ class ProcessSamples {
   bool is_near_a_kill(const ProcessRef& process) const;
   std::optional<ProcessSampleFact> ask(const ProcessSampleFact& last, MonoTime now) const;
   std::vector<TaskId> sampled_lately(MonoTime now, std::size_t most);
+  std::vector<TaskId> of_growing_cgroups(const std::unordered_map<std::uint64_t, Bytes>& grown, MonoTime now);
 
   MachineModel& model_;
   const ProcFs& procfs_;
   Nanos interval_;
   std::unordered_map<TaskId, ProcessSampleFact> newest_;
   std::unordered_map<std::uint64_t, Bytes> grown_in_;  // cgroups, by how much
-  TaskId last_asked_;
+  TaskId last_asked_, last_looked_at_;
   std::vector<TaskId> to_find_, near_a_kill_, not_found_;
   bool found_any_ = false;
   std::unordered_map<TaskId, Walk> walks_;

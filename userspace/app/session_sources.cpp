@@ -23,6 +23,7 @@ constexpr Nanos kExactFor = 5s;        // of what is nearly full
 constexpr Nanos kClockSet = 20ms;      // more than a reading of it can be off
 constexpr Nanos kReaderRests = 200ms;  // after a sign of an OOM
 constexpr std::size_t kMaxMet = 256;
+constexpr std::size_t kMaxFollowed = 32;  // cgroups whose small processes are sampled, too
 constexpr Nanos kGivesWay = 500ms, kLooksAgain = 10ms;
 
 }  // namespace
@@ -241,6 +242,7 @@ void Session::poll_processes(MonoTime when) {
     model_.on_gone(now(), id);
   }
   for (ExitFact& exit : processes_.ended(now())) publisher_.publish(std::move(exit));
+  model_.follow(growing_cgroups(model_, publisher_.forecasts(), kMaxFollowed));
   for (ProcessSampleFact& sample : processes_.moved(now())) publish_process(std::move(sample));
   if (is_short_of_memory()) reader_.rest(now() + options_.sources.interval + kReaderRests);
   finder_.ask_again();

@@ -1,5 +1,8 @@
 #include "app/snapshots.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -99,6 +102,31 @@ std::vector<OverviewRow> overview_rows(const MachineModel& model, const Forecast
     if (const Forecast* forecast = forecasts.of(c.ref->id)) row.forecast = *forecast;
     out.push_back(std::move(row));
   });
+  return out;
+}
+
+std::unordered_set<std::uint64_t> growing_cgroups(const MachineModel& model,
+                                                  const ForecastRegistry& forecasts, std::size_t most) {
+  struct Candidate {
+    double deadline, slowness;  // s; less comes first
+    std::uint64_t inode;
+  };
+  std::vector<Candidate> all;
+  model.cgroups().for_each([&](const CgroupState& c) {
+    const Forecast* f = is_subject(model, c) ? forecasts.of(c.ref->id) : nullptr;
+    if (!f) return;
+    Candidate candidate{std::numeric_limits<double>::infinity(), 0, c.ref->id.inode};
+    for (const auto& time : {f->eta, f->eta_low})
+      if (time) candidate.deadline = std::min(candidate.deadline, time->count());
+    if (f->growth && std::isfinite(f->growth->rate.value)) candidate.slowness = -f->growth->rate.value;
+    if (candidate.slowness < 0 || std::isfinite(candidate.deadline)) all.push_back(candidate);
+  });
+  auto end = all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), most));
+  std::ranges::partial_sort(all, end, [](const Candidate& a, const Candidate& b) {
+    return a.deadline != b.deadline ? a.deadline < b.deadline : a.slowness < b.slowness;
+  });
+  std::unordered_set<std::uint64_t> out;
+  for (auto at = all.begin(); at != end; ++at) out.insert(at->inode);
   return out;
 }
 

@@ -1,6 +1,9 @@
 // What is known now of everything in scope: for alert rules and for the screen.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <unordered_set>
 #include <vector>
 
 #include "forecast/alerts.h"
@@ -17,5 +20,10 @@ std::vector<AlertInput> alert_inputs(const MachineModel& model, const ForecastRe
 
 /// The host first, then cgroups in no order.
 std::vector<OverviewRow> overview_rows(const MachineModel& model, const ForecastRegistry& forecasts);
+
+/// At most `most`: those in scope that have a deadline, the soonest first, then those that grow, the fastest
+/// first.
+std::unordered_set<std::uint64_t> growing_cgroups(const MachineModel& model,
+                                                  const ForecastRegistry& forecasts, std::size_t most);
 
 }  // namespace oomcast

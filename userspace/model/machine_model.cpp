@@ -113,14 +113,26 @@ void MachineModel::apply(const wire::ProcessSample& r) {
   if (!r.memory) return;
   task.rss.add({r.time, r.memory->rss()});
   if (!task_in_scope(task.id)) return;
-  // A machine that compiles has hundreds of short-lived processes a second; the small ones are told if asked
-  // for.
-  if (config_.scope.whole_machine && r.memory->rss() < kSmallProcess) return;
+  if (is_left_out(task, r.memory->rss())) return;
   if (too_soon(task.told, r.time)) return;
   task.told = r.time;
   const wire::Memory& m = *r.memory;
   facts_.push_back(ProcessSampleFact{r.time, process_ref(tasks_, cgroups_, task.id), m.rss(), m.anon, m.file,
                                      m.shmem, m.swap, std::nullopt, std::nullopt, config_.rss_error});
+}
+
+// A machine that compiles has hundreds of short-lived processes a second; of the small ones those are told
+// that may be the growth of a cgroup which grows.
+bool MachineModel::is_left_out(const TaskState& task, Bytes rss) {
+  if (!config_.scope.whole_machine || rss >= kSmallProcess) return false;
+  if (!is_followed(task)) return true;
+  if (small_.size() < kMaxSmall) small_.insert(task.id);
+  return !small_.contains(task.id);
+}
+
+void MachineModel::follow(std::unordered_set<std::uint64_t> cgroups) {
+  followed_ = std::move(cgroups);
+  small_.clear();
 }
 
 void MachineModel::apply(const wire::Exec& r) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -60,8 +61,10 @@ struct CgroupReading {
 
 class MachineModel {
  public:
-  /// Of the whole machine, smaller processes are not told.
+  /// Of the whole machine, smaller processes are not told, but for those of followed cgroups.
   static constexpr Bytes kSmallProcess = MiB(64);
+  /// Of those at most so many between two calls of follow().
+  static constexpr std::size_t kMaxSmall = 64;
 
   explicit MachineModel(MachineConfig config);
 
@@ -115,6 +118,11 @@ class MachineModel {
   /// Something in scope is below it, or it is in scope.
   bool is_above_scope(std::uint64_t inode) const;
   bool task_in_scope(TaskId id) const;
+  /// From now on the processes of these are followed, not those of cgroups below: a few that have a deadline
+  /// or grow fastest.
+  void follow(std::unordered_set<std::uint64_t> cgroups);
+  bool is_followed(const TaskState& task) const { return task.cgroup && followed_.contains(*task.cgroup); }
+  bool follows_any() const { return !followed_.empty(); }
   /// This oomcast. SIGKILLs between it and its helpers (descendants with its comm) are not reported: they
   /// were most of the events of an idle machine.
   void set_own(TaskId id) { own_ = id; }
@@ -168,6 +176,7 @@ class MachineModel {
   void apply(const wire::Reaper& r) { episodes_.on_reaper(r); }
   void apply(const wire::OomDecision& r) { episodes_.on_decision(r); }
   bool is_own(const wire::Task& task) const;
+  bool is_left_out(const TaskState& task, Bytes rss);
   bool too_soon(std::optional<MonoTime> told, MonoTime now);
   HeadroomInput headroom_input(const CgroupState& state, const CgroupReading& reading,
                                std::optional<Bytes> limit) const;
@@ -219,6 +228,8 @@ class MachineModel {
     std::map<std::uint64_t, std::uint64_t> growing;  // with their parents, which are known
   } unknown_;
   std::optional<TaskId> own_;
+  std::unordered_set<std::uint64_t> followed_;
+  std::set<TaskId> small_;  // that were told since follow()
 };
 
 }  // namespace oomcast

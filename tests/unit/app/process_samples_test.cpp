@@ -141,6 +141,41 @@ TEST(ProcessSamples, looks_for_who_grew_in_a_cgroup_although_no_tick_met_it) {
   EXPECT_EQ(f.samples.moved(at_s(61)).size(), 1u);
 }
 
+TEST(ProcessSamples, asks_for_small_processes_that_sleep_in_a_followed_cgroup_of_the_machine) {
+  ProcessSampling f(false);
+  for (std::uint32_t pid : {7u, 8u, 9u}) {
+    wire::Task task;
+    task.id = {pid, 1000 + pid};
+    task.cgroup = pid == 9 ? 20 : 10;
+    f.model.on_record(wire::Fork{at_s(0), task});
+    f.holds(pid, 12, 12);
+  }
+  EXPECT_TRUE(f.interval(1).empty());
+  f.model.follow({10});
+  EXPECT_EQ(f.interval(2).size(), 2u) << "9 is elsewhere";
+  f.holds(7, 14, 14);
+  auto told = f.interval(3);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].rss, MiB(14));
+}
+
+TEST(ProcessSamples, ask_for_each_of_a_thousand_workers_of_a_followed_cgroup_in_turns) {
+  ProcessSampling f(false);
+  constexpr std::uint32_t kFirst = 1000, kMany = 200;
+  for (std::uint32_t pid = kFirst; pid < kFirst + kMany; ++pid) {
+    wire::Task task;
+    task.id = {pid, 1000 + pid};
+    task.cgroup = 10;
+    f.model.on_record(wire::Fork{at_s(0), task});
+    f.holds(pid, pid % 50 == 0 ? 30 : 0, 1);  // most hold nothing, and would be asked again and again
+  }
+  f.model.follow({10});
+  std::set<std::uint32_t> found;
+  for (int s = 1; s < 10; ++s)
+    for (const auto& fact : f.interval(s)) found.insert(fact.process.id.tgid);
+  EXPECT_EQ(found.size(), kMany / 50);
+}
+
 TEST(ProcessSamples, finds_who_has_ended_where_records_of_ends_were_lost) {
   ProcessSampling f(false);
   EXPECT_TRUE(f.samples.gone().empty());
@@ -210,6 +245,26 @@ TEST(ProcessSamples, measures_private_memory_now_and_then_and_it_stands_in_betwe
   EXPECT_EQ(f.newest(8).private_bytes, MiB(20)) << "a second after the last walk";
   f.interval(60);
   EXPECT_EQ(f.newest(8).private_bytes, MiB(40));
+}
+
+TEST(ProcessSamples, what_was_measured_before_much_was_freed_does_not_stand_beside_a_smaller_rss) {
+  ProcessSampling f(true);
+  f.holds(8, 117, 117);
+  f.interval(1);
+  f.interval(2);
+  ASSERT_EQ(f.newest(8).private_bytes, MiB(117));
+  f.holds(8, 46, 46);
+  f.interval(3);
+  EXPECT_EQ(f.newest(8).rss, MiB(46));
+  EXPECT_EQ(f.newest(8).private_bytes, std::nullopt);
+}
+
+TEST(ProcessSamples, a_walk_that_found_more_than_the_process_holds_after_it_tells_nothing) {
+  ProcessSampling f(true);
+  f.holds(8, 46, 117);
+  f.interval(1);
+  f.interval(2);
+  EXPECT_EQ(f.newest(8).private_bytes, std::nullopt);
 }
 
 TEST(ProcessSamples, measures_no_private_memory_of_what_grows_by_its_rss) {

@@ -3,6 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
+#include <unordered_set>
+
+#include "app/analysis.h"
 
 namespace oomcast {
 namespace {
@@ -99,6 +103,26 @@ TEST(OverviewRows, have_no_cgroup_that_was_removed) {
   SnapshotMachine m;
   m.model.cgroups().remove(3, MonoTime(2s));
   EXPECT_EQ(overview_rows(m.model, m.forecasts).size(), 2u);
+}
+
+TEST(GrowingCgroups, are_those_with_the_soonest_deadline_and_then_those_that_grow_fastest) {
+  SnapshotMachine f;
+  const double kRates[] = {0, 9, 2, 3, 1};  // MiB/s, of inodes 10 and more; the third has a limit near by
+  for (std::uint64_t i = 0; i < 5; ++i) {
+    f.add(10 + i, 1, "/grows-" + std::to_string(i));
+    for (int s = 1; s <= 20; ++s) {
+      Sample sample;
+      sample.time = MonoTime(std::chrono::seconds(s));
+      sample.cgroup = f.model.cgroups().ref(10 + i);
+      sample.usage = sample.pinned = MiB(10) + Bytes{static_cast<std::int64_t>(kRates[i] * s * (1 << 20))};
+      sample.limit = sample.headroom_limit = i == 2 ? MiB(120) : GiB(100);
+      Fact fact = sample;
+      analyse(f.forecasts, fact, [](const Fact&) {});
+    }
+  }
+  EXPECT_EQ(growing_cgroups(f.model, f.forecasts, 1), (std::unordered_set<std::uint64_t>{12}));
+  EXPECT_EQ(growing_cgroups(f.model, f.forecasts, 2), (std::unordered_set<std::uint64_t>{12, 11}));
+  EXPECT_FALSE(growing_cgroups(f.model, f.forecasts, 9).contains(10)) << "does not grow";
 }
 
 }  // namespace

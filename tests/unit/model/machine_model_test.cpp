@@ -521,6 +521,23 @@ TEST(MachineModel, a_process_that_shows_no_arguments_keeps_those_that_are_known)
   EXPECT_EQ(model.tasks().find({999, 9}), nullptr);
 }
 
+TEST(MachineModel, of_the_whole_machine_tells_of_small_processes_in_followed_cgroups_and_only_of_so_many) {
+  MachineModel model = a_model();
+  auto many = static_cast<std::uint32_t>(MachineModel::kMaxSmall + 10);
+  auto tell_all = [&](std::int64_t at_ms) {
+    for (std::uint32_t i = 0; i < many; ++i)
+      model.on_record(process_sample(at_ms, task(1000 + i, 11), MiB(12)));
+    model.on_record(process_sample(at_ms, task(200, 10), MiB(12)));
+    return model.take_facts().size();
+  };
+  EXPECT_EQ(tell_all(1000), 0u);
+  model.follow({11});
+  EXPECT_EQ(tell_all(2000), MachineModel::kMaxSmall);
+  EXPECT_EQ(tell_all(3000), MachineModel::kMaxSmall) << "the same ones again, so that their growth is known";
+  model.follow({});
+  EXPECT_EQ(tell_all(4000), 0u);
+}
+
 TEST(MachineModel, of_the_whole_machine_tells_of_every_large_process_and_the_host) {
   MachineModel model = a_model();
   model.on_record(process_sample(1000, task(100, 11), MiB(65)));
