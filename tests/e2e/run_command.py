@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import pathlib
 import pty
 import resource
 import signal
@@ -299,7 +300,7 @@ def sigterm_ends_the_command_and_leaves_nothing(t):
     t.equal("exit code", run.stop(signal.SIGTERM), 143)
     run.lines.join(lib.seconds(5))
     t.check_stream(run, 143)
-    t.check(not lib.pathlib.Path(f"/proc/{sleeper}").exists(), "the command still runs")
+    t.check(not pathlib.Path(f"/proc/{sleeper}").exists(), "the command still runs")
     t.equal("cgroups left behind", left_behind(home), [])
 
 
@@ -329,3 +330,28 @@ def the_end_of_for_ends_its_workers_too(t):
                 os.kill(int(pid), signal.SIGKILL)
         if code == 143:
             t.equal("cgroups left behind", left_behind(home), [])
+
+
+@case(vm="never", limit_s=60, tier="gate")
+def what_a_killed_run_leaves_is_named_while_it_runs_and_then_removed(t):
+    home, run = start(t, "--memory", "64M", "--store", "none", "--", "/bin/sleep", "300")
+    lib.wait_until(lambda: left_behind(home), 20)
+    group = pathlib.Path(left_behind(home)[0])
+    lib.wait_until(lambda: (group / "cgroup.procs").read_text(), 10)
+    sleeper = int((group / "cgroup.procs").read_text())
+    t.later(lambda: pathlib.Path(f"/proc/{sleeper}").exists() and os.kill(sleeper, signal.SIGKILL))
+    folders = set(pathlib.Path("/tmp").glob(f"oomcast-run-{run.pid}-*"))
+    t.equal("folders of the run", len(folders), 1)
+    run.process.kill()
+    run.process.wait()
+    code, _, said = t.run_oomcast("trace", "--for", "1s", "--store", "none")
+    t.equal("exit code", code, 0)
+    t.check(f"sleep[{sleeper}] still runs in " in said, f"it does not name the sleeper: {said}")
+    t.check(pathlib.Path(f"/proc/{sleeper}").exists() and group.exists(), "the command was not left alone")
+    t.check(not any(folder.exists() for folder in folders), "its folder in /tmp is still there")
+    os.kill(sleeper, signal.SIGKILL)
+    lib.wait_until(lambda: not (group / "cgroup.procs").read_text(), 10)
+    code, _, said = t.run_oomcast("trace", "--for", "1s", "--store", "none")
+    t.equal("exit code", code, 0)
+    t.check(not group.exists(), "the empty cgroup is still there")
+    t.check("still runs" not in said, said)

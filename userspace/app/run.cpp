@@ -19,6 +19,7 @@
 #include "app/child_cgroup.h"
 #include "app/commands.h"
 #include "app/ending.h"
+#include "app/leftovers.h"
 #include "app/privileges.h"
 #include "app/tracing.h"
 #include "app/waiting_child.h"
@@ -260,7 +261,7 @@ class TemporaryStore {
   const std::string& path() const { return path_; }
 
  private:
-  std::string path_ = "/tmp/oomcast-XXXXXX";
+  std::string path_ = fmt::format("/tmp/{}{}-XXXXXX", kRunFolder, getpid());
 };
 
 // Read back as `oomcast report` reads it.

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <utility>
 
+#include "app/leftovers.h"
 #include "app/privileges.h"
 #include "app/scope.h"
 #include "base/print.h"
@@ -26,6 +27,18 @@ bool wants_color(const Options& options) {
   const char *refused = std::getenv("NO_COLOR"), *terminal = std::getenv("TERM");
   bool can = terminal && *terminal && std::string_view(terminal) != "dumb";
   return isatty(STDOUT_FILENO) && can && !(refused && *refused);
+}
+
+// A run that was killed with SIGKILL removed nothing. The numbers of another pid namespace, or of another
+// machine's files, say nothing of who lives.
+void sweep_what_runs_left(const Options& options, Session& session,
+                          const std::function<void(const std::string&)>& say) {
+  Roots roots;
+  ProcFs procfs(roots);
+  if (!options.sources.root.empty() || procfs.pid_numbers().foreign) return;
+  for (const std::string& left : sweep_cgroups(session.model().cgroups(), session.cgroupfs(), procfs))
+    say(left);
+  sweep_folders("/tmp", [&](std::uint32_t pid) { return is_named_as_we(procfs, pid); });
 }
 
 }  // namespace
@@ -128,6 +141,7 @@ Result<std::unique_ptr<Session>> open_session(const Options& options, StopSignal
     if (options.output.verbose)
       for (const std::string& line : lines) say(line);
   };
+  sweep_what_runs_left(options, **session, say);
   for (const Refused& refused : protect_self()) verbose({refused.what + ": " + refused.cost});
   if (has_scope) {
     bool again = false, refused = false, acts = options.alert.acts();
