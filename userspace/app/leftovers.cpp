@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <memory>
 #include <optional>
@@ -123,6 +124,7 @@ std::vector<std::string> sweep_cgroups(const CgroupTree& known, const CgroupFs& 
     UniqueFd cgroup = open_own(AT_FDCWD, directory.c_str(), is);
     if (!cgroup) continue;
     auto pids = processes_in(cgroup);
+    if (std::ranges::find(pids, 0U) != pids.end()) continue;  // of another pid namespace, as its name then is
     if (!pids.empty())
       out.push_back(sentence(procfs, pids, left.path));
     else if (rmdir(directory.c_str()) == 0)  // the kernel removes none that has processes or cgroups in it

@@ -97,6 +97,20 @@ void follow_resize() {
     resizeterm(now.ws_row, now.ws_col);
 }
 
+// As most terminals send them, whatever TERM says: an Escape goes back, and what followed it did what it
+// liked.
+void know_usual_keys() {
+  struct Key {
+    const char* sent;
+    int is;
+  };
+  for (const Key& key :
+       {Key{"\033[A", KEY_UP}, Key{"\033[B", KEY_DOWN}, Key{"\033OA", KEY_UP}, Key{"\033OB", KEY_DOWN},
+        Key{"\033[5~", KEY_PPAGE}, Key{"\033[6~", KEY_NPAGE}, Key{"\033[H", KEY_HOME}, Key{"\033[F", KEY_END},
+        Key{"\033OH", KEY_HOME}, Key{"\033OF", KEY_END}, Key{"\033[1~", KEY_HOME}, Key{"\033[4~", KEY_END}})
+    define_key(key.sent, key.is);
+}
+
 }  // namespace
 
 struct Screen::State {
@@ -299,6 +313,7 @@ Result<std::unique_ptr<Screen>> Screen::open(const ClockMap& clock, bool color, 
   cbreak();
   noecho();
   keypad(stdscr, true);
+  know_usual_keys();
   nodelay(stdscr, true);
   set_escdelay(25);
   curs_set(0);

@@ -145,9 +145,11 @@ std::vector<std::string> keys_of(const Overview& o, const View& view) {
     }
     case Page::processes:
       return {"p or Esc: back", "e events", "? help", "q quit"};
-    case Page::events:
-      return {"e or Esc: back", opens ? "arrows choose, Enter post-mortem" : "arrows choose", "? help",
-              "q quit"};
+    case Page::events: {
+      std::vector<std::string> out = {"e or Esc: back", "arrows choose", "? help", "q quit"};
+      if (opens) out.insert(out.begin() + 1, "Enter post-mortem");
+      return out;
+    }
     case Page::details:
       return {"Enter or Esc: back", "b look for lines", "? help", "q quit"};
     case Page::report:

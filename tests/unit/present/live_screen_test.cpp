@@ -94,6 +94,8 @@ TEST(Events, are_chosen_by_arrows_and_enter_is_for_the_one_that_is_chosen) {
   View view;
   view.page = Page::events;
   EXPECT_EQ(kill_to_open(o, view)->episode.serial, 2u) << "the newest";
+  EXPECT_TRUE(contains(shown(o, view, {60, 15}), "e or Esc: back  Enter post-mortem"))
+      << shown(o, view, {60, 15});
   move(view, o, 1);
   EXPECT_EQ(kill_to_open(o, view), nullptr) << "an alert has no post-mortem";
   move(view, o, 5);
