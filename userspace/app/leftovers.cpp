@@ -63,12 +63,12 @@ std::vector<std::uint32_t> processes_in(const UniqueFd& cgroup) {
 }
 
 std::string sentence(const ProcFs& procfs, const std::vector<std::uint32_t>& pids, const std::string& path) {
-  std::string who = fmt::format("process {}", pids.front());
+  std::string text = fmt::format("process {}", pids.front());
   if (auto stat = procfs.read_stat(pids.front()); stat && *stat)
-    who = fmt::format("{}[{}]", escape_for_terminal((*stat)->comm), pids.front());
+    text = fmt::format("{}[{}]", escape_for_terminal((*stat)->comm), pids.front());
   bool one = pids.size() == 1;
-  if (!one) who += fmt::format(" and {} more", pids.size() - 1);
-  return fmt::format("{} still run{} in {}, left by a run that is gone: kill {} or let {} end", who,
+  if (!one) text += fmt::format(" and {} more", pids.size() - 1);
+  return fmt::format("{} still run{} in {}, left by a run that is gone: kill {} or let {} end", text,
                      one ? "s" : "", escape_for_terminal(path), one ? "it" : "them", one ? "it" : "them");
 }
 

@@ -24,7 +24,7 @@ inline constexpr std::size_t kMaxSwept = 64;
 std::vector<std::string> sweep_cgroups(const CgroupTree& known, const CgroupFs& fs, const ProcFs& procfs);
 
 /// Removes folders of `run` right in `directory`, with the files in them: those that are this user's and
-/// nobody else's to write to, and whose pid `is_oomcast` does not know. Follows no link. Returns how many.
+/// that no other may write to, and whose pid `is_oomcast` does not know. Follows no link. Returns how many.
 std::size_t sweep_folders(const std::string& directory,
                           const std::function<bool(std::uint32_t pid)>& is_oomcast);
 

@@ -21,7 +21,7 @@ std::string victim_of(const Episode& e) {
   return e.victims.empty() ? "a process" : name_of(e.victims.front().process);
 }
 
-std::string ago(MonoTime then, MonoTime now) {
+std::string since_kill(MonoTime then, MonoTime now) {
   auto seconds = static_cast<long>(seconds_between(then, now).count());
   return seconds < 1 ? "just now" : fmt::format("{} s ago", seconds);
 }
@@ -57,7 +57,7 @@ Line kill_line(const Overview& o, const View& view, std::size_t width) {
   if (all > 1) others = fmt::format(", {} other{} within a minute", all - 1, all == 2 ? "" : "s");
   bool enter = view.page == Page::cgroups && kill_to_open(o, view) == kills.front();
   std::string key = enter ? ": Enter" : view.page == Page::report ? "" : ": o";
-  std::string what = " was OOM-killed " + ago(kills.front()->episode.time, o.time);
+  std::string what = " was OOM-killed " + since_kill(kills.front()->episode.time, o.time);
   // What does not fit goes: first a part of the name, then the count of the others.
   constexpr std::string_view kMark = "!! ";
   auto room = [&] {
