@@ -338,6 +338,9 @@ def what_a_killed_run_leaves_is_named_while_it_runs_and_then_removed(t):
     lib.wait_until(lambda: left_behind(home), 20)
     group = pathlib.Path(left_behind(home)[0])
     lib.wait_until(lambda: (group / "cgroup.procs").read_text(), 10)
+    # Before it is let go it ends with oomcast.
+    lib.wait_until(lambda: pathlib.Path(f"/proc/{int((group / 'cgroup.procs').read_text())}/comm").read_text() ==
+                   "sleep\n", 20)
     sleeper = int((group / "cgroup.procs").read_text())
     t.later(lambda: pathlib.Path(f"/proc/{sleeper}").exists() and os.kill(sleeper, signal.SIGKILL))
     folders = set(pathlib.Path("/tmp").glob(f"oomcast-run-{run.pid}-*"))

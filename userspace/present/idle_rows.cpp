@@ -28,7 +28,9 @@ void IdleRows::mark(Overview& o) {
     auto [at, is_new] = seen_.try_emplace(key(row));
     Seen& seen = at->second;
     seen.still_there = true;
-    bool moved = is_new ? began_ : row.limit != seen.limit || went_elsewhere(row.usage, seen.usage);
+    // A machine that makes a thousand empty cgroups a minute has no news in them.
+    bool moved = is_new ? began_ && row.usage && went_elsewhere(row.usage, Bytes{})
+                        : row.limit != seen.limit || went_elsewhere(row.usage, seen.usage);
     if (moved) seen.moved = o.time;
     if (is_new || moved) seen.usage = row.usage, seen.limit = row.limit;
     bool quiet = !seen.moved || seconds_between(*seen.moved, o.time) > kQuiet;

@@ -9,8 +9,8 @@
 namespace oomcast {
 
 /// Sees one overview after the other. Idle is a cgroup without a deadline that does not grow and whose usage
-/// and limit stayed (within 1 %, and 1 MiB) for kQuiet, or since it was first seen, if that was at the
-/// beginning.
+/// and limit stayed (within 1 %, and 1 MiB) for kQuiet, or since it was first seen: at the beginning, or
+/// empty.
 class IdleRows {
  public:
   static constexpr Seconds kQuiet{30};

@@ -233,7 +233,8 @@ TEST(Idle, is_what_neither_moves_nor_grows_nor_is_new) {
     Overview o = with_idle(2);
     o.time = mono_from_ns(static_cast<std::int64_t>(seconds * 1e9));
     o.rows[2].usage = moving;
-    if (seconds > 0) o.rows.push_back(row(99, "/new", MiB(1)));
+    if (seconds > 0) o.rows.push_back(row(99, "/new", MiB(20)));
+    if (seconds > 0) o.rows.push_back(row(100, "/new-and-empty", Bytes{}));
     rows.mark(o);
     return o;
   };
@@ -245,6 +246,7 @@ TEST(Idle, is_what_neither_moves_nor_grows_nor_is_new) {
   EXPECT_FALSE(then.rows[2].idle) << "moved";
   EXPECT_TRUE(then.rows[3].idle);
   EXPECT_FALSE(then.rows[4].idle) << "new";
+  EXPECT_TRUE(then.rows[5].idle) << "there is nothing in it";
   Overview later = at(40, MiB(9));
   EXPECT_TRUE(later.rows[2].idle) << "still since half a minute";
   EXPECT_TRUE(later.rows[4].idle);
