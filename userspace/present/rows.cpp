@@ -67,6 +67,15 @@ std::optional<BytesPerSec> steady_growth(const ProcessSampleFact& p, MonoTime no
   return growth && *growth >= kSlowestGrowth ? growth : std::nullopt;
 }
 
+// What takes and gives back within a cgroup that does not grow is no growth, whatever its last samples were.
+bool is_in_calm_cgroup(const Overview& o, const ProcessSampleFact& p) {
+  auto its = std::ranges::find_if(o.rows, [&](const OverviewRow& row) {
+    return row.cgroup && p.process.cgroup && row.cgroup->id == p.process.cgroup->id;
+  });
+  return its != o.rows.end() && its->forecast.verdict != Verdict::unknown && !its->forecast.eta_low &&
+         !its->forecast.eta && !grows(*its);
+}
+
 // "~": no alert would be given for it.
 std::string deadline_cell(const Forecast& f, std::size_t width) {
   if (f.evidence.thrashing) return "thrashes";
@@ -237,7 +246,7 @@ std::vector<const ProcessSampleFact*> growers(const Overview& o, std::size_t mos
   for (const OverviewRow* row : rows) add(grower_of(*row, fastest, o.time));
   for (const ProcessSampleFact* p : fastest) {
     if (out.size() == most || !steady_growth(*p, o.time)) break;
-    add(p);
+    if (!is_in_calm_cgroup(o, *p)) add(p);
   }
   return out;
 }

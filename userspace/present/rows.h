@@ -29,7 +29,8 @@ int compare(const OverviewRow& a, const OverviewRow& b, Order order);
 /// Growing ones first, then by size.
 std::vector<const ProcessSampleFact*> by_growth(const Overview& overview);
 /// At most `most` that grow: of each cgroup that has a deadline or grows, in order of urgency, the process
-/// that grows fastest in it; then the others, fastest first.
+/// that grows fastest in it; then the others, fastest first, but for those in cgroups that are known not to
+/// grow.
 std::vector<const ProcessSampleFact*> growers(const Overview& overview, std::size_t most);
 /// Of those in the row's cgroup (the host: of all), the one that grows fastest; null: none is known to grow.
 const ProcessSampleFact* grower_of(const OverviewRow& row,
