@@ -181,8 +181,8 @@ class TextRenderer {
     for (const ProcessRef& p : e.also_killed) out += block("with it", describe(p) + " (shared its memory)");
     if (e.trigger) out += block("trigger", describe(*e.trigger) + in(e.trigger->cgroup));
     for (const GrewProcess& g : e.grew_most)
-      out += block("grew", fmt::format("{} by {} of RSS in the last {}", describe(g.process), format_size(g.grew),
-                                       format_duration(g.over)));
+      out += block("grew", fmt::format("{} by {} of RSS in the last {}", describe(g.process),
+                                       format_size(g.grew), format_duration(g.over)));
     for (const GrowthSource& source : growth_sources(e.grew_from)) {
       if (only_varied(source)) continue;
       std::string doubts = source.site ? doubts_of(*source.site) : "";
