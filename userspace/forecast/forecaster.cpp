@@ -195,6 +195,16 @@ void Forecaster::tell_copies(const Leak& leak) {
   latest_.evidence.shared = copies.evidence.shared;
 }
 
+// A sawtooth rises as a leak does, and each tooth but the first is known to be freed.
+void Forecaster::tell_freed_before(const Leak& leak, double height) {
+  latest_.verdict = Verdict::spikes;
+  latest_.evidence.peak_above = whole_bytes(height - leak.trend.value(leak.trend.begin()));
+  told_ = {
+      fmt::format("it rises {}, still below the {} from which it fell back before",
+                  format_rate({leak.trend.slope(history_.newest_time())}), format_size(whole_bytes(height))),
+      "", true};
+}
+
 void Forecaster::tell_near() {
   latest_.evidence.near_limit = near();
   alarms_.near_limit = latest_.evidence.near_limit.has_value();
@@ -258,7 +268,9 @@ void Forecaster::analyse(bool may_alert) {
     slope_ = leak->trend.slope(now);
     expected_ = leak->trend.value(now);
     band_ = noise_band_ = std::max(6 * leak->trend.residual_sd(), 2 * leak->peaks.mean);
-    if (starts_up(*leak))
+    if (history_.newest_value() < restarts.freed_from && leak->trend.begin() >= restarts.since)
+      tell_freed_before(*leak, restarts.freed_from);
+    else if (starts_up(*leak))
       told_ = tell_early(leak->rise, now, latest_);
     else
       tell_leak(*leak);

@@ -53,6 +53,7 @@ class Forecaster {
   void tell_leak(const Leak& leak);
   void tell_arrived(const Leak& leak);
   void tell_copies(const Leak& leak);
+  void tell_freed_before(const Leak& leak, double height);
   void tell_near();
   double least_change() const;
   bool starts_up(const Leak& leak) const;

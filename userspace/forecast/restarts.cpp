@@ -15,6 +15,7 @@ constexpr double kSteady = 0.2;
 constexpr double kDiesAt = 0.95;     // of the limit; samples miss the last moments of a life
 constexpr double kMayDieAt = 0.8;    // … by the rest of the way, where it rose by more between two
 constexpr int kMayRestart = 2;       // times without being a way to work
+constexpr double kTooth = 300;       // s: a person restarts no job as often as that
 constexpr std::size_t kLessons = 3;  // lives
 constexpr int kEnoughLives = 2;
 constexpr double kAlikeLives = 2, kLateInLife = 0.5;
@@ -73,7 +74,12 @@ Restarts find_in(std::span<const Bucket> buckets, std::optional<Bytes> limit,
     if (began + 1 < buckets.size() && buckets[began].high > (highest + low) / 2) ++began;
     for (std::size_t k = i + 1; k < began; ++k) highest = std::max<double>(highest, buckets[k].high);
     out.since = buckets[began].time;
-    if (limit && highest >= kMayDieAt * limit->as_double()) out.may_have_died = out.since;
+    bool may_have_died = limit && highest >= kMayDieAt * limit->as_double();
+    if (may_have_died) out.may_have_died = out.since;
+    if (may_have_died)
+      out.freed_from = 0;
+    else if (out.since - born < kTooth)
+      out.freed_from = std::max(out.freed_from, static_cast<float>(highest));
     if (limit && highest >= kDiesAt * limit->as_double()) {
       if (seen_whole) learn(out.lives, ended, {out.since - born, highest});
       out.died = out.since;
@@ -111,6 +117,7 @@ Restarts find_restarts(const History& history, std::optional<Bytes> limit) {
     Restarts finer = find_in(level, limit, began_at);
     if (finer.lives.count > 0 && finer.lives.count >= out.lives.count) out.lives = finer.lives;
     out.may_have_died = std::max(out.may_have_died, finer.may_have_died);
+    if (finer.may_have_died >= out.since && finer.may_have_died > 0) out.freed_from = 0;
     if (finer.died <= 0) continue;
     // What lies between two deaths is no other restart.
     if (finer.died >= out.since) out.count = 0;

@@ -29,7 +29,8 @@ struct Restarts {
   float since = 0;          // s: the newest of any kind; 0: there was none
   float died = 0;           // s: the newest death; 0: there was none
   float may_have_died = 0;  // s: the newest death, or fall from so near the limit that it may be one
-  int count = 0;            // since then, from below the limit
+  int count = 0;            // since the newest death, from below the limit
+  float freed_from = 0;     // bytes: the greatest height of those that lasted for minutes only; 0: none did
   PastLives lives;
 
   /// Where the present life began, s.

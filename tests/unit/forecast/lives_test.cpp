@@ -100,5 +100,30 @@ TEST(Lives, a_death_is_found_where_it_was_also_behind_hundreds_of_others) {
   EXPECT_NEAR(restarts.lives.longest, 70, 3);
 }
 
+// 150 MiB in 30 s, freed, again: each tooth rises along one line that meets the limit. In GiB for feed().
+double tooth(double t) {
+  return 0.005 + 0.145 * std::fmod(t, 30) / 30;
+}
+
+TEST(Lives, a_sawtooth_of_half_a_minute_is_no_leak_once_its_first_tooth_was_freed) {
+  Forecaster f;
+  feed(f, 0, 30, 0.5, 0.3, tooth);
+  EXPECT_EQ(f.forecast().verdict, Verdict::leak) << f.forecast().why;
+  for (double t = 30; t < 240; t += 0.5) {
+    feed(f, t, t + 0.25, 0.5, 0.3, tooth);
+    const Forecast& now = f.forecast();
+    EXPECT_NE(now.verdict, Verdict::leak) << t << " s: " << now.why;
+    EXPECT_FALSE(now.eta) << t << " s: " << now.why;
+  }
+}
+
+TEST(Lives, a_tooth_that_rises_beyond_what_was_freed_before_is_a_leak) {
+  Forecaster f;
+  feed(f, 0, 90, 0.5, 0.3, tooth);
+  feed(f, 90, 125, 0.5, 0.3, [](double t) { return tooth(0) + 0.145 * (t - 90) / 30; });
+  EXPECT_EQ(f.forecast().verdict, Verdict::leak) << f.forecast().why;
+  EXPECT_TRUE(f.forecast().eta);
+}
+
 }  // namespace
 }  // namespace oomcast
