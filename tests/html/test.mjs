@@ -377,7 +377,7 @@ const tests = {
     assert.deepEqual(page.requests, [`file://${pages}/kill.html`]);
     assert.equal(await page.locator('h1').textContent(), truth.headline);
     assert.deepEqual(await texts(page, '#findings .findings > li > p'), truth.findings.map(({text}) => text));
-    assert.deepEqual(await texts(page, '#findings .findings ul li'), truth.findings.flatMap(({evidence}) => evidence));
+    assert.deepEqual(await texts(page, '#findings .findings ul li'), truth.findings.flatMap(({because}) => because));
     const at_kill = await page.evaluate(() => {
       const u = timeline.charts[0];
       return {at: u.data[0][timeline.rest], total: u.data[u.series.findIndex(({label}) => label === 'total')][timeline.rest],

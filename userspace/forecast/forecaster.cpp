@@ -39,6 +39,16 @@ constexpr double kLoadsUpTo = 0.5;     // … below so much of its limit
 constexpr double kLoaded = 0.5;        // s: … or comes behind it, …
 constexpr double kSlowedTo = 0.5;      // … at less than so much of its pace
 
+std::string too_early(const History& history) {
+  if (history.samples() <= 1) return "too early: one sample";
+  return fmt::format("too early: {} samples in {}", history.samples(),
+                     format_duration(Seconds(history.newest_time())));
+}
+
+std::string too_early(double since_restart) {
+  return fmt::format("too early: it was started anew {} ago", format_duration(Seconds(since_restart)));
+}
+
 }  // namespace
 
 void Forecaster::add(const Reading& reading) {
@@ -218,20 +228,16 @@ void Forecaster::tell_near() {
 }
 
 void Forecaster::analyse(bool may_alert) {
-  double now = history_.newest_time();
-  analysed_at_ = now;
+  double now = analysed_at_ = history_.newest_time();
   if (limit_moved()) calibration_.clear();
   limit_then_ = limit_;
   latest_ = Forecast{};
   told_ = {};
   meets_.reset();
   expected_ = history_.newest_value();
-  slope_ = 0;
-  band_ = noise_band_ = 0;
+  slope_ = band_ = noise_band_ = 0;
   if (history_.samples() < kMinSamples || now < kMinSpan) {
-    told_.said = history_.samples() <= 1 ? "too early: one sample"
-                                         : fmt::format("too early: {} samples in {}", history_.samples(),
-                                                       format_duration(Seconds(now)));
+    told_.said = too_early(history_);
     return;
   }
   Restarts restarts = find_restarts(history_, limit_);
@@ -242,8 +248,7 @@ void Forecaster::analyse(bool may_alert) {
   std::vector<Window> windows =
       windows_until(history_, life_began_, now, life_began_ > 0 && life_began_ == lives_.ended);
   if (lives_.ended > 0 && windows.back().buckets.front().time < lives_.ended) {
-    told_.said =
-        fmt::format("too early: it was started anew {} ago", format_duration(Seconds(now - lives_.ended)));
+    told_.said = too_early(now - lives_.ended);
     alarms_.leak = alarms_.near_limit = false;
     return;
   }

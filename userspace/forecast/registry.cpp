@@ -19,6 +19,11 @@ constexpr Nanos kFrees = 30s;             // a kill's memory, at the most
 constexpr std::int64_t kFreedStep = 256;  // a fall by such a part of its limit is still of that
 constexpr std::size_t kAround = 1024;     // of a series: its last forecasts, and its place in a map
 
+// What holds next to nothing has no forecast to lose.
+constexpr bool is_a_loss(Bytes held) {
+  return held >= MiB(1);
+}
+
 }  // namespace
 
 // Private memory is measured now and then; in between, what a worker shares with its parent stays what it
@@ -93,7 +98,7 @@ void ForecastRegistry::make_room() {
   std::ranges::stable_sort(rows, {}, &Row::rank);
   for (const Row& row : rows) {
     if (bytes_ <= config_.most_bytes / 4 * 3) break;
-    ++not_followed_;
+    not_followed_ += is_a_loss(row.held);
     if (row.cgroup != cgroups_.end()) unsettled_.erase(row.cgroup->first);
     drop(cgroups_, row.cgroup);
     drop(processes_, row.process);
@@ -122,7 +127,7 @@ bool ForecastRegistry::has_room_for(Bytes held) {
     bool still = cgroup != cgroups_.end() ? cgroup->second.quiet()
                                           : process != processes_.end() && process->second.quiet();
     if (!still) continue;
-    ++not_followed_;
+    not_followed_ += is_a_loss(spare.held);
     drop(cgroups_, cgroup);
     drop(processes_, process);
     return true;
@@ -205,7 +210,7 @@ void ForecastRegistry::on(const Sample& sample) {
   auto at = cgroups_.find(sample.cgroup->id.inode);
   if (at == cgroups_.end()) {
     if (!has_room_for(*sample.pinned)) {
-      ++not_followed_;
+      not_followed_ += is_a_loss(*sample.pinned);
       return;
     }
     at = cgroups_.try_emplace(sample.cgroup->id.inode, Surplus::droppable).first;
