@@ -7,18 +7,18 @@
 
 #define WALKS_A_ROUND 16
 unsigned long long oc_walks; /* counted by user space */
-/* By the walk, of all that it visits, and of those that are told in the next one. */
+/* The walk counts the cgroups that it visits, and the idle ones that it puts off until the next walk. */
 unsigned long long oc_visited, oc_put_off;
 
-/* Inodes of cgroups come in steps, of 16 as well. */
+/* kernfs numbers a cgroup's files too, so inodes of cgroups may all be alike modulo 16: hash them first. */
 static __always_inline bool oc_has_its_turn(u64 id) {
   return !(((id * 0x9e3779b97f4a7c15ull >> 32) + oc_walks) % WALKS_A_ROUND);
 }
 
 /* Whenever user space asks: every cgroup whose usage or limit is not what was last told. No tick sees those
  * whose tasks sleep, and none sees a limit change. What finds no room, at the same place of each walk, is
- * told when user space has seen the loss, and reads the files. Of 10,000 that hold next to nothing the first
- * walk would fill the ring: while it is half full they wait for the next. */
+ * told when user space has seen the loss, and reads the files. 10,000 idle cgroups
+ * would fill the ring in the first walk: once it is half full, idle ones are put off until the next walk. */
 SEC("iter/cgroup")
 int walk_cgroups(struct bpf_iter__cgroup* ctx) {
   struct cgroup* cgroup = ctx->cgroup;

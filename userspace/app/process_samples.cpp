@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 constexpr std::size_t kMaxRead = 64;  // of /proc in one interval
 constexpr std::size_t kMaxInGrown = kMaxRead / 2;
 constexpr std::size_t kMaxOfTree = 1024;
-constexpr std::size_t kMaxNewest = 4096;  // processes that are looked for without a record of them
+constexpr std::size_t kMaxNewest = 4096;  // samples: beyond that no more sleepers are read from /proc
 constexpr Bytes kMoved = KiB(128);
 constexpr Bytes kLookFrom = MiB(16);  // growth of a cgroup
 constexpr std::size_t kMaxGrownIn = 64;

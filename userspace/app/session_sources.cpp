@@ -333,7 +333,7 @@ void Session::count_losses() {
   losses_.track("gpu_code_no_room", gpu_->code_lost());
   losses_.track("gpu_page_events", gpu_->page_events_lost());
   losses_.track("gpu_not_followed", gpu_->failures());
-  // The kernel programs tell of those that are refused while they are idle; without them none is known to be.
+  // Only the kernel programs report the usage of a refused cgroup: without them any of these may hold much.
   const CgroupTree& cgroups = model_.cgroups();
   std::uint64_t refused = sources_.bpf ? cgroups.not_followed() : cgroups.refused();
   losses_.track("model_full", model_.tasks().forgotten() + refused + publisher_.forecasts().not_followed() +

@@ -38,7 +38,7 @@ class StopSignals {
 };
 
 /// stdout: JSON Lines or text, line by line, of what was chosen. Failing once (a closed pipe, a full disk)
-/// ends the command; a reader that does not read holds up nobody.
+/// ends the command. A reader that stops reading blocks no tracing: lines wait in a bounded queue.
 class Output {
  public:
   explicit Output(const Options& options);

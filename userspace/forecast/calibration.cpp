@@ -30,8 +30,8 @@ double weighted_quantile(std::vector<std::pair<double, double>>& scores, double 
 
 }  // namespace
 
-// The time that passed counts as a part of what was left, so that the last minute of a growth tells as much
-// as the hour before it.
+// A past deadline weighs by how long it stood, divided by the time then left to the newest deadline:
+// otherwise an hour of early forecasts would outvote the last minute before the limit.
 Calibration::Factors Calibration::factors(double median, double now, double age) const {
   std::vector<std::pair<double, double>> up, down;
   double record = 0;

@@ -8,12 +8,12 @@
 
 namespace oomcast {
 
-/// An interval is as wide as its model says, and a model knows nothing of a pace that changes in a way that
-/// it has not seen yet. So each interval is scaled by what held before: the newest deadline stands for the
-/// truth, and the earlier ones of the same growth are scored by how far out in their own intervals it lies
-/// (conformal prediction: Vovk, Gammerman and Shafer 2005; for series that drift: Gibbs and Candès 2021,
-/// NeurIPS 34). Until a series has a record of its own, what held 90 % of other growths stands in. Cost: 64
-/// deadlines at most, some 5 µs a call.
+/// The model's interval covers the pace changes that the series has shown, and is too narrow when the pace
+/// changes in a new way. This scales it by the record of the same growth: the newest deadline is taken for
+/// the truth, and each earlier one is scored by how far out in its own interval that lies (conformal
+/// prediction: Vovk, Gammerman and Shafer 2005; for series that drift: Gibbs and Candès 2021, NeurIPS 34). A
+/// growth without a record uses the factor that other growths needed. Cost: 64 past deadlines at most, 2.5
+/// KiB; 1.6 µs a call.
 class Calibration {
  public:
   /// `meeting` as the model says, as of `now`, of a growth that has lasted for `age` (s); the same with its

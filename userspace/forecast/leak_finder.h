@@ -15,9 +15,9 @@ namespace oomcast {
 /// may be the rise, about a millisecond for a leak and some tenths of one for anything else.
 class LeakFinder {
  public:
-  /// `died`: the newest fall from so near the limit that it may have been a kill, s; heights since then were
-  /// survived, also where a fall looks like a restart. `least_change`: bytes; smaller growth is not
-  /// reported.
+  /// `died`: the newest fall from so near the limit that it may have been a kill, s. The program has freed
+  /// memory at every height since then and lived on, so these are not new ground even after a restart.
+  /// `least_change`: bytes; smaller growth is not reported.
   LeakFinder(const History& history, std::optional<Bytes> limit, double life_began, double died,
              double least_change)
       : history_(history), limit_(limit), life_began_(life_began), died_(died), least_change_(least_change) {}

@@ -121,8 +121,8 @@ void MachineModel::apply(const wire::ProcessSample& r) {
                                      m.shmem, m.swap, std::nullopt, std::nullopt, config_.rss_error});
 }
 
-// A machine that compiles has hundreds of short-lived processes a second; of the small ones those are told
-// that may be the growth of a cgroup which grows.
+// A compile starts hundreds of small processes a second. They are left out, except in the cgroups that run
+// out or grow first, whose growth one of them may be.
 bool MachineModel::is_left_out(const TaskState& task, Bytes rss) {
   if (!config_.scope.whole_machine || rss >= kSmallProcess) return false;
   if (!is_followed(task)) return true;
