@@ -7,15 +7,20 @@
 #include <string_view>
 
 #include "app/reader.h"
-#include "blame/report_bytes.h"
 #include "collect/procfs.h"
 #include "present/blame.h"
-#include "present/blame_diff.h"
+#include "present/blame_json.h"
 #include "present/stack_profile.h"
 
 namespace {
 
 using namespace oomcast;
+
+std::string lines_of(const BlameReport& report) {
+  std::string out;
+  write_report(report, [&](std::string_view line) { out += line; });
+  return out;
+}
 
 void show(const BlameReport& report) {
   (void)to_text(report);
@@ -32,7 +37,7 @@ BlameReport example() {
   p.process.comm = "python3";
   p.process.cmdline = {"python3", "train.py"};
   p.process.cgroup = std::make_shared<CgroupRef>(CgroupRef{{Hierarchy::v2, 7}, "/job", name_cgroup("/job")});
-  p.before = p.after = ProcessLevel{MiB(5), MiB(0), MiB(5), {}, MiB(0), 12};
+  p.anon = p.own = MiB(5);
   p.grown_anon = out.grown = MiB(9);
   p.sites.push_back({{{Frame::Kind::native, "main", "/usr/bin/python3", {}},
                       {Frame::Kind::python, "step", "/job/train.py", 50}},
@@ -53,7 +58,7 @@ extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
     if (corpus.starts_with('-')) continue;
     std::ofstream(corpus + "/arguments") << '\0' << std::string_view("python3\0train.py\0", 17);
     std::ofstream(corpus + "/json") << '\1' << to_json(example(), ClockMap{}, MonoTime{});
-    std::ofstream(corpus + "/report") << '\2' << encode_report(example());
+    std::ofstream(corpus + "/report") << '\2' << lines_of(example());
     break;
   }
   return 0;
@@ -72,12 +77,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       if (auto report = parse_blame(rest, "a look")) show(*report);
       break;
     default:
-      auto report = decode_report(rest);
+      ReportReader reader(1 << 20);
+      reader.add(rest);
+      auto report = reader.take();
       if (!report) break;
-      // What was taken is told as it was taken.
-      std::string told = encode_report(*report);
-      auto again = decode_report(told);
-      if (!again || encode_report(*again) != told) std::abort();
+      // What was read is written as it was read.
+      std::string written = lines_of(*report);
+      ReportReader second(written.size());
+      second.add(written);
+      auto again = second.take();
+      if (!again || lines_of(*again) != written) std::abort();
       show(*report);
   }
   return 0;

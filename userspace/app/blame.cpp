@@ -34,6 +34,7 @@
 #include "present/blame.h"
 #include "present/blame_brief.h"
 #include "present/blame_diff.h"
+#include "present/blame_json.h"
 #include "present/stack_profile.h"
 
 namespace oomcast {
@@ -117,7 +118,7 @@ class Watch {
       auto done = watch(again);
       if (!done) return done.error();
       if (*done)
-        if (auto report = reader_.report()) return completed(*std::move(report));
+        if (auto report = reader_.take_report()) return completed(*std::move(report));
       if (*done && reader_.report_is_too_long())
         return Error::failed(
             "the report is longer than there is room for: ask for a part of these processes");
@@ -297,8 +298,9 @@ class Watch {
   }
 
   BlameReport completed(BlameReport report) const {
-    if (before_ && after_) report.cgroup_grown = *after_ - *before_;
+    report.cgroup_grown = before_ && after_ ? std::optional(*after_ - *before_) : std::nullopt;
     report.scope = options_.scope.describe();
+    report.lost.clear();
     if (source_) report.lost = source_->lost();
     for (const auto& [reason, count] : reader_.losses()) report.lost[reason] += count;
     report.no_stacks = no_stacks_;

@@ -20,7 +20,6 @@
 #include "app/page_room.h"
 #include "app/privileges.h"
 #include "base/clock.h"
-#include "blame/report_bytes.h"
 #include "collect/bpf_source_additions.h"
 #include "collect/cgroupfs.h"
 #include "collect/process_memory.h"
@@ -169,11 +168,12 @@ class Server {
     }
   }
 
-  void report(BlameReport report) {
-    std::string bytes = encode_report(std::move(report));
-    auto all = std::as_bytes(std::span(bytes));
-    for (std::size_t at = 0; at < all.size(); at += kPart)
-      say({kReport, 0, 0}, all.subspan(at, std::min(kPart, all.size() - at)));
+  void report(const BlameReport& report) {
+    write_report(report, [this](std::string_view line) {
+      auto all = std::as_bytes(std::span(line));
+      for (std::size_t at = 0; at < all.size(); at += kPart)
+        say({kReport, 0, 0}, all.subspan(at, std::min(kPart, all.size() - at)));
+    });
   }
 
   CgroupPtr cgroup_of(std::uint32_t pid) {
@@ -204,7 +204,9 @@ class Server {
 }  // namespace
 
 BlameReader::BlameReader(std::string root, std::string oom_score_adj, Bytes most, Events events)
-    : as_{std::move(root), std::move(oom_score_adj), most}, events_(std::move(events)) {}
+    : as_{std::move(root), std::move(oom_score_adj), most},
+      events_(std::move(events)),
+      report_(static_cast<std::size_t>(most.count)) {}
 
 BlameReader::~BlameReader() {
   stop();
@@ -232,7 +234,7 @@ Status BlameReader::start(const std::vector<std::uint32_t>& unread, bool blind) 
   queue_.clear();
   with_objects_.clear();
   asked_.clear();
-  report_.emplace();
+  report_ = ReportReader(static_cast<std::size_t>(as_.most.count));
   queued_bytes_ = unanswered_ = 0;
   looking_ = lost_ = late_ = false;
   looked_at_.reset();
@@ -403,9 +405,7 @@ void BlameReader::take(std::span<const std::byte> in, UniqueFd file) {
       take_growing(reply.pid, payload);
       break;
     case kReport:
-      if (report_ && report_->size() + payload.size() > static_cast<std::size_t>(as_.most.count) / 4)
-        report_.reset();
-      if (report_) report_->append(reinterpret_cast<const char*>(payload.data()), payload.size());
+      report_.add({reinterpret_cast<const char*>(payload.data()), payload.size()});
       break;
     case kUndecodable:
       ++undecodable_;
@@ -437,10 +437,6 @@ void BlameReader::take_allocator(bool found, std::uint32_t pid, std::span<const 
     events_.on_allocator(
         pid, Allocator{std::move(file), places.allocates, places.free, places.others, places.stepped});
   }
-}
-
-std::optional<BlameReport> BlameReader::report() const {
-  return report_ ? decode_report(*report_) : std::nullopt;
 }
 
 std::map<std::string, std::uint64_t> BlameReader::losses() const {

@@ -21,6 +21,7 @@
 #include "blame/blame.h"
 #include "collect/allocation_budget.h"
 #include "parse/gpu_calls.h"
+#include "present/blame_json.h"
 
 namespace oomcast {
 
@@ -88,9 +89,9 @@ class BlameReader {
   /// The process that it looked at last.
   std::optional<std::uint32_t> looked_at() const { return looked_at_; }
   /// After finish(), once it is idle. nullopt: what it said is none.
-  std::optional<BlameReport> report() const;
-  /// It was longer than a quarter of what the reader may have: then there is none.
-  bool report_is_too_long() const { return !report_; }
+  std::optional<BlameReport> take_report() { return report_.take(); }
+  /// It was longer than all that the reader may have: then there is none.
+  bool report_is_too_long() const { return report_.too_long(); }
   /// By reason.
   std::map<std::string, std::uint64_t> losses() const;
 
@@ -120,7 +121,7 @@ class BlameReader {
   std::optional<std::uint32_t> looked_at_;
   std::optional<MonoTime> silent_since_;  // nullopt: nothing is asked of it
   std::vector<std::byte> in_;             // one message
-  std::optional<std::string> report_;     // nullopt: too long
+  ReportReader report_;
   std::uint64_t full_ = 0, undecodable_ = 0;
 };
 

@@ -14,7 +14,7 @@
 #include "app/memory_limits.h"
 #include "model/headroom.h"
 #include "model/scope.h"
-#include "present/blame_diff.h"
+#include "present/blame_json.h"
 
 namespace oomcast {
 namespace {

@@ -103,8 +103,8 @@ struct KeptOfProcess {
 struct BlameProcess {
   ProcessRef process;
   bool exited = false;
-  bool growth_unknown = false;  // its counters could not be read when the window began, or at its end
-  std::optional<ProcessLevel> before, after;  // before: nullopt if it began in the window; after: if it ended
+  bool growth_unknown = false;     // its counters could not be read when the window began, or at its end
+  std::optional<Bytes> anon, own;  // at the end, as ProcessLevel has it (own: uss); nullopt: it had ended
   Bytes grown_anon;
   std::optional<Bytes> grown_shmem = Bytes();  // nullopt: unknown, and not in grown()
   std::optional<Bytes> grown_uss;

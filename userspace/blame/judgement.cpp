@@ -64,25 +64,26 @@ std::optional<ProcessLevel> Blame::still_held(const Process& p) const {
 BlameProcess Blame::judge(Process& p, Seconds window, double watched_share) const {
   BlameProcess out;
   out.process = p.ref;
-  out.before = p.before;
   read_pages(p);
-  out.after = still_held(p);
-  out.exited = !out.after && has_ended(p.ref.id);
-  out.growth_unknown = !out.exited && (!out.after || (!out.before && began_before(p)));
-  if (watched_share < 1 && out.after) settle(p, out.after->faults, true);
+  const std::optional<ProcessLevel> after = still_held(p);
+  if (after) out.anon = after->anon;
+  if (after) out.own = after->uss;
+  out.exited = !after && has_ended(p.ref.id);
+  out.growth_unknown = !out.exited && (!after || (!p.before && began_before(p)));
+  if (watched_share < 1 && after) settle(p, after->faults, true);
   if (const auto& python = p.view->python(); python.python) {
     out.python = to_string(*python.python);
   } else {
     out.python = python.why_not;
   }
   if (out.growth_unknown) out.grown_shmem.reset();
-  if (out.after && !out.growth_unknown) {
+  if (after && !out.growth_unknown) {
     // A process that began in the window began with nothing of its own, but may hold what a fork shares.
-    ProcessLevel before = out.before.value_or(ProcessLevel{{}, Bytes(), Bytes(), Bytes(), Bytes(), 0});
-    out.grown_uss = more_than(before.uss, out.after->uss);
-    out.grown_hugetlb = more_than(before.hugetlb, out.after->hugetlb);
-    out.grown_anon = out.before ? more_anon(before, *out.after) : out.grown_uss.value_or(out.after->anon);
-    out.grown_shmem = more_than(before.shmem, out.after->shmem);
+    ProcessLevel before = p.before.value_or(ProcessLevel{{}, Bytes(), Bytes(), Bytes(), Bytes(), 0});
+    out.grown_uss = more_than(before.uss, after->uss);
+    out.grown_hugetlb = more_than(before.hugetlb, after->hugetlb);
+    out.grown_anon = p.before ? more_anon(before, *after) : out.grown_uss.value_or(after->anon);
+    out.grown_shmem = more_than(before.shmem, after->shmem);
   }
 
   judge_touched(p, watched_share, out);
@@ -133,7 +134,7 @@ void Blame::judge_touched(Process& p, double watched_share, BlameProcess& out) {
   }
   // Copies of shared pages make it hold more of its own, and faults; without such faults, others who shared
   // the pages have ended, which takes no memory.
-  if (out.grown_uss && out.before) {
+  if (out.grown_uss && p.before) {
     Bytes copied = std::min(*out.grown_uss - out.grown_anon, staying - std::max(out.grown(), Bytes{}));
     if (copied >= kMinCopied) out.unshared = copied;
   }

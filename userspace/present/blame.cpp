@@ -221,12 +221,12 @@ std::string family(const BlameReport& report) {
     if (w.count++ == 0) w.what = p.role.what;
     if (w.what != p.role.what) w.what.clear();
     w.grown += p.grown();
-    if (p.after && p.after->uss) w.own += *p.after->uss;
+    if (p.own) w.own += *p.own;
   }
   for (const BlameProcess& p : report.processes) {
     auto w = workers.find(p.process.id.tgid);
     if (w == workers.end()) continue;
-    std::string what = w->second.what.empty() ? "" : w->second.what + " ";
+    std::string what = w->second.what.empty() ? "" : escape_for_terminal(w->second.what) + " ";
     out += fmt::format("  {}: {}; its {} {}worker{}: {}, {} of their own\n", name_and_pid(p.process),
                        moved(p.grown()), w->second.count, what, w->second.count == 1 ? "" : "s",
                        moved(w->second.grown), format_size(w->second.own));

@@ -12,71 +12,6 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kMaxFrames = 512;
-
-std::string string_at(const Json& object, const char* key) {
-  auto at = object.find(key);
-  return at != object.end() && at->is_string() ? at->get<std::string>() : std::string();
-}
-std::int64_t number_at(const Json& object, const char* key) {
-  auto at = object.find(key);
-  return at != object.end() && at->is_number_integer() ? at->get<std::int64_t>() : 0;
-}
-std::uint64_t count_of(const Json& number) {
-  return number.is_number_unsigned() ? number.get<std::uint64_t>() : 0;
-}
-const Json& list_at(const Json& object, const char* key) {
-  static const Json none = Json::array();
-  auto at = object.find(key);
-  return at != object.end() && at->is_array() ? *at : none;
-}
-
-Stack stack_of(const Json& json) {
-  Stack out;
-  for (const Json& frame : list_at(json, "stack")) {
-    if (!frame.is_object() || out.size() >= kMaxFrames) continue;
-    out.push_back({string_at(frame, "kind") == "python" ? Frame::Kind::python : Frame::Kind::native,
-                   string_at(frame, "function"), string_at(frame, "file"), std::nullopt});
-    if (frame.contains("line") && frame["line"].is_number_unsigned())
-      out.back().line = frame["line"].get<std::uint32_t>();
-  }
-  return out;
-}
-
-BlameHolder holder_of(const Json& json) {
-  auto count = [&](const char* name) {
-    return static_cast<std::uint64_t>(std::max<std::int64_t>(0, number_at(json, name)));
-  };
-  BlameHolder out{{string_at(json, "path"), string_at(json, "type"), count("length"), count("added"),
-                   string_at(json, "of"), Bytes{number_at(json, "bytes_at_least")},
-                   Bytes{number_at(json, "small_bytes")}, count("containers")},
-                  count("kept_blocks")};
-  for (const Json& each : list_at(json, "additions"))
-    if (each.is_object()) out.additions.push_back({stack_of(each), count_of(each.value("seen", Json()))});
-  return out;
-}
-
-Kept kept_of(const Json& json) {
-  return {{number_at(json, "bytes")},
-          {number_at(json, "error_bytes")},
-          count_of(json.value("blocks", Json())),
-          count_of(json.value("objects", Json()))};
-}
-
-BlameSite site_of(const Json& json, const BlameProcess& process) {
-  BlameSite out;
-  out.grown = {number_at(json, "grown_bytes")};
-  out.touched = {number_at(json, "touched_bytes")};
-  out.stack = stack_of(json);
-  out.adds = json.value("adds", Json()) == true;
-  out.small_objects = json.value("small_objects", Json()) == true;
-  if (auto kept = json.find("kept"); kept != json.end() && kept->is_object()) out.kept = kept_of(*kept);
-  std::string held_by = string_at(json, "held_by");
-  for (std::uint32_t i = 0; process.holders && i < process.holders->all.size() && !held_by.empty(); ++i)
-    if (!out.held_by && process.holders->all[i].holder.path == held_by) out.held_by = i;
-  return out;
-}
-
 std::int64_t per_s(Bytes bytes, const BlameReport& report) {
   return report.window.count() > 0 ? std::llround(bytes.as_double() / report.window.count()) : 0;
 }
@@ -120,52 +55,6 @@ std::string rate_text(std::int64_t bytes_per_s) {
 }
 
 }  // namespace
-
-Result<BlameReport> parse_blame(std::string_view text, const std::string& name) {
-  Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object() || string_at(json, "type") != "blame")
-    return Error::failed(fmt::format("{} is not what `oomcast blame --json` writes", name));
-  BlameReport out;
-  out.scope = string_at(json, "scope");
-  out.grown = {number_at(json, "grown_bytes")};
-  auto window = json.find("window_s");
-  if (window == json.end() || !window->is_number() || !(window->get<double>() > 0))
-    return Error::failed(fmt::format("{} does not say for how long it watched (window_s)", name));
-  out.window = Seconds(window->get<double>());
-  out.samples = count_of(json.value("samples", Json()));
-  if (auto lost = json.find("lost"); lost != json.end() && lost->is_object())
-    for (const auto& [reason, count] : lost->items()) out.lost[reason] = count_of(count);
-  if (auto watched = json.find("watched_share"); watched != json.end() && watched->is_number())
-    out.watched_share = std::clamp(watched->get<double>(), 0.0, 1.0);
-  for (const Json& each : list_at(json, "processes")) {
-    if (!each.is_object()) continue;
-    BlameProcess& process = out.processes.emplace_back();
-    if (auto ref = each.find("process"); ref != each.end() && ref->is_object()) {
-      process.process.comm = string_at(*ref, "comm");
-      process.process.id.tgid = static_cast<std::uint32_t>(number_at(*ref, "pid"));
-    }
-    process.process.id.start_ticks = static_cast<std::uint64_t>(number_at(each, "start_ticks"));
-    process.grown_anon = {number_at(each, "grown_anon_bytes")};
-    process.unshared = {number_at(each, "unshared_bytes")};
-    process.exited = each.value("exited", Json()) == true;
-    process.grown_shmem = Bytes{number_at(each, "grown_shmem_bytes")};
-    process.unseen = {number_at(each, "unseen_bytes")};
-    process.free_in_heap = {number_at(each, "free_in_heap_bytes")};
-    // Of what was watched for how long nothing is asked here.
-    if (auto kept = each.find("kept"); kept != each.end() && kept->is_object())
-      process.kept.emplace().all = kept_of(*kept);
-    process.why_not_kept = string_at(each, "kept_unknown");
-    process.why_not_added = string_at(each, "additions_unknown");
-    for (const Json& holder : list_at(each, "holders"))
-      if (holder.is_object()) {
-        if (!process.holders) process.holders.emplace();
-        process.holders->all.push_back(holder_of(holder));
-      }
-    for (const Json& site : list_at(each, "sites"))
-      if (site.is_object()) process.sites.push_back(site_of(site, process));
-  }
-  return out;
-}
 
 StackProfile difference(const BlameReport& before, const BlameReport& after) {
   std::map<std::pair<std::string, Stack>, std::vector<std::int64_t>> rows;

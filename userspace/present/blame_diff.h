@@ -6,9 +6,6 @@
 
 namespace oomcast {
 
-/// What `blame --json` wrote, as far as a difference or a post-mortem needs it. Error: it is something else.
-Result<BlameReport> parse_blame(std::string_view json, const std::string& name);
-
 /// Of each stack its growth per second, in bytes, before and after, and the difference.
 StackProfile difference(const BlameReport& before, const BlameReport& after);
 

@@ -34,7 +34,7 @@ std::string kept_more(Bytes bytes, std::string_view how) {
 }  // namespace
 
 Bytes usual_change(const BlameProcess& p) {
-  Bytes held = p.after ? p.after->anon : Bytes{};
+  Bytes held = p.anon ? *p.anon : Bytes{};
   return std::clamp(scaled(held, 0.01), kUsualChange, MiB(16));
 }
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "present/blame.h"
-#include "present/blame_diff.h"
+#include "present/blame_json.h"
 #include "present/frames.h"
 
 namespace oomcast {

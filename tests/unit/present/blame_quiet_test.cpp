@@ -21,7 +21,7 @@ BlameReport varying(Bytes grown) {
   p.process.comm = "python3";
   p.process.cmdline = {"python3", "job.py"};
   p.grown_anon = grown;
-  p.after = ProcessLevel{MiB(40), Bytes(), {}, {}, Bytes(), 0};
+  p.anon = MiB(40);
   p.sites.push_back({{python("step", "/app/job.py", 7)}, grown, MiB(300), 40});
   return out;
 }
@@ -88,9 +88,9 @@ TEST(NothingGrows, is_not_said_of_more_than_programs_vary_by_whatever_is_known_o
   EXPECT_NE(nothing_grows(varying(MiB(1))), "");
   EXPECT_EQ(nothing_grows(varying(MiB(1) + KiB(4))), "");
   BlameReport large = varying(MiB(3));
-  large.processes[0].after->anon = MiB(400);
+  large.processes[0].anon = MiB(400);
   EXPECT_NE(nothing_grows(large), "") << "1 % of what it has";
-  large.processes[0].after->anon = GiB(400);
+  large.processes[0].anon = GiB(400);
   large.processes[0].grown_anon = MiB(17);
   EXPECT_EQ(nothing_grows(large), "");
 }

@@ -7,6 +7,7 @@
 #include <protozero/pbf_reader.hpp>
 
 #include "present/blame_diff.h"
+#include "present/blame_json.h"
 #include "present/frames.h"
 #include "present/stack_profile.h"
 
