@@ -13,7 +13,7 @@
 #include <string_view>
 #include <utility>
 
-#include "app/child_process.h"
+#include "app/helper_process.h"
 #include "base/unique_fd.h"
 #include "collect/safe_path.h"
 
@@ -78,7 +78,7 @@ Result<ActionRunner::Id> ActionRunner::exec(const std::string& command,
   const char* argv[] = {"/bin/sh", "-c", command.c_str(), nullptr};
   pid_t pid = fork();
   if (pid == 0) {
-    become_child(oom_score_adj_);
+    become_child(limits_);
     execve(argv[0], const_cast<char**>(argv), environment.data());
     _exit(126);
   }
@@ -91,7 +91,7 @@ Result<ActionRunner::Id> ActionRunner::touch(const std::string& path, MonoTime n
   UniqueFd said(ends[0]), says(ends[1]);
   pid_t pid = fork();
   if (pid == 0) {
-    become_child(oom_score_adj_, says.get());
+    become_child(limits_, says.get());
     std::string why = touch_file(path);
     bool said_all = why.empty() || write(STDOUT_FILENO, why.data(), std::min(why.size(), kLongestWord)) > 0;
     _exit(why.empty() ? 0 : said_all ? 1 : 2);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "app/privileges.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "base/units.h"
@@ -17,7 +18,7 @@
 namespace oomcast {
 
 /// Each command and each touched file has a child process of its own, in a session of its own, with default
-/// signals, `oom_score_adj` as given, /dev/null as standard input, output and error, and no other descriptor:
+/// signals, limits as given, /dev/null as standard input, output and error, and no other descriptor:
 /// a full disk, a hanging file system and a shell that forks or floods are the child's. One that is not done
 /// after kTimeout is killed with its process group; at most kMaxRunning commands and as many touches run at
 /// once. How long one took is known to the interval of reap().
@@ -34,7 +35,7 @@ class ActionRunner {
     Seconds took;
   };
 
-  explicit ActionRunner(std::string oom_score_adj) : oom_score_adj_(std::move(oom_score_adj)) {}
+  explicit ActionRunner(ChildLimits limits) : limits_(std::move(limits)) {}
 
   /// `/bin/sh -c command` with `variables` ("NAME=value") beside this process's own environment. Error: no
   /// process could be made.
@@ -59,7 +60,7 @@ class ActionRunner {
   };
   Result<Id> started(pid_t pid, UniqueFd said, MonoTime now);
 
-  std::string oom_score_adj_;
+  ChildLimits limits_;
   std::vector<Running> running_;
   Id last_ = 0;
 };

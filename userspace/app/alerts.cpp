@@ -55,7 +55,7 @@ Alerts::Alerts(const AlertOptions& options, MachineModel& model, Out out)
       model_(model),
       out_(std::move(out)),
       engine_(options.rules),
-      runner_(score_before_protection()),
+      runner_(callers_limits()),
       procfs_(Roots{}) {}
 
 bool Alerts::Pending::running() const {

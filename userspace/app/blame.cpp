@@ -85,7 +85,7 @@ class Watch {
         procfs_(roots),
         fs_(fs),
         say_(std::move(say)),
-        reader_(options.sources.root, score_before_protection(),
+        reader_(options.sources.root, callers_limits(),
                 options.blame.brief ? MemoryLimits::kLookReader : MemoryLimits::kBlameReader, events()),
         allocations_(scope, procfs_, fs, reader_),
         gpu_(reader_),

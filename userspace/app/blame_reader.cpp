@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,7 +13,6 @@
 #include <utility>
 
 #include "app/blame_protocol.h"
-#include "app/child_process.h"
 #include "app/file_message.h"
 #include "app/memory_limits.h"
 #include "app/page_room.h"
@@ -203,27 +201,17 @@ class Server {
 
 }  // namespace
 
-BlameReader::BlameReader(std::string root, std::string oom_score_adj, Bytes most, Events events)
-    : as_{std::move(root), std::move(oom_score_adj), most},
+BlameReader::BlameReader(std::string root, ChildLimits limits, Bytes most, Events events,
+                         HelperProcess::Body body)
+    : as_{std::move(root), std::move(limits), std::move(body)},
       events_(std::move(events)),
-      report_(static_cast<std::size_t>(most.count)) {}
-
-BlameReader::~BlameReader() {
-  stop();
-  for (pid_t pid : ending_) (void)reap_within(pid, kLongestLook);
-}
-
-void BlameReader::stop() {
-  ours_.reset();
-  if (pid_ > 0) {
-    kill(pid_, SIGKILL);
-    if (waitpid(pid_, nullptr, WNOHANG) == 0) ending_.push_back(pid_);
-  }
-  pid_ = -1;
+      report_(static_cast<std::size_t>(most.count)) {
+  as_.limits.data = most;
 }
 
 Status BlameReader::start(const std::vector<std::uint32_t>& unread, bool blind) {
-  stop();
+  ours_.reset();
+  process_.end();
   int fds[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0)
     return Error::from_errno("making a socket for the process that reads others' memory");
@@ -234,26 +222,13 @@ Status BlameReader::start(const std::vector<std::uint32_t>& unread, bool blind) 
   queue_.clear();
   with_objects_.clear();
   asked_.clear();
-  report_ = ReportReader(static_cast<std::size_t>(as_.most.count));
+  report_ = ReportReader(static_cast<std::size_t>(as_.limits.data->count));
   queued_bytes_ = unanswered_ = 0;
-  looking_ = lost_ = late_ = false;
+  looking_ = lost_ = late_ = silent_ = false;
   looked_at_.reset();
-  silent_since_.reset();
-  std::string name = "oomcast", word = "--blame-reader";
-  char* argv[] = {name.data(), word.data(), as_.root.empty() ? nullptr : as_.root.data(), nullptr};
-  pid_t parent = getpid();
-  pid_ = fork();
-  if (pid_ == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(0);
-    become_child(as_.oom_score_adj, theirs.get());
-    rlimit none{0, 0};
-    limit_data(as_.most);
-    setrlimit(RLIMIT_CORE, &none);
-    execv("/proc/self/exe", argv);
-    _exit(126);
-  }
-  if (pid_ < 0) return Error::from_errno("starting the process that reads others' memory");
+  std::vector<std::string> words{"--blame-reader"};
+  if (!as_.root.empty()) words.push_back(as_.root);
+  if (auto ok = process_.start(std::move(words), as_.limits, theirs.get(), as_.body); !ok) return ok;
   for (std::uint32_t pid : unread) ask(kLeaveOut, pid);
   if (blind) ask(kLeaveOutAll);
   return Ok{};
@@ -349,11 +324,9 @@ void BlameReader::advance(MonoTime now) {
     if (n == -1) break;
     if (n == 0) {
       lost_ = true;
-      int status = 0;
-      if (reap_within(pid_, kLongestLook, nullptr, &status)) {
-        late_ = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM;
-        refusal_ = lacking_privilege(status);
-        pid_ = -1;
+      if (auto gone = process_.reap(HelperProcess::kReapWait)) {
+        late_ = WIFSIGNALED(gone->status) && WTERMSIG(gone->status) == SIGALRM;
+        refusal_ = lacking_privilege(gone->status);
       }
       return;
     }
@@ -371,11 +344,12 @@ void BlameReader::advance(MonoTime now) {
     queue_.pop_front();
   }
   if (idle())
-    silent_since_.reset();
-  else if (moved || !silent_since_)
-    silent_since_ = now;
-  else if (now - *silent_since_ >= kPatience)
+    process_.set_deadline(std::nullopt);
+  else if (moved || !silent_)
+    process_.set_deadline(now + kPatience);
+  else if (process_.expire(now))
     lost_ = late_ = true;
+  silent_ = !idle();
 }
 
 void BlameReader::take(std::span<const std::byte> in, UniqueFd file) {

@@ -2,8 +2,6 @@
 // whatever a stranger can choose.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -16,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "app/helper_process.h"
+#include "app/privileges.h"
 #include "base/unique_fd.h"
 #include "base/units.h"
 #include "blame/blame.h"
@@ -46,9 +46,9 @@ class BlameReader {
     std::function<void(std::uint32_t tgid, std::span<const std::uint64_t> lengths)> on_growing;
   };
 
-  /// `root` and `oom_score_adj` are for the process, and `most` is what it may have of data.
-  BlameReader(std::string root, std::string oom_score_adj, Bytes most, Events events);
-  ~BlameReader();
+  /// `root` and `limits` are for the process, and `most` is what it may have of data. `body`: as
+  /// HelperProcess has it.
+  BlameReader(std::string root, ChildLimits limits, Bytes most, Events events, HelperProcess::Body body = {});
   BlameReader(const BlameReader&) = delete;
 
   /// A new one that never looks at `unread`; `blind`: at nobody, so that only counters are told.
@@ -102,16 +102,15 @@ class BlameReader {
   void take(std::span<const std::byte> message, UniqueFd file);
   void take_growing(std::uint32_t pid, std::span<const std::byte> payload);
   void take_allocator(bool found, std::uint32_t pid, std::span<const std::byte> payload, UniqueFd file);
-  void stop();
 
   struct {
-    std::string root, oom_score_adj;
-    Bytes most;
+    std::string root;
+    ChildLimits limits;
+    HelperProcess::Body body;
   } as_;  // it is started
   Events events_;
   UniqueFd ours_;
-  pid_t pid_ = -1;
-  std::vector<pid_t> ending_;  // killed, not yet gone: what hangs in the kernel is not waited for
+  HelperProcess process_;
   std::deque<std::string> queue_;
   std::vector<std::uint32_t> with_objects_;                  // begin_objects()
   std::set<std::pair<std::uint32_t, std::uint32_t>> asked_;  // what of whom, not answered yet
@@ -119,8 +118,8 @@ class BlameReader {
   bool looking_ = false, lost_ = false, late_ = false;
   const char* refusal_ = nullptr;
   std::optional<std::uint32_t> looked_at_;
-  std::optional<MonoTime> silent_since_;  // nullopt: nothing is asked of it
-  std::vector<std::byte> in_;             // one message
+  bool silent_ = false;        // and something is asked of it: since then its deadline runs
+  std::vector<std::byte> in_;  // one message
   ReportReader report_;
   std::uint64_t full_ = 0, undecodable_ = 0;
 };

@@ -10,7 +10,6 @@
 #include <csignal>
 #include <utility>
 
-#include "app/child_process.h"
 #include "app/memory_limits.h"
 #include "model/headroom.h"
 #include "model/scope.h"
@@ -30,12 +29,10 @@ constexpr Nanos kMinGap = 5s, kMaxGap = 5min;
 constexpr int kPerCost = 50;
 constexpr std::size_t kMaxLevels = 4096, kMaxPaths = 1 << 20;  // twice that before they are forgotten
 
-constexpr Nanos kPatience = 20s;   // for a look: then it is stopped
-constexpr Nanos kHurry = 300ms;    // for what it has, when somebody is killed
-constexpr Nanos kReapWait = 50ms;  // for its end
-constexpr Nanos kStopWait = 2s;    // for the end of one that was stopped
-constexpr Nanos kMaxFull = 60s;    // for memory on the machine, before it is stopped
-constexpr std::size_t kMaxUnreaped = 4;
+constexpr Nanos kPatience = 20s;  // for a look: then it is stopped
+constexpr Nanos kHurry = 300ms;   // for what it has, when somebody is killed
+constexpr Nanos kStopWait = 2s;   // for the end of one that was stopped
+constexpr Nanos kMaxFull = 60s;   // for memory on the machine, before it is stopped
 constexpr std::size_t kMaxText = 5 << 20;
 
 }  // namespace
@@ -112,12 +109,6 @@ void LookPlan::looked(const Target& target, MonoTime began, MonoTime now, Nanos 
   }
 }
 
-GrowthLooks::~GrowthLooks() {
-  if (!look_) return;
-  kill(look_->pid, SIGKILL);
-  (void)reap_within(look_->pid, kReapWait);
-}
-
 // Of a scope that is a process tree its cgroups are not asked about: others are in them.
 void GrowthLooks::on(const Sample& sample) {
   if (!sample.pinned || !sample.cgroup || !model_.scope().tasks.empty() ||
@@ -170,18 +161,18 @@ std::optional<int> GrowthLooks::advance(MonoTime now) {
   if (look_) {
     MonoTime due = look_->began + kPatience;
     if (look_->hurried) due = std::min(due, *look_->hurried + kHurry);
-    if (now >= due && !look_->stopped && (has_pages() || now >= due + kMaxFull)) {
+    if (!look_->stopped) process_.set_deadline(has_pages() ? due : due + kMaxFull);
+    if (process_.expire(now)) {
       look_->stopped = now;
       ++given_up_;
-      kill(look_->pid, SIGKILL);
     }
     if (read())
       end(now);
     else if (look_->stopped && now - *look_->stopped >= kStopWait)
       leave(now);
   }
-  std::erase_if(unreaped_, [](pid_t pid) { return reap_within(pid, Nanos{}); });
-  if (look_ || !next_ || unreaped_.size() >= kMaxUnreaped || !has_room()) return std::nullopt;
+  bool crowded = process_.unreaped() >= HelperProcess::kMaxUnreaped;
+  if (look_ || !next_ || crowded || !has_room()) return std::nullopt;
   LookPlan::Target target = *std::exchange(next_, std::nullopt);
   if (!start(target, now)) {
     plan_.looked(target, now, now, 1s);  // not at once again
@@ -206,42 +197,28 @@ bool GrowthLooks::is_at(const Episode& episode) const {
 void GrowthLooks::end_soon(MonoTime now) {
   if (!look_ || look_->hurried) return;
   look_->hurried = now;
-  kill(look_->pid, SIGINT);
+  process_.signal(SIGINT);
 }
 
 void GrowthLooks::stand_still(bool still) const {
-  if (look_) kill(look_->pid, still ? SIGSTOP : SIGCONT);
+  if (look_) process_.signal(still ? SIGSTOP : SIGCONT);
 }
 
 bool GrowthLooks::start(const LookPlan::Target& target, MonoTime now) {
-  std::vector<std::string> words{"oomcast",
-                                 "blame",
-                                 "--json",
-                                 "--brief",
-                                 "--quiet",
-                                 "--for",
-                                 std::to_string(LookPlan::kWindow / 1s) + "s"};
+  std::vector<std::string> words{"blame",   "--json", "--brief",
+                                 "--quiet", "--for",  std::to_string(LookPlan::kWindow / 1s) + "s"};
   if (target.pid) {
     words.insert(words.end(), {"--pid", std::to_string(*target.pid)});
   } else {
     words.insert(words.end(), {"--cgroup", target.cgroup});
   }
   if (!root_.empty()) words.insert(words.end(), {"--root", root_});
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
   int fds[2];
   if (pipe2(fds, O_CLOEXEC) != 0) return false;
   UniqueFd read_end(fds[0]), write_end(fds[1]);
   if (fcntl(read_end.get(), F_SETFL, O_NONBLOCK) != 0) return false;
-  pid_t pid = fork();
-  if (pid == 0) {
-    become_child(oom_score_adj_, write_end.get(), StartedAs::look);
-    execv("/proc/self/exe", argv.data());
-    _exit(126);
-  }
-  if (pid < 0) return false;
-  look_ = Look{target, pid, std::move(read_end), {}, now, {}, {}};
+  if (!process_.start(std::move(words), limits_, write_end.get(), body_)) return false;
+  look_ = Look{target, std::move(read_end), {}, now, {}, {}};
   return true;
 }
 
@@ -258,13 +235,12 @@ bool GrowthLooks::read() {
 }
 
 void GrowthLooks::end(MonoTime now) {
-  rusage used{};
   // Its output is closed: it is at its end, unless the kernel holds it.
-  int status = 0;
-  if (!reap_within(look_->pid, kReapWait, &used, &status))
-    unreaped_.push_back(look_->pid);
-  else if (WIFEXITED(status) && WEXITSTATUS(status) == Error::forbidden("").exit_code)
-    ++not_allowed_;
+  auto ended = process_.reap(HelperProcess::kReapWait);
+  process_.leave();
+  rusage used = ended ? ended->used : rusage{};
+  not_allowed_ +=
+      ended && WIFEXITED(ended->status) && WEXITSTATUS(ended->status) == Error::forbidden("").exit_code;
   auto time = [](const timeval& t) {
     return std::chrono::seconds(t.tv_sec) + std::chrono::microseconds(t.tv_usec);
   };
@@ -279,7 +255,7 @@ void GrowthLooks::end(MonoTime now) {
 // Killed, and its output is still open: the kernel holds it, on a page that does not come or for a lock. That
 // may be for ever, and others are to be looked at. What it took of a CPU is not known.
 void GrowthLooks::leave(MonoTime now) {
-  unreaped_.push_back(look_->pid);
+  process_.leave();
   plan_.looked(look_->target, look_->began, now, 1s);
   look_.reset();
 }

@@ -2,8 +2,6 @@
 // what grows most, in a process of its own.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -11,6 +9,8 @@
 #include <vector>
 
 #include "app/growth_found.h"
+#include "app/helper_process.h"
+#include "app/privileges.h"
 #include "base/unique_fd.h"
 #include "model/machine_model.h"
 #include "present/overview.h"
@@ -58,12 +58,11 @@ class LookPlan {
 
 class GrowthLooks {
  public:
-  /// `oom_score_adj`: what this process had before it protected itself.
-  GrowthLooks(const MachineModel& model, std::string root, std::string oom_score_adj)
-      : model_(model), root_(std::move(root)), oom_score_adj_(std::move(oom_score_adj)) {}
-  ~GrowthLooks();
-  GrowthLooks(const GrowthLooks&) = delete;
-  GrowthLooks& operator=(const GrowthLooks&) = delete;
+  /// `limits` are for its process, which keeps what allow_reserves() gave. `body`: as HelperProcess has it.
+  GrowthLooks(const MachineModel& model, std::string root, ChildLimits limits, HelperProcess::Body body = {})
+      : model_(model), root_(std::move(root)), limits_(std::move(limits)), body_(std::move(body)) {
+    limits_.realtime.reset();
+  }
 
   void on(const Sample& sample);
   void on(const ProcessSampleFact& sample);
@@ -105,12 +104,14 @@ class GrowthLooks {
   void leave(MonoTime now);
 
   const MachineModel& model_;
-  std::string root_, oom_score_adj_;
+  std::string root_;
+  ChildLimits limits_;
+  HelperProcess::Body body_;
+  HelperProcess process_;  // of look_; with kMaxUnreaped behind it no look is started
   LookPlan plan_;
   GrowthFound found_;
   struct Look {
     LookPlan::Target target;
-    pid_t pid = -1;
     UniqueFd output;
     std::string text;
     MonoTime began;
@@ -119,7 +120,6 @@ class GrowthLooks {
   };
   std::optional<Look> look_;
   std::optional<LookPlan::Target> next_;
-  std::vector<pid_t> unreaped_;  // killed, and held by the kernel; four at most, then no look is started
   std::uint64_t given_up_ = 0, no_room_ = 0, not_allowed_ = 0;
   bool waits_for_room_ = false;
 };

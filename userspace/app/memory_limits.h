@@ -3,7 +3,6 @@
 
 #include <sys/resource.h>
 
-#include <algorithm>
 #include <cstddef>
 
 #include "app/ceiling.h"
@@ -32,16 +31,6 @@ inline std::size_t longest_name() {
   bool brief = getrlimit(RLIMIT_DATA, &now) == 0 &&
                now.rlim_cur <= static_cast<rlim_t>(MemoryLimits::kLookReader.count);
   return brief ? 128 : 512;
-}
-
-/// Of this process and those that it starts; never more than it is already. For a process of one thread: each
-/// other one's stack counts with the 8 MiB that are reserved for it.
-inline void limit_data(Bytes most) {
-  rlimit now{};
-  if (getrlimit(RLIMIT_DATA, &now) != 0) return;
-  now.rlim_max = std::min<rlim_t>(now.rlim_max, static_cast<rlim_t>(most.count));
-  now.rlim_cur = now.rlim_max;
-  setrlimit(RLIMIT_DATA, &now);
 }
 
 }  // namespace oomcast

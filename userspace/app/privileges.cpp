@@ -35,25 +35,33 @@ constexpr cap_value_t kKeep[] = {
     CAP_IPC_LOCK};  // without it MCL_FUTURE makes allocations fail past RLIMIT_MEMLOCK
 
 constexpr int kNice = -10;
-std::optional<rlimit> nice_limit_before;  // of protect_self()
-std::optional<rlimit> file_limit_before;  // of raise_file_limit()
-std::optional<rlimit> reserves_before;    // of allow_reserves()
+
+rlimit limit_now(decltype(RLIMIT_NICE) which) {
+  rlimit now{};
+  getrlimit(which, &now);  // does not fail for those that there are
+  return now;
+}
 
 }  // namespace
 
-const std::string& score_before_protection() {
-  static const std::string score = [] {
+const ChildLimits& callers_limits() {
+  static const ChildLimits before = [] {
+    ChildLimits out;
     UniqueFd fd(open("/proc/self/oom_score_adj", O_RDONLY | O_CLOEXEC));
     char text[16] = {};
     ssize_t n = fd ? read(fd.get(), text, sizeof(text) - 1) : 0;
-    return n > 0 ? std::string(text, static_cast<std::size_t>(n)) : "0";
+    if (n > 0) out.oom_score_adj.assign(text, static_cast<std::size_t>(n));
+    out.nice = limit_now(RLIMIT_NICE);
+    out.files = limit_now(RLIMIT_NOFILE);
+    out.realtime = limit_now(RLIMIT_RTPRIO);
+    return out;
   }();
-  return score;
+  return before;
 }
 
 std::vector<Refused> protect_self() {
   std::vector<Refused> refused;
-  score_before_protection();  // as it is now
+  callers_limits();  // as they are now
   UniqueFd adj(open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
   if (!adj || write(adj.get(), "-1000", 5) != 5)
     refused.push_back({fmt::format("oom_score_adj stays as it is ({})", std::strerror(errno)),
@@ -66,9 +74,9 @@ std::vector<Refused> protect_self() {
   const sched_param none{};
   bool as_usual = getpriority(PRIO_PROCESS, 0) == 0;
   // For take_limits(), which has no capability any more.
-  if (rlimit before{}; as_usual && getrlimit(RLIMIT_NICE, &before) == 0) {
-    rlimit more{before.rlim_cur, std::max<rlim_t>(before.rlim_max, 20 - kNice)};
-    if (setrlimit(RLIMIT_NICE, &more) == 0) nice_limit_before = before;
+  if (rlimit more = limit_now(RLIMIT_NICE); as_usual) {
+    more.rlim_max = std::max<rlim_t>(more.rlim_max, 20 - kNice);
+    setrlimit(RLIMIT_NICE, &more);
   }
   if (as_usual && (sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK, &none) != 0 ||
                    setpriority(PRIO_PROCESS, 0, kNice) != 0))
@@ -79,25 +87,29 @@ std::vector<Refused> protect_self() {
 }
 
 void allow_reserves() {
-  rlimit before{};
-  if (getrlimit(RLIMIT_RTPRIO, &before) != 0) return;
+  callers_limits();
+  rlimit before = limit_now(RLIMIT_RTPRIO);
   rlimit more{std::max<rlim_t>(before.rlim_cur, 1), std::max<rlim_t>(before.rlim_max, 1)};
-  if (setrlimit(RLIMIT_RTPRIO, &more) == 0) reserves_before = before;
+  setrlimit(RLIMIT_RTPRIO, &more);
 }
 
-void take_limits(StartedAs child) {
-  bool ours = child == StartedAs::reader;
-  if (child != StartedAs::look && reserves_before) setrlimit(RLIMIT_RTPRIO, &*reserves_before);
-  if (!ours && file_limit_before) setrlimit(RLIMIT_NOFILE, &*file_limit_before);
-  if (ours && getpriority(PRIO_PROCESS, 0) == 0) {
-    rlimit now{};
-    if (nice_limit_before && getrlimit(RLIMIT_NICE, &now) == 0) {
-      now.rlim_cur = now.rlim_max;
-      setrlimit(RLIMIT_NICE, &now);
-    }
+void take_limits(const ChildLimits& limits) {
+  if (limits.realtime) setrlimit(RLIMIT_RTPRIO, &*limits.realtime);
+  if (limits.files) setrlimit(RLIMIT_NOFILE, &*limits.files);
+  if (limits.before_others && getpriority(PRIO_PROCESS, 0) == 0) {
+    rlimit now = limit_now(RLIMIT_NICE);
+    now.rlim_cur = now.rlim_max;
+    setrlimit(RLIMIT_NICE, &now);
     setpriority(PRIO_PROCESS, 0, kNice);
   }
-  if (nice_limit_before) setrlimit(RLIMIT_NICE, &*nice_limit_before);
+  if (limits.nice) setrlimit(RLIMIT_NICE, &*limits.nice);
+  if (!limits.data) return;
+  const rlimit no_core{0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
+  rlimit data = limit_now(RLIMIT_DATA);
+  data.rlim_max = std::min<rlim_t>(data.rlim_max, static_cast<rlim_t>(limits.data->count));
+  data.rlim_cur = data.rlim_max;
+  setrlimit(RLIMIT_DATA, &data);
 }
 
 namespace {
@@ -192,10 +204,8 @@ constexpr const char* kReading[] = {"read",
                                     "readlink",
                                     "readlinkat",
                                     "getdents64",
-                                    "mmap",
                                     "munmap",
                                     "mremap",
-                                    "mprotect",
                                     "brk",
                                     "madvise",
                                     "setitimer",
@@ -237,6 +247,8 @@ bool only_read() {
   constexpr unsigned kWrites = O_ACCMODE | O_CREAT | O_TRUNC;
   allow("openat", SCMP_CMP(2, SCMP_CMP_MASKED_EQ, kWrites, O_RDONLY));
   allow("open", SCMP_CMP(1, SCMP_CMP_MASKED_EQ, kWrites, O_RDONLY));
+  for (const char* name : {"mmap", "mprotect"})  // no code but what it began with
+    allow(name, SCMP_CMP(2, SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
   for (unsigned command :
        {F_GETFL, F_SETFL, F_GETFD, F_SETFD, F_DUPFD_CLOEXEC})  // none that has signals sent
     allow("fcntl", SCMP_CMP(1, SCMP_CMP_EQ, command, 0));
@@ -271,9 +283,8 @@ const char* lacking_privilege(int status) {
 }
 
 void raise_file_limit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  file_limit_before = limit;
+  callers_limits();
+  rlimit limit = limit_now(RLIMIT_NOFILE);
   limit.rlim_cur = limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &limit);
 }

@@ -1,9 +1,13 @@
 // What the process does to itself: it must live while memory runs out, and need no more rights than it uses.
 #pragma once
 
+#include <sys/resource.h>
+
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "base/units.h"
 
 namespace oomcast {
 
@@ -13,19 +17,26 @@ struct Refused {
 /// oom_score_adj −1000, pages locked as they are touched, and this thread before those of others where CPUs
 /// are scarce, as far as allowed. Returns what was not.
 std::vector<Refused> protect_self();
-/// The oom_score_adj from before protect_self(), which children must not inherit; "0" if it was not read.
-const std::string& score_before_protection();
+/// What a child process has of this process's; nullopt: as it is, soft and hard.
+struct ChildLimits {
+  std::string oom_score_adj = "0";
+  std::optional<rlimit> nice, files, realtime;
+  std::optional<Bytes> data;  // never more than this process's, and no core file. Each
+  // thread but the first counts with the 8 MiB that are reserved for its stack.
+  // Its claim to a CPU is this process's: who has hold of another's memory while it waits for a CPU keeps the
+  // kernel from freeing it.
+  bool before_others = false;
+};
+/// What whoever started oomcast had: what protect_self(), allow_reserves() and raise_file_limit() change,
+/// from before the first of them. Of an oom_score_adj that could not be read it is "0".
+const ChildLimits& callers_limits();
+/// Between fork and exec, but for the oom_score_adj. System calls only; what fails stays as it is.
+void take_limits(const ChildLimits& limits);
 
 /// Lets this process, and looks that it starts, make threads real-time ones (the lowest priority of them):
 /// pages that they wait for with the lock of another's memory come from the kernel's reserves
 /// (AllocationProbes). Without CAP_SYS_RESOURCE it stays as it is.
 void allow_reserves();
-
-/// Between fork and exec: the child's claim to a CPU and the number of files that it may open are what the
-/// caller's were. Of a reader both are this process's: who has hold of another's memory while it waits for a
-/// CPU keeps the kernel from freeing it. Only a look keeps what allow_reserves() gave.
-enum class StartedAs { command, look, reader };
-void take_limits(StartedAs child);
 
 /// Keeps only the capabilities that are used after start: to switch kernel programs on and off, to read other
 /// users' /proc entries and what they have mapped, and to send signals; and with `writes_files`, to change

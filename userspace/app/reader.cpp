@@ -13,7 +13,6 @@
 #include <span>
 #include <utility>
 
-#include "app/child_process.h"
 #include "app/memory_limits.h"
 #include "app/privileges.h"
 #include "base/clock.h"
@@ -43,7 +42,6 @@ struct Reply {
     payload_bytes = static_cast<std::uint32_t>(bytes.size());
   }
 };
-constexpr std::size_t kMaxEnding = 4;
 constexpr Nanos kRestsUnstarted = std::chrono::seconds(1);  // on a machine that has no process for it
 
 Reply answer(const Question& q, const Roots& roots, const ProcFs& procfs) {
@@ -76,19 +74,19 @@ Reply answer(const Question& q, const Roots& roots, const ProcFs& procfs) {
 
 }  // namespace
 
-Reader::Reader(std::string root, std::string oom_score_adj, std::function<bool(const TaskId&)> near_a_kill)
-    : root_(std::move(root)), oom_score_adj_(std::move(oom_score_adj)), near_a_kill_(std::move(near_a_kill)) {
+Reader::Reader(std::string root, ChildLimits limits, std::function<bool(const TaskId&)> near_a_kill,
+               HelperProcess::Body body)
+    : root_(std::move(root)),
+      limits_(std::move(limits)),
+      near_a_kill_(std::move(near_a_kill)),
+      body_(std::move(body)) {
+  limits_.files.reset();
+  limits_.data = MemoryLimits::kReader;
+  limits_.before_others = true;
   int fds[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) != 0) return;
   ours_.reset(fds[0]);
   theirs_.reset(fds[1]);
-}
-
-Reader::~Reader() {
-  end();
-  // Where process 1 reaps nobody, as in many containers, one that is not waited for stays as a zombie. One
-  // that the kernel does not let go is not worth the wait.
-  for (pid_t pid : ending_) (void)reap_within(pid, kLongestLook);
 }
 
 bool Reader::ask(What what, const TaskId& id, MonoTime now) {
@@ -100,22 +98,11 @@ bool Reader::ask(What what, const TaskId& id, MonoTime now) {
 }
 
 bool Reader::start() {
-  if (pid_ > 0) return true;
-  std::erase_if(ending_, [](pid_t pid) { return waitpid(pid, nullptr, WNOHANG) != 0; });
-  if (ending_.size() >= kMaxEnding) return false;
-  std::string name = "oomcast", word = "--reader";
-  char* argv[] = {name.data(), word.data(), root_.empty() ? nullptr : root_.data(), nullptr};
-  pid_t parent = getpid(), pid = fork();
-  if (pid == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(0);
-    become_child(oom_score_adj_, theirs_.get(), StartedAs::reader);
-    limit_data(MemoryLimits::kReader);
-    execv("/proc/self/exe", argv);
-    _exit(126);
-  }
-  pid_ = pid;
-  return pid > 0;
+  if (process_.runs()) return true;
+  if (process_.unreaped() >= HelperProcess::kMaxUnreaped) return false;
+  std::vector<std::string> words{"--reader"};
+  if (!root_.empty()) words.push_back(root_);
+  return process_.start(std::move(words), limits_, theirs_.get(), body_).ok();
 }
 
 void Reader::send_next(MonoTime now) {
@@ -131,16 +118,11 @@ void Reader::send_next(MonoTime now) {
   }
   asked_ = next;
   asked_at_ = now;
+  process_.set_deadline(now + (next.what == What::python ? kPythonPatience : kPatience));
 }
 
-// Whether it is reading or waiting for a lock, it is gone with the next return to user space; its end is not
-// waited for.
 void Reader::end() {
-  if (pid_ > 0) {
-    kill(pid_, SIGKILL);
-    if (waitpid(pid_, nullptr, WNOHANG) == 0) ending_.push_back(pid_);
-  }
-  pid_ = -1;
+  process_.end();
   Question unread;
   while (theirs_ && recv(theirs_.get(), &unread, sizeof(unread), MSG_DONTWAIT) > 0) {
   }
@@ -165,24 +147,24 @@ std::vector<Reader::Answer> Reader::advance(MonoTime now) {
     }
     out.push_back(std::move(a));
     asked_.reset();
+    process_.set_deadline(std::nullopt);
   }
   // Its own timer has ended it, or it crashed on what it read.
-  int status = 0;
-  bool gone = pid_ > 0 && waitpid(pid_, &status, WNOHANG) != 0;
-  if (gone) pid_ = -1;
+  bool late = process_.expire(now);
+  auto gone = process_.reap();
   // It may not serve without its filter, and the next one would not either.
-  if (gone && (refusal_ = lacking_privilege(status))) {
+  if (gone && (refusal_ = lacking_privilege(gone->status))) {
     rest(now);
     for (Answer& answer : std::exchange(dropped_, {})) out.push_back(std::move(answer));
     return out;
   }
   // Or somebody else has: then the process that it was to look at is not at fault.
-  bool from_outside = gone && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+  bool from_outside = gone && !late && WIFSIGNALED(gone->status) && WTERMSIG(gone->status) == SIGKILL;
   if (asked_ && from_outside && !std::exchange(asked_->again, true)) {
     end();
     waiting_.push_front(*std::exchange(asked_, std::nullopt));
   }
-  if (asked_ && (gone || now - asked_at_ >= (asked_->what == What::python ? kPythonPatience : kPatience))) {
+  if (asked_ && (gone || late)) {
     end();
     ++given_up_;
     out.push_back({asked_->what, asked_->id, true});

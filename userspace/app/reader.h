@@ -1,8 +1,6 @@
 // Other processes' address spaces, read in a process of its own that can be lost.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -11,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "app/helper_process.h"
+#include "app/privileges.h"
 #include "base/task_id.h"
 #include "base/unique_fd.h"
 #include "base/units.h"
@@ -46,13 +46,13 @@ class Reader {
     Nanos took{};
   };
 
-  /// `root` and `oom_score_adj` are for the process. It is started with the first request. `near_a_kill`: a
-  /// process of which nothing may be read now.
+  /// `root` and `limits` are for the process, which has less: kReader of data, and its CPU before others. It
+  /// is started with the first request. `near_a_kill`: a process of which nothing may be read now. `body`: as
+  /// HelperProcess has it.
   Reader(
-      std::string root, std::string oom_score_adj,
-      std::function<bool(const TaskId&)> near_a_kill = [](const TaskId&) { return false; });
-  ~Reader();
-  Reader(const Reader&) = delete;
+      std::string root, ChildLimits limits,
+      std::function<bool(const TaskId&)> near_a_kill = [](const TaskId&) { return false; },
+      HelperProcess::Body body = {});
 
   /// Readable when there is something for advance(). -1: there is no reader, and ask() is always false.
   int fd() const { return ours_.get(); }
@@ -84,11 +84,12 @@ class Reader {
   void drop_asked();
   void end();
 
-  std::string root_, oom_score_adj_;
+  std::string root_;
+  ChildLimits limits_;
   std::function<bool(const TaskId&)> near_a_kill_;
+  HelperProcess::Body body_;
   UniqueFd ours_, theirs_;  // both kept, so that the next reader has the same
-  pid_t pid_ = -1;
-  std::vector<pid_t> ending_;  // killed, not yet gone: what hangs in the kernel is not waited for
+  HelperProcess process_;
   std::deque<Request> waiting_;
   std::optional<Request> asked_;
   std::vector<Answer> dropped_;

@@ -292,8 +292,7 @@ class FollowedRun {
   Result<int> run() {
     // With what the caller gave us: nothing that is executed later has that any more.
     auto start = [&](const Session&) -> Status {
-      auto started =
-          WaitingChild::start(options_.run.command, stop_, score_before_protection(), options_.output.json);
+      auto started = WaitingChild::start(options_.run.command, stop_, options_.output.json);
       if (!started) return started.error();
       child_ = *std::move(started);
       return Ok{};

@@ -56,7 +56,7 @@ Session::Session(const Options& options, Sources sources)
       losses_([this](const std::string& reason, std::uint64_t count) {
         if (publisher_.started()) publisher_.publish(LostFact{now(), reason, count});
       }),
-      reader_(options.sources.root, score_before_protection(),
+      reader_(options.sources.root, callers_limits(),
               [this](const TaskId& id) { return is_near_a_kill(id); }),
       finder_(model_, sources_.procfs, sources_.cgroupfs.mount(),
               [this](const TaskId& id) { return reader_.ask(Reader::What::arguments, id, now()); }),
@@ -66,7 +66,7 @@ Session::Session(const Options& options, Sources sources)
   if (sources_.bpf) {
     pythons_.emplace(reader_, *sources_.bpf);
     if (!sources_.procfs.pid_numbers().foreign)
-      looks_.emplace(model_, options.sources.root, score_before_protection());
+      looks_.emplace(model_, options.sources.root, callers_limits());
     gpu_.emplace(options, sources_.roots, model_, sources_.bpf->pythons());
   }
   if (options.alert.any())

@@ -27,13 +27,14 @@ struct Pipe {
 }  // namespace
 
 Result<WaitingChild> WaitingChild::start(const std::vector<std::string>& words, const StopSignals& stop,
-                                         const std::string& score, bool json) {
+                                         bool json) {
   auto go = Pipe::open(), failed = Pipe::open();
   if (!go) return go.error();
   if (!failed) return failed.error();
   std::vector<char*> argv;
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
+  const ChildLimits& limits = callers_limits();
   WaitingChild child;
   child.pid = fork();
   if (child.pid < 0) return Error::from_errno("starting a process");
@@ -48,9 +49,9 @@ Result<WaitingChild> WaitingChild::start(const std::vector<std::string>& words, 
     if (read(go->read.get(), &byte, 1) != 1) _exit(126);  // the parent ended first
     if (json && dup2(STDERR_FILENO, STDOUT_FILENO) < 0) give_up();
     UniqueFd adj(open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
-    if (adj && write(adj.get(), score.data(), score.size()) < 0) give_up();
+    if (adj && write(adj.get(), limits.oom_score_adj.data(), limits.oom_score_adj.size()) < 0) give_up();
     adj.reset();
-    take_limits(StartedAs::command);
+    take_limits(limits);
     execvp(argv[0], argv.data());
     give_up();
   }

@@ -20,10 +20,10 @@ struct WaitingChild {
   UniqueFd go;      // a byte lets it execute
   UniqueFd failed;  // then answers with the errno of an exec that failed, or with its end
 
-  /// `score`: the oom_score_adj from before oomcast protected itself, which a child must not inherit. `json`:
-  /// stdout is for one object a line, so the command's own output goes to stderr.
+  /// It has callers_limits(). `json`: stdout is for one object a line, so the command's own output goes to
+  /// stderr.
   static Result<WaitingChild> start(const std::vector<std::string>& words, const StopSignals& stop,
-                                    const std::string& score, bool json);
+                                    bool json);
   /// Waits for the exec. `exec_error`: 0, or the errno of an exec that failed.
   Status let_go(int& exec_error);
 };

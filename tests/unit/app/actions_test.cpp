@@ -51,7 +51,7 @@ class Actions : public testing::Test {
   }
 
   fs::path folder_;
-  ActionRunner runner_{"0"};
+  ActionRunner runner_{ChildLimits{}};
 };
 
 TEST_F(Actions, tell_how_a_command_ended) {

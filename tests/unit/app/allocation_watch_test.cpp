@@ -55,7 +55,7 @@ struct WatchedJob {
   std::optional<ProcFs> procfs;
   std::optional<CgroupFs> fs;
   ScopeNow scope;
-  BlameReader reader{"", "0", MiB(64), {}};  // never started: what it is asked for stays in its queue
+  BlameReader reader{"", {}, MiB(64), {}};  // never started: what it is asked for stays in its queue
   ProbedFaultSource source;
   std::optional<AllocationWatch> watch;
   const MonoTime begin{std::chrono::seconds(100)}, end{std::chrono::seconds(110)};

@@ -5,6 +5,7 @@
 #include <linux/openat2.h>
 #include <seccomp.h>
 #include <sys/capability.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -94,6 +95,20 @@ TEST(ReaderPrivileges, let_it_write_nothing_not_even_what_is_its_own) {
             EPERM);
   EXPECT_EQ(as_reader([&] { return unlink(path.c_str()) == 0; }), EPERM);
   unlink(path.c_str());
+}
+
+TEST(ReaderPrivileges, let_it_make_no_memory_executable) {
+  auto mapped = [](int protection) {
+    return mmap(nullptr, 4096, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  };
+  EXPECT_EQ(as_reader([&] { return mapped(PROT_READ | PROT_WRITE) != MAP_FAILED; }), 0);
+  EXPECT_EQ(as_reader([&] { return mapped(PROT_READ | PROT_EXEC) != MAP_FAILED; }), EPERM);
+  EXPECT_EQ(as_reader([&] {
+              void* at = mapped(PROT_READ | PROT_WRITE);
+              return at == MAP_FAILED || mprotect(at, 4096, PROT_READ | PROT_EXEC) == 0;
+            }),
+            EPERM);
+  EXPECT_EQ(as_reader([&] { return mprotect(mapped(PROT_NONE), 4096, PROT_READ) == 0; }), 0);
 }
 
 TEST(ReaderPrivileges, let_it_do_nothing_to_others) {

@@ -1,6 +1,7 @@
 #include "app/pythons.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <memory>
 #include <vector>
@@ -14,10 +15,13 @@ using namespace std::chrono_literals;
 
 struct Looks {
   std::vector<std::uint32_t> asked;
-  Reader reader{"", "0", [this](const TaskId& id) {
+  Reader reader{"",
+                {},
+                [this](const TaskId& id) {
                   asked.push_back(id.tgid);
                   return false;
-                }};
+                },
+                [] { return pause(); }};
   test::FakeBpfSource source{std::make_shared<test::FakePrograms>()};
   Pythons pythons{reader, source};
   MonoTime now = mono_now();

@@ -1,10 +1,17 @@
 #include "app/reader.h"
 
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <fstream>
 #include <iterator>
 #include <set>
@@ -45,10 +52,48 @@ TEST(Look, leaves_its_process_alone_when_it_is_over) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 7) << status;
 }
 
+bool nobody_is_near(const TaskId&) {
+  return false;
+}
+
+int never_answers() {
+  for (;;) pause();
+}
+
+// Of a kernel without no_new_privs. No library: the child has as little memory as a reader.
+int serve_without_no_new_privs() {
+  std::array program{
+      sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_prctl, 0, 3),
+      sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args)),
+      sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PR_SET_NO_NEW_PRIVS, 0, 1),
+      sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+      sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  sock_fprog filter{program.size(), program.data()};
+  if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) return 2;
+  return serve_reader("");
+}
+
+TEST(Reader, that_cannot_drop_its_privileges_serves_nothing_and_is_not_started_again) {
+  if (geteuid() != 0) GTEST_SKIP() << "takes a filter without no_new_privs";
+  Reader reader("", {}, nobody_is_near, serve_without_no_new_privs);
+  MonoTime begin = mono_now();
+  ASSERT_TRUE(reader.ask(Reader::What::private_memory, {1, 1}, begin));
+  std::vector<Reader::Answer> answers;
+  while (answers.empty() && mono_now() - begin < 20s) {
+    std::this_thread::sleep_for(5ms);
+    answers = reader.advance(mono_now());
+  }
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_TRUE(answers[0].dropped && !answers[0].private_bytes);
+  ASSERT_TRUE(reader.refusal());
+  EXPECT_STREQ(reader.refusal(), "could not set no_new_privs");
+  EXPECT_FALSE(reader.ask(Reader::What::private_memory, {1, 1}, mono_now() + 1h));
+}
+
 TEST(Reader, that_cannot_be_run_gives_up_what_it_was_asked_and_counts_it) {
-  // This program is not oomcast: what it is started as prints its help, or runs its tests, into the socket
-  // and ends.
-  Reader reader("", "0");
+  Reader reader("", {}, nobody_is_near, [] { return 126; });
   MonoTime begin = mono_now();
   ASSERT_TRUE(reader.ask(Reader::What::private_memory, {1, 1}, begin));
   std::vector<Reader::Answer> answers;
@@ -72,7 +117,7 @@ TEST(Reader, is_asked_once_more_when_somebody_else_has_killed_it) {
     for (pid_t other : others) now.erase(other);
     return now;
   };
-  Reader reader("", "0");
+  Reader reader("", {}, nobody_is_near, never_answers);
   ASSERT_TRUE(reader.ask(Reader::What::private_memory, {1, 1}, mono_now()));
   ASSERT_EQ(started().size(), 1u);
   pid_t first = *started().begin();
@@ -86,7 +131,7 @@ TEST(Reader, is_asked_once_more_when_somebody_else_has_killed_it) {
 }
 
 TEST(Reader, takes_nothing_while_it_rests_and_drops_what_waits) {
-  Reader reader("", "0");
+  Reader reader("", {}, nobody_is_near, never_answers);
   MonoTime now = mono_now();
   ASSERT_TRUE(reader.ask(Reader::What::python, {1, 1}, now));
   ASSERT_TRUE(reader.ask(Reader::What::python, {2, 2}, now));
@@ -101,7 +146,8 @@ TEST(Reader, takes_nothing_while_it_rests_and_drops_what_waits) {
 
 TEST(Reader, keeps_away_from_who_is_near_a_kill_and_from_nobody_else) {
   std::set<std::uint32_t> near;
-  Reader reader("", "0", [&](const TaskId& id) { return near.contains(id.tgid); });
+  Reader reader(
+      "", {}, [&](const TaskId& id) { return near.contains(id.tgid); }, never_answers);
   MonoTime now = mono_now();
   for (std::uint32_t pid : {1, 2, 3}) ASSERT_TRUE(reader.ask(Reader::What::python, {pid, 1}, now));
   near = {2};
