@@ -121,8 +121,7 @@ class JsonReader {
   template <typename T>
   void operator()(const char* key, T& value) {
     auto at = in_.find(key);
-    good_ = good_ && at != in_.end();
-    if (at != in_.end()) take(*at, value);
+    if (require(at != in_.end())) take(*at, value);
   }
   void named(const char* key, std::string& name) {
     if (auto at = in_.find(key); at == in_.end() || !at->is_null()) (*this)(key, name);
@@ -149,23 +148,21 @@ class JsonReader {
   template <typename T, typename... Context>
   void list(const char* key, bool, std::vector<T>& values, const Context&... context) {
     auto at = in_.find(key);
-    good_ = good_ && at != in_.end() && at->is_array();
-    if (at == in_.end() || !at->is_array()) return;
+    if (!require(at != in_.end() && at->is_array())) return;
     for (const Json& each : *at)
-      if (is_object(each)) object(each, values.emplace_back(), context...);
+      if (require(each.is_object())) object(each, values.emplace_back(), context...);
   }
   bool has_list(const char* key) const {
     auto at = in_.find(key);
     return at != in_.end() && at->is_array();
   }
-  void require(bool holds) { good_ = good_ && holds; }
+  bool require(bool holds) {
+    good_ = good_ && holds;
+    return holds;
+  }
 
  private:
   static constexpr std::size_t kMaxFrames = 512;
-  bool is_object(const Json& in) {
-    require(in.is_object());
-    return in.is_object();
-  }
   template <typename T, typename... Context>
   void object(const Json& in, T& value, const Context&... context) {
     JsonReader reader(in, good_);
@@ -182,20 +179,17 @@ class JsonReader {
     }
   }
   void take(const Json& in, bool& value) {
-    require(in.is_boolean());
-    if (in.is_boolean()) value = in.get<bool>();
+    if (require(in.is_boolean())) value = in.get<bool>();
   }
   void take(const Json& in, std::unsigned_integral auto& value) {
     using T = std::remove_reference_t<decltype(value)>;
     bool fits = in.is_number_unsigned() && in.get<std::uint64_t>() <= std::numeric_limits<T>::max();
-    require(fits);
-    if (fits) value = in.get<T>();
+    if (require(fits)) value = in.get<T>();
   }
   void take(const Json& in, double& value) {
     double number = in.is_number() ? in.get<double>() : -1;
     bool fits = std::isfinite(number) && number >= 0;
-    require(fits);
-    if (fits) value = number;
+    if (require(fits)) value = number;
   }
   void take(const Json& in, Seconds& value) {
     double count = value.count();
@@ -207,11 +201,10 @@ class JsonReader {
     bool fits = in.is_number_unsigned()  ? in.get<std::uint64_t>() <= std::uint64_t{kMax}
                 : in.is_number_integer() ? in.get<std::int64_t>() >= -kMax
                                          : false;
-    require(fits);
-    if (fits) value.count = in.get<std::int64_t>();
+    if (require(fits)) value.count = in.get<std::int64_t>();
   }
   void take(const Json& in, std::map<std::string, std::uint64_t>& counts) {
-    if (!is_object(in)) return;
+    if (!require(in.is_object())) return;
     for (const auto& [reason, count] : in.items()) take(count, counts[reason]);
   }
   template <typename T>
@@ -221,18 +214,17 @@ class JsonReader {
   }
   template <typename T>
   void take(const Json& in, std::vector<T>& values) {
-    require(in.is_array());
-    if (!in.is_array()) return;
+    if (!require(in.is_array())) return;
     for (const Json& each : in) take(each, values.emplace_back());
   }
   void take(const Json& in, Stack& stack) {
     require(in.is_array() && in.size() <= kMaxFrames);
     for (std::size_t i = 0; in.is_array() && i < std::min(in.size(), kMaxFrames); ++i)
-      if (is_object(in[i])) object(in[i], stack.emplace_back());
+      if (require(in[i].is_object())) object(in[i], stack.emplace_back());
   }
   template <typename T>
   void take(const Json& in, T& value) {
-    if (is_object(in)) object(in, value);
+    if (require(in.is_object())) object(in, value);
   }
 
   const Json& in_;
