@@ -66,8 +66,12 @@ TEST(HelperProcess, is_killed_by_the_kernel_when_its_owner_ends) {
   pid_t owner = fork();
   if (owner == 0) {
     HelperProcess helper;
-    bool started = helper.start({}, {}, output.write_end.get(), never_ends).ok();
-    _exit(started ? 7 : 1);  // without a destructor
+    bool started = helper
+                       .start({}, {}, output.write_end.get(),
+                              [] { return write(STDOUT_FILENO, "u", 1) == 1 ? never_ends() : 1; })
+                       .ok();
+    char up = 0;
+    _exit(started && read(output.read_end.get(), &up, 1) == 1 ? 7 : 1);  // without a destructor
   }
   int status = 0;
   ASSERT_EQ(waitpid(owner, &status, 0), owner);

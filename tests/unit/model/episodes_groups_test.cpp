@@ -364,7 +364,9 @@ TEST(Episode, does_not_take_the_victim_of_another_for_one_that_shared_memory) {
   // The kernel gives the address of a freed mm to the next process at once.
   m.builder.on_kernel_kill(kernel_kill(ms(5500), second, second, memory(MiB(9), first.id.tgid)));
   m.builder.on_mark(mark(ms(5500), second, second, {level(20, MiB(10), MiB(10), true)}));
-  for (const Episode& e : m.builder.take_closed(ms(8000))) {
+  auto closed = m.builder.take_closed(ms(8000));
+  ASSERT_EQ(closed.size(), 2u);
+  for (const Episode& e : closed) {
     EXPECT_EQ(e.victims.size(), 1u);
     EXPECT_TRUE(e.also_killed.empty()) << e.limit_cgroup->path;
   }
