@@ -29,6 +29,8 @@ constexpr double kLimitMoved = 0.005;  // of the limit
 // A curve that has the limit met in less than this part of the time that its fastest pace takes goes tenfold
 // beyond what was seen of it.
 constexpr double kAgrees = 0.25;
+constexpr double kTeethDiffer = 1.05;  // a tooth is higher than another by so much
+constexpr double kTakenBack = 0.5;     // of its rise
 constexpr double kLittleOfRss = 0.03;  // of it
 constexpr double kLoads = 30;          // s: what programs load, they load by then, …
 constexpr double kFarAhead = 20;       // … unless so many times what they have goes on to fit
@@ -256,6 +258,10 @@ void Forecaster::analyse(bool may_alert) {
   for (const Window& window : windows) noise_band_ = std::max(noise_band_, 6 * window.shape.noise);
   LeakFinder finder(history_, limit_, life_began_, restarts.may_have_died, least_change());
   std::optional<Leak> leak = finder.find(windows, now);
+  // Until what comes behind a fall outweighs what came before, the trend goes on.
+  if (leak && leak->trend.begin() < restarts.since &&
+      leak->trend.value(now) - history_.newest_value() > kTakenBack * leak->rise)
+    leak.reset();
   if (!leak) leak = finder.find_arrived();
   // Where what cannot be dropped heads for the limit, what the page cache does beside it changes nothing.
   bool heads_for_limit = leak && surplus_ == Surplus::droppable && limit_;
@@ -273,7 +279,7 @@ void Forecaster::analyse(bool may_alert) {
     slope_ = leak->trend.slope(now);
     expected_ = leak->trend.value(now);
     band_ = noise_band_ = std::max(6 * leak->trend.residual_sd(), 2 * leak->peaks.mean);
-    if (history_.newest_value() < restarts.freed_from && leak->trend.begin() >= restarts.since)
+    if (history_.newest_value() < kTeethDiffer * restarts.freed_from && leak->trend.begin() >= restarts.fell)
       tell_freed_before(*leak, restarts.freed_from);
     else if (starts_up(*leak))
       told_ = tell_early(leak->rise, now, latest_);

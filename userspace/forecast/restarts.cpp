@@ -1,6 +1,7 @@
 #include "forecast/restarts.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 
 namespace oomcast {
@@ -12,11 +13,14 @@ constexpr double kRestartGrew = 0.25, kRestartFrom = 0.7, kRestartFalls = 0.7, k
 constexpr double kRestartRests = 0.1;  // of the rise, above where it began
 constexpr std::size_t kMinLife = 8;    // buckets
 constexpr double kSteady = 0.2;
-constexpr double kDiesAt = 0.95;     // of the limit; samples miss the last moments of a life
-constexpr double kMayDieAt = 0.8;    // … by the rest of the way, where it rose by more between two
-constexpr int kMayRestart = 2;       // times without being a way to work
-constexpr double kTooth = 300;       // s: a person restarts no job as often as that
-constexpr std::size_t kLessons = 3;  // lives
+constexpr double kDiesAt = 0.95;      // of the limit; samples miss the last moments of a life
+constexpr double kMayDieAt = 0.8;     // … by the rest of the way, where it rose by more between two
+constexpr double kAtFloor = 0.1;      // of the rise
+constexpr double kSpikeLasts = 0.25;  // of the time since the fall before it, at most
+constexpr Bytes kNothing = MiB(1);    // no program holds less
+constexpr int kMayRestart = 2;        // times without being a way to work
+constexpr double kTooth = 300;        // s: a person restarts no job as often as that
+constexpr std::size_t kLessons = 3;   // lives
 constexpr int kEnoughLives = 2;
 constexpr double kAlikeLives = 2, kLateInLife = 0.5;
 
@@ -33,6 +37,22 @@ bool grew_steadily(std::span<const Bucket> life, double base, double highest) {
          highest - middle > kSteady * rise;
 }
 
+// Whether it stood above `low`, to which it fell, for a good part of its life: a spike is over at once.
+bool is_no_spike(std::span<const Bucket> life, double low, double highest) {
+  std::size_t off = life.size() - 1;  // the first bucket off the floor
+  while (off > 0 && life[off - 1].high > low + kAtFloor * (highest - low)) --off;
+  return life.back().time - life[off].time > kSpikeLasts * (life.back().time - life.front().time);
+}
+
+// Whether a life that was seen up to there may have met its limit before the next sample.
+bool may_die_at(double highest, std::span<const Bucket> life, double limit) {
+  if (highest >= kDiesAt * limit || highest < kMayDieAt * limit) return highest >= kDiesAt * limit;
+  double step = 0;
+  for (std::size_t k = 1; k < life.size(); ++k)
+    step = std::max<double>(step, life[k].high - life[k - 1].mean);
+  return highest + step >= kDiesAt * limit;
+}
+
 // The newest three.
 void learn(PastLives& lives, std::deque<PastLife>& ended, PastLife life) {
   ended.push_back(life);
@@ -46,41 +66,52 @@ void learn(PastLives& lives, std::deque<PastLife>& ended, PastLife life) {
   }
 }
 
-// `began_at`: where the life was that the first of these are of; nullopt: they are its beginning.
-Restarts find_in(std::span<const Bucket> buckets, std::optional<Bytes> limit,
-                 std::optional<double> began_at) {
+// What is known of a life that began before the first of some buckets.
+struct Begun {
+  double at = 0;                // the lowest that it was, bytes
+  double died = 0, within = 0;  // s: where coarser buckets saw the newest death, and how exactly
+};
+
+// `begun`: nullopt: the buckets are the beginning.
+Restarts find_in(std::span<const Bucket> buckets, std::optional<Bytes> limit, std::optional<Begun> begun) {
   Restarts out;
   double highest = 0, base = 0;
   std::size_t began = 0;
-  bool seen_whole = !began_at;
+  bool seen_whole = !begun;
   std::deque<PastLife> ended;
   for (std::size_t i = 0; i + 1 < buckets.size(); ++i) {
     base = i == began ? buckets[i].low : std::min<double>(base, buckets[i].low);
-    if (began == 0 && began_at) base = std::min(base, *began_at);
+    if (began == 0 && begun) base = std::min(base, begun->at);
     highest = std::max<double>(highest, buckets[i].high);
     std::size_t next = std::min(i + 2, buckets.size() - 1);
     double low = std::min(buckets[i + 1].low, buckets[next].low);
     // What stays above its beginning was freed by the same program, as a collector does.
-    bool small = low <= kRestartLeaves * buckets[i].high && low <= kRestartLeaves * highest &&
-                 low - base <= kRestartRests * (highest - base);
+    bool small = highest >= kNothing.as_double() && low <= kRestartLeaves * buckets[i].high &&
+                 low <= kRestartLeaves * highest && low - base <= kRestartRests * (highest - base);
     bool back = limit && highest - base > kRestartGrew * (limit->as_double() - base) &&
                 base < kRestartFrom * highest && low - base < kRestartBack * (highest - base) &&
                 buckets[i].high - low > kRestartFalls * (highest - base) &&
                 grew_steadily(buckets.subspan(began, i - began + 1), base, highest);
     if (!small && !back) continue;
     double born = buckets[began].time;
+    auto lived = buckets.subspan(began, i - began + 1);
+    // Of a life that began before these buckets, the coarser ones know for how long it was at its top.
+    bool cut_off = began == 0 && begun;
+    bool died = cut_off ? begun->died > 0 && std::abs(buckets[i + 1].time - begun->died) <= begun->within
+                        : low < kNothing.as_double() || is_no_spike(lived, low, highest);
     began = buckets[i + 1].low <= buckets[next].low ? i + 1 : next;
     // A bucket in which it fell tells of both lives.
     if (began + 1 < buckets.size() && buckets[began].high > (highest + low) / 2) ++began;
     for (std::size_t k = i + 1; k < began; ++k) highest = std::max<double>(highest, buckets[k].high);
+    out.fell = buckets[i].time;
     out.since = buckets[began].time;
-    bool may_have_died = limit && highest >= kMayDieAt * limit->as_double();
+    bool may_have_died = died && limit && may_die_at(highest, lived, limit->as_double());
     if (may_have_died) out.may_have_died = out.since;
     if (may_have_died)
       out.freed_from = 0;
     else if (out.since - born < kTooth)
       out.freed_from = std::max(out.freed_from, static_cast<float>(highest));
-    if (limit && highest >= kDiesAt * limit->as_double()) {
+    if (died && limit && highest >= kDiesAt * limit->as_double()) {
       if (seen_whole) learn(out.lives, ended, {out.since - born, highest});
       out.died = out.since;
       out.count = 0;
@@ -111,16 +142,21 @@ Restarts find_restarts(const History& history, std::optional<Bytes> limit) {
   Restarts out = find_in(history.all(), limit, std::nullopt);
   for (std::size_t k = coarsest; limit && k-- > 0;) {
     auto level = history.level(k);
-    double began_at = level.front().low;
+    Begun begun{level.front().low, out.died, 0};
     for (const Bucket& b : history.all())
-      if (b.time >= out.died && b.time < level.front().time) began_at = std::min<double>(began_at, b.low);
-    Restarts finer = find_in(level, limit, began_at);
+      if (b.time >= out.died && b.time < level.front().time) begun.at = std::min<double>(begun.at, b.low);
+    auto coarser = history.level(k + 1);
+    if (coarser.size() > 1)
+      begun.within =
+          2 * (coarser.back().time - coarser.front().time) / static_cast<double>(coarser.size() - 1);
+    Restarts finer = find_in(level, limit, begun);
     if (finer.lives.count > 0 && finer.lives.count >= out.lives.count) out.lives = finer.lives;
     out.may_have_died = std::max(out.may_have_died, finer.may_have_died);
     if (finer.may_have_died >= out.since && finer.may_have_died > 0) out.freed_from = 0;
     if (finer.died <= 0) continue;
     // What lies between two deaths is no other restart.
     if (finer.died >= out.since) out.count = 0;
+    if (finer.died > out.since) out.fell = finer.fell;
     out.since = std::max(out.since, finer.died);
     out.died = finer.died;
   }

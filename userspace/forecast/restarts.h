@@ -24,9 +24,11 @@ struct PastLives {
 
 /// After a fall to a small part of what it was, or, of what had grown far towards its limit, to where it had
 /// begun, as when the job is started anew. A fall from (nearly) the limit itself is a death, however often it
-/// happens. Falls from below, again and again, are how a program works.
+/// happens, unless it was there for a moment only, above the level to which it fell: that is a spike. Falls
+/// from below, again and again, are how a program works.
 struct Restarts {
   float since = 0;          // s: the newest of any kind; 0: there was none
+  float fell = 0;           // s: the last bucket before that
   float died = 0;           // s: the newest death; 0: there was none
   float may_have_died = 0;  // s: the newest death, or fall from so near the limit that it may be one
   int count = 0;            // since the newest death, from below the limit

@@ -100,6 +100,47 @@ TEST(Lives, a_death_is_found_where_it_was_also_behind_hundreds_of_others) {
   EXPECT_NEAR(restarts.lives.longest, 70, 3);
 }
 
+// 5 % of the limit, and for a second in twenty nearly all of it.
+double spiky(double t) {
+  return std::fmod(t, 20) < 19 ? 0.015 : 0.291 + 0.0005 * std::fmod(std::floor(t / 20), 7);
+}
+
+TEST(Lives, a_program_that_spikes_to_its_limit_for_a_second_and_lives_on_has_not_died) {
+  Forecaster f;
+  for (double t = 0; t < 600; t += 0.5) {
+    feed(f, t, t + 0.25, 0.5, 0.3, spiky);
+    const Forecast& now = f.forecast();
+    EXPECT_EQ(now.why.find("ended at"), std::string::npos) << t << " s: " << now.why;
+    EXPECT_FALSE(now.eta) << t << " s: " << now.why;
+    EXPECT_FALSE(now.alert && t > 60) << t << " s: " << now.why;
+  }
+  EXPECT_EQ(f.forecast().verdict, Verdict::spikes) << f.forecast().why;
+}
+
+// Its container waits for longer than it lives.
+TEST(Lives, what_falls_from_its_limit_to_nothing_has_died_however_short_it_lived) {
+  History history;
+  auto series = [](double t) { return std::fmod(t, 100) < 90 ? 0.0 : 10 * (std::fmod(t, 100) - 89.5); };
+  for (double t = 0; t < 405; t += 0.5) history.add(at_s(t), Bytes{std::llround(series(t) * 1e9)});
+  Restarts restarts = find_restarts(history, Bytes{100'000'000'000});
+  EXPECT_NEAR(restarts.died, 400, 2);
+  EXPECT_EQ(restarts.lives.count, 3);
+}
+
+// Up to 88 % of the limit, by so much each 10 s, and back.
+Restarts after_a_climb_by(double step) {
+  History history;
+  double t = 0;
+  for (double v = 5; v <= 88; v += step, t += 10) history.add(at_s(t), Bytes{std::llround(v * 1e9)});
+  for (int k = 0; k < 8; ++k, t += 10) history.add(at_s(t), Bytes{5'000'000'000});
+  return find_restarts(history, Bytes{100'000'000'000});
+}
+
+TEST(Lives, what_falls_far_below_its_limit_may_have_died_if_it_took_such_steps) {
+  EXPECT_GT(after_a_climb_by(8.3).may_have_died, 0);
+  EXPECT_EQ(after_a_climb_by(0.83).may_have_died, 0);
+}
+
 // 150 MiB in 30 s, freed, again: each tooth rises along one line that meets the limit. In GiB for feed().
 double tooth(double t) {
   return 0.005 + 0.145 * std::fmod(t, 30) / 30;
@@ -114,6 +155,41 @@ TEST(Lives, a_sawtooth_of_half_a_minute_is_no_leak_once_its_first_tooth_was_free
     const Forecast& now = f.forecast();
     EXPECT_NE(now.verdict, Verdict::leak) << t << " s: " << now.why;
     EXPECT_FALSE(now.eta) << t << " s: " << now.why;
+  }
+}
+
+// Each tooth tops the one before by a hair, and the samples lie across the falls as they come.
+TEST(Lives, a_tooth_that_is_higher_than_the_last_by_a_hair_is_no_leak) {
+  Forecaster f;
+  auto series = [](double t) { return tooth(t) * (1 + 0.005 * std::floor(t / 30)); };
+  feed(f, 0, 32, 0.3, 0.3, series);
+  for (double t = 32.1; t < 150; t += 0.3) {
+    feed(f, t, t + 0.15, 0.3, 0.3, series);
+    const Forecast& now = f.forecast();
+    EXPECT_NE(now.verdict, Verdict::leak) << t << " s: " << now.why;
+    EXPECT_FALSE(now.eta) << t << " s: " << now.why;
+    EXPECT_FALSE(now.alert) << t << " s: " << now.why;
+  }
+}
+
+// Fine buckets hold the newest teeth alone, coarse ones have a tooth in a few.
+TEST(Lives, the_trend_of_a_tooth_ends_with_its_fall) {
+  Forecaster f;
+  for (double t = 0; t < 300; t += 0.15) {
+    feed(f, t, t + 0.1, 0.15, 0.3, tooth);
+    if (t > 30 && std::fmod(t, 30) < 5) {
+      EXPECT_NE(f.forecast().verdict, Verdict::leak) << t << " s: " << f.forecast().why;
+    }
+  }
+}
+
+TEST(Lives, a_tooth_whose_fall_lies_within_a_coarse_bucket_is_no_leak) {
+  Forecaster f;
+  auto slow = [](double t) { return tooth(t * 30 / 200); };
+  feed(f, 0, 205, 0.5, 0.3, slow);
+  for (double t = 205; t < 1'000; t += 0.5) {
+    feed(f, t, t + 0.25, 0.5, 0.3, slow);
+    EXPECT_NE(f.forecast().verdict, Verdict::leak) << t << " s: " << f.forecast().why;
   }
 }
 
