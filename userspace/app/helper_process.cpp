@@ -47,8 +47,8 @@ void become_child(const ChildLimits& limits, int output) {
 
 HelperProcess::~HelperProcess() {
   end();
-  // Where process 1 reaps nobody, as in many containers, one that is not waited for stays as a zombie. One
-  // that the kernel does not let go is not worth the wait.
+  // Many containers have a process 1 that reaps nothing: without this wait a helper stays a zombie. It is
+  // short, since one that hangs in the kernel may never exit.
   for (pid_t pid : left_) (void)reap_within(pid, kReapWait);
 }
 

@@ -23,12 +23,12 @@ struct ChildLimits {
   std::optional<rlimit> nice, files, realtime;
   std::optional<Bytes> data;  // never more than this process's, and no core file. Each
   // thread but the first counts with the 8 MiB that are reserved for its stack.
-  // Its claim to a CPU is this process's: who has hold of another's memory while it waits for a CPU keeps the
-  // kernel from freeing it.
+  // Keeps this process's CPU priority: a helper that waits for a CPU while it holds another's mmap_lock keeps
+  // the kernel from freeing that memory.
   bool before_others = false;
 };
-/// What whoever started oomcast had: what protect_self(), allow_reserves() and raise_file_limit() change,
-/// from before the first of them. Of an oom_score_adj that could not be read it is "0".
+/// The limits that oomcast was started with: what protect_self(), allow_reserves() and raise_file_limit()
+/// change, from before the first of them. Of an oom_score_adj that could not be read it is "0".
 const ChildLimits& callers_limits();
 /// Between fork and exec, but for the oom_score_adj. System calls only; what fails stays as it is.
 void take_limits(const ChildLimits& limits);

@@ -51,6 +51,12 @@ std::string too_early(double since_restart) {
   return fmt::format("too early: it was started anew {} ago", format_duration(Seconds(since_restart)));
 }
 
+// A trend of before a fall goes on after it, until the samples behind the fall outweigh those before.
+bool is_taken_back(const Leak& leak, const Restarts& restarts, const History& history) {
+  return leak.trend.begin() < restarts.since &&
+         leak.trend.value(history.newest_time()) - history.newest_value() > kTakenBack * leak.rise;
+}
+
 }  // namespace
 
 void Forecaster::add(const Reading& reading) {
@@ -258,10 +264,7 @@ void Forecaster::analyse(bool may_alert) {
   for (const Window& window : windows) noise_band_ = std::max(noise_band_, 6 * window.shape.noise);
   LeakFinder finder(history_, limit_, life_began_, restarts.may_have_died, least_change());
   std::optional<Leak> leak = finder.find(windows, now);
-  // Until what comes behind a fall outweighs what came before, the trend goes on.
-  if (leak && leak->trend.begin() < restarts.since &&
-      leak->trend.value(now) - history_.newest_value() > kTakenBack * leak->rise)
-    leak.reset();
+  if (leak && is_taken_back(*leak, restarts, history_)) leak.reset();
   if (!leak) leak = finder.find_arrived();
   // Where what cannot be dropped heads for the limit, what the page cache does beside it changes nothing.
   bool heads_for_limit = leak && surplus_ == Surplus::droppable && limit_;

@@ -39,7 +39,7 @@ bool grew_steadily(std::span<const Bucket> life, double base, double highest) {
 
 // Whether it stood above `low`, to which it fell, for a good part of its life: a spike is over at once.
 bool is_no_spike(std::span<const Bucket> life, double low, double highest) {
-  std::size_t off = life.size() - 1;  // the first bucket off the floor
+  std::size_t off = life.size() - 1;  // the first bucket above `low`
   while (off > 0 && life[off - 1].high > low + kAtFloor * (highest - low)) --off;
   return life.back().time - life[off].time > kSpikeLasts * (life.back().time - life.front().time);
 }
