@@ -201,14 +201,17 @@ void MachineModel::apply(const wire::Dying& r) {
 void MachineModel::apply(const wire::UserKill& r) {
   tasks_.note(r.victim);
   tasks_.note(r.sender);
-  if (!task_in_scope(r.victim.id) || (is_own(r.victim) && is_own(r.sender))) return;
+  if (!task_in_scope(r.victim.id) || is_between_helpers(r)) return;
   facts_.push_back(UserKillFact{r.time, process_ref(tasks_, cgroups_, r.victim),
                                 process_ref(tasks_, cgroups_, r.sender), cause_of(r)});
 }
 
-bool MachineModel::is_own(const wire::Task& task) const {
+// Ours, or those of another oomcast: each ends its helpers so.
+bool MachineModel::is_between_helpers(const wire::UserKill& r) const {
   const TaskState* own = own_ ? tasks_.find(*own_) : nullptr;
-  return own && task.comm == own->comm && tasks_.descends_from(task.id, *own_);
+  return own && r.victim.comm == own->comm && r.sender.comm == own->comm &&
+         (tasks_.descends_from(r.victim.id, r.sender.id) ||
+          (tasks_.descends_from(r.victim.id, *own_) && tasks_.descends_from(r.sender.id, *own_)));
 }
 
 bool MachineModel::too_soon(std::optional<MonoTime> told, MonoTime now) {

@@ -175,7 +175,7 @@ class MachineModel {
   void apply(const wire::UserKill& r);
   void apply(const wire::Reaper& r) { episodes_.on_reaper(r); }
   void apply(const wire::OomDecision& r) { episodes_.on_decision(r); }
-  bool is_own(const wire::Task& task) const;
+  bool is_between_helpers(const wire::UserKill& kill) const;
   bool is_left_out(const TaskState& task, Bytes rss);
   bool too_soon(std::optional<MonoTime> told, MonoTime now);
   HeadroomInput headroom_input(const CgroupState& state, const CgroupReading& reading,

@@ -684,6 +684,11 @@ TEST(UserKill, of_ones_own_helpers_is_not_told) {
   EXPECT_EQ(told(of_helper, helper), 0u);
   EXPECT_EQ(told(command, own), 1u) << "at the end of run --for";
   EXPECT_EQ(told(helper, other), 1u);
+  wire::Task of_other = task(61, {}, "oomcast"), its_command = task(62, {}, "train");
+  of_other.parent = its_command.parent = other.id;
+  for (const wire::Task& each : {of_other, its_command}) model.on_record(wire::Fork{ms(1), each});
+  EXPECT_EQ(told(of_other, other), 0u) << "of another oomcast";
+  EXPECT_EQ(told(its_command, other), 1u);
   EXPECT_EQ(told(other, own), 1u) << "of the same name, and none of its helpers";
 }
 
