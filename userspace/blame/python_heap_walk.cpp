@@ -313,15 +313,17 @@ std::uint64_t PythonHeap::Walk::weight(std::uint32_t at) {
 
 std::string PythonHeap::Walk::path(std::uint32_t at, bool any) {
   std::vector<std::string> parts;
-  std::string in;
+  std::string in, all;  // all: what holds every variable there
   for (std::size_t depth = 0; at != kNone && depth < kMaxDepth; at = nodes[at].parent, ++depth) {
     const Node& n = nodes[at];
     switch (any && is_element(n.edge) ? Edge::member : n.edge) {
       case Edge::frame:
         in = " in " + objects.name(pages.word(n.address + python.layout.code_name)) + "()";
+        all = "locals()";
         break;
       case Edge::globals:
         in = " in " + objects.name(n.detail);
+        all = "globals()";
         break;
       case Edge::local:
       case Edge::global:
@@ -357,7 +359,8 @@ std::string PythonHeap::Walk::path(std::uint32_t at, bool any) {
         break;
     }
   }
-  std::string out;
+  // A program may add to its module's dict itself.
+  std::string out = parts.empty() ? all : "";
   for (auto part = parts.rbegin(); part != parts.rend(); ++part) out += *part;
   return out + (in.empty() ? " in …" : in);
 }

@@ -21,8 +21,8 @@ namespace {
 
 constexpr double kMinBranch = 0.03;   // to have a branch in the tree
 constexpr double kMinOfWindow = 0.2;  // in which allocations were watched; else it is said
-constexpr std::size_t kMaxShown = 20, kMaxDepth = 64;
-constexpr std::size_t kMaxEnded = 5, kMaxUnread = 16;  // by name
+constexpr std::size_t kMaxShown = 20, kMaxDepth = 64, kMaxTree = 30;
+constexpr std::size_t kMaxEnded = 5, kMaxUnread = 16, kMaxFlat = 3;  // by name
 
 // "void std::vector<int>::_M_realloc_insert<int const&>(…)": names of templates begin with what they return.
 std::string_view without_return_type(std::string_view function) {
@@ -92,22 +92,38 @@ class Tree {
  public:
   Tree(Bytes whole, Seconds window) : whole_(whole), window_(window) {}
 
-  void print(std::string& out, Node& node, std::size_t depth) const {
+  /// The largest branches first; what there is no room for is counted.
+  std::string text(Node& root) {
+    print(root, 0);
+    if (left_out_)
+      out_ += fmt::format("  {:31}  … {} line{} more: --format html, folded or pprof have them\n", "",
+                          left_out_, left_out_ == 1 ? "" : "s");
+    return std::move(out_);
+  }
+
+ private:
+  void print(Node& node, std::size_t depth) {
     std::sort(node.children.begin(), node.children.end(),
               [](const Node& a, const Node& b) { return a.grown > b.grown; });
     for (Node& child : node.children) {
       if (share(child.grown, whole_) < kMinBranch) break;
-      // A chain of single callees stands at one depth: only what branches is a step to the right.
-      out += fmt::format("  {:>10} {:>13} {:>4.0f}%  {:{}}{}\n", format_size(child.grown),
-                         format_rate(rate(child.grown, window_)), 100 * share(child.grown, whole_), "", depth,
-                         to_text(*child.frame));
-      print(out, child, depth + (node.children.size() > 1 ? 2 : 0));
+      if (lines_ < kMaxTree) {
+        ++lines_;
+        // A chain of single callees stands at one depth: only what branches is a step to the right.
+        out_ += fmt::format("  {:>10} {:>13} {:>4.0f}%  {:{}}{}\n", format_size(child.grown),
+                            format_rate(rate(child.grown, window_)), 100 * share(child.grown, whole_), "",
+                            depth, to_text(*child.frame));
+      } else {
+        ++left_out_;
+      }
+      print(child, depth + (node.children.size() > 1 ? 2 : 0));
     }
   }
 
- private:
   Bytes whole_;
   Seconds window_;
+  std::string out_;
+  std::size_t lines_ = 0, left_out_ = 0;
 };
 
 // "kept: 36 blocks, 20.2 ± 1.1 MiB": allocated there and not freed; other lines are those that touched the
@@ -207,6 +223,7 @@ std::string family(const BlameReport& report) {
     return grown > least || -grown > least ? signed_size(grown) : std::string("flat");
   };
   std::string out;
+  std::size_t flat = 0;  // launchers; a machine has many shells
   struct Workers {
     std::size_t count = 0;
     Bytes grown, own;
@@ -214,7 +231,7 @@ std::string family(const BlameReport& report) {
   };
   std::map<std::uint32_t, Workers> workers;
   for (const BlameProcess& p : report.processes) {
-    if (p.role.kind == ProcessRole::Kind::launcher)
+    if (p.role.kind == ProcessRole::Kind::launcher && (moved(p.grown()) != "flat" || ++flat <= kMaxFlat))
       out += fmt::format("  the launcher {}: {}\n", name_and_pid(p.process), moved(p.grown()));
     if (p.role.kind != ProcessRole::Kind::worker || !p.role.of) continue;
     Workers& w = workers[*p.role.of];
@@ -223,6 +240,7 @@ std::string family(const BlameReport& report) {
     w.grown += p.grown();
     if (p.own) w.own += *p.own;
   }
+  if (flat > kMaxFlat) out += fmt::format("  {} launchers more: flat\n", flat - kMaxFlat);
   for (const BlameProcess& p : report.processes) {
     auto w = workers.find(p.process.id.tgid);
     if (w == workers.end()) continue;
@@ -450,7 +468,7 @@ std::string to_text(const BlameReport& report) {
     Node root;
     for (const BlameSite& site : p.sites)
       if (site.grown > Bytes{}) insert(root, readable(site.stack), 0, site.grown);
-    Tree(p.grown(), report.window).print(out, root, 0);
+    out += Tree(p.grown(), report.window).text(root);
     if (share(p.free_in_heap, p.grown()) >= kMinShare)
       out += row(p.free_in_heap, p.grown(), report.window, kFreeInHeap);
     if (report.no_stacks.empty() && share(p.unseen, p.grown()) >= kMinShare)

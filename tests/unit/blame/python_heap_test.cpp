@@ -40,6 +40,27 @@ TEST(PythonHeap, a_container_that_grows_is_told_by_the_names_that_lead_to_it) {
   EXPECT_FALSE(heap.cut());
 }
 
+// It was "held by  in __main__".
+TEST(PythonHeap, a_modules_dict_that_grows_is_called_globals) {
+  Interpreter py;
+  std::uint64_t element = py.object(py.make_type("Tensor", 64, 0, 0));
+  std::uint64_t globals = py.make_dict({{"__name__", py.text("__main__")}});
+  py.run("main", globals, {});
+  PythonHeap heap(py.memory, py.python);
+  ASSERT_TRUE(heap.begin());
+  std::uint64_t keys = py.word(globals, 32), entry = keys + 32 + 64 + 16;
+  for (const char* name : {"a", "b", "c", "d"}) {
+    py.word(entry, 0) = py.text(name);
+    py.word(entry, 8) = element;
+    entry += 16;
+  }
+  py.word(keys, 24) = py.word(globals, 16) = 5;
+  auto told = heap.end();
+  ASSERT_TRUE(told);
+  ASSERT_EQ(told->size(), 1u);
+  EXPECT_EQ((*told)[0].path, "globals() in __main__");
+}
+
 TEST(PythonHeap, attributes_that_stand_in_an_object_are_called_as_its_type_says) {
   Interpreter py;
   constexpr std::uint64_t kManagedDict = 1 << 4;

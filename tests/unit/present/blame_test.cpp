@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <protozero/pbf_reader.hpp>
 
@@ -91,6 +92,19 @@ TEST(BlameText, names_the_line_its_bytes_and_what_no_fault_showed) {
   EXPECT_NE(text.find("+8.00 MiB/s   80%"), std::string::npos) << text;
   EXPECT_NE(text.find("10%  unseen by faults"), std::string::npos) << text;
   EXPECT_EQ(text.find("_start"), std::string::npos) << "what only runs Python is left out\n" << text;
+}
+
+// Of compilers it had 600 lines.
+TEST(BlameText, of_many_branches_shows_the_largest_and_counts_the_others) {
+  BlameReport many = report();
+  std::vector<BlameSite>& sites = many.processes[0].sites;
+  Stack deep;
+  for (int i = 0; i < 60; ++i) deep.push_back(native("call_" + std::to_string(i), "cc1plus"));
+  sites.push_back({deep, MiB(9), MiB(9), 1});
+  std::string text = to_text(many);
+  EXPECT_NE(text.find("keep (/app/train.py:3)"), std::string::npos) << text;
+  EXPECT_NE(text.find(" lines more: --format html, folded or pprof have them"), std::string::npos) << text;
+  EXPECT_LT(std::ranges::count(text, '\n'), 60) << text;
 }
 
 TEST(BlameText, names_who_ended_before_its_growth_was_known) {
