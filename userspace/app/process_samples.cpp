@@ -48,8 +48,12 @@ void ProcessSamples::on(const ProcessSampleFact& told) {
   Bytes rss_before = newest.rss;
   newest = told;
   if (newest.private_bytes || !before) return;
-  // What was measured before much was freed is more than the process has.
-  if (*before <= told.rss + told.rss_error || told.rss >= rss_before) newest.private_bytes = before;
+  // What was measured before much was freed is more than the process has. Only huge pages come on top of RSS.
+  bool huge = *before > rss_before;
+  if (told.rss >= rss_before || (huge && *before <= told.rss + told.rss_error))
+    newest.private_bytes = before;
+  else if (*before <= told.rss + told.rss_error)
+    newest.private_bytes = std::min(*before, told.rss);
 }
 
 std::vector<ExitFact> ProcessSamples::ended(MonoTime now) {
@@ -268,11 +272,12 @@ std::optional<ProcessSampleFact> ProcessSamples::measured(const TaskId& id, std:
   auto fact = ask(last->second, now);
   auto status = procfs_.read_status(id.tgid);
   if (!fact || !status || !*status) return std::nullopt;
-  // Huge pages of a hugetlbfs are private and not RSS. What is more than both was freed after the walk.
-  Bytes most = fact->rss + fact->rss_error;
+  // Huge pages of a hugetlbfs are private and not RSS. What is more than both was freed after the walk, or is
+  // within the error of RSS: nobody understands a part that is more than the whole.
+  Bytes most = fact->rss;
   if ((*status)->hugetlb) most += *(*status)->hugetlb;
-  if (*holds > most) return std::nullopt;
-  fact->private_bytes = holds;
+  if (*holds > most + fact->rss_error) return std::nullopt;
+  fact->private_bytes = std::min(*holds, most);
   return fact;
 }
 

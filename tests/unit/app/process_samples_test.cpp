@@ -259,6 +259,21 @@ TEST(ProcessSamples, what_was_measured_before_much_was_freed_does_not_stand_besi
   EXPECT_EQ(f.newest(8).private_bytes, std::nullopt);
 }
 
+// On 192 CPUs the error of RSS is hundreds of MiB.
+TEST(ProcessSamples, private_memory_is_never_more_than_a_rss_that_lags) {
+  ProcessSampling f(true);
+  f.holds(8, 100, 100);
+  f.own[8] = MiB(100) + KiB(300);
+  f.interval(1);
+  f.interval(2);
+  EXPECT_EQ(f.newest(8).private_bytes, MiB(100));
+  ProcessSampleFact lower = f.newest(8);
+  lower.rss = lower.anon = MiB(100) - KiB(400);
+  lower.private_bytes = std::nullopt;
+  f.samples.on(lower);
+  EXPECT_EQ(f.newest(8).private_bytes, MiB(100) - KiB(400));
+}
+
 TEST(ProcessSamples, a_walk_that_found_more_than_the_process_holds_after_it_tells_nothing) {
   ProcessSampling f(true);
   f.holds(8, 46, 117);
