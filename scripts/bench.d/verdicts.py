@@ -88,10 +88,10 @@ def verdict(options, program, own_cgroup):
                               timeout=LONGEST_S, check=False)
     except subprocess.TimeoutExpired:
         return "", f"no end after {LONGEST_S} s"
-    said = [line for line in done.stdout.splitlines() if "; verdict: " in line]
+    said = [line for line in done.stdout.splitlines() if line.startswith("verdict: ")]
     if not said:
         raise CannotMeasure(f"oomcast run -- {program.name} said no verdict:\n{(done.stdout + done.stderr)[-1000:]}")
-    return re.search(r"; verdict: (\S+)", said[-1])[1], said[-1]
+    return re.match(r"verdict: (\S+)", said[-1])[1], said[-1]
 
 
 def missing(program):

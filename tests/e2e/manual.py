@@ -60,7 +60,7 @@ def the_scripts_of_a_kill_send_it_and_list_it(t):
     sent = folder / "sent"
     t.check(lib.wait_until(lambda: sent.exists() and f"[{child.pid}]" in sent.read_text(), lib.seconds(10)), "nothing is sent")
     line = next(line for line in sent.read_text().splitlines() if f"[{child.pid}]" in line)
-    t.check(re.match(rf'{{"text":"grow\[{child.pid}\] .*was OOM-killed: .* met its memory limit of 16.0 MiB","id":"', line), line)
+    t.check(re.match(rf'{{"text":"grow\[{child.pid}\] .*was OOM-killed: .* hit its memory limit of 16.0 MiB","id":"', line), line)
     t.equal("sent to", (folder / "to").read_text(), "http://localhost:1/hook\n")
     os.killpg(hook.pid, signal.SIGTERM)
     hook.wait(20)

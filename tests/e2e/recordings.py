@@ -244,6 +244,9 @@ def what_happens_is_told_while_it_is_recorded(t):
     t.equal("stderr", errors.read_text(), "")
     code, out, err = t.run_oomcast("replay", file, "--every", "1m")
     t.equal("exit code for an option that is for CSV", code, 2)
+    block = told[told.index("OOM kill: "):told.index(" by its counter")]
+    code, out, err = t.run_oomcast("replay", file)
+    t.check(block in out, f"a kill of several lines is replayed as it was told: {out!r}")
 
 
 @case(vm="never", tier="gate")

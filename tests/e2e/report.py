@@ -213,7 +213,7 @@ def a_leak_that_thrashes_at_its_limit_before_it_is_killed_is_called_a_leak(t):
                                       LEAK_THAT_THRASHES, folder / "holes", 96 * MiB, stands)
         t.equal("exit code", run.finish(60), 137)
         text = b"".join(run.lines.raw).decode()
-        t.check("; verdict: leak (" in text, f"another verdict after {stands} s at the limit: {lib.shortened(text, 3000)}")
+        t.check("\nverdict: leak (" in text, f"another verdict after {stands} s at the limit: {lib.shortened(text, 3000)}")
         t.check("* A leak: " in text, f"another cause after {stands} s at the limit: {lib.shortened(text, 4000)}")
         t.check("It was foreseen" in text, f"no forecast is told after {stands} s: {lib.shortened(text, 4000)}")
 

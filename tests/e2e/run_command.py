@@ -149,8 +149,8 @@ def the_end_of_a_command_is_no_verdict_on_its_run(t):
         took = next(line for line in run.stderr().splitlines() if line.startswith("took "))
         rose, fell = map(float, took.split()[1:])
         t.premise(rose < 9 and fell < 300 * pause, f"it grew for {rose:.1f} s and shrank for {fell:.1f}; 8 and {152 * pause:.1f} were meant")
-        last = run.lines.raw[-1].decode()
-        t.check("; verdict: leak (its floor rises" in last, f"{' '.join(limit)}: {last!r}; {took}")
+        said = b"".join(run.lines.raw).decode()
+        t.check("\nverdict: leak (its baseline has risen " in said, f"{' '.join(limit)}: {said[-300:]!r}; {took}")
 
 
 @case(vm="never", limit_s=60)

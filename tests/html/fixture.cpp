@@ -94,7 +94,7 @@ PostMortem typical() {
   out.episode.run.version = "0.1.0";
   out.episode.run.kernel = "6.12.9";
   out.episode.run.wall_of_mono_zero = Nanos(1'795'226'645'123'000'000 - 900'000'000'000);
-  out.headline = "python3[4312] loader.py was killed: /train/job-4711 met its limit of 16.0 GiB.";
+  out.headline = "python3[4312] loader.py was killed: /train/job-4711 hit its limit of 16.0 GiB.";
   out.findings = {{"A leak: the floor of /train/job-4711 rose for 12 min and never came back.",
                    {"+15.2 MiB/s over 12 min 40 s, between +14.9 and +15.6 MiB/s with 90 % confidence",
                     "91 % of what was held at the kill is anonymous memory"}},
@@ -161,7 +161,7 @@ PostMortem typical() {
   for (Curve& curve : t.curves) curve.trend = describe_trend(curve, t.at);
   t.events = {
       {TimelineEvent::Kind::limit, -600, "limit of /train/job-4711 set to 16.0 GiB, was 18.0 GiB"},
-      {TimelineEvent::Kind::verdict, -570, "leak +15.0 MiB/s, OOM in 9 min 42 s (8 min 40 s to 11 min 20 s)"},
+      {TimelineEvent::Kind::verdict, -570, "leak +15.0 MiB/s, OOM in 9.7 min (8.7–11)"},
       {TimelineEvent::Kind::verdict, -420, "step: the level shifted by 635 MiB"},
       {TimelineEvent::Kind::alert, -300, "eta<5m: /train/job-4711 grows +15.2 MiB/s, OOM in 4 min 58 s"},
       {TimelineEvent::Kind::reclaim, -14, "tasks stood still 1.8 s to reclaim 212 MiB"},

@@ -211,7 +211,7 @@ const tests = {
       assert.ok(label.endsWith(shown[i]), `${label}: ${shown[i]}`);
     });
     assert.match(labels[0][1], /^Memory of \/train\/job-4711: rose from .* to 16\.0 GiB in 13 min 00 s, \+.*\/s; the limit is 16\.0 GiB$/);
-    assert.match(labels[1][1], /^When the limit was foretold to be met: first 9 min 30 s before the kill: in .*; last .*; \d+ of 19 ranges held the kill$/);
+    assert.match(labels[1][1], /^When the limit was predicted to be hit: first 9 min 30 s before the kill: in .*; last .*; \d+ of 19 ranges held the kill$/);
   },
 
   async dragging_narrows_every_chart_and_a_double_click_widens_them() {
@@ -359,7 +359,7 @@ const tests = {
     const page = await open('bare');
     assert.match(await page.locator('#memory').textContent(), /No samples/);
     assert.match(await page.locator('#checks').textContent(), /No source counted.*Whether records were lost is not known/);
-    assert.match(await page.locator('#facts').textContent(), /First foretold.*not known: oomcast did not run/);
+    assert.match(await page.locator('#facts').textContent(), /Predicted.*not known: oomcast did not run/);
   },
 
   async times_are_told_in_utc_and_in_the_machines_own_zone() {

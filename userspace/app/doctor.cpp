@@ -27,6 +27,7 @@
 #include "collect/procfs.h"
 #include "collect/roots.h"
 #include "collect/tracepoint_ids.h"
+#include "present/cells.h"
 #include "present/json_parts.h"
 
 namespace oomcast {
@@ -326,6 +327,18 @@ class Doctor {
   std::string kprobe_why_not_;
 };
 
+// On a terminal the text goes on below its beginning.
+void add_row(std::string& out, std::string begin, const std::string& text,
+             std::optional<std::size_t> columns) {
+  constexpr std::size_t kLeast = 20;
+  std::size_t room =
+      columns && *columns > begin.size() + kLeast ? *columns - begin.size() : std::string::npos;
+  for (const std::string& part : room == std::string::npos ? std::vector{text} : wrap(text, room, 0)) {
+    out += begin + part + "\n";
+    begin.assign(begin.size(), ' ');
+  }
+}
+
 }  // namespace
 
 Result<int> doctor(const Options& options) {
@@ -348,9 +361,10 @@ Result<int> doctor(const Options& options) {
     text = dump(out) + "\n";
   } else {
     text = fmt::format("oomcast {} on Linux {}\n", OOMCAST_VERSION, doctor.kernel());
+    auto columns = terminal_columns();
     for (const DoctorFinding& f : findings) {
-      text += fmt::format("{:<9} {:<26} {}\n", word(f.level), f.what, f.detail);
-      if (!f.cost.empty()) text += fmt::format("{:<9} {:<26} → {}\n", "", "", f.cost);
+      add_row(text, fmt::format("{:<9} {:<26} ", word(f.level), f.what), f.detail, columns);
+      if (!f.cost.empty()) add_row(text, std::string(37, ' '), "→ " + f.cost, columns);
     }
   }
   if (!print(stdout, text)) return stdout_failed();

@@ -1,7 +1,5 @@
 // oomcast history: all OOM kills that are known, and how often they come back.
 #include <fmt/format.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <algorithm>
 
@@ -30,12 +28,6 @@ void choose(const Options& options, std::vector<PastKill>& kills) {
     return !is_below(e.limit_cgroup, path) &&
            std::ranges::none_of(e.victims, [&](const Victim& v) { return is_below(v.process.cgroup, path); });
   });
-}
-
-std::optional<std::size_t> terminal_columns() {
-  winsize size{};
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return std::nullopt;
-  return size.ws_col;
 }
 
 }  // namespace

@@ -281,11 +281,20 @@ class RecordingReplay {
     out_.clear();
   }
 
+  // A kill has several lines.
+  void write_lines(std::string_view text) {
+    for (std::size_t at = 0; at < text.size();) {
+      std::size_t end = std::min(text.find('\n', at), text.size());
+      write(make_harmless(text.substr(at, end - at)));
+      at = end + 1;
+    }
+  }
+
   void on_event(const RecordedEvent& event) {
     ended_ = event.type == "end";
     if (!filter_.wants(event.type, event.json)) return;
     if (!options_.output.json)
-      write(make_harmless(event.text));
+      write_lines(event.text);
     else if (is_json_line(event.json))
       write(escape_json_for_terminal(event.json));
     else

@@ -17,6 +17,7 @@
 #include "collect/safe_path.h"
 #include "model/workload.h"
 #include "present/report_html.h"
+#include "present/text.h"
 #include "store/store.h"
 
 namespace oomcast {
@@ -54,8 +55,7 @@ bool dates(const PastKill& kill, const std::string& id) {
 
 std::string read_in(const KnownKills& known) {
   std::string out;
-  for (const std::string& source : known.sources)
-    out += (out.empty() ? "" : ", ") + escape_for_terminal(source);
+  for (const std::string& source : known.sources) out += (out.empty() ? "" : ", ") + source_in_words(source);
   return out.empty() ? "nothing was there to read" : out;
 }
 

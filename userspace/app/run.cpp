@@ -7,12 +7,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,10 +23,12 @@
 #include "app/ending.h"
 #include "app/leftovers.h"
 #include "app/privileges.h"
+#include "app/run_peaks.h"
 #include "app/tracing.h"
 #include "app/waiting_child.h"
 #include "base/escape.h"
 #include "present/blame.h"
+#include "present/cells.h"
 #include "present/report.h"
 #include "present/text.h"
 #include "store/store.h"
@@ -34,49 +38,11 @@ namespace {
 
 constexpr Nanos kEndGrace = std::chrono::seconds(10);  // a trainer writes its checkpoint
 
-// The most that the command held, of what.
-class Peaks {
- public:
-  void on(const Sample& sample) {
-    for (const auto& value : {sample.usage, sample.peak})
-      if (value) at_least(*value);
-    if (sample.limit) limit_ = sample.limit;
-  }
-  void at_least(Bytes held) { held_ = std::max(held_.value_or(held), held); }
-
-  // Of all its processes on all cards; pinned memory is told with each card of a process.
-  void on(const GpuSample& sample) {
-    std::pair key{sample.process->id, sample.device};
-    on_cards_[key] = sample.ended ? Bytes{} : sample.held;
-    pinned_[sample.process->id] = sample.ended || !sample.pinned ? Bytes{} : *sample.pinned;
-    gpu_before_ = gpu_before_ || sample.since_before;
-    // What it held at its end counts, too.
-    Bytes now = sample.ended ? sample.held : Bytes{};
-    Bytes pinned = sample.ended && sample.pinned ? *sample.pinned : Bytes{};
-    for (const auto& [of, bytes] : on_cards_) now += bytes;
-    for (const auto& [of, bytes] : pinned_) pinned += bytes;
-    gpu_ = gpu_ ? std::max(*gpu_, now) : now;
-    most_pinned_ = std::max(most_pinned_, pinned);
-  }
-
-  std::string summary(bool own_cgroup) const {
-    std::string out;
-    if (held_) out += fmt::format("; {}peak {}", own_cgroup ? "" : "its cgroup's ", format_size(*held_));
-    if (limit_) out += fmt::format(" of {}", format_size(*limit_));
-    if (gpu_)
-      out += fmt::format("; GPU memory peak {}{}", gpu_before_ ? "at least " : "", format_size(*gpu_));
-    if (most_pinned_.count) out += fmt::format(" with {} of pinned host memory", format_size(most_pinned_));
-    return out;
-  }
-
- private:
-  std::optional<Bytes> held_, limit_;
-  std::map<std::pair<TaskId, std::optional<GpuUuid>>, Bytes> on_cards_;
-  std::map<TaskId, Bytes> pinned_;
-  std::optional<Bytes> gpu_;
-  Bytes most_pinned_;
-  bool gpu_before_ = false;  // some of it is older than we
-};
+std::string wrapped(const std::string& text) {
+  std::string out;
+  for (const std::string& line : wrap(text, 80, 2)) out += (out.empty() ? "" : "\n") + line;
+  return out;
+}
 
 // What is told while the command runs, when the output is for a person: kills, and deadlines as they come
 // closer.
@@ -134,6 +100,15 @@ class Progress {
   /// What its cgroup says itself: samples do not see all that comes and goes.
   void peak(Bytes held) { peaks_.at_least(held); }
 
+  /// What is said of the command's cgroup now. A verdict that stands is no fact of its own, and the last one
+  /// speaks of the time until then.
+  void stands(MonoTime now, const Forecast& forecast) {
+    if (!last_ || killed_ || last_->forecast.verdict != forecast.verdict) return;
+    ForecastFact fact = *last_;
+    fact.time = now, fact.forecast = forecast;
+    keep(fact);
+  }
+
   /// The id of the last kill.
   const std::optional<std::string>& killed() const { return killed_; }
 
@@ -155,10 +130,12 @@ class Progress {
       out += fmt::format("; its cgroup thrashed at its limit for over {}", format_duration(thrashed_));
     out += on_cards();
     auto last = verdict_on_the_run(ended.at);
-    if (ended.step) return out + "; verdict: step (it came at once: see below)";
-    out += last ? fmt::format("; verdict: {} ({})", to_string(last->forecast.verdict), last->forecast.why)
-                : "; verdict: unknown (it ended too early to tell)";
-    return out;
+    std::string verdict = "verdict: unknown (it ended too early to tell)";
+    if (ended.step)
+      verdict = "verdict: step (it came at once: see below)";
+    else if (last)
+      verdict = fmt::format("verdict: {} ({})", to_string(last->forecast.verdict), last->forecast.why);
+    return wrapped(out) + "\n" + wrapped(verdict);
   }
 
  private:
@@ -169,12 +146,19 @@ class Progress {
     bool is_news(const ForecastFact& fact) {
       auto eta = fact.forecast.eta;
       Verdict verdict = fact.forecast.verdict;
+      if (verdict == Verdict::unknown) return false;
       // Each tenth of the time that is left, so that eight days give no more lines than forty minutes.
       bool closer =
           eta && (!eta_ || eta->count() < 0.9 * eta_->count() || eta->count() > 1.5 * eta_->count());
-      bool changed = std::exchange(verdict_, verdict) != verdict;
+      bool changed = verdict_ != verdict;
+      // A program whose memory comes and goes is now stable, now spiky, many times in a minute.
+      auto asks_nothing = [](Verdict v) { return v != Verdict::leak && v != Verdict::unknown; };
+      if (asks_nothing(verdict_) && asks_nothing(verdict) && !eta &&
+          fact.time - at_ < std::chrono::seconds(10))
+        changed = false;
       closer = closer && fact.time - at_ >= std::chrono::seconds(1);
-      if ((!closer && !changed) || verdict == Verdict::unknown) return false;
+      if (!closer && !changed) return false;
+      verdict_ = verdict;
       at_ = fact.time;
       if (closer) eta_ = eta;
       if (!eta) eta_.reset();
@@ -241,7 +225,7 @@ class Progress {
   std::optional<std::string> killed_;
   bool command_killed_ = false;
   std::string victim_;  // the last, of all its processes
-  Peaks peaks_;
+  RunPeaks peaks_;
   MonoTime thrashing_since_{};
   Seconds told_thrashing_{}, thrashed_{};
 };
@@ -361,6 +345,7 @@ class FollowedRun {
     while (runs() || (ending_ != Ending::none && ending_ != Ending::given_up && !left_behind().empty())) {
       s.step(end_);
       output_.tell_losses(s);
+      note_what_stands();
       if (int signal = stop_.next()) {
         bool for_leader = signal == SIGHUP && getsid(0) == getpid();
         bool has_it = stop_.is_from_kernel() && !for_leader && getpgid(child_->pid) == getpgrp();
@@ -375,6 +360,15 @@ class FollowedRun {
     if (cgroup_)
       if (auto dir = s.cgroupfs().open_dir(cgroup_->path()))
         if (auto peak = dir->read_peak(); peak && *peak) progress_->peak(**peak);
+  }
+
+  void note_what_stands() {
+    constexpr Nanos kApart = std::chrono::seconds(1);
+    MonoTime now = session_->now();
+    if (!cgroup_ || output_.json() || now - said_ < kApart) return;
+    said_ = now;
+    for (const OverviewRow& row : session_->overview().rows)
+      if (row.cgroup && row.cgroup->path == cgroup_->path()) progress_->stands(now, row.forecast);
   }
 
   // The command itself, as of wait4().
@@ -412,6 +406,15 @@ class FollowedRun {
     return how;
   }
 
+  // " --store /kills", as a shell reads it.
+  std::string where_it_is_kept() const {
+    if (!options_.store.named) return "";
+    bool plain = std::ranges::all_of(store_, [](unsigned char c) {
+      return std::isalnum(c) || std::string_view("/._-").find(static_cast<char>(c)) != std::string_view::npos;
+    });
+    return " --store " + (plain ? store_ : "DIR");
+  }
+
   Result<int> tell_the_end() {
     std::string command = escape_for_terminal(options_.run.command[0]);
     if (exec_error_)
@@ -432,8 +435,9 @@ class FollowedRun {
     if (report) {
       output_.write_line("\n" + text_of(*report, output_.color()));
       if (!temporary_)
-        output_.write_line("\nWith curves, to open in a browser: oomcast report " + *killed +
-                           " -o report.html");
+        output_.write_line(
+            fmt::format("\nWith curves, to open in a browser:\n  oomcast report{} {} -o report.html",
+                        where_it_is_kept(), *killed));
     }
     return code;
   }
@@ -452,6 +456,7 @@ class FollowedRun {
   Ending ending_ = Ending::none;
   MonoTime end_{};
   std::optional<MonoTime> ended_;  // the command
+  MonoTime said_{};
   int status_ = 0, exec_error_ = 0;
   rusage usage_{};
 };

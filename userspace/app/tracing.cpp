@@ -166,8 +166,9 @@ Result<std::unique_ptr<Session>> open_session(const Options& options, StopSignal
     if (store)
       (*session)->keep_in(*std::move(store), error_lines());
     else
-      tell_error(fmt::format("nothing is stored: {}; --store DIR chooses another place, --store none none",
-                             store.error().message));
+      tell_error(
+          fmt::format("nothing is stored: {}; --store DIR names another place, --store none needs none",
+                      store.error().message));
   }
   // A recording's log is removed at its end, from a directory that may be a user's.
   bool writes = options.run.memory || options.alert.touch || !options.record.file.empty();

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstdio>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -14,6 +17,13 @@ namespace oomcast {
 /// Writes `text` to `to` and flushes it. false: it could not be written (a closed pipe, a full disk).
 inline bool print(std::FILE* to, const std::string& text) {
   return std::fwrite(text.data(), 1, text.size(), to) == text.size() && std::fflush(to) == 0;
+}
+
+/// Of stdout; nullopt: it is no terminal.
+inline std::optional<std::size_t> terminal_columns() {
+  winsize size{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return std::nullopt;
+  return size.ws_col;
 }
 
 /// After print(stdout, …), or a queue to it, has failed. Without a message, and exit code 0: the other end of

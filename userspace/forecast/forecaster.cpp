@@ -41,6 +41,12 @@ constexpr double kLoadsUpTo = 0.5;     // … below so much of its limit
 constexpr double kLoaded = 0.5;        // s: … or comes behind it, …
 constexpr double kSlowedTo = 0.5;      // … at less than so much of its pace
 
+// "18.9 MiB/s": the verb says which way.
+std::string speed_of(double slope) {
+  std::string rate = format_rate({slope});
+  return rate.starts_with('+') ? rate.substr(1) : rate;
+}
+
 std::string too_early(const History& history) {
   if (history.samples() <= 1) return "too early: one sample";
   return fmt::format("too early: {} samples in {}", history.samples(),
@@ -126,20 +132,21 @@ void Forecaster::tell_leak(const Leak& leak) {
     latest_.evidence.peak_above = whole_bytes(leak.peaks.mean);
     latest_.evidence.period = Seconds(leak.peaks.period);
   }
-  std::string rate = format_rate({slope}), since = format_duration(Seconds(t.end() - t.begin()));
+  std::string rate = speed_of(slope), since = format_duration(Seconds(t.end() - t.begin()));
   std::string period = format_duration(Seconds(leak.peaks.period));
   std::string height = format_size(whole_bytes(leak.peaks.mean));
   told_ = {};
   told_.rises = true;
   if (leak.of_peaks)
-    told_.said =
-        fmt::format("its peaks rise {} for {} now, every {} one of {} above a floor that goes up by steps",
-                    rate, since, period, height);
+    told_.said = fmt::format(
+        "its peaks have risen {} for the last {}: one of {} every {}, on a baseline that goes up "
+        "by steps",
+        rate, since, height, period);
   else if (leak.peaks.recurring)
-    told_.said = fmt::format("its floor rises {} for {} now, with peaks of {} every {} above it", rate, since,
-                             height, period);
+    told_.said = fmt::format("its baseline has risen {} for the last {}, with peaks of {} every {} above it",
+                             rate, since, height, period);
   else
-    told_.said = fmt::format("its floor rises {} for {} now", rate, since);
+    told_.said = fmt::format("its baseline has risen {} for the last {}", rate, since);
   if (!limit_) return;
   // It is throttled there, and creeps on.
   if (limit_kind_ == LimitKind::high && leak.floor >= limit_->as_double()) {
@@ -173,7 +180,7 @@ void Forecaster::tell_arrived(const Leak& leak) {
       Growth{{slope}, {slope - 1.645 * sd}, {slope + 1.645 * sd}, Seconds(t.end() - t.begin()), t.dots()};
   latest_.evidence.floor = whole_bytes(history_.newest_value());
   latest_.evidence.regime = Seconds(now - t.begin());
-  told_ = {fmt::format("its floor rose {} for {} up to its {}", format_rate({slope}),
+  told_ = {fmt::format("its baseline rose {} for {} up to its {}", speed_of(slope),
                        format_duration(Seconds(t.end() - t.begin())), name_of(limit_kind_)),
            fmt::format(", where it has stood for {}", format_duration(Seconds(stood))), true};
   meets_ = Meeting{now, now, now + stood};
@@ -217,10 +224,9 @@ void Forecaster::tell_copies(const Leak& leak) {
 void Forecaster::tell_freed_before(const Leak& leak, double height) {
   latest_.verdict = Verdict::spikes;
   latest_.evidence.peak_above = whole_bytes(height - leak.trend.value(leak.trend.begin()));
-  told_ = {
-      fmt::format("it rises {}, still below the {} from which it fell back before",
-                  format_rate({leak.trend.slope(history_.newest_time())}), format_size(whole_bytes(height))),
-      "", true};
+  told_ = {fmt::format("it rises {}, still below the {} from which it fell back before",
+                       speed_of(leak.trend.slope(history_.newest_time())), format_size(whole_bytes(height))),
+           "", true};
 }
 
 void Forecaster::tell_near() {

@@ -63,7 +63,8 @@ std::string objection(const Sentence& sentence, const History& history, std::opt
   if (tau >= kOneWay && moved >= enough)
     return fmt::format(", but it rose by {} in the last {}", bytes_text(moved), last());
   double lowest = std::ranges::min_element(newest, {}, &Bucket::low)->low;
-  auto above = above_all_before(history, newest.front().time, lowest, kMovedBy * std::abs(value));
+  double least = std::max(1.0, kMovedBy * std::abs(value));
+  auto above = above_all_before(history, newest.front().time, lowest, least);
   if (newest.front().time > 0 && above)
     return fmt::format(", but for the last {} it stands {} higher than ever before", last(),
                        bytes_text(*above));

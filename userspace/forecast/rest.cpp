@@ -109,9 +109,10 @@ std::optional<Sentence> tell_spikes(std::span<const Window> windows, const Floor
   std::string peaks = fmt::format("{} peaks of {} every {} came back", e.size(),
                                   format_size(whole_bytes(mean)), format_duration(Seconds(period)));
   if (early)
-    return Sentence{"too early to tell spikes from a leak: " + peaks, ", and the floor between them rises"};
-  return Sentence{peaks, rises ? ", the floor between them moves, but does not rise steadily"
-                               : ", the floor between them does not rise"};
+    return Sentence{"too early to tell spikes from a leak: " + peaks,
+                    ", and the baseline between them rises"};
+  return Sentence{peaks, rises ? ", the baseline between them moves, but does not rise steadily"
+                               : ", the baseline between them does not rise"};
 }
 
 // What a program loads in its first moments is neither a ramp nor a shift.

@@ -67,9 +67,10 @@ void add_growth_of(const Overview& o, const OverviewRow& row, std::size_t width,
       add_wrapped(out, width, "    " + doubts, 6, Style::dim);
   }
   if (o.looking_at == row.cgroup->path)
-    out.push_back(Line().add(fmt::format("looking for {} s", kLookLasts.count()), Style::dim));
+    out.push_back(Line().add(fmt::format("profiling for {} s", kLookLasts.count()), Style::dim));
   else if (out.size() == before)
-    out.push_back(Line().add(fmt::format("not known yet: b looks for {} s", kLookLasts.count()), Style::dim));
+    out.push_back(
+        Line().add(fmt::format("not profiled yet: b does it, for {} s", kLookLasts.count()), Style::dim));
 }
 
 void add_processes_of(const Overview& o, const OverviewRow& row, std::size_t width, std::vector<Line>& out) {

@@ -50,7 +50,7 @@ Line event_headline(const Fact& fact, const ClockMap& clock) {
       fmt::format("{} OOM killed {}", clock_time(clock.wall(e.time)), name_of(e.victims.front().process));
   if (e.victims.size() > 1) text += fmt::format(" and {} more", e.victims.size() - 1);
   if (e.limit_cgroup)
-    text += fmt::format(": {} met its limit of {}", path_of(e.limit_cgroup),
+    text += fmt::format(": {} hit its limit of {}", path_of(e.limit_cgroup),
                         e.limit ? format_size(*e.limit) : "unknown size");
   return Line().add(std::move(text), event_style(fact));
 }

@@ -19,6 +19,12 @@ bool is_news_of_gpu(std::string_view op) {
   return false;
 }
 
+constexpr Nanos kFlickers = std::chrono::seconds(10);
+
+bool asks_nothing(Verdict verdict, bool alert) {
+  return verdict != Verdict::leak && !alert;
+}
+
 TaskId task_of(const std::optional<ProcessRef>& process) {
   return process ? process->id : TaskId{};
 }
@@ -33,16 +39,20 @@ bool News::is(const Fact& fact) {
 }
 
 bool News::turns(const ForecastFact& f) {
-  Said now{f.forecast.verdict, f.forecast.alert};
+  Said now{f.forecast.verdict, f.forecast.alert, f.time};
   Said& said = f.device    ? cards_[{*f.device, task_of(f.process)}]
                : f.process ? processes_[f.process->id]
                            : cgroups_[f.cgroup ? f.cgroup->id.inode : 0];
   // Of each second program that starts and ends; that a leak is none any more is to be read.
   bool fades = now.verdict == Verdict::unknown && !said.alert && said.verdict != Verdict::leak;
   if (fades) return false;
+  bool same = now.verdict == said.verdict && now.alert == said.alert;
+  // A program whose memory comes and goes is now stable, now spiky, many times in a minute.
+  bool flickers = asks_nothing(now.verdict, now.alert) && asks_nothing(said.verdict, said.alert) &&
+                  said.verdict != Verdict::unknown && now.time - said.time < kFlickers;
+  if (same || flickers) return false;
   Said before = std::exchange(said, now);
-  bool quiet = now == Said{Verdict::stable, false} && before.verdict == Verdict::unknown;
-  return before != now && !quiet;
+  return now.verdict != Verdict::stable || now.alert || before.verdict != Verdict::unknown;
 }
 
 bool FactFilter::is_chosen(const std::string& type) const {

@@ -22,14 +22,15 @@ class News {
  public:
   bool is(const Fact& fact);
   /// Whether verdict or alert are others than those before of the same cgroup, process or card. Too early,
-  /// and stable from the start, are no news.
+  /// and stable from the start, are no news, nor is what turns again within ten seconds from one verdict that
+  /// asks for nothing to another.
   bool turns(const ForecastFact& forecast);
 
  private:
   struct Said {
     Verdict verdict = Verdict::unknown;
     bool alert = false;
-    bool operator==(const Said&) const = default;
+    MonoTime time{};
   };
   std::unordered_map<std::uint64_t, Said> cgroups_;
   std::unordered_map<TaskId, Said> processes_;

@@ -22,6 +22,7 @@ namespace {
 constexpr double kLookBack = 300;  // s, of reclaim
 constexpr double kMinLead = 1;     // s; a later forecast is of no use to anybody
 constexpr double kTimeToAct = 10;  // s
+constexpr double kSlow = 0.05;     // of the time: less, nobody has noticed
 
 const PostMortemProcess* row_of(const PostMortem& r, const ProcessRef& p) {
   for (const PostMortemProcess& row : r.processes)
@@ -208,7 +209,7 @@ std::optional<Finding> where_it_grew(const PostMortem& r) {
   std::string callers = describe_callers(most.site ? most.site->code : most.holder->adder);
   if (!callers.empty()) callers = "called by " + callers;
   auto add_when = [&](const auto& of) {
-    add(fmt::format("{} in {} of profiling, between {} and {} before the kill", format_size(of.of),
+    add(fmt::format("it grew by {} in a {} profile, between {} and {} before the kill", format_size(of.of),
                     format_duration(of.watched), format_duration(before(of.from)),
                     format_duration(before(of.to))));
   };
@@ -364,7 +365,7 @@ std::optional<Finding> was_foreseen(const PostMortem& r) {
     std::string done;
     for (const ActionRun& run : alert->actions)
       done += fmt::format("; {} '{}': {}", to_string(run.kind), cut_end(displayable(run.what), 40),
-                          to_string(run.result));
+                          result_of(run));
     out.evidence.push_back(
         fmt::format("alert {} {}{}", displayable(alert->rule), ago(-from_kill(e, alert->time)), done));
   }
@@ -376,11 +377,12 @@ std::optional<Finding> how_it_stalled(const PostMortem& r) {
   Seconds stalled{};
   Bytes reclaimed;
   std::uint64_t stalls = 0;
-  double first = 0;
+  double first = 0, began = from_kill(e, life_began(e));
   for (const ReclaimFact& f : e.reclaim) {
     double at = from_kill(e, f.time);
     const CgroupPtr& owner = e.told.episode.limit_cgroup;
-    if (at < -kLookBack || at > 1.5 || (owner && f.cgroup && !is_within(*f.cgroup, *owner))) continue;
+    if (at < -kLookBack || at <= began || at > 1.5) continue;
+    if (owner && f.cgroup && !is_within(*f.cgroup, *owner)) continue;
     first = std::min(first, at);
     stalled += f.stalled;
     stalls += f.stalls;
@@ -390,8 +392,8 @@ std::optional<Finding> how_it_stalled(const PostMortem& r) {
   for (const PressureFact& p : e.pressure)
     if (p.time <= e.told.episode.time && (p.cgroup ? is_owner(e, p.cgroup) : !e.told.episode.limit_cgroup))
       pressure = &p;
-  if (stalled < Seconds(0.05) &&
-      !(pressure && pressure->pressure.some && pressure->pressure.some->avg10 >= 5))
+  bool slow = stalled >= Seconds(0.05) && stalled.count() >= kSlow * std::max(1.0, -first);
+  if (!slow && !(pressure && pressure->pressure.some && pressure->pressure.some->avg10 >= 5))
     return std::nullopt;
   Finding out;
   out.text =
@@ -404,7 +406,7 @@ std::optional<Finding> how_it_stalled(const PostMortem& r) {
   if (pressure && pressure->pressure.some)
     out.evidence.push_back(fmt::format("memory pressure {:.0f} % of the 10 s to {}",
                                        pressure->pressure.some->avg10, ago(-from_kill(e, pressure->time))));
-  if (stalled < Seconds(0.05)) out.text = "Before it died it was slow: its tasks waited for memory.";
+  if (!slow) out.text = "Before it died it was slow: its tasks waited for memory.";
   return out;
 }
 

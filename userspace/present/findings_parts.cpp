@@ -36,8 +36,9 @@ std::string clock_at(const StoredEpisode& e, double at) {
 
 std::vector<const ForecastFact*> foretold(const StoredEpisode& e) {
   std::vector<const ForecastFact*> out;
+  MonoTime began = life_began(e);
   for (const ForecastFact& f : e.forecasts)
-    if (f.cgroup && !f.process && is_owner(e, f.cgroup) && f.time < e.told.episode.time &&
+    if (f.cgroup && !f.process && is_owner(e, f.cgroup) && f.time > began && f.time < e.told.episode.time &&
         f.forecast.verdict != Verdict::unknown)
       out.push_back(&f);
   return out;

@@ -27,7 +27,7 @@ std::string percent_of(double share) {
 
 template <typename Of>
 std::string of_what(const Of& from) {
-  return fmt::format("of the {} that {} grew by in {} of profiling", format_size(from.of),
+  return fmt::format("of the {} that {} grew by in a {} profile", format_size(from.of),
                      describe(from.process), format_duration(from.watched));
 }
 
@@ -140,7 +140,7 @@ std::string describe(const GrowthSource& source, std::span<const GrownHolder> ho
   }
   const GrewFrom& site = *source.site;
   if (only_varied(source))
-    return fmt::format("nothing grew in {}: it kept {} more in {} of profiling", describe(site.process),
+    return fmt::format("nothing grew in {}: it kept {} more in a {} profile", describe(site.process),
                        format_size(site.of), format_duration(site.watched));
   const GrowthEvidence& known = site.evidence;
   std::string share = site.sure_share() > 0 ? ", " + percent_of(site.sure_share()) : " ";

@@ -104,10 +104,11 @@ std::string sizes_of(const Recurrence& r) {
   return out;
 }
 
-std::string describe(const Recurrence& r, WallTime now) {
+// `span`: from the first to the last.
+std::string describe(const Recurrence& r, Nanos span, WallTime now) {
   std::string out = count(r.kills, "kill");
-  if (r.times < 2) return out + " within a minute";
-  if (r.kills != r.times) out += fmt::format(", {} times", r.times);
+  if (r.times < 2) return fmt::format("{} in {}", out, format_duration(Seconds(span)));
+  if (r.kills != r.times) out += fmt::format(" in {} bursts", r.times);
   if (r.times == 2) {
     out += fmt::format(", {} apart", format_duration(*r.interval));
   } else if (r.regular) {
@@ -139,9 +140,27 @@ std::string without_victim(std::size_t n) {
   return fmt::format("{} in which no process could be killed", count(n, "OOM"));
 }
 
-// What is wider than `columns` goes on below.
-void table(const std::vector<std::vector<std::string>>& rows, std::optional<std::size_t> columns,
+// Of columns that are long where names are: process, limit, trigger.
+void shorten(std::vector<std::vector<std::string>>& rows) {
+  constexpr std::size_t kProcess = 2, kLimit = 4, kTrigger = 5, kProcessWidth = 22, kLimitWidth = 23;
+  for (auto& row : rows) {
+    for (std::size_t c : {kProcess, kTrigger})
+      if (display_width(row[c]) > kProcessWidth) row[c] = cut_end(row[c], kProcessWidth);
+    if (display_width(row[kLimit]) > kLimitWidth) row[kLimit] = cut_middle(row[kLimit], kLimitWidth);
+  }
+}
+
+// What is wider than `columns` is shortened, and goes on below.
+void table(std::vector<std::vector<std::string>> rows, std::optional<std::size_t> columns,
            const TextStyle& style, std::string& out) {
+  auto widest = [&](std::size_t c) {
+    std::size_t width = 0;
+    for (const auto& row : rows) width = std::max(width, display_width(row[c]));
+    return width;
+  };
+  std::size_t whole = 0;
+  for (std::size_t c = 0; c < rows.front().size(); ++c) whole += widest(c) + 2;
+  if (columns && whole > *columns + 2) shorten(rows);
   std::vector<std::size_t> widths(rows.front().size(), 0);
   std::vector<bool> used(widths.size(), false);
   for (std::size_t r = 0; r < rows.size(); ++r)
@@ -373,14 +392,15 @@ std::vector<Recurring> recurring(const std::vector<PastKill>& kills, bool all) {
 std::string history_text(const std::vector<PastKill>& kills, const HistoryFacts& facts,
                          const TextStyle& style) {
   std::string read;
-  for (const std::string& source : facts.sources) read += (read.empty() ? "" : ", ") + displayable(source);
+  for (const std::string& source : facts.sources)
+    read += (read.empty() ? "" : ", ") + settle_marks(source_in_words(source));
   std::string others = facts.without_victim ? "; " + without_victim(facts.without_victim) : "";
   if (kills.empty())
     return fmt::format("no OOM kill {}found in {}{}\n", facts.filtered ? "that was asked for " : "",
                        read.empty() ? "anything: there was nothing to read" : read, others) +
            user_kills_text(facts);
-  std::vector<std::vector<std::string>> rows = {
-      {format_local(facts.now, "TIME (UTC%z)"), "HOST", "WHO", "SIZE", "LIMIT", "TRIGGER", "SEEN BY", "ID"}};
+  std::vector<std::vector<std::string>> rows = {{format_local(facts.now, "TIME (UTC%z)"), "HOST", "PROCESS",
+                                                 "SIZE", "LIMIT", "TRIGGER", "SEEN BY", "ID"}};
   bool timeless = false;
   bool several_hosts = std::ranges::any_of(kills, [&](const PastKill& kill) {
     const std::string& first = kills.front().host;
@@ -407,8 +427,13 @@ std::string history_text(const std::vector<PastKill>& kills, const HistoryFacts&
     if (std::ranges::find(told, r.kills) != told.end()) continue;
     told.push_back(r.kills);
     if (!std::exchange(any, true)) out += "\nHow often\n";
-    out += fmt::format("  {}{}: {}\n", name_of(r, several_hosts), r.confirmed ? "" : kMark,
-                       describe(r.recurrence, facts.now));
+    Nanos span = *kills[r.kills.front()].time - *kills[r.kills.back()].time;
+    std::string line = fmt::format("  {}{}: {}", name_of(r, several_hosts), r.confirmed ? "" : kMark,
+                                   describe(r.recurrence, span, facts.now));
+    if (!facts.columns)
+      out += line + "\n";
+    else
+      for (const std::string& part : wrap(line, *facts.columns, 4)) out += part + "\n";
   }
   return out;
 }

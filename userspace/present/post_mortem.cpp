@@ -17,7 +17,8 @@ namespace oomcast {
 namespace {
 
 constexpr std::size_t kMaxListed = 1024;
-constexpr std::size_t kLongestName = 64;  // columns, in a sentence
+constexpr std::size_t kLongestName = 64;   // columns, in a sentence
+constexpr std::size_t kLongestOwner = 32;  // of the limit: it is in most sentences
 
 /// What cannot be dropped of the owner's memory, in seconds from the kill; ends with the kill.
 struct Series {
@@ -33,13 +34,6 @@ struct Series {
     return i;
   }
 };
-
-// After an earlier kill at the same limit it is another life.
-MonoTime life_began(const StoredEpisode& e) {
-  MonoTime began = e.from;
-  for (const Episode& before : e.before.at_limit) began = std::max(began, before.time);
-  return began;
-}
 
 Series owner_series(const StoredEpisode& e) {
   Series out;
@@ -318,6 +312,12 @@ ClockMap clock_of(const RunInfo& run) {
   return {run.wall_of_mono_zero, run.wall_of_boot_zero, run.tick};
 }
 
+MonoTime life_began(const StoredEpisode& e) {
+  MonoTime began = e.from;
+  for (const Episode& before : e.before.at_limit) began = std::max(began, before.time);
+  return began;
+}
+
 double from_kill(const StoredEpisode& e, MonoTime t) {
   return seconds_between(e.told.episode.time, t).count();
 }
@@ -344,7 +344,7 @@ std::string oom_message(const Episode& e, const std::string& host) {
   std::string why;
   switch (e.scope.value_or(e.limit_cgroup ? OomScope::memcg : OomScope::global)) {
     case OomScope::memcg:
-      why = fmt::format("{} met its memory limit{}",
+      why = fmt::format("{} hit its memory limit{}",
                         e.limit_cgroup ? short_name(label(e.limit_cgroup)) : "a memory cgroup",
                         e.limit ? " of " + format_size(*e.limit) : "");
       break;
@@ -366,7 +366,9 @@ std::string oom_message(const Episode& e, const std::string& host) {
 }
 
 std::string owner_name(const Episode& e) {
-  return e.limit_cgroup ? short_name(label(e.limit_cgroup)) : "the machine";
+  if (!e.limit_cgroup) return "the machine";
+  std::string name = label(e.limit_cgroup);
+  return display_width(name) <= kLongestOwner ? name : short_name(displayable(e.limit_cgroup->name.name));
 }
 
 bool is_victim(const Episode& e, const ProcessRef& process) {

@@ -17,15 +17,18 @@ ClockMap clock_of(const RunInfo& run);
 inline Bytes known(const std::optional<Bytes>& size) {
   return size ? *size : Bytes{};
 }
+/// After an earlier kill at the same limit it is another life.
+MonoTime life_began(const StoredEpisode& e);
 /// Seconds from the kill; negative: before it.
 double from_kill(const StoredEpisode& e, MonoTime t);
 bool same_cgroup(const CgroupPtr& a, const CgroupPtr& b);
 /// The cgroup whose limit was met, or the host's root.
 bool is_owner(const StoredEpisode& e, const CgroupPtr& cgroup);
-/// "python3[4301] train.py was OOM-killed: /train met its memory limit of 512 MiB"; `host`: where, empty:
+/// "python3[4301] train.py was OOM-killed: /train hit its memory limit of 512 MiB"; `host`: where, empty:
 /// here.
 std::string oom_message(const Episode& e, const std::string& host = "");
-/// "/train", "the machine": as a sentence names the limit's owner.
+/// "/train", "the machine": as a sentence names the limit's owner. Of a long path its last part: the headline
+/// has all of it.
 std::string owner_name(const Episode& e);
 /// "1 page (order 0), 0xcc0(GFP_KERNEL)": what could not be given; "": nothing was asked for, or it is not
 /// known.

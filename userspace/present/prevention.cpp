@@ -20,11 +20,11 @@ constexpr double kOneOfAKind = 0.4;  // how far workers may differ in size
 
 /// Since when, before the kill, the level was at or above `part` of the limit; s.
 double above_for(const StoredEpisode& e, double part) {
-  double since = 0;
+  double since = 0, began = from_kill(e, life_began(e));
   for (auto s = e.samples.rbegin(); s != e.samples.rend(); ++s) {
     double at = from_kill(e, s->time);
     auto limit = s->headroom_limit ? s->headroom_limit : limit_of(e);
-    if (!is_owner(e, s->cgroup) || at > 0 || !s->pinned || !limit) continue;
+    if (!is_owner(e, s->cgroup) || at > 0 || at <= began || !s->pinned || !limit) continue;
     if (s->pinned->as_double() < part * limit->as_double()) break;
     since = -at;
   }
@@ -127,7 +127,7 @@ std::optional<Finding> an_alert(const PostMortem& r) {
   }
   if (!best || best->lead < 1)
     return Finding{"No alert would have left time to act: make room, or make the step smaller.",
-                   {fmt::format("the limit was met {} after the rise began", format_duration(r.rise->took))}};
+                   {fmt::format("the limit was hit {} after the rise began", format_duration(r.rise->took))}};
   return Finding{fmt::format("An alert would have left {}{} to save the work:", best->lead < 5 ? "only " : "",
                              format_duration(Seconds(best->lead))),
                  {command(e, best->text)}};

@@ -31,26 +31,6 @@ std::optional<BytesPerSec> real_rate(const OverviewRow& row) {
   return grows(row) ? rate(row) : std::nullopt;
 }
 
-struct TimeUnit {
-  double seconds;
-  std::string_view name;
-};
-
-TimeUnit unit_for(double seconds) {
-  if (seconds < 119.5) return {1, "s"};
-  if (seconds < 119.5 * 60) return {60, "min"};
-  if (seconds < 48 * 3600) return {3600, "h"};
-  return {86400, "d"};
-}
-
-std::string number(double value) {
-  return value < 9.95 ? fmt::format("{:.1f}", value) : fmt::format("{:.0f}", value);
-}
-
-std::string in_unit(double seconds, TimeUnit unit) {
-  return number(seconds / unit.seconds);
-}
-
 template <typename T>
 int more_first(const std::optional<T>& a, const std::optional<T>& b) {
   if (a.has_value() != b.has_value()) return a ? -1 : 1;
@@ -387,30 +367,6 @@ bool grows(const OverviewRow& row) {
 
 bool is_doubtful(const Forecast& f) {
   return f.eta && !f.alert;
-}
-
-std::string format_deadline(const Forecast& f, bool with_interval) {
-  constexpr double kTwoYears = 730 * 86400.0;
-  if (!f.eta) {
-    if (!f.eta_low || f.eta_low->count() > kTwoYears) return std::string(kNone);
-    TimeUnit unit = unit_for(f.eta_low->count());
-    std::string low = fmt::format("{} {}", in_unit(f.eta_low->count(), unit), unit.name);
-    return with_interval ? "> " + low + " or never" : ">" + low;
-  }
-  double eta = f.eta->count();
-  if (eta < 0.05) return "now";
-  if (eta > kTwoYears) return ">2 years";
-  TimeUnit unit = unit_for(eta);
-  std::string out = fmt::format("{} {}", in_unit(eta, unit), unit.name);
-  if (!with_interval || !f.eta_low) return out;
-  std::string high = "never";
-  if (f.eta_high && f.eta_high->count() <= kTwoYears) {
-    TimeUnit other = unit_for(f.eta_high->count());
-    bool same = f.eta_high->count() < 1000 * unit.seconds;
-    high = same ? in_unit(f.eta_high->count(), unit)
-                : fmt::format("{} {}", in_unit(f.eta_high->count(), other), other.name);
-  }
-  return fmt::format("{} ({}–{})", out, in_unit(f.eta_low->count(), unit), high);
 }
 
 }  // namespace oomcast

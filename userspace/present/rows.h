@@ -60,10 +60,6 @@ std::string size_or_none(const std::optional<Bytes>& size);
 std::string percent(const OverviewRow& row);
 /// What follows the cgroup's name in a sentence: "keeps growing and gives nothing back".
 std::string_view meaning(Verdict verdict);
-/// "13 s (11–15)", "2.1 h (1.8–never)", "> 12 min or never", "–" where none is in sight. Without its
-/// interval: "13 s". At most 19 columns, 8 without the interval; what is further off than two years is not
-/// told more exactly.
-std::string format_deadline(const Forecast& forecast, bool with_interval);
 /// A time to OOM that no alert would be given for.
 bool is_doubtful(const Forecast& forecast);
 

@@ -151,7 +151,7 @@ std::vector<std::string> keys_of(const Overview& o, const View& view) {
       return out;
     }
     case Page::details:
-      return {"Enter or Esc: back", "b look for lines", "? help", "q quit"};
+      return {"Enter or Esc: back", "b profile", "? help", "q quit"};
     case Page::report:
       return {"Enter or Esc: back", "arrows, PgUp, PgDn scroll", "? help", "q quit"};
   }
@@ -174,19 +174,23 @@ std::vector<Line> heading(const Overview& o, const ClockMap& clock, const View& 
   Line title;
   title.add(clock_time(clock.wall(o.time)), Style::strong);
   title.add("  " + displayable(o.scope));
+  std::string host, killed_so_far;
   for (const OverviewRow& row : o.rows)
     if (!row.cgroup && row.usage && row.limit)
-      title.add(fmt::format("  host {} of {}", format_size(*row.usage), format_size(*row.limit)));
+      host = fmt::format("  host {} of {}", format_size(*row.usage), format_size(*row.limit));
   auto kills = std::count_if(o.events.begin(), o.events.end(),
                              [](const Fact& fact) { return std::holds_alternative<OomEvent>(fact); });
   if (view.paused) title.cells.insert(title.cells.begin(), {"PAUSED ", Style::warn});
-  if (kills) title.add(fmt::format("  {} OOM kill{}", kills, kills == 1 ? "" : "s"), Style::alert);
+  if (kills) killed_so_far = fmt::format("  {} OOM kill{}", kills, kills == 1 ? "" : "s");
+  // The host has a row of its own.
+  if (display_width(title) + display_width(host + killed_so_far) <= size.width) title.add(host);
+  if (kills) title.add(killed_so_far, Style::alert);
 
   Line lost;
   if (std::string all = summarize_losses(o.lost); !all.empty()) lost.add("LOST " + all, Style::warn);
   Line sources;
   for (const std::string& s : o.sources)
-    sources.add((sources.cells.empty() ? "from " : ", ") + displayable(s), Style::dim);
+    sources.add((sources.cells.empty() ? "from " : ", ") + settle_marks(source_in_words(s)), Style::dim);
 
   if (!o.gpu.empty()) sources.add(", GPU: " + displayable(o.gpu), Style::dim);
 

@@ -22,6 +22,7 @@ namespace {
 
 constexpr std::size_t kMostOfArgument = 40;                                     // bytes
 constexpr std::size_t kTerminalWidth = 80, kBlockIndent = 14, kHeadWidth = 22;  // kHeadWidth: time and type
+constexpr std::size_t kMostOfPath = 18;  // so that a forecast of it fits
 constexpr std::string_view kRed = "\033[1;31m", kYellow = "\033[33m", kDim = "\033[2m", kOff = "\033[0m";
 
 std::string size_or(const std::optional<Bytes>& size, std::string_view unknown = "unknown") {
@@ -46,11 +47,15 @@ std::string where(const CgroupPtr& cgroup) {
   return cgroup ? cut_ids(escape_for_terminal(cgroup->path)) : "unknown cgroup";
 }
 
-// The path, or the name where the line would be wider than a terminal; `others`: columns of the line.
-std::string where(const CgroupPtr& cgroup, std::size_t others) {
-  std::string path = where(cgroup);
-  if (!cgroup || others + display_width(path) <= kTerminalWidth) return path;
+std::string short_of(const CgroupPtr& cgroup) {
   return cut_ids(escape_for_terminal(cgroup->name.name));
+}
+
+// The path, or the name of one that no line has room for: decided by the path alone, so that a cgroup has one
+// name in all forecasts.
+std::string short_where(const CgroupPtr& cgroup) {
+  std::string path = where(cgroup);
+  return !cgroup || display_width(path) <= kMostOfPath ? path : short_of(cgroup);
 }
 
 // Wrapped, a number and its unit on one line.
@@ -85,7 +90,7 @@ class Places {
     if (limit_ && limit_->path != "/" && cgroup->path.starts_with(limit_->path + "/"))
       return " in " + cut_ids(escape_for_terminal(cgroup->path.substr(limit_->path.size() + 1)));
     bool first = told_.insert(cgroup->path).second;
-    return " in " + (first ? where(cgroup) : cut_ids(escape_for_terminal(cgroup->name.name)));
+    return " in " + (first ? where(cgroup) : short_of(cgroup));
   }
 
  private:
@@ -93,11 +98,41 @@ class Places {
   std::set<std::string> told_;
 };
 
+// Name and pid, and as much of the argument as there is room for.
+std::string described_in(std::size_t room, const ProcessRef& process) {
+  constexpr std::size_t kWorthIt = 4;  // " tr…"
+  std::string whole = describe(process);
+  if (display_width(whole) <= room) return whole;
+  ProcessRef bare = process;
+  bare.cmdline = {};
+  std::string least = describe(bare);
+  return room < display_width(least) + kWorthIt ? least : cut_end(whole, room);
+}
+
+struct TimeUnit {
+  double seconds;
+  std::string_view name;
+};
+
+TimeUnit unit_for(double seconds) {
+  if (seconds < 119.5) return {1, "s"};
+  if (seconds < 119.5 * 60) return {60, "min"};
+  if (seconds < 48 * 3600) return {3600, "h"};
+  return {86400, "d"};
+}
+
+std::string in_unit(double seconds, TimeUnit unit) {
+  double value = seconds / unit.seconds;
+  return value < 9.95 ? fmt::format("{:.1f}", value) : fmt::format("{:.0f}", value);
+}
+
+constexpr std::string_view kNow = "now";
+
 std::string_view what_ran_out(const std::optional<OomScope>& scope) {
   if (!scope) return "of what is not known";
   switch (*scope) {
     case OomScope::memcg:
-      return "a cgroup met its limit";
+      return "a cgroup hit its limit";
     case OomScope::global:
       return "the machine ran out of memory";
     case OomScope::cpuset:
@@ -116,7 +151,7 @@ class TextRenderer {
 
   std::string operator()(const StartFact& f) const {
     std::string sources;
-    for (const std::string& s : f.sources) sources += (sources.empty() ? "" : ", ") + s;
+    for (const std::string& s : f.sources) sources += (sources.empty() ? "" : ", ") + source_in_words(s);
     std::string on = f.kernel.empty() ? "" : " on Linux " + f.kernel;
     return fmt::format("oomcast {}{}: {}", f.version, on, sources);
   }
@@ -152,11 +187,12 @@ class TextRenderer {
   std::string operator()(const ForgottenFact&) const { return ""; }
 
   std::string operator()(const ForecastFact& f) const {
-    std::string rate = f.forecast.growth ? "  " + format_rate(f.forecast.growth->rate) : "";
+    std::string rate = f.forecast.growth ? " " + format_rate(f.forecast.growth->rate) : "";
     std::string what =
-        fmt::format("  {}{}  {}", to_string(f.forecast.verdict), rate, describe_deadline(f.forecast));
-    std::string who = f.process          ? describe(*f.process)
-                      : f.cgroup         ? where(f.cgroup, kHeadWidth + display_width(what))
+        fmt::format("  {}{} {}", to_string(f.forecast.verdict), rate, describe_deadline(f.forecast));
+    std::size_t room = kTerminalWidth - std::min(kTerminalWidth, kHeadWidth + display_width(what));
+    std::string who = f.process          ? described_in(room, *f.process)
+                      : f.cgroup         ? short_where(f.cgroup)
                       : f.device         ? ""
                       : f.series.empty() ? "series"
                                          : escape_for_terminal(f.series);
@@ -284,19 +320,25 @@ class TextRenderer {
   }
 
  private:
-  // The path below it, to be copied, where both do not fit.
+  // What does not fit stands below it, the path to be copied.
   std::string headline(const Episode& e) const {
-    std::string again = e.series ? fmt::format(" (kill {} in {})", e.series->kills,
-                                               format_duration(seconds_between(e.series->since, e.time)))
-                                 : "";
-    auto met = [&](const std::string& whose) {
-      return fmt::format("OOM kill: {} met its limit of {}{}", whose, size_or(e.limit), again);
+    auto hit = [&](const std::string& whose) {
+      return fmt::format("OOM kill: {} hit its limit of {}", whose, size_or(e.limit));
     };
-    if (!e.limit_cgroup) return paint(kRed, fmt::format("OOM kill: {}{}", what_ran_out(e.scope), again));
-    std::string path = where(e.limit_cgroup);
-    if (kHeadWidth + display_width(met(path)) <= kTerminalWidth) return paint(kRed, met(path));
-    return paint(kRed, met(cut_ids(escape_for_terminal(e.limit_cgroup->name.name)))) +
-           fmt::format("\n    {:<10}{}", "cgroup", path);
+    auto fits = [](const std::string& text) { return kHeadWidth + display_width(text) <= kTerminalWidth; };
+    std::string line = "OOM kill: " + std::string(what_ran_out(e.scope)), below;
+    if (e.limit_cgroup) {
+      line = hit(where(e.limit_cgroup));
+      if (!fits(line)) {
+        line = hit(short_of(e.limit_cgroup));
+        below = fmt::format("\n    {:<10}{}", "cgroup", where(e.limit_cgroup));
+      }
+    }
+    if (!e.series) return paint(kRed, line) + below;
+    std::string again = fmt::format("kill {} in {}", e.series->kills,
+                                    format_duration(seconds_between(e.series->since, e.time)));
+    std::string with = fmt::format("{} ({})", line, again);
+    return fits(with) ? paint(kRed, with) + below : paint(kRed, line) + block("again", again) + below;
   }
 
   // "Xid 31 (memory page fault on the card): pid=4711, name=python3, …"
@@ -313,14 +355,7 @@ class TextRenderer {
   static std::string outcome(const ActionRun& run) {
     std::string out = fmt::format("{:<10}{}", to_string(run.kind), escape_for_terminal(run.what));
     if (run.process) out += " to " + describe(*run.process);
-    std::string how(to_string(run.result));
-    if (run.exit_code) how = fmt::format("exit code {}", *run.exit_code);
-    if (run.signal) how = fmt::format("ended by signal {}", *run.signal);
-    if (run.result == ActionRun::Result::timed_out) how = "killed, it took too long";
-    if (run.result == ActionRun::Result::left) how = "still runs";
-    if (run.error) how = escape_for_terminal(*run.error);
-    if (run.took && run.kind == ActionRun::Kind::exec) how += " after " + format_duration(*run.took);
-    return out + ": " + how;
+    return out + ": " + result_of(run);
   }
 
   static std::string checks(const EpisodeChecks& c) {
@@ -373,6 +408,35 @@ std::string describe(const ProcessRef& process) {
   return out;
 }
 
+std::string result_of(const ActionRun& run) {
+  using Result = ActionRun::Result;
+  std::string how = "still runs";  // running, left
+  if (run.result == Result::ok) how = run.kind == ActionRun::Kind::signal ? "sent" : "done";
+  if (run.result == Result::failed) how = "failed";
+  if (run.result == Result::timed_out) how = "killed, it took too long";
+  if (run.result == Result::lost) how = "not started: too many were running";
+  bool ended = run.result == ActionRun::Result::ok || run.result == ActionRun::Result::failed;
+  if (ended && run.exit_code) how = fmt::format("exit code {}", *run.exit_code);
+  if (ended && run.signal) how = fmt::format("ended by signal {}", *run.signal);
+  if (run.error) how = escape_for_terminal(*run.error);
+  if (run.took && run.kind == ActionRun::Kind::exec) how += " after " + format_duration(*run.took);
+  return how;
+}
+
+std::string source_in_words(std::string_view source) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> words = {{
+      {"cgroupfs-v1", "cgroup files (v1)"},
+      {"cgroupfs-v2", "cgroup files (v2)"},
+      {"kmsg", "kernel log"},
+      {"bpf", "kernel programs"},
+      {"store", "what oomcast stored"},
+      {"journal", "journal"},
+  }};
+  for (const auto& [name, text] : words)
+    if (name == source) return std::string(text);
+  return escape_for_terminal(source);
+}
+
 std::string_view memory_of(GpuMemoryKind kind) {
   if (kind == GpuMemoryKind::device) return "GPU memory";
   return kind == GpuMemoryKind::pinned ? "host memory" : "memory";
@@ -386,13 +450,36 @@ std::string describe_deadline(const Forecast& f) {
   if (f.evidence.thrashing) return describe(*f.evidence.thrashing);
   if (!f.eta && !f.eta_low && !f.limit && f.verdict == Verdict::leak) return "its limit is not known";
   std::string_view what = end_of(f);
-  if (!f.eta)
-    return f.eta_low ? fmt::format("{} in {} at the earliest, may never", what, format_duration(*f.eta_low))
-                     : "no OOM in sight";
+  if (!f.eta && f.eta_low)
+    return fmt::format("{} in {} at the earliest, may never", what, format_duration(*f.eta_low));
+  if (!f.eta) return f.verdict == Verdict::unknown ? "too early to say" : "no OOM in sight";
   if (f.limit_kind == LimitKind::high && f.eta->count() <= 0) return std::string(what);
-  std::string high = f.eta_high ? format_duration(*f.eta_high) : "never";
-  return fmt::format("{} in {} ({} to {})", what, format_duration(*f.eta),
-                     f.eta_low ? format_duration(*f.eta_low) : "not known", high);
+  std::string when = format_deadline(f, true);
+  return fmt::format("{} {}{}", what, when == kNow ? "" : "in ", when);
+}
+
+std::string format_deadline(const Forecast& f, bool with_interval) {
+  constexpr double kTwoYears = 730 * 86400.0;
+  if (!f.eta) {
+    if (!f.eta_low || f.eta_low->count() > kTwoYears) return "–";
+    TimeUnit unit = unit_for(f.eta_low->count());
+    std::string low = fmt::format("{} {}", in_unit(f.eta_low->count(), unit), unit.name);
+    return with_interval ? "> " + low + " or never" : ">" + low;
+  }
+  double eta = f.eta->count();
+  if (eta < 0.05) return std::string(kNow);
+  if (eta > kTwoYears) return ">2 years";
+  TimeUnit unit = unit_for(eta);
+  std::string out = fmt::format("{} {}", in_unit(eta, unit), unit.name);
+  if (!with_interval || !f.eta_low) return out;
+  std::string high = "never";
+  if (f.eta_high && f.eta_high->count() <= kTwoYears) {
+    TimeUnit other = unit_for(f.eta_high->count());
+    bool same = f.eta_high->count() < 1000 * unit.seconds;
+    high = same ? in_unit(f.eta_high->count(), unit)
+                : fmt::format("{} {}", in_unit(f.eta_high->count(), other), other.name);
+  }
+  return fmt::format("{} ({}–{})", out, in_unit(f.eta_low->count(), unit), high);
 }
 
 std::string to_text(const Fact& fact, const ClockMap& clock, const TextStyle& style) {

@@ -27,12 +27,12 @@ const Sentence kStanding[] = {
     {"no rise above noise in 2 h"},
     {"the level shifted by 4.00 GiB, 10 min 00 s ago", ", and is flat since"},
     {"it rose by 15.0 GiB at the start", " and levelled off"},
-    {"5 peaks of 4.00 GiB every 1 min 00 s came back", ", the floor between them does not rise"},
+    {"5 peaks of 4.00 GiB every 1 min 00 s came back", ", the baseline between them does not rise"},
     {"1.00 GiB became private while the RSS stayed at 2.00 GiB"},
     {"3.00 GiB of what grew can be dropped (page cache); what cannot stands at 10.0 GiB"},
 };
 const Sentence kRising[] = {
-    {"its floor rises +10.0 MiB/s for 1 min 00 s now", "", true},
+    {"its baseline has risen 10.0 MiB/s for the last 1 min 00 s", "", true},
     {"too early to tell a start-up from a leak: 1.00 GiB in 20 s", ", and it still rises", true},
 };
 
@@ -63,6 +63,14 @@ TEST(LastWord, a_jump_to_where_it_never_was_is_said) {
   History history;
   for (int i = 0; i < 110; ++i) history.add(at_s(i), GiB(i < 100 ? 20 : 24));
   EXPECT_TRUE(has(last_word(kStanding[0], history, GiB(100), {}), "stands 4.00 GiB higher than ever before"))
+      << last_word(kStanding[0], history, GiB(100), {});
+}
+
+// A run's summary said "0 B higher than ever before" of a program that had ended.
+TEST(LastWord, what_holds_nothing_any_more_is_not_said_to_stand_higher) {
+  History history;
+  for (int i = 0; i < 110; ++i) history.add(at_s(i), Bytes{});
+  EXPECT_FALSE(has(last_word(kStanding[0], history, GiB(100), {}), "higher"))
       << last_word(kStanding[0], history, GiB(100), {});
 }
 

@@ -141,7 +141,7 @@ TEST(Growth, of_a_process_that_only_varied_while_it_was_profiled_has_no_line) {
   site.grown = KiB(8);
   site.watched = Seconds(5);
   EXPECT_EQ(describe(growth_sources(of)[0], {}),
-            "nothing grew in pid 0: it kept 8.00 KiB more in 5.0 s of profiling");
+            "nothing grew in pid 0: it kept 8.00 KiB more in a 5.0 s profile");
   site.of = MiB(50);
   site.grown = MiB(40);
   EXPECT_FALSE(only_varied(growth_sources(of)[0]));

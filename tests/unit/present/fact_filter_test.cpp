@@ -78,6 +78,21 @@ TEST(FactFilter, of_text_gives_a_forecast_when_verdict_or_alert_change) {
   EXPECT_TRUE(filter.wants(forecast_at(10, Verdict::unknown))) << "it was no leak";
 }
 
+// A program whose memory comes and goes gave two lines a second, and none asked for anything.
+TEST(FactFilter, of_text_gives_verdicts_that_ask_for_nothing_at_most_once_in_ten_seconds) {
+  FactFilter filter({}, true);
+  EXPECT_TRUE(filter.wants(forecast_at(1, Verdict::spikes)));
+  EXPECT_FALSE(filter.wants(forecast_at(2, Verdict::stable)));
+  EXPECT_FALSE(filter.wants(forecast_at(3, Verdict::spikes)));
+  EXPECT_FALSE(filter.wants(forecast_at(9, Verdict::ramp)));
+  EXPECT_TRUE(filter.wants(forecast_at(10, Verdict::leak))) << "that asks for something";
+  EXPECT_TRUE(filter.wants(forecast_at(11, Verdict::spikes))) << "it is over";
+  EXPECT_FALSE(filter.wants(forecast_at(12, Verdict::stable)));
+  EXPECT_TRUE(filter.wants(forecast_at(13, Verdict::stable, true))) << "an alert";
+  EXPECT_TRUE(filter.wants(forecast_at(14, Verdict::stable)));
+  EXPECT_TRUE(filter.wants(forecast_at(24, Verdict::spikes)));
+}
+
 TEST(FactFilter, gives_the_types_that_were_asked_for_alone) {
   EXPECT_EQ(types_of(FactFilter(only_of({"oom", "sample"}), false), known_facts()), (Words{"sample", "oom"}));
   EXPECT_EQ(types_of(FactFilter(only_of({"oom"}), true), known_facts()), (Words{"oom", "lost"}))

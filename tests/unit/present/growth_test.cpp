@@ -50,7 +50,7 @@ std::vector<std::string> told(const std::vector<GrewFrom>& sites, const std::vec
   return out;
 }
 
-const std::string kOf = " of the 60.0 MiB that python3[7] train.py grew by in 10 s of profiling";
+const std::string kOf = " of the 60.0 MiB that python3[7] train.py grew by in a 10 s profile";
 
 TEST(Growth, of_what_was_kept_has_its_error_and_its_part) {
   EXPECT_EQ(told({kept(MiB(57))}, {}),

@@ -2,10 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
+#include <memory>
 #include <sstream>
+
+#include "present/cells.h"
 
 namespace oomcast {
 namespace {
@@ -85,6 +89,31 @@ TEST_F(HistoryOf, a_terminal_of_80_columns_breaks_no_cell_and_tells_all) {
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
   EXPECT_NE(text.find("python3[2809156]"), std::string::npos);
   EXPECT_NE(text.find("Z-2809156"), std::string::npos);
+}
+
+TEST_F(HistoryOf, of_80_columns_has_two_lines_of_a_kill_however_long_its_names_are) {
+  facts_.columns = 80;
+  auto kills = regular(2);
+  for (PastKill& kill : kills) {
+    kill.episode.victims[0].process.cmdline = {"python3", std::string(60, 'x')};
+    auto limit = std::make_shared<CgroupRef>(*kill.episode.limit_cgroup);
+    limit->path = "/process_api/" + std::string(50, 'y');
+    kill.episode.limit_cgroup = limit;
+  }
+  std::istringstream lines(history_text(kills, facts_, {}));
+  std::vector<std::string> told;
+  for (std::string line; std::getline(lines, line) && !line.starts_with("*");) told.push_back(line);
+  ASSERT_GT(told.size(), 2u);
+  EXPECT_EQ(std::ranges::count_if(told, [](const std::string& line) { return line.starts_with("    "); }), 3)
+      << "of the heading and of two kills";
+  for (const std::string& line : told) EXPECT_LE(display_width(line), 80u) << line;
+}
+
+TEST_F(HistoryOf, kills_in_one_minute_are_told_with_the_time_that_they_took) {
+  auto kills = regular(3);
+  for (std::size_t i = 0; i < kills.size(); ++i) set_time(kills[i], {1783000000s + (2 - i) * 50s, 1s});
+  std::string text = history_text(kills, facts_, {});
+  EXPECT_NE(text.find("3 kills in 1 min 40 s"), std::string::npos) << text;
 }
 
 TEST_F(HistoryOf, a_host_with_two_names_is_one) {

@@ -116,7 +116,7 @@ class Scene {
     }
     for (int t = -300; t < 0; t += 10)
       e_.forecasts.push_back(
-          forecast(t, Verdict::leak, -t * 1.05, "its floor rises +1.00 MiB/s for 300 s now"));
+          forecast(t, Verdict::leak, -t * 1.05, "its baseline has risen 1.00 MiB/s for the last 300 s"));
     e_.told.first_forecast = at(-300);
     e_.told.forecast_before = e_.forecasts.back();
     e_.reclaim.push_back({at(-1), job_, 12, Seconds(2.5), mib(80)});
@@ -327,10 +327,10 @@ TEST_F(Report, calls_a_leak_a_leak_and_tells_how_well_it_was_foreseen) {
 TEST_F(Report, draws_no_deadline_that_was_withdrawn_before_the_kill) {
   Scene scene;
   StoredEpisode e = scene.step();
-  e.forecasts = {scene.forecast(-380, Verdict::leak, 300, "its floor rises"),
+  e.forecasts = {scene.forecast(-380, Verdict::leak, 300, "its baseline has risen"),
                  scene.forecast(-340, Verdict::stable, {}, "no rise above noise in 60 s")};
   EXPECT_TRUE(make_post_mortem(e).timeline.forecasts.empty());
-  e.forecasts.push_back(scene.forecast(-60, Verdict::leak, 58, "its floor rises"));
+  e.forecasts.push_back(scene.forecast(-60, Verdict::leak, 58, "its baseline has risen"));
   e.told.first_forecast = at(-60);
   auto drawn = make_post_mortem(e).timeline.forecasts;
   ASSERT_EQ(drawn.size(), 1u);
@@ -428,7 +428,7 @@ TEST_F(Report, calls_a_step_a_step_though_its_beginning_looked_like_a_leak) {
     Scene scene;
     for (int t = -400; t < -took; ++t) scene.level(t, 100);
     for (double t = -took; t < 0; t += 0.25) scene.level(t, 100 + 400 / took * (t + took));
-    ForecastFact leak = scene.forecast(-3.2, Verdict::leak, 3.5, "its floor rises now");
+    ForecastFact leak = scene.forecast(-3.2, Verdict::leak, 3.5, "its baseline has risen");
     leak.forecast.growth->rate = {mib(400).as_double() / took};
     leak.forecast.evidence.regime = Seconds(took - 3.2);
     scene.e_.forecasts.push_back(leak);
@@ -699,10 +699,45 @@ TEST_F(Report, of_a_deadline_that_was_told_as_it_died_does_not_say_that_it_was_f
                   "It was not foreseen in time: the deadline was first forecast 117 ms"));
 }
 
+// Of a program that is killed every four seconds an alert "would have left 22 s".
+TEST_F(Report, promises_no_time_that_an_alert_before_an_earlier_kill_would_have_left) {
+  Scene scene;
+  StoredEpisode e = scene.leak();
+  auto words_of = [](const StoredEpisode& of) { return words(make_post_mortem(of).prevention); };
+  EXPECT_TRUE(has(words_of(e), "An alert would have left 4 min")) << words_of(e);
+  Episode before = e.told.episode;
+  before.id = "before";
+  before.time = at(-8);
+  e.before.at_limit = {before};
+  EXPECT_FALSE(has(words_of(e), "min")) << words_of(e);
+}
+
+TEST_F(Report, of_a_few_waits_does_not_say_that_it_was_slow) {
+  Scene scene;
+  StoredEpisode e = scene.leak();
+  auto is_slow = [](const StoredEpisode& of) {
+    return has(words(make_post_mortem(of).findings), "it was slow");
+  };
+  EXPECT_TRUE(is_slow(e));
+  e.reclaim = {{at(-20), scene.job_, 100, Seconds(0.05), {}}, {at(-1), scene.job_, 100, Seconds(0.05), {}}};
+  EXPECT_FALSE(is_slow(e));
+}
+
+TEST_F(Report, names_the_limit_by_its_last_part_where_its_path_is_long) {
+  Scene scene;
+  scene.job_ = test::cgroup(10, "/process_api/cd846501caf3f9f6ad9e33787d1a490a/oomcast-run-9567");
+  StoredEpisode e = scene.leak();
+  e.told.episode.limit_cgroup = scene.job_;
+  PostMortem report = make_post_mortem(e);
+  EXPECT_TRUE(has(report.headline, "/process_api/")) << report.headline;
+  EXPECT_TRUE(has(words(report.findings), "A leak: oomcast-run-9567 grew")) << words(report.findings);
+  EXPECT_FALSE(has(words(report.findings), "/process_api/")) << words(report.findings);
+}
+
 TEST_F(Report, of_a_step_does_not_speak_of_a_leak) {
   Scene scene;
   StoredEpisode e = scene.step();
-  e.forecasts = {scene.forecast(-60, Verdict::leak, 300, "its floor rises")};
+  e.forecasts = {scene.forecast(-60, Verdict::leak, 300, "its baseline has risen")};
   e.told.first_forecast = at(-60);
   std::string why = words(make_post_mortem(e).findings);
   EXPECT_TRUE(has(why, "A step: ")) << why;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "present/cells.h"
 #include "present/present_facts.h"
 
 namespace oomcast {
@@ -89,7 +90,7 @@ TEST(Text, of_an_oom_kill_tells_who_where_and_how_sure) {
   std::string text = unwrapped(text_of(known_oom(
       process(100, "python3", {"python3", "train.py"}, cgroup(11, "/job/step")), cgroup(10, "/job"))));
   for (const char* part :
-       {"/job met its limit of 100 MiB", "python3[100] train.py in step: anon", "anon 90.0 MiB",
+       {"/job hit its limit of 100 MiB", "python3[100] train.py in step: anon", "anon 90.0 MiB",
         "memory back after 250 ms", "shared its memory", "trigger", "by 80.0 MiB of RSS in the last 20 s",
         "1 by the kernel's event, 1 by its log, 1 by its counter"})
     EXPECT_NE(text.find(part), std::string::npos) << part << " is not in:\n" << text;
@@ -106,7 +107,7 @@ OomEvent container_kill(const std::string& inner) {
 TEST(Text, of_an_oom_kill_has_the_path_once_and_then_the_name) {
   for (const std::string inner : {"", "/step", "/deep/step"}) {
     std::string text = text_of(container_kill(inner));
-    EXPECT_NE(text.find("OOM kill: aaaaaaaaaaaa met its limit of 100 MiB\n"), std::string::npos) << text;
+    EXPECT_NE(text.find("OOM kill: aaaaaaaaaaaa hit its limit of 100 MiB\n"), std::string::npos) << text;
     std::size_t first = text.find("/kubepods.slice");
     EXPECT_NE(first, std::string::npos) << text;
     EXPECT_EQ(text.find("/kubepods.slice", first + 1), std::string::npos) << text;
@@ -142,6 +143,76 @@ TEST(Text, of_a_forecast_has_the_name_where_the_path_does_not_fit) {
   EXPECT_NE(text.find("forecast oomcast-run-1497  leak"), std::string::npos) << text;
 }
 
+TEST(Text, of_a_forecast_has_one_name_of_a_cgroup_whatever_else_is_in_the_line) {
+  Forecast leak = known_forecast(), stable;
+  stable.verdict = Verdict::stable;
+  for (const std::string path : {"/job", "/a/very/long/path/to/where/it/is/oomcast-run-1497"}) {
+    auto name_in = [&](const Forecast& forecast) {
+      std::string text = text_of(ForecastFact{{}, cgroup(10, path), std::nullopt, nullptr, forecast});
+      std::size_t begin = text.find("forecast ") + 9;
+      return text.substr(begin, text.find("  ", begin) - begin);
+    };
+    EXPECT_EQ(name_in(leak), name_in(stable));
+  }
+}
+
+TEST(Text, of_a_forecast_is_no_wider_than_80_columns) {
+  Forecast f = known_forecast();
+  f.growth->rate = BytesPerSec{9.44 * 1048576};
+  for (double eta : {0.03, 0.9, 39.0, 67.0, 3000.0, 1e5, 1e7}) {
+    f.eta = Seconds(eta);
+    f.eta_low = Seconds(eta * 0.8);
+    f.eta_high = Seconds(eta * 1.3);
+    ProcessRef process = test::process(41234, "python3", {"python3", std::string(60, 'x')}, {});
+    for (const ForecastFact& fact :
+         {ForecastFact{{}, cgroup(10, "/process_api/cd846501caf3f9f6/oomcast-run-41234"), {}, nullptr, f},
+          ForecastFact{{}, nullptr, process, nullptr, f}}) {
+      std::string text = text_of(fact);
+      EXPECT_LE(display_width(text), 80u) << text;
+    }
+  }
+}
+
+// "unknown … no OOM in sight" was printed as the kernel killed it.
+TEST(Text, of_a_forecast_that_is_too_early_does_not_say_that_no_oom_is_in_sight) {
+  std::string text = text_of(ForecastFact{{}, cgroup(10, "/job"), std::nullopt, nullptr, {}});
+  EXPECT_NE(text.find("/job  unknown too early to say"), std::string::npos) << text;
+}
+
+TEST(Text, of_a_kill_that_comes_again_is_no_wider_than_80_columns) {
+  OomEvent oom = container_kill("/step");
+  oom.episode.limit_cgroup = cgroup(10, "/process_api/cd846501caf3f9f6/oomcast-run-41234");
+  oom.episode.series = {.kills = 12, .since = oom.episode.time - std::chrono::seconds(75)};
+  std::string text = text_of(oom);
+  EXPECT_NE(
+      text.find("OOM kill: oomcast-run-41234 hit its limit of 100 MiB\n    again     kill 12 in 1 min 15 s"),
+      std::string::npos)
+      << text;
+  for (const std::string& line : split_lines(text))
+    EXPECT_TRUE(line.starts_with("    cgroup    ") || display_width(line) <= 80) << line;
+}
+
+TEST(Text, of_an_action_says_in_words_how_it_went) {
+  ActionRun run{ActionRun::Kind::exec, "./save.sh", ActionRun::Result::running};
+  EXPECT_EQ(result_of(run), "still runs");
+  run.result = ActionRun::Result::failed;
+  run.exit_code = 3;
+  run.took = Seconds(0.012);
+  EXPECT_EQ(result_of(run), "exit code 3 after 12 ms");
+  EXPECT_EQ(result_of({ActionRun::Kind::signal, "USR1", ActionRun::Result::ok}), "sent");
+  EXPECT_EQ(result_of({ActionRun::Kind::exec, "x", ActionRun::Result::lost}),
+            "not started: too many were running");
+  EXPECT_EQ(result_of({ActionRun::Kind::exec, "x", ActionRun::Result::timed_out, {}, 9}),
+            "killed, it took too long");
+}
+
+TEST(Text, of_the_start_names_sources_in_words) {
+  StartFact start;
+  start.version = "1";
+  start.sources = {"cgroupfs-v1", "kmsg", "bpf", "a.csv"};
+  EXPECT_EQ(text_of(start), "oomcast 1: cgroup files (v1), kernel log, kernel programs, a.csv");
+}
+
 TEST(Text, says_unknown_not_zero) {
   for (const Fact& fact : unknown_facts()) {
     if (!std::holds_alternative<OomEvent>(fact) && !std::holds_alternative<Sample>(fact)) continue;
@@ -173,12 +244,17 @@ TEST(Describe, names_the_most_telling_argument) {
 
 TEST(DescribeDeadline, tells_the_interval_and_when_there_is_none) {
   Forecast f = known_forecast();
-  EXPECT_EQ(describe_deadline(f), "OOM in 13 s (11 s to 15 s)");
+  EXPECT_EQ(describe_deadline(f), "OOM in 13 s (11–15)");
   f.eta_high.reset();
-  EXPECT_EQ(describe_deadline(f), "OOM in 13 s (11 s to never)");
+  EXPECT_EQ(describe_deadline(f), "OOM in 13 s (11–never)");
   f.eta.reset();
   EXPECT_EQ(describe_deadline(f), "OOM in 11 s at the earliest, may never");
-  EXPECT_EQ(describe_deadline({}), "no OOM in sight");
+  EXPECT_EQ(describe_deadline({}), "too early to say");
+  Forecast calm;
+  calm.verdict = Verdict::stable;
+  EXPECT_EQ(describe_deadline(calm), "no OOM in sight");
+  f.eta = f.eta_low = Seconds(0.01);
+  EXPECT_EQ(describe_deadline(f), "OOM now");
 }
 
 GpuSample on_card() {

@@ -350,10 +350,10 @@ function deadlineChart(timeline, height) {
   if (end > last.at) {  // what was told last holds until the end
     at.push(end), eta.push(last.eta), low.push(last.low), high.push(high[high.length - 1]);
   }
-  const readout = new Readout([{name: 'told', mark: 'forecast'}, {name: 'between', mark: 'band'}, {name: 'it came in', mark: 'kill'}]);
+  const readout = new Readout([{name: 'predicted', mark: 'forecast'}, {name: 'between', mark: 'band'}, {name: 'it came in', mark: 'kill'}]);
   const trend = describeDeadlines(told);
-  const plot = attributes(element('div.plot'), {role: 'img', 'aria-label': `When the limit was foretold to be met: ${trend}`});
-  const figure = element('figure', element('figcaption', element('span.name', 'When the limit was foretold to be met'),
+  const plot = attributes(element('div.plot'), {role: 'img', 'aria-label': `When the limit was predicted to be hit: ${trend}`});
+  const figure = element('figure', element('figcaption', element('span.name', 'When the limit was predicted to be hit'),
                                            element('span.hint', 'the red line is when it was met'), element('span.trend', trend)),
                          readout.element, plot);
   const stepped = uPlot.paths.stepped({align: 1});

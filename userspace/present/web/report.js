@@ -29,8 +29,8 @@ function facts() {
   if (data.limit !== null) facts.push(fact('Limit', size(data.limit), data.usage === null ? null : `in use: ${size(data.usage)}`));
   if (data.scope !== null) facts.push(fact('What ran out', SCOPES[data.scope]));
   facts.push(fact('Killed', `${data.victims} ${data.victims === 1 ? 'process' : 'processes'}`, data.group_kill ? 'the whole group' : null));
-  const none = data.live ? 'not foretold' : 'not known: oomcast did not run';
-  facts.push(fact('First foretold', data.foretold_s === null ? none : `${duration(data.foretold_s)} before`));
+  const none = data.live ? 'not predicted' : 'not known: oomcast did not run';
+  facts.push(fact('Predicted', data.foretold_s === null ? none : `${duration(data.foretold_s)} ahead`));
   if (data.freed_s !== null) facts.push(fact('Memory was back', `${duration(data.freed_s)} later`));
   return section('facts', 'The kill', element('dl.facts', facts));
 }
@@ -199,7 +199,7 @@ function chain() {
   const rows = data.chain.map((level) => {
     const percent = level.limit ? `${(level.usage / level.limit * 100).toFixed(0)} %` : '';
     return element(level.met ? 'li.met' : 'li', element('div', element('span.name', level.path ?? 'unknown'),
-                   level.met ? element('span.badge.limit', 'its limit was met') : null),
+                   level.met ? element('span.badge.limit', 'its limit was hit') : null),
                    bar(level.limit ? [{mark: level.met ? 'limit' : 'anon', value: level.usage}] : [], level.limit || 1),
                    element('div.of', level.limit === null ? `${size(level.usage)}, no limit` : `${size(level.usage)} of ${size(level.limit)}`,
                            ' ', element('span.dim', percent)));
