@@ -141,9 +141,9 @@ const tests = {
   async hovering_shows_what_had_been_told_by_then_and_not_what_was_told_next() {
     const page = await open('typical');
     await hover(page, -133);
-    assert.match((await readouts(page))[1].told, /^2 min 30 s before the kill: in 2 min /);
+    assert.match((await readouts(page))[1].predicted, /^2 min 30 s before the kill: in 2 min /);
     await hover(page, -700);
-    assert.equal((await readouts(page))[1].told, 'nothing yet');
+    assert.equal((await readouts(page))[1].predicted, 'nothing yet');
   },
 
   async without_a_pointer_the_charts_show_the_kill() {
