@@ -27,10 +27,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   options.store.named = true;
   options.output.color = data[0] & 8 ? ColorChoice::always : ColorChoice::never;
   constexpr Format formats[] = {Format::text, Format::json, Format::markdown, Format::html};
-  options.output.format = formats[data[0] >> 4 & 3];
+  options.report.format = formats[data[0] >> 4 & 3];
   (void)report(options);
   options.output.json = data[0] & 64;
-  options.output.format = options.output.json ? Format::json : Format::text;
   (void)history(options);
   return 0;
 }

@@ -208,7 +208,7 @@ class Watch {
   }
 
   Status do_without_source(const Error& why) {
-    bool stacks_alone = options_.output.format != Format::text && options_.output.format != Format::json;
+    bool stacks_alone = options_.blame.format != Format::text && options_.blame.format != Format::json;
     if (stacks_alone || why.exit_code != Error::forbidden("").exit_code) return why;
     source_.reset();
     no_stacks_ = why.message;
@@ -385,7 +385,7 @@ Result<int> tell_difference(const Options& options) {
   if (!after) return after.error();
   std::optional<OutputFile> file;
   if (auto ok = open_file(options.blame.file, file); !ok) return ok.error();
-  if (auto ok = deliver(file, render_difference(*before, *after, options.output.format, started)); !ok)
+  if (auto ok = deliver(file, render_difference(*before, *after, options.blame.format, started)); !ok)
     return ok.error();
   return 0;
 }
@@ -393,7 +393,7 @@ Result<int> tell_difference(const Options& options) {
 }  // namespace
 
 Result<int> blame(const Options& options) {
-  if (options.output.format == Format::pprof && options.blame.file.empty() && isatty(STDOUT_FILENO))
+  if (options.blame.format == Format::pprof && options.blame.file.empty() && isatty(STDOUT_FILENO))
     return Error::usage("blame --format pprof is not for a terminal: give -o FILE, or send it to one");
   if (!options.blame.diff.empty()) return tell_difference(options);
   std::optional<BlameReport> earlier;
@@ -433,9 +433,9 @@ Result<int> blame(const Options& options) {
   BlameReport report = options.blame.brief ? in_brief(*std::move(watched)) : *std::move(watched);
   MonoTime now = watch.ended();
   ClockMap clock{wall_ahead_of(CLOCK_MONOTONIC), wall_ahead_of(CLOCK_BOOTTIME), kTick};
-  auto text = earlier ? render_difference(*earlier, report, options.output.format, clock.wall(now))
+  auto text = earlier ? render_difference(*earlier, report, options.blame.format, clock.wall(now))
                       : render(
-                            options.output.format, profile_of(report, clock, now),
+                            options.blame.format, profile_of(report, clock, now),
                             [&] { return to_text(report); }, [&] { return to_json(report, clock, now); });
   if (auto ok = deliver(file, text); !ok) return ok.error();
   watch.tell_why_it_lasts();

@@ -1,11 +1,9 @@
 // The commands: their names, their help and their flags.
 #pragma once
 
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "app/options.h"
 
@@ -15,19 +13,11 @@ class App;
 
 namespace oomcast {
 
-/// Words as they come; they are read after parsing, so that every mistake is told in our words.
-struct Texts {
-  std::optional<std::string> duration, interval, memory, limit, every, store, store_max, store_keep, since,
-      format;
-  std::string color = "auto";
-  std::vector<std::string> rules, gpu_test, only;
-  std::optional<std::string> signal, unit, time, samples;
-};
-
 struct CommandSpec {
   Command command;
   std::string_view name, help;
-  void (*add_flags)(CLI::App& app, Options& options, Texts& texts);
+  /// Binds them to `options`: each is read and checked as the parser meets it, all together by the callback.
+  void (*add_flags)(CLI::App& app, Options& options);
   Result<int> (*run)(const Options& options);
 };
 

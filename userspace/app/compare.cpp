@@ -67,8 +67,9 @@ Result<Run> read_run(const std::string& file, const Options& options, const std:
     last = r;
     until_the_end.add(r.time, r.value, moment());
   };
-  auto facts = read_series(file, {options.scope.cgroup, options.series.limit, options.series.choices, prefer},
-                           take, [&] { forecaster.emplace(); });
+  auto facts =
+      read_series(file, {options.scope.cgroup, options.series.choices.limit, options.series.choices, prefer},
+                  take, [&] { forecaster.emplace(); });
   if (!facts) return facts.error();
   if (!facts->read_as.empty()) diagnostics(options)(out.file + ": read as " + facts->read_as);
   if (facts->torn) diagnostics(options)(out.file + " has no end: its last second may be missing");

@@ -18,7 +18,7 @@
 namespace oomcast {
 
 enum class Command { watch, trace, run, record, replay, report, history, compare, blame, doctor };
-/// What report, history and blame write; each knows some of them.
+/// What report, history and blame write, each some of them.
 enum class Format { text, json, markdown, html, folded, pprof };
 enum class ColorChoice { automatic, always, never };
 
@@ -43,11 +43,9 @@ struct AlertOptions {
 
 struct OutputOptions {
   bool json = false;
-  Format format = Format::text;  // report, history, blame
   ColorChoice color = ColorChoice::automatic;
   bool quiet = false;
   int verbose = 0;
-  FactChoice choice;  // of trace, run and replay
 };
 
 struct StoreOptions {
@@ -86,24 +84,26 @@ struct RecordOptions {
 /// Of replay and compare: recordings, or series in CSV.
 struct SeriesOptions {
   std::string file, other;
-  std::optional<Bytes> limit;
   std::optional<Nanos> every;
-  SeriesChoices choices;  // of a series of another tool
+  SeriesChoices choices;  // of a series of another tool; the limit of any
 };
 
 struct ReportOptions {
   std::string id;    // of the episode; empty: the last
   std::string file;  // empty, "-": stdout
+  Format format = Format::text;
 };
 
 struct HistoryOptions {
+  Format format = Format::text;
   std::vector<std::string> logs;  // --from
   std::optional<WallTime> since;
   bool import = true;  // keep in the store what the logs tell
 };
 
 struct BlameOptions {
-  std::string file;               // empty, "-": stdout
+  std::string file;  // empty, "-": stdout
+  Format format = Format::text;
   std::string earlier;            // --since: what blame --json wrote
   std::vector<std::string> diff;  // two of it
   bool brief = false;             // as a look of trace needs it
@@ -114,6 +114,7 @@ struct Options {
   ScopeOptions scope;
   AlertOptions alert;
   OutputOptions output;
+  FactChoice choice;  // of trace, run and replay
   StoreOptions store;
   SourceOptions sources;
   std::optional<Nanos> duration;  // --for

@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <cmath>
 #include <deque>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <span>
 
@@ -17,7 +16,6 @@
 #include "base/escape.h"
 #include "base/escape_json.h"
 #include "base/print.h"
-#include "forecast/forecaster.h"
 #include "present/json.h"
 #include "present/text.h"
 #include "store/recording.h"
@@ -43,48 +41,78 @@ bool write_all(std::string_view text, StopSignals& stop) {
   return true;
 }
 
-class Replay {
+/// What is printed, in blocks.
+class Printer {
  public:
-  Replay(const Options& options, SeriesInput& input, StopSignals& stop)
+  Printer(const Options& options, StopSignals& stop, ClockMap clock = {})
+      : json_(options.output.json),
+        stop_(stop),
+        clock_(clock),
+        style_{Output(options).color()},
+        filter_(options.choice, !json_) {}
+
+  void fact(const Fact& fact) {
+    if (filter_.wants(fact)) line(json_ ? to_json(fact, clock_) : to_text(fact, clock_, style_));
+  }
+  /// One as a recording has it.
+  bool wants(const RecordedEvent& event) const { return filter_.wants(event.type, event.json); }
+  void line(std::string_view line) {
+    if (line.empty()) return;
+    out_.append(line);
+    out_ += '\n';
+    if (out_.size() > kFlushAt) flush();
+  }
+  void flush() {
+    ok_ = ok_ && write_all(out_, stop_);
+    out_.clear();
+  }
+  bool ok() const { return ok_; }
+  const ClockMap& clock() const { return clock_; }
+
+ private:
+  bool json_;
+  StopSignals& stop_;
+  ClockMap clock_;
+  TextStyle style_;
+  FactFilter filter_;
+  std::string out_;
+  bool ok_ = true;
+};
+
+/// A series of another tool: a forecast for each of its moments, or one per --every.
+class SeriesReplay {
+ public:
+  SeriesReplay(const Options& options, SeriesInput& input, StopSignals& stop)
       : options_(options),
         input_(input),
         stop_(stop),
-        style_{!options.output.json && Output(options).color()},
-        // What is news of a series is decided here.
-        filter_({true, options.output.choice.only, std::nullopt}, !options.output.json) {}
+        printer_(options, stop),
+        forecasts_(config_of(options)) {}
 
   Result<int> run() {
     Result<int> read = read_all();
-    if (closed_) return closed();
     // Up to a bad line, too.
-    if (first_) finish(bool(read));
-    return write_out() ? read : closed();
+    if (printer_.ok() && first_) finish(bool(read));
+    printer_.flush();
+    return printer_.ok() ? read : stdout_failed();
   }
 
  private:
-  // A series, or a process of several.
-  struct Followed {
-    explicit Followed(Surplus surplus) : forecaster(surplus) {}
-    Forecaster forecaster;
-    std::optional<double> seen_at;
-    // Of the forecast that was printed last.
-    bool printed = false, alert = false;
-    Verdict verdict = Verdict::unknown;
-    std::optional<Seconds> eta;
-  };
-
-  static Error closed() { return stdout_failed(); }
+  static ForecastRegistry::Config config_of(const Options& options) {
+    ForecastRegistry::Config out;
+    out.every_forecast = options.output.json || options.choice.all;
+    return out;
+  }
 
   Result<int> read_all() {
-    while (!closed_) {
+    while (printer_.ok()) {
       if (input_.would_wait()) await_rows();
-      if (closed_ || stop_.pending()) break;
+      if (!printer_.ok() || stop_.pending()) break;
       auto point = input_.next();
       if (!point) return point.error();
       at_end_ = !*point;
       if (at_end_) break;
       take(**point);
-      if (out_.size() > kFlushAt) closed_ = !write_out();
     }
     return 0;
   }
@@ -94,29 +122,35 @@ class Replay {
     // Of several, all of one moment are there.
     if (input_.many() && point.time_s != now_) tick();
     if (point.time_s < now_) due_ = point.time_s;  // the next series of the file
-    Followed& followed = of(point.series);
-    if (point.turned) followed.forecaster = Forecaster();
-    followed.forecaster.add(point.reading);
-    followed.seen_at = now_ = point.time_s;
+    now_ = point.time_s;
+    forecasts_.on(reading_of(point));
     if (!input_.many()) tick();
     rows_ += !input_.many() || point.series != SeriesInput::kWhole;
   }
 
-  Followed& of(std::uint32_t series) {
-    return followed_.try_emplace(series, Followed(input_.surplus())).first->second;
+  SeriesReading reading_of(const SeriesInput::Point& point) const {
+    SeriesReading out{point.series, point.reading, point.time_s, point.turned, input_.surplus()};
+    if (input_.processes() && point.series != SeriesInput::kWhole) {
+      out.process.emplace();
+      out.process->id.tgid = point.series;
+      out.process->comm = input_.name(point.series);
+    } else {
+      out.name = input_.name(point.series);
+    }
+    return out;
   }
 
   // Of a series that is still being written each forecast is printed as it is made.
   void await_rows() {
-    closed_ = !write_out();
+    printer_.flush();
     pollfd wait[] = {{input_.fd(), POLLIN, 0}, {stop_.fd(), POLLIN, 0}};
-    if (!closed_) poll(wait, std::size(wait), -1);
+    if (printer_.ok()) poll(wait, std::size(wait), -1);
   }
 
   void finish(bool whole) {
     if (input_.many() && at_end_) tick();  // else some of the last moment's may be missing
-    if (!published_last_) publish_all();
-    emit(EndFact{{}, rows_, {}, now_});
+    if (!analysed_last_) analyse_all();
+    printer_.fact(EndFact{{}, rows_, {}, now_});
     if (input_.left_out())
       diagnostics(options_)(fmt::format("{} samples were left out: of more than {} series", input_.left_out(),
                                         SeriesInput::kMostNames));
@@ -127,97 +161,49 @@ class Replay {
     first_ = now_ = due_ = time_s;
     std::string read_as = input_.read_as();
     if (!read_as.empty()) diagnostics(options_)("read as " + read_as);
-    emit(StartFact{{}, OOMCAST_VERSION, "", {"csv"}, time_s, std::move(read_as)});
-    if (input_.has_whole()) of(SeriesInput::kWhole);
+    printer_.fact(StartFact{{}, OOMCAST_VERSION, "", {"csv"}, time_s, std::move(read_as)});
   }
 
   void tick() {
-    published_last_ = false;
+    analysed_last_ = false;
     if (now_ < due_) return;
-    publish_all();
+    analyse_all();
     if (!options_.series.every) return;
     double every = Seconds(*options_.series.every).count();
     due_ = *first_ + (std::floor((now_ - *first_) / every) + 1) * every;
   }
 
-  void publish_all() {
-    published_last_ = true;
-    for (auto& [series, followed] : followed_)
-      if (series != SeriesInput::kWhole && followed.seen_at == now_) publish(series, followed);
-    if (input_.has_whole()) publish(SeriesInput::kWhole, of(SeriesInput::kWhole));
-  }
-
-  ForecastFact fact_of(std::uint32_t series, Followed& followed) const {
-    ForecastFact out;
-    if (series != SeriesInput::kWhole && input_.processes()) {
-      out.process.emplace();
-      out.process->id.tgid = series;
-      out.process->comm = input_.name(series);
-    } else {
-      out.series = input_.name(series);
-    }
-    out.forecast = followed.forecaster.forecast();
-    out.time_s = now_;
-    return out;
-  }
-
-  // For a person, only what is new.
-  void publish(std::uint32_t series, Followed& last) {
-    const Forecast& f = last.forecaster.forecast();
-    bool moved = f.eta && (!last.eta || std::abs((*f.eta - *last.eta).count()) > 0.25 * last.eta->count());
-    bool news = !last.printed || f.verdict != last.verdict || f.alert != last.alert || moved;
-    if (!options_.output.json && !news && !options_.output.choice.all) return;
-    last.printed = true;
-    last.alert = f.alert;
-    last.verdict = f.verdict;
-    last.eta = f.eta;
-    emit(fact_of(series, last));
-  }
-
-  void emit(const Fact& fact) {
-    if (!filter_.wants(fact)) return;
-    out_ += options_.output.json ? to_json(fact, clock_) : to_text(fact, clock_, style_);
-    if (!out_.empty() && out_.back() != '\n') out_ += '\n';
+  void analyse_all() {
+    analysed_last_ = true;
+    Fact moment = TickFact{series_time(now_)};
+    analyse(forecasts_, moment, [this](const Fact& made) { printer_.fact(made); });
   }
 
   // Of several without a sum: those that meet their limit first.
   void summary() {
+    constexpr std::size_t kMostLines = 8;
+    auto said = forecasts_.series();
     std::string over = format_duration(Seconds(now_ - *first_));
+    auto verdict = [](const ForecastFact& f) {
+      return fmt::format("{}: {}", to_string(f.forecast.verdict), f.forecast.why);
+    };
     if (input_.has_whole()) {
-      const Forecast& f = of(SeriesInput::kWhole).forecaster.forecast();
-      out_ += fmt::format("{} samples over {}: {}: {}\n", rows_, over, to_string(f.verdict), f.why);
+      printer_.line(fmt::format("{} samples over {}: {}", rows_, over, verdict(said.back())));
       return;
     }
-    constexpr std::size_t kMostLines = 8;
-    std::vector<std::pair<double, std::uint32_t>> order;
-    for (auto& [series, followed] : followed_) {
-      const Forecast& f = followed.forecaster.forecast();
-      order.emplace_back(f.eta ? f.eta->count() : 1e18, series);
-    }
-    std::ranges::sort(order);
-    out_ += fmt::format("{} samples of {} series over {}\n", rows_, followed_.size(), over);
-    for (const auto& [eta, series] : std::span(order).first(std::min(order.size(), kMostLines))) {
-      const Forecast& f = of(series).forecaster.forecast();
-      out_ += fmt::format("  {}: {}: {}\n", escape_for_terminal(input_.name(series)), to_string(f.verdict),
-                          f.why);
-    }
-  }
-
-  bool write_out() {
-    bool ok = write_all(out_, stop_);
-    out_.clear();
-    return ok;
+    printer_.line(fmt::format("{} samples of {} series over {}", rows_, said.size(), over));
+    std::ranges::stable_sort(said, {},
+                             [](const ForecastFact& f) { return f.forecast.eta.value_or(Seconds::max()); });
+    for (const ForecastFact& f : std::span(said).first(std::min(said.size(), kMostLines)))
+      printer_.line(fmt::format("  {}: {}", escape_for_terminal(f.series), verdict(f)));
   }
 
   const Options& options_;
   SeriesInput& input_;
   StopSignals& stop_;
-  TextStyle style_;
-  FactFilter filter_;
-  ClockMap clock_;
-  std::map<std::uint32_t, Followed> followed_;
-  std::string out_;
-  bool published_last_ = false, closed_ = false, at_end_ = false;
+  Printer printer_;
+  ForecastRegistry forecasts_;
+  bool analysed_last_ = false, at_end_ = false;
   std::optional<double> first_;
   double now_ = 0, due_ = 0;
   std::uint64_t rows_ = 0;
@@ -246,16 +232,15 @@ class RecordingReplay {
       : options_(options),
         reader_(reader),
         stop_(stop),
-        clock_{reader.info().wall_of_mono_zero, reader.info().wall_of_boot_zero, reader.info().tick},
-        forecasts_({reader.info().interval, reader.info().tree}),
-        style_{Output(options).color()},
-        filter_(options.output.choice, !options.output.json) {}
+        printer_(options, stop,
+                 {reader.info().wall_of_mono_zero, reader.info().wall_of_boot_zero, reader.info().tick}),
+        forecasts_({reader.info().interval, reader.info().tree}) {}
 
   Result<int> run() {
-    while (ok_ && !stop_.pending()) {
+    while (printer_.ok() && !stop_.pending()) {
       auto item = reader_.next();
       if (!item) {
-        write_all(out_, stop_);
+        printer_.flush();
         return item.error();
       }
       if (!*item) break;
@@ -266,37 +251,29 @@ class RecordingReplay {
       else
         on_fact(std::move(**item));
     }
-    if (!ok_ || !write_all(out_, stop_)) return stdout_failed();
+    printer_.flush();
+    if (!printer_.ok()) return stdout_failed();
     say_what_is_missing();
     return 0;
   }
 
  private:
-  void write(const std::string& line) {
-    if (line.empty() || !ok_) return;
-    out_ += line;
-    out_ += '\n';
-    if (out_.size() < kFlushAt) return;
-    ok_ = write_all(out_, stop_);
-    out_.clear();
-  }
-
   // A kill has several lines.
   void write_lines(std::string_view text) {
     for (std::size_t at = 0; at < text.size();) {
       std::size_t end = std::min(text.find('\n', at), text.size());
-      write(make_harmless(text.substr(at, end - at)));
+      printer_.line(make_harmless(text.substr(at, end - at)));
       at = end + 1;
     }
   }
 
   void on_event(const RecordedEvent& event) {
     ended_ = event.type == "end";
-    if (!filter_.wants(event.type, event.json)) return;
+    if (!printer_.wants(event)) return;
     if (!options_.output.json)
       write_lines(event.text);
     else if (is_json_line(event.json))
-      write(escape_json_for_terminal(event.json));
+      printer_.line(escape_json_for_terminal(event.json));
     else
       ++damaged_;
   }
@@ -321,8 +298,7 @@ class RecordingReplay {
         std::move(item));
     analyse(forecasts_, fact, [this](const Fact& made) {
       if (auto* forecast = std::get_if<ForecastFact>(&made)) made_.push_back(*forecast);
-      if (filter_.wants(made))
-        write(options_.output.json ? to_json(made, clock_) : to_text(made, clock_, style_));
+      printer_.fact(made);
     });
   }
 
@@ -341,18 +317,16 @@ class RecordingReplay {
       say(fmt::format("{} lines of the recording are no JSON and were left out: it is damaged", damaged_));
     if (differs_)
       say(fmt::format("from {} on the forecasts are others than those that oomcast {} made live (this is {})",
-                      format_rfc3339(clock_.wall(*differs_)), reader_.info().version, OOMCAST_VERSION));
+                      format_rfc3339(printer_.clock().wall(*differs_)), reader_.info().version,
+                      OOMCAST_VERSION));
   }
 
   const Options& options_;
   RecordingReader& reader_;
   StopSignals& stop_;
-  ClockMap clock_;
+  Printer printer_;
   ForecastRegistry forecasts_;
-  TextStyle style_;
-  FactFilter filter_;
-  std::string out_;
-  bool ok_ = true, ended_ = false;
+  bool ended_ = false;
   std::deque<ForecastFact> made_;  // until the recorded one comes, right behind
   std::optional<MonoTime> differs_;
   std::uint64_t damaged_ = 0;
@@ -362,7 +336,7 @@ class RecordingReplay {
 
 Result<int> replay(const Options& options) {
   if (RecordingReader::is_recording(options.series.file)) {
-    if (options.series.limit || options.series.every || options.series.choices.any())
+    if (options.series.choices.limit || options.series.every || options.series.choices.any())
       return Error::usage(
           "--limit, --every, --column, --unit and --time are for series; a recording is replayed as it was");
     auto reader = RecordingReader::open(options.series.file);
@@ -371,14 +345,14 @@ Result<int> replay(const Options& options) {
     if (!stop) return stop.error();
     return RecordingReplay(options, *reader, *stop).run();
   }
-  if (options.output.choice.samples)
+  if (options.choice.samples)
     return Error::usage(
         "--samples is for recordings; of a series, --every says how many forecasts there are");
   auto input = SeriesInput::open(options.series.file, options.series.choices);
   if (!input) return input.error();
   auto stop = StopSignals::block();
   if (!stop) return stop.error();
-  return Replay(options, *input, *stop).run();
+  return SeriesReplay(options, *input, *stop).run();
 }
 
 }  // namespace oomcast

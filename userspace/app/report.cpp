@@ -195,7 +195,7 @@ Result<int> report(const Options& options) {
   auto episode = recording ? find_in_recording(options) : find(options);
   if (!episode) return episode.error();
   bool color = options.report.file.empty() && Output(options).color();
-  auto text = render(make_post_mortem(*std::move(episode)), options.output.format, color);
+  auto text = render(make_post_mortem(*std::move(episode)), options.report.format, color);
   if (!text) return text.error();
   if (!options.report.file.empty() && options.report.file != "-") {
     auto file = OutputFile::open(options.report.file);

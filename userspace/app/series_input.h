@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -74,7 +75,8 @@ struct SeriesChoice {
 class SeriesInput {
  public:
   static constexpr std::size_t kMostNames = 4096;
-  static constexpr std::uint32_t kWhole = 0;  // the only series, or the sum
+  /// The only series, or the sum: behind all others.
+  static constexpr std::uint32_t kWhole = std::numeric_limits<std::uint32_t>::max();
 
   struct Point {
     std::uint32_t series = kWhole;  // a pid, if they are processes

@@ -78,7 +78,7 @@ void StopSignals::restore_in_child() const {
 
 Output::Output(const Options& options)
     : json_(options.output.json),
-      filter_(options.output.choice, !json_ && options.command == Command::trace),
+      filter_(options.choice, !json_ && options.command == Command::trace),
       style_{!options.output.json && wants_color(options)},
       queue_(STDOUT_FILENO) {}
 

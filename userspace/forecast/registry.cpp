@@ -168,8 +168,8 @@ void ForecastRegistry::analyse(Entry& entry, MonoTime now) {
   bool longer =
       thrashing && (!entry.told_thrashing || thrashing->lasts >= kThrashedLonger * *entry.told_thrashing);
   if (!thrashing) entry.told_thrashing.reset();
-  bool news = !entry.told || next.verdict != entry.told_verdict || next.alert != entry.told_alert || moved ||
-              gone || longer;
+  bool news = config_.every_forecast || !entry.told || next.verdict != entry.told_verdict ||
+              next.alert != entry.told_alert || moved || gone || longer;
   if (!news) return;
   entry.told = true;
   entry.told_alert = next.alert;
@@ -261,9 +261,32 @@ void ForecastRegistry::on(ProcessSampleFact& sample) {
                around ? around->last.limit_kind : std::nullopt});
   const Forecast& next = entry->forecaster.forecast();
   if (next.growth) sample.growth = next.growth->rate;
-  // A process that does nothing of note is no news.
-  if (entry->told || next.verdict == Verdict::leak || next.verdict == Verdict::cow)
-    analyse(*entry, sample.time);
+  if (is_of_note(*entry)) analyse(*entry, sample.time);
+}
+
+// A process that does nothing of note is no news.
+bool ForecastRegistry::is_of_note(Entry& entry) {
+  Verdict verdict = entry.forecaster.forecast().verdict;
+  return entry.told || verdict == Verdict::leak || verdict == Verdict::cow;
+}
+
+void ForecastRegistry::on(const SeriesReading& reading) {
+  Entry& entry = series_.try_emplace(reading.series, reading.surplus).first->second;
+  if (reading.turned) entry.forecaster = Forecaster(reading.surplus);
+  entry.newest.series = reading.name;
+  entry.newest.process = reading.process;
+  entry.newest.time_s = reading.time_s;
+  entry.forecaster.add(reading.reading);
+  entry.last = reading.reading;
+}
+
+std::vector<ForecastFact> ForecastRegistry::series() {
+  std::vector<ForecastFact> out;
+  for (auto& [number, entry] : series_) {
+    out.push_back(entry.newest);
+    out.back().forecast = entry.forecaster.forecast();
+  }
+  return out;
 }
 
 void ForecastRegistry::on(const ExitFact& exit) {
@@ -356,6 +379,9 @@ void ForecastRegistry::tick(MonoTime now) {
     if (entry.told) refresh(entry);
   for (auto& [key, entry] : gpu_)
     if (entry.told) refresh(entry);
+  for (auto& [number, entry] : series_)
+    if (entry.last.time == now && (config_.every_forecast || !entry.newest.process || is_of_note(entry)))
+      analyse(entry, now);
   add_tree(now);
   make_room();
   spare_known_ = false;

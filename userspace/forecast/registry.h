@@ -29,6 +29,17 @@ struct ForecastFact {
   std::string series = {};  // of a series of another tool, if there are several in the file
 };
 
+/// A reading of a series of another tool, or of one of the processes in it.
+struct SeriesReading {
+  std::uint32_t series;  // its number: they are in this order
+  Reading reading;
+  double time_s;        // as it stands in the file
+  bool turned = false;  // the readings before it were of another series
+  Surplus surplus = Surplus::droppable;
+  std::string name = {};  // of one of several
+  std::optional<ProcessRef> process = std::nullopt;
+};
+
 /// What had been predicted when a cgroup met its limit.
 struct ForecastBefore {
   ForecastFact forecast;  // the last one before the kill
@@ -48,6 +59,8 @@ class ForecastRegistry {
     /// nothing of note and holds less than half as much; beyond, those go that do nothing of note, the
     /// smallest first, and if need be the smallest of the others. Counted, and the same in a replay.
     std::size_t most_bytes = 16 << 20;
+    /// Of series of other tools the forecast of every tick is news.
+    bool every_forecast = false;
   };
   explicit ForecastRegistry(Config config) : config_(config) {}
 
@@ -60,9 +73,12 @@ class ForecastRegistry {
   /// A card's limit is its memory; that of a process on it, what the others leave.
   void on(const GpuSample& sample);
   void on(const ForgottenFact& forgotten);
+  /// Its rows are all that there is: a gap is not filled, and what is followed is not bounded here.
+  void on(const SeriesReading& reading);
   /// The limit of `owner` was met: what grew below it is being freed, and what comes is another life.
   void on_kill(const CgroupRef& owner);
-  /// Once per interval: what has given no sample has not changed.
+  /// Once per interval: what has given no sample has not changed. Of series of other tools those that have a
+  /// reading of this very moment are looked at.
   void tick(MonoTime now);
   /// News since the last call: another verdict, an alert's rise or fall, a deadline that moved by 2 %,
   /// thrashing that has lasted a tenth longer.
@@ -80,7 +96,9 @@ class ForecastRegistry {
   std::optional<ForecastBefore> before(const CgroupId& limit_cgroup, MonoTime kill) const;
   /// Cgroups and processes that were not followed, or not any more, because there were too many.
   std::uint64_t not_followed() const { return not_followed_; }
-  /// Of all series together.
+  /// Of the series of other tools, in the order of their numbers, each as of its newest reading.
+  std::vector<ForecastFact> series();
+  /// Of all series together, but for those of other tools.
   std::size_t bytes() const { return bytes_; }
 
  private:
@@ -119,6 +137,7 @@ class ForecastRegistry {
   void tell_thrashing(Entry& entry, MonoTime now) const;
   void add_tree(MonoTime now);
   const Entry* of(const CgroupPtr& cgroup) const;
+  static bool is_of_note(Entry& entry);
   static std::optional<Bytes> room_beside(const Entry* cgroup);
 
   struct Member {
@@ -131,6 +150,7 @@ class ForecastRegistry {
   std::set<std::uint64_t> unsettled_;  // of cgroups_: those whose forecast changes while nothing else does
   std::map<TaskId, Entry> processes_;
   std::map<std::pair<GpuUuid, TaskId>, Entry> gpu_;  // task 0: the card
+  std::map<std::uint32_t, Entry> series_;            // of other tools
   std::map<TaskId, Member> members_;                 // of the tree
   std::optional<Entry> tree_;
   ThrashingFinder thrashing_;

@@ -42,7 +42,8 @@ bool News::turns(const ForecastFact& f) {
   Said now{f.forecast.verdict, f.forecast.alert, f.time};
   Said& said = f.device    ? cards_[{*f.device, task_of(f.process)}]
                : f.process ? processes_[f.process->id]
-                           : cgroups_[f.cgroup ? f.cgroup->id.inode : 0];
+               : f.cgroup  ? cgroups_[f.cgroup->id.inode]
+                           : series_[f.series];
   // Of each second program that starts and ends; that a leak is none any more is to be read.
   bool fades = now.verdict == Verdict::unknown && !said.alert && said.verdict != Verdict::leak;
   if (fades) return false;

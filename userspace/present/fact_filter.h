@@ -21,9 +21,9 @@ namespace oomcast {
 class News {
  public:
   bool is(const Fact& fact);
-  /// Whether verdict or alert are others than those before of the same cgroup, process or card. Too early,
-  /// and stable from the start, are no news, nor is what turns again within ten seconds from one verdict that
-  /// asks for nothing to another.
+  /// Whether verdict or alert are others than those before of the same cgroup, process, card or series. Too
+  /// early, and stable from the start, are no news, nor is what turns again within ten seconds from one verdict
+  /// that asks for nothing to another.
   bool turns(const ForecastFact& forecast);
 
  private:
@@ -35,6 +35,7 @@ class News {
   std::unordered_map<std::uint64_t, Said> cgroups_;
   std::unordered_map<TaskId, Said> processes_;
   std::map<std::pair<GpuUuid, TaskId>, Said> cards_;
+  std::map<std::string, Said> series_;  // of another tool
 };
 
 struct FactChoice {

@@ -209,9 +209,12 @@ TEST(WrongUse, of_words_that_mean_nothing_is_told) {
 }
 
 TEST(WrongUse, is_an_empty_value_as_of_a_variable_that_is_not_set) {
-  for (const Words& words : {Words{"trace", "--pid", ""}, Words{"blame", "--pid", ""},
-                             Words{"record", "-o", ""}, Words{"report", "-o", ""}, Words{"replay", ""}})
-    expect_usage_error(words, "give a value");
+  expect_usage_error({"trace", "--pid", ""}, "--pid: give a PID\n");
+  expect_usage_error({"blame", "--pid", ""}, "--pid: give a PID\n");
+  expect_usage_error({"record", "-o", ""}, "-o: give a FILE\n");
+  expect_usage_error({"report", "-o", ""}, "-o: give a FILE\n");
+  expect_usage_error({"trace", "--exec", ""}, "--exec: give a CMD\n");
+  expect_usage_error({"replay", ""}, "replay: give FILE\n");
   expect_usage_error({"blame", "--pid="}, "--pid");
   expect_usage_error({"trace", "--for", ""}, "not a duration");
 }
@@ -237,6 +240,14 @@ TEST(Help, is_text_and_no_error) {
 TEST(Help, of_the_command_of_run_is_its_own) {
   EXPECT_EQ(options({"run", "--", "ls", "--help"}).run.command, (Words{"ls", "--help"}));
   EXPECT_EQ(options({"run", "ls", "--help"}).run.command, (Words{"ls", "--help"}));
+}
+
+TEST(Help, is_given_beside_a_wrong_value_too) {
+  for (const Words& words : {Words{"trace", "--for", "soon", "--help"}, Words{"trace", "--pid", "x", "-h"}}) {
+    auto parsed = parse(words);
+    ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+    EXPECT_EQ(parsed->text, parse({"trace", "--help"})->text);
+  }
 }
 
 TEST(Help, has_a_command_of_its_own) {
@@ -269,12 +280,12 @@ TEST(WrongUse, is_answered_with_what_to_type) {
 }
 
 TEST(Choice, of_lines_is_by_type_and_by_the_time_between_samples) {
-  EXPECT_EQ(options({"trace", "--only", "oom,alert", "--only", "end"}).output.choice.only,
+  EXPECT_EQ(options({"trace", "--only", "oom,alert", "--only", "end"}).choice.only,
             (std::set<std::string>{"oom", "alert", "end"}));
-  EXPECT_EQ(options({"run", "--json", "--samples", "10s", "--", "true"}).output.choice.samples,
+  EXPECT_EQ(options({"run", "--json", "--samples", "10s", "--", "true"}).choice.samples,
             std::chrono::seconds(10));
-  EXPECT_EQ(options({"replay", "x", "--json", "--samples", "none"}).output.choice.samples, Nanos{});
-  EXPECT_TRUE(options({"trace", "--all", "--samples", "1m"}).output.choice.all);
+  EXPECT_EQ(options({"replay", "x", "--json", "--samples", "none"}).choice.samples, Nanos{});
+  EXPECT_TRUE(options({"trace", "--all", "--samples", "1m"}).choice.all);
   expect_usage_error({"trace", "--only", "oom,ooms"},
                      "--only: 'ooms' is no type of line; there are start, sample, limit_changed, process, ");
   for (const char* wrong : {"oom,", "", ",", "OOM", "all"})
@@ -288,14 +299,14 @@ TEST(Choice, of_lines_is_by_type_and_by_the_time_between_samples) {
 }
 
 TEST(Format, is_that_of_the_files_ending) {
-  EXPECT_EQ(options({"blame", "-o", "x.html"}).output.format, Format::html);
-  EXPECT_EQ(options({"blame", "-o", "x.pb.gz"}).output.format, Format::pprof);
-  EXPECT_EQ(options({"blame", "-o", "x.folded"}).output.format, Format::folded);
+  EXPECT_EQ(options({"blame", "-o", "x.html"}).blame.format, Format::html);
+  EXPECT_EQ(options({"blame", "-o", "x.pb.gz"}).blame.format, Format::pprof);
+  EXPECT_EQ(options({"blame", "-o", "x.folded"}).blame.format, Format::folded);
   EXPECT_TRUE(options({"blame", "-o", "x.json"}).output.json);
-  EXPECT_EQ(options({"report", "-o", "x.md"}).output.format, Format::markdown);
+  EXPECT_EQ(options({"report", "-o", "x.md"}).report.format, Format::markdown);
   for (const char* file : {"x", "x.txt", "/tmp/a.html/x", "x.20261130", ".html", "-"})
-    EXPECT_EQ(options({"report", "-o", file}).output.format, Format::text) << file;
-  EXPECT_EQ(options({"blame", "-o", "x.svg", "--format", "html"}).output.format, Format::html);
+    EXPECT_EQ(options({"report", "-o", file}).report.format, Format::text) << file;
+  EXPECT_EQ(options({"blame", "-o", "x.svg", "--format", "html"}).blame.format, Format::html);
   expect_usage_error({"blame", "-o", "x.svg"},
                      "-o: no format has files that end in '.svg': say which by --format");
   expect_usage_error({"report", "-o", "x.folded"}, "--format (text, json, md, html)");

@@ -93,6 +93,20 @@ TEST(FactFilter, of_text_gives_verdicts_that_ask_for_nothing_at_most_once_in_ten
   EXPECT_TRUE(filter.wants(forecast_at(24, Verdict::spikes)));
 }
 
+TEST(FactFilter, knows_the_series_of_a_file_apart) {
+  auto of = [](const char* name, Verdict verdict) {
+    ForecastFact out;
+    out.series = name;
+    out.forecast.verdict = verdict;
+    return out;
+  };
+  FactFilter filter({}, true);
+  EXPECT_TRUE(filter.wants(of("GPU 0", Verdict::leak)));
+  EXPECT_FALSE(filter.wants(of("GPU 1", Verdict::stable)));
+  EXPECT_FALSE(filter.wants(of("GPU 0", Verdict::leak)));
+  EXPECT_TRUE(filter.wants(of("GPU 1", Verdict::leak)));
+}
+
 TEST(FactFilter, gives_the_types_that_were_asked_for_alone) {
   EXPECT_EQ(types_of(FactFilter(only_of({"oom", "sample"}), false), known_facts()), (Words{"sample", "oom"}));
   EXPECT_EQ(types_of(FactFilter(only_of({"oom"}), true), known_facts()), (Words{"oom", "lost"}))
