@@ -521,7 +521,7 @@ TEST(Forecaster, moves_a_deadline_after_eight_days_while_a_leak_stands_still) {
   ASSERT_EQ(f.forecast().verdict, Verdict::leak) << f.forecast().why;
   EXPECT_NEAR(eta(f), 2.3 * kHour, 0.5 * kHour);
   feed(f, kStops, kStops + 1.5 * kHour, 60, limit, level);
-  EXPECT_GT(eta(f), kHour) << eta(f) << " s are told; 0.8 h are left of what was told before";
+  EXPECT_GT(eta(f), kHour) << "0.8 h are left of what was told before: " << f.forecast().why;
 }
 
 TEST(Forecaster, sees_a_leak_that_begins_late) {

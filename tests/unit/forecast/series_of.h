@@ -9,6 +9,8 @@
 
 namespace oomcast {
 
+inline constexpr double kGiB = 1073741824.0;
+
 /// About normal, standard deviation 1, mean 0; the same sequence on every machine.
 class Noise {
  public:
@@ -32,7 +34,7 @@ inline MonoTime at_s(double s) {
 /// Feeds value(t) for t = from, from + step, … < to, in GiB, under `limit_gib` (0: none).
 inline void feed(Forecaster& f, double from, double to, double step, double limit_gib,
                  const std::function<double(double)>& value) {
-  auto gib = [](double v) { return Bytes{std::llround(v * 1073741824.0)}; };
+  auto gib = [](double v) { return Bytes{std::llround(v * kGiB)}; };
   for (double t = from; t < to; t += step)
     f.add({at_s(t), gib(value(t)), limit_gib > 0 ? std::optional(gib(limit_gib)) : std::nullopt});
 }
