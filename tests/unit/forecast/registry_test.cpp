@@ -482,5 +482,82 @@ TEST(ForecastRegistry, follows_a_large_newcomer_in_the_place_of_a_small_one_that
   EXPECT_LE(forecasts.bytes(), config.most_bytes);
 }
 
+// ---- series of other tools
+
+SeriesReading row(std::uint32_t series, double t, Bytes value) {
+  SeriesReading out{series, {at_s(t), value, GiB(1), value}, t};
+  out.name = "series " + std::to_string(series);
+  return out;
+}
+
+TEST(ForecastRegistry, tells_of_a_series_what_it_tells_of_a_cgroup_with_the_same_samples) {
+  Noise noise;
+  ForecastRegistry live({}), replayed({});
+  auto cgroup = job();
+  std::vector<ForecastFact> of_cgroup, of_series;
+  for (int t = 0; t < 400; ++t) {
+    double mib = t < 200 ? 300 : 300 + (t - 200) * 3;
+    Bytes value{std::llround((mib + noise()) * 1048576)};
+    live.on(sample(cgroup, t, value));
+    replayed.on(row(1, t, value));
+    replayed.tick(at_s(t));
+    for (auto& f : live.take()) of_cgroup.push_back(f);
+    for (auto& f : replayed.take()) of_series.push_back(f);
+  }
+  ASSERT_GT(of_cgroup.size(), 5u);
+  ASSERT_EQ(of_series.size(), of_cgroup.size());
+  for (std::size_t i = 0; i < of_series.size(); ++i) {
+    EXPECT_EQ(of_series[i].time, of_cgroup[i].time);
+    EXPECT_EQ(of_series[i].forecast.why, of_cgroup[i].forecast.why);
+    EXPECT_EQ(of_series[i].forecast.eta, of_cgroup[i].forecast.eta);
+    EXPECT_EQ(of_series[i].time_s, Seconds(of_series[i].time.time_since_epoch()).count() - 1);
+    EXPECT_FALSE(of_series[i].cgroup);
+  }
+}
+
+TEST(ForecastRegistry, tells_at_each_moment_of_every_series_with_a_row_of_it_if_asked_to) {
+  ForecastRegistry::Config config;
+  config.every_forecast = true;
+  ForecastRegistry forecasts(config);
+  for (int t = 0; t < 3; ++t) {
+    forecasts.on(row(2, t, MiB(100)));
+    if (t != 1) forecasts.on(row(1, t, MiB(200)));
+    forecasts.tick(at_s(t));
+  }
+  std::vector<std::pair<double, std::string>> told;
+  for (auto& f : forecasts.take()) told.emplace_back(f.time_s.value_or(-1), f.series);
+  EXPECT_EQ(told, (std::vector<std::pair<double, std::string>>{
+                      {0, "series 1"}, {0, "series 2"}, {1, "series 2"}, {2, "series 1"}, {2, "series 2"}}));
+  EXPECT_EQ(forecasts.series().size(), 2u);
+  EXPECT_EQ(forecasts.bytes(), 0u) << "they take no cgroup's place";
+}
+
+TEST(ForecastRegistry, fills_no_gap_of_a_series_and_begins_anew_where_its_columns_turned) {
+  ForecastRegistry forecasts({});
+  for (int t : {0, 600, 1'200}) forecasts.on(row(1, t, MiB(100)));
+  EXPECT_EQ(forecasts.series()[0].forecast.why, "too early: 3 samples in 20 min 00 s");
+  SeriesReading other = row(1, 1'800, MiB(900));
+  other.turned = true;
+  forecasts.on(other);
+  EXPECT_EQ(forecasts.series()[0].forecast.why, "too early: one sample");
+}
+
+TEST(ForecastRegistry, tells_of_a_process_in_a_series_once_it_does_something_of_note) {
+  auto news_of = [](Bytes pace) {
+    ForecastRegistry forecasts({});
+    std::size_t news = 0;
+    for (int t = 0; t < 120; ++t) {
+      SeriesReading reading = row(42, t, MiB(100) + Bytes{pace.count * t});
+      reading.process.emplace();
+      forecasts.on(reading);
+      forecasts.tick(at_s(t));
+      news += forecasts.take().size();
+    }
+    return news;
+  };
+  EXPECT_EQ(news_of(Bytes{}), 0u);
+  EXPECT_GT(news_of(MiB(4)), 0u);
+}
+
 }  // namespace
 }  // namespace oomcast
