@@ -10,7 +10,6 @@
 #include "record.bpf.h"
 #include "task.bpf.h"
 
-const volatile unsigned int oc_faults_wire_version = OC_WIRE_VERSION;
 const volatile unsigned int oc_scope_by_cgroup = 0;
 const volatile unsigned int oc_scope_by_process = 0;
 /* Who asks, and its children: to read what they do makes them do more. */

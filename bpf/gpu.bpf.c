@@ -29,7 +29,6 @@
 #define HEAP_ALLOC_SIZE 2
 #define HEAP_ALLOC_SIZE_RANGE 14
 
-const volatile unsigned int oc_gpu_wire_version = OC_WIRE_VERSION;
 const volatile bool oc_gpu_has_test_files = false;
 const volatile bool oc_gpu_wants_stacks = false; /* of calls that ask for memory, */
 const volatile bool oc_gpu_wants_code = false;   /* or the Python lines that made them */

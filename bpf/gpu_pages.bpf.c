@@ -17,7 +17,6 @@
 #define LARGEST_VA_SPACE (16ull << 20)
 #define MAX_IMPLAUSIBLE 16
 
-const volatile unsigned int oc_pages_wire_version = OC_WIRE_VERSION;
 const volatile unsigned int oc_fault_id = 0, oc_move_id = 0;
 /* Offsets in the event's data. */
 const volatile unsigned int oc_fault_processor_at = 0, oc_move_to_at = 0, oc_move_from_at = 0,

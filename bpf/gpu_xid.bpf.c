@@ -4,7 +4,6 @@
 
 #include "record.bpf.h"
 
-const volatile unsigned int oc_xid_wire_version = OC_WIRE_VERSION;
 unsigned long long oc_xids_lost = 0; /* the ring was full */
 
 struct { /* 60 of them: a card that is broken repeats itself */

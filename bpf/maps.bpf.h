@@ -8,7 +8,6 @@
 #include "wire.h"
 
 /* Set by user space before load. */
-__weak const volatile unsigned int oc_wire_version SEC(".rodata") = OC_WIRE_VERSION;
 __weak const volatile unsigned int oc_memory_hierarchy_id SEC(".rodata") =
     0; /* of /proc/cgroups; 0: the v2 tree */
 __weak const volatile unsigned long long oc_interval_ns SEC(".rodata") =

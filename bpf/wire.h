@@ -2,8 +2,7 @@
  * every record.
  *
  * Fixed widths, explicit padding, sizes asserted, the unit in the field's name. Only userspace/wire reads it
- * besides the kernel programs. Change a layout and OC_WIRE_VERSION changes with it; it is compared once, at
- * load.
+ * besides the kernel programs. It has no version: the programs are part of the binary that decodes their records.
  */
 #ifndef OOMCAST_WIRE_H
 #define OOMCAST_WIRE_H

@@ -1,8 +1,6 @@
-/* What every record of the contract is made of, and its version. See wire.h. */
+/* What every record of the contract is made of. See wire.h. */
 #ifndef OOMCAST_WIRE_COMMON_H
 #define OOMCAST_WIRE_COMMON_H
-
-#define OC_WIRE_VERSION 11u
 
 #define OC_COMM_LEN 16
 /* PAGE_COUNTER_MAX is LONG_MAX / PAGE_SIZE: 2^51 or, with 64 KiB pages, 2^47. No machine has half of that. */

@@ -2,7 +2,6 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <gtest/gtest.h>
-#include <oomcast.skel.h>
 #include <wire.h>
 
 #include <algorithm>
@@ -12,8 +11,6 @@
 #include <sstream>
 #include <string>
 #include <vector>
-
-#include "wire/records.h"
 
 namespace {
 
@@ -193,13 +190,6 @@ TEST(WireLayout, of_every_struct_in_the_headers_is_tested) {
     }
   }
   EXPECT_EQ(structs, layouts().size());
-}
-
-TEST(WireVersion, is_the_same_on_both_sides) {
-  std::unique_ptr<oomcast_bpf, decltype(&oomcast_bpf__destroy)> skeleton(oomcast_bpf__open(),
-                                                                         &oomcast_bpf__destroy);
-  ASSERT_TRUE(skeleton);
-  EXPECT_EQ(skeleton->rodata->oc_wire_version, oomcast::wire::version());
 }
 
 }  // namespace

@@ -176,10 +176,6 @@ class LoadedBpfSource final : public BpfSource {
           static_cast<std::uint64_t>(options_.host_memory.count / options_.units.page_bytes);
       skeleton_->rodata->oc_tick_jiffies =
           static_cast<std::uint32_t>(std::max<Nanos::rep>(1, kLookEvery / jiffy()));
-      if (skeleton_->rodata->oc_wire_version != wire::version())
-        return Error::failed(
-            fmt::format("kernel programs of record version {}, user space of version {}: rebuild",
-                        skeleton_->rodata->oc_wire_version, wire::version()));
       give_each_cpu_room();
       choose_programs();
       int err = oomcast_bpf__load(skeleton_.get());

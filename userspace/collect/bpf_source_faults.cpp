@@ -220,8 +220,6 @@ class LoadedFaultSource final : public FaultSource {
     LIBBPF_OPTS(bpf_object_open_opts, open_options, .btf_custom_path = types.c_str());
     skeleton_.reset(oomcast_faults_bpf__open_opts(&open_options));
     if (!skeleton_) return Error::from_errno("opening the page-fault program");
-    if (skeleton_->rodata->oc_faults_wire_version != wire::version())
-      return Error::failed("the page-fault program and user space are of different builds: rebuild");
     skeleton_->rodata->oc_pid_namespace = pid_namespace;
     skeleton_->rodata->oc_asking_tgid = options_.asking;
     skeleton_->rodata->oc_scope_by_cgroup = !options_.cgroups.empty();

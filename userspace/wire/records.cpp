@@ -199,9 +199,8 @@ Result<Record> decode(std::span<const std::byte> bytes, const Units& units) {
   auto record = header->type < OC_OOM_MARK ? decode_sample(*header, bytes, decoder)
                                            : decode_event(*header, bytes, decoder);
   if (!record)
-    return Error::failed(
-        fmt::format("reading a kernel record of type {}, {} bytes: not one of contract version {}",
-                    header->type, bytes.size(), version()));
+    return Error::failed(fmt::format("reading a kernel record of type {}, {} bytes: no record of this build",
+                                     header->type, bytes.size()));
   return *std::move(record);
 }
 
@@ -212,8 +211,8 @@ Result<GpuCall> decode_gpu_call(std::span<const std::byte> bytes, const Units& u
               r->head_bytes <= OC_GPU_HEAD_LEN && r->tail_bytes <= OC_GPU_TAIL_LEN &&
               r->params_bytes <= OC_GPU_PARAMS_LEN;
   if (!ours)
-    return Error::failed(fmt::format("reading a GPU record of {} bytes: not one of contract version {}",
-                                     bytes.size(), version()));
+    return Error::failed(
+        fmt::format("reading a GPU record of {} bytes: no record of this build", bytes.size()));
   auto copy = [](const unsigned char* from, std::size_t size) {
     auto* begin = reinterpret_cast<const std::byte*>(from);
     return std::vector<std::byte>(begin, begin + size);
@@ -243,25 +242,22 @@ bool is_gpu_code(std::span<const std::byte> bytes) {
 Result<DyingCode> decode_gpu_code(std::span<const std::byte> bytes, const Units& units) {
   auto r = as<oc_dying_code>(bytes);
   if (!r || r->header.type != OC_GPU_CODE || r->header.size != bytes.size())
-    return Error::failed(fmt::format("reading Python code of {} bytes: not one of contract version {}",
-                                     bytes.size(), version()));
+    return Error::failed(
+        fmt::format("reading Python code of {} bytes: no record of this build", bytes.size()));
   return make_dying_code(mono_from_ns(r->header.time_ns), *r, Decoder(units));
 }
 
 Result<GpuXid> decode_gpu_xid(std::span<const std::byte> bytes) {
   auto r = as<oc_gpu_xid>(bytes);
   if (!r || r->header.type != OC_GPU_XID || r->header.size != bytes.size())
-    return Error::failed(fmt::format("reading a GPU error of {} bytes: not one of contract version {}",
-                                     bytes.size(), version()));
+    return Error::failed(
+        fmt::format("reading a GPU error of {} bytes: no record of this build", bytes.size()));
   return GpuXid{mono_from_ns(r->header.time_ns), r->code, bounded_string(r->bus, sizeof(r->bus)),
                 bounded_string(r->message, sizeof(r->message))};
 }
 
 std::span<const std::string_view> lost_reasons() {
   return kLostReasons;
-}
-std::uint32_t version() {
-  return OC_WIRE_VERSION;
 }
 std::size_t max_record_bytes() {
   return sizeof(oc_dying_code);

@@ -199,9 +199,6 @@ Result<GpuXid> decode_gpu_xid(std::span<const std::byte> bytes);
 /// Why the kernel side dropped something, by the index it counts with.
 std::span<const std::string_view> lost_reasons();
 
-/// Version of the record layout that this build reads.
-std::uint32_t version();
-
 /// The largest record; a buffer with less room than this may have to wait.
 std::size_t max_record_bytes();
 
