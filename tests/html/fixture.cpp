@@ -13,8 +13,8 @@
 #include "present/blame.h"
 #include "present/blame_diff.h"
 #include "present/curve_trend.h"
-#include "present/present_facts.h"
 #include "present/report_html.h"
+#include "stream/facts_of_each_type.h"
 
 namespace oomcast {
 namespace {

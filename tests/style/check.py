@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 
-LAYERS = ["base", "wire", "parse", "collect", "model", "leak", "forecast", "blame", "store", "present", "app"]
+LAYERS = ["base", "wire", "parse", "collect", "model", "leak", "forecast", "stream", "blame", "store", "present", "app"]
 TOP_LEVEL = {"CMakeLists.txt", "CMakePresets.json", "README.md", "LICENSE",
              "bpf", "userspace", "scripts", "tests", "packaging"}
 SOURCE_SUFFIXES = {".c", ".h", ".cpp", ".hpp"}

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "forecast/alerts.h"
-#include "present/facts.h"
+#include "stream/facts.h"
 
 namespace oomcast {
 

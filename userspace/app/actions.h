@@ -13,7 +13,7 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "base/units.h"
-#include "present/facts.h"
+#include "stream/facts.h"
 
 namespace oomcast {
 

@@ -14,7 +14,7 @@
 #include "collect/procfs.h"
 #include "forecast/alerts.h"
 #include "model/machine_model.h"
-#include "present/facts.h"
+#include "stream/facts.h"
 
 namespace oomcast {
 

@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "forecast/registry.h"
-#include "present/facts.h"
+#include "stream/facts.h"
 
 namespace oomcast {
 

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/escape.h"
 #include "base/print.h"
-#include "present/json_parts.h"
+#include "stream/json_parts.h"
 
 namespace oomcast {
 namespace {

@@ -27,8 +27,8 @@
 #include "collect/procfs.h"
 #include "collect/roots.h"
 #include "collect/tracepoint_ids.h"
-#include "present/cells.h"
-#include "present/json_parts.h"
+#include "stream/cells.h"
+#include "stream/json_parts.h"
 
 namespace oomcast {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "present/blame_brief.h"
-#include "present/growth.h"
+#include "stream/growth.h"
 
 namespace oomcast {
 namespace {

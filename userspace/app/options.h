@@ -12,8 +12,8 @@
 #include "collect/perf_event.h"
 #include "forecast/alert_rule.h"
 #include "parse/series_forms.h"
-#include "present/fact_filter.h"
 #include "store/writer.h"
+#include "stream/fact_filter.h"
 
 namespace oomcast {
 

@@ -11,8 +11,8 @@
 #include "app/analysis.h"
 #include "base/units.h"
 #include "forecast/registry.h"
-#include "present/facts.h"
 #include "store/writer.h"
+#include "stream/facts.h"
 
 namespace oomcast {
 

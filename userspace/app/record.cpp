@@ -7,11 +7,11 @@
 #include "app/commands.h"
 #include "app/tracing.h"
 #include "base/escape.h"
-#include "present/fact_filter.h"
-#include "present/json.h"
-#include "present/text.h"
 #include "store/recording.h"
 #include "store/writer.h"
+#include "stream/fact_filter.h"
+#include "stream/json.h"
+#include "stream/text.h"
 
 namespace oomcast {
 namespace {

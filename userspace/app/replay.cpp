@@ -16,9 +16,9 @@
 #include "base/escape.h"
 #include "base/escape_json.h"
 #include "base/print.h"
-#include "present/json.h"
-#include "present/text.h"
 #include "store/recording.h"
+#include "stream/json.h"
+#include "stream/text.h"
 
 namespace oomcast {
 namespace {

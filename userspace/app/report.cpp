@@ -17,8 +17,8 @@
 #include "collect/safe_path.h"
 #include "model/workload.h"
 #include "present/report_html.h"
-#include "present/text.h"
 #include "store/store.h"
+#include "stream/text.h"
 
 namespace oomcast {
 namespace {

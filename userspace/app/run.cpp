@@ -28,10 +28,10 @@
 #include "app/waiting_child.h"
 #include "base/escape.h"
 #include "present/blame.h"
-#include "present/cells.h"
 #include "present/report.h"
-#include "present/text.h"
 #include "store/store.h"
+#include "stream/cells.h"
+#include "stream/text.h"
 
 namespace oomcast {
 namespace {

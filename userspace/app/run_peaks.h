@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "present/facts.h"
+#include "stream/facts.h"
 
 namespace oomcast {
 

@@ -27,8 +27,8 @@
 #include "app/sources.h"
 #include "base/clock.h"
 #include "model/machine_model.h"
-#include "present/facts.h"
 #include "present/overview.h"
+#include "stream/facts.h"
 
 namespace oomcast {
 

@@ -17,7 +17,7 @@
 #include "app/privileges.h"
 #include "app/scope.h"
 #include "base/print.h"
-#include "present/json.h"
+#include "stream/json.h"
 
 namespace oomcast {
 namespace {

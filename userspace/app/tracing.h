@@ -9,8 +9,8 @@
 #include "app/output_queue.h"
 #include "app/session.h"
 #include "base/unique_fd.h"
-#include "present/facts.h"
-#include "present/text.h"
+#include "stream/facts.h"
+#include "stream/text.h"
 
 namespace oomcast {
 

@@ -12,22 +12,11 @@
 
 #include "base/task_id.h"
 #include "base/units.h"
+#include "forecast/forecast_fact.h"
 #include "forecast/forecaster.h"
 #include "model/facts.h"
 
 namespace oomcast {
-
-/// For a cgroup, a process, a card, or what a process has on a card; none: a series of another tool.
-struct ForecastFact {
-  MonoTime time;
-  CgroupPtr cgroup;
-  std::optional<ProcessRef> process;
-  CgroupPtr limit_cgroup;
-  Forecast forecast;
-  std::optional<double> time_s = std::nullopt;  // of a series of another tool, instead of `time`
-  std::optional<GpuUuid> device = std::nullopt;
-  std::string series = {};  // of a series of another tool, if there are several in the file
-};
 
 /// A reading of a series of another tool, or of one of the processes in it.
 struct SeriesReading {
@@ -38,12 +27,6 @@ struct SeriesReading {
   Surplus surplus = Surplus::droppable;
   std::string name = {};  // of one of several
   std::optional<ProcessRef> process = std::nullopt;
-};
-
-/// What had been predicted when a cgroup met its limit.
-struct ForecastBefore {
-  ForecastFact forecast;  // the last one before the kill
-  MonoTime first;         // when a deadline was first told
 };
 
 class ForecastRegistry {

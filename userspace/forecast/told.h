@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/units.h"
-#include "forecast/registry.h"
+#include "forecast/forecast_fact.h"
 #include "model/facts.h"
 
 namespace oomcast {

@@ -13,8 +13,8 @@
 #include "present/blame_holders.h"
 #include "present/blame_parts.h"
 #include "present/blame_quiet.h"
-#include "present/loss_words.h"
-#include "present/text.h"
+#include "stream/loss_words.h"
+#include "stream/text.h"
 
 namespace oomcast {
 namespace {
@@ -62,15 +62,6 @@ bool is_plumbing(const Frame& frame) {
   return std::any_of(kFiles.begin(), kFiles.end(), begins(file)) ||
          std::any_of(kBeginnings.begin(), kBeginnings.end(), begins(name)) ||
          std::find(kFunctions.begin(), kFunctions.end(), word) != kFunctions.end();
-}
-
-// A library's Python: what a person wrote calls it.
-bool is_library(std::string_view file) {
-  constexpr std::array<std::string_view, 4> kParts = {"/site-packages/", "/dist-packages/", "/lib/python3",
-                                                      "/lib64/python3"};
-  return file.starts_with('<') || std::any_of(kParts.begin(), kParts.end(), [&](std::string_view part) {
-           return file.find(part) != std::string_view::npos;
-         });
 }
 
 struct Node {
@@ -403,24 +394,8 @@ const Frame* culprit(const Stack& stack) {
   return &stack.back();
 }
 
-const CodePlace* culprit(const std::vector<CodePlace>& code) {
-  for (const CodePlace& place : code)
-    if (!is_library(place.file)) return &place;
-  return code.empty() ? nullptr : &code.front();
-}
-
-std::string to_text(const CodePlace& place) {
-  return to_text(Frame{place.line ? Frame::Kind::python : Frame::Kind::native, place.function,
-                       std::string(base_name(place.file)), place.line});
-}
-
 std::string to_text(const Frame& frame) {
-  std::string function = frame.function.empty() ? "?" : escape_for_terminal(frame.function);
-  if (frame.file.empty()) return function;
-  bool python = frame.kind == Frame::Kind::python;
-  std::string file = escape_for_terminal(python ? std::string_view(frame.file) : base_name(frame.file));
-  return frame.line ? fmt::format("{} ({}:{})", function, file, *frame.line)
-                    : fmt::format("{} ({})", function, file);
+  return code_text(frame.kind == Frame::Kind::python, frame.function, frame.file, frame.line);
 }
 
 std::string to_text(const BlameReport& report) {

@@ -7,7 +7,8 @@
 
 #include "blame/blame.h"
 #include "model/facts.h"
-#include "present/facts.h"
+#include "stream/code_text.h"
+#include "stream/facts.h"
 
 namespace oomcast {
 
@@ -17,11 +18,6 @@ const Frame* culprit(const Stack& stack);
 
 /// "load (train.py:31)", "grow (libfoo.so)", "? (libfoo.so)". Safe on a terminal.
 std::string to_text(const Frame& frame);
-
-/// The same of the Python frames of a victim, innermost first.
-const CodePlace* culprit(const std::vector<CodePlace>& code);
-/// "append_output (train.py:41)", "grow (libfoo.so)". Safe on a terminal.
-std::string to_text(const CodePlace& place);
 
 /// Processes by growth, each with a tree of its stacks, outermost first, in bytes, growth per second and
 /// share.

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "present/blame.h"
-#include "present/json_parts.h"
+#include "stream/json_parts.h"
 
 namespace oomcast {
 namespace {

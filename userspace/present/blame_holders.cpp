@@ -12,8 +12,8 @@
 #include "base/escape.h"
 #include "present/blame.h"
 #include "present/blame_parts.h"
-#include "present/growth.h"
-#include "present/text.h"
+#include "stream/growth.h"
+#include "stream/text.h"
 
 namespace oomcast {
 namespace {

@@ -12,8 +12,9 @@
 #include "model/cgroup_name.h"
 #include "present/blame.h"
 #include "present/blame_parts.h"
-#include "present/json.h"
 #include "present/json_fields.h"
+#include "stream/json.h"
+#include "stream/json_parts.h"
 
 namespace oomcast {
 

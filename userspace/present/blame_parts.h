@@ -4,10 +4,14 @@
 #include <string>
 
 #include "base/units.h"
+#include "blame/frame.h"
+#include "stream/json_parts.h"
 
 namespace oomcast {
 
 constexpr double kMinShare = 0.01;  // of a process's growth, to be told of
+
+Json frame_json(const Frame& frame);
 
 inline BytesPerSec rate(Bytes bytes, Seconds window) {
   return {window.count() > 0 ? bytes.as_double() / window.count() : 0};

@@ -7,7 +7,7 @@
 
 #include "base/escape.h"
 #include "present/blame_parts.h"
-#include "present/text.h"
+#include "stream/text.h"
 
 namespace oomcast {
 namespace {

@@ -5,11 +5,9 @@
 #include <string>
 
 #include "blame/blame.h"
+#include "stream/growth.h"
 
 namespace oomcast {
-
-/// What any program's memory is off by at a moment.
-constexpr Bytes kUsualChange = MiB(1);
 
 /// By this a process's memory may be off without any growth: counters that are behind, requests that are
 /// being served, pages that a breakpoint copied. kUsualChange, or 1 % of what it has, 16 MiB at most. Does

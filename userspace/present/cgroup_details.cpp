@@ -7,9 +7,9 @@
 #include <string_view>
 
 #include "base/escape.h"
-#include "present/growth.h"
 #include "present/rows.h"
-#include "present/text.h"
+#include "stream/growth.h"
+#include "stream/text.h"
 
 namespace oomcast {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "present/cells.h"
 #include "present/overview.h"
+#include "stream/cells.h"
 
 namespace oomcast {
 

@@ -5,9 +5,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "present/cells.h"
-#include "present/facts.h"
 #include "present/overview.h"
+#include "stream/cells.h"
+#include "stream/facts.h"
 
 namespace oomcast {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "present/cells.h"
-#include "present/facts.h"
+#include "stream/cells.h"
+#include "stream/facts.h"
 
 namespace oomcast {
 

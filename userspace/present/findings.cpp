@@ -11,10 +11,10 @@
 #include "present/blame.h"
 #include "present/findings_parts.h"
 #include "present/gpu_at_kill.h"
-#include "present/growth.h"
 #include "present/memory_table.h"
 #include "present/rows.h"
-#include "present/text.h"
+#include "stream/growth.h"
+#include "stream/text.h"
 
 namespace oomcast {
 namespace {

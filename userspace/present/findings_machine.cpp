@@ -9,7 +9,7 @@
 #include "present/gpu_at_kill.h"
 #include "present/memory_table.h"
 #include "present/rows.h"
-#include "present/text.h"
+#include "stream/text.h"
 
 namespace oomcast {
 namespace {

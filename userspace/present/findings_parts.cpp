@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "present/rows.h"
-#include "present/text.h"
+#include "stream/text.h"
 
 namespace oomcast {
 

@@ -6,11 +6,11 @@
 #include <map>
 
 #include "present/blame.h"
-#include "present/cells.h"
-#include "present/gpu_xid.h"
 #include "present/post_mortem_parts.h"
 #include "present/rows.h"
-#include "present/text.h"
+#include "stream/cells.h"
+#include "stream/gpu_xid.h"
+#include "stream/text.h"
 
 namespace oomcast {
 namespace {

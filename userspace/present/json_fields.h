@@ -18,7 +18,7 @@
 
 #include "base/escape.h"
 #include "blame/frame.h"
-#include "present/json_parts.h"
+#include "stream/json_parts.h"
 
 namespace oomcast {
 

@@ -11,10 +11,10 @@
 #include <tuple>
 
 #include "base/escape.h"
-#include "present/cells.h"
-#include "present/facts.h"
-#include "present/json.h"
-#include "present/json_parts.h"
+#include "stream/cells.h"
+#include "stream/facts.h"
+#include "stream/json.h"
+#include "stream/json_parts.h"
 
 namespace oomcast {
 namespace {

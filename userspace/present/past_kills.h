@@ -9,8 +9,8 @@
 #include "base/units.h"
 #include "model/recurrence.h"
 #include "parse/other_kills.h"
-#include "present/text.h"
 #include "store/past_kills.h"
+#include "stream/text.h"
 
 namespace oomcast {
 

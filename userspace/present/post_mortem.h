@@ -11,8 +11,8 @@
 #include "base/units.h"
 #include "forecast/forecast.h"
 #include "model/facts.h"
-#include "present/facts.h"
 #include "store/store.h"
+#include "stream/facts.h"
 
 namespace oomcast {
 

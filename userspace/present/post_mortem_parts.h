@@ -5,8 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "present/facts.h"
 #include "present/post_mortem.h"
+#include "stream/facts.h"
+#include "stream/names.h"
 
 namespace oomcast {
 
@@ -24,12 +25,6 @@ double from_kill(const StoredEpisode& e, MonoTime t);
 bool same_cgroup(const CgroupPtr& a, const CgroupPtr& b);
 /// The cgroup whose limit was met, or the host's root.
 bool is_owner(const StoredEpisode& e, const CgroupPtr& cgroup);
-/// "python3[4301] train.py was OOM-killed: /train hit its memory limit of 512 MiB"; `host`: where, empty:
-/// here.
-std::string oom_message(const Episode& e, const std::string& host = "");
-/// "/train", "the machine": as a sentence names the limit's owner. Of a long path its last part: the headline
-/// has all of it.
-std::string owner_name(const Episode& e);
 /// "1 page (order 0), 0xcc0(GFP_KERNEL)": what could not be given; "": nothing was asked for, or it is not
 /// known.
 std::string request_of(const Episode& e);

@@ -8,9 +8,9 @@
 #include "base/escape.h"
 #include "present/blame.h"
 #include "present/findings_parts.h"
-#include "present/growth.h"
 #include "present/rows.h"
-#include "present/text.h"
+#include "stream/growth.h"
+#include "stream/text.h"
 
 namespace oomcast {
 namespace {

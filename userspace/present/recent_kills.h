@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "present/cells.h"
 #include "present/overview.h"
 #include "present/table.h"
+#include "stream/cells.h"
 
 namespace oomcast {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "present/post_mortem.h"
-#include "present/text.h"
+#include "stream/text.h"
 
 namespace oomcast {
 

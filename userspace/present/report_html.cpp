@@ -9,15 +9,15 @@
 #include <limits>
 
 #include "base/escape.h"
-#include "present/cells.h"
-#include "present/facts.h"
-#include "present/json.h"
-#include "present/json_parts.h"
-#include "present/loss_words.h"
 #include "present/memory_table.h"
 #include "present/post_mortem_parts.h"
-#include "present/text.h"
 #include "present/web_page.h"
+#include "stream/cells.h"
+#include "stream/facts.h"
+#include "stream/json.h"
+#include "stream/json_parts.h"
+#include "stream/loss_words.h"
+#include "stream/text.h"
 
 namespace oomcast {
 

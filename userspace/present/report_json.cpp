@@ -1,11 +1,11 @@
 #include <array>
 
 #include "present/gpu_at_kill.h"
-#include "present/json_parts.h"
 #include "present/memory_table.h"
 #include "present/post_mortem_parts.h"
 #include "present/report.h"
 #include "store/past_kills.h"
+#include "stream/json_parts.h"
 
 namespace oomcast {
 namespace {

@@ -6,11 +6,11 @@
 #include <ctime>
 
 #include "base/escape.h"
-#include "present/cells.h"
 #include "present/memory_table.h"
 #include "present/post_mortem_parts.h"
 #include "present/report.h"
 #include "present/rows.h"
+#include "stream/cells.h"
 
 namespace oomcast {
 namespace {

@@ -5,9 +5,9 @@
 #include <string_view>
 
 #include "base/escape.h"
-#include "present/cells.h"
 #include "present/post_mortem_parts.h"
 #include "present/report.h"
+#include "stream/cells.h"
 
 namespace oomcast {
 namespace {

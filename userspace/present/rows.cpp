@@ -102,20 +102,6 @@ CgroupId key(const OverviewRow& row) {
   return row.cgroup ? row.cgroup->id : CgroupId{};
 }
 
-std::string label(const CgroupPtr& cgroup) {
-  if (!cgroup) return "host";
-  // A plain directory's last component says little; what a runtime made is better known by its short name.
-  return displayable(cgroup->name.kind == CgroupKind::plain ? cgroup->path : cgroup->name.name);
-}
-
-std::string path_of(const CgroupPtr& cgroup) {
-  return cgroup ? displayable(cgroup->path) : "the host";
-}
-
-std::string name_of(const ProcessRef& process) {
-  return settle_marks(describe(process));
-}
-
 bool is_within(const CgroupRef& inner, const CgroupRef& outer) {
   if (inner.id == outer.id || outer.path == "/") return true;
   return inner.path.size() > outer.path.size() && inner.path.starts_with(outer.path) &&

@@ -8,8 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "present/cells.h"
 #include "present/overview.h"
+#include "stream/cells.h"
+#include "stream/names.h"
 
 namespace oomcast {
 
@@ -48,11 +49,6 @@ Style full_style(const OverviewRow& row);
 Style urgency(const OverviewRow& row);
 
 // All texts are safe to show.
-/// Short: a plain cgroup's path, what its runtime calls another; "host" for null.
-std::string label(const CgroupPtr& cgroup);
-/// The whole path; "the host" for null.
-std::string path_of(const CgroupPtr& cgroup);
-std::string name_of(const ProcessRef& process);
 bool is_within(const CgroupRef& inner, const CgroupRef& outer);
 /// "–" for what is unknown.
 std::string size_or_none(const std::optional<Bytes>& size);

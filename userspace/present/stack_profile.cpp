@@ -11,9 +11,9 @@
 
 #include "base/escape.h"
 #include "present/blame.h"
-#include "present/cells.h"
-#include "present/json_parts.h"
 #include "present/web_page.h"
+#include "stream/cells.h"
+#include "stream/json_parts.h"
 
 namespace oomcast {
 

@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 #include "blame/blame.h"
-#include "present/facts.h"
+#include "stream/facts.h"
 
 namespace oomcast {
 

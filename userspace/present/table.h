@@ -9,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "present/cells.h"
-#include "present/facts.h"
 #include "present/overview.h"
 #include "present/rows.h"
+#include "stream/cells.h"
+#include "stream/facts.h"
 
 namespace oomcast {
 

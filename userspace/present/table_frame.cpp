@@ -10,11 +10,11 @@
 
 #include "present/blame.h"
 #include "present/event_lines.h"
-#include "present/growth.h"
-#include "present/loss_words.h"
 #include "present/recent_kills.h"
 #include "present/rows.h"
-#include "present/text.h"
+#include "stream/growth.h"
+#include "stream/loss_words.h"
+#include "stream/text.h"
 
 namespace oomcast {
 namespace {

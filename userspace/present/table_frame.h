@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <vector>
 
-#include "present/cells.h"
 #include "present/overview.h"
 #include "present/table.h"
+#include "stream/cells.h"
 
 namespace oomcast {
 

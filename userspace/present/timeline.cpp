@@ -9,7 +9,7 @@
 #include "present/curve_trend.h"
 #include "present/post_mortem_parts.h"
 #include "present/rows.h"
-#include "present/text.h"
+#include "stream/text.h"
 
 namespace oomcast {
 namespace {

@@ -7,9 +7,9 @@
 
 #include "base/escape.h"
 #include "present/findings_parts.h"
-#include "present/loss_words.h"
 #include "present/rows.h"
-#include "present/text.h"
+#include "stream/loss_words.h"
+#include "stream/text.h"
 
 namespace oomcast {
 

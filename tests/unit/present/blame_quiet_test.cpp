@@ -4,7 +4,7 @@
 
 #include "present/blame.h"
 #include "present/frames.h"
-#include "present/growth.h"
+#include "stream/growth.h"
 
 namespace oomcast {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "moment.h"
 #include "present/post_mortem_parts.h"
-#include "present/present_facts.h"
+#include "stream/facts_of_each_type.h"
 
 namespace oomcast {
 namespace {

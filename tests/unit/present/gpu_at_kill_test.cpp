@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "present/present_facts.h"
+#include "stream/facts_of_each_type.h"
 
 namespace oomcast {
 namespace {

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "present/json.h"
-#include "present/present_facts.h"
+#include "stream/facts_of_each_type.h"
+#include "stream/json.h"
 
 namespace oomcast {
 namespace {

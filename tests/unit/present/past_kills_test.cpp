@@ -9,7 +9,7 @@
 #include <memory>
 #include <sstream>
 
-#include "present/cells.h"
+#include "stream/cells.h"
 
 namespace oomcast {
 namespace {

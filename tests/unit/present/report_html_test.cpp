@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "present/present_facts.h"
 #include "present/web_page.h"
+#include "stream/facts_of_each_type.h"
 
 namespace oomcast {
 namespace {

@@ -9,9 +9,9 @@
 #include <sstream>
 
 #include "base/escape.h"
-#include "present/cells.h"
 #include "present/post_mortem_parts.h"
-#include "present/present_facts.h"
+#include "stream/cells.h"
+#include "stream/facts_of_each_type.h"
 
 namespace oomcast {
 namespace {

@@ -1,4 +1,4 @@
-#include "present/fact_filter.h"
+#include "stream/fact_filter.h"
 
 #include <nlohmann/json.hpp>
 #include <type_traits>

@@ -1,4 +1,4 @@
-#include "present/cells.h"
+#include "stream/cells.h"
 
 #include <fmt/format.h>
 #include <locale.h>

@@ -9,8 +9,7 @@
 #include "base/escape.h"
 #include "base/escape_json.h"
 #include "base/units.h"
-#include "blame/frame.h"
-#include "present/facts.h"
+#include "stream/facts.h"
 
 namespace oomcast {
 
@@ -45,7 +44,6 @@ bool log_shows_hierarchy(const Episode& e);
 void leave_hierarchy_open(Json& in);
 Json process_json(const ProcessRef& process, const ClockMap& clock);
 Json machine_at_kill_json(const std::optional<MachineAtKill>& machine);
-Json frame_json(const Frame& frame);
 Json places_json(const std::vector<CodePlace>& code);
 Json growth_json(const GrewFrom& from, const ClockMap& clock);
 Json growth_json(const GrownHolder& holder, const ClockMap& clock);

@@ -1,8 +1,8 @@
-#include "present/loss_words.h"
+#include "stream/loss_words.h"
 
 #include <gtest/gtest.h>
 
-#include "present/text.h"
+#include "stream/text.h"
 #include "wire/fault.h"
 #include "wire/records.h"
 

@@ -1,11 +1,11 @@
-#include "present/facts.h"
+#include "stream/facts.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "present/json.h"
-#include "present/text.h"
+#include "stream/json.h"
+#include "stream/text.h"
 
 namespace oomcast {
 namespace {

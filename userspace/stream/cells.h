@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "present/text.h"
+#include "stream/text.h"
 
 namespace oomcast {
 

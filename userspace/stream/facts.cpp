@@ -1,4 +1,4 @@
-#include "present/facts.h"
+#include "stream/facts.h"
 
 #include <utility>
 

@@ -1,6 +1,6 @@
 // From where processes grew, as JSON.
-#include "present/blame.h"
-#include "present/json_parts.h"
+#include "stream/code_text.h"
+#include "stream/json_parts.h"
 
 namespace oomcast {
 namespace {

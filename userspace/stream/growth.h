@@ -10,6 +10,9 @@
 
 namespace oomcast {
 
+/// What any program's memory is off by at a moment.
+constexpr Bytes kUsualChange = MiB(1);
+
 /// Of two places of one process, which to print first: one that a fifth of its growth certainly came from, or
 /// the one where more of it was touched.
 bool is_better_known(const GrewFrom& a, const GrewFrom& b);

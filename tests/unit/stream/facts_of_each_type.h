@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "present/facts.h"
+#include "stream/facts.h"
 
 namespace oomcast::test {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/units.h"
-#include "forecast/registry.h"
+#include "forecast/forecast_fact.h"
 #include "forecast/told.h"
 #include "model/facts.h"
 

@@ -1,4 +1,4 @@
-#include "present/growth.h"
+#include "stream/growth.h"
 
 #include <fmt/format.h>
 
@@ -7,9 +7,8 @@
 #include <tuple>
 
 #include "base/escape.h"
-#include "present/blame.h"
-#include "present/blame_quiet.h"
-#include "present/text.h"
+#include "stream/code_text.h"
+#include "stream/text.h"
 
 namespace oomcast {
 namespace {

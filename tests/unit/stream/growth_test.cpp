@@ -1,11 +1,11 @@
-#include "present/growth.h"
+#include "stream/growth.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "present/present_facts.h"
+#include "stream/facts_of_each_type.h"
 
 namespace oomcast {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "present/facts.h"
+#include "stream/facts.h"
 
 namespace oomcast {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "present/facts.h"
+#include "stream/facts.h"
 
 namespace oomcast {
 

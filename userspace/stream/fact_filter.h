@@ -13,7 +13,7 @@
 
 #include "base/task_id.h"
 #include "base/units.h"
-#include "present/facts.h"
+#include "stream/facts.h"
 
 namespace oomcast {
 

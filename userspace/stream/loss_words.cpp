@@ -1,11 +1,11 @@
-#include "present/loss_words.h"
+#include "stream/loss_words.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
-#include "present/cells.h"
+#include "stream/cells.h"
 
 namespace oomcast {
 namespace {

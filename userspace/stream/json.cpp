@@ -1,14 +1,14 @@
-#include "present/json.h"
+#include "stream/json.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
-#include "present/blame.h"
-#include "present/gpu_proxy.h"
-#include "present/json_parts.h"
-#include "present/post_mortem_parts.h"
+#include "stream/code_text.h"
+#include "stream/gpu_proxy.h"
+#include "stream/json_parts.h"
+#include "stream/names.h"
 
 namespace oomcast {
 

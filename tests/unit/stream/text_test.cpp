@@ -1,11 +1,11 @@
-#include "present/text.h"
+#include "stream/text.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "present/cells.h"
-#include "present/present_facts.h"
+#include "stream/cells.h"
+#include "stream/facts_of_each_type.h"
 
 namespace oomcast {
 namespace {

@@ -1,9 +1,9 @@
-#include "present/fact_filter.h"
+#include "stream/fact_filter.h"
 
 #include <gtest/gtest.h>
 
-#include "present/json.h"
-#include "present/present_facts.h"
+#include "stream/facts_of_each_type.h"
+#include "stream/json.h"
 
 namespace oomcast {
 namespace {

@@ -1,11 +1,11 @@
-#include "present/json.h"
+#include "stream/json.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "present/present_facts.h"
+#include "stream/facts_of_each_type.h"
 
 namespace oomcast {
 namespace {

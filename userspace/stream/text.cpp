@@ -1,4 +1,4 @@
-#include "present/text.h"
+#include "stream/text.h"
 
 #include <fmt/format.h>
 
@@ -9,13 +9,12 @@
 #include <set>
 
 #include "base/escape.h"
-#include "present/blame.h"
-#include "present/cells.h"
-#include "present/gpu_proxy.h"
-#include "present/gpu_xid.h"
-#include "present/growth.h"
-#include "present/json.h"
-#include "present/loss_words.h"
+#include "stream/cells.h"
+#include "stream/code_text.h"
+#include "stream/gpu_proxy.h"
+#include "stream/gpu_xid.h"
+#include "stream/growth.h"
+#include "stream/loss_words.h"
 
 namespace oomcast {
 namespace {

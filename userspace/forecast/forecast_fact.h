@@ -1,0 +1,31 @@
+// A forecast with what it is for, as it is published and kept.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/units.h"
+#include "forecast/forecast.h"
+#include "model/facts.h"
+
+namespace oomcast {
+
+/// For a cgroup, a process, a card, or what a process has on a card; none: a series of another tool.
+struct ForecastFact {
+  MonoTime time;
+  CgroupPtr cgroup;
+  std::optional<ProcessRef> process;
+  CgroupPtr limit_cgroup;
+  Forecast forecast;
+  std::optional<double> time_s = std::nullopt;  // of a series of another tool, instead of `time`
+  std::optional<GpuUuid> device = std::nullopt;
+  std::string series = {};  // of a series of another tool, if there are several in the file
+};
+
+/// What had been predicted when a cgroup met its limit.
+struct ForecastBefore {
+  ForecastFact forecast;  // the last one before the kill
+  MonoTime first;         // when a deadline was first told
+};
+
+}  // namespace oomcast
