@@ -285,7 +285,7 @@ class FollowedRun {
     if (!session) return session.error();
     session_ = *std::move(session);
     open_store();
-    if (child_->pidfd) session_->also_wait_for(child_->pidfd.get());
+    if (child_->pidfd) (void)session_->loop().wake_on(child_->pidfd.get());
     if (auto ok = put_in_scope(); !ok) return ok.error();
     if (auto ok = let_go(); !ok) return ok.error();
     follow();

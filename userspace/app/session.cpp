@@ -61,13 +61,16 @@ Session::Session(const Options& options, Sources sources)
         if (publisher_.started()) publisher_.publish(LostFact{now(), reason, count});
       }),
       reader_(options.sources.root, callers_limits(),
-              [this](const TaskId& id) { return is_near_a_kill(id); }),
+              [this](const TaskId& id) { return pause_.is_near_a_kill(id, now()); }),
+      pause_(model_, sources_.procfs, reader_),
+      tree_(model_, sources_.cgroupfs),
       finder_(model_, sources_.procfs, sources_.cgroupfs.mount(),
               [this](const TaskId& id) { return reader_.ask(Reader::What::arguments, id, now()); }),
       cgroups_(model_, sources_.cgroupfs, descriptor_budget()),
       processes_(model_, sources_.procfs, options.sources.interval) {
   if (auto own = note_process(static_cast<std::uint32_t>(getpid()))) model_.set_own(*own);
   if (sources_.bpf) {
+    rss_tracing_.emplace(*sources_.bpf);
     pythons_.emplace(reader_, *sources_.bpf);
     if (!sources_.procfs.pid_numbers().foreign)
       looks_.emplace(model_, options.sources.root, callers_limits());
@@ -89,16 +92,20 @@ Result<std::unique_ptr<Session>> Session::open(const Options& options,
   if (!sources) return sources.error();
   std::unique_ptr<Session> s(new Session(options, *std::move(sources)));
   if (auto ok = s->loop_.open(); !ok) return ok.error();
-  if (s->sources_.bpf) s->loop_.watch(s->sources_.bpf->fd());
-  if (s->sources_.log) s->loop_.watch(s->sources_.log->fd());
-  if (s->reader_.fd() >= 0) s->loop_.watch(s->reader_.fd());
+  auto wake_on = [&](int fd, std::string_view what) {
+    if (auto ok = s->loop_.wake_on(fd); !ok)
+      diagnostics(fmt::format("{} is read once per interval only: {}", what, ok.error().message));
+  };
+  if (s->sources_.bpf) wake_on(s->sources_.bpf->fd(), "the kernel programs' ring");
+  if (s->sources_.log) wake_on(s->sources_.log->fd(), "the kernel log");
+  if (s->reader_.fd() >= 0) wake_on(s->reader_.fd(), "what the reader answers");
   // After the kernel programs: nothing that happens from here on is missed.
   s->read_what_exists();
   return s;
 }
 
 void Session::read_what_exists() {
-  scan_tree();
+  tree_.scan();
   finder_.find_all(true);
   look_for_gpu();
   // What is told first should have its arguments; who holds up the reader is not waited for.
@@ -108,36 +115,14 @@ void Session::read_what_exists() {
   }
 }
 
-// A twentieth of the time at most, however large the tree is, and whoever makes it be walked.
-void Session::scan_tree() {
-  MonoTime began = now();
-  auto tree = sources_.cgroupfs.list();
-  if (!tree) return;
-  model_.on_tree(*tree, now());
-  times_.next_urgent_scan = now() + kPerScan * (now() - began);
-  times_.next_scan = std::max(times_.next_urgent_scan, now() + 1s);
-}
-
-// A tree of tens of thousands is walked every quarter of a minute. What grows by then may have been killed.
-void Session::find_growing() {
-  MonoTime began = now();
-  for (auto [inode, parent] : model_.take_growing_unknown())
-    if (CgroupPtr above = model_.cgroups().ref(parent))
-      if (auto found = sources_.cgroupfs.find_below(above->path, inode)) model_.on_cgroup(*found);
-  times_.next_search = now() + kPerScan * (now() - began);
-}
-
 void Session::refresh() {
   drain();
-  scan_tree();
+  tree_.scan();
   // Nobody has asked yet for what happens now; kept, the kills of hours would fill the room of those to come.
-  model_.advance(times_.heard);
-  (void)model_.take_opened();
-  (void)model_.take_killed();
-  (void)model_.take_completed(times_.heard);
-  (void)model_.take_facts();
-  for (std::uint64_t inode : model_.take_forgotten())
-    cgroups_.forget({sources_.cgroupfs.mount().hierarchy, inode});
+  model_.advance(heard_until_);
+  for (const ModelEvent& event : model_.take())
+    if (auto* dropped = std::get_if<CgroupDropped>(&event))
+      cgroups_.forget({sources_.cgroupfs.mount().hierarchy, dropped->inode});
 }
 
 Result<std::vector<CgroupEntry>> Session::resolve_scope(const ScopeOptions& scope) {
@@ -197,31 +182,42 @@ void Session::start(Sink sink) {
   std::erase(begin.boot_id, '-');  // as in history, and the journal
   publisher_.publish(std::move(begin));
   for (const auto& [reason, count] : losses_.totals()) publisher_.publish(LostFact{now(), reason, count});
-  poll_all();
+  each_interval();
   publish_all();
 }
 
 // ---- its rounds
 
 void Session::step(MonoTime deadline) {
-  // One timer serves the interval, the look at lazy records and the end.
-  MonoTime until = std::min(deadline, times_.next_poll);
+  wait(deadline);
+  collect();
+  loop_.run_due(now());
+  publish_all();
+  act();
+}
+
+// Until one of them has something to do; what woke us is read with all others, in collect()'s order.
+void Session::wait(MonoTime deadline) {
+  MonoTime until = deadline;
   for (auto wait : {poll_timeout(), reader_.wait(), looks_ ? looks_->wait() : std::nullopt,
                     pythons_ ? pythons_->wait() : std::nullopt})
     if (wait) until = std::min(until, now() + *wait);
   if (sources_.bpf) {
-    sources_.bpf->sleep_until(until);
+    sources_.bpf->sleep_until(std::min(until, loop_.next()));
     if (drain()) until = std::min(until, now() + kLook);  // came before the kernel programs knew
   }
   pace_.slept(loop_.wait_until(until));
+}
 
+void Session::collect() {
   drain();
   take_answers();
   if (pythons_) pythons_->advance(now());
   if (cgroups_.any_hot()) cgroups_.poll_hot(now());
   if (!model_.episodes().watched().empty()) cgroups_.poll_kills(now());
-  if (now() >= times_.next_poll) poll_all();
-  publish_all();
+}
+
+void Session::act() {
   if (auto apart = pace_.advance(now())) model_.set_pace(*apart);
   if (auto part = ceiling_.advance(now())) {
     model_.set_room(*part);
@@ -229,15 +225,15 @@ void Session::step(MonoTime deadline) {
   }
   if (alerts_) alerts_->advance(now());
   if (looks_)
-    if (auto fd = looks_->advance(now())) loop_.watch(*fd);
+    if (auto fd = looks_->advance(now())) (void)loop_.wake_on(*fd);  // without, its wait() ends it
 }
 
 // nullopt: nothing is going on; a source that has something wakes us.
 std::optional<Nanos> Session::poll_timeout() const {
-  if (heard_.more) return Nanos{};
+  if (more_records_) return Nanos{};
   if (cgroups_.any_hot()) return CgroupSamples::kHotPoll;
   if (!model_.episodes().watched().empty()) return CgroupSamples::kKillPoll;
-  bool busy = now() < times_.look_until || model_.episodes().any_open() || model_.unknown_cgroups() ||
+  bool busy = now() < lazy_records_until_ || model_.episodes().any_open() || model_.unknown_cgroups() ||
               (alerts_ && alerts_->busy());
   return busy ? std::optional(kLook) : std::nullopt;
 }
@@ -246,7 +242,7 @@ void Session::finish() {
   MonoTime asked = now(), latest = asked + kOpenWait;
   auto counted = count_kills();  // what it counts was said by now; what comes later may still be on its way
   do drain();
-  while (heard_.more && now() < latest);
+  while (more_records_ && now() < latest);
   publish_all();
   // In a storm others begin all the time.
   while (model_.episodes().any_open_of(asked) && now() < latest) step(std::min(latest, now() + kMoreSoon));
@@ -257,35 +253,59 @@ void Session::finish() {
   if (counted) model_.episodes().count_unseen(*counted);
   count_losses();
   if (alerts_) alerts_->finish();
-  publisher_.publish(EndFact{now(), heard_.count, losses_.totals()});
+  publisher_.publish(EndFact{now(), records_, losses_.totals()});
   publisher_.close_store();
 }
 
 // ---- what is published
 
 void Session::publish_all(bool last) {
-  MonoTime when = now();
-  if (model_.episodes().any_open() && (last || when - times_.counted >= kCountEvery)) count_kills();
+  if (model_.episodes().any_open() && (last || now() - kills_counted_ >= kCountEvery)) count_kills();
+  // The line that tells of a kill comes when all of it is known. The store has what is known at once, and
+  // before the line: a machine without memory may not live that long.
+  publish_taken();
+  model_.set_store_behind(publisher_.behind());
   // On a machine that let us wait, more may have come since; an episode ends when what came in its time was
   // heard.
-  store_opened();
-  model_.set_store_behind(publisher_.behind());
-  model_.advance(times_.heard, last);
-  for (CgroupPtr& cgroup : model_.take_killed()) {
-    if (alerts_) alerts_->on_kill(*cgroup);
-    publisher_.publish(TickFact{when, std::move(cgroup)});
-  }
-  store_completed(last);
-  for (ModelFact& fact : model_.take_facts()) publish(std::move(fact));
+  model_.advance(heard_until_, last);
+  publish_taken();
+  std::erase_if(foreseen_, [&](const auto& f) {
+    return heard_until_ - f.second.forecast.time > EpisodeBuilder::kFollow + kForeseenKept;
+  });
 }
 
 // Ten thousand cgroups that are seen at once were 21 MiB of samples.
 void Session::publish_if_many() {
-  if (model_.untaken() < kMaxUntold || !publisher_.started()) return;
-  for (ModelFact& fact : model_.take_facts()) publish(std::move(fact));
+  if (model_.untaken() >= kMaxUntold && publisher_.started()) publish_taken();
 }
 
-void Session::publish(ModelFact fact) {
+void Session::publish_taken() {
+  for (ModelEvent& event : model_.take())
+    std::visit([this](auto&& e) { on(std::forward<decltype(e)>(e)); }, std::move(event));
+}
+
+void Session::on(KillOpened kill) {
+  if (looks_ && looks_->is_at(kill.episode)) looks_->end_soon(now());
+  publisher_.store(EpisodeFact{with_forecast(std::move(kill.episode)), false});
+}
+
+// What came after the line, which cannot wait for a memory of 500 GiB to come back.
+void Session::on(KillCompleted kill) {
+  publisher_.store(EpisodeFact{with_forecast(std::move(kill.episode))});
+}
+
+void Session::on(LimitHit limit) {
+  if (alerts_) alerts_->on_kill(*limit.owner);
+  publisher_.publish(TickFact{now(), std::move(limit.owner)});
+}
+
+void Session::on(CgroupDropped cgroup) {
+  CgroupId id{sources_.cgroupfs.mount().hierarchy, cgroup.inode};
+  cgroups_.forget(id);
+  publisher_.publish(ForgottenFact{now(), id});
+}
+
+void Session::on(ModelFact fact) {
   std::visit(
       [this](auto&& f) {
         using T = std::decay_t<decltype(f)>;
@@ -309,24 +329,6 @@ void Session::publish_process(ProcessSampleFact sample) {
   ProcessSampleFact told = publisher_.publish(std::move(sample));
   if (looks_) looks_->on(told);
   processes_.on(told);
-}
-
-// The line that tells of a kill comes when all of it is known. The store has what is known at once, and
-// before the line: a machine without memory may not live that long.
-void Session::store_opened() {
-  for (Episode& episode : model_.take_opened()) {
-    if (looks_ && looks_->is_at(episode)) looks_->end_soon(now());
-    publisher_.store(EpisodeFact{with_forecast(std::move(episode)), false});
-  }
-}
-
-// And it has what came after the line, which cannot wait for a memory of 500 GiB to come back.
-void Session::store_completed(bool last) {
-  for (Episode& episode : model_.take_completed(last ? times_.heard + EpisodeBuilder::kFollow : times_.heard))
-    publisher_.store(EpisodeFact{with_forecast(std::move(episode))});
-  std::erase_if(foreseen_, [&](const auto& f) {
-    return times_.heard - f.second.forecast.time > EpisodeBuilder::kFollow + kForeseenKept;
-  });
 }
 
 // What had been foreseen is looked up when the kill is first told of: what is foreseen half a minute later is
@@ -387,13 +389,9 @@ Overview Session::overview() const {
 
 namespace {
 
-constexpr Nanos kLogSettles = 500ms;   // after a line of the kernel log
-constexpr Nanos kExactFor = 5s;        // of what is nearly full
-constexpr Nanos kClockSet = 20ms;      // more than a reading of it can be off
-constexpr Nanos kReaderRests = 200ms;  // after a sign of an OOM
-constexpr std::size_t kMaxMet = 256;
+constexpr Nanos kLogSettles = 500ms;      // after a line of the kernel log
+constexpr Nanos kClockSet = 20ms;         // more than a reading of it can be off
 constexpr std::size_t kMaxFollowed = 32;  // cgroups whose small processes are sampled, too
-constexpr Nanos kGivesWay = 500ms, kLooksAgain = 10ms;
 
 }  // namespace
 
@@ -405,42 +403,24 @@ bool Session::drain() {
   bool logged = read_log(), news = logged;
   if (gpu_ && gpu_->drain()) news = true;
   bool more = sources_.bpf != nullptr;
-  while (more && !heard_.machine_kills && now() - began < kDrain)
+  while (more && !pause_.is_due() && now() - began < kDrain)
     more = sources_.bpf->drain([&](const wire::Record& record) {
       news = true;
       on_record(record);
     });
-  heard_.more = more || (gpu_ && gpu_->has_more());
-  give_way();
+  more_records_ = more || (gpu_ && gpu_->has_more());
+  pause_.pause([this](bool still) {
+    if (looks_) looks_->stand_still(still);
+  });
   take_reports();
-  times_.heard = began;
-  if (now() >= times_.next_search) find_growing();
-  bool urgent = now() >= times_.next_urgent_scan && model_.take_urgent_scan();
-  if (urgent || (now() >= times_.next_scan && model_.take_unknown_cgroups())) scan_tree();
-  if (news) times_.look_until = std::max(times_.look_until, now() + (logged ? kLogSettles : kMoreSoon));
+  heard_until_ = began;
+  tree_.advance(now());
+  if (news) lazy_records_until_ = std::max(lazy_records_until_, now() + (logged ? kLogSettles : kMoreSoon));
   return news;
 }
 
-// A victim has to run for its memory to come back, and a kernel from 6.0 on passes over it when most of its
-// pages are about to be free: who wants one then has the next process killed (seen on 6.1, beside a loop that
-// was at work on the kill). So nothing is done meanwhile.
-void Session::give_way() {
-  if (!std::exchange(heard_.machine_kills, false)) return;
-  auto still_full = [this] {
-    auto host = sources_.procfs.read_meminfo();
-    return host && host->is_short();
-  };
-  if (!still_full()) return;
-  if (looks_) looks_->stand_still(true);
-  MonoTime began = now(), until = began + kGivesWay;  // an earlier kill may be due to be told before
-  do std::this_thread::sleep_for(kLooksAgain);
-  while (now() < until && still_full() && model_.episodes().due(now()).empty());
-  if (looks_) looks_->stand_still(false);
-  times_.next_way = now() + (now() - began);  // for half of the time at most
-}
-
 void Session::on_record(const wire::Record& record) {
-  ++heard_.count;
+  ++records_;
   if (auto* exit = std::get_if<wire::Exit>(&record)) {
     gpu_->on_exit(exit->task.id);
     pythons_->forget(exit->task.id);
@@ -448,34 +428,9 @@ void Session::on_record(const wire::Record& record) {
   if (auto* exec = std::get_if<wire::Exec>(&record)) pythons_->forget(exec->task.id);
   if (auto* code = std::get_if<wire::DyingCode>(&record))
     model_.on_code(code->task.id, code->task.tid, places_of(*code));
-  model_.on_record(record);
-  if (auto* mark = std::get_if<wire::OomMark>(&record)) on_mark(*mark);
+  if (auto decision = model_.on_record(record)) pause_.on_kill(*decision, now());
   if (auto* sample = std::get_if<wire::CgroupSample>(&record)) on_cgroup_sample(*sample);
   publish_if_many();
-}
-
-// A container that is killed in a loop must not keep the reader from all others.
-void Session::on_mark(const wire::OomMark& mark) {
-  MonoTime when = now();
-  if (auto owner = limit_owner(mark)) {
-    std::erase_if(heard_.limits_met, [when](const auto& limit) { return limit.second <= when; });
-    if (heard_.limits_met.size() < kMaxMet || heard_.limits_met.contains(*owner))
-      heard_.limits_met[*owner] = when + kReaderRests;
-    return reader_.keep_away();
-  }
-  // For half of the time at most: who is bound to one node of memory can have it full again and again.
-  bool rests = when >= times_.next_rest;
-  reader_.rest(rests ? when + kReaderRests : when);
-  if (rests) times_.next_rest = when + 2 * kReaderRests;
-  heard_.machine_kills = heard_.machine_kills || when >= times_.next_way;
-}
-
-bool Session::is_near_a_kill(const TaskId& id) const {
-  const TaskState* task = model_.tasks().find(id);
-  return std::ranges::any_of(heard_.limits_met, [&, when = now()](const auto& limit) {
-    return when < limit.second &&
-           (!task || !task->cgroup || model_.cgroups().is_below(*task->cgroup, limit.first));
-  });
 }
 
 void Session::on_cgroup_sample(const wire::CgroupSample& sample) {
@@ -496,9 +451,7 @@ void Session::on_cgroup_sample(const wire::CgroupSample& sample) {
 // it.
 void Session::mark_hot(std::uint64_t inode, MonoTime moved) {
   cgroups_.mark_hot(inode, moved);
-  if (model_.scope().whole_machine || moved + kExactFor <= times_.exact_until) return;
-  times_.exact_until = moved + kExactFor;
-  sources_.bpf->set_exact(true);
+  if (!model_.scope().whole_machine) rss_tracing_->on_moved(moved);
 }
 
 bool Session::read_log() {
@@ -517,7 +470,7 @@ void Session::take_reports(bool all) {
   MonoTime when = now();
   std::vector<OomDump> reports =
       all ? sources_.log->take_all() : sources_.log->take(when, model_.episodes().due(when + kLook));
-  if (!sources_.bpf && !reports.empty()) scan_tree();  // nobody else tells of a new cgroup
+  if (!sources_.bpf && !reports.empty()) tree_.scan();  // nobody else tells of a new cgroup
   for (const OomDump& dump : reports) model_.on_dump(dump, dump.time.kill ? MonoTime(*dump.time.kill) : when);
   if (auto until = sources_.log->take_read_until()) model_.on_log_read(*until);
 }
@@ -540,10 +493,14 @@ void Session::take_answers() {
 
 // ---- each interval
 
+void Session::each_interval() {
+  loop_.at(now() + options_.sources.interval, [this] { each_interval(); });
+  poll_all();
+}
+
 void Session::poll_all() {
   MonoTime when = now();
   read_clock();
-  times_.next_poll = when + options_.sources.interval;
   if (auto info = sources_.procfs.read_meminfo()) {
     model_.on_host(when, *info);
     if (info->swap_total && info->swap_total->count > 0) {
@@ -554,7 +511,7 @@ void Session::poll_all() {
   count_kills();
   if (!sources_.bpf) {
     // Nobody tells of new cgroups and processes: look for them.
-    scan_tree();
+    tree_.scan();
     finder_.find_all(!reader_.wait());  // what was asked in the last scan is answered
   }
   poll_cgroups(when);
@@ -571,7 +528,7 @@ void Session::poll_all() {
   if (alerts_)
     alerts_->check(now(), alert_inputs(model_, publisher_.forecasts(),
                                        gpu_ ? gpu_->cards() : std::vector<OverviewCard>()));
-  set_rss_tracing();
+  if (rss_tracing_) rss_tracing_->advance(cgroups_.nearly_full(), now());
   count_losses();
 }
 
@@ -581,13 +538,8 @@ void Session::poll_cgroups(MonoTime when) {
   bool walked = sources_.bpf && (is_short_of_memory() || sources_.bpf->walk_cgroups());
   if (walked) drain();
   // Where records were lost, the kernel programs take for told what nobody heard.
-  bool told = walked && !std::exchange(heard_.samples_lost, false);
+  bool told = walked && !std::exchange(samples_lost_, false);
   cgroups_.sample_all(when, told, [this] { publish_if_many(); });
-  for (std::uint64_t inode : model_.take_forgotten()) {
-    CgroupId id{sources_.cgroupfs.mount().hierarchy, inode};
-    cgroups_.forget(id);
-    publisher_.publish(ForgottenFact{when, id});
-  }
 }
 
 void Session::poll_pressure(MonoTime when) {
@@ -613,7 +565,7 @@ void Session::poll_processes(MonoTime when) {
   for (ExitFact& exit : processes_.ended(now())) publisher_.publish(std::move(exit));
   model_.follow(growing_cgroups(model_, publisher_.forecasts(), kMaxFollowed));
   for (ProcessSampleFact& sample : processes_.moved(now())) publish_process(std::move(sample));
-  if (is_short_of_memory()) reader_.rest(now() + options_.sources.interval + kReaderRests);
+  if (is_short_of_memory()) reader_.rest(now() + options_.sources.interval + KillPause::kReaderRests);
   finder_.ask_again();
   for (const TaskId& id : processes_.to_measure(now())) reader_.ask(Reader::What::private_memory, id, now());
   if (looks_) looks_->plan(when);
@@ -621,7 +573,7 @@ void Session::poll_processes(MonoTime when) {
 
 std::optional<KillCount> Session::count_kills() {
   KillCount count;
-  count.began = times_.counted = now();
+  count.began = kills_counted_ = now();
   auto kills = sources_.procfs.read_vmstat_oom_kill();
   if (!kills || !*kills) return std::nullopt;
   count.ended = now();
@@ -632,7 +584,7 @@ std::optional<KillCount> Session::count_kills() {
 
 void Session::look_for_gpu() {
   if (!gpu_ || !gpu_->find_driver()) return;
-  loop_.watch(gpu_->fd());
+  (void)loop_.wake_on(gpu_->fd());  // without, its ring is read with the others
   sources_.names.push_back("gpu:" + gpu_->hook());
   // Who had the driver's files open before its calls were followed holds what nobody counted.
   auto pids = sources_.procfs.list_pids();
@@ -651,16 +603,6 @@ void Session::read_clock() {
     publisher_.set_clock(mono);
   }
   if (std::chrono::abs(boot - clock_.wall_of_boot_zero) > kClockSet) clock_.wall_of_boot_zero = boot;
-}
-
-// How closely to look: every RSS change while a cgroup is about to meet its limit, otherwise each tick is
-// enough.
-void Session::set_rss_tracing() {
-  if (!sources_.bpf) return;
-  MonoTime when = now();
-  if (auto full = cgroups_.nearly_full(); full && when - *full < kExactFor)
-    times_.exact_until = when + kExactFor;
-  sources_.bpf->set_exact(when < times_.exact_until);
 }
 
 // As good as nothing is left: the next that wants a page may be the one for which somebody is killed.
@@ -688,7 +630,7 @@ void Session::count_losses() {
   for (std::size_t i = 0; i < counts.size(); ++i)
     if (losses_.track(wire::lost_reasons()[i], counts[i]) && wire::lost_reasons()[i] == "samples_ring_full") {
       processes_.ends_were_lost();
-      heard_.samples_lost = true;
+      samples_lost_ = true;
     }
   losses_.track("program_interrupted_itself", sources_.bpf->missed_runs());
   losses_.track("python_table_full", pythons_->no_room());

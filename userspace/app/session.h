@@ -16,6 +16,7 @@
 #include "app/event_loop.h"
 #include "app/gpu.h"
 #include "app/growth_looks.h"
+#include "app/kill_pause.h"
 #include "app/losses.h"
 #include "app/options.h"
 #include "app/pace.h"
@@ -24,7 +25,9 @@
 #include "app/publisher.h"
 #include "app/pythons.h"
 #include "app/reader.h"
+#include "app/rss_tracing.h"
 #include "app/sources.h"
+#include "app/tree_scanner.h"
 #include "base/clock.h"
 #include "model/machine_model.h"
 #include "present/overview.h"
@@ -57,8 +60,8 @@ class Session {
   /// and the end, and closes the store.
   void finish();
 
-  /// Another descriptor that ends step()'s waiting when it is readable.
-  void also_wait_for(int fd) { loop_.watch(fd); }
+  /// For descriptors and times of others: what step() waits for.
+  EventLoop& loop() { return loop_; }
 
   MonoTime now() const { return mono_now(); }
   const ClockMap& clock() const { return clock_; }
@@ -93,20 +96,19 @@ class Session {
   Session(const Options& options, Sources sources);
   void read_what_exists();
   ForecastRegistry::Config forecast_config() const;
-  void scan_tree();
-  void find_growing();
+  void wait(MonoTime deadline);
   std::optional<Nanos> poll_timeout() const;
 
+  void collect();
   bool drain();
-  void give_way();
   bool read_log();
   void on_record(const wire::Record& record);
-  void on_mark(const wire::OomMark& mark);
   void on_cgroup_sample(const wire::CgroupSample& sample);
   void take_reports(bool all = false);
   void take_answers();
   void mark_hot(std::uint64_t inode, MonoTime moved);
 
+  void each_interval();
   void poll_all();
   void poll_cgroups(MonoTime when);
   void poll_pressure(MonoTime when);
@@ -114,25 +116,26 @@ class Session {
   std::optional<KillCount> count_kills();
   void look_for_gpu();
   void read_clock();
-  void set_rss_tracing();
   bool is_short_of_memory() const;
-  bool is_near_a_kill(const TaskId& id) const;
   void count_losses();
   void check_levels(const Sample& sample);
 
   void publish_all(bool last = false);
   void publish_if_many();
-  void publish(ModelFact fact);
+  void publish_taken();
+  void on(KillOpened kill);
+  void on(KillCompleted kill);
+  void on(LimitHit limit);
+  void on(ModelFact fact);
+  void on(CgroupDropped cgroup);
   void publish_process(ProcessSampleFact sample);
-  void store_opened();
-  void store_completed(bool last);
+  void act();
   OomEvent with_forecast(Episode episode);
 
   /// Records that are not urgent wait so long.
   static constexpr Nanos kLook = std::chrono::milliseconds(100);
   /// Records are read for so long, then what they said is told.
   static constexpr Nanos kDrain = std::chrono::milliseconds(100);
-  static constexpr int kPerScan = 20;
   /// After a record: one more look, so that many do not wake us one by one.
   static constexpr Nanos kMoreSoon = std::chrono::milliseconds(50);
 
@@ -144,32 +147,26 @@ class Session {
   Publisher publisher_;
   Losses losses_;
   Reader reader_;
+  KillPause pause_;
+  TreeScanner tree_;
   ProcessFinder finder_;
   CgroupSamples cgroups_;
   ProcessSamples processes_;
-  std::optional<Pythons> pythons_;                    // with kernel programs
-  std::optional<GrowthLooks> looks_;                  // likewise
-  std::optional<GpuFollower> gpu_;                    // likewise
+  // Only with kernel programs, the profiler only where their numbers of processes are those of /proc.
+  std::optional<RssTracing> rss_tracing_;
+  std::optional<Pythons> pythons_;
+  std::optional<GrowthLooks> looks_;
+  std::optional<GpuFollower> gpu_;
   std::unique_ptr<Alerts> alerts_;                    // nullptr: no rule was given
   std::map<std::uint64_t, ForecastBefore> foreseen_;  // by an episode's serial
   Pace pace_;
   Ceiling ceiling_{memory_in_use};
-  struct Heard {  // in the records
-    std::uint64_t count = 0;
-    bool more = false;                                       // than could be read in kDrain
-    bool samples_lost = false;                               // since the cgroups were last read
-    bool machine_kills = false;                              // somebody was marked for no limit of a cgroup
-    std::unordered_map<std::uint64_t, MonoTime> limits_met;  // until when nothing below them is read
-  } heard_;
-  struct Times {
-    MonoTime next_poll{}, next_scan{}, next_urgent_scan{}, next_search{};
-    MonoTime counted{};      // the kernel's kills were
-    MonoTime exact_until{};  // every change of RSS is asked for
-    MonoTime look_until{};   // records that are not urgent may still come
-    MonoTime next_rest{};    // the reader rests for a kill of the machine again
-    MonoTime next_way{};     // it stands still for a kill of the machine again
-    MonoTime heard{};        // all that the log and the kernel programs said until then was read
-  } times_;
+  std::uint64_t records_ = 0;      // that came
+  bool more_records_ = false;      // than could be read in kDrain
+  bool samples_lost_ = false;      // since the cgroups were last read
+  MonoTime heard_until_{};         // all that the log and the kernel programs said until then was read
+  MonoTime kills_counted_{};       // the kernel's were
+  MonoTime lazy_records_until_{};  // records that are not urgent may still come
 };
 
 }  // namespace oomcast

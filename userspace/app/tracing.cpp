@@ -173,7 +173,7 @@ Result<std::unique_ptr<Session>> open_session(const Options& options, StopSignal
   // A recording's log is removed at its end, from a directory that may be a user's.
   bool writes = options.run.memory || options.alert.touch || !options.record.file.empty();
   verbose(drop_privileges(writes, options.alert.exec.has_value()));
-  (*session)->also_wait_for(stop.fd());
+  if (auto ok = (*session)->loop().wake_on(stop.fd()); !ok) return ok.error();
   return session;
 }
 

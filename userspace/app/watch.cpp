@@ -48,7 +48,7 @@ std::string post_mortem_of(const OomEvent& kill, const std::string& store_path, 
 }
 
 void watch_screen(const Options& options, Session& s, StopSignals& stop, MonoTime end, LiveScreen& screen) {
-  s.also_wait_for(screen.asked_fd());
+  (void)s.loop().wake_on(screen.asked_fd());
   MonoTime next = s.now();
   while (!stop.pending() && s.now() < end) {
     LiveScreen::Asked asked = screen.asked();

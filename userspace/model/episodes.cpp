@@ -246,14 +246,19 @@ bool EpisodeBuilder::any_open_around(std::optional<std::uint64_t> inode) const {
   });
 }
 
-void EpisodeBuilder::on_mark(const wire::OomMark& mark) {
+std::optional<std::uint64_t> EpisodeBuilder::on_mark(const wire::OomMark& mark) {
+  std::optional<std::uint64_t> owner = decisions_.owner_of(mark);
+  add_mark(mark, owner);
+  return owner;
+}
+
+void EpisodeBuilder::add_mark(const wire::OomMark& mark, std::optional<std::uint64_t> owner) {
   At known = index_.find(mark.victim.id);
   if ((known && known.victim().victim.marked) || !recent_.precede(mark)) return;
   if (!known) known = index_.find(mark.victim.tid);
   if (known && known.victim().victim.marked) known = {};  // an earlier process of that number
   if (!known && was_closed(mark)) return;
   const wire::OomDecision* decision = decisions_.of(mark);
-  std::optional<std::uint64_t> owner = decisions_.owner_of(mark);
   auto group = group_of(mark, owner);
   Open* open = group ? open_group(mark, owner, *group, decision) : nullptr;
   if (known) {

@@ -52,7 +52,8 @@ class EpisodeBuilder {
       : sources_(sources), tasks_(tasks), cgroups_(cgroups), growth_(tasks, cgroups) {}
 
   void on_kernel_kill(const wire::KernelKill& kill);
-  void on_mark(const wire::OomMark& mark);
+  /// Returns the cgroup whose limit the kill is for, decided here and nowhere else; nullopt: no cgroup's.
+  std::optional<std::uint64_t> on_mark(const wire::OomMark& mark);
   void on_decision(const wire::OomDecision& decision) { decisions_.on(decision); }
   void on_dying(const wire::Dying& dying);
   /// Of one of its threads; that of the thread that met the limit is kept, or of the first, or any.
@@ -159,6 +160,7 @@ class EpisodeBuilder {
   Open* open_group(const wire::OomMark& mark, std::optional<std::uint64_t> owner, std::uint64_t group,
                    const wire::OomDecision* decision);
   At add_victim(Open& open, const wire::Task& task, MonoTime when);
+  void add_mark(const wire::OomMark& mark, std::optional<std::uint64_t> owner);
   At take_mark(At at, Open* group, const wire::OomMark& mark);
   void first_mark(Open& open, const wire::OomMark& mark, std::optional<std::uint64_t> owner);
   void add_logged_victim(Open& open, const OomDump& dump, const OomVictimLine& line, MonoTime when);

@@ -52,8 +52,10 @@ MachineModel::MachineModel(MachineConfig config)
   host_.ref = host_root(config_.hierarchy);
 }
 
-void MachineModel::on_record(const wire::Record& record) {
+std::optional<KillDecision> MachineModel::on_record(const wire::Record& record) {
+  if (auto* mark = std::get_if<wire::OomMark>(&record)) return apply(*mark);
   std::visit([this](const auto& r) { apply(r); }, record);
+  return std::nullopt;
 }
 
 void MachineModel::on_cgroup(const CgroupEntry& entry) {
@@ -118,8 +120,8 @@ void MachineModel::apply(const wire::ProcessSample& r) {
   if (too_soon(task.told, r.time)) return;
   task.told = r.time;
   const wire::Memory& m = *r.memory;
-  facts_.push_back(ProcessSampleFact{r.time, process_ref(tasks_, cgroups_, task.id), m.rss(), m.anon, m.file,
-                                     m.shmem, m.swap, std::nullopt, std::nullopt, config_.rss_error});
+  events_.push_back(ProcessSampleFact{r.time, process_ref(tasks_, cgroups_, task.id), m.rss(), m.anon, m.file,
+                                      m.shmem, m.swap, std::nullopt, std::nullopt, config_.rss_error});
 }
 
 // A compile starts hundreds of small processes a second. They are left out, except in the cgroups that run
@@ -174,18 +176,21 @@ void MachineModel::apply(const wire::CgroupAttach& r) {
   tasks_.note(r.task).cgroup = r.to;
 }
 
-void MachineModel::apply(const wire::OomMark& r) {
+KillDecision MachineModel::apply(const wire::OomMark& r) {
   tasks_.note(r.victim);
   tasks_.note(r.trigger);
-  episodes_.on_mark(r);
+  KillDecision decision{episodes_.on_mark(r)};
   // The record of a cgroup's making can be lost in a storm; its kill must name it all the same.
   for (const auto* task : {&r.victim, &r.trigger})
     if (task->cgroup && !cgroups_.find(*task->cgroup) &&
         (!cgroups_.is_refused(*task->cgroup) || cgroups_.reconsider(*task->cgroup)))
       unknown_.urgent = true;
-  if (auto owner = limit_owner(r))
-    if (auto ref = cgroups_.ref(*owner); ref && std::ranges::find(killed_, ref) == killed_.end())
-      killed_.push_back(std::move(ref));
+  if (decision.owner)
+    if (auto ref = cgroups_.ref(*decision.owner); ref && std::ranges::find(hit_, ref) == hit_.end()) {
+      hit_.push_back(ref);
+      events_.push_back(LimitHit{std::move(ref)});
+    }
+  return decision;
 }
 
 void MachineModel::apply(const wire::KernelKill& r) {
@@ -203,8 +208,8 @@ void MachineModel::apply(const wire::UserKill& r) {
   tasks_.note(r.victim);
   tasks_.note(r.sender);
   if (!task_in_scope(r.victim.id) || is_between_helpers(r)) return;
-  facts_.push_back(UserKillFact{r.time, process_ref(tasks_, cgroups_, r.victim),
-                                process_ref(tasks_, cgroups_, r.sender), cause_of(r)});
+  events_.push_back(UserKillFact{r.time, process_ref(tasks_, cgroups_, r.victim),
+                                 process_ref(tasks_, cgroups_, r.sender), cause_of(r)});
 }
 
 // Ours, or those of another oomcast: each ends its helpers so.
@@ -223,14 +228,14 @@ bool MachineModel::too_soon(std::optional<MonoTime> told, MonoTime now) {
 
 void MachineModel::on_pressure(MonoTime time, std::optional<std::uint64_t> inode, const Pressure& pressure) {
   if (inode) {
-    facts_.push_back(PressureFact{time, cgroups_.ref(inode), pressure});
+    events_.push_back(PressureFact{time, cgroups_.ref(inode), pressure});
     return;
   }
   std::optional<std::uint64_t> stalled;
   if (pressure.some) stalled = pressure.some->total_us;
   bool news = host_.stalled_us && stalled != host_.stalled_us;
   host_.stalled_us = stalled;
-  if (news && config_.scope.whole_machine) facts_.push_back(PressureFact{time, host_.ref, pressure});
+  if (news && config_.scope.whole_machine) events_.push_back(PressureFact{time, host_.ref, pressure});
 }
 
 bool MachineModel::on_stalls(MonoTime time, std::uint64_t inode, const wire::Stalls& sums) {
@@ -241,8 +246,8 @@ bool MachineModel::on_stalls(MonoTime time, std::uint64_t inode, const wire::Sta
   if (sums.count < told.count) told = {};  // they made way in the kernel meanwhile, and began anew
   bool tell = known && cgroup_in_scope(inode);
   if (tell)
-    facts_.push_back(ReclaimFact{time, cgroups_.ref(inode), sums.count - told.count, sums.time - told.time,
-                                 sums.reclaimed - told.reclaimed});
+    events_.push_back(ReclaimFact{time, cgroups_.ref(inode), sums.count - told.count, sums.time - told.time,
+                                  sums.reclaimed - told.reclaimed});
   told = sums;
   return tell;
 }
@@ -265,7 +270,7 @@ void MachineModel::tell_gpu() {
     if (!event_in_scope(event)) continue;
     std::optional<ProcessRef> process;
     if (event.task.tgid) process = process_ref(tasks_, cgroups_, event.task);
-    facts_.push_back(GpuFact{event.time, std::move(process), std::move(event)});
+    events_.push_back(GpuFact{event.time, std::move(process), std::move(event)});
   }
 }
 
@@ -294,7 +299,7 @@ void MachineModel::tell_gpu_sample(GpuSample s) {
     gpu_told_.erase(key);
   else
     gpu_told_[key] = s;
-  facts_.push_back(std::move(s));
+  events_.push_back(std::move(s));
 }
 
 void MachineModel::sample_gpu(MonoTime time, TaskId task, const GpuHeld& held, bool ended) {
@@ -385,39 +390,35 @@ void MachineModel::set_room(double part) {
   gpu_.set_room(part);
 }
 
-void MachineModel::advance(MonoTime now, bool all) {
-  for (std::uint64_t inode : cgroups_.take_evicted()) {
-    stalls_.erase(inode);
-    forgotten_.push_back(inode);
-  }
-  for (Episode& episode : episodes_.take_closed(now, all))
+void MachineModel::advance(MonoTime heard, bool all) {
+  for (std::uint64_t inode : cgroups_.take_evicted()) forget(inode);
+  for (Episode& episode : episodes_.take_closed(heard, all))
     if (episode_in_scope(episode)) {
       episode.series = series_of(episode);
-      facts_.push_back(std::move(episode));
+      events_.push_back(ModelFact(std::move(episode)));
     }
-  if (swept_ && now - *swept_ < kSweepEvery) return;
-  swept_ = now;
-  for (std::uint64_t inode : cgroups_.forget_removed(now - kKeepRemoved)) {
-    stalls_.erase(inode);
-    forgotten_.push_back(inode);
-  }
+  for (Episode& episode : episodes_.take_completed(all ? heard + EpisodeBuilder::kFollow : heard))
+    if (episode_in_scope(episode)) events_.push_back(KillCompleted{std::move(episode)});
+  if (swept_ && heard - *swept_ < kSweepEvery) return;
+  swept_ = heard;
+  for (std::uint64_t inode : cgroups_.forget_removed(heard - kKeepRemoved)) forget(inode);
 }
 
-std::vector<Episode> MachineModel::take_opened() {
-  std::vector<Episode> begun = episodes_.take_opened();
-  std::erase_if(begun, [&](const Episode& episode) { return !episode_in_scope(episode); });
-  return begun;
+void MachineModel::forget(std::uint64_t inode) {
+  stalls_.erase(inode);
+  events_.push_back(CgroupDropped{inode});
 }
 
-std::vector<Episode> MachineModel::take_completed(MonoTime now) {
-  std::vector<Episode> completed = episodes_.take_completed(now);
-  std::erase_if(completed, [&](const Episode& episode) { return !episode_in_scope(episode); });
-  return completed;
-}
-
-std::vector<ModelFact> MachineModel::take_facts() {
+std::vector<ModelEvent> MachineModel::take() {
   tell_gpu();
-  return std::exchange(facts_, {});
+  std::vector<ModelEvent> out;
+  for (Episode& episode : episodes_.take_opened())
+    if (episode_in_scope(episode)) out.push_back(KillOpened{std::move(episode)});
+  if (out.empty()) out.swap(events_);
+  out.insert(out.end(), std::make_move_iterator(events_.begin()), std::make_move_iterator(events_.end()));
+  events_.clear();
+  hit_.clear();
+  return out;
 }
 
 bool MachineModel::cgroup_in_scope(std::uint64_t inode) const {
@@ -515,9 +516,9 @@ void MachineModel::on_reading(std::uint64_t inode, const CgroupReading& reading,
   state->shown.usage = state->usage;
   state->shown.limit = tightest.limit;
   state->shown.at = reading.time;
-  facts_.push_back(Sample{reading.time, state->ref, state->usage, tightest.limit, tightest.owner, state->stat,
-                          pinned, state->headroom_limit, state->peak, state->headroom_cgroup,
-                          state->high.throttle});
+  events_.push_back(Sample{reading.time, state->ref, state->usage, tightest.limit, tightest.owner,
+                           state->stat, pinned, state->headroom_limit, state->peak, state->headroom_cgroup,
+                           state->high.throttle});
 }
 
 // Kubernetes sets memory.high by itself (MemoryQoS), below memory.max: what leaks is throttled to a crawl
@@ -541,10 +542,10 @@ void MachineModel::tell_limits(CgroupState& state, MonoTime when, const CgroupTr
   auto high = cgroups_.tightest_high(state.ref->id.inode);
   auto before = state.shown.limit ? state.shown.limit : host, now = max.limit ? max.limit : host;
   if (state.shown.at && before != now)
-    facts_.push_back(LimitChangedFact{when, state.ref, max.owner,
-                                      max.owner ? LimitKind::max : LimitKind::host, before, now});
+    events_.push_back(LimitChangedFact{when, state.ref, max.owner,
+                                       max.owner ? LimitKind::max : LimitKind::host, before, now});
   if (state.shown.at && state.shown.high != high.limit)
-    facts_.push_back(
+    events_.push_back(
         LimitChangedFact{when, state.ref, high.owner, LimitKind::high, state.shown.high, high.limit});
   state.shown.high = high.limit;
 }
@@ -609,7 +610,7 @@ void MachineModel::on_host(MonoTime time, const MemInfo& info) {
     sample.pinned = room->pinned;
     sample.headroom_limit = room->limit;
   }
-  facts_.push_back(std::move(sample));
+  events_.push_back(std::move(sample));
 }
 
 bool MachineModel::is_above_scope(std::uint64_t inode) const {

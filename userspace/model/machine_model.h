@@ -8,6 +8,7 @@
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
+#include <variant>
 #include <vector>
 
 #include "base/task_id.h"
@@ -59,6 +60,30 @@ struct CgroupReading {
   std::optional<std::uint64_t> swappiness;  // v1
 };
 
+/// A kill that is not published yet, as far as it is known; again with each further victim.
+struct KillOpened {
+  Episode episode;
+};
+/// One that was published while something of it was open.
+struct KillCompleted {
+  Episode episode;
+};
+/// The limit of a cgroup was hit: what grew below it is being freed.
+struct LimitHit {
+  CgroupPtr owner;
+};
+/// A cgroup was removed long enough ago: forget what is kept of it elsewhere.
+struct CgroupDropped {
+  std::uint64_t inode = 0;
+};
+/// All that leaves the model.
+using ModelEvent = std::variant<KillOpened, LimitHit, ModelFact, KillCompleted, CgroupDropped>;
+
+/// Of the OOM killer: whose limit a process is killed for.
+struct KillDecision {
+  std::optional<std::uint64_t> owner;  // nullopt: the machine's, or that of nodes of memory
+};
+
 class MachineModel {
  public:
   /// Of the whole machine, smaller processes are not told, but for those of followed cgroups.
@@ -68,7 +93,8 @@ class MachineModel {
 
   explicit MachineModel(MachineConfig config);
 
-  void on_record(const wire::Record& record);
+  /// Set for a mark of the OOM killer.
+  std::optional<KillDecision> on_record(const wire::Record& record);
   void on_cgroup(const CgroupEntry& entry);
   /// A walk of the whole tree, after all that was heard before it: what it did not find is gone.
   void on_tree(const CgroupListing& tree, MonoTime when);
@@ -107,12 +133,13 @@ class MachineModel {
   /// The part of its bounds that it may use from now on: there is little memory left to oomcast.
   void set_room(double part);
   void set_store_behind(bool behind) { episodes_.set_store_behind(behind); }
-  /// Closes what is due; `all`: whatever is missing of it.
-  void advance(MonoTime now, bool all = false);
+  /// All that was heard until `heard` is in: publishes the kills that are due; `all`: whatever is missing of
+  /// them.
+  void advance(MonoTime heard, bool all = false);
 
-  /// Hands over what happened since the last call, in order.
-  std::vector<ModelFact> take_facts();
-  std::size_t untaken() const { return facts_.size(); }
+  /// What happened since the last call, in its order: the kills that are not published yet come first.
+  std::vector<ModelEvent> take();
+  std::size_t untaken() const { return events_.size(); }
 
   bool cgroup_in_scope(std::uint64_t inode) const;
   /// Something in scope is below it, or it is in scope.
@@ -151,14 +178,6 @@ class MachineModel {
   bool unknown_cgroups() const { return unknown_.any; }
   /// The same of a victim's or trigger's: look at once.
   bool take_urgent_scan() { return std::exchange(unknown_.urgent, false); }
-  /// Cgroups whose limit was met since the last call.
-  std::vector<CgroupPtr> take_killed() { return std::exchange(killed_, {}); }
-  /// Kills that no fact tells of yet, as far as they are known; again with each further victim.
-  std::vector<Episode> take_opened();
-  /// Those that a fact told of while something of them was open.
-  std::vector<Episode> take_completed(MonoTime now);
-  /// Cgroups that were removed long enough ago: forget what is kept of them elsewhere.
-  std::vector<std::uint64_t> take_forgotten() { return std::exchange(forgotten_, {}); }
 
  private:
   void apply(const wire::CgroupSample& r);
@@ -168,7 +187,7 @@ class MachineModel {
   void apply(const wire::Exit& r);
   void apply(const wire::CgroupEvent& r);
   void apply(const wire::CgroupAttach& r);
-  void apply(const wire::OomMark& r);
+  KillDecision apply(const wire::OomMark& r);
   void apply(const wire::KernelKill& r);
   void apply(const wire::Dying& r);
   void apply(const wire::DyingCode& r) { tasks_.note(r.task); }
@@ -176,6 +195,7 @@ class MachineModel {
   void apply(const wire::Reaper& r) { episodes_.on_reaper(r); }
   void apply(const wire::OomDecision& r) { episodes_.on_decision(r); }
   bool is_between_helpers(const wire::UserKill& kill) const;
+  void forget(std::uint64_t inode);
   bool is_left_out(const TaskState& task, Bytes rss);
   bool too_soon(std::optional<MonoTime> told, MonoTime now);
   HeadroomInput headroom_input(const CgroupState& state, const CgroupReading& reading,
@@ -211,9 +231,8 @@ class MachineModel {
     std::optional<std::uint64_t> swappiness, stalled_us;
   } host_;
   std::unordered_map<std::uint64_t, wire::Stalls> stalls_;
-  std::vector<ModelFact> facts_;
-  std::vector<std::uint64_t> forgotten_;
-  std::vector<CgroupPtr> killed_;
+  std::vector<ModelEvent> events_;
+  std::vector<CgroupPtr> hit_;  // whose LimitHit is in events_
   struct Repeats {
     KillSeries series;
     MonoTime last;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "fixture_tree.h"
+#include "model/model_events.h"
 
 namespace oomcast {
 namespace {
@@ -51,7 +52,7 @@ struct CgroupSampling {
   // Usage in MiB of what was told since the last call, and the tightest limit with it, by path.
   std::map<std::string, std::pair<std::int64_t, std::int64_t>> told() {
     std::map<std::string, std::pair<std::int64_t, std::int64_t>> out;
-    for (const ModelFact& fact : model->take_facts())
+    for (const ModelFact& fact : test::facts_of(*model))
       if (auto* s = std::get_if<Sample>(&fact); s && s->cgroup && s->usage)
         out[s->cgroup->path] = {s->usage->count >> 20, s->limit ? s->limit->count >> 20 : -1};
     return out;
@@ -134,7 +135,7 @@ TEST(CgroupSamples, reads_the_statistics_once_for_what_the_kernel_tells_of_a_mom
   CgroupSampling f;
   auto anon = [&](int usage_mib, MonoTime when, MonoTime now) {
     f.samples->on_usage(f.step, MiB(usage_mib), when, now);
-    auto facts = f.model->take_facts();
+    auto facts = test::facts_of(*f.model);
     return std::get<Sample>(facts.at(0)).stat.anon;
   };
   EXPECT_EQ(anon(81, at_ms(10), at_ms(1000)), MiB(80));

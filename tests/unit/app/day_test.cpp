@@ -84,19 +84,20 @@ class Service {
     std::int64_t between = s < 3600 ? kBetweenKills / 50 : kBetweenKills;
     if (s % between == between - 1) kill(s);
     model_.advance(now);
-    for (ModelFact& fact : model_.take_facts())
-      std::visit(
-          [this](auto&& f) {
-            if constexpr (std::is_same_v<std::decay_t<decltype(f)>, Episode>)
-              tell(OomEvent{std::move(f), {}, {}});
-            else
-              tell(std::move(f));
-          },
-          std::move(fact));
-    for (CgroupPtr& cgroup : model_.take_killed()) tell(TickFact{now, std::move(cgroup)});
-    (void)model_.take_opened();
-    (void)model_.take_completed(now);
-    for (std::uint64_t inode : model_.take_forgotten()) tell(ForgottenFact{now, {Hierarchy::v2, inode}});
+    for (ModelEvent& event : model_.take()) {
+      if (auto* hit = std::get_if<LimitHit>(&event)) tell(TickFact{now, std::move(hit->owner)});
+      if (auto* dropped = std::get_if<CgroupDropped>(&event))
+        tell(ForgottenFact{now, {Hierarchy::v2, dropped->inode}});
+      if (auto* fact = std::get_if<ModelFact>(&event))
+        std::visit(
+            [this](auto&& f) {
+              if constexpr (std::is_same_v<std::decay_t<decltype(f)>, Episode>)
+                tell(OomEvent{std::move(f), {}, {}});
+              else
+                tell(std::move(f));
+            },
+            std::move(*fact));
+    }
     if (s % 10 == 0) tell(TickFact{now, nullptr});
     // The disk has five minutes of its time for what is five minutes here.
     if (s % kBetweenKills == 0)

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "model/machine.h"
+#include "model/model_events.h"
 
 namespace oomcast {
 namespace {
@@ -26,7 +27,7 @@ MachineModel a_model(ScopeRoots scope = {}, Hierarchy hierarchy = Hierarchy::v1)
 template <typename T>
 std::vector<T> facts_of(MachineModel& model) {
   std::vector<T> out;
-  for (ModelFact& fact : model.take_facts())
+  for (ModelFact& fact : test::facts_of(model))
     if (auto* f = std::get_if<T>(&fact)) out.push_back(std::move(*f));
   return out;
 }
@@ -415,7 +416,7 @@ TEST(MachineModel, does_not_show_what_is_removed_or_unknown) {
   model.on_record(gone);
   model.on_reading(10, reading(1000, MiB(5)));
   model.on_reading(99, reading(1000, MiB(5)));
-  EXPECT_TRUE(model.take_facts().empty());
+  EXPECT_TRUE(test::facts_of(model).empty());
 }
 
 TEST(MachineModel, tells_that_a_record_named_a_cgroup_it_does_not_know) {
@@ -453,9 +454,11 @@ TEST(MachineModel, follows_the_life_of_a_cgroup) {
   event.time = ms(1000);
   model.on_record(event);
   model.advance(ms(2000));
-  EXPECT_TRUE(model.take_forgotten().empty()) << "records about it still arrive";
+  EXPECT_TRUE(events_of<CgroupDropped>(model).empty()) << "records about it still arrive";
   model.advance(ms(60'000));
-  EXPECT_EQ(model.take_forgotten(), std::vector<std::uint64_t>{30});
+  auto dropped = events_of<CgroupDropped>(model);
+  ASSERT_EQ(dropped.size(), 1u);
+  EXPECT_EQ(dropped[0].inode, 30u);
 }
 
 TEST(MachineModel, argv_of_a_victim_is_what_it_last_showed) {
@@ -528,7 +531,7 @@ TEST(MachineModel, of_the_whole_machine_tells_of_small_processes_in_followed_cgr
     for (std::uint32_t i = 0; i < many; ++i)
       model.on_record(process_sample(at_ms, task(1000 + i, 11), MiB(12)));
     model.on_record(process_sample(at_ms, task(200, 10), MiB(12)));
-    return model.take_facts().size();
+    return test::facts_of(model).size();
   };
   EXPECT_EQ(tell_all(1000), 0u);
   model.follow({11});
@@ -547,7 +550,7 @@ TEST(MachineModel, of_the_whole_machine_tells_of_every_large_process_and_the_hos
   info.total = GiB(8);
   info.free = GiB(3);
   model.on_host(ms(1000), info);
-  auto facts = model.take_facts();
+  auto facts = test::facts_of(model);
   ASSERT_EQ(facts.size(), 3u);
   const auto& process = std::get<ProcessSampleFact>(facts[0]);
   EXPECT_EQ(process.rss, MiB(66)) << "with 1 MiB of files";
@@ -584,7 +587,7 @@ TEST(MachineModel, takes_the_top_of_a_containers_tree_for_a_cgroup_and_not_for_t
 TEST(MachineModel, a_process_without_memory_is_no_sample) {
   MachineModel model = a_model();
   model.on_record(wire::ProcessSample{ms(1000), task(100, 11), std::nullopt});
-  EXPECT_TRUE(model.take_facts().empty());
+  EXPECT_TRUE(test::facts_of(model).empty());
 }
 
 TEST(Scope, of_a_cgroup_has_its_children_and_their_processes) {
@@ -607,7 +610,7 @@ TEST(Scope, of_a_cgroup_has_its_children_and_their_processes) {
   info.total = GiB(8);
   model.on_host(ms(1000), info);
   model.on_pressure(ms(1000), std::nullopt, {});
-  EXPECT_TRUE(model.take_facts().empty()) << "the host is not in it";
+  EXPECT_TRUE(test::facts_of(model).empty()) << "the host is not in it";
 }
 
 TEST(Scope, of_a_process_has_its_descendants_and_its_cgroup) {
@@ -627,7 +630,7 @@ TEST(Scope, of_a_process_has_its_descendants_and_its_cgroup) {
   wire::Task recycled = top;
   recycled.id.start_ticks += 1;
   model.on_record(process_sample(2000, recycled, MiB(5)));
-  EXPECT_TRUE(model.take_facts().empty()) << "another process of that pid";
+  EXPECT_TRUE(test::facts_of(model).empty()) << "another process of that pid";
 }
 
 TEST(Scope, tells_an_episode_whose_victim_is_in_it_though_the_limit_is_above) {
@@ -647,7 +650,7 @@ TEST(Scope, does_not_tell_an_episode_elsewhere) {
   MachineModel model = a_model(scope);
   oom_kill(model, 5000, task(100, 11), job_is_full());
   model.advance(ms(7000));
-  EXPECT_TRUE(model.take_facts().empty());
+  EXPECT_TRUE(test::facts_of(model).empty());
   EXPECT_FALSE(model.episodes().any_open()) << "though it was followed";
 }
 
@@ -712,9 +715,9 @@ TEST(UserKill, of_a_process_out_of_scope_is_not_told) {
   scope.cgroups = {20};
   MachineModel model = a_model(scope);
   model.on_record(wire::UserKill{ms(1000), task(100, 11), task(200, 20), 0});
-  EXPECT_TRUE(model.take_facts().empty());
+  EXPECT_TRUE(test::facts_of(model).empty());
   model.on_record(wire::UserKill{ms(1000), task(200, 20), task(100, 11), 0});
-  EXPECT_EQ(model.take_facts().size(), 1u);
+  EXPECT_EQ(test::facts_of(model).size(), 1u);
 }
 
 TEST(Stalls, are_told_by_what_is_new_since_the_last_look) {
@@ -761,9 +764,9 @@ TEST(MachineModel, tells_of_the_hosts_pressure_when_somebody_stalled_since_the_l
   stalled.some = PressureLine{1.5, 0, 0, 900};
   model.on_pressure(ms(1000), std::nullopt, calm);
   model.on_pressure(ms(2000), std::nullopt, calm);
-  EXPECT_TRUE(model.take_facts().empty());
+  EXPECT_TRUE(test::facts_of(model).empty());
   model.on_pressure(ms(3000), std::nullopt, stalled);
-  auto facts = model.take_facts();
+  auto facts = test::facts_of(model);
   ASSERT_EQ(facts.size(), 1u);
   EXPECT_EQ(std::get<PressureFact>(facts[0]).cgroup, model.cgroups().ref(1))
       << "as its samples and forecasts";
@@ -775,6 +778,50 @@ CgroupListing listing(const std::vector<std::pair<std::uint64_t, std::string>>& 
   return out;
 }
 
+TEST(MachineModel, takes_the_limit_that_was_hit_from_the_kernels_own_decision) {
+  MachineModel model = a_model();
+  wire::Task victim = task(100, 11);
+  wire::OomDecision decision;
+  decision.time = ms(999);
+  decision.trigger = decision.victim = victim;
+  decision.limit_cgroup = 10;
+  model.on_record(decision);
+  // Of another decision the lower one is locked, and full as well.
+  auto taken = model.on_record(mark(
+      ms(1000), victim, victim,
+      {level(11, MiB(50), MiB(50), true), level(10, MiB(100), MiB(100)), level(1, GiB(1), std::nullopt)}));
+  ASSERT_TRUE(taken);
+  EXPECT_EQ(taken->owner, 10u);
+  model.advance(ms(20'000), true);
+  std::vector<CgroupPtr> hit;
+  std::vector<Episode> kills;
+  for (ModelEvent& event : model.take()) {
+    if (auto* limit = std::get_if<LimitHit>(&event)) hit.push_back(limit->owner);
+    if (auto* fact = std::get_if<ModelFact>(&event))
+      if (auto* kill = std::get_if<Episode>(fact)) kills.push_back(std::move(*kill));
+  }
+  ASSERT_EQ(hit.size(), 1u);
+  ASSERT_EQ(kills.size(), 1u);
+  EXPECT_EQ(hit[0]->path, "/job");
+  EXPECT_EQ(kills[0].limit_cgroup->path, "/job");
+}
+
+TEST(MachineModel, hands_over_a_limit_that_was_hit_between_the_samples_before_and_after_it) {
+  MachineModel model = a_model();
+  model.on_reading(10, reading(500, MiB(80)), true);
+  oom_kill(model, 1000, task(100, 11), job_is_full());
+  model.on_reading(10, reading(1500, MiB(5)), true);
+  std::string order;
+  for (const ModelEvent& event : model.take()) {
+    if (std::holds_alternative<KillOpened>(event)) order += "opened ";
+    if (std::holds_alternative<LimitHit>(event)) order += "hit ";
+    if (auto* fact = std::get_if<ModelFact>(&event); fact && std::holds_alternative<Sample>(*fact))
+      order += "sample ";
+  }
+  EXPECT_EQ(order, "opened sample hit sample ");
+  EXPECT_TRUE(model.take().empty());
+}
+
 TEST(Tree, forgets_what_a_walk_does_not_find) {
   MachineModel model = a_model();
   model.on_tree(listing({{1, "/"}, {10, "/job"}, {30, "/new"}}), ms(1000));
@@ -783,7 +830,7 @@ TEST(Tree, forgets_what_a_walk_does_not_find) {
   EXPECT_TRUE(model.cgroups().find(20)->removed);
   model.advance(ms(10'000));
   EXPECT_FALSE(model.cgroups().find(20));
-  EXPECT_EQ(model.take_forgotten().size(), 2u);
+  EXPECT_EQ(events_of<CgroupDropped>(model).size(), 2u);
 }
 
 TEST(Tree, forgets_nothing_because_of_a_walk_that_did_not_see_all) {
@@ -845,13 +892,13 @@ TEST(Pace, leaves_samples_out_and_counts_them_until_there_is_time_again) {
   MachineModel model = a_model();
   model.on_reading(10, reading(1000, MiB(10)));
   model.on_record(process_sample(1000, task(100, 11), MiB(70)));
-  EXPECT_EQ(model.take_facts().size(), 2u) << "the first of each";
+  EXPECT_EQ(test::facts_of(model).size(), 2u) << "the first of each";
   model.set_pace(milliseconds(500));
   for (int at = 1100; at < 1500; at += 100) {
     model.on_reading(10, reading(at, MiB(at)), true);
     model.on_record(process_sample(at, task(100, 11), MiB(70 + at)));
   }
-  EXPECT_TRUE(model.take_facts().empty());
+  EXPECT_TRUE(test::facts_of(model).empty());
   EXPECT_EQ(model.spared(), 8u);
   EXPECT_EQ(model.cgroups().find(10)->usage, MiB(1400)) << "it is known all the same";
   model.on_reading(10, reading(1500, MiB(1500)));
