@@ -41,6 +41,15 @@ def libraries(folder):
     return None
 
 
+# The manual's example of each type of line.
+def lines(folder):
+    manual = (HERE.parents[1] / "packaging/oomcast.8").read_text()
+    found = [line.replace("\\-", "-").replace("\\e", "\\") for line in manual.splitlines() if line.startswith('{"type"')]
+    for number, line in enumerate(found):
+        (folder / f"line{number}").write_text(line)
+    return None if found else "the manual has no lines"
+
+
 def logs(folder):
     for log in LOGS.glob("*.log"):
         shutil.copy(log, folder)
@@ -75,6 +84,7 @@ def nothing(folder):
 # What each begins with, and its options: the longest input, the longest time for one.
 PROGRAMS = {
     "logs": (logs, [f"-dict={HERE}/logs.dict", "-max_len=16384", "-timeout=10"]),
+    "lines": (lines, ["-max_len=16384", "-timeout=10"]),
     "elf": (libraries, ["-max_len=65536", "-timeout=20"]),
     "answers": (nothing, ["-max_len=65536", "-timeout=10"]),
     "recordings": (nothing, ["-max_len=2048", "-timeout=20"]),

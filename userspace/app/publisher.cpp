@@ -43,22 +43,40 @@ void Publisher::keep_in(std::unique_ptr<StoreWriter> store,
   writers_.push_back(store_.get());
 }
 
-void Publisher::start(ForecastRegistry::Config config, Sink sink) {
-  sink_ = [this, sink = std::move(sink)](const Fact& fact) {
-    for (StoreWriter* writer : writers_) add_fact(*writer, fact);
-    sink(fact);
-  };
+void Publisher::start(ForecastRegistry::Config config) {
   forecasts_.emplace(config);
+}
+
+Publisher::Subscription Publisher::subscribe(Sink sink) {
+  if (newest_)
+    for (const Fact& fact : newest_->all()) sink(fact);
+  subscribers_.emplace(next_subscription_, std::move(sink));
+  return next_subscription_++;
+}
+
+void Publisher::unsubscribe(Subscription which) {
+  subscribers_.erase(which);
+}
+
+void Publisher::hand_out(const Fact& fact) {
+  for (StoreWriter* writer : writers_) add_fact(*writer, fact);
+  if (newest_) newest_->on(fact);
+  // Each may leave while it gets the fact, and so may the next.
+  for (auto next = subscribers_.begin(); next != subscribers_.end();) {
+    Subscription id = next->first;
+    Sink(next->second)(fact);
+    next = subscribers_.upper_bound(id);
+  }
 }
 
 void Publisher::publish(Fact fact) {
   remember(fact);
-  analyse(*forecasts_, fact, sink_);
+  analyse(*forecasts_, fact, [this](const Fact& each) { hand_out(each); });
 }
 
 ProcessSampleFact Publisher::publish(ProcessSampleFact sample) {
   Fact fact = std::move(sample);
-  analyse(*forecasts_, fact, sink_);
+  analyse(*forecasts_, fact, [this](const Fact& each) { hand_out(each); });
   return std::get<ProcessSampleFact>(std::move(fact));
 }
 

@@ -1,8 +1,10 @@
 // Hands every fact of a run to all who are to have it, in one order.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,10 +15,11 @@
 #include "forecast/registry.h"
 #include "store/writer.h"
 #include "stream/facts.h"
+#include "stream/newest.h"
 
 namespace oomcast {
 
-/// A fact goes to the stores and then to the subscriber, completed by what is forecast; then the forecasts
+/// A fact goes to the stores and then to the subscribers, completed by what is forecast; then the forecasts
 /// take it, and what they make of it goes the same way.
 class Publisher {
  public:
@@ -26,8 +29,17 @@ class Publisher {
   /// for each failure of the store.
   void keep_in(std::unique_ptr<StoreWriter> store, std::function<void(const std::string&)> tell_error);
   void record_in(StoreWriter& recording) { writers_.push_back(&recording); }
-  void start(ForecastRegistry::Config config, Sink sink);
+  void start(ForecastRegistry::Config config);
   bool started() const { return forecasts_.has_value(); }
+
+  using Subscription = std::uint64_t;
+  /// Every fact goes to `sink` from now on, after the stores and those that subscribed before. One that
+  /// subscribes late gets first how everything is now, where keep_newest() was called.
+  Subscription subscribe(Sink sink);
+  /// Also by a sink of itself, or of another, while it gets a fact.
+  void unsubscribe(Subscription which);
+  /// Before start(): there will be late subscribers.
+  void keep_newest() { newest_.emplace(); }
 
   /// After start().
   void publish(Fact fact);
@@ -58,12 +70,15 @@ class Publisher {
 
  private:
   void remember(const Fact& fact);
+  void hand_out(const Fact& fact);
 
   std::unique_ptr<StoreWriter> store_;
   std::vector<StoreWriter*> writers_;  // `store_` and recordings
   std::function<void(const std::string&)> tell_error_;
   bool hold_notices_ = false;
-  Sink sink_;
+  std::map<Subscription, Sink> subscribers_;  // in their order
+  Subscription next_subscription_ = 1;
+  std::optional<NewestFacts> newest_;
   std::optional<ForecastRegistry> forecasts_;  // from start() on
   std::deque<Fact> events_;
   std::size_t bytes_of_events_ = 0;

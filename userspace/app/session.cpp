@@ -174,7 +174,8 @@ RunInfo Session::run_info() const {
 }
 
 void Session::start(Sink sink) {
-  publisher_.start(forecast_config(), std::move(sink));
+  publisher_.subscribe(std::move(sink));
+  publisher_.start(forecast_config());
   count_kills();  // what is killed once we say that we follow is more than this
   StartFact begin{now(), OOMCAST_VERSION, run_info().kernel, sources_.names};
   begin.host = first_line_of(sources_.roots, "kernel/hostname").value_or("");

@@ -60,8 +60,8 @@ class Service {
     auto store = StoreWriter::keep(directory, run, limits);
     EXPECT_TRUE(store) << store.error().message;
     publisher_.keep_in(*std::move(store), [](const std::string& line) { ADD_FAILURE() << line; });
-    publisher_.start(registry_config(),
-                     [this](const Fact& f) { kills_ += std::holds_alternative<OomEvent>(f); });
+    publisher_.subscribe([this](const Fact& f) { kills_ += std::holds_alternative<OomEvent>(f); });
+    publisher_.start(registry_config());
     model_.on_cgroup({{Hierarchy::v2, 1}, std::nullopt, "/"});
     model_.on_cgroup({{Hierarchy::v2, 2}, CgroupId{Hierarchy::v2, 1}, "/svc"});
   }

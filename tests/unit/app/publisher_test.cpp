@@ -13,7 +13,8 @@ struct Stream {
   std::vector<Fact> told;
   Publisher publisher;
   void start() {
-    publisher.start({}, [this](const Fact& fact) { told.push_back(fact); });
+    publisher.subscribe([this](const Fact& fact) { told.push_back(fact); });
+    publisher.start({});
   }
   template <typename T>
   std::size_t count() const {
@@ -126,6 +127,54 @@ TEST(Publisher, without_a_store_is_never_behind_and_has_lost_nothing) {
   EXPECT_EQ(s.publisher.not_stored(), 0u);
   s.publisher.tell_notices();
   s.publisher.close_store();
+}
+
+TEST(Publisher, hands_a_fact_to_each_subscriber_in_the_order_in_which_they_came) {
+  Publisher publisher;
+  std::string order;
+  publisher.start({});
+  publisher.subscribe([&](const Fact&) { order += 'a'; });
+  auto second = publisher.subscribe([&](const Fact&) { order += 'b'; });
+  publisher.subscribe([&](const Fact&) { order += 'c'; });
+  publisher.publish(LostFact{});
+  publisher.unsubscribe(second);
+  publisher.publish(LostFact{});
+  EXPECT_EQ(order, "abcac");
+}
+
+TEST(Publisher, lets_a_subscriber_leave_with_the_next_one_while_they_get_a_fact) {
+  Publisher publisher;
+  publisher.start({});
+  std::string order;
+  Publisher::Subscription first = 0, second = 0;
+  first = publisher.subscribe([&](const Fact&) {
+    order += 'a';
+    publisher.unsubscribe(second);
+    publisher.unsubscribe(first);
+  });
+  second = publisher.subscribe([&](const Fact&) { order += 'b'; });
+  publisher.subscribe([&](const Fact&) { order += 'c'; });
+  publisher.publish(LostFact{});
+  publisher.publish(LostFact{});
+  EXPECT_EQ(order, "acc");
+}
+
+TEST(Publisher, gives_a_late_subscriber_how_everything_is_and_then_what_follows) {
+  Publisher publisher;
+  publisher.keep_newest();
+  publisher.start({});
+  publisher.publish(StartFact{MonoTime(1s), "0.1.0", "6.1.0", {"bpf"}});
+  for (int i = 1; i <= 3; ++i) publisher.publish(sample(i, MiB(100 + i)));
+  publisher.publish(UserKillFact{});
+  std::vector<Fact> late;
+  publisher.subscribe([&](const Fact& fact) { late.push_back(fact); });
+  ASSERT_EQ(late.size(), 3u) << "the kill is over";
+  EXPECT_EQ(std::get<StartFact>(late[0]).version, "0.1.0");
+  EXPECT_EQ(std::get<Sample>(late[1]).usage, MiB(103));
+  EXPECT_TRUE(std::holds_alternative<ForecastFact>(late[2])) << "that was made of it";
+  publisher.publish(sample(4, MiB(104)));
+  ASSERT_GE(late.size(), 4u);
+  EXPECT_EQ(std::get<Sample>(late[3]).usage, MiB(104));
 }
 
 }  // namespace

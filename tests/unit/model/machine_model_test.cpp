@@ -786,6 +786,7 @@ TEST(MachineModel, takes_the_limit_that_was_hit_from_the_kernels_own_decision) {
   decision.trigger = decision.victim = victim;
   decision.limit_cgroup = 10;
   model.on_record(decision);
+  model.on_record(kernel_kill(ms(1000), victim, victim));
   // Of another decision the lower one is locked, and full as well.
   auto taken = model.on_record(mark(
       ms(1000), victim, victim,
