@@ -122,6 +122,12 @@ bool is_known_loss(std::string_view reason) {
   return words_of(reason) != nullptr;
 }
 
+std::vector<std::string_view> known_losses() {
+  std::vector<std::string_view> out;
+  for (const LossWords& each : kWords) out.push_back(each.reason);
+  return out;
+}
+
 std::string describe_loss(std::string_view reason, std::uint64_t count) {
   const LossWords* words = words_of(reason);
   std::string out = what_was_lost(reason, count);

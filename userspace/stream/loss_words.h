@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace oomcast {
 
@@ -13,6 +14,7 @@ namespace oomcast {
 /// as an older store may have, its name, safe on a terminal.
 std::string describe_loss(std::string_view reason, std::uint64_t count);
 bool is_known_loss(std::string_view reason);
+std::vector<std::string_view> known_losses();
 
 /// In one line, without why: "3 samples skipped, 1 process not read in time; kills are not affected". Empty:
 /// nothing was lost.
