@@ -37,7 +37,7 @@ sys.dont_write_bytecode = True
 import lib  # noqa: E402
 import witness  # noqa: E402
 
-FILES = ["kills", "samples", "run_command", "alerts", "gpu", "recordings", "store", "files", "input", "containers",
+FILES = ["kills", "samples", "run_command", "alerts", "gpu", "recordings", "store", "daemon", "files", "input", "containers",
          "global_oom", "no_harm", "report", "growth", "history", "manual", "totals", "blame", "blame_kept", "blame_corpus", "pythons",
          "blame_hostile", "blame_faults", "blame_fence", "watch", "storm", "hostile"]
 # Of those before them, those that are run again too.

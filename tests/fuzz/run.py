@@ -44,7 +44,12 @@ def libraries(folder):
 # The manual's example of each type of line.
 def lines(folder):
     manual = (HERE.parents[1] / "packaging/oomcast.8").read_text()
-    found = [line.replace("\\-", "-").replace("\\e", "\\") for line in manual.splitlines() if line.startswith('{"type"')]
+    block = manual.partition("\n.SS A line of each type\n")[2].partition("\n.fi\n")[0]
+    found = []
+    for line in block.partition("\n.nf\n")[2].splitlines():  # broken behind commas
+        if line.startswith("{"):
+            found.append("")
+        found[-1] += line.replace("\\-", "-").replace("\\e", "\\")
     for number, line in enumerate(found):
         (folder / f"line{number}").write_text(line)
     return None if found else "the manual has no lines"

@@ -138,39 +138,50 @@ std::function<void()> add_format(CLI::App& app, bool& json, Format& format, cons
   };
 }
 
+void add_kept_store(CLI::App& app, StoreOptions& store) {
+  add_store(
+      app, "DIR", store,
+      "where kills, and what led to them, are kept: a directory, or none (default " + default_store() + ")");
+  add_value(app, "--store-max", "SIZE", store.limits.size, read_store_size,
+            "the most that the store takes (default 512M)");
+  add_value(app, "--store-keep", "DURATION", store.limits.age, parse_duration,
+            "how long curves are kept (default 90d); kills stay longer");
+}
+
+void add_sources(CLI::App& app, SourceOptions& sources) {
+  add_word(app, "--root", "DIR", sources.root,
+           "where the machine's /proc and /sys are, for use inside a container");
+  add_no(app, "--no-bpf", sources.use_bpf, "do without kernel programs: kernel log and cgroup files only");
+  add_no(app, "--no-kmsg", sources.use_kmsg, "do without the kernel log");
+  add_gpu_test(app, sources.gpu_test);
+}
+
+void add_alerts(CLI::App& app, AlertOptions& alert) {
+  app.option_defaults()->group("Alerts");
+  add_repeatable(
+      app, "--alert", "RULE", [&alert](Word text) { return read_rule(text, alert); },
+      "what to tell of, repeatable: level>40G, level>80% (of the limit), growth>500M/m, eta<20m, "
+      "each with 'for 2m' behind it if it must last");
+  add_word(app, "--exec", "CMD", alert.exec,
+           "run this by /bin/sh -c at each alert, or without --alert when the forecast says to act; "
+           "OOMCAST_* in its environment say why; killed after 30 s");
+  add_word(app, "--touch", "FILE", alert.touch, "create this file then, or make it new");
+  add_value(app, "--signal", "SIG", alert.signal, read_signal,
+            "send this signal then to the command, to the process of --pid, or to the process that grew "
+            "most: USR1, SIGUSR1, 10");
+  app.option_defaults()->group("Options");
+}
+
 void add_tracing(CLI::App& app, Options& o) {
   app.add_flag("--json", o.output.json, "JSON Lines on stdout");
   add_value(app, "--for", "DURATION", o.duration, parse_duration, "stop after this long: 500ms 10s 5m 2h 3d");
   add_value(app, "--interval", "DURATION", o.sources.interval, read_interval,
             "what changed is told at least this often (default 1s)");
-  add_store(
-      app, "DIR", o.store,
-      "where kills, and what led to them, are kept: a directory, or none (default " + default_store() + ")");
-  add_value(app, "--store-max", "SIZE", o.store.limits.size, read_store_size,
-            "the most that the store takes (default 512M)");
-  add_value(app, "--store-keep", "DURATION", o.store.limits.age, parse_duration,
-            "how long curves are kept (default 90d); kills stay longer");
+  add_kept_store(app, o.store);
   add_color(app, o.output);
-  add_word(app, "--root", "DIR", o.sources.root,
-           "where the machine's /proc and /sys are, for use inside a container");
+  add_sources(app, o.sources);
   add_diagnostics(app, o.output);
-  add_no(app, "--no-bpf", o.sources.use_bpf, "do without kernel programs: kernel log and cgroup files only");
-  add_no(app, "--no-kmsg", o.sources.use_kmsg, "do without the kernel log");
-  add_gpu_test(app, o.sources.gpu_test);
-
-  app.option_defaults()->group("Alerts");
-  add_repeatable(
-      app, "--alert", "RULE", [&alert = o.alert](Word text) { return read_rule(text, alert); },
-      "what to tell of, repeatable: level>40G, level>80% (of the limit), growth>500M/m, eta<20m, "
-      "each with 'for 2m' behind it if it must last");
-  add_word(app, "--exec", "CMD", o.alert.exec,
-           "run this by /bin/sh -c at each alert, or without --alert when the forecast says to act; "
-           "OOMCAST_* in its environment say why; killed after 30 s");
-  add_word(app, "--touch", "FILE", o.alert.touch, "create this file then, or make it new");
-  add_value(app, "--signal", "SIG", o.alert.signal, read_signal,
-            "send this signal then to the command, to the process of --pid, or to the process that grew "
-            "most: USR1, SIGUSR1, 10");
-  app.option_defaults()->group("Options");
+  add_alerts(app, o.alert);
 }
 
 // What of a stream is printed.
@@ -208,6 +219,10 @@ void add_trace_flags(CLI::App& app, Options& o) {
   add_watching(app, o);
   add_all(app, o.choice);
   add_choice(app, o.choice);
+  app.add_flag("--direct", o.direct,
+               "load kernel programs of its own, also where a daemon runs whose stream could be read");
+  add_word(app, "--events-socket", "PATH", o.daemon.socket,
+           std::string("the daemon's stream, where it is elsewhere (default ") + kEventSocket + ")");
   app.callback([&o] {
     check_scope(o.scope);
     check_choice(o);
@@ -354,6 +369,28 @@ void add_blame_flags(CLI::App& app, Options& o) {
   });
 }
 
+// Each of these is also a key of the configuration, but for --config itself.
+void add_daemon_flags(CLI::App& app, Options& o) {
+  app.add_option("--config", o.daemon.config,
+                 std::string("where the other flags are read from, as key = value (default ") +
+                     kSystemConfig + ", if it is there); what the command line has counts before it")
+      ->type_name("FILE");
+  add_kept_store(app, o.store);
+  add_word(app, "--events-socket", "PATH", o.daemon.socket,
+           std::string("the stream, for root and this process's group: a path, or none (default ") +
+               kEventSocket + ")");
+  add_word(app, "--metrics-file", "FILE", o.daemon.metrics_file,
+           "metrics for node_exporter's textfile collector: a name that ends in .prom");
+  add_sources(app, o.sources);
+  add_diagnostics(app, o.output);
+  add_alerts(app, o.alert);
+  app.callback([&o] {
+    if (o.daemon.socket == "none") o.daemon.socket.clear();
+    refuse(!o.daemon.metrics_file.empty() && !o.daemon.metrics_file.ends_with(".prom"),
+           "--metrics-file: node_exporter reads names that end in .prom alone");
+  });
+}
+
 void add_doctor_flags(CLI::App& app, Options& o) {
   app.add_flag("--json", o.output.json, "one JSON object on stdout");
   add_word(app, "--root", "DIR", o.sources.root, "where the machine's /proc and /sys are");
@@ -387,6 +424,10 @@ constexpr std::array kCommands = {
     CommandSpec{Command::blame, "blame",
                 "what is growing: processes, native stacks, Python lines; for 10 s unless --for says",
                 add_blame_flags, blame},
+    CommandSpec{Command::daemon, "daemon",
+                "the service: follows the whole machine, keeps kills, writes journal and metrics, serves its "
+                "stream",
+                add_daemon_flags, run_daemon},
     CommandSpec{Command::doctor, "doctor",
                 "what this kernel and machine give, what is missing, what that costs", add_doctor_flags,
                 doctor},

@@ -26,6 +26,9 @@ std::span<const CommandSpec> command_specs();
 
 /// Where root's kills are.
 inline constexpr const char* kSystemStore = "/var/lib/oomcast";
+/// Where the service's configuration and its stream are.
+inline constexpr const char* kSystemConfig = "/etc/oomcast/oomcast.conf";
+inline constexpr const char* kEventSocket = "/run/oomcast/events.sock";
 /// As systemd names it for a service, or the system's, or the user's.
 std::string default_store();
 

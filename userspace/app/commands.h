@@ -18,6 +18,8 @@ Result<int> compare(const Options& options);
 Result<int> history(const Options& options);
 /// What is growing: processes, stacks, Python lines.
 Result<int> blame(const Options& options);
+/// The service.
+Result<int> run_daemon(const Options& options);
 Result<int> doctor(const Options& options);
 
 /// The one that the options name.

@@ -22,23 +22,45 @@ Status EventLoop::open() {
   return wake_on(timer_.get());
 }
 
-Status EventLoop::on_readable(int fd, Handler handler) {
+bool EventLoop::watch(int op, int fd, bool writable) {
   epoll_event wanted{};
-  wanted.events = EPOLLIN;
+  wanted.events = EPOLLIN | (writable ? EPOLLOUT : 0u);
   wanted.data.fd = fd;
+  return epoll_ctl(epoll_.get(), op, fd, &wanted) == 0;
+}
+
+Status EventLoop::on_readable(int fd, Handler handler) {
   // Known already: replaced here, or left over from a descriptor of that number whose file lives on elsewhere.
-  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &wanted) != 0 &&
-      (errno != EEXIST || epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &wanted) != 0)) {
+  if (!watch(EPOLL_CTL_ADD, fd, false) && (errno != EEXIST || !watch(EPOLL_CTL_MOD, fd, false))) {
     handlers_.erase(fd);
     return Error::from_errno("waiting for a descriptor");
   }
-  handlers_[fd] = std::move(handler);
+  handlers_[fd] = {std::move(handler), {}};
+  return Ok{};
+}
+
+Status EventLoop::on_writable(int fd, Handler handler) {
+  auto known = handlers_.find(fd);
+  if (known == handlers_.end()) return Error::failed("waiting for a descriptor that nobody reads");
+  if (!watch(EPOLL_CTL_MOD, fd, true)) return Error::from_errno("waiting for a descriptor");
+  known->second.writable = std::move(handler);
   return Ok{};
 }
 
 void EventLoop::forget(int fd) {
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
   handlers_.erase(fd);
+}
+
+// A handler may forget its own descriptor, and replace itself while it runs.
+void EventLoop::dispatch(int fd, std::uint32_t events) {
+  auto known = handlers_.find(fd);
+  if (known != handlers_.end() && known->second.writable && (events & ~std::uint32_t{EPOLLIN}) != 0) {
+    (void)watch(EPOLL_CTL_MOD, fd, false);
+    std::exchange(known->second.writable, {})();
+    known = handlers_.find(fd);
+  }
+  if (known != handlers_.end() && (events & ~std::uint32_t{EPOLLOUT}) != 0) Handler(known->second.readable)();
 }
 
 Nanos EventLoop::wait_until(MonoTime until) {
@@ -52,10 +74,10 @@ Nanos EventLoop::wait_until(MonoTime until) {
   MonoTime began = mono_now();
   int count = epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), -1);
   Nanos slept = mono_now() - began;
+  // One may forget another that is ready as well.
   for (int i = 0; i < count; ++i) {
-    // One before it may have forgotten it; and it may replace itself while it runs.
-    auto handler = handlers_.find(ready[static_cast<std::size_t>(i)].data.fd);
-    if (handler != handlers_.end()) Handler(handler->second)();
+    const epoll_event& event = ready[static_cast<std::size_t>(i)];
+    dispatch(event.data.fd, event.events);
   }
   return slept;
 }

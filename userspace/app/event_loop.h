@@ -1,6 +1,7 @@
 // Waits for descriptors and for times, and calls what stands for them.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <unordered_map>
@@ -25,6 +26,9 @@ class EventLoop {
   Status wake_on(int fd) {
     return on_readable(fd, [] {});
   }
+  /// `handler` runs once, when `fd` takes data again or its other end is gone. For a descriptor of
+  /// on_readable(); a second call before it ran replaces the first.
+  Status on_writable(int fd, Handler handler);
   /// Before the descriptor is closed. One that is closed without is not waited for any longer.
   void forget(int fd);
   /// `handler` runs once, in the first run_due() at or after `when`.
@@ -40,8 +44,14 @@ class EventLoop {
   void run_due(MonoTime now);
 
  private:
+  struct Handlers {
+    Handler readable, writable;  // writable: empty but after on_writable()
+  };
+  bool watch(int op, int fd, bool writable);
+  void dispatch(int fd, std::uint32_t events);
+
   UniqueFd epoll_, timer_;
-  std::unordered_map<int, Handler> handlers_;
+  std::unordered_map<int, Handlers> handlers_;
   std::multimap<MonoTime, Handler> timers_;
 };
 

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "app/command_flags.h"
+#include "app/config_file.h"
 #include "app/flag_values.h"
 #include "base/escape.h"
 
@@ -134,6 +135,38 @@ Result<std::vector<std::string>> take_command(std::vector<std::string>& words, c
   return command;
 }
 
+// The words of the service, with those of its configuration before them; a key that the command line has counts as
+// it is there.
+Status add_config(std::vector<std::string>& words, const CLI::App& daemon) {
+  std::string path;
+  auto is_given = [&words](const std::string& flag) {
+    return std::ranges::any_of(
+        words, [&](const std::string& word) { return word == flag || word.starts_with(flag + "="); });
+  };
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == "--config" && i + 1 < words.size()) path = words[i + 1];
+    if (words[i].starts_with("--config=")) path = words[i].substr(9);
+  }
+  auto config = read_config(path.empty() ? kSystemConfig : path, !path.empty());
+  if (!config) return config.error();
+  std::vector<std::string> out;
+  for (const auto& [key, value] : *config) {
+    std::string flag = "--" + key;
+    const CLI::Option* option = daemon.get_option_no_throw(flag);
+    if (!option || option->get_group().empty() || key == "config" || key == "help")
+      return usage(fmt::format("{}: '{}' is no setting{}", path.empty() ? kSystemConfig : path, key,
+                               suggestion(daemon, flag)));
+    if (is_given(flag)) continue;
+    bool is_flag = option->get_items_expected_max() == 0;
+    if (is_flag && value != "true" && value != "false")
+      return usage(fmt::format("{}: '{}' is true or false", path.empty() ? kSystemConfig : path, key));
+    if (!is_flag) out.push_back(flag + "=" + value);
+    if (is_flag && value == "true") out.push_back(flag);
+  }
+  words.insert(words.begin() + 1, out.begin(), out.end());
+  return Ok{};
+}
+
 // `name`: "trace ", as far as it is known.
 Result<ParsedArguments> parse_words(std::vector<std::string> words, const std::string& version,
                                     std::string& name) {
@@ -155,6 +188,12 @@ Result<ParsedArguments> parse_words(std::vector<std::string> words, const std::s
   if (!command) return command.error();
   o.run.command = *std::move(command);
   o.store.path = *read_store(default_store());
+  o.daemon.socket = kEventSocket;
+  bool helps = std::ranges::any_of(words, [](const std::string& w) { return w == "-h" || w == "--help"; });
+  if (words[0] == "daemon" && !helps) {
+    o.daemon.words = words;
+    if (auto ok = add_config(words, *app.get_subcommand("daemon")); !ok) return ok.error();
+  }
   std::reverse(words.begin(), words.end());  // as CLI11 takes a vector
   auto chosen = [&app] { return app.get_subcommands().empty() ? &app : app.get_subcommands()[0]; };
   try {

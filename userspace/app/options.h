@@ -17,7 +17,7 @@
 
 namespace oomcast {
 
-enum class Command { watch, trace, run, record, replay, report, history, compare, blame, doctor };
+enum class Command { watch, trace, run, record, replay, report, history, compare, blame, daemon, doctor };
 /// What report, history and blame write, each some of them.
 enum class Format { text, json, markdown, html, folded, pprof };
 enum class ColorChoice { automatic, always, never };
@@ -109,6 +109,14 @@ struct BlameOptions {
   bool brief = false;             // as a look of trace needs it
 };
 
+/// Where the service is reached, and what it writes beside the store.
+struct DaemonOptions {
+  std::string socket;              // of its stream, trace's too; empty: none
+  std::string metrics_file;        // empty: none
+  std::string config;              // that was read, if it is there
+  std::vector<std::string> words;  // the command line, to read the configuration again
+};
+
 struct Options {
   Command command = Command::watch;
   ScopeOptions scope;
@@ -124,6 +132,8 @@ struct Options {
   ReportOptions report;
   HistoryOptions history;
   BlameOptions blame;
+  DaemonOptions daemon;
+  bool direct = false;  // trace: by itself, whether a daemon runs or not
 };
 
 /// What main does next: run `options`, or print `text` and exit 0 (help, version).

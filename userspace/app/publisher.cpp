@@ -28,7 +28,8 @@ void add_fact(StoreWriter& to, const Fact& fact) {
         if constexpr (std::is_same_v<T, OomEvent>)
           to.add(EpisodeFact{f});
         else if constexpr (!std::is_same_v<T, StartFact> && !std::is_same_v<T, EndFact> &&
-                           !std::is_same_v<T, LimitChangedFact>)  // the samples have their limits
+                           !std::is_same_v<T, LimitChangedFact> &&  // the samples have their limits
+                           !std::is_same_v<T, TotalsFact>)
           to.add(f);
       },
       fact);
@@ -48,8 +49,6 @@ void Publisher::start(ForecastRegistry::Config config) {
 }
 
 Publisher::Subscription Publisher::subscribe(Sink sink) {
-  if (newest_)
-    for (const Fact& fact : newest_->all()) sink(fact);
   subscribers_.emplace(next_subscription_, std::move(sink));
   return next_subscription_++;
 }
@@ -60,7 +59,6 @@ void Publisher::unsubscribe(Subscription which) {
 
 void Publisher::hand_out(const Fact& fact) {
   for (StoreWriter* writer : writers_) add_fact(*writer, fact);
-  if (newest_) newest_->on(fact);
   // Each may leave while it gets the fact, and so may the next.
   for (auto next = subscribers_.begin(); next != subscribers_.end();) {
     Subscription id = next->first;

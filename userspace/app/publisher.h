@@ -15,7 +15,6 @@
 #include "forecast/registry.h"
 #include "store/writer.h"
 #include "stream/facts.h"
-#include "stream/newest.h"
 
 namespace oomcast {
 
@@ -33,13 +32,11 @@ class Publisher {
   bool started() const { return forecasts_.has_value(); }
 
   using Subscription = std::uint64_t;
-  /// Every fact goes to `sink` from now on, after the stores and those that subscribed before. One that
-  /// subscribes late gets first how everything is now, where keep_newest() was called.
+  /// Every fact goes to `sink` from now on, after the stores and those that subscribed before. How everything is
+  /// now, one that comes late gets from the model (newest_facts, snapshots.h).
   Subscription subscribe(Sink sink);
   /// Also by a sink of itself, or of another, while it gets a fact.
   void unsubscribe(Subscription which);
-  /// Before start(): there will be late subscribers.
-  void keep_newest() { newest_.emplace(); }
 
   /// After start().
   void publish(Fact fact);
@@ -78,7 +75,6 @@ class Publisher {
   bool hold_notices_ = false;
   std::map<Subscription, Sink> subscribers_;  // in their order
   Subscription next_subscription_ = 1;
-  std::optional<NewestFacts> newest_;
   std::optional<ForecastRegistry> forecasts_;  // from start() on
   std::deque<Fact> events_;
   std::size_t bytes_of_events_ = 0;

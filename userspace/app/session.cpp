@@ -76,14 +76,20 @@ Session::Session(const Options& options, Sources sources)
       looks_.emplace(model_, options.sources.root, callers_limits());
     gpu_.emplace(options, sources_.roots, model_, sources_.bpf->pythons());
   }
-  if (options.alert.any())
-    alerts_ =
-        std::make_unique<Alerts>(options.alert, model_,
-                                 Alerts::Out{[this](const Fact& fact) { publisher_.publish(fact); },
-                                             [this](const std::string& reason) { losses_.add(reason, 1); }});
+  set_alerts(options.alert);
 }
 
 Session::~Session() = default;
+
+void Session::set_alerts(const AlertOptions& alert) {
+  if (alerts_) alerts_->finish();
+  alerts_.reset();
+  if (!alert.any()) return;
+  alerts_ =
+      std::make_unique<Alerts>(alert, model_,
+                               Alerts::Out{[this](const Fact& fact) { publisher_.publish(fact); },
+                                           [this](const std::string& reason) { losses_.add(reason, 1); }});
+}
 
 Result<std::unique_ptr<Session>> Session::open(const Options& options,
                                                const std::function<void(const std::string&)>& diagnostics,

@@ -52,6 +52,9 @@ class Session {
   /// The process that a person named: --signal is for it, or for its descendants.
   void set_process(TaskId id);
 
+  /// In place of those of the options: what is running of theirs is let go.
+  void set_alerts(const AlertOptions& alert);
+
   /// Facts go to `sink` from now on, beginning with a StartFact.
   void start(Sink sink);
   /// Waits at most until `deadline` for something to do, and does it: reads, samples, forecasts, publishes.
@@ -79,6 +82,8 @@ class Session {
   /// What is wrong with the store is told on stderr, but not while a screen is drawn.
   void hold_notices(bool hold) { publisher_.hold_notices(hold); }
   MachineModel& model() { return model_; }
+  /// After start().
+  const ForecastRegistry& forecasts() const { return publisher_.forecasts(); }
   const CgroupFs& cgroupfs() const { return sources_.cgroupfs; }
   const std::vector<std::string>& sources() const { return sources_.names; }
   const std::map<std::string, std::uint64_t>& lost() const { return losses_.totals(); }

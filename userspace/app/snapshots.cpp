@@ -79,6 +79,18 @@ std::vector<AlertInput> alert_inputs(const MachineModel& model, const ForecastRe
   return out;
 }
 
+std::vector<Fact> newest_facts(const MachineModel& model, const ForecastRegistry& forecasts,
+                               std::uint64_t inode) {
+  std::vector<Fact> out;
+  bool host = model.host_ref() && model.host_ref()->id.inode == inode;
+  auto sample = host ? model.newest_host_sample() : model.newest_sample(inode);
+  if (!sample) return out;
+  CgroupId id = sample->cgroup->id;
+  out.emplace_back(*std::move(sample));
+  if (const ForecastFact* forecast = forecasts.newest(id)) out.emplace_back(*forecast);
+  return out;
+}
+
 std::vector<OverviewRow> overview_rows(const MachineModel& model, const ForecastRegistry& forecasts) {
   std::vector<OverviewRow> out;
   if (model.scope().whole_machine && model.host()) {

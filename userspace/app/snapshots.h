@@ -10,6 +10,7 @@
 #include "forecast/registry.h"
 #include "model/machine_model.h"
 #include "present/overview.h"
+#include "stream/facts.h"
 
 namespace oomcast {
 
@@ -17,6 +18,11 @@ namespace oomcast {
 /// own: it stands for the host.
 std::vector<AlertInput> alert_inputs(const MachineModel& model, const ForecastRegistry& forecasts,
                                      const std::vector<OverviewCard>& cards);
+
+/// How one cgroup is now, the host for its root cgroup, as it was published: its sample, then its forecast, as far
+/// as there are any.
+std::vector<Fact> newest_facts(const MachineModel& model, const ForecastRegistry& forecasts,
+                               std::uint64_t inode);
 
 /// The host first, then cgroups in no order.
 std::vector<OverviewRow> overview_rows(const MachineModel& model, const ForecastRegistry& forecasts);

@@ -387,6 +387,11 @@ void ForecastRegistry::tick(MonoTime now) {
   spare_known_ = false;
 }
 
+const ForecastFact* ForecastRegistry::newest(const CgroupId& cgroup) const {
+  auto at = cgroups_.find(cgroup.inode);
+  return at == cgroups_.end() || !at->second.newest.cgroup ? nullptr : &at->second.newest;
+}
+
 const Forecast* ForecastRegistry::of(const CgroupId& cgroup) const {
   auto at = cgroups_.find(cgroup.inode);
   return at == cgroups_.end() ? nullptr : &at->second.newest.forecast;

@@ -69,6 +69,8 @@ class ForecastRegistry {
 
   /// The newest of a cgroup (the host's is that of the root cgroup); nullptr: there is none yet.
   const Forecast* of(const CgroupId& cgroup) const;
+  /// The same as it was published, or would be.
+  const ForecastFact* newest(const CgroupId& cgroup) const;
   std::optional<Bytes> pinned(const CgroupId& cgroup) const;
   /// Of the tree; nullptr: none yet, or all of it ended.
   const ForecastFact* tree() const { return tree_ && !members_.empty() ? &tree_->newest : nullptr; }

@@ -499,9 +499,9 @@ void MachineModel::on_reading(std::uint64_t inode, const CgroupReading& reading,
   auto tightest = cgroups_.tightest_limit(inode, host_total);
   if (reading.swap) state->swap = reading.swap;
   if (reading.swappiness) state->swappiness = reading.swappiness;
-  std::optional<Bytes> pinned;
+  bool measured = false;
   if (auto room = headroom(headroom_input(*state, reading, tightest.limit)); room && reading.stat) {
-    pinned = room->pinned;
+    measured = true;
     state->headroom_cgroup = tightest.owner;
     leave_to_others(*state, *room, reading.time);
     state->headroom_limit = room->limit;
@@ -516,9 +516,32 @@ void MachineModel::on_reading(std::uint64_t inode, const CgroupReading& reading,
   state->shown.usage = state->usage;
   state->shown.limit = tightest.limit;
   state->shown.at = reading.time;
-  events_.push_back(Sample{reading.time, state->ref, state->usage, tightest.limit, tightest.owner,
-                           state->stat, pinned, state->headroom_limit, state->peak, state->headroom_cgroup,
-                           state->high.throttle});
+  Sample sample = sample_of(*state, reading.time, tightest);
+  if (!measured) sample.pinned.reset();
+  events_.push_back(std::move(sample));
+}
+
+Sample MachineModel::sample_of(const CgroupState& state, MonoTime time,
+                               const CgroupTree::Tightest& tightest) const {
+  return {time,
+          state.ref,
+          state.usage,
+          tightest.limit,
+          tightest.owner,
+          state.stat,
+          state.pinned ? std::optional(state.pinned->value) : std::nullopt,
+          state.headroom_limit,
+          state.peak,
+          state.headroom_cgroup,
+          state.high.throttle};
+}
+
+std::optional<Sample> MachineModel::newest_sample(std::uint64_t inode) const {
+  const CgroupState* state = cgroups_.find(inode);
+  if (!state || state->removed || !state->shown.at || !cgroup_in_scope(inode)) return std::nullopt;
+  MonoTime time = state->pinned ? std::max(state->pinned->time, *state->shown.at) : *state->shown.at;
+  return sample_of(*state, time,
+                   cgroups_.tightest_limit(inode, host_.info ? host_.info->total : std::nullopt));
 }
 
 // Kubernetes sets memory.high by itself (MemoryQoS), below memory.max: what leaks is throttled to a crawl
@@ -596,10 +619,16 @@ HeadroomInput MachineModel::headroom_input(const CgroupState& state, const Cgrou
 void MachineModel::on_host(MonoTime time, const MemInfo& info) {
   host_.info = info;
   host_.read = time;
+  if (auto sample = newest_host_sample()) events_.push_back(*std::move(sample));
+}
+
+std::optional<Sample> MachineModel::newest_host_sample() const {
+  if (!host_.info || !cgroup_in_scope(host_.ref->id.inode))
+    return std::nullopt;  // it stands for the root cgroup
+  const MemInfo& info = *host_.info;
   auto room = host_headroom(info);
-  if (!cgroup_in_scope(host_.ref->id.inode)) return;  // it stands for the root cgroup
   Sample sample;
-  sample.time = time;
+  sample.time = host_.read;
   sample.cgroup = host_.ref;
   if (info.total && info.free) sample.usage = *info.total - *info.free;
   sample.stat.anon = info.anon;
@@ -610,7 +639,7 @@ void MachineModel::on_host(MonoTime time, const MemInfo& info) {
     sample.pinned = room->pinned;
     sample.headroom_limit = room->limit;
   }
-  events_.push_back(std::move(sample));
+  return sample;
 }
 
 bool MachineModel::is_above_scope(std::uint64_t inode) const {

@@ -169,6 +169,9 @@ class MachineModel {
   const GpuMemory& gpu() const { return gpu_; }
   const std::optional<MemInfo>& host() const { return host_.info; }
   const CgroupPtr& host_ref() const { return host_.ref; }
+  /// How it is now, for a reader that comes late. nullopt: not in scope, gone, or not sampled yet.
+  std::optional<Sample> newest_sample(std::uint64_t inode) const;
+  std::optional<Sample> newest_host_sample() const;
   /// Cgroups that a record named but whose path is not known: look for them in the tree.
   /// Of these, such as hold something, below a known one: number and parent. 16 at most since the last call.
   std::map<std::uint64_t, std::uint64_t> take_growing_unknown() {
@@ -198,6 +201,7 @@ class MachineModel {
   void forget(std::uint64_t inode);
   bool is_left_out(const TaskState& task, Bytes rss);
   bool too_soon(std::optional<MonoTime> told, MonoTime now);
+  Sample sample_of(const CgroupState& state, MonoTime time, const CgroupTree::Tightest& tightest) const;
   HeadroomInput headroom_input(const CgroupState& state, const CgroupReading& reading,
                                std::optional<Bytes> limit) const;
   struct LimitAbove {

@@ -56,6 +56,9 @@ About about(const AlertFact&) {
 About about(const LostFact&) {
   return {"lost", FactKind::event};
 }
+About about(const TotalsFact&) {
+  return {"totals", FactKind::state};
+}
 About about(const TickFact&) {
   return {"", FactKind::internal};
 }

@@ -33,9 +33,17 @@ struct EndFact {
   std::optional<double> time_s = std::nullopt;  // as in StartFact
 };
 
+/// What was counted since the start. Sent to who connects to the daemon, and every 15 s after that.
+struct TotalsFact {
+  MonoTime time, since;
+  std::map<std::string, std::uint64_t, std::less<>> kills, episodes;  // by scope; processes, decisions
+  std::uint64_t group_kills = 0, user_kills = 0, alerts = 0;
+  std::map<std::string, std::uint64_t> lost;  // by reason
+};
+
 using Fact = std::variant<StartFact, Sample, LimitChangedFact, ProcessSampleFact, ExitFact, ForecastFact,
                           OomEvent, UserKillFact, ReclaimFact, PressureFact, GpuFact, GpuSample, AlertFact,
-                          LostFact, TickFact, ForgottenFact, EndFact>;
+                          LostFact, TotalsFact, TickFact, ForgottenFact, EndFact>;
 
 enum class FactKind {
   stream,    // its start and its end

@@ -396,6 +396,18 @@ class JsonRenderer {
     return out;
   }
 
+  Json operator()(const TotalsFact& f) const {
+    Json out = line("totals", f.time);
+    out["since"] = format_rfc3339(clock_.wall(f.since));
+    out["kills"] = f.kills;
+    out["episodes"] = f.episodes;
+    out["group_kills"] = f.group_kills;
+    out["user_kills"] = f.user_kills;
+    out["alerts"] = f.alerts;
+    out["lost"] = f.lost;
+    return out;
+  }
+
   Json operator()(const TickFact&) const { return nullptr; }
   Json operator()(const ForgottenFact&) const { return nullptr; }
 

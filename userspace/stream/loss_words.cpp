@@ -56,6 +56,8 @@ constexpr std::array kWords = {
               ": there are too many", "their curves and forecasts are missing, kills are not"},
     LossWords{"not_stored", "record", "records", "not stored", ": the disk failed or was too slow",
               "later reports may lack them"},
+    LossWords{"reader_slow", "reader", "readers", "cut off", ": it was too slow for the daemon's stream"},
+    LossWords{"reader_no_room", "reader", "readers", "refused", ": 16 read the daemon's stream already"},
     LossWords{"output", "line", "lines", "not printed", ": the reader of this output was too slow",
               "the store is not affected"},
     LossWords{"reader_given_up", "process", "processes", "not read in time", " (private memory, Python)"},

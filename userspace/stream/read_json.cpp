@@ -572,6 +572,19 @@ AlertFact alert_of(const Fields& in) {
   return out;
 }
 
+TotalsFact totals_of(const Fields& in) {
+  TotalsFact out;
+  out.time = time_of(in);
+  out.since = in.needed("since", in.time("since"));
+  for (auto [name, count] : in.object("kills").counts()) out.kills[name] = count;
+  for (auto [name, count] : in.object("episodes").counts()) out.episodes[name] = count;
+  out.group_kills = in.needed("group_kills", in.number<std::uint64_t>("group_kills"));
+  out.user_kills = in.needed("user_kills", in.number<std::uint64_t>("user_kills"));
+  out.alerts = in.needed("alerts", in.number<std::uint64_t>("alerts"));
+  out.lost = in.object("lost").counts();
+  return out;
+}
+
 EndFact end_of(const Fields& in) {
   EndFact out;
   out.time = time_of(in, out.time_s);
@@ -606,6 +619,7 @@ std::optional<Fact> fact_of(std::string_view type, const Fields& in) {
   if (type == "lost")
     return LostFact{time_of(in), in.text_or_empty("reason"),
                     in.needed("count", in.number<std::uint64_t>("count"))};
+  if (type == "totals") return totals_of(in);
   if (type == "end") return end_of(in);
   return std::nullopt;
 }

@@ -310,6 +310,17 @@ class TextRenderer {
     return at(f.time, "lost") + paint(kYellow, describe_loss(f.reason, f.count));
   }
 
+  std::string operator()(const TotalsFact& f) const {
+    auto sum = [](const auto& counts) {
+      std::uint64_t out = 0;
+      for (const auto& [name, count] : counts) out += count;
+      return out;
+    };
+    return at(f.time, "totals") + fmt::format("{} OOM kills, {} other SIGKILLs, {} alerts, {} lost, in {}",
+                                              sum(f.kills), f.user_kills, f.alerts, sum(f.lost),
+                                              format_duration(seconds_between(f.since, f.time)));
+  }
+
   std::string operator()(const EndFact& f) const {
     std::string lost;
     for (const auto& [reason, count] : f.lost)

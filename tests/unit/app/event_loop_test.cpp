@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <string>
@@ -133,6 +134,46 @@ TEST(EventLoop, runs_what_is_due_in_its_order_and_what_that_adds_in_the_next_rou
   loop.run_due(now + 2s);
   EXPECT_EQ(called, "abdc");
   EXPECT_EQ(loop.next(), MonoTime::max());
+}
+
+TEST(EventLoop, calls_once_when_a_full_socket_takes_data_again) {
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+  UniqueFd ours(ends[0]), theirs(ends[1]);
+  const std::string bytes(4096, 'x');
+  while (send(ours.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) > 0) {
+  }
+  EventLoop loop;
+  ASSERT_TRUE(loop.open());
+  ASSERT_TRUE(loop.wake_on(ours.get()));
+  std::string called;
+  ASSERT_TRUE(loop.on_writable(ours.get(), [&] { called += 'w'; }));
+  loop.wait_until(mono_now() + 1ms);
+  EXPECT_EQ(called, "") << "it is full";
+  std::string read(1 << 20, '\0');
+  while (recv(theirs.get(), read.data(), read.size(), 0) > 0) {
+  }
+  loop.wait_until(mono_now() + 1h);
+  EXPECT_EQ(called, "w");
+  loop.wait_until(mono_now() + 1ms);
+  EXPECT_EQ(called, "w");
+}
+
+TEST(EventLoop, calls_who_waits_to_write_when_the_other_end_is_gone) {
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+  UniqueFd ours(ends[0]), theirs(ends[1]);
+  EventLoop loop;
+  ASSERT_TRUE(loop.open());
+  std::string called;
+  ASSERT_TRUE(loop.on_readable(ours.get(), [&] { called += 'r'; }));
+  ASSERT_TRUE(loop.on_writable(ours.get(), [&] {
+    called += 'w';
+    loop.forget(ours.get());
+  }));
+  theirs.reset();
+  loop.wait_until(mono_now() + 1h);
+  EXPECT_EQ(called, "w") << "who forgets it is not called again";
 }
 
 }  // namespace

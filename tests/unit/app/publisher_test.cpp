@@ -159,23 +159,5 @@ TEST(Publisher, lets_a_subscriber_leave_with_the_next_one_while_they_get_a_fact)
   EXPECT_EQ(order, "acc");
 }
 
-TEST(Publisher, gives_a_late_subscriber_how_everything_is_and_then_what_follows) {
-  Publisher publisher;
-  publisher.keep_newest();
-  publisher.start({});
-  publisher.publish(StartFact{MonoTime(1s), "0.1.0", "6.1.0", {"bpf"}});
-  for (int i = 1; i <= 3; ++i) publisher.publish(sample(i, MiB(100 + i)));
-  publisher.publish(UserKillFact{});
-  std::vector<Fact> late;
-  publisher.subscribe([&](const Fact& fact) { late.push_back(fact); });
-  ASSERT_EQ(late.size(), 3u) << "the kill is over";
-  EXPECT_EQ(std::get<StartFact>(late[0]).version, "0.1.0");
-  EXPECT_EQ(std::get<Sample>(late[1]).usage, MiB(103));
-  EXPECT_TRUE(std::holds_alternative<ForecastFact>(late[2])) << "that was made of it";
-  publisher.publish(sample(4, MiB(104)));
-  ASSERT_GE(late.size(), 4u);
-  EXPECT_EQ(std::get<Sample>(late[3]).usage, MiB(104));
-}
-
 }  // namespace
 }  // namespace oomcast

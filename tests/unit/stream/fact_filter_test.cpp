@@ -133,8 +133,9 @@ TEST(FactFilter, with_fewer_samples_leaves_out_no_event_and_no_turn) {
   EXPECT_FALSE(filter.wants(forecast_at(3, Verdict::leak)));
   EXPECT_TRUE(filter.wants(forecast_at(10, Verdict::leak)));
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(filter.wants(known_oom(unknown_process(), nullptr)));
-  EXPECT_EQ(types_of(FactFilter(apart(Nanos{}), false), known_facts()),
-            (Words{"start", "forecast", "oom", "kill", "reclaim", "pressure", "alert", "lost", "end"}))
+  EXPECT_EQ(
+      types_of(FactFilter(apart(Nanos{}), false), known_facts()),
+      (Words{"start", "forecast", "oom", "kill", "reclaim", "pressure", "alert", "lost", "totals", "end"}))
       << "none";
 }
 

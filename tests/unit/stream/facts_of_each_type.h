@@ -149,6 +149,7 @@ inline std::vector<Fact> known_facts() {
       PressureFact{t, job, {PressureLine{1, 2, 3, 4'000'000}, PressureLine{5, 6, 7, 8'000'000}}},
       known_alert(p, job),
       LostFact{t, "samples_ring_full", 12},
+      TotalsFact{t, t, {{"memcg", 3}}, {{"memcg", 2}}, 1, 4, 5, {{"samples_ring_full", 12}}},
       EndFact{t, 99, {{"samples_ring_full", 12}}}};
 }
 
@@ -172,6 +173,7 @@ inline std::vector<Fact> unknown_facts() {
           PressureFact{t, nullptr, {}},
           AlertFact{t, "", nullptr, "", std::nullopt, {}},
           LostFact{t, "x", 1},
+          TotalsFact{t, t, {}, {}, 0, 0, 0, {}},
           EndFact{t, 1, {}}};
 }
 

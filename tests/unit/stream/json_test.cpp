@@ -55,6 +55,7 @@ const std::map<std::string, Words> kContract = {
     {"pressure", {"cgroup", "some", "full"}},
     {"alert", {"rule", "cgroup", "message", "forecast", "action"}},
     {"lost", {"reason", "count"}},
+    {"totals", {"since", "kills", "episodes", "group_kills", "user_kills", "alerts", "lost"}},
     {"end", {"records", "lost"}}};
 const Words kProcess = {"pid", "start_time", "comm", "cmdline", "uid", "ppid", "cgroup"};
 const Words kVictim = {"tid",        "anon_bytes",     "file_bytes",     "shmem_bytes",
