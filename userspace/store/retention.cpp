@@ -34,6 +34,17 @@ constexpr std::int64_t kMaxUserKills = 20'000, kFewUserKills = 1000;
 // A clock that was set back leaves times that are not to come.
 constexpr std::int64_t kFuture = 3600 * kSecond;
 
+// The rows of one owner in one step of time that stay: their seqs and values.
+struct Extremes {
+  std::int64_t low_at, high_at, usage_at, low, high, usage;
+
+  void add(std::int64_t seq, std::int64_t level, std::int64_t used) {
+    if (level < low) low = level, low_at = seq;
+    if (level > high) high = level, high_at = seq;
+    if (used > usage) usage = used, usage_at = seq;
+  }
+};
+
 }  // namespace
 
 // Who is kept, and around which moments.
@@ -195,62 +206,55 @@ bool Retention::thin(std::int64_t now) {
 
 bool Retention::thin(Curves& curves, std::int64_t step_s, std::int64_t older_than) {
   bool more = true;
-  while (more) {
-    bool ok = transaction([&] {
-      auto done = ask(
-          db_, fmt::format("SELECT seq FROM thinned WHERE source='{}' AND step_s={}", curves.table, step_s));
-      auto kept = kept_in(curves);
-      if (!kept) return false;
-      Statement rows(
-          db_, fmt::format("SELECT seq, time_ns, {}, {}, {}, step_s FROM {} WHERE seq>? ORDER BY seq LIMIT ?",
-                           curves.owner, curves.level, curves.usage, curves.table));
-      rows << done.value_or(INT64_MIN) << slice_;
-      struct Extremes {
-        std::int64_t low_at, high_at, usage_at, low, high, usage;
-      };
-      std::map<std::pair<std::int64_t, std::int64_t>, Extremes> buckets;  // by owner and time
-      std::vector<std::int64_t> all;
-      std::vector<std::int64_t> whole;  // not thinned before, and kept
-      std::optional<std::int64_t> last;
-      std::int64_t seen = 0;
-      more = false;
-      while (rows.row()) {
-        std::int64_t seq = rows.integer(0), time = rows.integer(1), owner = rows.integer(2);
-        if (time >= older_than && time < now_ + kFuture) break;
-        last = seq;
-        more = ++seen == slice_;
-        if (kept->has(owner, time)) {
-          if (rows.null(5)) whole.push_back(seq);
-          continue;
-        }
-        all.push_back(seq);
-        std::int64_t level = rows.integer(3), usage = rows.integer(4);
-        auto [at, is_new] = buckets.try_emplace({owner, time / (step_s * kSecond)},
-                                                Extremes{seq, seq, seq, level, level, usage});
-        Extremes& e = at->second;
-        if (is_new) continue;
-        if (level < e.low) e.low = level, e.low_at = seq;
-        if (level > e.high) e.high = level, e.high_at = seq;
-        if (usage > e.usage) e.usage = usage, e.usage_at = seq;
-      }
-      if (rows.failed()) return false;
-      if (!last) return true;
-      std::unordered_set<std::int64_t> stay;
-      for (const auto& [key, e] : buckets) stay.insert({e.low_at, e.high_at, e.usage_at});
-      Statement drop(db_, fmt::format("DELETE FROM {} WHERE seq=?", curves.table));
-      Statement mark(db_, fmt::format("UPDATE {} SET step_s=? WHERE seq=?", curves.table));
-      for (std::int64_t seq : all) {
-        bool stays = stay.contains(seq);
-        if (stays ? !(mark << step_s << seq).run() : !(drop << seq).run()) return false;
-      }
-      for (std::int64_t seq : whole)
-        if (!(mark << 0 << seq).run()) return false;
-      Statement until(db_, "REPLACE INTO thinned VALUES(?,?,?)");
-      return (until << std::string_view(curves.table) << step_s << *last).run();
-    });
+  while (more)
+    if (!transaction([&] { return thin_slice(curves, step_s, older_than, more); })) return false;
+  return true;
+}
+
+// In a transaction. `more`: the slice was full.
+bool Retention::thin_slice(Curves& curves, std::int64_t step_s, std::int64_t older_than, bool& more) {
+  auto done =
+      ask(db_, fmt::format("SELECT seq FROM thinned WHERE source='{}' AND step_s={}", curves.table, step_s));
+  auto kept = kept_in(curves);
+  if (!kept) return false;
+  Statement rows(
+      db_, fmt::format("SELECT seq, time_ns, {}, {}, {}, step_s FROM {} WHERE seq>? ORDER BY seq LIMIT ?",
+                       curves.owner, curves.level, curves.usage, curves.table));
+  rows << done.value_or(INT64_MIN) << slice_;
+  std::map<std::pair<std::int64_t, std::int64_t>, Extremes> buckets;  // by owner and time
+  std::vector<std::int64_t> all;
+  std::vector<std::int64_t> whole;  // not thinned before, and kept
+  std::optional<std::int64_t> last;
+  std::int64_t seen = 0;
+  more = false;
+  while (rows.row()) {
+    std::int64_t seq = rows.integer(0), time = rows.integer(1), owner = rows.integer(2);
+    if (time >= older_than && time < now_ + kFuture) break;
+    last = seq;
+    more = ++seen == slice_;
+    if (kept->has(owner, time)) {
+      if (rows.null(5)) whole.push_back(seq);
+      continue;
+    }
+    all.push_back(seq);
+    std::int64_t level = rows.integer(3), usage = rows.integer(4);
+    Extremes only{seq, seq, seq, level, level, usage};
+    buckets.try_emplace({owner, time / (step_s * kSecond)}, only).first->second.add(seq, level, usage);
+  }
+  if (rows.failed()) return false;
+  if (!last) return true;
+  std::unordered_set<std::int64_t> stay;
+  for (const auto& [key, e] : buckets) stay.insert({e.low_at, e.high_at, e.usage_at});
+  Statement drop(db_, fmt::format("DELETE FROM {} WHERE seq=?", curves.table));
+  Statement mark(db_, fmt::format("UPDATE {} SET step_s=? WHERE seq=?", curves.table));
+  for (std::int64_t seq : all) {
+    bool ok = stay.contains(seq) ? (mark << step_s << seq).run() : (drop << seq).run();
     if (!ok) return false;
   }
-  return true;
+  for (std::int64_t seq : whole)
+    if (!(mark << 0 << seq).run()) return false;
+  Statement until(db_, "REPLACE INTO thinned VALUES(?,?,?)");
+  return (until << std::string_view(curves.table) << step_s << *last).run();
 }
 
 // All that is older but the episodes themselves.
@@ -398,41 +402,56 @@ bool Retention::let_go_of_episodes(bool& found) {
   });
 }
 
-bool Retention::shrink(std::int64_t now, double above) {
-  if (fill() > above) {
-    std::int64_t newest = now - kTiers[0].age_s * kSecond;
-    bool junk = true;
-    for (int round = 0; round < 10'000 && fill() > 0.9; ++round) {
-      std::optional<std::int64_t> at, other;
-      if (!sweep(samples_, newest, at)) return false;
-      if (!sweep(process_samples_, at ? *at : newest, other)) return false;
-      int before = sqlite3_total_changes(db_);
-      if (!drop_before(at ? *at : newest, false)) return false;
-      if (at || other || sqlite3_total_changes(db_) != before) continue;
-      bool found = false;
-      if (round == 0) {
-        samples_.swept = process_samples_.swept = 0;
-        if (!sweep(samples_, newest, at)) return false;
-        if (at) continue;
-      }
-      if (std::exchange(junk, false)) {
-        if (!drop_user_kills(kFewUserKills) || !drop_names()) return false;
-        continue;
-      }
-      if (!let_go_of_curves(found)) return false;
-      if (found) continue;
-      // Nothing but the last minutes is left beside the episodes.
-      if (newest < now) {
-        newest = now;
-        junk = true;
-        continue;
-      }
-      if (!let_go_of_episodes(found)) return false;
-      if (!found) break;
-      junk = true;  // their names
+bool Retention::drop_unkept(std::int64_t until, bool& found) {
+  std::optional<std::int64_t> at, other;
+  if (!sweep(samples_, until, at)) return false;
+  if (!sweep(process_samples_, at ? *at : until, other)) return false;
+  int before = sqlite3_total_changes(db_);
+  if (!drop_before(at ? *at : until, false)) return false;
+  found = at || other || sqlite3_total_changes(db_) != before;
+  return true;
+}
+
+// From the oldest row on: what an episode kept when an earlier call passed it may be kept no more.
+bool Retention::sweep_anew(std::int64_t until, bool& found) {
+  samples_.swept = process_samples_.swept = 0;
+  std::optional<std::int64_t> at;
+  if (!sweep(samples_, until, at)) return false;
+  found = at.has_value();
+  return true;
+}
+
+// Until there is room, a slice at a time, in the order of retention.h: what comes later in it goes only when
+// nothing before it is left.
+bool Retention::let_go(std::int64_t now) {
+  std::int64_t newest = now - kTiers[0].age_s * kSecond;
+  bool junk = true;
+  for (int round = 0; round < 10'000 && fill() > 0.9; ++round) {
+    bool found = false;
+    if (!drop_unkept(newest, found)) return false;
+    if (!found && round == 0 && !sweep_anew(newest, found)) return false;
+    if (found) continue;
+    if (std::exchange(junk, false)) {
+      if (!drop_user_kills(kFewUserKills) || !drop_names()) return false;
+      continue;
     }
-    if (!drop_names()) return false;
+    if (!let_go_of_curves(found)) return false;
+    if (found) continue;
+    // Nothing but the last minutes is left beside the episodes.
+    if (newest < now) {
+      newest = now;
+      junk = true;
+      continue;
+    }
+    if (!let_go_of_episodes(found)) return false;
+    if (!found) break;
+    junk = true;  // their names
   }
+  return drop_names();
+}
+
+bool Retention::shrink(std::int64_t now, double above) {
+  if (fill() > above && !let_go(now)) return false;
   auto free = ask(db_, "PRAGMA freelist_count"), pages = ask(db_, "PRAGMA page_count"),
        size = ask(db_, "PRAGMA page_size");
   if (free && pages && size && *free > 0 &&

@@ -55,7 +55,12 @@ class Retention {
   bool transaction(Work&& work);
   bool thin(std::int64_t now);
   bool thin(Curves& curves, std::int64_t step_s, std::int64_t older_than);
+  bool thin_slice(Curves& curves, std::int64_t step_s, std::int64_t older_than, bool& more);
   bool shrink(std::int64_t now, double above = 0.95);
+  bool let_go(std::int64_t now);
+  /// A slice of what no episode keeps and is older than `until`; `found`: there was some.
+  bool drop_unkept(std::int64_t until, bool& found);
+  bool sweep_anew(std::int64_t until, bool& found);
   /// Deletes the next rows that no episode keeps; where it stopped. nullopt: nothing older than `until` is
   /// left.
   bool sweep(Curves& curves, std::int64_t until, std::optional<std::int64_t>& at);
