@@ -257,10 +257,7 @@ bool PythonHeap::has_small_objects(std::uint64_t address) {
   return reader_.size_in_pool(address) != 0;
 }
 
-// Objects of Python and of C alike: words that point to memory.
 PythonHeap::Reached PythonHeap::reach(std::size_t holder, const BlockAt& block_at) {
-  constexpr std::size_t kMaxOfOne = 64, kUnknownSize = 192, kMaxOfObject = 512;
-  constexpr unsigned kMaxSteps = 4;
   constexpr Nanos kMaxTime = std::chrono::milliseconds(50);
   Reached out;
   if (holder >= told_.size()) return out;
@@ -269,42 +266,58 @@ PythonHeap::Reached PythonHeap::reach(std::size_t holder, const BlockAt& block_a
     if (std::uint64_t storage = reader_.storage(container, *type)) out.own = block_at(storage);
   std::set<std::uint64_t> blocks;
   Nanos since = clock_now(CLOCK_THREAD_CPUTIME_ID);
-  struct Step {
-    std::uint64_t address;
-    unsigned depth;
-  };
   for (std::uint64_t object : told_[holder].added) {
     if (clock_now(CLOCK_THREAD_CPUTIME_ID) - since > kMaxTime) break;
     ++out.looked_at;
-    std::vector<Step> steps{{object, 0}};
-    std::unordered_set<std::uint64_t> seen{object};
-    if (auto block = block_at(object)) blocks.insert(*block);
-    for (std::size_t next = 0; next < steps.size(); ++next) {
-      auto [address, depth] = steps[next];
-      const auto* type = reader_.type_of(address);
-      std::uint64_t from = type ? Walk::kHead : 0, size = type ? type->size : kUnknownSize;
-      if (type && type->item == 8)
-        size += 8 * std::min<std::uint64_t>(reader_.size(address), Walk::kFewElements);
-      auto follow = [&, depth = depth](std::uint64_t word) {
-        if (word < 4096 || word >= kUserAddresses) return;
-        if (auto block = block_at(word)) blocks.insert(*block);
-        if (word % 8 || depth >= kMaxSteps || seen.size() >= kMaxOfOne || !seen.insert(word).second) return;
-        const auto* is = reader_.type_of(word);
-        if (is && (is->kind == PythonReader::Kind::type || is->kind == PythonReader::Kind::module ||
-                   is->kind == PythonReader::Kind::function))
-          return;
-        steps.push_back({word, depth + 1});
-      };
-      // An instance's are before it, or behind it.
-      auto attributes = type ? reader_.attributes(address, *type) : PythonReader::Attributes{};
-      for (std::uint64_t word : {attributes.dict, attributes.values}) follow(word);
-      for (std::uint64_t at = from; at < std::min<std::uint64_t>(size, kMaxOfObject); at += 8)
-        follow(reader_.pages().word(address + at));
-    }
+    reach_from(object, block_at, blocks);
   }
   if (out.own) blocks.erase(*out.own);
   out.blocks.assign(blocks.begin(), blocks.end());
   return out;
+}
+
+// Objects of Python and of C alike: words that point to memory.
+void PythonHeap::reach_from(std::uint64_t object, const BlockAt& block_at, std::set<std::uint64_t>& blocks) {
+  constexpr std::size_t kMaxOfOne = 64;
+  constexpr unsigned kMaxSteps = 4;
+  struct Step {
+    std::uint64_t address;
+    unsigned depth;
+  };
+  std::vector<Step> steps{{object, 0}};
+  std::unordered_set<std::uint64_t> seen{object};
+  if (auto block = block_at(object)) blocks.insert(*block);
+  for (std::size_t next = 0; next < steps.size(); ++next) {
+    auto [address, depth] = steps[next];
+    each_word(address, [&, depth = depth](std::uint64_t word) {
+      if (word < 4096 || word >= kUserAddresses) return;
+      if (auto block = block_at(word)) blocks.insert(*block);
+      if (word % 8 || depth >= kMaxSteps || seen.size() >= kMaxOfOne || !seen.insert(word).second) return;
+      if (!leads_everywhere(word)) steps.push_back({word, depth + 1});
+    });
+  }
+}
+
+// Of a Python object its attributes, what is behind its head, and a few of its elements; of anything else the
+// first words.
+template <typename Each>
+void PythonHeap::each_word(std::uint64_t object, Each&& each) {
+  constexpr std::size_t kUnknownSize = 192, kMaxOfObject = 512;
+  const auto* type = reader_.type_of(object);
+  std::uint64_t from = type ? Walk::kHead : 0, size = type ? type->size : kUnknownSize;
+  if (type && type->item == 8) size += 8 * std::min<std::uint64_t>(reader_.size(object), Walk::kFewElements);
+  // An instance's are before it, or behind it.
+  auto attributes = type ? reader_.attributes(object, *type) : PythonReader::Attributes{};
+  for (std::uint64_t word : {attributes.dict, attributes.values}) each(word);
+  for (std::uint64_t at = from; at < std::min<std::uint64_t>(size, kMaxOfObject); at += 8)
+    each(reader_.pages().word(object + at));
+}
+
+// Types, modules and functions refer to the whole program.
+bool PythonHeap::leads_everywhere(std::uint64_t object) {
+  using Kind = PythonReader::Kind;
+  const auto* type = reader_.type_of(object);
+  return type && (type->kind == Kind::type || type->kind == Kind::module || type->kind == Kind::function);
 }
 
 }  // namespace oomcast

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -102,6 +103,10 @@ class PythonHeap {
   bool sample_added(Walk& walk, Grown& grown, std::size_t most);
   /// Those that hold most, by that; many of one shape are one.
   std::vector<Grown> largest(Walk& walk, std::vector<Grown> all);
+  void reach_from(std::uint64_t object, const BlockAt& block_at, std::set<std::uint64_t>& blocks);
+  template <typename Each>
+  void each_word(std::uint64_t object, Each&& each);
+  bool leads_everywhere(std::uint64_t object);
 
   Limits limits_;
   PythonReader reader_;

@@ -262,27 +262,42 @@ std::map<std::uint32_t, Survivors::Known> Survivors::known_by_themselves(const K
   return out;
 }
 
+/// A block that stayed, as part of a sum.
+struct Survivors::Stayed {
+  static constexpr std::size_t kParts = 8;
+  double weight, size, scale;
+  double in_doubt;       // bytes between two pages of it that were looked at
+  std::size_t part;      // of the window, in which it was allocated
+  double slowed, doubt;  // beside the bytes: what it kept faster when it was not watched
+  double unsure;         // of the bytes
+  double objects;
+};
+
 /// What stays of a site, as a sum over its blocks.
 struct Survivors::Sum {
-  static constexpr std::size_t kParts = 8;
+  static constexpr std::size_t kParts = Stayed::kParts;
   double bytes = 0, variance = 0, largest = 0;
-  double slowed = 0, doubt = 0;        // beside the bytes: what it kept faster when it was not watched
-  double unsure = 0;                   // of the bytes
+  double slowed = 0, doubt = 0, unsure = 0;
   std::array<double, kParts> parts{};  // the bytes by when they were allocated
   double unwatched = 0;
   std::uint64_t blocks = 0;
   double objects = 0;
 
   // A block that stands for more than itself was met by chance, and so was each in a part of the window.
-  // `in_doubt`: bytes between two pages of it that were looked at.
-  void add(double weight, double size, double scale, double in_doubt) {
+  void add(const Stayed& block) {
+    const double weight = block.weight, scale = block.scale;
     bytes += weight * scale;
     unwatched += weight * std::max(0.0, scale - 1);
     ++blocks;
-    double more = std::max(0.0, std::abs(weight) - std::abs(size));
+    double more = std::max(0.0, std::abs(weight) - std::abs(block.size));
     variance += scale * std::abs(weight) * (scale * more + std::max(0.0, scale - 1) * std::abs(weight));
-    variance += scale * scale * in_doubt * in_doubt;
+    variance += scale * scale * block.in_doubt * block.in_doubt;
     largest = std::max(largest, weight * scale);
+    parts[block.part] += weight * scale;
+    slowed += block.slowed;
+    doubt += block.doubt;
+    unsure += block.unsure;
+    objects += block.objects;
   }
   // A program works now more, now less: by how uneven the parts are, what was not watched may be otherwise.
   double uneven() const {
@@ -354,6 +369,35 @@ double Survivors::part_held(const Block& block) {
   return told > 0 ? std::max(0.0, told - untouched) / told : 1;
 }
 
+bool Survivors::stays(const Block& block, const Known& known, const WatchedAllocations& w) {
+  return block.site && block.born <= w.until[static_cast<std::size_t>(block.function)] &&
+         block.born <= known.before && part_held(block) > 0;
+}
+
+Survivors::Stayed Survivors::stayed(const Block& block, const Known& known, const Ages& of_site,
+                                    const WatchedAllocations& w, Seconds window) {
+  double held = part_held(block), scale = scale_of(block, known, of_site);
+  double weight = held * static_cast<double>(block.weight), size = held * told_bytes(block);
+  double in_doubt = held < 1 ? static_cast<double>(block.bytes) / kPagesEach : 0;
+  Seconds after = block.born - w.begin;
+  auto part = static_cast<std::size_t>(after.count() * scale / window.count() * Stayed::kParts);
+  double times = block.grew ? known.of_grown : known.of_function[static_cast<std::size_t>(block.function)];
+  double made = window.count() / std::max(times, 1.0);
+  const WatchedAllocations::Faster faster = when_not_watched(w);
+  double more = more_when_not_watched(w, made, window, faster.by);
+  double most = more_when_not_watched(w, made, window, faster.by + faster.doubt);
+  bool unsure = !known.sure || block.gone != MonoTime{};
+  return {weight,
+          size,
+          scale,
+          in_doubt,
+          std::min(part, Stayed::kParts - 1),
+          weight * scale * more,
+          std::abs(weight) * scale * std::max(0.0, most - more),
+          unsure ? std::abs(weight) * scale : 0,
+          block.grew ? scale : scale * weight / std::max(size, 1.0)};
+}
+
 Survivors::Estimate Survivors::estimate(const WatchedAllocations& w, Seconds window) const {
   const Known by_frees = known_until(
       w.frees_until, std::chrono::duration_cast<Nanos>(kLongerThanLives * freed_.until(w.frees_until)), w,
@@ -370,40 +414,22 @@ Survivors::Estimate Survivors::estimate(const WatchedAllocations& w, Seconds win
   Estimate out;
   out.outlived = by_frees.outlived;
   out.watched = by_frees.watched;
-  const WatchedAllocations::Faster unwatched = when_not_watched(w);
   std::map<std::uint32_t, Ages> ages = ages_by_site(w, known_of);
   std::map<std::uint32_t, Sum> sites;
   Sum all;
   for (const auto& [address, block] : blocks_) {
-    auto f = static_cast<std::size_t>(block.function);
     const Known& known = known_of(block);
-    double held = part_held(block);
-    bool stayed = block.site && block.born <= w.until[f] && block.born <= known.before && held > 0;
+    const bool kept = stays(block, known, w);
     if (block.gone == MonoTime{})
-      out.living[address] = {address + block.bytes, stayed ? Place::kept : Place::living,
-                             stayed ? *block.site : 0, block.resized()};
-    if (!stayed) continue;
+      out.living[address] = {address + block.bytes, kept ? Place::kept : Place::living,
+                             kept ? *block.site : 0, block.resized()};
+    if (!kept) continue;
     if (is_looked_at(block, w)) {
       out.outlived = std::max(out.outlived, known.outlived);
       out.watched = std::max(out.watched, known.watched);
     }
-    double weight = held * static_cast<double>(block.weight), size = held * told_bytes(block);
-    double in_doubt = held < 1 ? static_cast<double>(block.bytes) / kPagesEach : 0;
-    double scale = scale_of(block, known, ages[*block.site]);
-    double made = block.grew ? window.count() / std::max(known.of_grown, 1.0)
-                             : window.count() / std::max(known.of_function[f], 1.0);
-    double more = more_when_not_watched(w, made, window, unwatched.by);
-    double most = more_when_not_watched(w, made, window, unwatched.by + unwatched.doubt);
-    Seconds after = block.born - w.begin;
-    auto part = static_cast<std::size_t>(after.count() * scale / window.count() * Sum::kParts);
-    for (Sum* sum : {&sites[*block.site], &all}) {
-      sum->add(weight, size, scale, in_doubt);
-      sum->objects += block.grew ? scale : scale * weight / std::max(size, 1.0);
-      sum->parts[std::min(part, Sum::kParts - 1)] += weight * scale;
-      sum->slowed += weight * scale * more;
-      sum->doubt += std::abs(weight) * scale * std::max(0.0, most - more);
-      if (!known.sure || block.gone != MonoTime{}) sum->unsure += std::abs(weight) * scale;
-    }
+    Stayed part = stayed(block, known, ages[*block.site], w, window);
+    for (Sum* sum : {&sites[*block.site], &all}) sum->add(part);
   }
   add_what_went(w, by_frees, by_site, sites, all);
   for (const auto& [site, sum] : sites) {

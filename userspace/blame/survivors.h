@@ -147,6 +147,7 @@ class Survivors {
     };
     std::map<std::pair<wire::Allocates, std::int64_t>, Span> spans_;
   };
+  struct Stayed;
   struct Sum;
   struct Ages {
     double old = 0, young = 0;  // bytes of a site's blocks that can be told, and that cannot yet
@@ -162,6 +163,9 @@ class Survivors {
                      Sum& all) const;
   std::map<std::uint32_t, Known> known_by_themselves(const Known& by_frees, const WatchedAllocations& watched,
                                                      Seconds window) const;
+  static bool stays(const Block& block, const Known& known, const WatchedAllocations& watched);
+  static Stayed stayed(const Block& block, const Known& known, const Ages& of_site,
+                       const WatchedAllocations& watched, Seconds window);
   /// What a block that stayed stands for, of all the window.
   static double scale_of(const Block& block, const Known& known, const Ages& of_site);
   static Known known_until(MonoTime end, Nanos age, const WatchedAllocations& watched, Seconds window);
