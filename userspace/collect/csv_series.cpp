@@ -102,12 +102,12 @@ Status CsvSeries::read_header() {
 
 Result<std::optional<Bytes>> CsvSeries::size(int column, std::string_view name) const {
   if (column < 0) return std::optional<Bytes>();
-  std::string_view field = fields_[static_cast<std::size_t>(column)];
-  if (field.empty()) return std::optional<Bytes>();
-  auto value = number(field);
-  if (!value) return wrong(fmt::format("{} is '{}', which is no number", name, shown(field)));
-  if (*value < 0) return wrong(fmt::format("{} is negative: {}", name, shown(field)));
-  if (*value > 0x1p61) return wrong(fmt::format("{} is more than 2 EiB: {}", name, shown(field)));
+  std::string_view text = field(column);
+  if (text.empty()) return std::optional<Bytes>();
+  auto value = number(text);
+  if (!value) return wrong(fmt::format("{} is '{}', which is no number", name, shown(text)));
+  if (*value < 0) return wrong(fmt::format("{} is negative: {}", name, shown(text)));
+  if (*value > 0x1p61) return wrong(fmt::format("{} is more than 2 EiB: {}", name, shown(text)));
   return std::optional(Bytes{std::llround(*value)});
 }
 
@@ -118,6 +118,60 @@ Result<double> CsvSeries::time_of(std::string_view text) {
     return wrong(fmt::format("time_s is '{}', which is no number", shown(text)));
   dates_ = true;
   return stamp->seconds;
+}
+
+Status CsvSeries::take_time(CsvRow& row) {
+  std::string_view time = field(columns_.time);
+  auto seconds = time_of(time);
+  if (!seconds) return seconds.error();
+  if (std::abs(*seconds) > kMaxTime) return wrong(fmt::format("time_s is out of range: {}", shown(time)));
+  if (any_ && *seconds < last_time_)
+    return wrong(fmt::format("time runs backwards, from {} to {}", last_time_, *seconds));
+  row.time_s = last_time_ = *seconds;
+  any_ = true;
+  return Ok{};
+}
+
+Status CsvSeries::take_sizes(CsvRow& row) const {
+  struct Field {
+    int column;
+    std::string_view name;
+    std::optional<Bytes> CsvRow::*to;
+  };
+  const Field fields[] = {
+      {columns_.used, "used_bytes", &CsvRow::used},    {columns_.pinned, "pinned_bytes", &CsvRow::pinned},
+      {columns_.anon, "anon_bytes", &CsvRow::anon},    {columns_.file, "file_bytes", &CsvRow::file},
+      {columns_.shmem, "shmem_bytes", &CsvRow::shmem}, {columns_.kernel, "kernel_bytes", &CsvRow::kernel},
+      {columns_.rss, "rss_bytes", &CsvRow::rss},       {columns_.uss, "uss_bytes", &CsvRow::uss}};
+  for (const Field& f : fields) {
+    auto value = size(f.column, f.name);
+    if (!value) return value.error();
+    row.*f.to = *value;
+  }
+  return Ok{};
+}
+
+Status CsvSeries::take_limit(CsvRow& row) const {
+  if (columns_.limit < 0 || field(columns_.limit) == "max") return Ok{};
+  auto limit = size(columns_.limit, "limit_bytes");
+  if (!limit) return limit.error();
+  if (*limit && (*limit)->count == 0) return wrong("limit_bytes is 0");
+  if (*limit && (*limit)->as_double() < kNoLimitFrom) row.limit = *limit;
+  return Ok{};
+}
+
+// After take_sizes(): a row of a process needs its private memory, any other what is in use.
+Status CsvSeries::take_process(CsvRow& row) const {
+  if (!per_process_ && !row.used) return wrong("used_bytes is empty");
+  if (!per_process_) return Ok{};
+  std::string_view text = field(columns_.pid);
+  std::uint32_t pid = 0;
+  auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), pid);
+  if (code != std::errc{} || end != text.data() + text.size() || pid == 0)
+    return wrong(fmt::format("pid is '{}', which is no process number", shown(text)));
+  row.pid = pid;
+  if (!row.uss) return wrong("uss_bytes is empty");
+  return Ok{};
 }
 
 Result<std::optional<CsvRow>> CsvSeries::next() {
@@ -136,47 +190,10 @@ Result<std::optional<CsvRow>> CsvSeries::next() {
     if (fields_.size() <= static_cast<std::size_t>(last))
       return wrong(fmt::format("{} fields, {} are needed", fields_.size(), last + 1));
     CsvRow row;
-    std::string_view time = fields_[static_cast<std::size_t>(columns_.time)];
-    auto seconds = time_of(time);
-    if (!seconds) return seconds.error();
-    if (std::abs(*seconds) > kMaxTime) return wrong(fmt::format("time_s is out of range: {}", shown(time)));
-    if (any_ && *seconds < last_time_)
-      return wrong(fmt::format("time runs backwards, from {} to {}", last_time_, *seconds));
-    row.time_s = last_time_ = *seconds;
-    any_ = true;
-
-    struct Field {
-      int column;
-      std::string_view name;
-      std::optional<Bytes> CsvRow::*to;
-    };
-    const Field fields[] = {
-        {columns_.used, "used_bytes", &CsvRow::used},    {columns_.pinned, "pinned_bytes", &CsvRow::pinned},
-        {columns_.anon, "anon_bytes", &CsvRow::anon},    {columns_.file, "file_bytes", &CsvRow::file},
-        {columns_.shmem, "shmem_bytes", &CsvRow::shmem}, {columns_.kernel, "kernel_bytes", &CsvRow::kernel},
-        {columns_.rss, "rss_bytes", &CsvRow::rss},       {columns_.uss, "uss_bytes", &CsvRow::uss}};
-    for (const Field& f : fields) {
-      auto value = size(f.column, f.name);
-      if (!value) return value.error();
-      row.*f.to = *value;
-    }
-    if (columns_.limit >= 0 && fields_[static_cast<std::size_t>(columns_.limit)] != "max") {
-      auto limit = size(columns_.limit, "limit_bytes");
-      if (!limit) return limit.error();
-      if (*limit && (*limit)->count == 0) return wrong("limit_bytes is 0");
-      if (*limit && (*limit)->as_double() < kNoLimitFrom) row.limit = *limit;
-    }
-    if (per_process_) {
-      std::string_view text = fields_[static_cast<std::size_t>(columns_.pid)];
-      std::uint32_t pid = 0;
-      auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), pid);
-      if (code != std::errc{} || end != text.data() + text.size() || pid == 0)
-        return wrong(fmt::format("pid is '{}', which is no process number", shown(text)));
-      row.pid = pid;
-      if (!row.uss) return wrong("uss_bytes is empty");
-    } else if (!row.used) {
-      return wrong("used_bytes is empty");
-    }
+    if (auto ok = take_time(row); !ok) return ok.error();
+    if (auto ok = take_sizes(row); !ok) return ok.error();
+    if (auto ok = take_limit(row); !ok) return ok.error();
+    if (auto ok = take_process(row); !ok) return ok.error();
     return std::optional(row);
   }
 }

@@ -60,6 +60,11 @@ class CsvSeries {
   Status split(std::string_view line);
   Result<double> time_of(std::string_view text);
   Result<std::optional<Bytes>> size(int column, std::string_view name) const;
+  std::string_view field(int column) const { return fields_[static_cast<std::size_t>(column)]; }
+  Status take_time(CsvRow& row);
+  Status take_sizes(CsvRow& row) const;
+  Status take_limit(CsvRow& row) const;
+  Status take_process(CsvRow& row) const;
 
   LineFile file_;
   bool per_process_ = false, any_ = false, dates_ = false;
