@@ -44,6 +44,13 @@ std::optional<Pair> pair_of(std::string_view line) {
   return out;
 }
 
+// Whether it can be nothing but YAML, whatever is before it.
+bool begins_yaml(const Pair& pair) {
+  bool quoted = pair.value.starts_with('\'') || pair.value.starts_with('"');
+  return pair.item || pair.key == "apiVersion" ||
+         (quoted && (LogRecord::is_text_key(pair.key) || LogRecord::is_time_key(pair.key)));
+}
+
 std::string from_double_quoted(std::string_view text) {
   std::string out;
   while (!text.empty()) out += take_unescaped(text);
@@ -152,6 +159,19 @@ void LogYaml::finish(const OnText& on_text) {
   parent_.reset();
 }
 
+// The item of a member at `indent`, unless that is of the one that is open. `above`: the indent of a key
+// without a value, in the line before.
+void LogYaml::begin_item(bool dash, std::size_t indent, std::optional<std::size_t> above,
+                         const OnText& on_text) {
+  if (!dash && !items_.empty() && indent >= items_.back().indent) return;
+  end_items(dash ? indent : indent + 1, on_text);
+  if (items_.size() >= kDeepest) finish(on_text);
+  if (!dash && !items_.empty()) return;
+  LogRecord above_it = items_.empty() ? LogRecord() : items_.back().record.inner();
+  if (!dash && above) indent = std::min(*above, indent);
+  items_.push_back({indent, std::move(above_it), {}, indent});
+}
+
 bool LogYaml::take(std::string_view line, const OnText& on_text) {
   if (open() && take_scalar(line, on_text)) return true;
   std::string_view text = trim(line);
@@ -166,26 +186,15 @@ bool LogYaml::take(std::string_view line, const OnText& on_text) {
   bool begins_document = std::exchange(document_, false);
   if (pair && pair->value.empty()) parent_ = pair->indent;
   if (!open()) {
-    if (!pair) return false;
-    bool quoted = pair->value.starts_with('\'') || pair->value.starts_with('"');
-    bool begins = pair->item || begins_document || (above && (pair->indent > *above)) ||
-                  pair->key == "apiVersion" ||
-                  (quoted && (LogRecord::is_text_key(pair->key) || LogRecord::is_time_key(pair->key)));
-    if (!begins) return false;
+    bool nested = pair && above && pair->indent > *above;
+    if (!pair || !(begins_document || nested || begins_yaml(*pair))) return false;
   } else if (!pair) {
     if (oomcast::take(text, "- ")) return end_scalar(), true;  // an item without members
     finish(on_text);
     return false;
   }
   end_scalar();
-  if (pair->item || items_.empty() || pair->indent < items_.back().indent) {
-    end_items(pair->item ? pair->indent : pair->indent + 1, on_text);
-    if (items_.size() >= kDeepest) finish(on_text);
-    bool new_item = pair->item || items_.empty();
-    LogRecord above_it = items_.empty() ? LogRecord() : items_.back().record.inner();
-    std::size_t indent = !pair->item && above ? std::min(*above, pair->indent) : pair->indent;
-    if (new_item) items_.push_back({indent, std::move(above_it), {}, indent});
-  }
+  begin_item(pair->item, pair->indent, above, on_text);
   Item& item = items_.back();
   // Two of one name: the dash before the second was not pasted.
   if (pair->indent <= item.key_indent && item.record.has_text() && item.record.has_member(pair->key)) {

@@ -41,6 +41,7 @@ class LogYaml {
   bool take_scalar(std::string_view line, const OnText& on_text);
   void end_scalar();
   void end_items(std::size_t indent, const OnText& on_text);
+  void begin_item(bool dash, std::size_t indent, std::optional<std::size_t> above, const OnText& on_text);
   void begin_value(std::string_view key, std::string_view value, std::size_t indent);
 
   std::vector<Item> items_;

@@ -343,6 +343,11 @@ void OomLogParser::store(Open& open, const LogEvent& fact, const When& when) {
   };
   bool stats_fit = dump.stats.size() < limits_.stats_blocks;
   std::visit(keep, fact);
+  note_part(open, fact, stats_fit);
+}
+
+// Which part of a report the lines that follow are of.
+void OomLogParser::note_part(Open& open, const LogEvent& fact, bool stats_fit) {
   if (is<MemcgStatsHead>(fact)) open.in_stats = stats_fit;
   if (precedes_kill(fact) && !is<MemcgStatsHead>(fact)) open.in_stats = false;
   if (is<OomConstraint>(fact) || is<OomVictimLine>(fact)) open.columns.clear();

@@ -176,6 +176,7 @@ class OomLogParser {
   void feed_part(const Open& open, const LogLine& line, std::string_view text, bool cut,
                  std::vector<LogEvent>& out);
   void store(Open& open, const LogEvent& fact, const When& when);
+  static void note_part(Open& open, const LogEvent& fact, bool stats_fit);
   void store_victim(Open& open, const OomVictimLine& victim, const When& when);
   void store_mem_info(Open& open, const MemInfoLine& line);
   void store_task(Open& open, const TaskRow& row);

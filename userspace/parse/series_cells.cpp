@@ -339,37 +339,44 @@ std::optional<Stamp> parse_stamp(std::string_view text) {
   return words_of_a_date(text);
 }
 
+// As a number only what can be nothing but a time.
+static std::optional<Stamp> take_epoch(std::string_view& text) {
+  std::string_view rest = text, word = next_field(rest);
+  while (!word.empty() && std::string_view(":,;])").find(word.back()) != npos) word.remove_suffix(1);
+  auto number = whole_number(word);
+  if (!number || std::fabs(*number) < 1e9) return std::nullopt;
+  text = rest;
+  return stamp_of_number(*number);
+}
+
+// "Sun Nov 29 10:00:00 UTC 2026 …", "Nov 29 10:00:00 …"
+static std::optional<Stamp> take_words_of_a_date(std::string_view& text) {
+  std::string_view rest = text;
+  for (int words = 1; words <= 7; ++words) {
+    if (next_field(rest).empty()) break;
+    if (words < 3) continue;
+    auto date = words_of_a_date(text.substr(0, text.size() - rest.size()));
+    if (!date) continue;
+    std::string_view longer = rest, next = next_field(longer);
+    // The zone, the year.
+    if (!next.empty() && words_of_a_date(text.substr(0, text.size() - longer.size()))) continue;
+    text = rest;
+    return date;
+  }
+  return std::nullopt;
+}
+
 std::optional<Stamp> take_stamp(std::string_view& line) {
   std::string_view rest = skip_blanks(line);
   while (rest.starts_with('[') || rest.starts_with('(')) rest.remove_prefix(1);
   std::string_view text = rest;
   std::optional<Stamp> out;
-  if (auto at = take_date_and_time(text)) {
+  if (auto at = take_date_and_time(text))
     out = Stamp{*at, StampKind::date};
-  } else if (auto clock = take_time_of_day(text = rest)) {
+  else if (auto clock = take_time_of_day(text = rest))
     out = Stamp{*clock, StampKind::clock};
-  } else {
-    text = rest;
-    std::string_view word = next_field(text);
-    while (!word.empty() && std::string_view(":,;])").find(word.back()) != npos) word.remove_suffix(1);
-    // As a number only what can be nothing but a time.
-    if (auto number = whole_number(word); number && std::fabs(*number) >= 1e9) out = stamp_of_number(*number);
-    if (!out) {  // "Sun Nov 29 10:00:00 UTC 2026 …", "Nov 29 10:00:00 …"
-      std::string_view ends = rest;
-      for (int words = 0; words < 7 && !out; ++words) {
-        if (next_field(ends).empty()) break;
-        if (words < 2) continue;
-        std::string_view taken = rest.substr(0, rest.size() - ends.size());
-        if (auto date = words_of_a_date(taken)) {
-          std::string_view longer = ends, next = next_field(longer);
-          std::string_view more = rest.substr(0, rest.size() - longer.size());
-          if (!next.empty() && words_of_a_date(more)) continue;  // the zone, the year
-          out = date;
-          text = ends;
-        }
-      }
-    }
-  }
+  else if (out = take_epoch(text = rest); !out)
+    out = take_words_of_a_date(text);
   if (!out) return std::nullopt;
   text.remove_prefix(std::min(text.find_first_not_of(" \t:,;])"), text.size()));
   line = text;

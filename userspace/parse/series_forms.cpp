@@ -159,36 +159,47 @@ class LayOut {
 
   void find_time_column(const SeriesForm* form) {
     bool own_time = form && (form->skips_empty || form->labelled);  // TIME of ps is another
+    if (time_by_name(own_time) || own_time) return;
+    // Without names: a first column that only rises, and is no size in whole pages.
+    if (out_.names.size() > 1 && out_.names[0] == "1" && rises(0))
+      out_.time = {0};
+    else if (!time_by_dates())
+      time_of_three_words();
+  }
+
+  bool time_by_name(bool own_time) {
     for (std::size_t i = 0; i < out_.names.size(); ++i) {
       std::string_view name = out_.names[i];
       if (own_time ? i > 0 || name == "TIME" : !is_time(name) || memory_rank(name)) continue;
       Figures f = figures(i);
       bool header_is_time = parse_stamp(name) && parse_stamp(name)->kind != StampKind::number;
       if (own_time && !header_is_time && !is_time(name)) continue;
-      if (i + 1 < out_.names.size() && is_time(out_.names[i + 1]) && joined(i)) return;
-      if (f.stamps > 0) {
-        out_.time = {i};
-        return;
-      }
-    }
-    // Without names: a first column that only rises, and is no size in whole pages.
-    if (!own_time && out_.names.size() > 1 && out_.names[0] == "1" && rises(0)) {
-      out_.time = {0};
-      return;
-    }
-    // No name says it: the first column of dates, or one whose header is a time itself (sar).
-    for (std::size_t i = 0; i < out_.names.size() && !own_time; ++i) {
-      Figures f = figures(i);
-      bool numbers = f.amounts == f.stamps;
-      if (f.stamps == 0 || f.dates < f.stamps) continue;
-      if (numbers && (memory_rank(out_.names[i]) || out_.clock != SeriesClock::columns)) continue;
-      if (numbers && unit_of_name(out_.names[i])) continue;
-      // Bytes as large as an epoch: only a column whose name says nothing.
-      if (numbers && !parse_u64(out_.names[i])) continue;
+      if (i + 1 < out_.names.size() && is_time(out_.names[i + 1]) && joined(i)) return true;
+      if (f.stamps == 0) continue;
       out_.time = {i};
-      return;
+      return true;
     }
-    for (std::size_t i = 0; i + 2 < out_.names.size() && !own_time; ++i)
+    return false;
+  }
+
+  // No name says it: the first column of dates, or one whose header is a time itself (sar).
+  bool time_by_dates() {
+    for (std::size_t i = 0; i < out_.names.size(); ++i) {
+      Figures f = figures(i);
+      if (f.stamps == 0 || f.dates < f.stamps) continue;
+      if (f.amounts == f.stamps && !may_be_epochs(out_.names[i])) continue;
+      out_.time = {i};
+      return true;
+    }
+    return false;
+  }
+  // Bytes may be as large as an epoch: only of a column whose name says nothing.
+  bool may_be_epochs(std::string_view name) const {
+    return !memory_rank(name) && out_.clock == SeriesClock::columns && !unit_of_name(name) && parse_u64(name);
+  }
+
+  void time_of_three_words() {
+    for (std::size_t i = 0; i + 2 < out_.names.size(); ++i)
       if (joined_words(i, 3)) {
         out_.time = {i, i + 1, i + 2};
         return;
