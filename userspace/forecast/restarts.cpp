@@ -37,6 +37,20 @@ bool grew_steadily(std::span<const Bucket> life, double base, double highest) {
          highest - middle > kSteady * rise;
 }
 
+// Whether it let go of nearly all. What stays above its beginning was freed by the same program, as a collector
+// does.
+bool fell_to_little(std::span<const Bucket> life, double base, double highest, double low) {
+  return highest >= kNothing.as_double() && low <= kRestartLeaves * life.back().high &&
+         low <= kRestartLeaves * highest && low - base <= kRestartRests * (highest - base);
+}
+
+// Whether it fell back to where it had begun a steady way to the limit.
+bool fell_back(std::span<const Bucket> life, double base, double highest, double low, double limit) {
+  return highest - base > kRestartGrew * (limit - base) && base < kRestartFrom * highest &&
+         low - base < kRestartBack * (highest - base) &&
+         life.back().high - low > kRestartFalls * (highest - base) && grew_steadily(life, base, highest);
+}
+
 // Whether it stood above `low`, to which it fell, for a good part of its life: a spike is over at once.
 bool is_no_spike(std::span<const Bucket> life, double low, double highest) {
   std::size_t off = life.size() - 1;  // the first bucket above `low`
@@ -72,6 +86,20 @@ struct Begun {
   double died = 0, within = 0;  // s: where coarser buckets saw the newest death, and how exactly
 };
 
+// Of a life that began before these buckets, the coarser ones know for how long it was at its top.
+bool died_at(float time, const Begun& begun) {
+  return begun.died > 0 && std::abs(time - begun.died) <= begun.within;
+}
+
+// The first bucket of the next life, after one that fell to `low` behind bucket `last`.
+std::size_t next_life(std::span<const Bucket> buckets, std::size_t last, double low, double highest) {
+  std::size_t next = std::min(last + 2, buckets.size() - 1);
+  std::size_t began = buckets[last + 1].low <= buckets[next].low ? last + 1 : next;
+  // A bucket in which it fell tells of both lives.
+  if (began + 1 < buckets.size() && buckets[began].high > (highest + low) / 2) ++began;
+  return began;
+}
+
 // `begun`: nullopt: the buckets are the beginning.
 Restarts find_in(std::span<const Bucket> buckets, std::optional<Bytes> limit, std::optional<Begun> begun) {
   Restarts out;
@@ -85,32 +113,24 @@ Restarts find_in(std::span<const Bucket> buckets, std::optional<Bytes> limit, st
     highest = std::max<double>(highest, buckets[i].high);
     std::size_t next = std::min(i + 2, buckets.size() - 1);
     double low = std::min(buckets[i + 1].low, buckets[next].low);
-    // What stays above its beginning was freed by the same program, as a collector does.
-    bool small = highest >= kNothing.as_double() && low <= kRestartLeaves * buckets[i].high &&
-                 low <= kRestartLeaves * highest && low - base <= kRestartRests * (highest - base);
-    bool back = limit && highest - base > kRestartGrew * (limit->as_double() - base) &&
-                base < kRestartFrom * highest && low - base < kRestartBack * (highest - base) &&
-                buckets[i].high - low > kRestartFalls * (highest - base) &&
-                grew_steadily(buckets.subspan(began, i - began + 1), base, highest);
-    if (!small && !back) continue;
-    double born = buckets[began].time;
     auto lived = buckets.subspan(began, i - began + 1);
-    // Of a life that began before these buckets, the coarser ones know for how long it was at its top.
+    if (!fell_to_little(lived, base, highest, low) &&
+        !(limit && fell_back(lived, base, highest, low, limit->as_double())))
+      continue;
+    double born = buckets[began].time;
     bool cut_off = began == 0 && begun;
-    bool died = cut_off ? begun->died > 0 && std::abs(buckets[i + 1].time - begun->died) <= begun->within
+    bool died = cut_off ? died_at(buckets[i + 1].time, *begun)
                         : low < kNothing.as_double() || is_no_spike(lived, low, highest);
-    began = buckets[i + 1].low <= buckets[next].low ? i + 1 : next;
-    // A bucket in which it fell tells of both lives.
-    if (began + 1 < buckets.size() && buckets[began].high > (highest + low) / 2) ++began;
+    began = next_life(buckets, i, low, highest);
     for (std::size_t k = i + 1; k < began; ++k) highest = std::max<double>(highest, buckets[k].high);
     out.fell = buckets[i].time;
     out.since = buckets[began].time;
-    bool may_have_died = died && limit && may_die_at(highest, lived, limit->as_double());
-    if (may_have_died) out.may_have_died = out.since;
-    if (may_have_died)
+    if (died && limit && may_die_at(highest, lived, limit->as_double())) {
+      out.may_have_died = out.since;
       out.freed_from = 0;
-    else if (out.since - born < kTooth)
+    } else if (out.since - born < kTooth) {
       out.freed_from = std::max(out.freed_from, static_cast<float>(highest));
+    }
     if (died && limit && highest >= kDiesAt * limit->as_double()) {
       if (seen_whole) learn(out.lives, ended, {out.since - born, highest});
       out.died = out.since;
