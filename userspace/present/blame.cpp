@@ -360,6 +360,64 @@ std::string ended_text(const BlameReport& report) {
   return fmt::format("\nended in this time, and what they had grown with them: {}\n", names);
 }
 
+// "/train: processes grew by 1.2 GiB in 10 s, 123 MiB/s; the cgroup by …"
+std::string headline(const BlameReport& report) {
+  auto is_known = [](const BlameProcess& p) { return !p.exited && !p.growth_unknown; };
+  bool known = report.processes.empty() || std::ranges::any_of(report.processes, is_known);
+  bool ended_all = std::ranges::all_of(report.processes, &BlameProcess::exited);
+  std::string out = escape_for_terminal(report.scope);
+  if (known)
+    out += fmt::format(": processes grew by {} in {}, {}", signed_size(report.grown),
+                       format_duration(report.window), format_rate(rate(report.grown, report.window)));
+  else
+    out += fmt::format(": {}what they grew by is not known",
+                       ended_all ? "every process has ended, " : "no process's counters could be read, ");
+  if (report.cgroup_grown)
+    out += fmt::format("; the cgroup by {} (difference {})", signed_size(*report.cgroup_grown),
+                       signed_size(*report.cgroup_grown - report.grown));
+  return out + "\n";
+}
+
+bool grows_in_the_pool(const BlameProcess& p) {
+  return p.grown_hugetlb && *p.grown_hugetlb != Bytes{};
+}
+
+// `first`: none is shown yet, so that the largest is, whatever its share.
+bool is_shown(const BlameProcess& p, const BlameReport& report, bool first) {
+  return grows_in_the_pool(p) || !p.gpu.empty() || share(p.grown(), report.grown) >= kMinShare ||
+         (first && p.grown() > Bytes{});
+}
+
+// A process and its counters, without the line's end.
+std::string process_line(const BlameProcess& p, const BlameReport& report) {
+  std::string out =
+      fmt::format("\n{}  {}  {}  {:.0f}%", describe(p.process), signed_size(p.grown()),
+                  format_rate(rate(p.grown(), report.window)), 100 * share(p.grown(), report.grown));
+  if (p.grown_shmem && *p.grown_shmem != Bytes{})
+    out += fmt::format("  shared {}", signed_size(*p.grown_shmem));
+  if (p.grown_uss) out += fmt::format("  private {}", signed_size(*p.grown_uss));
+  if (p.unshared != Bytes{}) out += fmt::format("  copied on write {}", signed_size(p.unshared));
+  if (grows_in_the_pool(p))
+    out += fmt::format("  and huge pages of the pool {}", signed_size(*p.grown_hugetlb));
+  if (p.role.rank) out += fmt::format("  rank {}", *p.role.rank);
+  if (!p.python.empty()) out += "  " + escape_for_terminal(p.python);
+  return out + (p.exited ? "  ended" : p.growth_unknown ? "  growth not known" : "");
+}
+
+// Its lines of code, the stacks that lead there, and what has none.
+std::string lines_and_stacks(const BlameProcess& p, const BlameReport& report) {
+  std::string out = top_lines(p, report.window);
+  Node root;
+  for (const BlameSite& site : p.sites)
+    if (site.grown > Bytes{}) insert(root, readable(site.stack), 0, site.grown);
+  out += Tree(p.grown(), report.window).text(root);
+  if (share(p.free_in_heap, p.grown()) >= kMinShare)
+    out += row(p.free_in_heap, p.grown(), report.window, kFreeInHeap);
+  if (report.no_stacks.empty() && share(p.unseen, p.grown()) >= kMinShare)
+    out += row(p.unseen, p.grown(), report.window, kUnseenByFaults);
+  return out + gpu_lines(p);
+}
+
 }  // namespace
 
 std::vector<std::string> doubts_of(const BlameReport& report) {
@@ -401,54 +459,19 @@ std::string to_text(const Frame& frame) {
 std::string to_text(const BlameReport& report) {
   if (std::string quiet = nothing_grows(report); !quiet.empty())
     return quiet + ended_text(report) + doubts_text(doubts_of_counters(report));
-  auto is_known = [](const BlameProcess& p) { return !p.exited && !p.growth_unknown; };
-  bool known = report.processes.empty() || std::ranges::any_of(report.processes, is_known);
-  bool ended_all = std::ranges::all_of(report.processes, &BlameProcess::exited);
-  std::string out = escape_for_terminal(report.scope);
-  if (known)
-    out += fmt::format(": processes grew by {} in {}, {}", signed_size(report.grown),
-                       format_duration(report.window), format_rate(rate(report.grown, report.window)));
-  else
-    out += fmt::format(": {}what they grew by is not known",
-                       ended_all ? "every process has ended, " : "no process's counters could be read, ");
-  if (report.cgroup_grown)
-    out += fmt::format("; the cgroup by {} (difference {})", signed_size(*report.cgroup_grown),
-                       signed_size(*report.cgroup_grown - report.grown));
-  out += "\n" + family(report);
+  std::string out = headline(report) + family(report);
   std::size_t shown = 0, hidden = 0;
   for (const BlameProcess& p : report.processes) {
-    bool huge = p.grown_hugetlb && *p.grown_hugetlb != Bytes{};
-    bool worth = huge || !p.gpu.empty() || share(p.grown(), report.grown) >= kMinShare ||
-                 (shown == 0 && p.grown() > Bytes{});
-    if (!worth || shown >= kMaxShown) {
+    if (shown >= kMaxShown || !is_shown(p, report, shown == 0)) {
       hidden += !p.growth_unknown && !p.exited;
       continue;
     }
     ++shown;
-    out += fmt::format("\n{}  {}  {}  {:.0f}%", describe(p.process), signed_size(p.grown()),
-                       format_rate(rate(p.grown(), report.window)), 100 * share(p.grown(), report.grown));
-    if (p.grown_shmem && *p.grown_shmem != Bytes{})
-      out += fmt::format("  shared {}", signed_size(*p.grown_shmem));
-    if (p.grown_uss) out += fmt::format("  private {}", signed_size(*p.grown_uss));
-    if (p.unshared != Bytes{}) out += fmt::format("  copied on write {}", signed_size(p.unshared));
-    if (huge) out += fmt::format("  and huge pages of the pool {}", signed_size(*p.grown_hugetlb));
-    if (p.role.rank) out += fmt::format("  rank {}", *p.role.rank);
-    if (!p.python.empty()) out += "  " + escape_for_terminal(p.python);
-    out += p.exited ? "  ended" : p.growth_unknown ? "  growth not known" : "";
-    if (!p.exited && !p.growth_unknown && !grows(p)) {
+    out += process_line(p, report);
+    if (!p.exited && !p.growth_unknown && !grows(p))
       out += "  no more than a program varies by\n";
-      continue;
-    }
-    out += "\n" + top_lines(p, report.window);
-    Node root;
-    for (const BlameSite& site : p.sites)
-      if (site.grown > Bytes{}) insert(root, readable(site.stack), 0, site.grown);
-    out += Tree(p.grown(), report.window).text(root);
-    if (share(p.free_in_heap, p.grown()) >= kMinShare)
-      out += row(p.free_in_heap, p.grown(), report.window, kFreeInHeap);
-    if (report.no_stacks.empty() && share(p.unseen, p.grown()) >= kMinShare)
-      out += row(p.unseen, p.grown(), report.window, kUnseenByFaults);
-    out += gpu_lines(p);
+    else
+      out += "\n" + lines_and_stacks(p, report);
   }
   if (hidden)
     out += fmt::format("\n{} other process{} grew by less than {:.0f} % or shrank\n", hidden,

@@ -314,40 +314,49 @@ std::optional<Finding> whose_limit(const PostMortem& r) {
   return out;
 }
 
-std::optional<Finding> was_foreseen(const PostMortem& r) {
-  const StoredEpisode& e = r.episode;
-  std::vector<const ForecastFact*> all = foretold(e);
-  Finding out;
+// What a forecast said, and by how much it was off.
+std::string as_it_came(const StoredEpisode& e, const ForecastFact& f) {
+  double left = -from_kill(e, f.time), low = f.forecast.eta_low.value_or(*f.forecast.eta).count();
+  bool within = left >= low && (!f.forecast.eta_high || left <= f.forecast.eta_high->count());
+  double off = left - f.forecast.eta->count();
+  std::string true_was = within ? "right"
+                                : fmt::format("it came {} {}", format_duration(Seconds(std::abs(off))),
+                                              off < 0 ? "sooner" : "later");
+  return fmt::format("{} it said: {}; {}", ago(left), describe_deadline(f.forecast), true_was);
+}
+
+std::string how_early(const StoredEpisode& e, double lead) {
+  if (lead >= kTimeToAct)
+    return fmt::format("It was foreseen: the deadline was first forecast {}, at {}.", ago(lead),
+                       clock_at(e, -lead));
+  if (lead >= kMinLead)
+    return fmt::format("It was foreseen, but late: the deadline was first forecast {}.", ago(lead));
+  return fmt::format("It was not foreseen in time: the deadline was first forecast {}.", ago(lead));
+}
+
+// Of a kill that was forecast at `since`.
+Finding foreseen_since(MonoTime since, const StoredEpisode& e) {
   const ForecastFact *first = nullptr, *last = nullptr, *act = nullptr;
-  for (const ForecastFact* f : all) {
-    if (e.told.first_forecast && f->time < *e.told.first_forecast) continue;
+  for (const ForecastFact* f : foretold(e)) {
+    if (f->time < since) continue;
     if (f->forecast.eta && !first) first = f;
     if (f->forecast.eta && from_kill(e, f->time) <= -kMinLead) last = f;
     if (f->forecast.alert && !act) act = f;
   }
-  auto right = [&](const ForecastFact& f) {
-    double left = -from_kill(e, f.time), low = f.forecast.eta_low.value_or(*f.forecast.eta).count();
-    bool within = left >= low && (!f.forecast.eta_high || left <= f.forecast.eta_high->count());
-    double off = left - f.forecast.eta->count();
-    std::string true_was = within ? "right"
-                                  : fmt::format("it came {} {}", format_duration(Seconds(std::abs(off))),
-                                                off < 0 ? "sooner" : "later");
-    return fmt::format("{} it said: {}; {}", ago(left), describe_deadline(f.forecast), true_was);
-  };
+  Finding out{how_early(e, -from_kill(e, since)), {}};
+  if (first) out.evidence.push_back(as_it_came(e, *first));
+  if (last && last != first) out.evidence.push_back(as_it_came(e, *last));
+  if (first == nullptr && e.told.forecast_before && e.told.forecast_before->forecast.eta)
+    out.evidence.push_back(as_it_came(e, *e.told.forecast_before));
+  if (act) out.evidence.push_back("\"act now\" was said " + ago(-from_kill(e, act->time)));
+  return out;
+}
+
+std::optional<Finding> was_foreseen(const PostMortem& r) {
+  const StoredEpisode& e = r.episode;
+  Finding out;
   if (e.told.first_forecast) {
-    double lead = -from_kill(e, *e.told.first_forecast);
-    if (lead >= kTimeToAct)
-      out.text = fmt::format("It was foreseen: the deadline was first forecast {}, at {}.", ago(lead),
-                             clock_at(e, -lead));
-    else if (lead >= kMinLead)
-      out.text = fmt::format("It was foreseen, but late: the deadline was first forecast {}.", ago(lead));
-    else
-      out.text = fmt::format("It was not foreseen in time: the deadline was first forecast {}.", ago(lead));
-    if (first) out.evidence.push_back(right(*first));
-    if (last && last != first) out.evidence.push_back(right(*last));
-    if (first == nullptr && e.told.forecast_before && e.told.forecast_before->forecast.eta)
-      out.evidence.push_back(right(*e.told.forecast_before));
-    if (act) out.evidence.push_back("\"act now\" was said " + ago(-from_kill(e, act->time)));
+    out = foreseen_since(*e.told.first_forecast, e);
   } else if (r.rise && r.rise->sudden) {
     out.text = fmt::format("No curve could foretell it: {} before, {} was at {}{}.",
                            format_duration(r.rise->took), owner_name(e.told.episode),
@@ -358,17 +367,15 @@ std::optional<Finding> was_foreseen(const PostMortem& r) {
   } else {
     return std::nullopt;
   }
-  const AlertFact* alert = nullptr;
-  for (const AlertFact& a : e.alerts)
-    if (a.time < e.told.episode.time && !alert) alert = &a;
-  if (alert) {
-    std::string done;
-    for (const ActionRun& run : alert->actions)
-      done += fmt::format("; {} '{}': {}", to_string(run.kind), cut_end(displayable(run.what), 40),
-                          result_of(run));
-    out.evidence.push_back(
-        fmt::format("alert {} {}{}", displayable(alert->rule), ago(-from_kill(e, alert->time)), done));
-  }
+  auto alert =
+      std::ranges::find_if(e.alerts, [&](const AlertFact& a) { return a.time < e.told.episode.time; });
+  if (alert == e.alerts.end()) return out;
+  std::string done;
+  for (const ActionRun& run : alert->actions)
+    done +=
+        fmt::format("; {} '{}': {}", to_string(run.kind), cut_end(displayable(run.what), 40), result_of(run));
+  out.evidence.push_back(
+      fmt::format("alert {} {}{}", displayable(alert->rule), ago(-from_kill(e, alert->time)), done));
   return out;
 }
 

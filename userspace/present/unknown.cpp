@@ -66,13 +66,9 @@ void before_the_kill(const PostMortem& r, std::vector<std::string>& out) {
     before_the_curve(r, out);
 }
 
-}  // namespace
-
-std::vector<std::string> make_unknown(const PostMortem& r) {
+void at_the_kill(const PostMortem& r, std::vector<std::string>& out) {
   const StoredEpisode& e = r.episode;
   const Episode& told = e.told.episode;
-  std::vector<std::string> out;
-  before_the_kill(r, out);
   if (e.source == EpisodeSource::live && !told.memory)
     out.push_back(
         "Where the memory was exactly at the kill: the kernel log has no statistics of it (it prints 10 "
@@ -95,6 +91,10 @@ std::vector<std::string> make_unknown(const PostMortem& r) {
     out.push_back("What was asked for (order, gfp): the kernel log does not tell.");
   if (told.scope && *told.scope != OomScope::memcg && !told.machine)
     out.push_back("Which zone or NUMA node ran out: the kernel log does not tell.");
+}
+
+void after_the_kill(const StoredEpisode& e, std::vector<std::string>& out) {
+  const Episode& told = e.told.episode;
   std::size_t unseen = 0;
   for (const Victim& v : told.victims) unseen += !v.killed;
   if (e.source == EpisodeSource::live && unseen)
@@ -105,7 +105,17 @@ std::vector<std::string> make_unknown(const PostMortem& r) {
                                   : fmt::format("{} of {} victims", unseen, told.victims.size())));
   if (!e.complete)
     out.push_back("What came after the kill: oomcast ended with it, or has not written it yet.");
-  const EpisodeChecks& c = told.checks;
+}
+
+}  // namespace
+
+std::vector<std::string> make_unknown(const PostMortem& r) {
+  const StoredEpisode& e = r.episode;
+  std::vector<std::string> out;
+  before_the_kill(r, out);
+  at_the_kill(r, out);
+  after_the_kill(e, out);
+  const EpisodeChecks& c = e.told.episode.checks;
   if (c.mark_victim && c.kmsg && *c.mark_victim != *c.kmsg)
     out.push_back(fmt::format("Why the sources differ: the kernel's event counts {} victims, its log {}.",
                               *c.mark_victim, *c.kmsg));
