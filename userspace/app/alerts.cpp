@@ -175,25 +175,23 @@ static bool is_fork_of(const TaskState& child, const TaskState& parent) {
          child.uid && child.uid == parent.uid && child.cgroup && child.cgroup == parent.cgroup;
 }
 
-// Of the process that a person named, or of the alert's memory: who grew, or holds, most comes first. A
-// worker that was forked and never became another program stands for the process it was forked from, if that
-// takes the signal too.
-std::vector<TaskId> Alerts::receivers(const Alert& alert) const {
-  if (process_ && (!needs_a_handler(*options_.signal) || takes_signal(process_->tgid))) return {*process_};
+// Below the process that a person named, or in the alert's memory.
+bool Alerts::belongs(const TaskState& task, const Alert& alert) const {
+  if (task.died || task.id.tgid <= 1 || task.id.tgid == static_cast<std::uint32_t>(getpid())) return false;
+  if (process_) return model_.tasks().descends_from(task.id, *process_);
+  if (alert.of.host) return true;
+  return alert.of.cgroup && task.cgroup && model_.cgroups().is_below(*task.cgroup, alert.of.cgroup->id.inode);
+}
+
+// What grew, or holds, most comes first.
+std::vector<const TaskState*> Alerts::largest_first(const Alert& alert) const {
   struct Candidate {
     const TaskState* task;
     Bytes grew, rss;
   };
   std::vector<Candidate> found;
-  auto belongs = [&](const TaskState& task) {
-    if (task.died || task.id.tgid <= 1 || task.id.tgid == static_cast<std::uint32_t>(getpid())) return false;
-    if (process_) return model_.tasks().descends_from(task.id, *process_);
-    if (alert.of.host) return true;
-    return alert.of.cgroup && task.cgroup &&
-           model_.cgroups().is_below(*task.cgroup, alert.of.cgroup->id.inode);
-  };
   model_.tasks().for_each([&](const TaskState& task) {
-    if (!belongs(task)) return;
+    if (!belongs(task, alert)) return;
     auto points = task.rss.points();
     Bytes grew = points.empty() ? Bytes{} : points.back().value - points.front().value;
     found.push_back({&task, grew, points.empty() ? Bytes{} : points.back().value});
@@ -209,20 +207,33 @@ std::vector<TaskId> Alerts::receivers(const Alert& alert) const {
       if (auto holds = procfs_.read_statm(c.task->id.tgid); holds && *holds)
         c.rss = Bytes{static_cast<std::int64_t>((*holds)->resident_pages) * page};
   std::sort(found.begin(), found.end(), more);
+  std::vector<const TaskState*> out;
+  for (const Candidate& c : found) out.push_back(c.task);
+  return out;
+}
 
+// A worker that was forked and never became another program stands for the process it was forked from, if
+// that takes the signal too.
+const TaskState& Alerts::stands_for(const TaskState& task, const Alert& alert) const {
+  const TaskState* chosen = &task;
+  while (chosen->parent) {
+    const TaskState* above = model_.tasks().find(*chosen->parent);
+    if (!above || !belongs(*above, alert) || !is_fork_of(*chosen, *above) || !takes_signal(above->id.tgid))
+      break;
+    chosen = above;
+  }
+  return *chosen;
+}
+
+std::vector<TaskId> Alerts::receivers(const Alert& alert) const {
+  const bool needs_handler = needs_a_handler(*options_.signal);
+  if (process_ && (!needs_handler || takes_signal(process_->tgid))) return {*process_};
   std::vector<TaskId> out;
-  for (const Candidate& c : found) {
-    if (!takes_signal(c.task->id.tgid)) {
-      if (!needs_a_handler(*options_.signal)) out.push_back(c.task->id);
-      continue;
-    }
-    const TaskState* chosen = c.task;
-    while (chosen->parent) {
-      const TaskState* above = model_.tasks().find(*chosen->parent);
-      if (!above || !belongs(*above) || !is_fork_of(*chosen, *above) || !takes_signal(above->id.tgid)) break;
-      chosen = above;
-    }
-    out.push_back(chosen->id);
+  for (const TaskState* task : largest_first(alert)) {
+    if (takes_signal(task->id.tgid))
+      out.push_back(stands_for(*task, alert).id);
+    else if (!needs_handler)
+      out.push_back(task->id);
   }
   return out;
 }

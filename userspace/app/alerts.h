@@ -59,6 +59,9 @@ class Alerts {
   void start_waiting(MonoTime now);
   ActionRun send_signal(const Alert& alert) const;
   std::vector<TaskId> receivers(const Alert& alert) const;
+  bool belongs(const TaskState& task, const Alert& alert) const;
+  std::vector<const TaskState*> largest_first(const Alert& alert) const;
+  const TaskState& stands_for(const TaskState& task, const Alert& alert) const;
   Status send(TaskId id) const;
   bool takes_signal(std::uint32_t pid) const;
 

@@ -163,6 +163,8 @@ class Watch {
   static constexpr double kMinToldOf = 0.1;  // of all growth
 
   Nanos duration() const { return options_.duration.value_or(kDefaultWindow); }
+  bool samples_faults() const { return source_ && begun_; }
+  double watched_share() const { return source_ ? source_->watched_share() : 1; }
 
   BlameReader::Events events() {
     return {[this](std::uint32_t pid, std::span<const std::byte> layout) {
@@ -232,29 +234,34 @@ class Watch {
     MonoTime next_look = mono_now() + kNoteEvery;
     for (;;) {
       MonoTime now = mono_now();
-      if (source_ && begun_)
+      if (samples_faults())
         if (auto ok = source_->drain(take, now); !ok) return ok.error();
       if (begun_) gpu_.drain();
       reader_.advance(now);
       if (reader_.lost()) return false;
       if (until) allocations_.choose(now);
       if (until ? now >= *until || stop_.pending() : reader_.idle()) return true;
-      if (source_ && begun_) allocations_.check_room(*source_, now);
+      if (samples_faults()) allocations_.check_room(*source_, now);
       if (until && now >= next_look) {
-        reader_.look(source_ ? source_->watched_share() : 1);
+        reader_.look(watched_share());
         next_look = now + kNoteEvery;
       }
-      short reads_and_writes = reader_.wants_to_write() ? POLLIN | POLLOUT : POLLIN;
-      pollfd wait[] = {{reader_.fd(), reads_and_writes, 0},
-                       {source_ && begun_ ? source_->fd() : -1, POLLIN, 0},
-                       {begun_ ? gpu_.fd() : -1, POLLIN, 0},
-                       {until ? stop_.fd() : -1, POLLIN, 0}};
-      Nanos left = source_ && begun_ ? std::min(source_->next_look(), kNoteEvery) : kNoteEvery;
-      if (until)
-        left = std::min<Nanos>(left, std::min(*until, std::max(allocations_.next_choice(), now)) - now);
-      timespec timeout{static_cast<time_t>(left / 1s), static_cast<long>((left % 1s).count())};
-      ppoll(wait, std::size(wait), &timeout, nullptr);
+      wait(until, now);
     }
+  }
+
+  // Until there is something to read, or to do.
+  void wait(std::optional<MonoTime> until, MonoTime now) {
+    short reads_and_writes = reader_.wants_to_write() ? POLLIN | POLLOUT : POLLIN;
+    pollfd fds[] = {{reader_.fd(), reads_and_writes, 0},
+                    {samples_faults() ? source_->fd() : -1, POLLIN, 0},
+                    {begun_ ? gpu_.fd() : -1, POLLIN, 0},
+                    {until ? stop_.fd() : -1, POLLIN, 0}};
+    Nanos left = samples_faults() ? std::min(source_->next_look(), kNoteEvery) : kNoteEvery;
+    if (until)
+      left = std::min<Nanos>(left, std::min(*until, std::max(allocations_.next_choice(), now)) - now);
+    timespec timeout{static_cast<time_t>(left / 1s), static_cast<long>((left % 1s).count())};
+    ppoll(fds, std::size(fds), &timeout, nullptr);
   }
 
   // `until`: it is not the first time. false: the reader is lost.
@@ -293,7 +300,7 @@ class Watch {
     reader_.advance(ended_);  // while the breakpoints are taken away
     if (source_) allocations_.end(*source_, ended_);
     after_ = usage_of(fs_, scope_);
-    reader_.finish(ended_ - begin, source_ ? source_->watched_share() : 1);
+    reader_.finish(ended_ - begin, watched_share());
     return go_on(std::nullopt);
   }
 

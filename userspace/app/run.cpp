@@ -52,48 +52,11 @@ class Progress {
       : output_(output), clock_(clock), own_cgroup_(own_cgroup), command_(command), began_(began) {}
 
   void operator()(const Fact& fact) {
-    if (auto* sample = std::get_if<Sample>(&fact)) {
-      peaks_.on(*sample);
-      if (own_cgroup_ && sample->pinned) holds(sample->time, *sample->pinned);
-    }
-    if (auto* sample = std::get_if<ProcessSampleFact>(&fact); sample && !own_cgroup_) {
-      Bytes& held = held_by_[sample->process.id];
-      Bytes before = std::exchange(held, sample->anon + sample->shmem + sample->swap);
-      holds(sample->time, level_ - before + held);
-    }
-    if (auto* exit = std::get_if<ExitFact>(&fact))
-      if (auto of = held_by_.extract(exit->process.id)) holds(exit->time, level_ - of.mapped());
-    if (auto* gpu = std::get_if<GpuSample>(&fact); gpu && gpu->process) peaks_.on(*gpu);
-    if (auto* forecast = std::get_if<ForecastFact>(&fact)) {
-      if (const auto& thrashing = forecast->forecast.evidence.thrashing) {
-        if (thrashes_longer(*thrashing) || output_.json()) output_.write(fact, clock_);
-        return;
-      }
-      // The command's own cgroup says it all; without one, its process tree does. Beside it, each card.
-      bool on_card = forecast->device && !forecast->process;
-      bool about_it =
-          own_cgroup_ ? forecast->cgroup != nullptr : forecast->process.has_value() && !forecast->device;
-      if (about_it) keep(*forecast);
-      // Once there is no memory left nothing grows any more, until the program ends of it or goes on with
-      // less.
-      bool ran_out = refused_ && forecast->time - refused_->time < kEndsOfIt;
-      if (on_card && !ran_out) on_cards_[*forecast->device] = forecast->forecast;
-      bool is_read = (about_it || on_card) && told_[forecast->device].is_news(*forecast);
-      if (!output_.json() && !is_read) return;
-    }
-    if (auto* gpu = std::get_if<GpuFact>(&fact)) {
-      if (gpu->event.op == GpuEvent::Op::oom) refused_ = gpu->event;
-      if (gpu->event.op == GpuEvent::Op::recovered) refused_.reset();
-    }
-    if (auto* oom = std::get_if<OomEvent>(&fact)) {
-      killed_ = oom->episode.id;
-      for (const Victim& v : oom->episode.victims) {
-        command_killed_ = command_killed_ || v.process.id == command_;
-        victim_ = fmt::format("{}[{}]", escape_for_terminal(v.process.comm), v.process.id.tgid);
-      }
-    }
-    bool wanted = kind_of(fact) == FactKind::event || std::holds_alternative<ForecastFact>(fact) ||
-                  std::holds_alternative<EndFact>(fact);
+    note_memory(fact);
+    if (auto* oom = std::get_if<OomEvent>(&fact)) note_kill(oom->episode);
+    auto* forecast = std::get_if<ForecastFact>(&fact);
+    bool wanted = forecast ? is_news(*forecast)
+                           : kind_of(fact) == FactKind::event || std::holds_alternative<EndFact>(fact);
     if (output_.json() || wanted) output_.write(fact, clock_);
   }
 
@@ -183,6 +146,45 @@ class Progress {
       if (forecast.verdict == Verdict::leak)
         out += fmt::format("; on {}: leak ({})", to_string(card), forecast.why);
     return out;
+  }
+  void note_memory(const Fact& fact) {
+    if (auto* sample = std::get_if<Sample>(&fact)) {
+      peaks_.on(*sample);
+      if (own_cgroup_ && sample->pinned) holds(sample->time, *sample->pinned);
+    }
+    if (auto* sample = std::get_if<ProcessSampleFact>(&fact); sample && !own_cgroup_) {
+      Bytes& held = held_by_[sample->process.id];
+      Bytes before = std::exchange(held, sample->anon + sample->shmem + sample->swap);
+      holds(sample->time, level_ - before + held);
+    }
+    if (auto* exit = std::get_if<ExitFact>(&fact))
+      if (auto of = held_by_.extract(exit->process.id)) holds(exit->time, level_ - of.mapped());
+    if (auto* gpu = std::get_if<GpuSample>(&fact); gpu && gpu->process) peaks_.on(*gpu);
+    if (auto* gpu = std::get_if<GpuFact>(&fact)) {
+      if (gpu->event.op == GpuEvent::Op::oom) refused_ = gpu->event;
+      if (gpu->event.op == GpuEvent::Op::recovered) refused_.reset();
+    }
+  }
+  void note_kill(const Episode& kill) {
+    killed_ = kill.id;
+    for (const Victim& v : kill.victims) {
+      command_killed_ = command_killed_ || v.process.id == command_;
+      victim_ = fmt::format("{}[{}]", escape_for_terminal(v.process.comm), v.process.id.tgid);
+    }
+  }
+  // Keeps it for the summary. Whether a person reads it now, too.
+  bool is_news(const ForecastFact& forecast) {
+    if (const auto& thrashing = forecast.forecast.evidence.thrashing) return thrashes_longer(*thrashing);
+    // The command's own cgroup says it all; without one, its process tree does. Beside it, each card.
+    bool on_card = forecast.device && !forecast.process;
+    bool about_it =
+        own_cgroup_ ? forecast.cgroup != nullptr : forecast.process.has_value() && !forecast.device;
+    if (about_it) keep(forecast);
+    // Once there is no memory left nothing grows any more, until the program ends of it or goes on with
+    // less.
+    bool ran_out = refused_ && forecast.time - refused_->time < kEndsOfIt;
+    if (on_card && !ran_out) on_cards_[*forecast.device] = forecast.forecast;
+    return (about_it || on_card) && told_[forecast.device].is_news(forecast);
   }
   void holds(MonoTime time, Bytes level) {
     level_ = level;
