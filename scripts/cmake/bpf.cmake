@@ -13,6 +13,7 @@ function(oomcast_bpf target)
       OUTPUT ${object}
       COMMAND ${CLANG} -target bpf -mcpu=v3 -O2 -g -std=gnu11 -Wall -Wextra -Werror -Wno-unused-parameter
               -D__TARGET_ARCH_x86 -isystem /usr/include/${CMAKE_LIBRARY_ARCHITECTURE}
+              -ffile-prefix-map=${PROJECT_SOURCE_DIR}=. -fdebug-compilation-dir=.
               -I${CMAKE_CURRENT_SOURCE_DIR} -c ${CMAKE_CURRENT_SOURCE_DIR}/${source} -o ${object}
       COMMAND ${LLVM_STRIP} -g ${object}
       DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${source} ${headers}

@@ -302,6 +302,8 @@ Screen::Action Screen::State::on_letter(wint_t key) {
 
 Result<std::unique_ptr<Screen>> Screen::open(const ClockMap& clock, bool color, PostMortemOf post_mortem) {
   setlocale(LC_CTYPE, "");
+  // The tables of other character sets are libraries of the machine's C library, which need not be ours.
+  if (std::string_view(nl_langinfo(CODESET)) != "UTF-8") setlocale(LC_CTYPE, "C");
   if (auto status = check_terminal(); !status) return status.error();
   auto state = std::make_unique<State>();
   state->clock = clock;
