@@ -12,7 +12,6 @@ install(FILES ${PROJECT_BINARY_DIR}/oomcast.service DESTINATION lib/systemd/syst
 install(FILES ${CMAKE_CURRENT_LIST_DIR}/oomcast.sysusers DESTINATION lib/sysusers.d RENAME oomcast.conf)
 # What an administrator has set stays.
 install(CODE "
-  set(settings \"\$ENV{DESTDIR}/etc/oomcast\")
-  if(NOT EXISTS \"\${settings}/oomcast.conf\")
-    file(INSTALL \"${CMAKE_CURRENT_LIST_DIR}/oomcast.conf\" DESTINATION \"\${settings}\")
+  if(NOT EXISTS \"\$ENV{DESTDIR}/etc/oomcast/oomcast.conf\")
+    file(INSTALL \"${CMAKE_CURRENT_LIST_DIR}/oomcast.conf\" DESTINATION /etc/oomcast)  # below DESTDIR
   endif()")
