@@ -399,6 +399,10 @@ void add_doctor_flags(CLI::App& app, Options& o) {
   add_machine_test(app, o.sources);
 }
 
+void add_completion_flags(CLI::App& app, Options& o) {
+  add_value(app, "shell", "bash|zsh|fish", o.shell, read_shell, "whose script is printed")->required();
+}
+
 constexpr std::array kCommands = {
     CommandSpec{Command::watch, "watch", "live screen: usage, limit, growth, verdict, time to OOM (default)",
                 add_watching, watch},
@@ -433,7 +437,10 @@ constexpr std::array kCommands = {
                 doctor},
     CommandSpec{Command::history, "history",
                 "all OOM kills, past ones from the kernel's logs; how often they come", add_history_flags,
-                history}};
+                history},
+    CommandSpec{Command::completion, "completion",
+                "a script by which bash, zsh or fish complete commands and flags", add_completion_flags,
+                completion}};
 
 }  // namespace
 

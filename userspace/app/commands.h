@@ -21,6 +21,8 @@ Result<int> blame(const Options& options);
 /// The service.
 Result<int> run_daemon(const Options& options);
 Result<int> doctor(const Options& options);
+/// Prints what lets a shell complete commands and flags.
+Result<int> completion(const Options& options);
 
 /// The one that the options name.
 Result<int> execute(const Options& options);

@@ -64,6 +64,13 @@ Result<ColorChoice> read_color(const std::string& text) {
   return Error::usage(fmt::format("'{}' is none of auto, always, never", text));
 }
 
+Result<Shell> read_shell(const std::string& text) {
+  if (text == "bash") return Shell::bash;
+  if (text == "zsh") return Shell::zsh;
+  if (text == "fish") return Shell::fish;
+  return Error::usage(fmt::format("'{}' is none of bash, zsh, fish", text));
+}
+
 Result<int> read_signal(const std::string& text) {
   if (auto signal = parse_signal(text)) return *signal;
   return Error::usage(fmt::format("'{}' is no signal; write USR1, SIGUSR1 or 10", text));

@@ -16,6 +16,7 @@ Result<Bytes> read_run_memory(const std::string& text);
 Result<Bytes> read_store_size(const std::string& text);
 Result<Bytes> read_limit(const std::string& text);
 Result<ColorChoice> read_color(const std::string& text);
+Result<Shell> read_shell(const std::string& text);
 Result<int> read_signal(const std::string& text);
 /// "7d": so long before `now`; "2026-07-13": since that day began here.
 Result<WallTime> read_since(const std::string& text, WallTime now);

@@ -17,10 +17,11 @@
 
 namespace oomcast {
 
-enum class Command { watch, trace, run, record, replay, report, history, compare, blame, daemon, doctor };
+enum class Command { watch, trace, run, record, replay, report, history, compare, blame, daemon, doctor, completion };
 /// What report, history and blame write, each some of them.
 enum class Format { text, json, markdown, html, folded, pprof };
 enum class ColorChoice { automatic, always, never };
+enum class Shell { bash, zsh, fish };
 
 /// Whose memory is told about; all empty: the whole machine.
 struct ScopeOptions {
@@ -134,6 +135,7 @@ struct Options {
   BlameOptions blame;
   DaemonOptions daemon;
   bool direct = false;  // trace: by itself, whether a daemon runs or not
+  Shell shell = Shell::bash;  // of completion
 };
 
 /// What main does next: run `options`, or print `text` and exit 0 (help, version).
