@@ -6,6 +6,7 @@ usage: run.py [NAME…]     only these cases
 
 Prints `PASS|FAIL|SKIP package/NAME[: why]` and `END passed failed skipped`; exit code 1 after a failure."""
 
+import atexit
 import ctypes
 import hashlib
 import json
@@ -25,6 +26,9 @@ VERSION = re.search(r"^project\(oomcast VERSION (\S+)", (ROOT / "CMakeLists.txt"
 TARBALL = OUT / f"oomcast-{VERSION}-linux-x86_64.tar.gz"
 DEB = OUT / f"oomcast_{VERSION}-1_amd64.deb"
 RPM = OUT / f"oomcast-{VERSION}-1.x86_64.rpm"
+# rpm makes a database wherever it is told that there is one.
+RPM_DB = tempfile.mkdtemp(prefix="oomcast-rpm-")
+atexit.register(shutil.rmtree, RPM_DB, True)
 EXPOSURE = 3.5  # of systemd-analyze security, at most
 CLONE_NEWNS, MS_BIND, MS_REC, MS_PRIVATE = 0x20000, 0x1000, 0x4000, 0x40000
 
@@ -146,7 +150,7 @@ def the_rpm_holds_what_it_should_with_these_modes():
     need("rpm")
     wanted = installed() | {f"/usr/share/licenses/oomcast/{name}": 0o644 for name in ("LICENSE", "licences.txt")}
     wanted |= {"/usr/share/doc/oomcast/CHANGELOG.md": 0o644} | with_completions("/usr/share/", COMPLETIONS.values())
-    listed = output_of("rpm", "-qp", "--dbpath", "/nonexistent", "--qf", "[%{FILENAMES} %{FILEMODES:octal} %{FILEUSERNAME}\n]", RPM)
+    listed = output_of("rpm", "-qp", "--dbpath", RPM_DB, "--qf", "[%{FILENAMES} %{FILEMODES:octal} %{FILEUSERNAME}\n]", RPM)
     lines = [line.split() for line in listed.splitlines()]
     same({name: int(mode, 8) & 0o7777 for name, mode, _ in lines if int(mode, 8) & 0o170000 == 0o100000}, wanted, RPM.name)
     assert all(user == "root" for _, _, user in lines), "not all of it is root's"
@@ -158,7 +162,7 @@ def neither_package_depends_on_another():
     assert not re.search(r"^(Pre-)?Depends|^Recommends", fields, re.MULTILINE), fields
     need("rpm")
     own = re.compile(r"rpmlib\(|/bin/sh$|config\(oomcast\)")
-    requires = [line for line in output_of("rpm", "-qpR", "--dbpath", "/nonexistent", RPM).splitlines() if not own.match(line)]
+    requires = [line for line in output_of("rpm", "-qpR", "--dbpath", RPM_DB, RPM).splitlines() if not own.match(line)]
     assert not requires, requires
 
 
@@ -182,7 +186,7 @@ def all_three_hold_the_same_program():
 def settings_are_kept_as_settings():
     assert output_of("dpkg-deb", "--info", DEB, "conffiles").split() == ["/etc/oomcast/oomcast.conf"]
     need("rpm")
-    assert output_of("rpm", "-qpc", "--dbpath", "/nonexistent", RPM).split() == ["/etc/oomcast/oomcast.conf"]
+    assert output_of("rpm", "-qpc", "--dbpath", RPM_DB, RPM).split() == ["/etc/oomcast/oomcast.conf"]
 
 
 @case
