@@ -90,6 +90,7 @@ def nothing(folder):
 PROGRAMS = {
     "logs": (logs, [f"-dict={HERE}/logs.dict", "-max_len=16384", "-timeout=10"]),
     "lines": (lines, ["-max_len=16384", "-timeout=10"]),
+    "metrics": (nothing, ["-max_len=2048", "-timeout=10"]),
     "elf": (libraries, ["-max_len=65536", "-timeout=20"]),
     "answers": (nothing, ["-max_len=65536", "-timeout=10"]),
     "recordings": (nothing, ["-max_len=2048", "-timeout=20"]),

@@ -17,7 +17,20 @@
 
 namespace oomcast {
 
-enum class Command { watch, trace, run, record, replay, report, history, compare, blame, daemon, doctor, completion };
+enum class Command {
+  watch,
+  trace,
+  run,
+  record,
+  replay,
+  report,
+  history,
+  compare,
+  blame,
+  daemon,
+  doctor,
+  completion
+};
 /// What report, history and blame write, each some of them.
 enum class Format { text, json, markdown, html, folded, pprof };
 enum class ColorChoice { automatic, always, never };
@@ -134,7 +147,7 @@ struct Options {
   HistoryOptions history;
   BlameOptions blame;
   DaemonOptions daemon;
-  bool direct = false;  // trace: by itself, whether a daemon runs or not
+  bool direct = false;        // trace: by itself, whether a daemon runs or not
   Shell shell = Shell::bash;  // of completion
 };
 

@@ -58,6 +58,8 @@ constexpr std::array kWords = {
               "later reports may lack them"},
     LossWords{"reader_slow", "reader", "readers", "cut off", ": it was too slow for the daemon's stream"},
     LossWords{"reader_no_room", "reader", "readers", "refused", ": 16 read the daemon's stream already"},
+    LossWords{"not_in_journal", "entry", "entries", "not in the journal", ": it took none",
+              "the store is not affected"},
     LossWords{"output", "line", "lines", "not printed", ": the reader of this output was too slow",
               "the store is not affected"},
     LossWords{"reader_given_up", "process", "processes", "not read in time", " (private memory, Python)"},

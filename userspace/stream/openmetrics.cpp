@@ -159,9 +159,10 @@ void Metrics::on(const Fact& fact) {
 void Metrics::take(const StartFact& start) {
   version_ = start.version;
   kernel_ = start.kernel;
-  sources_ = {{"bpf", false}, {"cgroupfs", false}, {"kmsg", false}};
+  sources_.clear();
+  for (std::string_view source : {"bpf", "cgroupfs", "kmsg"}) sources_[with({}, "source", source)] = false;
   for (const std::string& source : start.sources)
-    if (sources_.size() < kMostSources) sources_[source_name(source)] = true;
+    if (sources_.size() < kMostSources) sources_[with({}, "source", source_name(source))] = true;
 }
 
 void Metrics::take(const Sample& sample) {
@@ -284,7 +285,7 @@ std::string Metrics::render(MonoTime now, const ClockMap& clock, Dialect dialect
     page.series(with(labels, "kernel", kernel_), 1);
   }
   page.family("oomcast_source_up", "gauge", "Whether a source is read.");
-  for (const auto& [source, up] : sources_) page.series(with({}, "source", source), up ? 1 : 0);
+  for (const auto& [labels, up] : sources_) page.series(labels, up ? 1 : 0);
 
   page.family("oomcast_oom_kills_total", "counter",
               "Processes killed by the kernel's OOM killer since oomcast started, by what ran out.");

@@ -25,7 +25,7 @@ class Metrics {
   /// Cgroups with series, beside the root. First those with a kill in the last hour, then those with an
   /// alert, then those that fill half of their limit, then those that hold most.
   static constexpr std::size_t kMostExported = 64;
-  static constexpr std::size_t kMostKnown = 32768;
+  static constexpr std::size_t kMostKnown = 16384;
   /// With a count of kills. Of more the one goes that was killed longest ago.
   static constexpr std::size_t kMostWorkloads = 128;
   static constexpr std::size_t kLongestValue = 256;  // bytes of a label; what is longer loses its front
@@ -69,7 +69,7 @@ class Metrics {
   Exported exported(MonoTime now) const;
 
   std::string version_, kernel_;
-  std::map<std::string, bool> sources_;
+  std::map<std::string, bool> sources_;  // by labels
   std::array<std::uint64_t, kScopes> kills_{};
   std::optional<MonoTime> last_kill_;
   std::map<std::string, Workload> workloads_;          // by labels

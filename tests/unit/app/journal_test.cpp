@@ -7,6 +7,8 @@
 
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
 
 #include "stream/facts_of_each_type.h"
@@ -215,12 +217,30 @@ TEST_F(JournalTest, has_hostile_names_as_values_and_never_as_fields) {
   EXPECT_EQ(journal.lost(), 0u);
 }
 
+TEST_F(JournalTest, has_ids_and_fields_that_the_manual_names) {
+  listen();
+  Journal journal(path_);
+  std::ifstream file(OOMCAST_TESTS "/../packaging/oomcast.8");
+  std::string manual(std::istreambuf_iterator<char>(file), {});
+  OomEvent kill = kill_of("x", "/docker/" + std::string(64, 'a') + "/system.slice/a.service");
+  journal.on(kill, kClock);
+  journal.on(known_alert(kill.episode.victims.front().process, kill.episode.limit_cgroup), kClock);
+  journal.on(LostFact{kill.episode.time, "samples_spared", 3}, kClock);
+  std::size_t entries = 0;
+  for (Entry e = entry(); !e.empty(); e = entry(), ++entries) {
+    EXPECT_NE(manual.find(field(e, "MESSAGE_ID") + " of a"), std::string::npos) << field(e, "MESSAGE_ID");
+    for (const auto& [name, value] : e) EXPECT_NE(manual.find(name), std::string::npos) << name;
+  }
+  EXPECT_EQ(entries, 3u);
+}
+
 TEST_F(JournalTest, is_noted_once_where_there_is_none) {
   Journal journal(path_);
   for (int i = 0; i < 3; ++i) journal.on(kill_of("x"), kClock);
   auto notice = journal.take_notice();
   ASSERT_TRUE(notice);
   EXPECT_NE(notice->find("no journal at " + path_), std::string::npos) << *notice;
+  journal.on(kill_of("x"), kClock);
   EXPECT_EQ(journal.take_notice(), std::nullopt);
   EXPECT_EQ(journal.lost(), 0u);
 }

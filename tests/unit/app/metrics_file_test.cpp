@@ -10,9 +10,12 @@
 #include <fstream>
 #include <future>
 #include <iterator>
+#include <sstream>
 #include <vector>
 
 #include "base/unique_fd.h"
+#include "stream/facts_of_each_type.h"
+#include "stream/openmetrics.h"
 
 namespace oomcast {
 namespace {
@@ -154,6 +157,24 @@ TEST_F(MetricsFileTest, on_a_disk_that_stands_still_does_not_hold_up_the_end) {
   }  // would never return
   disk.set_value();
   ended.get_future().wait();
+}
+
+TEST(Metrics, are_all_in_the_manual) {
+  Metrics metrics;
+  for (const Fact& fact : test::known_facts()) metrics.on(fact);
+  CgroupPtr job = test::cgroup(10, "/job");
+  metrics.on(ForecastFact{{}, job, std::nullopt, job, test::known_forecast()});
+  std::ifstream file(OOMCAST_TESTS "/../packaging/oomcast.8");
+  std::string manual(std::istreambuf_iterator<char>(file), {});
+  std::istringstream page(metrics.render({}, ClockMap{}));
+  std::size_t families = 0;
+  for (std::string line; std::getline(page, line);) {
+    if (!line.starts_with("# TYPE ")) continue;
+    std::string name = line.substr(7, line.find(' ', 7) - 7);
+    EXPECT_NE(manual.find(name), std::string::npos) << name;
+    ++families;
+  }
+  EXPECT_EQ(families, 14u);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@ namespace {
 constexpr std::string_view kOtherReasons[] = {"samples_spared",
                                               "model_full",
                                               "not_stored",
+                                              "not_in_journal",
                                               "output",
                                               "reader_given_up",
                                               "reader_refused",
