@@ -1,4 +1,4 @@
-// What a person wants to be told of: "level>40G", "growth>500M/m for 2m", "eta<20m".
+// Alert rules as users write them: "level>40G", "growth>500M/m for 2m", "eta<20m".
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 namespace oomcast {
 
 enum class Quantity : std::uint8_t {
-  level,     // bytes that nothing can take back (pinned)
-  share,     // the same, as a part of the limit
+  level,     // unreclaimable bytes
+  share,     // the same, as a fraction of the limit
   growth,    // bytes per second
   eta,       // seconds to the limit, the median
   forecast,  // Forecast.alert: a person should act
@@ -21,8 +21,8 @@ enum class Quantity : std::uint8_t {
 struct AlertRule {
   Quantity quantity = Quantity::forecast;
   double threshold = 0;           // true above it; of eta: below it; unused by forecast
-  Nanos hold{};                   // for how long it must be true before it is told
-  std::string text = "forecast";  // as it was written
+  Nanos hold{};                   // how long it must be true before the alert fires
+  std::string text = "forecast";  // as the user wrote it
 };
 
 /// WHAT>VALUE or eta<DURATION, then optionally "for DURATION"; spaces between the parts are free. A level is

@@ -1,5 +1,5 @@
-// Rules against what is known of every cgroup: when one comes true, and when it has been over long enough to
-// come true again. Pure: the same looks at the same times give the same alerts.
+// Evaluates alert rules for every subject: when a rule fires, and when it has been clear for long enough to fire
+// again. Pure: the same inputs at the same times give the same alerts.
 #pragma once
 
 #include <cstddef>
@@ -18,37 +18,37 @@
 
 namespace oomcast {
 
-/// What is known of a cgroup, of a process with its descendants, of the host, or of a card. Sizes as levels
-/// are meant of the host's memory: of a card, rules on parts, growth and deadlines are looked at.
+/// State of a cgroup, a process with its descendants, the host, or a card. A level given as a size means host
+/// memory; for a card only rules on fractions, growth and deadlines are checked.
 struct AlertInput {
   bool host = false;
-  CgroupPtr cgroup;                   // of the host: the root; null: not known
+  CgroupPtr cgroup;                   // the root for the host; null: not known
   std::optional<ProcessRef> process;  // the first of a process tree
-  std::optional<Bytes> level;         // what nothing can take back
+  std::optional<Bytes> level;         // unreclaimable
   std::optional<Bytes> limit;         // what `level` runs against
   CgroupPtr limit_cgroup;
   std::optional<Forecast> forecast;
   std::optional<GpuUuid> device = {};  // a card
 };
 
-/// A rule came true.
+/// A rule that fired.
 struct Alert {
   AlertRule rule;
   AlertInput of;
   std::string message;  // one sentence, safe to show
-  /// false: the action was run for a cgroup above because of the same memory.
+  /// false: the action already ran for an ancestor cgroup because of the same memory.
   bool acts = true;
 };
 
-/// A rule is told once per subject and episode: it ends when the value has been below 95 % of a level, 80 %
-/// of a growth, above 120 % of an eta or out of sight, or the forecast's own alert has been off, for
-/// kClearFor and at least as long as the rule's `for`. What is not known neither fires nor ends anything.
+/// A rule fires once per subject and episode. The episode ends when, for kClearFor and at least the rule's
+/// `for`, the value has been below 95 % of a level, below 80 % of a growth, above 120 % of an eta or without an
+/// eta, or the forecast's own alert has been off. An unknown value neither fires nor ends anything.
 ///
-/// Memory counts in every cgroup above, so a rule comes true for several because of the same memory. It is
-/// the same if the inner one stands for half of the outer one (of its level; for growth, eta and forecast of
-/// its growth) and both come true within kSameStory, or for nine tenths at the same limit, whenever. Then the
-/// outer is not told after the inner; the inner, being the more exact news, is told after the outer but does
-/// not act again; at the same look the inner comes first.
+/// Memory is charged to every ancestor, so the same memory can fire a rule in several cgroups. It counts as the
+/// same if the inner cgroup makes up half of the outer one (of its level; for growth, eta and forecast: of its
+/// growth) and both fire within kSameStory, or if it makes up nine tenths under the same limit, at any time. The
+/// outer alert is then suppressed after the inner one; the inner one, which is more precise, is still published
+/// after the outer but does not act again. In the same check the inner one comes first.
 class AlertEngine {
  public:
   static constexpr Nanos kClearFor = std::chrono::seconds(30);
@@ -56,14 +56,14 @@ class AlertEngine {
 
   explicit AlertEngine(std::vector<AlertRule> rules) : rules_(std::move(rules)) {}
 
-  /// Everything in scope as of `now`; what was there before and is not now is forgotten.
+  /// `all`: everything in scope as of `now`; subjects missing from it are forgotten.
   std::vector<Alert> check(MonoTime now, std::span<const AlertInput> all);
-  /// One subject between two looks: for rules on levels only.
+  /// One subject between two full checks: rules on levels only.
   std::vector<Alert> check_one(MonoTime now, const AlertInput& one);
-  /// The limit of `owner` was met: what was foreseen below it has happened, and comes true anew. A level may
-  /// stand where it was.
+  /// `owner` hit its limit: what was forecast below it has happened, so those rules may fire again. A level rule
+  /// does not, since the level may not have moved.
   void on_kill(const CgroupRef& owner);
-  /// It came true, and is not over or about to be.
+  /// The alert fired and has not begun to clear.
   bool is_still_true(const Alert& alert) const;
 
  private:
@@ -90,7 +90,7 @@ class AlertEngine {
   std::vector<Alert> publish(MonoTime now, std::vector<States::iterator> due);
 
   std::vector<AlertRule> rules_;
-  States states_;  // only what is true, or was true and is not over
+  States states_;  // only rules that are true, or have fired and not cleared yet
   std::uint64_t looks_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// How far a series' own earlier deadlines were off, and what that makes of the interval of the newest.
+// Scales the interval of the newest deadline by how far the series' earlier deadlines were off.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ class Calibration {
   /// `meeting` as the model says, as of `now`, of a growth that has lasted for `age` (s); the same with its
   /// interval scaled. The median stays, and so does an end that is not in sight.
   Meeting scaled(const Meeting& meeting, double now, double age);
-  /// Another life or another limit: what came before says nothing of it.
+  /// After a restart or a limit change: earlier deadlines no longer apply.
   void clear() { past_.clear(); }
   std::size_t footprint() const { return past_.capacity() * sizeof(Past); }
 

@@ -1,4 +1,4 @@
-// A forecast with what it is for, as it is published and kept.
+// A forecast and its subject, as published and stored.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace oomcast {
 
-/// For a cgroup, a process, a card, or what a process has on a card; none: a series of another tool.
+/// For a cgroup, a process, a card, or a process's memory on a card; none of these: a series of another tool.
 struct ForecastFact {
   MonoTime time;
   CgroupPtr cgroup;
@@ -22,10 +22,10 @@ struct ForecastFact {
   std::string series = {};  // of a series of another tool, if there are several in the file
 };
 
-/// What had been predicted when a cgroup met its limit.
+/// What was forecast before a cgroup hit its limit.
 struct ForecastBefore {
   ForecastFact forecast;  // the last one before the kill
-  MonoTime first;         // when a deadline was first told
+  MonoTime first;         // when a deadline was first published
 };
 
 }  // namespace oomcast

@@ -1,4 +1,4 @@
-// Follows one series and says at any moment what is to be expected of it.
+// Follows one series and forecasts it.
 #pragma once
 
 #include <optional>
@@ -15,24 +15,23 @@
 
 namespace oomcast {
 
-/// One look at a series.
+/// One reading of a series.
 struct Reading {
   MonoTime time;
-  /// What is forecast: memory that nothing can take back (pinned, private).
+  /// What is forecast: unreclaimable memory (a process: private memory).
   Bytes value;
-  /// What it runs against at this moment; nullopt: nothing.
+  /// The limit it runs against now; nullopt: none.
   std::optional<Bytes> limit;
-  /// `value` with what can be dropped (a cgroup: its usage with the page cache) or is shared (processes: the
-  /// RSS). nullopt: not known, and neither `cache` nor `cow` can be told.
+  /// `value` plus what is reclaimable (a cgroup: its usage with the page cache) or shared (processes: the RSS).
+  /// nullopt: not known; neither `cache` nor `cow` can then be the verdict.
   std::optional<Bytes> total = std::nullopt;
   std::optional<LimitKind> limit_kind = std::nullopt;  // see Forecast
 };
 
-/// The forecast depends on the readings alone: not on when or how often it is asked for. A full analysis
-/// (about a millisecond for a leak, some tenths of one for anything else) is made when the series is about 1
-/// % older than at the last one, or a twentieth nearer to its deadline; when a reading is not what was
-/// expected, 60 times in the minutes after the first such one; and of what leaks near its limit 20 times as
-/// often. In between the deadline stands and comes closer.
+/// The forecast depends on the readings alone, not on when or how often it is queried. A full analysis (about a
+/// millisecond for a leak, some tenths of one for anything else) runs when the series is about 1 % older than at
+/// the last one, or a twentieth nearer to its deadline; 60 times in the minutes after the first unexpected
+/// reading; and 20 times as often for a leak near its limit. In between, the deadline keeps its date.
 class Forecaster {
  public:
   explicit Forecaster(Surplus surplus = Surplus::droppable) : surplus_(surplus) {}
@@ -41,7 +40,7 @@ class Forecaster {
   void add(const Reading& reading);
   /// As of the newest reading. The reference holds until the next call.
   const Forecast& forecast();
-  /// What its series take in memory.
+  /// Memory used by its series, bytes.
   std::size_t footprint() const {
     return history_.footprint() + total_.footprint() + calibration_.footprint();
   }

@@ -1,4 +1,4 @@
-// The last check of a sentence before it is shown: the newest samples may contradict it by now.
+// Checks a sentence against the newest samples before it is shown: they may contradict it by now.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace oomcast {
 
-/// What is said of a series. `claim`, the end of it, speaks of the present: ", and is flat since".
+/// A sentence about a series. `claim`, its end, is about the present: ", and is flat since".
 struct Sentence {
   std::string said, claim = {};
   bool rises = false;  // it says that it rises

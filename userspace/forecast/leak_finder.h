@@ -1,4 +1,4 @@
-// Finds what leaks: a floor that rises on, or peaks that climb.
+// Finds leaks: a baseline that keeps rising, or peaks that climb.
 #pragma once
 
 #include <optional>
@@ -11,8 +11,8 @@
 
 namespace oomcast {
 
-/// Looks at one series at one moment; holds no state of its own. Cost: a fit for each part of a window that
-/// may be the rise, about a millisecond for a leak and some tenths of one for anything else.
+/// Analyses one series at one moment; stateless. Cost: a fit for each part of a window that may be the rise, about
+/// a millisecond for a leak and some tenths of one for anything else.
 class LeakFinder {
  public:
   /// `died`: the newest fall from so near the limit that it may have been a kill, s. The program has freed
@@ -24,7 +24,7 @@ class LeakFinder {
 
   /// What was known at `until`. The newest part may rise faster than all of it does.
   std::optional<Leak> find(const std::vector<Window>& windows, double until) const;
-  /// What stands still at its limit has arrived there: a leak may thrash for long before it is killed.
+  /// A series that is flat at its limit has arrived there: a leak may thrash for a long time before it is killed.
   std::optional<Leak> find_arrived() const;
 
  private:

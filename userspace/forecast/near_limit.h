@@ -1,4 +1,4 @@
-// A level near its limit, which no trend need show.
+// A level near its limit, with or without a trend.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-// The forecasts of everything that is followed. What it says depends on the facts and ticks it is given and
-// on nothing else, so that a recording replayed says what the live run said.
+// The forecasts of everything that is followed. They depend on the facts and ticks alone, so that the replay of a
+// recording gives what the live run gave.
 #pragma once
 
 #include <cstdint>
@@ -51,14 +51,14 @@ class ForecastRegistry {
   /// Fills in the process's growth. Processes that hold less than 16 MiB when first met are not followed.
   void on(ProcessSampleFact& sample);
   void on(const ExitFact& exit);
-  /// A cgroup that thrashes at its limit is an alert, whatever its level does.
+  /// A cgroup that thrashes at its limit alerts, whatever its level does.
   void on(const ReclaimFact& reclaim);
   /// A card's limit is its memory; that of a process on it, what the others leave.
   void on(const GpuSample& sample);
   void on(const ForgottenFact& forgotten);
   /// Its rows are all that there is: a gap is not filled, and what is followed is not bounded here.
   void on(const SeriesReading& reading);
-  /// The limit of `owner` was met: what grew below it is being freed, and what comes is another life.
+  /// `owner` hit its limit: what grew below it is being freed, and what follows is a new life.
   void on_kill(const CgroupRef& owner);
   /// Once per interval: what has given no sample has not changed. Of series of other tools those that have a
   /// reading of this very moment are looked at.
@@ -77,9 +77,9 @@ class ForecastRegistry {
   std::optional<Bytes> tree_holds() const { return tree() ? std::optional(tree_->last.value) : std::nullopt; }
   /// Of a card; nullptr: none yet.
   const Forecast* of(const GpuUuid& card) const;
-  /// Of the cgroup whose limit was met at `kill`.
+  /// For the cgroup whose limit was hit at `kill`.
   std::optional<ForecastBefore> before(const CgroupId& limit_cgroup, MonoTime kill) const;
-  /// Cgroups and processes that were not followed, or not any more, because there were too many.
+  /// Cgroups and processes refused or evicted because there were too many.
   std::uint64_t not_followed() const { return not_followed_; }
   /// Of the series of other tools, in the order of their numbers, each as of its newest reading.
   std::vector<ForecastFact> series();
@@ -100,7 +100,7 @@ class ForecastRegistry {
       const Forecast& f = newest.forecast;
       return (f.verdict == Verdict::stable || f.verdict == Verdict::unknown) && !f.eta && !f.alert;
     }
-    // The last that was told.
+    // Last published.
     bool told = false, told_alert = false;
     Verdict told_verdict = Verdict::unknown;
     std::optional<Seconds> told_eta, told_thrashing;

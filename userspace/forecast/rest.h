@@ -1,4 +1,4 @@
-// What a series does that neither leaks nor copies: spikes, a step, a start-up, or nothing.
+// Classifies a series that is neither leak nor copy-on-write: spikes, a step, a start-up, or stable.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// Where the present life of a series began.
+// Finds where the present life of a series began.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// What is told, and kept, of kills and alerts: the model's word with the forecast's.
+// Kills and alerts as published and stored: the model's facts with the forecast.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,18 @@
 
 namespace oomcast {
 
-/// An episode with what had been predicted.
+/// An episode with its forecast.
 struct OomEvent {
   Episode episode;
   std::optional<ForecastFact> forecast_before;
-  std::optional<MonoTime> first_forecast;  // when a deadline was first told for the limit's cgroup
+  std::optional<MonoTime> first_forecast;  // when a deadline was first published for the limit's cgroup
 };
 
-/// Something that was done because of an alert.
+/// An action run for an alert.
 struct ActionRun {
   enum class Kind : std::uint8_t { exec, touch, signal };
   enum class Result : std::uint8_t {
-    running,    // not ended yet; another fact tells its end
+    running,    // not ended yet; another fact reports its end
     ok,         // exit code 0, touched, sent
     failed,     // `exit_code`, `signal` or `error` says how
     timed_out,  // and was killed
@@ -36,16 +36,15 @@ struct ActionRun {
   Result result = Result::running;
   std::optional<int> exit_code = {}, signal = {};
   std::optional<std::string> error = {};
-  std::optional<ProcessRef> process = {};  // who got the signal
+  std::optional<ProcessRef> process = {};  // target of the signal
   std::optional<Seconds> took = {};
 };
 std::string_view to_string(ActionRun::Kind kind);
 std::string_view to_string(ActionRun::Result result);
 
-/// A rule came true. Told once, when its actions have ended or after a second; once more at their end if that
-/// is later.
+/// A rule fired. Published when its actions have ended or after a second; again at their end if that is later.
 struct AlertFact {
-  MonoTime time;  // when the rule came true
+  MonoTime time;  // when the rule fired
   std::string rule;
   CgroupPtr cgroup;
   std::string message;                   // safe to show
@@ -59,7 +58,7 @@ struct LostFact {
   std::uint64_t count = 0;
 };
 
-/// Once per interval, so that a replay knows what did not change; and when a limit was met. Not shown.
+/// Once per interval, so that a replay knows what did not change; and when a limit was hit. Not shown.
 struct TickFact {
   MonoTime time;
   CgroupPtr killed = nullptr;  // whose limit: what grew below it is being freed

@@ -1,5 +1,5 @@
-// Where a rising floor is headed: many curves at once, each weighted by how well it explains what was seen.
-// Pure functions.
+// Where a rising baseline is headed: many curves at once, weighted by how well each explains the data. Pure
+// functions.
 #pragma once
 
 #include <cstddef>
