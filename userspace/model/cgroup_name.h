@@ -1,4 +1,4 @@
-// What a cgroup is to a person, told from its path alone. Pure.
+// Derives a readable name and kind for a cgroup from its path alone. Pure.
 #pragma once
 
 #include <cstddef>
@@ -12,17 +12,16 @@ enum class CgroupKind { root, plain, unit, container, pod, slurm };
 /// "root", "plain" … as in the contract.
 std::string_view to_string(CgroupKind kind);
 
-/// The path is read from the outside in, and the innermost component that means something decides the kind: a
-/// unit inside a container is a unit (whose `container` is still told), a pod's container in a kind node's
-/// docker container is the pod's container. Each optional field is the innermost of its sort. Components
-/// below the deciding one that mean nothing are appended to the name: "nginx.service/worker". All of it is
-/// bytes, exactly as hostile as the path.
+/// The path is read from the root down, and the innermost recognized component decides the kind: a unit inside a
+/// container is a unit (with `container` still set), a pod's container in a kind node's docker container is the
+/// pod's container. Each optional field holds the innermost match. Unrecognized components below the deciding one
+/// are appended to the name: "nginx.service/worker". All fields are bytes, as hostile as the path.
 struct CgroupName {
   CgroupKind kind = CgroupKind::plain;
   /// Short: a container's id cut to 12 digits, a unit with its \x2d decoded, "job 42.batch", "pod <uid>", or
   /// the last component; "/" for the root.
   std::string name;
-  std::optional<std::string> container;  // whole id, or the name for runtimes that have no id (LXC, nspawn)
+  std::optional<std::string> container;  // full id, or the name for runtimes without ids (LXC, nspawn)
   std::optional<std::string> pod;        // uid with dashes, as Kubernetes prints it
   std::optional<std::string> unit;       // the unit's file name, escapes left as they are
   std::optional<std::string> slurm_job;

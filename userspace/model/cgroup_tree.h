@@ -1,4 +1,4 @@
-// The memory cgroups that exist, with their newest readings and the limit that is in force for each.
+// The existing memory cgroups, with the newest reading and the effective limit of each.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct CgroupState {
   std::optional<std::uint64_t> parent;  // inode
   std::optional<Bytes> usage, limit, peak;
   bool limit_known = false;     // it was read: a nullopt limit is no limit
-  bool told_by_kernel = false;  // the newest usage came in a record: the kernel programs tell when it changes
+  bool told_by_kernel = false;  // the newest usage came in a record: the kernel programs report changes
   MemoryStat stat;
   std::optional<MonoTime> stat_read;
   std::optional<Point> pinned;  // the newest
@@ -40,46 +40,46 @@ struct CgroupState {
   bool swap_known = false;                  // it was read
   std::optional<std::uint64_t> swappiness;  // v1
   std::optional<MonoTime> removed;
-  // What was last shown, so that idle cgroups stay quiet.
+  // Last published, so that idle cgroups stay quiet.
   struct Shown {
     std::optional<Bytes> usage, limit, high;
     std::optional<MonoTime> at;
   } shown;
 };
 
-/// Bounded: paths of 4 KiB at most, as the kernel's own, and 8 MiB in all, some 6,000 cgroups. Who makes
-/// many, or nests them with long names, shall not keep others from being followed: a new one takes the place
-/// of those that hold next to nothing, whatever their limit is, and have nothing below them. Those are not
-/// followed until they are said to hold more; what there is no place for then is counted.
+/// Bounded: paths of 4 KiB at most, as in the kernel, and 8 MiB in all, some 6,000 cgroups. A user with many
+/// cgroups, or deep ones with long names, must not crowd out others: a new cgroup evicts childless ones that hold
+/// next to nothing, whatever their limit. Evicted cgroups are not followed until they are reported to hold more;
+/// those that find no room then are counted.
 class CgroupTree {
  public:
   static constexpr std::size_t kMaxPath = 4096, kMaxBytes = 8 << 20;
-  static constexpr int kMaxDepth = 128;  // of ancestors that are asked for their limit
-  /// As the kernel programs have it.
+  static constexpr int kMaxDepth = 128;  // ancestors whose limit is considered
+  /// Same threshold as in the kernel programs.
   static bool is_idle(Bytes usage) { return usage < MiB(1); }
 
-  /// `sees_root`: "/" is the machine's; else, as in a container, a cgroup like others.
+  /// `sees_root`: "/" is the machine's root; false in a container, where it is a cgroup like any other.
   explicit CgroupTree(Hierarchy hierarchy, std::size_t most_bytes = kMaxBytes, bool sees_root = true)
       : hierarchy_(hierarchy), sees_root_(sees_root), bound_(most_bytes) {}
 
-  /// The part of its bound that it may use from now on. Of what is over the idle go, then those that hold
-  /// least.
+  /// Sets the fraction of the bound that may be used from now on. Evicts the excess: idle cgroups first, then those
+  /// that hold least.
   void set_room(double part);
 
-  /// Adds or moves a cgroup whose whole path is known. Children keep the paths they had: see rename(). One
-  /// that was removed is another cgroup with its inode: nothing is kept of it. Null: there is no room for it.
+  /// Adds or moves a cgroup whose full path is known. Children keep their paths: see rename(). If a removed cgroup
+  /// had this inode, its state is dropped: the inode was reused. Null: no room.
   CgroupState* add(std::uint64_t inode, std::optional<std::uint64_t> parent, std::string path);
-  /// Adds a child by its directory's name. Null: the parent is not known (yet), or there is no room.
+  /// Adds a child by directory name. Null: the parent is not known (yet), or no room.
   CgroupState* add_child(std::uint64_t inode, std::uint64_t parent, std::string_view name);
   void rename(std::uint64_t inode, std::string_view name);
-  /// It stays known for a while: records about it still arrive.
+  /// Keeps the cgroup for a while: records about it still arrive.
   void remove(std::uint64_t inode, MonoTime now);
-  /// Forgets what was removed before `before`. Returns the inodes.
+  /// Forgets cgroups removed before `before`. Returns their inodes.
   std::vector<std::uint64_t> forget_removed(MonoTime before);
 
   CgroupState* find(std::uint64_t inode);
   const CgroupState* find(std::uint64_t inode) const;
-  /// Of several, one that was not removed.
+  /// If several have this path, one that was not removed.
   const CgroupState* by_path(std::string_view path) const;
   CgroupPtr ref(std::optional<std::uint64_t> inode) const;
   bool is_below(std::uint64_t inode, std::uint64_t top) const;
@@ -100,9 +100,9 @@ class CgroupTree {
     std::optional<Bytes> limit;  // nullopt: no cgroup limits it below `host`
     CgroupPtr owner;
   };
-  /// The smallest limit of the cgroup and its ancestors, the nearest owner if several are equal.
+  /// The smallest limit of the cgroup and its ancestors; if several are equal, the nearest owner's.
   Tightest tightest_limit(std::uint64_t inode, std::optional<Bytes> host) const;
-  /// The same of memory.high. A high of 0 is none: it is written to have everything reclaimed, then reset.
+  /// The same for memory.high. 0 counts as none: it is written to force reclaim of everything, then reset.
   Tightest tightest_high(std::uint64_t inode) const;
   /// What the machine's free swap, the cgroup and its ancestors leave to it, as far as that was read.
   void limit_swap(const CgroupState& cgroup, Bytes host_free, HeadroomInput& in) const;
@@ -112,7 +112,7 @@ class CgroupTree {
   bool is_refused(std::uint64_t inode) const { return refused_.contains(inode); }
   /// It is worth a place after all. False: there is none that it could take, and it is counted.
   bool reconsider(std::uint64_t inode);
-  /// Those that made way since the last call.
+  /// Inodes evicted since the last call.
   std::vector<std::uint64_t> take_evicted() { return std::exchange(evicted_, {}); }
   /// Ever refused, most of them idle; and of these, those that held more.
   std::uint64_t refused() const { return refusals_; }

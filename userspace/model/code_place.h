@@ -1,4 +1,4 @@
-// Where in a program something was done.
+// A place in a program's code.
 #pragma once
 
 #include <compare>

@@ -32,11 +32,11 @@ struct EpisodeSources {
 /// One episode for each decision of the OOM killer: for a mark, but the marks of a group (memory.oom.group)
 /// are one decision's. A report of the log is of the episode that has its victim's thread, or of none.
 ///
-/// An episode is told `kSettle` after its last kill if nothing about it is open, and `kLatest` after its
-/// first whatever is. What is open then is followed until `kFollow`, and completes what was told.
+/// An episode is published `kSettle` after its last kill if nothing about it is open, and `kLatest` after its
+/// first kill in any case. What is still open then is followed until `kFollow`, and published as a completion.
 ///
-/// Bounds: `kMaxOpen` episodes, `kMaxVictims` in one, `kMaxVictimsInAll`; what is over is counted as dropped,
-/// per kill. Cost: a lookup per record, one pass over the task table for each limit that is met.
+/// Bounds: `kMaxOpen` episodes, `kMaxVictims` in one, `kMaxVictimsInAll`; kills beyond that are counted as
+/// dropped. Cost: a lookup per record, one pass over the task table for each limit hit.
 class EpisodeBuilder {
  public:
   static constexpr Nanos kSettle = std::chrono::milliseconds(300);
@@ -64,7 +64,7 @@ class EpisodeBuilder {
   void on_reaper(const wire::Reaper& reaper);
   /// A finished report of the kernel log; `when` on the model's clock: of the kill, or of reading.
   void on_dump(const OomDump& dump, MonoTime when);
-  /// All that the log had until then has been read.
+  /// The log has been read up to `until`.
   void on_log_read(MonoTime until);
   void on_vmstat(const KillCount& count) { ledger_.on(count); }
   /// Usage of any cgroup, as it is read.
@@ -72,7 +72,7 @@ class EpisodeBuilder {
 
   /// Cgroups whose falling usage tells when a victim's memory came back; poll them every few milliseconds.
   std::vector<std::uint64_t> watched() const;
-  /// Something is untold.
+  /// An episode is not published yet.
   bool any_open() const { return untold_ > 0; }
   /// The same of what began by then.
   bool any_open_of(MonoTime until) const {
@@ -92,11 +92,11 @@ class EpisodeBuilder {
   std::vector<Episode> take_closed(MonoTime now, bool all = false);
   /// Episodes that were told with something open and are complete now, or not followed any longer.
   std::vector<Episode> take_completed(MonoTime now);
-  /// Kills that no episode has, for want of room.
+  /// Kills that are in no episode, for lack of room.
   std::uint64_t dropped() const { return dropped_; }
-  /// Victims of a group that were killed after its episode was told: only the completed one has them.
+  /// Victims of a group killed after its episode was published: only the completion has them.
   std::uint64_t late_victims() const { return late_victims_; }
-  /// Kills that the kernel counted and nobody told of, for so long that it is no matter of waiting.
+  /// Kills that the kernel counted but no source reported, for so long that none will.
   std::uint64_t unseen(MonoTime now) { return ledger_.unseen(now, untold_ > 0); }
   /// At the end: what is short of that count now, is for good.
   void count_unseen(const KillCount& count) { ledger_.close(count); }
@@ -142,7 +142,7 @@ class EpisodeBuilder {
     std::unordered_map<std::uint32_t, At> by_tid;
     std::map<TaskId, At> by_task;
   };
-  // A kill of which nothing is kept any more.
+  // A kill whose episode has been dropped.
   struct Closed {
     std::uint32_t tid;
     TaskId id;

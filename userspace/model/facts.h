@@ -1,5 +1,4 @@
-// What the model says happened: plain values, rendered later and as often as one likes. Unknown is
-// std::nullopt.
+// The model's output: plain values, rendered elsewhere. Unknown is std::nullopt.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +25,7 @@ struct CgroupRef {
   std::string path;  // of the memory hierarchy, as the kernel log prints it; bytes
   CgroupName name;
 };
-/// Shared, because every record of a cgroup names it. Null: unknown, or none.
+/// Shared, because every record about a cgroup names it. Null: unknown, or none.
 using CgroupPtr = std::shared_ptr<const CgroupRef>;
 
 enum class CmdlineSource : std::uint8_t {
@@ -42,21 +41,21 @@ struct ProcessRef {
   bool cmdline_truncated = false;
   std::optional<std::uint32_t> uid;
   std::optional<std::uint32_t> ppid;
-  std::optional<std::uint32_t> ns_pid;  // as its own pid namespace numbers it
+  std::optional<std::uint32_t> ns_pid;  // pid in its own pid namespace
   CgroupPtr cgroup;
 };
 
 enum class LimitKind : std::uint8_t {
   max,   // memory.max (v1: memory.limit_in_bytes): the kernel reclaims there, then kills
-  high,  // memory.high: it throttles there, and does not kill
+  high,  // memory.high: the kernel throttles there, and does not kill
   host,  // the machine's memory
 };
 std::string_view to_string(LimitKind kind);
 
-/// What a cgroup's unreclaimable memory runs against where the kernel throttles it before it would kill.
+/// The level of unreclaimable memory at which the kernel throttles a cgroup, if it does so before it would kill.
 struct Throttle {
   Bytes limit;      // memory.high with the swap that is left, less what others hold below it
-  CgroupPtr owner;  // of that memory.high: the cgroup or one above
+  CgroupPtr owner;  // owner of that memory.high: the cgroup or an ancestor
 };
 
 /// A cgroup's memory at one moment.
@@ -65,9 +64,9 @@ struct Sample {
   CgroupPtr cgroup;
   std::optional<Bytes> usage;
   std::optional<Bytes> limit;  // tightest of the cgroup and its ancestors; nullopt: the host's
-  CgroupPtr limit_cgroup;      // whose it is
+  CgroupPtr limit_cgroup;      // owner of `limit`
   MemoryStat stat;
-  std::optional<Bytes> pinned;  // what reclaim cannot drop, with swap; the series that is forecast
+  std::optional<Bytes> pinned;  // unreclaimable, with swap; the series that is forecast
   /// What `pinned` runs against: the limit with the swap that is left, or what others leave of a larger one.
   std::optional<Bytes> headroom_limit;
   std::optional<Bytes> peak;            // the highest usage the kernel has seen
@@ -75,7 +74,7 @@ struct Sample {
   std::optional<Throttle> throttle = std::nullopt;  // only if it is less than `headroom_limit`
 };
 
-/// What `pinned` of a sample meets first.
+/// The limit that `pinned` of a sample hits first.
 struct NextLimit {
   std::optional<Bytes> limit;
   CgroupPtr owner;  // null: the host's
@@ -83,7 +82,7 @@ struct NextLimit {
 };
 NextLimit next_limit(const Sample& sample);
 
-/// The limit that is in force for a cgroup is another one.
+/// The effective limit of a cgroup changed.
 struct LimitChangedFact {
   MonoTime time;
   CgroupPtr cgroup;
@@ -108,7 +107,7 @@ struct ExitFact {
   ProcessRef process;
 };
 
-/// A removed cgroup of which nothing is kept any more; its inode may come back as another. Not shown.
+/// A removed cgroup whose state was dropped; its inode may be reused. Not shown.
 struct ForgottenFact {
   MonoTime time;
   CgroupId cgroup;
@@ -155,15 +154,15 @@ constexpr std::string_view to_string(GrowthEvidence::Kind kind) {
   return names[static_cast<std::size_t>(kind)];
 }
 
-/// A place that a process grew from, in the whiles in which it was profiled. Of one that ended in the only
-/// profile of it: what it touched there.
+/// A place where a process grew during the profiled windows. For a process that exited in its only window: pages
+/// faulted in there.
 struct GrewFrom {
   ProcessRef process;
-  std::vector<CodePlace> code;  // the line to look at, then its callers
+  std::vector<CodePlace> code;  // the line, then its callers
   Bytes grown;                  // there
-  Bytes of;                     // that the process grew by in those whiles
-  Seconds watched{};            // their length in all
-  MonoTime from, to;            // the first's begin, the last's end
+  Bytes of;                     // growth of the whole process in those windows
+  Seconds watched{};            // total length of the windows
+  MonoTime from, to;            // begin of the first window, end of the last
   GrowthEvidence evidence{};
   /// Of all processes of those profiles. nullopt: not recorded.
   std::optional<std::uint64_t> samples{}, lost{};
@@ -174,7 +173,7 @@ struct GrewFrom {
   static double part(Bytes some, Bytes all) { return all.count > 0 ? some.as_double() / all.as_double() : 0; }
 };
 
-/// A container of a Python program that has grown in such whiles.
+/// A container of a Python program that has grown in such windows.
 struct GrownHolder {
   ProcessRef process;
   std::string path;              // by its program's names: "trainer.history['loss'] in __main__"
@@ -182,12 +181,12 @@ struct GrownHolder {
   std::string added_type{};      // that most of what was added has; empty: unknown, or several
   std::uint64_t containers = 1;  // that have this name, as the lists of a dict have
   std::uint64_t length = 0;      // at the end
-  std::uint64_t added = 0;       // in those whiles
+  std::uint64_t added = 0;       // in those windows
   Bytes least;                   // what was added takes, with all that nothing else refers to
   Bytes of;                      // that the process grew by
   Seconds watched{};
   MonoTime from, to;
-  std::vector<CodePlace> adder{};  // the line that adds most, then its callers; empty: none was seen
+  std::vector<CodePlace> adder{};  // the line that adds most, then its callers; empty: none seen
   std::uint64_t adder_seen = 0, adds_seen = 0;  // how often it added, and any line did
   double share() const { return GrewFrom::part(least, of); }
 };
@@ -230,7 +229,7 @@ struct MachineAtKill {
   std::vector<SlabRow> slabs;  // the largest of those that cannot be reclaimed; empty: not printed
 };
 
-/// A row of the kernel's table of those it could have killed.
+/// A row of the kernel's table of OOM candidates.
 struct TaskAtKill {
   ProcessRef process;
   std::optional<Bytes> rss, anon, file, shmem, swap, pgtables;
@@ -289,7 +288,7 @@ struct UserKillFact {
   std::optional<std::string> cause;
 };
 
-/// Time that tasks of a cgroup stood still to reclaim memory, since the last such fact.
+/// Time that tasks of a cgroup stalled in direct reclaim, since the last such fact.
 struct ReclaimFact {
   MonoTime time;
   CgroupPtr cgroup;

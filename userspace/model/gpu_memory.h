@@ -1,5 +1,5 @@
-// Who holds how much GPU memory, from the calls that programs make to the NVIDIA driver. State as plain
-// values; pure: the same calls at the same times give the same state.
+// GPU memory held by each process, from the calls that programs make to the NVIDIA driver. State as plain values;
+// pure: the same calls at the same times give the same state.
 //
 // Bytes are what the driver reserved for the program, so a little more than it asked for: CUDA takes 2 MiB
 // and more at a time and hands it out itself. They are counted once, where the resource manager gives them
@@ -72,7 +72,7 @@ constexpr bool is_asked_for(GpuEvent::Op op) {
   using enum GpuEvent::Op;
   return op == alloc || op == oom || op == recovered || op == again;
 }
-/// What a person wants to read of, among thousands of allocations.
+/// What is worth publishing among thousands of allocations.
 bool is_news(GpuEvent::Op op);
 std::string_view to_string(GpuMemoryKind kind);
 
@@ -81,13 +81,13 @@ struct GpuHeld {
   Bytes device, managed, pinned;
   Bytes overhead;  // of `device` and `pinned`: what contexts took before the program asked for anything
   std::size_t contexts = 0;
-  /// It used the driver before it was followed: it holds more than is known.
+  /// The process used the driver before it was followed: it holds more than is known.
   bool since_before = false;
   /// What its pages did since the last look, on all cards together; nullopt: not followed.
   std::optional<GpuActivity> activity = {};
   /// Device memory by card; what is not mapped yet is on none of them.
   std::map<GpuUuid, Bytes> by_device;
-  /// It took some, or has a context. Who only asks the driver, as nvidia-smi does, is of no interest.
+  /// It allocated memory, or has a context. Processes that only query the driver, as nvidia-smi does, are ignored.
   bool took = false;
   bool is_of_interest() const { return took || since_before; }
 };
@@ -117,7 +117,7 @@ class GpuMemory {
   static constexpr Nanos kMakesRoom = std::chrono::milliseconds(10);
   static constexpr Bytes kMinCopy = MiB(256);  // a copy is looked for from here on
 
-  /// The part of its bounds that it may use from now on: what is over stays, and nothing is added to it.
+  /// Sets the fraction of the bounds that may be used from now on: any excess stays, and nothing is added to it.
   void set_room(double part) {
     most_objects_ = static_cast<std::size_t>(part * static_cast<double>(kMaxObjects));
   }
@@ -144,7 +144,7 @@ class GpuMemory {
   void on_xid(const wire::GpuXid& xid, std::optional<GpuUuid> card, std::optional<std::uint32_t> blamed);
   void on_exit(MonoTime time, TaskId task);
 
-  /// Where the last call of on() was made, of all that it brought about.
+  /// Sets the code place of everything that the last call of on() brought about.
   void set_code(const std::vector<CodePlace>& code) {
     for (std::size_t i = first_of_call_; i < events_.size() && !code.empty(); ++i)
       if (is_asked_for(events_[i].op)) events_[i].code = code;

@@ -1,5 +1,4 @@
-// How far a cgroup, or the host, is from running out: the series that is forecast and the limit it is
-// forecast to. Pure arithmetic.
+// How far a cgroup or the host is from running out: the series to forecast and its limit. Pure arithmetic.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +13,7 @@
 
 namespace oomcast {
 
-/// Memory that reclaim cannot drop: usage − active_file − inactive_file − slab_reclaimable, never negative.
+/// Unreclaimable memory: usage − active_file − inactive_file − slab_reclaimable, never negative.
 /// v1 has no slab line: reclaimable slab stays in, so the answer is high by that much. Swap is not looked at.
 /// nullopt: usage or a file list is unknown.
 std::optional<Bytes> pinned_bytes(std::optional<Bytes> usage, const MemoryStat& stat);
@@ -66,7 +65,7 @@ class HeldByOthers {
   static constexpr Nanos kTogether = std::chrono::milliseconds(50);
   void add(Bytes of_all, Bytes own) { newest_[added_++ % newest_.size()] = std::max(Bytes{}, of_all - own); }
   bool any() const { return added_ > 0; }
-  /// Of two the larger; 0 where there is none.
+  /// With two pairs: the larger; with none: 0.
   Bytes typical() const;
 
  private:

@@ -1,4 +1,4 @@
-// Everything that is known of the machine's memory, built from what the sources report, live or replayed.
+// The state of the machine's memory, built from what the sources report, live or replayed.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,7 @@
 
 namespace oomcast {
 
-/// What to tell about. Everything is followed all the same: an OOM kill in scope may be decided outside of
-/// it.
+/// What to publish. Everything is followed regardless: an OOM kill in scope may be decided outside of it.
 struct ScopeRoots {
   bool whole_machine = true;
   std::unordered_set<std::uint64_t> cgroups;  // and all below
@@ -41,7 +40,7 @@ struct MachineConfig {
   bool sees_root = true;  // the top of the tree is the machine's root, and not a container's
 };
 
-/// A process as /proc shows it, but for its arguments: those are in its own memory.
+/// A process as /proc shows it, except for its arguments: those are in its own memory.
 struct SeenProcess {
   TaskId id;
   std::optional<TaskId> parent;
@@ -50,7 +49,7 @@ struct SeenProcess {
   std::optional<std::uint64_t> cgroup;
 };
 
-/// One look at a cgroup's files. Unread parts are nullopt; `limit` is doubly so: the inner one is "no limit".
+/// One reading of a cgroup's files. Unread parts are nullopt; in `limit` the inner nullopt is "no limit".
 struct CgroupReading {
   MonoTime time;
   std::optional<Bytes> usage;
@@ -60,11 +59,11 @@ struct CgroupReading {
   std::optional<std::uint64_t> swappiness;  // v1
 };
 
-/// A kill that is not published yet, as far as it is known; again with each further victim.
+/// A kill that is not published yet, as far as known; repeated with each further victim.
 struct KillOpened {
   Episode episode;
 };
-/// One that was published while something of it was open.
+/// Completes a kill that was published while something about it was open.
 struct KillCompleted {
   Episode episode;
 };
@@ -76,7 +75,7 @@ struct LimitHit {
 struct CgroupDropped {
   std::uint64_t inode = 0;
 };
-/// All that leaves the model.
+/// Everything that the model emits.
 using ModelEvent = std::variant<KillOpened, LimitHit, ModelFact, KillCompleted, CgroupDropped>;
 
 /// Of the OOM killer: whose limit a process is killed for.
@@ -96,19 +95,19 @@ class MachineModel {
   /// Set for a mark of the OOM killer.
   std::optional<KillDecision> on_record(const wire::Record& record);
   void on_cgroup(const CgroupEntry& entry);
-  /// A walk of the whole tree, after all that was heard before it: what it did not find is gone.
+  /// A walk of the whole tree, taken after all earlier records: cgroups that it did not find are gone.
   void on_tree(const CgroupListing& tree, MonoTime when);
   void on_process(const SeenProcess& process);
-  /// It has ended, and no record told of it.
+  /// The task exited, and no record reported it.
   void on_gone(MonoTime time, TaskId id);
-  /// What it showed as its arguments at `when`, or later.
+  /// The task's arguments as read at `when` or later.
   void on_arguments(const TaskId& id, wire::Args args, MonoTime when);
-  /// Shows a Sample if something changed since the last one, or if `show` insists.
+  /// Publishes a Sample if something changed since the last one, or if `show` is set.
   void on_reading(std::uint64_t inode, const CgroupReading& reading, bool show = false);
   void on_host(MonoTime time, const MemInfo& info);
-  /// vm.swappiness, which rules all cgroups of v2.
+  /// vm.swappiness, which applies to all v2 cgroups.
   void on_swappiness(std::optional<std::uint64_t> value) { host_.swappiness = value; }
-  /// Of a cgroup, or of the host (nullopt); told if somebody stalled since the last time.
+  /// For a cgroup, or the host (nullopt); published if a task stalled since the last time.
   void on_pressure(MonoTime time, std::optional<std::uint64_t> inode, const Pressure& pressure);
   void on_dump(const OomDump& dump, MonoTime when) { episodes_.on_dump(dump, when); }
   void on_log_read(MonoTime until) { episodes_.on_log_read(until); }
@@ -118,7 +117,7 @@ class MachineModel {
   void on_code(const TaskId& id, std::uint32_t tid, std::vector<CodePlace> code) {
     episodes_.on_code(id, tid, std::move(code));
   }
-  /// Tells what changed of GPU memory since the last call: cards first, then the processes in scope.
+  /// Publishes changes of GPU memory since the last call: cards first, then the processes in scope.
   void sample_gpu(MonoTime time);
   void on_vmstat(const KillCount& count) { episodes_.on_vmstat(count); }
   void on_kill_usage(std::uint64_t inode, MonoTime when, Bytes usage) {
@@ -127,10 +126,10 @@ class MachineModel {
   /// Running sums since load; only what is new since the last call is told.
   /// Whether something was told.
   bool on_stalls(MonoTime time, std::uint64_t inode, const wire::Stalls& sums);
-  /// Samples of one cgroup, or of one process, are told no closer than this; what is left out is counted.
+  /// Minimum time between two samples of one cgroup or process; samples left out are counted.
   void set_pace(Nanos pace) { pace_ = pace; }
   std::uint64_t spared() const { return spared_; }
-  /// The part of its bounds that it may use from now on: there is little memory left to oomcast.
+  /// Sets the fraction of its bounds that may be used from now on: oomcast itself is short of memory.
   void set_room(double part);
   void set_store_behind(bool behind) { episodes_.set_store_behind(behind); }
   /// All that was heard until `heard` is in: publishes the kills that are due; `all`: whatever is missing of
@@ -142,7 +141,7 @@ class MachineModel {
   std::size_t untaken() const { return events_.size(); }
 
   bool cgroup_in_scope(std::uint64_t inode) const;
-  /// Something in scope is below it, or it is in scope.
+  /// The cgroup is in scope, or has a descendant that is.
   bool is_above_scope(std::uint64_t inode) const;
   bool task_in_scope(TaskId id) const;
   /// From now on the processes of these are followed, not those of cgroups below: a few that have a deadline
@@ -169,17 +168,17 @@ class MachineModel {
   const GpuMemory& gpu() const { return gpu_; }
   const std::optional<MemInfo>& host() const { return host_.info; }
   const CgroupPtr& host_ref() const { return host_.ref; }
-  /// How it is now, for a reader that comes late. nullopt: not in scope, gone, or not sampled yet.
+  /// The present state, for a late subscriber. nullopt: not in scope, gone, or not sampled yet.
   std::optional<Sample> newest_sample(std::uint64_t inode) const;
   std::optional<Sample> newest_host_sample() const;
-  /// Cgroups that a record named but whose path is not known: look for them in the tree.
+  /// Cgroups that a record named but whose path is not known: scan the tree for them.
   /// Of these, such as hold something, below a known one: number and parent. 16 at most since the last call.
   std::map<std::uint64_t, std::uint64_t> take_growing_unknown() {
     return std::exchange(unknown_.growing, {});
   }
   bool take_unknown_cgroups() { return std::exchange(unknown_.any, false); }
   bool unknown_cgroups() const { return unknown_.any; }
-  /// The same of a victim's or trigger's: look at once.
+  /// The same for the cgroup of a victim or trigger: scan at once.
   bool take_urgent_scan() { return std::exchange(unknown_.urgent, false); }
 
  private:

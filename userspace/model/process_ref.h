@@ -1,4 +1,4 @@
-// A process as it is told of, from what the model knows of it.
+// A process as it is published, from what the model knows about it.
 #pragma once
 
 #include "model/cgroup_tree.h"
@@ -8,9 +8,9 @@
 
 namespace oomcast {
 
-/// What the table and the tree know of a task; its identity alone, if that is nothing.
+/// What the table and the tree know about a task; if nothing, its identity alone.
 ProcessRef process_ref(const TaskTable& tasks, const CgroupTree& cgroups, TaskId id);
-/// The same, with the record's own words where they are newer.
+/// The same, with the record's values where they are newer.
 ProcessRef process_ref(const TaskTable& tasks, const CgroupTree& cgroups, const wire::Task& task);
 
 }  // namespace oomcast

@@ -1,4 +1,4 @@
-// SIGKILLs that the kernel sent a moment ago, and ends of those that got one: a mark is judged by them.
+// Recent SIGKILLs by the kernel and exits caused by them: they decide whether a mark is a kill.
 #pragma once
 
 #include <deque>
@@ -24,8 +24,8 @@ class RecentKills {
   bool precede(const wire::OomMark& mark) const;
   /// Whether its end, if it came before the mark, was by SIGKILL.
   std::optional<bool> ended_by_sigkill(const TaskId& id) const;
-  /// Who shared the memory of a victim and was killed for it: by the same thread in that moment, for the
-  /// address of a freed mm is soon another's.
+  /// Processes killed because they shared the victim's mm. Only kills by the same thread at that moment count: the
+  /// address of a freed mm is soon reused.
   std::vector<wire::Task> with_memory(std::uint64_t mm_key, std::uint32_t killer_tid, MonoTime when) const;
 
  private:

@@ -1,4 +1,4 @@
-// --cgroup, --container, --unit, --slurm-job: which cgroups a person means. Pure.
+// Resolves --cgroup, --container, --unit and --slurm-job to cgroups. Pure.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The processes that were seen, with their parents, by (tgid, start time).
+// The processes seen so far, with their parents, by (tgid, start time).
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ namespace oomcast {
 struct TaskState {
   TaskId id;
   std::optional<TaskId> parent;  // now
-  /// Who made it, as far as it was seen: it descends from that one also when another has adopted it.
+  /// The task that forked it, if seen: it counts as a descendant of that one even after reparenting.
   std::optional<TaskId> maker;
   void set_parent(TaskId other) {
     parent = other;
@@ -35,7 +35,7 @@ struct TaskState {
   std::optional<std::uint64_t> cgroup;  // inode
   Series rss{24};                       // of the whole process; empty until it was sampled
   std::optional<MonoTime> died;
-  std::optional<MonoTime> told;  // its newest sample
+  std::optional<MonoTime> told;  // when its newest sample was published
 };
 
 /// Bounded: at most `max_tasks`, then the oldest dead go, after them some of those that never held enough to
@@ -48,8 +48,8 @@ class TaskTable {
 
   explicit TaskTable(std::size_t max_tasks = 8192) : max_tasks_(max_tasks) {}
 
-  /// The part of its bounds that it may use from now on. What is over goes at once: the dead, who was never
-  /// sampled, the oldest.
+  /// Sets the fraction of the bounds that may be used from now on. Evicts the excess at once: the dead, then tasks
+  /// never sampled, then the oldest.
   void set_room(double part);
 
   /// The task, made or refreshed from what a record says of it.
@@ -66,7 +66,7 @@ class TaskTable {
   const TaskState* by_pid(std::uint32_t tgid) const;
   /// `id` or one of its ancestors is `top`. Cost: the depth of the tree, at most 64.
   bool descends_from(TaskId id, TaskId top) const;
-  /// Those above it that are known, the nearest first, at most `max`.
+  /// Known ancestors, the nearest first, at most `max`.
   std::vector<TaskId> ancestors(TaskId id, std::size_t max) const;
 
   std::size_t size() const { return tasks_.size(); }

@@ -1,6 +1,5 @@
-// A cgroup that is full of what reclaim cannot drop, and whose tasks wait for reclaim instead of being
-// killed: the kernel finds a page to drop each time, mostly of the program's own code, which is read again at
-// once. That may go on for hours.
+// Finds cgroups full of unreclaimable memory whose tasks stall in reclaim instead of being killed: each time the
+// kernel finds a page to drop, mostly of the program's own code, which is read back at once. This can last hours.
 #pragma once
 
 #include <optional>
@@ -20,7 +19,7 @@ struct Thrashing {
 /// What follows the cgroup's name: "has thrashed at its limit for 12 s: …".
 std::string describe(const Thrashing& thrashing);
 
-/// Follows cgroups by what is told of them, in order. Amortised constant time a fact, 200 bytes a cgroup.
+/// Follows cgroups by their facts, in order. Amortised constant time per fact, 200 bytes per cgroup.
 class ThrashingFinder {
  public:
   static constexpr double kMinWaiting = 0.25;
@@ -29,7 +28,7 @@ class ThrashingFinder {
 
   void on(const Sample& sample);
   void on(const ReclaimFact& reclaim);
-  /// What was killed gives its memory back: from then on it is another time.
+  /// A kill frees memory: thrashing is timed anew from here.
   void on_kill(CgroupId cgroup);
   void on(const ForgottenFact& forgotten) { states_.erase(forgotten.cgroup); }
   /// nullopt: it does not thrash, or not for kMin yet.

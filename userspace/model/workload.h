@@ -1,4 +1,4 @@
-// By what a kill of another day is one of the same workload. Pure functions.
+// Recognizes kills of the same workload on different days. Pure functions.
 #pragma once
 
 #include <optional>
@@ -22,7 +22,7 @@ struct WorkloadName {
 /// and neither is a command that any program may have as its worker (`-c from multiprocessing…`).
 std::vector<WorkloadName> workload_names(const ProcessRef& process);
 
-/// The surest name that both have; nullopt: nothing tells that they are of the same workload.
+/// The surest name that both share; nullopt: nothing shows that they are the same workload.
 std::optional<WorkloadName> same_workload(const ProcessRef& a, const ProcessRef& b);
 
 }  // namespace oomcast
