@@ -1,5 +1,5 @@
-// Which functions of an allocator are watched, and for how long. A call that is watched takes its program
-// microseconds longer, and a program that does little else may make millions of them a second.
+// Decides which functions of an allocator are watched, and for how long. A watched call costs its program
+// microseconds, and a program that does little else may make millions of them a second.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace oomcast {
 
-/// What was seen of an allocator while all of it was watched.
+/// Measurements of an allocator while all of its functions were watched.
 struct AllocatorRates {
   std::array<double, wire::kAllocates> calls_per_s{}, bytes_per_s{};
   double frees_per_s = 0;
@@ -24,7 +24,7 @@ struct AllocatorRates {
 /// Times from the beginning on.
 struct AllocationPlan {
   std::array<Nanos, wire::kAllocates> watched{};  // each function
-  Nanos frees_watched{};                          // what is freed later is taken for kept
+  Nanos frees_watched{};                          // what is freed later counts as kept
   Bytes sample, extra;  // a block of S bytes is told of with a chance of (S + extra) / sample
 };
 
@@ -53,7 +53,7 @@ struct RecordsSoFar {
   std::uint64_t count = 0;
 };
 
-/// One more function that does what one of the usual ones does; function wire::kAllocates: what free() does.
+/// An alias of one of the usual functions; function wire::kAllocates: of free().
 struct OtherFunction {
   std::uint64_t place = 0;  // in the file; 0: none
   std::uint64_t function = 0;
@@ -95,7 +95,7 @@ struct WatchedAllocations {
   }
 };
 
-/// Share of a CPU that they take while all are watched.
+/// Share of a CPU that the probes cost while all functions are watched.
 double share_taken(const AllocatorRates& rates, const AllocationBudget& budget);
 
 /// Where all of it is within the budget, all is watched to the end. Else, of what the frees leave, or of a

@@ -1,4 +1,4 @@
-// The kernel programs: loaded, attached and read. The only place that sees libbpf and the skeleton.
+// Loads, attaches and reads the kernel programs. The only user of libbpf and the skeleton.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace oomcast {
 
-/// What became of one kernel program on this kernel.
+/// State of one kernel program on this kernel.
 struct ProgramState {
   std::string name;  // as in bpf/
   bool attached = false;
@@ -47,7 +47,7 @@ class BpfSource {
   static Result<std::unique_ptr<BpfSource>> load(const BpfOptions& options);
   virtual ~BpfSource() = default;
 
-  /// Becomes readable when records wait that should be read now. Others wait for the next look.
+  /// Becomes readable when records should be read now. Others wait for the next drain().
   virtual int fd() const = 0;
 
   /// Hands the waiting records to `sink`, samples first, at most `max_records` of each ring, in each
@@ -61,11 +61,11 @@ class BpfSource {
   /// somebody holds cgroup_mutex: read the files.
   virtual bool walk_cgroups() = 0;
 
-  /// Until when nobody will call drain() unless fd() becomes readable; records that can wait do so for 100 ms
-  /// at most. Drain once more after this call.
+  /// Time of the next drain() if fd() does not become readable before; records that can wait do so for at most
+  /// 100 ms. Drain once more after this call.
   virtual void sleep_until(MonoTime until) = 0;
 
-  /// Follows every RSS change while on; costs 3-5 % of a fault-bound program. false: this kernel cannot.
+  /// Follows every RSS change while on; costs a fault-bound program 3-5 %. false: not possible on this kernel.
   virtual bool set_exact(bool on) = 0;
 
   /// How the CPython of a process keeps what it executes, so that its line is told if it is killed, and that
@@ -73,7 +73,7 @@ class BpfSource {
   /// 4,096 processes have.
   virtual bool set_python(std::uint32_t tgid, const std::vector<std::byte>* layout) = 0;
 
-  /// The map that has them, for other kernel programs.
+  /// The map of these layouts, for other kernel programs.
   virtual int pythons() const = 0;
 
   virtual LostCounts lost() const = 0;

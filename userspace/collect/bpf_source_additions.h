@@ -1,4 +1,4 @@
-// Data breakpoints on the lengths of one process's containers: which line makes them longer.
+// Data breakpoints on the lengths of one process's containers, to find the line that makes them longer.
 #pragma once
 
 #include <cstdint>

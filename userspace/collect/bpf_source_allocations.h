@@ -62,7 +62,7 @@ class AllocationProbes {
   Status begin(std::uint32_t tgid, const Allocator& allocator, const AllocationBudget& budget, MonoTime now,
                MonoTime end);
   const AllocationBudget& budget() const { return budget_; }
-  /// Keeps to the budget: to be called by next().
+  /// Enforces the budget; call it by next().
   void advance(MonoTime now);
   Nanos next(MonoTime now) const;
   /// Nothing is told of any more; the breakpoints go, in half a second.
@@ -71,9 +71,9 @@ class AllocationProbes {
   /// with this at the latest, whose end waits for them up to a minute. What was watched; nullopt: nothing
   /// was.
   std::optional<WatchedAllocations> end(MonoTime now);
-  /// Why no breakpoint would be set there now; empty: one would.
+  /// Why no breakpoint would be set there now; empty: it would be.
   std::string why_not_any_more() const;
-  /// Whether breakpoints are left that should be gone.
+  /// Whether any breakpoint that should be gone is still set.
   bool closing() const { return !closing_.empty(); }
 
  private:
@@ -112,7 +112,7 @@ class AllocationProbes {
   /// By how many records there were since it was asked last.
   void sample_again(MonoTime now);
   void stop(std::size_t function, MonoTime now);
-  /// How far the program has grown.
+  /// The program's memory at one moment.
   struct Progress {
     MonoTime at{};
     std::optional<std::uint64_t> pages;  // resident

@@ -47,7 +47,7 @@ class FaultSource {
   /// Samples from now on. Error::forbidden: the kernel refuses its page-fault events, or a fault of this
   /// process's own fires none.
   virtual Status begin(MonoTime now) = 0;
-  /// Becomes readable when records should be read at once; others wait for the next look.
+  /// Becomes readable when records should be read at once; others wait for the next call of drain().
   virtual int fd() const = 0;
   /// Hands waiting records to `sink`, as wire::decode_fault() takes them, and keeps to the budget. Some
   /// hundreds at most, so that it ends however fast others come: fd() stays readable then. Call it again

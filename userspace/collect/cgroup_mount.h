@@ -1,4 +1,4 @@
-// Which hierarchy has the memory controller, where it is mounted, and how paths on the two sides correspond.
+// The hierarchy with the memory controller: where it is mounted, and how paths map between mount and hierarchy.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,13 @@ struct CgroupMount {
   std::string machine_mount_point;  // as the machine's own mount table names it
   std::string mount_root = "/";     // the cgroup that is mounted there (field 4 of mountinfo)
   std::uint32_t hierarchy_id = 0;   // /proc/cgroups; 0 = v2
-  /// Paths are not from the host's root: this process is in a cgroup namespace and cannot know what is above.
+  /// Paths do not start at the host's root: this process is in a cgroup namespace and cannot see above it.
   bool namespaced = false;
   bool sees_root = true;  // what is mounted begins with the machine's root cgroup
 
   /// The kernel log's path of `relative` ("" or "/a/b") below the mount point.
   std::string kernel_path(std::string_view relative) const;
-  /// The other way round; nullopt: outside of what is mounted.
+  /// The reverse; nullopt: outside the mount.
   std::optional<std::string> relative_path(std::string_view kernel_path) const;
   /// The kernel log's path for one found in /proc/PID/cgroup, which starts with "/.." for a cgroup outside of
   /// the reader's cgroup namespace. nullopt: cannot be expressed below this mount.

@@ -1,4 +1,4 @@
-// The kernel's walk of all cgroups, in a thread of its own.
+// Runs the kernel's walk of all cgroups in a thread of its own.
 #pragma once
 
 #include <functional>
@@ -8,15 +8,14 @@
 
 namespace oomcast {
 
-/// The walk takes cgroup_mutex, which is held, reclaim and all, while somebody makes a cgroup below one that
-/// is at its limit: for seconds, and nothing ends that wait. So the caller waits for the walk, not for the
-/// mutex.
+/// The walk takes cgroup_mutex. mkdir below a cgroup at its limit holds it through reclaim, for seconds, and that
+/// wait cannot be interrupted. So the caller waits for the walk with a timeout, not for the mutex.
 class CgroupWalk {
  public:
   /// `walk`: does one; false: it failed. Whatever it uses must live in it: a walk that hangs outlives this.
   explicit CgroupWalk(std::function<bool()> walk);
   CgroupWalk(const CgroupWalk&) = delete;
-  /// Waits for nobody.
+  /// Does not block.
   ~CgroupWalk();
 
   /// Begins one, and waits for it for `patience`. One that has not ended then is still at work, of 40,000

@@ -1,4 +1,4 @@
-// The memory hierarchy's directory tree: which one it is, which cgroups it has, what their files say.
+// The memory hierarchy's directory tree: its cgroups and the contents of their files.
 #pragma once
 
 #include <array>
@@ -30,7 +30,7 @@ struct CgroupEntry {
   std::optional<std::uint32_t> named_by = std::nullopt;
 };
 
-/// One walk. Parents stand before their children.
+/// Result of one walk. Parents come before their children.
 struct CgroupListing {
   std::vector<CgroupEntry> cgroups;
   std::size_t vanished = 0;    // directories gone between being listed and being opened: normal
@@ -50,7 +50,7 @@ class CgroupDir {
   int fd() const { return fd_.get(); }
 
   Result<Bytes> read_usage() const;  // v2's root has none: Error
-  /// The most it ever held. nullopt: this kernel does not tell (v2 before 5.19).
+  /// Peak usage. nullopt: this kernel does not report it (v2 before 5.19).
   Result<std::optional<Bytes>> read_peak() const;
   Result<std::optional<Bytes>> read_limit() const;  // nullopt = no limit (as at the root)
   /// memory.stat, with kernel (v1) and swap (v2) from their own files.
@@ -64,11 +64,11 @@ class CgroupDir {
   UniqueFd fd_;
 };
 
-/// The tree over one mount. No symlink is followed anywhere, and nothing above the mount point is reached.
+/// The tree of one mount. Never follows a symlink or leaves the mount point.
 class CgroupFs {
  public:
   static constexpr std::size_t max_depth = 64;
-  /// As many memory cgroups as a kernel has room for: their ids have 16 bits.
+  /// The kernel's own maximum of memory cgroups: their ids have 16 bits.
   static constexpr std::size_t max_listed = 65536;
 
   /// find_memory_hierarchy and open.
@@ -96,7 +96,7 @@ class CgroupFs {
   UniqueFd top_;
 };
 
-/// Each is some 5.5 KiB of the kernel's memory, which RSS does not show.
+/// Each costs some 5.5 KiB of kernel memory, which RSS does not show.
 inline constexpr std::size_t kMaxKeptOpen = 4096;
 /// What app passes to CgroupReader: the process's limit on open files, less `reserve`; kMaxKeptOpen at most.
 std::size_t descriptor_budget(std::size_t reserve = 64);
@@ -115,13 +115,13 @@ class CgroupReader {
   Result<std::optional<Bytes>> high(const CgroupEntry& cgroup);
   /// nullopt: this kernel does not account swap to cgroups (or v2's root).
   Result<std::optional<SwapUse>> swap(const CgroupEntry& cgroup);
-  /// v1 memory.swappiness; nullopt on v2, where vm.swappiness rules.
+  /// v1 memory.swappiness; nullopt on v2, where vm.swappiness applies.
   Result<std::optional<std::uint64_t>> swappiness(const CgroupEntry& cgroup);
   Result<MemoryStat> stat(const CgroupEntry& cgroup);
 
-  /// Closes what is open of a cgroup: call it at cgroup_rmdir.
+  /// Closes the open files of a cgroup: call it at cgroup_rmdir.
   void forget(CgroupId id);
-  /// Closes the files of cgroups of which nothing was read since the last call.
+  /// Closes the files of cgroups that were not read since the last call.
   void close_unread();
   std::size_t open_fds() const { return open_fds_; }
 

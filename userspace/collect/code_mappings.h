@@ -1,4 +1,4 @@
-// How often a page of code is mapped: what it takes to set a breakpoint there.
+// Counts the mappings of a page of code: the cost of a breakpoint there.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What Docker and Podman call their containers: a cgroup has the id only.
+// Names of Docker and Podman containers: the cgroup has only the id.
 #pragma once
 
 #include <set>

@@ -1,4 +1,4 @@
-// Series that other tools wrote: CSV with a header line, one sample per line.
+// Series written by other tools: CSV with a header line, one sample per line.
 #pragma once
 
 #include <cstdint>
@@ -42,10 +42,10 @@ class CsvSeries {
   bool per_process() const { return per_process_; }
   /// nullopt: the end.
   Result<std::optional<CsvRow>> next();
-  /// No whole line has come, and the file's writer has not closed it: next() would wait.
+  /// No complete line is there and the writer has not closed the file: next() would block.
   bool would_wait() const { return file_.would_wait(); }
   int fd() const { return file_.fd(); }
-  /// An error of the line that was read last, with its file and number.
+  /// An error for the line read last, with file name and line number.
   Error wrong(std::string_view what) const { return file_.wrong(what); }
   /// The times are dates, not numbers.
   bool has_dates() const { return dates_; }

@@ -1,5 +1,5 @@
-// When page faults are watched. A watched fault takes its program some 0.3 µs longer, so that the busiest CPU
-// has a budget of them; while it is spent nobody is watched.
+// Decides when page faults are watched. A watched fault costs its program some 0.3 µs, so there is a budget for
+// the busiest CPU; while it is spent, no process is watched.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +23,11 @@ class FaultBudget {
   /// `chance`: a random number from 0 to 1.
   bool look(MonoTime now, std::uint64_t faults, double chance);
   bool watching() const { return watching_; }
-  /// How many more, on each CPU; 0 if it is overdrawn.
+  /// Faults left on each CPU; 0 if overdrawn.
   std::uint64_t left() const { return left_ > 0 ? static_cast<std::uint64_t>(left_) : 0; }
-  /// When to look next, at the latest.
+  /// Latest time for the next call.
   Nanos next_look() const;
-  /// Part of the time since the beginning that was watched, from 0 to 1.
+  /// Fraction of the time since the beginning that was watched, from 0 to 1.
   double watched_share() const;
 
  private:

@@ -1,4 +1,4 @@
-// Reading the kernel's files: bounded, and never waiting for a fifo.
+// Reads the kernel's files: bounded, and never blocks on a fifo.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What /proc and /sys tell of the NVIDIA driver: whether it is there, which one, which cards it has.
+// The NVIDIA driver as /proc and /sys show it: whether it is loaded, its version, its cards.
 #pragma once
 
 #include <cstdint>

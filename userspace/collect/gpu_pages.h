@@ -1,4 +1,4 @@
-// The kernel program that adds up what the pages of managed memory do, by process. It needs kprobes and a
+// The kernel program that sums up events of managed memory's pages per process. It needs kprobes and a
 // driver whose events are known (gpu_page_events.h); without it faults and moves are known by card alone.
 #pragma once
 
@@ -28,9 +28,9 @@ class GpuPages {
   /// Those whose va_spaces are known, with what their pages did since load. Empty until the driver has called
   /// at all: a probe that never fires counts nothing, which is not the same as nothing to count.
   virtual std::map<TaskId, GpuActivity> read() = 0;
-  /// Processes that ended. Cost: a pass over both tables, some 5 ms where they are full.
+  /// Forgets processes that ended. Cost: a pass over both tables, some 5 ms when they are full.
   virtual void forget(const std::set<TaskId>& tasks) = 0;
-  /// Events that made no sense; 16 of them, and the program has stopped for good.
+  /// Events with implausible contents; after 16 of them the program stops for good.
   virtual std::uint64_t implausible() const = 0;
   virtual bool stopped() const = 0;
   /// Events that found no room in the table, or came while the program ran on that CPU.

@@ -54,7 +54,8 @@ class GpuSource {
   virtual std::string hook() const = 0;
   /// Becomes readable with each call.
   virtual int fd() const = 0;
-  /// At most so many: who makes calls without end shall not keep its reader. Whether there are more.
+  /// Reads at most `most` calls, so that a process that makes them without end cannot keep the reader busy. Returns
+  /// whether more wait.
   virtual bool drain(const std::function<void(const wire::GpuCall&)>& sink, std::size_t most) = 0;
   /// nvidia-uvm was loaded, or the version is known now.
   virtual void set_driver(std::optional<std::uint32_t> uvm_major,

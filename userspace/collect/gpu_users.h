@@ -1,4 +1,4 @@
-// Who has the NVIDIA driver's files open, and who stands for others when it does.
+// Finds processes that have the NVIDIA driver's files open, and those that do so on behalf of others.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct GpuFiles {
   std::optional<std::uint32_t> uvm_major;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> test_files;  // device as the kernel numbers it, inode
 };
-/// Whether the process has one open: its first 4,096 descriptors are looked at. Cost: a stat of each.
+/// Whether the process has one open, among its first 4,096 descriptors. Cost: a stat of each.
 bool has_gpu_file(const Roots& roots, std::uint32_t pid, const GpuFiles& files);
 
 }  // namespace oomcast

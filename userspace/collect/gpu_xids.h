@@ -1,4 +1,4 @@
-// The errors that the NVIDIA driver reports of its cards, from its tracepoint (575.51 and newer).
+// Errors of cards reported by the NVIDIA driver's tracepoint (575.51 and newer).
 #pragma once
 
 #include <cstdint>

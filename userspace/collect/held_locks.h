@@ -1,4 +1,4 @@
-// Who keeps the lock of a process's memory (mmap_lock).
+// Finds processes whose mmap_lock is held.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace oomcast {
 
-/// To set or clear a breakpoint the kernel takes this lock of each process that has the file mapped, and lets
-/// nobody on the machine fork until it has had them all. Who sleeps with it (in mmap() of a file whose NFS
-/// server does not answer, in a write to a mapping of a file system that is frozen for a snapshot) holds up
-/// every fork with it. So it is asked first.
+/// To set or clear a breakpoint the kernel takes the mmap_lock of each process that has the file mapped, and
+/// blocks every fork on the machine until it has had them all. A thread that sleeps with the lock (in mmap() of a
+/// file whose NFS server does not answer, in a write to a mapping of a file system frozen for a snapshot) thus
+/// blocks every fork. So this is checked first.
 class HeldLocks {
  public:
   /// `look`: those that are held at this moment; may be called by several threads at once.
@@ -25,7 +25,7 @@ class HeldLocks {
   /// A process whose lock is held by a thread that slept with it for all of 30 ms. nullopt: there is none.
   /// Cost: a look; where locks are held then, three more and 30 ms.
   std::optional<std::uint32_t> keeper() const;
-  /// Until there is none, `patience` at most.
+  /// Waits until there is none, at most for `patience`.
   void wait(Nanos patience) const;
 
  private:

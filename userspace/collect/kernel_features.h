@@ -1,5 +1,5 @@
-// What the running kernel can, of what differs between those that oomcast runs on (5.10 and later). Asked of
-// its types (BTF) and never of its version: distributions take changes back to older ones.
+// Features that differ between the kernels that oomcast runs on (5.10 and later). Detected from the kernel's types
+// (BTF), never from its version: distributions backport changes.
 #pragma once
 
 #include <optional>
