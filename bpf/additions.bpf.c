@@ -28,7 +28,7 @@ static __always_inline bool is_longer(const struct oc_length_key* key, u64 lengt
   return number && length > before;
 }
 
-/* 1: the kernel is to count it, and to disarm the breakpoint after as many as it was armed for. */
+/* 1: the kernel counts it, and disarms the breakpoint after as many as it was armed for. */
 SEC("perf_event")
 int on_addition(struct oc_event_context* ctx) {
   struct task_struct* task = (void*)bpf_get_current_task();

@@ -13,7 +13,7 @@
 #include "record.bpf.h"
 #include "task.bpf.h"
 
-/* By process that is watched; all of it may change while it runs. */
+/* Indexed by watched process; all of it may change at run time. */
 unsigned int oc_watched_tgids[OC_WATCHED] = {}; /* 0: none */
 unsigned long long oc_sample_bytes[OC_WATCHED] = {};
 unsigned long long oc_sample_extra[OC_WATCHED] = {};
@@ -76,7 +76,7 @@ static __always_inline bool count_call(u32 number, u32 function, u64 size) {
   return oc_functions_told[number] >> function & 1;
 }
 
-/* What a block of this size stands for; 0: it is not sampled. Points of a renewal process along the bytes
+/* The weight of a block of this size; 0: not sampled. Points of a renewal process along the bytes
  * that are allocated and what is added for each block, oc_sample_bytes apart on average. */
 static __always_inline u64 weigh_block(u32 number, u64 size) {
   if (number >= OC_WATCHED) return 0;
@@ -165,7 +165,7 @@ int enter_free(struct pt_regs* ctx) {
   return 0;
 }
 
-/* false: it is not told of. */
+/* false: not reported. */
 static __always_inline bool tell_allocated(struct pt_regs* ctx, const struct oc_allocating* a, u64 address,
                                            const struct oc_block* block, u64 now) {
   u32 zero = 0;
@@ -219,7 +219,7 @@ int leave(struct pt_regs* ctx) {
     if (!failed) bpf_probe_read_user(&address, sizeof(address), (void*)a.out);
   }
   struct oc_block_key key = {.address = address ? address : a.old, .tgid = oc_seen_tgid_of_current()};
-  /* What lay there was freed, and nobody saw it. */
+  /* The block at this address was freed unseen. */
   if (address && !bpf_map_delete_elem(&blocks, &key)) tell_freed(key.tgid, address);
   if (!a.weight && !a.known.born_ns) return 0;
   u64 now = bpf_ktime_get_ns();

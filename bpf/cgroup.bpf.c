@@ -1,5 +1,5 @@
-/* Life of the memory hierarchy's cgroups. On v1 every hierarchy fires these; only the memory controller's
- * count. */
+/* Memory cgroups: creation, removal and renaming, and tasks attached to them. On v1 every hierarchy fires these
+ * events; only the memory controller's count. */
 #include "emit.bpf.h"
 #include "task.bpf.h"
 

@@ -34,8 +34,8 @@ static __always_inline s64 oc_resident_pages(struct mm_struct* mm) {
   return mm->rss_stat[OC_MM_ANON].count + mm->rss_stat[OC_MM_FILE].count + mm->rss_stat[OC_MM_SHMEM].count;
 }
 
-/* What a process cannot be made to drop: anonymous, shared and swapped. `known`: the verifier knows this mm's
- * type, so that it takes loads. */
+/* A process's unreclaimable memory: anonymous, shared and swapped. `known`: the verifier knows this mm's type, so
+ * plain loads will do. */
 static __always_inline s64 oc_kept_pages(struct mm_struct* mm, bool known) {
   if (!known || bpf_core_type_exists(struct mm_rss_stat))
     return oc_rss_pages(mm, OC_MM_ANON) + oc_rss_pages(mm, OC_MM_SHMEM) + oc_rss_pages(mm, OC_MM_SWAP);
@@ -70,9 +70,9 @@ static __always_inline bool oc_has_oom_lock(void) {
 __weak const volatile bool oc_can_cast SEC(".rodata") = false;
 extern void* bpf_rdonly_cast(const void* pointer, u32 type) __ksym __weak;
 
-/* Of each field that is a pointer, loaded from a tracepoint's own argument, verifiers since 6.2 ask whether
- * it is to be trusted, by the names of all the kernel's types: a fifth of the time that trace took to begin.
- * Of what was cast they ask nothing, and at run time the cast is no instruction. */
+/* For each pointer field loaded from a tracepoint's own argument, verifiers since 6.2 check whether it is trusted,
+ * by the names of all kernel types: a fifth of the start-up time of trace. They skip the check for a cast pointer,
+ * and at run time the cast is no instruction. */
 static __always_inline struct task_struct* oc_untrusted(struct task_struct* task) {
   return oc_can_cast ? bpf_rdonly_cast(task, bpf_core_type_id_kernel(struct task_struct)) : task;
 }

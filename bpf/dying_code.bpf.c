@@ -1,4 +1,4 @@
-/* Which Python line a victim of the OOM killer was at: in its own context, while its memory is there. */
+/* Reads the Python line of an OOM victim in its own context, while its memory is still there. */
 #include "emit.bpf.h"
 #include "python_code.bpf.h"
 #include "task.bpf.h"

@@ -29,15 +29,15 @@ static __always_inline void oc_count_lost(u32 reason) {
 
 #define OC_LOOK_NS 100000000ull
 
-/* Frequent records wait for the reader's next look, unless that look is far off: while nothing comes, the
- * reader sleeps. */
+/* Frequent records wait for the reader's next drain, unless that is far off: while nothing arrives, the reader
+ * sleeps. */
 static __always_inline u64 oc_wakeup_soon(void) {
   u64 latest = bpf_ktime_get_ns() + OC_LOOK_NS;
   if (oc_next_look_ns <= latest) return BPF_RB_NO_WAKEUP;
   oc_next_look_ns = latest;
   return BPF_RB_FORCE_WAKEUP;
 }
-/* Nor if half the ring is taken. */
+/* Wake the reader at once when the ring is half full. */
 static __always_inline u64 oc_lazy_wakeup(void) {
   if (bpf_ringbuf_query(&samples, BPF_RB_AVAIL_DATA) > OC_SAMPLES_HALF) return BPF_RB_FORCE_WAKEUP;
   return oc_wakeup_soon();
@@ -48,7 +48,7 @@ static __always_inline void oc_submit_lazily(void* record) {
 static __always_inline void oc_submit_now(void* record) {
   bpf_ringbuf_submit(record, BPF_RB_FORCE_WAKEUP);
 }
-/* One that was built elsewhere, and is as long as what is in it. */
+/* Sends a record of variable length that was built elsewhere. */
 static __always_inline void oc_send_event(void* record, u32 size) {
   if (bpf_ringbuf_output(&events, record, size, BPF_RB_FORCE_WAKEUP)) oc_count_lost(OC_LOST_EVENTS_RING_FULL);
 }

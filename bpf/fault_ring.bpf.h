@@ -23,7 +23,7 @@ struct oc_event_context { /* struct bpf_perf_event_data, which BPF sees in this 
   u64 addr;
 };
 
-/* Of the programs of perf events, which the kernel does not let interrupt each other on a CPU. */
+/* Only for perf event programs: the kernel does not let them interrupt each other on a CPU. */
 struct {
   __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
   __uint(max_entries, 1);
@@ -31,7 +31,7 @@ struct {
   __type(value, struct oc_fault);
 } event_buffer __weak SEC(".maps");
 
-/* A call of the allocator that goes on. */
+/* A call of the allocator in progress. */
 struct oc_allocating {
   u64 size;
   u64 sp;     /* where its return address stands, */
@@ -81,7 +81,7 @@ __weak unsigned long long woken_ns; /* racing CPUs wake once more */
 
 /* The reader is woken every 10 ms, and by every quarter of the ring: what it is late for may have ended, and
  * taken its names with it. */
-/* false: there was no room. */
+/* false: no room. */
 static __always_inline bool send_record(void* record, u64 size, u64 now, u32 loss) {
   bool wake =
       now - woken_ns > OC_WAKE_EVERY_NS || bpf_ringbuf_query(&faults, BPF_RB_AVAIL_DATA) > 2 * 1024 * 1024;

@@ -1,5 +1,5 @@
-/* Who touches new memory, and from where: samples of page faults with the registers, the stack and the Python
- * frames of the thread at that moment. An object of its own: loaded only while someone asks.
+/* Which code touches new memory: samples of page faults with the registers, the stack and the Python frames of the
+ * thread at that moment. An object of its own, loaded only while blame runs.
  *
  * on_fault runs at every minor fault, after the kernel has handled it, in the windows for which user space
  * opens the event (collect/fault_budget.h). A fault may bring 4 KiB or 2 MiB, so that what counts is not
@@ -19,7 +19,7 @@ unsigned long long oc_sample_pages = 64; /* a record for about so much; may chan
 unsigned long long oc_window = 1;        /* number of the window of watching */
 /* Descendants of a process in scope that found no room: told only while those between live. */
 unsigned long long oc_scope_lost = 0;
-/* What the counters lag by at most: each CPU keeps as much of a change to itself. */
+/* The counters' maximum lag: each CPU keeps changes up to this size to itself. */
 const volatile long long oc_lag_pages = 64;
 
 struct { /* on each CPU, in or out of scope: what watching has cost */
@@ -145,7 +145,7 @@ static __always_inline struct weight weigh(const struct faulting* f, bool modern
     g->thread = 0; /* what it counted while nobody watched is no sample's */
     grown = 0;
   }
-  /* What the thread's other faults brought is not this one's. */
+  /* Pages of the thread's other faults do not count for this one. */
   u64 between = g->thread == f->thread && f->faults > g->thread_faults ? f->faults - g->thread_faults : 1;
   g->thread = f->thread;
   g->thread_faults = f->faults;

@@ -208,8 +208,8 @@ static __always_inline bool is_wanted(u32 command) {
   return true;
 }
 
-/* So that what the driver does later, in threads of its own, can be laid to who asked for it. Of a process
- * from before, at its next call. A va_space of before may have had the same address: a new one replaces it.
+/* So that later work in the driver's own threads can be attributed to the caller. A process that was there before
+ * is added at its next call. A new va_space replaces an earlier one with the same address.
  */
 static __always_inline void remember_va_space(const struct target* target, bool is_new) {
   int tag = oc_uvm_tag;
@@ -247,7 +247,7 @@ static __always_inline bool is_memory_class(u32 class) {
          class == OC_RM_MEMORY_FABRIC;
 }
 
-/* Whether it asks for memory, as its argument says. */
+/* Whether the call asks for memory, by its argument. */
 static __always_inline bool asks_for_memory(u32 number, const struct oc_gpu_call* r) {
   if (number == OC_RM_ALLOC || number == OC_RM_ALLOC_MEMORY) return true;
   u32 function = *(const u32*)&r->head[HEAP_FUNCTION_AT];
@@ -257,7 +257,7 @@ static __always_inline bool asks_for_memory(u32 number, const struct oc_gpu_call
 
 static __always_inline void rm_call(u32 number, u32 size, u64 argument, const struct target* target,
                                     long result, const struct pt_regs* user) {
-  /* Most calls of these two are of no interest: ask before anything is reserved. */
+  /* Most calls of these two are irrelevant: check before reserving a record. */
   u64 pointer = 0;
   u32 params = 0;
   if (number == OC_RM_CONTROL) {
@@ -278,7 +278,7 @@ static __always_inline void rm_call(u32 number, u32 size, u64 argument, const st
   if (size) r->head_bytes = read_argument(r->head, OC_GPU_HEAD_LEN, size, argument);
   if (params > OC_GPU_PARAMS_LEN) params = OC_GPU_PARAMS_LEN;
   if (pointer && params) r->params_bytes = read_argument(r->params, OC_GPU_PARAMS_LEN, params, pointer);
-  /* Before the call is submitted, which stands before it: whoever reads the call finds this behind it. */
+  /* The call was reserved earlier, so it is read first; submit it last, so that its reader finds the stack. */
   if ((oc_gpu_wants_stacks || oc_gpu_wants_code) && asks_for_memory(number, r)) {
     if (oc_gpu_wants_stacks)
       send_stack(user);
@@ -345,7 +345,7 @@ static __always_inline void on_munmap(u64 address, u64 length, long result) {
   submit(r);
 }
 
-/* Where functions can be traced, other system calls pay nothing. */
+/* Where the kernel can trace functions, other system calls cost nothing extra. */
 SEC("fexit/__x64_sys_ioctl")
 int BPF_PROG(on_ioctl_return, struct pt_regs* regs, long result) {
   on_ioctl((u32)regs->di, (u32)regs->si, regs->dx, result, regs);

@@ -1,4 +1,4 @@
-/* The errors that the NVIDIA driver reports of its cards (Xid), from its tracepoint nvidia:nvidia_dev_xid,
+/* Errors of cards (Xid) reported by the NVIDIA driver, from its tracepoint nvidia:nvidia_dev_xid,
  * which newer drivers have. Attached by name: a module's types are not needed, and rarely there.
  */
 

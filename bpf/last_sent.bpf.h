@@ -1,5 +1,5 @@
-/* Two tables of what was last sent of a cgroup: of those that hold next to nothing there may be thousands,
- * and they must not keep out the others. */
+/* Two tables of what was last sent for a cgroup: thousands of cgroups may hold next to nothing, and they must not
+ * keep out the others. */
 #ifndef OOMCAST_LAST_SENT_BPF_H
 #define OOMCAST_LAST_SENT_BPF_H
 
@@ -7,7 +7,7 @@
 
 #define OC_IDLE_PAGES 256
 
-/* Whatever its limit is: who makes thousands chooses that as well. */
+/* The limit does not count: a user who makes thousands of cgroups also sets their limits. */
 static __always_inline bool oc_is_idle(u64 pages) {
   return pages < OC_IDLE_PAGES;
 }

@@ -1,16 +1,15 @@
-/* Which processes' memory is locked at this moment: user space asks before breakpoints are set or cleared
- * (collect/held_locks.h). Nothing is waited for, so each answer may be wrong of its moment; several that are
- * the same are not. */
+/* Lists processes whose mmap_lock is held: user space checks before it sets or clears breakpoints
+ * (collect/held_locks.h). Takes no lock, so a single answer may be stale; several equal ones are reliable. */
 
 #include "numbers.bpf.h"
 #include "wire_faults.h"
 
-/* Of rw_semaphore.count. A kernel with PREEMPT_RT has another lock, of which nothing is told. */
+/* Bits of rw_semaphore.count. PREEMPT_RT kernels use another lock, which is not reported. */
 #define OC_LOCK_WRITER 1ULL
 #define OC_LOCK_READERS (~0ULL >> 1 & ~0xffULL)
 #define OC_LOCK_OWNER_FLAGS 7ULL
 
-/* Each process once, by its first thread, or if that has ended by all others. */
+/* Each process once, by its group leader; if that has exited, by every other thread. */
 SEC("iter/task")
 int held_locks(struct bpf_iter__task* ctx) {
   struct seq_file* seq = ctx->meta->seq;

@@ -62,7 +62,7 @@ static __always_inline struct vm_area_struct* mapping_of(u64 node) {
   return (void*)(node - bpf_core_field_offset(struct vm_area_struct, shared.rb));
 }
 
-/* Whether some mapping below this node may have the page. */
+/* Whether a mapping below this node may contain the page. */
 static __always_inline bool leads_to_page(u64 node) {
   return node && BPF_CORE_READ(mapping_of(node), shared.rb_subtree_last) >= oc_walk_page;
 }
@@ -75,7 +75,7 @@ static __always_inline void count(struct vm_area_struct* vma) {
   oc_walk_mappings = BPF_CORE_READ(mm, map_count);
 }
 
-/* In the order of their first pages: behind one that begins after the page there is none that has it. */
+/* Mappings are ordered by first page: after one that begins behind the page, none contains it. */
 static __always_inline void step(u64 at) {
   struct rb_node* node = (void*)at;
   if (oc_walk_from == OC_FROM_ABOVE) {

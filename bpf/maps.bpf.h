@@ -17,7 +17,7 @@ __weak const volatile unsigned long long oc_host_pages SEC(".rodata") =
 __weak const volatile unsigned int oc_tick_jiffies SEC(".rodata") =
     1; /* least distance of two looks of a CPU */
 
-/* When user space will look at the samples next, if nobody wakes it. */
+/* When user space will drain the samples next, if not woken before. */
 __weak volatile unsigned long long oc_next_look_ns = 0;
 
 #define OC_TRACKED_CGROUPS 16384
@@ -54,7 +54,7 @@ struct {
   __type(value, u64);
 } lost __weak SEC(".maps");
 
-/* What was last sent of a cgroup or process: a record goes out when it moved far enough from here. */
+/* What was last sent for a cgroup or process: a record goes out when the value has moved far enough from it. */
 struct oc_last {
   u64 pages;
   u64 time_ns;
@@ -68,8 +68,8 @@ struct { /* 1.4 MiB */
   __type(value, struct oc_last);
 } last_cgroup __weak SEC(".maps");
 
-/* Of those that hold next to nothing. Any user can make thousands of them: in one table they would keep out
- * the others, which ticks then do not follow. */
+/* The same for cgroups that hold next to nothing. Any user can make thousands of them: in one table they would
+ * keep out the others, and ticks would not follow those. */
 struct { /* 1.4 MiB */
   __uint(type, BPF_MAP_TYPE_HASH);
   __uint(max_entries, OC_TRACKED_IDLE);
@@ -77,8 +77,8 @@ struct { /* 1.4 MiB */
   __type(value, struct oc_last);
 } last_idle __weak SEC(".maps");
 
-/* Of this and the next three what was not used for longest makes way, whoever filled them first. User space
- * makes them larger where there are many CPUs, each of which keeps some free places to itself. */
+/* This map and the next three are LRU, so whoever fills them first cannot keep others out. User space enlarges
+ * them on machines with many CPUs, because each CPU keeps some free elements to itself. */
 struct { /* 1.4 MiB */
   __uint(type, BPF_MAP_TYPE_LRU_HASH);
   __uint(max_entries, OC_TRACKED_PROCESSES);
@@ -99,9 +99,9 @@ struct { /* 0.3 MiB; an entry goes at its process's exit, or for want of room wh
   __type(value, struct oc_victim);
 } victims __weak SEC(".maps");
 
-/* Those of them that the OOM killer has marked. Any user can hold thousands that the kernel killed for
- * something else in their exit, as their tracer, at 100 a second: in one table they would push these out,
- * whose last words and end would be missed. */
+/* Those of them that the OOM killer has marked. Any user can, as their tracer, hold thousands of processes in
+ * exit that the kernel killed for another reason, at 100 a second: in one table they would evict the OOM victims,
+ * whose argv and exit would then be missed. */
 struct { /* 0.1 MiB */
   __uint(type, BPF_MAP_TYPE_LRU_HASH);
   __uint(max_entries, OC_TRACKED_MARKED);

@@ -1,11 +1,10 @@
-/* The numbers by which user space knows processes: in a pid namespace, as in a container, they are not the
- * kernel's. */
+/* Pids as user space sees them: in a pid namespace, as in a container, they differ from the kernel's. */
 #ifndef OOMCAST_NUMBERS_BPF_H
 #define OOMCAST_NUMBERS_BPF_H
 
 #include "compat.bpf.h"
 
-/* Set by user space before load: the inode of its pid namespace; 0: it has the machine's numbers. */
+/* Set by user space before load: the inode of its pid namespace; 0: the initial one. */
 __weak const volatile unsigned int oc_pid_namespace SEC(".rodata") = 0;
 
 #define OC_PID_LEVELS 32 /* MAX_PID_NS_LEVEL */
@@ -16,7 +15,7 @@ static __always_inline char* oc_upid(struct pid* pid, u32 level) {
          (u64)(level % OC_PID_LEVELS) * bpf_core_type_size(struct upid);
 }
 
-/* A process's number in its own pid namespace, which is the innermost. */
+/* A process's pid in its own pid namespace, which is the innermost. */
 static __always_inline u32 oc_pid_number(struct pid* pid, u32 level) {
   int nr = 0;
   if (pid)
@@ -35,7 +34,7 @@ static __noinline u32 oc_number_in_namespace(struct pid* pid) {
   return 0;
 }
 
-/* 0: user space sees no such process. */
+/* 0: the process is not visible to user space. */
 static __always_inline u32 oc_seen_tgid(struct task_struct* task) {
   if (!oc_pid_namespace) return BPF_CORE_READ(task, tgid);
   return oc_number_in_namespace(BPF_CORE_READ(task, group_leader, thread_pid));

@@ -1,4 +1,4 @@
-/* The OOM decision, its victims, their last moment and the return of their memory; SIGKILLs from user space.
+/* The OOM decision, its victims, their state at death and the return of their memory; SIGKILLs from user space.
  */
 #include "emit.bpf.h"
 #include "task.bpf.h"
@@ -28,7 +28,7 @@ static __always_inline void fill_owner(struct oc_memcg* out, struct cgroup_subsy
   oc_fill_memcg(out, (void*)owner);
 }
 
-/* All its threads have ended: what is left is a zombie, whose exit was told. */
+/* All its threads have exited: it is a zombie, and its exit was reported. */
 static __always_inline bool is_zombie(struct task_struct* task) {
   return BPF_CORE_READ(task, signal, live.counter) == 0;
 }
@@ -54,8 +54,7 @@ static __always_inline void follow_marked(struct task_struct* task) {
     bpf_map_delete_elem(&victims, &tgid);
 }
 
-/* What a user, and all users together, may have told in a second. Two CPUs that count at once let one more
- * pass. */
+/* Limits of records per second for one user and for all. Two CPUs that count at once let one more pass. */
 #define OC_KILLS_OF_USER 100
 #define OC_KILLS_OF_ALL 500
 #define OC_ALL_USERS (~0u)
@@ -171,7 +170,7 @@ struct {
   __type(value, struct oc_dying);
 } dying_scratch SEC(".maps");
 
-/* What the compiler knows of a number's bound, the verifier is to see again. */
+/* Makes the verifier see a bound that the compiler has proved and dropped. */
 #define OC_AT_MOST(number, most)    \
   ({                                \
     u32 n_ = (number);              \
@@ -230,7 +229,7 @@ int BPF_PROG(on_mark_victim_pid, int pid) {
 
 #define OC_CAP_KILL 5
 
-/* Who ends others to save memory, as systemd-oomd and earlyoom do: of the machine, not of a container. */
+/* User-space OOM killers such as systemd-oomd and earlyoom: the machine's, not a container's. */
 static __always_inline bool may_kill_anybody(struct task_struct* task) {
   const struct cred* cred = BPF_CORE_READ(task, real_cred);
   u32 caps = 0; /* the first 32, whatever type the kernel has for all of them */
@@ -286,7 +285,7 @@ int BPF_PROG(on_signal_generate, int sig, struct kernel_siginfo* info, struct ta
   return 0;
 }
 
-/* In the victim's context, before it exits: what it showed as argv and where it was. */
+/* Runs in the victim's context, before it exits: records its argv and where it was. */
 SEC("tp_btf/signal_deliver")
 int BPF_PROG(on_signal_deliver, int sig) {
   if (sig != OC_SIGKILL) return 0;

@@ -1,5 +1,4 @@
-/* Reads which Python code the running thread executes, as far as user space has told how its CPython keeps
- * it. */
+/* Reads which Python code the running thread executes, if user space has provided the layout of its CPython. */
 #ifndef OOMCAST_PYTHON_BPF_H
 #define OOMCAST_PYTHON_BPF_H
 
@@ -51,7 +50,7 @@ static __always_inline u64 oc_python_thread(struct oc_python_layout* l, u64 thre
   return 0;
 }
 
-/* 1 where x is negative, else 0; without a branch: of each one the verifier would walk both ways. */
+/* 1 if x is negative, else 0; without a branch, because the verifier would explore both sides of each. */
 static __always_inline u64 oc_is_negative(s64 x) {
   barrier_var(x);
   return (u64)x >> 63;

@@ -1,5 +1,5 @@
-/* Names and lines of the Python code that a thread executes, read in its own context: for what cannot be
- * asked later. */
+/* Names and lines of the Python code that a thread executes, read in its own context, for cases where they cannot
+ * be read later. */
 #ifndef OOMCAST_PYTHON_CODE_BPF_H
 #define OOMCAST_PYTHON_CODE_BPF_H
 

@@ -1,5 +1,4 @@
-/* How long tasks stood still to reclaim memory by themselves, by the task's memory cgroup. Sums stay in the
- * kernel. */
+/* Time that tasks stalled in direct reclaim, by the task's memory cgroup. Sums stay in the kernel. */
 #include "emit.bpf.h"
 #include "task.bpf.h"
 

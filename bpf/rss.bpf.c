@@ -3,7 +3,7 @@
  * on_tick runs on the kernel's own tick of each busy CPU. It brings no interrupt of its own: a clock of ours,
  * which a perf event would be, costs 25-30 us a beat in a virtual machine, whatever is done in it, and wakes
  * idle CPUs. on_rss_stat runs on every change of a process's RSS. It is attached only where that exactness is
- * worth its dispatch, 3-5 % of a fault-bound program: while a cgroup in scope is about to meet its limit.
+ * worth its dispatch, 3-5 % of a fault-bound program: while a cgroup in scope is about to hit its limit.
  */
 
 #include "accounting.bpf.h"
@@ -11,7 +11,7 @@
 #include "last_sent.bpf.h"
 #include "task.bpf.h"
 
-/* Whether it is worth a record; what was last sent is this, then. */
+/* Whether the value is worth a record; if so, remembers it as last sent. */
 static __always_inline enum oc_send next_to_send(struct oc_last* last, u64 pages, u64 now, u64 step_pages) {
   enum oc_send send = oc_worth_sending(last->pages, last->time_ns, pages, now, step_pages, oc_interval_ns);
   if (send == OC_SEND_NOTHING) return send;
@@ -128,7 +128,7 @@ int BPF_PROG(on_tick) {
   return 0;
 }
 
-/* The same on a clock of ours, only for CPUs that have no tick while one task runs (nohz_full). */
+/* The same on a perf clock event, only for CPUs without a tick while one task runs (nohz_full). */
 SEC("perf_event")
 int on_clock(struct bpf_perf_event_data* ctx) {
   if ((u32)bpf_get_current_pid_tgid()) sample_current();

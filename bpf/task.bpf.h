@@ -65,7 +65,7 @@ static __always_inline void oc_fill_task_argument(struct oc_task* out, struct ta
   oc_fill_task_rest(out, task, task->flags);
 }
 
-/* By the numbers that user space knows. */
+/* With pids as user space sees them. */
 static __always_inline void oc_fill_seen_task(struct oc_task* out, struct task_struct* task) {
   oc_fill_task(out, task);
   if (!oc_pid_namespace) return;

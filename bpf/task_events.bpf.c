@@ -80,7 +80,7 @@ int BPF_PROG(on_exit, struct task_struct* task) {
   if (task->signal->live.counter) return 0; /* threads are left */
   if (was_told(task)) return 0;
   u32 tgid = task->tgid;
-  /* Looking is cheaper than deleting, and few are in either. */
+  /* A lookup is cheaper than a delete, and few tasks are in either map. */
   if (bpf_map_lookup_elem(&last_process, &tgid)) bpf_map_delete_elem(&last_process, &tgid);
   if (oc_victim_of(tgid)) {
     bpf_map_delete_elem(&marked_victims, &tgid);

@@ -1,5 +1,5 @@
-/* Where a thread is in user mode, copied for user space to unwind. Without maps but `pythons`: every object
- * has its own ring. */
+/* Copies a thread's user-mode registers and stack for user space to unwind. Uses no map but `pythons`: every
+ * object has its own ring. */
 #ifndef OOMCAST_USER_STACK_BPF_H
 #define OOMCAST_USER_STACK_BPF_H
 

@@ -1,5 +1,5 @@
-/* What no tick sees: cgroups whose tasks sleep, and limits that change. Where the kernel has no iterator over
- * cgroups, user space reads their files. */
+/* Reports what ticks miss: cgroups whose tasks sleep, and limit changes. Without a cgroup iterator in the kernel,
+ * user space reads the files instead. */
 
 #include "emit.bpf.h"
 #include "last_sent.bpf.h"
@@ -7,7 +7,7 @@
 
 #define WALKS_A_ROUND 16
 unsigned long long oc_walks; /* counted by user space */
-/* The walk counts the cgroups that it visits, and the idle ones that it puts off until the next walk. */
+/* The walk counts the cgroups that it visits, and the idle ones deferred to the next walk. */
 unsigned long long oc_visited, oc_put_off;
 
 /* kernfs numbers a cgroup's files too, so inodes of cgroups may all be alike modulo 16: hash them first. */

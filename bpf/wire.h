@@ -1,4 +1,4 @@
-/* The contract between the kernel programs and user space: with the parts it includes, the only definition of
+/* The contract between the kernel programs and user space: with the headers it includes, the only definition of
  * every record.
  *
  * Fixed widths, explicit padding, sizes asserted, the unit in the field's name. Only userspace/wire reads it

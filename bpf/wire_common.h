@@ -1,4 +1,4 @@
-/* What every record of the contract is made of. See wire.h. */
+/* The parts common to all records. See wire.h. */
 #ifndef OOMCAST_WIRE_COMMON_H
 #define OOMCAST_WIRE_COMMON_H
 
@@ -86,7 +86,7 @@ struct oc_memcg {
   unsigned int oom_group;             /* memory.oom.group */
 };
 
-/* A size that changes unseen is a record that the other side misreads. */
+/* If a size changes unnoticed, the other side misreads the record. */
 #define OC_ASSERT_SIZE(type, bytes) _Static_assert(sizeof(struct type) == (bytes), #type)
 #ifdef __cplusplus
 #define _Static_assert static_assert

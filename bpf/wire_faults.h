@@ -7,7 +7,7 @@
 #define OC_REGISTERS 17      /* x86-64, in the order of its DWARF numbers: rax … r15, rip */
 #define OC_STACK_BYTES 24576 /* of a user stack, from the stack pointer on */
 
-/* Where a thread was in user mode: what it takes to unwind it. Sent as far as `stack` is filled. */
+/* A thread's user-mode state, as needed to unwind it. Sent up to the filled part of `stack`. */
 struct oc_user_stack {
   unsigned long long registers[OC_REGISTERS];
   unsigned int stack_bytes;
@@ -42,7 +42,7 @@ enum oc_allocator_function {
   OC_ALLOCATOR_FUNCTIONS = 7,
 };
 
-/* A block that was allocated, or has grown in realloc(): it stands for `weight_bytes` of them. */
+/* A block that was allocated, or grew in realloc(): it represents `weight_bytes` of them. */
 struct oc_allocation {
   struct oc_header header; /* its time: when the block got this size */
   struct oc_task task;
@@ -64,7 +64,7 @@ struct oc_freed {
   unsigned long long address;
 };
 
-/* A container that became longer: where its program was just after. */
+/* A container became longer: where its program was just after. */
 struct oc_addition {
   struct oc_header header;
   struct oc_task task;
@@ -73,7 +73,7 @@ struct oc_addition {
   struct oc_user_stack user;
 };
 
-/* Where a container's length stands that is watched; key and value of map "lengths". */
+/* The address of a watched container's length; key and value of map "lengths". */
 #define OC_WATCHED_LENGTHS 8 /* two of each process */
 struct oc_length_key {
   unsigned long long at;
@@ -98,7 +98,7 @@ struct oc_allocator_calls {
   unsigned long long bytes;
 };
 
-/* A block that was told of, and lives; key and value of map "blocks". */
+/* A reported block that is not freed yet; key and value of map "blocks". */
 struct oc_block_key {
   unsigned long long address;
   unsigned long long tgid;
@@ -111,13 +111,13 @@ struct oc_block {
   unsigned long long scale; /* what a byte stands for by which it grows in the next call, in 256ths */
 };
 
-/* Of map "fault_scope": a process by its identity, for its number may be another's soon. A cgroup's is its
- * id, which has not the highest bit. */
+/* Key of map "fault_scope": a process by its identity, because its pid may be reused soon. A cgroup's key is its
+ * id, which never has the highest bit set. */
 static inline unsigned long long oc_scope_of_process(unsigned int tgid, unsigned long long start_ticks) {
   return 1ull << 63 | start_ticks << 22 | tgid; /* no kernel has process numbers of more than 22 bits */
 }
 
-/* What a process has grown by; the value of map "growth", keyed by tgid. */
+/* A process's growth; the value of map "growth", keyed by tgid. */
 struct oc_growth {
   unsigned long long mm;            /* 0: not seen by the kernel program yet */
   long long resident_pages;         /* anonymous, shared and swapped, at the last look */
@@ -130,7 +130,7 @@ struct oc_growth {
   long long ahead;                  /* pages in `gathered` that the counters do not show yet */
 };
 
-/* A process whose memory is locked; what the iterator "held_locks" writes. */
+/* A process whose mmap_lock is held; what the iterator "held_locks" writes. */
 struct oc_held_lock {
   unsigned long long tgid;
   unsigned long long owner; /* an address that stands for the thread that took the lock last */

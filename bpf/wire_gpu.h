@@ -69,7 +69,7 @@ struct oc_gpu_stack {
   struct oc_user_stack user;
 };
 
-/* Where a UVM call's argument is of interest, by the driver's version: set by user space. */
+/* Which parts of a UVM call's argument matter, by driver version: set by user space. */
 struct oc_gpu_layout {
   unsigned short head_bytes; /* 0: not of interest */
   unsigned short tail_at;
@@ -90,7 +90,7 @@ struct oc_gpu_owner {
   unsigned int _pad;
 };
 
-/* What pages of managed memory do. */
+/* Events of managed memory's pages. */
 enum oc_gpu_page_event {
   OC_GPU_CPU_FAULT = 1,
   OC_GPU_CARD_FAULT = 2,
@@ -110,7 +110,7 @@ struct oc_gpu_activity {
   unsigned long long bytes;
 };
 
-/* An error that the driver reports of a card. */
+/* An error of a card reported by the driver. */
 #define OC_GPU_BUS_LEN 24
 #define OC_GPU_MESSAGE_LEN 208
 struct oc_gpu_xid {

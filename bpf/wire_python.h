@@ -1,4 +1,4 @@
-/* The contract's part for what CPython executes. See wire.h. */
+/* The contract's part for CPython. See wire.h. */
 #ifndef OOMCAST_WIRE_PYTHON_H
 #define OOMCAST_WIRE_PYTHON_H
 
@@ -46,7 +46,7 @@ struct oc_python_layout {
   struct oc_python_objects objects; /* all 0: only addresses are wanted */
 };
 
-/* A freed code object's place may soon be another's. What it refers to tells them apart. */
+/* The address of a freed code object may soon be reused. The objects it refers to tell them apart. */
 static inline unsigned long long oc_python_identity(unsigned long long file, unsigned long long name,
                                                     unsigned long long lines) {
   return file * 0x9E3779B97F4A7C15ull + name * 0xC2B2AE3D27D4EB4Full + lines;
