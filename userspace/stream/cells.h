@@ -1,4 +1,4 @@
-// Text on a terminal: what it means rather than its colour, and how many columns it takes.
+// Text on a terminal: styled by meaning rather than colour, and measured in columns.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@ namespace oomcast {
 
 enum class Style : std::uint8_t {
   normal,
-  dim,       // there if one looks for it
+  dim,       // unobtrusive
   strong,    // headings
   warn,      // on its way to trouble
-  alert,     // a person should act
+  alert,     // someone should act
   selected,  // what the keys act on
 };
 

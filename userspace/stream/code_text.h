@@ -1,4 +1,4 @@
-// Lines of programs, and functions of mapped files, as a person reads them.
+// Formats code places (program lines, functions of mapped files) for people.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Which facts of a stream are printed. What is stored and recorded does not depend on it.
+// Decides which facts of a stream are printed. Stores and recordings are not affected.
 #pragma once
 
 #include <map>
@@ -17,7 +17,7 @@
 
 namespace oomcast {
 
-/// What a person reads as it comes: events, and forecasts that turn.
+/// Selects what is shown by default: events, and forecasts whose verdict or alert changes.
 class News {
  public:
   bool is(const Fact& fact);

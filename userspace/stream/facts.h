@@ -1,4 +1,4 @@
-// All that a stream tells, in one type: what the model saw, what is forecast, and about the stream itself.
+// All facts of a stream in one type: the model's, the forecasts, and those about the stream itself.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,7 @@ struct EndFact {
   std::optional<double> time_s = std::nullopt;  // as in StartFact
 };
 
-/// What was counted since the start. Sent to who connects to the daemon, and every 15 s after that.
+/// Counts since the start. Sent to each client that connects to the daemon, and every 15 s after that.
 struct TotalsFact {
   MonoTime time, since;
   std::map<std::string, std::uint64_t, std::less<>> kills, episodes;  // by scope; processes, decisions
@@ -48,7 +48,7 @@ using Fact = std::variant<StartFact, Sample, LimitChangedFact, ProcessSampleFact
 enum class FactKind {
   stream,    // its start and its end
   state,     // how something is now, or that it is gone: the next such fact takes its place
-  event,     // what a person wants to read of
+  event,     // worth showing to a user
   internal,  // for forecasts alone, never written
 };
 FactKind kind_of(const Fact& fact);

@@ -1,4 +1,4 @@
-// Processes that ask the NVIDIA driver for memory on behalf of others: what they hold is somebody else's.
+// Processes that ask the NVIDIA driver for memory on behalf of others: what they hold belongs to other programs.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// The errors that the NVIDIA driver reports of a card, in words.
+// Descriptions of the card errors (Xids) that the NVIDIA driver reports.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace oomcast {
 
-/// As NVIDIA's list of Xids has them, shortened; empty: one that seldom comes.
+/// From NVIDIA's list of Xids, shortened; empty: a rare one.
 constexpr std::string_view gpu_xid_name(std::uint32_t code) {
   switch (code) {
     case 13:

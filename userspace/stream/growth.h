@@ -10,7 +10,7 @@
 
 namespace oomcast {
 
-/// What any program's memory is off by at a moment.
+/// Measurement noise of any program's memory.
 constexpr Bytes kUsualChange = MiB(1);
 
 /// Of two places of one process, which to print first: one that a fifth of its growth certainly came from, or
@@ -30,7 +30,7 @@ struct GrowthSource {
 /// named with the place, if that has most of it. They point into what was given.
 std::vector<GrowthSource> growth_sources(const GrowthOrigins& origins);
 
-/// Its process changed by no more than any program does while it was profiled, so its line explains nothing.
+/// The process changed no more than any program does while it was profiled, so its line explains nothing.
 bool only_varied(const GrowthSource& source);
 
 /// "held by cache in __main__, list of 55: +36 Tensor". Safe on a terminal.

@@ -1,4 +1,4 @@
-// What the JSON renderers share.
+// Shared parts of the JSON renderers.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,5 +1,4 @@
-// What was lost, in words: JSON has the reasons' names, a person is told what is missing and whether it
-// matters.
+// Losses in words: JSON has the reasons' names; text says what is missing and whether it matters.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What cgroups, processes and kills are called in a sentence. Every text is safe on a terminal.
+// Names of cgroups, processes and kills in sentences. Every text is safe on a terminal.
 #pragma once
 
 #include <string>

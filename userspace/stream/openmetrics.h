@@ -1,4 +1,4 @@
-// How everything is now, and what was killed so far, as Prometheus reads it.
+// The present state, and counts of kills, in the format of Prometheus.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Lines that `--json` wrote, as facts again: for what follows a stream from outside of the tracer.
+// Parses lines written by `--json` back into facts, for programs that follow a stream from outside the tracer.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Facts for a person: one line each, an OOM episode as a short block.
+// Facts as text: one line each, an OOM episode as a short block.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ struct TextStyle {
   bool color = false;
 };
 
-/// Ends without a newline; empty for facts that are of no interest to a reader.
+/// Without a trailing newline; empty for facts that are not shown as text.
 std::string to_text(const Fact& fact, const ClockMap& clock, const TextStyle& style);
 
 /// "12:03:07.123" in local time.

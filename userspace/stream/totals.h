@@ -1,4 +1,4 @@
-// Counts of what was published since the start: what a reader that comes late, or comes back, has missed.
+// Counts of what was published since the start, for a reader that connects late or reconnects.
 #pragma once
 
 #include "stream/facts.h"
