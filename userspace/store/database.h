@@ -20,8 +20,7 @@ struct DatabaseCloser {
 };
 using DatabaseHandle = std::unique_ptr<sqlite3, DatabaseCloser>;
 
-/// Why the last call failed, with the system's word where SQLite's own is "disk I/O error" or "unable to
-/// open".
+/// Why the last call failed, with the system's error where SQLite says only "disk I/O error" or "unable to open".
 std::string why_failed(sqlite3* db);
 
 /// A prepared statement: bind in order, step, reset. False: it could not be prepared.

@@ -1,4 +1,4 @@
-// Episodes that a log tells of, into the store.
+// Imports episodes from a log into the store.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// The files of recordings and stores, opened for writing.
+// Opens the files of recordings and stores for writing.
 #pragma once
 
 #include <cstdint>

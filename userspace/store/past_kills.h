@@ -1,4 +1,4 @@
-// The same kill, seen live, in the kernel log, in the journal and in a rotated file, is one kill.
+// Merges reports of the same kill: seen live, in the kernel log, in the journal and in a rotated file.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace oomcast {
 
-/// A kill with all who saw it.
+/// A kill with all of its sources.
 struct PastKill {
   Episode episode;                              // times and identities of `run`
   std::optional<ForecastFact> forecast_before;  // as in OomEvent
@@ -29,7 +29,7 @@ struct PastKill {
   std::optional<Nanos> mono;           // CLOCK_MONOTONIC, of who saw it live
   std::optional<std::string> boot_id;
   std::string host;        // as a log names it; empty: this machine's, or it does not say
-  bool no_victim = false;  // nobody could be killed: an OOM, and no kill
+  bool no_victim = false;  // there was no task to kill: an OOM without a kill
 };
 
 /// Whether this source shows that the kernel told of the kill: a run of oomcast, the kernel's ring and the
@@ -54,7 +54,7 @@ std::string name_of(const PastKill& kill);
 /// that is not. Cost: n log n.
 std::vector<PastKill> each_once(std::vector<PastKill> kills);
 
-/// Fills in what `to` lacks with what another source has of the same kill.
+/// Fills in what `to` lacks from another source of the same kill.
 void complete(Episode& to, const Episode& from);
 
 /// "web1" and "web1.example.com" are one host; a name that is empty is that of any.

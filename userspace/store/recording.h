@@ -1,5 +1,5 @@
-// A recording: everything that one run of oomcast was told, in one database of the store's schema (schema.h),
-// whose rows also have the order in which they came.
+// A recording: everything that one run of oomcast received, in one database of the store's schema (schema.h), whose
+// rows also have the order of arrival.
 #pragma once
 
 #include <memory>

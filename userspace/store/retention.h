@@ -1,4 +1,4 @@
-// What a store lets go: detail with age, and the oldest when it is full.
+// What a store deletes: detail with age, and the oldest rows when it is full.
 #pragma once
 
 #include <cstdint>
@@ -30,13 +30,13 @@ class Retention {
   using ListInUse = std::function<std::optional<std::int64_t>()>;
   Retention(sqlite3* db, std::string path, const StoreLimits& limits, ListInUse list_in_use);
 
-  /// Whether to leave off within milliseconds, because somebody waits for the database.
+  /// Whether to stop within milliseconds, because another process waits for the database.
   using Stop = std::function<bool()>;
   /// What is due at `now` (ns since the epoch), in transactions of its own of bounded size. Cost: nothing
   /// most times; each minute a pass over the rows that came in one, each hour two over the whole store. What
   /// was stopped goes on in a call some seconds later. nullopt: all is well; otherwise SQLite's code.
   std::optional<int> keep_within(std::int64_t now, const Stop& stop = {});
-  /// The file is at its bound: makes room now. Whether there is some.
+  /// Frees space at once: the file is at its bound. Returns whether there is space now.
   bool make_room(std::int64_t now);
 
  private:

@@ -1,4 +1,4 @@
-// Rows of a database of schema 2 as the facts they were made of.
+// Turns rows of a database of schema 2 back into facts.
 #pragma once
 
 #include <map>

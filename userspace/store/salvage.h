@@ -1,4 +1,4 @@
-// What a damaged store still gives.
+// Recovers what is readable in a damaged store.
 #pragma once
 
 #include <cstddef>

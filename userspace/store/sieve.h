@@ -1,4 +1,4 @@
-// What of all that is told a store keeps: what changed, and processes that hold much.
+// Filters what a store keeps: changes, and processes that hold much memory.
 #pragma once
 
 #include <functional>
