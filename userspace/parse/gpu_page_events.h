@@ -1,4 +1,4 @@
-// What the pages of managed memory did, and where the driver's own event says so. Pure.
+// Events of managed memory's pages, and where the driver's own event structures hold them. Pure.
 //
 // The driver calls uvm_perf_event_notify(events, id, data) for each fault and each move. Ids and offsets come
 // from its headers (uvm_perf_events.h), 515.43 to 595.45; outside of these nothing is known, and nothing is
@@ -14,7 +14,7 @@
 
 namespace oomcast {
 
-/// Where a driver's page events have what is of interest.
+/// Offsets of the relevant fields in a driver's page events.
 struct GpuPageLayout {
   std::uint32_t fault_id = 0, move_id = 0;
   /// Offsets in the event's data: of a fault, who faulted; of a move, from and to which processor, how many

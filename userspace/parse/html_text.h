@@ -1,4 +1,4 @@
-// The text of a page that was saved or pasted with its marks.
+// Extracts the text of an HTML page that was saved or pasted with its tags.
 #pragma once
 
 #include <string>

@@ -11,7 +11,7 @@
 
 namespace oomcast {
 
-/// What is in a value, in its order.
+/// Receives the contents of a value, in order.
 class JsonEvents {
  public:
   virtual ~JsonEvents() = default;
@@ -20,7 +20,7 @@ class JsonEvents {
   virtual void key(std::string_view name) = 0;
   /// `cut`: its end is missing.
   virtual void string(std::string_view text, bool cut) = 0;
-  /// A number, true, false, null, as it is written.
+  /// A number, true, false or null, as written.
   virtual void scalar(std::string_view text) = 0;
 };
 
@@ -38,7 +38,7 @@ class JsonScanner {
   void begin_object(JsonEvents& to);
   /// Takes what belongs to the value off `bytes`.
   State feed(std::string_view& bytes, JsonEvents& to);
-  /// No more comes: ends what is open.
+  /// End of input: closes what is open.
   void finish(JsonEvents& to);
 
   bool open() const { return !levels_.empty(); }

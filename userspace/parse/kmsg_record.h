@@ -1,4 +1,4 @@
-// One record of /dev/kmsg. What it means is oom_log.h's business.
+// One record of /dev/kmsg; oom_log.h interprets it.
 #pragma once
 
 #include <cstdint>

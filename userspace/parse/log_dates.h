@@ -1,5 +1,5 @@
-// A date with a time of day, however a program or a locale spells it: known by the order of its parts, not by
-// a format.
+// Parses a date with a time of day in the spelling of any program or locale: by the order of its parts, not by a
+// format.
 #pragma once
 
 #include <ctime>
@@ -32,7 +32,7 @@ std::optional<LogDate> read_date(std::string_view text);
 /// to 2191.
 std::optional<WallStamp> read_epoch(std::string_view text);
 
-/// The month that a word names in any of those languages; -1: none.
+/// The month named by a word in any of those languages; -1: none.
 int month_named(std::string_view word);
 
 }  // namespace oomcast

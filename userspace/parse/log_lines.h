@@ -1,4 +1,4 @@
-// A line of a log file, whatever program wrote it: its prefix read, its text as the kernel printed it.
+// Splits a line of a log file, written by any program, into its prefix and the text that the kernel printed.
 //
 // Forms, told by each line's own content:
 //   6,1234,5678,-;text                                /dev/kmsg itself
@@ -36,7 +36,7 @@ namespace oomcast {
 struct Beside;
 struct Fraction;
 
-/// What stands in front of a line's text.
+/// The prefix of a line.
 struct LogPrefix {
   bool any = false;    ///< false: the line is text from its first byte
   bool kernel = true;  ///< false: the source names another writer than the kernel, or the line cannot be read

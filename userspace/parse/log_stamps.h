@@ -15,7 +15,7 @@ namespace oomcast {
 /// dmesg reckons with the boot's time of day, and the two clocks drift apart; while the machine sleeps, more.
 constexpr Nanos kDriftOfDmesg = std::chrono::seconds(2);
 
-/// What a fraction of a second is worth, and how fine it is.
+/// A fraction of a second and its resolution.
 struct Fraction {
   Nanos value{}, unit = std::chrono::seconds(1);
 };

@@ -1,5 +1,5 @@
-// What people and programs put around a log's line: quotation and colours, grep's names and numbers, a mail's
-// encoding. None of it is believed for more than where the line itself is.
+// Strips what people and programs put around a log line: quotation and colours, grep's names and numbers, a mail's
+// encoding. It is used only to find the line itself.
 #pragma once
 
 #include <functional>
@@ -65,7 +65,7 @@ std::optional<std::string_view> sentence_inside(std::string_view line);
 /// there is none, it begins the line, or it may be part of a path or of a person's sentence.
 std::optional<std::string_view> whole_sentence_inside(std::string_view line, bool stamped);
 
-/// Whether the line speaks of an OOM kill, in whatever words.
+/// Whether the line mentions an OOM kill in any wording.
 bool speaks_of_kill(std::string_view line);
 
 }  // namespace oomcast

@@ -17,7 +17,7 @@ class LogYaml {
   /// Whether the line is YAML's. The text of an item is given when the item has ended; of a block ("|") each
   /// line at once.
   bool take(std::string_view line, const OnText& on_text);
-  /// The file has ended, or what is not YAML begins.
+  /// Call at the end of the file, or where something other than YAML begins.
   void finish(const OnText& on_text);
   bool open() const { return !items_.empty(); }
   /// Whether take() needs the line: it begins with a key or a dash.

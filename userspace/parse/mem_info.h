@@ -1,5 +1,4 @@
-// What the kernel's report of a machine-wide OOM adds: the state of its zones, its memory by kind and its
-// slabs.
+// The extra part of the kernel's report of a machine-wide OOM: zones, memory by kind, and slabs.
 //
 // Forms: show_mem(), show_free_areas() (mm/page_alloc.c, lib/show_mem.c, mm/show_mem.c) and
 // dump_unreclaimable_slab() (mm/slab_common.c) of 3.10 to 6.18. A field is known by its name, so an order of
@@ -84,7 +83,7 @@ using MemInfoLine = std::variant<MemInfoHead, PageCounts, ZoneLine, NodeLine, Hu
 /// not believed.
 std::optional<MemInfoLine> parse_mem_info_line(std::string_view text, bool cut = false);
 
-/// The block, as far as the log has it. Kept in bounded lists; what is over is counted.
+/// The block, as far as the log has it. Lists are bounded; the excess is counted.
 struct OomMemInfo {
   PageCounts pages;
   std::vector<ZoneLine> zones;

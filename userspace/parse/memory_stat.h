@@ -1,4 +1,4 @@
-// What the memory controller's files say, as values. Pure parsing: text in, numbers out.
+// Parses the memory controller's files. Pure: text in, numbers out.
 #pragma once
 
 #include <cstdint>

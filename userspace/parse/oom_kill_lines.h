@@ -1,4 +1,4 @@
-// The lines of the OOM report that name who is killed: for oom_lines.cpp.
+// The lines of the OOM report that name a victim: for oom_lines.cpp.
 #pragma once
 
 #include <cstddef>

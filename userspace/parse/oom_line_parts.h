@@ -1,4 +1,4 @@
-// What the readers of the OOM report's lines (oom_lines.cpp, oom_kill_lines.cpp) take a line apart with.
+// Helpers that split lines of the OOM report, for oom_lines.cpp and oom_kill_lines.cpp.
 #pragma once
 
 #include <algorithm>

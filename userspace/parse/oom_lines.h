@@ -113,7 +113,7 @@ struct OomReaped {
   std::optional<Bytes> shmem_rss;
 };
 
-/// The kernel found nobody to kill, or was told not to kill but to panic.
+/// The kernel found no task to kill, or is configured to panic instead (vm.panic_on_oom).
 struct OomNoVictim {
   bool panic = false;
 };
