@@ -1,4 +1,4 @@
-// A floor as one level and a few sudden shifts of it. Pure functions.
+// Fits a baseline as one level with a few sudden shifts. Pure functions.
 #pragma once
 
 #include <span>

@@ -1,5 +1,5 @@
-// What a window of a series looks like: its noise, the excursions that came back, and the floor between them,
-// cut where its behaviour changed. Pure functions; a window has at most a few hundred buckets.
+// The shape of a window of a series: its noise, the excursions that came back, and the baseline between them, cut
+// where its behaviour changed. Pure functions; a window has at most a few hundred buckets.
 #pragma once
 
 #include <cstddef>
@@ -15,14 +15,14 @@ struct Dot {
   double time = 0, value = 0;  // s, bytes
 };
 
-/// A rise above the floor that came back.
+/// A rise above the baseline that came back.
 struct Excursion {
   double from = 0, peak_time = 0, to = 0;  // s
   double top = 0;                          // its highest value, bytes
-  double height = 0;                       // of that above the floor, bytes
+  double height = 0;                       // of the top above the baseline, bytes
 };
 
-/// A stretch of the floor along one straight line.
+/// A stretch of the baseline along one straight line.
 struct Segment {
   std::size_t begin = 0, end = 0;   // dots [begin, end)
   double slope = 0;                 // bytes per second
@@ -39,7 +39,7 @@ struct Shape {
   std::vector<Excursion> excursions;
   bool under_way = false;  // the newest buckets are one more excursion that has not come back yet
   std::vector<Segment> segments;
-  double reversed_rise = 0;  // the greatest rise of the floor that was taken back, bytes
+  double reversed_rise = 0;  // the greatest rise of the baseline that was reversed, bytes
   double level_since = 0;    // of without_shifts(): s, when the newest of them was over
 };
 
