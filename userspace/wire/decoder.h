@@ -1,4 +1,4 @@
-// What the records have in common, as values. Only for this folder.
+// The common parts of records, as values. Only for this folder.
 #pragma once
 
 #include <wire.h>

@@ -1,4 +1,4 @@
-// Page faults and allocations as the kernel programs sample them, and what they must be told to read Python
+// Page faults and allocations as sampled by the kernel programs, and the layouts that these need to read Python
 // frames.
 #pragma once
 
@@ -25,7 +25,7 @@ struct PythonFrame {
 };
 enum class PythonState { none, read, no_thread, cut };
 
-/// Where a thread was in user mode: what it takes to unwind it.
+/// A thread's user-mode state, as needed to unwind it.
 struct UserStack {
   std::array<std::uint64_t, 17> registers{};  // x86-64 in DWARF's order: 7 is the stack pointer
   std::vector<std::byte> stack;               // from the stack pointer on, as much as was readable
@@ -72,7 +72,7 @@ struct Freed {
   std::uint32_t tgid = 0;
   std::uint64_t address = 0;
 };
-/// One that was told of and not freed, as the kernel programs have it, whatever became of the records.
+/// A reported block that is not freed yet, from the kernel programs' map, even if its records were lost.
 struct LivingBlock {
   std::uint64_t address = 0;
   MonoTime born;
@@ -86,8 +86,8 @@ struct Addition : UserStack {
 };
 using FaultRecord = std::variant<Fault, Allocation, Freed, Addition>;
 
-/// The lock of a process's memory, held at the moment of a look. `owner` stands for the thread that took it
-/// last, which has had a CPU for `ran` so far: two looks that are the same saw one that slept.
+/// An mmap_lock that was held when it was read. `owner` identifies the thread that took it last, which has run on a
+/// CPU for `ran` so far: two equal readings mean that the thread slept.
 struct HeldLock {
   std::uint32_t tgid = 0;
   std::uint64_t owner = 0;
@@ -145,7 +145,7 @@ struct PythonObjects {
   Lines lines = Lines::locations;
   std::uint64_t code_type = 0, text_type = 0, bytes_type = 0;  // addresses of the types; 0: not known
 };
-/// Tells a code object from another that took its place: addresses of its file, name and lines.
+/// Distinguishes a code object from another at the same address: addresses of its file, name and lines.
 std::uint64_t python_identity(std::uint64_t file, std::uint64_t name, std::uint64_t lines);
 /// As the kernel programs take it; `objects` for those that read names and lines.
 std::vector<std::byte> encode(const PythonLayout& layout, const PythonObjects& objects = {});

@@ -1,4 +1,4 @@
-// The maps by which user space tells the GPU programs what to read, and reads their sums, as bytes.
+// The maps through which user space configures the GPU programs and reads their sums, as bytes.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ TaskId decode_gpu_owner(std::span<const std::byte, kGpuOwnerBytes> value, const 
 /// A row of map "gpu_activity", summed up over the CPUs.
 struct GpuPageEvents {
   enum class What { cpu_fault, card_fault, to_card, from_card, between_cards };
-  std::optional<TaskId> task;  // nullopt: of nobody who is known
+  std::optional<TaskId> task;  // nullopt: the process is not known
   What what = What::cpu_fault;
   std::uint16_t cause = 0;
   std::uint64_t count = 0, bytes = 0;

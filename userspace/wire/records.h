@@ -18,7 +18,7 @@
 
 namespace oomcast::wire {
 
-/// What the wire's page and clock counts are multiplied with.
+/// Factors for the wire's page and clock counts.
 struct Units {
   std::int64_t page_bytes = 4096;
   std::int64_t ns_per_tick = 10'000'000;  // 1e9 / sysconf(_SC_CLK_TCK)
@@ -118,7 +118,7 @@ struct Dying {
   std::optional<Args> args;
   std::vector<std::uint64_t> stack;
 };
-/// Where a thread of a victim was in its Python code, as raw as the process had it.
+/// The Python code that a thread of a victim was in, as raw bytes of the process.
 struct DyingCode {
   struct Text {
     std::vector<std::byte> data;  // of `width` bytes a character
@@ -175,7 +175,7 @@ struct GpuCall {
   std::vector<std::byte> head, tail, params;  // empty: could not be read
 };
 
-/// An error that the NVIDIA driver reports of a card.
+/// An error of a card reported by the NVIDIA driver.
 struct GpuXid {
   MonoTime time;
   std::uint32_t code = 0;
