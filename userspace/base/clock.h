@@ -1,4 +1,4 @@
-// What time it is.
+// Reads clocks.
 #pragma once
 
 #include <time.h>

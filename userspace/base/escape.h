@@ -1,4 +1,4 @@
-// Names come from strangers: what is shown of them can neither break a line, a terminal nor a JSON document.
+// Escapes untrusted names so that they cannot break a line, a terminal or a JSON document.
 #pragma once
 
 #include <string>

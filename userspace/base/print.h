@@ -1,4 +1,4 @@
-// Output that neither throws nor kills when nobody reads it any more.
+// Output that neither throws nor dies of SIGPIPE when its reader is gone.
 #pragma once
 
 #include <poll.h>
