@@ -1,4 +1,4 @@
-// Output that neither throws nor dies of SIGPIPE when its reader is gone.
+// Output that neither throws nor kills the process when its reader is gone.
 #pragma once
 
 #include <poll.h>

@@ -186,7 +186,7 @@ struct GrownHolder {
   Bytes of;                      // that the process grew by
   Seconds watched{};
   MonoTime from, to;
-  std::vector<CodePlace> adder{};  // the line that adds most, then its callers; empty: none seen
+  std::vector<CodePlace> adder{};               // the line that adds most, then its callers; empty: none seen
   std::uint64_t adder_seen = 0, adds_seen = 0;  // how often it added, and any line did
   double share() const { return GrewFrom::part(least, of); }
 };
