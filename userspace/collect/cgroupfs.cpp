@@ -95,7 +95,7 @@ bool means_gone(int err) {
 }
 
 struct Walk {
-  static constexpr std::size_t kPathOfOne = 128;  // bytes; who has a longer one counts for several
+  static constexpr std::size_t kPathOfOne = 128;  // bytes; a longer path counts as several
   static constexpr std::size_t kAnyone = 512;     // that each directory has room for, if there is any
   CgroupListing tree;
   Hierarchy hierarchy;

@@ -115,7 +115,7 @@ void ForecastRegistry::find_spare() {
   std::ranges::stable_sort(spare_, std::ranges::greater{}, [](const Spare& s) { return s.held.count; });
 }
 
-// Hundreds of idle cgroups keep nobody from the one job that matters.
+// Hundreds of idle cgroups must not crowd out the one job that matters.
 bool ForecastRegistry::has_room_for(Bytes held) {
   if (bytes_ < config_.most_bytes / 8 * 7) return true;
   if (!std::exchange(spare_known_, true)) find_spare();

@@ -107,7 +107,7 @@ void CgroupTree::forget(Cgroups::iterator at) {
 
 CgroupState* CgroupTree::add(std::uint64_t inode, std::optional<std::uint64_t> parent, std::string path) {
   CgroupState* known = find(inode);
-  // Who was refused once takes nobody's place: there may be 100,000 of them, found again with each walk.
+  // A cgroup refused once evicts no other: there may be 100,000 of them, found again by each walk.
   if (!has_room(known, path.size()) && (known || is_refused(inode) || path.size() > kMaxPath ||
                                         !make_room(true) || !has_room(known, path.size()))) {
     refuse(inode, path.size() <= kMaxPath && !known);  // how much a new one holds is not known yet

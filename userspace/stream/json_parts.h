@@ -50,7 +50,7 @@ Json growth_json(const GrownHolder& holder, const ClockMap& clock);
 /// null for a fact that is not shown.
 Json fact_json(const Fact& fact, const ClockMap& clock);
 
-/// What every command prints as JSON, harmless on a terminal. Every string went through text(), so the writer
+/// JSON as every command prints it, safe on a terminal. Every string went through text(), so the writer
 /// meets valid UTF-8 only; replacing is the last resort.
 inline std::string dump(const Json& json) {
   return escape_json_for_terminal(json.dump(-1, ' ', false, Json::error_handler_t::replace));
