@@ -1,4 +1,4 @@
-/* Time that tasks stalled in direct reclaim, by the task's memory cgroup. Sums stay in the kernel. */
+/* Time that tasks stalled in their own reclaim (direct, memcg), by memory cgroup. Sums stay in the kernel. */
 #include "emit.bpf.h"
 #include "task.bpf.h"
 

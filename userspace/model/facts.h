@@ -288,7 +288,7 @@ struct UserKillFact {
   std::optional<std::string> cause;
 };
 
-/// Time that tasks of a cgroup stalled in direct reclaim, since the last such fact.
+/// Time that tasks of a cgroup stalled in their own reclaim, since the last such fact.
 struct ReclaimFact {
   MonoTime time;
   CgroupPtr cgroup;
