@@ -277,6 +277,43 @@ Metrics::Exported Metrics::exported(MonoTime now) const {
   return out;
 }
 
+namespace {
+
+void write_cgroups(Page& page, const auto& shown, const ClockMap& clock) {
+  page.family("oomcast_cgroup_memory_usage_bytes", "gauge", "Memory that a cgroup uses, page cache and all.");
+  for (const auto& [labels, c] : shown) page.series(labels, c->usage);
+  page.family(
+      "oomcast_cgroup_memory_limit_bytes", "gauge",
+      "The tightest limit of a cgroup and its ancestors; absent where none is below the machine's memory.");
+  for (const auto& [labels, c] : shown) page.series(labels, c->limit);
+  page.family("oomcast_cgroup_memory_pinned_bytes", "gauge",
+              "Memory of a cgroup that cannot be reclaimed, with what of it is in swap.");
+  for (const auto& [labels, c] : shown) page.series(labels, c->pinned);
+
+  page.family("oomcast_cgroup_memory_growth_bytes_per_second", "gauge",
+              "Growth of the memory that cannot be reclaimed, with a 90 % interval.");
+  for (const auto& [labels, c] : shown) {
+    if (!c->outlook || !c->outlook->growth) continue;
+    const Growth& growth = *c->outlook->growth;
+    for (auto [bound, rate] : {std::pair("low", growth.low), {"median", growth.rate}, {"high", growth.high}})
+      if (std::isfinite(rate.value)) page.series(with(labels, "bound", bound), rate.value);
+  }
+  page.family(
+      "oomcast_cgroup_oom_expected_timestamp_seconds", "gauge",
+      "Unix time at which a cgroup is expected to be out of memory, with a 90 % interval; +Inf: not in sight.");
+  for (const auto& [labels, c] : shown) {
+    if (!c->outlook || !c->outlook->has_end) continue;
+    const auto& o = *c->outlook;
+    for (auto [bound, eta] : {std::pair("low", o.eta_low), {"median", o.eta}, {"high", o.eta_high}})
+      page.series(with(labels, "bound", bound), eta ? timestamp(o.time, clock, *eta) : "+Inf");
+  }
+  page.family("oomcast_cgroup_forecast_alert", "gauge", "Whether a person should act.");
+  for (const auto& [labels, c] : shown)
+    if (c->outlook) page.series(labels, c->outlook->alert ? 1 : 0);
+}
+
+}  // namespace
+
 std::string Metrics::render(MonoTime now, const ClockMap& clock, Dialect dialect) const {
   Page page(dialect);
   if (!version_.empty()) {
@@ -312,36 +349,7 @@ std::string Metrics::render(MonoTime now, const ClockMap& clock, Dialect dialect
               "Memory cgroups that have series here; those that matter most come first.");
   page.series({}, shown.size());
 
-  page.family("oomcast_cgroup_memory_usage_bytes", "gauge", "Memory that a cgroup uses, page cache and all.");
-  for (const auto& [labels, c] : shown) page.series(labels, c->usage);
-  page.family(
-      "oomcast_cgroup_memory_limit_bytes", "gauge",
-      "The tightest limit of a cgroup and its ancestors; absent where none is below the machine's memory.");
-  for (const auto& [labels, c] : shown) page.series(labels, c->limit);
-  page.family("oomcast_cgroup_memory_pinned_bytes", "gauge",
-              "Memory of a cgroup that cannot be reclaimed, with what of it is in swap.");
-  for (const auto& [labels, c] : shown) page.series(labels, c->pinned);
-
-  page.family("oomcast_cgroup_memory_growth_bytes_per_second", "gauge",
-              "Growth of the memory that cannot be reclaimed, with a 90 % interval.");
-  for (const auto& [labels, c] : shown) {
-    if (!c->outlook || !c->outlook->growth) continue;
-    const Growth& growth = *c->outlook->growth;
-    for (auto [bound, rate] : {std::pair("low", growth.low), {"median", growth.rate}, {"high", growth.high}})
-      if (std::isfinite(rate.value)) page.series(with(labels, "bound", bound), rate.value);
-  }
-  page.family(
-      "oomcast_cgroup_oom_expected_timestamp_seconds", "gauge",
-      "Unix time at which a cgroup is expected to be out of memory, with a 90 % interval; +Inf: not in sight.");
-  for (const auto& [labels, c] : shown) {
-    if (!c->outlook || !c->outlook->has_end) continue;
-    const Outlook& o = *c->outlook;
-    for (auto [bound, eta] : {std::pair("low", o.eta_low), {"median", o.eta}, {"high", o.eta_high}})
-      page.series(with(labels, "bound", bound), eta ? timestamp(o.time, clock, *eta) : "+Inf");
-  }
-  page.family("oomcast_cgroup_forecast_alert", "gauge", "Whether a person should act.");
-  for (const auto& [labels, c] : shown)
-    if (c->outlook) page.series(labels, c->outlook->alert ? 1 : 0);
+  write_cgroups(page, shown, clock);
   return page.take();
 }
 
