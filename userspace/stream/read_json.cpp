@@ -225,9 +225,11 @@ ProcessRef process_of(const Fields& in) {
   if (auto start = in.time("start_time"))
     out.id.start_ticks = static_cast<std::uint64_t>(start->time_since_epoch().count());
   out.comm = in.text_or_empty("comm");
-  out.cmdline = in.texts("cmdline");
-  if (auto source = in.text("cmdline_source"))
+  // Arguments of which a line does not say where they are from are not known.
+  if (auto source = in.text("cmdline_source")) {
     out.cmdline_source = *source == "shown" ? CmdlineSource::shown : CmdlineSource::exec;
+    out.cmdline = in.texts("cmdline");
+  }
   out.cmdline_truncated = in.flag("cmdline_truncated") == true;
   out.uid = in.number<std::uint32_t>("uid");
   out.ppid = in.number<std::uint32_t>("ppid");

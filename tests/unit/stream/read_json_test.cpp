@@ -104,6 +104,17 @@ TEST(ReadJson, gives_names_that_strangers_chose_as_they_were_written) {
     }
 }
 
+TEST(ReadJson, takes_arguments_without_a_source_for_unknown) {
+  std::string line = to_json(
+      ExitFact{mono_from_ns(1), process(100, "python3", {"python3", "train.py"}, nullptr)}, live_clocks());
+  std::size_t at = line.find("\"cmdline_source\"");
+  ASSERT_NE(at, std::string::npos) << line;
+  line.replace(at, 16, "\"cmdline_sauce_\"");
+  std::string read = again(line);
+  EXPECT_NE(read.find("\"cmdline\":null"), std::string::npos) << read;
+  EXPECT_EQ(again(read), read);
+}
+
 TEST(ReadJson, keeps_all_that_a_kill_says) {
   Fact fact =
       known_oom(process(100, "python3", {"python3", "train.py"}, cgroup(10, "/job")), cgroup(10, "/job"));
