@@ -1,4 +1,4 @@
-// Commands of alerts for which there was no room when they came true.
+// Alert commands waiting for a free slot.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +12,9 @@
 
 namespace oomcast {
 
-/// Bounded, and fair to the parts of the tree, which are the directories that the alerts' cgroups are in:
-/// whoever has thousands of cgroups come true keeps nobody else's command from being run. Of a full one the
-/// newest goes of the part that has most.
+/// Bounded, and fair between subtrees (the parent directories of the alerts' cgroups): a tenant with
+/// thousands of alerts cannot keep another tenant's command from running. When full, the newest entry of the
+/// subtree with most entries is dropped.
 class ActionQueue {
  public:
   static constexpr std::size_t kMaxWaiting = 64;
@@ -24,8 +24,8 @@ class ActionQueue {
   };
 
   void add(Waiting waiting);
-  /// The oldest of another part than the last one, if there is any, of those that are still true; the rest of
-  /// those that are asked about is forgotten.
+  /// The oldest entry whose alert is still true, from another subtree than the last one if possible. Entries
+  /// found no longer true on the way are dropped.
   std::optional<Waiting> next(const std::function<bool(const Alert&)>& still_true);
   bool empty() const { return waiting_.empty(); }
   std::size_t size() const { return waiting_.size(); }

@@ -1,4 +1,4 @@
-// Runs what an alert asks for beside the tracing, which it must never hold up.
+// Runs the actions of alerts in child processes, so that they never block tracing.
 #pragma once
 
 #include <sys/types.h>
@@ -17,11 +17,11 @@
 
 namespace oomcast {
 
-/// Each command and each touched file has a child process of its own, in a session of its own, with default
-/// signals, limits as given, /dev/null as standard input, output and error, and no other descriptor:
-/// a full disk, a hanging file system and a shell that forks or floods are the child's. One that is not done
-/// after kTimeout is killed with its process group; at most kMaxRunning commands and as many touches run at
-/// once. How long one took is known to the interval of reap().
+/// Each command and each touched file gets a child process in its own session, with default signals, the
+/// given limits, /dev/null as standard input, output and error, and no other descriptor: a full disk, a
+/// hanging file system or a forking shell can hurt only the child. A child still running after kTimeout is
+/// killed with its process group; at most kMaxRunning commands and as many touches run at once. Run times are
+/// accurate to the interval between calls of reap().
 class ActionRunner {
  public:
   static constexpr Nanos kTimeout = std::chrono::seconds(30);
@@ -37,12 +37,12 @@ class ActionRunner {
 
   explicit ActionRunner(ChildLimits limits) : limits_(std::move(limits)) {}
 
-  /// `/bin/sh -c command` with `variables` ("NAME=value") beside this process's own environment. Error: no
-  /// process could be made.
+  /// Runs `/bin/sh -c command` with `variables` ("NAME=value") added to this process's environment. Error:
+  /// fork failed.
   Result<Id> exec(const std::string& command, const std::vector<std::string>& variables, MonoTime now);
-  /// Creates `path` with mode 0640, or gives it the present time. Only a regular file of one name: a
-  /// symlink in the last component is refused, and above it what resolve() refuses, because whoever may write
-  /// to the directory could otherwise aim root's hand at any other file.
+  /// Creates `path` with mode 0640, or updates its timestamps. Only a regular file with one link: a symlink
+  /// as the last component is refused, and above it whatever resolve() refuses. Otherwise anyone with write
+  /// access to the directory could make root touch any file.
   Result<Id> touch(const std::string& path, MonoTime now);
 
   bool full(ActionRun::Kind kind) const;

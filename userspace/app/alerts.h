@@ -1,4 +1,4 @@
-// The alert stage of a session: what is known goes in, alert facts come out, and the actions are run.
+// The alert stage of a session: evaluates the rules, publishes alert facts and runs their actions.
 #pragma once
 
 #include <deque>
@@ -20,9 +20,10 @@ namespace oomcast {
 
 class Alerts {
  public:
-  /// A result is told at the latest this long after the alert; what still runs is told again at its end.
+  /// Results are published at most this long after the alert; an action still running is published again when
+  /// it ends.
   static constexpr Nanos kTellWithin = std::chrono::seconds(1);
-  /// For this long the end of oomcast waits for actions.
+  /// On exit, wait this long for running actions.
   static constexpr Nanos kEndWait = std::chrono::seconds(2);
 
   struct Out {
@@ -31,25 +32,25 @@ class Alerts {
   };
   Alerts(const AlertOptions& options, MachineModel& model, Out out);
 
-  /// The process that gets the signal, whatever cgroup an alert is of; a launcher that does not handle it
-  /// stands for its descendants.
+  /// The process to signal, whichever cgroup the alert is for; a launcher without a handler for the signal is
+  /// replaced by its descendants.
   void set_process(TaskId id) { process_ = id; }
 
-  /// Everything in scope, once per interval.
+  /// Evaluates everything in scope, once per interval.
   void check(MonoTime now, std::span<const AlertInput> all);
   void on_kill(const CgroupRef& owner) { engine_.on_kill(owner); }
-  /// A cgroup between two of these, with its newest forecast if there is one.
+  /// Evaluates one cgroup between two calls of check(), with its newest forecast if there is one.
   void on_sample(const Sample& sample, const Forecast* forecast);
-  /// Ends of actions. Never waits.
+  /// Collects finished actions. Never waits.
   void advance(MonoTime now);
   bool busy() const { return runner_.busy(); }
-  /// Tells of everything that was not told yet.
+  /// Publishes everything still pending.
   void finish();
 
  private:
   struct Pending {
     AlertFact fact;
-    std::vector<ActionRunner::Id> ids;  // of fact.actions; 0: not one of the runner's
+    std::vector<ActionRunner::Id> ids;  // of fact.actions; 0: not run by the runner
     bool told = false;
     bool running() const;
   };

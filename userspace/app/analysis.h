@@ -1,4 +1,4 @@
-// The one order in which facts meet the forecasts, live and replayed.
+// The order in which facts and forecasts are processed, live and replayed.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@ namespace oomcast {
 
 using Sink = std::function<void(const Fact&)>;
 
-/// Tells `fact`, completed with what the forecasts knows, and then what the forecasts makes of it.
+/// Publishes `fact`, completed from the forecasts, and then the forecasts that it causes.
 void analyse(ForecastRegistry& forecasts, Fact& fact, const Sink& sink);
 
 }  // namespace oomcast

@@ -1,5 +1,5 @@
-// The messages between a BlameReader and its process, one per datagram of a socket pair. Both are the same
-// binary: there is no version in it, and the layout may change at will.
+// The messages between a BlameReader and its process, one per datagram of a socket pair. Both ends are the
+// same binary, so there is no version and the layout may change freely.
 #pragma once
 
 #include <array>
@@ -54,7 +54,7 @@ struct BlameReply {
   std::int64_t bytes = 0;
 };
 
-/// Behind the BlameReply of kAllocator.
+/// Follows the BlameReply of kAllocator.
 struct AllocatorPlaces {
   std::array<std::uint64_t, wire::kAllocates> allocates{};
   std::uint64_t free = 0;

@@ -1,5 +1,5 @@
-// What memory cgroups hold, from their files: what the kernel programs do not tell, and what moved in
-// between.
+// Reads memory cgroups from their files: what the kernel programs do not report, and what changed between two
+// reports.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +14,11 @@
 
 namespace oomcast {
 
-/// It stands just below its limit: its last moments are followed exactly.
+/// Just below its limit: sampled at the highest rate.
 bool is_nearly_full(const CgroupState& cgroup);
 
-/// Reads cgroups and tells the model of it; the samples come out of that. Cost: that of CgroupReader for what
-/// moved; of an idle cgroup that the kernel tells of, none.
+/// Reads cgroups and passes the readings to the model, which turns them into samples. Cost: that of
+/// CgroupReader for cgroups that changed; none for idle cgroups that the kernel programs cover.
 class CgroupSamples {
  public:
   /// Between two calls of poll_hot().
@@ -29,30 +29,30 @@ class CgroupSamples {
   CgroupSamples(MachineModel& model, const CgroupFs& fs, std::size_t most_files)
       : model_(model), reader_(fs, most_files) {}
 
-  /// Reads all of one cgroup.
+  /// Reads all files of one cgroup.
   void sample(std::uint64_t inode, MonoTime now);
-  /// The same where the kernel has said its usage and limit at `when`. After a stall there are thousands of
-  /// such records, and each read of memory.stat has the kernel sum up all CPUs under a lock of the machine:
-  /// one serves for kStatServes.
+  /// The same, with usage and limit from a kernel record of `when`. After a stall there are thousands of such
+  /// records, and each read of memory.stat makes the kernel sum up all CPUs under a global lock (rstat): one
+  /// read serves for kStatServes.
   void on_usage(std::uint64_t inode, Bytes usage, MonoTime when, MonoTime now);
   static constexpr Nanos kStatServes = std::chrono::milliseconds(4);
-  /// At each interval. `told`: the kernel programs have just told of the cgroups they know. `after_each`: may
-  /// take the model's facts, which are many where the cgroups are.
+  /// Call at each interval. `told`: the kernel programs have just reported the cgroups they know.
+  /// `after_each` may take the model's facts, which are many where there are many cgroups.
   void sample_all(MonoTime now, bool told, const std::function<void()>& after_each = nullptr);
 
-  /// As far as a tick tells of it at once.
+  /// Moved by as much as a tick reports at once.
   bool moved_far(const CgroupState& state, Bytes usage) const;
-  /// A cgroup moved a moment ago: its tasks may sleep at the peak. It is looked at for a while, at most 64 of
-  /// them at a time, and told of when it moves on.
+  /// A cgroup that has just moved: its tasks may sleep at the peak, where no tick reports it. It is polled
+  /// for a while (at most 64 at a time) and sampled when it moves again.
   void mark_hot(std::uint64_t inode, MonoTime moved);
-  /// When one in scope was last seen just below its limit.
+  /// When a cgroup in scope was last seen just below its limit.
   std::optional<MonoTime> nearly_full() const { return nearly_full_; }
   bool any_hot() const { return !hot_.empty(); }
   void poll_hot(MonoTime now);
-  /// Where memory of a victim is coming back.
+  /// Polls the cgroups in which a victim's memory is being freed.
   void poll_kills(MonoTime now);
 
-  /// It was removed: its files are closed.
+  /// The cgroup was removed: closes its files.
   void forget(CgroupId id) { reader_.forget(id); }
 
  private:

@@ -14,16 +14,16 @@ namespace oomcast {
 
 class ChildCgroup {
  public:
-  /// Makes a cgroup with `limit` and moves `pid` into it. On v1 it is below oomcast's own cgroup; on v2,
-  /// where a cgroup with processes cannot have limited children, beside it, or below the root. Error: what
-  /// could not be written, and nothing is left behind.
+  /// Makes a cgroup with `limit` and moves `pid` into it. On v1 below oomcast's own cgroup; on v2, where a
+  /// cgroup with processes cannot have limited children, beside it or below the root. Error: the file that
+  /// could not be written; nothing is left behind.
   static Result<ChildCgroup> make(const CgroupFs& fs, Bytes limit, pid_t pid);
   ChildCgroup(ChildCgroup&& other) noexcept;
   ChildCgroup& operator=(ChildCgroup&&) = delete;
-  /// Removes the cgroup if it is empty; processes that the command left behind keep it.
+  /// Removes the cgroup if it is empty; it stays while processes of the command are left in it.
   ~ChildCgroup();
 
-  /// The processes in it, not those in cgroups that the command made below. Empty if they cannot be read.
+  /// The processes in it, without those in cgroups that the command made below it. Empty if unreadable.
   std::vector<pid_t> processes() const;
   /// Sends `signal` to each of processes(). SIGKILL reaches cgroups below it, too, where the kernel has
   /// cgroup.kill (v2 from 5.14).

@@ -16,7 +16,7 @@ namespace oomcast {
 struct CommandSpec {
   Command command;
   std::string_view name, help;
-  /// Binds them to `options`: each is read and checked as the parser meets it, all together by the callback.
+  /// Binds the flags to `options`: each is checked when parsed, combinations by the callback.
   void (*add_flags)(CLI::App& app, Options& options);
   Result<int> (*run)(const Options& options);
 };
@@ -24,12 +24,12 @@ struct CommandSpec {
 /// In the order of the help.
 std::span<const CommandSpec> command_specs();
 
-/// Where root's kills are.
+/// The store of root.
 inline constexpr const char* kSystemStore = "/var/lib/oomcast";
-/// Where the service's configuration and its stream are.
+/// Configuration and event socket of the service.
 inline constexpr const char* kSystemConfig = "/etc/oomcast/oomcast.conf";
 inline constexpr const char* kEventSocket = "/run/oomcast/events.sock";
-/// As systemd names it for a service, or the system's, or the user's.
+/// The store that systemd names for a service, or the system's, or the user's.
 std::string default_store();
 
 }  // namespace oomcast

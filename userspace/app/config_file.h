@@ -11,8 +11,8 @@ namespace oomcast {
 
 constexpr std::size_t kMaxConfig = 64 << 10;
 
-/// Keys and their values, in the order of the file: a key with a list comes once for each of its values. Error: it
-/// is missing and `must_exist`, is no regular file, is larger than kMaxConfig, or a line is no key with a value.
+/// Keys and values in file order; a key with a list appears once per value. Error: missing and `must_exist`,
+/// not a regular file, larger than kMaxConfig, or a line without a key and a value.
 Result<std::vector<std::pair<std::string, std::string>>> read_config(const std::string& path,
                                                                      bool must_exist);
 

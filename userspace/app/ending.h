@@ -1,4 +1,4 @@
-// What was said of a program before it began to end.
+// What was reported about a program before it began to exit.
 #pragma once
 
 #include <algorithm>
@@ -13,17 +13,17 @@
 
 namespace oomcast {
 
-/// A program that ends gives back what it holds, some of it while it still runs: destructors, an
-/// interpreter's last collection, workers that exit one by one. What that looks like is no verdict on its
-/// life. So what is said of it is kept for a minute, each time with what it held then. It counts as of when
-/// it last held (almost) as much as at most in the last third of its life, unless it has settled on a lower
-/// level since. Cost: constant time, 1,200 copies of `Said` at most;
-/// said() is quadratic in those.
+/// A program that exits gives memory back, some of it while it still runs: destructors, the interpreter's
+/// final collection, workers that exit one by one. That must not decide the verdict on its whole life. So
+/// each report is kept for a minute, with the level at that time. The report that counts is the one from when
+/// the program last held (almost) as much as its maximum within the last third of its life, unless it has
+/// settled on a lower level since. Cost: constant time, at most 1,200 copies of `Said`; said() is quadratic
+/// in those.
 template <class Said>
 class BeforeTheEnd {
  public:
   void add(MonoTime time, Bytes level, Said said) {
-    // What is said of a moment comes behind it; what is said of a fall is another's.
+    // A report follows the level it is about; one made during a fall belongs to another level.
     bool same = !kept_.empty() && level <= kept_.back().level &&
                 level.as_double() >= kHigh * kept_.back().level.as_double();
     if (same && time - kept_.back().time < kApart) {
@@ -34,7 +34,7 @@ class BeforeTheEnd {
     while (kept_.size() > 1 && (time - kept_[1].time > kMax || kept_.size() > kMaxKept)) kept_.pop_front();
   }
 
-  /// Of a life from `began` to `end`; nullopt: nothing was ever said.
+  /// For a life from `began` to `end`; nullopt: nothing was ever reported.
   std::optional<Said> said(MonoTime began, MonoTime end) const {
     if (kept_.empty()) return std::nullopt;
     Nanos life = end - began;
@@ -46,7 +46,7 @@ class BeforeTheEnd {
     double about = (1 - kHigh) * highest.as_double();
     std::size_t last = n - 1;
     while (last > from && (highest - kept_[last].level).as_double() > about) --last;
-    // The longest stretch behind it at one level.
+    // The longest stretch at one level after that.
     Nanos settled{};
     std::size_t settled_to = last;
     for (std::size_t i = last + 1; i < n; ++i) {

@@ -1,4 +1,4 @@
-// Messages between two processes of ours, with one open file beside them.
+// Messages between two of our processes, with one open file attached.
 #pragma once
 
 #include <sys/types.h>
@@ -10,10 +10,10 @@
 
 namespace oomcast {
 
-/// As send(): bytes sent, -1: see errno. The file stays open here.
+/// Like send(): bytes sent, or -1 and errno. The file stays open here.
 ssize_t send_with_file(int socket, std::span<const std::byte> bytes, int file);
 
-/// As recv(), with the file that came along, closed on exec; `file` stays as it is where none did.
+/// Like recv(), with the attached file, close-on-exec; `file` is unchanged if none was attached.
 ssize_t receive_with_file(int socket, std::span<std::byte> to, UniqueFd& file);
 
 }  // namespace oomcast

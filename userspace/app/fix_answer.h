@@ -1,4 +1,4 @@
-// Two runs, before a fix and after it: whether it helped.
+// Compares two runs, before and after a fix: did it help?
 #pragma once
 
 #include <cstdint>
@@ -9,26 +9,25 @@
 
 namespace oomcast {
 
-/// What a run has shown at its end.
+/// The state at the end of a run.
 struct RunShown {
   Verdict verdict = Verdict::unknown;
   std::optional<Growth> growth;
   Seconds lasted{};
   Bytes highest;
-  Bytes wobble;                            // between its lowest and its highest level lately
-  std::optional<std::uint64_t> oom_kills;  // nullopt: the file does not say
+  Bytes wobble;                            // between its lowest and its highest recent level
+  std::optional<std::uint64_t> oom_kills;  // nullopt: not in the file
 };
 
 struct FixAnswer {
-  std::optional<bool> helped;  // nullopt: it cannot be said yet
-  std::optional<Seconds>
-      run_for;      // how long both would have to run until it can; nullopt: until the fault shows
-  std::string why;  // one sentence, which begins with the answer
+  std::optional<bool> helped;      // nullopt: not known yet
+  std::optional<Seconds> run_for;  // how long both must run until it is known; nullopt: until the fault shows
+  std::string why;                 // one sentence, which begins with the answer
 };
 
-/// Growth that B does not show counts as cured only if B ran long enough to show it: beyond the moment at
-/// which A began to grow, by as long as A's slowest growth takes to stand out of B's ups and downs. Two
-/// growths differ where their 90 % intervals do not overlap.
+/// Growth missing in B counts as cured only if B ran long enough to show it: past the time at which A began
+/// to grow, plus the time A's slowest growth needs to stand out of B's noise. Two growth rates differ if
+/// their 90 % intervals do not overlap.
 FixAnswer did_it_help(const RunShown& a, const RunShown& b);
 
 }  // namespace oomcast

@@ -1,5 +1,4 @@
-// Follows the NVIDIA driver from the moment it is there: nothing is loaded or attached on a machine without
-// one.
+// Follows the NVIDIA driver as soon as it is loaded; on a machine without one nothing is loaded or attached.
 #pragma once
 
 #include <cstdio>
@@ -22,44 +21,44 @@
 
 namespace oomcast {
 
-/// Without what is to be told: all callbacks are empty, and the driver's version and number as it is now.
+/// Without callbacks (all empty); with the driver's current version and device number.
 GpuSourceOptions gpu_source_options(const GpuTestOptions& test, const Roots& roots);
 
 class GpuFollower {
  public:
-  /// `pythons`: BpfSource::pythons(), so that the Python line of an allocation is told; -1: it is not.
+  /// `pythons`: BpfSource::pythons(), to report the Python line of an allocation; -1: not reported.
   GpuFollower(const Options& options, const Roots& roots, MachineModel& model, int pythons);
 
-  /// Looks whether the driver is there, once per interval. True: its calls are followed from now on, by fd().
+  /// Checks for the driver, once per interval. True: its calls are traced from now on; poll fd().
   bool find_driver();
   int fd() const { return source_ ? source_->fd() : -1; }
-  /// Reads the cards' counters, and tells what changed; once per interval.
+  /// Reads the cards' counters and publishes changes; once per interval.
   void sample(MonoTime now);
-  /// As of the last sample; without forecasts.
+  /// As of the last sample, without forecasts.
   std::vector<OverviewCard> cards() const;
-  /// As GpuSource says; only while it is followed.
+  /// See GpuSource; empty while the driver is not traced.
   std::string hook() const { return source_ ? source_->hook() : ""; }
   /// Whether the process has one of the driver's files open now.
   bool uses_driver(std::uint32_t pid) const;
-  /// How the cards are followed, for a person; empty: they are not.
+  /// How the cards are followed, for display; empty: they are not.
   std::string tier() const;
-  /// Whether there was anything. The calls of programs that make them without end are left for the next time,
-  /// and their descriptor stays readable.
+  /// Returns whether there was anything. A program that makes calls without end is cut short: the rest waits
+  /// for the next call, and the descriptor stays readable.
   bool drain();
-  /// Whether the last drain() left some.
+  /// Whether the last drain() left records.
   bool has_more() const { return more_calls_; }
   void on_exit(TaskId task);
-  /// Calls that were lost since load.
+  /// Calls lost since load.
   std::uint64_t lost() const;
-  /// Python lines of allocations that were lost since load.
+  /// Python lines of allocations lost since load.
   std::uint64_t code_lost() const { return source_ ? source_->code_lost() : 0; }
-  /// Events of pages that were not counted since load: for want of room, or because they made no sense.
+  /// Page events not counted since load: no room, or invalid.
   std::uint64_t page_events_lost() const;
-  /// How often it could not be followed although it is there; tier() says why.
+  /// How often tracing failed although the driver is there; tier() has the reason.
   std::uint64_t failures() const { return failures_; }
 
  private:
-  // An allocation whose Python lines are in the next records.
+  // An allocation whose Python lines arrive in the next records.
   struct WithoutCode {
     MonoTime time;
     wire::Task task;
@@ -79,13 +78,13 @@ class GpuFollower {
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> trace_{nullptr, std::fclose};
   std::unique_ptr<GpuSource> source_;
   std::unique_ptr<GpuPages> pages_;
-  std::string no_pages_;  // why not
+  std::string no_pages_;  // why pages are not counted
   std::unique_ptr<GpuXids> xids_;
-  std::optional<std::pair<std::uint32_t, std::optional<GpuDriverVersion>>> tried_;  // of which uvm driver
-  std::uint64_t page_events_lost_ = 0;  // of those that were closed
+  std::optional<std::pair<std::uint32_t, std::optional<GpuDriverVersion>>> tried_;  // the last uvm device
+  std::uint64_t page_events_lost_ = 0;                                              // of closed sources
   bool more_calls_ = false;
   std::unordered_map<std::uint32_t, WithoutCode> without_code_;  // by thread
-  MonoTime next_last_look_{};                                    // at the pages of one that ends
+  MonoTime next_last_look_{};                                    // rate limit of reads at exit
   std::optional<std::string> failure_;
   std::uint64_t failures_ = 0;
 };

@@ -1,4 +1,4 @@
-// Device memory that processes take from the NVIDIA driver while `blame` looks, and from which line.
+// Device memory that processes allocate from the NVIDIA driver during a `blame` window, with the source line.
 #pragma once
 
 #include <cstdint>
@@ -17,25 +17,25 @@
 
 namespace oomcast {
 
-/// A pool asks the driver for more when none of what it has is free: the line that it then runs for is the
-/// one that grew the pool, which need not be the one that fills it.
+/// A pool asks the driver for more when it has no free block: the line running then is the one that grew the
+/// pool, not necessarily the one that fills it.
 class GpuGrowth {
  public:
-  /// `reader` outlives it.
+  /// `reader` must outlive it.
   explicit GpuGrowth(BlameReader& reader) : reader_(reader) {}
 
-  /// Loads, where there is a driver. Error: it is there, and cannot be followed.
+  /// Loads the programs if there is a driver. Error: there is one, but it cannot be traced.
   Status open(const GpuTestOptions& test, const Roots& roots);
   bool followed() const { return source_ != nullptr; }
-  /// -1: not followed.
+  /// -1: not traced.
   int fd() const { return source_ ? source_->fd() : -1; }
   void set_python(std::uint32_t pid, std::span<const std::byte> layout);
-  /// The window begins, or ends: what is taken before or behind it counts for nothing.
+  /// Begins or ends the window: allocations outside of it do not count.
   void begin();
-  /// Hands on what was taken. At most some thousand calls.
+  /// Passes on new allocations. At most some thousand calls.
   void drain();
   void end();
-  /// Calls that were lost since open().
+  /// Calls lost since open().
   std::uint64_t lost() const { return source_ ? source_->lost() + source_->undecodable() + unplaced_ : 0; }
 
  private:
@@ -52,8 +52,8 @@ class GpuGrowth {
   std::optional<GpuDriverVersion> version_;
   std::unique_ptr<GpuSource> source_;
   GpuMemory memory_;
-  std::unordered_map<std::uint32_t, Taken> without_stack_;  // by thread: its stack is behind it
-  std::map<TaskId, std::map<GpuObject, Bytes>> taken_;      // in the window, and handed on
+  std::unordered_map<std::uint32_t, Taken> without_stack_;  // by thread: its stack arrives next
+  std::map<TaskId, std::map<GpuObject, Bytes>> taken_;      // during the window, and passed on
   bool in_window_ = false;
   std::uint64_t unplaced_ = 0;
 };

@@ -1,4 +1,4 @@
-// What profiles of growing processes said of where they grow, in sum: for the post-mortem.
+// The results of all profiles of growing processes, summed up for the post-mortem.
 #pragma once
 
 #include <cstdint>
@@ -15,23 +15,23 @@
 
 namespace oomcast {
 
-/// Per process. Bounded: 64 processes, those that were profiled last.
+/// Per process. Bounded to the 64 processes profiled last.
 class GrowthFound {
  public:
-  /// Of the processes that `tasks` knows, by number and start.
+  /// Adds the processes known to `tasks`, by pid and start time.
   void add(const BlameReport& report, const TaskTable& tasks, MonoTime from, MonoTime to);
-  /// Of these processes, in their order: first what certainly came from a place, then the largest growth; and
-  /// the containers that hold most of what was added to them.
+  /// Results for these processes, in their order: places that certainly caused growth first, then the largest
+  /// growth; and the containers that hold most of what was added to them.
   GrowthOrigins of(const std::vector<ProcessRef>& processes) const;
 
  private:
   struct Process {
     Bytes grown;
     Seconds watched{};
-    Seconds faults_watched{};             // of these; the rest was over the budget
-    std::uint64_t samples = 0, lost = 0;  // of those looks, whomever they were of
+    Seconds faults_watched{};             // of that time; for the rest the fault budget was used up
+    std::uint64_t samples = 0, lost = 0;  // of those profiles, for all their processes
     MonoTime from, to;
-    std::string kept_unknown;  // as the last look that did not know it has it
+    std::string kept_unknown;  // the reason given by the last profile that could not tell
     struct Site {
       Bytes grown;
       GrowthEvidence evidence;
@@ -39,7 +39,7 @@ class GrowthFound {
     std::map<std::vector<CodePlace>, Site> sites;
     struct Container {
       GrownHolder sum;
-      std::map<std::vector<CodePlace>, std::uint64_t> adders;  // how often they were seen
+      std::map<std::vector<CodePlace>, std::uint64_t> adders;  // how often each was seen
     };
     std::map<std::string, Container> holders;  // by path
   };

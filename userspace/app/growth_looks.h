@@ -1,5 +1,5 @@
-// From which lines the memory in scope grows, for the post-mortem: now and then a short `oomcast blame` of
-// what grows most, in a process of its own.
+// Finds the lines from which memory in scope grows, for the post-mortem: a short `oomcast blame` of what
+// grows most, now and then, in a child process.
 #pragma once
 
 #include <cstdint>
@@ -17,31 +17,31 @@
 
 namespace oomcast {
 
-/// Whose growth is worth a look, and when. A look takes kWindow, and the next one waits a quarter of the time
-/// since the first began (5 s at least, 5 minutes at most), and 50 times what the look took of a CPU: 2 % of
-/// one on average. Growth by a tenth of the limit is looked at sooner.
+/// Decides what to profile, and when. A profile takes kWindow. The next one waits for a quarter of the time
+/// since the first began (at least 5 s, at most 5 minutes), and for 50 times the CPU time of the last: 2 % of
+/// a CPU on average. Growth by a tenth of the limit is profiled sooner.
 class LookPlan {
  public:
-  static constexpr Nanos kWindow = kLookLasts;  // what grows does so in bursts
+  static constexpr Nanos kWindow = kLookLasts;  // growth comes in bursts
   struct Target {
     std::string cgroup;  // path; empty: the process, with its descendants
     std::optional<std::uint32_t> pid;
     auto operator<=>(const Target&) const = default;
   };
-  /// One is the other, or around it.
+  /// Equal, or one contains the other.
   static bool are_one(const Target& a, const Target& b);
 
-  /// `limit`: what it runs against.
+  /// `limit`: the limit that it may hit.
   void on_level(const Target& target, Bytes level, Bytes limit, MonoTime now);
-  /// What to look at now: of what grew most, the innermost cgroup. What was looked at last, and what is
-  /// around or below it, stands behind others that are due.
+  /// The innermost cgroup of what grew most. The last target, and what contains it or is below it, comes
+  /// after other targets that are due.
   std::optional<Target> due(MonoTime now) const;
-  /// A look at `target` has ended.
+  /// A profile of `target` has ended.
   void looked(const Target& target, MonoTime began, MonoTime now, Nanos cpu);
 
  private:
   struct Level {
-    Bytes from, now, limit;  // from: the lowest since the last look at it
+    Bytes from, now, limit;  // from: the lowest since its last profile
     MonoTime since;          // of `from`
     Bytes grown() const { return now - from; }
   };
@@ -50,15 +50,15 @@ class LookPlan {
 
   std::map<Target, Level> levels_;
   std::size_t paths_ = 0;   // bytes of their cgroups' paths
-  bool any_grown_ = false;  // some level by kMinGrown, since the last look
+  bool any_grown_ = false;  // some level grew by kMinGrown since the last profile
   std::optional<MonoTime> first_;
-  std::optional<Target> last_;  // the newest that was looked at
+  std::optional<Target> last_;  // the last target
   MonoTime next_{}, next_by_cost_{};
 };
 
 class GrowthLooks {
  public:
-  /// `limits` are for its process, which keeps what allow_reserves() gave. `body`: as HelperProcess has it.
+  /// `limits` are for the child process, which keeps what allow_reserves() gave. `body`: see HelperProcess.
   GrowthLooks(const MachineModel& model, std::string root, ChildLimits limits, HelperProcess::Body body = {})
       : model_(model), root_(std::move(root)), limits_(std::move(limits)), body_(std::move(body)) {
     limits_.realtime.reset();
@@ -66,38 +66,38 @@ class GrowthLooks {
 
   void on(const Sample& sample);
   void on(const ProcessSampleFact& sample);
-  /// Whether a look is due; once per interval. None is on a machine that has no room for it.
+  /// Decides whether a profile is due; once per interval. Never on a machine without room for it.
   void plan(MonoTime now);
-  /// A person asks: after the look that goes on.
+  /// Profiles this cgroup on a user's request, after the running profile.
   void ask(CgroupId cgroup);
-  /// Starts what is planned or asked for, and reads what goes on. Waits 50 ms at most, for the end of a look
-  /// that has closed its output; one that does not end when it is killed is left behind. The descriptor of a
-  /// look that was started, to wait for: readable when there is something to do.
+  /// Starts planned or requested profiles, and reads the running one. Blocks at most 50 ms, for the end of a
+  /// child that has closed its output; a child that survives SIGKILL is abandoned. Returns the descriptor of
+  /// a profile just started, to poll: readable when there is something to do.
   std::optional<int> advance(MonoTime now);
-  /// How long advance() may wait although nothing comes.
+  /// How long advance() may be delayed without events.
   std::optional<Nanos> wait() const {
     return look_ && look_->hurried ? std::optional<Nanos>(std::chrono::milliseconds(50)) : std::nullopt;
   }
-  /// The look that runs is at somebody who may be killed in it.
+  /// A victim of this episode may be among the processes being profiled.
   bool is_at(const Episode& episode) const;
-  /// What grew is being killed: what was seen is to be told now.
+  /// The target is being killed: report what was seen, now.
   void end_soon(MonoTime now);
-  /// The look that runs stands still, or goes on.
+  /// Pauses or resumes the running profile.
   void stand_still(bool still) const;
 
   const GrowthFound& found() const { return found_; }
-  /// Looks that took too long on this machine, and were stopped without a result.
+  /// Profiles aborted without a result, because they took too long on this machine.
   std::uint64_t given_up() const { return given_up_; }
-  /// Times in which one was due, and the machine had no room for it (MemoryLimits::kOfLook).
+  /// Profiles that were due but skipped, because the machine had no room (MemoryLimits::kOfLook).
   std::uint64_t no_room() const { return no_room_; }
-  /// Looks that the kernel did not allow, or whose reader lacked what keeps it harmless.
+  /// Profiles that the kernel refused, or whose reader could not be sandboxed.
   std::uint64_t not_allowed() const { return not_allowed_; }
-  /// Path of the cgroup that is looked at now; empty: none.
+  /// Path of the cgroup being profiled; empty: none.
   std::string looking_at() const { return look_ ? look_->target.cgroup : ""; }
 
  private:
   bool has_room() const;
-  bool has_pages() const;  // the machine does
+  bool has_pages() const;  // the machine has enough free pages
   bool start(const LookPlan::Target& target, MonoTime now);
   bool read();
   void end(MonoTime now);
@@ -107,7 +107,7 @@ class GrowthLooks {
   std::string root_;
   ChildLimits limits_;
   HelperProcess::Body body_;
-  HelperProcess process_;  // of look_; with kMaxUnreaped behind it no look is started
+  HelperProcess process_;  // runs look_; no profile starts with kMaxUnreaped children left
   LookPlan plan_;
   GrowthFound found_;
   struct Look {

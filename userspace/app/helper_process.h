@@ -1,4 +1,4 @@
-// Child processes: with what of this process's they begin, and the life of those that help it.
+// Child processes: what they inherit, and the life cycle of those that work for this process.
 #pragma once
 
 #include <sys/resource.h>
@@ -16,15 +16,15 @@
 
 namespace oomcast {
 
-/// Between fork and exec: a session of its own, default signals, `limits`, /dev/null as standard input,
-/// output (unless `output` is to be it) and error, and no other descriptor. System calls only. Ends the child
-/// with 126 when it cannot be done.
+/// Between fork and exec: own session, default signals, `limits`, /dev/null as standard input, output (unless
+/// `output` is given) and error, and no other descriptor. Async-signal-safe: system calls only. Exits the
+/// child with 126 on failure.
 void become_child(const ChildLimits& limits, int output = -1);
 
-/// One process at a time that works for this one, and can be lost. The kernel kills it (SIGKILL) when the
-/// thread that started it ends; this kills it at its deadline, at end(), and when it is destroyed. No call
-/// but reap() waits, and the destructor: for 50 ms for each process at most. What the kernel holds, SIGKILL
-/// or not (a page of a file system that does not answer), is left behind, and reaped when it is let go.
+/// One child at a time that works for this process and may be lost. The kernel kills it (SIGKILL) when the
+/// thread that started it ends; this class kills it at its deadline, in end() and in the destructor. Only
+/// reap() and the destructor block, the latter at most 50 ms per child. A child that SIGKILL cannot end
+/// (waiting for a page of a hung file system) is left, and reaped once it is gone.
 class HelperProcess {
  public:
   static constexpr Nanos kReapWait = std::chrono::milliseconds(50);
@@ -33,7 +33,7 @@ class HelperProcess {
     int status = 0;  // as of waitpid()
     rusage used{};
   };
-  /// What the child does, as become_child() made it, for its exit code; empty: it executes this program.
+  /// Runs in the child after become_child() and returns its exit code; empty: exec this program.
   using Body = std::function<int()>;
 
   HelperProcess() = default;
@@ -41,23 +41,22 @@ class HelperProcess {
   HelperProcess(const HelperProcess&) = delete;
   HelperProcess& operator=(const HelperProcess&) = delete;
 
-  /// `words`: its arguments behind the name. `output`: its standard output; the caller may close it then. The
-  /// one before, if any, is ended. Error: no process could be made; an exec that fails ends it with 126.
+  /// `words`: arguments after argv[0]. `output`: its standard output; the caller may close it afterwards. A
+  /// previous child is ended first. Error: fork failed; a failed exec ends the child with 126.
   Status start(std::vector<std::string> words, const ChildLimits& limits, int output, const Body& body = {});
   bool runs() const { return pid_ > 0; }
   void signal(int number) const;
 
   void set_deadline(std::optional<MonoTime> deadline) { deadline_ = deadline; }
-  /// Kills it if its deadline is over. Whether it was, once for each.
+  /// Kills the child when its deadline has passed. Returns true then, once per child.
   bool expire(MonoTime now);
-  /// Waits for its end, for so long at most. nullopt: it goes on.
+  /// Waits at most `patience` for its exit. nullopt: still running.
   std::optional<Ended> reap(Nanos patience = {});
   /// Kills it.
   void end();
-  /// Does not kill it, and has nothing to do with it any more.
+  /// Lets it go on, without this process as its owner.
   void leave();
-  /// Processes that were ended or left, and are not gone. With kMaxUnreaped of them it is better to start
-  /// none.
+  /// Children ended or left that are not gone yet. With kMaxUnreaped of them, do not start another.
   std::size_t unreaped();
 
  private:
