@@ -1,4 +1,4 @@
-// Kills, alerts and losses as entries of systemd's journal, with fields to search by.
+// Kills, alerts and losses as entries in systemd's journal, with searchable fields.
 #pragma once
 
 #include <cstdint>
@@ -16,32 +16,32 @@
 
 namespace oomcast {
 
-/// Sends each by one datagram of the journal's native protocol, and never waits: what the journal does not
-/// take is counted. Without a journal nothing happens. No command lines, as they can hold secrets and a
-/// journal is read by more people than a store.
+/// Sends each entry as one datagram of the journal's native protocol, and never blocks: entries that the
+/// journal does not accept are counted. Without a journal nothing happens. Command lines are left out: they
+/// may hold secrets, and more people read a journal than a store.
 class Journal {
  public:
   static constexpr std::string_view kSocket = "/run/systemd/journal/socket";
-  /// Of `journalctl MESSAGE_ID=`.
+  /// For `journalctl MESSAGE_ID=`.
   static constexpr std::string_view kKillId = "161042c67dc44d9b9c752f8451d458c9";
   static constexpr std::string_view kAlertId = "30dc02daf07b47fcac084b2ed6f92edb";
   static constexpr std::string_view kLossId = "13cda09a0d9a40d9ad41c09ee27de2b0";
-  /// Of a message. Together with the fields a datagram is far below what a socket takes by default (208 KiB).
+  /// Limits of one message. With the fields, a datagram stays far below the default socket buffer (208 KiB).
   static constexpr std::size_t kLongestMessage = 16384, kLongestValue = 4096;
   static constexpr std::size_t kMostVictims = 64;
-  /// A loss of one reason has an entry once in so long, with all that was lost since the one before.
+  /// At most one entry per reason in this time, with everything lost since the last one.
   static constexpr Nanos kLossEvery = std::chrono::minutes(1);
 
   explicit Journal(std::string socket = std::string(kSocket));
 
   void on(const Fact& fact, const ClockMap& clock);
-  /// Entries that the journal did not take.
+  /// Entries that the journal did not accept.
   std::uint64_t lost() const { return lost_; }
-  /// That there is no journal, once.
+  /// Reports once that there is no journal.
   std::optional<std::string> take_notice() { return std::exchange(notice_, std::nullopt); }
 
   using Fields = std::vector<std::pair<std::string_view, std::string>>;
-  /// As the native protocol has it: NAME=value, or, where the value has a newline, its length before it.
+  /// The native protocol: NAME=value, or, for a value with a newline, its length first.
   static std::string datagram(const Fields& fields);
 
  private:
@@ -60,7 +60,7 @@ class Journal {
   std::string path_;
   UniqueFd socket_;
   std::map<std::string, Loss> losses_;  // by reason
-  std::deque<AlertKey> running_;        // alerts that are told once more when their actions have ended
+  std::deque<AlertKey> running_;        // alerts to be logged again when their actions end
   bool ever_sent_ = false, noted_ = false;
   std::uint64_t lost_ = 0;
   std::optional<std::string> notice_;

@@ -1,4 +1,4 @@
-// The kernel's log while it is written: its OOM reports, and what of it was lost.
+// Follows the kernel log: its OOM reports, and records that were lost.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace oomcast {
 
 class KernelLog {
  public:
-  /// What is logged from now on. Error: it may not be read.
+  /// Starts with the next record. Error: no permission to read it.
   static Result<KernelLog> open(const Roots& roots);
   explicit KernelLog(KmsgReader reader);
 
@@ -25,21 +25,21 @@ class KernelLog {
   int fd() const { return reader_.fd(); }
 
   struct Read {
-    bool any = false;                               // record was there
+    bool any = false;                               // at least one record was read
     std::uint64_t overwritten = 0, unreadable = 0;  // records
   };
-  /// What waits. `on_victim`: a line that names one was read just now, and its process may still be dying.
-  /// Cost: a system call and a pass over the text for each record, 4,096 at most.
+  /// Reads all waiting records. `on_victim` is called right after a line that names a victim, which may still
+  /// be dying. Cost: per record a system call and a pass over the text, at most 4,096 records.
   Read read(const std::function<void(std::uint32_t tid)>& on_victim);
 
-  /// The reports that are complete, oldest first, and those that name one of `victims`, which cannot wait.
+  /// Complete reports, oldest first, and incomplete ones that name one of `victims`, which cannot wait.
   std::vector<OomDump> take(MonoTime now, const std::vector<std::uint32_t>& victims);
-  /// At the end: what was begun, too.
+  /// At exit: includes incomplete reports.
   std::vector<OomDump> take_all();
-  /// All that was logged until then has been read; once.
+  /// Everything logged before this time has been read; returned once.
   std::optional<MonoTime> take_read_until() { return std::exchange(read_until_, std::nullopt); }
 
-  /// Reports of kills since the beginning of which nothing could be made, or for which there was no room.
+  /// OOM reports since start that could not be parsed, or for which there was no room.
   std::uint64_t unread() const { return parser_.given_up() + parser_.lost_dumps(); }
 
  private:

@@ -1,4 +1,4 @@
-// What oomcast stops doing while the kernel kills.
+// What oomcast stops doing during an OOM kill.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@
 
 namespace oomcast {
 
-/// A victim has to run for its memory to come back, and a kernel from 6.0 on passes over it when most of its
-/// pages are about to be free: an allocator that needs a victim meanwhile makes the kernel kill a second
-/// process (seen on 6.1, beside a loop that was at work on the kill). So after a kill of the machine's nothing
-/// is done until its memory is back, and after any kill no memory is read near it.
+/// A victim has to run for its memory to come back, and from 6.0 on the kernel skips a victim that is about
+/// to free most of its pages: an allocator that needs a victim meanwhile makes the kernel kill a second
+/// process (seen on 6.1, with the loop busy on the first kill). So after a global OOM kill nothing is done
+/// until the memory is back, and after any kill no memory is read near it.
 class KillPause {
  public:
   static constexpr Nanos kReaderRests = std::chrono::milliseconds(200);  // after a kill
@@ -27,12 +27,13 @@ class KillPause {
       : model_(model), procfs_(procfs), reader_(reader) {}
 
   void on_kill(const KillDecision& decision, MonoTime now);
-  /// The process is below a limit that was hit in the last kReaderRests, or nobody knows where it is.
+  /// The process is below a limit hit in the last kReaderRests, or its cgroup is unknown.
   bool is_near_a_kill(const TaskId& id, MonoTime now) const;
-  /// A kill of the machine's was heard of: read nothing more, and pause().
+  /// A global OOM kill was reported: read nothing more, and call pause().
   bool is_due() const { return machine_kills_; }
-  /// Sleeps until the machine is not short of memory, for kLongest at most, and until an earlier kill has to be
-  /// published; at most half of the time. `stand_still` is called with true before and with false after.
+  /// Sleeps until the machine is no longer short of memory, at most kLongest, and not past the deadline to
+  /// publish an earlier kill; at most half of the time overall. Calls `stand_still` with true before and with
+  /// false after.
   void pause(const std::function<void(bool)>& stand_still);
 
  private:
@@ -40,8 +41,7 @@ class KillPause {
   const ProcFs& procfs_;
   Reader& reader_;
   bool machine_kills_ = false;
-  std::unordered_map<std::uint64_t, MonoTime>
-      limits_;  // that were hit: until when nothing below them is read
+  std::unordered_map<std::uint64_t, MonoTime> limits_;  // of hit limits: nothing below is read until then
   MonoTime next_rest_{}, next_pause_{};
 };
 

@@ -1,4 +1,4 @@
-// The OOM kills that are known: by the store, by this machine's kernel log and journal, or by log files.
+// All known OOM kills: from the store, this machine's kernel log and journal, or log files.
 #pragma once
 
 #include <cstddef>
@@ -17,26 +17,25 @@
 namespace oomcast {
 
 struct KnownKills {
-  std::vector<PastKill> kills;             // each once, newest first, each with an id
+  std::vector<PastKill> kills;             // without duplicates, newest first, each with an id
   std::vector<LoggedUserKill> user_kills;  // by other killers, in files
   std::vector<std::string> sources;        // that were read: "store", "kmsg", "journal", or files
   std::string store;                       // that was read; empty: none
-  std::size_t left_out = 0;                // the oldest, of logs with too many
+  std::size_t left_out = 0;                // oldest ones dropped, from logs with too many
   std::uint64_t user_kills_left_out = 0;
-  std::size_t without_victim = 0;  // OOMs in which no process could be killed: they are not in the list
-  std::optional<Error> unread;     // no kill in a file, but lines that speak of one
-  std::optional<Error> forbidden;  // the kernel log, or root's store, may not be read
+  std::size_t without_victim = 0;  // OOMs without a killable process: not in the list
+  std::optional<Error> unread;     // a file without a kill, but with lines that mention one
+  std::optional<Error> forbidden;  // no permission for the kernel log, or root's store
 };
 
-/// Reads what the options name: the files of --from alone, or with the store that --store names; without
-/// --from the store, the kernel log and the journal. A directory stands for the files in it. A kill of a file
-/// that counts from a boot alone is dated by this machine's kernel log where that has it too and `dates`.
+/// Reads the sources that the options name: only the files of --from, or these and the store of --store;
+/// without --from the store, the kernel log and the journal. A directory means the files in it. A kill in a
+/// file with only a time since boot is dated from this machine's kernel log, if `dates` and it is there, too.
 /// Error: nothing could be read.
 Result<KnownKills> find_kills(const Options& options, WallTime now, EpisodeParts parts, bool dates);
 
-/// Writes what only logs know into the store; one that is there as a file had it is written again where a
-/// better source has it, too. Kills of other hosts only if --store was given. What is not kept is said with
-/// its reason.
+/// Saves kills known only from logs in the store; one saved from a file is overwritten when a better source
+/// has it, too. Kills of other hosts only with --store. Whatever is not saved is reported with its reason.
 void keep_kills(const Options& options, const std::vector<PastKill>& kills);
 
 HistoryFacts::Machine this_machine();

@@ -1,5 +1,5 @@
-// What `run` leaves when it is killed with SIGKILL: its cgroup, its folder in /tmp, and the command, which
-// goes on.
+// What `run` leaves behind when killed with SIGKILL: its cgroup, its directory in /tmp, and the command,
+// which keeps running.
 #pragma once
 
 #include <cstddef>
@@ -14,21 +14,21 @@
 
 namespace oomcast {
 
-/// Both are followed by a pid; the folder's by a "-" and six random characters then.
+/// Each is followed by a pid; for the directory then by a "-" and six random characters.
 inline constexpr std::string_view kRunCgroup = "oomcast-run-", kRunFolder = "oomcast-run-";
-/// Of each kind, at one start.
+/// Limit per kind, at one start.
 inline constexpr std::size_t kMaxSwept = 64;
 
-/// Removes those of the cgroups that are named as those of `run`, are this user's and empty, and have no
-/// oomcast any more that follows them. Nothing is killed: returns a sentence for each that has processes.
+/// Removes cgroups named like those of `run` that belong to this user, are empty, and have no oomcast
+/// following them any more. Kills nothing: returns a sentence for each one with processes.
 std::vector<std::string> sweep_cgroups(const CgroupTree& known, const CgroupFs& fs, const ProcFs& procfs);
 
-/// Removes folders of `run` right in `directory`, with the files in them: those that are this user's and
-/// that no other may write to, and whose pid `is_oomcast` does not know. Follows no link. Returns how many.
+/// Removes directories of `run` directly in `directory`, with the files in them, if they belong to this user,
+/// nobody else may write to them, and `is_oomcast` does not know the pid. Follows no link. Returns how many.
 std::size_t sweep_folders(const std::string& directory,
                           const std::function<bool(std::uint32_t pid)>& is_oomcast);
 
-/// Whether this pid is of a process that is named as this one.
+/// Whether the process with this pid has our name.
 bool is_named_as_we(const ProcFs& procfs, std::uint32_t pid);
 
 }  // namespace oomcast

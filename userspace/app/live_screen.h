@@ -1,4 +1,4 @@
-// The live screen in a thread of its own.
+// The live screen, in its own thread.
 #pragma once
 
 #include <memory>
@@ -12,31 +12,30 @@
 
 namespace oomcast {
 
-/// A terminal after Ctrl-S, and one whose connection is gone, takes a write and does not return. The thread
-/// waits there; who traces never does.
+/// A write to a terminal that is stopped (Ctrl-S) or disconnected blocks. The thread blocks there; tracing
+/// never does.
 class LiveScreen {
  public:
-  /// Before there is another thread: SIGWINCH and SIGTSTP, which curses handles, reach the screen's thread
-  /// alone.
+  /// Call before any other thread starts: SIGWINCH and SIGTSTP, which curses handles, must reach only the
+  /// screen's thread.
   static void leave_its_signals_alone();
   /// Error (exit 1): see Screen::open(). `post_mortem` is called in the screen's thread.
   static Result<std::unique_ptr<LiveScreen>> open(const ClockMap& clock, bool color,
                                                   Screen::PostMortemOf post_mortem);
-  /// Gives the terminal back as it was. Leaves a thread behind that is still stuck in a write: the process
-  /// must end after that.
+  /// Restores the terminal. A thread stuck in a write is left behind: the process must exit after this.
   ~LiveScreen();
   LiveScreen(const LiveScreen&) = delete;
 
   struct Asked {
     bool quit = false;
-    std::optional<CgroupId> look;  // from which lines it grows
+    std::optional<CgroupId> look;  // the cgroup to profile
   };
-  /// Readable when asked() has something to tell.
+  /// Readable when asked() has a request.
   int asked_fd() const;
   Asked asked();
-  /// Shown as soon as the terminal takes it, the newest alone.
+  /// Shown when the terminal accepts it; only the newest one.
   void show(Overview overview);
-  /// True while show() would be in vain.
+  /// True while show() would have no effect.
   bool paused() const;
 
  private:

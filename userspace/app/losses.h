@@ -13,15 +13,15 @@ namespace oomcast {
 class Losses {
  public:
   using OnLost = std::function<void(const std::string& reason, std::uint64_t count)>;
-  /// `on_lost` is called for each loss, of 1 at least.
+  /// Calls `on_lost` for each loss, with a count of at least 1.
   explicit Losses(OnLost on_lost) : on_lost_(std::move(on_lost)) {}
 
   void add(const std::string& reason, std::uint64_t count);
-  /// `total`: a count of its owner's since the beginning. What it grew by since the last call is lost.
-  /// Whether that is anything.
+  /// `total`: the owner's count since start. Its increase since the last call is lost. Returns whether there
+  /// was any.
   bool track(std::string_view reason, std::uint64_t total);
 
-  /// Since the beginning.
+  /// Since start.
   const std::map<std::string, std::uint64_t>& totals() const { return totals_; }
 
  private:

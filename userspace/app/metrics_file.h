@@ -1,4 +1,4 @@
-// The file of metrics that node_exporter's textfile collector reads.
+// The metrics file for node_exporter's textfile collector.
 #pragma once
 
 #include <condition_variable>
@@ -15,30 +15,30 @@
 
 namespace oomcast {
 
-/// Replaces the file as a whole, by a new one beside it: a reader never has half of it. Its mode is 0644, as
-/// the collector is another user's; it holds names and sizes, no command lines. A link in its place is
-/// refused, and so is what is no regular file. A thread of its own writes, so that a disk that stands still
-/// holds up nothing; it starts with the first write and has the privileges of that moment.
+/// Replaces the file atomically, with a new one beside it: a reader never sees half of it. Mode 0644, as the
+/// collector runs as another user; it holds names and sizes, no command lines. Refuses to replace a link, or
+/// anything but a regular file. A thread does the writing, so that a hung disk blocks nothing; it starts with
+/// the first write and has the privileges of that moment.
 class MetricsFile {
  public:
-  /// At the end, a write that takes longer is not waited for.
+  /// On exit, wait this long for a running write.
   static constexpr Nanos kPatience = std::chrono::milliseconds(700);
 
-  /// What writes `text` to `path`, by the thread; a test has its own.
+  /// Writes `text` to `path`, in the thread; tests replace it.
   using Replace = std::function<Status(const std::string& path, const std::string& text)>;
 
   explicit MetricsFile(std::string path, Replace replace = replace_with);
-  /// Removes the file that it wrote: nobody keeps it true any more. Leaves a thread behind that is still stuck
-  /// in a write: the process must end after that.
+  /// Removes the file: nobody updates it any more. A thread stuck in a write is left behind: the process must
+  /// exit after this.
   ~MetricsFile();
   MetricsFile(const MetricsFile&) = delete;
 
-  /// false: the one before is still being written, and this one is skipped.
+  /// false: the previous write is still running, and this one is skipped.
   bool write(std::string text);
-  /// Why it could not be written, once until it could again.
+  /// Why writing failed; once per series of failures.
   std::optional<std::string> take_error();
   std::uint64_t skipped() const { return skipped_; }
-  /// Waits until what was given is written, for so long at most. Whether it is.
+  /// Waits until everything is written, at most `patience`. Returns whether it is.
   bool flush(Nanos patience = kPatience);
 
  private:
@@ -51,7 +51,7 @@ class MetricsFile {
     std::optional<std::string> text;  // to be written
     bool busy = false, ending = false, ended = false;
     bool failing = false;
-    std::optional<std::string> error;  // to be told
+    std::optional<std::string> error;  // to be reported
   };
   static void work(const std::shared_ptr<Shared>& shared);
 

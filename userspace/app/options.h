@@ -31,12 +31,12 @@ enum class Command {
   doctor,
   completion
 };
-/// What report, history and blame write, each some of them.
+/// Output formats of report, history and blame; each supports some of them.
 enum class Format { text, json, markdown, html, folded, pprof };
 enum class ColorChoice { automatic, always, never };
 enum class Shell { bash, zsh, fish };
 
-/// Whose memory is told about; all empty: the whole machine.
+/// What to report on; all empty: the whole machine.
 struct ScopeOptions {
   std::optional<std::string> cgroup, container, unit, slurm_job;
   std::optional<std::uint32_t> pid;
@@ -46,9 +46,9 @@ struct ScopeOptions {
   std::string describe() const;
 };
 
-/// What is watched for, and what is done then: every action for every rule.
+/// Alert rules and actions; every action runs for every rule.
 struct AlertOptions {
-  std::vector<AlertRule> rules;  // with an action but without --alert: the forecast's own alert
+  std::vector<AlertRule> rules;  // an action without --alert: the forecast's own alert
   std::optional<std::string> exec, touch;
   std::optional<int> signal;
   bool any() const { return !rules.empty(); }
@@ -68,17 +68,17 @@ struct StoreOptions {
   bool named = false;  // --store was given
 };
 
-/// For tests: a stand-in for the NVIDIA driver.
+/// For tests: a fake NVIDIA driver.
 struct GpuTestOptions {
   std::vector<GpuSourceOptions::TestFile> files;
   std::optional<GpuDriverVersion> version;
-  std::string trace;  // the calls as they were read, one JSON object a line: a fixture
-  std::string cards;  // in place of /proc/driver/nvidia-uvm/gpus
+  std::string trace;  // recorded calls, one JSON object a line: a fixture
+  std::string cards;  // instead of /proc/driver/nvidia-uvm/gpus
 };
 
-/// Where data comes from, and how closely it is looked at.
+/// Where data comes from.
 struct SourceOptions {
-  std::string root;  // the machine's /proc and /sys are there
+  std::string root;  // prefix of the machine's /proc and /sys
   bool use_bpf = true, use_kmsg = true;
   Nanos interval = std::chrono::seconds(1);
   GpuTestOptions gpu_test;
@@ -95,11 +95,11 @@ struct RecordOptions {
   bool force = false;  // replace it
 };
 
-/// Of replay and compare: recordings, or series in CSV.
+/// For replay and compare: recordings or CSV series.
 struct SeriesOptions {
   std::string file, other;
   std::optional<Nanos> every;
-  SeriesChoices choices;  // of a series of another tool; the limit of any
+  SeriesChoices choices;  // for a series of another tool; the limit for any series
 };
 
 struct ReportOptions {
@@ -112,23 +112,23 @@ struct HistoryOptions {
   Format format = Format::text;
   std::vector<std::string> logs;  // --from
   std::optional<WallTime> since;
-  bool import = true;  // keep in the store what the logs tell
+  bool import = true;  // save kills from logs in the store
 };
 
 struct BlameOptions {
   std::string file;  // empty, "-": stdout
   Format format = Format::text;
-  std::string earlier;            // --since: what blame --json wrote
-  std::vector<std::string> diff;  // two of it
-  bool brief = false;             // as a look of trace needs it
+  std::string earlier;            // --since: output of blame --json
+  std::vector<std::string> diff;  // two of those
+  bool brief = false;             // for a profile started by trace
 };
 
-/// Where the service is reached, and what it writes beside the store.
+/// The service's socket, and what it writes besides the store.
 struct DaemonOptions {
-  std::string socket;              // of its stream, trace's too; empty: none
+  std::string socket;              // of its events, also for trace; empty: none
   std::string metrics_file;        // empty: none
-  std::string config;              // that was read, if it is there
-  std::vector<std::string> words;  // the command line, to read the configuration again
+  std::string config;              // that was read, if it exists
+  std::vector<std::string> words;  // the command line, to reload the configuration
 };
 
 struct Options {
@@ -147,7 +147,7 @@ struct Options {
   HistoryOptions history;
   BlameOptions blame;
   DaemonOptions daemon;
-  bool direct = false;        // trace: by itself, whether a daemon runs or not
+  bool direct = false;        // trace: by itself, even if a daemon runs
   Shell shell = Shell::bash;  // of completion
 };
 
@@ -157,12 +157,12 @@ struct ParsedArguments {
   std::optional<std::string> text;
 };
 
-/// "USR1", "SIGUSR1" and "10" are 10. nullopt: no signal.
+/// "USR1", "SIGUSR1" and "10" are 10. nullopt: not a signal.
 std::optional<int> parse_signal(std::string_view text);
-/// "SIGUSR1"; "signal 40" for one without a name.
+/// "SIGUSR1"; "signal 40" if it has no name.
 std::string signal_name(int signal);
 
-/// Error::usage (exit 2) names the wrong word and where to read on.
+/// Error::usage (exit 2) names the wrong word and where to find help.
 Result<ParsedArguments> parse_arguments(int argc, const char* const* argv, const std::string& version);
 
 }  // namespace oomcast

@@ -1,4 +1,4 @@
-// The file of -o.
+// The output file of -o.
 #pragma once
 
 #include <string>
@@ -9,25 +9,25 @@
 
 namespace oomcast {
 
-/// A new file that takes the place of what is there when it is whole; until then that stays as it is. Where
-/// the path leads to a terminal, a pipe or a device of root's or one's own, that is written to.
+/// A new file that replaces the old one when it is complete; until then the old one is untouched. If the path
+/// leads to a terminal, a pipe or a device that root or the user owns, writes to that instead.
 class OutputFile {
  public:
-  /// Makes it, beside what is there; before privileges are dropped. Error: see resolve(): another user could
-  /// aim root at any file.
+  /// Creates it next to the old one; before privileges are dropped. Error: see resolve(): another user could
+  /// make root write to any file.
   static Result<OutputFile> open(const std::string& path);
   OutputFile(OutputFile&&) noexcept = default;
   ~OutputFile();
-  /// Once.
+  /// Call once.
   Status write(const std::string& text);
-  /// Whether root needs CAP_DAC_OVERRIDE for that: another user owns the directory.
+  /// Whether root needs CAP_DAC_OVERRIDE for it: another user owns the directory.
   bool is_beside_others_files() const;
 
  private:
   OutputFile() = default;
   std::string shown_, new_name_;
   SafePath place_;
-  UniqueFd fd_;  // without a new_name_ what is there itself
+  UniqueFd fd_;  // without new_name_: the existing file
 };
 
 }  // namespace oomcast

@@ -1,4 +1,4 @@
-// What is written to a descriptor whose reader may not read.
+// Output to a descriptor whose reader may be slow or stopped.
 #pragma once
 
 #include <condition_variable>
@@ -14,36 +14,36 @@
 
 namespace oomcast {
 
-/// A pipe whose reader sleeps, a terminal after Ctrl-S and a full disk of a network take a write and do not
-/// return. A thread of its own waits there; who writes here never does. 2 MiB may wait, 4 MiB with alerts, of
-/// which any user can have thousands, and 6 MiB with kills and what else must not be missed; what is over is
-/// dropped and counted, whole lines.
+/// A write to a pipe with a sleeping reader, to a terminal after Ctrl-S or to a full network disk blocks. A
+/// thread blocks there; callers of write() never do. 2 MiB may be queued, 4 MiB with alerts, of which any
+/// user can cause thousands, and 6 MiB with kills and other output that must not be lost; beyond that whole
+/// lines are dropped and counted.
 class OutputQueue {
  public:
   static constexpr std::size_t kMaxBytes = 2 << 20, kMaxAlerts = 4 << 20, kMaxEvidence = 6 << 20;
-  /// Who takes nothing for so long at the end is not waited for.
+  /// On exit, a reader that accepts nothing for this long is abandoned.
   static constexpr Nanos kPatience = std::chrono::milliseconds(700);
 
   explicit OutputQueue(int fd) : fd_(fd) {}
-  /// Leaves a thread behind that is still stuck in a write: the process must end after that.
+  /// A thread stuck in a write is left behind: the process must exit after this.
   ~OutputQueue();
   OutputQueue(const OutputQueue&) = delete;
 
-  /// `most`: bytes that may wait with it.
+  /// `most`: queue limit for this line, in bytes.
   void write(const std::string& line, std::size_t most = kMaxBytes);
   /// A write failed: the reader is gone, or the disk is full. Nothing more is written.
   bool failed() const;
-  /// Lines that were dropped since the last call; 0 while there is no room to tell of them.
+  /// Lines dropped since the last call; 0 while there is no room to report them.
   std::uint64_t take_dropped();
-  /// Waits while something is taken. Whether all was written.
+  /// Waits as long as the reader accepts data. Returns whether everything was written.
   bool flush();
 
  private:
   struct Shared {
     std::mutex mutex;
     std::condition_variable changed;
-    std::deque<std::string> waiting;  // of kPart each: one string of all would grow by doubling
-    std::size_t unwritten = 0;        // with what the thread holds
+    std::deque<std::string> waiting;  // in chunks of kPart: one string would double as it grows
+    std::size_t unwritten = 0;        // including what the thread holds
     bool failed = false, ending = false, ended = false;
   };
   void start();

@@ -1,4 +1,4 @@
-// How closely a machine in trouble lets the tracer look.
+// Reduces the rate of samples on an overloaded machine.
 #pragma once
 
 #include <optional>
@@ -7,17 +7,18 @@
 
 namespace oomcast {
 
-/// Curves and forecasts give way where the loop is at work, or waits for a CPU, for more than half of the
-/// time, as on a slow machine on which hundreds of cgroups meet their limits at once: kills are to be told in
-/// time. CPU time alone is not enough: who shares a CPU with five others never has half of it.
+/// Curves and forecasts are thinned while the loop is running, or waiting for a CPU, for more than half of
+/// the time, as on a slow machine on which hundreds of cgroups hit their limits at once: kills must be
+/// reported in time. CPU time alone is not enough: a process that shares a CPU with five others never gets
+/// half of it.
 class Pace {
  public:
   static constexpr Nanos kWindow = std::chrono::milliseconds(500);
   static constexpr Nanos kMin = std::chrono::milliseconds(50), kMax = std::chrono::seconds(60);
 
   void slept(Nanos time) { slept_ += time; }
-  /// After each round of the loop. The time that samples of the same are to be apart, at the end of each
-  /// window: twice as much while the loop is busy, half as much while it is not; 0: all are told.
+  /// Call after each round of the loop. At the end of each window, returns the minimum interval between
+  /// samples of one subject: doubled while the loop is busy, halved while it is not; 0: publish all.
   std::optional<Nanos> advance(MonoTime now);
 
  private:

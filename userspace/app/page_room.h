@@ -1,4 +1,4 @@
-// Whether a page that is charged to a process's cgroup may be what makes the kernel kill there.
+// Whether charging a page to a process's cgroup could trigger an OOM kill.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,15 @@
 
 namespace oomcast {
 
-/// nullptr: some pages more are surely not, on the machine and in each cgroup above the process, as
-/// has_room() has it. Otherwise why that is not sure. Cost: meminfo, and three files for each cgroup with a
-/// limit.
+/// nullptr: a few more pages certainly fit on the machine and in each cgroup above the process (has_room()).
+/// Otherwise the reason why that is not certain. Cost: meminfo, and three files for each cgroup with a limit.
 const char* why_no_room(const ProcFs& procfs, const CgroupFs& fs, std::uint32_t pid);
 
-/// Guards of the memory that a reader reads: without swap an anonymous page stays where it is, and each other
-/// one is read only while there is room, asked for at most every 10 ms.
+/// Guards for a reader of process memory: without swap an anonymous page stays resident and may be read; any
+/// other page is read only while there is room, checked at most every 10 ms.
 class PageRoom {
  public:
-  /// Both outlive the guards. Without the cgroups nothing is known of their room.
+  /// Both must outlive the guards. Without `fs` the room of cgroups is unknown.
   PageRoom(const ProcFs& procfs, const Result<CgroupFs>& fs) : procfs_(procfs), fs_(fs) {}
   ProcessMemory::Guard guard(std::uint32_t pid) const;
 

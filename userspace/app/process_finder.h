@@ -1,4 +1,4 @@
-// Finds the processes that no kernel program told of, and asks for the arguments that none saw.
+// Finds processes that no kernel program reported, and asks for arguments that none has read.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace oomcast {
 
-/// Cost: about 40 µs for each process that is looked at.
+/// Cost: about 40 µs per process read.
 class ProcessFinder {
  public:
   static constexpr std::size_t kMaxUnasked = 8192;
@@ -23,13 +23,13 @@ class ProcessFinder {
   ProcessFinder(MachineModel& model, const ProcFs& procfs, const CgroupMount& mount, Ask ask)
       : model_(model), procfs_(procfs), mount_(mount), ask_(std::move(ask)) {}
 
-  /// nullopt: there is no such process, or it is a kernel thread. `ask_again`: for its arguments, although
-  /// they are known; those of one that exits are not asked for.
+  /// nullopt: no such process, or a kernel thread. `ask_again`: ask for its arguments even if they are known;
+  /// never asked for a process that is exiting.
   std::optional<TaskId> find(std::uint32_t pid, bool ask_again = true);
-  /// All that /proc lists.
+  /// Every process in /proc.
   void find_all(bool ask_again);
   void ask_for_arguments(const TaskId& id);
-  /// For those that it could not be asked for before.
+  /// Retries requests that were refused before.
   void ask_again();
 
  private:

@@ -1,5 +1,5 @@
-// What processes hold, beside the samples that the kernel sends: who sleeps is on no CPU, and what of its
-// memory a worker shares only a walk of its page tables tells.
+// Process samples besides those that the kernel programs send: a sleeping process is on no CPU when a tick
+// comes, and only a walk of its page tables shows how much of a worker's memory is shared.
 #pragma once
 
 #include <optional>
@@ -13,12 +13,12 @@
 
 namespace oomcast {
 
-/// A percpu_counter's central count lags by at most batch times CPUs pages; batch is max(32, 2 × CPUs). Three
-/// counters make up RSS.
+/// The central count of a percpu_counter lags by up to batch times CPUs pages; batch is max(32, 2 × CPUs).
+/// RSS is the sum of three such counters.
 Bytes rss_error();
 
-/// The newest sample of each process that was sampled, and those that are due. Cost: about 20 µs for each
-/// process that is asked for, at most 64 an interval (1,024 of a process tree), and a pass over the tasks.
+/// Keeps the newest sample of each process, and takes those that are due. Cost: about 20 µs per process, at
+/// most 64 an interval (1,024 of a process tree), and a pass over the tasks.
 class ProcessSamples {
  public:
   static constexpr Bytes kMaxTables = MiB(128);  // page tables of what is walked: ProcStatus::quick_to_walk()
@@ -26,43 +26,43 @@ class ProcessSamples {
   ProcessSamples(MachineModel& model, const ProcFs& procfs, Nanos interval)
       : model_(model), procfs_(procfs), interval_(interval) {}
 
-  /// A sample that is told. Private memory is measured now and then: it stands until it is measured again.
+  /// Records a published sample. Private memory is measured only now and then; the last value is kept.
   void on(const ProcessSampleFact& told);
   const std::unordered_map<TaskId, ProcessSampleFact>& newest() const { return newest_; }
 
-  /// Of those that ended, once.
+  /// Processes that exited, each once.
   std::vector<ExitFact> ended(MonoTime now);
-  /// Of those that were sampled a moment ago and moved since: they grew and sleep now; and of those in a
-  /// cgroup that grew, as look_in() says, or that the model follows. None near a kill. Of a process tree all
-  /// counts, also what holds memory and never ran.
+  /// Samples of processes that were sampled a moment ago and have moved since (they grew, and sleep now), and
+  /// of those in a cgroup that grew, as given to look_in() or followed by the model. None near a kill. For a
+  /// process tree all processes count, also those that hold memory and never ran.
   std::vector<ProcessSampleFact> moved(MonoTime now);
-  /// A cgroup holds so much more that cannot be dropped, and no tick met who took it: what grows within a few
-  /// ticks and sleeps then may be on no CPU at any of them. moved() looks for it: for a quarter of that, of
-  /// 16 MiB at least.
+  /// Unreclaimable memory of a cgroup grew by `grown`, and no tick saw the process: one that grows within a
+  /// few ticks and then sleeps may be on no CPU at any of them. moved() searches for processes that hold a
+  /// quarter of that, at least 16 MiB.
   void look_in(std::uint64_t cgroup, Bytes grown);
-  /// Records were lost, of ends among them: who lives as far as is known is looked for in /proc, at most 64
-  /// an interval, none near a kill.
+  /// Exit records may have been lost: checks every task believed alive against /proc, at most 64 an interval,
+  /// none near a kill.
   void ends_were_lost();
-  /// Of those who is not there any more, as far as this machine's processes are seen at all: none of them is
-  /// in a /proc of another pid namespace.
+  /// Tasks found dead by that check. Empty if this machine's processes cannot be seen: a /proc of another pid
+  /// namespace has none of them.
   std::vector<TaskId> gone();
-  /// Whose private memory is to be measured now: workers that copy what they share with their parent keep
-  /// their RSS. Only of those whose RSS stays, that have no locked memory and no large page tables; none near
-  /// a kill.
+  /// Processes whose private memory should be measured now: workers that copy what they share with their
+  /// parent keep their RSS. Only processes with a steady RSS, without locked memory and without large page
+  /// tables; none near a kill.
   std::vector<TaskId> to_measure(MonoTime now);
-  /// A sample with what was measured; nullopt: it is gone, or could not be measured. `cost` of CPU rules how
-  /// soon it is measured again.
+  /// A sample with the measured value; nullopt: the process is gone, or could not be measured. The CPU time
+  /// `cost` decides how soon it is measured again.
   std::optional<ProcessSampleFact> measured(const TaskId& id, std::optional<Bytes> holds, Nanos cost,
                                             MonoTime now);
-  /// Its walk took too long: it is not walked again while its page tables are more than half as large.
+  /// The walk took too long: the process is not walked again unless its page tables shrink to half.
   void gave_up(const TaskId& id);
 
  private:
   struct Walk {
-    std::optional<Bytes> bytes;                         // as last measured
-    Bytes rss;                                          // when it was last considered
-    Bytes tables;                                       // when it was last asked
-    Bytes most_tables = ProcessSamples::kMaxTables;     // less once a walk of it was given up
+    std::optional<Bytes> bytes;                         // last measured
+    Bytes rss;                                          // when last considered
+    Bytes tables;                                       // when last requested
+    Bytes most_tables = ProcessSamples::kMaxTables;     // reduced once its walk was given up
     Nanos wait{}, cost = std::chrono::milliseconds(1);  // between two; of the last
     MonoTime next{};
   };
@@ -81,7 +81,7 @@ class ProcessSamples {
   bool found_any_ = false;
   std::unordered_map<TaskId, Walk> walks_;
   MonoTime walks_from_{};
-  Bytes most_tables_ = kMaxTables;  // less on a machine that needs longer for them
+  Bytes most_tables_ = kMaxTables;  // reduced on a slow machine
 };
 
 }  // namespace oomcast

@@ -1,4 +1,4 @@
-// Hands every fact of a run to all who are to have it, in one order.
+// Hands every fact of a run to all consumers, in one order.
 #pragma once
 
 #include <cstdint>
@@ -18,51 +18,51 @@
 
 namespace oomcast {
 
-/// A fact goes to the stores and then to the subscribers, completed by what is forecast; then the forecasts
-/// take it, and what they make of it goes the same way.
+/// A fact, completed from the forecasts, goes to the stores and then to the subscribers; then the forecasts
+/// process it, and the facts that they produce go the same way.
 class Publisher {
  public:
   static constexpr std::size_t kMaxEvents = 100, kMaxOfEvents = 2 << 20;  // bytes
 
-  /// Before start(). The store is written from now on; a recording is its owner's. `tell_error` takes a line
-  /// for each failure of the store.
+  /// Call before start(). The store is written from now on; a recording belongs to the caller. `tell_error`
+  /// takes a line for each failure of the store.
   void keep_in(std::unique_ptr<StoreWriter> store, std::function<void(const std::string&)> tell_error);
   void record_in(StoreWriter& recording) { writers_.push_back(&recording); }
   void start(ForecastRegistry::Config config);
   bool started() const { return forecasts_.has_value(); }
 
   using Subscription = std::uint64_t;
-  /// Every fact goes to `sink` from now on, after the stores and those that subscribed before. How everything is
-  /// now, one that comes late gets from the model (newest_facts, snapshots.h).
+  /// Every fact goes to `sink` from now on, after the stores and earlier subscribers. A late subscriber gets
+  /// the current state from the model (newest_facts, snapshots.h).
   Subscription subscribe(Sink sink);
-  /// Also by a sink of itself, or of another, while it gets a fact.
+  /// A sink may call this while it gets a fact, for itself or for another.
   void unsubscribe(Subscription which);
 
   /// After start().
   void publish(Fact fact);
-  /// The same of a process, with what was completed of it.
+  /// The same for a process sample; returns it as completed.
   ProcessSampleFact publish(ProcessSampleFact sample);
-  /// To the stores alone: what is known of a kill before its line, and what came after it.
+  /// To the stores only: a kill before its line is published, and later additions to it.
   void store(const EpisodeFact& episode);
 
   /// After start().
   const ForecastRegistry& forecasts() const { return *forecasts_; }
-  /// OOM kills (without their tables of tasks), SIGKILLs and alerts, newest last: kMaxEvents or kMaxOfEvents
-  /// at most, and always the newest.
+  /// OOM kills (without their task tables), SIGKILLs and alerts, newest last: at most kMaxEvents or
+  /// kMaxOfEvents, but always the newest.
   const std::deque<Fact>& events() const { return events_; }
 
   bool has_store() const { return store_ != nullptr; }
-  /// Some episode that was given to a store is not in its file yet.
+  /// Some episode handed to a store is not in its file yet.
   bool behind() const;
-  /// Items that came to nothing.
+  /// Items that could not be stored.
   std::uint64_t not_stored() const { return store_ ? store_->lost() : 0; }
   void set_clock(Nanos wall_of_mono_zero);
   void set_room(double part);
-  /// What is wrong with the store is told on stderr, but not while a screen is drawn.
+  /// Problems of the store are reported on stderr, but not while the screen is drawn.
   void hold_notices(bool hold) { hold_notices_ = hold; }
   bool holds_notices() const { return hold_notices_; }
   void tell_notices();
-  /// Writes what waits, and closes the store.
+  /// Writes what is queued, and closes the store.
   void close_store();
 
  private:

@@ -1,4 +1,4 @@
-// The CPython processes in scope, known to the kernel programs before one of them is killed.
+// Makes the kernel programs know the CPython processes in scope before one of them is killed.
 #pragma once
 
 #include <cstdint>
@@ -15,29 +15,30 @@
 
 namespace oomcast {
 
-/// One look at a time, about 5 ms. Files that are made to be dear to read take up to kPythonPatience: after a
-/// look its user waits 50 times as long as it took, and everybody 5 times. 64 of a user wait.
+/// One process is read at a time, in about 5 ms. Files crafted to be slow take up to kPythonPatience: after
+/// each read its user waits 50 times as long as it took, and everybody 5 times. At most 64 requests per user
+/// are queued.
 class Pythons {
  public:
   Pythons(Reader& reader, BpfSource& bpf) : reader_(reader), bpf_(bpf) {}
 
-  /// A process that holds so much was sampled: the reader looks at it once.
+  /// A process with this much memory was sampled: the reader reads it once.
   void on_sample(const ProcessRef& process, Bytes resident, MonoTime now);
-  /// So is one that uses a card, however little host memory it has.
+  /// The same for a process that uses a card, however little host memory it has.
   void on_gpu_user(const TaskId& id, std::optional<std::uint32_t> uid, MonoTime now) {
     look_at(id, uid, now);
   }
-  /// Asks for the next, if it is time. Call it often.
+  /// Requests the next one, if it is time. Call it often.
   void advance(MonoTime now);
-  /// How long advance() may wait although nothing comes.
+  /// How long advance() may be delayed without events.
   std::optional<Nanos> wait() const {
     return waiting_.empty() ? std::nullopt : std::optional<Nanos>(std::chrono::milliseconds(50));
   }
-  /// What the reader found. Who was dropped is asked for again; at whom the reader failed is not.
+  /// The reader's answer. Dropped requests are retried, failed ones are not.
   void on_answer(const Reader::Answer& answer, MonoTime now);
-  /// It executed something else, or ended.
+  /// It called exec, or exited.
   void forget(const TaskId& id);
-  /// Those that the kernel programs do not know for want of room.
+  /// Processes that the kernel programs had no room for.
   std::uint64_t no_room() const { return no_room_; }
 
  private:

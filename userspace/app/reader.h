@@ -1,4 +1,4 @@
-// Other processes' address spaces, read in a process of its own that can be lost.
+// Reads other processes' address spaces in a child process that may be lost.
 #pragma once
 
 #include <cstddef>
@@ -18,11 +18,11 @@
 
 namespace oomcast {
 
-/// Whoever looks at another process's memory map holds that process's memory and waits for its mmap_lock. If
-/// the other one is being OOM-killed, nothing of it is freed meanwhile, and the kernel kills the next. So the
-/// tracer never looks. It asks this: a process that is started when it is needed, ends by itself when one
-/// look takes 50 ms (limit_looks()), is killed when a request takes 2 s and at the first sign of an OOM
-/// around it, and has 6 MiB of data (MemoryLimits). One request at a time, the others wait.
+/// Reading another process's memory map pins its mm and waits for its mmap_lock. If that process is being
+/// OOM-killed, nothing of it is freed meanwhile, and the kernel kills the next one. So the tracer never reads
+/// it; it asks this reader: a child process that starts when needed, exits by itself when one read takes 50
+/// ms (limit_looks()), is killed when a request takes 2 s or at the first sign of an OOM around it, and has 6
+/// MiB of data (MemoryLimits). One request at a time, the others wait.
 class Reader {
  public:
   static constexpr Nanos kLongestLook = std::chrono::milliseconds(50), kPatience = std::chrono::seconds(2),
@@ -36,39 +36,39 @@ class Reader {
   struct Answer {
     What what{};
     TaskId id;
-    bool given_up = false;                 // it took too long, or the reader crashed on it; the rest is empty
-    bool dropped = false;                  // by rest(), or near a kill; the rest is empty
-    std::optional<Bytes> private_bytes{};  // nullopt: it is gone, or may not be looked at
-    std::vector<std::byte> python{};       // empty: none was found
+    bool given_up = false;                   // timed out, or the reader crashed on it; the rest is empty
+    bool dropped = false;                    // by rest(), or near a kill; the rest is empty
+    std::optional<Bytes> private_bytes{};    // nullopt: it is gone, or may not be read
+    std::vector<std::byte> python{};         // empty: none was found
     std::optional<ProcCmdline> arguments{};  // nullopt: it is gone, or has none
     MonoTime asked{};                        // before anything was read
-    Nanos cost{};                            // of CPU
+    Nanos cost{};                            // CPU time
     Nanos took{};
   };
 
-  /// `root` and `limits` are for the process, which has less: kReader of data, and its CPU before others. It
-  /// is started with the first request. `near_a_kill`: a process of which nothing may be read now. `body`: as
-  /// HelperProcess has it.
+  /// `root` and `limits` are for the child, which gets less: kReader of data, and a higher CPU priority. It
+  /// starts with the first request. `near_a_kill`: whether a process must not be read now. `body`: see
+  /// HelperProcess.
   Reader(
       std::string root, ChildLimits limits,
       std::function<bool(const TaskId&)> near_a_kill = [](const TaskId&) { return false; },
       HelperProcess::Body body = {});
 
-  /// Readable when there is something for advance(). -1: there is no reader, and ask() is always false.
+  /// Readable when advance() has something to do. -1: there is no reader, and ask() always fails.
   int fd() const { return ours_.get(); }
-  /// false: it rests, the process is near a kill, or too many wait.
+  /// false: it rests, the process is near a kill, or the queue is full.
   bool ask(What what, const TaskId& id, MonoTime now);
-  /// What came, and what was given up. Does not wait.
+  /// Answers, and requests given up. Does not wait.
   std::vector<Answer> advance(MonoTime now);
-  /// How long advance() may wait although nothing comes.
+  /// How long advance() may be delayed without events.
   std::optional<Nanos> wait() const { return asked_ ? std::optional(kLongestLook) : std::nullopt; }
-  /// A sign of an OOM: whatever is being read is given up at once, and nothing is asked until `until`.
+  /// A sign of an OOM: aborts the current read, and takes no requests until `until`.
   void rest(MonoTime until);
-  /// Somebody is near a kill now: if that is being read, it is given up at once.
+  /// Some process is near a kill now: aborts the current read if it is of such a process.
   void keep_away();
-  /// Why no reader serves, nullptr: one does. Then ask() is always false.
+  /// Why no reader can run (then ask() always fails); nullptr: it can.
   const char* refusal() const { return refusal_; }
-  /// Requests whose look took too long, or whose reader died. Not those of rest().
+  /// Requests that timed out, or whose reader died. Not those of rest().
   std::uint64_t given_up() const { return given_up_; }
 
  private:
@@ -76,7 +76,7 @@ class Reader {
     What what;
     TaskId id;
     MonoTime asked;
-    bool again = false;  // the reader was killed from outside meanwhile
+    bool again = false;  // the reader was killed from outside, so it is sent again
   };
   bool start();
   void send_next(MonoTime now);
@@ -88,7 +88,7 @@ class Reader {
   ChildLimits limits_;
   std::function<bool(const TaskId&)> near_a_kill_;
   HelperProcess::Body body_;
-  UniqueFd ours_, theirs_;  // both kept, so that the next reader has the same
+  UniqueFd ours_, theirs_;  // both kept, for the next reader
   HelperProcess process_;
   std::deque<Request> waiting_;
   std::optional<Request> asked_;
@@ -98,11 +98,11 @@ class Reader {
   MonoTime asked_at_{}, rests_until_{};
 };
 
-/// ProcCmdline as /proc shows it, and back: parse_cmdline().
+/// ProcCmdline in the format of /proc; parse_cmdline() is the reverse.
 std::string joined(const ProcCmdline& cmdline);
 
-/// The process: `oomcast --reader [ROOT]`, requests on standard output, which is a socket. Returns the exit
-/// code.
+/// The child process: `oomcast --reader [ROOT]`, requests on standard output, which is a socket. Returns the
+/// exit code.
 int serve_reader(const std::string& root);
 
 }  // namespace oomcast

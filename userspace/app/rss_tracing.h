@@ -1,4 +1,4 @@
-// When every change of RSS is asked for.
+// When every change of RSS is traced.
 #pragma once
 
 #include <optional>
@@ -8,14 +8,14 @@
 
 namespace oomcast {
 
-/// A reading at each tick is enough, but for what is about to hit its limit and for a cgroup of a given scope
-/// that moves: there each change is traced, for 3 to 5 % of a fault-bound program.
+/// A reading at each tick is enough, except for what is about to hit its limit and for a cgroup of an
+/// explicit scope that moves: there each change is traced, at a cost of 3 to 5 % of a fault-bound program.
 class RssTracing {
  public:
   static constexpr Nanos kFor = std::chrono::seconds(5);
 
   explicit RssTracing(BpfSource& programs) : programs_(programs) {}
-  /// Something of a given scope moved.
+  /// Something in an explicit scope moved.
   void on_moved(MonoTime moved);
   /// `nearly_full`: when a cgroup was last seen above 95 % of its limit.
   void advance(std::optional<MonoTime> nearly_full, MonoTime now);

@@ -1,4 +1,4 @@
-// What a run's summary says of memory.
+// Memory figures of a run's summary.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 
 namespace oomcast {
 
-/// The most that the command held, of what.
+/// The command's memory peaks, and of which subject.
 class RunPeaks {
  public:
   void on(const Sample& sample) {
@@ -23,13 +23,13 @@ class RunPeaks {
   }
   void at_least(Bytes held) { held_ = std::max(held_.value_or(held), held); }
 
-  // Of all its processes on all cards; pinned memory is told with each card of a process.
+  // All its processes on all cards; pinned memory is reported with each card of a process.
   void on(const GpuSample& sample) {
     std::pair key{sample.process->id, sample.device};
     on_cards_[key] = sample.ended ? Bytes{} : sample.held;
     pinned_[sample.process->id] = sample.ended || !sample.pinned ? Bytes{} : *sample.pinned;
     gpu_before_ = gpu_before_ || sample.since_before;
-    // What it held at its end counts, too.
+    // Memory still held at exit counts, too.
     Bytes now = sample.ended ? sample.held : Bytes{};
     Bytes pinned = sample.ended && sample.pinned ? *sample.pinned : Bytes{};
     for (const auto& [of, bytes] : on_cards_) now += bytes;
@@ -54,7 +54,7 @@ class RunPeaks {
   std::map<TaskId, Bytes> pinned_;
   std::optional<Bytes> gpu_;
   Bytes most_pinned_;
-  bool gpu_before_ = false;  // some of it is older than we
+  bool gpu_before_ = false;  // some of it is older than this run
 };
 
 }  // namespace oomcast

@@ -1,4 +1,4 @@
-// Series out of a file, whichever kind of file it is.
+// Series from a file of any kind.
 #pragma once
 
 #include <deque>
@@ -17,21 +17,21 @@
 
 namespace oomcast {
 
-/// A series' clock begins anywhere, before zero too.
+/// A series' clock may start anywhere, even before zero.
 MonoTime series_time(double time_s);
 
-/// Lines of a CSV series as readings: what cannot be dropped, and the whole. Tools mean different things by
-/// the same columns, and the sums tell which: shared memory is in file_bytes (cgroup v2) or beside it, page
-/// cache is in used_bytes (a cgroup) or not (free). That is judged by all lines so far, so that noise does
-/// not change it from one line to the next. An empty field is as it was.
+/// Lines of a CSV series as readings: unreclaimable and total. Tools mean different things by the same
+/// columns, and the sums show which: shared memory is part of file_bytes (cgroup v2) or separate, page cache
+/// is part of used_bytes (a cgroup) or not (free). All lines so far decide, so that noise cannot flip it from
+/// one line to the next. An empty field keeps its last value.
 class CsvReadings {
  public:
   Reading of(const CsvRow& row, std::optional<Bytes> limit);
-  /// The last line changed the judgement: the readings before it are of another series.
+  /// The last line changed the decision: the readings before it are of another series.
   bool turned() const { return turned_; }
 
  private:
-  // How much of one kind of memory does not fit into used_bytes, over all lines.
+  // By how much one kind of memory exceeds used_bytes, over all lines.
   struct Excess {
     double kind = 0, over = 0;
     bool is_more_than(double share) const { return over > share * kind; }
@@ -43,12 +43,12 @@ class CsvReadings {
   bool left_out_ = false, in_file_ = false, turned_ = false;
 };
 
-/// Lines of one moment, one per process, as a reading of them all: private memory, and the RSS as the whole.
+/// Lines of one moment, one per process, summed up as one reading: private memory, and RSS as the total.
 class ProcessSum {
  public:
   static constexpr std::size_t kMax = 100'000;
 
-  /// false: there are too many. The later of two lines of a process counts.
+  /// false: there are too many. Of two lines for one process the later one counts.
   bool add(const CsvRow& row);
   bool empty() const { return processes_.empty(); }
   Reading reading(double time_s, std::optional<Bytes> limit) const;
@@ -62,20 +62,20 @@ class ProcessSum {
   std::map<std::uint32_t, Process> processes_;
 };
 
-/// What of a file is read.
+/// What to read from a file.
 struct SeriesChoice {
-  std::optional<std::string> cgroup;  // of a recording; none: the host, or else the outermost in scope
+  std::optional<std::string> cgroup;  // for a recording; none: the host, or else the outermost in scope
   std::optional<Bytes> limit;         // instead of the file's own
   SeriesChoices columns;
-  std::string series;  // if it is one of several in the file; otherwise the one that was the largest
+  std::string series;  // one of several in the file; default: the largest
 };
 
-/// The readings of a file, ours or another tool's, of one series or of several. Those of processes come with
-/// their sum, which follows the last of a moment.
+/// The readings of one or several series in a file, ours or another tool's. Process readings come with their
+/// sum, which follows the last one of each moment.
 class SeriesInput {
  public:
   static constexpr std::size_t kMostNames = 4096;
-  /// The only series, or the sum: behind all others.
+  /// The only series, or the sum: sorts after all others.
   static constexpr std::uint32_t kWhole = std::numeric_limits<std::uint32_t>::max();
 
   struct Point {
@@ -86,7 +86,7 @@ class SeriesInput {
   };
 
   static Result<SeriesInput> open(const std::string& path, const SeriesChoices& choices);
-  /// nullopt: the end.
+  /// nullopt: end of file.
   Result<std::optional<Point>> next();
 
   bool would_wait() const;
@@ -94,12 +94,12 @@ class SeriesInput {
   bool many() const { return processes_ || (found_ && found_->many()); }
   bool has_whole() const { return !many() || processes_; }
   Surplus surplus() const { return csv_ && processes_ ? Surplus::shared : Surplus::droppable; }
-  /// "" of the whole, and of a process without a name.
+  /// "" for the total, and for a process without a name.
   std::string name(std::uint32_t series) const;
   bool processes() const { return processes_; }
-  /// How the columns were understood; "": they are ours, and say it themselves. After the first point.
+  /// How the columns were interpreted; "": ours, which are explicit. After the first point.
   std::string read_as() const;
-  /// Points of series that were left out because there were too many of them.
+  /// Points of series that were skipped because there were too many.
   std::uint64_t left_out() const { return left_out_; }
 
  private:
@@ -128,16 +128,16 @@ class SeriesInput {
   std::uint64_t left_out_ = 0;
 };
 
-/// What is told of a series beside its readings.
+/// Facts about a series besides its readings.
 struct SeriesFacts {
   std::string name;  // "/job", "the host", of several in a file its own, or the file's name
-  std::optional<std::uint64_t> oom_kills;  // in the whole recording; nullopt: a CSV does not say
+  std::optional<std::uint64_t> oom_kills;  // in the whole recording; nullopt: unknown, from CSV
   bool torn = false;                       // the recording has no end
-  std::string read_as;                     // as of SeriesInput
+  std::string read_as;                     // see SeriesInput
 };
-/// Gives every reading to `take`, in order, with what its total has more; `another` says that what comes is
-/// another series: the limit was met, or the columns turned out to mean something else. Of processes the sum
-/// is read. Error: the file is neither a recording nor a series, or the cgroup is not in it (with those that
+/// Calls `take` with every reading, in order, and with the excess of its total; `another` announces that a
+/// new series begins: the limit was hit, or the columns turned out to mean something else. For processes
+/// their sum is read. Error: neither a recording nor a series, or the cgroup is not in it (with those that
 /// are).
 Result<SeriesFacts> read_series(const std::string& path, const SeriesChoice& choice,
                                 const std::function<void(const Reading&, Surplus)>& take,

@@ -1,4 +1,4 @@
-// What systemd wants to know of a service: the datagrams of sd_notify(3).
+// Reports the service's state to systemd: the datagrams of sd_notify(3).
 #pragma once
 
 #include <optional>
@@ -10,18 +10,20 @@
 
 namespace oomcast {
 
-/// Without NOTIFY_SOCKET in the environment nothing is sent. Never waits: a manager that does not read misses it.
+/// Without NOTIFY_SOCKET in the environment nothing is sent. Never blocks: a manager that does not read
+/// misses messages.
 class ServiceManager {
  public:
-  /// Takes NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID out of the environment: no child is to answer for us.
+  /// Removes NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID from the environment: no child may answer for us.
   static ServiceManager from_environment();
 
   bool is_there() const { return fd_.get() >= 0; }
-  /// Lines as of sd_notify: "READY=1\nSTATUS=...".
+  /// Lines as in sd_notify: "READY=1
+  /// STATUS=...".
   void send(std::string_view state);
-  /// After each round of work that was done; tells the watchdog so, four times as often as it has to be.
+  /// Call after each round of work; pings the watchdog at four times the required rate.
   void progress(MonoTime now);
-  /// How often; nullopt: there is no watchdog.
+  /// The watchdog's interval; nullopt: there is none.
   std::optional<Nanos> watchdog() const { return watchdog_; }
 
  private:

@@ -1,4 +1,4 @@
-// One tracing run: wait, drain the sources into the model, publish what it makes of them, act on it.
+// One tracing run: waits, drains the sources into the model, publishes the result and acts on it.
 #pragma once
 
 #include <cstdint>
@@ -37,49 +37,49 @@ namespace oomcast {
 
 class Session {
  public:
-  /// Opens every source that the options ask for, and reads what exists now. The scope is resolved later.
-  /// Error: the contract's exit code is in it. `diagnostics` takes one line per thing that is degraded.
+  /// Opens every source that the options ask for, and reads the current state. The scope is resolved later.
+  /// Error: has the contract's exit code. `diagnostics` takes one line per degraded feature.
   static Result<std::unique_ptr<Session>> open(const Options& options,
                                                const std::function<void(const std::string&)>& diagnostics,
                                                const Sources::Load& load = BpfSource::load);
   ~Session();
 
-  /// What to tell about: these cgroups and all below, the whole machine or a process where there are none.
-  /// Error (exit 1): nothing matches, with near matches.
+  /// Resolves the scope: these cgroups and all below; empty for the whole machine or a process. Error (exit
+  /// 1): nothing matches, with near matches.
   Result<std::vector<CgroupEntry>> resolve_scope(const ScopeOptions& scope);
   void set_scope(ScopeRoots roots) { model_.set_scope(std::move(roots)); }
 
-  /// The process that a person named: --signal is for it, or for its descendants.
+  /// The process that the user named: --signal is for it, or for its descendants.
   void set_process(TaskId id);
 
-  /// In place of those of the options: what is running of theirs is let go.
+  /// Replaces the alerts of the options; their running actions are abandoned.
   void set_alerts(const AlertOptions& alert);
 
-  /// Facts go to `sink` from now on, beginning with a StartFact.
+  /// Publishes facts to `sink` from now on, beginning with a StartFact.
   void start(Sink sink);
-  /// Waits at most until `deadline` for something to do, and does it: reads, samples, forecasts, publishes.
+  /// Waits for events until `deadline`, and handles them: reads, samples, forecasts, publishes.
   void step(MonoTime deadline);
-  /// Waits a little (700 ms at most) for what is still open of the kills that were seen, tells of all of them
+  /// Waits briefly (at most 700 ms) for outstanding data of the kills that were seen, publishes all of them
   /// and the end, and closes the store.
   void finish();
 
-  /// For descriptors and times of others: what step() waits for.
+  /// To add descriptors and timers that step() waits for.
   EventLoop& loop() { return loop_; }
 
   MonoTime now() const { return mono_now(); }
   const ClockMap& clock() const { return clock_; }
-  /// What a recording or the store says of the whole run. After resolve_scope().
+  /// What a recording or the store records about the run. After resolve_scope().
   RunInfo run_info() const;
-  /// Before start(): every fact goes there too, and kills as soon as they are seen. `tell_error` takes a line
+  /// Before start(): every fact is stored, too, and kills as soon as they are seen. `tell_error` takes a line
   /// for each failure of the store.
   void keep_in(std::unique_ptr<StoreWriter> store, std::function<void(const std::string&)> tell_error) {
     publisher_.keep_in(std::move(store), std::move(tell_error));
   }
   bool has_store() const { return publisher_.has_store(); }
   void record_in(StoreWriter& recording) { publisher_.record_in(recording); }
-  /// All that was told is in the store then; part of finish().
+  /// Everything published is in the store afterwards; part of finish().
   void close_store() { publisher_.close_store(); }
-  /// What is wrong with the store is told on stderr, but not while a screen is drawn.
+  /// Problems of the store are reported on stderr, but not while the screen is drawn.
   void hold_notices(bool hold) { publisher_.hold_notices(hold); }
   MachineModel& model() { return model_; }
   /// After start().
@@ -87,14 +87,14 @@ class Session {
   const CgroupFs& cgroupfs() const { return sources_.cgroupfs; }
   const std::vector<std::string>& sources() const { return sources_.names; }
   const std::map<std::string, std::uint64_t>& lost() const { return losses_.totals(); }
-  /// What was lost elsewhere.
+  /// Counts losses from outside of the session.
   void count_lost(const std::string& reason, std::uint64_t count) { losses_.add(reason, count); }
   Overview overview() const;
-  /// The cgroup's and the process's own, for what is made while tracing.
+  /// The cgroup and the process of oomcast itself, created while tracing.
   std::optional<TaskId> note_process(std::uint32_t pid) { return finder_.find(pid); }
   /// Reads the tree again, for a scope that is awaited.
   void refresh();
-  /// A person wants to know from which lines this cgroup grows; the overview will tell.
+  /// A user asks from which lines this cgroup grows; the answer is in the overview.
   void look_for_growth(CgroupId cgroup);
 
  private:
@@ -137,11 +137,11 @@ class Session {
   void act();
   OomEvent with_forecast(Episode episode);
 
-  /// Records that are not urgent wait so long.
+  /// Records that are not urgent may wait this long.
   static constexpr Nanos kLook = std::chrono::milliseconds(100);
-  /// Records are read for so long, then what they said is told.
+  /// Records are read for at most this long before results are published.
   static constexpr Nanos kDrain = std::chrono::milliseconds(100);
-  /// After a record: one more look, so that many do not wake us one by one.
+  /// After a record: one more read, so that many records do not wake us one by one.
   static constexpr Nanos kMoreSoon = std::chrono::milliseconds(50);
 
   Options options_;
@@ -157,7 +157,7 @@ class Session {
   ProcessFinder finder_;
   CgroupSamples cgroups_;
   ProcessSamples processes_;
-  // Only with kernel programs, the profiler only where their numbers of processes are those of /proc.
+  // Only with kernel programs; the profiler only if their pids are those of /proc.
   std::optional<RssTracing> rss_tracing_;
   std::optional<Pythons> pythons_;
   std::optional<GrowthLooks> looks_;
@@ -166,12 +166,12 @@ class Session {
   std::map<std::uint64_t, ForecastBefore> foreseen_;  // by an episode's serial
   Pace pace_;
   Ceiling ceiling_{memory_in_use};
-  std::uint64_t records_ = 0;      // that came
+  std::uint64_t records_ = 0;      // received
   bool more_records_ = false;      // than could be read in kDrain
   bool samples_lost_ = false;      // since the cgroups were last read
-  MonoTime heard_until_{};         // all that the log and the kernel programs said until then was read
-  MonoTime kills_counted_{};       // the kernel's were
-  MonoTime lazy_records_until_{};  // records that are not urgent may still come
+  MonoTime heard_until_{};         // log and kernel records before this time are all read
+  MonoTime kills_counted_{};       // last read of the kernel's counters
+  MonoTime lazy_records_until_{};  // until then non-urgent records may come
 };
 
 }  // namespace oomcast

@@ -1,4 +1,4 @@
-// What is known now of everything in scope: for alert rules and for the screen.
+// The current state of everything in scope: for alert rules and for the screen.
 #pragma once
 
 #include <cstddef>
@@ -14,20 +14,20 @@
 
 namespace oomcast {
 
-/// Cgroups whose level is known, the host, cards, and the process tree. The root cgroup is no subject of its
+/// Cgroups with a known level, the host, cards, and the process tree. The root cgroup is not a subject of its
 /// own: it stands for the host.
 std::vector<AlertInput> alert_inputs(const MachineModel& model, const ForecastRegistry& forecasts,
                                      const std::vector<OverviewCard>& cards);
 
-/// How one cgroup is now, the host for its root cgroup, as it was published: its sample, then its forecast, as far
-/// as there are any.
+/// The published state of one cgroup, or of the host for its root cgroup: its sample, then its forecast, as
+/// far as they exist.
 std::vector<Fact> newest_facts(const MachineModel& model, const ForecastRegistry& forecasts,
                                std::uint64_t inode);
 
 /// The host first, then cgroups in no order.
 std::vector<OverviewRow> overview_rows(const MachineModel& model, const ForecastRegistry& forecasts);
 
-/// At most `most`: those in scope that have a deadline, the soonest first, then those that grow, the fastest
+/// At most `most` cgroups in scope: those with a deadline, soonest first, then those that grow, fastest
 /// first.
 std::unordered_set<std::uint64_t> growing_cgroups(const MachineModel& model,
                                                   const ForecastRegistry& forecasts, std::size_t most);

@@ -1,4 +1,4 @@
-// Where a tracing run's data comes from on this machine.
+// The data sources of a tracing run on this machine.
 #pragma once
 
 #include <functional>
@@ -20,14 +20,14 @@ struct Sources {
   Roots roots;
   CgroupFs cgroupfs;
   ProcFs procfs;
-  std::optional<KernelLog> log;    // nullopt: not asked for, or it may not be read
-  std::unique_ptr<BpfSource> bpf;  // nullptr: not asked for
-  std::vector<std::string> names;  // as they are told
+  std::optional<KernelLog> log;    // nullopt: not requested, or not permitted
+  std::unique_ptr<BpfSource> bpf;  // nullptr: not requested
+  std::vector<std::string> names;  // as published
 
   using Load = std::function<Result<std::unique_ptr<BpfSource>>(const BpfOptions&)>;
-  /// All that the options ask for. Error: with the contract's exit code; without any source of kills, too.
-  /// `diagnostics` takes one line per thing that is degraded. `load`: of the kernel programs; a test has its
-  /// own.
+  /// Opens all that the options ask for. Error: with the contract's exit code; also if no source of kills is
+  /// left. `diagnostics` takes one line per degraded feature. `load` loads the kernel programs; tests replace
+  /// it.
   static Result<Sources> open(const Options& options,
                               const std::function<void(const std::string&)>& diagnostics,
                               const Load& load = BpfSource::load);

@@ -1,4 +1,4 @@
-// Walks the tree of cgroups for what the model knows of and cannot name.
+// Walks the cgroup tree to find cgroups that the model has seen but cannot name.
 #pragma once
 
 #include "base/units.h"
@@ -7,18 +7,17 @@
 
 namespace oomcast {
 
-/// At most a twentieth of the time is spent on it, however large the tree is and however often a process makes
-/// it be walked: each walk and each search puts the next off by 20 times as long as it took. Both are told to
-/// the model.
+/// Uses at most 5 % of the time, however large the tree and however often processes trigger a walk: each walk
+/// or search delays the next by 20 times its own duration. The results go to the model.
 class TreeScanner {
  public:
   TreeScanner(MachineModel& model, const CgroupFs& cgroupfs) : model_(model), cgroupfs_(cgroupfs) {}
 
-  /// Walks the whole tree now: 8 us per cgroup.
+  /// Walks the whole tree now: 8 µs per cgroup.
   void scan();
-  /// What the model misses, as far as it is time: a victim's cgroup at once, the others each second at most. Of
-  /// a tree of tens of thousands, which is walked every quarter of a minute, first what grows in it: by the
-  /// next walk it may have been killed.
+  /// Searches for what the model misses, when it is time: a victim's cgroup at once, others at most once a
+  /// second. In a tree of tens of thousands, which is walked every 15 seconds, cgroups that grow come first:
+  /// by the next walk they may have been killed.
   void advance(MonoTime now);
 
  private:

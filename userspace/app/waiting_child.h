@@ -1,4 +1,4 @@
-// The command of `oomcast run`: forked, but not executed before oomcast follows it.
+// The command of `oomcast run`: forked, but not executed until oomcast follows it.
 #pragma once
 
 #include <sys/types.h>
@@ -13,18 +13,18 @@ namespace oomcast {
 
 class StopSignals;
 
-/// One that is never let go ends when this is destroyed.
+/// A child that was never released ends when this is destroyed.
 struct WaitingChild {
   pid_t pid = -1;
-  UniqueFd pidfd;   // readable at its end; empty where the kernel has none
-  UniqueFd go;      // a byte lets it execute
-  UniqueFd failed;  // then answers with the errno of an exec that failed, or with its end
+  UniqueFd pidfd;   // readable at its exit; empty if not supported by the kernel
+  UniqueFd go;      // a byte releases the exec
+  UniqueFd failed;  // receives the errno of a failed exec, or closes
 
-  /// It has callers_limits(). `json`: stdout is for one object a line, so the command's own output goes to
+  /// It gets callers_limits(). `json`: stdout is for one object per line, so the command's output goes to
   /// stderr.
   static Result<WaitingChild> start(const std::vector<std::string>& words, const StopSignals& stop,
                                     bool json);
-  /// Waits for the exec. `exec_error`: 0, or the errno of an exec that failed.
+  /// Waits for the exec. `exec_error`: 0, or the errno of a failed exec.
   Status let_go(int& exec_error);
 };
 
