@@ -1,5 +1,5 @@
-// Who is growing, and from which line: blocks that stay and page faults, by process and stack, weighed
-// against what the processes truly grew by.
+// Finds the processes that grow, and the lines: retained blocks and page faults by process and stack, scaled
+// to the actual growth of the processes.
 #pragma once
 
 #include <algorithm>
@@ -30,13 +30,13 @@
 
 namespace oomcast {
 
-/// A process's own counters at one moment.
+/// Counters of a process at one moment.
 struct ProcessLevel {
-  Bytes anon;                    // with what is in swap, where that is known
-  std::optional<Bytes> shmem;    // mapped shared memory, tmpfs and pinned memory too: counted in each process
-  std::optional<Bytes> uss;      // private memory, with swap
-  std::optional<Bytes> hugetlb;  // huge pages of the pool, which are in none of these
-  std::optional<Bytes> swap;     // in anon and uss
+  Bytes anon;                    // including swap, where that is known
+  std::optional<Bytes> shmem;    // mapped shared memory, tmpfs and pinned memory; counted in each process
+  std::optional<Bytes> uss;      // private memory, including swap
+  std::optional<Bytes> hugetlb;  // pages of the huge page pool, in none of the above
+  std::optional<Bytes> swap;     // part of anon and uss
   std::uint64_t faults = 0;      // so far
   void set_private(std::optional<Bytes> own) {
     if (own && swap) uss = *own + *swap;
@@ -45,116 +45,116 @@ struct ProcessLevel {
 
 struct BlameSite {
   Stack stack;
-  Bytes grown;    // what is still there of it, as a part of the process's growth
-  Bytes touched;  // what was faulted in there, whether or not it was given back
+  Bytes grown;    // the part still present, as a share of the process's growth
+  Bytes touched;  // faulted in there, whether or not freed again
   std::uint64_t samples = 0;
-  Kept kept{};  // what was allocated there and not freed; may be more than the process grew by
-  std::optional<std::uint32_t> held_by{};  // of the process's holders the one that leads to most of that
-  // Objects in the interpreter's own pools. Who touched a page of those is not who keeps what stands in it: a
-  // line that makes some for a moment meets each new page before the one whose objects stay. So the stack is
-  // where they are added to what holds them, if that was seen; or else what all who touched such pages have
-  // in common, without the functions that did, and without a line.
+  Kept kept{};                             // allocated there and not freed; may exceed the process's growth
+  std::optional<std::uint32_t> held_by{};  // the process's holder that leads to most of that
+  // Objects in the interpreter's own pools (small_objects). The code that first touches a page of a pool need
+  // not be the code that keeps objects in it: a line that makes a few short-lived objects faults in each new
+  // page before the line whose objects stay. So the stack is the one that adds objects to their holder, if it
+  // was seen (adds); otherwise the common part of all stacks that touched such pages, without the touching
+  // functions and without a line.
   bool adds = false, small_objects = false;
-  /// Of `grown` what was kept there, or what a container holds. The rest was touched there first, which a
-  /// temporary may have done. A block count that its error swallows is sure of nothing.
+  /// The part of `grown` that is known to be retained there, or held by a container. The rest was first
+  /// touched there, possibly by a temporary. A block count within its error proves nothing.
   Bytes sure() const {
     if (kept.bytes > Bytes{}) return kept.error < kept.bytes ? std::min(grown, kept.bytes) : Bytes{};
     return held_by ? grown : Bytes{};
   }
 };
 
-/// Where a container became longer, and how often that was seen.
+/// A stack that made a container longer, and how often it was seen.
 struct BlameAddition {
   Stack stack;
   std::uint64_t seen = 0;
 };
 
-/// A container of a Python program that has grown.
+/// A container of a Python program that grew.
 struct BlameHolder {
   Holder holder;
-  std::uint64_t blocks = 0;                // that have stayed, and what was added to it leads to
-  std::vector<BlameAddition> additions{};  // a sample, most first; empty: none was seen
+  std::uint64_t blocks = 0;                // retained blocks reachable from what was added to it
+  std::vector<BlameAddition> additions{};  // a sample, most frequent first; empty: none was seen
 };
 
 struct BlameHolders {
-  std::vector<BlameHolder> all;                 // by blocks, then by what they hold at least
-  bool cut = false;                             // not all of its objects were read, for want of time or room
-  std::optional<std::vector<GrownType>> types;  // whose objects became more; nullopt: they were not counted
+  std::vector<BlameHolder> all;                 // by blocks, then by the minimum of bytes held
+  bool cut = false;                             // some objects were not read, for lack of time or room
+  std::optional<std::vector<GrownType>> types;  // types with more objects; nullopt: not counted
 };
 
-/// Device memory that a process took from the NVIDIA driver in the window and still has: what a pool grew by.
-/// The line is the one that it grew for, which need not be the one that fills it.
+/// Device memory that a process allocated from the NVIDIA driver in the window and still holds: growth of a
+/// pool. The line is the one that triggered the growth, not necessarily the one that fills the pool.
 struct BlameGpuSite {
   Stack stack;
   Bytes bytes;
   std::uint64_t calls = 0;  // to the driver
 };
 
-/// How far a process's allocations were watched, and what of them has stayed.
+/// How far a process's allocations were traced, and what was retained.
 struct KeptOfProcess {
   Kept all;
-  Seconds outlived{};        // blocks that were older by the end count as kept
-  Seconds all_watched{};     // in which every call of the allocator was watched,
+  Seconds outlived{};        // all calls of the allocator were traced,
+  Seconds all_watched{};     // and the largest allocating functions, which were traced longest
   Seconds watched{};         // and those that allocate most for longest
   double calls_per_s = 0;    // of the allocator
-  bool without_new = false;  // what the allocator's own operator new made is not in it
+  bool without_new = false;  // memory from the allocator's own operator new is missing
 };
 
 struct BlameProcess {
   ProcessRef process;
   bool exited = false;
-  bool growth_unknown = false;     // its counters could not be read when the window began, or at its end
-  std::optional<Bytes> anon, own;  // at the end, as ProcessLevel has it (own: uss); nullopt: it had ended
+  bool growth_unknown = false;     // no counters from the start or the end of the window
+  std::optional<Bytes> anon, own;  // at the end, as in ProcessLevel (own: uss); nullopt: it had exited
   Bytes grown_anon;
   std::optional<Bytes> grown_shmem = Bytes();  // nullopt: unknown, and not in grown()
   std::optional<Bytes> grown_uss;
   std::optional<Bytes> grown_hugetlb;  // not in grown(): neither RSS nor a cgroup's memory counts it
-  // Pages that it shared with those it was forked from, or that were forked from it, and has copies of now.
-  // Anonymous memory does not count them: it had them before.
+  // Pages shared by fork that it has copied since. Anonymous memory does not grow by them: they were counted
+  // before.
   Bytes unshared;
-  Bytes unseen;  // growth that made no faults that were sampled
-  // Growth of the allocator's heap in which no block lives: it cannot be given back for those that stay
-  // around it, or is not.
+  Bytes unseen;  // growth without sampled faults
+  // Growth of the allocator's heap without a live block: pinned by blocks around it, or simply not returned.
   Bytes free_in_heap;
   std::optional<KeptOfProcess> kept;
-  std::string why_not_kept;   // why its allocations could not be watched, or say nothing; empty: not tried
-  std::string why_not_added;  // why nobody saw who adds to its containers; empty: was tried, or had no need
-  std::vector<BlameSite> sites;         // by growth, then by what was touched
-  std::optional<BlameHolders> holders;  // nullopt: it is no Python, or none that was looked at
+  std::string why_not_kept;   // why its allocations were not traced, or prove nothing; empty: not tried
+  std::string why_not_added;  // why additions to containers were not traced; empty: they were, or none grew
+  std::vector<BlameSite> sites;         // by growth, then by bytes touched
+  std::optional<BlameHolders> holders;  // nullopt: not Python, or not profiled
   std::vector<BlameGpuSite> gpu;        // by bytes
   std::string python;                   // "CPython 3.11.2", why its frames cannot be read, or empty
   ProcessRole role;
-  /// As far as it is known: without shared memory where that could not be read.
+  /// As far as known: without shared memory if that was unreadable.
   Bytes grown() const { return grown_anon + unshared + (grown_shmem ? *grown_shmem : Bytes{}); }
 };
 
-/// Whether a container holds what a site keeps: of `blocks` the `part` of all that was added to it that was
-/// looked at leads to `reached`, and to `own` (0 or 1) as the place of its elements. false where that tells
-/// nothing: an object that all elements refer to is reached however few are looked at.
+/// Whether a container holds what a site retains. Of the site's `blocks`, `reached` were reached from the
+/// sampled `part` of what was added to the container, and `own` (0 or 1) is its element storage. false if
+/// that proves nothing: an object that all elements refer to is reached however small the sample is.
 bool holds_site(std::uint64_t reached, std::uint64_t own, std::uint64_t blocks, double part);
 
-/// Gives what was touched in pages of small objects of a Python program to the container that holds most, if
-/// that is a fifth at least, and to the lines that add to it; as BlameSite::small_objects has it. `in_pools`:
-/// of each site the part of its growth that lies in such pages, 0 to 1.
+/// Attributes what was touched in small-object pages of a Python program to the container that holds most, if
+/// that is at least a fifth, and to the lines that add to it; see BlameSite::small_objects. `in_pools`: for
+/// each site, the fraction of its growth that lies in such pages, 0 to 1.
 void join_small_objects(BlameProcess& process, std::span<const double> in_pools);
 
 struct BlameReport {
   std::string scope;
   Seconds window{};
   Bytes grown;                          // of all processes
-  std::optional<Bytes> cgroup_grown;    // of the cgroups in scope, by their own counters
+  std::optional<Bytes> cgroup_grown;    // sum over the cgroups in scope, by their own counters
   std::vector<BlameProcess> processes;  // by growth
-  double watched_share = 1;             // part of the window in which faults were looked at
+  double watched_share = 1;             // fraction of the window in which faults were traced
   std::uint64_t samples = 0;
   std::uint64_t incomplete_stacks = 0;  // outer frames are missing
   std::uint64_t incomplete_python = 0, misplaced_python = 0;
   std::uint64_t unnamed_frames = 0, frames = 0;
   std::uint64_t not_noted =
       0;  // processes for which there was no room: of these only what they touch is told
-  std::uint64_t symbols_unread = 0;           // tables of symbols and perf maps, longer than what is read
-  std::vector<std::string> unread;            // processes that could not be looked at: "python3[4711]"
+  std::uint64_t symbols_unread = 0;           // symbol tables and perf maps that are too long to read
+  std::vector<std::string> unread;            // processes that could not be read: "python3[4711]"
   std::map<std::string, std::uint64_t> lost;  // by reason
-  bool gpu_followed = false;                  // the NVIDIA driver is there, and its calls were read
+  bool gpu_followed = false;                  // the NVIDIA driver is loaded, and its calls were traced
   std::string
       no_stacks;  // why faults could not be watched: growth by process is all there is; empty: they were
 };
@@ -166,61 +166,62 @@ class Blame {
     std::function<void(std::uint32_t tgid, const wire::PythonLayout&)> on_python;
     std::function<void(std::uint32_t tgid, Bytes resident)> on_baseline;
     std::function<CgroupPtr(std::uint32_t pid)> cgroup_of;
-    /// Told before a process's files or memory are touched: if this process ends then, it was by that one.
+    /// Called before a process's files or memory are touched: if this process dies then, that one was the
+    /// cause.
     std::function<void(std::uint32_t tgid)> on_read;
-    /// Of these neither files nor memory are touched: only their counters count.
+    /// Processes whose files and memory must not be touched: only their counters are read.
     std::unordered_set<std::uint32_t> unread;
-    bool blind = false;  // of none
-    /// Of each one's memory; none: all of it is read.
+    bool blind = false;  // the same for all
+    /// The guard for a process's memory; none: all of it is read.
     std::function<ProcessMemory::Guard(std::uint32_t tgid)> guard_of;
-    std::size_t longest_name = 512;  // as shorten() has it
-    /// Of all processes; when there are as many, every second one goes of the process that has most, and its
-    /// others weigh double. 6 MiB.
+    std::size_t longest_name = 512;  // see shorten()
+    /// For all processes; when full, every second sample of the process with most is dropped, and the others
+    /// count double. 6 MiB.
     std::size_t max_samples = 100'000;
-    /// Processes that are read before the window begins. What others held then is what they hold at their
-    /// first fault that is told of.
+    /// Processes that are read before the window. For any other, the level at its first reported fault is
+    /// the start level.
     std::size_t max_noted = 512;
-    /// Since boot, by the clock that processes' starts are told in.
+    /// Since boot, on the clock of process start times.
     std::function<Nanos()> boot_time = [] { return clock_now(CLOCK_BOOTTIME); };
   };
   explicit Blame(Config config);
 
-  /// A process that exists before the window begins. About 5 ms; of a kernel's thread, and where there are
-  /// max_noted already, nothing is noted.
+  /// Adds a process that exists before the window begins. About 5 ms; ignores kernel threads, and any process
+  /// beyond max_noted.
   void note(std::uint32_t pid);
-  /// Reads every process's counters, once all are noted: growth counts from here on, and faults are to be
-  /// watched from now. About 0.1 ms a process, and 10 ms per GiB that it has. Private memory only of those
-  /// that are quick to walk.
+  /// Reads the counters of all noted processes: growth counts from here on, so faults must be traced from now
+  /// on. About 0.1 ms a process, and 10 ms per GiB that it has. Reads private memory only where the walk is
+  /// quick.
   void begin();
   void add(const wire::Fault& fault);
   void add(wire::Allocation allocation);
   void add(const wire::Freed& freed);
   void add(const wire::Addition& addition);
-  /// Device memory that a known process took, where; and what of it was given back before the end.
+  /// Device memory that a known process allocated, with the stack; gpu_gone(): what was freed before the end.
   void add_gpu(const wire::GpuStack& at, const GpuObject& object, Bytes bytes);
   void gpu_gone(std::uint32_t pid, std::span<const GpuObject> objects);
-  /// Where the allocator of a process is that was noted. Error: not found, or it may not be read.
+  /// Finds the allocator of a noted process. Error: not found, or no permission.
   Result<FoundAllocator> find_allocator(std::uint32_t pid);
-  /// Remembers how long a Python program's containers are. Up to a second.
+  /// Records the container lengths of a Python program. Up to a second.
   void sample_objects(std::uint32_t pid);
-  /// In the window: where the lengths of those are that grow most, for who makes them longer.
+  /// In the window: addresses of the lengths that grow most, to trace who writes to them.
   std::vector<std::uint64_t> growing_lengths(std::uint32_t pid, std::size_t most);
-  /// Behind end(): which of them have grown.
+  /// After end(): which containers grew.
   void sample_objects_again(std::uint32_t pid);
-  /// Until when these records were made; before finish().
-  /// A block that is not among these is gone, if there is no record of it.
+  /// The live blocks according to the kernel programs; before finish(). A block missing here and without a
+  /// record is gone.
   void add_living(std::uint32_t pid, std::span<const wire::LivingBlock> living);
   void set_watched(const WatchedAllocations& watched);
   void set_unwatched(std::uint32_t pid, const std::string& why);
-  /// Forgets what has been given back since it was touched: each sampled page is looked at again after 1, 2,
-  /// 4, … calls, and all of a process that has shrunk, so that memory which comes and goes is found missing
-  /// once. About 0.5 µs a page looked at, 20 µs a process. `watched_share` as in finish(), so far.
+  /// Drops samples of pages that have been freed since: each sampled page is checked after 1, 2, 4, … calls,
+  /// and all pages of a process that has shrunk, so that memory which comes and goes is found missing once.
+  /// About 0.5 µs a page checked, 20 µs a process. `watched_share` as in finish(), so far.
   void look(double watched_share = 1);
-  /// Reads every process's counters again: growth counts until here. What was faulted in until now is still
-  /// to be added, so that no growth is without its samples.
+  /// Reads every process's counters again: growth counts until here. Faults from before must still be added,
+  /// or growth lacks its samples.
   void end();
-  /// Weighs. Where only a share of the window was watched, the samples of each while stand for all faults
-  /// that the kernel counted in it. The caller adds scope, cgroups and losses.
+  /// Scales the samples to the growth. If only a share of the window was traced, the samples of each interval
+  /// stand for all faults that the kernel counted in it. The caller adds scope, cgroups and losses.
   BlameReport finish(Seconds window, double watched_share = 1);
 
  private:
@@ -234,7 +235,7 @@ class Blame {
   };
   struct Process {
     ProcessRef ref;
-    std::uint64_t mm_key = 0;            // 0: not sampled yet; until then
+    std::uint64_t mm_key = 0;            // 0: not sampled yet, and until then
     std::optional<std::uint64_t> stack;  // tells of another program, as ProcStat has it
     bool python_told = false;
     std::unique_ptr<ProcessView> view;
@@ -242,38 +243,38 @@ class Blame {
     std::optional<wire::Memory> last;
     std::vector<Sample> samples;
     std::size_t thinned = 0;
-    std::uint64_t faults = 0;  // that the samples stand for
-    struct Settled {           // what was weighed last: its samples, and the counts of faults behind it
+    std::uint64_t faults = 0;  // counted by the kernel, for which the samples stand
+    struct Settled {           // last scaled: its samples, and the fault counts after it
       std::size_t from = 0, to = 0;
       std::uint64_t faults = 0, counted = 0;
     };
     Settled settled;
-    std::uint64_t resident_pages = 0;  // at the last look
+    std::uint64_t resident_pages = 0;  // at the last call of look()
     std::map<Stack, std::uint32_t> sites;
     Survivors survivors;
     struct Allocations {
-      bool blocks_tell = false;  // block_held() knows
-      bool has_own_new = false;  // as FoundAllocator has it
+      bool blocks_tell = false;  // block_held() works for this allocator
+      bool has_own_new = false;  // see FoundAllocator
       std::optional<WatchedAllocations> watched;
-      std::unordered_map<std::uint64_t, MonoTime> living;  // by address: when it was born
+      std::unordered_map<std::uint64_t, MonoTime> living;  // by address: time of allocation
       std::string why_not_watched;
     };
     Allocations allocations;
     struct Containers {      // of a Python program
-      bool known = false;    // how long they were
-      bool refused = false;  // some of their pages, by the guard
+      bool known = false;    // the lengths at the start
+      bool refused = false;  // the guard refused some of their pages
       std::optional<std::vector<Holder>> grown;
-      std::map<std::uint64_t, std::map<Stack, std::uint64_t>> additions;  // by where the length stands
+      std::map<std::uint64_t, std::map<Stack, std::uint64_t>> additions;  // by the address of the length
     };
     Containers containers;
     std::map<Stack, std::uint32_t> gpu_sites;
-    std::map<GpuObject, std::pair<std::uint32_t, Bytes>> gpu;  // what it took: its site and size
+    std::map<GpuObject, std::pair<std::uint32_t, Bytes>> gpu;  // allocated by it: site and size
   };
   Process* known(std::uint32_t pid);
   Stack read_stack(Process& process, const wire::UserStack& at, MonoTime now);
   std::uint32_t site_of(Process& process, const wire::UserStack& at, MonoTime now);
   void read_stacks(Process& process, bool all);
-  /// Of all that its growth may be: first what was kept, then what was touched.
+  /// Each attributes part of the growth: first retained blocks, then touched pages.
   static void follow_moved(Process& p, const wire::Allocation& allocation);
   static void judge_touched(Process& p, double watched_share, BlameProcess& out);
   static void judge_kept(const Process& process, Seconds window, BlameProcess& out);
@@ -288,17 +289,17 @@ class Blame {
   void thin_most();
   void open_view(Process& process);
   void tell_python(Process& process) const;
-  /// Since this was asked last.
+  /// Since the last call.
   bool has_executed(Process& process) const;
   void describe(Process& process) const;
-  /// Without uss. nullopt: it has ended, or cannot be read.
+  /// Without uss. nullopt: exited, or unreadable.
   std::optional<ProcessLevel> level_of(const TaskId& id) const;
   bool has_ended(const TaskId& id) const;
   std::optional<Bytes> private_bytes_of(const TaskId& id) const;
-  /// Of as many as a second is enough for.
+  /// For as many processes as can be read within a second.
   std::unordered_map<TaskId, std::optional<Bytes>> private_bytes() const;
   ProcessMemory memory_of(std::uint32_t tgid) const;
-  /// Says so (Config::on_read). false: it may not be.
+  /// Calls Config::on_read. false: the process must not be read.
   bool about_to_read(std::uint32_t tgid) const;
   static void settle(Process& process, std::uint64_t counted, bool last);
   void read_pages(Process& process) const;
@@ -307,8 +308,8 @@ class Blame {
 
   Config config_;
   ProcFs procfs_;
-  MappedFiles files_;        // outlives their views
-  std::size_t samples_ = 0;  // of all; what goes with a program is counted until some are thinned
+  MappedFiles files_;        // must outlive the views
+  std::size_t samples_ = 0;  // of all processes; those of replaced programs count until some are thinned
   std::unordered_map<TaskId, Process> processes_;
   std::uint64_t began_ticks_ = 0;  // the window, in clock ticks since boot
   std::uint32_t looks_ = 0;

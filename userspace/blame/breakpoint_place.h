@@ -1,4 +1,4 @@
-// Where at a function's beginning a breakpoint costs its program least.
+// Finds the cheapest place for a breakpoint near a function's entry.
 #pragma once
 
 #include <cstddef>
@@ -9,19 +9,19 @@ namespace oomcast {
 
 struct BreakpointPlace {
   std::size_t behind_entry = 0;
-  /// The kernel executes the instruction there out of line, with a trap behind it: on a virtual machine a
-  /// call takes 9.7 µs so, and 0.6 µs where the kernel does itself what the instruction would do.
+  /// The kernel single-steps the instruction out of line, with a trap after it: 9.7 µs a call on a virtual
+  /// machine, against 0.6 µs if the kernel emulates the instruction.
   bool stepped = true;
 };
 
-/// Registers that carry arguments, by their numbers in x86-64's instructions.
+/// Registers that carry arguments, by their x86-64 register numbers.
 enum ArgumentRegister : unsigned { kRsi = 1U << 6, kRdi = 1U << 7, kRdx = 1U << 2 };
 
-/// `code`: from the function's entry on, as much of it as is known; it may be anything. `size`: the
-/// function's own, as its symbol says; behind it is another one, which has other callers, too. The
-/// instructions in front of the place leave as they are the stack pointer, `arguments` (ArgumentRegister) and
-/// the flow, and write no memory, so that there it is as at the entry; nor does a jump in `code` lead to the
-/// place. What the kernel does itself: arch/x86/kernel/uprobes.c, arch_uprobe_analyze_insn().
+/// `code`: the bytes from the function's entry on, as far as known; untrusted. `size`: of the function, from
+/// its symbol; what follows is another function, with other callers. The instructions before the place change
+/// neither the stack pointer, nor `arguments` (ArgumentRegister), nor the control flow, nor memory, so that
+/// the state there is that of the entry; and no jump in `code` targets the place. For what the kernel
+/// emulates see arch_uprobe_analyze_insn() in arch/x86/kernel/uprobes.c.
 BreakpointPlace find_breakpoint_place(std::span<const std::uint8_t> code, std::size_t size,
                                       unsigned arguments);
 

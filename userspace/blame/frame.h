@@ -1,4 +1,4 @@
-// One line of a stack, as a person reads it.
+// One frame of a stack, for display.
 #pragma once
 
 #include <compare>
@@ -12,14 +12,14 @@ namespace oomcast {
 struct Frame {
   enum class Kind : std::uint8_t { native, python };
   Kind kind = Kind::native;
-  std::string function;  // bytes of the process's choice; empty: not known
+  std::string function;  // untrusted bytes; empty: unknown
   std::string file;      // the mapped file, or the Python source; may be empty
   std::optional<std::uint32_t> line;
   auto operator<=>(const Frame&) const = default;
 };
 
-/// Keeps `most` bytes of each name, of a file's the last: a stack of 64 frames with 4 KiB each, as a tenant
-/// likes, has 512 KiB, and thousands of stacks are kept.
+/// Keeps `most` bytes of each name, of a file the last ones: a hostile stack of 64 frames with names of 4 KiB
+/// takes 512 KiB, and thousands of stacks are kept.
 void shorten(Frame& frame, std::size_t most);
 
 /// Outermost first.

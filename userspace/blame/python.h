@@ -1,5 +1,4 @@
-// CPython in a process: where its threads keep what they execute, and which line of which file a code object
-// stands for.
+// CPython in a process: where its threads keep their frames, and the source line of a code object.
 #pragma once
 
 #include <cstdint>
@@ -19,35 +18,34 @@
 
 namespace oomcast {
 
-/// What was found in a process.
+/// The CPython found in a process.
 struct PythonFinding {
   std::optional<Python> python;
-  std::string why_not;  // it is a CPython whose frames cannot be read: why; empty: it is none
+  std::string why_not;  // why a CPython's frames cannot be read; empty: not a CPython
   MappedFile file;      // of the interpreter
 };
-/// About 5 ms for a process that has one, 1 ms for one that has none.
+/// About 5 ms for a CPython, 1 ms for any other process.
 PythonFinding find_python(const ProcessMemory& memory, std::span<const Mapping> maps);
 
-/// The line of instruction number `instruction` (of two bytes each, up to 3.9 its offset in bytes).
-/// nullopt: the compiler gave it none, or the table is not one.
+/// The line of instruction number `instruction` (two bytes each; up to 3.9 a byte offset). nullopt: the
+/// compiler assigned no line, or the table is invalid.
 std::optional<std::uint32_t> line_of(PythonObjects::Lines kind, std::span<const std::byte> table,
                                      std::uint32_t first_line, std::uint64_t instruction);
 
-/// What the kernel programs read of a dying process. Frames whose name or file was unreadable are left out.
+/// Frames that the kernel programs read from a dying process, without those with an unreadable name or file.
 std::vector<CodePlace> places_of(const wire::DyingCode& code);
 
-/// What a str says. nullopt: it is none, or longer than any name.
+/// The content of a str. nullopt: not a str, or longer than any name.
 std::optional<std::string> python_text(const ProcessMemory& memory, const PythonObjects& objects,
                                        std::uint64_t address);
 
-/// Names and lines of code objects, read once each. What was freed since the fault is told from what took its
-/// place.
+/// Names and lines of code objects, each read once. Detects code objects that were freed and replaced since
+/// the fault.
 class PythonCode {
  public:
   PythonCode(const ProcessMemory& memory, const Python& python)
       : memory_(memory), layout_(python.layout), objects_(python.objects) {}
-  /// nullopt: what stands there is not the code object of the fault (any more), or the process is gone and it
-  /// was never read.
+  /// nullopt: the code object of the fault is not there (any more), or the process exited before it was read.
   std::optional<Frame> resolve(const wire::PythonFrame& frame);
 
  private:

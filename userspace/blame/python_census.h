@@ -1,4 +1,4 @@
-// How many objects of each type a CPython's garbage collector tracks: what grows, whoever holds it.
+// Counts the objects of each type that CPython's garbage collector tracks: what grows, whatever holds it.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,19 @@
 
 namespace oomcast {
 
-/// Objects of a type that have become more.
+/// A type with more objects than before.
 struct GrownType {
   std::string type;                      // "Tensor"
-  std::uint64_t objects = 0, added = 0;  // at the end, and of these
-  Bytes least;                           // those added take, without what they refer to
+  std::uint64_t objects = 0, added = 0;  // at the end; added of those
+  Bytes least;                           // size of the added objects, without what they refer to
   auto operator<=>(const GrownType&) const = default;
 };
 
-/// Containers and instances, which the collector has in three lists (PyGC_Head); strings, numbers and what C
-/// code made for itself it does not track. The program goes on meanwhile: a list that changes under the walk
-/// is walked again, and after kTries nothing is said.
+/// The collector keeps containers and instances in three lists (PyGC_Head); it does not track strings,
+/// numbers and memory of C code. The program keeps running: a list that changes during the walk is walked
+/// again, and after kTries the result is unknown.
 ///
-/// Reads what PythonReader reads, no more than `objects` and for no longer than `time` of a CPU.
+/// Reads through PythonReader, at most `objects`, for at most `time` of CPU.
 class PythonCensus {
  public:
   struct Limits {
@@ -33,13 +33,13 @@ class PythonCensus {
   };
   struct Count {
     std::uint64_t objects = 0;
-    std::uint64_t each = 0;  // bytes of one, of what it has itself
+    std::uint64_t each = 0;  // size of one object, without what it refers to
   };
   using Counts = std::map<std::string, Count>;
 
   PythonCensus(PythonReader& reader, Limits limits) : reader_(reader), limits_(limits) {}
-  /// By type. nullopt: the lists were not found, changed all the time, or are longer than the limits.
-  /// 1 million objects take 0.1 s of a CPU.
+  /// By type. nullopt: lists not found, changing all the time, or beyond the limits. 1 million objects take
+  /// 0.1 s of CPU.
   std::optional<Counts> count();
 
  private:
@@ -52,13 +52,13 @@ class PythonCensus {
 
   PythonReader& reader_;
   Limits limits_;
-  std::uint64_t lists_ = 0;  // where the first one's head stands; 0: not found yet
+  std::uint64_t lists_ = 0;  // address of the first list's head; 0: not found yet
   Nanos since_{};
   std::size_t left_ = 0;
 };
 
-/// Those that have become more, by what was added; at most 8. What comes and goes makes every type differ a
-/// little: fewer than 100 more, or a twentieth, say nothing.
+/// Types with more objects, by bytes added; at most 8. Temporaries change every type a little: growth by
+/// fewer than 100 objects, or by less than a twentieth, is ignored.
 std::vector<GrownType> grown_types(const PythonCensus::Counts& before, const PythonCensus::Counts& after);
 
 }  // namespace oomcast

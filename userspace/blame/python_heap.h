@@ -1,4 +1,5 @@
-// Which containers of a CPython grow, and by which names its program reaches them: who holds what stays.
+// Which containers of a CPython grow, and the names by which the program reaches them: the holders of what is
+// retained.
 #pragma once
 
 #include <cstddef>
@@ -18,90 +19,90 @@
 
 namespace oomcast {
 
-/// A list, dict, set or deque that has grown; or many that are reached by the same names, as those of a dict
-/// of lists: then all that follows is of all of them.
+/// A list, dict, set or deque that grew; or many reached by the same names, as in a dict of lists: then all
+/// fields are for all of them.
 struct Holder {
-  // As its program would write it: "trainer.history['loss'] in __main__". Of many "by_user[…] in __main__".
+  // As in the source: "trainer.history['loss'] in __main__". For many: "by_user[…] in __main__".
   std::string path;
   std::string type;  // "list"
   std::uint64_t length = 0, added = 0;
-  std::string of;  // the type that most of what was added has; empty: nothing of it could be read
-  Bytes least;     // what was added takes, with all that nothing else refers to, by a sample
-  Bytes small;     // of that what stands in pools of small objects
+  std::string of;  // the most frequent type of what was added; empty: unreadable
+  Bytes least;     // size of what was added, with all that only it refers to; from a sample
+  Bytes small;     // the part of that in pools of small objects
   std::uint64_t containers = 1;
   auto operator<=>(const Holder&) const = default;
 };
 
-/// From the frames of all threads on, along globals, locals, attributes, elements, default arguments and
-/// closures: each object once, those of libraries last, of a container with more elements than a few a sample
-/// of them. Weak references and what only C code knows are not followed. The program goes on meanwhile: each
-/// object is checked for what it says it is, and what does not fit is left out.
+/// Walks from the frames of all threads along globals, locals, attributes, elements, default arguments and
+/// closures: each object once, libraries last, only a sample of a container with more than a few elements.
+/// Weak references and references known only to C code are not followed. The program keeps running: each
+/// object is checked for what it claims to be, and skipped if it does not fit.
 ///
-/// Only pages that are in memory are read. Bounded by objects and time; a hostile program can make it tell of
-/// holders that are none, not make it run on, or read what is not its own.
+/// Only resident pages are read. Bounded by objects and time; a hostile program can fake holders, but cannot
+/// prolong the walk or have it read memory of others.
 class PythonHeap {
  public:
-  /// For a walk; a walk of 100,000 objects takes 50 ms.
+  /// Limits of a walk; a walk of 100,000 objects takes 50 ms.
   struct Limits {
-    std::size_t objects = 200'000;                // 20 MiB, while it walks
-    Nanos time = std::chrono::milliseconds(400);  // as Allowance has it; half of it again for what was found
-    std::size_t containers = 64'000;              // that are remembered: 5 MiB
+    std::size_t objects = 200'000;                // 20 MiB during the walk
+    Nanos time = std::chrono::milliseconds(400);  // see Allowance; half as long again for what was found
+    std::size_t containers = 64'000;              // remembered: 5 MiB
   };
   /// Both must outlive this.
   PythonHeap(const ProcessMemory& memory, const Python& python);
   PythonHeap(const ProcessMemory& memory, const Python& python, Limits limits);
 
-  /// Remembers how long the containers are. false: no thread's frames could be read.
+  /// Records the lengths of all containers. false: no thread's frames could be read.
   bool begin();
-  /// Those that are longer since, with what was added most first. Once. nullopt: as begin().
+  /// Containers that are longer now, most added first. Call once. nullopt: see begin().
   std::optional<std::vector<Holder>> end();
-  /// Between the two: where those that grew most until now have their lengths, `most` of them; of several in
-  /// one container the one that grew most. About 1 µs a container.
+  /// Between begin() and end(): addresses of the lengths of the `most` containers that grew most so far; of
+  /// nested ones the one that grew most. About 1 µs a container.
   std::vector<std::uint64_t> growing(std::size_t most);
-  /// Whether this length, one of growing()'s, is of the holder with this number in end()'s answer.
+  /// Whether this length, from growing(), belongs to the holder with this number in end()'s answer.
   bool has_length_at(std::size_t holder, std::uint64_t address) const;
-  /// Behind end(): which types' objects became more, whoever holds them. nullopt: they could not be counted.
+  /// After end(): types with more objects, whatever holds them. nullopt: they could not be counted.
   const std::optional<std::vector<GrownType>>& grown_types() const { return grown_types_; }
-  /// Of the blocks that `block_at` knows by an address in them, those that the holder with this number in
-  /// end()'s answer leads to by what was added to it: by their begin. About 1 µs an object, 50 ms in all.
+  /// The blocks that the added elements of this holder (by its number in end()'s answer) lead to, by their
+  /// begin. `block_at` returns the block at an address. About 1 µs an object, 50 ms in all.
   using BlockAt = std::function<std::optional<std::uint64_t>(std::uint64_t address)>;
   struct Reached {
-    std::vector<std::uint64_t> blocks;   // without its own
-    std::optional<std::uint64_t> own{};  // the block that has its elements in it
-    std::uint64_t looked_at = 0;         // of what was added
+    std::vector<std::uint64_t> blocks;   // without its own storage
+    std::optional<std::uint64_t> own{};  // the block with its elements
+    std::uint64_t looked_at = 0;         // number of added elements examined
   };
   Reached reach(std::size_t holder, const BlockAt& block_at);
-  /// Whether objects of up to 512 bytes stand at this address: in a pool of the interpreter's own (CPython's
-  /// Objects/obmalloc.c, 3.8 to 3.15), which serves whoever asks for a size. false, too: it cannot be read.
+  /// Whether objects of up to 512 bytes are at this address: in one of the interpreter's own pools (CPython's
+  /// Objects/obmalloc.c, 3.8 to 3.15), which serve all code. Also false if unreadable.
   bool has_small_objects(std::uint64_t address);
-  /// Forgets what was read of the process's memory, 8 MiB: for who has no question soon.
+  /// Frees the cache of the process's memory, 8 MiB: call it when no request follows soon.
   void release() { reader_.pages().release(); }
-  /// A walk ended before it had seen all.
+  /// A walk ended before it was complete.
   bool cut() const { return cut_; }
 
  private:
   struct Walk;
-  /// A container when it began.
+  /// A container at begin().
   struct Known {
     const PythonReader::Type* type = nullptr;
     std::uint64_t length = 0;
-    std::uint64_t first = 0, last = 0;  // what stood there, as ends_of() has it
-    std::uint64_t shape = 0;            // as of a walk
+    std::uint64_t first = 0, last = 0;  // the elements there, see ends_of()
+    std::uint64_t shape = 0;            // see Walk::shape()
   };
   struct Grown {
     std::uint32_t node = 0;  // of the walk
     std::uint64_t address = 0;
     Holder holder;                         // without its path
     std::vector<std::uint64_t> added;      // objects, a sample
-    std::vector<std::uint64_t> lengths{};  // where they stand: its own, or those of all
+    std::vector<std::uint64_t> lengths{};  // addresses: its own, or those of all
   };
   std::pair<std::uint64_t, std::uint64_t> ends_of(std::uint64_t address, const Known& known);
   bool is_another(std::uint64_t address, const PythonReader::Type& type, const Known& known);
-  /// By how much they grew, the most first: without what was added.
+  /// By growth, largest first: without what was added.
   std::vector<Grown> grown_of(const Walk& walk);
-  /// false: nothing of what was added can be read.
+  /// false: no added element is readable.
   bool sample_added(Walk& walk, Grown& grown, std::size_t most);
-  /// Those that hold most, by that; many of one shape are one.
+  /// The largest by bytes held; those of one shape are merged.
   std::vector<Grown> largest(Walk& walk, std::vector<Grown> all);
   void reach_from(std::uint64_t object, const BlockAt& block_at, std::set<std::uint64_t>& blocks);
   template <typename Each>

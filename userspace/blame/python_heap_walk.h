@@ -1,4 +1,4 @@
-// One look at the containers of a Python program, from its frames and modules on.
+// One walk over the containers of a Python program, starting at its frames and modules.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@
 
 namespace oomcast {
 
-/// So much of a CPU's time, and as long again in waiting for one; the clock is asked every so many times.
+/// A limit on CPU time, and an equal one on time spent waiting for a CPU; the clock is read only every so
+/// many calls.
 class Allowance {
  public:
   explicit Allowance(Nanos time, unsigned ask_every = 256) : time_(time), ask_every_(ask_every) {}
@@ -31,12 +32,13 @@ class Allowance {
   bool over_ = false;
 };
 
-/// Breadth first: what is near to the program's own names comes before modules and classes. Nothing of it is
-/// believed: every address is checked, every loop is bounded, and the whole by time and number of objects.
+/// Breadth first: what is close to the program's own names comes before modules and classes. All input is
+/// untrusted: every address is checked, every loop bounded, and the whole bounded by time and number of
+/// objects.
 struct PythonHeap::Walk {
   using Kind = PythonReader::Kind;
   using Type = PythonReader::Type;
-  // How one leads to the next, and what `detail` is: a str, another key, a number, a C string.
+  // How one object leads to the next, and the type of `detail`: a str, another key, a number, a C string.
   enum class Edge : std::uint8_t {
     frame,      // none: a function's frame begins a path; its address is the code's
     globals,    // none: so does a module's dict
@@ -61,7 +63,7 @@ struct PythonHeap::Walk {
     Edge edge{};
   };
   static constexpr std::uint32_t kNone = UINT32_MAX;
-  static constexpr std::uint64_t kHead = 16;  // bytes of each object
+  static constexpr std::uint64_t kHead = 16;  // header of each object
   static constexpr std::uint64_t kMaxLength = PythonReader::kMaxLength;
   static constexpr std::size_t kFewElements = 64;
 
@@ -76,44 +78,44 @@ struct PythonHeap::Walk {
   std::unordered_set<std::uint64_t> seen;
   std::vector<std::uint32_t> near, far;  // to be followed; modules and classes come last
   std::size_t next_near = 0, next_far = 0;
-  std::vector<std::pair<std::uint64_t, std::uint32_t>> unnamed;  // and its parent; for when all near are done
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> unnamed;  // object and parent; for after all near ones
   bool cut = false;
 
-  bool go_on();  // once for each step of a loop that memory may make long
+  bool go_on();  // once per step of every loop whose length the process's memory controls
 
   std::uint32_t note(std::uint64_t address, std::uint32_t parent, Edge edge, std::uint64_t detail);
   void add(std::uint64_t address, std::uint32_t parent, Edge edge, std::uint64_t detail = 0);
-  // false: it is none.
+  // false: not a globals dict.
   bool add_globals(std::uint64_t dict);
 
-  // Strings: what its locals are called, then what a closure gives it. Up to 3.10 there is a tuple of each
-  // kind, and what it gives to a closure lies between them.
+  // Names (str) of its locals, then those it passes to closures. Up to 3.10 each kind has its own tuple, and
+  // the cells for closures lie between them.
   std::vector<std::uint64_t> names_of(std::uint64_t code);
   std::uint64_t item(std::uint64_t tuple, std::uint64_t number);
   void add_frame(std::uint64_t frame);
   void add_globals_of(std::uint64_t frame);
 
-  // Outermost first: a name of who calls says more than one of who is called.
+  // Outermost first: a caller's name is more useful than that of its callee.
   bool add_threads();
 
   void follow_dict(std::uint64_t dict, std::uint32_t at, bool attributes, std::size_t most);
   void follow_attributes(std::uint64_t object, std::uint32_t at, const Type& type);
 
-  // What C code has in it, from `from` on, and what __slots__ has.
+  // References of C code, from offset `from` on, and those of __slots__.
   void follow_body(std::uint64_t object, std::uint32_t at, const Type& type, std::uint64_t from);
   void follow_function(std::uint64_t function, std::uint32_t at, const Type& type);
   void follow_items(std::uint64_t items, std::uint64_t count, std::uint32_t at, Edge edge);
   void follow(std::uint32_t at);
 
-  // Up to `most` of the last `last` elements, where they have an order.
+  // Up to `most` of the last `last` elements, if they are ordered.
   void added(std::uint64_t o, const Type& type, std::uint64_t last, std::size_t most,
              const std::function<void(std::uint64_t)>& each);
 
   void run();
 
-  // Equal for all that are reached by the same names, whatever the keys and indices between them are.
+  // Equal for all objects reached by the same names, whatever keys and indices are in between.
   std::uint64_t shape(std::uint32_t at) const;
-  // How many of these it stands for: of a long container some elements are followed.
+  // How many objects it stands for: only a sample of a long container is followed.
   std::uint64_t weight(std::uint32_t at);
   std::string key(std::uint64_t key);
   // `any`: without keys and indices.

@@ -1,4 +1,4 @@
-// Objects of a CPython as they lie in its memory: what type one says it has, how long it is, what is in it.
+// Objects of a CPython as they are in memory: type, length and content.
 #pragma once
 
 #include <cstddef>
@@ -17,14 +17,14 @@
 
 namespace oomcast {
 
-/// What was read of a process's memory since forget(): only pages that are in memory, in pieces of 16 KiB, of
-/// which 8 MiB are held at most, and none behind release().
+/// Caches a process's memory until forget(): only resident pages, in chunks of 16 KiB, at most 8 MiB, and
+/// nothing after release().
 class PresentPages {
  public:
   explicit PresentPages(const ProcessMemory& memory) : memory_(memory) {}
   void forget();
   void release();
-  /// false: some of it cannot be read, or is not in memory.
+  /// false: part of it is unreadable, or not resident.
   bool read(std::uint64_t address, std::span<std::byte> to);
   template <typename T>
   std::optional<T> get(std::uint64_t address) {
@@ -32,7 +32,7 @@ class PresentPages {
     if (!read(address, std::as_writable_bytes(std::span(&value, 1)))) return std::nullopt;
     return value;
   }
-  /// 0: it cannot be read.
+  /// 0: unreadable.
   std::uint64_t word(std::uint64_t address) {
     auto value = get<std::uint64_t>(address);
     return value ? *value : 0;
@@ -49,15 +49,15 @@ class PresentPages {
   std::vector<std::byte> bytes_;
 };
 
-/// An address that an object may have.
+/// Whether an object can be at this address.
 bool may_be_object(std::uint64_t address);
 constexpr std::uint64_t kUserAddresses = std::uint64_t{1} << 47;
 
-/// Of an interpreter with the global lock: without it objects begin otherwise. Nothing that it reads is
-/// trusted: sizes and counts are as the memory has them, for the caller to bound.
+/// For an interpreter with the GIL: free-threaded ones have another object header. All input is untrusted:
+/// sizes and counts are as read, the caller must bound them.
 class PythonReader {
  public:
-  static constexpr std::uint64_t kMaxLength = std::uint64_t{1} << 40;  // more it has not
+  static constexpr std::uint64_t kMaxLength = std::uint64_t{1} << 40;  // no real length exceeds it
   enum class Kind {
     other,
     list,
@@ -74,16 +74,16 @@ class PythonReader {
     weak
   };
   struct Type {
-    Kind kind = Kind::other;  // its own, or that of what it is derived from
+    Kind kind = Kind::other;  // its own, or that of its base
     std::string name;
-    std::uint64_t size = 0, item = 0;  // bytes of an object, and of each of its items
+    std::uint64_t size = 0, item = 0;  // bytes of an object, and of one item
     std::uint64_t flags = 0;
-    std::int64_t dict = 0;           // where in an object its dict is; others: see has_managed_dict()
-    std::uint64_t members = 0;       // what it has by __slots__, or in C
-    std::uint64_t shared_keys = 0;   // names of its instances' attributes; 0: none were found
-    bool holds() const;              // other objects, so that they stay
+    std::int64_t dict = 0;           // offset of the dict in an object; else see has_managed_dict()
+    std::uint64_t members = 0;       // members by __slots__, or in C
+    std::uint64_t shared_keys = 0;   // names of instance attributes; 0: not found
+    bool holds() const;              // keeps other objects alive
     bool has_managed_dict() const;   // before the object,
-    bool has_inline_values() const;  // or, since 3.13, attributes behind it
+    bool has_inline_values() const;  // or, since 3.13, attributes after it
   };
   // Both must outlive it.
   PythonReader(const ProcessMemory& memory, const Python& python)
@@ -91,51 +91,50 @@ class PythonReader {
 
   PresentPages& pages() { return pages_; }
   const Python& python() const { return python_; }
-  /// nullptr: no object stands there.
+  /// nullptr: no object there.
   const Type* type_of(std::uint64_t object);
-  /// Bytes that it takes itself, without what it refers to.
+  /// Its own size in bytes, without what it refers to.
   std::uint64_t bytes_of(std::uint64_t object, const Type& type);
 
-  /// Of a list or tuple, and where its items stand.
+  /// The length of a list or tuple; items(): the address of its items.
   std::uint64_t size(std::uint64_t object);
   std::uint64_t items(std::uint64_t object, const Type& type);
-  /// Of a list, dict, set or deque. nullopt: it is none.
+  /// The length of a list, dict, set or deque. nullopt: none of these.
   std::optional<std::uint64_t> length(std::uint64_t object, const Type& type);
-  /// Where that stands; 0: it is none.
+  /// The address of that length; 0: none of these.
   static std::uint64_t length_at(std::uint64_t object, const Type& type);
-  /// Where a list, dict, set or bytearray has its elements; 0: another one, or it cannot be read.
+  /// The address of the elements of a list, dict, set or bytearray; 0: another type, or unreadable.
   std::uint64_t storage(std::uint64_t object, const Type& type);
-  /// Bytes of that: 0 where it stands in the object itself, or others share it.
+  /// Size of that in bytes: 0 if inside the object, or shared.
   std::uint64_t storage_bytes(std::uint64_t object, const Type& type);
-  /// Bytes of the block that stands at this address in a pool of the interpreter's own, for those of up to
-  /// 512 bytes (CPython's Objects/obmalloc.c, 3.8 to 3.15); 0: it is none, or cannot be read.
+  /// Size of the block at this address in one of the interpreter's pools, for blocks of up to 512 bytes
+  /// (CPython's Objects/obmalloc.c, 3.8 to 3.15); 0: not in a pool, or unreadable.
   std::uint64_t size_in_pool(std::uint64_t address);
-  /// Where the attributes of an instance of a class are: a dict, or values in the order of shared_names(); 0:
-  /// it has none there.
+  /// Where an instance keeps its attributes: a dict, or values in the order of shared_names(); 0: not there.
   struct Attributes {
     std::uint64_t dict = 0, values = 0;
   };
   Attributes attributes(std::uint64_t object, const Type& type);
-  /// Calls `each` for up to `most` entries of a dict's last `last`, evenly, until it returns false. 0:
-  /// deleted, or not in memory; of these there can be 2^40.
+  /// Calls `each` for up to `most` of a dict's last `last` entries, evenly spaced, until it returns false. 0:
+  /// deleted, or not resident; there can be 2^40 of those.
   using Entry = std::function<bool(std::uint64_t key, std::uint64_t value)>;
   void entries(std::uint64_t dict, std::uint64_t last, std::uint64_t most, const Entry& each);
-  /// Of a dict; 0: it has none, or many before it were deleted.
+  /// The first key of a dict; 0: empty, or many keys before it were deleted.
   std::uint64_t first_key(std::uint64_t dict);
-  /// Names of attributes that a type's instances share, in the order of their values.
+  /// Names of the attributes that a type's instances share, in the order of the values.
   std::vector<std::uint64_t> shared_names(const Type& type);
-  /// The value of "__name__", which a module's dict has among the first; 0: it has none.
+  /// The value of "__name__", one of the first keys of a module's dict; 0: missing.
   std::uint64_t name_of_module(std::uint64_t dict);
 
   bool is_text(std::uint64_t object, std::string_view wanted);
-  /// What a str says, up to 100 bytes; "?": it cannot be read.
+  /// The content of a str, at most 100 bytes; "?": unreadable.
   std::string name(std::uint64_t text) const;
   std::string c_text(std::uint64_t address);
 
  private:
   struct Keys {
     std::uint64_t entries = 0, entry_size = 0, count = 0;
-    std::uint64_t slots = 0;  // of which two thirds are used at most
+    std::uint64_t slots = 0;  // at most two thirds are used
   };
   std::optional<Keys> keys_at(std::uint64_t keys);
   const Type* type_at(std::uint64_t address, unsigned depth = 0);
@@ -147,7 +146,7 @@ class PythonReader {
   const ProcessMemory& memory_;
   const Python& python_;
   PresentPages pages_;
-  std::unordered_map<std::uint64_t, std::unique_ptr<Type>> types_;  // null: it is none
+  std::unordered_map<std::uint64_t, std::unique_ptr<Type>> types_;  // null: not a type
 };
 
 }  // namespace oomcast

@@ -1,4 +1,4 @@
-// Which of the blocks that a process allocated have stayed: what a leak is made of, whoever touched its pages
+// Which blocks that a process allocated are retained: these make up a leak, whatever code touched their pages
 // first.
 #pragma once
 
@@ -19,108 +19,109 @@
 
 namespace oomcast {
 
-/// What of one site has stayed, as an estimate for the whole window.
+/// What is retained of one site, as an estimate for the whole window.
 struct Kept {
   Bytes bytes;
   Bytes error;  // two standard deviations, of sampling and of the part that was watched, and a block; where
                 // blocks become as old as half of what was watched, also what may still go, and all that went
-  std::uint64_t blocks = 0;  // that were seen to stay,
-  std::uint64_t objects{};   // and an estimate of how many did
+  std::uint64_t blocks = 0;  // seen to be retained,
+  std::uint64_t objects{};   // and the estimated total
   auto operator<=>(const Kept&) const = default;
 };
 
-/// A block has stayed if it lives at the end of what was watched, and is older by then than blocks become
-/// that are freed: half as old again as the oldest of them, or as old as half of what was watched where they
-/// grow as old as that. A step of a program that frees its temporaries is shorter than that, and leaves none.
-/// Where only some sites free blocks as old as that, another is known by itself: some of its blocks have
-/// outlived all that went, and none of its own went that was half as old.
-/// That it was freed is told by a call of free(), or by another block in its place; where calls of free() are
-/// too many to watch, a large block is looked at again and again (check()), and of smaller ones nothing is
-/// known from there on.
+/// A block is retained if it is live at the end of tracing, and older than freed blocks get: half as old
+/// again as the oldest freed block, or half of the traced time if freed blocks get that old. A program's step
+/// that frees its temporaries is shorter than that, and leaves none. If only some sites free blocks of that
+/// age, another site is judged by its own blocks: some outlived all freed blocks, and none of its freed
+/// blocks was half as old.
+/// A free is seen as a call of free(), or as another block in the same place; where calls of free() are too
+/// frequent to trace, a large block is checked repeatedly (check()), and smaller ones are unknown from then
+/// on.
 class Survivors {
  public:
-  /// How many times as fast the program may be without its breakpoints, by the time that these take: 1 to 20.
+  /// Upper bound for how many times as fast the program would run without its breakpoints, from the time that
+  /// they take: 1 to 20.
   static double most_faster(const WatchedAllocations& watched);
-  /// The number of the site that its stack leads to.
+  /// The number of the site for the allocation's stack.
   using Read = std::function<std::uint32_t(const wire::Allocation&)>;
 
-  /// Of one that has been freed already a trace is left: the records of two CPUs may come in either order.
+  /// If the block has been freed already, it is dropped: the records of two CPUs may arrive in either order.
   void add(wire::Allocation allocation);
   void freed(const wire::Freed& freed);
-  /// Reads the stacks of those that have lived for a while, at most so many that it takes 20 ms or so: most
-  /// are freed before and need none. `all`: of every one.
+  /// Reads the stacks of blocks that have lived for a while, limited to about 20 ms: most blocks are freed
+  /// before and need no stack. `all`: of every block.
   void read_stacks(MonoTime now, bool all, const Read& read);
 
-  /// Forgets all others: their end was not told of.
+  /// Drops all other blocks: their free was not reported.
   void keep_only(const std::unordered_map<std::uint64_t, MonoTime>& born_by_address);
 
-  /// Looks at blocks that `held` may tell of: each after 1, 2, 4 and then every 8 calls, at most 500 a call.
-  /// `resized`: it has been in realloc(), and may be longer by now.
+  /// Checks blocks for which `held` may know: each after 1, 2, 4 and then every 8 calls, at most 500 a call.
+  /// `resized`: it was in realloc(), and may be longer by now.
   using Held = std::function<std::optional<bool>(std::uint64_t address, Bytes size, bool resized)>;
   void check(MonoTime now, const Held& held);
 
-  /// Behind the last record: what was not in its place while realloc() was watched, and was not told to have
-  /// been moved, was freed.
+  /// After the last record: a block found missing while realloc() was traced, and without a record of a move,
+  /// was freed.
   void settle_gone(const WatchedAllocations& watched);
 
-  /// Of large blocks (1 MiB or more, the 4,096 largest) which part there is memory behind, by what `page`
-  /// says of 64 addresses in each: who asks for much may touch little of it. nullopt: not known.
+  /// For large blocks (1 MiB or more, the 4,096 largest): the resident fraction, from 64 addresses each that
+  /// `page` checks, as programs allocate more than they touch. nullopt: unknown.
   using Page = std::function<std::optional<bool>(std::uint64_t address)>;
   void look_into_large(const Page& page);
 
-  /// What is at an address, as far as it is known.
-  enum class Place { kept, living, elsewhere };  // a block that has stayed, one that only lives, or none
+  /// What is known about an address.
+  enum class Place { kept, living, elsewhere };  // a retained block, a merely live one, or none
   struct Estimate {
     std::map<std::uint32_t, Kept> sites;
     Kept all;
-    Nanos outlived{};  // how old a block had to be
-    Nanos watched{};   // in which allocations were made that could become as old
+    Nanos outlived{};  // the age that a block needed
+    Nanos watched{};   // time whose allocations could reach that age
     struct Living {
       std::uint64_t end = 0;
       Place place{};
-      std::uint32_t site = 0;  // of one that has stayed
-      bool resized = false;    // by realloc(): may hold what was there before it was seen
+      std::uint32_t site = 0;  // of a retained block
+      bool resized = false;    // by realloc(): may include what was there before tracing
     };
-    std::map<std::uint64_t, Living> living;  // by where each block begins
+    std::map<std::uint64_t, Living> living;  // by begin of the block
     Place at(std::uint64_t address) const;
-    /// Where a block that has stayed begins; nullopt: there is none.
+    /// The begin of a retained block; nullopt: there is none.
     std::optional<std::uint64_t> kept_at(std::uint64_t address) const;
-    /// What was touched, by address, tells more of a resized block than its calls, up to its size. Of any
-    /// other it tells nothing: temporaries may have touched the place before.
+    /// For a resized block, touched pages (by address) are better evidence than its calls, up to its size.
+    /// For any other block they prove nothing: temporaries may have touched the place before.
     void raise_to_pages(std::span<const std::pair<std::uint64_t, Bytes>> touched);
   };
-  /// For a window of this length.
+  /// Scaled to a window of this length.
   Estimate estimate(const WatchedAllocations& watched, Seconds window) const;
-  /// Of a block that was told of and is not known to have gone; nullopt: there is none.
+  /// Size of a reported block not known to be freed; nullopt: there is none.
   std::optional<std::uint64_t> bytes_at(std::uint64_t address) const;
-  /// false: read_stacks() of all first, or the next one is dropped.
+  /// false: call read_stacks() for all blocks first, or the next block is dropped.
   bool has_room() const;
-  /// Blocks that there was no room for.
+  /// Blocks dropped for lack of room.
   std::uint64_t dropped() const { return dropped_; }
 
  private:
   struct Block {
     MonoTime born;
-    std::uint64_t bytes = 0, base = 0;  // base: of these it had when it was seen first, in realloc()
-    std::int64_t weight = 0;            // less than 0: realloc() made it smaller
+    std::uint64_t bytes = 0, base = 0;  // base: its size when first seen, in realloc()
+    std::int64_t weight = 0;            // negative: realloc() shrank it
     wire::Allocates function{};
     bool grew = false;  // in realloc()
     std::uint32_t checks = 0, next_check = 0, gap = 1;
-    double held = 1;  // the part of it that there is memory behind
-    MonoTime gone{};  // was not in its place then: freed, or moved by realloc()
+    double held = 1;  // resident fraction
+    MonoTime gone{};  // when found missing: freed, or moved by realloc()
     std::optional<std::uint32_t> site;
     std::unique_ptr<wire::Allocation> unread;
     bool resized() const { return grew || function == wire::Allocates::realloc; }
   };
   struct Known {
-    MonoTime before{};  // what was born until then and lives has stayed
+    MonoTime before{};  // blocks allocated before and still live are retained
     Nanos outlived{}, watched{};
-    bool sure = true;     // no block is known to have gone that was as old as half of what was watched
-    double of_grown = 0;  // the window over what was watched: of realloc(),
-    std::array<double, wire::kAllocates> of_function{};  // and of blocks that were born;
-    std::array<double, wire::kAllocates> of_young{};     // its part in which they were born too late to tell
+    bool sure = true;     // no freed block was as old as half of the traced time
+    double of_grown = 0;  // window / traced time, for realloc(),
+    std::array<double, wire::kAllocates> of_function{};  // and for newly allocated blocks;
+    std::array<double, wire::kAllocates> of_young{};     // fraction with blocks too young to judge
   };
-  /// The oldest that were freed, and when that was told.
+  /// The oldest freed blocks, with the time of the report.
   class Oldest {
    public:
     void add(MonoTime time, Nanos age) {
@@ -131,16 +132,16 @@ class Survivors {
    private:
     std::vector<std::pair<MonoTime, Nanos>> grown_;
   };
-  /// Large blocks that went, however that was seen. Once their function was not watched any more another one
-  /// in the place of such a block was not seen, and it may be found gone long after it went: how old it
-  /// became is not known then, but how old it was while it was watched.
+  /// Large blocks that are gone, however that was detected. Once their function was no longer traced, a new
+  /// block in the place of such a block was not seen, and it may be found missing long after it was freed:
+  /// its final age is unknown then, only its age when tracing stopped.
   class LargeGone {
    public:
     void add(wire::Allocates function, MonoTime born, MonoTime gone);
     Nanos oldest(const WatchedAllocations& watched) const;
 
    private:
-    static constexpr Nanos kTogether = std::chrono::milliseconds(50);  // are kept as one
+    static constexpr Nanos kTogether = std::chrono::milliseconds(50);  // merged if within this
     struct Span {
       MonoTime first_born = MonoTime::max(), last_gone{};
       Nanos oldest{};
@@ -150,7 +151,7 @@ class Survivors {
   struct Stayed;
   struct Sum;
   struct Ages {
-    double old = 0, young = 0;  // bytes of a site's blocks that can be told, and that cannot yet
+    double old = 0, young = 0;  // bytes of a site's blocks: old enough to judge, too young
   };
   using KnownOf = std::function<const Known&(const Block&)>;
   static WatchedAllocations::Faster when_not_watched(const WatchedAllocations& watched);
@@ -166,21 +167,21 @@ class Survivors {
   static bool stays(const Block& block, const Known& known, const WatchedAllocations& watched);
   static Stayed stayed(const Block& block, const Known& known, const Ages& of_site,
                        const WatchedAllocations& watched, Seconds window);
-  /// What a block that stayed stands for, of all the window.
+  /// Scale factor from a retained block to the whole window.
   static double scale_of(const Block& block, const Known& known, const Ages& of_site);
   static Known known_until(MonoTime end, Nanos age, const WatchedAllocations& watched, Seconds window);
   Known known_by_looks(std::size_t function, const WatchedAllocations& watched, Seconds window) const;
-  static double told_bytes(const Block& block);  // of itself, that it was told for
+  static double told_bytes(const Block& block);  // of the block itself, as reported
   static double part_held(const Block& block);
   static bool is_looked_at(const Block& block, const WatchedAllocations& watched);
   using Blocks = std::map<std::uint64_t, Block>;
-  bool drop(std::uint64_t address);  // false: there is none
-  /// What lay in the place of another has gone, unseen.
+  bool drop(std::uint64_t address);  // false: no such block
+  /// The block that lay in another's place was freed, unseen.
   void drop_overlapped(std::uint64_t address, std::uint64_t size);
 
   Blocks blocks_;                                             // by address
-  std::unordered_map<std::uint64_t, MonoTime> freed_before_;  // told of
-  Oldest freed_, freed_unread_;                               // of all; of those whose site is not known
+  std::unordered_map<std::uint64_t, MonoTime> freed_before_;  // reported before their allocation
+  Oldest freed_, freed_unread_;                               // of all; of blocks with an unknown site
   std::unordered_map<std::uint32_t, Oldest> freed_of_;        // by site
   std::unordered_map<std::uint32_t, std::uint64_t>
       gone_;  // weights of freed blocks, by site where it is known

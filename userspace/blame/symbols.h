@@ -1,4 +1,4 @@
-// Names of native functions of one process (symbols of ELF files, perf-PID.map, demangling).
+// Names of a process's native functions (ELF symbols, perf-PID.map, demangling).
 #pragma once
 
 #include <cstdint>
@@ -18,25 +18,25 @@
 
 namespace oomcast {
 
-/// Whatever it reads, the process has chosen: in pieces of bounded size, and for a process that can be lost.
+/// The input is untrusted: read it in chunks of bounded size, in a process that may be lost.
 class Symbols {
  public:
-  /// Opens the process's files, 256 at most, so that it still resolves after the process has ended. About 10
-  /// µs a file. `files` is for all processes.
+  /// Opens the process's files, at most 256, so that it still resolves after the process has exited. About 10
+  /// µs a file. `files` is shared by all processes.
   Symbols(const ProcessMemory& memory, std::span<const Mapping> maps, MappedFiles& files);
   ~Symbols();
   Symbols(const Symbols&) = delete;
   Symbols& operator=(const Symbols&) = delete;
 
-  /// Until the next call. An unknown function has an empty name, an unknown file none.
+  /// Valid until the next call. An unknown function has an empty name, an unknown file none.
   const Frame& resolve(std::uint64_t address);
-  /// Of the perf map's functions, how often some were left out.
+  /// How often functions of a perf map were skipped.
   std::uint64_t cut() const;
 
  private:
   struct File {
-    std::shared_ptr<const OpenFile> mapped, with_symbols;  // which may be separate ones
-    bool searched = false;                                 // for those
+    std::shared_ptr<const OpenFile> mapped, with_symbols;  // which may be a separate debug file
+    bool searched = false;                                 // for the debug file
   };
   struct Jit;
   const Mapping* mapping_at(std::uint64_t address) const;
@@ -53,11 +53,11 @@ class Symbols {
   std::size_t known_bytes_ = 0;
 };
 
-/// The value of a symbol in an ELF file; 0 is never one.
+/// The value of a symbol in an ELF file; never 0.
 struct ElfSymbols {
   std::unordered_map<std::string, std::uint64_t> values;
 };
-/// Looks for `names`, of any kind, in one pass over the first 2 million symbols. About 1 ms per 10,000.
+/// Finds `names`, of any symbol type, in one pass over the first 2 million symbols. About 1 ms per 10,000.
 ElfSymbols find_elf_symbols(const ElfFile& elf, std::span<const std::string_view> names);
 
 }  // namespace oomcast
