@@ -1,4 +1,4 @@
-// A blame report for a person and for other programs.
+// A blame report as text and as JSON.
 #pragma once
 
 #include <string>
@@ -12,11 +12,11 @@
 
 namespace oomcast {
 
-/// The frame that a person should look at: the innermost Python line, outside of libraries if there is one,
-/// or the innermost native function that is not the C or C++ library's. nullptr: the stack is empty.
+/// The frame that the user should look at: the innermost Python line, outside of libraries if possible, or
+/// the innermost native function that is not in the C or C++ library. nullptr: the stack is empty.
 const Frame* culprit(const Stack& stack);
 
-/// "load (train.py:31)", "grow (libfoo.so)", "? (libfoo.so)". Safe on a terminal.
+/// "load (train.py:31)", "grow (libfoo.so)", "? (libfoo.so)". Safe for a terminal.
 std::string to_text(const Frame& frame);
 
 /// Processes by growth, each with a tree of its stacks, outermost first, in bytes, growth per second and
@@ -24,12 +24,12 @@ std::string to_text(const Frame& frame);
 std::string to_text(const BlameReport& report);
 /// One object, with a newline.
 std::string to_json(const BlameReport& report, const ClockMap& clock, MonoTime now);
-/// What spoils the numbers, and what they rest on: a sentence each.
+/// What distorts the numbers, and what they are based on: one sentence each.
 std::vector<std::string> doubts_of(const BlameReport& report);
-/// The stack without what only says that Python runs: the interpreter's own functions and those without a
-/// name.
+/// The stack without frames that only show that Python runs: the interpreter's own functions, and unnamed
+/// ones.
 std::vector<const Frame*> readable(const Stack& stack);
-/// Stands where a stack would, for growth without page faults that could be sampled.
+/// Replaces the stack for growth without sampled page faults.
 constexpr std::string_view kUnseenByFaults = "unseen by faults";
 /// BlameProcess::free_in_heap.
 constexpr std::string_view kFreeInHeap = "free within the heap, not given back";

@@ -1,4 +1,4 @@
-// Of a blame report what a post-mortem tells.
+// The part of a blame report that a post-mortem shows.
 #pragma once
 
 #include <cstddef>
@@ -8,14 +8,14 @@
 
 namespace oomcast {
 
-/// The frame that a person should look at, then who called it, without what every program begins with; at
-/// most `most`.
+/// The culprit's frame, then its callers, at most `most` frames in all, without those that every program
+/// starts with.
 std::vector<const Frame*> from_culprit(const Stack& stack, std::size_t most);
 
-/// The report of a look that `trace` takes: by growth the first 16 processes, of each the first 8 sites, of
-/// their stacks the culprit and seven callers, names of 256 bytes; of what adds to each of the first 8
-/// containers two lines and their callers. That bounds what programs can choose: 5
-/// MiB as JSON, of which programs as they are take some 100 KiB.
+/// The report of a profile started by `trace`: the first 16 processes by growth, the first 8 sites of each,
+/// of their stacks the culprit and seven callers, names of 256 bytes; for each of the first 8 containers two
+/// lines that add to it, with callers. That bounds what programs control: 5 MiB as JSON; real programs take
+/// some 100 KiB.
 BlameReport in_brief(BlameReport report);
 
 }  // namespace oomcast

@@ -1,12 +1,12 @@
-// Two blame reports beside each other: what grows faster, what slower. They may be of different processes, as
-// of a program before and after a fix, so that processes are told apart by their names.
+// Compares two blame reports: what grows faster, what slower. They may be of different processes, as before
+// and after a fix, so processes are matched by name.
 #pragma once
 
 #include "present/stack_profile.h"
 
 namespace oomcast {
 
-/// Of each stack its growth per second, in bytes, before and after, and the difference.
+/// For each stack, growth in bytes per second before and after, and the difference.
 StackProfile difference(const BlameReport& before, const BlameReport& after);
 
 /// The lines that changed most, in a table.

@@ -1,4 +1,4 @@
-// A blame report as JSON: for other programs, and between the processes of this one.
+// A blame report as JSON: for other programs, and between oomcast's own processes.
 #pragma once
 
 #include <cstddef>
@@ -12,24 +12,24 @@
 
 namespace oomcast {
 
-/// What `blame --json` wrote: what is missing there, as in that of an older version, reads as nothing. Error:
-/// it is something else.
+/// Reads output of `blame --json`; fields missing in it, as in that of an older version, stay empty. Error:
+/// not such output.
 Result<BlameReport> parse_blame(std::string_view json, const std::string& name);
 
-/// The report as lines of JSON, with their newlines: of each process its containers, its GPU memory and its
-/// sites have lines of their own, so that one of these is all that is held twice. Names keep their bytes.
+/// The report as lines of JSON, with newlines: each container, GPU allocation and site of a process has a
+/// line of its own, so that only one of these is held twice. Names keep their bytes.
 void write_report(const BlameReport& report, const std::function<void(std::string_view line)>& write);
 
-/// The reader of that. The bytes may be anybody's: each field must be there and be in its range, a line has
-/// 1 MiB at most, and what is made of them takes ten times as much at most.
+/// Reads that format. The input is untrusted: each field must be present and in range, a line has at most 1
+/// MiB, and the result takes at most ten times as much memory as the input.
 class ReportReader {
  public:
   explicit ReportReader(std::size_t most) : left_(most) {}
-  /// The next of them, wherever they were cut.
+  /// The next bytes, split anywhere.
   void add(std::string_view bytes);
-  /// There were more than `most`.
+  /// More than `most` bytes were added.
   bool too_long() const { return too_long_; }
-  /// nullopt: they are no report. Once.
+  /// nullopt: not a valid report. Call once.
   std::optional<BlameReport> take();
 
  private:
@@ -37,7 +37,7 @@ class ReportReader {
 
   std::size_t left_;
   bool good_ = true, begun_ = false, too_long_ = false;
-  std::string line_;  // its beginning
+  std::string line_;  // the incomplete line so far
   BlameReport report_;
 };
 

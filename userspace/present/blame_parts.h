@@ -1,4 +1,4 @@
-// What the text and the JSON of a blame report share.
+// Shared by the text and the JSON of a blame report.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace oomcast {
 
-constexpr double kMinShare = 0.01;  // of a process's growth, to be told of
+constexpr double kMinShare = 0.01;  // of a process's growth; smaller parts are not shown
 
 Json frame_json(const Frame& frame);
 

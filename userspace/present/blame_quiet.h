@@ -1,5 +1,4 @@
-// Whether anything in a blame report grows: a process that does its work, or nothing at all, ends a window
-// with a few KiB more or less than it began with.
+// Whether anything in a blame report grows: even an idle process ends a window with a few KiB more or less.
 #pragma once
 
 #include <string>
@@ -9,18 +8,17 @@
 
 namespace oomcast {
 
-/// By this a process's memory may be off without any growth: counters that are behind, requests that are
-/// being served, pages that a breakpoint copied. kUsualChange, or 1 % of what it has, 16 MiB at most. Does
-/// not depend on the window: in a longer one a slower growth exceeds it.
+/// Changes up to this size are normal without growth: counters that lag, requests in progress, pages that a
+/// breakpoint copied. kUsualChange, or 1 % of the process's memory, at most 16 MiB. Independent of the
+/// window: slower growth exceeds it in a longer one.
 Bytes usual_change(const BlameProcess& process);
 
-/// Grew by more than that; or, however little it is, blocks were seen to stay, or a container to grow, beyond
-/// the error of that. Huge pages and memory of GPUs count at any size. false: also where its growth is not
-/// known.
+/// Grew by more than that; or, at any size, blocks were retained, or a container grew, by more than the
+/// error. Huge pages and GPU memory count at any size. Also false if the growth is unknown.
 bool grows(const BlameProcess& process);
 
-/// "nothing grows: python3[123] job.py kept 8.00 KiB more in 30 s", and from which rate on a growth would
-/// have been seen. Empty: something grows, or of no process it is known.
+/// "nothing grows: python3[123] job.py kept 8.00 KiB more in 30 s", and the lowest growth rate that would
+/// have been seen. Empty: something grows, or no process's growth is known.
 std::string nothing_grows(const BlameReport& report);
 
 }  // namespace oomcast

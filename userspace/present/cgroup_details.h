@@ -1,4 +1,4 @@
-// All that is known of one cgroup, as the live screen's page of it.
+// The live screen's page for one cgroup: everything known about it.
 #pragma once
 
 #include <cstddef>

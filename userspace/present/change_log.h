@@ -11,9 +11,9 @@
 
 namespace oomcast {
 
-/// The first call tells of every cgroup, later ones of those that grow, or that changed by more than 1 % (at
-/// least 1 MiB) or in their verdict since they were last told. Events are not in it: they have to_text, and
-/// are told as they come.
+/// The first call returns every cgroup; later calls those that grow, or whose values changed by more than 1 %
+/// (at least 1 MiB), or whose verdict changed, since they were last returned. Events are not included: they
+/// have to_text, and are printed as they come.
 class ChangeLog {
  public:
   std::vector<Line> changes(const Overview& overview, const ClockMap& clock);

@@ -1,4 +1,4 @@
-// What happened, as lines of the live screen.
+// Events as lines of the live screen.
 #pragma once
 
 #include <string>
@@ -12,9 +12,9 @@ namespace oomcast {
 std::string clock_time(WallTime t);
 
 Style event_style(const Fact& fact);
-/// All that `trace` says of it.
+/// The same text as `trace` prints.
 std::vector<std::string> event_lines(const Fact& fact, const ClockMap& clock);
-/// One line: who died of what.
+/// One line: the victim and the cause.
 Line event_headline(const Fact& fact, const ClockMap& clock);
 
 }  // namespace oomcast

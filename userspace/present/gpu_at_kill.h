@@ -1,4 +1,4 @@
-// What the processes of an episode held on cards, and of the host's memory for them, when it came.
+// GPU memory, and host memory pinned for it, of an episode's processes at the kill.
 #pragma once
 
 #include <optional>
@@ -12,16 +12,16 @@ struct GpuAtKill {
   ProcessRef process;
   Bytes held;  // on all cards
   std::optional<Bytes> managed, pinned;
-  std::vector<GpuSample> cards;  // the newest of each that was not empty
-  bool since_before = false;     // more than that: there was some before oomcast
+  std::vector<GpuSample> cards;  // the newest of each card with memory in use
+  bool since_before = false;     // a lower bound: some was allocated before oomcast started
   bool victim = false;
 };
 
-/// Those that held something, victims first, then the largest.
+/// Processes that held GPU memory, victims first, then the largest.
 std::vector<GpuAtKill> gpu_at_kill(const StoredEpisode& e);
-/// nullopt: nobody held any, or nobody knows.
+/// nullopt: no process held any, or it is unknown.
 std::optional<Finding> who_held_gpu_memory(const StoredEpisode& e);
-/// Of the limit's memory, what was pinned for cards by processes in it; nullopt: not known, or none.
+/// The part of the limit's memory that processes in it pinned for GPUs; nullopt: unknown, or none.
 std::optional<Bytes> pinned_for_gpus(const StoredEpisode& e);
 
 }  // namespace oomcast

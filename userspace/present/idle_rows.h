@@ -1,4 +1,4 @@
-// Which cgroups of the live screen are idle: three hundred of them hid the one that matters.
+// Finds the idle cgroups of the live screen: three hundred of them hid the one that matters.
 #pragma once
 
 #include <optional>
@@ -8,14 +8,14 @@
 
 namespace oomcast {
 
-/// Sees one overview after the other. Idle is a cgroup without a deadline that does not grow and whose usage
-/// and limit stayed (within 1 %, and 1 MiB) for kQuiet, or since it was first seen: at the beginning, or
-/// empty.
+/// Call with each overview in turn. A cgroup is idle if it has no deadline, does not grow, and its usage and
+/// limit stayed (within 1 %, and 1 MiB) for kQuiet, or since it was first seen if that was at the start, or
+/// if it was empty then.
 class IdleRows {
  public:
   static constexpr Seconds kQuiet{30};
 
-  /// Sets `idle` of its rows.
+  /// Sets `idle` in its rows.
   void mark(Overview& overview);
 
  private:

@@ -1,4 +1,5 @@
-// JSON of a type whose fields are named once, by a function template fields(archive, value), for both ways.
+// JSON of a type whose fields are listed once, by a function template fields(archive, value), for reading and
+// writing.
 #pragma once
 
 #include <algorithm>
@@ -28,8 +29,8 @@ template <typename T>
 concept Number = std::is_arithmetic_v<T> && !std::same_as<T, bool>;
 using Names = std::span<const std::string_view>;
 
-/// For people: names as valid UTF-8, null for what is not known, and nothing hidden. Between processes: names
-/// as they are, all there is, and lists in lines of their own.
+/// For users: names as valid UTF-8, null for unknown values, nothing hidden. Between processes: names as raw
+/// bytes, all fields, and lists in lines of their own.
 class JsonWriter {
  public:
   static constexpr bool kReads = false;
@@ -111,8 +112,7 @@ class JsonWriter {
   const ClockMap* people_;
 };
 
-/// Of an object that anybody may have written. What is missing or cannot be stays as it is, and is no longer
-/// `good`.
+/// Reads an untrusted object. A missing or invalid value leaves its field unchanged, and clears `good`.
 class JsonReader {
  public:
   static constexpr bool kReads = true;
@@ -197,7 +197,7 @@ class JsonReader {
     value = Seconds(count);
   }
   void take(const Json& in, Bytes& value) {
-    constexpr std::int64_t kMax = std::int64_t{1} << 56;  // sums of them do not overflow
+    constexpr std::int64_t kMax = std::int64_t{1} << 56;  // so that sums do not overflow
     bool fits = in.is_number_unsigned()  ? in.get<std::uint64_t>() <= std::uint64_t{kMax}
                 : in.is_number_integer() ? in.get<std::int64_t>() >= -kMax
                                          : false;

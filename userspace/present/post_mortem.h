@@ -1,5 +1,5 @@
-// The post-mortem of one OOM episode: its facts, what they mean, and what would have prevented it, once for
-// all renderers. Made from a StoredEpisode alone, by a pure function.
+// The post-mortem of one OOM episode: facts, findings, and what would have prevented it, computed once for
+// all renderers. A pure function of a StoredEpisode.
 #pragma once
 
 #include <cstdint>
@@ -16,21 +16,21 @@
 
 namespace oomcast {
 
-/// A sentence with what it rests on. Plain text; names in it are escaped already.
+/// A sentence and its evidence. Plain text; names in it are already escaped.
 struct Finding {
   std::string text;
   std::vector<std::string> evidence;
-  std::string_view kind{};  // of advice, what it does: cure, save (the work), delay
+  std::string_view kind{};  // effect of an advice: cure, save (the work), delay
 };
 
-/// Values at the times of the Timeline; nullopt: not known at that moment.
+/// Values at the times of the Timeline; nullopt: unknown at that time.
 using Column = std::vector<std::optional<Bytes>>;
 
-/// One stacked chart: the kinds of memory of a cgroup or a process.
+/// One stacked chart: a cgroup's or process's memory by kind.
 struct Curve {
   std::string name;  // "/train/worker", "python3[1234] train.py"; escaped
   bool process = false;
-  bool limit_owner = false;  // of the cgroup whose limit was met
+  bool limit_owner = false;  // of the cgroup whose limit was hit
   bool victim = false, culprit = false;
   struct Kind {
     std::string name;  // anon, file, shmem, kernel, swap, unattributed
@@ -40,10 +40,10 @@ struct Curve {
   Column total;  // usage, RSS
   Column pinned;
   Column limit;
-  std::string trend;  // describe_trend(); empty: not known
+  std::string trend;  // describe_trend(); empty: unknown
 };
 
-/// Something at a moment, drawn as a mark.
+/// An event, drawn as a mark.
 struct TimelineEvent {
   enum class Kind : std::uint8_t { kill, user_kill, alert, verdict, exit, reclaim, limit, lost };
   Kind kind = Kind::kill;
@@ -51,7 +51,7 @@ struct TimelineEvent {
   std::string text;  // escaped
 };
 
-/// A deadline as it was foretold: at `at`, between `low` and `high` (nullopt: may never); all s from the
+/// A deadline as forecast at `at`: between `low` and `high` (nullopt: may never come); all in s from the
 /// kill.
 struct ForetoldDeadline {
   double at = 0, eta = 0, low = 0;
@@ -60,9 +60,9 @@ struct ForetoldDeadline {
 
 /// All curves on one axis.
 struct Timeline {
-  std::vector<double> at;            // s from the kill, ascending; the kill itself, 0, is one of them
-  std::size_t moments_left_out = 0;  // of too many: the curves but the first may lack a peak
-  std::vector<Curve> curves;         // the limit's cgroup first, then what mattered most
+  std::vector<double> at;            // s from the kill, ascending; includes the kill itself, 0
+  std::size_t moments_left_out = 0;  // for size: curves except the first may lack a peak
+  std::vector<Curve> curves;         // the limit's cgroup first, then by importance
   std::vector<TimelineEvent> events;
   std::size_t events_left_out = 0;
   std::vector<ForetoldDeadline> forecasts;
@@ -72,30 +72,30 @@ struct Timeline {
 struct PostMortemProcess {
   ProcessRef process;
   bool victim = false, culprit = false, trigger = false;
-  std::optional<Bytes> rss, anon, file, shmem, swap;  // at the kill, or the last that was seen
+  std::optional<Bytes> rss, anon, file, shmem, swap;  // at the kill, or as last seen
   std::optional<Bytes> grew;                          // within the timeline
   std::optional<BytesPerSec> growth;
   std::optional<int> oom_score_adj;
   bool ended_before = false;
 };
 
-/// Where the memory of the limit's cgroup was.
+/// The memory of the limit's cgroup by kind.
 struct PostMortemMemory {
   MemoryAtKill kinds;
   std::optional<Bytes> usage, unattributed;
-  bool exact = false;  // by the kernel's report of the kill; otherwise by the newest sample
+  bool exact = false;  // from the kernel's report; otherwise from the newest sample
   Seconds age{};       // of that sample
 };
 
-/// How the limit was met.
+/// How usage rose to the limit.
 struct Rise {
   Verdict cause = Verdict::unknown;
-  Bytes from, to;                  // of what cannot be dropped
+  Bytes from, to;                  // unreclaimable memory
   Seconds took{};                  // from there to the kill
-  bool sudden = false;             // more at once than the growth before explains
-  Seconds seen{};                  // for how long the curve was known before the kill
-  std::optional<Bytes> came_back;  // the highest of several earlier rises like it that did
-  std::optional<Forecast> before;  // as it was when the rise began
+  bool sudden = false;             // more at once than the earlier growth explains
+  Seconds seen{};                  // how long the curve was known before the kill
+  std::optional<Bytes> came_back;  // peak of earlier similar rises that came down again
+  std::optional<Forecast> before;  // as of the beginning of the rise
   Seconds before_age{};            // of `before`, at the kill
 };
 
@@ -103,12 +103,12 @@ struct PostMortem {
   StoredEpisode episode;
   std::optional<PostMortemMemory> memory;
   std::optional<Rise> rise;            // nullopt: no curve
-  std::optional<GrewProcess> culprit;  // who grew most
-  std::string headline;                // one sentence: who died, at which limit
+  std::optional<GrewProcess> culprit;  // the process that grew most
+  std::string headline;                // one sentence: the victim, and which limit
   std::vector<Finding> findings;       // most important first
   std::vector<Finding> prevention;     // what would have prevented it
-  std::vector<std::string> unknown;    // what could not be told, and why
-  std::vector<Finding> next;           // what to run, so that it is known next time
+  std::vector<std::string> unknown;    // what is unknown, and why
+  std::vector<Finding> next;           // commands to run, so that it is known next time
   std::vector<PostMortemProcess> processes;
   Timeline timeline;
 };

@@ -1,4 +1,4 @@
-// What make_post_mortem() is put together from, each a pure function of what the parts before it left.
+// The parts of make_post_mortem(), each a pure function of the results of earlier parts.
 #pragma once
 
 #include <optional>
@@ -11,25 +11,24 @@
 
 namespace oomcast {
 
-constexpr double kNearlyFull = 0.9;  // of what was there at the kill
+constexpr double kNearlyFull = 0.9;  // of what was available at the kill
 
 ClockMap clock_of(const RunInfo& run);
-/// As a part of a sum of what is known.
+/// For sums of known values only.
 inline Bytes known(const std::optional<Bytes>& size) {
   return size ? *size : Bytes{};
 }
-/// After an earlier kill at the same limit it is another life.
+/// The limit's cgroup starts a new life after an earlier kill at the same limit.
 MonoTime life_began(const StoredEpisode& e);
 /// Seconds from the kill; negative: before it.
 double from_kill(const StoredEpisode& e, MonoTime t);
 bool same_cgroup(const CgroupPtr& a, const CgroupPtr& b);
-/// The cgroup whose limit was met, or the host's root.
+/// The cgroup whose limit was hit, or the host's root.
 bool is_owner(const StoredEpisode& e, const CgroupPtr& cgroup);
-/// "1 page (order 0), 0xcc0(GFP_KERNEL)": what could not be given; "": nothing was asked for, or it is not
-/// known.
+/// "1 page (order 0), 0xcc0(GFP_KERNEL)": the allocation that failed; "": there was none, or it is unknown.
 std::string request_of(const Episode& e);
 bool is_victim(const Episode& e, const ProcessRef& process);
-/// When the kill was: format_moment(), or what an undated log has instead.
+/// Time of the kill: format_moment(), or what an undated log has instead.
 std::string moment_of(const StoredEpisode& e);
 
 Timeline make_timeline(const PostMortem& report);

@@ -1,4 +1,4 @@
-// A post-mortem for a person and for programs. Local time is this machine's; names of strangers are safe.
+// A post-mortem for users and for programs. Local time is this machine's; untrusted names are escaped.
 #pragma once
 
 #include <string>
@@ -11,10 +11,10 @@ namespace oomcast {
 /// At most 80 columns, most important first; one screen for one victim.
 std::string to_text(const PostMortem& report, const TextStyle& style);
 std::string to_markdown(const PostMortem& report);
-/// One object on one line, by the contract's names; with its newline.
+/// One object on one line, with the contract's names and a newline.
 std::string to_json(const PostMortem& report);
 
-/// "2026-11-21 10:48:03.123 CET (09:48:03.123 UTC)", with so many digits of the second.
+/// "2026-11-21 10:48:03.123 CET (09:48:03.123 UTC)", with `digits` decimals of the second.
 std::string format_moment(WallTime t, unsigned digits = 3);
 
 }  // namespace oomcast

@@ -9,8 +9,8 @@
 
 namespace oomcast {
 
-/// Under 3 MiB whatever it is given: what is too much is thinned out or left out, and the page says so. Local
-/// time is this machine's. Fails only in a build without HTML.
+/// Under 3 MiB for any input: excess data is thinned out or dropped, and the page says so. Local time is this
+/// machine's. Fails only in a build without HTML.
 Result<std::string> to_html(const PostMortem& report);
 
 }  // namespace oomcast

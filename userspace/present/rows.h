@@ -1,4 +1,4 @@
-// The rows of the screen's tables: what they say, in which order, and in which columns for a given width.
+// The rows of the screen's tables: text, order, and columns for a given width.
 #pragma once
 
 #include <cstddef>
@@ -25,41 +25,41 @@ std::string_view to_string(Order order);
 /// The row's cgroup; inode 0 for the host.
 CgroupId key(const OverviewRow& row);
 
-/// Below 0: `a` comes first. What is unknown comes last. Never 0 for two cgroups.
+/// Negative: `a` comes first. Unknown values come last. Never 0 for two cgroups.
 int compare(const OverviewRow& a, const OverviewRow& b, Order order);
-/// Growing ones first, then by size.
+/// Growing processes first, then by size.
 std::vector<const ProcessSampleFact*> by_growth(const Overview& overview);
-/// At most `most` that grow: of each cgroup that has a deadline or grows, in order of urgency, the process
-/// that grows fastest in it; then the others, fastest first, but for those in cgroups that are known not to
+/// At most `most` growing processes: for each cgroup that has a deadline or grows, in order of urgency, the
+/// process that grows fastest in it; then the others, fastest first, except those in cgroups known not to
 /// grow.
 std::vector<const ProcessSampleFact*> growers(const Overview& overview, std::size_t most);
-/// Of those in the row's cgroup (the host: of all), the one that grows fastest; null: none is known to grow.
+/// The fastest growing process in the row's cgroup (for the host: of all); null: none is known to grow.
 const ProcessSampleFact* grower_of(const OverviewRow& row,
                                    const std::vector<const ProcessSampleFact*>& by_growth, MonoTime now);
-/// nullopt: unknown, or from a sample so old that it would have been followed by another if it still grew.
+/// nullopt: unknown, or from a sample so old that a process still growing would have been sampled again.
 std::optional<BytesPerSec> growth_at(const ProcessSampleFact& process, MonoTime now);
-/// Growth of a process below this is not worth a line.
+/// Slower growth of a process is not shown.
 constexpr BytesPerSec kSlowestGrowth{1024};
 
-/// Whether it goes up steadily, by its verdict: noise, spikes and one step are no growth.
+/// Whether it grows steadily, by its verdict: noise, spikes and a single step do not count.
 bool grows(const OverviewRow& row);
 std::optional<BytesPerSec> rate(const OverviewRow& row);
-/// How much of its limit is not reclaimable, and how soon that runs out.
+/// Color for the unreclaimable share of the limit; urgency(): for the time left.
 Style full_style(const OverviewRow& row);
 Style urgency(const OverviewRow& row);
 
-// All texts are safe to show.
+// All texts are safe for a terminal.
 bool is_within(const CgroupRef& inner, const CgroupRef& outer);
-/// "–" for what is unknown.
+/// "–" if unknown.
 std::string size_or_none(const std::optional<Bytes>& size);
-/// Usage of the limit: "94%", "<1%", "–".
+/// Usage as a share of the limit: "94%", "<1%", "–".
 std::string percent(const OverviewRow& row);
-/// What follows the cgroup's name in a sentence: "keeps growing and gives nothing back".
+/// Continues a sentence that begins with the cgroup's name: "keeps growing and gives nothing back".
 std::string_view meaning(Verdict verdict);
-/// A time to OOM that no alert would be given for.
+/// The time to OOM is too uncertain for an alert.
 bool is_doubtful(const Forecast& forecast);
 
-/// Widths of the columns of a table; 0 where there was no room. The least important go first.
+/// Column widths; 0: no room. The least important columns are dropped first.
 struct Columns {
   std::size_t name = 14, usage = 0, limit = 0, percent = 0, bar = 0, pinned = 0, growth = 0, verdict = 0;
   std::size_t deadline = 8, limit_of = 0, why = 0;

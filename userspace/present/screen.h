@@ -1,4 +1,4 @@
-// `oomcast watch` on a terminal: keys in, lines of table.h out. The only user of curses.
+// `oomcast watch` on a terminal: reads keys, draws the lines of table.h. The only user of curses.
 #pragma once
 
 #include <functional>
@@ -11,22 +11,22 @@
 
 namespace oomcast {
 
-/// One at a time: curses owns the terminal from open() to the destructor, which gives it back as it was.
-/// While it is open nobody else may write to stdout or to a stderr that is the terminal.
+/// Only one at a time: curses owns the terminal from open() to the destructor, which restores it. While it is
+/// open, nothing else may write to stdout, or to stderr if that is the terminal.
 ///
-/// Curses handles SIGWINCH and SIGTSTP: the thread that calls this must not block them, the others should.
-/// Ctrl-C is a SIGINT, for the owner of the program's signals; where the terminal sends none, it is a key
-/// that quits.
+/// Curses handles SIGWINCH and SIGTSTP: the calling thread must not block them, other threads should. Ctrl-C
+/// raises SIGINT, for the owner of the program's signals; on a terminal that sends no signal it is a key that
+/// quits.
 class Screen {
  public:
-  /// look: from which lines the cgroup of selected() grows.
+  /// look: profile the cgroup of selected().
   enum class Action { none, quit, look };
 
-  /// The text of a kill's post-mortem, when a key asks for it.
+  /// Returns the text of a kill's post-mortem, when a key asks for it.
   using PostMortemOf = std::function<std::string(const OomEvent&)>;
 
-  /// Error (exit 1): stdin or stdout is no terminal, or TERM names none that can place text. Sets the
-  /// process's LC_CTYPE from the environment; without a UTF-8 locale what is shown is ASCII.
+  /// Error (exit 1): stdin or stdout is not a terminal, or TERM cannot position text. Sets the process's
+  /// LC_CTYPE from the environment; without a UTF-8 locale the output is ASCII.
   static Result<std::unique_ptr<Screen>> open(const ClockMap& clock, bool color, PostMortemOf post_mortem);
   ~Screen();
   Screen(const Screen&) = delete;
@@ -34,17 +34,17 @@ class Screen {
 
   /// Readable when on_input() has something to do.
   int input_fd() const;
-  /// Does what all pending keys ask for and redraws if there were any; never waits. Call it also when waiting
-  /// was interrupted by a signal: the terminal may have another size. quit: also when the terminal is gone.
+  /// Handles all pending keys, and redraws if there were any; never waits. Call it also after a signal
+  /// interrupted the wait: the terminal may have been resized. quit: also if the terminal is gone.
   Action on_input();
 
-  /// The cgroup that the person chose; nullopt: none, or the host.
+  /// The selected cgroup; nullopt: none, or the host.
   std::optional<CgroupId> selected() const;
 
-  /// Shows it, and keeps it for the keys to come. Pass an rvalue: it is kept, not copied. Ignored while
+  /// Draws the overview, and keeps it for later keys. Pass an rvalue: it is kept, not copied. Ignored while
   /// paused.
   void draw(Overview overview);
-  /// True while draw() would be in vain.
+  /// True while draw() would have no effect.
   bool paused() const;
 
  private:

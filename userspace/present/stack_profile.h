@@ -1,4 +1,4 @@
-// Stacks with numbers, for flame graphs and profile viewers: of a blame report, or of two and their
+// Stacks with values, for flame graphs and profile viewers: from one blame report, or from two and their
 // difference.
 #pragma once
 
@@ -21,10 +21,10 @@ struct StackProfile {
     std::string process;  // bytes
     std::optional<std::uint32_t> pid;
     Stack stack;                       // outermost first
-    std::vector<std::int64_t> values;  // one of each kind
+    std::vector<std::int64_t> values;  // one for each kind
   };
   std::string title;
-  std::vector<std::string> notes;  // sentences: what the numbers rest on, and what spoils them
+  std::vector<std::string> notes;  // sentences: the basis of the numbers, and what distorts them
   std::vector<Kind> kinds;
   std::vector<Row> rows;
   WallTime time{};
@@ -34,13 +34,13 @@ struct StackProfile {
 
 StackProfile profile_of(const BlameReport& report, const ClockMap& clock, MonoTime now);
 
-/// "process[pid];outermost;…;innermost value value …" a line, for flame graph programs. Without rows that are
-/// all 0.
+/// "process[pid];outermost;…;innermost value value …" a line, for flame graph tools. Rows of zeros are left
+/// out.
 std::string to_folded(const StackProfile& profile);
-/// A gzipped protocol buffer, as `pprof` and its like read it (github.com/google/pprof, profile.proto).
+/// A gzipped protocol buffer for `pprof` and compatible tools (github.com/google/pprof, profile.proto).
 std::string to_pprof(const StackProfile& profile);
-/// One HTML file that opens offline, under 4 MiB: stacks below a thousandth, and what is too much, are left
-/// out and said so. Fails only in a build without HTML.
+/// One HTML file that opens offline, under 4 MiB: stacks below a thousandth, and excess data, are left out,
+/// and the page says so. Fails only in a build without HTML.
 Result<std::string> to_html(const StackProfile& profile);
 
 }  // namespace oomcast

@@ -1,4 +1,4 @@
-// What stands above and below the body of the live screen, and its help.
+// The lines above and below the body of the live screen, and its help.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,10 @@
 
 namespace oomcast {
 
-/// The time, what runs out next and when, what to do, what was killed; below that, as far as there is room,
-/// losses, sources and cards.
+/// The time, what runs out next and when, what to do, what was killed; then, if there is room, losses,
+/// sources and cards.
 std::vector<Line> heading(const Overview& overview, const ClockMap& clock, const View& view, Size size);
-/// `total`: rows that one can scroll through. The keys that fit, those that one needs first.
+/// `total`: rows that can be scrolled through. Shows the keys that fit, most important first.
 Line footer(const Overview& overview, const View& view, std::size_t total, std::size_t width);
 std::vector<Line> help_lines(std::size_t width);
 
