@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t kLongestWord = 1024;
 
-// By a child that has ended.
+// The message of a child that has exited.
 std::string what_was_said(int pipe) {
   std::string text(kLongestWord, '\0');
   ssize_t n = read(pipe, text.data(), text.size());
@@ -30,7 +30,7 @@ std::string what_was_said(int pipe) {
   return n > 0 ? text : "its process failed";
 }
 
-// "": done; otherwise why not. What is there is never opened: a FIFO or a device would do something.
+// "": done; otherwise why not. An existing file is never opened: opening a FIFO or a device has side effects.
 std::string touch_file(const std::string& path) {
   constexpr int kNew = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
   constexpr const char* kNoFile = "it is no regular file: left alone";
@@ -48,7 +48,7 @@ std::string touch_file(const std::string& path) {
       if (found.st_nlink > 1) return "it has another name, which may be any file's: left alone";
       if (utimensat(dir, name, nullptr, AT_SYMLINK_NOFOLLOW) == 0) return "";
     }
-    if (errno != ENOENT) return std::strerror(errno);  // it was removed meanwhile: make it
+    if (errno != ENOENT) return std::strerror(errno);  // removed meanwhile: create it
   }
   return "it is made and removed all the time";
 }
@@ -105,9 +105,9 @@ std::vector<ActionRunner::Ended> ActionRunner::reap(MonoTime now) {
     int status = 0;
     pid_t got = waitpid(r.pid, &status, WNOHANG);
     if (got == 0) {
-      // Not reaped yet, so the number is still its own; once, for what hangs in the kernel cannot be killed.
+      // Not reaped yet, so the pid is still its own. Only once: a child stuck in the kernel cannot be killed.
       if (now - r.since >= kTimeout && !std::exchange(r.killed, true) && kill(-r.pid, SIGKILL) != 0)
-        kill(r.pid, SIGKILL);  // it has not come to its own session yet
+        kill(r.pid, SIGKILL);  // it has not called setsid() yet
       return false;
     }
     Ended ended{r.id, ActionRun::Result::failed, {}, {}, {}, now - r.since};

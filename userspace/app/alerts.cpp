@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kMaxAsked = 1024;  // processes whose /proc is read for one alert
 
-// Signals of which the default ends the process, and which mean something only to who waits for them.
+// Signals that terminate the process by default, and mean something only to a process with a handler.
 bool needs_a_handler(int signal) {
   return signal == SIGUSR1 || signal == SIGUSR2 || signal >= SIGRTMIN;
 }
@@ -69,7 +69,7 @@ void Alerts::check(MonoTime now, std::span<const AlertInput> all) {
 
 void Alerts::on_sample(const Sample& sample, const Forecast* forecast) {
   AlertInput in;
-  in.host = !sample.cgroup || sample.cgroup->name.kind == CgroupKind::root;  // as alert_inputs() says it
+  in.host = !sample.cgroup || sample.cgroup->name.kind == CgroupKind::root;  // as in alert_inputs()
   in.cgroup = sample.cgroup;
   in.level = sample.pinned;
   NextLimit next = next_limit(sample);
@@ -119,12 +119,12 @@ void Alerts::start(MonoTime now, const Alert& alert, Pending& pending) {
     }
     add(std::move(run), id ? *id : 0);
   };
-  // What takes no time comes first.
+  // Actions that take no time come first.
   if (options_.signal) add(send_signal(alert), 0);
   if (options_.touch) {
     ActionRun touch{.kind = ActionRun::Kind::touch, .what = *options_.touch};
     if (newest_touch_ && newest_touch_at_ == now) {
-      add(std::move(touch), newest_touch_);  // one is enough for all alerts of a moment
+      add(std::move(touch), newest_touch_);  // one touch serves all alerts of a moment
     } else {
       spawn(std::move(touch), [&] { return runner_.touch(*options_.touch, now); });
       newest_touch_ = pending.ids.back();
@@ -141,7 +141,7 @@ void Alerts::start(MonoTime now, const Alert& alert, Pending& pending) {
   waiting_.add({alert, std::move(again)});
 }
 
-// What was told as not started is told again when it was.
+// Runs published as not started are published again once they are.
 void Alerts::start_waiting(MonoTime now) {
   while (!waiting_.empty() && !runner_.full(ActionRun::Kind::exec)) {
     auto next = waiting_.next([this](const Alert& alert) { return engine_.is_still_true(alert); });
@@ -168,14 +168,14 @@ bool Alerts::takes_signal(std::uint32_t pid) const {
   return has((*status)->caught) || has((*status)->blocked);
 }
 
-// And never became another program. What was forked while it was followed has shown no arguments of its own.
-// Name and arguments are the child's choice, its user and its cgroup are not.
+// A fork that never called exec. A child forked while being followed has no arguments of its own. Name and
+// arguments are under the child's control, its user and its cgroup are not.
 static bool is_fork_of(const TaskState& child, const TaskState& parent) {
   return child.comm == parent.comm && (child.cmdline.empty() || child.cmdline == parent.cmdline) &&
          child.uid && child.uid == parent.uid && child.cgroup && child.cgroup == parent.cgroup;
 }
 
-// Below the process that a person named, or in the alert's memory.
+// Below the process that the user named, or in the alert's cgroup.
 bool Alerts::belongs(const TaskState& task, const Alert& alert) const {
   if (task.died || task.id.tgid <= 1 || task.id.tgid == static_cast<std::uint32_t>(getpid())) return false;
   if (process_) return model_.tasks().descends_from(task.id, *process_);
@@ -183,7 +183,7 @@ bool Alerts::belongs(const TaskState& task, const Alert& alert) const {
   return alert.of.cgroup && task.cgroup && model_.cgroups().is_below(*task.cgroup, alert.of.cgroup->id.inode);
 }
 
-// What grew, or holds, most comes first.
+// By growth or size, largest first.
 std::vector<const TaskState*> Alerts::largest_first(const Alert& alert) const {
   struct Candidate {
     const TaskState* task;
@@ -212,8 +212,8 @@ std::vector<const TaskState*> Alerts::largest_first(const Alert& alert) const {
   return out;
 }
 
-// A worker that was forked and never became another program stands for the process it was forked from, if
-// that takes the signal too.
+// For a worker that was forked and never called exec: the process it was forked from, if that handles the
+// signal, too.
 const TaskState& Alerts::stands_for(const TaskState& task, const Alert& alert) const {
   const TaskState* chosen = &task;
   while (chosen->parent) {
@@ -238,8 +238,8 @@ std::vector<TaskId> Alerts::receivers(const Alert& alert) const {
   return out;
 }
 
-// The pidfd is taken before the identity is read: if that is still the same, it is of that process, and a
-// recycled number is never hit.
+// The pidfd is opened before the identity is read: if the identity still matches, the pidfd is of that
+// process, and a recycled pid is never signalled.
 Status Alerts::send(TaskId id) const {
   if (id.tgid <= 1 || id.tgid == static_cast<std::uint32_t>(getpid()))
     return Error::failed("neither init nor oomcast itself is signalled");
@@ -263,7 +263,7 @@ ActionRun Alerts::send_signal(const Alert& alert) const {
       run.error.reset();
       break;
     }
-    run.error = sent.error().message;  // the next one, then
+    run.error = sent.error().message;  // try the next one
   }
   if (!run.process)
     run.error = needs_a_handler(*options_.signal)

@@ -12,7 +12,7 @@ namespace oomcast {
 namespace {
 
 constexpr std::uint64_t kMinChosen = 64;  // pages that a process has grown by
-constexpr std::size_t kMaxUnfit = 16;     // that are looked at at once
+constexpr std::size_t kMaxUnfit = 16;     // processes checked in one go
 constexpr std::uint64_t kMostToOne = 10;  // one that grows by less than a tenth of the fastest is not chosen
 constexpr Nanos kCheckRoom = std::chrono::milliseconds(200);
 constexpr Nanos kAskGrowing = std::chrono::seconds(1);  // then twice as late each time
@@ -33,7 +33,8 @@ const char* AllocationWatch::why_unfit(std::uint32_t pid) const {
   return traced(pid) ? kTraced : why_no_room(procfs_, fs_, pid);
 }
 
-// An event of the kernel's for each thread, some KiB, of the machine's memory and not of the cgroup's.
+// A data breakpoint takes a perf event for each thread, some KiB of the machine's memory, not of the
+// cgroup's.
 const char* AllocationWatch::why_not_addable(std::uint32_t pid) const {
   auto host = procfs_.read_meminfo();
   if (!host || !host->has_room()) return kNoEvents;
@@ -57,8 +58,8 @@ void AllocationWatch::prepare(const FaultSource* source) {
   choosing_.breakpoints = source && source->sets_code_breakpoints();
   ask_growing_at_ = MonoTime::max();
   sampled_.clear();
-  // While objects are looked at, and breakpoints set, no stacks are read, and whoever ends meanwhile takes
-  // its names along.
+  // Stacks are not read while objects are read and breakpoints set, and a process that exits meanwhile takes
+  // its symbol names with it.
   if (scope_.pids.size() != 1) return;
   sampled_.insert(scope_.pids.front());
   reader_.begin_objects(scope_.pids.front());
@@ -73,7 +74,7 @@ void AllocationWatch::on_allocator(FaultSource* source, std::uint32_t pid, Resul
 void AllocationWatch::watch(FaultSource* source, std::uint32_t pid, const Result<Allocator>& allocator) {
   if (!source) return;
   if (!allocator) return reader_.set_unwatched(pid, allocator.error().message);
-  // The reader answers when it has done what it was asked for before, up to seconds after there was room.
+  // The reader answers after its earlier requests, up to seconds after there was room.
   if (const char* why = why_unfit(pid)) return reader_.set_unwatched(pid, why);
   MonoTime now = mono_now();
   double share = 1.0 / static_cast<double>(std::max<std::size_t>(chosen_.size(), 1));
@@ -102,7 +103,7 @@ void AllocationWatch::begin(const FaultSource* source, MonoTime begin, MonoTime 
     if (auto held = procfs_.read_statm(pid); held && *held) levels_[pid] = (*held)->resident_pages;
   choosing_.again = (end - begin) / 10;
   choosing_.until = begin + (end - begin) / 2;
-  // Among several it shows in a while.
+  // Among several processes, growth takes a while to show.
   choosing_.at = levels_.size() > 1 ? begin + choosing_.again : begin;
 }
 
@@ -119,7 +120,7 @@ std::vector<std::pair<std::uint64_t, std::uint32_t>> AllocationWatch::grown() co
   return out;
 }
 
-// Those that grow late, or in steps, are found when they do.
+// Processes that grow late, or in steps, are chosen when they do.
 void AllocationWatch::choose(MonoTime now) {
   if (now >= ask_growing_at_) {
     ask_growing_again_ *= 2;
@@ -143,7 +144,7 @@ void AllocationWatch::choose(MonoTime now) {
     chosen_.insert(pid);
     if (choosing_.breakpoints) reader_.find_allocator(pid);
   }
-  for (std::uint32_t pid : fresh) reader_.begin_objects(pid);  // behind those, as each can take a second
+  for (std::uint32_t pid : fresh) reader_.begin_objects(pid);  // last, as each takes up to a second
   if (chosen_.size() >= std::min(levels_.size(), wire::kWatched)) choosing_.at = MonoTime::max();
 }
 

@@ -1,4 +1,4 @@
-// What is growing: page faults sampled for a while, then told by process and line.
+// oomcast blame: samples page faults for a window, and reports growth by process and line.
 #include "blame/blame.h"
 
 #include <fcntl.h>
@@ -43,7 +43,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Nanos kDefaultWindow = 10s;
-constexpr Nanos kNoteEvery = 50ms;  // a process that ends takes the names of its functions with it
+constexpr Nanos kNoteEvery = 50ms;  // a process that exits takes the names of its functions with it
 
 std::optional<Bytes> usage_of(const CgroupFs& fs, const ScopeNow& scope) {
   if (scope.cgroups.empty()) return std::nullopt;
@@ -58,7 +58,7 @@ std::optional<Bytes> usage_of(const CgroupFs& fs, const ScopeNow& scope) {
   return sum;
 }
 
-// A machine-wide blame of thousands of processes is some tens of MiB.
+// A machine-wide report with thousands of processes has some tens of MiB.
 constexpr std::size_t kMaxFile = 256 << 20;
 
 Result<BlameReport> read_blame(const std::string& path) {
@@ -72,11 +72,11 @@ Result<BlameReport> read_blame(const std::string& path) {
 
 const Nanos kTick{1'000'000'000 / sysconf(_SC_CLK_TCK)};
 
-/// The window: page faults as they are sampled, to the process that knows what they mean.
+/// The window: passes sampled page faults to the reader.
 class Watch {
  public:
   using Say = std::function<void(const std::string&)>;
-  /// `drop_privileges` is called once it watches.
+  /// Calls `drop_privileges` once the probes are attached.
   Watch(const Options& options, const ScopeNow& scope, StopSignals& stop, const Roots& roots,
         const CgroupFs& fs, Say say, std::function<void()> drop_privileges)
       : options_(options),
@@ -100,11 +100,10 @@ class Watch {
     if (options.scope.pid) fault_.processes = scope.pids;
   }
 
-  /// Once more without what could not be looked at; behind kMaxLost of those without looking at anybody: who
-  /// has a few files that end the reader takes the names along, and no answer. What was only late is looked
-  /// at once more first, and who was asked for some times, further and further apart: on busy CPUs a look at
-  /// a young process, which still maps its libraries, took more than its 50 ms twice in a row, and its report
-  /// had no line.
+  /// Retries without the processes that could not be read; after kMaxLost of those, without reading any: a
+  /// tenant with a few files that crash the reader would otherwise prevent any report. A read that was only
+  /// late is retried first, up to some times, at growing intervals: on busy CPUs a read of a young process,
+  /// which still maps its libraries, took more than its 50 ms twice in a row, and its report had no line.
   Result<BlameReport> run() {
     allow_reserves();
     if (procfs_.pid_numbers().foreign) return Error::forbidden(what_it_costs(procfs_.pid_numbers()));
@@ -146,7 +145,7 @@ class Watch {
     }
   }
   MonoTime ended() const { return ended_; }
-  /// To be called when all else is done: its end may wait.
+  /// Call it last: the end may block.
   void tell_why_it_lasts() const {
     auto keeper = source_ ? source_->waits_for() : std::nullopt;
     if (keeper)
@@ -184,8 +183,8 @@ class Watch {
             }};
   }
 
-  // The one that was asked for; others grow unseen while one of many is waited for. A tracer waits for a
-  // brief look, for 20 s at most.
+  // Only for the requested process; with many, others would grow unseen while we wait for one. Not for a
+  // brief profile: the tracer waits for it, at most 20 s.
   bool is_waited_for(std::uint32_t pid) const {
     return !options_.blame.brief && (scope_.pids.size() == 1 || options_.scope.pid == pid);
   }
@@ -199,7 +198,7 @@ class Watch {
   void wait_after_late_look(std::uint32_t pid) {
     ++late_;
     int wait_ms = kFirstWaitMs << (2 * late_of_[pid]++);
-    source_.reset();  // nothing stays attached meanwhile
+    source_.reset();  // detached meanwhile
     pollfd stop{stop_.fd(), POLLIN, 0};
     if (is_waited_for(pid)) poll(&stop, 1, wait_ms);
   }
@@ -227,7 +226,7 @@ class Watch {
     return Ok{};
   }
 
-  // Until the reader has done what it was asked for; `until`: or till then, or a signal to stop. false: it is
+  // Runs until the reader has finished its requests, or until `until` or a stop signal. false: the reader is
   // lost.
   Result<bool> go_on(std::optional<MonoTime> until) {
     FaultSource::Sink take = [&](std::span<const std::byte> record) { reader_.add(record); };
@@ -250,7 +249,7 @@ class Watch {
     }
   }
 
-  // Until there is something to read, or to do.
+  // Sleeps until there is something to read or to do.
   void wait(std::optional<MonoTime> until, MonoTime now) {
     short reads_and_writes = reader_.wants_to_write() ? POLLIN | POLLOUT : POLLIN;
     pollfd fds[] = {{reader_.fd(), reads_and_writes, 0},
@@ -264,10 +263,10 @@ class Watch {
     ppoll(fds, std::size(fds), &timeout, nullptr);
   }
 
-  // `until`: it is not the first time. false: the reader is lost.
+  // `until`: this is a retry. false: the reader is lost.
   Result<bool> watch(std::optional<MonoTime> until) {
     begun_ = false;
-    // There is room for some hundreds of them (Blame::Config), and who grows is seldom among the small.
+    // There is room for some hundreds (Blame::Config), and large processes are the likelier to grow.
     for (std::uint32_t pid : largest_first(scope_.pids, procfs_)) reader_.note(pid);
     allocations_.prepare(source_.get());
     reader_.begin();
@@ -297,7 +296,7 @@ class Watch {
     if (auto went = go_on(std::nullopt); !went || !*went) return went;
     ended_ = mono_now();
     reader_.end_objects();
-    reader_.advance(ended_);  // while the breakpoints are taken away
+    reader_.advance(ended_);  // while the breakpoints are removed
     if (source_) allocations_.end(*source_, ended_);
     after_ = usage_of(fs_, scope_);
     reader_.finish(ended_ - begin, watched_share());
@@ -313,7 +312,7 @@ class Watch {
     report.no_stacks = no_stacks_;
     report.gpu_followed = gpu_.followed();
     if (gpu_.followed()) report.lost["gpu_ring_full"] = gpu_.lost();
-    // A few processes' allocations are watched: what is said of them has weight for others that grow as well.
+    // Only a few processes' allocations are traced: tell the user why, for others that grow as well.
     for (BlameProcess& p : report.processes) {
       if (p.why_not_added.empty()) p.why_not_added = allocations_.why_not_added(p.process.id.tgid);
       bool grew = p.grown().as_double() >= kMinToldOf * report.grown.as_double() && report.grown > Bytes{};
@@ -335,16 +334,16 @@ class Watch {
   AllocationWatch allocations_;
   GpuGrowth gpu_;
   std::vector<std::uint32_t> unread_;
-  std::unordered_map<std::uint32_t, int> late_of_;  // looks at a process that took too long
-  std::size_t late_ = 0;                            // in sum
+  std::unordered_map<std::uint32_t, int> late_of_;  // timeouts of one process
+  std::size_t late_ = 0;                            // in total
   std::string no_stacks_;
   std::optional<Bytes> before_, after_;
-  bool begun_ = false;                     // faults are sampled
+  bool begun_ = false;                     // faults are being sampled
   std::function<void()> drop_privileges_;  // empty: done
   MonoTime ended_{};
 };
 
-/// `text` and `json` are for what has such a form of its own.
+/// `text` and `json` render formats that have a form of their own.
 template <typename Text, typename JsonText>
 Result<std::string> render(Format format, const StackProfile& profile, Text text, JsonText json) {
   switch (format) {
@@ -413,7 +412,7 @@ Result<int> blame(const Options& options) {
   if (auto ok = open_file(options.blame.file, file); !ok) return ok.error();
   auto stop = StopSignals::block();
   if (!stop) return stop.error();
-  if (options.blame.brief) prctl(PR_SET_PDEATHSIG, SIGKILL);  // a look ends with its tracer
+  if (options.blame.brief) prctl(PR_SET_PDEATHSIG, SIGKILL);  // a profile dies with its tracer
   raise_file_limit();
   Roots roots{options.sources.root};
   ProcFs procfs(roots);
@@ -425,7 +424,7 @@ Result<int> blame(const Options& options) {
     auto looked = scope_now(options.scope, *fs, procfs, roots);
     if (!looked) return looked.error();
     scope = *std::move(looked);
-    std::erase(scope->pids, static_cast<std::uint32_t>(getpid()));  // would be busy with what it does itself
+    std::erase(scope->pids, static_cast<std::uint32_t>(getpid()));  // would measure its own work
     return Ok{};
   });
   if (!found && stop->pending()) return 0;

@@ -38,7 +38,7 @@ struct GpuTakenHead {
 };
 
 bool is_answered(std::uint32_t what) {
-  return what != kFault && what != kGpuTaken;  // a storm of them shall not wait for an answer each
+  return what != kFault && what != kGpuTaken;  // frequent records are not acknowledged
 }
 
 template <typename Head>
@@ -47,7 +47,7 @@ std::string message(const Head& head, std::span<const std::byte> payload = {}) {
   return out.append(reinterpret_cast<const char*>(payload.data()), payload.size());
 }
 
-/// The other side of it.
+/// The child process's side.
 class Server {
  public:
   Server(const std::string& root, int socket)
@@ -185,7 +185,7 @@ class Server {
 
   void say(const BlameReply& reply, std::span<const std::byte> payload = {}) {
     std::string bytes = message(reply, payload);
-    if (send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0) _exit(1);  // nobody listens any more
+    if (send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0) _exit(1);  // the other end is gone
   }
 
   Roots roots_;
@@ -288,7 +288,7 @@ void BlameReader::look(double watched_share) {
 }
 
 void BlameReader::add(std::span<const std::byte> record) {
-  // Without its end a block seems to stay: there is room for those behind others.
+  // Without the record of its free, a block seems retained: these may use more of the queue than others.
   enqueue(message(Request{kFault}, record), record.size() <= kShortRecord ? 2 * kMaxQueued : kMaxQueued);
 }
 
@@ -397,8 +397,8 @@ void BlameReader::take_growing(std::uint32_t pid, std::span<const std::byte> pay
   events_.on_growing(pid, std::span(lengths).first(count));
 }
 
-// It may be in the hands of a tenant whose file it parsed, and what it answers becomes breakpoints: in no
-// process that nobody asked about, and once for each.
+// The reader may be compromised by a file that it parsed, and its answer becomes breakpoints: accept it only
+// for processes that were asked about, and once for each.
 void BlameReader::take_allocator(bool found, std::uint32_t pid, std::span<const std::byte> payload,
                                  UniqueFd file) {
   if (asked_.erase({kFindAllocator, pid}) == 0 || !events_.on_allocator) return;
@@ -421,7 +421,7 @@ std::map<std::string, std::uint64_t> BlameReader::losses() const {
 }
 
 int serve_blame(const std::string& root) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // an exec forgets it
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // exec clears it
   if (auto lacking = keep_reader_privileges()) return *lacking;
   limit_looks(BlameReader::kLongestLook);
   return Server(root, STDOUT_FILENO).serve();

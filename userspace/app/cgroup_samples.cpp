@@ -10,8 +10,8 @@ namespace {
 
 constexpr Nanos kHotFor = std::chrono::milliseconds(150);
 constexpr std::size_t kMaxHot = 64;
-constexpr double kNearlyFull = 0.95;                   // of the limit, not reclaimable
-constexpr Nanos kHighEvery = std::chrono::seconds(5);  // per cgroup that is sampled
+constexpr double kNearlyFull = 0.95;                   // of the limit, unreclaimable
+constexpr Nanos kHighEvery = std::chrono::seconds(5);  // per sampled cgroup
 constexpr std::uint64_t kLimitEvery = 10;              // rounds per check of the limits of an idle cgroup
 
 CgroupEntry entry_of(const CgroupState& state) {
@@ -73,7 +73,7 @@ bool CgroupSamples::machine_swaps() const {
   return model_.host() && model_.host()->swap_total && model_.host()->swap_total->count > 0;
 }
 
-// Of one that limits others.
+// For a cgroup that only limits others.
 void CgroupSamples::read_limits(CgroupState& cgroup) {
   CgroupEntry entry = entry_of(cgroup);
   if (auto limit = reader_.limit(entry)) cgroup.limit = *limit;
@@ -109,7 +109,7 @@ void CgroupSamples::sample_all(MonoTime now, bool told, const std::function<void
     std::uint64_t inode = state.ref->id.inode;
     if (state.ref->name.kind == CgroupKind::root) return;  // the host's sample stands for it
     if (state.removed || !model_.cgroup_in_scope(inode)) {
-      // Limits of ancestors outside of the scope matter all the same, and what others hold below them.
+      // Limits of ancestors outside of the scope still count, and so does memory of others below them.
       if (state.removed) return;
       if (!state.limit_known || rounds_ % kLimitEvery == 0) read_limits(state), read_high(state, now);
       if (state.limit && model_.is_above_scope(inode)) changed.insert(changed.begin(), inode);
@@ -122,7 +122,7 @@ void CgroupSamples::sample_all(MonoTime now, bool told, const std::function<void
       moved = usage && state.usage != *usage;
       if ((rounds_ + inode) % kLimitEvery == 0) read_limits(state), read_high(state, now);
     }
-    // With thousands of idle ones the limits above each cost more than all that moves.
+    // With thousands of idle cgroups, reading all limits above each costs more than all samples.
     bool quiet = told && state.told_by_kernel && state.usage && CgroupTree::is_idle(*state.usage);
     bool due = !quiet || (rounds_ + inode) % kLimitEvery == 0;
     bool limit_moved =
@@ -134,7 +134,7 @@ void CgroupSamples::sample_all(MonoTime now, bool told, const std::function<void
     sample(inode, now);
     if (after_each) after_each();
   }
-  // Of a thousand idle cgroups the kernel tells us all there is: no need to keep their files.
+  // For idle cgroups the kernel programs report everything: close their files.
   if (rounds_ % kLimitEvery == 0) reader_.close_unread();
 }
 
@@ -170,7 +170,8 @@ void CgroupSamples::poll_kills(MonoTime now) {
     if (!state) continue;
     if (auto usage = reader_.usage(entry_of(*state))) model_.on_kill_usage(inode, now, *usage);
   }
-  // A tenth of the time: with 200 limits met at once on a slow machine there would be time for nothing else.
+  // At most a tenth of the time: with 200 limits hit at once, a slow machine would have time for nothing
+  // else.
   MonoTime ended = mono_now();
   next_kill_poll_ = now + std::max<Nanos>(kKillPoll / 2, 9 * (ended - began));
 }

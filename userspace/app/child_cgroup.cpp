@@ -16,7 +16,7 @@
 namespace oomcast {
 namespace {
 
-// Of a file or directory of a cgroup.
+// Error for a cgroup's file or directory.
 Error refused(std::string what) {
   int error = errno;
   if (error != EACCES && error != EPERM && error != EROFS) return Error::from_errno(std::move(what), error);
@@ -78,14 +78,14 @@ ChildCgroup::ChildCgroup(ChildCgroup&& other) noexcept
 
 ChildCgroup::~ChildCgroup() {
   if (directory_.empty()) return;
-  // The last process leaves its cgroup a moment after it was reaped.
+  // A process leaves its cgroup only a moment after it was reaped.
   for (int tries = 0; tries < 20 && rmdir(directory_.c_str()) != 0 && errno == EBUSY; ++tries) usleep(10'000);
 }
 
 std::vector<pid_t> ChildCgroup::processes() const {
   std::vector<pid_t> out;
   std::ifstream file(directory_ + "/cgroup.procs");
-  // A process of a PID namespace that is not below ours is listed as 0, and kill(0) is for our own group.
+  // A process of a pid namespace that is not below ours is listed as 0, and kill(0) signals our own group.
   for (pid_t pid = 0; file >> pid;)
     if (pid > 0) out.push_back(pid);
   return out;

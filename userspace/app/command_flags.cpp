@@ -24,7 +24,7 @@ CLI::Option* add_word(CLI::App& app, std::string flag, const char* type, auto& t
   return app.add_option(std::move(flag), to, std::move(help))->type_name(type);
 }
 
-// Read as the parser meets it; `to` keeps what it has where the flag is not given.
+// Parsed as soon as the parser meets it; `to` is unchanged if the flag is not given.
 CLI::Option* add_value(CLI::App& app, std::string flag, const char* type, auto& to, auto read,
                        std::string help) {
   auto take = [&to, read, flag](Word text) {
@@ -35,7 +35,7 @@ CLI::Option* add_value(CLI::App& app, std::string flag, const char* type, auto& 
   return app.add_option_function<std::string>(flag, take, std::move(help))->type_name(type);
 }
 
-// One that may be given again, with one word behind each: a command may follow.
+// A repeatable flag with one word each time, as a command may follow.
 void add_repeatable(CLI::App& app, std::string flag, const char* type, auto read, std::string help) {
   auto take = [read](const std::vector<std::string>& texts) {
     for (Word text : texts)
@@ -94,7 +94,7 @@ void add_logs(CLI::App& app, Options& o) {
   add_no(app, "--no-kmsg", o.sources.use_kmsg, "do without the kernel log and the journal: what is stored");
 }
 
-// The tests' stand-in for the NVIDIA driver.
+// The tests' fake NVIDIA driver.
 void add_gpu_test(CLI::App& app, GpuTestOptions& gpu) {
   app.option_defaults()->group("");
   add_repeatable(
@@ -102,7 +102,7 @@ void add_gpu_test(CLI::App& app, GpuTestOptions& gpu) {
   app.option_defaults()->group("Options");
 }
 
-// What a machine may lack, taken from this one for the tests.
+// Hides features of this machine, for tests of machines that lack them.
 void add_machine_test(CLI::App& app, SourceOptions& sources) {
   auto without = [&app](const char* flag, Events& events) {
     app.add_flag_callback(flag, [&events] { events = Events::that_never_fire; })->group("");
@@ -118,7 +118,7 @@ constexpr FormatName kReportFormats[] = {kText, kJson, {"md", ".md.markdown", Fo
 constexpr FormatName kBlameFormats[] = {
     kText, kJson, {"folded", ".folded", Format::folded}, {"pprof", ".pprof.pb.gz", Format::pprof}, kHtml};
 
-// --format, --json, or the ending of the file's name: what is returned chooses, when all are read.
+// --format, --json, or the extension of the file; call the returned function when all flags are parsed.
 std::function<void()> add_format(CLI::App& app, bool& json, Format& format, const std::string* file,
                                  std::span<const FormatName> known, std::string help) {
   auto read = [known](Word text) { return read_format(text, known); };
@@ -184,7 +184,7 @@ void add_tracing(CLI::App& app, Options& o) {
   add_alerts(app, o.alert);
 }
 
-// What of a stream is printed.
+// Which lines of a stream are printed.
 void add_choice(CLI::App& app, FactChoice& choice) {
   add_repeatable(
       app, "--only", "TYPE,...", [&choice](Word text) { return read_types(text, choice.only); },
@@ -277,7 +277,7 @@ void add_report_flags(CLI::App& app, Options& o) {
   app.callback(choose_format);
 }
 
-// Of series that another tool wrote, for what is in no header.
+// For series of other tools: what the header does not say.
 void add_series_choices(CLI::App& app, SeriesChoices& choices) {
   app.option_defaults()->group("Series of other tools");
   add_word(app, "--column", "NAME", choices.column, "the column with the memory: its name, or its number");
@@ -369,7 +369,7 @@ void add_blame_flags(CLI::App& app, Options& o) {
   });
 }
 
-// Each of these is also a key of the configuration, but for --config itself.
+// Each flag is also a key of the configuration, except --config itself.
 void add_daemon_flags(CLI::App& app, Options& o) {
   app.add_option("--config", o.daemon.config,
                  std::string("where the other flags are read from, as key = value (default ") +

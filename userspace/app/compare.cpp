@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::array kMinutes = {0, 5, 10, 20, 30, 60};
 
-// One run at one of the moments. Floor and peak are those since the moment before.
+// The state of one run at one of the moments. Floor and peak are since the moment before.
 struct Moment {
   Bytes level, floor, peak;
   std::optional<Growth> growth;
@@ -96,12 +96,12 @@ FixAnswer answer(const Run& a, const Run& b) {
   return did_it_help(shown(a), shown(b));
 }
 
-// What a person wants to know: is it better now?
+// The user's question: is it better now?
 std::string difference(const Run& a, const Run& b) {
   std::size_t last = 0;
   for (std::size_t i = 0; i < kMinutes.size(); ++i)
     if (a.at[i] && b.at[i]) last = i;
-  bool ends = last == 0;  // neither lasted: compare how they ended
+  bool ends = last == 0;  // neither ran that long: compare their ends
   const Moment &x = ends ? a.end : *a.at[last], &y = ends ? b.end : *b.at[last];
   Bytes off = y.level - x.level;
   std::string when = ends ? "at the end" : fmt::format("after {} minutes", kMinutes[last]);

@@ -1,4 +1,4 @@
-// Scripts by which shells complete commands, flags and values, from the commands' own options.
+// Shell completion of commands, flags and values, generated from the command definitions.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -26,7 +26,8 @@ std::string first_part(std::string_view help) {
   return std::string(help.substr(0, help.find_first_of(":(;\n")));
 }
 
-// "auto always never" of "auto, always or never, …": values are lower-case words, the last one behind an "or".
+// "auto always never" from "auto, always or never, …": values are lower-case words, the last one after an
+// "or".
 std::string values_of(std::string_view help) {
   std::string out;
   for (bool last = false; !last;) {
@@ -84,7 +85,7 @@ bool reads_files(const CLI::App& command) {
   return false;
 }
 
-// "bash zsh fish", where a word of its own has to be one of them.
+// "bash zsh fish", for a positional argument that must be one of them.
 std::string words_of(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options()) {
     std::string type = option->get_type_name();
@@ -103,7 +104,7 @@ std::string in_quotes(std::string_view text) {
   return out + "'";
 }
 
-// As a part of an argument of _arguments.
+// Escaped as part of an argument of _arguments.
 std::string escaped_for_zsh(std::string_view text) {
   std::string out;
   for (char c : text) {

@@ -17,7 +17,7 @@ namespace oomcast {
 Result<std::vector<std::pair<std::string, std::string>>> read_config(const std::string& path,
                                                                      bool must_exist) {
   std::vector<std::pair<std::string, std::string>> out;
-  // A pipe in its place would hold up the start.
+  // O_NONBLOCK: opening a FIFO would block the start.
   UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd && errno == ENOENT && !must_exist) return out;
   if (!fd) return Error::from_errno(path);

@@ -21,8 +21,8 @@
 namespace oomcast {
 namespace {
 
-// Of kills while no daemon ran, from the kernel's log and the journal, once: a crash, an upgrade or a reboot loses
-// none that they have.
+// Imports kills from while no daemon ran, from the kernel log and the journal, once at start: a crash, an
+// upgrade or a reboot loses no kill that these have.
 void keep_past_kills(const Options& options) {
   if (options.store.path.empty() || !options.sources.use_kmsg) return;
   auto known = find_kills(options, std::chrono::system_clock::now(), EpisodeParts::all, false);
@@ -44,7 +44,7 @@ EventSocket::Now state_of(Session& s) {
           [&s](std::uint64_t inode) { return newest_facts(s.model(), s.forecasts(), inode); }};
 }
 
-// Everybody who hears of what is published, beside the store.
+// All subscribers to published facts, besides the store.
 class Audience {
  public:
   Audience(const Options& options, Session& session, UniqueFd socket)
@@ -66,7 +66,7 @@ class Audience {
     journal_.on(fact, session_.clock());
     metrics_.on(fact);
     if (socket_) socket_->on(fact);
-    if (std::holds_alternative<OomEvent>(fact)) next_write_ = {};  // of a kill with the next round
+    if (std::holds_alternative<OomEvent>(fact)) next_write_ = {};  // write at the next round after a kill
   }
 
   void advance() {
@@ -95,8 +95,8 @@ class Audience {
   std::uint64_t slow_ = 0, refused_ = 0, journal_lost_ = 0;  // that were counted
 };
 
-// Alerts and the metrics file change at once; the rest, which kernel programs and the store were opened with, at a
-// restart.
+// Alerts and the metrics file change at once; other options only at a restart, as kernel programs and the
+// store are opened with them.
 std::string reload(const Options& options, Session& session, Audience& audience, Options& now) {
   std::vector<const char*> words{"oomcast"};
   for (const std::string& word : options.daemon.words) words.push_back(word.c_str());

@@ -1,4 +1,4 @@
-// oomcast doctor: tries every source for real and says what is there, what is missing, and what that costs.
+// oomcast doctor: tries every source and reports what works, what is missing, and what that costs.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -327,7 +327,7 @@ class Doctor {
   std::string kprobe_why_not_;
 };
 
-// On a terminal the text goes on below its beginning.
+// On a terminal, wrapped lines are indented.
 void add_row(std::string& out, std::string begin, const std::string& text,
              std::optional<std::size_t> columns) {
   constexpr std::size_t kLeast = 20;

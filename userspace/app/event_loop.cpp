@@ -30,7 +30,8 @@ bool EventLoop::watch(int op, int fd, bool writable) {
 }
 
 Status EventLoop::on_readable(int fd, Handler handler) {
-  // Known already: replaced here, or left over from a descriptor of that number whose file lives on elsewhere.
+  // EEXIST: replaced here, or a stale entry of a closed descriptor with this number, whose file lives on
+  // elsewhere.
   if (!watch(EPOLL_CTL_ADD, fd, false) && (errno != EEXIST || !watch(EPOLL_CTL_MOD, fd, false))) {
     handlers_.erase(fd);
     return Error::from_errno("waiting for a descriptor");
@@ -74,7 +75,7 @@ Nanos EventLoop::wait_until(MonoTime until) {
   MonoTime began = mono_now();
   int count = epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), -1);
   Nanos slept = mono_now() - began;
-  // One may forget another that is ready as well.
+  // A handler may forget another descriptor that is ready as well.
   for (int i = 0; i < count; ++i) {
     const epoll_event& event = ready[static_cast<std::size_t>(i)];
     dispatch(event.data.fd, event.events);

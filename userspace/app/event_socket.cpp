@@ -32,7 +32,7 @@ Result<sockaddr_un> address_of(const std::string& path) {
 
 bool anybody_listens(const sockaddr_un& at) {
   UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  // One whose backlog is full listens as well.
+  // EAGAIN: its backlog is full, so it is listening.
   return fd &&
          (connect(fd.get(), reinterpret_cast<const sockaddr*>(&at), sizeof(at)) == 0 || errno == EAGAIN);
 }
@@ -47,7 +47,7 @@ Result<UniqueFd> EventSocket::listen_at(const std::string& path) {
   UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return Error::from_errno("opening a socket");
   auto bind_it = [&] {
-    // Nobody may connect between bind() and a chmod().
+    // No window between bind() and chmod() in which anyone may connect.
     mode_t before = umask(0117);
     int failed = bind(fd.get(), reinterpret_cast<const sockaddr*>(&*at), sizeof(*at)) != 0 ? errno : 0;
     umask(before);
@@ -126,7 +126,7 @@ void EventSocket::accept_all() {
   }
 }
 
-// Its end, or what it must not do.
+// The reader hung up, or sent data, which it must not.
 void EventSocket::on_input(int fd) {
   char byte = 0;
   ssize_t n = recv(fd, &byte, 1, MSG_DONTWAIT);
@@ -165,7 +165,7 @@ bool EventSocket::go_on(Reader& reader) {
     reader.waiting.pop_front();
   }
   if (reader.waiting.empty() && reader.state.empty()) return true;
-  // Also where it took all of this part: the state of 10,000 cgroups is not rendered in one go.
+  // Even if it took all of this part: the state of 10,000 cgroups must not be rendered in one go.
   reader.awaits_room = true;
   return static_cast<bool>(loop_.on_writable(fd, [this, fd] {
     auto known = readers_.find(fd);

@@ -11,7 +11,7 @@ namespace {
 constexpr Seconds kShortestRun{60};
 constexpr Seconds kLongestRun{30 * 86400.0};
 
-// Its growth goes on; not that of a start.
+// It grows steadily; growth at the start does not count.
 bool rises(const RunShown& run) {
   return (run.verdict == Verdict::leak || run.verdict == Verdict::cow) && run.growth &&
          run.growth->low.value > 0;
@@ -38,7 +38,7 @@ FixAnswer not_yet(Seconds run_for, const std::string& why) {
           fmt::format("it cannot be said yet: {}; run both for {}", why, format_duration(run_for))};
 }
 
-// How long a level run has to last until it would have shown the growth of the other.
+// How long a level run must last until it would have shown the other run's growth.
 Seconds until_seen(const RunShown& grows, const RunShown& level) {
   constexpr double kLeast = 1 << 20, kStandsOut = 2;
   Seconds onset = std::max(Seconds{}, grows.lasted - grows.growth->span);
@@ -54,7 +54,7 @@ FixAnswer both_rise(const RunShown& a, const RunShown& b) {
   double rate = std::max(x.rate.value, y.rate.value);
   double width = std::max(x.high.value, y.high.value) - std::min(x.low.value, y.low.value);
   if (width <= 0.5 * rate) return no(rates + ": the intervals overlap");
-  // The interval of a slope narrows with the time to the power of 1.5.
+  // The interval of a slope narrows with time to the power of 1.5.
   double apart = std::max(std::fabs(x.rate.value - y.rate.value), 0.25 * rate);
   double longer = std::pow(std::max(2.0, width / apart), 2.0 / 3);
   return not_yet(longer * std::max(a.lasted, b.lasted), rates + ", and the intervals overlap");

@@ -24,7 +24,7 @@ std::string names_of(std::span<const FormatName> known) {
   return out;
 }
 
-// ".html" of "a/b.html"; empty: its name has none.
+// ".html" for "a/b.html"; empty: no extension.
 std::string ending_of(const std::string& file) {
   std::string name = file.substr(file.rfind('/') + 1);
   std::size_t dot = name.rfind('.');

@@ -17,7 +17,7 @@ namespace oomcast {
 namespace {
 
 constexpr std::size_t kMaxCalls = 4096;  // at once: with all that is told of them some 75 ms
-constexpr int kLastLooksShare = 10;      // looks at who ends take at most a tenth of the time
+constexpr int kLastLooksShare = 10;      // reads at exit take at most a tenth of the time
 
 void write_trace(std::FILE* to, const wire::GpuCall& call) {
   auto hex = [](const std::vector<std::byte>& bytes) {
@@ -63,7 +63,7 @@ GpuFollower::GpuFollower(const Options& options, const Roots& roots, MachineMode
 bool GpuFollower::find_driver() {
   GpuDriver driver = find_gpu_driver(roots_);
   if (driver.version) version_ = driver.version;
-  // Another driver, another answer.
+  // A different driver: try again.
   if (failure_ && driver.uvm_major == source_options_.uvm_major && version_ == source_options_.version)
     return false;
   failure_.reset();
@@ -86,7 +86,7 @@ bool GpuFollower::find_driver() {
   return true;
 }
 
-// Only while nvidia-uvm is loaded: what is attached to it keeps it from being unloaded for a moment at most.
+// Only while nvidia-uvm is loaded: attached probes delay its unload for a moment at most.
 void GpuFollower::look_for_pages_and_xids() {
   if (!source_options_.uvm_major) {
     if (pages_) page_events_lost_ = page_events_lost();
@@ -114,7 +114,7 @@ void GpuFollower::look_for_pages_and_xids() {
 void GpuFollower::read_pages() {
   std::map<TaskId, GpuActivity> read;
   if (pages_ && !pages_->stopped()) read = pages_->read();
-  // All calls that were made before: who is not known after them, has ended.
+  // Drain all earlier calls: a process unknown after them has exited.
   drain();
   std::map<TaskId, std::optional<GpuActivity>> known;
   model_.gpu().for_each([&](TaskId task, const GpuHeld&) { known[task]; });
@@ -130,7 +130,7 @@ void GpuFollower::read_pages() {
 
 void GpuFollower::sample(MonoTime now) {
   if (!source_) return;
-  // The counters first: of all that moved them, the calls are known then.
+  // Read the counters first: then the calls that changed them are known.
   auto cards = read_gpu_cards(cards_path_);
   read_pages();
   counters_ = std::any_of(cards.begin(), cards.end(),
@@ -175,7 +175,7 @@ std::string GpuFollower::tier() const {
 
 void GpuFollower::on_call(const wire::GpuCall& call) {
   if (trace_) write_trace(trace_.get(), call);
-  // What its process asked for before comes before this, with its code or without.
+  // Earlier requests of the process come first, with or without their code.
   std::erase_if(without_code_, [&](const auto& before) {
     const auto& [tid, alloc] = before;
     if (alloc.task.id != call.task.id) return false;
@@ -221,10 +221,10 @@ bool GpuFollower::drain() {
 
 void GpuFollower::on_exit(TaskId task) {
   if (!source_) return;
-  source_->forget(task.tgid);  // the kernel programs know each that called the driver, whatever came of it
+  source_->forget(task.tgid);  // the kernel programs know every process that called the driver
   if (!model_.gpu().of(task)) return;
   MonoTime began = mono_now();
-  // Where thousands end at once, the last look at all tells of them, and forgets who is gone.
+  // When thousands exit at once, the last full read covers them, and forgets dead processes.
   if (!pages_ || began < next_last_look_) return;
   if (!pages_->stopped()) {
     auto read = pages_->read();

@@ -32,9 +32,9 @@ void GpuGrowth::set_python(std::uint32_t pid, std::span<const std::byte> layout)
   if (source_) source_->set_python(pid, layout);
 }
 
-// Not for the first time where the reader was lost: growth counts from here on then.
+// May be a restart after the reader was lost: then growth counts from here on.
 void GpuGrowth::begin() {
-  in_window_ = false;  // what was taken before goes to nobody
+  in_window_ = false;  // earlier allocations do not count
   drain();
   taken_.clear();
   in_window_ = true;
@@ -43,7 +43,7 @@ void GpuGrowth::begin() {
 void GpuGrowth::drain() {
   if (!source_) return;
   source_->drain([this](const wire::GpuCall& call) { on_call(call); }, kMaxCallsAtOnce);
-  (void)memory_.take();  // events: nobody is told of them here
+  (void)memory_.take();  // drop events: they are not reported here
 }
 
 void GpuGrowth::on_call(const wire::GpuCall& call) {
@@ -60,7 +60,7 @@ void GpuGrowth::on_call(const wire::GpuCall& call) {
     without_stack_.erase(call.task.tid);
     return;
   }
-  // A thread whose stack was lost has made another call since.
+  // A thread whose stack record was lost has made another call since.
   unplaced_ +=
       !without_stack_.insert_or_assign(call.task.tid, Taken{call.task.id, op->object, *op->bytes}).second;
   if (without_stack_.size() > kMaxTaken) without_stack_.clear();
@@ -76,7 +76,7 @@ void GpuGrowth::on_stack(std::span<const std::byte> record) {
     ++unplaced_;
     return;
   }
-  of_process.insert_or_assign(taken.object, taken.bytes);  // a handle that was freed is given out again
+  of_process.insert_or_assign(taken.object, taken.bytes);  // a freed handle may be reused
   reader_.add_gpu(taken.task.tgid, taken.object, taken.bytes, record);
 }
 

@@ -24,12 +24,12 @@ void keep_largest(Map& map, std::size_t most, const Less& less) {
   while (map.size() > most) map.erase(std::min_element(map.begin(), map.end(), less));
 }
 
-// The sum of what is known.
+// Sums known values.
 void add_to(std::optional<Bytes>& sum, Bytes more) {
   sum = sum ? *sum + more : more;
 }
 
-// From the frame that a person should look at, outwards; empty: nothing is known of that one.
+// From the culprit's frame outwards; empty: that frame is unknown.
 std::vector<CodePlace> code_of(const Stack& stack, std::size_t most) {
   std::vector<CodePlace> out;
   for (const Frame* frame : from_culprit(stack, most))
@@ -46,7 +46,8 @@ void GrowthFound::add(const BlameReport& report, const TaskTable& tasks, MonoTim
   for (const BlameProcess& p : report.processes) {
     const TaskState* task = tasks.find(p.process.id);
     if (!task) continue;
-    // Of one that has ended nothing is left: what it touched is the next best, where nothing better is known.
+    // A process that has exited has no memory left: the pages that it touched are the best estimate, if there
+    // is no better one.
     if (p.exited && processes_.contains(task->id)) continue;
     Bytes grown = p.grown();
     if (p.exited)
@@ -75,9 +76,9 @@ void GrowthFound::add(const BlameReport& report, const TaskTable& tasks, MonoTim
 
 namespace {
 
-// By line: what it was seen to add to a container that no site is known to be held by.
+// By line: bytes added to containers that no site is known to belong to.
 struct Added {
-  Bytes left;  // of that what no site has been given
+  Bytes left;  // not yet attributed to a site
   const std::string* to = nullptr;
 };
 std::map<CodePlace, Added> added_by_line(const BlameProcess& seen) {
@@ -100,8 +101,8 @@ std::map<CodePlace, Added> added_by_line(const BlameProcess& seen) {
 
 }  // namespace
 
-// What was kept is a sum of those looks that knew it: it is that much at least. A line that touches pages and
-// adds to a container that holds as much is no temporary's.
+// Retained bytes are summed over the profiles that knew them: a lower bound. A line that touches pages and
+// adds to a container of that size is not a temporary's.
 void GrowthFound::add_sites(const BlameProcess& seen, Process& known) {
   std::map<CodePlace, Added> added = added_by_line(seen);
   for (const BlameSite& site : seen.sites) {

@@ -20,18 +20,18 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Nanos kMinAge = 2s;  // what grew within less is over before stacks could be read
+constexpr Nanos kMinAge = 2s;  // shorter growth is over before stacks can be read
 constexpr Bytes kMinGrown = MiB(16);
 constexpr double kMinShare = 0.02;  // of the limit
 constexpr double kSurge = 0.1;
-constexpr double kMax = 0.7;  // a cgroup that has so much of the growth stands for those above it
+constexpr double kMax = 0.7;  // a cgroup with this share of the growth is profiled instead of its ancestors
 constexpr Nanos kMinGap = 5s, kMaxGap = 5min;
 constexpr int kPerCost = 50;
 constexpr std::size_t kMaxLevels = 4096, kMaxPaths = 1 << 20;  // twice that before they are forgotten
 
-constexpr Nanos kPatience = 20s;  // for a look: then it is stopped
-constexpr Nanos kHurry = 300ms;   // for what it has, when somebody is killed
-constexpr Nanos kStopWait = 2s;   // for the end of one that was stopped
+constexpr Nanos kPatience = 20s;  // for a profile: then it is stopped
+constexpr Nanos kHurry = 300ms;   // to report what it has, during a kill
+constexpr Nanos kStopWait = 2s;   // for the exit of a stopped profile
 constexpr Nanos kMaxFull = 60s;   // for memory on the machine, before it is stopped
 constexpr std::size_t kMaxText = 5 << 20;
 
@@ -51,7 +51,7 @@ void LookPlan::on_level(const Target& target, Bytes level, Bytes limit, MonoTime
   any_grown_ = any_grown_ || known.grown() >= kMinGrown;
 }
 
-// What has not grown loses nothing.
+// Entries without growth can be dropped at no loss.
 void LookPlan::make_room() {
   std::erase_if(levels_, [this](const auto& l) {
     bool goes = l.second.grown() < kMinGrown;
@@ -109,7 +109,7 @@ void LookPlan::looked(const Target& target, MonoTime began, MonoTime now, Nanos 
   }
 }
 
-// Of a scope that is a process tree its cgroups are not asked about: others are in them.
+// If the scope is a process tree, ignore cgroups: they contain other processes, too.
 void GrowthLooks::on(const Sample& sample) {
   if (!sample.pinned || !sample.cgroup || !model_.scope().tasks.empty() ||
       sample.cgroup->name.kind == CgroupKind::root)
@@ -147,7 +147,7 @@ bool GrowthLooks::has_room() const {
   return !room || !room->limit || *room->limit - room->pinned >= MemoryLimits::kOfLook;
 }
 
-// With its end the kernel clears the breakpoints that it has set, and takes pages for that.
+// When the profile exits, the kernel removes its breakpoints, which takes pages.
 bool GrowthLooks::has_pages() const {
   return !model_.host() || model_.host()->has_room();
 }
@@ -175,7 +175,7 @@ std::optional<int> GrowthLooks::advance(MonoTime now) {
   if (look_ || !next_ || crowded || !has_room()) return std::nullopt;
   LookPlan::Target target = *std::exchange(next_, std::nullopt);
   if (!start(target, now)) {
-    plan_.looked(target, now, now, 1s);  // not at once again
+    plan_.looked(target, now, now, 1s);  // do not retry at once
     return std::nullopt;
   }
   return look_->output.get();
@@ -192,8 +192,8 @@ bool GrowthLooks::is_at(const Episode& episode) const {
   });
 }
 
-// It says what it has, unless that takes it long: whoever reads the maps of a victim may wait for its lock,
-// and keeps its memory from being freed. The kernel waits a second before it takes another victim.
+// Reports what it has if that is quick: a process reading a victim's maps may wait for its mmap_lock, and
+// pins its memory. The kernel waits a second before it picks another victim.
 void GrowthLooks::end_soon(MonoTime now) {
   if (!look_ || look_->hurried) return;
   look_->hurried = now;
@@ -222,7 +222,7 @@ bool GrowthLooks::start(const LookPlan::Target& target, MonoTime now) {
   return true;
 }
 
-// Whether it has ended.
+// Returns whether it has exited.
 bool GrowthLooks::read() {
   std::string part(65536, '\0');
   for (;;) {
@@ -235,7 +235,7 @@ bool GrowthLooks::read() {
 }
 
 void GrowthLooks::end(MonoTime now) {
-  // Its output is closed: it is at its end, unless the kernel holds it.
+  // Its output is closed: it is exiting, unless stuck in the kernel.
   auto ended = process_.reap(HelperProcess::kReapWait);
   process_.leave();
   rusage used = ended ? ended->used : rusage{};
@@ -252,8 +252,8 @@ void GrowthLooks::end(MonoTime now) {
   look_.reset();
 }
 
-// Killed, and its output is still open: the kernel holds it, on a page that does not come or for a lock. That
-// may be for ever, and others are to be looked at. What it took of a CPU is not known.
+// Killed, but its output is still open: it is stuck in the kernel, on a page that does not arrive or a lock,
+// perhaps forever. Other profiles must go on. Its CPU time is unknown.
 void GrowthLooks::leave(MonoTime now) {
   process_.leave();
   plan_.looked(look_->target, look_->began, now, 1s);

@@ -14,7 +14,7 @@
 namespace oomcast {
 namespace {
 
-// Whether it is gone.
+// Returns whether it is gone.
 bool reap_within(pid_t pid, Nanos patience, int* status = nullptr, rusage* used = nullptr) {
   for (MonoTime until = mono_now() + patience;;) {
     pid_t gone = wait4(pid, status, WNOHANG, used);
@@ -32,8 +32,8 @@ void become_child(const ChildLimits& limits, int output) {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  // Nobody else's memory is worth less because oomcast's own is protected: better no child than one that
-  // cannot be killed. Where the file may not be written, oomcast is not protected either.
+  // The child must not inherit oomcast's protection: better no child than one that the OOM killer cannot
+  // choose. If the file is not writable, oomcast is not protected either.
   int score = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
   if (score < 0 && (errno == ENOMEM || errno == EMFILE || errno == ENFILE || errno == EINTR)) _exit(126);
   if (score >= 0 && write(score, limits.oom_score_adj.data(), limits.oom_score_adj.size()) < 0) _exit(126);
@@ -47,8 +47,8 @@ void become_child(const ChildLimits& limits, int output) {
 
 HelperProcess::~HelperProcess() {
   end();
-  // Many containers have a process 1 that reaps nothing: without this wait a helper stays a zombie. It is
-  // short, since one that hangs in the kernel may never exit.
+  // In many containers pid 1 reaps nothing: without this wait a helper stays a zombie. The wait is short, as
+  // a helper stuck in the kernel may never exit.
   for (pid_t pid : left_) (void)reap_within(pid, kReapWait);
 }
 
@@ -62,7 +62,7 @@ Status HelperProcess::start(std::vector<std::string> words, const ChildLimits& l
   pid_t parent = getpid();
   pid_ = fork();
   if (pid_ == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);  // an exec that changes capabilities forgets it: main() asks again
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // cleared by an exec that changes capabilities: main() sets it again
     if (getppid() != parent) _exit(0);
     become_child(limits, output);
     if (body) _exit(body());
@@ -92,7 +92,7 @@ std::optional<HelperProcess::Ended> HelperProcess::reap(Nanos patience) {
   return ended;
 }
 
-// Whether it is reading or waiting for a lock, it is gone with the next return to user space.
+// Reading or waiting for a lock, it dies on the next return to user space.
 void HelperProcess::end() {
   signal(SIGKILL);
   leave();

@@ -1,4 +1,4 @@
-// oomcast history: all OOM kills that are known, and how often they come back.
+// oomcast history: all known OOM kills, and how often they recur.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ bool is_below(const CgroupPtr& cgroup, const std::string& path) {
   return cgroup && in_scope(cgroup->path, path);
 }
 
-// Those that were asked for.
+// Applies the filters.
 void choose(const Options& options, std::vector<PastKill>& kills) {
   std::string path = path_of_typed(options.scope.cgroup.value_or("/"));
   std::erase_if(kills, [&](const PastKill& kill) {

@@ -34,7 +34,7 @@ OomEvent without_command_lines(OomEvent kill) {
   return kill;
 }
 
-// The text without its time and type, which the journal has by itself.
+// The text without time and type: the journal has its own.
 std::string message_of(const Fact& fact, MonoTime time, const ClockMap& clock) {
   std::string text = to_text(fact, clock, {});
   std::string_view rest = text;
@@ -46,7 +46,7 @@ std::string message_of(const Fact& fact, MonoTime time, const ClockMap& clock) {
   return std::string(rest);
 }
 
-// Not inside a character.
+// Not in the middle of a UTF-8 character.
 void cut(std::string& text, std::size_t most) {
   if (text.size() <= most) return;
   while (most > 0 && (text[most] & 0xc0) == 0x80) --most;
@@ -61,7 +61,7 @@ Journal::Fields fields_of(std::string_view id, std::string_view priority, std::s
           {"SYSLOG_IDENTIFIER", "oomcast"}};
 }
 
-// Names come from strangers.
+// Names are untrusted.
 void add(Journal::Fields& fields, std::string_view name, std::string_view bytes) {
   if (bytes.empty()) return;
   std::string value = make_harmless(bytes);
@@ -123,7 +123,7 @@ void Journal::send(const OomEvent& kill, const ClockMap& clock) {
 void Journal::send(const AlertFact& alert, const ClockMap& clock) {
   if (is_told(alert)) return;
   AlertFact shown = alert;
-  shown.actions.clear();  // they name commands
+  shown.actions.clear();  // they contain commands
   Fields fields = fields_of(kAlertId, kWarning, message_of(shown, alert.time, clock));
   add(fields, "OOMCAST_RULE", std::string_view(alert.rule));
   add(fields, alert.cgroup);
@@ -131,7 +131,7 @@ void Journal::send(const AlertFact& alert, const ClockMap& clock) {
   send(fields);
 }
 
-// One with an action that runs on comes again with its end.
+// An alert with an action still running is published again when it ends.
 bool Journal::is_told(const AlertFact& alert) {
   AlertKey key{alert.time, alert.rule, alert.message};
   auto told = std::ranges::find(running_, key);
@@ -177,7 +177,7 @@ void Journal::send(const Fields& fields) {
   to.sun_family = AF_UNIX;
   path_.copy(to.sun_path, sizeof(to.sun_path) - 1);
   const std::string bytes = datagram(fields);
-  // Not connected: the journal may be started again.
+  // Not connected, as the journal may be restarted.
   ssize_t sent = sendto(socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL,
                         reinterpret_cast<const sockaddr*>(&to), sizeof(to));
   int error = errno;

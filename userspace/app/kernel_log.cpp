@@ -12,7 +12,7 @@ namespace {
 OomLogLimits limits() {
   OomLogLimits out;
   out.settle =
-      std::chrono::milliseconds(300);  // an episode waits for its report, and must be told within 2 s
+      std::chrono::milliseconds(300);  // an episode waits for its report, and must be published within 2 s
   return out;
 }
 
@@ -32,7 +32,7 @@ KernelLog::Read KernelLog::read(const std::function<void(std::uint32_t tid)>& on
     out.any = true;
     auto line = line_of(record);
     if (!line) return;
-    // The log's clock drifts from the monotonic one by seconds in days; records are read as they come.
+    // The log's clock drifts from the monotonic clock by seconds in days; records are read as they arrive.
     line->time = mono_now().time_since_epoch();
     for (const LogEvent& fact : parser_.feed(*line))
       if (auto* victim = std::get_if<OomVictimLine>(&fact)) on_victim(victim->tid);

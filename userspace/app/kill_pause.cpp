@@ -13,7 +13,7 @@ constexpr Nanos kApart = std::chrono::milliseconds(10);  // two readings of /pro
 
 }  // namespace
 
-// A container that is killed in a loop must not keep the reader from all others.
+// A container killed in a loop must not block the reader for all others.
 void KillPause::on_kill(const KillDecision& decision, MonoTime now) {
   if (decision.owner) {
     std::erase_if(limits_, [now](const auto& limit) { return limit.second <= now; });
@@ -21,7 +21,7 @@ void KillPause::on_kill(const KillDecision& decision, MonoTime now) {
       limits_[*decision.owner] = now + kReaderRests;
     return reader_.keep_away();
   }
-  // For half of the time at most: what is bound to one node of memory can have it full again and again.
+  // At most half of the time: a process bound to one NUMA node can fill it again and again.
   bool rests = now >= next_rest_;
   reader_.rest(rests ? now + kReaderRests : now);
   if (rests) next_rest_ = now + 2 * kReaderRests;

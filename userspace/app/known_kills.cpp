@@ -31,15 +31,15 @@
 namespace oomcast {
 namespace {
 
-// What is kept of one log, or of a directory: the newest, and some more while it is read.
+// Kills kept per log or directory: the newest, and some more while reading.
 constexpr std::size_t kMaxKills = 20'000, kTrim = kMaxKills / 4;
-// Kills whose whole table of processes is kept: 40 MiB at most.
+// Kills kept with their whole task table: at most 40 MiB.
 constexpr std::size_t kWholeTables = 256;
-// The kernel's log clock is not disciplined, and runs away from the wall's by up to this part of the time
-// since.
+// The kernel log's clock is not NTP-adjusted: it drifts from wall time by up to this fraction (1/kDrift) of
+// the time since.
 constexpr std::int64_t kDrift = 10'000;
 
-// journald writes it without dashes.
+// journald writes boot ids without dashes.
 std::string plain_boot_id(std::string_view text) {
   std::string out(trim(text));
   std::erase(out, '-');
@@ -71,11 +71,11 @@ class KillReader {
       date_by_kmsg();
     out_.kills = each_once(std::move(kills_));
     std::erase_if(out_.kills, [&](const PastKill& k) { return !logs.empty() && k.files.empty() && !k.kept; });
-    // Kills may be in it: without any from elsewhere, none is no answer.
+    // The unread store may have kills: "none found" would be wrong.
     bool is_the_question = options_.command == Command::report && options_.store.named;
     if (unread_store_ && (out_.kills.empty() || is_the_question)) return *unread_store_;
     if (unread_store_) tell_error(unread_store_->message);
-    // For want of a right: then no kill that is found is no answer.
+    // No permission: there may be newer kills than those found.
     if (out_.forbidden && whole_machine && !read_kernel_log_) {
       if (out_.kills.empty()) return without_rights();
       say_(fmt::format(
@@ -93,7 +93,7 @@ class KillReader {
   }
 
  private:
-  // A user's own, or root's where he may read it.
+  // The user's own store, or root's if readable.
   void read_stores(EpisodeParts parts) {
     bool root = geteuid() == 0;
     read_store(options_.store.path, parts);
@@ -109,13 +109,14 @@ class KillReader {
     auto store = Store::open(path);
     if (!store) {
       struct stat what {};
-      // $HOME may be another user's (sudo -u, setpriv): a store that was not asked for is not missed there.
+      // $HOME may be another user's (sudo -u, setpriv): a default store that is unreadable there is not an
+      // error.
       bool there = stat((path + "/" + kStoreFile).c_str(), &what) == 0 ||
                    (errno != ENOENT && (errno != EACCES || options_.store.named));
       if (there)
         unread_store_ = store.error();
       else if (options_.store.named)
-        missing_store_ = store.error();  // or one to be made from the logs
+        missing_store_ = store.error();  // or one to be created from the logs
       else if (options_.output.verbose)
         say_(store.error().message);
       return;
@@ -175,7 +176,7 @@ class KillReader {
     return Ok{};
   }
 
-  // One of its files that cannot be read hides no kill of the others.
+  // An unreadable file hides no kill in the other files.
   Status read_directory(const std::string& path) {
     auto logs = list_logs(path);
     if (!logs) return logs.error();
@@ -269,7 +270,7 @@ class KillReader {
       say_(what);
   }
 
-  // Kills by other killers. A line that only mentions a kill is printed where the log has no kill itself.
+  // Kills by other killers. A line that only mentions a kill is printed only if the log has no kill itself.
   void take_others(const OomReports& reports, const std::string& name, bool no_kill) {
     const OtherKills& others = reports.others();
     for (const OtherKill& kill : others.kills()) {
@@ -308,7 +309,7 @@ class KillReader {
     rows.shrink_to_fit();
   }
 
-  // Of those of one log, which begin at `before`.
+  // Applies to the kills of one log, which start at `before`.
   void keep_newest(std::size_t before) {
     std::size_t gone = kills_.size() - std::min(kills_.size(), before + kMaxKills);
     if (gone == 0) return;
@@ -342,7 +343,7 @@ class KillReader {
     } while (drain.more);
     take(reports.finish(), EpisodeSource::kmsg, "", before);
     Nanos now = clock_now(CLOCK_MONOTONIC);
-    // The log's clock stands while the machine is suspended, before a kill or since.
+    // The log's clock stops while the machine is suspended, before a kill or since.
     Nanos slept = std::max(clock_now(CLOCK_BOOTTIME) - now, Nanos{});
     auto boot_id =
         read_file_at(AT_FDCWD, (options_.sources.root + "/proc/sys/kernel/random/boot_id").c_str(), 64);
@@ -355,7 +356,7 @@ class KillReader {
     }
   }
 
-  // A log that counts from this boot, as dmesg prints it, has the same stamps as the kernel's own.
+  // A log with time since this boot, as dmesg prints it, has the same timestamps as the kernel log.
   void date_by_kmsg() {
     auto read = out_.sources;
     auto forbidden = out_.forbidden;
@@ -458,7 +459,7 @@ void keep_kills(const Options& options, const std::vector<PastKill>& kills) {
   if (!import) return tell_error("nothing is kept: " + import.error().message);
   for (auto at = wanted.rbegin(); at != wanted.rend(); ++at) {
     const PastKill& kill = **at;
-    // What a file has of journald's own records is the journal's word.
+    // A file with journald's own records counts as the journal.
     EpisodeSource source = kill.sources.front();
     if (kill.confirmed && !is_confirmed(source)) source = EpisodeSource::journal;
     std::string host = is_of_another_host(kill, own) ? kill.host : "";

@@ -18,7 +18,7 @@
 namespace oomcast {
 namespace {
 
-// A directory's entries are as many as its users like.
+// Users can put any number of entries into a directory.
 constexpr std::size_t kMaxTried = 1024, kMaxEntries = 16'384, kMaxFiles = 64;
 constexpr std::size_t kRandom = 6;  // of mkdtemp()
 
@@ -27,7 +27,7 @@ struct Directory {
 };
 using DirectoryPtr = std::unique_ptr<DIR, Directory>;
 
-// The number that follows the prefix; `rest`: what must follow that.
+// The number after the prefix; `rest`: the text that must follow it.
 std::optional<std::uint32_t> pid_in(std::string_view name, std::string_view prefix, std::string_view& rest) {
   if (!name.starts_with(prefix)) return std::nullopt;
   name.remove_prefix(prefix.size());
@@ -38,7 +38,7 @@ std::optional<std::uint32_t> pid_in(std::string_view name, std::string_view pref
   return pid;
 }
 
-// Ours alone: another user can neither have made it nor put anything into it.
+// Owned by us and not writable by others: another user can neither have made it nor put anything into it.
 UniqueFd open_own(int parent, const char* name, struct stat& is) {
   UniqueFd fd(openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (fd && (fstat(fd.get(), &is) != 0 || is.st_uid != geteuid() || (is.st_mode & (S_IWGRP | S_IWOTH))))
@@ -72,7 +72,7 @@ std::string sentence(const ProcFs& procfs, const std::vector<std::uint32_t>& pid
                      one ? "s" : "", escape_for_terminal(path), one ? "it" : "them", one ? "it" : "them");
 }
 
-// Files alone; whatever else is in it keeps it.
+// Removes only files; the directory stays if anything else is in it.
 bool remove_folder(int parent, const char* name, UniqueFd folder, const struct stat& is) {
   DirectoryPtr entries(fdopendir(dup(folder.get())));
   if (!entries) return false;
@@ -114,7 +114,7 @@ std::vector<std::string> sweep_cgroups(const CgroupTree& known, const CgroupFs& 
   std::size_t swept = 0;
   for (const Left& left : all) {
     if (swept == kMaxSwept || out.size() == kMaxSwept) break;
-    // Its command waits to be let go, or runs, or has not been reaped.
+    // Its command waits for the exec, runs, or has not been reaped.
     auto command = procfs.read_stat(left.pid);
     if (!command || (*command && is_named_as_we(procfs, (*command)->ppid))) continue;
     auto relative = fs.mount().relative_path(left.path);
@@ -124,10 +124,10 @@ std::vector<std::string> sweep_cgroups(const CgroupTree& known, const CgroupFs& 
     UniqueFd cgroup = open_own(AT_FDCWD, directory.c_str(), is);
     if (!cgroup) continue;
     auto pids = processes_in(cgroup);
-    if (std::ranges::find(pids, 0U) != pids.end()) continue;  // of another pid namespace, as its name then is
+    if (std::ranges::find(pids, 0U) != pids.end()) continue;  // of another pid namespace, like its name
     if (!pids.empty())
       out.push_back(sentence(procfs, pids, left.path));
-    else if (rmdir(directory.c_str()) == 0)  // the kernel removes none that has processes or cgroups in it
+    else if (rmdir(directory.c_str()) == 0)  // fails if it has processes or child cgroups
       ++swept;
   }
   return out;

@@ -27,7 +27,7 @@ bool silence(const UniqueFd& bell) {
   return eventfd_read(bell.get(), &rung) == 0;
 }
 
-// What curses handles itself, and only the thread that draws may see.
+// Signals that curses handles, which only the drawing thread may receive.
 sigset_t signals_of_curses() {
   sigset_t out;
   sigemptyset(&out);
@@ -44,7 +44,7 @@ void LiveScreen::leave_its_signals_alone() {
 }
 
 struct LiveScreen::Shared {
-  std::unique_ptr<Screen> screen;  // the thread's
+  std::unique_ptr<Screen> screen;  // used only by the thread
   termios before{};                // the terminal as it was
   UniqueFd news{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)}, asks{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
 
@@ -86,7 +86,7 @@ LiveScreen::~LiveScreen() {
   if (ended) {
     thread_.join();
   } else {
-    tcsetattr(STDIN_FILENO, TCSANOW, &shared_->before);  // this waits for nobody
+    tcsetattr(STDIN_FILENO, TCSANOW, &shared_->before);  // TCSANOW does not block
     thread_.detach();
   }
 }

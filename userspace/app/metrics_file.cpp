@@ -17,7 +17,7 @@
 namespace oomcast {
 namespace {
 
-constexpr mode_t kMode = 0644;  // node_exporter runs as a user of its own
+constexpr mode_t kMode = 0644;  // node_exporter runs as its own user
 
 Result<SafePath> place_of(const std::string& path) {
   auto place = resolve(path, {.writes = true, .last_link = false});
@@ -32,7 +32,7 @@ Result<SafePath> place_of(const std::string& path) {
 Status write_new(const SafePath& place, const std::string& name, const std::string& text) {
   constexpr int kNew = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
   UniqueFd file(openat(place.directory.get(), name.c_str(), kNew, kMode));
-  // The umask of a service takes the right to read from others.
+  // A service's umask may remove read permission for others.
   if (!file || fchmod(file.get(), kMode) != 0) return Error::failed(std::strerror(errno));
   for (std::size_t done = 0; done < text.size();) {
     ssize_t n = ::write(file.get(), text.data() + done, text.size() - done);
@@ -54,7 +54,7 @@ std::string told(const std::string& path, const Error& error) {
 }  // namespace
 
 Status MetricsFile::replace_with(const std::string& path, const std::string& text) {
-  // Each time anew: the directory may have been made again, or mounted over.
+  // Resolved each time: the directory may have been recreated, or mounted over.
   auto place = place_of(path);
   if (!place) return place.error();
   int directory = place->directory.get();

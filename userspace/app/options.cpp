@@ -83,7 +83,8 @@ std::string suggestion(const CLI::App& command, std::string_view written) {
   return best.empty() ? "" : fmt::format("; did you mean {}?", best);
 }
 
-// CLI11's messages are about its types and counts: what to type instead. Those of our readers stand.
+// CLI11's messages are about its types and counts: print what to type instead. Messages of our own parsers
+// are kept.
 std::string in_plain_words(const CLI::App& app, const CLI::Error& e) {
   std::string what = e.what();
   if (dynamic_cast<const CLI::ValidationError*>(&e)) return what;
@@ -97,7 +98,7 @@ std::string in_plain_words(const CLI::App& app, const CLI::Error& e) {
     if (std::size_t at = pair.find(" = "); at != std::string::npos)
       return fmt::format("{}: '{}' is not a number", pair.substr(0, at), pair.substr(at + 3));
   if (dynamic_cast<const CLI::ExtrasError*>(&e)) {
-    // In any order: an option that is none comes with its value.
+    // In any order: an unknown option comes with its value.
     std::string word;
     std::istringstream words(behind("expected: "));
     for (std::string each; words >> each;)
@@ -123,7 +124,7 @@ std::string in_plain_words(const CLI::App& app, const CLI::Error& e) {
   return what;
 }
 
-// The command of run, out of the words.
+// Takes the command of `run` out of the words.
 Result<std::vector<std::string>> take_command(std::vector<std::string>& words, const CLI::App& app) {
   if (words[0] != "run") {
     if (std::ranges::find(words, "--") != words.end()) return usage("only run takes a command after --");
@@ -135,8 +136,7 @@ Result<std::vector<std::string>> take_command(std::vector<std::string>& words, c
   return command;
 }
 
-// The words of the service, with those of its configuration before them; a key that the command line has counts as
-// it is there.
+// Puts the configuration before the service's words; a key that is also on the command line is ignored.
 Status add_config(std::vector<std::string>& words, const CLI::App& daemon) {
   std::string path;
   auto is_given = [&words](const std::string& flag) {
@@ -167,7 +167,7 @@ Status add_config(std::vector<std::string>& words, const CLI::App& daemon) {
   return Ok{};
 }
 
-// `name`: "trace ", as far as it is known.
+// `name`: "trace ", as far as parsed.
 Result<ParsedArguments> parse_words(std::vector<std::string> words, const std::string& version,
                                     std::string& name) {
   ParsedArguments out;
@@ -194,7 +194,7 @@ Result<ParsedArguments> parse_words(std::vector<std::string> words, const std::s
     o.daemon.words = words;
     if (auto ok = add_config(words, *app.get_subcommand("daemon")); !ok) return ok.error();
   }
-  std::reverse(words.begin(), words.end());  // as CLI11 takes a vector
+  std::reverse(words.begin(), words.end());  // the order that CLI11 expects of a vector
   auto chosen = [&app] { return app.get_subcommands().empty() ? &app : app.get_subcommands()[0]; };
   try {
     app.parse(words);
@@ -205,14 +205,14 @@ Result<ParsedArguments> parse_words(std::vector<std::string> words, const std::s
     out.text = std::string(v.what()) + "\n";
     return out;
   } catch (const CLI::Error& e) {
-    if (*chosen()->get_help_ptr()) {  // beside a wrong value
+    if (*chosen()->get_help_ptr()) {  // even next to an invalid value
       out.text = chosen()->help();
       return out;
     }
     return usage(in_plain_words(app, e));
   }
-  // CLI11 takes an empty number for an option that was not given: --pid "$PID" of an unset variable would be
-  // the whole machine.
+  // CLI11 treats an empty number as an option not given: --pid "$PID" with an unset variable would mean the
+  // whole machine.
   for (const CLI::Option* option : chosen()->get_options())
     if (std::ranges::find(option->results(), "") != option->results().end())
       return usage(option->get_positional()

@@ -34,7 +34,7 @@ Result<OutputFile> OutputFile::open(const std::string& path) {
     if (!out.fd_) return Error::from_errno("writing " + out.shown_);
     return out;
   }
-  // It would be that user's again, to read.
+  // The file would become that user's again, readable to them.
   if (found && !is_ours(found->st_uid) && place->keeps_ours && !place->only_ours)
     return wrong(
         fmt::format("it belongs to uid {}, and {}: choose another name", found->st_uid, place->doubt));
@@ -45,7 +45,7 @@ Result<OutputFile> OutputFile::open(const std::string& path) {
   out.fd_.reset(
       openat(directory, out.new_name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0640));
   if (!out.fd_) return Error::from_errno("writing " + out.shown_);
-  // Whoever could read it can read it again, but for a stranger.
+  // Keep owner and mode, unless the owner is another user without rights to the directory.
   if (found && (is_ours(found->st_uid) || found->st_uid == place->directory_owner)) {
     bool given = fchown(out.fd_.get(), found->st_uid, found->st_gid) == 0;
     if (given || found->st_uid == geteuid()) fchmod(out.fd_.get(), found->st_mode & (given ? 0777 : 0700));

@@ -40,7 +40,7 @@ void OutputQueue::start() {
 }
 
 void OutputQueue::write(const std::string& line, std::size_t most) {
-  // With the first line: what the process does to itself before that is not the thread's.
+  // The thread starts with the first line, so that it inherits what the process has done to itself by then.
   if (!thread_.joinable()) start();
   std::lock_guard lock(shared_->mutex);
   if (shared_->failed) return;
@@ -89,10 +89,10 @@ void OutputQueue::work(int fd, const std::shared_ptr<Shared>& shared) {
     shared->waiting.pop_front();
     for (std::size_t at = 0; at < part.size() && !shared->failed;) {
       lock.unlock();
-      // Piece by piece, so that a reader who is slow is seen to read.
+      // In small pieces, so that a slow reader is seen to make progress.
       ssize_t n = ::write(fd, part.data() + at, std::min(part.size() - at, kMaxPart));
       const int err = errno;
-      // Whoever shares the pipe may have made it so that a write does not wait.
+      // Another process may have made the shared pipe non-blocking.
       pollfd room{fd, POLLOUT, 0};
       if (n < 0 && err == EAGAIN) poll(&room, 1, 100);
       lock.lock();

@@ -11,7 +11,7 @@
 namespace oomcast {
 namespace {
 
-// A program that fills 2 GiB a second takes 20 MiB meanwhile; the room that is asked for is 4 to 64 MiB.
+// A program that allocates 2 GiB a second takes 20 MiB in this time; the required room is 4 to 64 MiB.
 constexpr Nanos kAskRoom = std::chrono::milliseconds(10);
 constexpr const char* kNoRoom = "its cgroup is near its limit, and breakpoints take some pages";
 constexpr const char* kUnseen = "its cgroup cannot be seen from here, and breakpoints take some of its pages";
@@ -24,7 +24,7 @@ const char* why_no_room(const ProcFs& procfs, const CgroupFs& fs, std::uint32_t 
   if (!host || !host->has_room()) return kNoPages;
   auto cgroup = procfs.read_cgroup(pid, fs.mount().hierarchy);
   if (!cgroup) return kUnread;
-  if (!*cgroup) return nullptr;  // it has ended
+  if (!*cgroup) return nullptr;  // exited
   auto path = fs.mount().from_proc_path((*cgroup)->path);
   if (!path) return kUnseen;
   for (std::string level = *path; !level.empty();) {

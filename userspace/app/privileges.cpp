@@ -31,14 +31,14 @@ namespace {
 
 constexpr cap_value_t kKeep[] = {
     CAP_BPF,     CAP_PERFMON, CAP_SYS_PTRACE,         CAP_DAC_READ_SEARCH,
-    CAP_SYSLOG,  CAP_KILL,    CAP_CHECKPOINT_RESTORE,  // to open what other processes have mapped
+    CAP_SYSLOG,  CAP_KILL,    CAP_CHECKPOINT_RESTORE,  // to open files that other processes have mapped
     CAP_IPC_LOCK};  // without it MCL_FUTURE makes allocations fail past RLIMIT_MEMLOCK
 
 constexpr int kNice = -10;
 
 rlimit limit_now(decltype(RLIMIT_NICE) which) {
   rlimit now{};
-  getrlimit(which, &now);  // does not fail for those that there are
+  getrlimit(which, &now);  // never fails for a valid resource
   return now;
 }
 
@@ -61,7 +61,7 @@ const ChildLimits& callers_limits() {
 
 std::vector<Refused> protect_self() {
   std::vector<Refused> refused;
-  callers_limits();  // as they are now
+  callers_limits();  // caches the current limits
   UniqueFd adj(open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
   if (!adj || write(adj.get(), "-1000", 5) != 5)
     refused.push_back({fmt::format("oom_score_adj stays as it is ({})", std::strerror(errno)),
@@ -69,11 +69,11 @@ std::vector<Refused> protect_self() {
   if (mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) != 0)
     refused.push_back({fmt::format("pages are not locked ({})", std::strerror(errno)),
                        "under pressure oomcast may be slow; needs CAP_IPC_LOCK"});
-  // Before others where the CPUs are all taken, but not before the kernel's own threads; unless a person
-  // chose otherwise. Whoever it starts is as it was.
+  // Above other processes when all CPUs are busy, but below kernel threads; unless the user set a priority.
+  // Children get the old priority back.
   const sched_param none{};
   bool as_usual = getpriority(PRIO_PROCESS, 0) == 0;
-  // For take_limits(), which has no capability any more.
+  // For take_limits(), which runs without capabilities.
   if (rlimit more = limit_now(RLIMIT_NICE); as_usual) {
     more.rlim_max = std::max<rlim_t>(more.rlim_max, 20 - kNice);
     setrlimit(RLIMIT_NICE, &more);
@@ -114,7 +114,7 @@ void take_limits(const ChildLimits& limits) {
 
 namespace {
 
-// A reader that lacks one of these ends with it. Beyond the exit codes of commands and of shells.
+// Exit codes of a reader that lacks one of these; beyond those of commands and shells.
 enum Lacking : int { capabilities = 71, bounding_set, no_new_privs, system_call_filter };
 
 bool is_in(std::span<const cap_value_t> all, cap_value_t cap) {
@@ -127,10 +127,9 @@ bool has_effective(cap_value_t cap) {
   return now && cap_get_flag(now.get(), cap, CAP_EFFECTIVE, &has) == 0 && has == CAP_SET;
 }
 
-// Whatever is executed from here on has no more than that: by itself an exec as root gives all of them back.
-// Without CAP_SETPCAP, as in a container that was given a few capabilities, nobody can narrow the set. Then
-// it is harmless: it adds nothing but in an exec, where no_new_privs keeps it from that, and which a reader's
-// filter forbids.
+// Limits what an exec can gain: by default an exec as root regains all capabilities. Without CAP_SETPCAP, as
+// in a container with a few capabilities, the bounding set cannot be narrowed. That is harmless: it matters
+// only at an exec, where no_new_privs applies, and which a reader's filter forbids.
 std::optional<Lacking> bound_to(std::span<const cap_value_t> keep) {
   std::optional<Lacking> out;
   bool may = has_effective(CAP_SETPCAP);
@@ -141,7 +140,7 @@ std::optional<Lacking> bound_to(std::span<const cap_value_t> keep) {
   return out;
 }
 
-// As far as they are there.
+// Capabilities that are missing already are ignored.
 std::vector<std::string> keep_only(std::span<const cap_value_t> keep,
                                    std::span<const cap_value_t> in_reserve = {}) {
   Capabilities now(cap_get_proc()), wanted(cap_init());
@@ -164,10 +163,10 @@ std::vector<std::string> keep_only(std::span<const cap_value_t> keep,
 std::vector<std::string> drop_privileges(bool writes_files, bool runs_commands) {
   std::vector<cap_value_t> keep(std::begin(kKeep), std::end(kKeep));
   if (writes_files) keep.push_back(CAP_DAC_OVERRIDE);
-  // Effective where open_perf_event() makes it so; and a look of a process of its own has it to begin with.
+  // open_perf_event() makes it effective; a profile in a child process starts with it effective.
   std::vector<cap_value_t> in_reserve, bound = keep;
   if (perf_events_need_admin()) in_reserve.push_back(CAP_SYS_ADMIN);
-  in_reserve.push_back(CAP_SETPCAP);  // it only takes away: a reader narrows its bounding set with it
+  in_reserve.push_back(CAP_SETPCAP);  // it can only take away: a reader narrows its bounding set with it
   bound.insert(bound.end(), in_reserve.begin(), in_reserve.end());
   std::optional<Lacking> lacking;
   if (!runs_commands) lacking = bound_to(bound);
@@ -180,8 +179,8 @@ std::vector<std::string> drop_privileges(bool writes_files, bool runs_commands) 
 
 namespace {
 
-// What glibc, libelf and this program read and allocate with, and how they end. Not openat2(): it takes its
-// flags from memory, where no filter sees them, and root's own files may be written by root without a right.
+// The system calls with which glibc, libelf and this program read, allocate and exit. Not openat2(): its
+// flags are in memory, where no filter sees them, and root may write its own files without a capability.
 constexpr const char* kReading[] = {"read",
                                     "pread64",
                                     "readv",
@@ -238,7 +237,7 @@ bool only_read() {
       seccomp_init(SCMP_ACT_ERRNO(EPERM)), &seccomp_release);
   if (!filter) return false;
   bool complete = true;
-  // One that this machine lacks needs no rule.
+  // A system call that this machine lacks needs no rule.
   auto allow = [&](const char* name, auto... only_if) {
     if (int nr = seccomp_syscall_resolve_name(name); nr != __NR_SCMP_ERROR)
       complete &= seccomp_rule_add(filter.get(), SCMP_ACT_ALLOW, nr, sizeof...(only_if), only_if...) == 0;
@@ -249,8 +248,7 @@ bool only_read() {
   allow("open", SCMP_CMP(1, SCMP_CMP_MASKED_EQ, kWrites, O_RDONLY));
   for (const char* name : {"mmap", "mprotect"})  // no code but what it began with
     allow(name, SCMP_CMP(2, SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
-  for (unsigned command :
-       {F_GETFL, F_SETFL, F_GETFD, F_SETFD, F_DUPFD_CLOEXEC})  // none that has signals sent
+  for (unsigned command : {F_GETFL, F_SETFL, F_GETFD, F_SETFD, F_DUPFD_CLOEXEC})  // none that sends signals
     allow("fcntl", SCMP_CMP(1, SCMP_CMP_EQ, command, 0));
   allow("prlimit64", SCMP_CMP(0, SCMP_CMP_EQ, 0, 0));  // its own
   return complete && seccomp_load(filter.get()) == 0;

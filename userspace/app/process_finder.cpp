@@ -19,8 +19,8 @@ std::optional<TaskId> ProcessFinder::find(std::uint32_t pid, bool ask_again) {
   if (auto cgroup = procfs_.read_cgroup_of(seen.id, mount_.hierarchy); cgroup && *cgroup)
     if (auto path = mount_.from_proc_path((*cgroup)->path))
       if (const CgroupState* state = model_.cgroups().by_path(*path)) seen.cgroup = state->ref->id.inode;
-  // Without kernel programs another name is the only sign of an exec since the last scan, and the arguments
-  // that are known are those of the program before.
+  // Without kernel programs, a changed name is the only sign of an exec since the last scan; the known
+  // arguments are those of the old program.
   const TaskState* before = model_.tasks().find(seen.id);
   bool renamed = before && before->comm != seen.comm;
   model_.on_process(seen);

@@ -16,18 +16,18 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kMaxRead = 64;  // of /proc in one interval
+constexpr std::size_t kMaxRead = 64;  // processes in /proc, per interval
 constexpr std::size_t kMaxInGrown = kMaxRead / 2;
 constexpr std::size_t kMaxOfTree = 1024;
 constexpr std::size_t kMaxNewest = 4096;  // samples: beyond that no more sleepers are read from /proc
 constexpr Bytes kMoved = KiB(128);
 constexpr Bytes kLookFrom = MiB(16);  // growth of a cgroup
 constexpr std::size_t kMaxGrownIn = 64;
-// Walks: of each process at most this often and at 1/200 of one CPU, less often while its private memory
-// stays; all together at 1/100, 2 ms or one walk at a time.
+// Walks: each process at most this often and at 1/200 of a CPU, less often while its private memory is
+// steady; all together at 1/100, and 2 ms or one walk at a time.
 constexpr Nanos kWalkEvery = 3s, kWalkAtMost = 60s, kWalksFor = 2ms;
 constexpr int kWalkShare = 200, kWalksShare = 100;
-constexpr Nanos kLongWalk = 500ms;  // others wait for the reader meanwhile
+constexpr Nanos kLongWalk = 500ms;  // other requests to the reader wait meanwhile
 constexpr Bytes kWalkFrom = MiB(16);
 constexpr double kWalkMoved = 0.01, kStays = 0.01;
 
@@ -48,7 +48,7 @@ void ProcessSamples::on(const ProcessSampleFact& told) {
   Bytes rss_before = newest.rss;
   newest = told;
   if (newest.private_bytes || !before) return;
-  // What was measured before much was freed is more than the process has. Only huge pages come on top of RSS.
+  // A value from before much was freed is too high. Only huge pages come on top of RSS.
   bool huge = *before > rss_before;
   if (told.rss >= rss_before || (huge && *before <= told.rss + told.rss_error))
     newest.private_bytes = before;
@@ -71,15 +71,15 @@ std::vector<ExitFact> ProcessSamples::ended(MonoTime now) {
   return out;
 }
 
-// Whoever reads a process's files in /proc while its last thread ends is left with its memory to free: the
-// kernel waits for that, and may kill another meanwhile.
+// A task that reads a process's /proc files while its last thread exits holds the last reference to its mm
+// and has to free it: the kernel waits for that, and may kill another process meanwhile.
 bool ProcessSamples::is_near_a_kill(const ProcessRef& process) const {
   const CgroupState* around = process.cgroup ? model_.cgroups().find(process.cgroup->id.inode) : nullptr;
   if (around && is_nearly_full(*around)) return true;
   return model_.episodes().any_open_around(around ? std::optional(process.cgroup->id.inode) : std::nullopt);
 }
 
-// As /proc shows it now. nullopt: it is gone, or another has its number, or it has no memory of its own.
+// Reads /proc now. nullopt: it is gone, its pid was reused, or it has no memory of its own.
 std::optional<ProcessSampleFact> ProcessSamples::ask(const ProcessSampleFact& last, MonoTime now) const {
   TaskId id = last.process.id;
   auto status = procfs_.read_status(id.tgid);
@@ -104,7 +104,7 @@ void ProcessSamples::look_in(std::uint64_t cgroup, Bytes grown) {
   grown_in_[cgroup] = std::max(grown_in_[cgroup], grown);
 }
 
-// In turns: a server has more workers than are asked in one interval.
+// In turns: a server has more workers than are read in one interval.
 std::vector<TaskId> ProcessSamples::sampled_lately(MonoTime now, std::size_t most) {
   std::vector<TaskId> out;
   for (const auto& [id, last] : newest_)
@@ -116,7 +116,7 @@ std::vector<TaskId> ProcessSamples::sampled_lately(MonoTime now, std::size_t mos
   return out;
 }
 
-// In turns, too: of a cgroup with a thousand workers each has its turn.
+// In turns, too: of a thousand workers in a cgroup each gets its turn.
 std::vector<TaskId> ProcessSamples::of_growing_cgroups(const std::unordered_map<std::uint64_t, Bytes>& grown,
                                                        MonoTime now) {
   std::vector<TaskId> out;
@@ -181,7 +181,7 @@ std::vector<ProcessSampleFact> ProcessSamples::moved(MonoTime now) {
   return out;
 }
 
-// Not anew while some of the last time are left: those that come first would be asked for again and again.
+// Not while some of the last list are left: the first ones would be checked again and again.
 void ProcessSamples::ends_were_lost() {
   if (!to_find_.empty()) return;
   near_a_kill_.clear();
@@ -203,7 +203,7 @@ std::vector<TaskId> ProcessSamples::gone() {
     }
     auto stat = procfs_.read_stat(id.tgid);
     if (!stat) continue;
-    // A first thread that ended before the others is a zombie of a process that lives.
+    // A thread group leader that exited before other threads is a zombie, but the process is alive.
     bool lives = *stat && (*stat)->start_ticks == id.start_ticks &&
                  !((*stat)->state == 'Z' && (*stat)->num_threads <= 1);
     if (lives)
@@ -221,12 +221,11 @@ std::vector<TaskId> ProcessSamples::gone() {
 std::vector<TaskId> ProcessSamples::to_measure(MonoTime now) {
   std::vector<TaskId> out;
   if (now < walks_from_) return out;
-  // Who has waited longest comes first: all have one budget, and whose walks are dear must not have all of
-  // it.
+  // The longest wait first: all share one budget, and processes with expensive walks must not use it up.
   std::vector<std::pair<MonoTime, const ProcessSampleFact*>> due;
   for (const auto& [id, last] : newest_) {
     Walk& walk = walks_[id];
-    // What grows by its RSS needs no walk: the walk is for what becomes private while the RSS stays.
+    // A process with growing RSS needs no walk: walks find memory that becomes private at a constant RSS.
     bool moves = std::abs((last.rss - walk.rss).as_double()) > kStays * last.rss.as_double();
     walk.rss = last.rss;
     if (!moves && last.rss >= kWalkFrom && now >= walk.next) due.emplace_back(walk.next, &last);
@@ -272,8 +271,8 @@ std::optional<ProcessSampleFact> ProcessSamples::measured(const TaskId& id, std:
   auto fact = ask(last->second, now);
   auto status = procfs_.read_status(id.tgid);
   if (!fact || !status || !*status) return std::nullopt;
-  // Huge pages of a hugetlbfs are private and not RSS. What is more than both was freed after the walk, or is
-  // within the error of RSS: nobody understands a part that is more than the whole.
+  // hugetlbfs pages are private, but not in RSS. Anything above both was freed after the walk, or is within
+  // the error of RSS: a part must not exceed the whole.
   Bytes most = fact->rss;
   if ((*status)->hugetlb) most += *(*status)->hugetlb;
   if (*holds > most + fact->rss_error) return std::nullopt;

@@ -10,9 +10,9 @@
 namespace oomcast {
 namespace {
 
-constexpr Nanos kStorePatience = std::chrono::seconds(5);  // at the end
+constexpr Nanos kStorePatience = std::chrono::seconds(5);  // on exit
 
-// About. A kill of a thousand processes is as much as a thousand kills.
+// Approximate. A kill with a thousand victims counts like a thousand kills.
 std::size_t bytes_of(const Fact& fact) {
   std::size_t out = sizeof(fact);
   if (auto* oom = std::get_if<OomEvent>(&fact))
@@ -59,7 +59,7 @@ void Publisher::unsubscribe(Subscription which) {
 
 void Publisher::hand_out(const Fact& fact) {
   for (StoreWriter* writer : writers_) add_fact(*writer, fact);
-  // Each may leave while it gets the fact, and so may the next.
+  // Any sink may unsubscribe itself or the next one while it gets the fact.
   for (auto next = subscribers_.begin(); next != subscribers_.end();) {
     Subscription id = next->first;
     Sink(next->second)(fact);
@@ -84,7 +84,7 @@ void Publisher::store(const EpisodeFact& episode) {
 
 void Publisher::remember(const Fact& fact) {
   if (auto* alert = std::get_if<AlertFact>(&fact))
-    // With its last result, in place of the line that said that it runs.
+    // The latest result replaces the line for the running action.
     std::erase_if(events_, [&](const Fact& event) {
       auto* before = std::get_if<AlertFact>(&event);
       bool same = before && before->time == alert->time && before->rule == alert->rule &&
@@ -127,7 +127,7 @@ void Publisher::close_store() {
     tell_error_(fmt::format(
         "the store was not closed within {} s: its disk stands still, and what came last may not be in it",
         kStorePatience / std::chrono::seconds(1)));
-    std::erase(writers_, store_.release());  // its thread goes on with it, until the process ends
+    std::erase(writers_, store_.release());  // its thread goes on until the process exits
     return;
   }
   (void)store_->finish();

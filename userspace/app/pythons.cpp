@@ -9,7 +9,7 @@ using namespace std::chrono_literals;
 
 constexpr Bytes kFrom = MiB(8);  // an idle interpreter
 constexpr int kPerUser = 50, kPerLook = 5;
-constexpr Nanos kLostAfter = 5s;  // an answer that does not come
+constexpr Nanos kLostAfter = 5s;  // for a missing answer
 constexpr std::size_t kMaxKnown = 65536, kMaxUsers = 1024, kMaxWaiting = 1024;
 constexpr std::ptrdiff_t kMaxOfUser = 64;
 
@@ -22,7 +22,7 @@ void Pythons::on_sample(const ProcessRef& process, Bytes resident, MonoTime now)
 void Pythons::look_at(const TaskId& id, std::optional<std::uint32_t> uid, MonoTime now) {
   if (known_.contains(id) || waiting_.size() >= kMaxWaiting) return;
   auto of_user = [uid](const Wanted& w) { return w.uid == uid; };
-  if (std::ranges::count_if(waiting_, of_user) >= kMaxOfUser) return;  // it is sampled again
+  if (std::ranges::count_if(waiting_, of_user) >= kMaxOfUser) return;  // it will be sampled again
   if (known_.size() >= kMaxKnown) known_.clear();
   known_.insert(id);
   waiting_.push_back({id, uid, now});
@@ -35,7 +35,7 @@ void Pythons::advance(MonoTime now) {
     if (auto of_user = next_of_.find(at->uid); of_user != next_of_.end() && now < of_user->second) continue;
     Wanted next = *at;
     waiting_.erase(at);
-    if (!known_.contains(next.id)) return;  // it is gone
+    if (!known_.contains(next.id)) return;  // exited
     next.when = now;
     if (reader_.ask(Reader::What::python, next.id, now))
       asked_ = next;
@@ -55,7 +55,7 @@ void Pythons::on_answer(const Reader::Answer& answer, MonoTime now) {
     asked_.reset();
   }
   if (answer.dropped) known_.erase(answer.id);
-  // Forgotten meanwhile: what was found is of another program.
+  // Forgotten meanwhile: the answer is about another program.
   if (answer.python.empty() || !known_.contains(answer.id)) return;
   if (bpf_.set_python(answer.id.tgid, &answer.python))
     pythons_.insert(answer.id);

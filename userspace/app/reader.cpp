@@ -23,7 +23,7 @@
 namespace oomcast {
 namespace {
 
-// Two processes of one binary: no layout crosses a version.
+// Both ends are the same binary: the layout never crosses a version.
 struct Question {
   std::uint64_t serial = 0, start_ticks = 0;
   std::uint32_t tgid = 0;
@@ -42,7 +42,7 @@ struct Reply {
     payload_bytes = static_cast<std::uint32_t>(bytes.size());
   }
 };
-constexpr Nanos kRestsUnstarted = std::chrono::seconds(1);  // on a machine that has no process for it
+constexpr Nanos kRestsUnstarted = std::chrono::seconds(1);  // when fork fails
 
 Reply answer(const Question& q, const Roots& roots, const ProcFs& procfs) {
   Reply out;
@@ -62,7 +62,7 @@ Reply answer(const Question& q, const Roots& roots, const ProcFs& procfs) {
       out.truncated = cmdline->truncated;
     }
   }
-  // What another process with this number said is of no use.
+  // The pid was reused: discard what was read.
   auto same = procfs.read_task_id(q.tgid);
   if (!same || !*same || (*same)->start_ticks != q.start_ticks) {
     out.private_bytes = -1;
@@ -108,7 +108,7 @@ bool Reader::start() {
 void Reader::send_next(MonoTime now) {
   for (; !waiting_.empty() && near_a_kill_(waiting_.front().id); waiting_.pop_front()) drop(waiting_.front());
   if (waiting_.empty()) return;
-  if (!start()) return rest(now + kRestsUnstarted);  // who asked may ask again
+  if (!start()) return rest(now + kRestsUnstarted);  // the caller may retry
   Request next = waiting_.front();
   waiting_.pop_front();
   Question q{++serial_, next.id.start_ticks, next.id.tgid, next.what};
@@ -149,16 +149,16 @@ std::vector<Reader::Answer> Reader::advance(MonoTime now) {
     asked_.reset();
     process_.set_deadline(std::nullopt);
   }
-  // Its own timer has ended it, or it crashed on what it read.
+  // Its own timer ended it, or it crashed on the input.
   bool late = process_.expire(now);
   auto gone = process_.reap();
-  // It may not serve without its filter, and the next one would not either.
+  // It must not run without its filter, and a new one would fail in the same way.
   if (gone && (refusal_ = lacking_privilege(gone->status))) {
     rest(now);
     for (Answer& answer : std::exchange(dropped_, {})) out.push_back(std::move(answer));
     return out;
   }
-  // Or somebody else has: then the process that it was to look at is not at fault.
+  // Killed by another process: then the process being read is not at fault.
   bool from_outside = gone && !late && WIFSIGNALED(gone->status) && WTERMSIG(gone->status) == SIGKILL;
   if (asked_ && from_outside && !std::exchange(asked_->again, true)) {
     end();
@@ -198,7 +198,7 @@ std::string joined(const ProcCmdline& cmdline) {
 }
 
 int serve_reader(const std::string& root) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // an exec forgets it
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // exec clears it
   if (auto lacking = keep_reader_privileges()) return *lacking;
   limit_looks(Reader::kLongestLook);
   Roots roots{root};

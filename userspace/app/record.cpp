@@ -16,12 +16,12 @@
 namespace oomcast {
 namespace {
 
-// As it was told, for a replay, of what the forecasts do not depend on.
+// As published, for replay, for facts that the forecasts do not depend on.
 std::optional<RecordedEvent> event_of(const Fact& fact, const ClockMap& clock) {
   return std::visit(
       [&](const auto& f) -> std::optional<RecordedEvent> {
         using T = std::decay_t<decltype(f)>;
-        if constexpr (std::is_constructible_v<RecordedItem, T>)  // it has rows of its own
+        if constexpr (std::is_constructible_v<RecordedItem, T>)  // it is stored in rows of its own
           return std::nullopt;
         else if constexpr (std::is_same_v<T, OomEvent>)
           return RecordedEvent{f.episode.time, "oom", to_json(fact, clock),
@@ -33,8 +33,8 @@ std::optional<RecordedEvent> event_of(const Fact& fact, const ClockMap& clock) {
       fact);
 }
 
-// What was recorded so far: on a terminal a line that is written over. In one queue with the lines that come
-// between, where these go to the same terminal; neither waits for a terminal that was stopped.
+// Progress of the recording: on a terminal one line that is overwritten. In the same queue as the lines in
+// between, if these go to the same terminal; neither blocks on a stopped terminal.
 class Recorded {
  public:
   Recorded(Output& output, bool quiet) : output_(output), shown_(!quiet && isatty(STDERR_FILENO)) {}
@@ -72,7 +72,7 @@ Result<int> record(const Options& options) {
   if (!stop) return stop.error();
   Output output(options);
   std::unique_ptr<StoreWriter> writer;
-  // The file is made before privileges are dropped.
+  // The file is created before privileges are dropped.
   auto make_file = [&](const Session& s) -> Status {
     auto made = StoreWriter::record(options.record.file, s.run_info(), options.record.force);
     if (!made) return made.error();

@@ -25,9 +25,9 @@ namespace {
 
 constexpr std::size_t kFlushAt = 1 << 16;
 
-/// To stdout, all of it. A signal ends the wait for a reader that does not read. false: not all was written.
+/// Writes all of it to stdout. A signal ends the wait for a stopped reader. false: not all was written.
 bool write_all(std::string_view text, StopSignals& stop) {
-  constexpr std::size_t kFitsAlways = 4096;  // where a pipe has room at all
+  constexpr std::size_t kFitsAlways = 4096;  // a writable pipe has room for this
   constexpr int kLastWait = 1000;            // ms
   while (!text.empty()) {
     pollfd wait[] = {{STDOUT_FILENO, POLLOUT, 0}, {stop.fd(), POLLIN, 0}};
@@ -41,7 +41,7 @@ bool write_all(std::string_view text, StopSignals& stop) {
   return true;
 }
 
-/// What is printed, in blocks.
+/// Prints lines, in blocks.
 class Printer {
  public:
   Printer(const Options& options, StopSignals& stop, ClockMap clock = {})
@@ -54,7 +54,7 @@ class Printer {
   void fact(const Fact& fact) {
     if (filter_.wants(fact)) line(json_ ? to_json(fact, clock_) : to_text(fact, clock_, style_));
   }
-  /// One as a recording has it.
+  /// For an event as recorded.
   bool wants(const RecordedEvent& event) const { return filter_.wants(event.type, event.json); }
   void line(std::string_view line) {
     if (line.empty()) return;
@@ -79,7 +79,7 @@ class Printer {
   bool ok_ = true;
 };
 
-/// A series of another tool: a forecast for each of its moments, or one per --every.
+/// A series of another tool: one forecast per moment, or per --every.
 class SeriesReplay {
  public:
   SeriesReplay(const Options& options, SeriesInput& input, StopSignals& stop)
@@ -91,7 +91,7 @@ class SeriesReplay {
 
   Result<int> run() {
     Result<int> read = read_all();
-    // Up to a bad line, too.
+    // Also up to an invalid line.
     if (printer_.ok() && first_) finish(bool(read));
     printer_.flush();
     return printer_.ok() ? read : stdout_failed();
@@ -119,9 +119,9 @@ class SeriesReplay {
 
   void take(const SeriesInput::Point& point) {
     if (!first_) begin(point.time_s);
-    // Of several, all of one moment are there.
+    // With several series: all lines of a moment have been read.
     if (input_.many() && point.time_s != now_) tick();
-    if (point.time_s < now_) due_ = point.time_s;  // the next series of the file
+    if (point.time_s < now_) due_ = point.time_s;  // next series in the file
     now_ = point.time_s;
     forecasts_.on(reading_of(point));
     if (!input_.many()) tick();
@@ -140,7 +140,7 @@ class SeriesReplay {
     return out;
   }
 
-  // Of a series that is still being written each forecast is printed as it is made.
+  // For a series that is still being written, each forecast is printed at once.
   void await_rows() {
     printer_.flush();
     pollfd wait[] = {{input_.fd(), POLLIN, 0}, {stop_.fd(), POLLIN, 0}};
@@ -179,7 +179,7 @@ class SeriesReplay {
     analyse(forecasts_, moment, [this](const Fact& made) { printer_.fact(made); });
   }
 
-  // Of several without a sum: those that meet their limit first.
+  // For several series without a sum: those that hit their limit first.
   void summary() {
     constexpr std::size_t kMostLines = 8;
     auto said = forecasts_.series();
@@ -209,7 +209,7 @@ class SeriesReplay {
   std::uint64_t rows_ = 0;
 };
 
-// As far as a recording has it.
+// Compares the fields that a recording has.
 bool same(const ForecastFact& a, const ForecastFact& b) {
   auto id = [](const ForecastFact& f) { return f.cgroup ? f.cgroup->id : CgroupId{}; };
   auto task = [](const ForecastFact& f) { return f.process ? f.process->id : TaskId{}; };
@@ -219,7 +219,7 @@ bool same(const ForecastFact& a, const ForecastFact& b) {
          x.alert == y.alert && x.why == y.why;
 }
 
-// A recording may come from anybody.
+// A recording is untrusted.
 bool is_json_line(std::string_view line) {
   return line.starts_with('{') && std::ranges::none_of(line, [](unsigned char c) { return c < ' '; }) &&
          nlohmann::json::accept(line);
@@ -284,7 +284,7 @@ class RecordingReplay {
   }
 
   void on_fact(RecordedItem item) {
-    // Recorded forecasts stand right behind what they were made of.
+    // Recorded forecasts directly follow the facts they were made from.
     if (!differs_ && !made_.empty()) differs_ = made_.front().time;
     if (differs_) made_.clear();
     Fact fact = std::visit(

@@ -1,5 +1,5 @@
-// oomcast report [ID]: the post-mortem of an OOM kill: of the store, of this machine's kernel log and
-// journal, of any log, or of a recording.
+// oomcast report [ID]: the post-mortem of an OOM kill from the store, this machine's kernel log and journal,
+// any log, or a recording.
 #include "present/report.h"
 
 #include <fmt/format.h>
@@ -39,7 +39,7 @@ Result<std::string> render(const PostMortem& report, Format format, bool color) 
   return to_text(report, TextStyle{color});
 }
 
-// "20261121T030405Z-4301": the same kill has another second in its id where another clock dated it.
+// "20261121T030405Z-4301": the seconds in the id differ if another clock dated the same kill.
 bool dates(const PastKill& kill, const std::string& id) {
   std::size_t dash = id.rfind('-');
   if (!kill.time || dash == std::string::npos) return false;
@@ -77,9 +77,8 @@ Error no_such_kill(const KnownKills& known, const std::string& id) {
                                    names.empty() ? "" : "; there are:", names));
 }
 
-// By its id, a prefix of one id alone, or the pid of a victim. Without an id: the newest. Of this machine's
-// own sources, the newest that the kernel itself reported; one that only a text file has comes after all of
-// those.
+// By id, unique prefix of an id, or a victim's pid. Without an id: the newest. Among this machine's own
+// sources, the newest that the kernel itself reported; kills known only from a text file come last.
 Result<std::size_t> choose(const KnownKills& known, const Options& options) {
   const auto& kills = known.kills;
   const std::string& id = options.report.id;
@@ -96,7 +95,7 @@ Result<std::size_t> choose(const KnownKills& known, const Options& options) {
     if (auto at = std::ranges::find_if(kills, is_it); at != kills.end()) return index(at);
     if (std::ranges::count_if(kills, begins) == 1) return index(std::ranges::find_if(kills, begins));
     if (auto at = std::ranges::find_if(kills, is_dated); at != kills.end()) return index(at);
-    // What a person has in hand may be the pid; the newest first, as pids are used again.
+    // The user may have given a pid; newest first, as pids are reused.
     if (auto at = std::ranges::find_if(kills, of_pid); at != kills.end()) return index(at);
     return no_such_kill(known, id);
   }
@@ -111,8 +110,8 @@ Result<std::size_t> choose(const KnownKills& known, const Options& options) {
                : "\nA log of another time or machine: oomcast report --from FILE, or - for standard input"));
 }
 
-// Earlier kills of the same workload, on the clock of its run. Kills that only a text file has are left out:
-// any user who can write to a log could invent them.
+// Earlier kills of the same workload, on the clock of its run. Kills known only from a text file are
+// excluded: any user who can write to a log could invent them.
 std::vector<Episode> earlier_than(const StoredEpisode& e, const PastKill& kill,
                                   const std::vector<PastKill>& all, const std::string& own) {
   std::vector<Episode> out;
@@ -131,7 +130,7 @@ std::vector<Episode> earlier_than(const StoredEpisode& e, const PastKill& kill,
   return out;
 }
 
-// Its times are the wall's: the run is none of oomcast's.
+// Its times are wall time: there was no run of oomcast.
 StoredEpisode of_logs(const PastKill& kill) {
   StoredEpisode out;
   out.source = kill.sources.front();
@@ -157,7 +156,7 @@ Result<StoredEpisode> find(const Options& options) {
     if (!store) return store.error();
     auto stored = store->episode(kill.episode.id);
     if (!stored) return stored.error();
-    // A kill stored from a text file gives way to one that the kernel itself reported.
+    // A kill stored from a text file is superseded by one that the kernel itself reported.
     if (is_confirmed(stored->source) || !kill.confirmed) {
       out = *std::move(stored);
       complete(out.told.episode, kill.episode);
@@ -174,7 +173,7 @@ Result<StoredEpisode> find(const Options& options) {
   return out;
 }
 
-// A recording, or a file of a store.
+// A recording, or a store's file.
 bool is_recording(const StoreOptions& store) {
   auto place = store.named && !store.path.empty() ? resolve(store.path, {}) : Result<SafePath>(Error{});
   return place && place->found && !place->is_directory();

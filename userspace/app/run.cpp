@@ -1,5 +1,5 @@
-// oomcast run [--memory SIZE] -- CMD: the command as a child, outside of its cgroup, from before its first
-// page.
+// oomcast run [--memory SIZE] -- CMD: follows a child process from before its first page; oomcast itself
+// stays outside of its cgroup.
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -44,8 +44,7 @@ std::string wrapped(const std::string& text) {
   return out;
 }
 
-// What is told while the command runs, when the output is for a person: kills, and deadlines as they come
-// closer.
+// Text output while the command runs: kills, and deadlines as they come closer.
 class Progress {
  public:
   Progress(Output& output, const ClockMap& clock, bool own_cgroup, TaskId command, MonoTime began)
@@ -60,11 +59,11 @@ class Progress {
     if (output_.json() || wanted) output_.write(fact, clock_);
   }
 
-  /// What its cgroup says itself: samples do not see all that comes and goes.
+  /// The peak counter of the command's cgroup: samples miss short peaks.
   void peak(Bytes held) { peaks_.at_least(held); }
 
-  /// What is said of the command's cgroup now. A verdict that stands is no fact of its own, and the last one
-  /// speaks of the time until then.
+  /// The current forecast of the command's cgroup. An unchanged verdict is not published again, so the last
+  /// one covers the time until now.
   void stands(MonoTime now, const Forecast& forecast) {
     if (!last_ || killed_ || last_->forecast.verdict != forecast.verdict) return;
     ForecastFact fact = *last_;
@@ -77,10 +76,9 @@ class Progress {
 
   struct Ended {
     std::string command, how;  // "train", "exited with 0", unless it was OOM-killed
-    Bytes largest;             // RSS of the largest of its processes
+    Bytes largest;             // RSS of its largest process
     MonoTime at;
-    /// The post-mortem says that memory came at once, which a forecast from samples before the kill cannot
-    /// show.
+    /// The post-mortem found a sudden rise, which a forecast from earlier samples cannot show.
     bool step = false;
   };
   std::string summary(const Ended& ended) const {
@@ -103,18 +101,19 @@ class Progress {
 
  private:
   static constexpr Nanos kEndsOfIt = std::chrono::seconds(10);
-  // What a person has read of one series.
+  // What the user has read about one series.
   class Told {
    public:
     bool is_news(const ForecastFact& fact) {
       auto eta = fact.forecast.eta;
       Verdict verdict = fact.forecast.verdict;
       if (verdict == Verdict::unknown) return false;
-      // Each tenth of the time that is left, so that eight days give no more lines than forty minutes.
+      // Report each time a tenth of the remaining time has passed, so that eight days give no more lines than
+      // forty minutes.
       bool closer =
           eta && (!eta_ || eta->count() < 0.9 * eta_->count() || eta->count() > 1.5 * eta_->count());
       bool changed = verdict_ != verdict;
-      // A program whose memory comes and goes is now stable, now spiky, many times in a minute.
+      // A program whose memory comes and goes alternates between stable and spiky, many times a minute.
       auto asks_nothing = [](Verdict v) { return v != Verdict::leak && v != Verdict::unknown; };
       if (asks_nothing(verdict_) && asks_nothing(verdict) && !eta &&
           fact.time - at_ < std::chrono::seconds(10))
@@ -172,16 +171,15 @@ class Progress {
       victim_ = fmt::format("{}[{}]", escape_for_terminal(v.process.comm), v.process.id.tgid);
     }
   }
-  // Keeps it for the summary. Whether a person reads it now, too.
+  // Keeps it for the summary. Returns whether to print it now, too.
   bool is_news(const ForecastFact& forecast) {
     if (const auto& thrashing = forecast.forecast.evidence.thrashing) return thrashes_longer(*thrashing);
-    // The command's own cgroup says it all; without one, its process tree does. Beside it, each card.
+    // The command's own cgroup is enough; without one, its process tree is. Besides, each card.
     bool on_card = forecast.device && !forecast.process;
     bool about_it =
         own_cgroup_ ? forecast.cgroup != nullptr : forecast.process.has_value() && !forecast.device;
     if (about_it) keep(forecast);
-    // Once there is no memory left nothing grows any more, until the program ends of it or goes on with
-    // less.
+    // Out of GPU memory nothing grows any more, until the program exits or goes on with less.
     bool ran_out = refused_ && forecast.time - refused_->time < kEndsOfIt;
     if (on_card && !ran_out) on_cards_[*forecast.device] = forecast.forecast;
     return (about_it || on_card) && told_[forecast.device].is_news(forecast);
@@ -190,19 +188,19 @@ class Progress {
     level_ = level;
     if (last_) until_the_end_.add(time, level, last_);
   }
-  // After a kill nothing is known any more: that is no verdict on the run. Of one that was flat, and rises,
-  // it is.
+  // After a kill the forecast restarts as unknown: that is not a verdict on the run. A run that was flat and
+  // now rises is one.
   void keep(const ForecastFact& forecast) {
     bool rises = forecast.forecast.evidence.regime && !(last_ && last_->forecast.verdict == Verdict::leak);
     if (forecast.forecast.verdict == Verdict::unknown && !rises) return;
     last_ = std::make_shared<const ForecastFact>(forecast);
     until_the_end_.add(forecast.time, level_, last_);
   }
-  // Whom the kernel killed had not begun to end.
+  // A killed run did not wind down, so the last verdict counts.
   std::shared_ptr<const ForecastFact> verdict_on_the_run(MonoTime end) const {
     return killed_ ? last_ : until_the_end_.said(began_, end).value_or(nullptr);
   }
-  // At first, and whenever it has lasted twice as long.
+  // Report it at first, and whenever its duration has doubled.
   bool thrashes_longer(const Thrashing& now) {
     if (now.since != thrashing_since_) told_thrashing_ = {};
     thrashing_since_ = now.since;
@@ -217,22 +215,22 @@ class Progress {
   bool own_cgroup_;
   TaskId command_;
   MonoTime began_;
-  std::map<std::optional<GpuUuid>, Told> told_;  // of the host's memory, and of each card
+  std::map<std::optional<GpuUuid>, Told> told_;  // for host memory, and for each card
   std::map<GpuUuid, Forecast> on_cards_;         // the newest
   std::optional<GpuEvent> refused_;              // the last, unless it got as much a moment later
   std::shared_ptr<const ForecastFact> last_;     // of the command
   BeforeTheEnd<std::shared_ptr<const ForecastFact>> until_the_end_;
   Bytes level_;                      // of its cgroup, or the sum of held_by_
-  std::map<TaskId, Bytes> held_by_;  // without a cgroup of its own
+  std::map<TaskId, Bytes> held_by_;  // if it has no cgroup of its own
   std::optional<std::string> killed_;
   bool command_killed_ = false;
-  std::string victim_;  // the last, of all its processes
+  std::string victim_;  // the last one, of all its processes
   RunPeaks peaks_;
   MonoTime thrashing_since_{};
   Seconds told_thrashing_{}, thrashed_{};
 };
 
-/// Where kills are kept for the report when there is no store: a directory that goes when oomcast ends.
+/// Holds kills for the report if there is no store: a directory that is removed when oomcast exits.
 class TemporaryStore {
  public:
   TemporaryStore() {
@@ -243,14 +241,14 @@ class TemporaryStore {
     std::error_code ignored;
     if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
   }
-  /// Empty: it could not be made.
+  /// Empty: creating it failed.
   const std::string& path() const { return path_; }
 
  private:
   std::string path_ = fmt::format("/tmp/{}{}-XXXXXX", kRunFolder, getpid());
 };
 
-// Read back as `oomcast report` reads it.
+// Reads it back like `oomcast report`.
 Result<PostMortem> post_mortem(const std::string& store_path, const std::string& id) {
   auto store = Store::open(store_path);
   if (!store) return store.error();
@@ -270,13 +268,13 @@ int exit_code(int status) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-// The command, waiting to be let go, with the session that follows it.
+// The waiting command, and the session that follows it.
 class FollowedRun {
  public:
   FollowedRun(const Options& options, StopSignals& stop) : options_(options), stop_(stop), output_(options) {}
 
   Result<int> run() {
-    // With what the caller gave us: nothing that is executed later has that any more.
+    // With the caller's limits and privileges: later execs no longer have them.
     auto start = [&](const Session&) -> Status {
       auto started = WaitingChild::start(options_.run.command, stop_, options_.output.json);
       if (!started) return started.error();
@@ -295,7 +293,7 @@ class FollowedRun {
   }
 
  private:
-  // A kill is explained also where nothing is to be kept.
+  // A kill is explained even if nothing is to be kept.
   void open_store() {
     store_ = options_.store.path;
     if (session_->has_store() || options_.output.json) return;
@@ -336,10 +334,10 @@ class FollowedRun {
     return child_->let_go(exec_error_);
   }
 
-  // Passes signals on to the command, which decides; the third that asks to stop kills it. A terminal signals
-  // the command, too, but for SIGHUP, which the session leader alone gets: a second SIGINT would end many a
+  // Passes signals on to the command, which decides; the third stop signal kills it. A terminal signals the
+  // command directly, except for SIGHUP, which only the session leader gets: a second SIGINT would end many a
   // trainer before its checkpoint. At the end of --for the command and all processes in its cgroup get
-  // SIGTERM, and SIGKILL kEndGrace later: a pool of 40 workers ran on, without a parent, in the limited
+  // SIGTERM, and SIGKILL kEndGrace later: a pool of 40 workers kept running, without a parent, in the limited
   // cgroup.
   void follow() {
     Session& s = *session_;
@@ -381,7 +379,7 @@ class FollowedRun {
 
   std::vector<pid_t> left_behind() const { return cgroup_ ? cgroup_->processes() : std::vector<pid_t>{}; }
 
-  // Each time, kEndGrace later, more: a process that waits for a dead disk does not even end by SIGKILL.
+  // Escalates every kEndGrace: a process waiting for a dead disk does not even die of SIGKILL.
   void end_by_force() {
     ending_ = ending_ == Ending::none    ? Ending::asked
               : ending_ == Ending::asked ? Ending::killed
@@ -408,7 +406,7 @@ class FollowedRun {
     return how;
   }
 
-  // " --store /kills", as a shell reads it.
+  // " --store /kills", quoted for a shell.
   std::string where_it_is_kept() const {
     if (!options_.store.named) return "";
     bool plain = std::ranges::all_of(store_, [](unsigned char c) {
@@ -453,7 +451,7 @@ class FollowedRun {
   std::optional<ChildCgroup> cgroup_;
   std::optional<Progress> progress_;
   std::string store_;
-  /// What oomcast does at the end of --for.
+  /// Escalation at the end of --for.
   enum class Ending { none, asked, killed, given_up };
   Ending ending_ = Ending::none;
   MonoTime end_{};
@@ -466,7 +464,7 @@ class FollowedRun {
 }  // namespace
 
 Result<int> run(const Options& options) {
-  // Schedulers send these two to what they started, for a checkpoint.
+  // Schedulers send these two to request a checkpoint.
   auto stop = StopSignals::block({SIGUSR1, SIGUSR2});
   if (!stop) return stop.error();
   return FollowedRun(options, *stop).run();

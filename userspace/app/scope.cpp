@@ -37,7 +37,7 @@ bool goes_by_name(const ScopeOptions& scope) {
   return scope.unit || scope.container || scope.slurm_job;
 }
 
-// Root of a container is root to the files, too.
+// A container's root owns its files as root, so the container counts, too.
 std::pair<std::optional<std::uint32_t>, std::optional<std::string>> owner_of(const CgroupEntry& cgroup) {
   return {cgroup.named_by, name_cgroup(cgroup.path.substr(0, cgroup.path.rfind('/'))).container};
 }

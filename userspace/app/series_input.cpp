@@ -21,7 +21,7 @@ std::string shown(const CgroupRef& cgroup) {
   return cgroup.name.kind == CgroupKind::root ? "the host" : escape_for_terminal(cgroup.path);
 }
 
-// Which cgroup of the recording is meant, by path.
+// Selects the cgroup of the recording, by path.
 Result<std::string> choose(const std::string& path, const SeriesChoice& choice) {
   auto reader = RecordingReader::open(path);
   if (!reader) return reader.error();
@@ -81,7 +81,7 @@ void CsvReadings::learn(const CsvRow& row) {
     if (other) sum = add_saturating(sum, *other);
   weigh(cache_, *file_, sum);
   if (shmem_ && anon_) weigh(shared_, *shmem_, add_saturating(sum, *shmem_));
-  // Without anon_bytes only a cache larger than used_bytes tells, and there is little of that.
+  // Without anon_bytes only a cache larger than used_bytes proves it, and that is rare.
   bool left_out = cache_.is_more_than(anon_ ? 0.5 : 0.02);
   bool in_file = shmem_ && (!anon_ || shared_.is_more_than(0.25));
   turned_ = droppable_ && (left_out != left_out_ || in_file != in_file_);
@@ -94,7 +94,7 @@ Reading CsvReadings::of(const CsvRow& row, std::optional<Bytes> limit) {
   learn(row);
   Reading out{series_time(row.time_s), *row.used, limit};
   if (!droppable_) return out;
-  out.value = std::max(Bytes{}, *row.used - *droppable_);  // above used_bytes where pinned_bytes counts swap
+  out.value = std::max(Bytes{}, *row.used - *droppable_);  // above used_bytes if pinned_bytes includes swap
   out.total = std::max(out.value, *row.used);
   return out;
 }
@@ -125,7 +125,7 @@ Result<SeriesInput> SeriesInput::open(const std::string& path, const SeriesChoic
   if (!choices.any()) {
     auto begin = file->begin(1);
     if (!begin) return begin.error();
-    bool json = begin->starts_with('{') || begin->starts_with('[');  // in one line of any length
+    bool json = begin->starts_with('{') || begin->starts_with('[');  // one line of any length
     auto header =
         json ? Result<std::optional<std::string_view>>(std::optional<std::string_view>("")) : file->next();
     if (!header) return header.error();
@@ -276,7 +276,7 @@ Result<SeriesFacts> read_recorded(const std::string& path, const SeriesChoice& c
     }
     if (auto* tick = std::get_if<TickFact>(&**item)) {
       if (tick->killed && in_scope(*chosen, tick->killed->path)) another();
-      // No samples: it has not changed.
+      // No samples means no change.
       if (!tick->killed && last && tick->time - last->time > 3 * reader->info().interval) {
         last->time = tick->time;
         take(*last, Surplus::droppable);
@@ -285,7 +285,7 @@ Result<SeriesFacts> read_recorded(const std::string& path, const SeriesChoice& c
     if (auto* gone = std::get_if<ForgottenFact>(&**item); gone && gone->cgroup == chosen_id) last.reset();
     auto* s = std::get_if<Sample>(&**item);
     if (!s || !s->cgroup || !s->pinned || s->cgroup->path != *chosen) continue;
-    if (last && s->cgroup->id != chosen_id) another();  // a cgroup of the same path
+    if (last && s->cgroup->id != chosen_id) another();  // a new cgroup with the same path
     chosen_id = s->cgroup->id;
     facts.name = shown(*s->cgroup);
     auto total = s->usage ? std::optional(std::max(*s->usage, *s->pinned)) : std::nullopt;
@@ -295,7 +295,7 @@ Result<SeriesFacts> read_recorded(const std::string& path, const SeriesChoice& c
   return facts;
 }
 
-// Which of several series in a file is meant: the one of that name, or the largest.
+// Selects a series of the file: by name, or the largest.
 Result<std::uint32_t> choose_series(const std::string& path, const SeriesChoice& choice) {
   auto input = SeriesInput::open(path, choice.columns);
   if (!input) return input.error();

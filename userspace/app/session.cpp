@@ -24,10 +24,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Nanos kForeseenKept = std::chrono::minutes(1);  // beyond what an episode is followed for
+constexpr Nanos kForeseenKept = std::chrono::minutes(1);  // longer than an episode is followed
 constexpr Nanos kCountEvery = 50ms;                       // while a kill is open
 constexpr Nanos kFirstAnswers = 300ms;
-constexpr Nanos kOpenWait = 700ms;       // for what is still open of a kill
+constexpr Nanos kOpenWait = 700ms;       // for outstanding data of a kill
 constexpr std::size_t kMaxUntold = 512;  // facts
 
 std::optional<std::string> first_line_of(const Roots& roots, const char* sysctl) {
@@ -105,7 +105,7 @@ Result<std::unique_ptr<Session>> Session::open(const Options& options,
   if (s->sources_.bpf) wake_on(s->sources_.bpf->fd(), "the kernel programs' ring");
   if (s->sources_.log) wake_on(s->sources_.log->fd(), "the kernel log");
   if (s->reader_.fd() >= 0) wake_on(s->reader_.fd(), "what the reader answers");
-  // After the kernel programs: nothing that happens from here on is missed.
+  // After the kernel programs are loaded, so that nothing is missed from here on.
   s->read_what_exists();
   return s;
 }
@@ -114,7 +114,7 @@ void Session::read_what_exists() {
   tree_.scan();
   finder_.find_all(true);
   look_for_gpu();
-  // What is told first should have its arguments; who holds up the reader is not waited for.
+  // The first samples should have their arguments; do not block on a slow reader.
   for (MonoTime until = now() + kFirstAnswers; reader_.wait() && now() < until; take_answers()) {
     pollfd answers{reader_.fd(), POLLIN, 0};
     poll(&answers, 1, 20);
@@ -124,7 +124,7 @@ void Session::read_what_exists() {
 void Session::refresh() {
   drain();
   tree_.scan();
-  // Nobody has asked yet for what happens now; kept, the kills of hours would fill the room of those to come.
+  // Discard events from before the start: kept, the kills of hours would use up the room of those to come.
   model_.advance(heard_until_);
   for (const ModelEvent& event : model_.take())
     if (auto* dropped = std::get_if<CgroupDropped>(&event))
@@ -182,7 +182,7 @@ RunInfo Session::run_info() const {
 void Session::start(Sink sink) {
   publisher_.subscribe(std::move(sink));
   publisher_.start(forecast_config());
-  count_kills();  // what is killed once we say that we follow is more than this
+  count_kills();  // baseline: later kills count from here
   StartFact begin{now(), OOMCAST_VERSION, run_info().kernel, sources_.names};
   begin.host = first_line_of(sources_.roots, "kernel/hostname").value_or("");
   begin.boot_id = run_info().boot_id;
@@ -203,7 +203,7 @@ void Session::step(MonoTime deadline) {
   act();
 }
 
-// Until one of them has something to do; what woke us is read with all others, in collect()'s order.
+// Sleeps until a source has something to do; collect() then reads all of them, in its order.
 void Session::wait(MonoTime deadline) {
   MonoTime until = deadline;
   for (auto wait : {poll_timeout(), reader_.wait(), looks_ ? looks_->wait() : std::nullopt,
@@ -211,7 +211,7 @@ void Session::wait(MonoTime deadline) {
     if (wait) until = std::min(until, now() + *wait);
   if (sources_.bpf) {
     sources_.bpf->sleep_until(std::min(until, loop_.next()));
-    if (drain()) until = std::min(until, now() + kLook);  // came before the kernel programs knew
+    if (drain()) until = std::min(until, now() + kLook);  // may be ahead of the kernel programs
   }
   pace_.slept(loop_.wait_until(until));
 }
@@ -235,7 +235,7 @@ void Session::act() {
     if (auto fd = looks_->advance(now())) (void)loop_.wake_on(*fd);  // without, its wait() ends it
 }
 
-// nullopt: nothing is going on; a source that has something wakes us.
+// nullopt: nothing is pending; a source with data wakes us.
 std::optional<Nanos> Session::poll_timeout() const {
   if (more_records_) return Nanos{};
   if (cgroups_.any_hot()) return CgroupSamples::kHotPoll;
@@ -247,11 +247,11 @@ std::optional<Nanos> Session::poll_timeout() const {
 
 void Session::finish() {
   MonoTime asked = now(), latest = asked + kOpenWait;
-  auto counted = count_kills();  // what it counts was said by now; what comes later may still be on its way
+  auto counted = count_kills();  // everything counted here has been read by now
   do drain();
   while (more_records_ && now() < latest);
   publish_all();
-  // In a storm others begin all the time.
+  // In a storm new kills begin all the time.
   while (model_.episodes().any_open_of(asked) && now() < latest) step(std::min(latest, now() + kMoreSoon));
   take_reports(true);
   publish_all(true);
@@ -268,12 +268,12 @@ void Session::finish() {
 
 void Session::publish_all(bool last) {
   if (model_.episodes().any_open() && (last || now() - kills_counted_ >= kCountEvery)) count_kills();
-  // The line that tells of a kill comes when all of it is known. The store has what is known at once, and
-  // before the line: a machine without memory may not live that long.
+  // The line of a kill is published when its data is complete. The store gets what is known at once, before
+  // the line: a machine out of memory may not live that long.
   publish_taken();
   model_.set_store_behind(publisher_.behind());
-  // On a machine that let us wait, more may have come since; an episode ends when what came in its time was
-  // heard.
+  // If this process was not scheduled for a while, more records may be waiting; an episode ends only when all
+  // records of its time have been read.
   model_.advance(heard_until_, last);
   publish_taken();
   std::erase_if(foreseen_, [&](const auto& f) {
@@ -281,7 +281,7 @@ void Session::publish_all(bool last) {
   });
 }
 
-// Ten thousand cgroups that are seen at once were 21 MiB of samples.
+// Ten thousand cgroups seen at once took 21 MiB of samples.
 void Session::publish_if_many() {
   if (model_.untaken() >= kMaxUntold && publisher_.started()) publish_taken();
 }
@@ -296,7 +296,7 @@ void Session::on(KillOpened kill) {
   publisher_.store(EpisodeFact{with_forecast(std::move(kill.episode)), false});
 }
 
-// What came after the line, which cannot wait for a memory of 500 GiB to come back.
+// Data from after the line, which cannot wait for 500 GiB to be freed.
 void Session::on(KillCompleted kill) {
   publisher_.store(EpisodeFact{with_forecast(std::move(kill.episode))});
 }
@@ -338,8 +338,8 @@ void Session::publish_process(ProcessSampleFact sample) {
   processes_.on(told);
 }
 
-// What had been foreseen is looked up when the kill is first told of: what is foreseen half a minute later is
-// of the next life.
+// The forecast is looked up when the kill is first published: one made half a minute later is about the next
+// life.
 OomEvent Session::with_forecast(Episode episode) {
   episode.id = episode_id(clock_.wall(episode.time), episode);
   if (looks_) {
@@ -349,7 +349,7 @@ OomEvent Session::with_forecast(Episode episode) {
     episode.grew_from = looks_->found().of(of);
   }
   OomEvent line{std::move(episode), std::nullopt, std::nullopt};
-  // The machine's own limit has no cgroup in the kernel's words.
+  // For a global OOM kill the kernel names no cgroup.
   bool whole_machine = line.episode.scope == OomScope::global;
   const CgroupPtr& owner = whole_machine ? model_.host_ref() : line.episode.limit_cgroup;
   auto known = foreseen_.find(line.episode.serial);
@@ -397,14 +397,14 @@ Overview Session::overview() const {
 namespace {
 
 constexpr Nanos kLogSettles = 500ms;      // after a line of the kernel log
-constexpr Nanos kClockSet = 20ms;         // more than a reading of it can be off
+constexpr Nanos kClockSet = 20ms;         // more than the error of a reading
 constexpr std::size_t kMaxFollowed = 32;  // cgroups whose small processes are sampled, too
 
 }  // namespace
 
 // ---- what the sources say
 
-// Whether there was anything.
+// Returns whether there was anything.
 bool Session::drain() {
   MonoTime began = now();
   bool logged = read_log(), news = logged;
@@ -444,7 +444,7 @@ void Session::on_cgroup_sample(const wire::CgroupSample& sample) {
   std::uint64_t inode = sample.memcg.inode;
   if (!model_.cgroup_in_scope(inode)) return;
   CgroupState* state = model_.cgroups().find(inode);
-  // What grows between two sleeps may be on no CPU at any tick: the walk finds it.
+  // A process that grows between two sleeps may be on no CPU at any tick: the walk finds it.
   bool moved = sample.moved || (state && cgroups_.moved_far(*state, sample.memcg.usage));
   auto before = state ? state->pinned : std::nullopt;
   cgroups_.on_usage(inode, sample.memcg.usage, sample.time, now());
@@ -454,8 +454,8 @@ void Session::on_cgroup_sample(const wire::CgroupSample& sample) {
   if (moved) mark_hot(inode, sample.time);
 }
 
-// Ticks see what runs. What moved is also looked at from here for a while, and exactly if a person asked for
-// it.
+// Ticks see only running tasks. A cgroup that moved is also polled for a while, and its RSS traced if the
+// scope is explicit.
 void Session::mark_hot(std::uint64_t inode, MonoTime moved) {
   cgroups_.mark_hot(inode, moved);
   if (!model_.scope().whole_machine) rss_tracing_->on_moved(moved);
@@ -471,13 +471,13 @@ bool Session::read_log() {
   return read.any;
 }
 
-// After the kernel programs' records, which the log may be ahead of.
+// After the kernel programs' records, as the log may be ahead of them.
 void Session::take_reports(bool all) {
   if (!sources_.log) return;
   MonoTime when = now();
   std::vector<OomDump> reports =
       all ? sources_.log->take_all() : sources_.log->take(when, model_.episodes().due(when + kLook));
-  if (!sources_.bpf && !reports.empty()) tree_.scan();  // nobody else tells of a new cgroup
+  if (!sources_.bpf && !reports.empty()) tree_.scan();  // otherwise new cgroups are unknown
   for (const OomDump& dump : reports) model_.on_dump(dump, dump.time.kill ? MonoTime(*dump.time.kill) : when);
   if (auto until = sources_.log->take_read_until()) model_.on_log_read(*until);
 }
@@ -517,9 +517,9 @@ void Session::poll_all() {
   }
   count_kills();
   if (!sources_.bpf) {
-    // Nobody tells of new cgroups and processes: look for them.
+    // Nothing reports new cgroups and processes: search for them.
     tree_.scan();
-    finder_.find_all(!reader_.wait());  // what was asked in the last scan is answered
+    finder_.find_all(!reader_.wait());  // if requests of the last scan are answered
   }
   poll_cgroups(when);
   poll_pressure(when);
@@ -539,12 +539,12 @@ void Session::poll_all() {
   count_losses();
 }
 
-// For a walk the kernel takes 32 KiB: on a full machine that invoked the OOM killer (seen on 6.1). What is
-// idle can wait, and its files are as dear.
+// The walk allocates 32 KiB in the kernel: on a full machine that invoked the OOM killer (seen on 6.1). Idle
+// cgroups can wait, and reading their files costs as much.
 void Session::poll_cgroups(MonoTime when) {
   bool walked = sources_.bpf && (is_short_of_memory() || sources_.bpf->walk_cgroups());
   if (walked) drain();
-  // Where records were lost, the kernel programs take for told what nobody heard.
+  // After lost records, the kernel programs believe reported what was never received.
   bool told = walked && !std::exchange(samples_lost_, false);
   cgroups_.sample_all(when, told, [this] { publish_if_many(); });
 }
@@ -555,7 +555,7 @@ void Session::poll_pressure(MonoTime when) {
   if (!sources_.bpf) return;
   sources_.bpf->for_each_stall([&](std::uint64_t inode, const wire::Stalls& sums) {
     if (!model_.on_stalls(when, inode, sums)) return;
-    // Who stalls is under pressure; the others' files are not worth a look.
+    // A cgroup with stalls is under pressure; the files of others are not worth reading.
     auto dir = sources_.cgroupfs.open_dir(model_.cgroups().find(inode)->ref->path);
     if (!dir) return;
     if (auto pressure = dir->read_pressure(); pressure && *pressure)
@@ -591,9 +591,9 @@ std::optional<KillCount> Session::count_kills() {
 
 void Session::look_for_gpu() {
   if (!gpu_ || !gpu_->find_driver()) return;
-  (void)loop_.wake_on(gpu_->fd());  // without, its ring is read with the others
+  (void)loop_.wake_on(gpu_->fd());  // on failure its ring is read with the others
   sources_.names.push_back("gpu:" + gpu_->hook());
-  // Who had the driver's files open before its calls were followed holds what nobody counted.
+  // Processes that opened the driver's files before tracing hold uncounted memory.
   auto pids = sources_.procfs.list_pids();
   if (!pids) return;
   for (std::uint32_t pid : *pids)
@@ -601,8 +601,8 @@ void Session::look_for_gpu() {
       if (auto id = finder_.find(pid)) model_.gpu().on_known_user(*id);
 }
 
-// A machine without a clock of its own is 200 days behind until it has asked another; one that slept, or a
-// virtual one that was stopped, is ahead of its monotonic clock.
+// A machine without an RTC may be 200 days behind until it has asked a time server; after suspend, or a VM
+// pause, wall time is ahead of the monotonic clock.
 void Session::read_clock() {
   Nanos mono = wall_ahead_of(CLOCK_MONOTONIC), boot = wall_ahead_of(CLOCK_BOOTTIME);
   if (std::chrono::abs(mono - clock_.wall_of_mono_zero) > kClockSet) {
@@ -612,7 +612,7 @@ void Session::read_clock() {
   if (std::chrono::abs(boot - clock_.wall_of_boot_zero) > kClockSet) clock_.wall_of_boot_zero = boot;
 }
 
-// As good as nothing is left: the next that wants a page may be the one for which somebody is killed.
+// Practically nothing is left: the next page allocation may trigger an OOM kill.
 bool Session::is_short_of_memory() const {
   const auto& host = model_.host();
   return host && host->is_short();
@@ -660,7 +660,7 @@ void Session::count_losses() {
 
 void Session::check_levels(const Sample& sample) {
   if (!alerts_) return;
-  // The root cgroup of a process stands for the host, which is nobody's scope but the whole machine's.
+  // A process in the root cgroup is sampled as the host, which is in scope only for the whole machine.
   bool host = !sample.cgroup || sample.cgroup->name.kind == CgroupKind::root;
   if (host && !model_.scope().whole_machine) return;
   alerts_->on_sample(sample, sample.cgroup ? publisher_.forecasts().of(sample.cgroup->id) : nullptr);

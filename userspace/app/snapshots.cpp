@@ -30,7 +30,7 @@ std::optional<AlertInput> host_input(const MachineModel& model, const ForecastRe
   AlertInput in;
   in.host = true;
   model.cgroups().for_each([&](const CgroupState& c) {
-    if (c.ref->name.kind == CgroupKind::root) in.cgroup = c.ref;  // what stands for it elsewhere
+    if (c.ref->name.kind == CgroupKind::root) in.cgroup = c.ref;  // identifies the host elsewhere
   });
   in.level = room->pinned;
   in.limit = room->limit;

@@ -15,7 +15,7 @@
 namespace oomcast {
 namespace {
 
-// What a daemon does for the whole machine is what is asked for: nothing is to be loaded, kept or done.
+// A daemon tracing the whole machine already provides what is asked for: nothing to load, store or run.
 bool may_read_daemon(const Options& o) {
   const SourceOptions usual;
   return !o.direct && o.scope.whole_machine() && !o.alert.any() && !o.store.named && o.sources.root.empty() &&
@@ -33,7 +33,7 @@ UniqueFd connect_to_daemon(const std::string& path) {
   return fd;
 }
 
-// The daemon's lines, as this command prints them.
+// Prints the daemon's lines as this command would.
 class DaemonReader {
  public:
   DaemonReader(const Options& options, UniqueFd socket)
@@ -64,7 +64,7 @@ class DaemonReader {
     return MonoTime(std::chrono::duration_cast<Nanos>(std::chrono::system_clock::now().time_since_epoch()));
   }
 
-  // False: there will be no more.
+  // False: end of stream.
   bool read_lines() {
     char part[65536];
     ssize_t n = recv(socket_.get(), part, sizeof(part), MSG_DONTWAIT);
@@ -92,8 +92,8 @@ class DaemonReader {
   Output output_;
   ClockMap clock_;
   UniqueFd socket_;
-  std::string text_;  // of a line that is not whole yet
-  EndFact last_;      // if the daemon goes on
+  std::string text_;  // an incomplete line
+  EndFact last_;      // used if the daemon goes on
   bool ended_ = false, gone_ = false;
   std::uint64_t damaged_ = 0;
 };

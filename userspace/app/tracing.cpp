@@ -29,8 +29,8 @@ bool wants_color(const Options& options) {
   return isatty(STDOUT_FILENO) && can && !(refused && *refused);
 }
 
-// A run that was killed with SIGKILL removed nothing. The numbers of another pid namespace, or of another
-// machine's files, say nothing of who lives.
+// A run killed with SIGKILL cleans up nothing. Pids of another pid namespace, or from another machine's
+// files, do not show which processes are alive.
 void sweep_what_runs_left(const Options& options, Session& session,
                           const std::function<void(const std::string&)>& say) {
   Roots roots;
@@ -49,7 +49,7 @@ Result<StopSignals> StopSignals::block(std::initializer_list<int> more) {
   sigemptyset(&wanted);
   for (int signal : {SIGINT, SIGTERM, SIGQUIT}) sigaddset(&wanted, signal);
   for (int signal : more) sigaddset(&wanted, signal);
-  // Below nohup it is ignored, and has to stay so: one that is blocked is delivered all the same.
+  // Under nohup it is ignored, and must stay so: a blocked signal would still be delivered.
   struct sigaction hang_up {};
   if (sigaction(SIGHUP, nullptr, &hang_up) != 0 || hang_up.sa_handler != SIG_IGN) sigaddset(&wanted, SIGHUP);
   if (sigprocmask(SIG_BLOCK, &wanted, &out.old_) != 0) return Error::from_errno("blocking signals");
@@ -170,7 +170,7 @@ Result<std::unique_ptr<Session>> open_session(const Options& options, StopSignal
           fmt::format("nothing is stored: {}; --store DIR names another place, --store none needs none",
                       store.error().message));
   }
-  // A recording's log is removed at its end, from a directory that may be a user's.
+  // A recording's journal file is removed at its end, from a directory that may belong to a user.
   bool writes = options.run.memory || options.alert.touch || !options.record.file.empty();
   verbose(drop_privileges(writes, options.alert.exec.has_value()));
   if (auto ok = (*session)->loop().wake_on(stop.fd()); !ok) return ok.error();

@@ -7,7 +7,7 @@
 namespace oomcast {
 namespace {
 
-constexpr int kShare = 20;  // of the time: one part of so many
+constexpr int kShare = 20;  // at most 1/kShare of the time
 constexpr Nanos kApart = std::chrono::seconds(1);
 
 }  // namespace

@@ -46,7 +46,7 @@ Result<WaitingChild> WaitingChild::start(const std::vector<std::string>& words, 
     stop.restore_in_child();
     go->write.reset();
     char byte = 0;
-    if (read(go->read.get(), &byte, 1) != 1) _exit(126);  // the parent ended first
+    if (read(go->read.get(), &byte, 1) != 1) _exit(126);  // the parent exited first
     if (json && dup2(STDERR_FILENO, STDOUT_FILENO) < 0) give_up();
     UniqueFd adj(open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
     if (adj && write(adj.get(), limits.oom_score_adj.data(), limits.oom_score_adj.size()) < 0) give_up();

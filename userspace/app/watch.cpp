@@ -13,7 +13,7 @@
 namespace oomcast {
 namespace {
 
-// On a pipe: a line for every cgroup at first, then for those that changed or grow, and every kill.
+// On a pipe: a line for every cgroup at first, then for those that change or grow, and every kill.
 Result<int> watch_plainly(const Options& options, Session& s, StopSignals& stop, MonoTime end) {
   Output output(options);
   ChangeLog log;
@@ -35,8 +35,7 @@ Result<int> watch_plainly(const Options& options, Session& s, StopSignals& stop,
   return 0;
 }
 
-// As `oomcast report` has it. Without a store, or before it has the kill, there is what is known of the kill
-// itself.
+// Like `oomcast report`. Without a store, or before the kill is in it, uses the kill's own data.
 std::string post_mortem_of(const OomEvent& kill, const std::string& store_path, const RunInfo& run) {
   StoredEpisode episode;
   episode.run = run;
@@ -90,7 +89,7 @@ Result<int> watch(const Options& options) {
     s.hold_notices(false);
   }
   s.finish();
-  // The screen is gone; what a person must not miss stays on the terminal.
+  // The screen is gone; important events stay on the terminal.
   Output output(options);
   for (const Fact& event : s.overview().events)
     if (!std::holds_alternative<UserKillFact>(event)) output.write(event, s.clock());
